@@ -1,4 +1,4 @@
-/* compact_context: the summary that stands for a thread's past. history.h tells of it. */
+/* compact_context: replaces a thread's past by a summary. history.h describes it. */
 
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
@@ -43,8 +43,8 @@ static void kept_actions(struct engine *g, const char *thread_id, struct jw *w)
 	jw_arr_end(w);
 }
 
-/* Turns that ended badly: whoever continues must know of them. */
-static void incidents(struct engine *g, const struct history_turns *turns, struct jw *w)
+/* Lists the turns that did not complete: the agent that continues needs to know about them. */
+static void write_incidents(struct engine *g, const struct history_turns *turns, struct jw *w)
 {
 	size_t n = 0;
 
@@ -160,7 +160,7 @@ static void completed_fact(struct engine *g, struct transaction *tx, const struc
 	buf_auto struct buf open = BUF_INIT;
 	struct jw w = jw_on(&open);
 	kept_actions(g, s->thread_id, &w);
-	incidents(g, turns, &w);
+	write_incidents(g, turns, &w);
 	refs_of_session(g, VIEW_ARTIFACT, "artifactRefs", s->session_id, &w);
 	EMIT(context_compaction_completed, tx->batch, compaction_scope(s, tx->caller.request_id),
 	     .envelope.status = "completed", .threadId = s->thread_id, .summaryRef = ref, .preview = preview,
@@ -246,7 +246,7 @@ void engine_compact_context(struct engine *g, const json_t *params, const struct
 		goto refuse;
 	if (open && doc.compactionTurnId[0])
 		snprintf(s.fact_turn, sizeof s.fact_turn, "%s",
-			 doc.compactionTurnId); /* both ends hang on the same turn */
+			 doc.compactionTurnId); /* started and completed belong to the same turn */
 	if (history_turn_fact(g, tx, &s) < 0) {
 		err_set(&e, ERR_INTERNAL, "the turn that the facts hang on cannot be written");
 		goto refuse;

@@ -1,4 +1,4 @@
-/* rollback_thread, and what a restart finds of compactions and rollbacks. history.h tells of both. */
+/* rollback_thread, and the recovery of compactions and rollbacks after a restart. history.h describes both. */
 
 #include "runtime/engine/turn/history.h"
 
@@ -12,18 +12,20 @@
 #include "runtime/view/view_subagent.h"
 
 #define AFFECTED_MAX 100u
-#define REMOVED_BYTES_MAX                                                                                             \
-	(24u << 10) /* of ids in one rollback's facts: an event has at most EVENT_MAX bytes, and `affected` needs its \
-		       share */
+/* Bytes of ids in one rollback's facts: an event has at most EVENT_MAX bytes, and `affected` needs part of them. */
+#define REMOVED_BYTES_MAX (24u << 10)
 
 /* ---- a rollback under way ---- */
 
-/* What is known of it only here: who waits for it, and which run's files are being taken back. */
+/*
+ * The part of a rollback that only memory holds: the waiting client, and the run whose files are being discarded. The
+ * rest is in the log and is rebuilt from there.
+ */
 struct rollback {
 	TAILQ_ENTRY(rollback) link;
 	char thread_id[ID_ROOM];
-	struct pending_reply reply; /* fn NULL: nobody waits (it was found at the start) */
-	char (*runs)[ID_ROOM];      /* copy-on-write processes, in the order in which they are taken back */
+	struct pending_reply reply; /* fn NULL: no client waits (found open after a restart) */
+	char (*runs)[ID_ROOM];      /* copy-on-write processes, in the order in which they are discarded */
 	size_t count, at;
 	struct buf restored, kept; /* JSON arrays, open */
 };
@@ -168,7 +170,7 @@ static void affected_json(struct engine *g, const struct history_scope *s, const
 
 /* ---- its end ---- */
 
-static void complete(struct engine *g, struct rollback *r)
+static void complete_rollback(struct engine *g, struct rollback *r)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct history_doc d;
@@ -217,8 +219,8 @@ static void note_run(struct buf *list, const char *process_id, const char *reaso
 	jw_obj_end(&w);
 }
 
-/* The next run's files, or the end. */
-static void step(struct engine *g, struct rollback *r)
+/* Discards the next run's changes; completes the rollback after the last. */
+static void discard_next(struct engine *g, struct rollback *r)
 {
 	while (r->at < r->count) {
 		struct view_process_brief p;
@@ -229,11 +231,11 @@ static void step(struct engine *g, struct rollback *r)
 
 		if (left && view_process_brief(g->o.store, VIEW_ANY_UID, r->runs[r->at], &p, &e) == 0 &&
 		    g->o.ports->discard_changes && g->o.ports->discard_changes(g->o.host, r->runs[r->at], p.uid) == 0)
-			return; /* engine_on_discarded goes on */
+			return; /* engine_on_discarded continues */
 		note_run(&r->kept, r->runs[r->at++],
 			 left ? "its changes cannot be reached" : "its changes were applied or discarded before");
 	}
-	complete(g, r);
+	complete_rollback(g, r);
 }
 
 void engine_on_discarded(struct engine *g, const char *process_id, const struct err *e)
@@ -244,13 +246,13 @@ void engine_on_discarded(struct engine *g, const char *process_id, const struct 
 		if (r->at < r->count && strcmp(r->runs[r->at], process_id) == 0) {
 			note_run(e ? &r->kept : &r->restored, process_id, e ? e->message : NULL);
 			r->at++;
-			step(g, r);
+			discard_next(g, r);
 			return;
 		}
 }
 
-/* After history.rollback.started is durable, or at a start that finds it open. */
-static void go_on(struct engine *g, const char *thread_id)
+/* Runs when history.rollback.started is durable, and after a restart that finds the rollback open. */
+static void continue_rollback(struct engine *g, const char *thread_id)
 {
 	struct rollback *r = rollback_of(g, thread_id);
 	struct gather processes = { .most = 10000 };
@@ -272,7 +274,7 @@ static void go_on(struct engine *g, const char *thread_id)
 		jval_str(it.value, turn, sizeof turn);
 		gather_of(g, VIEW_TURN_PROCESS, turn, &processes);
 	}
-	/* The newest first: what came last is undone first. */
+	/* Newest first: undo in reverse order. */
 	r->runs = mem_zalloc(processes.count + 1, ID_ROOM);
 	for (size_t i = processes.count; i-- > 0;) {
 		struct view_process_brief p;
@@ -285,7 +287,7 @@ static void go_on(struct engine *g, const char *thread_id)
 			note_run(&r->kept, processes.ids[i], "it ran without copy-on-write: what it wrote stays");
 	}
 	free(processes.ids);
-	step(g, r);
+	discard_next(g, r);
 }
 
 /* ---- rollback_thread ---- */
@@ -325,8 +327,8 @@ static int rollback_check(struct engine *g, const struct history_scope *s, const
 }
 
 /*
- * What the rollback removes: everything behind the target that is still there. More than fits into the facts is refused
- * with the turn to go back to first.
+ * Collects the turns that the rollback removes: all that follow the target and are still part of the history. A
+ * rollback whose turns do not fit into the facts is rejected; the error names the turn to roll back to first.
  */
 static int removed_turns(struct engine *g, const struct history_scope *s, const struct history_turns *turns,
 			 size_t first, struct history_turns *ret, struct err *e)
@@ -392,11 +394,11 @@ void engine_rollback_thread(struct engine *g, const json_t *params, const struct
 	     .target = JSON_OBJECT(turn_target, .turnId = target),
 	     .removedTurns = json_from_ids(removed.ids, removed.count), .affected = json_from_buf(&affected),
 	     .reason = reason, .by = json_requester(&by));
-	if (!store_batch_problem(tx->batch)) { /* otherwise transaction_commit refuses */
+	if (!store_batch_problem(tx->batch)) { /* otherwise transaction_commit rejects the request */
 		struct rollback *r = rollback_new(g, s.thread_id);
 
-		transaction_take_reply(tx, &r->reply); /* answered when it is complete */
-		transaction_after_commit(tx, go_on, s.thread_id);
+		transaction_take_reply(tx, &r->reply); /* sent when the rollback is complete */
+		transaction_after_commit(tx, continue_rollback, s.thread_id);
 	}
 	transaction_commit(tx);
 	history_turns_done(&turns);
@@ -427,7 +429,7 @@ static void fail_compaction(struct engine *g, const struct history_doc *doc, con
 	transaction_commit(tx);
 }
 
-static uint64_t look(struct engine *g, bool at_start)
+static uint64_t check_open_histories(struct engine *g, bool at_start)
 {
 	struct gather open = { 0 };
 	struct err e = ERR_INIT;
@@ -450,7 +452,7 @@ static uint64_t look(struct engine *g, bool at_start)
 				next = d.dueUs - now;
 		}
 		if (at_start && strcmp(d.rollback, "open") == 0)
-			go_on(g, open.ids[i]);
+			continue_rollback(g, open.ids[i]);
 	}
 	free(open.ids);
 	return next;
@@ -458,14 +460,14 @@ static uint64_t look(struct engine *g, bool at_start)
 
 void history_recover(struct engine *g)
 {
-	/* On the first tick: the host can take files back only once everything stands. */
+	/* Deferred to the first tick: the host can discard files only when everything is running. */
 	g->turns->history_found = true;
 	engine_wake(g, engine_now(g));
 }
 
 uint64_t history_tick(struct engine *g, uint64_t now_ns)
 {
-	uint64_t us = look(g, g->turns->history_found);
+	uint64_t us = check_open_histories(g, g->turns->history_found);
 
 	g->turns->history_found = false;
 

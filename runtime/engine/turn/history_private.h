@@ -12,22 +12,22 @@
 
 struct transaction;
 
-/* Which thread is meant, and which turn its facts hang on: its newest one, or the session's system turn. */
+/* The thread of a request, and the turn that its facts belong to: the newest one, or the session's system turn. */
 struct history_scope {
 	uint32_t uid;
 	char session_id[ID_ROOM], thread_id[ID_ROOM], active_turn[ID_ROOM];
 	char fact_thread[ID_ROOM], fact_turn[ID_ROOM];
-	bool makes_turn; /* fact_turn is a system turn that is not there yet */
+	bool makes_turn; /* fact_turn is a system turn that does not exist yet */
 };
 int history_scope_of(struct engine *g, const json_t *params, const struct caller *c, struct history_scope *ret,
 		     struct err *e);
 int history_turn_fact(struct engine *g, struct transaction *tx, const struct history_scope *s);
 
 struct history_turns {
-	char (*ids)[ID_ROOM]; /* in their order */
+	char (*ids)[ID_ROOM]; /* oldest first */
 	size_t count, room;
 };
-/* All of a thread's turns, but for the runtime's own. */
+/* All turns of a thread except the runtime's own. */
 void history_turns_of(struct engine *g, const char *thread_id, struct history_turns *ret);
 void history_turns_done(struct history_turns *t);
 

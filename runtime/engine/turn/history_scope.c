@@ -1,4 +1,4 @@
-/* Which part of a thread's past is meant, and where its facts belong. */
+/* Finds the part of a thread's past that a request refers to, and the turn that its facts belong to. */
 
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
@@ -31,7 +31,7 @@ void history_turns_of(struct engine *g, const char *thread_id, struct history_tu
 	*ret = (struct history_turns){ 0 };
 	if (store_model_scan_speculative(g->o.store, VIEW_THREAD_TURN, prefix, add_turn, ret, &e) < 0)
 		log_error("list turns: %s", e.message);
-	/* The runtime's own turn only carries facts: it is no part of the past, and never ends. */
+	/* The system turn only carries facts: it is not part of the past, and it never ends. */
 	size_t kept = 0;
 	for (size_t i = 0; i < ret->count; i++) {
 		buf_auto struct buf text = BUF_INIT;

@@ -1,4 +1,4 @@
-/* submit_turn. turn.h has the whole picture. */
+/* submit_turn. turn.h describes the module. */
 
 #include "runtime/engine/turn/turn.h"
 
@@ -69,7 +69,7 @@ static int check_command(struct engine *g, const json_t *options, const json_t *
 	json_object_update(merged, (json_t *)(uintptr_t)part);
 	r = start_spec_of(g, merged, &spec, e);
 	if (r == 0) {
-		/* Whether it may run there is asked again when it does; a plain mistake is better told at once. */
+		/* The sandbox is checked again when the turn runs; checking it now reports plain mistakes early. */
 		r = sandbox_setup_make(g, &spec.request.sandbox, c, &f, e);
 		if (r == 0)
 			root_authorise(g, &f, c, false);
@@ -124,7 +124,7 @@ static int check_input(struct engine *g, const struct turn_request *r, const str
 	return 0;
 }
 
-static int dump(const json_t *v, size_t most, const char *field, char **ret, struct err *e)
+static int dump_json(const json_t *v, size_t most, const char *field, char **ret, struct err *e)
 {
 	*ret = v ? json_dumps(v, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
 	if (*ret && strlen(*ret) > most)
@@ -132,8 +132,10 @@ static int dump(const json_t *v, size_t most, const char *field, char **ret, str
 	return 0;
 }
 
-/* The parts and the values of variables behind a ref; facts show the rest of the options, and which variables there
- * are. */
+/*
+ * Stores the parts and the values of variables behind a ref. Events show the other options, and only the names of the
+ * variables.
+ */
 static int dump_input(const struct turn_request *r, struct turn_plan *p, struct err *e)
 {
 	json_t *env = json_object_get(r->options, "env"), *kept = json_object(), *shown = NULL;
@@ -146,8 +148,8 @@ static int dump_input(const struct turn_request *r, struct turn_plan *p, struct 
 		json_object_set(kept, "env", env);
 		shown = tool_safe_arguments(r->options, &changed);
 	}
-	if (dump(kept, TURN_INPUT_MAX, "input", &p->input, e) < 0 ||
-	    dump(shown ? shown : r->options, OPTIONS_MAX, "options", &p->options, e) < 0)
+	if (dump_json(kept, TURN_INPUT_MAX, "input", &p->input, e) < 0 ||
+	    dump_json(shown ? shown : r->options, OPTIONS_MAX, "options", &p->options, e) < 0)
 		rc = -1;
 	json_decref(kept);
 	json_decref(shown);
@@ -164,7 +166,7 @@ static int plan_turn(struct engine *g, const struct turn_request *r, const struc
 		return err_set(e, ERR_UNAVAILABLE, "the daemon is stopping");
 	if (session_scope_find(g, r->session_id, r->thread_id, SCOPE_FIRST_THREAD, c, &p->scope, e) < 0 ||
 	    check_input(g, r, c, p, e) < 0 || dump_input(r, p, e) < 0 ||
-	    dump(r->metadata, OPTIONS_MAX, "metadata", &p->metadata, e) < 0)
+	    dump_json(r->metadata, OPTIONS_MAX, "metadata", &p->metadata, e) < 0)
 		return -1;
 	p->reject = busy && strcmp(busy, "reject") == 0;
 	buf_printf(&body, "%s\n%s", p->input, p->options ? p->options : "{}");
@@ -172,7 +174,7 @@ static int plan_turn(struct engine *g, const struct turn_request *r, const struc
 	return 0;
 }
 
-/* The document as its events will make it, for facts of the same batch. */
+/* Predicts the document that the events will produce, for other facts of the same batch. */
 static void doc_of_plan(const struct turn_plan *p, const char *turn_id, const char *by_json, const struct caller *c,
 			struct turn_doc *ret)
 {
@@ -220,7 +222,7 @@ static void submit_result(struct transaction *tx, const struct turn_doc *t, cons
 		jw_kstr(&tx->w, "queuedTurnId", t->turnId);
 }
 
-/* 1 = it was there already, and has been answered. */
+/* 1 = the turn already exists, and the request has its reply. */
 static int submit_again(struct engine *g, struct transaction *tx, const struct turn_request *r,
 			const struct turn_plan *p)
 {
@@ -248,7 +250,8 @@ static int submit_again(struct engine *g, struct transaction *tx, const struct t
 	return 1;
 }
 
-static void submit(struct engine *g, struct transaction *tx, const struct turn_request *r, const struct turn_plan *p)
+static void submit_turn(struct engine *g, struct transaction *tx, const struct turn_request *r,
+			const struct turn_plan *p)
 {
 	char turn_id[ID_ROOM], input_ref[ID_TEXT_MAX], active[ID_ROOM] = "";
 	const struct requester by = requester_of(&tx->caller);
@@ -291,7 +294,7 @@ static void submit(struct engine *g, struct transaction *tx, const struct turn_r
 		snprintf(q.ids[q.count++], ID_ROOM, "%s", turn_id);
 		turn_queue_fact(&q, "queued", turn_id, tx->caller.request_id, tx->batch);
 	} else if (turn_hooks_prompt(g, &t, r->input, tx)) {
-		return; /* they look at it first, and answer */
+		return; /* the hooks run first; the reply follows their answers */
 	} else {
 		turn_start_facts(g, &t, false, NULL, tx->batch);
 		transaction_after_commit(tx, turn_step, turn_id);
@@ -300,7 +303,7 @@ static void submit(struct engine *g, struct transaction *tx, const struct turn_r
 	transaction_commit(tx);
 }
 
-/* Its tools and hooks may run when the client has left. */
+/* Authorises the sandbox now: the turn's tools and hooks may run after the client has disconnected. */
 static void authorise_turn(struct engine *g, const struct turn_request *r, const struct caller *c)
 {
 	sandbox_spec_auto struct sandbox_spec spec = { 0 };
@@ -323,7 +326,7 @@ void engine_submit_turn(struct engine *g, const struct turn_request *r, const st
 		const struct requester by = requester_of(c);
 
 		authorise_turn(g, r, c);
-		submit(g, tx, r, &p);
+		submit_turn(g, tx, r, &p);
 		if (p.scope.makes_session)
 			fact_committed(g, EVENT_SESSION_CREATED,
 				       &(struct session_created_notice){

@@ -2,20 +2,21 @@
 #define BAILIFF_ENGINE_TURN_H
 
 /*
- * Turns. One is active on a thread at a time; others wait in the thread's queue (turn_queue.c) or are refused, as their
- * client says.
+ * Turns. A thread has one active turn at a time; others wait in the thread's queue (turn_queue.c) or are rejected, as
+ * their client requests.
  *
  *   submitted ─ thread free → started ─┬→ completed
  *       └ queued ─ its turn came ─┘     ├→ failed (also cancelled, timed_out, lost)
  *                                       └⇄ waiting_* while an action is open
  *
- * A turn of commands and tool calls is run by the execution loop (turn_loop.c) and ends by itself. A turn with text is
- * its client's: the loop runs the commands that stand beside the text, and the client says when it is over
- * (complete_turn, fail_turn). One whose client goes away, and that nobody takes over, is lost (turn_owner.c).
+ * The execution loop (turn_loop.c) runs a turn of commands and tool calls, which ends automatically. A turn with text
+ * is driven by its client: the loop runs the commands that accompany the text, and the client ends the turn
+ * (complete_turn, fail_turn). If the client disconnects and no other takes the turn over in time, it is lost
+ * (turn_owner_loss.c).
  *
- * Whatever ends a turn before its time (interrupt_turn, fail_turn) first writes what the end will be (run.status with
- * `ending`), then ends what runs, and writes the end when nothing is left: turn_step does that, whoever calls it and
- * after whichever restart.
+ * A turn that ends early (interrupt_turn, fail_turn) first records the intended end (run.status with `ending`), then
+ * stops its work, and records the end when nothing is left. turn_step does the last part. It depends only on the turn's
+ * document, so it can be called at any time, also after a restart.
  */
 
 #include "runtime/base/buf.h"
@@ -32,41 +33,43 @@ struct session_scope;
 struct store_batch;
 enum event_type;
 
-/* turn.started and what stands beside it. `tx` need not be stored yet; hook_context: refs that hooks added, as JSON, or
- * NULL. */
+/*
+ * turn.started and the facts that accompany it. The turn's earlier facts need not be committed yet. hook_context:
+ * refs that hooks added, as JSON, or NULL.
+ */
 void turn_start_facts(struct engine *g, const struct turn_doc *d, bool from_queue, const char *hook_context,
 		      struct store_batch *b);
 
 struct turn_end {
 	const char *status;   /* completed, failed, cancelled, timed_out, lost */
-	const char *category; /* NULL = it completed */
+	const char *category; /* NULL = completed */
 	const char *message;
-	const char *outcome; /* when it completed */
+	const char *outcome; /* if completed */
 	const char *summary; /* or NULL */
 	const char *usage;   /* a JSON object, or NULL */
-	const char *call_id; /* which tool call made it fail, or NULL */
+	const char *call_id; /* the tool call that made it fail, or NULL */
 	bool retryable;
 };
 void turn_end_facts(struct engine *g, const struct turn_doc *t, const struct turn_end *end, struct transaction *tx);
 
-/* A turn that its client drives: is anything open that keeps it from ending? */
+/* For a turn that its client drives: −1 if something open prevents its end. */
 int turn_may_complete(struct engine *g, const struct turn_doc *t, struct err *e);
 /* Effects of facts about turns (rows ON_COMMIT): turn_step and turn_thread_free follow. */
 void turn_step_due(struct engine *g, const char *turn_id);
 void turn_thread_is_free(struct engine *g, const char *thread_id);
-/* Does whatever is due: the next parts, the end that was decided. Harmless at any time. */
+/* Does everything that is due: starts the next parts, or records the end that was decided. Idempotent. */
 void turn_step(struct engine *g, const char *turn_id);
-/* The same, and what runs of a turn whose end was decided is told to end. */
+/* Like turn_step, and first stops the work of a turn whose end was decided. */
 void turn_stop_decided(struct engine *g, const char *turn_id);
-/* Something of it still runs: processes, tool calls of others. */
+/* Is any of its processes or tool calls still running? */
 bool turn_busy(struct engine *g, const struct turn_doc *d);
-/* What runs of it is told to end; turn_step follows when it has. */
+/* Asks the turn's processes and tool calls to end; turn_step follows when they have. */
 void turn_stop_work(struct engine *g, const char *turn_id, const struct requester *by, const char *reason);
-/* The engine's own wish to end a turn (a task that was cancelled, a rollback): as interrupt_turn. */
+/* Cancels a turn for the engine itself (a cancelled task, a rollback), like interrupt_turn. */
 void turn_cancel(struct engine *g, const char *turn_id, const struct requester *by, const char *reason);
 /*
- * A question that a client put to a person about a turn of the loop was answered with no: the fact that the turn is to
- * fail. turn_stop_decided follows.
+ * A person answered a client's question about a turn of the loop with no: adds the fact that the turn will fail.
+ * turn_stop_decided follows.
  */
 void turn_denied_fact(struct engine *g, const char *turn_id, const char *message, const struct requester *by,
 		      struct store_batch *b);
@@ -80,19 +83,19 @@ void turn_on_thread_free(struct engine *g, const void *subject);
 void turn_on_hook_stop(struct engine *g, const void *subject);
 void turn_on_process_over(struct engine *g, const struct process_over *x);
 
-/* turn_owner_loss.c: turns whose client is gone for too long are lost. */
+/* turn_owner_loss.c: turns whose client has been disconnected for too long are lost. */
 uint64_t turn_owner_tick(struct engine *g, uint64_t now);
 
 /* turn_queue.c */
 void turn_queue_fact(const struct turn_queue *q, const char *change, const char *turn_id, const char *request_id,
 		     struct store_batch *b);
-/* The thread may be free now: its next turn begins, if there is one and the queue is not held. */
+/* The thread may be free: starts its next turn, if there is one and the queue is not held. */
 void turn_thread_free(struct engine *g, const char *thread_id);
-/* A turn that waits is cancelled; all of a thread's are. Facts into the transaction. */
+/* Cancels one queued turn, or all of a thread. The facts go into the transaction. */
 void turn_queue_drop(struct engine *g, const struct turn_doc *t, const char *reason, struct transaction *tx);
 void turn_queue_clear(struct engine *g, const char *thread_id, const char *reason, struct transaction *tx);
 void turn_recover(struct engine *g);
-/* queued turns of all threads, for history.reconstructed */
+/* The queued turns of all threads, for history.reconstructed. */
 void turn_list_queued(struct engine *g, struct jw *w);
 
 void turn_loop(struct engine *g, const struct turn_doc *d);

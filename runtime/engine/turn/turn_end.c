@@ -1,6 +1,6 @@
 /*
- * How turns end: by themselves (turn_loop.c), by their client's word, or before their time. The last writes the end
- * that is meant first, then ends what runs; turn_step finishes it once nothing is left.
+ * How turns end: automatically (turn_loop.c), by request of their client, or early. An early end first records the
+ * intended end, then stops the work; turn_step finishes it when nothing is left.
  */
 
 #include "runtime/engine/turn/turn.h"
@@ -64,7 +64,7 @@ void turn_step(struct engine *g, const char *turn_id)
 	if (r != 0 || !d.startedAt || turn_doc_ended(&d))
 		return;
 	if (!d.inputRef[0] && d.ending.type != JT_OBJECT)
-		return; /* a process's own turn, which ends with it */
+		return; /* a process's own turn, which ends with the process */
 	if (d.ending.type != JT_OBJECT)
 		turn_loop(g, &d);
 	else if (!turn_busy(g, &d) && d.inputRef[0])
@@ -129,7 +129,7 @@ void engine_complete_turn(struct engine *g, const struct turn_verdict *v, const 
 	transaction_commit(tx);
 }
 
-/* What was decided is written; the work ends afterwards and the answer comes when it has. */
+/* Records the decided end. The work is stopped after the commit, and the reply follows when it has ended. */
 static void decide_end(struct engine *g, struct transaction *tx, const struct turn_doc *t, const struct turn_end *end,
 		       enum turn_wait wait)
 {
@@ -176,7 +176,7 @@ struct active_scan {
 	size_t count;
 };
 
-/* The only active turn of a session, when neither thread nor turn is named. */
+/* The only active turn of a session, for a request that names neither thread nor turn. */
 static int only_active(struct engine *g, const char *session_id, const struct caller *c, struct active_scan *ret,
 		       struct err *e)
 {
@@ -247,15 +247,15 @@ static void no_op(struct transaction *tx, const char *turn_id, const char *why)
 	transaction_commit(tx);
 }
 
-static void interrupt(struct engine *g, struct transaction *tx, const struct turn_doc *t,
-		      const struct turn_interrupt *r)
+static void interrupt_turn(struct engine *g, struct transaction *tx, const struct turn_doc *t,
+			   const struct turn_interrupt *r)
 {
 	const char *reason = r->reason ? r->reason : "user";
 	const struct turn_end end = { .status = "cancelled", .category = "cancelled", .message = reason };
 
 	if (r->clear_queue)
 		turn_queue_clear(g, t->threadId, reason, tx);
-	/* The own turn of a process ends with it: then turn_step has nothing to write. */
+	/* A process's own turn ends with the process; turn_step then has nothing to write. */
 	decide_end(g, tx, t, &end, TURN_WAIT_INTERRUPTED);
 }
 
@@ -290,7 +290,7 @@ void engine_interrupt_turn(struct engine *g, const struct turn_interrupt *r, con
 		turn_waiter_add(g, t.turnId, TURN_WAIT_INTERRUPTED, tx);
 		transaction_commit(tx);
 	} else {
-		interrupt(g, tx, &t, r);
+		interrupt_turn(g, tx, &t, r);
 	}
 }
 
@@ -331,8 +331,9 @@ void turn_cancel(struct engine *g, const char *turn_id, const struct requester *
 /* ---- reactions ---- */
 
 /*
- * A request of a client: the client sees action.resolved and acts on it. No client does for a turn that the loop runs,
- * so there a no ends the turn, in the same commit: otherwise its next part would begin as if the answer had been yes.
+ * An action that a client requested. For a turn that a client drives, the client sees action.resolved and reacts. A
+ * turn of the loop has no such client, so a denial ends the turn in the same commit; otherwise its next part would
+ * start as if the answer had been yes.
  */
 static void request_resolved(struct engine *g, const struct action_outcome *o, struct store_batch *b)
 {

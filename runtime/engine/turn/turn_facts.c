@@ -21,7 +21,7 @@
 
 /* ---- the start ---- */
 
-/* A folder's id: the same for the same path, for ever. */
+/* A stable id for a directory, derived from its path. */
 static void workspace_id(const char *path, char ret[24])
 {
 	char hash[HASH_SHA256_TEXT];
@@ -39,7 +39,7 @@ static void limits_json(const struct engine *g, const struct profile *p, struct 
 	json_value_member(w, "limits", json_limits(&l));
 }
 
-/* The executionEnvironment and, into refs, what the turn may know of the machine. */
+/* Writes executionEnvironment and, to `refs`, what the turn may know about the machine. */
 static void environment_facts(struct engine *g, const struct turn_doc *d, struct jw *w, struct jw *refs)
 {
 	json_t *where = turn_part_merged(NULL, d, NULL);
@@ -57,7 +57,7 @@ static void environment_facts(struct engine *g, const struct turn_doc *d, struct
 	if (uname(&os) == 0)
 		jw_kstr(w, "arch", os.machine);
 	if (sandbox_spec_of(where, &spec, &e) < 0 || sandbox_setup_make(g, &spec.request, &c, &f, &e) < 0) {
-		/* Its processes will meet the same answer; the turn says why. */
+		/* Its processes will fail for the same reason; the turn records it. */
 		jw_kstr(w, "sandbox", "unavailable");
 		jw_kstr(w, "unavailableReason", e.message);
 	} else {
@@ -82,7 +82,7 @@ static void environment_facts(struct engine *g, const struct turn_doc *d, struct
 	json_decref(where);
 }
 
-/* What hooks have added, at the session's beginning and to this turn. */
+/* Refs to the context that hooks added at the start of the session and to this turn. */
 static void hook_refs(struct engine *g, const struct turn_doc *d, const char *hook_context, struct jw *refs)
 {
 	buf_auto struct buf text = BUF_INIT;
@@ -99,7 +99,7 @@ static void hook_refs(struct engine *g, const struct turn_doc *d, const char *ho
 void turn_start_facts(struct engine *g, const struct turn_doc *d, bool from_queue, const char *hook_context,
 		      struct store_batch *b)
 {
-	/* The runtime does not read the user's files: commands inside the sandbox do. */
+	/* The runtime never reads the user's files; only commands inside the sandbox do. */
 	static const char *const omissions[] = { "instruction_files" };
 	buf_auto struct buf refs = BUF_INIT, environment = BUF_INIT;
 	struct jw r = jw_on(&refs), w = jw_on(&environment);

@@ -1,11 +1,10 @@
 /*
  * Hooks of turns.
  *
- *   user_prompt_submit  a turn with text would begin: submitted, its thread taken, and not started before they agree
- *   stop                a turn would end well. One that its client drives goes on when they object, and learns why;
- *                       one that the
- *                       loop ran has nothing to go on with, and fails
- *   post_sampling       a client told of a model's answer; nothing waits
+ *   user_prompt_submit  before a turn with text starts: it is submitted and holds its thread, but waits for the hooks
+ *   stop                before a turn completes. If a hook objects, a turn that its client drives continues, and the
+ *                       client gets the reason; a turn of the loop cannot continue and fails
+ *   post_sampling       after a client reported a model's answer; nothing waits for these hooks
  */
 
 #include "runtime/engine/hook/hook.h"
@@ -106,7 +105,7 @@ struct hook_prompt {
 	struct engine *engine;
 	char thread_id[ID_ROOM], turn_id[ID_ROOM];
 	char *prompt, *cwd;
-	struct pending_reply reply; /* submit_turn's, if that has not been answered */
+	struct pending_reply reply; /* of submit_turn, unless it was sent before */
 	struct buf data;            /* of an error */
 	struct err err;
 };
@@ -125,7 +124,7 @@ static void prompt_free(struct hook_prompt *w)
 
 static void prompt_drop(void *ctx) { prompt_free(ctx); }
 
-/* Its end is written: who submitted it learns why, and the thread's next turn may come. */
+/* The turn's end is durable: replies to submit_turn with the reason and starts the thread's next turn. */
 static void prompt_refused(struct engine *g, const char *thread_id)
 {
 	struct hook_prompt *w = strmap_get(&g->turns->prompts, thread_id);
@@ -137,7 +136,7 @@ static void prompt_refused(struct engine *g, const char *thread_id)
 	turn_thread_is_free(g, thread_id);
 }
 
-/* `said` is the hook's own word, or NULL. */
+/* `said` is the reason that the hook gave, or NULL. */
 static void prompt_block(struct hook_prompt *w, const struct turn_doc *t, const char *reason, const char *said)
 {
 	struct transaction *own = transaction_new_internal(w->engine);
@@ -157,7 +156,7 @@ static void prompt_block(struct hook_prompt *w, const struct turn_doc *t, const 
 	transaction_commit(own);
 }
 
-/* False: it is gone, and who waits has been told. */
+/* False: the turn has ended, and the waiting client has its reply. */
 static bool prompt_turn(struct hook_prompt *w, struct buf *text, struct turn_doc *ret)
 {
 	struct engine *g = w->engine;
@@ -166,7 +165,7 @@ static bool prompt_turn(struct hook_prompt *w, struct buf *text, struct turn_doc
 
 	if (turn_read(g, w->turn_id, text, ret, &e) == 0 && !turn_doc_ended(ret) && !g->stopping)
 		return true;
-	/* Interrupted meanwhile; or the daemon stops, and recovery ends it. */
+	/* It was interrupted meanwhile; or the daemon is stopping, and recovery will end it. */
 	err_set(&w->err, ERR_UNAVAILABLE, "the turn was ended before it began");
 	memcpy(thread, w->thread_id, sizeof thread);
 	prompt_refused(g, thread);
@@ -307,9 +306,9 @@ bool turn_hooks_prompt(struct engine *g, const struct turn_doc *t, const json_t 
 struct stopping {
 	struct engine *engine;
 	char turn_id[ID_ROOM];
-	struct transaction *transaction; /* the client's, or NULL: the loop ran it */
+	struct transaction *transaction; /* the client's; NULL: a turn of the loop */
 	char *outcome, *summary, *usage;
-	char unknown[400]; /* why hooks that might object are not known; "" = they are */
+	char unknown[400]; /* why the hooks could not be determined; "" = they could */
 };
 
 static void stopping_free(struct stopping *w)
@@ -333,8 +332,8 @@ static void stopping_drop(void *ctx)
 	stopping_free(w);
 }
 
-/* Whether they object, and why. */
-static bool objected(const struct stopping *w, const struct hook_result *sum, char reason[400])
+/* True: a hook objects, or the hooks are not known and might. */
+static bool hooks_object(const struct stopping *w, const struct hook_result *sum, char reason[400])
 {
 	if (w->unknown[0])
 		snprintf(reason, 400, "%s", w->unknown);
@@ -366,7 +365,7 @@ static void end_now(struct stopping *w, const struct turn_doc *t, const struct h
 		.status = "completed", .outcome = w->outcome, .summary = w->summary, .usage = w->usage
 	};
 
-	if (objected(w, sum, reason)) /* of the loop's: nobody could go on */
+	if (hooks_object(w, sum, reason)) /* only a turn of the loop gets here: it cannot continue */
 		end = (struct turn_end){ .status = "failed", .category = "hook", .message = reason };
 	turn_end_facts(w->engine, t, &end, tx);
 	if (w->transaction) {
@@ -379,7 +378,7 @@ static void end_now(struct stopping *w, const struct turn_doc *t, const struct h
 	transaction_commit(tx);
 }
 
-/* Hooks have answered, or there are none. */
+/* Continues when the hooks have answered, or if there are none. */
 static void stop_go(struct stopping *w, const struct hook_result *sum)
 {
 	struct engine *g = w->engine;
@@ -393,7 +392,7 @@ static void stop_go(struct stopping *w, const struct hook_result *sum)
 	if (gone && w->transaction) {
 		err_set(&e, ERR_STATE, "turn '%s' was ended while hooks looked at it", w->turn_id);
 		refuse_stop(w, &e, NULL);
-	} else if (!gone && w->transaction && objected(w, sum, reason)) {
+	} else if (!gone && w->transaction && hooks_object(w, sum, reason)) {
 		err_set(&e, ERR_STATE, "the turn goes on: %s", reason);
 		refuse_stop(w, &e, sum);
 	} else if (!gone && w->transaction && turn_may_complete(g, &t, &e) < 0) {
@@ -464,7 +463,7 @@ bool turn_hooks_stop(struct engine *g, const struct turn_doc *t, const struct tu
 				.usage = mem_strdup(end->usage) };
 	memcpy(w->turn_id, t->turnId, ID_ROOM);
 	strmap_put(&g->turns->stops, w->turn_id, w);
-	if (tx) { /* they are the request's, which is over by then */
+	if (tx) { /* these belong to the request, which is freed before the hooks answer */
 		tx->caller.request_id = tx->caller.trace_id = tx->caller.span_id = tx->caller.channel_id = NULL;
 		tx->caller.idem_key = tx->caller.idem_method = NULL;
 	}
@@ -497,7 +496,7 @@ static bool has_work(struct engine *g, const struct turn_doc *t)
 	return w.count || (t->openCalls != VIEW_ABSENT && t->openCalls);
 }
 
-/* A turn that began with a process which waited for hooks, and of which nothing is there. */
+/* Ends a turn that waited for hooks (before its start, or before its first process) and has no work left. */
 static void recover_turn(struct engine *g, const char *turn_id)
 {
 	const struct turn_end begun = { .status = "failed",

@@ -1,7 +1,7 @@
 #ifndef BAILIFF_ENGINE_TURN_HOOKS_H
 #define BAILIFF_ENGINE_TURN_HOOKS_H
 
-/* Hooks before a turn begins and before it ends, and after a model's answer. */
+/* Hooks before a turn starts, before it ends, and after a model's answer. */
 
 #include "runtime/view/view_documents.h"
 
@@ -14,12 +14,14 @@ struct transaction;
 /* A client reported a model's answer; nothing waits for the hooks. */
 void turn_hooks_sampled(struct engine *g, const char *turn_id, const char *payload, size_t len);
 /*
- * A turn with text is about to begin; turn.submitted is in the transaction's batch or before it. True: hooks look at it
- * first. The transaction is committed then and its reply given later, with turn.started or turn.failed.
+ * A turn with text is about to start; turn.submitted is in the transaction's batch or committed. True: hooks run
+ * first. The transaction is then committed, and its reply follows with turn.started or turn.failed.
  */
 bool turn_hooks_prompt(struct engine *g, const struct turn_doc *t, const json_t *input, struct transaction *tx);
-/* A turn is about to end well. True: hooks are asked first; its end, or the refusal of `tx` (its client's; NULL = the
- * loop's), follows. */
+/*
+ * A turn is about to complete. True: hooks run first; the turn's end follows, or the rejection of `tx` (the client's
+ * request; NULL = the loop).
+ */
 struct turn_end;
 bool turn_hooks_stop(struct engine *g, const struct turn_doc *t, const struct turn_end *end, struct transaction *tx);
 void turn_hooks_recover(struct engine *g);

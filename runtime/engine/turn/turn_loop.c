@@ -1,7 +1,7 @@
 /*
- * The execution loop: the parts of a turn in order. Consecutive tool calls that only read and say that they may run
- * side by side do, up to a cap; everything else runs alone. How far a turn is stands in its document, so a step may be
- * taken by anybody: after a commit, after the end of a tool call, after a restart.
+ * The execution loop: runs the parts of a turn in order. Consecutive tool calls that only read and are declared safe
+ * to run in parallel do so, up to a limit; everything else runs alone. The progress is part of the turn's document,
+ * so any event can trigger the next step: a commit, the end of a tool call, a restart.
  */
 
 #include "runtime/engine/turn/turn.h"
@@ -18,9 +18,9 @@ struct loop {
 	struct engine *engine;
 	const struct turn_doc *turn;
 	json_t *input;
-	size_t next;    /* the first part that was not started */
+	size_t next;    /* the first part not started yet */
 	size_t open;    /* parts that have not ended */
-	bool open_safe; /* all of them may run beside others */
+	bool open_safe; /* all open parts may run in parallel with others */
 };
 
 static bool is_text(const json_t *part)
@@ -58,7 +58,10 @@ static void loop_look(struct loop *l)
 	for (size_t i = 0; i < l->next && i < json_array_size(l->input); i++)
 		started += !is_text(json_array_get(l->input, i));
 	l->open = started > or_none(l->turn->partsEnded) ? started - (size_t)or_none(l->turn->partsEnded) : 0;
-	/* Whatever is open was started with or after the last one that runs alone: the last started tells for all. */
+	/*
+	 * A part that runs alone is never open together with others, so the last started part is representative of
+	 * all open ones.
+	 */
 	if (l->open)
 		l->open_safe = tool_is_parallel(l->engine, tool_name_of(json_array_get(l->input, l->next - 1)),
 						scope_of(l));
@@ -127,7 +130,7 @@ static void end_turn(struct loop *l)
 	transaction_commit(tx);
 }
 
-/* One thing that is due; true when there may be another. */
+/* Does one step that is due; true if another may be due. */
 static bool loop_once(struct loop *l)
 {
 	bool stopped = or_none(l->turn->partsFailed) && stops_on_failure(l->turn);
@@ -142,7 +145,8 @@ static bool loop_once(struct loop *l)
 		    !(l->open_safe && l->open < PARALLEL_MAX && tool_is_parallel(l->engine, tool, scope_of(l))))
 			return false;
 		start_part(l);
-		return !tool_is_evaluating(l->engine, l->turn->turnId); /* it is looked up first which rules hold */
+		return !tool_is_evaluating(l->engine,
+					   l->turn->turnId); /* false while its rules are still being looked up */
 	}
 	if (!l->open && !turn_driven_by_client(l->turn) && !turn_busy(l->engine, l->turn))
 		end_turn(l);

@@ -1,4 +1,7 @@
-/* Turns whose client has gone, and that no other has taken over in time, are lost (session/turn_owner.c). */
+/*
+ * A turn whose client has disconnected, and that no other client has taken over in time, is lost
+ * (session/turn_owner.c).
+ */
 
 #include "runtime/base/log.h"
 #include "runtime/engine/core/core.h"
@@ -17,7 +20,7 @@ static bool channel_is_there(struct engine *g, const struct turn_owner *d)
 	       strcmp(c.status, "connected") == 0;
 }
 
-static void lose(struct engine *g, const struct turn_doc *t)
+static void lose_turn(struct engine *g, const struct turn_doc *t)
 {
 	static const struct turn_end end = { .status = "lost",
 					     .category = "client_gone",
@@ -45,7 +48,7 @@ static void check_due(struct engine *g, const char *turn_id)
 	else if (r < 0 || !t.startedAt || t.ending.type == JT_OBJECT || turn_busy(g, &t) || channel_is_there(g, d))
 		turn_owner_give_grace(g, d);
 	else
-		lose(g, &t); /* which forgets it */
+		lose_turn(g, &t); /* also forgets its owner */
 }
 
 uint64_t turn_owner_tick(struct engine *g, uint64_t now)

@@ -1,6 +1,6 @@
 /*
- * The queue of a thread: turns that wait for it, in an order that is a fact (queue.changed holds all of it). After a
- * restart a queue is held until somebody resumes the thread, unless the turn before it is proved to be going on.
+ * The queue of a thread: turns that wait for it. Their order is recorded (queue.changed holds the whole queue). After
+ * a restart a queue is held until a client resumes the thread, unless the active turn before it provably continues.
  */
 
 #include "runtime/engine/turn/turn.h"
@@ -57,7 +57,7 @@ void turn_thread_free(struct engine *g, const char *thread_id)
 		turn_start_facts(g, &t, true, NULL, tx->batch);
 		transaction_after_commit(tx, turn_step_due, id);
 	} else {
-		transaction_after_commit(tx, turn_thread_free, thread_id); /* nothing to start: the one after it */
+		transaction_after_commit(tx, turn_thread_free, thread_id); /* that turn has ended: try the next one */
 	}
 	transaction_commit(tx);
 }
@@ -102,7 +102,7 @@ void turn_queue_clear(struct engine *g, const char *thread_id, const char *reaso
 			drop_facts(g, &t, reason, tx);
 }
 
-/* The turn if it waits in its thread's queue. */
+/* Loads a turn of the caller's that waits in its thread's queue. */
 static int queued_of_caller(struct engine *g, const char *turn_id, const struct caller *c, struct buf *text,
 			    struct turn_doc *t, struct turn_queue *q, size_t *at, struct err *e)
 {

@@ -39,8 +39,9 @@ static void list_kind(struct engine *g, enum view_kind kind, struct thread_list 
 }
 
 /*
- * The runtime itself goes on with it: something of it runs, or its next part begins now. One of which a part failed,
- * was lost or ended with the daemon is about to end; and whether a client is still at its own nobody knows.
+ * True if the runtime itself continues the turn: some of its work runs, or its next part starts now. A turn with a
+ * part that failed, was lost or ended with the daemon is about to end. Whether a client still drives its turn cannot
+ * be known.
  */
 static bool proved_alive(struct engine *g, const struct turn_doc *t)
 {

@@ -9,10 +9,10 @@
 #include <sys/queue.h>
 
 struct turn_state {
-	TAILQ_HEAD(, rollback) rollbacks; /* under way (history.c) */
-	bool history_found;               /* after a restart, and not checked yet */
-	struct strmap stops;              /* turn id → struct stopping: hooks look at how it would end */
-	struct strmap prompts; /* thread id → struct hook_prompt: hooks look at a turn that would begin there */
+	TAILQ_HEAD(, rollback) rollbacks; /* in progress (history.c) */
+	bool history_found;               /* open histories were found after a restart and not checked yet */
+	struct strmap stops;              /* turn id → struct stopping: waits for hooks before its end */
+	struct strmap prompts; /* thread id → struct hook_prompt: a turn that waits for hooks before its start */
 };
 
 #endif
