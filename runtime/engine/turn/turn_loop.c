@@ -145,8 +145,8 @@ static bool loop_once(struct loop *l)
 		    !(l->open_safe && l->open < PARALLEL_MAX && tool_is_parallel(l->engine, tool, scope_of(l))))
 			return false;
 		start_part(l);
-		return !tool_is_evaluating(l->engine,
-					   l->turn->turnId); /* false while its rules are still being looked up */
+		/* While the call's rules are being looked up, the next step follows the evaluation. */
+		return !tool_is_evaluating(l->engine, l->turn->turnId);
 	}
 	if (!l->open && !turn_driven_by_client(l->turn) && !turn_busy(l->engine, l->turn))
 		end_turn(l);
