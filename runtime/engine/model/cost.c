@@ -30,7 +30,7 @@ static uint64_t spent_of(struct engine *g, const struct policy_budget *b, uint32
 	return d.microUsd == VIEW_ABSENT ? 0 : d.microUsd;
 }
 
-/* When a window ends: the next midnight, or the first of the next month, UTC; 0 = never. */
+/* The end of a window: the next midnight or the first of the next month, UTC; 0 = never. */
 static uint64_t window_end(enum budget_window w, uint64_t now_us)
 {
 	time_t now = (time_t)(now_us / 1000000);
@@ -92,8 +92,8 @@ void budget_json(struct engine *g, uint32_t uid, const char *session_id, uint64_
 /* ---- facts ---- */
 
 /*
- * What a cost or a limit belongs to: the turn, or without one the system turn. `turn` keeps the texts that the scope
- * points to, in addition to turn_id.
+ * The scope of a cost or a limit: the turn, or without one the system turn. Apart from turn_id, the scope points to
+ * texts in `turn`.
  */
 static int money_scope(struct engine *g, const char *turn_id, const struct caller *c, struct view_turn_brief *turn,
 		       struct scope *ret, struct err *e)
@@ -148,7 +148,7 @@ static void pending_add(struct cost_pending *p, const struct scope *s, uint64_t 
 	snprintf(row->session_id, sizeof row->session_id, "%s", s->session);
 }
 
-/* One budget passes a mark: said once, when it happens. */
+/* Reports each budget that passes a mark, once, when it happens. */
 static void budget_facts(struct engine *g, const struct scope *s, struct store_batch *batch, uint64_t added,
 			 uint64_t now, struct cost_pending *pending)
 {
@@ -198,7 +198,7 @@ static void cost_fact(const struct scope *s, struct store_batch *batch, const st
 		     .modelRequestId = r->model_request_id);
 }
 
-/* −1: no price is known and none was given. */
+/* −1: no price is known and no amount was given. */
 static int cost_amount(struct engine *g, const struct cost_report *r, uint64_t *ret, const char **ret_basis)
 {
 	const struct policy_model *m = g->models && r->model ? model_list_find(g->models, r->provider, r->model) : NULL;
@@ -242,7 +242,7 @@ void engine_record_cost(struct engine *g, const struct cost_report *r, const str
 	transaction_commit(tx);
 }
 
-/* ---- limits that providers tell ---- */
+/* ---- limits that providers report ---- */
 
 static const char *state_of(const struct limit_report *r)
 {
@@ -313,15 +313,17 @@ void engine_record_limit(struct engine *g, const struct limit_report *r, const s
 	transaction_commit(tx);
 }
 
-/* ---- model events that clients bring ---- */
+/* ---- model events from clients ---- */
 
 static bool is_model_event(const struct emit_event *ev)
 {
 	return ev->ids[ID_MODEL_REQUEST] && strncmp(ev->type, "model.", 6) == 0;
 }
 
-/* The nearest event before events[i] about the same request in this batch, of this type (NULL = any); NULL = none. */
-static const struct emit_event *earlier(const struct emit_event *events, size_t i, const char *type)
+/*
+ * The nearest event before events[i] in this batch about the same request and of this type (NULL = any); NULL = none.
+ */
+static const struct emit_event *find_earlier(const struct emit_event *events, size_t i, const char *type)
 {
 	const char *id = events[i].ids[ID_MODEL_REQUEST];
 
@@ -341,11 +343,11 @@ static int read_request(struct engine *g, const struct emit_event *ev, struct bu
 	return view_read_speculative(g->o.store, &model_request_schema, key, text, ret, e);
 }
 
-/* "" = not known yet. */
+/* "" = the request is not known yet. */
 static int request_status(struct engine *g, const struct emit_event *events, size_t i, char ret[VIEW_ID_MAX],
 			  struct err *e)
 {
-	const struct emit_event *before = earlier(events, i, NULL);
+	const struct emit_event *before = find_earlier(events, i, NULL);
 	buf_auto struct buf text = BUF_INIT;
 	struct model_request_doc d;
 
@@ -381,11 +383,11 @@ int routing_check_model_event(struct engine *g, const struct emit_event *events,
 	return 0;
 }
 
-/* Which model a request went to, and in which turn. */
+/* Finds the model of a request, and its turn. */
 static bool request_model(struct engine *g, const struct emit_event *events, size_t i, char provider[VIEW_ID_MAX],
 			  char model[VIEW_ID_MAX], char turn[ID_ROOM])
 {
-	const struct emit_event *asked = earlier(events, i, "model.requested");
+	const struct emit_event *asked = find_earlier(events, i, "model.requested");
 	buf_auto struct buf text = BUF_INIT;
 	struct model_request_doc d;
 	struct err e = ERR_INIT;
@@ -436,7 +438,7 @@ void routing_model_completed(struct engine *g, struct store_batch *b, const stru
 	cost_fact(&s, b, &r, micro, basis);
 }
 
-/* ---- costs that clients bring as events ---- */
+/* ---- costs that clients report as events ---- */
 
 #define COST_USD_MAX 1e6 /* as for record_cost */
 

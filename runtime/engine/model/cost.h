@@ -1,7 +1,7 @@
 #ifndef BAILIFF_ENGINE_COST_H
 #define BAILIFF_ENGINE_COST_H
 
-/* Budgets: what of the policy's amounts is spent. */
+/* Budgets: how much of the policy's amounts is spent. */
 
 #include "runtime/engine/process/process.h"
 
@@ -14,13 +14,18 @@ struct event_draft;
 struct jw;
 struct store_batch;
 
-/* Nothing is left of some budget that this user or session draws on; *reset_us becomes when there is again, if that is
- * known. */
+/*
+ * True if a budget that applies to this user or session is used up; *reset_us is raised to the end of its window, if
+ * that is later.
+ */
 bool budget_spent(struct engine *g, uint32_t uid, const char *session_id, uint64_t now_us, uint64_t *reset_us);
 /* "budgets":[{name, scope, window, limitMicroUsd, spentMicroUsd, state}] */
 void budget_json(struct engine *g, uint32_t uid, const char *session_id, uint64_t now_us, struct jw *w);
 
-/* What costs of the same batch add to what is spent: budgets are read before the batch is submitted. */
+/*
+ * The costs of the batch under construction. Budgets are read before the batch is submitted, so these are added to
+ * what the store knows.
+ */
 struct cost_pending {
 	struct cost_pending_row {
 		char session_id[ID_ROOM];
@@ -32,8 +37,8 @@ struct cost_pending {
 void cost_pending_done(struct cost_pending *p);
 #define cost_pending_auto __attribute__((cleanup(cost_pending_done)))
 /*
- * A cost that a client reports as an event: like record_cost it must be an amount that can be counted (−1 with the
- * member as the field), and moves budgets. `ids` are the event's, `uid` is the session owner's.
+ * A cost that a client reports as an event. Like record_cost, it must be a valid amount (−1 with the member as the
+ * field) and counts against budgets. `ids` are the event's, `uid` is the session owner's.
  */
 int cost_emitted(struct engine *g, struct store_batch *b, const struct event_draft *d, struct cost_pending *pending,
 		 struct err *e);

@@ -1,6 +1,6 @@
 /*
- * emit_events: facts that clients bring (model, reasoning, context, artifacts …). The runtime checks that the type is
- * one a client may write and that the session is the client's, says who sent it, and folds no status from it.
+ * emit_events: facts that clients report (model, reasoning, context, artifacts …). The runtime checks that clients
+ * may write the type and that the session is the client's, records the sender, and derives no status from it.
  */
 
 #include "runtime/engine/core/core.h"
@@ -45,7 +45,7 @@ static int emit_refuse(struct err *e, enum err_code code, size_t i, const char *
 	return -1;
 }
 
-/* Where a client named no turn but the type needs one: the session's system turn, made on its first use. */
+/* For an event without a turn whose type needs one: the session's system turn, created on first use. */
 static int emit_system_turn(struct engine *g, struct store_batch *b, const struct caller *c, const char *session,
 			    const struct view_session_brief *brief, char thread[ID_ROOM], char turn[ID_ROOM])
 {
@@ -64,8 +64,8 @@ static int emit_system_turn(struct engine *g, struct store_batch *b, const struc
 }
 
 /*
- * The ids that an event is filed under must be what the client may speak of: threads and turns of the session, tasks,
- * processes and evidence of its owner. Otherwise one uid's words would show up in what another one reads.
+ * The ids of an event must be within the client's reach: threads and turns of the session; tasks, processes and
+ * evidence of its owner. Otherwise one uid could write into what another uid reads.
  */
 static int emit_scope_of(struct engine *g, enum id_field f, const char *id, const char *session, uint32_t uid,
 			 struct err *e)
@@ -97,7 +97,8 @@ static int emit_scope_of(struct engine *g, enum id_field f, const char *id, cons
 static int emit_check_ids(struct engine *g, const struct emit_event *ev, size_t i, uint32_t uid, struct err *e)
 {
 	static const enum id_field checked[] = { ID_THREAD, ID_TURN, ID_TASK, ID_PROCESS, ID_EVIDENCE };
-	const struct emit_event *before = i ? ev - 1 : NULL; /* a stream names the same things again and again */
+	const struct emit_event *before = i ? ev - 1
+					    : NULL; /* a stream repeats the same ids, so check only those that differ */
 
 	for (size_t k = 0; k < countof(checked); k++) {
 		const char *id = ev->ids[checked[k]], *same = before ? before->ids[checked[k]] : NULL;
@@ -113,7 +114,7 @@ static int emit_check_ids(struct engine *g, const struct emit_event *ev, size_t 
 	return 0;
 }
 
-/* A turn that has ended, or is about to, asks no model any more; what it cost and left behind may be told later. */
+/* A turn that has ended, or is about to, requests no model. Its costs and artifacts may still be reported later. */
 static int emit_check_turn(struct engine *g, const struct emit_event *ev, size_t i, const struct caller *c,
 			   struct err *e)
 {

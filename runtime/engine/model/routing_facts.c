@@ -9,11 +9,11 @@
 #include "runtime/view/view.h"
 #include "runtime/view/view_cost.h"
 
-#define SHOWN_MAX 48u /* candidates of each sort that an event tells */
+#define SHOWN_MAX 48u /* candidates of each kind listed in an event */
 
 void engine_set_models(struct engine *g, const struct model_list *models) { g->models = models; }
 
-/* ---- what is known of limits ---- */
+/* ---- known limits ---- */
 
 struct limits_lookup {
 	struct engine *engine;
@@ -36,7 +36,7 @@ static bool limit_holds(struct limits_lookup *l, const char *kind, const struct 
 	if (strcmp(d.state, "hit") != 0 && strcmp(d.state, "blocked") != 0)
 		return false;
 	if (d.resetUs != VIEW_ABSENT && d.resetUs <= l->now)
-		return false; /* over by now */
+		return false; /* has expired */
 	if (d.resetUs != VIEW_ABSENT && d.resetUs > *reset)
 		*reset = d.resetUs;
 	return true;
@@ -56,7 +56,7 @@ static void limits_of(void *ctx, const struct policy_model *m, struct routing_li
 			       budget_spent(l->engine, l->uid, l->session_id, l->now, &ret->reset_us));
 }
 
-/* ---- how it is told ---- */
+/* ---- JSON ---- */
 
 static void reset_member(struct jw *w, uint64_t reset_us)
 {
@@ -126,7 +126,7 @@ static void candidates_json(const struct routing_ask *r, const struct routing_ou
 	jw_kopt(&w, "requestedProvider", r->want.provider);
 	jw_kopt(&w, "requestedModel", r->want.model);
 	jw_obj_end(&w);
-	/* What the runtime cannot know is said, not guessed. */
+	/* State explicitly what the runtime cannot know, instead of guessing. */
 	jw_kobj(&w, "gaps");
 	jw_kstr(&w, "credentials", "unavailable");
 	jw_kstr(&w, "network", "unavailable");
@@ -177,7 +177,7 @@ static void decision_json(struct engine *g, const struct routing_ask *r, const s
 
 /* ---- resolve_routing ---- */
 
-/* What the facts of one routing share. `scope` points into the other members. */
+/* Shared by the facts of one routing. `scope` points into the other members. */
 struct routing_scope {
 	struct transaction *transaction;
 	struct scope scope;
@@ -185,7 +185,7 @@ struct routing_scope {
 	char task_id[ID_ROOM];
 };
 
-/* A turn that belongs to no task gets one of the runtime's own, which lists leave out. */
+/* A turn without a task gets an internal one, which lists omit. */
 static void internal_task(struct routing_scope *s)
 {
 	id_make(ID_KIND_TASK, s->task_id);
@@ -220,7 +220,7 @@ static int routing_scope_of(struct engine *g, const struct routing_ask *r, struc
 	return 0;
 }
 
-/* The models to try next. */
+/* The models to try next, in order. */
 static void write_chain(struct jw *w, const void *outcome, size_t n)
 {
 	const struct routing_outcome *o = outcome;
