@@ -24,12 +24,12 @@ struct channel_state {
 	struct strmap live; /* id → struct channel_live */
 };
 
-/* What is known of a channel only while this runtime runs. Kept by channel id in g->channels->live. */
+/* The state of a channel that only memory holds. Keyed by channel id in g->channels->live. */
 struct channel_live {
-	uint64_t connection;   /* that it is bound to; 0 = none */
+	uint64_t connection;   /* the connection that it is bound to; 0 = none */
 	uint64_t heartbeat_ms; /* 0 = none */
 	uint64_t seen_ns, seen_us;
-	uint64_t acked; /* as submitted; 0 = look it up */
+	uint64_t acked; /* as submitted, possibly not committed yet; 0 = read it from the store */
 };
 
 static struct channel_live *live_of(struct engine *g, const char *id)
@@ -58,13 +58,13 @@ static void make_token(char text[TOKEN_TEXT], char hash[HASH_SHA256_TEXT])
 	unsigned char raw[TOKEN_BYTES];
 
 	if (getrandom(raw, sizeof raw, 0) != (ssize_t)sizeof raw)
-		abort(); /* a token that can be guessed is worse than none */
+		abort(); /* never continue with a token that can be guessed */
 	for (size_t i = 0; i < sizeof raw; i++)
 		snprintf(text + 2 * i, 3, "%02x", raw[i]);
 	hash_sha256_text(text, TOKEN_TEXT - 1, hash);
 }
 
-/* The channel if it is the caller's. */
+/* Loads a channel of the caller's. */
 static int channel_load(struct engine *g, const char *id, const struct caller *c, struct buf *text,
 			struct channel_doc *d, struct err *e)
 {
@@ -178,7 +178,7 @@ static int check_token(const struct channel_doc *d, const char *token, struct er
 	return 0;
 }
 
-/* What cannot be sent again is a gap; the snapshot stands in for it, and that is a fact. */
+/* Records events that cannot be sent again as a gap. The snapshot replaces them. */
 static void gap_facts(struct engine *g, struct transaction *tx, const struct channel_doc *doc, uint64_t from,
 		      uint64_t to)
 {
@@ -227,7 +227,7 @@ void engine_reconnect_channel(struct engine *g, const char *channel_id, uint64_t
 	transaction_commit(tx);
 }
 
-/* ---- leaving ---- */
+/* ---- disconnecting ---- */
 
 static void disconnected_fact(struct engine *g, struct store_batch *b, const struct channel_doc *doc,
 			      const char *reason, const char *request_id)
@@ -264,7 +264,7 @@ void engine_disconnect_channel(struct engine *g, const char *channel_id, const c
 	transaction_commit(tx);
 }
 
-/* The engine's own finding. */
+/* Disconnects a channel for the engine itself. */
 static void drop_channel(struct engine *g, const char *id, const char *reason)
 {
 	buf_auto struct buf text = BUF_INIT;
@@ -281,7 +281,7 @@ static void drop_channel(struct engine *g, const char *id, const char *reason)
 	live_forget(g, id);
 }
 
-/* Names first: dropping one changes the map. */
+/* Collects the ids first: dropping a channel changes the map. */
 struct found {
 	struct engine *engine;
 	uint64_t connection, now, next;
@@ -368,7 +368,7 @@ void channel_recover(struct engine *g)
 		}
 		struct channel_live *l = live_of(g, f.ids[i]);
 		l->heartbeat_ms = doc.heartbeatMs;
-		live_seen(g, l); /* it gets its time anew: nobody could be heard meanwhile */
+		live_seen(g, l); /* restarts its timeout: no heartbeat could arrive while the runtime was down */
 	}
 	free(f.ids);
 }
@@ -462,7 +462,7 @@ static bool can_answer(const struct channel_doc *d)
 	return false;
 }
 
-static bool look_at(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+static bool check_channel(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
 {
 	const char *slash = memchr(id, '/', id_len);
 	struct bridge_lookup *l = ctx;
@@ -477,7 +477,7 @@ static bool look_at(void *ctx, const char *id, size_t id_len, const char *json, 
 	if (view_read_speculative(l->engine->o.store, &channel_schema, channel, &text, &doc, &e) == 0 &&
 	    can_answer(&doc))
 		memcpy(l->channel_id, channel, sizeof channel);
-	return true; /* the newest one counts */
+	return true; /* continue: the newest channel wins */
 }
 
 static bool bridge_of(struct engine *g, const char *session_id, char channel_id[ID_ROOM])
@@ -486,7 +486,7 @@ static bool bridge_of(struct engine *g, const char *session_id, char channel_id[
 	struct bridge_lookup l = { .engine = g };
 	struct err e = ERR_INIT;
 
-	if (store_model_scan_speculative(g->o.store, VIEW_SESSION_CHANNEL, prefix, look_at, &l, &e) < 0)
+	if (store_model_scan_speculative(g->o.store, VIEW_SESSION_CHANNEL, prefix, check_channel, &l, &e) < 0)
 		log_error("look for a channel that can answer: %s", e.message);
 	memcpy(channel_id, l.channel_id, ID_ROOM);
 	return channel_id[0] != '\0';
@@ -530,7 +530,7 @@ void channel_on_action_resolved(struct engine *g, const void *subject, struct st
 
 	bridge_key(action_id, key);
 	if (store_meta_get(g->o.store, key, &channel, &e) != 0)
-		return; /* it was never forwarded */
+		return; /* it was not forwarded */
 	bool there = by && by->channel_id && strcmp(by->channel_id, buf_cstr(&channel)) == 0;
 	const struct scope s = { .uid = (uint32_t)a->uid,
 				 .session = a->sessionId,

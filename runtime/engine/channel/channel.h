@@ -2,19 +2,19 @@
 #define BAILIFF_ENGINE_CHANNEL_H
 
 /*
- * Channels: remote peers that come back. A channel has an identity of its own, a token to resume with (of which only
- * the hash is kept), and a cursor of what its peer has acknowledged. One without a heartbeat lives as long as the
- * connection that made or resumed it; one with a heartbeat is disconnected when nothing of it was heard for three
- * intervals. A disconnected channel ends nothing: its session's work goes on, its peers' tasks are `unreachable`, and
- * it can be resumed.
+ * Channels: remote peers that may disconnect and return. A channel has its own identity, a token to resume with (only
+ * its hash is stored), and a cursor of what its peer has acknowledged. A channel without a heartbeat lives as long as
+ * the connection that created or resumed it. A channel with a heartbeat is disconnected after three missed intervals.
+ * Disconnecting ends no work: the session's work continues, the peer's tasks become `unreachable`, and the channel
+ * can be resumed.
  */
 
 #include "runtime/engine/core/engine.h"
 #include "runtime/engine/process/process.h"
 
 struct channel_request {
-	const char *channel_id;                                            /* its id, or NULL: made */
-	const char *session_id;                                            /* NULL: a session is made … */
+	const char *channel_id;                                            /* or NULL: generated */
+	const char *session_id;                                            /* NULL: a session is created … */
 	const char *title;                                                 /* … with this title, or NULL */
 	const char *transport, *peer_role, *native_protocol, *account_ref; /* all but transport may be NULL */
 	const char *capabilities_json;                                     /* an array; NULL = none */
@@ -22,20 +22,22 @@ struct channel_request {
 };
 void engine_connect_channel(struct engine *g, const struct channel_request *r, const struct caller *c,
 			    engine_reply_fn fn, void *ctx);
-/* Answers {channelId, resumeToken, resumedFrom, gap?, sessionId, sequence}; the control socket adds snapshot and
- * events. */
+/*
+ * Replies {channelId, resumeToken, resumedFrom, gap?, sessionId, sequence}; the control socket adds snapshot and
+ * events.
+ */
 void engine_reconnect_channel(struct engine *g, const char *channel_id, uint64_t last_acked, const char *token,
 			      const struct caller *c, engine_reply_fn fn, void *ctx);
 void engine_disconnect_channel(struct engine *g, const char *channel_id, const char *reason, const struct caller *c,
 			       engine_reply_fn fn, void *ctx);
-/* Moves the cursor forward, never back; answers when that is durable. Counts as a heartbeat. */
+/* Moves the cursor forward, never back; replies when that is durable. Counts as a heartbeat. */
 void engine_ack_events(struct engine *g, const char *channel_id, uint64_t sequence, const struct caller *c,
 		       engine_reply_fn fn, void *ctx);
 
 struct channel_message_request {
 	const char *channel_id, *direction; /* out: to the peer, in: from it */
-	const char *text;                   /* kept behind a ref when it is long */
-	const char *kind;                   /* message, notice, status … for the reader; or NULL */
+	const char *text;                   /* stored behind a ref if it is long */
+	const char *kind;                   /* message, notice, status … for display; or NULL */
 };
 void engine_send_channel_message(struct engine *g, const struct channel_message_request *m, const struct caller *c,
 				 engine_reply_fn fn, void *ctx);
@@ -45,15 +47,15 @@ struct json_t;
 
 struct store_batch;
 
-/* After a restart: channels that were bound to a connection are disconnected. */
+/* After a restart: disconnects channels that were bound to a connection. */
 void channel_recover(struct engine *g);
 uint64_t channel_tick(struct engine *g, uint64_t now_ns);
 void channel_client_disconnected(struct engine *g, uint64_t connection);
 
 /*
- * The permission bridge. An action was opened in this session: if a connected channel of it can answer (capability
- * "permissions"), channel.permission_forwarded. It was resolved: channel.permission_returned, saying which side
- * decided.
+ * The permission bridge. When an action is opened in a session that has a connected channel with the capability
+ * "permissions", this adds channel.permission_forwarded. When the action is resolved, it adds
+ * channel.permission_returned, with the side that decided.
  */
 void channel_on_action_required(struct engine *g, const void *subject, struct store_batch *b);
 void channel_on_action_resolved(struct engine *g, const void *subject, struct store_batch *b);
