@@ -97,8 +97,8 @@ static int emit_scope_of(struct engine *g, enum id_field f, const char *id, cons
 static int emit_check_ids(struct engine *g, const struct emit_event *ev, size_t i, uint32_t uid, struct err *e)
 {
 	static const enum id_field checked[] = { ID_THREAD, ID_TURN, ID_TASK, ID_PROCESS, ID_EVIDENCE };
-	const struct emit_event *before = i ? ev - 1
-					    : NULL; /* a stream repeats the same ids, so check only those that differ */
+	/* A stream repeats the same ids: check only those that differ from the previous event's. */
+	const struct emit_event *before = i ? ev - 1 : NULL;
 
 	for (size_t k = 0; k < countof(checked); k++) {
 		const char *id = ev->ids[checked[k]], *same = before ? before->ids[checked[k]] : NULL;
