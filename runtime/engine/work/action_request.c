@@ -1,4 +1,4 @@
-/* request_action: a client has a question to a person, about a turn or a task. */
+/* request_action: a client asks a person something about a turn or a task. */
 
 #include "runtime/base/json_schema.h"
 #include "runtime/engine/action/action.h"

@@ -78,9 +78,9 @@ static void refs_json(const json_t *params, struct buf *out)
 	jw_obj_end(&w);
 }
 
-/* The run must be the one that works on the task now, and the turn one of the same session. */
-static int bind(struct engine *g, const json_t *params, const struct caller *c, struct task *t,
-		struct view_turn_brief *turn, struct err *e)
+/* The run must be the task's current run, and the turn must belong to the same session. */
+static int bind_run(struct engine *g, const json_t *params, const struct caller *c, struct task *t,
+		    struct view_turn_brief *turn, struct err *e)
 {
 	const char *run = param_str(params, "runId"), *turn_id = param_str(params, "turnId"),
 		   *thread = param_str(params, "threadId");
@@ -120,7 +120,7 @@ static bool is_known(struct engine *g, const char *session, char what, const cha
 	return store_model_get_speculative(g->o.store, VIEW_BENCHMARK_KNOWN, key, &out, &e) == 0;
 }
 
-/* What is told once for each dataset and configuration of a session. */
+/* Recorded once per dataset and configuration of a session. */
 static void resolved_facts(struct engine *g, struct transaction *tx, const json_t *params,
 			   const struct trial_doc *trial)
 {
@@ -138,7 +138,7 @@ static void resolved_facts(struct engine *g, struct transaction *tx, const json_
 		     .singleChangedVariable = param_str(params, "singleChangedVariable"));
 }
 
-/* 1: it is there already, for the same run. */
+/* 1: the trial already exists, for the same run. */
 static int check_given_id(struct engine *g, const json_t *params, const struct caller *c, const char *id, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
@@ -172,7 +172,7 @@ void engine_start_benchmark_trial(struct engine *g, const json_t *params, const 
 		snprintf(id, sizeof id, "%s", param_str(params, "trialId"));
 		known = check_given_id(g, params, c, id, &e);
 	}
-	if (known < 0 || check_texts(params, &e) < 0 || (!known && bind(g, params, c, &t, &turn, &e) < 0)) {
+	if (known < 0 || check_texts(params, &e) < 0 || (!known && bind_run(g, params, c, &t, &turn, &e) < 0)) {
 		transaction_reject(tx, &e);
 		return;
 	}

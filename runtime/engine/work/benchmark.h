@@ -2,11 +2,11 @@
 #define BAILIFF_ENGINE_BENCHMARK_H
 
 /*
- * Benchmark trials: a dataset's task, done with a configuration, bound to one run of a task of ours. The trial ends
- * with that run, in the same commit. Rewards are recorded as a verifier told them; nothing here judges them.
+ * Benchmark trials: one task of a dataset, done with one configuration, bound to one run of a task. The trial ends with
+ * that run, in the same commit. Rewards are recorded as the verifier reported them and not interpreted.
  *
  * benchmark.c             trials and rewards
- * benchmark_comparison.c  two configurations side by side
+ * benchmark_comparison.c  compares two configurations
  */
 
 #include "runtime/engine/core/engine.h"
@@ -24,7 +24,7 @@ void engine_record_benchmark_reward(struct engine *g, const json_t *params, cons
 void engine_compare_benchmark_runs(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
 				   void *ctx);
 
-/* A run has ended; status NULL = well. Its open trials end in the same batch. */
+/* A run has ended; status NULL = completed. Its open trials end in the same batch. */
 struct run_end {
 	const char *status, *category, *message;
 };

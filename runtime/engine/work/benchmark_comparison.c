@@ -1,7 +1,6 @@
 /*
- * Two configurations of a dataset side by side. Only what can be compared is: all trials must be of the same version of
- * the dataset and must have been measured by the same verifier with the same criteria. What follows from the numbers is
- * the caller's to decide, and recorded as said.
+ * Compares two configurations on a dataset. The trials must be comparable: the same version of the dataset, measured
+ * by the same verifier with the same criteria. The conclusion is the caller's and is recorded as given.
  */
 
 #include "runtime/engine/work/benchmark.h"
@@ -26,12 +25,12 @@ struct trial_group {
 
 struct comparing {
 	struct engine *engine;
-	const char *version; /* asked for, or NULL */
+	const char *version; /* requested, or NULL */
 	char seen_version[ID_ROOM], session[ID_ROOM];
-	struct buf measure; /* verifier and criteria of all of them */
+	struct buf measure; /* verifier and criteria common to all trials */
 	bool measured;
 	uint32_t uid;
-	struct strmap baseline_ok; /* tasks that every trial of the baseline completed: value = not NULL */
+	struct strmap baseline_ok; /* set of the tasks that every trial of the baseline completed */
 	unsigned regressions;
 	struct err *e;
 };
@@ -46,7 +45,7 @@ static bool add_id(void *ctx, const char *id, size_t id_len, const char *json, s
 	return s->count < TRIALS_MAX;
 }
 
-/* Everything must have been measured in the same way as the first. */
+/* All trials must have been measured like the first. */
 static int check_measure(struct comparing *w, const struct trial_doc *d)
 {
 	buf_auto struct buf own = BUF_INIT;
@@ -127,7 +126,7 @@ static int add_trial(struct trial_group *s, const struct trial_doc *d, bool base
 	return 0;
 }
 
-static int collect(struct comparing *w, struct trial_group *s, const char *dataset, uint32_t uid, bool baseline)
+static int collect_trials(struct comparing *w, struct trial_group *s, const char *dataset, uint32_t uid, bool baseline)
 {
 	char prefix[VIEW_TRIAL_KEY];
 	size_t ended = 0;
@@ -165,7 +164,7 @@ static int collect(struct comparing *w, struct trial_group *s, const char *datas
 	return 0;
 }
 
-static void real(struct jw *w, const char *key, double v)
+static void write_real(struct jw *w, const char *key, double v)
 {
 	jw_key(w, key);
 	jw_real(w, v);
@@ -181,10 +180,10 @@ static void trial_group_json(struct jw *w, const char *key, const struct trial_g
 	jw_kuint(w, "timeouts", s->timeouts);
 	jw_kuint(w, "failed", s->failed);
 	if (s->rewarded)
-		real(w, "meanReward", s->reward / s->rewarded);
-	real(w, "meanDurationMs", s->duration / (double)s->count);
+		write_real(w, "meanReward", s->reward / s->rewarded);
+	write_real(w, "meanDurationMs", s->duration / (double)s->count);
 	if (s->priced)
-		real(w, "meanCostUsd", s->cost / s->priced);
+		write_real(w, "meanCostUsd", s->cost / s->priced);
 	jw_obj_end(w);
 }
 
@@ -198,12 +197,13 @@ static void comparison_json(const struct comparing *c, const struct trial_group 
 	jw_kstr(&w, "candidate", n->configuration);
 	jw_kstr(&w, "datasetVersion", c->seen_version);
 	if (b->rewarded && n->rewarded)
-		real(&w, "meanRewardDelta", n->reward / n->rewarded - b->reward / b->rewarded);
-	real(&w, "timeoutRateDelta", (double)n->timeouts / (double)n->count - (double)b->timeouts / (double)b->count);
-	real(&w, "meanDurationMsDelta", n->duration / (double)n->count - b->duration / (double)b->count);
+		write_real(&w, "meanRewardDelta", n->reward / n->rewarded - b->reward / b->rewarded);
+	write_real(&w, "timeoutRateDelta",
+		   (double)n->timeouts / (double)n->count - (double)b->timeouts / (double)b->count);
+	write_real(&w, "meanDurationMsDelta", n->duration / (double)n->count - b->duration / (double)b->count);
 	if (b->priced && n->priced)
-		real(&w, "meanCostUsdDelta", n->cost / n->priced - b->cost / b->priced);
-	real(&w, "evidenceCompletenessRate", (double)(b->complete + n->complete) / (double)(b->count + n->count));
+		write_real(&w, "meanCostUsdDelta", n->cost / n->priced - b->cost / b->priced);
+	write_real(&w, "evidenceCompletenessRate", (double)(b->complete + n->complete) / (double)(b->count + n->count));
 	jw_kuint(&w, "p0QcGateRegressionCount", c->regressions);
 	jw_kopt(&w, "decision", decision);
 	trial_group_json(&w, "baselineTrials", b);
@@ -243,8 +243,9 @@ void engine_compare_benchmark_runs(struct engine *g, const json_t *params, const
 
 	if (strcmp(baseline.configuration, candidate.configuration) == 0)
 		err_field(&e, "candidate", "is the baseline itself");
-	else if (param_text(params, "decision", 256, &e) == 0 && collect(&w, &baseline, dataset, c->uid, true) == 0 &&
-		 collect(&w, &candidate, dataset, c->uid, false) == 0)
+	else if (param_text(params, "decision", 256, &e) == 0 &&
+		 collect_trials(&w, &baseline, dataset, c->uid, true) == 0 &&
+		 collect_trials(&w, &candidate, dataset, c->uid, false) == 0)
 		comparison_json(&w, &baseline, &candidate, param_str(params, "decision"), &json);
 	if (e.code) {
 		transaction_reject(tx, &e);

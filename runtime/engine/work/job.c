@@ -1,6 +1,6 @@
 /*
- * Jobs. What the items are is written once, in pieces behind refs; from then on each item's facts are its own. A job
- * that is being ended (cancelled, or out of time) says so first, in a job.progress; its last word follows when nothing
+ * Jobs. The items are written once, in pieces behind refs; from then on each item has its own facts. A job that is
+ * being ended (cancelled, or out of time) first records that in a job.progress. Its final event follows when nothing
  * of it runs.
  */
 
@@ -70,7 +70,7 @@ static int check_item(const json_t *v, size_t i, struct err *e)
 	return 0;
 }
 
-/* Copies with an id each. */
+/* Copies the items and assigns missing ids. */
 static int making_items(struct making *k, struct err *e)
 {
 	const json_t *given = json_object_get(k->params, "items"), *v;
@@ -146,7 +146,10 @@ static int making_check(struct making *k, struct err *e)
 	if (k->command && command_check(k->engine, k->command, k->caller, e) < 0)
 		return -1;
 	if (!k->command) {
-		/* Items may bring their own commands: what else is given belongs to those. */
+		/*
+		 * Items may bring their own commands; the job's other parameters apply to those. Check them with a
+		 * placeholder command.
+		 */
 		json_auto_t *with = json_copy((json_t *)(uintptr_t)k->params);
 		json_object_set_new(with, "commandLine", json_string("true"));
 		k->command = command_of(with, k->caller);
@@ -159,8 +162,7 @@ static int making_check(struct making *k, struct err *e)
 		       : 0;
 }
 
-/* The items, behind refs; how they are cut stands in the fact. */
-/* The items behind refs, in pieces that a reader loads one by one. */
+/* Stores the items behind refs, in pieces that a reader loads one by one. The fact records the piece size. */
 static int write_pieces(struct making *k, struct jw *w, struct store_batch *b, struct err *e)
 {
 	const struct ref_owner o = { .uid = (uint32_t)k->d.uid,
@@ -193,7 +195,7 @@ static int write_pieces(struct making *k, struct jw *w, struct store_batch *b, s
 	return 0;
 }
 
-/* The supervisor need not look for work behind the last item that has a command. */
+/* The supervisor need not search for work after the last item that has a command. */
 static size_t supervised_to(const struct making *k)
 {
 	size_t n = json_array_size(k->items);
@@ -329,7 +331,7 @@ void engine_cancel_job(struct engine *g, const json_t *params, const struct call
 	transaction_commit(tx);
 }
 
-/* Which items were finished, were ended, and were never begun: the first of each. */
+/* The ids of items that finished, were ended, and never started: the first of each, up to a limit. */
 struct sorted {
 	const struct job *job;
 	struct buf lists[3];
@@ -359,7 +361,7 @@ struct cancelled_job {
 	const struct job *job;
 };
 
-/* The job's items by what became of them. */
+/* Writes the job's items, grouped by their outcome. */
 static void write_cancelled_items(struct jw *w, const void *cancelled, size_t n)
 {
 	struct engine *g = ((const struct cancelled_job *)cancelled)->engine;
@@ -391,7 +393,7 @@ static void write_cancelled_items(struct jw *w, const void *cancelled, size_t n)
 		jw_kbool(w, "truncated", true);
 }
 
-/* Its last word, when nothing of it runs and nothing more will. */
+/* Records the end of the job when nothing of it runs and nothing will start. */
 static void job_finish(struct engine *g, const struct job *j)
 {
 	bool ending = strcmp(j->d.status, "cancelling") == 0, late = strcmp(j->d.endReason, "max_runtime") == 0;
@@ -451,7 +453,7 @@ struct of_task {
 	size_t n, cap;
 };
 
-static bool collect(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+static bool collect_id(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
 {
 	struct of_task *o = ctx;
 	const char *slash = memrchr(id, '/', id_len), *name = slash ? slash + 1 : id;
@@ -471,7 +473,7 @@ static void jobs_of(struct engine *g, enum view_kind kind, const char *task_id, 
 
 	if (task_id)
 		snprintf(prefix, sizeof prefix, "%s/", task_id);
-	if (store_model_scan_speculative(g->o.store, (uint8_t)kind, task_id ? prefix : NULL, collect, ret, &e) < 0)
+	if (store_model_scan_speculative(g->o.store, (uint8_t)kind, task_id ? prefix : NULL, collect_id, ret, &e) < 0)
 		log_error("look at jobs: %s", e.message);
 }
 
@@ -549,7 +551,7 @@ static void look_at(struct engine *g, const char *job_id)
 		transaction_commit(tx);
 		return;
 	}
-	job_launch(g, job_id); /* what found no room */
+	job_launch(g, job_id); /* items that could not be launched for lack of resources */
 	uint64_t due = job_next_due(g, job_id);
 	if (due <= now)
 		job_dispatch(g, job_id);

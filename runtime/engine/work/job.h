@@ -2,13 +2,13 @@
 #define BAILIFF_ENGINE_JOB_H
 
 /*
- * Jobs: many items of the same work, with a status of their own each. Items with a command are run by the supervisor,
- * as many at once as the job allows; the others are claimed and reported by clients. As with tasks, each function takes
- * its method's parameters.
+ * Jobs: the same work for many items, each with its own status. The supervisor runs items with a command, as many in
+ * parallel as the job allows; clients claim and report the others. As with tasks, each function takes its method's
+ * parameters.
  *
- * job.c        making, cancelling and ending jobs; time; what a restart finds
- * job_item.c   items: dispatch, launch, ends, reports
- * job_template.c  what is run for an item
+ * job.c           creates, cancels and ends jobs; time limits; recovery after a restart
+ * job_item.c      items: dispatch, launch, ends, reports
+ * job_template.c  the command of an item
  */
 
 #include "runtime/engine/core/engine.h"

@@ -1,7 +1,7 @@
 /*
- * Items. That an item's attempt begins is durable, with the id of its process, before the process is launched; its end
- * is written in the same commit as the process's. So after a crash an item is either running, to be launched once more
- * because it certainly never ran, or has its end. What an attempt put out belongs to that attempt: a retry replaces it.
+ * Items. The start of an attempt is durable, with the id of its process, before the process is launched. Its end is
+ * written in the same commit as the process's end. So after a crash an item is running, or has ended, or has
+ * certainly not run and is launched again. Output belongs to its attempt: a retry replaces it.
  */
 
 #include "runtime/engine/work/job_private.h"
@@ -12,7 +12,7 @@
 #include "runtime/engine/process/start_spec.h"
 #include "runtime/view/view_documents.h"
 
-#define STARTS_MOST 64u /* items begun in one commit */
+#define STARTS_MOST 64u /* items started in one commit */
 #define RESOURCE_MS 1000u
 #define BACKOFF_MOST_MS 86400000ull
 
@@ -100,7 +100,7 @@ static bool may_dispatch(struct engine *g, const struct job *j)
 	return t.status != TASK_PAUSED && t.status != TASK_CANCELLING && !task_status_ended(t.status);
 }
 
-/* What is begun together; there is a transaction as soon as there is something in it. */
+/* The items that are started together. The transaction is created with the first of them. */
 struct round {
 	const struct job *job;
 	struct transaction *transaction;
@@ -120,7 +120,7 @@ static void round_begin(struct engine *g, struct round *r, const char *item, uin
 	r->begun++;
 }
 
-/* Items that were never begun, from the cursor on. */
+/* Starts items that were never started, from the cursor on. */
 static void begin_fresh(struct engine *g, struct round *r)
 {
 	const struct job *j = r->job;
@@ -166,7 +166,7 @@ static void begin_again(struct engine *g, struct round *r)
 			continue;
 		json_auto_t *given = job_item_given(g, j, d.index, &e);
 		if (!given || !job_item_supervised(j, given))
-			continue; /* a client's: it will claim it */
+			continue; /* a client will claim it */
 		round_begin(g, r, a.id[i], d.index, d.attemptCount + 1);
 	}
 	if (a.due != UINT64_MAX && a.due > a.now)
@@ -201,7 +201,7 @@ struct running {
 	size_t n, cap;
 };
 
-static bool collect(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+static bool collect_item(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
 {
 	struct running *r = ctx;
 	const char *slash = memrchr(id, '/', id_len);
@@ -220,7 +220,7 @@ static void running_items(struct engine *g, const char *job_id, struct running *
 	char prefix[ID_ROOM + 1];
 
 	snprintf(prefix, sizeof prefix, "%s/", job_id);
-	if (store_model_scan_speculative(g->o.store, VIEW_JOB_RUNNING, prefix, collect, ret, &e) < 0)
+	if (store_model_scan_speculative(g->o.store, VIEW_JOB_RUNNING, prefix, collect_item, ret, &e) < 0)
 		log_error("look at items of job %s: %s", job_id, e.message);
 }
 
@@ -385,7 +385,7 @@ static void item_refused(struct engine *g, const char *process_id, const struct 
 		return;
 	if (task_can_wait(e->code) && strcmp(j.d.status, "cancelling") != 0) {
 		g->work->waits = true;
-		job_wake(g, engine_real(g) + RESOURCE_MS * 1000); /* job_tick launches what has no process yet */
+		job_wake(g, engine_real(g) + RESOURCE_MS * 1000); /* job_tick launches items without a process */
 		return;
 	}
 	const char *category = e->code == ERR_PERMISSION ? "permission" : e->code == ERR_INVALID ? "invalid" : "spawn";
@@ -454,7 +454,7 @@ void job_items_end(struct engine *g, const char *job_id)
 					    "parent_cancelled");
 			continue;
 		}
-		/* Nothing runs for it: a client's, or not launched yet. */
+		/* It has no process: a client works on it, or it was not launched yet. */
 		const struct item_end end = { .status = "cancelled",
 					      .category = "cancelled",
 					      .message = "the job was cancelled",
@@ -468,9 +468,9 @@ void job_items_end(struct engine *g, const char *job_id)
 
 /* ---- retry_job_item and report_job_item ---- */
 
-static struct transaction *begin(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
-				 void *ctx, struct job *j, json_t **ret_given, struct job_item_doc *item,
-				 struct buf *text)
+static struct transaction *begin_request(struct engine *g, const json_t *params, const struct caller *c,
+					 engine_reply_fn fn, void *ctx, struct job *j, json_t **ret_given,
+					 struct job_item_doc *item, struct buf *text)
 {
 	const char *id = param_str(params, "itemId");
 	struct transaction *tx = transaction_new(g, c, fn, ctx);
@@ -504,7 +504,7 @@ void engine_retry_job_item(struct engine *g, const json_t *params, const struct 
 	job_auto struct job j = JOB_INIT;
 	struct job_item_doc item;
 	struct err e = ERR_INIT;
-	struct transaction *tx = begin(g, params, c, fn, ctx, &j, &given, &item, &text);
+	struct transaction *tx = begin_request(g, params, c, fn, ctx, &j, &given, &item, &text);
 
 	if (!tx)
 		return;
@@ -561,7 +561,7 @@ void engine_report_job_item(struct engine *g, const json_t *params, const struct
 	job_auto struct job j = JOB_INIT;
 	struct job_item_doc item;
 	struct err e = ERR_INIT;
-	struct transaction *tx = begin(g, params, c, fn, ctx, &j, &given, &item, &text);
+	struct transaction *tx = begin_request(g, params, c, fn, ctx, &j, &given, &item, &text);
 
 	if (!tx)
 		return;

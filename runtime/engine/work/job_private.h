@@ -12,16 +12,16 @@ struct job {
 void job_done(struct job *j);
 #define job_auto __attribute__((cleanup(job_done)))
 #define JOB_INIT ((struct job){ 0 })
-int job_read(struct engine *g, const char *id, struct job *ret, struct err *e); /* 0 / 1 not there / −1 */
+int job_read(struct engine *g, const char *id, struct job *ret, struct err *e); /* 0 found, 1 not found, −1 */
 int job_get(struct engine *g, const char *id, const struct caller *c, struct job *ret, struct err *e);
 
 struct scope job_scope(const struct job_doc *d, const struct caller *c);
-/* The counts after one item's change from status `from` to `to` ("" = none). */
+/* The counts after one item changes from status `from` to `to` ("" = none). */
 struct job_counts_part job_counts(const struct job_doc *d, const char *from, const char *to);
 void job_progress_fact(struct engine *g, const struct job *j, struct store_batch *b, const char *from, const char *to,
 		       bool always);
 void job_wake(struct engine *g, uint64_t real_us);
-/* Something of it ended: the next items, or the job's own end. */
+/* An item ended: starts the next items, or ends the job. */
 void job_next(struct engine *g, const char *job_id);
 void job_step_due(struct engine *g, const char *job_id);
 void job_end(struct engine *g, const struct job *j, const char *end_reason, const char *why, struct transaction *tx,
@@ -30,15 +30,14 @@ void job_end(struct engine *g, const struct job *j, const char *end_reason, cons
 /* job_item.c */
 void job_dispatch(struct engine *g, const char *job_id);
 void job_launch(struct engine *g, const char *job_id);
-void job_items_end(struct engine *g, const char *job_id); /* asks the processes of its items to end */
-uint64_t job_next_due(struct engine *g,
-		      const char *job_id); /* of an item that is to be tried again; UINT64_MAX = none */
+void job_items_end(struct engine *g, const char *job_id);    /* asks the processes of its items to end */
+uint64_t job_next_due(struct engine *g, const char *job_id); /* the next retry of an item; UINT64_MAX = none */
 
 /* job_template.c */
 bool job_has_template(const struct job *j);
 json_t *job_item_command(struct engine *g, const struct job *j, const json_t *given, uint64_t index,
-			 struct err *e); /* what to run for it */
-/* What was given for an item, found by index or by id. New reference, or NULL. */
+			 struct err *e); /* the command to run for the item */
+/* The item as the client gave it, found by index or by id. New reference, or NULL. */
 json_t *job_item_given(struct engine *g, const struct job *j, uint64_t index, struct err *e);
 json_t *job_item_find(struct engine *g, const struct job *j, const char *item_id, uint64_t *ret_index, struct err *e);
 bool job_item_supervised(const struct job *j, const json_t *given);

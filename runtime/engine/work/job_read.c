@@ -1,4 +1,4 @@
-/* Jobs as their documents show them, and their progress. */
+/* Reads jobs from their documents, and records their progress. */
 
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
@@ -67,7 +67,7 @@ struct job_counts_part job_counts(const struct job_doc *d, const char *from, con
 					 .reported = n[3] };
 }
 
-/* The task's own progress counts the items of its job. */
+/* The progress of a task counts the items of its job. */
 static void task_counters(struct engine *g, const struct job_doc *d, const char *from, const char *to,
 			  struct store_batch *b)
 {
@@ -98,7 +98,7 @@ void job_progress_fact(struct engine *g, const struct job *j, struct store_batch
 	task_counters(g, &j->d, from, to, b);
 }
 
-/* An item has ended: the job goes on (row ON_COMMIT). */
+/* An item has ended: the job continues (row ON_COMMIT). */
 void job_step_due(struct engine *g, const char *job_id) { fact_committed(g, EVENT_JOB_ITEM_COMPLETED, job_id); }
 
 void job_wake(struct engine *g, uint64_t real_us)

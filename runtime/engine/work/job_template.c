@@ -1,7 +1,7 @@
 /*
- * What the items of a job are, and what is run for them. In a job's template {item} stands for the item's input (a
- * string as it is, anything else as JSON; without input its id), {itemId} and {index} for those; in a commandLine they
- * are quoted for the shell.
+ * The items of a job, and the commands that run for them. In a job's template {item} stands for the item's input (a
+ * string unchanged, anything else as JSON; without input the item's id), {itemId} and {index} for those. In a
+ * commandLine the values are quoted for the shell.
  */
 
 #include "runtime/engine/work/job_private.h"
@@ -55,7 +55,7 @@ bool job_item_supervised(const struct job *j, const json_t *given)
 
 /* ---- the template ---- */
 
-static void quoted(struct buf *out, const char *s)
+static void append_quoted(struct buf *out, const char *s)
 {
 	buf_byte(out, '\'');
 	for (; *s; s++)
@@ -72,7 +72,7 @@ struct filling {
 	bool shell;
 };
 
-static char *fill(const char *text, const struct filling *f)
+static char *fill_text(const char *text, const struct filling *f)
 {
 	const struct {
 		const char *name, *value;
@@ -88,7 +88,7 @@ static char *fill(const char *text, const struct filling *f)
 			continue;
 		}
 		if (f->shell)
-			quoted(&out, rows[i].value);
+			append_quoted(&out, rows[i].value);
 		else
 			buf_str(&out, rows[i].value);
 		text += strlen(rows[i].name);
@@ -96,7 +96,7 @@ static char *fill(const char *text, const struct filling *f)
 	return buf_take(&out);
 }
 
-/* The template's command with the item's values in it. */
+/* Replaces the placeholders in the template's command by the item's values. */
 static void fill_template(json_t *command, const struct filling *f)
 {
 	json_t *argv = json_object_get(command, "command"), *line = json_object_get(command, "commandLine"), *v;
@@ -105,13 +105,13 @@ static void fill_template(json_t *command, const struct filling *f)
 	if (argv) {
 		json_t *filled = json_array();
 		json_array_foreach (argv, i, v) {
-			mem_auto char *word = fill(json_string_value(v), f);
+			mem_auto char *word = fill_text(json_string_value(v), f);
 			json_array_append_new(filled, json_string(word));
 		}
 		json_object_set_new(command, "command", filled);
 	}
 	if (line) {
-		mem_auto char *text = fill(json_string_value(line), f);
+		mem_auto char *text = fill_text(json_string_value(line), f);
 		json_object_set_new(command, "commandLine", json_string(text));
 	}
 }

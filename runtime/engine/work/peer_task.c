@@ -1,8 +1,7 @@
 /*
- * A peer's task and ours: each keeps its own id, and the pair is a fact. The local task is what everybody here looks
- * at; it follows what the peer says, and is complete only when its owner declares so, after the peer has ended and what
- * it delivered was taken over. A channel that is disconnected ends nothing: the peer's task is then `unreachable`, not
- * failed.
+ * Links a peer's task to a local one. Each keeps its own id, and the pair is recorded. Clients use the local task. It
+ * follows the peer's reports, and is complete only when its owner declares so, after the peer has ended and its
+ * results were taken over. A disconnected channel ends nothing: the peer's task is then `unreachable`, not failed.
  */
 
 #include "runtime/engine/work/peer_task.h"
@@ -16,9 +15,9 @@
 #define REMOTE_ID_MAX 64u
 #define ARTIFACTS_MAX 64u
 
-/* What a peer's own words mean here. The states are those that recovery keeps apart. */
+/* The meaning of the peer's status words. Recovery distinguishes the states. */
 static const struct remote_word {
-	const char *word, *state, *waiting; /* waiting: the local task's status meanwhile */
+	const char *word, *state, *waiting; /* waiting: the local task's status in that state */
 	enum { REMOTE_GOES_ON, REMOTE_WAITS, REMOTE_COMPLETED, REMOTE_FAILED, REMOTE_CANCELLED } meaning;
 } words[] = {
 	{ "submitted", "running", NULL, REMOTE_GOES_ON },
@@ -60,7 +59,7 @@ static struct scope peer_scope(const struct task_doc *t, const char *channel_id,
 	return s;
 }
 
-/* The mapping as the task's record shows it: what it was, if anything, with what is told now. */
+/* The mapping as the task's document shows it: the previous one, updated with the new report. */
 static json_t *mapping_of(const char *channel_id, struct jval before, const json_t *params, const char *state)
 {
 	static const char *const members[] = { "nativeProtocol",    "remoteTaskId", "remoteContextId",   "agentCardRef",
@@ -89,7 +88,7 @@ static void updated_fact(const struct task_doc *t, struct store_batch *b, const 
 
 /* ---- link_peer_task ---- */
 
-/* A link that waits for its local task to be made. */
+/* A link request that waits until its local task is created. */
 struct linking {
 	struct transaction *transaction;
 	json_t *params;
@@ -206,7 +205,7 @@ void engine_link_peer_task(struct engine *g, const json_t *params, const struct 
 	l->transaction = tx;
 	l->params = json_deep_copy(params);
 	snprintf(l->channel_id, sizeof l->channel_id, "%s", channel.channelId);
-	/* The request may be over before the task is made: what the transaction needs of it is in its reply. */
+	/* The request may be freed before the task is created; keep only the strings that the pending reply owns. */
 	tx->caller.request_id = tx->reply.request_id;
 	tx->caller.trace_id = tx->caller.channel_id = tx->caller.idem_key = tx->caller.idem_method = NULL;
 	if (param_str(params, "taskId")) {
@@ -358,14 +357,17 @@ static void tell_unreachable(const struct unreachable *u, const struct peer_task
 		return;
 	jval_str(peer->remoteTaskId, remote, sizeof remote);
 	jval_str(peer->remoteStatus, status, sizeof status);
-	/* The peer's last status stays what it was. */
+	/* The peer's last status stays as reported. */
 	EMIT(channel_peer_task_updated, u->batch, peer_scope(&t.d, u->channel_id, NULL), .remoteTaskId = remote,
 	     .remoteStatus = status, .remoteState = "unreachable");
 	json_auto_t *mapping = mapping_of(u->channel_id, t.d.peer, NULL, "unreachable");
 	updated_fact(&t.d, u->batch, NULL, NULL, mapping);
 }
 
-/* One that has ended, is missing, or waits to be taken over stays so: that is known without its channel. */
+/*
+ * A peer's task that has ended, is missing or waits for its results to be taken over keeps its state: that does not
+ * depend on the channel.
+ */
 static bool see_peer(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
 {
 	struct peer_task_doc d;

@@ -14,7 +14,7 @@
 #include "runtime/view/view.h"
 #include "runtime/view/view_subagent.h"
 
-#define START_MAX (16u * 1024) /* the command's JSON, which events and the document carry */
+#define START_MAX (16u * 1024) /* of the command's JSON, which is part of events and of the document */
 #define INPUT_MAX (1u << 20)
 #define OUTPUT_EVERY_NS 1000000000ull
 
@@ -71,7 +71,7 @@ void subagent_status_fact(struct engine *g, struct store_batch *b, const struct 
 void subagent_closed_fact(struct store_batch *b, const struct subagent_doc *d, const char *reason,
 			  const char *request_id)
 {
-	/* Its process, if it had one, is proved gone. */
+	/* Its process, if it had one, has terminated. */
 	EMIT(subagent_closed, b, subagent_scope(d, NULL, request_id),
 	     .envelope = { .status = "closed", .status_reason = reason }, .reason = reason, .treeEmpty = OPT_BOOL_TRUE);
 }
@@ -116,7 +116,7 @@ void subagent_launch(struct engine *g, const char *id)
 
 /* ---- spawn_subagent ---- */
 
-/* Where the parent is. */
+/* Finds the parent's session, thread and turn. */
 static int parent_of(struct engine *g, const json_t *params, const struct caller *c, struct subagent_doc *d,
 		     struct err *e)
 {
@@ -145,8 +145,10 @@ static int parent_of(struct engine *g, const json_t *params, const struct caller
 	return 0;
 }
 
-/* The command with what `isolation` says of its sandbox: one JSON object, as start_process takes it. NULL without a
- * command. */
+/*
+ * Merges the command with the sandbox that `isolation` requests, into one object as start_process takes it. NULL
+ * without a command.
+ */
 static json_t *start_of(const json_t *params)
 {
 	static const char *const own[] = { "command", "commandLine", "cwd", "env", "limits", "tty" };
@@ -313,7 +315,7 @@ static void on_process_started(struct process *p, struct store_batch *b)
 	subagent_give_first_input(p->engine, &d, p->id);
 }
 
-/* What it said last: its newest output, at most once a second. */
+/* Reports its newest output, at most once a second. */
 static void on_process_output(struct process *p, struct store_batch *b)
 {
 	const struct process_stream *out = &p->streams[0];
@@ -380,7 +382,7 @@ const struct process_owner_ops subagent_process_owner = {
 
 /* ---- send_subagent_input ---- */
 
-static void ignore(void *ctx, const struct err *e, const char *json, size_t len)
+static void ignore_reply(void *ctx, const struct err *e, const char *json, size_t len)
 {
 	if (e)
 		log_debug("input of a subagent: %s", e->message);
@@ -391,9 +393,9 @@ static void send_to_process(struct engine *g, const struct subagent_doc *d, cons
 	const struct caller c = { .uid = (uint32_t)d->uid, .role = ROLE_AGENT, .peer_fd = -1 };
 
 	if (*input)
-		engine_write_stdin(g, d->processId, input, strlen(input), &c, ignore, NULL);
+		engine_write_stdin(g, d->processId, input, strlen(input), &c, ignore_reply, NULL);
 	if (eof)
-		engine_close_stdin(g, d->processId, &c, ignore, NULL);
+		engine_close_stdin(g, d->processId, &c, ignore_reply, NULL);
 }
 
 void engine_send_subagent_input(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,

@@ -2,14 +2,14 @@
 #define BAILIFF_ENGINE_SUBAGENT_H
 
 /*
- * Subagents: child agents with a thread of their own below their parent's. One with a command is a sandboxed process of
- * ours, and what becomes of it is seen; one without is its client's, who reports (report_subagent). Children outlive
- * their parent's turn, not its cancellation.
+ * Subagents: child agents, each with its own thread below its parent's. A subagent with a command is a sandboxed
+ * process, and the runtime observes its status. One without is run by its client, which reports it (report_subagent).
+ * Children outlive their parent's turn, but not its cancellation.
  *
  *   accepted → running ⇄ waiting_input, idle → completed | failed (also cancelled, timed_out, lost) | closed →
  *     running (resumed)
  *
- * The parameters of the methods are those of their rows; types were checked against them.
+ * The methods take the parameters of their rows; the types have been checked against those.
  */
 
 #include "runtime/engine/core/engine.h"
@@ -25,7 +25,7 @@
 SUBAGENT_METHODS(SUBAGENT_METHOD)
 #undef SUBAGENT_METHOD
 
-/* For what is above them: something of this task's has not ended; ask it to. */
+/* For the task above: is any of its subagents open; ask them to end. */
 bool task_subagents_open(struct engine *g, const char *task_id);
 void task_subagents_end(struct engine *g, const char *task_id, const char *reason);
 

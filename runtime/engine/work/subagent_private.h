@@ -12,9 +12,10 @@
 #include <jansson.h>
 
 const char *subagent_str(const json_t *params, const char *key);
-int subagent_text(const json_t *params, const char *key, size_t most, struct err *e); /* at most so long, or absent */
+/* Checks a text parameter: absent, or at most `most` bytes. */
+int subagent_text(const json_t *params, const char *key, size_t most, struct err *e);
 
-/* The caller's; ERR_NOT_FOUND otherwise. */
+/* Loads a subagent of the caller's; otherwise ERR_NOT_FOUND. */
 int subagent_load(struct engine *g, const char *id, const struct caller *c, struct buf *text, struct subagent_doc *d,
 		  struct err *e);
 bool subagent_doc_of(struct engine *g, const char *id, struct buf *text, struct subagent_doc *d);
@@ -26,7 +27,7 @@ void subagent_status_fact(struct engine *g, struct store_batch *b, const struct 
 void subagent_closed_fact(struct store_batch *b, const struct subagent_doc *d, const char *reason,
 			  const char *request_id);
 
-void subagent_launch(struct engine *g, const char *id); /* its command, as its document says */
+void subagent_launch(struct engine *g, const char *id); /* starts the command of its document */
 void subagent_refused(struct engine *g, const char *id, const struct err *e, const char *data, unsigned long len);
 
 #endif

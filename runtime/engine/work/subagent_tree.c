@@ -1,4 +1,4 @@
-/* Closing subagents with what is below them, and what a restart finds of them. */
+/* Closes subagents with everything below them, and recovers them after a restart. */
 
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
@@ -71,7 +71,7 @@ static void close_below(struct engine *g, struct transaction *tx, enum view_kind
 	free(k.ids);
 }
 
-/* The intent first; what runs is told to end after the commit, and the last fact comes with its end. */
+/* Records the intent first. Processes are asked to end after the commit, and subagent.closed follows their end. */
 static void close_tree(struct engine *g, struct transaction *tx, const struct subagent_doc *doc, const char *reason,
 		       unsigned depth)
 {
@@ -147,7 +147,7 @@ void task_subagents_end(struct engine *g, const char *task_id, const char *reaso
 	transaction_commit(tx);
 }
 
-/* A start that was intended and never came to a process; processes themselves are settled by their own recovery. */
+/* Finds starts that were recorded and never became a process. Processes have their own recovery. */
 static bool recover_one(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
 {
 	struct children *k = ctx;
@@ -178,8 +178,10 @@ void subagent_recover(struct engine *g)
 		if (strcmp(doc.status, "accepted") != 0 || doc.closing)
 			continue;
 		if (doc.inputs != VIEW_ABSENT) {
-			/* Its first input was held for it and went with the last runtime: better not begun than begun
-			 * without. */
+			/*
+			 * Its first input was only in memory and is lost with the old runtime. Do not start it
+			 * without the input.
+			 */
 			struct err lost = ERR_INIT;
 
 			err_set(&lost, ERR_UNAVAILABLE,

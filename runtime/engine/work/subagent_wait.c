@@ -10,26 +10,26 @@
 
 /* ---- waiting ---- */
 
-static bool ended(struct engine *g, const char *id)
+static bool has_ended(struct engine *g, const char *id)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct subagent_doc d;
 	struct err e = ERR_INIT;
 
-	/* Committed: whoever is told of an end can read it. */
+	/* Committed state only: a client that gets the reply can then read the end. */
 	return view_read(g->o.store, &subagent_schema, id, &text, &d, &e) != 0 || subagent_doc_ended(&d);
 }
 
-static bool satisfied(struct engine *g, const struct subagent_waiter *w)
+static bool is_satisfied(struct engine *g, const struct subagent_waiter *w)
 {
 	size_t done = 0;
 
 	for (size_t i = 0; i < w->count; i++)
-		done += ended(g, w->ids[i]);
+		done += has_ended(g, w->ids[i]);
 	return w->any ? done > 0 : done == w->count;
 }
 
-static void answer(struct engine *g, struct subagent_waiter *w, bool timed_out)
+static void answer_waiter(struct engine *g, struct subagent_waiter *w, bool timed_out)
 {
 	buf_auto struct buf out = BUF_INIT, text = BUF_INIT;
 	struct jw j = jw_on(&out);
@@ -59,17 +59,17 @@ static bool asks_for(const struct subagent_waiter *w, const char *id)
 	return false;
 }
 
-/* One at a time from the start, as in the loops below: an answer may bring or end other waiters. */
+/* Restarts the search after each reply, like the loops below: a reply may add or remove other waiters. */
 static void waiters_answer(struct engine *g, const char *id)
 {
 	struct subagent_waiter *w;
 
 	do {
 		TAILQ_FOREACH (w, &g->work->subagents.waiters, link)
-			if (asks_for(w, id) && satisfied(g, w))
+			if (asks_for(w, id) && is_satisfied(g, w))
 				break;
 		if (w)
-			answer(g, w, false);
+			answer_waiter(g, w, false);
 	} while (w);
 }
 
@@ -129,8 +129,8 @@ void engine_wait_subagents(struct engine *g, const json_t *params, const struct 
 	w->any = json_is_true(json_object_get(params, "any"));
 	w->deadline_ns = ms >= UINT64_MAX / 2000000 ? UINT64_MAX : engine_now(g) + ms * 1000000ull;
 	TAILQ_INSERT_TAIL(&g->work->subagents.waiters, w, link);
-	if (satisfied(g, w))
-		answer(g, w, false);
+	if (is_satisfied(g, w))
+		answer_waiter(g, w, false);
 	else if (w->deadline_ns != UINT64_MAX)
 		engine_wake(g, w->deadline_ns);
 }
@@ -145,7 +145,7 @@ uint64_t subagent_tick(struct engine *g, uint64_t now_ns)
 			if (now_ns >= w->deadline_ns)
 				break;
 		if (w)
-			answer(g, w, true);
+			answer_waiter(g, w, true);
 	} while (w);
 	TAILQ_FOREACH (w, &g->work->subagents.waiters, link)
 		if (w->deadline_ns < soonest)
@@ -153,7 +153,7 @@ uint64_t subagent_tick(struct engine *g, uint64_t now_ns)
 	return soonest;
 }
 
-static void refuse(struct engine *g, struct subagent_waiter *w, const char *why)
+static void reject_waiter(struct engine *g, struct subagent_waiter *w, const char *why)
 {
 	struct err e = ERR_INIT;
 
@@ -172,7 +172,7 @@ void subagent_client_disconnected(struct engine *g, uint64_t connection)
 			if (w->reply.connection == connection)
 				break;
 		if (w)
-			refuse(g, w, "the client has gone");
+			reject_waiter(g, w, "the client has gone");
 	} while (w);
 }
 
@@ -188,7 +188,7 @@ void subagent_first_input(struct engine *g, const char *id, const char *text, bo
 	TAILQ_INSERT_TAIL(&g->work->subagents.inputs, n, link);
 }
 
-static void ignore(void *ctx, const struct err *e, const char *json, size_t len) {}
+static void ignore_reply(void *ctx, const struct err *e, const char *json, size_t len) {}
 
 void subagent_give_first_input(struct engine *g, const struct subagent_doc *d, const char *process_id)
 {
@@ -202,9 +202,9 @@ void subagent_give_first_input(struct engine *g, const struct subagent_doc *d, c
 		if (n) {
 			TAILQ_REMOVE(&g->work->subagents.inputs, n, link);
 			if (*n->text)
-				engine_write_stdin(g, process_id, n->text, strlen(n->text), &c, ignore, NULL);
+				engine_write_stdin(g, process_id, n->text, strlen(n->text), &c, ignore_reply, NULL);
 			if (n->eof)
-				engine_close_stdin(g, process_id, &c, ignore, NULL);
+				engine_close_stdin(g, process_id, &c, ignore_reply, NULL);
 			free(n->text);
 			free(n);
 		}
@@ -247,7 +247,7 @@ void subagent_done(struct engine *g)
 	struct subagent_after *a;
 
 	while ((w = TAILQ_FIRST(&g->work->subagents.waiters)))
-		refuse(g, w, "the daemon is stopping");
+		reject_waiter(g, w, "the daemon is stopping");
 	while ((n = TAILQ_FIRST(&g->work->subagents.inputs))) {
 		TAILQ_REMOVE(&g->work->subagents.inputs, n, link);
 		free(n->text);

@@ -1,7 +1,7 @@
 #ifndef BAILIFF_ENGINE_SUBAGENT_WAIT_H
 #define BAILIFF_ENGINE_SUBAGENT_WAIT_H
 
-/* Who waits for subagents, and what waits for a commit or a start: nothing of this outlives the runtime. */
+/* Clients that wait for subagents, and steps that wait for a commit or a start. None of this survives the runtime. */
 
 #include "runtime/engine/process/process.h"
 
@@ -18,25 +18,25 @@ struct subagent_waiter {
 	TAILQ_ENTRY(subagent_waiter) link;
 	struct pending_reply reply;
 	uint32_t uid;
-	bool any;             /* answers when one has ended */
+	bool any;             /* replies when one of them has ended */
 	uint64_t deadline_ns; /* UINT64_MAX = none */
 	char ids[SUBAGENT_WAIT_MAX][ID_ROOM];
 	size_t count;
 };
 
-/* Input that came before its process did. */
+/* Input that arrived before the process started. */
 struct queued_input {
 	TAILQ_ENTRY(queued_input) link;
 	char id[ID_ROOM];
 	char *text;
-	bool eof; /* and nothing comes after it */
+	bool eof; /* close stdin after it */
 };
 
-/* What is to be done for a subagent once its closing is durable. */
+/* What to do for a subagent once its closing is durable. */
 struct subagent_after {
 	TAILQ_ENTRY(subagent_after) link;
 	char id[ID_ROOM];
-	bool end; /* its process; otherwise only its waiters are answered */
+	bool end; /* end its process; otherwise only reply to its waiters */
 };
 
 struct subagent_waits {
@@ -46,7 +46,7 @@ struct subagent_waits {
 };
 
 void subagent_ended(struct engine *g,
-		    const char *id); /* that is durable: waiters are answered, a task above may go on */
+		    const char *id); /* the end is durable: replies to its waiters and continues the task above */
 void subagent_first_input(struct engine *g, const char *id, const char *text, bool eof);
 void subagent_give_first_input(struct engine *g, const struct subagent_doc *d, const char *process_id);
 void subagent_end_after(struct engine *g, const char *id);

@@ -1,4 +1,4 @@
-/* Making and changing tasks; and what the facts and parameters of all of them have in common. */
+/* Creates and updates tasks. Also has the facts and parameters that all task methods share. */
 
 #include "runtime/engine/work/task_private.h"
 
@@ -19,7 +19,7 @@ struct creation {
 	const struct caller *caller;
 	struct task parent;
 	bool has_parent, makes_session;
-	struct task_doc d; /* just the ids */
+	struct task_doc d; /* only the ids */
 	json_t *acceptance, *command, *delivery;
 	char hash[65];
 };
@@ -32,7 +32,7 @@ static void creation_done(struct creation *k)
 	json_decref(k->delivery);
 }
 
-/* The members that a client describes a task with. */
+/* The members with which a client describes a task. */
 static const struct {
 	const char *name;
 	bool text;
@@ -64,7 +64,7 @@ static int check_described(const json_t *params, struct err *e)
 	return 0;
 }
 
-/* Criteria as objects with an id and whether they are required; a string is the criterion's text. */
+/* Normalises criteria to objects with an id and `required`; a string is the criterion's text. */
 static json_t *acceptance_of(const json_t *params, struct err *e)
 {
 	json_t *list = json_object_get(params, "acceptance") ? param_refs(params, "acceptance", "text", e) : NULL, *v;
@@ -225,7 +225,7 @@ static void delegated_fact(const struct task_doc *parent, const char *kind, cons
 	EMIT(task_delegated, b, task_scope(parent, c), .delegateKind = kind, .delegateId = id);
 }
 
-/* Blockers named at once: the task does not exist for the checks yet, so nothing can lead back to it. */
+/* Blockers named at creation. The task does not exist in the store yet, so they cannot form a cycle with it. */
 static int creation_blockers(struct creation *k, struct store_batch *b, struct err *e)
 {
 	const json_t *list = json_object_get(k->params, "blockedBy"), *v;
@@ -248,7 +248,7 @@ static int creation_blockers(struct creation *k, struct store_batch *b, struct e
 	return 0;
 }
 
-/* The id is taken: the same request again gets the same answer. */
+/* The id is taken: a repeated request gets the same reply. */
 static void answer_existing(struct transaction *tx, const struct creation *k, const struct task *known)
 {
 	struct err e = ERR_INIT;
@@ -310,7 +310,7 @@ void engine_create_task(struct engine *g, const json_t *params, const struct cal
 
 /* ---- update_task ---- */
 
-/* Statuses that a client may say: what it waits for, or that it no longer does; and the end of a draft. */
+/* The statuses that a client may set: waiting for something, no longer waiting, and the end of a draft. */
 static int update_status(const struct task *t, const char *status, const char *reason, struct err *e)
 {
 	enum task_status to = task_status_find(status);

@@ -2,18 +2,19 @@
 #define BAILIFF_ENGINE_TASK_H
 
 /*
- * Tasks: what clients ask of them. Each takes the method's parameters, whose types were checked against its row
- * (supervisor/control/methods.def); what they mean beyond that is checked here.
+ * Tasks: the methods that clients call. Each takes the method's parameters, whose types have been checked against its
+ * row (supervisor/control/methods.def); everything beyond the types is checked here.
  *
- * task.c          making and changing them, and what the facts of all of them have in common
- * task_verbs.c    what is legal in which status; pause, resume, progress, complete, fail, archive
- * task_attempt.c  attempts: beginning, launching, ending, trying again; the process's owner
- * task_graph.c    edges, what waits for what, and who is released
+ * task.c          creating and updating tasks, and the facts that all of them share
+ * task_verbs.c    progress, pause, resume, complete, fail, archive
+ * task_read.c     documents, parameters, and which verbs are legal in which status
+ * task_attempt.c  attempts: start, launch, end, retry; the owner of their processes
+ * task_graph.c    edges between tasks, and the release of tasks that waited
  * task_cancel.c   cancellation: intent, propagation, and the proof that nothing is left
- * task_time.c     limits, client workers that are gone, and what a restart finds
+ * task_time.c     time limits, disconnected client workers, and recovery after a restart
  *
- * The documents (runtime/view/view_task.h) are the only state; the engine keeps just which connection a client's
- * attempt hangs on, and when to look again.
+ * The documents (runtime/view/view_task.h) are the only state. In memory the engine only keeps the connection of each
+ * client's attempt, and the time of the next check.
  */
 
 #include "runtime/engine/core/engine.h"

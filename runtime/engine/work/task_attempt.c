@@ -1,8 +1,8 @@
 /*
- * Attempts. The fact that an attempt begins is durable, with the id of its process, before that process is launched; so
- * when a restart finds an attempt whose process was never recorded, it is certain that nothing ran (gates open only
- * after process.started is durable), and the launch is simply made again. How an attempt ended is written in the same
- * commit as the end of its process.
+ * Attempts. The start of an attempt is durable, with the id of its process, before that process is launched. When a
+ * restart finds an attempt whose process was never recorded, it is certain that nothing ran (gates open only after
+ * process.started is durable), and the launch is repeated. The end of an attempt is written in the same commit as the
+ * end of its process.
  */
 
 #include "runtime/engine/work/task_private.h"
@@ -14,8 +14,8 @@
 #include "runtime/engine/work/benchmark.h"
 #include "runtime/view/view_documents.h"
 
-#define PROGRESS_MS 1000u /* between facts about a command's output */
-#define RESOURCE_MS 1000u /* until a launch that found no room is tried again */
+#define PROGRESS_MS 1000u /* minimum interval between facts about a command's output */
+#define RESOURCE_MS 1000u /* delay before a launch that lacked resources is retried */
 #define DISPATCH_MOST 4096u
 #define BACKOFF_MOST_MS 86400000ull
 
@@ -295,7 +295,7 @@ static void attempt_failed_fact(const struct task *t, struct store_batch *b, con
 	     .outputRefs = end->process ? json_stream_names(end->process) : JSON_NONE);
 }
 
-/* The event that a task without another try ends with. */
+/* The final event of a task that is not retried. */
 static void ended_fact(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c,
 		       const struct attempt_end *end)
 {
@@ -395,7 +395,7 @@ static void task_refused(struct engine *g, const char *task_id, const struct err
 	transaction_commit(tx);
 }
 
-/* The attempt that this process was started for, while it is open. */
+/* Loads the attempt that this process was started for, if it is still open. */
 static int owned_attempt(const struct process *p, struct task *t)
 {
 	struct err e = ERR_INIT;
@@ -523,7 +523,7 @@ static void begun_result(struct transaction *tx, const struct task *t, const str
 		jw_kstr(&tx->w, "processId", begun->process_id);
 }
 
-/* What is given with the start belongs to the task from now on. */
+/* The command and options given with the start replace those of the task. */
 static int take_start(struct engine *g, const struct task *t, const json_t *params, struct store_batch *b,
 		      const struct caller *c, bool *ret_command, struct err *e)
 {

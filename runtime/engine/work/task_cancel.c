@@ -1,7 +1,7 @@
 /*
- * Cancellation. First the intent is a fact, for the task and everything below it that is a task; from then on nothing
- * new may be begun there. Then everything that works for it is asked to end (task_below.def). A task is called
- * cancelled when all of that is proved to have ended: whenever something below it has, it is looked at again.
+ * Cancellation. First the intent is recorded, for the task and for all tasks below it; from then on nothing new may
+ * start there. Then everything that works for the task is asked to end (task_parts.def). A task becomes cancelled
+ * when all of that has provably ended, which is checked whenever something below it ends.
  */
 
 #include "runtime/engine/work/task_private.h"
@@ -77,7 +77,7 @@ static bool task_children_open(struct engine *g, const char *task_id)
 	return task_has_open_child(g, task_id, child);
 }
 
-/* Their intents were written with the task's; here they are carried out. */
+/* Ends the children. Their intents were recorded together with the task's. */
 struct child_end {
 	struct engine *engine;
 	const char *reason;
@@ -96,7 +96,7 @@ static bool end_child(void *ctx, const char *target, const char *status)
 	if (t.status == TASK_CANCELLING)
 		carry_out(c->engine, target);
 	else
-		task_cancel_own(c->engine, target, c->reason); /* there were too many for one commit */
+		task_cancel_own(c->engine, target, c->reason); /* not in the same commit: there were too many */
 	return true;
 }
 
@@ -121,7 +121,7 @@ static void carry_out(struct engine *g, const char *task_id)
 	task_cancel_check(g, task_id);
 }
 
-/* Children of a task that had (not) completed before it was cancelled. */
+/* Children of a task that had (not) completed before its cancellation. */
 struct children_list {
 	struct engine *engine;
 	const char *task_id;
@@ -244,14 +244,14 @@ static bool intend_child(void *ctx, const char *target, const char *status)
 	return true;
 }
 
-static void intend(struct intent *in, const struct task *t)
+static void record_intent(struct intent *in, const struct task *t)
 {
 	intent_fact(in, t, in->propagate ? "all" : "none");
 	if (in->propagate)
 		task_each_edge(in->engine, t->d.taskId, "child", intend_child, in);
 }
 
-/* Without propagation the children go on, without a parent. */
+/* Without propagation the children continue, without a parent. */
 static bool let_go(void *ctx, const char *target, const char *status)
 {
 	struct intent *in = ctx;
@@ -287,7 +287,7 @@ void engine_cancel_task(struct engine *g, const json_t *params, const struct cal
 				     .by = requester_of(c),
 				     .reason = param_str(params, "reason"),
 				     .propagate = !propagate || json_is_true(propagate) };
-		intend(&in, &t);
+		record_intent(&in, &t);
 		if (!in.propagate)
 			task_each_edge(g, t.d.taskId, "child", let_go, &in);
 	}
@@ -306,7 +306,7 @@ void task_cancel_own(struct engine *g, const char *task_id, const char *reason)
 	struct intent in = {
 		.engine = g, .batch = tx->batch, .by = requester_of(&tx->caller), .reason = reason, .propagate = true
 	};
-	intend(&in, &t);
+	record_intent(&in, &t);
 	transaction_after_commit(tx, carry_out, task_id);
 	transaction_commit(tx);
 }

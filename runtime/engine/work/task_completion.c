@@ -1,4 +1,4 @@
-/* What a task still waits for, and its completion. */
+/* What a task still waits for, and how it completes. */
 
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
@@ -34,7 +34,7 @@ static bool take_member(void *ctx, const char *id, size_t id_len, const char *js
 	return false;
 }
 
-/* The first member of a list, but for one. */
+/* Finds the first member of a list other than `but`. */
 bool task_first_of(struct engine *g, enum view_kind kind, const char *owner, const char *but, char ret[ID_ROOM])
 {
 	struct first_id f = { .but = but };
@@ -72,8 +72,10 @@ bool peer_task_open(struct engine *g, const char *task_id, char ret_remote[ID_RO
 		log_error("look for peers of task %s: %s", task_id, e.message);
 	mem_auto char *keys = mem_strdup(buf_cstr(&list));
 	for (char *key = strtok_r(keys, "\n", &next); key && !ret_remote[0]; key = strtok_r(NULL, "\n", &next))
-		/* One that cannot be reached, or that its peer does not know any more, has not ended as far as anybody
-		 * knows. */
+		/*
+		 * A task that is unreachable, or that its peer no longer knows, counts as open: nothing proves its
+		 * end.
+		 */
 		if (view_read_speculative(g->o.store, &peer_task_schema, key, &text, &d, &e) == 0 && d.remoteState[0] &&
 		    strcmp(d.remoteState, "completed_undelivered") != 0)
 			jval_str(d.remoteTaskId, ret_remote, ID_ROOM);
@@ -114,7 +116,7 @@ size_t task_missing(struct engine *g, const struct task *t, struct jval acceptan
 	return n;
 }
 
-/* A child's result is delivered to its parent, if that is still there to take it. */
+/* A child's result is delivered to its parent, if the parent is still open. */
 static const char *delivery_to_parent(struct engine *g, const struct task *t)
 {
 	task_auto struct task parent = TASK_INIT;

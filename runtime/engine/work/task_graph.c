@@ -1,7 +1,7 @@
 /*
  * Edges. An edge between two tasks is written for both, under the two names of its kind. Two kinds make one task wait
- * for another: what a task is blocked_by, and a parent's children (it is not complete before they have ended); together
- * they must have no cycle, which is looked for along both.
+ * for another: `blocked_by`, and a parent's children (the parent is not complete before they have ended). Together
+ * these must not form a cycle; the check follows both kinds.
  */
 
 #include "runtime/engine/work/task_private.h"
@@ -9,12 +9,12 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 
-#define WALK_MOST 20000u  /* tasks that the search for a cycle looks at */
-#define TELL_MOST 500u    /* edges told of in one commit */
-#define COUNTERS_MS 1000u /* between facts that only count children */
+#define WALK_MOST 20000u  /* tasks visited by the search for a cycle */
+#define TELL_MOST 500u    /* edges updated in one commit */
+#define COUNTERS_MS 1000u /* minimum interval between facts that only count children */
 
 static const struct edge_kind {
-	const char *name, *reverse; /* reverse: how the other end calls it; NULL = only this end keeps it */
+	const char *name, *reverse; /* reverse: the kind's name at the other end; NULL = only this end keeps it */
 	bool task;                  /* the target is a task */
 	int waits;                  /* 1 = this end waits for the target, −1 = the target waits for this end */
 } kinds[] = {
@@ -45,7 +45,7 @@ struct edge_list {
 	size_t n, cap;
 };
 
-static bool collect(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+static bool collect_edge(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
 {
 	struct edge_list *l = ctx;
 	struct jval doc = jval_of(json, len);
@@ -66,7 +66,7 @@ static void edges_of(struct engine *g, const char *task_id, const char *kind, st
 	struct err e = ERR_INIT;
 
 	view_edge_key(task_id, kind, NULL, prefix);
-	if (store_model_scan_speculative(g->o.store, VIEW_TASK_EDGE, prefix, collect, ret, &e) < 0)
+	if (store_model_scan_speculative(g->o.store, VIEW_TASK_EDGE, prefix, collect_edge, ret, &e) < 0)
 		log_error("read the edges of task %s: %s", task_id, e.message);
 }
 
@@ -80,7 +80,7 @@ void task_each_edge(struct engine *g, const char *task_id, const char *kind, tas
 	free(l.at);
 }
 
-/* Tasks that `from` waits for, or comes from, and so on; true when `to` is among them. */
+/* The tasks that `from` waits for or descends from, transitively; true if `to` is among them. */
 struct walk {
 	struct engine *engine;
 	struct strmap seen;
@@ -324,7 +324,7 @@ bool task_has_open_child(struct engine *g, const char *task_id, char ret_child[I
 	return ret_child[0] != '\0';
 }
 
-/* The parent's own progress: at a bounded rate, but always when the last child has ended. */
+/* Updates the parent's progress: at a limited rate, but always when the last child has ended. */
 static void count_children(struct engine *g, const struct task *parent, bool completed, struct store_batch *b)
 {
 	uint64_t all = parent->d.childCount == VIEW_ABSENT ? 0 : parent->d.childCount;
@@ -333,7 +333,7 @@ static void count_children(struct engine *g, const struct task *parent, bool com
 	const struct scope s = task_scope(&parent->d, NULL);
 
 	if (task_status_ended(parent->status))
-		return; /* nothing of it makes progress any more */
+		return; /* it makes no more progress */
 	if (ended < all && engine_real(g) < parent->d.progressAt + COUNTERS_MS * 1000)
 		return;
 	EMIT(task_progress, b, s,
@@ -342,9 +342,10 @@ static void count_children(struct engine *g, const struct task *parent, bool com
 	     .derived = true);
 }
 
-/* Edges of this kind, at their other end and at this one, now that the task has ended; those ends are looked at
- * afterwards. */
-static void tell(struct engine *g, const struct task *t, const char *kind)
+/*
+ * Updates the edges of this kind at both ends, now that the task has ended; then checks the tasks at the other ends.
+ */
+static void update_edges(struct engine *g, const struct task *t, const char *kind)
 {
 	const char *status = t->status == TASK_COMPLETED ? "satisfied" : "broken", *reverse = kind_find(kind)->reverse;
 	struct edge_list l = { 0 };
@@ -380,6 +381,6 @@ void task_notify_edges(struct engine *g, const char *task_id)
 
 	if (task_read(g, task_id, &t, &e) != 0 || !task_status_ended(t.status) || t.status == TASK_ARCHIVED)
 		return;
-	tell(g, &t, "blocks");
-	tell(g, &t, "parent");
+	update_edges(g, &t, "blocks");
+	update_edges(g, &t, "parent");
 }

@@ -4,11 +4,11 @@
 #include <string.h>
 
 /*
- * What a task ended with, where it is longer than a fact may be: of an output object whose `content` is a long text the
- * text is kept behind an output ref, and the fact has the ref in its place.
+ * The outputs of a completed task. If the `content` of an output object is longer than a fact may be, the text is
+ * stored behind an output ref, and the fact holds the ref instead.
  */
 
-/* NULL: there is none, or it is short enough for the fact. */
+/* NULL: there is no content, or it is short enough for the fact. */
 static const json_t *long_content(const json_t *output)
 {
 	const json_t *content = json_object_get(output, "content");
@@ -40,7 +40,7 @@ json_t *task_outputs(const json_t *params, struct err *e)
 	size_t i, total = 0;
 	json_t *v;
 
-	/* The limit on what the fact holds is that of everything but the contents. */
+	/* The size limit of the fact applies to everything except the long contents. */
 	json_array_foreach (given, i, v) {
 		json_t *one = json_is_object(v) ? json_copy(v) : json_incref(v);
 

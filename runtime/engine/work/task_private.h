@@ -18,16 +18,16 @@ enum task_begin { TASK_BEGUN, TASK_BEGIN_QUEUED, TASK_BEGIN_BLOCKED };
 struct task_begun {
 	enum task_begin how;
 	const char *status;
-	char run_id[ID_ROOM], attempt_id[ID_ROOM], process_id[ID_ROOM]; /* process_id "" = a client's */
+	char run_id[ID_ROOM], attempt_id[ID_ROOM], process_id[ID_ROOM]; /* process_id "" = a client works on it */
 	uint64_t attempt;
 };
-/* Begins an attempt, or queues or blocks the task; the caller then lets task_launch follow the commit. */
+/* Starts an attempt, or queues or blocks the task. The caller then runs task_launch after the commit. */
 void task_begin(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c,
 		const char *reason, bool has_command, struct task_begun *ret);
 void task_launch(struct engine *g, const char *task_id);
-/* No room, or nobody in whose name it could run yet: that passes. */
+/* The start lacks resources, or a connected client with whose identity it can run: both are temporary. */
 static inline bool task_can_wait(enum err_code code) { return code == ERR_EXHAUSTED || code == ERR_UNAVAILABLE; }
-/* How an attempt ended otherwise than well. */
+/* The end of an attempt that did not complete. */
 struct attempt_end {
 	const char *status; /* failed, cancelled, timed_out, lost */
 	const char *category, *message, *limit;
@@ -35,27 +35,29 @@ struct attempt_end {
 	bool may_retry;
 	const struct process *process;
 };
-/* Closes the attempt and writes what follows for the task: another try, or its end. */
+/* Ends the attempt and writes what follows for the task: a retry, or its end. */
 void task_attempt_failed(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c,
 			 const struct attempt_end *end);
 void task_attempt_completed(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c,
 			    const struct process *p, const char *summary);
-/* After an attempt or the task ended: dependents, the next of the queue, a parent that waits. */
+/* After an attempt or the task ended: continues dependents, the queue, and a waiting parent. */
 void task_next(struct engine *g, const char *task_id);
 void task_dispatch(struct engine *g); /* queued tasks take free slots */
-/* The first member of a list of the task, but for one. */
+/* The first member of a list of the task other than `but`. */
 bool task_first_of(struct engine *g, enum view_kind kind, const char *owner, const char *but, char ret[ID_ROOM]);
 void task_begin_now(struct engine *g, const char *task_id, const char *reason);
 
 /* task_output.c */
-/* complete_task's outputs, as objects; NULL with *e: they are none, or too much. */
+/* complete_task's outputs, as objects; NULL with *e: they are invalid or too large. */
 json_t *task_outputs(const json_t *params, struct err *e);
 /* Puts long contents behind refs. */
 void task_outputs_keep(const struct task_doc *d, struct store_batch *b, json_t *outputs);
 
 /* task_verbs.c */
-/* What still stands between the task and completion, as a JSON array; 0 = nothing. `skip_attempt`: that one ends right
- * now. */
+/*
+ * Lists what prevents the completion of the task, as a JSON array; 0 = nothing. `skip_attempt`: ignore the open
+ * attempt, which is ending now.
+ */
 size_t task_missing(struct engine *g, const struct task *t, struct jval acceptance, struct jval delivery,
 		    bool skip_attempt, struct buf *out);
 void task_completed_fact(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c,
@@ -74,18 +76,18 @@ void task_link_facts(const struct task *t, const struct task *other, struct stor
 		     const char *kind, const char *target, const char *status, const char *reason);
 enum task_wait { TASK_WAIT_NOTHING, TASK_WAIT_UNFINISHED, TASK_WAIT_BROKEN };
 enum task_wait task_blockers(struct engine *g, const char *task_id, char ret_blocker[ID_ROOM]);
-void task_notify_edges(struct engine *g, const char *task_id); /* the task ended: its edges' other ends learn of it */
+void task_notify_edges(struct engine *g, const char *task_id); /* the task ended: updates its edges at both ends */
 void task_reconsider(struct engine *g, const char *task_id);   /* a blocker of it changed */
 bool task_has_open_child(struct engine *g, const char *task_id, char ret_child[ID_ROOM]);
 typedef bool (*task_edge_fn)(void *ctx, const char *target, const char *status);
 void task_each_edge(struct engine *g, const char *task_id, const char *kind, task_edge_fn fn, void *ctx);
 
 /* task_cancel.c */
-void task_cancel_check(struct engine *g, const char *task_id);  /* if it is cancelling and nothing is left: cancelled */
+void task_cancel_check(struct engine *g, const char *task_id);  /* cancelling and nothing left: cancelled */
 void task_cancel_resume(struct engine *g, const char *task_id); /* after a restart */
-void task_cancel_own(struct engine *g, const char *task_id, const char *reason); /* the engine cancels it */
+void task_cancel_own(struct engine *g, const char *task_id, const char *reason); /* cancelled by the engine itself */
 void task_processes_end(struct engine *g, const char *task_id, const char *reason);
-void task_process_ended(struct engine *g, const char *task_id); /* some process that worked for it is no more */
+void task_process_ended(struct engine *g, const char *task_id); /* a process that worked for it has ended */
 
 /* job.c */
 bool job_open_of_task(struct engine *g, const char *task_id, char ret_job[ID_ROOM]);
@@ -96,6 +98,6 @@ void task_resume_jobs(struct engine *g, const char *task_id);
 /* task_time.c */
 void task_set_worker(struct engine *g, const char *task_id, const struct caller *c);
 void task_worker_over(struct engine *g, const char *task_id);
-void task_wake(struct engine *g, uint64_t real_us); /* look again then */
+void task_wake(struct engine *g, uint64_t real_us); /* check deadlines then */
 
 #endif

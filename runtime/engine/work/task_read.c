@@ -1,4 +1,7 @@
-/* Tasks as their documents show them, the parameters and commands of requests about them, and which verbs are legal. */
+/*
+ * Reads tasks from their documents, the parameters and commands of requests about them, and decides which verbs are
+ * legal.
+ */
 
 #include "runtime/base/clock.h"
 #include "runtime/base/hash.h"
@@ -69,12 +72,12 @@ int param_text(const json_t *params, const char *name, size_t most, struct err *
 	return s && strlen(s) > most ? err_field(e, name, "must have at most %zu bytes", most) : 0;
 }
 
-static char *dump(const json_t *v) { return json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY | JSON_SORT_KEYS); }
+static char *dump_json(const json_t *v) { return json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY | JSON_SORT_KEYS); }
 
 int param_small(const json_t *params, const char *name, size_t most, struct err *e)
 {
 	const json_t *v = json_object_get(params, name);
-	mem_auto char *text = v ? dump(v) : NULL;
+	mem_auto char *text = v ? dump_json(v) : NULL;
 
 	return text && strlen(text) > most
 		       ? err_field(e, name, "must have at most %zu bytes as JSON; put more behind a ref", most)
@@ -123,7 +126,7 @@ json_t *param_refs(const json_t *params, const char *name, const char *member, s
 
 static const char *const delivery_states[] = { "pending",   "queued",         "failed",
 					       "delivered", "parent_missing", "not_applicable" };
-#define DELIVERY_OPEN 3 /* of them stand in the way of completion */
+#define DELIVERY_OPEN 3 /* the first of them prevent completion */
 
 static int delivery_find(const char *state)
 {
@@ -179,7 +182,7 @@ json_t *command_of(const json_t *params, const struct caller *c)
 		if (v)
 			json_object_set(command, command_members[i], v);
 	}
-	/* With whose rights: it may run much later, when nobody asks any more. */
+	/* Record the role: the command may run much later, without a request. */
 	json_object_set_new(command, "role", json_string(role_name(c->role)));
 	return command;
 }
@@ -193,7 +196,7 @@ enum engine_role command_role(const json_t *command)
 
 int command_check(struct engine *g, const json_t *command, const struct caller *c, struct err *e)
 {
-	mem_auto char *text = dump(command);
+	mem_auto char *text = dump_json(command);
 	struct start_spec s;
 
 	if (strlen(text) > TASK_COMMAND_MAX)
@@ -210,14 +213,14 @@ void command_fact_init(struct command_fact *c, const json_t *command, const stru
 {
 	bool hides = false;
 	json_auto_t *safe = command ? tool_safe_arguments(command, &hides) : NULL;
-	mem_auto char *text = command ? dump(command) : NULL;
+	mem_auto char *text = command ? dump_json(command) : NULL;
 
 	*c = (struct command_fact){ 0 };
 	if (!text)
 		return;
 	bool fits = strlen(text) <= TASK_COMMAND_INLINE;
 	if (fits)
-		c->shown = hides ? dump(safe) : mem_strdup(text);
+		c->shown = hides ? dump_json(safe) : mem_strdup(text);
 	if (fits && !hides)
 		return;
 	const struct ref_owner o = { .uid = s->uid,
@@ -256,7 +259,7 @@ void param_hash(const json_t *params, char ret[65])
 {
 	json_auto_t *body = json_copy((json_t *)(uintptr_t)params);
 	json_object_del(body, "idempotencyKey");
-	mem_auto char *text = dump(body);
+	mem_auto char *text = dump_json(body);
 
 	hash_sha256_text(text, strlen(text), ret);
 }
@@ -315,7 +318,7 @@ int task_may_run(struct engine *g, const char *task_id, struct err *e)
 	task_auto struct task t = TASK_INIT;
 	int r = task_read(g, task_id, &t, e);
 
-	if (r != 0) /* ids of tasks that are kept elsewhere are taken as they are */
+	if (r != 0) /* ids of tasks that are stored elsewhere are accepted unchecked */
 		return r < 0 ? -1 : 0;
 	if (t.status != TASK_CANCELLING && !task_status_ended(t.status))
 		return 0;

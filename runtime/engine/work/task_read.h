@@ -1,7 +1,7 @@
 #ifndef BAILIFF_ENGINE_TASK_READ_H
 #define BAILIFF_ENGINE_TASK_READ_H
 
-/* Tasks as their documents show them, and the parameters and commands of requests about them. */
+/* Reads tasks from their documents, and the parameters and commands of requests about them. */
 
 #include "runtime/engine/core/core.h"
 #include "runtime/view/view_task.h"
@@ -10,14 +10,14 @@
 
 #define TASK_JSON_MAX 8192u /* of one member that a client gives */
 #define TASK_TEXT_MAX 8192u
-#define TASK_OUTPUT_MAX (8u << 20) /* of what it ended with, behind refs */
+#define TASK_OUTPUT_MAX (8u << 20) /* of its outputs, behind refs */
 #define TASK_WORD_MAX 256u
 #define TASK_REASON_MAX 1024u
 #define TASK_COMMAND_INLINE 12288u
 #define TASK_COMMAND_MAX (256u << 10)
-#define TASK_DEPTH_MAX 64 /* of parents */
+#define TASK_DEPTH_MAX 64 /* levels of parents */
 
-/* A task as decisions see it: with everything reckoned in that is submitted. */
+/* A task as decisions see it, including facts that are submitted and not durable yet. */
 struct task {
 	struct task_doc d;
 	struct buf text;
@@ -26,8 +26,8 @@ struct task {
 void task_done(struct task *t);
 #define task_auto __attribute__((cleanup(task_done)))
 #define TASK_INIT ((struct task){ 0 })
-int task_read(struct engine *g, const char *id, struct task *ret, struct err *e); /* 0 found, 1 not there, −1 */
-/* ERR_NOT_FOUND also when it is another uid's. */
+int task_read(struct engine *g, const char *id, struct task *ret, struct err *e); /* 0 found, 1 not found, −1 */
+/* ERR_NOT_FOUND also if it belongs to another uid. */
 int task_get(struct engine *g, const char *id, const struct caller *c, struct task *ret, struct err *e);
 
 enum task_verb {
@@ -45,23 +45,25 @@ enum task_verb {
 	TASK_VERB_ADD,
 	TASK_VERB_COUNT
 };
-/* ERR_STATE says what the status is and what could be done. TASK_VERB_ADD: a child, job, process or subagent. */
+/* ERR_STATE names the status and the verbs that are possible. TASK_VERB_ADD: a child, job, process or subagent. */
 int task_may(const struct task *t, enum task_verb v, struct err *e);
 
-/* The ids of a fact about the task; `c` (or NULL: the engine itself acts) gives the request's. */
+/* The ids of a fact about the task. `c` gives the request's ids; NULL: the engine itself acts. */
 struct scope task_scope(const struct task_doc *d, const struct caller *c);
 static inline uint64_t engine_real(struct engine *g) { return g->o.ports->real_us(g->o.host); }
 
 /* Parameters. */
 const char *param_str(const json_t *params, const char *name);
 int param_text(const json_t *params, const char *name, size_t most,
-	       struct err *e);                                        /* no longer than that, and not empty */
-struct json_value param_json(const json_t *params, const char *name); /* absent when it is not there */
+	       struct err *e);                                        /* not empty, at most `most` bytes */
+struct json_value param_json(const json_t *params, const char *name); /* absent if it is not given */
 struct opt_int param_int(const json_t *params, const char *name);
 int param_small(const json_t *params, const char *name, size_t most,
-		struct err *e); /* its JSON is no longer than that */
-/* An array of objects; strings in it become {member: string}. NULL and an error when it is something else. New
- * reference. */
+		struct err *e); /* its JSON has at most `most` bytes */
+/*
+ * An array of objects; strings in it become {member: string}. NULL with an error if it is anything else. New
+ * reference.
+ */
 json_t *param_refs(const json_t *params, const char *name, const char *member, struct err *e);
 json_t *param_delivery(const json_t *params, const char *name,
 		       struct err *e); /* {"state":…} or NULL (with or without error) */
@@ -69,14 +71,13 @@ bool delivery_is_open(struct jval delivery);
 
 void param_hash(const json_t *params, char ret[65]); /* of the request's body */
 
-/* What to run, as create_task, start_task and create_job take it: a JSON object for start_spec_of, or NULL. New
- * reference. */
+/* The command of create_task, start_task or create_job: a JSON object for start_spec_of, or NULL. New reference. */
 json_t *command_of(const json_t *params, const struct caller *c);
 int command_check(struct engine *g, const json_t *command, const struct caller *c, struct err *e);
 enum engine_role command_role(const json_t *command);
 /*
- * The command as an event has it: without the values of its variables, and whole behind a ref if it is long or has
- * such. Nothing for NULL.
+ * The command as an event shows it: without the values of its variables. If it is long or has variables, the whole
+ * command is stored behind a ref. NULL gives an empty result.
  */
 struct command_fact {
 	char *shown;

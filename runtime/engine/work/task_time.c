@@ -1,10 +1,11 @@
 /*
- * Time and loss. Deadlines are in the documents as real time, so a restart finds them again; here is only when to look
- * next. Looking means going through the tasks that have not ended, which is cheap enough for something that happens at
- * deadlines.
+ * Time limits and lost attempts. Deadlines are stored in the documents as real time, so they survive a restart; memory
+ * only holds the time of the next check. A check scans all tasks that have not ended, which is cheap enough because it
+ * happens only at deadlines.
  *
- * A client's attempt hangs on the connection that last spoke for it. When that is gone, the client has as long as the
- * task (or the configuration) says to come back; then nobody can prove whether it still works, and the attempt is lost.
+ * A client's attempt depends on the connection that last reported for it. When that disconnects, the client has a
+ * limited time to return (set by the task or the configuration). After that nothing proves that it still works, and the
+ * attempt is lost.
  */
 
 #include "runtime/engine/work/job_private.h"
@@ -62,7 +63,7 @@ struct deadline {
 	uint64_t at_us; /* UINT64_MAX = none */
 };
 
-static void sooner(struct deadline *d, enum due due, uint64_t at_us)
+static void set_if_sooner(struct deadline *d, enum due due, uint64_t at_us)
 {
 	if (at_us < d->at_us)
 		*d = (struct deadline){ due, at_us };
@@ -74,7 +75,7 @@ static uint64_t after_ms(uint64_t from_us, uint64_t ms)
 											: from_us + ms * 1000;
 }
 
-/* What a client's attempt may still do, and until when. */
+/* The deadlines of an attempt that a client works on. */
 static void client_deadlines(struct engine *g, const struct task *t, struct deadline *d)
 {
 	const struct task_worker *w = strmap_get(&g->work->task_workers, t->d.taskId);
@@ -83,11 +84,11 @@ static void client_deadlines(struct engine *g, const struct task *t, struct dead
 							    : VIEW_ABSENT;
 	uint64_t seen = t->d.lastSeenAt;
 
-	sooner(d, DUE_ATTEMPT_TIME,
-	       after_ms(t->d.attemptStartedAt, jval_uint(jval_get(t->d.retryPolicy, "timeoutMs"), VIEW_ABSENT)));
-	sooner(d, DUE_IDLE, after_ms(seen, t->d.idleMs));
+	set_if_sooner(d, DUE_ATTEMPT_TIME,
+		      after_ms(t->d.attemptStartedAt, jval_uint(jval_get(t->d.retryPolicy, "timeoutMs"), VIEW_ABSENT)));
+	set_if_sooner(d, DUE_IDLE, after_ms(seen, t->d.idleMs));
 	if (!w || !w->connection)
-		sooner(d, DUE_LOST, after_ms(w && w->gone_us > seen ? w->gone_us : seen, patience));
+		set_if_sooner(d, DUE_LOST, after_ms(w && w->gone_us > seen ? w->gone_us : seen, patience));
 }
 
 static struct deadline deadline_of(struct engine *g, const struct task *t)
@@ -98,14 +99,14 @@ static struct deadline deadline_of(struct engine *g, const struct task *t)
 	if (task_status_ended(t->status) || t->status == TASK_CANCELLING)
 		return d;
 	if (t->status == TASK_QUEUED && t->d.dueAt)
-		sooner(&d, DUE_BEGIN, t->d.dueAt);
+		set_if_sooner(&d, DUE_BEGIN, t->d.dueAt);
 	if (t->status == TASK_WAITING_RESOURCE && supervised && t->d.dueAt && !engine_process(g, t->d.currentProcessId))
-		sooner(&d, DUE_LAUNCH, g->work->waits ? t->d.dueAt : 0);
+		set_if_sooner(&d, DUE_LAUNCH, g->work->waits ? t->d.dueAt : 0);
 	if (t->status == TASK_PAUSED)
 		return d;
-	/* A supervised attempt's process has these limits itself. */
+	/* The process of a supervised attempt enforces these limits itself. */
 	if (!supervised || !engine_process(g, t->d.currentProcessId))
-		sooner(&d, DUE_TASK_TIME, after_ms(t->d.startedAt, t->d.timeoutMs));
+		set_if_sooner(&d, DUE_TASK_TIME, after_ms(t->d.startedAt, t->d.timeoutMs));
 	if (t->d.attemptOpen && !supervised && strcmp(t->d.workerKind, "client") == 0)
 		client_deadlines(g, t, &d);
 	return d;
@@ -127,12 +128,12 @@ static void end_attempt(struct engine *g, const struct task *t, const char *stat
 	transaction_commit(tx);
 }
 
-static void act(struct engine *g, const struct task *t, enum due due)
+static void handle_due(struct engine *g, const struct task *t, enum due due)
 {
 	switch (due) {
 	case DUE_BEGIN: task_begin_now(g, t->d.taskId, "retry_policy"); break;
 	case DUE_LAUNCH:
-		task_launch(g, t->d.taskId); /* if it is refused again, it is looked at again */
+		task_launch(g, t->d.taskId); /* if it fails again, it is retried again */
 		break;
 	case DUE_TASK_TIME:
 		end_attempt(g, t, "timed_out", "timeout", "task", "the task's time limit was reached");
@@ -192,7 +193,7 @@ uint64_t task_tick(struct engine *g, uint64_t now)
 			continue;
 		struct deadline d = deadline_of(g, &t);
 		if (d.at_us <= engine_real(g))
-			act(g, &t, d.due);
+			handle_due(g, &t, d.due);
 		else if (d.at_us != UINT64_MAX)
 			task_wake(g, d.at_us);
 	}
@@ -202,7 +203,7 @@ uint64_t task_tick(struct engine *g, uint64_t now)
 
 /* ---- after a restart ---- */
 
-/* An attempt whose process has ended in the log, or never began there: what the crash cut off is done now. */
+/* Repeats the launch of an attempt whose process was never recorded, so it has not run. */
 static void recover_attempt(struct engine *g, const struct task *t)
 {
 	buf_auto struct buf text = BUF_INIT;
@@ -243,7 +244,7 @@ static void recover_one(struct engine *g, const char *task_id)
 		task_reconsider(g, task_id);
 }
 
-/* The other end of an edge may have ended without this one having been told. */
+/* The runtime may have died after the other end of an edge ended and before this end was updated: update it now. */
 struct retell {
 	struct engine *engine;
 };

@@ -1,6 +1,6 @@
 /*
- * The verbs that only concern the task itself: progress, pause, resume, complete,
- * fail, archive. Starting and retrying are in task_attempt.c, cancelling in task_cancel.c.
+ * The verbs that only concern the task itself: progress, pause, resume, complete, fail, archive. Starting and
+ * retrying are in task_attempt.c, cancelling is in task_cancel.c.
  */
 
 #include "runtime/engine/work/task_private.h"
@@ -14,9 +14,9 @@
 
 #include <signal.h>
 
-/* What all of these begin with; NULL: the caller has its answer. */
-static struct transaction *begin(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
-				 void *ctx, enum task_verb v, struct task *t)
+/* The common start of all verbs: loads and checks the task; NULL: the request was rejected. */
+static struct transaction *begin_verb(struct engine *g, const json_t *params, const struct caller *c,
+				      engine_reply_fn fn, void *ctx, enum task_verb v, struct task *t)
 {
 	struct transaction *tx = transaction_new(g, c, fn, ctx);
 	struct err e = ERR_INIT;
@@ -29,7 +29,7 @@ static struct transaction *begin(struct engine *g, const json_t *params, const s
 	return tx;
 }
 
-static void finish(struct transaction *tx, const struct task *t, const char *status)
+static void finish_verb(struct transaction *tx, const struct task *t, const char *status)
 {
 	jw_kstr(&tx->w, "taskId", t->d.taskId);
 	jw_kstr(&tx->w, "status", status);
@@ -38,7 +38,7 @@ static void finish(struct transaction *tx, const struct task *t, const char *sta
 
 /* ---- acceptance ---- */
 
-static json_t *criterion(json_t *list, const json_t *about, size_t at)
+static json_t *find_criterion(json_t *list, const json_t *about, size_t at)
 {
 	const char *id = json_is_string(about) ? json_string_value(about) : param_str(about, "id");
 	json_t *v;
@@ -54,7 +54,7 @@ static json_t *criterion(json_t *list, const json_t *about, size_t at)
 
 static const char *const verdicts[] = { "met", "unmet", "waived", "pending" };
 
-/* What a client reports about the criteria, laid over them: [{id, status, note?, evidenceRef?}], or just their ids. */
+/* Merges a client's report into the criteria: [{id, status, note?, evidenceRef?}], or only their ids. */
 static json_t *acceptance_over(struct jval kept, const json_t *coverage, struct err *e)
 {
 	json_t *list = kept.type == JT_ARRAY ? json_loadb(kept.text, kept.len, 0, NULL) : json_array(), *c;
@@ -63,7 +63,7 @@ static json_t *acceptance_over(struct jval kept, const json_t *coverage, struct 
 
 	json_array_foreach ((json_t *)(uintptr_t)coverage, i, c) {
 		const char *status = json_is_string(c) ? "met" : param_str(c, "status");
-		json_t *v = criterion(list, c, i), *member;
+		json_t *v = find_criterion(list, c, i), *member;
 		const char *key;
 		bool known = false;
 
@@ -107,7 +107,7 @@ void engine_append_task_progress(struct engine *g, const json_t *params, const s
 {
 	task_auto struct task t = TASK_INIT;
 	struct err e = ERR_INIT;
-	struct transaction *tx = begin(g, params, c, fn, ctx, TASK_VERB_PROGRESS, &t);
+	struct transaction *tx = begin_verb(g, params, c, fn, ctx, TASK_VERB_PROGRESS, &t);
 
 	if (!tx)
 		return;
@@ -143,33 +143,33 @@ void engine_append_task_progress(struct engine *g, const json_t *params, const s
 		return;
 	}
 	task_set_worker(g, t.d.taskId, c);
-	finish(tx, &t, t.d.status);
+	finish_verb(tx, &t, t.d.status);
 }
 
 /* ---- pause and resume ---- */
 
-/* Every process that works for the task. The signal goes to the command's process group. */
-struct holding {
+/* All processes that work for the task. The signal goes to the command's process group. */
+struct pause_request {
 	const char *task_id;
 	struct jw *w;
-	bool hold;
+	bool pause; /* false: resume */
 	unsigned count;
 };
 
-static void hold_one(void *ctx, const char *id, void *value)
+static void pause_process(void *ctx, const char *id, void *value)
 {
-	struct holding *h = ctx;
+	struct pause_request *h = ctx;
 	struct process *p = value;
 
-	if (strcmp(p->task_id, h->task_id) != 0 || p->gone || p->paused == h->hold)
+	if (strcmp(p->task_id, h->task_id) != 0 || p->gone || p->paused == h->pause)
 		return;
-	process_set_paused(p, h->hold);
+	process_set_paused(p, h->pause);
 	h->count++;
 	if (!h->w)
 		return;
 	jw_obj(h->w);
 	jw_kstr(h->w, "processId", p->id);
-	jw_kstr(h->w, "signal", h->hold ? "STOP" : "CONT");
+	jw_kstr(h->w, "signal", h->pause ? "STOP" : "CONT");
 	jw_kstr(h->w, "scope", "process_group");
 	jw_obj_end(h->w);
 }
@@ -177,34 +177,34 @@ static void hold_one(void *ctx, const char *id, void *value)
 void engine_pause_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
 {
 	task_auto struct task t = TASK_INIT;
-	struct transaction *tx = begin(g, params, c, fn, ctx, TASK_VERB_PAUSE, &t);
+	struct transaction *tx = begin_verb(g, params, c, fn, ctx, TASK_VERB_PAUSE, &t);
 	const char *reason = param_str(params, "reason");
 	buf_auto struct buf stopped = BUF_INIT;
 	struct jw w = jw_on(&stopped);
 
 	if (!tx)
 		return;
-	struct holding h = { .task_id = t.d.taskId, .hold = true, .w = &w };
+	struct pause_request h = { .task_id = t.d.taskId, .pause = true, .w = &w };
 	jw_arr(&w);
-	strmap_each(&g->processes->live, hold_one, &h);
+	strmap_each(&g->processes->live, pause_process, &h);
 	jw_arr_end(&w);
 	EMIT(task_paused, tx->batch, task_scope(&t.d, c), .envelope = { .status = "paused", .status_reason = reason },
 	     .stopped = json_from_buf(&stopped), .reason = reason);
-	tx->flags |= STORE_MUST; /* they stand still already */
-	finish(tx, &t, "paused");
+	tx->flags |= STORE_MUST; /* the processes are already stopped */
+	finish_verb(tx, &t, "paused");
 }
 
-static void go_on(struct engine *g, const char *task_id)
+static void continue_task(struct engine *g, const char *task_id)
 {
-	struct holding h = { .task_id = task_id };
+	struct pause_request h = { .task_id = task_id };
 
-	strmap_each(&g->processes->live, hold_one, &h);
+	strmap_each(&g->processes->live, pause_process, &h);
 	task_launch(g, task_id);
 	task_resume_jobs(g, task_id);
-	task_wake(g, engine_real(g)); /* its limits count again */
+	task_wake(g, engine_real(g)); /* its time limits apply again */
 }
 
-/* Back to where it was; what waited for its turn is looked at again. */
+/* The status before the pause. A task that was queued or blocked is evaluated again. */
 static const char *status_after_resume(struct engine *g, const struct task *t)
 {
 	enum task_status before = t->status == TASK_PAUSED ? task_status_find(t->d.pausedFrom) : t->status;
@@ -219,7 +219,7 @@ static const char *status_after_resume(struct engine *g, const struct task *t)
 void engine_resume_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
 {
 	task_auto struct task t = TASK_INIT;
-	struct transaction *tx = begin(g, params, c, fn, ctx, TASK_VERB_RESUME, &t);
+	struct transaction *tx = begin_verb(g, params, c, fn, ctx, TASK_VERB_RESUME, &t);
 	const char *status = tx ? status_after_resume(g, &t) : NULL;
 	const char *reason = param_str(params, "reason");
 	struct task_begun begun;
@@ -243,8 +243,8 @@ void engine_resume_task(struct engine *g, const json_t *params, const struct cal
 			   t.d.command.type == JT_OBJECT || t.d.commandRef.type == JT_STRING, &begun);
 		status = begun.status;
 	}
-	transaction_after_commit(tx, go_on, t.d.taskId);
-	finish(tx, &t, status);
+	transaction_after_commit(tx, continue_task, t.d.taskId);
+	finish_verb(tx, &t, status);
 }
 
 /* ---- complete_task ---- */
@@ -280,7 +280,7 @@ void engine_complete_task(struct engine *g, const json_t *params, const struct c
 {
 	task_auto struct task t = TASK_INIT;
 	buf_auto struct buf missing = BUF_INIT;
-	struct transaction *tx = begin(g, params, c, fn, ctx, TASK_VERB_COMPLETE, &t);
+	struct transaction *tx = begin_verb(g, params, c, fn, ctx, TASK_VERB_COMPLETE, &t);
 	struct err e = ERR_INIT;
 
 	if (!tx)
@@ -304,7 +304,7 @@ void engine_complete_task(struct engine *g, const json_t *params, const struct c
 		task_attempt_completed(g, &t, tx->batch, c, NULL, param_str(params, "summary"));
 	task_completed_fact(g, &t, tx->batch, c, params, json_array_size(covered) ? acceptance : NULL, "client");
 	transaction_after_commit(tx, task_next, t.d.taskId);
-	finish(tx, &t, "completed");
+	finish_verb(tx, &t, "completed");
 }
 
 /* ---- fail_task ---- */
@@ -326,7 +326,7 @@ void engine_fail_task(struct engine *g, const json_t *params, const struct calle
 	const json_t *error = json_object_get(params, "error");
 	const char *message = json_is_string(error) ? json_string_value(error) : param_str(error, "message"),
 		   *category = param_str(error, "category");
-	struct transaction *tx = begin(g, params, c, fn, ctx, TASK_VERB_FAIL, &t);
+	struct transaction *tx = begin_verb(g, params, c, fn, ctx, TASK_VERB_FAIL, &t);
 	struct err e = ERR_INIT;
 
 	if (!tx)
@@ -346,7 +346,7 @@ void engine_fail_task(struct engine *g, const json_t *params, const struct calle
 					 .exit_code = -1 };
 	task_attempt_failed(g, &t, tx->batch, c, &end);
 	transaction_after_commit(tx, end_process, t.d.taskId);
-	finish(tx, &t, "failed");
+	finish_verb(tx, &t, "failed");
 }
 
 /* ---- archive_task ---- */
@@ -354,14 +354,14 @@ void engine_fail_task(struct engine *g, const json_t *params, const struct calle
 void engine_archive_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
 {
 	task_auto struct task t = TASK_INIT;
-	struct transaction *tx = begin(g, params, c, fn, ctx, TASK_VERB_ARCHIVE, &t);
+	struct transaction *tx = begin_verb(g, params, c, fn, ctx, TASK_VERB_ARCHIVE, &t);
 	const char *reason = param_str(params, "reason");
 
 	if (!tx)
 		return;
 	EMIT(task_archived, tx->batch, task_scope(&t.d, c),
 	     .envelope = { .status = "archived", .status_reason = reason }, .reason = reason);
-	finish(tx, &t, "archived");
+	finish_verb(tx, &t, "archived");
 }
 
 /* ---- actions ---- */

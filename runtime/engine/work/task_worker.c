@@ -3,7 +3,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/engine/work/task_private.h"
 
-#define POLL_MAX_NS (60ull * 1000000000) /* the real clock may be set: never trust it for longer */
+#define POLL_MAX_NS (60ull * 1000000000) /* the real clock may be set: check at least this often */
 
 void task_wake(struct engine *g, uint64_t real_us)
 {
@@ -29,7 +29,7 @@ void task_set_worker(struct engine *g, const char *task_id, const struct caller 
 	}
 	w->connection = c->connection;
 	w->gone_us = 0;
-	task_wake(g, engine_real(g)); /* its idle time begins */
+	task_wake(g, engine_real(g)); /* its idle time starts */
 }
 
 void task_worker_over(struct engine *g, const char *task_id) { free(strmap_del(&g->work->task_workers, task_id)); }

@@ -19,11 +19,12 @@ void task_client_connected(struct engine *g);
 void task_client_disconnected(struct engine *g, uint64_t connection);
 void task_recover(struct engine *g);
 void job_recover(struct engine *g);
-int task_may_run(struct engine *g, const char *task_id, struct err *e); /* not for one that has ended */
-/* A process that a client starts for a task. */
+/* Fails for a task that has ended or is being cancelled. */
+int task_may_run(struct engine *g, const char *task_id, struct err *e);
+/* For a process that a client starts for a task. */
 int task_may_start(struct engine *g, const struct start_request *r, struct err *e);
 void task_on_cancel_due(struct engine *g, const void *subject); /* subject: the task's id */
-/* Something that a cancelled task waits for may have ended (row ON_COMMIT). */
+/* Something that a task in cancellation waits for may have ended (row ON_COMMIT). */
 void task_cancel_due(struct engine *g, const char *task_id);
 void task_on_dependencies_met(struct engine *g, const void *subject); /* subject: the task's id */
 void job_on_step_due(struct engine *g, const void *subject);          /* subject: the job's id */
