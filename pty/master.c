@@ -6,7 +6,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-#define MOVE_AT_ONCE 16384u /* pages are set aside for so much, and a terminal seldom has more */
+#define MOVE_AT_ONCE 16384u /* the pipe's pages are allocated for this much; a terminal rarely has more */
 
 bool master_is(int fd)
 {

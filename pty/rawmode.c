@@ -8,7 +8,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* What the handlers of a crash find. */
+/* Used by the crash handlers. */
 static struct rawmode *volatile active;
 
 static const int crashes[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
@@ -23,7 +23,7 @@ static int set_termios(int fd, const struct termios *t)
 	return r;
 }
 
-/* A background process that changes its terminal is stopped; but who gives it back must not be. */
+/* A background process that changes its terminal is stopped with SIGTTOU; that must not happen during a restore. */
 static void restore_termios(const struct rawmode *m)
 {
 	sigset_t stop, old;
@@ -41,7 +41,7 @@ static void on_crash(int sig)
 
 	if (m && m->on)
 		(void)tcsetattr(m->fd, TCSANOW, &m->saved);
-	raise(sig); /* SA_RESETHAND: now with its ordinary end */
+	raise(sig); /* SA_RESETHAND: now with the default action */
 }
 
 static void watch_crashes(bool on)
@@ -57,7 +57,7 @@ int rawmode_enter(struct rawmode *m, int fd, enum rawmode_kind kind, char wake, 
 {
 	struct termios t;
 
-	/* The terminal is the shell's while we are in its background: stops us until we are in the foreground. */
+	/* In the background the terminal belongs to the shell: this stops us until we are in the foreground. */
 	if (tcgetpgrp(fd) > 0 && tcgetpgrp(fd) != getpgrp())
 		kill(0, SIGTTOU);
 	if (tcgetattr(fd, &t) < 0)

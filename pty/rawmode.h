@@ -2,9 +2,9 @@
 #define BAILIFF_PTY_RAWMODE_H
 
 /*
- * The user's own terminal, while its keys belong to a program elsewhere. Whatever happens to us short of SIGKILL and
- * SIGSTOP, the terminal gets its settings back: rawmode_leave on the ordinary ways out, and handlers of the signals
- * that a crash raises (SEGV, BUS, FPE, ILL, ABRT; out of memory aborts too).
+ * The user's own terminal while its keys go to a remote program. The terminal's settings are restored whatever happens
+ * short of SIGKILL and SIGSTOP: by rawmode_leave on regular exits, and by handlers of the signals that a crash raises
+ * (SEGV, BUS, FPE, ILL, ABRT; out of memory aborts, too).
  */
 
 #include <stdbool.h>
@@ -13,8 +13,8 @@
 struct err;
 
 enum rawmode_kind {
-	RAWMODE_KEYS,  /* every key as it is pressed, nothing interpreted or echoed, output untouched */
-	RAWMODE_LINES, /* lines, edited and echoed as ever; but `wake` is delivered at once, like Enter */
+	RAWMODE_KEYS,  /* every key as it is pressed, no interpretation or echo, output unchanged */
+	RAWMODE_LINES, /* lines, edited and echoed as usual; but `wake` is delivered immediately, like Enter */
 };
 
 struct rawmode {
@@ -23,7 +23,7 @@ struct rawmode {
 	struct termios saved;
 };
 
-/* At most one at a time. ERR_SYS when fd is no terminal. */
+/* At most one at a time. ERR_SYS if fd is not a terminal. */
 int rawmode_enter(struct rawmode *m, int fd, enum rawmode_kind kind, char wake, struct err *e);
 void rawmode_leave(struct rawmode *m); /* harmless when not on */
 

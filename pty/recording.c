@@ -9,7 +9,7 @@
 #include <math.h>
 
 #define SECONDS_MAX 1e9      /* about thirty years */
-#define SIZE_MAX_CELLS 65535 /* what a terminal's size is counted with */
+#define SIZE_MAX_CELLS 65535 /* a terminal's size is 16 bits */
 
 /* ---- writing ---- */
 
@@ -49,7 +49,7 @@ static void write_event(struct recording *r, uint64_t at_us, const char *code, c
 	if (at_us > r->last_us)
 		r->last_us = at_us;
 	since = r->last_us - r->start_us;
-	/* by hand: microseconds come back as they went, whatever the locale */
+	/* by hand, not with %f: exact microseconds, whatever the locale */
 	buf_printf(out, "[%llu.%06llu", (unsigned long long)(since / 1000000), (unsigned long long)(since % 1000000));
 	jw_str(&w, code);
 	jw_strn(&w, data, n);
@@ -200,7 +200,7 @@ static int take_event(const json_t *v, struct recording_event *ret, struct err *
 	if (!json_is_array(v) || json_array_size(v) != 3 || !json_is_number(at) || !json_is_string(code) ||
 	    !json_is_string(data))
 		return err_set(e, ERR_INVALID, "an event is an array of a time, a code and a text");
-	/* so that a time that is no number is refused too */
+	/* written so that NaN is rejected, too */
 	if (!(json_number_value(at) >= 0 && json_number_value(at) < SECONDS_MAX))
 		return err_set(e, ERR_INVALID, "a time of %g seconds", json_number_value(at));
 	ev.at_us = (uint64_t)llround(json_number_value(at) * 1e6);

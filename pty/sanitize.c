@@ -45,7 +45,7 @@ static void feed_byte(struct sanitize *s, char c, struct buf *text)
 		s->state = ESCAPE;
 		return;
 	}
-	/* What ends every sequence, finished or not; within one a newline still is one. */
+	/* These end every sequence, complete or not; a newline inside one is still a newline. */
 	if (c == '\n' || c == '\030' || c == '\032') {
 		s->state = GROUND;
 		if (c == '\n')

@@ -2,11 +2,11 @@
 #define BAILIFF_PTY_SANITIZE_H
 
 /*
- * A terminal's output as plain text for a reader's terminal: control sequences are left out, lines end with newlines,
- * and no control character comes through (those that mean nothing here become visible as \xNN). A line that is written
- * over, as by a progress bar, becomes a line for each time.
+ * A terminal's output as plain text that is safe to print on another terminal: control sequences are removed, lines end
+ * with newlines, and no control character passes (those without a meaning here become visible as \xNN). A line that is
+ * overwritten, for example by a progress bar, becomes one line for each version.
  *
- * Nothing can be hidden behind a sequence that never ends: the end of a line ends it, too.
+ * An unterminated sequence cannot hide text: the end of a line ends it.
  */
 
 #include <stdbool.h>
@@ -17,16 +17,16 @@ struct buf;
 struct sanitize {
 	/* private */
 	int state;
-	bool returned; /* the cursor is back at the line's first column */
-	bool written;  /* something stands in this line */
-	char carry[4]; /* the beginning of a character */
+	bool returned; /* the cursor is back in column 0 */
+	bool written;  /* the line has text */
+	char carry[4]; /* the first bytes of a split character */
 	size_t ncarry;
 };
 #define SANITIZE_INIT ((struct sanitize){ 0 })
 
-/* Bytes, cut anywhere; appends what can be shown. */
+/* Takes bytes, split anywhere; appends the printable text. */
 void sanitize_feed(struct sanitize *s, const char *bytes, size_t n, struct buf *out);
-/* There is nothing more: half a character is shown after all. */
+/* At the end of input: prints an incomplete character. */
 void sanitize_end(struct sanitize *s, struct buf *out);
 
 #endif

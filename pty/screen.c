@@ -11,25 +11,25 @@
 #include <limits.h>
 #include <vterm.h>
 
-#define PIECE 256u             /* bytes interpreted at once: how finely cells remember when they were drawn */
-#define STILL_MAX (32u * 1024) /* non-ASCII bytes that may come without the cursor moving */
+#define PIECE 256u             /* bytes interpreted at a time: the granularity of the cells' draw offsets */
+#define STILL_MAX (32u * 1024) /* non-ASCII bytes accepted while the cursor does not move */
 #define TITLE_MAX VT_FILTER_TITLE_MAX
 
-/* The normal and the alternate screen, for each cell the offset that drew it. */
+/* The normal and the alternate screen: for each cell the output offset at which it was drawn. */
 enum { PLANE_NORMAL, PLANE_ALTERNATE, PLANES };
 
 struct screen {
 	VTerm *vt;
 	VTermScreen *vs;
 	unsigned rows, cols;
-	struct screen_info info; /* what callbacks tell; sizes and counts are filled in when asked for */
+	struct screen_info info; /* set by callbacks; sizes and counts are filled in on request */
 	char title[TITLE_MAX + 1];
 
 	uint64_t *stamps[PLANES];
 	unsigned stamp_rows, stamp_cols;
-	uint64_t stamp;  /* what is drawn now gets */
-	bool resizing;   /* what libvterm draws anew then is not new */
-	unsigned pushed; /* rows that left since the last move */
+	uint64_t stamp;  /* offset for cells that are drawn now */
+	bool resizing;   /* cells that libvterm redraws during a resize are not new */
+	unsigned pushed; /* rows scrolled out since the last move */
 
 	struct screen_limits limits;
 	struct screen_row *back; /* a ring of limits.lines */
@@ -38,7 +38,7 @@ struct screen {
 
 	uint64_t offset, skipped;
 	struct vt_filter filter;
-	struct terminal_modes modes; /* what else is switched on: libvterm does not tell all of it */
+	struct terminal_modes modes; /* other modes that are set: libvterm does not report all of them */
 	struct buf clean;
 	size_t still; /* see STILL_MAX */
 	bool moved;
@@ -59,7 +59,7 @@ static void size_clamp(unsigned *rows, unsigned *cols)
 		*rows = SCREEN_CELLS_MAX / *cols;
 }
 
-/* ---- when cells were drawn ---- */
+/* ---- draw offsets ---- */
 
 static uint64_t *stamp_row(struct screen *s, unsigned row)
 {
@@ -84,7 +84,7 @@ static void stamps_resize(struct screen *s, unsigned rows, unsigned cols)
 	s->stamp_cols = cols;
 }
 
-static VTermRect within(const struct screen *s, VTermRect r)
+static VTermRect clip_rect(const struct screen *s, VTermRect r)
 {
 	r.start_row = r.start_row < 0 ? 0 : r.start_row;
 	r.start_col = r.start_col < 0 ? 0 : r.start_col;
@@ -96,7 +96,7 @@ static VTermRect within(const struct screen *s, VTermRect r)
 static int on_damage(VTermRect rect, void *ctx)
 {
 	struct screen *s = ctx;
-	VTermRect r = within(s, rect);
+	VTermRect r = clip_rect(s, rect);
 
 	s->pushed = 0;
 	if (r.end_row - r.start_row > 1 || r.end_col - r.start_col > 2)
@@ -113,7 +113,7 @@ static int on_moverect(VTermRect dest, VTermRect src, void *ctx)
 {
 	struct screen *s = ctx;
 	int down = dest.start_row - src.start_row, right = dest.start_col - src.start_col;
-	VTermRect d = within(s, dest);
+	VTermRect d = clip_rect(s, dest);
 	bool upwards = down < 0;
 
 	s->pushed = 0;
@@ -171,7 +171,7 @@ static int on_pushline(int cols, const VTermScreenCell *cells, void *ctx)
 	return 1;
 }
 
-/* A screen that grows takes its rows back. */
+/* When the screen grows, it takes rows back from the scrollback. */
 static int on_popline(int cols, VTermScreenCell *cells, void *ctx)
 {
 	struct screen *s = ctx;
@@ -186,7 +186,7 @@ static int on_popline(int cols, VTermScreenCell *cells, void *ctx)
 	return 1;
 }
 
-/* ---- what else libvterm tells ---- */
+/* ---- other callbacks of libvterm ---- */
 
 static int on_movecursor(VTermPos pos, VTermPos old, int visible, void *ctx)
 {
@@ -198,7 +198,7 @@ static int on_movecursor(VTermPos pos, VTermPos old, int visible, void *ctx)
 	return 1;
 }
 
-/* The filter bounds it, and lets no control characters through. */
+/* vt_filter limits its length and removes control characters. */
 static void title_set(struct screen *s, const char *text, size_t n, bool first)
 {
 	buf_auto struct buf title = BUF_INIT;
@@ -257,7 +257,7 @@ static const VTermScreenCallbacks callbacks = {
 	.sb_popline = on_popline,
 };
 
-/* ---- life ---- */
+/* ---- lifecycle ---- */
 
 struct screen *screen_new(unsigned rows, unsigned cols, const struct screen_limits *limits)
 {
@@ -312,9 +312,9 @@ static size_t high_bytes(const unsigned char *p, size_t n)
 }
 
 /*
- * libvterm keeps every character that combines with the last one, however many come, though it shows six: the memory
- * and the time that takes are bounded here, by leaving out what is not ASCII once too much of it came without the
- * cursor moving. What is left out then would not have shown.
+ * libvterm stores every combining character of a cell, without limit, although it shows six. To bound memory and time,
+ * non-ASCII bytes are dropped once too many of them came without the cursor moving. The dropped ones would not be
+ * visible.
  */
 static void feed_piece(struct screen *s, const unsigned char *p, size_t n)
 {
@@ -356,7 +356,7 @@ size_t screen_skim(struct screen *s, const void *p, size_t n)
 
 	if (s->info.alternate)
 		return 0;
-	/* What was on the screen before must be out of sight too. */
+	/* What was on the screen before must have scrolled out, too. */
 	skimmed = vt_filter_skip_scrolled(&s->filter, p, n, s->limits.lines + 2 * (size_t)s->rows, &rest);
 	if (skimmed) {
 		buf_byte(&rest, '\r');
@@ -376,10 +376,10 @@ void screen_skip(struct screen *s, uint64_t n)
 }
 
 /*
- * libvterm 0.1 can leave the cursor above the first row, and margins beyond the last, when a screen shrinks, and then
- * draws outside of its memory. Other terminals give up margins at such a time, too.
+ * When a screen shrinks, libvterm 0.1 can leave the cursor above the first row and margins beyond the last, and then
+ * writes outside of its memory. So the margins are reset; other terminals do that on a resize, too.
  */
-static void settle(struct screen *s)
+static void reset_margins(struct screen *s)
 {
 	struct screen_info i;
 	char text[64];
@@ -397,11 +397,11 @@ void screen_resize(struct screen *s, unsigned rows, unsigned cols)
 	size_clamp(&rows, &cols);
 	if (rows == s->rows && cols == s->cols)
 		return;
-	/* libvterm moves rows before and after the change: there is room for both sizes meanwhile */
+	/* libvterm moves rows before and after the change: allocate for both sizes meanwhile */
 	stamps_resize(s, rows > s->rows ? rows : s->rows, cols > s->cols ? cols : s->cols);
 	s->resizing = true;
 	vterm_set_size(s->vt, (int)rows, (int)cols);
-	settle(s);
+	reset_margins(s);
 	s->resizing = false;
 	stamps_resize(s, rows, cols);
 	s->rows = rows;
@@ -507,7 +507,7 @@ static void add_ansi(void *ctx, const struct screen_row *l)
 	struct ansi *a = ctx;
 
 	if (a->begun) {
-		/* a line that scrolls in must not take the pen's background along */
+		/* a line that scrolls in must not inherit the pen's background */
 		screen_row_pen(&a->pen, SCREEN_ROW_STYLE_DEFAULT, a->out);
 		buf_str(a->out, "\r\n");
 	}
@@ -515,7 +515,7 @@ static void add_ansi(void *ctx, const struct screen_row *l)
 	screen_row_ansi(l, &a->pen, a->out);
 }
 
-/* The pen that the next character is drawn with. */
+/* The pen for the next character. */
 static struct screen_row_style pen_of(const struct screen *s)
 {
 	static const struct {

@@ -2,14 +2,14 @@
 #define BAILIFF_PTY_SCREEN_H
 
 /*
- * What a terminal shows: bytes of a terminal's output go in, and rows of text with a cursor, a title and a bounded
- * scrollback come out. libvterm does the interpreting; this file bounds what it may cost and gives its state shapes
- * that programs and people can use.
+ * The contents of a terminal's screen: takes the bytes of a terminal's output and provides rows of text with a cursor,
+ * a title and a bounded scrollback. libvterm interprets the bytes; this module bounds its cost and converts its state
+ * into formats for programs and people.
  *
- * The same bytes and resizes in the same order give the same screen, so one that was lost is made again from the spool.
+ * The same bytes and resizes in the same order give the same screen, so a lost screen can be rebuilt from the spool.
  *
- * Every cell remembers at which offset of the output it was drawn. Who has typed something and waits for the next
- * prompt asks for what was drawn after the offset of that moment, and does not take the old prompt for the new one.
+ * Every cell records the output offset at which it was drawn. A client that has typed something and waits for the next
+ * prompt asks for text drawn after the offset of that moment, so it does not mistake the old prompt for the new one.
  */
 
 #include <stdbool.h>
@@ -20,15 +20,15 @@ struct buf;
 struct jw;
 struct screen;
 
-/* Sizes that a screen can have. A terminal of one column cannot show a wide character. */
+/* Limits of a screen's size. A terminal with one column cannot show a wide character. */
 #define SCREEN_ROWS_MAX 1000u
 #define SCREEN_COLS_MAX 1000u
 #define SCREEN_CELLS_MAX 131072u
 bool screen_size_ok(unsigned rows, unsigned cols);
 
 struct screen_limits {
-	unsigned lines; /* of scrollback; 0 = none */
-	size_t bytes;   /* that the scrollback may take */
+	unsigned lines; /* lines of scrollback; 0 = none */
+	size_t bytes;   /* memory limit of the scrollback */
 };
 #define SCREEN_LIMITS_DEFAULT ((struct screen_limits){ .lines = 1000, .bytes = 512 * 1024 })
 
@@ -39,31 +39,31 @@ struct screen_info {
 	unsigned cursor_row, cursor_col; /* from 0 */
 	bool cursor_visible, cursor_blink;
 	enum screen_shape cursor_shape;
-	bool alternate;      /* a full-screen program's second screen is shown */
+	bool alternate;      /* a full-screen program's alternate screen is shown */
 	const char *title;   /* UTF-8 without control characters; "" = none. Valid until the next feed */
 	unsigned scrollback; /* lines */
-	uint64_t offset;     /* bytes of output that it has seen */
-	uint64_t skipped;    /* of which were never shown to it (screen_skip) */
+	uint64_t offset;     /* bytes of output processed */
+	uint64_t skipped;    /* bytes of these that were skipped (screen_skip) */
 };
 
-/* A size that is not ok is brought to the nearest that is. */
+/* A size out of range is clamped. */
 struct screen *screen_new(unsigned rows, unsigned cols, const struct screen_limits *limits);
 void screen_free(struct screen *s);
 
-/* Output goes in; any bytes, cut anywhere. */
+/* Takes output bytes, split anywhere. */
 void screen_feed(struct screen *s, const void *p, size_t n);
 /*
- * For floods: takes in the first part of these bytes without drawing it, as far as none of it would be left to see, and
- * returns how many bytes that were; the rest is to be fed. The screen becomes the same as if all was fed.
+ * For floods: processes the first part of these bytes without drawing it, as far as none of it would remain visible.
+ * Returns the length of that part; the caller feeds the rest. The resulting screen is the same as if all was fed.
  */
 size_t screen_skim(struct screen *s, const void *p, size_t n);
-/* This much output is not to be had (left out of the spool): counted, and info says so. */
+/* Records that this much output is unavailable (missing from the spool); it is counted in info. */
 void screen_skip(struct screen *s, uint64_t n);
 void screen_resize(struct screen *s, unsigned rows, unsigned cols);
 
 /*
- * What a terminal would have sent back (answers to DA, DSR and the like) since the last call, at most SCREEN_REPLY_MAX
- * bytes; appended to `out`, or dropped when that is NULL.
+ * The terminal's replies (to DA, DSR and similar) since the last call, at most SCREEN_REPLY_MAX bytes; appended to
+ * `out`, or dropped if that is NULL.
  */
 #define SCREEN_REPLY_MAX 1024u
 void screen_replies(struct screen *s, struct buf *out);
@@ -87,9 +87,8 @@ void screen_cells(const struct screen *s, unsigned scrollback, struct jw *w);
 void screen_ansi(const struct screen *s, unsigned scrollback, bool modes, struct buf *out);
 
 /*
- * For matching: what was drawn after `offset`, line by line, also if it has scrolled out since. Of a line that is
- * partly older only the part from the first younger cell on is given. Blanks that were written stay, unless `trim`. 0 =
- * all of the visible screen.
+ * For matching: text drawn after `offset`, line by line, even if it has scrolled out since. A line that is partly older
+ * starts at its first newer cell. Written blanks are kept unless `trim`. offset 0 = the whole visible screen.
  */
 void screen_drawn_after(const struct screen *s, uint64_t offset, bool trim, struct buf *out);
 

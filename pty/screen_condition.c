@@ -5,9 +5,9 @@
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 
-#define SCAN_MAX (32u * 1024) /* of the newest text: what matching may cost at a time */
+#define SCAN_MAX (32u * 1024) /* of the newest text: bounds the cost of one match */
 
-/* Counts like {3,20} multiply what a pattern becomes. */
+/* Nested counts like {3,20} multiply the size of the compiled pattern. */
 static int check_pattern(const char *p, struct err *e)
 {
 	unsigned long product = 1;
@@ -79,7 +79,7 @@ void screen_condition_done(struct screen_condition *u)
 	*u = (struct screen_condition){ 0 };
 }
 
-/* The newest part, from the beginning of a line. */
+/* The newest part, starting at the beginning of a line. */
 static const char *newest_text(const struct buf *b)
 {
 	const char *p;
@@ -101,7 +101,7 @@ static enum screen_match check_after(const struct screen_condition *u, const str
 		return SCREEN_CONDITION_NONE;
 	if (regexec(u->regex, newest_text(&drawn), 0, NULL, 0) == 0)
 		return SCREEN_CONDITION_REGEX;
-	/* Programs that fill their lines with blanks do not hide the ends of them. */
+	/* Retry without trailing blanks, so that $ also matches in programs that pad their lines. */
 	screen_drawn_after(s, after, true, &trimmed);
 	return regexec(u->regex, newest_text(&trimmed), 0, NULL, 0) == 0 ? SCREEN_CONDITION_REGEX
 									 : SCREEN_CONDITION_NONE;

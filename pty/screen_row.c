@@ -5,9 +5,9 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 
-#define SECOND_HALF UINT32_MAX /* what libvterm has in the cell behind a wide character */
+#define SECOND_HALF UINT32_MAX /* libvterm's value for the cell after a wide character */
 
-/* ---- between libvterm's cells and runs ---- */
+/* ---- cells to runs and back ---- */
 
 uint32_t screen_row_colour(const VTermColor *c)
 {
@@ -48,7 +48,7 @@ static bool style_same(struct screen_row_style a, struct screen_row_style b)
 	return a.fg == b.fg && a.bg == b.bg && a.attrs == b.attrs;
 }
 
-/* Nothing there and nothing to see; most cells are like that. */
+/* No character and no visible attribute; true for most cells. */
 static bool is_blank_cell(const VTermScreenCell *c)
 {
 	return c->chars[0] == 0 && (c->fg.type & VTERM_COLOR_DEFAULT_MASK) && (c->bg.type & VTERM_COLOR_DEFAULT_MASK) &&
@@ -60,13 +60,13 @@ static bool is_written_cell(const VTermScreenCell *c) { return c->chars[0] && c-
 
 static size_t put_utf8(uint32_t c, char *out)
 {
-	/* control characters are no glyphs; libvterm should not have any */
+	/* control characters are not glyphs; libvterm should not store any */
 	if (c < 0x20 || (c >= 0x7f && c < 0xa0) || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
 		c = 0xfffd;
 	return text_utf8_encode(c, out);
 }
 
-/* A run of this cell alone; its text goes to `bytes`. */
+/* Returns a run of this cell alone; appends its text to `bytes`. */
 static struct screen_row_run run_of(const VTermScreenCell *c, uint64_t stamp, char *bytes, uint32_t at)
 {
 	struct screen_row_run r = {
@@ -146,7 +146,7 @@ void screen_row_done(struct screen_row *l)
 
 size_t screen_row_size(const struct screen_row *l) { return sizeof(*l) + l->nruns * sizeof(*l->runs) + l->nbytes; }
 
-/* The code point that valid UTF-8 begins with. */
+/* Reads the code point at the start of valid UTF-8. */
 static uint32_t take_utf8(const char **p, const char *end)
 {
 	size_t n = text_utf8_len(*p, (size_t)(end - *p));
@@ -262,7 +262,7 @@ void screen_row_cells(const struct screen_row *l, struct jw *w)
 		const struct screen_row_run *r = &l->runs[i];
 		size_t len = r->len;
 
-		/* who looks at cells does not care when they were drawn */
+		/* readers of cells do not need draw offsets: merge runs that differ only in those */
 		for (n = 1; i + n < l->nruns; n++) {
 			const struct screen_row_run *next = &l->runs[i + n];
 

@@ -2,18 +2,18 @@
 #define BAILIFF_PTY_SCREEN_ROW_H
 
 /*
- * One row of a screen, packed: runs of cells that look the same. A visible row is packed when somebody asks for it, a
- * line of scrollback when it leaves the screen, so both are written by the same code and a line costs about what its
- * text does.
+ * One row of a screen, packed: runs of cells with the same attributes. A visible row is packed on request, a line of
+ * scrollback when it leaves the screen. So both are written by the same code, and a line needs about as much memory as
+ * its text.
  *
  * As JSON a row is an array of runs:
  *
- *   {"text":"total ","fg":2,"bold":true}   one character a cell; attributes that are the default are left out
- *   {"text":"漢字","width":2}               each character takes two cells
- *   {"text":"é","combined":true}           the whole text is one cell: a character with those that combine with it
+ * - {"text":"total ","fg":2,"bold":true}: one character per cell; default attributes are omitted
+ * - {"text":"漢字","width":2}: each character takes two cells
+ * - {"text":"é","combined":true}: the whole text is one cell, a character with its combining characters
  *
- * fg and bg are a palette index (0 to 255) or "#rrggbb"; further members, only where true: bold, italic, underline,
- * blink, reverse, strike. Cells at the end of a row that are blank and have no attributes are left out.
+ * fg and bg are a palette index (0 to 255) or "#rrggbb"; further members, only if true: bold, italic, underline, blink,
+ * reverse, strike. Blank cells without attributes at the end of a row are omitted.
  */
 
 #include <stdbool.h>
@@ -46,12 +46,12 @@ struct screen_row_style {
 
 struct screen_row_run {
 	struct screen_row_style style;
-	uint32_t text, len; /* in the line's bytes */
-	uint64_t stamp;     /* the offset of output that its cells were drawn by */
+	uint32_t text, len; /* position in the row's bytes */
+	uint64_t stamp;     /* output offset at which its cells were drawn */
 	uint16_t cells;
 	uint8_t width; /* of each of its characters, 1 or 2 */
-	bool combined; /* the text is one cell's */
-	bool blank;    /* spaces that nobody wrote */
+	bool combined; /* the text is a single cell */
+	bool blank;    /* spaces that were never written */
 };
 
 struct screen_row {
@@ -62,18 +62,20 @@ struct screen_row {
 };
 
 uint32_t screen_row_colour(const VTermColor *c);
-/* `stamps` has one for each cell, or is NULL. */
+/* `stamps` has one entry per cell, or is NULL. */
 void screen_row_pack(const VTermScreenCell *cells, const uint64_t *stamps, unsigned cols, struct screen_row *ret);
-/* Fills `cols` cells; what the line does not have is blank. */
+/* Fills `cols` cells; those beyond the row's end are blank. */
 void screen_row_unpack(const struct screen_row *l, VTermScreenCell *cells, unsigned cols);
 void screen_row_done(struct screen_row *l);
-size_t screen_row_size(const struct screen_row *l); /* of memory */
+size_t screen_row_size(const struct screen_row *l); /* memory in bytes */
 
-/* Its text from the first cell drawn after `after` on (0 = all). `trim`: without blanks at the end. False = nothing is
- * younger. */
+/*
+ * The text from the first cell drawn after `after` (0 = all). `trim`: without trailing blanks. Returns false if no cell
+ * is newer.
+ */
 bool screen_row_text(const struct screen_row *l, uint64_t after, bool trim, struct buf *out);
 void screen_row_cells(const struct screen_row *l, struct jw *w);
-/* As bytes for a terminal, from column 0; `*pen` is the style that is set there, before and after. */
+/* Bytes that draw the row on a terminal, from column 0. `*pen` is the terminal's style, updated by the call. */
 void screen_row_ansi(const struct screen_row *l, struct screen_row_style *pen, struct buf *out);
 /* Changes the terminal's pen to `to`. */
 void screen_row_pen(struct screen_row_style *pen, struct screen_row_style to, struct buf *out);

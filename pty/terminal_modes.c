@@ -7,8 +7,10 @@
 
 enum { GROUND, ESCAPE, CHARSET, CONTROL, STRING, STRING_ESCAPE };
 
-/* DEC's private modes that show or that change what the keyboard sends. The alternate screens come last: they are left
- * last. */
+/*
+ * DEC private modes that are visible or change what the keyboard sends. The alternate screens are last, so that they
+ * are left last.
+ */
 static const struct mode {
 	unsigned number;
 	bool usual;
@@ -43,7 +45,7 @@ static void set_region(struct terminal_modes *t)
 	t->bottom = t->nparams > 1 ? t->params[1] : 0;
 }
 
-/* CSI has come to its end with this byte. */
+/* Handles a complete CSI sequence with this final byte. */
 static void handle_control(struct terminal_modes *t, char final)
 {
 	unsigned first = t->nparams ? t->params[0] : 0;
@@ -78,7 +80,7 @@ static void control_byte(struct terminal_modes *t, char c)
 			t->params[t->nparams++] = 0;
 		if (t->nparams < PARAMS)
 			t->nparams++;
-		t->params[t->nparams - 1] = 0; /* of too many the last one is kept */
+		t->params[t->nparams - 1] = 0; /* if there are too many, the last one is overwritten */
 	} else if (c >= '<' && c <= '?') {
 		t->intro = c;
 	} else if (c >= ' ' && c <= '/') {
@@ -118,7 +120,7 @@ static void feed_byte(struct terminal_modes *t, char c)
 		t->state = ESCAPE;
 		return;
 	}
-	/* CAN and SUB break off whatever was begun. */
+	/* CAN and SUB abort any sequence. */
 	if (c == '\030' || c == '\032') {
 		t->state = GROUND;
 		return;

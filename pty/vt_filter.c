@@ -8,7 +8,7 @@
 
 #define REPLACEMENT "\xef\xbf\xbd"
 
-/* Control sequences that are passed on: leader, intermediate, and the final bytes. */
+/* Control sequences that are allowed: leader, intermediate, and the final bytes. */
 static const struct {
 	char leader, middle;
 	const char *finals;
@@ -63,7 +63,7 @@ static bool has_arg(const struct vt_filter *in, unsigned value)
 	return false;
 }
 
-/* What the skimmer has to know. */
+/* Updates the state that skimming needs. */
 static void csi_note(struct vt_filter *in, char final, unsigned rows)
 {
 	bool all = (!in->given[0] || in->args[0] <= 1) &&
@@ -90,7 +90,8 @@ static void csi_end(struct vt_filter *in, char final, unsigned rows, struct buf 
 	in->state = VT_FILTER_TEXT;
 	if (in->bad)
 		return;
-	if (final == 'b' && !in->leader && !in->middle) { /* libvterm 0.1 does not know it, terminfo's xterm does */
+	if (final == 'b' && !in->leader &&
+	    !in->middle) { /* REP: not supported by libvterm 0.1, but in terminfo's xterm */
 		repeat_character(in, out);
 		return;
 	}
@@ -154,7 +155,8 @@ static void escape_byte(struct vt_filter *in, char c, struct buf *out)
 			in->region = in->margins = false;
 		buf_byte(out, '\033');
 		buf_byte(out, c);
-		if (c == '8') /* the saved place may be outside by now; any control sequence brings it back */
+		if (c ==
+		    '8') /* the saved position may be outside by now; any control sequence makes libvterm clamp it */
 			buf_str(out, "\033[?9999l");
 	}
 }
@@ -163,7 +165,7 @@ static void escape_more_byte(struct vt_filter *in, char c, struct buf *out)
 {
 	in->state = VT_FILTER_TEXT;
 	if (c < '0')
-		in->state = VT_FILTER_ESCAPE_MORE; /* two of them: none that is known */
+		in->state = VT_FILTER_ESCAPE_MORE; /* two intermediates: unsupported */
 	if (c < '0' || !strchr("()*+-./#", in->middle) || !strchr(in->middle == '#' ? "34568" : "0AB", c))
 		return;
 	buf_byte(out, '\033');
@@ -171,7 +173,7 @@ static void escape_more_byte(struct vt_filter *in, char c, struct buf *out)
 	buf_byte(out, c);
 }
 
-/* Only the title matters. */
+/* Only the title is used. */
 static void osc_end(struct vt_filter *in, struct buf *out)
 {
 	in->state = VT_FILTER_TEXT;
@@ -197,7 +199,7 @@ static void put_bad(struct vt_filter *in, struct buf *out)
 	in->nlast = 3;
 }
 
-/* A byte of a character that is not ASCII. */
+/* A byte of a non-ASCII character. */
 static void high_byte(struct vt_filter *in, char c, struct buf *out)
 {
 	size_t len;
@@ -209,14 +211,14 @@ static void high_byte(struct vt_filter *in, char c, struct buf *out)
 	in->cut[in->ncut++] = c;
 	len = text_utf8_len(in->cut, in->ncut);
 	if (len) {
-		/* U+0080 to U+009F are control characters too */
+		/* U+0080 to U+009F are control characters, too */
 		if (!(len == 2 && in->cut[0] == '\xc2' && (unsigned char)c < 0xa0)) {
 			buf_append(out, in->cut, len);
 			memcpy(in->last, in->cut, len);
 			in->nlast = (unsigned char)len;
 		}
 		in->ncut = 0;
-	} else if (text_utf8_cut(in->cut, in->ncut) == in->ncut) { /* it cannot become one */
+	} else if (text_utf8_cut(in->cut, in->ncut) == in->ncut) { /* not a prefix of any character */
 		in->ncut = 0;
 		put_bad(in, out);
 	}
@@ -236,14 +238,14 @@ static void text_byte(struct vt_filter *in, char c, struct buf *out)
 		buf_byte(out, c);
 }
 
-/* Controls act also within sequences; true if this one did all there is to do. */
+/* Control characters also act inside sequences; true if this one is completely handled. */
 static bool control_byte(struct vt_filter *in, char c, struct buf *out)
 {
 	bool string = in->state == VT_FILTER_OSC || in->state == VT_FILTER_STRING;
 
 	if (c == '\033') {
 		if (in->state == VT_FILTER_OSC)
-			osc_end(in, out); /* ESC \ most likely */
+			osc_end(in, out); /* most likely ESC \ */
 		in->state = VT_FILTER_ESCAPE;
 	} else if (c == '\030' || c == '\032') {
 		in->state = VT_FILTER_TEXT;
@@ -257,7 +259,7 @@ static bool control_byte(struct vt_filter *in, char c, struct buf *out)
 	return true;
 }
 
-/* Runs of plain text are most of what comes. */
+/* The fast path: most output is plain text. */
 static size_t plain_run(const char *p, size_t n)
 {
 	size_t i = 0;
@@ -297,7 +299,7 @@ void vt_filter_feed(struct vt_filter *in, const void *bytes, size_t n, unsigned 
 			break;
 		case VT_FILTER_STRING: break;
 		default:
-			if ((unsigned char)c >= 0x80) { /* no part of any sequence */
+			if ((unsigned char)c >= 0x80) { /* not part of any sequence */
 				in->state = VT_FILTER_TEXT;
 				text_byte(in, c, out);
 			} else if (in->state == VT_FILTER_ESCAPE) {
@@ -319,7 +321,7 @@ void vt_filter_reset(struct vt_filter *in)
 
 /* ---- skimming ---- */
 
-/* The length of a control sequence that only changes colours or erases to the end of the line; 0 if it is another. */
+/* Length of a control sequence that only changes colours or erases to the end of the line; 0 for any other. */
 static size_t harmless_csi(const char *p, size_t n)
 {
 	size_t i = 2;
@@ -331,7 +333,7 @@ static size_t harmless_csi(const char *p, size_t n)
 	return i < n && (p[i] == 'm' || p[i] == 'K') ? i + 1 : 0;
 }
 
-/* The length of the control at p that leaves nothing behind once it has scrolled out; 0 if it might. */
+/* Length of the control at p if it has no effect after it has scrolled out; 0 if it might. */
 static size_t is_harmless(const char *p, size_t n)
 {
 	unsigned char c = (unsigned char)*p;
