@@ -17,13 +17,13 @@
 #define HEARTBEAT_MS 5000u
 #define CACHE_MS 60000
 
-/* ---- coming ---- */
+/* ---- creation ---- */
 
 static void on_beat(evutil_socket_t fd, short what, void *arg);
 static void on_later(evutil_socket_t fd, short what, void *arg);
 static void on_slow(evutil_socket_t fd, short what, void *arg);
-static void forget_ups(struct mcp_call_private *p);
-static void keep_task_up(struct mcp_call_private *p);
+static void free_requests(struct mcp_call_private *p);
+static void drop_handler_requests(struct mcp_call_private *p);
 
 struct mcp_call_private *mcp_call_new(struct mcp_session *m, const struct mcp_method *method, json_t *id, void *stream)
 {
@@ -63,7 +63,7 @@ static unsigned heartbeat_ms(const struct mcp_session *m)
 	return m->o.config->heartbeat_ms ? m->o.config->heartbeat_ms : HEARTBEAT_MS;
 }
 
-/* Whether it can be run now: the daemon is there, and not too much is under way. */
+/* The daemon is connected, and the limit of concurrent calls is not reached. */
 static bool can_run(const struct mcp_session *m)
 {
 	return gateway_session_ready(m->up) && m->ncalls - m->nparked <= mcp_session_max_calls(m);
@@ -138,7 +138,7 @@ void mcp_call_slow(struct mcp_call_private *p, unsigned ms, mcp_call_fn fn)
 	add_ms(&p->slow, ms);
 }
 
-/* ---- going ---- */
+/* ---- end ---- */
 
 void mcp_call_free(struct mcp_call_private *p)
 {
@@ -150,7 +150,7 @@ void mcp_call_free(struct mcp_call_private *p)
 	m->weight -= p->weight;
 	if (p->parked)
 		m->nparked--;
-	forget_ups(p);
+	free_requests(p);
 	p->call.mcp->call_ops->drop_questions(p);
 	event_del(&p->beat);
 	event_del(&p->later);
@@ -195,15 +195,18 @@ void mcp_call_add_meta(struct mcp_call_private *p, json_t *result)
 	json_object_set_new(meta, MCP_META "serverInfo", mcp_server_info());
 }
 
-/* The handler is done with it, and nothing may come back to it; only the task is still being made. */
-static void let_go(struct mcp_call_private *p)
+/*
+ * The handler has finished, so none of its callbacks may run again. The call stays only until the daemon has created
+ * its task.
+ */
+static void release_handler(struct mcp_call_private *p)
 {
 	struct mcp_owned *o;
 
 	event_del(&p->later);
 	p->watch = NULL;
 	p->call.cancelled = NULL;
-	keep_task_up(p);
+	drop_handler_requests(p);
 	p->call.mcp->call_ops->drop_questions(p);
 	while ((o = LIST_FIRST(&p->owned))) {
 		LIST_REMOVE(o, entry);
@@ -211,7 +214,7 @@ static void let_go(struct mcp_call_private *p)
 	}
 }
 
-/* The message that answers it; a task keeps it for whoever asks. */
+/* Sends the response, or stores it in the task. */
 void mcp_call_end(struct mcp_call_private *p, json_t *message)
 {
 	struct mcp_session *m = p->call.mcp;
@@ -220,7 +223,7 @@ void mcp_call_end(struct mcp_call_private *p, json_t *message)
 
 	if (p->becoming) {
 		p->ended = message;
-		let_go(p);
+		release_handler(p);
 		return;
 	}
 	if (task)
@@ -238,7 +241,7 @@ void mcp_call_finish(struct mcp_call *c, json_t *result)
 {
 	struct mcp_call_private *p = c->priv;
 
-	if (!result) { /* made of members that the daemon's answer does not have */
+	if (!result) { /* json_pack failed: the daemon's reply lacks a member */
 		mcp_call_fail(c, RPC_INTERNAL_ERROR, NULL, "the daemon's answer lacks what was asked for");
 		return;
 	}
@@ -325,16 +328,16 @@ void mcp_call_cancel(struct mcp_call_private *p)
 
 /* ---- the daemon ---- */
 
-/* One request to it on behalf of a call. */
+/* A request to the daemon on behalf of a call. */
 struct mcp_up {
 	LIST_ENTRY(mcp_up) entry;
 	struct mcp_call_private *call;
 	mcp_call_reply_fn fn;
-	bool owns;       /* the process that it starts */
-	bool makes_task; /* for the protocol, not for the handler */
+	bool owns;       /* the process that it starts belongs to the call */
+	bool makes_task; /* sent by the protocol layer, not by the handler */
 };
 
-static void forget_ups(struct mcp_call_private *p)
+static void free_requests(struct mcp_call_private *p)
 {
 	struct mcp_up *u;
 
@@ -354,8 +357,8 @@ void mcp_call_detach(struct mcp_call_private *p)
 	mcp_call_free(p);
 }
 
-/* All but the one that makes the task. */
-static void keep_task_up(struct mcp_call_private *p)
+/* Drops the callbacks of all requests except the one that creates the task. */
+static void drop_handler_requests(struct mcp_call_private *p)
 {
 	struct mcp_up *u;
 
@@ -420,7 +423,10 @@ void mcp_call_start(struct mcp_call *c, json_t *params, bool foreground, mcp_cal
 	struct mcp_up *u = up_new(c, fn);
 
 	u->owns = foreground;
-	/* What is a task, or may become one, outlives the connection; until then the call's own end is its end. */
+	/*
+	 * A process of a task, or of a call that may become one, must outlive the connection. Without a task, the end
+	 * of the call terminates it.
+	 */
 	json_object_set_new(params, "onDisconnect",
 			    json_string(foreground && !c->mcp->call_ops->can_be_task(c->priv) ? "terminate" : "keep"));
 	if (c->priv->task)
@@ -472,7 +478,7 @@ void mcp_call_watch(struct mcp_call *c, void (*event)(struct mcp_call *c, struct
 void mcp_call_event(struct mcp_call_private *p, struct jval event)
 {
 	if (p->call.mcp->call_ops->event(p, event))
-		return; /* which may have ended it */
+		return; /* the call may have been freed */
 	if (p->watch)
 		p->watch(&p->call, event);
 }
@@ -491,7 +497,7 @@ const char *mcp_call_root(const struct mcp_call *c) { return c->priv->root ? c->
 
 bool mcp_call_is_task(const struct mcp_call *c) { return c->priv->task != NULL; }
 
-/* ---- what the client hears meanwhile ---- */
+/* ---- notifications during the call ---- */
 
 static void send_notice(struct mcp_call_private *p, const char *method, json_t *params)
 {
@@ -503,7 +509,7 @@ void mcp_call_progress(struct mcp_call *c, double progress, double total, const 
 	struct mcp_call_private *p = c->priv;
 	double seconds = (double)(clock_boot_ns() - p->began_ns) / 1e9;
 
-	if (!p->progress_token || mcp_is_behind(c->mcp)) /* the next one says all that this one would */
+	if (!p->progress_token || mcp_is_behind(c->mcp)) /* droppable: the next one supersedes it */
 		return;
 	if (progress < 0)
 		progress = seconds > p->progress ? seconds : p->progress + 0.001;
@@ -518,7 +524,7 @@ void mcp_call_progress(struct mcp_call *c, double progress, double total, const 
 		json_object_set_new(params, "total",
 				    total == (double)(json_int_t)total ? json_integer((json_int_t)total)
 								       : json_real(total));
-	/* The message came with 2025-03-26. */
+	/* `message` exists since 2025-03-26. */
 	if (message && mcp_version_at_least(p->version, "2025-03-26"))
 		json_object_set_new(params, "message", rpc_message_text(message, strlen(message)));
 	send_notice(p, "notifications/progress", params);

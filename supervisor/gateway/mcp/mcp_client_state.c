@@ -45,7 +45,7 @@ void mcp_client_state_free(struct mcp_client_state *m, struct gateway_session *u
 	free(m);
 }
 
-/* The process's row; otherwise NULL, or with `make` the one that was not used for longest, emptied. */
+/* The row of a process. If there is none: NULL or, with `make`, the least recently used row, cleared. */
 static struct seen *find_offset(struct mcp_client_state *m, const char *process_id, bool make)
 {
 	struct seen *oldest = &m->seen[0];
@@ -88,7 +88,7 @@ void mcp_client_state_set_offset(struct mcp_client_state *m, const char *process
 	}
 }
 
-/* An id as the daemon makes them, but by chance alone: it says nothing of the time. */
+/* An id in the daemon's format, but entirely random: it does not encode a time. */
 static void make_id(const char *prefix, char ret[72])
 {
 	static const char letters[] = "0123456789abcdefghjkmnpqrstvwxyz";
@@ -99,7 +99,7 @@ static void make_id(const char *prefix, char ret[72])
 		abort(); /* cannot happen for so few bytes */
 	memcpy(ret, prefix, n);
 	for (size_t i = 0; i < sizeof(random); i++)
-		ret[n + i] = letters[random[i] & (i ? 31 : 7)]; /* the first one has three bits */
+		ret[n + i] = letters[random[i] & (i ? 31 : 7)]; /* the first letter encodes only three bits */
 	ret[n + sizeof(random)] = '\0';
 }
 

@@ -22,14 +22,14 @@ uint64_t mcp_client_state_offset(struct mcp_client_state *m, const char *process
 void mcp_client_state_set_offset(struct mcp_client_state *m, const char *process_id, const char *stream,
 				 uint64_t offset);
 
-/* The id of the client's turn, and how it stands: one call opens it, others wait for that. */
+/* The id of the client's turn, and its state. One call opens the turn; others wait until it is open. */
 enum mcp_client_state_turn { MCP_TURN_NONE, MCP_TURN_OPENING, MCP_TURN_OPEN };
 const char *mcp_client_state_turn(struct mcp_client_state *m);
 enum mcp_client_state_turn mcp_client_state_turn_state(const struct mcp_client_state *m);
 void mcp_client_state_turn_is(struct mcp_client_state *m, enum mcp_client_state_turn state);
-/* It was ended by another client: the next one has another id. */
+/* Another client ended the turn: the next one gets a new id. */
 void mcp_client_state_turn_gone(struct mcp_client_state *m);
-/* Tool calls of the turn that have not ended: added up. */
+/* Adds to the number of the turn's tool calls in progress. */
 void mcp_client_state_turn_uses(struct mcp_client_state *m, int more);
 /* A new id for a tool call. */
 void mcp_client_state_call_id(char ret[72]);

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* Parameters, by how a message begins. */
+/* Names of parameters at the start of a message. */
 static const struct {
 	const char *theirs, *ours;
 } parameters[] = {
@@ -13,7 +13,7 @@ static const struct {
 	{ "until.text:", "waitForText:" }, { "until.regex:", "waitForRegex:" }, { "until.", "" },
 };
 
-/* Ways out, by how a message ends. */
+/* Advice at the end of a message. */
 static const struct {
 	const char *theirs, *ours;
 } ends[] = {
@@ -23,8 +23,8 @@ static const struct {
 	  ": what it wrote is in the files themselves. exec with cow: true holds changes back" },
 };
 
-/* The way out that a message ends with, or −1. */
-static int end_of(const char *message)
+/* The index of the advice that ends the message, or −1. */
+static int find_ending(const char *message)
 {
 	size_t n = strlen(message);
 
@@ -40,7 +40,7 @@ static int end_of(const char *message)
 char *mcp_error_text_message(const json_t *error)
 {
 	const char *message = json_get_text(error, "message"), *begin = "";
-	int end = end_of(message);
+	int end = find_ending(message);
 
 	for (size_t i = 0; i < countof(parameters); i++)
 		if (strncmp(message, parameters[i].theirs, strlen(parameters[i].theirs)) == 0) {
@@ -55,8 +55,8 @@ char *mcp_error_text_message(const json_t *error)
 const char *mcp_error_text_advice(const json_t *error)
 {
 	static const struct {
-		const char *says, *about, *instead; /* about: what the message has to speak of; other messages say
-						       themselves what to do */
+		const char *says, *about,
+			*instead; /* about: text that the message must contain; other messages have their own advice */
 	} advices[] = {
 		{ "list_methods", "", "Correct it and call again; the tool's schema says what it takes." },
 		{ "the list methods", "process '", "ps with all: true lists the processes of this session." },
@@ -69,7 +69,7 @@ const char *mcp_error_text_advice(const json_t *error)
 	const char *advice = json_get_text(json_object_get(error, "data"), "advice"),
 		   *message = json_get_text(error, "message");
 
-	if (end_of(message) >= 0)
+	if (find_ending(message) >= 0)
 		return NULL;
 	for (size_t i = 0; i < countof(advices); i++)
 		if (strstr(advice, advices[i].says))

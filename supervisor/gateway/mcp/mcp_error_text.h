@@ -8,9 +8,9 @@
 
 #include <jansson.h>
 
-/* An error's message; to be freed. */
+/* The error's message, on the heap. */
 char *mcp_error_text_message(const json_t *error);
-/* What to do about it; NULL if a model can do nothing. */
+/* Advice for the model; NULL if it can do nothing. */
 const char *mcp_error_text_advice(const json_t *error);
 
 #endif

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define BYTES_SHOWN 256u /* of what is no text */
+#define BYTES_SHOWN 256u /* of binary output */
 
 static uint64_t length_of(const struct mcp_excerpt *x) { return x->total > x->from ? x->total - x->from : 0; }
 
@@ -18,15 +18,17 @@ static void cut_to_share(struct mcp_excerpt *x, uint64_t share)
 	x->tail = length <= share ? 0 : share / 2;
 }
 
-/* The shortest that does not fit an equal share of what is left gets that share; those that fit leave the rest to
- * others. */
+/*
+ * Streams that fit into an equal share of the remaining budget are shown whole and leave the rest to the others, which
+ * then get equal shares.
+ */
 void mcp_excerpt_plan(struct mcp_excerpt *x, size_t n, size_t budget)
 {
 	uint64_t left = budget;
 	size_t open = n;
 
 	for (size_t i = 0; i < n; i++)
-		x[i].head = UINT64_MAX; /* not decided */
+		x[i].head = UINT64_MAX; /* undecided */
 	for (bool again = true; again && open;) {
 		again = false;
 		for (size_t i = 0; i < n; i++)
@@ -42,20 +44,22 @@ void mcp_excerpt_plan(struct mcp_excerpt *x, size_t n, size_t budget)
 			cut_to_share(&x[i], share);
 }
 
-/* What is shown of the bytes that were read: whole characters. An excerpt begins with one, because the one before ended
- * so. */
+/*
+ * The visible part of the bytes read, cut at character boundaries. An excerpt starts at a boundary, because the
+ * previous one ended at one.
+ */
 struct shown {
-	size_t first;    /* bytes of the beginning */
-	size_t at, last; /* of the end: so many, from there on */
-	size_t held;     /* of a character at the very end, which is not complete yet */
-	bool gap, bytes; /* something is left out; … because it is no text */
+	size_t first;    /* bytes of the head */
+	size_t at, last; /* the tail: `last` bytes from offset `at` */
+	size_t held;     /* bytes of an incomplete character at the very end */
+	bool gap, bytes; /* gap: something is omitted; bytes: because it is binary */
 };
 
 static size_t whole_characters(const char *bytes, size_t n) { return n ? text_utf8_cut(bytes, n) : 0; }
 
 /*
- * Whether it is mostly bytes that would be written as \xNN: an image, an archive. Of these four times the budget would
- * say nothing to a model. Zeroes do not count, they are not written at all; and a little of anything can be shown.
+ * True if most bytes would be shown as \xNN, as in an image or an archive: that would take four times the budget and
+ * tell a model nothing. NUL bytes do not count, since they are not shown, and short output is always shown.
  */
 static bool is_no_text(const struct buf *b)
 {

@@ -2,12 +2,13 @@
 #define BAILIFF_MCP_EXCERPT_H
 
 /*
- * What a model is shown of a stream: all of it, or, where that is more than the budget, its beginning and its end with
- * what lies between counted. Several streams share one budget; a short one is shown whole before a long one is cut.
+ * The part of a stream that a model is shown: all of it, or, if it exceeds the budget, its head and tail with the
+ * number of bytes omitted in between. Several streams share one budget; short ones are shown whole before long ones are
+ * cut.
  *
- * Offsets and counts are of the stream's own bytes. The text is made readable: sequences for terminals are left out,
- * characters are whole, and no control character comes through; the exact bytes are in the resource. Of what is no text
- * at all only the beginning is shown.
+ * Offsets and counts refer to the bytes of the stream. The text is sanitised: terminal sequences are removed,
+ * characters are never split, and control characters are escaped; the resource has the exact bytes. Of binary output
+ * only the beginning is shown.
  */
 
 #include "runtime/base/buf.h"
@@ -15,28 +16,28 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define MCP_EXCERPT_MAX 1000000u /* the largest budget: two reads of the daemon's at most */
+#define MCP_EXCERPT_MAX 1000000u /* the largest budget: at most two reads from the daemon */
 
 struct mcp_excerpt {
 	char stream[16]; /* stdout, stderr, pty */
 	char ref[72];
-	uint64_t from, total;   /* what is to be told: the bytes from here to here */
-	uint64_t head, tail;    /* … of which so many from the beginning, and so many of the end, are shown */
-	struct buf first, last; /* their bytes */
-	bool open;              /* more may come: a character that is not complete yet is left for then */
+	uint64_t from, total;   /* the range of bytes to report */
+	uint64_t head, tail;    /* how many bytes of its head and tail are shown */
+	struct buf first, last; /* the bytes of head and tail */
+	bool open; /* more output may follow, so an incomplete character at the end is left for the next excerpt */
 };
 
-/* Divides the budget: sets head and tail of each. */
+/* Divides the budget: sets head and tail of each excerpt. */
 void mcp_excerpt_plan(struct mcp_excerpt *x, size_t n, size_t budget);
-/* Of what lies between, exactly: also the bytes of characters that were cut in two. */
+/* The exact number of bytes omitted, including those of characters that were split. */
 uint64_t mcp_excerpt_omitted(const struct mcp_excerpt *x);
-/* Where the next excerpt begins: behind the last whole character, if more may come. */
+/* The offset of the next excerpt: after the last complete character if more output may follow. */
 uint64_t mcp_excerpt_end(const struct mcp_excerpt *x);
-/* The text, once first and last are there. */
+/* The text; requires first and last. */
 void mcp_excerpt_text(const struct mcp_excerpt *x, struct buf *out);
 void mcp_excerpt_done(struct mcp_excerpt *x);
 
-/* The last line with something in it, readable and at most `most` bytes long; for progress. */
+/* The last line that is not blank, sanitised and at most `most` bytes long; for progress. */
 void mcp_excerpt_last_line(const char *bytes, size_t n, size_t most, struct buf *out);
 
 #endif

@@ -23,8 +23,8 @@ static void send_notification(struct mcp_call_private *p, const char *method, js
 
 static void free_filter(void *data) { json_decref(data); }
 
-/* −1: the call has been failed. */
-static int take_lists(struct mcp_call *c, const json_t *asked, json_t *agreed)
+/* −1: the call has failed. */
+static int read_lists(struct mcp_call *c, const json_t *asked, json_t *agreed)
 {
 	for (size_t i = 0; i < countof(lists); i++) {
 		const json_t *list = json_object_get(asked, lists[i]), *one;
@@ -49,7 +49,10 @@ static int take_lists(struct mcp_call *c, const json_t *asked, json_t *agreed)
 	return 0;
 }
 
-/* Those with a place of their own cost their client a connection each, and are bounded with these. */
+/*
+ * Only subscriptions on a shared connection (stdio) count. Those with a stream each use an HTTP connection and are
+ * limited by that.
+ */
 static bool is_listening(const struct mcp_call_private *p) { return p->listens && !p->stream; }
 
 void mcp_method_listen(struct mcp_call *c)
@@ -77,7 +80,7 @@ void mcp_method_listen(struct mcp_call *c)
 			json_object_set_new(agreed, flags[i], json_true());
 	c->data = agreed;
 	c->data_free = free_filter;
-	if (take_lists(c, asked, agreed) < 0)
+	if (read_lists(c, asked, agreed) < 0)
 		return;
 	mcp_call_uncount(p);
 	p->listens = true;
@@ -158,7 +161,9 @@ void mcp_listen_tell_updated(struct mcp_session *m, const char *uri)
 			 false);
 }
 
-/* Changes come for as long as there are processes, so a client that does not read is owed at most one word of each URI.
+/*
+ * Changes arrive as long as processes run, so for a client that does not read at most one pending notification per URI
+ * is kept.
  */
 void mcp_session_resource_updated(struct mcp_session *m, const char *uri)
 {

@@ -16,7 +16,7 @@ void mcp_send(struct mcp_session *m, void *stream, json_t *message, bool last)
 		m->o.out.send(m->o.ctx, stream, message, last);
 }
 
-/* An error that answers no request that could be told: MCP's schemas have no null for an id, and let it be left out. */
+/* An error without a usable request id. MCP's schemas do not allow a null id, but allow it to be omitted. */
 void mcp_session_bad(struct mcp_session *m, void *stream, json_t *id, int code, const char *text)
 {
 	json_t *message = rpc_message_error(RPC_VERSIONED, id, code, text, NULL);

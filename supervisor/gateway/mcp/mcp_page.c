@@ -8,8 +8,8 @@
 
 #define CURSOR "row-"
 
-/* −1: not a cursor. */
-static long start_of(const json_t *cursor)
+/* −1: not a valid cursor. */
+static long parse_cursor(const json_t *cursor)
 {
 	const char *text = json_string_value(cursor);
 	char *end;
@@ -25,7 +25,7 @@ static long start_of(const json_t *cursor)
 
 void mcp_page_finish(struct mcp_call *c, const char *member, mcp_page_row_fn row)
 {
-	long at = start_of(json_object_get(c->params, "cursor"));
+	long at = parse_cursor(json_object_get(c->params, "cursor"));
 	json_t *rows = json_array(), *result, *one = NULL;
 	char next[32];
 

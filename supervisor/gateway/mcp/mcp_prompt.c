@@ -46,7 +46,7 @@ static json_t *prompt_row(struct mcp_call *c, size_t i)
 
 void mcp_method_prompts_list(struct mcp_call *c) { mcp_page_finish(c, "prompts", prompt_row); }
 
-/* Strings, of the names that the prompt has, with those that it requires. */
+/* Checks that all arguments are strings, are known, and that required ones are present. */
 static int check_arguments(const struct mcp_prompt *p, const json_t *given, struct err *e)
 {
 	json_auto_t *arguments = json_loads(p->arguments, 0, NULL);
@@ -114,7 +114,7 @@ const char *mcp_prompt_argument(const struct mcp_call *c, const char *name)
 	return v ? v : "";
 }
 
-/* ---- completion of arguments, of prompts and of resource templates ---- */
+/* ---- completion of arguments of prompts and resource templates ---- */
 
 static mcp_call_fn find_completer(struct mcp_call *c, const json_t *ref, bool *ret_known)
 {

@@ -6,9 +6,9 @@
  *
  *   MCP_PROMPT(name, title, description, arguments, get, complete)
  *
- * `arguments` is a JSON array in MCP_SCHEMA(…): [{"name": …, "description": …, "required": true}]. Required ones are
- * checked before `get`, which ends the call with {description?, messages: [{role, content}]}; mcp_prompt_finish does
- * that for one text. `complete` as for resources, or NULL.
+ * `arguments` is a JSON array in MCP_SCHEMA(…): [{"name": …, "description": …, "required": true}]. They are checked
+ * before `get` runs, which ends the call with {description?, messages: [{role, content}]}; mcp_prompt_finish does that
+ * for one text. `complete` is as for resources, or NULL.
  */
 
 #include "supervisor/gateway/mcp/mcp_call.h"
@@ -32,9 +32,9 @@ const struct mcp_prompt *mcp_prompt_at(const struct mcp_config *config, size_t i
 const struct mcp_prompt *mcp_prompt_find(const struct mcp_config *config, const char *name);
 json_t *mcp_prompt_describe(const struct mcp_prompt *p);
 
-/* One message of the user. */
+/* Ends the call with one user message. */
 void mcp_prompt_finish(struct mcp_call *c, const char *description, const char *text);
-/* An argument as given, or "". */
+/* The value of an argument; "" if it was not given. */
 const char *mcp_prompt_argument(const struct mcp_call *c, const char *name);
 
 #endif

@@ -1,4 +1,4 @@
-/* What the prompts of mcp_prompts.def say. Arguments are the user's own words and are quoted as such. */
+/* The texts of the prompts in mcp_prompts.def. Arguments are the user's own words and are quoted as such. */
 #include "supervisor/gateway/mcp/mcp_prompt.h"
 
 #include "runtime/base/buf.h"
@@ -62,9 +62,9 @@ void mcp_prompt_review_changes(struct mcp_call *c)
 	mcp_prompt_finish(c, "Review held-back changes", t.data);
 }
 
-/* ---- about one process: its record comes along ---- */
+/* ---- prompts about one process, with its record ---- */
 
-static void finish_with(struct mcp_call *c, const char *description, const char *words, const json_t *process)
+static void finish_with_process(struct mcp_call *c, const char *description, const char *words, const json_t *process)
 {
 	mem_auto char *uri = mem_printf("bailiff://process/%s", json_get_text(process, "processId"));
 	mem_auto char *dump = json_dumps(process, JSON_INDENT(2) | JSON_ENCODE_ANY);
@@ -81,13 +81,14 @@ static void on_denied(struct mcp_call *c, json_t *process, json_t *error)
 	if (error)
 		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "processId: %s", json_get_text(error, "message"));
 	else
-		finish_with(c, "Explain a refusal",
-			    "Explain in plain words why this command was refused or stopped: `violations` is what its "
-			    "sandbox refused, `message` what the policy or a "
-			    "person said. For each say what was attempted, which boundary stopped it, whether the "
-			    "command needed it at all, and the smallest thing that would "
-			    "allow it (a rule, a write root, a host), with its risk. Do not try to get around it.",
-			    process);
+		finish_with_process(
+			c, "Explain a refusal",
+			"Explain in plain words why this command was refused or stopped: `violations` is what its "
+			"sandbox refused, `message` what the policy or a "
+			"person said. For each say what was attempted, which boundary stopped it, whether the "
+			"command needed it at all, and the smallest thing that would "
+			"allow it (a rule, a write root, a host), with its risk. Do not try to get around it.",
+			process);
 }
 
 void mcp_prompt_explain_denial(struct mcp_call *c)
@@ -101,13 +102,14 @@ static void on_debugged(struct mcp_call *c, json_t *process, json_t *error)
 	if (error)
 		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "processId: %s", json_get_text(error, "message"));
 	else
-		finish_with(c, "Find out why a command failed",
-			    "Find out why this command failed. Read the end of its output first (read_output with "
-			    "tail, stderr before stdout), then what lies before. "
-			    "Look at its exit code or signal, its limits, and at `violations`: a refusal by the "
-			    "sandbox is often the cause of an error that sounds "
-			    "different. Name the cause with the line that shows it, and what to do.",
-			    process);
+		finish_with_process(
+			c, "Find out why a command failed",
+			"Find out why this command failed. Read the end of its output first (read_output with "
+			"tail, stderr before stdout), then what lies before. "
+			"Look at its exit code or signal, its limits, and at `violations`: a refusal by the "
+			"sandbox is often the cause of an error that sounds "
+			"different. Name the cause with the line that shows it, and what to do.",
+			process);
 }
 
 void mcp_prompt_debug_process(struct mcp_call *c)
@@ -147,7 +149,7 @@ static void on_commands(struct mcp_call *c, json_t *result, json_t *error)
 
 void mcp_prompt_complete(struct mcp_call *c)
 {
-	if (strcmp(c->name, "command") == 0) /* those that were run before */
+	if (strcmp(c->name, "command") == 0) /* commands that ran before */
 		mcp_call_query(c, "list_processes",
 			       json_pack("{ss si}", "sessionId", gateway_session_id(c->up), "limit", 200), on_commands);
 	else

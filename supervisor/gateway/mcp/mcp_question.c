@@ -1,7 +1,7 @@
 /*
- * Questions to the client: requests to a legacy one, results that ask for input to a modern one; the handler sees no
- * difference (mcp_call.h). An answer is taken only if it is what was asked for: an elicitation's content must follow
- * the schema that was sent with it, or it counts as none.
+ * Questions to the client: requests to a legacy client, results that ask for input to a modern one. Handlers see no
+ * difference (mcp_call.h). Only valid answers are accepted: the content of an elicitation must match the schema that
+ * was sent, otherwise it counts as not answered.
  */
 
 #include "runtime/base/buf.h"
@@ -23,9 +23,9 @@
 #include <string.h>
 
 #define ASK_MS (10u * 60 * 1000)
-#define ASKED_MS "askedMs" /* in a request state: when the question was put, in milliseconds of the real time */
+#define ASKED_MS "askedMs" /* in a request state: when the question was asked, in ms of real time */
 
-/* ---- what the client can ---- */
+/* ---- capabilities of the client ---- */
 
 bool mcp_call_can(const struct mcp_call *c, const char *capability)
 {
@@ -37,7 +37,7 @@ bool mcp_call_can(const struct mcp_call *c, const char *capability)
 
 	if (!json_is_object(has) || !dot)
 		return json_is_object(has);
-	/* An elicitation capability that names no mode means forms. */
+	/* An elicitation capability without a mode means forms. */
 	if (strcmp(capability, "elicitation.form") == 0 && !json_object_get(has, "form") &&
 	    !json_object_get(has, "url"))
 		return true;
@@ -108,7 +108,7 @@ bool mcp_call_dismissed_unread(const struct mcp_call *c, const char *key)
 	return ms < (int64_t)c->mcp->o.config->human_ms;
 }
 
-/* Whether a client's result is an answer to this question. */
+/* The client's result is a valid answer to this question. */
 static bool fits_question(const struct mcp_question *q, const json_t *answer)
 {
 	const char *action = json_get_string(answer, "action");
@@ -140,7 +140,7 @@ static bool all_answered(const struct mcp_call_private *p)
 	return true;
 }
 
-static void go_on(struct mcp_call_private *p)
+static void resume_call(struct mcp_call_private *p)
 {
 	mcp_call_fn fn = p->answered;
 
@@ -159,12 +159,12 @@ static void on_ask_timer(evutil_socket_t fd, short what, void *arg)
 	struct mcp_question *q;
 
 	TAILQ_FOREACH (q, &p->questions, entry)
-		q->number = 0; /* an answer that comes now is to nothing */
-	go_on(p);
+		q->number = 0; /* late answers are ignored */
+	resume_call(p);
 }
 
-/* From the loop, as if an answer had come: handlers are not called out of their own calls. */
-static void ask_timer(struct mcp_call_private *p, unsigned ms)
+/* Fires from the loop, as if an answer had arrived: handlers are never called from inside their own calls. */
+static void set_ask_timer(struct mcp_call_private *p, unsigned ms)
 {
 	const struct timeval tv = { .tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000 };
 
@@ -174,7 +174,7 @@ static void ask_timer(struct mcp_call_private *p, unsigned ms)
 	loop_add(&p->ask_timer, &tv);
 }
 
-static unsigned ask_ms(const struct mcp_call_private *p)
+static unsigned ask_timeout_ms(const struct mcp_call_private *p)
 {
 	if (p->ask_ms)
 		return p->ask_ms;
@@ -195,7 +195,7 @@ static void ask_legacy(struct mcp_call_private *p)
 		json_auto_t *id = json_string(text);
 		json_t *params = json_copy(q->params);
 		if (!mcp_version_at_least(p->version, "2025-11-25"))
-			json_object_del(params, "mode"); /* there was only one */
+			json_object_del(params, "mode"); /* older versions have only one mode */
 		if (p->task)
 			json_object_set_new(params, "_meta",
 					    json_pack("{s{ss}}", MCP_META "related-task", "taskId", p->task_id));
@@ -203,7 +203,7 @@ static void ask_legacy(struct mcp_call_private *p)
 	}
 	if (p->task)
 		p->call.mcp->call_ops->task_asks(p->task);
-	ask_timer(p, ask_ms(p));
+	set_ask_timer(p, ask_timeout_ms(p));
 }
 
 static void require_input(struct mcp_call_private *p, json_t *keep)
@@ -230,8 +230,8 @@ static void require_input(struct mcp_call_private *p, json_t *keep)
 					    "requestState", state));
 }
 
-/* 1 = one that was sent is wrong: the call has been failed. */
-static int take_responses(struct mcp_call_private *p, bool *ret_all)
+/* 1: a response is invalid, and the call has failed. */
+static int read_responses(struct mcp_call_private *p, bool *ret_all)
 {
 	struct mcp_question *q;
 
@@ -251,7 +251,7 @@ static int take_responses(struct mcp_call_private *p, bool *ret_all)
 	return 0;
 }
 
-/* The client finds them in the task, and answers by updating that. */
+/* The client finds the questions in the task, and answers with tasks/update. */
 static void ask_in_task(struct mcp_call_private *p)
 {
 	struct mcp_question *q;
@@ -262,7 +262,7 @@ static void ask_in_task(struct mcp_call_private *p)
 			q->asked_ns = clock_boot_ns();
 		}
 	p->call.mcp->call_ops->task_asks(p->task);
-	ask_timer(p, ask_ms(p));
+	set_ask_timer(p, ask_timeout_ms(p));
 }
 
 void mcp_call_ask(struct mcp_call *c, json_t *keep, mcp_call_fn answered)
@@ -277,10 +277,10 @@ void mcp_call_ask(struct mcp_call *c, json_t *keep, mcp_call_fn answered)
 		ask_legacy(p);
 		return;
 	}
-	if (take_responses(p, &all))
+	if (read_responses(p, &all))
 		return;
 	if (all)
-		ask_timer(p, 0);
+		set_ask_timer(p, 0);
 	else if (p->task)
 		ask_in_task(p);
 	else
@@ -295,12 +295,12 @@ void mcp_question_update(struct mcp_call_private *p, json_t *responses)
 		json_t *answer = json_object_get(responses, q->key);
 
 		if (!q->number || !answer || !fits_question(q, answer))
-			continue; /* what nobody waits for, or what is no answer, changes nothing */
+			continue; /* not asked, or not a valid answer: ignore it */
 		q->number = 0;
 		q->answer = json_incref(answer);
 	}
 	p->call.mcp->call_ops->task_asks(p->task);
-	go_on(p);
+	resume_call(p);
 }
 
 /* ---- answers ---- */
@@ -321,7 +321,7 @@ void mcp_question_response(struct mcp_session *m, const json_t *id, json_t *resu
 				q->answer = json_incref(result);
 			if (p->task)
 				p->call.mcp->call_ops->task_asks(p->task);
-			go_on(p);
+			resume_call(p);
 			return;
 		}
 }
@@ -348,12 +348,13 @@ void mcp_question_done(struct mcp_call_private *p)
 	}
 }
 
-/* ---- permission ---- */
+/* ---- approval ---- */
 
 /*
- * Clients show a choice and a button that sends it, "Accept". There is no default: a user who presses it without a look
- * at the choice must not have denied what the question offers to allow, and where a client chooses the first by itself,
- * that is what the button says. In a session that clients share, a yes of one's user must not be one to all the others.
+ * Clients show a choice and a button "Accept" that sends it. There is no default value: a user who presses the button
+ * without reading must not deny what the question offers to allow, and a client that preselects the first choice then
+ * does what the button says. In a session that several clients share, one user's yes must not apply to the others, so
+ * "for this session" is not offered.
  */
 static json_t *decision_schema(const struct mcp_session *m)
 {
@@ -393,8 +394,9 @@ static void on_actions(struct mcp_call *c, json_t *result, json_t *error)
 	finish_approval(c, MCP_WAITS);
 }
 
-/* Nobody was asked, or others were faster, or this user may not answer here: it is as they have decided, or it waits
- * for them. */
+/*
+ * The client was not asked, another approver was faster, or this user may not answer: use the action's current state.
+ */
 static void query_actions(struct mcp_call *c)
 {
 	mcp_call_query(c, "list_actions", json_pack("{ss si}", "sessionId", gateway_session_id(c->up), "limit", 1000),
@@ -409,7 +411,7 @@ static void on_decided(struct mcp_call *c, json_t *result, json_t *error)
 		finish_approval(c, c->priv->allowing ? MCP_ALLOWED : MCP_DENIED);
 }
 
-/* An operator has answered while the client's user is being asked: the question is taken back. */
+/* An operator answered while the client's user is being asked: withdraw the question. */
 bool mcp_question_event(struct mcp_call_private *p, struct jval event)
 {
 	const char *action = json_get_string(p->approving, "actionId");
@@ -435,8 +437,10 @@ static void on_decision(struct mcp_call *c)
 	const char *action = json_get_string(answer, "action");
 	const char *word = json_string_value(json_object_get(json_object_get(answer, "content"), "decision"));
 
-	/* A client that nobody sits at dismisses at once what it cannot show: the question is still open, and others
-	 * can answer it. */
+	/*
+	 * A client without a user dismisses immediately what it cannot show. The question stays open, and others can
+	 * answer it.
+	 */
 	if (!answer || mcp_call_dismissed_unread(c, "approve")) {
 		query_actions(c);
 		return;
@@ -469,7 +473,7 @@ void mcp_call_approve(struct mcp_call *c, const json_t *started, const char *que
 		fn(c, MCP_WAITS);
 		return;
 	}
-	/* The text is shown to who decides: nothing in it may look other than it is. */
+	/* An approver sees this text: it must not be able to disguise itself. */
 	text_sanitize(question, strlen(question), &shown);
 	p->asks_permission = true;
 	mcp_call_question(c, "approve", "elicitation/create",

@@ -25,9 +25,9 @@ void mcp_report_uri(const char *process_id, const char *stream, struct buf *out)
 	buf_printf(out, "bailiff://output/%s/%s", process_id, stream);
 }
 
-/* ---- how it stands ---- */
+/* ---- status ---- */
 
-/* What a model is told of it: the daemon's word, but for a person's or the policy's no. */
+/* The daemon's status, except that a denial by a person or policy is reported as "denied". */
 static const char *status_of(const json_t *p)
 {
 	return json_text_is(p, "status", "failed") && json_text_is(p, "category", "permission")
@@ -35,7 +35,7 @@ static const char *status_of(const json_t *p)
 		       : json_get_text(p, "status");
 }
 
-static bool went_wrong(const struct mcp_report *r)
+static bool has_failed(const struct mcp_report *r)
 {
 	const json_t *p = r->process;
 
@@ -47,7 +47,7 @@ static bool went_wrong(const struct mcp_report *r)
 	       json_integer_value(json_object_get(p, "exitCode")) != 0;
 }
 
-static void tell_after(const json_t *p, struct buf *out)
+static void write_duration(const json_t *p, struct buf *out)
 {
 	const json_t *ms = json_object_get(p, "durationMs");
 
@@ -56,7 +56,7 @@ static void tell_after(const json_t *p, struct buf *out)
 			   (double)json_integer_value(ms) / 1000);
 }
 
-static void tell_end(const json_t *p, struct buf *out)
+static void write_end(const json_t *p, struct buf *out)
 {
 	const char *message = json_get_text(p, "message")[0] ? json_get_text(p, "message")
 							     : json_get_text(p, "statusReason");
@@ -65,7 +65,7 @@ static void tell_end(const json_t *p, struct buf *out)
 		buf_printf(out, "Not run: %s", message[0] ? message : "permission was denied");
 	} else if (json_text_is(p, "status", "failed") && json_get_text(p, "limit")[0]) {
 		buf_printf(out, "Stopped by its %s limit", json_get_text(p, "limit"));
-		tell_after(p, out);
+		write_duration(p, out);
 		buf_printf(out, "%s%s", message[0] ? ": " : "", message);
 	} else if (json_text_is(p, "status", "failed")) {
 		buf_printf(out, "Failed: %s", message);
@@ -73,18 +73,18 @@ static void tell_end(const json_t *p, struct buf *out)
 		buf_str(out, "Lost: it ended unseen while the supervisor was away; its exit status is not known");
 	} else if (json_text_is(p, "status", "terminated")) {
 		buf_printf(out, "Terminated (%s)", message[0] ? message : "asked for");
-		tell_after(p, out);
+		write_duration(p, out);
 	} else if (json_get_text(p, "signal")[0]) {
 		buf_printf(out, "Killed by signal %s", json_get_text(p, "signal"));
-		tell_after(p, out);
+		write_duration(p, out);
 	} else {
 		buf_printf(out, "Exit code %d", (int)json_integer_value(json_object_get(p, "exitCode")));
-		tell_after(p, out);
+		write_duration(p, out);
 	}
 	buf_str(out, ".\n");
 }
 
-static bool was_cut(const struct mcp_report *r)
+static bool is_truncated(const struct mcp_report *r)
 {
 	for (size_t i = 0; i < r->nstreams; i++)
 		if (mcp_excerpt_omitted(&r->streams[i]))
@@ -92,8 +92,8 @@ static bool was_cut(const struct mcp_report *r)
 	return false;
 }
 
-/* How to go on; "" when there is nothing to go on with. */
-static void tell_next(const struct mcp_report *r, struct buf *out)
+/* How to continue; "" if there is nothing to continue with. */
+static void write_next(const struct mcp_report *r, struct buf *out)
 {
 	const json_t *p = r->process;
 	const char *id = json_get_text(p, "processId"), *input = json_get_text(p, "stdin");
@@ -118,7 +118,7 @@ static void tell_next(const struct mcp_report *r, struct buf *out)
 			   "What it changed is held back. Call changes with {\"processId\":\"%s\"} to review it, then "
 			   "with action apply or discard.",
 			   id);
-	} else if (was_cut(r)) {
+	} else if (is_truncated(r)) {
 		buf_printf(
 			out,
 			"Not all of its output is shown; read_output with {\"processId\":\"%s\"} reads any part of it.",
@@ -126,7 +126,7 @@ static void tell_next(const struct mcp_report *r, struct buf *out)
 	}
 }
 
-static void tell_status(const struct mcp_report *r, const char *next, struct buf *out)
+static void write_status(const struct mcp_report *r, const char *next, struct buf *out)
 {
 	const json_t *p = r->process;
 
@@ -138,23 +138,23 @@ static void tell_status(const struct mcp_report *r, const char *next, struct buf
 	else if (!mcp_report_has_ended(p))
 		buf_printf(out, "Still running as %s.\n", json_get_text(p, "processId"));
 	else
-		tell_end(p, out);
+		write_end(p, out);
 	if (*next)
 		buf_printf(out, "%s\n", next);
 }
 
-/* ---- what was refused ---- */
+/* ---- denials ---- */
 
 static json_t *text_or(const char *given, const char *otherwise)
 {
 	json_t *word = given && *given ? json_string(given) : NULL;
 
-	return json_pack("[o]", word ? word : json_string(otherwise)); /* what is not UTF-8 cannot be told here */
+	return json_pack("[o]",
+			 word ? word : json_string(otherwise)); /* text that is not UTF-8 cannot be represented */
 }
 
-/* An agent gets no more than its profile gives, whatever it asks for, so what is told is for the person who writes
- * profiles. */
-static void tell_needs(const struct violation_needs *n, const char *profile, struct buf *out)
+/* An agent cannot get more than its profile allows, so this advice is for the person who writes profiles. */
+static void write_needs(const struct violation_needs *n, const char *profile, struct buf *out)
 {
 	buf_auto struct buf host = BUF_INIT;
 	json_auto_t *wider = json_object();
@@ -188,7 +188,7 @@ static bool has_text(const json_t *array, const char *key, const char *text)
 	return false;
 }
 
-/* An array of {what, confidence}, each once; and what would allow them. */
+/* An array of {what, confidence} without duplicates, and what would allow them. */
 static json_t *denials_of(const json_t *violations, const char *profile, bool succeeded, struct buf *ret_allow)
 {
 	struct violation_needs needs = { 0 };
@@ -210,11 +210,11 @@ static json_t *denials_of(const json_t *violations, const char *profile, bool su
 				found, json_pack("{so ss}", "what", rpc_message_text(buf_cstr(&words), words.len),
 						 "confidence", violation_text_is_hint(violation) ? "hint" : "exact"));
 	}
-	tell_needs(&needs, *profile ? profile : "workspace", ret_allow);
+	write_needs(&needs, *profile ? profile : "workspace", ret_allow);
 	return found;
 }
 
-static void tell_denials(const json_t *denials, size_t all, const char *allow, struct buf *out)
+static void write_denials(const json_t *denials, size_t all, const char *allow, struct buf *out)
 {
 	const json_t *v;
 	size_t i;
@@ -231,8 +231,8 @@ static void tell_denials(const json_t *denials, size_t all, const char *allow, s
 }
 
 /*
- * Where the kernel's refusals cannot be seen (they take root and audit), what programs say about them still can. A
- * guess, and told as one.
+ * Seeing the kernel's denials requires root and audit. Without them, guess from the messages that programs print; the
+ * result is marked as a guess.
  */
 #define NO_NETWORK "perhaps the sandbox: there is no network. For some, a person has to widen the profile."
 static const struct {
@@ -250,7 +250,7 @@ static const struct {
 	{ "Temporary failure in name resolution", NO_NETWORK },
 };
 
-/* Paths that a message may name, and why they are not there. */
+/* Paths in messages, and why they do not exist in the sandbox. */
 static const struct {
 	const char *below, *hint;
 } unseen[] = {
@@ -264,7 +264,7 @@ static const struct {
 		    "the profile." },
 };
 
-/* A line of it that says that something is missing, and names one of those. */
+/* Searches for a line that reports something missing and names one of these paths. */
 static const char *guess_unseen(const struct buf *text)
 {
 	static const char *const says[] = { "No such file or directory", "no such file or directory",
@@ -304,9 +304,9 @@ static const char *guess_reason(const struct mcp_report *r)
 	return NULL;
 }
 
-/* ---- what will be executed outside ---- */
+/* ---- autorun files ---- */
 
-static void tell_autorun(const json_t *autorun, struct buf *text, json_t *structured)
+static void write_autorun(const json_t *autorun, struct buf *text, json_t *structured)
 {
 	buf_auto struct buf words = BUF_INIT;
 	mem_auto char *json = autorun ? json_dumps(autorun, JSON_COMPACT) : NULL;
@@ -321,13 +321,13 @@ static void tell_autorun(const json_t *autorun, struct buf *text, json_t *struct
 		json_object_set_new(structured, "warning", rpc_message_text(words.data, words.len));
 }
 
-/* ---- what it printed ---- */
+/* ---- output ---- */
 
-static bool is_told(const struct mcp_excerpt *x) { return mcp_excerpt_end(x) > x->from; }
+static bool has_output(const struct mcp_excerpt *x) { return mcp_excerpt_end(x) > x->from; }
 
-static void tell_stream(const struct mcp_excerpt *x, const char *text, bool only, struct buf *out)
+static void write_stream(const struct mcp_excerpt *x, const char *text, bool only, struct buf *out)
 {
-	if (!is_told(x))
+	if (!has_output(x))
 		return;
 	if (out->len)
 		buf_byte(out, '\n');
@@ -336,7 +336,7 @@ static void tell_stream(const struct mcp_excerpt *x, const char *text, bool only
 	else if (!only || strcmp(x->stream, "stderr") == 0)
 		buf_printf(out, "%s:\n", x->stream);
 	buf_str(out, text);
-	if (out->len && out->data[out->len - 1] != '\n') /* control sequences alone leave nothing to show */
+	if (out->len && out->data[out->len - 1] != '\n') /* output of control sequences only has no visible text */
 		buf_byte(out, '\n');
 }
 
@@ -345,7 +345,7 @@ static size_t streams_with_text(const struct mcp_report *r)
 	size_t n = 0;
 
 	for (size_t i = 0; i < r->nstreams; i++)
-		n += is_told(&r->streams[i]);
+		n += has_output(&r->streams[i]);
 	return n;
 }
 
@@ -368,7 +368,7 @@ static void add_streams(const struct mcp_report *r, struct buf *text, json_t *co
 		buf_auto struct buf shown = BUF_INIT, uri = BUF_INIT;
 
 		mcp_excerpt_text(x, &shown);
-		tell_stream(x, buf_cstr(&shown), streams_with_text(r) == 1, text);
+		write_stream(x, buf_cstr(&shown), streams_with_text(r) == 1, text);
 		mcp_report_uri(id, x->stream, &uri);
 		json_object_set_new(structured, x->stream, rpc_message_text(buf_cstr(&shown), shown.len));
 		json_array_append_new(outputs, json_pack("{ss ss sI sI sI}", "stream", x->stream, "uri", buf_cstr(&uri),
@@ -380,7 +380,7 @@ static void add_streams(const struct mcp_report *r, struct buf *text, json_t *co
 	json_object_set_new(structured, "outputs", outputs);
 }
 
-/* ---- all of it ---- */
+/* ---- the whole report ---- */
 
 static void copy_members(json_t *to, const json_t *from, const char *key)
 {
@@ -423,10 +423,10 @@ static json_t *result_of(const struct buf *text, json_t *content, json_t *struct
 	return json_pack("{so so sb}", "content", content, "structuredContent", structured, "isError", wrong);
 }
 
-/* Nothing to say but what it printed: then that comes first. */
-static bool plain_success(const struct mcp_report *r, const char *next, const json_t *denials)
+/* There is nothing to report but the output, so it comes first. */
+static bool is_plain_success(const struct mcp_report *r, const char *next, const json_t *denials)
 {
-	return json_text_is(r->process, "status", "completed") && !went_wrong(r) && !r->note && !*next &&
+	return json_text_is(r->process, "status", "completed") && !has_failed(r) && !r->note && !*next &&
 	       !json_array_size(denials);
 }
 
@@ -435,32 +435,32 @@ json_t *mcp_report_result(const struct mcp_report *r)
 	const json_t *violations = json_object_get(r->process, "violations");
 	buf_auto struct buf text = BUF_INIT, allow = BUF_INIT, next = BUF_INIT;
 	json_auto_t *denials = denials_of(violations, json_get_text(r->process, "sandboxProfile"),
-					  json_text_is(r->process, "status", "completed") && !went_wrong(r), &allow);
+					  json_text_is(r->process, "status", "completed") && !has_failed(r), &allow);
 	json_t *content = json_array(), *structured;
 
-	tell_next(r, &next);
-	bool plain = plain_success(r, buf_cstr(&next), denials);
+	write_next(r, &next);
+	bool plain = is_plain_success(r, buf_cstr(&next), denials);
 	if (!plain)
-		tell_status(r, buf_cstr(&next), &text);
-	tell_denials(denials, json_array_size(violations), buf_cstr(&allow), &text);
+		write_status(r, buf_cstr(&next), &text);
+	write_denials(denials, json_array_size(violations), buf_cstr(&allow), &text);
 	structured = structured_of(r, buf_cstr(&next), denials, buf_cstr(&allow));
-	const char *hint = went_wrong(r) && !json_array_size(denials) && !r->note ? guess_reason(r) : NULL;
+	const char *hint = has_failed(r) && !json_array_size(denials) && !r->note ? guess_reason(r) : NULL;
 	if (hint) {
 		buf_printf(&text, "%s\n", hint);
 		json_object_set_new(structured, "hint", json_string(hint));
 	}
-	tell_autorun(json_object_get(r->process, "autorun"), &text, structured);
+	write_autorun(json_object_get(r->process, "autorun"), &text, structured);
 	add_streams(r, &text, content, structured);
 	if (plain) {
 		buf_str(&text, text.len ? "\n" : "");
-		tell_end(r->process, &text);
+		write_end(r->process, &text);
 	}
-	return result_of(&text, content, structured, went_wrong(r));
+	return result_of(&text, content, structured, has_failed(r));
 }
 
-/* ---- what was never started ---- */
+/* ---- processes that were not started ---- */
 
-static void tell_rules(const json_t *decision, struct buf *out)
+static void write_rules(const json_t *decision, struct buf *out)
 {
 	const json_t *v;
 	size_t i;
@@ -498,7 +498,7 @@ json_t *mcp_report_denied(const json_t *error)
 				? "a person has to change that rule of the policy; do not try to get around it."
 				: "a person has to change the policy or the profile; do not try to get around it.";
 
-		tell_rules(decision, &text);
+		write_rules(decision, &text);
 		buf_printf(&text, "to allow it: %s\n", allow);
 		json_object_set_new(s, "toAllow", json_string(allow));
 		buf_str(&what, json_get_text(decision, "decisionReason"));

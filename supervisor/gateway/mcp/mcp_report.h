@@ -16,22 +16,22 @@
 #define MCP_REPORT_STREAMS 3
 
 struct mcp_report {
-	const json_t *process;       /* get_process's answer */
-	struct mcp_excerpt *streams; /* read, or none */
+	const json_t *process;       /* reply of get_process */
+	struct mcp_excerpt *streams; /* with their bytes; may be none */
 	size_t nstreams;
-	const char *note;   /* a line that comes first, or NULL */
-	int64_t changes;    /* of a copy-on-write run, not applied yet; −1 = unknown */
+	const char *note;   /* first line of the report, or NULL */
+	int64_t changes;    /* unapplied changes of a copy-on-write run; −1: unknown */
 	bool ended_is_fine; /* termination was requested, so it is not an error */
 };
 
-/* tools/call's result. */
+/* The result of tools/call. */
 json_t *mcp_report_result(const struct mcp_report *r);
-/* Of a process that was not started: `error` is the daemon's. */
+/* The result for a process that was not started; `error` is the daemon's. */
 json_t *mcp_report_denied(const json_t *error);
 
 /* "bailiff://output/PROC/STREAM" */
 void mcp_report_uri(const char *process_id, const char *stream, struct buf *out);
-/* Whether get_process's (or wait_process's) answer is about one that has ended. */
+/* The reply of get_process or wait_process is about a process that has ended. */
 bool mcp_report_has_ended(const json_t *process);
 
 #endif

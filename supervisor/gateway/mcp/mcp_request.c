@@ -25,8 +25,7 @@ const struct mcp_method *mcp_method_find(const char *name)
 	return NULL;
 }
 
-/* "00-<32 hex>-<16 hex>-<2 hex>"; what is not that is left out rather than refused, as the trace specification wants.
- */
+/* "00-<32 hex>-<16 hex>-<2 hex>". An invalid value is ignored, not rejected, as the trace specification requires. */
 static bool is_traceparent(const char *s)
 {
 	static const char shape[] = "00-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx-xxxxxxxxxxxxxxxx-xx";
@@ -39,7 +38,7 @@ static bool is_traceparent(const char *s)
 	       strncmp(s + 36, "0000000000000000", 16) != 0;
 }
 
-/* What of params._meta both eras know. */
+/* Reads the members of params._meta that both eras have. */
 static void read_meta(struct mcp_call_private *p, const json_t *meta)
 {
 	json_t *token = json_object_get(meta, "progressToken");
@@ -51,7 +50,7 @@ static void read_meta(struct mcp_call_private *p, const json_t *meta)
 		p->traceparent = mem_strdup(trace);
 }
 
-/* A modern request brings all that is to be known of its client. 1 = it was refused. */
+/* A modern request describes its client completely. 1: the call has failed. */
 static int read_modern(struct mcp_call_private *p, const json_t *meta)
 {
 	struct mcp_session *m = p->call.mcp;
@@ -89,7 +88,7 @@ static int read_modern(struct mcp_call_private *p, const json_t *meta)
 	return 0;
 }
 
-/* The second and later rounds of a call. 1 = it was refused. */
+/* Reads the state of the second and later rounds of a call. 1: the call has failed. */
 static int read_round(struct mcp_call_private *p)
 {
 	json_t *state = json_object_get(p->call.params, "requestState"),

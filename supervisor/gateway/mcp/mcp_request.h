@@ -5,7 +5,7 @@
 
 struct rpc_message;
 
-/* A request becomes a call of its era, or is refused. */
+/* Creates and runs a call for a request, or rejects it. */
 void mcp_request(struct mcp_session *m, const struct rpc_message *msg, void *stream, enum mcp_hint hint);
 
 #endif

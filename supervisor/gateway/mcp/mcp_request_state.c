@@ -27,31 +27,32 @@ static void hmac_state(const uint8_t key[32], const struct buf *text, uint8_t ou
 	hash_sha256(outer.data, outer.len, out);
 }
 
-static void add(struct buf *to, const char *s) { buf_printf(to, "%zu:%s,", strlen(s), s); }
+/* Netstring encoding, so that different sequences of fields never have the same bytes. */
+static void add_field(struct buf *to, const char *s) { buf_printf(to, "%zu:%s,", strlen(s), s); }
 
 static void add_json(struct buf *to, const json_t *v)
 {
 	char *dump = v ? json_dumps(v, JSON_COMPACT | JSON_SORT_KEYS | JSON_ENCODE_ANY) : NULL;
-	add(to, dump ? dump : "");
+	add_field(to, dump ? dump : "");
 	free(dump);
 }
 
-/* Everything that the state is for, and the state itself. */
+/* Everything that the HMAC covers: the request that the state is valid for, and the state itself. */
 static void bind_state(const struct mcp_request_state *s, uint64_t until, const char *body, struct buf *out)
 {
 	char time[24];
 
 	snprintf(time, sizeof(time), "%llu", (unsigned long long)until);
-	add(out, s->method);
-	add(out, s->principal ? s->principal : "");
+	add_field(out, s->method);
+	add_field(out, s->principal ? s->principal : "");
 	add_json(out, json_object_get(s->params, "name"));
 	add_json(out, json_object_get(s->params, "uri"));
 	add_json(out, json_object_get(s->params, "arguments"));
-	add(out, time);
-	add(out, body);
+	add_field(out, time);
+	add_field(out, body);
 }
 
-/* "<until>.<base64 of what is kept>.<base64 of the HMAC>" */
+/* "<expiry>.<base64 of the state>.<base64 of the HMAC>" */
 char *mcp_request_state_sign(const struct mcp_request_state *s, const json_t *kept)
 {
 	uint64_t until = s->now_s + MCP_REQUEST_STATE_LIFE_S;
@@ -72,8 +73,8 @@ static int reject_state(struct err *e)
 	return err_field(e, "requestState", "is not one that was given for this request; call again without it");
 }
 
-/* In the same time wherever they differ. */
-static bool is_same(const uint8_t *a, const uint8_t *b, size_t n)
+/* Constant-time comparison. */
+static bool macs_equal(const uint8_t *a, const uint8_t *b, size_t n)
 {
 	uint8_t differ = 0;
 
@@ -99,7 +100,7 @@ json_t *mcp_request_state_verify(const struct mcp_request_state *s, const char *
 	bind_state(s, until, buf_cstr(&body), &bound);
 	hmac_state(s->key, &bound, sum);
 	if (text_base64_decode(last + 1, strlen(last + 1), &mac) < 0 || mac.len != sizeof(sum) ||
-	    !is_same((const uint8_t *)mac.data, sum, sizeof(sum))) {
+	    !macs_equal((const uint8_t *)mac.data, sum, sizeof(sum))) {
 		reject_state(e);
 		return NULL;
 	}

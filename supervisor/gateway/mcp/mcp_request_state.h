@@ -18,7 +18,7 @@ struct err;
 struct mcp_request_state {
 	const uint8_t *key; /* 32 bytes */
 	const char *method;
-	const json_t *params; /* name, uri and arguments of it count */
+	const json_t *params; /* its name, uri and arguments are bound */
 	const char *principal;
 	uint64_t now_s;
 };

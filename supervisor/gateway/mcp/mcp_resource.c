@@ -63,7 +63,7 @@ bool mcp_resource_match(const char *t, const char *uri, json_t **ret_vars)
 		if (!close)
 			return false;
 		size_t n = rest ? strlen(uri) : strcspn(uri, "/?#");
-		/* What follows the variable inside the segment is not part of it. */
+		/* Text after the variable in the same segment is not part of it. */
 		const char *stop = !rest && close[1] && close[1] != '{' ? memchr(uri, close[1], n) : NULL;
 		if (stop)
 			n = (size_t)(stop - uri);
@@ -126,7 +126,7 @@ void mcp_resource_listed(struct mcp_call *c, json_t *page, const char *next_curs
 
 /* ---- reading ---- */
 
-/* NULL: the call has been failed. */
+/* NULL: the call has failed. */
 static const char *uri_of(struct mcp_call *c)
 {
 	const json_t *uri = json_object_get(c->params, "uri");

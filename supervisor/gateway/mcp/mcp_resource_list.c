@@ -1,5 +1,4 @@
-/* Which resources there are at the moment, which of them an event changes, and what completes a variable of a template.
- */
+/* Lists the current resources, maps events to the resources that they change, and completes variables of templates. */
 #include "supervisor/gateway/mcp/mcp_resource.h"
 
 #include "supervisor/gateway/mcp/mcp_private.h"
@@ -89,7 +88,7 @@ static void list_more(struct mcp_call *c, json_t *page, const char *cursor)
 	mcp_call_query(c, "list_processes", params, on_processes);
 }
 
-/* ---- what changes ---- */
+/* ---- changes ---- */
 
 static void notify_updated(struct mcp_session *m, const char *kind, const char *id, const char *stream)
 {
@@ -100,8 +99,10 @@ static void notify_updated(struct mcp_session *m, const char *kind, const char *
 	mcp_session_resource_updated(m, uri);
 }
 
-/* The daemon tells of output a few times a second at most; who does not read is told later
- * (mcp_session_resource_updated). */
+/*
+ * The daemon limits output events to a few a second; notifications to a client that does not read are deferred
+ * (mcp_session_resource_updated).
+ */
 void mcp_resource_event(struct mcp_session *m, struct jval event)
 {
 	char type[64], process[72], stream[16];

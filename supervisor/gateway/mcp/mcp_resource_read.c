@@ -1,4 +1,4 @@
-/* What is behind the URIs of mcp_resources.def. */
+/* Reads the resources of mcp_resources.def. */
 #include "supervisor/gateway/mcp/mcp_resource.h"
 
 #include "runtime/base/buf.h"
@@ -11,9 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define OUTPUT_PART 1048576 /* of one read: clients take messages of 10 MB, and bytes may be written as \u0000 */
+#define OUTPUT_PART 1048576 /* bytes per read: clients accept messages of 10 MB, and a byte may be escaped as \u0000 \
+			     */
 #define EVENTS_PART 200
-#define EVENTS_BACK 2000 /* how far back the latest ones of a session are looked for */
+#define EVENTS_BACK 2000 /* how far back to search for the latest events of a session */
 #define PROCESSES_PART 200
 #define DENIED (-32003)
 #define NOT_FOUND (-32004)
@@ -21,7 +22,7 @@
 #define STATE (-32015) /* no terminal, not ended yet */
 #define BAD_PARAMS (-32602)
 
-/* A thing that is not there is a resource that is not there; anything else is our trouble. */
+/* A missing object is a missing resource; other errors are internal. */
 static void fail_read(struct mcp_call *c, const json_t *error)
 {
 	json_int_t code = json_integer_value(json_object_get(error, "code"));
@@ -32,7 +33,7 @@ static void fail_read(struct mcp_call *c, const json_t *error)
 		mcp_call_fail(c, RPC_INTERNAL_ERROR, NULL, "%s", json_get_text(error, "message"));
 }
 
-/* `meta` is taken over and may be NULL. */
+/* Takes ownership of `meta`, which may be NULL. */
 static void finish_read(struct mcp_call *c, const char *mime, const char *kind, json_t *content, json_t *meta)
 {
 	json_t *item = json_pack("{ss ss so}", "uri", c->uri, "mimeType", mime, kind, content);
@@ -161,7 +162,7 @@ static void on_changes(struct mcp_call *c, json_t *result, json_t *error)
 	size_t i;
 
 	if (error && json_integer_value(json_object_get(error, "code")) == UNAVAILABLE) {
-		mcp_resource_missing(c); /* it was no copy-on-write run */
+		mcp_resource_missing(c); /* not a copy-on-write run */
 		return;
 	}
 	if (error) {
@@ -200,7 +201,7 @@ static void on_events(struct mcp_call *c, json_t *result, json_t *error)
 		fail_read(c, error);
 		return;
 	}
-	/* The latest are asked for, or the next ones. */
+	/* Without a sequence number the latest events are requested, otherwise the next ones. */
 	while (!after && json_array_size(events) > EVENTS_PART)
 		json_array_remove(events, 0);
 	if (after && json_get_flag(result, "hasMore") && n) {

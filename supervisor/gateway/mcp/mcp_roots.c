@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define ROOTS_MS 10000u /* a client answers this by itself */
+#define ROOTS_MS 10000u /* the client answers without asking its user */
 
 void mcp_roots_forget(struct mcp_session *m)
 {
@@ -20,7 +20,7 @@ void mcp_roots_forget(struct mcp_session *m)
 	m->roots_known = false;
 }
 
-/* The first that is a folder on this machine in which work can be done; NULL: there is none. */
+/* The first root that is a usable directory on this machine; NULL if there is none. */
 static char *usable_root(const json_t *answer)
 {
 	char path[PATH_MAX];
@@ -45,7 +45,7 @@ static void on_roots(struct mcp_call *c)
 	struct mcp_call_private *p = c->priv;
 	char *root = usable_root(mcp_call_answer(c, "roots"));
 
-	mcp_question_done(p); /* later questions are asked by themselves */
+	mcp_question_done(p); /* later questions are separate */
 	p->ask_ms = 0;
 	if (p->era == MCP_MODERN) {
 		p->root = root;

@@ -19,7 +19,7 @@
 
 #define BATCH_MAX 100u
 #define MAX_WEIGHT (64u << 20)
-#define MAX_PARKED 256u /* more than may run; then the client is held back */
+#define MAX_PARKED 256u /* in addition to those that run; above this, the client's input is paused */
 
 void mcp_session_free(struct mcp_session *m)
 {
@@ -104,7 +104,7 @@ static int connect_daemon(struct mcp_session *m, struct err *e)
 	return 0;
 }
 
-/* What a call needs of the files above it. */
+/* Connects mcp_call.c to the modules above it. */
 static const struct mcp_call_ops call_ops = {
 	.connect = connect_daemon,
 	.event = mcp_question_event,
@@ -150,7 +150,10 @@ static struct mcp_call_private *find_call(struct mcp_session *m, const json_t *i
 	return NULL;
 }
 
-/* Modern clients that share a session over HTTP cancel by closing their request: ids say nothing of whose it is. */
+/*
+ * Modern clients that share a session over HTTP cancel a request by closing its connection. Their ids may collide, so a
+ * cancellation by id is ignored.
+ */
 static void on_notification(struct mcp_session *m, const struct rpc_message *msg, bool shared)
 {
 	const json_t *id = json_object_get(msg->params, "requestId");
@@ -158,7 +161,7 @@ static void on_notification(struct mcp_session *m, const struct rpc_message *msg
 	if (strcmp(msg->method, "notifications/roots/list_changed") == 0 && !shared)
 		mcp_roots_forget(m);
 	if (strcmp(msg->method, "notifications/cancelled") != 0 || !id || shared)
-		return; /* initialized and others tell us nothing that we need */
+		return; /* "initialized" and others need no action */
 	struct mcp_call_private *p = find_call(m, id);
 	if (p && !p->task && strcmp(p->method->name, "initialize") != 0)
 		mcp_call_cancel(p);
@@ -166,8 +169,7 @@ static void on_notification(struct mcp_session *m, const struct rpc_message *msg
 
 void mcp_session_note_size(struct mcp_session *m, size_t bytes) { m->next_weight = bytes; }
 
-/* Several messages at once: only one version of the protocol has that, and only where answers need not come back
- * together. */
+/* A batch: only version 2025-03-26 has them, and they are accepted only where replies need not be sent together. */
 static bool feed_batch(struct mcp_session *m, json_t *batch, const void *stream)
 {
 	json_t *one;
@@ -225,7 +227,7 @@ bool mcp_session_busy(const struct mcp_session *m)
 
 bool mcp_session_is_legacy(const struct mcp_session *m) { return m->version != NULL; }
 
-/* ---- what changes by itself ---- */
+/* ---- deferred notifications ---- */
 
 void mcp_session_drained(struct mcp_session *m)
 {

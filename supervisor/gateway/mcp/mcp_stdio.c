@@ -56,7 +56,7 @@ static bool on_busy(void *ctx)
 	return mcp_session_busy(s->mcp);
 }
 
-/* The client has gone. The loop ends when the daemon has been told. */
+/* The client has disconnected. The loop ends when the daemon has received the last requests. */
 static void on_end(void *ctx)
 {
 	struct stdio *s = ctx;
@@ -119,8 +119,8 @@ static void on_drained(void *ctx)
 		mcp_session_drained(s->mcp);
 }
 
-/* Better now, on stderr, than at the first call. */
-static int look_for_daemon(struct err *e)
+/* Fail at startup, on stderr, rather than at the first call. */
+static int check_daemon(struct err *e)
 {
 	const struct remote_options o = { .start = true };
 	struct remote *r;
@@ -181,7 +181,7 @@ int mcp_stdio_main(int argc, char **argv)
 		fprintf(stderr, "bailiff mcp: %s\n", e.message);
 		return 2;
 	}
-	if (look_for_daemon(&e) < 0 || gateway_sandbox_enter(NULL, &e) < 0) {
+	if (check_daemon(&e) < 0 || gateway_sandbox_enter(NULL, &e) < 0) {
 		fprintf(stderr, "bailiff mcp: %s\n", e.message);
 		return 1;
 	}

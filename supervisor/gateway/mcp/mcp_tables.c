@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <sys/random.h>
 
-#define HUMAN_MS 1000u /* to see a question, read it and press a key */
+#define HUMAN_MS 1000u /* minimum time to see a question, read it and press a key */
 
 static const struct mcp_tool tools[] = {
 #define MCP_TOOL(name, title, description, hints, task, input, output, call) \
@@ -44,7 +44,7 @@ static const struct mcp_tables *added;
 
 void mcp_tables_add(const struct mcp_tables *extra) { added = extra; }
 
-/* Overrides a timeout, for tests and impatient clients; anything but a number of milliseconds is ignored. */
+/* Overrides a timeout, for tests and impatient clients. Values that are not a number of milliseconds are ignored. */
 static unsigned env_ms(const char *name)
 {
 	const char *v = getenv(name);

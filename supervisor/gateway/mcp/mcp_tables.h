@@ -2,9 +2,9 @@
 #define BAILIFF_MCP_TABLES_H
 
 /*
- * What a gateway offers: tools, resources and prompts. The product's rows (mcp_tools.def and others) are the first set;
- * a program may add one of its own before it starts its gateways, as the gateway of the conformance tests does. The
- * tables list handlers and so lie above them: code below gets them from struct mcp_config.
+ * The tools, resources and prompts of a gateway. The first set are the product's rows (mcp_tools.def and others); a
+ * program may add a second one before it starts its gateways, as the gateway of the conformance tests does. The tables
+ * refer to handlers and are therefore above them; lower modules get them from struct mcp_config.
  */
 
 #include "supervisor/gateway/mcp/mcp_prompt.h"
@@ -18,7 +18,7 @@ struct mcp_tables {
 	size_t ntools, nresources, nprompts;
 };
 
-/* Every later mcp_config_init adds these rows to the product's. At most one set; static. */
+/* Adds these rows to the product's in every later mcp_config_init. At most one set; static. */
 void mcp_tables_add(const struct mcp_tables *extra);
 
 #endif

@@ -13,26 +13,26 @@
 #include <stdio.h>
 #include <string.h>
 
-#define QUICK_MS 1000u /* a call that is done by then is answered as usual */
+#define QUICK_MS 1000u /* a call that ends sooner is answered directly */
 #define TTL_MS (24 * 3600 * 1000)
-#define TASKS_MAX 200u       /* in memory; ended ones make room */
-#define HELD_MAX (32u << 20) /* of their results; then the daemon alone has the older ones */
+#define TASKS_MAX 200u       /* in memory; above this, ended ones are dropped */
+#define HELD_MAX (32u << 20) /* bytes of their results; above this, older ones are left to the daemon */
 #define WAITING_MAX 256u
 
 struct mcp_task {
 	TAILQ_ENTRY(mcp_task) entry;
 	struct mcp_session *mcp;
-	struct mcp_call_private *call; /* NULL: it has ended */
+	struct mcp_call_private *call; /* NULL: ended */
 	char id[72];
 	enum mcp_task_status status;
 	char created[CLOCK_TEXT_MAX], updated[CLOCK_TEXT_MAX];
 	json_int_t ttl_ms;
-	json_t *message; /* what it ended with */
-	size_t weight;   /* … in bytes */
-	bool recorded;   /* by the daemon: it can be recalled */
+	json_t *message; /* the response with which it ended */
+	size_t weight;   /* its size in bytes */
+	bool recorded;   /* stored by the daemon, so it can be loaded again */
 };
 
-/* ---- how it looks ---- */
+/* ---- description ---- */
 
 static json_t *open_questions(const struct mcp_call_private *p)
 {
@@ -87,7 +87,7 @@ static void set_status(struct mcp_task *t, enum mcp_task_status status)
 		notify_status(t);
 }
 
-/* ---- coming ---- */
+/* ---- creation ---- */
 
 static struct mcp_task *find_task(struct mcp_session *m, const char *id)
 {
@@ -128,8 +128,8 @@ static void task_free(struct mcp_task *t)
 	free(t);
 }
 
-/* The oldest that has ended goes; the daemon still knows it. */
-static bool make_room(struct mcp_session *m)
+/* Drops the oldest ended task from memory; the daemon still has it. */
+static bool evict_task(struct mcp_session *m)
 {
 	struct mcp_task *t;
 
@@ -148,24 +148,24 @@ static bool has_extension(const struct mcp_call_private *p)
 	return json_is_object(json_object_get(json_object_get(p->client_caps, "extensions"), MCP_TASKS_EXTENSION));
 }
 
-/* In which the client asks for one; otherwise the member means nothing. */
-static bool knows_legacy(const struct mcp_call_private *p)
+/* The version in which a client requests a task; in others the member has no meaning. */
+static bool has_legacy_tasks(const struct mcp_call_private *p)
 {
 	return p->era == MCP_LEGACY && mcp_version_at_least(p->version, "2025-11-25");
 }
 
-static bool asked_legacy(const struct mcp_call_private *p)
+static bool is_legacy_request(const struct mcp_call_private *p)
 {
-	return knows_legacy(p) && json_is_object(json_object_get(p->call.params, "task"));
+	return has_legacy_tasks(p) && json_is_object(json_object_get(p->call.params, "task"));
 }
 
 bool mcp_task_possible(const struct mcp_call_private *p)
 {
-	return p->task ||
-	       (p->tool && p->tool->task != MCP_TASK_NO && (p->era == MCP_MODERN ? has_extension(p) : asked_legacy(p)));
+	return p->task || (p->tool && p->tool->task != MCP_TASK_NO &&
+			   (p->era == MCP_MODERN ? has_extension(p) : is_legacy_request(p)));
 }
 
-/* The request is answered; from now on the call has no place and does not count as under way. */
+/* The request was answered with the task: the call has no stream from now on and does not count as in progress. */
 static void detach_call(struct mcp_call_private *p, struct mcp_task *t)
 {
 	bool modern = p->era == MCP_MODERN;
@@ -180,7 +180,7 @@ static void detach_call(struct mcp_call_private *p, struct mcp_task *t)
 	p->stream = NULL;
 	mcp_call_uncount(p);
 	if (modern) {
-		json_decref(p->progress_token); /* the extension has no progress */
+		json_decref(p->progress_token); /* the extension has no progress notifications */
 		p->progress_token = NULL;
 	}
 	mcp_send(p->call.mcp, stream, rpc_message_result(RPC_VERSIONED, p->id, result), true);
@@ -202,7 +202,7 @@ static void on_created(struct mcp_call *c, json_t *result, json_t *error)
 
 	p->task_then = NULL;
 	p->becoming = false;
-	if (!id || !make_room(c->mcp)) {
+	if (!id || !evict_task(c->mcp)) {
 		if (id)
 			cancel_recorded(c->up, id, "too many are under way");
 		if (p->ended)
@@ -210,7 +210,7 @@ static void on_created(struct mcp_call *c, json_t *result, json_t *error)
 		else if (then)
 			mcp_call_fail(c, RPC_INTERNAL_ERROR, NULL, "make a task: %s",
 				      id ? "too many are under way" : json_get_string(error, "message"));
-		return; /* one that runs already is answered as usual */
+		return; /* a call that runs already is answered directly */
 	}
 	struct mcp_task *t = mem_zalloc(1, sizeof(*t));
 	t->mcp = c->mcp;
@@ -276,11 +276,12 @@ void mcp_task_run(struct mcp_call *c, const struct mcp_tool *t)
 {
 	struct mcp_call_private *p = c->priv;
 	const json_t *task = json_object_get(c->params, "task"), *ttl = json_object_get(task, "ttl");
-	bool wants = asked_legacy(p);
+	bool wants = is_legacy_request(p);
 
 	p->tool = t;
-	if (knows_legacy(p) && ((task && !json_is_object(task)) ||
-				(ttl && !json_is_null(ttl) && !(json_is_number(ttl) && json_number_value(ttl) >= 0))))
+	if (has_legacy_tasks(p) &&
+	    ((task && !json_is_object(task)) ||
+	     (ttl && !json_is_null(ttl) && !(json_is_number(ttl) && json_number_value(ttl) >= 0))))
 		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL,
 			      "task: expected an object with a ttl in milliseconds, or without");
 	else if (p->era == MCP_MODERN)
@@ -295,7 +296,7 @@ void mcp_task_run(struct mcp_call *c, const struct mcp_tool *t)
 		t->call(c);
 }
 
-/* ---- on the way ---- */
+/* ---- in progress ---- */
 
 const char *mcp_task_id(const struct mcp_task *t) { return t->id; }
 
@@ -314,9 +315,9 @@ void mcp_task_asks(struct mcp_task *t)
 	set_status(t, json_object_size(open) ? MCP_TASK_INPUT : MCP_TASK_WORKING);
 }
 
-/* ---- the end ---- */
+/* ---- end ---- */
 
-static void answer_waiter(struct mcp_task *t, struct mcp_call *c)
+static void reply_waiter(struct mcp_task *t, struct mcp_call *c)
 {
 	json_t *result = json_object_get(t->message, "result"), *error = json_object_get(t->message, "error");
 
@@ -336,7 +337,7 @@ static void answer_waiter(struct mcp_task *t, struct mcp_call *c)
 	mcp_call_finish(c, copy);
 }
 
-static void answer_waiters(struct mcp_task *t)
+static void reply_waiters(struct mcp_task *t)
 {
 	struct mcp_call_private *p;
 	uint64_t at = 0;
@@ -344,12 +345,12 @@ static void answer_waiters(struct mcp_task *t)
 	for (p = mcp_call_after(t->mcp, 0); p; p = mcp_call_after(t->mcp, at)) {
 		at = p->serial;
 		if (p->waits_for == t)
-			answer_waiter(t, &p->call);
+			reply_waiter(t, &p->call);
 	}
 }
 
-/* What the daemon has is not held here as well, if it is much. */
-static void let_go(struct mcp_session *m)
+/* Drops results that the daemon has stored, if they take too much memory. */
+static void drop_results(struct mcp_session *m)
 {
 	struct mcp_task *t, *next;
 
@@ -365,12 +366,14 @@ static void on_recorded(void *ctx, json_t *result, json_t *error)
 	struct mcp_task *t = ctx;
 
 	t->recorded = !error;
-	let_go(t->mcp);
+	drop_results(t->mcp);
 }
 
-/* The daemon's record gets the result. One that is too long even for that leaves the process, which tells most of it.
+/*
+ * Stores the result in the daemon's record. If it is too long even for that, the process remains, from which most of it
+ * can be reported.
  */
-static void tell_daemon(struct mcp_task *t, struct gateway_session *up)
+static void record_result(struct mcp_task *t, struct gateway_session *up)
 {
 	const json_t *error = json_object_get(t->message, "error");
 	json_t *result = json_object_get(t->message, "result");
@@ -395,11 +398,10 @@ void mcp_task_ended(struct mcp_task *t, const json_t *message)
 
 	t->call = NULL;
 	t->message = json_deep_copy(message);
-	json_object_del(json_object_get(t->message, "result"),
-			"resultType"); /* the result's own shape, as it lies in a task */
-	tell_daemon(t, up);
+	json_object_del(json_object_get(t->message, "result"), "resultType"); /* a task contains the plain result */
+	record_result(t, up);
 	set_status(t, json_object_get(t->message, "error") ? MCP_TASK_FAILED : MCP_TASK_COMPLETED);
-	answer_waiters(t);
+	reply_waiters(t);
 }
 
 static void cancel_call(struct mcp_task *t)
@@ -410,10 +412,13 @@ static void cancel_call(struct mcp_task *t)
 	cancel_recorded(p->call.up, t->id, "cancelled by the client");
 	mcp_call_cancel(p);
 	set_status(t, MCP_TASK_CANCELLED);
-	answer_waiters(t);
+	reply_waiters(t);
 }
 
-/* A client that has gone leaves its tasks running: nothing of them is ended, and the daemon tells the next one. */
+/*
+ * The client has disconnected, but its tasks continue: nothing is terminated, and the next client can load them from
+ * the daemon.
+ */
 void mcp_tasks_detach(struct mcp_session *m)
 {
 	struct mcp_task *t;
@@ -435,7 +440,7 @@ void mcp_tasks_free(struct mcp_session *m)
 
 /* ---- methods ---- */
 
-/* NULL: the call has been failed. *ret: the task in memory, or NULL. */
+/* NULL: the call has failed. *ret: the task in memory, or NULL. */
 static const char *task_of(struct mcp_call *c, struct mcp_task **ret)
 {
 	struct mcp_call_private *p = c->priv;
@@ -482,7 +487,7 @@ void mcp_method_tasks_result(struct mcp_call *c)
 	if (!t)
 		mcp_task_load(c, id, true);
 	else if (!t->call)
-		answer_waiter(t, c);
+		reply_waiter(t, c);
 	else if (mcp_call_count(c->mcp, is_waiting) >= WAITING_MAX)
 		mcp_call_fail(c, RPC_INVALID_REQUEST, NULL, "%u requests wait for results already", WAITING_MAX);
 	else {

@@ -24,7 +24,7 @@ struct mcp_tool;
 
 #define MCP_TASK_KIND "mcp.tools/call"
 #define MCP_TASK_POLL_MS 500
-#define MCP_TASK_RESULT_MAX (8u << 20) /* of a result that the daemon stores */
+#define MCP_TASK_RESULT_MAX (8u << 20) /* limit of a result that the daemon stores */
 #define MCP_TASKS_EXTENSION "io.modelcontextprotocol/tasks"
 
 enum mcp_task_status { MCP_TASK_WORKING, MCP_TASK_INPUT, MCP_TASK_COMPLETED, MCP_TASK_FAILED, MCP_TASK_CANCELLED };
@@ -38,19 +38,19 @@ struct mcp_task_view {
 	json_int_t ttl_ms;                     /* −1: unlimited */
 	const json_t *result, *error, *inputs; /* by status, or NULL */
 };
-/* As this era writes it; the modern one with the result, error or questions. */
+/* In the format of the era; the modern one includes the result, error or questions. */
 json_t *mcp_task_json(const struct mcp_session *m, const struct mcp_task_view *v, bool modern);
 
-/* Runs the tool of a call, as a task where requested; or rejects the call. */
+/* Runs the tool of a call, as a task if requested; or rejects the call. */
 void mcp_task_run(struct mcp_call *c, const struct mcp_tool *t);
-/* For tools that decide themselves (MCP_TASK_OWN): makes it a task now, then calls `then`. */
+/* For tools that decide themselves (MCP_TASK_OWN): makes the call a task now, then calls `then`. */
 void mcp_task_convert(struct mcp_call *c, void (*then)(struct mcp_call *c));
-/* Whether the call is a task or may become one: its processes must not end with the connection. */
+/* The call is a task or may become one, so its processes must not end with the connection. */
 bool mcp_task_possible(const struct mcp_call_private *p);
 
-/* The call has ended; the message (borrowed) is what it would have been answered with. */
+/* The call has ended. `message` (borrowed) is the response that would have been sent. */
 void mcp_task_ended(struct mcp_task *t, const json_t *message);
-/* It asks its client, or no longer does. */
+/* The number of open questions has changed. */
 void mcp_task_asks(struct mcp_task *t);
 void mcp_task_owns(struct mcp_task *t, const char *process_id);
 const char *mcp_task_id(const struct mcp_task *t);
@@ -62,13 +62,12 @@ void mcp_tasks_free(struct mcp_session *m);
 /* The client reads again: sends the status of tasks that changed meanwhile. */
 void mcp_tasks_notify(struct mcp_session *m);
 
-/* mcp_task_load.c: ends the call with how a task stands that is not in memory; with its result where `result`. */
+/* mcp_task_load.c: ends the call with the state of a task that is not in memory, and with its result if `result`. */
 void mcp_task_load(struct mcp_call *c, const char *id, bool result);
 void mcp_task_load_list(struct mcp_call *c);
 void mcp_task_load_cancel(struct mcp_call *c, const char *id);
 
-/* The parameters of complete_task with the result, which is kept if it is not too long; *ret_len: how long it is,
- * SIZE_MAX if that cannot be told. */
+/* The parameters of complete_task, with the result if it is not too long. *ret_len: its length; SIZE_MAX if unknown. */
 json_t *mcp_task_completion(const char *id, json_t *result, size_t *ret_len);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * Tasks of which this gateway knows nothing: of another one of the same user, or of one that has ended. The daemon has
- * the record. Where the gateway that made it went away before the end, the process tells how it stands.
+ * Tasks that are not in this gateway's memory: tasks of another gateway of the same user, or of one that has exited.
+ * The daemon has the record. If the gateway that created the task exited before its end, the state is derived from the
+ * process.
  */
 
 #include "runtime/base/buf.h"
@@ -19,7 +20,7 @@
 struct recall {
 	json_t *task; /* the daemon's record */
 	bool result;  /* tasks/result */
-	char ref[72]; /* where a long result is kept */
+	char ref[72]; /* the output that holds a long result */
 	char process[72];
 	struct buf text;
 };
@@ -33,7 +34,7 @@ static void recall_free(void *data)
 	free(r);
 }
 
-/* {value} or {outputRef}; NULL: nothing was kept. */
+/* {value} or {outputRef}; NULL: no result was stored. */
 static const json_t *kept_result(const json_t *task)
 {
 	const json_t *one;
@@ -72,7 +73,7 @@ static void finish_load(struct mcp_call *c, const struct recall *r, enum mcp_tas
 	}
 }
 
-static void nothing_left(struct mcp_call *c)
+static void fail_lost(struct mcp_call *c)
 {
 	mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "taskId: nothing is left of this task");
 }
@@ -86,22 +87,22 @@ static void on_report(struct mcp_call *c, json_t *report, void *with)
 	size_t len;
 
 	if (!result) {
-		nothing_left(c);
+		fail_lost(c);
 		return;
 	}
-	/* Nobody else is left to say so; if somebody is after all, the first word counts. */
+	/* The gateway that created the task is gone, so complete it here. If it is not, the first completion wins. */
 	gateway_session_mutate(c->up, "complete_task",
 			       mcp_task_completion(json_get_text(r->task, "taskId"), result, &len), NULL, NULL, NULL);
 	finish_load(c, r, MCP_TASK_COMPLETED, result);
 }
 
-/* Told as the tool would have told it. */
+/* Reported like the tool would have done. */
 static void on_process(struct mcp_call *c, json_t *process, json_t *error)
 {
 	struct recall *r = c->data;
 
 	if (error) {
-		nothing_left(c);
+		fail_lost(c);
 	} else if (json_get_flag(process, "timedOut")) {
 		finish_load(c, r, MCP_TASK_WORKING, NULL);
 	} else {
@@ -126,14 +127,17 @@ static void wait_process(struct mcp_call *c)
 		       on_process);
 }
 
-/* Whether the record names the process. */
-static bool take_named(struct recall *r)
+/* The record names the process. */
+static bool read_process_id(struct recall *r)
 {
 	snprintf(r->process, sizeof(r->process), "%s", json_get_text(json_object_get(r->task, "scope"), "processId"));
 	return r->process[0];
 }
 
-/* A gateway that went at once may have started it without a word in the record; but the process knows its task. */
+/*
+ * A gateway that exited early may have started the process without recording it in the task; the process itself has the
+ * id of its task.
+ */
 static void find_process(struct mcp_call *c, mcp_call_reply_fn then)
 {
 	const struct recall *r = c->data;
@@ -144,7 +148,7 @@ static void find_process(struct mcp_call *c, mcp_call_reply_fn then)
 		       then);
 }
 
-static void take_process(struct recall *r, const json_t *listed)
+static void read_listed_process(struct recall *r, const json_t *listed)
 {
 	snprintf(r->process, sizeof(r->process), "%s",
 		 json_get_text(json_array_get(json_object_get(listed, "processes"), 0), "processId"));
@@ -154,22 +158,22 @@ static void on_started(struct mcp_call *c, json_t *result, json_t *error)
 {
 	struct recall *r = c->data;
 
-	take_process(r, result);
+	read_listed_process(r, result);
 	if (r->process[0])
 		wait_process(c);
 	else
 		finish_load(c, r, MCP_TASK_CANCELLED, NULL);
 }
 
-static void ask_process(struct mcp_call *c)
+static void query_process(struct mcp_call *c)
 {
-	if (take_named(c->data))
+	if (read_process_id(c->data))
 		wait_process(c);
 	else
 		find_process(c, on_started);
 }
 
-/* ---- from what was kept ---- */
+/* ---- from the stored result ---- */
 
 static void read_piece(struct mcp_call *c);
 
@@ -187,7 +191,7 @@ static void on_piece(struct mcp_call *c, json_t *result, json_t *error)
 	if (whole)
 		finish_load(c, r, MCP_TASK_COMPLETED, whole);
 	else
-		ask_process(c); /* retention has removed it */
+		query_process(c); /* retention has removed it */
 }
 
 static void read_piece(struct mcp_call *c)
@@ -221,7 +225,7 @@ static void on_task(struct mcp_call *c, json_t *task, json_t *error)
 	else if (strcmp(status, "cancelled") == 0 || strcmp(status, "cancelling") == 0)
 		finish_load(c, r, MCP_TASK_CANCELLED, NULL);
 	else
-		ask_process(c);
+		query_process(c);
 }
 
 static void start_load(struct mcp_call *c, bool result)
@@ -239,7 +243,7 @@ void mcp_task_load(struct mcp_call *c, const char *id, bool result)
 	mcp_call_query(c, "get_task", json_pack("{ss}", "taskId", id), on_task);
 }
 
-/* ---- all of them ---- */
+/* ---- list ---- */
 
 static enum mcp_task_status status_of(const char *status)
 {
@@ -295,7 +299,7 @@ void mcp_task_load_list(struct mcp_call *c)
 	mcp_call_query(c, "list_tasks", params, on_list);
 }
 
-/* ---- ending one ---- */
+/* ---- cancellation ---- */
 
 static void finish_cancelled(struct mcp_call *c)
 {
@@ -313,7 +317,7 @@ static void finish_cancelled(struct mcp_call *c)
 
 static void on_found(struct mcp_call *c, json_t *result, json_t *error)
 {
-	take_process(c->data, result);
+	read_listed_process(c->data, result);
 	finish_cancelled(c);
 }
 
@@ -323,7 +327,9 @@ static void on_cancelled(struct mcp_call *c, json_t *result, json_t *error)
 
 	if (error && c->priv->era == MCP_LEGACY) {
 		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "taskId: %s", json_get_text(error, "message"));
-	} else if (error || take_named(r)) { /* with an error nothing is ended: it has ended, or is somebody else's */
+	} else if (error ||
+		   read_process_id(
+			   r)) { /* on error there is nothing to terminate: it has ended, or belongs to another user */
 		finish_cancelled(c);
 	} else {
 		find_process(c, on_found);

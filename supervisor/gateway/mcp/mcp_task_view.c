@@ -1,4 +1,4 @@
-/* A task as the protocol and the daemon's record write it. */
+/* A task in the formats of the protocol and of the daemon's record. */
 
 #include "runtime/base/mem.h"
 #include "supervisor/gateway/common/rpc_message.h"
@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-#define INLINE_MAX 7500u /* of a result that is stored in the daemon's record itself; longer ones behind a ref */
+#define INLINE_MAX 7500u /* limit of a result stored inside the daemon's record; longer ones are stored behind a ref \
+			  */
 
 json_t *mcp_task_json(const struct mcp_session *m, const struct mcp_task_view *v, bool modern)
 {
@@ -36,7 +37,7 @@ json_t *mcp_task_json(const struct mcp_session *m, const struct mcp_task_view *v
 json_t *mcp_task_completion(const char *id, json_t *result, size_t *ret_len)
 {
 	json_t *params = json_pack("{ss}", "taskId", id);
-	/* In ASCII, so that pieces of it are text wherever they are cut. */
+	/* ASCII, so that it can be cut anywhere. */
 	mem_auto char *text = json_dumps(result, JSON_COMPACT | JSON_ENSURE_ASCII);
 	size_t len = text ? strlen(text) : SIZE_MAX;
 

@@ -41,10 +41,9 @@ json_t *mcp_tool_describe(const struct mcp_tool *t, enum mcp_era era, const char
 			      json_loads(t->input, 0, NULL));
 
 	if (mcp_version_at_least(version, "2025-03-26")) {
-		json_t *a = json_object(); /* what is so by default is left out, but for the two that a user's safety
-					      hangs on */
+		json_t *a = json_object(); /* defaults are omitted, except for the two that matter for safety */
 
-		if (!mcp_version_at_least(version, "2025-06-18")) /* later versions have it beside the name */
+		if (!mcp_version_at_least(version, "2025-06-18")) /* later versions have it next to the name */
 			json_object_set_new(a, "title", json_string(t->title));
 		set_hint(a, "readOnlyHint", t->hints & MCP_READS);
 		if (!(t->hints & MCP_READS)) {

@@ -1,7 +1,7 @@
 /*
- * changes: what a copy-on-write run changed. The action diff shows it, apply and discard settle it. Settling is a
- * person's business: the client's user is asked, and the daemon is told in that person's name. Where the client cannot
- * ask, the result says who can.
+ * changes: the changes of a copy-on-write run. The action diff shows them, apply and discard settle them. Settling
+ * needs a person: the client's user is asked, and the request is sent with that person's authority. If the client
+ * cannot ask, the result says who can.
  */
 #include "supervisor/gateway/mcp/mcp_tool.h"
 
@@ -29,8 +29,8 @@ static json_t *params_of(const struct mcp_call *c)
 
 /* ---- diff ---- */
 
-/* A diff as far as the budget goes. */
-static void tell_diff(const char *diff, size_t budget, struct buf *out)
+/* Appends the diff, cut at the budget. */
+static void append_diff(const char *diff, size_t budget, struct buf *out)
 {
 	size_t n = strlen(diff), room = budget > out->len ? budget - out->len : 0;
 
@@ -67,7 +67,7 @@ static void on_changes(struct mcp_call *c, json_t *result, json_t *error)
 		buf_str(&words, "These changes are held back. The action apply makes them real, discard forgets them; "
 				"both take paths.\n\n");
 	json_array_foreach (json_object_get(result, "changes"), i, v)
-		tell_diff(json_get_text(v, "diff"), mcp_wait_process_budget(c), &words);
+		append_diff(json_get_text(v, "diff"), mcp_wait_process_budget(c), &words);
 	mcp_call_finish(c, mcp_call_structured(mcp_call_text(words.data, words.len),
 					       json_pack("{ss sO so}", "status", "held", "processId",
 							 json_object_get(c->arguments, "processId"), "changes", rows)));
@@ -125,7 +125,7 @@ static void reject_call(struct mcp_call *c, const char *status, const char *word
 	mcp_call_finish(c, answer);
 }
 
-static void needs_person(struct mcp_call *c)
+static void reply_needs_person(struct mcp_call *c)
 {
 	mem_auto char *words = mem_printf(
 		"This takes a person, and this client did not ask one. They can run: bailiff %s %s",
@@ -143,7 +143,7 @@ static void on_answered(struct mcp_call *c)
 	    strcmp(json_get_text(json_object_get(answer, "content"), "decision"), s->verb) == 0)
 		mcp_call_decide(c, s->method, params_of(c), on_settled);
 	else if (!answer || mcp_call_dismissed_unread(c, "settle"))
-		needs_person(c);
+		reply_needs_person(c);
 	else
 		reject_call(c, "refused", "The user did not agree; the changes stay held back.");
 }
@@ -191,13 +191,13 @@ static void on_listed(struct mcp_call *c, json_t *result, json_t *error)
 				    ? "Nothing is held back at these paths."
 				    : "Nothing is held back that could be settled.");
 	} else if (!mcp_call_can(c, "elicitation.form")) {
-		needs_person(c);
+		reply_needs_person(c);
 	} else {
 		ask_about(c, changes);
 	}
 }
 
-/* Whether there is anything to settle is looked at first: nobody is bothered for nothing. */
+/* Checks first whether there is anything to settle, so that the user is not asked in vain. */
 void mcp_tool_changes(struct mcp_call *c)
 {
 	json_t *params;
@@ -208,7 +208,7 @@ void mcp_tool_changes(struct mcp_call *c)
 		mcp_call_query(c, "list_changes", params, on_changes);
 	} else if (c->kept && json_object_get(json_object_get(c->params, "inputResponses"), "settle") &&
 		   mcp_call_can(c, "elicitation.form")) {
-		ask_user(c, ""); /* the answer is there */
+		ask_user(c, ""); /* the answer came with this round */
 	} else {
 		mcp_call_clear_answers(c);
 		mcp_call_query(c, "list_changes", params_of(c), on_listed);

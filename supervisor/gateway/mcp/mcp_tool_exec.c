@@ -1,10 +1,10 @@
 /*
- * exec: a command line becomes start_process, in the client's session.
+ * exec: runs a command line with start_process in the client's session.
  *
  *   started ──────────────────────────────┐
- *   waiting_permission → the client's user ┴→ stdin, if any → followed until it ends or yieldMs is over → report
+ *   waiting_permission → the client's user ┴→ stdin, if any → wait until it ends or yieldMs has passed → report
  *
- * In the second round of a modern client, which brings the answer, the process exists already and only waits for it.
+ * In the second round of a modern client, which carries the answer, the process already exists and only waits for it.
  */
 #include "supervisor/gateway/mcp/mcp_tool.h"
 
@@ -20,7 +20,7 @@
 #include <string.h>
 
 #define YIELD_MS 30000
-#define BACKGROUND_MS 300 /* what fails at once is told at once */
+#define BACKGROUND_MS 300 /* long enough to report immediate failures */
 #define TTY_ROWS 24
 #define TTY_COLS 80
 
@@ -30,7 +30,7 @@ static bool flag(const struct mcp_call *c, const char *name) { return json_is_tr
 
 static bool in_background(const struct mcp_call *c) { return flag(c, "background") || flag(c, "detached"); }
 
-/* ---- what is asked for ---- */
+/* ---- parameters ---- */
 
 static void put_argument(json_t *o, const char *key, json_t *v)
 {
@@ -46,7 +46,7 @@ static void put_streams(const struct mcp_call *c, json_t *params)
 		json_object_set_new(params, "stdin", json_string("pipe"));
 }
 
-/* Who started the gateway with a profile meant all commands; the model may choose only where nobody has. */
+/* A profile given to the gateway applies to all commands; the model may choose one only if there is none. */
 static int check_profile(const struct mcp_call *c, struct err *e)
 {
 	const char *set = mcp_session_config(c->mcp)->profile, *given = json_string_value(arg(c, "profile"));
@@ -57,7 +57,7 @@ static int check_profile(const struct mcp_call *c, struct err *e)
 		       set);
 }
 
-/* Elsewhere than in the client's own tree a command may look around; what it may write is not for the model to say. */
+/* Outside of the client's own workspace a command may read; the model cannot decide what it may write there. */
 static int put_profile(const struct mcp_call *c, const char *cwd, json_t *params, struct err *e)
 {
 	const char *given = json_string_value(arg(c, "profile")), *set = mcp_session_config(c->mcp)->profile;
@@ -76,7 +76,7 @@ static int put_profile(const struct mcp_call *c, const char *cwd, json_t *params
 	return 0;
 }
 
-/* What to say of a command that ran elsewhere; NULL = it did not. */
+/* The note for a command that ran outside of the workspace; NULL if it did not. */
 static char *workspace_note(const struct mcp_call *c)
 {
 	static const char *const temporary[] = { "/tmp", "/var/tmp", "/dev/shm" };
@@ -96,7 +96,7 @@ static char *workspace_note(const struct mcp_call *c)
 			  cwd, tree);
 }
 
-/* NULL: *e says what is wrong. */
+/* NULL: *e has the reason. */
 static json_t *params_of(const struct mcp_call *c, struct err *e)
 {
 	json_auto_t *params = json_object();
@@ -117,7 +117,7 @@ static json_t *params_of(const struct mcp_call *c, struct err *e)
 	return json_incref(params);
 }
 
-/* ---- on its way ---- */
+/* ---- execution ---- */
 
 static void follow_process(struct mcp_call *c, const char *process_id, uint64_t wait_ms, const char *note)
 {
@@ -133,10 +133,10 @@ static void follow_process(struct mcp_call *c, const char *process_id, uint64_t 
 }
 
 /*
- * What it is to read is sent along and not waited for: it may print a lot before it reads, or end without. The daemon
- * keeps it for one that has not begun because a person has to allow it.
+ * Sends stdin without waiting for it to be read: the process may print a lot first, or end without reading. While it
+ * waits for approval, the daemon buffers it.
  */
-static void give_stdin(struct mcp_call *c, const char *process_id)
+static void send_stdin(struct mcp_call *c, const char *process_id)
 {
 	json_t *text = arg(c, "stdin");
 
@@ -147,12 +147,12 @@ static void give_stdin(struct mcp_call *c, const char *process_id)
 		mcp_call_mutate_async(c, "close_process_stdin", json_pack("{ss}", "processId", process_id));
 }
 
-static void run_on(struct mcp_call *c, const char *process_id)
+static void continue_run(struct mcp_call *c, const char *process_id)
 {
 	uint64_t yield = in_background(c) ? BACKGROUND_MS : YIELD_MS;
 	mem_auto char *note = workspace_note(c);
 
-	give_stdin(c, process_id);
+	send_stdin(c, process_id);
 	follow_process(c, process_id, mcp_wait_process_number(c, "yieldMs", yield), note);
 }
 
@@ -161,11 +161,11 @@ static void on_decided(struct mcp_call *c, enum mcp_approval a)
 	const char *id = c->data;
 
 	if (a == MCP_ALLOWED) {
-		run_on(c, id);
+		continue_run(c, id);
 		return;
 	}
 	if (a == MCP_WAITS)
-		give_stdin(c, id);
+		send_stdin(c, id);
 	follow_process(c, id, 0, a == MCP_DENIED ? "Permission was refused." : NULL);
 }
 
@@ -189,7 +189,7 @@ static void on_started(struct mcp_call *c, json_t *result, json_t *error)
 	else if (status && strcmp(status, "waiting_permission") == 0)
 		ask_user(c, result);
 	else
-		run_on(c, json_get_string(result, "processId"));
+		continue_run(c, json_get_string(result, "processId"));
 }
 
 void mcp_tool_exec(struct mcp_call *c)

@@ -1,10 +1,10 @@
 /*
- * read_file, write_file, apply_patch: bailiff's own tools of these names, called in a turn of the client's. Each runs
- * as a process in the turn's sandbox, under the same rules as a command.
+ * read_file, write_file, apply_patch: bailiff's built-in tools of these names, invoked in a turn of the client. Each
+ * runs as a process in the turn's sandbox, under the same rules as a command.
  *
- * The turn is opened by the first such call and ends with the client. A call that the policy asks about is found by its
- * event, for invoke_tool answers only when the tool has ended; the id of the tool call is ours, so that a second round
- * finds the first one's.
+ * The first such call opens the turn, which ends with the client's connection. invoke_tool replies only when the tool
+ * has ended, so a call that waits for approval is recognised by its event. The id of the tool call is chosen here, so
+ * that a second round finds the call of the first.
  */
 #include "supervisor/gateway/mcp/mcp_tool.h"
 
@@ -27,22 +27,22 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define READ_LINES 2000 /* of a file, unless more is asked for */
+#define READ_LINES 2000 /* default limit of a file */
 #define READ_BYTES 100000
-#define RESULT_MAX (32u << 20) /* a tool's whole answer */
+#define RESULT_MAX (32u << 20) /* limit of a tool's result */
 #define RESULT_PART 1000000
 #define AGAIN_MS 10
-#define AGAIN_MAX 500u /* five seconds */
+#define AGAIN_MAX 500u /* five seconds in all */
 
 struct file_call {
 	struct mcp_client_state *memory;
 	char call_id[72];
-	char turn_id[72]; /* of an earlier round; "" otherwise */
+	char turn_id[72]; /* set in a second round; otherwise "" */
 	char process_id[72], ref[72];
-	json_t *ended; /* invoke_tool's answer */
+	json_t *ended; /* reply of invoke_tool */
 	struct buf result;
-	unsigned again; /* how often it was tried in vain */
-	bool opens;     /* it is the one that opens the turn */
+	unsigned again; /* number of retries */
+	bool opens;     /* this call opens the turn */
 };
 
 static void run_file_tool(struct mcp_call *c);
@@ -53,14 +53,13 @@ static void file_call_free(void *data)
 
 	mcp_client_state_turn_uses(f->memory, -1);
 	if (f->opens)
-		mcp_client_state_turn_is(f->memory,
-					 MCP_TURN_NONE); /* it was cancelled: the next one asks for the same */
+		mcp_client_state_turn_is(f->memory, MCP_TURN_NONE); /* cancelled: the next call opens it again */
 	json_decref(f->ended);
 	buf_done(&f->result);
 	free(f);
 }
 
-/* ---- what it came to ---- */
+/* ---- results ---- */
 
 static void finish_call(struct mcp_call *c, const struct buf *words, json_t *structured, bool wrong)
 {
@@ -73,8 +72,8 @@ static void finish_call(struct mcp_call *c, const struct buf *words, json_t *str
 	mcp_call_finish(c, result);
 }
 
-/* What became of each file; `said` was told already. */
-static void tell_files(const json_t *files, const char *said, struct buf *out)
+/* The outcome for each file; `said` was already reported. */
+static void write_files(const json_t *files, const char *said, struct buf *out)
 {
 	const json_t *v;
 	size_t i;
@@ -106,8 +105,8 @@ static bool any_has_status(const json_t *files, const char *status)
 	return false;
 }
 
-/* A /tmp is the call's own: whoever thinks that a file is there for the next command has to hear of it. */
-static void tell_lost(const struct mcp_call *c, const json_t *files, struct buf *out)
+/* Each call has a private /tmp. Warn the model, which might expect the file to be there for the next command. */
+static void warn_private(const struct mcp_call *c, const json_t *files, struct buf *out)
 {
 	static const char *const private[] = { "/tmp", "/var/tmp", "/dev/shm" };
 	struct err ignored = ERR_INIT;
@@ -122,7 +121,7 @@ static void tell_lost(const struct mcp_call *c, const json_t *files, struct buf 
 			continue;
 		(void)mcp_workspace_is_own(c, path, tree);
 		if (tree[1] && path_within(tree, path))
-			continue; /* the tree may lie in the host's /tmp */
+			continue; /* the workspace may be inside the host's /tmp */
 		for (size_t k = 0; k < countof(private); k++)
 			if (path_within(private[k], path) && lstat(path, &st) < 0 && errno == ENOENT)
 				buf_printf(out,
@@ -132,15 +131,18 @@ static void tell_lost(const struct mcp_call *c, const json_t *files, struct buf 
 	}
 }
 
-/* The policy names the program that does it, which means nothing to a model: "write_file is denied by Edit(x)". */
-static char *plain_words(const struct mcp_call *c, const char *message)
+/*
+ * Policy messages name the program that implements the tool, which a model does not know; use the tool's name:
+ * "write_file is denied by Edit(x)".
+ */
+static char *simplify_message(const struct mcp_call *c, const char *message)
 {
 	const char *program = strstr(message, "bailiff-tool "), *rest = program ? strstr(program, "' ") : NULL;
 
 	return rest ? mem_printf("%s %s", c->name, rest + 2) : mem_strdup(message);
 }
 
-/* What to do about it, by what the tool says; where nothing here fits, its own advice. */
+/* Advice by the text of the error; the daemon's own advice if none matches. */
 static const char *advice_of(const struct mcp_call *c, const json_t *error)
 {
 	static const struct {
@@ -159,7 +161,7 @@ static const char *advice_of(const struct mcp_call *c, const json_t *error)
 		  "The sandbox or the file's mode does not allow it. Only the working tree can be written, without "
 		  ".git/config and .git/hooks; "
 		  "for more a person has to widen the profile, which needs an operator." },
-		{ NULL, "tool", "", "" }, /* the message says what is wrong with the arguments */
+		{ NULL, "tool", "", "" }, /* the message describes the invalid argument */
 	};
 	const char *message = json_get_text(error, "message");
 
@@ -177,7 +179,7 @@ static void finish_failed(struct mcp_call *c, const json_t *answer)
 		     *files = json_object_get(answer, "files");
 	bool denied = json_text_is(error, "category", "permission");
 	const char *advice = advice_of(c, error);
-	mem_auto char *message = plain_words(c, json_get_text(error, "message"));
+	mem_auto char *message = simplify_message(c, json_get_text(error, "message"));
 	buf_auto struct buf words = BUF_INIT;
 	json_t *s = json_pack("{ss ss}", "status", denied ? "denied" : "failed", "message", message);
 
@@ -186,7 +188,7 @@ static void finish_failed(struct mcp_call *c, const json_t *answer)
 		buf_printf(&words, "%s\n", advice);
 		json_object_set_new(s, "next", json_string(advice));
 	}
-	tell_files(files, json_get_text(error, "message"), &words);
+	write_files(files, json_get_text(error, "message"), &words);
 	if (json_array_size(files) && !any_has_status(files, "applied"))
 		buf_str(&words, "Nothing was changed.\n");
 	if (files)
@@ -194,7 +196,7 @@ static void finish_failed(struct mcp_call *c, const json_t *answer)
 	finish_call(c, &words, s, true);
 }
 
-/* Of a text, what the budget has room for, in whole lines where there are any. */
+/* The length of the part that fits the budget, cut at a line end if possible. */
 static size_t fitting_part(const char *s, size_t n, size_t budget)
 {
 	if (n <= budget)
@@ -213,7 +215,7 @@ static size_t count_lines(const char *s, size_t n)
 	return lines;
 }
 
-/* Bytes, as base64: the budget is of the bytes, and is kept in whole groups. */
+/* Binary contents as base64. The budget counts bytes and is rounded to whole groups. */
 static void finish_bytes(struct mcp_call *c, const json_t *answer)
 {
 	size_t all = json_string_length(json_object_get(answer, "content")),
@@ -282,8 +284,8 @@ static void finish_written(struct mcp_call *c, const json_t *answer)
 	buf_auto struct buf words = BUF_INIT, lost = BUF_INIT;
 	json_t *s = json_pack("{ss sO*}", "status", "completed", "files", files);
 
-	tell_files(files, "", &words);
-	tell_lost(c, files, &lost);
+	write_files(files, "", &words);
+	warn_private(c, files, &lost);
 	if (lost.len)
 		json_object_set_new(s, "note", rpc_message_text(lost.data, lost.len));
 	buf_append(&words, buf_cstr(&lost), lost.len);
@@ -342,7 +344,7 @@ static void on_invoked(struct mcp_call *c, json_t *result, json_t *error)
 {
 	struct file_call *f = c->data;
 
-	/* Somebody has ended the turn: in a new one. Or it has not quite begun, which is a matter of moments. */
+	/* The turn was ended by someone else: use a new one. Or it has not started yet: retry shortly. */
 	if (error && json_integer_value(json_object_get(error, "code")) == -32015 && !f->turn_id[0] &&
 	    f->again++ < AGAIN_MAX) {
 		if (strstr(json_get_text(error, "message"), "has ended") &&
@@ -364,7 +366,7 @@ static void on_invoked(struct mcp_call *c, json_t *result, json_t *error)
 		on_result(c);
 }
 
-/* ---- permission ---- */
+/* ---- approval ---- */
 
 static void on_decided(struct mcp_call *c, enum mcp_approval a)
 {
@@ -373,8 +375,8 @@ static void on_decided(struct mcp_call *c, enum mcp_approval a)
 
 	if (a != MCP_WAITS) {
 		if (f->turn_id[0])
-			run_file_tool(c); /* a second round: the same call, to hear its end */
-		return;                   /* otherwise its end is on the way */
+			run_file_tool(c); /* second round: repeat the call to get its result */
+		return;                   /* otherwise the reply to invoke_tool follows */
 	}
 	mem_auto char *next = mem_printf("Call wait with {\"actionId\":\"%s\"} to wait for that.", f->ref);
 	buf_printf(&words, "Not done yet: a person has to allow it (bailiff approve %s).\n%s\n", f->ref, next);
@@ -410,7 +412,7 @@ static void on_event(struct mcp_call *c, struct jval event)
 	jval_str(jval_get(event, "processId"), process, sizeof(process));
 	jval_str(jval_get(event, "actionId"), action, sizeof(action));
 	jval_str(jval_path(event, "payload.policy.decisionReason"), reason, sizeof(reason));
-	mem_auto char *why = plain_words(c, reason), *prompt = jval_strdup(jval_path(event, "payload.prompt"));
+	mem_auto char *why = simplify_message(c, reason), *prompt = jval_strdup(jval_path(event, "payload.prompt"));
 	json_auto_t *waiting = json_pack("{ss ss ss* s{so}}", "processId", process, "actionId", action, "prompt",
 					 prompt, "permissionDecision", "decisionReason",
 					 rpc_message_text(why, strlen(why)));
@@ -420,7 +422,7 @@ static void on_event(struct mcp_call *c, struct jval event)
 	ask_user(c, waiting);
 }
 
-/* ---- calling ---- */
+/* ---- invocation ---- */
 
 static json_t *arguments_of(const struct mcp_call *c)
 {
@@ -486,7 +488,7 @@ static void run_file_tool(struct mcp_call *c)
 			on_invoked);
 }
 
-/* The process of the first round knows which call it belongs to. */
+/* The process of the first round has the id of its tool call. */
 static void on_waiting(struct mcp_call *c, json_t *result, json_t *error)
 {
 	struct file_call *f = c->data;
@@ -500,8 +502,8 @@ static void on_waiting(struct mcp_call *c, json_t *result, json_t *error)
 	ask_user(c, mcp_call_approving(c));
 }
 
-/* The first argument with a NUL in it, or NULL: no path and no text has one. */
-static const char *with_nul(const json_t *arguments)
+/* The first argument that contains a NUL, or NULL. Neither a path nor a text may contain one. */
+static const char *find_nul_argument(const json_t *arguments)
 {
 	const char *name;
 	const json_t *v;
@@ -515,7 +517,7 @@ static const char *with_nul(const json_t *arguments)
 void mcp_tool_file(struct mcp_call *c)
 {
 	struct file_call *f;
-	const char *nul = with_nul(c->arguments);
+	const char *nul = find_nul_argument(c->arguments);
 
 	if (nul) {
 		mcp_call_tool_error(c, "%s: must not contain \\u0000%s", nul,

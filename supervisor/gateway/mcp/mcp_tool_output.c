@@ -1,4 +1,4 @@
-/* Tools that show what a process printed: read_output, by bytes, and screen, as its terminal has it now. */
+/* Tools that show a process's output: read_output, by bytes, and screen, the current contents of its terminal. */
 #include "supervisor/gateway/mcp/mcp_tool.h"
 
 #include "pty/sanitize.h"
@@ -29,8 +29,10 @@ struct range {
 
 #define CHARACTER_MAX 4
 
-/* Of the bytes, what makes whole characters and is not longer than asked for, but one; the rest comes with the next
- * read. */
+/*
+ * The number of bytes that form complete characters within the requested length, but at least one character; the rest
+ * is left for the next read.
+ */
 static size_t whole_characters(const struct buf *bytes, size_t wanted, bool last)
 {
 	size_t n = bytes->len < wanted ? bytes->len : wanted;
@@ -77,7 +79,7 @@ static void on_read(struct mcp_call *c, json_t *result, json_t *error)
 	mcp_call_finish(c, mcp_call_structured(mcp_call_text(words.data, words.len), structured));
 }
 
-/* What was printed on the stream that is asked for, or on the one with most in it. */
+/* The requested stream, or the one with the most output. */
 static const json_t *pick_stream(const struct mcp_call *c, const json_t *outputs, const char **ret_name)
 {
 	const json_t *output, *found = NULL;
@@ -127,7 +129,7 @@ static void on_process(struct mcp_call *c, json_t *result, json_t *error)
 	r->length = (size_t)length;
 	c->data = r;
 	c->data_free = free;
-	/* A little more, so that even the shortest length shows a whole character. */
+	/* Request a little more, so that even the shortest length shows a complete character. */
 	mcp_call_query(c, "read_output",
 		       json_pack("{sO sI sI ss}", "outputRef", json_object_get(output, "outputRef"), "offset",
 				 (json_int_t)r->offset, "length",
@@ -216,7 +218,7 @@ void mcp_tool_screen(struct mcp_call *c)
 		show_screen(c);
 		return;
 	}
-	json_object_set_new(until, "exit", json_true()); /* nothing more will come after that */
+	json_object_set_new(until, "exit", json_true()); /* no output follows the exit */
 	mcp_call_query(c, "wait_screen",
 		       json_pack("{sO so sI}", "processId", json_object_get(c->arguments, "processId"), "until", until,
 				 "timeoutMs", (json_int_t)mcp_wait_process_number(c, "timeoutMs", 10000)),

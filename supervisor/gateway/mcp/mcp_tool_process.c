@@ -1,4 +1,4 @@
-/* Tools on a process that runs or ran: wait, write_stdin, kill, ps. */
+/* Tools for a running or ended process: wait, write_stdin, kill, ps. */
 #include "supervisor/gateway/mcp/mcp_tool.h"
 
 #include "runtime/base/buf.h"
@@ -14,8 +14,8 @@
 #include <string.h>
 
 #define WAIT_MS 30000
-#define TYPED_MS 1000 /* what a line of input usually takes to be answered */
-#define TAKEN_MS 2000 /* what a process that reads has taken in any case */
+#define TYPED_MS 1000 /* usual time for a program to respond to a line of input */
+#define TAKEN_MS 2000 /* enough time for a process that reads its input */
 #define POLL_MS 500
 #define PS_LIMIT 50
 #define INVALID_STATE (-32015)
@@ -37,12 +37,12 @@ static void follow_process(struct mcp_call *c, const char *process_id, uint64_t 
 
 /* ---- wait ---- */
 
-/* An action that is about no process: how it stands. Asked again until it is answered or the time is over. */
+/* An action without a process: polled until it is answered or the time has passed. */
 struct waited {
 	uint64_t left_ms;
 };
 
-static void look_again(struct mcp_call *c);
+static void poll_action(struct mcp_call *c);
 
 static void finish_action(struct mcp_call *c, const json_t *action)
 {
@@ -89,13 +89,13 @@ static void on_actions(struct mcp_call *c, json_t *result, json_t *error)
 		unsigned ms = w->left_ms < POLL_MS ? (unsigned)w->left_ms : POLL_MS;
 
 		w->left_ms -= ms;
-		mcp_call_set_timer(c, ms, look_again);
+		mcp_call_set_timer(c, ms, poll_action);
 	} else {
 		finish_action(c, action);
 	}
 }
 
-static void look_again(struct mcp_call *c)
+static void poll_action(struct mcp_call *c)
 {
 	mcp_call_query(c, "list_actions", json_pack("{ss si}", "sessionId", gateway_session_id(c->up), "limit", 1000),
 		       on_actions);
@@ -115,14 +115,16 @@ void mcp_tool_wait(struct mcp_call *c)
 		w->left_ms = ms;
 		c->data = w;
 		c->data_free = free;
-		look_again(c);
+		poll_action(c);
 	}
 }
 
 /* ---- write_stdin ---- */
 
-/* What is written waits as long as the process reads nothing, or has not begun; the model is told instead of kept
- * waiting. */
+/*
+ * Input stays pending while the process does not read or has not started; report that to the model instead of blocking
+ * the call.
+ */
 static void on_slow(struct mcp_call *c)
 {
 	const struct mcp_wait_process_options o = {
@@ -131,7 +133,7 @@ static void on_slow(struct mcp_call *c)
 		.note = "Not all of it was taken yet: it has not read so far.",
 	};
 
-	if (!c->data) /* otherwise the wait for what it prints is under way */
+	if (!c->data) /* otherwise already waiting for output */
 		mcp_wait_process(c, &o);
 }
 
@@ -145,12 +147,15 @@ static void on_written(struct mcp_call *c, json_t *result, json_t *error)
 		follow_process(c, arg(c, "processId"), mcp_wait_process_number(c, "yieldMs", TYPED_MS), false);
 }
 
-static void end_input(struct mcp_call *c, mcp_call_reply_fn then)
+static void close_input(struct mcp_call *c, mcp_call_reply_fn then)
 {
 	mcp_call_mutate(c, "close_process_stdin", json_pack("{ss}", "processId", arg(c, "processId")), then);
 }
 
-/* What was typed was taken, and may have been all that it waited for: that it has ended since is no fault. */
+/*
+ * The input was delivered. If the process has ended since, that is not an error: the input may have been all that it
+ * waited for.
+ */
 static void on_closed(struct mcp_call *c, json_t *result, json_t *error)
 {
 	on_written(c, result,
@@ -160,12 +165,12 @@ static void on_closed(struct mcp_call *c, json_t *result, json_t *error)
 static void on_typed(struct mcp_call *c, json_t *result, json_t *error)
 {
 	if (!error && !c->data && json_get_flag(c->arguments, "eof"))
-		end_input(c, on_closed);
+		close_input(c, on_closed);
 	else
 		on_written(c, result, error);
 }
 
-/* The text, then the keys. */
+/* The text, followed by the keys. */
 static int typed_bytes(const struct mcp_call *c, struct buf *out, struct err *e)
 {
 	const json_t *given = json_object_get(c->arguments, "text"), *key;
@@ -196,10 +201,10 @@ static void write_input(struct mcp_call *c)
 					  "encoding", "base64"),
 				on_typed);
 	} else if (json_get_flag(c->arguments, "eof")) {
-		end_input(c, on_written);
+		close_input(c, on_written);
 	} else {
 		follow_process(c, arg(c, "processId"), mcp_wait_process_number(c, "yieldMs", TYPED_MS),
-			       false); /* nothing to type: a look */
+			       false); /* nothing to type: only report */
 	}
 }
 
@@ -216,7 +221,7 @@ static void on_terminal(struct mcp_call *c, json_t *result, json_t *error)
 		write_input(c);
 }
 
-/* To a pipe the Enter key would be a carriage return, which ends no line there. */
+/* On a pipe the Enter key would be a carriage return, which does not end a line there. */
 void mcp_tool_write_stdin(struct mcp_call *c)
 {
 	if (json_array_size(json_object_get(c->arguments, "keys")))
@@ -229,7 +234,7 @@ void mcp_tool_write_stdin(struct mcp_call *c)
 
 static void on_killed(struct mcp_call *c, json_t *result, json_t *error)
 {
-	/* One that has ended before is as good. */
+	/* A process that has already ended is fine, too. */
 	const struct mcp_wait_process_options o = {
 		.process_id = arg(c, "processId"),
 		.budget = mcp_wait_process_budget(c),
@@ -291,7 +296,7 @@ static json_t *row_of(const json_t *p)
 	return row;
 }
 
-static void tell_row(const json_t *row, struct buf *out)
+static void write_row(const json_t *row, struct buf *out)
 {
 	buf_printf(out, "%s  %s", json_get_text(row, "processId"), json_get_text(row, "status"));
 	if (json_object_get(row, "exitCode"))
@@ -314,7 +319,7 @@ static void add_rows(const json_t *processes, json_t *rows, struct buf *words)
 		if (json_array_size(rows) == PS_LIMIT)
 			break;
 		json_t *row = row_of(v);
-		tell_row(row, words);
+		write_row(row, words);
 		json_array_append_new(rows, row);
 	}
 }
@@ -329,7 +334,7 @@ static void on_listed(struct mcp_call *c, json_t *result, json_t *error)
 		return;
 	}
 	rows = json_array();
-	add_rows(c->data, rows, &words); /* those that wait for permission came first */
+	add_rows(c->data, rows, &words); /* those that wait for approval first */
 	add_rows(json_object_get(result, "processes"), rows, &words);
 	if (!words.len)
 		buf_str(&words, json_get_flag(c->arguments, "all")
@@ -339,7 +344,7 @@ static void on_listed(struct mcp_call *c, json_t *result, json_t *error)
 		c, mcp_call_structured(mcp_call_text(words.data, words.len), json_pack("{so}", "processes", rows)));
 }
 
-/* `params` are taken over. */
+/* Takes ownership of `params`. */
 static void reply_list(struct mcp_call *c, json_t *params, mcp_call_reply_fn then)
 {
 	json_object_set_new(params, "limit", json_integer(PS_LIMIT));
@@ -360,7 +365,7 @@ static void on_waiting(struct mcp_call *c, json_t *result, json_t *error)
 	reply_list(c, json_pack("{sb}", "liveOnly", true), on_listed);
 }
 
-/* What waits for permission has not begun, so it is not among those that live. */
+/* Processes that wait for approval have not started, so liveOnly does not include them: list them separately. */
 void mcp_tool_ps(struct mcp_call *c)
 {
 	if (json_get_flag(c->arguments, "all"))

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BEAT_FIRST_MS 1000 /* until the first word of progress, and between later ones */
+#define BEAT_FIRST_MS 1000 /* until the first progress message */
 #define BEAT_MS 5000
 #define LINE_MAX_BYTES 160
 #define LINE_READ 512
@@ -26,10 +26,10 @@ struct follow {
 	bool patient, ended_is_fine, from_start, beaten;
 	json_t *process;
 	struct mcp_excerpt streams[MCP_REPORT_STREAMS];
-	size_t nstreams, at; /* which is being read */
-	bool reads_last;     /* … its end */
-	int64_t changes;     /* as a report has it */
-	uint64_t told_bytes; /* of the last word of progress */
+	size_t nstreams, at; /* at: index of the stream being read */
+	bool reads_last;     /* its tail is being read */
+	int64_t changes;     /* as in struct mcp_report */
+	uint64_t told_bytes; /* total at the last progress message */
 	void (*then)(struct mcp_call *c, json_t *report, void *with);
 	void *with;
 	void (*with_free)(void *with);
@@ -53,7 +53,7 @@ static void follow_free(void *data)
 
 static uint64_t elapsed_ms(const struct follow *f) { return (clock_boot_ns() - f->began_ns) / 1000000; }
 
-/* A call may become a task while it waits. */
+/* A call may become a task while it waits, which removes the limit. */
 static uint64_t left_ms(const struct mcp_call *c)
 {
 	const struct follow *f = c->data;
@@ -64,7 +64,7 @@ static uint64_t left_ms(const struct mcp_call *c)
 	return f->wait_ms > gone ? f->wait_ms - gone : 0;
 }
 
-/* ---- the end ---- */
+/* ---- end ---- */
 
 static void end_wait(struct mcp_call *c, json_t *result)
 {
@@ -103,7 +103,7 @@ static void report_process(struct mcp_call *c)
 		mcp_client_state_set_offset(memory, f->process_id, f->streams[i].stream,
 					    mcp_excerpt_end(&f->streams[i]));
 	if (!mcp_report_has_ended(f->process))
-		mcp_call_remove_process(c, f->process_id); /* it goes on after this call */
+		mcp_call_remove_process(c, f->process_id); /* it continues after this call */
 	end_wait(c, mcp_report_result(&r));
 }
 
@@ -116,7 +116,7 @@ static void on_changes(struct mcp_call *c, json_t *result, json_t *error)
 	report_process(c);
 }
 
-/* Whether there is anything to review of a copy-on-write run. */
+/* Counts the changes of a copy-on-write run, to report whether there is anything to review. */
 static void count_changes(struct mcp_call *c)
 {
 	struct follow *f = c->data;
@@ -135,7 +135,7 @@ static void on_read(struct mcp_call *c, json_t *result, json_t *error)
 	struct mcp_excerpt *x = &f->streams[f->at];
 	const json_t *data = json_object_get(result, "data");
 
-	/* Bytes that retention has removed meanwhile count as left out. */
+	/* Bytes that retention has removed meanwhile count as omitted. */
 	if (!error)
 		(void)text_base64_decode(json_string_value(data), json_string_length(data),
 					 f->reads_last ? &x->last : &x->first);
@@ -209,7 +209,7 @@ static void collect_output(struct mcp_call *c)
 	mcp_call_query(c, "get_process", json_pack("{ss}", "processId", f->process_id), on_process);
 }
 
-/* ---- on the way ---- */
+/* ---- waiting ---- */
 
 static void on_line(struct mcp_call *c, json_t *result, json_t *error)
 {
@@ -228,7 +228,7 @@ static void on_line(struct mcp_call *c, json_t *result, json_t *error)
 	wait_on(c);
 }
 
-/* The stream with most in it is the one to quote. */
+/* Progress quotes the stream with the most output. */
 static void send_progress(struct mcp_call *c, const json_t *waited)
 {
 	struct follow *f = c->data;

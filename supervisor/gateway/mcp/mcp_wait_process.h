@@ -11,20 +11,22 @@
 
 #include <stdint.h>
 
-#define MCP_WAIT_PROCESS_BUDGET 30000 /* bytes of output, unless the call says otherwise */
+#define MCP_WAIT_PROCESS_BUDGET 30000 /* default budget for output in bytes */
 
 struct mcp_wait_process_options {
 	const char *process_id;
 	uint64_t wait_ms;
 	size_t budget;
-	const char *note;   /* comes first in the report, or NULL */
-	bool patient;       /* as a task: wait until it has ended, without a limit */
+	const char *note;   /* first line of the report, or NULL */
+	bool patient;       /* if the call is a task, wait for the end without a limit */
 	bool ended_is_fine; /* termination was requested, so it is not an error */
-	bool from_start;    /* all of the output, also what was shown already */
-	/* Gets the report (which it takes over; NULL: there is no such process) instead of the client, and ends the
-	 * call. */
+	bool from_start;    /* all output, including what was already shown */
+	/*
+	 * Receives the report (takes ownership; NULL: there is no such process) instead of the client, and ends the
+	 * call.
+	 */
 	void (*then)(struct mcp_call *c, json_t *report, void *with);
-	void *with; /* taken over, too */
+	void *with; /* ownership is taken */
 	void (*with_free)(void *with);
 };
 
@@ -33,7 +35,7 @@ void mcp_wait_process(struct mcp_call *c, const struct mcp_wait_process_options 
 
 /* The call's argument maxOutputBytes, or the default. */
 size_t mcp_wait_process_budget(const struct mcp_call *c);
-/* An argument that is a number, or otherwise. */
+/* A numeric argument, or `otherwise`. */
 uint64_t mcp_wait_process_number(const struct mcp_call *c, const char *name, uint64_t otherwise);
 
 #endif

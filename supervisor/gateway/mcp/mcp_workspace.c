@@ -18,7 +18,7 @@
 #define THING_MAX 2000
 #define REASON_MAX 500
 #define ENV_MAX 1000
-#define DATA_MAX 800 /* of stdin and of what is written to a file */
+#define DATA_MAX 800 /* of stdin and of contents written to a file */
 
 int mcp_workspace_folder(const struct mcp_session *m, const char *root, char ret[PATH_MAX], struct err *e)
 {
@@ -61,8 +61,10 @@ bool mcp_workspace_has_tree(const struct mcp_call *c)
 	return own_folder(c, folder, &ignored) == 0 && mcp_workspace_is_tree(folder);
 }
 
-/* Up to the folder that holds .git, as the daemon looks for it, but neither as far as the home nor to where everybody
- * puts things (/tmp). */
+/*
+ * Walks up to the directory with .git, as the daemon does, but stops below the home directory and below shared
+ * directories (/tmp).
+ */
 static void widen_to_tree(char path[PATH_MAX], const char *home)
 {
 	char at[PATH_MAX], name[PATH_MAX + 8];
@@ -83,9 +85,9 @@ static void widen_to_tree(char path[PATH_MAX], const char *home)
 }
 
 /*
- * A command may write to the working tree of its folder, so whoever names the folder names what may be written. That is
- * for the user, who has started the client in a tree of theirs, not for the agent. A client that was started in none
- * (in the home, say, as a service is) has to be told by the agent where to work.
+ * A command may write to the workspace of its directory, so whoever chooses the directory chooses what may be written.
+ * That is up to the user, who started the client in a workspace, not to the agent. If the client was started outside of
+ * any workspace (in the home directory, say, as a service is), the agent has to choose.
  */
 bool mcp_workspace_is_own(const struct mcp_call *c, const char *path, char ret_tree[PATH_MAX])
 {
@@ -120,8 +122,8 @@ void mcp_workspace_profile(const struct mcp_call *c, const char *given, json_t *
 }
 
 /*
- * What is too long is shown by both ends, since padding would hide whatever follows it, and a line of ours says that
- * something is missing: the text itself cannot begin a line.
+ * A long text is shown by its head and tail, since padding could otherwise hide what follows it, and a separate line
+ * says that something is omitted. The text itself cannot start a new line.
  */
 static void show_text(struct buf *out, const char *text, size_t n, size_t most)
 {
@@ -149,7 +151,7 @@ static void append_line(struct buf *out, const char *before, const char *text, s
 	show_text(out, text, strlen(text), most);
 }
 
-/* Values may be secrets; which variables are set tells enough. */
+/* Values may be secrets; the names are sufficient. */
 static void show_env(struct buf *out, json_t *env)
 {
 	buf_auto struct buf names = BUF_INIT;
@@ -192,7 +194,7 @@ void mcp_workspace_question(const struct mcp_call *c, const char *what, const ch
 
 	buf_str(out, what);
 	if (changed) {
-		/* What runs is what a hook has made of it, and not what the client has asked for. */
+		/* A hook changed the command: show what will run, not what the client requested. */
 		append_line(out, "\nchanged by a hook: ", changed, THING_MAX);
 	} else if (len) {
 		buf_str(out, "\n");
