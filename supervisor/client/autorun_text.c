@@ -19,7 +19,7 @@ static const struct {
 	{ "failed", "the sandbox ended before it could be done" },
 };
 
-/* "added PATH, modified PATH and 3 more", of one program. */
+/* "added PATH, modified PATH and 3 more", for one program. */
 static void write_files(struct jval files, const char *program, struct buf *out)
 {
 	size_t shown = 0, all = 0;

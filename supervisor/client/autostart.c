@@ -20,12 +20,12 @@
 
 extern char **environ;
 
-#define SAID_MAX 4096 /* of what a daemon that fails to start said */
-#define LOOK_MS 20    /* between two looks, where its end cannot be waited for */
+#define SAID_MAX 4096 /* limit of the messages of a daemon that fails to start */
+#define LOOK_MS 20    /* polling interval where pidfds are not available */
 
 /*
- * stdout and stderr must not be ours: a pipeline around `bailiff run` would wait for the daemon to close them. stderr
- * is a pipe, read only until the starting process has ended.
+ * The daemon must not inherit our stdout and stderr: a pipeline around `bailiff run` would wait until the daemon closes
+ * them. Its stderr is a pipe that is read only until the starting process has exited.
  */
 static int spawn_daemon(char *const argv[], int said_fd, pid_t *ret_pid)
 {
@@ -53,14 +53,14 @@ static int spawn_daemon(char *const argv[], int said_fd, pid_t *ret_pid)
 
 /* ---- the launcher ---- */
 
-static int launcher_fd = -1; /* −1: daemons are started by this process itself */
+static int launcher_fd = -1; /* −1: this process starts daemons itself */
 
 struct launch_result {
-	int result; /* of autostart_start */
+	int result; /* return value of autostart_start */
 	struct err err;
 };
 
-/* Answers each message with the outcome of one start, until the other end is closed. */
+/* Starts a daemon for each message and replies with the outcome, until the peer closes the socket. */
 static _Noreturn void run_launcher(int fd)
 {
 	struct home places[HOME_CANDIDATES_MAX];
@@ -88,7 +88,10 @@ int autostart_delegate(struct err *e)
 	if (pid == 0) {
 		int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
-		/* The client at the gateway's standard streams must see their end when the gateway ends. */
+		/*
+		 * The launcher must not hold the gateway's standard streams: the client waits for their end of file
+		 * when the gateway exits.
+		 */
 		for (int i = STDIN_FILENO; null >= 0 && i <= STDERR_FILENO; i++)
 			(void)dup2(null, i);
 		int link = fcntl(pair[1], F_DUPFD_CLOEXEC, LINK + 1);
@@ -154,8 +157,11 @@ int autostart_begin(const struct home *h, struct autostart *ret, struct err *e)
 	return 0;
 }
 
-/* The daemon itself, which goes on, may hold the pipe longer than the process that starts it lives. */
-static void listen_to(struct autostart *x)
+/*
+ * Reads what is there without waiting for end of file: the daemon keeps the pipe open longer than the starting process
+ * lives.
+ */
+static void read_messages(struct autostart *x)
 {
 	char chunk[1024];
 	ssize_t n = -1;
@@ -193,7 +199,7 @@ int autostart_poll(struct autostart *x, struct err *e)
 	} else {
 		pid_t ended = waitpid(x->pid, &status, WNOHANG);
 
-		listen_to(x);
+		read_messages(x);
 		if (ended == 0 || (ended < 0 && errno == EINTR))
 			return 1;
 		x->pid = 0;

@@ -17,22 +17,22 @@ struct home;
 int autostart_start(const struct home *h, struct err *e);
 
 /*
- * Forks a process that from now on starts daemons for this one, which can then give up fork and exec (gateways do). It
- * takes no argument, finds the home as this process would, keeps no descriptor of this process's and ends with it.
+ * Forks a launcher that from now on starts daemons for this process, which can then give up fork and exec (gateways
+ * do). The launcher takes no arguments, finds the home like this process would, keeps none of its descriptors, and
+ * exits with it.
  */
 int autostart_delegate(struct err *e);
 
-/* The same without waiting: begun, then polled. All zeroes: not begun, or finished.
- */
+/* The same without blocking: begin, then poll. All zeroes: not begun, or finished. */
 struct autostart {
-	pid_t pid; /* −1: by the process of autostart_delegate */
+	pid_t pid; /* −1: started by the launcher of autostart_delegate */
 	int said_fd;
 	struct buf said;
 };
 int autostart_begin(const struct home *h, struct autostart *ret, struct err *e);
-/* 1: not ready yet; 0: ready; −1: failed. The last two end it. */
+/* 1: not ready yet; 0: ready; −1: failed. The last two free it. */
 int autostart_poll(struct autostart *x, struct err *e);
-/* Stops polling; the daemon starts nevertheless. */
+/* Stops polling; the daemon still starts. */
 void autostart_done(struct autostart *x);
 
 #endif

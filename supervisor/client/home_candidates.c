@@ -14,7 +14,7 @@ static const char *set_env(const char *name)
 	return v && v[0] ? v : NULL;
 }
 
-/* $XDG_… + suffix, with the default below $HOME. */
+/* $XDG_… with the suffix; the default is below $HOME. */
 static void xdg_dir(const char *name, const char *below_home, const char *suffix, char *out, size_t cap)
 {
 	const char *v = set_env(name), *home = set_env("HOME");

@@ -19,11 +19,12 @@ struct home {
 };
 
 #define HOME_CANDIDATES_MAX 2
-/* In the order in which they are tried; the first is where a daemon would be started. Returns how many. */
+/* In the order in which they are tried; a daemon would be started in the first. Returns their number. */
 size_t home_candidates(uid_t uid, struct home ret[HOME_CANDIDATES_MAX]);
 bool home_has_store(const struct home *h);
-/* The system's daemon, where systemd starts it at boot: one started by hand instead would prevent the service from
- * starting. */
+/*
+ * The system's daemon, if systemd starts it at boot. A daemon started by hand would prevent the service from starting.
+ */
 bool home_is_service(const struct home *h);
 
 #endif

@@ -40,7 +40,7 @@ static const struct key {
 	{ "F10", "\033[21~" },
 	{ "F11", "\033[23~" },
 	{ "F12", "\033[24~" },
-	/* what others call them */
+	/* aliases */
 	{ "Return", "\r" },
 	{ "Esc", "\033" },
 	{ "Backspace", "\177" },
@@ -48,7 +48,7 @@ static const struct key {
 	{ "PgDn", "\033[6~" },
 	{ "Del", "\033[3~" },
 };
-#define NAMED 29 /* the rows before the other names */
+#define NAMED 29 /* the number of rows before the aliases */
 
 void keys_names(struct buf *out)
 {
@@ -56,15 +56,15 @@ void keys_names(struct buf *out)
 		buf_printf(out, "%s%s", i ? ", " : "", keys[i].name);
 }
 
-/* "C-", "ctrl-" …: what follows it, or NULL. */
-static const char *key_after(const char *s, const char *brief, const char *spelt)
+/* The text after a modifier ("C-", "ctrl-" …), or NULL. */
+static const char *skip_modifier(const char *s, const char *brief, const char *spelt)
 {
 	if (strncmp(s, brief, strlen(brief)) == 0)
 		return s + strlen(brief);
 	return strncasecmp(s, spelt, strlen(spelt)) == 0 ? s + strlen(spelt) : NULL;
 }
 
-/* The control character of a key: @ A–Z [ \ ] ^ _ ? and space. −1 if it has none. */
+/* The control character of a key: @ A–Z [ \ ] ^ _ ? and space. −1 if there is none. */
 static int control_of(const char *s)
 {
 	if (strcasecmp(s, "space") == 0)
@@ -77,16 +77,16 @@ static int control_of(const char *s)
 	return c >= '@' && c <= '_' ? c - '@' : -1;
 }
 
-static int parse_one(const char *name, struct buf *out, struct err *e)
+static int parse_key(const char *name, struct buf *out, struct err *e)
 {
-	const char *rest = key_after(name, "M-", "alt-");
+	const char *rest = skip_modifier(name, "M-", "alt-");
 	int c;
 
 	if (rest && rest[0]) {
 		buf_byte(out, '\033');
-		return parse_one(rest, out, e);
+		return parse_key(rest, out, e);
 	}
-	rest = key_after(name, "C-", "ctrl-");
+	rest = skip_modifier(name, "C-", "ctrl-");
 	if (rest && (c = control_of(rest)) >= 0) {
 		buf_byte(out, (char)c);
 		return 0;
@@ -112,7 +112,7 @@ int keys_parse(const char *text, struct buf *out, struct err *e)
 		buf_append(&name, text, n);
 		if (n == 0)
 			return err_set(e, ERR_INVALID, "a key's name is missing (a comma itself is called Comma)");
-		if (parse_one(buf_cstr(&name), out, e) < 0)
+		if (parse_key(buf_cstr(&name), out, e) < 0)
 			return -1;
 		if (!text[n])
 			return 0;
@@ -136,7 +136,7 @@ int keys_watch_init(struct keys_watch *w, const char *text, struct err *e)
 	return 0;
 }
 
-/* After `c` did not go on with the match: how much of the sequence still matches the end of what was typed. */
+/* After a mismatch at `c`: the length of the longest prefix of the sequence that is a suffix of the typed bytes. */
 static size_t fall_back(const struct keys_watch *w, char c)
 {
 	char typed[sizeof(w->bytes) + 1];

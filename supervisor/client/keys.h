@@ -3,7 +3,7 @@
 
 /*
  * Keys by name, as the bytes that a terminal sends for them: single characters, C-x or ctrl-x, M-x or alt-x, and names
- * (Enter, Up, F5 …). Several are separated by commas: "ctrl-p,ctrl-q". And a watch for such a sequence in typed input.
+ * (Enter, Up, F5 …), separated by commas: "ctrl-p,ctrl-q". Also detects such a sequence in typed input.
  */
 
 #include <stdbool.h>
@@ -20,8 +20,8 @@ int keys_parse(const char *text, struct buf *out, struct err *e);
 void keys_names(struct buf *out);
 
 /*
- * Passes typed bytes through, except for the sequence that detaches. A possible beginning of the sequence is held back
- * until the next key decides.
+ * Passes typed bytes through, except for the detach sequence. A possible start of the sequence is held back until the
+ * next key decides.
  */
 struct keys_watch {
 	char bytes[64];

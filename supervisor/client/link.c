@@ -14,7 +14,7 @@ struct link {
 	struct link_ops ops;
 	void *ctx;
 	struct event io, timer;
-	int fd; /* that `io` is on; −1 = none */
+	int fd; /* the descriptor of `io`; −1: none */
 	short events;
 	bool paused, dead, in_turn;
 };

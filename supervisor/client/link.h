@@ -2,10 +2,10 @@
 #define BAILIFF_CLIENT_LINK_H
 
 /*
- * A struct remote in a libevent loop: one event on its descriptor, one timer for its attempts to connect again, both
- * rearmed after each poll and each request. The link owns the remote.
+ * A struct remote in a libevent loop: one event for its descriptor and one timer for its reconnects, both rearmed after
+ * each poll and each request. The link owns the remote.
  *
- * Callbacks come from the loop only, never from link_send. A link must not be freed in one of them; use a timer of 0 ms
+ * Callbacks come only from the loop, never from link_send. A link must not be freed in one of them; use a timer of 0 ms
  * instead.
  */
 
@@ -17,9 +17,9 @@ struct event_base;
 struct link;
 
 struct link_ops {
-	void (*connected)(void *ctx);                 /* again, after it was lost; or NULL */
+	void (*connected)(void *ctx);                 /* after a reconnect; or NULL */
 	void (*event)(void *ctx, struct jval event);  /* or NULL */
-	void (*lost)(void *ctx, const struct err *e); /* the daemon cannot be reached: no more callbacks */
+	void (*lost)(void *ctx, const struct err *e); /* the daemon cannot be reached: no callback follows */
 };
 
 struct link *link_new(struct event_base *base, struct remote *r, const struct link_ops *ops, void *ctx);
@@ -28,7 +28,7 @@ void link_send(struct link *l, const char *method, const struct buf *params, rem
 void link_send_once(struct link *l, const char *method, const struct buf *params, remote_reply_fn fn,
 		    void *ctx);             /* as remote_send_once */
 struct remote *link_remote(struct link *l); /* for remote_key, remote_start_none */
-/* Stops reading; the full socket then slows the daemon down. */
+/* Stops reading; the full socket then throttles the daemon. */
 void link_pause(struct link *l, bool paused);
 
 #endif

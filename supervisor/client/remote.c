@@ -20,9 +20,9 @@
 #define READ_BYTES (256u << 10)
 #define RETRY_LEAST_MS 10
 #define RETRY_MOST_MS 1000
-#define START_AFTER_MS 5000 /* a daemon that is restarted by someone else has this long before we start one */
+#define START_AFTER_MS 5000 /* a daemon that is being restarted has this long before we start another */
 #define GIVE_UP_MS 30000
-#define START_WAIT_MS 5000 /* for one that someone else started at the same moment */
+#define START_WAIT_MS 5000 /* for a daemon that another client starts at the same time */
 
 struct pending {
 	struct pending *next;
@@ -37,14 +37,14 @@ struct remote {
 	struct remote_options options;
 	struct home places[HOME_CANDIDATES_MAX];
 	size_t nplaces;
-	const struct home *place; /* the one that answered */
+	const struct home *place; /* the home whose daemon answered */
 	int fd;
 	struct buf in;
-	size_t scanned; /* bytes of `in` that hold no newline */
+	size_t scanned; /* bytes of `in` without a newline */
 	struct buf out;
 	size_t sent;
 	struct pending *first, **last;
-	struct buf greeting; /* a whole line, or nothing */
+	struct buf greeting; /* a complete line, or empty */
 	uint64_t next_id;
 	char key[33];
 	unsigned nkeys;
@@ -52,15 +52,15 @@ struct remote {
 	void (*event)(void *ctx, struct jval event);
 	void *ctx;
 	/*
-	 * Since when the daemon is away, by now_ms; 0 = it is there. A connection that is closed before anything came
-	 * over it does not count as its return, or a daemon that refuses us would be asked again without end.
+	 * When the daemon was lost (now_ms); 0: connected. A connection that is closed before any data arrived does not
+	 * reset it; otherwise a daemon that rejects us would be retried forever.
 	 */
 	uint64_t lost_ms, retry_ms, connected_ms, give_up_ms;
 	unsigned wait_ms;
-	bool heard;                /* on this connection */
-	bool started;              /* a daemon was started since it is away */
-	struct autostart starting; /* … and has not said yet that it is ready */
-	struct err not_started;    /* why it failed */
+	bool heard;                /* data was received on this connection */
+	bool started;              /* a daemon was started since the loss */
+	struct autostart starting; /* … and is not ready yet */
+	struct err not_started;    /* why starting it failed */
 };
 
 static uint64_t now_ms(void) { return clock_boot_ns() / 1000000; }
@@ -76,7 +76,7 @@ static int connect_to(const char *path, bool wait)
 	if (strlen(path) < sizeof(sa.sun_path)) {
 		memcpy(sa.sun_path, path, strlen(path));
 	} else {
-		/* Longer than an address holds: through the folder's descriptor, as the daemon does. */
+		/* Too long for sun_path: use a descriptor of the directory, as the daemon does. */
 		mem_auto char *folder = mem_strndup(path, (size_t)(name - path));
 		dir = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
 		if (dir < 0)
@@ -94,9 +94,9 @@ static int connect_to(const char *path, bool wait)
 	return fd_take(&fd);
 }
 
-static bool nobody_there(int errnum) { return errnum == ENOENT || errnum == ECONNREFUSED || errnum == ENOTDIR; }
+static bool is_absent(int errnum) { return errnum == ENOENT || errnum == ECONNREFUSED || errnum == ENOTDIR; }
 
-enum { REACHED, NOBODY, BUSY }; /* BUSY: someone is there who cannot take us now */
+enum { REACHED, NOBODY, BUSY }; /* BUSY: a daemon is there, but its backlog is full */
 
 static int connect_places(struct remote *r, struct err *e)
 {
@@ -110,7 +110,7 @@ static int connect_places(struct remote *r, struct err *e)
 		}
 		if (errno == EAGAIN)
 			return BUSY;
-		if (!nobody_there(errno))
+		if (!is_absent(errno))
 			return err_sys(e, errno, "connect to %s", h->socket);
 	}
 	return NOBODY;
@@ -123,7 +123,7 @@ static bool may_start(const struct remote *r)
 
 void remote_start_none(struct remote *r) { r->options.start = r->options.start_if_store = false; }
 
-static void away_since(struct remote *r, uint64_t now)
+static void set_lost(struct remote *r, uint64_t now)
 {
 	r->lost_ms = now;
 	r->give_up_ms = now + GIVE_UP_MS;
@@ -162,7 +162,7 @@ static int remote_connect(struct remote *r, struct err *e)
 		return c;
 	if (r->options.later && (c == BUSY || may_start(r))) {
 		r->retry_ms = now_ms();
-		away_since(r, r->retry_ms);
+		set_lost(r, r->retry_ms);
 		return 0;
 	}
 	if (may_start(r))
@@ -229,14 +229,14 @@ void remote_listen(struct remote *r, void (*connected)(void *ctx), void (*event)
 	r->ctx = ctx;
 }
 
-/* ---- breaking and mending ---- */
+/* ---- disconnect and reconnect ---- */
 
 static const char broken[] =
 	"{\"code\":0,\"message\":\"the connection broke before the answer came; whether it was done is not known\"}";
 
 bool remote_broken(struct jval error) { return error.type == JT_OBJECT && jval_int(jval_get(error, "code"), -1) == 0; }
 
-static void wait_longer(struct remote *r, uint64_t now)
+static void back_off(struct remote *r, uint64_t now)
 {
 	r->retry_ms = now + r->wait_ms;
 	r->wait_ms = r->wait_ms * 2 > RETRY_MOST_MS ? RETRY_MOST_MS : r->wait_ms * 2;
@@ -252,8 +252,8 @@ static void lose_connection(struct remote *r)
 	buf_reset(&r->out);
 	r->scanned = r->sent = 0;
 	if (r->lost_ms == 0 || r->heard || now - r->connected_ms > RETRY_MOST_MS)
-		away_since(r, now);
-	wait_longer(r, now);
+		set_lost(r, now);
+	back_off(r, now);
 	struct pending *dropped = NULL;
 	while (*at) {
 		struct pending *p = *at;
@@ -275,8 +275,11 @@ static void lose_connection(struct remote *r)
 	}
 }
 
-/* Never waits: what others do on the same loop would wait too. A daemon that was never there is started at once. */
-static void start_one(struct remote *r, uint64_t now)
+/*
+ * Never blocks, since others use the same loop. If there has never been a daemon, it is started immediately; a lost one
+ * gets START_AFTER_MS to return.
+ */
+static void start_daemon(struct remote *r, uint64_t now)
 {
 	int s = 1;
 
@@ -291,7 +294,7 @@ static void start_one(struct remote *r, uint64_t now)
 		r->give_up_ms = now + wait_ms;
 }
 
-static int given_up(struct remote *r, struct err *e)
+static int fail_lost(struct remote *r, struct err *e)
 {
 	if (r->not_started.message[0]) {
 		*e = r->not_started;
@@ -310,14 +313,14 @@ static int reconnect(struct remote *r, struct err *e)
 	if (now < r->retry_ms)
 		return 0;
 	if (now >= r->give_up_ms)
-		return given_up(r, e);
+		return fail_lost(r, e);
 	int c = connect_places(r, e);
 	if (c < 0)
 		return -1;
 	if (c > 0) {
 		if (c == NOBODY)
-			start_one(r, now);
-		wait_longer(r, now);
+			start_daemon(r, now);
+		back_off(r, now);
 		return 0;
 	}
 	autostart_done(&r->starting);
@@ -325,6 +328,7 @@ static int reconnect(struct remote *r, struct err *e)
 	r->heard = false;
 	if (!r->first || !r->first->greets)
 		buf_append(&r->out, buf_cstr(&r->greeting), r->greeting.len);
+	/* Repeating is safe: mutating requests carry an idempotency key (remote.h). */
 	for (struct pending *p = r->first; p; p = p->next)
 		buf_append(&r->out, p->line.data, p->line.len);
 	if (r->connected && again)
@@ -334,7 +338,7 @@ static int reconnect(struct remote *r, struct err *e)
 
 /* ---- sending ---- */
 
-/* A full socket keeps the rest for later; a broken one is noticed by the next turn. */
+/* If the socket is full, the rest is sent later; a broken connection is detected by the next turn. */
 static void flush_out(struct remote *r)
 {
 	while (r->fd >= 0 && r->sent < r->out.len) {
@@ -408,7 +412,7 @@ static struct pending *take_pending(struct remote *r, struct jval id)
 	for (struct pending **at = &r->first; *at; at = &(*at)->next) {
 		struct pending *p = *at;
 
-		/* An id that the daemon could not read comes back as null: it speaks of the oldest. */
+		/* The daemon could not read the id and replied with null: that refers to the oldest request. */
 		if (p->id != want && id.type == JT_NUMBER)
 			continue;
 		*at = p->next;
@@ -423,7 +427,7 @@ static void on_line(struct remote *r, const char *line, size_t len)
 {
 	struct jval id = { 0 }, result = { 0 }, error = { 0 }, method = { 0 }, params = { 0 };
 
-	/* One pass: a reply with a megabyte of output in it is not scanned once for each member. */
+	/* One pass over all members, so that a reply with a megabyte of output is not scanned once per member. */
 	struct jval whole = { .type = len && line[0] == '{' ? JT_OBJECT : JT_NONE, .text = line, .len = len };
 	for (struct jiter it = jiter_on(whole); jiter_next(&it);) {
 		if (jval_is_str(it.key, "id"))
@@ -474,7 +478,7 @@ static void dispatch_message(struct remote *r)
 	}
 }
 
-/* Reads once; 0 = goes on, 1 = the connection is gone. */
+/* Reads once. 0: connected, 1: disconnected. */
 static int receive_message(struct remote *r)
 {
 	char *room = buf_reserve(&r->in, READ_BYTES);
@@ -572,7 +576,7 @@ void remote_handshake_async(struct remote *r, const char *method, const struct b
 			    void *ctx)
 {
 	buf_reset(&r->greeting);
-	write_line(0, method, params, &r->greeting); /* no other request has this id: what it is answered is nobody's */
+	write_line(0, method, params, &r->greeting); /* id 0 is never used by a request, so its reply is ignored */
 	remote_send(r, method, params, fn, ctx);
 	r->first->greets = true; /* nothing was sent before it */
 }

@@ -6,8 +6,7 @@
 
 #define RESOLVER_PORT 53
 
-/* A path that does not begin at the root begins at an open folder, and where there is none, that folder or an open file
- * is all that was named. */
+/* A relative path starts at an open directory. Without a path, an open directory or file is all that is known. */
 static void write_path(struct jval path, bool directory, struct buf *out)
 {
 	bool named = path.type == JT_STRING,
@@ -21,7 +20,7 @@ static void write_path(struct jval path, bool directory, struct buf *out)
 		buf_str(out, named ? " in an open folder" : directory ? "in an open folder" : "of an open file");
 }
 
-/* What was refused: a path, an address, a system call. */
+/* The object of the violation: a path, an address, a system call. */
 static void write_object(struct jval v, struct buf *out)
 {
 	struct jval path = jval_get(v, "path"), host = jval_get(v, "host"), address = jval_get(v, "address");
@@ -37,13 +36,13 @@ static void write_object(struct jval v, struct buf *out)
 	} else if (jval_get(v, "syscall").type == JT_STRING) {
 		jval_str_buf(jval_get(v, "syscall"), out);
 	} else {
-		out->len--; /* a guess may name nothing */
+		out->len--; /* a hint may name nothing */
 	}
 	if (jval_get(v, "port").type == JT_NUMBER)
 		buf_printf(out, ":%d", (int)jval_int(jval_get(v, "port"), 0));
 }
 
-/* The daemon's own words, or what the kernel's answer means. */
+/* The daemon's reason, or what the kernel's error means. */
 static void write_reason(struct jval v, struct buf *out)
 {
 	struct jval reason = jval_get(v, "reason");
@@ -70,7 +69,7 @@ void violation_text_describe(struct jval v, struct buf *out)
 {
 	struct jval operation = jval_get(v, "operation");
 
-	/* Past a number of different ones the rest is counted together. */
+	/* Beyond a number of different violations the rest is counted together. */
 	if (jval_is_str(operation, "other")) {
 		buf_printf(out, "other %s",
 			   jval_is_str(jval_get(v, "kind"), "filesystem") ? "files"
@@ -95,9 +94,9 @@ bool violation_text_is_lookup(struct jval v)
 }
 
 /*
- * Of hosts that nobody has named, and of those that were tried without any network: what a rule denies, or what two
- * names disagree about, nothing opens. A name that was looked up says more than the address of a resolver, which the
- * proxy does not reach anyway.
+ * Only hosts that policy does not mention, and hosts tried without any network, can be allowed; a rule that denies a
+ * host cannot be opened by naming it. A name that was looked up is better than a resolver's address, which the proxy
+ * does not reach anyway.
  */
 static void note_host(struct violation_needs *n, struct jval v)
 {
@@ -114,7 +113,7 @@ static void note_host(struct violation_needs *n, struct jval v)
 	n->port = (int)jval_int(jval_get(v, "port"), 0);
 }
 
-/* Of a path from the root on; a name in some open folder does not say what would have to be opened. */
+/* Only absolute paths: a name in an unknown directory does not tell what to allow. */
 static void note_folder(struct violation_needs *n, struct jval v)
 {
 	char path[sizeof n->folder];
@@ -134,7 +133,7 @@ void violation_needs_add(struct violation_needs *n, struct jval v)
 	bool file = jval_is_str(jval_get(v, "kind"), "filesystem");
 	bool read = jval_is_str(operation, "read") || jval_is_str(operation, "execute");
 
-	/* The sandbox had no part in it, or it stands whatever is asked for: nothing would help. */
+	/* The sandbox did not cause it, or the path is always protected: no permission would help. */
 	if (jval_is_str(jval_get(v, "reason"), "not permitted to its user") ||
 	    jval_is_str(jval_get(v, "reason"), "protected"))
 		return;

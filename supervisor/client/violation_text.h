@@ -20,7 +20,8 @@ struct violation_needs {
 	int port;         /* 0 = any */
 };
 
-/* "write /etc/hosts (outside the write roots)"; `violation` is the event's payload, or a row of a process's violations.
+/*
+ * "write /etc/hosts (outside the write roots)". `violation` is the event's payload, or a row of a process's violations.
  */
 void violation_text_describe(struct jval violation, struct buf *out);
 /* A guess from the command's output: neither the kernel nor the proxy reported it. */
