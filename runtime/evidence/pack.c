@@ -117,7 +117,7 @@ static int write_docs(struct survey *s, struct sink *k, const char *member, unsi
 	return 0;
 }
 
-/* Ended without success. */
+/* The call has ended, and not with success. */
 static bool is_failed_call(struct jval doc)
 {
 	struct jval status = jval_get(doc, "status");

@@ -58,7 +58,7 @@ static uint32_t owner_at(struct check *c, uint64_t sequence)
 	return c->uid;
 }
 
-/* Ids have no escapes, so that their text is what lies between the quotes. */
+/* Ids contain no escapes: their text is that between the quotes. */
 static void read_id(struct event_view *ret, struct jval key, struct jval v)
 {
 	if (v.type != JT_STRING || v.len <= 2 || !id_valid(v.text + 1, v.len - 2))
@@ -129,13 +129,15 @@ static int project_events(struct check *c, struct jval events, struct err *e)
 struct compare {
 	struct check *check;
 	struct jiter pack;
-	bool have; /* pack.value has not been dealt with */
+	bool have; /* pack.value is read and not yet compared */
 	const char *kind;
 };
 
 static void next_model(struct compare *p) { p->have = jiter_next(&p->pack); }
 
-/* 0: the pack's next document is this one; −1: it sorts before (the events do not give it); 1: later, or there is none.
+/*
+ * Compares the pack's next document with this fresh one. 0: the same; −1: it sorts before, so the events do not produce
+ * it; 1: it sorts after, or there is none, so the pack lacks this one.
  */
 static int compare_order(const struct compare *p, const char *id, size_t id_len)
 {

@@ -1,4 +1,5 @@
-/* A review: a template for a person, with the events that belong to each question. The runtime gives no verdict. */
+/* A review: a template for a person, with the events that belong to each question. The runtime itself makes no
+ * judgement. */
 
 #include "runtime/evidence/pack.h"
 

@@ -39,6 +39,7 @@ static bool signal_applies(const struct survey *s, enum applies a)
 	return false;
 }
 
+/* Traces and payloads have rules of their own: the events exist, and the question is what they carry. */
 static const char *status_of(const struct survey *s, const struct signal *g)
 {
 	bool recorded = s->section[g->section].count;

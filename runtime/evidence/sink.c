@@ -14,6 +14,7 @@ void sink_init(struct sink *k, int fd)
 	k->w = jw_on(&k->buf);
 }
 
+/* Bytes are hashed in the order in which they are written, so the file is never read again. */
 static int flush_buffer(struct sink *k, struct err *e)
 {
 	if (!k->buf.len)
@@ -28,6 +29,7 @@ static int flush_buffer(struct sink *k, struct err *e)
 
 int sink_yield(struct sink *k, struct err *e) { return k->buf.len < PIECE ? 0 : flush_buffer(k, e); }
 
+/* `w` must have closed the top-level object, whose brace is still in the buffer. */
 int sink_seal(struct sink *k, struct err *e)
 {
 	char digest[HASH_SHA256_TEXT];

@@ -21,7 +21,7 @@ static const struct {
 
 const char *survey_section_name(enum survey_section section) { return sections[section].name; }
 
-/* SURVEY_SECTIONS when the type is in none. */
+/* The first section with a matching prefix; SURVEY_SECTIONS = none. */
 static unsigned section_of(enum event_type type)
 {
 	const char *name = event_info(type)->name;
@@ -39,7 +39,7 @@ static unsigned section_of(enum event_type type)
 
 /* ---- collecting ---- */
 
-/* Keeps the first SURVEY_IDS different ids; `more` says that there were others. */
+/* Keeps the first SURVEY_IDS distinct ids; `more` is set if there are others. */
 static void ids_add(struct survey_ids *s, const struct id_text *id)
 {
 	if (!id->text || id->len >= EVIDENCE_ID_MAX)
@@ -105,6 +105,7 @@ static void add_owner(struct survey *s, const struct event_view *ev)
 		   (unsigned long long)ev->sequence, ev->uid);
 }
 
+/* Called once per event, in order: the first one decides whether the scope is complete. */
 static void count_event(struct survey *s, const struct event_view *ev)
 {
 	unsigned at = section_of(ev->type);
@@ -164,6 +165,7 @@ static bool on_event(void *ctx, const struct event_view *ev)
 	return !p->failed;
 }
 
+/* Bounded by scope.through: events that are committed while the export runs are not part of it. */
 static int survey_pass(struct survey *s, bool all, survey_event_fn fn, void *ctx, struct err *e)
 {
 	struct pass p = { .survey = s, .fn = fn, .ctx = ctx, .e = e, .all = all };
@@ -213,6 +215,7 @@ void survey_done(struct survey *s)
 
 /* ---- fresh read models ---- */
 
+/* A read that fails counts as a missing document. */
 struct jval survey_doc(struct survey *s, unsigned kind, const char *id)
 {
 	struct err e = ERR_INIT;

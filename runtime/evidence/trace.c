@@ -3,7 +3,7 @@
  *
  * Span ids are derived from the ids of their subjects, so every export of the same events gives the same spans and a
  * child knows its parent's id. Trace ids come from the callers. Where a caller gave none, the trace id is derived from
- * the turn's id and marked (bailiff.trace: derived): it joins only what belongs together inside this runtime.
+ * the turn's id and marked (bailiff.trace: derived): it connects only spans of this runtime.
  */
 
 #include "runtime/evidence/pack.h"
@@ -52,7 +52,7 @@ struct tracing {
 
 /* ---- ids ---- */
 
-/* The first digits of a hash: the same subject always gets the same id. */
+/* Derived from a hash, so that the same subject always gets the same id. */
 static void derive_id(const char *what, const char *id, size_t n, size_t digits, char *ret)
 {
 	buf_auto struct buf text = BUF_INIT;

@@ -134,7 +134,7 @@ static void observe_process(struct trajectory *t, const char *process_id, struct
 	buf_byte(out, ']');
 }
 
-/* What the call showed; for a command without a preview, what its process printed. */
+/* The call's preview; for a command without one, the output of its process. */
 static void observe_call(struct trajectory *t, struct jval doc, const char *process_id, struct buf *out)
 {
 	char status[64] = "";
@@ -202,7 +202,7 @@ static void write_process(struct trajectory *t, const struct event_view *ev)
 	char id[EVIDENCE_ID_MAX];
 
 	if (ev->ids[ID_TOOL_CALL].text)
-		return; /* is in its call's step */
+		return; /* already part of its tool call's step */
 	event_id_copy(ev, ID_PROCESS, id, sizeof(id));
 	observe_process(t, id, &observation);
 	write_call(t, ev, id, "process", jval_get(event_payload(ev), "command"), &observation, true);

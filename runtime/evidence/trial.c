@@ -1,6 +1,6 @@
 /*
  * The pack of a benchmark trial: dataset, task, configuration, the run, its outcome and the verifier's result. Rewards
- * are copied, not judged. The other files of the export, which come before it in the job, are named by their hashes
+ * are copied as reported. The other files of the export, which come before it in the job, are named by their hashes
  * ("sha256:…"), so that the pack is always the same; the export's result and evidence.changed map hashes to refs.
  */
 
