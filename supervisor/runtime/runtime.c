@@ -87,7 +87,7 @@ static int config_load(struct runtime *r, struct err *e)
 	return key[0] ? err_wrap(e, "configuration: %s", key) : err_wrap(e, "configuration");
 }
 
-/* "" if it cannot be read. The engine compares it to detect a reboot. */
+/* "" if it cannot be read. Starts record it, because boot times are comparable only within one boot. */
 static void boot_id(char out[40])
 {
 	fd_auto int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
