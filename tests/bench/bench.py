@@ -1,11 +1,11 @@
 #!/usr/bin/python3
-"""The figures of docs/performance.md, measured side by side in one run.
+"""The figures of docs/performance.md, measured together in one run.
 
     bench.py BUILD [spawn] [output] [events] [terminal] [session] [store]
 
 spawn   spawn to exit of /bin/true: vfork+exec, bwrap and unshare where installed, and bailiff over its socket, by profile
 output  1 GiB of output: bailiff against `cmd > file`, and the runtime's peak memory
-events  events acknowledged after commit, alone and beside subscribers that never read
+events  events acknowledged after commit, alone and with subscribers that never read
 terminal  a key written until its echo is seen: a bare pty, script and tmux where installed, and bailiff's subscribers
 session  reading a session with 100,000 events, and starting on a store with 1,000,000 (EVENTS, of both)
 """
@@ -31,7 +31,7 @@ import harness  # noqa: E402
 from harness import BUILD, Home, TALKER  # noqa: E402
 
 GIB = 1 << 30
-PAUSE_MS = 10  # after each command: what is torn down, or built ahead, must not count against the next one
+PAUSE_MS = 10  # after each command: cleanup and prebuilding must not count against the next one
 
 
 def status_kib(pid, field):
@@ -52,7 +52,7 @@ SPAWN_NAMES = {"vfork+exec": "vfork+exec", "unshare": "unshare --pid --fork --mo
 
 
 def bench_spawn(rounds=int(os.environ.get("ROUNDS", "400"))):
-    """Interleaved, so that the machine's moods hit all of them alike; by a program of its own (bench_spawn.c)."""
+    """Interleaved, so that noise affects all of them equally; measured by a separate program (bench_spawn.c)."""
     bwrap = shutil.which("bwrap")
     with Home() as home, home.rpc() as rpc:
         def bailiff(profile):
@@ -103,7 +103,7 @@ def times_of_start(rpc, rounds, work):
 
 
 def bench_output(size=GIB, rounds=3):
-    """The producer is the same; what differs is who takes the bytes."""
+    """The same producer with different consumers."""
     plain, through, peak, spooled = [], [], 0, 0
     with Home({"defaultOutputBytes": 0}) as home, home.rpc() as rpc:
         idle = status_kib(home.part("runtime"), "VmHWM")
@@ -162,7 +162,7 @@ def emit_rate(home, seconds, window=256, per_request=1, event=NOW):
 
 
 def bench_events(seconds=2, rounds=5):
-    """Alone and beside subscribers that never read, in turns."""
+    """Alone and with subscribers that never read, alternating."""
     alone, beside, grown = [], [], []
     with Home() as home:
         runtime = home.part("runtime")
@@ -190,7 +190,7 @@ def bench_events(seconds=2, rounds=5):
 
 
 class Typist:
-    """A program on a terminal of our own, as a person would sit before it."""
+    """A program on a pty of the benchmark itself, as the baseline."""
 
     def __init__(self, argv):
         self.pid, self.fd = pty.fork()
@@ -213,7 +213,7 @@ class Typist:
 
 
 class Watched:
-    """cat on one of bailiff's terminals: one connection types, another is told of the output."""
+    """cat on one of bailiff's terminals: one connection types, another subscribes to the output."""
 
     def __init__(self, home):
         self.types, self.watches = home.rpc(), home.rpc()
@@ -231,7 +231,7 @@ class Watched:
 
 
 class Sync:
-    """What one sync of the disk takes, beside which the rest is to be seen: a commit needs two in a row."""
+    """The time of one sync of the disk, for comparison: a commit needs two in a row."""
 
     def __init__(self, folder):
         self.file = open(os.path.join(folder, "sync"), "wb", buffering=0)
@@ -242,7 +242,7 @@ class Sync:
 
 
 def bench_terminal(rounds=300):
-    """Interleaved; a person's pace, and as fast as the echo comes."""
+    """Interleaved; at typing speed, and as fast as the echo returns."""
     tmux, script = shutil.which("tmux"), shutil.which("script")
     name = f"bl-{os.getpid()}"
     ways = {"a bare pty": Typist(["cat"])}

@@ -160,7 +160,7 @@ class Codex:
         last = {"process/closed"} if self.ours else {"process/closed", "process/exited"}
         self.until(f"{name} ends", lambda: last <= {n["method"] for n in self.about(name)} or None)
         notes = self.about(name)
-        if not self.ours:   # Codex's own tells of outputs and the end as they come, whatever their numbers
+        if not self.ours:   # Codex's own executor sends outputs and the end as they occur, in any order of their numbers
             notes.sort(key=lambda n: n["params"]["seq"])
         assert [n["params"]["seq"] for n in notes] == list(range(notes[0]["params"]["seq"], notes[0]["params"]["seq"] + len(notes))), notes
         exits = [n["params"] for n in notes if n["method"] == "process/exited"]

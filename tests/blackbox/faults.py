@@ -13,13 +13,13 @@ LIBRARY = os.path.join(harness.BUILD, "faults.so")
 
 
 class Faults:
-    """A folder that says which calls fail. Give `env` to a Home."""
+    """A directory that configures which calls fail. Give `env` to a Home."""
 
     def __init__(self):
         if not os.path.exists(LIBRARY):
             raise harness.Skip("build/faults.so is not there (make build/faults.so)")
         self.dir = tempfile.mkdtemp(prefix="bl-faults-")
-        os.chmod(self.dir, 0o777)   # a daemon of root's has a runtime of another uid
+        os.chmod(self.dir, 0o777)   # the runtime of a root daemon has another uid
 
     @property
     def env(self):
@@ -37,7 +37,7 @@ class Faults:
         os.rename(fresh, os.path.join(self.dir, call))
 
     def done(self, call):
-        """All that were to fail have failed."""
+        """All configured failures have occurred."""
         return os.path.exists(os.path.join(self.dir, f"{call}.done"))
 
     def until_done(self, call):

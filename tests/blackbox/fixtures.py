@@ -62,7 +62,7 @@ def collect(home):
 
 
 class Plain:
-    """What differs between runs becomes what always is the same."""
+    """Replaces values that differ between runs by fixed ones."""
 
     def __init__(self, home):
         self.home, self.known = home, {}

@@ -1,4 +1,4 @@
-"""What the black-box tests stand on: a private daemon, a client of the control socket, and the command line.
+"""The base of the black-box tests: a private daemon, a client of the control socket, and the command line.
 
 Everything here knows bailiff only from outside: the programs, the socket, /proc. A test is a function test_… of a file
 test_*.py that ends in `harness.main(globals())`; it prints TAP. Tests wait for conditions, never for a time to pass.
@@ -27,9 +27,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
 DAEMON, CLI, TALKER, CONFORMANCE_GATEWAY = (os.path.join(BUILD, n) for n in ("bailiffd", "bailiff", "talker", "conformance-gateway"))
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-# Generous on purpose: a condition that holds is seen at once, and a busy machine is not a failure.
+# Generous on purpose: a condition that is met is detected immediately, and a busy machine is not a failure.
 PATIENCE = float(os.environ.get("PATIENCE", "60"))
-# Where the tree lies below a home or /tmp, sandboxes do not show the tests' own program by themselves.
+# Where the tree lies below a home or /tmp, sandboxes do not show the tests' own program automatically.
 SHOWS_TALKER = {"readRoots": [TALKER]}
 INVALID_STATE = -32015
 TERMINAL = ("process.completed", "process.failed", "process.terminated")
@@ -59,7 +59,7 @@ class Coverage:
 
 
 def until(what, condition, patience=PATIENCE):
-    """The first true value of condition(), which is asked again and again."""
+    """Polls condition() until it returns a true value, and returns that."""
     end, pause = time.monotonic() + patience, 0.001
     while True:
         value = condition()
@@ -110,7 +110,7 @@ class Rpc:
             raise Gone(str(e)) from None
 
     def request(self, method, params=None, **more):
-        """The line that asks for this; its number is next_id."""
+        """The request as a line; its id is next_id."""
         self.next_id += 1
         request = {"jsonrpc": "2.0", "id": self.next_id, "method": method}
         params = dict(params or {}, **more)
@@ -222,7 +222,7 @@ class Rpc:
         return started, self.wait(started["processId"])
 
     def end(self, process):
-        """Sees to it that a process runs no more; it may have ended by itself."""
+        """Makes sure that a process is not running; it may have ended already."""
         try:
             self.call("terminate_process", processId=process, graceMs=0)
         except RpcError as e:
@@ -230,7 +230,7 @@ class Rpc:
                 raise
 
     def until_foreground(self, process, name):
-        """What a shell prints before it hands the terminal over says nothing of that: what is typed too early is the shell's."""
+        """A shell prints before it hands the terminal over, so output is no proof: keys typed too early go to the shell."""
         init = self.call("get_process", processId=process)["pid"]
         until(f"{name} has the terminal", lambda: has_terminal(init, name))
 
@@ -273,7 +273,7 @@ def environment(**more):
 
 
 def host_policy(**permissions):
-    """Options of a daemon whose host says this. The file is gone with the program."""
+    """Options of a daemon with this host policy. The file is gone with the program."""
     folder = tempfile.mkdtemp(prefix="bl-host-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     with open(os.path.join(folder, "policy.json"), "w") as f:
@@ -282,13 +282,13 @@ def host_policy(**permissions):
 
 
 def no_sandbox():
-    """Options of a daemon that runs commands without a sandbox, whoever asks."""
+    """Options of a daemon that runs commands without a sandbox for any client."""
     return "--allow-host", *host_policy(allowBypass=True, defaultMode="bypass")
 
 
 @contextlib.contextmanager
 def audit_turn(patience=10 * PATIENCE):
-    """Audit belongs to one daemon of the machine: the tests that want it take turns, so that none finds it gone in the middle."""
+    """Audit belongs to one daemon per machine: the tests that use it take turns, so that none loses it halfway."""
     with socket.socket(socket.AF_UNIX) as turn:
         def taken():
             with contextlib.suppress(OSError):
@@ -299,7 +299,7 @@ def audit_turn(patience=10 * PATIENCE):
 
 
 class Home:
-    """A private BAILIFF_HOME and the daemon that serves it; nothing is left when it is closed, and that is checked."""
+    """A private BAILIFF_HOME and its daemon; close() checks that nothing is left behind."""
 
     def __init__(self, config=None, start=True, options=("--audit", "off"), env=None, through=()):
         self.dir = tempfile.mkdtemp(prefix="bl-")
@@ -364,7 +364,7 @@ class Home:
         try:
             with Rpc(self.socket, patience=5) as rpc:
                 request = rpc.send("get_health")
-                return rpc.pump() and bool(rpc.reply(request))  # none in time: it is there, and too busy
+                return rpc.pump() and bool(rpc.reply(request))  # no reply in time: the daemon is up, but busy
         except (OSError, Gone):
             return False
 
@@ -385,7 +385,7 @@ class Home:
         return None
 
     def kill_part(self, name, sig=signal.SIGKILL):
-        """Signals a part; one that is just dying may be gone before it gets that, then the next one does."""
+        """Signals a part; if it exits before the signal arrives, its successor is signalled."""
         def signalled():
             pid = self.part(name)
             with contextlib.suppress(ProcessLookupError):
@@ -400,7 +400,7 @@ class Home:
         if self.guard and self.guard.poll() is None:
             below = set(descendants_of(self.guard.pid))
             self.seen |= below
-            # Pids are used again: what bears one by now may belong to another daemon.
+            # Pids are reused: the process with this pid may now belong to another daemon.
             self.cgroups |= {name for pid, start in below for name in daemon_cgroups(pid) if alive(pid, start)}
 
     def stop(self, sig=signal.SIGTERM, expect=True):
@@ -523,7 +523,7 @@ def schema_validators():
                     documents[name] = json.load(f)
     for name, schema in documents.items():
         store[schema.get("$id", name)] = schema
-        # A "./x.schema.json" resolves against the $id of the one that says it: each is known beside all of them.
+        # A "./x.schema.json" resolves against the $id of the referring schema: each one is registered next to all of them.
         for other in documents.values():
             if "/" in other.get("$id", ""):
                 store[other["$id"].rsplit("/", 1)[0] + "/" + name] = schema
@@ -550,7 +550,7 @@ def own_types(validators):
 
 
 def check_facts(home, rpc):
-    """Everything there is to read obeys its schema, and the store agrees with itself."""
+    """Every readable document is valid under its schema, and the store is consistent."""
     validate(event_validators(), rpc.events(after=None))
     validators, snapshots = snapshot_validators(), []
     for session in rpc.call("list_sessions")["sessions"]:

@@ -1,4 +1,4 @@
-"""What the tests of hooks stand on: hooks as people have them, unchanged, and a daemon whose policy runs them."""
+"""The base of the tests of hooks: existing hooks, unchanged, and a daemon whose policy runs them."""
 
 import json
 import os
@@ -136,7 +136,7 @@ def entry(command, matcher=None, **more):
 
 
 class Hooked(Home):
-    """A daemon with these hooks from its start; `scripts` lie in the project, as people have them."""
+    """A daemon with these hooks from its start; `scripts` are in the project, as is usual."""
 
     def __init__(self, hooks, scripts=None, config=None, **policy):
         super().__init__(config=config, start=False)

@@ -167,7 +167,7 @@ class Stream:
                 yield json.loads(data)
 
     def last(self):
-        """The answer proper: of JSON, or the last of the events."""
+        """The response itself: the JSON body, or the last event of the stream."""
         if not self.is_events:
             body = self.answer.read()
             return json.loads(body) if body else None

@@ -1,6 +1,6 @@
 """kernel_without.py ERRNO CALL[,CALL…] PROGRAM ARG…: executes the program on a kernel that seems to lack these system calls.
 
-A seccomp filter answers them with that error. What an older kernel lacks, or a container refuses, can so be tested on a newer one, without a
+A seccomp filter answers them with that error. This tests on a new kernel what an older one lacks or a container denies, without a
 switch in the product that could weaken a sandbox.
 """
 
@@ -16,7 +16,7 @@ ALLOW, REFUSE = 0x7fff0000, 0x00050000
 
 
 def numbers(names):
-    """By the library that the daemon itself uses."""
+    """With the library that the daemon itself uses."""
     resolve = ctypes.CDLL("libseccomp.so.2").seccomp_syscall_resolve_name
     found = {name: resolve(name.encode()) for name in names}
     missing = [name for name, number in found.items() if number < 0]

@@ -1,4 +1,4 @@
-"""A raw MCP client on `bailiff mcp`: JSON lines, both eras, nothing done behind a test's back."""
+"""A raw MCP client on `bailiff mcp`: JSON lines, both eras, no implicit messages."""
 
 import json
 import os
@@ -20,7 +20,7 @@ class McpError(Exception):
 
 
 class Mcp:
-    """One gateway process. Requests may be sent ahead; what is no response is kept in `notes` (and requests of the server in `asked`)."""
+    """One gateway process. Requests may be pipelined; notifications are kept in `notes` (requests of the server in `asked`)."""
 
     def __init__(self, home, *options, cwd=None, env=None, program=harness.CLI):
         self.process = subprocess.Popen([program, "mcp", *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

@@ -22,7 +22,7 @@ def links_of(result):
 
 
 class Client:
-    """What tests ask of either."""
+    """The interface that tests use with either."""
 
     def __init__(self, plain):
         self.schemas = None
@@ -180,7 +180,7 @@ class Raw(Client):
         return [n["params"]["uri"] for n in self.mcp.notes if n["method"] == "notifications/resources/updated"]
 
     def vanish(self):
-        """The gateway itself is killed: nobody is left to tidy up."""
+        """Kills the gateway itself: no process is left to clean up."""
         self.process.kill()
         self.process.wait()
 
@@ -309,6 +309,6 @@ class Sdk(Client):
         return [n["params"]["uri"] for n in self.notes if n["note"] == "notification" and n["method"] == "notifications/resources/updated"]
 
     def vanish(self):
-        """Client and driver at once, as when a machine's session dies: the gateway sees the end of its pipe."""
+        """Kills client and driver together, as when a machine's session dies: the gateway sees the end of its pipe."""
         self.process.kill()
         self.process.wait()

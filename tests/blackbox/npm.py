@@ -30,7 +30,7 @@ SETS = {
 NODE = "node-linux-" + {"aarch64": "arm64", "x86_64": "x64"}.get(platform.machine(), platform.machine()) + "@22.23.3"
 CONFORMANCE_NODE = 22   # what the conformance suite runs on
 FETCH_S = 240
-failed = {}     # what could not be had, and why: asked once in a program
+failed = {}     # packages that are not available, and why: tried once per program
 
 
 def caches():
@@ -41,7 +41,7 @@ def caches():
 
 
 def trusted(folder):
-    """Names in /var/tmp are anybody's to take: what we run comes from a folder that only root or we can write."""
+    """Any user can create names in /var/tmp: programs are run only from a directory that only root or this user can write."""
     try:
         st = os.lstat(folder)
     except OSError:
@@ -124,7 +124,7 @@ def node(least=20):
 
 
 def main(names):
-    """Ends at the first that cannot be had: where npm reaches nobody, each would wait just as long."""
+    """Stops at the first failure: without a network every package would time out."""
     for name in names or SETS:
         try:
             print(f"{name}: {packages(name)}", flush=True)

@@ -1,4 +1,4 @@
-"""Processes as /proc shows them: who lives, whose children, in which cgroups."""
+"""Processes as /proc shows them: which are alive, their parents and their cgroups."""
 
 import contextlib
 import os
@@ -24,7 +24,7 @@ def command_of(pid):
 
 
 def in_own_namespace(pid):
-    """So is the init of a sandbox, which begins as a copy of the spawner and for a moment bears its name."""
+    """Also matches the init of a sandbox, which starts as a copy of the spawner and has its name for a moment."""
     try:
         with open(f"/proc/{pid}/status") as f:
             return any(line.startswith("NSpid:") and len(line.split()) > 2 for line in f)

@@ -1,4 +1,4 @@
-"""Commands that are refused things, and daemons that report that exactly: for the tests of violations and of audit."""
+"""Commands that cause violations, and daemons that report them exactly: for the tests of violations and of audit."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from harness import Gone, Home, Rpc, Skip, until
 NOBODY = 65534
 OFTEN = ("--audit-check-ms", "100")
 
-# A little language: one refused attempt a word, so that a test names what it wants refused.
+# A small language: each word is one attempt that is denied, so that a test names the violation that it needs.
 ATTEMPTS = r'''
 import os, socket, sys
 def attempt(what, arg):
@@ -54,7 +54,7 @@ def python(program, *args):
 
 
 class Peer(Rpc):
-    """A connection whose peer is nobody: the kernel notes the credentials at the time of connect."""
+    """A connection whose peer is the user nobody: the kernel records the credentials at connect()."""
 
     def __init__(self, path):
         groups = os.getgroups()
@@ -125,7 +125,7 @@ def servant(rpc):
 
 
 def provoke(rpc, process, name):
-    """One refusal; returns when the command has had it."""
+    """Causes one violation; returns once the command has got the error."""
     had = rpc.outputs(process)["stdout"].count(b"done")
     rpc.call("write_process_stdin", processId=process, data=f"mkdir:/etc/{name}\n", encoding="utf8")
     until("it was refused", lambda: rpc.outputs(process)["stdout"].count(b"done") > had)
@@ -150,7 +150,7 @@ def applied(rpc, process):
 
 
 def exact(rpc):
-    """A new command's refusals are told exactly."""
+    """The violations of a new command are reported exactly."""
     process, result = run(rpc, "read:/etc/shadow", "mkdir:/etc/bailiff-new")
     assert sorted(paths_of(rpc, process)) == ["/etc/bailiff-new", "/etc/shadow"] and result["violationCount"] == 2, result
     completed, = rpc.events(processId=process, types=["process.completed"])

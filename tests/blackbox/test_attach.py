@@ -39,7 +39,7 @@ def screen(home, process, *more):
 
 @contextlib.contextmanager
 def background(home, *command, rows=24, cols=80, **more):
-    """A process on a terminal that nobody watches."""
+    """A process on a terminal without an attached client."""
     with home.rpc() as rpc:
         process = rpc.call("start_process", command=list(command), tty={"rows": rows, "cols": cols}, cwd=home.work, **more)["processId"]
     try:
@@ -127,7 +127,7 @@ def test_editor(home):
 def test_tty_through_a_pipe(home):
     done = home.cli("run", "-t", "--", "sh", "-c", "test -t 1 && echo yes; stty size; exit 3", status=3)
     assert done.out == b"yes\r\n24 80\r\n", done.out
-    # what is piped in is typed, and ended with the terminal's own end of file
+    # piped input is typed, followed by the terminal's end-of-file character
     done = home.cli("run", "-t", "--", "sh", "-c", "stty -echo; echo go; cat | tr a-z A-Z", stdin=b"one\ntwo\n")
     assert b"ONE\r\nTWO\r\n" in done.out, done.out
     done = home.cli("run", "-t", "--json", "--", "sh", "-c", "test -t 1 && echo yes")
@@ -172,7 +172,7 @@ def test_detach_and_come_back(home):
 
 
 def test_a_full_screen_program(home):
-    """Who attaches later gets what keys and mouse depend on, and the window back as it was."""
+    """A client that attaches later gets the keyboard and mouse modes, and its window is restored afterwards."""
     modes = (b"\x1b[?1h", b"\x1b[?2004h", b"\x1b[?1000h", b"\x1b[?1006h", b"\x1b=", b"\x1b[?1049h", b"\x1b[?25l")
     script = "printf '" + "".join(m.decode().replace("\x1b", "\\033") for m in modes) + "\\033[5;10Hhere'; stty raw -echo; head -c 1 >/dev/null"
     with background(home, "sh", "-c", script) as process:
@@ -249,7 +249,7 @@ def test_stopped_and_continued(home):
 
 
 def test_runtime_killed(home):
-    """The session goes on, and what was printed meanwhile is not lost or shown twice."""
+    """The session continues, and output from the meantime is neither lost nor shown twice."""
     with Window(home, "run", "-it", *PROMPT, "--", *SHELL) as w:
         w.expect(r"ready>\s*$")
         start = len(w.seen)
@@ -393,7 +393,7 @@ def test_whose_size(home):
                 b.type(DETACH)
                 b.wait(status=0)
             assert size() == (31, 91)
-            # who is attached still counts after a restart
+            # attached clients still count after a restart
             home.kill_part("runtime")
             until("the daemon answers", home.answers)
             a.size(33, 93)
@@ -417,7 +417,7 @@ def numbered(w):
 
 
 def test_attach_exactly_once(home):
-    """Whenever somebody attaches to a stream of numbers, they go on where the screen ends."""
+    """A client that attaches to a stream of numbers sees them continue where the screen ends."""
     with background(home, "sh", "-c", "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo n$i; done; read x") as process:
         for _ in range(8):
             with Window(home, "attach", process) as w:
@@ -461,7 +461,7 @@ def test_input_and_screen(home):
         home.cli("input", process, "--key", "C-c")
         home.cli("screen", process, "--regex", r"\^C\s+ready>")
         assert "ready>" in home.cli("screen", process, "--idle", "100ms").text
-        # the prompt that was there before does not count
+        # the earlier prompt does not count
         shown = home.cli("input", process, "sleep 0.3; echo $((20+3))", "-k", "Enter", "--wait", "ready> ").text
         assert re.search(r"^23\nready>", shown, re.M), shown
         done = home.cli("input", process, "-k", "C-u", "--wait", "it never comes", "--timeout", "100ms", status=124)

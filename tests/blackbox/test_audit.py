@@ -70,7 +70,7 @@ class Reader:
             self.leave()
 
     def leave(self):
-        """How many refusals of sandboxes it was sent."""
+        """How many records of sandboxes it received."""
         self.left = True
         self.program.stdin.close()
         refusals = json.loads(self.program.stdout.readline())
@@ -180,7 +180,7 @@ def test_an_audit_daemon_can_start_later():
 
 
 def test_rules_that_were_removed_are_added_again():
-    """As by an audit daemon that loads its rules. What ran meanwhile says that its count is the least."""
+    """As when an audit daemon loads its rules. Commands that ran meanwhile report their count as a lower bound."""
     with control() as c, taken(options=OFTEN) as home:
         with Peer(home.socket) as rpc:
             process = servant(rpc)
@@ -244,7 +244,7 @@ def test_a_killed_daemon_leaves_the_other_one_alone():
 
 
 def test_records_that_the_kernel_lost_are_reported():
-    """A rate limit that somebody has set."""
+    """A rate limit that another program has set."""
     with control() as c, taken() as home, Peer(home.socket) as rpc, home.rpc() as root:
         exact(rpc)
         lost = c.status()[6]

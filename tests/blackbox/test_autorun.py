@@ -1,4 +1,4 @@
-"""Autorun files: what git, editors and agents execute by themselves outside the sandbox is read-only, or its change is reported."""
+"""Autorun files, which git, editors and agents execute outside the sandbox, are read-only, or their changes are reported."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Benchmark trials: bound to a run, ended with it, rewarded by somebody else, compared only where that means something."""
+"""Benchmark trials: bound to a run, ended with it, rewarded by an external verifier, compared only where a comparison is meaningful."""
 
 import hashlib
 import json
@@ -100,7 +100,7 @@ def test_a_trial_ends_as_its_run_does(home):
         failed = [e for e in rpc.events(sessionId=session) if e["type"] == "benchmark.trial.failed"][0]
         assert failed["payload"]["failureCategory"] == "exit" and failed["payload"]["stage"] == "run", failed["payload"]
         rpc.fails("start_benchmark_trial", {**DATASET, **failing, "configurationId": "late", "role": "candidate"}, code=-32015)
-        # a good word of the verifier does not make the run well
+        # a success of the verifier does not turn a failed run into a successful one
         rpc.call("record_benchmark_reward", trialId=t, reward=0)
         pack = json.loads(rpc.output(rpc.call("export_benchmark_trial", trialId=t)["packRef"]))
         valid("benchmark-pack.schema.json", pack)

@@ -1,4 +1,4 @@
-"""Channels: a peer comes, acknowledges, goes and comes back; nothing is sent twice or lost, and silence ends no work."""
+"""Channels: a peer connects, acknowledges, disconnects and returns; nothing is sent twice or lost, and silence ends no work."""
 
 import harness
 

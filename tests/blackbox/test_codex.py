@@ -1,4 +1,4 @@
-"""bailiff as Codex's executor: the protocol message by message, the sandbox that it means, files, people, bad company."""
+"""bailiff as Codex's executor: the protocol message by message, the sandbox that it means, files, approvals, malformed clients."""
 
 import base64
 import json
@@ -85,7 +85,7 @@ def test_commands_of_one_of_its_threads_share_one_of_ours(home):
         started = lambda: [e for e in rpc.events(sessionId=session) if e["type"] == "process.started"]
         for i in range(3):
             c.run(f"p{i}", "true", metadata={"threadId": "t1", "toolCallId": f"c{i}"})
-            rpc.wait(started()[-1]["processId"])    # its end is told a moment before the daemon is done with it
+            rpc.wait(started()[-1]["processId"])    # its end is reported a moment before the daemon has released it
         c.shell("busy", "sleep 60", metadata={"threadId": "t1", "toolCallId": "c8"})
         c.run("beside", "true", metadata={"threadId": "t1", "toolCallId": "c9"})
         threads = [e["threadId"] for e in started()]
@@ -285,7 +285,7 @@ def test_read_only_and_paths(home):
         assert status("echo x > /var/bailiff-test", intent(here, PROJECT, entry("/var", "write"))) != 0
         assert status("echo x > /var/bailiff-test", intent(here, special("root", "write"))) != 0
         assert status("echo x > /var/bailiff-test", None) != 0 and status("echo x > file2", None) == 0
-        # Only what is named can be read.
+        # Only named paths can be read.
         minimal = intent(here, PROJECT)
         minimal["permissions"]["file_system"]["entries"][0] = special("minimal", "read")
         assert status("ls /usr/bin > /dev/null && cat b/secret.env", minimal) == 0
@@ -536,7 +536,7 @@ def test_what_policy_asks_about_waits_for_an_answer():
             request = c.send("process/start", dict(params, processId=name))
             return request, until("it is asked", lambda: rpc.call("list_actions", status="pending")["actions"])[0]["actionId"]
         request, action = asked("yes")
-        assert c.call("environment/status") == {"status": "ready"}      # meanwhile other things go on
+        assert c.call("environment/status") == {"status": "ready"}      # other requests are served meanwhile
         assert c.write("yes", b"x") == "starting"
         rpc.call("respond_action", actionId=action, decision="allow")
         assert c.reply(request)["processId"] == "yes"

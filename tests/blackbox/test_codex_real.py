@@ -1,4 +1,4 @@
-"""The real Codex (from npm; skipped where it cannot be had): its own executor beside ours, and `codex exec` with a model that is a script."""
+"""The real Codex (from npm; skipped where it cannot be had): its own executor compared with ours, and `codex exec` with a model that is a script."""
 
 import base64
 import http.server
@@ -42,7 +42,7 @@ def answer(c, method, params):
 
 
 def plain(value, folder):
-    """What both must agree about."""
+    """The observations that must be equal for both."""
     text = json.dumps(value, sort_keys=True).replace(folder, "/DIR")
     value = json.loads(text)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""A Codex client that goes, that comes back to what it left, and that shares it with nobody."""
+"""A Codex client that disconnects and resumes its session, which no other client can use."""
 
 import base64
 import os
@@ -91,7 +91,7 @@ def test_a_write_is_carried_out_once_whoever_serves_it(home):
 
 
 class HeldHeir:
-    """The gateway's heir, stopped: its time runs, but it looks only when it is let go on."""
+    """The process that outlives the gateway, stopped: its timer runs, but it checks only after it is continued."""
 
     def __init__(self, c):
         self.pid = until("there is an heir", lambda: harness.children_of(c.process.pid))[0]

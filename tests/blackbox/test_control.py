@@ -1,4 +1,4 @@
-"""The control socket: framing, batches, pipelining, roles, bad input of every kind. The connection goes on."""
+"""The control socket: framing, batches, pipelining, roles, bad input of every kind. The connection survives."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Copy-on-write runs: the files stay as they are until somebody applies what the command changed."""
+"""Copy-on-write runs: the files stay unchanged until a client applies what the command changed."""
 
 import contextlib
 import os
@@ -36,7 +36,7 @@ def tree(top):
 
 
 def runs(cow):
-    """The runs whose changes are kept; the key beside them stays."""
+    """The runs whose changes are kept, without the key next to them."""
     return [name for name in os.listdir(cow) if not name.startswith(".")]
 
 
@@ -63,7 +63,7 @@ def settle(rpc, home, method, process, *paths):
 
 
 def old_enough(home):
-    """Time stamps of files are coarse: what was made just now must be older than a run that is about to begin."""
+    """File timestamps are coarse: waits until files created just now are older than a run that starts next."""
     mark = os.path.join(home.dir, "mark")
     newest = max([os.lstat(os.path.join(d, n)).st_ctime_ns for d, ds, fs in os.walk(home.work) for n in ds + fs] + [0])
 
@@ -151,7 +151,7 @@ def test_names_write_no_headers(home):
 
 
 def test_a_time_that_was_set_back(home):
-    """Content is compared where size and time say nothing."""
+    """Content is compared where size and time are inconclusive."""
     put(os.path.join(home.work, "f"), "one\n")
     put(os.path.join(home.work, "opened"), "same\n")
     old_enough(home)

@@ -1,4 +1,4 @@
-"""The daemon itself: configuration, one daemon a home, signals, upgrades."""
+"""The daemon itself: configuration, one daemon per home, signals, upgrades."""
 
 import contextlib
 import fcntl
@@ -190,7 +190,7 @@ def test_clients_queue_during_a_restart_of_the_runtime(home):
 
 
 def test_what_a_spawner_took_with_it_is_asked_of_the_next(home):
-    """A start in a folder that is new to the daemon waits for a look at its policy; in one that is known, for the sandbox."""
+    """A start in a folder that is new to the daemon waits until its policy is read; in a known one, for the sandbox."""
     with home.rpc() as rpc:
         for part in ("the look", "the start", "the look of a turn"):
             tree = os.path.join(home.work, "known" if part == "the start" else part)
@@ -202,7 +202,7 @@ def test_what_a_spawner_took_with_it_is_asked_of_the_next(home):
                 turn = rpc.call("submit_turn", input=[{"type": "command", "commandLine": "echo there"}], options={"cwd": tree})
             else:
                 start = rpc.send("start_process", commandLine="echo there", cwd=tree)
-            rpc.call("get_health")      # so that was taken up
+            rpc.call("get_health")      # so the request was accepted
             os.kill(spawner, signal.SIGKILL)
             if part == "the look of a turn":
                 process = until("it runs", lambda: [e for e in rpc.events(turnId=turn["turnId"]) if e["type"] == "process.started"])[0]["processId"]

@@ -42,7 +42,7 @@ def can_run(home, cwd=None):
     return bailiff(home, "run", "--", "true", cwd=cwd).returncode == 0
 
 
-@harness.audit_turn()    # which a daemon takes that nobody has told otherwise
+@harness.audit_turn()    # the default of a daemon without configuration
 def examine_started_by(*through):
     """What doctor says where it has to start a daemon below that command, and whether that daemon then runs commands."""
     base = tempfile.mkdtemp(prefix="bl-")
@@ -150,7 +150,7 @@ def test_root_without_sys_admin_gets_the_truth():
 
 
 def test_no_user_namespaces_are_told_with_the_fix():
-    """In a user namespace of its own, so that the limit is nobody else's."""
+    """In a user namespace of its own, so that the limit affects no other process."""
     if os.geteuid() == 0:
         raise Skip("root needs none")
     script = 'echo 0 > /proc/sys/user/max_user_namespaces || exit 99; exec setpriv --ambient-caps=-all --inh-caps=-all "$@"'

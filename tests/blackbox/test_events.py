@@ -67,7 +67,7 @@ def test_resume_from_every_sequence(home):
 
 
 def test_resume_across_connections_and_restarts(home):
-    """A client that is cut off at random goes on where it was: each event once, in order."""
+    """A client that is cut off at random resumes where it was: each event once, in order."""
     rng, model = random.Random(4711), Model(0)
     rpc = home.rpc()
     for round_ in range(12):

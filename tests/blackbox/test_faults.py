@@ -8,12 +8,12 @@ import harness
 from faults import Faults
 from harness import Home, until
 
-# Freed memory is overwritten: whoever uses it after all does not get away with it.
+# Freed memory is overwritten, so that a use after free is detected.
 POISON = {"MALLOC_PERTURB_": "165"}
 
 
 def test_a_stop_with_a_broken_disk_is_orderly():
-    """Requests whose facts cannot be written are still under way: each is refused before what it belongs to goes."""
+    """Requests whose events cannot be written are still open: each is rejected before its owner is freed."""
     with Faults() as faults, Home(env=dict(faults.env, **POISON)) as home:
         with home.rpc() as rpc:
             runs = [rpc.run(["sh", "-c", f"echo {i} >f{i}"], cwd=home.work, cow=True)[0]["processId"] for i in range(4)]
@@ -105,7 +105,7 @@ def test_output_that_cannot_be_watched_is_not_lost():
 
 
 def test_a_loop_that_fails_is_no_orderly_end():
-    """The commands go on, and another runtime with them."""
+    """The commands keep running, and another runtime takes over."""
     with Faults() as faults, Home(env=faults.env) as home:
         with home.rpc() as rpc:
             live = rpc.start(["cat"], stdin="pipe")["processId"]
@@ -133,7 +133,7 @@ def test_the_guard_outlives_a_failed_poll():
 
 
 def test_a_stop_has_a_deadline():
-    """The end of a command cannot be recorded, so the runtime does not leave by itself: the guard sees to it."""
+    """The end of a command cannot be recorded, so the runtime does not exit on its own: the guard ends it."""
     mark = f"mark-{os.getpid()}-deadline"
     with Faults() as faults, Home({"stopGraceMs": 100}, env=faults.env) as home:
         with home.rpc() as rpc:
