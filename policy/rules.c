@@ -35,7 +35,7 @@ void permission_mode_names(struct buf *out)
 		buf_printf(out, "%s%s", i ? ", " : "", modes[i].name);
 }
 
-/* Two things make a mode strict: what it lets run without a word, and that it refuses where others ask. */
+/* A mode is strict in two ways: in what it runs without asking, and in denying where others ask. */
 enum permission_mode permission_mode_join(enum permission_mode from, enum permission_mode with)
 {
 	if (from == MODE_PLAN || with == MODE_PLAN)
@@ -64,12 +64,12 @@ void policy_rules_done(struct policy_rules *s)
 	*s = RULES_INIT;
 }
 
-/* ---- asking ---- */
+/* ---- matching a request ---- */
 
 struct asking {
-	const struct policy_rules *set[2]; /* the files', and the session's */
+	const struct policy_rules *set[2]; /* the files' rules, and the session's */
 	size_t nsets;
-	size_t nallowing; /* of the sets, those of which what they allow counts */
+	size_t nallowing; /* number of sets whose allow rules are used */
 	const struct rules_query *query;
 	struct rules_verdict *verdict;
 };
@@ -95,7 +95,7 @@ static void add_hit(struct asking *a, const struct policy_rule *r, enum rule_mat
 		v->hit[v->nhits++] = r;
 }
 
-/* The words are there; what the program does with them is not known. */
+/* The words match, but it is unknown what the program does with them. */
 static void hit_handed(struct asking *a, const struct policy_rule *r, int command)
 {
 	const enum rule_effect before = a->verdict->effect;
@@ -104,7 +104,7 @@ static void hit_handed(struct asking *a, const struct policy_rule *r, int comman
 	a->verdict->handed |= a->verdict->effect > before;
 }
 
-/* What is done with each Bash rule whose first words are the text's. */
+/* Called for each Bash rule that begins with the first words of the text. */
 typedef void (*candidate_fn)(void *ctx, const struct policy_rule *r);
 
 static void each_beginning(const struct policy_rules *s, const char *text, candidate_fn fn, void *ctx)
@@ -135,7 +135,7 @@ struct stopping {
 	struct asking *asking;
 	const struct policy_rules *rules;
 	const char *text;
-	size_t known; /* bytes of the text before the first word that is not known; SIZE_MAX = all are */
+	size_t known; /* bytes of the text before the first unknown word; SIZE_MAX = all are known */
 	int command;
 };
 
@@ -152,7 +152,7 @@ static void stop_candidate(void *ctx, const struct policy_rule *r)
 		add_hit(t->asking, r, RULE_MAYBE, t->command);
 }
 
-/* Rules that go on where the text stops being known. */
+/* Rules whose pattern continues after the known part of the text. */
 static void stop_maybe(struct stopping *t)
 {
 	const struct policy_rules *s = t->rules;
@@ -188,7 +188,7 @@ static void stop_text(struct asking *a, const char *text, size_t known, int comm
 	}
 }
 
-/* The words as they are, joined by blanks; returns where the known ones end, SIZE_MAX if all are. */
+/* Joins the words with blanks; returns where the known ones end, SIZE_MAX if all are known. */
 static size_t join_words(const struct command_simple *c, struct buf *out)
 {
 	size_t known = SIZE_MAX;
@@ -218,14 +218,14 @@ static void stop_prefix(struct asking *a, const struct policy_rules *s, const st
 	}
 }
 
-/* Another command among the words of one. */
+/* A command inside the words of another one. */
 struct handing {
 	struct asking *asking;
 	const struct command_simple *command;
 	const char *text;
 	int index;
-	bool may_run, looked;
-	unsigned tries; /* each may look at all the words that follow, so there is an end to them */
+	bool may_run, checked;
+	unsigned tries; /* limited, because each comparison may scan all the following words */
 };
 #define HANDED_TRIES 32
 
@@ -236,12 +236,12 @@ static void stop_handed(void *ctx, const struct policy_rule *r)
 
 	if (r->effect == RULE_ALLOW || v->effect >= RULE_ASK)
 		return;
-	/* What was not compared any more may match. */
+	/* Above the limit a rule is assumed to match. */
 	if (h->tries++ < HANDED_TRIES && !rule_text_matches(r, h->text))
 		return;
-	if (!h->looked)
+	if (!h->checked)
 		h->may_run = command_variants_may_run(h->command);
-	h->looked = true;
+	h->checked = true;
 	if (!h->may_run)
 		return;
 	hit_handed(h->asking, r, h->index);
@@ -253,7 +253,7 @@ static void stop_handed_text(void *ctx, const char *text)
 
 	h->text = text;
 	const struct asking *a = h->asking;
-	for (size_t i = 0; i < a->nsets && a->verdict->effect < RULE_ASK && !(h->looked && !h->may_run); i++)
+	for (size_t i = 0; i < a->nsets && a->verdict->effect < RULE_ASK && !(h->checked && !h->may_run); i++)
 		each_beginning(a->set[i], text, stop_handed, h);
 }
 
@@ -278,15 +278,15 @@ static void stop_variants(struct asking *a, const struct command_simple *c, int 
 	}
 	buf_auto struct buf second = BUF_INIT;
 	if (command_variants_second(c, &second)) {
-		h.may_run = h.looked = true;
+		h.may_run = h.checked = true;
 		stop_handed_text(&h, buf_cstr(&second));
-		h.looked = false;
+		h.checked = false;
 	}
 	if (a->verdict->effect < RULE_ASK)
 		command_variants_each(c, stop_handed_text, &h);
 }
 
-/* What refuses or asks. */
+/* Applies the rules that deny or ask. */
 static void stop_command(struct asking *a, const struct command_simple *c, int index)
 {
 	buf_auto struct buf plain = BUF_INIT, bare = BUF_INIT;
@@ -341,7 +341,7 @@ bool policy_rules_allow(const struct policy_rules *s, const struct command_simpl
 	return c->argc && set_allows(s, c, c->writes);
 }
 
-/* `writes`: its redirections that something must still allow, or NULL. */
+/* `writes`: the redirections that the rule must cover as well, or NULL. */
 static const struct policy_rule *allowed_by(const struct asking *a, const struct command_simple *c, const char *writes)
 {
 	const struct policy_rule *r = NULL;
@@ -373,8 +373,7 @@ static const struct policy_rule *edit_allowed_by(const struct asking *a, const s
 	return NULL;
 }
 
-/* Whether rules about files allow all that the line writes by redirection: a path that two commands write is listed
- * once. */
+/* Whether file rules allow all writes by redirection. A path that two commands write is listed once. */
 static bool edits_allowed(const struct asking *a, struct rules_verdict *v)
 {
 	const struct command_facts *f = a->query->facts;
@@ -394,8 +393,7 @@ static bool edits_allowed(const struct asking *a, struct rules_verdict *v)
 	return n > 0;
 }
 
-/* Whoever allows every command allows what none of them is named for, too: `> file`, `{ …; } > file`, a function's
- * call. */
+/* A rule for all commands also allows what no command names: `> file`, `{ …; } > file`, a function call. */
 static bool every_command_allowed(const struct asking *a)
 {
 	for (size_t k = 0; k < a->nallowing; k++) {
@@ -408,8 +406,7 @@ static bool every_command_allowed(const struct asking *a)
 	return false;
 }
 
-/* Each command, and each file it writes by redirection, needs a rule that allows it; only wrappers that change nothing
- * do not. */
+/* Each command and each redirection that writes needs a rule that allows it, except for transparent wrappers. */
 static void allow_line(struct asking *a)
 {
 	const struct command_facts *f = a->query->facts;
@@ -421,11 +418,11 @@ static void allow_line(struct asking *a)
 	for (size_t i = 0; i < f->ncommands; i++) {
 		const struct command_simple *c = &f->command[i];
 		if (c->flags & COMMAND_ELSEWHERE)
-			continue; /* the rule that allows ssh */
+			continue; /* covered by the rule that allows ssh */
 		const char *writes = written ? NULL : c->writes;
 		const struct policy_rule *r = c->argc ? allowed_by(a, c, writes) : NULL;
 
-		/* One that names its redirections may be there all the same. */
+		/* A rule that names the redirections may exist as well. */
 		if (!r && c->argc && written)
 			r = allowed_by(a, c, c->writes);
 		if (writes && !r && !every_command_allowed(a))
@@ -465,7 +462,7 @@ static void stop_set_paths(struct asking *a, const struct policy_rules *s, const
 	}
 }
 
-/* Paths that words name: a rule about reading is about them; whether they are written is not known. */
+/* Paths in words whose use is unknown: rules about reading match them; whether they are written is unknown. */
 static void stop_named(struct asking *a, const struct policy_rules *s)
 {
 	const struct command_facts *f = a->query->facts;
@@ -479,7 +476,7 @@ static void stop_named(struct asking *a, const struct policy_rules *s)
 			     k++) {
 				const struct policy_rule *r = &s->rule[s->other[kind][k]];
 
-				/* Rules about all files are about what is known to happen to one. */
+				/* Rules about all files apply only where the access is known. */
 				if (r->effect == RULE_ALLOW || !r->pattern || !near[r->base])
 					continue;
 				const enum rule_match m = rule_path_matches(r, &f->named[i], &a->query->bases);
@@ -512,7 +509,7 @@ static void stop_hosts(struct asking *a, const struct policy_rules *s)
 		}
 }
 
-/* A host in the words of whatever program: whether that reaches it is not known. */
+/* A host in the words of any program: whether the program connects to it is unknown. */
 static void stop_named_hosts(struct asking *a, const struct policy_rules *s)
 {
 	const struct command_facts *f = a->query->facts;
@@ -545,7 +542,7 @@ static bool has_stopping(const struct policy_rules *s)
 	return false;
 }
 
-/* Of a strict policy: what runs code that is not in the words asks, unless a rule allows just that command. */
+/* Strict policy: a command that runs code that is not in its words asks, unless a rule allows that command. */
 static void ask_strictly(struct asking *a)
 {
 	const struct command_facts *f = a->query->facts;
@@ -593,7 +590,7 @@ static void ask_command(struct asking *a)
 		ask_strictly(a);
 }
 
-/* What a set says of a tool; what allows it, if that counts. */
+/* Applies the rules of one set to a tool; returns the rule that allows it, if `allowing`. */
 static const struct policy_rule *ask_set_tool(struct asking *a, const struct policy_rules *s, bool allowing)
 {
 	const struct rules_query *q = a->query;
@@ -615,7 +612,7 @@ static const struct policy_rule *ask_set_tool(struct asking *a, const struct pol
 
 		if (m && r->effect == RULE_ALLOW)
 			allowed = r;
-		/* A host that is not known may be the one that the rule is about. */
+		/* An unknown host may be the one that the rule names. */
 		add_hit(a, r, m ? RULE_MATCH : q->host ? RULE_NO_MATCH : RULE_MAYBE, -1);
 	}
 	for (size_t i = 0; (kind == RULE_READ || kind == RULE_EDIT) && i < s->nother[kind]; i++) {
@@ -624,7 +621,7 @@ static const struct policy_rule *ask_set_tool(struct asking *a, const struct pol
 
 		for (size_t k = 0; k < q->npaths && all; k++)
 			all = rule_path_matches(r, &q->path[k], &q->bases) == RULE_MATCH;
-		/* A file that is not known may be the one that the rule is about. */
+		/* An unknown file may be the one that the rule names. */
 		if (!q->npaths)
 			add_hit(a, r, r->pattern ? RULE_MAYBE : RULE_MATCH, -1);
 		if (all)
@@ -633,7 +630,7 @@ static const struct policy_rule *ask_set_tool(struct asking *a, const struct pol
 	return allowing ? allowed : NULL;
 }
 
-/* A tool is one thing: by its name, or by the convention's name and its paths. */
+/* A tool is matched as a whole: by its name, or by the conventions' name and its paths. */
 static void ask_tool(struct asking *a)
 {
 	const struct policy_rule *allowed = NULL;

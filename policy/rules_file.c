@@ -1,7 +1,7 @@
 /*
- * Rules out of a policy file. jansson says whether the text is JSON and what is in it; where a rule stands in the file
- * is found by walking the same text a second time with pointers into it (jscan). What a session was given has no file:
- * its rules are told by the list they are in and their number there.
+ * Parses the rules of a policy file. jansson validates the JSON and provides the values. The position of a rule in the
+ * file comes from a second pass over the same text with pointers into it (jscan). Rules given to a session have no
+ * file: they are identified by their list and their number in it.
  */
 
 #include "policy/policy_text.h"
@@ -30,12 +30,12 @@ struct rules_reading {
 	struct policy_rules *rules;
 	enum rule_layer layer;
 	const char *name, *text;
-	const char *kept; /* the name, as rules have it */
+	const char *kept; /* the set's copy of the name; rules point to it */
 	size_t len;
-	const char *counted; /* up to here … */
-	unsigned line;       /* … it is this line */
-	const char *list;    /* a session's: the list that is read … */
-	size_t index;        /* … and its element */
+	const char *counted; /* line numbers are counted up to here … */
+	unsigned line;       /* … which is this line */
+	const char *list;    /* of a session's rules: the current list … */
+	size_t index;        /* … and the index in it */
 };
 
 static unsigned line_at(struct rules_reading *f, const char *at)
@@ -110,7 +110,7 @@ static struct policy_rule *rule_new(struct rules_reading *f, enum rule_effect ef
 	return &s->rule[s->count++];
 }
 
-/* One of a|b|c */
+/* Whether the key is one of a|b|c. */
 static bool is_key_of(const char *list, const char *key)
 {
 	const size_t n = strlen(key);
@@ -218,7 +218,7 @@ static int read_lists(struct rules_reading *f, const json_t *p, struct jval wher
 	return 0;
 }
 
-/* The one of "a|b|c" that a misspelt key probably means; false: none is near. */
+/* Finds the key of "a|b|c" that a misspelt key probably means; false: none is similar. */
 static bool is_misspelt(const char *keys, const char *key, char meant[64])
 {
 	struct did_you_mean near = did_you_mean_for(key);
@@ -231,8 +231,10 @@ static bool is_misspelt(const char *keys, const char *key, char meant[64])
 	return near.best && near.distance <= 2;
 }
 
-/* A misspelt list would forbid nothing, and nobody would know. Keys of the conventions that mean nothing here are only
- * noted. */
+/*
+ * A misspelt list would be silently ignored and deny nothing, so it is an error. Keys of the conventions that have no
+ * meaning here are only noted.
+ */
 static int other_permissions(struct rules_reading *f, const json_t *p, struct jval where, struct err *e)
 {
 	const char *key;
@@ -330,7 +332,7 @@ static int read_pattern(struct rules_reading *f, struct policy_rule *r, const js
 	return 0;
 }
 
-/* An example is a line or its words. */
+/* An example is a line or a list of words. */
 static bool example_matches(const struct policy_rule *r, const json_t *v, bool *ret)
 {
 	const struct analysis_options o = { .cwd = "/" };
@@ -393,7 +395,7 @@ static void prefix_text(struct policy_rule *r)
 	r->text = mem_strndup(buf_cstr(&out), out.len < RULE_TEXT_MAX ? out.len : RULE_TEXT_MAX);
 }
 
-/* Without its decision, by a slip of the pen, a rule would allow. */
+/* With a misspelt "decision" a rule would get the default and allow, so unknown keys are an error. */
 static int prefix_keys(struct rules_reading *f, const json_t *v, const char *at, struct err *e)
 {
 	const char *key;
@@ -473,7 +475,7 @@ static int read_prefixes(struct rules_reading *f, const json_t *list, struct jva
 	return 0;
 }
 
-/* The set's own copy of its source's name. */
+/* Makes the set's own copy of the name of the source. */
 static void keep_name(struct rules_reading *f)
 {
 	struct policy_rules *s = f->rules;
@@ -485,7 +487,7 @@ static void keep_name(struct rules_reading *f)
 		s->file[f->layer] = s->files[s->nfiles - 1];
 }
 
-/* Keys of other programs' settings are noted; one that looks like a key of ours was meant to be it. */
+/* Keys of other programs are noted; a key that resembles one of ours is an error. */
 static int check_keys(struct rules_reading *f, const json_t *root, struct jval all, struct err *e)
 {
 	char meant[64];
@@ -495,7 +497,7 @@ static int check_keys(struct rules_reading *f, const json_t *root, struct jval a
 	json_object_foreach ((json_t *)(uintptr_t)root, key, value) {
 		if (is_key_of(FILE_KEYS, key))
 			continue;
-		/* ours are all objects and arrays: another program's "model" is not a misspelt "models" */
+		/* Our keys are all objects and arrays: another program's "model" is not a misspelt "models". */
 		if ((json_is_object(value) || json_is_array(value)) && is_misspelt(FILE_KEYS, key, meant)) {
 			char field[ERR_FIELD_MAX];
 

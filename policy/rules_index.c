@@ -44,7 +44,7 @@ static void index_bash(struct policy_rules *s, size_t index)
 	const struct policy_rule *r = &s->rule[index];
 	size_t certain = 0, n = r->pattern ? strlen(r->pattern) : 0;
 
-	/* Words that are whole before the first wildcard. */
+	/* Only words that are complete before the first wildcard. */
 	for (unsigned k = 1; r->pattern && k <= RULES_KEY_WORDS; k++) {
 		size_t end = rules_words_end(r->pattern, k);
 
@@ -58,7 +58,7 @@ static void index_bash(struct policy_rules *s, size_t index)
 		mem_auto char *key = mem_strndup(r->pattern, certain);
 		bucket_add(s, key, index);
 	}
-	/* By its program once more, if options make it: they may stand elsewhere. */
+	/* A second entry under the program alone, if the pattern has options: a command may have them elsewhere. */
 	if (r->effect > RULE_ALLOW && r->pattern && command_variants_has_options(r->pattern)) {
 		mem_auto char *key = mem_printf("\002%.*s", (int)strcspn(r->pattern, " "), r->pattern);
 		bucket_add(s, key, index);
@@ -67,7 +67,7 @@ static void index_bash(struct policy_rules *s, size_t index)
 		list_add(&s->sorted, &s->nsorted, index);
 }
 
-/* Prefix rules by their first word; no Bash pattern begins with that byte. */
+/* Prefix rules are indexed by their first word, after a byte that no Bash pattern begins with. */
 static void index_prefix(struct policy_rules *s, size_t index)
 {
 	const struct rule_word *w = &s->rule[index].word[0];

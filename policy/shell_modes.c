@@ -39,11 +39,11 @@ static bool shopt_knows(const char *name)
 	return false;
 }
 
-/* The word that an o or O of a cluster takes. */
+/* Takes the word that belongs to an o or O of a cluster. */
 static void take_mode(const struct command_word *word, size_t count, char letter, struct shell_flags *f)
 {
 	if (f->next >= count)
-		return; /* without one the modes are only printed */
+		return; /* without a word the modes are only printed */
 	const char *name = word[f->next].value;
 	f->open |= word[f->next].many;
 	f->next++;
@@ -51,7 +51,7 @@ static void take_mode(const struct command_word *word, size_t count, char letter
 	f->strange |= !name || !(letter == 'o' ? set_knows(0, name) : shopt_knows(name));
 }
 
-/* Clusters up to the first operand, to - or to --. `invocation`: of a shell itself, not of `set`. */
+/* Parses clusters up to the first operand, - or --. `invocation`: the options of a shell itself, not of `set`. */
 static void read_clusters(const struct command_word *word, size_t count, bool invocation, struct shell_flags *f)
 {
 	while (f->next < count) {
@@ -79,7 +79,7 @@ static void read_clusters(const struct command_word *word, size_t count, bool in
 	}
 }
 
-/* bash takes these first, with one dash or two; others would see a cluster in -rcfile. */
+/* bash parses its long options first, with one dash or two; other shells parse -rcfile as a cluster. */
 static void read_long(const struct command_word *word, size_t count, bool bash, struct shell_flags *f)
 {
 	static const char plain[] = "debugger|dump-po-strings|dump-strings|login|noediting|noprofile|norc|pretty-print|"
@@ -111,7 +111,7 @@ void shell_flags_of_shell(const struct command_word *word, size_t count, struct 
 	*ret = (struct shell_flags){ .next = 1 };
 	read_long(word, count, args_named(name, "bash|rbash"), ret);
 	read_clusters(word, count, true, ret);
-	/* Elsewhere -oc is -o with the value c. */
+	/* In other shells -oc is -o with the value c. */
 	for (size_t i = 1; i < ret->next && !args_named(name, "sh|bash|rbash|dash|ash"); i++)
 		if (word[i].value && strchr("-+", word[i].value[0]) && word[i].value[strcspn(word[i].value, "o")] &&
 		    word[i].value[strcspn(word[i].value, "o") + 1])

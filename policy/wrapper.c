@@ -1,8 +1,7 @@
 /*
- * Seeing through wrappers. A wrapper's own options are read by its row: those with a value take the next word, the
- * first operand begins the inner command, `--` ends the options. As soon as a word decides what is run and is not
- * known, the answer says so (WRAPPED, EVALUATED); the best guess is still given, because what it shows may be refused
- * anyway.
+ * Finds the command inside a wrapper. The wrapper's own options are parsed by its row: options with a value take the
+ * next word, the first operand begins the inner command, `--` ends the options. If an unknown word affects what is run,
+ * the result says so (WRAPPED, EVALUATED). The best guess is still returned, because a rule may deny it.
  */
 
 #include "policy/wrapper.h"
@@ -91,7 +90,7 @@ static bool is_listed(const char *longs, const char *name, size_t n)
 
 		if (*s == '!' && n == len - 1 && memcmp(s + 1, name, n) == 0)
 			return false;
-		/* abbreviations take their value just the same */
+		/* abbreviations take a value as well */
 		if (n && n <= len && memcmp(s, name, n) == 0)
 			return true;
 		s += len + (s[len] == ' ');
@@ -124,7 +123,7 @@ static bool is_assignment(const char *s)
 	return n && s[n] == '=' && !isdigit((unsigned char)*s);
 }
 
-/* What an option's value means to the caller of the row. */
+/* Records the value of an option that has a meaning for the analysis. */
 static void note_value(struct unwrap *u, char letter, const char *name, size_t n, const char *value)
 {
 	const bool command = letter == 'c' ||
@@ -149,7 +148,7 @@ static void note_value(struct unwrap *u, char letter, const char *name, size_t n
 		u->replace = value ? value : "{}";
 }
 
-/* One word of options at u->at; moves on. */
+/* Parses one word of options at u->at and advances. */
 static void unwrap_option(struct unwrap *u)
 {
 	const char *s = u->word[u->at].plain;
@@ -191,7 +190,7 @@ static void unwrap_option(struct unwrap *u)
 	}
 }
 
-/* Options, assignments where the wrapper takes them, and the operands that come before the command. */
+/* Skips options, assignments where the wrapper takes them, and the operands before the command. */
 static void skip_options(struct unwrap *u)
 {
 	size_t skip = u->row->skip > 8 ? u->row->skip - 8 : u->row->skip, nassign = 0;
@@ -258,7 +257,7 @@ static bool is_one_of(const char *s, const char *const *list, size_t n)
 	return false;
 }
 
-/* The options of shells whose language we read (shell_modes.h). */
+/* The options of shells whose language the parser supports (shell_modes.h). */
 static void shell_options(struct unwrap *u)
 {
 	struct shell_flags f;
@@ -288,7 +287,7 @@ static void unwrap_shell(struct unwrap *u)
 
 		if (u->at >= u->count)
 			return;
-		/* ${(e)x} of zsh evaluates. */
+		/* ${(e)x} of zsh evaluates its value. */
 		if (!text || foreign || (strcmp(name, "zsh") == 0 && strstr(text, "${(")))
 			add_unknown(u, COMMAND_UNKNOWN(EVALUATED));
 		if (text && !foreign)
@@ -301,7 +300,7 @@ static void unwrap_shell(struct unwrap *u)
 	}
 }
 
-/* {}: some path below where the search begins. */
+/* {}: some path below the directories that are searched. */
 static struct command_word found_file(struct unwrap *u, const struct command_word *w)
 {
 	const char *start = u->count > 1 && u->word[1].value && u->word[1].value[0] != '-' ? u->word[1].value : ".";
@@ -328,7 +327,7 @@ static void find_exec(struct unwrap *u)
 
 	for (size_t i = 1; i < u->count; i++) {
 		if (is_one_of(u->word[i].value, takes, countof(takes)) && i + 1 < u->count && !u->word[i + 1].many) {
-			i++; /* its value, whatever it is */
+			i++; /* its value */
 			continue;
 		}
 		if (!u->word[i].value && (u->word[i].many ? u->word[i].unknown != SHELL_GLOB : !u->word[i].lead))
@@ -353,8 +352,10 @@ static void find_exec(struct unwrap *u)
 	}
 }
 
-/* parallel gives its words to a shell, as one text: one with blanks in it, or several with something that a shell does
- * not take for a word. */
+/*
+ * Whether parallel passes its words to a shell as one text: a single word with blanks or characters that are special to
+ * a shell, or several words of which one has such characters.
+ */
 static bool is_text(const struct unwrap *u, size_t to)
 {
 	for (size_t i = u->at; i < to; i++)
@@ -363,7 +364,7 @@ static bool is_text(const struct unwrap *u, size_t to)
 	return false;
 }
 
-/* With words appended, or put in the place of {}, that come from elsewhere. */
+/* With unknown words appended, or inserted for {}. */
 static void unwrap_appended(struct unwrap *u, bool arguments)
 {
 	const char *mark = u->replace ? u->replace : "{}";
@@ -413,7 +414,7 @@ static void unwrap_assignments(struct unwrap *u)
 	}
 }
 
-/* `git submodule foreach text`, `git bisect run cmd …`: what follows a word. */
+/* `git submodule foreach text`, `git bisect run cmd …`: the command follows a word. */
 static void after_word(struct unwrap *u, const char *word, bool text)
 {
 	for (size_t i = 1; i < u->count; i++)
@@ -445,8 +446,9 @@ static void git_dashed(struct unwrap *u)
 	add_inner(u, (struct wrapper_inner){ .word = word, .count = u->count + 1 });
 }
 
-/* ssh [options] host [options] text …: what is known of the text may be refused; the host's shell is one that nobody
- * knows. */
+/*
+ * ssh [options] host [options] text …: the known part of the text can be denied; the shell of the host is unknown.
+ */
 static void unwrap_remote(struct unwrap *u)
 {
 	u->at++; /* the host */
@@ -458,12 +460,11 @@ static void unwrap_remote(struct unwrap *u)
 		unwrap_option(u);
 	}
 	u->found->remote = true;
-	u->found->unknown = 0; /* the program is one of executes.def, which says so */
+	u->found->unknown = 0; /* executes.def has a row for the program, which reports that */
 	size_t known = u->at;
 	while (known < u->count && u->word[known].value)
 		known++;
-	if (known <
-	    u->count) /* as words, some of which may be what a rule is about; and what stands before them as text */
+	if (known < u->count) /* as words, which a rule may match; and the words before them as text */
 		unwrap_rest(u);
 	u->count = known;
 	unwrap_joined(u);
@@ -478,8 +479,10 @@ static void option_c(struct unwrap *u)
 	else if (u->row->skip > 8)
 		unwrap_rest(u);
 	else {
-		/* su user -c text, script file -c text: options may follow the operand; script file -- program …;
-		 * runuser -u user program … */
+		/*
+		 * su user -c text, script file -c text: options may follow the operand; script file -- program …;
+		 * runuser -u user program …
+		 */
 		const struct row plain = { .names = u->row->names,
 					   .second = "",
 					   .how = HOW_OPTION_C,
@@ -510,7 +513,7 @@ static void option_c(struct unwrap *u)
 	}
 }
 
-/* A word of env -S at `s`, which is moved behind it; false: it has escapes of env's own, or no end. */
+/* Parses one word of env -S at `s` and moves past it; false: it has escapes specific to env, or no end. */
 static bool split_word(struct unwrap *u, const char **s, struct command_word *ret)
 {
 	buf_auto struct buf text = BUF_INIT;
@@ -534,7 +537,7 @@ static bool split_word(struct unwrap *u, const char **s, struct command_word *re
 	return !quote;
 }
 
-/* env -S 'a b' c: as if the text's words stood there; options of env's may be among them. */
+/* env -S 'a b' c: as if the words of the text were there; they may include options of env. */
 static bool split_string(struct unwrap *u)
 {
 	const char *s = u->command_text;
@@ -579,7 +582,7 @@ static void unwrap_command(struct unwrap *u)
 	case HOW_JOIN: unwrap_joined(u); break;
 	case HOW_OPTION_C: option_c(u); break;
 	case HOW_FIRST:
-		/* trap - and trap '' only take a trap away */
+		/* trap - and trap '' only remove a trap */
 		if (u->at + 1 < u->count && *u->word[u->at].plain && strcmp(u->word[u->at].plain, "-") != 0)
 			add_text(u, &u->word[u->at]);
 		break;
@@ -621,5 +624,5 @@ void wrapper_find(const struct command_word *word, size_t count, struct shell_ar
 		skip_options(&u);
 	unwrap_command(&u);
 	if (!ret->ninner && !ret->unknown && !ret->reads_stdin)
-		ret->wraps = ret->transparent = false; /* env, alias, trap by themselves: nothing runs */
+		ret->wraps = ret->transparent = false; /* env, alias or trap without a command: nothing runs */
 }

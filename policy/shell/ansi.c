@@ -32,7 +32,7 @@ static size_t encode_utf8(uint32_t c, char *out)
 	return n;
 }
 
-/* One escape after its backslash; writes at most as many bytes as it reads, plus the backslash. */
+/* Decodes one escape after its backslash; writes at most as many bytes as it reads, plus the backslash. */
 static const char *parse_escape(const char *s, const char *end, char *out, size_t *n)
 {
 	static const char from[] = "abeEfnrtv\\'\"?", to[] = "\a\b\033\033\f\n\r\t\v\\'\"?";
@@ -77,7 +77,7 @@ void parse_ansi(struct parser *p, struct word_parts *w)
 		parser_fail(p, "unterminated $'");
 		return;
 	}
-	/* \u80 is shorter than what it stands for. */
+	/* \u80 is shorter than its encoding. */
 	char *out = shell_arena_alloc(p->arena, 2 * (size_t)(end - s) + 1);
 	size_t n = 0;
 	while (s < end) {
@@ -86,7 +86,7 @@ void parse_ansi(struct parser *p, struct word_parts *w)
 		else
 			out[n++] = *s++;
 	}
-	const char *nul = memchr(out, '\0', n); /* what follows a NUL is dropped */
+	const char *nul = memchr(out, '\0', n); /* the text after a NUL is dropped */
 	word_parts_add_literal(p, w, out, nul ? (size_t)(nul - out) : n, true);
 	p->at = end + 1;
 }

@@ -40,7 +40,7 @@ void *shell_arena_alloc(struct shell_arena *a, size_t size)
 
 		fresh->used = 0;
 		fresh->size = room;
-		/* A large piece gets a block of its own, behind the one that is being filled. */
+		/* A large object gets a block of its own, behind the one that is being filled. */
 		if (b && room == size) {
 			fresh->next = b->next;
 			b->next = fresh;
@@ -68,7 +68,7 @@ char *shell_arena_strdup(struct shell_arena *a, const char *s) { return shell_ar
 
 void *shell_arena_grow(struct shell_arena *a, void *array, size_t count, size_t size)
 {
-	/* Full at 0, 4, 8, 16, …: the count alone says so. */
+	/* The capacity is 4, 8, 16, …, so the count alone shows when the array is full. */
 	if (count != 0 && (count < 4 || (count & (count - 1))))
 		return array;
 	void *fresh = shell_arena_alloc(a, (count ? count * 2 : 4) * size);

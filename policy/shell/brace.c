@@ -1,8 +1,8 @@
 /*
- * Brace expansion: {a,b} and {1..3} become several words before anything else is expanded, so the braces, commas and
- * dots must be unquoted, while what stands between them may be anything. A word is looked at as a row of pieces: each
- * unquoted character is one, everything else goes in one piece. Which brace closes which is found once for the whole
- * row; expanding then works on ranges of it.
+ * Brace expansion: {a,b} and {1..3} become several words before anything else is expanded. The braces, commas and dots
+ * must be unquoted; the text between them may be anything. A word is treated as a row of pieces: each unquoted
+ * character is one piece, and so is each quoted text or expansion. Matching braces are found once for the whole row;
+ * the expansion then works on ranges of it.
  */
 
 #include "policy/shell/parser.h"
@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #define PIECES_MAX 4096
-#define BYTES_MAX (256u << 10) /* made by all braces of one text */
+#define BYTES_MAX (256u << 10) /* produced by all braces of one text */
 
 struct piece {
 	const struct shell_part *part;
@@ -32,8 +32,8 @@ struct rows {
 struct brace {
 	struct parser *p;
 	struct row all;
-	size_t *close; /* for an opening brace: where its partner is; 0: none */
-	bool *comma;   /* for an opening brace: it has a comma of its own */
+	size_t *close; /* for an opening brace: the index of the closing one; 0: none */
+	bool *comma;   /* for an opening brace: it has a comma at its own level */
 	unsigned depth;
 	bool over;
 };
@@ -83,7 +83,7 @@ static void match_braces(struct brace *b)
 	}
 }
 
-/* {a},b} becomes a} and b: to bash a brace without a comma is not closed yet. Such words are not taken apart. */
+/* {a},b} expands to a} and b: for bash a brace pair without a comma is not closed yet. Such words are not expanded. */
 static bool is_strange(const struct brace *b)
 {
 	bool seen = false, comma = false;
@@ -261,7 +261,7 @@ static void row_to_word(struct parser *p, const struct word_parts *w, const stru
 				     (piece_character(x) == ']' && made.open_bracket);
 			made.open_bracket |= piece_character(x) == '[';
 			made.unknown |= i == 0 && piece_character(x) == '~' ? SHELL_TILDE
-									    : 0; /* {,a}~: somebody's home */
+									    : 0; /* {,a}~: a home directory */
 		}
 		made.many |= x->part->kind == SHELL_PART_EXPANSION && !x->part->quoted &&
 			     !(x->part->unknown & SHELL_PROCESS);
@@ -313,11 +313,11 @@ void expand_braces(struct parser *p, const struct word_parts *w, struct shell_wo
 	p->script->bashisms = true;
 	for (size_t i = 0; i < out.count; i++) {
 		if (!out.row[i].bytes && !w->quoted)
-			continue; /* {a,} leaves nothing where nothing is */
+			continue; /* the empty alternative of {a,} produces no word */
 		*words = shell_arena_grow(p->arena, *words, *count, sizeof(**words));
 		struct shell_word *made = &(*words)[(*count)++];
 		row_to_word(p, w, &out.row[i], made);
-		if (!out.row[i].bytes) { /* {,'a'} leaves nothing, {'',a} an empty word */
+		if (!out.row[i].bytes) { /* {,'a'} produces no word for the empty alternative, {'',a} an empty one */
 			made->value = NULL;
 			made->unknown |= SHELL_BRACES;
 			made->many = true;

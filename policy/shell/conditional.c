@@ -1,4 +1,4 @@
-/* [[ … ]]: its words, in order; the operators between them are words, too. */
+/* [[ … ]]: its words in order, including the operators. */
 
 #include "policy/shell/parser.h"
 
@@ -52,7 +52,7 @@ static bool parse_operand(struct condition *d, enum word_mode mode, struct shell
 		return false;
 	}
 	parse_word(p, mode, ret);
-	if (!ret->quoted && ret->unknown == SHELL_GLOB) /* a pattern here, and never a list of files */
+	if (!ret->quoted && ret->unknown == SHELL_GLOB) /* a pattern here, never a list of files */
 		ret->value = ret->plain;
 	ret->unknown &= ~(unsigned)SHELL_GLOB;
 	add_word(d, ret);

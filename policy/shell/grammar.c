@@ -1,7 +1,7 @@
 /*
- * The grammar: lists, pipelines, compound and simple commands, in recursive descent with limited depth. There is no
- * tree: each simple command goes into the script's list when it is complete, with the context that the levels above
- * have set. What only becomes clear afterwards (it was the left side of a pipe, it ran in the background) is marked on
+ * The grammar: lists, pipelines, compound and simple commands, by recursive descent with limited depth. There is no
+ * tree: each simple command is appended to the script's list when it is complete, with the context of the enclosing
+ * levels. What becomes known only afterwards (it was the left side of a pipe, it ran in the background) is marked on
  * the range of commands that was added meanwhile.
  */
 
@@ -26,7 +26,7 @@ void parser_emit(struct parser *p, const struct shell_command *c)
 	s->command[s->count++].function = p->function;
 }
 
-/* Definitions among the commands from there on. */
+/* Adds context to the function definitions from there on. */
 static void mark_functions(struct parser *p, size_t from, unsigned context)
 {
 	for (size_t i = p->script->nfunctions; i-- > 0 && p->script->function[i].first >= from;)
@@ -50,7 +50,7 @@ static void expect_keyword(struct parser *p, enum keyword k, const char *what)
 		parser_unexpected(p);
 }
 
-/* A list that must not be empty, with some context added to its commands. */
+/* Parses a list that must not be empty, and adds context to its commands. */
 static void parse_body(struct parser *p, unsigned context)
 {
 	const unsigned saved = p->context;
@@ -122,7 +122,7 @@ static void parse_while(struct parser *p, enum keyword k)
 	parse_do_group(p, false);
 }
 
-/* After ((: the command that stands for it. */
+/* After ((: adds the command that represents it. */
 static void parse_arithmetic_command(struct parser *p)
 {
 	struct shell_command c = { .kind = SHELL_COMPUTE, .offset = parser_offset(p, p->at - 2) };
@@ -136,7 +136,7 @@ static void parse_arithmetic_command(struct parser *p)
 	parser_emit(p, &c);
 }
 
-/* Whether (( stands here as arithmetic; then it is taken. */
+/* Whether there is arithmetic at ((; if so, it is consumed. */
 static bool take_arithmetic(struct parser *p)
 {
 	const char *open = p->at;
@@ -262,7 +262,7 @@ static void parse_case(struct parser *p)
 	expect_keyword(p, KW_ESAC, "esac");
 }
 
-/* The body, with the function's name in its commands. In a plain sh it may be any command. */
+/* Parses the body, whose commands get the function's name. In a POSIX sh it may be any command. */
 static void parse_function_body(struct parser *p, const char *name)
 {
 	const char *outer = p->function;
@@ -310,7 +310,7 @@ static void parse_function(struct parser *p)
 
 static void parse_test(struct parser *p)
 {
-	p->computes = true; /* -eq does */
+	p->computes = true; /* -eq is arithmetic */
 	struct shell_command c = { .kind = SHELL_TEST, .offset = parser_offset(p, p->at) };
 
 	parser_take_keyword(p, KW_TEST);
@@ -388,12 +388,15 @@ static void parse_assignment_value(struct parser *p, struct shell_word *ret)
 		w = (struct word_parts){ .unknown = SHELL_ARRAY, .offset = parser_offset(p, from) };
 		word_parts_add_literal(p, &w, from, (size_t)(p->at - from), false);
 		parse_word_rest(p, WORD_PLAIN, &w); /* x=(a)b is still one word */
-		/* bash 5.2 loses the backslash of $(x=(\;)): a mistake, after which it goes on with the next line. */
+		/*
+		 * bash 5.2 loses the backslash of $(x=(\;)): a syntax error, after which it continues with the next
+		 * line.
+		 */
 		if (p->context & SHELL_IN_SUBSTITUTION && memchr(from, '\\', (size_t)(p->at - from)))
 			parser_ambiguous(p, "a backslash in an array in $(…)");
 	} else {
 		parse_word_parts(p, WORD_PLAIN, &w);
-		w.glob = false; /* neither patterns nor fields are expanded here */
+		w.glob = false; /* neither globs nor fields are expanded here */
 		w.many = false;
 	}
 	word_parts_finish(p, &w, ret);
@@ -402,9 +405,9 @@ static void parse_assignment_value(struct parser *p, struct shell_word *ret)
 static bool is_name_character(int c) { return c == '_' || (c > 0 && c < 0x80 && isalnum(c)); }
 
 /*
- * NAME=, NAME+=, NAME[…]= here? Then it is taken up to the value. Where an assignment can stand, bash takes NAME[…] as
- * one piece, blanks, # and all, even if no = follows: then `begun` is the beginning of a word, and what follows belongs
- * to it.
+ * Whether NAME=, NAME+= or NAME[…]= is here; if so, it is consumed up to the value. Where an assignment is possible,
+ * bash takes NAME[…] as one piece, including blanks and #, even if no = follows: then `begun` is the beginning of a
+ * word, and the following text belongs to it.
  */
 static bool take_assignment(struct parser *p, struct shell_assignment *a, struct word_parts *begun)
 {
@@ -459,7 +462,7 @@ static void parse_simple_word(struct parser *p, struct shell_command *c, struct 
 	const char *from = p->at;
 	struct shell_assignment a = { 0 };
 
-	/* declare a=(…): an argument that is written like an assignment */
+	/* declare a=(…): an argument in the form of an assignment */
 	if (p->dialect == SHELL_BASH && is_declaration(c) && take_assignment(p, &a, NULL) && p->at < p->end &&
 	    *p->at == '(') {
 		struct shell_word value;
@@ -595,9 +598,9 @@ static void take_prefix(struct parser *p, enum keyword k)
 		}
 		p->at = from;
 	}
-	p->script->bashisms |= k == KW_TIME &&
-			       parser_peek(p) ==
-				       '-'; /* time -v make: where it is no keyword it is a program with options */
+	p->script->bashisms |=
+		k == KW_TIME &&
+		parser_peek(p) == '-'; /* time -v make: where `time` is not a keyword it is a program with options */
 }
 
 static void parse_pipeline(struct parser *p)

@@ -1,25 +1,25 @@
 /*
- * Here-documents: where they end, and what of them is run.
+ * Here-documents: where they end, and which parts of them are run.
  *
- * Where a document ends decides which of the following lines are commands, so it must be read exactly as the shell
- * reads it, or said to be ambiguous. bash reads a document line by line: in an unquoted one a backslash at the end
- * joins a line with the next *before* it is compared with the delimiter, and before substitutions are parsed. dash
- * compares at the beginning of each line that is not continued, as a stream of characters, so a delimiter may span
- * lines; and tabs that <<- removes stay inside of substitutions. Versions differ in more exotic cases: delimiters made
- * of expansions, `$'…'` or several lines. Those are ambiguous in every dialect. So is a document in a text with
- * `$'…'`, coproc or an array: shells end such words at different places, or reject the line and then run the document's
- * text as commands.
+ * The end of a document decides which of the following lines are commands, so it must be found exactly as the shell
+ * finds it, or be reported as ambiguous. bash reads a document line by line: in an unquoted one a backslash at the end
+ * of a line joins it with the next *before* it is compared with the delimiter, and before substitutions are parsed.
+ * dash compares at the beginning of each line that is not continued, as a stream of characters, so a delimiter may span
+ * lines; and tabs that <<- removes stay inside substitutions. Versions differ in more exotic cases: delimiters made of
+ * expansions, `$'…'` or several lines. Those are ambiguous in every dialect. So is a document in a text with `$'…'`,
+ * coproc or an array: shells end such words at different positions, or reject the line and then run the document's text
+ * as commands.
  */
 
 #include "policy/shell/parser.h"
 
 #include <ctype.h>
 
-#define HEREDOCS_MAX 64 /* waiting for their text */
+#define HEREDOCS_MAX 64 /* whose text has not begun */
 
 /* ---- the delimiter ---- */
 
-/* Whether the $ at the position begins an expansion or a quote of its own. */
+/* Whether the $ here begins an expansion or a quote of its own. */
 static bool dollar_expands(struct parser *p, int quote)
 {
 	const int next = parser_peek2(p);
@@ -39,7 +39,7 @@ static void append_character(struct parser *p, char **out, size_t *n, size_t *ro
 	(*out)[(*n)++] = (char)c;
 }
 
-/* Quotes are removed, nothing is expanded. */
+/* Reads the delimiter: quotes are removed, nothing is expanded. */
 static char *read_delimiter(struct parser *p, struct heredoc *h)
 {
 	char *out = shell_arena_alloc(p->arena, 1);
@@ -97,7 +97,7 @@ void heredoc_begin(struct parser *p, bool strip, struct shell_redirect *r)
 
 /* ---- lines ---- */
 
-/* The end of the line that begins at s. In an unquoted document continued lines are one. */
+/* The end of the line that begins at s. In an unquoted document continued lines are joined. */
 static const char *line_end(const struct parser *p, const struct heredoc *h, const char *s)
 {
 	for (const char *from = s;; s++) {
@@ -114,8 +114,10 @@ static const char *line_end(const struct parser *p, const struct heredoc *h, con
 	}
 }
 
-/* Whether the line, with its continued parts joined and without the tabs that <<- removes, begins with the delimiter;
- * then what follows it. */
+/*
+ * If the line, with its continued parts joined and without the tabs that <<- removes, begins with the delimiter,
+ * returns the text after it.
+ */
 static const char *after_delimiter(const struct heredoc *h, const char *s, const char *end)
 {
 	const char *d = h->delimiter;
@@ -134,7 +136,7 @@ static const char *after_delimiter(const struct heredoc *h, const char *s, const
 	}
 }
 
-/* Whether some part of a continued line looks like the delimiter to a shell that does not join lines first. */
+/* Whether a part of a continued line equals the delimiter for a shell that does not join lines first. */
 static bool has_likeness(const struct heredoc *h, const char *s, const char *end)
 {
 	const size_t n = strlen(h->delimiter);
@@ -160,7 +162,8 @@ static bool is_last_line(struct parser *p, const struct heredoc *h, const char *
 		if (p->dialect == SHELL_POSIX)
 			parser_ambiguous(p, "a continued line of a here-document may be its delimiter");
 	}
-	/* bash ends a document in $(…) also by a line that begins with the delimiter and has the closing parenthesis.
+	/*
+	 * In $(…) bash also ends a document at a line that begins with the delimiter and has the closing parenthesis.
 	 */
 	if (rest && !is && p->context & SHELL_IN_SUBSTITUTION && memchr(rest, ')', (size_t)(end - rest)))
 		parser_ambiguous(p, "a closing parenthesis follows the delimiter of a here-document");
@@ -169,8 +172,10 @@ static bool is_last_line(struct parser *p, const struct heredoc *h, const char *
 
 /* ---- the text ---- */
 
-/* The document as bash keeps it: continued lines joined, and without the tabs of <<-. The text itself where that
- * changes nothing. */
+/*
+ * The document as bash stores it: continued lines joined, and without the tabs of <<-. Returns the text itself if that
+ * changes nothing.
+ */
 static const char *join_lines(struct parser *p, const struct heredoc *h, const char *s, const char *end,
 			      size_t *ret_len)
 {
@@ -198,7 +203,7 @@ static const char *join_lines(struct parser *p, const struct heredoc *h, const c
 	return out;
 }
 
-/* What a command reads: of an unquoted document without expansions. */
+/* The input that a command gets from an unquoted document without expansions. */
 static char *unescape_line(struct parser *p, const char *s, size_t len)
 {
 	char *out = shell_arena_alloc(p->arena, len + 1);
@@ -212,7 +217,7 @@ static char *unescape_line(struct parser *p, const char *s, size_t len)
 	return out;
 }
 
-/* The substitutions of an unquoted document. Returns whether its text is known. */
+/* Parses the substitutions of an unquoted document. Returns whether its text is known. */
 static bool read_expansions(struct parser *p, const char *from, const char *to, const char *text, size_t len)
 {
 	struct word_parts w = { .offset = parser_offset(p, from) };

@@ -32,7 +32,7 @@ void parser_skip_newlines(struct parser *p)
 static const struct {
 	const char *text;
 	enum op op;
-	bool bash; /* only */
+	bool bash; /* only in bash */
 } operators[] = {
 	{ ";;&", OP_CASE_TEST, true },
 	{ ";;", OP_CASE_BREAK },
@@ -59,7 +59,7 @@ const char *parser_op_text(enum op op)
 	return "end";
 }
 
-/* The place after s, where it stands here; NULL otherwise. */
+/* The position after s if the input continues with s; NULL otherwise. */
 static const char *match_text(struct parser *p, const char *s)
 {
 	const char *saved = p->at, *after = NULL;
@@ -149,7 +149,7 @@ enum keyword parser_keyword(struct parser *p)
 		p->at = saved;
 		if (!whole)
 			continue;
-		/* `time` is a program elsewhere, which does the same */
+		/* In other shells `time` is a program that does the same. */
 		p->script->bashisms |= keywords[i].bash && keywords[i].kw != KW_TIME;
 		return keywords[i].bash && p->dialect != SHELL_BASH ? KW_NONE : keywords[i].kw;
 	}
@@ -189,7 +189,7 @@ void parser_unexpected(struct parser *p)
 
 /* ---- redirections ---- */
 
-/* The place after "12" or "{name}" directly before < or >, and the number; NULL: no such thing here. */
+/* The position after "12" or "{name}" directly before < or >, and the number; NULL: there is no descriptor here. */
 static const char *descriptor_end(struct parser *p, int *ret_fd)
 {
 	const char *from = p->at, *after = NULL;
@@ -208,7 +208,7 @@ static const char *descriptor_end(struct parser *p, int *ret_fd)
 			p->at++;
 		else
 			n = 0;
-		/* {v[1]}> is one if the subscript is well formed, which is left to the shell. */
+		/* {v[1]}> is a descriptor if the subscript is valid, which only the shell can decide. */
 		if (n && subscript && (parser_peek(p) == '<' || parser_peek(p) == '>'))
 			parser_ambiguous(p, "a redirection to an array's element");
 	} else {
@@ -219,7 +219,7 @@ static const char *descriptor_end(struct parser *p, int *ret_fd)
 	if (n && (c == '<' || c == '>'))
 		after = p->at;
 	p->at = from;
-	/* To dash only one digit is a descriptor: in 12> and {v}> what stands before the operator is a word. */
+	/* For dash only a single digit is a descriptor: in 12> and {v}> the text before the operator is a word. */
 	if (after && (fd < 0 || n > 1)) {
 		p->script->bashisms = true;
 		if (p->dialect != SHELL_BASH)
@@ -234,7 +234,7 @@ bool parser_at_redirect(struct parser *p)
 {
 	enum op op = parser_op(p);
 
-	if (op == OP_REDIRECT) /* <( is a word */
+	if (op == OP_REDIRECT) /* <( begins a word */
 		return p->dialect != SHELL_BASH || parser_peek2(p) != '(' || parser_peek(p) == '&';
 	return op == OP_NONE && descriptor_end(p, NULL) != NULL;
 }
@@ -263,7 +263,7 @@ void parse_redirect(struct parser *p, struct shell_redirect *r)
 	r->fd = -1;
 	const char *after = descriptor_end(p, &r->fd);
 	if (after) {
-		if (parser_peek(p) == '{') { /* {v}>file gives v a number, of 10 or more */
+		if (parser_peek(p) == '{') { /* {v}>file sets v to a number of at least 10 */
 			parser_sets(p, p->at + 1, strcspn(p->at + 1, "[}\\"), NULL, 0);
 			r->fd = 10;
 		}
@@ -284,7 +284,7 @@ void parse_redirect(struct parser *p, struct shell_redirect *r)
 			heredoc_begin(p, redirects[i].text[2] == '-', r);
 			return;
 		}
-		/* To bash <&- is whole, and a word may follow without a blank. */
+		/* For bash <&- is complete, and a word may follow without a blank. */
 		if ((r->op == SHELL_DUP_IN || r->op == SHELL_DUP_OUT) && parser_peek(p) == '-') {
 			p->script->bashisms |= !parser_ends_word(parser_peek2(p));
 			if (p->dialect == SHELL_BASH) {

@@ -1,9 +1,8 @@
 /*
  * The state of one parse: errors, depth and characters.
  *
- * A backslash before a newline is nothing at all, even in the middle of an operator or a name, so characters are read
- * through parser_peek, except where the shell takes such a pair as text: in single quotes, comments and quoted
- * here-documents.
+ * A backslash before a newline is removed, even in the middle of an operator or a name, so characters are read through
+ * parser_peek, except where the shell takes such a pair as text: in single quotes, comments and quoted here-documents.
  */
 
 #include "policy/shell/parser.h"
@@ -31,7 +30,7 @@ void parser_fail(struct parser *p, const char *fmt, ...)
 		struct shell_error *e = &p->script->error;
 
 		p->failed = true;
-		if (e->message[0] && !e->limit) { /* of a part, forgiven: the first one is told */
+		if (e->message[0] && !e->limit) { /* an error of a part, forgiven: the first one is reported */
 			p->at = p->end;
 			return;
 		}

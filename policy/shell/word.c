@@ -1,6 +1,7 @@
 /*
- * Words: quotes are taken off, expansions become parts without a value, and the commands inside them are read on the
- * spot by the same grammar. Texts of parts are slices of the input, so a word costs no copy before it is finished.
+ * Words: quotes are removed, expansions become parts without a value, and the commands inside them are parsed
+ * immediately by the same grammar. The texts of parts are slices of the input, so a word is not copied before it is
+ * complete.
  */
 
 #include "policy/shell/parser.h"
@@ -37,8 +38,10 @@ void parse_nested(struct parser *p, unsigned context)
 	p->context |= context;
 	const unsigned heredocs = p->heredocs, compounds = p->compounds;
 	const size_t count = parse_list(p);
-	/* bash 5.2 prints what it has parsed and parses it again; after a document it forgets a semicolon: `git; push`
-	 * becomes `git push`. */
+	/*
+	 * bash 5.2 prints the parsed command and parses it again; after a here-document it omits a semicolon: `git;
+	 * push` becomes `git push`.
+	 */
 	if (p->heredocs > heredocs && (count > 1 || p->compounds > compounds))
 		parser_ambiguous(p, "a here-document in $(…) stands beside other commands");
 	p->context = saved;
@@ -47,8 +50,10 @@ void parse_nested(struct parser *p, unsigned context)
 		parser_unexpected(p);
 	else
 		p->at++;
-	/* Documents without a text before the parenthesis: newer bash reads it after the line around, others take it
-	 * for empty. */
+	/*
+	 * Here-documents without a text before the parenthesis: newer versions of bash read it after the enclosing
+	 * line, others take it as empty.
+	 */
 	if (p->pending)
 		parser_ambiguous(p, "a here-document in $(…) does not begin before the closing parenthesis");
 	struct heredoc **last = &pending;
@@ -70,7 +75,7 @@ static void parse_process_substitution(struct parser *p, struct word_parts *w)
 	add_expansion(p, w, from, SHELL_PROCESS, false);
 }
 
-/* What stands between backquotes, without the backslashes that protect it there. */
+/* The text between backquotes, without the backslashes that escape characters there. */
 static char *unescape_backquotes(struct parser *p, bool quoted, size_t *ret_len)
 {
 	const char *end = p->at;
@@ -83,12 +88,12 @@ static char *unescape_backquotes(struct parser *p, bool quoted, size_t *ret_len)
 	}
 	char *out = shell_arena_alloc(p->arena, (size_t)(end - p->at) + 1);
 	size_t n = 0;
-	/* "${x#`\"`}": whether the backquotes take the backslash depends on the shell. */
+	/* "${x#`\"`}": whether the backquotes remove the backslash depends on the shell. */
 	if (quoted && p->unclear && memmem(p->at, (size_t)(end - p->at), "\\\"", 2))
 		parser_ambiguous(p, "a quoted double quote in `…` inside of ${…} or a here-document");
 	for (; p->at < end; p->at++) {
 		if (*p->at == '\\' && p->at[1] == '\n') {
-			p->at++; /* removed before anything else is */
+			p->at++; /* removed before anything else */
 			continue;
 		}
 		if (*p->at == '\\' && (strchr("$`\\", p->at[1]) || (quoted && p->at[1] == '"')))
@@ -132,14 +137,18 @@ static void parse_backquotes(struct parser *p, struct word_parts *w, bool quoted
 	add_expansion(p, w, from, SHELL_SUBSTITUTION, quoted);
 }
 
-/* Where the )) of an expression in bash begins: quotes hide parentheses there. NULL: it is none. */
+/*
+ * The position of the )) that ends an expression in bash: quotes hide parentheses there. NULL: it is not an expression.
+ */
 static const char *arithmetic_end(const struct parser *p)
 {
 	size_t depth = 0;
 
 	if (p->failed)
 		return NULL;
-	/* Longer ones are read as what they look like: nested parentheses would otherwise each look as far as the end.
+	/*
+	 * Longer ones are not searched: otherwise each level of nested parentheses would scan to the end, in quadratic
+	 * time.
 	 */
 	const char *end = p->end - p->at > ARITHMETIC_MAX ? p->at + ARITHMETIC_MAX : p->end;
 	for (const char *s = p->at; s < end; s++) {
@@ -167,8 +176,10 @@ bool parser_is_arithmetic(struct parser *p) { return arithmetic_end(p) != NULL; 
 
 static void parse_dollar(struct parser *p, struct word_parts *w, bool quoted);
 
-/* An expression up to `close` (']', ')' for the first of two, or the end); the commands in it are read, its own meaning
- * is not. */
+/*
+ * Parses an expression up to `close` (']', ')' for the first of two, or the end). Only the commands in it are parsed,
+ * the expression itself is not evaluated.
+ */
 static void parse_expression(struct parser *p, struct word_parts *w, int open, int close)
 {
 	struct word_parts inner = { 0 };
@@ -215,7 +226,7 @@ void parse_arithmetic(struct parser *p, struct word_parts *w)
 		p->end = end;
 		p->at = p->failed ? end : close + 1;
 	} else {
-		parse_expression(p, w, '(', ')'); /* quotes mean nothing to dash in there */
+		parse_expression(p, w, '(', ')'); /* for dash, quotes have no meaning there */
 	}
 	if (parser_peek(p) != ')')
 		parser_unexpected(p);
@@ -257,7 +268,7 @@ static void parse_single_quoted(struct parser *p, struct word_parts *w)
 	p->at = end + 1;
 }
 
-/* The name, and what operator follows. Quotes after # % / ^ , mean what they mean outside of "". */
+/* Parses the name and the operator. After # % / ^ , quotes mean the same as outside of "". */
 static bool parse_parameter_head(struct parser *p, bool quoted, unsigned *why)
 {
 	int c = parser_peek(p);
@@ -276,19 +287,21 @@ static bool parse_parameter_head(struct parser *p, bool quoted, unsigned *why)
 			p->at++;
 		const bool sets = parser_peek(p) == '=' || (parser_peek(p) == ':' && parser_peek2(p) == '=');
 		if (sets && indirect)
-			*why |= SHELL_EVALUATES; /* ${!x:=…} gives a value to whatever x names */
+			*why |= SHELL_EVALUATES; /* ${!x:=…} sets the variable that x names */
 		else if (sets)
 			parser_sets(p, name, (size_t)(p->at - name), NULL, 0);
 	} else if (parser_peek(p) != '}' && parser_peek(p) != PARSER_END && strchr("@*#?$!-", parser_peek(p)))
 		p->at++;
 	c = parser_peek(p);
-	/* Operators that only bash has: to another shell the quotes after them are none. */
+	/* Operators of bash only: for other shells the quotes after them have no special meaning. */
 	if (c != PARSER_END && strchr("/^,@[", c))
 		p->script->bashisms = true;
 	return !quoted || (c != PARSER_END && strchr(p->dialect == SHELL_BASH ? "#%/^,@[" : "#%", c));
 }
 
-/* ${x@P}, ${x[1]@P}, with whatever continuation lines: the value is expanded as a prompt is, substitutions and all. */
+/*
+ * ${x@P}, ${x[1]@P}, with any continuation lines: the value is expanded like a prompt, including substitutions.
+ */
 static bool is_prompt(const char *from, const char *end)
 {
 	char last[2] = { 0 };
@@ -313,7 +326,7 @@ static void parse_parameter(struct parser *p, struct word_parts *w, const char *
 	p->unclear++;
 	const bool indirect = parser_peek(p) == '!';
 	const bool quotes = parse_parameter_head(p, quoted, &why);
-	/* ${!x}, ${a[x]}, ${s:x}; not ${x:-y} and its relatives */
+	/* ${!x}, ${a[x]}, ${s:x}; not ${x:-y} and similar */
 	const int next = parser_peek(p);
 	const bool computes = next == '[' ||
 			      (next == ':' && (parser_peek2(p) == PARSER_END || !strchr("-=?+", parser_peek2(p))));
@@ -378,7 +391,7 @@ static void parse_dollar(struct parser *p, struct word_parts *w, bool quoted)
 		} else if (c == '\'') {
 			p->at++;
 			parse_ansi(p, w);
-		} /* $"…": the quotes that follow are ordinary ones */
+		} /* $"…": ordinary double quotes follow */
 	} else {
 		word_parts_add_literal(p, w, from, 1, quoted);
 	}
@@ -443,7 +456,7 @@ static bool parse_tilde(struct parser *p, struct word_parts *w)
 	return true;
 }
 
-/* Characters that stand for themselves or for a pattern. */
+/* Parses literal characters and those of a pattern. */
 static void parse_run(struct parser *p, struct word_parts *w)
 {
 	const char *from = p->at;
@@ -458,7 +471,7 @@ static void parse_run(struct parser *p, struct word_parts *w)
 	word_parts_add_literal(p, w, from, (size_t)(p->at - from), false);
 }
 
-/* In parentheses of a pattern or a regular expression every character is a part of it; so are | < > of the latter. */
+/* In parentheses of a pattern or a regular expression every character belongs to it; in the latter also | < >. */
 static bool ends_here(struct parser *p, enum word_mode mode, size_t parens, int c)
 {
 	if (parens && c != PARSER_END)

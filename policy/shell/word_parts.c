@@ -1,4 +1,4 @@
-/* A word as a list of parts, and the word that they make. */
+/* A word as a list of parts, and the word that results from them. */
 
 #include "policy/shell/parser.h"
 
@@ -18,7 +18,7 @@ void word_parts_add_literal(struct parser *p, struct word_parts *w, const char *
 	p->subscript |= quoted && n >= 3 && (memmem(s, n, "[$(", 3) || memmem(s, n, "[`", 2));
 }
 
-/* of=~/x: to bash a word that looks like an assignment, where ~ is a home; the first part is split there. */
+/* of=~/x: for bash a word in the form of an assignment, where ~ is expanded; the first part is split there. */
 static struct word_parts with_tilde(struct parser *p, const struct word_parts *w)
 {
 	const struct shell_part *first = w->part;
@@ -29,7 +29,7 @@ static struct word_parts with_tilde(struct parser *p, const struct word_parts *w
 	while (n < first->len && parser_is_name(first->text[n]))
 		n++;
 	if (n == first->len && w->count > 1 && w->part[1].len > 2 &&
-	    memcmp(w->part[1].text, "+=", 2) == 0) { /* a += of its own part */
+	    memcmp(w->part[1].text, "+=", 2) == 0) { /* += as a part of its own */
 		struct word_parts appends = *w;
 
 		appends.unknown |= memchr(w->part[1].text, '~', w->part[1].len) ? SHELL_TILDE : 0;
@@ -46,7 +46,7 @@ static struct word_parts with_tilde(struct parser *p, const struct word_parts *w
 	p->script->bashisms = true;
 	made.unknown |= SHELL_TILDE;
 	if (n + 2 < first->len ? first->text[n + 2] != '/' : w->count > 1)
-		return made; /* ~name, or what follows is not known */
+		return made; /* ~name, or the text after it is unknown */
 	made.part = shell_arena_alloc(p->arena, (w->count + 2) * sizeof(*made.part));
 	made.part[0] = made.part[2] = *first;
 	made.part[0].len = n + 1;
