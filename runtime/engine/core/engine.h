@@ -266,8 +266,8 @@ void engine_show_policy(struct engine *g, const char *session_id, const char *cw
 void engine_set_permission_mode(struct engine *g, const char *session_id, const char *mode, const struct caller *c,
 				engine_reply_fn fn, void *ctx);
 void engine_reload_policy(struct engine *g, const struct caller *c, engine_reply_fn fn, void *ctx);
-void engine_policy_loaded(struct engine *g,
-			  const char *problem); /* the files were read; problem NULL = they are valid and in effect */
+/* The policy files were read; problem NULL = they are valid and in effect. */
+void engine_policy_loaded(struct engine *g, const char *problem);
 struct session_change {
 	const char *session_id, *title; /* NULL = unchanged, also for the members below */
 	const char *scope_json, *pinned_json;

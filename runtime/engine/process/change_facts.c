@@ -31,7 +31,7 @@ static struct requester changed_by(const struct changes_facts *c)
 	return c->by ? requester_of(c->by) : (struct requester){ 0 };
 }
 
-/* The diff becomes an output of its own, in the same commit. */
+/* Stores the diff as a separate output in the same commit; false if it exceeds a limit. */
 static bool keep_diff(const struct change *c, struct store_batch *b, size_t *room, char ret_ref[ID_TEXT_MAX])
 {
 	ret_ref[0] = '\0';
@@ -105,7 +105,7 @@ void changes_record(struct engine *g, const struct changes_facts *f, engine_repl
 	for (unsigned n = 0; f->list && n < CHANGES_FACTS_MAX && change_list_next(f->list, &at, &c); n++)
 		path_fact(f, &c, b, &room);
 	count_fact(f, b);
-	/* What was done must be told; what is only asked for may be refused. */
+	/* Changes that were made must be recorded even when space is short; a mere request may fail. */
 	store_submit(g->o.store, b, f->list ? STORE_MUST : 0, on_recorded, rec);
 }
 

@@ -13,7 +13,7 @@ struct kept_part {
 	char evidence_id[ID_ROOM]; /* "" = new */
 };
 
-/* Where the session has these bytes, if it does and they have not expired. */
+/* Finds an output of the session with the same content that has not expired. */
 static int find_kept(struct engine *g, const struct evidence_export *x, const struct evidence_part *p,
 		     struct kept_part *ret, struct err *e)
 {
@@ -28,7 +28,7 @@ static int find_kept(struct engine *g, const struct evidence_export *x, const st
 	int r = view_read_speculative(g->o.store, &evidence_content_schema, key, &text, &d, e);
 	if (r)
 		return r < 0 ? -1 : 0;
-	/* not committed yet: its ref is as good as one that is */
+	/* Not found = not committed yet; the ref can still be used, because that batch commits before this one. */
 	r = view_output_brief(g->o.store, VIEW_ANY_UID, d.ref, &out, e);
 	if (r < 0 || (r == 0 && out.expired))
 		return r < 0 ? -1 : 0;
@@ -63,7 +63,7 @@ static void spilled_fact(struct store_batch *b, const struct evidence_export *x,
 	     .mediaType = "application/json", .encoding = "utf8", .complete = true);
 }
 
-/* What the result and the fact both say. */
+/* The members that the result and the fact have in common. */
 static void write_members(struct jw *w, const struct evidence_export *x, const struct kept_part *kept)
 {
 	jw_kstr(w, "kind", x->part[0].kind);

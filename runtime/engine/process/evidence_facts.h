@@ -2,9 +2,9 @@
 #define BAILIFF_ENGINE_EVIDENCE_FACTS_H
 
 /*
- * Exports as facts. Who has written the files (runtime/evidence) hands them over here: their bytes become outputs and
- * evidence.changed tells of them, in one commit. Bytes that the session has already are not kept twice: the earlier ref
- * is told.
+ * Facts about exports. runtime/evidence writes the files and passes them here: their bytes become outputs and
+ * evidence.changed names them, in one commit. Content that the session already has is not stored again; the event then
+ * names the earlier ref.
  */
 
 #include "runtime/engine/core/engine.h"
@@ -18,11 +18,11 @@ struct evidence_part {
 };
 
 struct evidence_export {
-	const char *session_id, *thread_id, *turn_id, *task_id, *run_id; /* the scope's; NULL = none */
+	const char *session_id, *thread_id, *turn_id, *task_id, *run_id; /* the exported scope; NULL = none */
 	const char *trial_id;                                            /* or NULL */
-	uint32_t uid;                                                    /* the session's */
+	uint32_t uid;                                                    /* owner of the session */
 	uint64_t through, events, duration_ms;
-	const struct evidence_part *part; /* the first gives the export its identity */
+	const struct evidence_part *part; /* the content of the first one identifies the export */
 	size_t nparts;
 };
 

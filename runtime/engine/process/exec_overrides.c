@@ -12,8 +12,8 @@
 
 #define VALUE_SHOWN 1024u
 
-/* Where an earlier command can have put programs. What is private to a sandbox is empty when the next one begins; /tmp
- * counts all the same. */
+/* Directories where an earlier command can have placed programs. Private directories of a sandbox start empty, but /tmp
+ * and its like are included regardless. */
 static const char **writable_folders(const struct sandbox_setup *f, size_t *ret_count)
 {
 	const char **list = mem_zalloc(f->profile.count + 5, sizeof *list);
@@ -41,7 +41,7 @@ static bool is_usual(const struct buf *base, const char *variable)
 	return false;
 }
 
-static bool matters(const char *variable)
+static bool affects_programs(const char *variable)
 {
 	const char *equals = strchr(variable, '=');
 	mem_auto char *name = equals ? mem_strndup(variable, (size_t)(equals - variable)) : NULL;
@@ -67,7 +67,7 @@ void exec_overrides_make(struct engine *g, unsigned uid, const struct start_requ
 		    (strncmp(v, "PATH=", 5) == 0 && command_path_is_fixed(v + 5, writable, count)))
 			continue;
 		ret->judged[ret->njudged++] = v;
-		if (matters(v))
+		if (affects_programs(v))
 			ret->shown[ret->nshown++] = v;
 	}
 }

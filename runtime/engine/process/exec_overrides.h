@@ -2,10 +2,10 @@
 #define BAILIFF_ENGINE_EXEC_OVERRIDES_H
 
 /*
- * Variables that a request sets and that change which programs run (policy/exec_vars.def). What says the same as the
- * environment that the user's commands begin with anyway changes nothing (the user's own HOME), and neither does a PATH
- * of folders that the sandbox cannot write, by their text: what a command there runs is what is installed. Without a
- * sandbox every folder counts as writable.
+ * Environment variables of a request that change which programs run (policy/exec_vars.def). Two kinds have no effect
+ * and are left out: a variable equal to the one in the base environment (the user's own HOME), and a PATH whose
+ * directories, compared by their text, are all read-only in the sandbox, because only installed programs can be there.
+ * Without a sandbox every directory counts as writable.
  */
 
 #include <stddef.h>
@@ -16,18 +16,18 @@ struct engine;
 struct start_request;
 
 struct exec_overrides {
-	const char **judged; /* of the request's, without those that change nothing … */
+	const char **judged; /* the request's variables without those that have no effect: input of the decision */
 	size_t njudged;
-	const char **shown; /* … and of these, what whoever is asked must see */
+	const char **shown; /* the subset that an approver must see */
 	size_t nshown;
 };
 
-/* The strings are the request's. */
+/* The strings are borrowed from the request. */
 void exec_overrides_make(struct engine *g, unsigned uid, const struct start_request *r, const struct sandbox_setup *f,
 			 struct exec_overrides *ret);
 void exec_overrides_done(struct exec_overrides *e);
 #define exec_overrides_auto __attribute__((cleanup(exec_overrides_done)))
-/* As a shell would take them; each by both ends where it is long. */
+/* In shell syntax; long values are shortened to their beginning and end. */
 void exec_overrides_text(const struct exec_overrides *e, struct buf *out);
 
 #endif

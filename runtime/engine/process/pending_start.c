@@ -65,8 +65,8 @@ struct pending_start *pending_start_new(struct engine *g, const struct start_req
 	kept->thread_id = h->ids[1] = mem_strdup(r->thread_id);
 	kept->turn_id = h->ids[2] = mem_strdup(r->turn_id);
 	kept->trace_id = h->ids[3] = mem_strdup(r->trace_id);
-	kept->limits = r->limits; /* "none" and "not given" look the same in a record */
-	kept->hooked = r->hooked; /* lives until the start is over */
+	kept->limits = r->limits; /* a record does not distinguish "none" from "not given" */
+	kept->hooked = r->hooked; /* borrowed: valid until the start has completed */
 	if (r->approval)
 		keep_approval(h, r->approval);
 	caller_copy(&h->caller, c);
@@ -88,7 +88,8 @@ void pending_start_wait(struct engine *g, const struct sandbox_setup *f, const s
 	char workspace[PATH_MAX] = "";
 	struct err e = ERR_INIT;
 
-	(void)policy_lookup_find_workspace(f, r, workspace, &e); /* which policy_lookup_rules has found before */
+	/* Cannot fail: policy_lookup_rules has found the same workspace before. */
+	(void)policy_lookup_find_workspace(f, r, workspace, &e);
 	if (!h->since_ns)
 		h->since_ns = engine_now(g);
 	h->go = go;

@@ -2,20 +2,24 @@
 #define BAILIFF_ENGINE_PROCESS_H
 
 /*
- * A live process, as the engine sees it: from the request until its end is committed. Everything about it that must
- * outlive the runtime is in the log; what is here can be made again from process.started (recovery.c).
+ * A live process, from the request until its end is committed. All state that must survive the runtime is in the log;
+ * this struct can be rebuilt from the document of the process (process_recovery.c).
  *
- *   WAITING     for a person who may allow it (permission.c) → LAUNCHING, as another struct, or freed
- *   LAUNCHING   the spawner was asked                       → COMMITTING, or ENDING when it could not be started
- *   COMMITTING  the init waits at the gate, the facts commit → EXECING once they are durable and the sandbox is ready
+ *   WAITING     for hooks or an approval (permission/)      → LAUNCHING, as another struct, or freed
+ *   LAUNCHING   the spawner has the plan                    → COMMITTING, or ENDING if the launch failed
+ *   COMMITTING  init waits at the gate, the facts commit    → EXECING once they are durable and the sandbox is ready
  *   EXECING     the gate is open                            → RUNNING when the command was executed
- *   RUNNING                                                 → DRAINING when nothing but the init is left, or it is gone
- *   DRAINING    the rest of the output is taken             → ENDING at the end of both streams, or at the deadline
+ *   RUNNING                                                 → DRAINING when only the init is left, or it is gone
+ *   DRAINING    the remaining output is read                → ENDING at the end of both streams, or at the deadline
  *   ENDING      the terminal facts commit                   → freed
  *
- * process_state.c holds the [state][event] table. Files: process_start.c (request → launch → start facts),
- * process_output.c (process.output, spilled), process_violation.c, process_end.c (terminal facts), process_request.c
- * (what clients ask of one).
+ * process_state.c has the [state][event] table. Files: start/process_start.c (request → launch), process_start_facts.c,
+ * process_output.c (process.output, output.spilled), process_violation.c, process_end.c (terminal facts),
+ * process_request.c (requests of clients about a live process).
+ *
+ * The table of live processes (struct process_table) owns each struct. Only the batches of the start and of the end
+ * keep a pointer to it: COMMITTING and ENDING last until their batch is decided. Other callbacks keep the id and look
+ * the process up again with engine_process.
  */
 
 #include "runtime/base/buf.h"
@@ -53,16 +57,16 @@ enum process_event {
 	PROCESS_EV_LAUNCH_FAILED,
 	PROCESS_EV_READY,
 	PROCESS_EV_COMMITTED,
-	PROCESS_EV_REFUSED, /* the store did not take the start facts */
+	PROCESS_EV_REFUSED, /* the store rejected the start facts */
 	PROCESS_EV_EXECED,
-	PROCESS_EV_EXITED, /* the init has reaped the last of the tree and leaves */
-	PROCESS_EV_GONE,
+	PROCESS_EV_EXITED, /* the init has reaped the last process of the tree and is about to exit */
+	PROCESS_EV_GONE,   /* the init is dead */
 	PROCESS_EV_STREAM_END,
 	PROCESS_EV_END_COMMITTED,
 	PROCESS_EVENT_COUNT
 };
 
-/* Why bailiff itself ends a process. */
+/* The reason why bailiff ends a process. */
 enum process_end {
 	PROCESS_END_NONE,
 	PROCESS_END_USER,
@@ -73,43 +77,43 @@ enum process_end {
 };
 
 struct process_stream {
-	char ref[PLAN_KEY_MAX]; /* "" = there is no such stream */
-	uint64_t size;          /* bytes that came */
-	uint64_t cited;         /* of which process.output events speak */
-	uint64_t summed;        /* of which the store has checksums (once spilled) */
+	char ref[PLAN_KEY_MAX]; /* "" = the process has no such stream */
+	uint64_t size;          /* bytes received */
+	uint64_t cited;         /* bytes covered by process.output events; cited <= size */
+	uint64_t summed;        /* bytes that the store has checksums of (once spilled) */
 	bool spilled, ended, stalled;
 };
 
-/* A client that waits for the end. */
+/* A client that waits for the end of the process. */
 struct process_waiter {
 	TAILQ_ENTRY(process_waiter) link;
 	struct pending_reply reply;
 	uint64_t deadline_ns; /* UINT64_MAX = none */
-	bool terminate;       /* it asked for the end */
+	bool terminate;       /* the request is terminate_process */
 };
 
-/* Input that the pipe has not taken yet; answered when all of it was. */
+/* Input that is not fully written to the pipe yet. The reply is sent when all of it is. */
 struct pending_input {
 	TAILQ_ENTRY(pending_input) link;
 	struct pending_reply reply;
 	struct requester by;
 	char *data;
 	size_t len, done;
-	bool eof;        /* close after this; for a terminal `data` is what says so */
-	bool canonical;  /* the terminal's mode when that was sent */
-	bool redacted;   /* typed while the terminal asked for a secret */
+	bool eof;        /* end of input: close the pipe; for a terminal `data` is its EOF character */
+	bool canonical;  /* the terminal's mode when the EOF character was sent */
+	bool redacted;   /* typed while the terminal read a secret (canonical, no echo) */
 	bool intended;   /* the intent of an idempotent write is durable */
-	uint64_t offset; /* of the terminal's output when it was typed */
+	uint64_t offset; /* size of the terminal's output when it was typed */
 };
 
 /*
- * How a process that waits, for hooks or a person, is ended before it starts. Whoever lets it wait says so: the modules
- * are above this one.
+ * How to end a process that waits for hooks or an approval and has not started. Set by the module that makes it wait,
+ * which is above this one.
  */
 struct process_wait_ops {
-	void (*cancel)(struct process *p, const char *reason, bool stopping); /* it is to end */
-	void (*fail)(struct process *p, const struct err *e);                 /* it was allowed, and cannot start */
-	void (*drop)(struct process *p, const char *reason);                  /* it is no longer wanted */
+	void (*cancel)(struct process *p, const char *reason, bool stopping); /* end was requested */
+	void (*fail)(struct process *p, const struct err *e);                 /* allowed, but the start failed */
+	void (*drop)(struct process *p, const char *reason);                  /* its owner no longer needs it */
 	void (*free_hooks)(struct hook_wait *w);
 };
 
@@ -120,46 +124,46 @@ struct process {
 	char task_id[ID_ROOM], tool_call_id[ID_ROOM], trace_id[ID_ROOM], span_id[ID_ROOM]; /* "" = none */
 	char run_id[ID_ROOM], attempt_id[ID_ROOM], step_id[ID_ROOM], job_id[ID_ROOM], job_item_id[ID_ROOM],
 		subagent_id[ID_ROOM];
-	enum owner_kind owner; /* for whom it runs; OWNER_NONE = for a client */
+	enum owner_kind owner; /* OWNER_NONE = a client started it */
 	char owner_id[ID_ROOM];
-	uint64_t owner_told_ns; /* when its owner last wrote of its output */
-	bool makes_session, makes_thread, owns_turn;
+	uint64_t owner_told_ns;                      /* when its owner last recorded progress of its output */
+	bool makes_session, makes_thread, owns_turn; /* its start facts create the session, the thread, the turn */
 	uint32_t uid;
 	enum process_state state;
 
-	/* the request, as far as facts and limits need it */
-	char *decision_json, *judged_json; /* permission.evaluated's */
-	char *exec_overrides; /* variables of the request's that change what runs, to be shown; NULL = there are none */
-	char *suggestions_json;  /* which rules would answer for good; NULL = it is allowed */
-	int answer, mode;        /* enum policy_answer, enum permission_mode */
-	char *reason;            /* the decision's */
-	char binding[65];        /* what an approval is bound to */
-	char action_id[ID_ROOM]; /* the question it waits for, or was allowed by; "" = none */
-	bool resumed;            /* it was waiting: its session's facts are written */
-	bool hooked;             /* likewise, but for hooks: nobody was told of it */
+	/* The parts of the request that facts and limits need. Strings are owned. */
+	char *decision_json, *judged_json; /* of permission.evaluated */
+	char *exec_overrides;              /* variables that change which programs run, for the approver; NULL = none */
+	char *suggestions_json;            /* rules that would decide this for good; NULL = it is allowed */
+	int answer, mode;                  /* enum policy_answer, enum permission_mode */
+	char *reason;                      /* of the decision */
+	char binding[65];                  /* hash of the request that an approval applies to */
+	char action_id[ID_ROOM];           /* the approval that it waits for, or that allowed it; "" = none */
+	bool resumed; /* it waited for an approval: the facts of its session are already recorded */
+	bool hooked;  /* likewise for hooks; no event has named the process yet */
 	const struct process_wait_ops *wait_ops;
 	struct hook_wait *hooks; /* while it waits for hooks; or NULL */
-	bool hooks_begin;        /* there are some for the session that it makes … */
-	bool hooks_after;        /* … and that look at how it ended */
-	bool answered_by_hook;   /* a permission_request hook was asked instead of a person */
-	bool dry;                /* nothing of it happens: it is only judged … */
-	char *hooks_json;        /* … and these hooks would look at it */
-	struct err *failure;     /* why it did not come to a start, while that is written */
-	char *record;            /* its start, if it may be made again (start_record.h) */
+	bool hooks_begin;        /* hooks run for the start of the session that it creates */
+	bool hooks_after;        /* hooks run after its end */
+	bool answered_by_hook;   /* a permission_request hook decided instead of a person */
+	bool dry;                /* dry run: evaluate the request, start nothing */
+	char *hooks_json;        /* dry run: the hooks that would run */
+	struct err *failure;     /* why the start failed, until that is recorded */
+	char *record;            /* its start in stored form (start_record.h), if it can be retried */
 	char *command_json, *display, *command_line, *cwd, *justification;
-	char *prompt;      /* what a person is asked, if one is */
-	char *command_ref; /* the whole argv behind a ref, when it is too long for an event */
+	char *prompt;      /* the question to the approver, or NULL */
+	char *command_ref; /* ref of the whole argv, if it is too long for an event */
 	struct buf command_full;
-	char *profile;      /* its name */
-	char *home;         /* what ~ stands for inside, or NULL */
+	char *profile;      /* name of the profile */
+	char *home;         /* the meaning of ~ in the sandbox, or NULL */
 	char *sandbox_json; /* sandboxProfile */
-	char *refusal;      /* "limits.cpus: …": which limit cannot be enforced, and why; or NULL */
-	bool writes;        /* something besides its private folders */
+	char *refusal;      /* "limits.cpus: …": the limit that cannot be enforced, and why; or NULL */
+	bool writes;        /* the sandbox has a write root in addition to its private directories */
 	char plan_hash[65];
-	uint32_t plan_layers, plan_kind; /* what is asked of the sandbox, and those flags that decide what can be had */
+	uint32_t plan_layers, plan_kind; /* the requested layers, and the flags of the plan that determine support */
 	bool stdin_pipe, stderr_merge, keep_tree, end_with_client;
-	bool command_exited;         /* with keep_tree: the command has ended, and process.command_exited says so */
-	uint32_t tty_rows, tty_cols; /* of its terminal, as it is now; 0 = pipes */
+	bool command_exited;         /* keep_tree: the command has exited; process.command_exited is submitted */
+	uint32_t tty_rows, tty_cols; /* current size of its terminal; 0 = pipes */
 	struct process_limits limits;
 	struct requester by;
 
@@ -168,8 +172,8 @@ struct process {
 	int32_t pid;
 	uint64_t start_time, started_boot_ns, started_real_us;
 	uint32_t attempt, layers;
-	uint64_t bound_connection;   /* end_with_client: whose */
-	uint64_t follow_deadline_ns; /* after a restart: a client must follow it again until then */
+	uint64_t bound_connection;   /* end_with_client: the connection that it ends with */
+	uint64_t follow_deadline_ns; /* after a restart: ends unless a client follows it again by then */
 
 	struct process_stream streams[STREAM_COUNT];
 	uint64_t flush_at_ns, last_flush_ns, last_output_ns, drain_until_ns;
@@ -178,10 +182,10 @@ struct process {
 	TAILQ_HEAD(, process_waiter) waiters;
 	TAILQ_HEAD(, pending_input) inputs;
 	bool stdin_closed, input_busy;
-	char *given_input; /* all that it has to read, until its start is written down; NULL = that is not known */
-	bool typed;        /* into its terminal, since output was last cited */
-	uint64_t typed_until_ns; /* somebody sits before it */
-	char last_typed;         /* the last byte that the terminal took; '\n' = none */
+	char *given_input; /* its complete input, until its start is recorded; NULL = input comes by write_stdin */
+	bool typed;        /* its terminal got input since output was last cited */
+	uint64_t typed_until_ns; /* until then the terminal is interactive: output is flushed more often */
+	char last_typed;         /* the last byte written to the terminal; '\n' = the input line is empty */
 
 	uint64_t sent_signals; /* bit n − 1 for signal n, by signal_process */
 	struct requester signal_by;
@@ -192,48 +196,48 @@ struct process {
 	uint64_t kill_at_ns; /* next step of the escalation; UINT64_MAX = none */
 	unsigned kill_step;
 
-	struct store_batch *facts; /* of its start, until they are submitted */
-	bool gone, has_last;       /* the init is dead; `last` is its last word */
-	bool over;                 /* its waiters were answered; what is left are hooks that look at it */
-	bool leaving;              /* its end was taken from that word, while the init was still on its way out */
+	struct store_batch *facts; /* start facts, until they are submitted; owned */
+	bool gone, has_last;       /* the init is dead; `last` is its last message */
+	bool over;                 /* its waiters have their replies; only hooks after its end may still run */
+	bool leaving;              /* its end was derived from `last` while the init had not exited yet */
 	bool end_committed;        /* the terminal event is durable */
 	struct status_msg last;
 	bool layer_mismatch;
 
 	struct process_violations *violations; /* NULL = none so far */
-	struct process_network *network;       /* what went through the proxy; NULL = nothing so far */
-	struct buf autorun;                    /* the init's report on autorun files, checked; empty = none */
-	char autorun_ref[ID_TEXT_MAX];         /* behind which it is kept */
-	uint64_t violations_before;            /* told by an earlier runtime */
-	bool violations_missed;                /* there may have been more */
-	bool unwatched;                        /* it was started while nothing reported refusals exactly */
-	bool paused;                           /* its task is: no time limit runs */
-	uint64_t paused_ns, held_ns;           /* since when, and how long before that */
+	struct process_network *network;       /* traffic through the proxy; NULL = none so far */
+	struct buf autorun;                    /* the init's report on autorun files, validated; empty = none */
+	char autorun_ref[ID_TEXT_MAX];         /* the ref of that report */
+	uint64_t violations_before;            /* recorded by an earlier runtime */
+	bool violations_missed;                /* some may have gone unreported: the count is a minimum */
+	bool unwatched;                        /* started without exact reports of violations */
+	bool paused;                           /* its task is paused: time limits do not run */
+	uint64_t paused_ns, held_ns;           /* start of this pause; duration of the earlier ones */
 
-	bool settling; /* refusals may still be on their way */
+	bool settling; /* reports of violations may still arrive */
 	uint64_t settle_until_ns;
 	uint64_t ended_sequence;
-	const char *ended_as; /* of one that never ran: its status; NULL otherwise */
+	const char *ended_as; /* the status of a process that never ran; NULL otherwise */
 };
 
-#define PROCESS_DRAIN_MS 2000u
-#define PROCESS_FLUSH_MS 50u
-#define PROCESS_FLUSH_TYPED_MS 5u
-#define PROCESS_TYPED_MS 250u
-#define PROCESS_SETTLE_MS 10000u
-#define PROCESS_FOLLOW_MS 30000u
+#define PROCESS_DRAIN_MS 2000u    /* timeout for the rest of the output, after the tree has terminated */
+#define PROCESS_FLUSH_MS 50u      /* minimum interval between process.output events */
+#define PROCESS_FLUSH_TYPED_MS 5u /* … while the terminal is interactive */
+#define PROCESS_TYPED_MS 250u     /* how long a terminal counts as interactive after input */
+#define PROCESS_SETTLE_MS 10000u  /* timeout for reports of violations, after the tree has terminated */
+#define PROCESS_FOLLOW_MS 30000u  /* how long a process with end_with_client waits for a client after a restart */
 
 /* State of the module process/. */
 struct process_table {
 	struct strmap live;    /* id → struct process */
 	struct strmap pending; /* process id → struct pending_start that waits for the policy of its workspace */
-	size_t hooks;          /* of the live ones, those that are hooks */
-	struct known_layers {  /* which layers sandboxes get on this machine, by what is requested */
+	size_t hooks;          /* number of live processes that are hooks */
+	struct known_layers {  /* cache: the layers that this machine supports of those requested */
 		uint32_t flags, asked, reached;
 	} known_layers[8];
 	size_t nknown_layers;
 	struct port_expected expected; /* of the start request being handled */
-	void (*stopped)(void *ctx);    /* called when the daemon stops and the last process is gone */
+	void (*stopped)(void *ctx);    /* shutdown: called when the last process has ended; NULL = not stopping */
 	void *stopped_ctx;
 };
 
@@ -255,17 +259,17 @@ struct process *engine_process(struct engine *g, const char *id);
 
 static inline bool process_has_tty(const struct process *p) { return p->tty_rows != 0; }
 
-/* What ends it politely: closing a terminal is a hangup, and shells that are typed to ignore SIGTERM. */
+/* The signal for a graceful end. Closing a terminal is a hangup, and interactive shells ignore SIGTERM. */
 static inline int process_stop_signal(const struct process *p) { return process_has_tty(p) ? SIGHUP : SIGTERM; }
 
 /* process_state.c */
-/* Something happened to it; process_handle_event, the row of the table of modules, acts on it. */
+/* Sends an event to the state machine, through the table of modules; process_handle_event is its entry. */
 void process_event(struct process *p, enum process_event ev);
 void process_handle_event(struct process *p, int event);
 void process_free(struct process *p);
-void process_finished(struct process *p); /* its end is durable: frees it and tells who needs to know */
+void process_finished(struct process *p); /* its end is durable: frees it and notifies its owner and the modules */
 
-/* Begins a start, or continues one that waited: the module start/ does it (row START). */
+/* Begins a start, or continues one that waited. Implemented by the module start/, above this one (module.h: start). */
 void process_start(struct engine *g, const struct start_request *r, const struct caller *c, engine_reply_fn fn,
 		   void *ctx);
 struct process *process_new(struct engine *g, const char *id);
@@ -275,9 +279,9 @@ void process_submit_start(struct process *p);
 void process_submit_unstarted(struct process *p);
 void process_answer_start(struct process *p);
 
-/* process_session.c: each process belongs to a session, a thread and a turn, made when the request names none */
+/* process_session.c: each process belongs to a session, a thread and a turn, created if the request names none */
 int process_find_session(struct process *p, const struct start_request *r, const struct caller *c, struct err *e);
-int process_session_facts(struct process *p, struct store_batch *b); /* of those that this process makes */
+int process_session_facts(struct process *p, struct store_batch *b); /* for those that this process creates */
 /* `category` NULL = the turn completed. `status` is the turn's: completed, failed, cancelled, timed_out, lost. */
 int process_session_end_facts(struct process *p, struct store_batch *b, const char *status, const char *category,
 			      const char *message);
@@ -289,42 +293,45 @@ void process_autorun_member(const struct process *p, struct jw *w);
 /* process_output.c */
 struct json_value;
 struct store_batch;
-void process_output_due(struct process *p);                         /* bytes came: when shall the next event be */
-int process_output_flush(struct process *p, struct store_batch *b); /* adds events for what is not cited; how many */
+void process_output_due(struct process *p); /* output arrived: schedules the next event */
+/* Adds events for output that is not cited yet; returns their number. */
+int process_output_flush(struct process *p, struct store_batch *b);
 void process_output_submit(struct process *p);
 void process_outputs_json(const struct process *p, struct jw *w); /* {"stdout":{…},…} */
 void process_stream_names(const struct process *p, struct jw *w); /* [{outputRef,stream,…}] */
 struct json_value json_stream_names(const struct process *p);
 const char *stream_name(int stream);
-int stream_index(struct jval name);                           /* −1 = there is no such stream */
+int stream_index(struct jval name);                           /* −1 = no such stream */
 void process_tty_json(const struct process *p, struct jw *w); /* {rows, cols}, or false */
-/* Its working directory is in what a sandbox has for /tmp or a hidden home: whatever it writes there goes with it. */
+/* Its working directory is in the sandbox's private /tmp or home: files written there are deleted with the sandbox. */
 bool process_cwd_is_private(const struct process *p);
-/* Of so many bytes of a stream: how many from its beginning are kept whatever else comes; and whether they live in the
- * spool. */
+/*
+ * For a stream of `size` bytes: how many from its beginning are certain to be kept however long it becomes, and whether
+ * it is stored in the spool instead of the database.
+ */
 uint64_t process_output_kept(const struct process *p, uint64_t size);
 bool process_output_spills(const struct process *p, uint64_t size);
-unsigned process_unspilled(const struct process *p); /* streams that live in the database, as bits */
+unsigned process_unspilled(const struct process *p); /* streams stored in the database, as bits 1u << stream */
 
 /* process_violation.c */
-int process_violations_flush(struct process *p, struct store_batch *b); /* adds events for what is untold; how many */
-uint64_t process_violations_tick(struct process *p, uint64_t now);      /* when it wants the next one */
+/* Adds events for violations that are not recorded yet; returns their number. */
+int process_violations_flush(struct process *p, struct store_batch *b);
+uint64_t process_violations_tick(struct process *p, uint64_t now); /* returns the next deadline */
 void process_violations_members(const struct process *p, struct jw *w);
-bool process_violations_open(const struct process *p,
-			     struct buf *out); /* what would let it pass: {"writeRoots":[…],…}; false = nothing would */
+/* The sandbox options that would have allowed the blocked operations, {"writeRoots":[…],…}; false = there are none. */
+bool process_violations_open(const struct process *p, struct buf *out);
 void process_violations_free(struct process *p);
-bool process_violations_any(const struct process *p, const char *kind); /* some of that kind was refused */
+bool process_violations_any(const struct process *p, const char *kind); /* there is one of this kind */
 bool process_violations_guessed(const struct process *p);               /* some are hints */
-/* Adds an event for a guess. It does not count as a violation. */
+/* Adds an event for a hint, which is not counted as a violation. */
 void process_violation_hint(struct process *p, const struct violation *v, struct store_batch *b);
-/* Why, in plain words; NULL where the sandbox's make-up does not tell. */
+/* The reason for people; NULL if it cannot be derived from the sandbox's profile. */
 const char *process_violation_reason(const struct process *p, const struct violation *v);
-/* How deep the list's deepest entry is that is the path, or that it lies below; 0 = none does. */
+/* The length of the longest path in the list that is equal to `path` or one of its parents; 0 = none. */
 size_t process_path_depth(const char *path, struct jval list);
 
 /* process_hint.c */
-/* Of a command that failed, where nothing reports refusals exactly: what its output says about them, if its sandbox
- * would have refused that. */
+/* Adds hints from the output of a failed command, if violations of the process are not reported exactly. */
 void process_hint_facts(struct process *p, struct store_batch *b);
 
 /* process_network.c */
@@ -334,17 +341,17 @@ void process_network_free(struct process *p);
 /* process_end.c */
 void process_waiters_expire(struct process *p, uint64_t now);
 void process_submit_end(struct process *p);
-void process_truncated_facts(struct process *p, struct store_batch *b); /* and sums the kept tail */
+void process_truncated_facts(struct process *p, struct store_batch *b); /* also adds checksums of the kept tail */
 void process_answer_waiters(struct process *p);
 void process_enforce_end(struct process *p, enum process_end why, const struct requester *by, int sig,
 			 uint64_t grace_ms, const char *reason);
-void process_set_paused(struct process *p, bool hold); /* stops the command's process group, or lets it go on */
+void process_set_paused(struct process *p, bool hold); /* SIGSTOP or SIGCONT to the command's process group */
 void process_escalate(struct process *p, uint64_t now);
 
 /* process_input.c */
 struct scope process_input_scope(const struct process *p, const char *request_id);
 void process_input_fact(struct process *p, struct store_batch *b, const struct pending_input *in);
-/* The input that was given with its start, and that there is no more. */
+/* Records the input that was given with the start, and its end. */
 void process_given_facts(struct process *p, struct store_batch *b);
 
 /* process_request.c */

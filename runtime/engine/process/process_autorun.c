@@ -1,10 +1,10 @@
 /*
- * Autorun files that changed while a process ran (sandbox/autorun.h): the init's report, checked, becomes
- * sandbox.autorun.changed and a member of the terminal event, in one commit. The whole report, with what the files were
- * before, is kept behind a ref: it is what a revert works from.
+ * Autorun files that changed while a process ran (sandbox/autorun.h). The init's report is validated and recorded as
+ * sandbox.autorun.changed and as a member of the terminal event, in one commit. The whole report, with the previous
+ * contents of the files, is stored under a ref, from which a revert restores them.
  *
- * Nothing to report is said by silence only if everything was examined. If the init was killed before it could compare,
- * the end says so.
+ * A missing member means "nothing changed" only if all files were compared. If the comparison is incomplete, for
+ * example because the init was killed first, the terminal event says so.
  */
 
 #include "runtime/engine/core/core.h"
@@ -37,8 +37,8 @@ static const struct autorun_head *head_of(const struct process *p)
 	return p->autorun.len ? (const struct autorun_head *)(const void *)p->autorun.data : NULL;
 }
 
-/* Whether the command could write anything of the host's; of one that an earlier runtime started only the profile's
- * name is known. */
+/* Whether the command could write files of the host. Of a process from an earlier runtime only the name of the profile
+ * is known. */
 static bool could_write(const struct process *p)
 {
 	if (p->plan_kind)
@@ -46,7 +46,7 @@ static bool could_write(const struct process *p)
 	return p->profile && strcmp(p->profile, PROFILE_HOST) != 0;
 }
 
-/* enum autorun_partial of the whole comparison. */
+/* Why the comparison is incomplete: enum autorun_partial. */
 static uint32_t not_examined(const struct process *p)
 {
 	const struct autorun_head *h = head_of(p);

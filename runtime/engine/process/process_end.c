@@ -1,10 +1,11 @@
 /*
- * Ends. Exactly one terminal event for each process, in one commit with the rest of its output and the end of its
- * turn, after the init said that it has reaped the last of the tree, or was seen dead itself: so whoever reads the
- * event knows that nothing of the command runs any more. Who waits is answered when the init is dead, in any case.
+ * Ends of processes. Each process has exactly one terminal event, in one commit with the rest of its output and the end
+ * of its turn. It is written after the init has reported that it reaped the last process of the tree, or after the init
+ * itself is dead. So the event proves that nothing of the command is running. Waiting clients get their reply only when
+ * the init is dead.
  *
- * Which one: failed, when it never ran, a limit ended it or the init was killed under it; terminated, when bailiff was
- * asked to end it, or it died of a signal that a client sent through bailiff; completed otherwise.
+ * The type is `failed` if the command never ran, a limit ended it or the init was killed; `terminated` if bailiff was
+ * asked to end it or it died of a signal that a client sent through bailiff; otherwise `completed`.
  */
 
 #include "runtime/engine/core/core.h"
@@ -21,7 +22,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#define KILL_PATIENCE_MS 2000u /* how long the init may take over KILL_TREE before it is killed itself */
+#define KILL_PATIENCE_MS 2000u /* timeout for KILL_TREE; then the guard kills the init */
 
 /* ---- ending a process ---- */
 
@@ -37,7 +38,7 @@ void process_enforce_end(struct process *p, enum process_end why, const struct r
 	uint64_t now = engine_now(p->engine);
 
 	if (p->state > PROCESS_RUNNING)
-		return; /* it was faster */
+		return; /* it has already ended */
 	if (p->state == PROCESS_WAITING) {
 		if (by)
 			p->end_by = *by;
@@ -56,7 +57,7 @@ void process_enforce_end(struct process *p, enum process_end why, const struct r
 	if (sig != SIGKILL && grace_ms > 0) {
 		if (p->state == PROCESS_RUNNING)
 			p->engine->o.ports->signal(p->engine->o.host, p->id, sig);
-		process_set_paused(p, false); /* what stands still cannot heed it */
+		process_set_paused(p, false); /* a stopped process cannot handle the signal */
 		if (p->kill_step == 0 && kill_at < p->kill_at_ns)
 			p->kill_at_ns = kill_at;
 		engine_wake(p->engine, p->kill_at_ns);
@@ -74,7 +75,7 @@ void process_escalate(struct process *p, uint64_t now)
 
 	if (p->state != PROCESS_RUNNING && p->state != PROCESS_EXECING)
 		return;
-	if (now < p->kill_at_ns) { /* came to RUNNING with an end already wanted */
+	if (now < p->kill_at_ns) { /* reached RUNNING after its end was requested: the signal is still to be sent */
 		g->o.ports->signal(g->o.host, p->id, p->end_signal);
 		return;
 	}
@@ -113,7 +114,7 @@ static uint64_t duration_ms(const struct process *p)
 	return p->started_boot_ns && now > p->started_boot_ns ? (now - p->started_boot_ns) / 1000000 : 0;
 }
 
-/* What only a cgroup counts. */
+/* Counters that only a cgroup has. */
 static void counted_members(const struct tree_count *c, struct jw *w)
 {
 	if (c->known & TREE_COUNT_MEMORY)
@@ -132,7 +133,7 @@ static void counted_members(const struct tree_count *c, struct jw *w)
 		jw_kuint(w, "memoryHighEvents", c->high_events);
 }
 
-/* `source` is where the processor time comes from: rusage lacks children that nobody waited for. */
+/* `source` names the origin of the CPU time: rusage does not include children that were never waited for. */
 static void usage_member(const struct process *p, struct jw *w)
 {
 	const struct status_msg *m = &p->last;
@@ -165,7 +166,7 @@ static void wait_status_members(int status, struct jw *w)
 
 static void write_process_outputs(struct jw *w, const void *process, size_t n) { process_outputs_json(process, w); }
 
-/* keepTree: the process continues, its command does not. */
+/* keepTree: the command has exited, but the process continues until its tree is empty. */
 void engine_on_command_exited(struct engine *g, const char *id, int wait_status)
 {
 	struct process *p = engine_process(g, id);
@@ -222,7 +223,7 @@ void process_truncated_facts(struct process *p, struct store_batch *b)
 			continue;
 		spool_hole(s->size, limit, &from, &to);
 		if (to <= from)
-			to = s->summed; /* nothing left out: the rest is summed */
+			to = s->summed; /* nothing was dropped: checksum the rest */
 		fd = p->engine->o.ports->output_fd(p->engine->o.host, p->id, i);
 		if (fd >= 0 && s->size > to)
 			store_batch_spool(b, s->ref, fd, to, s->size - to);
@@ -237,7 +238,7 @@ void process_truncated_facts(struct process *p, struct store_batch *b)
 	}
 }
 
-/* How it ended, in the words of the terminal event. */
+/* The outcome of a process as the terminal event and the end of its turn record it. */
 struct ending {
 	enum event_type type;
 	const char *status;   /* envelope */
@@ -250,8 +251,8 @@ struct ending {
 
 static void ending_failed_step(const struct process *p, struct ending *r)
 {
-	/* A working directory that is not there is found when its tree is to be bound; who asked thinks of it as the
-	 * cwd. */
+	/* A missing working directory already fails when its tree is mounted. Report it as the cwd step, which is what
+	 * the caller can correct. */
 	bool is_cwd = p->last.step == STEP_TREES && p->cwd &&
 		      strncmp(p->last.path, p->cwd, sizeof p->last.path - 1) == 0;
 	uint32_t at = is_cwd ? STEP_CWD : p->last.step;
@@ -285,13 +286,13 @@ static void ending_limit(struct ending *r, const char *limit, uint64_t value)
 		 (unsigned long long)value);
 }
 
-/* By the signal itself, or as a shell tells it of a command. */
+/* Died of the signal, or exited with the status 128 + signal that a shell returns for its command. */
 static bool ended_by(const struct status_msg *m, int sig)
 {
 	return WIFSIGNALED(m->wait_status) ? WTERMSIG(m->wait_status) == sig : WEXITSTATUS(m->wait_status) == 128 + sig;
 }
 
-/* It ended badly, and a limit on what it may use stopped something of it: that is the reason to tell. */
+/* If the command failed and a resource limit had an effect on its tree, reports the limit as the reason. */
 static bool ending_resource(const struct process *p, int sig, struct ending *r)
 {
 	const struct status_msg *m = &p->last;
@@ -369,8 +370,8 @@ static void ending_of(const struct process *p, struct ending *r)
 		r->type = EVENT_PROCESS_FAILED;
 		r->status = r->turn_status = "failed";
 		r->category = r->turn_category = "sandbox";
-		/* A command may make itself the lesser victim when its memory is full (oom_score_adj): then only the
-		 * init knew. */
+		/* A command can lower its own oom_score_adj, so that the OOM killer picks the init. Only the init could
+		 * have reported that. */
 		snprintf(r->message, sizeof r->message,
 			 "the sandbox's init was killed from outside%s; how the command ended is not known",
 			 p->limits.tree.value[PLAN_LIMIT_MEMORY]
@@ -406,7 +407,7 @@ static void ending_fact(struct process *p, const struct ending *r, struct store_
 	}
 }
 
-/* The error that start_process answers with when the command never ran. */
+/* The error of start_process if the command never ran. */
 static void start_error(const struct process *p, const struct ending *r, struct err *e, struct buf *data)
 {
 	static const char advice[] = "Do what the message says, or leave the limit out; it is refused rather than "
@@ -497,7 +498,7 @@ void process_submit_end(struct process *p)
 	store_submit(p->engine->o.store, b, STORE_MUST, on_end_committed, p);
 }
 
-/* ---- who waits for it ---- */
+/* ---- waiting clients ---- */
 
 static void answer_terminated(struct process *p, struct process_waiter *w, struct buf *out)
 {

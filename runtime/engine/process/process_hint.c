@@ -1,9 +1,9 @@
 /*
- * Guesses about refusals, for daemons that cannot read the kernel's audit records: without root, or in a container.
- * When a command has failed, the end of its output is searched for errors with a path or a host, and each is compared
- * with what the sandbox was made of. Only what that sandbox does refuse is reported, with confidence "hint" and the
- * line that says so. The output is the command's to choose: a hint grants nothing, it only tells a person which option
- * to consider.
+ * Hints about violations, for daemons that cannot read the kernel's audit records: without root, or in a container.
+ * When a command has failed, the end of its output is searched for error messages with a path or a host. Each is
+ * compared with the sandbox's profile and reported only if this sandbox blocks the operation, with confidence "hint"
+ * and the line of output. The command controls its output, so a hint grants nothing; it only suggests an option to a
+ * person.
  */
 
 #include "runtime/engine/core/core.h"
@@ -25,17 +25,17 @@
 struct guesses {
 	struct process *process;
 	struct store_batch *batch;
-	struct jval made; /* the sandbox */
-	bool no_network;  /* what the network refused is known exactly already */
+	struct jval made; /* sandboxProfile */
+	bool no_network;  /* no hints about the network: its violations are known exactly */
 	unsigned count;
 };
 
-static bool failed(const struct process *p)
+static bool command_failed(const struct process *p)
 {
 	return p->end == PROCESS_END_NONE && p->has_last && p->last.kind == STATUS_EXITED && p->last.wait_status != 0;
 }
 
-/* From the root on, without "." and "..": where links lead is not looked at. */
+/* Makes the path absolute and removes "." and "..", without resolving symbolic links. */
 static bool make_absolute(const struct process *p, const char *name, char out[PATH_MAX])
 {
 	char whole[PATH_MAX];
@@ -62,8 +62,8 @@ static bool make_absolute(const struct process *p, const char *name, char out[PA
 	return n > 0;
 }
 
-/* −1 = not known. */
-static int sees(const struct guesses *g, const char *path)
+/* Whether the path exists outside the sandbox; −1 = unknown. */
+static int host_sees(const struct guesses *g, const char *path)
 {
 	const struct engine *e = g->process->engine;
 
@@ -76,11 +76,10 @@ static int sees_folder(const struct guesses *g, const char *path)
 	const char *slash = strrchr(path, '/');
 
 	snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
-	return folder[0] ? sees(g, folder) : 1;
+	return folder[0] ? host_sees(g, folder) : 1;
 }
 
-/* The path is not there inside, and is outside: it is below something hidden, or a private folder stands in its place.
- */
+/* The path exists outside but not inside the sandbox: it is below a hidden path, or a private directory covers it. */
 static bool is_hidden(const struct guesses *g, const char *path, bool create)
 {
 	static const char temporary[] = "[\"/tmp\",\"/var/tmp\",\"/dev/shm\"]";
@@ -94,12 +93,12 @@ static bool is_hidden(const struct guesses *g, const char *path, bool create)
 
 	if (deepest <= shown && tmp <= shown)
 		return false;
-	int seen = create ? sees_folder(g, path) : sees(g, path);
+	int seen = create ? sees_folder(g, path) : host_sees(g, path);
 	return deepest > shown ? seen != 0
-			       : seen > 0; /* in a private /tmp a command may well have had files of its own */
+			       : seen > 0; /* in a private /tmp the path may also be a file of the command's own */
 }
 
-/* What the sandbox would say to that; NULL = it had no part in it. */
+/* The reason why the sandbox blocks this; NULL = it does not. */
 static const char *file_reason(const struct guesses *g, const struct violation *v)
 {
 	const char *why;
@@ -130,7 +129,7 @@ static bool guess_file(struct guesses *g, const struct output_hint *h, struct vi
 			continue;
 		if (strcmp(v->reason, "hidden") == 0)
 			v->operation = strcmp(v->operation, "create") == 0 ? "create" : "read";
-		else if (strcmp(v->operation, "write") == 0 && sees(g, v->path) == 0)
+		else if (strcmp(v->operation, "write") == 0 && host_sees(g, v->path) == 0)
 			v->operation = "create";
 		return true;
 	}
@@ -187,7 +186,7 @@ void process_hint_facts(struct process *p, struct store_batch *b)
 	mem_auto char *tail = NULL;
 
 	bool exact = g->o.violations && !p->unwatched;
-	if (exact || !failed(p) || !(p->plan_kind & PLAN_PRIVATE_ROOT) || !p->sandbox_json || !p->committed)
+	if (exact || !command_failed(p) || !(p->plan_kind & PLAN_PRIVATE_ROOT) || !p->sandbox_json || !p->committed)
 		return;
 	found.made = jval_of(p->sandbox_json, strlen(p->sandbox_json));
 	for (int i = 0; i < STREAM_COUNT; i++) {

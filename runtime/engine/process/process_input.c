@@ -39,7 +39,7 @@ void process_input_fact(struct process *p, struct store_batch *b, const struct p
 	     .by = json_requester(&in->by));
 	if (!in->redacted)
 		return;
-	/* What was typed while the terminal did not show it is shown nowhere; that it was left out is a fact. */
+	/* Input typed with echo off is not recorded anywhere, only the fact that it was left out. */
 	s.output = p->streams[STREAM_PTY].ref;
 	EMIT(output_redacted, b, s, .outputRef = s.output, .count = opt_int(in->len), .rule = "echo_off",
 	     .by = json_requester(&in->by));

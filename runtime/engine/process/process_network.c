@@ -1,6 +1,6 @@
 /*
- * What a process reached through the proxy: a row for each host and port, told in its terminal event. The proxy tells a
- * new runtime everything again, so nothing of this has to be in the log before the end.
+ * Traffic of a process through the proxy: a row for each host and port, recorded in the terminal event. The proxy
+ * reports all totals again to a restarted runtime, so the log does not need them before the end.
  */
 
 #include "runtime/engine/core/core.h"

@@ -1,12 +1,12 @@
 /*
- * Output as facts. The bytes are already in the spool (the kernel moved them there); here they are cited: the first
- * event after a quiet time goes out at once, then at most one every 50 ms for each process, each with the range that
- * came meanwhile and a preview of its beginning. Only where somebody types is more often better: what a terminal prints
- * first after input goes out at once and does not wait for company in its commit, and what follows within a quarter of
- * a second goes out every few milliseconds.
+ * Facts about output. The bytes are already in the spool (the kernel moved them there); process.output events cite
+ * them, each with the range received since the last one and a preview of its beginning. The first event after a quiet
+ * period is submitted immediately, then at most one every 50 ms for each process. Interactive terminals need lower
+ * latency: the first output after input is submitted immediately and committed without waiting for other batches, and
+ * for a quarter of a second the interval is a few milliseconds.
  *
- * A stream that stays within the inline limit lives in the database, whole, and its spool file is removed at the end.
- * Past the limit it is *spilled*: from then on the cited bytes are synced and checksummed before the event commits.
+ * A stream within the inline limit is stored whole in the database, and its spool file is removed at the end. Beyond
+ * the limit it is *spilled*: from then on the cited bytes are synced and checksummed before the event commits.
  */
 
 #include "runtime/engine/core/core.h"
@@ -90,7 +90,7 @@ static int spilled_fact(struct process *p, int stream, struct store_batch *b)
 		    .encoding = "binary");
 }
 
-/* The bytes that the events of this batch speak of are made durable with it. */
+/* Makes the bytes that the events of this batch cite durable with it. */
 static void stream_secure(struct process *p, int stream, struct store_batch *b)
 {
 	struct process_stream *s = &p->streams[stream];
@@ -112,7 +112,7 @@ static void stream_secure(struct process *p, int stream, struct store_batch *b)
 	}
 }
 
-/* How much of the new range can be shown: not what has already been left out. */
+/* How many bytes of the new range a preview can show: not those dropped because of the output limit. */
 static size_t preview_room(const struct process *p, const struct process_stream *s)
 {
 	uint64_t most = s->size - s->cited, from, to;

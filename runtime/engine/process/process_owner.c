@@ -26,7 +26,7 @@ enum owner_kind owner_kind_find(const char *name)
 	return OWNER_NONE;
 }
 
-/* The answer of a start that nobody waits for; only one that comes at once is of interest. */
+/* The reply to an internal start. Only a reply that arrives before process_start returns is used. */
 struct first_answer {
 	bool waiting, refused;
 	struct err err;
@@ -46,7 +46,7 @@ static void on_answer(void *ctx, const struct err *e, const char *json, size_t l
 		a->waiting = false;
 		return;
 	}
-	/* Later ones: what came of it is in the facts, and the owner was told with them. */
+	/* A later reply has nothing new: the outcome is in the facts, and the owner added its own to their batch. */
 	buf_done(&a->data);
 	free(a);
 }

@@ -1,10 +1,11 @@
 /*
- * Honest recovery. For every process that the log calls live, in this order: the guard still holds the very attempt
- * that was committed → alive, or exited meanwhile: adopted, its output goes on from where the spool ends; otherwise →
- * lost. Never does a pid decide. What the guard holds and the log does not call live was never committed, or has ended:
- * it is abandoned.
+ * Recovery after a restart of the runtime. A process that is live according to the log is adopted if the guard still
+ * holds the same attempt that was committed, running or already exited; its output continues where the spool ends.
+ * Otherwise it is lost. Pids are never compared, because the kernel reuses them. A process that the guard holds and
+ * that is not live according to the log was never committed or has ended: it is abandoned.
  *
- * A gate is opened again for every adopted process: the byte is read once, by a command that was still waiting.
+ * The gate of every adopted process is opened again. That is harmless: only a command that still waits there reads the
+ * byte.
  */
 
 #include "runtime/engine/core/core.h"
@@ -17,20 +18,20 @@
 #include "runtime/view/view.h"
 #include "runtime/view/view_documents.h"
 
-#define RECOVER_MAX 8192u /* more than can ever be live at once (maxProcesses) */
+#define RECOVER_MAX 8192u /* above the limit of live processes (maxProcesses) */
 
 struct recovery {
 	struct engine *engine;
 	const struct recovery_ports *ports;
 	const struct port_held *held;
 	size_t ndeferred;
-	bool *claimed; /* by index in held */
+	bool *claimed; /* by index in held: the log has this process */
 	struct process **lost, **alive, **exited;
 	size_t nlost, nalive, nexited;
-	bool degraded; /* something of the log could not be settled */
+	bool degraded; /* a part of the log could not be recovered */
 };
 
-/* ---- a process from its document, which has what process.started said: the event itself may be pruned by now ---- */
+/* ---- a process from its document (retention may have removed the event process.started) ---- */
 
 static void copy_member(struct jval v, char *dst, size_t cap) { jval_str(v, dst, cap); }
 
@@ -62,7 +63,7 @@ static void take_owner(struct process *p, struct jval owner)
 	p->engine->processes->hooks += p->owner == OWNER_HOOK;
 }
 
-/* false: it was never started. */
+/* Returns false if the process was never started. */
 static bool take_document(struct process *p, struct jval m)
 {
 	const struct {
@@ -154,7 +155,7 @@ static void take_sizes(struct process *p, const uint64_t size[STREAM_COUNT])
 			p->streams[i].size = size[i];
 }
 
-static void adopt(struct recovery *r, struct process *p, const struct port_held *h)
+static void adopt_process(struct recovery *r, struct process *p, const struct port_held *h)
 {
 	struct engine *g = r->engine;
 	uint64_t size[STREAM_COUNT] = { 0 };
@@ -168,7 +169,7 @@ static void adopt(struct recovery *r, struct process *p, const struct port_held 
 	p->state = PROCESS_RUNNING;
 	p->committed = p->ready = p->execed = true;
 	g->counts.started++;
-	p->hooks_after = p->owner != OWNER_HOOK; /* there may be some */
+	p->hooks_after = p->owner != OWNER_HOOK; /* unknown after a restart: check at its end */
 	p->violations_before = view_violation_count(g->o.store, p->id);
 	p->unwatched = !h->watched;
 	p->violations_missed = h->watched && (!g->o.violations || p->started_boot_ns < g->o.violations_since_ns);
@@ -179,9 +180,10 @@ static void adopt(struct recovery *r, struct process *p, const struct port_held 
 		thread_claim(g, p->thread_id, p->turn_id, p);
 	g->o.ports->open_gate(g->o.host, p->id);
 	if (p->keep_tree && !p->command_exited)
-		g->o.ports->signal(g->o.host, p->id, 0); /* it may have ended while nobody could hear of it */
+		/* The command may have exited unnoticed; signal 0 makes the init report that again. */
+		g->o.ports->signal(g->o.host, p->id, 0);
 	process_output_due(p);
-	engine_wake(g, engine_now(g)); /* its limits */
+	engine_wake(g, engine_now(g)); /* computes the deadlines of its limits */
 	if (h->exited)
 		r->exited[r->nexited++] = p;
 	else
@@ -209,7 +211,7 @@ static bool recover_process(void *ctx, const char *id, const char *json, size_t 
 		return false;
 	}
 	if (h)
-		adopt(r, p, h);
+		adopt_process(r, p, h);
 	else
 		r->lost[r->nlost++] = p;
 	return true;
@@ -235,7 +237,7 @@ static void lost_facts(struct recovery *r, struct process *p, struct store_batch
 	process_output_flush(p, b);
 	process_truncated_facts(p, b);
 	static const char why[] = "the guard that held the process is gone; what became of it cannot be proved";
-	p->execed = true; /* for all that is known */
+	p->execed = true; /* not known; assume that the command ran */
 	EMIT(process_failed, b, process_scope(p), .envelope = { .status = "lost", .status_reason = why },
 	     .category = "transport", .message = why, .status = "lost", .end = json_from_writer(write_lost_end, p, 0));
 	process_session_end_facts(p, b, "lost", "lost", "the process was lost");
@@ -286,7 +288,7 @@ static void write_outputs(struct jw *w, const void *recovery, size_t n)
 	jw_arr_end(w);
 }
 
-/* An array that the module of a row RECONSTRUCTED fills. */
+/* Writes the array whose elements come from the RECONSTRUCTED row with this key. */
 static void write_member(struct engine *g, const char *key, struct buf *out)
 {
 	struct jw w = jw_on(out);
@@ -347,7 +349,7 @@ static void release_lost(struct process *p)
 	process_free(p);
 }
 
-/* How many starts were cut short; what has ended was only not let go of yet. */
+/* Returns the number of interrupted starts. Processes whose end is recorded were only not released yet. */
 static size_t abandon_the_rest(struct recovery *r)
 {
 	struct engine *g = r->engine;

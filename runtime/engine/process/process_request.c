@@ -1,13 +1,13 @@
 /*
- * What clients ask of a live process: input, signals, its end.
+ * Requests of clients about a live process: input, signals, its end.
  *
- * Input is written in the order in which it was asked for, one request after the other, and answered when the pipe took
- * all of it and process.input is committed. An idempotent write first commits its intent: if the runtime dies between
- * that and the result, a repeated request learns that the outcome is not known, rather than writing twice.
+ * Input is written in the order of the requests, one request at a time. The reply is sent when all of it is written and
+ * process.input is committed. An idempotent write commits its intent first: if the runtime dies between the intent and
+ * the result, a retry gets an error that the outcome is unknown, instead of writing twice.
  *
- * What is typed into a terminal is a fact like other input, but not while the terminal shows nothing of it (no echo)
- * and takes whole lines (canonical): then it is a password, and how long it is is all that is kept. Programs that draw
- * their screen have no echo either, but take single keys.
+ * Terminal input is recorded like other input, except while the terminal has echo off in canonical mode. Then it is
+ * taken for a password and only its length is recorded. Full-screen programs switch echo off, too, but they also leave
+ * canonical mode.
  */
 
 #include "runtime/engine/core/core.h"
@@ -41,14 +41,14 @@ struct process *engine_live(struct engine *g, const char *id, const struct calle
 	return NULL;
 }
 
-/* ---- refusals ---- */
+/* ---- rejected requests ---- */
 
 struct lost_refusal {
 	struct pending_reply reply;
 	struct err err;
 };
 
-static void on_lost_told(void *ctx, const struct store_result *r)
+static void on_lost_recorded(void *ctx, const struct store_result *r)
 {
 	static const char data[] = "\"outcome\":\"unknown\"";
 	struct lost_refusal *l = ctx;
@@ -57,9 +57,8 @@ static void on_lost_told(void *ctx, const struct store_result *r)
 	free(l);
 }
 
-/* Something was asked of a process that was lost. Besides the refusal that is a warning in its session, durable before
- * the answer. */
-static void refuse_lost(struct engine *g, const struct process_doc *d, const char *request, const struct err *e,
+/* Rejects a request about a lost process. Also records a warning in its session, which is durable before the reply. */
+static void reject_lost(struct engine *g, const struct process_doc *d, const char *request, const struct err *e,
 			const struct caller *c, engine_reply_fn fn, void *ctx)
 {
 	struct lost_refusal *l = mem_zalloc(1, sizeof *l);
@@ -75,11 +74,11 @@ static void refuse_lost(struct engine *g, const struct process_doc *d, const cha
 				 .request = c->request_id };
 	EMIT(runtime_warning, b, s, .code = "process_lost", .detail = e->message,
 	     .advice = "look at what it may have done, then start it again", .request = request);
-	store_submit(g->o.store, b, STORE_MUST | STORE_NOW, on_lost_told, l);
+	store_submit(g->o.store, b, STORE_MUST | STORE_NOW, on_lost_recorded, l);
 }
 
-static void refuse(struct engine *g, const char *id, const char *request, const struct err *e, const struct caller *c,
-		   engine_reply_fn fn, void *ctx)
+static void reject_request(struct engine *g, const char *id, const char *request, const struct err *e,
+			   const struct caller *c, engine_reply_fn fn, void *ctx)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct process_doc d;
@@ -87,7 +86,7 @@ static void refuse(struct engine *g, const char *id, const char *request, const 
 
 	if (e->code == ERR_UNAVAILABLE && view_read(g->o.store, &process_schema, id, &text, &d, &ignored) == 0 &&
 	    strcmp(d.status, "lost") == 0)
-		refuse_lost(g, &d, request, e, c, fn, ctx);
+		reject_lost(g, &d, request, e, c, fn, ctx);
 	else
 		fn(ctx, e, NULL, 0);
 }
@@ -123,7 +122,7 @@ static void on_answer_committed(void *ctx, const struct store_result *r)
 	free(a);
 }
 
-/* Gives `json` (an object) as the answer, with `sequence` added, once the batch is committed. */
+/* Replies with `json` (an object) and the member `sequence` after the commit of the batch. Takes *reply. */
 static void answer_after(struct engine *g, struct store_batch *b, unsigned flags, struct pending_reply *reply,
 			 struct buf *json)
 {
@@ -155,7 +154,7 @@ static void input_finish(struct process *p, struct pending_input *in)
 		jw_kuint(&w, "offset", in->offset);
 	jw_obj_end(&w);
 	process_input_fact(p, b, in);
-	/* The terminal's echo comes next. */
+	/* The echo of the terminal follows soon and can share the commit. */
 	answer_after(p->engine, b, process_has_tty(p) ? STORE_SHORTLY : 0, &in->reply, &json);
 	input_free(in);
 }
@@ -190,8 +189,9 @@ void process_inputs_fail(struct process *p, const char *why)
 }
 
 /*
- * The end of input, for a terminal: its EOF character. In canonical mode that first of all hands on what was typed of a
- * line, and ends the input only if there is nothing of it. Others (readline) take the character itself for the end.
+ * End of input on a terminal: the EOF character. In canonical mode EOF in the middle of a line only submits that line,
+ * so it is sent twice; on an empty line it ends the input. Programs outside canonical mode (readline) interpret the
+ * character themselves.
  */
 static int input_end_terminal(struct process *p, struct pending_input *in, struct err *e)
 {
@@ -199,7 +199,7 @@ static int input_end_terminal(struct process *p, struct pending_input *in, struc
 	struct port_line line;
 
 	if (in->len)
-		return 0; /* decided before; the terminal was full */
+		return 0; /* already prepared by an earlier call; the terminal was full */
 	if (g->o.ports->line(g->o.host, p->id, &line) < 0)
 		return err_set(e, ERR_STATE, "end the input of '%s': %s", p->id, strerror(errno));
 	if (!line.eof)
@@ -211,8 +211,8 @@ static int input_end_terminal(struct process *p, struct pending_input *in, struc
 	return 0;
 }
 
-/* Before each write: programs switch echo off just before they ask. */
-static void input_look(struct process *p, struct pending_input *in)
+/* Checked before each write, because programs switch echo off just before they prompt for a password. */
+static void input_check_echo(struct process *p, struct pending_input *in)
 {
 	struct engine *g = p->engine;
 	struct port_line line;
@@ -225,13 +225,13 @@ static void input_typed(struct process *p, const struct pending_input *in)
 {
 	char c = in->data[in->done - 1];
 
-	/* Control characters end a line, or do away with it. */
+	/* Control characters complete the line or discard it: it is empty afterwards. */
 	p->last_typed = in->eof || (c > 0 && c < ' ' && c != '\t') ? '\n' : c;
 	p->typed = true;
 	p->typed_until_ns = engine_now(p->engine) + PROCESS_TYPED_MS * 1000000ull;
 }
 
-/* 1 = done, 0 = the pipe is full, −1 = it failed (and the input is gone). */
+/* 1 = all written, 0 = the pipe is full, −1 = failed, and `in` is freed. */
 static int input_write(struct process *p, struct pending_input *in)
 {
 	struct engine *g = p->engine;
@@ -245,7 +245,7 @@ static int input_write(struct process *p, struct pending_input *in)
 		in->offset = p->streams[STREAM_PTY].size;
 	while (in->done < in->len) {
 		if (process_has_tty(p))
-			input_look(p, in);
+			input_check_echo(p, in);
 		ssize_t n = g->o.ports->write_stdin(g->o.host, p->id, in->data + in->done, in->len - in->done);
 		if (n == 0)
 			return 0;
@@ -271,7 +271,7 @@ struct intent {
 	char process_id[ID_TEXT_MAX];
 };
 
-/* Makes the intent durable; the write goes on afterwards. */
+/* Submits the intent; the write continues after its commit. */
 static void input_intend(struct process *p, struct pending_input *in)
 {
 	struct store_batch *b = store_batch_new(p->engine->o.store);
@@ -343,7 +343,7 @@ static void input_queue(struct engine *g, const char *id, const void *data, size
 	if (p && queued + n > INPUT_QUEUE_MAX)
 		err_set(&e, ERR_EXHAUSTED, "the process does not read: %zu bytes wait for it already", queued);
 	if (e.code) {
-		refuse(g, id, eof ? "close_process_stdin" : "write_process_stdin", &e, c, fn, ctx);
+		reject_request(g, id, eof ? "close_process_stdin" : "write_process_stdin", &e, c, fn, ctx);
 		return;
 	}
 	in = mem_zalloc(1, sizeof *in);
@@ -427,16 +427,16 @@ void engine_resize_process(struct engine *g, const char *process_id, uint32_t ro
 		err_set(&e, ERR_STATE, "resize the terminal of '%s': %s", process_id,
 			errno == ENOTTY ? "it has not begun yet" : strerror(errno));
 	if (e.code) {
-		refuse(g, process_id, "resize_process", &e, c, fn, ctx);
+		reject_request(g, process_id, "resize_process", &e, c, fn, ctx);
 		return;
 	}
 	const struct requester by = requester_of(c);
 	p->tty_rows = rows;
 	p->tty_cols = cols;
-	p->typed = true; /* what it draws now is waited for */
+	p->typed = true; /* the client waits for the redraw: flush it without delay */
 	p->typed_until_ns = engine_now(g) + PROCESS_TYPED_MS * 1000000ull;
 	struct store_batch *b = store_batch_new(g->o.store);
-	/* offset: where in its output, so that the screen can be drawn again */
+	/* The offset in the output makes it possible to replay the screen. */
 	EMIT(process_input, b, process_input_scope(p, c->request_id), .kind = "resize", .rows = opt_int(rows),
 	     .cols = opt_int(cols), .offset = opt_int(p->streams[STREAM_PTY].size), .by = json_requester(&by));
 	reply_copy(&reply, c, fn, ctx);
@@ -460,7 +460,7 @@ void engine_signal_process(struct engine *g, const char *process_id, int sig, co
 	if (p && p->state != PROCESS_RUNNING)
 		err_set(&e, ERR_STATE, "process '%s' has not begun yet", process_id);
 	if (e.code) {
-		refuse(g, process_id, "signal_process", &e, c, fn, ctx);
+		reject_request(g, process_id, "signal_process", &e, c, fn, ctx);
 		return;
 	}
 	p->sent_signals |= 1ull << (sig - 1);
@@ -487,7 +487,7 @@ void engine_terminate_process(struct engine *g, const char *process_id, const ch
 
 	if (!p || p->over || !process_is_controlled_by(p, c)) {
 		engine_live(g, process_id, c, &e);
-		refuse(g, process_id, "terminate_process", &e, c, fn, ctx);
+		reject_request(g, process_id, "terminate_process", &e, c, fn, ctx);
 		return;
 	}
 	struct process_waiter *w = mem_zalloc(1, sizeof *w);

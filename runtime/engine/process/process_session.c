@@ -1,6 +1,6 @@
 /*
- * The session, thread and turn of a process: the ones that the request names, or new ones. A turn that was made for a
- * process ends with it; a turn that the client named is the client's.
+ * The session, thread and turn of a process: those named in the request, or new ones. A turn created for a process ends
+ * with it; a turn named by the client is ended by the client.
  */
 
 #include "runtime/engine/core/core.h"
@@ -60,7 +60,7 @@ static int resolve_session(struct process *p, const char *session_id, struct err
 	return 0;
 }
 
-static int mismatch(const char *field, const char *given, const char *found, struct err *e)
+static int check_same_id(const char *field, const char *given, const char *found, struct err *e)
 {
 	if (!given || strcmp(given, found) == 0)
 		return 0;
@@ -71,21 +71,22 @@ int process_find_session(struct process *p, const struct start_request *r, const
 {
 	if (!p->step_id[0])
 		id_make(ID_KIND_STEP, p->step_id);
-	if (p->owner == OWNER_HOOK) { /* where what it looks at is */
+	if (p->owner == OWNER_HOOK) { /* a hook belongs to the turn that it was run for */
 		snprintf(p->session_id, sizeof p->session_id, "%s", r->session_id);
 		snprintf(p->thread_id, sizeof p->thread_id, "%s", r->thread_id);
 		snprintf(p->turn_id, sizeof p->turn_id, "%s", r->turn_id);
 		return 0;
 	}
 	if (r->turn_id) {
-		if (resolve_turn(p, r->turn_id, e) < 0 || mismatch("threadId", r->thread_id, p->thread_id, e) < 0 ||
-		    mismatch("sessionId", r->session_id, p->session_id, e) < 0)
+		if (resolve_turn(p, r->turn_id, e) < 0 ||
+		    check_same_id("threadId", r->thread_id, p->thread_id, e) < 0 ||
+		    check_same_id("sessionId", r->session_id, p->session_id, e) < 0)
 			return -1;
 		return 0;
 	}
 	if (r->thread_id) {
 		if (resolve_thread(p, r->thread_id, e) < 0 ||
-		    mismatch("sessionId", r->session_id, p->session_id, e) < 0)
+		    check_same_id("sessionId", r->session_id, p->session_id, e) < 0)
 			return -1;
 	} else {
 		if (r->session_id) {
@@ -117,7 +118,7 @@ int process_session_facts(struct process *p, struct store_batch *b)
 	struct scope s = { .uid = p->uid, .session = p->session_id, .thread = p->thread_id };
 
 	if (p->hooked)
-		return 0; /* written when its hooks started */
+		return 0; /* already recorded, when its hooks were started */
 	if (p->makes_session)
 		session_created_fact(b, s, "user", NULL, &p->by);
 	if (p->makes_thread)
@@ -135,7 +136,7 @@ int process_session_facts(struct process *p, struct store_batch *b)
 	return thread_updated(p, b, "running", "idle", "turn_started");
 }
 
-/* The turn of a process has that process and its outputs. */
+/* Members of the end of a process's own turn: the process and its outputs. */
 static void write_work(struct jw *w, const void *process, size_t n)
 {
 	const struct process *p = process;
@@ -145,7 +146,6 @@ static void write_work(struct jw *w, const void *process, size_t n)
 	process_stream_names(p, w);
 }
 
-/* `category` NULL = the turn completed. `status` is the turn's: completed, failed, cancelled, timed_out, lost. */
 int process_session_end_facts(struct process *p, struct store_batch *b, const char *status, const char *category,
 			      const char *message)
 {

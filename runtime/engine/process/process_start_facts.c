@@ -1,4 +1,4 @@
-/* What is written down of a start before its gate opens, and the answer to who asked for it. */
+/* The facts of a start, which are durable before its gate opens, and the reply to start_process. */
 
 #include "runtime/engine/core/core.h"
 #include "runtime/engine/process/process.h"
@@ -79,7 +79,7 @@ static int started_fact(const struct process *p, struct store_batch *b)
 		    .limits = json_limits(&p->limits), .outputRefs = json_stream_names(p));
 }
 
-/* Requested layers that this machine lacks; left out when there are none. */
+/* Requested layers that this machine does not support; omitted if there are none. */
 static void missing_layers(const struct process *p, struct jw *w)
 {
 	uint32_t missing = p->plan_layers & ~p->layers;
@@ -93,7 +93,7 @@ static void missing_layers(const struct process *p, struct jw *w)
 	jw_arr_end(w);
 }
 
-/* The answer to start_process. */
+/* The result of start_process. */
 static void start_result(const struct process *p, uint64_t sequence, struct buf *out)
 {
 	struct jw w = jw_on(out);
@@ -184,5 +184,5 @@ void process_answer_start(struct process *p)
 	reply_json(&p->start, result.data, result.len);
 }
 
-/* It could not even be cloned: the attempt is a fact all the same. process_end.c writes its end. */
+/* The clone failed: the attempt is recorded like any start, and process_end.c adds its end. */
 void process_submit_unstarted(struct process *p) { store_submit(p->engine->o.store, take_facts(p), 0, NULL, NULL); }

@@ -1,6 +1,6 @@
 /*
- * What happens next: one function for each [state][event] that means something. An empty cell is an event that is
- * late (its process has moved on) and means nothing any more.
+ * The state machine of processes: one function for each transition. An empty cell of the [state][event] table is an
+ * event that arrives too late, because the process has already moved on; it is ignored.
  */
 
 #include "runtime/engine/core/core.h"
@@ -55,7 +55,7 @@ static void launching_started(struct process *p)
 	const struct known_layers *known = known_layers(p);
 
 	if (!p->ready && !known)
-		return; /* the first start of its kind waits for READY */
+		return; /* the start facts name the layers: the first start of this kind waits for READY to know them */
 	p->layers = p->ready ? p->layers : known->reached;
 	p->state = PROCESS_COMMITTING;
 	process_submit_start(p);
@@ -68,7 +68,7 @@ static void launching_ready(struct process *p)
 		launching_started(p);
 }
 
-/* The init is dead before anything was committed: written down as a start that failed, once its facts are in. */
+/* The init died before the start facts were submitted: submits them; the end follows when they are committed. */
 static void launching_gone(struct process *p)
 {
 	p->state = PROCESS_COMMITTING;
@@ -105,7 +105,8 @@ static void committing_committed(struct process *p)
 		process_pass_gate(p);
 }
 
-/* The init died before its gate; if the facts are not in yet, committing_committed comes back to it. */
+/* The init died at the gate. If the start facts are not committed yet, committing_committed drains the process later.
+ */
 static void committing_gone(struct process *p)
 {
 	if (p->committed)
@@ -126,7 +127,7 @@ static void execing_execed(struct process *p)
 
 	p->state = PROCESS_RUNNING;
 	p->execed = true;
-	/* A tick finds out when its limits are due. */
+	/* The tick computes the deadlines of its limits. */
 	engine_wake(g, engine_now(g));
 	process_answer_start(p);
 	if (p->end != PROCESS_END_NONE) {
@@ -139,8 +140,9 @@ static void execing_execed(struct process *p)
 }
 
 /*
- * By itself: pid 1 has reaped the last process of its namespace, so the end is certain while the kernel still takes the
- * namespaces down. Where bailiff ends it, the init's own death is waited for.
+ * If the process ends on its own, its end is certain as soon as pid 1 has reaped the last process of its namespace; the
+ * commit then overlaps with the kernel's teardown of the namespaces. If bailiff ends the process, wait for the init's
+ * own death.
  */
 static void running_exited(struct process *p)
 {
@@ -162,7 +164,7 @@ static void draining_stream_end(struct process *p)
 	process_submit_end(p);
 }
 
-/* Nobody is told before the init is gone, too. */
+/* Replies to waiting clients need both: the committed end and the death of the init. */
 static void ending_finish(struct process *p)
 {
 	struct engine *g = p->engine;
@@ -172,7 +174,7 @@ static void ending_finish(struct process *p)
 	p->over = true;
 	process_answer_waiters(p);
 	g->o.ports->release(g->o.host, p->id, process_unspilled(p));
-	/* What was refused, or could not be started, never counted as started. */
+	/* A start that was rejected or failed was never counted as started. */
 	g->counts.ended += p->committed;
 	process_finished(p);
 }
@@ -266,7 +268,7 @@ void process_free(struct process *p)
 	}
 }
 
-/* ---- what the world reports ---- */
+/* ---- reports from the host ---- */
 
 void engine_on_started(struct engine *g, const char *id, const struct port_started *s)
 {

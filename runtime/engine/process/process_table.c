@@ -1,4 +1,4 @@
-/* All live processes: their deadlines, clients that disconnect, and the end of the daemon. */
+/* All live processes: their deadlines, disconnected clients, and the shutdown of the daemon. */
 
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
@@ -19,7 +19,7 @@ static void visit_process(void *ctx, const char *id, void *value)
 	v->fn(value, v->ctx);
 }
 
-/* Visits every process. An answer given on the way may bring the next request, which may start or end processes. */
+/* Visits every process. Safe if `fn` sends replies, which can lead to requests that start or end processes. */
 static void each_process(struct engine *g, void (*fn)(struct process *p, void *ctx), void *ctx)
 {
 	struct visit v = { .fn = fn, .ctx = ctx };
@@ -172,7 +172,7 @@ void process_client_disconnected(struct engine *g, uint64_t connection)
 	each_process(g, forget_connection, &connection);
 }
 
-/* ---- the end of the daemon ---- */
+/* ---- shutdown ---- */
 
 static void stop_process(struct process *p, void *ctx)
 {

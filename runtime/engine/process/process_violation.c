@@ -1,10 +1,10 @@
 /*
- * Refusals as facts. The first of its kind is written at once; equal ones that follow are counted and written together,
- * at most once a second and before the end, each event with the exact number that it stands for. So a flood costs one
- * event a second and loses no count. Past so many different ones the rest goes into one row for each kind, still
- * counted.
+ * Facts about violations. The first of several equal violations is recorded immediately. The following ones are counted
+ * and recorded together, at most once a second and before the end; each event has the exact number that it represents.
+ * So a flood costs one event a second and the counts stay exact. After DIFFERENT_MAX different violations the others
+ * share one row for each kind.
  *
- * What every day brings (violation_is_benign) is only counted, in the terminal event.
+ * Benign violations (violation_is_benign) are only counted, in the terminal event.
  */
 
 #include "runtime/engine/core/core.h"
@@ -20,12 +20,12 @@
 #include <string.h>
 
 #define DIFFERENT_MAX 64
-#define AGAIN_NS 1000000000ull /* between two events that say the same */
-#define OPENING_MAX 8192u      /* of a terminal event */
+#define AGAIN_NS 1000000000ull /* minimum interval between events about equal violations */
+#define OPENING_MAX 8192u      /* size limit of the suggestion in a terminal event */
 #define RESOLVER_PORT 53
-#define UNCOMMITTED_NS 20000000ull
+#define UNCOMMITTED_NS 20000000ull /* retry interval while the start is not committed */
 
-/* One thing that was refused. */
+/* A violation and how many equal ones are not recorded yet. */
 struct violation_row {
 	struct violation *what;
 	uint64_t untold;
@@ -35,7 +35,7 @@ struct process_violations {
 	struct violation_row *rows;
 	size_t count, room;
 	uint64_t total, benign, hints;
-	uint64_t tell_at_ns; /* UINT64_MAX = nothing untold */
+	uint64_t tell_at_ns; /* when to record them; UINT64_MAX = all are recorded */
 };
 
 static struct process_violations *violations_of(struct process *p)
@@ -77,7 +77,7 @@ static struct violation_row *add_row(struct process_violations *s, const struct 
 	return &s->rows[s->count++];
 }
 
-/* Where what does not fit any more is counted. */
+/* The row of a kind that counts the violations beyond DIFFERENT_MAX. */
 static struct violation_row *rest_row(struct process_violations *s, const struct violation *v)
 {
 	struct violation rest = {
@@ -90,7 +90,7 @@ static struct violation_row *rest_row(struct process_violations *s, const struct
 	return r ? r : add_row(s, &rest);
 }
 
-/* ---- why, in plain words, by what the sandbox was made of ---- */
+/* ---- the reason, derived from the sandbox's profile ---- */
 
 size_t process_path_depth(const char *path, struct jval list)
 {
@@ -125,7 +125,7 @@ bool process_cwd_is_private(const struct process *p)
 	return own > kept && own > shown;
 }
 
-/* From the root on, and with no ".." in it: where those lead, only the kernel knows. */
+/* Absolute and without "..", which only the kernel can resolve correctly (symbolic links). */
 static bool is_plain(const char *path)
 {
 	for (const char *p = path; (p = strstr(p, "/..")); p += 3)
@@ -134,8 +134,8 @@ static bool is_plain(const char *path)
 	return path[0] == '/';
 }
 
-/* The deepest rule about a path decides. What a write root should let pass and does not is somewhere else, or somebody
- * else's. */
+/* The deepest entry that contains the path decides. If that is a write root, the sandbox is not the reason: the path
+ * leads out of it, or the file belongs to another user. */
 static const char *file_reason(struct jval made, const struct violation *v)
 {
 	size_t write = process_path_depth(v->path, jval_get(made, "writeRoots")),
@@ -178,7 +178,7 @@ const char *process_violation_reason(const struct process *p, const struct viola
 	if (strcmp(v->source, "seccomp") == 0)
 		return "not for sandboxes";
 	if (!p->sandbox_json)
-		return NULL; /* a process of an earlier runtime */
+		return NULL; /* adopted from an earlier runtime: the profile is not known */
 	struct jval made = jval_of(p->sandbox_json, strlen(p->sandbox_json));
 	if (strcmp(v->kind, "network") == 0)
 		return network_reason(made, v);
@@ -189,9 +189,9 @@ const char *process_violation_reason(const struct process *p, const struct viola
 	return is_plain(v->path) ? file_reason(made, v) : v->error == EROFS ? "read-only there" : NULL;
 }
 
-/* ---- what would let it pass ---- */
+/* ---- suggestions ---- */
 
-/* The smallest set: what lies in something of the set is not in it. */
+/* The smallest set of options that allows the blocked operations: no path in it is below another one. */
 struct opening {
 	struct open_one {
 		char what[PATH_MAX];
@@ -202,7 +202,7 @@ struct opening {
 	size_t nhosts;
 };
 
-static bool covers(const struct open_one *a, const struct open_one *b)
+static bool covers_path(const struct open_one *a, const struct open_one *b)
 {
 	size_t n = strlen(a->what);
 
@@ -214,10 +214,10 @@ static void open_path(struct opening *o, const struct open_one *one)
 	size_t kept = 0;
 
 	for (size_t i = 0; i < o->npaths; i++)
-		if (covers(&o->paths[i], one))
+		if (covers_path(&o->paths[i], one))
 			return;
 	for (size_t i = 0; i < o->npaths; i++)
-		if (!covers(one, &o->paths[i]))
+		if (!covers_path(one, &o->paths[i]))
 			o->paths[kept++] = o->paths[i];
 	o->paths[kept] = *one;
 	o->npaths = kept + 1;
@@ -238,7 +238,7 @@ static void open_host(struct opening *o, const struct violation *v)
 		memcpy(o->hosts[o->nhosts++], what, sizeof what);
 }
 
-/* Names are made, removed and changed in their folder. */
+/* To create, remove or rename a name, its directory must be writable. */
 static void open_folder(const struct violation *v, struct open_one *one)
 {
 	char *slash = strrchr(one->what, '/');
@@ -248,8 +248,8 @@ static void open_folder(const struct violation *v, struct open_one *one)
 		*slash = '\0';
 }
 
-/* Only what the sandbox refused by itself, and would not if it were asked: not what is protected, denied, or not the
- * user's to have. */
+/* Adds the option for a violation that an option of the sandbox can allow. Protected paths, denied hosts and files of
+ * other users have none. */
 static void open_for(const struct process *p, const struct violation *v, struct opening *o)
 {
 	const char *why = process_violation_reason(p, v);
@@ -257,8 +257,8 @@ static void open_for(const struct process *p, const struct violation *v, struct 
 
 	if (!why)
 		return;
-	/* A host that nobody has named, or one that was tried without any network; resolvers are not reached through
-	 * the proxy. */
+	/* A host that no rule names, or a connection attempt without a network. Resolvers are left out: they are not
+	 * reached through the proxy. */
 	bool unnamed = v->host[0] && strcmp(why, "not in the allowed hosts") == 0;
 	bool unconnected = (v->host[0] || (v->address[0] && v->port > 0 && v->port != RESOLVER_PORT)) &&
 			   strcmp(why, "no network") == 0;
@@ -366,7 +366,7 @@ uint64_t process_violations_tick(struct process *p, uint64_t now)
 		if (p->committed)
 			violations_submit(p);
 		else
-			s->tell_at_ns = now + UNCOMMITTED_NS; /* nothing is told of a process before its start is */
+			s->tell_at_ns = now + UNCOMMITTED_NS; /* no fact of a process precedes its start */
 	}
 	return s->tell_at_ns;
 }
@@ -376,7 +376,7 @@ void process_violations_members(const struct process *p, struct jw *w)
 	const struct process_violations *s = p->violations;
 
 	uint64_t total = p->violations_before + (s ? s->total : 0);
-	/* What an earlier runtime had counted and not told yet is lost with it. */
+	/* Counts that an earlier runtime had not recorded are lost, so the total is a minimum. */
 	bool least = p->violations_before || p->violations_missed;
 
 	if (total || least)
@@ -396,7 +396,7 @@ void engine_on_violation(struct engine *g, const char *id, const struct violatio
 {
 	struct process *p = engine_process(g, id);
 
-	/* Its init's own attempts are part of building the sandbox. */
+	/* Violations of the init itself are part of building the sandbox. */
 	if (!p || p->state == PROCESS_ENDING || (v->pid && v->pid == p->pid))
 		return;
 	struct process_violations *s = violations_of(p);

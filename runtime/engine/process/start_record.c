@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Members that only the engine gives, by name. */
+/* Members that only the engine sets; no client parameter has these names. */
 static const struct {
 	const char *name;
 	size_t offset;
@@ -35,7 +35,7 @@ static const struct {
 #undef OWN
 };
 
-static const char **member(struct start_request *r, size_t offset)
+static const char **string_member(struct start_request *r, size_t offset)
 {
 	return (const char **)(void *)((char *)r + offset);
 }
@@ -121,7 +121,7 @@ void start_record_write(const struct start_request *r, struct buf *out)
 	jw_kbool(&w, "keepTree", r->keep_tree);
 	jw_kstr(&w, "onDisconnect", r->end_with_client ? "terminate" : "keep");
 	for (size_t i = 0; i < countof(own); i++)
-		jw_kopt(&w, own[i].name, *member(&copy, own[i].offset));
+		jw_kopt(&w, own[i].name, *string_member(&copy, own[i].offset));
 	if (r->tool)
 		jw_kstrv(&w, "toolPaths", r->tool_paths, r->ntool_paths);
 	if (r->owner)
@@ -141,7 +141,7 @@ int start_record_read(const struct engine *g, const char *text, size_t len, stru
 	}
 	struct start_request *r = &s.spec.request;
 	for (size_t i = 0; i < countof(own); i++)
-		*member(r, own[i].offset) = json_string_value(json_object_get(s.json, own[i].name));
+		*string_member(r, own[i].offset) = json_string_value(json_object_get(s.json, own[i].name));
 	r->owner = (int)json_integer_value(json_object_get(s.json, "owner"));
 	const json_t *paths = json_object_get(s.json, "toolPaths"), *v;
 	size_t i;

@@ -2,22 +2,22 @@
 #define BAILIFF_ENGINE_START_RECORD_H
 
 /*
- * A start request, written down so that it can be made later: when a person has allowed it, perhaps after a restart. It
- * is kept behind a ref and not in events, because the variables that a client sets for a command may be secrets.
+ * A start request in stored form, so that it can be executed after an approval, possibly after a restart. It is stored
+ * under a ref and not in events, because the environment variables of a command may contain secrets.
  */
 
 #include "runtime/engine/process/start_spec.h"
 
 struct start_record {
 	json_t *json;
-	struct start_spec spec; /* its strings are the JSON's */
+	struct start_spec spec; /* its strings point into `json` */
 	const char **tool_paths;
 };
 
 #define START_RECORD_MAX (16u << 20)
 
 void start_record_write(const struct start_request *r, struct buf *out);
-/* Its request, ready but for what only the present knows: approval and ret_process_id. */
+/* Restores the request. The caller sets `approval` and ret_process_id, which are not part of the record. */
 int start_record_read(const struct engine *g, const char *text, size_t len, struct start_record *ret, struct err *e);
 void start_record_done(struct start_record *s);
 #define start_record_auto __attribute__((cleanup(start_record_done)))

@@ -153,9 +153,9 @@ static int take_command(const json_t *json, struct start_spec *s, struct err *e)
 }
 
 /*
- * A client that stands for somebody with a file method of his own (a gateway) starts bailiff-tool itself: `fs OPERATION
- * FLAGS PATH [PATH]`. The program is shown wherever it lies, and what rules say about files holds. `inspect SUBJECT
- * ARGUMENT` is a command like any other for the rules: it looks around, for `bailiff doctor`.
+ * A gateway whose protocol has file methods starts bailiff-tool directly: `fs OPERATION FLAGS PATH [PATH]`. The program
+ * is then visible in the sandbox wherever it is installed, and the rules about files apply. `inspect SUBJECT ARGUMENT`,
+ * which collects information for `bailiff doctor`, is an ordinary command for the rules.
  */
 static void take_own_program(const struct engine *g, struct start_spec *s)
 {

@@ -2,9 +2,10 @@
 #define BAILIFF_ENGINE_START_SPEC_H
 
 /*
- * What to start, as JSON says it: start_process's parameters, the command part of a turn, a task's or job item's
- * command. One reading of it for all, also of what was stored and is started much later. Types were checked against the
- * method's row (or this refuses them by name); `json` must outlive the spec, whose strings are its.
+ * Parses the JSON form of a start: the parameters of start_process, a command in a turn's input, the command of a task
+ * or a job's item. All of them use this parser, also for stored requests. Types are already checked against the
+ * method's row, or rejected here with the name of the field. The spec's strings point into `json`, which must outlive
+ * it.
  */
 
 #include "runtime/engine/core/engine.h"
@@ -13,7 +14,7 @@
 
 struct err;
 
-/* The parameters that say which sandbox is meant: profile, cwd, sandbox, limits, cow. */
+/* The parameters that select the sandbox: profile, cwd, sandbox, limits, cow. */
 struct sandbox_spec {
 	struct sandbox_request request;
 	const char **read, **write, **hide, **hosts;
@@ -21,7 +22,7 @@ struct sandbox_spec {
 int sandbox_spec_of(const json_t *json, struct sandbox_spec *ret, struct err *e);
 void sandbox_spec_done(struct sandbox_spec *s);
 
-/* Rows, or columns: 1 to PLAN_TTY_SIDE_MAX. */
+/* Parses a number of rows or columns: 1 to PLAN_TTY_SIDE_MAX. */
 int terminal_dimension_of(const json_t *v, const char *field, uint32_t *ret, struct err *e);
 
 struct start_spec {
@@ -30,7 +31,7 @@ struct start_spec {
 	const char **argv, **env_set, **env_unset;
 	size_t nset, nunset;
 };
-/* Limits that are not given are the engine's. On failure nothing is left to free. */
+/* Missing limits default to the engine's. On failure there is nothing to free. */
 int start_spec_of(const struct engine *g, const json_t *json, struct start_spec *ret, struct err *e);
 void start_spec_done(struct start_spec *s);
 #define start_spec_auto __attribute__((cleanup(start_spec_done)))
