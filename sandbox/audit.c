@@ -1,12 +1,12 @@
 /*
- * The kernel's audit, by its netlink sockets. A socket that records come to is never used for requests: answers and
- * records would mix.
+ * The kernel's audit, through its netlink sockets. A socket that receives records is never used for requests, because
+ * replies and records would mix.
  *
- * Records are read from the multicast group, which any number of programs can join, so that an audit daemon and any
- * number of bailiff daemons get all of them. Where no program is registered as the recipient, the kernel prints each
- * record to its log instead. To keep the log clean the guard then registers a second socket, whose filter drops
- * everything but the kernel's question whether the recipient is still there: it asks that when an audit daemon wants to
- * register, and then the guard withdraws (audit_recipient_wanted).
+ * Records are read from the multicast group, which any number of programs can join, so an audit daemon and several
+ * bailiff daemons each get all of them. If no program is registered as the recipient, the kernel prints each record to
+ * its log instead. To keep the log clean the guard then registers a second socket. Its filter drops everything except
+ * the kernel's check whether the recipient is alive, which the kernel makes when an audit daemon wants to register; the
+ * guard then withdraws (audit_recipient_wanted).
  */
 
 #include "sandbox/audit.h"
@@ -31,15 +31,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define RECEIVE_BYTES (64 << 20) /* records that wait while the runtime is restarted, or does not get to run */
-#define BACKLOG 8192u            /* records in the kernel before offenders are made to wait */
+#define RECEIVE_BYTES (64 << 20) /* records queued while the runtime is restarted or starved */
+#define BACKLOG 8192u            /* records in the kernel before the tasks that cause them are delayed */
 #define TRIAL_UID 65534
 
 /* ---- filters ---- */
 
 /*
- * Accepts messages of these types only. What a filter drops counts as delivered, and takes no room in the socket. Loads
- * of a filter are big-endian, the header is in the machine's order.
+ * Accepts messages of these types only. Messages that a filter drops count as delivered and need no buffer space.
+ * Filter loads are big-endian; the header is in host byte order.
  */
 static int accept_only(int fd, const uint16_t *types, size_t n)
 {
@@ -60,9 +60,9 @@ static int accept_only(int fd, const uint16_t *types, size_t n)
 }
 
 /*
- * The multicast group, with room for a burst. What does not fit is dropped: the socket counts it (audit_congestions).
- * Reporting that by an error (ENOBUFS) is switched off, since a socket with that error receives nothing until
- * everything was read.
+ * Joins the multicast group with a receive buffer for bursts. Records that do not fit are dropped and counted by the
+ * socket (audit_congestions). ENOBUFS is switched off, since a socket with that error receives nothing until it was
+ * drained.
  */
 static int open_reader(void)
 {
@@ -131,7 +131,7 @@ static bool belongs_to_another(const struct host_audit *h)
 	return h->rules.foreign || (h->owner && !h->rules.owner_is_bailiff);
 }
 
-/* Switches audit on, and keeps it away from tasks outside sandboxes, where nobody else uses it. */
+/* Switches audit on. If no other program uses it, excludes tasks outside of sandboxes. */
 static int apply_settings(int ctl, const struct host_audit *h, struct err *e)
 {
 	bool was_off = !h->status.enabled || h->rules.task_rule || h->rules.others_task_rule;
@@ -149,7 +149,7 @@ static int apply_settings(int ctl, const struct host_audit *h, struct err *e)
 	if (audit_rules_add(ctl, was_off && !another) < 0)
 		return set_unavailable(e, "add audit rules");
 	struct audit_status s = { .mask = AUDIT_STATUS_ENABLED, .enabled = 1 };
-	if (!another) { /* else the limits are the owner's to set */
+	if (!another) { /* otherwise its user sets the limits */
 		s.mask |= AUDIT_STATUS_RATE_LIMIT | AUDIT_STATUS_BACKLOG_LIMIT;
 		s.backlog_limit = BACKLOG;
 	}
@@ -160,13 +160,15 @@ static int apply_settings(int ctl, const struct host_audit *h, struct err *e)
 
 /* ---- a trial ---- */
 
-/* In a process of its own: tells its session, then its child tries what is refused to everybody but root. Nothing here
- * allocates. */
+/*
+ * In a separate process: reports its session, then its child attempts an operation that is denied to all but root.
+ * Nothing here allocates.
+ */
 static void trial_child(int out)
 {
 	uint32_t session = audit_enter_session();
 	(void)!write(out, &session, sizeof session);
-	pid_t pid = fork(); /* the kernel decides about auditing a task when it is made */
+	pid_t pid = fork(); /* the kernel decides whether to audit a task when it is created */
 	if (pid == 0) {
 		if (syscall(SYS_setresuid, TRIAL_UID, TRIAL_UID, TRIAL_UID) == 0)
 			(void)kill(1, 0);
@@ -191,8 +193,10 @@ static bool record_comes(int reader, uint32_t session, unsigned ms)
 	}
 }
 
-/* Rules of others, a namespace or a locked login uid may keep records away: a refusal is made, and its record must
- * come. */
+/*
+ * Other programs' rules, a namespace or a locked login uid can suppress records. So provoke a denial and wait for its
+ * record.
+ */
 static int try_out(int reader, const struct host_audit *h, unsigned ms, struct err *e)
 {
 	int fds[2];
@@ -305,7 +309,7 @@ bool audit_recipient_wanted(int fd)
 void audit_recipient_close(int fd)
 {
 	const struct audit_status s = { .mask = AUDIT_STATUS_PID };
-	(void)audit_send(fd, AUDIT_SET, 0, &s, sizeof s); /* the filter drops the answer */
+	(void)audit_send(fd, AUDIT_SET, 0, &s, sizeof s); /* the filter drops the reply */
 	close(fd);
 }
 
@@ -321,7 +325,7 @@ int audit_mark(int fd, uint64_t token)
 	return audit_send(fd, AUDIT_MARK_TYPE, 0, text, (size_t)n + 1);
 }
 
-/* What loginuid and sessionid hold; both have the same value for "none". */
+/* Reads loginuid or sessionid; both use the same value for "none". */
 static uint32_t read_number(const char *path)
 {
 	char text[16] = "";
@@ -335,7 +339,7 @@ static uint32_t read_number(const char *path)
 	return v < AUDIT_NO_SESSION ? (uint32_t)v : AUDIT_NO_SESSION;
 }
 
-/* After a clone: nothing here allocates. */
+/* Runs after a clone: nothing here allocates. */
 uint32_t audit_enter_session(void)
 {
 	static const char uid[] = "4294967280";
@@ -351,7 +355,7 @@ uint32_t audit_session_of(pid_t pid)
 	char path[40];
 	snprintf(path, sizeof path, "/proc/%d/loginuid", (int)pid);
 	if (read_number(path) != AUDIT_LOGIN_UID)
-		return AUDIT_NO_SESSION; /* the session, if any, is the one that the daemon was started in */
+		return AUDIT_NO_SESSION; /* any session is the one in which the daemon was started */
 	snprintf(path, sizeof path, "/proc/%d/sessionid", (int)pid);
 	return read_number(path);
 }

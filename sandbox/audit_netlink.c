@@ -1,4 +1,4 @@
-/* Messages to and from the kernel's audit. */
+/* Sends and receives the kernel's audit messages. */
 
 #include "sandbox/audit.h"
 #include "sandbox/audit_private.h"

@@ -1,10 +1,10 @@
 /*
- * The rules of one daemon. Each carries a key that names the daemon's guard by process id and start time, so that
- * several daemons and other programs' rules never touch each other, and so that the rules of a daemon that was killed
- * can be told from those of one that is alive.
+ * The rules of one daemon. Each has a key that names the daemon's guard by process id and start time, so that several
+ * daemons and other programs' rules do not interfere, and the rules of a killed daemon can be distinguished from those
+ * of a live one.
  *
- * Rules are appended: where another program's rule already reports a refusal, the kernel takes that one, with its key,
- * and the record is the same.
+ * Rules are appended: if another program's rule already reports a denial, the kernel uses that one with its key, and
+ * the record is the same.
  */
 
 #include "sandbox/audit_private.h"
@@ -24,7 +24,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define RULES_MAX 256 /* that are looked at for being a bailiff daemon's */
+#define RULES_MAX 256 /* that are checked for a bailiff daemon's key */
 #define KEY_PREFIX "bailiff-"
 #define KEY_CAP 64
 
@@ -35,7 +35,7 @@ union rule {
 
 /* ---- keys ---- */
 
-/* Field 22 of /proc/PID/stat, in clock ticks since boot; 0 = there is no such process. */
+/* Field 22 of /proc/PID/stat, in clock ticks since boot; 0 = no such process. */
 static uint64_t start_time(pid_t pid)
 {
 	char path[40], text[1024];
@@ -45,7 +45,7 @@ static uint64_t start_time(pid_t pid)
 	if (n <= 0)
 		return 0;
 	text[n] = 0;
-	const char *p = strrchr(text, ')'); /* the name may contain anything */
+	const char *p = strrchr(text, ')'); /* the name can contain any character */
 	for (int field = 2; p && field < 22; field++)
 		p = strchr(p + 1, ' ');
 	return p ? strtoull(p + 1, NULL, 10) : 0;
@@ -105,7 +105,7 @@ static bool has_login_uid(const union rule *r)
 	return false;
 }
 
-/* The key of a rule of ours or of another bailiffd; "" = it has none, as in versions before the key. */
+/* Returns the key of a rule of this or another bailiffd; "" = no key, as in versions before the key was introduced. */
 static bool bailiff_key(const union rule *r, char out[KEY_CAP])
 {
 	out[0] = 0;
@@ -118,19 +118,18 @@ static bool bailiff_key(const union rule *r, char out[KEY_CAP])
 	return !out[0] || strncmp(out, KEY_PREFIX, sizeof KEY_PREFIX - 1) == 0;
 }
 
-/* ---- what to report ---- */
+/* ---- what is reported ---- */
 
 #define KIND(k) (1u << VIOLATION_##k)
 
-/* Which errors of which system calls are refusals. EBUSY: a protected path, or a parent of one, was to be moved away.
- */
+/* Which errors of which system calls are denials. EBUSY: an attempt to rename a protected path or a parent of one. */
 static const struct {
 	int error;
 	unsigned kinds;
 } violation_errors[] = {
 	{ EACCES, KIND(FILE) | KIND(NET) | KIND(PRIVILEGE) },
 	{ EPERM, KIND(FILE) | KIND(NET) | KIND(PRIVILEGE) },
-	{ EROFS, KIND(FILE) | KIND(NET) }, /* a socket's name, too */
+	{ EROFS, KIND(FILE) | KIND(NET) }, /* also bind(2) to a path */
 	{ EBUSY, KIND(MOVE) },
 	{ ENETUNREACH, KIND(NET) },
 };
@@ -146,7 +145,7 @@ static int add_exit_rules(int fd)
 				continue;
 			r.data.mask[AUDIT_WORD(nr)] |= (uint32_t)AUDIT_BIT(nr);
 		}
-		/* What seldom holds first: a call that succeeds is through with one comparison. */
+		/* The field that rarely matches comes first: a successful call costs one comparison. */
 		rule_field(&r, AUDIT_EXIT, AUDIT_EQUAL, (uint32_t)-violation_errors[i].error);
 		rule_field(&r, AUDIT_LOGINUID, AUDIT_EQUAL, AUDIT_LOGIN_UID);
 		rule_field(&r, AUDIT_ARCH, AUDIT_EQUAL, seccomp_arch_native());
@@ -156,7 +155,7 @@ static int add_exit_rules(int fd)
 	return 0;
 }
 
-/* Records that no report needs. A kernel that does not accept a login uid here sends them, and they are ignored. */
+/* Excludes records that no report needs. A kernel that rejects a login uid here sends them, and they are ignored. */
 static void add_exclusions(int fd)
 {
 	static const uint32_t types[] = { AUDIT_BPRM_FCAPS, AUDIT_EXECVE };
@@ -169,7 +168,7 @@ static void add_exclusions(int fd)
 	}
 }
 
-/* Tasks outside sandboxes get no audit context at all: they run as if audit were off. */
+/* Tasks outside of sandboxes get no audit context: they run as if audit were off. */
 static int add_task_rule(int fd)
 {
 	union rule r = { .bytes = { 0 } };
@@ -238,13 +237,13 @@ static void read_rule(int fd, const union rule *r, pid_t owner, struct audit_rul
 		s->exit_rules += r->data.flags == AUDIT_FILTER_EXIT;
 		s->owner_is_bailiff |= owner == getpid();
 	} else if (key[0] ? key_is_alive(key, &pid)
-			  : owner && owner != getpid()) { /* without a key: its daemon was the reader */
+			  : owner && owner != getpid()) { /* without a key: its daemon was the recipient */
 		s->other_daemons = true;
 		s->others_task_rule |= is_task_rule(r);
 		s->owner_is_bailiff |= owner && (owner == pid || !key[0]);
 	} else {
 		(void)rule_delete(fd, r);
-		s->others_task_rule |= is_task_rule(r); /* audit was off before that daemon came */
+		s->others_task_rule |= is_task_rule(r); /* audit was off before that daemon started */
 	}
 }
 

@@ -8,8 +8,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define SLACK_S \
-	2 /* between the clock and the times of files: they may come from another machine's clock, or a coarse one */
+#define SLACK_S                                                                                                      \
+	2 /* tolerance between the clock and file times, which may come from another machine's clock or a coarse one \
+	   */
 
 bool autorun_applies(const struct plan_head *plan)
 {
@@ -52,7 +53,7 @@ static bool same_text(const struct autorun_file *a, const struct autorun_file *b
 	char digest[HASH_SHA256_TEXT];
 	if (a->kept == b->kept)
 		return a->len == b->len && memcmp(a->text, b->text, a->len) == 0;
-	/* For one of them there was no room. */
+	/* One of the two was not kept because the space was exhausted. */
 	const struct autorun_file *kept = a->kept ? a : b, *other = a->kept ? b : a;
 	hash_sha256_text(kept->text, kept->len, digest);
 	return other->len == strlen(digest) && memcmp(other->text, digest, other->len) == 0;
@@ -71,7 +72,7 @@ static void add_change(struct autorun *a, const struct autorun_file *before, con
 		a->change[a->changes++] = (struct autorun_change){ before, *after };
 }
 
-/* What was there before, by its path: text that did not change takes no room. */
+/* Compares the files that were found before, by path. Unchanged text needs no space. */
 static void compare_known(struct autorun *a)
 {
 	for (uint32_t i = 0; i < a->before.count; i++) {
@@ -87,8 +88,8 @@ static void compare_known(struct autorun *a)
 }
 
 /*
- * Found only now: new, unless the first search did not get as far, and the file is older than the command. Where the
- * first search may not have come by, the file may have been there before: it is not for a revert to remove.
+ * Files found only by the second search are new, unless the first search was incomplete and the file is older than the
+ * command. Where the first search may not have reached, the file may have existed before: a revert must not remove it.
  */
 static void compare_found(struct autorun *a)
 {

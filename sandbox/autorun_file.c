@@ -1,4 +1,4 @@
-/* One autorun file: what it is now, and the set of those that are known. */
+/* One autorun file's current version, and the set of known files. */
 
 #include "sandbox/autorun_private.h"
 
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define DIGESTED_MAX (16u << 20) /* a file that is longer is known by what stat says */
+#define DIGESTED_MAX (16u << 20) /* a longer file is represented by its stat data */
 
 /* ---- the set ---- */
 
@@ -48,9 +48,9 @@ char *autorun_text(struct autorun *a, const void *p, size_t n)
 	return at;
 }
 
-/* ---- looking ---- */
+/* ---- examining ---- */
 
-/* In place of the content: a digest of it, or of what the kernel says about the file. */
+/* Stores a digest of the content or of the stat data instead of the content. */
 static void set_digest(struct autorun *a, struct autorun_file *f, const char *digest, size_t n)
 {
 	f->kept = false;
@@ -83,7 +83,7 @@ static int digest_content(struct autorun *a, int fd, struct autorun_file *f)
 	return 0;
 }
 
-/* All of a short file; false: it is longer, or there is no room. */
+/* Reads all of a short file; false if it is longer or the space is exhausted. */
 static bool keep_content(struct autorun *a, int fd, struct autorun_file *f)
 {
 	if (AUTORUN_TEXT_MAX - a->text_used < AUTORUN_KEPT_MAX + 1)
@@ -127,7 +127,7 @@ void autorun_examine(struct autorun *a, int at, const char *name, struct autorun
 		return;
 	}
 	if (S_ISREG(st.st_mode) && placeholder_is(&st))
-		return; /* of a sandbox that runs at the same time */
+		return; /* placeholder of a sandbox that runs at the same time */
 	ret->mode = st.st_mode & 07777;
 	ret->changed = st.st_ctim;
 	if (S_ISREG(st.st_mode)) {
@@ -159,8 +159,8 @@ bool autorun_in_write_root(const struct autorun *a, const char *path)
 }
 
 /*
- * A link is executed by what it leads to, which may be anywhere in a write root: that file is examined under its own
- * name. The kernel says which one it is; a broken link leads to nothing.
+ * Executing a link executes its target, which may be anywhere in a write root: the target is examined under its own
+ * name, as resolved by the kernel. A broken link has no target.
  */
 static void meet_target(struct autorun *a, int at, const char *name, const char *program)
 {
@@ -189,8 +189,10 @@ const struct autorun_file *autorun_check_entry(struct autorun *a, int at, const 
 	struct autorun_set *s = a->again ? &a->found : &a->before;
 	const struct autorun_file *known = a->again ? autorun_find(&a->before, path) : NULL;
 	if (known) {
-		/* The same link may lead to another file by now: through links on its way, or to one that did not
-		 * exist. */
+		/*
+		 * The same link may lead to another file by now, through links on its way or because the target did not
+		 * exist.
+		 */
 		if (known->type == AUTORUN_TYPE_LINK && !a->led)
 			meet_target(a, at, name, program);
 		return known;

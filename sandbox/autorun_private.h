@@ -2,9 +2,9 @@
 #define BAILIFF_SANDBOX_AUTORUN_PRIVATE_H
 
 /*
- * Between autorun.c (what is compared), autorun_search.c (where it is found), autorun_file.c (one file) and
- * git_config.c (reads a git configuration). Everything lives in one mapping of fixed size, of which the
- * kernel provides what is touched: an init allocates nothing while a command's memory may be limited.
+ * Shared by autorun.c (comparison), autorun_search.c (search), autorun_file.c (one file) and git_config.c (reads a git
+ * configuration). All data is in one mapping of fixed size, of which the kernel provides only the touched pages: the
+ * init allocates nothing, since a command's memory may be limited.
  */
 
 #include "sandbox/autorun.h"
@@ -23,28 +23,28 @@ struct autorun_file {
 	const char *path, *program;
 	enum autorun_type type;
 	uint32_t mode;    /* permission bits */
-	bool kept;        /* text is all of it; else it is a digest, or what stat says */
-	const char *text; /* the content, or where the link leads */
+	bool kept;        /* text is complete; otherwise it is a digest of the content or of stat data */
+	const char *text; /* the content, or the link's target */
 	uint32_t len;
 	struct timespec changed; /* ctime */
 	bool led;                /* as in struct autorun, when it was found */
 };
 
-/* Files by their paths. */
+/* Files, indexed by path. */
 struct autorun_set {
 	uint32_t count;
-	uint16_t slot[AUTORUN_SLOTS]; /* number + 1 in `file` */
+	uint16_t slot[AUTORUN_SLOTS]; /* index in `file` + 1 */
 	struct autorun_file file[AUTORUN_FILES_MAX];
 };
 
 enum autorun_folder_flag {
-	AUTORUN_FOLDER_LATE = 1u << 0,    /* dependencies: after everything else */
-	AUTORUN_FOLDER_GIT = 1u << 1,     /* is called .git */
-	AUTORUN_FOLDER_OBJECTS = 1u << 2, /* of a git directory */
+	AUTORUN_FOLDER_LATE = 1u << 0,    /* dependencies: searched last */
+	AUTORUN_FOLDER_GIT = 1u << 1,     /* named .git */
+	AUTORUN_FOLDER_OBJECTS = 1u << 2, /* objects of a git directory */
 };
 
 struct autorun_folder {
-	uint32_t parent; /* AUTORUN_ROOT = a write root, whose number is in `name` */
+	uint32_t parent; /* AUTORUN_ROOT = a write root, whose index is in `name` */
 	uint32_t name;   /* offset in `names` */
 	uint32_t flags;
 };
@@ -55,11 +55,11 @@ struct autorun_search {
 	uint32_t count;
 	uint32_t names_used;
 	uint32_t entries;
-	uint32_t includes; /* of git configurations, followed so far */
-	uint32_t parent;   /* of which `parent_fd` is open; AUTORUN_ROOT = none */
+	uint32_t includes; /* git configuration includes followed so far */
+	uint32_t parent;   /* directory that `parent_fd` refers to; AUTORUN_ROOT = none */
 	int parent_fd;
 	struct timespec started;
-	char path[PATH_MAX]; /* of the folder at hand */
+	char path[PATH_MAX]; /* of the current directory */
 	size_t path_len;
 	char names[AUTORUN_NAMES_MAX];
 };
@@ -68,13 +68,13 @@ struct autorun {
 	const struct plan_head *plan;
 	int self_fds; /* −1: /proc/self/fd */
 	struct autorun_set before, found;
-	bool again;       /* the second search: what is in `before` is not examined by it */
-	bool led;         /* what is met now is met by a link or a configuration that may have led elsewhere before */
-	uint32_t partial; /* enum autorun_partial, of both */
+	bool again; /* the second search: skips files in `before` */
+	bool led;   /* the current file was reached by a link or a configuration that may have led elsewhere before */
+	uint32_t partial; /* enum autorun_partial, of both searches */
 	uint32_t partial_before;
 	struct timespec began; /* CLOCK_REALTIME */
 	struct autorun_change {
-		const struct autorun_file *before; /* NULL = there was none */
+		const struct autorun_file *before; /* NULL = did not exist */
 		struct autorun_file after;
 	} change[AUTORUN_FILES_MAX];
 	uint32_t changes;
@@ -85,11 +85,11 @@ struct autorun {
 
 /* autorun_file.c */
 const struct autorun_file *autorun_find(const struct autorun_set *s, const char *path);
-/* NULL: no room. */
+/* NULL: the space is exhausted. */
 char *autorun_text(struct autorun *a, const void *p, size_t n);
-/* What is there now; type NONE if nothing is. `at` and `name` are where to look, or AT_FDCWD and a path. */
+/* Reads the current version; type NONE if there is no file. `at` and `name` locate it, or AT_FDCWD and a path. */
 void autorun_examine(struct autorun *a, int at, const char *name, struct autorun_file *ret);
-/* Examines and keeps it, with what it leads to if it is a link; also in `found`, unless it is known from before. */
+/* Examines and stores it, and its target if it is a link; adds it to `found` unless it is known from before. */
 const struct autorun_file *autorun_check_entry(struct autorun *a, int at, const char *name, const char *path,
 					       const char *program);
 

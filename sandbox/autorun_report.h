@@ -2,12 +2,12 @@
 #define BAILIFF_SANDBOX_AUTORUN_REPORT_H
 
 /*
- * Which autorun files changed during a run (autorun.h), with what they were and what they became: a head, then one
- * record a file.
+ * The autorun files that a run changed (autorun.h), with their versions before and after: a head, then one record per
+ * file.
  *
- * The init writes it, the runtime keeps it, and if somebody asks for a revert the runtime gives it to the spawner,
- * which does not trust the runtime: a report is sealed (HMAC-SHA-256) with a key that spawner and inits have and the
- * runtime has not. So nothing is ever written back that was not there before a run of the same user's.
+ * The init writes it and the runtime stores it. For a revert the runtime passes it to the spawner, which does not trust
+ * the runtime: a report is sealed (HMAC-SHA-256) with a key that the spawner and the inits have and the runtime does
+ * not. So a revert can only restore content that existed before a run of the same user.
  */
 
 #include <stdbool.h>
@@ -37,7 +37,7 @@ enum autorun_partial_bit { AUTORUN_PARTIALS(AUTORUN_BIT) AUTORUN_PARTIAL_COUNT }
 #define AUTORUN_FLAG(NAME, word, text) AUTORUN_PARTIAL_##NAME = 1u << AUTORUN_PARTIAL_BIT_##NAME,
 enum autorun_partial { AUTORUN_PARTIALS(AUTORUN_FLAG) };
 #undef AUTORUN_FLAG
-const char *autorun_partial_name(unsigned bit); /* NULL past the last */
+const char *autorun_partial_name(unsigned bit); /* NULL after the last */
 
 enum autorun_type {
 	AUTORUN_TYPE_NONE,
@@ -51,24 +51,24 @@ enum autorun_type {
 struct autorun_head {
 	uint32_t magic, version;
 	uint32_t total_len;
-	uint32_t count;                   /* records that follow */
-	uint32_t changed;                 /* files that changed, also those without a record */
-	uint32_t partial;                 /* enum autorun_partial: why not everything was examined; 0 = it was */
-	uint32_t uid, gid;                /* whose run it was */
-	uint8_t seal[AUTORUN_SEAL_BYTES]; /* over all of it, with this part zero */
+	uint32_t count;                   /* number of records */
+	uint32_t changed;                 /* number of changed files, including those without a record */
+	uint32_t partial;                 /* enum autorun_partial: why not everything was examined; 0 = all was */
+	uint32_t uid, gid;                /* owner of the run */
+	uint8_t seal[AUTORUN_SEAL_BYTES]; /* over the whole report, with this field zero */
 };
 
-/* What a file was, or is. */
+/* One version of a file. */
 struct autorun_version {
-	enum autorun_type type; /* NONE = it did not exist */
+	enum autorun_type type; /* NONE = did not exist */
 	uint32_t mode;
-	bool kept;        /* text is all of it; else a digest */
-	const char *text; /* the content, or where the link leads */
+	bool kept;        /* text is complete; otherwise a digest */
+	const char *text; /* the content, or the link's target */
 	size_t len;
 };
 struct autorun_record {
 	const char *path;    /* absolute; not terminated */
-	const char *program; /* who executes it; not terminated */
+	const char *program; /* which program executes it; not terminated */
 	size_t path_len, program_len;
 	struct autorun_version before, after;
 };
@@ -76,14 +76,14 @@ struct autorun_record {
 /* "added", "modified" or "deleted". */
 const char *autorun_record_change(const struct autorun_record *r);
 
-/* Writing: begin, add …, end. A record that finds no room is only counted. */
+/* Writing: begin, add …, end. A record that does not fit is only counted. */
 void autorun_report_begin(struct buf *out);
 void autorun_report_add(struct buf *out, const struct autorun_record *r);
 void autorun_report_end(struct buf *out, uint32_t uid, uint32_t gid, uint32_t partial,
 			const uint8_t key[AUTORUN_SEAL_BYTES]);
 
 int autorun_report_check(const void *report, size_t len, struct err *e);
-/* After the check. */
+/* Call after the check. */
 bool autorun_report_sealed(const void *report, const uint8_t key[AUTORUN_SEAL_BYTES]);
 bool autorun_report_next(const void *report, size_t *at, struct autorun_record *ret);
 

@@ -1,5 +1,7 @@
-/* Where autorun files are: through the write roots, level by level. Folders are opened one below the other, never
- * through a link. */
+/*
+ * Searches the write roots for autorun files, level by level. Directories are opened relative to their parents, never
+ * through a link.
+ */
 
 #include "sandbox/autorun_private.h"
 
@@ -21,9 +23,9 @@
 #define FOLDER_FLAGS (O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC)
 #define TREE_DEPTH_MAX 8u
 #define INCLUDES_DEEP 5u
-#define INCLUDES_MAX 256u /* of one search: files may include each other, and themselves */
+#define INCLUDES_MAX 256u /* per search: files can include each other and themselves */
 #define TIMELESS_FOLDERS 512u
-#define MATCHES_MAX 64u /* autorun names in one folder */
+#define MATCHES_MAX 64u /* autorun names in one directory */
 #define ENTRIES_ROOM 16384
 
 enum kind { KIND_FILE, KIND_TREE };
@@ -45,11 +47,11 @@ static const struct row rows[] = {
 #undef AUTORUN
 };
 
-/* Large, and nobody works in them: after everything else. */
+/* Large dependency or build directories: searched last. */
 static const char *const late_names[] = { "node_modules", ".venv", "venv",   "target",
 					  "vendor",       ".tox",  ".cache", "__pycache__" };
 
-/* ---- entries of a folder ---- */
+/* ---- directory entries ---- */
 
 struct entries {
 	int fd;
@@ -94,7 +96,7 @@ static bool is_folder(int at, const struct dirent64 *d)
 	return fstatat(at, d->d_name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* Whoever shut it can open it again: its owner, or that of the folder that it is in. */
+/* True if the command can restore access: it owns the directory or its parent. */
 static bool is_shut_by_itself(int at, const char *name)
 {
 	struct stat st;
@@ -103,7 +105,7 @@ static bool is_shut_by_itself(int at, const char *name)
 	return at == AT_FDCWD || fstat(at, &st) < 0 || st.st_uid == geteuid();
 }
 
-/* A folder that cannot be opened is no concern if it is none, or if the command could not open it either. */
+/* A failure to open is ignored if the entry is not a directory, or if the command could not open it either. */
 static int open_below(struct autorun *a, int at, const char *name, int flags)
 {
 	int fd = openat(at, name, FOLDER_FLAGS | flags);
@@ -113,9 +115,9 @@ static int open_below(struct autorun *a, int at, const char *name, int flags)
 	return fd;
 }
 
-/* ---- what is found ---- */
+/* ---- matches ---- */
 
-/* "DIR/NAME" in ret; false: too long. */
+/* Writes "DIR/NAME" to ret; false if too long. */
 static bool join_path(struct autorun *a, const char *folder, const char *name, char ret[PATH_MAX])
 {
 	int n = snprintf(ret, PATH_MAX, "%s/%s", folder, name);
@@ -131,7 +133,7 @@ static bool ends_in(const char *name, const char *end)
 	return n > m && strcasecmp(name + n - m, end) == 0;
 }
 
-/* git never executes the samples that it brings. */
+/* git never executes the samples that it ships. */
 static bool is_sample(const char *program, const char *name)
 {
 	return strcmp(program, "git") == 0 && ends_in(name, ".sample");
@@ -146,7 +148,7 @@ static void check_tree(struct autorun *a, int at, const char *name, const char *
 		a->partial |= AUTORUN_PARTIAL_DEEP;
 		return;
 	}
-	/* The folder itself may be a link, which is then part of what is compared. */
+	/* The directory itself may be a link, which is then compared, too. */
 	if (depth == 0 && fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) == 0 && !S_ISDIR(st.st_mode))
 		autorun_check_entry(a, at, name, path, program);
 	struct entries e;
@@ -162,9 +164,9 @@ static void check_tree(struct autorun *a, int at, const char *name, const char *
 	fd_close(&e.fd);
 }
 
-/* ---- git configurations: files that they include, and the folder that they name for hooks ---- */
+/* ---- git configurations: included files and core.hooksPath ---- */
 
-/* Absolute; false: not a path that can be told without asking git (~, %(prefix)). */
+/* Makes it absolute; false for a path that only git can expand (~, %(prefix)). */
 static bool resolve_path(const char *folder, const char *value, char ret[PATH_MAX])
 {
 	char whole[2 * PATH_MAX + 2];
@@ -197,7 +199,7 @@ static void follow_config(struct autorun *a, const struct autorun_file *config, 
 	bool outer = a->led;
 	if (config->type != AUTORUN_TYPE_FILE || !config->kept || depth > INCLUDES_DEEP)
 		return;
-	a->led |= !autorun_find(&a->before, config->path); /* else the first search went the same way */
+	a->led |= !autorun_find(&a->before, config->path); /* otherwise the first search followed it, too */
 	for (const char *at = config->text; git_config_next(&at, &s);) {
 		bool include = strcasecmp(s.section, "include") == 0 || strcasecmp(s.section, "includeif") == 0;
 		if (include && strcasecmp(s.key, "path") == 0)
@@ -243,7 +245,7 @@ static void check_git(struct autorun *a, int at, bool called_git)
 	}
 }
 
-/* ---- folders ---- */
+/* ---- directories ---- */
 
 static const char *name_of(const struct autorun_search *s, uint32_t i) { return s->names + s->folder[i].name; }
 
@@ -260,7 +262,7 @@ static void add_folder(struct autorun *a, uint32_t parent, const char *name, uin
 	s->names_used += (uint32_t)n;
 }
 
-/* Its parent stays open: what comes next is mostly beside it. */
+/* Keeps the parent open: the next directory is usually a sibling. */
 static int open_folder(struct autorun *a, uint32_t i)
 {
 	struct autorun_search *s = &a->search;
@@ -296,7 +298,7 @@ static size_t path_of(const struct autorun_search *s, uint32_t i, char ret[PATH_
 	return len;
 }
 
-/* What the sandbox has there is its own: nothing of it is the host's. */
+/* True for paths that are the sandbox's own: nothing there is the host's. */
 static bool is_private(const struct autorun *a, const char *path)
 {
 	for (uint32_t i = 0; i < a->plan->mount_count; i++) {
@@ -309,8 +311,8 @@ static bool is_private(const struct autorun *a, const char *path)
 }
 
 /*
- * Most names begin or end with nothing that a row or a mark of git's could begin or end with: that is known from two
- * bytes. Every file of a workspace comes by here, twice a command.
+ * Rejects most names by their first and last byte: no row and no git marker begins or ends like that. This matters
+ * because every file of a workspace is checked twice per command.
  */
 struct hints {
 	bool made;
@@ -334,7 +336,7 @@ static const struct hints *name_hints(void)
 	return &h;
 }
 
-/* What tells a git directory that is not called .git: git itself asks for these. */
+/* Entries that identify a git directory that is not named .git; git itself checks for these. */
 enum { HAS_HEAD = 1, HAS_OBJECTS = 2, HAS_REFS = 4, HAS_COMMON = 8 };
 
 static unsigned mark_of(const char *name)
@@ -355,7 +357,7 @@ static bool is_git_directory(unsigned marks)
 	       (marks & HAS_COMMON || (marks & (HAS_OBJECTS | HAS_REFS)) == (HAS_OBJECTS | HAS_REFS));
 }
 
-/* Objects are data: aa, 0f, pack, info. */
+/* Object directories contain only data: aa, 0f, pack, info. */
 static bool is_object_folder(const char *name)
 {
 	return (isxdigit((unsigned char)name[0]) && isxdigit((unsigned char)name[1]) && !name[2]) ||
@@ -372,10 +374,10 @@ static uint32_t flags_below(const struct autorun_folder *f, const char *name)
 
 struct match {
 	const struct row *row;
-	char name[NAME_MAX + 1]; /* the path of the row, with the first name as it is there */
+	char name[NAME_MAX + 1]; /* the row's path, with its first component as it is on disk */
 };
 
-/* Names in this folder that some row begins with. */
+/* Finds rows whose first component matches this entry. */
 static void match_rows(struct autorun *a, const char *name, struct match *m, size_t *n)
 {
 	const struct hints *h = name_hints();
@@ -399,7 +401,7 @@ static void match_rows(struct autorun *a, const char *name, struct match *m, siz
 	}
 }
 
-/* Of what is called .git only these hold further git directories. */
+/* Inside .git only these contain further git directories. */
 static void visit_git(struct autorun *a, uint32_t i, int fd)
 {
 	static const char *const below[] = { "modules", "worktrees" };
@@ -457,7 +459,7 @@ static void visit_folder(struct autorun *a, uint32_t i)
 		check_row(a, fd, matches[k].row, matches[k].name);
 }
 
-/* A write root may be a file. */
+/* A write root can be a file. */
 static void add_root(struct autorun *a, const char *path)
 {
 	const char *name = strrchr(path, '/') + 1;
@@ -478,7 +480,7 @@ static void add_root(struct autorun *a, const char *path)
 	}
 }
 
-/* However busy the machine is, a small tree is examined whole. */
+/* A small tree is always examined completely, however busy the machine is. */
 static bool out_of_time(struct autorun *a, uint32_t visited)
 {
 	struct timespec now;

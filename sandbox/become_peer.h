@@ -2,8 +2,8 @@
 #define BAILIFF_SANDBOX_BECOME_PEER_H
 
 /*
- * Acting with the identity of a peer: for good, or only for looking at files. All of it uses raw system calls, because
- * glibc's wrappers signal every thread and the callers have one.
+ * Acting with a peer's identity: permanently, or only for file access. All functions use raw system calls, because
+ * glibc's wrappers signal every thread and the callers have only one.
  */
 
 #include <stdbool.h>
@@ -11,19 +11,19 @@
 #include <sys/types.h>
 
 /*
- * For good: takes on the ids and groups (if `switches`: the process has the privilege to), and gives up every
- * capability unless the peer is root. 0, or −1 with errno: some of it may have been done, so the caller must exit. The
- * change clears the parent-death signal.
+ * Permanent: assumes the ids and groups (if `switches`: the process has the privilege), and drops every capability
+ * unless the peer is root. Returns 0, or −1 with errno: the change may be partial, so the caller must exit. The change
+ * clears the parent-death signal.
  */
 int become_peer(bool switches, uid_t uid, gid_t gid, const gid_t *groups, size_t ngroups);
 
 /*
- * For a while: sets the groups and the ids that the kernel uses for file access. setfsuid and setfsgid do not report
- * failure, so the result is read back. 0; or −1 with errno: some of it may have been done, so call fsid_restore in any
- * case. The groups stay changed.
+ * Temporary: sets the groups and the ids that the kernel uses for file access. setfsuid and setfsgid do not report
+ * failure, so the result is read back. Returns 0, or −1 with errno: the change may be partial, so call fsid_restore in
+ * any case. The groups stay changed.
  */
 int fsid_set(uid_t uid, gid_t gid, const gid_t *groups, size_t ngroups);
-/* Back to the effective ids. −1 with errno: the process still acts as the peer and must not continue. */
+/* Restores the effective ids. −1 with errno: the process still acts as the peer and must not continue. */
 int fsid_restore(void);
 
 #endif

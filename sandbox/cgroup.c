@@ -104,7 +104,7 @@ static void leaf_name(const struct plan_key *key, char ret[LEAF_NAME_MAX])
 	snprintf(ret, LEAF_NAME_MAX, "%.*s-%u", PLAN_KEY_MAX - 1, key->id, key->attempt);
 }
 
-/* A child cloned into a fresh leaf must live to leave by itself. */
+/* A child cloned into a new leaf must survive until it exits by itself. */
 static int probe_clone(int tree_fd, struct err *e)
 {
 	static const char name[] = "probe";
@@ -169,12 +169,12 @@ int cgroup_tree_make(struct cgroup_tree *t, const struct plan_key *key)
 		return -1;
 	}
 	leaf_name(key, name);
-	if (mkdirat(t->fd, name, 0755) < 0 && errno != EEXIST) /* a limit may have made it */
+	if (mkdirat(t->fd, name, 0755) < 0 && errno != EEXIST) /* a limit may have created it */
 		return -1;
 	return openat(t->fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* true when there is nothing to come back for */
+/* Returns true if no retry is needed. */
 static bool remove_leaf(struct cgroup_tree *t, const struct plan_key *key)
 {
 	char name[LEAF_NAME_MAX];
@@ -195,7 +195,7 @@ bool cgroup_tree_remove(struct cgroup_tree *t, const struct plan_key *key)
 	return true;
 }
 
-/* Whether it is worth coming back. */
+/* Returns true if a retry is worthwhile. */
 static bool sweep_leaves(struct cgroup_tree *t)
 {
 	bool busy = false;
@@ -229,7 +229,7 @@ int cgroup_tree_tick(struct cgroup_tree *t)
 			t->pending[i] = t->pending[--t->npending];
 			continue;
 		}
-		/* Most take milliseconds; a process that the kernel cannot end soon must not cost CPU time. */
+		/* Most need milliseconds; a process that the kernel cannot kill soon must not cost CPU time. */
 		if (++t->pending[i].tries < BUSY_TRIES_MAX)
 			pause_ms = BUSY_PAUSE_MS;
 		else if (pause_ms < 0)
@@ -269,8 +269,10 @@ static void kill_leaf(int tree_fd, const char *name)
 
 void cgroup_kill_leftovers(const char *base, const char *tag)
 {
-	/* The guard is in the base, beside the tag's folder or above the base, so no leaf can be an ancestor of its own
-	 * cgroup. */
+	/*
+	 * The guard is in the base, next to the tag's directory, or above the base, so no leaf can be an ancestor of
+	 * its own cgroup.
+	 */
 	mem_auto char *path = mem_printf("%s/%s", base, tag);
 	DIR *d = opendir(path);
 	for (struct dirent *entry; d && (entry = readdir(d));) {

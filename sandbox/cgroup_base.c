@@ -19,9 +19,9 @@
 #include <unistd.h>
 
 #define OWN_LEAF "supervisor"              /* also a good name for DelegateSubgroup= in a unit */
-#define CONTAINER_LEAF "init"              /* as other tools that make a container's root usable call it */
-#define MOVE_ROUNDS_MAX 50                 /* processes may fork while they are moved */
-#define SYSTEMD_MARK "/run/systemd/system" /* what sd_booted(3) looks at */
+#define CONTAINER_LEAF "init"              /* the name that other tools use when they free a container's root */
+#define MOVE_ROUNDS_MAX 50                 /* processes can fork while they are moved */
+#define SYSTEMD_MARK "/run/systemd/system" /* what sd_booted(3) checks */
 
 __attribute__((format(printf, 3, 4))) static enum cgroup_base_result unfit(struct cgroup_base *b, const char *fix,
 									   const char *why, ...)
@@ -63,7 +63,7 @@ static bool lists_controller(const char *folder, const char *file, const char *w
 	return false;
 }
 
-/* Whether the v2 tree has anything that a limit could use. */
+/* Whether the v2 tree has a controller that a limit could use. */
 static bool offers_limits(const char *folder)
 {
 	static const char *const wanted[] = { "memory", "pids", "cpu", "io" };
@@ -81,8 +81,8 @@ static bool is_real_root(const char *folder)
 }
 
 /*
- * How many processes are in the cgroup itself, other than the two given (0 = none given); −1 if that cannot be read.
- * Processes of other pid namespaces appear as 0 and count.
+ * Number of processes in the cgroup itself, except the two given (0 = none); −1 if unreadable. Processes of other pid
+ * namespaces appear as 0 and count.
  */
 static int count_others(const char *folder, pid_t a, pid_t b)
 {
@@ -144,7 +144,7 @@ int cgroup_base_enable(const char *folder, const char *controller, char *why, si
 
 /* ---- the situations ---- */
 
-/* Out of the cgroup that becomes the base, into a leaf of it. */
+/* Moves this process from the cgroup that becomes the base into a leaf of it. */
 static enum cgroup_base_result enter_leaf(struct cgroup_base *b, pid_t companion)
 {
 	char leaf[PATH_MAX];
@@ -163,9 +163,9 @@ static bool has_mark(const char *folder, const char *name)
 }
 
 /*
- * systemd marks the cgroups that it delegates: trusted.delegate, which only root can read, and from version 251
- * user.delegate. A user's manager older than that leaves no mark that its user could see; there, owning the cgroup has
- * to do.
+ * systemd marks the cgroups that it delegates: with trusted.delegate, which only root can read, and since version 251
+ * with user.delegate. An older user manager leaves no mark that its user can read; there, ownership of the cgroup has
+ * to suffice.
  */
 static bool is_delegated(const char *top, const char *folder)
 {
@@ -188,7 +188,10 @@ static bool ends_with(const char *text, const char *end)
 	return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-/* Started in the leaf already, by DelegateSubgroup= or by whoever made the cgroup: the base is above it. */
+/*
+ * True if this process was started in the leaf, by DelegateSubgroup= or by the cgroup's creator: the base is its
+ * parent.
+ */
 static bool is_in_leaf(const struct cgroup_location *at, char ret_base[PATH_MAX])
 {
 	snprintf(ret_base, PATH_MAX, "%s", at->own);
@@ -215,7 +218,7 @@ static enum cgroup_base_result find_with_systemd(const struct cgroup_location *a
 	return CGROUP_BASE_NEEDS_SCOPE;
 }
 
-/* Everything out of the container's root cgroup, so that controllers can be enabled there. */
+/* Moves all processes out of the container's root cgroup, so that controllers can be enabled there. */
 static enum cgroup_base_result empty_container(struct cgroup_base *b, const char *top)
 {
 	char leaf[PATH_MAX];
@@ -243,8 +246,8 @@ static enum cgroup_base_result empty_container(struct cgroup_base *b, const char
 }
 
 /*
- * The cgroup namespace is the container's if its init shares it. Without that (unshare -C, a shared namespace) the root
- * that we see is somebody else's cgroup, and its processes are not ours to move.
+ * The cgroup namespace is the container's if the container's init shares it. Otherwise (unshare -C, a shared namespace)
+ * the visible root is another party's cgroup, and its processes must not be moved.
  */
 static bool owns_namespace(void)
 {
@@ -257,7 +260,7 @@ static enum cgroup_base_result find_without_systemd(const struct cgroup_location
 						    pid_t companion)
 {
 	char above[PATH_MAX];
-	/* A host's tree that shows through into a container is its systemd's to change. */
+	/* A host's tree that is visible in a container belongs to the host's systemd. */
 	bool real_root = at->whole && is_real_root(at->top) && !has_file(at->top, "init.scope", F_OK);
 	if (is_read_only(at->top))
 		return unfit(b,

@@ -34,27 +34,28 @@
 #define CGROUP_BASE_TEXT_MAX 256
 
 struct cgroup_base {
-	char path[PATH_MAX];            /* "" = there is no v2 tree */
-	char why[CGROUP_BASE_TEXT_MAX]; /* why no controller of the v2 tree can be used; "" = the base is fit for them,
-					   or there are none */
+	char path[PATH_MAX];            /* "" = no v2 tree */
+	char why[CGROUP_BASE_TEXT_MAX]; /* why no controller of the v2 tree can be used; "" = the base is usable, or
+					   there are none */
 	char fix[CGROUP_BASE_TEXT_MAX]; /* what to do about it */
 };
 
 enum cgroup_base_result {
 	CGROUP_BASE_DONE,
-	CGROUP_BASE_NEEDS_SCOPE, /* *ret holds the own cgroup; ask systemd to put us into a delegated scope, then call
-				    again */
+	CGROUP_BASE_NEEDS_SCOPE, /* *ret is our own cgroup; ask systemd for a delegated scope, then call again */
 };
 
 /*
- * By the guard, before it starts anything. `companion` is another process of ours that may be in the same cgroup and
- * moves along (the one that waits for a daemon to detach), or 0. `granted`: systemd has just put us into a delegated
- * scope.
+ * Called by the guard before it starts anything. `companion` is another process of ours that may be in the same cgroup
+ * and moves along (the one that waits for a daemon to detach), or 0. `granted`: systemd has just put us into a
+ * delegated scope.
  */
 enum cgroup_base_result cgroup_base_find(struct cgroup_base *ret, pid_t companion, bool granted);
 
-/* Enables a controller for the children of a cgroup, if it is there and no process is in the cgroup; −1 with the reason
- * in `why`. */
+/*
+ * Enables a controller for the children of a cgroup, if it exists and no process is in the cgroup; −1 with the reason
+ * in `why`.
+ */
 int cgroup_base_enable(const char *folder, const char *controller, char *why, size_t cap);
 
 #endif

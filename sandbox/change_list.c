@@ -158,7 +158,7 @@ bool change_list_next(const void *list, size_t *at, struct change *ret)
 
 /* ---- a choice of paths ---- */
 
-/* `inner` is `outer` or lies below it. */
+/* True if `inner` is `outer` or below it. */
 static bool lies_in(const char *inner, size_t inner_len, const char *outer, size_t outer_len)
 {
 	while (outer_len > 1 && outer[outer_len - 1] == '/')

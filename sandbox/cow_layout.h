@@ -20,9 +20,9 @@
 
 struct cow_owner {
 	uint32_t magic, version;
-	uint32_t uid, gid; /* the peer's */
+	uint32_t uid, gid; /* of the peer */
 	uint32_t nroots, ngroups;
-	int64_t started_s; /* by the clock that the file system stamps its files with */
+	int64_t started_s; /* by the clock of the file system's timestamps */
 	int64_t started_ns;
 	uint32_t groups[COW_GROUPS_MAX];
 };

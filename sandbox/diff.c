@@ -7,31 +7,31 @@
 #include <stdint.h>
 #include <string.h>
 
-#define EDITS_MAX 1000       /* the history of the search takes the square of this */
-#define WORK_MAX (32u << 20) /* lines compared before the search is given up */
+#define EDITS_MAX 1000       /* the history needs memory quadratic in this */
+#define WORK_MAX (32u << 20) /* line comparisons before the search gives up */
 
 struct line {
 	const char *text;
-	size_t len; /* with its newline, if it has one */
+	size_t len; /* including its newline, if any */
 	uint64_t hash;
 };
 
 /* One of the two texts. */
 struct side {
 	struct line *lines;
-	bool *changed; /* by line: removed from here, or added here */
+	bool *changed; /* per line: removed from this text, or added in it */
 	size_t count;
 };
 
-/* A hunk's lines, [from, to) of each text. */
+/* The lines of a hunk, [from, to) of each text. */
 struct range {
 	size_t a_from, a_to, b_from, b_to;
 };
 
 struct search {
 	const struct line *a, *b;
-	int n, m;     /* lines between the common beginning and end */
-	int most;     /* edits, before the search is given up */
+	int n, m;     /* lines between the common prefix and suffix */
+	int most;     /* edits before the search gives up */
 	int *v;       /* furthest x on diagonal k, at v[k + most + 1] */
 	int *history; /* v's diagonals −d … d before round d, one after another */
 	uint64_t work;
@@ -67,7 +67,7 @@ static bool same_line(const struct line *a, const struct line *b)
 	return a->hash == b->hash && a->len == b->len && memcmp(a->text, b->text, a->len) == 0;
 }
 
-/* The furthest point of diagonal k in round d: one edit from a neighbour, then along what is equal. */
+/* The furthest point of diagonal k in round d: one edit from a neighbour, then along equal lines. */
 static int advance_lines(struct search *s, int d, int k)
 {
 	int *v = s->v + s->most + 1;
@@ -100,7 +100,7 @@ static int count_edits(struct search *s)
 	return -1;
 }
 
-/* From the end back through the rounds: which lines were edited. */
+/* Walks back through the rounds and marks the edited lines. */
 static void mark_changes(const struct search *s, int edits, bool *a_changed, bool *b_changed)
 {
 	int x = s->n, y = s->m;
@@ -157,7 +157,7 @@ static void put_line(struct buf *out, char sign, const struct line *l)
 		buf_str(out, "\n\\ No newline at end of file\n");
 }
 
-/* "3,4"; the count is left out when it is 1, and an empty range names the line before it. */
+/* "3,4"; a count of 1 is omitted, and an empty range names the line before it. */
 static void put_range(struct buf *out, char sign, size_t from, size_t to)
 {
 	size_t n = to - from;
@@ -245,7 +245,7 @@ static bool needs_escape(unsigned char c) { return c < ' ' || c == 0x7f || c == 
 
 void diff_name(const char *side, const char *path, struct buf *out)
 {
-	static const char named[] = "abtnvfr"; /* from BEL on */
+	static const char named[] = "abtnvfr"; /* starting at BEL */
 	bool quote = false;
 	for (const char *p = path; *p; p++)
 		quote |= needs_escape((unsigned char)*p);

@@ -13,8 +13,7 @@
 
 #define TRIES 16
 
-/* The kernel gives up at once when something is mounted or renamed just then, as when it would have to ask: so not only
- * once. */
+/* The kernel also fails a cached lookup if a mount or rename happens at the same time, so retry a few times. */
 static int open_cached(const char *path)
 {
 	const struct open_how how = { .flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_CACHED | RESOLVE_NO_MAGICLINKS };
@@ -41,7 +40,7 @@ struct dirfd_search {
 	size_t cap;
 };
 
-/* The first `len` bytes of a word, as a folder's name. */
+/* Whether the first `len` bytes of a word name the directory. */
 static bool is_named(const struct dirfd_search *l, const char *word, size_t len)
 {
 	while (len > 1 && word[len - 1] == '/')
@@ -54,7 +53,7 @@ static bool is_named(const struct dirfd_search *l, const char *word, size_t len)
 	return n > 0 && (size_t)n < l->cap && l->is(l->ret, l->folder);
 }
 
-/* A folder, what lies in it, or an option with one: --target=/x, -C/x. */
+/* The word may be the directory, a path in it, or an option with one: --target=/x, -C/x. */
 static bool in_word(const struct dirfd_search *l, const char *word, size_t len)
 {
 	const char *slash = memrchr(word, '/', len), *equals = memchr(word, '=', len);
@@ -73,7 +72,7 @@ bool dirfd_path_resolve(const struct dirfd_path *f, const char *cwd, const char 
 	size_t first = strnlen(f->title, f->title_len);
 	if (!f->inode || !is || cwd[0] != '/')
 		return false;
-	/* The first word is the program. */
+	/* Skip the first word, the program. */
 	for (size_t at = first + 1; at < f->title_len;) {
 		size_t len = strnlen(f->title + at, f->title_len - at);
 		if (len && in_word(&l, f->title + at, len))

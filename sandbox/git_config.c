@@ -1,7 +1,7 @@
 /*
- * Reads a git configuration the way git does, as far as includes and core.hooksPath need it: sections, comments,
- * quotes, values that continue on the next line. A line that is not understood sets nothing here; it is still part of
- * the file, which is compared as a whole.
+ * Reads a git configuration like git, as far as includes and core.hooksPath need it: sections, comments, quotes,
+ * continuation lines. A line that cannot be parsed sets nothing here; it is still part of the file, which is compared
+ * as a whole.
  */
 
 #include "sandbox/git_config.h"
@@ -16,7 +16,7 @@ static const char *skip_blanks(const char *p)
 	return p;
 }
 
-/* "[core]", "[include]", "[includeIf "…"]": the first word; returns what is behind the bracket. */
+/* "[core]", "[include]", "[includeIf "…"]": reads the first word; returns the position after the bracket. */
 static const char *read_section(const char *p, char ret[32])
 {
 	size_t n = strcspn(p, " \t\"].\n");
@@ -31,7 +31,7 @@ static const char *read_section(const char *p, char ret[32])
 	return *p == ']' ? p + 1 : p;
 }
 
-/* Up to the end of the value, which is unquoted; false: it is too long. */
+/* Reads and unquotes the value; false if it is too long. */
 static bool read_value(const char **at, char ret[PATH_MAX])
 {
 	const char *p = skip_blanks(*at);

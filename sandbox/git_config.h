@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 struct git_setting {
-	char section[32], key[32], value[PATH_MAX]; /* section: its first word, "include" of [include "x"] */
+	char section[32], key[32], value[PATH_MAX]; /* section: its first word, e.g. "include" of [include "x"] */
 };
 
 /* The next setting with a value, from *at on; false at the end. `s->section` carries over from call to call. */

@@ -12,7 +12,7 @@
 
 static bool label_char(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '_'; }
 
-/* "1", "0x7f", "017": what inet_aton takes for a number, so that "127.1" is not a name but 127.0.0.1. */
+/* "1", "0x7f", "017": numbers in inet_aton's sense, so that "127.1" is 127.0.0.1 and not a name. */
 static bool is_number(const char *label)
 {
 	size_t n = strlen(label);
@@ -111,7 +111,7 @@ static bool parse_bits(const char *text, bool v4, uint8_t *ret)
 	return true;
 }
 
-/* "10.0.0.0/8:443": the port comes last, so that it stands where it always does. */
+/* "10.0.0.0/8:443": the port comes last, as in all other forms. */
 static bool parse_net(char *host, struct host_rule *r)
 {
 	char *slash = strchr(host, '/');
@@ -261,7 +261,7 @@ static bool rule_covers(const struct host_rule *a, const struct host_rule *r)
 		return a->kind == HOST_RULE_ANY ||
 		       (a->kind == HOST_RULE_BELOW && (strcmp(a->name, r->name) == 0 || is_below(r->name, a->name)));
 	default:
-		/* Named exactly, localhost is this machine; as one of many names it is not. */
+		/* As an exact name, localhost is this machine; as a match of a wildcard it is not. */
 		return matches_name(a, r->name) && (a->kind == HOST_RULE_NAME || strcmp(r->name, "localhost") != 0);
 	}
 }
@@ -290,7 +290,7 @@ enum host_verdict host_rules_name(const struct host_rules *s, const char *name, 
 	return v;
 }
 
-/* The whole network is of addresses that have to be named, so whoever wrote it meant them; metadata only by itself. */
+/* A network of only such addresses was written deliberately and allows them; metadata addresses must be named alone. */
 static bool rule_opens(const struct host_rule *r, enum net_class class)
 {
 	struct net_address last = r->net;

@@ -32,10 +32,10 @@ enum host_rule_kind {
 	HOST_RULE_BELOW,
 	HOST_RULE_ANY,
 	HOST_RULE_NET,
-	HOST_RULE_CREDENTIAL, /* allows nothing: the proxy's credential of this name may be used */
+	HOST_RULE_CREDENTIAL, /* allows nothing: the proxy may use its credential of this name */
 };
 
-/* Also a row of what the proxy is told: no pointers, no padding. */
+/* Also the row format that is sent to the proxy: no pointers, no padding. */
 struct host_rule {
 	uint8_t kind;
 	uint8_t deny;
@@ -55,35 +55,38 @@ enum host_verdict {
 	HOST_ALLOWED,
 	HOST_NOT_LISTED,
 	HOST_DENIED, /* by a rule */
-	HOST_INSIDE, /* an address that must be named */
+	HOST_INSIDE, /* an internal address that must be named */
 };
 
-/* Lower case, without the dot at the end. false: no host name, or one that resolvers take for a number. */
+/*
+ * Converts to lower case, without the trailing dot. false: not a valid host name, or one that resolvers parse as a
+ * number.
+ */
 bool host_name_clean(const char *text, size_t len, char ret[HOST_NAME_MAX_LEN + 1]);
-/* "host", "host:port", "[v6]:port", "v6": splits; *ret_port 0 = none was given. */
+/* Splits "host", "host:port", "[v6]:port", "v6"; *ret_port 0 = no port. */
 bool host_split(const char *text, size_t len, char host[256], uint16_t *ret_port);
 
 int host_rule_parse(const char *text, bool deny, struct host_rule *ret, struct err *e);
-/* false: the name has other characters than host names have. */
+/* false: the name has characters that are not valid in host names. */
 bool host_rule_credential(const char *name, struct host_rule *ret);
 bool host_rule_allows(const struct host_rule *r); /* some host */
-/* A row from outside of this process. */
+/* Validates a row from another process. */
 bool host_rule_valid(const struct host_rule *r);
 void host_rule_text(const struct host_rule *r, struct buf *out);
 
 void host_rules_add(struct host_rules *s,
-		    const struct host_rule *r); /* not twice; the caller keeps to HOST_RULES_MAX */
+		    const struct host_rule *r); /* skips duplicates; the caller checks HOST_RULES_MAX */
 void host_rules_copy(const struct host_rules *from, struct host_rules *ret);
 void host_rules_done(struct host_rules *s);
-/* Everything that `r` allows is allowed by some rule already. */
+/* Whether existing rules already allow everything that `r` allows. */
 bool host_rules_include(const struct host_rules *s, const struct host_rule *r);
 
-/* May this (clean) name be asked for at all? */
+/* Whether this (clean) name may be requested at all. */
 enum host_verdict host_rules_name(const struct host_rules *s, const char *name, uint16_t port);
-/* May this address be dialled? name NULL = it was asked for as such. */
+/* Whether this address may be dialled. name NULL = the address itself was requested. */
 enum host_verdict host_rules_address(const struct host_rules *s, const char *name, const struct net_address *a,
 				     uint16_t port);
-/* Some rule allows this name, or this address, itself: the host's own, not the sandbox's. */
+/* Whether a rule allows this name or address on the host itself, not inside the sandbox. */
 bool host_rules_allow_literal(const struct host_rules *s, const char *text);
 
 #endif

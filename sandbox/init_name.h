@@ -5,9 +5,9 @@
  * The task name (comm) of every sandbox's init, by which daemons recognise each other's sandboxes
  * (supervisor/control/peer.h).
  *
- * Pid 1 of a pid namespace cannot be replaced, and its name is written by itself alone: the kernel refuses a write to
- * another process's comm, and the init is not dumpable, so it cannot be traced either. A command cannot leave its pid
- * namespace, so it cannot shed this.
+ * Pid 1 of a pid namespace cannot be replaced, and only it can change its name: the kernel denies writes to another
+ * process's comm, and the init is not dumpable, so it cannot be traced. A command cannot leave its pid namespace, so it
+ * cannot remove this mark.
  */
 #define SANDBOX_INIT_NAME "bailiff-init"
 

@@ -38,10 +38,10 @@
 /* A probe returns 0, an errno, or NOT_NEEDED; it may add detail and fix. */
 typedef int probe_fn(struct kernel_feature *f);
 
-/* What is refused is there. */
+/* Any error but ENOSYS proves that the call exists. */
 static int unless_missing(long result) { return result >= 0 || errno != ENOSYS ? 0 : ENOSYS; }
 
-/* Runs the probe where it can do no harm; its errno is the child's exit status. */
+/* Runs the probe in a child, where it can do no harm; the exit status is its errno. */
 static int in_child(int (*probe)(void))
 {
 	pid_t pid = fork();
@@ -198,8 +198,10 @@ static int probe_landlock_named_sockets(struct kernel_feature *f)
 	return landlock_at_least(LANDLOCK_ABI_NAMED_SOCKETS, f);
 }
 
-/* A user namespace in which 0 and 1 change places. Its process is the one that `ret_pid` names; it lives until it is
- * killed. */
+/*
+ * Creates a user namespace in which ids 0 and 1 are swapped. It belongs to process `ret_pid`, which lives until it is
+ * killed.
+ */
 static int swapped_ids(pid_t *ret_pid)
 {
 	int ready[2];
@@ -255,7 +257,7 @@ static int map_ids_of_tmpfs(void)
 	return map_ids_of(tree);
 }
 
-/* Which file systems can is theirs to say; a root on overlayfs cannot, although the kernel and the next disk can. */
+/* Support depends on the file system: a root on overlayfs lacks it, even if the kernel and another disk have it. */
 static int map_ids_of_any(void)
 {
 	static const char *const places[] = { "/", "/var", "/srv", "/home" };
@@ -276,7 +278,7 @@ static int probe_idmapped_tmpfs(struct kernel_feature *f)
 	return geteuid() ? NOT_NEEDED : in_child(map_ids_of_tmpfs);
 }
 
-/* To know the option is to know the file system: both are told apart only by a mount, which needs more than is here. */
+/* A kernel that accepts the option supports the file system; only a mount, which needs more setup, would show more. */
 static int open_overlay(void)
 {
 	int error = capability_has(CAP_SYS_ADMIN) ? 0 : enter_user_namespace();
@@ -288,7 +290,7 @@ static int open_overlay(void)
 
 static int probe_overlayfs(struct kernel_feature *f) { return in_child(open_overlay); }
 
-/* With a cgroup that cannot be: a kernel without the flag does not get as far as to look at it. */
+/* Uses an invalid cgroup descriptor: a kernel without the flag rejects the flag before it checks the descriptor. */
 static int probe_clone_into_cgroup(struct kernel_feature *f)
 {
 	struct clone_args a = { .flags = CLONE_INTO_CGROUP, .exit_signal = SIGCHLD, .cgroup = INT32_MAX };
@@ -298,7 +300,7 @@ static int probe_clone_into_cgroup(struct kernel_feature *f)
 	return pid < 0 && errno == EBADF ? 0 : errno;
 }
 
-/* The root cgroup has no such file, any other has. */
+/* The root cgroup does not have this file; every other does. */
 static int probe_cgroup_kill(struct kernel_feature *f)
 {
 	char own[PATH_MAX];
