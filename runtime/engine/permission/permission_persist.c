@@ -24,7 +24,7 @@ struct always {
 	void *ctx;
 };
 
-/* ---- what could be kept ---- */
+/* ---- rules that could be written ---- */
 
 static void list_json(const struct rule_suggestions *l, const char *key, struct jw *w)
 {
@@ -54,7 +54,7 @@ void permission_suggestions_json(const struct policy_request *r, const struct po
 	jw_obj_end(&w);
 }
 
-/* ---- an answer ---- */
+/* ---- an answer that becomes a rule ---- */
 
 static void always_free(struct always *a)
 {
@@ -98,6 +98,7 @@ static int check_always(struct engine *g, const struct action_doc *d, const stru
 		return reject_always(e, "%s", "a rule does not say what may be opened");
 	if (!g->o.ports->write_rule)
 		return reject_always(e, "%s", "policy files cannot be written here");
+	/* Only the user whose policy file it is may change it, not even root on the user's behalf. */
 	if (c->uid != d->uid)
 		return reject_always(e, "%s", "it would be a rule of somebody else's policy");
 	if (rules.type != JT_ARRAY)
@@ -148,6 +149,7 @@ void engine_on_rule_written(struct engine *g, const char *id, const char *file, 
 	if (!a)
 		return;
 	TAILQ_REMOVE(&g->permissions->persisting, a, link);
+	/* The action stays open, so the person can answer with another scope. */
 	if (e) {
 		struct err why = ERR_INIT;
 

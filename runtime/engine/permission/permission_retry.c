@@ -19,6 +19,7 @@
 
 #include <sys/wait.h>
 
+/* The command itself failed: not ended by a limit, a request or the daemon. */
 static bool has_failed(const struct process *p)
 {
 	return p->has_last && p->last.kind == STATUS_EXITED && p->end == PROCESS_END_NONE &&
@@ -50,6 +51,7 @@ void permission_offer_retry(struct process *p)
 	char ref[ID_TEXT_MAX], action[ID_ROOM];
 	struct err e = ERR_INIT;
 
+	/* Only a start in mode on_failure without an owner has a record (process_launch). */
 	if (!p->record || g->stopping || !has_failed(p) || !process_violations_open(p, &open))
 		return;
 	struct transaction *tx = transaction_new_internal(g);
@@ -81,6 +83,10 @@ void permission_offer_retry(struct process *p)
 
 /* ---- the answer ---- */
 
+/*
+ * Adds the blocked paths and hosts to the recorded start. The new process gets its own ids and does not depend on the
+ * connection, which may be closed by now.
+ */
 static void widen_sandbox(json_t *start, const json_t *open)
 {
 	static const char *const lists[] = { "readRoots", "writeRoots", "allowHosts" };

@@ -28,6 +28,7 @@
 
 /* ---- asking ---- */
 
+/* Everything needed to start the process after an approval or a restart. The start itself is behind `startRef`. */
 static void write_continuation(const struct process *p, const char *ref, struct buf *out)
 {
 	struct jw w = jw_on(out);
@@ -83,6 +84,7 @@ static void waiting_result(const struct process *p, uint64_t sequence, struct bu
 	jw_obj_end(&w);
 }
 
+/* The question could not be recorded: rejects the start and notifies its owner. Frees the process. */
 static void give_up(struct process *p, const struct err *e)
 {
 	struct engine *g = p->engine;
@@ -108,6 +110,7 @@ static void on_asked(void *ctx, const struct store_result *r)
 	}
 	waiting_result(p, r->last_sequence, &result);
 	reply_json(&p->start, result.data, result.len);
+	/* The daemon began to stop during the commit; the process waits in the log from here on. */
 	if (p->engine->stopping)
 		permission_cancel(p, NULL, true);
 }
@@ -146,6 +149,10 @@ void permission_ask(struct process *p, const struct start_request *r, const stru
 
 	p->state = PROCESS_WAITING;
 	p->end_by = p->by;
+	/*
+	 * The recorded start keeps the ids that the process already has, so that the approved start is the same
+	 * process.
+	 */
 	copy.process_id = p->id;
 	copy.step_id = p->step_id;
 	start_record_write(&copy, &start);
@@ -172,6 +179,7 @@ void permission_ask(struct process *p, const struct start_request *r, const stru
 		.prompt = p->prompt,
 		.policy_json = p->decision_json,
 		.continuation_json = next.data,
+		/* For a client without a person, another client's approver has to answer. */
 		.timeout_ms = c->no_person ? g->o.ask_alone_ms : g->o.ask_ms,
 		.by = p->by,
 	};
@@ -184,6 +192,7 @@ void permission_ask(struct process *p, const struct start_request *r, const stru
 	}
 	requested_fact(p, c, b);
 	waiting_result(p, 0, &result);
+	/* An idempotent repetition of the request gets this same result. */
 	reply_store(&p->start, b, result.data, result.len);
 	store_submit(g->o.store, b, 0, on_asked, p);
 }
@@ -224,6 +233,10 @@ static void refused_message(const struct action_outcome *o, struct buf *out)
 		buf_printf(out, "it was denied%s%.200s", o->note ? ": " : "", o->note ? o->note : "");
 }
 
+/*
+ * Adds the facts of a resolved action to the batch that resolves it, so that a denial and the end of its process are
+ * one commit.
+ */
 void permission_resolved(struct engine *g, const struct action_outcome *o, struct store_batch *b)
 {
 	struct process *p = engine_process(g, o->action->processId);
@@ -252,6 +265,10 @@ static void ignore_reply(void *ctx, const struct err *e, const char *json, size_
 		log_debug("a process that was allowed: %s", e->message);
 }
 
+/*
+ * Starts an approved process from its record, with the identity of its requester. The approval carries the binding,
+ * which process_start compares with the new plan.
+ */
 static void resume_start(struct engine *g, struct process *p, const struct action_doc *a)
 {
 	buf_auto struct buf text = BUF_INIT;
@@ -273,6 +290,7 @@ static void resume_start(struct engine *g, struct process *p, const struct actio
 			    .role = p->by.role,
 			    .connection = p->bound_connection,
 			    .peer_fd = g->o.ports->find_peer(g->o.host, p->by.uid) };
+	/* Sandboxes run with the identity of a connected peer; without one the start is not possible. */
 	if (c.peer_fd < 0)
 		err_set(&e, ERR_UNAVAILABLE,
 			"it was allowed, but no client of uid %u has connected since the daemon began, so nothing can "
@@ -296,6 +314,7 @@ static void resume_start(struct engine *g, struct process *p, const struct actio
 	process_start(g, &record.spec.request, &c, ignore_reply, NULL);
 }
 
+/* The resolution is durable: start the process, or finish the one whose end was written with the resolution. */
 static void permission_over(struct engine *g, const char *action_id)
 {
 	buf_auto struct buf text = BUF_INIT;
@@ -357,7 +376,7 @@ void permission_promote(struct process *waiting, struct engine *g, const char *i
 	}
 }
 
-/* ---- its end, and a new beginning ---- */
+/* ---- the end of a wait, and recovery ---- */
 
 void permission_cancel(struct process *p, const char *reason, bool stopping)
 {
