@@ -232,6 +232,7 @@ static int created_facts(struct making *k, struct store_batch *b, struct err *e)
 		 .outputSchemaRef = param_str(k->params, "outputSchemaRef"), .requestedBy = json_requester(&by),
 		 .bodyHash = k->hash, .run = command_part(&command), .inputRefs = json_from_buf(&pieces)) < 0)
 		return err_set(e, ERR_INVALID, "the job is too large for one event");
+	/* Report the delegation on the job's task. */
 	if (!k->d.taskId[0] || task_read(k->engine, k->d.taskId, &t, e) != 0)
 		return 0;
 	struct scope of_task = task_scope(&t.d, k->caller);
@@ -239,6 +240,7 @@ static int created_facts(struct making *k, struct store_batch *b, struct err *e)
 	return EMIT(task_delegated, b, of_task, .delegateKind = "job", .delegateId = k->d.jobId);
 }
 
+/* The id is taken: a repeated request gets the same reply. */
 static void answer_existing(struct transaction *tx, const struct making *k, const struct job *known)
 {
 	struct err e = ERR_INIT;
@@ -304,6 +306,7 @@ void job_end(struct engine *g, const struct job *j, const char *end_reason, cons
 	     .endReason = end_reason);
 }
 
+/* Asks the items to end; the job ends when the last one has. */
 static void carry_out(struct engine *g, const char *job_id)
 {
 	job_items_end(g, job_id);
@@ -323,6 +326,7 @@ void engine_cancel_job(struct engine *g, const json_t *params, const struct call
 		transaction_reject(tx, &e);
 		return;
 	}
+	/* Harmless when repeated: a second request only asks the items to end again. */
 	if (strcmp(j.d.status, "cancelling") != 0)
 		job_end(g, &j, "cancelled", param_str(params, "reason"), tx, c);
 	transaction_after_commit(tx, carry_out, j.d.jobId);
@@ -431,6 +435,7 @@ void job_next(struct engine *g, const char *job_id)
 
 	if (job_read(g, job_id, &j, &e) != 0 || job_doc_ended(&j.d))
 		return;
+	/* A job that is being ended waits only for running items; otherwise every item must have an outcome. */
 	if (strcmp(j.d.status, "cancelling") == 0 ? j.d.running == 0
 						  : j.d.completed + j.d.failed + j.d.reported >= j.d.itemCount) {
 		job_finish(g, &j);
@@ -567,6 +572,7 @@ uint64_t job_tick(struct engine *g, uint64_t now)
 
 	if (now < g->work->job_poll_ns || g->stopping)
 		return g->work->job_poll_ns;
+	/* The checks below set the next time again, with job_wake. */
 	g->work->job_poll_ns = UINT64_MAX;
 	jobs_of(g, VIEW_LIVE_JOB, NULL, &live);
 	for (size_t i = 0; i < live.n; i++)
@@ -581,6 +587,7 @@ void job_recover(struct engine *g)
 
 	jobs_of(g, VIEW_LIVE_JOB, NULL, &live);
 	for (size_t i = 0; i < live.n; i++) {
+		/* Starts that were recorded before the crash and never became a process. */
 		job_launch(g, live.id[i]);
 		job_auto struct job j = JOB_INIT;
 		struct err e = ERR_INIT;

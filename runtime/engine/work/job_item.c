@@ -16,7 +16,7 @@
 #define RESOURCE_MS 1000u
 #define BACKOFF_MOST_MS 86400000ull
 
-/* ---- beginning ---- */
+/* ---- starting ---- */
 
 static int item_read(struct engine *g, const char *job_id, const char *item_id, struct buf *text,
 		     struct job_item_doc *ret, struct err *e)
@@ -47,6 +47,10 @@ static void job_started(const struct job *j, struct store_batch *b, const struct
 		EMIT(job_started, b, job_scope(&j->d, c), .envelope.status = "running");
 }
 
+/*
+ * Items to start again, from an index with keys job/due/item: sorted by time, so the scan stops at the first that is
+ * not due.
+ */
 struct again {
 	uint64_t now, due;
 	char id[STARTS_MOST][ID_ROOM];
@@ -88,6 +92,7 @@ uint64_t job_next_due(struct engine *g, const char *job_id)
 	return a.due;
 }
 
+/* No new items while the daemon stops, the job is being ended, or its task is paused, being cancelled or ended. */
 static bool may_dispatch(struct engine *g, const struct job *j)
 {
 	task_auto struct task t = TASK_INIT;
@@ -182,6 +187,7 @@ void job_dispatch(struct engine *g, const char *job_id)
 		return;
 	uint64_t room = j.d.maxParallel - j.d.running;
 	struct round r = { .job = &j, .room = room < STARTS_MOST ? (size_t)room : STARTS_MOST };
+	/* Due retries come before items that were never started. */
 	begin_again(g, &r);
 	begin_fresh(g, &r);
 	if (!r.transaction)
@@ -190,6 +196,7 @@ void job_dispatch(struct engine *g, const char *job_id)
 	transaction_commit(r.transaction);
 	if (j.d.maxRuntimeMs != VIEW_ABSENT)
 		job_wake(g, (j.d.startedAt ? j.d.startedAt : engine_real(g)) + j.d.maxRuntimeMs * 1000);
+	/* A full round may have left room for more: continue in another commit. */
 	if (r.begun == STARTS_MOST)
 		job_dispatch(g, job_id);
 }
@@ -227,6 +234,7 @@ static void running_items(struct engine *g, const char *job_id, struct running *
 static void item_refused(struct engine *g, const char *process_id, const struct err *e, const char *data,
 			 unsigned long len);
 
+/* Launches an item that has a process id and no process yet. Harmless when repeated. */
 static void launch_one(struct engine *g, const struct job *j, const char *item_id)
 {
 	buf_auto struct buf text = BUF_INIT, process = BUF_INIT;
@@ -248,6 +256,7 @@ static void launch_one(struct engine *g, const struct job *j, const char *item_i
 	}
 	const struct requester by = { .uid = (uint32_t)j->d.uid, .role = command_role(command) };
 	uint64_t each = jval_uint(jval_get(j->d.retryPolicy, "timeoutMs"), LIMIT_NONE);
+	/* 0 is not a valid limit. */
 	if (each < s.request.limits.wall_ms)
 		s.request.limits.wall_ms = each ? each : 1;
 	s.request.session_id = j->d.sessionId;
@@ -302,6 +311,7 @@ static struct json_value output_refs(const struct process *p, const json_t *refs
 	return p ? json_stream_names(p) : refs ? json_from_tree(refs) : JSON_EMPTY_ARRAY;
 }
 
+/* May the item be retried after this end? */
 static bool policy_grants(const struct job *j, const struct job_item_doc *d, const struct item_end *end)
 {
 	struct jval policy = j->d.retryPolicy;
@@ -315,6 +325,9 @@ static bool policy_grants(const struct job *j, const struct job_item_doc *d, con
 	return true;
 }
 
+/*
+ * The delay before the next attempt: backoffMs, multiplied by backoffFactor for each further attempt, up to a limit.
+ */
 static uint64_t backoff_ms(const struct job *j, uint64_t attempts)
 {
 	struct jval factor = jval_get(j->d.retryPolicy, "backoffFactor");
@@ -343,6 +356,7 @@ static void failed_fact(struct engine *g, const struct job *j, const struct job_
 	     .outputRefs = output_refs(end->process, end->output_refs));
 	if (again)
 		job_wake(g, due);
+	/* An item that is retried counts as neither running nor failed. */
 	job_progress_fact(g, j, b, "running", again ? "" : "failed", false);
 }
 
@@ -356,7 +370,7 @@ static void completed_fact(struct engine *g, const struct job *j, const struct j
 	job_progress_fact(g, j, b, "running", status, false);
 }
 
-/* ---- as the owner of processes ---- */
+/* ---- callbacks as the owner of processes ---- */
 
 static int item_of_process(struct engine *g, const char *process_id, struct job *j, struct buf *text,
 			   struct job_item_doc *d)
@@ -413,6 +427,7 @@ static void item_ended(struct process *p, const struct process_outcome *o, struc
 		completed_fact(g, &j, &d, b, NULL, "completed", p, NULL, NULL);
 		return;
 	}
+	/* A process that ended with the daemon did not fail: the item may be repeated after the restart. */
 	bool shutdown = p->end == PROCESS_END_SHUTDOWN;
 	const struct item_end end = { .status = o->status,
 				      .category = shutdown ? "shutdown" : o->category,

@@ -1,3 +1,5 @@
+/* Subagents: spawning, their processes, input, resuming, and reports of clients. subagent.h describes the states. */
+
 #include "runtime/engine/work/subagent.h"
 
 #include "runtime/base/log.h"
@@ -42,6 +44,7 @@ int subagent_load(struct engine *g, const char *id, const struct caller *c, stru
 
 	if (r < 0)
 		return -1;
+	/* A subagent of another uid is reported as not found, so that its existence is not disclosed. */
 	if (r > 0 || (c->uid != 0 && d->uid != c->uid)) {
 		err_set(e, ERR_NOT_FOUND, "subagent '%.64s' is not known", id);
 		snprintf(e->field, sizeof e->field, "subagentId");
@@ -179,6 +182,7 @@ static void spawned_facts(struct engine *g, struct transaction *tx, const json_t
 	const struct scope s = subagent_scope(doc, NULL, tx->caller.request_id),
 			   child = { .uid = (uint32_t)doc->uid, .session = doc->sessionId, .thread = doc->threadId };
 
+	/* The child's thread is part of the parent's session. */
 	EMIT(thread_started, tx->batch, child, .origin = "subagent", .parentThreadId = doc->parentThreadId);
 	EMIT(subagent_spawned, tx->batch, s, .envelope.status = "accepted", .parentSessionId = doc->sessionId,
 	     .parentThreadId = doc->parentThreadId, .parentTurnId = none_if_empty(doc->parentTurnId),
@@ -263,11 +267,13 @@ void engine_spawn_subagent(struct engine *g, const json_t *params, const struct 
 	spawned_facts(g, tx, params, &doc, start_json);
 	if (input)
 		input_fact(tx, &doc, input, false);
+	/* Without a command it is the client's, and running from the start. */
 	if (!start_json)
 		subagent_status_fact(g, tx->batch, &doc, "running", "its client runs it", false, false, NULL,
 				     c->request_id);
 	else
 		transaction_after_commit(tx, subagent_launch, doc.subagentId);
+	/* The input waits in memory until the process has started (subagent_wait.h). */
 	if (input && start_json)
 		subagent_first_input(g, doc.subagentId, input, false);
 	jw_kstr(&tx->w, "subagentId", doc.subagentId);
@@ -312,6 +318,7 @@ static void on_process_started(struct process *p, struct store_batch *b)
 	if (!subagent_doc_of(p->engine, p->owner_id, &text, &d))
 		return;
 	subagent_status_fact(p->engine, b, &d, "running", NULL, false, d.closing, p->id, NULL);
+	/* The input was recorded with its request; now there is a process to read it. */
 	subagent_give_first_input(p->engine, &d, p->id);
 }
 
@@ -351,6 +358,7 @@ static void on_process_ended(struct process *p, const struct process_outcome *o,
 		EMIT(subagent_failed, b, s, .envelope = { .status = o->status, .status_reason = o->message },
 		     .category = o->category, .message = o->message, .exitCode = code,
 		     .outputRefs = json_stream_names(p));
+	/* The process's end also completes a close_subagent that waited for it. */
 	if (d.closing) {
 		char reason[200] = "closed";
 
@@ -362,6 +370,7 @@ static void on_process_ended(struct process *p, const struct process_outcome *o,
 
 static void on_process_over(struct engine *g, const char *id) { subagent_ended(g, id); }
 
+/* A start that waited for policy or hooks is dropped if the subagent was closed meanwhile. */
 static bool subagent_wanted(struct engine *g, const char *id, const char *process_id)
 {
 	buf_auto struct buf text = BUF_INIT;
@@ -448,6 +457,7 @@ void engine_resume_subagent(struct engine *g, const json_t *params, const struct
 		transaction_reject(tx, &e);
 		return;
 	}
+	/* A resumed subagent keeps its id and thread, and gets a new process. */
 	subagent_status_fact(g, tx->batch, &doc, doc.supervised ? "accepted" : "running", "resumed", true, false, NULL,
 			     c->request_id);
 	if (input)

@@ -21,11 +21,16 @@
 
 /* ---- the retry policy ---- */
 
+/* A number of the retry policy, which is stored as the client gave it; absent members have defaults. */
 static uint64_t policy_number(struct jval policy, const char *name, uint64_t otherwise)
 {
 	return jval_uint(jval_get(policy, name), otherwise);
 }
 
+/*
+ * May the task be retried after this end? Decided by the policy's maxAttempts and nonRetryable (categories or
+ * statuses).
+ */
 static bool policy_grants(const struct task *t, const struct attempt_end *end)
 {
 	uint64_t made = t->d.attemptCount == VIEW_ABSENT ? 0 : t->d.attemptCount;
@@ -38,6 +43,9 @@ static bool policy_grants(const struct task *t, const struct attempt_end *end)
 	return true;
 }
 
+/*
+ * The delay before the next attempt: backoffMs, multiplied by backoffFactor for each further attempt, up to a limit.
+ */
 static uint64_t policy_backoff_ms(const struct task *t)
 {
 	struct jval policy = t->d.retryPolicy, factor = jval_get(policy, "backoffFactor");
@@ -51,7 +59,7 @@ static uint64_t policy_backoff_ms(const struct task *t)
 	return ms > (double)most ? most : (uint64_t)ms;
 }
 
-/* ---- beginning ---- */
+/* ---- starting ---- */
 
 static bool count_entry(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
 {
@@ -59,6 +67,7 @@ static bool count_entry(void *ctx, const char *id, size_t id_len, const char *js
 	return true;
 }
 
+/* Tasks with an attempt that the supervisor runs. The count includes starts that are not durable yet. */
 static size_t slots_used(struct engine *g)
 {
 	struct err e = ERR_INIT;
@@ -93,6 +102,7 @@ static void blocked_fact(const struct task *t, struct store_batch *b, const stru
 	     .reason = reason);
 }
 
+/* A task without a command is worked on by the client that started it. */
 static struct worker_part worker_of(const struct caller *c, const struct task_begun *begun)
 {
 	if (begun->process_id[0])
@@ -124,6 +134,7 @@ static void attempt_facts(const struct task *t, struct store_batch *b, const str
 
 	s.run = begun->run_id;
 	s.attempt = begun->attempt_id;
+	/* task.started is written once; each further attempt only adds task.attempt_started. */
 	if (!t->d.startedAt)
 		EMIT(task_started, b, s, .worker = worker_json, .threadId = none_if_empty(t->d.threadId));
 	s.process = begun->process_id;
@@ -152,6 +163,7 @@ void task_begin(struct engine *g, const struct task *t, struct store_batch *b, c
 		return;
 	case TASK_WAIT_NOTHING: break;
 	}
+	/* Only attempts that the supervisor runs use a slot (maxTasks). */
 	if (has_command && slots_used(g) >= g->o.max_tasks) {
 		ret->how = TASK_BEGIN_QUEUED;
 		ret->status = "queued";
@@ -196,6 +208,10 @@ static bool first_queued(void *ctx, const char *id, size_t id_len, const char *j
 	return false;
 }
 
+/*
+ * Starts queued tasks in order while slots are free. task_begin_now takes a task out
+ * of the queue, also if it becomes blocked instead, so the first entry is always the next one.
+ */
 void task_dispatch(struct engine *g)
 {
 	struct err e = ERR_INIT;
@@ -210,6 +226,10 @@ void task_dispatch(struct engine *g)
 
 /* ---- the process ---- */
 
+/*
+ * Applies the task's limits to the process: the limit per attempt, the idle limit, and what is left of the task's
+ * total time. 0 is not a valid limit, so the minimum is 1 ms.
+ */
 static void launch_limits(struct engine *g, const struct task *t, struct process_limits *l)
 {
 	uint64_t now = engine_real(g), each = policy_number(t->d.retryPolicy, "timeoutMs", LIMIT_NONE);
@@ -237,6 +257,7 @@ void task_launch(struct engine *g, const char *task_id)
 	struct start_spec s;
 	char made[ID_TEXT_MAX];
 
+	/* Harmless when repeated: nothing happens if the process exists, has been recorded, or must not run now. */
 	if (g->stopping || task_read(g, task_id, &t, &e) != 0 || !t.d.attemptOpen || !t.d.currentProcessId[0] ||
 	    t.status == TASK_CANCELLING || t.status == TASK_PAUSED || engine_process(g, t.d.currentProcessId) ||
 	    view_read(g->o.store, &process_schema, t.d.currentProcessId, &text, &known, &e) == 0)
@@ -331,6 +352,7 @@ static void retry_facts(struct engine *g, const struct task *t, struct store_bat
 	}
 }
 
+/* No retry in the last second before the deadline: the attempt would time out immediately. */
 static bool past_deadline(struct engine *g, const struct task *t)
 {
 	return t->d.timeoutMs != VIEW_ABSENT && t->d.startedAt &&
@@ -350,17 +372,19 @@ void task_attempt_failed(struct engine *g, const struct task *t, struct store_ba
 	if (t->status == TASK_CANCELLING)
 		return;
 	if (again) {
+		/* The loss stays visible in the log even though the task is retried. */
 		if (strcmp(end->status, "lost") == 0)
 			ended_fact(g, t, b, c, end);
 		retry_facts(g, t, b, end);
 	} else if (strcmp(end->category, "permission") == 0) {
+		/* A denial does not fail the task: it can be retried or resumed after a change of the policy. */
 		blocked_fact(t, b, c, "permission", NULL, end->message);
 	} else {
 		ended_fact(g, t, b, c, end);
 	}
 }
 
-/* ---- as the owner of a process ---- */
+/* ---- callbacks as the owner of a process ---- */
 
 static void task_refused(struct engine *g, const char *task_id, const struct err *e, const char *data,
 			 unsigned long len)
@@ -374,6 +398,7 @@ static void task_refused(struct engine *g, const char *task_id, const struct err
 		uint64_t due = engine_real(g) + RESOURCE_MS * 1000;
 		g->work->waits = true;
 		task_wake(g, due);
+		/* Already waiting: do not repeat the event on every try. */
 		if (t.status == TASK_WAITING_RESOURCE)
 			return;
 		struct transaction *tx = transaction_new_internal(g);
@@ -421,6 +446,7 @@ static void task_output(struct process *p, struct store_batch *b)
 	uint64_t now = engine_now(p->engine);
 	task_auto struct task t = TASK_INIT;
 
+	/* owner_told_ns limits the rate of progress events. */
 	if ((p->owner_told_ns && now - p->owner_told_ns < PROGRESS_MS * 1000000ull) || owned_attempt(p, &t) < 0)
 		return;
 	p->owner_told_ns = now;
@@ -446,6 +472,7 @@ static void task_ended(struct process *p, const struct process_outcome *o, struc
 	if (owned_attempt(p, &t) < 0)
 		return;
 	if (!o->clean) {
+		/* A process that ended with the daemon did not fail: the attempt may be repeated after the restart. */
 		bool shutdown = p->end == PROCESS_END_SHUTDOWN;
 		const struct attempt_end end = { .status = o->status,
 						 .category = shutdown ? "shutdown" : o->category,
@@ -458,6 +485,7 @@ static void task_ended(struct process *p, const struct process_outcome *o, struc
 		return;
 	}
 	task_attempt_completed(p->engine, &t, b, NULL, p, NULL);
+	/* task_next lets the cancellation finish. */
 	if (t.status == TASK_CANCELLING)
 		return;
 	if (!t.d.autoComplete)
@@ -489,6 +517,7 @@ void task_next(struct engine *g, const char *task_id)
 	task_dispatch(g);
 }
 
+/* A start that waited for policy or hooks is dropped if its attempt is no longer the current one. */
 static bool task_wanted(struct engine *g, const char *task_id, const char *process_id)
 {
 	task_auto struct task t = TASK_INIT;

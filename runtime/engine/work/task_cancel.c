@@ -107,7 +107,7 @@ static void task_children_end(struct engine *g, const char *task_id, const char 
 	task_each_edge(g, task_id, "child", end_child, &c);
 }
 
-/* ---- carrying it out ---- */
+/* ---- ending the work ---- */
 
 static void carry_out(struct engine *g, const char *task_id)
 {
@@ -155,6 +155,7 @@ static void cancelled_fact(struct engine *g, const struct task *t, struct store_
 						 .category = "cancelled",
 						 .message = "the task was cancelled",
 						 .exit_code = -1 };
+		/* With status cancelling, task_attempt_failed only closes the attempt and adds no retry. */
 		struct task cancelling = *t;
 		cancelling.status = TASK_CANCELLING;
 		task_attempt_failed(g, &cancelling, b, c, &end);
@@ -169,6 +170,7 @@ static void cancelled_fact(struct engine *g, const struct task *t, struct store_
 	fact_snapshot(g, b, &s);
 }
 
+/* The proof that nothing works for the task: every part reports that nothing is open. */
 static bool nothing_open(struct engine *g, const char *task_id)
 {
 	for (size_t i = 0; i < countof(belows); i++)
@@ -228,12 +230,17 @@ static void intent_fact(struct intent *in, const struct task *t, const char *pro
 	in->count++;
 }
 
+/*
+ * Records the intent for a whole subtree. A child that is already in cancellation gets no second intent, but its own
+ * children are visited.
+ */
 static bool intend_child(void *ctx, const char *target, const char *status)
 {
 	struct intent *in = ctx;
 	task_auto struct task t = TASK_INIT;
 	struct err e = ERR_INIT;
 
+	/* The remaining children are cancelled in their own transactions (end_child). */
 	if (in->count >= CANCEL_MOST)
 		return false;
 	if (strcmp(status, "active") != 0 || task_read(in->engine, target, &t, &e) != 0 || task_status_ended(t.status))

@@ -103,6 +103,10 @@ static bool walk_add(void *ctx, const char *target, const char *status)
 	return true;
 }
 
+/*
+ * Depth-first search with an explicit stack. With `waits` it follows the edges that make a task wait, else the
+ * origins.
+ */
 static bool leads_to(struct engine *g, const char *from, const char *to, bool waits)
 {
 	struct walk w = { .engine = g };
@@ -133,6 +137,7 @@ void task_edge_fact(const struct task_doc *d, struct store_batch *b, const struc
 	     .reason = reason);
 }
 
+/* Writes the edge at both ends, in one batch. */
 void task_link_facts(const struct task *t, const struct task *other, struct store_batch *b, const struct caller *c,
 		     const char *kind, const char *target, const char *status, const char *reason)
 {
@@ -155,6 +160,7 @@ static int check_parent(struct engine *g, const struct task *child, const struct
 		return err_set(e, ERR_CONFLICT, "task '%s' has a parent already: '%s'; unlink that first",
 			       child->d.taskId, child->d.parentTaskId);
 	snprintf(id, sizeof id, "%s", parent->d.parentTaskId);
+	/* Bounds the depth. Only the ancestors of the parent are counted, not the levels below the child. */
 	for (; id[0] && depth < TASK_DEPTH_MAX && task_read(g, id, &up, e) == 0; depth++)
 		snprintf(id, sizeof id, "%s", up.d.parentTaskId);
 	return depth >= TASK_DEPTH_MAX ? err_set(e, ERR_INVALID, "tasks may be nested %d deep", TASK_DEPTH_MAX)
@@ -172,6 +178,7 @@ int task_link_check(struct engine *g, const struct task *t, const char *kind, co
 		snprintf(e->field, sizeof e->field, "targetId");
 		return -1;
 	}
+	/* An edge "waiter waits for awaited" closes a cycle if the awaited task already leads to the waiter. */
 	const char *waiter = k->waits >= 0 ? t->d.taskId : target, *awaited = k->waits >= 0 ? target : t->d.taskId;
 	if (strcmp(t->d.taskId, target) == 0 || leads_to(g, awaited, waiter, k->waits != 0)) {
 		err_set(e, ERR_CONFLICT, "that would be a cycle: '%s' already leads to '%s'", awaited, waiter);
@@ -192,6 +199,7 @@ static int check_edge(const json_t *params, struct err *e)
 	return param_text(params, "reason", TASK_REASON_MAX, e);
 }
 
+/* The status of a new edge: the awaited task may have ended before. */
 static const char *status_of_target(const struct edge_kind *k, const struct task *t, const struct task *other)
 {
 	const struct task *awaited = k->waits > 0 ? other : k->waits < 0 ? t : NULL;
@@ -278,6 +286,7 @@ static bool look_at_blocker(void *ctx, const char *target, const char *status)
 			   : strcmp(status, "broken") == 0  ? TASK_WAIT_BROKEN
 							    : TASK_WAIT_UNFINISHED;
 
+	/* Keep the worst: broken over unfinished over satisfied. */
 	if (w > b->wait) {
 		b->wait = w;
 		snprintf(b->id, sizeof b->id, "%s", target);
@@ -300,11 +309,16 @@ void task_reconsider(struct engine *g, const char *task_id)
 	struct err e = ERR_INIT;
 	char blocker[ID_ROOM];
 
+	/* An attempt in progress is not interrupted by a change of its blockers. */
 	if (task_read(g, task_id, &t, &e) != 0 || t.d.attemptOpen)
 		return;
 	bool queued = t.status == TASK_QUEUED && strcmp(t.d.queuedFor, "blocked_by") == 0;
 	bool blocked = t.status == TASK_BLOCKED && jval_is_str(jval_get(t.d.blocker, "kind"), "task");
 	enum task_wait w = queued || blocked ? task_blockers(g, task_id, blocker) : TASK_WAIT_UNFINISHED;
+	/*
+	 * Only a change is reported: a queued task is released or becomes blocked, a blocked task is queued or
+	 * released.
+	 */
 	if ((queued && w != TASK_WAIT_UNFINISHED) || (blocked && w != TASK_WAIT_BROKEN))
 		fact_committed(g, EVENT_TASK_DEPENDENCY_UPDATED, task_id);
 }
