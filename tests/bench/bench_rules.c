@@ -22,7 +22,7 @@ static uint64_t now_ns(void)
 {
 	struct timespec ts;
 
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts); /* pure work: what others do meanwhile is not its cost */
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts); /* CPU time only: other load does not count */
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 

@@ -47,7 +47,7 @@ def test_second_daemon_is_refused(home):
 
 
 def sleeps(pid):
-    """How often it has waited for something."""
+    """The number of its voluntary context switches."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/status") as f:
         return next(int(line.split()[1]) for line in f if line.startswith("voluntary_ctxt_switches:"))
     return 0

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Without exact reports, what a failed command printed is compared with its sandbox, and what fits is reported as a hint."""
+"""Without exact reports, the output of a failed command is compared with its sandbox, and matches are reported as hints."""
 
 import os
 import tempfile
@@ -51,7 +51,7 @@ def test_a_terminal_is_read_too():
 
 
 def test_what_does_not_fit_the_sandbox_is_not_reported():
-    """What would have worked, what any user is refused, what is only said, and what did not keep the command from success."""
+    """No hint: paths that are accessible, denied to any user, or only mentioned, and errors despite which the command succeeded."""
     with Home(options=UNAVAILABLE) as home, home.rpc() as rpc:
         for script in (f"echo 'x: {home.work}/x: Read-only file system'; false", "cat /etc/shadow", "echo Permission denied; false", "cat missing",
                        "cat /tmp/bailiff-not-there", "touch /etc/bailiff-x; true", "false"):

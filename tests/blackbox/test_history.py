@@ -1,4 +1,4 @@
-"""A thread's past: compaction keeps what is open, rollback takes turns and files back, and a crash leaves neither half done."""
+"""A thread's past: compaction keeps open turns, rollback reverts turns and files, and a crash leaves neither half done."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""Hooks before and after processes: people's existing programs look at the work, as the conventions have it, and what they say counts."""
+"""Hooks before and after processes: existing programs check the work, by the common conventions, and their decision applies."""
 
 import hashlib
 import json
@@ -60,11 +60,11 @@ def test_what_a_hook_reads():
         assert seen["session_id"] == started["sessionId"] and seen["turn_id"] == started["turnId"] and seen["cwd"] == home.work, seen
         assert seen["permission_mode"] == "default" and seen["tool_use_id"] == started["processId"] and os.path.exists(seen["transcript_path"]), seen
         assert f"CLAUDE_PROJECT_DIR={home.work}\n" in env and f"BAILIFF_PROJECT_DIR={home.work}\n" in env, env
-        # What the command was given is not the hook's.
+        # The command's own environment does not reach the hook.
         assert "s3cr3t-value" not in env and "s3cr3t-value" not in home.text("seen.json"), env
         rpc.run(["echo", "x y"], cwd=home.work)
         assert json.loads(home.text("seen.json"))["tool_input"]["command"] == "echo 'x y'", home.text("seen.json")
-        # All of it, however long: what is behind would not be judged.
+        # All of it, however long: a truncated command would not be evaluated completely.
         rpc.run(["true", "x" * 5000, "z" * 5000, "end"], cwd=home.work)
         assert json.loads(home.text("seen.json"))["tool_input"]["command"] == "true " + "x" * 5000 + " " + "z" * 5000 + " end"
 
@@ -76,7 +76,7 @@ def test_what_gateways_do_with_files_is_seen():
         assert rpc.run([tool, "fs", "mkdir", "-", home.made("new")], cwd=home.work)[1]["exitCode"] == 0
         seen = json.loads(home.text("seen.json"))
         assert seen["tool_name"] == "Write" and seen["tool_input"]["file_path"] == home.made("new") and seen["tool_input"]["operation"] == "mkdir", seen
-        # What is copied is read, and what is above goes with what is in it.
+        # A copy reads its source, and a directory stands for everything in it.
         for name in ("secret", "locked", "sub/x"):
             os.makedirs(home.made(name))
         for words in (["copy", "-", home.made("secret/a"), home.made("b")], ["copy", "r", home.work, home.made("sub")],
@@ -184,7 +184,7 @@ def test_updated_input_smuggles_nothing():
         rpc.call("respond_action", actionId=started["actionId"], decision="allow")
         assert rpc.reply(waiting)["exitCode"] == 0 and home.text("gone") == "" and home.text("keep") is None
         valid(home, rpc)
-    # And what is no command is refused.
+    # An entry that is not a command is rejected.
     with Hooked(pre(says(updatedInput={"other": 1}))) as home, home.rpc() as rpc:
         rpc.fails("start_process", command=["touch", "made"], cwd=home.work, code=-32010)
         assert home.text("made") is None
@@ -328,7 +328,7 @@ def test_instead_of_a_person():
         resolved, = [e for e in rpc.events() if e["type"] == "permission.resolved"]
         assert resolved["payload"]["outcome"] == "allowed" and resolved["payload"]["source"] == "hook" and resolved["processId"] == started["processId"], resolved
         assert rpc.run(["cat", "/dev/null"], cwd=home.work)[1]["exitCode"] == 0
-        # Not even then is a hook's word stronger than a rule that asks.
+        # Even then a hook's decision does not override a rule that asks.
         rpc.fails("start_process", command=["mv", "made", "x"], cwd=home.work, code=-32010)
         valid(home, rpc)
     with Hooked(request(no), permissions={"defaultMode": "untrusted"}) as home, home.rpc() as rpc:
@@ -482,7 +482,7 @@ def test_interrupted_while_hooks_look():
         ended, = [e for e in rpc.events() if e["type"] == "turn.failed" and e["turnId"] == turn["turnId"]]
         assert ended["status"] == "cancelled", ended
         valid(home, rpc)
-    # A client that goes takes its start with it, if it said so.
+    # A start ends with its client's connection, if the client requested that.
     with Hooked(pre("touch looking; sleep 1000")) as home:
         with home.rpc() as rpc:
             rpc.send("start_process", command=["touch", "made"], cwd=home.work, onDisconnect="terminate")
@@ -515,7 +515,7 @@ def test_a_workspace_is_not_trusted_by_itself():
         hooks = dict(pre("touch ran", onFailure="allow"), PostToolUse=[entry("touch ran", "Bash")], UserPromptSubmit=[entry("touch ran")],
                      PermissionRequest=[entry("touch ran")], SessionStart=[entry("touch ran")], Stop=[entry("touch ran")])
         hashed = workspace_file(home, hooks)
-        # What it would have looked at asks: it may have forbidden that.
+        # Operations that it would have checked become questions: it might have denied them.
         said = rpc.call("evaluate_permission", command=["cat", "/dev/null"], cwd=home.work)
         assert said["permissionDecision"]["decision"] == "ask" and "unless trusted" in said["permissionDecision"]["decisionReason"], said
         asked = rpc.call("start_process", command=["cat", "/dev/null"], cwd=home.work)
@@ -567,15 +567,15 @@ def test_a_workspace_only_tightens():
     with Hooked({}, permissions={"defaultMode": "untrusted"}) as home, home.rpc() as rpc:
         write(home, pre(updates("touch smuggled")))
         asked = rpc.call("start_process", command=["touch", "made"], cwd=home.work)
-        assert asked["status"] == "waiting_permission", asked  # its yes is none, and it rewrites nothing
+        assert asked["status"] == "waiting_permission", asked  # its approval has no effect, and it rewrites nothing
         assert rpc.call("get_process", processId=asked["processId"])["command"] == ["touch", "made"]
         write(home, pre("echo 'not in this project' >&2; exit 2"))
         error = denied(rpc, home, "cat /dev/null")
         ref, = error.data["permissionDecision"]["ruleRefs"]
         assert ref["layer"] == "workspace" and ref["file"] == home.made(".bailiff/policy.json") and ref["line"] > 1, ref
         write(home, {"PreToolUse": [{"hooks": [{"type": "http", "url": "http://localhost"}]}]})
-        denied(rpc, home, "cat /dev/null")  # what cannot be read leaves in force what was
-        # It writes where what it looks at may, and no more.
+        denied(rpc, home, "cat /dev/null")  # a file that cannot be read leaves the previous version in effect
+        # It can write only where the checked command can.
         write(home, {"PreToolUse": [entry("touch by-the-hook; true", "Bash")]})
         assert rpc.run(["cat", "/dev/null"], cwd=home.work, profile="readonly")[1]["exitCode"] == 0
         assert home.text("by-the-hook") is None

@@ -76,7 +76,7 @@ def test_a_formatter_formats_every_file():
 
 
 def test_so_many_files_are_several_calls():
-    """Each hook runs for each file, and that is bounded: before, a hook that cannot look refuses; afterwards it is told."""
+    """Each hook runs for each file, and that is bounded: before, a hook that cannot check denies; afterwards a failure is reported."""
     names = [f"f{i}" for i in range(65)]
     with Hooked({"PreToolUse": [entry("cat >/dev/null", MATCHER)]}) as home, home.rpc() as rpc:
         turn = client_turn(rpc, home)

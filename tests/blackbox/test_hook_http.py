@@ -1,4 +1,4 @@
-"""Hooks of type http: what commands would read is sent to an address, through the proxy of a sandbox, and the answer counts like theirs."""
+"""Hooks of type http: the input of command hooks is sent to an address, through the proxy of a sandbox, and the response is treated alike."""
 
 import contextlib
 import http.server
@@ -15,7 +15,7 @@ from hooks import Hooked, denied, hooks_of, run_turn, valid
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Notes what it gets, and answers as it was told."""
+    """Records requests and sends the configured responses."""
     daemon_threads = True
 
     def __init__(self, where="127.0.0.1"):
@@ -75,7 +75,7 @@ def decides(decision, reason="says the server"):
 
 def test_a_server_decides():
     with server() as s, Hooked({"PreToolUse": [web(f"http://127.0.0.1:{s.port}/check?key=secret-in-the-query", "Bash")]}) as home, home.rpc() as rpc:
-        assert rpc.run(["true"], cwd=home.work)[1]["exitCode"] == 0  # an empty answer is none
+        assert rpc.run(["true"], cwd=home.work)[1]["exitCode"] == 0  # an empty response counts as no answer
         (path, headers, body), = s.seen
         assert path == "/check?key=secret-in-the-query" and headers["Content-Type"] == "application/json", (path, headers)
         said = json.loads(body)
@@ -136,7 +136,7 @@ def test_headers_have_what_they_may():
             assert b"s3cret-value" not in body and b"not-for-hooks" not in body
             told = json.dumps(rpc.events())
             assert "s3cret-value" not in told and "literal-secret" not in told
-            # A second header would be smuggled in.
+            # This would inject a second header.
             denied(rpc, home, "true", env={"TOKEN": "a\r\nX-Evil: 1"})
             assert all("X-Evil" not in h for _, h, _ in s.seen)
 
@@ -152,7 +152,7 @@ def test_other_points():
             assert rpc.output(resolved["payload"]["refs"]["hookContext"][0]) == b"some context"
             s.answer = lambda v: json.dumps({"decision": "block", "reason": "not yet"}).encode() if v["hook_event_name"] == "Stop" else b""
             assert "not yet" in rpc.fails("complete_turn", turnId=turn["turnId"], code=-32015).message
-            # One that fails there holds up nobody.
+            # A failure there delays no request.
             s.says(500)
             assert rpc.call("complete_turn", turnId=turn["turnId"])["status"] == "completed"
             s.says()
@@ -174,7 +174,7 @@ def test_an_encrypted_address_is_checked():
         s.socket = context.wrap_socket(s.socket, server_side=True)
         home.policy({"hooks": {"PreToolUse": [web(f"https://localhost:{s.port}/")]}})
         rpc.call("reload_policy")
-        assert "certificate" in denied(rpc, home, "true").message  # of somebody whom nobody knows
+        assert "certificate" in denied(rpc, home, "true").message  # self-signed: the authority is unknown
         assert not s.seen
 
 

@@ -1,4 +1,4 @@
-"""Hooks in between: what is shown before and after a command is the same, and what is ended while a start goes on does not run."""
+"""Hooks and timing: input before and after a command is the same, and a start that is cancelled while a hook runs does not happen."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from hooks import Hooked, entry, hooks_of, pre, valid
 
 
 def test_afterwards_the_same_is_looked_at_as_before():
-    """However long a command is, and wherever what a rule speaks of begins: what was shown before it ran is shown after it, and selects the same."""
+    """However long a command is, and wherever the matching part begins: its input is the same before and after, and selects the same hooks."""
     def looking(when):
         said = {"last": "Bash(true * needle)", "place": "Edit(/made/**)", "home": "Read(~/.profile)", "never": "Bash(true needle)"}
         return [entry(f"cat >{when}", "Bash")] + [entry(f"touch {when}.{name}", "Bash", **{"if": rule}) for name, rule in said.items()]
@@ -36,12 +36,12 @@ def test_afterwards_the_same_is_looked_at_as_before():
 
 
 def in_the_second_look(home, rpc, go):
-    """What `go` starts waits for the files of its place, which the spawner, standing still, does not look at; ended then, it is over."""
+    """The start by `go` waits for the workspace's policy files, which the stopped spawner does not read; terminated then, it ends at once."""
     os.makedirs(home.made(".bailiff"), exist_ok=True)
     spawner = home.kill_part("spawner", signal.SIGSTOP)
     try:
         with open(home.made(".bailiff/policy.json"), "w") as f:
-            f.write("{}")   # another file than before: it has to be looked at again
+            f.write("{}")   # the file was replaced: it has to be read again
         process = go()
         ended = rpc.call("terminate_process", processId=process, reason="not that")
         assert ended["status"] == "terminated", ended
@@ -49,12 +49,12 @@ def in_the_second_look(home, rpc, go):
         assert end["payload"]["reason"] == "not that" and not [e for e in rpc.events() if e["type"] == "process.started" and e["processId"] == process], end
     finally:
         os.kill(spawner, signal.SIGCONT)
-    assert rpc.run(["true"], cwd=home.work)[1]["exitCode"] == 0   # what waited behind it has had its turn
+    assert rpc.run(["true"], cwd=home.work)[1]["exitCode"] == 0   # the request that waited behind it was handled
     assert not os.path.exists(home.made("made"))
 
 
 def test_what_has_ended_is_waited_for_no_longer():
-    """A hook that looks at a command afterwards may have to wait for the files of its place; who waits for the command does not."""
+    """A hook after a command may have to wait for the workspace's policy files; a client that waits for the command does not."""
     with Hooked({"PostToolUse": [entry("cat >after", "Bash")]}) as home, home.rpc() as rpc:
         process = rpc.start(["sh", "-c", "while [ ! -e go ]; do sleep 0.01; done"], cwd=home.work)["processId"]
         spawner = home.kill_part("spawner", signal.SIGSTOP)
@@ -99,7 +99,7 @@ def test_ended_between_a_persons_answer_and_the_look_at_the_place():
             rpc.call("respond_action", actionId=started["actionId"], decision="allow")
             return started["processId"]
         in_the_second_look(home, rpc, go)
-        # And in the moment in which the answer is being written.
+        # And while the answer is being written.
         again = rpc.call("start_process", command=["touch", "made"], cwd=home.work)
         answer, end = rpc.send_together(("respond_action", {"actionId": again["actionId"], "decision": "allow"}),
                                         ("terminate_process", {"processId": again["processId"], "reason": "not that"}))

@@ -1,4 +1,4 @@
-"""Hooks of sessions and turns: what a prompt must pass, what a session is told, when the work may stop."""
+"""Hooks of sessions and turns: checks of a prompt, context for a session, and when work may stop."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def test_a_guard_of_prompts():
         resolved, = of_turn(rpc, turn, "context.resolved")
         ref, = resolved["payload"]["refs"]["hookContext"]
         assert rpc.output(ref) == b"Current project: the bailiff"
-        # One that waits in the queue is looked at when its time has come.
+        # A queued one is checked when its turn starts.
         queued, blocked = submit("next", sessionId=turn["sessionId"]), submit("token= x", sessionId=turn["sessionId"])
         assert queued["status"] == blocked["status"] == "queued"
         rpc.call("complete_turn", turnId=turn["turnId"])
@@ -34,7 +34,7 @@ def test_a_guard_of_prompts():
         rpc.call("complete_turn", turnId=queued["turnId"])
         until("it is blocked", lambda: of_turn(rpc, blocked, "turn.failed"))
         assert submit("last", sessionId=turn["sessionId"])["status"] == "accepted"
-        # Turns without words are nobody's prompt.
+        # A turn without text is not a prompt.
         n = len(hooks_of(rpc, "hook.started"))
         assert run_turn(rpc, home, {"type": "command", "commandLine": "true"})["type"] == "turn.completed"
         assert len(hooks_of(rpc, "hook.started")) == n
@@ -53,7 +53,7 @@ def test_a_prompt_is_interrupted_while_it_is_looked_at():
         session = rpc.call("create_session")["sessionId"]
         waiting = rpc.send("submit_turn", sessionId=session, turnId="turn-1", input=[{"type": "text", "text": "hello"}], options={"cwd": home.work})
         until("the hook runs", lambda: home.text("looking") is not None)
-        # Its thread is taken.
+        # Its thread is busy.
         queued = rpc.call("submit_turn", sessionId=session, input=[{"type": "command", "commandLine": "touch made"}], options={"cwd": home.work})
         assert queued["status"] == "queued", queued
         assert rpc.call("interrupt_turn", turnId="turn-1", sessionId=session, reason="no more")["status"] == "interrupted"
@@ -76,12 +76,12 @@ def test_a_hook_that_keeps_the_work_going():
         assert rpc.call("complete_turn", turnId=turn["turnId"], summary="done")["status"] == "completed"  # stop_hook_active
         completed, = of_turn(rpc, turn, "turn.completed")
         assert completed["payload"]["summary"] == "done", completed
-        # One that the loop ran cannot go on.
+        # A turn of the execution loop cannot continue.
         ended = run_turn(rpc, home, {"type": "command", "commandLine": "true"})
         assert ended["type"] == "turn.failed" and ended["payload"]["category"] == "hook" and "not passed" in ended["payload"]["message"], ended
         ended = run_turn(rpc, home, {"type": "command", "commandLine": "touch tests-passed"})
         assert ended["type"] == "turn.completed", ended
-        # What fails has no need of a hook to agree.
+        # A failure needs no approval by a hook.
         n = len(hooks_of(rpc, "hook.started"))
         assert run_turn(rpc, home, {"type": "command", "commandLine": "false"})["payload"]["category"] == "exit"
         assert len(hooks_of(rpc, "hook.started")) == n
@@ -197,7 +197,7 @@ def test_hooks_that_cannot_be_known_hold_up_what_they_could_have():
         assert [e for e in rpc.events() if e["type"] == "runtime.warning" and e["payload"].get("code") == "hooks_not_known"]
         shutil.rmtree(os.path.join(bad, ".bailiff"))
         assert rpc.call("complete_turn", turnId=turn["turnId"])["status"] == "completed"
-        # A folder that is no workspace has no hooks of its own, and nobody is held up for that.
+        # A directory that is not a workspace has no hooks of its own, and causes no delay.
         assert rpc.call("submit_turn", input=[{"type": "text", "text": "hello"}], options={"cwd": "/"})["status"] == "accepted"
         valid(home, rpc)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""`bailiff serve`: who may ask, what a request may be, MCP's HTTP transport, and clients that mean no good."""
+"""`bailiff serve`: authorisation, valid requests, MCP's HTTP transport, and hostile clients."""
 
 import json
 import os
@@ -44,7 +44,7 @@ def status_of(serve, data):
         return (answers(sock, 1) or [None])[0]
 
 
-# ---- who may ask ----
+# ---- authorisation ----
 
 def test_only_this_machine_can_be_listened_on():
     with Home() as home:
@@ -182,7 +182,7 @@ def test_metrics_are_prometheus_text():
         assert done.returncode == 0 and not done.stdout.strip(), done.stdout.decode()
 
 
-# ---- requests that are none ----
+# ---- malformed requests ----
 
 def test_malformed_requests_are_refused():
     long = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Long: " + b"a" * 40000 + b"\r\n\r\n"
@@ -234,13 +234,13 @@ def test_bodies_that_are_no_messages():
         assert status_of(serve, head + b"".join(b"1\r\n%c\r\n" % c for c in text) + b"0\r\n\r\n") == 200
 
 
-# ---- clients that mean no good ----
+# ---- hostile clients ----
 
 def test_slow_requests_do_not_hold_a_place():
     with Home() as home, Serve(home, "--request-timeout", "300ms", "--max-connections", "20") as serve:
         slow = [serve.raw(b"POST /mcp HTTP/1.1\r\nHost: local") for _ in range(20)]
         assert serve.ask("GET", "/healthz")[0] == 200, "others are served meanwhile"
-        # A byte now and then earns it no more time: it counts from the first.
+        # Sending a byte now and then does not extend the deadline, which counts from the first.
         def dripped(sock):
             try:
                 sock.send(b"a")
@@ -264,7 +264,7 @@ def test_who_shows_no_token_makes_room():
         assert answers(friend, 1) == [404], "who showed the token stayed"
         for sock in (*strangers, friend):
             sock.close()
-        # All places taken by answers under way: there is no room, and that is said.
+        # All slots are taken by responses in progress: the error says that.
         session = serve.initialize()
         streams = [serve.post({"jsonrpc": "2.0", "id": i, "method": "tools/call", "params": {"name": "exec", "arguments": {"command": f"sleep {LONG[0]}", "yieldMs": YIELD}}},
                               session, stream=True) for i in range(8)]
@@ -386,13 +386,13 @@ def test_a_broken_connection_is_resumed():
             assert stream.headers["X-Accel-Buffering"] == "no"
             first, data = next(stream.events())
             assert first and data == "", "a stream begins with an id to resume after"
-        # It is gone, and the command goes on: that was no cancellation.
+        # It disconnected, and the command continues: that was not a cancellation.
         with serve.get(session, first) as again:
             assert again.status == 200
             let_go(path)
             answer = [m for m in again.messages() if m.get("id") == "slow"]
             assert len(answer) == 1 and "done-go" in text_of(answer[0]), answer
-        # Also when it ended while nobody was there, and as often as one likes.
+        # Also when it ended while no client was connected, and repeatedly.
         for _ in range(2):
             with serve.get(session, first) as again:
                 assert [m.get("id") for m in again.messages() if "result" in m] == ["slow"]
@@ -467,7 +467,7 @@ def test_a_modern_client_that_goes_away_cancels():
         until("the whole tree is ended", lambda: not any(alive(p) for p in pids))
         with home.rpc() as rpc:
             until("and it is recorded", lambda: all(p["status"] not in ("running", "starting") for p in rpc.call("list_processes")["processes"]))
-        # Nobody cancels what is another's by its id.
+        # A client cannot cancel another client's request by its id.
         stream = serve.modern("tools/call", {"name": "exec", "arguments": {"command": f"sleep {LONG[2]}", "yieldMs": YIELD}}, id=1, stream=True)
         pids = until("it runs", lambda: marked(f"sleep\x00{LONG[2]}"))
         assert serve.post({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}, MCP_Protocol_Version=MODERN,
@@ -504,7 +504,7 @@ def test_a_question_survives_a_broken_connection():
             seen, data = next((i, d) for i, d in stream.events() if d)
             question = json.loads(data)
             assert question["method"] == "elicitation/create" and "touch" in question["params"]["message"], question
-        # Somebody else's answer to a question with the same id is none.
+        # Another client's answer to a question with the same id is ignored.
         assert serve.post(allow(question), other)[0] == 202
         before = seen.split("-")[0] + "-" + str(int(seen.split("-")[1]) - 1)
         with serve.get(session, before) as again:
@@ -524,7 +524,7 @@ def test_a_question_of_the_modern_era_needs_no_session():
         can = {"elicitation": {"form": {}}}
         first = serve.modern("tools/call", run, capabilities=can)[2]["result"]
         assert first["resultType"] == "input_required", first
-        # These clients share a session: what one's user allows is not to be allowed to all of them.
+        # These clients share a session: an approval by one user must not apply to all of them.
         assert first["inputRequests"]["approve"]["params"]["requestedSchema"]["properties"]["decision"]["enum"] == ["allow_once", "deny"], first
         yes = {"approve": {"action": "accept", "content": {"decision": "allow_once"}}}
         status, _, answer = serve.modern("tools/call", dict(run, requestState=first["requestState"][:-2] + "AA", inputResponses=yes), capabilities=can)

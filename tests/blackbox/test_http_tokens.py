@@ -1,4 +1,4 @@
-"""The tokens of `bailiff serve`'s clients: a file that nobody else sees, and who is who."""
+"""The tokens of `bailiff serve`'s clients: a private file, and the identity that each token stands for."""
 
 import json
 import os
@@ -64,7 +64,7 @@ def test_a_token_elsewhere_must_be_hidden_from_commands():
 
 
 def test_clients_with_tokens_of_their_own_are_told_apart():
-    """The modern era has no sessions: whose a request is says its token alone."""
+    """The modern era has no sessions: only the token identifies the owner of a request."""
     with Home() as home, Serve(home, "--structured") as serve:
         path, shared = os.path.join(home.dir, "http-token"), serve.token
         def token(name):
@@ -79,7 +79,7 @@ def test_clients_with_tokens_of_their_own_are_told_apart():
             serve.token = who
             found = serve.modern("tools/call", {"name": "ps", "arguments": {"all": True}})[2]["result"]["structuredContent"]["processes"]
             return {p["processId"] for p in found}
-        # The server was not started again: it has read the file again by itself.
+        # The server was not restarted: it reloaded the file automatically.
         ran = {who: {runs(who, "true")["processId"] for _ in range(2)} for who in (alice, bob, shared)}
         for who, own in ran.items():
             assert sees(who) == own, (who, own, sees(who))
@@ -90,7 +90,7 @@ def test_clients_with_tokens_of_their_own_are_told_apart():
         serve.token = bob
         assert serve.post(PING, session)[0] == 404 and serve.get(session).status == 404
         assert serve.ask("DELETE", "/mcp", headers={"Mcp-Session-Id": session})[0] == 404
-        # A token that is taken out of the file is none, and what it had ends; the others notice nothing.
+        # A token that is removed from the file becomes invalid, and its sessions end; others are unaffected.
         serve.token = alice
         long = runs(alice, f"sleep {LONG}", background=True)
         assert long["status"] == "running", long
@@ -102,7 +102,7 @@ def test_clients_with_tokens_of_their_own_are_told_apart():
         assert serve.modern("tools/list")[0] == 401 and serve.post(PING, session)[0] == 401
         until("what ran for it has ended", lambda: not marked(f"sleep\x00{LONG}"))
         assert sees(bob) == ran[bob] and sees(shared) == ran[shared]
-        # A file that makes no sense changes nothing.
+        # A malformed file changes nothing.
         with open(path, "a") as f:
             f.write("one two three\n")
         assert sees(bob) == ran[bob]

@@ -1,4 +1,4 @@
-"""Items: what a turn did, step by step, for subscribers that ask for no more; made from the facts and never stored."""
+"""Items: what a turn did, step by step, for subscribers that need no more; derived from events and never stored."""
 
 import harness
 
@@ -59,7 +59,7 @@ def test_a_turn_as_items(home):
                 assert found[i - 1]["eventId"] == event["payload"]["item"]["sourceEventId"] and found[i - 1]["sequence"] == event["sequence"], event
         assert len({e["eventId"] for e in found}) == len(found)
         harness.validate({"event-extended.schema.json": harness.schema_validators()["event-extended.schema.json"]}, items)
-        # Nobody else gets them, nothing of them is stored, and they are the same for those who come later.
+        # Other subscribers do not get them, they are not stored, and later subscribers get the same ones.
         assert not [e for e in drain(bare, made["turnId"]) if e["type"].startswith("item.")]
         assert not [e for e in rpc.events() if e["type"].startswith("item.")]
     home.kill_part("runtime")

@@ -59,7 +59,7 @@ NOBODY = 65534
 
 
 class Member(Rpc):
-    """A connection of nobody's with these groups: the kernel notes them at the time of connect."""
+    """A connection of the user nobody with these groups: the kernel records them at connect()."""
 
     def __init__(self, path, groups):
         own = os.getgroups()
@@ -194,7 +194,7 @@ def test_a_job_of_a_task(home):
 
 
 def test_restarts(home):
-    """The runtime crashes: items go on. The daemon is killed: what ran is lost, and tried again if that is allowed."""
+    """The runtime crashes: items continue. The daemon is killed: running ones are lost, and retried if that is allowed."""
     with home.rpc() as rpc:
         id = rpc.call("create_job", items=[{} for _ in range(6)], maxParallel=2, retryPolicy={"maxAttempts": 2},
                       commandLine="echo up; while ! test -e go; do sleep 0.02; done", cwd=home.work)["jobId"]

@@ -1,4 +1,4 @@
-"""What the kernel offers is found by trying: a daemon that cannot work says in one sentence why not, `version` lists what is there."""
+"""Kernel features are probed: a daemon that cannot work reports the reason in one sentence, `version` lists the features."""
 
 import json
 import os

@@ -18,7 +18,7 @@ def terminal(rpc, process):
 
 
 def refused(rpc, **limits):
-    """The refusal of a limit, which names it, the reason and a way out; None where it is enforced."""
+    """The error about a limit, with its name, the reason and a fix; None where it is enforced."""
     try:
         rpc.run(["true"], cwd=rpc.work, limits=limits)
     except harness.RpcError as e:
@@ -125,7 +125,7 @@ def test_an_agent_gets_no_larger_share(home):
 
 
 def test_usage_is_of_the_whole_tree(home):
-    # Children that nobody waits for: rusage knows nothing of them.
+    # Children that no process waits for: rusage does not include them.
     unseen = "import os, signal, time\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n" \
              "for i in range(2):\n if os.fork() == 0:\n  end = time.process_time() + 0.3\n  while time.process_time() < end: pass\n  os._exit(0)\n" \
              "try:\n while True: os.wait()\nexcept ChildProcessError: pass\n"

@@ -1,4 +1,4 @@
-"""Clients of `bailiff mcp` that ask for more than they take: what is kept for them is bounded."""
+"""Clients of `bailiff mcp` that request more than they read: the memory for them is bounded."""
 
 import contextlib
 import fcntl
@@ -59,7 +59,7 @@ def test_a_client_that_does_not_read_costs_little(home):
         until("it has printed all of it", over)
 
         def let_go():
-            with contextlib.suppress(OSError):  # nobody reads
+            with contextlib.suppress(OSError):  # not read by the client
                 os.close(os.open(gate, os.O_WRONLY | os.O_NONBLOCK))
             return not running(rpc)
         until("the silent ones end", let_go)
@@ -111,7 +111,7 @@ def test_ten_thousand_requests_that_take_long(home):
 
 
 def test_results_of_many_tasks_are_not_all_held(home):
-    """The daemon has them: a gateway that was given many long ones holds a few, and tells them all."""
+    """The daemon has them: a gateway that was given many long ones holds a few, and delivers all of them."""
     with Mcp(home, "--structured") as mcp:
         mcp.initialize()
         made = []
@@ -129,7 +129,7 @@ def test_results_of_many_tasks_are_not_all_held(home):
 
 
 def test_a_subscriber_that_does_not_read(home):
-    """It is owed one word of each resource, however often that changed, and hears it when it reads again."""
+    """It gets one notification per resource, however often that changed, when it reads again."""
     for modern in (False, True):
         with Raw(home, modern) as mcp:
             fcntl.fcntl(mcp.process.stdout, fcntl.F_SETPIPE_SZ, 4096)

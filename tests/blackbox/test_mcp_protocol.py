@@ -119,7 +119,7 @@ def test_what_is_no_message_is_answered(home):
 
 
 def test_a_request_that_is_no_json_is_answered_where_it_has_an_id(home):
-    """Half a character, as programs in JavaScript write it, or a number that is too large: nobody waits for an answer in vain."""
+    """Half a character, as programs in JavaScript write it, or a number that is too large: every request gets an answer."""
     with Mcp(home) as mcp:
         mcp.initialize()
         for broken in ('"echo \\ud800"', "1e999", "12345678901234567890"):
@@ -279,7 +279,7 @@ def test_the_trace_is_taken_over(home):
         assert traces[0] == trace and traces[1] != trace, traces
 
 
-# ---- the client goes ----
+# ---- the client disconnects ----
 
 def test_a_client_that_goes_leaves_no_process(home):
     with home.rpc() as rpc:
@@ -319,7 +319,7 @@ def test_elicitation(home):
         assert asked["method"] == "elicitation/create" and asked["params"]["message"] == "who?", asked
         mcp.answer(asked, accept(username="u", email="e"))
         assert '"username":"u"' in text_of(mcp.reply(call)) and asked["params"]["mode"] == "form"
-        # What does not follow the schema counts as no answer.
+        # An answer that violates the schema counts as no answer.
         call = mcp.send("tools/call", name="test_elicitation", arguments={"message": "who?"})
         mcp.answer(mcp.request(), accept(username=7))
         assert "action: none" in text_of(mcp.reply(call))
@@ -413,7 +413,7 @@ def test_permission_through_a_legacy_client():
 
 
 def test_the_question_is_about_what_would_run():
-    """A hook may have made something else of what the client has asked for."""
+    """A hook may have rewritten the client's request."""
     hooks = {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": says(permissionDecision="ask", updatedInput={"command": "touch changed"})}]},
                             {"matcher": "Write", "hooks": [{"type": "command", "command": says(permissionDecision="ask", updatedInput={"file_path": "changed", "content": "other words"})}]}]}
     with Policed({"hooks": hooks}) as home, Mcp(home) as mcp:
@@ -431,7 +431,7 @@ def test_the_question_is_about_what_would_run():
 def test_permission_through_a_modern_client():
     with Policed(ASK) as home, home.rpc() as rpc, Mcp(home).modern(elicitation={"form": {}}) as mcp:
         run = {"name": "exec", "arguments": {"command": "touch made", "cwd": home.work}}
-        # An answer that comes along with the first call was given to nothing.
+        # An answer that is sent with the first call answers no question.
         first = mcp.call("tools/call", run, inputResponses={"approve": accept(decision="allow_once")})
         assert first["resultType"] == "input_required" and list(first["inputRequests"]) == ["approve"], first
         assert not os.path.exists(os.path.join(home.work, "made"))

@@ -77,7 +77,7 @@ def test_wrong_arguments_are_named(home):
 
 
 def test_an_agent_is_told_what_it_can_act_on(home):
-    """In the words of the tools: it knows nothing of the control socket's parameters and methods."""
+    """In terms of the tools: it does not mention the control socket's parameters and methods."""
     put(home, "text", "one\n")
     put(home, "long", "y" * 5000)
     theirs = ("list_methods", "the list methods", "start_process", "commandLine", "sandbox.", "until.", "e+")
@@ -195,7 +195,7 @@ def test_long_output_is_shown_by_its_ends(home):
         assert told["stderr"] == "é\n", "a short stream is not cut for a long one"
         bytes_, text = mcp.exec("head -c 200000 /dev/urandom; echo over >&2")
         assert bytes_["outputs"][0]["omittedBytes"] == 200000 - 256 and "this is no text" in text and len(text) < 2000 and bytes_["stderr"] == "over\n", text
-        # What was left out can be read; nothing is lost or doubled where it was cut.
+        # The omitted part can be read; nothing is lost or duplicated at the cuts.
         head = told["stdout"].split("[…")[0]
         part, _ = mcp.tell("read_output", processId=told["processId"], stream="stdout", offset=len(head), length=50)
         whole = "".join(f"{i}\n" for i in range(1, 30000))
@@ -299,7 +299,7 @@ def test_a_terminal(home):
             assert mcp.tell("screen", processId=process)[0]["ended"]
 
 
-# ---- what is refused ----
+# ---- denials ----
 
 def test_a_rule_denies():
     with place({"deny": ["Bash(rm:*)", "Edit(locked/**)"]}) as home:
@@ -313,7 +313,7 @@ def test_a_rule_denies():
 
 
 def test_the_sandbox_refuses():
-    """With audit, which belongs to one daemon of a machine; the other tests do without."""
+    """With audit, which belongs to one daemon per machine; the other tests do not use it."""
     with harness.audit_turn(), place(options=()) as home:
         with home.rpc() as rpc:
             state = rpc.call("get_health")["violations"]
@@ -389,7 +389,7 @@ def test_a_question_hides_nothing():
 
 
 def test_nobody_can_be_asked():
-    """The action waits for an operator; the agent hears of it, cannot answer it, and may wait."""
+    """The action waits for an operator; the agent is notified, cannot answer it, and may wait."""
     with place({"ask": ["Bash(touch:*)", "Edit(guarded/**)"]}) as home:
         for modern in ERAS:
             with Raw(home, modern) as mcp:
@@ -460,7 +460,7 @@ def test_many_files_at_once(home):
         for result in [mcp.finish(c) for c in calls]:
             assert not result.get("isError"), text_of(result)
         assert [get(home, f"f{i}") for i in range(20)] == [str(i) for i in range(20)]
-        # Somebody ends the turn: the next call has another.
+        # Another client ends the turn: the next call gets a new one.
         with home.rpc() as rpc:
             record = rpc.call("get_process", processId=result["structuredContent"]["processId"])
             rpc.call("interrupt_turn", sessionId=record["sessionId"], turnId=record["turnId"], reason="to see")
@@ -502,7 +502,7 @@ def test_held_back_changes(home):
             if modern:
                 told, _ = mcp.exec("echo unasked >>kept", cow=True)
                 call = {"name": "changes", "arguments": {"processId": told["processId"], "action": "apply"}}
-                # A yes that comes along with the first call was given to nothing; and a state alone is asked about again, in full.
+                # An approval that is sent with the first call answers no question; and a state alone leads to the full question again.
                 first = mcp.request("tools/call", **call, inputResponses={"settle": {"action": "accept", "content": {"decision": "apply"}}})
                 again = mcp.request("tools/call", **call, requestState=first["requestState"])
                 for result in (first, again):
@@ -541,7 +541,7 @@ def test_cancelling_kills_the_tree(home):
 
 
 def test_a_client_that_leaves(home):
-    """What is in the foreground or background ends with it, what is detached goes on; also when the gateway has no time to say so."""
+    """Foreground and background commands end with it, detached ones continue; also when the gateway is killed."""
     for way in ("close", "vanish"):
         marks = {word: f"mark-{os.getpid()}-{way}-{word}" for word in ("front", "back", "detached")}
         mcp = Raw(home)
@@ -663,7 +663,7 @@ def test_the_facts_are_those_of_native_calls(home):
         harness.check_facts(home, rpc)
 
 
-# ---- what is said of a result is so ----
+# ---- statements about a result are correct ----
 
 def test_results_do_not_mislead():
     with place() as home, Raw(home) as mcp:

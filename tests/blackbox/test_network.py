@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Network `allow`: what is named is reached through the proxy, by the tools that people use, counted and told."""
+"""Network `allow`: named hosts are reached through the proxy by common tools; traffic is counted and reported."""
 
 import base64
 import contextlib
@@ -292,7 +292,7 @@ def test_agents_may_have_less_but_not_more():
 
 
 def test_long_lists():
-    """More hosts than an event has room for: all of them hold, and the facts say how many they do not show."""
+    """More hosts than an event has room for: all of them apply, and the events count those that they omit."""
     with network_home() as home, Server() as server, home.rpc() as rpc:
         hosts = [f"{'a' * 60}.{'b' * 60}.{'c' * 60}.host{i}.test" for i in range(250)] + [f"good.test:{server.port}", f"127.0.0.1:{server.port}"]
         program = (f"import socket; s=socket.create_connection(('127.0.0.1',{PORT})); s.sendall(b'GET http://good.test:{server.port}/hello HTTP/1.0\\r\\n\\r\\n'); "
@@ -330,7 +330,7 @@ def test_profiles_and_policy():
         assert status("good.test", "--profile", "web") == "200"
         assert status("dead.test", "--profile", "web") == "403"
         assert status("other.test", "--profile", "web") == "403"
-        assert status("other.test", *named, *allow("other.test")) == "403"  # a request adds nothing to what is denied
+        assert status("other.test", *named, *allow("other.test")) == "403"  # a request cannot add hosts that the policy denies
         assert home.cli("sandbox", "show", "isolated", "--json").json["sandboxProfile"]["network"] == "none"
 
 
@@ -397,7 +397,7 @@ def test_the_proxy_has_nothing_to_gain():
     if "asan" in harness.BUILD:
         raise Skip("the sanitizers' own helpers trace and clone")
     with network_home() as home:
-        assert home.part("proxy") is None   # nobody has wanted it
+        assert home.part("proxy") is None   # not needed so far
         with home.rpc() as rpc:
             process = rpc.start(["sleep", "60"], sandbox={"allowHosts": ["good.test"]})["processId"]
             pid = until("the proxy runs", lambda: home.part("proxy"))
@@ -465,7 +465,7 @@ for line in sys.stdin:
             rpc.call("close_process_stdin", processId=process)
             end = rpc.wait(process)
             told = violations(home, process)
-        # What a killed runtime had counted and not written yet is lost with it, and that is said.
+        # Counts that a killed runtime had not written are lost, and that is reported.
         assert 1 <= sum(v["count"] for v in told) <= good and end["violationCount"] >= 1, told
         assert end["network"][0]["host"] == "good.test" and end["network"][0]["connections"] >= 1, end
         home.note_tree()

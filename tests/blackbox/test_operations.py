@@ -1,4 +1,4 @@
-"""What operators do every day: completion, top, doctor, backup and restore, metrics, records of tasks and jobs, Ctrl-C."""
+"""Common tasks of operators: completion, top, doctor, backup and restore, metrics, records of tasks and jobs, Ctrl-C."""
 
 import json
 import os
@@ -106,7 +106,7 @@ def test_doctor_works_before_the_first_run():
 
 
 def test_backup_goes_where_the_caller_may_write_and_restore_brings_it_back():
-    base = tempfile.mkdtemp(prefix="bl-")           # nobody else may enter it, the runtime's user included
+    base = tempfile.mkdtemp(prefix="bl-")           # no other user may enter it, including the runtime's
     copy = os.path.join(base, "copy")
     try:
         with Home() as home:

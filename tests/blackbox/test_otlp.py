@@ -78,7 +78,7 @@ class Collector:
 
 
 def nobody():
-    """A port that refuses everyone until a collector takes it over, and that nobody else gets meanwhile."""
+    """A port that refuses connections until a collector takes it over, reserved meanwhile."""
     sock = socket.socket()
     sock.bind(("127.0.0.1", 0))
     return sock
@@ -157,7 +157,7 @@ def test_it_is_valid_otlp():
         assert all(m["aggregationTemporality"] == 2 and m["isMonotonic"] is True for m in sums), sums
         starts = {p["startTimeUnixNano"] for m in sums for p in m["dataPoints"]}
         assert len(starts) == 1, f"a collector would take each for a new beginning: {starts}"
-        home.kill_part("otlp")      # another exporter of the same runtime goes on with the same counters
+        home.kill_part("otlp")      # another exporter of the same runtime continues the counters
         seen = len(collector.posts)
         until("metrics from the next one", lambda: any("resourceMetrics" in b for _, b in list(collector.posts)[seen:]))
         assert {p["startTimeUnixNano"] for m in collector.all_metrics() if "sum" in m for p in m["sum"]["dataPoints"]} == starts
@@ -183,7 +183,7 @@ def test_what_a_collector_says_is_heard():
         collector.answers = [(200, {}, {"partialSuccess": {"rejectedSpans": "1", "errorMessage": "too old"}})]
         collector.wait_for(rpc.run(["true"])[0]["processId"])
         until("it is told", lambda: any("rejected some of" in line and "1 rejected: too old" in line for line in home.log()))
-        # It asks for patience, for longer than the exporter would wait by itself.
+        # It requests a longer delay than the exporter's own.
         collector.answers = [(429, {"retry-after": "2"}, {})]
         process = rpc.run(["true"])[0]["processId"]
         collector.wait_for(process)
@@ -248,7 +248,7 @@ def test_a_collector_that_is_away_or_busy():
                 collector.wait_for(process)
             assert sorted(s["attributes"]["bailiff.process.id"] for s in collector.spans() if s["kind"] == 3) == sorted(ids)
             until("so do their turns", lambda: sum(s["name"] == "interaction" for s in collector.spans()) == len(ids))
-            # What it will never take is left out, told, and does not hold up the rest.
+            # Rejected data is dropped and reported, and does not block the rest.
             collector.answers = [400]
             with home.rpc() as rpc:
                 refused = rpc.run(["true"])[0]["processId"]
@@ -280,7 +280,7 @@ def test_restarts_leave_nothing_out():
         span = collector.wait_for(sleeper)
         assert span["attributes"].get("bailiff.start") is None and began[:19] in rfc3339(span["startTimeUnixNano"]), (span, began)
         home.stop()
-        # What happens while nobody exports is exported by the next one.
+        # Events from a time without an exporter are exported by the next one.
         home.env = {}
         home.start()
         with home.rpc() as rpc:

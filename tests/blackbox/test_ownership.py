@@ -1,4 +1,4 @@
-"""What belongs to one user is not there for another: no id of theirs can be read, written to or filed under, whatever method names it."""
+"""One user's documents do not exist for another: their ids cannot be read, written or referenced by any method."""
 
 import contextlib
 import json
@@ -33,7 +33,7 @@ def shared(config=None):
 
 @contextlib.contextmanager
 def as_user(home, uid):
-    """A connection of this uid's: the kernel notes who connects."""
+    """A connection of this uid: the kernel records the peer."""
     os.setegid(uid)
     os.seteuid(uid)
     try:
@@ -81,7 +81,7 @@ def sample(param, own):
 
 
 def foreign_values(param, theirs):
-    """What this parameter could say that is somebody else's."""
+    """Values of this parameter that belong to another user."""
     name = param["name"]
     if name in theirs:
         return [theirs[name]]
@@ -94,7 +94,7 @@ def foreign_values(param, theirs):
 
 
 def requests(method, own, theirs):
-    """Every request with one of their ids in it, and otherwise what is one's own."""
+    """Every request with one id of the other user, and otherwise ids of the caller."""
     params = method["parameters"]
     base = {p["name"]: sample(p, own) for p in params if p["required"]}
     for p in params:
@@ -123,7 +123,7 @@ def test_no_method_takes_the_ids_of_another_user():
                 assert SECRET not in str(error), (method["name"], field, error)
                 tried += 1
         assert tried > 150, tried
-        # Nothing of it was written, nor filed under what is hers.
+        # Nothing was written, or added to the other user's documents.
         after = [e for e in alice.events(after=None) if e["sequence"] > seen[-1]["sequence"]]
         assert not after, after[:3]
         with home.rpc() as root:

@@ -76,8 +76,8 @@ static inline void appender_submit(struct appender *c, unsigned i)
 }
 
 /*
- * What came before the last end and was not cited is cited now: nothing of a stream is lost. But after a power cut
- * (`cut`) such bytes may be anything, also where the file is long enough: they are given up.
+ * Bytes from before the last crash that no event cites are cited now, so that nothing of a stream is lost. After a
+ * power cut (`cut`) such bytes may have any content, even if the file is long enough, so they are dropped.
  */
 static inline void appender_main(struct rig *r, int fd, bool early, bool cut)
 {

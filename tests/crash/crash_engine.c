@@ -1,8 +1,8 @@
 /*
- * The simulator: the whole engine, with its store, against a simulated host. Random requests, random doings of
- * processes, time that jumps, clients that go, and crashes at any point, all from one seed; after each step the log is
- * checked (sim_check.h), and at each crash, and at the end, the read models against a fresh projection. The control has
- * a check that must fail, to show it would.
+ * The simulator: the whole engine, with its store, against a simulated host. Random requests, random behaviour of
+ * processes, jumps of the clock, clients that disconnect, and crashes at any point, all from one seed; after each step
+ * the log is checked (sim_check.h), and at each crash, and at the end, the read models against a fresh projection. The
+ * control is a log for which the check must fail.
  *
  * SIM_STEPS=n SEED=n choose how many and which; the seed is printed, and a failure names the step.
  */
@@ -429,7 +429,7 @@ static void step(struct sim *s)
 		engine_client_disconnected(s->w.engine, s->connection++);
 	} else {
 		if (sim_chance(&s->w, 50))
-			sim_settle(&s->w); /* otherwise what is queued is committed while the store is closed */
+			sim_settle(&s->w); /* otherwise queued batches are committed while the store is closed */
 		sim_crash(&s->w, sim_chance(&s->w, 20));
 		s->crashes++;
 		verify(s);
@@ -440,7 +440,7 @@ static void step(struct sim *s)
 	}
 }
 
-/* What led to it, for whoever looks into a failure. */
+/* The last steps, to analyse a failure. */
 static bool tell(void *ctx, const struct event_view *ev)
 {
 	buf_auto struct buf json = BUF_INIT;
@@ -544,14 +544,14 @@ START_TEST(whatever_happens_the_facts_hold)
 	fprintf(stderr, "%u steps: %u requests (%u refused), %llu events of %u types, %u crashes\n", done, asked,
 		refused, (unsigned long long)events, kinds, crashes);
 	ck_assert_uint_le(answered, asked);
-	/* A run in which hardly anything is refused or done would prove little. */
+	/* A run with hardly any errors or results would prove little. */
 	ck_assert_uint_gt(kinds, steps >= 10000 ? 50 : 20);
 	ck_assert_uint_gt(asked - refused, asked / 10);
 	free(s);
 }
 END_TEST
 
-/* The control: a log with a second end of a turn in it. The check must say so. */
+/* The control: a log in which a turn ends twice. The check must report it. */
 START_TEST(a_broken_log_is_seen)
 {
 	struct sim *s = mem_zalloc(1, sizeof *s);

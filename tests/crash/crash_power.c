@@ -93,7 +93,7 @@ static void disk_done(struct disk *d)
 	rmdir(d->dir);
 }
 
-/* Cuts the power of one child; what it acknowledged last. */
+/* Cuts the power of one child; returns what it acknowledged last. */
 static struct ack run_once(struct disk *d, bool lies, unsigned *windows)
 {
 	struct ack a = { 0 }, next;
@@ -109,7 +109,7 @@ static struct ack run_once(struct disk *d, bool lies, unsigned *windows)
 	if (pid == 0) {
 		close(p[0]);
 		lying = lies;
-		if (!freopen("/dev/null", "w", stderr)) /* what it says of its failing disk */
+		if (!freopen("/dev/null", "w", stderr)) /* its messages about the failing disk */
 			_exit(7);
 		appender_main(&d->r, p[1], false, true);
 	}

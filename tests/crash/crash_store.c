@@ -23,7 +23,7 @@ static void init(struct rig *r)
 	r->o.soon_ms = 1;
 }
 
-/* Kills one child; what it acknowledged last. */
+/* Kills one child; returns what it acknowledged last. */
 static struct ack run_once(struct rig *r, bool early, unsigned *windows)
 {
 	struct ack a = { 0 }, next;
@@ -39,7 +39,7 @@ static struct ack run_once(struct rig *r, bool early, unsigned *windows)
 		appender_main(r, p[1], early, false);
 	}
 	close(p[1]);
-	/* half of the kills count from the first word, so that they do not all fall into the opening */
+	/* half of the delays start at the first acknowledgement, so that not every kill hits the opening */
 	if (rand() % 2 && read(p[0], &next, sizeof(next)) == sizeof(next))
 		a = next;
 	usleep(wait);
@@ -89,7 +89,7 @@ START_TEST(acknowledged_survives_sigkill)
 }
 END_TEST
 
-/* The same loop must see a store that speaks too early: not with every kill, but not too seldom either. */
+/* The same loop must detect a store that acknowledges too early: not with every kill, but often enough. */
 START_TEST(the_control_is_caught)
 {
 	unsigned caught = 0, windows = 0, i;

@@ -2,9 +2,9 @@
 #define BAILIFF_TESTS_SIM_CHECK_H
 
 /*
- * What must hold of the log whatever happens, checked for every event as it comes: numbers without a gap, one end for
- * everything that begins, nothing after it, one active turn a thread, no answer that nobody gave. Knows nothing of the
- * engine: it reads events.
+ * Invariants of the log, checked for every event as it arrives: sequence numbers without a gap, exactly one end for
+ * everything that begins, no event after it, one active turn per thread, no approval without an approver. Independent
+ * of the engine: it only reads events.
  */
 
 #include "runtime/base/jscan.h"
@@ -41,7 +41,7 @@ static inline void live(struct strmap *m, const char *id, enum sim_life to)
 	(void)strmap_put(m, id, (void *)(intptr_t)to);
 }
 
-/* begins once; what is in between needs a beginning; ends once, and nothing of it comes after. */
+/* Begins once; every later event needs the beginning; ends once, and no event follows the end. */
 enum sim_part { PART_BEGIN, PART_MIDDLE, PART_END };
 static inline void check_life(struct sim_check *c, const struct event_view *ev, struct strmap *m, enum id_field field,
 			      enum sim_part part)
@@ -91,7 +91,7 @@ static inline void check_turn(struct sim_check *c, const struct event_view *ev)
 	}
 }
 
-/* An answer is somebody's: a yes only from a person, or as a declared default of its time limit. */
+/* Every answer has a source: an approval only from a person, or as the declared default of its timeout. */
 static inline void check_action(struct sim_check *c, const struct event_view *ev)
 {
 	struct jval payload = event_payload(ev), decision = jval_get(payload, "decision"),
@@ -185,7 +185,7 @@ static inline bool check_event(void *ctx, const struct event_view *ev)
 	return !c->wrong[0];
 }
 
-/* Everything new. −1 when something is wrong, and `wrong` says what. */
+/* Checks all new events. −1: an invariant is violated, described in `wrong`. */
 static inline int check_log(struct sim_check *c, struct store *s)
 {
 	const struct store_query q = { .after = c->sequence, .index = -1 };

@@ -2,8 +2,8 @@
 #define BAILIFF_TESTS_SIM_HOST_H
 
 /*
- * The simulated host: a clock that only moves when it is told to, a disk that is a folder in memory, and processes
- * that are names which do at random what processes do. Everything random comes from one seed.
+ * The simulated host: a clock that the test advances, a disk that is a directory in memory, and processes that exist
+ * only by name and behave at random. Everything random comes from one seed.
  */
 
 #include "runtime/base/buf.h"
@@ -31,7 +31,7 @@ struct sim_process {
 	char id[PLAN_KEY_MAX];
 	enum sim_stage stage;
 	struct port_streams streams;
-	bool gate_open, doomed; /* doomed: something asked for its end */
+	bool gate_open, doomed; /* doomed: its end was requested */
 	uint64_t size;
 	int fd;
 };
@@ -360,10 +360,10 @@ static inline void sim_open(struct sim_host *w)
 	sim_settle(w);
 }
 
-/* The runtime is gone from one moment to the next; with `all` so are the guard and every process. */
+/* The runtime crashes; with `all` the guard and every process die with it. */
 static inline void sim_crash(struct sim_host *w, bool all)
 {
-	/* What is queued may still commit, and the engine hear of it; nothing that it then wants is taken any more. */
+	/* Queued batches may still commit and be reported to the engine; its port calls are ignored from here on. */
 	store_close(w->store);
 	engine_free(w->engine);
 	for (size_t i = 0; i < SIM_PROCESSES; i++) {

@@ -3,7 +3,7 @@
 
 /*
  * Ways out of a sandbox, one function each. A probe tries the thing itself: ≥ 0 = it worked (the way is open), −1 with
- * errno = it was refused (shut). Each runs in a process of its own, so it need not clean up after itself in memory; on
+ * errno = it was denied (shut). Each runs in a process of its own, so it need not clean up after itself in memory; on
  * disk it does.
  */
 

@@ -60,7 +60,7 @@ static int try_list(const char *path)
 
 static int try_write(const char *path) { return open(path, O_WRONLY | O_NONBLOCK | O_APPEND); }
 
-/* Writes what it says there already, so that a way that is open does no harm. */
+/* Writes the value that is there already, so that success does no harm. */
 static int try_rewrite(const char *path)
 {
 	char text[4096];
@@ -390,7 +390,7 @@ static int try_character_device(const char *arg) { return try_device(S_IFCHR, 1,
 
 static int try_block_device(const char *arg) { return try_device(S_IFBLK, 254, 0); }
 
-/* What overlayfs takes for a removed file; the kernel lets everybody make it. */
+/* The marker of a removed file in overlayfs; the kernel lets any user create it. */
 static int try_zero_device(const char *arg) { return try_device(S_IFCHR, 0, 0); }
 
 /* ---- by handle ---- */

@@ -336,7 +336,7 @@ static int try_console_paste(const char *arg)
 {
 	char sub = 3; /* paste the selection */
 	int fd = terminal();
-	/* A terminal that is no console says ENOTTY, once the call gets there. */
+	/* A terminal that is not a console returns ENOTTY if the call gets that far. */
 	return fd < 0 ? -1 : probe_reached(syscall(SYS_ioctl, fd, TIOCLINUX | 1ul << 33, &sub), ENOTTY);
 }
 
@@ -364,7 +364,7 @@ static int try_steal_terminal(const char *arg)
 	return ioctl(0, TIOCSCTTY, 1);
 }
 
-/* The other side of the terminal: who has that sees what is typed, and types. */
+/* The terminal's master: its holder can read and write everything on the terminal. */
 static int try_other_side(const char *arg)
 {
 	unsigned own = 0, number = 0;

@@ -135,7 +135,7 @@ static int try_limit_other(const char *pid)
 	return prlimit(atoi(pid), RLIMIT_CORE, NULL, &r);
 }
 
-/* The same again as it has already: all that is asked is whether one may. */
+/* Sets the value that it has already: only the permission is tested. */
 static int try_schedule_other(const char *pid)
 {
 	const struct sched_param none = { 0 };
@@ -300,7 +300,7 @@ static int try_daemonize(const char *arg)
 		pause();
 }
 
-/* A process that is replaced by its child all the time; whoever stops it has to be faster. */
+/* A process that keeps replacing itself by its child: killing it one pid at a time loses the race. */
 static int try_fork_race(const char *arg)
 {
 	alarm(0);
@@ -443,7 +443,7 @@ static int try_burn_unseen(const char *arg)
 	return 0;
 }
 
-/* Sends descriptors that nobody takes, as many as it may, and stays. */
+/* Sends descriptors that no process receives, as many as allowed, and stays. */
 static int try_fill_sockets(const char *arg)
 {
 	struct rlimit r;

@@ -2,7 +2,7 @@
 #define BAILIFF_FUZZ_FAKE_SESSION_H
 
 /*
- * A gateway's session (supervisor/gateway/common/gateway_session.h) without a daemon, in the place of the real one:
+ * A gateway's session (supervisor/gateway/common/gateway_session.h) without a daemon, in place of the real one:
  * requests are kept until the target answers them. The target sets FAKE_SESSION_ASKS_NOBODY to 1 if no person's answer
  * may ever go out, and `mood` from its input.
  */

@@ -1,4 +1,4 @@
-/* What runtime and spawner read of a report on autorun files, once autorun_report_check has let it pass. */
+/* Reports on autorun files, as runtime and spawner read them after autorun_report_check has accepted them. */
 
 #include "sandbox/autorun_report.h"
 
@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				abort();
 		}
 		if (autorun_report_sealed(report, key))
-			abort(); /* nobody has guessed it */
+			abort(); /* the seal cannot be guessed */
 	}
 	if (sum > size)
 		abort();

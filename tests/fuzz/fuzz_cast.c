@@ -1,4 +1,4 @@
-/* Recordings from outside, line by line; and what is written from the same bytes can be read again. */
+/* Untrusted recordings, line by line; a recording that is written from the same bytes can be read again. */
 
 #include "pty/recording.h"
 #include "runtime/base/err.h"

@@ -1,4 +1,4 @@
-/* What the runtime reads of a list of changes, once change_list_check has let it pass. */
+/* Lists of changes, as the runtime reads them after change_list_check has accepted them. */
 
 #include "sandbox/change_list.h"
 

@@ -1,4 +1,4 @@
-/* Command lines from outside, understood: no crash, within the limits, and what is said of them holds together. */
+/* Analysis of untrusted command lines: no crash, within the limits, and consistent results. */
 
 #include "policy/command_analysis.h"
 #include "policy/command_text.h"

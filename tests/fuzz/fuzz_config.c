@@ -1,4 +1,4 @@
-/* config.json: whatever is in it, it is taken whole or refused with a message. */
+/* config.json: any text is either accepted as a whole or rejected with a message. */
 
 #include "runtime/base/err.h"
 #include "supervisor/host/config.h"

@@ -1,4 +1,4 @@
-/* event_view_of: whatever bytes the store hands out, a record is taken apart or refused as corrupt. */
+/* event_view_of: any bytes are either parsed as a record or rejected as corrupt. */
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"

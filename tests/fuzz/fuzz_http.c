@@ -50,7 +50,7 @@ static void look_inside(const struct http_request *r)
 	uint64_t stream, number;
 	char why[MCP_WHY_MAX];
 
-	/* Whoever gets in has the token. */
+	/* A request that is accepted has the token. */
 	if (http_access_allows(&access, r, &who, &no)
 		    ? who != &token || !memmem(r->head.data, r->head.len, token.text, strlen(token.text))
 		    : !no.status || !no.why)
@@ -78,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	enum http_request_state a = feed(&whole, (const char *)data, size, size ? size : 1, &n);
 	enum http_request_state b = feed(&pieces, (const char *)data, size, 7, &k);
 
-	/* That it is none may be seen earlier or later, as the pieces come. */
+	/* An invalid request may be detected earlier or later, depending on the pieces. */
 	if ((a == HTTP_REQUEST_DONE) != (b == HTTP_REQUEST_DONE) ||
 	    (a == HTTP_REQUEST_DONE &&
 	     (n != k || whole.body.len != pieces.body.len || strcmp(whole.path, pieces.path) != 0)))

@@ -11,7 +11,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A name, a newline, and what is typed. */
+/* Input: a name, a newline, and the typed bytes. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	const uint8_t *end = size ? memchr(data, '\n', size) : NULL;
@@ -27,10 +27,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (keys_watch_init(&w, name, &e) < 0)
 		return 0;
 	found = keys_watch_feed(&w, typed, n, &out);
-	buf_append(&out, w.bytes, w.matched); /* what it holds back */
+	buf_append(&out, w.bytes, w.matched); /* the part of the sequence that is held back */
 	if (out.len > n || memcmp(buf_cstr(&out), typed, out.len) != 0 || (!found && out.len != n))
 		abort();
-	/* What went through does not have the sequence before its end. */
+	/* The passed bytes contain the sequence at most at their end. */
 	for (size_t i = 0; w.n && i + w.n < out.len; i++)
 		if (memcmp(out.data + i, w.bytes, w.n) == 0)
 			abort();

@@ -39,7 +39,7 @@ static json_t *answer_to(const char *method)
 			 "outputs", "stdout", "outputRef", "out_1", "bytes", (json_int_t)1);
 }
 
-/* Answers a few requests; what is answered may lead to more. */
+/* Answers a few requests; an answer may lead to more of them. */
 static void pump(struct event_base *base)
 {
 	if (up && !up->ready) {

@@ -1,4 +1,4 @@
-/* The models and budgets of a policy file: refused with a message that names the file, or usable for a decision. */
+/* The models and budgets of a policy file: rejected with a message that names the file, or usable for a decision. */
 
 #include "policy/routing.h"
 #include "runtime/base/err.h"

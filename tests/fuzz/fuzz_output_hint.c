@@ -1,4 +1,4 @@
-/* What commands print about refusals: any bytes at all. */
+/* Output of commands that may mention denials: any bytes. */
 
 #include "sandbox/output_hint.h"
 

@@ -1,4 +1,4 @@
-/* Any JSON as the parameters of any method: taken, or refused with the field and a message. */
+/* Any JSON as the parameters of any method: accepted, or rejected with the field and a message. */
 
 #include "runtime/base/err.h"
 #include "supervisor/control/control.h"

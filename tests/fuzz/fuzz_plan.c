@@ -1,4 +1,4 @@
-/* What the spawner reads of a plan from somebody it does not trust: all of it, once plan_check has let it pass. */
+/* Untrusted plans: everything that the spawner reads of them after plan_check has accepted them. */
 
 #include "sandbox/plan.h"
 

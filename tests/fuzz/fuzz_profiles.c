@@ -1,4 +1,4 @@
-/* The profiles of a policy file: taken whole and compilable, or refused with a message that names the file. */
+/* The profiles of a policy file: accepted as a whole and compilable, or rejected with a message that names the file. */
 
 #include "policy/profiles.h"
 #include "runtime/base/err.h"

@@ -1,4 +1,4 @@
-/* What a sandbox sends the proxy as HTTP: head, what is forwarded of it, and where the body ends. */
+/* HTTP from a sandbox to the proxy: the head, its forwarded form, and the end of the body. */
 
 #include "runtime/base/buf.h"
 #include "supervisor/proxy/http_head.h"
@@ -9,7 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What is forwarded must be a request again, and the same one. */
+/* The forwarded head must parse as the same request. */
 static void forwarded(const char *p, const struct http_head *h)
 {
 	struct http_head again;

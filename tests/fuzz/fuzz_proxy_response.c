@@ -1,4 +1,4 @@
-/* What a server answers through the proxy: heads, and what is forwarded of them. */
+/* Responses of servers through the proxy: heads, and their forwarded form. */
 
 #include "runtime/base/buf.h"
 #include "supervisor/proxy/http_response.h"

@@ -1,4 +1,4 @@
-/* What a sandbox sends the proxy as SOCKS 5, and what people write as hosts. */
+/* SOCKS 5 from a sandbox to the proxy, and the host rules of users. */
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* What is written out again is the same rule. */
+/* Writing a rule and parsing it again gives the same rule. */
 static void rule(const char *text)
 {
 	struct host_rule r, again;

@@ -45,7 +45,7 @@ static void judge(const struct policy_rules *s, const struct policy_rules *sessi
 	}
 }
 
-/* What is good in a file is for a session, too, and what is not is an error about permissions. */
+/* Rules that are valid in a file are valid for a session; others give an error about permissions. */
 static void as_session(const uint8_t *data, size_t n, const struct policy_rules *s, const char *line, size_t len)
 {
 	json_auto_t *v = json_loadb((const char *)data, n, 0, NULL);

@@ -1,4 +1,4 @@
-/* Any pattern on any screen: taken, or refused by the name of the parameter; matching comes to an end. */
+/* Any pattern on any screen: accepted, or rejected with the parameter's name; matching terminates. */
 
 #include "pty/screen.h"
 #include "pty/screen_condition.h"

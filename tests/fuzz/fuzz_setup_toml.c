@@ -1,4 +1,4 @@
-/* Any file: either refused, or merged so that a second merge changes nothing. */
+/* Any file: either rejected, or merged so that a second merge changes nothing. */
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"

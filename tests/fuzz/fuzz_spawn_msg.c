@@ -1,4 +1,5 @@
-/* A message to the spawner: the first byte is how many descriptors came with it. What passes must be safe to act on. */
+/* A message to the spawner: the first byte is how many descriptors came with it. An accepted message must be safe to
+ * act on. */
 
 #include "supervisor/spawner/spawn_msg.h"
 #include "supervisor/spawner/spawner.h"

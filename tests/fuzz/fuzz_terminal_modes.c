@@ -1,4 +1,4 @@
-/* What output leaves switched on: the same however it is cut, and undoing it leaves nothing. */
+/* Modes that output leaves on: the same for any split of the output, and the reset clears all of them. */
 
 #include "pty/terminal_modes.h"
 #include "runtime/base/buf.h"

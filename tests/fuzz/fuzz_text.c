@@ -1,4 +1,4 @@
-/* Texts from outside: what is written for people and terminals is clean, and base64 comes back as it went. */
+/* Untrusted texts: the form for people and terminals is clean, and base64 round-trips. */
 
 #include "runtime/base/buf.h"
 #include "runtime/base/clock.h"
