@@ -68,7 +68,7 @@ void hook_wait_free(struct hook_wait *w)
 	free(w);
 }
 
-/* ---- which are meant ---- */
+/* ---- selecting the hooks ---- */
 
 /* A gateway's own file operation (start_spec.c): its content is not known yet, but its paths are. */
 static json_t *operation_arguments(const struct start_request *r)
@@ -274,7 +274,7 @@ void hook_cancel(struct process *p, const char *reason)
 	hook_group_cancel(w->group, "what it looks at was ended");
 }
 
-/* ---- going on ---- */
+/* ---- continuing with their answers ---- */
 
 static void take_said(struct hook_group *group, struct hook_wait *w)
 {
