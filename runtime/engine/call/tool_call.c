@@ -12,6 +12,7 @@
 
 /* ---- the start ---- */
 
+/* Values of environment variables may be secrets, so events only show the names. */
 json_t *tool_safe_arguments(const json_t *arguments, bool *ret_changed)
 {
 	json_t *env = json_object_get(arguments, "env"), *copy, *names, *v;
@@ -29,6 +30,7 @@ json_t *tool_safe_arguments(const json_t *arguments, bool *ret_changed)
 	return copy;
 }
 
+/* Sorted keys: the hash must not depend on the order in which a client writes the arguments. */
 void tool_arguments_hash(const json_t *arguments, char ret[HASH_SHA256_TEXT])
 {
 	mem_auto char *text = arguments ? json_dumps(arguments, JSON_COMPACT | JSON_SORT_KEYS) : mem_strdup("{}");
@@ -49,6 +51,7 @@ static void args_fact(const struct tool_call_doc *d, const struct tool_use *u, s
 		tool_arguments_hash(given, hash);
 	safe = tool_safe_arguments(given, &changed);
 	shown = json_dumps(safe, JSON_COMPACT);
+	/* Arguments with hidden values are stored whole behind a ref, because the call needs them. */
 	bool by_ref = changed || strlen(whole) > TOOL_ARGS_INLINE;
 	if (by_ref) {
 		id_make(ID_KIND_OUTPUT, ref);
@@ -165,6 +168,7 @@ void tool_call_fail(struct engine *g, const char *call_id, const struct tool_fai
 	struct tool_call_doc d;
 	struct err e = ERR_INIT;
 
+	/* Harmless when repeated: the first end counts. */
 	if (tool_call_read(g, call_id, &text, &d, &e) != 0 || d.endedAt)
 		return;
 	struct transaction *own = transaction_new_internal(g);

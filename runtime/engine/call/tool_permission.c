@@ -71,6 +71,7 @@ static void judging_free(struct engine *g, struct tool_evaluation *j)
 	free(j);
 }
 
+/* The loop does not start the next part while a call is being evaluated: the decision comes first. */
 bool tool_is_evaluating(struct engine *g, const char *turn_id)
 {
 	struct tool_evaluation *j;
@@ -400,6 +401,7 @@ static bool decide_call(struct engine *g, struct tool_evaluation *j, const struc
 		.session_rules = session,
 	};
 	policy_decide(&r, &j->decision);
+	/* The session's own rules cannot be read, and one of them might deny the call. */
 	if (unread.code)
 		overrule_decision(j, POLICY_DENY, POLICY_BY_RULE, unread.message);
 	if (named.too_many)

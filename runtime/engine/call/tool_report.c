@@ -200,6 +200,7 @@ static int end_report(const struct tool_call_doc *d, const struct tool_report *r
 	} else {
 		tool_failed_fact(d, &why, transaction->batch);
 	}
+	/* The hooks run before the waiting clients get the result. */
 	transaction_after_commit(transaction, tool_hooks_after, d->toolCallId);
 	return 0;
 }
