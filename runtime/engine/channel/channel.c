@@ -1,3 +1,8 @@
+/*
+ * Channels. channel.h describes them. The documents hold what must survive a restart; `live` holds connections and
+ * times.
+ */
+
 #include "runtime/engine/channel/channel.h"
 
 #include "runtime/base/clock.h"
@@ -72,6 +77,7 @@ static int channel_load(struct engine *g, const char *id, const struct caller *c
 
 	if (r < 0)
 		return -1;
+	/* A channel of another uid is reported as not found, so that its existence is not disclosed. */
 	if (r > 0 || (c->uid != 0 && d->uid != c->uid)) {
 		err_set(e, ERR_NOT_FOUND, "channel '%.64s' is not known", id);
 		snprintf(e->field, sizeof e->field, "channelId");
@@ -89,6 +95,7 @@ static struct scope channel_scope(const struct channel_doc *d, const char *reque
 
 /* ---- connecting ---- */
 
+/* Finds the session of a new channel, or creates one. */
 static int connect_session(struct engine *g, struct transaction *tx, const struct channel_request *r,
 			   char session_id[ID_ROOM], uint32_t *uid, struct err *e)
 {
@@ -147,6 +154,7 @@ void engine_connect_channel(struct engine *g, const struct channel_request *r, c
 		snprintf(doc.channelId, sizeof doc.channelId, "%s", r->channel_id);
 	else
 		id_make(ID_KIND_CHANNEL, doc.channelId);
+	/* Events and documents hold only the hash; the reply holds the token. */
 	make_token(token, hash);
 	connected_fact(tx, &doc, r, hash);
 	struct channel_live *l = live_of(g, doc.channelId);
@@ -168,6 +176,7 @@ static int check_token(const struct channel_doc *d, const char *token, struct er
 
 	hash_sha256_text(token, strlen(token), hash);
 	jval_str(d->tokenHash, known, sizeof known);
+	/* Constant time: the comparison must not reveal how much of a guess is right. */
 	for (size_t i = 0; i < sizeof hash - 1; i++)
 		differ |= (unsigned char)(hash[i] ^ known[i]);
 	if (differ || !known[0]) {
@@ -207,7 +216,9 @@ void engine_reconnect_channel(struct engine *g, const char *channel_id, uint64_t
 		transaction_reject(tx, &e);
 		return;
 	}
+	/* Retention has removed events after the last one that the peer acknowledged. */
 	bool gap = last_acked + 1 < first;
+	/* Each resume issues a new token; the old one becomes invalid with the commit. */
 	make_token(fresh, hash);
 	if (gap)
 		gap_facts(g, tx, &doc, last_acked + 1, first - 1);
@@ -237,6 +248,7 @@ static void disconnected_fact(struct engine *g, struct store_batch *b, const str
 	EMIT(channel_disconnected, b, channel_scope(doc, request_id), .envelope.status = "disconnected",
 	     .reason = reason, .lastSeenAt = l ? l->seen_us : doc->lastSeenAt,
 	     .lastAcked = opt_int(view_channel_acked(g->o.store, doc->channelId)));
+	/* In the same commit, so that no reader sees the channel disconnected and its tasks reachable. */
 	peer_tasks_unreachable(g, doc->channelId, b);
 }
 
@@ -294,6 +306,7 @@ static void find_bound(void *ctx, const char *id, void *value)
 	const struct channel_live *l = value;
 	struct found *f = ctx;
 
+	/* 0: the channel is not bound to a connection. */
 	if (l->connection && l->connection == f->connection)
 		snprintf(f->ids[f->count++], ID_ROOM, "%s", id);
 }
@@ -390,6 +403,10 @@ void engine_ack_events(struct engine *g, const char *channel_id, uint64_t sequen
 		transaction_reject(tx, &e);
 		return;
 	}
+	/*
+	 * Acknowledgements may follow each other faster than commits. `live` has the newest submitted one, so the
+	 * cursor never moves back.
+	 */
 	struct channel_live *l = strmap_get(&g->channels->live, channel_id);
 	uint64_t acked = view_channel_acked(g->o.store, channel_id);
 	if (l && l->acked > acked)
@@ -399,6 +416,7 @@ void engine_ack_events(struct engine *g, const char *channel_id, uint64_t sequen
 		char value[24];
 		int n = snprintf(value, sizeof value, "%" PRIu64, sequence);
 
+		/* Not an event: a cursor that moves with every event must not add one itself. */
 		store_batch_meta(tx->batch, key, value, (size_t)n);
 		acked = sequence;
 	}
