@@ -1,3 +1,5 @@
+/* Costs, budgets, and limits that providers report; and the checks of clients' model events. */
+
 #include "runtime/engine/model/cost.h"
 
 #include "runtime/base/clock.h"
@@ -13,6 +15,7 @@
 
 /* ---- budgets ---- */
 
+/* The amount spent in the budget's scope and current window, in millionths of a dollar. */
 static uint64_t spent_of(struct engine *g, const struct policy_budget *b, uint32_t uid, const char *session_id,
 			 uint64_t now_us)
 {
@@ -126,6 +129,7 @@ static void usd_member(struct jw *w, const char *key, uint64_t micro)
 
 void cost_pending_done(struct cost_pending *p) { free(p->row); }
 
+/* The part of the pending costs that counts against this budget. */
 static uint64_t pending_of(const struct cost_pending *p, const struct policy_budget *b, const struct scope *s)
 {
 	uint64_t sum = 0;
@@ -160,6 +164,7 @@ static void budget_facts(struct engine *g, const struct scope *s, struct store_b
 		char limit[100], reset[CLOCK_TEXT_MAX];
 		uint64_t end = window_end(b->window, now);
 
+		/* Only a change of the state (ok, low, blocked) is reported. */
 		if (strcmp(was, is) == 0)
 			continue;
 		snprintf(limit, sizeof limit, "budget:%.64s", b->name);
@@ -175,6 +180,7 @@ static void budget_facts(struct engine *g, const struct scope *s, struct store_b
 			EMIT(quota_low, batch, *s, .limit = limit, .left = (b->micro_usd - after) / 1e6,
 			     .mark = json_from_real(&mark));
 	}
+	/* Later costs of the same batch include this one. */
 	pending_add(pending, s, added);
 }
 
@@ -203,6 +209,7 @@ static int cost_amount(struct engine *g, const struct cost_report *r, uint64_t *
 {
 	const struct policy_model *m = g->models && r->model ? model_list_find(g->models, r->provider, r->model) : NULL;
 
+	/* An amount that the client gives takes precedence over the policy's prices. */
 	if (r->usd >= 0) {
 		*ret = (uint64_t)(r->usd * 1e6 + 0.5);
 		*ret_basis = "reported";
@@ -230,6 +237,7 @@ void engine_record_cost(struct engine *g, const struct cost_report *r, const str
 		return;
 	}
 	bool priced = cost_amount(g, r, &micro, &basis) == 0;
+	/* Estimates do not count against budgets. */
 	if (!r->estimate && micro)
 		budget_facts(g, &s, tx->batch, micro, g->o.ports->real_us(g->o.host), NULL);
 	cost_fact(&s, tx->batch, r, micro, basis);
@@ -244,6 +252,9 @@ void engine_record_cost(struct engine *g, const struct cost_report *r, const str
 
 /* ---- limits that providers report ---- */
 
+/*
+ * The state of a limit as reported, or derived from what remains; a report with neither means that the limit was hit.
+ */
 static const char *state_of(const struct limit_report *r)
 {
 	if (r->state)
