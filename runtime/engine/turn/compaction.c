@@ -14,7 +14,7 @@
 #define KEPT_MAX 100u
 #define PATIENCE_US (10ull * 60 * 1000000)
 
-/* ---- what is carried over ---- */
+/* ---- what stays valid ---- */
 
 struct kept {
 	struct jw *w;

@@ -15,7 +15,7 @@
 /* Bytes of ids in one rollback's facts: an event has at most EVENT_MAX bytes, and `affected` needs part of them. */
 #define REMOVED_BYTES_MAX (24u << 10)
 
-/* ---- a rollback under way ---- */
+/* ---- a rollback in progress ---- */
 
 /*
  * The part of a rollback that only memory holds: the waiting client, and the run whose files are being discarded. The
@@ -59,8 +59,9 @@ static struct rollback *rollback_of(struct engine *g, const char *thread_id)
 	return NULL;
 }
 
-/* ---- what is affected ---- */
+/* ---- what a rollback affects ---- */
 
+/* Ids from an index with keys owner/id, up to `most`. */
 struct gather {
 	char (*ids)[ID_ROOM];
 	size_t count, most;
@@ -95,6 +96,7 @@ static void gather_write(struct jw *w, const char *key, const struct gather *fou
 	jw_arr_end(w);
 }
 
+/* Subagents are indexed by thread, so they are filtered by the turn that spawned them. */
 static void affected_subagents(struct engine *g, const struct history_scope *s, const struct history_turns *removed,
 			       struct jw *w)
 {
@@ -127,6 +129,7 @@ struct artifact_gather {
 	size_t count;
 };
 
+/* Artifacts are indexed by session, so they are filtered by turn. */
 static bool artifact_of(void *ctx, const char *key, size_t key_len, const char *json, size_t len)
 {
 	const char *slash = memchr(key, '/', key_len);
@@ -168,7 +171,7 @@ static void affected_json(struct engine *g, const struct history_scope *s, const
 	free(processes.ids);
 }
 
-/* ---- its end ---- */
+/* ---- running and completing a rollback ---- */
 
 static void complete_rollback(struct engine *g, struct rollback *r)
 {
@@ -306,6 +309,7 @@ static int rollback_check(struct engine *g, const struct history_scope *s, const
 		snprintf(e->field, sizeof e->field, "toTurnId");
 		return -1;
 	}
+	/* A turn that was rolled back is no longer part of the history. */
 	if (view_turn_rolled_back(g->o.store, s->thread_id, target))
 		return err_field(e, "toTurnId", "was itself rolled back");
 	if (s->active_turn[0])
@@ -314,6 +318,7 @@ static int rollback_check(struct engine *g, const struct history_scope *s, const
 	if (view_read_speculative(g->o.store, &history_schema, s->thread_id, &text, &doc, e) == 0 &&
 	    strcmp(doc.rollback, "open") == 0)
 		return err_set(e, ERR_STATE, "a rollback of this thread is under way");
+	/* Turns in the queue have not ended either. */
 	for (size_t i = at + 1; i < turns->count; i++) {
 		struct view_turn_brief t;
 

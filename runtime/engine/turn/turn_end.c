@@ -24,6 +24,7 @@
 
 /* ---- the end that was decided ---- */
 
+/* Records the intended end in the turn's document, from which it can be finished after any restart. */
 static void ending_fact(const struct turn_doc *t, const struct turn_end *end, const struct requester *by,
 			const char *request_id, struct store_batch *b)
 {
@@ -36,6 +37,7 @@ static void ending_fact(const struct turn_doc *t, const struct turn_end *end, co
 				   .message = end->message, .retryable = end->retryable, .by = json_requester(by)));
 }
 
+/* Records the end that was decided earlier, now that none of the turn's work is left. */
 static void finish_ending(struct engine *g, const struct turn_doc *t)
 {
 	char status[32] = "cancelled", category[64] = "cancelled", message[512] = "";
@@ -121,6 +123,7 @@ void engine_complete_turn(struct engine *g, const struct turn_verdict *v, const 
 				      .outcome = v->outcome ? v->outcome : "completed",
 				      .summary = v->summary,
 				      .usage = v->usage_json };
+	/* The hooks may object; then they reply to the transaction. */
 	if (turn_hooks_stop(g, &t, &end, tx))
 		return;
 	turn_end_facts(g, &t, &end, tx);
@@ -137,6 +140,7 @@ static void decide_end(struct engine *g, struct transaction *tx, const struct tu
 
 	ending_fact(t, end, &by, tx->caller.request_id, tx->batch);
 	action_cancel_of_turn(g, t->turnId, end->message, tx);
+	/* STORE_MUST: a full disk must not prevent the end of a turn. */
 	tx->flags |= STORE_MUST;
 	if (tx->reply.fn)
 		turn_waiter_add(g, t->turnId, wait, tx);
@@ -287,6 +291,7 @@ void engine_interrupt_turn(struct engine *g, const struct turn_interrupt *r, con
 		jw_arr_end(&tx->w);
 		transaction_commit(tx);
 	} else if (t.ending.type == JT_OBJECT) {
+		/* An earlier request has decided its end: wait for it as well. */
 		turn_waiter_add(g, t.turnId, TURN_WAIT_INTERRUPTED, tx);
 		transaction_commit(tx);
 	} else {
@@ -294,6 +299,7 @@ void engine_interrupt_turn(struct engine *g, const struct turn_interrupt *r, con
 	}
 }
 
+/* Only for a turn of the loop that is in progress and whose end is not decided yet. */
 void turn_denied_fact(struct engine *g, const char *turn_id, const char *message, const struct requester *by,
 		      struct store_batch *b)
 {
@@ -328,7 +334,7 @@ void turn_cancel(struct engine *g, const char *turn_id, const struct requester *
 	transaction_commit(tx);
 }
 
-/* ---- reactions ---- */
+/* ---- reactions to facts of other modules ---- */
 
 /*
  * An action that a client requested. For a turn that a client drives, the client sees action.resolved and reacts. A
@@ -373,6 +379,7 @@ void turn_on_hook_stop(struct engine *g, const void *subject)
 
 void turn_on_process_over(struct engine *g, const struct process_over *x)
 {
+	/* A process's own turn has ended with it; otherwise the process was a part of the turn. */
 	if (x->owns_turn) {
 		turn_waiters_answer(g, x->turn_id);
 		turn_thread_free(g, x->thread_id);

@@ -23,6 +23,7 @@
 
 #define UNKNOWN "which hooks there are is not known: "
 
+/* The directory of the turn's work, which determines the hooks that apply. Owned by the caller. */
 static char *turn_cwd(const struct turn_doc *t)
 {
 	json_t *where = turn_part_merged(NULL, t, NULL);
@@ -48,6 +49,7 @@ static void subject_of_turn(const struct turn_doc *t, enum hook_point point, con
 
 /* ---- post_sampling ---- */
 
+/* A model's answer that waits until the hooks are known. */
 struct sampled {
 	char turn_id[ID_ROOM];
 	json_t *said;
@@ -101,6 +103,7 @@ void turn_hooks_sampled(struct engine *g, const char *turn_id, const char *paylo
 
 /* ---- user_prompt_submit ---- */
 
+/* A turn that waits for user_prompt_submit. It holds its thread until the hooks have answered. */
 struct hook_prompt {
 	struct engine *engine;
 	char thread_id[ID_ROOM], turn_id[ID_ROOM];
@@ -110,6 +113,7 @@ struct hook_prompt {
 	struct err err;
 };
 
+/* Releases the thread, which the next turn may then use. */
 static void prompt_free(struct hook_prompt *w)
 {
 	if (strmap_get(&w->engine->turns->prompts, w->thread_id) == w)
@@ -136,7 +140,7 @@ static void prompt_refused(struct engine *g, const char *thread_id)
 	turn_thread_is_free(g, thread_id);
 }
 
-/* `said` is the reason that the hook gave, or NULL. */
+/* Ends the turn because a hook objects. `said` is the reason that the hook gave, or NULL. */
 static void prompt_block(struct hook_prompt *w, const struct turn_doc *t, const char *reason, const char *said)
 {
 	struct transaction *own = transaction_new_internal(w->engine);
@@ -150,6 +154,7 @@ static void prompt_block(struct hook_prompt *w, const struct turn_doc *t, const 
 	jw_kstr(&j, "sessionId", t->sessionId);
 	jw_kstr(&j, "decision", "block");
 	jw_kopt(&j, "reason", said);
+	/* The stored reply makes a repeated idempotent request fail in the same way. */
 	reply_error_record(&w->err, w->data.data, w->data.len, &record);
 	reply_store(&w->reply, own->batch, record.data, record.len);
 	transaction_after_commit(own, prompt_refused, w->thread_id);
@@ -172,6 +177,7 @@ static bool prompt_turn(struct hook_prompt *w, struct buf *text, struct turn_doc
 	return false;
 }
 
+/* Starts the turn. The pending reply of submit_turn moves to the transaction that starts it. */
 static void prompt_begin(struct hook_prompt *w, const struct turn_doc *t, const char *context)
 {
 	struct transaction *tx = transaction_new_internal(w->engine);
@@ -201,6 +207,7 @@ static void prompt_said(struct hook_group *group, void *ctx)
 	hook_context_refs(group, &refs);
 	if (!prompt_turn(w, &text, &t))
 		return;
+	/* There is no approval for prompts, so "ask" blocks the turn like a denial. */
 	if (sum.verdict >= HOOK_SAYS_ASK) {
 		hook_result_reason(&sum, reason, sizeof reason);
 		prompt_block(w, &t, reason, sum.by->answer.reason);
@@ -234,6 +241,7 @@ static void prompt_known(struct engine *g, const struct policy_hooks *hooks, con
 
 	if (!prompt_turn(w, &text, &t))
 		return;
+	/* Unknown hooks might object, so the turn does not start. */
 	if (why) {
 		char reason[400];
 
@@ -252,6 +260,7 @@ static void prompt_known(struct engine *g, const struct policy_hooks *hooks, con
 	hook_group_run(group, prompt_said, w);
 }
 
+/* The text parts of the input, joined by newlines. */
 static char *words_of(const json_t *input)
 {
 	struct buf out = BUF_INIT;
@@ -278,6 +287,7 @@ bool turn_hooks_prompt(struct engine *g, const struct turn_doc *t, const json_t 
 		return false;
 	mem_auto char *cwd = turn_cwd(t);
 	subject_of_turn(t, HOOK_USER_PROMPT_SUBMIT, cwd, &s);
+	/* If the workspace's hooks are not known yet, the turn has to wait even if there turn out to be none. */
 	const bool known = hooks_for_workspace(g, cwd, &s.by, &hooks);
 	size_t n = known ? hook_select(g, hooks, HOOK_USER_PROMPT_SUBMIT, NULL, list) : 0;
 	if (known && !n)
@@ -291,6 +301,7 @@ bool turn_hooks_prompt(struct engine *g, const struct turn_doc *t, const json_t 
 	strmap_put(&g->turns->prompts, w->thread_id, w);
 	thread_claim(g, w->thread_id, w->turn_id, w);
 	transaction_take_reply(tx, &w->reply);
+	/* hook.started goes into the batch of the transaction, so one commit has the turn and its hooks. */
 	if (known)
 		prompt_ask(w, t, list, n, tx->batch, &group);
 	transaction_commit(tx);
