@@ -12,7 +12,7 @@
 #define DETAILS_MAX 16384u
 #define OPEN_TRIALS_MAX 64u
 
-/* ---- what all its facts share ---- */
+/* ---- shared by all facts of a trial ---- */
 
 static struct scope trial_scope(const struct trial_doc *d, const struct caller *c)
 {
@@ -202,7 +202,7 @@ void engine_start_benchmark_trial(struct engine *g, const json_t *params, const 
 	transaction_commit(tx);
 }
 
-/* ---- its end ---- */
+/* ---- the end of a trial ---- */
 
 struct open_trials {
 	char id[OPEN_TRIALS_MAX][ID_ROOM];

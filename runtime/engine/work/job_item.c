@@ -283,7 +283,7 @@ void job_launch(struct engine *g, const char *job_id)
 	free(r.id);
 }
 
-/* ---- ends ---- */
+/* ---- the end of an attempt ---- */
 
 struct item_end {
 	const char *status, *category, *message, *limit;

@@ -8,7 +8,7 @@
 
 #include "runtime/base/mem.h"
 
-/* ---- what an item is ---- */
+/* ---- items ---- */
 
 json_t *job_item_given(struct engine *g, const struct job *j, uint64_t index, struct err *e)
 {

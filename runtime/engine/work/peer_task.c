@@ -101,8 +101,10 @@ static void linking_free(struct linking *l)
 	free(l);
 }
 
+/* The local task of a peer's task starts when it is linked: the peer already works on it. */
 static void begin_peer(struct engine *g, const char *task_id) { task_begin_now(g, task_id, "a peer works on it"); }
 
+/* Adds the link and its facts to the pending transaction, and frees `l`. */
 static void link_facts(struct engine *g, struct linking *l, const char *task_id, bool made)
 {
 	const char *remote = param_str(l->params, "remoteTaskId"), *status = param_str(l->params, "remoteStatus");
@@ -180,6 +182,7 @@ static int channel_of(struct engine *g, const char *id, const struct caller *c, 
 {
 	int r = view_read_speculative(g->o.store, &channel_schema, id, text, d, e);
 
+	/* A channel of another uid is reported as not found. */
 	if (r == 0 && (c->uid == 0 || d->uid == c->uid))
 		return 0;
 	if (r >= 0)
@@ -217,6 +220,7 @@ void engine_link_peer_task(struct engine *g, const json_t *params, const struct 
 	json_object_set_new(task, "objective", json_string(objective ? objective : "What a peer was asked to do."));
 	json_object_set_new(task, "taskKind", json_string("peer"));
 	json_object_set_new(task, "sessionId", json_string(channel.sessionId));
+	/* The key of the request belongs to link_peer_task; create_task must not use it. */
 	struct caller plain = tx->caller;
 	plain.idem_key = NULL;
 	engine_create_task(g, task, &plain, on_task_made, l);
@@ -242,12 +246,14 @@ static void artifact_facts(struct engine *g, const struct task_doc *t, const cha
 	}
 }
 
+/* Translates the peer's status to facts of the local task. */
 static void status_facts(struct engine *g, const struct task *t, const struct remote_word *word, const char *status,
 			 const char *message, struct store_batch *b, const struct caller *c)
 {
 	char text[300];
 
 	snprintf(text, sizeof text, "the peer says %.60s%s%.200s", status, message ? ": " : "", message ? message : "");
+	/* The peer's failure ends the attempt, and the task with it: the attempt is not retried automatically. */
 	if (word->meaning == REMOTE_FAILED || word->meaning == REMOTE_CANCELLED) {
 		const struct attempt_end end = { .status = word->meaning == REMOTE_FAILED ? "failed" : "cancelled",
 						 .category = "peer",
@@ -258,6 +264,7 @@ static void status_facts(struct engine *g, const struct task *t, const struct re
 			task_attempt_failed(g, t, b, c, &end);
 		return;
 	}
+	/* The peer works again: a task that waited for it continues, unless it was paused. */
 	if (word->meaning != REMOTE_WAITS && word->meaning != REMOTE_COMPLETED) {
 		if (task_status_class(t->status) != TASK_CLASS_WAITING || t->status == TASK_PAUSED)
 			return;
@@ -266,6 +273,7 @@ static void status_facts(struct engine *g, const struct task *t, const struct re
 		     .status = now, .reason = text);
 		return;
 	}
+	/* A completed peer does not complete the task: its owner has to take over the results first. */
 	const char *waiting = word->waiting ? word->waiting : "waiting_resource";
 	EMIT(task_waiting, b, task_scope(&t->d, c), .envelope = { .status = waiting, .status_reason = text },
 	     .status = waiting,
@@ -339,7 +347,7 @@ void engine_update_peer_task(struct engine *g, const json_t *params, const struc
 	transaction_commit(tx);
 }
 
-/* ---- a channel that is gone ---- */
+/* ---- a channel is disconnected ---- */
 
 struct unreachable {
 	struct engine *engine;

@@ -13,6 +13,7 @@
 
 /* ---- create_task ---- */
 
+/* A create_task request while it is checked. The document has no status yet. */
 struct creation {
 	struct engine *engine;
 	const json_t *params;
@@ -116,6 +117,7 @@ static int creation_parent(struct creation *k, const char *parent, struct err *e
 	return 0;
 }
 
+/* Finds the session, thread and turn of the task. They must belong together; the session defaults to the parent's. */
 static int creation_scope(struct creation *k, struct err *e)
 {
 	const char *session = param_str(k->params, "sessionId"), *thread = param_str(k->params, "threadId"),
@@ -225,7 +227,10 @@ static void delegated_fact(const struct task_doc *parent, const char *kind, cons
 	EMIT(task_delegated, b, task_scope(parent, c), .delegateKind = kind, .delegateId = id);
 }
 
-/* Blockers named at creation. The task does not exist in the store yet, so they cannot form a cycle with it. */
+/*
+ * Blockers named at creation. The task has no edges in the store yet, so no cycle is searched for. The edge to its
+ * parent is not considered.
+ */
 static int creation_blockers(struct creation *k, struct store_batch *b, struct err *e)
 {
 	const json_t *list = json_object_get(k->params, "blockedBy"), *v;
@@ -240,6 +245,7 @@ static int creation_blockers(struct creation *k, struct store_batch *b, struct e
 			snprintf(e->field, sizeof e->field, "blockedBy[%zu]", i);
 			return -1;
 		}
+		/* A completed task blocks nothing. */
 		if (other.status == TASK_COMPLETED)
 			continue;
 		task_link_facts(&self, &other, b, k->caller, "blocked_by", other.d.taskId,

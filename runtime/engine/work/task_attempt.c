@@ -279,7 +279,7 @@ void task_launch(struct engine *g, const char *task_id)
 	start_spec_done(&s);
 }
 
-/* ---- ends ---- */
+/* ---- the end of an attempt ---- */
 
 static struct last_error_part error_of(const struct attempt_end *end, bool retryable)
 {

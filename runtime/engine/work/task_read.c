@@ -167,7 +167,7 @@ json_t *param_delivery(const json_t *params, const char *name, struct err *e)
 	return delivery;
 }
 
-/* ---- what to run ---- */
+/* ---- commands ---- */
 
 static const char *const command_members[] = { "command", "commandLine", "cwd", "env",      "profile",      "sandbox",
 					       "stderr",  "limits",      "cow", "keepTree", "justification" };
@@ -264,7 +264,7 @@ void param_hash(const json_t *params, char ret[65])
 	hash_sha256_text(text, strlen(text), ret);
 }
 
-/* ---- what may be done ---- */
+/* ---- which verbs are legal ---- */
 
 #define V(name) (1u << TASK_VERB_##name)
 static const unsigned legal[TASK_STATUS_COUNT] = {
