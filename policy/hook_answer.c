@@ -327,6 +327,7 @@ void hook_ref_json(const struct hook_ref *r, struct jw *w)
 /* The verdict of a reply, limited to what its layer is permitted to decide. */
 static enum hook_verdict reply_verdict(const struct hook_reply *s)
 {
+	/* A failure denies only where the hook or its point says so. */
 	if (s->answer.failed)
 		return s->ref.closed ? HOOK_SAYS_DENY : HOOK_SAYS_NOTHING;
 	if (s->ref.layer == RULE_OF_WORKSPACE && s->answer.verdict == HOOK_SAYS_ALLOW)
@@ -346,6 +347,7 @@ void hook_result_of(const struct hook_reply *said, size_t n, struct hook_result 
 		}
 		if (said[i].answer.failed)
 			continue;
+		/* A workspace's hook may not rewrite the input. The last rewriter in file order is used. */
 		if (said[i].answer.input && said[i].ref.layer != RULE_OF_WORKSPACE)
 			ret->rewriter = &said[i];
 		if (said[i].answer.stop && !ret->stopper)
@@ -376,10 +378,15 @@ static void set_decision(struct policy_decision *d, enum policy_answer a, const 
 
 void policy_decision_hooks(struct policy_decision *d, int mode, const struct hook_result *s)
 {
+	/* A denial of the rules is final: no hook can weaken it. */
 	if (s->verdict == HOOK_SAYS_NOTHING || d->answer == POLICY_DENY)
 		return;
 	if (s->verdict == HOOK_SAYS_DENY)
 		set_decision(d, POLICY_DENY, s, "");
+	/*
+	 * `allow` answers only a question of the mode: not one of a rule, nor one that another hook deferred to a
+	 * person.
+	 */
 	else if (s->verdict == HOOK_SAYS_ALLOW && d->answer == POLICY_ASK && !d->ruled && !d->deferred)
 		set_decision(d, POLICY_ALLOW, s, "");
 	else if (s->verdict != HOOK_SAYS_ALLOW && mode == MODE_NEVER)

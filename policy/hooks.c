@@ -66,6 +66,7 @@ static bool is_one_of(const char *list, const char *name)
 	}
 }
 
+/* Points that have nothing to compare with a matcher ignore it. */
 static bool hook_matches(const struct policy_hook *h, const struct hook_query *q)
 {
 	if (!h->matcher || points[h->point].matched == NOTHING)
@@ -99,6 +100,7 @@ static bool same_strings(char *const *a, size_t na, char *const *b, size_t nb)
 	return true;
 }
 
+/* Whether both would run the same thing in the same way. */
 static bool same_run(const struct policy_hook *a, const struct policy_hook *b)
 {
 	if (!a->url != !b->url || (a->url && (strcmp(a->url, b->url) != 0 || strcmp(a->headers, b->headers) != 0)))
@@ -122,6 +124,10 @@ size_t policy_hooks_select(const struct policy_hooks *s, const struct hook_query
 		if (h->point != q->point || !hook_matches(h, q) || !is_meant(h, q))
 			continue;
 		for (size_t k = 0; k < n; k++)
+			/*
+			 * A duplicate is skipped only if the hook already selected is at least as strict and of a layer
+			 * at least as important.
+			 */
 			known |= same_run(ret[k], h) && policy_hook_closed(ret[k]) >= policy_hook_closed(h) &&
 				 ret[k]->layer <= h->layer;
 		if (!known)

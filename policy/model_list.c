@@ -240,6 +240,7 @@ static int read_all(struct model_list *s, const char *file, const json_t *models
 
 		if (read_model(&n, &m, e) < 0)
 			return -1;
+		/* A more important file has defined it already. */
 		if (model_list_find(s, m.provider, m.model)) {
 			model_done(&m);
 			continue;
@@ -253,6 +254,7 @@ static int read_all(struct model_list *s, const char *file, const json_t *models
 
 		if (read_budget(&n, &b, e) < 0)
 			return -1;
+		/* The same for budgets. */
 		if (budget_known(s, b.name)) {
 			free(b.name);
 			continue;

@@ -61,6 +61,7 @@ static const char *missing_capability(const struct policy_model *m, const struct
 	return NULL;
 }
 
+/* The order matters: the first reason found is the one that is reported. */
 static enum routing_exclusion find_exclusion(const struct policy_model *m, const struct routing_request *r,
 					     const struct routing_limits *l, const char *missing)
 {
@@ -88,6 +89,7 @@ static int candidate_rank(const struct routing_candidate *c, const struct routin
 {
 	int penalty = 0;
 
+	/* A model that was not requested ranks below every requested one, whatever its latency. */
 	if ((r->provider || r->model) && !is_named(c->model, r->provider, r->model))
 		penalty += 100;
 	if (r->latency != LATENCY_COUNT && c->model->latency > r->latency)
@@ -110,6 +112,7 @@ static bool candidate_is_better(const struct routing_candidate *a, const struct 
 	return a->estimate < b->estimate;
 }
 
+/* Insertion sort: stable, so the order of the policy decides between equal candidates. The list is short. */
 static void sort_candidates(struct routing_outcome *o, const struct routing_request *r)
 {
 	for (size_t i = 1; i < o->count; i++)
@@ -129,6 +132,10 @@ static void explain_outcome(struct routing_outcome *o, const struct routing_requ
 		snprintf(o->reason, sizeof o->reason, "the policy lists no models (section \"models\")");
 	} else if (!m) {
 		snprintf(o->reason, sizeof o->reason, "none of %zu models can be used", o->count);
+		/*
+		 * An override can lift a limit, a budget or the restriction to the requested model, but not add a
+		 * capability.
+		 */
 		for (size_t i = 0; i < o->count; i++)
 			o->requires_override |= o->candidate[i].excluded >= ROUTING_RATE_LIMITED ||
 						o->candidate[i].excluded == ROUTING_NOT_REQUESTED ||

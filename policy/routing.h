@@ -69,7 +69,8 @@ struct routing_outcome {
 	size_t count, fitting;
 	enum routing_mode mode;
 	char reason[200];       /* for people */
-	bool requires_override; /* only a limit or a lock prevents it, which could be lifted */
+	bool requires_override; /* no model fits, but an override of a limit, a budget or the request could change that
+				 */
 };
 
 void routing_decide(const struct model_list *models, const struct routing_request *r, routing_limits_fn limits,

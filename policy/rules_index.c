@@ -1,3 +1,8 @@
+/*
+ * The index of the Bash and prefix rules. A Bash rule is stored under its first words, as many as are complete before
+ * its first wildcard, up to RULES_KEY_WORDS; a lookup tries each number of first words of a command. Keys that begin
+ * with \001 belong to prefix rules, keys with \002 to rules with options, which are found by their program alone.
+ */
 #include "policy/rules_index.h"
 
 #include "policy/command_variants.h"
@@ -63,6 +68,7 @@ static void index_bash(struct policy_rules *s, size_t index)
 		mem_auto char *key = mem_printf("\002%.*s", (int)strcspn(r->pattern, " "), r->pattern);
 		bucket_add(s, key, index);
 	}
+	/* Sorted by pattern, for a binary search when only the beginning of a command is known. */
 	if (r->effect > RULE_ALLOW && r->pattern)
 		list_add(&s->sorted, &s->nsorted, index);
 }

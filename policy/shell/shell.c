@@ -5,12 +5,17 @@ static void read_all(struct parser *p)
 	parse_list(p);
 	if (!p->failed && parser_op(p) != OP_END)
 		parser_unexpected(p);
+	/*
+	 * Arithmetic evaluates a variable's value: with a[$(…)] as plain text somewhere in the script, that may run a
+	 * command.
+	 */
 	p->script->hidden = p->subscript && p->computes;
 }
 
 int shell_parse_into(struct shell_arena *a, const char *text, size_t len, enum shell_dialect dialect,
 		     struct shell_script *ret)
 {
+	/* Shells disagree about NUL bytes: the text before it is parsed, and the whole reported as an error. */
 	const char *nul = len ? memchr(text, '\0', len) : NULL;
 
 	*ret = (struct shell_script){ 0 };

@@ -69,6 +69,7 @@ static int next_line(struct event_link *l, int ms, struct jval *ret)
 		ssize_t got = read(l->fd, data, sizeof(data));
 		if (got < 0 && (errno == EINTR || errno == EAGAIN))
 			return 0;
+		/* End of file, or an error: the connection cannot be used any longer. */
 		if (got <= 0)
 			return -1;
 		lines_add(&l->lines, data, (size_t)got);
@@ -77,6 +78,7 @@ static int next_line(struct event_link *l, int ms, struct jval *ret)
 
 static bool is_event(struct jval message) { return jval_is_str(jval_get(message, "method"), "event"); }
 
+/* Queues an event that arrived while a call waited for its response. A copy: the line buffer is reused. */
 static void keep_for_later(struct event_link *l, struct jval event)
 {
 	struct waiting_event *w = mem_zalloc(1, sizeof(*w));
@@ -124,10 +126,12 @@ int event_link_call(struct event_link *l, const char *method, const struct buf *
 
 		if (n < 0)
 			return err_set(e, ERR_UNAVAILABLE, "%s: the daemon is gone or does not respond", method);
+		/* A signal or a timeout of one read: the deadline of the call decides. */
 		if (n == 0)
 			continue;
 		if (is_event(message))
 			keep_for_later(l, jval_path(message, "params.event"));
+		/* Responses to other ids belong to calls that timed out, and are dropped. */
 		else if (jval_uint(jval_get(message, "id"), 0) == id)
 			return read_response(message, ret, e);
 	}

@@ -70,6 +70,7 @@ static enum parsed find_end(const char *p, size_t n, size_t *ret_len, const char
 			return PARSED_BAD;
 		}
 		i++;
+		/* `i` is at the line feed; CR LF directly after it is the empty line. */
 		if (most - i > 2 && p[i + 1] == '\r' && p[i + 2] == '\n') {
 			*ret_len = i + 3;
 			return PARSED_OK;

@@ -126,6 +126,7 @@ static bool step_ask(struct connection *c)
 
 /* ---- relaying ---- */
 
+/* Backpressure: stops reading from the client while the server does not read. on_server_room resumes. */
 static bool server_is_full(struct connection *c)
 {
 	if (evbuffer_get_length(bufferevent_get_output(c->server)) < OUTPUT_HIGH)
@@ -179,6 +180,7 @@ static bool step_body(struct connection *c)
 	return true;
 }
 
+/* Discards further input; connection_close explains why it is read at all. */
 static bool step_shut(struct connection *c)
 {
 	evbuffer_drain(bufferevent_get_input(c->client), SIZE_MAX);
@@ -187,6 +189,10 @@ static bool step_shut(struct connection *c)
 
 static bool step_wait(struct connection *c) { return false; }
 
+/*
+ * Runs the steps of the current state until one has to wait. A step that returns false may have freed the connection,
+ * so `c` is not used after that.
+ */
 static void run_steps(struct connection *c)
 {
 	static bool (*const steps[CONNECTION_STATE_COUNT])(struct connection *) = {
@@ -234,6 +240,7 @@ static void on_client_bytes(struct bufferevent *bev, void *ctx)
 	run_steps(c);
 }
 
+/* Relays interim responses (100 Continue) unchanged; the final head gets Connection: close. */
 static void pass_answer_heads(struct connection *c, struct evbuffer *in)
 {
 	while (c->answering) {
@@ -313,6 +320,10 @@ static void on_client_event(struct bufferevent *bev, short what, void *ctx)
 
 	c->client_eof = true;
 	bool pending = evbuffer_get_length(bufferevent_get_output(bev)) > 0;
+	/*
+	 * Before DIAL nothing was requested, so a client that closes its half is gone. Later, half-closed is a valid
+	 * state.
+	 */
 	if (what & BEV_EVENT_ERROR || c->state < CONNECTION_DIAL || (c->state == CONNECTION_SHUT && !pending))
 		connection_free(c);
 	else

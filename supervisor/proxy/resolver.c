@@ -50,6 +50,9 @@ static void collect_addresses(struct lookup *l, const struct addrinfo *list)
 			l->count++;
 }
 
+/*
+ * Runs in a worker thread, without the lock: no other thread uses a lookup that is in neither queue, except for `fn`.
+ */
 static void look_up(struct lookup *l)
 {
 	const struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
@@ -151,6 +154,7 @@ void resolver_free(struct resolver *r)
 	struct lookup *l;
 
 	pthread_mutex_lock(&r->lock);
+	/* A worker that is inside getaddrinfo finishes its lookup first. */
 	r->leaving = true;
 	pthread_cond_broadcast(&r->more);
 	pthread_mutex_unlock(&r->lock);
@@ -193,6 +197,7 @@ struct lookup *resolver_ask(struct resolver *r, const char *name, lookup_fn fn, 
 	l->ctx = ctx;
 	snprintf(l->name, sizeof l->name, "%s", name);
 	bool is_known = answer_from_table(r, l);
+	/* Even a known answer goes through the queue: the callback must not run before this function returns. */
 	pthread_mutex_lock(&r->lock);
 	if (is_known)
 		TAILQ_INSERT_TAIL(&r->done, l, link);
@@ -203,10 +208,12 @@ struct lookup *resolver_ask(struct resolver *r, const char *name, lookup_fn fn, 
 	r->waiting++;
 	if (is_known)
 		(void)!write(r->wake_fd, &one, sizeof one);
+	/* Threads are started on demand, one for each lookup in progress, up to THREADS. */
 	else if (r->nthreads < THREADS && r->nthreads < r->waiting &&
 		 pthread_create(&r->thread[r->nthreads], NULL, run_worker, r) == 0)
 		r->nthreads++;
 	return l;
 }
 
+/* Only marks it: a worker may be using the lookup. on_done frees it. */
 void lookup_cancel(struct lookup *l) { l->fn = NULL; }

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+/* Limits the work of one callback, so a sandbox with many new clients does not starve the others. */
 #define ACCEPTS_A_TURN 16
 #define RETRY_MS 100
 
@@ -21,6 +22,10 @@ static void on_client(evutil_socket_t fd, short what, void *ctx)
 	const struct timeval later = { .tv_usec = RETRY_MS * 1000 };
 
 	for (int i = 0; i < ACCEPTS_A_TURN; i++) {
+		/*
+		 * At the limit, stop polling the socket; on_connection_ended resumes it. Clients wait in the backlog
+		 * meanwhile.
+		 */
 		if (b->count >= SERVED_CONNECTIONS_MAX) {
 			b->paused = true;
 			event_del(b->ev);
@@ -32,6 +37,9 @@ static void on_client(evutil_socket_t fd, short what, void *ctx)
 			relay_start(b, client);
 			continue;
 		}
+		/*
+		 * Out of descriptors or memory: the socket stays readable, so polling it would spin. Try again later.
+		 */
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
 			event_del(b->ev);
 			loop_add(b->retry, &later);
@@ -91,6 +99,7 @@ void served_sandbox_close(struct served_sandbox *b)
 		event_free(b->retry);
 	b->ev = b->retry = NULL;
 	fd_close(&b->fd);
+	/* connection_free removes the connection from the list. */
 	while ((c = LIST_FIRST(&b->connections)))
 		connection_free(c);
 }

@@ -1,3 +1,8 @@
+/*
+ * Each row has two sets of amounts: msg holds those that are not sent yet, the row's own members those that the current
+ * runtime has received. Sending moves amounts from the first to the second; a new runtime moves them back, so it
+ * receives totals from the beginning. A denial is reported once: the runtime turns each one into an event.
+ */
 #include "supervisor/proxy/traffic_report.h"
 
 #include "runtime/base/mem.h"
@@ -29,6 +34,7 @@ static struct traffic_report_row *row_for(struct traffic_report *r, const struct
 		    strcmp(have->host, m->host) == 0 && strcmp(have->address, m->address) == 0)
 			return &r->row[i];
 	}
+	/* The overflow row itself must not overflow again: it is exempt from the limit, which ends the recursion. */
 	if (kind_count(r, m->kind) >= TRAFFIC_REPORT_ROWS_MAX && strcmp(m->host, TRAFFIC_REPORT_OTHERS) != 0) {
 		struct proxy_msg rest = { .kind = m->kind, .reason = m->reason, .host = TRAFFIC_REPORT_OTHERS };
 		return row_for(r, &rest);

@@ -18,6 +18,7 @@
 #define ENTRIES_MAX 10000u
 #define DEPTH_MAX 8u
 
+/* Fails with errno; a missing file has its own category, which clients distinguish. */
 static int fail_on(struct err *e, const char *what, const char *path)
 {
 	int error = errno;
@@ -38,6 +39,7 @@ bool tool_file_exists(const char *path)
 
 int tool_file_load(const char *path, struct buf *ret, struct err *e)
 {
+	/* O_NONBLOCK: opening a FIFO must not block. It is rejected below, because it is not a regular file. */
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct stat st;
 	int r = 0;
@@ -185,6 +187,7 @@ int tool_file_store(const char *path, const void *p, size_t n, bool folders, boo
 			return err_set(e, ERR_INVALID, "'%.200s' is no regular file", path);
 		mode = st.st_mode & 07777;
 	}
+	/* In the same directory, so that rename and link do not cross file systems. */
 	(void)snprintf(temp, sizeof(temp), "%s.bailiff-%d", target, (int)getpid());
 	fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	if (fd < 0)
@@ -192,6 +195,7 @@ int tool_file_store(const char *path, const void *p, size_t n, bool folders, boo
 	int failed = write_whole(fd, p, n) < 0 || (mode && fchmod(fd, mode) < 0);
 	int error = errno;
 	close(fd);
+	/* link fails if the target exists: unlike rename it cannot overwrite a file that was created meanwhile. */
 	if (!failed && (must_be_new ? link(temp, target) : rename(temp, target)) < 0) {
 		failed = 1;
 		error = errno;
