@@ -27,7 +27,7 @@ struct search {
 	struct stop queue[NESTED_REPOS_FOLDERS];
 	size_t count;
 	size_t entries; /* read so far */
-	size_t told;
+	size_t reported;
 	bool partial; /* there may be more than was seen */
 	void (*found)(void *ctx, const char *path);
 	void *ctx;
@@ -51,7 +51,7 @@ static mode_t type_at(struct search *s, int at, const char *name)
 	return 0;
 }
 
-static void go_there(struct search *s, const struct stop *from, const char *name, unsigned depth, bool modules)
+static void enqueue_folder(struct search *s, const struct stop *from, const char *name, unsigned depth, bool modules)
 {
 	if (s->count == NESTED_REPOS_FOLDERS || strlen(from->path) + strlen(name) + 2 >= PATH_MAX) {
 		s->partial = true;
@@ -65,11 +65,11 @@ static void report_path(struct search *s, const struct stop *at, const char *nam
 {
 	char path[2 * PATH_MAX];
 	int n = snprintf(path, sizeof path, "%s/%s%s%s", s->workspace, at->path, name[0] ? "/" : "", name);
-	if (s->told == NESTED_REPOS_FOUND_MAX || n < 0 || n >= PATH_MAX - NAME_MAX) {
+	if (s->reported == NESTED_REPOS_FOUND_MAX || n < 0 || n >= PATH_MAX - NAME_MAX) {
 		s->partial = true;
 		return;
 	}
-	s->told++;
+	s->reported++;
 	s->found(s->ctx, path);
 }
 
@@ -90,19 +90,19 @@ static bool has_link(struct search *s, int at, const char *folder)
 	return false;
 }
 
-static void meet_git(struct search *s, const struct stop *at, int fd)
+static void check_git(struct search *s, const struct stop *at, int fd)
 {
 	mode_t type = type_at(s, fd, ".git");
 	if (at->depth > 0 && (type == S_IFREG || (type == S_IFDIR && !has_link(s, fd, ".git"))))
 		report_path(s, at, ".git");
 	if (type == S_IFDIR && type_at(s, fd, ".git/modules") == S_IFDIR)
-		go_there(s, at, ".git/modules", 0, true);
+		enqueue_folder(s, at, ".git/modules", 0, true);
 }
 
 static void check_entry(struct search *s, const struct stop *at, int fd, const struct dirent *d)
 {
 	if (strcmp(d->d_name, ".git") == 0) {
-		meet_git(s, at, fd);
+		check_git(s, at, fd);
 		return;
 	}
 	if ((d->d_type == DT_UNKNOWN ? type_at(s, fd, d->d_name) != S_IFDIR : d->d_type != DT_DIR) ||
@@ -116,18 +116,18 @@ static void check_entry(struct search *s, const struct stop *at, int fd, const s
 	if (at->depth > 0 && strcmp(d->d_name, ".claude") == 0 && type_at(s, fd, ".claude/hooks") == S_IFDIR)
 		report_path(s, at, d->d_name);
 	if (at->depth < NESTED_REPOS_DEPTH)
-		go_there(s, at, d->d_name, at->depth + 1, false);
+		enqueue_folder(s, at, d->d_name, at->depth + 1, false);
 }
 
 /* Names of submodules may have slashes. One is told by its settings, and may have submodules itself. */
-static bool meet_module(struct search *s, const struct stop *at, int fd)
+static bool check_module(struct search *s, const struct stop *at, int fd)
 {
 	if (at->depth == 0 || type_at(s, fd, "config") != S_IFREG)
 		return false;
 	if (!has_link(s, fd, "."))
 		report_path(s, at, "");
 	if (type_at(s, fd, "modules") == S_IFDIR)
-		go_there(s, at, "modules", 0, true);
+		enqueue_folder(s, at, "modules", 0, true);
 	return true;
 }
 
@@ -135,7 +135,7 @@ static void visit_folder(struct search *s, const struct stop *at)
 {
 	fd_auto int fd = open_below(s->root, at->path[0] ? at->path : ".");
 	s->partial |= fd < 0 && errno != EXDEV;
-	if (fd < 0 || (at->modules && meet_module(s, at, fd)))
+	if (fd < 0 || (at->modules && check_module(s, at, fd)))
 		return;
 	int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	DIR *dir = own < 0 ? NULL : fdopendir(own);
@@ -147,7 +147,7 @@ static void visit_folder(struct search *s, const struct stop *at)
 		if (!at->modules)
 			check_entry(s, at, fd, d);
 		else if (at->depth < NESTED_REPOS_DEPTH && (d->d_type == DT_DIR || d->d_type == DT_UNKNOWN))
-			go_there(s, at, d->d_name, at->depth + 1, true);
+			enqueue_folder(s, at, d->d_name, at->depth + 1, true);
 	}
 	s->partial |= d || !dir || errno || s->entries == ENTRIES_MAX;
 	if (dir)

@@ -227,7 +227,7 @@ static void report_file(struct scanner *s, const char *at, struct output_hint *h
 /* ---- hosts ---- */
 
 /* The number after ":", "/" or " port ". */
-static void take_port(struct output_hint *h, const char *p)
+static void parse_port(struct output_hint *h, const char *p)
 {
 	static const char *const before[] = { ":", "/", " port ", ", port=", "]:" };
 	for (size_t i = 0; i < countof(before); i++) {
@@ -246,7 +246,7 @@ static bool is_of_this_host(const char *address)
 	       strcmp(address, "::1") == 0;
 }
 
-static bool take_address_at(struct output_hint *h, const char *p, size_t n, int family)
+static bool parse_address_at(struct output_hint *h, const char *p, size_t n, int family)
 {
 	unsigned char bytes[16];
 	char text[sizeof h->address];
@@ -261,7 +261,7 @@ static bool take_address_at(struct output_hint *h, const char *p, size_t n, int 
 	if (inet_pton(family, text, bytes) != 1 || is_of_this_host(text))
 		return false;
 	memcpy(h->address, text, len + 1);
-	take_port(h, p + len);
+	parse_port(h, p + len);
 	return true;
 }
 
@@ -271,7 +271,7 @@ static bool find_address(struct output_hint *h, const char *line)
 	for (const char *p = line; *p;) {
 		size_t n = strspn(p, digits);
 		if (n >= 3 && (p == line || !is_word(p[-1])) && !is_word(p[n]) &&
-		    (take_address_at(h, p, n, AF_INET) || take_address_at(h, p, n, AF_INET6)))
+		    (parse_address_at(h, p, n, AF_INET) || parse_address_at(h, p, n, AF_INET6)))
 			return true;
 		p += n ? n : 1;
 	}
@@ -279,7 +279,7 @@ static bool find_address(struct output_hint *h, const char *line)
 }
 
 /* A name of letters, digits, dots and hyphens, with a dot in it and no number for its last part. */
-static bool take_host_at(struct output_hint *h, const char *p)
+static bool parse_host_at(struct output_hint *h, const char *p)
 {
 	size_t n = strspn(p, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_");
 	while (n && strchr(".-", p[n - 1]))
@@ -289,7 +289,7 @@ static bool take_host_at(struct output_hint *h, const char *p)
 		return false;
 	memcpy(h->host, p, n);
 	h->host[n] = 0;
-	take_port(h, p + n + (p[n] == '\''));
+	parse_port(h, p + n + (p[n] == '\''));
 	return true;
 }
 
@@ -315,7 +315,7 @@ static bool find_host(struct output_hint *h, const char *line, const char *at)
 	};
 	for (size_t i = 0; i < countof(before); i++) {
 		const char *p = strcasestr(line, before[i]);
-		if (p && take_host_at(h, p + strlen(before[i])))
+		if (p && parse_host_at(h, p + strlen(before[i])))
 			return true;
 	}
 	const char *end = at;
@@ -323,7 +323,7 @@ static bool find_host(struct output_hint *h, const char *line, const char *at)
 		end--;
 	while (end > line && !strchr(" \t'\"(", end[-1]))
 		end--;
-	return take_host_at(h, end);
+	return parse_host_at(h, end);
 }
 
 static void report_network(struct scanner *s, const char *at, struct output_hint *h)
@@ -340,7 +340,7 @@ static void report_network(struct scanner *s, const char *at, struct output_hint
 
 /* ---- lines ---- */
 
-static void take_line(struct scanner *s)
+static void scan_line(struct scanner *s)
 {
 	const char *at;
 	const struct phrase *found = find_phrase(s->line, &at);
@@ -397,7 +397,7 @@ void output_hints(const char *text, size_t len, output_hint_fn *fn, void *ctx)
 			continue;
 		s->line[n] = 0;
 		n = 0;
-		take_line(s);
+		scan_line(s);
 	}
 	free(s);
 }

@@ -405,7 +405,7 @@ static int hide_secrets(struct profile *p, const struct profile_paths *place, st
 
 /* Of two entries for one path the later one counts: the caller's own home among all homes, a request's wish, a secret.
  */
-static void settle(struct profile *p)
+static void resolve_duplicates(struct profile *p)
 {
 	for (size_t i = p->count; i-- > 1;) {
 		for (size_t k = i; k-- > 0;) {
@@ -430,7 +430,7 @@ int profile_compile(struct profile *p, const struct profile_paths *place, struct
 	}
 	if (keep_folders(p, place, e) < 0 || spread_protected(p, place, e) < 0 || hide_secrets(p, place, e) < 0)
 		return err_wrap(e, "profile %s", p->name);
-	settle(p);
+	resolve_duplicates(p);
 	qsort(p->entry, p->count, sizeof p->entry[0], compare_entries);
 	return 0;
 }

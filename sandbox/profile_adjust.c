@@ -20,8 +20,8 @@ static int reject_widening(const char *field, const char *what, const char *path
 }
 
 /* A root of the request's: a real place, and none of ours. */
-static int take_path(const char *given, const char *field, const struct profile_paths *place, char ret[PATH_MAX],
-		     struct err *e)
+static int resolve_root(const char *given, const char *field, const struct profile_paths *place, char ret[PATH_MAX],
+			struct err *e)
 {
 	struct err inner = ERR_INIT;
 	int r = profile_expand_path(given, place, ret, &inner);
@@ -53,7 +53,7 @@ static int adjust_read(struct profile *p, const char *given, const struct profil
 	static const char field[] = "sandbox.readRoots";
 	char path[PATH_MAX];
 
-	if (take_path(given, field, place, path, e) < 0)
+	if (resolve_root(given, field, place, path, e) < 0)
 		return -1;
 	const struct profile_entry *en = profile_decider(p, path);
 	bool seen = en &&
@@ -120,10 +120,10 @@ static int keep_write(struct profile *p, const char *given, const struct profile
 	static const char field[] = "sandbox.writeRoots";
 	char path[PATH_MAX], folder[PATH_MAX];
 
-	if (take_path(given, field, place, path, e) < 0)
+	if (resolve_root(given, field, place, path, e) < 0)
 		return -1;
 	for (size_t i = 0; i < c->nread; i++)
-		if (take_path(c->read[i], field, place, folder, NULL) == 0 && path_within(folder, path) &&
+		if (resolve_root(c->read[i], field, place, folder, NULL) == 0 && path_within(folder, path) &&
 		    is_writable(p, path, place))
 			return add_field(p, PLAN_MOUNT_WRITE, PLAN_MOUNT_OWNED, path, field, e) < 0 ? -1 : 1;
 	return 0;
@@ -135,7 +135,7 @@ static int adjust_write(struct profile *p, const char *given, const struct profi
 	static const char field[] = "sandbox.writeRoots";
 	char path[PATH_MAX];
 
-	if (take_path(given, field, place, path, e) < 0)
+	if (resolve_root(given, field, place, path, e) < 0)
 		return -1;
 	const struct profile_entry *en = profile_decider(p, path);
 	if (en && en->kind == PLAN_MOUNT_WRITE)
@@ -151,7 +151,7 @@ static int adjust_hide(struct profile *p, const char *given, const struct profil
 	static const char field[] = "sandbox.hidden";
 	char path[PATH_MAX];
 
-	if (take_path(given, field, place, path, e) < 0)
+	if (resolve_root(given, field, place, path, e) < 0)
 		return -1;
 	if (path_within(path, place->cwd))
 		return err_field(e, field, "'%.150s' holds the working directory '%.150s'", path, place->cwd);

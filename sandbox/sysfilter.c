@@ -188,7 +188,7 @@ static int read_set(struct builder *b, const struct sysfilter_set_info *set, str
 }
 
 /* Whether the program at hand is the one that gives this answer. */
-static bool refuses(const struct builder *b, enum sysfilter_action action)
+static bool answers_with(const struct builder *b, enum sysfilter_action action)
 {
 	return action != SYSFILTER_ALLOW && (b->part == SYSFILTER_ALLOW || b->part == action);
 }
@@ -203,7 +203,7 @@ static int read_table(struct builder *b, struct err *e)
 	}
 	for (size_t i = 0; i < countof(checks); i++) {
 		int nr = sysfilter_number(b->arch, checks[i].name);
-		if (nr < 0 || !refuses(b, checks[i].action))
+		if (nr < 0 || !answers_with(b, checks[i].action))
 			continue;
 		struct answer *a = &b->answers[nr];
 		if (a->action != SYSFILTER_ALLOW || a->nchecks == CHECKS_PER_CALL)
@@ -212,7 +212,7 @@ static int read_table(struct builder *b, struct err *e)
 	}
 	/* What the other program refuses passes here. */
 	for (size_t nr = 0; nr < SYSFILTER_NUMBERS; nr++) {
-		if (!refuses(b, b->answers[nr].action))
+		if (!answers_with(b, b->answers[nr].action))
 			b->answers[nr].action = SYSFILTER_ALLOW;
 	}
 	return 0;
@@ -220,14 +220,14 @@ static int read_table(struct builder *b, struct err *e)
 
 /* ---- writing the program ---- */
 
-static size_t emit(struct builder *b, uint16_t code, uint32_t k, uint8_t jt, uint8_t jf)
+static size_t emit_instruction(struct builder *b, uint16_t code, uint32_t k, uint8_t jt, uint8_t jf)
 {
 	if (b->len < CODE_MAX)
 		b->code[b->len] = (struct sock_filter){ code, jt, jf, k };
 	return b->len++;
 }
 
-static void emit_return(struct builder *b, uint32_t value) { emit(b, BPF_RET | BPF_K, value, 0, 0); }
+static void emit_return(struct builder *b, uint32_t value) { emit_instruction(b, BPF_RET | BPF_K, value, 0, 0); }
 
 static void emit_errno(struct builder *b, uint16_t errnum) { emit_return(b, SECCOMP_RET_ERRNO | errnum); }
 
@@ -235,13 +235,14 @@ static void emit_errno(struct builder *b, uint16_t errnum) { emit_return(b, SECC
 static size_t emit_condition(struct builder *b, const struct condition *c, bool load)
 {
 	if (load) {
-		emit(b, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, args[c->arg]), 0, 0);
+		emit_instruction(b, BPF_LD | BPF_W | BPF_ABS, (uint32_t)offsetof(struct seccomp_data, args[c->arg]), 0,
+				 0);
 		if (c->kind != CONDITION_BITS && c->mask != ALL)
-			emit(b, BPF_ALU | BPF_AND | BPF_K, c->mask, 0, 0);
+			emit_instruction(b, BPF_ALU | BPF_AND | BPF_K, c->mask, 0, 0);
 	}
 	if (c->kind == CONDITION_BITS)
-		return emit(b, BPF_JMP | BPF_JSET | BPF_K, c->mask, 0, 0);
-	return emit(b, BPF_JMP | BPF_JEQ | BPF_K, c->value, 0, 0);
+		return emit_instruction(b, BPF_JMP | BPF_JSET | BPF_K, c->mask, 0, 0);
+	return emit_instruction(b, BPF_JMP | BPF_JEQ | BPF_K, c->value, 0, 0);
 }
 
 static void emit_check(struct builder *b, const struct check *c)
@@ -287,13 +288,13 @@ static void emit_search(struct builder *b, const struct interval *iv, size_t n)
 		return;
 	}
 	size_t half = n / 2;
-	size_t jump = emit(b, BPF_JMP | BPF_JGE | BPF_K, iv[half].first, 0, 0);
+	size_t jump = emit_instruction(b, BPF_JMP | BPF_JGE | BPF_K, iv[half].first, 0, 0);
 	emit_search(b, iv, half);
 	size_t over = b->len - jump - 1;
 	if (over > UINT8_MAX) { /* a conditional jump does not reach so far: written again, with a long one */
 		b->len = jump;
-		emit(b, BPF_JMP | BPF_JGE | BPF_K, iv[half].first, 0, 1);
-		emit(b, BPF_JMP | BPF_JA, (uint32_t)over, 0, 0);
+		emit_instruction(b, BPF_JMP | BPF_JGE | BPF_K, iv[half].first, 0, 1);
+		emit_instruction(b, BPF_JMP | BPF_JA, (uint32_t)over, 0, 0);
 		emit_search(b, iv, half);
 	} else if (b->len <= CODE_MAX) {
 		b->code[jump].jt = (uint8_t)over;
@@ -301,19 +302,19 @@ static void emit_search(struct builder *b, const struct interval *iv, size_t n)
 	emit_search(b, iv + half, n - half);
 }
 
-static bool mergeable(const struct answer *x, const struct answer *y)
+static bool answers_equal(const struct answer *x, const struct answer *y)
 {
 	return x->action == y->action && !x->nchecks && !y->nchecks;
 }
 
-static size_t intervals(const struct builder *b, struct interval *iv)
+static size_t find_intervals(const struct builder *b, struct interval *iv)
 {
 	size_t n = 0;
 	for (uint32_t nr = 0; nr < SYSFILTER_NUMBERS; nr++) {
-		if (nr == 0 || !mergeable(&iv[n - 1].answer, &b->answers[nr]))
+		if (nr == 0 || !answers_equal(&iv[n - 1].answer, &b->answers[nr]))
 			iv[n++] = (struct interval){ nr, b->answers[nr] };
 	}
-	if (refuses(b, SYSFILTER_ABSENT)) /* the one before goes on to here */
+	if (answers_with(b, SYSFILTER_ABSENT)) /* the one before goes on to here */
 		iv[n++] = (struct interval){ NO_CALL, { .action = SYSFILTER_ALLOW } };
 	return n;
 }
@@ -325,11 +326,12 @@ static int build_program(struct builder *b, enum sysfilter_action part, struct s
 	b->len = 0;
 	if (read_table(b, e) < 0)
 		return -1;
-	emit(b, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), 0, 0);
-	emit(b, BPF_JMP | BPF_JEQ | BPF_K, b->arch, 1, 0); /* libseccomp's words for both are the kernel's */
+	emit_instruction(b, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), 0, 0);
+	emit_instruction(b, BPF_JMP | BPF_JEQ | BPF_K, b->arch, 1,
+			 0); /* libseccomp's words for both are the kernel's */
 	emit_return(b, SECCOMP_RET_KILL_PROCESS);
-	emit(b, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), 0, 0);
-	emit_search(b, iv, intervals(b, iv));
+	emit_instruction(b, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), 0, 0);
+	emit_search(b, iv, find_intervals(b, iv));
 	if (b->len > CODE_MAX)
 		return err_set(e, ERR_INTERNAL, "%zu instructions are too many", b->len);
 	*ret = (struct sysfilter_program){ mem_dup(b->code, b->len * sizeof b->code[0]), (unsigned short)b->len };
@@ -369,7 +371,7 @@ void sysfilter_done(struct sysfilter *f)
 	*f = (struct sysfilter){ 0 };
 }
 
-static int install(const struct sysfilter_program *p, unsigned flags)
+static int install_program(const struct sysfilter_program *p, unsigned flags)
 {
 	struct sock_fprog prog = { .len = p->len, .filter = p->code };
 	return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &prog) < 0 ? -1 : 0;
@@ -378,8 +380,8 @@ static int install(const struct sysfilter_program *p, unsigned flags)
 int sysfilter_install(const struct sysfilter *f, bool log)
 {
 	if (!log)
-		return install(&f->whole, 0);
-	if (install(&f->denied, SECCOMP_FILTER_FLAG_LOG) < 0)
+		return install_program(&f->whole, 0);
+	if (install_program(&f->denied, SECCOMP_FILTER_FLAG_LOG) < 0)
 		return -1;
-	return install(&f->absent, 0);
+	return install_program(&f->absent, 0);
 }

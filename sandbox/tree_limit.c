@@ -218,8 +218,9 @@ struct leaf {
 	const struct tree_disks *disks;
 };
 
-static int unavailable(enum plan_limit l, struct err *e, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static int unavailable(enum plan_limit l, struct err *e, const char *fmt, ...)
+static int set_unavailable(enum plan_limit l, struct err *e, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+static int set_unavailable(enum plan_limit l, struct err *e, const char *fmt, ...)
 {
 	char why[ERR_MESSAGE_MAX];
 	va_list ap;
@@ -243,12 +244,12 @@ __attribute__((format(printf, 3, 4))) static int put_text(int dir, const char *f
 	return write_limit(dir, file, text);
 }
 
-static int refused(enum plan_limit l, int errnum, struct err *e)
+static int fail_limit(enum plan_limit l, int errnum, struct err *e)
 {
 	if (errnum == ENOENT)
-		return unavailable(l, e, "this kernel has no file for it in the %s controller's cgroups",
-				   rows[controllers[l]].name);
-	return unavailable(l, e, "the kernel refused it: %s", strerror(errnum));
+		return set_unavailable(l, e, "this kernel has no file for it in the %s controller's cgroups",
+				       rows[controllers[l]].name);
+	return set_unavailable(l, e, "the kernel refused it: %s", strerror(errnum));
 }
 
 /* No way around it through swap. */
@@ -335,19 +336,21 @@ static int check_writes(const struct tree_limiter *t, const struct tree_disks *d
 	const enum plan_limit l = PLAN_LIMIT_IO_WRITE;
 
 	if (!t->of[TREE_LIMIT_IO].v2)
-		return unavailable(l, e,
-				   "cgroup v1 does not limit buffered writes; boot with cgroup v2 "
-				   "(systemd.unified_cgroup_hierarchy=1)");
+		return set_unavailable(l, e,
+				       "cgroup v1 does not limit buffered writes; boot with cgroup v2 "
+				       "(systemd.unified_cgroup_hierarchy=1)");
 	if (t->of[TREE_LIMIT_MEMORY].folder < 0 || !t->of[TREE_LIMIT_MEMORY].v2)
-		return unavailable(l, e,
-				   "buffered writes are limited only together with the memory controller of cgroup v2, "
-				   "which is missing");
+		return set_unavailable(
+			l, e,
+			"buffered writes are limited only together with the memory controller of cgroup v2, "
+			"which is missing");
 	for (size_t i = 0; i < disks->count; i++)
 		if (!disks->disk[i].attributes)
-			return unavailable(l, e,
-					   "%s does not tell the kernel whose buffered writes it writes; use a folder "
-					   "on ext4 or xfs",
-					   disks->disk[i].type[0] ? disks->disk[i].type : "its file system");
+			return set_unavailable(
+				l, e,
+				"%s does not tell the kernel whose buffered writes it writes; use a folder "
+				"on ext4 or xfs",
+				disks->disk[i].type[0] ? disks->disk[i].type : "its file system");
 	return 0;
 }
 
@@ -357,10 +360,10 @@ static int check_weight(const struct tree_disks *disks, struct err *e)
 		const struct tree_disk *d = &disks->disk[i];
 
 		if (!d->weighs)
-			return unavailable(PLAN_LIMIT_IO_WEIGHT, e,
-					   "the I/O scheduler of %s (%s) knows no weights; switch to bfq: echo bfq "
-					   ">/sys/block/%s/queue/scheduler",
-					   d->name, d->scheduler[0] ? d->scheduler : "none", d->name);
+			return set_unavailable(PLAN_LIMIT_IO_WEIGHT, e,
+					       "the I/O scheduler of %s (%s) knows no weights; switch to bfq: echo bfq "
+					       ">/sys/block/%s/queue/scheduler",
+					       d->name, d->scheduler[0] ? d->scheduler : "none", d->name);
 	}
 	return 0;
 }
@@ -371,13 +374,13 @@ static int check_limit(const struct tree_limiter *t, enum plan_limit l, const st
 	enum tree_limit c = controllers[l];
 
 	if (t->of[c].folder < 0)
-		return unavailable(l, e, "%s; to change that: %s", t->of[c].why, t->of[c].fix);
+		return set_unavailable(l, e, "%s; to change that: %s", t->of[c].why, t->of[c].fix);
 	if (l == PLAN_LIMIT_MEMORY_HIGH && !t->of[c].v2)
-		return unavailable(l, e,
-				   "cgroup v1 has no memory.high; use --memory, or boot with cgroup v2 "
-				   "(systemd.unified_cgroup_hierarchy=1)");
+		return set_unavailable(l, e,
+				       "cgroup v1 has no memory.high; use --memory, or boot with cgroup v2 "
+				       "(systemd.unified_cgroup_hierarchy=1)");
 	if (c == TREE_LIMIT_IO && (!disks || !disks->count))
-		return unavailable(l, e, "no disk of the command's write roots was found");
+		return set_unavailable(l, e, "no disk of the command's write roots was found");
 	if (l == PLAN_LIMIT_IO_WEIGHT)
 		return check_weight(disks, e);
 	return l == PLAN_LIMIT_IO_WRITE ? check_writes(t, disks, e) : 0;
@@ -424,7 +427,7 @@ static int make_leaf(struct tree_limiter *t, enum tree_limit c, const char *name
 	for (int i = 0; i < PLAN_LIMITS; i++)
 		if (controllers[i] == c && is_wanted(t, &f->plan->limits, (enum plan_limit)i) &&
 		    set_limit(f, (enum plan_limit)i) < 0)
-			return refused((enum plan_limit)i, errno, e);
+			return fail_limit((enum plan_limit)i, errno, e);
 	if (!f->v2)
 		ret->leaf[c] = fd_take(&leaf);
 	return 0;

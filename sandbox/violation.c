@@ -189,7 +189,7 @@ static uint64_t serial_of(const char **p, const char *end)
 /* ---- paths ---- */
 
 /* Without "//" and "/./" and a slash at the end; ".." stays: only the kernel knows where it leads. */
-static void tidy(char *path)
+static void clean_path(char *path)
 {
 	char *to = path;
 	for (const char *from = path; *from;) {
@@ -247,7 +247,7 @@ static void path_set(struct pending *e, const char *name, bool directory)
 	if (at_cwd)
 		e->v.path[at++] = '/';
 	memcpy(e->v.path + at, name, n + 1);
-	tidy(e->v.path);
+	clean_path(e->v.path);
 	e->v.directory = directory;
 }
 
@@ -285,7 +285,7 @@ static bool stands_in(const struct pending *e, const char *name, bool directory)
 }
 
 /* "inode=19 dev=fe:00" */
-static void take_number(struct pending *e, struct text t)
+static void parse_inode(struct pending *e, struct text t)
 {
 	struct text dev;
 	unsigned major, minor;
@@ -301,7 +301,7 @@ static void take_number(struct pending *e, struct text t)
 	e->meant.minor = minor;
 }
 
-static void take_path(struct pending *e, struct text t)
+static void parse_path(struct pending *e, struct text t)
 {
 	char name[PATH_MAX];
 	struct text type;
@@ -312,7 +312,7 @@ static void take_path(struct pending *e, struct text t)
 	if (rank <= e->rank)
 		return;
 	e->rank = rank;
-	take_number(e, t);
+	parse_inode(e, t);
 	if (!stands_in(e, name, directory)) {
 		path_set(e, name, directory);
 	} else if (e->v.path[0] != '/') {
@@ -322,7 +322,7 @@ static void take_path(struct pending *e, struct text t)
 }
 
 /* The command line of who called, as far as the kernel tells it; one word alone is quoted, and of no use. */
-static void take_title(struct pending *e, struct text t)
+static void parse_title(struct pending *e, struct text t)
 {
 	struct text v;
 	ssize_t n = find_member(t, "proctitle", &v) ? hex_bytes(v, e->meant.title, sizeof e->meant.title) : -1;
@@ -346,13 +346,13 @@ static void find_open(struct violation_builder *b, struct pending *e)
 	}
 	if (b->known_path[0]) {
 		memcpy(v->path, b->known_path, strlen(b->known_path) + 1);
-		tidy(v->path);
+		clean_path(v->path);
 	}
 }
 
 /* ---- addresses ---- */
 
-static void take_address(struct pending *e, struct text t)
+static void parse_address(struct pending *e, struct text t)
 {
 	union {
 		struct sockaddr any;
@@ -400,7 +400,7 @@ static void name_syscall(struct violation *v, uint32_t arch, int nr)
 	free(name);
 }
 
-static void take_task(struct violation *v, struct text t)
+static void parse_task(struct violation *v, struct text t)
 {
 	v->pid = (int32_t)parse_number(t, "pid", 10, 0);
 	v->session = (uint32_t)parse_number(t, "ses", 10, AUDIT_NO_SESSION);
@@ -410,13 +410,13 @@ static void take_task(struct violation *v, struct text t)
 		v->comm[0] = 0;
 }
 
-static void take_syscall(struct violation_builder *b, struct pending *e, struct text t)
+static void parse_syscall(struct violation_builder *b, struct pending *e, struct text t)
 {
 	static const char *const args[] = { "a0", "a1", "a2", "a3" };
 	uint32_t arch = (uint32_t)parse_number(t, "arch", 16, 0);
 	uint64_t nr = parse_number(t, "syscall", 10, SYSCALLS_MAX);
 	e->has_syscall = true;
-	take_task(&e->v, t);
+	parse_task(&e->v, t);
 	e->row = arch == b->arch && nr < SYSCALLS_MAX ? b->by_number[nr] : NULL;
 	e->v.error = -(int)(int64_t)parse_number(t, "exit", 10, 0);
 	for (size_t i = 0; i < countof(args); i++)
@@ -427,7 +427,7 @@ static void take_syscall(struct violation_builder *b, struct pending *e, struct 
 		name_syscall(&e->v, arch, (int)nr);
 }
 
-static bool starts(struct text t, const char *prefix)
+static bool starts_with(struct text t, const char *prefix)
 {
 	size_t n = strlen(prefix);
 	return (size_t)(t.end - t.p) >= n && memcmp(t.p, prefix, n) == 0;
@@ -435,7 +435,7 @@ static bool starts(struct text t, const char *prefix)
 
 /* "domain=… blockers=fs.write_file path="/x" dev=…", "… blockers=net.connect_tcp daddr=… dest=80", "…
  * blockers=scope.signal opid=…" */
-static void take_landlock(struct pending *e, struct text t)
+static void parse_landlock(struct pending *e, struct text t)
 {
 	static const struct {
 		const char *prefix, *kind, *operation;
@@ -452,7 +452,7 @@ static void take_landlock(struct pending *e, struct text t)
 	e->landlock = true;
 	if (find_member(t, "blockers", &blockers)) {
 		for (size_t i = 0; i < countof(rows); i++) {
-			if (!starts(blockers, rows[i].prefix))
+			if (!starts_with(blockers, rows[i].prefix))
 				continue;
 			e->v.kind = rows[i].kind;
 			e->v.operation = rows[i].operation;
@@ -549,14 +549,14 @@ static struct pending *pending_of(struct violation_builder *b, uint64_t serial, 
 	return b->last = e;
 }
 
-static bool take_seccomp(struct violation_builder *b, struct text t)
+static bool parse_seccomp(struct violation_builder *b, struct text t)
 {
 	struct violation *v = &b->out;
 	violation_clear(v);
 	v->kind = "syscall";
 	v->operation = "call";
 	v->source = "seccomp";
-	take_task(v, t);
+	parse_task(v, t);
 	name_syscall(v, (uint32_t)parse_number(t, "arch", 16, 0), (int)parse_number(t, "syscall", 10, 0));
 	v->reason = sysfilter_check_reason(v->syscall);
 	return v->session != AUDIT_NO_SESSION;
@@ -575,7 +575,7 @@ static bool number_after(struct text t, const char *name, uint64_t *ret)
 	return true;
 }
 
-static bool take_mark(struct text t, struct violation_mark *ret)
+static bool parse_mark(struct text t, struct violation_mark *ret)
 {
 	uint64_t lost;
 	if (!number_after(t, "msg='" AUDIT_MARK, &ret->token))
@@ -593,23 +593,23 @@ enum violation_step violation_builder_take(struct violation_builder *b, unsigned
 	if (!serial)
 		return VIOLATION_NOTHING;
 	switch (type) {
-	case AUDIT_SYSCALL: take_syscall(b, pending_of(b, serial, true), t); break;
-	case AUDIT_LANDLOCK_ACCESS: take_landlock(pending_of(b, serial, true), t); break;
+	case AUDIT_SYSCALL: parse_syscall(b, pending_of(b, serial, true), t); break;
+	case AUDIT_LANDLOCK_ACCESS: parse_landlock(pending_of(b, serial, true), t); break;
 	case AUDIT_CWD:
 		if ((e = pending_of(b, serial, false)) && !name_of(t, "cwd", e->cwd, sizeof e->cwd))
 			e->cwd[0] = 0;
 		break;
 	case AUDIT_PATH:
 		if ((e = pending_of(b, serial, false)))
-			take_path(e, t);
+			parse_path(e, t);
 		break;
 	case AUDIT_PROCTITLE:
 		if ((e = pending_of(b, serial, false)))
-			take_title(e, t);
+			parse_title(e, t);
 		break;
 	case AUDIT_SOCKADDR:
 		if ((e = pending_of(b, serial, false)))
-			take_address(e, t);
+			parse_address(e, t);
 		break;
 	case AUDIT_EOE:
 		if (!(e = pending_of(b, serial, false)))
@@ -621,11 +621,11 @@ enum violation_step violation_builder_take(struct violation_builder *b, unsigned
 		*ret = &b->out;
 		return VIOLATION_READY;
 	case AUDIT_SECCOMP:
-		if (!take_seccomp(b, t))
+		if (!parse_seccomp(b, t))
 			break;
 		*ret = &b->out;
 		return VIOLATION_READY;
-	case AUDIT_MARK_TYPE: return take_mark(t, ret_mark) ? VIOLATION_MARK : VIOLATION_NOTHING;
+	case AUDIT_MARK_TYPE: return parse_mark(t, ret_mark) ? VIOLATION_MARK : VIOLATION_NOTHING;
 	default: break;
 	}
 	return VIOLATION_NOTHING;

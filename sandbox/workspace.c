@@ -43,7 +43,7 @@ static bool is_private(const char *path)
 static bool holds_home(const char *path, const char *home) { return home[0] && home[1] && path_within(path, home); }
 
 /* No tree to work on: too much would be shown or written. */
-static int check(const char *path, const char *home, const char *field, struct err *e)
+static int check_workspace(const char *path, const char *home, const char *field, struct err *e)
 {
 	static const char hint[] = "change to the folder of a project (--cwd DIR), or use the profile isolated";
 
@@ -66,7 +66,7 @@ static bool has_git(const char *folder)
 }
 
 /* Stops at what could not be a workspace: a home that is under git is no reason to show it. */
-static void look_up(const char *cwd, const char *home, char ret[PATH_MAX])
+static void find_git_root(const char *cwd, const char *home, char ret[PATH_MAX])
 {
 	char path[PATH_MAX];
 
@@ -118,12 +118,12 @@ int workspace_find(const char *cwd, const char *given, const char *home, struct 
 			return err_field(e, "sandbox.workspace",
 					 "'%.150s' does not hold the working directory '%.150s'", w.path, w.cwd);
 	} else {
-		look_up(w.cwd, home, w.path);
+		find_git_root(w.cwd, home, w.path);
 	}
 	leave_inner_folders(w.path);
 	if (is_private(w.path) || is_system(w.path))
 		w.path[0] = '\0';
-	else if (check(w.path, home, given ? "sandbox.workspace" : "cwd", e) < 0)
+	else if (check_workspace(w.path, home, given ? "sandbox.workspace" : "cwd", e) < 0)
 		return -1;
 	w.has_git = w.path[0] && has_git(w.path);
 	*ret = w;

@@ -1,11 +1,11 @@
 /*
- * A write root with --cow: an overlay of the host's folder (below) and an empty one of ours (above), which keeps what
- * the command writes for whoever looks at it, applies it or forgets it later (sandbox/cow_layout.h says where).
+ * A write root with --cow: an overlay of the host's directory (lower) and an empty one of ours (upper), which stores
+ * what the command writes until it is shown, applied or discarded (sandbox/cow_layout.h has the location).
  *
- * The kernel takes layers only from mounts of this namespace, so both trees are attached for a moment below the private
- * /tmp. Where ids are swapped they are in both alike: otherwise nothing could be written. Folders are not renamed by
- * reference (redirect_dir) and files not copied up by halves (metacopy): the upper layer must say by itself what
- * changed. Marks of the overlay are in user.* attributes, which its owner may read.
+ * The kernel accepts layers only from mounts of this namespace, so both trees are attached temporarily below the
+ * private /tmp. If ids are swapped, they are swapped in both: otherwise nothing could be written. redirect_dir and
+ * metacopy are off: the upper layer alone must show what changed. The overlay's marks are in user.* attributes, which
+ * its owner can read.
  */
 
 #include "sandbox/steps/overlay.h"
@@ -27,7 +27,7 @@
 #define LOWER "tmp/lower"
 #define LAYERS "tmp/layers"
 
-/* Which of the run's write roots this mount is. */
+/* Returns the index of this mount among the run's write roots. */
 static unsigned number_of(const struct step_context *c, uint32_t mount)
 {
 	unsigned n = 0;
@@ -36,7 +36,7 @@ static unsigned number_of(const struct step_context *c, uint32_t mount)
 	return n;
 }
 
-/* The run's folder in this namespace: the spawner's descriptor of it belongs to the spawner's. */
+/* Opens the run's directory in this mount namespace: the spawner's descriptor belongs to the spawner's. */
 static int open_run(const struct step_context *c)
 {
 	struct stat there, here;
@@ -50,7 +50,7 @@ static int open_run(const struct step_context *c)
 	return fd_take(&fd);
 }
 
-/* What will be asked for when the changes are applied: that it is still this folder. */
+/* Records the directory's identity, which is checked when the changes are applied. */
 static int record_root(int layers, const struct stat *st, const char *path)
 {
 	struct cow_root r = { .magic = COW_MAGIC, .version = COW_VERSION, .device = st->st_dev, .inode = st->st_ino };
@@ -64,7 +64,7 @@ static int record_root(int layers, const struct stat *st, const char *path)
 	return fd < 0 || fd_write_all(fd, &r, sizeof r) < 0 || fdatasync(fd) < 0 ? -1 : 0;
 }
 
-/* An overlay's own folder is shown with the upper layer's owner and mode. */
+/* An overlay's root directory shows the upper layer's owner and mode, so copy those from the lower one. */
 static int like_below(const struct step_context *c, int layers, const struct stat *st)
 {
 	fd_auto int upper = openat(layers, "upper", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -139,7 +139,7 @@ int overlay_tree(struct step_context *c, uint32_t mount, int source, int lower)
 		return -1;
 	fd_auto int tree = make_overlay(lower, layers);
 	if (tree < 0 &&
-	    errno == EINVAL) /* what the kernel says, at one call or another, of an upper layer on overlayfs */
+	    errno == EINVAL) /* the kernel's error, from one call or another, if the upper layer is on overlayfs */
 		step_path(c, userns_path(USERNS_UPPER));
 	if (tree < 0 || detach_mount(c, LOWER) < 0 || detach_mount(c, LAYERS) < 0)
 		return -1;

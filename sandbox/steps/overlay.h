@@ -6,12 +6,12 @@
 #include "sandbox/steps/step.h"
 
 /*
- * A detached overlay for this write root of the plan: over `lower`, the detached tree that would be bound without it;
- * `source` is the folder as it was looked up. −1 with errno.
+ * Creates a detached overlay for this write root: over `lower`, the detached tree that would be bound without it;
+ * `source` is the resolved directory. −1 with errno.
  */
 int overlay_tree(struct step_context *c, uint32_t mount, int source, int lower);
 
-/* By this attribute a placeholder that was made in the upper layer is known: it is no change of the command's. */
+/* Marks a placeholder that was created in the upper layer: it is not a change of the command's. */
 #define OVERLAY_PLACEHOLDER "user.bailiff.placeholder"
 
 #endif

@@ -1,37 +1,32 @@
 /*
- * The host as a stranger sees it, for a command that has root's uid.
+ * Shows the host as a stranger sees it, for a command that has root's uid.
  *
- * A command of root's usually runs as an id of its own, and its write roots are mounted with that id and root's swapped
- * (idmap.h): it can write them, what it makes is root's outside, and everything else of the host's is a stranger's. Two
- * places have no such mounts: file systems that do not support them (overlayfs, which is what images of containers are;
- * tmpfs before 6.3), and a daemon that is root without CAP_SYS_ADMIN. There the command has root's uid outside
- * (`outer_root`), in a user namespace with the same swap, where it is called by the other id. It has no capability
- * anywhere, gains none (no_new_privs, NOROOT, an empty bounding set), and sees nobody else's processes. What uid 0
- * alone would give it is taken away here and in two other places:
+ * A command of root's usually runs with an id of its own, and its write roots are mounted with that id and root's
+ * swapped (idmap.h): it can write them, files that it creates are root's outside, and it has no rights to any other
+ * host file. Two environments lack such mounts: file systems that do not support them (overlayfs, used for container
+ * images; tmpfs before 6.3), and a daemon that is root without CAP_SYS_ADMIN. There the command has root's uid outside
+ * (`outer_root`), in a user namespace with the same swap, where it appears as the other id. It has no capability
+ * anywhere, gains none (no_new_privs, NOROOT, an empty bounding set), and sees no other user's processes. The rights of
+ * uid 0 alone are removed here and in two other places:
  *
- * - *Files that only root may read* (/etc/shadow, private keys). The system and all that is not the command's own is
- * not bound but shown through a
- *   read-only overlay of it, mounted as a stranger. The kernel asks for each access twice: whether the command may,
- *     by the file's mode,
- *   and whether who mounted the overlay may touch the file below. The second answer is the one that counts here: what
- *     everybody may read is readable, and nothing
- *   else. The mounter must not have capabilities over files either, so it has only CAP_SYS_ADMIN while it mounts.
- *
- * - *Files of the kernel's that trust uid 0* (sysctls, kpagecount, dynamic_debug, a processor's switch). They are
- * read-only, as ever; in addition, what is not
- *   readable by everybody in /proc is covered. A file there that appears later is not seen: /proc itself has no mode
- *     that could be changed.
- *
+ * - *Files that only root may read* (/etc/shadow, private keys). The system, and everything that is not the command's
+ *   own, is not bound but shown through a read-only overlay that is mounted as a stranger. The kernel checks each
+ *   access twice: whether the command may access the file, by its mode, and whether the mounter of the overlay may
+ *   access the file below. The second check decides here: only files that everybody may read are readable. The mounter
+ *   must not have capabilities over files, either, so it has only CAP_SYS_ADMIN while it mounts.
+ * - *Kernel files that trust uid 0* (sysctls, kpagecount, dynamic_debug, a CPU's online switch). They are read-only, as
+ *   always; in addition, entries of /proc that are not readable by everybody are covered. An entry that appears later
+ *   is not covered: /proc itself has no mode that could be changed.
  * - *Services that trust uid 0.* /run is not shown, and a socket that is seen through an overlay cannot be connected
- * to. The host's abstract sockets must be
- *   out of reach, by a network namespace or Landlock, or the command does not run (init.c).
+ *   to. The host's abstract sockets must be out of reach, by a network namespace or Landlock, or the command does not
+ *   run (init.c).
  *
- * An overlay shows one file system: folders in which something is mounted are made anew, and each of their entries is
- * shown by itself. File systems of the kernel among them are left out. In a user namespace the kernel insists on the
- * same: it does not let anybody look below a mount.
+ * An overlay shows one file system: directories with mounts below them are recreated, and each of their entries is
+ * shown separately. Kernel file systems among them are left out. In a user namespace the kernel enforces the same: it
+ * does not allow access to what is below a mount.
  *
- * What is left of uid 0: root's share of what the kernel counts by user. Blocks reserved for root can be used, and
- * processes are limited only where there is a cgroup for it: RLIMIT_NPROC does not hold for root's uid
+ * What remains of uid 0: root's share of resources that the kernel counts per user. Blocks reserved for root can be
+ * used, and processes are limited only by a cgroup, because RLIMIT_NPROC does not apply to root's uid
  * (docs/sandbox.md).
  */
 
@@ -57,8 +52,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#define ROOM_BYTES (64u << 20) /* of a folder that is made anew: it holds names only, and this is room for 16,384 */
-#define SPARE_OWN 16u          /* file systems that the plan's own mounts may need */
+#define ROOM_BYTES (64u << 20) /* size of a recreated directory: it holds names only, and this is enough for 16,384 */
+#define SPARE_OWN 16u          /* reserved for file systems that the plan's own mounts need */
 #define DEPTH_MAX 16u
 #define OTHERS_ENTER (S_IROTH | S_IXOTH)
 
@@ -66,7 +61,7 @@ uid_t public_view_owner(const struct step_context *c) { return c->outer_root && 
 
 gid_t public_view_owner_group(const struct step_context *c) { return c->outer_root && c->privileged ? 0 : c->gid; }
 
-/* ---- what is mounted ---- */
+/* ---- mounts ---- */
 
 static int path_of_fd(int fd, char ret[PATH_MAX])
 {
@@ -79,7 +74,7 @@ static int path_of_fd(int fd, char ret[PATH_MAX])
 	return 0;
 }
 
-/* One character of a mount point as mountinfo writes it: blanks, newlines and backslashes are \ooo. */
+/* Reads one character of a mount point in mountinfo's format: blanks, newlines and backslashes are \ooo. */
 static int next_char(const char **p)
 {
 	const char *s = *p;
@@ -91,7 +86,7 @@ static int next_char(const char **p)
 	return (unsigned char)s[0];
 }
 
-/* Whether the line's fifth field is below the folder. */
+/* Whether the mount point, the line's fifth field, is below the directory. */
 static bool line_is_below(const char *line, const char *folder)
 {
 	for (int field = 0; field < 4; field++) {
@@ -107,7 +102,7 @@ static bool line_is_below(const char *line, const char *folder)
 	return *line == '/' && line[1] != ' ';
 }
 
-/* 1 = something is mounted below the folder, 0 = nothing. A line that is too long to tell counts. */
+/* Returns 1 if something is mounted below the directory, else 0. A line that is too long counts as a match. */
 static int has_mounts_below(const char *folder)
 {
 	char buf[PATH_MAX + 512];
@@ -133,9 +128,9 @@ static int has_mounts_below(const char *folder)
 }
 
 /*
- * Whether the way from the folder to something of the command's own, or that itself, is closed to others. In an overlay
- * that was mounted as a stranger such a folder cannot even be found (the kernel reads its attributes as the mounter),
- * so there would be no place to mount it on.
+ * Whether the way from the directory to something of the command's own, or that itself, is inaccessible to others. In
+ * an overlay mounted as a stranger such a directory cannot even be found (the kernel reads its attributes as the
+ * mounter), so there would be nothing to mount on.
  */
 static bool has_closed_way_below(const struct step_context *c, const char *folder)
 {
@@ -161,24 +156,24 @@ static bool has_closed_way_below(const struct step_context *c, const char *folde
 
 /* ---- the overlay ---- */
 
-/* As a stranger who can mount and nothing else. */
+/* Assumes the identity of a stranger whose only capability is to mount. */
 static int become_stranger(const struct step_context *c)
 {
-	uid_t uid = c->privileged ? c->uid : 0; /* in the user namespace the swap's other end is called 0 */
+	uid_t uid = c->privileged ? c->uid : 0; /* inside the user namespace the swap's other id is called 0 */
 	return fsid_set(uid, (gid_t)uid, NULL, 0) < 0 ? -1 : capability_lower_to(CAP_SYS_ADMIN);
 }
 
 static int become_builder(int before)
 {
 	int saved = errno;
-	/* The ids first: with each change from or to 0 the kernel changes capabilities, too. */
+	/* The ids first: the kernel also changes capabilities with each change from or to 0. */
 	if (fsid_restore() < 0 || capability_raise_all() < 0)
 		return -1;
 	errno = saved;
 	return before;
 }
 
-/* Two layers at least are needed where nothing is written: the second is an empty folder of ours. */
+/* A read-only overlay needs at least two layers: the second is an empty directory of the sandbox. */
 static int mount_overlay(const struct step_context *c, int source)
 {
 	char layers[80];
@@ -209,7 +204,7 @@ static int show_folder(struct step_context *c, int source, int place)
 	return tree_attach(taken, place);
 }
 
-/* ---- folders in which something is mounted ---- */
+/* ---- directories with mounts below ---- */
 
 struct remake {
 	struct step_context *c;
@@ -217,7 +212,7 @@ struct remake {
 	unsigned depth;
 };
 
-static int show(struct step_context *c, int source, int place, unsigned depth);
+static int show_tree(struct step_context *c, int source, int place, unsigned depth);
 
 static bool is_kernels(int fd)
 {
@@ -234,7 +229,7 @@ static bool is_kernels(int fd)
 	return false;
 }
 
-/* What cannot be shown is an empty folder, or a file that cannot be read. */
+/* An entry that cannot be shown becomes an empty directory or an unreadable file. */
 static int show_entry(void *ctx, int folder, const char *name, unsigned type)
 {
 	const struct remake *r = ctx;
@@ -242,7 +237,7 @@ static int show_entry(void *ctx, int folder, const char *name, unsigned type)
 	char target[PATH_MAX];
 	fd_auto int source = openat(folder, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (source < 0 || fstat(source, &st) < 0)
-		return 0; /* gone meanwhile */
+		return 0; /* removed meanwhile */
 	if (S_ISLNK(st.st_mode)) {
 		ssize_t n = readlinkat(source, "", target, sizeof target - 1);
 		target[n > 0 ? n : 0] = 0;
@@ -263,10 +258,10 @@ static int show_entry(void *ctx, int folder, const char *name, unsigned type)
 			return 0;
 	}
 	fd_auto int place = tree_below(r->place, name);
-	return place < 0 ? -1 : show(r->c, source, place, r->depth + 1);
+	return place < 0 ? -1 : show_tree(r->c, source, place, r->depth + 1);
 }
 
-/* The command owns what is made here: what others may do is said for the owner as well. */
+/* The command owns what is created here, so the owner gets the mode of others, too. */
 static int remake_folder(struct step_context *c, int source, int place, mode_t mode, unsigned depth)
 {
 	struct mount_attr a = { .attr_set = TREE_READ };
@@ -288,7 +283,7 @@ static int show_file(struct step_context *c, int source, const struct stat *st, 
 	return tree < 0 || tree_set(tree, TREE_READ, -1) < 0 ? -1 : tree_attach(tree, place);
 }
 
-static int show(struct step_context *c, int source, int place, unsigned depth)
+static int show_tree(struct step_context *c, int source, int place, unsigned depth)
 {
 	char path[PATH_MAX];
 	struct stat st;
@@ -307,7 +302,7 @@ static int show(struct step_context *c, int source, int place, unsigned depth)
 	return -1;
 }
 
-int public_view_bind(struct step_context *c, int source, int place) { return show(c, source, place, 0); }
+int public_view_bind(struct step_context *c, int source, int place) { return show_tree(c, source, place, 0); }
 
 /* ---- /proc ---- */
 
@@ -324,7 +319,7 @@ static int shut_folder(struct step_context *c, int folder, unsigned depth)
 	return depth > DEPTH_MAX ? -1 : tree_each_name(folder, ".", shut_entry, &inner);
 }
 
-/* At the top there are processes and links to their own files, which have owners of their own. */
+/* The top level also has process directories and links to a process's own files, which have their own owners. */
 static int shut_entry(void *ctx, int folder, const char *name, unsigned type)
 {
 	const struct shutting *s = ctx;
@@ -343,7 +338,7 @@ static int shut_entry(void *ctx, int folder, const char *name, unsigned type)
 	if (shown && is_folder && s->depth > 1)
 		return shut_folder(c, at, s->depth);
 	if (shown && s->depth > 1)
-		return 0; /* the folder at the top is read-only */
+		return 0; /* the directory at the top is read-only */
 	step_path(c, name);
 	fd_auto int tree = tree_clone(shown ? at : is_folder ? c->void_folder : c->void_file, "");
 	if (tree < 0 || tree_set(tree, TREE_READ | MOUNT_ATTR_NOEXEC, -1) < 0 || tree_attach(tree, at) < 0)
@@ -365,9 +360,9 @@ static int put_on(int at, const char *name, int source)
 }
 
 /*
- * The init cannot be traced, and the kernel gives the files of such a process to root: to the uid that the command has.
- * Most of them ask for more than the owner's right; some can be written (oom_score_adj), and its descriptors can be
- * counted.
+ * The init cannot be traced, and the kernel assigns the /proc files of such a process to root, which is the uid that
+ * the command has. Most of them require more than ownership; but some are writable (oom_score_adj), and the init's
+ * descriptors could be counted.
  */
 int public_view_shut_init(struct step_context *c)
 {

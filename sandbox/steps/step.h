@@ -17,43 +17,42 @@ struct sysfilter;
 
 #define STEP_OWN_MAX 64
 
-/* What the steps work on; filled by the spawner before the clone. Descriptors are −1 if there is none. */
+/* The state that the steps work on; filled by the spawner before the clone. Descriptors are −1 if absent. */
 struct step_context {
 	const struct plan_head *plan;
 	uid_t uid; /* the command's: the peer's, or an id that stands for a root peer */
 	gid_t gid;
-	uid_t peer_uid;        /* paths are looked up with this identity */
-	const char *root_home; /* symbolic links of a root peer are followed only here; "" = nowhere */
+	uid_t peer_uid;        /* identity with which paths are resolved */
+	const char *root_home; /* a root peer's symbolic links are followed only here; "" = nowhere */
 	gid_t peer_gid;
 	const gid_t *groups;
 	size_t ngroups;
-	bool privileged; /* the spawner has CAP_SYS_ADMIN outside; else the sandbox has a user namespace */
+	bool privileged; /* the spawner has CAP_SYS_ADMIN outside; otherwise the sandbox has a user namespace */
 	bool outer_root; /* a root peer's files cannot be mapped: the command has root's uid outside
 			    (steps/public_view.c) */
 	int userns_fd;   /* … and enters this user namespace; −1 = it is in one from the start */
-	int maps_fd;     /* … whose maps are there when a byte can be read here; −1 = the init writes them itself */
+	int maps_fd; /* … whose maps are written when a byte can be read here; −1 = the init writes them itself */
 	int stdin_fd, stdout_fd, stderr_fd, status_fd, gate_fd, guard_pidfd; /* −1 = none */
 	int master_fd, slave_fd;        /* PLAN_TTY: the terminal, from the step `terminal` on; else −1 */
-	struct tree_files tree;         /* of the cgroups that it is in */
+	struct tree_files tree;         /* files of its cgroups */
 	bool logged;                    /* audit records of this sandbox are read */
-	const struct sysfilter *filter; /* of system calls; NULL = could not be built */
+	const struct sysfilter *filter; /* system call filter; NULL = could not be built */
 	/* For a private root (PLAN_PRIVATE_ROOT). */
-	int idmap_fd;         /* user namespace that swaps root's ids and the command's; −1 = ids stay as they are */
-	int cow_fd;           /* PLAN_COW: the run's folder (sandbox/cow_layout.h); −1 = none */
-	const char *cow_path; /* and where it is */
+	int idmap_fd;         /* user namespace that swaps root's ids and the command's; −1 = no mapping */
+	int cow_fd;           /* PLAN_COW: the run's directory (sandbox/cow_layout.h); −1 = none */
+	const char *cow_path; /* its path */
 	int net_fd; /* a network namespace with loopback, created in advance; −1 = it was created with the clone */
 	int oom_fd; /* the init's own oom_score_adj; −1 = out of reach */
-	int prebuilt_fd; /* of a sandbox that is built ahead: where the rest of its plan will come; −1 = it is there */
-	int listen_fd;   /* PLAN_NET_ALLOW: made by `network`, handed out with READY; −1 = none */
-	int resolver_fd; /* where a sandbox with a network of its own is asked for names; made by `network`; −1 = none
-			  */
-	int placeholder_fd;                    /* to the placeholder helper; −1 = there is none */
+	int prebuilt_fd;    /* prebuilt sandbox: link on which the command's message arrives; −1 = not prebuilt */
+	int listen_fd;      /* PLAN_NET_ALLOW: created by `network`, sent with READY; −1 = none */
+	int resolver_fd;    /* socket of the refusing resolver, created by `network`; −1 = none */
+	int placeholder_fd; /* link to the placeholder helper; −1 = none */
 	struct step_placeholders placeholders; /* its reply */
-	struct host_fingerprint *fingerprint;  /* of a sandbox that is built ahead for one plan: what of the host's it
-				 depends on; NULL =  no matter */
-	int root_fd;                           /* the new root, from `root` to `pivot` */
-	int void_folder, void_file;            /* empty; bound over hidden paths */
-	int self_fds; /* outer_root: the init's own /proc/self/fd, which is covered then; −1 = it is there */
+	struct host_fingerprint
+		*fingerprint;       /* dedicated prebuilt sandbox: records what of the host it depends on; else NULL */
+	int root_fd;                /* the new root, from `root` to `pivot` */
+	int void_folder, void_file; /* empty; bound over hidden paths */
+	int self_fds; /* outer_root: the init's own /proc/self/fd, which is covered then; −1 = use /proc */
 	dev_t own_devices[STEP_OWN_MAX]; /* file systems that were created for this sandbox */
 	unsigned own_count;
 	uint32_t layers; /* enum plan_layer enforced so far: steps add theirs */
@@ -94,10 +93,10 @@ int step_rlimits(struct step_context *c);
 int step_signals(struct step_context *c);
 int step_gate(struct step_context *c);
 
-/* Whether the plan asks for a private root: the steps that belong to one do nothing otherwise. */
+/* Whether the plan asks for a private root: the steps that build one do nothing otherwise. */
 static inline bool step_confined(const struct step_context *c) { return c->plan->flags & PLAN_PRIVATE_ROOT; }
 
-#define STEP_TMP_BYTES (1ull << 30) /* of private /tmp and so on where the plan sets no limit */
+#define STEP_TMP_BYTES (1ull << 30) /* size of private /tmp etc. if the plan sets no limit */
 
 /* Records the path that a failing step was working on, truncated to fit; leaves errno alone. */
 void step_path(struct step_context *c, const char *path);

@@ -11,7 +11,7 @@
 
 #define NAME "bailiff-sandbox"
 
-/* Copies one file and adds a line, after a newline if the file's last line has none. */
+/* Copies a file and appends a line, after a newline if the file's last line lacks one. */
 static int copy_with(int in, int out, const char *line)
 {
 	char buf[4096];
@@ -34,7 +34,7 @@ static int extend_file(struct step_context *c, const char *path, const char *lin
 	fd_auto int place = tree_find(c, path);
 	fd_auto int in = place < 0 ? -1 : openat(c->root_fd, path + 1, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	if (in < 0)
-		return 0; /* a root without accounts, or one that manages them in another way */
+		return 0; /* no account file: none exist, or they are managed in another way */
 	fd_auto int out = openat(c->root_fd, copy, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (out < 0 || copy_with(in, out, line) < 0)
 		return -1;
@@ -44,7 +44,7 @@ static int extend_file(struct step_context *c, const char *path, const char *lin
 	return unlinkat(c->root_fd, copy, 0);
 }
 
-/* Programs ask who they are: id, whoami, ssh, python's getpass. */
+/* Adds the command's id to passwd and group for programs that look it up: id, whoami, ssh, python's getpass. */
 int step_accounts(struct step_context *c)
 {
 	char line[4200];

@@ -44,7 +44,10 @@ int step_stdio(struct step_context *c)
 	return connect_stdio(in, c->stdout_fd, err);
 }
 
-/* As the peer and in its own process: what the peer may not enter, its command does not start in. */
+/*
+ * With the peer's identity and in the command's process: a command cannot start in a directory that its peer cannot
+ * enter.
+ */
 int step_cwd(struct step_context *c)
 {
 	const char *cwd = plan_string(c->plan, c->plan->cwd_off);
@@ -56,9 +59,8 @@ int step_cwd(struct step_context *c)
 }
 
 /*
- * Handlers went with the clone; ignored signals and the mask would live through exec. By the system call itself:
- * glibc's sigaction refuses the two signals that it keeps for itself, and whoever started the daemon may have left them
- * ignored.
+ * The clone has reset handlers; but ignored signals and the mask would survive exec. Uses the raw system call: glibc's
+ * sigaction rejects the two signals that it reserves, and the daemon's parent may have left them ignored.
  */
 int step_signals(struct step_context *c)
 {
@@ -74,7 +76,9 @@ int step_signals(struct step_context *c)
 	return sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* A KILL_TREE that came while the gate was shut: peeked, so that the init still finds it. */
+/*
+ * Checks for a KILL_TREE that arrived while the gate was closed. It is only peeked, so that the init still receives it.
+ */
 static int kill_requested(int status_fd, int *watch)
 {
 	struct status_msg m;
@@ -83,7 +87,7 @@ static int kill_requested(int status_fd, int *watch)
 		return 0;
 	if (n == 0 || (n >= (ssize_t)STATUS_MSG_LEAST && m.kind == STATUS_KILL_TREE))
 		return 1;
-	*watch = -1; /* something for later: the init takes it once the command runs */
+	*watch = -1; /* another message: the init handles it once the command runs */
 	return 0;
 }
 
@@ -94,8 +98,8 @@ static int fail_with(int errnum)
 }
 
 /*
- * One byte opens, end of file aborts. The gate may stay shut for as long as the disk stalls, so a request to kill and
- * the guard's death must get through meanwhile: the init itself sleeps until the command has executed (see init.c).
+ * One byte opens the gate, end of file aborts. The gate can stay closed while the disk stalls, so a kill request and
+ * the guard's death must be noticed here: the init sleeps until the command's exec (see init.c).
  */
 int step_gate(struct step_context *c)
 {

@@ -1,4 +1,4 @@
-/* The last steps of the init: descriptors, Landlock and the filter of system calls. */
+/* The last steps of the init: descriptors, Landlock and the system call filter. */
 
 #include "sandbox/steps/step.h"
 
@@ -12,8 +12,7 @@
 #include <limits.h>
 #include <string.h>
 
-/* What a sandbox that waits for its command keeps in sight stays open, until it is used (sandbox/host_fingerprint.h).
- */
+/* The pins of a dedicated prebuilt sandbox stay open until it is used (sandbox/host_fingerprint.h). */
 static int close_above(const struct step_context *c, unsigned first)
 {
 	if (!c->fingerprint || !c->fingerprint->pins || first > FINGERPRINT_PINS)
@@ -23,7 +22,7 @@ static int close_above(const struct step_context *c, unsigned first)
 	return fd_close_range(FINGERPRINT_PINS + c->fingerprint->pins, UINT_MAX);
 }
 
-/* Sorts the few declared descriptors and closes the gaps between them; 0 to 2 are the init's own and replaced later. */
+/* Sorts the few known descriptors and closes the gaps between them; 0 to 2 are the init's own and replaced later. */
 int step_descriptors(struct step_context *c)
 {
 	const int declared[] = { 2,
@@ -66,9 +65,8 @@ int step_descriptors(struct step_context *c)
 }
 
 /*
- * A private root always gets it where the kernel has it: whether it is wanted is not for the sender of the plan to
- * decide. Init and command are in one domain, so the init can still signal its tree; the guard is outside and reaches
- * both.
+ * A private root always gets it if the kernel supports it; the sender of the plan cannot opt out. Init and command are
+ * in one domain, so the init can still signal its tree; the guard is outside and can signal both.
  */
 int step_landlock(struct step_context *c)
 {
@@ -88,9 +86,9 @@ int step_landlock(struct step_context *c)
 }
 
 /*
- * The last step of the init's: what it does from here on, the filter must allow. A private root always has it: without
- * the filter a command could make setuid files in an idmapped write root, which are root's outside, and the sender of a
- * plan must not be able to leave it out.
+ * The last step of the init: whatever it does from here on, the filter must allow. A private root always has the
+ * filter: without it a command could create setuid files in an idmapped write root, which are root's outside, and the
+ * sender of a plan must not be able to omit it.
  */
 int step_seccomp(struct step_context *c)
 {

@@ -10,7 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* On v1 hierarchies: before anything of the peer's is touched. "0" is the writer itself. */
+/* On v1 hierarchies: must run before anything of the peer's is touched. "0" means the writing process. */
 int step_limits(struct step_context *c)
 {
 	for (int i = 0; i < TREE_LIMITS; i++) {
@@ -27,11 +27,11 @@ int step_limits(struct step_context *c)
 	return 0;
 }
 
-/* What programs expect that use select(2); the daemon itself runs with far more. */
+/* The value that programs with select(2) expect; the daemon itself runs with a much higher one. */
 #define OPEN_FILES_DEFAULT 1024u
 #define MEMLOCK_MOST (8u << 20) /* the kernel's own default */
 
-/* Not more than `value`: where the hard limit is lower already, that stays. */
+/* Sets the limit to at most `value`; a lower hard limit is kept. */
 static int limit_resource(int resource, uint64_t value)
 {
 	struct rlimit r;
@@ -44,9 +44,8 @@ static int limit_resource(int resource, uint64_t value)
 }
 
 /*
- * Descriptors on their way through sockets are counted by user, against the sender's limit of open ones. A command of
- * our own user's that sends and never takes must come to its limit before we come to ours: else no other could be
- * started.
+ * The kernel counts descriptors in flight per user, against the sender's limit of open files. A command of our own user
+ * that sends and never receives must hit its limit before we hit ours: otherwise no other command could be started.
  */
 static int limit_open_files(const struct step_context *c)
 {
@@ -62,7 +61,7 @@ static int limit_open_files(const struct step_context *c)
 	return setrlimit(RLIMIT_NOFILE, &r);
 }
 
-/* What the daemon was given for itself, or its user for something else: a turn before others, and memory that stays. */
+/* Drops privileges that the daemon or its user was granted for other purposes: priority and locked memory. */
 static int limit_advantages(void)
 {
 	static const struct {
@@ -79,7 +78,10 @@ static int limit_advantages(void)
 	return 0;
 }
 
-/* The kernel then runs that program outside, as root, with a crashed command's memory to read. */
+/*
+ * Whether core_pattern is a pipe: the kernel then runs that program outside, as root, with the crashed command's
+ * memory.
+ */
 static bool host_handles_crashes(void)
 {
 	char first = 0;
@@ -88,11 +90,11 @@ static bool host_handles_crashes(void)
 }
 
 /*
- * Whoever wants a core says so inside: a service manager lets every daemon write them, and then all its commands would.
- * A limit of 1 is too small for any, and the only one that keeps the kernel from running the host's program; where
- * there is one, nobody raises it.
+ * Core files are off by default: service managers let daemons write them, and all commands would inherit that. A limit
+ * of 1 is too small for any core, and the only value that keeps the kernel from running the host's core_pattern
+ * program. If there is such a program, the hard limit is lowered, too.
  */
-static int write_no_core(void)
+static int disable_core_files(void)
 {
 	struct rlimit r;
 	if (getrlimit(RLIMIT_CORE, &r) < 0)
@@ -106,7 +108,7 @@ static int write_no_core(void)
 int step_rlimits(struct step_context *c)
 {
 	const struct plan_head *p = c->plan;
-	if (step_confined(c) && (limit_advantages() < 0 || write_no_core() < 0))
+	if (step_confined(c) && (limit_advantages() < 0 || disable_core_files() < 0))
 		return -1;
 	if (limit_open_files(c) < 0) {
 		step_path(c, "openFiles");
@@ -117,15 +119,16 @@ int step_rlimits(struct step_context *c)
 		return -1;
 	}
 	/*
-	 * Where no cgroup counts the processes, the kernel counts them by user: of an id or a user namespace that is
-	 * the sandbox's own that is the same; else other processes of the peer's are counted too.
+	 * If no cgroup counts the processes, the kernel counts them per user. That is equivalent if the id or the user
+	 * namespace is the sandbox's own; otherwise the peer's other processes are counted, too.
 	 */
 	if (p->limits.value[PLAN_LIMIT_PIDS] && c->tree.file[TREE_FILE_PIDS_EVENTS] < 0 &&
 	    limit_resource(RLIMIT_NPROC, plan_tasks(p)) < 0) {
 		step_path(c, "pids");
 		return -1;
 	}
-	/* The init sums the tree's cpu time from its /proc; without one, each process is held to the limit by itself.
+	/*
+	 * The init sums the tree's CPU time from its /proc; without one, the limit applies to each process separately.
 	 */
 	if (p->cpu_ms != PLAN_UNLIMITED && !(c->layers & PLAN_LAYER_MOUNTS) &&
 	    limit_resource(RLIMIT_CPU, (p->cpu_ms + 999) / 1000) < 0) {

@@ -17,9 +17,9 @@
 #include <unistd.h>
 
 /*
- * Nothing mounted inside reaches the host. Without a private root it is the other way round too, so that what the host
- * unmounts is not kept busy by a long-running command. In a private root nothing may appear later: it would be neither
- * read-only nor inert.
+ * Mounts made inside never propagate to the host. With a private root no mount may appear later, either: it would be
+ * neither read-only nor inert. Without one, the host's unmounts do propagate, so that a long-running command does not
+ * keep a file system busy.
  */
 int step_mounts(struct step_context *c)
 {
@@ -47,7 +47,9 @@ static const struct {
 	{ "dev/stderr", "/proc/self/fd/2" }, { "dev/ptmx", "pts/ptmx" },
 };
 
-/* A node of our own costs a fifth of a bind; without the right to make one (a user namespace) the host's is bound. */
+/*
+ * Creating a node costs a fifth of a bind; without the right to create one (in a user namespace) the host's is bound.
+ */
 static int make_device(struct step_context *c, const char *path, dev_t number)
 {
 	if (c->privileged) {
@@ -61,15 +63,16 @@ static int make_device(struct step_context *c, const char *path, dev_t number)
 	if (tree < 0)
 		return errno == ENOENT ? 0 : -1;
 	fd_auto int file = openat(c->root_fd, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	/* Read-only keeps nobody from writing to a device, but its owner, who may be the command's, from changing the
-	 * node. */
+	/*
+	 * Read-only does not prevent writes to the device; it prevents its owner, who may be the command's user, from
+	 * changing the node.
+	 */
 	if (file < 0 || tree_set(tree, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, -1) < 0)
 		return -1;
 	return tree_attach_at(tree, c->root_fd, path);
 }
 
-/* A terminal belongs to whoever opens it: in a sandbox that is the command's id, so no more is to be said about owners.
- */
+/* A terminal belongs to the process that opens it, in a sandbox the command's id, so devpts needs no owner options. */
 static int make_terminals(struct step_context *c)
 {
 	if (mkdirat(c->root_fd, "dev/pts", 0755) < 0)
@@ -105,13 +108,16 @@ int step_dev(struct step_context *c)
 	return 0;
 }
 
-/* Whoever is not root can do little with these; they are shut all the same, for the day a permission is forgotten. */
+/*
+ * An unprivileged process can do little with these; they are read-only anyway, in case a kernel gets a permission
+ * wrong.
+ */
 static const char *const read_only[] = { "proc/sys", "proc/bus", "proc/fs", "proc/irq", "proc/sysrq-trigger" };
 static const char *const covered_files[] = { "proc/kcore",      "proc/keys",        "proc/key-users",
 					     "proc/timer_list", "proc/sched_debug", "proc/latency_stats" };
 static const char *const covered_folders[] = { "proc/acpi", "proc/scsi" };
 
-/* The new root is the working directory. Where the kernel has no such entry there is nothing to do. */
+/* The new root must be the working directory. An entry that the kernel does not have is skipped. */
 static int bind_over(struct step_context *c, const char *source, const char *place)
 {
 	struct mount_attr a = { .attr_set = TREE_READ | MOUNT_ATTR_NOEXEC };
@@ -134,10 +140,9 @@ static int mask_proc(struct step_context *c)
 }
 
 /*
- * A container that masks parts of /proc makes the kernel refuse a fresh one in a user namespace. A private root then
- * has an empty /proc: the outer one would show, and lead to, every process of the same user outside. Without a private
- * root the command sees the outer /proc. Either is said by leaving the layer out, and whoever required it gets a
- * failure.
+ * If a container masks parts of /proc, the kernel denies a fresh one in a user namespace. A private root then has an
+ * empty /proc: the outer one would expose every process of the same user outside. Without a private root the command
+ * sees the outer /proc. Both cases are reported by leaving the layer out, which fails a plan that requires it.
  */
 int step_proc(struct step_context *c)
 {
@@ -154,13 +159,13 @@ int step_proc(struct step_context *c)
 	return 0;
 }
 
-/* All three are tmp_folders of the new root's file system: what they hold together is limited. */
+/* All three are directories of the new root's file system: one limit covers their total size. */
 static const struct {
 	const char *source, *place;
 } tmp_folders[] = {
 	{ "tmp/shm", "/dev/shm" },
 	{ "tmp/var", "/var/tmp" },
-	{ "tmp/tmp", "/tmp" }, /* the last: it covers where they come from */
+	{ "tmp/tmp", "/tmp" }, /* last: it covers the directories that are the sources */
 };
 
 int step_tmp(struct step_context *c)
@@ -170,7 +175,7 @@ int step_tmp(struct step_context *c)
 	for (size_t i = 0; i < sizeof tmp_folders / sizeof tmp_folders[0]; i++) {
 		fd_auto int place = tree_mount_point(c, tmp_folders[i].place, true);
 		if (place < 0 && (errno == ENOENT || errno == ELOOP))
-			continue; /* a /var that is the host's and has no folder there, or a link to one that we make */
+			continue; /* the host's /var lacks this directory, or it is a link to one that we create */
 		fd_auto int tree = place < 0 ? -1 : tree_clone(c->root_fd, tmp_folders[i].source);
 		if (tree < 0 || tree_set(tree, TREE_INERT, -1) < 0 || tree_attach(tree, place) < 0) {
 			step_path(c, tmp_folders[i].place);
@@ -181,8 +186,8 @@ int step_tmp(struct step_context *c)
 }
 
 /*
- * From here on the host's tree does not exist for this process or any below it. The old root is put on top of the new
- * one (".", ".") and detached from there, so that no folder is needed for it.
+ * From here on the host's tree is unreachable for this process and its children. The old root is stacked on the new one
+ * (".", ".") and detached from there, so that no directory is needed for it.
  */
 int step_pivot(struct step_context *c)
 {

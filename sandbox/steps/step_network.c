@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 /*
- * Nothing of the host's name inside, and the same for every sandbox. Podman's default filter refuses this to a
- * container without CAP_SYS_ADMIN: the name that is seen then is the container's, which says nothing of the host's.
+ * Hides the host's name; every sandbox has the same one. Podman's default filter denies this to a container without
+ * CAP_SYS_ADMIN: the visible name is then the container's, which reveals nothing about the host.
  */
 int step_hostname(struct step_context *c)
 {
@@ -27,7 +27,7 @@ int step_hostname(struct step_context *c)
 
 #define QUEUE 128
 
-/* The way out: made here, where the namespace is the sandbox's own, and served from outside of it. */
+/* The proxy's listening socket: created here, in the sandbox's own namespace, and served from outside. */
 static int listen_inside(struct step_context *c)
 {
 	const struct sockaddr_in at = { .sin_family = AF_INET,
@@ -43,8 +43,7 @@ static int listen_inside(struct step_context *c)
 }
 
 /*
- * Where lookups are refused by name. Only the reason that people are told depends on it: without it a lookup fails all
- * the same.
+ * The socket of the resolver that refuses all lookups. Best effort: without it lookups fail, too, but are not reported.
  */
 static int open_resolver(void)
 {
@@ -55,7 +54,7 @@ static int open_resolver(void)
 	return fd < 0 || bind(fd, (const struct sockaddr *)&at, sizeof at) < 0 ? -1 : fd_take(&fd);
 }
 
-/* Enters a network namespace that was made ahead, or readies the one that came with the clone. */
+/* Enters a prebuilt network namespace, or sets up the one that came with the clone. */
 int step_network(struct step_context *c)
 {
 	if (!step_confined(c) || c->plan->network == PLAN_NET_HOST)

@@ -1,4 +1,4 @@
-/* The steps that decide as whom the command runs, and what that identity can still do. */
+/* The steps that set the command's identity and drop its privileges. */
 
 #include "sandbox/steps/step.h"
 
@@ -39,7 +39,7 @@ static int write_file(struct step_context *c, const char *path, const char *text
 	return n < 0 ? -1 : 0;
 }
 
-/* Root's ids are mapped by the spawner (start.c), which may do what this process cannot any more. */
+/* Root's ids are mapped by the spawner (start.c), which has a privilege that this process no longer has. */
 static int await_maps(struct step_context *c)
 {
 	char byte;
@@ -55,9 +55,8 @@ static int await_maps(struct step_context *c)
 }
 
 /*
- * Each id is mapped onto itself: the command sees the same owner of its files as outside. The kernel lets an
- * unprivileged process map only its own gid, and only after setgroups was given up, so supplementary groups stay as
- * they are.
+ * Maps each id onto itself: the command sees the same owners of its files as outside. The kernel lets an unprivileged
+ * process map only its own gid, and only after it disabled setgroups, so supplementary groups stay as they are.
  */
 int step_id_maps(struct step_context *c)
 {
@@ -79,8 +78,9 @@ int step_id_maps(struct step_context *c)
 #define QUOTA_POLL_MS 10u
 
 /*
- * An empty session keyring instead of the daemon's. Where the calls are refused or missing, they are inside too. The
- * kernel gives a plain user room for 200 keys: with so many sandboxes at once, this one waits for one that leaves.
+ * Replaces the daemon's session keyring by an empty one. If the calls are denied or missing here, they are inside, too.
+ * The kernel limits an unprivileged user to 200 keys: with that many sandboxes at once, this one waits for another to
+ * exit.
  */
 int step_keyring(struct step_context *c)
 {
@@ -98,7 +98,7 @@ int step_keyring(struct step_context *c)
 	return 0;
 }
 
-/* A confined command is never root's; of others' commands `ids` knows. */
+/* A confined command is never root; for the others step_ids handles the bounding set. */
 int step_bounds(struct step_context *c)
 {
 	if (step_confined(c))
@@ -106,7 +106,7 @@ int step_bounds(struct step_context *c)
 	return 0;
 }
 
-/* Whatever becomes of this process: uid 0 means nothing to it, and no capability is handed on over exec. */
+/* From here on uid 0 has no special meaning for this process, and no capability passes through exec. */
 static int lock_securebits(void)
 {
 	unsigned long bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |
@@ -116,11 +116,11 @@ static int lock_securebits(void)
 }
 
 /*
- * Who is not said to have logged in yet, as nobody is below a daemon that the system started, may say so once himself,
- * and be anybody in the host's audit trail. So it is said here; where audit reads along, that was done long before
+ * A process without a login uid, as under a daemon started by the system, can set it once to any value and so
+ * impersonate any user in the host's audit trail. So it is set here; if audit is used, that has already happened
  * (init.c).
  */
-static int settle_login(uid_t uid)
+static int set_login_uid(uid_t uid)
 {
 	char text[12] = "";
 	fd_auto int fd = open("/proc/self/loginuid", O_RDWR | O_CLOEXEC);
@@ -130,12 +130,12 @@ static int settle_login(uid_t uid)
 	if (read(fd, text, sizeof text - 1) <= 0 || strtoul(text, NULL, 10) != UINT32_MAX)
 		return 0;
 	int n = snprintf(text, sizeof text, "%u", uid);
-	return pwrite(fd, text, (size_t)n, 0) == n || errno == EPERM ? 0
-								     : -1; /* what we may not, the command may not */
+	return pwrite(fd, text, (size_t)n, 0) == n || errno == EPERM
+		       ? 0
+		       : -1; /* if the init is not permitted to, neither is the command */
 }
 
-/* With it come all capabilities there, and a full bounding set: they are given up again below, and mean nothing
- * outside. */
+/* Entering grants all capabilities there and a full bounding set: they are dropped below and have no effect outside. */
 static int enter_userns(struct step_context *c)
 {
 	if (setns(c->userns_fd, CLONE_NEWUSER) < 0) {
@@ -148,8 +148,8 @@ static int enter_userns(struct step_context *c)
 }
 
 /*
- * A command of uid 0 keeps its capabilities. Every other command, and the init that shares its uid, has none left, not
- * even in the bounding set.
+ * A command of uid 0 without a sandbox keeps its capabilities. Every other command, and the init that shares its uid,
+ * has none left, not even in the bounding set.
  */
 int step_ids(struct step_context *c)
 {
@@ -157,8 +157,8 @@ int step_ids(struct step_context *c)
 		errno = EPERM;
 		return -1;
 	}
-	/* With the ids goes the right to write there. */
-	if (step_confined(c) && settle_login(c->uid) < 0) {
+	/* After the change of ids the file is no longer writable. */
+	if (step_confined(c) && set_login_uid(c->uid) < 0) {
 		step_path(c, "/proc/self/loginuid");
 		return -1;
 	}
@@ -178,10 +178,9 @@ int step_ids(struct step_context *c)
 }
 
 /*
- * After the last change of credentials (which clears the parent-death signal). The guard may have died before the
- * prctl, and asking for the parent's pid says nothing inside a pid namespace: its pidfd does. The init goes on watching
- * that descriptor, which covers the instant between the guard's children being handed on and its pidfd turning
- * readable.
+ * Must run after the last change of credentials, which clears the parent-death signal. The guard may have died before
+ * the prctl, and getppid() does not show that inside a pid namespace; its pidfd does. The init keeps watching that
+ * descriptor, which covers the instant between the reparenting of the guard's children and its pidfd becoming readable.
  */
 int step_lifetime(struct step_context *c)
 {

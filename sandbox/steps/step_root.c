@@ -1,10 +1,10 @@
 /*
- * The new root: one tmpfs for everything that the sandbox has of its own. Until `pivot` it lies on the host's /sys,
- * where it covers nothing that is looked up, and needs no scratch folder on the host. (On "/" itself it would not be
- * seen from above, but every link with enough ".." in it would lead into it.)
+ * The new root: one tmpfs for everything that belongs to the sandbox. Until `pivot` it is mounted on the host's /sys,
+ * where it covers nothing that is resolved, and needs no scratch directory on the host. (Mounted on "/" it would be
+ * invisible from above, but every link with enough ".." in it would lead into it.)
  *
- * The root mount itself becomes read-only at the end; /tmp, /var/tmp and /dev/shm are writable copies of folders in it
- * (step_tmp). One file system instead of five is most of what makes this fast, and it is one limit for all of them.
+ * The root mount itself becomes read-only at the end; /tmp, /var/tmp and /dev/shm are writable clones of directories in
+ * it (step_tmp). Using one file system instead of five saves most of the time, and gives one limit for all of them.
  */
 
 #include "runtime/base/fd.h"
@@ -22,7 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Of the host's top level: what a sandbox has of its own, and what no command needs. */
+/* Entries of the host's top level that a sandbox replaces with its own, or that no command needs. */
 static const char *const not_bound[] = {
 	".", "..", "proc", "sys", "dev", "tmp", "run", "home", "root", "boot", "lost+found", "mnt", "media",
 };
@@ -65,7 +65,7 @@ static int make_root(struct step_context *c)
 	return c->void_folder < 0 || c->void_file < 0 ? -1 : 0;
 }
 
-static bool hidden(const struct step_context *c, const char *name)
+static bool is_hidden_name(const struct step_context *c, const char *name)
 {
 	for (uint32_t i = 0; i < c->plan->mount_count; i++) {
 		const struct plan_mount *m = plan_mount(c->plan, i);
@@ -75,13 +75,13 @@ static bool hidden(const struct step_context *c, const char *name)
 	return false;
 }
 
-static bool bound(const struct step_context *c, const char *name)
+static bool is_bound_name(const struct step_context *c, const char *name)
 {
 	for (size_t i = 0; i < sizeof not_bound / sizeof not_bound[0]; i++) {
 		if (strcmp(not_bound[i], name) == 0)
 			return false;
 	}
-	return !hidden(c, name);
+	return !is_hidden_name(c, name);
 }
 
 static int copy_link(struct step_context *c, int host, const char *name)
@@ -94,7 +94,7 @@ static int copy_link(struct step_context *c, int host, const char *name)
 	return symlinkat(target, c->root_fd, name);
 }
 
-/* Nothing runs without these; another folder that cannot be shown to a stranger stays empty. */
+/* Nothing runs without these; any other directory that cannot be shown to a stranger stays empty. */
 static bool is_needed(const char *name)
 {
 	return strcmp(name, "usr") == 0 || strcmp(name, "etc") == 0 || strncmp(name, "lib", 3) == 0 ||
@@ -110,7 +110,7 @@ static int view_entry(struct step_context *c, const char *source, const char *na
 	return public_view_bind(c, host, place) < 0 && is_needed(name) ? -1 : 0;
 }
 
-/* The new root is the working directory, "/" still the host's. Attributes come later, for all at once. */
+/* The new root must be the working directory, with "/" still the host's. Attributes are set later, for all at once. */
 static int bind_entry(struct step_context *c, const char *name, bool folder)
 {
 	char source[NAME_MAX + 2] = "/";
@@ -127,7 +127,7 @@ static int system_entry(void *ctx, int host, const char *name, unsigned type)
 {
 	struct step_context *c = ctx;
 	struct stat st;
-	if (!bound(c, name) || strlen(name) > NAME_MAX)
+	if (!is_bound_name(c, name) || strlen(name) > NAME_MAX)
 		return 0;
 	if (type == DT_UNKNOWN && fstatat(host, name, &st, AT_SYMLINK_NOFOLLOW) == 0)
 		type = IFTODT(st.st_mode);
@@ -141,7 +141,7 @@ static int system_entry(void *ctx, int host, const char *name, unsigned type)
 	return r;
 }
 
-/* How many processors there are: the only part of /sys that ordinary programs look at. */
+/* Shows the CPUs: the only part of /sys that ordinary programs read. */
 static int bind_processors(struct step_context *c, int tree)
 {
 	static const char *const folders[] = { "sys/devices", "sys/devices/system", "sys/devices/system/cpu" };
@@ -157,14 +157,14 @@ static int bind_processors(struct step_context *c, int tree)
 	fd_auto int place = tree_below(c->root_fd, folders[2]);
 	if (place < 0)
 		return -1;
-	(void)public_view_bind(c, tree, place); /* a processor less to be seen is no harm */
+	(void)public_view_bind(c, tree, place); /* best effort: a missing CPU entry does no harm */
 	return 0;
 }
 
 /*
- * Elsewhere names are looked up at the resolver that refuses and reports them (sandbox/refusing_resolver.h). Where the
- * host's file is a link to what the sandbox does not show, there is nothing to be replaced, and the C library asks
- * there by itself.
+ * Without the host's network, names are looked up at the refusing resolver (sandbox/refusing_resolver.h). If the host's
+ * file is a link to a path that the sandbox does not show, there is nothing to replace, and the C library uses the
+ * refusing resolver's address by default.
  */
 static int replace_resolver(struct step_context *c)
 {
@@ -179,7 +179,7 @@ static int replace_resolver(struct step_context *c)
 	return tree < 0 || tree_attach(tree, place) < 0 ? -1 : unlinkat(c->root_fd, copy, 0);
 }
 
-/* Where the host's network is used, its resolver's file is needed, and that is often a link into /run. */
+/* With the host's network its resolver file is needed, which is often a link into /run. */
 static int bind_resolver(struct step_context *c)
 {
 	char link[32], path[PATH_MAX];
@@ -199,8 +199,7 @@ static int bind_resolver(struct step_context *c)
 	return place < 0 ? -1 : tree_attach(tree, place);
 }
 
-/* Everything that is mounted so far becomes read-only and inert in one call; the root itself stays writable until
- * `pivot`. */
+/* Makes everything mounted so far read-only and inert in one call; the root itself stays writable until `pivot`. */
 static int shut_system(struct step_context *c)
 {
 	struct mount_attr all = { .attr_set = TREE_READ }, root = { .attr_clr = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV };

@@ -6,8 +6,8 @@
 #include <termios.h>
 
 /*
- * After `pivot`, so that it comes from the sandbox's own devpts and has a name inside; after `ids`, so that it is the
- * command's; before Landlock, which would ask who may use a device's ioctls. The master is for the runtime (see
+ * Runs after `pivot`, so that it comes from the sandbox's own devpts and has a name inside; after `ids`, so that it
+ * belongs to the command; before Landlock, which would restrict the device's ioctls. The master is for the runtime (see
  * init.c).
  */
 int step_terminal(struct step_context *c)
@@ -20,15 +20,15 @@ int step_terminal(struct step_context *c)
 	if (!(c->plan->flags & PLAN_TTY))
 		return 0;
 	step_path(c, "/dev/ptmx");
-	/* Non-blocking for the runtime, which shares this description. */
+	/* Non-blocking for the runtime, which shares this open file description. */
 	c->master_fd = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
 	if (c->master_fd < 0 || ioctl(c->master_fd, TIOCSPTLCK, &unlock) < 0)
 		return -1;
-	/* By the master, not by name: whatever lies on /dev/pts outside of a sandbox. */
+	/* Opened through the master, not by name: independent of what is mounted on /dev/pts outside of a sandbox. */
 	c->slave_fd = ioctl(c->master_fd, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
 	if (c->slave_fd < 0 || ioctl(c->slave_fd, TIOCSWINSZ, &size) < 0 || tcgetattr(c->slave_fd, &t) < 0)
 		return -1;
-	/* The kernel's own settings are sane; what they do not know is that characters may have several bytes. */
+	/* The kernel's defaults are sane, except that they do not assume multi-byte characters. */
 	t.c_iflag |= IUTF8;
 	return tcsetattr(c->slave_fd, TCSANOW, &t);
 }

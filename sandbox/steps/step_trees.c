@@ -1,22 +1,19 @@
 /*
- * The mounts of a plan, in its order, onto the new root.
+ * Mounts a plan's trees onto the new root, in the plan's order.
  *
- * First every path that is to be bound is looked up, once, as the peer: what the peer cannot reach, its sandbox does
- * not show. From then on there are only descriptors. What is hidden or protected is looked up in the new root instead,
- * because that is where it must not be found.
+ * First every path to bind is resolved, once, with the peer's identity: a sandbox never shows what its peer cannot
+ * reach. From then on only descriptors are used. Hidden and protected paths are resolved in the new root instead,
+ * because that is where they must not be accessible.
  *
- * Inside a write root the command may rename. So whatever else is mounted there is held in place: each folder between
- * it and the write root is bound onto itself, and the kernel does not rename or remove a folder that something is
- * mounted on.
+ * The command can rename entries inside a write root. So anything else that is mounted there is pinned: each directory
+ * between the mount and the write root is bound onto itself, and the kernel does not rename or remove a mount point.
  *
- * A link there that is to stay as it is, and read-only, is bound onto itself as well, which keeps it from being
- * replaced; what it leads to must be there and is made read-only, if it is in a write root. A link for which that
- * cannot be told in one step (through other links, to what is missing, to a folder that holds a write root) is refused
- * with ELOOP.
+ * A link there that must stay unchanged is bound onto itself, too, which prevents its replacement. Its target must
+ * exist and is made read-only if it is in a write root. A link whose target cannot be determined in one step (through
+ * other links, to a missing path, to a directory that contains a write root) is rejected with ELOOP.
  *
- * Where this is done ahead of a command (steps.h), everything of the host's that it depends on is noted
- * (sandbox/host_fingerprint.h): what was looked up, what was covered or held in place, what was missed, and who may
- * pass.
+ * When a sandbox is prebuilt (steps.h), every host file that it depends on is recorded (sandbox/host_fingerprint.h):
+ * what was resolved, covered or pinned, what was missing, and who has access.
  */
 
 #include "runtime/base/fd.h"
@@ -44,10 +41,10 @@
 
 struct trees {
 	struct step_context *c;
-	int source[PLAN_MOUNTS_MAX]; /* what is to be bound; −1 = nothing (any more), SOURCE_LINK */
-	int late[PLAN_MOUNTS_MAX]; /* hidden folders in which something is shown again: read-only once that is there */
+	int source[PLAN_MOUNTS_MAX]; /* what to bind; −1 = nothing (or already bound), SOURCE_LINK */
+	int late[PLAN_MOUNTS_MAX]; /* hidden directories in which something is shown again: made read-only after that */
 	size_t nlate;
-	char clear[PATH_MAX]; /* the folder to which the way was found clear last */
+	char clear[PATH_MAX]; /* the last directory that clear_way has handled */
 };
 
 static const char *path_of(const struct step_context *c, uint32_t i)
@@ -55,14 +52,14 @@ static const char *path_of(const struct step_context *c, uint32_t i)
 	return plan_string(c->plan, plan_mount(c->plan, i)->path_off);
 }
 
-/* Of what is on the way of mount i: the part of its path that is `fd`, or −1 and errno. */
+/* Records a component of mount i's path: the part of the path that is `fd`, or −1 and errno. */
 static void record_file(struct step_context *c, uint32_t i, size_t len, uint32_t flags, int fd)
 {
 	if (c->fingerprint)
 		fingerprint_record(c->fingerprint, i, len, flags, fd);
 }
 
-/* Kernel file systems are made anew, never shown as they are outside; and "/" is only ever the system's. */
+/* Kernel file systems are always mounted anew, never bound from the host; and "/" is only allowed as SYSTEM. */
 static int check_mounts(struct step_context *c)
 {
 	for (uint32_t i = 0; i < c->plan->mount_count; i++) {
@@ -79,7 +76,7 @@ static int check_mounts(struct step_context *c)
 	return 0;
 }
 
-/* The groups stay: where this does anything, they are the command's too. */
+/* The groups are not switched: where this has an effect, they are already the command's. */
 static int switch_to_peer(const struct step_context *c)
 {
 	if (!c->privileged || c->peer_uid == 0)
@@ -87,7 +84,7 @@ static int switch_to_peer(const struct step_context *c)
 	return fsid_set(c->peer_uid, c->peer_gid, c->groups, c->ngroups);
 }
 
-/* −1 too if something before it failed. */
+/* Returns −1 also if `before` is a failure. */
 static int switch_back(const struct step_context *c, int before)
 {
 	int keep = errno;
@@ -104,9 +101,9 @@ static bool may_be_missing(const struct step_context *c, uint32_t i)
 }
 
 /*
- * What the profile said about a path was said about its name. Whatever is shown as the peer's own must be what is
- * named: a command could have put a link there for the next one, to have /etc as its workspace. Toolchains are often
- * links; but of what is looked up with root's rights, only those in root's own home may be.
+ * A profile's entry is about a path's name. Whatever is mounted as the peer's own must be exactly what is named: a
+ * command could have planted a link for the next one, to get /etc as its workspace. Toolchains are often links; but
+ * when resolving with root's rights, only links in root's own home are followed.
  */
 static bool may_lead_elsewhere(const struct step_context *c, uint32_t i)
 {
@@ -117,7 +114,7 @@ static bool may_lead_elsewhere(const struct step_context *c, uint32_t i)
 	       (c->peer_uid != 0 || root_path_is_toolchain(c->root_home, path_of(c, i)));
 }
 
-/* The write root that mount i is in, or −1. */
+/* Returns the write root that contains mount i, or −1. */
 static int write_root_below(const struct step_context *c, uint32_t i)
 {
 	int below = plan_mount_below(c->plan, i);
@@ -147,7 +144,7 @@ static int look_up(struct trees *t)
 	return switch_back(c, r);
 }
 
-/* Ids are mapped in the whole tree where every file system in it can, else at least in the one at its top. */
+/* Maps ids in the whole tree if all of its file systems support that, otherwise at least in the topmost one. */
 static int set_owned(int tree, uint64_t attributes, int idmap_fd)
 {
 	if (tree_set(tree, attributes, idmap_fd) == 0)
@@ -159,12 +156,14 @@ static int set_owned(int tree, uint64_t attributes, int idmap_fd)
 		return -1;
 	int r = mount_setattr(tree, "", AT_EMPTY_PATH, &a, sizeof a);
 	if (r < 0 && errno == EINVAL)
-		errno = EOPNOTSUPP; /* what the kernel means: not on this file system */
+		errno = EOPNOTSUPP; /* the actual cause: this file system does not support it */
 	return r;
 }
 
-/* What the command sees of a write root: a detached tree, or −1. The one place that decides how a write root is written
- * to. */
+/*
+ * Returns the detached tree that the command sees as a write root, or −1. The only place that decides how a write root
+ * is written to.
+ */
 static int write_root_tree(struct step_context *c, uint32_t i, int source)
 {
 	fd_auto int tree = tree_clone(source, "");
@@ -182,7 +181,7 @@ static int read_root_tree(struct step_context *c, uint32_t i, int source)
 	return fd_take(&tree);
 }
 
-/* A hidden folder in which something will be shown again. */
+/* Covers a hidden directory in which something will be shown again. */
 static int cover_for_more(struct trees *t, int place)
 {
 	fd_auto int tree = t->nlate == PLAN_MOUNTS_MAX ? -1 : tree_tmpfs(t->c, HIDDEN_BYTES, 0555);
@@ -192,7 +191,7 @@ static int cover_for_more(struct trees *t, int place)
 	return 0;
 }
 
-/* Where only strangers' rights count (public_view.c), what is the command's own is only what is shown as that. */
+/* With outer_root (public_view.c) only paths that are mounted as the command's own are accessible as their owner. */
 static bool is_entered_as_owner(const struct step_context *c, const char *path, const struct stat *st)
 {
 	bool own = !c->outer_root;
@@ -205,8 +204,8 @@ static bool is_entered_as_owner(const struct step_context *c, const char *path, 
 }
 
 /*
- * Root passes everywhere; the id that stands for it does not. A folder on the way that it could not enter shows it
- * nothing anyway, and is covered by one that it can.
+ * Root can enter every directory; the id that stands for it cannot. A directory on the way that it could not enter
+ * would show it nothing anyway, so it is covered by one that it can enter.
  */
 static int clear_way(struct trees *t, uint32_t i)
 {
@@ -235,7 +234,7 @@ static int clear_way(struct trees *t, uint32_t i)
 	return 0;
 }
 
-/* On an overlay a missing name is simply made, and marked as none of the command's: it goes with the overlay. */
+/* On an overlay a missing name is simply created, and marked as not the command's. It is removed with the overlay. */
 static int make_in_overlay(struct step_context *c, int at, const char *name, bool folder)
 {
 	if (folder && mkdirat(at, name, 0555) < 0)
@@ -247,7 +246,7 @@ static int make_in_overlay(struct step_context *c, int at, const char *name, boo
 	return fd < 0 ? -1 : 0;
 }
 
-/* Replaces a folder's descriptor by one of the same folder with itself bound on it. */
+/* Replaces the descriptor of a directory by one of the same directory bound onto itself. */
 static int pin_component(int *folder)
 {
 	if (tree_is_mount(*folder))
@@ -260,13 +259,13 @@ static int pin_component(int *folder)
 	return 0;
 }
 
-/* Whether what is missing in a write root needs no placeholder (keeper.h): nobody makes one ahead. */
+/* Whether a path that is missing in a write root needs no placeholder (placeholder_helper.h). */
 static bool may_stay_away(uint32_t flags, bool last)
 {
 	return flags & PLAN_MOUNT_OPTIONAL || (flags & PLAN_MOUNT_IN_PARENT && !last);
 }
 
-/* What we may not enter is no concern of the command's, unless the command can open it for itself. */
+/* A directory that the init cannot enter matters only if the command can make it accessible for itself. */
 static bool is_commands(const struct step_context *c, int folder)
 {
 	struct stat st;
@@ -274,8 +273,8 @@ static bool is_commands(const struct step_context *c, int folder)
 }
 
 /*
- * Walks from a write root to a path in it, holding every folder on the way in place. If a file is in the way, that is
- * what comes back: as long as it stays, nothing can be made below it.
+ * Walks from a write root to a path in it and pins every directory on the way. If a file is in the way, it is returned:
+ * as long as it stays, nothing can be created below it.
  */
 static int walk_path(struct step_context *c, uint32_t i, const char *base, const char *path, bool *ret_whole)
 {
@@ -310,7 +309,7 @@ static int walk_path(struct step_context *c, uint32_t i, const char *base, const
 	return fd_take(&at);
 }
 
-/* Where mount i goes; inside a write root the way there is held in place. */
+/* Returns the mount point of mount i; inside a write root the way there is pinned. */
 static int mount_point_of(struct trees *t, uint32_t i, bool folder)
 {
 	struct step_context *c = t->c;
@@ -336,7 +335,7 @@ static int protect_path(int place)
 
 /* ---- links in a write root ---- */
 
-/* The way to a path in a write root, every folder on it held in place; nothing is made, no link followed. */
+/* Walks to a path in a write root and pins every directory on the way. Creates nothing and follows no link. */
 static int strict_walk(const struct step_context *c, const char *base, const char *path)
 {
 	char name[NAME_MAX + 1];
@@ -354,8 +353,8 @@ static int strict_walk(const struct step_context *c, const char *base, const cha
 }
 
 /*
- * Where a link in the folder leads, in one step. Only `..` at its beginning are what they seem to be: the folder is
- * held in place, but what comes after it could be made a link.
+ * Resolves a link in one step. `..` is only accepted at the start of the target: the directory is pinned, but a later
+ * component could be replaced by a link.
  */
 static bool link_target(const char *folder, const char *text, char ret[PATH_MAX])
 {
@@ -373,7 +372,7 @@ static bool link_target(const char *folder, const char *text, char ret[PATH_MAX]
 	return path_clean(whole, ret, NULL) == 0;
 }
 
-/* The write root in which the path is, or −1; −2: one lies in it, or is it. */
+/* Returns the write root that contains the path, or −1; −2 if the path contains or is a write root. */
 static int root_around(const struct step_context *c, const char *path)
 {
 	int found = -1;
@@ -409,7 +408,7 @@ static int keep_link(struct step_context *c, const char *base, const char *path)
 		return -1;
 	}
 	if (c->fingerprint)
-		c->fingerprint->lost = true; /* it is not kept in mind what a link leads to */
+		c->fingerprint->lost = true; /* a fingerprint does not cover a link's target */
 	return protect_path(link);
 }
 
@@ -469,7 +468,7 @@ static int cover_path(struct trees *t, uint32_t i, int place)
 	return cover_for_more(t, place);
 }
 
-/* Else it may have been away just when it was looked for. */
+/* Whether the path still exists on the host: it may have been missing only for a moment. */
 static bool still_there(int host, const char *path)
 {
 	struct stat before, after;
@@ -479,8 +478,8 @@ static bool still_there(int host, const char *path)
 }
 
 /*
- * What is to be hidden and is not a write root's. If it is there inside, it is what must still be there when the
- * sandbox is used; if it is not, the host's must be as it was before we looked.
+ * Hides a path outside of the write roots. If it exists inside, the same file must still exist when the sandbox is
+ * used; if not, the host's path must be as it was before the lookup.
  */
 static int hide_outside(struct trees *t, uint32_t i, const char *path)
 {
@@ -488,7 +487,7 @@ static int hide_outside(struct trees *t, uint32_t i, const char *path)
 	fd_auto int host = c->fingerprint ? fingerprint_open(path, true, false) : -1;
 	int missed = errno;
 	fd_auto int found = tree_find_through_links(c, path);
-	/* Where nothing can be made, what is not there or out of reach needs no cover. */
+	/* A path that is missing or unreachable needs no cover where nothing can be created. */
 	bool nothing = found < 0 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES);
 	if (found < 0 && !nothing)
 		return -1;
@@ -524,9 +523,9 @@ static int apply_shut(struct trees *t, uint32_t i)
 	bool whole = false;
 	fd_auto int root = tree_find(c, path_of(c, (uint32_t)below));
 	/*
-	 * Nothing is, or can be, inside of a file. But one that stands for a protected folder (.git of a linked tree)
-	 * says where that is: what is protected begins with a dot, and where the name below the root does not, the root
-	 * is its beginning.
+	 * Nothing can be below a file. But a file in place of a protected directory (.git of a linked worktree) names
+	 * that directory. Protected names begin with a dot; if the name below the root does not, the root itself is the
+	 * start of the protected name.
 	 */
 	if (root >= 0 && !tree_is_folder(root))
 		return hide || path[strlen(path_of(c, (uint32_t)below)) + 1] == '.' ? 0 : protect_path(root);
@@ -558,8 +557,8 @@ static int apply_mount(struct trees *t, uint32_t i)
 	return 0;
 }
 
-/* The keeper worked meanwhile. */
-static int take_placeholders(struct step_context *c)
+/* Receives the reply of the placeholder helper, which worked in parallel. */
+static int receive_placeholders(struct step_context *c)
 {
 	ssize_t n;
 	if (c->placeholder_fd < 0)
@@ -581,7 +580,7 @@ int step_trees(struct step_context *c)
 	struct trees t = { .c = c };
 	if (!step_confined(c))
 		return 0;
-	if (check_mounts(c) < 0 || take_placeholders(c) < 0 || look_up(&t) < 0)
+	if (check_mounts(c) < 0 || receive_placeholders(c) < 0 || look_up(&t) < 0)
 		return -1;
 	for (uint32_t i = 0; i < c->plan->mount_count; i++) {
 		if (apply_mount(&t, i) < 0)

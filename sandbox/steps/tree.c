@@ -12,8 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* As many files as there are pages, within reason: an inode costs about a kilobyte of memory that `size` does not
- * count. */
+/* As many inodes as pages, within limits: an inode costs about a kilobyte of memory that `size` does not count. */
 #define INODES_MIN 1024u
 #define INODES_MAX (1u << 20)
 
@@ -138,7 +137,7 @@ static int make_one(const struct step_context *c, int at, const char *name, bool
 	return fd < 0 ? -1 : 0;
 }
 
-/* Most often only the last name is missing. */
+/* The common case: only the last component is missing. */
 static int mount_point_in_parent(const struct step_context *c, const char *path, bool folder)
 {
 	char parent[PATH_MAX];
@@ -206,7 +205,7 @@ struct linux_dirent64 {
 	char name[];
 };
 
-/* By the raw system call: readdir(3) allocates memory. */
+/* Uses the raw system call, because readdir(3) allocates memory. */
 int tree_each_name(int at, const char *path, tree_name_fn *fn, void *ctx)
 {
 	_Alignas(struct linux_dirent64) char buf[8192];
