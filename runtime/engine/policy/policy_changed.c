@@ -1,4 +1,7 @@
-/* policy.changed: a policy file has another content than the log knows. */
+/*
+ * policy.changed: the content of a policy file differs from the last one in the log. The last hash of each file is in
+ * the store's metadata, written in the same batch as the event.
+ */
 
 #include "runtime/base/hash.h"
 #include "runtime/base/log.h"
@@ -7,7 +10,8 @@
 #include "runtime/engine/policy/policy_lookup.h"
 #include "runtime/engine/policy/policy_state.h"
 
-/* A policy.changed under way: a file that is loaded twice at once has changed once. */
+/* A submitted policy.changed that is not committed. Its hash counts as the last one, so that a file which is loaded
+ * twice before the commit is recorded once. */
 struct policy_write {
 	struct engine *engine;
 	char *key, *hash;

@@ -49,7 +49,7 @@ int policy_lookup_workspace(const char *cwd, const char *given, const char *home
 	return 0;
 }
 
-/* Of what runs without a sandbox, too: that it has none is no way around a file. */
+/* Without a sandbox the workspace is searched for, too: leaving the sandbox must not bypass the workspace's policy. */
 int policy_lookup_find_workspace(const struct sandbox_setup *f, const struct sandbox_request *r, char ret[PATH_MAX],
 				 struct err *e)
 {
@@ -97,6 +97,7 @@ void engine_on_policy(struct engine *g, uint32_t uid, const char *workspace)
 		TAILQ_REMOVE(&g->policy->waiters, w, link);
 		TAILQ_INSERT_TAIL(&ready, w, link);
 	}
+	/* Two passes: `go` may add waiters to the list. */
 	while ((w = TAILQ_FIRST(&ready))) {
 		TAILQ_REMOVE(&ready, w, link);
 		w->go(g, w->ctx);
@@ -111,7 +112,7 @@ void policy_lookup_stop(struct engine *g)
 
 	while ((w = TAILQ_FIRST(&g->policy->waiters))) {
 		TAILQ_REMOVE(&g->policy->waiters, w, link);
-		w->go(g, w->ctx); /* which finds that the daemon stops */
+		w->go(g, w->ctx); /* rejects the request, because the engine is stopping */
 		free(w->workspace);
 		free(w);
 	}
@@ -135,7 +136,7 @@ enum permission_mode permission_mode_of(struct engine *g, const char *session_id
 
 	if (found == 0 && d.permissionMode[0])
 		mode = permission_mode_find(d.permissionMode);
-	/* It may be the strictest there is: it counts as that. */
+	/* A mode that cannot be read may have been the strictest one: fail closed. */
 	if (found < 0 || (found == 0 && d.permissionMode[0] && mode < 0))
 		return MODE_PLAN;
 	if (mode < 0 && g->rules)

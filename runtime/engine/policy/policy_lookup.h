@@ -2,8 +2,8 @@
 #define BAILIFF_ENGINE_POLICY_LOOKUP_H
 
 /*
- * Which rules hold depends on who asks and where (ports.h: policy_of). Where the files of a place are still being
- * looked at, whatever needs them waits here, in the order in which it came.
+ * The rules that apply to a request depend on its uid and workspace (ports.h: policy_of). Requests that need policy
+ * files which are still being read wait here and continue in the order of their arrival.
  */
 
 #include "policy/rules.h"
@@ -18,33 +18,33 @@ struct err;
 struct policy_key;
 struct sandbox_request;
 
-/* As ports.policy_of; while the host's or the daemon's own file cannot be used, nothing is known. Every question about
- * rules goes through here. */
+/* As ports.policy_of, but fails while the policy files of the host or the daemon are unusable. Every lookup of rules
+ * must use this function. */
 int policy_lookup_of(struct engine *g, const struct policy_key *at, const struct policy_rules **ret, struct err *e);
 /*
- * The workspace whose files count for work in `cwd`. "": none, for the home and what holds it cannot be one. −1: these
- * are no paths that a workspace could be looked for by. A `given` one that does not hold cwd does not count.
+ * Finds the workspace whose policy files apply in `cwd`. "" = none: the home directory and its parents cannot be a
+ * workspace. −1: a path is invalid. A `given` workspace that does not contain cwd is ignored.
  */
 int policy_lookup_workspace(const char *cwd, const char *given, const char *home, char ret[PATH_MAX], struct err *e);
-/* policy_place_of a request. The workspace of one without a sandbox is looked for, too. */
+/* policy_lookup_of for a request, with or without a sandbox. */
 int policy_lookup_rules(struct engine *g, const struct sandbox_setup *f, const struct sandbox_request *r,
 			const struct caller *c, uint64_t since_ns, const struct policy_rules **ret, struct err *e);
-/* The workspace whose files apply to a request, also of one without a sandbox. */
+/* The workspace whose policy files apply to a request, with or without a sandbox. */
 int policy_lookup_find_workspace(const struct sandbox_setup *f, const struct sandbox_request *r, char ret[PATH_MAX],
 				 struct err *e);
-/* Calls `go` when the files of this workspace have been read. */
+/* Calls `go` once, when the policy files of this workspace have been read or the daemon stops. */
 void policy_lookup_await(struct engine *g, uint32_t uid, const char *workspace, void (*go)(struct engine *g, void *ctx),
 			 void *ctx);
-/* Of the environment that commands of a uid begin with (ports.h: base_env); "" = none. */
+/* HOME in a base environment (ports.h: base_env); "" = none. Points into `env`. */
 const char *policy_lookup_home(const struct buf *env);
-/* What the mode becomes by what the place's files say. */
+/* The mode after the workspace's policy files have tightened it. */
 enum permission_mode policy_lookup_mode(const struct policy_rules *rules, enum permission_mode mode);
-/* All waiting requests are rejected: the daemon stops. */
+/* The daemon stops: continues all waiting requests, which then reject themselves. */
 void policy_lookup_stop(struct engine *g);
 
-/* The mode that a session has been given; the host's, where it has none. */
+/* The mode that was set for a session, or else the host's. MODE_PLAN if the session's mode cannot be read. */
 enum permission_mode permission_mode_of(struct engine *g, const char *session_id);
-/* The number of the last policy.changed that a policy file caused. */
+/* The sequence number of the last policy.changed that a policy file caused in this run. */
 uint64_t policy_sequence(const struct engine *g);
 void policy_init(struct engine *g);
 void policy_done(struct engine *g);

@@ -1,7 +1,7 @@
 #ifndef BAILIFF_ENGINE_POLICY_STATE_H
 #define BAILIFF_ENGINE_POLICY_STATE_H
 
-/* State of the module policy/, for its own files. */
+/* State of the module policy/, private to its files. */
 
 #include "runtime/base/strmap.h"
 
@@ -14,7 +14,7 @@ struct policy_state {
 	struct strmap session_rules;         /* session id → struct session_rules */
 	TAILQ_HEAD(, policy_waiter) waiters; /* for files of a workspace (policy_lookup.c) */
 	uint64_t sequence;                   /* of the last policy.changed that a policy file caused */
-	struct strmap writes; /* key → struct policy_write: policy.changed facts that are not committed yet */
+	struct strmap writes; /* key → struct policy_write: submitted policy.changed facts; freed by their commit */
 };
 
 void session_rules_done(struct engine *g);

@@ -22,7 +22,7 @@ void root_authorise(struct engine *g, const struct sandbox_setup *f, const struc
 void root_authorise_request(struct engine *g, const struct sandbox_request *r, const struct caller *c, bool hold)
 {
 	sandbox_setup_auto struct sandbox_setup f = { 0 };
-	struct err e = ERR_INIT; /* what is wrong with it is said when it is started */
+	struct err e = ERR_INIT; /* ignored: the start reports the same error */
 
 	if (c->uid == 0 && sandbox_setup_make(g, r, c, &f, &e) == 0)
 		root_authorise(g, &f, c, hold);

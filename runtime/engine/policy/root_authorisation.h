@@ -2,12 +2,12 @@
 #define BAILIFF_ENGINE_ROOT_AUTHORISATION_H
 
 /*
- * A root client may be gone when what it asked for is run: a task, a job's items, a start that waits for permission or
- * hooks. The spawner then runs only what it was told of while the client was there, so it is told now. For other users
- * nothing is done.
+ * Work of a root client may start after the client has disconnected: a task, a job's items, a start that waits for an
+ * approval or hooks. The spawner then starts only commands in directories that were authorised while the client was
+ * connected. These functions register them; for other users they do nothing.
  *
- * `hold`: the reply may come, and the client leave, before anything is started; then the reply waits until the spawner
- * has taken note.
+ * `hold`: the client may get its reply and disconnect before anything is started, so delay the reply until the spawner
+ * has recorded the authorisation.
  */
 
 #include <stdbool.h>

@@ -8,9 +8,10 @@
 
 #include <string.h>
 
-#define HOSTS_TEXT_MAX 6144u /* of all hosts in a fact, where paths have PROFILE_TEXT_MAX, and twice in an event */
+#define HOSTS_TEXT_MAX 6144u /* all hosts in a fact; an event has them twice, in addition to paths (PROFILE_TEXT_MAX) \
+			      */
 
-/* Of the environment that commands begin with. */
+/* The cleaned HOME of the base environment; "" = none, invalid or "/". */
 static void home_of(const struct buf *env, char ret[PATH_MAX])
 {
 	struct err e = ERR_INIT;
@@ -44,7 +45,7 @@ static int find_workspace(const struct profile *p, const struct sandbox_request 
 	return workspace_find(r->cwd, r->workspace, home, ret, e);
 }
 
-/* Who may go without a sandbox; the spawner has the last word about it. */
+/* Only operators may run without a sandbox. An early check for a better error: the spawner enforces it. */
 static int check_unconfined(const struct profile *p, const struct caller *c, struct err *e)
 {
 	if (p->confined || c->role == ROLE_OPERATOR)
@@ -55,8 +56,8 @@ static int check_unconfined(const struct profile *p, const struct caller *c, str
 }
 
 /*
- * Who names the working directory chooses what is shown of the home. An agent has no business in the folders where
- * programs keep their own things (~/.ssh, ~/.config …), unless somebody has made a repository there.
+ * The caller's working directory determines which part of the home directory is visible. An agent cannot choose a
+ * directory where programs keep their own files (~/.ssh, ~/.config …), unless it contains a git repository.
  */
 static int check_agent_workspace(const struct workspace *place, const char *home, const struct caller *c, struct err *e)
 {
@@ -71,15 +72,15 @@ static int check_agent_workspace(const struct workspace *place, const char *home
 	return -1;
 }
 
-static void only_read(struct profile *p)
+static void make_read_only(struct profile *p)
 {
 	for (size_t i = 0; i < p->count; i++)
 		if (p->entry[i].kind == PLAN_MOUNT_WRITE)
 			p->entry[i].kind = PLAN_MOUNT_READ;
 }
 
-static int compile(struct engine *g, const struct sandbox_request *r, const struct caller *c, struct sandbox_setup *f,
-		   struct err *e)
+static int compile_profile(struct engine *g, const struct sandbox_request *r, const struct caller *c,
+			   struct sandbox_setup *f, struct err *e)
 {
 	buf_auto struct buf nested = BUF_INIT;
 	char home[PATH_MAX];
@@ -106,7 +107,7 @@ static int compile(struct engine *g, const struct sandbox_request *r, const stru
 	    profile_adjust(&f->profile, &r->change, &place, c->role == ROLE_OPERATOR, e) < 0)
 		return -1;
 	if (r->reads_only)
-		only_read(&f->profile);
+		make_read_only(&f->profile);
 	if ((r->own_program && f->profile.confined &&
 	     profile_add(&f->profile, PLAN_MOUNT_READ, 0, r->own_program, e) < 0) ||
 	    profile_compile(&f->profile, &place, e) < 0)
@@ -128,7 +129,7 @@ int sandbox_setup_make(struct engine *g, const struct sandbox_request *r, const 
 			       g->policy_problem);
 	if (policy_profiles_get(profiles, r->profile ? r->profile : PROFILE_DEFAULT, &ret->profile, e) < 0)
 		return -1;
-	if (compile(g, r, c, ret, e) < 0) {
+	if (compile_profile(g, r, c, ret, e) < 0) {
 		sandbox_setup_done(ret);
 		return -1;
 	}
@@ -141,7 +142,7 @@ void sandbox_setup_done(struct sandbox_setup *f)
 	buf_done(&f->env);
 }
 
-/* ---- how it is told ---- */
+/* ---- JSON for facts and results ---- */
 
 static void paths_json(const struct profile *p, const char *key, uint32_t kind, uint32_t also, struct jw *w)
 {
@@ -154,10 +155,10 @@ static void paths_json(const struct profile *p, const char *key, uint32_t kind, 
 	jw_arr_end(w);
 }
 
-/* which: 0 = those that allow, 1 = that deny, 2 = credentials. */
-static unsigned sort_of(const struct host_rule *r) { return r->kind == HOST_RULE_CREDENTIAL ? 2 : r->deny; }
+/* The list that a rule belongs to: 0 = allowed hosts, 1 = denied hosts, 2 = credentials. */
+static unsigned host_list_of(const struct host_rule *r) { return r->kind == HOST_RULE_CREDENTIAL ? 2 : r->deny; }
 
-/* As many as fit the room that events have for them; how many there are besides is told. */
+/* Writes the hosts of one list as far as they fit into *room, and the number of those left out. */
 static void hosts_json(const struct host_rules *s, const char *key, unsigned which, size_t *room, struct jw *w)
 {
 	buf_auto struct buf text = BUF_INIT;
@@ -166,7 +167,7 @@ static void hosts_json(const struct host_rules *s, const char *key, unsigned whi
 
 	jw_karr(w, key);
 	for (size_t i = 0; i < s->count; i++) {
-		if (sort_of(&s->rule[i]) != which)
+		if (host_list_of(&s->rule[i]) != which)
 			continue;
 		buf_reset(&text);
 		host_rule_text(&s->rule[i], &text);

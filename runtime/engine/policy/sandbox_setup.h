@@ -2,8 +2,8 @@
 #define BAILIFF_ENGINE_SANDBOX_SETUP_H
 
 /*
- * Between a request and its plan: which profile, what the request changes in it, and for which place. The result is
- * data only: the plan's part of it, and how facts and `bailiff sandbox show` tell it.
+ * From a request to the sandbox part of its plan: selects the profile, applies the request's changes and expands it for
+ * the workspace. The result is plain data, used for the plan, for facts and for `bailiff sandbox show`.
  */
 
 #include "runtime/base/buf.h"
@@ -20,8 +20,8 @@ struct process_limits;
 struct sandbox_setup {
 	struct profile profile;       /* compiled */
 	struct workspace workspace;   /* and the working directory */
-	struct profile_mounts mounts; /* of the plan; they point into the profile */
-	struct buf env;               /* what the environment begins with, as the port gives it */
+	struct profile_mounts mounts; /* of the plan; point into `profile` */
+	struct buf env;               /* base environment (ports.h: base_env) */
 };
 
 /* ERR_NOT_FOUND, ERR_PERMISSION (with `field`), ERR_INVALID, ERR_UNAVAILABLE. */
@@ -30,11 +30,11 @@ int sandbox_setup_make(struct engine *g, const struct sandbox_request *r, const 
 void sandbox_setup_done(struct sandbox_setup *f);
 #define sandbox_setup_auto __attribute__((cleanup(sandbox_setup_done)))
 
-/* sandboxProfile, as in sandbox.applied. */
+/* The member sandboxProfile of sandbox.applied. */
 void sandbox_setup_profile_json(const struct sandbox_setup *f, const struct process_limits *limits, struct jw *w);
 /* [{"kind","path","optional"?,"owned"?}] */
 void sandbox_setup_mounts_json(const struct sandbox_setup *f, struct jw *w);
-/* For a request that asks for more than it may have: members of the error's data. */
+/* Members of the error's data, for a request that exceeds the caller's rights. */
 void sandbox_setup_denial_json(const struct err *e, struct jw *w);
 
 #endif

@@ -8,16 +8,16 @@
 
 #include <jansson.h>
 
-#define KEPT_MAX 64u
+#define KEPT_MAX 64u /* sessions in the cache; it is emptied when full */
 
-/* Parsed, with the text they were parsed from: a document that says something else makes them stale. */
+/* Cache entry: the parsed rules and their source text. It is stale if the session's document has another text. */
 struct session_rules {
 	struct policy_rules rules;
 	char *text;
 	size_t len;
 };
 
-static void kept_free(void *ctx, const char *key, void *value)
+static void free_kept(void *ctx, const char *key, void *value)
 {
 	struct session_rules *s = value;
 
@@ -28,14 +28,14 @@ static void kept_free(void *ctx, const char *key, void *value)
 
 void session_rules_done(struct engine *g)
 {
-	strmap_each(&g->policy->session_rules, kept_free, NULL);
+	strmap_each(&g->policy->session_rules, free_kept, NULL);
 	strmap_done(&g->policy->session_rules);
 	g->policy->session_rules = STRMAP_INIT;
 }
 
-/* ---- asking ---- */
+/* ---- reading ---- */
 
-static struct session_rules *parse(const char *session_id, struct jval text, struct err *e)
+static struct session_rules *parse_rules(const char *session_id, struct jval text, struct err *e)
 {
 	json_error_t fault;
 	json_auto_t *v = json_loadb(text.text, text.len, 0, &fault);
@@ -55,7 +55,7 @@ static struct session_rules *parse(const char *session_id, struct jval text, str
 	return s;
 }
 
-/* 1: it has none. `text` holds what `ret` points into. */
+/* 1 = the session has no rules. `ret` points into `text`. */
 static int read_document(struct engine *g, const char *session_id, struct buf *text, struct session_doc *ret,
 			 struct err *e)
 {
@@ -78,12 +78,12 @@ int session_rules_of(struct engine *g, const char *session_id, const struct poli
 		return 0;
 	kept = strmap_get(&g->policy->session_rules, session_id);
 	if (!kept || kept->len != d.permissions.len || memcmp(kept->text, d.permissions.text, kept->len) != 0) {
-		struct session_rules *fresh = parse(session_id, d.permissions, e);
+		struct session_rules *fresh = parse_rules(session_id, d.permissions, e);
 
 		if (!fresh)
 			return err_wrap(e, "the rules of session %.64s cannot be read", session_id);
 		if (kept)
-			kept_free(NULL, NULL, strmap_del(&g->policy->session_rules, session_id));
+			free_kept(NULL, NULL, strmap_del(&g->policy->session_rules, session_id));
 		if (g->policy->session_rules.count >= KEPT_MAX)
 			session_rules_done(g);
 		strmap_put(&g->policy->session_rules, session_id, fresh);
@@ -119,14 +119,14 @@ __attribute__((format(printf, 3, 4))) static int not_allowed(struct err *e, cons
 	return -1;
 }
 
-static bool allows(const json_t *prefix)
+static bool prefix_allows(const json_t *prefix)
 {
 	const char *decision = json_string_value(json_object_get(prefix, "decision"));
 
 	return !decision || strcmp(decision, "allow") == 0;
 }
 
-/* What stops something and is in force must stay. */
+/* Each rule in effect that denies or asks must stay; an ask rule may become a deny rule. */
 static int check_kept(const json_t *before, const json_t *now, const char *tightens, struct err *e)
 {
 	static const char *const lists[] = { "deny", "ask", "prefixRules" };
@@ -144,7 +144,7 @@ static int check_kept(const json_t *before, const json_t *now, const char *tight
 			if (k == 1)
 				stays |= list_has(json_object_get(now, "deny"), v);
 			if (k == 2)
-				stays |= allows(v);
+				stays |= prefix_allows(v);
 			if (!stays)
 				return not_allowed(e, field, "%.80s is in force and would be gone: %s", text, tightens);
 		}
@@ -152,7 +152,7 @@ static int check_kept(const json_t *before, const json_t *now, const char *tight
 	return 0;
 }
 
-/* Nothing may be allowed that was not. */
+/* No rule may allow something that was not allowed before. */
 static int check_allowed(const json_t *before, const json_t *now, const char *tightens, struct err *e)
 {
 	static const char *const lists[] = { "allow", "prefixRules" };
@@ -163,7 +163,7 @@ static int check_allowed(const json_t *before, const json_t *now, const char *ti
 		size_t i;
 
 		json_array_foreach (json_object_get(now, lists[k]), i, v) {
-			if ((k == 1 && !allows(v)) || list_has(json_object_get(before, lists[k]), v))
+			if ((k == 1 && !prefix_allows(v)) || list_has(json_object_get(before, lists[k]), v))
 				continue;
 			snprintf(field, sizeof field, "permissions.%s[%zu]", lists[k], i);
 			return not_allowed(e, field, "would allow something: %s", tightens);
@@ -172,8 +172,8 @@ static int check_allowed(const json_t *before, const json_t *now, const char *ti
 	return 0;
 }
 
-/* The lists that have something in them, in one order. */
-static json_t *normal(const json_t *permissions)
+/* The canonical form, for comparing and hashing: only the lists that are not empty, in a fixed order. */
+static json_t *normalise_rules(const json_t *permissions)
 {
 	static const char *const lists[] = { "deny", "ask", "allow", "prefixRules" };
 	json_t *v = json_object();
@@ -187,9 +187,9 @@ static json_t *normal(const json_t *permissions)
 	return v;
 }
 
-/* Whether the caller may have these, and they are rules. */
-static int check(struct engine *g, const char *session_id, const json_t *before, const json_t *now,
-		 const struct session_rules_request *r, struct err *e)
+/* Checks that the rules are valid and that the caller may set them. */
+static int check_rules(struct engine *g, const char *session_id, const json_t *before, const json_t *now,
+		       const struct session_rules_request *r, struct err *e)
 {
 	struct policy_rules rules = RULES_INIT;
 
@@ -205,7 +205,7 @@ static int check(struct engine *g, const char *session_id, const json_t *before,
 	return 0;
 }
 
-static void summarize(const json_t *now, struct buf *out)
+static void summarise_rules(const json_t *now, struct buf *out)
 {
 	static const struct {
 		const char *list, *text;
@@ -227,7 +227,7 @@ int session_rules_fact(struct engine *g, const char *session_id, const char *thr
 {
 	buf_auto struct buf text = BUF_INIT, summary = BUF_INIT;
 	const struct requester by = requester_of(c);
-	json_auto_t *before = NULL, *now = normal(r->permissions);
+	json_auto_t *before = NULL, *now = normalise_rules(r->permissions);
 	mem_auto char *now_text = json_dumps(now, JSON_COMPACT);
 	char hash[HASH_SHA256_TEXT];
 	struct session_doc d;
@@ -240,11 +240,11 @@ int session_rules_fact(struct engine *g, const char *session_id, const char *thr
 	if (strcmp(session_id, g->system_session) == 0)
 		return err_field(e, "permissions", "the runtime's own session has no rules");
 	before = had == 0 ? json_loadb(d.permissions.text, d.permissions.len, 0, NULL) : json_object();
-	if (check(g, session_id, before, now, r, e) < 0)
+	if (check_rules(g, session_id, before, now, r, e) < 0)
 		return -1;
 	if (json_equal(before, now))
 		return 0;
-	summarize(now, &summary);
+	summarise_rules(now, &summary);
 	char old_hash[HASH_SHA256_TEXT];
 	if (had == 0)
 		hash_sha256_text(d.permissions.text, d.permissions.len, old_hash);
