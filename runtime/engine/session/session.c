@@ -1,4 +1,4 @@
-/* Sessions: their facts, and what clients ask of them. */
+/* Sessions: their facts, the requests create_session and update_session, and claims of threads. */
 
 #include "runtime/engine/session/session.h"
 
@@ -86,8 +86,8 @@ static bool changes_document(const struct session_change *r)
 	return r->title || r->scope_json || r->pinned_json || r->archived >= 0;
 }
 
-static int updated(const struct session_change *r, const struct view_session_brief *s, const struct caller *c,
-		   struct store_batch *b)
+static int session_updated_fact(const struct session_change *r, const struct view_session_brief *s,
+				const struct caller *c, struct store_batch *b)
 {
 	const struct scope scope = {
 		.uid = s->uid, .session = r->session_id, .thread = s->first_thread, .request = c->request_id
@@ -113,7 +113,7 @@ void engine_update_session(struct engine *g, const struct session_change *r, con
 			  "nothing to change: give title, scope, pinnedThreadIds, archived or permissions");
 	else if (found == 0 && r->rules)
 		(void)session_rules_fact(g, r->session_id, s.first_thread, r->rules, c, tx->batch, &e);
-	if (!e.code && changes_document(r) && updated(r, &s, c, tx->batch) < 0)
+	if (!e.code && changes_document(r) && session_updated_fact(r, &s, c, tx->batch) < 0)
 		err_set(&e, ERR_INVALID, "the session cannot be written: title, scope or pinnedThreadIds is too long");
 	if (e.code) {
 		transaction_reject(tx, &e);
@@ -179,7 +179,7 @@ void engine_create_session(struct engine *g, const struct session_request *r, co
 	struct err e = ERR_INIT;
 	buf_auto struct buf out = BUF_INIT;
 
-	/* Asked with every uid's eyes: an id that another user has is taken, too. */
+	/* Checks the sessions of all uids: ids are unique across users. */
 	if (r->session_id && view_session_brief(g->o.store, VIEW_ANY_UID, r->session_id, &known, &e) == 0) {
 		session_field_err(&e, ERR_CONFLICT, "sessionId", "exists already", r->session_id);
 		fn(ctx, &e, NULL, 0);
@@ -214,9 +214,9 @@ void engine_create_session(struct engine *g, const struct session_request *r, co
 	store_submit(g->o.store, b, 0, on_session_decided, s);
 }
 
-/* ---- threads that are taken ---- */
+/* ---- claims of threads ---- */
 
-/* A turn that is, or will be, active on a thread, and is not in the log yet. */
+/* A turn that is or will be active on a thread but is not in the log yet. */
 struct claim {
 	const void *owner;
 	char turn_id[ID_ROOM];
@@ -281,7 +281,7 @@ static bool list_request(void *ctx, const char *key, size_t key_len, const char 
 	struct buf *list = ctx;
 
 	if (slash)
-		buf_printf(list, "%.*s\n", (int)(key + key_len - slash - 1), slash + 1); /* ids have no ends of lines */
+		buf_printf(list, "%.*s\n", (int)(key + key_len - slash - 1), slash + 1); /* ids contain no newline */
 	return true;
 }
 

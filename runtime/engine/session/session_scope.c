@@ -10,7 +10,7 @@ static int not_known(struct err *e, const char *field, const char *id)
 	return -1;
 }
 
-static bool visible(const struct caller *c, uint64_t uid) { return c->uid == 0 || uid == c->uid; }
+static bool is_visible_to(const struct caller *c, uint64_t uid) { return c->uid == 0 || uid == c->uid; }
 
 static int find_thread(struct engine *g, const char *session_id, const char *thread_id, const struct caller *c,
 		       struct session_scope *p, struct err *e)
@@ -21,7 +21,7 @@ static int find_thread(struct engine *g, const char *session_id, const char *thr
 
 	if (r < 0)
 		return -1;
-	if (r > 0 || !visible(c, d.uid))
+	if (r > 0 || !is_visible_to(c, d.uid))
 		return not_known(e, "threadId", thread_id);
 	if (session_id && strcmp(session_id, d.sessionId) != 0)
 		return err_field(e, "sessionId", "'%.80s' does not have thread '%.80s'", session_id, thread_id);
@@ -40,7 +40,7 @@ static int find_session(struct engine *g, const char *session_id, enum place_thr
 
 	if (r < 0)
 		return -1;
-	if (r > 0 || !visible(c, d.uid))
+	if (r > 0 || !is_visible_to(c, d.uid))
 		return not_known(e, "sessionId", session_id);
 	p->uid = (uint32_t)d.uid;
 	snprintf(p->session_id, ID_ROOM, "%s", session_id);

@@ -1,7 +1,7 @@
 #ifndef BAILIFF_ENGINE_TOOL_CALL_READ_H
 #define BAILIFF_ENGINE_TOOL_CALL_READ_H
 
-/* Tool calls as their documents show them. */
+/* Reads the documents of tool calls, including events that are not committed yet. The document points into `text`. */
 
 #include "runtime/event/event.h"
 #include "runtime/view/view_documents.h"
@@ -17,9 +17,11 @@ struct err;
 #define TOOL_ARGS_MAX (4u << 20)
 
 int tool_call_read(struct engine *g, const char *call_id, struct buf *text, struct tool_call_doc *ret, struct err *e);
+/* The same for a caller; ERR_NOT_FOUND also for calls of other users. */
 int tool_call_of_caller(struct engine *g, const char *call_id, const struct caller *c, struct buf *text,
 			struct tool_call_doc *ret, struct err *e);
 struct scope tool_call_scope(const struct tool_call_doc *d);
+/* The arguments as a hook may have changed them. New reference; NULL with e. */
 json_t *tool_call_arguments(struct engine *g, const struct tool_call_doc *d, struct err *e);
 
 #endif

@@ -1,14 +1,14 @@
 /*
- * Whether the client that drives a turn is still there. A turn with text ends by its client's word; one whose client
- * has gone would be `running` for ever and hold up the queue behind it.
+ * Tracks whether the client that drives a turn is connected. Only its client ends a turn with text. If that client has
+ * disconnected, the turn would stay `running` forever and block the queue of its thread.
  *
- * The connection that submitted the turn drives it, until another one asks for something in it (a tool call, an event,
- * an action, the same turn again): then that one does. When the driving connection ends, or the runtime was restarted,
- * somebody has turn_grace_ms to take the turn over; then it is lost. It is not while something of it still runs, which
- * its own end ends, and not where its client said that it may stay without one (options.onDisconnect: keep), as the
- * command line does, or belongs to a channel that is connected.
+ * The connection that submitted the turn drives it, until another connection makes a request in it (a tool call, an
+ * event, an action, the same turn again) and takes over. When the driving connection closes, or the runtime restarts,
+ * another client has turn_grace_ms to take over; then the turn is lost (turn/turn_owner_loss.c). The grace period is
+ * renewed while work of the turn still runs, or while its channel is connected. Turns whose client asked to keep them
+ * (options.onDisconnect: keep), as the command line does, are not tracked.
  *
- * Nothing of this is a fact: connections do not outlive the runtime.
+ * None of this is recorded, because connections do not survive a restart of the runtime.
  */
 
 #include "runtime/engine/session/turn_owner.h"
@@ -51,7 +51,7 @@ struct owner_scan {
 	struct turn_owners_due *due;
 };
 
-static void see_gone(void *ctx, const char *turn_id, void *value)
+static void begin_grace(void *ctx, const char *turn_id, void *value)
 {
 	struct owner_scan *s = ctx;
 	struct turn_owner *d = value;
@@ -64,10 +64,10 @@ void turn_owner_disconnected(struct engine *g, uint64_t connection)
 {
 	struct owner_scan s = { .engine = g, .connection = connection };
 
-	strmap_each(&g->sessions->turn_owners, see_gone, &s);
+	strmap_each(&g->sessions->turn_owners, begin_grace, &s);
 }
 
-static void see_due(void *ctx, const char *turn_id, void *value)
+static void collect_due(void *ctx, const char *turn_id, void *value)
 {
 	struct owner_scan *s = ctx;
 	const struct turn_owner *d = value;
@@ -85,7 +85,7 @@ uint64_t turn_owners_due(struct engine *g, uint64_t now, struct turn_owners_due 
 	struct owner_scan s = { .now = now, .next = UINT64_MAX, .due = ret };
 
 	*ret = (struct turn_owners_due){ .id = mem_zalloc(g->sessions->turn_owners.count + 1, ID_ROOM) };
-	strmap_each(&g->sessions->turn_owners, see_due, &s);
+	strmap_each(&g->sessions->turn_owners, collect_due, &s);
 	return s.next;
 }
 

@@ -1,8 +1,7 @@
 #ifndef BAILIFF_ENGINE_TURN_OWNER_H
 #define BAILIFF_ENGINE_TURN_OWNER_H
 
-/* The client that drives a turn: which connection it is, and how long another may take the turn over once it is gone.
- */
+/* The client that drives a turn: its connection, and the deadline for a takeover after it has disconnected. */
 
 #include "runtime/engine/core/reply.h"
 #include "runtime/view/view_documents.h"
@@ -10,19 +9,19 @@
 struct engine;
 
 struct turn_owner {
-	uint64_t connection;      /* 0 = it has gone */
-	uint64_t deadline_ns;     /* then: until when it may be taken over */
+	uint64_t connection;      /* 0 = disconnected */
+	uint64_t deadline_ns;     /* if disconnected: the deadline for a takeover */
 	char channel_id[ID_ROOM]; /* or "" */
 };
 
-/* A request about the turn came from this connection (0 = none is known). */
+/* A request about the turn came from this connection, which now drives it (0 = none: the grace period begins). */
 void turn_owner_seen(struct engine *g, const struct turn_doc *t, uint64_t connection, const char *channel_id);
 void turn_owner_forget(struct engine *g, const char *turn_id); /* the turn has ended */
 void turn_owner_disconnected(struct engine *g, uint64_t connection);
 
 struct turn_owner *turn_owner_of(struct engine *g, const char *turn_id); /* or NULL */
 void turn_owner_give_grace(struct engine *g, struct turn_owner *d);
-/* Turns that nobody has taken over in time. `id` is to be freed. Returns the next deadline. */
+/* Turns that no client has taken over in time. The caller frees `id`. Returns the next deadline. */
 struct turn_owners_due {
 	char (*id)[ID_ROOM];
 	size_t count;

@@ -64,9 +64,8 @@ struct scope turn_scope(const struct turn_doc *d)
 			       .trace = d->traceId };
 }
 
-/* A member of what was stored with the turn: {"input":[…],"env"?:{…}}. New reference; NULL with e, or when it is not
- * there. */
-static json_t *stored(struct engine *g, const struct turn_doc *d, const char *member, struct err *e)
+/* A member of the turn's stored input, {"input":[…],"env"?:{…}}. New reference; NULL with e, or if it is missing. */
+static json_t *read_stored_member(struct engine *g, const struct turn_doc *d, const char *member, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
 	json_t *all, *v;
@@ -83,7 +82,7 @@ static json_t *stored(struct engine *g, const struct turn_doc *d, const char *me
 
 json_t *turn_input(struct engine *g, const struct turn_doc *d, struct err *e)
 {
-	return d->inputRef[0] ? stored(g, d, "input", e) : json_array();
+	return d->inputRef[0] ? read_stored_member(g, d, "input", e) : json_array();
 }
 
 json_t *turn_part_merged(struct engine *g, const struct turn_doc *d, const json_t *part)
@@ -100,7 +99,7 @@ json_t *turn_part_merged(struct engine *g, const struct turn_doc *d, const json_
 			json_object_set(merged, members[i], v);
 	}
 	if (g && json_object_get(options, "env")) {
-		json_t *env = stored(g, d, "env", &e);
+		json_t *env = read_stored_member(g, d, "env", &e);
 
 		if (env)
 			json_object_set_new(merged, "env", env);

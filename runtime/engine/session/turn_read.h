@@ -1,7 +1,7 @@
 #ifndef BAILIFF_ENGINE_TURN_READ_H
 #define BAILIFF_ENGINE_TURN_READ_H
 
-/* Turns as their documents and stored input show them. Nothing here writes, but for the head of a turn's facts. */
+/* Reads the documents and stored input of turns. Nothing here adds facts. */
 
 #include "runtime/base/buf.h"
 #include "runtime/engine/core/reply.h"
@@ -18,9 +18,12 @@ struct err;
 #define TURN_INPUT_MAX (1u << 20)
 #define TURN_QUEUE_MAX 100u
 
-/* 0 found, 1 not there (or not the caller's), −1. With what is not committed yet. */
+/* 0 = found, 1 = not found, −1 with e. Includes events that are not committed yet. `ret` points into `text`. */
 int turn_read(struct engine *g, const char *turn_id, struct buf *text, struct turn_doc *ret, struct err *e);
-/* The same for a caller, with its errors: ERR_NOT_FOUND, and ERR_STATE when it has ended. */
+/*
+ * The same for a caller: ERR_NOT_FOUND also for turns of other users, ERR_STATE for a system turn. turn_open_of_caller
+ * also requires that the turn has started and not ended, and makes the caller's connection its driver (turn_owner.h).
+ */
 int turn_of_caller(struct engine *g, const char *turn_id, const struct caller *c, struct buf *text,
 		   struct turn_doc *ret, struct err *e);
 int turn_open_of_caller(struct engine *g, const char *turn_id, const struct caller *c, struct buf *text,
@@ -29,15 +32,14 @@ void turn_requester(const struct turn_doc *d, struct requester *ret);
 static inline bool turn_driven_by_client(const struct turn_doc *d) { return jval_is_str(d->driver, "client"); }
 struct scope turn_scope(const struct turn_doc *d);
 
-/* turn_loop.c */
 json_t *turn_input(struct engine *g, const struct turn_doc *d, struct err *e); /* its parts; NULL with e */
 /*
- * A part with what the turn's options say of place, sandbox and limits, where the part does not. With an engine also
- * their environment, whose values are only in the stored input.
+ * A part of the input with the turn's options for cwd, profile, sandbox and limits as defaults. If `g` is not NULL,
+ * also with the options' environment, whose values are only in the stored input. New reference.
  */
 json_t *turn_part_merged(struct engine *g, const struct turn_doc *d, const json_t *part);
 
-/* The turns that wait for a thread. */
+/* The turns that wait for a thread, in order. */
 struct turn_queue {
 	char thread_id[ID_ROOM], session_id[ID_ROOM];
 	uint32_t uid;

@@ -123,7 +123,7 @@ static void call_answer(struct engine *g, const struct waiter *w, struct jw *j)
 			jw_obj_end(j);
 		}
 	} else {
-		jw_kstr(j, "status", "waiting_permission"); /* it has not begun */
+		jw_kstr(j, "status", "waiting_permission"); /* it has not started */
 	}
 	jw_kuint(j, "sequence", store_last_sequence(g->o.store));
 	jw_obj_end(j);
@@ -149,7 +149,7 @@ static void waiter_answer(struct engine *g, struct waiter *w)
 	free(w);
 }
 
-/* One at a time from the start: an answer may bring the next request. */
+/* Searches from the start after each reply, because a reply can lead to requests that change the list. */
 static void answer_all(struct engine *g, const char *id, bool for_call)
 {
 	struct waiter *w;
@@ -185,7 +185,7 @@ uint64_t waiters_tick(struct engine *g, uint64_t now)
 	return next;
 }
 
-static void drop(struct engine *g, uint64_t connection, const char *why)
+static void drop_waiters(struct engine *g, uint64_t connection, const char *why)
 {
 	struct waiter *w;
 	struct err e = ERR_INIT;
@@ -203,6 +203,9 @@ static void drop(struct engine *g, uint64_t connection, const char *why)
 	} while (w);
 }
 
-void waiters_client_disconnected(struct engine *g, uint64_t connection) { drop(g, connection, "the client has gone"); }
+void waiters_client_disconnected(struct engine *g, uint64_t connection)
+{
+	drop_waiters(g, connection, "the client has gone");
+}
 
-void waiters_free(struct engine *g) { drop(g, 0, "the daemon is stopping"); }
+void waiters_free(struct engine *g) { drop_waiters(g, 0, "the daemon is stopping"); }
