@@ -1,4 +1,4 @@
-/* The inventory: bailiff's own tools, and those that clients have registered for as long as they are connected. */
+/* The inventory: built-in tools, and the tools that connected clients have registered. */
 
 #include "runtime/engine/tool/tool.h"
 
@@ -11,7 +11,7 @@
 
 #include <sys/queue.h>
 
-#define EXTERNAL_MAX 256u /* of one uid: nobody's tools take away another one's room */
+#define EXTERNAL_MAX 256u /* for each uid, so that one user cannot exhaust the inventory for others */
 #define DESCRIPTION_MAX 4096u
 #define SCHEMA_MAX 32768u
 
@@ -31,7 +31,7 @@ static const struct tool own[] = {
 };
 
 struct tool_state {
-	TAILQ_HEAD(, external_tool) external; /* that clients have registered */
+	TAILQ_HEAD(, external_tool) external; /* registered by clients; removed when the client disconnects */
 };
 
 struct external_tool {
@@ -48,7 +48,8 @@ static void external_free(struct external_tool *x)
 	free(x);
 }
 
-/* Offered to just this session, or with "" to all. Its owner sees the events of its own uid only. */
+/* Finds a tool registered for exactly this session; "" = for all sessions of the uid. Tools are never offered across
+ * uids, because their client can only see events of its own uid. */
 static struct external_tool *external_find(struct engine *g, const char *name, uint32_t uid, const char *session_id)
 {
 	struct external_tool *x;
@@ -88,7 +89,7 @@ bool tool_is_parallel(struct engine *g, const char *name, struct tool_scope in)
 	return tool_find(g, name, in, &t) && t.beside && t.read_only;
 }
 
-/* The arguments against the tool's own schema; a field of them is named as "arguments.<path>". */
+/* Validates the arguments against the tool's schema. Errors name the field as "arguments.<path>". */
 static int check_arguments(const struct tool *t, const json_t *arguments, struct err *e)
 {
 	json_auto_t *schema = json_loads(t->schema, JSON_DECODE_ANY, NULL), *none = json_object();
@@ -130,7 +131,7 @@ int tool_check(struct engine *g, const char *name, const json_t *arguments, stru
 	return 0;
 }
 
-/* ---- as it is told ---- */
+/* ---- JSON ---- */
 
 void tool_flags_json(const struct tool *t, struct jw *w)
 {
@@ -183,7 +184,7 @@ void tool_list_json(struct engine *g, uint32_t uid, const char *session_id, bool
 		    (session_id && x->session_id[0] && strcmp(session_id, x->session_id) != 0))
 			continue;
 		if (session_id && !x->session_id[0] && external_find(g, x->tool.name, x->tool.uid, session_id))
-			continue; /* the session has one of its own by this name */
+			continue; /* hidden by a tool of the same name registered for this session */
 		tool_json(&x->tool, brief, w);
 	}
 	jw_arr_end(w);
@@ -293,17 +294,17 @@ static void external_put(struct engine *g, const json_t *v, const char *session_
 	TAILQ_INSERT_TAIL(&g->tools->external, x, link);
 }
 
-/* Turns that were told their tools are told the new set. */
-struct retell {
+/* Live turns whose catalogue must be recorded again, because the inventory has changed. */
+struct catalog_update {
 	struct engine *engine;
 	uint32_t uid;
 	char (*ids)[ID_ROOM];
 	size_t count;
 };
 
-static bool retell_collect(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+static bool collect_turn(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
 {
-	struct retell *r = ctx;
+	struct catalog_update *r = ctx;
 
 	if (id_len < ID_ROOM && r->count < 64) {
 		memcpy(r->ids[r->count], id, id_len);
@@ -330,7 +331,8 @@ void tool_catalog_fact(struct engine *g, const struct turn_doc *t, struct store_
 	char step[ID_TEXT_MAX], call[ID_TEXT_MAX];
 	struct scope s = turn_scope(t);
 
-	/* The catalogue is not a call, but its event must name one: ids of its own, which no list has. */
+	/* The catalogue is not a call, but its event type requires the ids of a step and a call: generate unused ones.
+	 */
 	id_make(ID_KIND_STEP, step);
 	id_make(ID_KIND_TOOL_CALL, call);
 	s.step = step;
@@ -338,14 +340,14 @@ void tool_catalog_fact(struct engine *g, const struct turn_doc *t, struct store_
 	EMIT(tool_catalog_resolved, b, s, .tools = json_from_writer(write_catalog, &catalog, 0));
 }
 
-static void retell_catalogs(struct engine *g, uint32_t uid, const char *session_id, struct store_batch *b)
+static void update_catalogs(struct engine *g, uint32_t uid, const char *session_id, struct store_batch *b)
 {
-	struct retell r = { .engine = g, .uid = uid, .ids = mem_zalloc(64, ID_ROOM) };
+	struct catalog_update r = { .engine = g, .uid = uid, .ids = mem_zalloc(64, ID_ROOM) };
 	buf_auto struct buf text = BUF_INIT;
 	struct turn_doc t;
 	struct err e = ERR_INIT;
 
-	if (store_model_scan_speculative(g->o.store, VIEW_LIVE_TURN, NULL, retell_collect, &r, &e) == 0)
+	if (store_model_scan_speculative(g->o.store, VIEW_LIVE_TURN, NULL, collect_turn, &r, &e) == 0)
 		for (size_t i = 0; i < r.count; i++)
 			if (turn_read(g, r.ids[i], &text, &t, &e) == 0 && t.catalog && t.uid == uid &&
 			    (!session_id || strcmp(session_id, t.sessionId) == 0))
@@ -353,7 +355,7 @@ static void retell_catalogs(struct engine *g, uint32_t uid, const char *session_
 	free(r.ids);
 }
 
-/* Which parts of the schemas have no effect: an author must not rely on what is not checked. */
+/* Reports the schema keywords that are not supported, so that authors do not rely on checks that do not happen. */
 static void unchecked_json(const json_t *tools, const json_t *unchecked, struct jw *w)
 {
 	const json_t *words, *word;
@@ -410,11 +412,11 @@ void engine_register_tools(struct engine *g, const json_t *tools, const char *se
 	}
 	jw_arr_end(&tx->w);
 	unchecked_json(tools, unchecked, &tx->w);
-	retell_catalogs(g, c->uid, session_id, tx->batch);
+	update_catalogs(g, c->uid, session_id, tx->batch);
 	transaction_commit(tx);
 }
 
-/* ---- a client goes ---- */
+/* ---- disconnect ---- */
 
 void tools_client_disconnected(struct engine *g, uint64_t connection)
 {

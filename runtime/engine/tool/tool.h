@@ -4,8 +4,8 @@
 /*
  * The inventory of tools.
  *
- * A tool is one of bailiff's own (tools.def), which runs as a process in the turn's sandbox, or one that a client has
- * registered and does itself while its connection lasts. Calls of tools are in call/.
+ * A tool is built in (tools.def) and runs as a process in the turn's sandbox, or external: registered by a client,
+ * which runs it itself as long as it is connected. Tool calls are in call/.
  */
 
 #include "runtime/engine/core/engine.h"
@@ -32,47 +32,48 @@ enum tool_builtin {
 struct tool {
 	enum tool_builtin builtin;
 	char name[TOOL_NAME_MAX + 1];
-	bool read_only, beside, destructive;
-	const char *interrupt; /* cancel, block */
+	bool read_only, beside, destructive; /* see tools.def; `beside` is isConcurrencySafe on the wire */
+	const char *interrupt;               /* cancel, block */
 	const char *description, *schema;
-	uint32_t uid; /* of an external one: whose */
-	uint64_t connection;
-	const char *session_id; /* or "" = all of its owner's */
+	uint32_t uid;           /* external: the uid of its client, */
+	uint64_t connection;    /* its connection, */
+	const char *session_id; /* and the session that it is registered for; "" = all sessions of the uid */
 };
 
-/* Where a tool is called: what one session was given is not there for another one. */
+/* Where a tool is called. A tool registered for one session is not visible in others. */
 struct tool_scope {
 	uint32_t uid;
-	const char *session_id; /* NULL = none: only what all sessions of the uid have */
+	const char *session_id; /* NULL = only tools registered for all sessions of the uid */
 };
 
 void tool_init(struct engine *g);
 void tool_done(struct engine *g);
 
-/* Own ones first; an external one must be offered to the scope. False when there is none. */
+/* Searches the built-in tools first, then external ones visible in the scope. *ret borrows from the inventory: it is
+ * valid until a client registers tools or disconnects. */
 bool tool_find(struct engine *g, const char *name, struct tool_scope in, struct tool *ret);
-/* May it be called like this? ERR_NOT_FOUND, ERR_INVALID. */
+/* Checks that the tool exists and that the arguments match its schema: ERR_NOT_FOUND, ERR_INVALID. */
 int tool_check(struct engine *g, const char *name, const json_t *arguments, struct tool_scope in, struct err *e);
 bool tool_is_parallel(struct engine *g, const char *name, struct tool_scope in);
 void tool_flags_json(const struct tool *t, struct jw *w);
-/* [{…}] of what this uid can call. `brief`: without schemas. */
+/* [{…}], the tools that this uid can call. `brief`: without schemas. */
 void tool_list_json(struct engine *g, uint32_t uid, const char *session_id, bool brief, struct jw *w);
 bool tool_is_client_run(const char *tool, const char *runner);
-/* tool.catalog_resolved: what a turn can call. */
+/* Adds tool.catalog_resolved, the list of tools that a turn can call. */
 void tool_catalog_fact(struct engine *g, const struct turn_doc *t, struct store_batch *b);
 void tools_client_disconnected(struct engine *g, uint64_t connection);
 
-/* tool_paths.c: the files that a call is about, each once, as its arguments name them: what rules about paths look at.
+/* tool_paths.c: the files that a call names, each once and spelled as in the arguments. Rules about paths match these.
  */
-#define TOOL_PATHS_MAX 2048u /* twice what bailiff-tool takes of files in one patch */
+#define TOOL_PATHS_MAX 2048u /* twice the limit of bailiff-tool for files in one patch */
 struct tool_paths {
 	char **path;
 	size_t count;
-	bool too_many; /* there are more, which nobody could judge: such a call is refused */
+	bool too_many; /* the list is incomplete and the rules cannot be evaluated: such a call is rejected */
 };
 void tool_paths_of(const char *tool, const json_t *args, struct tool_paths *ret);
 void tool_paths_done(struct tool_paths *n);
 bool tool_searches(const char *tool);
-char *tool_host_of(const json_t *args); /* of its url; NULL = there is none, or it is not plain which one that is */
+char *tool_host_of(const json_t *args); /* of its url; NULL = none, or ambiguous */
 
 #endif

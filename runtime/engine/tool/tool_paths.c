@@ -1,7 +1,7 @@
 /*
- * What a call is about, as its arguments name it: files, and a host. What stands in a patch is read as bailiff-tool
- * reads it (supervisor/tool/patch.c), or more generously: a name that is found here and not there is judged for
- * nothing, one that is found there and not here would be written unjudged.
+ * The files and the host that the arguments of a tool call name. Patches are parsed like bailiff-tool parses them
+ * (supervisor/tool/patch.c), or more liberally: a name found only here is checked needlessly, but a name found only
+ * there would be written without a check.
  */
 
 #include "runtime/base/mem.h"
@@ -31,14 +31,14 @@ static void name_path(struct naming *n, const char *s, size_t len)
 	p->path[p->count++] = mem_take(&name);
 }
 
-static size_t line_of(const char *s)
+static size_t line_length(const char *s)
 {
 	size_t n = strcspn(s, "\n");
 
 	return n && s[n - 1] == '\r' ? n - 1 : n;
 }
 
-/* "*** Add File: NAME": without the blanks around it. */
+/* "*** Add File: NAME": NAME without surrounding blanks. */
 static void name_envelope_path(struct naming *n, const char *s, size_t len)
 {
 	for (; len && *s == ' '; len--)
@@ -48,7 +48,7 @@ static void name_envelope_path(struct naming *n, const char *s, size_t len)
 	name_path(n, s, len);
 }
 
-/* "--- a/NAME\ttime": up to the tab; a/ and b/ are what git puts before names. */
+/* "--- a/NAME\ttime": NAME ends at the tab; a/ and b/ are git's prefixes. */
 static void name_diff_path(struct naming *n, const char *s, size_t len)
 {
 	const char *tab = memchr(s, '\t', len);
@@ -69,11 +69,11 @@ static void name_patch_paths(struct naming *n, const char *patch)
 {
 	static const char *const heads[] = { "*** Add File: ", "*** Update File: ", "*** Delete File: ",
 					     "*** Move to: " };
-	bool paired = false; /* the line before is the first of two that name a file */
+	bool paired = false; /* the previous line is "--- " and this one its "+++ " */
 
 	for (const char *s = patch; *s && !n->paths->too_many; s += strcspn(s, "\n"), s += *s == '\n') {
 		const char *next = strchr(s, '\n');
-		size_t len = line_of(s);
+		size_t len = line_length(s);
 
 		if (paired)
 			name_diff_path(n, s + 4, len - 4);
@@ -89,8 +89,8 @@ static void name_patch_paths(struct naming *n, const char *patch)
 	}
 }
 
-/* Of these a call without a path is about where it is. */
-static bool stays_here(const char *tool)
+/* Tools that use the working directory if no path is given. */
+static bool defaults_to_cwd(const char *tool)
 {
 	static const char *const names[] = { "list_directory", "LS", "Grep", "Glob" };
 
@@ -115,7 +115,7 @@ void tool_paths_of(const char *tool, const json_t *args, struct tool_paths *ret)
 	}
 	if (patch)
 		name_patch_paths(&n, patch);
-	if (!ret->count && stays_here(tool))
+	if (!ret->count && defaults_to_cwd(tool))
 		name_path(&n, ".", 1);
 	strmap_done(&n.seen);
 }
@@ -128,12 +128,12 @@ void tool_paths_done(struct tool_paths *n)
 	*n = (struct tool_paths){ 0 };
 }
 
-/* Those of the conventions' tools that look into all that is below a folder. */
+/* Tools of common agents that read everything below a directory. */
 bool tool_searches(const char *tool) { return strcmp(tool, "Grep") == 0 || strcmp(tool, "Glob") == 0; }
 
 /*
- * The host of a URL; NULL if it is not plain which one that is: what fetches it may mend slashes, decode, map letters
- * to others, and go elsewhere than its text says.
+ * The host of a URL; NULL if it is ambiguous. A client may normalise slashes, decode escapes or map characters, and so
+ * connect to another host than the text suggests.
  */
 char *tool_host_of(const json_t *args)
 {
@@ -156,7 +156,7 @@ char *tool_host_of(const json_t *args)
 	if (colon)
 		n = (size_t)(colon - s) + (*s == '[');
 	if (*s != '[' && n && s[n - 1] == '.')
-		n--; /* the root's own dot */
+		n--; /* the dot of the DNS root */
 	if (*s != '[' && strspn(s, plain) < n)
 		return NULL;
 	return n ? mem_strndup(s, n) : NULL;
