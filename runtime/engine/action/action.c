@@ -109,7 +109,7 @@ int action_open(struct engine *g, const struct action_spec *s, struct store_batc
 
 /* ---- answering ---- */
 
-static void over(struct engine *g, const char *action_id)
+static void on_resolved_committed(struct engine *g, const char *action_id)
 {
 	buf_auto struct buf text = BUF_INIT;
 	char turn[ID_ROOM];
@@ -145,8 +145,8 @@ static void resolved_fact(const struct action_outcome *o, const char *request_id
 	     .scope = json_from_string(o->scope ? o->scope : "once"), .response = json_from_text(o->response_json));
 }
 
-/* The thread goes on when this was the last thing its turn waited for. */
-static void thread_goes_on(struct engine *g, const struct action_doc *a, struct store_batch *b)
+/* Sets the thread to running if its turn waits for no other action. openActions still includes this one. */
+static void resume_thread(struct engine *g, const struct action_doc *a, struct store_batch *b)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct turn_doc t;
@@ -162,12 +162,12 @@ void action_resolve(struct transaction *tx, const struct action_outcome *o)
 	const struct action_kind_ops *ops = ops_of(g, o->action);
 
 	resolved_fact(o, tx->caller.request_id, tx->batch);
-	thread_goes_on(g, o->action, tx->batch);
+	resume_thread(g, o->action, tx->batch);
 	fact_added(g, EVENT_ACTION_RESOLVED, &(struct action_resolved_notice){ .outcome = o, .caller = &tx->caller },
 		   tx->batch);
 	if (ops && ops->resolved)
 		ops->resolved(g, o, tx->batch);
-	transaction_after_commit(tx, over, o->action->actionId);
+	transaction_after_commit(tx, on_resolved_committed, o->action->actionId);
 }
 
 static bool means_allow(const char *decision)
@@ -188,13 +188,14 @@ static int check_decision(const struct action_doc *a, const char *decision, stru
 	return err_field(e, "decision", "'%.40s' is none of this action's: %.200s", decision, buf_cstr(&list));
 }
 
-/* An answer about permission that becomes a rule. */
-static bool lasts(const struct action_answer *r, const struct action_doc *a)
+/* A response to a permission question that becomes a rule. */
+static bool is_permanent(const struct action_answer *r, const struct action_doc *a)
 {
 	return r->scope && strcmp(r->scope, "always") == 0 && strcmp(a->kind, "request") != 0;
 }
 
-/* An answer about permission is about what was asked: who changes it and allows it must not see the other one run. */
+/* A permission is bound to the original request. A response that changes the request is rejected: otherwise the
+ * approver would see the unchanged one run. */
 static int check_unchanged(const struct action_answer *r, const struct action_doc *a, struct err *e)
 {
 	static const char *const members[] = { "updatedInput", "updatedPermissions" };
@@ -223,8 +224,7 @@ bool action_means_refuse(const char *decision)
 	return false;
 }
 
-/* What an answer brings must be what was asked for. One that refuses need not bring anything, and what is not given
- * counts as {}. */
+/* The payload must match the action's schema. A missing payload counts as {}, and a response that denies needs none. */
 static int check_payload(const struct action_answer *r, const struct action_doc *a, struct err *e)
 {
 	json_auto_t *schema = a->schema.type == JT_OBJECT ? json_loadb(a->schema.text, a->schema.len, 0, NULL) : NULL;
@@ -271,9 +271,9 @@ void engine_respond_action(struct engine *g, const struct action_answer *r, cons
 	struct action_doc a;
 	struct err e = ERR_INIT;
 
-	if (check_answer(g, r, c, &text, &a, &e) == 0 && lasts(r, &a) && !r->kept_file && ops_of(g, &a)->persist &&
-	    ops_of(g, &a)->persist(g, &a, r, means_allow(r->decision), c, fn, ctx, &e) == 0)
-		return; /* it comes back here when the rule is written */
+	if (check_answer(g, r, c, &text, &a, &e) == 0 && is_permanent(r, &a) && !r->kept_file &&
+	    ops_of(g, &a)->persist && ops_of(g, &a)->persist(g, &a, r, means_allow(r->decision), c, fn, ctx, &e) == 0)
+		return; /* the module calls this function again when the rule is written */
 	struct transaction *tx = transaction_new(g, c, fn, ctx);
 	if (e.code) {
 		transaction_reject(tx, &e);
@@ -304,18 +304,18 @@ void engine_respond_action(struct engine *g, const struct action_answer *r, cons
 	transaction_commit(tx);
 }
 
-/* Whoever asks must not be the one who answers: what an agent may have decided without a person is no. */
+/* A requester must not approve its own request, so an agent's default decision can only be "deny". */
 bool action_may_decide_alone(enum engine_role role, const char *decision)
 {
 	return role == ROLE_OPERATOR || strcmp(decision, "deny") == 0;
 }
 
-/* ---- the end of the work that asked, and of the time ---- */
+/* ---- cancellation and timeouts ---- */
 
 struct action_list {
 	char (*ids)[ID_ROOM];
 	size_t count, cap, most;
-	const char *below; /* only keys below this one; NULL = all */
+	const char *below; /* only keys up to this one (they sort by deadline); NULL = all */
 };
 
 static bool add_action(void *ctx, const char *key, size_t key_len, const char *json, size_t len)
@@ -363,7 +363,8 @@ bool action_of_call(struct engine *g, const char *turn_id, const char *call_id, 
 	return found;
 }
 
-static void cancel(struct engine *g, const char *id, const char *source, const char *reason, struct transaction *tx)
+static void cancel_action(struct engine *g, const char *id, const char *source, const char *reason,
+			  struct transaction *tx)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct action_doc a;
@@ -387,7 +388,7 @@ void action_cancel_of_turn(struct engine *g, const char *turn_id, const char *re
 
 	list_actions(g, VIEW_TURN_OPEN_ACTION, prefix, &l);
 	for (size_t i = 0; i < l.count; i++)
-		cancel(g, l.ids[i], "turn_ended", reason, tx);
+		cancel_action(g, l.ids[i], "turn_ended", reason, tx);
 	free(l.ids);
 }
 
@@ -401,11 +402,11 @@ void action_cancel_of_task(struct engine *g, const char *task_id, const char *re
 	list_actions(g, VIEW_OPEN_ACTION, NULL, &l);
 	for (size_t i = 0; i < l.count; i++)
 		if (action_read(g, l.ids[i], &text, &a, &e) == 0 && strcmp(a.taskId, task_id) == 0)
-			cancel(g, l.ids[i], "task_ended", reason, tx);
+			cancel_action(g, l.ids[i], "task_ended", reason, tx);
 	free(l.ids);
 }
 
-static void expire(struct engine *g, const char *id)
+static void expire_action(struct engine *g, const char *id)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct action_doc a;
@@ -448,7 +449,7 @@ uint64_t action_tick(struct engine *g, uint64_t now)
 	due.below = below;
 	list_actions(g, VIEW_TIMED_ACTION, NULL, &due);
 	for (size_t i = 0; i < due.count; i++)
-		expire(g, due.ids[i]);
+		expire_action(g, due.ids[i]);
 	free(due.ids);
 	g->actions->next_ns = UINT64_MAX;
 	if (store_model_scan_speculative(g->o.store, VIEW_TIMED_ACTION, NULL, first_due, &next, &e) == 0 && next)

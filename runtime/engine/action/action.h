@@ -2,12 +2,12 @@
 #define BAILIFF_ENGINE_ACTION_H
 
 /*
- * Actions: something waits for a person. Only an answer (respond_action), the action's own time limit, or the end of
- * the work that asked, ends the wait; nothing that happens meanwhile counts as a yes.
+ * Actions: open questions to a person. Only a response (respond_action), the action's own timeout or the end of the
+ * work that asked ends the wait. No other event counts as an approval.
  *
- * An action's kind (action_kinds.def) says what goes on when it is answered. What the kind needs for that is in the
- * action's `continuation`, a JSON object in its document, so that an answer after a restart finds the same way on:
- * `resolved` writes facts into the commit of action.resolved, `over` acts once that is durable.
+ * The kind of an action (action_kinds.def) determines what follows its resolution. The data that the kind needs for
+ * that is in the action's `continuation`, a JSON object in its document, so that a response after a restart has the
+ * same effect: `resolved` adds facts to the commit of action.resolved, `over` acts once that is durable.
  */
 
 #include "runtime/engine/core/engine.h"
@@ -27,19 +27,19 @@ enum action_kind {
 
 struct action_spec {
 	enum action_kind kind;
-	uint32_t uid;                                 /* whose session it is */
+	uint32_t uid;                                 /* owner of the session */
 	const char *session_id, *thread_id, *turn_id; /* turn_id NULL: the session's system turn */
 	const char *task_id, *process_id, *tool_call_id, *step_id, *trace_id, *request_id; /* or NULL */
 	const char *action_type; /* permission, approval, plan, input, credential, resource, … */
 	const char *prompt;      /* or NULL */
 	/* JSON, or NULL. decisions: an array of words; NULL = allow and deny. */
 	const char *schema_json, *decisions_json, *scope_json, *policy_json, *continuation_json;
-	uint64_t timeout_ms;          /* 0 = it waits for ever */
-	const char *default_decision; /* when the time is over; NULL = deny */
+	uint64_t timeout_ms;          /* 0 = no timeout */
+	const char *default_decision; /* applies at the timeout; NULL = deny */
 	struct requester by;
 };
 
-/* How it was answered. */
+/* The resolution of an action. */
 struct action_outcome {
 	const struct action_doc *action;
 	const char *decision;               /* one of its decisions, or "cancelled" */
@@ -47,35 +47,34 @@ struct action_outcome {
 	const char *source;                 /* user, host, timeout, turn_ended, task_ended */
 	const char *scope;                  /* once, session, always; NULL = once */
 	const char *note, *response_json;   /* or NULL */
-	const char *kept_rules, *kept_file; /* scope always: the rules (JSON), and where they are; or NULL */
+	const char *kept_rules, *kept_file; /* scope always: the new rules (JSON) and their policy file; or NULL */
 	unsigned kept_line;
-	bool allowed; /* the decision is allow (or one that starts with it); never for timeouts without such a default
-		       */
+	bool allowed; /* the decision begins with "allow" or "approve"; a timeout only if its default decision does */
 	struct requester by;
 };
 
-/* Operations of a kind, from the module that asks such questions. Each may be NULL. */
+/* Operations of a kind, implemented by the module that opens such actions. Each may be NULL. */
 struct action_kind_ops {
 	/*
-	 * The answer is to last (scope always): 0 = it is given, through engine_respond_action again, when that is
-	 * done. −1 with e: it cannot last.
+	 * Makes the response permanent (scope always). 0: the module calls engine_respond_action again when the rules
+	 * are written. −1 with e: not possible.
 	 */
 	int (*persist)(struct engine *g, const struct action_doc *d, const struct action_answer *r, bool allow,
 		       const struct caller *c, engine_reply_fn fn, void *ctx, struct err *e);
 	bool (*is_persisting)(struct engine *g, const char *action_id);
-	/* Facts beside action.resolved. May be NULL. */
+	/* Adds facts to the batch of action.resolved. */
 	void (*resolved)(struct engine *g, const struct action_outcome *o, struct store_batch *b);
-	/* That is durable; the action's document tells how it was answered. May be NULL. */
+	/* action.resolved is durable; the action's document has the decision. */
 	void (*over)(struct engine *g, const char *action_id);
 };
 
-/* action.required was added (subject of its reactions). Ids may be NULL where the spec has none. */
+/* action.required was added: the subject of its reactions. Ids may be NULL where the spec has none. */
 struct action_opened_notice {
 	const struct action_spec *spec;
 	const char *action_id, *thread_id, *turn_id;
-	const char *waiting; /* the status of what waits for it */
+	const char *waiting; /* the new status of the thread or task that waits */
 };
-/* action.resolved was added. */
+/* action.resolved was added: the subject of its reactions. */
 struct action_resolved_notice {
 	const struct action_outcome *outcome;
 	const struct caller *caller;
@@ -84,22 +83,23 @@ struct action_resolved_notice {
 void action_init(struct engine *g);
 void action_done(struct engine *g);
 bool action_means_refuse(const char *decision);
-/* Whether a question of this role may be answered with this decision without a person. */
+/* Whether this decision may be taken without a person, for a requester with this role. */
 bool action_may_decide_alone(enum engine_role role, const char *decision);
 
 /*
- * Writes action.required (and that the turn's thread waits). −1 with e when something of it is too long. The id is made
- * and returned. Deadlines and tasks are taken care of.
+ * Adds action.required, and the waiting status of the turn's thread and task. Generates and returns the id and
+ * schedules the timeout. −1 with e if a member is too long.
  */
 int action_open(struct engine *g, const struct action_spec *s, struct store_batch *b, char ret_id[ID_ROOM],
 		struct err *e);
 int action_read(struct engine *g, const char *action_id, struct buf *text, struct action_doc *ret, struct err *e);
-/* The open action that a tool call of this turn waits for before it may begin, if there is one. */
+/* The open action that a tool call of this turn waits for before it starts; false = none. */
 bool action_of_call(struct engine *g, const char *turn_id, const char *call_id, struct buf *text,
 		    struct action_doc *ret);
-/* The engine's own answer (a hook, a host). What follows is hung on the transaction. */
+/* Adds action.resolved and its consequences to the transaction; effects follow its commit. Every resolution uses this.
+ */
 void action_resolve(struct transaction *tx, const struct action_outcome *o);
-/* The work that asked has ended. */
+/* The work that asked has ended: resolves its open actions as cancelled. */
 void action_cancel_of_turn(struct engine *g, const char *turn_id, const char *reason, struct transaction *tx);
 void action_cancel_of_task(struct engine *g, const char *task_id, const char *reason, struct transaction *tx);
 uint64_t action_tick(struct engine *g, uint64_t now);
