@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 /*
- * The kernel's interface, written down here: the headers of a distribution are often years older than its users'
- * kernels, and a right that is not handled is a right that is granted.
+ * The kernel's interface is declared here: a distribution's headers are often years older than its users' kernels, and
+ * a right that is not handled is a right that is granted.
  */
 enum {
 	FS_EXECUTE = 1u << 0,
@@ -28,11 +28,11 @@ enum {
 	FS_MAKE_FIFO = 1u << 10,
 	FS_MAKE_BLOCK = 1u << 11,
 	FS_MAKE_SYM = 1u << 12,
-	FS_REFER = 1u << 13,        /* ABI 2: link and rename to another folder */
-	FS_TRUNCATE = 1u << 14,     /* ABI 3 */
-	FS_IOCTL_DEV = 1u << 15,    /* ABI 5 */
-	FS_RESOLVE_UNIX = 1u << 16, /* ABI 9: connect and send to sockets by their names; those made inside are never in
-				       question */
+	FS_REFER = 1u << 13,     /* ABI 2: link and rename to another directory */
+	FS_TRUNCATE = 1u << 14,  /* ABI 3 */
+	FS_IOCTL_DEV = 1u << 15, /* ABI 5 */
+	FS_RESOLVE_UNIX = 1u
+			  << 16, /* ABI 9: connect and send to sockets by path; those created inside are not affected */
 };
 enum { SCOPE_ABSTRACT_UNIX_SOCKET = 1u << 0, SCOPE_SIGNAL = 1u << 1 };
 enum { ASK_VERSION = 1u << 0 };
@@ -48,14 +48,14 @@ struct path_beneath_attr {
 } __attribute__((packed));
 
 #define FS_READING (FS_EXECUTE | FS_READ_FILE | FS_READ_DIR)
-/* Devices are made by nobody, and those that lie in a write root are inert. */
+/* No rights to create devices; existing ones in a write root are inert. */
 #define FS_WRITING                                                                                                \
 	(FS_READING | FS_WRITE_FILE | FS_REMOVE_DIR | FS_REMOVE_FILE | FS_MAKE_DIR | FS_MAKE_REG | FS_MAKE_SOCK | \
 	 FS_MAKE_FIFO | FS_MAKE_SYM | FS_REFER | FS_TRUNCATE | FS_RESOLVE_UNIX)
-/* Those that mean something for a path that is no folder. */
+/* Rights that apply to a path that is not a directory. */
 #define FS_OF_FILES (FS_EXECUTE | FS_WRITE_FILE | FS_READ_FILE | FS_TRUNCATE | FS_IOCTL_DEV | FS_RESOLVE_UNIX)
 
-/* From which ABI on the kernel knows these. A row for each that brought something which is used here. */
+/* The rights that each ABI version introduced, as far as they are used here. */
 static const struct {
 	int abi;
 	uint64_t fs, scoped;
@@ -70,7 +70,7 @@ static const struct {
 };
 #define ABI_LOG 7
 
-/* What every sandbox has, where it exists. */
+/* Rights that every sandbox has on these paths, if they exist. */
 static const struct {
 	const char *path;
 	uint64_t access;
@@ -78,10 +78,11 @@ static const struct {
 	{ "/", FS_READING },
 	{ "/tmp", FS_WRITING },
 	{ "/var/tmp", FS_WRITING },
-	{ "/dev", FS_WRITE_FILE | FS_TRUNCATE | FS_IOCTL_DEV }, /* terminals want their ioctls */
+	{ "/dev", FS_WRITE_FILE | FS_TRUNCATE | FS_IOCTL_DEV }, /* terminals need their ioctls */
 	{ "/dev/shm", FS_WRITING },
 	{ "/proc",
-	  FS_WRITE_FILE | FS_TRUNCATE }, /* a process's own name, oom score, …; shells truncate what they write to */
+	  FS_WRITE_FILE |
+		  FS_TRUNCATE }, /* a process's own name, oom score, …; shells truncate the files that they write */
 };
 
 int landlock_abi(void)
@@ -90,8 +91,10 @@ int landlock_abi(void)
 	return abi > 0 ? (int)abi : 0;
 }
 
-/* They belong to a network namespace: a sandbox with one of its own does not see the host's, whatever the kernel's
- * Landlock can do. */
+/*
+ * Abstract sockets belong to a network namespace: a sandbox with its own does not see the host's, whatever Landlock
+ * supports.
+ */
 bool landlock_shuts_abstract_sockets(int abi, uint32_t network)
 {
 	return network != PLAN_NET_HOST || abi >= LANDLOCK_ABI_SCOPES;
@@ -111,7 +114,7 @@ static int allow_path(int ruleset, uint64_t handled, const char *path, uint64_t 
 	return syscall(SYS_landlock_add_rule, ruleset, RULE_PATH_BENEATH, &rule, 0) < 0 ? -1 : 0;
 }
 
-/* A socket that was asked for by itself is there to be connected to; one that merely lies in what is shown is not. */
+/* A socket that the plan names itself may be connected to; one that is merely inside a mounted tree may not. */
 static bool is_socket(const char *path)
 {
 	struct stat st;
@@ -146,8 +149,8 @@ static int allow_all(int ruleset, uint64_t handled, const struct plan_head *plan
 }
 
 /*
- * TCP is not handled: a sandbox without network has a network namespace of its own, whose loopback its programs may use
- * among themselves, and Landlock tells ports apart but not addresses.
+ * TCP is not handled: a sandbox without network has its own network namespace, whose loopback its programs may use
+ * among themselves, and Landlock distinguishes ports but not addresses.
  */
 int landlock_confine(int abi, const struct plan_head *plan, bool log, const char **ret_path)
 {

@@ -2,9 +2,10 @@
 #define BAILIFF_SANDBOX_LANDLOCK_H
 
 /*
- * The second wall: a Landlock domain of what a plan permits, so that a gap in the mounts is not a way out. It only
- * knows hierarchies and adds rights up from the root, so it cannot say "writable, but not this below": protected and
- * hidden paths inside a write root are the mounts' work alone. Nor does it know chmod, chown, attributes and times.
+ * The second layer of defence: a Landlock domain of what a plan permits, so that a gap in the mounts is not a way out.
+ * Landlock only has hierarchies and adds rights up from the root, so it cannot express "writable, except this below":
+ * protected and hidden paths inside a write root are enforced by the mounts alone. It does not restrict chmod, chown,
+ * attributes or times, either.
  *
  * Nothing here allocates.
  */
@@ -15,23 +16,25 @@
 
 struct plan_head;
 
-/* From which on the host's sockets are shut that lie, by name, in what is shown but may not be written. */
+/* From this version on, sockets of the host that are visible by path but not writable cannot be connected to. */
 #define LANDLOCK_ABI_NAMED_SOCKETS 9
 
-/* From which on the host's abstract sockets, and signals to processes outside, are shut. */
+/* From this version on, the host's abstract sockets and signals to processes outside are blocked. */
 #define LANDLOCK_ABI_SCOPES 6
 
-/* Whether the host's abstract sockets are out of reach on this network (enum plan_network) with this much of Landlock
- * in force. */
+/*
+ * Whether the host's abstract sockets are out of reach on this network (enum plan_network) with this Landlock version
+ * in effect.
+ */
 bool landlock_shuts_abstract_sockets(int abi, uint32_t network);
 
-/* The kernel's version of it; 0 = it has none, or it is switched off. */
+/* The kernel's Landlock version; 0 = not supported, or switched off. */
 int landlock_abi(void);
 
 /*
- * Confines this process and its children, which must have no_new_privs; for good. Paths are looked up from this
- * process's root, so the sandbox's root must be in place. `log`: refusals go to the kernel's audit. 0; or −1 with errno
- * and in *ret_path what it was about (of the plan, or static), NULL if nothing.
+ * Permanently confines this process and its children, which must have no_new_privs. Paths are resolved from this
+ * process's root, so the sandbox's root must be in place. `log`: denials go to the kernel's audit. Returns 0, or −1
+ * with errno and, in *ret_path, the path concerned (of the plan, or static), or NULL.
  */
 int landlock_confine(int abi, const struct plan_head *plan, bool log, const char **ret_path);
 

@@ -16,8 +16,8 @@
 #define ENTRIES_MAX 65536u
 
 struct stop {
-	char *path;     /* below the workspace; "" = itself */
-	unsigned depth; /* of a folder of submodules: below .git/modules */
+	char *path;     /* relative to the workspace; "" = the workspace itself */
+	unsigned depth; /* for submodule directories: below .git/modules */
 	bool modules;
 };
 
@@ -28,7 +28,7 @@ struct search {
 	size_t count;
 	size_t entries; /* read so far */
 	size_t reported;
-	bool partial; /* there may be more than was seen */
+	bool partial; /* the list may be incomplete */
 	void (*found)(void *ctx, const char *path);
 	void *ctx;
 };
@@ -41,7 +41,7 @@ static int open_below(int at, const char *path)
 	return (int)syscall(SYS_openat2, at, path, &how, sizeof how);
 }
 
-/* S_IFMT of what is there itself; 0 = nothing. */
+/* Returns S_IFMT of the entry itself, or 0 if there is none. */
 static mode_t type_at(struct search *s, int at, const char *name)
 {
 	struct stat st;
@@ -74,9 +74,9 @@ static void report_path(struct search *s, const struct stop *at, const char *nam
 }
 
 /*
- * A link among what would be protected: it cannot be, and a sandbox that is to protect it could not be made. Only of
- * what no command can have put there: what is missing may be made by one, and must not be a way to have the rest let
- * go.
+ * Whether a path that would be protected is a link: a link cannot be protected, and building a sandbox that has to
+ * protect it would fail. Only names that no command can have created are checked. An entry that may be missing could be
+ * created as a link by a command, and that must not disable the protection of the rest.
  */
 static bool has_link(struct search *s, int at, const char *folder)
 {
@@ -119,7 +119,7 @@ static void check_entry(struct search *s, const struct stop *at, int fd, const s
 		enqueue_folder(s, at, d->d_name, at->depth + 1, false);
 }
 
-/* Names of submodules may have slashes. One is told by its settings, and may have submodules itself. */
+/* Submodule names can contain slashes. A submodule is recognised by its config file and can have submodules itself. */
 static bool check_module(struct search *s, const struct stop *at, int fd)
 {
 	if (at->depth == 0 || type_at(s, fd, "config") != S_IFREG)
@@ -173,7 +173,7 @@ int nested_repos_find(const char *workspace, void (*found)(void *ctx, const char
 	return partial;
 }
 
-/* ---- as texts ---- */
+/* ---- path strings ---- */
 
 static const char *last_name(const char *path)
 {

@@ -9,7 +9,7 @@
 
 static const uint8_t mapped[12] = { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff };
 
-/* The first that fits decides. IPv4 ones are counted in their mapped form. */
+/* The first match decides. IPv4 prefixes are in their mapped form. */
 #define V4(a, b, c, d, bits, class)                                                                    \
 	{                                                                                              \
 		{ { 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, a, b, c, d } }, 96 + (bits), NET_##class \

@@ -1,7 +1,7 @@
 /*
- * Lines of output that report a refusal. Programs print the C library's or their language's text for an error number
- * next to what they tried: a path, quoted or between colons, or a host. Cargo and its like put the two on different
- * lines, so paths of the two lines before are candidates as well.
+ * Finds lines of output that report a denial. Programs print the C library's or their language's text for an error
+ * number next to what they tried: a path, quoted or between colons, or a host. Cargo and similar tools print the two on
+ * different lines, so paths of the two previous lines are candidates, too.
  */
 
 #include "sandbox/output_hint.h"
@@ -16,15 +16,14 @@
 #include <string.h>
 
 #define LINE_CAP 1024
-#define NAME_NOT_FOUND (-1) /* of a host: no errno */
+#define NAME_NOT_FOUND (-1) /* for a host: no errno */
 
 struct phrase {
 	const char *text;
 	int error;
 };
 
-/* The first that a line contains decides. Names of errors in capitals are words of their own; other texts in any case.
- */
+/* The first match in a line decides. Error names in capitals must be whole words; other texts match in any case. */
 static const struct phrase phrases[] = {
 	{ "read-only file system", EROFS },
 	{ "EROFS", EROFS },
@@ -52,7 +51,7 @@ static const struct phrase phrases[] = {
 	{ "directory nonexistent", ENOENT },
 };
 
-/* Programs whose work needs a privilege that sandboxes do not have. */
+/* Programs that need a privilege which sandboxes do not have. */
 static const struct {
 	const char *program, *operation;
 } privileged[] = {
@@ -62,7 +61,7 @@ static const struct {
 	{ "hostname", "kernel" },   { "swapon", "kernel" },
 };
 
-/* Words before the error that say what was tried with a path. */
+/* Words before the error that name the operation on a path. */
 static const struct {
 	const char *word, *operation;
 } operations[] = {
@@ -76,7 +75,7 @@ static const struct {
 
 struct scanner {
 	char line[LINE_CAP];
-	char before[2][LINE_CAP]; /* the two lines before it, the nearer first */
+	char before[2][LINE_CAP]; /* the two previous lines, the nearer first */
 	output_hint_fn *fn;
 	void *ctx;
 };
@@ -85,7 +84,7 @@ struct scanner {
 
 static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
-/* An occurrence that is not part of a longer word. */
+/* Finds an occurrence that is not part of a longer word. */
 static const char *find_word(const char *line, const char *word, bool exact_case)
 {
 	size_t n = strlen(word);
@@ -132,7 +131,7 @@ static const struct {
 	const char *open, *close;
 } quotes[] = { { "'", "'" }, { "\"", "\"" }, { "`", "`" }, { "\xe2\x80\x98", "\xe2\x80\x99" }, { "`", "'" } };
 
-/* Quoted names, the last one first: in "cannot move 'a' to '/b'" that is the one that was refused. */
+/* Adds quoted names, the last one first: in "cannot move 'a' to '/b'" that is the one that was denied. */
 static void add_quoted(struct output_hint *h, const char *line, bool absolute)
 {
 	const char *from[16];
@@ -142,7 +141,7 @@ static void add_quoted(struct output_hint *h, const char *line, bool absolute)
 			size_t open = strlen(quotes[q].open);
 			const char *end = strncmp(p, quotes[q].open, open) == 0 ? strstr(p + open, quotes[q].close)
 										: NULL;
-			/* An apostrophe within a word opens nothing. */
+			/* An apostrophe inside a word does not open a quote. */
 			if (!end || end == p + open || (p > line && is_word(p[-1])))
 				continue;
 			from[n] = p + open;
@@ -157,8 +156,10 @@ static void add_quoted(struct output_hint *h, const char *line, bool absolute)
 	}
 }
 
-/* "cp: /etc/x: Read-only file system", "open /etc/x: read-only file system": what is before the error, after the colon
- * before that. */
+/*
+ * "cp: /etc/x: Read-only file system", "open /etc/x: read-only file system": adds the text before the error, from the
+ * previous colon on.
+ */
 static void add_before(struct output_hint *h, const char *line, const char *at)
 {
 	const char *end = at, *from;
@@ -184,14 +185,16 @@ static void add_absolute(struct output_hint *h, const char *line)
 	}
 }
 
-/* By any word of the line: some texts name the call after the error ("EROFS: read-only file system, mkdir '/x'"). */
+/*
+ * Matches any word of the line: some texts name the call after the error ("EROFS: read-only file system, mkdir '/x'").
+ */
 static const char *operation_of(const char *line, int error)
 {
 	for (size_t i = 0; i < countof(operations); i++) {
 		const char *word = strcasestr(line, operations[i].word);
 		bool creates = strcmp(operations[i].operation, "create") == 0;
 		if (word && (word == line || !is_word(word[-1])) &&
-		    (creates || error != ENOENT)) /* what is missing cannot be removed or renamed */
+		    (creates || error != ENOENT)) /* a missing file cannot be removed or renamed */
 			return operations[i].operation;
 	}
 	return error == EROFS || error == EBUSY ? "write" : "read";
@@ -226,7 +229,7 @@ static void report_file(struct scanner *s, const char *at, struct output_hint *h
 
 /* ---- hosts ---- */
 
-/* The number after ":", "/" or " port ". */
+/* Parses the number after ":", "/" or " port ". */
 static void parse_port(struct output_hint *h, const char *p)
 {
 	static const char *const before[] = { ":", "/", " port ", ", port=", "]:" };
@@ -252,7 +255,8 @@ static bool parse_address_at(struct output_hint *h, const char *p, size_t n, int
 	char text[sizeof h->address];
 	size_t len = family == AF_INET ? strspn(p, "0123456789.") : n;
 	while (len > 1 &&
-	       (p[len - 1] == '.' || (p[len - 1] == ':' && p[len - 2] != ':'))) /* the sentence's, not the address's */
+	       (p[len - 1] == '.' ||
+		(p[len - 1] == ':' && p[len - 2] != ':'))) /* punctuation of the sentence, not of the address */
 		len--;
 	if (!len || len >= sizeof text)
 		return false;
@@ -278,7 +282,7 @@ static bool find_address(struct output_hint *h, const char *line)
 	return false;
 }
 
-/* A name of letters, digits, dots and hyphens, with a dot in it and no number for its last part. */
+/* A name of letters, digits, dots and hyphens, with at least one dot, whose last part is not a number. */
 static bool parse_host_at(struct output_hint *h, const char *p)
 {
 	size_t n = strspn(p, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_");
@@ -293,7 +297,7 @@ static bool parse_host_at(struct output_hint *h, const char *p)
 	return true;
 }
 
-/* After a word that introduces a host, or before the error: "ping: example.org: Temporary failure …". */
+/* Searches after a word that introduces a host, or before the error: "ping: example.org: Temporary failure …". */
 static bool find_host(struct output_hint *h, const char *line, const char *at)
 {
 	static const char *const before[] = {
@@ -334,7 +338,7 @@ static void report_network(struct scanner *s, const char *at, struct output_hint
 	h->error = name ? 0 : ENETUNREACH;
 	bool address = !name && find_address(h, s->line);
 	if (!address && !find_host(h, s->line, at) && (name || strncasecmp(at, "failed", 6) == 0))
-		return; /* it may as well be about this machine, and a lookup without its name helps nobody */
+		return; /* it may be about this machine, and a lookup without its name is not useful */
 	s->fn(s->ctx, h);
 }
 
@@ -359,8 +363,7 @@ static void scan_line(struct scanner *s)
 	memcpy(s->before[0], s->line, sizeof s->before[0]);
 }
 
-/* The length of an escape sequence at its ESC: of a control sequence, of a string up to its terminator, or of two
- * bytes. */
+/* Length of an escape sequence at its ESC: a control sequence, a string up to its terminator, or two bytes. */
 static size_t escape_length(const char *p, const char *end)
 {
 	const char *q = p + 1;

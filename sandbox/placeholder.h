@@ -2,16 +2,16 @@
 #define BAILIFF_SANDBOX_PLACEHOLDER_H
 
 /*
- * How a placeholder is known: an empty file or folder that stands for a path which does not exist, on the host, for as
- * long as sandboxes need something to mount on (supervisor/spawner/placeholder_helper.h). Whoever asks whether a path
- * exists asks about the user's own; a placeholder goes when the last command that needs it ends, and whatever was
- * mounted on it goes too.
+ * How a placeholder is recognised: an empty file or directory on the host that stands for a path which does not exist,
+ * as long as sandboxes need something to mount on (supervisor/spawner/placeholder_helper.h). Checks whether a path
+ * exists must ignore placeholders: one is removed when the last command that needs it ends, with whatever was mounted
+ * on it.
  */
 
 #include <stdbool.h>
 #include <sys/stat.h>
 
-/* Modes that nobody gives to anything else. */
+/* Modes that nothing else uses. */
 #define PLACEHOLDER_FILE_MODE (S_ISVTX | 0400)
 #define PLACEHOLDER_FOLDER_MODE (S_ISVTX | 0500)
 

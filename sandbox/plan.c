@@ -28,7 +28,7 @@ const char plan_limit_keys[] =
 #undef PLAN_LIMIT
 	;
 
-/* As JSON has it: "512", "1.5". */
+/* As in JSON: "512", "1.5". */
 static void limit_text(enum plan_limit l, uint64_t value, char out[32])
 {
 	if (plan_limit_info[l].unit != PLAN_UNIT_THOUSANDTHS)
@@ -90,7 +90,7 @@ bool plan_key_valid(const struct plan_key *k)
 	return true;
 }
 
-/* Strings go behind the offset tables; the cursor walks over where they land. */
+/* Strings follow the offset tables; the cursor tracks their positions. */
 static uint32_t put_string(struct buf *out, size_t base, const char *s)
 {
 	uint32_t off = (uint32_t)(out->len - base);
@@ -115,7 +115,7 @@ static void put_mounts(struct buf *out, size_t base, uint32_t table_off, const s
 	}
 }
 
-/* Absolute, and without . or .. or // in it: what a mount says is where it is. */
+/* Absolute, without ., .. or //: a mount's path is exactly where it is. */
 static bool path_ok(const char *path)
 {
 	if (path[0] != '/')
@@ -220,7 +220,7 @@ int plan_build(const struct plan_spec *spec, struct buf *out, struct err *e)
 	return 0;
 }
 
-/* A NUL-terminated string that lies wholly inside the plan, behind the head. */
+/* A NUL-terminated string that is completely inside the plan, after the head. */
 static bool string_ok(const char *plan, size_t len, uint32_t off)
 {
 	return off >= sizeof(struct plan_head) && off < len && memchr(plan + off, 0, len - off);

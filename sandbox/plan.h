@@ -2,9 +2,10 @@
 #define BAILIFF_SANDBOX_PLAN_H
 
 /*
- * A plan: what the kernel is told for one command. A flat binary message: a fixed head, then the strings. The runtime
- * builds it (plan_build), hashes it and passes it to the spawner in a sealed memfd; the spawner checks every length and
- * offset again (plan_check) because it does not trust who sent it. Nothing in a plan is text to interpret.
+ * A plan: everything that the spawner needs to know for one command. A flat binary message: a fixed head, then the
+ * strings. The runtime builds it (plan_build), hashes it and passes it to the spawner, in the message or in a sealed
+ * memfd. The spawner validates every length and offset again (plan_check), because it does not trust the sender.
+ * Nothing in a plan is text to interpret.
  *
  * Credentials are not in the plan: the spawner reads them from the client's socket itself.
  */
@@ -25,56 +26,55 @@ struct jw;
 #define PLAN_KEY_MAX 40
 #define PLAN_TTY_SIDE_MAX 1000u /* rows, and columns, of a terminal */
 
-/* Which process this is about: its id, and which try at starting it. */
+/* Identifies a process and the attempt to start it. */
 struct plan_key {
 	char id[PLAN_KEY_MAX]; /* NUL-terminated, NUL-padded */
 	uint32_t attempt;
 	uint32_t reserved;
 };
 
-/* The id becomes part of a cgroup's name: letters, digits, '_' and '-' only; padded with NULs. */
+/* The id becomes part of a cgroup's name: only letters, digits, '_' and '-'; padded with NULs. */
 bool plan_key_valid(const struct plan_key *k);
 
 enum plan_flag {
-	PLAN_KEEP_TREE = 1u << 0,    /* do not kill what the command leaves behind when it ends */
+	PLAN_KEEP_TREE = 1u << 0,    /* do not kill the rest of the tree when the command ends */
 	PLAN_STDIN_PIPE = 1u << 1,   /* else /dev/null */
-	PLAN_STDERR_MERGE = 1u << 2, /* stderr is the same pipe as stdout */
-	PLAN_PRIVATE_ROOT = 1u << 3, /* confined: a root of its own, made from the mounts; never as root */
-	PLAN_COW = 1u << 4, /* write roots are overlays: what is written stays beside them (with PRIVATE_ROOT) */
-	PLAN_TTY = 1u << 5, /* a terminal instead of pipes: not with STDIN_PIPE or STDERR_MERGE */
+	PLAN_STDERR_MERGE = 1u << 2, /* stderr uses stdout's pipe */
+	PLAN_PRIVATE_ROOT = 1u << 3, /* confined: its own root, built from the mounts; never as root */
+	PLAN_COW = 1u << 4,          /* write roots are overlays: writes are stored separately (with PRIVATE_ROOT) */
+	PLAN_TTY = 1u << 5,          /* a terminal instead of pipes: not with STDIN_PIPE or STDERR_MERGE */
 };
 
 enum plan_network {
 	PLAN_NET_HOST = 0,  /* the host's network namespace */
 	PLAN_NET_NONE = 1,  /* an empty one with loopback */
-	PLAN_NET_ALLOW = 2, /* an empty one with loopback and a listening socket that is handed to the runtime */
+	PLAN_NET_ALLOW = 2, /* an empty one with loopback and a listening socket that is sent to the runtime */
 };
-/* Where that socket listens, on 127.0.0.1 inside: outside of the range that programs get their own ports from. */
+/* Port of that socket on 127.0.0.1 inside: outside of the ephemeral port range. */
 #define PLAN_PROXY_PORT 61080
 
 /*
- * What a private root is made of, in this order. A path is the same inside and outside; the spawner's child looks it up
- * once, as the peer.
+ * The parts of a private root, in this order. A path is the same inside and outside; the spawner's child resolves it
+ * once, with the peer's identity.
  *
- * A later mount lies on top of an earlier one, so a tree is shown again inside a hidden or empty folder (HIDE /home,
- * EMPTY the peer's home, READ its toolchains, WRITE the workspace in it): mount points are made there as needed.
- * Compiled plans name a folder before what is inside it. /tmp, /var/tmp and /dev/shm are private before the first
+ * A later mount covers an earlier one, so a tree can be shown again inside a hidden or empty directory (HIDE /home,
+ * EMPTY the peer's home, READ its toolchains, WRITE the workspace in it): mount points are created there as needed.
+ * Compiled plans list a directory before what is inside it. /tmp, /var/tmp and /dev/shm are private before the first
  * mount: a tree below /tmp is bound into the private one.
  */
 enum plan_mount_kind {
 	PLAN_MOUNT_SYSTEM =
-		1, /* path "/": every entry of the host's root, read-only, but those that a sandbox makes itself */
+		1, /* path "/": every entry of the host's root, read-only, except those that a sandbox creates itself */
 	PLAN_MOUNT_READ = 2,    /* this tree or file, read-only */
 	PLAN_MOUNT_WRITE = 3,   /* a write root */
-	PLAN_MOUNT_EMPTY = 4,   /* a private, empty, writable folder */
-	PLAN_MOUNT_HIDE = 5,    /* nothing to be seen there, and nothing to be made there */
-	PLAN_MOUNT_PROTECT = 6, /* inside a write root: read-only, and not to be moved away with a parent */
+	PLAN_MOUNT_EMPTY = 4,   /* a private, empty, writable directory */
+	PLAN_MOUNT_HIDE = 5,    /* nothing is visible there, and nothing can be created */
+	PLAN_MOUNT_PROTECT = 6, /* inside a write root: read-only, and cannot be moved with a parent */
 };
 enum plan_mount_flag {
-	PLAN_MOUNT_OPTIONAL = 1u << 0, /* may be missing */
-	PLAN_MOUNT_OWNED = 1u << 1,    /* the peer's own: a root peer's sandbox sees it with root's ids as its own */
-	PLAN_MOUNT_IN_PARENT = 1u
-			       << 2, /* of PROTECT: may be missing together with the folder it is in, but not alone */
+	PLAN_MOUNT_OPTIONAL = 1u << 0,  /* may be missing */
+	PLAN_MOUNT_OWNED = 1u << 1,     /* the peer's own: a root peer's sandbox sees it with root's ids as its own */
+	PLAN_MOUNT_IN_PARENT = 1u << 2, /* for PROTECT: may be missing together with its directory, but not alone */
 };
 struct plan_mount {
 	uint32_t kind;
@@ -83,8 +83,7 @@ struct plan_mount {
 	uint32_t reserved;
 };
 
-/* Layers, as bits: what is asked for, and what was possible (reported by the spawner). The names are sandbox.applied's.
- */
+/* Layers as bits: those requested, and those in effect (reported by the spawner). The names are sandbox.applied's. */
 enum plan_layer {
 	PLAN_LAYER_NAMESPACES = 1u << 0,
 	PLAN_LAYER_MOUNTS = 1u << 1,
@@ -93,7 +92,7 @@ enum plan_layer {
 	PLAN_LAYER_CAPABILITIES = 1u << 4,
 	PLAN_LAYER_CGROUP = 1u << 5,
 	PLAN_LAYER_ABSTRACT_SOCKETS = 1u
-				      << 6, /* the host's are out of reach: by the network namespace, or by Landlock */
+				      << 6, /* the host's are out of reach, through the network namespace or Landlock */
 };
 
 #define PLAN_UNLIMITED UINT64_MAX
@@ -107,11 +106,11 @@ enum plan_limit {
 };
 
 struct plan_limits {
-	uint64_t value[PLAN_LIMITS]; /* in the row's units; 0 = none. Of PIDS, the init is not counted */
-	uint64_t
-		required; /* bits 1 << enum plan_limit: those without which the command must not run; PLAN_LIMITS_ALL */
+	uint64_t value[PLAN_LIMITS]; /* in the row's units; 0 = none. For PIDS, the init is not counted */
+	uint64_t required; /* bits 1 << enum plan_limit: limits without which the command must not run; PLAN_LIMITS_ALL
+			    */
 };
-#define PLAN_LIMITS_ALL (1u << PLAN_LIMITS) /* whichever are set */
+#define PLAN_LIMITS_ALL (1u << PLAN_LIMITS) /* all that are set */
 bool plan_limit_is_required(const struct plan_limits *l, enum plan_limit i);
 
 enum plan_unit { PLAN_UNIT_BYTES, PLAN_UNIT_COUNT, PLAN_UNIT_THOUSANDTHS };
@@ -123,11 +122,11 @@ struct plan_limit_info {
 };
 extern const struct plan_limit_info plan_limit_info[PLAN_LIMITS];
 extern const char plan_limit_keys[]; /* ", memoryBytes, …" */
-/* A number as JSON has it, in the row's units; 0 = less than one of them. */
+/* Converts a JSON number to the row's units; 0 = less than one unit. */
 uint64_t plan_limit_scale(enum plan_limit l, double number);
-/* Members of the open object, those that are set. */
+/* Writes the limits that are set as members of the open object. */
 void plan_limits_write(const struct plan_limits *l, struct jw *w);
-/* "must be 0.01 or more": why a value is out of its row's range; NULL = it is not. */
+/* Why a value is out of its row's range ("must be 0.01 or more"); NULL = it is in range. */
 const char *plan_limit_refusal(enum plan_limit l, uint64_t value, char room[64]);
 
 struct plan_head {
@@ -135,8 +134,8 @@ struct plan_head {
 	uint32_t version;
 	uint32_t total_len; /* of the whole plan */
 	uint32_t flags;     /* enum plan_flag */
-	uint32_t layers;    /* enum plan_layer: asked for */
-	uint32_t require;   /* of those, which must not be missing */
+	uint32_t layers;    /* enum plan_layer: requested */
+	uint32_t require;   /* those of them that are required */
 	uint32_t argc, envc;
 	uint32_t cwd_off;  /* offsets from the start of the plan to NUL-terminated strings */
 	uint32_t argv_off; /* u32 offsets[argc] */
@@ -144,7 +143,8 @@ struct plan_head {
 	uint32_t network;  /* enum plan_network */
 	uint32_t mount_count;
 	uint32_t mounts_off; /* struct plan_mount[mount_count] */
-	uint64_t tmp_bytes;  /* private /tmp, /var/tmp and /dev/shm together; each EMPTY folder too; 0 = the default */
+	uint64_t tmp_bytes;  /* private /tmp, /var/tmp and /dev/shm together; also each EMPTY directory; 0 = the default
+			      */
 	struct plan_limits limits;   /* of the tree */
 	uint64_t cpu_ms;             /* of the whole tree; PLAN_UNLIMITED = none. Enforced by the init */
 	uint64_t open_files;         /* RLIMIT_NOFILE */
@@ -157,7 +157,7 @@ struct plan_mount_spec {
 	const char *path; /* absolute, without . or .. */
 };
 
-/* What plan_build takes. */
+/* The input of plan_build. */
 struct plan_spec {
 	uint32_t flags, layers, require;
 	const char *cwd;
@@ -174,28 +174,28 @@ struct plan_spec {
 	uint32_t tty_rows, tty_cols;
 };
 
-/* How many tasks the sandbox may have, its init among them; 0 = no limit. */
+/* Maximum number of tasks in the sandbox, including its init; 0 = no limit. */
 uint64_t plan_tasks(const struct plan_head *p);
 
 int plan_build(const struct plan_spec *spec, struct buf *out, struct err *e);
-/* Every length, offset and terminator; bounds on counts; known flags and layers only. */
+/* Checks every length, offset and terminator, limits of counts, and that flags and layers are known. */
 int plan_check(const void *plan, size_t len, struct err *e);
 const char *plan_string(const struct plan_head *p, uint32_t off);
 const char *plan_arg(const struct plan_head *p, uint32_t i);
 const char *plan_env(const struct plan_head *p, uint32_t i);
 const struct plan_mount *plan_mount(const struct plan_head *p, uint32_t i);
-/* On what mount i lies: the last one before it whose path is the same or a parent; −1 = on none. SYSTEM is not counted.
+/*
+ * The mount that mount i is on: the last one before it whose path is the same or a parent; −1 = none. Ignores SYSTEM.
  */
 int plan_mount_below(const struct plan_head *p, uint32_t i);
 /*
- * Whether a sandbox made for one is the same as one made for the other, up to the point where the command comes in:
- * they may differ in the command, its folder, environment and standard input and outputs, and in limits that are each
- * process's own.
+ * Whether sandboxes built for either plan are the same, up to the point where the command's message arrives: they may
+ * differ in the command, its directory, environment and standard streams, and in per-process limits.
  */
 bool plan_same_sandbox(const struct plan_head *a, const struct plan_head *b);
-/* HOME of the environment, where it is of use in an account's line; "/" if not. */
+/* HOME of the environment if it is valid in a line of passwd, otherwise "/". */
 const char *plan_home(const struct plan_head *p);
-/* `path` is `folder` or inside it. */
+/* Whether `path` is `folder` or inside it. */
 bool plan_path_inside(const char *path, const char *folder);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * From what a person wrote to the mounts of a plan.
+ * Compiles a profile, as a person wrote it, to the mounts of a plan.
  *
- * Every path has one entry that decides about it: the deepest that holds it. That makes "may this request have it?" a
- * question about one entry (profile_decider), and it is also how mounts lie on each other once they are sorted so that
- * a folder comes before what is in it.
+ * Every path has one entry that decides about it: the deepest one that contains it. So a permission check of a request
+ * concerns a single entry (profile_decider), and mounts have the same semantics once they are sorted so that a
+ * directory comes before what is in it.
  */
 
 #include "sandbox/profile.h"
@@ -19,14 +19,14 @@
 #include <string.h>
 
 #define WORKSPACE "$WORKSPACE"
-#define NESTED_SPARE 32u /* what else is added to a profile still finds room: secrets */
+#define NESTED_SPARE 32u /* entries reserved for what is added later: secrets */
 #define NESTED_SPARE_TEXT 4096u
 #define LAYERS_ALL                                                                              \
 	(PLAN_LAYER_NAMESPACES | PLAN_LAYER_MOUNTS | PLAN_LAYER_LANDLOCK | PLAN_LAYER_SECCOMP | \
 	 PLAN_LAYER_CAPABILITIES | PLAN_LAYER_CGROUP | PLAN_LAYER_ABSTRACT_SOCKETS)
-/* Landlock is the second wall and a cgroup is for limits; the rest is the wall itself. */
+/* Landlock is a second layer of defence and a cgroup is for limits; the rest is indispensable. */
 #define LAYERS_WALL (PLAN_LAYER_NAMESPACES | PLAN_LAYER_MOUNTS | PLAN_LAYER_SECCOMP | PLAN_LAYER_CAPABILITIES)
-/* Without a sandbox there are still an own init and a tree to end. */
+/* Without a sandbox there are still an init and a tree to end. */
 #define LAYERS_HOST (PLAN_LAYER_NAMESPACES | PLAN_LAYER_MOUNTS | PLAN_LAYER_CGROUP)
 
 /* ---- words ---- */
@@ -130,7 +130,7 @@ int profile_add(struct profile *p, uint32_t kind, uint32_t flags, const char *pa
 	return 0;
 }
 
-/* ---- the shipped ones ---- */
+/* ---- shipped profiles ---- */
 
 enum { /* bits of the groups */
 #define SET(name) SET_NR_##name,
@@ -202,7 +202,7 @@ int profile_shipped(const char *name, struct profile *ret)
 	return -1;
 }
 
-/* ---- paths of the world ---- */
+/* ---- path expansion ---- */
 
 int profile_expand_path(const char *path, const struct profile_paths *place, char ret[PATH_MAX], struct err *e)
 {
@@ -247,9 +247,9 @@ int profile_expand(struct profile *p, const struct profile_paths *place, struct 
 	return 0;
 }
 
-/* ---- who decides ---- */
+/* ---- deciding entries ---- */
 
-/* These are the sandbox's own, whatever lies there on the host. */
+/* True for paths that the sandbox creates itself, whatever the host has there. */
 static bool is_made_inside(const char *path)
 {
 	static const char *const made[] = { "/proc", "/sys", "/dev", "/tmp", "/var/tmp", "/run" };
@@ -273,7 +273,7 @@ const struct profile_entry *profile_decider(const struct profile *p, const char 
 	return best && best->kind == PLAN_MOUNT_SYSTEM && is_made_inside(path) ? NULL : best;
 }
 
-/* ---- the plan's part ---- */
+/* ---- compiling ---- */
 
 static bool in_write_root(const struct profile *p, const char *path)
 {
@@ -291,8 +291,10 @@ static bool is_named(const struct profile *p, const char *path)
 	return false;
 }
 
-/* A write root that is itself the folder which a protected name begins with (.git, .claude): the rest of the name; else
- * all of it. */
+/*
+ * If the write root itself is the directory with which a protected name begins (.git, .claude), returns the rest of the
+ * name; otherwise all of it.
+ */
 static const char *inside_of(const char *root, const char *name)
 {
 	const char *slash = strrchr(root, '/');
@@ -302,8 +304,8 @@ static const char *inside_of(const char *root, const char *name)
 }
 
 /*
- * What is protected in a write root is so in what is nested in it: found on the disk, so as far as there is room in a
- * plan, the nearest first. Somebody who names such a path himself means it.
+ * Extends what is protected in a write root to nested repositories, which were found on disk: as many as fit into a
+ * plan, the nearest first. A path that the profile or request names explicitly is left as it is.
  */
 static int spread_nested(struct profile *p, const struct profile_paths *place, struct err *e)
 {
@@ -330,7 +332,7 @@ static int spread_nested(struct profile *p, const struct profile_paths *place, s
 	return 0;
 }
 
-/* Relative ones, in every write root; somebody who names such a path himself means it. */
+/* Applies relative paths to every write root. A path that the profile or request names explicitly is left as it is. */
 static int spread_protected(struct profile *p, const struct profile_paths *place, struct err *e)
 {
 	size_t before = p->count;
@@ -351,7 +353,7 @@ static int spread_protected(struct profile *p, const struct profile_paths *place
 	}
 	if (spread_nested(p, place, e) < 0)
 		return -1;
-	/* Where nothing can be written there is nothing to protect. */
+	/* Without write access there is nothing to protect. */
 	for (size_t i = p->count; i-- > 0;)
 		if (p->entry[i].path[0] != '/' ||
 		    (p->entry[i].kind == PLAN_MOUNT_PROTECT && !in_write_root(p, p->entry[i].path)))
@@ -365,8 +367,8 @@ static bool is_shown(const char *folder, const struct profile_paths *place)
 }
 
 /*
- * A folder of bailiff's in which somebody works is shown, but only read-only: files that do not exist yet (a policy)
- * must not be made there either, and placeholders for them would be taken for the files.
+ * A directory of bailiff's that is used as a workspace is visible, but read-only: files that do not exist yet (a
+ * policy) must not be created there, either, and placeholders for them would be mistaken for the files.
  */
 static int keep_folders(struct profile *p, const struct profile_paths *place, struct err *e)
 {
@@ -394,7 +396,7 @@ static int hide_secrets(struct profile *p, const struct profile_paths *place, st
 		const struct profile_entry *en = profile_decider(p, place->secrets[i]);
 		bool hidden = en && en->kind == PLAN_MOUNT_HIDE;
 
-		/* Where the sandbox cannot write, one that does not exist needs no placeholder. */
+		/* If the sandbox cannot write there, a missing path needs no placeholder. */
 		if (!hidden &&
 		    profile_add(p, PLAN_MOUNT_HIDE, en && en->kind == PLAN_MOUNT_WRITE ? 0 : PLAN_MOUNT_OPTIONAL,
 				place->secrets[i], e) < 0)
@@ -403,7 +405,9 @@ static int hide_secrets(struct profile *p, const struct profile_paths *place, st
 	return 0;
 }
 
-/* Of two entries for one path the later one counts: the caller's own home among all homes, a request's wish, a secret.
+/*
+ * Of two entries for one path the later one applies: the caller's own home among all homes, a request's change, a
+ * secret.
  */
 static void resolve_duplicates(struct profile *p)
 {

@@ -1,4 +1,4 @@
-/* What a request changes in a profile: less always, more where who asks may have more. */
+/* Applies a request's changes to a profile: narrowing always, widening only if the caller may. */
 
 #include "sandbox/profile_private.h"
 
@@ -19,7 +19,7 @@ static int reject_widening(const char *field, const char *what, const char *path
 	return -1;
 }
 
-/* A root of the request's: a real place, and none of ours. */
+/* Resolves a root of the request: an existing path, and not one of bailiff's own. */
 static int resolve_root(const char *given, const char *field, const struct profile_paths *place, char ret[PATH_MAX],
 			struct err *e)
 {
@@ -76,8 +76,10 @@ static bool has_name(const char *path, const char *name)
 	return false;
 }
 
-/* Part of it is a name that is protected in every write root, and in what is nested there: of submodules, without the
- * first of its names. */
+/*
+ * Whether a part of it is a name that is protected in every write root and in nested repositories; for submodules,
+ * without the name's first component.
+ */
 static bool is_protected_name(const struct profile *p, const char *path)
 {
 	const char *modules = strstr(path, NESTED_REPOS_MODULES "/");
@@ -95,8 +97,8 @@ static bool is_protected_name(const struct profile *p, const char *path)
 }
 
 /*
- * What the profile lets be written anyway. A name that is protected is not that: who names it himself means it without
- * the protection.
+ * Whether the profile makes it writable. A protected name does not count: a request that names it explicitly asks to
+ * lift the protection.
  */
 static bool is_writable(const struct profile *p, const char *path, const struct profile_paths *place)
 {
@@ -104,15 +106,15 @@ static bool is_writable(const struct profile *p, const char *path, const struct 
 
 	if (!en || en->kind != PLAN_MOUNT_WRITE || is_protected_name(p, path))
 		return false;
-	for (size_t i = 0; i < place->nfolders; i++) /* one of bailiff's in a write root is read-only (keep_folders) */
+	for (size_t i = 0; i < place->nfolders; i++) /* bailiff's own in a write root is read-only (keep_folders) */
 		if (path_within(en->path, place->folders[i]) && path_within(place->folders[i], path))
 			return false;
 	return true;
 }
 
 /*
- * A request may make a folder read-only and keep something in it. Before the folder is, so that what is read-only in
- * that again is known to be in something that can be written. 1: it is kept.
+ * A request can make a directory read-only and keep a part of it writable. Must run before the directory becomes
+ * read-only, so that what is read-only inside that part again is known to be in something writable. Returns 1 if kept.
  */
 static int keep_write(struct profile *p, const char *given, const struct profile_change *c,
 		      const struct profile_paths *place, struct err *e)
@@ -145,7 +147,7 @@ static int adjust_write(struct profile *p, const char *given, const struct profi
 	return add_field(p, PLAN_MOUNT_WRITE, PLAN_MOUNT_OWNED, path, field, e);
 }
 
-/* Hidden is hidden: also what the profile shows inside. */
+/* Hiding a path also hides what the profile shows inside it. */
 static int adjust_hide(struct profile *p, const char *given, const struct profile_paths *place, struct err *e)
 {
 	static const char field[] = "sandbox.hidden";
@@ -169,7 +171,7 @@ static bool has_allowed_host(const struct profile *p)
 	return false;
 }
 
-/* `free`: what is named is less than there was, or the caller may have more. */
+/* `free`: the request narrows the list, or the caller may widen it. */
 static int adjust_hosts(struct profile *p, const struct profile_change *c, bool free, struct err *e)
 {
 	static const char field[] = "sandbox.allowHosts";
@@ -265,7 +267,7 @@ static int adjust_limits(struct profile *p, const struct profile_change *c, bool
 	return adjust_tmp(p, c->tmp_bytes, may_widen, e);
 }
 
-/* Without a sandbox there is nothing to change but limits. */
+/* Without a sandbox only limits can be changed. */
 static int check_unconfined(const struct profile *p, const struct profile_change *c, struct err *e)
 {
 	const char *field = c->nread                                        ? "sandbox.readRoots"

@@ -10,12 +10,10 @@
 #define REFUSED 5u
 #define LABEL_MAX 63u
 
-/* What host names are made of, and the underscore of service names; whatever else is asked for is not repeated to
- * people. */
+/* Characters of host names, and the underscore of service names; names with others are not shown to people. */
 static bool is_plain(unsigned char c) { return isalnum(c) || c == '-' || c == '_'; }
 
-/* The end of the name that begins at `at`; 0 = malformed. Queries have no reason to compress it, so pointers are
- * malformed. */
+/* Returns the end of the name at `at`; 0 = malformed. Queries do not need compression, so pointers are malformed. */
 static size_t read_name(const unsigned char *packet, size_t n, size_t at, char name[RESOLVER_NAME_MAX])
 {
 	size_t len = 0;
@@ -54,6 +52,6 @@ size_t refusing_resolver_reply(unsigned char *packet, size_t n, char name[RESOLV
 	packet[2] = RESPONSE | (packet[2] & RECURSION_WANTED);
 	packet[3] = RECURSION_OFFERED | REFUSED;
 	for (size_t i = 6; i < HEADER; i++)
-		packet[i] = 0; /* no answers, and nothing of what followed the question */
+		packet[i] = 0; /* no answers, and nothing after the question */
 	return end + 4;
 }

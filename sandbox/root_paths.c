@@ -12,7 +12,7 @@ static const char *const systems[] = {
 	"/proc", "/sys", "/dev", "/run",  "/var", "/opt",   "/nix",   "/gnu",    "/snap",
 };
 static const char *const homes[] = { "/root", "/home" };
-/* In a system folder, and everybody's. */
+/* Inside a system directory, but world-writable. */
 static const char *const open_folders[] = { "/var/tmp", "/dev/shm" };
 
 static bool is_in_or_around(const char *const *list, size_t n, const char *path)
@@ -56,7 +56,7 @@ static const struct {
 #undef IN_PARENT
 };
 
-/* Of an entry below "~": its path in this home. */
+/* Expands an entry that begins with "~" for this home. */
 static bool expand_home(size_t i, const char *home, char ret[PATH_MAX])
 {
 	const char *path = entries[i].path;

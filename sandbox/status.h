@@ -2,20 +2,20 @@
 #define BAILIFF_SANDBOX_STATUS_H
 
 /*
- * The status socket (SOCK_SEQPACKET) between a sandbox's init and the runtime; the runtime's end is deposited with the
- * guard before the clone, so messages wait in it while the runtime is down.
+ * The status socket (SOCK_SEQPACKET) between a sandbox's init and the runtime. The runtime's end is deposited with the
+ * guard before the clone, so messages are queued while the runtime is down.
  *
- * init → runtime: READY once (all steps done, waiting at the gate; with PLAN_TTY it brings the terminal's master), then
+ * init → runtime: READY once (all steps done, waiting at the gate; with PLAN_TTY it has the terminal's master), then
  * EXECED or FAILED, then EXITED once, with a report on autorun files (sandbox/autorun.h) if there is something to
- * report. With PLAN_KEEP_TREE a command that ends before the rest of its tree is reported by COMMAND_EXITED; it may be
- * taken at sight, because a SIGNAL of 0 has the init say it again. LOOKUP, at any time after EXECED: a name was looked
- * up for the first time; may be lost. The runtime *peeks* FAILED and EXITED and takes them off the socket only after
- * their events are committed: whoever comes after a crash finds them again. READY and EXECED may be taken at sight; a
- * READY that brings descriptors (the terminal's master; with PLAN_NET_ALLOW the socket that the proxy serves), once
- * those are deposited with the guard. End of file without EXITED or FAILED: the init was killed.
+ * report. With PLAN_KEEP_TREE, COMMAND_EXITED reports a command that ends before the rest of its tree; it can be
+ * consumed immediately, because a SIGNAL of 0 makes the init repeat it. LOOKUP, at any time after EXECED: a name was
+ * looked up for the first time; it may be lost. The runtime *peeks* FAILED and EXITED and consumes them only after
+ * their events are committed, so that a runtime after a crash finds them again. READY and EXECED can be consumed
+ * immediately; a READY with descriptors (the terminal's master; with PLAN_NET_ALLOW the socket that the proxy serves)
+ * only after those are deposited with the guard. End of file without EXITED or FAILED means that the init was killed.
  *
- * runtime → init: SIGNAL (to the command's process group; to the command alone if it left that), KILL_TREE (SIGKILL for
- * everything; the init stays, reaps, and reports EXITED). The init leaves after EXITED was sent.
+ * runtime → init: SIGNAL (to the command's process group; to the command alone if it has left that), KILL_TREE (SIGKILL
+ * for everything; the init stays, reaps, and reports EXITED). The init exits after it has sent EXITED.
  */
 
 #include "sandbox/steps.h"
@@ -36,7 +36,7 @@ enum status_kind {
 };
 
 enum status_cause {
-	STATUS_CAUSE_NONE = 0,   /* the command ended by itself, or by a signal */
+	STATUS_CAUSE_NONE = 0,   /* the command ended by itself or by a signal */
 	STATUS_CAUSE_CPU = 1,    /* the tree's cpu limit */
 	STATUS_CAUSE_KILLED = 2, /* KILL_TREE was received */
 };
@@ -49,20 +49,19 @@ struct status_msg {
 	uint32_t step;       /* FAILED: enum sandbox_step */
 	union {
 		uint32_t signal;  /* SIGNAL */
-		uint32_t autorun; /* EXITED: enum autorun_state; with AUTORUN_REPORT a sealed memory file comes with it
-				   */
+		uint32_t autorun; /* EXITED: enum autorun_state; with AUTORUN_REPORT a sealed memfd is attached */
 	};
-	uint32_t layers;      /* READY: enum plan_layer actually in force */
+	uint32_t layers;      /* READY: enum plan_layer in effect */
 	uint32_t left_behind; /* EXITED: processes that were killed after the command ended */
-	uint32_t session;     /* READY: by which audit records name this sandbox; AUDIT_NO_SESSION = not at all */
-	uint32_t tmp_full;    /* EXITED: what the sandbox has for /tmp and the like had no room left in the end */
-	uint64_t user_us, system_us, max_rss_bytes; /* EXITED: of all that was waited for */
+	uint32_t session;     /* READY: id of this sandbox in audit records; AUDIT_NO_SESSION = none */
+	uint32_t tmp_full;    /* EXITED: the file system of /tmp etc. was full at the end */
+	uint64_t user_us, system_us, max_rss_bytes; /* EXITED: of all processes that were waited for */
 	uint64_t minor_faults, major_faults, in_blocks, out_blocks, voluntary_switches, involuntary_switches;
-	uint64_t oom_kills, pids_refused; /* EXITED: what the tree's limits stopped */
-	char path[128];                   /* FAILED: what it was about, "" if nothing; LOOKUP: the name */
-	struct tree_count count;          /* EXITED: what the cgroups counted */
+	uint64_t oom_kills, pids_refused; /* EXITED: denied by the tree's limits */
+	char path[128];                   /* FAILED: the path or object concerned, or ""; LOOKUP: the name */
+	struct tree_count count;          /* EXITED: the cgroups' counters */
 };
-/* An init that is older than its runtime says less. */
+/* An init that is older than its runtime sends a shorter message. */
 #define STATUS_MSG_LEAST offsetof(struct status_msg, count)
 
 #endif

@@ -2,8 +2,8 @@
 #define BAILIFF_SANDBOX_STEPS_H
 
 /*
- * Names of the steps between clone and exec (rows of steps.def), and what of a plan they depend on. The steps
- * themselves are in sandbox/steps/.
+ * The names of the steps between clone and exec (rows of steps.def), and the parts of a plan that they depend on. The
+ * steps themselves are in sandbox/steps/.
  */
 
 #include "sandbox/plan.h"
@@ -31,15 +31,15 @@ enum step_where {
 #define STEP_HIDDEN_MAX 480
 struct step_shape {
 	uint32_t flags, layers, network;
-	uint32_t shows_host; /* the host's top level is shown */
+	uint32_t shows_host; /* the host's top level is visible */
 	uint64_t tmp_bytes;
-	char hidden[STEP_HIDDEN_MAX]; /* paths of that level that are not, one after the other with their NULs */
+	char hidden[STEP_HIDDEN_MAX]; /* hidden paths of that level, NUL-terminated, one after another */
 };
 
 /* The placeholder helper's first message: for each mount, how many bytes of its path are a placeholder; 0 = none. */
-#define STEP_PLACEHOLDER_NEEDLESS UINT32_MAX /* nothing can be made there by the command either */
+#define STEP_PLACEHOLDER_NEEDLESS UINT32_MAX /* the command cannot create anything there, either */
 #define STEP_PLACEHOLDER_UNSEEN \
-	(UINT32_MAX - 1) /* in a folder that the peer has shut for itself: what is missing cannot be left away */
+	(UINT32_MAX - 1) /* in a directory that the peer has closed for itself: a missing path must not be skipped */
 struct step_placeholders {
 	int32_t error; /* errno, or 0 */
 	uint32_t len[PLAN_MOUNTS_MAX];

@@ -1,19 +1,20 @@
 /*
- * From the table of system calls to BPF programs.
+ * Compiles the table of system calls to BPF programs.
  *
- * Two, because a filter is logged as a whole or not at all: one for real refusals, which are violations, and one for
- * calls that programs try first and do without (clone3 with each thread), which are none. Each lets through what is the
- * other's; the kernel runs both and takes the stricter answer. Where nothing is logged, a third does the work of both:
- * to install one costs half.
+ * There are two, because a filter is logged as a whole or not at all: one for real denials, which are violations, and
+ * one for calls that programs try first and can do without (clone3 for each thread), which are not. Each allows what
+ * the other one handles; the kernel runs both and takes the stricter result. If nothing is logged, a third program does
+ * the work of both, because installing one costs half.
  *
- * All have the same shape. The architecture first: another one (int 0x80) has other numbers, so it is the end of the
- * process. Then a binary search over *intervals* of numbers with one answer; x32 numbers and everything newer than the
- * table are the last interval. When a filter is installed, the kernel runs it for each number that exists, to learn
- * which ones are always allowed: a search of seven comparisons costs a fraction of what a list does there, and
- * afterwards the kernel does not run it at all for those. Only calls with conditions on arguments are looked at each
+ * All have the same structure. The architecture is checked first: another one (int 0x80) has other numbers, so it kills
+ * the process. Then a binary search finds the *interval* of numbers with the same answer; x32 numbers and everything
+ * newer than the table are the last interval. When a filter is installed, the kernel runs it for each existing number
+ * to learn which ones are always allowed: there, a search of seven comparisons costs a fraction of a list, and
+ * afterwards the kernel skips the filter for those numbers. Only calls with conditions on arguments are evaluated each
  * time.
  *
- * libseccomp knows the numbers. It does not make the programs, because it does not join neighbours to intervals.
+ * libseccomp provides the numbers. It does not generate the programs, because it does not merge neighbours to
+ * intervals.
  */
 
 #include "sandbox/sysfilter.h"
@@ -56,7 +57,7 @@
 
 #define CODE_MAX 1024
 #define CHECKS_PER_CALL 8
-#define NO_CALL 0xffffffffu /* the number of a call that a debugger took back */
+#define NO_CALL 0xffffffffu /* the number of a call that a debugger has cancelled */
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the lower half of an argument comes first");
 
@@ -131,7 +132,7 @@ const char *sysfilter_check_reason(const char *name)
 	for (size_t i = 0; i < countof(checks); i++) {
 		if (checks[i].action != SYSFILTER_DENY || strcmp(checks[i].name, name) != 0)
 			continue;
-		/* The kernel does not say which of several conditions it was. */
+		/* The kernel does not report which of several conditions matched. */
 		if (reason && strcmp(reason, checks[i].reason) != 0)
 			return "not for sandboxes with these arguments";
 		reason = checks[i].reason;
@@ -151,18 +152,18 @@ int sysfilter_number(uint32_t arch, const char *name)
 	return -1;
 }
 
-/* ---- what the table says about each number ---- */
+/* ---- answers by number ---- */
 
 struct answer {
 	enum sysfilter_action action;
 	uint8_t nchecks;
-	uint8_t checks[CHECKS_PER_CALL]; /* of the filter at hand, in the table's order */
+	uint8_t checks[CHECKS_PER_CALL]; /* of the current filter, in the table's order */
 };
 
 struct builder {
 	uint32_t arch;
 	enum sysfilter_action
-		part; /* SYSFILTER_DENY or SYSFILTER_ABSENT: whose program is written; SYSFILTER_ALLOW: of both */
+		part; /* SYSFILTER_DENY or SYSFILTER_ABSENT: the program that is built; SYSFILTER_ALLOW: both */
 	struct answer answers[SYSFILTER_NUMBERS];
 	struct sock_filter code[CODE_MAX];
 	size_t len;
@@ -187,7 +188,7 @@ static int read_set(struct builder *b, const struct sysfilter_set_info *set, str
 	return 0;
 }
 
-/* Whether the program at hand is the one that gives this answer. */
+/* Whether the current program is the one that gives this answer. */
 static bool answers_with(const struct builder *b, enum sysfilter_action action)
 {
 	return action != SYSFILTER_ALLOW && (b->part == SYSFILTER_ALLOW || b->part == action);
@@ -210,7 +211,7 @@ static int read_table(struct builder *b, struct err *e)
 			return err_set(e, ERR_INTERNAL, "checks of %s", checks[i].name);
 		a->checks[a->nchecks++] = (uint8_t)i;
 	}
-	/* What the other program refuses passes here. */
+	/* Calls that the other program denies are allowed here. */
 	for (size_t nr = 0; nr < SYSFILTER_NUMBERS; nr++) {
 		if (!answers_with(b, b->answers[nr].action))
 			b->answers[nr].action = SYSFILTER_ALLOW;
@@ -231,7 +232,9 @@ static void emit_return(struct builder *b, uint32_t value) { emit_instruction(b,
 
 static void emit_errno(struct builder *b, uint16_t errnum) { emit_return(b, SECCOMP_RET_ERRNO | errnum); }
 
-/* One instruction or two; goes on when the condition holds and jumps when not: where to is filled in by emit_check. */
+/*
+ * One or two instructions; falls through if the condition is met, otherwise jumps to a target that emit_check fills in.
+ */
 static size_t emit_condition(struct builder *b, const struct condition *c, bool load)
 {
 	if (load) {
@@ -250,7 +253,7 @@ static void emit_check(struct builder *b, const struct check *c)
 	size_t jumps[SYSFILTER_CONDITIONS], n = 0;
 	for (; n < SYSFILTER_CONDITIONS && c->when[n].kind; n++) {
 		const struct condition *now = &c->when[n], *before = n ? &c->when[n - 1] : NULL;
-		/* What was loaded is still there, unless it was masked differently. BITS leaves it as it is. */
+		/* The accumulator still has the argument, unless it was masked differently. BITS does not change it. */
 		bool same = before && before->arg == now->arg && before->mask == now->mask &&
 			    before->kind != CONDITION_BITS && now->kind != CONDITION_BITS;
 		jumps[n] = emit_condition(b, now, !same);
@@ -280,7 +283,7 @@ struct interval {
 	struct answer answer;
 };
 
-/* The number is in the accumulator. The lower half follows its comparison, the upper half is jumped to. */
+/* The number is in the accumulator. The lower half follows its comparison; the upper half is jumped to. */
 static void emit_search(struct builder *b, const struct interval *iv, size_t n)
 {
 	if (n == 1) {
@@ -291,7 +294,7 @@ static void emit_search(struct builder *b, const struct interval *iv, size_t n)
 	size_t jump = emit_instruction(b, BPF_JMP | BPF_JGE | BPF_K, iv[half].first, 0, 0);
 	emit_search(b, iv, half);
 	size_t over = b->len - jump - 1;
-	if (over > UINT8_MAX) { /* a conditional jump does not reach so far: written again, with a long one */
+	if (over > UINT8_MAX) { /* out of reach for a conditional jump: emit it again with a long one */
 		b->len = jump;
 		emit_instruction(b, BPF_JMP | BPF_JGE | BPF_K, iv[half].first, 0, 1);
 		emit_instruction(b, BPF_JMP | BPF_JA, (uint32_t)over, 0, 0);
@@ -314,7 +317,7 @@ static size_t find_intervals(const struct builder *b, struct interval *iv)
 		if (nr == 0 || !answers_equal(&iv[n - 1].answer, &b->answers[nr]))
 			iv[n++] = (struct interval){ nr, b->answers[nr] };
 	}
-	if (answers_with(b, SYSFILTER_ABSENT)) /* the one before goes on to here */
+	if (answers_with(b, SYSFILTER_ABSENT)) /* ends the previous interval, which would include this number */
 		iv[n++] = (struct interval){ NO_CALL, { .action = SYSFILTER_ALLOW } };
 	return n;
 }
@@ -328,7 +331,7 @@ static int build_program(struct builder *b, enum sysfilter_action part, struct s
 		return -1;
 	emit_instruction(b, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch), 0, 0);
 	emit_instruction(b, BPF_JMP | BPF_JEQ | BPF_K, b->arch, 1,
-			 0); /* libseccomp's words for both are the kernel's */
+			 0); /* libseccomp uses the kernel's values for both */
 	emit_return(b, SECCOMP_RET_KILL_PROCESS);
 	emit_instruction(b, BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr), 0, 0);
 	emit_search(b, iv, find_intervals(b, iv));

@@ -2,8 +2,8 @@
 #define BAILIFF_SANDBOX_SYSFILTER_H
 
 /*
- * The seccomp filters of confined processes: what syscall_sets.def says, as BPF. Built once when the spawner starts;
- * installed in each sandbox's init without allocating. See sysfilter.c for their shape.
+ * The seccomp filters of confined processes: syscall_sets.def compiled to BPF. Built once when the spawner starts;
+ * installed in each sandbox's init without allocating. See sysfilter.c for their structure.
  */
 
 #include <linux/filter.h>
@@ -14,12 +14,12 @@
 struct err;
 
 #define SYSFILTER_CONDITIONS 8
-#define SYSFILTER_NUMBERS 512 /* above all numbers that the kernels have; what is above them is unknown */
+#define SYSFILTER_NUMBERS 512 /* above all numbers that kernels have; higher ones are unknown calls */
 
 enum sysfilter_action {
 	SYSFILTER_ALLOW,
-	SYSFILTER_DENY,   /* refused, and logged */
-	SYSFILTER_ABSENT, /* as if the kernel did not have it; not logged */
+	SYSFILTER_DENY,   /* denied and logged */
+	SYSFILTER_ABSENT, /* as if the kernel lacked it; not logged */
 };
 
 enum sysfilter_set {
@@ -37,7 +37,7 @@ struct sysfilter_set_info {
 	const char *name; /* "FILE_SYSTEM" */
 	enum sysfilter_action action;
 	const char *summary;
-	const char *names; /* apart by spaces */
+	const char *names; /* separated by spaces */
 };
 extern const struct sysfilter_set_info sysfilter_sets[SYSFILTER_SET_COUNT];
 
@@ -47,9 +47,9 @@ struct sysfilter_program {
 };
 
 struct sysfilter {
-	struct sysfilter_program denied; /* what is logged */
-	struct sysfilter_program absent; /* what is not, with everything unknown */
-	struct sysfilter_program whole;  /* both in one, where nothing is logged */
+	struct sysfilter_program denied; /* denials that are logged */
+	struct sysfilter_program absent; /* those that are not, with all unknown calls */
+	struct sysfilter_program whole;  /* both in one, if nothing is logged */
 };
 
 /* For the running kernel. */
@@ -58,14 +58,16 @@ int sysfilter_build(struct sysfilter *f, struct err *e);
 int sysfilter_build_for(struct sysfilter *f, uint32_t arch, struct err *e);
 void sysfilter_done(struct sysfilter *f);
 
-/* For this thread and its children; no_new_privs must be set. `log`: refusals go to the kernel's audit. −1 with errno.
+/*
+ * Applies to this thread and its children; no_new_privs must be set. `log`: denials go to the kernel's audit. −1 with
+ * errno.
  */
 int sysfilter_install(const struct sysfilter *f, bool log);
 
-/* Why an allowed call is refused all the same, where its arguments decide that; NULL for others. The text is static. */
+/* Why an allowed call can be denied by its arguments; NULL for others. The text is static. */
 const char *sysfilter_check_reason(const char *name);
 
-/* A name of the table → its number, −1 where the architecture has no such call. */
+/* Returns the number of a name in the table, −1 if the architecture has no such call. */
 int sysfilter_number(uint32_t arch, const char *name);
 
 #endif
