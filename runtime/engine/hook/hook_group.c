@@ -28,7 +28,7 @@ static void free_strings(char **v, size_t n)
 	free(v);
 }
 
-static void tell_where(struct hook_run *r, const struct policy_hook *h)
+static void set_http_env(struct hook_run *r, const struct policy_hook *h)
 {
 	buf_auto struct buf names = BUF_INIT;
 
@@ -122,7 +122,7 @@ static void run_add(struct hook_group *group, const struct hook_subject *s, cons
 		hook_answer_fail(&r->said->answer, "it has not answered"); /* until it does */
 	take_env(r, h, s);
 	if (h->url)
-		tell_where(r, h);
+		set_http_env(r, h);
 	id_make(ID_KIND_PROCESS, r->process_id);
 	started_fact(group, r, s, b);
 	strmap_put(&group->engine->hook->runs, r->process_id, r);

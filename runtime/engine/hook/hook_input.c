@@ -156,7 +156,7 @@ void hook_tool_done(struct hook_tool *t)
 }
 
 /* If a hook returns a path unchanged, keep the original spelling of the argument. */
-static void take_back(const struct mapping *m, size_t i, const json_t *arguments, const char *cwd, json_t *made)
+static void restore_path(const struct mapping *m, size_t i, const json_t *arguments, const char *cwd, json_t *made)
 {
 	json_t *v = json_object_get(made, m->member[i].theirs), *given = json_object_get(arguments, m->member[i].ours);
 	const char *path = m->member[i].is_path ? json_string_value(given) : NULL;
@@ -179,7 +179,7 @@ json_t *hook_tool_arguments(const char *tool, const json_t *arguments, const cha
 	if (m == PATCHING)
 		json_object_del(made, "file_path"); /* the patch itself names the files */
 	for (size_t i = 0; m && i < countof(m->member) && m->member[i].ours; i++)
-		take_back(m, i, arguments, cwd, made);
+		restore_path(m, i, arguments, cwd, made);
 	if (env)
 		json_object_set(made, "env", env);
 	return made;
@@ -220,7 +220,7 @@ char *hook_input_text(json_t *input)
 	return text ? text : mem_strdup("{}");
 }
 
-static void tell_file(json_t *input, json_t *path)
+static void set_file_path(json_t *input, json_t *path)
 {
 	json_t *response = json_object_get(input, "tool_response");
 
@@ -239,11 +239,11 @@ void hook_texts_of(const struct hook_tool *t, json_t *input, struct hook_texts *
 	if (n > HOOK_RUNS_MAX || n * strlen(ret->text[0]) > TEXTS_BYTES_MAX)
 		ret->beyond = n > 1 ? n : 0;
 	for (size_t i = 1; i < n && !ret->beyond; i++) {
-		tell_file(input, json_array_get(paths, i));
+		set_file_path(input, json_array_get(paths, i));
 		ret->text[ret->count++] = hook_input_text(json_incref(input));
 	}
 	if (n > 1)
-		tell_file(input, json_array_get(paths, 0));
+		set_file_path(input, json_array_get(paths, 0));
 	json_decref(input);
 }
 
