@@ -85,7 +85,7 @@ static void waiting_result(const struct process *p, uint64_t sequence, struct bu
 }
 
 /* The question could not be recorded: rejects the start and notifies its owner. Frees the process. */
-static void give_up(struct process *p, const struct err *e)
+static void reject_question(struct process *p, const struct err *e)
 {
 	struct engine *g = p->engine;
 	const enum owner_kind owner = p->owner;
@@ -105,7 +105,7 @@ static void on_asked(void *ctx, const struct store_result *r)
 
 	if (r->status < 0) {
 		struct err e = *r->err;
-		give_up(p, &e);
+		reject_question(p, &e);
 		return;
 	}
 	waiting_result(p, r->last_sequence, &result);
@@ -187,7 +187,7 @@ void permission_ask(struct process *p, const struct start_request *r, const stru
 		err_set(&e, ERR_INVALID, "the command is too long to be asked about");
 	if (e.code || action_open(g, &s, b, p->action_id, &e) < 0) {
 		store_batch_free(b);
-		give_up(p, &e);
+		reject_question(p, &e);
 		return;
 	}
 	requested_fact(p, c, b);
