@@ -205,7 +205,7 @@ static int by_text(const void *a, const void *b) { return strcmp(*(const char *c
  * Adds the environment to the profile's facts: the names of the variables, and a reference that is equal for two runs
  * if and only if all values are. The values may be secrets and are never part of a fact.
  */
-static void tell_environment(struct process *p, const struct environment *v)
+static void record_environment(struct process *p, const struct environment *v)
 {
 	const char **sorted = mem_dup(v->vars, (v->count + 1) * sizeof *sorted);
 	struct buf json = BUF_INIT, all = BUF_INIT;
@@ -251,7 +251,7 @@ static int plan_for(struct process *p, const struct start_request *r, struct san
 	struct environment env = { 0 };
 
 	environment_build(p, r, f, &env);
-	tell_environment(p, &env);
+	record_environment(p, &env);
 	struct plan_spec spec = {
 		.flags = (p->stdin_pipe ? PLAN_STDIN_PIPE : 0) | (p->stderr_merge ? PLAN_STDERR_MERGE : 0) |
 			 (p->keep_tree ? PLAN_KEEP_TREE : 0) | (process_has_tty(p) ? PLAN_TTY : 0),
