@@ -49,7 +49,7 @@ static struct tool_scope scope_of(const struct loop *l)
 	return (struct tool_scope){ (uint32_t)l->turn->uid, l->turn->sessionId };
 }
 
-static void loop_look(struct loop *l)
+static void read_progress(struct loop *l)
 {
 	size_t started = 0;
 
@@ -136,7 +136,7 @@ static bool loop_once(struct loop *l)
 	bool stopped = or_none(l->turn->partsFailed) && stops_on_failure(l->turn);
 	bool left;
 
-	loop_look(l);
+	read_progress(l);
 	left = !stopped && l->next < json_array_size(l->input);
 	if (left) {
 		const char *tool = tool_name_of(json_array_get(l->input, l->next));
