@@ -307,7 +307,7 @@ void job_end(struct engine *g, const struct job *j, const char *end_reason, cons
 }
 
 /* Asks the items to end; the job ends when the last one has. */
-static void carry_out(struct engine *g, const char *job_id)
+static void end_items(struct engine *g, const char *job_id)
 {
 	job_items_end(g, job_id);
 	job_next(g, job_id);
@@ -329,7 +329,7 @@ void engine_cancel_job(struct engine *g, const json_t *params, const struct call
 	/* Harmless when repeated: a second request only asks the items to end again. */
 	if (strcmp(j.d.status, "cancelling") != 0)
 		job_end(g, &j, "cancelled", param_str(params, "reason"), tx, c);
-	transaction_after_commit(tx, carry_out, j.d.jobId);
+	transaction_after_commit(tx, end_items, j.d.jobId);
 	jw_kstr(&tx->w, "jobId", j.d.jobId);
 	jw_kstr(&tx->w, "status", "cancelling");
 	transaction_commit(tx);
@@ -522,7 +522,7 @@ void task_jobs_end(struct engine *g, const char *task_id, const char *reason)
 			continue;
 		struct transaction *tx = transaction_new_internal(g);
 		job_end(g, &j, "cancelled", reason, tx, NULL);
-		transaction_after_commit(tx, carry_out, o.id[i]);
+		transaction_after_commit(tx, end_items, o.id[i]);
 		transaction_commit(tx);
 	}
 	free(o.id);
@@ -540,7 +540,7 @@ void task_resume_jobs(struct engine *g, const char *task_id)
 
 /* ---- time and restarts ---- */
 
-static void look_at(struct engine *g, const char *job_id)
+static void check_job(struct engine *g, const char *job_id)
 {
 	job_auto struct job j = JOB_INIT;
 	struct err e = ERR_INIT;
@@ -552,7 +552,7 @@ static void look_at(struct engine *g, const char *job_id)
 	if (until <= now) {
 		struct transaction *tx = transaction_new_internal(g);
 		job_end(g, &j, "max_runtime", "the job's time is over", tx, NULL);
-		transaction_after_commit(tx, carry_out, job_id);
+		transaction_after_commit(tx, end_items, job_id);
 		transaction_commit(tx);
 		return;
 	}
@@ -576,7 +576,7 @@ uint64_t job_tick(struct engine *g, uint64_t now)
 	g->work->job_poll_ns = UINT64_MAX;
 	jobs_of(g, VIEW_LIVE_JOB, NULL, &live);
 	for (size_t i = 0; i < live.n; i++)
-		look_at(g, live.id[i]);
+		check_job(g, live.id[i]);
 	free(live.id);
 	return g->work->job_poll_ns;
 }
@@ -592,7 +592,7 @@ void job_recover(struct engine *g)
 		job_auto struct job j = JOB_INIT;
 		struct err e = ERR_INIT;
 		if (job_read(g, live.id[i], &j, &e) == 0 && strcmp(j.d.status, "cancelling") == 0)
-			carry_out(g, live.id[i]);
+			end_items(g, live.id[i]);
 		else
 			job_next(g, live.id[i]);
 	}

@@ -57,7 +57,7 @@ struct again {
 	size_t n, most;
 };
 
-static bool take_again(void *ctx, const char *key, size_t len, const char *json, size_t json_len)
+static bool collect_retry(void *ctx, const char *key, size_t len, const char *json, size_t json_len)
 {
 	struct again *a = ctx;
 	const char *last = memrchr(key, '/', len), *due = last ? memrchr(key, '/', (size_t)(last - key)) : NULL;
@@ -80,7 +80,7 @@ static void items_again(struct engine *g, const char *job_id, struct again *ret)
 
 	ret->due = UINT64_MAX;
 	snprintf(prefix, sizeof prefix, "%s/", job_id);
-	if (store_model_scan_speculative(g->o.store, VIEW_JOB_AGAIN, prefix, take_again, ret, &e) < 0)
+	if (store_model_scan_speculative(g->o.store, VIEW_JOB_AGAIN, prefix, collect_retry, ret, &e) < 0)
 		log_error("look at items of job %s: %s", job_id, e.message);
 }
 

@@ -355,7 +355,7 @@ struct unreachable {
 	const char *channel_id;
 };
 
-static void tell_unreachable(const struct unreachable *u, const struct peer_task_doc *peer)
+static void record_unreachable(const struct unreachable *u, const struct peer_task_doc *peer)
 {
 	task_auto struct task t = TASK_INIT;
 	char remote[VIEW_ID_MAX], status[VIEW_ID_MAX];
@@ -376,14 +376,14 @@ static void tell_unreachable(const struct unreachable *u, const struct peer_task
  * A peer's task that has ended, is missing or waits for its results to be taken over keeps its state: that does not
  * depend on the channel.
  */
-static bool see_peer(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+static bool check_peer(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
 {
 	struct peer_task_doc d;
 
 	view_decode(&peer_task_schema, jval_of(json, len), &d);
 	if (strcmp(d.remoteState, "running") == 0 || strcmp(d.remoteState, "idle") == 0 ||
 	    strcmp(d.remoteState, "waiting") == 0)
-		tell_unreachable(ctx, &d);
+		record_unreachable(ctx, &d);
 	return true;
 }
 
@@ -393,7 +393,7 @@ void peer_tasks_unreachable(struct engine *g, const char *channel_id, struct sto
 	mem_auto char *prefix = mem_printf("%s/", channel_id);
 	struct err e = ERR_INIT;
 
-	if (store_model_scan_speculative(g->o.store, VIEW_PEER_TASK, prefix, see_peer, &u, &e) < 0)
+	if (store_model_scan_speculative(g->o.store, VIEW_PEER_TASK, prefix, check_peer, &u, &e) < 0)
 		log_error("look for peers' tasks: %s", e.message);
 }
 

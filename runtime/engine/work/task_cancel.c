@@ -83,7 +83,7 @@ struct child_end {
 	const char *reason;
 };
 
-static void carry_out(struct engine *g, const char *task_id);
+static void end_parts(struct engine *g, const char *task_id);
 
 static bool end_child(void *ctx, const char *target, const char *status)
 {
@@ -94,7 +94,7 @@ static bool end_child(void *ctx, const char *target, const char *status)
 	if (strcmp(status, "active") != 0 || task_read(c->engine, target, &t, &e) != 0)
 		return true;
 	if (t.status == TASK_CANCELLING)
-		carry_out(c->engine, target);
+		end_parts(c->engine, target);
 	else
 		task_cancel_own(c->engine, target, c->reason); /* not in the same commit: there were too many */
 	return true;
@@ -109,7 +109,7 @@ static void task_children_end(struct engine *g, const char *task_id, const char 
 
 /* ---- ending the work ---- */
 
-static void carry_out(struct engine *g, const char *task_id)
+static void end_parts(struct engine *g, const char *task_id)
 {
 	task_auto struct task t = TASK_INIT;
 	struct err e = ERR_INIT;
@@ -194,7 +194,7 @@ void task_cancel_check(struct engine *g, const char *task_id)
 	task_dispatch(g);
 }
 
-void task_cancel_resume(struct engine *g, const char *task_id) { carry_out(g, task_id); }
+void task_cancel_resume(struct engine *g, const char *task_id) { end_parts(g, task_id); }
 
 void task_on_process_over(struct engine *g, const struct process_over *x)
 {
@@ -259,7 +259,7 @@ static void record_intent(struct intent *in, const struct task *t)
 }
 
 /* Without propagation the children continue, without a parent. */
-static bool let_go(void *ctx, const char *target, const char *status)
+static bool detach_child(void *ctx, const char *target, const char *status)
 {
 	struct intent *in = ctx;
 	task_auto struct task t = TASK_INIT, parent = TASK_INIT;
@@ -296,9 +296,9 @@ void engine_cancel_task(struct engine *g, const json_t *params, const struct cal
 				     .propagate = !propagate || json_is_true(propagate) };
 		record_intent(&in, &t);
 		if (!in.propagate)
-			task_each_edge(g, t.d.taskId, "child", let_go, &in);
+			task_each_edge(g, t.d.taskId, "child", detach_child, &in);
 	}
-	transaction_after_commit(tx, carry_out, t.d.taskId);
+	transaction_after_commit(tx, end_parts, t.d.taskId);
 	transaction_commit(tx);
 }
 
@@ -314,7 +314,7 @@ void task_cancel_own(struct engine *g, const char *task_id, const char *reason)
 		.engine = g, .batch = tx->batch, .by = requester_of(&tx->caller), .reason = reason, .propagate = true
 	};
 	record_intent(&in, &t);
-	transaction_after_commit(tx, carry_out, task_id);
+	transaction_after_commit(tx, end_parts, task_id);
 	transaction_commit(tx);
 }
 

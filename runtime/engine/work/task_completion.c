@@ -14,7 +14,7 @@ struct first_id {
 	const char *but;
 };
 
-static bool say_missing(struct jw *w, const char *what, const char *id)
+static bool add_missing(struct jw *w, const char *what, const char *id)
 {
 	jw_obj(w);
 	jw_kstr(w, "what", what);
@@ -91,26 +91,26 @@ size_t task_missing(struct engine *g, const struct task *t, struct jval acceptan
 
 	jw_arr(&w);
 	if (!skip_attempt && t->d.attemptOpen && t->d.currentProcessId[0])
-		n += say_missing(&w, "process_running", t->d.currentProcessId);
+		n += add_missing(&w, "process_running", t->d.currentProcessId);
 	if (task_first_of(g, VIEW_TASK_ACTION, t->d.taskId, NULL, id))
-		n += say_missing(&w, "action_open", id);
+		n += add_missing(&w, "action_open", id);
 	if (task_has_open_child(g, t->d.taskId, id))
-		n += say_missing(&w, "child_unfinished", id);
+		n += add_missing(&w, "child_unfinished", id);
 	if (job_open_of_task(g, t->d.taskId, id))
-		n += say_missing(&w, "job_unfinished", id);
+		n += add_missing(&w, "job_unfinished", id);
 	if (peer_task_open(g, t->d.taskId, id))
-		n += say_missing(&w, "peer_task_unfinished", id);
+		n += add_missing(&w, "peer_task_unfinished", id);
 	for (struct jiter it = jiter_on(acceptance); acceptance.type == JT_ARRAY && jiter_next(&it);) {
 		struct jval status = jval_get(it.value, "status");
 		if (!jval_bool(jval_get(it.value, "required"), true) || jval_is_str(status, "met") ||
 		    jval_is_str(status, "waived"))
 			continue;
 		jval_str(jval_get(it.value, "id"), id, sizeof id);
-		n += say_missing(&w, "acceptance_unmet", id);
+		n += add_missing(&w, "acceptance_unmet", id);
 	}
 	if (delivery_is_open(delivery)) {
 		jval_str(jval_get(delivery, "state"), id, sizeof id);
-		n += say_missing(&w, "delivery_open", id);
+		n += add_missing(&w, "delivery_open", id);
 	}
 	jw_arr_end(&w);
 	return n;

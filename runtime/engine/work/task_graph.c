@@ -279,7 +279,7 @@ struct blockers {
 	char id[ID_ROOM];
 };
 
-static bool look_at_blocker(void *ctx, const char *target, const char *status)
+static bool check_blocker(void *ctx, const char *target, const char *status)
 {
 	struct blockers *b = ctx;
 	enum task_wait w = strcmp(status, "satisfied") == 0 ? TASK_WAIT_NOTHING
@@ -298,7 +298,7 @@ enum task_wait task_blockers(struct engine *g, const char *task_id, char ret_blo
 {
 	struct blockers b = { TASK_WAIT_NOTHING, "" };
 
-	task_each_edge(g, task_id, "blocked_by", look_at_blocker, &b);
+	task_each_edge(g, task_id, "blocked_by", check_blocker, &b);
 	memcpy(ret_blocker, b.id, ID_ROOM);
 	return b.wait;
 }

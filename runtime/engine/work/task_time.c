@@ -249,7 +249,7 @@ struct retell {
 	struct engine *engine;
 };
 
-static bool retell_one(void *ctx, const char *target, const char *status)
+static bool notify_edge(void *ctx, const char *target, const char *status)
 {
 	struct retell *r = ctx;
 
@@ -265,8 +265,8 @@ void task_recover(struct engine *g)
 
 	live_tasks(g, &live);
 	for (size_t i = 0; i < live.n; i++) {
-		task_each_edge(g, live.id[i], "blocked_by", retell_one, &r);
-		task_each_edge(g, live.id[i], "child", retell_one, &r);
+		task_each_edge(g, live.id[i], "blocked_by", notify_edge, &r);
+		task_each_edge(g, live.id[i], "child", notify_edge, &r);
 	}
 	for (size_t i = 0; i < live.n; i++)
 		recover_one(g, live.id[i]);
