@@ -112,6 +112,7 @@ static void write_turns(const json_t *params, const struct history_turns *all, s
 		json_array_foreach (given, i, v)
 			jw_str(w, json_string_value(v));
 	} else {
+		/* Without a list from the client: the newest turns, as many as fit into the event. */
 		for (i = all->count > 200 ? all->count - 200 : 0; i < all->count; i++)
 			jw_str(w, all->ids[i]);
 	}
@@ -157,6 +158,7 @@ static void completed_fact(struct engine *g, struct transaction *tx, const struc
 	ref_store(tx->batch, &owner, summary, strlen(summary), ref);
 	mem_auto char *preview = mem_strndup(summary,
 					     strlen(summary) > 500 ? text_utf8_cut(summary, 500) : strlen(summary));
+	/* What stays valid is computed at completion: actions may have been resolved since the start. */
 	buf_auto struct buf open = BUF_INIT;
 	struct jw w = jw_on(&open);
 	kept_actions(g, s->thread_id, &w);
@@ -244,6 +246,7 @@ void engine_compact_context(struct engine *g, const json_t *params, const struct
 	if (known < 0 || compaction_check(params, open, &e) < 0 ||
 	    affected_check(g, s.thread_id, json_object_get(params, "affectedTurns"), &e) < 0)
 		goto refuse;
+	/* The thread may have newer turns by now. */
 	if (open && doc.compactionTurnId[0])
 		snprintf(s.fact_turn, sizeof s.fact_turn, "%s",
 			 doc.compactionTurnId); /* started and completed belong to the same turn */

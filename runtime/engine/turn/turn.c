@@ -24,6 +24,7 @@
 
 /* ---- submit_turn ---- */
 
+/* A checked submit_turn request. */
 struct turn_plan {
 	struct session_scope scope;
 	char *input, *options, *metadata; /* JSON */
@@ -40,6 +41,7 @@ static void turn_plan_done(struct turn_plan *p)
 	free(p->metadata);
 }
 
+/* A short description of the turn: the start of its first part. */
 static void preview_of(const json_t *part, char ret[PREVIEW_MAX + 1])
 {
 	const char *const members[] = { "text", "commandLine", "toolName" };
@@ -124,6 +126,7 @@ static int check_input(struct engine *g, const struct turn_request *r, const str
 	return 0;
 }
 
+/* Sorted keys: the hash of the input must not depend on the order in which a client writes it. */
 static int dump_json(const json_t *v, size_t most, const char *field, char **ret, struct err *e)
 {
 	*ret = v ? json_dumps(v, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
@@ -169,6 +172,7 @@ static int plan_turn(struct engine *g, const struct turn_request *r, const struc
 	    dump_json(r->metadata, OPTIONS_MAX, "metadata", &p->metadata, e) < 0)
 		return -1;
 	p->reject = busy && strcmp(busy, "reject") == 0;
+	/* The hash recognises a repeated request with the same turnId. */
 	buf_printf(&body, "%s\n%s", p->input, p->options ? p->options : "{}");
 	hash_sha256_text(body.data, body.len, p->hash);
 	return 0;
@@ -178,6 +182,7 @@ static int plan_turn(struct engine *g, const struct turn_request *r, const struc
 static void doc_of_plan(const struct turn_plan *p, const char *turn_id, const char *by_json, const struct caller *c,
 			struct turn_doc *ret)
 {
+	/* A turn with text is driven by its client. */
 	const char *driver = p->texts ? "\"client\"" : "\"runtime\"";
 
 	view_clear(&turn_schema, ret);

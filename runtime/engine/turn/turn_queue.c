@@ -95,6 +95,7 @@ void turn_queue_clear(struct engine *g, const char *thread_id, const char *reaso
 		return;
 	empty = q;
 	empty.count = 0;
+	/* An empty queue has nothing to hold. */
 	empty.held = false;
 	turn_queue_fact(&empty, "cleared", NULL, tx->caller.request_id, tx->batch);
 	for (size_t i = 0; i < q.count; i++)
@@ -161,6 +162,7 @@ void engine_promote_queued_turn(struct engine *g, const char *turn_id, const str
 		transaction_reject(tx, &e);
 		return;
 	}
+	/* Moves the turn to the front; the others keep their order. */
 	memcpy(id, q.ids[at], sizeof id);
 	memmove(&q.ids[1], &q.ids[0], at * sizeof q.ids[0]);
 	memcpy(q.ids[0], id, sizeof id);
@@ -193,8 +195,10 @@ void engine_resume_thread(struct engine *g, const char *session_id, const char *
 		turn_queue_fact(&q, "resumed", NULL, c->request_id, tx->batch);
 		if (!busy)
 			thread_status_fact(g, q.uid, q.session_id, q.thread_id, "idle", "resumed", tx->batch);
+		/* The next turn starts only after the change is durable. */
 		transaction_after_commit(tx, turn_thread_free, p.thread_id);
 	}
+	/* Let the active turn continue if something of it is due. */
 	if (busy)
 		transaction_after_commit(tx, turn_step_due, active);
 	jw_kstr(&tx->w, "sessionId", p.session_id);

@@ -63,6 +63,7 @@ static void recover_queue(struct engine *g, const char *thread_id)
 	int busy = thread_busy(g, thread_id, active, &e);
 	if (busy > 0 && turn_read(g, active, &text, &t, &e) == 0 && proved_alive(g, &t))
 		return;
+	/* Nothing proves that the thread continues: hold the queue until a client resumes it. */
 	struct transaction *tx = transaction_new_internal(g);
 	q.held = true;
 	turn_queue_fact(&q, "held", NULL, NULL, tx->batch);
@@ -80,6 +81,7 @@ void turn_recover(struct engine *g)
 		recover_queue(g, l.ids[i]);
 	free(l.ids);
 	list_kind(g, VIEW_LIVE_TURN, &l);
+	/* Clients get a grace period to take over their turns. Decided ends are carried out; other turns continue. */
 	for (size_t i = 0; i < l.count; i++) {
 		buf_auto struct buf text = BUF_INIT;
 		struct turn_doc t;
