@@ -110,6 +110,7 @@ static int check_texts(const json_t *params, struct err *e)
 	return param_text(params, "singleChangedVariable", REF_MAX, e);
 }
 
+/* Has this dataset ('d') or configuration ('c') been recorded in the session? */
 static bool is_known(struct engine *g, const char *session, char what, const char *id, const char *version)
 {
 	buf_auto struct buf out = BUF_INIT;
@@ -204,6 +205,7 @@ void engine_start_benchmark_trial(struct engine *g, const json_t *params, const 
 
 /* ---- the end of a trial ---- */
 
+/* The trials of one run that have not ended. */
 struct open_trials {
 	char id[OPEN_TRIALS_MAX][ID_ROOM];
 	size_t count;
@@ -263,6 +265,7 @@ static int check_reward(const json_t *params, struct err *e)
 	mem_auto char *text = details ? json_dumps(details, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
 	const char *status = param_str(params, "verifierStatus");
 
+	/* A verifier that failed has no reward; every other report needs one. */
 	if (!json_object_get(params, "reward") && (!status || strcmp(status, "error") != 0))
 		return err_field(e, "reward",
 				 "is missing; only a verifier that failed (verifierStatus error) has none");
@@ -308,6 +311,7 @@ void engine_record_benchmark_reward(struct engine *g, const json_t *params, cons
 	if (!category)
 		category = broken ? "verifier" : "none";
 	reward_fact(tx, &trial, params, category);
+	/* The trial ended with its run, before the verifier did; the verifier's failure changes its outcome. */
 	if (broken && trial.endedAt && strcmp(trial.status, "failed") != 0) {
 		const struct run_end end = { .status = "failed",
 					     .category = category,

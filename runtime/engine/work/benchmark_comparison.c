@@ -14,6 +14,7 @@
 
 #define TRIALS_MAX 2000u
 
+/* The trials of one configuration, with sums for the means. */
 struct trial_group {
 	struct comparing *whole;
 	const char *configuration;
@@ -50,6 +51,7 @@ static int check_measure(struct comparing *w, const struct trial_doc *d)
 {
 	buf_auto struct buf own = BUF_INIT;
 
+	/* A trial without a reward was not measured, so there is nothing to compare. */
 	if (d->reward.type != JT_NUMBER)
 		return 0;
 	buf_append(&own, d->verifier.text, d->verifier.len);
@@ -83,6 +85,10 @@ static void add_cost(struct trial_group *s, const struct trial_doc *d)
 	s->cost += (double)cost.microUsd / 1e6;
 }
 
+/*
+ * Counts regressions: a task that every trial of the baseline completed and a trial of the candidate did not. The
+ * baseline is collected first.
+ */
 static void note_task(struct trial_group *s, const struct trial_doc *d, bool baseline, bool failed)
 {
 	static char yes, no;
@@ -136,6 +142,7 @@ static int collect_trials(struct comparing *w, struct trial_group *s, const char
 	view_trial_key(uid, dataset, s->configuration, NULL, prefix);
 	if (store_model_scan_speculative(w->engine->o.store, VIEW_CONFIGURATION_TRIAL, prefix, add_id, s, w->e) < 0)
 		return -1;
+	/* The comparison is rejected rather than made on a part of the trials. */
 	if (s->count == TRIALS_MAX)
 		return err_set(w->e, ERR_EXHAUSTED, "more than %u trials of configuration '%.64s'", TRIALS_MAX - 1,
 			       s->configuration);

@@ -23,6 +23,7 @@ int job_get(struct engine *g, const char *id, const struct caller *c, struct job
 
 	if (r < 0)
 		return -1;
+	/* A job of another uid is reported as not found, so that its existence is not disclosed. */
 	if (r > 0 || (c->uid != 0 && c->uid != ret->d.uid)) {
 		err_set(e, ERR_NOT_FOUND, "no job '%.80s'", id);
 		snprintf(e->field, sizeof e->field, "jobId");
@@ -43,6 +44,7 @@ struct scope job_scope(const struct job_doc *d, const struct caller *c)
 
 static const char *const count_names[] = { "running", "completed", "failed", "reported" };
 
+/* The document does not include the change that is being written, so it is added here. */
 static void count_all(const struct job_doc *d, const char *from, const char *to, uint64_t ret[4])
 {
 	const uint64_t now[4] = { d->running, d->completed, d->failed, d->reported };
@@ -91,6 +93,7 @@ void job_progress_fact(struct engine *g, const struct job *j, struct store_batch
 {
 	const struct job_counts_part counts = job_counts(&j->d, from, to);
 
+	/* Limits the rate; the last event of a job is always written. */
 	if (!always && engine_real(g) < j->d.progressAt + PROGRESS_MS * 1000)
 		return;
 	EMIT(job_progress, b, job_scope(&j->d, NULL), .counts = json_from_writer(json_write_job_counts, &counts, 0),
@@ -105,8 +108,10 @@ void job_wake(struct engine *g, uint64_t real_us)
 {
 	uint64_t now = engine_real(g), in_ns = real_us > now ? (real_us - now) * 1000 : 0;
 
+	/* The real clock may be set: check at least this often. */
 	if (in_ns > POLL_MAX_NS)
 		in_ns = POLL_MAX_NS;
+	/* An earlier check is already planned. */
 	if (engine_now(g) + in_ns >= g->work->job_poll_ns)
 		return;
 	g->work->job_poll_ns = engine_now(g) + in_ns;

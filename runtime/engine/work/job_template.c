@@ -33,6 +33,7 @@ json_t *job_item_find(struct engine *g, const struct job *j, const char *item_id
 		uint64_t index = p * VIEW_JOB_PIECE;
 		if (view_job_piece(g->o.store, &j->d, p, &piece, e) < 0)
 			return NULL;
+		/* A cheap test first: most pieces do not contain the id and need not be parsed. */
 		if (!memmem(piece.data, piece.len, quoted_id, strlen(quoted_id)))
 			continue;
 		for (struct jiter it = jiter_on(jval_of(piece.data, piece.len)); jiter_next(&it); index++)
@@ -55,6 +56,7 @@ bool job_item_supervised(const struct job *j, const json_t *given)
 
 /* ---- the template ---- */
 
+/* Quotes a value for /bin/sh: nothing inside single quotes is special except the quote itself. */
 static void append_quoted(struct buf *out, const char *s)
 {
 	buf_byte(out, '\'');
@@ -72,6 +74,7 @@ struct filling {
 	bool shell;
 };
 
+/* One pass over the template: placeholders inside an inserted value are not replaced. */
 static char *fill_text(const char *text, const struct filling *f)
 {
 	const struct {
@@ -124,6 +127,7 @@ json_t *job_item_command(struct engine *g, const struct job *j, const json_t *gi
 
 	if (!command)
 		return NULL;
+	/* An item's own command replaces the template; the job's other settings stay. */
 	if (json_object_get(given, "command") || json_object_get(given, "commandLine")) {
 		json_object_del(command, "command");
 		json_object_del(command, "commandLine");

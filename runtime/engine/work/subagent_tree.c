@@ -29,6 +29,7 @@ static void end_process(struct engine *g, const char *id)
 static void close_tree(struct engine *g, struct transaction *tx, const struct subagent_doc *doc, const char *reason,
 		       unsigned depth);
 
+/* Ids collected from an index before anything is changed. */
 struct children {
 	char (*ids)[ID_ROOM];
 	size_t count;
@@ -77,6 +78,7 @@ static void close_tree(struct engine *g, struct transaction *tx, const struct su
 {
 	struct process *p = doc->processId[0] ? engine_process(g, doc->processId) : NULL;
 
+	/* Bounds the recursion. */
 	if (depth < 16)
 		close_below(g, tx, VIEW_THREAD_SUBAGENT, doc->threadId, "its parent was closed", depth);
 	if (p) {
@@ -108,6 +110,7 @@ void engine_close_subagent(struct engine *g, const json_t *params, const struct 
 		transaction_reject(tx, &e);
 		return;
 	}
+	/* It has no process to end, but its children may still run. */
 	if (subagent_doc_ended(&doc)) {
 		subagent_closed_fact(tx->batch, &doc, reason ? reason : "closed", c->request_id);
 		close_below(g, tx, VIEW_THREAD_SUBAGENT, doc.threadId, "its parent was closed", 0);
@@ -132,6 +135,7 @@ bool task_subagents_open(struct engine *g, const char *task_id)
 		buf_auto struct buf text = BUF_INIT;
 		struct subagent_doc doc;
 
+		/* A subagent that is being closed is still open: its process has to end first. */
 		open = subagent_doc_of(g, k.ids[i], &text, &doc) && !subagent_doc_ended(&doc);
 	}
 	free(k.ids);
@@ -170,6 +174,7 @@ void subagent_recover(struct engine *g)
 
 		if (!subagent_doc_of(g, k.ids[i], &text, &doc) || !doc.supervised)
 			continue;
+		/* A close that was recorded before the restart is carried out now. */
 		if (doc.processId[0] && engine_process(g, doc.processId)) {
 			if (doc.closing)
 				end_process(g, k.ids[i]);

@@ -124,11 +124,13 @@ void engine_wait_subagents(struct engine *g, const json_t *params, const struct 
 		fn(ctx, &e, NULL, 0);
 		return;
 	}
+	/* The waiter outlives the request, so it copies the parts of the caller that the reply needs. */
 	reply_copy(&w->reply, c, fn, ctx);
 	w->uid = c->uid;
 	w->any = json_is_true(json_object_get(params, "any"));
 	w->deadline_ns = ms >= UINT64_MAX / 2000000 ? UINT64_MAX : engine_now(g) + ms * 1000000ull;
 	TAILQ_INSERT_TAIL(&g->work->subagents.waiters, w, link);
+	/* Added to the list first: answer_waiter removes it. */
 	if (is_satisfied(g, w))
 		answer_waiter(g, w, false);
 	else if (w->deadline_ns != UINT64_MAX)
@@ -195,6 +197,7 @@ void subagent_give_first_input(struct engine *g, const struct subagent_doc *d, c
 	const struct caller c = { .uid = (uint32_t)d->uid, .role = ROLE_AGENT, .peer_fd = -1 };
 	struct queued_input *n;
 
+	/* In the order of arrival. An entry leaves the list before it is used; then the search starts again. */
 	do {
 		TAILQ_FOREACH (n, &g->work->subagents.inputs, link)
 			if (strcmp(n->id, d->subagentId) == 0)
@@ -211,7 +214,7 @@ void subagent_give_first_input(struct engine *g, const struct subagent_doc *d, c
 	} while (n);
 }
 
-/* ---- after a commit ---- */
+/* ---- steps after a commit ---- */
 
 static void after_add(struct engine *g, const char *id, bool end)
 {
@@ -226,6 +229,7 @@ void subagent_end_after(struct engine *g, const char *id) { after_add(g, id, tru
 
 void subagent_answer_after(struct engine *g, const char *id) { after_add(g, id, false); }
 
+/* Takes each entry off the list before acting on it, so that the list may change meanwhile. */
 void subagent_run_after(struct engine *g, void (*end)(struct engine *g, const char *id))
 {
 	struct subagent_after *n;

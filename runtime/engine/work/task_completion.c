@@ -142,6 +142,7 @@ void task_completed_fact(struct engine *g, const struct task *t, struct store_ba
 	const struct scope s = task_scope(&t->d, c);
 
 	task_outputs_keep(&t->d, b, outputs);
+	/* A delivery state that was reported before stays; otherwise it is derived from the parent. */
 	const struct json_value delivered = delivery ? json_from_tree(delivery)
 					    : t->d.deliveryState.type == JT_OBJECT
 						    ? JSON_NONE

@@ -32,6 +32,7 @@ int task_get(struct engine *g, const char *id, const struct caller *c, struct ta
 
 	if (r < 0)
 		return -1;
+	/* A task of another uid is reported as not found, so that its existence is not disclosed. */
 	if (r > 0 || (c->uid != 0 && c->uid != ret->d.uid)) {
 		err_set(e, ERR_NOT_FOUND, "no task '%.80s'", id);
 		snprintf(e->field, sizeof e->field, "taskId");
@@ -72,6 +73,7 @@ int param_text(const json_t *params, const char *name, size_t most, struct err *
 	return s && strlen(s) > most ? err_field(e, name, "must have at most %zu bytes", most) : 0;
 }
 
+/* Sorted keys: the text is also hashed to recognise a repeated request. */
 static char *dump_json(const json_t *v) { return json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY | JSON_SORT_KEYS); }
 
 int param_small(const json_t *params, const char *name, size_t most, struct err *e)
@@ -169,6 +171,7 @@ json_t *param_delivery(const json_t *params, const char *name, struct err *e)
 
 /* ---- commands ---- */
 
+/* The parameters of start_process that are stored with a task or job. */
 static const char *const command_members[] = { "command", "commandLine", "cwd", "env",      "profile",      "sandbox",
 					       "stderr",  "limits",      "cow", "keepTree", "justification" };
 

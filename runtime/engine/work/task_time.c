@@ -19,6 +19,7 @@
 
 /* ---- clients ---- */
 
+/* A connection that was closed. */
 struct leaving {
 	uint64_t connection, now_us;
 	bool any;
@@ -45,6 +46,7 @@ void task_client_disconnected(struct engine *g, uint64_t connection)
 		task_wake(g, l.now_us);
 }
 
+/* A client has connected: launches that waited for its identity are tried again. */
 void task_client_connected(struct engine *g)
 {
 	if (!g->work->waits)
@@ -153,6 +155,7 @@ static void handle_due(struct engine *g, const struct task *t, enum due due)
 	}
 }
 
+/* Collects the ids first: handling a deadline changes the list. */
 struct ids {
 	char (*id)[ID_ROOM];
 	size_t n, cap;
@@ -184,6 +187,7 @@ uint64_t task_tick(struct engine *g, uint64_t now)
 
 	if (now < g->work->task_poll_ns || g->stopping)
 		return g->work->task_poll_ns;
+	/* Every task below sets the next check again, with task_wake. */
 	g->work->task_poll_ns = UINT64_MAX;
 	live_tasks(g, &live);
 	for (size_t i = 0; i < live.n; i++) {

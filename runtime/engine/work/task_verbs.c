@@ -142,6 +142,7 @@ void engine_append_task_progress(struct engine *g, const json_t *params, const s
 		transaction_reject(tx, &e);
 		return;
 	}
+	/* A report is also a sign of life: the task now depends on this connection. */
 	task_set_worker(g, t.d.taskId, c);
 	finish_verb(tx, &t, t.d.status);
 }
@@ -165,6 +166,7 @@ static void pause_process(void *ctx, const char *id, void *value)
 		return;
 	process_set_paused(p, h->pause);
 	h->count++;
+	/* Only a pause lists the processes in its event. */
 	if (!h->w)
 		return;
 	jw_obj(h->w);
@@ -194,6 +196,10 @@ void engine_pause_task(struct engine *g, const json_t *params, const struct call
 	finish_verb(tx, &t, "paused");
 }
 
+/*
+ * Runs when task.resumed is durable: continues the stopped processes, and launches what could not start during the
+ * pause.
+ */
 static void continue_task(struct engine *g, const char *task_id)
 {
 	struct pause_request h = { .task_id = task_id };
