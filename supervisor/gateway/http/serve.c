@@ -181,7 +181,7 @@ static size_t longest_prefix(struct jval list, const char *path)
 }
 
 /*
- * 1: a command run in this directory (NULL: the default) could read the file. 0: it could not, or agents cannot run
+ * 1: a command run in this directory (NULL: no directory) could read the file. 0: it could not, or agents cannot run
  * commands there.
  */
 static int is_readable_in(struct remote *r, const char *folder, const char *path, struct err *e)

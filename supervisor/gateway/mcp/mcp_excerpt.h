@@ -7,8 +7,8 @@
  * cut.
  *
  * Offsets and counts refer to the bytes of the stream. The text is sanitised: terminal sequences are removed,
- * characters are never split, and control characters are escaped; the resource has the exact bytes. Of binary output
- * only the beginning is shown.
+ * characters are never split, and control characters are removed or escaped; the resource has the exact bytes. Of
+ * binary output only the beginning is shown.
  */
 
 #include "runtime/base/buf.h"

@@ -19,7 +19,10 @@ static const struct {
 #undef GATEWAY
 };
 
-/* A standard descriptor that is closed would be the number of the next one opened: the daemon's socket, say. */
+/*
+ * Opens missing standard descriptors: otherwise the next descriptor opened, such as the daemon's socket, would get the
+ * number of one.
+ */
 static void fill_standard_fds(void)
 {
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
