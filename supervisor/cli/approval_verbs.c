@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* An id as people write it: whole, or what an open action's id starts or ends with. */
+/* Resolves an id: complete, or a prefix or suffix of an open action's id. */
 static int target_action(struct cli *c, const char *given, char ret[ID_LOOKUP_MAX])
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* An error is one line: what it names must not look like another. */
+/* An error is one line: quoted text must not be able to imitate another line. */
 static void print_message(const char *prefix, bool one_line, const char *fmt, va_list ap)
 {
 	buf_auto struct buf text = BUF_INIT, line = BUF_INIT;
@@ -81,14 +81,12 @@ int cli_connect(struct cli *c, enum cli_start start)
 	cli_error("%s: %s", c->verb->name, e.message);
 	if (e.code == ERR_UNAVAILABLE && start != CLI_START_ALWAYS)
 		cli_hint("bailiff run starts one; or start it with bailiffd or systemctl start bailiff");
-	else if (e.code != ERR_SANDBOX) /* that message is complete: the kernel lacks something */
+	else if (e.code != ERR_SANDBOX) /* that message is complete: the kernel lacks a feature */
 		cli_hint("bailiff doctor shows the sockets that are tried");
 	return -1;
 }
 
-/*
- * The daemon's advice is for programs and names methods of its socket; a person needs the command.
- */
+/* The daemon's advice is written for programs and names methods of its socket; translate it to commands. */
 static void set_advice(struct cli *c, struct jval error)
 {
 	static const struct {

@@ -2,11 +2,11 @@
 #define BAILIFF_CLI_CLI_H
 
 /*
- * The command line `bailiff`: what every verb gets and how it speaks.
+ * The command line `bailiff`: the context of every verb, and the functions for errors.
  *
- * A verb is one function in one file (cmd_<verb>.c) that returns the exit status. It talks to the daemon with remote.h,
- * shows a process's bytes with output_stream.h, and prints its own errors with cli_error and cli_hint: what went wrong,
- * why, and what to do next.
+ * A verb is one function in one file (cmd_<verb>.c) that returns the exit status. It calls the daemon with remote.h,
+ * shows a process's output with output_stream.h, and prints errors with cli_error and cli_hint: what failed, why, and
+ * what to do next.
  */
 
 #include "supervisor/cli/verb.h"
@@ -20,7 +20,7 @@ struct remote;
 struct remote_answer;
 
 enum {
-	EXIT_FAILED = 1, /* the request was refused or failed */
+	EXIT_FAILED = 1, /* the request was rejected or failed */
 	EXIT_USAGE = 2,
 	EXIT_TIME_LIMIT = 124, /* of run and wait */
 	EXIT_BAILIFF = 125,
@@ -30,27 +30,27 @@ enum {
 
 struct cli {
 	const struct verb_table *verbs;
-	const struct verb *verb; /* the one that runs */
+	const struct verb *verb; /* the current verb */
 	struct opts opts;
 	struct remote *remote; /* after cli_connect */
-	char advice[256];      /* the daemon's, of the last cli_call that failed; or "" */
+	char advice[256];      /* the daemon's, from the last cli_call that failed; or "" */
 };
 
-/* "bailiff: …" on stderr; control characters of what it quotes are made visible. */
+/* Prints "bailiff: …" to stderr; control characters in quoted text are made visible. */
 void cli_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* The next line: what to do about it. */
+/* Prints the next line: what to do about it. */
 void cli_hint(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* Prints what = the verb's doing, the error, and the daemon's advice if the last answer had one; returns `status`. */
+/* Prints the operation, the error, and the daemon's advice if the last reply had one; returns `status`. */
 int cli_fail(struct cli *c, int status, const struct err *e, const char *what_fmt, ...)
 	__attribute__((format(printf, 4, 5)));
-/* A wrong command line: why, and the usage line. Returns the verb's status for that. */
+/* Invalid command line: prints why, and the usage line. Returns the verb's exit status for that. */
 int cli_usage(struct cli *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Who may start a daemon when none answers. */
+/* Whether a daemon is started if none answers. */
 enum cli_start { CLI_START_ALWAYS, CLI_START_IF_STORE };
-/* Fills c->remote, or prints why not and returns −1. */
+/* Fills c->remote, or prints the error and returns −1. */
 int cli_connect(struct cli *c, enum cli_start start);
-/* remote_call that keeps the advice. */
+/* Like remote_call, but keeps the advice. */
 int cli_call(struct cli *c, const char *method, const struct buf *params, struct remote_answer *ret, struct err *e);
 
 #define VERB(name, flags, usage, summary, details) int cmd_##name(struct cli *c);

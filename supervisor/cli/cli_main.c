@@ -1,4 +1,4 @@
-/* The top of the command line: the table of verbs, and main's work up to the verb. */
+/* The entry of the command line: the table of verbs, and everything up to the verb. */
 
 #include "supervisor/cli/cli_main.h"
 
@@ -24,7 +24,7 @@ static const struct verb rows[] = {
 };
 const struct verb_table cli_verbs = { rows, countof(rows) };
 
-static int unknown_verb(const char *name)
+static int reject_verb(const char *name)
 {
 	const char *near = verb_nearest(&cli_verbs, name);
 
@@ -57,7 +57,10 @@ static int run_verb(const struct verb *v, int argc, char **argv)
 	return status;
 }
 
-/* A standard descriptor that is closed would be the number of the next one opened: the daemon's socket, say. */
+/*
+ * Opens missing standard descriptors: otherwise the next descriptor opened, such as the daemon's socket, would get the
+ * number of one.
+ */
 static void fill_standard_fds(void)
 {
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
@@ -88,5 +91,5 @@ int cli_main(int argc, char **argv)
 		return EXIT_USAGE;
 	}
 	const struct verb *v = verb_find(&cli_verbs, name);
-	return v ? run_verb(v, argc - 2, argv + 2) : unknown_verb(name);
+	return v ? run_verb(v, argc - 2, argv + 2) : reject_verb(name);
 }

@@ -1,9 +1,9 @@
 /*
- * attach: the screen as it is, then everything printed after it, exactly once.
+ * attach: shows the current screen, then all output after it, exactly once.
  *
- * The daemon's screen says up to which byte of the output it was drawn, and foreground.c goes on from that byte. Which
- * events it has to see is settled before the screen is asked for: those after the log's last one at that time. What was
- * printed up to then but is not on the screen yet is known from the process itself.
+ * The daemon's screen has the offset of the output up to which it was drawn, and foreground.c continues from that byte.
+ * The position in the log is read before the screen: events after it are followed. Output printed before that position
+ * but not on the screen yet is known from the process's record.
  */
 
 #include "pty/rawmode.h"
@@ -22,7 +22,7 @@
 
 #define CLEAR "\033[H\033[2J"
 #define ALTERNATE "\033[?1049h"
-#define TAIL_BYTES (64u << 10) /* shown where there is no screen */
+#define TAIL_BYTES (64u << 10) /* shown if there is no screen */
 
 static void open_params(const char *id, struct jw *w)
 {
@@ -30,8 +30,8 @@ static void open_params(const char *id, struct jw *w)
 	jw_kstr(w, "processId", id);
 }
 
-/* Says who we are, and learns how far the log is. */
-static int print_greeting(struct cli *c, bool observer, uint64_t *ret_sequence, struct err *e)
+/* Sends initialize, and gets the position in the log. */
+static int send_greeting(struct cli *c, bool observer, uint64_t *ret_sequence, struct err *e)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	buf_auto struct buf params = BUF_INIT;
@@ -57,7 +57,7 @@ static int get_process(struct cli *c, const char *id, struct remote_answer *ret,
 	return cli_call(c, "get_process", &params, ret, e);
 }
 
-/* Our size first, so that the screen that is shown has it already. What hinders it will show again. */
+/* Sets our size first, so that the screen already has it. An error is ignored: a lasting one will show again. */
 static void resize_terminal(struct cli *c, const char *id, const char *policy, struct foreground *f)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
@@ -76,8 +76,8 @@ static void resize_terminal(struct cli *c, const char *id, const char *policy, s
 	(void)cli_call(c, "resize_process", &params, &a, &ignored);
 }
 
-/* What draws the screen, and the byte of the output that comes next. */
-static void take_screen(struct cli *c, const char *id, uint64_t printed, struct buf *ret, uint64_t *ret_next)
+/* The bytes that draw the screen, and the offset of the output that follows. */
+static void read_screen(struct cli *c, const char *id, uint64_t printed, struct buf *ret, uint64_t *ret_next)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	buf_auto struct buf params = BUF_INIT;
@@ -89,7 +89,7 @@ static void take_screen(struct cli *c, const char *id, uint64_t printed, struct 
 	jw_kbool(&w, "modes", true);
 	jw_obj_end(&w);
 	if (cli_call(c, "get_screen", &params, &a, &e) == 0 && jval_get(a.result, "offset").type == JT_NUMBER) {
-		/* So that the program's leaving it, or ours, brings back what this window showed before. */
+		/* Enter the alternate screen, so that leaving it restores the previous contents of the window. */
 		if (jval_bool(jval_get(a.result, "alternate"), false))
 			buf_str(ret, ALTERNATE);
 		jval_str_buf(jval_get(a.result, "ansi"), ret);
@@ -102,7 +102,10 @@ static void take_screen(struct cli *c, const char *id, uint64_t printed, struct 
 	*ret_next = printed > TAIL_BYTES ? printed - TAIL_BYTES : 0;
 }
 
-/* A pipe or a file; a terminal is told apart, and everything else is nobody typing. */
+/*
+ * stdin is a pipe, socket or file. A terminal is handled separately, and other descriptors (such as /dev/null) have no
+ * input.
+ */
 static bool stdin_has_bytes(void)
 {
 	struct stat st;
@@ -117,7 +120,7 @@ static int attach_process(struct cli *c, const char *id, const char *policy, str
 	struct exit_status ended;
 	struct err e = ERR_INIT;
 
-	if (print_greeting(c, f->observer, &f->after_sequence, &e) < 0 || get_process(c, id, &a, &e) < 0)
+	if (send_greeting(c, f->observer, &f->after_sequence, &e) < 0 || get_process(c, id, &a, &e) < 0)
 		return cli_fail(c, EXIT_BAILIFF, &e, "%s", id);
 	bool tty = jval_get(a.result, "tty").type == JT_OBJECT, terminal = isatty(STDIN_FILENO);
 	if (exit_status_of_process(a.result, &ended)) {
@@ -132,14 +135,14 @@ static int attach_process(struct cli *c, const char *id, const char *policy, str
 			f->start[output_stream_of_name(it.key)] = jval_uint(jval_get(it.value, "bytes"), 0);
 	if (tty) {
 		if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
-			policy = NULL; /* no window shows it */
+			policy = NULL; /* no window shows the terminal */
 		if (policy && !f->observer)
 			resize_terminal(c, id, policy, f);
-		take_screen(c, id, f->start[OUTPUT_PTY], &screen, &f->start[OUTPUT_PTY]);
+		read_screen(c, id, f->start[OUTPUT_PTY], &screen, &f->start[OUTPUT_PTY]);
 		f->screen = &screen;
 		f->size_policy = policy;
 	}
-	f->keys = terminal && tty; /* also of an observer: its keys must not show */
+	f->keys = terminal && tty; /* for an observer too: its keys must not be echoed */
 	f->lines = terminal && !f->keys;
 	f->forward_stdin = !f->observer && (terminal || stdin_has_bytes()) &&
 			   !jval_is_str(jval_get(a.result, "stdin"), "none");

@@ -29,8 +29,11 @@ static int read_stdin(struct buf *out)
 	}
 }
 
-/* An object and nothing after it, on one line: the daemon reads lines. What is wrong inside it says. */
-static bool take_object(struct buf *text)
+/*
+ * The text must be one object and nothing else, and goes on one line, because the daemon reads lines. The daemon
+ * reports errors inside it.
+ */
+static bool normalise_object(struct buf *text)
 {
 	struct jval v = jval_of(buf_cstr(text), text->len);
 
@@ -45,7 +48,7 @@ static bool take_object(struct buf *text)
 	return true;
 }
 
-/* After a broken connection only what cannot happen twice is asked again. */
+/* After a disconnect only requests that cannot take effect twice are resent. */
 static bool may_repeat(const char *method, const struct buf *params)
 {
 	static const char *const reading[] = { "get_", "list_", "read_", "wait_" };
@@ -72,7 +75,7 @@ int cmd_call(struct cli *c)
 		buf_str(&params, given);
 	else if (read_stdin(&params) < 0)
 		return cli_usage(c, "read stdin: %s", strerror(errno));
-	if (!take_object(&params))
+	if (!normalise_object(&params))
 		return cli_usage(c, "the parameters are not a JSON object");
 	if (cli_connect(c, CLI_START_ALWAYS) < 0)
 		return EXIT_FAILED;

@@ -11,7 +11,7 @@
 
 static const struct noun_verb_listing channels = { "list_channels", "channels", "channelId" };
 
-/* A channel made from here outlives this command, so it lives by its heartbeat. */
+/* The channel outlives this command, so it is kept alive by heartbeats. */
 static int channel_connect(struct cli *c)
 {
 	static const struct noun_verb_member members[] = {

@@ -1,4 +1,7 @@
-/* Diffs go to a pipe as they are, so that `bailiff diff P | git apply` works; to a terminal harmless and coloured. */
+/*
+ * Diffs go to a pipe unchanged, so that `bailiff diff P | git apply` works; on a terminal they are sanitised and
+ * coloured.
+ */
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
@@ -15,7 +18,7 @@
 
 #define PIECE (256u * 1024)
 
-/* One piece of an output; false at its end. */
+/* Reads one piece of an output; *ret_eof is set at its end. */
 static int read_piece(struct cli *c, const char *ref, uint64_t *offset, bool *ret_eof, struct buf *out, struct err *e)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
@@ -50,7 +53,7 @@ static int read_diff(struct cli *c, const char *ref, struct buf *out, struct err
 	return 0;
 }
 
-/* Past the first ones a run's diffs are not kept: it is made now. */
+/* Only a run's first diffs are stored; later ones are computed on demand. */
 static int make_diff(struct cli *c, struct jval process, struct jval path, struct buf *out, struct err *e)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
@@ -104,7 +107,7 @@ static void put_text(const struct buf *diff, bool terminal, bool coloured, struc
 	}
 }
 
-/* What has no diff (folders, what is too long) is a comment that patch and git pass over. */
+/* A change without a diff (a directory, or too long) becomes a comment, which patch and git skip. */
 static void put_plain(struct jval change, struct buf *out)
 {
 	buf_auto struct buf path = BUF_INIT;

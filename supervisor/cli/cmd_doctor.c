@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 struct findings {
-	struct buf about; /* which daemon answers, as JSON */
+	struct buf about; /* the daemon that answers, as JSON */
 	struct jval health;
-	struct jval machine; /* bailiffd --version --json; JT_NONE = it could not be asked */
+	struct jval machine; /* output of bailiffd --version --json; JT_NONE: not available */
 	struct doctor_row rows[DOCTOR_ROWS_MAX];
 	size_t nrows;
 	bool safe;
@@ -24,7 +24,7 @@ struct findings {
 
 /* ---- no daemon ---- */
 
-static int show_nobody(struct cli *c, const struct err *e, struct jval machine)
+static int show_no_daemon(struct cli *c, const struct err *e, struct jval machine)
 {
 	struct home places[HOME_CANDIDATES_MAX];
 	size_t n = home_candidates(getuid(), places);
@@ -49,7 +49,7 @@ static int show_nobody(struct cli *c, const struct err *e, struct jval machine)
 	return EXIT_FAILED;
 }
 
-/* ---- what was found ---- */
+/* ---- findings ---- */
 
 static void write_about(struct cli *c, struct jval hello, struct buf *out)
 {
@@ -130,7 +130,7 @@ static void show_line(const char *text, struct buf *out)
 	buf_byte(out, '\n');
 }
 
-/* Whole: the table's last column is cut at the edge of a terminal. */
+/* In full: the last column of the table is cut at the edge of the terminal. */
 static void show_fixes(const struct findings *f, struct buf *out)
 {
 	for (size_t i = 0; i < f->nrows; i++) {
@@ -184,9 +184,7 @@ static void examine_host(struct cli *c, struct findings *f)
 int cmd_doctor(struct cli *c)
 {
 	remote_answer_auto struct remote_answer hello = REMOTE_ANSWER_INIT, health = REMOTE_ANSWER_INIT;
-	struct remote_options o = {
-		.start = true
-	}; /* what this machine enforces can only be told by a daemon that tried */
+	struct remote_options o = { .start = true }; /* only a daemon that has tried knows what this machine enforces */
 	buf_auto struct buf out = BUF_INIT, machine = BUF_INIT, greeting = BUF_INIT;
 	struct findings f = { 0 };
 	struct err e = ERR_INIT;
@@ -196,8 +194,9 @@ int cmd_doctor(struct cli *c)
 	if (daemon_program_describe(&machine, NULL) == 0)
 		f.machine = jval_of(machine.data, machine.len);
 	if (remote_open(&o, &c->remote, &e) < 0)
-		return show_nobody(c, &e, f.machine);
-	buf_str(&greeting, "{\"interactive\":false}"); /* what policy would ask about is refused at once */
+		return show_no_daemon(c, &e, f.machine);
+	buf_str(&greeting,
+		"{\"interactive\":false}"); /* commands that policy would ask about are rejected immediately */
 	if (cli_call(c, "initialize", &greeting, &hello, &e) < 0 || cli_call(c, "get_health", NULL, &health, &e) < 0)
 		return cli_fail(c, EXIT_FAILED, &e, "doctor");
 	f.health = health.result;

@@ -20,16 +20,16 @@
 
 struct listener {
 	struct cli *cli;
-	struct output_stream *flow; /* only its lines are used */
+	struct output_stream *flow; /* only its line output is used */
 	struct buf filter;
-	uint64_t sequence; /* of the last event listed */
+	uint64_t sequence; /* of the last event shown */
 	bool json, coloured;
 	int status;
 };
 
 /* ---- one line ---- */
 
-/* The most particular of its ids. */
+/* The most specific of the event's ids. */
 static void append_id(struct jval event, struct buf *out)
 {
 	static const char *const ids[] = { "processId", "taskId", "turnId", "threadId", "sessionId" };
@@ -45,14 +45,14 @@ static void append_id(struct jval event, struct buf *out)
 	buf_printf(out, "%-31s", id);
 }
 
-static void one_line(struct buf *text)
+static void join_lines(struct buf *text)
 {
 	for (size_t i = 0; i < text->len; i++)
 		if (text->data[i] == '\n' || text->data[i] == '\t')
 			text->data[i] = ' ';
 }
 
-/* The payload's plain members, as far as they fit. */
+/* The scalar members of the payload, as many as fit. */
 static void append_summary(struct jval payload, struct buf *out)
 {
 	buf_auto struct buf command = BUF_INIT;
@@ -60,7 +60,7 @@ static void append_summary(struct jval payload, struct buf *out)
 
 	if (jval_get(payload, "command").type == JT_ARRAY) {
 		format_command(payload, &command);
-		one_line(&command);
+		join_lines(&command);
 		buf_byte(out, ' ');
 		text_sanitize(
 			buf_cstr(&command),
@@ -81,7 +81,7 @@ static void append_summary(struct jval payload, struct buf *out)
 		else
 			buf_append(&text, it.value.text, it.value.len);
 		bool cut = text.len > SUMMARY_MOST;
-		one_line(&text);
+		join_lines(&text);
 		text_sanitize(text.data, cut ? text_utf8_cut(text.data, SUMMARY_MOST) : text.len, out);
 		if (cut)
 			buf_str(out, "...");
@@ -120,7 +120,7 @@ static void show_event(struct listener *l, struct jval event)
 	output_stream_line(l->flow, line.data, line.len);
 }
 
-/* Writes, and waits for the reader when too much is held. Not for the daemon. */
+/* Writes, and blocks while more than `most` bytes are buffered. Does not read from the daemon meanwhile. */
 static void write_out(struct listener *l, size_t most)
 {
 	struct err e = ERR_INIT;
@@ -161,7 +161,10 @@ static void follow_events(struct listener *l)
 		struct pollfd p[2];
 		int timeout = remote_prepare_poll(r, output_stream_buffered(l->flow) < HELD_MOST, &p[0]);
 
-		/* Without something to write the error of a reader that went away still shows: we end with it. */
+		/*
+		 * With no events requested, poll still reports POLLERR when the reader of stdout has exited; we exit
+		 * with it.
+		 */
 		p[1] = (struct pollfd){ .fd = STDOUT_FILENO, .events = output_stream_fd(l->flow) >= 0 ? POLLOUT : 0 };
 		if (poll(p, 2, timeout) < 0)
 			p[0].revents = p[1].revents = 0;
@@ -177,7 +180,7 @@ static void follow_events(struct listener *l)
 	event_stream_stop(&feed);
 }
 
-/* ---- what is asked for ---- */
+/* ---- request ---- */
 
 static int write_filter(struct cli *c, struct buf *out)
 {
@@ -231,7 +234,7 @@ static int show_events(struct listener *l, const char *since, bool followed)
 	if (list_pages_events(c, &l->filter, &l->sequence, on_listed, l, &e) < 0)
 		return cli_fail(c, EXIT_FAILED, &e, "events");
 	if (followed && !l->status) {
-		/* Everything up to `last` was listed, whether it matched or not. */
+		/* Everything up to `last` was listed, whether it matched the filter or not. */
 		if (l->sequence < last)
 			l->sequence = last;
 		follow_events(l);

@@ -25,7 +25,7 @@ struct cast {
 	struct recording recording;
 	struct buf out;
 	int fd;
-	int errnum; /* of a write that failed */
+	int errnum; /* of a failed write */
 };
 
 static bool flush_output(struct cast *k, size_t least)
@@ -84,7 +84,7 @@ static int export_cast(struct cli *c, const char *id, struct cast *k)
 	return EXIT_FAILED;
 }
 
-/* ---- what the daemon writes ---- */
+/* ---- exports by the daemon ---- */
 
 static const struct product {
 	const char *name, *method, *include, *member;

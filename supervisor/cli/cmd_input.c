@@ -16,7 +16,7 @@
 
 #define CHUNK (64u << 10)
 
-/* What was printed meanwhile, for a person: stdout, stderr or pty, one after the other. */
+/* Shows the output printed meanwhile: stdout, stderr or pty, one after the other. */
 static int show_yielded(struct jval result)
 {
 	buf_auto struct buf out = BUF_INIT;
@@ -36,7 +36,7 @@ static int show_yielded(struct jval result)
 	return format_out(&out);
 }
 
-/* Writes n bytes, or closes the process's stdin when n is 0. `ret`: the daemon's answer. */
+/* Writes n bytes, or closes the process's stdin if n is 0. `ret`: the daemon's reply. */
 static int send_input(struct cli *c, const char *id, const void *p, size_t n, uint64_t yield_ms,
 		      struct remote_answer *ret)
 {
@@ -81,8 +81,8 @@ static int send_stdin(struct cli *c, const char *id)
 	}
 }
 
-/* The arguments as a shell's echo joins them, then the keys. */
-static int take_typed(const struct opts *o, struct buf *ret, struct err *e)
+/* The arguments joined like echo does, then the keys. */
+static int read_typed(const struct opts *o, struct buf *ret, struct err *e)
 {
 	for (size_t i = 1; i < o->nargs; i++)
 		buf_printf(ret, "%s%s", i > 1 ? " " : "", o->args[i]);
@@ -92,7 +92,7 @@ static int take_typed(const struct opts *o, struct buf *ret, struct err *e)
 	return 0;
 }
 
-static int names_of_keys(struct cli *c, const struct err *e)
+static int print_key_names(struct cli *c, const struct err *e)
 {
 	buf_auto struct buf names = BUF_INIT;
 	int status = cli_usage(c, "option '--key': %s", e->message);
@@ -102,7 +102,7 @@ static int names_of_keys(struct cli *c, const struct err *e)
 	return status;
 }
 
-/* What was typed counts from where the output was when it was taken; waits for what comes after. */
+/* The wait considers only output after the offset at which the input was taken. */
 static int send_typed(struct cli *c, const char *id, const struct buf *bytes, uint64_t yield_ms, struct screen_wait *l)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
@@ -128,8 +128,8 @@ static int send_typed(struct cli *c, const char *id, const struct buf *bytes, ui
 static const struct screen_wait_options screen_wait_options = { OPT_input_WAIT, OPT_input_REGEX, OPT_input_IDLE, -1,
 								OPT_input_TIMEOUT };
 
-/* 0, or the exit status of a wrong command line. */
-static int take_options(struct cli *c, struct buf *ret_bytes, uint64_t *ret_yield_ms, struct screen_wait *ret_look)
+/* 0, or the exit status after a usage error. */
+static int read_options(struct cli *c, struct buf *ret_bytes, uint64_t *ret_yield_ms, struct screen_wait *ret_look)
 {
 	const char *yield = opts_get(&c->opts, OPT_input_YIELD);
 	struct err e = ERR_INIT;
@@ -137,8 +137,8 @@ static int take_options(struct cli *c, struct buf *ret_bytes, uint64_t *ret_yiel
 
 	if (c->opts.nargs < 1)
 		return cli_usage(c, "which process?");
-	if (take_typed(&c->opts, ret_bytes, &e) < 0)
-		return names_of_keys(c, &e);
+	if (read_typed(&c->opts, ret_bytes, &e) < 0)
+		return print_key_names(c, &e);
 	if ((status = screen_wait_parse(c, &screen_wait_options, ret_look)) != 0)
 		return status;
 	if ((yield || ret_look->wanted) && !ret_bytes->len)
@@ -158,7 +158,7 @@ int cmd_input(struct cli *c)
 	struct screen_wait l = { 0 };
 	uint64_t yield_ms = 0;
 	char id[ID_LOOKUP_MAX];
-	int status = take_options(c, &bytes, &yield_ms, &l);
+	int status = read_options(c, &bytes, &yield_ms, &l);
 
 	if (status)
 		return status;

@@ -214,7 +214,7 @@ static int write_limits(const struct opts *o, struct jw *w, struct err *e)
 	return 0;
 }
 
-static int wait_for(struct cli *c, const char *id)
+static int wait_job(struct cli *c, const char *id)
 {
 	for (;;) {
 		remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
@@ -262,7 +262,7 @@ static int job_create(struct cli *c)
 		return cli_fail(c, EXIT_FAILED, &e, "create");
 	jval_str(jval_get(a.result, "jobId"), id, sizeof(id));
 	status = print_job(c, a.result, "jobId");
-	return status == 0 && opts_has(o, OPT_job_WAIT) ? wait_for(c, id) : status;
+	return status == 0 && opts_has(o, OPT_job_WAIT) ? wait_job(c, id) : status;
 }
 
 /* ---- cancel and retry ---- */

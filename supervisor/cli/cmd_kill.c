@@ -41,7 +41,7 @@ int cmd_kill(struct cli *c)
 		return cli_usage(c, "option '--signal': '%s' is not a signal", sig);
 	if (cli_connect(c, CLI_START_IF_STORE) < 0)
 		return EXIT_FAILED;
-	/* All are asked before any is waited for: each may take its grace time. */
+	/* Request all terminations before waiting for any: each may take its grace time. */
 	struct victim *victims = mem_zalloc(n, sizeof(*victims));
 	for (size_t i = 0; i < n; i++) {
 		victims[i].found = id_lookup_process(c, c->opts.args[i], victims[i].id) == 0;

@@ -20,15 +20,15 @@
 struct logs {
 	struct cli *cli;
 	struct output_stream *flow;
-	struct buf filter; /* members that select this process's output and end */
+	struct buf filter; /* members that select this process's output and end events */
 	struct event_stream feed;
 	bool ended;
-	int status; /* > 0: leave with this */
+	int status; /* > 0: exit with this */
 };
 
 /* ---- --tail ---- */
 
-/* Where the last `lines` lines begin, looking at one piece from its end; `seen` counts newlines over all pieces. */
+/* Searches a piece backwards for the start of the last `lines` lines; `seen` counts newlines over all pieces. */
 static bool find_start(const struct buf *piece, uint64_t lines, bool at_end, uint64_t *seen, size_t *ret)
 {
 	for (size_t i = piece->len; i-- > 0;) {
@@ -77,7 +77,7 @@ static int tail_start(struct cli *c, const char *ref, uint64_t size, uint64_t li
 		if (read_piece(c, ref, from, end - from, &piece, e) < 0)
 			return -1;
 		if (piece.len < end - from)
-			return 0; /* before `end` something was left out: the tail is what follows it */
+			return 0; /* bytes before `end` were omitted: the tail starts after the gap */
 		if (find_start(&piece, lines, end == size, &seen, &at)) {
 			*ret = from + at;
 			return 0;
@@ -87,7 +87,7 @@ static int tail_start(struct cli *c, const char *ref, uint64_t size, uint64_t li
 	return 0;
 }
 
-/* ---- the flow ---- */
+/* ---- output ---- */
 
 static void on_event(void *ctx, struct jval event)
 {
@@ -108,7 +108,7 @@ static bool on_listed(void *ctx, struct jval event)
 	return true;
 }
 
-/* Until everything is written; with `follow`, and the process has ended. */
+/* Runs until everything is written and, with `follow`, the process has ended. */
 static void pump_output(struct logs *l, bool follow)
 {
 	struct remote *r = l->cli->remote;
@@ -172,7 +172,7 @@ static int show_logs(struct logs *l, const char *id)
 	if (cli_call(l->cli, "get_process", &params, &a, &e) < 0 || prepare_streams(l, a.result, &e) < 0 ||
 	    list_pages_events(l->cli, &l->filter, &l->feed.sequence, on_listed, l, &e) < 0)
 		return cli_fail(l->cli, EXIT_FAILED, &e, "%s", id);
-	/* What it counts, also where the events that cited it are no longer kept. */
+	/* The totals, also if the events that cited them have been removed by retention. */
 	output_stream_outputs(l->flow, jval_get(a.result, "outputs"));
 	l->ended |= exit_status_of_process(a.result, &ignored);
 	if (follow && !l->ended) {

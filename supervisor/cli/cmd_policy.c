@@ -30,7 +30,7 @@ static void append_clean(struct jval v, struct buf *out)
 
 /* ---- decisions, for people ---- */
 
-/* "policy.json, line 3", or of a session's rules "session sess_x, deny rule 2" */
+/* "policy.json, line 3" or, for a session's rules, "session sess_x, deny rule 2". */
 static void append_source(struct jval ref, struct buf *out)
 {
 	if (jval_get(ref, "sessionId").type == JT_STRING) {
@@ -45,7 +45,7 @@ static void append_source(struct jval ref, struct buf *out)
 	buf_printf(out, ", line %llu", (unsigned long long)jval_uint(jval_get(ref, "line"), 0));
 }
 
-/* `name` for those that are not hooks by their effect. */
+/* `name` is the label for entries that are not hooks. */
 static void show_refs(const char *name, struct jval refs, struct buf *out)
 {
 	for (struct jiter it = jiter_on(refs); jiter_next(&it);) {
@@ -82,7 +82,7 @@ static void show_decision(struct jval d, struct buf *out)
 	show_line("advice", jval_get(d, "rollbackAdvice"), out);
 }
 
-/* Variables that change what the command runs. */
+/* Environment variables that change what the command runs. */
 static void show_environment(struct jval command, struct buf *out)
 {
 	for (struct jiter it = jiter_on(jval_get(command, "environment")); jiter_next(&it);)
@@ -101,7 +101,7 @@ static void write_workspace(const struct cli *c, struct jw *w)
 		jw_kstr(w, "cwd", cwd);
 }
 
-/* −1: one of them is none. */
+/* −1: one of them is not a valid assignment. */
 static int write_environment(const struct cli *c, struct jw *w)
 {
 	jw_kobj(w, "env");
@@ -270,7 +270,7 @@ static int policy_lint(struct cli *c)
 
 /* ---- explain and suggest ---- */
 
-/* What the facts must be about: a process, or a call that a client does itself. */
+/* The subject of the events: a process, or a tool call that a client runs itself. */
 struct explained {
 	char process_id[ID_LOOKUP_MAX], turn_id[ID_LOOKUP_MAX], call_id[ID_LOOKUP_MAX];
 };
@@ -294,8 +294,8 @@ static int explained_find(struct cli *c, const char *given, struct explained *re
 	return -1;
 }
 
-/* What was decided about a process, about what an action is about; as an array. */
-static int facts_of(struct cli *c, const char *given, struct buf *ret)
+/* The decisions about a process, or about the subject of an action; as an array. */
+static int read_decisions(struct cli *c, const char *given, struct buf *ret)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	buf_auto struct buf query = BUF_INIT;
@@ -335,8 +335,7 @@ static void explain_hook(struct jval payload, struct buf *out)
 	show_line("process", jval_get(payload, "processId"), out);
 }
 
-/* A command that is too long for the facts is kept beside them, and whoever is to allow it may want to read all of it.
- */
+/* A command too long for an event is stored separately; whoever is to approve it may want to read all of it. */
 static void show_whole(struct cli *c, struct jval payload, struct buf *out)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
@@ -382,7 +381,7 @@ static int policy_explain(struct cli *c)
 {
 	buf_auto struct buf facts = BUF_INIT, out = BUF_INIT;
 
-	if (facts_of(c, c->opts.args[1], &facts) < 0)
+	if (read_decisions(c, c->opts.args[1], &facts) < 0)
 		return EXIT_FAILED;
 	const struct jval events = jval_of(facts.data, facts.len);
 	if (as_json(c))
@@ -394,7 +393,7 @@ static int policy_explain(struct cli *c)
 	return format_out(&out);
 }
 
-/* A line of advice, once. */
+/* Appends a line of advice, without duplicates. */
 static void print_advice(struct buf *all, const char *text)
 {
 	buf_auto struct buf line = BUF_INIT;
@@ -443,7 +442,7 @@ static void suggest_rules(struct jval payload, struct buf *out)
 	}
 }
 
-/* What its sandbox lacked, in the options of `bailiff run`. */
+/* What its sandbox lacked, as options of `bailiff run`. */
 static void suggest_roots(struct jval open, struct buf *out)
 {
 	advise_each(jval_get(open, "writeRoots"), "run --rw ", "", out);
@@ -479,7 +478,7 @@ static int policy_suggest(struct cli *c)
 {
 	buf_auto struct buf facts = BUF_INIT, out = BUF_INIT;
 
-	if (facts_of(c, c->opts.args[1], &facts) < 0)
+	if (read_decisions(c, c->opts.args[1], &facts) < 0)
 		return EXIT_FAILED;
 	const struct jval events = jval_of(facts.data, facts.len);
 	if (as_json(c)) {

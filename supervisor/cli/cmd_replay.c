@@ -1,4 +1,4 @@
-/* Plays a terminal's recording: of a process, from the log, or from an asciicast file. */
+/* Plays a terminal recording: of a process, from the log, or from an asciicast file. */
 
 #include "pty/rawmode.h"
 #include "pty/recording.h"
@@ -29,11 +29,11 @@ struct player {
 	struct recording_pace pace;
 	struct terminal_modes modes;
 	sigset_t signals;
-	uint64_t due_ns; /* when what comes next is shown: the time that writing takes is no pause */
-	int status;      /* > 0: leave with this */
+	uint64_t due_ns; /* when the next piece is due; absolute, so that time spent writing does not add up */
+	int status;      /* > 0: exit with this */
 };
 
-/* Until it is due; a signal ends the play. */
+/* Waits until the next piece is due; a signal ends the playback. */
 static void wait_until_due(struct player *p)
 {
 	for (;;) {
@@ -67,7 +67,7 @@ static bool play_recording(struct player *p, uint64_t at_us, const char *bytes, 
 	return p->status == 0;
 }
 
-static void warn_of_size(unsigned rows, unsigned cols)
+static void warn_about_size(unsigned rows, unsigned cols)
 {
 	unsigned have_rows, have_cols;
 
@@ -78,7 +78,7 @@ static void warn_of_size(unsigned rows, unsigned cols)
 
 static bool on_start(void *ctx, const struct terminal_log_start *s)
 {
-	warn_of_size(s->rows, s->cols);
+	warn_about_size(s->rows, s->cols);
 	return play_recording(ctx, s->at_us, NULL, 0);
 }
 
@@ -114,7 +114,7 @@ static int play_line(struct player *p, unsigned number, const char *line, size_t
 	if (number == 1) {
 		if (recording_parse_header(line, n, &h, e) < 0)
 			return -1;
-		warn_of_size(h.rows, h.cols);
+		warn_about_size(h.rows, h.cols);
 		recording_header_free(&h);
 		(void)play_recording(p, 0, NULL, 0);
 		return 0;
@@ -125,7 +125,7 @@ static int play_line(struct player *p, unsigned number, const char *line, size_t
 	return r < 0 ? -1 : 0;
 }
 
-/* Takes whole lines from the front of `in`; at the end of the file what is left is one too. */
+/* Consumes complete lines from the front of `in`; at the end of the file the rest is a line, too. */
 static int play_lines(struct player *p, struct buf *in, bool eof, unsigned *number, struct recording_event *ev,
 		      struct err *e)
 {
@@ -183,7 +183,7 @@ static bool is_file(const char *given)
 	       (strncmp(given, "proc_", 5) != 0 && stat(given, &st) == 0 && S_ISREG(st.st_mode));
 }
 
-static int take_pace(struct cli *c, struct recording_pace *ret)
+static int read_pace(struct cli *c, struct recording_pace *ret)
 {
 	const char *speed = opts_get(&c->opts, OPT_replay_SPEED), *idle = opts_get(&c->opts, OPT_replay_MAX_IDLE);
 	struct recording_pace p = { .speed = 1 };
@@ -219,7 +219,7 @@ int cmd_replay(struct cli *c)
 		return cli_usage(c, "option '--key' needs --verify PACK");
 	if (c->opts.nargs != 1)
 		return cli_usage(c, c->opts.nargs ? "one recording at a time" : "which process, or which file?");
-	if ((status = take_pace(c, &p.pace)) != 0)
+	if ((status = read_pace(c, &p.pace)) != 0)
 		return status;
 	sigemptyset(&p.signals);
 	sigaddset(&p.signals, SIGINT);

@@ -17,14 +17,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define START_EVENTS 64 /* more than the commit of a start holds: --json shows those of the process too */
+#define START_EVENTS 64 /* more than a start's commit has: with --json the process's own are shown too */
 
 static const struct sandbox_options place = {
 	OPT_run_PROFILE, OPT_run_CWD, OPT_run_RO,         OPT_run_RW,
 	OPT_run_HIDE,    OPT_run_NET, OPT_run_ALLOW_HOST, OPT_run_TMP_SIZE,
 };
 
-/* A number of milliseconds, bytes or others, as the request wants it. */
+/* Options with a number (milliseconds, bytes …) and the request's members for them. */
 static const struct limit {
 	int option;
 	const char *member;
@@ -72,7 +72,7 @@ static int write_limits(const struct opts *o, struct jw *w, struct err *e)
 	return 0;
 }
 
-/* A program on a terminal must know which kind: ours, or the one that bailiff's own screen understands. */
+/* A program on a terminal needs TERM: ours, or the one that bailiff's own screen emulates. */
 static void write_term(const struct opts *o, struct jw *w)
 {
 	const char *term = getenv("TERM"), *color = getenv("COLORTERM");
@@ -128,7 +128,7 @@ static void write_tty(struct jw *w)
 	jw_obj_end(w);
 }
 
-/* A pipe, a file or a socket is meant for the command; a terminal only with -i. */
+/* A pipe, file or socket is meant for the command; a terminal only with -i. */
 static bool stdin_is_given(void)
 {
 	struct stat st;
@@ -136,8 +136,8 @@ static bool stdin_is_given(void)
 	return fstat(STDIN_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode) || S_ISSOCK(st.st_mode));
 }
 
-/* -it at a terminal: its keys go to the command as they are pressed. */
-static bool keys_wanted(const struct opts *o)
+/* -it on a terminal: keys are passed to the command as they are pressed. */
+static bool wants_keys(const struct opts *o)
 {
 	return opts_has(o, OPT_run_TTY) && opts_has(o, OPT_run_INTERACTIVE) && !opts_has(o, OPT_run_JSON) &&
 	       !opts_has(o, OPT_run_DETACH) && isatty(STDIN_FILENO);
@@ -156,15 +156,15 @@ static int check_texts(const struct opts *o, struct err *e)
 }
 
 /*
- * What leaving does. Our end is the process's, however we end; but who may detach leaves a process that goes on, so
- * there the daemon must not end it and we do, as long as we can.
+ * onDisconnect. Normally the process ends with us, however we exit, so the daemon terminates it. If we can detach, the
+ * process must survive a disconnect; then the daemon keeps it, and we terminate it ourselves when we exit otherwise.
  */
-static bool keeps_stdin(const struct opts *o, const struct keys_watch *watch)
+static bool keeps_process(const struct opts *o, const struct keys_watch *watch)
 {
-	return opts_has(o, OPT_run_DETACH) || opts_has(o, OPT_run_KEEP_TREE) || (keys_wanted(o) && watch->n);
+	return opts_has(o, OPT_run_DETACH) || opts_has(o, OPT_run_KEEP_TREE) || (wants_keys(o) && watch->n);
 }
 
-/* The parameters that need no daemon; the object stays open. */
+/* Writes the parameters that need no daemon; the object stays open. */
 static int write_request(const struct opts *o, bool stdin_pipe, bool keep, struct jw *w, struct err *e)
 {
 	jw_obj(w);
@@ -184,7 +184,7 @@ static int write_request(const struct opts *o, bool stdin_pipe, bool keep, struc
 	return 0;
 }
 
-/* Root's commands write in system folders and homes only where root says so in a file. */
+/* Root's commands may write in system directories and homes only if root lists them in a file. */
 static void advise_root(struct cli *c, const struct err *e)
 {
 	struct home places[HOME_CANDIDATES_MAX];
@@ -221,9 +221,9 @@ static int follow_process(struct cli *c, const char *process_id, uint64_t sequen
 		.json = json,
 		.forward_stdin = stdin_pipe,
 		.cow = cow,
-		.keys = keys_wanted(&c->opts),
+		.keys = wants_keys(&c->opts),
 		.size_policy = !opts_has(&c->opts, OPT_run_TTY) ? NULL
-			       : keys_wanted(&c->opts)          ? "newest"
+			       : wants_keys(&c->opts)           ? "newest"
 								: "",
 	};
 
@@ -234,7 +234,7 @@ static int follow_process(struct cli *c, const char *process_id, uint64_t sequen
 	return foreground_follow(&f, ret_seen);
 }
 
-/* Policy asks a person first. --yes: that is who typed this. */
+/* Policy asks for approval. --yes: the user who typed the command approves it. */
 static int on_question(struct cli *c, struct jval started)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
@@ -261,7 +261,7 @@ static int on_question(struct cli *c, struct jval started)
 	return cli_call(c, "respond_action", &params, &a, &e) < 0 ? cli_fail(c, -1, &e, "approve") : 0;
 }
 
-static void tell_missing(struct jval started)
+static void warn_missing_layers(struct jval started)
 {
 	for (struct jiter it = jiter_on(jval_get(started, "missingLayers")); jiter_next(&it);)
 		if (jval_is_str(it.value, "abstractSockets"))
@@ -281,8 +281,8 @@ static int run_detached(struct cli *c, struct jval started)
 	return format_out(&out);
 }
 
-/* Nothing failed, and nothing is left: who looks for a file there must know. */
-static void tell_private_cwd(const char *given)
+/* The command succeeded, but its directory was private and is gone: warn a user who looks for its files. */
+static void warn_private_cwd(const char *given)
 {
 	char here[PATH_MAX];
 	const char *cwd = given ? given : getcwd(here, sizeof(here)) ? here : ".";
@@ -308,7 +308,7 @@ int cmd_run(struct cli *c)
 		return cli_usage(c, "missing command");
 	if (keys_watch_init(&watch, detach_keys ? detach_keys : KEYS_DETACH, &e) < 0)
 		return cli_usage(c, "option '--detach-keys': %s", e.message);
-	if (write_request(o, stdin_pipe, keeps_stdin(o, &watch), &w, &e) < 0)
+	if (write_request(o, stdin_pipe, keeps_process(o, &watch), &w, &e) < 0)
 		return cli_usage(c, "%s", e.message);
 	if (cli_connect(c, CLI_START_ALWAYS) < 0)
 		return EXIT_BAILIFF;
@@ -323,18 +323,18 @@ int cmd_run(struct cli *c)
 		return print_rejection(c, &a, &e);
 	if (on_question(c, a.result) < 0)
 		return EXIT_BAILIFF;
-	tell_missing(a.result);
+	warn_missing_layers(a.result);
 	if (detach)
 		return run_detached(c, a.result) ? EXIT_BAILIFF : 0;
 	jval_str(jval_get(a.result, "processId"), id, sizeof(id));
 	bool cow = opts_has(o, OPT_run_COW) ||
-		   jval_bool(jval_get(a.result, "cow"), false); /* a profile may say so, too */
+		   jval_bool(jval_get(a.result, "cow"), false); /* a profile may request it, too */
 	bool seen;
 	int status = follow_process(c, id, jval_uint(jval_get(a.result, "sequence"), 0), stdin_pipe, cow, &watch,
 				    &seen);
 	if (seen && cow && !opts_has(o, OPT_run_JSON))
 		cow_hint(c, id);
 	if (seen && jval_bool(jval_get(a.result, "cwdIsPrivate"), false) && !opts_has(o, OPT_run_JSON))
-		tell_private_cwd(opts_get(o, OPT_run_CWD));
+		warn_private_cwd(opts_get(o, OPT_run_CWD));
 	return status;
 }

@@ -137,7 +137,7 @@ static const struct {
 	{ "protected", "protect" }, { "hidden", "hide" },
 };
 
-/* Of a process: what was applied, and which layers were in force. */
+/* For a process: the sandbox that was applied, and which layers were in effect. */
 static void applied_text(struct jval payload, struct buf *out)
 {
 	struct jval profile = jval_get(payload, "sandboxProfile");
@@ -187,7 +187,7 @@ static int show_process(struct cli *c, const char *given)
 	return print_sandbox(c, jval_get(it.value, "payload"), applied_text);
 }
 
-/* profile NULL: the default one. 1 = there is none of that name. */
+/* profile NULL: the default. 1: there is no profile of that name. */
 static int request_sandbox(struct cli *c, const char *profile, struct remote_answer *a)
 {
 	buf_auto struct buf params = BUF_INIT;
@@ -242,7 +242,7 @@ static int sandbox_list(struct cli *c)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 
-	/* The names are in every answer; host is the one that fits every folder. */
+	/* Every reply has the list of names; profile host is valid in every directory. */
 	return request_sandbox(c, "host", &a) != 0 ? EXIT_FAILED : print_sandbox(c, a.result, list_text);
 }
 

@@ -43,10 +43,10 @@ static int show_screen(struct cli *c, const char *format, struct jval screen)
 	return format_out(&out);
 }
 
-static int look_at(struct cli *c, const char *id, const char *format, const struct screen_wait *l)
+static int wait_and_show(struct cli *c, const char *id, const char *format, const struct screen_wait *l)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
-	/* The answer of the wait is the screen of that very moment; other shapes of it are asked for. */
+	/* The wait returns the screen of that moment as text; other formats need another request. */
 	bool other = strcmp(format, "text") != 0 || opts_has(&c->opts, OPT_screen_SCROLLBACK);
 	struct err e = ERR_INIT;
 	int late = 0;
@@ -85,5 +85,5 @@ int cmd_screen(struct cli *c)
 	l.after = after ? strtoull(after, NULL, 10) : 0;
 	if (cli_connect(c, CLI_START_IF_STORE) < 0 || id_lookup_process(c, c->opts.args[0], id) < 0)
 		return EXIT_FAILED;
-	return look_at(c, id, format, &l);
+	return wait_and_show(c, id, format, &l);
 }

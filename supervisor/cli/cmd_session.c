@@ -74,7 +74,7 @@ static int session_show(struct cli *c)
 	return format_out(&out);
 }
 
-/* ---- rules of its own ---- */
+/* ---- session rules ---- */
 
 static json_t *read_policy(const char *file)
 {
@@ -100,8 +100,8 @@ static json_t *read_policy(const char *file)
 	return v;
 }
 
-/* What the request's permissions are, out of a policy file; what a session cannot have is no part of it. */
-static int policy_member(const char *file, struct jw *w)
+/* Writes the request's permissions from a policy file; members that a session cannot have are rejected. */
+static int write_policy(const char *file, struct jw *w)
 {
 	json_auto_t *v = read_policy(file), *rules = NULL;
 	json_t *item;
@@ -138,7 +138,7 @@ static int session_create(struct cli *c)
 
 	jw_obj(&w);
 	jw_kopt(&w, "title", opts_get(&c->opts, OPT_session_TITLE));
-	if (opts_has(&c->opts, OPT_session_POLICY) && policy_member(opts_get(&c->opts, OPT_session_POLICY), &w))
+	if (opts_has(&c->opts, OPT_session_POLICY) && write_policy(opts_get(&c->opts, OPT_session_POLICY), &w))
 		return EXIT_FAILED;
 	remote_key(c->remote, &w);
 	jw_obj_end(&w);
@@ -168,7 +168,7 @@ static int session_update(struct cli *c)
 	jw_kopt(&w, "title", title);
 	if (opts_has(&c->opts, OPT_session_ARCHIVE) || opts_has(&c->opts, OPT_session_UNARCHIVE))
 		jw_kbool(&w, "archived", opts_has(&c->opts, OPT_session_ARCHIVE));
-	if (opts_has(&c->opts, OPT_session_POLICY) && policy_member(opts_get(&c->opts, OPT_session_POLICY), &w))
+	if (opts_has(&c->opts, OPT_session_POLICY) && write_policy(opts_get(&c->opts, OPT_session_POLICY), &w))
 		return EXIT_FAILED;
 	if (opts_has(&c->opts, OPT_session_NO_POLICY))
 		jw_kraw(&w, "permissions", "{}", 2);

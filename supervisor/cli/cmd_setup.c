@@ -51,7 +51,7 @@ static const struct only_row *only_find(const char *client)
 	return NULL;
 }
 
-/* ---- which file ---- */
+/* ---- paths ---- */
 
 static const char *find_variable(const char *name)
 {
@@ -60,7 +60,7 @@ static const char *find_variable(const char *name)
 	return v && v[0] ? v : NULL;
 }
 
-/* A user's file: below $HOME, or below a variable's folder, whose default is below $HOME. */
+/* A user's file: below $HOME, or below the directory of a variable whose default is below $HOME. */
 static char *user_path(const char *file)
 {
 	static const struct {
@@ -83,8 +83,8 @@ static char *user_path(const char *file)
 }
 
 /*
- * A project may be somebody else's, and a link in it may have been put there to have one of the user's own files read
- * or changed. A user's links are his own and are followed.
+ * A project may come from someone else, and a symbolic link in it may point to one of the user's own files to have it
+ * read or changed. Links in the user's own configuration are followed.
  */
 static int check_links(const char *project, const char *file, struct err *e)
 {
@@ -139,7 +139,7 @@ static int check_scope(struct cli *c, const struct client_row *r)
 	return 0;
 }
 
-/* The client's file of this user, or of the project. */
+/* The client's file for this user or for the project. */
 static char *file_of(struct cli *c, const struct client_row *r, const char *user_file, const char *project_file)
 {
 	bool user = opts_has(&c->opts, OPT_setup_USER), project = opts_has(&c->opts, OPT_setup_PROJECT);
@@ -152,9 +152,9 @@ static char *file_of(struct cli *c, const struct client_row *r, const char *user
 	return path;
 }
 
-/* ---- the entry ---- */
+/* ---- entry ---- */
 
-static char *own_path(void)
+static char *find_own_path(void)
 {
 	char path[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
@@ -165,7 +165,7 @@ static char *own_path(void)
 	return mem_strdup(path);
 }
 
-/* NULL in *ret: there is no such file. */
+/* *ret is NULL if there is no such file. */
 static int read_file(const char *path, char **ret, struct err *e)
 {
 	fd_auto int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -209,7 +209,7 @@ static const struct client_row *client_find(struct cli *c)
 	return NULL;
 }
 
-/* Whoever made a file read-only does not want it changed by the way, and a new one in its place would be just that. */
+/* A user who made a file read-only does not want it changed, and replacing it would do just that. */
 static bool is_read_only(const char *path)
 {
 	struct stat st;
@@ -217,11 +217,11 @@ static bool is_read_only(const char *path)
 	return stat(path, &st) == 0 && !(st.st_mode & (S_IWUSR | S_IWGRP | S_IWOTH));
 }
 
-/* ---- a file with something of ours in it ---- */
+/* ---- files to change ---- */
 
 struct file {
 	char *path;
-	char *present; /* NULL: there is none */
+	char *present; /* NULL: does not exist */
 	struct buf text;
 };
 
@@ -233,7 +233,7 @@ static void file_done(struct file *f)
 }
 #define file_auto __attribute__((cleanup(file_done)))
 
-/* What goes in: one of the two. */
+/* The change: either an entry or an exclusion. */
 struct addition {
 	enum setup_form form;
 	const struct setup_entry *entry;
@@ -246,7 +246,7 @@ static int merge_settings(const struct addition *a, const char *present, struct 
 			: setup_exclude_json(a->form, present, a->exclusion, ret, e);
 }
 
-/* A file that cannot be read as what it should be stays as it is; what is ours can still be shown. */
+/* A file that cannot be parsed is left unchanged; the entry is printed instead. */
 static int reject_file(const char *path, const struct addition *a, const struct err *why)
 {
 	buf_auto struct buf alone = BUF_INIT;
@@ -259,7 +259,7 @@ static int reject_file(const char *path, const struct addition *a, const struct 
 	return EXIT_FAILED;
 }
 
-/* 0, or the exit status. Nothing is written. */
+/* 0, or the exit status. Does not write anything. */
 static int file_prepare(struct file *f, const struct addition *additions, size_t n, bool write)
 {
 	struct err e = ERR_INIT;
@@ -307,9 +307,9 @@ static int file_print(const struct file *f)
 	return format_out(&f->text);
 }
 
-/* ---- the verb ---- */
+/* ---- verb ---- */
 
-/* Without a row for the client: 0 where its own tools go through bailiff anyway, else the exit status. */
+/* A client without a row: 0 if its own tools run through bailiff anyway, else the exit status. */
 static int check_only(const struct client_row *r)
 {
 	if (only_find(r->name) || r->form == SETUP_CODEX_ENVIRONMENTS)
@@ -319,11 +319,11 @@ static int check_only(const struct client_row *r)
 	return EXIT_FAILED;
 }
 
-static int set_up(struct cli *c, const struct client_row *r)
+static int set_up_client(struct cli *c, const struct client_row *r)
 {
 	const bool write = opts_has(&c->opts, OPT_setup_WRITE);
 	const struct only_row *only = opts_has(&c->opts, OPT_setup_ONLY) ? only_find(r->name) : NULL;
-	mem_auto char *program = own_path();
+	mem_auto char *program = find_own_path();
 	const struct setup_entry entry = { .program = program, .home = find_variable("BAILIFF_HOME") };
 	const struct addition additions[] = {
 		{ .form = r->form, .entry = &entry },
@@ -337,7 +337,7 @@ static int set_up(struct cli *c, const struct client_row *r)
 
 	if (!first.path || !program || (only && !second.path))
 		return EXIT_FAILED;
-	/* Both are prepared before either is written. */
+	/* Prepare both files before writing either. */
 	status = file_prepare(&first, additions, same ? 2 : 1, write);
 	if (!status && only && !same)
 		status = file_prepare(&second, &additions[1], 1, write);
@@ -367,5 +367,5 @@ int cmd_setup(struct cli *c)
 	int status = r ? check_scope(c, r) : EXIT_USAGE;
 	if (!status && opts_has(&c->opts, OPT_setup_ONLY))
 		status = check_only(r);
-	return status ? status : set_up(c, r);
+	return status ? status : set_up_client(c, r);
 }

@@ -14,7 +14,7 @@
 #include <limits.h>
 #include <unistd.h>
 
-/* Adds the request's own members; −1 after printing why not, as a usage error. */
+/* Adds the request's own members; −1 after printing a usage error. */
 static int add_age(struct cli *c, struct jw *w)
 {
 	const char *text = opts_get(&c->opts, OPT_store_OLDER_THAN);
@@ -73,7 +73,7 @@ static int show_result(struct cli *c, struct jval result)
 	return ok.type == JT_FALSE ? EXIT_FAILED : status;
 }
 
-/* Where the daemon that answers keeps its store. */
+/* The path of the store of the daemon that answers. */
 static int find_store(struct cli *c, char ret[PATH_MAX], struct err *e)
 {
 	struct home places[HOME_CANDIDATES_MAX];
@@ -88,8 +88,8 @@ static int find_store(struct cli *c, char ret[PATH_MAX], struct err *e)
 		       remote_socket_path(c->remote));
 }
 
-/* The daemon has made a copy in its store's folder: takes it to where it was asked for. */
-static int take_backup(struct cli *c, struct jval result)
+/* The daemon wrote the backup into its store's directory: move it to the requested place. */
+static int move_backup(struct cli *c, struct jval result)
 {
 	const char *dir = c->opts.args[1];
 	char store[PATH_MAX], staged[PATH_MAX + 16];
@@ -109,7 +109,7 @@ static int take_backup(struct cli *c, struct jval result)
 	return show_result(c, jval_of(text.data, text.len));
 }
 
-/* Done by the daemon's program, which knows whom the files belong to; it refuses while a daemon runs. */
+/* Run by the daemon's program, which knows the owners of the files; it refuses while a daemon runs. */
 static int restore_backup(struct cli *c)
 {
 	static const char *const programs[] = { "bailiffd", "../sbin/bailiffd" };
@@ -159,5 +159,5 @@ int cmd_store(struct cli *c)
 		cli_error("%s ...", v->doing);
 	if (cli_call(c, v->method, &params, &a, &e) < 0)
 		return cli_fail(c, EXIT_FAILED, &e, "store %s", v->name);
-	return v->nargs == 2 ? take_backup(c, a.result) : show_result(c, a.result);
+	return v->nargs == 2 ? move_backup(c, a.result) : show_result(c, a.result);
 }

@@ -22,7 +22,7 @@ static const struct sandbox_options place = {
 
 struct tasks {
 	struct format_list list;
-	const char *status, *session; /* only these; NULL = any */
+	const char *status, *session; /* filters; NULL: any */
 };
 
 static void on_task(void *ctx, struct jval t)
@@ -89,7 +89,7 @@ static int print_task(struct cli *c, struct jval result, const char *plain)
 	return format_out(&out);
 }
 
-/* ---- what requests say ---- */
+/* ---- members of requests ---- */
 
 static void write_text(const struct opts *o, int option, const char *member, struct jw *w)
 {
@@ -140,7 +140,7 @@ static void write_repeated(const struct opts *o, int option, const char *member,
 	jw_arr_end(w);
 }
 
-/* --after, whose tasks may be shortened. */
+/* --after, with abbreviated task ids. */
 static int write_after(struct cli *c, struct jw *w)
 {
 	const struct opts *o = &c->opts;
@@ -311,7 +311,7 @@ static int write_edge(struct cli *c, struct jw *w, struct err *e)
 	return write_reason(c, w, e);
 }
 
-/* The verbs on one task: the method, and what is written into the request in addition to the id. */
+/* Verbs on one task: the method, and the function that writes the parameters other than the id. */
 static const struct task_change {
 	const char *name, *method;
 	int (*write)(struct cli *c, struct jw *w, struct err *e); /* NULL: the method only reads */

@@ -89,7 +89,7 @@ static int read_processes(struct cli *c, bool on_terminal, struct buf *out, stru
 
 static void on_stop(int sig) { stop_signal = sig; }
 
-/* True when the person has had enough. */
+/* True if the user wants to quit. */
 static bool wait_for_key(unsigned interval_ms)
 {
 	struct pollfd p = { .fd = STDIN_FILENO, .events = POLLIN };
@@ -108,7 +108,7 @@ static int refresh_screen(struct cli *c, unsigned interval_ms, struct err *e)
 
 		if (read_processes(c, true, &out, e) < 0)
 			return -1;
-		/* Each line is cleared as it is written, the rest below: no flicker. */
+		/* Clear each line as it is written, then the rest below: this avoids flicker. */
 		buf_str(&screen, "\033[H");
 		for (const char *p = buf_cstr(&out), *nl; (nl = strchr(p, '\n')); p = nl + 1) {
 			buf_append(&screen, p, (size_t)(nl - p));
@@ -121,7 +121,7 @@ static int refresh_screen(struct cli *c, unsigned interval_ms, struct err *e)
 	return 0;
 }
 
-static int on_screen(struct cli *c, unsigned interval_ms)
+static int run_screen(struct cli *c, unsigned interval_ms)
 {
 	static const char enter[] = "\033[?1049h\033[?25l", leave[] = "\033[?25h\033[?1049l";
 	struct sigaction sa = { .sa_handler = on_stop };
@@ -160,7 +160,7 @@ int cmd_top(struct cli *c)
 	if (cli_connect(c, CLI_START_IF_STORE) < 0)
 		return EXIT_FAILED;
 	if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO))
-		return on_screen(c, (unsigned)ms);
+		return run_screen(c, (unsigned)ms);
 	if (read_processes(c, false, &out, &e) < 0)
 		return cli_fail(c, EXIT_FAILED, &e, "top");
 	return format_out(&out);

@@ -58,14 +58,14 @@ static int turn_submit(struct cli *c)
 		jw_kstr(&w, "whenBusy", "reject");
 	if (opts_has(&c->opts, OPT_turn_KEEP_GOING))
 		jw_kbool(&w, "stopOnFailure", false);
-	jw_kstr(&w, "onDisconnect", "keep"); /* this connection is over when the id is printed */
+	jw_kstr(&w, "onDisconnect", "keep"); /* this connection ends when the id is printed */
 	jw_obj_end(&w);
 	remote_key(c->remote, &w);
 	jw_obj_end(&w);
 	return noun_verb_call(c, "submit_turn", &params, "turnId", noun_verb_as_json(c));
 }
 
-/* What the other verbs have in common: a turn, and options that become members. */
+/* Members that all other verbs share: a turn, and options. */
 static const struct noun_verb_member turn_members[] = {
 	{ OPT_turn_REASON, "reason", MEMBER_STRING },        { OPT_turn_SUMMARY, "summary", MEMBER_STRING },
 	{ OPT_turn_MESSAGE, "message", MEMBER_STRING },      { OPT_turn_CATEGORY, "category", MEMBER_STRING },

@@ -7,17 +7,18 @@
 #include "supervisor/cli/format.h"
 #include "supervisor/client/daemon_program.h"
 
-static bool is_same(struct jval own, struct jval daemon, const char *key)
+static bool members_equal(struct jval own, struct jval daemon, const char *key)
 {
 	struct jval a = jval_get(own, key), b = jval_get(daemon, key);
 
 	return a.len == b.len && memcmp(a.text, b.text, a.len) == 0;
 }
 
-/* Both programs are installed together; where they differ, that explains much. */
+/* Both programs are installed together; a difference explains many problems. */
 static void show_both(struct jval own, struct jval daemon, struct buf *out)
 {
-	if (is_same(own, daemon, "version") && is_same(own, daemon, "build") && is_same(own, daemon, "type")) {
+	if (members_equal(own, daemon, "version") && members_equal(own, daemon, "build") &&
+	    members_equal(own, daemon, "type")) {
 		build_text("bailiff", daemon, out);
 		return;
 	}

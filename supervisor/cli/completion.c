@@ -1,6 +1,6 @@
 /*
- * Shell completions and the man page's list of verbs, written from the tables. The files in packaging/completions and
- * docs/man are this output; a unit test compares them, so that neither can lag behind.
+ * Generates shell completions and the man page's list of verbs from the tables. The files in packaging/completions and
+ * docs/man are this output; a unit test compares them, so that they stay current.
  */
 
 #include "supervisor/cli/completion.h"
@@ -16,7 +16,7 @@
 
 static bool belongs(size_t option, const struct verb *v) { return strcmp(option_rows[option].group, v->key) == 0; }
 
-/* The scripts pass the words so far to `bailiff completion words` and offer what it prints. */
+/* The scripts pass the words so far to `bailiff completion words` and offer its output. */
 static const char bash_script[] = "# bash completion for bailiff; " NOTE "\n"
 				  "_bailiff()\n{\n"
 				  "\tlocal cur=${COMP_WORDS[COMP_CWORD]} found\n"
@@ -56,7 +56,7 @@ static const char fish_script[] = "# fish completion for bailiff; " NOTE "\n"
 				  "    end\nend\n"
 				  "complete -c bailiff -f -a '(__bailiff_complete)'\n";
 
-/* Text for mdoc: no backslashes of its own, no control lines by accident, each sentence's line as it is. */
+/* Text for mdoc: escapes backslashes and accidental control lines, and keeps line breaks. */
 static void mdoc_text(const char *s, struct buf *out)
 {
 	bool line_start = true;

@@ -11,8 +11,8 @@
 #include <string.h>
 
 /*
- * A source of candidates: literal words, a listing of the daemon, or the shell's own files and commands. SOURCE_LIVE
- * are listings of what has not ended.
+ * A source of candidates: literal words, a list from the daemon, or the shell's own files and commands. SOURCE_LIVE
+ * lists only what has not ended.
  */
 enum source_kind {
 	SOURCE_NONE,
@@ -50,8 +50,7 @@ static const struct source clients = {
 #undef CLIENT
 };
 
-/* Values of options, by their long name; those whose value's name lists alternatives ("none|host|allow") need no row.
- */
+/* Values of options, by long name. Options whose value name lists alternatives ("none|host|allow") need no row. */
 static const struct {
 	const char *option;
 	const struct source *source;
@@ -68,11 +67,13 @@ static const struct {
 	{ "size", &(const struct source){ SOURCE_WORDS, "newest smallest keep" } },
 };
 
-/* Arguments after the verb, and after its subverb where it has some (NULL: any other); the last row that fits an
- * argument repeats. */
+/*
+ * Arguments after the verb and its subverb, if it has any (NULL: any other). The last matching row applies to further
+ * arguments.
+ */
 static const struct {
 	const char *verb, *subverb;
-	size_t position; /* of the argument, after the subverb */
+	size_t position; /* of the argument, counted after the subverb */
 	const struct source *source;
 } arguments[] = {
 	{ "run", NULL, 0, &commands },
@@ -142,12 +143,12 @@ static const struct {
 struct collection {
 	struct cli *cli;
 	const char *prefix;
-	int lead; /* how much of the word comes before the prefix: "--net=" */
+	int lead; /* length of the word before the prefix: "--net=" */
 	const char *field;
 	struct buf *out;
 };
 
-/* Ids that clients choose may have any characters: only what every shell takes as it is becomes a candidate. */
+/* Clients choose some ids freely: only words that no shell needs to quote are offered. */
 static bool is_plain(const char *word)
 {
 	return word[0] &&
@@ -248,7 +249,7 @@ static void add_option_names(struct collection *into, const struct verb *v)
 	}
 }
 
-/* The option that `word` names, if it takes a value; NULL otherwise. */
+/* The option named by `word` if it takes a value, else NULL. */
 static const struct opt_row *option_with_value(const struct verb *v, const char *word)
 {
 	for (size_t i = 0; i < OPT_COUNT; i++) {
@@ -263,7 +264,7 @@ static const struct opt_row *option_with_value(const struct verb *v, const char 
 	return NULL;
 }
 
-/* "verify rebuild …": the subverbs, which are the words that a usage begins with or has after bars. */
+/* "verify rebuild …": the subverbs, i.e. the words at the start of a usage or after bars. */
 static void write_subverbs(const struct verb *v, struct buf *out)
 {
 	for (const char *p = v->usage; *p;) {
@@ -281,7 +282,7 @@ static void add_argument(struct collection *into, const struct verb *v, const ch
 	size_t at = 0;
 	bool own = false;
 
-	/* Rows for the subverb hide those for any; of several positions the last one repeats. */
+	/* Rows for the subverb take precedence over general ones; the last position repeats. */
 	for (size_t i = 0; i < countof(arguments); i++)
 		if (strcmp(arguments[i].verb, v->name) == 0 && subverb && arguments[i].subverb &&
 		    strcmp(arguments[i].subverb, subverb) == 0)
@@ -301,7 +302,7 @@ static void add_argument(struct collection *into, const struct verb *v, const ch
 		}
 }
 
-/* What is known of the words before the one that is completed. */
+/* What the words before the completed one determine. */
 struct context {
 	const char *subverb;
 	size_t position;
@@ -315,7 +316,7 @@ static struct context read_context(const struct verb *v, bool has_subverbs, cons
 
 	for (size_t i = 0; i < n; i++) {
 		if (x.value_of) {
-			/* bash makes three words of --net=host */
+			/* bash splits --net=host into three words */
 			if (strcmp(words[i], "=") != 0)
 				x.value_of = NULL;
 		} else if (!x.options_over && strcmp(words[i], "--") == 0) {
@@ -332,7 +333,7 @@ static struct context read_context(const struct verb *v, bool has_subverbs, cons
 	return x;
 }
 
-/* "--net=ho", as one word. */
+/* "--net=ho" as one word. */
 static void complete_joined_value(struct collection *into, const struct verb *v, size_t name_len)
 {
 	char name[64];

@@ -11,7 +11,7 @@
 struct buf;
 struct cli;
 
-/* One of these alone makes the shell complete files or commands itself. */
+/* If this is the only candidate, the shell completes files or commands itself. */
 #define COMPLETION_WORDS_FILES "@files"
 #define COMPLETION_WORDS_COMMANDS "@commands"
 

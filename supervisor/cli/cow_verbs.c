@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Absolute and without "." and ".."; the file itself need not exist. */
+/* Absolute and without "." and ".."; the file need not exist. */
 static void clean_path(const char *path, struct buf *out)
 {
 	char here[PATH_MAX];
@@ -133,7 +133,7 @@ static void print_settled(struct jval result, const char *settled, struct buf *o
 	}
 }
 
-static bool holds_any(struct jval list)
+static bool has_elements(struct jval list)
 {
 	struct jiter it = jiter_on(list);
 
@@ -159,8 +159,8 @@ int cow_settle(struct cli *c, const char *method, const char *settled)
 		print_settled(a.result, settled, &out);
 	}
 	size_t unmatched = cow_unmatched(c, a.result);
-	bool none = c->opts.nargs < 2 && !holds_any(jval_get(a.result, "changes")) &&
-		    !holds_any(jval_get(a.result, "conflicts"));
+	bool none = c->opts.nargs < 2 && !has_elements(jval_get(a.result, "changes")) &&
+		    !has_elements(jval_get(a.result, "conflicts"));
 	if (none && !out.len)
 		cli_error("no changes left to be %s", settled);
 	status = format_out(&out);

@@ -1,6 +1,6 @@
 /*
- * What was seen from inside, judged: one row for each layer of a sandbox. A row is `enforced` only if the trial showed
- * it: the layer's own refusal, not its configuration.
+ * Evaluates the trials: one row per layer of a sandbox. A row is `enforced` only if a trial proved it: the layer itself
+ * denied something; its configuration is not sufficient.
  */
 
 #include "supervisor/cli/doctor.h"
@@ -15,12 +15,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define SANDBOX_PIDS 8 /* processes of a sandbox that runs one command */
+#define SANDBOX_PIDS 8 /* processes of a sandbox with one command */
 
 struct sight {
 	const struct doctor *d;
 	struct jval machine, health;
-	struct jval inside; /* what DOCTOR_SANDBOX saw */
+	struct jval inside; /* result of DOCTOR_SANDBOX */
 };
 
 static void row_enforced(struct doctor_row *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -47,7 +47,7 @@ static void row_missing(struct doctor_row *r, const char *fix, const char *fmt, 
 	r->state = DOCTOR_UNAVAILABLE;
 }
 
-/* An error's name, or "none" for a success; "" = it was not tried. */
+/* An error's name, or "none" for success; "": not tried. */
 static const char *text_of(struct jval from, const char *path, char ret[64])
 {
 	jval_str(jval_path(from, path), ret, 64);
@@ -67,7 +67,7 @@ static struct jval add_feature(const struct sight *s, const char *name)
 	return (struct jval){ 0 };
 }
 
-/* As bailiffd found out by trying. */
+/* According to bailiffd's own attempt. */
 static void missing_feature(struct jval kernel, struct doctor_row *r, const char *result)
 {
 	char detail[192], fix[320];
@@ -77,7 +77,7 @@ static void missing_feature(struct jval kernel, struct doctor_row *r, const char
 	row_missing(r, fix, "%s: %s", detail, result);
 }
 
-/* By the daemon's own word. */
+/* According to the daemon. */
 static bool lacks_layer(const struct sight *s, const char *name)
 {
 	for (struct jiter it = jiter_on(jval_get(s->d->trials[DOCTOR_SANDBOX].answer.result, "missingLayers"));
@@ -89,7 +89,7 @@ static bool lacks_layer(const struct sight *s, const char *name)
 
 static const char report[] = "this is a fault of bailiff: report it with the output of bailiff doctor --json";
 
-/* How a failure to build begins, a word in it, and what to do; for those with no advice of their own. */
+/* Fixes by the start of a build failure and a word in it, for those without advice. */
 static const struct {
 	const char *stage, *word, *fix;
 } build_fixes[] = {
@@ -118,8 +118,10 @@ static const char *fix_for(const struct err *failure, const char *advice)
 	return "";
 }
 
-/* A start that fails for want of a user namespace says cause and fix in one message, by the same words as bailiffd's
- * own attempt. */
+/*
+ * A start that fails without user namespaces has cause and fix in one message, with the same words as bailiffd's own
+ * attempt.
+ */
 static bool missing_userns(struct jval kernel, const char *message, struct doctor_row *r)
 {
 	char cause[192], fix[320];
@@ -148,7 +150,7 @@ static void judge_sandbox(const struct sight *s, struct doctor_row *r)
 		row_missing(r, fix_for(&t->failure, t->advice), "%s", t->failure.message);
 }
 
-/* As seen by this process and from inside: an id of another namespace is another link. */
+/* Compares the namespace links of this process and of the command: different namespaces have different links. */
 static bool has_own(const struct sight *s, const char *name)
 {
 	char path[32], link[64], seen[64];
@@ -165,7 +167,7 @@ static bool sees_proc(const struct sight *s) { return jval_bool(jval_path(s->ins
 static const char masked_proc[] =
 	"run the container with an unmasked /proc (docker run --security-opt systempaths=unconfined)";
 
-/* Where no sandbox could be built for want of them, bailiffd's own attempt tells why. */
+/* If no sandbox could be built without them, bailiffd's own attempt has the reason. */
 static void judge_user_namespaces(const struct sight *s, struct doctor_row *r)
 {
 	struct jval kernel = add_feature(s, "user_namespaces");
@@ -265,9 +267,9 @@ static void judge_network(const struct sight *s, struct doctor_row *r)
 static const char mounts_only[] = "the read-only mounts are the only wall";
 
 /*
- * The kernel cannot be asked which domain a process is in, but how many can be added: one less for each that is there.
- * Where it can be tried, a refusal is added: a FIFO on a read-only mount may be opened for writing as far as the mount
- * is concerned (ENXIO: there is no reader), and only Landlock says EACCES.
+ * The kernel does not report a process's Landlock domain, but how many can be added tells: one less for each that
+ * exists. If possible, a denial is tested as well: a FIFO on a read-only mount can be opened for writing as far as the
+ * mount is concerned (ENXIO: no reader), and only Landlock returns EACCES.
  */
 static void judge_landlock(const struct sight *s, struct doctor_row *r)
 {
@@ -282,7 +284,7 @@ static void judge_landlock(const struct sight *s, struct doctor_row *r)
 	text_of(count->seen, "restrict", refusal);
 	text_of(s->d->trials[DOCTOR_FIFO].seen, "open", fifo);
 	r->required = available &&
-		      !lacks_layer(s, "landlock"); /* where the daemon says that it lacks it, a profile may insist */
+		      !lacks_layer(s, "landlock"); /* if the daemon reports it as missing, profiles can require it */
 	if (in_domain && (!fifo[0] || strcmp(fifo, "EACCES") == 0))
 		row_enforced(r, "commands are in a domain of their own%s (%s)",
 			     fifo[0] ? "; writing outside of the workspace failed with EACCES" : "", detail);
@@ -357,8 +359,7 @@ static void judge_workspace(const struct sight *s, struct doctor_row *r)
 			     (unsigned)geteuid());
 }
 
-/* The daemon knows why it has not got a controller; what else may be wrong with a limit is in the answer to the trial.
- */
+/* The daemon knows why it lacks a controller; other problems with a limit are in the trial's reply. */
 static void missing_limit(const struct sight *s, const char *controller, const struct doctor_trial *t,
 			  struct doctor_row *r)
 {
@@ -457,7 +458,7 @@ static void judge_denials(const struct sight *s, struct doctor_row *r)
 static const struct {
 	const char *layer;
 	bool required;
-	bool inside; /* judged by what DOCTOR_SANDBOX saw */
+	bool inside; /* depends on the result of DOCTOR_SANDBOX */
 	void (*judge)(const struct sight *s, struct doctor_row *r);
 } layers[] = {
 	{ "sandbox", true, false, judge_sandbox },

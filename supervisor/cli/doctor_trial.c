@@ -15,10 +15,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define YIELD_MS 30000 /* until a trial counts as stuck: a memory limit takes seconds on a slow, loaded machine */
+#define YIELD_MS 30000 /* then a trial counts as stuck; a memory limit takes seconds on a slow, loaded machine */
 #define REMOVE_TRIES 100
 #define FIFO_NAME "fifo"
-#define MADE_NAME "made-inside" /* by bailiff-tool inspect */
+#define MADE_NAME "made-inside" /* created by bailiff-tool inspect */
 
 static const char *home_of_user(void)
 {
@@ -26,7 +26,7 @@ static const char *home_of_user(void)
 	return pw && pw->pw_dir && pw->pw_dir[0] ? pw->pw_dir : "/nonexistent";
 }
 
-/* ---- the workspace ---- */
+/* ---- workspace ---- */
 
 static int make_folder(const char *above, struct doctor *d, struct err *e)
 {
@@ -49,7 +49,9 @@ static void remove_folder(struct doctor *d)
 		mem_auto char *path = mem_printf("%s/%s", d->folder, names[i]);
 		unlink(path);
 	}
-	/* What the daemon has put there to protect goes with the last command, perhaps a moment after its end was told.
+	/*
+	 * The daemon removes its placeholders with the last command, possibly shortly after its end was reported:
+	 * retry.
 	 */
 	for (int i = 0; d->folder[0] && rmdir(d->folder) < 0 && errno == ENOTEMPTY && i < REMOVE_TRIES; i++)
 		poll(NULL, 0, 10);
@@ -102,7 +104,7 @@ static void begin_trial(struct cli *c, const char *tool, const struct doctor *d,
 	remote_send(c->remote, "start_process", &params, remote_answer_fill, &t->answer);
 }
 
-/* A command that policy wants to ask about, or that is stuck, goes with this connection (onDisconnect). */
+/* A command that waits for approval or is stuck ends with this connection (onDisconnect). */
 static void read_result(struct doctor_trial *t)
 {
 	struct jval result = t->answer.result, output = jval_get(result, "output");
@@ -124,7 +126,7 @@ static void read_result(struct doctor_trial *t)
 		err_set(&t->failure, ERR_SANDBOX, "no result (%s)", status[0] ? status : "no status");
 }
 
-/* "start '…/bailiff-tool inspect …': clone: …" → "clone: …"; and no advice to call the verb that is running. */
+/* "start '…/bailiff-tool inspect …': clone: …" → "clone: …". Also removes advice to run `bailiff doctor`. */
 static void read_failure(struct doctor_trial *t)
 {
 	char *message = t->failure.message,
@@ -152,7 +154,7 @@ static void forget_trial(struct doctor_trial *t)
 	*t = (struct doctor_trial){ 0 };
 }
 
-/* ---- all of them ---- */
+/* ---- all trials ---- */
 
 static void try_sandbox(struct cli *c, const char *tool, struct doctor *d)
 {
@@ -163,7 +165,9 @@ static void try_sandbox(struct cli *c, const char *tool, struct doctor *d)
 	finish_trial(c, t);
 }
 
-/* Here, where commands would run; if that fails, in a temporary folder, to tell the place's faults from the machine's.
+/*
+ * Uses the working directory, where commands would run. If that fails, a temporary directory, to distinguish problems
+ * of the directory from those of the machine.
  */
 static int choose_folder(struct cli *c, const char *tool, struct doctor *d)
 {
@@ -176,7 +180,7 @@ static int choose_folder(struct cli *c, const char *tool, struct doctor *d)
 		try_sandbox(c, tool, d);
 		if (!t->failure.message[0])
 			return 0;
-		if (t->failure.code == ERR_PERMISSION) /* by policy, which is the same elsewhere */
+		if (t->failure.code == ERR_PERMISSION) /* denied by policy, which would deny it elsewhere, too */
 			return -1;
 		d->not_here = t->failure;
 		snprintf(d->not_here_advice, sizeof d->not_here_advice, "%s", t->advice);
@@ -189,8 +193,10 @@ static int choose_folder(struct cli *c, const char *tool, struct doctor *d)
 	return t->failure.message[0] ? -1 : 0;
 }
 
-/* Landlock only adds rights on the way down: below these, a sandbox may write to what is shown read-only, as far as
- * Landlock is concerned. */
+/*
+ * Landlock grants rights for whole hierarchies: below these directories it permits writing, even where the mount is
+ * read-only.
+ */
 static bool landlock_permits_writing(const char *path)
 {
 	const char *const places[] = { "/tmp", "/var/tmp", "/dev/shm", home_of_user() };

@@ -17,7 +17,7 @@ struct remote;
 
 struct event_stream {
 	struct remote *remote;
-	const struct buf *filter; /* members of the request that select (`"processId":"…"`), or empty */
+	const struct buf *filter; /* members of the request that filter (`"processId":"…"`), or empty */
 	uint64_t sequence;        /* of the last event seen */
 	void (*event)(void *ctx, struct jval event);
 	void (*connected)(void *ctx); /* after each reconnect, before it subscribes; or NULL */

@@ -18,7 +18,7 @@ int exec_gateway(struct cli *c, const char *name)
 
 	if (o->nargs)
 		return cli_usage(c, "unexpected argument '%s'", o->args[0]);
-	char **argv = mem_zalloc(2 * o->ngiven + 3, sizeof(*argv)); /* the end of this program frees them */
+	char **argv = mem_zalloc(2 * o->ngiven + 3, sizeof(*argv)); /* freed by exec or exit */
 	argv[n++] = program;
 	argv[n++] = mem_strdup(name);
 	for (size_t i = 0; i < o->ngiven; i++) {

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Signals are written as numbers or names. */
+/* Signals are numbers or names. */
 static int signal_of(struct jval v)
 {
 	char name[32];
@@ -41,7 +41,10 @@ static int errno_of(struct jval details)
 	return (int)jval_int(jval_get(details, "errno"), 0);
 }
 
-/* Only the command's own exec decides between "not found" and "not executable"; other steps are bailiff's. */
+/*
+ * Only a failed exec of the command itself means "not found" or "not executable"; failures of other steps are
+ * bailiff's.
+ */
 static int status_of_failure(struct jval details)
 {
 	struct jval category = jval_get(details, "category");
@@ -50,7 +53,7 @@ static int status_of_failure(struct jval details)
 		return EXIT_TIME_LIMIT;
 	if (jval_is_str(category, "permission") || jval_is_str(category, "permission_denied"))
 		return EXIT_NOT_EXECUTABLE;
-	if (jval_get(details, "limit").type == JT_STRING) { /* it ran, and a limit of its sandbox stopped it */
+	if (jval_get(details, "limit").type == JT_STRING) { /* it ran, and a limit stopped it */
 		int sig = signal_of(jval_get(details, "signal"));
 		return sig ? 128 + sig : (int)jval_int(jval_get(details, "exitCode"), EXIT_BAILIFF);
 	}
@@ -76,7 +79,7 @@ static void note_failure(struct jval details, const char *otherwise, struct exit
 		snprintf(o->note, sizeof(o->note), "%s", message[0] ? message : otherwise);
 }
 
-/* `details` has the members that event payload and process share. */
+/* `details`: the members that event payload and process have in common. */
 static void exit_status_ended(struct jval details, bool failed, bool lost, struct exit_status *ret)
 {
 	int sig = signal_of(jval_get(details, "signal"));

@@ -12,16 +12,17 @@
 
 struct exit_status {
 	int status;
-	char note[512]; /* for stderr, where the status alone is not clear; or "" */
+	char note[512]; /* for stderr if the status alone is not clear; or "" */
 };
 
-/* True if the event is one of process.completed, failed and terminated. */
-/* For a command that ended while its background processes keep running (keepTree). */
+/* From process.command_exited: the command has ended, its background processes keep running (keepTree). False: another
+ * event. */
 bool exit_status_of_command(struct jval event, struct exit_status *ret);
+/* From process.completed, failed or terminated. False: another event. */
 bool exit_status_of_event(struct jval event, struct exit_status *ret);
-/* From a process as wait_process and get_process return it; false while it runs. */
+/* From the result of wait_process or get_process; false while it runs. */
 bool exit_status_of_process(struct jval process, struct exit_status *ret);
-/* Prints the `autorun` report of a process, or of its end, to stderr. */
+/* Prints the autorun report of a process, or of its end, to stderr. */
 void print_autorun(struct jval autorun, const char *process_id, bool cow);
 /* From the error of a start_process that was rejected or failed. */
 void exit_status_of_error(struct jval error, struct exit_status *ret);

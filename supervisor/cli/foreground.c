@@ -1,13 +1,13 @@
 /*
- * `run` in the foreground, `attach`, and everything that follows a process to its end: one poll loop over our signals,
- * the daemon, the descriptor that output is written to, and our stdin. No direction waits for another: a command that
- * does not read its stdin still prints, and a reader that does not take the output still lets Ctrl-C through.
+ * `run` in the foreground, `attach`, and other verbs that follow a process to its end: one poll loop over signals, the
+ * daemon, the output descriptor, and stdin. No direction blocks another: a command that does not read its stdin can
+ * still print, and a reader that does not take the output does not block Ctrl-C.
  *
- * The connection may break at any moment. The events go on after the last sequence number seen (feed.c); unanswered
- * reads and writes are sent again by remote.c, the latter under the same idempotency key.
+ * The connection may break at any moment. Events continue after the last sequence number seen (event_stream.c);
+ * unanswered reads and writes are resent by remote.c, writes with the same idempotency key.
  *
- * With `keys` our terminal is in raw mode, except while we are stopped. Whoever has something to say to the user before
- * the end gives it back first (restore_terminal).
+ * With `keys` our terminal is in raw mode, except while we are stopped. Code that prints a message before the end must
+ * restore the terminal first (restore_terminal).
  */
 
 #include "supervisor/cli/foreground.h"
@@ -33,7 +33,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#define HELD_MOST (8u << 20) /* --json: what waits for stdout before we stop listening */
+#define HELD_MOST (8u << 20) /* --json: bytes buffered for stdout before reading from the daemon stops */
 
 struct follow {
 	struct foreground o;
@@ -42,23 +42,23 @@ struct follow {
 	struct event_stream feed;
 	struct input_forwarder typing;
 	struct rawmode rawmode;
-	struct terminal_modes modes; /* what the output left switched on in our terminal */
+	struct terminal_modes modes; /* modes that the output has enabled in our terminal */
 	unsigned interrupts;
 	bool ended, terminating;
-	bool tree_goes_on; /* the command has ended, the process has not */
+	bool tree_goes_on; /* the command has ended, its process has not (keepTree) */
 	bool output_closed[OUTPUT_PTY];
-	unsigned closing; /* close_process_output that are unanswered */
+	unsigned closing; /* close_process_output requests without a reply */
 	struct exit_status outcome;
 	struct violation_summary denied;
-	char *autorun; /* what the end says about autorun files; NULL = nothing */
-	int status;    /* instead of the outcome's, when > 0 */
-	bool leaving;  /* now, */
+	char *autorun; /* autorun report of the end; NULL: none */
+	int status;    /* > 0: overrides the outcome's status */
+	bool leaving;  /* exit now … */
 	int leave;     /* … with this status */
 };
 
 /* ---- requests about the process ---- */
 
-/* An object with the process id and a key; the caller adds to it and closes it. */
+/* An object with the process id and an idempotency key; the caller adds members and closes it. */
 static struct jw open_params(struct follow *f, struct buf *params)
 {
 	struct jw w = jw_on(params);
@@ -79,14 +79,14 @@ static void end_process(struct follow *f, const char *reason)
 	f->terminating = true;
 	w = open_params(f, &params);
 	jw_kstr(&w, "reason", reason);
-	/* What a shell at a terminal that goes away expects; many ignore TERM. */
+	/* Shells expect SIGHUP when their terminal closes; many ignore SIGTERM. */
 	if (f->o.keys)
 		jw_kstr(&w, "signal", "HUP");
 	jw_obj_end(&w);
 	remote_send(f->o.remote, "terminate_process", &params, NULL, NULL);
 }
 
-/* What does not run yet, because it waits for permission, cannot be signalled: then Ctrl-C ends it. */
+/* A process that waits for approval has not started and cannot be signalled: Ctrl-C terminates it. */
 static void on_interrupted(void *ctx, struct jval result, struct jval error)
 {
 	struct follow *f = ctx;
@@ -123,7 +123,10 @@ int foreground_terminal(void)
 	return -1;
 }
 
-/* Tells the daemon our size, once: who says it last may be the one that is followed. */
+/*
+ * Sends our size to the daemon if it has changed. Unchanged sizes are not repeated, since with policy "newest" the last
+ * client to send one determines the size.
+ */
 static void send_size(struct follow *f)
 {
 	buf_auto struct buf params = BUF_INIT;
@@ -149,13 +152,13 @@ static int enter_rawmode(struct follow *f, struct err *e)
 {
 	if (f->o.keys)
 		return rawmode_enter(&f->rawmode, STDIN_FILENO, RAWMODE_KEYS, 0, e);
-	/* The last key of the sequence hands over the line, so that it is seen at once. */
+	/* The last key of the sequence acts as an end-of-line character, so that the sequence is seen immediately. */
 	if (f->o.lines && f->o.watch.n)
 		return rawmode_enter(&f->rawmode, STDIN_FILENO, RAWMODE_LINES, f->o.watch.bytes[f->o.watch.n - 1], e);
 	return 0;
 }
 
-/* The terminal as we found it: its settings, and what the output switched on. */
+/* Restores the terminal: its settings, and modes that the output has enabled. */
 static void restore_terminal(struct follow *f)
 {
 	buf_auto struct buf undo = BUF_INIT;
@@ -179,7 +182,7 @@ static void stop_ourselves(struct follow *f)
 	send_size(f);
 }
 
-/* Continued, perhaps by a shell that changed the terminal meanwhile. In the background it is not ours to change. */
+/* A shell may have changed the terminal while we were stopped. In the background it must not be changed. */
 static void on_continued(struct follow *f)
 {
 	struct err ignored = ERR_INIT;
@@ -211,7 +214,7 @@ static void on_event(void *ctx, struct jval event)
 	else
 		output_stream_event(f->flow, event);
 	violation_summary_add(&f->denied, event);
-	/* With --keep-tree our work ends with the command; what it left running goes on. */
+	/* With --keep-tree we exit with the command; its background processes continue. */
 	f->tree_goes_on = !f->o.guest && exit_status_of_command(event, &f->outcome);
 	if (!f->tree_goes_on && !exit_status_of_event(event, &f->outcome))
 		return;
@@ -233,7 +236,7 @@ static void on_connected(void *ctx)
 	buf_str(&params, role);
 	if (f->o.observer)
 		remote_send_once(f->o.remote, "initialize", &params, NULL, NULL);
-	f->o.rows = f->o.cols = 0; /* the daemon forgets a connection's size with the connection */
+	f->o.rows = f->o.cols = 0; /* the daemon forgets the size with the connection */
 	send_size(f);
 }
 
@@ -284,11 +287,11 @@ static void on_signal(struct follow *f, int sig)
 		else if (!f->terminating)
 			end_process(f, "user");
 		else
-			stop_following(f, 128 + sig); /* the daemon ends what we leave behind */
+			stop_following(f, 128 + sig); /* the daemon terminates the process (onDisconnect) */
 	}
 }
 
-/* The signals we answer, blocked and readable; `ret_old` is the mask from before. */
+/* Blocks the signals that we handle and opens a signalfd; `ret_old` is the previous mask. */
 static int open_signals(const struct foreground *o, sigset_t *ret_old)
 {
 	sigset_t set;
@@ -308,7 +311,7 @@ static int open_signals(const struct foreground *o, sigset_t *ret_old)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-static void take_signals(struct follow *f, int fd)
+static void read_signals(struct follow *f, int fd)
 {
 	struct signalfd_siginfo si;
 
@@ -316,9 +319,9 @@ static void take_signals(struct follow *f, int fd)
 		on_signal(f, (int)si.ssi_signo);
 }
 
-/* ---- the loop ---- */
+/* ---- loop ---- */
 
-/* It had ended already, and some of what it wrote was read by nobody. */
+/* An error means that the process had ended already, with output that was never read: exit as for SIGPIPE. */
 static void on_close_answered(void *ctx, struct jval result, struct jval error)
 {
 	struct follow *f = ctx;
@@ -328,7 +331,7 @@ static void on_close_answered(void *ctx, struct jval result, struct jval error)
 		f->status = 128 + SIGPIPE;
 }
 
-/* As behind a pipe: the command is not ended, but whatever it still writes there gets SIGPIPE. */
+/* Behaves like a pipe without a reader: the command is not terminated, but gets SIGPIPE when it writes there. */
 static void close_outputs(struct follow *f)
 {
 	for (int i = 0; i < OUTPUT_PTY && !f->o.guest && !f->o.json && !f->ended; i++) {
@@ -349,7 +352,7 @@ static void close_outputs(struct follow *f)
 static void on_write_failed(struct follow *f, const struct err *e)
 {
 	if (e->sys == EPIPE && output_stream_closed(f->flow, OUTPUT_STDOUT) && !f->o.guest && !f->o.json && !f->ended)
-		return; /* close_outputs */
+		return; /* handled by close_outputs */
 	if (e->sys == EPIPE) {
 		f->status = 128 + SIGPIPE;
 	} else {
@@ -380,7 +383,7 @@ static int process_poll(struct follow *f, int signal_fd, struct err *e)
 		return 0;
 	}
 	if (p[SIGNALS].revents)
-		take_signals(f, signal_fd);
+		read_signals(f, signal_fd);
 	if (remote_process_poll(f->o.remote, p[REMOTE].revents, e) < 0)
 		return -1;
 	if (f->feed.failed) {

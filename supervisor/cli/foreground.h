@@ -14,36 +14,36 @@ struct remote;
 struct foreground {
 	struct remote *remote;
 	const char *process_id;
-	const char *name;        /* of the command, for messages */
-	uint64_t after_sequence; /* its events after this one are wanted */
-	bool json;               /* events instead of bytes */
+	const char *name;        /* the command's name for messages */
+	uint64_t after_sequence; /* follow its events after this one */
+	bool json;               /* print events instead of output */
 	bool forward_stdin;
-	bool cow; /* it runs on copies of its write roots */
+	bool cow; /* a copy-on-write run */
 	/* terminals */
-	bool keys;               /* stdin is a terminal whose keys go to the process as they are pressed */
+	bool keys;               /* stdin is a terminal; keys are passed on as they are pressed */
 	bool lines;              /* … or line by line */
-	struct keys_watch watch; /* which keys detach */
+	struct keys_watch watch; /* the keys that detach */
 	/*
-	 * "newest", "smallest", "keep": the daemon knows that our terminal shows the process's and answers what
-	 * programs ask it, and whether it counts for the size; "": only the size is set; NULL = not even that.
+	 * "newest", "smallest", "keep": the daemon treats our terminal as a view of the process's terminal: it answers
+	 * programs' queries, and its size may count. "": only the size is set. NULL: nothing is sent.
 	 */
 	const char *size_policy;
-	unsigned rows, cols; /* our size, if the daemon was told it already */
+	unsigned rows, cols; /* our size, if the daemon already has it */
 	/* attach */
-	bool guest;                     /* the process is not ours: leaving does not end it */
-	bool observer;                  /* neither keys nor signals reach it; the connection's role says so too */
-	const struct buf *screen;       /* shown first; or NULL */
-	uint64_t start[OUTPUT_STREAMS]; /* bytes before these are not shown */
-	struct jval outputs;            /* what is known to be printed already, as get_process says it; or nothing */
+	bool guest;                     /* the process is not ours: exiting does not terminate it */
+	bool observer;                  /* sends neither keys nor signals; enforced by the connection's role */
+	const struct buf *screen;       /* printed first; or NULL */
+	uint64_t start[OUTPUT_STREAMS]; /* skip output before these offsets */
+	struct jval outputs;            /* `outputs` of get_process: what was printed already; may be empty */
 };
 
 /*
- * Follows a process until its end, or until we detach (0): output, stdin, signals. Returns the exit status. *ret_seen:
- * we did not leave before its end; if we did, requests may be unanswered and the connection is not to be used again.
+ * Follows a process until it ends or we detach (0): output, stdin, signals. Returns the exit status. *ret_seen: we
+ * stayed until the end. If not, requests may be unanswered, and the connection must not be reused.
  */
 int foreground_follow(const struct foreground *o, bool *ret_seen);
 
-/* Where our terminal's size is known from: a descriptor, or −1. */
+/* A descriptor of our terminal, or −1. */
 int foreground_terminal(void);
 
 #endif

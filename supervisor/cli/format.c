@@ -103,7 +103,7 @@ void format_table_done(struct format_table *t)
 	*t = (struct format_table){ 0 };
 }
 
-/* Characters, taken as one column each: good enough for what commands consist of. */
+/* Counts characters as one column each: sufficient for commands. */
 static size_t columns_of(const char *s)
 {
 	size_t n = 0;
@@ -113,7 +113,7 @@ static size_t columns_of(const char *s)
 	return n;
 }
 
-/* What is cut says so, in its last column. */
+/* Truncates the text; the last column shows an ellipsis. */
 static void cut_to(char **text, size_t columns)
 {
 	size_t n = 0, keep = 0;
@@ -165,7 +165,7 @@ void format_table_render(const struct format_table *t, bool coloured, unsigned w
 		render_row(t, row, widths, coloured, width, out);
 }
 
-/* ---- a process's members ---- */
+/* ---- members of a process ---- */
 
 static bool real_us_of(struct jval timestamp, uint64_t *ret)
 {

@@ -18,11 +18,11 @@ enum format_colour { FORMAT_PLAIN, FORMAT_DIM, FORMAT_BOLD, FORMAT_RED, FORMAT_G
 bool format_coloured(int fd);
 unsigned format_width(int fd); /* columns of the terminal; 0 = not a terminal */
 unsigned format_height(int fd);
-/* Appends `text` in that colour, if `on`. */
+/* Appends `text`, in that colour if `on`. */
 void format_paint(struct buf *out, bool on, enum format_colour colour, const char *text);
 enum format_colour format_status_colour(const char *status);
 
-/* A table: columns are as wide as their widest cell, the last one is cut at the terminal's edge. */
+/* A table: columns are as wide as their widest cell; the last one is cut at the terminal's edge. */
 #define FORMAT_COLUMNS 10
 struct format_table {
 	size_t ncolumns, ncells;
@@ -40,11 +40,11 @@ void format_table_done(struct format_table *t);
 struct format_list {
 	struct format_table table;
 	struct buf json;
-	uint64_t now_us; /* when it was begun, for ages */
+	uint64_t now_us; /* when it was started, for ages */
 	bool as_json;
 };
 void format_list_init(struct format_list *l, const char *const *heads, size_t n, bool as_json);
-/* With as_json adds the element as it is and returns true; false: the caller adds its cells. */
+/* With as_json adds the element unchanged and returns true; otherwise false, and the caller adds cells. */
 bool format_list_takes(struct format_list *l, struct jval element);
 int format_list_print(struct format_list *l); /* the exit status */
 void format_list_done(struct format_list *l);
@@ -52,7 +52,7 @@ void format_list_done(struct format_list *l);
 
 void format_ago(struct jval timestamp, uint64_t now_us, struct buf *out);  /* "3s ago" */
 void format_left(struct jval timestamp, uint64_t now_us, struct buf *out); /* "12m" */
-/* Of a process: its command as one line, quoted where a shell would need it; not sanitised. */
+/* A process's command on one line, quoted for a shell where necessary; not sanitised. */
 void format_command(struct jval process, struct buf *out);
 /* Its duration so far: durationMs, or since startedAt. */
 void format_duration(struct jval process, uint64_t now_us, struct buf *out);
@@ -62,16 +62,16 @@ void format_exit(struct jval process, struct buf *out);
 /* JSON for people: indented, strings sanitised. */
 void format_json(struct jval v, unsigned indent, struct buf *out);
 
-/* A string without quotes, sanitised and on one line; other values as they are. */
+/* A string without quotes, sanitised and on one line; other values unchanged. */
 void format_scalar(struct jval v, struct buf *out);
 
 /*
- * All data is printed through here. On a terminal, JSON gets \u escapes for control characters and stays the same JSON;
- * other texts are sanitised by the caller. Elsewhere the bytes are written as they are.
- * 0, or −1 with errno.
+ * All data is printed through this function. On a terminal, JSON gets \u escapes for control characters, which does not
+ * change its value; other text is sanitised by the caller. Elsewhere the bytes are written unchanged. 0, or −1 with
+ * errno.
  */
 int format_write(int fd, const char *text, size_t n);
-/* All of it to stdout; 0, or 1 when that failed (an exit status). */
+/* Writes all of it to stdout; 0, or exit status 1 on failure. */
 int format_out(const struct buf *b);
 
 #endif

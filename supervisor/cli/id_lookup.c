@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define RANDOM_PART 26 /* characters of a made id after its prefix */
+#define RANDOM_PART 26 /* characters of a generated id after its prefix */
 #define CANDIDATES 8
 #define PAGE 1000
 
@@ -73,7 +73,7 @@ int id_lookup_process(struct cli *c, const char *given, char ret[ID_LOOKUP_MAX])
 	return pick_process(jval_get(a.result, "processes"), given, ret);
 }
 
-/* A kind of record that can be listed, and how people look for one. */
+/* A kind of record that can be listed, and how to look up its ids. */
 struct id_lookup_kind {
 	const char *prefix, *method, *list, *member, *noun, *hint;
 };
@@ -85,7 +85,7 @@ static bool id_matches(const struct id_lookup_kind *k, const char *id, const cha
 	return strncmp(id, given, n) == 0 || (strncmp(id, k->prefix, p) == 0 && strncmp(id + p, given, n) == 0);
 }
 
-/* One page of them: how many match so far, and the first of them. 1 = an exact match ends the search. */
+/* Searches one page: counts the matches so far and keeps the first. 1: an exact match ends the search. */
 static int match_page(const struct id_lookup_kind *k, struct jval list, const char *given, size_t *found,
 		      char ret[ID_LOOKUP_MAX])
 {

@@ -1,7 +1,7 @@
 #ifndef BAILIFF_CLI_ID_LOOKUP_H
 #define BAILIFF_CLI_ID_LOOKUP_H
 
-/* Ids as people write them: whole, or any unique prefix, with or without "proc_" (or "sess_"). */
+/* Ids as users write them: complete, or any unique prefix, with or without "proc_" (or "sess_"). */
 
 #define ID_LOOKUP_MAX 72
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #define CHUNK (1u << 20)        /* a write is durable before its reply, so fewer and larger ones are faster */
-#define TYPED_MOST (256u << 10) /* of a terminal */
+#define TYPED_MOST (256u << 10) /* limit of buffered keys */
 #define TYPED_CHUNK 4096u
 #define CTRL_C 3
 
@@ -32,8 +32,10 @@ static void on_written(void *ctx, struct jval result, struct jval error)
 	if (error.type != JT_NONE) {
 		remote_error(error, &t->failure);
 		t->unknown = remote_broken(error) || jval_is_str(jval_path(error, "data.outcome"), "unknown");
-		/* It closed its stdin or has ended: nothing is wrong. A person at a terminal sees whether the key
-		 * arrived. */
+		/*
+		 * The process closed its stdin or has ended: not an error. On a terminal the user sees whether the key
+		 * arrived.
+		 */
 		if (t->failure.code == ERR_STATE || t->failure.code == ERR_NOT_FOUND)
 			*(t->terminal ? &t->discard : &t->over) = true;
 		else if (!(t->unknown && t->keys))
@@ -71,7 +73,7 @@ static void send_next(struct input_forwarder *t)
 						   &params, close ? NULL : on_written, t);
 }
 
-/* What is there now, up to a chunk: a pipe gives 64 KiB at a time. 0 at the end, −1 when there is nothing. */
+/* Reads what is available, up to a chunk: a pipe returns 64 KiB at a time. 0: end of file, −1: nothing available. */
 static ssize_t read_ready(struct buf *to, size_t most)
 {
 	struct pollfd p = { .fd = STDIN_FILENO, .events = POLLIN };
@@ -98,7 +100,7 @@ static void read_terminal(struct input_forwarder *t)
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return;
 	if (n > 0 && t->keys && t->discard && memchr(chunk, CTRL_C, (size_t)n)) {
-		t->detached = true; /* nobody else gets it */
+		t->detached = true; /* it has no other receiver */
 		return;
 	}
 	if (n > 0) {

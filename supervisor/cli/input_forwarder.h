@@ -22,25 +22,25 @@ struct remote;
 struct input_forwarder {
 	struct remote *remote;
 	const char *process_id;
-	bool terminal;  /* stdin is one: look for the keys that detach */
-	bool keys;      /* … in raw mode; its end is a hangup, not the end of the process's stdin */
-	bool keep_open; /* the end of our stdin is not that of the process's */
-	bool discard;   /* nothing is sent; only the keys that detach matter */
+	bool terminal;  /* stdin is a terminal: look for the detach keys */
+	bool keys;      /* … in raw mode; its end of file is a hangup, not the end of the process's stdin */
+	bool keep_open; /* do not close the process's stdin at the end of ours */
+	bool discard;   /* send nothing; only look for the detach keys */
 	struct keys_watch watch;
-	/* the outcome */
+	/* result */
 	bool over;     /* nothing more will be sent */
 	bool detached; /* the keys were pressed */
 	bool hung_up;  /* the terminal was closed */
-	bool failed;   /* a write was rejected though the process runs: `failure` */
-	bool unknown;  /* … and whether it happened is not known */
+	bool failed;   /* a write was rejected while the process runs: see `failure` */
+	bool unknown;  /* … and it is unknown whether it took effect */
 	struct err failure;
 	/* private */
 	struct buf pending;
 	bool busy, eof;
 };
 
-int input_forwarder_fd(const struct input_forwarder *t); /* to poll for POLLIN, or −1 */
-void input_forwarder_read(struct input_forwarder *t);    /* it is readable */
+int input_forwarder_fd(const struct input_forwarder *t); /* poll it for POLLIN; or −1 */
+void input_forwarder_read(struct input_forwarder *t);    /* call when it is readable */
 void input_forwarder_done(struct input_forwarder *t);
 
 #endif

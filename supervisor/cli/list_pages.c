@@ -73,7 +73,7 @@ int list_pages_events(struct cli *c, const struct buf *filter, uint64_t *sequenc
 			if (!fn(ctx, it.value))
 				return 0;
 		}
-		/* A page without matches may still say how far it looked. */
+		/* A page without matches still reports how far it searched. */
 		uint64_t looked = jval_uint(jval_get(a.result, "lastSequence"), 0);
 		if (!jval_bool(jval_get(a.result, "hasMore"), false))
 			return 0;

@@ -1,7 +1,7 @@
 #ifndef BAILIFF_CLI_LIST_PAGES_H
 #define BAILIFF_CLI_LIST_PAGES_H
 
-/* Lists of the daemon, page by page. */
+/* Reads lists from the daemon page by page. */
 
 #include "runtime/base/jscan.h"
 
@@ -15,12 +15,12 @@ struct err;
 typedef void (*list_pages_fn)(void *ctx, struct jval element);
 
 int list_pages_processes(struct cli *c, bool live_only, bool helpers, list_pages_fn fn, void *ctx, struct err *e);
-/* Any list method: its name, the member of the result, and whether only what has not ended is wanted. */
+/* Any list method: its name, the member of the result, and whether to list only what has not ended. */
 int list_pages(struct cli *c, const char *method, const char *member, bool live_only, list_pages_fn fn, void *ctx,
 	       struct err *e);
 int list_pages_sessions(struct cli *c, list_pages_fn fn, void *ctx, struct err *e);
 /*
- * Events after *sequence, which is moved to the last one seen. `filter` holds the members of the request that select
+ * Events after *sequence, which is advanced to the last one seen. `filter` has the members of the request that select
  * (`"processId":"…"`), or is empty. fn returns false to stop.
  */
 int list_pages_events(struct cli *c, const struct buf *filter, uint64_t *sequence,

@@ -87,7 +87,7 @@ int noun_verb_table(struct jval list, const struct noun_verb_column *columns, si
 
 #define PAGE 500
 
-/* Every page of a list into one JSON array. */
+/* Collects all pages of a list in one JSON array. */
 static int collect_element(struct cli *c, const char *method, const char *member, const struct buf *filter,
 			   struct buf *ret)
 {

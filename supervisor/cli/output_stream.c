@@ -1,12 +1,12 @@
 /*
- * A queue of items, each a range of one stream: WANTED (only cited yet), ASKED (a read_output is under way) or READY
- * (its bytes are here). Items are asked for from the front, while fewer than WINDOW bytes are under way or waiting, and
- * written from the front; so both streams keep the order of their events, and memory is bounded by the window. Ranges
- * that are merely cited cost a few bytes, and neighbours of one stream are joined.
+ * A queue of items, each a range of one stream: WANTED (only cited), ASKED (a read_output is pending) or READY (its
+ * bytes are in memory). Items are requested from the front while fewer than WINDOW bytes are pending or unwritten, and
+ * written from the front. So both streams keep the order of their events, and memory is bounded by the window. Cited
+ * ranges need only a few bytes, and adjacent ones of a stream are merged.
  *
- * Past three quarters of the output limit the daemon gives nothing more until the end, because only then it is known
- * what of it is kept. A stream whose read came back empty is stalled until output_stream_flush; the other one goes on
- * past it.
+ * Beyond three quarters of the output limit the daemon returns nothing until the process ends, because only then is it
+ * known which bytes are kept. A stream whose read returned nothing is stalled until output_stream_flush; the other
+ * stream may overtake it.
  */
 
 #include "supervisor/cli/output_stream.h"
@@ -27,8 +27,8 @@
 
 #define PIECE (512u << 10) /* bytes of one read_output */
 #define WINDOW (4u << 20)
-#define ITEMS_MOST 4096 /* past this the order between the streams gives way to memory */
-#define SURE_WRITE 4096 /* what a pipe takes at once when poll says it is writable */
+#define ITEMS_MOST 4096 /* above this, ranges are merged at the cost of the order between streams */
+#define SURE_WRITE 4096 /* a pipe that polls writable takes this much without blocking */
 
 enum item_state { WANTED, ASKED, READY };
 
@@ -38,11 +38,11 @@ struct item {
 	int stream;
 	enum item_state state;
 	uint64_t offset, length;
-	struct buf data;  /* READY: length is 0, these are the bytes */
+	struct buf data;  /* READY: the bytes; length is 0 then */
 	size_t pos;       /* written so far */
-	size_t told;      /* shown to `wrote` so far */
-	bool own;         /* a line of ours */
-	bool asked_final; /* asked for after the end: the answer is the last word */
+	size_t told;      /* passed to `wrote` so far */
+	bool own;         /* output of our own */
+	bool asked_final; /* requested after the end: an empty reply is final */
 	bool made_visible;
 };
 
@@ -50,18 +50,18 @@ struct output_stream {
 	struct output_stream_options o;
 	struct item *first, *last;
 	size_t nitems;
-	size_t under_way; /* bytes ASKED, and READY but not written */
+	size_t under_way; /* bytes ASKED, or READY and not written */
 	char ref[OUTPUT_STREAMS][72];
-	uint64_t next[OUTPUT_STREAMS]; /* everything before is in the queue or was written */
+	uint64_t next[OUTPUT_STREAMS]; /* everything before is queued or written */
 	uint64_t omitted[OUTPUT_STREAMS];
-	bool waits[OUTPUT_STREAMS];  /* writing may block: a pipe, a terminal, a socket */
-	bool closed[OUTPUT_STREAMS]; /* nobody reads it */
+	bool waits[OUTPUT_STREAMS];  /* writing may block: a pipe, terminal or socket */
+	bool closed[OUTPUT_STREAMS]; /* it has no reader */
 	bool stalled[OUTPUT_STREAMS];
-	bool final;                    /* what cannot be read now was not kept */
-	char carry[OUTPUT_STREAMS][4]; /* the beginning of a character that a piece cut in two */
+	bool final;                    /* the process has ended: what cannot be read now was not kept */
+	char carry[OUTPUT_STREAMS][4]; /* the start of a character that a piece split */
 	size_t ncarry[OUTPUT_STREAMS];
-	struct sanitize terminal; /* what a terminal's output is read with */
-	bool visible;             /* stdout is a terminal: our lines, which are JSON, are escaped for it */
+	struct sanitize terminal; /* state of the sanitiser for terminal output */
+	bool visible;             /* stdout is a terminal: escape control characters in our JSON lines */
 	struct err failure;
 	bool failed;
 };
@@ -108,7 +108,7 @@ const char *output_stream_name(int stream) { return names[stream]; }
 
 void output_stream_start_at(struct output_stream *f, int stream, uint64_t offset) { f->next[stream] = offset; }
 
-/* ---- the queue ---- */
+/* ---- queue ---- */
 
 static struct item *insert_after(struct output_stream *f, struct item *before, int stream, enum item_state state)
 {
@@ -183,12 +183,12 @@ static void request_range(struct output_stream *f, struct item *it)
 	remote_send(f->o.remote, "read_output", &params, on_piece, it);
 }
 
-static void ask_more(struct output_stream *f)
+static void request_more(struct output_stream *f)
 {
 	for (struct item *it = f->first; it && f->under_way < WINDOW && !f->failed; it = it->next) {
 		if (it->state != WANTED)
 			continue;
-		if (f->closed[it->stream]) { /* nobody would see it */
+		if (f->closed[it->stream]) { /* it has no reader */
 			it->state = READY;
 			it->length = 0;
 		} else if (!f->stalled[it->stream]) {
@@ -197,7 +197,7 @@ static void ask_more(struct output_stream *f)
 	}
 }
 
-/* What is to be written next: the first item that does not belong to a stalled stream, if its bytes are here. */
+/* The next item to write: the first one that is not of a stalled stream, if its bytes are in memory. */
 static struct item *next_ready(const struct output_stream *f)
 {
 	struct item *it = f->first;
@@ -213,7 +213,7 @@ static int decode_bytes(struct jval data, struct jval encoding, struct buf *out)
 		jval_str_buf(data, out);
 		return 0;
 	}
-	/* What bailiff writes has no escapes in base64: it is decoded where it stands. */
+	/* bailiff's base64 has no escapes, so it can be decoded in place. */
 	if (data.type == JT_STRING && data.len >= 2 && !memchr(data.text, '\\', data.len))
 		return text_base64_decode(data.text + 1, data.len - 2, out);
 	buf_auto struct buf plain = BUF_INIT;
@@ -228,8 +228,8 @@ static void fail_stream(struct output_stream *f, const struct err *e)
 	f->failed = true;
 }
 
-/* The answer may be short, or jump over bytes that were not kept. */
-static void take_piece(struct output_stream *f, struct item *it, struct jval result)
+/* The reply may be short, or skip bytes that were not kept. */
+static void store_piece(struct output_stream *f, struct item *it, struct jval result)
 {
 	struct jval data = { 0 }, encoding = { 0 };
 	uint64_t offset = it->offset, next = 0, end = it->offset + it->length;
@@ -278,7 +278,7 @@ static void on_piece(void *ctx, struct jval result, struct jval error)
 	f->under_way -= it->length;
 	it->state = READY;
 	if (error.type == JT_NONE) {
-		take_piece(f, it, result);
+		store_piece(f, it, result);
 	} else {
 		remote_error(error, &e);
 		err_wrap(&e, "read %s", names[it->stream]);
@@ -288,10 +288,10 @@ static void on_piece(void *ctx, struct jval result, struct jval error)
 		it->length = 0;
 		f->under_way += it->data.len;
 	}
-	ask_more(f);
+	request_more(f);
 }
 
-/* ---- what is to be shown ---- */
+/* ---- ranges to show ---- */
 
 void output_stream_upto(struct output_stream *f, int stream, const char *output_ref, uint64_t end)
 {
@@ -302,7 +302,7 @@ void output_stream_upto(struct output_stream *f, int stream, const char *output_
 		return;
 	add_range(f, stream, f->next[stream], end - f->next[stream]);
 	f->next[stream] = end;
-	ask_more(f);
+	request_more(f);
 }
 
 void output_stream_outputs(struct output_stream *f, struct jval outputs)
@@ -331,8 +331,10 @@ void output_stream_event(struct output_stream *f, struct jval event)
 		buf_auto struct buf bytes = BUF_INIT;
 		uint64_t n = jval_uint(jval_get(payload, "previewBytes"), 0);
 
-		/* Of the very first range its beginning is shown at once; what is cited later may yet fall into what is
-		 * left out. */
+		/*
+		 * A partial preview is used only at offset 0: the beginning is always kept, whereas later ranges may
+		 * still be omitted.
+		 */
 		if (n && (n == length || (offset == 0 && n < length)) &&
 		    decode_bytes(jval_get(payload, "preview"), jval_get(payload, "encoding"), &bytes) == 0 &&
 		    bytes.len == n) {
@@ -371,7 +373,7 @@ void output_stream_line(struct output_stream *f, const char *text, size_t len)
 
 /* ---- writing ---- */
 
-/* Replaces an item's bytes by what a terminal may be shown; a character cut in two waits for its other half. */
+/* Sanitises an item's bytes for a terminal; an incomplete character is carried over to the next item. */
 static void make_visible(struct output_stream *f, struct item *it)
 {
 	struct buf whole = BUF_INIT, shown = BUF_INIT;
@@ -403,7 +405,7 @@ static bool is_writable(int fd)
 	return poll(&p, 1, 0) > 0;
 }
 
-/* 1 = would wait; −1 = nobody reads this any more. */
+/* 1: would block; −1: no reader. */
 static int write_item(struct output_stream *f, struct item *it)
 {
 	int fd = f->o.fd[it->stream];
@@ -439,10 +441,10 @@ void output_stream_flush(struct output_stream *f)
 	f->final = true;
 	for (int s = 0; s < OUTPUT_STREAMS; s++)
 		f->stalled[s] = false;
-	ask_more(f);
+	request_more(f);
 }
 
-/* Everything was written but halves of characters: their other halves will not come. */
+/* At the end: shows the incomplete characters, which will not be completed. */
 static bool show_carry(struct output_stream *f)
 {
 	bool any = false;
@@ -482,13 +484,13 @@ int output_stream_write(struct output_stream *f, struct err *e)
 			int why = errno;
 
 			f->closed[it->stream] = true;
-			ask_more(f); /* what waits behind it is no longer read */
+			request_more(f); /* items behind it are no longer requested */
 			if (it->stream != OUTPUT_STDERR)
 				return err_sys(e, why, "write to stdout");
 		}
 		f->under_way -= it->data.len;
 		pop_item(f, it);
-		ask_more(f);
+		request_more(f);
 	}
 	return 0;
 }

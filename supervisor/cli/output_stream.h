@@ -2,9 +2,9 @@
 #define BAILIFF_CLI_OUTPUT_STREAM_H
 
 /*
- * A process's bytes, from its process.output events to file descriptors: exact, in the order of the events, in bounded
- * memory. Small ranges come with the event; others are read from the daemon in pieces, a few of them in flight at a
- * time. Nothing here blocks: the caller polls output_stream_fd for writing and calls output_stream_write.
+ * Copies a process's output from its process.output events to file descriptors: exact, in the order of the events, in
+ * bounded memory. Small ranges come with the event; others are read from the daemon in pieces, a few at a time. Nothing
+ * blocks: the caller polls output_stream_fd for writing and calls output_stream_write.
  */
 
 #include "runtime/base/jscan.h"

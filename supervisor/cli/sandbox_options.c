@@ -23,7 +23,7 @@ static int make_absolute(const char *given, bool follow, char ret[PATH_MAX], str
 	if ((!given || given[0] != '/') && !getcwd(here, sizeof(here)))
 		return err_sys(e, errno, "the working directory");
 	snprintf(whole, sizeof(whole), "%s%s%s", here, here[0] && given ? "/" : "", given ? given : "");
-	/* Links are the caller's to follow: the sandbox binds what is named, and does not follow them. */
+	/* Resolve links here: the sandbox binds the named path and does not follow links. */
 	if (follow && realpath(whole, here))
 		memcpy(whole, here, sizeof(here));
 	if (!text_utf8_valid(whole, strlen(whole)))
@@ -31,8 +31,8 @@ static int make_absolute(const char *given, bool follow, char ret[PATH_MAX], str
 	return path_clean(whole, ret, e);
 }
 
-/* Whoever makes a .git in such a folder does not make it the workspace of all that is below. */
-static bool is_everybodys(const char *path)
+/* A .git in one of these shared directories does not make it a workspace: any user can create one there. */
+static bool is_shared_directory(const char *path)
 {
 	static const char *const folders[] = { "/tmp", "/var/tmp", "/dev/shm" };
 	struct stat st;
@@ -43,14 +43,14 @@ static bool is_everybodys(const char *path)
 	return stat(path, &st) == 0 && (st.st_mode & (S_ISVTX | S_IWOTH)) == (S_ISVTX | S_IWOTH);
 }
 
-/* Up from the working directory, but not as far as the home: the nearest folder that holds .git. */
+/* Searches upwards for the nearest directory with .git, but stops below the home directory. */
 static bool find_workspace(const char *cwd, char path[PATH_MAX])
 {
 	const struct passwd *pw = getpwuid(getuid());
 	const char *home = pw && pw->pw_dir ? pw->pw_dir : "/";
 
 	snprintf(path, PATH_MAX, "%s", cwd);
-	while (path[1] && !path_within(path, home) && !is_everybodys(path)) {
+	while (path[1] && !path_within(path, home) && !is_shared_directory(path)) {
 		char name[PATH_MAX + 8];
 		struct stat st;
 
@@ -118,7 +118,7 @@ int sandbox_options_write(const struct opts *o, const struct sandbox_options *na
 	if (tmp)
 		jw_kuint(&in, "tmpBytes", bytes);
 	jw_obj_end(&in);
-	/* Where nothing is asked for, nothing is said: an empty object in a record reads like "no sandbox". */
+	/* Omit an empty object: in a record it would read like "no sandbox". */
 	if (strcmp(sandbox.data, "{}") != 0)
 		jw_kraw(w, "sandbox", sandbox.data, sandbox.len);
 	return 0;

@@ -2,8 +2,8 @@
 #define BAILIFF_CLI_SANDBOX_OPTIONS_H
 
 /*
- * Where a command is to run and in which sandbox: `cwd`, `profile` and `sandbox` of a request, from a verb's options.
- * The command line runs as the user and can read paths that the daemon cannot, so it determines the workspace.
+ * The members `cwd`, `profile` and `sandbox` of a request, from a verb's options. The command line runs as the user and
+ * can read paths that the daemon cannot, so it determines the workspace.
  */
 
 struct err;

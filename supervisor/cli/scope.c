@@ -39,7 +39,7 @@ static int turn_of_process(struct cli *c, const char *given, struct scope *ret)
 	return 0;
 }
 
-/* A job has no scope of its own: what it did is in its task, or else in its session. */
+/* A job has no scope of its own: its events belong to its task, or else to its session. */
 static int scope_of_job(struct cli *c, const char *given, struct scope *ret)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;

@@ -19,18 +19,18 @@ struct screen_wait_options {
 };
 
 struct screen_wait {
-	bool wanted; /* there is a condition: the first of these that becomes true */
+	bool wanted; /* there are conditions; the wait ends with the first that becomes true */
 	const char *text, *regex;
 	uint64_t idle_ms; /* 0 = no condition */
 	bool exit;
 	uint64_t timeout_ms;
-	bool has_after; /* ignore what was drawn before this byte of the output */
+	bool has_after; /* ignore output before this offset */
 	uint64_t after;
 };
 
 /* 0, or the exit status after a usage error. */
 int screen_wait_parse(struct cli *c, const struct screen_wait_options *o, struct screen_wait *ret);
-/* 0 = true, 1 = timed out; *ret has the screen at that moment, as text. */
+/* 0: a condition became true, 1: timed out. *ret has the screen at that moment, as text. */
 int screen_wait_run(struct cli *c, const char *id, const struct screen_wait *l, struct remote_answer *ret,
 		    struct err *e);
 /* The rows of a text screen, for a person. */

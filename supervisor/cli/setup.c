@@ -39,8 +39,8 @@ static int make_folders(const char *path, struct err *e)
 	return 0;
 }
 
-/* The first time only: a second set-up must not bury what was there before the first. */
-static int keep_old(const char *path, bool *ret_kept, struct err *e)
+/* Only the first time: a second setup must not overwrite the original backup. */
+static int back_up_file(const char *path, bool *ret_kept, struct err *e)
 {
 	mem_auto char *kept = mem_printf("%s" KEPT_SUFFIX, path);
 	struct stat st;
@@ -68,14 +68,13 @@ int setup_write(const char *path, const struct buf *text, bool *ret_kept_old, st
 	}
 	const bool had = stat(real, &st) == 0;
 	const mode_t mode = had ? st.st_mode & 0777 : 0644;
-	if (keep_old(real, ret_kept_old, e) < 0)
+	if (back_up_file(real, ret_kept_old, e) < 0)
 		return -1;
 	mem_auto char *fresh = mem_printf("%s.XXXXXX", real);
 	fd_auto int fd = mkostemp(fresh, O_CLOEXEC);
 	if (fd < 0)
 		return err_sys(e, errno, "make a file beside '%s'", real);
-	(void)!fchown(fd, had ? st.st_uid : (uid_t)-1,
-		      had ? st.st_gid : (gid_t)-1); /* where that may be said, it stays its owner's */
+	(void)!fchown(fd, had ? st.st_uid : (uid_t)-1, had ? st.st_gid : (gid_t)-1); /* keep the owner if permitted */
 	if (fchmod(fd, mode) < 0 || fd_write_all(fd, text->data, text->len) < 0 || fsync(fd) < 0 ||
 	    rename(fresh, real) < 0) {
 		err_sys(e, errno, "write '%s'", real);

@@ -1,10 +1,9 @@
 /*
- * A JSON file of another program with bailiff's entry in it. The file's text is changed, not its meaning written anew:
- * numbers, order, spaces and, where the program takes them, comments stay as they are, byte for byte.
+ * Adds bailiff's entry to another program's JSON file. The text is edited in place, not written anew from a tree:
+ * numbers, order, whitespace and, where the program accepts them, comments are preserved byte for byte.
  *
- * To find the places a copy is made in which comments (and commas before a closing bracket, where those are allowed)
- * are blanks. So the copy is JSON, or the file is refused with the place of the fault, and each offset means the same
- * in both.
+ * Positions are found in a copy in which comments (and trailing commas, where allowed) are replaced by blanks. The copy
+ * is plain JSON with the same offsets; if it is not valid, the file is rejected with the position of the error.
  */
 
 #include "supervisor/cli/setup.h"
@@ -22,10 +21,10 @@
 #define BLANKS " \t\r\n"
 
 static const struct dialect {
-	const char *member;    /* whose members are the servers */
-	bool typed;            /* each says that it is "stdio" */
-	bool always;           /* … and that its tools are loaded at the start */
-	bool comments, commas; /* that the client takes, besides JSON */
+	const char *member;    /* the object with the servers */
+	bool typed;            /* each has the type "stdio" */
+	bool always;           /* … and loads its tools at startup */
+	bool comments, commas; /* extensions of JSON that the client accepts */
 } dialects[] = {
 	[SETUP_MCP_SERVERS] = { .member = "mcpServers" },
 	[SETUP_CLAUDE_SERVERS] = { .member = "mcpServers", .always = true },
@@ -33,7 +32,7 @@ static const struct dialect {
 	[SETUP_VSCODE_SERVERS] = { .member = "servers", .typed = true, .comments = true, .commas = true },
 };
 
-/* ---- the copy ---- */
+/* ---- the blanked copy ---- */
 
 static size_t string_end(const char *text, size_t at)
 {
@@ -43,7 +42,7 @@ static size_t string_end(const char *text, size_t at)
 	return text[at] ? at + 1 : at;
 }
 
-/* Behind a comment that begins here; `at` itself, if none does. */
+/* The offset after a comment that starts here; `at` if there is none. */
 static size_t comment_end(const char *text, size_t at)
 {
 	const char *end;
@@ -53,7 +52,7 @@ static size_t comment_end(const char *text, size_t at)
 	if (text[at + 1] == '/')
 		return at + strcspn(text + at, "\r\n");
 	end = strstr(text + at + 2, "*/");
-	return end ? (size_t)(end - text) + 2 : at; /* one that never ends stays, as a fault */
+	return end ? (size_t)(end - text) + 2 : at; /* an unterminated comment stays, and is a syntax error */
 }
 
 static void blank_comments(char *text)
@@ -73,7 +72,7 @@ static void blank_comments(char *text)
 	}
 }
 
-/* One behind a value and before a closing bracket. */
+/* A trailing comma: after a value and before a closing bracket. */
 static void blank_commas(char *text)
 {
 	char before = '\0';
@@ -88,10 +87,10 @@ static void blank_commas(char *text)
 	}
 }
 
-/* ---- places in the copy, which is JSON ---- */
+/* ---- positions in the copy ---- */
 
 struct json_range {
-	size_t key;        /* where its name begins; an object that is nobody's member: where itself does */
+	size_t key;        /* offset of its name; for the root object, of the object itself */
 	size_t start, end; /* its value */
 };
 
@@ -107,14 +106,14 @@ static size_t value_end(const char *json, size_t at)
 		depth += json[at] == '{' || json[at] == '[';
 		depth -= json[at] == '}' || json[at] == ']';
 		at++;
-		if (!depth) /* a number or a word, all of it */
+		if (!depth) /* a number or a literal */
 			while (json[at] && !strchr(BLANKS ",]}", json[at]) && !strchr("}]", json[at - 1]))
 				at++;
 	} while (depth > 0);
 	return at;
 }
 
-/* The object's member after `at` (at first: where the object begins); false: there is none. */
+/* The member after `at` (initially the start of the object); false if there is none. */
 static bool next_member(const char *json, size_t *at, struct json_range *ret)
 {
 	size_t key = *at + 1 + strspn(json + *at + 1, BLANKS ",");
@@ -138,15 +137,15 @@ static bool find_member(const char *json, const struct json_range *object, const
 	return false;
 }
 
-/* ---- how it is written there ---- */
+/* ---- style of the file ---- */
 
 struct manner {
 	const char *newline;
-	char unit[16]; /* one step of indentation */
+	char unit[16]; /* one level of indentation */
 };
 
-/* A step is what the least indented line has. */
-static struct manner manner_of(const char *present)
+/* The least indented line determines one level. */
+static struct manner detect_style(const char *present)
 {
 	struct manner m = { .newline = present && strstr(present, "\r\n") ? "\r\n" : "\n", .unit = "  " };
 	size_t least = sizeof(m.unit);
@@ -164,7 +163,7 @@ static struct manner manner_of(const char *present)
 	return m;
 }
 
-/* What the line begins with that the place is in. */
+/* The indentation of the line that contains the offset. */
 static char *indent_at(const char *text, size_t at)
 {
 	size_t line = at;
@@ -177,7 +176,7 @@ static char *indent_at(const char *text, size_t at)
 	return indent;
 }
 
-/* A value over several lines, whose first one stands at this indentation. */
+/* Writes a value on several lines; the first one starts at this indentation. */
 static void write_value(struct buf *out, const json_t *value, const struct manner *m, const char *indent)
 {
 	char *text = json_dumps(value, JSON_INDENT(1) | JSON_REAL_PRECISION(15));
@@ -197,7 +196,7 @@ static void write_value(struct buf *out, const json_t *value, const struct manne
 	free(text);
 }
 
-/* Whether a comma follows, before the closing bracket: in the copy it is a blank. */
+/* A trailing comma follows in the original; in the copy it is blank. */
 static bool is_comma_next(const char *present, size_t at)
 {
 	for (size_t end;; at = end) {
@@ -208,11 +207,11 @@ static bool is_comma_next(const char *present, size_t at)
 	}
 }
 
-/* The file with one more member in an object, behind all others. */
+/* Appends a member to an object, after all others. */
 static void append_member(const char *present, const char *json, const struct json_range *object, const char *name,
 			  const json_t *value, struct buf *out)
 {
-	const struct manner m = manner_of(present);
+	const struct manner m = detect_style(present);
 	mem_auto char *outer = indent_at(present, object->key);
 	size_t at = object->start, close = object->end - 1, last = 0, to = close;
 	struct json_range p = *object;
@@ -220,7 +219,7 @@ static void append_member(const char *present, const char *json, const struct js
 	while (next_member(json, &at, &p))
 		last = p.end;
 	while (to > object->start + 1 && strchr(BLANKS, present[to - 1]))
-		to--; /* behind what was said last, a comment or not */
+		to--; /* after the last text, a comment or not */
 	mem_auto char *lines_own = last ? indent_at(present, p.key) : NULL;
 	mem_auto char *inner = lines_own && strlen(lines_own) > strlen(outer) ? mem_strdup(lines_own)
 									      : mem_printf("%s%s", outer, m.unit);
@@ -240,7 +239,7 @@ static void append_member(const char *present, const char *json, const struct js
 
 static void replace_value(const char *present, const struct json_range *p, const json_t *value, struct buf *out)
 {
-	const struct manner m = manner_of(present);
+	const struct manner m = detect_style(present);
 	mem_auto char *indent = indent_at(present, p->key);
 
 	buf_append(out, present, p->start);
@@ -248,9 +247,9 @@ static void replace_value(const char *present, const struct json_range *p, const
 	buf_str(out, present + p->end);
 }
 
-/* ---- the entry ---- */
+/* ---- entry ---- */
 
-/* What else the user has put into it stays. */
+/* Members that the user added are preserved. */
 static json_t *entry_json(const struct dialect *d, const struct setup_entry *entry, const json_t *had)
 {
 	json_t *server = had && json_is_object(had) ? json_deep_copy(had) : json_object();
@@ -277,16 +276,16 @@ static bool is_blank(const char *text) { return text[strspn(text, BLANKS)] == '\
 
 static void write_alone(const char *present, const json_t *root, struct buf *ret)
 {
-	const struct manner m = manner_of(NULL);
+	const struct manner m = detect_style(NULL);
 
-	if (present && !is_blank(present)) /* comments and nothing else */
+	if (present && !is_blank(present)) /* only comments */
 		buf_printf(ret, "%s%s", present, present[strlen(present) - 1] == '\n' ? "" : "\n");
 	write_value(ret, root, &m, "");
 	buf_str(ret, "\n");
 }
 
-/* The tree has it, so the text must: unless its name is written in another way (\u…). */
-static int odd_name(const char *name, struct err *e)
+/* The tree has the member but the text does not: its name is written with escapes (\u…). */
+static int reject_name(const char *name, struct err *e)
 {
 	return err_set(e, ERR_INVALID, "the name \"%s\" is not written as such", name);
 }
@@ -303,7 +302,7 @@ static int change_text(const struct dialect *d, const char *present, const char 
 	if (servers && !json_is_object(servers))
 		return err_set(e, ERR_INVALID, "\"%s\" is not an object", d->member);
 	if (had && json_equal(had, server)) {
-		buf_str(ret, present); /* not a byte changes */
+		buf_str(ret, present); /* unchanged */
 		return 0;
 	}
 	if (!servers) {
@@ -312,20 +311,20 @@ static int change_text(const struct dialect *d, const char *present, const char 
 		return 0;
 	}
 	if (!find_member(json, &whole, d->member, &in))
-		return odd_name(d->member, e);
+		return reject_name(d->member, e);
 	if (!had) {
 		append_member(present, json, &in, OWN_NAME, server, ret);
 		return 0;
 	}
 	if (!find_member(json, &in, OWN_NAME, &own))
-		return odd_name(OWN_NAME, e);
+		return reject_name(OWN_NAME, e);
 	replace_value(present, &own, server, ret);
 	return 0;
 }
 
-/* ---- tools that are taken away ---- */
+/* ---- excluded tools ---- */
 
-/* The names that the array lacks. */
+/* The names that are not in the array. */
 static json_t *missing_names(const json_t *array, const struct setup_exclusion *x)
 {
 	json_t *missing = json_array();
@@ -343,7 +342,7 @@ static json_t *missing_names(const json_t *array, const struct setup_exclusion *
 	return missing;
 }
 
-/* The file with more elements in an array, behind all others. */
+/* Appends elements to an array, after all others. */
 static void append_elements(const char *present, const char *json, const struct json_range *array, const json_t *more,
 			    struct buf *out)
 {
@@ -372,7 +371,7 @@ static int exclude_member(const char *present, const char *json, const json_t *r
 	if (array && !json_is_array(array))
 		return err_set(e, ERR_INVALID, "\"%s.%s\" is not an array", x->object, x->array);
 	if (!json_array_size(missing)) {
-		buf_str(ret, present); /* not a byte changes */
+		buf_str(ret, present); /* unchanged */
 		return 0;
 	}
 	if (!object) {
@@ -381,20 +380,20 @@ static int exclude_member(const char *present, const char *json, const json_t *r
 		return 0;
 	}
 	if (!find_member(json, &whole, x->object, &in))
-		return odd_name(x->object, e);
+		return reject_name(x->object, e);
 	if (!array) {
 		append_member(present, json, &in, x->array, missing, ret);
 		return 0;
 	}
 	if (!find_member(json, &in, x->array, &own))
-		return odd_name(x->array, e);
+		return reject_name(x->array, e);
 	append_elements(present, json, &own, missing, ret);
 	return 0;
 }
 
-/* ---- a file ---- */
+/* ---- reading ---- */
 
-/* The copy in which comments are blanks, and what it says; NULL in *ret_root: it says nothing. */
+/* The blanked copy and its tree; *ret_root is NULL if the file has no value. */
 static int read_json(const struct dialect *d, const char *present, char **ret_json, json_t **ret_root, struct err *e)
 {
 	mem_auto char *json = mem_strdup(present ? present : "");

@@ -1,8 +1,8 @@
 /*
- * Codex's environments.toml. There is no TOML library here, and none is needed to put one table into a file whose other
- * lines stay as they are: the file is read by lines, far enough to know top-level keys from tables and to see where a
- * table ends. What is beyond that (strings over several lines, dotted or quoted names of the keys in question) is
- * refused rather than guessed.
+ * Codex's environments.toml. There is no TOML library here, and none is needed to add one table to a file whose other
+ * lines are preserved: the file is read line by line, far enough to distinguish top-level keys from tables and to find
+ * the end of a table. Anything beyond that (multi-line strings, dotted or quoted names of the keys in question) is
+ * rejected, not guessed.
  */
 
 #include "supervisor/cli/setup.h"
@@ -48,7 +48,7 @@ static bool starts_with(struct toml_line l, const char *word)
 
 static bool is_table(struct toml_line l) { return starts_with(trim_line(l), "["); }
 
-/* [[environments]], with blanks or a comment where TOML has them */
+/* [[environments]], with blanks or a comment where TOML allows them. */
 static bool is_environment(struct toml_line l)
 {
 	static const char *const words[] = { "[[", "environments", "]]" };
@@ -62,7 +62,7 @@ static bool is_environment(struct toml_line l)
 	return !l.len || *l.text == '#';
 }
 
-/* key = …, and the value's text */
+/* key = …; returns the text of the value. */
 static bool is_key(struct toml_line l, const char *key, struct toml_line *ret_value)
 {
 	l = trim_line(l);
@@ -76,7 +76,7 @@ static bool is_key(struct toml_line l, const char *key, struct toml_line *ret_va
 	return true;
 }
 
-/* What follows the string on one line that begins here; NULL = it has no end. */
+/* The text after a single-line string that starts here; NULL: it is not terminated. */
 static const char *skip_string(const char *at, const char *end)
 {
 	char quote = *at++;
@@ -87,8 +87,10 @@ static const char *skip_string(const char *at, const char *end)
 	return at < end ? at + 1 : NULL;
 }
 
-/* Brackets that this line opens more than it closes, outside of strings and comments; why it cannot be read in
- * *ret_why, or NULL. */
+/*
+ * The number of brackets that this line opens minus those it closes, outside of strings and comments. *ret_why: why it
+ * cannot be parsed, or NULL.
+ */
 static int count_brackets(struct toml_line l, const char **ret_why)
 {
 	const char *end = l.text + l.len;
@@ -159,7 +161,7 @@ static void copy_line(struct buf *out, struct toml_line l)
 	buf_str(out, "\n");
 }
 
-/* A name that we write ourselves, in a spelling that is not looked for: quoted, or with a dot. */
+/* One of our names in an unsupported spelling: quoted or dotted. */
 static bool is_disguised(struct toml_line l)
 {
 	static const char *const ours[] = { "default", "include_local", "environments", "id", "program", "args" };
@@ -175,7 +177,7 @@ static bool is_disguised(struct toml_line l)
 	return false;
 }
 
-/* One line at its beginning, outside of arrays; what is wrong with it, or NULL. */
+/* Checks a line outside of arrays; returns the problem, or NULL. */
 static const char *check_line(struct toml_line t)
 {
 	struct toml_line value;
@@ -191,7 +193,7 @@ static const char *check_line(struct toml_line t)
 	return NULL;
 }
 
-static int check(const char *present, struct err *e)
+static int check_file(const char *present, struct err *e)
 {
 	bool top = true, has_default = false;
 	struct toml_line l, value;
@@ -221,7 +223,7 @@ static int check(const char *present, struct err *e)
 	return depth ? err_set(e, ERR_INVALID, "line %d, column 1: a bracket is not closed", number) : 0;
 }
 
-/* Whether the table that begins at `at` (behind its head) has this id. */
+/* The table that starts at `at` (after its header) has our id. */
 static bool block_is_ours(const char *at)
 {
 	struct toml_line l, value;
@@ -232,15 +234,16 @@ static bool block_is_ours(const char *at)
 	return false;
 }
 
-/* What stands behind a string: a comment of the user's. */
-static struct toml_line behind_string(struct toml_line value)
+/* The text after a string: possibly a comment of the user. */
+static struct toml_line text_after_string(struct toml_line value)
 {
-	const char *end = skip_string(value.text, value.text + value.len); /* check() has seen that it has an end */
+	const char *end = skip_string(value.text,
+				      value.text + value.len); /* check_file has verified that it is terminated */
 
 	return (struct toml_line){ end, value.len - (size_t)(end - value.text) };
 }
 
-/* Top-level keys: ours are set where they stand, or put first. Returns what follows them. */
+/* Copies the top-level keys: ours are set in place, or inserted first. Returns the text after them. */
 static const char *copy_top(const char *at, struct buf *out)
 {
 	struct buf buf_auto top = BUF_INIT;
@@ -255,7 +258,7 @@ static const char *copy_top(const char *at, struct buf *out)
 		if (is_key(l, "default", &value)) {
 			has_default = true;
 			buf_str(&top, "default = \"bailiff\"");
-			copy_line(&top, behind_string(value));
+			copy_line(&top, text_after_string(value));
 			continue;
 		}
 		has_local |= is_key(l, "include_local", &value);
@@ -269,7 +272,10 @@ static const char *copy_top(const char *at, struct buf *out)
 	return at;
 }
 
-/* Our own table, behind its head: id, program and args are set anew, all else stays. Returns what follows it. */
+/*
+ * Copies our own table after its header: id, program and args are replaced, the rest is preserved. Returns the text
+ * after it.
+ */
 static const char *copy_ours(const char *at, const struct setup_entry *entry, struct buf *out)
 {
 	struct toml_line l, value;
@@ -281,7 +287,7 @@ static const char *copy_ours(const char *at, const struct setup_entry *entry, st
 		const char *why;
 		if (is_key(l, "args", &value) && starts_with(value, "["))
 			for (int open = count_brackets(l, &why);
-			     open > 0 && next_line(&at, &l);) /* an array over several lines */
+			     open > 0 && next_line(&at, &l);) /* a multi-line array */
 				open += count_brackets(l, &why);
 		else if (!is_key(l, "id", &value) && !is_key(l, "program", &value) && !is_key(l, "args", &value))
 			copy_line(out, l);
@@ -295,7 +301,7 @@ int setup_merge_toml(const char *present, const struct setup_entry *entry, struc
 	bool written = false;
 	struct toml_line l;
 
-	if (check(at, e) < 0)
+	if (check_file(at, e) < 0)
 		return -1;
 	at = copy_top(at, ret);
 	while (next_line(&at, &l)) {
@@ -311,6 +317,6 @@ int setup_merge_toml(const char *present, const struct setup_entry *entry, struc
 		buf_str(ret, "[[environments]]\n");
 		write_program(ret, entry);
 	}
-	/* What it would not take it does not write. */
-	return check(buf_cstr(ret), e) < 0 ? err_wrap(e, "the result") : 0;
+	/* The result must pass the same check as the input. */
+	return check_file(buf_cstr(ret), e) < 0 ? err_wrap(e, "the result") : 0;
 }

@@ -1,4 +1,4 @@
-#define ERR_STATE OPENSSL_ERR_STATE /* a type of libcrypto's; ours is another thing */
+#define ERR_STATE OPENSSL_ERR_STATE /* a type of libcrypto; conflicts with ours */
 #include <openssl/err.h>
 #include <openssl/evp.h>
 #include <openssl/pem.h>

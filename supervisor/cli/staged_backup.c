@@ -23,8 +23,8 @@ static int open_folder(int parent, const char *name, struct err *e)
 	return fd >= 0 ? fd : err_sys(e, errno, "open '%s' of the backup", name);
 }
 
-/* Applies `fn` to everything in a flat folder. */
-static int each_file(int fd, int (*fn)(int fd, const char *name))
+/* Calls `fn` for each file of a directory without subdirectories. */
+static int visit_files(int fd, int (*fn)(int fd, const char *name))
 {
 	int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = again >= 0 ? fdopendir(again) : NULL;
@@ -46,7 +46,7 @@ static int own_file(int fd, const char *name) { return fchownat(fd, name, geteui
 
 static int remove_file(int fd, const char *name) { return unlinkat(fd, name, 0); }
 
-static int own_moved(const char *dir, struct err *e)
+static int chown_moved(const char *dir, struct err *e)
 {
 	fd_auto int fd = open_folder(AT_FDCWD, dir, e);
 
@@ -57,7 +57,7 @@ static int own_moved(const char *dir, struct err *e)
 
 		if (inner < 0)
 			return -1;
-		if (each_file(inner, own_file) < 0 || fchown(inner, geteuid(), getegid()) < 0)
+		if (visit_files(inner, own_file) < 0 || fchown(inner, geteuid(), getegid()) < 0)
 			return err_sys(e, errno, "own '%s/%s'", dir, folders[i]);
 	}
 	if (fchown(fd, geteuid(), getegid()) < 0 || fsync(fd) < 0)
@@ -74,7 +74,7 @@ static void remove_tree(const char *path)
 		fd_auto int inner = open_folder(fd, folders[i], &ignored);
 
 		if (inner >= 0)
-			each_file(inner, remove_file);
+			visit_files(inner, remove_file);
 		unlinkat(fd, folders[i], AT_REMOVEDIR);
 	}
 	(void)rmdir(path);
@@ -101,8 +101,8 @@ static int copy_folders(const char *staged, int out, struct err *e)
 	return fsync(out) < 0 ? err_sys(e, errno, "sync the backup") : 0;
 }
 
-/* Another file system: made under another name, so that `dir` is there only when it is whole. */
-static int copy_over(const char *staged, const char *dir, struct err *e)
+/* On another file system: copy to a temporary name first, so that `dir` exists only when it is complete. */
+static int copy_backup(const char *staged, const char *dir, struct err *e)
 {
 	buf_auto struct buf tmp = BUF_INIT;
 	int r;
@@ -125,8 +125,8 @@ static int copy_over(const char *staged, const char *dir, struct err *e)
 int staged_backup_take(const char *staged, const char *dir, struct err *e)
 {
 	if (renameat2(AT_FDCWD, staged, AT_FDCWD, dir, RENAME_NOREPLACE) == 0)
-		return own_moved(dir, e);
+		return chown_moved(dir, e);
 	if (errno == EXDEV)
-		return copy_over(staged, dir, e);
+		return copy_backup(staged, dir, e);
 	return err_sys(e, errno, "put the backup at '%s'", dir);
 }

@@ -17,7 +17,7 @@ struct tape {
 	const struct terminal_log_fns *fns;
 	struct terminal_log_start start;
 	bool begun, stopped;
-	uint64_t next; /* byte of the output */
+	uint64_t next; /* offset in the output */
 	struct err *e;
 	int result;
 };
@@ -31,7 +31,7 @@ static uint64_t time_of(struct jval timestamp, uint64_t otherwise)
 	return text[0] && clock_parse(text, &us) == 0 ? us : otherwise;
 }
 
-static void take_size(struct jval v, unsigned *rows, unsigned *cols)
+static void read_size(struct jval v, unsigned *rows, unsigned *cols)
 {
 	*rows = (unsigned)jval_uint(jval_get(v, "rows"), *rows);
 	*cols = (unsigned)jval_uint(jval_get(v, "cols"), *cols);
@@ -45,7 +45,7 @@ static bool begin_log(struct tape *t)
 	return !t->stopped;
 }
 
-/* Bytes that were printed at that time; a part that was not kept is passed over. */
+/* Reads the bytes printed at that time; bytes that were not kept are skipped. */
 static int read_range(struct tape *t, const char *ref, uint64_t at_us, uint64_t offset, uint64_t end)
 {
 	while (offset < end && !t->stopped) {
@@ -95,7 +95,7 @@ static bool on_event(void *ctx, struct jval event)
 	struct jval payload = jval_get(event, "payload"), type = jval_get(event, "type");
 
 	if (jval_is_str(type, "process.started")) {
-		take_size(jval_get(payload, "tty"), &t->start.rows, &t->start.cols);
+		read_size(jval_get(payload, "tty"), &t->start.rows, &t->start.cols);
 		t->start.at_us = time_of(jval_get(event, "timestamp"), t->start.at_us);
 		return begin_log(t);
 	}
@@ -106,7 +106,7 @@ static bool on_event(void *ctx, struct jval event)
 	} else if (jval_is_str(jval_get(payload, "kind"), "resize")) {
 		unsigned rows = 0, cols = 0;
 
-		take_size(payload, &rows, &cols);
+		read_size(payload, &rows, &cols);
 		if (rows && cols)
 			t->stopped = !t->fns->piece(t->fns->ctx, time_of(jval_get(event, "timestamp"), 0), NULL, 0,
 						    rows, cols);
@@ -114,7 +114,7 @@ static bool on_event(void *ctx, struct jval event)
 	return t->result == 0 && !t->stopped;
 }
 
-static int take_process(struct tape *t, const char *process_id)
+static int read_process(struct tape *t, const char *process_id)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 	buf_auto struct buf params = BUF_INIT;
@@ -129,7 +129,7 @@ static int take_process(struct tape *t, const char *process_id)
 		return err_set(t->e, ERR_STATE, "it has no terminal");
 	t->start.rows = 24;
 	t->start.cols = 80;
-	take_size(jval_get(a.result, "tty"), &t->start.rows, &t->start.cols);
+	read_size(jval_get(a.result, "tty"), &t->start.rows, &t->start.cols);
 	t->start.at_us = time_of(jval_get(a.result, "startedAt"), 0);
 	format_command(a.result, &t->start.command);
 	return 0;
@@ -149,11 +149,11 @@ int terminal_log_read(struct cli *c, const char *process_id, const struct termin
 	jw_str(&w, "process.output");
 	jw_str(&w, "process.input");
 	jw_arr_end(&w);
-	r = take_process(&t, process_id);
+	r = read_process(&t, process_id);
 	if (r == 0)
 		r = list_pages_events(c, &filter, &sequence, on_event, &t, e);
 	if (r == 0)
-		(void)begin_log(&t); /* where no event is kept */
+		(void)begin_log(&t); /* no event is kept */
 	buf_done(&t.start.command);
 	return r < 0 ? r : t.result;
 }

@@ -1,7 +1,7 @@
 #ifndef BAILIFF_CLI_TERMINAL_LOG_H
 #define BAILIFF_CLI_TERMINAL_LOG_H
 
-/* The output of a process's terminal as the event log has it: pieces of bytes, each with its time. */
+/* The output of a process's terminal from the event log: pieces of bytes, each with its time. */
 
 #include "runtime/base/buf.h"
 
@@ -19,14 +19,14 @@ struct terminal_log_start {
 };
 
 struct terminal_log_fns {
-	/* Once, first. */
+	/* Called once, first. */
 	bool (*start)(void *ctx, const struct terminal_log_start *s);
 	/* n bytes were printed; or n = 0 and the terminal was resized. */
 	bool (*piece)(void *ctx, uint64_t at_us, const char *bytes, size_t n, unsigned rows, unsigned cols);
 	void *ctx;
 };
 
-/* Reads everything recorded so far, or until a callback returns false. ERR_STATE when the process has no terminal. */
+/* Reads everything recorded so far, or until a callback returns false. ERR_STATE if the process has no terminal. */
 int terminal_log_read(struct cli *c, const char *process_id, const struct terminal_log_fns *fns, struct err *e);
 
 #endif

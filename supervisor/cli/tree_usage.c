@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Parents may change while /proc is read: more links than this to the root are a loop. */
+/* Parents may change while /proc is read: a longer chain to the root is a loop. */
 #define DEPTH_MAX 4096
 
 static int read_member(const char *pid, struct tree_usage_member *ret)
@@ -43,7 +43,7 @@ static int read_member(const char *pid, struct tree_usage_member *ret)
 	return 0;
 }
 
-static int by_pid(const void *a, const void *b)
+static int compare_pid(const void *a, const void *b)
 {
 	uint64_t x = ((const struct tree_usage_member *)a)->pid, y = ((const struct tree_usage_member *)b)->pid;
 
@@ -54,10 +54,10 @@ static struct tree_usage_member *find_process(const struct tree_usage *u, uint64
 {
 	struct tree_usage_member key = { .pid = pid };
 
-	return u->count ? bsearch(&key, u->members, u->count, sizeof(key), by_pid) : NULL;
+	return u->count ? bsearch(&key, u->members, u->count, sizeof(key), compare_pid) : NULL;
 }
 
-/* Every member's own figures are added to all of its ancestors. */
+/* Adds each member's own usage to all of its ancestors. */
 static void add_to_ancestors(struct tree_usage *u)
 {
 	struct tree_usage_member *own = mem_alloc(u->count * sizeof(*own));
@@ -75,7 +75,7 @@ static void add_to_ancestors(struct tree_usage *u)
 }
 
 /* "36 35 98:0 /root /mount/point opts … - cgroup2 source opts" */
-static void find_tree(struct tree_usage *u)
+static void find_cgroup_mount(struct tree_usage *u)
 {
 	FILE *f = fopen("/proc/self/mountinfo", "re");
 	char line[2 * PATH_MAX], root[PATH_MAX], point[PATH_MAX];
@@ -99,8 +99,7 @@ static bool read_text(const char *path, char *text, size_t cap)
 	return n > 0;
 }
 
-/* The folder of the cgroup that is this sandbox's alone: PROCESS-ATTEMPT, or ahead_… of one that was built before there
- * was a command. */
+/* The directory of the cgroup of this sandbox alone: PROCESS-ATTEMPT, or ahead_… for a prebuilt sandbox. */
 static bool find_leaf(const struct tree_usage *u, const char *process_id, uint64_t pid, char ret[PATH_MAX])
 {
 	char path[64], text[8192];
@@ -119,8 +118,8 @@ static bool find_leaf(const struct tree_usage *u, const char *process_id, uint64
 	return snprintf(ret, PATH_MAX, "%s%s", u->tree, own + strlen(u->root)) < PATH_MAX;
 }
 
-/* Each figure that the cgroup has replaces the one that was summed. */
-static void take_leaf(const char *leaf, uint64_t *cpu_ms, uint64_t *memory_bytes)
+/* Values from the cgroup replace those that were summed up. */
+static void read_leaf(const char *leaf, uint64_t *cpu_ms, uint64_t *memory_bytes)
 {
 	char path[PATH_MAX + 32], text[2048];
 	const char *usage;
@@ -139,7 +138,7 @@ void tree_usage_read(struct tree_usage *u)
 	struct dirent *entry;
 	size_t room = 0;
 
-	find_tree(u);
+	find_cgroup_mount(u);
 	while (d && (entry = readdir(d))) {
 		if (entry->d_name[0] < '0' || entry->d_name[0] > '9')
 			continue;
@@ -152,7 +151,7 @@ void tree_usage_read(struct tree_usage *u)
 		closedir(d);
 	if (!u->count)
 		return;
-	qsort(u->members, u->count, sizeof(*u->members), by_pid);
+	qsort(u->members, u->count, sizeof(*u->members), compare_pid);
 	add_to_ancestors(u);
 }
 
@@ -170,12 +169,12 @@ int tree_usage_get(const struct tree_usage *u, const char *process_id, uint64_t 
 	const struct tree_usage_member *m = find_process(u, pid);
 	char leaf[PATH_MAX];
 
-	/* Another process may have the number by now. */
+	/* The pid may have been reused. */
 	if (!m || (start_time && m->start_time != start_time))
 		return -1;
 	*ret_cpu_ms = m->cpu_ticks * 1000 / (uint64_t)sysconf(_SC_CLK_TCK);
 	*ret_memory_bytes = m->rss_pages * (uint64_t)sysconf(_SC_PAGESIZE);
 	if (find_leaf(u, process_id, pid, leaf))
-		take_leaf(leaf, ret_cpu_ms, ret_memory_bytes);
+		read_leaf(leaf, ret_cpu_ms, ret_memory_bytes);
 	return 0;
 }

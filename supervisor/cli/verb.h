@@ -2,8 +2,8 @@
 #define BAILIFF_CLI_VERB_H
 
 /*
- * The tables of the command line as data: verbs.def and options.def. Dispatch, help, completions and the man page's
- * table read them. The table of verbs lists the cmd_… functions and so lives above them, in cli_main.c; code below gets
+ * The tables of the command line as data: verbs.def and options.def. Dispatch, help, completions and the man page use
+ * them. The table of verbs refers to the cmd_… functions and is therefore above them, in cli_main.c; lower modules get
  * it as an argument or from struct cli.
  */
 
@@ -20,7 +20,7 @@ enum {
 };
 
 struct verb {
-	const char *key; /* what options.def calls it */
+	const char *key; /* its name in options.def */
 	const char *name;
 	unsigned flags;
 	const char *usage;
@@ -40,11 +40,11 @@ enum {
 	OPT_COUNT
 };
 
-extern const struct opt_row option_rows[OPT_COUNT]; /* the group of a row is its verb's key */
+extern const struct opt_row option_rows[OPT_COUNT]; /* a row's group is its verb's key */
 struct opt_table verb_options(const struct verb *v);
 
 const struct verb *verb_find(const struct verb_table *t, const char *name);
-/* The nearest of the names by edit distance, or NULL if none is near. */
+/* The most similar name by edit distance; NULL if none is similar. */
 const char *verb_nearest(const struct verb_table *t, const char *name);
 
 void verb_usage(const struct verb *v, struct buf *out);          /* "usage: bailiff run …\n" */

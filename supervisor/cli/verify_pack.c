@@ -39,7 +39,7 @@ static int print_problems(const char *path, const struct pack_verdict *v)
 	return EXIT_FAILED;
 }
 
-/* Before anything in it is looked at. */
+/* Must run before the contents are parsed. */
 static int check_signature(const char *path, const void *text, size_t len, const char *key, struct err *e)
 {
 	mem_auto char *name = mem_printf("%s" SIGNATURE_SUFFIX, path);

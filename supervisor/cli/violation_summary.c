@@ -60,7 +60,7 @@ bool violation_summary_add(struct violation_summary *d, struct jval event)
 	return true;
 }
 
-static void tell_options(const struct violation_needs *n)
+static void print_options(const struct violation_needs *n)
 {
 	buf_auto struct buf options = BUF_INIT, host = BUF_INIT;
 
@@ -89,5 +89,5 @@ void violation_summary_print(const struct violation_summary *d, const char *proc
 	if (d->nlater)
 		cli_hint("and %zu%s more; bailiff events --process %s --type sandbox.violation", d->nlater,
 			 d->many ? " or" : "", process_id);
-	tell_options(succeeded ? &d->needs_without_lookups : &d->needs);
+	print_options(succeeded ? &d->needs_without_lookups : &d->needs);
 }

@@ -15,7 +15,7 @@ struct violation_summary {
 	bool is_lookup[VIOLATION_SUMMARY_LINES];
 	char *lines[VIOLATION_SUMMARY_LINES]; /* "denied: write /etc/hosts (outside the write roots)", without
 						 duplicates */
-	char *later[64];                      /* different ones that are not shown, to count without duplicates */
+	char *later[64];                      /* further ones that are not shown, counted without duplicates */
 	size_t count, nlater;
 	bool many;                    /* more than `later` can hold: the count is a minimum */
 	struct violation_needs needs; /* the options that would have allowed them */
@@ -24,8 +24,10 @@ struct violation_summary {
 
 /* True if the event is a violation. */
 bool violation_summary_add(struct violation_summary *d, struct jval event);
-/* Prints the lines to stderr, how many more there are, and the options that would allow them. Failed name lookups are
- * left out if the command succeeded: it did not need them. */
+/*
+ * Prints the lines to stderr, the number of further ones, and the options that would allow them. Failed name lookups
+ * are omitted if the command succeeded, since it did not need them.
+ */
 void violation_summary_print(const struct violation_summary *d, const char *process_id, bool succeeded);
 void violation_summary_done(struct violation_summary *d);
 
