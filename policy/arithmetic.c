@@ -169,7 +169,7 @@ static bool assigns_here(const char *s, const char *end)
  * Records the variables that an expression assigns. Their values are numbers, but a PATH of 1 is a relative directory.
  * `$x=1`: the variable is unknown.
  */
-static void assigned_in(struct analysis *r, const char *s, const char *end)
+static void record_assignments(struct analysis *r, const char *s, const char *end)
 {
 	for (const char *at = s; at < end;) {
 		const char *from = at;
@@ -232,7 +232,7 @@ static bool scan_names(struct analysis *r, const char *s, const char *end, bool 
 
 void arithmetic_text(struct analysis *r, const char *text, size_t len)
 {
-	assigned_in(r, text, text + len);
+	record_assignments(r, text, text + len);
 	if (!scan_names(r, text, text + len, true))
 		r->arithmetic.open = true;
 }

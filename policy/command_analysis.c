@@ -151,8 +151,8 @@ static bool is_input(enum shell_redirect_op op)
 }
 
 /* Commands read from standard input: known if it is a here-document. */
-static void from_stdin(struct analysis *r, size_t index, const struct command_context *inside,
-		       const struct shell_redirect *d, size_t n)
+static void read_stdin_commands(struct analysis *r, size_t index, const struct command_context *inside,
+				const struct shell_redirect *d, size_t n)
 {
 	const struct shell_redirect *last = NULL; /* if there are several, the last one is used */
 	unsigned why = COMMAND_UNKNOWN(STDIN);
@@ -174,8 +174,8 @@ static void from_stdin(struct analysis *r, size_t index, const struct command_co
 static void read_words(struct analysis *r, const struct command_word *w, size_t n,
 		       const struct shell_redirect *redirect, size_t nredirects, const struct command_context *at);
 
-static void go_inside(struct analysis *r, size_t index, const struct wrapper_found *found,
-		      const struct shell_redirect *redirect, size_t nredirects, const struct command_context *at)
+static void analyse_inner(struct analysis *r, size_t index, const struct wrapper_found *found,
+			  const struct shell_redirect *redirect, size_t nredirects, const struct command_context *at)
 {
 	struct command_simple *c = analysis_simple(r, index);
 	const char **wrappers = shell_arena_alloc(r->arena, (at->nwrappers + 1) * sizeof(*wrappers));
@@ -207,7 +207,7 @@ static void go_inside(struct analysis *r, size_t index, const struct wrapper_fou
 			equals + 1);
 	}
 	if (found->reads_stdin)
-		from_stdin(r, index, &inside, inside.redirect, inside.nredirects);
+		read_stdin_commands(r, index, &inside, inside.redirect, inside.nredirects);
 	for (size_t i = 0; i < found->ninner; i++) {
 		const struct wrapper_inner *inner = &found->inner[i];
 
@@ -253,7 +253,7 @@ static void read_words(struct analysis *r, const struct command_word *w, size_t 
 		harm_of_command(r, &c);
 		wrapper_find(w, n, r->arena, found);
 		if (found->wraps)
-			go_inside(r, index, found, NULL, 0, at);
+			analyse_inner(r, index, found, NULL, 0, at);
 		analysis_simple(r, index)->unknown = 0; /* the shell of the other machine may do anything anyway: the
 							   command for ssh itself reports that */
 		return;
@@ -264,7 +264,7 @@ static void read_words(struct analysis *r, const struct command_word *w, size_t 
 	wrapper_find(w, n, r->arena, found);
 	path_words_of_command(r, &c, roles, found->wraps);
 	if (found->wraps)
-		go_inside(r, index, found, redirect, nredirects, at);
+		analyse_inner(r, index, found, redirect, nredirects, at);
 	command_class_of_command(r, &c);
 	/* The inner command is classified separately. */
 	struct command_simple *s = analysis_simple(r, index);
@@ -316,7 +316,7 @@ static void read_command(struct analysis *r, const struct shell_command *sc, con
 
 /* ---- a text ---- */
 
-static bool changes_folder(const struct shell_command *c)
+static bool changes_directory(const struct shell_command *c)
 {
 	const char *name = c->nwords ? c->word[0].value : NULL;
 
@@ -364,7 +364,7 @@ static void read_script(struct analysis *r, const struct shell_script *s, const 
 			here.column = c->offset - start + 1;
 		}
 		read_command(r, c, &here);
-		if (changes_folder(c)) {
+		if (changes_directory(c)) {
 			struct command_args a;
 
 			args_init(&a, words_of(r, c->word, c->nwords), c->nwords, r->arena);
@@ -417,8 +417,8 @@ static bool is_listed(const struct command_facts *f, size_t from, size_t to, con
 }
 
 /* Parses a text with bashisms as a POSIX sh does, and lists only the commands that are new. */
-static void read_otherwise(struct analysis *r, const char *text, size_t len, const struct command_context *at,
-			   size_t from)
+static void read_as_posix(struct analysis *r, const char *text, size_t len, const struct command_context *at,
+			  size_t from)
 {
 	struct shell_script s;
 	const size_t to = r->facts->ncommands;
@@ -436,7 +436,7 @@ static void read_otherwise(struct analysis *r, const char *text, size_t len, con
 }
 
 /* Whether the text mentions HOME other than to expand it. Then its value is unknown. */
-static bool names_home(const char *text, size_t len)
+static bool mentions_home(const char *text, size_t len)
 {
 	for (const char *s = text; (s = memmem(s, len - (size_t)(s - text), "HOME", 4)); s += 4) {
 		const size_t before = (size_t)(s - text), after = len - before - 4;
@@ -462,7 +462,7 @@ static void read_text(struct analysis *r, const char *text, size_t len, bool bas
 		return;
 	}
 	r->budget -= len;
-	r->home_changed |= names_home(text, len);
+	r->home_changed |= mentions_home(text, len);
 	const int rc = shell_parse_into(r->arena, text, len, SHELL_BASH, &s);
 	if (at->flags & COMMAND_ELSEWHERE) {
 		read_script(r, &s, text, len, at);
@@ -482,7 +482,7 @@ static void read_text(struct analysis *r, const char *text, size_t len, bool bas
 		return;
 	}
 	r->budget -= len;
-	read_otherwise(r, text, len, at, from);
+	read_as_posix(r, text, len, at, from);
 }
 
 /* ---- entry points ---- */
@@ -494,7 +494,7 @@ static void analysis_init(struct analysis *r, const struct analysis_options *o, 
 	r->workspace = o->workspace ? o->workspace : o->cwd ? o->cwd : "/";
 }
 
-static void sum_up(struct analysis *r)
+static void summarise_facts(struct analysis *r)
 {
 	struct command_facts *f = r->facts;
 	bool read_only = f->ncommands > 0;
@@ -536,7 +536,7 @@ void command_analyse_line(const char *line, size_t len, const struct analysis_op
 
 	analysis_init(&r, o, ret);
 	read_text(&r, line, len, false, &top);
-	sum_up(&r);
+	summarise_facts(&r);
 }
 
 void command_analyse_argv(const char *const *argv, size_t argc, const struct analysis_options *o,
@@ -551,7 +551,7 @@ void command_analyse_argv(const char *const *argv, size_t argc, const struct ana
 		w[i] = (struct command_word){ .value = argv[i], .plain = argv[i], .lead = true };
 	read_words(&r, w, argc, NULL, 0, &top);
 	harm_of_line(&r, NULL);
-	sum_up(&r);
+	summarise_facts(&r);
 }
 
 void command_facts_done(struct command_facts *f)

@@ -41,8 +41,8 @@ static bool is_name(const char *s, size_t n)
  * Records the variable that a word names, and its value; NULL: unknown. If the name itself is unknown, it may be any
  * variable.
  */
-static void names_variable(struct analysis *r, const struct analysis_command *c, const struct command_word *w,
-			   const char *value)
+static void note_named_variable(struct analysis *r, const struct analysis_command *c, const struct command_word *w,
+				const char *value)
 {
 	struct command_simple *s = analysis_simple(r, c->index);
 	const size_t n = strcspn(w->plain, "=[+");
@@ -83,7 +83,7 @@ static void note_declarations(struct analysis *r, const struct analysis_command 
 		/* export A=$x is one word, except where it is not treated as an assignment. */
 		if (equals && is_name(w.plain, strcspn(w.plain, "=[+")) && (array || !is_split(r, c)))
 			w.many = false;
-		names_variable(r, c, &w, equals && w.value ? strchr(w.value, '=') + 1 : NULL);
+		note_named_variable(r, c, &w, equals && w.value ? strchr(w.value, '=') + 1 : NULL);
 		if (equals && equals > w.plain)
 			arithmetic_value(r, shell_arena_strndup(r->arena, w.plain, (size_t)(equals - w.plain)),
 					 equals + 1);
@@ -102,19 +102,19 @@ static void note_references(struct analysis *r, const struct analysis_command *c
 		const struct command_word target = { .value = w->value ? equals + 1 : NULL,
 						     .plain = equals + 1,
 						     .lead = w->value != NULL };
-		names_variable(r, c, &target, NULL);
+		note_named_variable(r, c, &target, NULL);
 	}
 }
 
 static void note_filled_variable(struct analysis *r, const struct analysis_command *c, const struct command_word *w)
 {
-	names_variable(r, c, w, NULL);
+	note_named_variable(r, c, w, NULL);
 	if (strcmp(c->args->name, "unset") != 0)
 		arithmetic_value(r, shell_arena_strndup(r->arena, w->plain, strcspn(w->plain, "=[")), NULL);
 }
 
 /* printf -v NAME, read -a NAME, wait -p NAME */
-static void fills_option(struct analysis *r, const struct analysis_command *c, char letter)
+static void note_option_variable(struct analysis *r, const struct analysis_command *c, char letter)
 {
 	for (size_t i = 0; i < c->args->noptions; i++) {
 		const struct command_option *o = &c->args->option[i];
@@ -149,7 +149,7 @@ static void note_filled_variables(struct analysis *r, const struct analysis_comm
 		if (!args_named(a->name, rows[i].names))
 			continue;
 		if (rows[i].letter)
-			fills_option(r, c, rows[i].letter);
+			note_option_variable(r, c, rows[i].letter);
 		for (size_t k = rows[i].first; k < a->noperands && k <= rows[i].last; k++)
 			if (strcmp(a->name, "unset") != 0 || !a->operand[k]->value ||
 			    strcmp(a->operand[k]->value, "PATH") == 0)
@@ -160,7 +160,7 @@ static void note_filled_variables(struct analysis *r, const struct analysis_comm
 }
 
 /* set -k, shopt -s expand_aliases: they change the meaning of the text after them. */
-static void changes_mode(struct analysis *r, const struct analysis_command *c)
+static void note_mode_change(struct analysis *r, const struct analysis_command *c)
 {
 	if (!args_named(c->args->name, "set|shopt") || shell_modes_known(c->args->word, c->args->count))
 		return;
@@ -420,7 +420,7 @@ void command_class_of_command(struct analysis *r, const struct analysis_command 
 		note_declarations(r, c);
 	if (a->name) {
 		note_filled_variables(r, c);
-		changes_mode(r, c);
+		note_mode_change(r, c);
 	}
 	arithmetic_of_command(r, a);
 	for (size_t i = 0; a->name && i < countof(executes); i++)

@@ -52,7 +52,7 @@ bool command_paths_harmless_target(const char *path)
  * /proc/self/root and /proc/self/cwd lead to the root and to cwd: moves `path` past them and returns the directory
  * where it continues; NULL: it is neither.
  */
-static const char *through_proc(const char **path, const char *cwd)
+static const char *resolve_proc_link(const char **path, const char *cwd)
 {
 	const char *s = *path + 6;
 	static const char *const ways[] = { "root", "cwd" };
@@ -75,7 +75,7 @@ static const char *through_proc(const char **path, const char *cwd)
 const char *command_paths_absolute(struct analysis *r, const char *cwd, const char *path)
 {
 	char joined[PATH_MAX], clean[PATH_MAX];
-	const char *base = through_proc(&path, cwd);
+	const char *base = resolve_proc_link(&path, cwd);
 	int n;
 
 	if (base) {
@@ -272,7 +272,7 @@ static void default_path(struct analysis *r, const struct analysis_command *c, c
 }
 
 /* tar -C x, git -C x: the directory that it changes to before it uses its operands. */
-static const char *goes_to(struct analysis *r, const struct analysis_command *c, const char *options)
+static const char *option_directory(struct analysis *r, const struct analysis_command *c, const char *options)
 {
 	const struct command_args *a = c->args;
 	const char *cwd = c->cwd, *role = strstr(options, ":c");
@@ -294,7 +294,7 @@ const char *command_paths_of_command(struct analysis *r, const struct analysis_c
 			continue;
 		struct analysis_command inside = *outer, *c = &inside;
 		roles = rows[i].operands;
-		inside.cwd = goes_to(r, outer, rows[i].options);
+		inside.cwd = option_directory(r, outer, rows[i].options);
 		for (size_t k = 0; k < a->noperands; k++) {
 			const char role = role_of(rows[i].operands, k, a->noperands);
 

@@ -127,7 +127,7 @@ void harm_of_command(struct analysis *r, const struct analysis_command *c)
 }
 
 /* A shell or interpreter that reads its program from a pipe with data from the network. */
-static void piped_download(struct analysis *r)
+static void check_piped_download(struct analysis *r)
 {
 	static const char interpreters[] = "python*|perl|ruby|node|php|lua*|Rscript";
 	struct command_facts *f = r->facts;
@@ -148,7 +148,7 @@ static void piped_download(struct analysis *r)
 }
 
 /* :(){ :|:& };: — a function that starts itself in the background, or on both ends of a pipe */
-static void fork_bomb(struct analysis *r, const struct shell_script *s)
+static void check_fork_bomb(struct analysis *r, const struct shell_script *s)
 {
 	for (size_t i = 0; i < s->count; i++) {
 		const struct shell_command *c = &s->command[i];
@@ -166,7 +166,7 @@ static void fork_bomb(struct analysis *r, const struct shell_script *s)
 
 void harm_of_line(struct analysis *r, const struct shell_script *s)
 {
-	piped_download(r);
+	check_piped_download(r);
 	if (s && s->nfunctions)
-		fork_bomb(r, s);
+		check_fork_bomb(r, s);
 }

@@ -78,7 +78,7 @@ static bool hook_matches(const struct policy_hook *h, const struct hook_query *q
 }
 
 /* Matched like a deny rule: generously, so that a hook also sees what cannot be known. */
-static bool is_meant(const struct policy_hook *h, const struct hook_query *q)
+static bool condition_matches(const struct policy_hook *h, const struct hook_query *q)
 {
 	struct rules_verdict v = { .command = -1 };
 
@@ -90,7 +90,7 @@ static bool is_meant(const struct policy_hook *h, const struct hook_query *q)
 	return v.effect != RULE_NONE || v.unseen;
 }
 
-static bool same_strings(char *const *a, size_t na, char *const *b, size_t nb)
+static bool strings_equal(char *const *a, size_t na, char *const *b, size_t nb)
 {
 	if (na != nb)
 		return false;
@@ -101,12 +101,12 @@ static bool same_strings(char *const *a, size_t na, char *const *b, size_t nb)
 }
 
 /* Whether both would run the same thing in the same way. */
-static bool same_run(const struct policy_hook *a, const struct policy_hook *b)
+static bool runs_equal(const struct policy_hook *a, const struct policy_hook *b)
 {
 	if (!a->url != !b->url || (a->url && (strcmp(a->url, b->url) != 0 || strcmp(a->headers, b->headers) != 0)))
 		return false;
 	return strcmp(a->command, b->command) == 0 && a->has_args == b->has_args &&
-	       same_strings(a->arg, a->nargs, b->arg, b->nargs) && same_strings(a->env, a->nenv, b->env, b->nenv) &&
+	       strings_equal(a->arg, a->nargs, b->arg, b->nargs) && strings_equal(a->env, a->nenv, b->env, b->nenv) &&
 	       strcmp(a->profile, b->profile) == 0 && a->shell == b->shell && a->async == b->async;
 }
 
@@ -121,14 +121,14 @@ size_t policy_hooks_select(const struct policy_hooks *s, const struct hook_query
 		const struct policy_hook *h = s->hook[i];
 		bool known = false;
 
-		if (h->point != q->point || !hook_matches(h, q) || !is_meant(h, q))
+		if (h->point != q->point || !hook_matches(h, q) || !condition_matches(h, q))
 			continue;
 		for (size_t k = 0; k < n; k++)
 			/*
 			 * A duplicate is skipped only if the hook already selected is at least as strict and of a layer
 			 * at least as important.
 			 */
-			known |= same_run(ret[k], h) && policy_hook_closed(ret[k]) >= policy_hook_closed(h) &&
+			known |= runs_equal(ret[k], h) && policy_hook_closed(ret[k]) >= policy_hook_closed(h) &&
 				 ret[k]->layer <= h->layer;
 		if (!known)
 			ret[n++] = h;

@@ -54,7 +54,7 @@ __attribute__((format(printf, 3, 4))) static int set_error(const struct hook_rea
 	return err_field(e, f->field, "%.80s: line %u: %s: %s", f->name, line_of(f), f->field, why);
 }
 
-__attribute__((format(printf, 2, 3))) static void note(const struct hook_reading *f, const char *fmt, ...)
+__attribute__((format(printf, 2, 3))) static void add_note(const struct hook_reading *f, const char *fmt, ...)
 {
 	struct policy_hooks *s = f->hooks;
 	char what[300];
@@ -223,7 +223,7 @@ static int read_on_failure(struct hook_reading *f, const json_t *v, enum hook_on
 }
 
 /* `if`: a rule, stored as a set with one deny rule. */
-static int read_only(struct hook_reading *f, const json_t *v, struct policy_hook *h, struct err *e)
+static int read_condition(struct hook_reading *f, const json_t *v, struct policy_hook *h, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct jw w = jw_on(&text);
@@ -260,7 +260,7 @@ static int read_where(struct hook_reading *f, const json_t *v, const char *usual
 	const char *name = profile ? json_string_value(profile) : usual;
 	if (f->layer == RULE_OF_WORKSPACE && strcmp(name, HOOK_PROFILE) != 0 && strcmp(name, "readonly") != 0 &&
 	    strcmp(name, "isolated") != 0) {
-		note(f, "a workspace may only tighten: profile '%.64s' is ignored", name);
+		add_note(f, "a workspace may only tighten: profile '%.64s' is ignored", name);
 		name = HOOK_PROFILE;
 	}
 	h->profile = mem_strdup(name);
@@ -283,7 +283,7 @@ static void note_members(struct hook_reading *f, const json_t *v)
 		for (size_t i = 0; i < countof(known); i++)
 			found |= strcmp(known[i], key) == 0;
 		if (!found)
-			note(f, "'%.60s' is not acted on", key);
+			add_note(f, "'%.60s' is not acted on", key);
 	}
 }
 
@@ -298,7 +298,7 @@ static int fill_hook(struct hook_reading *f, const json_t *v, struct policy_hook
 	if (!json_is_object(v))
 		return set_error(f, e, "must be an object");
 	if (env && f->layer == RULE_OF_WORKSPACE) {
-		note(f, "a workspace may only tighten: allowedEnvVars is ignored");
+		add_note(f, "a workspace may only tighten: allowedEnvVars is ignored");
 		env = NULL;
 	}
 	if (read_type(f, v, &http, e) < 0)
@@ -316,7 +316,7 @@ static int fill_hook(struct hook_reading *f, const json_t *v, struct policy_hook
 	    (env && read_strings(f, env, "env", &h->env, &h->nenv, e) < 0) ||
 	    read_timeout(f, json_object_get(v, "timeout"), &h->timeout_ms, e) < 0 ||
 	    read_on_failure(f, json_object_get(v, "onFailure"), &h->on_failure, e) < 0 ||
-	    read_only(f, json_object_get(v, "if"), h, e) < 0 ||
+	    read_condition(f, json_object_get(v, "if"), h, e) < 0 ||
 	    read_where(f, v, http ? HOOK_HTTP_PROFILE : HOOK_PROFILE, h, e) < 0)
 		return -1;
 	if (http && (read_url(f, json_object_get(v, "url"), h, e) < 0 ||
@@ -457,7 +457,7 @@ static int read_event(struct hook_reading *f, const char *event, const json_t *l
 	snprintf(f->field, sizeof f->field, "hooks.%.40s", event);
 	f->at = where.text;
 	if (point < 0 && is_foreign(event)) {
-		note(f, "bailiff has no such hook point; these hooks never run");
+		add_note(f, "bailiff has no such hook point; these hooks never run");
 		return 0;
 	}
 	if (point < 0) {
@@ -506,7 +506,7 @@ static int read_trusted(struct hook_reading *f, const json_t *list, struct jval 
 	if (!list)
 		return 0;
 	if (f->layer == RULE_OF_WORKSPACE) {
-		note(f, "a workspace may only tighten: trustedHooks is ignored");
+		add_note(f, "a workspace may only tighten: trustedHooks is ignored");
 		return 0;
 	}
 	if (!json_is_array(list) || s->ntrusted + json_array_size(list) > HOOKS_TRUSTED_MAX)
@@ -524,7 +524,7 @@ static int read_trusted(struct hook_reading *f, const json_t *list, struct jval 
 	return 0;
 }
 
-static void look_for_trust(struct hook_reading *f, size_t len)
+static void find_trust(struct hook_reading *f, size_t len)
 {
 	if (f->layer != RULE_OF_WORKSPACE)
 		return;
@@ -546,7 +546,7 @@ int policy_hooks_parse(struct policy_hooks *s, enum rule_layer layer, const char
 	struct jval all = jval_of(open, len - (size_t)(open - text));
 	s->file = mem_realloc(s->file, (s->nfiles + 1) * sizeof *s->file);
 	s->file[s->nfiles++] = mem_strdup(name);
-	look_for_trust(&f, len);
+	find_trust(&f, len);
 	if (read_trusted(&f, json_object_get(root, "trustedHooks"), jval_get(all, "trustedHooks"), e) == 0 &&
 	    read_hooks(&f, json_object_get(root, "hooks"), jval_get(all, "hooks"), e) == 0)
 		return 0;

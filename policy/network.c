@@ -87,7 +87,7 @@ static bool add_remote(struct analysis *r, size_t index, const char *s, const ch
 	return add_authority(r, index, host, intent);
 }
 
-static bool from_words(struct analysis *r, const struct analysis_command *c, const struct row *row)
+static bool add_from_words(struct analysis *r, const struct analysis_command *c, const struct row *row)
 {
 	const struct command_args *a = c->args;
 	bool found = false;
@@ -151,7 +151,7 @@ void network_of_command(struct analysis *r, const struct analysis_command *c)
 {
 	for (size_t i = 0; c->args->name && i < countof(rows); i++)
 		if (args_match(c->args, rows[i].pattern)) {
-			if (!from_words(r, c, &rows[i]) && !is_local(c->args, &rows[i]))
+			if (!add_from_words(r, c, &rows[i]) && !is_local(c->args, &rows[i]))
 				add_host(r, c->index, NULL, 0, 0, rows[i].intent);
 			break;
 		}

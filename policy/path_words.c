@@ -151,7 +151,7 @@ void path_words_of_assignment(struct analysis *r, size_t index, const char *cwd,
 }
 
 /* for x in …: the list is stored as text. */
-static void of_list(struct analysis *r, const char *list, size_t index, const char *cwd)
+static void add_list_words(struct analysis *r, const char *list, size_t index, const char *cwd)
 {
 	static const char head[] = ": ";
 	const size_t n = strlen(list);
@@ -173,5 +173,5 @@ void path_words_of_script(struct analysis *r, const struct shell_script *s, cons
 {
 	for (size_t i = 0; i < s->nset; i++)
 		if (s->set[i].list && r->facts->ncommands)
-			of_list(r, s->set[i].list, r->facts->ncommands - 1, cwd);
+			add_list_words(r, s->set[i].list, r->facts->ncommands - 1, cwd);
 }

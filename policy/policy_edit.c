@@ -72,7 +72,7 @@ static void member_indent(const struct edit *d, struct jval container, struct bu
 }
 
 /* Inserts into an array: after its last element, or as its first. */
-static void into_list(const struct edit *d, struct jval list, struct buf *out)
+static void insert_into_list(const struct edit *d, struct jval list, struct buf *out)
 {
 	struct jiter it = jiter_on(list);
 	struct jval last = { 0 };
@@ -94,7 +94,7 @@ static void into_list(const struct edit *d, struct jval list, struct buf *out)
 }
 
 /* Inserts a new first member into an object. */
-static void into_object(const struct edit *d, struct jval object, bool outer, struct buf *out)
+static void insert_into_object(const struct edit *d, struct jval object, bool outer, struct buf *out)
 {
 	struct jiter it = jiter_on(object);
 	buf_auto struct buf own = BUF_INIT, inner = BUF_INIT;
@@ -129,11 +129,11 @@ static void apply_edit(const struct edit *d, struct buf *out)
 	struct jval list = jval_get(permissions, d->list);
 
 	if (list.type == JT_ARRAY)
-		into_list(d, list, out);
+		insert_into_list(d, list, out);
 	else if (permissions.type == JT_OBJECT)
-		into_object(d, permissions, false, out);
+		insert_into_object(d, permissions, false, out);
 	else
-		into_object(d, all, true, out);
+		insert_into_object(d, all, true, out);
 }
 
 static enum rule_effect effect_of(const char *list)

@@ -110,7 +110,7 @@ static void give_up_written(struct rule_suggestions *l, const struct command_pat
 			p->word, p->path);
 }
 
-static void for_command(const struct policy_request *r, enum rule_effect effect, struct rule_suggestions *l)
+static void suggest_for_command(const struct policy_request *r, enum rule_effect effect, struct rule_suggestions *l)
 {
 	const struct command_facts *f = r->facts;
 	bool reads = is_read_only(f);
@@ -141,7 +141,7 @@ static void for_command(const struct policy_request *r, enum rule_effect effect,
 
 /* ---- tools ---- */
 
-static void for_tool(const struct policy_request *r, struct rule_suggestions *l)
+static void suggest_for_tool(const struct policy_request *r, struct rule_suggestions *l)
 {
 	enum rule_kind kind = rule_kind_of_tool(r->tool);
 	const struct command_path *p = r->tool_path;
@@ -246,9 +246,9 @@ void rule_suggestions_make(const struct policy_request *r, enum rule_effect effe
 	if (effect == RULE_ALLOW && is_overridden(r, ret))
 		return;
 	if (r->tool)
-		for_tool(r, ret);
+		suggest_for_tool(r, ret);
 	else if (r->facts)
-		for_command(r, effect, ret);
+		suggest_for_command(r, effect, ret);
 	if (ret->why[0] || (ret->count && suggestions_work(r, ret, effect)))
 		return;
 	if (effect == RULE_ALLOW && !r->tool && r->facts && find_written_path(r->facts, true))

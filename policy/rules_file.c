@@ -76,7 +76,8 @@ __attribute__((format(printf, 5, 6))) static int set_error(struct rules_reading 
 	return err_field(e, field, "%.200s: line %u: %s: %s", f->name, line_at(f, at), field, why);
 }
 
-__attribute__((format(printf, 3, 4))) static void note(struct rules_reading *f, const char *at, const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static void add_note(struct rules_reading *f, const char *at, const char *fmt,
+							   ...)
 {
 	struct policy_rules *s = f->rules;
 	char what[300];
@@ -155,7 +156,7 @@ static int read_list(struct rules_reading *f, const char *key, enum rule_effect 
 		if (f->rules->count >= rules_max(f))
 			return set_error(f, at, field, e, "there are more than %u rules", rules_max(f));
 		if (f->layer == RULE_OF_WORKSPACE && effect == RULE_ALLOW) {
-			note(f, at, "a workspace may only tighten: allow '%.120s' is ignored", s);
+			add_note(f, at, "a workspace may only tighten: allow '%.120s' is ignored", s);
 			continue;
 		}
 		struct policy_rule *r = rule_new(f, effect, at);
@@ -163,10 +164,11 @@ static int read_list(struct rules_reading *f, const char *key, enum rule_effect 
 			return set_error(f, at, field, e, "%s", inner.message);
 		r->text = mem_strdup(s);
 		if (r->kind == RULE_TOOL && strncmp(s, "mcp__", 5) != 0)
-			note(f, at,
-			     "'%.120s' speaks of a tool that bailiff does not have; it counts if a client registers "
-			     "one",
-			     s);
+			add_note(
+				f, at,
+				"'%.120s' speaks of a tool that bailiff does not have; it counts if a client registers "
+				"one",
+				s);
 	}
 	return 0;
 }
@@ -183,8 +185,8 @@ static int read_mode(struct rules_reading *f, const json_t *v, struct jval where
 		return set_error(f, where.text, "permissions.defaultMode", e, "must be one of %s", buf_cstr(&names));
 	}
 	if (f->layer == RULE_OF_WORKSPACE && mode != MODE_PLAN && mode != MODE_UNTRUSTED && mode != MODE_NEVER) {
-		note(f, where.text, "a workspace may only tighten: defaultMode %s is ignored",
-		     permission_mode_name((enum permission_mode)mode));
+		add_note(f, where.text, "a workspace may only tighten: defaultMode %s is ignored",
+			 permission_mode_name((enum permission_mode)mode));
 		return 0;
 	}
 	if (f->layer == RULE_OF_WORKSPACE) {
@@ -196,7 +198,7 @@ static int read_mode(struct rules_reading *f, const json_t *v, struct jval where
 		return 0;
 	}
 	if (f->rules->mode >= 0) {
-		note(f, where.text, "defaultMode is set by a file of higher precedence");
+		add_note(f, where.text, "defaultMode is set by a file of higher precedence");
 		return 0;
 	}
 	f->rules->mode = mode;
@@ -235,7 +237,7 @@ static bool is_misspelt(const char *keys, const char *key, char meant[64])
  * A misspelt list would be silently ignored and deny nothing, so it is an error. Keys of the conventions that have no
  * meaning here are only noted.
  */
-static int other_permissions(struct rules_reading *f, const json_t *p, struct jval where, struct err *e)
+static int check_permission_keys(struct rules_reading *f, const json_t *p, struct jval where, struct err *e)
 {
 	const char *key;
 	json_t *value;
@@ -252,7 +254,7 @@ static int other_permissions(struct rules_reading *f, const json_t *p, struct jv
 		if (json_is_array(value) && strcmp(key, "additionalDirectories") != 0)
 			return set_error(f, jval_get(where, key).text, field, e,
 					 "unknown list; expected deny, ask or allow");
-		note(f, jval_get(where, key).text, "%s is not acted on", field);
+		add_note(f, jval_get(where, key).text, "%s is not acted on", field);
 	}
 	return 0;
 }
@@ -266,7 +268,7 @@ static int read_permissions(struct rules_reading *f, const json_t *p, struct jva
 		return 0;
 	if (!json_is_object(p))
 		return set_error(f, where.text, "permissions", e, "must be an object");
-	if (read_lists(f, p, where, e) < 0 || other_permissions(f, p, where, e) < 0)
+	if (read_lists(f, p, where, e) < 0 || check_permission_keys(f, p, where, e) < 0)
 		return -1;
 	if (sessions && !json_is_boolean(sessions))
 		return set_error(f, jval_get(where, "sessionAllow").text, "permissions.sessionAllow", e,
@@ -275,15 +277,15 @@ static int read_permissions(struct rules_reading *f, const json_t *p, struct jva
 	if (strict && !json_is_boolean(strict))
 		return set_error(f, jval_get(where, "strict").text, "permissions.strict", e, "must be true or false");
 	if (json_is_false(strict) && f->rules->strict)
-		note(f, jval_get(where, "strict").text,
-		     "a file of higher precedence sets \"strict\": true, which stays in effect");
+		add_note(f, jval_get(where, "strict").text,
+			 "a file of higher precedence sets \"strict\": true, which stays in effect");
 	f->rules->strict |= json_is_true(strict);
 	if (bypass && !json_is_boolean(bypass))
 		return set_error(f, jval_get(where, "allowBypass").text, "permissions.allowBypass", e,
 				 "must be true or false");
 	if (bypass && f->layer != RULE_OF_HOST)
-		note(f, jval_get(where, "allowBypass").text,
-		     "only the host's policy can permit bypass: allowBypass is ignored");
+		add_note(f, jval_get(where, "allowBypass").text,
+			 "only the host's policy can permit bypass: allowBypass is ignored");
 	else if (bypass)
 		f->rules->bypass = json_is_true(bypass);
 	return read_mode(f, json_object_get(p, "defaultMode"), jval_get(where, "defaultMode"), e);
@@ -383,7 +385,7 @@ static int check_examples(struct rules_reading *f, const struct policy_rule *r, 
 	return 0;
 }
 
-static void prefix_text(struct policy_rule *r)
+static void write_prefix_text(struct policy_rule *r)
 {
 	buf_auto struct buf out = BUF_INIT;
 
@@ -396,7 +398,7 @@ static void prefix_text(struct policy_rule *r)
 }
 
 /* With a misspelt "decision" a rule would get the default and allow, so unknown keys are an error. */
-static int prefix_keys(struct rules_reading *f, const json_t *v, const char *at, struct err *e)
+static int check_prefix_keys(struct rules_reading *f, const json_t *v, const char *at, struct err *e)
 {
 	const char *key;
 	json_t *value;
@@ -430,7 +432,7 @@ static int read_prefix(struct rules_reading *f, const json_t *v, const char *at,
 			effect = words[i].effect;
 	if (!json_is_object(v))
 		return set_error(f, at, "prefixRules", e, "must be an array of objects");
-	if (prefix_keys(f, v, at, e) < 0)
+	if (check_prefix_keys(f, v, at, e) < 0)
 		return -1;
 	if (effect == RULE_NONE || (json_object_get(v, "decision") && !decision))
 		return set_error(f, at, "prefixRules.decision", e, "must be allow, prompt or forbidden");
@@ -444,13 +446,13 @@ static int read_prefix(struct rules_reading *f, const json_t *v, const char *at,
 	r->justification = mem_strdup(json_string_value(why));
 	if (read_pattern(f, r, json_object_get(v, "pattern"), at, e) < 0)
 		return -1;
-	prefix_text(r);
+	write_prefix_text(r);
 	if (check_examples(f, r, json_object_get(v, "match"), "prefixRules.match", true, at, e) < 0 ||
 	    check_examples(f, r, json_object_get(v, "notMatch"), "prefixRules.notMatch", false, at, e) < 0 ||
 	    check_examples(f, r, json_object_get(v, "not_match"), "prefixRules.not_match", false, at, e) < 0)
 		return -1;
 	if (f->layer == RULE_OF_WORKSPACE && effect == RULE_ALLOW) {
-		note(f, at, "a workspace may only tighten: the prefix rule '%.120s' is ignored", r->text);
+		add_note(f, at, "a workspace may only tighten: the prefix rule '%.120s' is ignored", r->text);
 		rule_done(r);
 		f->rules->count--;
 	}
@@ -476,7 +478,7 @@ static int read_prefixes(struct rules_reading *f, const json_t *list, struct jva
 }
 
 /* Makes the set's own copy of the name of the source. */
-static void keep_name(struct rules_reading *f)
+static void copy_name(struct rules_reading *f)
 {
 	struct policy_rules *s = f->rules;
 
@@ -505,7 +507,7 @@ static int check_keys(struct rules_reading *f, const json_t *root, struct jval a
 			return set_error(f, jval_get(all, key).text, field, e, "unknown key (did you mean '%s'?)",
 					 meant);
 		}
-		note(f, jval_get(all, key).text, "'%.60s' is not acted on", key);
+		add_note(f, jval_get(all, key).text, "'%.60s' is not acted on", key);
 	}
 	return 0;
 }
@@ -523,7 +525,7 @@ int policy_rules_parse(struct policy_rules *s, enum rule_layer layer, const char
 		return -1;
 	const char *open = memchr(text, '{', len);
 	struct jval all = jval_of(open, len - (size_t)(open - text));
-	keep_name(&f);
+	copy_name(&f);
 	if (check_keys(&f, root, all, e) < 0 ||
 	    read_permissions(&f, json_object_get(root, "permissions"), jval_get(all, "permissions"), e) < 0 ||
 	    read_prefixes(&f, json_object_get(root, "prefixRules"), jval_get(all, "prefixRules"), e) < 0) {
@@ -549,7 +551,7 @@ int policy_rules_session(struct policy_rules *s, const char *session_id, const j
 	struct rules_reading f = { .rules = s, .layer = RULE_OF_SESSION, .name = session_id };
 	const struct jval nowhere = { 0 };
 
-	keep_name(&f);
+	copy_name(&f);
 	if (read_lists(&f, permissions, nowhere, e) < 0 ||
 	    read_prefixes(&f, json_object_get(permissions, "prefixRules"), nowhere, e) < 0) {
 		policy_rules_done(s);

@@ -317,7 +317,7 @@ static struct command_word found_file(struct unwrap *u, const struct command_wor
 	return found;
 }
 
-static void find_exec(struct unwrap *u)
+static void unwrap_find(struct unwrap *u)
 {
 	static const char *const runs[] = { "-exec", "-execdir", "-ok", "-okdir" };
 	static const char *const takes[] = { "-name",  "-iname",    "-path",     "-ipath",   "-wholename",
@@ -415,7 +415,7 @@ static void unwrap_assignments(struct unwrap *u)
 }
 
 /* `git submodule foreach text`, `git bisect run cmd …`: the command follows a word. */
-static void after_word(struct unwrap *u, const char *word, bool text)
+static void unwrap_after_word(struct unwrap *u, const char *word, bool text)
 {
 	for (size_t i = 1; i < u->count; i++)
 		if (u->word[i].value && strcmp(u->word[i].value, word) == 0) {
@@ -433,7 +433,7 @@ static void after_word(struct unwrap *u, const char *word, bool text)
 }
 
 /* git-push is git push. */
-static void git_dashed(struct unwrap *u)
+static void unwrap_git_dashed(struct unwrap *u)
 {
 	const char *name = args_basename(u->word[0].value) + strlen("git-");
 	struct command_word *word = shell_arena_alloc(u->arena, (u->count + 1) * sizeof(*word));
@@ -470,7 +470,7 @@ static void unwrap_remote(struct unwrap *u)
 	unwrap_joined(u);
 }
 
-static void option_c(struct unwrap *u)
+static void unwrap_option_c(struct unwrap *u)
 {
 	if (u->has_c && u->command_text)
 		add_inner(u, (struct wrapper_inner){ .text = u->command_text });
@@ -507,7 +507,7 @@ static void option_c(struct unwrap *u)
 				unwrap_option(u);
 			}
 		if (u->has_c)
-			option_c(u);
+			unwrap_option_c(u);
 		else
 			u->found->reads_stdin = true;
 	}
@@ -580,20 +580,20 @@ static void unwrap_command(struct unwrap *u)
 		break;
 	case HOW_SHELL: unwrap_shell(u); break;
 	case HOW_JOIN: unwrap_joined(u); break;
-	case HOW_OPTION_C: option_c(u); break;
+	case HOW_OPTION_C: unwrap_option_c(u); break;
 	case HOW_FIRST:
 		/* trap - and trap '' only remove a trap */
 		if (u->at + 1 < u->count && *u->word[u->at].plain && strcmp(u->word[u->at].plain, "-") != 0)
 			add_text(u, &u->word[u->at]);
 		break;
 	case HOW_EQUALS: unwrap_assignments(u); break;
-	case HOW_FIND: find_exec(u); break;
+	case HOW_FIND: unwrap_find(u); break;
 	case HOW_XARGS:
 	case HOW_PARALLEL: unwrap_appended(u, u->row->how == HOW_PARALLEL); break;
-	case HOW_AFTER: after_word(u, "--args", false); break;
-	case HOW_GIT_FOREACH: after_word(u, "foreach", true); break;
-	case HOW_GIT_BISECT: after_word(u, "run", false); break;
-	case HOW_GIT_DASHED: git_dashed(u); break;
+	case HOW_AFTER: unwrap_after_word(u, "--args", false); break;
+	case HOW_GIT_FOREACH: unwrap_after_word(u, "foreach", true); break;
+	case HOW_GIT_BISECT: unwrap_after_word(u, "run", false); break;
+	case HOW_GIT_DASHED: unwrap_git_dashed(u); break;
 	case HOW_JOBS:
 		if (u->executes)
 			unwrap_rest(u);
@@ -614,7 +614,7 @@ void wrapper_find(const struct command_word *word, size_t count, struct shell_ar
 	ret->privileged = u.row->flags & WRAP_P;
 	if (u.row->how == HOW_FIND) {
 		u.at = 1;
-		find_exec(&u);
+		unwrap_find(&u);
 		ret->wraps = ret->ninner || ret->unknown;
 		return;
 	}

@@ -84,7 +84,7 @@ static void match_braces(struct brace *b)
 }
 
 /* {a},b} expands to a} and b: for bash a brace pair without a comma is not closed yet. Such words are not expanded. */
-static bool is_strange(const struct brace *b)
+static bool is_ambiguous(const struct brace *b)
 {
 	bool seen = false, comma = false;
 
@@ -288,7 +288,7 @@ void expand_braces(struct parser *p, const struct word_parts *w, struct shell_wo
 		b.over = !row_init(&b, w);
 		if (!b.over) {
 			match_braces(&b);
-			b.over = is_strange(&b);
+			b.over = is_ambiguous(&b);
 		}
 		if (!b.over)
 			expand_row(&b, 0, b.all.count, &out);

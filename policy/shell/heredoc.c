@@ -137,7 +137,7 @@ static const char *after_delimiter(const struct heredoc *h, const char *s, const
 }
 
 /* Whether a part of a continued line equals the delimiter for a shell that does not join lines first. */
-static bool has_likeness(const struct heredoc *h, const char *s, const char *end)
+static bool resembles_delimiter(const struct heredoc *h, const char *s, const char *end)
 {
 	const size_t n = strlen(h->delimiter);
 
@@ -157,7 +157,7 @@ static bool is_last_line(struct parser *p, const struct heredoc *h, const char *
 	const char *rest = after_delimiter(h, s, end);
 	const bool is = rest == end;
 
-	if (memchr(s, '\n', (size_t)(end - s)) && (is || has_likeness(h, s, end))) {
+	if (memchr(s, '\n', (size_t)(end - s)) && (is || resembles_delimiter(h, s, end))) {
 		p->script->bashisms = true;
 		if (p->dialect == SHELL_POSIX)
 			parser_ambiguous(p, "a continued line of a here-document may be its delimiter");

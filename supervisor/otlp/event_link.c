@@ -79,7 +79,7 @@ static int next_line(struct event_link *l, int ms, struct jval *ret)
 static bool is_event(struct jval message) { return jval_is_str(jval_get(message, "method"), "event"); }
 
 /* Queues an event that arrived while a call waited for its response. A copy: the line buffer is reused. */
-static void keep_for_later(struct event_link *l, struct jval event)
+static void queue_event(struct event_link *l, struct jval event)
 {
 	struct waiting_event *w = mem_zalloc(1, sizeof(*w));
 
@@ -130,7 +130,7 @@ int event_link_call(struct event_link *l, const char *method, const struct buf *
 		if (n == 0)
 			continue;
 		if (is_event(message))
-			keep_for_later(l, jval_path(message, "params.event"));
+			queue_event(l, jval_path(message, "params.event"));
 		/* Responses to other ids belong to calls that timed out, and are dropped. */
 		else if (jval_uint(jval_get(message, "id"), 0) == id)
 			return read_response(message, ret, e);

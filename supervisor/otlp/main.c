@@ -291,7 +291,7 @@ static int subscribe_after(struct exporter *x, uint64_t after, struct err *e)
 	return event_link_call(&x->link, "subscribe_events", &params, &answer, e);
 }
 
-static int ask_when_started(struct exporter *x, struct err *e)
+static int request_start_time(struct exporter *x, struct err *e)
 {
 	struct buf buf_auto answer = BUF_INIT;
 	char text[CLOCK_TEXT_MAX];
@@ -348,7 +348,7 @@ static int begin_export(struct exporter *x, struct err *e)
 	x->book.find_start = find_start;
 	x->book.ctx = x;
 	uint64_t last = jval_uint(jval_get(r, "lastSequence"), 0);
-	return ask_when_started(x, e) < 0 ? -1 : subscribe_events(x, last, e);
+	return request_start_time(x, e) < 0 ? -1 : subscribe_events(x, last, e);
 }
 
 static int wait_ms(const struct exporter *x)

@@ -182,7 +182,7 @@ static int set_timeout(struct otlp_http *p, enum otlp_http_signal signal, struct
 }
 
 /* Rejects settings that are not supported: another protocol, or other certificates than the system's. */
-static int check_means(enum otlp_http_signal signal, struct err *e)
+static int check_unsupported(enum otlp_http_signal signal, struct err *e)
 {
 	static const char *const keys[] = { "CERTIFICATE", "CLIENT_KEY", "CLIENT_CERTIFICATE" };
 	char variable[VARIABLE_MAX];
@@ -198,7 +198,7 @@ static int check_means(enum otlp_http_signal signal, struct err *e)
 }
 
 /* Reads OTEL_TRACES_EXPORTER or OTEL_METRICS_EXPORTER: otlp or none. */
-static int set_wanted(struct otlp_http *p, enum otlp_http_signal signal, struct err *e)
+static int set_enabled(struct otlp_http *p, enum otlp_http_signal signal, struct err *e)
 {
 	char variable[VARIABLE_MAX];
 
@@ -215,11 +215,12 @@ static int set_wanted(struct otlp_http *p, enum otlp_http_signal signal, struct 
 
 static int set_signal(struct otlp_http *p, enum otlp_http_signal signal, struct err *e)
 {
-	if (set_url(p, signal, e) < 0 || set_wanted(p, signal, e) < 0)
+	if (set_url(p, signal, e) < 0 || set_enabled(p, signal, e) < 0)
 		return -1;
 	if (!p->to[signal].url)
 		return 0;
-	return check_means(signal, e) < 0 || set_headers(p, signal, e) < 0 || set_timeout(p, signal, e) < 0 ? -1 : 0;
+	return check_unsupported(signal, e) < 0 || set_headers(p, signal, e) < 0 || set_timeout(p, signal, e) < 0 ? -1
+														  : 0;
 }
 
 static size_t on_answer(char *data, size_t size, size_t n, void *ctx)
@@ -231,7 +232,7 @@ static size_t on_answer(char *data, size_t size, size_t n, void *ctx)
 	return size * n;
 }
 
-static void set_up(struct otlp_http *p)
+static void set_curl_options(struct otlp_http *p)
 {
 	curl_easy_setopt(p->curl, CURLOPT_POST, 1L);
 	curl_easy_setopt(p->curl, CURLOPT_NOSIGNAL, 1L);
@@ -257,7 +258,7 @@ int otlp_http_new(struct otlp_http **ret, struct err *e)
 		err_set(e, ERR_INTERNAL, "libcurl cannot be initialised");
 		goto failed;
 	}
-	set_up(p);
+	set_curl_options(p);
 	*ret = p;
 	return 0;
 failed:

@@ -327,7 +327,7 @@ static const struct span_row *row_of(const char *text)
 	return &rows[i];
 }
 
-static bool is_systems(struct jval start)
+static bool is_system_turn(struct jval start)
 {
 	return jval_is_str(jval_path(start, "payload.source"), "system"); /* a turn of the runtime itself */
 }
@@ -347,7 +347,7 @@ static bool has_span(const struct span *s, const struct span_row *row, const cha
 	    s->book->find_start(s->book->ctx, row->start, row->id, id, s->end, &found) == 0)
 		start = &found;
 	if (start)
-		return !is_systems(jval_of(start->data, start->len));
+		return !is_system_turn(jval_of(start->data, start->len));
 	return row->write != write_tool;
 }
 
@@ -542,7 +542,7 @@ bool span_table_event(struct span_table *b, struct jval event, struct buf *ret)
 			continue;
 		take_start_event(b, &rows[i], event, &start);
 		struct jval s = start.len ? jval_of(start.data, start.len) : (struct jval){ 0 };
-		if (is_systems(s))
+		if (is_system_turn(s))
 			return false;
 		if (write_span(b, &rows[i], s, event, ret))
 			(void)write_span(b, &exec_row, s, event, ret);

@@ -35,7 +35,7 @@ bool access_check_target(struct connection *c)
 /* ---- TLS ---- */
 
 /* Replies in TLS: a fatal alert, "access denied". */
-static void refuse_tls(struct connection *c, enum proxy_reason why)
+static void deny_tls(struct connection *c, enum proxy_reason why)
 {
 	static const uint8_t alert[] = { 21, 3, 1, 0, 2, 2, 49 };
 	struct served_sandbox *b = c->sandbox;
@@ -54,15 +54,15 @@ static bool sniff_tls(struct connection *c, const uint8_t *p, size_t n)
 	if (r == PARSED_MORE)
 		return false;
 	if (r == PARSED_BAD) {
-		refuse_tls(c, PROXY_MALFORMED);
+		deny_tls(c, PROXY_MALFORMED);
 	} else if (h.encrypted) {
-		refuse_tls(c, PROXY_SNI_HIDDEN);
+		deny_tls(c, PROXY_SNI_HIDDEN);
 	} else if (!h.name[0] && !c->target.is_address) {
-		refuse_tls(c, PROXY_SNI_MISSING);
+		deny_tls(c, PROXY_SNI_MISSING);
 	} else if (h.name[0] && strcmp(h.name, c->target.host) != 0 &&
 		   (!c->target.is_address ||
 		    host_rules_name(&c->sandbox->rules, h.name, c->target.port) != HOST_ALLOWED)) {
-		refuse_tls(c, PROXY_SNI_DIFFERS);
+		deny_tls(c, PROXY_SNI_DIFFERS);
 	} else {
 		connection_phase(c, CONNECTION_RAW, 0);
 		return true;

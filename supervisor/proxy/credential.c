@@ -32,7 +32,7 @@ bool credentials_add(struct credentials *s, const struct proxy_credential *c)
 	return true;
 }
 
-static bool is_for(const struct host_rule *r, const struct connect_target *t)
+static bool matches_target(const struct host_rule *r, const struct connect_target *t)
 {
 	const struct host_rules one = { .rule = (struct host_rule *)r, .count = 1 };
 
@@ -50,7 +50,8 @@ const struct http_extra *credentials_for(const struct credentials *s, const stru
 		if (rules->rule[i].kind != HOST_RULE_CREDENTIAL)
 			continue;
 		for (size_t k = 0; k < s->count; k++)
-			if (strcmp(s->all[k].text.name, rules->rule[i].name) == 0 && is_for(&s->all[k].host, t)) {
+			if (strcmp(s->all[k].text.name, rules->rule[i].name) == 0 &&
+			    matches_target(&s->all[k].host, t)) {
 				*room = (struct http_extra){ s->all[k].text.header, s->all[k].text.value };
 				return room;
 			}

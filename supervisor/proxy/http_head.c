@@ -136,7 +136,7 @@ static const char *parse_request_line(struct http_head *h, const char *base, str
 	return parse_target(h, base, t, span_equals((struct span){ line.p, h->method_len }, "CONNECT"));
 }
 
-static const char *take_length(struct http_head *h, struct span v)
+static const char *read_length(struct http_head *h, struct span v)
 {
 	uint64_t n = 0;
 
@@ -154,7 +154,7 @@ static const char *take_length(struct http_head *h, struct span v)
 	return NULL;
 }
 
-static const char *take_header(struct http_head *h, struct span name, struct span value)
+static const char *read_header(struct http_head *h, struct span name, struct span value)
 {
 	if (span_equals(name, "host")) {
 		if (h->has_host)
@@ -163,7 +163,7 @@ static const char *take_header(struct http_head *h, struct span name, struct spa
 		return connect_target_parse(value.p, value.n, 0, &h->host) ? NULL : "no host in the Host header";
 	}
 	if (span_equals(name, "content-length"))
-		return take_length(h, value);
+		return read_length(h, value);
 	if (!span_equals(name, "transfer-encoding"))
 		return NULL;
 	if (h->body != HTTP_BODY_NONE)
@@ -205,7 +205,7 @@ enum parsed http_head_parse(const char *p, size_t n, struct http_head *ret, cons
 			break;
 		}
 		value = trim_span((struct span){ colon + 1, line.n - name.n - 1 });
-		why = take_header(&h, name, value);
+		why = read_header(&h, name, value);
 	}
 	if (!why && h.form == HTTP_CONNECT && h.body != HTTP_BODY_NONE)
 		why = "CONNECT with a body";

@@ -21,7 +21,7 @@ static size_t line_bytes(const char *p, size_t n)
 static bool is_empty(const char *line, size_t n) { return n == 1 || (n == 2 && line[0] == '\r'); }
 
 /* Whether the bytes received so far are a prefix of a status line. */
-static bool starts_well(const char *p, size_t n)
+static bool is_status_prefix(const char *p, size_t n)
 {
 	for (size_t i = 0; i < n && start[i]; i++)
 		if (start[i] == '0' ? p[i] < '0' || p[i] > '9' : p[i] != start[i])
@@ -34,7 +34,7 @@ enum parsed http_response_parse(const char *p, size_t n, size_t *ret_len, bool *
 	const size_t most = n < HTTP_HEAD_MAX ? n : HTTP_HEAD_MAX;
 	size_t at = 0, line;
 
-	if (!starts_well(p, n))
+	if (!is_status_prefix(p, n))
 		return PARSED_BAD;
 	do {
 		line = line_bytes(p + at, most - at);
@@ -47,7 +47,7 @@ enum parsed http_response_parse(const char *p, size_t n, size_t *ret_len, bool *
 	return PARSED_OK;
 }
 
-static bool is_about_connections(const char *line, size_t n)
+static bool is_connection_header(const char *line, size_t n)
 {
 	static const char *const names[] = { "connection", "proxy-connection", "keep-alive" };
 	const char *colon = memchr(line, ':', n);
@@ -71,7 +71,7 @@ void http_response_forward(const char *p, size_t len, struct buf *out)
 		if (is_empty(p + at, line))
 			buf_str(out, "Connection: close\r\n");
 		else if (p[at] != ' ' && p[at] != '\t') /* otherwise a continuation of the previous line */
-			dropped = is_about_connections(p + at, line);
+			dropped = is_connection_header(p + at, line);
 		if (!dropped || is_empty(p + at, line))
 			buf_append(out, p + at, line);
 	}

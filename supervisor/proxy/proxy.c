@@ -100,7 +100,7 @@ static void send_all_reports(struct proxy *x)
 	}
 }
 
-static void on_room(evutil_socket_t fd, short what, void *ctx) { send_all_reports(ctx); }
+static void on_writable(evutil_socket_t fd, short what, void *ctx) { send_all_reports(ctx); }
 
 /*
  * Callback of connections and sandboxes. Sending may free the sandbox that calls this, so it is deferred to the event
@@ -294,7 +294,7 @@ static void peer_open(struct proxy *x, int fd)
 	peer_close(x);
 	x->peer_fd = fd;
 	x->peer_ev = event_new(x->base, fd, EV_READ | EV_PERSIST, on_peer, x);
-	x->room_ev = event_new(x->base, fd, EV_WRITE, on_room, x);
+	x->room_ev = event_new(x->base, fd, EV_WRITE, on_writable, x);
 	loop_add(x->peer_ev, NULL);
 	x->configured = false;
 	resolver_fix(x->resolver, NULL, NULL);

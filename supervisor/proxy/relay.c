@@ -126,7 +126,7 @@ static bool step_ask(struct connection *c)
 
 /* ---- relaying ---- */
 
-/* Backpressure: stops reading from the client while the server does not read. on_server_room resumes. */
+/* Backpressure: stops reading from the client while the server does not read. on_server_writable resumes. */
 static bool server_is_full(struct connection *c)
 {
 	if (evbuffer_get_length(bufferevent_get_output(c->server)) < OUTPUT_HIGH)
@@ -289,7 +289,7 @@ static void on_server_bytes(struct bufferevent *bev, void *ctx)
 	}
 }
 
-static void on_client_room(struct bufferevent *bev, void *ctx)
+static void on_client_writable(struct bufferevent *bev, void *ctx)
 {
 	struct connection *c = ctx;
 
@@ -301,7 +301,7 @@ static void on_client_room(struct bufferevent *bev, void *ctx)
 	}
 }
 
-static void on_server_room(struct bufferevent *bev, void *ctx)
+static void on_server_writable(struct bufferevent *bev, void *ctx)
 {
 	struct connection *c = ctx;
 
@@ -351,8 +351,9 @@ static struct bufferevent *wire_socket(struct connection *c, int fd, bool server
 
 	if (!bev)
 		return NULL;
-	bufferevent_setcb(bev, server ? on_server_bytes : on_client_bytes, server ? on_server_room : on_client_room,
-			  server ? on_server_event : on_client_event, c);
+	bufferevent_setcb(bev, server ? on_server_bytes : on_client_bytes,
+			  server ? on_server_writable : on_client_writable, server ? on_server_event : on_client_event,
+			  c);
 	bufferevent_setwatermark(bev, EV_READ, 0, INPUT_MAX);
 	bufferevent_setwatermark(bev, EV_WRITE, OUTPUT_LOW, 0);
 	loop_enable(bev, EV_READ | EV_WRITE);

@@ -53,7 +53,7 @@ static void collect_addresses(struct lookup *l, const struct addrinfo *list)
 /*
  * Runs in a worker thread, without the lock: no other thread uses a lookup that is in neither queue, except for `fn`.
  */
-static void look_up(struct lookup *l)
+static void resolve_name(struct lookup *l)
 {
 	const struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
 	struct addrinfo *list = NULL;
@@ -81,7 +81,7 @@ static void *run_worker(void *ctx)
 		}
 		TAILQ_REMOVE(&r->asked, l, link);
 		pthread_mutex_unlock(&r->lock);
-		look_up(l);
+		resolve_name(l);
 		pthread_mutex_lock(&r->lock);
 		TAILQ_INSERT_TAIL(&r->done, l, link);
 		(void)!write(r->wake_fd, &one, sizeof one);

@@ -253,7 +253,7 @@ static const char *type_name(mode_t mode)
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 /* The names in a directory, sorted; NULL-terminated. */
-static char **names_of(int fd, size_t most, bool *ret_more)
+static char **read_names(int fd, size_t most, bool *ret_more)
 {
 	DIR *dir = fdopendir(fd);
 	char **names = mem_zalloc(most + 1, sizeof(*names));
@@ -290,7 +290,7 @@ static int list_directory(struct listing *l, const char *path, const char *shown
 
 	if (fd < 0)
 		return fail_on(e, "list", path);
-	char **names = names_of(fd, ENTRIES_MAX, &l->more);
+	char **names = read_names(fd, ENTRIES_MAX, &l->more);
 	for (size_t i = 0; names[i]; i++) {
 		mem_auto char *full = mem_printf("%s/%s", path, names[i]);
 		mem_auto char *name = *shown ? mem_printf("%s/%s", shown, names[i]) : mem_strdup(names[i]);

@@ -348,7 +348,7 @@ static int copy_tree(const char *from, const char *to, unsigned depth, struct er
 }
 
 /* Whether `to` is `from` itself or inside it; `to` need not exist, but its parent must. */
-static bool into_itself(const char *from, const char *to)
+static bool is_inside(const char *from, const char *to)
 {
 	char real_from[PATH_MAX], real_to[PATH_MAX], holder[PATH_MAX];
 
@@ -377,7 +377,7 @@ static int fs_copy(struct fs_call *c, struct err *e)
 		return fail_on(e, c->path);
 	if (S_ISDIR(st.st_mode) && !has_flag(c, 'r'))
 		return err_set(e, ERR_INVALID, "fs/copy requires recursive: true when sourcePath is a directory");
-	if (S_ISDIR(st.st_mode) && into_itself(c->path, c->other))
+	if (S_ISDIR(st.st_mode) && is_inside(c->path, c->other))
 		return err_set(e, ERR_INVALID, "fs/copy cannot copy a directory to itself or one of its descendants");
 	return copy_tree(c->path, c->other, DEPTH_MAX, e);
 }

@@ -74,7 +74,7 @@ static void file_json(const struct patch_file *f, const struct work *k, bool dry
 }
 
 /* A second change of the same file would overwrite the first. */
-static int check_twice(const struct patch *p, struct err *e)
+static int check_duplicates(const struct patch *p, struct err *e)
 {
 	for (size_t i = 0; i < p->nfiles; i++)
 		for (size_t k = 0; k < i; k++)
@@ -91,7 +91,7 @@ int tool_apply_patch(struct jval args, struct jw *w, struct err *e)
 	size_t failed = 0;
 
 	jval_str_buf(jval_get(args, "patch"), &text);
-	if (patch_parse(buf_cstr(&text), text.len, &p, e) < 0 || check_twice(&p, e) < 0)
+	if (patch_parse(buf_cstr(&text), text.len, &p, e) < 0 || check_duplicates(&p, e) < 0)
 		return -1;
 	struct work *work = mem_zalloc(p.nfiles, sizeof(*work));
 	for (size_t i = 0; i < p.nfiles; i++)
