@@ -67,7 +67,7 @@ def test_spilled_once_for_each_stream(home):
 
 
 def test_output_limit(home):
-    """Head and tail are kept, the count of what was left out is exact."""
+    """Head and tail are kept, and the count of omitted bytes is exact."""
     size, limit = 1000000, 100000
     with home.rpc() as rpc:
         started, end = rpc.run([TALKER, "spew", "7", str(size)], limits={"outputBytes": limit})

@@ -28,13 +28,13 @@ def test_allow_always_is_a_rule():
         done = rpc.call("respond_action", actionId=started["actionId"], decision="allow", scope="always")
         assert done["rules"] == ["Bash(touch made)"] and done["file"] == file_of(home) and done["line"] == 6, done
         assert rpc.wait(started["processId"])["exitCode"] == 0
-        # Nothing else in the file is another, to the byte.
+        # The rest of the file is unchanged, byte for byte.
         assert text_of(home) == text.replace('"Bash(make:*)"\n', '"Bash(make:*)",\n            "Bash(touch made)"\n'), text_of(home)
         assert stat.S_IMODE(os.stat(file_of(home)).st_mode) == 0o640
         assert not [n for n in os.listdir(home.dir) if n.startswith(".policy")]
         resolved, = of(rpc, started["processId"], "permission.resolved")
         assert resolved["payload"]["scope"] == "always" and resolved["payload"]["file"] == file_of(home) and resolved["payload"]["line"] == 6
-        # In force at once, in any session, for just this.
+        # In effect immediately, in any session, for exactly this command.
         assert rpc.run(["touch", "made"], cwd=home.work)[1]["exitCode"] == 0
         evaluated = rpc.call("evaluate_permission", command=["touch", "made"], cwd=home.work)["permissionDecision"]
         assert evaluated["decisionSource"] == "rule" and evaluated["ruleRefs"][0]["line"] == 6, evaluated
@@ -79,7 +79,7 @@ def test_what_it_writes_by_redirection_is_in_the_rule():
         assert said("echo one > 'notes'") == said("echo two >> 'my notes'; echo one > notes") == "allow"
         for line in ("echo one > other", "echo one >> notes", "echo other > notes", "echo two > 'my notes'", "echo one > notes > other"):
             assert said(line) == "ask", line
-        # Where no rule about a command can name it, what to do instead is said, and does it.
+        # Where no rule can cover a command, the message names an alternative, which works.
         started = rpc.call("start_process", commandLine="{ touch a; } > log", cwd=home.work)
         error = rpc.fails("respond_action", actionId=started["actionId"], decision="allow", scope="always", code=-32011)
         wanted = f"Edit(/{os.path.join(home.work, 'log')})"

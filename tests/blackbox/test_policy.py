@@ -1,4 +1,4 @@
-"""Policy: rules and modes decide before anything runs; people are asked, answer once, and what they allowed is what runs."""
+"""Policy: rules and modes decide before anything runs; approvers are asked once, and exactly the approved command runs."""
 
 import contextlib
 import json
@@ -91,7 +91,7 @@ def test_it_waits_until_somebody_allows_it():
             assert kind in types, (kind, types)
         last = of(rpc, started["processId"], "permission.evaluated")[-1]["payload"]["permissionDecision"]
         assert last["decision"] == "allow" and last["decisionSource"] == "user" and last["approvalActionId"] == started["actionId"], last
-        # Once is once.
+        # An approval for once applies once.
         ask(rpc, home, "touch", "made")
         rpc.fails("respond_action", actionId=started["actionId"], decision="allow", code=-32009)
         for a in pending(rpc):
@@ -143,7 +143,7 @@ def test_it_waits_through_restarts():
 
 
 def test_what_was_allowed_runs_although_the_runtime_dies():
-    """The answer is in the log, the start is not: it is made by the next runtime, once."""
+    """The answer is in the log, the start is not: the next runtime starts it, once."""
     with Policed({"permissions": {"ask": ["Bash(touch:*)", "Bash(tee:*)", "Edit(asked.txt)"]}}) as home:
         with home.rpc() as rpc:
             plain = ask(rpc, home, "touch", "plain")
@@ -170,7 +170,7 @@ def test_what_was_allowed_runs_although_the_runtime_dies():
 
 
 def test_what_was_allowed_is_what_runs():
-    """Between the question and the answer the profile got wider: what would run is not what was shown."""
+    """Between question and answer the profile became wider: the approval no longer matches the command's sandbox."""
     wider = dict(ASK, profiles={"p": {"writeRoots": ["/opt"]}})
     with Policed(dict(ASK, profiles={"p": {}})) as home, home.rpc() as rpc:
         started = ask(rpc, home, "touch", "made", profile="p")
@@ -181,7 +181,7 @@ def test_what_was_allowed_is_what_runs():
         done = rpc.wait(started["processId"])
         assert done["status"] == "failed" and done["category"] == "permission" and "changed" in done["message"], done
         assert not os.path.exists(os.path.join(home.work, "made"))
-        # A rule that denies it meanwhile counts as well.
+        # A rule that denies it in the meantime applies too.
         started = ask(rpc, home, "touch", "made")
         policy(home, {"permissions": {"deny": ["Bash(touch:*)", "Bash(no-such-probe)"]}})
         home.guard.send_signal(signal.SIGHUP)
@@ -474,7 +474,7 @@ def test_modes_of_sessions(home):
 
 
 def test_a_plan_can_write_nothing():
-    """What passes for reading runs in a sandbox in which nothing can be written, whatever was asked for."""
+    """A command that is classified as reading runs in a read-only sandbox, whatever profile was requested."""
     with Policed({}) as home, home.rpc() as rpc:
         session = rpc.call("create_session")["sessionId"]
         rpc.call("set_permission_mode", sessionId=session, mode="plan")
@@ -499,7 +499,7 @@ def test_a_plan_can_write_nothing():
 
 
 def test_a_pager_on_a_terminal_is_told_what_to_run():
-    """less runs what is typed after an exclamation mark: neither plan nor untrusted let that pass as reading."""
+    """less runs commands that are typed after an exclamation mark: neither plan nor untrusted accepts it as reading."""
     with Policed({"permissions": {"defaultMode": "untrusted"}}) as home, home.rpc() as rpc:
         with open(os.path.join(home.work, "text"), "w") as f:
             f.write("x\n")
@@ -540,7 +540,7 @@ def test_the_command_line_asks_explains_and_suggests():
 
 
 def test_who_is_asked_sees_what_it_is():
-    """What is too long is shown by both ends, so that nothing hides behind padding; and all of it can be read."""
+    """A long command is shown by both ends, so that padding hides nothing; and all of it can be read."""
     with Policed({"permissions": {"defaultMode": "untrusted"}}) as home, home.rpc() as rpc:
         long = ["sh", "-c", "echo " + 20000 * "a" + "; rm -rf ~"]
         started = rpc.call("start_process", command=long, cwd=home.work)
@@ -551,7 +551,7 @@ def test_who_is_asked_sees_what_it_is():
         assert json.loads(rpc.call("read_output", outputRef=asked["commandRef"], length=1 << 20)["data"]) == long
         text = home.cli("policy", "explain", action["actionId"][:-3]).text
         assert 20000 * "a" + "; rm -rf ~" in text and "only a backup" in text, text[-500:]
-        # What a tool is to do is in what it is given.
+        # A tool's effect is determined by its input.
         turn = rpc.call("submit_turn", input=[{"type": "text", "text": "go"}], options={"cwd": home.work})
         rpc.send("invoke_tool", turnId=turn["turnId"], toolName="write_file", arguments={"path": "some/file", "content": "some text"})
         written = until("it is asked", lambda: [a for a in pending(rpc) if a["turnId"] == turn["turnId"]])[0]
@@ -572,8 +572,8 @@ def test_who_is_asked_sees_what_it_is():
 
 
 def test_what_the_sandbox_stopped_can_be_allowed_to_run_again():
-    """Mode on_failure; the refusals of the proxy need no audit."""
-    # The name leads to this machine: no resolver is asked, who might take long to say that there is none.
+    """Mode on_failure; denials by the proxy need no audit."""
+    # The name leads to this machine: no resolver is asked, which could take long to report that there is none.
     config = {"proxyHosts": {"refused.example": "127.0.0.1"}}
     with Policed({"permissions": {"defaultMode": "on_failure"}}, config=config) as home, home.rpc() as rpc:
         script = ("import os,socket,sys\ns=socket.create_connection(('127.0.0.1',int(os.environ['HTTP_PROXY'].rsplit(':',1)[1])))\n"
@@ -590,7 +590,7 @@ def test_what_the_sandbox_stopped_can_be_allowed_to_run_again():
         profile = of(rpc, again["processId"], "sandbox.applied")[0]["payload"]["sandboxProfile"]
         assert set(profile["allowedHosts"]) == {"allowed.example", "127.0.0.1:443", "refused.example:443"}, profile
         assert action["actionId"] in of(rpc, again["processId"], "permission.evaluated")[0]["payload"]["justification"]
-        # Nothing is offered for what ends well, or fails by itself.
+        # Nothing is offered for a command that succeeds, or fails for its own reasons.
         rpc.run(["true"], cwd=home.work)
         rpc.run(["false"], cwd=home.work)
         for a in pending(rpc):
@@ -645,7 +645,7 @@ def test_variables_that_change_what_runs_are_shown_and_bound():
         assert f"with       LD_PRELOAD={home.work}/evil one.so\n" in said and f"with       PATH={home.work}:/usr/bin\n" in said, said
         evaluated = [e["payload"]["command"] for e in rpc.events() if e["type"] == "permission.evaluated" and e.get("processId") == asked["processId"]]
         assert [v["text"].split("=")[0] for v in evaluated[0]["environment"]] == ["LD_PRELOAD", "PATH"], evaluated
-        # What is allowed is the command with these, and no other.
+        # Only the command with these variables is allowed.
         rpc.call("respond_action", actionId=action["actionId"], decision="allow", scope="session")
         until("it ran", lambda: rpc.call("get_process", processId=asked["processId"])["status"] == "completed")
         for env in ({}, dict(odd, LD_PRELOAD="/another.so"), {"PATH": odd["PATH"], "HARMLESS": odd["HARMLESS"]}):
@@ -686,7 +686,7 @@ def test_the_users_own_home_and_a_path_that_cannot_be_written_change_nothing():
                             ("PATH", "/usr/bin:"), ("PATH", "/usr/../" + home.work), ("PATH", home.work), ("LD_PRELOAD", "/usr/lib/x.so")):
             said, why = answer(**{name: value})
             assert said == "ask" and f"the variable {name} is set" in why, (name, value, said, why)
-        # What is in a line is named, too, and the command line can be asked.
+        # Variables inside a command line are named too, and the CLI can evaluate it.
         said = rpc.call("evaluate_permission", commandLine="PATH=. ls", cwd=home.work)["permissionDecision"]
         assert said["decision"] == "ask" and "the variable PATH is set" in said["decisionReason"], said
         home.cli("policy", "check", *(word for k, v in usual.items() for word in ("--env", f"{k}={v}")), "--", "ls")

@@ -1,4 +1,4 @@
-"""Policy files that change while the daemon runs: by themselves, and on request."""
+"""Policy files that change while the daemon runs: reloaded automatically, and on request."""
 
 import hashlib
 import json
@@ -39,7 +39,7 @@ def test_reload_answers_when_the_change_is_a_fact():
         for n in range(20):
             policy(home, {"permissions": {"deny": ["Bash(rm:*)", "Bash(x%d:*)" % n]}})
             told = rpc.call("reload_policy")
-            # The file may have been loaded by itself a moment before; in any case its change is there when the answer comes.
+            # The file may have been reloaded automatically a moment before; in any case its change is there when the answer comes.
             with open(os.path.join(home.dir, "policy.json"), "rb") as f:
                 now = hashlib.sha256(f.read()).hexdigest()
             changed = [e for e in rpc.events(types=["policy.changed"]) if e["payload"].get("newHash") == now]

@@ -232,7 +232,7 @@ def test_the_rest_of_the_tree_ends_with_the_command(home):
 
 
 def test_keep_tree(home):
-    """What the command left goes on, and the process has ended when that has ended."""
+    """Background processes of the command continue, and the process ends with the last of them."""
     with home.rpc() as rpc:
         mark = f"mark-{os.getpid()}-keep"
         process = rpc.start([TALKER, "left", mark], keepTree=True)["processId"]
@@ -283,7 +283,7 @@ def test_idle_is_counted_from_the_last_output(home):
 
 
 def test_a_runtime_that_was_held_up_reads_before_it_judges(home):
-    """What was printed while the runtime stood still was no silence, and what ended meanwhile ended in time."""
+    """Output while the runtime was stopped counts against idleness, and an end in the meantime was in time."""
     with home.rpc() as rpc:
         talking = [rpc.start([TALKER, "talk", "1", "60", "100000", "0"], limits={"idleMs": 3000})["processId"] for _ in range(40)]
         ended = rpc.start(["sleep", "0.2"], limits={"wallMs": 3500})["processId"]
@@ -340,7 +340,7 @@ def test_each_limit_has_its_own_reason(home):
             told = event["payload"]
             assert event["type"] == "process.failed" and (told["category"], told["limit"]) == ("sandbox", limit), (command, told)
             assert told["message"] and ("exitCode" in told or "signal" in told), told
-        # Who gets along with it has not failed; that it was met is told all the same.
+        # A command that copes with the limit has not failed; that it reached the limit is still reported.
         event = limited(rpc, "head -c 3000000 /dev/zero >/tmp/f; exit 0", cwd=home.work, sandbox={"tmpBytes": 1 << 20})
         assert event["type"] == "process.completed" and event["payload"]["limitsHit"]["tmp"] == 1, event
         event = limited(rpc, "head -c 3000000 /dev/zero >/tmp/f; rm /tmp/f; exit 1", cwd=home.work, sandbox={"tmpBytes": 1 << 20})
@@ -420,7 +420,7 @@ def test_survives_runtime_and_spawner(home):
 
 
 def test_what_ended_while_nobody_looked(home):
-    """A command that ends while the runtime is away is told apart from those that live on, and its end is its own."""
+    """A command that ends while the runtime is down is distinguished from live ones, and its exit status is kept."""
     with home.rpc() as rpc:
         sleeper, dying = (rpc.start(["sleep", "1000"])["processId"] for _ in range(2))
         init = rpc.call("get_process", processId=dying)["pid"]

@@ -1,4 +1,4 @@
-"""What people do all day, inside the profile workspace and without special care for it."""
+"""Everyday development work inside the profile workspace, without adaptations."""
 
 import os
 import pwd
@@ -62,7 +62,7 @@ def test_files_belong_to_whoever_asked(home):
     for name in ("a", "a/b", "a/b/c", "a/p", "a/run"):
         st = os.lstat(os.path.join(home.work, name))
         assert (st.st_uid, st.st_gid) == (os.geteuid(), os.getegid()), (name, st.st_uid, st.st_gid)
-    # and what is there already is the command's own
+    # and files that exist already belong to the command
     owner, own = shell(home, "stat -c %u a/b/c; id -u").split()
     assert owner == own, "inside, they are the command's own"
     shell(home, "rm -r a && touch -d yesterday new && chmod 600 new && mv new newer")
@@ -237,7 +237,7 @@ def test_debuggers(home):
 
 
 def test_caches_and_homes(home):
-    """Tools find room for what they want to keep, and none of it reaches the host."""
+    """Tools can write their caches, and none of that reaches the host."""
     mark = f"mark-{os.getpid()}"
     for profile in ("workspace", "ci", "isolated"):
         shell(home, f'test -n "$HOME" && mkdir -p "$HOME/.cache/x" && echo {mark} >"$HOME/.cache/x/{mark}"', profile=profile)

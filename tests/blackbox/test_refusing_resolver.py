@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Names that a command without the host's network looks up: refused, told by name, and how to allow them."""
+"""Names that a command without the host's network looks up: denied, reported by name, with a way to allow them."""
 
 import harness
 
@@ -27,7 +27,7 @@ def test_a_refused_lookup_names_the_host():
             fact, = lookups(rpc, last(rpc))
             assert (fact["host"], fact["source"], fact["reason"]) == (NAME, "resolver", "no network"), fact
             assert home.cli("policy", "suggest", last(rpc)).text == f"run --net allow --allow-host {NAME}\n"
-        # what it suggests is what the command line takes
+        # the suggestion is a valid command-line option
         home.cli("run", "--net", "allow", "--allow-host", NAME, "--", "true")
 
 
@@ -45,7 +45,7 @@ def test_a_command_that_succeeds_did_not_need_the_name():
         done = home.cli("run", "--", "sh", "-c", f"getent ahosts {NAME}; exit 0")
         assert not said(done), done.err
         assert [v["host"] for v in lookups(rpc, last(rpc))] == [NAME], "it is in the log all the same"
-        # its own name, and names of addresses, are nobody's business
+        # lookups of its own name and of addresses are not reported
         started, _ = rpc.run("getent ahosts $(uname -n); getent hosts 192.0.2.1; exit 3")
         assert not lookups(rpc, started["processId"]), lookups(rpc, started["processId"])
 

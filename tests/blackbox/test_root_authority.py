@@ -1,4 +1,4 @@
-"""What a root client's commands may write, and what may be run for it when it has left. Only for root: others have just their own rights."""
+"""Where commands of a root client may write, and what may run after it disconnected. Only for root: other users have just their own rights."""
 
 import contextlib
 import os

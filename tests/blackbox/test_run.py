@@ -233,12 +233,12 @@ def test_a_reader_that_leaves_ends_the_writer_as_in_a_pipeline(home):
     with home.rpc() as rpc:
         process = rpc.call("list_processes")["processes"][0]
         assert (process["status"], process["signal"]) == ("completed", "PIPE"), process
-    # only who writes there is ended: the rest of the command goes on, and its status is the command's
+    # only the writer gets SIGPIPE: the rest of the command continues, and its status is the command's
     assert piped(home, "yes; echo $? > status; exit 7") == (b"y\n", 7)
     with open(os.path.join(home.work, "status")) as f:
         assert f.read() == f"{128 + signal.SIGPIPE}\n"
     assert piped(home, "yes >&2", stream="stderr") == (b"y\n", 128 + signal.SIGPIPE)
-    # nothing is written any more: nothing is ended
+    # nothing is written after that, so nothing is ended
     assert piped(home, "echo one; read line; exit 3") == (b"one\n", 3)
 
 
@@ -283,7 +283,7 @@ def test_closed_stdout_does_not_hang(home):
     run.wait(harness.PATIENCE)
 
 
-@harness.audit_turn()    # which a daemon takes that nobody has told otherwise
+@harness.audit_turn()    # the default of a daemon without configuration
 def test_without_a_daemon_one_is_started():
     import tempfile
     import shutil

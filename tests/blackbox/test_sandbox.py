@@ -16,12 +16,12 @@ ROOT = os.geteuid() == 0
 try:
     USER_HOME = pwd.getpwuid(os.geteuid()).pw_dir
 except KeyError:
-    USER_HOME = "/"   # nobody whom the machine knows
+    USER_HOME = "/"   # a uid without an account
 WALL = ("namespaces", "mounts", "seccomp", "capabilities")
 
 
 def project(home, git=True):
-    """A working tree with what a hostile command would like to change."""
+    """A working tree with files that a hostile command would change."""
     tree = os.path.join(home.work, "proj")
     os.makedirs(os.path.join(tree, "src"))
     if git:
@@ -82,7 +82,7 @@ def test_the_workspace_is_the_nearest_folder_with_git(home):
     os.makedirs(bare)
     run(home, "echo x >here; echo x >../there; true", cwd=bare)
     assert os.path.exists(os.path.join(bare, "here")) and not os.path.exists(os.path.join(home.work, "bare", "there"))
-    # A caller of the socket need not say which it is, where the daemon can look.
+    # A client need not name the workspace where the daemon can determine it.
     os.chmod(home.dir, 0o711)
     with home.rpc() as rpc:
         started, done = rpc.run("echo x >../by-socket", cwd=os.path.join(tree, "src"), profile="workspace")
@@ -169,7 +169,7 @@ def test_repositories_below_are_protected(home):
             assert f.read() == text, name
     assert os.listdir(os.path.join(inner, ".git", "hooks")) == [] and os.listdir(os.path.join(inner, ".claude", "hooks")) == ["check.sh"]
     run(home, "echo x >vendor/inner/.git/index && echo x >.git/modules/libs/mod/index && mv mod/.git mod/.git || mv file vendor/inner/file", cwd=tree)
-    # What a command makes itself stays its own.
+    # Files that the command creates stay writable for it.
     run(home, "mkdir -p new/.git/hooks && echo x >new/.git/config && echo x >new/.git/hooks/pre-commit", cwd=tree)
     run(home, "echo y >>new/.git/config && rm new/.git/hooks/pre-commit && mv new newer && rm -r newer", cwd=tree)
     shown = home.cli("sandbox", "show", "workspace", cwd=tree).text
@@ -197,7 +197,7 @@ def test_the_daemons_priority_is_its_own():
         ways += [(["nice", "-n", str(-5 - ours)], 0), (["chrt", "-f", "5"], 0), (["chrt", "-r", "5"], 0)]
     for way, wanted in ways:
         with started_by(*way) as home:
-            for _ in range(5):  # with what was built ahead, too
+            for _ in range(5):  # with prebuilt sandboxes too
                 told = run(home, f'python3 -c "{script}"').text.split()
                 assert told == [str(wanted), "0"], (way, told, wanted)
 
@@ -209,7 +209,7 @@ def test_no_core_is_written_unasked():
 
 
 def test_a_crash_is_not_handled_outside():
-    """The kernel runs the host's program for crashes at any limit but 1; where there is such a program nobody gets another."""
+    """The kernel runs the host's program for crashes at any limit but 1; where there is such a program, no process gets another limit."""
     with open("/proc/sys/kernel/core_pattern") as f:
         piped = f.read(1) == "|"
     raised = harness.subprocess.run(["prlimit", "--core=0:0", "--", "prlimit", "--core=0:1", "--", "true"], stderr=harness.subprocess.DEVNULL).returncode == 0
@@ -293,7 +293,7 @@ def test_host_only_in_mode_bypass_and_that_only_where_the_host_permits_it():
             error = rpc.fails("start_process", command=["ls"], profile="host", sessionId=session, code=-32010)
             assert error.data["permissionDecision"]["decision"] == "deny" and "bypass" in error.message, (mode, error.message)
         rpc.fails("set_permission_mode", sessionId=session, mode="bypass", code=-32010)
-        # Nor by a file of the user's.
+        # Nor by the user's policy file.
         with open(os.path.join(home.dir, "policy.json"), "w") as f:
             f.write('{"permissions": {"allowBypass": true, "defaultMode": "bypass", "allow": ["Bash"]}}')
         rpc.call("reload_policy")
@@ -350,7 +350,7 @@ def test_nobody_logs_in_as_somebody_else(home):
 
 
 def waits_complete(home):
-    """Sandboxes that wait for the next command with the same plan: they cannot gain privileges any more."""
+    """Sandboxes that wait for the next command with the same plan: they can no longer gain privileges."""
     found = []
     for pid in harness.children_of(home.guard.pid):
         with contextlib.suppress(OSError), open(f"/proc/{pid}/status") as f:
@@ -361,7 +361,7 @@ def waits_complete(home):
 
 
 def test_what_waits_complete_knows_the_peers_rights():
-    """What the peer may not reach any more is not shown by a sandbox that was built when it could."""
+    """A path that the peer can no longer reach is not shown by a sandbox that was prebuilt when it could."""
     if os.geteuid() != 0:
         raise Skip("takes root")
     from test_job import Member, NOBODY

@@ -22,7 +22,7 @@ def need(program):
 
 
 class Terminal:
-    """A process on a terminal, as somebody sees it who only looks at the screen and types."""
+    """A process on a terminal, seen only through its screen and keyboard."""
 
     def __init__(self, home, command, rows=24, cols=80, **more):
         self.rpc = home.rpc(patience=120)
@@ -62,7 +62,7 @@ class Terminal:
         return answer
 
     def does(self, data, **until_):
-        """Types, and waits for what is drawn because of it."""
+        """Types, and waits for the output that follows."""
         self.type(data)
         return self.sees(after=self.at, **until_)
 
@@ -120,7 +120,7 @@ def test_waiting():
         t.sees(after=t.at, regex="^ready> $")
         s = t.sees(idleMs=200)
         assert s["condition"] == "idleMs", s
-        # what comes and is gone again was seen nevertheless
+        # text that was shown only briefly is still matched
         s = t.does("echo it was he''re; seq 1 500\n", text="it was here")
         t.sees(after=t.at, regex="^ready> $")
         assert "it was here" not in t.text() and "it was here" in t.text(scrollback=True)
@@ -135,11 +135,11 @@ def test_waiting():
 
 
 def test_a_runtime_that_was_held_up_draws_before_it_judges():
-    """What is printed while it stands still is drawn first: nothing was idle."""
+    """Output from while it was stopped is drawn first: it was not idle."""
     script = "for i in $(seq 1 50); do echo $i; sleep 0.1; done; echo end; sleep 1000"
     with harness.Home() as home, home.rpc(patience=120) as other, Terminal(home, ["sh", "-c", script]) as t:
         request = other.send("wait_screen", processId=t.id, until={"idleMs": 2500}, timeoutMs=60000)
-        other.call("get_health")    # so that was taken up
+        other.call("get_health")    # so the request was accepted
         runtime = home.kill_part("runtime", signal.SIGSTOP)
         time.sleep(3.5)
         os.kill(runtime, signal.SIGCONT)
@@ -230,7 +230,7 @@ def test_questions_are_answered_when_nobody_is_there():
         with Terminal(home, ["sh", "-c", script]) as t:
             t.sees(regex=r"033 +\[ +3 +; +5 +R")
             until("the answer is a fact", lambda: len(inputs(t)) == 1)
-            # and not again by whoever draws the screen anew
+            # and not again when the screen is rebuilt
             home.kill_part("runtime")
             t.again(home)
             t.sees(regex=r"033 +\[ +3 +; +5 +R")

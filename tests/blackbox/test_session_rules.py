@@ -1,4 +1,4 @@
-"""The rules of a session: the lowest layer, durable, explained by session and number; nobody widens his own."""
+"""The rules of a session: the lowest layer, durable, explained by session and number; no agent can widen its own."""
 
 import json
 import os
@@ -59,7 +59,7 @@ def test_on_the_command_line(home):
     home.cli("session", "update", session, "--no-policy")
     home.cli("run", "--session", session, "--", "sh", "-c", "touch a && mv a b", cwd=home.work)
     assert session not in home.cli("policy", "show", "--session", session, cwd=home.work).text
-    # What a file cannot have here is named.
+    # The error names keys that are not allowed here.
     for what, names in (({"hooks": {}}, "hooks"), ({"permissions": {"defaultMode": "plan"}}, "permissions.defaultMode"), ({"profiles": {}}, "profiles"),
                         ("{", "line 1"), ("[]", "object"), ({"permissions": []}, "permissions"), ({"permissions": {"deny": ["Bash(x)", "Bash(x"]}}, "permissions.deny[1]")):
         error = home.cli("session", "update", session, "--policy", file_in(home, what), status=1).err.decode()
@@ -100,7 +100,7 @@ def test_asks_and_allows_like_any_rule():
         lasting = ask(rpc, home, "sh", "-c", "mkdir y && cp a c", sessionId=session)
         assert rpc.call("respond_action", actionId=lasting["actionId"], decision="allow", scope="always")["rules"] == ["Bash(mkdir y)", "Bash(cp a c)"]
         rpc.wait(lasting["processId"])
-        # Plan lets nothing change whatever is allowed.
+        # Plan mode permits no changes, whatever is allowed.
         rpc.call("set_permission_mode", sessionId=session, mode="plan")
         assert answers(rpc, home, session, "mkdir z") == ["deny"]
         valid(home, rpc)
@@ -255,7 +255,7 @@ def test_rules_that_change_while_somebody_is_asked(home):
         assert sorted(os.listdir(home.work)) == ["allowed"]
         decision = of(rpc, denied["processId"], "permission.evaluated")[-1]["payload"]["permissionDecision"]
         assert decision["decision"] == "deny" and decision["ruleRefs"][0]["number"] == 1, decision
-        # A change counts for what is judged after it, also if it is still being written.
+        # A change applies to every later decision, even while it is still being written.
         for i in range(10):
             update = rpc.send("update_session", sessionId=session, permissions={"deny": ["Bash(touch:*)"]} if i % 2 else {})
             judged = rpc.send("evaluate_permission", commandLine="touch x", cwd=home.work, sessionId=session)
@@ -283,7 +283,7 @@ def test_bad_rules_are_refused_whole(home):
         rpc.fails("update_session", sessionId="sess_none", permissions={}, code=-32004)
         system = next(s["sessionId"] for s in rpc.call("list_sessions")["sessions"] if s["kind"] == "system")
         assert "own session" in rpc.fails("update_session", sessionId=system, permissions={"deny": ["Bash"]}, code=-32602).message
-        # The same again is no news.
+        # Repeating it has no effect.
         last = rpc.events()[-1]["sequence"]
         rpc.call("update_session", sessionId=session, permissions={"deny": ["Bash(rm:*)"], "ask": []})
         assert rpc.events()[-1]["sequence"] == last

@@ -143,7 +143,7 @@ def test_a_malformed_file_is_left_alone():
 
 
 def test_toml_that_is_written_is_toml():
-    """Whatever stood there: it is refused and left alone, or what is written can be read, and taken again."""
+    """Any existing file is either rejected and left unchanged, or the result can be parsed and merged again."""
     tomllib = toml_reader()
     refused = ("default=''\"\"\n", "default = \"a\" \"b\"\n", "default = \"a\n", "default = [\n\"a\"]\n", "default = 5\n", "\"default\" = \"x\"\n", "'default' = 'x'\n",
                "default = \"a\"\ndefault = \"b\"\n", "environments.x = 1\n", "x = [\n1,\n", "x = 1 ]\n", "x = [\n[1],\n]\n")
@@ -199,7 +199,7 @@ def test_only_bailiff_is_left():
         assert settings["permissions"]["allow"] == ["Read(~/x)"] and "settings.json: written" in said and ".mcp.json: written" in said, said
         place.run("claude-code", "--only", "--write", "--user")
         assert "Bash" in json.loads(place.read("home", ".claude/settings.json"))["permissions"]["deny"]
-        # What cannot be done is said before anything is written.
+        # Errors are reported before anything is written.
         place.write('{"permissions": {"deny": "all"}}', "project", ".claude/settings.json")
         os.unlink(place.file("project", ".mcp.json"))
         there = place.everything()

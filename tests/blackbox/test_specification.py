@@ -162,7 +162,7 @@ def test_actions_pause(home):
         rpc.call("complete_turn", turnId=turn["turnId"])
 
 
-# ---- 5: the queue survives, and every change of it is told ----
+# ---- 5: the queue survives, and every change of it is an event ----
 
 def test_queues(home):
     with home.rpc() as rpc:
@@ -329,7 +329,7 @@ def test_exports(home):
                 assert pack["runtimeSummary"]["eventCounts"].get(kind, 0) == sum(e["type"] == kind for e in events), kind
             harness.check_facts(home, rpc)
     with home.rpc() as rpc:
-        # Whoever verified it tells the outcome; which bytes it is nobody else says.
+        # The verifier reports the outcome; only the runtime states which bytes were verified.
         about = {"type": "evidence.changed", "evidenceId": first["evidenceId"]}
         emit(rpc, turn, dict(about, payload={"packRef": "out_other", "verificationOutcomes": [{"name": "tests", "status": "passed"}]}))
         told = thread_of(rpc, turn)["evidenceSummary"]
@@ -338,7 +338,7 @@ def test_exports(home):
         assert first["packRef"] in json.dumps(summary) and "out_other" not in json.dumps(summary), summary
 
 
-# ---- 11: what is not known is said, never guessed ----
+# ---- 11: unknown values are reported as unknown, never guessed ----
 
 def test_what_is_not_known(home):
     with home.rpc() as rpc:
@@ -349,7 +349,7 @@ def test_what_is_not_known(home):
         empty = rpc.call("create_session")
         assert rpc.call("get_snapshot", kind="context_boundary_snapshot", threadId=empty["threadId"])["snapshot"]["status"] == "not_applicable"
         assert rpc.call("get_execution_environment", sessionId=empty["sessionId"])["status"] == "not_applicable"
-    # The whole daemon goes without a word: nobody has seen how the command ended.
+    # The whole daemon is killed: no process has seen how the command ended.
     home.stop(signal.SIGKILL)
     home.start()
     with home.rpc() as rpc:

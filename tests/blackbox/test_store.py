@@ -1,4 +1,4 @@
-"""The store's verbs: verify, stats, backup, compact, rebuild, prune; and corruption, which is said and never returned."""
+"""The store's verbs: verify, stats, backup, compact, rebuild, prune; and corruption, which is reported and never returned as data."""
 
 import contextlib
 import json
@@ -278,7 +278,7 @@ def documents(home):
 
 
 def test_retention_bounds_the_store(home):
-    """What is over goes with its documents; what goes on stays, whole; and the log still proves the read models."""
+    """Ended sessions are removed with their documents; active ones stay complete; and the log still matches the read models."""
     with home.rpc() as rpc:
         rpc.run(["true"])
         assert rpc.call("prune_store", olderThanMs=0)["sessions"] >= 1
@@ -324,7 +324,7 @@ def test_retention_bounds_the_store(home):
 
 
 def refuses(home):
-    """What the daemon says when it does not start."""
+    """The message of a daemon that does not start."""
     said = len(home.log())
     guard = home.spawn()
     status = guard.wait(harness.PATIENCE)

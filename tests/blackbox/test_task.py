@@ -390,7 +390,7 @@ def test_a_start_that_was_cut_short_is_made_again(home):
 
 
 def test_a_restart_loses_nothing(home):
-    """The runtime crashes: supervised attempts go on. The whole daemon goes: what cannot be proved is lost, and retried if that is allowed."""
+    """The runtime crashes: supervised attempts continue. The whole daemon is killed: an unproved end is lost, and retried if that is allowed."""
     with home.rpc() as rpc:
         lasting = make(rpc, commandLine="sleep 1000")
         again = make(rpc, commandLine="test -e again && exit 0; echo up; sleep 1000", cwd=home.work, retryPolicy={"maxAttempts": 2}, autoComplete=True)

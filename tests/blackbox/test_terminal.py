@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Terminals over the control socket: what programs find on one, what can be typed, and what of that becomes a fact."""
+"""Terminals over the control socket: what programs find on one, typed input, and which of it becomes an event."""
 
 import os
 import re
@@ -51,7 +51,7 @@ class Terminal:
         return self.rpc.outputs(self.id).get("pty", b"").decode(errors="replace")
 
     def expect(self, pattern, patience=harness.PATIENCE):
-        """Waits until what was printed since the last match has the pattern."""
+        """Waits until the output since the last match contains the pattern."""
         end = time.monotonic() + patience
         while True:
             text = self.output()
@@ -245,7 +245,7 @@ def test_what_is_printed_meanwhile_comes_with_the_answer(home):
 
 
 def test_a_start_that_fails(home):
-    """Before there is a terminal, and after: nobody waits for output that cannot come."""
+    """Before there is a terminal, and after it: no request waits for output that cannot come."""
     with home.rpc() as rpc:
         for more, stage in (({"sandbox": {"readRoots": ["/nonexistent"]}}, "trees"), ({"command": ["/nonexistent"]}, "exec")):
             error = rpc.fails("start_process", **dict(dict(command=["true"], tty={"rows": 24, "cols": 80}), **more))
@@ -370,7 +370,7 @@ def test_killed_parts_lose_nothing(home):
 
 
 def test_killed_while_it_prints_as_fast_as_it_can(home):
-    """What was on its way from the terminal to the spool is found by the next runtime, once."""
+    """Output between terminal and spool is recovered by the next runtime, exactly once."""
     count = 400000
     with home.rpc() as rpc:
         process = rpc.call("start_process", command=["seq", "1", str(count)], tty={"rows": 24, "cols": 80},

@@ -216,7 +216,7 @@ def test_the_sandbox_holds_for_file_tools(home):
                                 ("read_file", {"path": os.path.join(os.path.dirname(home.work), "config.json")}),
                                 ("apply_patch", {"patch": "*** Begin Patch\n*** Add File: ../outside\n+x\n*** End Patch"})):
             done = rpc.call("invoke_tool", turnId=turn["turnId"], toolName=name, arguments=arguments)
-            # /tmp is a private one: what is written there is gone with the call.
+            # /tmp is private: files there are gone after the call.
             private = "outside" in json.dumps(arguments) and outside.startswith("/tmp/")
             assert private or done["status"] == "failed" and done["error"]["category"] in ("sandbox", "not_found"), (name, arguments, done)
         assert not os.path.exists("/etc/bailiff-was-here") and not os.path.exists(outside)
@@ -301,7 +301,7 @@ def test_what_clients_do_themselves(home):
 
 
 def test_restarts(home):
-    """A call that runs goes on; one whose owner's connection died with the runtime is lost, and says so."""
+    """A running call continues; one whose owner's connection died with the runtime is lost, and says so."""
     with home.rpc() as rpc, home.rpc() as owner:
         owner.call("register_tools", tools=[{"name": "lookup"}])
         theirs = rpc.call("submit_turn", input=[call("lookup")])

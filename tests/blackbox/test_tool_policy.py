@@ -45,7 +45,7 @@ def test_by_what_they_are_and_what_they_are_given():
         refused(rpc, turn, "Write", file_path="locked/a")
         refused(rpc, turn, "WebFetch", url="https://user@db.internal:8443/x?y")
         refused(rpc, turn, "Bash", command="true && rm -rf x")
-        # A dry run says the same.
+        # A dry run gives the same decision.
         for tool, arguments in (("mcp__tickets__delete", {}), ("Read", {"file_path": "/etc/shadow"}), ("Grep", {"pattern": "root", "path": "/etc"}),
                                 ("Write", {"file_path": "locked/a"}), ("WebFetch", {"url": "https://db.internal/"}), ("Bash", {"command": "rm x"})):
             would = rpc.call("evaluate_permission", toolName=tool, arguments=arguments, cwd=home.work)
@@ -138,7 +138,7 @@ def test_asked_first_then_it_begins():
         rpc.call("respond_action", actionId=asked["actionId"], decision="allow")
         until("it begins", lambda: [e for e in rpc.events() if e["type"] == "tool.started" and e["toolCallId"] == asked["toolCallId"]])
         rpc.call("report_tool_call", status="completed", toolCallId=asked["toolCallId"], result="closed")
-        # Once is once; a session's is for the same with the same arguments.
+        # An approval for once applies once; one for the session applies to the same call with the same arguments.
         again = report(rpc, turn, "mcp__tickets__close", id=7)
         assert again["status"] == "waiting_permission"
         rpc.call("respond_action", actionId=again["actionId"], decision="allow", scope="session")

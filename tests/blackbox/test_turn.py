@@ -161,7 +161,7 @@ def test_interrupt_ends_what_runs(home):
 
 
 def test_the_runtime_dies_in_the_middle(home):
-    """The turn goes on where it was; so does its queue, since the turn before it is proved alive."""
+    """The turn continues where it was; so does its queue, since the turn before it is proved alive."""
     with home.rpc() as rpc:
         turn = rpc.call("submit_turn", input=[command("read x < /dev/zero; sleep 0.2; echo one"), command("echo two")])
         behind = rpc.call("submit_turn", threadId=turn["threadId"], input=[command("echo three")])

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What the sandbox refuses becomes sandbox.violation: exactly, for the right process, in time, and counted.
+"""Denials by the sandbox become sandbox.violation: exactly, for the right process, in time, and counted.
 
 Needs root and the kernel's audit. The commands run as an unprivileged peer.
 """
@@ -84,7 +84,7 @@ def test_inside_a_private_root():
         ):
             assert len([v for v in told if wanted.items() <= v.items()]) == 1, (wanted, told)
         assert result["violationCount"] == sum(v["count"] for v in told) == 8, told
-        # With a proxy: what does not go through it is refused by the kernel, what does by the proxy; both are told, once each.
+        # With a proxy: what does not go through it is refused by the kernel, what does by the proxy; both are reported, once each.
         around = """python3 -I -S -c 'import socket; socket.socket().connect(("203.0.113.7", 80))'
             python3 -I -S -c 'import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"x", ("203.0.113.7", 53))'
             python3 -I -S -c 'import socket; s = socket.create_connection(("127.0.0.1", 61080)); s.sendall(b"CONNECT 203.0.113.7:80 HTTP/1.0\\r\\n\\r\\n"); s.recv(9)'
@@ -344,7 +344,7 @@ def test_what_would_open_is_enough_and_no_more():
         assert rpc.wait(again)["exitCode"] == 0
         profile = rpc.events(processId=again, types=["sandbox.applied"])[0]["payload"]["sandboxProfile"]
         assert set(profile["writeRoots"]) == {work, *wanted["writeRoots"]}, profile["writeRoots"]
-        # What is protected, or not the user's to have, is not offered: opening it would not help, or must not be.
+        # Protected paths and those that the user cannot access are not offered: opening them would not help, or is not allowed.
         os.makedirs(os.path.join(work, ".git", "hooks"))
         two, done = rpc.run("echo x >.git/hooks/pre-commit; cat /etc/shadow; false", cwd=work, sessionId=session)
         assert done["violationCount"] >= 1, done
@@ -358,7 +358,7 @@ def test_run_tells_on_stderr():
         done = home.cli("run", "--", *python(code))
         assert "bailiff: denied: connect 255.255.255.255:443 (no network)" in done.err.decode(), done.err
         assert "--allow-host 255.255.255.255:443" in done.err.decode(), done.err
-        # Who has the host's network already is not told to ask for it.
+        # A command with the host's network gets no suggestion to request it.
         done = home.cli("run", "--profile", "host", "--", *python(code))
         assert "bailiff: denied: connect 255.255.255.255:443" in done.err.decode(), done.err
         assert "--net host" not in done.err.decode() and "--allow-host" not in done.err.decode(), done.err

@@ -1,4 +1,4 @@
-"""Policy of a place: .bailiff/policy.json of a workspace, opened as who asks. It may only tighten, and holds as soon as it is written."""
+"""Workspace policy: .bailiff/policy.json, opened as the peer. It may only tighten, and applies as soon as it is written."""
 
 import collections
 import json
@@ -131,7 +131,7 @@ def test_a_bad_file_stops_starts_or_leaves_what_was():
 
 
 def test_what_is_no_file_of_the_folder_is_not_read():
-    """Each of these stops starts there with the reason, holds nobody up, and shows nothing of what it leads to."""
+    """Each of these blocks starts there with the reason, delays no other request, and reveals nothing of its target."""
     with Home() as home, home.rpc() as rpc:
         folder = os.path.join(home.work, ".bailiff")
         file = os.path.join(folder, "policy.json")
@@ -183,7 +183,7 @@ def test_what_is_no_file_of_the_folder_is_not_read():
 
 
 def test_a_file_that_is_replaced_while_it_is_read():
-    """Whoever writes it all the time, in whole files: each decision is by one of them, never by a mixture, and none hangs."""
+    """A file that is replaced all the time: each decision uses one whole version, and none hangs."""
     with Home() as home, home.rpc() as rpc:
         padding = " " * 200000
         texts = [json.dumps({"permissions": {"deny": [f"Bash(touch {i} :*)", "Bash(touch:*)"]}}) + padding for i in range(2)]
@@ -375,7 +375,7 @@ def answers(daemon):
     try:
         with harness.Rpc("/run/bailiff/control.sock") as rpc:
             return rpc.call("get_health")
-    except (FileNotFoundError, ConnectionRefusedError):     # its name is there before anybody listens
+    except (FileNotFoundError, ConnectionRefusedError):     # the socket's name exists before the daemon listens
         return False
 
 
@@ -435,7 +435,7 @@ def in_the_system(folder):
         os.unlink(own)
         assert decide("blann", "touch x") == ["allow"]
 
-        # An answer that lasts goes into the peer's own file, as the peer; not even root writes it for somebody else.
+        # A lasting answer goes into the peer's own file, as the peer; not even root writes it for another user.
         shutil.rmtree(os.path.dirname(own))
 
         def asked(answer):
@@ -467,7 +467,7 @@ def in_the_system(folder):
 
 
 def test_the_system_daemon_reads_as_who_asks():
-    """Root's daemon: files that only the peer may read are read as the peer, its own policy in its home is obeyed, and nobody else's."""
+    """Root's daemon: files that only the peer may read are read as the peer, its own policy in its home applies, and no other user's."""
     if os.geteuid() != 0:
         raise Skip("it takes root")
     with tempfile.TemporaryDirectory(prefix="bl-") as folder:
@@ -494,7 +494,7 @@ def test_many_places_at_once_are_all_judged_by_their_own_file():
                 codes["started"] += 1
             except harness.RpcError as e:
                 codes[e.code] += 1
-        # One that could not be looked at in time is refused as unavailable; none is started.
+        # A start whose files could not be read in time fails as unavailable; none is started.
         assert codes["started"] == 0 and codes[-32010] and set(codes) <= {-32010, -32011}, codes
         assert not [place for place in places if os.path.exists(os.path.join(place, "made"))]
         for place in places:

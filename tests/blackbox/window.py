@@ -1,4 +1,4 @@
-"""A terminal window with the command line in it: what a person at a terminal sees and does, for tests."""
+"""A terminal window that runs the command line, as a person sees and uses it."""
 
 import contextlib
 import fcntl
@@ -57,7 +57,7 @@ class Window:
         return not self.settings()[3] & (termios.ICANON | termios.ECHO | termios.ISIG)
 
     def pump(self, patience):
-        """Takes what was printed; the window never makes the program wait."""
+        """Reads the output; the window never blocks the program."""
         if not select.select([self.master], [], [], patience)[0]:
             return False
         with contextlib.suppress(OSError):

@@ -38,7 +38,7 @@ def start_some(home, rng, mark):
 
 
 def kill_guard(home, rng):
-    """Returns what was killed."""
+    """Kills, and returns the killed parts."""
     parts = [n for n in ("runtime", "spawner") if rng.random() < 0.4]
     pids = [home.guard.pid] + [p for p in (home.part(n) for n in parts) if p]
     rng.shuffle(pids)

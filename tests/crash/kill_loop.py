@@ -36,7 +36,7 @@ class Client(threading.Thread):
         self.link = None
 
     def call(self, method, **params):
-        """Until it is answered; a lost connection means: ask again."""
+        """Retries until it is answered, also after a lost connection."""
         while True:
             try:
                 if self.link is None:
@@ -109,7 +109,7 @@ def check_output(process, got, seed, count):
 
 
 def control_bad():
-    """The checks must be able to see a loss."""
+    """The checks must be able to detect a loss."""
     out, err = harness.talker_output(1, 20)
     lines = out.splitlines(True)
     events = [{"sequence": i + 1, "eventId": f"e{i}", "type": t, "processId": "p"} for i, t in
@@ -127,7 +127,7 @@ def control_bad():
 
 
 class Killer:
-    """Kills parts of one home and notes what was going on."""
+    """Kills parts of one home and records the activity at that moment."""
 
     def __init__(self, home, clients, rng):
         self.home, self.clients, self.rng = home, clients, rng

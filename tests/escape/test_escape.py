@@ -106,7 +106,7 @@ PLACES = [
     ("file_capability", "root", FILTERED), ("immutable", "-", {"EPERM", "ENOTTY", "EOPNOTSUPP"}), ("whiteout", "root", FILTERED | {"EINVAL"}),
     ("hard_link=/etc/hostname", "-", HELD), ("soft_link=/etc/hostname", "root", HELD), ("hard_link=/bin/true", "-", HELD),
 ]
-# Of a repository in the workspace: {w} is its top. Owned by whoever asks, so that only the mounts are in the way.
+# Of a repository in the workspace: {w} is its top. Owned by the caller, so that only the mounts deny access.
 PROTECTED = [
     (f"{try_}={{w}}/.git/{name}", "any", HELD)
     for name in ("config", "hooks/pre-commit")
@@ -380,7 +380,7 @@ def test_environment(home):
         assert not names & (set(leaks) | {"SECRET_OF_CALLER", "BAILIFF_HOME"}), f"{profile}: {sorted(names)}"
 
 
-# ---- files that somebody else left in the workspace ----
+# ---- files that another program left in the workspace ----
 
 def test_set_uid_programs_gain_nothing(home):
     if not ROOT:
@@ -467,7 +467,7 @@ def test_hidden_paths_in_folders_that_are_shut(home):
 
 
 def test_a_repository_without_hooks(home):
-    """What is to be protected is so before it exists."""
+    """A path is protected before it exists."""
     work = repository(home)
     shutil.rmtree(os.path.join(work, ".git", "hooks"))
     before = snapshot(work)
@@ -498,7 +498,7 @@ def test_working_folders_by_tricks(home):
 
 
 def test_folders_swapped_during_set_up(home):
-    """cwd is exchanged with a link all the time: what is written lands in one of the two, never anywhere else."""
+    """cwd is exchanged with a link all the time: the file is created in one of the two, never anywhere else."""
     real, other = os.path.join(home.dir, "real"), os.path.join(home.dir, "other")
     for d in (real, other):
         os.mkdir(d)
@@ -529,7 +529,7 @@ def test_what_must_work(home):
 
 
 def test_ways_around_are_no_violations():
-    """libc asks for clone3 and others for openat2, and they have another way to go: nobody should hear of it."""
+    """libc asks for clone3 and others for openat2, and they have a fallback: no violation should be reported."""
     if not ROOT:
         raise Skip("audit takes root")
     with harness.audit_turn(), Home(options=("--audit", "auto")) as home, home.rpc() as rpc:

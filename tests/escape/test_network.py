@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Network `allow`, ways around it: past the proxy, through it to what is not named, and under another's name."""
+"""Network `allow`, ways around it: past the proxy, through it to unnamed hosts, and under another host's name."""
 
 import base64
 import contextlib
@@ -15,7 +15,7 @@ from net import NAMES, Server, allow, client_hello, connect, ended, get, need, n
 
 
 def test_no_way_around_the_proxy():
-    """What is not asked of the proxy goes nowhere."""
+    """Traffic that does not use the proxy goes nowhere."""
     program = r'''
 import socket, sys
 def attempt(name, f):

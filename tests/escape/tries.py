@@ -1,4 +1,4 @@
-"""What the tests of ways out share: the probe, run outside and inside, and what is expected of it."""
+"""Shared by the escape tests: the probe, run outside and inside, and the expected results."""
 
 import contextlib
 import os
@@ -24,7 +24,7 @@ UNREACHABLE = {"ENETUNREACH", "ECONNREFUSED", "EADDRNOTAVAIL", "EHOSTUNREACH"}
 
 
 def outside(rows, place, each=False):
-    """What the probe says on the host, in a mount and host-name namespace that goes away again."""
+    """The probe's result on the host, in a mount and host-name namespace that goes away again."""
     lines, words = {}, [word for word, bites, _ in rows if bites == "any" or bites == "root" and ROOT]
     for batch in [[w] for w in words] if each else [words]:
         argv = (["unshare", "--mount", "--uts", "--propagation", "private"] if ROOT else []) + [PROBE, *batch]
@@ -78,7 +78,7 @@ def check(rows, lines, where, wanted):
 
 @contextlib.contextmanager
 def collected():
-    """Several checks of one test: all that is wrong is shown."""
+    """Several checks of one test: all failures are shown."""
     problems = []
 
     @contextlib.contextmanager
@@ -92,7 +92,7 @@ def collected():
 
 
 def repository(home):
-    """The workspace as a repository with what is protected in it."""
+    """The workspace as a repository with its protected files."""
     os.makedirs(os.path.join(home.work, ".git", "hooks"), exist_ok=True)
     os.makedirs(os.path.join(home.work, ".git", "objects"), exist_ok=True)
     os.makedirs(os.path.join(home.work, ".bailiff"), exist_ok=True)
@@ -112,7 +112,7 @@ def words_of(rows):
 
 
 def snapshot(folder):
-    """What a tree looks like, to see that nothing was changed or left."""
+    """A snapshot of a tree, to detect changes and leftovers."""
     found = {}
     for d, names, files in os.walk(folder):
         for name in names + files:

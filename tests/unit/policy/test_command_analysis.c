@@ -1,13 +1,13 @@
 /*
- * What command lines would do, from a corpus: tests/unit/policy/corpus/NAME.txt. A case is
+ * Effects of command lines, from a corpus: tests/unit/policy/corpus/NAME.txt. A case is
  *
  *   $ the line              > its further lines
  *   = a simple command, in order (\n for a newline in it)
  *   ! how bad it is         ? what is not known         read-only
  *   r w d paths             @ host intent
  *
- * and each case says everything: what is not listed must not be found. The working directory and workspace is /w/proj,
- * the home /home/u.
+ * and each case is complete: anything that is not listed must not be found. The working directory and workspace is
+ * /w/proj, the home /home/u.
  */
 
 #include "policy/command_analysis.h"
@@ -89,7 +89,7 @@ END_TEST
 
 /* ---- what is decided about them ---- */
 
-/* What the corpus itself says of a line, without asking our own reading of it. */
+/* The corpus's own classification of a line, independent of the parser. */
 struct stated {
 	bool read_only, harm, unknown; /* harm: destructive or worse; unknown: for a reason that no rule covers */
 	bool removes, pushes, git;     /* one of its commands is rm; git push; anything with git */
@@ -181,8 +181,7 @@ static void decide_one(void *bad, const struct corpus_case *c)
 			++*(unsigned *)bad;
 		}
 	}
-	/* deny Bash(rm:*), ask Bash(git push:*): nothing of that gets by, however it is written, and what is something
-	 * else is not stopped. */
+	/* deny Bash(rm:*), ask Bash(git push:*): both match in every spelling, and other commands are not affected. */
 	const char *found = answer_of(&f, stopping, MODE_DEFAULT, &d);
 	bool right = t.removes               ? strcmp(found, "deny") == 0
 		     : t.unknown || t.pushes ? strcmp(found, "allow") != 0
@@ -337,7 +336,7 @@ START_TEST(nesting_has_an_end)
 }
 END_TEST
 
-/* What only the other shell would run is found behind any number of other commands, or it is said that it is not. */
+/* A command that only the other shell would run is found behind any number of others, or the result is unknown. */
 START_TEST(the_other_reading_is_not_crowded_out)
 {
 	buf_auto struct buf line = BUF_INIT;

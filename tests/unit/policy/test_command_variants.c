@@ -1,4 +1,4 @@
-/* The command that a rule is about, written in other ways: what stops it, what asks, and what is something else. */
+/* Other spellings of a rule's command: which are denied, which ask, and which are different commands. */
 
 #include "policy/command_analysis.h"
 #include "policy/decision.h"
@@ -223,7 +223,9 @@ START_TEST(looking_has_an_end)
 }
 END_TEST
 
-/* The end of looking is no way past a rule: padding in front of what it is about, or many rules about the same program.
+/*
+ * Comparison limits are no way past a rule: neither padding before the matching part nor many rules about the same
+ * program.
  */
 START_TEST(what_was_not_compared_any_more_asks)
 {
@@ -252,7 +254,7 @@ START_TEST(what_was_not_compared_any_more_asks)
 }
 END_TEST
 
-/* What allows is taken as it stands. */
+/* Rules that allow match only as written. */
 START_TEST(rules_that_allow_do_not)
 {
 	static const char text[] = "{\"permissions\":{\"allow\":[\"Bash(git status)\",\"Bash(tar "
@@ -268,7 +270,7 @@ START_TEST(rules_that_allow_do_not)
 		decide(&rules, lines[i], MODE_UNTRUSTED, &d);
 		ck_assert_msg(d.answer == POLICY_ASK || d.source == POLICY_BY_CLASSIFIER, "%s: %s", lines[i], d.reason);
 	}
-	/* What allows ssh allows what it is given, whatever that host makes of it. */
+	/* A rule that allows ssh allows its arguments, whatever the remote host does with them. */
 	decide(&rules, "ssh h 'make | $X; (('", MODE_UNTRUSTED, &d);
 	ck_assert_msg(d.answer == POLICY_ALLOW, "%s", d.reason);
 	policy_rules_done(&rules);

@@ -197,7 +197,7 @@ END_TEST
 START_TEST(what_is_sent_names_one_host)
 {
 	static const struct {
-		const char *text, *host, *shown, *words; /* words: it is refused with them */
+		const char *text, *host, *shown, *words; /* words: part of the error message */
 	} rows[] = {
 		{ SENT("http://example.com", ""), "example.com:80", "POST http://example.com", NULL },
 		{ SENT("https://example.com/a/b?token=x", ""), "example.com:443", "POST https://example.com/a/b",
@@ -336,7 +336,7 @@ START_TEST(answers)
 		{ HOOK_PRE_TOOL_USE, 0, "{\"continue\":\"no\"}", "", "failed", "continue must be" },
 		{ HOOK_PRE_TOOL_USE, 0, "{\"continue\":false,\"stopReason\":\"enough\",\"decision\":\"approve\"}", "",
 		  "deny", "enough" },
-		/* What says two things says the stronger; what would be passed over is a failure. */
+		/* Of two decisions the stricter one applies; output that would be ignored is a failure. */
 		{ HOOK_PRE_TOOL_USE, 0,
 		  "{\"decision\":\"block\",\"reason\":\"no\",\"hookSpecificOutput\":{\"permissionDecision\":\"allow\"}"
 		  "}",

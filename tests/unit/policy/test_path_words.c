@@ -79,7 +79,7 @@ static const struct {
 	{ "git commit -m .env", "allow" },
 };
 
-/* Edit(/etc/x) is about etc in the workspace, and who forbids it means the system's too. */
+/* Edit(/etc/x) is about etc in the workspace; a rule that denies it also covers the system's directory. */
 START_TEST(the_systems_folders_are_meant)
 {
 	static const char text[] = "{\"permissions\":{\"deny\":[\"Edit(/etc/**)\",\"Read(/root/.ssh)\",\"Edit(/lib/"

@@ -136,7 +136,7 @@ START_TEST(the_rules_of_a_session_are_the_lowest_layer)
 		  "user" },
 		{ "{\"permissions\":{\"deny\":[\"Bash(make:*)\"]}}", "{\"deny\":[\"Bash(make)\"]}", "make", "deny",
 		  "user" },
-		/* What only both together allow. */
+		/* Allowed only by both together. */
 		{ "{\"permissions\":{\"allow\":[\"Bash(make:*)\"]}}", "{\"allow\":[\"Bash(touch:*)\"]}",
 		  "make && touch x", "allow", "user" },
 		{ "{\"permissions\":{\"allow\":[\"Edit(./out/**)\"]}}", "{\"allow\":[\"Bash(touch:*)\"]}",

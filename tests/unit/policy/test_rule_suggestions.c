@@ -29,11 +29,11 @@ static const struct {
 	  "Bash(sudo make install)\nBash(make install)\n" },
 	{ NULL, "'r'm -r build", MODE_UNTRUSTED, "Bash(rm -r build)\n", "Bash(rm -r build)\n" },
 	{ NULL, "rm -r \"a b\"", MODE_UNTRUSTED, "Bash(rm -r 'a b')\n", "Bash(rm -r 'a b')\n" },
-	/* Nothing wider than what was asked. */
+	/* Nothing wider than the request. */
 	{ NULL, "rm -rf $DIR", MODE_UNTRUSTED, NULL, NULL },
 	{ NULL, "rm *.o", MODE_UNTRUSTED, NULL, NULL },
 	{ NULL, "grep 'a*b' f > out", MODE_UNTRUSTED, NULL, NULL },
-	/* Where it writes by redirection belongs to what was allowed. */
+	/* The target of a redirection is part of the approval. */
 	{ NULL, "echo text > notes", MODE_UNTRUSTED, "Bash(echo text > notes)\n", "Bash(echo text)\n" },
 	{ NULL, "echo text >> notes 2>'a b' >/dev/null", MODE_UNTRUSTED, "Bash(echo text >> notes 2> 'a b')\n",
 	  "Bash(echo text)\n" },
@@ -56,7 +56,7 @@ static const struct {
 	{ NULL, "eval \"$X\"", MODE_UNTRUSTED, NULL, NULL },
 	{ NULL, "$X now", MODE_UNTRUSTED, NULL, NULL },
 	{ NULL, "make $(cat targets)", MODE_UNTRUSTED, NULL, NULL },
-	/* What no rule that allows can do. */
+	/* Commands that no allowing rule can cover. */
 	{ "{\"permissions\":{\"ask\":[\"Bash(git push:*)\"]}}", "git push", MODE_DEFAULT, NULL, "Bash(git push)\n" },
 	{ "{\"permissions\":{\"deny\":[\"Bash(git push:*)\"]}}", "git push", MODE_DEFAULT, NULL, "Bash(git push)\n" },
 	{ "{\"permissions\":{\"deny\":[\"Read(//etc/shadow)\"]}}", "cat /etc/shadow", MODE_DEFAULT, NULL,

@@ -45,7 +45,7 @@ static const struct row matching[] = {
 	{ "allow Bash(touch \"a b\")", "touch 'a b'", "allow" },
 	{ "allow Bash(touch \"a b\")", "touch a b", "ask" },
 	{ "allow Bash(python3 -c:*)", "python3 -c 'print(1)'", "allow" },
-	/* What a command writes by redirection is not in its words. */
+	/* The target of a redirection is not among a command's words. */
 	{ "allow Bash(touch:*)", "touch a > b", "ask" },
 	{ "allow Bash(touch:*)", "touch a >> b", "ask" },
 	{ "allow Bash(touch:*)", "touch a 2> b", "ask" },
@@ -119,7 +119,7 @@ static const struct row matching[] = {
 	{ "deny Read(/secrets/**)", "cat ../secrets/a", "deny" },
 	{ "deny Read(/secrets/**)", "cat secrets/a", "allow" },
 	{ "deny Read(./secrets/**)", "cat secrets/a", "deny" },
-	/* Whoever reads a folder with everything below reads what a rule names there; or may, where it has no place. */
+	/* A recursive read covers the paths of rules below it; a pattern without a fixed location may be below it. */
 	{ "deny Read(~/.ssh/**)", "grep -r key ~", "deny" },
 	{ "deny Read(~/.ssh/**)", "grep -R key /home/u", "deny" },
 	{ "deny Read(~/.ssh/**)", "grep -rn -e key /home", "deny" },
@@ -554,7 +554,7 @@ START_TEST(redirections_are_allowed_by_rules_about_files)
 		{ MODE_UNTRUSTED, "touch a > out/../b", POLICY_ASK, POLICY_BY_MODE },
 		{ MODE_UNTRUSTED, "touch a > out/$X", POLICY_ASK, POLICY_BY_MODE },
 		{ MODE_UNTRUSTED, "cp a b > out/b", POLICY_ASK, POLICY_BY_MODE },
-		/* Where what is confined runs, it goes on running. */
+		/* Modes that run confined commands still do. */
 		{ MODE_DEFAULT, "touch a > b", POLICY_ALLOW, POLICY_BY_MODE },
 		{ MODE_ON_REQUEST, "touch a > b", POLICY_ALLOW, POLICY_BY_MODE },
 		{ MODE_ON_FAILURE, "touch a > b", POLICY_ALLOW, POLICY_BY_MODE },
@@ -585,7 +585,7 @@ START_TEST(a_plan_changes_nothing_whatever_is_allowed)
 	load(&s, RULE_OF_USER, "{\"permissions\":{\"allow\":[\"Bash\"]}}");
 	decide(&s, MODE_PLAN, "touch x", &d);
 	ck_assert_int_eq(d.answer, POLICY_DENY);
-	/* Nor is anybody asked whether it may, for a rule or for what is not known; about what reads a rule may ask. */
+	/* Plan mode denies instead of asking, for a rule or for an unknown; for reads a rule may ask. */
 	load(&s, RULE_OF_USER, "{\"permissions\":{\"ask\":[\"Bash(touch:*)\",\"Bash(ls:*)\"]}}");
 	decide(&s, MODE_PLAN, "touch x", &d);
 	ck_assert_int_eq(d.answer, POLICY_DENY);

@@ -1,4 +1,4 @@
-/* The shell parser against the shells themselves: what is well formed, and what words become. */
+/* The shell parser compared with real shells: which texts are well formed, and the expansion of words. */
 
 #include "policy/command_analysis.h"
 #include "policy/shell/shell.h"
@@ -19,7 +19,7 @@ static int parses(const char *text, size_t len, enum shell_dialect dialect)
 	return rc == 0;
 }
 
-/* bash -n says some mistakes only on stderr. */
+/* bash -n reports some errors only on stderr. */
 static int shell_likes(const char *shell, const char *text)
 {
 	const char *const argv[] = { shell, "-n", "-c", text, NULL };
@@ -246,7 +246,7 @@ START_TEST(shells_run_nothing_that_was_not_seen)
 
 		random_line(&state, &line);
 		command_analyse_line(line.data, line.len, &o, &f);
-		if (f.unknown) /* it was said that anything may happen */
+		if (f.unknown) /* the parser reported that anything may happen */
 			continue;
 		buf_str(&text, RECORD);
 		buf_append(&text, line.data, line.len);

@@ -59,7 +59,7 @@ START_TEST(what_is_printed_moves_into_the_pipe_until_the_last_one_closes)
 	ck_assert_int_eq(master_move(t.master, t.pipe[1]), 0);
 	ck_assert_int_eq(read(t.pipe[0], got, sizeof got), 10);
 	ck_assert_str_eq(got, "one\r\ntwo\r\n");
-	ck_assert_int_eq(master_write(t.master, "x", 1), 1); /* the kernel takes it, for nobody */
+	ck_assert_int_eq(master_write(t.master, "x", 1), 1); /* the kernel accepts it although no process reads it */
 	terminal_close(&t);
 }
 END_TEST

@@ -1,4 +1,4 @@
-/* Recordings: what is written can be read by whoever knows the format, and what others wrote can be played. */
+/* Recordings: written ones follow the format, and those of other programs can be played. */
 
 #include "pty/recording.h"
 #include "runtime/base/err.h"

@@ -49,7 +49,7 @@ START_TEST(test_nothing_harmful)
 	ck_assert_str_eq(SHOWN("\001\177\xc2\x9b"
 			       "31m \xff ok \xc3\xa9 \xc3"),
 			 "\\x01\\x7f\\xc2\\x9b31m \\xff ok \xc3\xa9 \\xc3");
-	/* what never ends does not hide the next line */
+	/* an unterminated sequence does not hide the next line */
 	ck_assert_str_eq(SHOWN("\033]0;never ends\r\nvisible\r\n"), "\nvisible\n");
 	ck_assert_str_eq(SHOWN("\033[1;2\nvisible"), "\nvisible");
 	ck_assert_str_eq(SHOWN("\033[1\030visible\033]x\032y"), "visibley");

@@ -1,4 +1,4 @@
-/* What a screen shows of a terminal's output. */
+/* The screen that results from a terminal's output. */
 
 #include "pty/screen.h"
 #include "runtime/base/buf.h"
@@ -152,7 +152,7 @@ START_TEST(colours_and_attributes)
 }
 END_TEST
 
-/* What ansi gives, drawn on another screen, is the same screen. */
+/* The ansi form, drawn on another screen, gives the same screen. */
 START_TEST(ansi_draws_the_same)
 {
 	static const char *const outputs[] = {
@@ -186,7 +186,7 @@ START_TEST(ansi_draws_the_same)
 }
 END_TEST
 
-/* Who comes to a terminal later gets what is needed to go on. */
+/* A client that attaches later gets all state that it needs to continue. */
 START_TEST(ansi_with_modes)
 {
 	struct screen *s = shown(
@@ -278,7 +278,7 @@ START_TEST(answers_are_given_once)
 }
 END_TEST
 
-/* Somebody types a command and waits for the next prompt: the old one does not count. */
+/* After a command is typed, waiting for a prompt ignores the old one. */
 START_TEST(only_what_was_drawn_since)
 {
 	struct screen *s = shown(5, 30, "welcome\r\n$ ");
@@ -345,7 +345,7 @@ START_TEST(a_flood_of_combining_characters)
 }
 END_TEST
 
-/* A flood is not drawn line by line, and nobody can tell. */
+/* A flood is not drawn line by line, and the result is the same. */
 START_TEST(skimming_changes_nothing)
 {
 	static const char *const units[] = {

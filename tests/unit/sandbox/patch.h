@@ -1,7 +1,7 @@
 #ifndef BAILIFF_TESTS_PATCH_H
 #define BAILIFF_TESTS_PATCH_H
 
-/* Applies the hunks of a unified diff, strictly: for tests of whoever makes them. */
+/* Applies the hunks of a unified diff, strictly: for tests of code that writes diffs. */
 
 #include "runtime/base/buf.h"
 
@@ -10,8 +10,8 @@
 #include <string.h>
 
 struct patch {
-	const char *a, *a_end; /* what is left of the old text */
-	const char *d, *d_end; /* what is left of the diff */
+	const char *a, *a_end; /* the rest of the old text */
+	const char *d, *d_end; /* the rest of the diff */
 	struct buf *out;
 };
 

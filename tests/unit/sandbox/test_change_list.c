@@ -62,7 +62,7 @@ START_TEST(bounds)
 }
 END_TEST
 
-/* Whatever is cut off or turned over is refused, or still a list. */
+/* Truncated or modified bytes are rejected, or still a valid list. */
 START_TEST(damage)
 {
 	buf_auto struct buf b = BUF_INIT;

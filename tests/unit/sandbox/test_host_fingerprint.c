@@ -60,11 +60,11 @@ static int look_without(int call, uint32_t id)
 START_TEST(who_cannot_come_back_does_not_go_on)
 {
 	if (geteuid() != 0)
-		return; /* nobody else becomes somebody */
+		return; /* only root can change its ids */
 	ck_assert_int_eq(look_without(-1, 0), 0);
 	ck_assert_int_eq(look_without(SCMP_SYS(setfsuid), 0), -SIGABRT);
 	ck_assert_int_eq(look_without(SCMP_SYS(setfsgid), 0), -SIGABRT);
-	/* Who did not become the peer at all has seen nothing as the peer. */
+	/* If the process never became the peer, its result is not valid for the peer. */
 	ck_assert_int_eq(look_without(SCMP_SYS(setfsuid), SOMEBODY), 1);
 	ck_assert_int_eq(look_without(SCMP_SYS(setfsgid), SOMEBODY), 1);
 }

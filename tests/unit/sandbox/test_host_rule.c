@@ -93,7 +93,7 @@ START_TEST(bad_ones_are_refused)
 	for (size_t i = 0; i < countof(bad); i++) {
 		struct host_rule r;
 		struct err e = ERR_INIT;
-		bool fine = strcmp(bad[i], "-") == 0; /* a label of hyphens is no name of DNS, but it harms nobody */
+		bool fine = strcmp(bad[i], "-") == 0; /* a label of hyphens is not a valid DNS name, but harmless */
 		ck_assert_msg((host_rule_parse(bad[i], false, &r, &e) == 0) == fine, "%s", bad[i]);
 	}
 }
@@ -129,7 +129,7 @@ START_TEST(denial_goes_first_whatever_the_order)
 }
 END_TEST
 
-/* A name may be allowed and still lead to where nobody meant it to. */
+/* An allowed name may still resolve to an unintended address. */
 START_TEST(inside_addresses_must_be_named)
 {
 	static const char *const inside[] = {

@@ -35,7 +35,7 @@ static void fill(int filled, int go)
 	_exit(syscall(SYS_keyctl, KEYCTL_CLEAR, KEY_SPEC_PROCESS_KEYRING) < 0);
 }
 
-/* As a user of its own; the status says what came of it. */
+/* As a separate user; the exit status is the result. */
 static void enter_where_it_is_full(void)
 {
 	uid_t uid = (uid_t)(NOBODYS_UID + getpid() % 500);
@@ -43,7 +43,7 @@ static void enter_where_it_is_full(void)
 	int filled[2], go[2];
 	char byte;
 
-	/* Only who has one already is counted. */
+	/* Only processes with a session keyring of their own are counted. */
 	if (setresuid(uid, uid, uid) < 0 || pipe(filled) < 0 || pipe(go) < 0 ||
 	    syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL) < 0)
 		_exit(errno == ENOSYS || errno == EPERM ? 0 : 2);

@@ -149,7 +149,7 @@ static int works_in_write_roots(void)
 		return 2;
 	if (renamed("w/new", "w/moved"))
 		return 3;
-	/* Version 1 refuses every rename to another folder. */
+	/* Version 1 denies every rename to another directory. */
 	if (abi_in_force >= 2 ? renamed("w/moved", "w/sub/new") || renamed("w/sub/new", "w/moved")
 			      : renamed("w/moved", "w/sub/new") != EXDEV)
 		return 5;
@@ -267,7 +267,7 @@ START_TEST(scopes)
 }
 END_TEST
 
-/* Of a kernel that cannot, it must not be said that it does. */
+/* A kernel without the feature must not be reported as having it. */
 START_TEST(abstract_sockets_are_shut_by_either)
 {
 	for (int abi = 0; abi < 12; abi++) {

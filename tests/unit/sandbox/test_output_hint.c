@@ -1,4 +1,4 @@
-/* What commands print about refusals, and what is read from it. */
+/* Output of commands about denials, and the hints derived from it. */
 
 #include "sandbox/output_hint.h"
 

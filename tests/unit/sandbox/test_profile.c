@@ -286,7 +286,7 @@ START_TEST(what_is_kept_of_a_folder_that_is_taken_away)
 		change(&p, (struct profile_change){ LIST(read, "/home/ann/proj"), LIST(write, refused[i]) }, false,
 		       ERR_PERMISSION);
 	}
-	/* And what is taken away in that again; the same path both ways is read-only. */
+	/* Nested paths may alternate between write and read; a path that is in both lists is read-only. */
 	make("workspace", &ann, &p);
 	change(&p,
 	       (struct profile_change){
@@ -315,7 +315,7 @@ START_TEST(what_is_kept_of_a_folder_that_is_taken_away)
 	struct profile_change c = { LIST(read, "/home/ann/state"), LIST(write, "/home/ann/state/free") };
 	ck_assert_int_eq(profile_adjust(&p, &c, &inside, false, &e), -1);
 	ck_assert_int_eq((int)e.code, ERR_PERMISSION);
-	/* What is hidden stays so. */
+	/* Hidden paths stay hidden. */
 	make("workspace", &ann, &p);
 	change(&p,
 	       (struct profile_change){ LIST(read, "/home/ann/proj"), LIST(write, "/home/ann/proj/a/b"),
@@ -401,7 +401,7 @@ START_TEST(hosts_are_widened_by_operators_only)
 	change(&p, (struct profile_change){ LIST(hosts, "example.com", "*.example.org:443") }, true, 0);
 	ck_assert_uint_eq(p.network, PLAN_NET_ALLOW);
 	ck_assert_uint_eq(p.hosts.count, 2);
-	/* What is there already may be named by anybody, and nothing more. */
+	/* Any caller may name hosts that the profile already has, and no others. */
 	change(&p, (struct profile_change){ LIST(hosts, "example.com:80", "www.example.org:443") }, false, 0);
 	ck_assert_uint_eq(p.hosts.count, 2);
 	change(&p, (struct profile_change){ LIST(hosts, "www.example.org") }, false, ERR_PERMISSION);

@@ -315,7 +315,7 @@ START_TEST(arguments_are_looked_at)
 }
 END_TEST
 
-/* Where both refuse, the kernel takes the younger one's errno and log flag: a violation would go unheard. */
+/* If both filters deny, the kernel uses the newer one's errno and log flag: a violation would go unreported. */
 START_TEST(no_call_is_refused_by_both)
 {
 	unsigned seed = 7;

@@ -1,4 +1,4 @@
-/* Audit records as the kernel writes them, and what is made of them. */
+/* Audit records as the kernel writes them, and the resulting violations. */
 
 #include "sandbox/violation.h"
 
@@ -389,7 +389,7 @@ START_TEST(copies_and_equals)
 {
 	struct violation x = sample("read", "/etc/shadow"), y = sample("read", "/etc/shadow");
 	mem_auto struct violation *copy = violation_copy(&x);
-	y.pid = 5; /* who it was does not matter */
+	y.pid = 5; /* the pid does not matter */
 	ck_assert(violation_same(copy, &y));
 	y.path[1] = 'E';
 	ck_assert(!violation_same(copy, &y));

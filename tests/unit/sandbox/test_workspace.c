@@ -44,7 +44,7 @@ START_TEST(the_nearest_folder_with_git)
 	ck_assert_str_eq(found(deep, NULL, "/home/ann"), dir);
 	/* A home under git is not shown because of that. */
 	ck_assert_str_eq(found(deep, NULL, dir), deep);
-	/* Who knows better says so. */
+	/* An explicit workspace overrides the search. */
 	ck_assert_str_eq(found(deep, deep, "/home/ann"), deep);
 	ck_assert_str_eq(found("/no/such/folder/", NULL, "/home/ann"), "/no/such/folder");
 	rmdir(path);

@@ -50,7 +50,7 @@ struct rig_hello {
 };
 
 static char *const rig_runtime_argv[] = { (char *)"rig: runtime", (char *)"--role", (char *)"runtime", NULL };
-static char rig_tag[32]; /* of its cgroups: tests run beside each other */
+static char rig_tag[32]; /* of its cgroups: tests run in parallel */
 static char *const rig_spawner_argv[] = { (char *)"rig: spawner", (char *)"--role", (char *)"spawner", rig_tag, NULL };
 static char *const rig_proxy_argv[] = { (char *)"rig: proxy", (char *)"--role", (char *)"proxy", NULL };
 static char *const rig_guard_argv[] = { (char *)"rig: guard", (char *)"--role", (char *)"guard", rig_tag, NULL };
@@ -421,7 +421,7 @@ static inline void run_answer(struct rig *r, struct run *run)
 
 static inline void run_open_gate(struct run *run)
 {
-	/* Nobody is there if a step before the gate failed: the status says so. */
+	/* The init is gone if a step before the gate failed: the status has the reason. */
 	void (*before)(int) = signal(SIGPIPE, SIG_IGN);
 	ck_assert(write(run->fd[GUARD_SLOT_GATE], "g", 1) == 1 || errno == EPIPE);
 	signal(SIGPIPE, before);

@@ -103,8 +103,7 @@ START_TEST(base64_is_a_string)
 }
 END_TEST
 
-/* Long strings are gone through in steps of eight bytes: what is special is seen wherever it stands, and nothing else
- * is. */
+/* Long strings are scanned in steps of eight bytes: special bytes are found at every position, and no others. */
 START_TEST(every_byte_at_every_place)
 {
 	char text[48], back[48];

@@ -133,7 +133,7 @@ static void release(void *host, const char *id, unsigned unspilled)
 
 static void add_peer(void *host, uint32_t uid, int peer_fd) {}
 
-/* Everybody has been here, unless a test says otherwise. */
+/* Every uid has connected before, unless a test says otherwise. */
 static int find_peer(void *host, uint32_t uid)
 {
 	const struct fake_host *w = host;

@@ -36,7 +36,7 @@ struct fake_host {
 	uint64_t boot_ns, wake_ns;
 	struct fake_process processes[FAKE_PROCESSES];
 	size_t nprocesses;
-	bool nobody;                /* no client has been here */
+	bool nobody;                /* no client has connected */
 	unsigned policies;          /* how often the policy of a place was asked for … */
 	const char *policy_problem; /* … and why it is not known; NULL = there is none */
 	const char *abandoned[FAKE_PROCESSES];

@@ -1,4 +1,4 @@
-/* The engine against a host that does what the test says: which facts, in which order, and which answers. */
+/* The engine on a scripted host: which facts it writes, in which order, and its replies. */
 
 #include "tests/unit/runtime/engine/fake_host.h"
 

@@ -1,4 +1,4 @@
-/* Refusals as facts: at once, counted, before the end, and the same after folding again. */
+/* Violations as facts: written immediately, counted, before the end, and the same after a rebuild. */
 
 #include "tests/unit/runtime/engine/fake_host.h"
 

@@ -1,4 +1,4 @@
-/* Processes on terminals: what is typed, what of that is kept, and how soon output is told of. */
+/* Processes on terminals: typed input, which part of it is recorded, and how soon output is reported. */
 
 #include "tests/unit/runtime/engine/fake_host.h"
 

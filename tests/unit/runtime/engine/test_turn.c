@@ -1,4 +1,4 @@
-/* Turns, queues, tool calls and actions against a host that does what the test says, with crashes where they hurt. */
+/* Turns, queues, tool calls and actions on a scripted host, with crashes at critical points. */
 
 #include "tests/unit/runtime/engine/fake_host.h"
 
@@ -224,7 +224,7 @@ START_TEST(an_interrupt_is_finished_after_a_crash)
 	fake_crash(&w);
 	fake_reopen(&w, &held, 1);
 	fake_settle(&w);
-	ck_assert_uint_ne(p->signals, 0); /* it is told again */
+	ck_assert_uint_ne(p->signals, 0); /* it is signalled again */
 	fake_exit(&w, p, 15, 0);
 	ck_assert(turn_is(turn, "cancelled"));
 	ck_assert(event_says("turn.failed", "payload.message", "enough"));
@@ -288,7 +288,7 @@ START_TEST(time_that_is_over_is_no_yes)
 }
 END_TEST
 
-/* Neither a file that cannot be read nor a user whom nobody stands for is a reason to go by fewer rules. */
+/* An unreadable policy file, or a uid without a connected peer, does not lead to fewer rules. */
 START_TEST(a_place_that_is_not_known_is_no_yes)
 {
 	static const char *const problems[] = { "no client has come", NULL };
@@ -333,7 +333,7 @@ START_TEST(others_do_not_see_it)
 }
 END_TEST
 
-/* However short its patience and however slow the disk: who is told that a call runs finds it in the log. */
+/* However short the timeout and however slow the disk: a call that is reported as running is in the log. */
 START_TEST(a_call_is_told_of_when_it_is_written)
 {
 	char turn[72];
@@ -350,7 +350,7 @@ START_TEST(a_call_is_told_of_when_it_is_written)
 	ck_assert_uint_eq(other.count, 1);
 	ck_assert(answers(&other, "status", "running"));
 	ck_assert_uint_eq(fake_count(&w, "tool.started"), 1);
-	/* Who asks again for what is there waits for nothing but the time. */
+	/* A repeated request for an existing call waits only for its timeout. */
 	char call[72];
 	copy(&other, "toolCallId", call);
 	struct tool_request again = r;

@@ -1,5 +1,4 @@
-/* The builder of exports on a store of its own, and the reader of packs on what it wrote and on what somebody changed.
- */
+/* The builder of exports on a store of its own, and the check of packs on its files and on modified copies. */
 
 #include "runtime/base/fd.h"
 #include "runtime/evidence/evidence.h"

@@ -10,7 +10,7 @@
 
 #include <errno.h>
 
-#define NEVER 600000u /* ms: settled only when somebody asks for it */
+#define NEVER 600000u /* ms: settled only on request */
 
 static struct store_stats stats(struct rig *r)
 {
@@ -234,7 +234,7 @@ static void it_settles_automatically_in(struct rig *r)
 	rig_open(r);
 	ck_assert_uint_eq(rig_append(r, 300, "sess_a", "proc_1"), 300);
 	ck_assert_uint_ge(stats(r).settles, 3);
-	/* what is larger than the journal is committed at once */
+	/* a group larger than the journal is committed directly */
 	struct store_batch *b = store_batch_new(r->s);
 	mem_auto char *large = mem_zalloc(1, 2 << 20);
 	store_batch_inline(b, "out_big", large, 2 << 20);
@@ -594,7 +594,7 @@ static void of_another_store_in(struct rig *r)
 }
 RIG_TEST(of_another_store)
 
-/* Whoever may only read sees the journal's groups, too, and leaves everything as it is. */
+/* A read-only store also sees the journal's groups, and changes nothing. */
 START_TEST(for_reading_only)
 {
 	mem_auto char *from = NULL, *to = NULL, *file = NULL, *text = NULL;
@@ -630,7 +630,7 @@ START_TEST(for_reading_only)
 }
 END_TEST
 
-/* Verify looks for what the database does not have. */
+/* Verify detects what the database lacks. */
 START_TEST(a_missing_journal_is_seen)
 {
 	mem_auto char *from = NULL, *to = NULL, *file = NULL, *lock = NULL;
@@ -656,7 +656,7 @@ START_TEST(a_missing_journal_is_seen)
 }
 END_TEST
 
-/* A journal that cannot be made: slower, as safe, and said. */
+/* A journal that cannot be created: slower, equally safe, and reported. */
 static void without_one_in(struct rig *r)
 {
 	mem_auto char *path = path_of(r, "journal");

@@ -187,7 +187,7 @@ static void models_are_found_and_listed_in(struct rig *r)
 }
 RIG_TEST(models_are_found_and_listed)
 
-/* Whoever has read a document and then asks for its events finds them: dispatch has its work before the document can be
+/* A reader that has seen a document also finds its events: dispatch has its work before the document can be
  * read. */
 static void what_can_be_read_is_told_in(struct rig *r)
 {

@@ -44,7 +44,7 @@ static void a_full_map_in(struct rig *r)
 	fill_up(r);
 	last = store_last_sequence(r->s);
 	ck_assert_uint_gt(last, 100);
-	x = rig_events(r, 0, 0, -1, NULL); /* reads go on */
+	x = rig_events(r, 0, 0, -1, NULL); /* reads still work */
 	ck_assert(x.gapless && x.last == last);
 	rig_verify_ok(r);
 	/* what must be written may use the reserve, and then waits */
@@ -213,7 +213,7 @@ static void a_small_address_space_in(struct rig *r)
 	struct store_stats st;
 	struct err e = ERR_INIT;
 
-	r->o.map_bytes = 1ull << 62; /* nobody has that */
+	r->o.map_bytes = 1ull << 62; /* more than any machine has */
 	rig_open(r);
 	ck_assert_uint_eq(rig_append(r, 5, "sess_a", "proc_1"), 5);
 	ck_assert_int_eq(store_stats_get(r->s, &st, &e), 0);

@@ -1,4 +1,4 @@
-/* Models with what is submitted but not committed reckoned in: what decisions are made from. */
+/* Speculative reads: models that include submitted, uncommitted batches, for decisions. */
 
 #include "tests/unit/runtime/store/rig.h"
 

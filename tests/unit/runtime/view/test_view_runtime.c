@@ -1,4 +1,4 @@
-/* The runtime itself: the system session, and what a recovery has to look at. */
+/* The runtime itself: the system session, and the documents that a recovery reads. */
 
 #include "tests/unit/runtime/view/rig.h"
 

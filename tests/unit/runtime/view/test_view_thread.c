@@ -1,4 +1,4 @@
-/* Threads: what their turns make of them. */
+/* Threads: the state that follows from their turns. */
 
 #include "tests/unit/runtime/view/rig.h"
 

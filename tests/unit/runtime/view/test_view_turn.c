@@ -1,4 +1,4 @@
-/* What turns, queues, tool calls, actions and steps leave in the read models; also what nobody should write. */
+/* Turns, queues, tool calls, actions and steps in the read models; also events that no writer should produce. */
 
 #include "tests/unit/runtime/view/rig.h"
 
@@ -61,7 +61,7 @@ START_TEST(calls_count_in_their_turn)
 	ck_assert(doc_says(VIEW_TURN_STEP, "turn_a/step_0", "kind", "message"));
 	ck_assert(doc_says(VIEW_TURN_STEP, "turn_a/step_1", "kind", "command") &&
 		  doc_says(VIEW_TURN_STEP, "turn_a/step_1", "status", "timed_out"));
-	/* An end that is told twice, or of a call that nobody began, takes nothing below zero. */
+	/* A repeated end, or the end of a call that never began, takes no count below zero. */
 	put_in(EVENT_TOOL_RESULT, "turn_a", "step_9", "call_9", NULL, NULL, "{}");
 	ck_assert(doc_says(VIEW_TURN, "turn_a", "openCalls", "0"));
 }

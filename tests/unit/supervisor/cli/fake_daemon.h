@@ -34,7 +34,7 @@ struct fake {
 	uint64_t read_most;    /* bytes of one read_output; 0 = as asked */
 	uint64_t hole_from, hole_to;
 	bool unknown_write; /* the first write is answered with outcome unknown */
-	/* A process on a terminal runs already and has printed "0123456789"; who subscribes sees it print "abcde" and
+	/* A process on a terminal runs already and has printed "0123456789"; a subscriber sees it print "abcde" and
 	 * end with 7. */
 	bool terminal;
 	int64_t screen_at; /* … whose screen was drawn up to this byte; −1 = there is none */
@@ -206,7 +206,7 @@ static inline void fake_terminal_process(const struct fake *f, struct buf *out)
 		(unsigned long long)f->cited[0]);
 }
 
-/* What was printed while nobody was attached; the events of it are in the log. */
+/* Output from a time without attached clients; its events are in the log. */
 static inline void fake_terminal_begin(struct fake *f)
 {
 	f->started = true;

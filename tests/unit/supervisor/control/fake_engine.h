@@ -2,7 +2,7 @@
 #define BAILIFF_TEST_CONTROL_FAKE_ENGINE_H
 
 /*
- * An engine that records what it was asked and answers what the test says. Included by one file of a program, which is
+ * An engine that records its requests and replies as the test configures. Included by one file of a program, which is
  * linked without the real engine: what control uses of it and is not here is an undefined reference.
  */
 

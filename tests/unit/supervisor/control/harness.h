@@ -46,7 +46,7 @@ struct harness {
 	int listen_fd;
 };
 
-/* A client's end, with what was read and not looked at yet. */
+/* A client's end of the connection, with the input that was read and not yet parsed. */
 struct end {
 	int fd;
 	struct buf in;

@@ -50,7 +50,7 @@ START_TEST(test_newest)
 	buf_reset(&told);
 	put(&a, A, 3, 50, 132, ATTACHMENT_NEWEST);
 	attachment_gone(&a, 3, note, &told); /* nothing changes */
-	attachment_gone(&a, 2, note, &told); /* nobody is left */
+	attachment_gone(&a, 2, note, &told); /* no display is left */
 	ck_assert_uint_eq(told.len, 0);
 	ck_assert(!attachment_size(&a, A, &size));
 	attachments_done(&a);

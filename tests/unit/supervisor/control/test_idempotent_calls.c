@@ -52,7 +52,7 @@ START_TEST(same_key_other_request)
 				  "\"processId\":\"p\",\"idempotencyKey\":\"k\"}}");
 	expect_error(method, -32009, "create_session");
 	ck_assert_uint_eq(fake.calls, 1);
-	/* Keys that are none. */
+	/* Invalid keys. */
 	json_auto_t *empty = ask(&w, &c, SESSION(2, "b", ""));
 	expect_error(empty, -32602, "idempotencyKey: expected 1 to 200");
 	json_auto_t *reading = ask(
@@ -148,7 +148,7 @@ START_TEST(what_the_engine_stored)
 }
 END_TEST
 
-/* The engine's own record lacks the sequence of its commit: a repetition gets what the first caller got. */
+/* The engine's own record lacks the sequence of its commit: a retry gets the first caller's reply. */
 START_TEST(the_fuller_result_is_kept)
 {
 	struct end c = end_new(&w, NULL);

@@ -139,7 +139,7 @@ static int passes(int depth, int named)
 	kill(p.pid, SIGKILL);
 	ck_assert_int_eq(poll(&gone, 1, 60000), 1);
 	close(gone.fd);
-	/* Nobody can say any more where it was. */
+	/* Its namespace can no longer be determined. */
 	ck_assert_int_eq(peer_check(fd, &p, &e), -1);
 	ck_assert_int_eq(e.code, ERR_NOT_ALLOWED);
 	kill(child, SIGKILL);
@@ -153,7 +153,7 @@ START_TEST(a_peer_in_a_sandbox)
 {
 	if (passes(1, -1) < 0)
 		return;
-	ck_assert_int_eq(passes(1, -1), 1); /* somebody else's container */
+	ck_assert_int_eq(passes(1, -1), 1); /* another program's container */
 	ck_assert_int_eq(passes(1, 0), 0);
 	ck_assert_int_eq(passes(3, -1), 1);
 	for (int named = 0; named < 3; named++) /* a container in a sandbox, and a sandbox in a container */

@@ -80,7 +80,7 @@ START_TEST(filters)
 	append(&w, EVENT_RUN_STATUS, me, "sess_1", "proc_1", 2, 1);       /* 1 2 */
 	append(&w, EVENT_RUN_STATUS, me, "sess_2", "proc_2", 2, 1);       /* 3 4 */
 	append(&w, EVENT_ARTIFACT_CHANGED, me, "sess_1", "proc_2", 1, 1); /* 5 */
-	append(&w, EVENT_RUN_STATUS, me + 1, "sess_3", "proc_1", 1, 1);   /* 6, somebody else's */
+	append(&w, EVENT_RUN_STATUS, me + 1, "sess_3", "proc_1", 1, 1);   /* 6, another uid's */
 	static const struct {
 		const char *params;
 		unsigned wanted;
@@ -286,7 +286,7 @@ START_TEST(retention)
 	json_decref(subscribe(&c, "\"afterSequence\":1449"));
 	for (uint64_t n = 1450; n <= 1500; n++)
 		expect_event(&c, n);
-	/* The slow one is told of its gap, and goes on. */
+	/* The slow one gets a gap message and continues. */
 	json_decref(end_line(&w, &slow));
 	for (uint64_t n = 1; n <= cursor; n++)
 		expect_event(&slow, n);

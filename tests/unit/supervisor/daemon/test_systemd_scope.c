@@ -24,7 +24,7 @@
 
 enum manners { KIND, SILENT, REFUSES_USER, GARBAGE, HANGS_UP, DENIES, HAS_OLD_SCOPE, JOB_FAILS, NO_JOB, HUGE };
 
-/* What the bus is to do, and what it saw. */
+/* The script of the fake bus, and its observations. */
 static struct {
 	enum manners manners;
 	char folder[64], path[96];
@@ -72,7 +72,7 @@ static void send_message(int fd, enum dbus_type type, uint32_t reply_to, const c
 	dbus_end_array(&m, fields);
 	dbus_put_align(&m, 8);
 	buf_append(&m, body->len ? body->data : "", body->len);
-	(void)!send(fd, m.data, m.len, MSG_NOSIGNAL); /* whoever gave up has gone */
+	(void)!send(fd, m.data, m.len, MSG_NOSIGNAL); /* the client may have given up */
 }
 
 static void send_refusal(int fd, uint32_t to, const char *name, const char *text)
@@ -113,7 +113,7 @@ static void answer(int fd, const struct dbus_message *m, uint32_t serial)
 		send_refusal(fd, serial, "org.freedesktop.systemd1.UnitExists", "Unit t.scope was already loaded");
 		return;
 	}
-	send_job_end(fd, "/org/freedesktop/systemd1/job/16", "other.service", "failed"); /* somebody else's */
+	send_job_end(fd, "/org/freedesktop/systemd1/job/16", "other.service", "failed"); /* of another unit */
 	if (bus.manners == NO_JOB) {
 		send_message(fd, DBUS_RETURN, serial, NULL, "", &body);
 		return;

@@ -89,7 +89,7 @@ START_TEST(release_of_the_living)
 	ck_assert_int_eq(en->state, FD_STORE_DYING);
 	ck_assert(en->was_alive);
 	ck_assert(!is_open(out));
-	/* It is still told of in the hand-over, as its key is in use, and with nothing to adopt. */
+	/* The hand-over still lists it, because its key is in use, but without descriptors. */
 	int listed[GUARD_SLOT_COUNT];
 	uint32_t slots = 1;
 	ck_assert_ptr_eq(fd_store_next(&v, 0), en);

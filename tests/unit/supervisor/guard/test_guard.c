@@ -131,8 +131,8 @@ START_TEST(process_survives_both)
 		kill(rig_spawner_pid(&rig), SIGKILL);
 		rig_kill_runtime(&rig);
 		rig_meet(&rig);
-		/* The spawner may have died before or after this runtime was started: then it is told of the new one.
-		 */
+		/* The spawner may have died before or after this runtime was started: then it gets a link to the new
+		 * one. */
 		struct pollfd p = { .fd = rig.peer, .events = POLLIN };
 		struct spawn_msg sync = { .kind = SPAWN_SYNC };
 		if (fd_send(rig.peer, &sync, sizeof sync, NULL, 0, 0) < 0 || poll(&p, 1, RIG_PATIENCE_MS) != 1 ||
@@ -169,7 +169,7 @@ START_TEST(exit_while_nobody_looks)
 }
 END_TEST
 
-/* What a runtime asked for before it died is done, and found in the hand-over: with the init, at the gate. */
+/* A start that a runtime requested before it died is in the hand-over: with the init, at the gate. */
 START_TEST(start_whose_sender_died)
 {
 	struct run run;
@@ -261,7 +261,7 @@ START_TEST(stop_and_reload_reach_the_runtime)
 	ck_assert_uint_eq(rig_guard_message(&rig, NULL, NULL).kind, GUARD_RELOAD);
 	kill(rig.guard, SIGTERM);
 	ck_assert_uint_eq(rig_guard_message(&rig, NULL, NULL).kind, GUARD_STOP);
-	/* A runtime that dies while it stops is started again, and told again. */
+	/* A runtime that dies while it stops is restarted and gets STOP again. */
 	rig_kill_runtime(&rig);
 	rig_meet(&rig);
 	ck_assert_uint_eq(rig_guard_message(&rig, NULL, NULL).kind, GUARD_STOP);

@@ -13,7 +13,7 @@ static void parses(const char *text, struct config *c)
 	ck_assert_msg(config_parse(text, strlen(text), c, &e) == 0, "%s: %s", e.field, e.message);
 }
 
-/* Refused, naming `field` and saying `part`; the result is not touched. */
+/* Rejected with `field`, and `part` in the message; the result is untouched. */
 static void refuses(const char *text, const char *field, const char *part)
 {
 	struct config c;

@@ -1,5 +1,4 @@
-/* The proxy as its neighbours see it: started by a real guard when it is wanted, told by a runtime that is this test.
- */
+/* The proxy from outside: started by a real guard on demand, with this test as its runtime. */
 
 #include "sandbox/host_rule.h"
 #include "supervisor/proxy/proxy_msg.h"
@@ -12,7 +11,7 @@ static int proxy = -1; /* our link to it */
 
 static const struct plan_key key = { .id = "proc_one", .attempt = 1 };
 
-/* The next link to the proxy that the guard tells of; the spawner's are passed over. */
+/* The next link to the proxy from the guard; links to the spawner are skipped. */
 static void take_proxy(void)
 {
 	for (;;) {
@@ -97,7 +96,7 @@ static int dial(uint16_t port)
 	return fd;
 }
 
-/* What is answered to a CONNECT, up to the end of that line. */
+/* The status line of the response to a CONNECT. */
 static void ask(int fd, const char *host, uint16_t port, char answer[128])
 {
 	char text[256];
@@ -171,7 +170,7 @@ START_TEST(serves_reports_and_ends)
 	told(PROXY_ENDED);
 	rig_readable(live, "the end");
 	ck_assert_int_eq(recv(live, answer, sizeof answer, 0), 0);
-	tell(PROXY_END, &key, NULL, 0); /* of what it does not know */
+	tell(PROXY_END, &key, NULL, 0); /* an unknown key */
 	told(PROXY_ENDED);
 	scene_close(&s);
 }

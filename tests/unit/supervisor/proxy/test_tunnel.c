@@ -1,4 +1,4 @@
-/* What opens a tunnel, and what is looked at inside of one: SOCKS 5 and the TLS ClientHello; and what is reported. */
+/* Tunnels: SOCKS 5, the check of the TLS ClientHello inside, and the reports. */
 
 #include "runtime/base/mem.h"
 #include "supervisor/proxy/client_hello.h"

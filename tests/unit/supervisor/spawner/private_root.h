@@ -2,7 +2,7 @@
 #define BAILIFF_TESTS_PRIVATE_ROOT_H
 
 /*
- * Plans with a private root, run for real and looked at from the inside. As root the peer is root, so that commands run
+ * Plans with a private root, run for real and checked from the inside. As root the peer is root, so that commands run
  * as an id of their own with mapped write roots; as a plain user everything happens in a user namespace.
  *
  * All of it is done twice: in sandboxes that are made for the command, and in such as were built ahead. Nothing may
@@ -171,7 +171,7 @@ static inline bool has_proc(void) { return code("test -d /proc/self") == 0; }
 					       { "ahead", setup_ahead, teardown, 300, SUITE_TESTS(__VA_ARGS__) } }, \
 		  2)
 
-/* A socket whose peer is somebody else. */
+/* A socket whose peer is another user. */
 static inline int socket_of(uid_t uid)
 {
 	int meet[2], fd = -1;

@@ -201,7 +201,7 @@ START_TEST(a_socket_is_no_authority_once_its_client_has_left)
 	ck_assert_uint_eq(m.kind, SPAWN_FAILED);
 	ck_assert_int_eq(m.error, EPERM);
 	ck_assert(!reads(other) && !reads("/root") && !reads("/root/.ssh"));
-	ck_assert(writes(work)); /* what it authorised while it was there */
+	ck_assert(writes(work)); /* authorised while it was connected */
 	connect_again();
 	ck_assert(writes(other));
 }
@@ -397,8 +397,8 @@ static uint32_t chance(uint32_t below)
 
 struct fuzz {
 	int out[2], gate[2], status[2], request, result,
-		clients[3]; /* present root (or the user), one that has left, somebody else */
-	char canary[64];    /* a system folder that nobody may write */
+		clients[3]; /* connected root (or the user), disconnected root, another user */
+	char canary[64];    /* a system directory that no command may write */
 	struct buf plan;
 	struct buf authorised; /* what a present root had, each with its NUL */
 	uint64_t refused, accepted, fatal, others;
@@ -530,7 +530,7 @@ static bool was_authorised(const struct fuzz *f, const char *path)
 	return false;
 }
 
-/* What must not have been accepted, said in other words than the spawner's. */
+/* The rules for an accepted plan, stated independently of the spawner's code. */
 static void check_accepted(struct fuzz *f, const struct plan_head *plan, int client)
 {
 	static const char *const shut[] = { "/etc",       "/usr", "/root", "/home", "/var/lib",
@@ -615,7 +615,7 @@ static void send_start(struct fuzz *f, uint64_t serial)
 	fd_close(&run.fd[GUARD_SLOT_NET]);
 }
 
-/* Messages that are whole, but ask for what is not there, or in the wrong name. */
+/* Well-formed messages that request something missing, or with the wrong identity. */
 static void send_other(struct fuzz *f)
 {
 	static const uint32_t kinds[] = { SPAWN_CLEAN,      SPAWN_ANNOUNCE, SPAWN_MARK,

@@ -103,7 +103,7 @@ START_TEST(hostile_plans_give_no_more_than_the_peer_has)
 }
 END_TEST
 
-/* Another root peer's command runs beside it as another id. */
+/* Another root peer's command runs in parallel as another id. */
 START_TEST(ids_of_their_own)
 {
 	if (geteuid() != 0)

@@ -41,7 +41,7 @@ static pid_t run_script(const char *script)
 
 static void setup(void)
 {
-	/* What is mounted here must concern nobody else, but the spawner has to see it. */
+	/* Mounts of this test must not affect other processes, but the spawner has to see them. */
 	if (geteuid() == 0) {
 		ck_assert_int_eq(unshare(CLONE_NEWNS), 0);
 		ck_assert_int_eq(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);

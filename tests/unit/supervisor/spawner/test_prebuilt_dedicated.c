@@ -117,7 +117,7 @@ START_TEST(each_is_used_once)
 	runs("true");
 	rig_sync(&rig);
 	poll(NULL, 0, 50);
-	ck_assert_uint_eq(fitted(waiting, 2), 0); /* one use is none that will be repeated */
+	ck_assert_uint_eq(fitted(waiting, 2), 0); /* none are built after a single use */
 	runs("true");
 	for (size_t i = 0; i < countof(used); i++) {
 		await_fitted(waiting);
@@ -227,8 +227,7 @@ START_TEST(a_repository_that_comes_empty)
 	folder(work, ".git");
 	for (int i = 0; i < 4; i++)
 		ck_assert(!among(runs(script), two));
-	/* One whose building began before may have become complete since: nobody uses it, and who comes next ends it.
-	 */
+	/* One that was being built then may be complete by now: it is never used, and the next start ends it. */
 	for (int i = 0; fitted(two, 2) > 0; i++) {
 		ck_assert_int_lt(i, 100);
 		ck_assert(!among(runs(script), two));
@@ -237,8 +236,7 @@ START_TEST(a_repository_that_comes_empty)
 }
 END_TEST
 
-/* What is mounted on a folder goes with it; another of the same name, perhaps with the same inode, has nothing on it.
- */
+/* Mounts go with their directory: a new one of the same name, perhaps with the same inode, has no mount. */
 START_TEST(protected_folders_made_anew)
 {
 	pid_t two[2];

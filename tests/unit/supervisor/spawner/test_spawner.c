@@ -191,7 +191,7 @@ START_TEST(gate_that_closes_aborts)
 	run_send(&rig, &run, &(struct run_spec){ .argv = SH("echo ran") });
 	run_answer(&rig, &run);
 	ck_assert_uint_eq(run_status(&run).kind, STATUS_READY);
-	/* The guard holds a copy of the gate too: released, nothing holds it any more. */
+	/* The guard holds a copy of the gate too: after the release nothing holds it open. */
 	fd_close(&run.fd[GUARD_SLOT_GATE]);
 	ck_assert_uint_eq(run_release(&rig, &run), 1);
 	char out[64];
@@ -399,8 +399,7 @@ START_TEST(unexpected_messages_are_fatal)
 }
 END_TEST
 
-/* Descriptors that are not what they should be are refused, and above all not given away. */
-/* A connection to a service that is not bailiff's: its peer may be anybody. */
+/* A connection to a service that is not bailiff's: its peer may be any user. */
 static int foreign_client(void)
 {
 	struct sockaddr_un a = { .sun_family = AF_UNIX };
@@ -415,6 +414,7 @@ static int foreign_client(void)
 	return s; /* c stays open: there is a peer */
 }
 
+/* Descriptors of the wrong kind are rejected, and above all never passed on. */
 START_TEST(wrong_descriptors_are_refused)
 {
 	char path[] = "/tmp/rig-file-XXXXXX";

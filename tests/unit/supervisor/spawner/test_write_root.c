@@ -123,7 +123,7 @@ START_TEST(missing_hidden_paths_leave_nothing)
 }
 END_TEST
 
-/* What somebody else put there meanwhile is not ours to remove. */
+/* A file that another program created there meanwhile is not removed. */
 START_TEST(placeholders_that_were_replaced_stay)
 {
 	mem_auto char *env = mem_printf("%s/.env", work), *aside = mem_printf("%s/aside", other);
@@ -204,7 +204,7 @@ START_TEST(placeholders_are_shared)
 }
 END_TEST
 
-/* What is mounted in a write root cannot be moved away with its parents, to be replaced. */
+/* A mount in a write root cannot be replaced by moving its parents away. */
 START_TEST(mounts_in_a_write_root)
 {
 	folder(work, "a");

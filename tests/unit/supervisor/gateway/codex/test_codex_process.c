@@ -134,7 +134,7 @@ static void ran(const char *id)
 	"{\"code\":-32014,\"message\":\"no\",\"data\":{\"category\":\"sandbox_failed\",\"errno\":2,\"processId\":" \
 	"\"proc_1\"}}"
 
-/* Its name is free, and stays so whatever is still told of it. */
+/* Its name is free, and stays free despite late events. */
 static void check_name_is_free(void)
 {
 	hears("error");

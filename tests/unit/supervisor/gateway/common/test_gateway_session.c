@@ -200,7 +200,7 @@ START_TEST(test_a_channel_that_cannot_be_resumed)
 }
 END_TEST
 
-/* The channel of a connection that broke is lost: who is not ready yet gets another one, and it only. */
+/* The channel of a broken connection is lost: a session that is not ready yet gets exactly one new channel. */
 START_TEST(test_the_connection_breaks_before_it_is_ready)
 {
 	json_decref(asked("connect_channel"));
