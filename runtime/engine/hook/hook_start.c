@@ -47,6 +47,7 @@ struct hook_wait {
 	struct start_hooked hooked;
 };
 
+/* Hooks that still run keep running, but their group no longer calls back. */
 void hook_wait_free(struct hook_wait *w)
 {
 	if (!w)
@@ -235,10 +236,12 @@ void hook_defer_start(struct process *p, const struct start_request *r, const st
 		.untrusting = p->mode == MODE_UNTRUSTED,
 	};
 
+	/* The recorded start keeps the ids that the process already has. A repeated start is the same process. */
 	copy.process_id = p->id;
 	copy.step_id = p->step_id;
 	copy.ret_process_id = NULL;
 	copy.hooked = NULL;
+	/* The answers of the first stage are kept for the second. */
 	if (r->hooked)
 		steal_said(r->hooked->wait, w);
 	process_session_facts(p, b);
@@ -257,6 +260,7 @@ void hook_defer_start(struct process *p, const struct start_request *r, const st
 	w->group = hook_group_new(g, &s, w->list, w->nlist, b);
 	hook_texts_done(&texts);
 	store_submit(g->o.store, b, 0, NULL, NULL);
+	/* The session exists from this commit on, so its own hooks run now. */
 	if (new_session)
 		hook_on_session_created(
 			g, &(struct session_created_notice){
@@ -276,6 +280,7 @@ void hook_cancel(struct process *p, const char *reason)
 
 /* ---- continuing with their answers ---- */
 
+/* Stores the answers of one stage. They have to outlive the group. */
 static void take_said(struct hook_group *group, struct hook_wait *w)
 {
 	int stage = group->point == HOOK_PRE_TOOL_USE ? BEFORE : INSTEAD;
@@ -315,6 +320,7 @@ static void args_fact(struct engine *g, const struct process *p, const json_t *a
 	transaction_commit(own);
 }
 
+/* A changed command replaces the argument list by a shell line, because hooks only see and return a line. */
 static int rewrite_command(struct hook_wait *w, struct start_request *r, struct err *e)
 {
 	const char *command = json_string_value(json_object_get(w->made.input, "command"));
@@ -338,6 +344,7 @@ static int rewrite_call(struct hook_wait *w, struct start_request *r, struct err
 {
 	const struct tool_scope in = { w->process->uid, w->process->session_id };
 
+	/* A gateway's own file operation has no request on stdin, so there is nothing to rewrite. */
 	if (!r->stdin_text && hook_tool_is_same(&w->tool, w->made.input))
 		return 0;
 	if (!r->stdin_text)
@@ -347,6 +354,7 @@ static int rewrite_call(struct hook_wait *w, struct start_request *r, struct err
 	json_t *old = json_loads(r->stdin_text, 0, NULL);
 	w->made.arguments = hook_tool_arguments(w->tool_name, old, w->process->cwd, w->made.input);
 	json_decref(old);
+	/* An invalid rewrite denies the start: running the original would ignore the hook. */
 	if (tool_check(w->process->engine, w->tool_name, w->made.arguments, in, e) < 0) {
 		e->code = ERR_PERMISSION;
 		return err_wrap(e, "a hook's updatedInput");
@@ -372,6 +380,7 @@ static int rewrite_request(struct hook_wait *w, const struct hook_reply *by, str
 
 static void ignore_reply(void *ctx, const struct err *e, const char *json, size_t len) {}
 
+/* Repeats the start with the answers. The waiting process is replaced by the new one, so the ids are copied first. */
 static void start_again(struct hook_wait *w, struct start_request *r)
 {
 	struct process *p = w->process;
@@ -403,6 +412,7 @@ static void on_answered(struct hook_group *group, void *ctx)
 	struct err e = ERR_INIT;
 
 	take_said(group, w);
+	/* The group is freed after this callback. */
 	w->group = NULL;
 	p->hooks = NULL;
 	for (int i = 0; i < STAGES; i++)
