@@ -13,8 +13,10 @@
 #define NOWHERE "/tmp"
 #define RESPONSE_MAX (256u << 10)
 
+/* The index in said, asked and sum: 0 = pre_tool_use, 1 = permission_request. */
 static int stage_of(enum hook_point point) { return point == HOOK_PERMISSION_REQUEST; }
 
+/* Hooks that still run keep running, but their group no longer calls back. */
 void tool_hooks_done(struct tool_hooks *h)
 {
 	if (h->group)
@@ -38,6 +40,7 @@ static void subject_of(const struct tool_hooks_use *u, enum hook_point point, st
 				      .trace_id = u->turn->traceId,
 				      .cwd = u->cwd && u->cwd[0] ? u->cwd : NOWHERE,
 				      .untrusting = u->mode == MODE_UNTRUSTED };
+	/* The hooks run with the identity of the turn's user, not of the client that sent the request. */
 	ret->by.uid = (uint32_t)u->turn->uid;
 }
 
@@ -51,6 +54,7 @@ static json_t *input_of(const struct hook_subject *s, const struct tool_hooks_us
 	return v;
 }
 
+/* Stores the answers of one stage, and continues the evaluation. */
 static void on_said(struct hook_group *group, void *ctx)
 {
 	struct tool_hooks *h = ctx;
