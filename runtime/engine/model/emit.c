@@ -125,6 +125,7 @@ static int emit_check_turn(struct engine *g, const struct emit_event *ev, size_t
 
 	if (!turn)
 		return 0;
+	/* The previous event was checked for the same turn and type. */
 	if (i && (ev - 1)->ids[ID_TURN] && strcmp(turn, (ev - 1)->ids[ID_TURN]) == 0 &&
 	    strcmp(ev->type, (ev - 1)->type) == 0)
 		return 0;
@@ -149,6 +150,7 @@ static int emit_one(struct engine *g, struct store_batch *b, const struct emit_e
 
 	if (type < 0)
 		return emit_refuse(e, ERR_INVALID, i, "type", "is not an event type; see docs/events.md");
+	/* Clients cannot write the runtime's own events. */
 	if (event_info((enum event_type)type)->origin != EVENT_BY_CLIENT)
 		return emit_refuse(e, ERR_NOT_ALLOWED, i, "type", "is written by the runtime only");
 	if (!ev->ids[ID_SESSION])
@@ -176,6 +178,7 @@ static int emit_one(struct engine *g, struct store_batch *b, const struct emit_e
 	d.phase = ev->phase;
 	d.payload = ev->payload;
 	d.payload_len = ev->payload_len;
+	/* The sender is part of every event, so that readers can tell a client's events from the runtime's. */
 	buf_auto struct buf members = BUF_INIT;
 	struct jw w = jw_on(&members);
 	jw_kobj(&w, "correlation");
@@ -215,6 +218,7 @@ void engine_emit_events(struct engine *g, const struct emit_event *ev, size_t n,
 	char turn[ID_ROOM] = "";
 	cost_pending_auto struct cost_pending pending = { 0 };
 
+	/* All or nothing: the first invalid event rejects the request. */
 	for (size_t i = 0; i < n; i++)
 		if (emit_one(g, b, &ev[i], i, c, turn, &pending, &e) < 0) {
 			store_batch_free(b);

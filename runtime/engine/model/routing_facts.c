@@ -22,6 +22,7 @@ struct limits_lookup {
 	uint64_t now;
 };
 
+/* Is a limit of this kind in effect for the model, or with model NULL for its provider? Raises *reset to its end. */
 static bool limit_holds(struct limits_lookup *l, const char *kind, const struct policy_model *m, const char *model,
 			uint64_t *reset)
 {
@@ -207,6 +208,7 @@ static int routing_scope_of(struct engine *g, const struct routing_ask *r, struc
 	task_auto struct task named = TASK_INIT;
 	if (r->task_id && task_get(g, r->task_id, c, &named, e) < 0)
 		return -1;
+	/* Root may name any task; the facts must not mix users. */
 	if (r->task_id && named.d.uid != t->uid)
 		return err_field(e, "taskId", "'%.64s' is not the turn's user's", r->task_id);
 	snprintf(s->task_id, sizeof s->task_id, "%s", r->task_id ? r->task_id : t->task_id);
@@ -254,6 +256,7 @@ static void outcome_facts(const struct routing_scope *s, const struct routing_as
 	struct store_batch *b = s->transaction->batch;
 	const struct scope of = s->scope;
 
+	/* No model fits; the decision lists the reasons. */
 	if (!o->fitting) {
 		EMIT(routing_not_possible, b, of,
 		     .envelope = { .status = "blocked",
