@@ -62,8 +62,7 @@ struct hook_subject {
 	const char *owner_kind; /* of a waiting process, or NULL */
 	bool owns_turn;
 	bool reads_only; /* the step cannot write; then a workspace's own hooks cannot either */
-	bool untrusting; /* mode untrusted, from the session or from a policy file: untrusted workspace hooks do not run
-			  */
+	bool untrusting; /* mode untrusted, also if only a policy file says so: untrusted workspace hooks do not run */
 };
 
 struct hook_run {
@@ -117,9 +116,9 @@ struct hook_state {
 struct hook_group *hook_group_new(struct engine *g, const struct hook_subject *s, const struct policy_hook *const *list,
 				  size_t n, struct store_batch *b);
 void hook_group_free(struct hook_group *group);
-bool hook_run_waits(const struct hook_run *r);    /* is its answer awaited? */
-void hook_group_select(struct hook_group *group); /* call after a hook has ended: calls `then` after the last awaited
-						     one, frees the group when nothing runs */
+bool hook_run_waits(const struct hook_run *r); /* is its answer awaited? */
+/* Call after a hook has ended. Calls `then` after the last awaited hook, and frees the group when nothing runs. */
+void hook_group_select(struct hook_group *group);
 /* May call `then` before it returns. */
 void hook_group_run(struct hook_group *group, hook_then_fn then, void *ctx);
 void hook_group_cancel(struct hook_group *group, const char *reason);
