@@ -12,7 +12,7 @@ enum args_style {
 	ARGS_STOP = 1 << 1,
 	ARGS_WORDS = 1 << 2,
 	ARGS_DIGITS = 1 << 3, /* -9 is an option of this name, not a cluster */
-	ARGS_LEAD = 1 << 4,   /* operands come before the options; later words that look like operands are none */
+	ARGS_LEAD = 1 << 4,   /* operands come before the options; later words are not operands */
 };
 
 static const struct values {

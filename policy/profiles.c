@@ -89,6 +89,7 @@ static int take_paths(const struct file *f, struct profile *p, const char *key, 
 			return set_error(f, p->name, key, e, "'/' is too much");
 		if (s[0] == '$' && strncmp(s, "$WORKSPACE", 10) != 0)
 			return set_error(f, p->name, key, e, "'%.100s' has a variable that is not $WORKSPACE", s);
+		/* "/" stands for every entry of the host's root, except those that a sandbox creates itself. */
 		uint32_t use = strcmp(s, "/") == 0 ? PLAN_MOUNT_SYSTEM : kind;
 		uint32_t flags = use == PLAN_MOUNT_READ || use == PLAN_MOUNT_WRITE ? PLAN_MOUNT_OWNED : 0;
 		if (profile_add(p, use, flags, s, &inner) < 0)
@@ -297,6 +298,7 @@ static int begin_profile(const struct file *f, const char *name, const json_t *e
 		profile_copy(find_profile(f->known, base), ret);
 		r = 0;
 	} else if (!own && json_object_get(f->profiles, base)) {
+		/* Defined later or earlier in the same file: built on demand, so the order does not matter. */
 		r = build_profile(f, base, depth + 1, ret, e);
 	} else {
 		r = profile_shipped(base, ret);
@@ -365,6 +367,7 @@ static int read_profiles(const struct file *f, struct err *e)
 
 		if (check_name(f, name, e) < 0 || build_profile(f, name, 0, &p, e) < 0)
 			return -1;
+		/* A more important file has defined it. It is built all the same, so that its errors are reported. */
 		if (find_profile(f->known, name))
 			profile_done(&p);
 		else

@@ -598,9 +598,8 @@ static void take_prefix(struct parser *p, enum keyword k)
 		}
 		p->at = from;
 	}
-	p->script->bashisms |=
-		k == KW_TIME &&
-		parser_peek(p) == '-'; /* time -v make: where `time` is not a keyword it is a program with options */
+	/* time -v make: where `time` is not a keyword, it is a program with options. */
+	p->script->bashisms |= k == KW_TIME && parser_peek(p) == '-';
 }
 
 static void parse_pipeline(struct parser *p)

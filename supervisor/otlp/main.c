@@ -199,6 +199,7 @@ static bool send_spans(struct exporter *x, const struct buf *body)
 	}
 }
 
+/* Sends the batch, and only then moves the cursor: a crash in between sends the batch again. */
 static void flush_spans(struct exporter *x)
 {
 	struct buf buf_auto body = BUF_INIT;

@@ -225,6 +225,7 @@ static int set_signal(struct otlp_http *p, enum otlp_http_signal signal, struct 
 
 static size_t on_answer(char *data, size_t size, size_t n, void *ctx)
 {
+	/* Only the beginning is kept. Returning less than size * n would abort the transfer. */
 	struct buf *answer = ctx;
 	size_t room = ANSWER_MAX - answer->len;
 
@@ -236,8 +237,8 @@ static void set_curl_options(struct otlp_http *p)
 {
 	curl_easy_setopt(p->curl, CURLOPT_POST, 1L);
 	curl_easy_setopt(p->curl, CURLOPT_NOSIGNAL, 1L);
-	curl_easy_setopt(p->curl, CURLOPT_FOLLOWLOCATION,
-			 0L); /* a redirect must not send credentials to another server */
+	/* A redirect must not send credentials to another server. */
+	curl_easy_setopt(p->curl, CURLOPT_FOLLOWLOCATION, 0L);
 	curl_easy_setopt(p->curl, CURLOPT_PROTOCOLS_STR, "http,https");
 	curl_easy_setopt(p->curl, CURLOPT_USERAGENT, "bailiff/" BAILIFF_VERSION);
 	curl_easy_setopt(p->curl, CURLOPT_ERRORBUFFER, p->problem);
@@ -282,6 +283,7 @@ bool otlp_http_wanted(const struct otlp_http *p, enum otlp_http_signal signal) {
 
 /* ---- sending ---- */
 
+/* The statuses that OTLP/HTTP defines as retryable; every other error is permanent. */
 static bool may_be_sent_again(long status) { return status == 429 || status == 502 || status == 503 || status == 504; }
 
 /* {"partialSuccess":{"rejectedSpans":"3","errorMessage":"…"}}; with 0 rejected, the message is only a warning. */
@@ -293,8 +295,8 @@ static enum otlp_http_result read_partial_success(const struct otlp_http *p, enu
 	char why[256], text[32];
 
 	jval_str(jval_get(part, "errorMessage"), why, sizeof(why));
-	jval_str(rejected, text,
-		 sizeof(text)); /* OTLP/JSON encodes 64-bit numbers as strings, but some collectors send numbers */
+	/* OTLP/JSON encodes 64-bit numbers as strings, but some collectors send numbers. */
+	jval_str(rejected, text, sizeof(text));
 	uint64_t number = rejected.type == JT_STRING ? strtoull(text, NULL, 10) : jval_uint(rejected, 0);
 	if (!number && !why[0])
 		return OTLP_HTTP_DONE;
@@ -334,6 +336,7 @@ enum otlp_http_result otlp_http_send(struct otlp_http *p, enum otlp_http_signal 
 	curl_easy_setopt(p->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body->len);
 	CURLcode r = curl_easy_perform(p->curl);
 	if (r != CURLE_OK) {
+		/* The request may have arrived all the same. Sending it again is safe: the span ids are the same. */
 		err_set(e, ERR_UNAVAILABLE, "%s", p->problem[0] ? p->problem : curl_easy_strerror(r));
 		return OTLP_HTTP_LATER;
 	}
