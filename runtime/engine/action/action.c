@@ -38,6 +38,10 @@ int action_read(struct engine *g, const char *action_id, struct buf *text, struc
 
 /* ---- opening ---- */
 
+/*
+ * Deadlines are stored in real time, because they survive a reboot; ticks use boot time. action_tick compares the
+ * stored deadline with real time again, so a clock change only causes an early or late check.
+ */
 static void watch_deadline(struct engine *g, uint64_t expires_us)
 {
 	uint64_t real = g->o.ports->real_us(g->o.host);
@@ -109,6 +113,7 @@ int action_open(struct engine *g, const struct action_spec *s, struct store_batc
 
 /* ---- answering ---- */
 
+/* action.resolved is durable: the module of the kind continues its work, then the turn takes its next step. */
 static void on_resolved_committed(struct engine *g, const char *action_id)
 {
 	buf_auto struct buf text = BUF_INIT;
@@ -406,6 +411,7 @@ void action_cancel_of_task(struct engine *g, const char *task_id, const char *re
 	free(l.ids);
 }
 
+/* Applies the default decision. One that would approve an agent's request is replaced by "deny". */
 static void expire_action(struct engine *g, const char *id)
 {
 	buf_auto struct buf text = BUF_INIT;
@@ -436,6 +442,7 @@ static bool first_due(void *ctx, const char *key, size_t key_len, const char *js
 	return false;
 }
 
+/* Keys of VIEW_TIMED_ACTION begin with the deadline, so a scan up to the present time finds the expired actions. */
 uint64_t action_tick(struct engine *g, uint64_t now)
 {
 	char below[24];

@@ -46,7 +46,8 @@ struct reconstructed_member {
 
 struct engine_modules {
 	const module_fn *init;
-	const module_fn *stop; /* the engine is about to be freed: reject waiting requests, start nothing */
+	/* The daemon stops: end the waits for the host. Runs in engine_stop and again in engine_free. */
+	const module_fn *stop;
 	const module_fn *done;
 	const module_fn *before_recovery;                        /* before any process of the log is adopted or lost */
 	const module_fn *recover;                                /* after the ends of lost processes are durable */

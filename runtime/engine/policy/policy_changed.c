@@ -24,6 +24,7 @@ static void on_policy_written(void *ctx, const struct store_result *r)
 
 	if (r->status >= 0)
 		g->policy->sequence = r->last_sequence;
+	/* A newer write of the same file may have replaced this one in the map. */
 	if (strmap_get(&g->policy->writes, w->key) == w)
 		strmap_del(&g->policy->writes, w->key);
 	free(w->key);

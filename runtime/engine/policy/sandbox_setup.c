@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-#define HOSTS_TEXT_MAX 6144u /* all hosts in a fact; an event has them twice, in addition to paths (PROFILE_TEXT_MAX) \
-			      */
+/* Space for all hosts in a fact, in addition to PROFILE_TEXT_MAX for paths. An event has both twice. */
+#define HOSTS_TEXT_MAX 6144u
 
 /* The cleaned HOME of the base environment; "" = none, invalid or "/". */
 static void home_of(const struct buf *env, char ret[PATH_MAX])
@@ -106,6 +106,7 @@ static int compile_profile(struct engine *g, const struct sandbox_request *r, co
 	if (profile_expand(&f->profile, &place, e) < 0 ||
 	    profile_adjust(&f->profile, &r->change, &place, c->role == ROLE_OPERATOR, e) < 0)
 		return -1;
+	/* After profile_adjust, so that it also applies to write roots that the request adds. */
 	if (r->reads_only)
 		make_read_only(&f->profile);
 	if ((r->own_program && f->profile.confined &&

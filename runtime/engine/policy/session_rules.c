@@ -242,7 +242,7 @@ int session_rules_fact(struct engine *g, const char *session_id, const char *thr
 	before = had == 0 ? json_loadb(d.permissions.text, d.permissions.len, 0, NULL) : json_object();
 	if (check_rules(g, session_id, before, now, r, e) < 0)
 		return -1;
-	if (json_equal(before, now))
+	if (json_equal(before, now)) /* both are in canonical form */
 		return 0;
 	summarise_rules(now, &summary);
 	char old_hash[HASH_SHA256_TEXT];

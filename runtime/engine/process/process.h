@@ -237,7 +237,7 @@ struct process_table {
 	} known_layers[8];
 	size_t nknown_layers;
 	struct port_expected expected; /* of the start request being handled */
-	void (*stopped)(void *ctx);    /* shutdown: called when the last process has ended; NULL = not stopping */
+	void (*stopped)(void *ctx);    /* shutdown: called once, when the last process has ended; or NULL */
 	void *stopped_ctx;
 };
 

@@ -45,6 +45,7 @@ void process_enforce_end(struct process *p, enum process_end why, const struct r
 		p->wait_ops->cancel(p, reason, why == PROCESS_END_SHUTDOWN);
 		return;
 	}
+	/* The first reason is the one that is recorded; later requests can only shorten the grace period. */
 	if (p->end == PROCESS_END_NONE) {
 		p->end = why;
 		p->end_by = by ? *by : (struct requester){ .uid = p->engine->o.owner_uid, .role = ROLE_OPERATOR };
@@ -69,6 +70,7 @@ void process_enforce_end(struct process *p, enum process_end why, const struct r
 		process_escalate(p, now);
 }
 
+/* After the signal and the grace period: the init kills its tree; if that takes too long, the guard kills the init. */
 void process_escalate(struct process *p, uint64_t now)
 {
 	struct engine *g = p->engine;
@@ -456,7 +458,7 @@ static void on_end_committed(void *ctx, const struct store_result *r)
 	process_event(p, PROCESS_EV_END_COMMITTED);
 }
 
-static void process_tell_owner(struct process *p, const struct ending *how, struct store_batch *b)
+static void add_owner_facts(struct process *p, const struct ending *how, struct store_batch *b)
 {
 	bool exited = p->has_last && p->last.kind == STATUS_EXITED && WIFEXITED(p->last.wait_status);
 	const struct process_outcome o = {
@@ -473,6 +475,7 @@ static void process_tell_owner(struct process *p, const struct ending *how, stru
 		process_owner(p->engine, p->owner)->ended(p, &o, b);
 }
 
+/* One batch with everything that the end implies. The order of the calls is the order of the events. */
 void process_submit_end(struct process *p)
 {
 	struct store_batch *b = store_batch_new(p->engine->o.store);
@@ -486,7 +489,7 @@ void process_submit_end(struct process *p)
 	process_autorun_facts(p, b);
 	ending_fact(p, &how, b);
 	process_session_end_facts(p, b, how.turn_status, how.turn_category, how.message);
-	process_tell_owner(p, &how, b);
+	add_owner_facts(p, &how, b);
 	if (p->start.fn && !p->execed && !(p->has_last && p->last.kind == STATUS_EXITED)) {
 		struct err e = ERR_INIT;
 		buf_auto struct buf data = BUF_INIT, record = BUF_INIT;

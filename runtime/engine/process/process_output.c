@@ -96,6 +96,7 @@ static void stream_secure(struct process *p, int stream, struct store_batch *b)
 	struct process_stream *s = &p->streams[stream];
 	struct engine *g = p->engine;
 
+	/* Not spilled: the whole stream is stored again with each event, which the inline limit keeps cheap. */
 	if (!s->spilled) {
 		char *bytes = mem_alloc(s->size + 1);
 		ssize_t n = g->o.ports->peek_output(g->o.host, p->id, stream, 0, bytes, s->size);

@@ -301,6 +301,7 @@ static void on_intent_committed(void *ctx, const struct store_result *r)
 	free(i);
 }
 
+/* Writes queued input until the pipe is full. While an intent is not committed (input_busy), nothing is written. */
 void process_inputs_pump(struct process *p)
 {
 	struct engine *g = p->engine;

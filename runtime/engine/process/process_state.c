@@ -15,6 +15,11 @@
 
 typedef void (*transition_fn)(struct process *p);
 
+/*
+ * The command runs only after both: its start facts are durable, and the sandbox is ready. If the sandbox lacks a
+ * layer that the facts name (layer_mismatch), the init is killed instead: the command must not run with less protection
+ * than recorded.
+ */
 static void process_pass_gate(struct process *p)
 {
 	struct engine *g = p->engine;
@@ -28,6 +33,10 @@ static void process_pass_gate(struct process *p)
 		g->o.ports->open_gate(g->o.host, p->id);
 }
 
+/*
+ * The start facts name the layers that the sandbox has. They depend only on the machine and the plan, so after the
+ * first start of a kind they are known in advance, and the commit overlaps with the building of the sandbox.
+ */
 static struct known_layers *known_layers(const struct process *p)
 {
 	struct engine *g = p->engine;
@@ -226,6 +235,7 @@ void process_free(struct process *p)
 {
 	struct engine *g = p->engine;
 
+	/* Removed from the table first: the replies below may lead to requests that look the process up. */
 	strmap_del(&g->processes->live, p->id);
 	g->processes->hooks -= p->owner == OWNER_HOOK;
 	thread_release(g, p->thread_id, p);

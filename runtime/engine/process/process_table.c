@@ -43,7 +43,7 @@ static void free_process(struct process *p, void *ctx)
 
 void process_free_all(struct engine *g)
 {
-	g->processes->stopped = NULL;
+	g->processes->stopped = NULL; /* process_free must not report a completed shutdown */
 	each_process(g, free_process, NULL);
 }
 
@@ -69,11 +69,13 @@ static void tick_soonest(struct tick *t, uint64_t deadline)
 		t->next = deadline;
 }
 
+/* Very long limits and LIMIT_NONE mean no deadline; the bound avoids an overflow in the conversion. */
 static uint64_t limit_deadline(uint64_t from_ns, uint64_t ms)
 {
 	return ms >= UINT64_MAX / 2000000 ? UINT64_MAX : from_ns + ms * 1000000ull;
 }
 
+/* Limits apply only while the command runs. A pause extends the wall limit and restarts the idle limit. */
 static void tick_limits(struct tick *t, struct process *p)
 {
 	uint64_t wall = limit_deadline(p->started_boot_ns + p->held_ns, p->limits.wall_ms);
@@ -116,6 +118,7 @@ static void tick_process(struct process *p, void *ctx)
 	tick_soonest(t, process_violations_tick(p, t->now));
 	if (p->state != PROCESS_DRAINING)
 		return;
+	/* The reports are overdue: end the process without them and mark its count as a minimum. */
 	if (p->settling && t->now >= p->settle_until_ns) {
 		engine_on_violations_missed(t->engine, p->id);
 		engine_on_reports_complete(t->engine, p->id);
@@ -125,7 +128,7 @@ static void tick_process(struct process *p, void *ctx)
 		tick_soonest(t, p->settle_until_ns);
 	if (t->now < p->drain_until_ns) {
 		tick_soonest(t, p->drain_until_ns);
-	} else if (!p->drain_cut) {
+	} else if (!p->drain_cut) { /* do not wait any longer for the end of the streams */
 		p->drain_cut = true;
 		t->engine->o.ports->stop_reading(t->engine->o.host, p->id);
 		process_event(p, PROCESS_EV_STREAM_END);

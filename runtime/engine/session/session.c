@@ -34,6 +34,7 @@ static int system_turn_submitted(struct store_batch *b, struct scope s)
 	return EMIT(turn_submitted, b, s, .envelope.status = "accepted", .source = "system", .status = "accepted");
 }
 
+/* The ids are set before the commit: facts of the same batch and later warnings refer to the system session. */
 int session_system_facts(struct engine *g, struct store_batch *b)
 {
 	const struct requester by = { .uid = g->o.owner_uid, .role = ROLE_OPERATOR };
@@ -145,6 +146,7 @@ static void session_result(const struct session_creation *s, uint64_t sequence, 
 	jw_obj_end(&w);
 }
 
+/* Sent after the commit and after the hooks for the start of the session. */
 static void session_answer(void *ctx)
 {
 	struct session_creation *s = ctx;
@@ -242,6 +244,7 @@ void thread_release(struct engine *g, const char *thread_id, const void *owner)
 		free(strmap_del(&g->sessions->claims, thread_id));
 }
 
+/* The log has precedence; a claim counts only until the turn's facts are in the log. */
 int thread_busy(struct engine *g, const char *thread_id, char ret_turn[ID_ROOM], struct err *e)
 {
 	const struct claim *c = strmap_get(&g->sessions->claims, thread_id);
@@ -275,6 +278,7 @@ void session_done(struct engine *g)
 	free(g->sessions);
 }
 
+/* Keys are TURN/REQUEST. Collects the ids first: no facts are added while the models are scanned. */
 static bool list_request(void *ctx, const char *key, size_t key_len, const char *json, size_t len)
 {
 	const char *slash = memchr(key, '/', key_len);

@@ -10,6 +10,7 @@ static int not_known(struct err *e, const char *field, const char *id)
 	return -1;
 }
 
+/* Ids of other users are reported like unknown ones, so that they cannot be probed. Root sees all. */
 static bool is_visible_to(const struct caller *c, uint64_t uid) { return c->uid == 0 || uid == c->uid; }
 
 static int find_thread(struct engine *g, const char *session_id, const char *thread_id, const struct caller *c,

@@ -38,6 +38,7 @@ struct scope tool_call_scope(const struct tool_call_doc *d)
 
 json_t *tool_call_arguments(struct engine *g, const struct tool_call_doc *d, struct err *e)
 {
+	/* A hook's change replaces the original arguments. Without a ref they are short and in the document itself. */
 	const char *ref = d->updatedInputRef[0] ? d->updatedInputRef : d->inputRef;
 	buf_auto struct buf text = BUF_INIT;
 	json_t *v;

@@ -67,6 +67,7 @@ void turn_owner_disconnected(struct engine *g, uint64_t connection)
 	strmap_each(&g->sessions->turn_owners, begin_grace, &s);
 }
 
+/* Only collects: the caller ends the turns afterwards, which changes the map. */
 static void collect_due(void *ctx, const char *turn_id, void *value)
 {
 	struct owner_scan *s = ctx;

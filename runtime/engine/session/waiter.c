@@ -24,6 +24,7 @@ void turn_waiter_add(struct engine *g, const char *turn_id, enum turn_wait how, 
 	waiter_add(g, turn_id, tx)->turn_wait = how;
 }
 
+/* The call is in the log: from now on the timeouts of its waiters apply, because the reply can refer to it. */
 static void call_durable(struct engine *g, const char *call_id)
 {
 	struct waiter *w;
@@ -129,6 +130,7 @@ static void call_answer(struct engine *g, const struct waiter *w, struct jw *j)
 	jw_obj_end(j);
 }
 
+/* Removes the waiter before it replies: the callback may add or remove others. */
 static void waiter_answer(struct engine *g, struct waiter *w)
 {
 	buf_auto struct buf out = BUF_INIT;
@@ -185,6 +187,7 @@ uint64_t waiters_tick(struct engine *g, uint64_t now)
 	return next;
 }
 
+/* Fails the waits of one connection; 0 = all. */
 static void drop_waiters(struct engine *g, uint64_t connection, const char *why)
 {
 	struct waiter *w;

@@ -80,6 +80,7 @@ bool tool_find(struct engine *g, const char *name, struct tool_scope in, struct 
 	return t || x;
 }
 
+/* Whether the client runs the tool itself: it said so (`runner`), or the tool is not built in. */
 bool tool_is_client_run(const char *tool, const char *runner) { return runner || !own_find(tool); }
 
 bool tool_is_parallel(struct engine *g, const char *name, struct tool_scope in)
@@ -236,6 +237,10 @@ static int check_schema(const json_t *schema, json_t *unchecked, size_t i, struc
 	return -1;
 }
 
+/*
+ * A name belongs to one connection within its uid and session: that connection can replace the tool, others cannot. The
+ * names of built-in tools are reserved.
+ */
 static int check_registered(struct engine *g, const json_t *v, size_t i, const char *session_id, const struct caller *c,
 			    json_t *unchecked, struct err *e)
 {
@@ -262,6 +267,7 @@ static int check_registered(struct engine *g, const json_t *v, size_t i, const c
 	return schema ? check_schema(schema, unchecked, i, e) : 0;
 }
 
+/* Adds a tool that check_registered has accepted, or replaces the connection's earlier one of that name. */
 static void external_put(struct engine *g, const json_t *v, const char *session_id, const struct caller *c)
 {
 	const json_t *schema = json_object_get(v, "inputSchema");
@@ -405,6 +411,7 @@ void engine_register_tools(struct engine *g, const json_t *tools, const char *se
 		transaction_reject(tx, &e);
 		return;
 	}
+	/* All tools were checked above, so that a request registers all of them or none. */
 	jw_karr(&tx->w, "tools");
 	json_array_foreach (tools, i, v) {
 		external_put(g, v, session_id, c);
