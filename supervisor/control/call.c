@@ -109,6 +109,7 @@ static void count_call(struct call *c, bool failed)
 	k->counts.errors += failed;
 }
 
+/* May free the client too, if this was the last call of a disconnected one. */
 static void call_free(struct call *c)
 {
 	struct call_private *p = c->priv;
@@ -169,6 +170,7 @@ void call_drop(struct call *c)
 	call_free(c);
 }
 
+/* `next` is read first: call_drop frees the call. */
 void call_drop_client(struct client *cl)
 {
 	struct call_private *p, *next;

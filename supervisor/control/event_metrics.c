@@ -72,6 +72,7 @@ void event_metrics_done(struct event_metrics *t)
 
 /* ---- counting ---- */
 
+/* Buckets are not cumulative here; longer durations count only in `count` and `sum_ms`. */
 static void add_time(struct tally_histogram *h, uint64_t ms)
 {
 	h->count++;
@@ -83,6 +84,7 @@ static void add_time(struct tally_histogram *h, uint64_t ms)
 		}
 }
 
+/* Beyond OPEN_MAX the start is not remembered, and the action or task gets no duration. */
 static void start_timing(struct event_metrics *t, const struct event_view *ev, enum id_field field)
 {
 	char id[72];
@@ -96,6 +98,7 @@ static void start_timing(struct event_metrics *t, const struct event_view *ev, e
 	free(strmap_put(&t->open, id, at));
 }
 
+/* Real time may jump backwards; such a duration is dropped. */
 static void end_timing(struct event_metrics *t, const struct event_view *ev, enum id_field field,
 		       enum tally_timing timing)
 {
@@ -126,6 +129,7 @@ static void time_event(struct event_metrics *t, const struct event_view *ev, enu
 		end_timing(t, ev, ID_TASK, TALLY_TASK_TIME);
 }
 
+/* A word without a label of its own counts as "other", which comes last in the list. */
 static void count_label(struct event_metrics *t, enum tally_family family, const char *word)
 {
 	const char *const *labels = families[family].labels;

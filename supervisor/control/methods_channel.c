@@ -87,6 +87,7 @@ static struct subscription *resume_events(struct call *c, const char *session, u
 	return subscription_new(c->client, &filter, from);
 }
 
+/* Without a free subscription the channel is still resumed: subscriptionProblem has the reason. */
 static void on_resumed(void *ctx, const struct err *failed, const char *json, size_t len)
 {
 	struct call *c = ctx;

@@ -16,6 +16,7 @@ struct part {
 	uint64_t skipped; /* bytes of the omitted part */
 };
 
+/* FORM_WAIT: the only bytes are the beginning of a character whose rest has not been printed yet. */
 enum form { FORM_TEXT, FORM_BASE64, FORM_WAIT };
 
 /* Chooses the encoding and how many bytes are shown. */
@@ -63,6 +64,7 @@ static void write_part(const struct output_range *o, const struct part *p, struc
 	jw_obj_end(&w);
 }
 
+/* Stops at the omitted part: a range has data from one side of it only. */
 static int read_part(struct store *s, const struct output_range *o, struct part *p, struct err *e)
 {
 	const struct view_output_brief *b = &p->brief;
@@ -86,6 +88,7 @@ static int read_part(struct store *s, const struct output_range *o, struct part 
 	return 0;
 }
 
+/* At most three continuation bytes: more of them is not UTF-8, and stays for base64. */
 static size_t drop_rest_of_character(struct buf *b)
 {
 	size_t n = 0;

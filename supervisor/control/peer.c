@@ -143,6 +143,7 @@ static bool still_holds(const struct ancestors *l)
 	return true;
 }
 
+/* Liveness is checked last: still_holds is conclusive only if the peer is alive after it. */
 int peer_check(int fd, const struct peer *p, struct err *e)
 {
 	struct peer_status own;

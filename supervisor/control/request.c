@@ -45,6 +45,7 @@ static int read_id(json_t *request, char **ret)
 	return *ret ? 0 : -1;
 }
 
+/* A notification for an unknown method gets no reply, as JSON-RPC requires. */
 static void reject_method(struct client *cl, struct batch *batch, const char *id, const char *name)
 {
 	if (!id)
@@ -55,6 +56,7 @@ static void reject_method(struct client *cl, struct batch *batch, const char *id
 	reject_request(cl, batch, id, RPC_METHOD_NOT_FOUND, message, advice);
 }
 
+/* Takes `id` and `params`. The limits are checked per request, so that a batch can fail halfway. */
 static void run_method(struct client *cl, struct batch *batch, const struct method *m, char *id, json_t *params)
 {
 	struct err e = ERR_INIT;
@@ -100,6 +102,7 @@ static void handle_request(struct client *cl, struct batch *batch, json_t *reque
 		reject_method(cl, batch, id, name);
 }
 
+/* The batch's own reference keeps it open until all of its requests are read. */
 static void handle_batch(struct client *cl, json_t *array)
 {
 	if (json_array_size(array) == 0) {

@@ -119,6 +119,7 @@ static void write_result(const struct yield *y, struct jval waited, struct buf *
 	jw_obj_end(&w);
 }
 
+/* `json` is the process's document as of the end of the wait. */
 static void on_waited(void *ctx, const struct err *e, const char *json, size_t len)
 {
 	struct yield *y = ctx;
