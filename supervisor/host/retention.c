@@ -29,6 +29,7 @@ struct retention {
 	struct retention_result result;
 };
 
+/* The callback gets the result so far, also after a failure. */
 static void finish_run(struct retention *r, const struct err *e)
 {
 	r->done(r->ctx, &r->result, e);
@@ -71,6 +72,7 @@ static void write_payload(const struct view_expirable *x, uint64_t now_us, struc
 
 static const char *or_null(const char *id) { return *id ? id : NULL; }
 
+/* The event and the removal are in the same batch: neither happens without the other. */
 static bool on_expirable(void *ctx, const struct view_expirable *x)
 {
 	struct expiry *ex = ctx;

@@ -124,6 +124,7 @@ void workspace_policies_done(struct workspace_policies *p)
 		workspace_policy_free(TAILQ_FIRST(&p->workspaces));
 }
 
+/* The cached text stays until the next request, which read_ns 0 forces. */
 void workspace_policies_forget(struct workspace_policies *p, uint32_t uid)
 {
 	struct workspace_policy *l;
@@ -191,6 +192,7 @@ static struct workspace_policy *workspace_policy_get(struct workspace_policies *
 
 static enum rule_layer layer_of(const struct policy_file *s) { return s->user ? RULE_OF_USER : RULE_OF_WORKSPACE; }
 
+/* The files that apply everywhere come first, then those of this peer and workspace. */
 static int combine_layers(struct workspace_policy *l, struct policy_rules *ret, struct policy_hooks *hooks,
 			  struct err *e)
 {
@@ -257,6 +259,7 @@ static bool install_text(struct policy_file *s, char *text, size_t len)
 	return true;
 }
 
+/* The memfd comes from a process that runs as the peer: without a write seal its content could change. */
 static char *read_memfd(int fd, size_t *ret_len)
 {
 	struct stat st;
