@@ -34,6 +34,7 @@ static int build_file(struct survey *s, const struct evidence_job *job, struct e
 	return 0;
 }
 
+/* The survey comes first: every file uses its counts and its read models. */
 int evidence_build(struct background_read *a, struct evidence_job *job, struct err *e)
 {
 	survey_auto struct survey s;

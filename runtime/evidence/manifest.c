@@ -36,6 +36,7 @@ static int hash_output(struct survey *s, const char *ref, uint64_t bytes, char r
 	return at == bytes && !e.code ? 0 : 1;
 }
 
+/* A hash is written only for complete content; otherwise hashStatus has the reason. */
 static void write_content(struct manifest *m, const char *ref, uint64_t bytes, struct jval output)
 {
 	struct jw *w = &m->sink->w;

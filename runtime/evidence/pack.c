@@ -44,6 +44,7 @@ static int write_model(void *ctx, const char *id, size_t id_len, struct jval doc
 	return sink_yield(m->sink, e);
 }
 
+/* Read models are in the order of pack_kinds, then of ids: pack_check.c merges by it. */
 int pack_write_log(struct survey *s, struct sink *k, struct err *e)
 {
 	jw_karr(&k->w, "ownerUids");

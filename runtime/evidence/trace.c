@@ -3,7 +3,7 @@
  *
  * Span ids are derived from the ids of their subjects, so every export of the same events gives the same spans and a
  * child knows its parent's id. Trace ids come from the callers. Where a caller gave none, the trace id is derived from
- * the turn's id and marked (bailiff.trace: derived): it connects only spans of this runtime.
+ * the id of the turn (or task, or scope) and marked (bailiff.trace: derived): it connects only spans of this runtime.
  */
 
 #include "runtime/evidence/pack.h"
@@ -84,6 +84,7 @@ static bool given_trace(struct survey *s, const struct event_view *ev, char ret[
 	return true;
 }
 
+/* true: the caller's trace id; false: derived from the turn, else from the task, else from the scope. */
 static bool trace_of(struct survey *s, const struct event_view *ev, char ret[33])
 {
 	const struct id_text *turn = &ev->ids[ID_TURN], *task = &ev->ids[ID_TASK];
