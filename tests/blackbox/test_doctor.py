@@ -42,7 +42,7 @@ def can_run(home, cwd=None):
     return bailiff(home, "run", "--", "true", cwd=cwd).returncode == 0
 
 
-@harness.audit_turn()    # the default of a daemon without configuration
+@harness.audit_turn()    # a root daemon takes audit by default
 def examine_started_by(*through):
     """What doctor says where it has to start a daemon below that command, and whether that daemon then runs commands."""
     base = tempfile.mkdtemp(prefix="bl-")

@@ -474,7 +474,7 @@ def test_modes_of_sessions(home):
 
 
 def test_a_plan_can_write_nothing():
-    """A command that is classified as reading runs in a read-only sandbox, whatever profile was requested."""
+    """In mode plan, a command that passes as reading runs in a read-only sandbox, whatever was requested."""
     with Policed({}) as home, home.rpc() as rpc:
         session = rpc.call("create_session")["sessionId"]
         rpc.call("set_permission_mode", sessionId=session, mode="plan")

@@ -283,7 +283,7 @@ def test_closed_stdout_does_not_hang(home):
     run.wait(harness.PATIENCE)
 
 
-@harness.audit_turn()    # the default of a daemon without configuration
+@harness.audit_turn()    # a root daemon takes audit by default
 def test_without_a_daemon_one_is_started():
     import tempfile
     import shutil
