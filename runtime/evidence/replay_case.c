@@ -1,5 +1,5 @@
 /*
- * A replay case: what is needed to run the same work again and to grade the result. Small inputs are included;
+ * A replay case: everything needed to run the same work again and to grade the result. Small inputs are included;
  * observations become assertions, with instructions for the grader.
  */
 

@@ -33,6 +33,7 @@ bool item_is(enum event_type t)
 	return t == EVENT_ITEM_STARTED || t == EVENT_ITEM_UPDATED || t == EVENT_ITEM_COMPLETED;
 }
 
+/* Must agree with item_json: −1 for an event is what keeps it from being called. */
 int item_type(const struct event_view *ev)
 {
 	const struct item_rule *rule = &rules[ev->type];
@@ -44,7 +45,7 @@ int item_type(const struct event_view *ev)
 	return (int)rule->type;
 }
 
-/* Errors, and items whose writer gave no id, are named after the event. */
+/* An error, or an item whose writer gave no id, gets the event's id; a model request without one gets the turn's. */
 static void write_id(const struct event_view *ev, const struct item_rule *rule, struct jval event_id, struct jw *w)
 {
 	const struct id_text *id = &ev->ids[rule->id];
@@ -61,6 +62,7 @@ static void write_id(const struct event_view *ev, const struct item_rule *rule, 
 	jw_kstr(w, "id", buf_cstr(&text));
 }
 
+/* A payload member is copied as it is: items add no information to their event. */
 static void write_item(const struct event_view *ev, struct jval event_id, struct jw *w)
 {
 	const struct item_rule *rule = &rules[ev->type];

@@ -114,7 +114,7 @@ void method_list_events(struct call *c, const struct list_events_params *p)
 
 /* ---- writing ---- */
 
-/* Members of an element of `events`: every id of the envelope, and those that the runtime does not write itself.
+/* Members of an element of `events`: every id of the envelope, and the members that the runtime does not write itself.
  */
 static const struct param emit_params[] = {
 	{ "type", PARAM_STRING, PARAM_REQUIRED, NULL, NULL,
@@ -156,6 +156,7 @@ struct emission {
 	struct buf members;
 };
 
+/* Only types of origin CLIENT: a client must not be able to forge events of the runtime or of an owner. */
 static int emit_type(const char *type, size_t i, struct err *e)
 {
 	char field[40];
@@ -177,6 +178,7 @@ static int emit_type(const char *type, size_t i, struct err *e)
 	return -1;
 }
 
+/* `ev` borrows from `item` and `own`, which must live until engine_emit_events has returned. */
 static int emit_read(json_t *item, size_t i, const char *session, struct emit_event *ev, struct emission *own,
 		     struct err *e)
 {

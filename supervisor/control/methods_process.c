@@ -106,7 +106,7 @@ void method_write_process_stdin(struct call *c, const struct write_process_stdin
 	w = mem_zalloc(1, sizeof(*w));
 	w->call = c;
 	if (yield_wanted(c) && view_process(call_store(c), call_visible_uid(c), id, &w->before, &e) < 0)
-		buf_reset(&w->before); /* the engine reports what is wrong */
+		buf_reset(&w->before); /* the engine reports the error */
 	engine_write_stdin(call_engine(c), id, buf_cstr(&bytes), bytes.len, &c->caller, on_written, w);
 }
 
@@ -143,7 +143,10 @@ static enum attachment_policy policy_of(const char *word)
 	return is_word(word, "smallest") ? ATTACHMENT_SMALLEST : ATTACHMENT_NEWEST;
 }
 
-/* This connection displays the terminal: the size follows from all displays. */
+/*
+ * The size follows from all displays of the terminal (attachment.h). If it does not change, the reply is immediate and
+ * no event is written.
+ */
 static void resize_shown(struct call *c, const struct resize_process_params *p, struct attachment_size size)
 {
 	struct attachments *all = &c->control->attachments;

@@ -75,6 +75,7 @@ void method_list_sessions(struct call *c, const struct list_sessions_params *p)
 		&out, &e);
 }
 
+/* FNV-1a. A collision only means that loading one part is not recorded. */
 static uint64_t window_hash(const char *owner, const char *before)
 {
 	uint64_t h = 1469598103934665603ull;

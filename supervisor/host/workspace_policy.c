@@ -65,7 +65,7 @@ struct workspace_policy {
 	bool partial;                 /* … and there may be more */
 	struct buf first;             /* the results of the first one … */
 	uint64_t dev, ino;            /* … in this directory */
-	struct buf nested;            /* what is protected */
+	struct buf nested;            /* the nested paths that are protected */
 	bool kept;                    /* among the first KEPT_MAX with nested paths */
 	char failure[160];
 	struct policy_rules rules; /* of all layers … */
