@@ -2,15 +2,15 @@
 #define BAILIFF_SANDBOX_CGROUP_BASE_H
 
 /*
- * The base: the cgroup v2 folder below which a daemon's sandboxes get theirs, <base>/<tag>/<leaf>.
+ * The base: the cgroup v2 directory below which a daemon's sandboxes have their cgroups, <base>/<tag>/<leaf>.
  *
- * A controller can be enabled for the children of a cgroup only while no process is in the cgroup itself. Trying it all
- * the same is worse than useless: "+memory" fails with EBUSY, but "+pids" succeeds, turns the populated cgroup into the
- * root of a threaded subtree and makes every cgroup below it invalid. So the guard looks for a base that is empty, or
- * that it may empty, before it starts anything, and no controller is ever enabled where there are processes. Only the
- * real root of the hierarchy is exempt; the root that a container sees is not the real one.
+ * A controller can be enabled for the children of a cgroup only while no process is in the cgroup itself. An attempt to
+ * do it anyway does harm: "+memory" fails with EBUSY, but "+pids" succeeds, turns the populated cgroup into the root of
+ * a threaded subtree and makes every cgroup below it invalid. So the guard searches for a base that is empty, or that
+ * it may empty, before it starts anything, and never enables a controller where there are processes. Only the real root
+ * of the hierarchy is exempt; the root that a container sees is not the real one.
  *
- *   situation                                             base                     what is done
+ *   situation                                             base                     action
  *   no v2 tree has a controller (v1, hybrid, none)        own cgroup               nothing; limits come from v1
  *   delegated cgroup with nothing but the daemon in it    own cgroup               the guard moves into
  *                                                         <base>/supervisor
@@ -22,8 +22,8 @@
  *   anything else                                         own cgroup               nothing; `why` and `fix` say what
  *                                                         is missing
  *
- * In the last case sandboxes still get a cgroup each where one can be made, which proves a tree empty, but no v2
- * controller.
+ * In the last case each sandbox still gets a cgroup where one can be created, which proves that a tree is empty, but no
+ * v2 controller.
  */
 
 #include <limits.h>

@@ -2,12 +2,12 @@
 #define BAILIFF_SANDBOX_COW_LAYOUT_H
 
 /*
- * What is on disk for a copy-on-write run, below a folder that only the spawner's side may enter:
+ * The files of a copy-on-write run, below a directory that only the spawner and its children can enter:
  *
- *   <process id>/owner      struct cow_owner: whose run it was and when it began; written by the spawner before the
+ *   <process id>/owner      struct cow_owner: the run's owner and start time; written by the spawner before the
  *                           clone
- *   <process id>/<n>/root   struct cow_root: what write root n is; written by the sandbox's init, which looks it up
- *   <process id>/<n>/upper  what the command wrote there, as an overlay keeps it
+ *   <process id>/<n>/root   struct cow_root: identifies write root n; written by the sandbox's init, which resolves it
+ *   <process id>/<n>/upper  the overlay's upper layer: what the command wrote there
  *   <process id>/<n>/work   overlayfs's own
  */
 

@@ -2,17 +2,17 @@
 #define BAILIFF_SANDBOX_HOST_RULE_H
 
 /*
- * Which hosts a sandbox may reach through the proxy. A rule is what a person writes, or a row as the proxy gets it:
+ * Which hosts a sandbox may reach through the proxy. A rule has a text form for people and a row form for the proxy:
  *
  *   example.com          this name, on every port          example.com:443      on this one
  *   *.example.com        every name below it, not itself   *, *:443             every name
  *   192.0.2.7, [2001:db8::1]:8080, 10.1.0.0/16:5432        addresses
  *
- * Rules that deny go before rules that allow. A name that is allowed may be resolved, and what it resolves to is judged
- * again: addresses inside (loopback, private, link-local, metadata …) are refused unless a rule names that address, or
- * a network that lies wholly inside; only then is it the operator's wish and not somebody's DNS record. `localhost`,
- * named exactly, is the one name that says so itself. An address as such is allowed only by a rule of addresses, not by
- * `*`.
+ * Rules that deny take precedence. An allowed name may be resolved, and the resulting address is checked again:
+ * internal addresses (loopback, private, link-local, metadata …) are denied unless a rule names that address, or a
+ * network of only such addresses; otherwise a DNS record could open them against the operator's intent. The exact name
+ * `localhost` is the only name that implies such an address. A literal address is allowed only by a rule for addresses,
+ * not by `*`.
  */
 
 #include "sandbox/net_address.h"

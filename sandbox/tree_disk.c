@@ -13,7 +13,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#define STACK_MAX 6 /* volumes on volumes */
+#define STACK_MAX 6 /* levels of stacked volumes */
 
 /* ---- mounts ---- */
 
@@ -33,9 +33,9 @@ static bool read_mount(const char *line, struct mount *ret)
 }
 
 struct mount_search {
-	const char *path;      /* what it holds; or NULL */
+	const char *path;      /* path on the file system; or NULL */
 	const char *type;      /* or NULL */
-	uint32_t major, minor; /* where path and type are NULL */
+	uint32_t major, minor; /* used if path and type are NULL */
 };
 
 static bool mount_fits(const struct mount *m, const struct mount_search *s)
@@ -45,7 +45,7 @@ static bool mount_fits(const struct mount *m, const struct mount_search *s)
 	return s->type ? strcmp(m->type, s->type) == 0 : m->major == s->major && m->minor == s->minor;
 }
 
-/* The last that fits, and of those that hold a path the deepest. */
+/* Returns the last match; for a path, the deepest mount that contains it. */
 static bool find_mount(const struct mount_search *s, struct mount *ret)
 {
 	FILE *f = fopen("/proc/self/mountinfo", "re");
@@ -84,7 +84,7 @@ static bool is_partition(const char *folder)
 	return snprintf(path, sizeof path, "%s/partition", folder) < (int)sizeof path && access(path, F_OK) == 0;
 }
 
-/* The disk that a partition is on. */
+/* Returns the disk of a partition. */
 static void to_whole_disk(struct tree_disk *d)
 {
 	char path[96], text[32];
@@ -112,7 +112,7 @@ static void read_name(struct tree_disk *d)
 		snprintf(d->name, sizeof d->name, "%u:%u", d->major, d->minor);
 }
 
-/* Of "none [mq-deadline] bfq" the one in brackets. */
+/* Reads the active scheduler, the one in brackets: "none [mq-deadline] bfq". */
 static bool read_scheduler(const char *folder, char ret[32])
 {
 	char path[PATH_MAX], text[256];
@@ -122,7 +122,7 @@ static bool read_scheduler(const char *folder, char ret[32])
 	       read_file(path, text, sizeof text) && (at = strchr(text, '[')) && sscanf(at + 1, "%31[^]]", ret) == 1;
 }
 
-/* A volume has no scheduler that counts; the disks below it have. */
+/* A volume has no scheduler of its own; the disks below it have. */
 static bool has_bfq(const char *folder, char ret[32], int depth)
 {
 	char path[PATH_MAX], own[32];
@@ -149,7 +149,7 @@ static bool has_bfq(const char *folder, char ret[32], int depth)
 	return found;
 }
 
-/* blk-iocost, which is switched on for each disk in the root of the v2 tree: "8:0 enable=1 ctrl=…". */
+/* blk-iocost is enabled per disk in the root of the v2 tree: "8:0 enable=1 ctrl=…". */
 static bool has_cost_model(const struct tree_disk *d)
 {
 	struct mount v2;
@@ -172,7 +172,7 @@ static void examine_disk(struct tree_disk *d)
 	d->weighs = has_bfq(folder, d->scheduler, 0) || has_cost_model(d);
 }
 
-/* Those that mark what they write back with the cgroup that made it dirty. */
+/* File systems that attribute writeback to the cgroup that dirtied the page. */
 static bool attributes_writes(const char *type)
 {
 	static const char *const types[] = { "ext4", "ext2", "xfs", "f2fs" };
@@ -213,7 +213,7 @@ static int add_disk(struct tree_disks *all, const char *path, uint32_t major, ui
 	return 0;
 }
 
-/* A path that does not exist is another step's to report. */
+/* A path that does not exist is reported by another step. */
 static int add_path(struct tree_disks *all, const struct fingerprint_peer *peer, const char *path, struct err *e)
 {
 	fd_auto int fd = fingerprint_open_as(peer, path);
@@ -224,7 +224,7 @@ static int add_path(struct tree_disks *all, const struct fingerprint_peer *peer,
 		return add_disk(all, path, st.stx_dev_major, st.stx_dev_minor, e);
 	if (errno != EAGAIN)
 		return 0;
-	/* Not at hand: by its name, then. */
+	/* Not cached: find its mount by name. */
 	return find_mount(&(struct mount_search){ .path = path }, &m) ? add_disk(all, path, m.major, m.minor, e) : 0;
 }
 

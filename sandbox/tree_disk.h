@@ -2,10 +2,10 @@
 #define BAILIFF_SANDBOX_TREE_DISK_H
 
 /*
- * The disks that limits on input and output apply to: those of a plan's write roots (of its working directory, where
- * there are none) and of what is kept for copy-on-write. The kernel takes such limits for whole disks, so a partition
- * stands for the disk it is on. File systems whose files have no disk of their own in the kernel's eyes (btrfs,
- * overlayfs, network and memory file systems) cannot be limited.
+ * The disks to which I/O limits apply: those of a plan's write roots (or of its working directory, if there are none)
+ * and of the copy-on-write storage. The kernel applies such limits to whole disks, so a partition stands for its disk.
+ * File systems without a disk that the kernel can attribute (btrfs, overlayfs, network and memory file systems) cannot
+ * be limited.
  */
 
 #include "sandbox/host_fingerprint.h"
@@ -22,8 +22,8 @@ struct err;
 struct tree_disks {
 	struct tree_disk {
 		uint32_t major, minor;
-		bool weighs;     /* an I/O scheduler or cost model that knows weights is active */
-		bool attributes; /* the file system tells the kernel whose buffered writes it writes (v2) */
+		bool weighs;     /* an I/O scheduler or cost model that supports weights is active */
+		bool attributes; /* the file system attributes buffered writes to their cgroup (v2) */
 		char name[32];   /* "vda" */
 		char scheduler[32];
 		char type[32]; /* of the file system: "ext4" */
@@ -32,8 +32,8 @@ struct tree_disks {
 };
 
 /*
- * Paths are looked up as the peer, and only in what the kernel has at hand: no file system is waited for. cow_fd −1 =
- * no copy-on-write. ERR_UNAVAILABLE names the path and its file system.
+ * Paths are resolved with the peer's identity and from the kernel's cache only, so no file system can block the caller.
+ * cow_fd −1 = no copy-on-write. ERR_UNAVAILABLE names the path and its file system.
  */
 int tree_disks_find(const struct plan_head *plan, const struct fingerprint_peer *peer, int cow_fd,
 		    struct tree_disks *ret, struct err *e);

@@ -8,11 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TEXT_MAX 4096 /* of io.stat, which has a line for each disk; the others are short */
+#define TEXT_MAX 4096 /* for io.stat, which has a line per disk; the others are short */
 
 static const struct {
 	enum tree_limit controller;
-	const char *v1, *v2; /* NULL = not there */
+	const char *v1, *v2; /* NULL = not available */
 } rows[TREE_FILES] = {
 	[TREE_FILE_CPU_TIME] = { TREE_LIMIT_CPU, NULL, "cpu.stat" },
 	[TREE_FILE_CPU_THROTTLE] = { TREE_LIMIT_CPU, "cpu.stat", NULL },
@@ -69,7 +69,7 @@ static bool read_text(const struct tree_files *f, enum tree_file i, char text[TE
 	return n > 0;
 }
 
-/* "name 12" on a line of its own. */
+/* Finds "name 12" on a line of its own. */
 static bool read_line(const char *text, const char *name, uint64_t *ret)
 {
 	size_t n = strlen(name);
@@ -84,7 +84,7 @@ static bool read_line(const char *text, const char *name, uint64_t *ret)
 	return false;
 }
 
-/* Every "rbytes=12" (v2), or every "8:0 Read 12" (v1). */
+/* Sums every "rbytes=12" (v2), or every "8:0 Read 12" (v1). */
 static uint64_t sum_after(const char *text, const char *word)
 {
 	uint64_t sum = 0;
@@ -142,7 +142,7 @@ void tree_files_read(const struct tree_files *f, struct tree_count *ret)
 	if (read_text(f, TREE_FILE_PIDS_EVENTS, text))
 		(void)read_line(text, "max", &ret->pids_refused);
 	if (f->file[TREE_FILE_IO] >= 0) {
-		read_text(f, TREE_FILE_IO, text); /* empty where nothing was read or written */
+		read_text(f, TREE_FILE_IO, text); /* empty if nothing was read or written */
 		ret->io_read = sum_after(text, "rbytes=") + sum_after(text, " Read ");
 		ret->io_write = sum_after(text, "wbytes=") + sum_after(text, " Write ");
 		ret->known |= TREE_COUNT_IO;

@@ -18,7 +18,7 @@
 #define LEAF_NAME_MAX (PLAN_KEY_MAX + 16)
 
 static const struct {
-	const char *name, *v1; /* what the two versions call it */
+	const char *name, *v1; /* the names in both versions */
 } rows[TREE_LIMITS] = {
 	[TREE_LIMIT_MEMORY] = { "memory", "memory" },
 	[TREE_LIMIT_PIDS] = { "pids", "pids" },
@@ -98,7 +98,7 @@ static int write_limit(int dir, const char *file, const char *text)
 	return fd < 0 || write(fd, text, strlen(text)) < 0 ? -1 : 0;
 }
 
-/* Folders of an earlier guard of this home: their processes died with it. */
+/* Removes directories of an earlier guard of this home: their processes died with it. */
 static void remove_leaves(int folder)
 {
 	DIR *d = fdopendir(dup(folder));
@@ -111,7 +111,7 @@ static void remove_leaves(int folder)
 		closedir(d);
 }
 
-/* Where a v1 hierarchy has the controller. */
+/* Finds the controller in a v1 hierarchy. */
 static bool folder_path_v1(enum tree_limit l, const char *tag, char ret[PATH_MAX])
 {
 	char point[PATH_MAX], own[PATH_MAX];
@@ -127,7 +127,7 @@ static int make_folder(const char *path)
 	return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* The tag's folder in the base, with the controller handed down to it and to its leaves; −1 with the reason. */
+/* Opens the tag's directory in the base, with the controller enabled for it and its leaves; −1 with the reason. */
 static int open_v2(const struct cgroup_base *base, enum tree_limit l, const char *tag, char path[PATH_MAX], char *why,
 		   size_t cap)
 {
@@ -148,7 +148,7 @@ static void open_v1(struct tree_limiter *t, enum tree_limit l, const char *tag)
 	char *path = t->tag_path[l];
 
 	if (!folder_path_v1(l, tag, path))
-		return; /* not there: what was said about v2 holds */
+		return; /* not available: the reason from v2 stays */
 	t->of[l].folder = make_folder(path);
 	if (t->of[l].folder >= 0) {
 		remove_leaves(t->of[l].folder);
@@ -252,7 +252,7 @@ static int fail_limit(enum plan_limit l, int errnum, struct err *e)
 	return set_unavailable(l, e, "the kernel refused it: %s", strerror(errnum));
 }
 
-/* No way around it through swap. */
+/* Also limits swap, so that it cannot be used to exceed the limit. */
 static int set_memory(const struct leaf *f, uint64_t bytes)
 {
 	unsigned long long n = bytes;
@@ -262,7 +262,7 @@ static int set_memory(const struct leaf *f, uint64_t bytes)
 	if (f->v2 ? put_text(f->fd, "memory.swap.max", "0") == 0
 		  : put_text(f->fd, "memory.memsw.limit_in_bytes", "%llu", n) == 0)
 		return 0;
-	return errno == ENOENT ? 0 : -1; /* a kernel that does not count swap */
+	return errno == ENOENT ? 0 : -1; /* a kernel without swap accounting */
 }
 
 #define CPU_PERIOD_US 100000u /* the kernel's own default */
@@ -278,10 +278,10 @@ static int set_cpus(const struct leaf *f, uint64_t thousandths)
 		       : put_text(f->fd, "cpu.cfs_quota_us", "%llu", quota);
 }
 
-/* BFQ has weights up to 1000; 100 means the same to both. */
+/* BFQ's weights go up to 1000; 100 is the default of both. */
 static unsigned bfq_weight(uint64_t w) { return (unsigned)(w <= 100 ? w : 100 + (w - 100) * 900 / 9900); }
 
-/* A kernel may have both files; which of them counts is the scheduler's to say. */
+/* A kernel may have both files; the scheduler determines which one has an effect. */
 static int set_weight(const struct leaf *f, uint64_t w)
 {
 	unsigned long long weight = w;
@@ -327,10 +327,11 @@ static int set_limit(const struct leaf *f, enum plan_limit l)
 	return -1;
 }
 
-/* ---- what can be enforced ---- */
+/* ---- checks ---- */
 
-/* Buffered writes are a kernel thread's by the time they reach the disk: only v2 knows whose they were, and needs the
- * memory controller for it. */
+/*
+ * A kernel thread writes buffered data to the disk: only v2 can attribute it, and needs the memory controller for that.
+ */
 static int check_writes(const struct tree_limiter *t, const struct tree_disks *disks, struct err *e)
 {
 	const enum plan_limit l = PLAN_LIMIT_IO_WRITE;
@@ -368,7 +369,7 @@ static int check_weight(const struct tree_disks *disks, struct err *e)
 	return 0;
 }
 
-/* Beside the controller's being there. */
+/* Checks beyond the presence of the controller. */
 static int check_limit(const struct tree_limiter *t, enum plan_limit l, const struct tree_disks *disks, struct err *e)
 {
 	enum tree_limit c = controllers[l];
@@ -387,7 +388,7 @@ static int check_limit(const struct tree_limiter *t, enum plan_limit l, const st
 }
 
 /*
- * What nobody asked for is left out where it cannot be, and on v1, where joining a cgroup waits for every processor
+ * An optional limit is skipped where it cannot be enforced, and on v1, where joining a cgroup waits for every CPU
  * (milliseconds).
  */
 static bool is_wanted(const struct tree_limiter *t, const struct plan_limits *l, enum plan_limit i)
@@ -413,7 +414,7 @@ const char *tree_limit_of_disks(const struct plan_limits *l)
 	return NULL;
 }
 
-/* The limits of one controller, in its leaf. */
+/* Sets the limits of one controller in its leaf. */
 static int make_leaf(struct tree_limiter *t, enum tree_limit c, const char *name, struct leaf *f,
 		     struct tree_files *ret, struct err *e)
 {

@@ -2,11 +2,11 @@
 #define BAILIFF_SANDBOX_TREE_LIMIT_H
 
 /*
- * Limits on a whole tree, by cgroup (sandbox/plan_limits.def). Each controller is used where it is: on the v2 tree if
- * that has it, else on its v1 hierarchy. A limit that was asked for and cannot be enforced is refused, never left out.
+ * Limits on a whole tree, by cgroup (sandbox/plan_limits.def). Each controller is used where it is available: on the v2
+ * tree, else on its v1 hierarchy. A requested limit that cannot be enforced is an error, never ignored.
  *
  * Leaves are <base>/<tag>/<process id>-<attempt>; on v1 the base is our own cgroup. On v2 the leaf is the one that
- * cgroup.h makes and the init is cloned into; on v1 the init writes itself into it first of all (step_limits), before
+ * cgroup.h creates and the init is cloned into; on v1 the init enters it as its first step (step_limits), before
  * anything of the command exists.
  */
 
@@ -23,10 +23,10 @@ struct tree_disks;
 
 struct tree_limiter {
 	struct {
-		int folder; /* of the tag in this controller's hierarchy; −1 = the controller is not there */
+		int folder; /* of the tag in this controller's hierarchy; −1 = not available */
 		bool v2;
 		char why[CGROUP_BASE_TEXT_MAX],
-			fix[CGROUP_BASE_TEXT_MAX]; /* why it is not there, and what to do about it */
+			fix[CGROUP_BASE_TEXT_MAX]; /* why it is not available, and what to do about it */
 	} of[TREE_LIMITS];
 	char tag_path[TREE_LIMITS][PATH_MAX];
 };
@@ -34,19 +34,18 @@ struct tree_limiter {
 const char *tree_limit_name(enum tree_limit l); /* "memory" */
 
 void tree_limiter_open(struct tree_limiter *t, const struct cgroup_base *base, const char *tag);
-void tree_limiter_close(struct tree_limiter *t); /* removes the folders if they are empty */
+void tree_limiter_close(struct tree_limiter *t); /* removes the directories if they are empty */
 /*
- * Sets the plan's limits for this key; `leaf` names its cgroup on v2 (cgroup.h), and is the key itself as a rule. `ret`
- * gets the v1 leaves that the init has to enter. A limit that cannot be enforced here is left out, unless the plan
- * requires it: then ERR_UNAVAILABLE with its key as the field. `disks` (tree_disk.h) are needed where the plan limits
- * I/O.
+ * Sets the plan's limits for this key. `leaf` names its cgroup on v2 (cgroup.h), usually the key itself. `ret` receives
+ * the v1 leaves that the init has to enter. A limit that cannot be enforced here is skipped, unless the plan requires
+ * it: then ERR_UNAVAILABLE with its key as the field. `disks` (tree_disk.h) are needed if the plan limits I/O.
  */
 int tree_limiter_make(struct tree_limiter *t, const struct plan_key *key, const struct plan_key *leaf,
 		      const struct plan_head *plan, const struct tree_disks *disks, struct tree_files *ret,
 		      struct err *e);
-/* Whether the init of this plan has to enter a v1 leaf, for which it takes rights that a fitted one no longer has. */
+/* Whether this plan's init has to enter a v1 leaf, which needs rights that a dedicated prebuilt one no longer has. */
 bool tree_limiter_needs_init(const struct tree_limiter *t, const struct plan_limits *l);
-/* The key of the first limit that needs disks; NULL = none does. */
+/* The key of the first limit that needs disks; NULL = none. */
 const char *tree_limit_of_disks(const struct plan_limits *l);
 void tree_limiter_remove(struct tree_limiter *t, const struct plan_key *key);
 

@@ -46,7 +46,7 @@ const struct userns_text *userns_text_of_path(const char *path)
 	return NULL;
 }
 
-/* ---- why ---- */
+/* ---- causes ---- */
 
 static size_t read_text(const char *path, char *buf, size_t cap)
 {
@@ -56,7 +56,7 @@ static size_t read_text(const char *path, char *buf, size_t cap)
 	return n > 0 ? (size_t)n : 0;
 }
 
-/* `otherwise` where there is no such file. */
+/* Returns `otherwise` if there is no such file. */
 static long read_number(const char *path, long otherwise)
 {
 	char text[32];
@@ -70,7 +70,7 @@ static bool is_filtered(void)
 	return p && strtol(p + 9, NULL, 10) == 2;
 }
 
-/* The root folder of a mount namespace is the root of a mount; that of a chroot mostly is not. */
+/* The root directory of a mount namespace is a mount point; that of a chroot usually is not. */
 static bool is_chroot(void)
 {
 	struct statx st;
@@ -101,8 +101,8 @@ static enum userns_cause classify_clone(int error)
 }
 
 /*
- * Ubuntu lets the namespace be made and takes every capability in it away: then its first use fails, with EACCES on
- * setgroups (a file that AppArmor's profile for such processes denies) or with EPERM on a map.
+ * Ubuntu allows the namespace but removes every capability in it: the first use fails, with EACCES on setgroups (a file
+ * that AppArmor's profile for such processes denies) or with EPERM on a map.
  */
 static enum userns_cause classify_maps(int error)
 {
@@ -140,8 +140,10 @@ static int write_swap(pid_t pid, const char *which, uid_t id, uint32_t end)
 	return write_file(path, map);
 }
 
-/* A host has all ids; a rootless container mostly the first 65,536, or a few more. Only the two of the swap are
- * indispensable. */
+/*
+ * A host has all ids; a rootless container usually the first 65,536, or a few more. Only the two swapped ids are
+ * required.
+ */
 int userns_write_swap(pid_t pid, uid_t id)
 {
 	static const uint32_t ends[] = { UINT32_MAX, 65536, 0 };
@@ -156,12 +158,12 @@ int userns_write_swap(pid_t pid, uid_t id)
 	return 0;
 }
 
-/* ---- trying ---- */
+/* ---- probing ---- */
 
-#define TRY_ID 64700u /* any but 0 */
+#define TRY_ID 64700u /* any id but 0 */
 
 struct outcome {
-	int stage; /* enum userns_stage; −1 = all of it works */
+	int stage; /* enum userns_stage; −1 = everything works */
 	int error;
 };
 
@@ -175,7 +177,7 @@ static int map_self(uid_t uid, gid_t gid)
 	return write_file("/proc/self/gid_map", map);
 }
 
-/* In the child. Root's ids are mapped by the parent, which says so with a byte. */
+/* Runs in the child. The parent maps root's ids and confirms with a byte. */
 static struct outcome try_inside(uid_t uid, gid_t gid, int link)
 {
 	char byte;
@@ -188,7 +190,7 @@ static struct outcome try_inside(uid_t uid, gid_t gid, int link)
 	return (struct outcome){ -1, 0 };
 }
 
-/* The clone is asked for as sandboxes ask for it (start.c): a filter may know clone but not clone3. */
+/* Clones in the same way as sandboxes (start.c): a seccomp filter may allow clone but not clone3. */
 static struct outcome try_in_child(void)
 {
 	int link[2];

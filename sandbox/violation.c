@@ -15,9 +15,9 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#define OPEN_MAX_EVENTS 512 /* refusals whose records have not all come */
+#define OPEN_MAX_EVENTS 512 /* denials with incomplete records */
 #define SYSCALLS_MAX 1024
-#define RANK_SOCKET 9 /* a path from an address, whatever others a record has */
+#define RANK_SOCKET 9 /* a path from an address has priority over all others */
 
 const struct violation_kind violation_kinds[] = {
 #define VIOLATION_KIND(name, kind, operation, flags, dir) { name, VIOLATION_##kind, operation, flags, dir },
@@ -32,27 +32,27 @@ unsigned violation_kind_classes(const struct violation_kind *r)
 	return 1u << r->kind | (moves ? 1u << VIOLATION_MOVE : 0);
 }
 
-/* One refusal whose records are still coming. */
+/* A denial whose records are still arriving. */
 struct pending {
-	uint64_t serial; /* 0 = free */
+	uint64_t serial; /* 0 = unused */
 	uint64_t age;
 	bool has_syscall, landlock;
-	const struct violation_kind *row; /* NULL = a system call that is in no row */
+	const struct violation_kind *row; /* NULL = a system call without a row */
 	uint64_t args[4];
 	char cwd[PATH_MAX];
-	int rank;                /* how well `v.path` fits so far */
-	struct dirfd_path meant; /* what `v.path` is, where that began at a descriptor */
+	int rank;                /* how well `v.path` matches so far */
+	struct dirfd_path meant; /* identity of `v.path` if it is relative to a descriptor */
 	struct violation v;
 };
 
 struct violation_builder {
 	struct pending *open[OPEN_MAX_EVENTS];
-	struct pending *last; /* most records follow one of their own */
+	struct pending *last; /* most records follow one of the same event */
 	uint64_t age;
-	const struct violation_kind *by_number[SYSCALLS_MAX]; /* of this architecture */
+	const struct violation_kind *by_number[SYSCALLS_MAX]; /* for this architecture */
 	uint32_t arch;
 	dirfd_path_is_fn *is_folder;
-	struct dirfd_path known; /* which was looked for last, from where, and what was found */
+	struct dirfd_path known; /* the last lookup: what, from where, and its result */
 	char known_cwd[PATH_MAX], known_entry[PATH_MAX], known_path[PATH_MAX];
 	struct violation out;
 };
@@ -86,7 +86,7 @@ struct text {
 	const char *p, *end;
 };
 
-/* The value of the first `name=` at the beginning of a word. */
+/* Finds the value of the first `name=` at the beginning of a word. */
 static bool find_member(struct text t, const char *name, struct text *ret)
 {
 	size_t n = strlen(name);
@@ -120,7 +120,7 @@ static uint64_t parse_number(struct text t, const char *name, int base, uint64_t
 	memcpy(digits, v.p, (size_t)(v.end - v.p));
 	digits[v.end - v.p] = 0;
 	char *end;
-	uint64_t n = strtoull(digits, &end, base); /* "-13" wraps, and comes back as int */
+	uint64_t n = strtoull(digits, &end, base); /* "-13" wraps, and is converted back to int */
 	return end == digits ? otherwise : n;
 }
 
@@ -133,7 +133,7 @@ static int hex_digit(char c)
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* Bytes of a hexadecimal value; how many, or −1. */
+/* Decodes a hexadecimal value; returns the number of bytes, or −1. */
 static ssize_t hex_bytes(struct text v, void *out, size_t cap)
 {
 	size_t n = (size_t)(v.end - v.p) / 2;
@@ -148,7 +148,7 @@ static ssize_t hex_bytes(struct text v, void *out, size_t cap)
 	return (ssize_t)n;
 }
 
-/* A name as it was, NUL-terminated; false when there is none ("(null)") or it does not fit. */
+/* Decodes a name and NUL-terminates it; false if there is none ("(null)") or it does not fit. */
 static bool name_of(struct text t, const char *field, char *out, size_t cap)
 {
 	struct text v;
@@ -188,7 +188,7 @@ static uint64_t serial_of(const char **p, const char *end)
 
 /* ---- paths ---- */
 
-/* Without "//" and "/./" and a slash at the end; ".." stays: only the kernel knows where it leads. */
+/* Removes "//", "/./" and a trailing slash; keeps "..": only the kernel knows its target. */
 static void clean_path(char *path)
 {
 	char *to = path;
@@ -208,14 +208,14 @@ static void clean_path(char *path)
 	*to = 0;
 }
 
-/* A relative name begins at the working directory, unless the call gave a descriptor to begin at. */
+/* A relative name starts at the working directory, unless the call had a directory descriptor. */
 static bool begins_at_cwd(const struct pending *e)
 {
 	int arg = e->row ? e->row->dir_arg : -1;
 	return arg < 0 || (int32_t)e->args[arg] == AT_FDCWD;
 }
 
-/* Up from the working directory, which the kernel tells without links in it, ".." leads to the folder above. */
+/* The kernel reports the working directory without links, so leading ".." can be resolved from there. */
 static size_t climb_up(const char *cwd, const char **name)
 {
 	size_t at = strlen(cwd);
@@ -239,7 +239,7 @@ static void path_set(struct pending *e, const char *name, bool directory)
 {
 	bool at_cwd = name[0] != '/' && e->cwd[0] && begins_at_cwd(e);
 	if (name[0] != '/' && e->v.path[0] == '/' && !begins_at_cwd(e))
-		return; /* Landlock has said where it is */
+		return; /* Landlock has already reported it */
 	size_t at = at_cwd ? climb_up(e->cwd, &name) : 0, n = strlen(name);
 	if (at + n + 2 > sizeof e->v.path)
 		return;
@@ -252,9 +252,9 @@ static void path_set(struct pending *e, const char *name, bool directory)
 }
 
 /*
- * Which of a call's paths was refused. What it wanted to make or take away is named when the kernel got as far as
- * looking for it (CREATE, DELETE); else the folder is (PARENT); a path that could not even be looked up is UNKNOWN. A
- * symlink's target is UNKNOWN too, so there it counts least.
+ * Ranks a call's paths by how likely each is the denied one. The entry to create or delete is named if the kernel got
+ * as far as looking it up (CREATE, DELETE); else its directory is (PARENT); a path that could not be looked up is
+ * UNKNOWN. A symlink's target is UNKNOWN, too, so it has the lowest rank there.
  */
 static int path_rank(const struct pending *e, struct text type)
 {
@@ -276,8 +276,8 @@ static int path_rank(const struct pending *e, struct text type)
 }
 
 /*
- * Of a folder that is meant by a descriptor and nothing else, as `rm -r` means it, the kernel tells the working
- * directory instead. A folder that was named ends in a slash.
+ * For a directory that is given only by a descriptor, as in `rm -r`, the kernel reports the working directory instead.
+ * A directory that was named ends in a slash.
  */
 static bool stands_in(const struct pending *e, const char *name, bool directory)
 {
@@ -321,7 +321,7 @@ static void parse_path(struct pending *e, struct text t)
 	}
 }
 
-/* The command line of who called, as far as the kernel tells it; one word alone is quoted, and of no use. */
+/* The caller's command line, as far as the kernel records it; a single word is quoted and not useful. */
 static void parse_title(struct pending *e, struct text t)
 {
 	struct text v;
@@ -329,8 +329,10 @@ static void parse_title(struct pending *e, struct text t)
 	e->meant.title_len = n > 0 ? (size_t)n : 0;
 }
 
-/* A name that begins at an open folder, from the root on, if one of the words leads there. Many refusals of one folder
- * follow each other. */
+/*
+ * Resolves a name relative to an open directory to an absolute path, if one of the words names that directory. The last
+ * result is cached, since denials in one directory often follow each other.
+ */
 static void find_open(struct violation_builder *b, struct pending *e)
 {
 	struct violation *v = &e->v;
@@ -467,7 +469,7 @@ static void parse_landlock(struct pending *e, struct text t)
 		e->v.port = (int32_t)parse_number(t, "dest", 10, 0);
 }
 
-/* What open(2) was to do: its flags, and what was there. */
+/* What open(2) would have done, by its flags and by what existed. */
 static const char *open_operation(const struct pending *e)
 {
 	if (e->row->flags_arg < 0)
@@ -478,7 +480,7 @@ static const char *open_operation(const struct pending *e)
 	return (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) ? "write" : "read";
 }
 
-/* false = no refusal that can be named. */
+/* Returns false if it is not a denial that can be named. */
 static bool finish_event(struct violation_builder *b, struct pending *e, struct violation *ret)
 {
 	struct violation *v = &e->v;
@@ -503,7 +505,7 @@ static bool finish_event(struct violation_builder *b, struct pending *e, struct 
 	return true;
 }
 
-/* Every member, but of the path no more than is read: it has a page's length, and refusals come by the million. */
+/* Clears every member, but only the first byte of the path: it is a page long, and there can be millions of denials. */
 static void violation_clear(struct violation *v)
 {
 	memset(v, 0, offsetof(struct violation, path) + 1);
@@ -533,7 +535,7 @@ static struct pending *pending_of(struct violation_builder *b, uint64_t serial, 
 	if (!make)
 		return NULL;
 	if (slot == OPEN_MAX_EVENTS)
-		slot = oldest_slot; /* its end mark was lost: it is given up */
+		slot = oldest_slot; /* its end mark was lost: drop it */
 	if (!b->open[slot])
 		b->open[slot] = mem_alloc(sizeof(struct pending));
 	struct pending *e = b->open[slot];
@@ -562,7 +564,7 @@ static bool parse_seccomp(struct violation_builder *b, struct text t)
 	return v->session != AUDIT_NO_SESSION;
 }
 
-/* The digits after the first occurrence of `name`; false = it is not there. */
+/* Parses the digits after the first occurrence of `name`; false if there is none. */
 static bool number_after(struct text t, const char *name, uint64_t *ret)
 {
 	size_t n = strlen(name);
@@ -631,7 +633,7 @@ enum violation_step violation_builder_take(struct violation_builder *b, unsigned
 	return VIOLATION_NOTHING;
 }
 
-/* ---- what a refusal means ---- */
+/* ---- classification ---- */
 
 struct violation *violation_copy(const struct violation *v)
 {

@@ -1,4 +1,4 @@
-/* What happens in an ordinary day. */
+/* Denials that occur in normal operation. */
 
 #include "sandbox/violation.h"
 
@@ -7,26 +7,26 @@
 #include <errno.h>
 #include <string.h>
 
-/* By its end, after a slash. */
+/* Whether the path ends with `end`, after a slash. */
 static bool ends_with(const char *path, const char *end)
 {
 	size_t n = strlen(path), k = strlen(end);
 	return n > k && path[n - k - 1] == '/' && strcmp(path + n - k, end) == 0;
 }
 
-/* /proc/<number>/…: ps, top and lsof look at what is not theirs. */
+/* /proc/<number>/…: ps, top and lsof read other users' processes. */
 static bool is_others_proc(const char *path)
 {
 	return strncmp(path, "/proc/", 6) == 0 && path[6] >= '0' && path[6] <= '9';
 }
 
-/* Python keeps compiled modules beside their sources where it may, and does without where it may not. */
+/* Python stores compiled modules next to their sources if it can, and works without. */
 static bool is_python_cache(const char *path)
 {
 	return strstr(path, "/__pycache__/") || ends_with(path, "__pycache__");
 }
 
-/* cargo locks its cache of packages where it may, and builds without where it may not. */
+/* cargo locks its package cache if it can, and builds without the lock. */
 static bool is_cargo_lock(const struct violation *v)
 {
 	return strcmp(v->comm, "cargo") == 0 && strcmp(v->operation, "create") == 0 && v->directory &&
@@ -35,7 +35,7 @@ static bool is_cargo_lock(const struct violation *v)
 
 bool violation_is_benign(const struct violation *v)
 {
-	/* Files that shells and tools read at their start if they can. */
+	/* Files that shells and tools read at start if they can. */
 	static const char *const start_files[] = {
 		".bashrc",
 		".bash_profile",
@@ -75,7 +75,6 @@ bool violation_is_benign(const struct violation *v)
 		return true;
 	if (is_cargo_lock(v))
 		return true;
-	/* Giving files away takes root anywhere; cp -a and tar try it and go on. A read-only tree says EROFS instead.
-	 */
+	/* chown requires root everywhere; cp -a and tar try it and continue. A read-only tree returns EROFS instead. */
 	return v->error == EPERM && strstr(v->syscall, "chown");
 }

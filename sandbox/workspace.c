@@ -13,11 +13,11 @@
 #define SCRATCH "/workspace"
 #define PRIVATE_TMP "/tmp"
 
-/* These and what is in them belong to the system: seen, not written, whoever asks. */
+/* These trees belong to the system: visible, but never writable. */
 static const char *const system_trees[] = {
 	"/usr", "/etc", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/boot", "/proc", "/sys", "/dev",
 };
-/* And these themselves, which hold what is everybody's. */
+/* These directories themselves are shared by all users and not a workspace; their subdirectories can be. */
 static const char *const system_folders[] = { "/run", "/var", "/var/lib", "/var/cache", "/var/log", "/var/spool" };
 static const char *const private_folders[] = { PRIVATE_TMP, "/var/tmp", "/dev/shm" };
 
@@ -42,7 +42,7 @@ static bool is_private(const char *path)
 
 static bool holds_home(const char *path, const char *home) { return home[0] && home[1] && path_within(path, home); }
 
-/* No tree to work on: too much would be shown or written. */
+/* Rejects directories that would expose or make writable too much. */
 static int check_workspace(const char *path, const char *home, const char *field, struct err *e)
 {
 	static const char hint[] = "change to the folder of a project (--cwd DIR), or use the profile isolated";
@@ -65,7 +65,7 @@ static bool has_git(const char *folder)
 	return lstat(name, &st) == 0 && !placeholder_is(&st);
 }
 
-/* Stops at what could not be a workspace: a home that is under git is no reason to show it. */
+/* Stops at a directory that cannot be a workspace: a home under git is no reason to expose it. */
 static void find_git_root(const char *cwd, const char *home, char ret[PATH_MAX])
 {
 	char path[PATH_MAX];
@@ -82,7 +82,7 @@ static void find_git_root(const char *cwd, const char *home, char ret[PATH_MAX])
 	snprintf(ret, PATH_MAX, "%s", cwd);
 }
 
-/* A folder of git's or bailiff's own, or of hooks, is no tree to work on, but the one that it belongs to is. */
+/* A directory of git's or bailiff's own, or of hooks, is not a workspace, but the tree that contains it is. */
 static void leave_inner_folders(char path[PATH_MAX])
 {
 	static const char *const inner[] = { "/.git", "/.bailiff", "/.claude/hooks" };

@@ -2,12 +2,12 @@
 #define BAILIFF_SANDBOX_WORKSPACE_H
 
 /*
- * Which tree a command is about: the nearest folder from the working directory up that holds .git, else the working
- * directory itself.
+ * Finds the tree that a command works on: the nearest directory, from the working directory up, that contains .git,
+ * else the working directory itself.
  *
- * Who looks: a caller that knows better says so (the command line does, it runs as the user); for others the runtime
- * looks itself, which may not be able to enter the caller's folders: then it is the working directory. What may be
- * written there is the kernel's to say, since the sandbox looks the path up as the caller.
+ * A caller can pass the workspace (the command line does, since it runs as the user). Otherwise the runtime searches;
+ * it may not have access to the caller's directories, and then the workspace is the working directory. The kernel
+ * decides what can be written there, since the sandbox resolves the path with the caller's identity.
  */
 
 #include <limits.h>
@@ -17,20 +17,22 @@ struct buf;
 struct err;
 
 struct workspace {
-	char path[PATH_MAX]; /* "" = none: the private /tmp, or a folder of the system, which stays read-only */
+	char path[PATH_MAX]; /* "" = none: the private /tmp, or a system directory, which stays read-only */
 	char cwd[PATH_MAX];  /* clean */
-	bool has_git;        /* as far as could be seen */
+	bool has_git;        /* as far as it could be checked */
 };
 
 /*
- * cwd NULL = not given: the private /tmp. given NULL = not given: look. home "" = unknown. The root, the home and what
- * holds it are refused: ERR_INVALID with a hint.
+ * cwd NULL: the private /tmp. given NULL: search. home "" = unknown. The root, the home and its parents are rejected:
+ * ERR_INVALID with a hint.
  */
 int workspace_find(const char *cwd, const char *given, const char *home, struct workspace *ret, struct err *e);
-/* The workspace and the folders above it, each with its NUL, up to what could not be one: the home, the root, the
- * system's folders. */
+/*
+ * Appends the workspace and its parent directories, NUL-terminated, up to one that cannot be a workspace: the home, the
+ * root, system directories.
+ */
 void workspace_above(const char *path, const char *home, struct buf *out);
-/* For an empty one: where it goes. Never fails for a folder of the system, but moves aside to /workspace. */
+/* For an empty workspace: chooses its path. Never fails for a system directory, but uses /workspace instead. */
 int workspace_scratch(const char *cwd, struct workspace *ret, struct err *e);
 
 #endif
