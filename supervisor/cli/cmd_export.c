@@ -28,6 +28,7 @@ struct cast {
 	int errnum; /* of a failed write */
 };
 
+/* Writes at least `least` bytes at a time; 0 flushes everything. */
 static bool flush_output(struct cast *k, size_t least)
 {
 	if (k->out.len < least)
@@ -184,6 +185,7 @@ static int write_signature(const char *file, const unsigned char signature[SIGNA
 	return 0;
 }
 
+/* Signs what is on disk, not what was sent: the file is read back. */
 static int sign_file(int fd, const char *file, const struct signing_key *key)
 {
 	unsigned char signature[SIGNATURE_BYTES];

@@ -45,6 +45,7 @@ static void add_usage(struct top *top, struct jval p)
 	format_table_cell(t, FORMAT_PLAIN, out);
 }
 
+/* Counts all processes, but shows only as many as the terminal has rows. */
 static void on_process(void *ctx, struct jval p)
 {
 	struct top *top = ctx;

@@ -57,6 +57,7 @@ static int write_paths(struct cli *c, struct jw *w)
 	return 0;
 }
 
+/* list_changes only reads and takes no idempotency key. */
 int cow_call(struct cli *c, const char *method, struct remote_answer *ret)
 {
 	buf_auto struct buf params = BUF_INIT;
@@ -140,6 +141,7 @@ static bool has_elements(struct jval list)
 	return jiter_next(&it);
 }
 
+/* Conflicts and PATHs without changes are failures, so that scripts notice them. */
 int cow_settle(struct cli *c, const char *method, const char *settled)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;

@@ -14,6 +14,7 @@ static void on_subscribed(void *ctx, struct jval result, struct jval error)
 	f->failed = true;
 }
 
+/* remote_send_once: a subscription is bound to its connection, and on_connected creates a new one. */
 static void send_subscription(struct event_stream *f)
 {
 	buf_auto struct buf params = BUF_INIT;
@@ -32,6 +33,7 @@ static void on_connected(void *ctx)
 	send_subscription(f);
 }
 
+/* After a reconnect events may be sent again; skip those already seen. */
 static void on_event(void *ctx, struct jval event)
 {
 	struct event_stream *f = ctx;

@@ -69,6 +69,7 @@ static struct jw open_params(struct follow *f, struct buf *params)
 	return w;
 }
 
+/* Only for our own process, and only once: a guest never terminates the process it follows. */
 static void end_process(struct follow *f, const char *reason)
 {
 	buf_auto struct buf params = BUF_INIT;
@@ -172,6 +173,7 @@ static void restore_terminal(struct follow *f)
 		(void)fd_write_all(STDOUT_FILENO, undo.data, undo.len);
 }
 
+/* SIGTSTP is blocked and read from the signalfd, so stop explicitly after restoring the terminal. */
 static void stop_ourselves(struct follow *f)
 {
 	struct err ignored = ERR_INIT;
@@ -242,6 +244,7 @@ static void on_connected(void *ctx)
 
 /* ---- stdin ---- */
 
+/* Handles what the forwarder found in stdin: the detach keys, a hangup, or a failed write. */
 static void on_typed(struct follow *f)
 {
 	struct input_forwarder *t = &f->typing;
@@ -267,6 +270,10 @@ static void on_typed(struct follow *f)
 
 /* ---- signals ---- */
 
+/*
+ * For our own process, the first Ctrl-C interrupts the command, the second terminates it, the third exits without
+ * waiting.
+ */
 static void on_signal(struct follow *f, int sig)
 {
 	if (sig == SIGWINCH) {

@@ -130,6 +130,7 @@ static void cut_to(char **text, size_t columns)
 	*text = cut;
 }
 
+/* Only the last column is cut; the others always have their full width. */
 static void render_row(const struct format_table *t, size_t row, const size_t *widths, bool coloured, unsigned width,
 		       struct buf *out)
 {

@@ -14,6 +14,7 @@
 #define CANDIDATES 8
 #define PAGE 1000
 
+/* A complete id needs no lookup, which saves a request. */
 static bool is_whole(const char *given, const char *prefix)
 {
 	size_t n = strlen(prefix);
@@ -23,6 +24,7 @@ static bool is_whole(const char *given, const char *prefix)
 
 static void copy_id(struct jval v, char ret[ID_LOOKUP_MAX]) { jval_str(v, ret, ID_LOOKUP_MAX); }
 
+/* The daemon matches by prefix, so an exact match wins over ambiguity. */
 static int pick_process(struct jval list, const char *given, char ret[ID_LOOKUP_MAX])
 {
 	size_t n = 0;

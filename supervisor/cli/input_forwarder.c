@@ -15,6 +15,7 @@
 
 void input_forwarder_done(struct input_forwarder *t) { buf_done(&t->pending); }
 
+/* Backpressure: a pipe is not read while a write is pending, a terminal not while its buffer is full. */
 int input_forwarder_fd(const struct input_forwarder *t)
 {
 	bool room = t->terminal ? t->pending.len < TYPED_MOST : !t->busy;
@@ -24,6 +25,7 @@ int input_forwarder_fd(const struct input_forwarder *t)
 
 static void send_next(struct input_forwarder *t);
 
+/* A lost reply is an error, except for single keys: the user sees whether the key arrived and can press it again. */
 static void on_written(void *ctx, struct jval result, struct jval error)
 {
 	struct input_forwarder *t = ctx;
@@ -44,6 +46,7 @@ static void on_written(void *ctx, struct jval result, struct jval error)
 	send_next(t);
 }
 
+/* Sends the pending bytes, or closes the process's stdin after the last of them. */
 static void send_next(struct input_forwarder *t)
 {
 	buf_auto struct buf params = BUF_INIT;
@@ -92,6 +95,7 @@ static ssize_t read_ready(struct buf *to, size_t most)
 	return (ssize_t)have;
 }
 
+/* The end of a terminal in raw mode is a hangup; in line mode it is Ctrl-D. */
 static void read_terminal(struct input_forwarder *t)
 {
 	char chunk[TYPED_CHUNK];

@@ -52,6 +52,7 @@ int list_pages_sessions(struct cli *c, list_pages_fn fn, void *ctx, struct err *
 	return fetch_pages(c, "list_sessions", "sessions", false, true, fn, ctx, e);
 }
 
+/* Stops when a page does not advance: a daemon that reports hasMore without progress must not make it loop. */
 int list_pages_events(struct cli *c, const struct buf *filter, uint64_t *sequence,
 		      bool (*fn)(void *ctx, struct jval event), void *ctx, struct err *e)
 {

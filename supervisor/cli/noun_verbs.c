@@ -128,6 +128,7 @@ int noun_verb_list(struct cli *c, const char *method, const char *member, const 
 	return noun_verb_table(jval_of(all.data, all.len), columns, n, as_json);
 }
 
+/* Suffixes need 4 characters: ids are random, and shorter ones would match by accident. */
 static bool is_abbreviation(const char *given, const char *id)
 {
 	const char *bare = strchr(id, '_');

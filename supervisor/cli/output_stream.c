@@ -139,6 +139,10 @@ static void pop_item(struct output_stream *f, struct item *it)
 	free(it);
 }
 
+/*
+ * Merges with the previous range if it is adjacent. Beyond ITEMS_MOST it merges with the last WANTED range of the
+ * stream, anywhere in the queue.
+ */
 static void add_range(struct output_stream *f, int stream, uint64_t offset, uint64_t length)
 {
 	struct item *it = f->last;
@@ -183,6 +187,7 @@ static void request_range(struct output_stream *f, struct item *it)
 	remote_send(f->o.remote, "read_output", &params, on_piece, it);
 }
 
+/* Fills the window from the front of the queue. */
 static void request_more(struct output_stream *f)
 {
 	for (struct item *it = f->first; it && f->under_way < WINDOW && !f->failed; it = it->next) {

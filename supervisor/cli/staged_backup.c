@@ -16,6 +16,7 @@
 
 static const char *const folders[] = { "store", "spool" };
 
+/* O_NOFOLLOW: the daemon's user could replace a directory by a symbolic link, and files are given to the caller. */
 static int open_folder(int parent, const char *name, struct err *e)
 {
 	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
@@ -46,6 +47,7 @@ static int own_file(int fd, const char *name) { return fchownat(fd, name, geteui
 
 static int remove_file(int fd, const char *name) { return unlinkat(fd, name, 0); }
 
+/* The files belong to the daemon's user after a rename; give them to the caller. */
 static int chown_moved(const char *dir, struct err *e)
 {
 	fd_auto int fd = open_folder(AT_FDCWD, dir, e);
@@ -122,6 +124,7 @@ static int copy_backup(const char *staged, const char *dir, struct err *e)
 	return r;
 }
 
+/* RENAME_NOREPLACE: never overwrites an existing backup. */
 int staged_backup_take(const char *staged, const char *dir, struct err *e)
 {
 	if (renameat2(AT_FDCWD, staged, AT_FDCWD, dir, RENAME_NOREPLACE) == 0)

@@ -15,6 +15,7 @@
 /* Parents may change while /proc is read: a longer chain to the root is a loop. */
 #define DEPTH_MAX 4096
 
+/* The name in parentheses may contain any character, so parse after the last ')'. */
 static int read_member(const char *pid, struct tree_usage_member *ret)
 {
 	unsigned long long parent, utime, stime, start, rss;

@@ -25,6 +25,7 @@ static void xdg_dir(const char *name, const char *below_home, const char *suffix
 		snprintf(out, cap, "%s/%s/%s", home ? home : "", below_home, suffix);
 }
 
+/* Without XDG_RUNTIME_DIR and /run/user/UID the socket is placed in the state directory. */
 static void user_home(uid_t uid, struct home *h)
 {
 	char run[64];

@@ -77,6 +77,7 @@ static int control_of(const char *s)
 	return c >= '@' && c <= '_' ? c - '@' : -1;
 }
 
+/* Order matters: M- before C-, so that M-C-x works; names before single characters. */
 static int parse_key(const char *name, struct buf *out, struct err *e)
 {
 	const char *rest = skip_modifier(name, "M-", "alt-");

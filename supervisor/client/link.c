@@ -21,6 +21,7 @@ struct link {
 
 static void arm_events(struct link *l);
 
+/* `in_turn` defers rearming: callbacks may send requests, and one rearm afterwards covers them all. */
 static void process_turn(struct link *l, short revents)
 {
 	struct err e = ERR_INIT;
@@ -42,6 +43,7 @@ static void on_io(evutil_socket_t fd, short what, void *arg)
 
 static void on_timer(evutil_socket_t fd, short what, void *arg) { process_turn(arg, 0); }
 
+/* Changes the event only if the descriptor or the interest changed; this runs after every request. */
 static void arm_events(struct link *l)
 {
 	struct pollfd p = { .fd = -1 };

@@ -98,6 +98,7 @@ static bool is_absent(int errnum) { return errnum == ENOENT || errnum == ECONNRE
 
 enum { REACHED, NOBODY, BUSY }; /* BUSY: a daemon is there, but its backlog is full */
 
+/* Tries the homes in order; the first whose daemon answers is used. An error other than "no daemon" ends the search. */
 static int connect_places(struct remote *r, struct err *e)
 {
 	for (size_t i = 0; i < r->nplaces; i++) {
@@ -132,6 +133,7 @@ static void set_lost(struct remote *r, uint64_t now)
 	r->not_started = ERR_INIT;
 }
 
+/* Blocks until the daemon answers. Even if starting failed, another client may have started one. */
 static int connect_starting(struct remote *r, struct err *e)
 {
 	const struct home *h = &r->places[0];
@@ -242,6 +244,10 @@ static void back_off(struct remote *r, uint64_t now)
 	r->wait_ms = r->wait_ms * 2 > RETRY_MOST_MS ? RETRY_MOST_MS : r->wait_ms * 2;
 }
 
+/*
+ * Requests sent with remote_send_once fail now; all others are kept for the next connection. Callbacks run after the
+ * list is consistent again.
+ */
 static void lose_connection(struct remote *r)
 {
 	struct pending **at = &r->first;
@@ -456,6 +462,7 @@ static void on_line(struct remote *r, const char *line, size_t len)
 	pending_free(p);
 }
 
+/* `scanned` avoids searching the same bytes of a long line for a newline again after each read. */
 static void dispatch_message(struct remote *r)
 {
 	size_t done = 0;

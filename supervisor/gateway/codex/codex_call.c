@@ -50,6 +50,10 @@ void codex_process_drop(struct codex_process *p)
 	p->told = p->count;
 }
 
+/*
+ * A call may be freed at any time, so this undoes everything that refers to it: callbacks, timer, and its place among
+ * the readers.
+ */
 void codex_call_free(struct codex_call *c)
 {
 	struct codex_server *s = c->server;
@@ -110,6 +114,7 @@ void codex_call_refuse(struct codex_call *c, const struct err *e)
 		codex_call_fail(c, RPC_INVALID_PARAMS, "%s", e->message);
 }
 
+/* "(os error N)" is how Codex's own executor, a Rust program, reports errno values. */
 void codex_call_fail_daemon(struct codex_call *c, const json_t *error)
 {
 	const json_t *data = json_object_get(error, "data");

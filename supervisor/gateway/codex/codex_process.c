@@ -26,6 +26,7 @@ static int stream_of(const json_t *name)
 
 /* ---- creation and removal ---- */
 
+/* Only a process that was reported completely and that no call refers to can be dropped. */
 static void forget_oldest(struct codex_server *s)
 {
 	struct codex_process *p;
@@ -299,6 +300,9 @@ static void resolve_approval(struct codex_process *p, bool runs, const json_t *p
 	codex_call_fail(c, RPC_INVALID_REQUEST, "bailiff did not start this: %s", *why ? why : "it was denied");
 }
 
+/*
+ * Events are the only source of a process's state, so that replaying them gives a reconnecting client the same numbers.
+ */
 void codex_process_fold(struct codex_server *s, const json_t *event)
 {
 	const char *type = json_get_text(event, "type");
@@ -378,6 +382,7 @@ static void send_end(struct codex_process *p)
 	notify_client(p, "process/closed", json_pack("{sI}", "seq", (json_int_t)p->count + 2));
 }
 
+/* A chunk that cannot be read any longer is sent empty, so that sequence numbers stay complete. */
 static void on_read(void *ctx, json_t *result, json_t *error)
 {
 	struct codex_process *p = ctx;
@@ -419,6 +424,7 @@ static void resume_readers(struct codex_process *p)
 	}
 }
 
+/* Sends output in order, one chunk at a time, and waits for the client to read it. The end follows the last chunk. */
 void codex_process_tell(struct codex_process *p)
 {
 	struct codex_server *s = p->server;

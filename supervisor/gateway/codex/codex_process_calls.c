@@ -81,6 +81,9 @@ static void on_waited(struct codex_call *c)
 	reply_read(c);
 }
 
+/*
+ * Collects chunks up to maxBytes, but at least one. With nothing to return, waits for output until waitMs has passed.
+ */
 static void read_step(struct codex_call *c)
 {
 	struct codex_process *p = c->process;
@@ -244,6 +247,7 @@ void codex_process_signal(struct codex_call *c)
 			       on_signalled, c);
 }
 
+/* A process that has already ended is reported as not running, not as an error. */
 static void on_terminated(void *ctx, json_t *result, json_t *error)
 {
 	struct codex_call *c = ctx;

@@ -120,6 +120,10 @@ static void on_opened(struct codex_server *s)
 static void request_events(struct codex_server *s);
 static void close_session(struct codex_server *s);
 
+/*
+ * Loads the events from before this connection page by page. Live events wait in the backlog, and those that were
+ * loaded too are skipped.
+ */
 static void on_events(void *ctx, json_t *result, json_t *error)
 {
 	struct codex_server *s = ctx;
@@ -226,6 +230,7 @@ static void on_health(void *ctx, json_t *result, json_t *error)
 		on_opened(s);
 }
 
+/* Called when the session is ready; with the reason if opening it failed or the daemon was lost. */
 static void on_ready(void *ctx, const struct err *failed)
 {
 	struct codex_server *s = ctx;
@@ -420,6 +425,10 @@ static void on_left(void *ctx, bool answered)
 		session_reaper_cancel((int)(intptr_t)ctx);
 }
 
+/*
+ * The reaper is cancelled only if there was no session, or if the daemon confirmed that everything was terminated
+ * (on_left).
+ */
 void codex_server_free(struct codex_server *s)
 {
 	static const struct codex_server_ops nothing = { 0 };

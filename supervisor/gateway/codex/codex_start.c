@@ -26,6 +26,7 @@ static void reply_started(struct codex_call *c)
 	codex_process_answered(p);
 }
 
+/* Approval timed out: the process must not start later, so it is terminated. */
 static void on_unanswered(struct codex_call *c)
 {
 	struct codex_process *p = c->process;

@@ -171,6 +171,7 @@ static int narrow_reading(struct narrowing *n, struct err *e)
 	return hide_rest(n, "/", e);
 }
 
+/* Write roots that the intent does not make writable become read-only. */
 static int narrow_writing(struct narrowing *n, struct err *e)
 {
 	for (size_t i = 0; i < json_array_size(n->write_roots); i++) {
@@ -227,6 +228,7 @@ static int narrow_entry(struct narrowing *n, const struct sandbox_intent_entry *
 	return writable && put_path(n, n->read, en->path, e) < 0 ? -1 : hide_rest(n, en->path, e);
 }
 
+/* A glob is expanded once, before the start; files that are created later are not hidden. */
 static int narrow_glob(struct narrowing *n, const char *pattern, struct err *e)
 {
 	json_auto_t *found = json_array();

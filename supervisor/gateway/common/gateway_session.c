@@ -91,6 +91,7 @@ static void request_free(struct request *q)
 
 static json_t *parse_reply(struct jval v) { return json_loadb(v.text, v.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL); }
 
+/* The reply arrived after its requester gave up: terminate the process or cancel the task. */
 static void undo_start(struct gateway_session *s, const struct made *made, struct jval result)
 {
 	char id[72];
@@ -123,6 +124,7 @@ static void on_reply(void *ctx, struct jval result, struct jval error)
 
 enum how { PLAIN, STARTS, CREATES, OFFER, ONCE }; /* ONCE: bound to this connection, not resent on the next one */
 
+/* `l` NULL: no connection; the request fails from the loop (answer_unsent). */
 static void send_on(struct gateway_session *s, struct link *l, const char *method, json_t *params, enum how how,
 		    gateway_session_reply_fn fn, void *ctx)
 {
@@ -203,6 +205,7 @@ void gateway_session_create_task(struct gateway_session *s, json_t *params, cons
 	send_on(s, agent_link(s), "create_task", with_key(agent_link(s), params, traceparent), CREATES, fn, ctx);
 }
 
+/* The requests stay queued: a reply without a callback undoes what was created (on_reply). */
 void gateway_session_cancel_callbacks(struct gateway_session *s, const void *ctx)
 {
 	struct request *q;
@@ -467,6 +470,7 @@ static void on_greeted(void *ctx, struct jval result, struct jval error)
 	arm_soon(s, 0);
 }
 
+/* Not ready after OPEN_MS: handled like a lost connection. */
 static void on_late(evutil_socket_t fd, short what, void *arg)
 {
 	struct gateway_session *s = arg;

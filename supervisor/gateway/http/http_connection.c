@@ -50,6 +50,7 @@ struct http_connection {
 
 static struct timeval in_ms(unsigned ms) { return (struct timeval){ ms / 1000, (suseconds_t)(ms % 1000) * 1000 }; }
 
+/* Each state has its own timeout; ANSWERING has none, since a stream may last. */
 static void enter_state(struct http_connection *c, enum http_connection_state s)
 {
 	unsigned ms = s == HTTP_RESTING   ? c->limits->idle_ms

@@ -105,6 +105,7 @@ static struct http_access access_of(const struct http_server *s, const struct ht
 	return a;
 }
 
+/* Runs before the body is read, so that an unauthorised client cannot make us buffer one. */
 static bool on_head(void *ctx, const struct http_request *r, struct http_refusal *ret)
 {
 	struct http_server *s = ctx;
@@ -117,6 +118,7 @@ static bool on_head(void *ctx, const struct http_request *r, struct http_refusal
 	return false;
 }
 
+/* Checks the access again: on_head runs only if the body was not received together with the head. */
 static void on_request(void *ctx, struct http_exchange *x)
 {
 	struct http_server *s = ctx;

@@ -179,6 +179,7 @@ static int make_folders(const char *path, struct err *e)
 	return 0;
 }
 
+/* O_NOFOLLOW and O_NONBLOCK at open, and these checks on the descriptor, leave no window for a replaced file. */
 static int check_file(int fd, const char *path, struct stat *ret, struct err *e)
 {
 	if (fstat(fd, ret) < 0)

@@ -147,6 +147,7 @@ static struct peer *find_idlest(struct mcp_endpoint *of)
 	return best;
 }
 
+/* Ends sessions without a connection for idle_ms. An open stream counts as use. */
 static void on_sweep(evutil_socket_t fd, short what, void *arg)
 {
 	struct mcp_endpoint *of = arg;
@@ -184,6 +185,7 @@ static bool accepts_type(const struct http_request *r, const char *kind, const c
 	       http_request_lists(r, "Accept", "*/*");
 }
 
+/* A session is visible only to the principal that created it; to others it does not exist (404). */
 static struct peer *session_named(struct mcp_endpoint *of, const char *id, const char *principal)
 {
 	struct peer *p = strmap_get(&of->by_id, id);
@@ -251,6 +253,7 @@ static void feed_message(struct peer *p, struct http_exchange *x, json_t *messag
 	mcp_session_feed(p->mcp, message, place, post->modern ? MCP_HINT_MODERN : MCP_HINT_LEGACY);
 }
 
+/* At the limit, the session that has been idle for longest is ended; if all have connections, the request fails. */
 static void post_initialize(struct mcp_endpoint *of, struct http_exchange *x, json_t *message)
 {
 	struct peer *p = of->counts.sessions >= of->o.sessions ? find_idlest(of) : NULL;
@@ -403,6 +406,7 @@ void mcp_endpoint_serve(struct mcp_endpoint *of, struct http_server *s, const ch
 		s, &(struct http_route){ .path = path, .methods = "GET, POST, DELETE", .handle = handle_exchange }, of);
 }
 
+/* Modern listening calls get a final result first, as the protocol requires (mcp_session_shutdown). */
 void mcp_endpoint_stop(struct mcp_endpoint *of)
 {
 	while (!TAILQ_EMPTY(&of->peers)) {

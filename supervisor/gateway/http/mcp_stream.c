@@ -52,6 +52,7 @@ struct mcp_streams {
 
 /* ---- replay buffer ---- */
 
+/* Called when a stream is finished and none of its events is in the replay buffer, or when its client is lost. */
 static void free_stream(struct mcp_stream *st)
 {
 	TAILQ_REMOVE(&st->of->all, st, entry);
@@ -202,6 +203,7 @@ static void close_connection(struct mcp_stream *st)
 
 /* ---- messages ---- */
 
+/* The HTTP status for a JSON-RPC error. Legacy clients get 200 except for malformed messages. */
 static unsigned status_of(const struct mcp_post *p, const json_t *message)
 {
 	const json_t *error = json_object_get(message, "error");
@@ -221,6 +223,7 @@ static unsigned status_of(const struct mcp_post *p, const json_t *message)
 	}
 }
 
+/* Responds with plain JSON, or 202 if there is no message. */
 static void send_reply(struct mcp_stream *st, const json_t *message)
 {
 	struct http_exchange *x = st->x;

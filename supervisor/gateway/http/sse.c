@@ -21,6 +21,7 @@ static void free_sse(struct sse *s)
 	free(s);
 }
 
+/* Frees the object before calling `gone`: the callee may free its own state, but must not use this one. */
 static void on_lost(struct sse *s)
 {
 	void (*gone)(void *ctx) = s->gone;
@@ -43,6 +44,7 @@ static bool write_bytes(struct sse *s, const char *p, size_t n)
 	return true;
 }
 
+/* Runs every SSE_COMMENT_S seconds. */
 static void on_comment(evutil_socket_t fd, short what, void *arg)
 {
 	struct sse *s = arg;

@@ -122,6 +122,7 @@ static void reply_metrics(const struct status_pages *p, struct http_exchange *x,
 	http_exchange_reply(x, 200, PROMETHEUS_TYPE, out.data, out.len);
 }
 
+/* Sends the page unless the HTTP client has disconnected or was answered after the timeout. */
 static void reply_page(struct visit *v, struct jval health, struct jval metrics)
 {
 	struct http_exchange *x = v->x;
@@ -155,6 +156,7 @@ static void on_gone(void *ctx)
 	v->x = NULL;
 }
 
+/* The daemon did not reply in time: report it as unavailable. The visit stays until the reply arrives. */
 static void on_late(evutil_socket_t fd, short what, void *arg)
 {
 	reply_page(arg, (struct jval){ 0 }, (struct jval){ 0 });
@@ -168,6 +170,7 @@ static void on_metrics(void *ctx, struct jval result, struct jval error)
 	end_visit(v);
 }
 
+/* /metrics needs both replies, so it requests get_metrics after get_health. */
 static void on_health(void *ctx, struct jval result, struct jval error)
 {
 	struct visit *v = ctx;
@@ -197,6 +200,7 @@ static void on_drop(evutil_socket_t fd, short what, void *arg)
 	p->lost = false;
 }
 
+/* The link cannot be freed in its own callback; on_drop does it. */
 static void on_lost(void *ctx, const struct err *e)
 {
 	struct status_pages *p = ctx;

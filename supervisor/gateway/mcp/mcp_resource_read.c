@@ -11,8 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define OUTPUT_PART 1048576 /* bytes per read: clients accept messages of 10 MB, and a byte may be escaped as \u0000 \
-			     */
+#define OUTPUT_PART 1048576 /* bytes per read: clients accept messages of 10 MB, and a byte may become \u0000 */
 #define EVENTS_PART 200
 #define EVENTS_BACK 2000 /* how far back to search for the latest events of a session */
 #define PROCESSES_PART 200

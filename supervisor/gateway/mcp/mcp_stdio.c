@@ -67,6 +67,7 @@ static void on_end(void *ctx)
 		event_del(s->signals[i]);
 }
 
+/* Handled like the end of stdin, so that foreground processes are terminated before this program exits. */
 static void on_signal(evutil_socket_t sig, short what, void *arg)
 {
 	struct stdio *s = arg;

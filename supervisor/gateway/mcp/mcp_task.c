@@ -101,6 +101,7 @@ static struct mcp_task *find_task(struct mcp_session *m, const char *id)
 
 bool mcp_task_is_known(struct mcp_session *m, const char *id) { return find_task(m, id) != NULL; }
 
+/* Stops as soon as the client falls behind again; the rest stays in untold_tasks for the next call. */
 void mcp_tasks_notify(struct mcp_session *m)
 {
 	struct mcp_task *t;
@@ -192,6 +193,10 @@ static void cancel_recorded(struct gateway_session *up, const char *id, const ch
 			       NULL);
 }
 
+/*
+ * Runs when the daemon has stored the task. Only then does the client get its id, so that the task survives a crash of
+ * this gateway. If the handler has ended the call meanwhile (p->ended), its response becomes the task's result.
+ */
 static void on_created(struct mcp_call *c, json_t *result, json_t *error)
 {
 	struct mcp_call_private *p = c->priv;
@@ -245,6 +250,10 @@ void mcp_task_convert(struct mcp_call *c, mcp_call_fn then)
 		      on_created);
 }
 
+/*
+ * The call did not end within quick_ms. A call that has asked its user stays a plain call: the question belongs to its
+ * request.
+ */
 static void on_slow(struct mcp_call *c)
 {
 	if (!c->priv->task && !c->priv->asking && !c->priv->becoming)
@@ -300,6 +309,7 @@ void mcp_task_run(struct mcp_call *c, const struct mcp_tool *t)
 
 const char *mcp_task_id(const struct mcp_task *t) { return t->id; }
 
+/* Records the process in the daemon's task, so that another gateway can report on it (mcp_task_load.c). */
 void mcp_task_owns(struct mcp_task *t, const char *process_id)
 {
 	gateway_session_mutate(t->call->call.up, "update_task",
@@ -337,6 +347,7 @@ static void reply_waiter(struct mcp_task *t, struct mcp_call *c)
 	mcp_call_finish(c, copy);
 }
 
+/* tasks/result calls wait without a deadline; replying to one frees it, so iterate by serial. */
 static void reply_waiters(struct mcp_task *t)
 {
 	struct mcp_call_private *p;
@@ -477,6 +488,7 @@ void mcp_method_tasks_get(struct mcp_call *c)
 
 static bool is_waiting(const struct mcp_call_private *p) { return p->waits_for != NULL; }
 
+/* A waiting call may last as long as the task, so it does not count as in progress; WAITING_MAX bounds them instead. */
 void mcp_method_tasks_result(struct mcp_call *c)
 {
 	struct mcp_task *t;

@@ -7,8 +7,7 @@
 
 #include <string.h>
 
-#define INLINE_MAX 7500u /* limit of a result stored inside the daemon's record; longer ones are stored behind a ref \
-			  */
+#define INLINE_MAX 7500u /* limit of a result inside the daemon's record; longer ones are stored behind a ref */
 
 json_t *mcp_task_json(const struct mcp_session *m, const struct mcp_task_view *v, bool modern)
 {

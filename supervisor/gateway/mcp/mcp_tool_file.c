@@ -294,6 +294,7 @@ static void finish_written(struct mcp_call *c, const json_t *answer)
 	finish_call(c, &words, s, false);
 }
 
+/* Chooses the report: a failure, binary contents, a text, or the outcome of a write. */
 static void on_result(struct mcp_call *c)
 {
 	struct file_call *f = c->data;
@@ -400,6 +401,7 @@ static void ask_user(struct mcp_call *c, const json_t *waiting)
 	mcp_call_approve(c, waiting, question.data, on_decided);
 }
 
+/* Finds the action of this call. invoke_tool replies only when the tool has ended, so the event is the only notice. */
 static void on_event(struct mcp_call *c, struct jval event)
 {
 	struct file_call *f = c->data;
@@ -424,6 +426,7 @@ static void on_event(struct mcp_call *c, struct jval event)
 
 /* ---- invocation ---- */
 
+/* Removes the arguments that only this gateway interprets. */
 static json_t *arguments_of(const struct mcp_call *c)
 {
 	json_t *arguments = json_copy(c->arguments);
@@ -470,6 +473,7 @@ static void open_turn(struct mcp_call *c)
 			on_turn);
 }
 
+/* Calls that arrive while another one opens the turn poll until it is open. */
 static void run_file_tool(struct mcp_call *c)
 {
 	struct file_call *f = c->data;

@@ -86,6 +86,7 @@ static void fail_wait(struct mcp_call *c, const char *what, const json_t *error)
 		mcp_call_daemon_error(c, what, error);
 }
 
+/* Stores the offsets shown, so that the client's next report continues there. */
 static void report_process(struct mcp_call *c)
 {
 	struct follow *f = c->data;
@@ -148,6 +149,7 @@ static void on_read(struct mcp_call *c, json_t *result, json_t *error)
 	read_next(c);
 }
 
+/* Reads the excerpts one after another: first the head, then the tail, of each stream. */
 static void read_next(struct mcp_call *c)
 {
 	struct follow *f = c->data;
@@ -263,6 +265,7 @@ static void send_progress(struct mcp_call *c, const json_t *waited)
 	wait_on(c);
 }
 
+/* wait_process is called in slices, so that progress can be sent in between. */
 static void on_waited(struct mcp_call *c, json_t *result, json_t *error)
 {
 	if (error)
