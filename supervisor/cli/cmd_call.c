@@ -30,7 +30,7 @@ static int read_stdin(struct buf *out)
 }
 
 /*
- * The text must be one object and nothing else, and goes on one line, because the daemon reads lines. The daemon
+ * The text must be one object and nothing else, on one line, because the daemon reads lines. The daemon
  * reports errors inside it.
  */
 static bool normalise_object(struct buf *text)

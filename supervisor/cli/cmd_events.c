@@ -148,6 +148,7 @@ static bool on_listed(void *ctx, struct jval event)
 
 static void on_event(void *ctx, struct jval event) { show_event(ctx, event); }
 
+/* Stops reading from the daemon while too much output is buffered, which throttles the daemon. */
 static void follow_events(struct listener *l)
 {
 	struct remote *r = l->cli->remote;

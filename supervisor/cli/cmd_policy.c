@@ -275,6 +275,7 @@ struct explained {
 	char process_id[ID_LOOKUP_MAX], turn_id[ID_LOOKUP_MAX], call_id[ID_LOOKUP_MAX];
 };
 
+/* An action may concern a process or a tool call; events of the latter are found through its turn. */
 static int explained_find(struct cli *c, const char *given, struct explained *ret)
 {
 	buf_auto struct buf action = BUF_INIT;
@@ -335,7 +336,7 @@ static void explain_hook(struct jval payload, struct buf *out)
 	show_line("process", jval_get(payload, "processId"), out);
 }
 
-/* A command too long for an event is stored separately; whoever is to approve it may want to read all of it. */
+/* A command too long for an event is stored separately; an approver may want to read all of it. */
 static void show_whole(struct cli *c, struct jval payload, struct buf *out)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;

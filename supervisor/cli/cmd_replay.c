@@ -145,6 +145,7 @@ static int play_lines(struct player *p, struct buf *in, bool eof, unsigned *numb
 	return 0;
 }
 
+/* The file may be a pipe, so it is read in pieces and played while more arrives. */
 static int play_file(const char *path, struct player *p)
 {
 	fd_auto int opened = strcmp(path, "-") == 0 ? -1 : open(path, O_RDONLY | O_CLOEXEC);

@@ -198,6 +198,10 @@ static void advise_root(struct cli *c, const struct err *e)
 		 places[0].dir[0] ? places[0].dir : "/etc/bailiff");
 }
 
+/*
+ * The exit status distinguishes a command that was not found or not executable from a failure of bailiff
+ * (exit_status.h).
+ */
 static int print_rejection(struct cli *c, const struct remote_answer *a, const struct err *e)
 {
 	struct exit_status outcome = { .status = EXIT_BAILIFF };
@@ -209,6 +213,7 @@ static int print_rejection(struct cli *c, const struct remote_answer *a, const s
 	return cli_fail(c, outcome.status, e, "run");
 }
 
+/* With --json the events of the start itself are shown too, which were recorded before its reply. */
 static int follow_process(struct cli *c, const char *process_id, uint64_t sequence, bool stdin_pipe, bool cow,
 			  const struct keys_watch *watch, bool *ret_seen)
 {
@@ -281,7 +286,7 @@ static int run_detached(struct cli *c, struct jval started)
 	return format_out(&out);
 }
 
-/* The command succeeded, but its directory was private and is gone: warn a user who looks for its files. */
+/* The command's directory was private and is gone. No error reports that, so warn a user who looks for its files. */
 static void warn_private_cwd(const char *given)
 {
 	char here[PATH_MAX];

@@ -283,6 +283,7 @@ static int file_prepare(struct file *f, const struct addition *additions, size_t
 	return 0;
 }
 
+/* Running setup twice must not touch the file. */
 static int file_write(const struct file *f, struct buf *said)
 {
 	struct err e = ERR_INIT;
@@ -309,7 +310,7 @@ static int file_print(const struct file *f)
 
 /* ---- verb ---- */
 
-/* A client without a row: 0 if its own tools run through bailiff anyway, else the exit status. */
+/* 0 if the client has a row, or if its own tools run through bailiff anyway (Codex). Otherwise the exit status. */
 static int check_only(const struct client_row *r)
 {
 	if (only_find(r->name) || r->form == SETUP_CODEX_ENVIRONMENTS)

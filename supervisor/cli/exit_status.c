@@ -31,6 +31,7 @@ static const struct {
 	{ ENOEXEC, "ENOEXEC" }, { EISDIR, "EISDIR" },   { ELOOP, "ELOOP" },
 };
 
+/* The errno of a failed step, by number or name. */
 static int errno_of(struct jval details)
 {
 	struct jval name = jval_get(details, "errnoName");

@@ -79,7 +79,10 @@ void mcp_method_tools_list(struct mcp_call *c) { mcp_page_finish(c, "tools", too
 
 static void run_tool(struct mcp_call *c) { mcp_task_run(c, mcp_tool_find(c->mcp->o.config, c->name)); }
 
-/* Validates the arguments against the tool's schema before the handler runs. */
+/*
+ * Invalid arguments are a tool error, which the model reads and can correct. An unknown tool is a protocol error: the
+ * client should not have offered it.
+ */
 void mcp_method_tools_call(struct mcp_call *c)
 {
 	const json_t *name = json_object_get(c->params, "name");
