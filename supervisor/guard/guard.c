@@ -263,10 +263,10 @@ static bool send_reload(struct guard *g, struct guard_child *c)
 			m.index |= 1u << i;
 		}
 	}
-	bool told = send_message(c, &m, fds, n);
+	bool sent = send_message(c, &m, fds, n);
 	for (size_t i = 0; i < n; i++)
 		fd_close(&fds[i]);
-	return told;
+	return sent;
 }
 
 static void send_pending(struct guard *g, struct guard_child *c)
