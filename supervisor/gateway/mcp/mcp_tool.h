@@ -31,8 +31,8 @@ enum mcp_tool_hints {
 };
 /*
  * Whether calls can be tasks. MAY: if a legacy client requests it, and for modern clients that support tasks when the
- * call takes longer than a second. AT_ONCE: like MAY, without that second. MUST: only as a task. OWN: like MUST, but the
- * handler decides when (mcp_task_convert).
+ * call takes longer than a second. AT_ONCE: like MAY, without that second. MUST: only as a task. OWN: like MUST, but
+ * the handler decides when (mcp_task_convert).
  */
 enum mcp_tool_task { MCP_TASK_NO, MCP_TASK_MAY, MCP_TASK_AT_ONCE, MCP_TASK_MUST, MCP_TASK_OWN };
 
