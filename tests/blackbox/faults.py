@@ -1,54 +1,64 @@
 """System calls of the daemon that fail on demand: tests/faults/faults.c, preloaded."""
 
-import contextlib
 import errno
+import mmap
 import os
-import shutil
+import struct
 import tempfile
 
 import harness
 from harness import until
 
 LIBRARY = os.path.join(harness.BUILD, "faults.so")
+ROWS, ROW = 16, 256
+FIELDS = struct.Struct("=7i32s32s64s")   # struct fault: lock, armed, error, count, fd, skip, done, call, comm, link
+ARMED, DONE = 1, 6
 
 
 class Faults:
-    """A directory that configures which calls fail. Give `env` to a Home."""
+    """A table that configures which calls fail. Give `env` to a Home."""
 
     def __init__(self):
         if not os.path.exists(LIBRARY):
             raise harness.Skip("build/faults.so is not there (make build/faults.so)")
-        self.dir = tempfile.mkdtemp(prefix="bl-faults-")
-        os.chmod(self.dir, 0o777)   # the runtime of a root daemon has another uid
+        fd, self.path = tempfile.mkstemp(prefix="bl-faults-")
+        os.fchmod(fd, 0o666)   # the runtime of a root daemon has another uid
+        os.truncate(fd, ROWS * ROW)
+        self.rows = mmap.mmap(fd, ROWS * ROW)
+        os.close(fd)
+        self.calls = []         # by row
 
     @property
     def env(self):
-        return {"LD_PRELOAD": LIBRARY, "BAILIFF_TEST_FAULTS": self.dir}
+        return {"LD_PRELOAD": LIBRARY, "BAILIFF_TEST_FAULTS": self.path}
 
     def fail(self, call, part, error, count=1, fd=-1, link="-", skip=0):
         """From now on, after `skip` more, `count` such calls of this part fail (−1: all). error: an errno's name, or 0 for lost descriptors."""
+        if call not in self.calls:
+            self.calls.append(call)
+        self.set(call, ARMED, 0)
         number = getattr(errno, error) if error else 0
-        fresh = os.path.join(self.dir, "new")
-        with open(fresh, "w") as f:
-            f.write(f"bailiff-{part} {number} {count} {fd} {link} {skip}\n")
-        os.chmod(fresh, 0o666)
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(os.path.join(self.dir, f"{call}.done"))
-        os.rename(fresh, os.path.join(self.dir, call))
+        FIELDS.pack_into(self.rows, self.calls.index(call) * ROW, 0, 0, number, count, fd, skip, 0,
+                         call.encode(), f"bailiff-{part}".encode(), link.encode())
+        self.set(call, ARMED, 1)
+
+    def set(self, call, member, value):
+        struct.pack_into("=i", self.rows, self.calls.index(call) * ROW + 4 * member, value)
 
     def done(self, call):
         """All configured failures have occurred."""
-        return os.path.exists(os.path.join(self.dir, f"{call}.done"))
+        return FIELDS.unpack_from(self.rows, self.calls.index(call) * ROW)[DONE] == 1
 
     def until_done(self, call):
         until(f"{call} has failed", lambda: self.done(call))
 
     def heal(self):
-        for name in os.listdir(self.dir):
-            os.unlink(os.path.join(self.dir, name))
+        for call in self.calls:
+            self.set(call, ARMED, 0)
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        shutil.rmtree(self.dir, ignore_errors=True)
+        self.rows.close()
+        os.unlink(self.path)

@@ -101,7 +101,7 @@ def test_output_that_cannot_be_watched_is_not_lost():
                 assert result["status"] == "completed" and result["outputs"]["stdout"]["bytes"] == len(PRINTED), (link, result)
                 assert rpc.outputs(process)["stdout"] == PRINTED
                 runs(rpc)
-            assert any("cannot wait for descriptor" in line for line in home.log()), home.log()
+            assert any("cannot watch descriptor" in line for line in home.log()), home.log()
 
 
 def test_a_loop_that_fails_is_no_orderly_end():
@@ -156,7 +156,7 @@ def test_nothing_is_acknowledged_in_a_compacted_store_whose_name_is_not_durable(
         runs(rpc)
         # The copy and the folder are synced before the rename, the folder once more after it.
         faults.fail("fsync", "runtime", "EIO", count=-1, link=os.path.realpath(home.dir) + "/store", skip=2)
-        assert "not durably" in rpc.fails("compact_store").message
+        assert "not durable" in rpc.fails("compact_store").message
         before = rpc.call("get_health")["store"]["lastSequence"]
         for _ in range(3):
             rpc.fails("start_process", {"command": ["true"]})

@@ -1,37 +1,56 @@
 /*
  * Preloaded into the daemon by tests (tests/blackbox/faults.py): system calls fail on demand.
  *
- * $BAILIFF_TEST_FAULTS is a folder. A file in it that is named after a call says which of these calls fail, in one
- * line:
- *
- *     COMM ERRNO COUNT FD LINK SKIP
- *
- * COMM is the process ("bailiff-runtime", see title.c). COUNT calls fail, −1 = all of them. FD is the descriptor, or −1
- * for any; LINK is how its name in /proc/self/fd begins, or "-". SKIP calls of these succeed first. ERRNO 0 is for
- * recvmsg alone: the message comes without its descriptors (MSG_CTRUNC). When COUNT calls have failed the file is
- * renamed to "CALL.done".
+ * $BAILIFF_TEST_FAULTS is a file with a table of faults, mapped when the process starts: afterwards its sandbox denies
+ * other files. A test writes a row; a call that it names then fails with `error`, `count` times (-1 = always), after
+ * `skip` calls that succeed. `comm` is the process ("bailiff-runtime", see process_title.c), `fd` the descriptor or -1
+ * for any, `link` how its name in /proc/self/fd begins, or "-". Error 0 is for recvmsg alone: the message comes without
+ * its descriptors (MSG_CTRUNC). `done` is set when `count` calls have failed.
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
+/* As faults.py packs it. */
 struct fault {
-	char comm[32];
-	int error, count, fd, skip;
-	char link[64];
+	_Atomic int32_t lock;
+	_Atomic int32_t armed;
+	int32_t error, count, fd, skip;
+	_Atomic int32_t done;
+	char call[32], comm[32], link[64];
+	char unused[100];
 };
+_Static_assert(sizeof(struct fault) == 256, "faults.py writes rows of 256 bytes");
+#define FAULTS 16
+
+static struct fault *faults;
+
+__attribute__((constructor)) static void map_faults(void)
+{
+	const char *path = getenv("BAILIFF_TEST_FAULTS");
+	int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
+
+	if (fd < 0)
+		return;
+	void *at = mmap(NULL, FAULTS * sizeof *faults, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	if (at == MAP_FAILED)
+		abort();
+	faults = at;
+}
 
 static bool concerns(const struct fault *f, int fd)
 {
@@ -47,43 +66,33 @@ static bool concerns(const struct fault *f, int fd)
 	return n > 0 && strlen(f->link) <= (size_t)n && memcmp(to, f->link, strlen(f->link)) == 0;
 }
 
+static bool take_fault(struct fault *f, int fd, int *ret_error)
+{
+	bool due = false;
+
+	while (atomic_exchange(&f->lock, 1))
+		continue;
+	if (f->armed && f->count && concerns(f, fd)) {
+		due = f->skip == 0;
+		*ret_error = f->error;
+		if (!due)
+			f->skip--;
+		else if (f->count > 0 && --f->count == 0)
+			f->done = 1;
+	}
+	atomic_store(&f->lock, 0);
+	return due;
+}
+
 /* Whether this call is to fail, and how. */
 static bool is_due(const char *call, int fd, int *ret_error)
 {
-	const char *folder = getenv("BAILIFF_TEST_FAULTS");
-	char path[512], done[520], text[256] = "";
-	struct fault f;
-	bool due = false;
 	int saved = errno;
+	bool due = false;
 
-	if (!folder)
-		return false;
-	snprintf(path, sizeof path, "%s/%s", folder, call);
-	int file = open(path, O_RDWR | O_CLOEXEC);
-	if (file < 0) {
-		errno = saved;
-		return false;
-	}
-	flock(file, LOCK_EX);
-	if (pread(file, text, sizeof text - 1, 0) > 0 &&
-	    sscanf(text, "%31s %d %d %d %63s %d", f.comm, &f.error, &f.count, &f.fd, f.link, &f.skip) == 6 && f.count &&
-	    concerns(&f, fd)) {
-		due = f.skip == 0;
-		*ret_error = f.error;
-		if (!due)
-			f.skip--;
-		else if (f.count > 0)
-			f.count--;
-		int n = snprintf(text, sizeof text, "%s %d %d %d %s %d\n", f.comm, f.error, f.count, f.fd, f.link,
-				 f.skip);
-		/* by write(2), which no test lets fail */
-		if (ftruncate(file, 0) < 0 || lseek(file, 0, SEEK_SET) < 0 || write(file, text, (size_t)n) != n)
-			abort();
-		snprintf(done, sizeof done, "%s.done", path);
-		if (!f.count && rename(path, done) < 0)
-			abort();
-	}
-	close(file);
+	for (int i = 0; faults && i < FAULTS && !due; i++)
+		if (faults[i].armed && strcmp(faults[i].call, call) == 0)
+			due = take_fault(&faults[i], fd, ret_error);
 	errno = saved;
 	return due;
 }
