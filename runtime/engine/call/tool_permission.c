@@ -353,14 +353,20 @@ static void resolve_ask(struct engine *g, struct tool_evaluation *j, const char 
 	}
 }
 
+/* The command line of a shell tool, which rules for commands apply to; NULL = another tool. */
+static const char *command_line_of(const struct tool_use *u)
+{
+	if (rule_kind_of_tool(u->tool) != RULE_BASH)
+		return NULL;
+	return json_string_value(json_object_get(u->arguments, "command"));
+}
+
 /* True: hooks have to run first. */
 static bool decide_call(struct engine *g, struct tool_evaluation *j, const struct policy_rules *rules,
 			const struct turn_doc *turn)
 {
 	const char *session_id = turn->sessionId;
-	const char *line = rule_kind_of_tool(j->use.tool) == RULE_BASH
-				   ? json_string_value(json_object_get(j->use.arguments, "command"))
-				   : NULL;
+	const char *line = command_line_of(&j->use);
 	const struct analysis_options how = { .cwd = j->cwd[0] ? j->cwd : "/",
 					      .workspace = j->workspace[0] ? j->workspace : NULL,
 					      .home = j->home[0] ? j->home : NULL };

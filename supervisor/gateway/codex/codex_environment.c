@@ -37,7 +37,7 @@ static json_t *shell_json(void)
 	return json_pack("{ss ss}", "name", shells[best].name, "path", shells[best].path);
 }
 
-/* Reports no capabilities: each stands for a method, or an option of one, that is not implemented. */
+/* Reports no capabilities: each stands for a method, or an option of one, that bailiff does not have. */
 json_t *codex_environment_json(const struct codex_server *s)
 {
 	const struct passwd *pw = getpwuid(getuid());
