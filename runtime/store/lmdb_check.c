@@ -277,8 +277,6 @@ int lmdb_check_fd(int fd, uint64_t txn_id, uint64_t budget, struct err *e)
 	struct check p = { .fd = fd, .e = e };
 	struct stat st;
 
-	if (fstat(fd, &st) != 0)
-		return err_sys(e, errno, "stat");
 	if (!read_meta(fd, 0, 0, &metas[0]))
 		return err_set(e, ERR_CORRUPT, "it is not an LMDB database");
 	p.size = metas[0].trees[0].pad;
@@ -292,6 +290,9 @@ int lmdb_check_fd(int fd, uint64_t txn_id, uint64_t budget, struct err *e)
 		if (!m)
 			return 1;
 	}
+	/* After the meta page: a writer may extend the file meanwhile, and never shortens it. */
+	if (fstat(fd, &st) != 0)
+		return err_sys(e, errno, "stat");
 	p.last = m->last_page;
 	p.budget = budget / p.size;
 	if (p.last < 1 || p.last > (uint64_t)INT64_MAX / p.size - 1 || (uint64_t)st.st_size < (p.last + 1) * p.size)
