@@ -264,7 +264,10 @@ static int check_answer(struct engine *g, const struct action_answer *r, const s
 		return err_set(e, ERR_CONFLICT, "action '%s' has been answered already: %s (%s)", a->actionId,
 			       a->decision, a->status);
 	const struct action_kind_ops *ops = ops_of(g, a);
-	if (ops && ops->is_persisting && ops->is_persisting(g, a->actionId))
+	if (!ops)
+		return err_set(e, ERR_STATE, "action '%s' is of a kind that this version does not have: '%.64s'",
+			       a->actionId, a->kind);
+	if (ops->is_persisting && ops->is_persisting(g, a->actionId))
 		return err_set(e, ERR_CONFLICT, "action '%s' is being answered", a->actionId);
 	return check_decision(a, r->decision, e) < 0 || check_unchanged(r, a, e) < 0 ? -1 : check_payload(r, a, e);
 }
