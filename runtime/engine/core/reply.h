@@ -4,6 +4,7 @@
 /* Replies that are sent later than the request returns, and copies of the caller's identity that outlive it. */
 
 #include "runtime/engine/core/engine.h"
+#include "runtime/event/id.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -11,8 +12,6 @@
 struct buf;
 struct err;
 struct store_batch;
-
-#define ID_ROOM 72 /* size of a buffer for any id, including those that clients choose, with its NUL */
 
 /* The identity of a caller, without anything that is bound to its connection. */
 struct requester {

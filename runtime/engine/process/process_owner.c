@@ -52,10 +52,10 @@ static void on_answer(void *ctx, const struct err *e, const char *json, size_t l
 }
 
 void process_start_owned(struct engine *g, const struct start_request *r, const struct requester *by,
-			 enum owner_kind kind, const char *owner_id, char ret_process_id[40])
+			 enum owner_kind kind, const char *owner_id, char ret_process_id[ID_TEXT_MAX])
 {
 	if (r->process_id && (engine_process(g, r->process_id) || strmap_get(&g->processes->pending, r->process_id))) {
-		snprintf(ret_process_id, ID_ROOM, "%s", r->process_id);
+		snprintf(ret_process_id, ID_TEXT_MAX, "%s", r->process_id);
 		return;
 	}
 	struct caller c = {

@@ -78,6 +78,6 @@ void process_over(struct engine *g, const struct process_over *x);
  * process id, repeated calls start the process only once.
  */
 void process_start_owned(struct engine *g, const struct start_request *r, const struct requester *by,
-			 enum owner_kind kind, const char *owner_id, char ret_process_id[40]);
+			 enum owner_kind kind, const char *owner_id, char ret_process_id[ID_TEXT_MAX]);
 
 #endif
