@@ -83,6 +83,14 @@ void id_make(enum id_kind kind, char out[ID_TEXT_MAX])
 	out[n + ID_DIGITS] = '\0';
 }
 
+void id_copy(char dst[ID_SIZE], const char *src)
+{
+	size_t n = src ? strnlen(src, ID_SIZE - 1) : 0;
+
+	memmove(dst, src ? src : "", n); /* a document's id may be copied onto itself */
+	dst[n] = '\0';
+}
+
 const char *id_prefix(enum id_kind kind) { return (unsigned)kind < ID_KIND_COUNT ? prefixes[kind] : "id_"; }
 
 bool id_valid(const char *s, size_t n)

@@ -37,9 +37,11 @@ enum id_kind {
 
 #define ID_TEXT_MAX 40  /* a generated id with its NUL fits */
 #define ID_GIVEN_MAX 64 /* the longest id a caller may give, without NUL */
-#define ID_ROOM 72      /* any id with its NUL, generated or given by a caller */
+#define ID_SIZE 72      /* of a buffer for any id with its NUL, generated or given by a caller */
 
 void id_make(enum id_kind kind, char out[ID_TEXT_MAX]);
+/* Copies an id or a short word; NULL becomes "", and what does not fit is cut. */
+void id_copy(char dst[ID_SIZE], const char *src);
 const char *id_prefix(enum id_kind kind); /* "proc_" */
 /* An id that a caller may choose: 1 to 64 of A–Z a–z 0–9 _ - . : */
 bool id_valid(const char *s, size_t n);

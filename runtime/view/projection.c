@@ -39,7 +39,7 @@ static bool apply_op(const struct projection_op *op, const struct projection *p,
 	case OP_FLAG: *(bool *)at = jval_bool(v, false); break;
 	case OP_TIME: view_copy_time(number, v); break;
 	case OP_JSON: *(struct jval *)at = v; break;
-	case OP_EVENT_ID: event_id_copy(p->event, op->id, at, VIEW_ID_MAX); break;
+	case OP_EVENT_ID: event_id_copy(p->event, op->id, at, ID_SIZE); break;
 	case OP_STATUS: view_copy_string(at, event_member(p->event, "status")); break;
 	case OP_REASON:
 		v = event_member(p->event, "statusReason");
@@ -47,7 +47,7 @@ static bool apply_op(const struct projection_op *op, const struct projection *p,
 			*(struct jval *)at = v;
 		break;
 	case OP_NOW: *number = p->event->real_us; break;
-	case OP_SET: view_set_string(at, op->text); break;
+	case OP_SET: id_copy(at, op->text); break;
 	case OP_TRUE: *(bool *)at = true; break;
 	case OP_CLEAR: *(struct jval *)at = v; break;
 	case OP_CLEAR_TIME: *number = 0; break;

@@ -55,7 +55,7 @@ struct projection {
 	struct {
 		enum view_kind kind;
 		bool put;
-		char owner[VIEW_ID_MAX], member[3 * VIEW_ID_MAX]; /* member "" = none */
+		char owner[ID_SIZE], member[3 * ID_SIZE]; /* member "" = none */
 	} lists[PROJECTION_LISTS_MAX];
 	size_t nlists;
 };

@@ -31,7 +31,7 @@ int view_benchmark_on_resolved(struct models *m, const struct event_view *ev, st
 {
 	struct jval b = event_member(ev, "benchmark");
 	bool dataset = ev->type == EVENT_BENCHMARK_DATASET_RESOLVED;
-	char session[VIEW_ID_MAX], id[VIEW_ID_MAX] = "", version[VIEW_ID_MAX] = "", key[VIEW_TRIAL_KEY];
+	char session[ID_SIZE], id[ID_SIZE] = "", version[ID_SIZE] = "", key[VIEW_TRIAL_KEY];
 
 	event_id_copy(ev, ID_SESSION, session, sizeof(session));
 	view_copy_string(id, jval_get(b, dataset ? "datasetId" : "configurationId"));
@@ -43,14 +43,14 @@ int view_benchmark_on_resolved(struct models *m, const struct event_view *ev, st
 
 static int load_trial(struct models *m, const struct event_view *ev, struct trial_doc *d, struct err *e)
 {
-	char id[VIEW_ID_MAX] = "";
+	char id[ID_SIZE] = "";
 
 	view_copy_string(id, jval_get(event_member(ev, "benchmark"), "trialId"));
 	if (!id[0])
 		return 1;
 	if (view_load(m, &trial_schema, id, d, e) < 0)
 		return -1;
-	view_set_string(d->trialId, id);
+	id_copy(d->trialId, id);
 	return 0;
 }
 
@@ -66,7 +66,7 @@ int view_trial_on_started(struct models *m, const struct event_view *ev, struct 
 	view_copy_members(&trial_schema, &d, event_payload(ev));
 	d.benchmark = b;
 	d.refs = event_member(ev, "refs");
-	view_set_string(d.status, "running");
+	id_copy(d.status, "running");
 	view_copy_string(d.datasetId, jval_get(b, "datasetId"));
 	view_copy_string(d.datasetVersion, jval_get(b, "datasetVersion"));
 	view_copy_string(d.configurationId, jval_get(b, "configurationId"));
@@ -99,7 +99,7 @@ int view_trial_on_ended(struct models *m, const struct event_view *ev, struct er
 	if (r)
 		return r < 0 ? -1 : 0;
 	view_copy_members(&trial_schema, &d, event_payload(ev));
-	view_set_string(d.status, ev->type == EVENT_BENCHMARK_TRIAL_COMPLETED ? "completed" : "failed");
+	id_copy(d.status, ev->type == EVENT_BENCHMARK_TRIAL_COMPLETED ? "completed" : "failed");
 	d.timedOut = d.timedOut || jval_is_str(event_member(ev, "status"), "timed_out");
 	if (!d.endedAt)
 		d.endedAt = ev->real_us;
@@ -129,7 +129,7 @@ int view_trial_on_reward(struct models *m, const struct event_view *ev, struct e
 int view_trial_on_evidence(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev);
-	char id[VIEW_ID_MAX] = "";
+	char id[ID_SIZE] = "";
 	struct trial_doc d;
 
 	view_copy_string(id, jval_get(payload, "trialId"));
@@ -146,7 +146,7 @@ int view_trial_on_evidence(struct models *m, const struct event_view *ev, struct
 int view_benchmark_on_comparison(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval c = event_member(ev, "comparison");
-	char session[VIEW_ID_MAX], baseline[VIEW_ID_MAX] = "", candidate[VIEW_ID_MAX] = "", key[VIEW_TRIAL_KEY];
+	char session[ID_SIZE], baseline[ID_SIZE] = "", candidate[ID_SIZE] = "", key[VIEW_TRIAL_KEY];
 	struct comparison_doc d;
 
 	event_id_copy(ev, ID_SESSION, session, sizeof(session));
@@ -154,7 +154,7 @@ int view_benchmark_on_comparison(struct models *m, const struct event_view *ev, 
 	view_copy_string(candidate, jval_get(c, "candidate"));
 	snprintf(key, sizeof(key), "%.64s/%.64s/%.64s", session, baseline, candidate);
 	view_clear(&comparison_schema, &d);
-	view_set_string(d.sessionId, session);
+	id_copy(d.sessionId, session);
 	d.benchmark = event_member(ev, "benchmark");
 	d.comparison = c;
 	d.comparedAt = ev->real_us;
@@ -186,7 +186,7 @@ static int write_trial(struct store *s, const char *id, struct jw *w, struct err
 int view_benchmark_summary(struct store *s, const char *session_id, struct jw *w, struct err *e)
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
-	char prefix[VIEW_ID_MAX + 4];
+	char prefix[ID_SIZE + 4];
 	const struct view_ids_query q = {
 		.kind = VIEW_BENCHMARK_KNOWN, .prefix = prefix, .descending = true, .max = SHOWN_MAX
 	};

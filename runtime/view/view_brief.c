@@ -16,8 +16,8 @@ int view_session_brief(struct store *s, uint32_t uid, const char *session_id, st
 	if (r || !view_is_visible(&session_schema, &d, uid))
 		return r < 0 ? -1 : 1;
 	*ret = (struct view_session_brief){ .uid = (uint32_t)d.uid };
-	view_set_string(ret->first_thread, d.firstThreadId);
-	view_set_string(ret->system_turn, d.systemTurnId);
+	id_copy(ret->first_thread, d.firstThreadId);
+	id_copy(ret->system_turn, d.systemTurnId);
 	return 0;
 }
 
@@ -31,8 +31,8 @@ int view_thread_brief(struct store *s, uint32_t uid, const char *thread_id, stru
 	if (r || !view_is_visible(&thread_schema, &d, uid))
 		return r < 0 ? -1 : 1;
 	*ret = (struct view_thread_brief){ .uid = (uint32_t)d.uid };
-	view_set_string(ret->session_id, d.sessionId);
-	view_set_string(ret->active_turn, d.activeTurnId);
+	id_copy(ret->session_id, d.sessionId);
+	id_copy(ret->active_turn, d.activeTurnId);
 	(void)snprintf(ret->status, sizeof(ret->status), "%.15s", d.status);
 	return 0;
 }
@@ -51,9 +51,9 @@ int view_turn_brief(struct store *s, uint32_t uid, const char *turn_id, struct v
 		.ending = d.ending.type == JT_OBJECT,
 		.ended = d.completedAt != 0,
 	};
-	view_set_string(ret->session_id, d.sessionId);
-	view_set_string(ret->thread_id, d.threadId);
-	view_set_string(ret->task_id, d.taskId);
+	id_copy(ret->session_id, d.sessionId);
+	id_copy(ret->thread_id, d.threadId);
+	id_copy(ret->task_id, d.taskId);
 	return 0;
 }
 
@@ -71,11 +71,11 @@ int view_process_brief(struct store *s, uint32_t uid, const char *process_id, st
 					    .started = d.startedAt != 0,
 					    .ended = process_doc_ended(&d) };
 	ret->end_sequence = view_counted(d.endSequence);
-	view_set_string(ret->session_id, d.sessionId);
-	view_set_string(ret->thread_id, d.threadId);
-	view_set_string(ret->turn_id, d.turnId);
-	view_set_string(ret->task_id, d.taskId);
-	view_set_string(ret->tool_call_id, d.toolCallId);
+	id_copy(ret->session_id, d.sessionId);
+	id_copy(ret->thread_id, d.threadId);
+	id_copy(ret->turn_id, d.turnId);
+	id_copy(ret->task_id, d.taskId);
+	id_copy(ret->tool_call_id, d.toolCallId);
 	return 0;
 }
 
@@ -96,7 +96,7 @@ int view_output_brief(struct store *s, uint32_t uid, const char *output_ref, str
 		.expired = d.expired,
 		.ended = d.ended,
 	};
-	view_set_string(ret->process_id, d.processId);
+	id_copy(ret->process_id, d.processId);
 	return 0;
 }
 
@@ -113,9 +113,9 @@ int view_system_ids(struct store *s, char session[72], char thread[72], char tur
 		r = view_session_brief(s, VIEW_ANY_UID, d.systemSessionId, &b, e);
 	if (r)
 		return r < 0 ? -1 : 1;
-	view_set_string(session, d.systemSessionId);
-	view_set_string(thread, b.first_thread);
-	view_set_string(turn, b.system_turn);
+	id_copy(session, d.systemSessionId);
+	id_copy(thread, b.first_thread);
+	id_copy(turn, b.system_turn);
 	return 0;
 }
 

@@ -14,7 +14,7 @@
 int view_channel_on_peer_task(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev);
-	char channel[VIEW_ID_MAX], remote[VIEW_ID_MAX], key[2 * VIEW_ID_MAX];
+	char channel[ID_SIZE], remote[ID_SIZE], key[2 * ID_SIZE];
 	struct peer_task_doc d;
 
 	event_id_copy(ev, ID_CHANNEL, channel, sizeof channel);

@@ -9,7 +9,7 @@
 
 #include <assert.h>
 
-#define LIST_KEY_MAX (4 * VIEW_ID_MAX) /* an id and a member of up to three more */
+#define LIST_KEY_MAX (4 * ID_SIZE) /* an id and a member of up to three more */
 
 static void *field_at(const struct view_field *f, void *doc) { return (char *)doc + f->offset; }
 
@@ -162,8 +162,8 @@ int view_load(struct models *m, const struct view_schema *schema, const char *id
 static void fill_field(const struct view_field *f, const struct event_view *ev, void *doc)
 {
 	switch (f->fill) {
-	case FILL_ID: event_id_copy(ev, f->id, field_at(f, doc), VIEW_ID_MAX); break;
-	case FILL_TEXT: view_set_string(field_at(f, doc), f->initial); break;
+	case FILL_ID: event_id_copy(ev, f->id, field_at(f, doc), ID_SIZE); break;
+	case FILL_TEXT: id_copy(field_at(f, doc), f->initial); break;
 	case FILL_ZERO: *(uint64_t *)field_at(f, doc) = 0; break;
 	case FILL_UID: *(uint64_t *)field_at(f, doc) = ev->uid; break;
 	case FILL_CREATED:
@@ -197,7 +197,7 @@ int view_open(struct models *m, const struct view_schema *schema, const struct e
 int view_open_event(struct models *m, const struct view_schema *schema, const struct event_view *ev, void *ret,
 		    struct err *e)
 {
-	char id[VIEW_ID_MAX];
+	char id[ID_SIZE];
 
 	event_id_copy(ev, schema->fields[0].id, id, sizeof(id));
 	return *id ? view_open(m, schema, ev, id, ret, e) : 1;
@@ -236,10 +236,10 @@ int view_list_del(struct models *m, enum view_kind kind, const char *owner, cons
 	return models_del(m, (uint8_t)kind, key, (size_t)n, e) < 0 ? -1 : 0;
 }
 
-void view_copy_string(char dst[VIEW_ID_MAX], struct jval v)
+void view_copy_string(char dst[ID_SIZE], struct jval v)
 {
 	if (v.type == JT_STRING)
-		(void)jval_str(v, dst, VIEW_ID_MAX);
+		(void)jval_str(v, dst, ID_SIZE);
 }
 
 void view_copy_time(uint64_t *dst, struct jval v)
@@ -249,8 +249,6 @@ void view_copy_time(uint64_t *dst, struct jval v)
 	if (v.type == JT_STRING && jval_str(v, text, sizeof(text)) < sizeof(text))
 		(void)clock_parse(text, dst);
 }
-
-void view_set_string(char dst[VIEW_ID_MAX], const char *s) { (void)snprintf(dst, VIEW_ID_MAX, "%s", s); }
 
 typedef int (*get_fn)(struct store *s, uint8_t kind, const char *id, struct buf *out, struct err *e);
 

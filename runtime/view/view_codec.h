@@ -13,6 +13,8 @@
 #include "runtime/event/event.h"
 #include "runtime/view/view.h"
 
+#include "runtime/event/id.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,11 +26,10 @@ struct event_view;
 struct models;
 struct store;
 
-#define VIEW_ID_MAX 72
 #define VIEW_ABSENT UINT64_MAX
 
 enum view_type {
-	VIEW_STRING, /* char[VIEW_ID_MAX]: an id or a short word; "" = absent */
+	VIEW_STRING, /* char[ID_SIZE]: an id or a short word; "" = absent */
 	VIEW_UINT,   /* uint64_t; VIEW_ABSENT = absent */
 	VIEW_TIME,   /* uint64_t: microseconds since 1970, written as RFC 3339; 0 = absent */
 	VIEW_FLAG,   /* bool; false = absent */
@@ -83,9 +84,8 @@ int view_save(struct models *m, const struct view_schema *schema, const char *id
 int view_list_put(struct models *m, enum view_kind kind, const char *owner, const char *member, struct err *e);
 int view_list_del(struct models *m, enum view_kind kind, const char *owner, const char *member, struct err *e);
 /* These leave dst alone when the value is not a string, or not a time. */
-void view_copy_string(char dst[VIEW_ID_MAX], struct jval v);
+void view_copy_string(char dst[ID_SIZE], struct jval v);
 void view_copy_time(uint64_t *dst, struct jval v);
-void view_set_string(char dst[VIEW_ID_MAX], const char *s);
 /* Counters: VIEW_ABSENT counts as 0. view_add never goes below 0. */
 static inline uint64_t view_counted(uint64_t n) { return n == VIEW_ABSENT ? 0 : n; }
 

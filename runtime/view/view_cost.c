@@ -87,7 +87,7 @@ int view_cost_on_recorded(struct models *m, const struct event_view *ev, struct 
 		    { ID_TASK, COST_OF_TASK } };
 	static const enum cost_of uids[] = { COST_OF_USER, COST_OF_USER_DAY, COST_OF_USER_MONTH };
 	struct jval payload = event_payload(ev);
-	char key[VIEW_COST_KEY], id[VIEW_ID_MAX], provider[VIEW_ID_MAX], model[VIEW_ID_MAX];
+	char key[VIEW_COST_KEY], id[ID_SIZE], provider[ID_SIZE], model[ID_SIZE];
 
 	for (size_t i = 0; i < countof(ids); i++) {
 		event_id_copy(ev, ids[i].field, id, sizeof id);
@@ -106,7 +106,7 @@ int view_cost_on_recorded(struct models *m, const struct event_view *ev, struct 
 	jval_str(jval_get(payload, "model"), model, sizeof model);
 	if (!*provider)
 		return 0;
-	char name[2 * VIEW_ID_MAX];
+	char name[2 * ID_SIZE];
 	snprintf(name, sizeof name, "%s/%s", provider, model);
 	cost_key(COST_OF_MODEL, name, ev->uid, ev->real_us, key);
 	return add_cost(m, ev, key, e);
@@ -115,7 +115,7 @@ int view_cost_on_recorded(struct models *m, const struct event_view *ev, struct 
 int view_limit_on_changed(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct limit_changed_json changed;
-	char key[VIEW_COST_KEY], kind[VIEW_ID_MAX], provider[VIEW_ID_MAX], model[VIEW_ID_MAX];
+	char key[VIEW_COST_KEY], kind[ID_SIZE], provider[ID_SIZE], model[ID_SIZE];
 	struct limit_doc d;
 
 	read_limit_changed(ev, &changed);
@@ -127,7 +127,7 @@ int view_limit_on_changed(struct models *m, const struct event_view *ev, struct 
 	limit_key(ev->uid, kind, provider, model, key);
 	if (view_load(m, &limit_schema, key, &d, e) < 0)
 		return -1;
-	view_set_string(d.kind, kind);
+	id_copy(d.kind, kind);
 	view_copy_string(d.state, jval_get(changed.new, "state"));
 	d.provider = changed.provider;
 	d.model = changed.model;

@@ -30,7 +30,7 @@ void cost_key(enum cost_of of, const char *a, uint32_t uid, uint64_t real_us, ch
 void limit_key(uint32_t uid, const char *kind, const char *provider, const char *model, char ret[VIEW_COST_KEY]);
 
 /* Clients choose the ids of their requests, so these are unique only within a session. */
-#define VIEW_REQUEST_KEY_MAX (2 * VIEW_ID_MAX)
+#define VIEW_REQUEST_KEY_MAX (2 * ID_SIZE)
 void view_model_request_key(const char *session_id, const char *request_id, char key[VIEW_REQUEST_KEY_MAX]);
 
 /* For snapshots: the member `"costState":{…}` if there were costs; `"limitState"`, `"modelRouting"` likewise. */

@@ -9,10 +9,10 @@
 
 #define DOCUMENT(name, KIND) struct name##_doc {
 #define DOCUMENT_COMMITTED(name, KIND) DOCUMENT(name, KIND)
-#define KEY(name, member, field) char member[VIEW_ID_MAX];
-#define ID(name, member, field) char member[VIEW_ID_MAX];
-#define STRING(name, member) char member[VIEW_ID_MAX];
-#define STRING_INIT(name, member, initial) char member[VIEW_ID_MAX];
+#define KEY(name, member, field) char member[ID_SIZE];
+#define ID(name, member, field) char member[ID_SIZE];
+#define STRING(name, member) char member[ID_SIZE];
+#define STRING_INIT(name, member, initial) char member[ID_SIZE];
 #define UINT(name, member) uint64_t member;
 #define COUNT(name, member) uint64_t member;
 #define UID(name) uint64_t uid;
@@ -45,7 +45,7 @@ const char *view_thread_status(const char *status);
 /* Counts one more turn of the event's thread and returns its number, from 1. 1 when the event names no thread. */
 int view_thread_next_turn(struct models *m, const struct event_view *ev, uint64_t *ret, struct err *e);
 /* The member of VIEW_THREAD_TURN that stands for this turn: its number in the thread, then its id. */
-#define VIEW_TURN_MEMBER_MAX (VIEW_ID_MAX + 24)
+#define VIEW_TURN_MEMBER_MAX (ID_SIZE + 24)
 void view_turn_member(const struct turn_doc *d, char ret[VIEW_TURN_MEMBER_MAX]);
 /* The status of what waits for an action of this type. */
 const char *view_action_waiting(struct jval type);

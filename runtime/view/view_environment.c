@@ -17,19 +17,19 @@
 /* ---- which turn ---- */
 
 /* The newest member of a list; "" if it is empty. */
-static int find_newest(struct store *s, enum view_kind kind, const char *owner, char ret[VIEW_ID_MAX], struct err *e)
+static int find_newest(struct store *s, enum view_kind kind, const char *owner, char ret[ID_SIZE], struct err *e)
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
 
 	if (view_members(s, kind, owner, VIEW_NEWEST_FIRST, 1, &ids, e) < 0)
 		return -1;
-	view_set_string(ret, ids.n ? ids.id[0] : "");
+	id_copy(ret, ids.n ? ids.id[0] : "");
 	return 0;
 }
 
 /* What a view_scope means: a session, its thread and turn if it has any, and the turn's document. */
 struct resolved_scope {
-	char session[VIEW_ID_MAX], thread[VIEW_ID_MAX], turn[VIEW_ID_MAX];
+	char session[ID_SIZE], thread[ID_SIZE], turn[ID_SIZE];
 	struct turn_doc doc; /* all absent without a turn */
 	struct buf text;
 };

@@ -17,12 +17,12 @@ static int project_files(struct models *m, const struct event_view *ev, const st
 		return 0;
 	for (struct jiter it = jiter_on(jval_get(event_payload(ev), "files")); jiter_next(&it);) {
 		struct evidence_content_doc c;
-		char key[VIEW_CONTENT_KEY], hash[VIEW_ID_MAX] = "";
+		char key[VIEW_CONTENT_KEY], hash[ID_SIZE] = "";
 
 		view_copy_string(hash, jval_get(it.value, "sha256"));
 		snprintf(key, sizeof(key), "%s/%s", d->sessionId, hash);
 		view_clear(&evidence_content_schema, &c);
-		view_set_string(c.evidenceId, d->evidenceId);
+		id_copy(c.evidenceId, d->evidenceId);
 		view_copy_string(c.ref, jval_get(it.value, "ref"));
 		if (hash[0] && view_save(m, &evidence_content_schema, key, &c, e) < 0)
 			return -1;

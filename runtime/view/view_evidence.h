@@ -7,10 +7,10 @@
 
 struct jw;
 
-#define VIEW_CONTENT_KEY (VIEW_ID_MAX + 72)
+#define VIEW_CONTENT_KEY (ID_SIZE + 72)
 
 /* "<uid>/<datasetId>/<configurationId>/<trialId>"; trial NULL: the prefix of all. */
-#define VIEW_TRIAL_KEY (4 * VIEW_ID_MAX)
+#define VIEW_TRIAL_KEY (4 * ID_SIZE)
 void view_trial_key(uint32_t uid, const char *dataset, const char *configuration, const char *trial,
 		    char ret[VIEW_TRIAL_KEY]);
 /* What a session has recorded: "<sessionId>/d/<dataset>@<version>" and "<sessionId>/c/<configuration>"; and its

@@ -128,7 +128,7 @@ static const struct {
 
 struct owner {
 	unsigned what;
-	char id[VIEW_ID_MAX];
+	char id[ID_SIZE];
 };
 
 struct expiry_search {
@@ -145,14 +145,14 @@ static void add_owner(struct expiry_search *s, unsigned what, const char *id)
 {
 	mem_auto char *key = mem_printf("%u/%s", what, id);
 
-	if (!*id || strlen(id) >= VIEW_ID_MAX || strmap_put(&s->seen, key, s))
+	if (!*id || strlen(id) >= ID_SIZE || strmap_put(&s->seen, key, s))
 		return;
 	if (s->count == s->room) {
 		s->room = s->room ? 2 * s->room : 32;
 		s->owners = mem_realloc(s->owners, s->room * sizeof *s->owners);
 	}
 	s->owners[s->count].what = what;
-	snprintf(s->owners[s->count++].id, VIEW_ID_MAX, "%s", id);
+	id_copy(s->owners[s->count++].id, id);
 }
 
 static bool append_key(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
@@ -170,7 +170,7 @@ static int add_outputs(struct expiry_search *s, const char *json, struct err *e)
 
 	for (const char *at = json; (at = strstr(at, mark));) {
 		const char *end = strchr(++at, '"');
-		char ref[VIEW_ID_MAX];
+		char ref[ID_SIZE];
 		struct output_doc d;
 		if (!end || (size_t)(end - at) >= sizeof ref)
 			continue;
@@ -219,7 +219,7 @@ static int visit_list(struct expiry_search *s, size_t row, const char *owner, fo
 
 static int visit_owner(struct expiry_search *s, const struct owner *o, found_fn fn, void *ctx, struct err *e)
 {
-	char key[VIEW_ID_MAX + 16];
+	char key[ID_SIZE + 16];
 
 	for (size_t i = 0; i < countof(rows) && !s->alive; i++) {
 		if (rows[i].owner != o->what)

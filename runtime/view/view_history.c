@@ -19,7 +19,7 @@
 /* A fact of a system turn names the thread in its payload. 1: no thread. */
 static int load_history(struct models *m, const struct event_view *ev, struct history_doc *d, struct err *e)
 {
-	char id[VIEW_ID_MAX] = "";
+	char id[ID_SIZE] = "";
 
 	view_copy_string(id, jval_get(event_payload(ev), "threadId"));
 	if (!*id)
@@ -28,7 +28,7 @@ static int load_history(struct models *m, const struct event_view *ev, struct hi
 		return 1;
 	if (view_open(m, &history_schema, ev, id, d, e) < 0)
 		return -1;
-	view_set_string(d->threadId, id);
+	id_copy(d->threadId, id);
 	return 0;
 }
 
@@ -79,10 +79,10 @@ int view_history_on_compaction(struct models *m, const struct event_view *ev, st
 		d.startedAt = ev->real_us;
 		d.dueUs = jval_uint(jval_get(payload, "dueUs"), VIEW_ABSENT);
 		event_id_copy(ev, ID_TURN, d.compactionTurnId, sizeof d.compactionTurnId);
-		view_set_string(d.compaction, "open");
+		id_copy(d.compaction, "open");
 	} else {
 		d.dueUs = VIEW_ABSENT;
-		view_set_string(d.compaction, ev->type == EVENT_CONTEXT_COMPACTION_COMPLETED ? "completed" : "failed");
+		id_copy(d.compaction, ev->type == EVENT_CONTEXT_COMPACTION_COMPLETED ? "completed" : "failed");
 	}
 	view_copy_members(&history_schema, &d, payload);
 	if (ev->type == EVENT_CONTEXT_COMPACTION_FAILED)
@@ -106,21 +106,21 @@ int view_history_on_rollback(struct models *m, const struct event_view *ev, stru
 		return r < 0 ? -1 : 0;
 	view_copy_members(&history_schema, &d, payload);
 	if (ev->type == EVENT_HISTORY_ROLLBACK_STARTED) {
-		view_set_string(d.rollback, "open");
+		id_copy(d.rollback, "open");
 		view_copy_string(d.targetTurnId, jval_path(payload, "target.turnId"));
 		d.rollbackReason = jval_get(payload, "reason");
 		d.filesRestored = d.notRestored = (struct jval){ 0 };
 		return save_history(m, &d, e);
 	}
-	view_set_string(d.rollback, "completed");
+	id_copy(d.rollback, "completed");
 	d.rolledBackAt = ev->real_us;
 	d.rollbacks = view_add(d.rollbacks, 1);
-	char thread[VIEW_ID_MAX];
+	char thread[ID_SIZE];
 	memcpy(thread, d.threadId, sizeof thread);
 	if (save_history(m, &d, e) < 0)
 		return -1;
 	for (struct jiter it = jiter_on(removed); jiter_next(&it);) {
-		char turn[VIEW_ID_MAX] = "";
+		char turn[ID_SIZE] = "";
 
 		view_copy_string(turn, it.value);
 		if (view_list_put(m, VIEW_ROLLED_BACK, thread, turn, e) < 0)
@@ -132,8 +132,7 @@ int view_history_on_rollback(struct models *m, const struct event_view *ev, stru
 int view_artifact_on_changed(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev), path = jval_get(payload, "path");
-	char session[VIEW_ID_MAX], artifact[VIEW_ID_MAX], name[ARTIFACT_KEY_MAX - VIEW_ID_MAX - 2],
-		key[ARTIFACT_KEY_MAX];
+	char session[ID_SIZE], artifact[ID_SIZE], name[ARTIFACT_KEY_MAX - ID_SIZE - 2], key[ARTIFACT_KEY_MAX];
 	struct artifact_doc d;
 
 	event_id_copy(ev, ID_SESSION, session, sizeof session);
@@ -146,7 +145,7 @@ int view_artifact_on_changed(struct models *m, const struct event_view *ev, stru
 	if (view_load(m, &artifact_schema, key, &d, e) < 0)
 		return -1;
 	view_copy_members(&artifact_schema, &d, payload);
-	view_set_string(d.artifactId, artifact);
+	id_copy(d.artifactId, artifact);
 	event_id_copy(ev, ID_TURN, d.turnId, sizeof d.turnId);
 	event_id_copy(ev, ID_TASK, d.taskId, sizeof d.taskId);
 	event_id_copy(ev, ID_PROCESS, d.processId, sizeof d.processId);
@@ -161,7 +160,7 @@ int view_artifact_on_changed(struct models *m, const struct event_view *ev, stru
 bool view_turn_rolled_back(struct store *s, const char *thread_id, const char *turn_id)
 {
 	buf_auto struct buf text = BUF_INIT;
-	char key[2 * VIEW_ID_MAX];
+	char key[2 * ID_SIZE];
 	struct err e = ERR_INIT;
 
 	snprintf(key, sizeof key, "%s/%s", thread_id, turn_id);

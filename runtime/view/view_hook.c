@@ -21,7 +21,7 @@ int view_hook_on_started(struct models *m, const struct event_view *ev, struct e
 
 int view_hook_on_ended(struct models *m, const struct event_view *ev, struct err *e)
 {
-	char id[VIEW_ID_MAX] = "";
+	char id[ID_SIZE] = "";
 
 	view_copy_string(id, jval_get(event_payload(ev), "processId"));
 	return view_list_del(m, VIEW_HOOK, id, NULL, e);
@@ -32,7 +32,7 @@ int view_turn_on_hook(struct models *m, const struct event_view *ev, struct err 
 {
 	struct jval payload = event_payload(ev);
 	struct turn_doc d;
-	char id[VIEW_ID_MAX];
+	char id[ID_SIZE];
 
 	event_id_copy(ev, ID_TURN, id, sizeof(id));
 	if (!*id || !jval_is_str(jval_get(payload, "hookPoint"), "stop") ||
@@ -50,7 +50,7 @@ int view_session_on_hook(struct models *m, const struct event_view *ev, struct e
 {
 	struct jval payload = event_payload(ev), refs = jval_get(payload, "additionalContextRefs");
 	struct session_doc d;
-	char id[VIEW_ID_MAX];
+	char id[ID_SIZE];
 
 	event_id_copy(ev, ID_SESSION, id, sizeof(id));
 	if (!*id || refs.type != JT_ARRAY || !jval_is_str(jval_get(payload, "hookPoint"), "session_start"))

@@ -40,7 +40,7 @@ static bool on_key(void *ctx, const char *key, size_t len, const char *json, siz
 		sc->more = true;
 		return false;
 	}
-	if (len >= sizeof(sc->last) || n >= VIEW_ID_MAX)
+	if (len >= sizeof(sc->last) || n >= ID_SIZE)
 		return true;
 	sc->seen++;
 	memcpy(sc->last, key, len);

@@ -6,7 +6,7 @@
 #include "runtime/view/view_codec.h"
 
 struct view_ids {
-	char (*id)[VIEW_ID_MAX]; /* of a list "<owner>/<member>": the member */
+	char (*id)[ID_SIZE]; /* of a list "<owner>/<member>": the member */
 	size_t n;
 };
 
@@ -27,7 +27,7 @@ struct view_ids_query {
  * Replaces *ret. 0 = the scan reached its end, 1 = there is more: continue after *ret_last (VIEW_KEY_MAX bytes, the
  * last key examined; may be NULL).
  */
-#define VIEW_KEY_MAX (2 * VIEW_ID_MAX + 32)
+#define VIEW_KEY_MAX (2 * ID_SIZE + 32)
 int view_ids(struct store *s, const struct view_ids_query *q, struct view_ids *ret, char *ret_last, struct err *e);
 
 /*

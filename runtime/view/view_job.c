@@ -85,7 +85,7 @@ static struct jval add_id(struct jval list, const char *id, unsigned limit, bool
 struct item_change {
 	struct job_doc job;
 	struct job_item_doc item;
-	char key[VIEW_JOB_ITEM_KEY_MAX], before[VIEW_ID_MAX], again[VIEW_JOB_ITEM_KEY_MAX], process[VIEW_ID_MAX];
+	char key[VIEW_JOB_ITEM_KEY_MAX], before[ID_SIZE], again[VIEW_JOB_ITEM_KEY_MAX], process[ID_SIZE];
 	struct buf ids;
 };
 
@@ -102,16 +102,16 @@ static int load_item(struct models *m, const struct event_view *ev, const char *
 	view_job_item_key(c->job.jobId, item, c->key);
 	if (view_open(m, &job_item_schema, ev, c->key, &c->item, e) < 0)
 		return -1;
-	view_set_string(c->item.itemId, item);
-	view_set_string(c->before, c->item.status);
-	view_set_string(c->process, c->item.processId);
+	id_copy(c->item.itemId, item);
+	id_copy(c->before, c->item.status);
+	id_copy(c->process, c->item.processId);
 	retry_owner(c->job.jobId, c->item.dueAt, c->again);
 	return 0;
 }
 
 static int save_item_counts(struct models *m, const struct event_view *ev, struct item_change *c, struct err *e)
 {
-	char status[VIEW_ID_MAX], item[VIEW_ID_MAX], thread[VIEW_ID_MAX];
+	char status[ID_SIZE], item[ID_SIZE], thread[ID_SIZE];
 	uint64_t index = c->item.index;
 
 	memcpy(status, c->item.status, sizeof(status));
@@ -170,7 +170,7 @@ int view_job_item_on_started(struct models *m, const struct event_view *ev, stru
 {
 	struct job_item_started_json started;
 	struct item_change c = { .ids = BUF_INIT };
-	char item[VIEW_ID_MAX];
+	char item[ID_SIZE];
 	int r;
 
 	event_id_copy(ev, ID_JOB_ITEM, item, sizeof(item));
@@ -178,7 +178,7 @@ int view_job_item_on_started(struct models *m, const struct event_view *ev, stru
 	if (r)
 		return r < 0 ? -1 : 0;
 	read_job_item_started(ev, &started);
-	view_set_string(c.item.status, "running");
+	id_copy(c.item.status, "running");
 	c.item.index = jval_uint(started.index, c.item.index);
 	c.item.attemptCount = jval_uint(started.attempt, c.item.attemptCount + 1);
 	c.item.assigned = started.assigned;
@@ -204,14 +204,14 @@ int view_job_item_on_ended(struct models *m, const struct event_view *ev, struct
 {
 	struct jval payload = event_payload(ev);
 	struct item_change c = { .ids = BUF_INIT };
-	char item[VIEW_ID_MAX];
+	char item[ID_SIZE];
 	int r;
 
 	event_id_copy(ev, ID_JOB_ITEM, item, sizeof(item));
 	r = load_item(m, ev, item, &c, e);
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_set_string(c.item.status, status_at_end(ev, payload));
+	id_copy(c.item.status, status_at_end(ev, payload));
 	c.item.index = jval_uint(jval_get(payload, "index"), c.item.index);
 	c.item.attemptCount = jval_uint(jval_get(payload, "attempt"), c.item.attemptCount);
 	event_id_copy(ev, ID_THREAD, c.item.threadId, sizeof(c.item.threadId));
@@ -237,7 +237,7 @@ static int requeue_item(struct models *m, const struct event_view *ev, const cha
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_set_string(c.item.status, "pending");
+	id_copy(c.item.status, "pending");
 	c.item.dueAt = ev->real_us;
 	return save_item(m, ev, &c, e);
 }
@@ -245,7 +245,7 @@ static int requeue_item(struct models *m, const struct event_view *ev, const cha
 int view_job_on_progress(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev), again = jval_get(payload, "requeued");
-	char item[VIEW_ID_MAX];
+	char item[ID_SIZE];
 	struct job_doc d;
 	int r = 0;
 

@@ -8,7 +8,7 @@
 
 #include "runtime/view/view_documents.h"
 
-#define VIEW_JOB_ITEM_KEY_MAX (2 * VIEW_ID_MAX)
+#define VIEW_JOB_ITEM_KEY_MAX (2 * ID_SIZE)
 void view_job_item_key(const char *job_id, const char *item_id, char ret[VIEW_JOB_ITEM_KEY_MAX]);
 
 #define VIEW_JOB_PIECE 256u       /* items in one of inputRefs */

@@ -13,7 +13,7 @@ int view_job_piece(struct store *s, const struct job_doc *d, uint64_t piece, str
 	uint64_t i = 0;
 
 	for (struct jiter it = jiter_on(d->inputRefs); jiter_next(&it); i++) {
-		char ref[VIEW_ID_MAX] = "";
+		char ref[ID_SIZE] = "";
 
 		if (i != piece)
 			continue;
@@ -32,7 +32,7 @@ static int write_item(struct store *s, const struct job_doc *d, struct jval give
 {
 	static const char *const kept[] = { "input", "command", "commandLine" };
 	buf_auto struct buf text = BUF_INIT;
-	char id[VIEW_ID_MAX] = "", key[VIEW_JOB_ITEM_KEY_MAX];
+	char id[ID_SIZE] = "", key[VIEW_JOB_ITEM_KEY_MAX];
 	struct job_item_doc item;
 	int r;
 

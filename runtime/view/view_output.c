@@ -14,14 +14,14 @@ static int load_output(struct models *m, const struct event_view *ev, const char
 		return 1;
 	if (view_open(m, &output_schema, ev, ref, d, e) < 0)
 		return -1;
-	view_set_string(d->outputRef, ref);
+	id_copy(d->outputRef, ref);
 	return 0;
 }
 
 /* The output that the event is about. 1: it names none. */
 static int load_event_output(struct models *m, const struct event_view *ev, struct output_doc *d, struct err *e)
 {
-	char ref[VIEW_ID_MAX] = "";
+	char ref[ID_SIZE] = "";
 
 	event_id_copy(ev, ID_OUTPUT, ref, sizeof(ref));
 	if (!*ref)
@@ -40,7 +40,7 @@ static int save_output(struct models *m, const struct output_doc *d, struct err 
 /* An output that is complete from the start, not a stream. */
 static void set_whole(struct output_doc *d, const char *stream, const char *media_type, uint64_t bytes)
 {
-	view_set_string(d->stream, stream);
+	id_copy(d->stream, stream);
 	d->mediaType = jval_of(media_type, strlen(media_type));
 	d->bytes = bytes;
 	d->ended = true;
@@ -50,7 +50,7 @@ static void set_whole(struct output_doc *d, const char *stream, const char *medi
 static int project_command(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev);
-	char ref[VIEW_ID_MAX] = "";
+	char ref[ID_SIZE] = "";
 	struct output_doc d;
 	int r;
 
@@ -67,7 +67,7 @@ int view_output_on_input(struct models *m, const struct event_view *ev, struct e
 {
 	struct jval payload = event_payload(ev);
 	bool result = ev->type == EVENT_TOOL_RESULT;
-	char ref[VIEW_ID_MAX] = "";
+	char ref[ID_SIZE] = "";
 	struct output_doc d;
 	uint64_t bytes = jval_uint(jval_get(payload, result ? "rawOutputBytes" : "inputBytes"), VIEW_ABSENT);
 	int r;
@@ -84,7 +84,7 @@ int view_output_on_input(struct models *m, const struct event_view *ev, struct e
 int view_output_on_artifact(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev);
-	char ref[VIEW_ID_MAX] = "";
+	char ref[ID_SIZE] = "";
 	struct output_doc d;
 	int r;
 
@@ -105,7 +105,7 @@ int view_output_on_started(struct models *m, const struct event_view *ev, struct
 	if (project_command(m, ev, e) < 0)
 		return -1;
 	for (struct jiter it = jiter_on(jval_get(event_payload(ev), "outputRefs")); jiter_next(&it);) {
-		char ref[VIEW_ID_MAX] = "";
+		char ref[ID_SIZE] = "";
 		struct output_doc d;
 		int r;
 
@@ -248,7 +248,7 @@ static int end_output(struct models *m, const struct event_view *ev, const char 
 int view_output_on_process_ended(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval outputs = jval_get(event_payload(ev), "outputs");
-	char id[VIEW_ID_MAX], ref[VIEW_ID_MAX], stream[VIEW_ID_MAX];
+	char id[ID_SIZE], ref[ID_SIZE], stream[ID_SIZE];
 	mem_auto char *refs = NULL;
 	struct process_doc p;
 	size_t len;

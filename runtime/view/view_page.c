@@ -32,7 +32,7 @@ static int write_all(struct view_page *p, const struct view_ids *ids, struct err
 			return 0;
 		}
 		p->seen++;
-		view_set_string(p->last, ids->id[i]);
+		id_copy(p->last, ids->id[i]);
 		if (write_document(p, ids->id[i], e) < 0)
 			return -1;
 	}
@@ -42,7 +42,7 @@ static int write_all(struct view_page *p, const struct view_ids *ids, struct err
 int view_page_scan(struct view_page *p, struct view_ids_query q, const char *owner, struct err *e)
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
-	char after[VIEW_KEY_MAX + VIEW_ID_MAX], last[VIEW_KEY_MAX];
+	char after[VIEW_KEY_MAX + ID_SIZE], last[VIEW_KEY_MAX];
 	int more;
 
 	if (p->cursor) {

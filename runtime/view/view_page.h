@@ -42,7 +42,7 @@ struct view_page {
 	struct buf text;
 	unsigned found, seen;
 	bool more;
-	char last[VIEW_ID_MAX]; /* examined last: the next cursor */
+	char last[ID_SIZE]; /* examined last: the next cursor */
 };
 
 /* Appends the page to `out`, which is untouched on failure. The other parameters are members of struct view_page. */

@@ -20,7 +20,7 @@ bool process_on_started(struct projection *p, void *doc)
 /* The changes of a copy-on-write run are gone: applied, discarded, or there were none. */
 int view_process_on_artifact(struct models *m, const struct event_view *ev, struct err *e)
 {
-	char id[VIEW_ID_MAX];
+	char id[ID_SIZE];
 
 	event_id_copy(ev, ID_PROCESS, id, sizeof(id));
 	if (event_from_client(ev) || jval_bool(jval_get(event_payload(ev), "kept"), true))
@@ -60,16 +60,16 @@ static void set_status(const struct event_view *ev, struct jval payload, struct 
 
 	view_copy_string(d->statusReason, event_member(ev, "statusReason"));
 	switch (ev->type) {
-	case EVENT_PROCESS_COMPLETED: view_set_string(d->status, "completed"); break;
+	case EVENT_PROCESS_COMPLETED: id_copy(d->status, "completed"); break;
 	case EVENT_PROCESS_TERMINATED:
-		view_set_string(d->status, "terminated");
+		id_copy(d->status, "terminated");
 		if (!d->statusReason[0])
 			view_copy_string(d->statusReason, jval_get(payload, "reason"));
 		break;
 	default:
-		view_set_string(d->status, jval_is_str(status, "lost") ? "lost" : "failed");
+		id_copy(d->status, jval_is_str(status, "lost") ? "lost" : "failed");
 		if (!d->statusReason[0] && jval_is_str(status, "timed_out"))
-			view_set_string(d->statusReason, "timed_out");
+			id_copy(d->statusReason, "timed_out");
 	}
 }
 

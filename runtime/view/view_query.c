@@ -64,7 +64,7 @@ static int write_outputs(struct store *s, const struct process_doc *d, bool prev
 {
 	jw_kobj(w, "outputs");
 	for (struct jiter it = jiter_on(d->outputRefs); jiter_next(&it);) {
-		char ref[VIEW_ID_MAX] = "", stream[VIEW_ID_MAX] = "";
+		char ref[ID_SIZE] = "", stream[ID_SIZE] = "";
 
 		view_copy_string(ref, jval_get(it.value, "outputRef"));
 		view_copy_string(stream, jval_get(it.value, "stream"));
@@ -293,12 +293,12 @@ static int pass_output(struct store *s, const struct process_doc *d, const char 
 
 	if (r || o.expired)
 		return r < 0 ? -1 : 0;
-	view_set_string(x.output_ref, ref);
-	view_set_string(x.process_id, d->processId);
-	view_set_string(x.session_id, d->sessionId);
-	view_set_string(x.thread_id, d->threadId);
-	view_set_string(x.turn_id, d->turnId);
-	view_set_string(x.task_id, d->taskId);
+	id_copy(x.output_ref, ref);
+	id_copy(x.process_id, d->processId);
+	id_copy(x.session_id, d->sessionId);
+	id_copy(x.thread_id, d->threadId);
+	id_copy(x.turn_id, d->turnId);
+	id_copy(x.task_id, d->taskId);
 	x.bytes = view_counted(o.bytes);
 	return fn(ctx, &x) ? 0 : 1;
 }
@@ -306,7 +306,7 @@ static int pass_output(struct store *s, const struct process_doc *d, const char 
 static int pass_json_output(struct store *s, const struct process_doc *d, struct jval v, expirable_fn fn, void *ctx,
 			    struct err *e)
 {
-	char ref[VIEW_ID_MAX] = "";
+	char ref[ID_SIZE] = "";
 
 	view_copy_string(ref, v);
 	return pass_output(s, d, ref, fn, ctx, e);

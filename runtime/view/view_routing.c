@@ -20,7 +20,7 @@ int view_routing_on_changed(struct models *m, const struct event_view *ev, struc
 	struct jval v = jval_get(event_payload(ev), member);
 
 	for (size_t i = 0; i < countof(owners); i++) {
-		char id[VIEW_ID_MAX];
+		char id[ID_SIZE];
 		struct routing_doc d;
 
 		event_id_copy(ev, owners[i], id, sizeof id);
@@ -53,7 +53,7 @@ void view_model_request_key(const char *session_id, const char *request_id, char
 
 int view_model_request_on_event(struct models *m, const struct event_view *ev, struct err *e)
 {
-	char id[VIEW_ID_MAX], session[VIEW_ID_MAX], key[VIEW_REQUEST_KEY_MAX];
+	char id[ID_SIZE], session[ID_SIZE], key[VIEW_REQUEST_KEY_MAX];
 	bool delta = ev->type == EVENT_MODEL_DELTA, requested = ev->type == EVENT_MODEL_REQUESTED;
 	struct model_request_doc d;
 
@@ -69,7 +69,7 @@ int view_model_request_on_event(struct models *m, const struct event_view *ev, s
 	else
 		view_copy_members(&model_request_schema, &d, event_payload(ev));
 	if (!delta && !requested) {
-		view_set_string(d.status, ev->type == EVENT_MODEL_COMPLETED ? "completed" : "failed");
+		id_copy(d.status, ev->type == EVENT_MODEL_COMPLETED ? "completed" : "failed");
 		d.endedAt = ev->real_us;
 	}
 	if (view_save(m, &model_request_schema, key, &d, e) < 0)

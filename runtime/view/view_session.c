@@ -3,11 +3,11 @@
 bool session_on_thread(struct projection *p, void *doc)
 {
 	struct session_doc *d = doc;
-	char thread[VIEW_ID_MAX];
+	char thread[ID_SIZE];
 
 	event_id_copy(p->event, ID_THREAD, thread, sizeof(thread));
 	if (!d->firstThreadId[0])
-		view_set_string(d->firstThreadId, thread);
+		id_copy(d->firstThreadId, thread);
 	projection_list(p, true, VIEW_SESSION_THREAD, d->sessionId, thread);
 	return true;
 }
@@ -16,7 +16,7 @@ bool session_on_thread(struct projection *p, void *doc)
 bool session_on_turn(struct projection *p, void *doc)
 {
 	struct session_doc *d = doc;
-	char trace[VIEW_ID_MAX];
+	char trace[ID_SIZE];
 
 	event_id_copy(p->event, ID_TRACE, trace, sizeof(trace));
 	if (!jval_is_str(jval_get(p->payload, "source"), "system")) {
@@ -50,7 +50,7 @@ bool session_on_policy(struct projection *p, void *doc)
 int view_session_on_permission(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev);
-	char session[VIEW_ID_MAX], binding[VIEW_ID_MAX];
+	char session[ID_SIZE], binding[ID_SIZE];
 
 	if (!jval_is_str(jval_get(payload, "outcome"), "allowed") ||
 	    (!jval_is_str(jval_get(payload, "scope"), "session") && !jval_is_str(jval_get(payload, "scope"), "always")))

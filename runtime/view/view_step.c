@@ -7,7 +7,7 @@
 
 #include "runtime/base/mem.h"
 
-#define STEP_KEY_MAX (2 * VIEW_ID_MAX)
+#define STEP_KEY_MAX (2 * ID_SIZE)
 
 /* The kind of step that an event begins, the payload member with its title, and whether it ends immediately. */
 static const struct step_kind {
@@ -32,7 +32,7 @@ static const struct step_kind *kind_of(enum event_type type)
 static int load_step(struct models *m, const struct event_view *ev, char key[STEP_KEY_MAX], struct step_doc *d,
 		     struct err *e)
 {
-	char turn[VIEW_ID_MAX], step[VIEW_ID_MAX];
+	char turn[ID_SIZE], step[ID_SIZE];
 
 	event_id_copy(ev, ID_TURN, turn, sizeof(turn));
 	event_id_copy(ev, ID_STEP, step, sizeof(step));
@@ -41,7 +41,7 @@ static int load_step(struct models *m, const struct event_view *ev, char key[STE
 	(void)snprintf(key, STEP_KEY_MAX, "%s/%s", turn, step);
 	int r = view_load(m, &step_schema, key, d, e);
 	if (r == 1)
-		view_set_string(d->stepId, step);
+		id_copy(d->stepId, step);
 	return r;
 }
 
@@ -60,7 +60,7 @@ static void copy_ids(struct step_doc *d, const struct event_view *ev)
 
 	for (size_t i = 0; i < countof(ids); i++)
 		if (ev->ids[ids[i].id].text)
-			event_id_copy(ev, ids[i].id, (char *)d + ids[i].offset, VIEW_ID_MAX);
+			event_id_copy(ev, ids[i].id, (char *)d + ids[i].offset, ID_SIZE);
 }
 
 int view_step_on_begun(struct models *m, const struct event_view *ev, struct err *e)
@@ -77,10 +77,10 @@ int view_step_on_begun(struct models *m, const struct event_view *ev, struct err
 		struct jval payload = event_payload(ev),
 			    title = jval_get(payload, kind->title ? kind->title : "commandLine");
 
-		view_set_string(d.kind, kind->kind);
-		view_set_string(d.status, kind->instant ? "completed" : "running");
+		id_copy(d.kind, kind->kind);
+		id_copy(d.status, kind->instant ? "completed" : "running");
 		if (ev->type == EVENT_TOOL_STARTED && jval_is_str(title, "shell"))
-			view_set_string(d.kind, "command");
+			id_copy(d.kind, "command");
 		if (title.type == JT_STRING && title.len <= 512)
 			d.title = title;
 		d.startedAt = ev->real_us;
@@ -97,7 +97,7 @@ static bool is_process_end(enum event_type t)
 
 int view_step_on_ended(struct models *m, const struct event_view *ev, struct err *e)
 {
-	char key[STEP_KEY_MAX], status[VIEW_ID_MAX] = "completed";
+	char key[STEP_KEY_MAX], status[ID_SIZE] = "completed";
 	struct step_doc d;
 	int r = load_step(m, ev, key, &d, e);
 
@@ -106,9 +106,9 @@ int view_step_on_ended(struct models *m, const struct event_view *ev, struct err
 	if (is_process_end(ev->type) && d.toolCallId[0])
 		return 0;
 	if (ev->type == EVENT_TOOL_FAILED || ev->type == EVENT_MODEL_FAILED)
-		view_set_string(status, "failed");
+		id_copy(status, "failed");
 	view_copy_string(status, event_member(ev, "status"));
-	view_set_string(d.status, status);
+	id_copy(d.status, status);
 	d.endedAt = ev->real_us;
 	return view_save(m, &step_schema, key, &d, e);
 }

@@ -49,7 +49,7 @@ static void count_add(struct task_count_doc *d, enum task_status s, bool more)
 static int count_one(struct models *m, char scope, const char *id, enum task_status before, enum task_status after,
 		     struct err *e)
 {
-	char key[VIEW_ID_MAX + 2];
+	char key[ID_SIZE + 2];
 	struct task_count_doc d;
 
 	if (!*id)
@@ -73,7 +73,7 @@ static int set_member(struct models *m, enum view_kind kind, const char *owner, 
 /* The state before an event, as far as lists and counts depend on it. */
 struct before {
 	enum task_status status; /* TASK_STATUS_COUNT: there was none */
-	char thread[VIEW_ID_MAX], queue[VIEW_ORDER_KEY_MAX];
+	char thread[ID_SIZE], queue[VIEW_ORDER_KEY_MAX];
 	bool in_queue, has_slot;
 };
 
@@ -90,7 +90,7 @@ static struct before before_of(const struct task_doc *d)
 			    .in_queue = waits_for_slot(d),
 			    .has_slot = has_slot(d) };
 
-	view_set_string(b.thread, d->threadId);
+	id_copy(b.thread, d->threadId);
 	view_order_key(d->queuedAt, b.queue);
 	return b;
 }
@@ -164,11 +164,11 @@ static void set_status(struct task_doc *d, const struct event_view *ev, const ch
 	if (task_status_find(status) == TASK_STATUS_COUNT)
 		return;
 	if (pauses && !was_paused)
-		view_set_string(d->pausedFrom, d->status);
+		id_copy(d->pausedFrom, d->status);
 	clear_status_members(d);
 	if (reason.type == JT_STRING)
 		d->statusReason = reason;
-	view_set_string(d->status, status);
+	id_copy(d->status, status);
 	if (!pauses)
 		d->pausedFrom[0] = '\0';
 	d->endedAt = task_status_ended(task_doc_status(d)) ? (d->endedAt ? d->endedAt : ev->real_us) : 0;
@@ -202,7 +202,7 @@ static const struct {
 
 static void project_status(struct task_doc *d, const struct event_view *ev, struct jval payload)
 {
-	char named[VIEW_ID_MAX] = "";
+	char named[ID_SIZE] = "";
 
 	for (size_t i = 0; i < countof(meanings); i++)
 		if (meanings[i].type == ev->type) {
@@ -274,7 +274,7 @@ int view_task_on_updated(struct models *m, const struct event_view *ev, struct e
 {
 	struct jval payload = event_payload(ev), changes = jval_get(payload, "changes"),
 		    flag = jval_get(changes, "autoComplete");
-	char status[VIEW_ID_MAX] = "";
+	char status[ID_SIZE] = "";
 	struct task_doc d;
 	int r = view_open_event(m, &task_schema, ev, &d, e);
 
@@ -369,7 +369,7 @@ int view_task_on_run_status(struct models *m, const struct event_view *ev, struc
 /* The open actions of a task. */
 int view_task_on_action(struct models *m, const struct event_view *ev, struct err *e)
 {
-	char task[VIEW_ID_MAX], action[VIEW_ID_MAX];
+	char task[ID_SIZE], action[ID_SIZE];
 
 	event_id_copy(ev, ID_TASK, task, sizeof(task));
 	event_id_copy(ev, ID_ACTION, action, sizeof(action));

@@ -28,10 +28,10 @@ static inline bool task_status_ended(enum task_status s) { return task_status_cl
 static inline enum task_status task_doc_status(const struct task_doc *d) { return task_status_find(d->status); }
 
 /* The key of an attempt: "<taskId>/<number>", in order. */
-#define VIEW_ATTEMPT_KEY_MAX (VIEW_ID_MAX + 16)
+#define VIEW_ATTEMPT_KEY_MAX (ID_SIZE + 16)
 void view_attempt_key(const char *task_id, uint64_t attempt, char ret[VIEW_ATTEMPT_KEY_MAX]);
 
-#define VIEW_EDGE_KEY_MAX (3 * VIEW_ID_MAX)
+#define VIEW_EDGE_KEY_MAX (3 * ID_SIZE)
 /* "<taskId>/<kind>/<targetId>"; kind and target may be NULL: the prefix of all, or of all of a kind. */
 void view_edge_key(const char *task_id, const char *kind, const char *target, char ret[VIEW_EDGE_KEY_MAX]);
 

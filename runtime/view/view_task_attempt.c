@@ -11,7 +11,7 @@ static int load_attempt(struct models *m, const struct event_view *ev, char key[
 			struct attempt_doc *d, struct err *e)
 {
 	uint64_t attempt = jval_uint(jval_get(event_payload(ev), "attempt"), 0);
-	char task[VIEW_ID_MAX];
+	char task[ID_SIZE];
 
 	event_id_copy(ev, ID_TASK, task, sizeof(task));
 	if (!*task || !attempt)
@@ -53,7 +53,7 @@ int view_task_attempt_on_ended(struct models *m, const struct event_view *ev, st
 	view_copy_members(&attempt_schema, &d, payload);
 	if (summary.type == JT_STRING)
 		d.completionSummary = summary;
-	view_set_string(d.status, ev->type == EVENT_TASK_ATTEMPT_COMPLETED ? "completed" : "failed");
+	id_copy(d.status, ev->type == EVENT_TASK_ATTEMPT_COMPLETED ? "completed" : "failed");
 	view_copy_string(d.status, jval_get(payload, "status"));
 	d.endedAt = ev->real_us;
 	return view_save(m, &attempt_schema, key, &d, e);

@@ -46,14 +46,14 @@ static int set_parent(struct models *m, const char *task, const char *parent, st
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_set_string(d.parentTaskId, parent);
+	id_copy(d.parentTaskId, parent);
 	return view_save(m, &task_schema, task, &d, e);
 }
 
 int view_task_edge_on_updated(struct models *m, const struct event_view *ev, struct err *e)
 {
-	char task[VIEW_ID_MAX], kind[VIEW_ID_MAX] = "", target[VIEW_ID_MAX] = "", before[VIEW_ID_MAX],
-				after[VIEW_ID_MAX] = "active", key[VIEW_EDGE_KEY_MAX];
+	char task[ID_SIZE], kind[ID_SIZE] = "", target[ID_SIZE] = "", before[ID_SIZE], after[ID_SIZE] = "active",
+			    key[VIEW_EDGE_KEY_MAX];
 	struct jval payload = event_payload(ev);
 	struct edge_doc d;
 	int r;
@@ -72,9 +72,9 @@ int view_task_edge_on_updated(struct models *m, const struct event_view *ev, str
 		after[0] = '\0';
 		r = models_del(m, VIEW_TASK_EDGE, key, strlen(key), e) < 0 ? -1 : 0;
 	} else {
-		view_set_string(d.kind, kind);
-		view_set_string(d.targetId, target);
-		view_set_string(d.status, after);
+		id_copy(d.kind, kind);
+		id_copy(d.targetId, target);
+		id_copy(d.status, after);
 		if (jval_get(payload, "reason").type == JT_STRING)
 			d.reason = jval_get(payload, "reason");
 		d.createdAt = d.createdAt ? d.createdAt : ev->real_us;

@@ -125,10 +125,10 @@ static int write_edges(struct store *s, const char *task, bool as_graph, unsigne
 static int write_root(struct store *s, const struct task_doc *d, struct jw *w, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
-	char root[VIEW_ID_MAX];
+	char root[ID_SIZE];
 	struct task_doc up;
 
-	view_set_string(root, d->parentTaskId[0] ? d->parentTaskId : d->taskId);
+	id_copy(root, d->parentTaskId[0] ? d->parentTaskId : d->taskId);
 	for (int depth = 0; depth < DEPTH_MAX; depth++) {
 		int r = view_read(s, &task_schema, root, &text, &up, e);
 
@@ -136,7 +136,7 @@ static int write_root(struct store *s, const struct task_doc *d, struct jw *w, s
 			return -1;
 		if (r > 0 || !up.parentTaskId[0])
 			break;
-		view_set_string(root, up.parentTaskId);
+		id_copy(root, up.parentTaskId);
 	}
 	jw_kstr(w, "rootTaskId", root);
 	return 0;
@@ -238,7 +238,7 @@ static int write_summary(struct store *s, char scope, const char *id, const stru
 	uint64_t sums[TASK_CLASS_COUNT] = { 0 }, *counts;
 	buf_auto struct buf text = BUF_INIT;
 	struct task_count_doc d;
-	char key[VIEW_ID_MAX + 2];
+	char key[ID_SIZE + 2];
 
 	(void)snprintf(key, sizeof(key), "%c/%s", scope, id);
 	int r = view_read(s, &task_count_schema, key, &text, &d, e);

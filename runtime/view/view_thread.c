@@ -23,12 +23,12 @@ const char *view_thread_status(const char *status)
 bool thread_on_updated(struct projection *p, void *doc)
 {
 	struct thread_doc *d = doc;
-	char status[VIEW_ID_MAX] = "";
+	char status[ID_SIZE] = "";
 
 	view_copy_string(status, jval_get(p->payload, "status"));
 	if (*status) {
-		view_set_string(d->status, view_thread_status(status));
-		view_set_string(d->phase, strcmp(d->status, status) == 0 ? "" : status);
+		id_copy(d->status, view_thread_status(status));
+		id_copy(d->phase, strcmp(d->status, status) == 0 ? "" : status);
 	}
 	return true;
 }
@@ -47,7 +47,7 @@ int view_thread_next_turn(struct models *m, const struct event_view *ev, uint64_
 bool thread_on_turn_ended(struct projection *p, void *doc)
 {
 	struct thread_doc *d = doc;
-	char turn[VIEW_ID_MAX];
+	char turn[ID_SIZE];
 
 	event_id_copy(p->event, ID_TURN, turn, sizeof(turn));
 	if (strcmp(turn, d->activeTurnId) == 0)
@@ -64,7 +64,7 @@ int view_queue_on_changed(struct models *m, const struct event_view *ev, struct 
 	view_create(&queue_schema, ev, &d);
 	view_copy_members(&queue_schema, &d, payload);
 	if (jval_is_str(jval_get(payload, "resumeState"), "held"))
-		view_set_string(d.resumeState, "held");
+		id_copy(d.resumeState, "held");
 	struct jiter it = jiter_on(d.order);
 	if (!jiter_next(&it))
 		return view_list_del(m, VIEW_QUEUE, d.threadId, NULL, e);

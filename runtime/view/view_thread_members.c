@@ -38,7 +38,7 @@ int view_write_steps(struct store *s, const char *turn_id, struct jw *w, struct 
 {
 	buf_auto struct buf docs = BUF_INIT;
 	size_t ends[STEPS_SHOWN][2];
-	char prefix[VIEW_ID_MAX + 2];
+	char prefix[ID_SIZE + 2];
 	struct step_scan sc = { .docs = &docs, .ends = ends };
 
 	(void)snprintf(prefix, sizeof(prefix), "%s/", turn_id);
@@ -129,7 +129,7 @@ static int write_queued(struct store *s, const struct queue_doc *d, struct jw *w
 	size_t position = 0;
 
 	for (struct jiter it = jiter_on(d->order); jiter_next(&it);) {
-		char id[VIEW_ID_MAX] = "";
+		char id[ID_SIZE] = "";
 		struct turn_doc t;
 
 		view_copy_string(id, it.value);

@@ -79,7 +79,7 @@ int view_turn_on_started(struct models *m, const struct event_view *ev, struct e
 	if (r)
 		return r < 0 ? -1 : 0;
 	view_copy_members(&turn_schema, &d, event_payload(ev));
-	view_set_string(d.status, "running");
+	id_copy(d.status, "running");
 	d.startedAt = ev->real_us;
 	return view_save(m, &turn_schema, d.turnId, &d, e);
 }
@@ -154,7 +154,7 @@ bool turn_on_action_required(struct projection *p, void *doc)
 
 	d->openActions = view_add(d->openActions, 1);
 	if (!turn_doc_ended(d) && d->startedAt)
-		view_set_string(d->status, view_action_waiting(jval_get(p->payload, "actionType")));
+		id_copy(d->status, view_action_waiting(jval_get(p->payload, "actionType")));
 	return true;
 }
 
@@ -164,6 +164,6 @@ bool turn_on_action_resolved(struct projection *p, void *doc)
 
 	d->openActions = view_add(d->openActions, -1);
 	if (!turn_doc_ended(d) && d->startedAt && !d->openActions)
-		view_set_string(d->status, "running");
+		id_copy(d->status, "running");
 	return true;
 }

@@ -76,7 +76,7 @@ int view_violation_on_reported(struct models *m, const struct event_view *ev, st
 	buf_auto struct buf list = BUF_INIT;
 	struct jw w = jw_on(&list);
 	struct violation_doc d;
-	char id[VIEW_ID_MAX];
+	char id[ID_SIZE];
 
 	event_id_copy(ev, ID_PROCESS, id, sizeof id);
 	if (!*id)

@@ -61,10 +61,10 @@ static int is_foreign_of_any(const struct call *c, const char *id, struct err *e
 static int check_id(const struct call *c, const struct owned *o, const char *field, const char *id, bool makes,
 		    struct err *e)
 {
-	int r = !id || strlen(id) >= VIEW_ID_MAX ? 0
-		: o->any                         ? is_foreign_of_any(c, id, e)
-		: o->shape                       ? is_foreign(c, o->shape, id, e)
-						 : 0;
+	int r = !id || strlen(id) >= ID_SIZE ? 0
+		: o->any                     ? is_foreign_of_any(c, id, e)
+		: o->shape                   ? is_foreign(c, o->shape, id, e)
+					     : 0;
 
 	if (r <= 0)
 		return r;

@@ -81,18 +81,18 @@ static int required_fact(struct engine *g, const struct action_spec *s, const ch
 		    .requestedBy = json_requester(&s->by));
 }
 
-int action_open(struct engine *g, const struct action_spec *s, struct store_batch *b, char ret_id[ID_ROOM],
+int action_open(struct engine *g, const struct action_spec *s, struct store_batch *b, char ret_id[ID_SIZE],
 		struct err *e)
 {
-	char turn[ID_ROOM] = "", thread[ID_ROOM] = "", id[ID_TEXT_MAX];
+	char turn[ID_SIZE] = "", thread[ID_SIZE] = "", id[ID_TEXT_MAX];
 	buf_auto struct buf text = BUF_INIT, type = BUF_INIT;
 	struct jw w = jw_on(&type);
 	struct turn_doc t;
 
 	if (s->turn_id)
-		snprintf(turn, sizeof turn, "%s", s->turn_id);
+		id_copy(turn, s->turn_id);
 	if (s->thread_id)
-		snprintf(thread, sizeof thread, "%s", s->thread_id);
+		id_copy(thread, s->thread_id);
 	if (!turn[0] && session_system_turn(g, b, s->uid, s->session_id, thread, turn, e) < 0)
 		return -1;
 	id_make(ID_KIND_ACTION, id);
@@ -107,7 +107,7 @@ int action_open(struct engine *g, const struct action_spec *s, struct store_batc
 		   &(struct action_opened_notice){
 			   .spec = s, .action_id = id, .thread_id = thread, .turn_id = turn, .waiting = waiting },
 		   b);
-	snprintf(ret_id, ID_ROOM, "%s", id);
+	id_copy(ret_id, id);
 	return 0;
 }
 
@@ -117,13 +117,13 @@ int action_open(struct engine *g, const struct action_spec *s, struct store_batc
 static void on_resolved_committed(struct engine *g, const char *action_id)
 {
 	buf_auto struct buf text = BUF_INIT;
-	char turn[ID_ROOM];
+	char turn[ID_SIZE];
 	struct action_doc d;
 	struct err e = ERR_INIT;
 
 	if (action_read(g, action_id, &text, &d, &e) != 0)
 		return;
-	snprintf(turn, sizeof turn, "%s", d.turnId);
+	id_copy(turn, d.turnId);
 	const struct action_kind_ops *ops = ops_of(g, &d);
 	if (ops && ops->over)
 		ops->over(g, action_id);
@@ -321,7 +321,7 @@ bool action_may_decide_alone(enum engine_role role, const char *decision)
 /* ---- cancellation and timeouts ---- */
 
 struct action_list {
-	char (*ids)[ID_ROOM];
+	char (*ids)[ID_SIZE];
 	size_t count, cap, most;
 	const char *below; /* only keys up to this one (they sort by deadline); NULL = all */
 };
@@ -338,7 +338,7 @@ static bool add_action(void *ctx, const char *key, size_t key_len, const char *j
 		l->cap = l->cap ? 2 * l->cap : 16;
 		l->ids = mem_realloc(l->ids, l->cap * sizeof l->ids[0]);
 	}
-	if (n < ID_ROOM) {
+	if (n < ID_SIZE) {
 		memcpy(l->ids[l->count], id, n);
 		l->ids[l->count++][n] = '\0';
 	}

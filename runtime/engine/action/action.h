@@ -90,7 +90,7 @@ bool action_may_decide_alone(enum engine_role role, const char *decision);
  * Adds action.required, and the waiting status of the turn's thread and task. Generates and returns the id and
  * schedules the timeout. −1 with e if a member is too long.
  */
-int action_open(struct engine *g, const struct action_spec *s, struct store_batch *b, char ret_id[ID_ROOM],
+int action_open(struct engine *g, const struct action_spec *s, struct store_batch *b, char ret_id[ID_SIZE],
 		struct err *e);
 int action_read(struct engine *g, const char *action_id, struct buf *text, struct action_doc *ret, struct err *e);
 /* The open action that a tool call of this turn waits for before it starts; false = none. */

@@ -69,15 +69,15 @@ void tool_call_doc_of(const struct turn_doc *t, const struct tool_use *u, struct
 {
 	view_clear(&tool_call_schema, ret);
 	if (u->call_id)
-		view_set_string(ret->toolCallId, u->call_id);
+		id_copy(ret->toolCallId, u->call_id);
 	else
 		id_make(ID_KIND_TOOL_CALL, ret->toolCallId);
 	id_make(ID_KIND_STEP, ret->stepId);
-	view_set_string(ret->sessionId, t->sessionId);
-	view_set_string(ret->threadId, t->threadId);
-	view_set_string(ret->turnId, t->turnId);
-	view_set_string(ret->taskId, t->taskId);
-	view_set_string(ret->traceId, t->traceId);
+	id_copy(ret->sessionId, t->sessionId);
+	id_copy(ret->threadId, t->threadId);
+	id_copy(ret->turnId, t->turnId);
+	id_copy(ret->taskId, t->taskId);
+	id_copy(ret->traceId, t->traceId);
 	ret->uid = t->uid;
 }
 
@@ -105,7 +105,7 @@ static void started_fact(const struct tool_call_doc *d, const struct tool *tool,
 /* tool.started is durable: the tool runs (row ON_COMMIT). */
 static void start_call(struct engine *g, const char *call_id) { fact_committed(g, EVENT_TOOL_STARTED, call_id); }
 
-void tool_call_begin(struct transaction *tx, const struct turn_doc *t, const struct tool_use *u, char ret_call[ID_ROOM])
+void tool_call_begin(struct transaction *tx, const struct turn_doc *t, const struct tool_use *u, char ret_call[ID_SIZE])
 {
 	struct engine *g = tx->engine;
 	struct tool tool;
@@ -124,7 +124,7 @@ void tool_call_begin(struct transaction *tx, const struct turn_doc *t, const str
 	if (!u->runner)
 		transaction_after_commit(tx, start_call, doc.toolCallId);
 	if (ret_call)
-		snprintf(ret_call, ID_ROOM, "%s", doc.toolCallId);
+		id_copy(ret_call, doc.toolCallId);
 }
 
 /* ---- the end ---- */
@@ -182,11 +182,11 @@ void tool_call_ended(struct engine *g, const char *call_id)
 	buf_auto struct buf text = BUF_INIT;
 	struct tool_call_doc d;
 	struct err e = ERR_INIT;
-	char turn[ID_ROOM];
+	char turn[ID_SIZE];
 
 	if (tool_call_read(g, call_id, &text, &d, &e) != 0)
 		return;
-	snprintf(turn, sizeof turn, "%s", d.turnId);
+	id_copy(turn, d.turnId);
 	tool_waiters_answer(g, call_id);
 	fact_committed(g, EVENT_TOOL_RESULT, turn);
 }
@@ -194,7 +194,7 @@ void tool_call_ended(struct engine *g, const char *call_id)
 /* ---- many calls ---- */
 
 struct call_list {
-	char (*ids)[ID_ROOM];
+	char (*ids)[ID_SIZE];
 	size_t count, cap;
 };
 
@@ -209,7 +209,7 @@ static bool add_call(void *ctx, const char *id, size_t id_len, const char *json,
 		l->cap = l->cap ? 2 * l->cap : 64;
 		l->ids = mem_realloc(l->ids, l->cap * sizeof l->ids[0]);
 	}
-	if (n < ID_ROOM) {
+	if (n < ID_SIZE) {
 		memcpy(l->ids[l->count], call, n);
 		l->ids[l->count++][n] = '\0';
 	}

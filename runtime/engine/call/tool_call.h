@@ -44,7 +44,7 @@ struct tool_use {
 void tool_arguments_hash(const json_t *arguments, char ret[HASH_SHA256_TEXT]);
 /* Adds the call's first facts and the effects that follow them. Returns the id if ret_call is not NULL. */
 void tool_call_begin(struct transaction *tx, const struct turn_doc *t, const struct tool_use *u,
-		     char ret_call[ID_ROOM]);
+		     char ret_call[ID_SIZE]);
 
 /* The part of the arguments that may be shown: without the values of `env`. New reference. */
 json_t *tool_safe_arguments(const json_t *arguments, bool *ret_changed);
@@ -82,7 +82,7 @@ bool tool_is_evaluating(struct engine *g, const char *turn_id); /* is a call of 
  * arguments; 0 = there is no such call.
  */
 int tool_not_begun(struct engine *g, const char *turn_id, const char *call_id, char ret_hash[HASH_SHA256_TEXT],
-		   char ret_tool[ID_ROOM]);
+		   char ret_tool[ID_SIZE]);
 /* Predicts a call's document from its first facts, for other facts of the same batch. */
 void tool_call_doc_of(const struct turn_doc *t, const struct tool_use *u, struct tool_call_doc *ret);
 

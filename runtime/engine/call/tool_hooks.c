@@ -129,7 +129,7 @@ json_t *tool_hooks_rewritten(struct tool_hooks *h, const char *tool, const json_
 
 struct call_ended {
 	struct engine *engine;
-	char call_id[ID_ROOM], cwd[4096];
+	char call_id[ID_SIZE], cwd[4096];
 };
 
 static void after_said(struct hook_group *group, void *ctx)
@@ -144,7 +144,7 @@ static void after_said(struct hook_group *group, void *ctx)
 static json_t *response_of(struct engine *g, const struct tool_call_doc *d)
 {
 	buf_auto struct buf text = BUF_INIT;
-	char ref[ID_ROOM] = "";
+	char ref[ID_SIZE] = "";
 	struct err e = ERR_INIT;
 	json_t *v = NULL;
 
@@ -231,7 +231,7 @@ void tool_hooks_after(struct engine *g, const char *call_id)
 	const char *cwd = json_string_value(json_object_get(where, "cwd"));
 	struct call_ended *w = mem_zalloc(1, sizeof *w);
 	w->engine = g;
-	snprintf(w->call_id, sizeof w->call_id, "%s", call_id);
+	id_copy(w->call_id, call_id);
 	snprintf(w->cwd, sizeof w->cwd, "%s", cwd ? cwd : "");
 	turn_requester(&t, &by);
 	hooks_wait(g, cwd, &by, after_known, w);

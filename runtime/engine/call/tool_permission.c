@@ -39,8 +39,8 @@ struct call_state {
 struct tool_evaluation {
 	TAILQ_ENTRY(tool_evaluation) link;
 	struct tool_use use; /* its strings and its reference to the arguments are owned */
-	char turn_id[ID_ROOM], call_id[ID_ROOM],
-		action_id[ID_ROOM]; /* action_id: the action in which a person allowed it; "" = not asked */
+	char turn_id[ID_SIZE], call_id[ID_SIZE],
+		action_id[ID_SIZE]; /* action_id: the action in which a person allowed it; "" = not asked */
 	enum tool_from from;
 	uint64_t timeout_ms, since_ns;
 	bool waited;          /* for the workspace's policy files or for hooks */
@@ -155,7 +155,7 @@ static void begin_call(struct engine *g, struct tool_evaluation *j, const struct
 /* The reply to a denied call, sent once the denial is durable. */
 struct refusal {
 	struct engine *engine;
-	char call_id[ID_ROOM];
+	char call_id[ID_SIZE];
 	engine_reply_fn fn;
 	void *ctx;
 	struct err err;
@@ -238,7 +238,7 @@ static void request_approval(struct engine *g, struct tool_evaluation *j, const 
 					 .media_type = "application/json" };
 	mem_auto char *args = j->use.arguments ? json_dumps(j->use.arguments, JSON_COMPACT) : mem_strdup("{}");
 	buf_auto struct buf next = BUF_INIT, prompt = BUF_INIT;
-	char ref[ID_TEXT_MAX], action[ID_ROOM];
+	char ref[ID_TEXT_MAX], action[ID_SIZE];
 	struct err e = ERR_INIT;
 
 	evaluated_fact(j, t, tx->batch);
@@ -540,9 +540,9 @@ static void evaluate_call(struct engine *g, void *ctx)
 			j->turn_id);
 		j->fn(j->ctx, &e, NULL, 0);
 	}
-	char turn_id[ID_ROOM];
+	char turn_id[ID_SIZE];
 	bool step = j->waited && j->from == TOOL_FROM_LOOP;
-	snprintf(turn_id, sizeof turn_id, "%s", j->turn_id);
+	id_copy(turn_id, j->turn_id);
 	judging_free(g, j);
 	if (step)
 		fact_committed(g, EVENT_PERMISSION_EVALUATED, turn_id);
@@ -562,9 +562,9 @@ static struct tool_evaluation *judging_new(struct engine *g, const char *turn_id
 	if (!u->arguments_hash[0])
 		tool_arguments_hash(u->arguments, j->use.arguments_hash);
 	j->from = from;
-	snprintf(j->turn_id, sizeof j->turn_id, "%s", turn_id);
+	id_copy(j->turn_id, turn_id);
 	if (u->call_id)
-		snprintf(j->call_id, sizeof j->call_id, "%s", u->call_id);
+		id_copy(j->call_id, u->call_id);
 	else
 		id_make(ID_KIND_TOOL_CALL, j->call_id);
 	TAILQ_INSERT_TAIL(&g->calls->evaluations, j, link);
@@ -585,7 +585,7 @@ void tool_check_permission(struct engine *g, const char *turn_id, const struct t
 }
 
 int tool_not_begun(struct engine *g, const char *turn_id, const char *call_id, char ret_hash[HASH_SHA256_TEXT],
-		   char ret_tool[ID_ROOM])
+		   char ret_tool[ID_SIZE])
 {
 	buf_auto struct buf text = BUF_INIT;
 	const struct tool_evaluation *j;
@@ -594,29 +594,29 @@ int tool_not_begun(struct engine *g, const char *turn_id, const char *call_id, c
 	TAILQ_FOREACH (j, &g->calls->evaluations, link)
 		if (strcmp(j->call_id, call_id) == 0) {
 			memcpy(ret_hash, j->use.arguments_hash, HASH_SHA256_TEXT);
-			snprintf(ret_tool, ID_ROOM, "%s", j->use.tool);
+			id_copy(ret_tool, j->use.tool);
 			return 1;
 		}
 	if (!action_of_call(g, turn_id, call_id, &text, &a))
 		return 0;
 	jval_str(jval_get(a.continuation, "argumentsHash"), ret_hash, HASH_SHA256_TEXT);
-	jval_str(jval_get(a.continuation, "toolName"), ret_tool, ID_ROOM);
+	jval_str(jval_get(a.continuation, "toolName"), ret_tool, ID_SIZE);
 	return 2;
 }
 
 /* ---- a person's answer ---- */
 
 /* Reads the call of an action; the caller owns the reference to the arguments. */
-static void use_of(struct engine *g, const struct action_doc *a, struct tool_use *ret, char tool[ID_ROOM],
-		   char call[ID_ROOM], json_t **args, bool *ret_turn)
+static void use_of(struct engine *g, const struct action_doc *a, struct tool_use *ret, char tool[ID_SIZE],
+		   char call[ID_SIZE], json_t **args, bool *ret_turn)
 {
 	struct jval c = a->continuation, by = jval_get(c, "by");
 	buf_auto struct buf text = BUF_INIT;
-	char ref[ID_ROOM] = "", role[16] = "";
+	char ref[ID_SIZE] = "", role[16] = "";
 	struct err e = ERR_INIT;
 
-	jval_str(jval_get(c, "toolName"), tool, ID_ROOM);
-	jval_str(jval_get(c, "callId"), call, ID_ROOM);
+	jval_str(jval_get(c, "toolName"), tool, ID_SIZE);
+	jval_str(jval_get(c, "callId"), call, ID_SIZE);
 	jval_str(jval_get(c, "argumentsRef"), ref, sizeof ref);
 	jval_str(jval_get(by, "role"), role, sizeof role);
 	*args = store_output_whole(g->o.store, ref, TOOL_ARGS_MAX, &text, &e) == 0
@@ -640,7 +640,7 @@ static void tool_resolved(struct engine *g, const struct action_outcome *o, stru
 	const char *status = strcmp(o->status, "cancelled") == 0   ? "cancelled"
 			     : strcmp(o->status, "timed_out") == 0 ? "timed_out"
 								   : "failed";
-	char tool[ID_ROOM], call[ID_ROOM];
+	char tool[ID_SIZE], call[ID_SIZE];
 	buf_auto struct buf text = BUF_INIT, message = BUF_INIT;
 	struct tool_use use;
 	struct turn_doc t;
@@ -663,7 +663,7 @@ static void tool_resolved(struct engine *g, const struct action_outcome *o, stru
 
 static void tool_over(struct engine *g, const char *action_id)
 {
-	char tool[ID_ROOM], call[ID_ROOM];
+	char tool[ID_SIZE], call[ID_SIZE];
 	buf_auto struct buf text = BUF_INIT;
 	struct action_doc a;
 	struct tool_use use;
@@ -677,7 +677,7 @@ static void tool_over(struct engine *g, const char *action_id)
 	if (strncmp(a.decision, "allow", 5) == 0 && strcmp(a.status, "resolved") == 0 && args) {
 		struct tool_evaluation *j = judging_new(g, a.turnId, &use, of_turn ? TOOL_FROM_LOOP : TOOL_FROM_INVOKE);
 
-		snprintf(j->action_id, sizeof j->action_id, "%s", action_id);
+		id_copy(j->action_id, action_id);
 		evaluate_call(g, j);
 	} else {
 		tool_waiters_answer(g, call);

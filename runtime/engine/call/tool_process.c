@@ -196,7 +196,7 @@ static void tool_output(struct process *p, struct store_batch *b)
 }
 
 struct ref_lookup {
-	char permission[ID_ROOM], sandbox[ID_ROOM];
+	char permission[ID_SIZE], sandbox[ID_SIZE];
 };
 
 static bool take_ref(void *ctx, const struct event_view *ev)

@@ -46,7 +46,7 @@ static int check_invocation(struct engine *g, const struct tool_request *r, cons
  */
 static int invoke_again(struct engine *g, struct transaction *tx, const struct tool_request *r, const char *hash)
 {
-	char other_hash[HASH_SHA256_TEXT] = "", tool[ID_ROOM] = "";
+	char other_hash[HASH_SHA256_TEXT] = "", tool[ID_SIZE] = "";
 	buf_auto struct buf text = BUF_INIT;
 	struct tool_call_doc known;
 	struct err e = ERR_INIT;
@@ -98,7 +98,7 @@ void engine_invoke_tool(struct engine *g, const struct tool_request *r, const st
 	buf_auto struct buf text = BUF_INIT;
 	struct turn_doc t;
 	struct err e = ERR_INIT;
-	char call[ID_ROOM];
+	char call[ID_SIZE];
 	struct tool_use use = { .tool = r->tool,
 				.arguments = r->arguments,
 				.part = -1,
@@ -248,7 +248,7 @@ void engine_report_tool_call(struct engine *g, const struct tool_report *r, cons
 	buf_auto struct buf text = BUF_INIT;
 	struct tool_call_doc call;
 	struct err e = ERR_INIT;
-	char id[ID_ROOM] = "";
+	char id[ID_SIZE] = "";
 
 	if (begins && begin_report(g, r, c, fn, ctx, &e) == 0)
 		return;
@@ -260,7 +260,7 @@ void engine_report_tool_call(struct engine *g, const struct tool_report *r, cons
 	if (!r->call_id) {
 		err_field(&e, "toolCallId", "missing");
 	} else if (tool_call_of_caller(g, r->call_id, c, &text, &call, &e) == 0 && check_reporter(&call, c, &e) == 0) {
-		snprintf(id, sizeof id, "%s", r->call_id);
+		id_copy(id, r->call_id);
 		if (strcmp(r->status, "progress") == 0)
 			progress_report(&call, r, tx);
 		else

@@ -97,7 +97,7 @@ static struct scope channel_scope(const struct channel_doc *d, const char *reque
 
 /* Finds the session of a new channel, or creates one. */
 static int connect_session(struct engine *g, struct transaction *tx, const struct channel_request *r,
-			   char session_id[ID_ROOM], uint32_t *uid, struct err *e)
+			   char session_id[ID_SIZE], uint32_t *uid, struct err *e)
 {
 	struct view_session_brief s;
 
@@ -112,7 +112,7 @@ static int connect_session(struct engine *g, struct transaction *tx, const struc
 		return -1;
 	}
 	*uid = s.uid;
-	snprintf(session_id, ID_ROOM, "%s", r->session_id);
+	id_copy(session_id, r->session_id);
 	return 0;
 }
 
@@ -151,7 +151,7 @@ void engine_connect_channel(struct engine *g, const struct channel_request *r, c
 	}
 	doc.uid = uid;
 	if (r->channel_id)
-		snprintf(doc.channelId, sizeof doc.channelId, "%s", r->channel_id);
+		id_copy(doc.channelId, r->channel_id);
 	else
 		id_make(ID_KIND_CHANNEL, doc.channelId);
 	/* Events and documents hold only the hash; the reply holds the token. */
@@ -297,7 +297,7 @@ static void drop_channel(struct engine *g, const char *id, const char *reason)
 struct found {
 	struct engine *engine;
 	uint64_t connection, now, next;
-	char (*ids)[ID_ROOM];
+	char (*ids)[ID_SIZE];
 	size_t count;
 };
 
@@ -308,7 +308,7 @@ static void find_bound(void *ctx, const char *id, void *value)
 
 	/* 0: the channel is not bound to a connection. */
 	if (l->connection && l->connection == f->connection)
-		snprintf(f->ids[f->count++], ID_ROOM, "%s", id);
+		id_copy(f->ids[f->count++], id);
 }
 
 static void find_silent(void *ctx, const char *id, void *value)
@@ -320,7 +320,7 @@ static void find_silent(void *ctx, const char *id, void *value)
 	if (!l->heartbeat_ms)
 		return;
 	if (f->now >= deadline)
-		snprintf(f->ids[f->count++], ID_ROOM, "%s", id);
+		id_copy(f->ids[f->count++], id);
 	else if (deadline < f->next)
 		f->next = deadline;
 }
@@ -331,7 +331,7 @@ static uint64_t drop_found(struct engine *g, struct found *f, void (*fn)(void *,
 	f->next = UINT64_MAX;
 	if (!g->channels->live.count)
 		return UINT64_MAX;
-	f->ids = mem_zalloc(g->channels->live.count, ID_ROOM);
+	f->ids = mem_zalloc(g->channels->live.count, ID_SIZE);
 	strmap_each(&g->channels->live, fn, f);
 	for (size_t i = 0; i < f->count; i++)
 		drop_channel(g, f->ids[i], reason);
@@ -357,8 +357,8 @@ static bool recover_one(void *ctx, const char *id, size_t id_len, const char *js
 {
 	struct found *f = ctx;
 
-	f->ids = mem_realloc(f->ids, (f->count + 1) * ID_ROOM);
-	snprintf(f->ids[f->count++], ID_ROOM, "%.*s", (int)id_len, id);
+	f->ids = mem_realloc(f->ids, (f->count + 1) * ID_SIZE);
+	snprintf(f->ids[f->count++], ID_SIZE, "%.*s", (int)id_len, id);
 	return true;
 }
 
@@ -467,7 +467,7 @@ void engine_send_channel_message(struct engine *g, const struct channel_message_
 
 struct bridge_lookup {
 	struct engine *engine;
-	char channel_id[ID_ROOM];
+	char channel_id[ID_SIZE];
 };
 
 static bool can_answer(const struct channel_doc *d)
@@ -487,7 +487,7 @@ static bool check_channel(void *ctx, const char *id, size_t id_len, const char *
 	buf_auto struct buf text = BUF_INIT;
 	struct channel_doc doc;
 	struct err e = ERR_INIT;
-	char channel[ID_ROOM];
+	char channel[ID_SIZE];
 
 	if (!slash)
 		return true;
@@ -498,7 +498,7 @@ static bool check_channel(void *ctx, const char *id, size_t id_len, const char *
 	return true; /* continue: the newest channel wins */
 }
 
-static bool bridge_of(struct engine *g, const char *session_id, char channel_id[ID_ROOM])
+static bool bridge_of(struct engine *g, const char *session_id, char channel_id[ID_SIZE])
 {
 	mem_auto char *prefix = mem_printf("%s/", session_id);
 	struct bridge_lookup l = { .engine = g };
@@ -506,13 +506,13 @@ static bool bridge_of(struct engine *g, const char *session_id, char channel_id[
 
 	if (store_model_scan_speculative(g->o.store, VIEW_SESSION_CHANNEL, prefix, check_channel, &l, &e) < 0)
 		log_error("look for a channel that can answer: %s", e.message);
-	memcpy(channel_id, l.channel_id, ID_ROOM);
+	memcpy(channel_id, l.channel_id, ID_SIZE);
 	return channel_id[0] != '\0';
 }
 
-static void bridge_key(const char *action_id, char key[ID_ROOM + 24])
+static void bridge_key(const char *action_id, char key[ID_SIZE + 24])
 {
-	snprintf(key, ID_ROOM + 24, "channel.action.%s", action_id);
+	snprintf(key, ID_SIZE + 24, "channel.action.%s", action_id);
 }
 
 void channel_on_action_required(struct engine *g, const void *subject, struct store_batch *b)
@@ -520,7 +520,7 @@ void channel_on_action_required(struct engine *g, const void *subject, struct st
 	const struct action_opened_notice *o = subject;
 	const char *session_id = o->spec->session_id, *action_id = o->action_id;
 	const char *about = o->spec->prompt ? o->spec->prompt : o->spec->action_type;
-	char channel[ID_ROOM], key[ID_ROOM + 24];
+	char channel[ID_SIZE], key[ID_SIZE + 24];
 
 	if (!bridge_of(g, session_id, channel))
 		return;
@@ -542,7 +542,7 @@ void channel_on_action_resolved(struct engine *g, const void *subject, struct st
 	const struct caller *by = ((const struct action_resolved_notice *)subject)->caller;
 	const struct action_doc *a = o->action;
 	const char *action_id = a->actionId, *decision = o->decision, *source = o->source;
-	char key[ID_ROOM + 24];
+	char key[ID_SIZE + 24];
 	buf_auto struct buf channel = BUF_INIT;
 	struct err e = ERR_INIT;
 

@@ -22,7 +22,7 @@ struct engine {
 	struct engine_options o;
 	const struct engine_modules *modules;
 	char boot_id[40];
-	char system_session[ID_ROOM], system_thread[ID_ROOM], system_turn[ID_ROOM];
+	char system_session[ID_SIZE], system_thread[ID_SIZE], system_turn[ID_SIZE];
 	bool stopping;
 	struct engine_counts counts;
 	/* Contents of the policy files, as the host parsed them. Borrowed from the host; each may be NULL. */

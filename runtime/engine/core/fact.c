@@ -59,7 +59,7 @@ struct json_value json_from_tree(const json_t *v)
 
 static void write_ids(struct jw *w, const void *ids, size_t n)
 {
-	const char(*at)[ID_ROOM] = ids;
+	const char(*at)[ID_SIZE] = ids;
 
 	jw_arr(w);
 	for (size_t i = 0; i < n; i++)
@@ -67,7 +67,7 @@ static void write_ids(struct jw *w, const void *ids, size_t n)
 	jw_arr_end(w);
 }
 
-struct json_value json_from_ids(const char (*ids)[ID_ROOM], size_t n) { return json_from_writer(write_ids, ids, n); }
+struct json_value json_from_ids(const char (*ids)[ID_SIZE], size_t n) { return json_from_writer(write_ids, ids, n); }
 
 static void write_requester(struct jw *w, const void *requester, size_t n)
 {

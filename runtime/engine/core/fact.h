@@ -37,7 +37,7 @@ static inline const char *none_if_empty(const char *s) { return s && *s ? s : NU
  * must stay valid until then.
  */
 struct json_value json_from_tree(const json_t *v);                     /* NULL and JSON null: the member is omitted */
-struct json_value json_from_ids(const char (*ids)[ID_ROOM], size_t n); /* array of strings */
+struct json_value json_from_ids(const char (*ids)[ID_SIZE], size_t n); /* array of strings */
 struct json_value json_requester(const struct requester *by);          /* {"uid":…,"pid":…,"role":…} */
 struct json_value json_limits(const struct process_limits *l);
 

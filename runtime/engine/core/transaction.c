@@ -46,7 +46,7 @@ void transaction_after_commit(struct transaction *tx, transaction_effect_fn fn, 
 {
 	tx->then = mem_realloc(tx->then, (tx->nthen + 1) * sizeof *tx->then);
 	tx->then[tx->nthen].fn = fn;
-	snprintf(tx->then[tx->nthen++].id, ID_ROOM, "%s", id);
+	id_copy(tx->then[tx->nthen++].id, id);
 }
 
 void transaction_reject_data(struct transaction *tx, const struct err *e, const char *data, size_t len)

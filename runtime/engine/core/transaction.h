@@ -37,7 +37,7 @@ struct transaction {
 	unsigned flags; /* STORE_MUST for the engine's own transactions */
 	struct transaction_effect {
 		transaction_effect_fn fn;
-		char id[ID_ROOM];
+		char id[ID_SIZE];
 	} * then;
 	size_t nthen;
 };

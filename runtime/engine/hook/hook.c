@@ -20,8 +20,6 @@
 
 bool hooks_are_at(const struct policy_hooks *hooks, enum hook_point point) { return hooks && hooks->at[point]; }
 
-static void copy_id(char dst[ID_ROOM], const char *src) { snprintf(dst, ID_ROOM, "%s", src ? src : ""); }
-
 /* ---- processes ---- */
 
 /* Expands ${CLAUDE_PROJECT_DIR} in arguments: a hook with an argument list runs without a shell that would do it. */
@@ -219,7 +217,7 @@ void hook_failed_fact(struct engine *g, const struct hook_doc *d, const char *ca
 }
 
 static void store_text(struct store_batch *b, const struct hook_doc *d, const char *text, const char *media,
-		       char ret[ID_ROOM])
+		       char ret[ID_SIZE])
 {
 	const struct ref_owner owner = { .uid = (uint32_t)d->uid,
 					 .session_id = d->sessionId,
@@ -231,7 +229,7 @@ static void store_text(struct store_batch *b, const struct hook_doc *d, const ch
 	char ref[ID_TEXT_MAX];
 
 	ref_store(b, &owner, text, strlen(text), ref);
-	copy_id(ret, ref);
+	id_copy(ret, ref);
 }
 
 static const char *outcome_of(enum hook_point point, const struct hook_answer *a)
@@ -244,7 +242,7 @@ static const char *outcome_of(enum hook_point point, const struct hook_answer *a
 static void completed_fact(struct process *p, const struct hook_doc *d, const struct hook_answer *a, struct hook_run *r,
 			   struct store_batch *b)
 {
-	char input[ID_ROOM] = "", output[ID_ROOM] = "", context[ID_ROOM] = "";
+	char input[ID_SIZE] = "", output[ID_SIZE] = "", context[ID_SIZE] = "";
 	int point = hook_point_find(d->hookPoint);
 
 	if (a->input)
@@ -266,8 +264,8 @@ static void completed_fact(struct process *p, const struct hook_doc *d, const st
 	     .stops = a->stop, .async = a->async,
 	     .auditRefs = json_from_strings(audits, audits[0][0] && !a->suppress ? 1 : 0));
 	if (r) {
-		copy_id(r->input_ref, input);
-		copy_id(r->context_ref, context);
+		id_copy(r->input_ref, input);
+		id_copy(r->context_ref, context);
 	}
 }
 

@@ -69,9 +69,9 @@ struct hook_run {
 	struct hook_group *group;
 	struct hook_reply *said;
 	const char *input; /* owned by the group */
-	char process_id[ID_ROOM];
-	char input_ref[ID_ROOM];   /* its stored updatedInput; "" = none */
-	char context_ref[ID_ROOM]; /* its stored additionalContext */
+	char process_id[ID_SIZE];
+	char input_ref[ID_SIZE];   /* its stored updatedInput; "" = none */
+	char context_ref[ID_SIZE]; /* its stored additionalContext */
 	bool over;
 	/* needed to start it */
 	char *command, *profile;
@@ -91,8 +91,8 @@ struct hook_group {
 	struct engine *engine;
 	enum hook_point point;
 	struct requester by;
-	char session_id[ID_ROOM], thread_id[ID_ROOM], turn_id[ID_ROOM], task_id[ID_ROOM], tool_call_id[ID_ROOM],
-		trace_id[ID_ROOM];
+	char session_id[ID_SIZE], thread_id[ID_SIZE], turn_id[ID_SIZE], task_id[ID_SIZE], tool_call_id[ID_SIZE],
+		trace_id[ID_SIZE];
 	char *cwd, **input;
 	size_t ninputs;
 	size_t beyond; /* number of files, if there are too many to run a hook for each; else 0 */

@@ -45,7 +45,7 @@ static void ended_done(struct ended *x)
 /* Reads all words of the command as JSON; a long command is stored behind a ref. −1: they cannot be read. */
 static int read_words(struct ended *x, struct buf *out)
 {
-	char ref[ID_ROOM];
+	char ref[ID_SIZE];
 	struct err e = ERR_INIT;
 
 	if (x->doc.commandRef.type != JT_STRING) {
@@ -267,7 +267,7 @@ struct hook_group *hook_after(struct process *p, const struct policy_hooks *hook
 				  .trace_id = p->trace_id,
 				  .process_id = p->id,
 				  .reads_only = !p->writes };
-	char thread[ID_ROOM], turn[ID_ROOM];
+	char thread[ID_SIZE], turn[ID_SIZE];
 	struct hook_group *group = NULL;
 	struct err e = ERR_INIT;
 	struct ended x;

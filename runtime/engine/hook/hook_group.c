@@ -10,8 +10,6 @@
 
 #define INPUT_PREVIEW 256u
 
-static void copy_id(char dst[ID_ROOM], const char *src) { snprintf(dst, ID_ROOM, "%s", src ? src : ""); }
-
 static char **copy_strings(char *const *v, size_t n)
 {
 	char **copy = mem_zalloc(n + 1, sizeof *copy);
@@ -151,12 +149,12 @@ struct hook_group *hook_group_new(struct engine *g, const struct hook_subject *s
 	group->point = s->point;
 	group->by = s->by;
 	group->by.role = ROLE_OPERATOR; /* the policy requests the run, not the client */
-	copy_id(group->session_id, s->session_id);
-	copy_id(group->thread_id, s->thread_id);
-	copy_id(group->turn_id, s->turn_id);
-	copy_id(group->task_id, s->task_id);
-	copy_id(group->tool_call_id, s->tool_call_id);
-	copy_id(group->trace_id, s->trace_id);
+	id_copy(group->session_id, s->session_id);
+	id_copy(group->thread_id, s->thread_id);
+	id_copy(group->turn_id, s->turn_id);
+	id_copy(group->task_id, s->task_id);
+	id_copy(group->tool_call_id, s->tool_call_id);
+	id_copy(group->trace_id, s->trace_id);
 	group->cwd = mem_strdup(s->cwd);
 	take_inputs(group, s, n);
 	group->run = mem_zalloc(n * group->ninputs + 1, sizeof *group->run);

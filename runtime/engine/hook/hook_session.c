@@ -20,7 +20,7 @@ size_t hook_select(struct engine *g, const struct policy_hooks *hooks, enum hook
 struct session_begun {
 	struct requester by;
 	uint32_t uid;
-	char session_id[ID_ROOM];
+	char session_id[ID_SIZE];
 	char *cwd;
 	void (*then)(void *ctx);
 	void *ctx;
@@ -44,7 +44,7 @@ static void session_known(struct engine *g, const struct policy_hooks *hooks, co
 	struct session_begun *w = ctx;
 	size_t n = hook_select(g, hooks, HOOK_SESSION_START, "startup", list);
 	struct store_batch *b = n ? store_batch_new(g->o.store) : NULL;
-	char thread[ID_ROOM], turn[ID_ROOM];
+	char thread[ID_SIZE], turn[ID_SIZE];
 	struct err e = ERR_INIT;
 
 	if (!n || session_system_turn(g, b, w->uid, w->session_id, thread, turn, &e) < 0) {
@@ -77,6 +77,6 @@ void hook_on_session_created(struct engine *g, const void *subject)
 	*w = (struct session_begun){
 		.by = *s->by, .uid = s->uid, .cwd = mem_strdup(s->cwd), .then = s->then, .ctx = s->ctx
 	};
-	snprintf(w->session_id, sizeof w->session_id, "%s", s->session_id);
+	id_copy(w->session_id, s->session_id);
 	hooks_wait(g, s->cwd, s->by, session_known, w);
 }

@@ -43,7 +43,7 @@ struct hook_wait {
 		struct tool_paths paths;
 	} made;
 	struct hook_result sum[STAGES];
-	char process_id[ID_ROOM], session_id[ID_ROOM], thread_id[ID_ROOM], turn_id[ID_ROOM];
+	char process_id[ID_SIZE], session_id[ID_SIZE], thread_id[ID_SIZE], turn_id[ID_SIZE];
 	struct start_hooked hooked;
 };
 
@@ -386,10 +386,10 @@ static void start_again(struct hook_wait *w, struct start_request *r)
 	struct process *p = w->process;
 	struct engine *g = p->engine;
 
-	snprintf(w->process_id, sizeof w->process_id, "%s", p->id);
-	memcpy(w->session_id, p->session_id, ID_ROOM);
-	memcpy(w->thread_id, p->thread_id, ID_ROOM);
-	memcpy(w->turn_id, p->turn_id, ID_ROOM);
+	id_copy(w->process_id, p->id);
+	memcpy(w->session_id, p->session_id, ID_SIZE);
+	memcpy(w->thread_id, p->thread_id, ID_SIZE);
+	memcpy(w->turn_id, p->turn_id, ID_SIZE);
 	w->hooked = (struct start_hooked){ .session_id = w->session_id,
 					   .thread_id = w->thread_id,
 					   .turn_id = w->turn_id,

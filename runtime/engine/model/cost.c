@@ -149,7 +149,7 @@ static void pending_add(struct cost_pending *p, const struct scope *s, uint64_t 
 	struct cost_pending_row *row = &p->row[p->count++];
 	row->uid = s->uid;
 	row->micro_usd = micro;
-	snprintf(row->session_id, sizeof row->session_id, "%s", s->session);
+	id_copy(row->session_id, s->session);
 }
 
 /* Reports each budget that passes a mark, once, when it happens. */
@@ -264,21 +264,21 @@ static const char *state_of(const struct limit_report *r)
 	return strcmp(r->kind, "rate_limit") == 0 ? "hit" : "blocked";
 }
 
-static void old_state(struct engine *g, const char *key, char ret[VIEW_ID_MAX])
+static void old_state(struct engine *g, const char *key, char ret[ID_SIZE])
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct err e = ERR_INIT;
 	struct limit_doc d;
 
-	snprintf(ret, VIEW_ID_MAX, "unknown");
+	snprintf(ret, ID_SIZE, "unknown");
 	if (view_read_speculative(g->o.store, &limit_schema, key, &text, &d, &e) == 0)
-		snprintf(ret, VIEW_ID_MAX, "%s", d.state);
+		id_copy(ret, d.state);
 }
 
 static void limit_fact(struct engine *g, const struct limit_report *r, const struct scope *s, struct store_batch *b,
 		       const char *limit)
 {
-	char key[VIEW_COST_KEY], old[VIEW_ID_MAX];
+	char key[VIEW_COST_KEY], old[ID_SIZE];
 
 	limit_key(s->uid, r->kind, r->provider, r->model, key);
 	old_state(g, key, old);
@@ -355,8 +355,7 @@ static int read_request(struct engine *g, const struct emit_event *ev, struct bu
 }
 
 /* "" = the request is not known yet. */
-static int request_status(struct engine *g, const struct emit_event *events, size_t i, char ret[VIEW_ID_MAX],
-			  struct err *e)
+static int request_status(struct engine *g, const struct emit_event *events, size_t i, char ret[ID_SIZE], struct err *e)
 {
 	const struct emit_event *before = find_earlier(events, i, NULL);
 	buf_auto struct buf text = BUF_INIT;
@@ -366,19 +365,19 @@ static int request_status(struct engine *g, const struct emit_event *events, siz
 	if (before) {
 		bool ended = strcmp(before->type, "model.completed") == 0 || strcmp(before->type, "model.failed") == 0;
 
-		snprintf(ret, VIEW_ID_MAX, "%s", ended ? before->type + strlen("model.") : "open");
+		id_copy(ret, ended ? before->type + strlen("model.") : "open");
 		return 0;
 	}
 	int r = read_request(g, &events[i], &text, &d, e);
 	if (r == 0)
-		snprintf(ret, VIEW_ID_MAX, "%s", d.status);
+		id_copy(ret, d.status);
 	return r < 0 ? -1 : 0;
 }
 
 int routing_check_model_event(struct engine *g, const struct emit_event *events, size_t i, struct err *e)
 {
 	const char *id = events[i].ids[ID_MODEL_REQUEST];
-	char status[VIEW_ID_MAX];
+	char status[ID_SIZE];
 
 	if (!is_model_event(&events[i]))
 		return 0;
@@ -395,8 +394,8 @@ int routing_check_model_event(struct engine *g, const struct emit_event *events,
 }
 
 /* Finds the model of a request, and its turn. */
-static bool request_model(struct engine *g, const struct emit_event *events, size_t i, char provider[VIEW_ID_MAX],
-			  char model[VIEW_ID_MAX], char turn[ID_ROOM])
+static bool request_model(struct engine *g, const struct emit_event *events, size_t i, char provider[ID_SIZE],
+			  char model[ID_SIZE], char turn[ID_SIZE])
 {
 	const struct emit_event *asked = find_earlier(events, i, "model.requested");
 	buf_auto struct buf text = BUF_INIT;
@@ -408,14 +407,14 @@ static bool request_model(struct engine *g, const struct emit_event *events, siz
 
 		d.provider = jval_get(payload, "provider");
 		d.model = jval_get(payload, "model");
-		snprintf(turn, ID_ROOM, "%s", asked->ids[ID_TURN] ? asked->ids[ID_TURN] : "");
+		id_copy(turn, asked->ids[ID_TURN]);
 	} else if (read_request(g, &events[i], &text, &d, &e) == 0) {
-		snprintf(turn, ID_ROOM, "%s", d.turnId);
+		id_copy(turn, d.turnId);
 	} else {
 		return false;
 	}
-	jval_str(d.provider, provider, VIEW_ID_MAX);
-	jval_str(d.model, model, VIEW_ID_MAX);
+	jval_str(d.provider, provider, ID_SIZE);
+	jval_str(d.model, model, ID_SIZE);
 	return provider[0] && model[0];
 }
 
@@ -424,7 +423,7 @@ void routing_model_completed(struct engine *g, struct store_batch *b, const stru
 {
 	const struct emit_event *ev = &events[i];
 	struct jval usage = jval_get(jval_of(ev->payload, ev->payload_len), "usage");
-	char provider[VIEW_ID_MAX], model[VIEW_ID_MAX], turn[ID_ROOM];
+	char provider[ID_SIZE], model[ID_SIZE], turn[ID_SIZE];
 	const struct caller c = { .uid = uid };
 	struct view_turn_brief named;
 	struct scope s;

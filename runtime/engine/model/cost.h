@@ -28,7 +28,7 @@ void budget_json(struct engine *g, uint32_t uid, const char *session_id, uint64_
  */
 struct cost_pending {
 	struct cost_pending_row {
-		char session_id[ID_ROOM];
+		char session_id[ID_SIZE];
 		uint32_t uid;
 		uint64_t micro_usd;
 	} * row;

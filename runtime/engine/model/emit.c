@@ -47,14 +47,14 @@ static int emit_refuse(struct err *e, enum err_code code, size_t i, const char *
 
 /* For an event without a turn whose type needs one: the session's system turn, created on first use. */
 static int emit_system_turn(struct engine *g, struct store_batch *b, const struct caller *c, const char *session,
-			    const struct view_session_brief *brief, char thread[ID_ROOM], char turn[ID_ROOM])
+			    const struct view_session_brief *brief, char thread[ID_SIZE], char turn[ID_SIZE])
 {
 
-	snprintf(thread, ID_ROOM, "%s", brief->first_thread);
+	id_copy(thread, brief->first_thread);
 	if (turn[0])
 		return 0;
 	if (brief->system_turn[0]) {
-		snprintf(turn, ID_ROOM, "%s", brief->system_turn);
+		id_copy(turn, brief->system_turn);
 		return 0;
 	}
 	id_make(ID_KIND_TURN, turn);
@@ -141,12 +141,12 @@ static int emit_check_turn(struct engine *g, const struct emit_event *ev, size_t
 }
 
 static int emit_one(struct engine *g, struct store_batch *b, const struct emit_event *ev, size_t i,
-		    const struct caller *c, char turn[ID_ROOM], struct cost_pending *pending, struct err *e)
+		    const struct caller *c, char turn[ID_SIZE], struct cost_pending *pending, struct err *e)
 {
 	int type = event_type_find(ev->type, strlen(ev->type));
 	struct view_session_brief session;
 	struct event_draft d = { 0 };
-	char thread[ID_ROOM];
+	char thread[ID_SIZE];
 
 	if (type < 0)
 		return emit_refuse(e, ERR_INVALID, i, "type", "is not an event type; see docs/events.md");
@@ -215,7 +215,7 @@ void engine_emit_events(struct engine *g, const struct emit_event *ev, size_t n,
 {
 	struct store_batch *b = store_batch_new(g->o.store);
 	struct err e = ERR_INIT;
-	char turn[ID_ROOM] = "";
+	char turn[ID_SIZE] = "";
 	cost_pending_auto struct cost_pending pending = { 0 };
 
 	/* All or nothing: the first invalid event rejects the request. */

@@ -183,7 +183,7 @@ struct routing_scope {
 	struct transaction *transaction;
 	struct scope scope;
 	struct view_turn_brief turn;
-	char task_id[ID_ROOM];
+	char task_id[ID_SIZE];
 };
 
 /* A turn without a task gets an internal one, which lists omit. */
@@ -211,7 +211,7 @@ static int routing_scope_of(struct engine *g, const struct routing_ask *r, struc
 	/* Root may name any task; the facts must not mix users. */
 	if (r->task_id && named.d.uid != t->uid)
 		return err_field(e, "taskId", "'%.64s' is not the turn's user's", r->task_id);
-	snprintf(s->task_id, sizeof s->task_id, "%s", r->task_id ? r->task_id : t->task_id);
+	id_copy(s->task_id, r->task_id ? r->task_id : t->task_id);
 	s->scope = (struct scope){ .uid = t->uid,
 				   .session = t->session_id,
 				   .thread = t->thread_id,

@@ -355,7 +355,7 @@ bool permission_judge(struct process *p, const struct start_request *r, const st
 		if (decision.answer == POLICY_ASK || (r->approval && decision.answer == POLICY_ALLOW))
 			decide_asked(p, r, c, &decision);
 		if (r->approval)
-			snprintf(p->action_id, sizeof p->action_id, "%s", r->approval->action_id);
+			id_copy(p->action_id, r->approval->action_id);
 		record_suggestions(p, &request, &decision);
 		record_decision(p, &decision, argv, argc, &facts);
 	}
@@ -436,11 +436,11 @@ static void finish_unstarted(struct process *p, const struct err *e, const char 
 	const enum owner_kind owner = p->owner;
 	const bool hooked = p->hooked;
 	struct process_over over = { .owns_turn = p->owns_turn };
-	char owner_id[ID_ROOM];
+	char owner_id[ID_SIZE];
 
 	memcpy(owner_id, p->owner_id, sizeof owner_id);
-	memcpy(over.thread_id, p->thread_id, ID_ROOM);
-	memcpy(over.turn_id, p->turn_id, ID_ROOM);
+	memcpy(over.thread_id, p->thread_id, ID_SIZE);
+	memcpy(over.turn_id, p->turn_id, ID_SIZE);
 	if (hooked)
 		process_answer_waiters(p);
 	process_free(p);

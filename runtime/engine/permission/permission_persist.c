@@ -17,7 +17,7 @@
 
 struct always {
 	TAILQ_ENTRY(always) link;
-	char action_id[ID_ROOM];
+	char action_id[ID_SIZE];
 	struct caller caller;
 	char *decision, *note, *response_json, *source, *rules_json;
 	engine_reply_fn fn;
@@ -126,7 +126,7 @@ int permission_persist(struct engine *g, const struct action_doc *d, const struc
 	if (rc < 0)
 		return -1;
 	struct always *a = mem_zalloc(1, sizeof *a);
-	snprintf(a->action_id, sizeof a->action_id, "%s", d->actionId);
+	id_copy(a->action_id, d->actionId);
 	caller_copy(&a->caller, c);
 	a->decision = mem_strdup(r->decision);
 	a->note = mem_strdup(r->note);

@@ -29,9 +29,9 @@ static int find_event_session(struct engine *g, const char *session_id, const st
 
 	if (!session_id) {
 		p->uid = g->o.owner_uid;
-		snprintf(p->session_id, sizeof p->session_id, "%s", g->system_session);
-		snprintf(p->thread_id, sizeof p->thread_id, "%s", g->system_thread);
-		snprintf(p->turn_id, sizeof p->turn_id, "%s", g->system_turn);
+		id_copy(p->session_id, g->system_session);
+		id_copy(p->thread_id, g->system_thread);
+		id_copy(p->turn_id, g->system_turn);
 		return 0;
 	}
 	found = view_session_brief(g->o.store, c->uid, session_id, &s, e);
@@ -42,7 +42,7 @@ static int find_event_session(struct engine *g, const char *session_id, const st
 	if (found != 0)
 		return -1;
 	p->uid = s.uid;
-	snprintf(p->session_id, sizeof p->session_id, "%s", session_id);
+	id_copy(p->session_id, session_id);
 	return session_system_turn(g, tx->batch, s.uid, session_id, p->thread_id, p->turn_id, e);
 }
 

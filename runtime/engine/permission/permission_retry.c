@@ -48,7 +48,7 @@ void permission_offer_retry(struct process *p)
 					 .id = p->id,
 					 .media_type = "application/json" };
 	buf_auto struct buf open = BUF_INIT, next = BUF_INIT, prompt = BUF_INIT;
-	char ref[ID_TEXT_MAX], action[ID_ROOM];
+	char ref[ID_TEXT_MAX], action[ID_SIZE];
 	struct err e = ERR_INIT;
 
 	/* Only a start in mode on_failure without an owner has a record (process_launch). */
@@ -118,7 +118,7 @@ static void start_again(struct engine *g, const struct action_doc *a, struct err
 	buf_auto struct buf text = BUF_INIT;
 	start_record_auto struct start_record record = { 0 };
 	struct jval by = jval_get(a->continuation, "by"), open = jval_get(a->continuation, "open");
-	char ref[ID_ROOM] = "";
+	char ref[ID_SIZE] = "";
 
 	jval_str(jval_get(a->continuation, "startRef"), ref, sizeof ref);
 	if (store_output_whole(g->o.store, ref, START_RECORD_MAX, &text, e) < 0)

@@ -89,7 +89,7 @@ static void reject_question(struct process *p, const struct err *e)
 {
 	struct engine *g = p->engine;
 	const enum owner_kind owner = p->owner;
-	char owner_id[ID_ROOM];
+	char owner_id[ID_SIZE];
 
 	memcpy(owner_id, p->owner_id, sizeof owner_id);
 	reply_err(&p->start, e, NULL, 0);
@@ -273,7 +273,7 @@ static void resume_start(struct engine *g, struct process *p, const struct actio
 {
 	buf_auto struct buf text = BUF_INIT;
 	start_record_auto struct start_record record = { 0 };
-	char ref[ID_ROOM] = "", binding[65] = "", scope[16] = "once";
+	char ref[ID_SIZE] = "", binding[65] = "", scope[16] = "once";
 	struct err e = ERR_INIT;
 
 	p->resumed = true;
@@ -442,12 +442,12 @@ static struct process *restore_process(struct engine *g, const struct action_doc
 
 	p->state = PROCESS_WAITING;
 	p->uid = (uint32_t)a->uid;
-	snprintf(p->session_id, sizeof p->session_id, "%s", a->sessionId);
-	snprintf(p->thread_id, sizeof p->thread_id, "%s", a->threadId);
-	snprintf(p->turn_id, sizeof p->turn_id, "%s", a->turnId);
-	snprintf(p->task_id, sizeof p->task_id, "%s", a->taskId);
-	snprintf(p->tool_call_id, sizeof p->tool_call_id, "%s", a->toolCallId);
-	snprintf(p->action_id, sizeof p->action_id, "%s", a->actionId);
+	id_copy(p->session_id, a->sessionId);
+	id_copy(p->thread_id, a->threadId);
+	id_copy(p->turn_id, a->turnId);
+	id_copy(p->task_id, a->taskId);
+	id_copy(p->tool_call_id, a->toolCallId);
+	id_copy(p->action_id, a->actionId);
 	p->owns_turn = jval_bool(jval_get(a->continuation, "ownsTurn"), false);
 	p->end_with_client = jval_bool(jval_get(a->continuation, "endWithClient"), false);
 	jval_str(jval_get(by, "role"), role, sizeof role);
@@ -466,7 +466,7 @@ static struct process *restore_process(struct engine *g, const struct action_doc
 }
 
 struct waiting_list {
-	char (*ids)[ID_ROOM];
+	char (*ids)[ID_SIZE];
 	size_t count;
 };
 
@@ -476,7 +476,7 @@ static bool add_action(void *ctx, const char *key, size_t key_len, const char *j
 	const char *slash = memrchr(key, '/', key_len), *id = slash ? slash + 1 : key;
 	size_t n = key_len - (size_t)(id - key);
 
-	if (n >= ID_ROOM)
+	if (n >= ID_SIZE)
 		return true;
 	l->ids = mem_realloc(l->ids, (l->count + 1) * sizeof l->ids[0]);
 	memcpy(l->ids[l->count], id, n);
@@ -534,7 +534,7 @@ void permission_resume(struct engine *g)
 		log_error("look for processes that were allowed: %s", e.message);
 	for (size_t i = 0; i < turns.n; i++) {
 		view_ids_auto struct view_ids processes = VIEW_IDS_INIT;
-		char prefix[VIEW_ID_MAX + 1];
+		char prefix[ID_SIZE + 1];
 		const struct view_ids_query of_turn = { .kind = VIEW_TURN_PROCESS,
 							.prefix = prefix,
 							.max = RECOVER_MAX };

@@ -9,8 +9,8 @@
 #define PARTS_MAX 8u
 
 struct kept_part {
-	char ref[ID_ROOM];
-	char evidence_id[ID_ROOM]; /* "" = new */
+	char ref[ID_SIZE];
+	char evidence_id[ID_SIZE]; /* "" = new */
 };
 
 /* Finds an output of the session with the same content that has not expired. */
@@ -33,7 +33,7 @@ static int find_kept(struct engine *g, const struct evidence_export *x, const st
 	if (r < 0 || (r == 0 && out.expired))
 		return r < 0 ? -1 : 0;
 	snprintf(ret->ref, sizeof ret->ref, "%s", d.ref);
-	snprintf(ret->evidence_id, sizeof ret->evidence_id, "%s", d.evidenceId);
+	id_copy(ret->evidence_id, d.evidenceId);
 	return 0;
 }
 
@@ -96,7 +96,7 @@ void engine_record_evidence(struct engine *g, const struct evidence_export *x, c
 	struct transaction *tx = transaction_new(g, c, fn, ctx);
 	struct kept_part kept[PARTS_MAX];
 	const struct requester by = requester_of(c);
-	char evidence_id[ID_ROOM];
+	char evidence_id[ID_SIZE];
 	struct err e = ERR_INIT;
 
 	for (size_t i = 0; i < x->nparts; i++)

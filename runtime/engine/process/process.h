@@ -120,12 +120,12 @@ struct process_wait_ops {
 struct process {
 	struct engine *engine;
 	char id[ID_TEXT_MAX];
-	char session_id[ID_ROOM], thread_id[ID_ROOM], turn_id[ID_ROOM];
-	char task_id[ID_ROOM], tool_call_id[ID_ROOM], trace_id[ID_ROOM], span_id[ID_ROOM]; /* "" = none */
-	char run_id[ID_ROOM], attempt_id[ID_ROOM], step_id[ID_ROOM], job_id[ID_ROOM], job_item_id[ID_ROOM],
-		subagent_id[ID_ROOM];
+	char session_id[ID_SIZE], thread_id[ID_SIZE], turn_id[ID_SIZE];
+	char task_id[ID_SIZE], tool_call_id[ID_SIZE], trace_id[ID_SIZE], span_id[ID_SIZE]; /* "" = none */
+	char run_id[ID_SIZE], attempt_id[ID_SIZE], step_id[ID_SIZE], job_id[ID_SIZE], job_item_id[ID_SIZE],
+		subagent_id[ID_SIZE];
 	enum owner_kind owner; /* OWNER_NONE = a client started it */
-	char owner_id[ID_ROOM];
+	char owner_id[ID_SIZE];
 	uint64_t owner_told_ns;                      /* when its owner last recorded progress of its output */
 	bool makes_session, makes_thread, owns_turn; /* its start facts create the session, the thread, the turn */
 	uint32_t uid;
@@ -138,7 +138,7 @@ struct process {
 	int answer, mode;                  /* enum policy_answer, enum permission_mode */
 	char *reason;                      /* of the decision */
 	char binding[65];                  /* hash of the request that an approval applies to */
-	char action_id[ID_ROOM];           /* the approval that it waits for, or that allowed it; "" = none */
+	char action_id[ID_SIZE];           /* the approval that it waits for, or that allowed it; "" = none */
 	bool resumed; /* it waited for an approval: the facts of its session are already recorded */
 	bool hooked;  /* likewise for hooks; no event has named the process yet */
 	const struct process_wait_ops *wait_ops;

@@ -67,7 +67,7 @@ enum owner_kind owner_kind_find(const char *name); /* OWNER_NONE = no such kind 
 struct process_over {
 	enum owner_kind owner;
 	bool owns_turn;
-	char owner_id[ID_ROOM], task_id[ID_ROOM], job_id[ID_ROOM], thread_id[ID_ROOM], turn_id[ID_ROOM];
+	char owner_id[ID_SIZE], task_id[ID_SIZE], job_id[ID_SIZE], thread_id[ID_SIZE], turn_id[ID_SIZE];
 };
 /* Notifies the owner, then the modules above (rows PROCESS_OVER). */
 void process_over(struct engine *g, const struct process_over *x);

@@ -81,7 +81,7 @@ static bool take_document(struct process *p, struct jval m)
 	if (jval_get(m, "startTime").type != JT_NUMBER)
 		return false;
 	for (size_t i = 0; i < countof(ids); i++)
-		copy_member(jval_get(m, ids[i].member), ids[i].dst, ID_ROOM);
+		copy_member(jval_get(m, ids[i].member), ids[i].dst, ID_SIZE);
 	p->uid = (uint32_t)jval_uint(jval_get(m, "uid"), 0);
 	copy_member(jval_get(m, "startedAt"), started, sizeof started);
 	(void)clock_parse(started, &p->started_real_us);

@@ -22,9 +22,9 @@ static int resolve_turn(struct process *p, const char *turn_id, struct err *e)
 		return session_field_err(e, ERR_STATE, "turnId", "is ending", turn_id);
 	if (!t.started)
 		return session_field_err(e, ERR_STATE, "turnId", "has not started: it waits for its thread", turn_id);
-	snprintf(p->session_id, sizeof p->session_id, "%s", t.session_id);
-	snprintf(p->thread_id, sizeof p->thread_id, "%s", t.thread_id);
-	snprintf(p->turn_id, sizeof p->turn_id, "%s", turn_id);
+	id_copy(p->session_id, t.session_id);
+	id_copy(p->thread_id, t.thread_id);
+	id_copy(p->turn_id, turn_id);
 	return 0;
 }
 
@@ -36,7 +36,7 @@ static int resolve_thread(struct process *p, const char *thread_id, struct err *
 	if (r != 0)
 		return r < 0 ? -1 : session_field_err(e, ERR_NOT_FOUND, "threadId", "is not known", thread_id);
 	struct turn_queue q;
-	char active[ID_ROOM];
+	char active[ID_SIZE];
 	if (turn_queue_read(p->engine, thread_id, &q, e) < 0 || (r = thread_busy(p->engine, thread_id, active, e)) < 0)
 		return -1;
 	if (r || q.count)
@@ -44,8 +44,8 @@ static int resolve_thread(struct process *p, const char *thread_id, struct err *
 					 r ? "has an active turn: wait for it, or leave threadId out"
 					   : "has turns that wait for it: submit_turn queues behind them",
 					 thread_id);
-	snprintf(p->session_id, sizeof p->session_id, "%s", t.session_id);
-	snprintf(p->thread_id, sizeof p->thread_id, "%s", thread_id);
+	id_copy(p->session_id, t.session_id);
+	id_copy(p->thread_id, thread_id);
 	return 0;
 }
 
@@ -56,7 +56,7 @@ static int resolve_session(struct process *p, const char *session_id, struct err
 
 	if (r != 0)
 		return r < 0 ? -1 : session_field_err(e, ERR_NOT_FOUND, "sessionId", "is not known", session_id);
-	snprintf(p->session_id, sizeof p->session_id, "%s", session_id);
+	id_copy(p->session_id, session_id);
 	return 0;
 }
 
@@ -72,9 +72,9 @@ int process_find_session(struct process *p, const struct start_request *r, const
 	if (!p->step_id[0])
 		id_make(ID_KIND_STEP, p->step_id);
 	if (p->owner == OWNER_HOOK) { /* a hook belongs to the turn that it was run for */
-		snprintf(p->session_id, sizeof p->session_id, "%s", r->session_id);
-		snprintf(p->thread_id, sizeof p->thread_id, "%s", r->thread_id);
-		snprintf(p->turn_id, sizeof p->turn_id, "%s", r->turn_id);
+		id_copy(p->session_id, r->session_id);
+		id_copy(p->thread_id, r->thread_id);
+		id_copy(p->turn_id, r->turn_id);
 		return 0;
 	}
 	if (r->turn_id) {

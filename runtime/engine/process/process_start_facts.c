@@ -128,7 +128,7 @@ static void on_start_decided(void *ctx, const struct store_result *r)
 		err_wrap(&e, "record the start");
 		reply_err(&p->start, &e, NULL, 0);
 		const enum owner_kind owner = p->owner;
-		char owner_id[ID_ROOM];
+		char owner_id[ID_SIZE];
 		struct engine *g = p->engine;
 		memcpy(owner_id, p->owner_id, sizeof owner_id);
 		process_event(p, PROCESS_EV_REFUSED);

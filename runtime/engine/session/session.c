@@ -50,11 +50,11 @@ int session_system_facts(struct engine *g, struct store_batch *b)
 }
 
 int session_make(struct engine *g, struct store_batch *b, const struct caller *c, const char *origin, const char *title,
-		 char ret_session[ID_ROOM])
+		 char ret_session[ID_SIZE])
 {
 	const struct session_request r = { .title = title };
 	const struct requester by = requester_of(c);
-	char thread[ID_ROOM];
+	char thread[ID_SIZE];
 
 	id_make(ID_KIND_SESSION, ret_session);
 	id_make(ID_KIND_THREAD, thread);
@@ -63,16 +63,16 @@ int session_make(struct engine *g, struct store_batch *b, const struct caller *c
 }
 
 int session_system_turn(struct engine *g, struct store_batch *b, uint32_t uid, const char *session,
-			char ret_thread[ID_ROOM], char ret_turn[ID_ROOM], struct err *e)
+			char ret_thread[ID_SIZE], char ret_turn[ID_SIZE], struct err *e)
 {
 	struct view_session_brief s;
 	int r = view_session_brief(g->o.store, VIEW_ANY_UID, session, &s, e);
 
 	if (r != 0)
 		return r < 0 ? -1 : session_field_err(e, ERR_NOT_FOUND, "sessionId", "is not known", session);
-	snprintf(ret_thread, ID_ROOM, "%s", s.first_thread);
+	id_copy(ret_thread, s.first_thread);
 	if (s.system_turn[0]) {
-		snprintf(ret_turn, ID_ROOM, "%s", s.system_turn);
+		id_copy(ret_turn, s.system_turn);
 		return 0;
 	}
 	id_make(ID_KIND_TURN, ret_turn);
@@ -131,7 +131,7 @@ struct session_creation {
 	struct pending_reply reply;
 	struct requester by;
 	uint64_t sequence;
-	char session_id[ID_ROOM], thread_id[ID_ROOM];
+	char session_id[ID_SIZE], thread_id[ID_SIZE];
 };
 
 static void session_result(const struct session_creation *s, uint64_t sequence, struct buf *out)
@@ -191,7 +191,7 @@ void engine_create_session(struct engine *g, const struct session_request *r, co
 	const struct requester by = requester_of(c);
 
 	if (r->session_id)
-		snprintf(s->session_id, sizeof s->session_id, "%s", r->session_id);
+		id_copy(s->session_id, r->session_id);
 	else
 		id_make(ID_KIND_SESSION, s->session_id);
 	id_make(ID_KIND_THREAD, s->thread_id);
@@ -221,7 +221,7 @@ void engine_create_session(struct engine *g, const struct session_request *r, co
 /* A turn that is or will be active on a thread but is not in the log yet. */
 struct claim {
 	const void *owner;
-	char turn_id[ID_ROOM];
+	char turn_id[ID_SIZE];
 };
 
 void thread_claim(struct engine *g, const char *thread_id, const char *turn_id, const void *owner)
@@ -233,7 +233,7 @@ void thread_claim(struct engine *g, const char *thread_id, const char *turn_id, 
 		strmap_put(&g->sessions->claims, thread_id, c);
 	}
 	c->owner = owner;
-	snprintf(c->turn_id, sizeof c->turn_id, "%s", turn_id);
+	id_copy(c->turn_id, turn_id);
 }
 
 void thread_release(struct engine *g, const char *thread_id, const void *owner)
@@ -245,7 +245,7 @@ void thread_release(struct engine *g, const char *thread_id, const void *owner)
 }
 
 /* The log has precedence; a claim counts only until the turn's facts are in the log. */
-int thread_busy(struct engine *g, const char *thread_id, char ret_turn[ID_ROOM], struct err *e)
+int thread_busy(struct engine *g, const char *thread_id, char ret_turn[ID_SIZE], struct err *e)
 {
 	const struct claim *c = strmap_get(&g->sessions->claims, thread_id);
 	buf_auto struct buf text = BUF_INIT;
@@ -255,9 +255,9 @@ int thread_busy(struct engine *g, const char *thread_id, char ret_turn[ID_ROOM],
 	if (r < 0)
 		return -1;
 	if (r == 0 && t.activeTurnId[0])
-		snprintf(ret_turn, ID_ROOM, "%s", t.activeTurnId);
+		id_copy(ret_turn, t.activeTurnId);
 	else if (c)
-		snprintf(ret_turn, ID_ROOM, "%s", c->turn_id);
+		id_copy(ret_turn, c->turn_id);
 	return (r == 0 && t.activeTurnId[0]) || c;
 }
 

@@ -22,10 +22,10 @@ int session_created_fact(struct store_batch *b, struct scope s, const char *kind
 int session_system_facts(struct engine *g, struct store_batch *b);
 /* Creates a session with its first thread, for a request that names none. */
 int session_make(struct engine *g, struct store_batch *b, const struct caller *c, const char *origin, const char *title,
-		 char ret_session[ID_ROOM]);
+		 char ret_session[ID_SIZE]);
 /* The session's system turn (created on first use) and its thread, for facts that have no turn of their own. */
 int session_system_turn(struct engine *g, struct store_batch *b, uint32_t uid, const char *session,
-			char ret_thread[ID_ROOM], char ret_turn[ID_ROOM], struct err *e);
+			char ret_thread[ID_SIZE], char ret_turn[ID_SIZE], struct err *e);
 /* Sets e to "FIELD 'ID' WHAT" and returns −1. */
 int session_field_err(struct err *e, enum err_code code, const char *field, const char *what, const char *id);
 
@@ -46,7 +46,7 @@ struct session_created_notice {
 void thread_claim(struct engine *g, const char *thread_id, const char *turn_id, const void *owner);
 void thread_release(struct engine *g, const char *thread_id, const void *owner);
 /* 1 = a turn is active on the thread or about to be, with its id; 0 = none; −1 with e. */
-int thread_busy(struct engine *g, const char *thread_id, char ret_turn[ID_ROOM], struct err *e);
+int thread_busy(struct engine *g, const char *thread_id, char ret_turn[ID_SIZE], struct err *e);
 
 /* The turn ends: records model.failed for its open model requests. Call it before adding the turn's end to `b`. */
 void turn_close_requests(struct engine *g, uint32_t uid, const char *session_id, const char *thread_id,

@@ -27,8 +27,8 @@ static int find_thread(struct engine *g, const char *session_id, const char *thr
 	if (session_id && strcmp(session_id, d.sessionId) != 0)
 		return err_field(e, "sessionId", "'%.80s' does not have thread '%.80s'", session_id, thread_id);
 	p->uid = (uint32_t)d.uid;
-	snprintf(p->session_id, ID_ROOM, "%s", d.sessionId);
-	snprintf(p->thread_id, ID_ROOM, "%s", thread_id);
+	id_copy(p->session_id, d.sessionId);
+	id_copy(p->thread_id, thread_id);
 	return 0;
 }
 
@@ -44,9 +44,9 @@ static int find_session(struct engine *g, const char *session_id, enum place_thr
 	if (r > 0 || !is_visible_to(c, d.uid))
 		return not_known(e, "sessionId", session_id);
 	p->uid = (uint32_t)d.uid;
-	snprintf(p->session_id, ID_ROOM, "%s", session_id);
+	id_copy(p->session_id, session_id);
 	if (want == SCOPE_FIRST_THREAD && d.firstThreadId[0]) {
-		snprintf(p->thread_id, ID_ROOM, "%s", d.firstThreadId);
+		id_copy(p->thread_id, d.firstThreadId);
 		return 0;
 	}
 	id_make(ID_KIND_THREAD, p->thread_id);

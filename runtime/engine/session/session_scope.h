@@ -12,7 +12,7 @@ struct store_batch;
 
 struct session_scope {
 	uint32_t uid; /* owner of the session */
-	char session_id[ID_ROOM], thread_id[ID_ROOM];
+	char session_id[ID_SIZE], thread_id[ID_SIZE];
 	bool makes_session, makes_thread;
 };
 

@@ -37,7 +37,7 @@ void turn_owner_seen(struct engine *g, const struct turn_doc *t, uint64_t connec
 		strmap_put(&g->sessions->turn_owners, t->turnId, d);
 	}
 	if (channel_id)
-		snprintf(d->channel_id, sizeof d->channel_id, "%s", channel_id);
+		id_copy(d->channel_id, channel_id);
 	d->connection = connection;
 	if (!connection)
 		turn_owner_give_grace(g, d);
@@ -76,7 +76,7 @@ static void collect_due(void *ctx, const char *turn_id, void *value)
 	if (d->connection)
 		return;
 	if (s->now >= d->deadline_ns)
-		snprintf(s->due->id[s->due->count++], ID_ROOM, "%s", turn_id);
+		id_copy(s->due->id[s->due->count++], turn_id);
 	else if (d->deadline_ns < s->next)
 		s->next = d->deadline_ns;
 }
@@ -85,7 +85,7 @@ uint64_t turn_owners_due(struct engine *g, uint64_t now, struct turn_owners_due 
 {
 	struct owner_scan s = { .now = now, .next = UINT64_MAX, .due = ret };
 
-	*ret = (struct turn_owners_due){ .id = mem_zalloc(g->sessions->turn_owners.count + 1, ID_ROOM) };
+	*ret = (struct turn_owners_due){ .id = mem_zalloc(g->sessions->turn_owners.count + 1, ID_SIZE) };
 	strmap_each(&g->sessions->turn_owners, collect_due, &s);
 	return s.next;
 }

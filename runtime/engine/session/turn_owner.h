@@ -11,7 +11,7 @@ struct engine;
 struct turn_owner {
 	uint64_t connection;      /* 0 = disconnected */
 	uint64_t deadline_ns;     /* if disconnected: the deadline for a takeover */
-	char channel_id[ID_ROOM]; /* or "" */
+	char channel_id[ID_SIZE]; /* or "" */
 };
 
 /* A request about the turn came from this connection, which now drives it (0 = none: the grace period begins). */
@@ -23,7 +23,7 @@ struct turn_owner *turn_owner_of(struct engine *g, const char *turn_id); /* or N
 void turn_owner_give_grace(struct engine *g, struct turn_owner *d);
 /* Turns that no client has taken over in time. The caller frees `id`. Returns the next deadline. */
 struct turn_owners_due {
-	char (*id)[ID_ROOM];
+	char (*id)[ID_SIZE];
 	size_t count;
 };
 uint64_t turn_owners_due(struct engine *g, uint64_t now, struct turn_owners_due *ret);

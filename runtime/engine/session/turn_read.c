@@ -119,17 +119,17 @@ int turn_queue_read(struct engine *g, const char *thread_id, struct turn_queue *
 	int r = view_read_speculative(g->o.store, &queue_schema, thread_id, &text, &d, e);
 
 	*ret = (struct turn_queue){ 0 };
-	snprintf(ret->thread_id, ID_ROOM, "%s", thread_id);
+	id_copy(ret->thread_id, thread_id);
 	if (r < 0)
 		return -1;
 	if (r == 0) {
 		for (struct jiter it = jiter_on(d.order); ret->count < TURN_QUEUE_MAX && jiter_next(&it);)
-			jval_str(it.value, ret->ids[ret->count++], ID_ROOM);
+			jval_str(it.value, ret->ids[ret->count++], ID_SIZE);
 		ret->held = d.resumeState[0];
 	}
 	if (view_read_speculative(g->o.store, &thread_schema, thread_id, &text, &t, e) < 0)
 		return -1;
-	snprintf(ret->session_id, ID_ROOM, "%s", t.sessionId);
+	id_copy(ret->session_id, t.sessionId);
 	ret->uid = (uint32_t)t.uid;
 	return 0;
 }

@@ -41,9 +41,9 @@ json_t *turn_part_merged(struct engine *g, const struct turn_doc *d, const json_
 
 /* The turns that wait for a thread, in order. */
 struct turn_queue {
-	char thread_id[ID_ROOM], session_id[ID_ROOM];
+	char thread_id[ID_SIZE], session_id[ID_SIZE];
 	uint32_t uid;
-	char ids[TURN_QUEUE_MAX][ID_ROOM];
+	char ids[TURN_QUEUE_MAX][ID_SIZE];
 	size_t count;
 	bool held;
 };

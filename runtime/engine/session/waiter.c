@@ -12,7 +12,7 @@ static struct waiter *waiter_add(struct engine *g, const char *id, struct transa
 {
 	struct waiter *w = mem_zalloc(1, sizeof *w);
 
-	snprintf(w->id, sizeof w->id, "%s", id);
+	id_copy(w->id, id);
 	w->deadline_ns = UINT64_MAX;
 	transaction_take_reply(tx, &w->reply);
 	TAILQ_INSERT_TAIL(&g->sessions->waiters, w, link);

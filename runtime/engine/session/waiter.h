@@ -15,7 +15,7 @@ enum turn_wait { TURN_WAIT_INTERRUPTED, TURN_WAIT_FAILED };
 
 struct waiter {
 	TAILQ_ENTRY(waiter) link;
-	char id[ID_ROOM]; /* of the turn or tool call */
+	char id[ID_SIZE]; /* of the turn or tool call */
 	bool for_call;
 	bool durable; /* the tool call is in the log; before that the deadline does not apply */
 	enum turn_wait turn_wait;

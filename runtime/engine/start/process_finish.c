@@ -30,11 +30,11 @@ static void finish_process(struct engine *g, const struct policy_hooks *known, c
 	struct hook_group *hooks = p->hooks_after ? hook_after(p, known) : NULL;
 	struct finished x = { .engine = g, .over = { .owner = p->owner, .owns_turn = p->owns_turn } };
 
-	memcpy(x.over.owner_id, p->owner_id, ID_ROOM);
-	memcpy(x.over.task_id, p->task_id, ID_ROOM);
-	memcpy(x.over.job_id, p->job_id, ID_ROOM);
-	memcpy(x.over.thread_id, p->thread_id, ID_ROOM);
-	memcpy(x.over.turn_id, p->turn_id, ID_ROOM);
+	memcpy(x.over.owner_id, p->owner_id, ID_SIZE);
+	memcpy(x.over.task_id, p->task_id, ID_SIZE);
+	memcpy(x.over.job_id, p->job_id, ID_SIZE);
+	memcpy(x.over.thread_id, p->thread_id, ID_SIZE);
+	memcpy(x.over.turn_id, p->turn_id, ID_SIZE);
 	process_free(p);
 	if (!hooks) {
 		process_over(g, &x.over);

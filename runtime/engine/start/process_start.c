@@ -354,27 +354,25 @@ static int request_check(struct engine *g, const struct start_request *r, const 
 	return 0;
 }
 
-static void copy_id(char dst[ID_ROOM], const char *src) { snprintf(dst, ID_ROOM, "%s", src ? src : ""); }
-
 static void process_take_request(struct process *p, const struct start_request *r, const struct caller *c)
 {
 	p->uid = c->uid;
 	p->by = requester_of(c);
 	p->command_line = mem_strdup(r->command_line);
 	p->justification = mem_strdup(r->justification);
-	copy_id(p->task_id, r->task_id);
-	copy_id(p->tool_call_id, r->tool_call_id);
-	copy_id(p->trace_id, r->trace_id ? r->trace_id : c->trace_id);
-	copy_id(p->span_id, r->trace_id ? NULL : c->span_id);
-	copy_id(p->run_id, r->run_id);
-	copy_id(p->attempt_id, r->attempt_id);
-	copy_id(p->step_id, r->step_id);
-	copy_id(p->job_id, r->job_id);
-	copy_id(p->job_item_id, r->job_item_id);
-	copy_id(p->subagent_id, r->subagent_id);
+	id_copy(p->task_id, r->task_id);
+	id_copy(p->tool_call_id, r->tool_call_id);
+	id_copy(p->trace_id, r->trace_id ? r->trace_id : c->trace_id);
+	id_copy(p->span_id, r->trace_id ? NULL : c->span_id);
+	id_copy(p->run_id, r->run_id);
+	id_copy(p->attempt_id, r->attempt_id);
+	id_copy(p->step_id, r->step_id);
+	id_copy(p->job_id, r->job_id);
+	id_copy(p->job_item_id, r->job_item_id);
+	id_copy(p->subagent_id, r->subagent_id);
 	p->owner = (enum owner_kind)r->owner;
 	p->engine->processes->hooks += p->owner == OWNER_HOOK;
-	copy_id(p->owner_id, r->owner_id);
+	id_copy(p->owner_id, r->owner_id);
 	p->tty_rows = r->tty_rows;
 	p->tty_cols = r->tty_cols;
 	p->stdin_pipe = r->stdin_pipe && !process_has_tty(p);
@@ -406,9 +404,9 @@ static void reject_start(struct engine *g, const struct start_request *r, const 
 /* The session, thread and turn were assigned when the start began to wait. */
 static int take_approval(struct process *p, const struct start_approval *a)
 {
-	copy_id(p->session_id, a->session_id);
-	copy_id(p->thread_id, a->thread_id);
-	copy_id(p->turn_id, a->turn_id);
+	id_copy(p->session_id, a->session_id);
+	id_copy(p->thread_id, a->thread_id);
+	id_copy(p->turn_id, a->turn_id);
 	p->owns_turn = a->owns_turn;
 	p->resumed = true;
 	return 0;
@@ -416,9 +414,9 @@ static int take_approval(struct process *p, const struct start_approval *a)
 
 static int take_hooked(struct process *p, const struct start_hooked *h)
 {
-	copy_id(p->session_id, h->session_id);
-	copy_id(p->thread_id, h->thread_id);
-	copy_id(p->turn_id, h->turn_id);
+	id_copy(p->session_id, h->session_id);
+	id_copy(p->thread_id, h->thread_id);
+	id_copy(p->turn_id, h->turn_id);
 	p->owns_turn = h->owns_turn;
 	p->hooked = true;
 	return 0;

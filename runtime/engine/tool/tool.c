@@ -304,7 +304,7 @@ static void external_put(struct engine *g, const json_t *v, const char *session_
 struct catalog_update {
 	struct engine *engine;
 	uint32_t uid;
-	char (*ids)[ID_ROOM];
+	char (*ids)[ID_SIZE];
 	size_t count;
 };
 
@@ -312,7 +312,7 @@ static bool collect_turn(void *ctx, const char *id, size_t id_len, const char *j
 {
 	struct catalog_update *r = ctx;
 
-	if (id_len < ID_ROOM && r->count < 64) {
+	if (id_len < ID_SIZE && r->count < 64) {
 		memcpy(r->ids[r->count], id, id_len);
 		r->ids[r->count++][id_len] = '\0';
 	}
@@ -348,7 +348,7 @@ void tool_catalog_fact(struct engine *g, const struct turn_doc *t, struct store_
 
 static void update_catalogs(struct engine *g, uint32_t uid, const char *session_id, struct store_batch *b)
 {
-	struct catalog_update r = { .engine = g, .uid = uid, .ids = mem_zalloc(64, ID_ROOM) };
+	struct catalog_update r = { .engine = g, .uid = uid, .ids = mem_zalloc(64, ID_SIZE) };
 	buf_auto struct buf text = BUF_INIT;
 	struct turn_doc t;
 	struct err e = ERR_INIT;

@@ -248,8 +248,7 @@ void engine_compact_context(struct engine *g, const json_t *params, const struct
 		goto refuse;
 	/* The thread may have newer turns by now. */
 	if (open && doc.compactionTurnId[0])
-		snprintf(s.fact_turn, sizeof s.fact_turn, "%s",
-			 doc.compactionTurnId); /* started and completed belong to the same turn */
+		id_copy(s.fact_turn, doc.compactionTurnId); /* started and completed belong to the same turn */
 	if (history_turn_fact(g, tx, &s) < 0) {
 		err_set(&e, ERR_INTERNAL, "the turn that the facts hang on cannot be written");
 		goto refuse;

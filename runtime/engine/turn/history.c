@@ -23,9 +23,9 @@
  */
 struct rollback {
 	TAILQ_ENTRY(rollback) link;
-	char thread_id[ID_ROOM];
+	char thread_id[ID_SIZE];
 	struct pending_reply reply; /* fn NULL: no client waits (found open after a restart) */
-	char (*runs)[ID_ROOM];      /* copy-on-write processes, in the order in which they are discarded */
+	char (*runs)[ID_SIZE];      /* copy-on-write processes, in the order in which they are discarded */
 	size_t count, at;
 	struct buf restored, kept; /* JSON arrays, open */
 };
@@ -34,7 +34,7 @@ static struct rollback *rollback_new(struct engine *g, const char *thread_id)
 {
 	struct rollback *r = mem_zalloc(1, sizeof *r);
 
-	snprintf(r->thread_id, sizeof r->thread_id, "%s", thread_id);
+	id_copy(r->thread_id, thread_id);
 	TAILQ_INSERT_TAIL(&g->turns->rollbacks, r, link);
 	return r;
 }
@@ -63,7 +63,7 @@ static struct rollback *rollback_of(struct engine *g, const char *thread_id)
 
 /* Ids from an index with keys owner/id, up to `most`. */
 struct gather {
-	char (*ids)[ID_ROOM];
+	char (*ids)[ID_SIZE];
 	size_t count, most;
 };
 
@@ -73,8 +73,8 @@ static bool gather_member(void *ctx, const char *key, size_t key_len, const char
 	struct gather *w = ctx;
 
 	if (slash && w->count < w->most) {
-		w->ids = mem_realloc(w->ids, (w->count + 1) * ID_ROOM);
-		snprintf(w->ids[w->count++], ID_ROOM, "%.*s", (int)(key + key_len - slash - 1), slash + 1);
+		w->ids = mem_realloc(w->ids, (w->count + 1) * ID_SIZE);
+		snprintf(w->ids[w->count++], ID_SIZE, "%.*s", (int)(key + key_len - slash - 1), slash + 1);
 	}
 	return w->count < w->most;
 }
@@ -134,7 +134,7 @@ static bool artifact_of(void *ctx, const char *key, size_t key_len, const char *
 {
 	const char *slash = memchr(key, '/', key_len);
 	struct artifact_gather *a = ctx;
-	char turn[ID_ROOM];
+	char turn[ID_SIZE];
 
 	jval_str(jval_get(jval_of(json, len), "turnId"), turn, sizeof turn);
 	for (size_t i = 0; slash && i < a->removed->count; i++)
@@ -272,20 +272,20 @@ static void continue_rollback(struct engine *g, const char *thread_id)
 		return;
 	}
 	for (struct jiter it = jiter_on(d.removedTurns); jiter_next(&it);) {
-		char turn[ID_ROOM];
+		char turn[ID_SIZE];
 
 		jval_str(it.value, turn, sizeof turn);
 		gather_of(g, VIEW_TURN_PROCESS, turn, &processes);
 	}
 	/* Newest first: undo in reverse order. */
-	r->runs = mem_zalloc(processes.count + 1, ID_ROOM);
+	r->runs = mem_zalloc(processes.count + 1, ID_SIZE);
 	for (size_t i = processes.count; i-- > 0;) {
 		struct view_process_brief p;
 
 		if (view_process_brief(g->o.store, VIEW_ANY_UID, processes.ids[i], &p, &e) != 0)
 			continue;
 		if (p.cow)
-			memcpy(r->runs[r->count++], processes.ids[i], ID_ROOM);
+			memcpy(r->runs[r->count++], processes.ids[i], ID_SIZE);
 		else if (p.started)
 			note_run(&r->kept, processes.ids[i], "it ran without copy-on-write: what it wrote stays");
 	}
@@ -340,7 +340,7 @@ static int removed_turns(struct engine *g, const struct history_scope *s, const 
 {
 	size_t bytes = 0;
 
-	*ret = (struct history_turns){ .ids = mem_zalloc(turns->count + 1, ID_ROOM) };
+	*ret = (struct history_turns){ .ids = mem_zalloc(turns->count + 1, ID_SIZE) };
 	for (size_t i = turns->count; i-- > first;) {
 		if (view_turn_rolled_back(g->o.store, s->thread_id, turns->ids[i]))
 			continue;
@@ -350,14 +350,14 @@ static int removed_turns(struct engine *g, const struct history_scope *s, const 
 					 "lies too far back to remove everything behind it at once: roll back to '%s' "
 					 "first, then again",
 					 turns->ids[i]);
-		memcpy(ret->ids[ret->count++], turns->ids[i], ID_ROOM);
+		memcpy(ret->ids[ret->count++], turns->ids[i], ID_SIZE);
 	}
 	for (size_t a = 0, b = ret->count; a + 1 < b; a++) { /* oldest first */
-		char id[ID_ROOM];
+		char id[ID_SIZE];
 
-		memcpy(id, ret->ids[a], ID_ROOM);
-		memcpy(ret->ids[a], ret->ids[--b], ID_ROOM);
-		memcpy(ret->ids[b], id, ID_ROOM);
+		memcpy(id, ret->ids[a], ID_SIZE);
+		memcpy(ret->ids[a], ret->ids[--b], ID_SIZE);
+		memcpy(ret->ids[b], id, ID_SIZE);
 	}
 	return 0;
 }
@@ -416,8 +416,8 @@ static bool find_open(void *ctx, const char *id, size_t id_len, const char *json
 {
 	struct gather *w = ctx;
 
-	w->ids = mem_realloc(w->ids, (w->count + 1) * ID_ROOM);
-	snprintf(w->ids[w->count++], ID_ROOM, "%.*s", (int)id_len, id);
+	w->ids = mem_realloc(w->ids, (w->count + 1) * ID_SIZE);
+	snprintf(w->ids[w->count++], ID_SIZE, "%.*s", (int)id_len, id);
 	return true;
 }
 
@@ -426,10 +426,10 @@ static void fail_compaction(struct engine *g, const struct history_doc *doc, con
 	struct history_scope s = { .uid = (uint32_t)doc->uid };
 	struct transaction *tx = transaction_new_internal(g);
 
-	snprintf(s.session_id, sizeof s.session_id, "%s", doc->sessionId);
-	snprintf(s.thread_id, sizeof s.thread_id, "%s", doc->threadId);
-	snprintf(s.fact_thread, sizeof s.fact_thread, "%s", doc->threadId);
-	snprintf(s.fact_turn, sizeof s.fact_turn, "%s", doc->compactionTurnId);
+	id_copy(s.session_id, doc->sessionId);
+	id_copy(s.thread_id, doc->threadId);
+	id_copy(s.fact_thread, doc->threadId);
+	id_copy(s.fact_turn, doc->compactionTurnId);
 	compaction_failed_fact(tx->batch, &s, reason, true, NULL);
 	transaction_commit(tx);
 }

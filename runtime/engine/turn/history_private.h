@@ -15,8 +15,8 @@ struct transaction;
 /* The thread of a request, and the turn that its facts belong to: the newest one, or the session's system turn. */
 struct history_scope {
 	uint32_t uid;
-	char session_id[ID_ROOM], thread_id[ID_ROOM], active_turn[ID_ROOM];
-	char fact_thread[ID_ROOM], fact_turn[ID_ROOM];
+	char session_id[ID_SIZE], thread_id[ID_SIZE], active_turn[ID_SIZE];
+	char fact_thread[ID_SIZE], fact_turn[ID_SIZE];
 	bool makes_turn; /* fact_turn is a system turn that does not exist yet */
 };
 int history_scope_of(struct engine *g, const json_t *params, const struct caller *c, struct history_scope *ret,
@@ -24,7 +24,7 @@ int history_scope_of(struct engine *g, const json_t *params, const struct caller
 int history_turn_fact(struct engine *g, struct transaction *tx, const struct history_scope *s);
 
 struct history_turns {
-	char (*ids)[ID_ROOM]; /* oldest first */
+	char (*ids)[ID_SIZE]; /* oldest first */
 	size_t count, room;
 };
 /* All turns of a thread except the runtime's own. */

@@ -19,7 +19,7 @@ static bool add_turn(void *ctx, const char *key, size_t key_len, const char *jso
 		t->room = t->room ? 2 * t->room : 64;
 		t->ids = mem_realloc(t->ids, t->room * sizeof t->ids[0]);
 	}
-	snprintf(t->ids[t->count++], ID_ROOM, "%.*s", (int)(key + key_len - slash - 1), slash + 1);
+	snprintf(t->ids[t->count++], ID_SIZE, "%.*s", (int)(key + key_len - slash - 1), slash + 1);
 	return true;
 }
 
@@ -39,7 +39,7 @@ void history_turns_of(struct engine *g, const char *thread_id, struct history_tu
 
 		if (view_read_speculative(g->o.store, &turn_schema, ret->ids[i], &text, &d, &e) == 0 &&
 		    !jval_is_str(d.source, "system"))
-			memmove(ret->ids[kept++], ret->ids[i], ID_ROOM);
+			memmove(ret->ids[kept++], ret->ids[i], ID_SIZE);
 	}
 	ret->count = kept;
 }
@@ -65,20 +65,20 @@ int history_scope_of(struct engine *g, const json_t *params, const struct caller
 		return -1;
 	}
 	s.uid = t.uid;
-	snprintf(s.session_id, sizeof s.session_id, "%s", t.session_id);
-	snprintf(s.thread_id, sizeof s.thread_id, "%s", thread);
-	snprintf(s.active_turn, sizeof s.active_turn, "%s", t.active_turn);
-	snprintf(s.fact_thread, sizeof s.fact_thread, "%s", thread);
+	id_copy(s.session_id, t.session_id);
+	id_copy(s.thread_id, thread);
+	id_copy(s.active_turn, t.active_turn);
+	id_copy(s.fact_thread, thread);
 	history_turns_of(g, thread, &turns);
 	if (turns.count) {
-		snprintf(s.fact_turn, sizeof s.fact_turn, "%s", turns.ids[turns.count - 1]);
+		id_copy(s.fact_turn, turns.ids[turns.count - 1]);
 	} else if (view_session_brief(g->o.store, c->uid, t.session_id, &b, e) == 0) {
-		snprintf(s.fact_thread, sizeof s.fact_thread, "%s", b.first_thread);
+		id_copy(s.fact_thread, b.first_thread);
 		s.makes_turn = !b.system_turn[0];
 		if (s.makes_turn)
 			id_make(ID_KIND_TURN, s.fact_turn);
 		else
-			snprintf(s.fact_turn, sizeof s.fact_turn, "%s", b.system_turn);
+			id_copy(s.fact_turn, b.system_turn);
 	}
 	history_turns_done(&turns);
 	*ret = s;

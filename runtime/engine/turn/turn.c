@@ -186,16 +186,16 @@ static void doc_of_plan(const struct turn_plan *p, const char *turn_id, const ch
 	const char *driver = p->texts ? "\"client\"" : "\"runtime\"";
 
 	view_clear(&turn_schema, ret);
-	view_set_string(ret->turnId, turn_id);
-	view_set_string(ret->sessionId, p->scope.session_id);
-	view_set_string(ret->threadId, p->scope.thread_id);
+	id_copy(ret->turnId, turn_id);
+	id_copy(ret->sessionId, p->scope.session_id);
+	id_copy(ret->threadId, p->scope.thread_id);
 	ret->uid = p->scope.uid;
 	ret->driver = jval_of(driver, strlen(driver));
 	if (p->options)
 		ret->options = jval_of(p->options, strlen(p->options));
 	ret->requestedBy = jval_of(by_json, strlen(by_json));
 	if (c->trace_id)
-		view_set_string(ret->traceId, c->trace_id);
+		id_copy(ret->traceId, c->trace_id);
 }
 
 static void submitted_fact(const struct turn_plan *p, const struct turn_doc *d, const char *status,
@@ -258,7 +258,7 @@ static int submit_again(struct engine *g, struct transaction *tx, const struct t
 static void submit_turn(struct engine *g, struct transaction *tx, const struct turn_request *r,
 			const struct turn_plan *p)
 {
-	char turn_id[ID_ROOM], input_ref[ID_TEXT_MAX], active[ID_ROOM] = "";
+	char turn_id[ID_SIZE], input_ref[ID_TEXT_MAX], active[ID_SIZE] = "";
 	const struct requester by = requester_of(&tx->caller);
 	buf_auto struct buf by_json = BUF_INIT;
 	struct turn_queue q = { 0 };
@@ -268,7 +268,7 @@ static void submit_turn(struct engine *g, struct transaction *tx, const struct t
 	int busy = 0;
 
 	if (r->turn_id)
-		snprintf(turn_id, sizeof turn_id, "%s", r->turn_id);
+		id_copy(turn_id, r->turn_id);
 	else
 		id_make(ID_KIND_TURN, turn_id);
 	id_make(ID_KIND_OUTPUT, input_ref);
@@ -296,7 +296,7 @@ static void submit_turn(struct engine *g, struct transaction *tx, const struct t
 	session_scope_facts(&p->scope, "turn", NULL, &by, tx->batch);
 	submitted_fact(p, &t, busy ? "queued" : "accepted", &tx->caller, input_ref, tx->batch);
 	if (busy) {
-		snprintf(q.ids[q.count++], ID_ROOM, "%s", turn_id);
+		id_copy(q.ids[q.count++], turn_id);
 		turn_queue_fact(&q, "queued", turn_id, tx->caller.request_id, tx->batch);
 	} else if (turn_hooks_prompt(g, &t, r->input, tx)) {
 		return; /* the hooks run first; the reply follows their answers */

@@ -176,7 +176,7 @@ void engine_fail_turn(struct engine *g, const struct turn_verdict *v, const stru
 /* ---- interrupt_turn ---- */
 
 struct active_scan {
-	char thread[ID_ROOM], turn[ID_ROOM];
+	char thread[ID_SIZE], turn[ID_SIZE];
 	size_t count;
 };
 
@@ -207,8 +207,8 @@ static int only_active(struct engine *g, const char *session_id, const struct ca
 		if (view_read_speculative(g->o.store, &thread_schema, ids.id[i], &text, &t, e) != 0 ||
 		    !t.activeTurnId[0])
 			continue;
-		snprintf(ret->turn, ID_ROOM, "%s", t.activeTurnId);
-		snprintf(ret->thread, ID_ROOM, "%s", t.threadId);
+		id_copy(ret->turn, t.activeTurnId);
+		id_copy(ret->thread, t.threadId);
 		ret->count++;
 	}
 	if (ret->count > 1)
@@ -224,7 +224,7 @@ static int find_interrupted(struct engine *g, const struct turn_interrupt *r, co
 
 	*ret = (struct active_scan){ 0 };
 	if (r->turn_id) {
-		snprintf(ret->turn, ID_ROOM, "%s", r->turn_id);
+		id_copy(ret->turn, r->turn_id);
 		return 0;
 	}
 	if (!r->thread_id)
@@ -235,8 +235,8 @@ static int find_interrupted(struct engine *g, const struct turn_interrupt *r, co
 		return -1;
 	if (found > 0 || (c->uid != 0 && t.uid != c->uid) || (r->session_id && strcmp(r->session_id, t.sessionId) != 0))
 		return err_set(e, ERR_NOT_FOUND, "threadId '%.80s' is not known", r->thread_id);
-	snprintf(ret->thread, ID_ROOM, "%s", t.threadId);
-	snprintf(ret->turn, ID_ROOM, "%s", t.activeTurnId);
+	id_copy(ret->thread, t.threadId);
+	id_copy(ret->turn, t.activeTurnId);
 	return 0;
 }
 
@@ -358,11 +358,11 @@ static void request_over(struct engine *g, const char *action_id)
 	buf_auto struct buf text = BUF_INIT;
 	struct action_doc a;
 	struct err e = ERR_INIT;
-	char turn[ID_ROOM];
+	char turn[ID_SIZE];
 
 	if (action_read(g, action_id, &text, &a, &e) != 0)
 		return;
-	snprintf(turn, sizeof turn, "%s", a.turnId);
+	id_copy(turn, a.turnId);
 	turn_stop_decided(g, turn);
 }
 

@@ -51,7 +51,7 @@ static void subject_of_turn(const struct turn_doc *t, enum hook_point point, con
 
 /* A model's answer that waits until the hooks are known. */
 struct sampled {
-	char turn_id[ID_ROOM];
+	char turn_id[ID_SIZE];
 	json_t *said;
 };
 
@@ -93,7 +93,7 @@ void turn_hooks_sampled(struct engine *g, const char *turn_id, const char *paylo
 		return;
 	mem_auto char *cwd = turn_cwd(&t);
 	struct sampled *w = mem_zalloc(1, sizeof *w);
-	memcpy(w->turn_id, t.turnId, ID_ROOM);
+	memcpy(w->turn_id, t.turnId, ID_SIZE);
 	w->said = json_loadb(payload, len, 0, NULL);
 	if (!w->said)
 		w->said = json_object();
@@ -106,7 +106,7 @@ void turn_hooks_sampled(struct engine *g, const char *turn_id, const char *paylo
 /* A turn that waits for user_prompt_submit. It holds its thread until the hooks have answered. */
 struct hook_prompt {
 	struct engine *engine;
-	char thread_id[ID_ROOM], turn_id[ID_ROOM];
+	char thread_id[ID_SIZE], turn_id[ID_SIZE];
 	char *prompt, *cwd;
 	struct pending_reply reply; /* of submit_turn, unless it was sent before */
 	struct buf data;            /* of an error */
@@ -166,7 +166,7 @@ static bool prompt_turn(struct hook_prompt *w, struct buf *text, struct turn_doc
 {
 	struct engine *g = w->engine;
 	struct err e = ERR_INIT;
-	char thread[ID_ROOM];
+	char thread[ID_SIZE];
 
 	if (turn_read(g, w->turn_id, text, ret, &e) == 0 && !turn_doc_ended(ret) && !g->stopping)
 		return true;
@@ -296,8 +296,8 @@ bool turn_hooks_prompt(struct engine *g, const struct turn_doc *t, const json_t 
 	w->engine = g;
 	w->prompt = words_of(input);
 	w->cwd = mem_take(&cwd);
-	memcpy(w->thread_id, t->threadId, ID_ROOM);
-	memcpy(w->turn_id, t->turnId, ID_ROOM);
+	memcpy(w->thread_id, t->threadId, ID_SIZE);
+	memcpy(w->turn_id, t->turnId, ID_SIZE);
 	strmap_put(&g->turns->prompts, w->thread_id, w);
 	thread_claim(g, w->thread_id, w->turn_id, w);
 	transaction_take_reply(tx, &w->reply);
@@ -316,7 +316,7 @@ bool turn_hooks_prompt(struct engine *g, const struct turn_doc *t, const json_t 
 
 struct stopping {
 	struct engine *engine;
-	char turn_id[ID_ROOM];
+	char turn_id[ID_SIZE];
 	struct transaction *transaction; /* the client's; NULL: a turn of the loop */
 	char *outcome, *summary, *usage;
 	char unknown[400]; /* why the hooks could not be determined; "" = they could */
@@ -472,7 +472,7 @@ bool turn_hooks_stop(struct engine *g, const struct turn_doc *t, const struct tu
 				.outcome = mem_strdup(end->outcome),
 				.summary = mem_strdup(end->summary),
 				.usage = mem_strdup(end->usage) };
-	memcpy(w->turn_id, t->turnId, ID_ROOM);
+	memcpy(w->turn_id, t->turnId, ID_SIZE);
 	strmap_put(&g->turns->stops, w->turn_id, w);
 	if (tx) { /* these belong to the request, which is freed before the hooks answer */
 		tx->caller.request_id = tx->caller.trace_id = tx->caller.span_id = tx->caller.channel_id = NULL;

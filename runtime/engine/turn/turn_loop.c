@@ -172,8 +172,8 @@ void turn_loop(struct engine *g, const struct turn_doc *first)
 		transaction_commit(own);
 		return;
 	}
-	char id[ID_ROOM];
-	snprintf(id, sizeof id, "%s", first->turnId);
+	char id[ID_SIZE];
+	id_copy(id, first->turnId);
 	while (or_none(l.turn->openActions) == 0 && loop_once(&l)) {
 		if (turn_read(g, id, &text, &d, &e) != 0 || turn_doc_ended(&d) || d.ending.type == JT_OBJECT)
 			break;

@@ -33,7 +33,7 @@ static bool queue_find(const struct turn_queue *q, const char *turn_id, size_t *
 void turn_thread_free(struct engine *g, const char *thread_id)
 {
 	buf_auto struct buf text = BUF_INIT;
-	char active[ID_ROOM], id[ID_ROOM];
+	char active[ID_SIZE], id[ID_SIZE];
 	struct turn_queue q;
 	struct turn_doc t;
 	struct err e = ERR_INIT;
@@ -45,7 +45,7 @@ void turn_thread_free(struct engine *g, const char *thread_id)
 		log_error("thread %s: %s", thread_id, e.message);
 	if (busy != 0 || !q.count || q.held)
 		return;
-	snprintf(id, sizeof id, "%s", q.ids[0]);
+	id_copy(id, q.ids[0]);
 	queue_remove(&q, 0);
 	struct transaction *tx = transaction_new_internal(g);
 	turn_queue_fact(&q, "taken", id, NULL, tx->batch);
@@ -152,7 +152,7 @@ void engine_promote_queued_turn(struct engine *g, const char *turn_id, const str
 {
 	struct transaction *tx = transaction_new(g, c, fn, ctx);
 	buf_auto struct buf text = BUF_INIT;
-	char id[ID_ROOM];
+	char id[ID_SIZE];
 	struct turn_queue q;
 	struct turn_doc t;
 	struct err e = ERR_INIT;
@@ -178,7 +178,7 @@ void engine_resume_thread(struct engine *g, const char *session_id, const char *
 			  engine_reply_fn fn, void *ctx)
 {
 	struct transaction *tx = transaction_new(g, c, fn, ctx);
-	char active[ID_ROOM] = "";
+	char active[ID_SIZE] = "";
 	struct turn_queue q;
 	struct session_scope p;
 	struct err e = ERR_INIT;

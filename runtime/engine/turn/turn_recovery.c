@@ -10,7 +10,7 @@
 #include "runtime/engine/turn/turn_hooks.h"
 
 struct thread_list {
-	char (*ids)[ID_ROOM];
+	char (*ids)[ID_SIZE];
 	size_t count, cap;
 };
 
@@ -22,7 +22,7 @@ static bool add_thread(void *ctx, const char *id, size_t id_len, const char *jso
 		l->cap = l->cap ? 2 * l->cap : 64;
 		l->ids = mem_realloc(l->ids, l->cap * sizeof l->ids[0]);
 	}
-	if (id_len < ID_ROOM) {
+	if (id_len < ID_SIZE) {
 		memcpy(l->ids[l->count], id, id_len);
 		l->ids[l->count++][id_len] = '\0';
 	}
@@ -52,7 +52,7 @@ static bool proved_alive(struct engine *g, const struct turn_doc *t)
 
 static void recover_queue(struct engine *g, const char *thread_id)
 {
-	char active[ID_ROOM] = "";
+	char active[ID_SIZE] = "";
 	buf_auto struct buf text = BUF_INIT;
 	struct turn_queue q;
 	struct turn_doc t;

@@ -60,7 +60,7 @@ void engine_request_action(struct engine *g, const struct action_request *r, con
 	const json_t *word;
 	size_t i;
 	buf_auto struct buf text = BUF_INIT;
-	char id[ID_ROOM], session[ID_ROOM] = "";
+	char id[ID_SIZE], session[ID_SIZE] = "";
 	struct turn_doc t;
 	struct err e = ERR_INIT;
 	struct action_spec s = {

@@ -164,13 +164,13 @@ void engine_start_benchmark_trial(struct engine *g, const json_t *params, const 
 	struct trial_doc trial;
 	struct view_turn_brief turn;
 	struct err e = ERR_INIT;
-	char made[ID_TEXT_MAX], id[ID_ROOM];
+	char made[ID_TEXT_MAX], id[ID_SIZE];
 	int known = 0;
 
 	id_make(ID_KIND_EVIDENCE, made);
 	snprintf(id, sizeof id, "trial_%s", made + strlen(id_prefix(ID_KIND_EVIDENCE)));
 	if (param_str(params, "trialId")) {
-		snprintf(id, sizeof id, "%s", param_str(params, "trialId"));
+		id_copy(id, param_str(params, "trialId"));
 		known = check_given_id(g, params, c, id, &e);
 	}
 	if (known < 0 || check_texts(params, &e) < 0 || (!known && bind_run(g, params, c, &t, &turn, &e) < 0)) {
@@ -185,11 +185,11 @@ void engine_start_benchmark_trial(struct engine *g, const json_t *params, const 
 	benchmark_json(params, id, &benchmark);
 	refs_json(params, &refs);
 	view_clear(&trial_schema, &trial);
-	view_set_string(trial.sessionId, turn.session_id);
-	view_set_string(trial.threadId, turn.thread_id);
-	view_set_string(trial.turnId, param_str(params, "turnId"));
-	view_set_string(trial.taskId, t.d.taskId);
-	view_set_string(trial.runId, t.d.currentRunId);
+	id_copy(trial.sessionId, turn.session_id);
+	id_copy(trial.threadId, turn.thread_id);
+	id_copy(trial.turnId, param_str(params, "turnId"));
+	id_copy(trial.taskId, t.d.taskId);
+	id_copy(trial.runId, t.d.currentRunId);
 	trial.uid = t.d.uid;
 	trial.benchmark = jval_of(benchmark.data, benchmark.len);
 	trial.refs = jval_of(refs.data, refs.len);
@@ -207,7 +207,7 @@ void engine_start_benchmark_trial(struct engine *g, const json_t *params, const 
 
 /* The trials of one run that have not ended. */
 struct open_trials {
-	char id[OPEN_TRIALS_MAX][ID_ROOM];
+	char id[OPEN_TRIALS_MAX][ID_SIZE];
 	size_t count;
 };
 
@@ -217,7 +217,7 @@ static bool add_open(void *ctx, const char *id, size_t id_len, const char *json,
 	const char *slash = memchr(id, '/', id_len);
 
 	if (slash && o->count < OPEN_TRIALS_MAX)
-		snprintf(o->id[o->count++], ID_ROOM, "%.*s", (int)(id_len - (size_t)(slash + 1 - id)), slash + 1);
+		snprintf(o->id[o->count++], ID_SIZE, "%.*s", (int)(id_len - (size_t)(slash + 1 - id)), slash + 1);
 	return o->count < OPEN_TRIALS_MAX;
 }
 
@@ -236,7 +236,7 @@ void benchmark_run_ended(struct engine *g, struct store_batch *b, const char *ru
 {
 	mem_auto struct open_trials *open = mem_zalloc(1, sizeof *open);
 	struct err e = ERR_INIT;
-	char prefix[ID_ROOM + 2];
+	char prefix[ID_SIZE + 2];
 
 	snprintf(prefix, sizeof prefix, "%s/", run_id);
 	if (store_model_scan_speculative(g->o.store, VIEW_RUN_TRIAL, prefix, add_open, open, &e) < 0)

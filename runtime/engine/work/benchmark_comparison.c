@@ -18,7 +18,7 @@
 struct trial_group {
 	struct comparing *whole;
 	const char *configuration;
-	char (*id)[ID_ROOM];
+	char (*id)[ID_SIZE];
 	size_t count; /* trials that have ended */
 	unsigned running, rewarded, timeouts, failed, complete, priced;
 	double reward, duration, cost;
@@ -27,7 +27,7 @@ struct trial_group {
 struct comparing {
 	struct engine *engine;
 	const char *version; /* requested, or NULL */
-	char seen_version[ID_ROOM], session[ID_ROOM];
+	char seen_version[ID_SIZE], session[ID_SIZE];
 	struct buf measure; /* verifier and criteria common to all trials */
 	bool measured;
 	uint32_t uid;
@@ -42,7 +42,7 @@ static bool add_id(void *ctx, const char *id, size_t id_len, const char *json, s
 	const char *slash = memrchr(id, '/', id_len);
 
 	if (slash && s->count < TRIALS_MAX)
-		snprintf(s->id[s->count++], ID_ROOM, "%.*s", (int)(id_len - (size_t)(slash + 1 - id)), slash + 1);
+		snprintf(s->id[s->count++], ID_SIZE, "%.*s", (int)(id_len - (size_t)(slash + 1 - id)), slash + 1);
 	return s->count < TRIALS_MAX;
 }
 

@@ -113,8 +113,8 @@ static int making_scope(struct making *k, struct err *e)
 			return -1;
 		if (session && strcmp(session, t.d.sessionId) != 0)
 			return err_field(e, "sessionId", "is not the task's");
-		snprintf(k->d.taskId, sizeof k->d.taskId, "%s", task);
-		snprintf(k->d.sessionId, sizeof k->d.sessionId, "%s", t.d.sessionId);
+		id_copy(k->d.taskId, task);
+		id_copy(k->d.sessionId, t.d.sessionId);
 		k->d.uid = t.d.uid;
 		return 0;
 	}
@@ -129,7 +129,7 @@ static int making_scope(struct making *k, struct err *e)
 		snprintf(e->field, sizeof e->field, "sessionId");
 		return -1;
 	}
-	snprintf(k->d.sessionId, sizeof k->d.sessionId, "%s", session);
+	id_copy(k->d.sessionId, session);
 	k->d.uid = sb.uid;
 	return 0;
 }
@@ -273,7 +273,7 @@ void engine_create_job(struct engine *g, const json_t *params, const struct call
 		return;
 	}
 	if (given)
-		snprintf(k.d.jobId, sizeof k.d.jobId, "%s", given);
+		id_copy(k.d.jobId, given);
 	else
 		id_make(ID_KIND_JOB, k.d.jobId);
 	if (r < 0 || making_check(&k, &e) < 0) {
@@ -380,7 +380,7 @@ static void write_cancelled_items(struct jw *w, const void *cancelled, size_t n)
 	}
 	for (uint64_t p = 0; p * VIEW_JOB_PIECE < j->d.itemCount; p++) {
 		buf_auto struct buf piece = BUF_INIT;
-		char id[ID_ROOM];
+		char id[ID_SIZE];
 		if (view_job_piece(g->o.store, &j->d, p, &piece, &e) < 0)
 			break;
 		for (struct jiter it = jiter_on(jval_of(piece.data, piece.len)); jiter_next(&it);) {
@@ -454,7 +454,7 @@ void job_on_process_over(struct engine *g, const struct process_over *x)
 
 struct of_task {
 	struct engine *engine;
-	char (*id)[ID_ROOM];
+	char (*id)[ID_SIZE];
 	size_t n, cap;
 };
 
@@ -467,14 +467,14 @@ static bool collect_id(void *ctx, const char *id, size_t id_len, const char *jso
 		o->cap = o->cap ? 2 * o->cap : 16;
 		o->id = mem_realloc(o->id, o->cap * sizeof *o->id);
 	}
-	snprintf(o->id[o->n++], ID_ROOM, "%.*s", (int)(id_len - (size_t)(name - id)), name);
+	snprintf(o->id[o->n++], ID_SIZE, "%.*s", (int)(id_len - (size_t)(name - id)), name);
 	return true;
 }
 
 static void jobs_of(struct engine *g, enum view_kind kind, const char *task_id, struct of_task *ret)
 {
 	struct err e = ERR_INIT;
-	char prefix[ID_ROOM + 1] = "";
+	char prefix[ID_SIZE + 1] = "";
 
 	if (task_id)
 		snprintf(prefix, sizeof prefix, "%s/", task_id);
@@ -490,7 +490,7 @@ static bool is_open(struct engine *g, const char *job_id)
 	return job_read(g, job_id, &j, &e) == 0 && !job_doc_ended(&j.d);
 }
 
-bool job_open_of_task(struct engine *g, const char *task_id, char ret_job[ID_ROOM])
+bool job_open_of_task(struct engine *g, const char *task_id, char ret_job[ID_SIZE])
 {
 	struct of_task o = { .engine = g };
 
@@ -498,14 +498,14 @@ bool job_open_of_task(struct engine *g, const char *task_id, char ret_job[ID_ROO
 	jobs_of(g, VIEW_TASK_JOB, task_id, &o);
 	for (size_t i = 0; i < o.n && !ret_job[0]; i++)
 		if (is_open(g, o.id[i]))
-			snprintf(ret_job, ID_ROOM, "%s", o.id[i]);
+			id_copy(ret_job, o.id[i]);
 	free(o.id);
 	return ret_job[0] != '\0';
 }
 
 bool task_jobs_open(struct engine *g, const char *task_id)
 {
-	char job[ID_ROOM];
+	char job[ID_SIZE];
 
 	return job_open_of_task(g, task_id, job);
 }

@@ -53,7 +53,7 @@ static void job_started(const struct job *j, struct store_batch *b, const struct
  */
 struct again {
 	uint64_t now, due;
-	char id[STARTS_MOST][ID_ROOM];
+	char id[STARTS_MOST][ID_SIZE];
 	size_t n, most;
 };
 
@@ -69,14 +69,14 @@ static bool collect_retry(void *ctx, const char *key, size_t len, const char *js
 		a->due = at;
 		return false;
 	}
-	snprintf(a->id[a->n++], ID_ROOM, "%.*s", (int)(len - (size_t)(last + 1 - key)), last + 1);
+	snprintf(a->id[a->n++], ID_SIZE, "%.*s", (int)(len - (size_t)(last + 1 - key)), last + 1);
 	return true;
 }
 
 static void items_again(struct engine *g, const char *job_id, struct again *ret)
 {
 	struct err e = ERR_INIT;
-	char prefix[ID_ROOM + 1];
+	char prefix[ID_SIZE + 1];
 
 	ret->due = UINT64_MAX;
 	snprintf(prefix, sizeof prefix, "%s/", job_id);
@@ -141,7 +141,7 @@ static void begin_fresh(struct engine *g, struct round *r)
 		}
 		for (struct jiter it = jiter_on(jval_of(piece.data, piece.len)); r->begun < r->room && jiter_next(&it);
 		     at++) {
-			char id[ID_ROOM];
+			char id[ID_SIZE];
 			if (at < from)
 				continue;
 			index = at + 1;
@@ -204,7 +204,7 @@ void job_dispatch(struct engine *g, const char *job_id)
 /* ---- launching ---- */
 
 struct running {
-	char (*id)[ID_ROOM];
+	char (*id)[ID_SIZE];
 	size_t n, cap;
 };
 
@@ -217,14 +217,14 @@ static bool collect_item(void *ctx, const char *id, size_t id_len, const char *j
 		r->cap = r->cap ? 2 * r->cap : 16;
 		r->id = mem_realloc(r->id, r->cap * sizeof *r->id);
 	}
-	snprintf(r->id[r->n++], ID_ROOM, "%.*s", (int)(id_len - (size_t)(slash + 1 - id)), slash + 1);
+	snprintf(r->id[r->n++], ID_SIZE, "%.*s", (int)(id_len - (size_t)(slash + 1 - id)), slash + 1);
 	return true;
 }
 
 static void running_items(struct engine *g, const char *job_id, struct running *ret)
 {
 	struct err e = ERR_INIT;
-	char prefix[ID_ROOM + 1];
+	char prefix[ID_SIZE + 1];
 
 	snprintf(prefix, sizeof prefix, "%s/", job_id);
 	if (store_model_scan_speculative(g->o.store, VIEW_JOB_RUNNING, prefix, collect_item, ret, &e) < 0)
@@ -376,7 +376,7 @@ static int item_of_process(struct engine *g, const char *process_id, struct job 
 			   struct job_item_doc *d)
 {
 	buf_auto struct buf doc = BUF_INIT;
-	char job[ID_ROOM], item[ID_ROOM];
+	char job[ID_SIZE], item[ID_SIZE];
 	struct err e = ERR_INIT;
 
 	if (store_model_get_speculative(g->o.store, VIEW_JOB_PROCESS, process_id, &doc, &e) != 0)
@@ -503,8 +503,8 @@ static struct transaction *begin_request(struct engine *g, const json_t *params,
 	}
 	if (r > 0) {
 		view_clear(&job_item_schema, item);
-		view_set_string(item->itemId, id);
-		view_set_string(item->status, "pending");
+		id_copy(item->itemId, id);
+		id_copy(item->status, "pending");
 		item->index = index;
 		item->attemptCount = 0;
 	}

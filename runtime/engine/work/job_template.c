@@ -25,7 +25,7 @@ json_t *job_item_given(struct engine *g, const struct job *j, uint64_t index, st
 
 json_t *job_item_find(struct engine *g, const struct job *j, const char *item_id, uint64_t *ret_index, struct err *e)
 {
-	char quoted_id[ID_ROOM + 2];
+	char quoted_id[ID_SIZE + 2];
 
 	snprintf(quoted_id, sizeof quoted_id, "\"%s\"", item_id);
 	for (uint64_t p = 0; p * VIEW_JOB_PIECE < j->d.itemCount; p++) {

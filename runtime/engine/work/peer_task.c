@@ -46,9 +46,9 @@ static const struct remote_word *word_of(const char *word)
 	return NULL;
 }
 
-static void peer_key(const char *channel, const char *remote, char key[2 * VIEW_ID_MAX])
+static void peer_key(const char *channel, const char *remote, char key[2 * ID_SIZE])
 {
-	snprintf(key, 2 * VIEW_ID_MAX, "%s/%s", channel, remote);
+	snprintf(key, 2 * ID_SIZE, "%s/%s", channel, remote);
 }
 
 static struct scope peer_scope(const struct task_doc *t, const char *channel_id, const struct caller *c)
@@ -92,7 +92,7 @@ static void updated_fact(const struct task_doc *t, struct store_batch *b, const 
 struct linking {
 	struct transaction *transaction;
 	json_t *params;
-	char channel_id[ID_ROOM];
+	char channel_id[ID_SIZE];
 };
 
 static void linking_free(struct linking *l)
@@ -139,7 +139,7 @@ static void link_facts(struct engine *g, struct linking *l, const char *task_id,
 static void on_task_made(void *ctx, const struct err *e, const char *json, size_t len)
 {
 	struct linking *l = ctx;
-	char task_id[ID_ROOM];
+	char task_id[ID_SIZE];
 
 	if (e) {
 		transaction_reject(l->transaction, e);
@@ -155,7 +155,7 @@ static int check_link(struct engine *g, const json_t *params, const struct chann
 	const char *remote = param_str(params, "remoteTaskId"), *status = param_str(params, "remoteStatus");
 	buf_auto struct buf text = BUF_INIT;
 	struct peer_task_doc known;
-	char key[2 * VIEW_ID_MAX];
+	char key[2 * ID_SIZE];
 
 	if (param_text(params, "remoteTaskId", REMOTE_ID_MAX, e) < 0 ||
 	    param_text(params, "remoteContextId", 256, e) < 0 || param_text(params, "agentCardRef", 1024, e) < 0 ||
@@ -207,7 +207,7 @@ void engine_link_peer_task(struct engine *g, const json_t *params, const struct 
 	struct linking *l = mem_zalloc(1, sizeof *l);
 	l->transaction = tx;
 	l->params = json_deep_copy(params);
-	snprintf(l->channel_id, sizeof l->channel_id, "%s", channel.channelId);
+	id_copy(l->channel_id, channel.channelId);
 	/* The request may be freed before the task is created; keep only the strings that the pending reply owns. */
 	tx->caller.request_id = tx->reply.request_id;
 	tx->caller.trace_id = tx->caller.channel_id = tx->caller.idem_key = tx->caller.idem_method = NULL;
@@ -288,7 +288,7 @@ static int find_peer(struct engine *g, const json_t *params, const struct caller
 {
 	buf_auto struct buf channel_text = BUF_INIT;
 	struct channel_doc channel;
-	char key[2 * VIEW_ID_MAX];
+	char key[2 * ID_SIZE];
 
 	if (channel_of(g, param_str(params, "channelId"), c, &channel_text, &channel, e) < 0 ||
 	    param_text(params, "remoteTaskId", REMOTE_ID_MAX, e) < 0)
@@ -358,7 +358,7 @@ struct unreachable {
 static void record_unreachable(const struct unreachable *u, const struct peer_task_doc *peer)
 {
 	task_auto struct task t = TASK_INIT;
-	char remote[VIEW_ID_MAX], status[VIEW_ID_MAX];
+	char remote[ID_SIZE], status[ID_SIZE];
 	struct err e = ERR_INIT;
 
 	if (task_read(u->engine, peer->taskId, &t, &e) != 0 || task_status_ended(t.status))

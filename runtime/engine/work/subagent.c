@@ -137,14 +137,14 @@ static int parent_of(struct engine *g, const json_t *params, const struct caller
 	if (session && strcmp(session, t.session_id) != 0)
 		return err_field(e, "sessionId", "the thread is not one of this session's");
 	d->uid = t.uid;
-	view_set_string(d->sessionId, t.session_id);
-	view_set_string(d->parentThreadId, thread);
+	id_copy(d->sessionId, t.session_id);
+	id_copy(d->parentThreadId, thread);
 	struct view_turn_brief u;
 	r = turn ? view_turn_brief(g->o.store, c->uid, turn, &u, e) : 0;
 	if (r != 0 || (turn && strcmp(u.thread_id, thread) != 0))
 		return r < 0 ? -1 : err_field(e, "turnId", "is not a turn of this thread");
 	if (turn)
-		view_set_string(d->parentTurnId, turn);
+		id_copy(d->parentTurnId, turn);
 	return 0;
 }
 
@@ -259,11 +259,11 @@ void engine_spawn_subagent(struct engine *g, const json_t *params, const struct 
 		return;
 	}
 	if (given)
-		view_set_string(doc.subagentId, given);
+		id_copy(doc.subagentId, given);
 	else
 		id_make(ID_KIND_SUBAGENT, doc.subagentId);
 	id_make(ID_KIND_THREAD, doc.threadId);
-	view_set_string(doc.taskId, task ? task : "");
+	id_copy(doc.taskId, task ? task : "");
 	spawned_facts(g, tx, params, &doc, start_json);
 	if (input)
 		input_fact(tx, &doc, input, false);

@@ -31,7 +31,7 @@ static void close_tree(struct engine *g, struct transaction *tx, const struct su
 
 /* Ids collected from an index before anything is changed. */
 struct children {
-	char (*ids)[ID_ROOM];
+	char (*ids)[ID_SIZE];
 	size_t count;
 };
 
@@ -41,8 +41,8 @@ static bool add_child(void *ctx, const char *key, size_t key_len, const char *js
 	struct children *k = ctx;
 
 	if (slash) {
-		k->ids = mem_realloc(k->ids, (k->count + 1) * ID_ROOM);
-		snprintf(k->ids[k->count++], ID_ROOM, "%.*s", (int)(key + key_len - slash - 1), slash + 1);
+		k->ids = mem_realloc(k->ids, (k->count + 1) * ID_SIZE);
+		snprintf(k->ids[k->count++], ID_SIZE, "%.*s", (int)(key + key_len - slash - 1), slash + 1);
 	}
 	return k->count < 1000;
 }
@@ -156,8 +156,8 @@ static bool recover_one(void *ctx, const char *id, size_t id_len, const char *js
 {
 	struct children *k = ctx;
 
-	k->ids = mem_realloc(k->ids, (k->count + 1) * ID_ROOM);
-	snprintf(k->ids[k->count++], ID_ROOM, "%.*s", (int)id_len, id);
+	k->ids = mem_realloc(k->ids, (k->count + 1) * ID_SIZE);
+	snprintf(k->ids[k->count++], ID_SIZE, "%.*s", (int)id_len, id);
 	return true;
 }
 

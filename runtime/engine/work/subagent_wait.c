@@ -106,7 +106,7 @@ static int take_ids(struct engine *g, const json_t *params, const struct caller 
 			snprintf(e->field, sizeof e->field, "subagentIds[%zu]", i);
 			return -1;
 		}
-		snprintf(w->ids[w->count++], ID_ROOM, "%s", id);
+		id_copy(w->ids[w->count++], id);
 	}
 	return 0;
 }
@@ -184,7 +184,7 @@ void subagent_first_input(struct engine *g, const char *id, const char *text, bo
 {
 	struct queued_input *n = mem_zalloc(1, sizeof *n);
 
-	snprintf(n->id, sizeof n->id, "%s", id);
+	id_copy(n->id, id);
 	n->text = mem_strdup(text);
 	n->eof = eof;
 	TAILQ_INSERT_TAIL(&g->work->subagents.inputs, n, link);
@@ -220,7 +220,7 @@ static void after_add(struct engine *g, const char *id, bool end)
 {
 	struct subagent_after *n = mem_zalloc(1, sizeof *n);
 
-	snprintf(n->id, sizeof n->id, "%s", id);
+	id_copy(n->id, id);
 	n->end = end;
 	TAILQ_INSERT_TAIL(&g->work->subagents.after, n, link);
 }

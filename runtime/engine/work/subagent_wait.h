@@ -20,14 +20,14 @@ struct subagent_waiter {
 	uint32_t uid;
 	bool any;             /* replies when one of them has ended */
 	uint64_t deadline_ns; /* UINT64_MAX = none */
-	char ids[SUBAGENT_WAIT_MAX][ID_ROOM];
+	char ids[SUBAGENT_WAIT_MAX][ID_SIZE];
 	size_t count;
 };
 
 /* Input that arrived before the process started. */
 struct queued_input {
 	TAILQ_ENTRY(queued_input) link;
-	char id[ID_ROOM];
+	char id[ID_SIZE];
 	char *text;
 	bool eof; /* close stdin after it */
 };
@@ -35,7 +35,7 @@ struct queued_input {
 /* What to do for a subagent once its closing is durable. */
 struct subagent_after {
 	TAILQ_ENTRY(subagent_after) link;
-	char id[ID_ROOM];
+	char id[ID_SIZE];
 	bool end; /* end its process; otherwise only reply to its waiters */
 };
 

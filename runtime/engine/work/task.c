@@ -94,7 +94,7 @@ static int other_error(struct err *e, const char *field, const char *id)
 static int creation_parent(struct creation *k, const char *parent, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
-	char up[ID_ROOM];
+	char up[ID_SIZE];
 	int depth = 0;
 
 	if (!parent)
@@ -103,17 +103,17 @@ static int creation_parent(struct creation *k, const char *parent, struct err *e
 		snprintf(e->field, sizeof e->field, "parentTaskId");
 		return -1;
 	}
-	snprintf(up, sizeof up, "%s", k->parent.d.parentTaskId);
+	id_copy(up, k->parent.d.parentTaskId);
 	while (up[0] && depth++ < TASK_DEPTH_MAX) {
 		struct task_doc d;
 		if (view_read_speculative(k->engine->o.store, &task_schema, up, &text, &d, e) != 0)
 			break;
-		snprintf(up, sizeof up, "%s", d.parentTaskId);
+		id_copy(up, d.parentTaskId);
 	}
 	if (depth >= TASK_DEPTH_MAX)
 		return err_field(e, "parentTaskId", "tasks may be nested %d deep", TASK_DEPTH_MAX);
 	k->has_parent = true;
-	snprintf(k->d.parentTaskId, sizeof k->d.parentTaskId, "%s", parent);
+	id_copy(k->d.parentTaskId, parent);
 	return 0;
 }
 
@@ -141,10 +141,10 @@ static int creation_scope(struct creation *k, struct err *e)
 	if (session && (r = view_session_brief(s, k->caller->uid, session, &sb, e)) != 0)
 		return r < 0 ? -1 : other_error(e, "sessionId", session);
 	k->d.uid = session ? sb.uid : k->caller->uid;
-	snprintf(k->d.turnId, sizeof k->d.turnId, "%s", turn ? turn : "");
-	snprintf(k->d.threadId, sizeof k->d.threadId, "%s", thread ? thread : "");
+	id_copy(k->d.turnId, turn);
+	id_copy(k->d.threadId, thread);
 	k->makes_session = !session;
-	snprintf(k->d.sessionId, sizeof k->d.sessionId, "%s", session ? session : "");
+	id_copy(k->d.sessionId, session);
 	return 0;
 }
 
@@ -288,7 +288,7 @@ void engine_create_task(struct engine *g, const json_t *params, const struct cal
 		return;
 	}
 	if (given)
-		snprintf(k.d.taskId, sizeof k.d.taskId, "%s", given);
+		id_copy(k.d.taskId, given);
 	else
 		id_make(ID_KIND_TASK, k.d.taskId);
 	if (r < 0 || creation_check(&k, &e) < 0) {
@@ -409,7 +409,7 @@ void engine_update_task(struct engine *g, const json_t *params, const struct cal
 		return;
 	}
 	assigned = param_str(json_object_get(params, "assignee"), "id");
-	if (assigned && strlen(assigned) < ID_ROOM)
+	if (assigned && strlen(assigned) < ID_SIZE)
 		delegated_fact(&t.d, "worker", assigned, tx->batch, c);
 	if (status)
 		status_fact(&t, params, tx->batch, c);

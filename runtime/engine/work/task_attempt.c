@@ -147,7 +147,7 @@ static void attempt_facts(const struct task *t, struct store_batch *b, const str
 void task_begin(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c,
 		const char *reason, bool has_command, struct task_begun *ret)
 {
-	char blocker[ID_ROOM];
+	char blocker[ID_SIZE];
 
 	*ret = (struct task_begun){ .attempt = (t->d.attemptCount == VIEW_ABSENT ? 0 : t->d.attemptCount) + 1 };
 	switch (task_blockers(g, t->d.taskId, blocker)) {
@@ -204,7 +204,7 @@ static bool first_queued(void *ctx, const char *id, size_t id_len, const char *j
 	const char *slash = memrchr(id, '/', id_len);
 
 	if (slash)
-		snprintf(ctx, ID_ROOM, "%.*s", (int)(id_len - (size_t)(slash + 1 - id)), slash + 1);
+		snprintf(ctx, ID_SIZE, "%.*s", (int)(id_len - (size_t)(slash + 1 - id)), slash + 1);
 	return false;
 }
 
@@ -217,7 +217,7 @@ void task_dispatch(struct engine *g)
 	struct err e = ERR_INIT;
 
 	for (unsigned i = 0; i < DISPATCH_MOST && !g->stopping && slots_used(g) < g->o.max_tasks; i++) {
-		char id[ID_ROOM] = "";
+		char id[ID_SIZE] = "";
 		if (store_model_scan_speculative(g->o.store, VIEW_TASK_QUEUE, NULL, first_queued, id, &e) < 0 || !id[0])
 			return;
 		task_begin_now(g, id, "scheduler");

@@ -72,7 +72,7 @@ void task_processes_end(struct engine *g, const char *task_id, const char *reaso
 
 static bool task_children_open(struct engine *g, const char *task_id)
 {
-	char child[ID_ROOM];
+	char child[ID_SIZE];
 
 	return task_has_open_child(g, task_id, child);
 }

@@ -10,7 +10,7 @@
 #include <signal.h>
 
 struct first_id {
-	char id[ID_ROOM];
+	char id[ID_SIZE];
 	const char *but;
 };
 
@@ -35,16 +35,16 @@ static bool take_member(void *ctx, const char *id, size_t id_len, const char *js
 }
 
 /* Finds the first member of a list other than `but`. */
-bool task_first_of(struct engine *g, enum view_kind kind, const char *owner, const char *but, char ret[ID_ROOM])
+bool task_first_of(struct engine *g, enum view_kind kind, const char *owner, const char *but, char ret[ID_SIZE])
 {
 	struct first_id f = { .but = but };
 	struct err e = ERR_INIT;
-	char prefix[ID_ROOM + 1];
+	char prefix[ID_SIZE + 1];
 
 	snprintf(prefix, sizeof prefix, "%s/", owner);
 	if (store_model_scan_speculative(g->o.store, (uint8_t)kind, prefix, take_member, &f, &e) < 0)
 		log_error("look at what task %s has open: %s", owner, e.message);
-	memcpy(ret, f.id, ID_ROOM);
+	memcpy(ret, f.id, ID_SIZE);
 	return f.id[0] != '\0';
 }
 
@@ -59,7 +59,7 @@ static bool list_peer(void *ctx, const char *key, size_t key_len, const char *js
 	return true;
 }
 
-bool peer_task_open(struct engine *g, const char *task_id, char ret_remote[ID_ROOM])
+bool peer_task_open(struct engine *g, const char *task_id, char ret_remote[ID_SIZE])
 {
 	mem_auto char *prefix = mem_printf("%s/", task_id);
 	buf_auto struct buf list = BUF_INIT, text = BUF_INIT;
@@ -78,7 +78,7 @@ bool peer_task_open(struct engine *g, const char *task_id, char ret_remote[ID_RO
 		 */
 		if (view_read_speculative(g->o.store, &peer_task_schema, key, &text, &d, &e) == 0 && d.remoteState[0] &&
 		    strcmp(d.remoteState, "completed_undelivered") != 0)
-			jval_str(d.remoteTaskId, ret_remote, ID_ROOM);
+			jval_str(d.remoteTaskId, ret_remote, ID_SIZE);
 	return ret_remote[0] != '\0';
 }
 
@@ -86,7 +86,7 @@ size_t task_missing(struct engine *g, const struct task *t, struct jval acceptan
 		    bool skip_attempt, struct buf *out)
 {
 	struct jw w = jw_on(out);
-	char id[ID_ROOM];
+	char id[ID_SIZE];
 	size_t n = 0;
 
 	jw_arr(&w);
@@ -156,7 +156,7 @@ void task_completed_fact(struct engine *g, const struct task *t, struct store_ba
 
 bool task_actions_open(struct engine *g, const char *task_id)
 {
-	char action[ID_ROOM];
+	char action[ID_SIZE];
 
 	return task_first_of(g, VIEW_TASK_ACTION, task_id, NULL, action);
 }

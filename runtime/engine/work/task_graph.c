@@ -40,7 +40,7 @@ bool task_edge_known(const char *kind) { return kind_find(kind) != NULL; }
 
 struct edge_list {
 	struct edge_at {
-		char target[ID_ROOM], status[32];
+		char target[ID_SIZE], status[32];
 	} * at;
 	size_t n, cap;
 };
@@ -84,7 +84,7 @@ void task_each_edge(struct engine *g, const char *task_id, const char *kind, tas
 struct walk {
 	struct engine *engine;
 	struct strmap seen;
-	char (*todo)[ID_ROOM];
+	char (*todo)[ID_SIZE];
 	size_t n, cap;
 };
 
@@ -99,7 +99,7 @@ static bool walk_add(void *ctx, const char *target, const char *status)
 		w->cap = w->cap ? 2 * w->cap : 16;
 		w->todo = mem_realloc(w->todo, w->cap * sizeof *w->todo);
 	}
-	snprintf(w->todo[w->n++], ID_ROOM, "%s", target);
+	id_copy(w->todo[w->n++], target);
 	return true;
 }
 
@@ -113,7 +113,7 @@ static bool leads_to(struct engine *g, const char *from, const char *to, bool wa
 
 	walk_add(&w, from, "");
 	while (w.n > 0 && !strmap_get(&w.seen, to)) {
-		char id[ID_ROOM];
+		char id[ID_SIZE];
 		memcpy(id, w.todo[--w.n], sizeof id);
 		if (waits) {
 			task_each_edge(g, id, "blocked_by", walk_add, &w);
@@ -153,16 +153,16 @@ void task_link_facts(const struct task *t, const struct task *other, struct stor
 static int check_parent(struct engine *g, const struct task *child, const struct task *parent, struct err *e)
 {
 	task_auto struct task up = TASK_INIT;
-	char id[ID_ROOM];
+	char id[ID_SIZE];
 	int depth = 0;
 
 	if (child->d.parentTaskId[0])
 		return err_set(e, ERR_CONFLICT, "task '%s' has a parent already: '%s'; unlink that first",
 			       child->d.taskId, child->d.parentTaskId);
-	snprintf(id, sizeof id, "%s", parent->d.parentTaskId);
+	id_copy(id, parent->d.parentTaskId);
 	/* Bounds the depth. Only the ancestors of the parent are counted, not the levels below the child. */
 	for (; id[0] && depth < TASK_DEPTH_MAX && task_read(g, id, &up, e) == 0; depth++)
-		snprintf(id, sizeof id, "%s", up.d.parentTaskId);
+		id_copy(id, up.d.parentTaskId);
 	return depth >= TASK_DEPTH_MAX ? err_set(e, ERR_INVALID, "tasks may be nested %d deep", TASK_DEPTH_MAX)
 				       : task_may(parent, TASK_VERB_ADD, e);
 }
@@ -276,7 +276,7 @@ void engine_unlink_tasks(struct engine *g, const json_t *params, const struct ca
 
 struct blockers {
 	enum task_wait wait;
-	char id[ID_ROOM];
+	char id[ID_SIZE];
 };
 
 static bool check_blocker(void *ctx, const char *target, const char *status)
@@ -289,17 +289,17 @@ static bool check_blocker(void *ctx, const char *target, const char *status)
 	/* Keep the worst: broken over unfinished over satisfied. */
 	if (w > b->wait) {
 		b->wait = w;
-		snprintf(b->id, sizeof b->id, "%s", target);
+		id_copy(b->id, target);
 	}
 	return w != TASK_WAIT_BROKEN;
 }
 
-enum task_wait task_blockers(struct engine *g, const char *task_id, char ret_blocker[ID_ROOM])
+enum task_wait task_blockers(struct engine *g, const char *task_id, char ret_blocker[ID_SIZE])
 {
 	struct blockers b = { TASK_WAIT_NOTHING, "" };
 
 	task_each_edge(g, task_id, "blocked_by", check_blocker, &b);
-	memcpy(ret_blocker, b.id, ID_ROOM);
+	memcpy(ret_blocker, b.id, ID_SIZE);
 	return b.wait;
 }
 
@@ -307,7 +307,7 @@ void task_reconsider(struct engine *g, const char *task_id)
 {
 	task_auto struct task t = TASK_INIT;
 	struct err e = ERR_INIT;
-	char blocker[ID_ROOM];
+	char blocker[ID_SIZE];
 
 	/* An attempt in progress is not interrupted by a change of its blockers. */
 	if (task_read(g, task_id, &t, &e) != 0 || t.d.attemptOpen)
@@ -327,11 +327,11 @@ static bool find_open(void *ctx, const char *target, const char *status)
 {
 	if (strcmp(status, "active") != 0)
 		return true;
-	snprintf(ctx, ID_ROOM, "%s", target);
+	id_copy(ctx, target);
 	return false;
 }
 
-bool task_has_open_child(struct engine *g, const char *task_id, char ret_child[ID_ROOM])
+bool task_has_open_child(struct engine *g, const char *task_id, char ret_child[ID_SIZE])
 {
 	ret_child[0] = '\0';
 	task_each_edge(g, task_id, "child", find_open, ret_child);

@@ -18,7 +18,7 @@ enum task_begin { TASK_BEGUN, TASK_BEGIN_QUEUED, TASK_BEGIN_BLOCKED };
 struct task_begun {
 	enum task_begin how;
 	const char *status;
-	char run_id[ID_ROOM], attempt_id[ID_ROOM], process_id[ID_ROOM]; /* process_id "" = a client works on it */
+	char run_id[ID_SIZE], attempt_id[ID_SIZE], process_id[ID_SIZE]; /* process_id "" = a client works on it */
 	uint64_t attempt;
 };
 /* Starts an attempt, or queues or blocks the task. The caller then runs task_launch after the commit. */
@@ -44,7 +44,7 @@ void task_attempt_completed(struct engine *g, const struct task *t, struct store
 void task_next(struct engine *g, const char *task_id);
 void task_dispatch(struct engine *g); /* queued tasks take free slots */
 /* The first member of a list of the task other than `but`. */
-bool task_first_of(struct engine *g, enum view_kind kind, const char *owner, const char *but, char ret[ID_ROOM]);
+bool task_first_of(struct engine *g, enum view_kind kind, const char *owner, const char *but, char ret[ID_SIZE]);
 void task_begin_now(struct engine *g, const char *task_id, const char *reason);
 
 /* task_output.c */
@@ -75,10 +75,10 @@ int task_link_check(struct engine *g, const struct task *t, const char *kind, co
 void task_link_facts(const struct task *t, const struct task *other, struct store_batch *b, const struct caller *c,
 		     const char *kind, const char *target, const char *status, const char *reason);
 enum task_wait { TASK_WAIT_NOTHING, TASK_WAIT_UNFINISHED, TASK_WAIT_BROKEN };
-enum task_wait task_blockers(struct engine *g, const char *task_id, char ret_blocker[ID_ROOM]);
+enum task_wait task_blockers(struct engine *g, const char *task_id, char ret_blocker[ID_SIZE]);
 void task_notify_edges(struct engine *g, const char *task_id); /* the task ended: updates its edges at both ends */
 void task_reconsider(struct engine *g, const char *task_id);   /* a blocker of it changed */
-bool task_has_open_child(struct engine *g, const char *task_id, char ret_child[ID_ROOM]);
+bool task_has_open_child(struct engine *g, const char *task_id, char ret_child[ID_SIZE]);
 typedef bool (*task_edge_fn)(void *ctx, const char *target, const char *status);
 void task_each_edge(struct engine *g, const char *task_id, const char *kind, task_edge_fn fn, void *ctx);
 
@@ -90,7 +90,7 @@ void task_processes_end(struct engine *g, const char *task_id, const char *reaso
 void task_process_ended(struct engine *g, const char *task_id); /* a process that worked for it has ended */
 
 /* job.c */
-bool job_open_of_task(struct engine *g, const char *task_id, char ret_job[ID_ROOM]);
+bool job_open_of_task(struct engine *g, const char *task_id, char ret_job[ID_SIZE]);
 bool task_jobs_open(struct engine *g, const char *task_id);
 void task_jobs_end(struct engine *g, const char *task_id, const char *reason);
 void task_resume_jobs(struct engine *g, const char *task_id);

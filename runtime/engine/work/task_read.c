@@ -241,7 +241,7 @@ json_t *command_read(struct engine *g, struct jval command, struct jval ref, str
 {
 	buf_auto struct buf text = BUF_INIT;
 	json_error_t je;
-	char id[ID_ROOM];
+	char id[ID_SIZE];
 
 	if (ref.type != JT_STRING) {
 		buf_append(&text, command.text, command.len);

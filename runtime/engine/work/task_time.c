@@ -157,7 +157,7 @@ static void handle_due(struct engine *g, const struct task *t, enum due due)
 
 /* Collects the ids first: handling a deadline changes the list. */
 struct ids {
-	char (*id)[ID_ROOM];
+	char (*id)[ID_SIZE];
 	size_t n, cap;
 };
 
@@ -169,7 +169,7 @@ static bool collect_id(void *ctx, const char *id, size_t id_len, const char *jso
 		l->cap = l->cap ? 2 * l->cap : 64;
 		l->id = mem_realloc(l->id, l->cap * sizeof *l->id);
 	}
-	snprintf(l->id[l->n++], ID_ROOM, "%.*s", (int)id_len, id);
+	snprintf(l->id[l->n++], ID_SIZE, "%.*s", (int)id_len, id);
 	return true;
 }
 

@@ -377,7 +377,7 @@ static void on_action(struct engine *g, const char *task_id, const char *action_
 {
 	task_auto struct task t = TASK_INIT;
 	struct err e = ERR_INIT;
-	char other[ID_ROOM];
+	char other[ID_SIZE];
 
 	if (!task_id || !*task_id || task_read(g, task_id, &t, &e) != 0 || task_status_ended(t.status) ||
 	    t.status == TASK_CANCELLING)

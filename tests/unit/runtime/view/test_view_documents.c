@@ -96,7 +96,7 @@ START_TEST(members_are_written_by_name_in_the_order_asked_for)
 	struct thread_doc d;
 
 	view_create(&thread_schema, &event, &d);
-	view_set_string(d.phase, "streaming");
+	id_copy(d.phase, "streaming");
 	jw_obj(&w);
 	view_write_members(&w, &thread_schema, &d, "owner=uid reason phase status at=createdAt turnNumber");
 	jw_obj_end(&w);
