@@ -78,15 +78,21 @@ static void (*const over[])(struct engine *g, const struct process_over *x) = {
 #include "runtime/engine/modules.def"
 	NULL
 };
+/* Reactions with the type of their payload: the envelope is its first member. */
+#define ON_FACT(TYPE, type, fn)                                                                              \
+	static void call_##fn(struct transaction *tx, const struct scope *s, const struct envelope *payload) \
+	{                                                                                                    \
+		fn(tx, s, (const struct type *)payload);                                                     \
+	}
+#include "runtime/engine/modules.def"
 static const struct fact_reaction on_fact[] = {
-#define ON_FACT(TYPE, fn) { EVENT_##TYPE, fn },
+#define ON_FACT(TYPE, type, fn) { EVENT_##TYPE, call_##fn },
 #include "runtime/engine/modules.def"
 	{ 0 }
 };
-static const struct commit_reaction on_commit[] = {
-#define ON_COMMIT(TYPE, fn) { EVENT_##TYPE, fn },
+static void (*const due[DUE_WORK_COUNT])(struct engine *g, const char *id) = {
+#define DUE(WORK, fn) [DUE_##WORK] = fn,
 #include "runtime/engine/modules.def"
-	{ 0 }
 };
 static const struct reconstructed_member reconstructed[] = {
 #define RECONSTRUCTED(key, fn) { key, fn },
@@ -113,7 +119,10 @@ static const struct engine_modules modules = {
 	.connected = connected,
 	.disconnected = disconnected,
 	.on_fact = on_fact,
-	.on_commit = on_commit,
+	.due = due,
+#define SESSION_CREATED(fn) .session_created = fn,
+#define HOOK_STOP(fn) .hook_stop = fn,
+#include "runtime/engine/modules.def"
 	.reconstructed = reconstructed,
 	.process_owners = owners,
 	.may_start = may_start,

@@ -5,7 +5,6 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
-#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/session/session.h"
 #include "runtime/engine/session/session_scope.h"
 #include "runtime/engine/session/turn_read.h"
@@ -53,7 +52,7 @@ static void watch_deadline(struct engine *g, uint64_t expires_us)
 }
 
 static int required_fact(struct engine *g, const struct action_spec *s, const char *id, const char *turn,
-			 const char *thread, struct store_batch *b)
+			 const char *thread, struct transaction *tx)
 {
 	uint64_t expires = s->timeout_ms ? g->o.ports->real_us(g->o.host) + s->timeout_ms * 1000 : 0;
 	char step[ID_TEXT_MAX];
@@ -72,7 +71,7 @@ static int required_fact(struct engine *g, const struct action_spec *s, const ch
 				     .tool_call = s->tool_call_id,
 				     .trace = s->trace_id,
 				     .request = s->request_id };
-	return EMIT(action_required, b, scope, .envelope.status = "pending", .actionType = s->action_type,
+	return EMIT(action_required, tx, scope, .envelope.status = "pending", .actionType = s->action_type,
 		    .kind = names[s->kind], .prompt = s->prompt, .schema = json_from_text(s->schema_json),
 		    .decisions = json_from_text(s->decisions_json ? s->decisions_json : "[\"allow\",\"deny\"]"),
 		    .scope = json_from_text(s->scope_json), .policy = json_from_text(s->policy_json),
@@ -81,34 +80,44 @@ static int required_fact(struct engine *g, const struct action_spec *s, const ch
 		    .requestedBy = json_requester(&s->by));
 }
 
-int action_open(struct engine *g, const struct action_spec *s, struct store_batch *b, char ret_id[ID_SIZE],
+int action_open(struct engine *g, const struct action_spec *s, struct transaction *tx, char ret_id[ID_SIZE],
 		struct err *e)
 {
 	char turn[ID_SIZE] = "", thread[ID_SIZE] = "", id[ID_TEXT_MAX];
-	buf_auto struct buf text = BUF_INIT, type = BUF_INIT;
-	struct jw w = jw_on(&type);
-	struct turn_doc t;
 
 	if (s->turn_id)
 		id_copy(turn, s->turn_id);
 	if (s->thread_id)
 		id_copy(thread, s->thread_id);
-	if (!turn[0] && session_system_turn(g, b, s->uid, s->session_id, thread, turn, e) < 0)
+	if (!turn[0] && session_system_turn(g, tx, s->uid, s->session_id, thread, turn, e) < 0)
 		return -1;
 	id_make(ID_KIND_ACTION, id);
-	if (required_fact(g, s, id, turn, thread, b) < 0)
+	if (required_fact(g, s, id, turn, thread, tx) < 0)
 		return err_set(e, ERR_INVALID,
 			       "the action cannot be written: prompt, schema or continuation is too long");
-	jw_str(&w, s->action_type);
-	const char *waiting = view_action_waiting(jval_of(type.data, type.len));
-	if (s->turn_id && turn_read(g, turn, &text, &t, e) == 0 && t.startedAt && !turn_doc_ended(&t))
-		thread_status_fact(g, s->uid, s->session_id, thread, waiting, "action_required", b);
-	fact_added(g, EVENT_ACTION_REQUIRED,
-		   &(struct action_opened_notice){
-			   .spec = s, .action_id = id, .thread_id = thread, .turn_id = turn, .waiting = waiting },
-		   b);
 	id_copy(ret_id, id);
 	return 0;
+}
+
+const char *action_waiting_status(const char *action_type)
+{
+	buf_auto struct buf type = BUF_INIT;
+	struct jw w = jw_on(&type);
+
+	jw_str(&w, action_type);
+	return view_action_waiting(jval_of(type.data, type.len));
+}
+
+/* The thread waits while its turn does. The system turn never runs, so it does not make its thread wait. */
+void action_thread_waits(struct transaction *tx, const struct scope *s, const struct action_required *p)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct turn_doc t;
+	struct err e = ERR_INIT;
+
+	if (turn_read(tx->engine, s->turn, &text, &t, &e) == 0 && t.startedAt && !turn_doc_ended(&t))
+		thread_status_fact(tx->engine, s->uid, s->session, s->thread, action_waiting_status(p->actionType),
+				   "action_required", tx);
 }
 
 /* ---- answering ---- */
@@ -127,10 +136,10 @@ static void on_resolved_committed(struct engine *g, const char *action_id)
 	const struct action_kind_ops *ops = ops_of(g, &d);
 	if (ops && ops->over)
 		ops->over(g, action_id);
-	fact_committed(g, EVENT_ACTION_RESOLVED, turn);
+	modules_due(g, DUE_TURN_STEP, turn);
 }
 
-static void resolved_fact(const struct action_outcome *o, const char *request_id, struct store_batch *b)
+static void resolved_fact(const struct action_outcome *o, const char *request_id, struct transaction *tx)
 {
 	const struct action_doc *a = o->action;
 	const struct scope s = { .uid = (uint32_t)a->uid,
@@ -145,20 +154,21 @@ static void resolved_fact(const struct action_outcome *o, const char *request_id
 				 .request = request_id };
 	bool by_person = strcmp(o->source, "timeout") != 0;
 
-	EMIT(action_resolved, b, s, .envelope.status = o->status, .decision = o->decision, .source = o->source,
+	EMIT(action_resolved, tx, s, .envelope.status = o->status, .decision = o->decision, .source = o->source,
 	     .resolver = by_person ? json_requester(&o->by) : JSON_NONE, .note = o->note,
 	     .scope = json_from_string(o->scope ? o->scope : "once"), .response = json_from_text(o->response_json));
 }
 
 /* Sets the thread to running if its turn waits for no other action. openActions still includes this one. */
-static void resume_thread(struct engine *g, const struct action_doc *a, struct store_batch *b)
+void action_thread_resumes(struct transaction *tx, const struct scope *s, const struct action_resolved *p)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct turn_doc t;
 	struct err e = ERR_INIT;
 
-	if (turn_read(g, a->turnId, &text, &t, &e) == 0 && t.startedAt && !turn_doc_ended(&t) && t.openActions == 1)
-		thread_status_fact(g, (uint32_t)a->uid, a->sessionId, a->threadId, "running", "action_resolved", b);
+	if (turn_read(tx->engine, s->turn, &text, &t, &e) == 0 && t.startedAt && !turn_doc_ended(&t) &&
+	    t.openActions == 1)
+		thread_status_fact(tx->engine, s->uid, s->session, s->thread, "running", "action_resolved", tx);
 }
 
 void action_resolve(struct transaction *tx, const struct action_outcome *o)
@@ -166,12 +176,9 @@ void action_resolve(struct transaction *tx, const struct action_outcome *o)
 	struct engine *g = tx->engine;
 	const struct action_kind_ops *ops = ops_of(g, o->action);
 
-	resolved_fact(o, tx->caller.request_id, tx->batch);
-	resume_thread(g, o->action, tx->batch);
-	fact_added(g, EVENT_ACTION_RESOLVED, &(struct action_resolved_notice){ .outcome = o, .caller = &tx->caller },
-		   tx->batch);
+	resolved_fact(o, tx->caller.request_id, tx);
 	if (ops && ops->resolved)
-		ops->resolved(g, o, tx->batch);
+		ops->resolved(g, o, tx);
 	transaction_after_commit(tx, on_resolved_committed, o->action->actionId);
 }
 

@@ -15,7 +15,9 @@
 #include "runtime/view/view_documents.h"
 
 struct transaction;
-struct store_batch;
+struct scope;
+struct action_required;
+struct action_resolved;
 
 enum action_kind {
 	ACTION_KIND_NONE,
@@ -63,21 +65,9 @@ struct action_kind_ops {
 		       const struct caller *c, engine_reply_fn fn, void *ctx, struct err *e);
 	bool (*is_persisting)(struct engine *g, const char *action_id);
 	/* Adds facts to the batch of action.resolved. */
-	void (*resolved)(struct engine *g, const struct action_outcome *o, struct store_batch *b);
+	void (*resolved)(struct engine *g, const struct action_outcome *o, struct transaction *tx);
 	/* action.resolved is durable; the action's document has the decision. */
 	void (*over)(struct engine *g, const char *action_id);
-};
-
-/* action.required was added: the subject of its reactions. Ids may be NULL where the spec has none. */
-struct action_opened_notice {
-	const struct action_spec *spec;
-	const char *action_id, *thread_id, *turn_id;
-	const char *waiting; /* the new status of the thread or task that waits */
-};
-/* action.resolved was added: the subject of its reactions. */
-struct action_resolved_notice {
-	const struct action_outcome *outcome;
-	const struct caller *caller;
 };
 
 void action_init(struct engine *g);
@@ -90,7 +80,7 @@ bool action_may_decide_alone(enum engine_role role, const char *decision);
  * Adds action.required, and the waiting status of the turn's thread and task. Generates and returns the id and
  * schedules the timeout. −1 with e if a member is too long.
  */
-int action_open(struct engine *g, const struct action_spec *s, struct store_batch *b, char ret_id[ID_SIZE],
+int action_open(struct engine *g, const struct action_spec *s, struct transaction *tx, char ret_id[ID_SIZE],
 		struct err *e);
 int action_read(struct engine *g, const char *action_id, struct buf *text, struct action_doc *ret, struct err *e);
 /* The open action that a tool call of this turn waits for before it starts; false = none. */
@@ -104,6 +94,11 @@ void action_cancel_of_turn(struct engine *g, const char *turn_id, const char *re
 void action_cancel_of_task(struct engine *g, const char *task_id, const char *reason, struct transaction *tx);
 uint64_t action_tick(struct engine *g, uint64_t now);
 void action_recover(struct engine *g);
+/* Reactions to the module's own facts: the thread of the turn waits, or no longer does. */
+void action_thread_waits(struct transaction *tx, const struct scope *s, const struct action_required *p);
+void action_thread_resumes(struct transaction *tx, const struct scope *s, const struct action_resolved *p);
+/* The status of a thread or task that waits for an action of this type. */
+const char *action_waiting_status(const char *action_type);
 void action_list_open(struct engine *g, struct jw *w); /* ids, for history.reconstructed */
 
 #endif

@@ -5,7 +5,6 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
-#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/process/process.h"
 #include "runtime/engine/session/turn_read.h"
 #include "runtime/engine/session/waiter.h"
@@ -38,7 +37,7 @@ void tool_arguments_hash(const json_t *arguments, char ret[HASH_SHA256_TEXT])
 	hash_sha256_text(text, strlen(text), ret);
 }
 
-static void args_fact(const struct tool_call_doc *d, const struct tool_use *u, struct store_batch *b)
+static void args_fact(const struct tool_call_doc *d, const struct tool_use *u, struct transaction *tx)
 {
 	json_t *none = json_object(), *safe;
 	const json_t *given = u->arguments ? u->arguments : none;
@@ -55,10 +54,10 @@ static void args_fact(const struct tool_call_doc *d, const struct tool_use *u, s
 	bool by_ref = changed || strlen(whole) > TOOL_ARGS_INLINE;
 	if (by_ref) {
 		id_make(ID_KIND_OUTPUT, ref);
-		store_batch_inline(b, ref, whole, strlen(whole));
+		transaction_add_output(tx, ref, whole, strlen(whole));
 	}
 	s.request = u->request_id;
-	EMIT(tool_args, b, s, .safeArgs = strlen(shown) <= TOOL_ARGS_INLINE ? json_from_text(shown) : JSON_NONE,
+	EMIT(tool_args, tx, s, .safeArgs = strlen(shown) <= TOOL_ARGS_INLINE ? json_from_text(shown) : JSON_NONE,
 	     .argumentsHash = u->arguments_hash[0] ? u->arguments_hash : hash, .inputRef = none_if_empty(ref),
 	     .inputBytes = opt_int_if(by_ref, strlen(whole)));
 	json_decref(safe);
@@ -84,13 +83,13 @@ void tool_call_doc_of(const struct turn_doc *t, const struct tool_use *u, struct
 static void write_flags(struct jw *w, const void *tool, size_t n) { tool_flags_json(tool, w); }
 
 static void started_fact(const struct tool_call_doc *d, const struct tool *tool, const struct tool_use *u,
-			 struct store_batch *b)
+			 struct transaction *tx)
 {
 	bool builtin = tool && tool->builtin;
 	struct scope s = tool_call_scope(d);
 
 	s.request = u->request_id;
-	EMIT(tool_started, b, s, .envelope.status = "running", .toolName = u->tool,
+	EMIT(tool_started, tx, s, .envelope.status = "running", .toolName = u->tool,
 	     .runner = u->runner ? u->runner
 		       : builtin ? "runtime"
 				 : "external",
@@ -102,8 +101,8 @@ static void started_fact(const struct tool_call_doc *d, const struct tool *tool,
 	     .part = opt_int_if(u->part >= 0, u->part), .requestedBy = json_requester(&u->by));
 }
 
-/* tool.started is durable: the tool runs (row ON_COMMIT). */
-static void start_call(struct engine *g, const char *call_id) { fact_committed(g, EVENT_TOOL_STARTED, call_id); }
+/* tool.started is durable: the tool runs. */
+static void start_call(struct engine *g, const char *call_id) { modules_due(g, DUE_CALL_START, call_id); }
 
 void tool_call_begin(struct transaction *tx, const struct turn_doc *t, const struct tool_use *u, char ret_call[ID_SIZE])
 {
@@ -118,9 +117,9 @@ void tool_call_begin(struct transaction *tx, const struct turn_doc *t, const str
 		use.runner = "external";
 	tool_call_doc_of(t, &use, &doc);
 	if (!t->catalog)
-		tool_catalog_fact(g, t, tx->batch);
-	started_fact(&doc, known && !u->runner ? &tool : NULL, &use, tx->batch);
-	args_fact(&doc, &use, tx->batch);
+		tool_catalog_fact(g, t, tx);
+	started_fact(&doc, known && !u->runner ? &tool : NULL, &use, tx);
+	args_fact(&doc, &use, tx);
 	if (!u->runner)
 		transaction_after_commit(tx, start_call, doc.toolCallId);
 	if (ret_call)
@@ -153,9 +152,9 @@ const char *tool_advice(const char *category)
 	return NULL;
 }
 
-void tool_failed_fact(const struct tool_call_doc *d, const struct tool_failure *why, struct store_batch *b)
+void tool_failed_fact(const struct tool_call_doc *d, const struct tool_failure *why, struct transaction *tx)
 {
-	EMIT(tool_failed, b, tool_call_scope(d), .envelope = { .status = why->status, .status_reason = why->message },
+	EMIT(tool_failed, tx, tool_call_scope(d), .envelope = { .status = why->status, .status_reason = why->message },
 	     .category = why->category, .message = why->message, .retryable = opt_bool(why->retryable),
 	     .advice = why->advice ? why->advice : tool_advice(why->category),
 	     .part = opt_int_if(d->part != VIEW_ABSENT, d->part), .stage = why->stage, .toolName = why->tool,
@@ -172,7 +171,7 @@ void tool_call_fail(struct engine *g, const char *call_id, const struct tool_fai
 	if (tool_call_read(g, call_id, &text, &d, &e) != 0 || d.endedAt)
 		return;
 	struct transaction *own = transaction_new_internal(g);
-	tool_failed_fact(&d, why, own->batch);
+	tool_failed_fact(&d, why, own);
 	transaction_after_commit(own, tool_call_ended, call_id);
 	transaction_commit(own);
 }
@@ -188,7 +187,7 @@ void tool_call_ended(struct engine *g, const char *call_id)
 		return;
 	id_copy(turn, d.turnId);
 	tool_waiters_answer(g, call_id);
-	fact_committed(g, EVENT_TOOL_RESULT, turn);
+	modules_due(g, DUE_TURN_STEP, turn);
 }
 
 /* ---- many calls ---- */

@@ -25,7 +25,6 @@
 
 struct fact;
 struct transaction;
-struct store_batch;
 
 void call_init(struct engine *g);
 void call_done(struct engine *g);
@@ -58,7 +57,7 @@ struct tool_failure {
 };
 /* The advice that is the same for all failures of a category; NULL = none. */
 const char *tool_advice(const char *category);
-void tool_failed_fact(const struct tool_call_doc *d, const struct tool_failure *why, struct store_batch *b);
+void tool_failed_fact(const struct tool_call_doc *d, const struct tool_failure *why, struct transaction *tx);
 /* Fails the call in its own transaction; its turn continues. */
 void tool_call_fail(struct engine *g, const char *call_id, const struct tool_failure *why);
 /* The end of the call is durable: replies to the waiting clients and continues its turn. */
@@ -88,7 +87,6 @@ void tool_call_doc_of(const struct turn_doc *t, const struct tool_use *u, struct
 
 /* tool_process.c */
 void tool_process_start(struct engine *g, const char *call_id);
-void tool_on_started(struct engine *g, const void *subject); /* subject: the call's id */
 
 /* tool_hooks.c: the hooks of a call that a client executes, during its evaluation */
 struct tool_hooks {

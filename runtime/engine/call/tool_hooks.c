@@ -97,10 +97,10 @@ bool tool_hooks_prepare(struct engine *g, struct tool_hooks *h, enum hook_point 
 		hook_texts_of(&tool, v, &texts);
 		s.texts = &texts;
 		s.waits = "call";
-		struct store_batch *b = store_batch_new(g->o.store);
-		h->group = hook_group_new(g, &s, list, n, b);
+		struct transaction *tx = transaction_new_internal(g);
+		h->group = hook_group_new(g, &s, list, n, tx);
 		hook_texts_done(&texts);
-		store_submit(g->o.store, b, STORE_MUST, NULL, NULL);
+		transaction_commit(tx);
 	}
 	hook_tool_done(&tool);
 	return n > 0;
@@ -201,11 +201,11 @@ static void after_known(struct engine *g, const struct policy_hooks *hooks, cons
 		struct hook_texts texts;
 		hook_texts_of(&tool, v, &texts);
 		s.texts = &texts;
-		struct store_batch *b = store_batch_new(g->o.store);
-		struct hook_group *group = hook_group_new(g, &s, list, n, b);
+		struct transaction *tx = transaction_new_internal(g);
+		struct hook_group *group = hook_group_new(g, &s, list, n, tx);
 		hook_texts_done(&texts);
 		group->drop = free;
-		store_submit(g->o.store, b, STORE_MUST, NULL, NULL);
+		transaction_commit(tx);
 		hook_group_run(group, after_said, w);
 	} else {
 		tool_call_ended(g, w->call_id);

@@ -17,7 +17,6 @@
 #include "runtime/engine/action/action.h"
 #include "runtime/engine/core/core.h"
 #include "runtime/engine/core/ref.h"
-#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/hook/hook.h"
 #include "runtime/engine/permission/permission.h"
 #include "runtime/engine/policy/policy_lookup.h"
@@ -97,21 +96,21 @@ void call_done(struct engine *g)
 
 /* ---- facts ---- */
 
-static void evaluated_fact(const struct tool_evaluation *j, const struct turn_doc *t, struct store_batch *b)
+static void evaluated_fact(const struct tool_evaluation *j, const struct turn_doc *t, struct transaction *tx)
 {
 	const struct json_value decision = json_from_text(j->decision_json);
 	struct scope s = turn_scope(t);
 
 	s.tool_call = j->call_id;
 	s.request = j->use.request_id;
-	EMIT(permission_evaluated, b, s, .envelope.members.permissionDecision = decision,
+	EMIT(permission_evaluated, tx, s, .envelope.members.permissionDecision = decision,
 	     .permissionDecision = decision, .toolName = j->use.tool, .command = json_from_text(j->command_json),
 	     .mode = permission_mode_name(j->mode), .suggestion = json_from_text(j->suggestions_json));
 }
 
 /* Records a part of a turn that never started; the turn counts it as failed. */
 static void never_began(const struct turn_doc *t, const struct tool_use *u, const char *call_id, const char *status,
-			const char *message, struct store_batch *b)
+			const char *message, struct transaction *tx)
 {
 	const struct tool_failure why = { .status = status,
 					  .category = "permission",
@@ -125,7 +124,7 @@ static void never_began(const struct turn_doc *t, const struct tool_use *u, cons
 	use.call_id = call_id;
 	tool_call_doc_of(t, &use, &d);
 	d.part = u->part < 0 ? VIEW_ABSENT : (uint64_t)u->part;
-	tool_failed_fact(&d, &why, b);
+	tool_failed_fact(&d, &why, tx);
 }
 
 /* ---- the three outcomes ---- */
@@ -140,7 +139,7 @@ static void begin_call(struct engine *g, struct tool_evaluation *j, const struct
 	struct transaction *tx = transaction_for(g, j);
 
 	j->use.call_id = j->call_id;
-	evaluated_fact(j, t, tx->batch);
+	evaluated_fact(j, t, tx);
 	tool_call_begin(tx, t, &j->use, NULL);
 	if (j->fn && j->from == TOOL_FROM_INVOKE) {
 		tx->flags |= STORE_MUST;
@@ -175,13 +174,13 @@ static void on_refused(void *ctx, const struct store_result *r)
 
 static void deny_call(struct engine *g, struct tool_evaluation *j, const struct turn_doc *t)
 {
-	struct store_batch *b = store_batch_new(g->o.store);
+	struct transaction *tx = transaction_new_internal(g);
 	struct refusal *x = mem_zalloc(1, sizeof *x);
 	struct jw w = jw_on(&x->data);
 
-	evaluated_fact(j, t, b);
+	evaluated_fact(j, t, tx);
 	if (j->from == TOOL_FROM_LOOP || j->action_id[0])
-		never_began(t, &j->use, j->call_id, "failed", j->decision.reason, b);
+		never_began(t, &j->use, j->call_id, "failed", j->decision.reason, tx);
 	x->engine = g;
 	x->fn = j->fn;
 	x->ctx = j->ctx;
@@ -189,7 +188,7 @@ static void deny_call(struct engine *g, struct tool_evaluation *j, const struct 
 	err_set(&x->err, ERR_PERMISSION, "policy denies it: %s", j->decision.reason);
 	jw_kstr(&w, "toolCallId", j->call_id);
 	jw_kraw(&w, "permissionDecision", j->decision_json, strlen(j->decision_json));
-	store_submit(g->o.store, b, STORE_MUST, on_refused, x);
+	transaction_commit_then(tx, STORE_MUST, on_refused, x);
 }
 
 static void write_continuation(const struct tool_evaluation *j, const char *ref, struct buf *out)
@@ -216,13 +215,13 @@ static void write_continuation(const struct tool_evaluation *j, const char *ref,
 }
 
 static void requested_fact(const struct tool_evaluation *j, const struct turn_doc *t, const char *action_id,
-			   struct store_batch *b)
+			   struct transaction *tx)
 {
 	struct scope s = turn_scope(t);
 
 	s.action = action_id;
 	s.tool_call = j->call_id;
-	EMIT(permission_requested, b, s, .envelope.status = "waiting_permission", .actionId = action_id,
+	EMIT(permission_requested, tx, s, .envelope.status = "waiting_permission", .actionId = action_id,
 	     .interactive = !(j->fn && j->caller.no_person), .toolName = j->use.tool, .binding = j->binding);
 }
 
@@ -241,8 +240,8 @@ static void request_approval(struct engine *g, struct tool_evaluation *j, const 
 	char ref[ID_TEXT_MAX], action[ID_SIZE];
 	struct err e = ERR_INIT;
 
-	evaluated_fact(j, t, tx->batch);
-	ref_store(tx->batch, &owner, args, strlen(args), ref);
+	evaluated_fact(j, t, tx);
+	ref_store(tx, &owner, args, strlen(args), ref);
 	write_continuation(j, ref, &next);
 	buf_printf(&prompt, "call the client's tool %s with ", j->use.tool);
 	text_ends(args, strlen(args), ARGUMENTS_SHOWN, &prompt);
@@ -262,11 +261,11 @@ static void request_approval(struct engine *g, struct tool_evaluation *j, const 
 		.timeout_ms = j->fn && j->caller.no_person ? g->o.ask_alone_ms : g->o.ask_ms,
 		.by = j->use.by,
 	};
-	if (action_open(g, &s, tx->batch, action, &e) < 0) {
+	if (action_open(g, &s, tx, action, &e) < 0) {
 		transaction_reject(tx, &e);
 		return;
 	}
-	requested_fact(j, t, action, tx->batch);
+	requested_fact(j, t, action, tx);
 	if (j->fn && j->from == TOOL_FROM_INVOKE) {
 		tx->flags |= STORE_MUST;
 		tool_waiter_add(g, j->call_id, j->timeout_ms, tx);
@@ -545,7 +544,7 @@ static void evaluate_call(struct engine *g, void *ctx)
 	id_copy(turn_id, j->turn_id);
 	judging_free(g, j);
 	if (step)
-		fact_committed(g, EVENT_PERMISSION_EVALUATED, turn_id);
+		modules_due(g, DUE_TURN_STEP, turn_id);
 }
 
 static struct tool_evaluation *judging_new(struct engine *g, const char *turn_id, const struct tool_use *u,
@@ -635,7 +634,7 @@ static void use_of(struct engine *g, const struct action_doc *a, struct tool_use
 	jval_str(jval_get(c, "argumentsHash"), ret->arguments_hash, sizeof ret->arguments_hash);
 }
 
-static void tool_resolved(struct engine *g, const struct action_outcome *o, struct store_batch *b)
+static void tool_resolved(struct engine *g, const struct action_outcome *o, struct transaction *tx)
 {
 	const char *status = strcmp(o->status, "cancelled") == 0   ? "cancelled"
 			     : strcmp(o->status, "timed_out") == 0 ? "timed_out"
@@ -648,7 +647,7 @@ static void tool_resolved(struct engine *g, const struct action_outcome *o, stru
 	json_t *args;
 	bool of_turn;
 
-	permission_resolved(g, o, b);
+	permission_resolved(g, o, tx);
 	if (o->allowed || turn_read(g, o->action->turnId, &text, &t, &e) != 0)
 		return;
 	use_of(g, o->action, &use, tool, call, &args, &of_turn);
@@ -657,7 +656,7 @@ static void tool_resolved(struct engine *g, const struct action_outcome *o, stru
 		   : strcmp(status, "cancelled") == 0 ? "it was ended before anybody allowed it"
 						      : "it was denied",
 		   o->note ? ": " : "", o->note ? o->note : "");
-	never_began(&t, &use, call, status, message.data, b);
+	never_began(&t, &use, call, status, message.data, tx);
 	json_decref(args);
 }
 

@@ -9,7 +9,6 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "runtime/engine/core/core.h"
-#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/process/process.h"
 #include "runtime/engine/process/start_spec.h"
 #include "runtime/engine/session/turn_read.h"
@@ -179,7 +178,7 @@ static const char *preview_of(const struct process *p, int stream, char ret[PREV
 	return ret;
 }
 
-static void tool_output(struct process *p, struct store_batch *b)
+static void tool_output(struct process *p, struct transaction *tx)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct tool_call_doc d;
@@ -191,7 +190,7 @@ static void tool_output(struct process *p, struct store_batch *b)
 		return;
 	p->owner_told_ns = engine_now(p->engine);
 	char preview[PREVIEW_BYTES + 1];
-	EMIT(tool_progress, b, tool_call_scope(&d), .preview = preview_of(p, STREAM_STDOUT, preview),
+	EMIT(tool_progress, tx, tool_call_scope(&d), .preview = preview_of(p, STREAM_STDOUT, preview),
 	     .outputRef = p->streams[STREAM_STDOUT].ref, .offset = opt_int(p->streams[STREAM_STDOUT].size));
 }
 
@@ -235,7 +234,7 @@ static void read_answer(struct process *p, struct buf *ret)
 
 /* Adds artifact.changed for each written file, and their ids to `refs`. */
 static void artifact_facts(struct process *p, const struct tool_call_doc *d, struct jval files, struct jw *refs,
-			   struct store_batch *b)
+			   struct transaction *tx)
 {
 	size_t n = 0;
 
@@ -254,7 +253,7 @@ static void artifact_facts(struct process *p, const struct tool_call_doc *d, str
 		struct jval bytes = jval_get(it.value, "bytes");
 		mem_auto char *path = jval_strdup(jval_get(it.value, "path")),
 			      *change = jval_strdup(jval_get(it.value, "change"));
-		EMIT(artifact_changed, b, s, .source = "tool", .path = path, .change = change, .fileType = "file",
+		EMIT(artifact_changed, tx, s, .source = "tool", .path = path, .change = change, .fileType = "file",
 		     .bytes = opt_int_if(bytes.type == JT_NUMBER, jval_int(bytes, 0)),
 		     .oldBytes = json_from_jval(jval_get(it.value, "oldBytes")),
 		     .movedFrom = json_from_jval(jval_get(it.value, "movedFrom")));
@@ -274,7 +273,7 @@ static void take_error(struct jval error, struct process_outcome *o, char catego
 	o->message = message;
 }
 
-static void tool_ended(struct process *p, const struct process_outcome *outcome, struct store_batch *b)
+static void tool_ended(struct process *p, const struct process_outcome *outcome, struct transaction *tx)
 {
 	buf_auto struct buf text = BUF_INIT, answer = BUF_INIT, refs = BUF_INIT;
 	struct process_outcome told = *outcome, *o = &told;
@@ -292,7 +291,7 @@ static void tool_ended(struct process *p, const struct process_outcome *outcome,
 	if (file_tool) {
 		read_answer(p, &answer);
 		struct jval all = jval_of(buf_cstr(&answer), answer.len);
-		artifact_facts(p, &d, jval_get(all, "files"), &r, b);
+		artifact_facts(p, &d, jval_get(all, "files"), &r, tx);
 		take_error(jval_get(all, "error"), o, category, message);
 	}
 	jw_arr_end(&r);
@@ -305,13 +304,13 @@ static void tool_ended(struct process *p, const struct process_outcome *outcome,
 	find_refs(p, &found);
 	s.process = p->id;
 	if (o->clean)
-		EMIT(tool_result, b, s, .envelope.status = o->status, .exitCode = code, .rawOutputRef = out,
+		EMIT(tool_result, tx, s, .envelope.status = o->status, .exitCode = code, .rawOutputRef = out,
 		     .structuredContentRef = file_tool ? p->streams[STREAM_STDOUT].ref : NULL,
 		     .artifactRefs = file_tool ? json_from_buf(&refs) : JSON_NONE, .displayPreview = shown,
 		     .permissionRef = none_if_empty(found.permission), .sandboxRef = none_if_empty(found.sandbox),
 		     .part = part);
 	else
-		EMIT(tool_failed, b, s, .envelope = { .status = o->status, .status_reason = o->message },
+		EMIT(tool_failed, tx, s, .envelope = { .status = o->status, .status_reason = o->message },
 		     .category = o->category, .message = o->message,
 		     .retryable = opt_bool(strcmp(o->status, "lost") == 0 || strcmp(o->status, "timed_out") == 0),
 		     .advice = tool_advice(o->category), .exitCode = code, .rawOutputRef = out,
@@ -338,5 +337,3 @@ const struct process_owner_ops tool_owner_ops = {
 	.ended = tool_ended,
 	.over = tool_call_ended,
 };
-
-void tool_on_started(struct engine *g, const void *subject) { tool_process_start(g, subject); }

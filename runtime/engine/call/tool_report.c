@@ -8,7 +8,6 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "runtime/engine/core/core.h"
-#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/hook/hook.h"
 #include "runtime/engine/session/turn_read.h"
 #include "runtime/engine/session/waiter.h"
@@ -152,7 +151,7 @@ static void progress_report(const struct tool_call_doc *d, const struct tool_rep
 	struct scope s = tool_call_scope(d);
 
 	s.request = transaction->caller.request_id;
-	EMIT(tool_progress, transaction->batch, s, .preview = preview);
+	EMIT(tool_progress, transaction, s, .preview = preview);
 }
 
 static int result_report(const struct tool_call_doc *d, const struct tool_report *r, struct transaction *transaction,
@@ -170,11 +169,10 @@ static int result_report(const struct tool_call_doc *d, const struct tool_report
 		return err_field(e, "result", "must have at most %u bytes as JSON", RESULT_MAX);
 	if (result) {
 		id_make(ID_KIND_OUTPUT, ref);
-		store_batch_inline(transaction->batch, ref, result, strlen(result));
+		transaction_add_output(transaction, ref, result, strlen(result));
 	}
 	s.request = transaction->caller.request_id;
-	int done = EMIT(tool_result, transaction->batch, s, .envelope.status = "completed",
-			.rawOutputRef = none_if_empty(ref),
+	int done = EMIT(tool_result, transaction, s, .envelope.status = "completed", .rawOutputRef = none_if_empty(ref),
 			.rawOutputBytes = opt_int_if(result, result ? strlen(result) : 0),
 			.structuredContentRef = none_if_empty(ref), .artifactRefs = json_from_text(artifacts),
 			.displayPreview = preview, .part = opt_int_if(d->part != VIEW_ABSENT, d->part));
@@ -198,7 +196,7 @@ static int end_report(const struct tool_call_doc *d, const struct tool_report *r
 		if (result_report(d, r, transaction, e) < 0)
 			return -1;
 	} else {
-		tool_failed_fact(d, &why, transaction->batch);
+		tool_failed_fact(d, &why, transaction);
 	}
 	/* The hooks run before the waiting clients get the result. */
 	transaction_after_commit(transaction, tool_hooks_after, d->toolCallId);

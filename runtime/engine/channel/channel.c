@@ -12,7 +12,6 @@
 #include "runtime/engine/action/action.h"
 #include "runtime/engine/core/core.h"
 #include "runtime/engine/core/ref.h"
-#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/session/session.h"
 #include "runtime/engine/work/peer_task.h"
 #include "runtime/view/view.h"
@@ -103,7 +102,7 @@ static int connect_session(struct engine *g, struct transaction *tx, const struc
 
 	*uid = tx->caller.uid;
 	if (!r->session_id)
-		return session_make(g, tx->batch, &tx->caller, "channel", r->title, session_id);
+		return session_make(g, tx, &tx->caller, "channel", r->title, session_id);
 	int found = view_session_brief(g->o.store, tx->caller.uid, r->session_id, &s, e);
 	if (found != 0) {
 		if (found > 0)
@@ -121,7 +120,7 @@ static void connected_fact(struct transaction *tx, const struct channel_doc *doc
 {
 	const struct requester by = requester_of(&tx->caller);
 
-	EMIT(channel_connected, tx->batch, channel_scope(doc, tx->caller.request_id), .envelope.status = "connected",
+	EMIT(channel_connected, tx, channel_scope(doc, tx->caller.request_id), .envelope.status = "connected",
 	     .transport = r->transport, .peerRole = r->peer_role, .nativeProtocol = r->native_protocol,
 	     .capabilities = json_from_text(r->capabilities_json), .accountRef = r->account_ref,
 	     .heartbeatMs = opt_int_if(r->heartbeat_ms, r->heartbeat_ms), .bound = opt_bool(!r->heartbeat_ms),
@@ -194,9 +193,9 @@ static void gap_facts(struct engine *g, struct transaction *tx, const struct cha
 	static const char *const unavailable[] = { "events that retention removed" };
 	const struct scope s = channel_scope(doc, tx->caller.request_id);
 
-	EMIT(snapshot_repaired, tx->batch, s, .kind = "session_snapshot",
+	EMIT(snapshot_repaired, tx, s, .kind = "session_snapshot",
 	     .gap = JSON_OBJECT(event_range, .from = from, .to = to), .unavailable = json_from_strings(unavailable, 1));
-	EMIT(snapshot_updated, tx->batch, s, .kind = "session_snapshot", .atSequence = store_last_sequence(g->o.store),
+	EMIT(snapshot_updated, tx, s, .kind = "session_snapshot", .atSequence = store_last_sequence(g->o.store),
 	     .recoveryMode = "snapshot_then_events");
 }
 
@@ -224,7 +223,7 @@ void engine_reconnect_channel(struct engine *g, const char *channel_id, uint64_t
 		gap_facts(g, tx, &doc, last_acked + 1, first - 1);
 	const struct json_value missed = gap ? JSON_OBJECT(event_range, .from = last_acked + 1, .to = first - 1)
 					     : JSON_NONE;
-	EMIT(channel_resumed, tx->batch, channel_scope(&doc, c->request_id), .envelope.status = "connected",
+	EMIT(channel_resumed, tx, channel_scope(&doc, c->request_id), .envelope.status = "connected",
 	     .resumedFrom = gap ? first - 1 : last_acked, .gap = missed, .tokenHash = hash);
 	struct channel_live *l = live_of(g, doc.channelId);
 	l->heartbeat_ms = doc.heartbeatMs == VIEW_ABSENT ? 0 : doc.heartbeatMs;
@@ -240,16 +239,16 @@ void engine_reconnect_channel(struct engine *g, const char *channel_id, uint64_t
 
 /* ---- disconnecting ---- */
 
-static void disconnected_fact(struct engine *g, struct store_batch *b, const struct channel_doc *doc,
+static void disconnected_fact(struct engine *g, struct transaction *tx, const struct channel_doc *doc,
 			      const char *reason, const char *request_id)
 {
 	const struct channel_live *l = strmap_get(&g->channels->live, doc->channelId);
 
-	EMIT(channel_disconnected, b, channel_scope(doc, request_id), .envelope.status = "disconnected",
+	EMIT(channel_disconnected, tx, channel_scope(doc, request_id), .envelope.status = "disconnected",
 	     .reason = reason, .lastSeenAt = l ? l->seen_us : doc->lastSeenAt,
 	     .lastAcked = opt_int(view_channel_acked(g->o.store, doc->channelId)));
 	/* In the same commit, so that no reader sees the channel disconnected and its tasks reachable. */
-	peer_tasks_unreachable(g, doc->channelId, b);
+	peer_tasks_unreachable(g, doc->channelId, tx);
 }
 
 void engine_disconnect_channel(struct engine *g, const char *channel_id, const char *reason, const struct caller *c,
@@ -269,7 +268,7 @@ void engine_disconnect_channel(struct engine *g, const char *channel_id, const c
 		transaction_reject(tx, &e);
 		return;
 	}
-	disconnected_fact(g, tx->batch, &doc, reason, c->request_id);
+	disconnected_fact(g, tx, &doc, reason, c->request_id);
 	live_forget(g, channel_id);
 	jw_kstr(&tx->w, "channelId", doc.channelId);
 	jw_kstr(&tx->w, "status", "disconnected");
@@ -287,7 +286,7 @@ static void drop_channel(struct engine *g, const char *id, const char *reason)
 	    strcmp(doc.status, "connected") == 0) {
 		struct transaction *tx = transaction_new_internal(g);
 
-		disconnected_fact(g, tx->batch, &doc, reason, NULL);
+		disconnected_fact(g, tx, &doc, reason, NULL);
 		transaction_commit(tx);
 	}
 	live_forget(g, id);
@@ -417,7 +416,7 @@ void engine_ack_events(struct engine *g, const char *channel_id, uint64_t sequen
 		int n = snprintf(value, sizeof value, "%" PRIu64, sequence);
 
 		/* Not an event: a cursor that moves with every event must not add one itself. */
-		store_batch_meta(tx->batch, key, value, (size_t)n);
+		transaction_set_meta(tx, key, value, (size_t)n);
 		acked = sequence;
 	}
 	if (l) {
@@ -452,8 +451,8 @@ void engine_send_channel_message(struct engine *g, const struct channel_message_
 	};
 	const struct requester by = requester_of(c);
 	ref_text_auto struct ref_text body;
-	ref_text_init(&body, tx->batch, &owner, m->text, strlen(m->text));
-	EMIT(channel_message, tx->batch, channel_scope(&doc, c->request_id), .direction = m->direction, .kind = m->kind,
+	ref_text_init(&body, tx, &owner, m->text, strlen(m->text));
+	EMIT(channel_message, tx, channel_scope(&doc, c->request_id), .direction = m->direction, .kind = m->kind,
 	     .bytes = opt_int(strlen(m->text)), .preview = body.shown, .messageRef = none_if_empty(body.ref),
 	     .by = json_requester(&by));
 	struct channel_live *l = strmap_get(&g->channels->live, m->channel_id);
@@ -515,49 +514,44 @@ static void bridge_key(const char *action_id, char key[ID_SIZE + 24])
 	snprintf(key, ID_SIZE + 24, "channel.action.%s", action_id);
 }
 
-void channel_on_action_required(struct engine *g, const void *subject, struct store_batch *b)
+/* The scope of a fact about an action that a channel's peer can answer. */
+static struct scope bridge_scope(const struct scope *action, const char *channel_id)
 {
-	const struct action_opened_notice *o = subject;
-	const char *session_id = o->spec->session_id, *action_id = o->action_id;
-	const char *about = o->spec->prompt ? o->spec->prompt : o->spec->action_type;
-	char channel[ID_SIZE], key[ID_SIZE + 24];
-
-	if (!bridge_of(g, session_id, channel))
-		return;
-	const struct scope s = { .uid = o->spec->uid,
-				 .session = session_id,
-				 .thread = o->thread_id,
-				 .turn = o->turn_id,
-				 .channel = channel,
-				 .action = action_id };
-	EMIT(channel_permission_forwarded, b, s, .peer = JSON_OBJECT(channel_peer, .channelId = channel),
-	     .about = json_from_string(about));
-	bridge_key(action_id, key);
-	store_batch_meta(b, key, channel, strlen(channel));
+	return (struct scope){ .uid = action->uid,
+			       .session = action->session,
+			       .thread = action->thread,
+			       .turn = action->turn,
+			       .channel = channel_id,
+			       .action = action->action };
 }
 
-void channel_on_action_resolved(struct engine *g, const void *subject, struct store_batch *b)
+void channel_on_action_required(struct transaction *tx, const struct scope *s, const struct action_required *p)
 {
-	const struct action_outcome *o = ((const struct action_resolved_notice *)subject)->outcome;
-	const struct caller *by = ((const struct action_resolved_notice *)subject)->caller;
-	const struct action_doc *a = o->action;
-	const char *action_id = a->actionId, *decision = o->decision, *source = o->source;
+	char channel[ID_SIZE], key[ID_SIZE + 24];
+
+	if (!bridge_of(tx->engine, s->session, channel))
+		return;
+	EMIT(channel_permission_forwarded, tx, bridge_scope(s, channel),
+	     .peer = JSON_OBJECT(channel_peer, .channelId = channel),
+	     .about = json_from_string(p->prompt ? p->prompt : p->actionType));
+	bridge_key(s->action, key);
+	transaction_set_meta(tx, key, channel, strlen(channel));
+}
+
+void channel_on_action_resolved(struct transaction *tx, const struct scope *s, const struct action_resolved *p)
+{
+	const char *by = tx->caller.channel_id;
 	char key[ID_SIZE + 24];
 	buf_auto struct buf channel = BUF_INIT;
 	struct err e = ERR_INIT;
 
-	bridge_key(action_id, key);
-	if (store_meta_get(g->o.store, key, &channel, &e) != 0)
+	bridge_key(s->action, key);
+	if (store_meta_get(tx->engine->o.store, key, &channel, &e) != 0)
 		return; /* it was not forwarded */
-	bool there = by && by->channel_id && strcmp(by->channel_id, buf_cstr(&channel)) == 0;
-	const struct scope s = { .uid = (uint32_t)a->uid,
-				 .session = a->sessionId,
-				 .thread = a->threadId,
-				 .turn = a->turnId,
-				 .channel = buf_cstr(&channel),
-				 .action = action_id };
-	EMIT(channel_permission_returned, b, s, .decidedBy = there ? "peer" : "local", .outcome = decision,
-	     .source = source, .channelScoped = opt_bool(there));
+	bool there = by && strcmp(by, buf_cstr(&channel)) == 0;
+	EMIT(channel_permission_returned, tx, bridge_scope(s, buf_cstr(&channel)),
+	     .decidedBy = there ? "peer" : "local", .outcome = p->decision, .source = p->source,
+	     .channelScoped = opt_bool(there));
 }
 
 void channel_init(struct engine *g) { g->channels = mem_zalloc(1, sizeof *g->channels); }

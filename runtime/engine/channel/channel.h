@@ -45,7 +45,10 @@ void engine_send_channel_message(struct engine *g, const struct channel_message_
 /* The parameters are those of the methods' rows. */
 struct json_t;
 
-struct store_batch;
+struct transaction;
+struct scope;
+struct action_required;
+struct action_resolved;
 
 /* After a restart: disconnects channels that were bound to a connection. */
 void channel_recover(struct engine *g);
@@ -57,8 +60,8 @@ void channel_client_disconnected(struct engine *g, uint64_t connection);
  * "permissions", this adds channel.permission_forwarded. When the action is resolved, it adds
  * channel.permission_returned, with the side that decided.
  */
-void channel_on_action_required(struct engine *g, const void *subject, struct store_batch *b);
-void channel_on_action_resolved(struct engine *g, const void *subject, struct store_batch *b);
+void channel_on_action_required(struct transaction *tx, const struct scope *s, const struct action_required *p);
+void channel_on_action_resolved(struct transaction *tx, const struct scope *s, const struct action_resolved *p);
 
 void channel_init(struct engine *g);
 void channel_done(struct engine *g);

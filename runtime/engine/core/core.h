@@ -16,6 +16,7 @@
 #include "runtime/engine/core/module.h"
 #include "runtime/engine/core/ports.h"
 #include "runtime/engine/core/reply.h"
+#include "runtime/engine/core/transaction.h"
 #include "runtime/store/store.h"
 
 struct engine {

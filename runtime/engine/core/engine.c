@@ -96,16 +96,15 @@ static void engine_note(struct engine *g, enum event_type type, const char *code
 	else
 		log_warning("%s", detail);
 	/* The system session is the only one that exists whatever went wrong. */
-	struct store_batch *b = store_batch_new(g->o.store);
+	struct transaction *tx = transaction_new_internal(g);
 	const struct scope s = { .uid = g->o.owner_uid, .session = g->system_session, .thread = g->system_thread };
 	int r = type == EVENT_RUNTIME_ERROR
-			? EMIT(runtime_error, b, s, .code = code, .detail = detail, .advice = advice)
-			: EMIT(runtime_warning, b, s, .code = code, .detail = detail, .advice = advice);
-	if (r < 0) {
-		store_batch_free(b);
-		return;
-	}
-	store_submit(g->o.store, b, STORE_MUST, NULL, NULL);
+			? EMIT(runtime_error, tx, s, .code = code, .detail = detail, .advice = advice)
+			: EMIT(runtime_warning, tx, s, .code = code, .detail = detail, .advice = advice);
+	if (r < 0)
+		transaction_free(tx);
+	else
+		transaction_commit(tx);
 }
 
 void engine_warn(struct engine *g, const char *code, const char *advice, const char *fmt, ...)

@@ -7,7 +7,7 @@
 
 #define BODY_USUAL 1000 /* initial buffer size; most payloads are shorter and need no second allocation */
 
-int fact_emit(struct store_batch *b, const struct scope *s, enum event_type type, const struct envelope *payload)
+int fact_emit(struct transaction *tx, const struct scope *s, enum event_type type, const struct envelope *payload)
 {
 	buf_auto struct buf body = BUF_INIT, members = BUF_INIT;
 	struct jw w = jw_on(&body), m = jw_on(&members);
@@ -30,10 +30,14 @@ int fact_emit(struct store_batch *b, const struct scope *s, enum event_type type
 	payload_write_envelope(&m, &payload->members);
 	draft.members = members.data;
 	draft.members_len = members.len;
-	int r = store_batch_event(b, &draft, &e);
-	if (r < 0)
+	if (transaction_add_event(tx, &draft, &e) < 0) {
 		log_error("write %s: %s (field %s)", event_info(type)->name, e.message, e.field);
-	return r;
+		return -1;
+	}
+	for (const struct fact_reaction *r = tx->engine->modules->on_fact; r->on_fact; r++)
+		if (r->type == type)
+			r->on_fact(tx, s, payload);
+	return 0;
 }
 
 const char *role_name(enum engine_role r)
@@ -106,11 +110,11 @@ static void write_limits(struct jw *w, const void *limits, size_t n)
 
 struct json_value json_limits(const struct process_limits *l) { return json_from_writer(write_limits, l, 0); }
 
-void fact_snapshot(struct engine *g, struct store_batch *b, const struct scope *of)
+void fact_snapshot(struct transaction *tx, const struct scope *of)
 {
 	bool task = none_if_empty(of->task) != NULL;
 	const struct scope s = { .uid = of->uid, .session = of->session, .thread = of->thread, .task = of->task };
 
-	EMIT(snapshot_updated, b, s, .kind = task ? "task_snapshot" : "thread_read_model",
-	     .atSequence = store_last_sequence(g->o.store));
+	EMIT(snapshot_updated, tx, s, .kind = task ? "task_snapshot" : "thread_read_model",
+	     .atSequence = store_last_sequence(tx->engine->o.store));
 }

@@ -6,8 +6,8 @@
  * table, which is declared in runtime/engine/modules.def and passed to the core by engine_new. So no file includes a
  * header of a module above its own.
  *
- * Lists end with a NULL row. The order of rows is part of the behaviour: reactions add their facts to the same batch,
- * after the fact that they react to, in the order of the rows.
+ * Lists end with a NULL row. The order of rows is part of the behaviour: reactions add their facts to the same
+ * transaction, after the fact that they react to, in the order of the rows.
  */
 
 #include "runtime/event/event.h"
@@ -24,20 +24,35 @@ struct process;
 struct process_over;
 struct process_owner_ops;
 struct start_request;
-struct store_batch;
+struct envelope;
+struct scope;
+struct session_created_notice;
+struct hook_stop_notice;
+struct transaction;
 
 typedef void (*module_fn)(struct engine *g);
 
-/* `subject` is passed by the module that adds the fact; modules.def names its type next to each row. Borrowed. */
+/*
+ * A reaction to a fact: adds facts to the same transaction, after the fact. It gets the scope and the typed payload of
+ * the fact (modules.c casts it), both borrowed. Runs while the emitter does, so it must not commit anything itself.
+ */
 struct fact_reaction {
 	enum event_type type;
-	/* Adds facts to the batch of the fact. */
-	void (*on_fact)(struct engine *g, const void *subject, struct store_batch *b);
+	void (*on_fact)(struct transaction *tx, const struct scope *s, const struct envelope *payload);
 };
-struct commit_reaction {
-	enum event_type type;
-	/* The fact is durable: effects on the host and replies are allowed now. */
-	void (*on_commit)(struct engine *g, const void *subject);
+
+/*
+ * Work that a commit made due, done by a module that may be above the one that notices it. Each kind is one row DUE of
+ * modules.def. The id says on which object; the facts that made the work due are durable.
+ */
+enum due_work {
+	DUE_TURN_STEP,         /* turn: something that its next step waits for has ended */
+	DUE_NEXT_TURN,         /* thread: its turn has ended */
+	DUE_CALL_START,        /* tool call: it is allowed and recorded */
+	DUE_TASK_START,        /* task: its dependencies are met */
+	DUE_TASK_CANCELLATION, /* task: a part that its cancellation waits for has ended */
+	DUE_JOB_STEP,          /* job: an item has ended */
+	DUE_WORK_COUNT
 };
 struct reconstructed_member {
 	const char *key;
@@ -56,8 +71,10 @@ struct engine_modules {
 	const module_fn *connected;
 	void (*const *disconnected)(struct engine *g, uint64_t connection);
 	const struct fact_reaction *on_fact;
-	const struct commit_reaction *on_commit;
-	const struct reconstructed_member *reconstructed; /* of history.reconstructed */
+	void (*const *due)(struct engine *g, const char *id);                              /* by enum due_work */
+	void (*session_created)(struct engine *g, const struct session_created_notice *n); /* the session is durable */
+	void (*hook_stop)(struct engine *g, const struct hook_stop_notice *n); /* a hook ended the turn it ran for */
+	const struct reconstructed_member *reconstructed;                      /* of history.reconstructed */
 	/* processes */
 	const struct process_owner_ops *const *process_owners; /* by enum owner_kind */
 	int (*const *may_start)(struct engine *g, const struct start_request *r, struct err *e);
@@ -72,9 +89,7 @@ struct engine_modules {
 
 /* Calls each function of a phase, in the order of the rows. */
 void modules_run(struct engine *g, const module_fn *phase);
-/* A fact of this type was added to the batch: runs the on_fact reactions, which may add more. */
-void fact_added(struct engine *g, enum event_type type, const void *subject, struct store_batch *b);
-/* A fact of this type is durable: runs the on_commit reactions. */
-void fact_committed(struct engine *g, enum event_type type, const void *subject);
+/* Does the work now. To do it after a commit, pass a function that calls this to transaction_after_commit. */
+void modules_due(struct engine *g, enum due_work work, const char *id);
 
 #endif

@@ -4,10 +4,10 @@
 #include "runtime/base/text.h"
 #include "runtime/engine/core/core.h"
 
-void ref_store(struct store_batch *b, const struct ref_owner *o, const void *p, size_t n, char ret_ref[ID_TEXT_MAX])
+void ref_store(struct transaction *tx, const struct ref_owner *o, const void *p, size_t n, char ret_ref[ID_TEXT_MAX])
 {
 	id_make(ID_KIND_OUTPUT, ret_ref);
-	ref_store_as(b, o, ret_ref, p, n);
+	ref_store_as(tx, o, ret_ref, p, n);
 }
 
 static void write_owner(struct jw *w, const void *owner, size_t n)
@@ -20,7 +20,7 @@ static void write_owner(struct jw *w, const void *owner, size_t n)
 	jw_obj_end(w);
 }
 
-void ref_store_as(struct store_batch *b, const struct ref_owner *o, const char *ref, const void *p, size_t n)
+void ref_store_as(struct transaction *tx, const struct ref_owner *o, const char *ref, const void *p, size_t n)
 {
 	const struct scope s = { .uid = o->uid,
 				 .session = o->session_id,
@@ -30,14 +30,14 @@ void ref_store_as(struct store_batch *b, const struct ref_owner *o, const char *
 				 .task = o->task_id,
 				 .tool_call = o->tool_call_id };
 
-	store_batch_inline(b, ref, p, n);
-	EMIT(output_spilled, b, s, .outputRef = ref, .stream = "ref", .bytes = n, .limit = REF_INLINE_MAX,
+	transaction_add_output(tx, ref, p, n);
+	EMIT(output_spilled, tx, s, .outputRef = ref, .stream = "ref", .bytes = n, .limit = REF_INLINE_MAX,
 	     .reason = "event_limit", .owner = json_from_writer(write_owner, o, 0),
 	     .mediaType = o->media_type ? o->media_type : "text/plain",
 	     .encoding = text_utf8_valid(p, n) ? "utf8" : "binary", .complete = true);
 }
 
-void ref_text_init(struct ref_text *t, struct store_batch *b, const struct ref_owner *o, const char *text, size_t n)
+void ref_text_init(struct ref_text *t, struct transaction *tx, const struct ref_owner *o, const char *text, size_t n)
 {
 	bool utf8 = text_utf8_valid(text, n);
 
@@ -45,7 +45,7 @@ void ref_text_init(struct ref_text *t, struct store_batch *b, const struct ref_o
 	if (utf8)
 		t->shown = mem_strndup(text, n <= REF_INLINE_MAX ? n : text_utf8_cut(text, REF_INLINE_MAX));
 	if (!utf8 || n > REF_INLINE_MAX)
-		ref_store(b, o, text, n, t->ref);
+		ref_store(tx, o, text, n, t->ref);
 }
 
 void ref_text_done(struct ref_text *t) { free(t->shown); }

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 struct jw;
-struct store_batch;
+struct transaction;
 
 /* The owner of a text: uid and session are required, the rest may be NULL. */
 struct ref_owner {
@@ -21,9 +21,9 @@ struct ref_owner {
 	const char *kind, *id;  /* the payload's `owner`, for people: "channel" and its id */
 	const char *media_type; /* NULL = text/plain */
 };
-void ref_store(struct store_batch *b, const struct ref_owner *o, const void *p, size_t n, char ret_ref[ID_TEXT_MAX]);
+void ref_store(struct transaction *tx, const struct ref_owner *o, const void *p, size_t n, char ret_ref[ID_TEXT_MAX]);
 /* The same with a ref that the caller generated. */
-void ref_store_as(struct store_batch *b, const struct ref_owner *o, const char *ref, const void *p, size_t n);
+void ref_store_as(struct transaction *tx, const struct ref_owner *o, const char *ref, const void *p, size_t n);
 
 #define REF_INLINE_MAX 2048u
 /*
@@ -34,7 +34,7 @@ struct ref_text {
 	char *shown;           /* or NULL */
 	char ref[ID_TEXT_MAX]; /* or "" */
 };
-void ref_text_init(struct ref_text *t, struct store_batch *b, const struct ref_owner *o, const char *text, size_t n);
+void ref_text_init(struct ref_text *t, struct transaction *tx, const struct ref_owner *o, const char *text, size_t n);
 void ref_text_done(struct ref_text *t);
 #define ref_text_auto __attribute__((cleanup(ref_text_done)))
 

@@ -1,4 +1,4 @@
-/* Pending replies, and the stored results of idempotent requests. */
+/* Pending replies, and copies of callers. */
 
 #include "runtime/engine/core/reply.h"
 
@@ -7,7 +7,6 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
-#include "runtime/store/store.h"
 
 #include <fcntl.h>
 
@@ -31,12 +30,6 @@ void reply_done(struct pending_reply *r)
 	free(r->idem_method);
 	free(r->request_id);
 	*r = (struct pending_reply){ 0 };
-}
-
-void reply_store(const struct pending_reply *r, struct store_batch *b, const char *json, size_t len)
-{
-	if (r->idem_key)
-		store_batch_idempotency(b, r->uid, r->idem_key, r->idem_method, r->idem_hash, json, len);
 }
 
 void reply_json(struct pending_reply *r, const char *json, size_t len)

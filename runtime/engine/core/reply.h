@@ -11,7 +11,6 @@
 
 struct buf;
 struct err;
-struct store_batch;
 
 /* The identity of a caller, without anything that is bound to its connection. */
 struct requester {
@@ -33,11 +32,6 @@ struct pending_reply {
 
 void reply_copy(struct pending_reply *r, const struct caller *c, engine_reply_fn fn, void *ctx);
 void reply_done(struct pending_reply *r); /* frees without a reply */
-/*
- * Adds the result of an idempotent request to `b`, so that a retry gets it again. No effect without an idempotency key.
- * Send the reply after b's commit.
- */
-void reply_store(const struct pending_reply *r, struct store_batch *b, const char *json, size_t len);
 /* Send the reply and free it. `r` is cleared before the callback runs, which may therefore free its container. */
 void reply_json(struct pending_reply *r, const char *json, size_t len);
 void reply_err(struct pending_reply *r, const struct err *e, const char *data, size_t len);

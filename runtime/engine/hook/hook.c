@@ -6,7 +6,6 @@
 #include "runtime/base/text.h"
 #include "runtime/engine/core/core.h"
 #include "runtime/engine/core/ref.h"
-#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/hook/hook_http.h"
 #include "runtime/engine/policy/policy_lookup.h"
 #include "runtime/engine/policy/sandbox_setup.h"
@@ -201,12 +200,12 @@ static uint64_t duration_of(struct engine *g, const struct hook_doc *d)
 }
 
 void hook_failed_fact(struct engine *g, const struct hook_doc *d, const char *category, const char *message,
-		      struct store_batch *b)
+		      struct transaction *tx)
 {
 	bool timeout = strcmp(category, "timeout") == 0, lost = strcmp(category, "lost") == 0;
 	mem_auto char *handler = jval_strdup(d->handlerRef), *shown = cut_text(message);
 
-	EMIT(hook_failed, b, hook_scope(d),
+	EMIT(hook_failed, tx, hook_scope(d),
 	     .envelope = { .status = timeout ? "timed_out"
 				     : lost  ? "lost"
 					     : "failed",
@@ -216,7 +215,7 @@ void hook_failed_fact(struct engine *g, const struct hook_doc *d, const char *ca
 	     .message = shown, .durationMs = opt_int(duration_of(g, d)));
 }
 
-static void store_text(struct store_batch *b, const struct hook_doc *d, const char *text, const char *media,
+static void store_text(struct transaction *tx, const struct hook_doc *d, const char *text, const char *media,
 		       char ret[ID_SIZE])
 {
 	const struct ref_owner owner = { .uid = (uint32_t)d->uid,
@@ -228,7 +227,7 @@ static void store_text(struct store_batch *b, const struct hook_doc *d, const ch
 					 .media_type = media };
 	char ref[ID_TEXT_MAX];
 
-	ref_store(b, &owner, text, strlen(text), ref);
+	ref_store(tx, &owner, text, strlen(text), ref);
 	id_copy(ret, ref);
 }
 
@@ -240,21 +239,21 @@ static const char *outcome_of(enum hook_point point, const struct hook_answer *a
 }
 
 static void completed_fact(struct process *p, const struct hook_doc *d, const struct hook_answer *a, struct hook_run *r,
-			   struct store_batch *b)
+			   struct transaction *tx)
 {
 	char input[ID_SIZE] = "", output[ID_SIZE] = "", context[ID_SIZE] = "";
 	int point = hook_point_find(d->hookPoint);
 
 	if (a->input)
-		store_text(b, d, a->input, "application/json", input);
+		store_text(tx, d, a->input, "application/json", input);
 	if (a->output)
-		store_text(b, d, a->output, "application/json", output);
+		store_text(tx, d, a->output, "application/json", output);
 	if (a->context)
-		store_text(b, d, a->context, "text/plain", context);
+		store_text(tx, d, a->context, "text/plain", context);
 	mem_auto char *handler = jval_strdup(d->handlerRef), *reason = cut_text(a->reason),
 		      *message = cut_text(a->message);
 	const char *const contexts[] = { context }, *const audits[] = { p->streams[STREAM_STDOUT].ref };
-	EMIT(hook_completed, b, hook_scope(d), .envelope.status = "completed", .hookPoint = d->hookPoint,
+	EMIT(hook_completed, tx, hook_scope(d), .envelope.status = "completed", .hookPoint = d->hookPoint,
 	     .handlerRef = handler, .processId = d->processId, .status = "completed",
 	     .durationMs = duration_of(p->engine, d),
 	     .decision = outcome_of(point < 0 ? HOOK_STOP : (enum hook_point)point, a), .reason = reason,
@@ -309,7 +308,7 @@ static void hook_refused(struct engine *g, const char *id, const struct err *e, 
 	if (doc_of(g, id, &text, &d) == 0) {
 		struct transaction *own = transaction_new_internal(g);
 
-		hook_failed_fact(g, &d, e->code == ERR_SANDBOX ? "sandbox" : "spawn", e->message, own->batch);
+		hook_failed_fact(g, &d, e->code == ERR_SANDBOX ? "sandbox" : "spawn", e->message, own);
 		transaction_after_commit(own, hook_over, id);
 		warn_open(g, &d, e->message);
 		transaction_commit(own);
@@ -338,7 +337,7 @@ static void pass_over(struct hook_run *r)
 	}
 	struct transaction *own = transaction_new_internal(g);
 	d.failsClosed = decides;
-	hook_failed_fact(g, &d, "untrusted", r->passed_over, own->batch);
+	hook_failed_fact(g, &d, "untrusted", r->passed_over, own);
 	transaction_after_commit(own, hook_over, r->process_id);
 	warn_open(g, &d, r->passed_over);
 	transaction_commit(own);
@@ -356,7 +355,7 @@ static bool read_stream(struct process *p, int stream, size_t most, struct buf *
 	return ret->len == want;
 }
 
-static void hook_output(struct process *p, struct store_batch *b)
+static void hook_output(struct process *p, struct transaction *tx)
 {
 	struct hook_run *r = strmap_get(&p->engine->hook->runs, p->owner_id);
 	const struct requester by = p->by;
@@ -406,7 +405,7 @@ static void answer_of(struct process *p, const struct process_outcome *o, enum h
 	}
 }
 
-static void hook_ended(struct process *p, const struct process_outcome *o, struct store_batch *b)
+static void hook_ended(struct process *p, const struct process_outcome *o, struct transaction *tx)
 {
 	struct engine *g = p->engine;
 	struct hook_run *r = strmap_get(&g->hook->runs, p->owner_id);
@@ -424,10 +423,10 @@ static void hook_ended(struct process *p, const struct process_outcome *o, struc
 				       : o->clean                          ? "output"
 				       : o->category                       ? o->category
 									   : "exit";
-		hook_failed_fact(g, &d, category, a.reason, b);
+		hook_failed_fact(g, &d, category, a.reason, tx);
 		warn_open(g, &d, a.reason);
 	} else {
-		completed_fact(p, &d, &a, r, b);
+		completed_fact(p, &d, &a, r, tx);
 	}
 	if (r && !r->over) {
 		hook_answer_done(&r->said->answer);

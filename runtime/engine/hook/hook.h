@@ -30,10 +30,10 @@
 
 struct caller;
 struct sandbox_setup;
+struct session_created_notice;
 struct transaction;
 struct err;
 struct policy_decision;
-struct store_batch;
 
 /*
  * A tool of the convention works on one file. A call that works on several files is reported once per file, as if
@@ -114,7 +114,7 @@ struct hook_state {
 
 /* Adds hook.started of each hook to `b`. The caller submits `b` before it calls hook_group_run. */
 struct hook_group *hook_group_new(struct engine *g, const struct hook_subject *s, const struct policy_hook *const *list,
-				  size_t n, struct store_batch *b);
+				  size_t n, struct transaction *tx);
 void hook_group_free(struct hook_group *group);
 bool hook_run_waits(const struct hook_run *r); /* is its answer awaited? */
 /* Call after a hook has ended. Calls `then` after the last awaited hook, and frees the group when nothing runs. */
@@ -142,7 +142,7 @@ typedef void (*hooks_known_fn)(struct engine *g, const struct policy_hooks *hook
 void hooks_wait(struct engine *g, const char *cwd, const struct requester *by, hooks_known_fn fn, void *ctx);
 bool hooks_are_at(const struct policy_hooks *hooks, enum hook_point point);
 void hook_failed_fact(struct engine *g, const struct hook_doc *d, const char *category, const char *message,
-		      struct store_batch *b);
+		      struct transaction *tx);
 void hook_init(struct engine *g);
 uint64_t hook_tick(struct engine *g, uint64_t now);
 void hook_finish_due(struct engine *g);
@@ -199,15 +199,15 @@ void hook_wait_free(struct hook_wait *w);
 /* hook_after.c: the hooks for a process that has ended; NULL = none. The caller runs the group. */
 struct hook_group *hook_after(struct process *p, const struct policy_hooks *hooks);
 void hook_on_reply(struct hook_group *group);
-/* A hook returned `continue: false` after the step (subject of hook.completed). */
+/* A hook returned `continue: false` after the step: the turn ends (row HOOK_STOP). */
 struct hook_stop_notice {
 	const char *turn_id;
 	const struct requester *by;
 	const char *reason;
 };
 
-/* hook_session.c: session_start. The reaction to session.created (struct session_created_notice). */
-void hook_on_session_created(struct engine *g, const void *subject);
+/* hook_session.c: session_start hooks of a new session (row SESSION_CREATED). */
+void hook_on_session_created(struct engine *g, const struct session_created_notice *s);
 /* Selects the hooks at this point; none while the daemon is stopping. */
 size_t hook_select(struct engine *g, const struct policy_hooks *hooks, enum hook_point point, const char *name,
 		   const struct policy_hook *list[HOOKS_SELECTED_MAX]);

@@ -280,11 +280,11 @@ struct hook_group *hook_after(struct process *p, const struct policy_hooks *hook
 	s.by.uid = p->uid;
 	s.point = x.good ? HOOK_POST_TOOL_USE : HOOK_POST_TOOL_FAILURE;
 	s.cwd = x.cwd;
-	struct store_batch *b = store_batch_new(g->o.store);
+	struct transaction *tx = transaction_new_internal(g);
 	tool_of(&x);
 	n = hooks_are_at(x.hooks, s.point) ? select_hooks(&x, s.point, list) : 0;
 	/* The process's own turn has ended with it, so the hooks' events belong to the system turn. */
-	if (n && p->owns_turn && session_system_turn(g, b, p->uid, p->session_id, thread, turn, &e) == 0) {
+	if (n && p->owns_turn && session_system_turn(g, tx, p->uid, p->session_id, thread, turn, &e) == 0) {
 		s.thread_id = thread;
 		s.turn_id = turn;
 	}
@@ -293,11 +293,11 @@ struct hook_group *hook_after(struct process *p, const struct policy_hooks *hook
 
 		texts_of(&x, p, &s, &texts);
 		s.texts = &texts;
-		group = hook_group_new(g, &s, list, n, b);
+		group = hook_group_new(g, &s, list, n, tx);
 		hook_texts_done(&texts);
-		store_submit(g->o.store, b, STORE_MUST, NULL, NULL);
+		transaction_commit(tx);
 	} else {
-		store_batch_free(b);
+		transaction_free(tx);
 	}
 	ended_done(&x);
 	return group;
@@ -314,6 +314,7 @@ void hook_on_reply(struct hook_group *group)
 		return;
 	snprintf(reason, sizeof reason, "hook %.100s: %.300s", sum.stopper->ref.text,
 		 sum.stopper->answer.reason ? sum.stopper->answer.reason : "continue: false");
-	fact_committed(group->engine, EVENT_HOOK_COMPLETED,
-		       &(struct hook_stop_notice){ .turn_id = group->turn_id, .by = &group->by, .reason = reason });
+	group->engine->modules->hook_stop(
+		group->engine,
+		&(struct hook_stop_notice){ .turn_id = group->turn_id, .by = &group->by, .reason = reason });
 }

@@ -54,7 +54,7 @@ static void take_env(struct hook_run *r, const struct policy_hook *h, const stru
 }
 
 static void started_fact(const struct hook_group *group, const struct hook_run *r, const struct hook_subject *s,
-			 struct store_batch *b)
+			 struct transaction *tx)
 {
 	mem_auto char *handler = mem_printf("%s:%u", r->said->ref.file, r->said->ref.line);
 	mem_auto char *preview = mem_strndup(r->input, text_utf8_cut(r->input, strnlen(r->input, INPUT_PREVIEW)));
@@ -67,7 +67,7 @@ static void started_fact(const struct hook_group *group, const struct hook_run *
 				     .task = group->task_id,
 				     .trace = group->trace_id };
 
-	EMIT(hook_started, b, scope, .envelope.status = "running", .hookPoint = hook_point_name(group->point),
+	EMIT(hook_started, tx, scope, .envelope.status = "running", .hookPoint = hook_point_name(group->point),
 	     .handlerRef = handler, .handler = r->said->ref.text, .layer = rule_layer_name(r->said->ref.layer),
 	     .timeoutMs = opt_int(r->timeout_ms), .inputPreview = preview, .processId = r->process_id,
 	     .failsClosed = opt_bool(r->said->ref.closed), .async = r->async, .waits = r->async ? NULL : s->waits,
@@ -99,7 +99,7 @@ static void bound_run(struct hook_run *r, const struct policy_hook *h, const str
 }
 
 static void run_add(struct hook_group *group, const struct hook_subject *s, const struct policy_hook *h,
-		    const char *input, struct store_batch *b)
+		    const char *input, struct transaction *tx)
 {
 	struct hook_run *r = &group->run[group->count];
 
@@ -122,7 +122,7 @@ static void run_add(struct hook_group *group, const struct hook_subject *s, cons
 	if (h->url)
 		set_http_env(r, h);
 	id_make(ID_KIND_PROCESS, r->process_id);
-	started_fact(group, r, s, b);
+	started_fact(group, r, s, tx);
 	strmap_put(&group->engine->hook->runs, r->process_id, r);
 }
 
@@ -141,7 +141,7 @@ static void take_inputs(struct hook_group *group, const struct hook_subject *s, 
 }
 
 struct hook_group *hook_group_new(struct engine *g, const struct hook_subject *s, const struct policy_hook *const *list,
-				  size_t n, struct store_batch *b)
+				  size_t n, struct transaction *tx)
 {
 	struct hook_group *group = mem_zalloc(1, sizeof *group);
 
@@ -161,7 +161,7 @@ struct hook_group *hook_group_new(struct engine *g, const struct hook_subject *s
 	group->said = mem_zalloc(n * group->ninputs + 1, sizeof *group->said);
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = 0; k < group->ninputs; k++)
-			run_add(group, s, list[i], group->input[k], b);
+			run_add(group, s, list[i], group->input[k], tx);
 	TAILQ_INSERT_TAIL(&g->hook->groups, group, link);
 	return group;
 }

@@ -7,7 +7,6 @@
 
 #include "runtime/base/log.h"
 #include "runtime/engine/core/core.h"
-#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/process/process.h"
 #include "runtime/view/view_ids.h"
 
@@ -30,8 +29,8 @@ static void settle_start(struct engine *g, const struct hook_doc *d, struct tran
 				 .process = d->subjectId,
 				 .task = d->taskId,
 				 .trace = d->traceId };
-	EMIT(process_failed, own->batch, s, .envelope = { .status = "failed", .status_reason = why },
-	     .category = "permission", .stage = "permission", .message = why, .status = "failed");
+	EMIT(process_failed, own, s, .envelope = { .status = "failed", .status_reason = why }, .category = "permission",
+	     .stage = "permission", .message = why, .status = "failed");
 }
 
 /* Runs before the rest of recovery, which records lost hooks as ended; they could not be found afterwards. */
@@ -73,7 +72,7 @@ static void recover_hook(struct engine *g, const char *id)
 	if (!p) {
 		struct transaction *own = transaction_new_internal(g);
 
-		hook_failed_fact(g, &d, "lost", "the runtime was restarted before it began", own->batch);
+		hook_failed_fact(g, &d, "lost", "the runtime was restarted before it began", own);
 		transaction_commit(own);
 	} else if (d.waits[0]) {
 		process_enforce_end(p, PROCESS_END_USER, &by, SIGKILL, 0,

@@ -43,12 +43,12 @@ static void session_known(struct engine *g, const struct policy_hooks *hooks, co
 	const struct policy_hook *list[HOOKS_SELECTED_MAX];
 	struct session_begun *w = ctx;
 	size_t n = hook_select(g, hooks, HOOK_SESSION_START, "startup", list);
-	struct store_batch *b = n ? store_batch_new(g->o.store) : NULL;
+	struct transaction *tx = n ? transaction_new_internal(g) : NULL;
 	char thread[ID_SIZE], turn[ID_SIZE];
 	struct err e = ERR_INIT;
 
-	if (!n || session_system_turn(g, b, w->uid, w->session_id, thread, turn, &e) < 0) {
-		store_batch_free(b);
+	if (!n || session_system_turn(g, tx, w->uid, w->session_id, thread, turn, &e) < 0) {
+		transaction_free(tx);
 		session_over(w);
 		return;
 	}
@@ -63,15 +63,14 @@ static void session_known(struct engine *g, const struct policy_hooks *hooks, co
 	json_object_set_new(v, "source", json_string("startup"));
 	mem_auto char *input = hook_input_text(v);
 	s.input = input;
-	struct hook_group *group = hook_group_new(g, &s, list, n, b);
+	struct hook_group *group = hook_group_new(g, &s, list, n, tx);
 	group->drop = session_over;
-	store_submit(g->o.store, b, STORE_MUST, NULL, NULL);
+	transaction_commit(tx);
 	hook_group_run(group, session_said, w);
 }
 
-void hook_on_session_created(struct engine *g, const void *subject)
+void hook_on_session_created(struct engine *g, const struct session_created_notice *s)
 {
-	const struct session_created_notice *s = subject;
 	struct session_begun *w = mem_zalloc(1, sizeof *w);
 
 	*w = (struct session_begun){

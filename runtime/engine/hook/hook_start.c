@@ -11,7 +11,6 @@
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
 #include "runtime/engine/core/ref.h"
-#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/policy/sandbox_setup.h"
 #include "runtime/engine/process/pending_start.h"
 #include "runtime/engine/process/process.h"
@@ -212,7 +211,7 @@ void hook_defer_start(struct process *p, const struct start_request *r, const st
 {
 	struct engine *g = p->engine;
 	struct hook_wait *w = p->hooks;
-	struct store_batch *b = store_batch_new(g->o.store);
+	struct transaction *tx = transaction_new_internal(g);
 	struct start_request copy = *r;
 	struct err e = ERR_INIT;
 	struct hook_subject s = {
@@ -244,22 +243,22 @@ void hook_defer_start(struct process *p, const struct start_request *r, const st
 	/* The answers of the first stage are kept for the second. */
 	if (r->hooked)
 		steal_said(r->hooked->wait, w);
-	process_session_facts(p, b);
+	process_session_facts(p, tx);
 	const bool new_session = p->makes_session && !p->hooked;
 	p->hooked = true;
 	p->state = PROCESS_WAITING;
 	w->hold = pending_start_new(g, &copy, c, NULL, NULL, &e);
 	if (!w->hold) {
-		store_submit(g->o.store, b, 0, NULL, NULL);
+		transaction_commit_then(tx, 0, NULL, NULL);
 		p->wait_ops->fail(p, &e);
 		return;
 	}
 	struct hook_texts texts;
 	texts_of(p, w, &s, &texts);
 	s.texts = &texts;
-	w->group = hook_group_new(g, &s, w->list, w->nlist, b);
+	w->group = hook_group_new(g, &s, w->list, w->nlist, tx);
 	hook_texts_done(&texts);
-	store_submit(g->o.store, b, 0, NULL, NULL);
+	transaction_commit_then(tx, 0, NULL, NULL);
 	/* The session exists from this commit on, so its own hooks run now. */
 	if (new_session)
 		hook_on_session_created(
@@ -315,8 +314,8 @@ static void args_fact(struct engine *g, const struct process *p, const json_t *a
 					 .kind = "toolCall",
 					 .id = d.toolCallId,
 					 .media_type = "application/json" };
-	ref_store(own->batch, &owner, whole, strlen(whole), ref);
-	EMIT(tool_args, own->batch, tool_call_scope(&d), .updatedInputRef = ref, .inputBytes = opt_int(strlen(whole)));
+	ref_store(own, &owner, whole, strlen(whole), ref);
+	EMIT(tool_args, own, tool_call_scope(&d), .updatedInputRef = ref, .inputBytes = opt_int(strlen(whole)));
 	transaction_commit(own);
 }
 

@@ -6,7 +6,6 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
-#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/model/routing_facts.h"
 #include "runtime/view/view.h"
 #include "runtime/view/view_cost.h"
@@ -153,8 +152,8 @@ static void pending_add(struct cost_pending *p, const struct scope *s, uint64_t 
 }
 
 /* Reports each budget that passes a mark, once, when it happens. */
-static void budget_facts(struct engine *g, const struct scope *s, struct store_batch *batch, uint64_t added,
-			 uint64_t now, struct cost_pending *pending)
+static void budget_facts(struct engine *g, const struct scope *s, struct transaction *tx, uint64_t added, uint64_t now,
+			 struct cost_pending *pending)
 {
 	for (size_t i = 0; g->models && i < g->models->nbudget; i++) {
 		const struct policy_budget *b = &g->models->budget[i];
@@ -171,20 +170,20 @@ static void budget_facts(struct engine *g, const struct scope *s, struct store_b
 		clock_format(end, reset);
 		const char *resets = end ? reset : NULL;
 		const double mark = b->low_percent / 100.0;
-		EMIT(limit_changed, batch, *s, .limit = limit, .old = json_from_string(was),
-		     .new = json_from_string(is), .resetAt = resets);
+		EMIT(limit_changed, tx, *s, .limit = limit, .old = json_from_string(was), .new = json_from_string(is),
+		     .resetAt = resets);
 		if (strcmp(is, "blocked") == 0)
-			EMIT(quota_blocked, batch, *s, .limit = limit,
+			EMIT(quota_blocked, tx, *s, .limit = limit,
 			     .held = json_from_string("routing to priced models"), .resetAt = resets);
 		else
-			EMIT(quota_low, batch, *s, .limit = limit, .left = (b->micro_usd - after) / 1e6,
+			EMIT(quota_low, tx, *s, .limit = limit, .left = (b->micro_usd - after) / 1e6,
 			     .mark = json_from_real(&mark));
 	}
-	/* Later costs of the same batch include this one. */
+	/* Later costs of the same tx include this one. */
 	pending_add(pending, s, added);
 }
 
-static void cost_fact(const struct scope *s, struct store_batch *batch, const struct cost_report *r, uint64_t micro,
+static void cost_fact(const struct scope *s, struct transaction *tx, const struct cost_report *r, uint64_t micro,
 		      const char *basis)
 {
 	const struct json_value provider = json_from_string(r->provider), model = json_from_string(r->model),
@@ -195,11 +194,11 @@ static void cost_fact(const struct scope *s, struct store_batch *batch, const st
 
 	of.model_request = r->model_request_id;
 	if (r->estimate)
-		EMIT(cost_estimated, batch, of, .amount = micro / 1e6, .currency = "USD", .microUsd = micro_json,
+		EMIT(cost_estimated, tx, of, .amount = micro / 1e6, .currency = "USD", .microUsd = micro_json,
 		     .provider = provider, .model = model, .tokens = tokens, .basis = basis_json,
 		     .modelRequestId = json_from_string(r->model_request_id));
 	else
-		EMIT(cost_recorded, batch, of, .amount = micro / 1e6, .currency = "USD", .microUsd = micro_json,
+		EMIT(cost_recorded, tx, of, .amount = micro / 1e6, .currency = "USD", .microUsd = micro_json,
 		     .provider = provider, .model = model, .tokens = tokens, .basis = basis_json,
 		     .modelRequestId = r->model_request_id);
 }
@@ -239,8 +238,8 @@ void engine_record_cost(struct engine *g, const struct cost_report *r, const str
 	bool priced = cost_amount(g, r, &micro, &basis) == 0;
 	/* Estimates do not count against budgets. */
 	if (!r->estimate && micro)
-		budget_facts(g, &s, tx->batch, micro, g->o.ports->real_us(g->o.host), NULL);
-	cost_fact(&s, tx->batch, r, micro, basis);
+		budget_facts(g, &s, tx, micro, g->o.ports->real_us(g->o.host), NULL);
+	cost_fact(&s, tx, r, micro, basis);
 	usd_member(&tx->w, "amount", micro);
 	jw_kstr(&tx->w, "currency", "USD");
 	jw_kstr(&tx->w, "basis", basis);
@@ -275,14 +274,14 @@ static void old_state(struct engine *g, const char *key, char ret[ID_SIZE])
 		id_copy(ret, d.state);
 }
 
-static void limit_fact(struct engine *g, const struct limit_report *r, const struct scope *s, struct store_batch *b,
+static void limit_fact(struct engine *g, const struct limit_report *r, const struct scope *s, struct transaction *tx,
 		       const char *limit)
 {
 	char key[VIEW_COST_KEY], old[ID_SIZE];
 
 	limit_key(s->uid, r->kind, r->provider, r->model, key);
 	old_state(g, key, old);
-	EMIT(limit_changed, b, *s, .limit = limit, .kind = r->kind, .provider = r->provider, .model = r->model,
+	EMIT(limit_changed, tx, *s, .limit = limit, .kind = r->kind, .provider = r->provider, .model = r->model,
 	     .old = json_from_string(old),
 	     .new = JSON_OBJECT(limit_state, .state = state_of(r),
 				.remaining = r->has_remaining ? json_from_real(&r->remaining) : JSON_NONE),
@@ -309,16 +308,16 @@ void engine_record_limit(struct engine *g, const struct limit_report *r, const s
 		 r->model ? r->model : "");
 	if (hit || strcmp(state, "low") == 0) {
 		if (rate && hit)
-			EMIT(rate_limit_hit, tx->batch, s, .limit = limit, .provider = r->provider, .model = r->model,
+			EMIT(rate_limit_hit, tx, s, .limit = limit, .provider = r->provider, .model = r->model,
 			     .resetAt = r->reset_at);
 		else if (hit)
-			EMIT(quota_blocked, tx->batch, s, .limit = limit, .provider = r->provider, .model = r->model,
+			EMIT(quota_blocked, tx, s, .limit = limit, .provider = r->provider, .model = r->model,
 			     .resetAt = r->reset_at, .held = json_from_string("routing to it"));
 		else
-			EMIT(quota_low, tx->batch, s, .limit = limit, .provider = r->provider, .model = r->model,
+			EMIT(quota_low, tx, s, .limit = limit, .provider = r->provider, .model = r->model,
 			     .resetAt = r->reset_at, .left = r->has_remaining ? r->remaining : 0);
 	}
-	limit_fact(g, r, &s, tx->batch, limit);
+	limit_fact(g, r, &s, tx, limit);
 	jw_kstr(&tx->w, "limit", limit);
 	jw_kstr(&tx->w, "state", state);
 	transaction_commit(tx);
@@ -418,7 +417,7 @@ static bool request_model(struct engine *g, const struct emit_event *events, siz
 	return provider[0] && model[0];
 }
 
-void routing_model_completed(struct engine *g, struct store_batch *b, const struct emit_event *events, size_t i,
+void routing_model_completed(struct engine *g, struct transaction *tx, const struct emit_event *events, size_t i,
 			     uint32_t uid, struct cost_pending *pending)
 {
 	const struct emit_event *ev = &events[i];
@@ -444,8 +443,8 @@ void routing_model_completed(struct engine *g, struct store_batch *b, const stru
 	};
 	if (cost_amount(g, &r, &micro, &basis) < 0 || money_scope(g, turn[0] ? turn : NULL, &c, &named, &s, &e) < 0)
 		return;
-	budget_facts(g, &s, b, micro, g->o.ports->real_us(g->o.host), pending);
-	cost_fact(&s, b, &r, micro, basis);
+	budget_facts(g, &s, tx, micro, g->o.ports->real_us(g->o.host), pending);
+	cost_fact(&s, tx, &r, micro, basis);
 }
 
 /* ---- costs that clients report as events ---- */
@@ -488,7 +487,7 @@ static int check_amount(struct jval payload, uint64_t *ret_micro, struct err *e)
 	return check_tokens(jval_get(payload, "tokens"), e);
 }
 
-int cost_emitted(struct engine *g, struct store_batch *b, const struct event_draft *d, struct cost_pending *pending,
+int cost_emitted(struct engine *g, struct transaction *tx, const struct event_draft *d, struct cost_pending *pending,
 		 struct err *e)
 {
 	const struct scope s = { .uid = d->uid,
@@ -503,6 +502,6 @@ int cost_emitted(struct engine *g, struct store_batch *b, const struct event_dra
 		return -1;
 	if (d->type != EVENT_COST_RECORDED || !micro)
 		return 0;
-	budget_facts(g, &s, b, micro, g->o.ports->real_us(g->o.host), pending);
+	budget_facts(g, &s, tx, micro, g->o.ports->real_us(g->o.host), pending);
 	return 0;
 }

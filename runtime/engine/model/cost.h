@@ -12,7 +12,7 @@ struct engine;
 struct err;
 struct event_draft;
 struct jw;
-struct store_batch;
+struct transaction;
 
 /*
  * True if a budget that applies to this user or session is used up; *reset_us is raised to the end of its window, if
@@ -40,7 +40,7 @@ void cost_pending_done(struct cost_pending *p);
  * A cost that a client reports as an event. Like record_cost, it must be a valid amount (−1 with the member as the
  * field) and counts against budgets. `ids` are the event's, `uid` is the session owner's.
  */
-int cost_emitted(struct engine *g, struct store_batch *b, const struct event_draft *d, struct cost_pending *pending,
+int cost_emitted(struct engine *g, struct transaction *tx, const struct event_draft *d, struct cost_pending *pending,
 		 struct err *e);
 
 #endif

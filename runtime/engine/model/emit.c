@@ -46,7 +46,7 @@ static int emit_refuse(struct err *e, enum err_code code, size_t i, const char *
 }
 
 /* For an event without a turn whose type needs one: the session's system turn, created on first use. */
-static int emit_system_turn(struct engine *g, struct store_batch *b, const struct caller *c, const char *session,
+static int emit_system_turn(struct engine *g, struct transaction *tx, const struct caller *c, const char *session,
 			    const struct view_session_brief *brief, char thread[ID_SIZE], char turn[ID_SIZE])
 {
 
@@ -58,7 +58,7 @@ static int emit_system_turn(struct engine *g, struct store_batch *b, const struc
 		return 0;
 	}
 	id_make(ID_KIND_TURN, turn);
-	return EMIT(turn_submitted, b,
+	return EMIT(turn_submitted, tx,
 		    ((struct scope){ .uid = c->uid, .session = session, .thread = thread, .turn = turn }),
 		    .envelope.status = "accepted", .source = "system", .status = "accepted");
 }
@@ -140,7 +140,7 @@ static int emit_check_turn(struct engine *g, const struct emit_event *ev, size_t
 	return 0;
 }
 
-static int emit_one(struct engine *g, struct store_batch *b, const struct emit_event *ev, size_t i,
+static int emit_one(struct engine *g, struct transaction *tx, const struct emit_event *ev, size_t i,
 		    const struct caller *c, char turn[ID_SIZE], struct cost_pending *pending, struct err *e)
 {
 	int type = event_type_find(ev->type, strlen(ev->type));
@@ -164,7 +164,7 @@ static int emit_one(struct engine *g, struct store_batch *b, const struct emit_e
 	d.uid = session.uid;
 	memcpy(d.ids, ev->ids, sizeof d.ids);
 	if ((event_info(d.type)->required_ids & (1u << ID_TURN)) && !d.ids[ID_TURN]) {
-		if (emit_system_turn(g, b, c, d.ids[ID_SESSION], &session, thread, turn) < 0)
+		if (emit_system_turn(g, tx, c, d.ids[ID_SESSION], &session, thread, turn) < 0)
 			return err_set(e, ERR_INTERNAL, "the session's system turn cannot be written");
 		d.ids[ID_TURN] = turn;
 		d.ids[ID_THREAD] = thread;
@@ -198,7 +198,7 @@ static int emit_one(struct engine *g, struct store_batch *b, const struct emit_e
 		return -1;
 	}
 	bool cost = d.type == EVENT_COST_RECORDED || d.type == EVENT_COST_ESTIMATED;
-	if ((cost && cost_emitted(g, b, &d, pending, e) < 0) || store_batch_event(b, &d, e) < 0) {
+	if ((cost && cost_emitted(g, tx, &d, pending, e) < 0) || transaction_add_event(tx, &d, e) < 0) {
 		char member[ERR_FIELD_MAX];
 		memcpy(member, e->field, sizeof member);
 		err_wrap(e, "events[%zu]", i);
@@ -206,22 +206,22 @@ static int emit_one(struct engine *g, struct store_batch *b, const struct emit_e
 		return -1;
 	}
 	if (d.type == EVENT_MODEL_COMPLETED)
-		routing_model_completed(g, b, ev - i, i, c->uid, pending);
+		routing_model_completed(g, tx, ev - i, i, c->uid, pending);
 	return 0;
 }
 
 void engine_emit_events(struct engine *g, const struct emit_event *ev, size_t n, const struct caller *c,
 			engine_reply_fn fn, void *ctx)
 {
-	struct store_batch *b = store_batch_new(g->o.store);
+	struct transaction *tx = transaction_new_internal(g);
 	struct err e = ERR_INIT;
 	char turn[ID_SIZE] = "";
 	cost_pending_auto struct cost_pending pending = { 0 };
 
 	/* All or nothing: the first invalid event rejects the request. */
 	for (size_t i = 0; i < n; i++)
-		if (emit_one(g, b, &ev[i], i, c, turn, &pending, &e) < 0) {
-			store_batch_free(b);
+		if (emit_one(g, tx, &ev[i], i, c, turn, &pending, &e) < 0) {
+			transaction_free(tx);
 			fn(ctx, &e, NULL, 0);
 			return;
 		}
@@ -231,9 +231,9 @@ void engine_emit_events(struct engine *g, const struct emit_event *ev, size_t n,
 	if (m->reply.idem_key) {
 		buf_auto struct buf out = BUF_INIT;
 		buf_printf(&out, "{\"count\":%zu}", n);
-		reply_store(&m->reply, b, out.data, out.len);
+		transaction_store_reply(tx, &m->reply, out.data, out.len);
 	}
-	store_submit(g->o.store, b, 0, on_emitted, m);
+	transaction_commit_then(tx, 0, on_emitted, m);
 	for (size_t i = 0; i < n; i++)
 		if (strcmp(ev[i].type, "model.completed") == 0)
 			turn_hooks_sampled(g, ev[i].ids[ID_TURN] ? ev[i].ids[ID_TURN] : turn, ev[i].payload,

@@ -3,7 +3,6 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
-#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/model/cost.h"
 #include "runtime/engine/work/task_read.h"
 #include "runtime/view/view.h"
@@ -190,7 +189,7 @@ struct routing_scope {
 static void internal_task(struct routing_scope *s)
 {
 	id_make(ID_KIND_TASK, s->task_id);
-	EMIT(task_created, s->transaction->batch, s->scope, .objective = "Route the turn's requests to a model.",
+	EMIT(task_created, s->transaction, s->scope, .objective = "Route the turn's requests to a model.",
 	     .described = { .taskKind = "routing", .visibility = "internal" });
 }
 
@@ -242,7 +241,7 @@ static void fallback_fact(const struct routing_scope *s, const struct routing_as
 	struct scope of = s->scope;
 
 	of.model_request = r->failed_request_id;
-	EMIT(routing_fallback_applied, s->transaction->batch, of,
+	EMIT(routing_fallback_applied, s->transaction, of,
 	     .from = JSON_OBJECT(model_choice, .provider = r->want.failed_provider, .model = r->want.failed_model),
 	     .to = JSON_OBJECT(model_choice, .provider = to->provider, .model = to->model), .reason = r->failed_reason,
 	     .chain = json_from_writer(write_chain, o, 0));
@@ -253,12 +252,12 @@ static void outcome_facts(const struct routing_scope *s, const struct routing_as
 {
 	const struct routing_candidate *first = &o->candidate[0];
 	const struct json_value decided = json_from_buf(decision);
-	struct store_batch *b = s->transaction->batch;
+	struct transaction *tx = s->transaction;
 	const struct scope of = s->scope;
 
 	/* No model fits; the decision lists the reasons. */
 	if (!o->fitting) {
-		EMIT(routing_not_possible, b, of,
+		EMIT(routing_not_possible, tx, of,
 		     .envelope = { .status = "blocked",
 				   .status_reason = o->reason,
 				   .members.routingDecision = decided },
@@ -268,12 +267,12 @@ static void outcome_facts(const struct routing_scope *s, const struct routing_as
 	}
 	if (r->failed_reason)
 		fallback_fact(s, r, o);
-	EMIT(routing_decided, b, of, .envelope.members.routingDecision = decided, .routingDecision = decided);
+	EMIT(routing_decided, tx, of, .envelope.members.routingDecision = decided, .routingDecision = decided);
 	if (o->fitting == 1)
-		EMIT(routing_single_candidate, b, of, .candidateCount = 1, .selectedProvider = first->model->provider,
+		EMIT(routing_single_candidate, tx, of, .candidateCount = 1, .selectedProvider = first->model->provider,
 		     .selectedModel = first->model->model, .decisionSource = "policy");
 	if (first->priced && (r->want.input_tokens || r->want.output_tokens))
-		EMIT(cost_estimated, b, of, .amount = (double)first->estimate / 1e6, .currency = "USD",
+		EMIT(cost_estimated, tx, of, .amount = (double)first->estimate / 1e6, .currency = "USD",
 		     .microUsd = json_from_uint(&first->estimate), .provider = json_from_string(first->model->provider),
 		     .model = json_from_string(first->model->model),
 		     .basis = JSON_OBJECT(token_basis, .inputTokens = r->want.input_tokens,
@@ -302,11 +301,11 @@ void engine_resolve_routing(struct engine *g, const struct routing_ask *r, const
 		internal_task(&s);
 	const struct json_value profile = { .value = r->profile_json, .n = r->profile_len };
 	const struct scope of = s.scope;
-	EMIT(task_profile_resolved, tx->batch, of, .envelope.members.taskProfile = profile, .taskProfile = profile,
+	EMIT(task_profile_resolved, tx, of, .envelope.members.taskProfile = profile, .taskProfile = profile,
 	     .source = "request", .settingsSource = g->models && g->models->count ? "policy" : "none");
 	candidates_json(r, o, &candidates);
 	const struct json_value set = json_from_buf(&candidates);
-	EMIT(routing_candidates_resolved, tx->batch, of, .envelope.members.candidateModelSet = set,
+	EMIT(routing_candidates_resolved, tx, of, .envelope.members.candidateModelSet = set,
 	     .candidateCount = o->fitting, .candidateModelSet = set);
 	decision_json(g, r, o, &l, &decision);
 	outcome_facts(&s, r, o, &decision);

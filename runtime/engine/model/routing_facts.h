@@ -52,9 +52,8 @@ void engine_set_models(struct engine *g, const struct model_list *models);
 struct cost_pending;
 struct transaction;
 struct emit_event;
-struct store_batch;
 int routing_check_model_event(struct engine *g, const struct emit_event *events, size_t i, struct err *e);
-void routing_model_completed(struct engine *g, struct store_batch *b, const struct emit_event *events, size_t i,
+void routing_model_completed(struct engine *g, struct transaction *tx, const struct emit_event *events, size_t i,
 			     uint32_t uid, struct cost_pending *pending);
 
 #endif

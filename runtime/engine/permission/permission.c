@@ -364,22 +364,22 @@ bool permission_judge(struct process *p, const struct start_request *r, const st
 }
 
 /* Records that hooks answered in place of a person. */
-static void answered_fact(const struct process *p, struct store_batch *b)
+static void answered_fact(const struct process *p, struct transaction *tx)
 {
-	EMIT(permission_resolved, b, process_scope(p), .outcome = p->answer == POLICY_ALLOW ? "allowed" : "denied",
+	EMIT(permission_resolved, tx, process_scope(p), .outcome = p->answer == POLICY_ALLOW ? "allowed" : "denied",
 	     .source = "hook", .scope = json_from_string("once"), .binding = p->binding, .note = p->reason);
 }
 
-int permission_fact(const struct process *p, struct store_batch *b)
+int permission_fact(const struct process *p, struct transaction *tx)
 {
 	const struct json_value decision = json_from_text(p->decision_json);
-	int rc = EMIT(permission_evaluated, b, process_scope(p), .envelope.members.permissionDecision = decision,
+	int rc = EMIT(permission_evaluated, tx, process_scope(p), .envelope.members.permissionDecision = decision,
 		      .permissionDecision = decision, .command = json_from_text(p->judged_json),
 		      .justification = p->justification, .mode = permission_mode_name((enum permission_mode)p->mode),
 		      .suggestion = json_from_text(p->suggestions_json));
 
 	if (p->answered_by_hook)
-		answered_fact(p, b);
+		answered_fact(p, tx);
 	return rc;
 }
 
@@ -393,7 +393,7 @@ static void write_no_end(struct jw *w, const void *process, size_t n)
 	process_outputs_json(process, w);
 }
 
-void permission_end_facts(struct process *p, const struct permission_end *how, struct store_batch *b)
+void permission_end_facts(struct process *p, const struct permission_end *how, struct transaction *tx)
 {
 	const struct process_outcome o = {
 		.exit_code = -1, .status = how->status, .category = how->category, .message = how->message
@@ -403,17 +403,17 @@ void permission_end_facts(struct process *p, const struct permission_end *how, s
 	const struct envelope envelope = { .status = p->ended_as, .status_reason = how->message };
 	bool told = p->command_json && !p->resumed;
 	if (how->terminated)
-		EMIT(process_terminated, b, process_scope(p), .envelope = envelope, .reason = how->message,
+		EMIT(process_terminated, tx, process_scope(p), .envelope = envelope, .reason = how->message,
 		     .cause = "user", .requestedBy = json_requester(&p->end_by), .treeEmpty = true,
 		     .status = "terminated", .end = json_from_writer(write_no_end, p, 0));
 	else
-		EMIT(process_failed, b, process_scope(p), .envelope = envelope, .category = how->category,
+		EMIT(process_failed, tx, process_scope(p), .envelope = envelope, .category = how->category,
 		     .stage = "permission", .message = how->message, .status = how->status,
 		     .what = told ? json_command_line(p) : JSON_NONE, .cwd = told ? p->cwd : NULL,
 		     .profile = told ? p->profile : NULL);
-	process_session_end_facts(p, b, how->status, how->category, how->message);
+	process_session_end_facts(p, tx, how->status, how->category, how->message);
 	if (p->owner && how->tell_owner)
-		process_owner(p->engine, p->owner)->ended(p, &o, b);
+		process_owner(p->engine, p->owner)->ended(p, &o, tx);
 }
 
 static void make_denial(const struct process *p, struct err *e, struct buf *data)
@@ -474,21 +474,21 @@ void permission_deny(struct process *p)
 	const struct permission_end how = {
 		.status = "failed", .category = "permission", .message = p->reason, .tell_owner = p->resumed
 	};
-	struct store_batch *b = store_batch_new(p->engine->o.store);
+	struct transaction *tx = transaction_new_internal(p->engine);
 	buf_auto struct buf data = BUF_INIT, record = BUF_INIT;
 	struct err e = ERR_INIT;
 
 	p->state = PROCESS_ENDING;
 	if (!p->resumed)
-		process_session_facts(p, b);
-	permission_fact(p, b);
+		process_session_facts(p, tx);
+	permission_fact(p, tx);
 	if (p->command_ref && !p->resumed)
-		store_batch_inline(b, p->command_ref, p->command_full.data, p->command_full.len);
-	permission_end_facts(p, &how, b);
+		transaction_add_output(tx, p->command_ref, p->command_full.data, p->command_full.len);
+	permission_end_facts(p, &how, tx);
 	make_denial(p, &e, &data);
 	reply_error_record(&e, data.data, data.len, &record);
-	reply_store(&p->start, b, record.data, record.len);
-	store_submit(p->engine->o.store, b, 0, on_denied, p);
+	transaction_store_reply(tx, &p->start, record.data, record.len);
+	transaction_commit_then(tx, 0, on_denied, p);
 }
 
 static void on_failed(void *ctx, const struct store_result *r)
@@ -514,32 +514,32 @@ static void on_hooked_failed(void *ctx, const struct store_result *r)
  */
 static void fail_hooked(struct process *p, const struct permission_end *how, const struct err *e)
 {
-	struct store_batch *b = store_batch_new(p->engine->o.store);
+	struct transaction *tx = transaction_new_internal(p->engine);
 	buf_auto struct buf record = BUF_INIT;
 
 	p->state = PROCESS_ENDING;
 	p->failure = mem_dup(e, sizeof *e);
-	permission_end_facts(p, how, b);
+	permission_end_facts(p, how, tx);
 	reply_error_record(e, NULL, 0, &record);
-	reply_store(&p->start, b, record.data, record.len);
-	store_submit(p->engine->o.store, b, STORE_MUST, on_hooked_failed, p);
+	transaction_store_reply(tx, &p->start, record.data, record.len);
+	transaction_commit_then(tx, STORE_MUST, on_hooked_failed, p);
 }
 
 /* Ends a waiting process before its start. */
 static void end_waiting(struct process *p, struct permission_end *how, const struct err *e)
 {
-	struct store_batch *b;
+	struct transaction *tx;
 
 	how->tell_owner = !p->hooked || p->resumed;
 	if (!how->tell_owner) {
 		fail_hooked(p, how, e);
 		return;
 	}
-	b = store_batch_new(p->engine->o.store);
+	tx = transaction_new_internal(p->engine);
 	p->state = PROCESS_ENDING;
 	p->resumed = true;
-	permission_end_facts(p, how, b);
-	store_submit(p->engine->o.store, b, STORE_MUST, on_failed, p);
+	permission_end_facts(p, how, tx);
+	transaction_commit_then(tx, STORE_MUST, on_failed, p);
 }
 
 void permission_fail(struct process *p, const struct err *e)

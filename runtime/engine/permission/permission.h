@@ -15,7 +15,7 @@ struct sandbox_setup;
 struct err;
 struct policy_rules;
 struct process;
-struct store_batch;
+struct transaction;
 
 /* The home directory inside the sandbox, or NULL. */
 const char *permission_home(const struct sandbox_setup *f, const struct start_request *r);
@@ -28,7 +28,7 @@ int permission_confine(struct process *p, const struct start_request *r, const s
  */
 bool permission_judge(struct process *p, const struct start_request *r, const struct sandbox_setup *f,
 		      const char *const *argv, size_t argc, const struct policy_rules *rules, const struct caller *c);
-int permission_fact(const struct process *p, struct store_batch *b);
+int permission_fact(const struct process *p, struct transaction *tx);
 /* Both reply to the start, and take ownership of the process. */
 void permission_deny(struct process *p);
 void permission_ask(struct process *p, const struct start_request *r, const struct caller *c);
@@ -72,6 +72,6 @@ bool permission_is_persisting(struct engine *g, const char *action_id);
 /* The same was allowed for the rest of the session. */
 bool permission_is_granted(struct engine *g, const char *session_id, const char *binding);
 /* The facts that an answer adds to action.resolved. */
-void permission_resolved(struct engine *g, const struct action_outcome *o, struct store_batch *b);
+void permission_resolved(struct engine *g, const struct action_outcome *o, struct transaction *tx);
 
 #endif

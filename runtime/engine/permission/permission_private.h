@@ -21,7 +21,7 @@ struct permission_end {
 	bool terminated; /* ended by a request while it waited */
 	bool tell_owner;
 };
-void permission_end_facts(struct process *p, const struct permission_end *how, struct store_batch *b);
+void permission_end_facts(struct process *p, const struct permission_end *how, struct transaction *tx);
 struct action_outcome;
 /*
  * permission_persist.c: the rules that would make an answer permanent,

@@ -6,7 +6,6 @@
 #include "policy/hook_answer.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
-#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/permission/permission_private.h"
 #include "runtime/engine/policy/policy_lookup.h"
 #include "runtime/engine/policy/sandbox_setup.h"
@@ -43,7 +42,7 @@ static int find_event_session(struct engine *g, const char *session_id, const st
 		return -1;
 	p->uid = s.uid;
 	id_copy(p->session_id, session_id);
-	return session_system_turn(g, tx->batch, s.uid, session_id, p->thread_id, p->turn_id, e);
+	return session_system_turn(g, tx, s.uid, session_id, p->thread_id, p->turn_id, e);
 }
 
 static void evaluated_fact(struct transaction *tx, struct process *p)
@@ -55,7 +54,7 @@ static void evaluated_fact(struct transaction *tx, struct process *p)
 				 .turn = p->turn_id,
 				 .request = tx->caller.request_id };
 
-	EMIT(permission_evaluated, tx->batch, s, .envelope.members.permissionDecision = decision,
+	EMIT(permission_evaluated, tx, s, .envelope.members.permissionDecision = decision,
 	     .permissionDecision = decision, .command = json_from_text(p->judged_json),
 	     .mode = permission_mode_name((enum permission_mode)p->mode), .dryRun = true,
 	     .suggestion = json_from_text(p->suggestions_json));
@@ -349,9 +348,8 @@ void engine_set_permission_mode(struct engine *g, const char *session_id, const 
 	const struct scope scope = {
 		.uid = s.uid, .session = session_id, .thread = s.first_thread, .request = c->request_id
 	};
-	EMIT(policy_changed, tx->batch, scope, .layer = "session",
-	     .mode = permission_mode_name((enum permission_mode)mode), .summary = buf_cstr(&summary),
-	     .by = json_requester(&by));
+	EMIT(policy_changed, tx, scope, .layer = "session", .mode = permission_mode_name((enum permission_mode)mode),
+	     .summary = buf_cstr(&summary), .by = json_requester(&by));
 	jw_kstr(&tx->w, "sessionId", session_id);
 	jw_kstr(&tx->w, "mode", permission_mode_name((enum permission_mode)mode));
 	transaction_commit(tx);
@@ -414,7 +412,7 @@ void engine_policy_loaded(struct engine *g, const char *problem)
 	struct reload_waiter *w;
 
 	while ((w = TAILQ_FIRST(&g->permissions->reloads))) {
-		struct store_batch *b = store_batch_new(g->o.store);
+		struct transaction *tx = transaction_new_internal(g);
 
 		TAILQ_REMOVE(&g->permissions->reloads, w, link);
 		w->rules = g->rules ? g->rules->count : 0;
@@ -422,8 +420,8 @@ void engine_policy_loaded(struct engine *g, const char *problem)
 		if (problem)
 			err_set(&w->problem, ERR_INVALID,
 				"the policy was not loaded; the previous one stays in effect: %s", problem);
-		store_batch_meta(b, "policy.asked", problem ? "not_loaded" : "loaded", problem ? 10 : 6);
-		store_submit(g->o.store, b, STORE_MUST | STORE_NOW, on_load_durable, w);
+		transaction_set_meta(tx, "policy.asked", problem ? "not_loaded" : "loaded", problem ? 10 : 6);
+		transaction_commit_then(tx, STORE_MUST | STORE_NOW, on_load_durable, w);
 	}
 }
 

@@ -12,7 +12,6 @@
 #include "runtime/engine/action/action.h"
 #include "runtime/engine/core/core.h"
 #include "runtime/engine/core/ref.h"
-#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/permission/permission_private.h"
 #include "runtime/engine/process/process.h"
 #include "runtime/engine/process/start_record.h"
@@ -55,7 +54,7 @@ void permission_offer_retry(struct process *p)
 	if (!p->record || g->stopping || !has_failed(p) || !process_violations_open(p, &open))
 		return;
 	struct transaction *tx = transaction_new_internal(g);
-	ref_store(tx->batch, &owner, p->record, strlen(p->record), ref);
+	ref_store(tx, &owner, p->record, strlen(p->record), ref);
 	write_continuation(p, ref, &open, &next);
 	buf_printf(&prompt, "run again with more than its sandbox gave it: %s%s%s; opened would be%s %s",
 		   p->exec_overrides ? p->exec_overrides : "", p->exec_overrides ? " " : "", p->display,
@@ -72,7 +71,7 @@ void permission_offer_retry(struct process *p)
 		.timeout_ms = g->o.ask_ms,
 		.by = p->by,
 	};
-	if (action_open(g, &s, tx->batch, action, &e) < 0) {
+	if (action_open(g, &s, tx, action, &e) < 0) {
 		log_error("offer to run %s again: %s", p->id, e.message);
 		err_set(&e, ERR_UNAVAILABLE, "offer to run %s again", p->id);
 		transaction_reject(tx, &e);

@@ -13,7 +13,6 @@
 #include "runtime/engine/action/action.h"
 #include "runtime/engine/core/core.h"
 #include "runtime/engine/core/ref.h"
-#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/hook/hook.h"
 #include "runtime/engine/permission/permission_private.h"
 #include "runtime/engine/process/process.h"
@@ -50,12 +49,12 @@ static void write_continuation(const struct process *p, const char *ref, struct 
 	jw_obj_end(&w);
 }
 
-static int requested_fact(const struct process *p, const struct caller *c, struct store_batch *b)
+static int requested_fact(const struct process *p, const struct caller *c, struct transaction *tx)
 {
 	struct scope s = process_scope(p);
 
 	s.action = p->action_id;
-	return EMIT(permission_requested, b, s, .envelope.status = "waiting_permission", .actionId = p->action_id,
+	return EMIT(permission_requested, tx, s, .envelope.status = "waiting_permission", .actionId = p->action_id,
 		    .interactive = !c->no_person, .what = json_command_line(p), .cwd = p->cwd, .profile = p->profile,
 		    .binding = p->binding,
 		    .owner = p->owner ? JSON_OBJECT(owner, .kind = owner_kind_name(p->owner), .id = p->owner_id)
@@ -134,7 +133,7 @@ static char *prompt_of(const struct process *p, const struct start_request *r)
 void permission_ask(struct process *p, const struct start_request *r, const struct caller *c)
 {
 	struct engine *g = p->engine;
-	struct store_batch *b = store_batch_new(g->o.store);
+	struct transaction *tx = transaction_new_internal(g);
 	const struct ref_owner owner = { .uid = p->uid,
 					 .session_id = p->session_id,
 					 .thread_id = p->thread_id,
@@ -156,12 +155,12 @@ void permission_ask(struct process *p, const struct start_request *r, const stru
 	copy.process_id = p->id;
 	copy.step_id = p->step_id;
 	start_record_write(&copy, &start);
-	process_session_facts(p, b);
-	permission_fact(p, b);
+	process_session_facts(p, tx);
+	permission_fact(p, tx);
 	if (p->command_ref)
-		ref_store_as(b, &owner, p->command_ref, p->command_full.data,
+		ref_store_as(tx, &owner, p->command_ref, p->command_full.data,
 			     p->command_full.len); /* for the person who is asked */
-	ref_store(b, &owner, start.data, start.len, ref);
+	ref_store(tx, &owner, start.data, start.len, ref);
 	write_continuation(p, ref, &next);
 	p->prompt = prompt_of(p, r);
 	const struct action_spec s = {
@@ -185,21 +184,21 @@ void permission_ask(struct process *p, const struct start_request *r, const stru
 	};
 	if (start.len > START_RECORD_MAX)
 		err_set(&e, ERR_INVALID, "the command is too long to be asked about");
-	if (e.code || action_open(g, &s, b, p->action_id, &e) < 0) {
-		store_batch_free(b);
+	if (e.code || action_open(g, &s, tx, p->action_id, &e) < 0) {
+		transaction_free(tx);
 		reject_question(p, &e);
 		return;
 	}
-	requested_fact(p, c, b);
+	requested_fact(p, c, tx);
 	waiting_result(p, 0, &result);
 	/* An idempotent repetition of the request gets this same result. */
-	reply_store(&p->start, b, result.data, result.len);
-	store_submit(g->o.store, b, 0, on_asked, p);
+	transaction_store_reply(tx, &p->start, result.data, result.len);
+	transaction_commit_then(tx, 0, on_asked, p);
 }
 
 /* ---- the answer ---- */
 
-static void resolved_fact(const struct action_outcome *o, struct store_batch *b)
+static void resolved_fact(const struct action_outcome *o, struct transaction *tx)
 {
 	const struct action_doc *a = o->action;
 	const struct scope s = { .uid = (uint32_t)a->uid,
@@ -212,7 +211,7 @@ static void resolved_fact(const struct action_outcome *o, struct store_batch *b)
 	char binding[65] = "";
 
 	jval_str(jval_get(a->continuation, "binding"), binding, sizeof binding);
-	EMIT(permission_resolved, b, s,
+	EMIT(permission_resolved, tx, s,
 	     .outcome = strcmp(o->status, "resolved") != 0 ? o->status
 			: o->allowed                       ? "allowed"
 							   : "denied",
@@ -237,12 +236,12 @@ static void refused_message(const struct action_outcome *o, struct buf *out)
  * Adds the facts of a resolved action to the batch that resolves it, so that a denial and the end of its process are
  * one commit.
  */
-void permission_resolved(struct engine *g, const struct action_outcome *o, struct store_batch *b)
+void permission_resolved(struct engine *g, const struct action_outcome *o, struct transaction *tx)
 {
 	struct process *p = engine_process(g, o->action->processId);
 	buf_auto struct buf message = BUF_INIT;
 
-	resolved_fact(o, b);
+	resolved_fact(o, tx);
 	if (!p || p->state != PROCESS_WAITING || o->allowed)
 		return;
 	refused_message(o, &message);
@@ -256,7 +255,7 @@ void permission_resolved(struct engine *g, const struct action_outcome *o, struc
 					    .tell_owner = true };
 	p->state = PROCESS_ENDING;
 	p->resumed = true;
-	permission_end_facts(p, &how, b);
+	permission_end_facts(p, &how, tx);
 }
 
 static void ignore_reply(void *ctx, const struct err *e, const char *json, size_t len)

@@ -46,18 +46,18 @@ static void policy_is(struct engine *g, const char *key, const char *layer, cons
 		log_error("look up the policy of last time: %s", e.message);
 	if (r < 0 || strcmp(buf_cstr(&before), hash) == 0)
 		return;
-	struct store_batch *b = store_batch_new(g->o.store);
+	struct transaction *tx = transaction_new_internal(g);
 	const struct scope s = { .uid = g->o.owner_uid, .session = g->system_session, .thread = g->system_thread };
-	if (EMIT(policy_changed, b, s, .layer = layer, .file = file, .uid = opt_int_if(file, uid),
+	if (EMIT(policy_changed, tx, s, .layer = layer, .file = file, .uid = opt_int_if(file, uid),
 		 .oldHash = none_if_empty(buf_cstr(&before)), .newHash = none_if_empty(hash), .summary = summary) < 0) {
-		store_batch_free(b);
+		transaction_free(tx);
 		return;
 	}
-	store_batch_meta(b, key, hash, strlen(hash));
+	transaction_set_meta(tx, key, hash, strlen(hash));
 	struct policy_write *w = mem_zalloc(1, sizeof *w);
 	*w = (struct policy_write){ .engine = g, .key = mem_strdup(key), .hash = mem_strdup(hash) };
 	strmap_put(&g->policy->writes, key, w);
-	store_submit(g->o.store, b, STORE_MUST, on_policy_written, w);
+	transaction_commit_then(tx, STORE_MUST, on_policy_written, w);
 }
 
 void engine_policy_is(struct engine *g, const char *layer, const char *hash, const char *summary)

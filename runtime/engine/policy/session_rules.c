@@ -222,7 +222,7 @@ static void summarise_rules(const json_t *now, struct buf *out)
 }
 
 int session_rules_fact(struct engine *g, const char *session_id, const char *thread_id,
-		       const struct session_rules_request *r, const struct caller *c, struct store_batch *b,
+		       const struct session_rules_request *r, const struct caller *c, struct transaction *tx,
 		       struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT, summary = BUF_INIT;
@@ -250,7 +250,7 @@ int session_rules_fact(struct engine *g, const char *session_id, const char *thr
 		hash_sha256_text(d.permissions.text, d.permissions.len, old_hash);
 	hash_sha256_text(now_text, strlen(now_text), hash);
 	const struct scope s = { .uid = c->uid, .session = session_id, .thread = thread_id, .request = c->request_id };
-	int r2 = EMIT(policy_changed, b, s, .layer = "session", .permissions = json_from_text(now_text),
+	int r2 = EMIT(policy_changed, tx, s, .layer = "session", .permissions = json_from_text(now_text),
 		      .oldHash = had == 0 ? old_hash : NULL, .newHash = json_object_size(now) ? hash : NULL,
 		      .summary = summary.data, .by = json_requester(&by));
 	return r2 < 0 ? err_field(e, "permissions", "cannot be written: too long") : 0;

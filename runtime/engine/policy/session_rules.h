@@ -17,7 +17,7 @@ struct caller;
 struct engine;
 struct err;
 struct json_t;
-struct store_batch;
+struct transaction;
 
 #define SESSION_RULES_TEXT_MAX 16384u
 
@@ -34,7 +34,7 @@ struct session_rules_request {
  * Adds nothing on failure.
  */
 int session_rules_fact(struct engine *g, const char *session_id, const char *thread_id,
-		       const struct session_rules_request *r, const struct caller *c, struct store_batch *b,
+		       const struct session_rules_request *r, const struct caller *c, struct transaction *tx,
 		       struct err *e);
 
 #endif

@@ -32,26 +32,26 @@ static struct requester changed_by(const struct changes_facts *c)
 }
 
 /* Stores the diff as a separate output in the same commit; false if it exceeds a limit. */
-static bool keep_diff(const struct change *c, struct store_batch *b, size_t *room, char ret_ref[ID_TEXT_MAX])
+static bool keep_diff(const struct change *c, struct transaction *tx, size_t *room, char ret_ref[ID_TEXT_MAX])
 {
 	ret_ref[0] = '\0';
 	if (!c->diff_len || c->diff_len > CHANGES_DIFF_MAX || c->diff_len > *room)
 		return false;
 	*room -= c->diff_len;
 	id_make(ID_KIND_OUTPUT, ret_ref);
-	store_batch_inline(b, ret_ref, c->diff, c->diff_len);
+	transaction_add_output(tx, ret_ref, c->diff, c->diff_len);
 	return true;
 }
 
-static void path_fact(const struct changes_facts *facts, const struct change *c, struct store_batch *b, size_t *room)
+static void path_fact(const struct changes_facts *facts, const struct change *c, struct transaction *tx, size_t *room)
 {
 	mem_auto char *path = mem_strndup(c->path, c->path_len),
 		      *note = c->note_len ? mem_strndup(c->note, c->note_len) : NULL;
 	const struct requester by = changed_by(facts);
 	char ref[ID_TEXT_MAX];
-	bool diff = keep_diff(c, b, room, ref);
+	bool diff = keep_diff(c, tx, room, ref);
 
-	EMIT(artifact_changed, b, change_scope(facts), .source = facts->source, .path = path,
+	EMIT(artifact_changed, tx, change_scope(facts), .source = facts->source, .path = path,
 	     .change = change_kind_name(c->kind), .fileType = change_type_name(c->type), .bytes = opt_int(c->bytes),
 	     .outcome = change_outcome_name(c->outcome), .reason = note, .diffRef = none_if_empty(ref),
 	     .diffBytes = opt_int_if(diff, c->diff_len), .by = facts->by ? json_requester(&by) : JSON_NONE);
@@ -70,12 +70,12 @@ static void write_counts(struct jw *w, const void *head, size_t n)
 	jw_obj_end(w);
 }
 
-static void count_fact(const struct changes_facts *facts, struct store_batch *b)
+static void count_fact(const struct changes_facts *facts, struct transaction *tx)
 {
 	const struct change_list_head *h = facts->list;
 	const struct requester by = changed_by(facts);
 
-	EMIT(artifact_changed, b, change_scope(facts), .source = facts->source, .change = h ? "summary" : "requested",
+	EMIT(artifact_changed, tx, change_scope(facts), .source = facts->source, .change = h ? "summary" : "requested",
 	     .counts = h ? json_from_writer(write_counts, h, 0) : JSON_NONE,
 	     .kept = h ? opt_bool(facts->kept) : OPT_BOOL_ABSENT, .by = facts->by ? json_requester(&by) : JSON_NONE);
 }
@@ -96,17 +96,17 @@ static void on_recorded(void *ctx, const struct store_result *r)
 
 void changes_record(struct engine *g, const struct changes_facts *f, engine_reply_fn fn, void *ctx)
 {
-	struct store_batch *b = store_batch_new(g->o.store);
+	struct transaction *tx = transaction_new_internal(g);
 	struct recording *rec = mem_zalloc(1, sizeof *rec);
 	size_t at = 0, room = CHANGES_DIFFS_MAX;
 	struct change c;
 
 	*rec = (struct recording){ fn, ctx };
 	for (unsigned n = 0; f->list && n < CHANGES_FACTS_MAX && change_list_next(f->list, &at, &c); n++)
-		path_fact(f, &c, b, &room);
-	count_fact(f, b);
+		path_fact(f, &c, tx, &room);
+	count_fact(f, tx);
 	/* Changes that were made must be recorded even when space is short; a mere request may fail. */
-	store_submit(g->o.store, b, f->list ? STORE_MUST : 0, on_recorded, rec);
+	transaction_commit_then(tx, f->list ? STORE_MUST : 0, on_recorded, rec);
 }
 
 /* ---- answers ---- */

@@ -2,7 +2,6 @@
 
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
-#include "runtime/engine/core/transaction.h"
 #include "runtime/view/view.h"
 #include "runtime/view/view_evidence.h"
 
@@ -51,14 +50,14 @@ static struct scope evidence_scope(const struct evidence_export *x, const char *
 			       .span = c->span_id };
 }
 
-static void spilled_fact(struct store_batch *b, const struct evidence_export *x, const struct evidence_part *p,
+static void spilled_fact(struct transaction *tx, const struct evidence_export *x, const struct evidence_part *p,
 			 const char *evidence_id, const struct caller *c)
 {
 	struct scope s = evidence_scope(x, evidence_id, c);
 
 	s.output = p->ref;
-	store_batch_spool(b, p->ref, p->fd, 0, p->bytes);
-	EMIT(output_spilled, b, s, .outputRef = p->ref, .stream = "evidence", .bytes = p->bytes, .limit = 0,
+	transaction_add_spool(tx, p->ref, p->fd, 0, p->bytes);
+	EMIT(output_spilled, tx, s, .outputRef = p->ref, .stream = "evidence", .bytes = p->bytes, .limit = 0,
 	     .reason = "export", .owner = JSON_OBJECT(output_owner, .evidenceId = evidence_id),
 	     .mediaType = "application/json", .encoding = "utf8", .complete = true);
 }
@@ -115,13 +114,13 @@ void engine_record_evidence(struct engine *g, const struct evidence_export *x, c
 		id_make(ID_KIND_EVIDENCE, evidence_id);
 	for (size_t i = 0; i < x->nparts; i++)
 		if (!kept[i].evidence_id[0]) {
-			spilled_fact(tx->batch, x, &x->part[i], evidence_id, c);
+			spilled_fact(tx, x, &x->part[i], evidence_id, c);
 			transaction_after_commit(tx, part_is_kept, x->part[i].ref);
 		}
 	buf_auto struct buf pack = BUF_INIT;
 	struct jw w = jw_on(&pack);
 	write_members(&w, x, kept);
-	EMIT(evidence_changed, tx->batch, evidence_scope(x, evidence_id, c), .pack = json_from_buf(&pack),
+	EMIT(evidence_changed, tx, evidence_scope(x, evidence_id, c), .pack = json_from_buf(&pack),
 	     .producer = JSON_OBJECT(producer, .kind = "runtime", .version = BAILIFF_VERSION),
 	     .durationMs = opt_int(x->duration_ms), .requestedBy = json_requester(&by));
 	jw_kstr(&tx->w, "evidenceId", evidence_id);

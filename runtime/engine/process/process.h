@@ -39,7 +39,7 @@ struct err;
 struct hook_wait;
 struct jval;
 struct jw;
-struct store_batch;
+struct transaction;
 
 enum process_state {
 	PROCESS_WAITING,
@@ -196,7 +196,7 @@ struct process {
 	uint64_t kill_at_ns; /* next step of the escalation; UINT64_MAX = none */
 	unsigned kill_step;
 
-	struct store_batch *facts; /* start facts, until they are submitted; owned */
+	struct transaction *facts; /* start facts, until they are submitted; owned */
 	bool gone, has_last;       /* the init is dead; `last` is its last message */
 	bool over;                 /* its waiters have their replies; only hooks after its end may still run */
 	bool leaving;              /* its end was derived from `last` while the init had not exited yet */
@@ -281,21 +281,20 @@ void process_answer_start(struct process *p);
 
 /* process_session.c: each process belongs to a session, a thread and a turn, created if the request names none */
 int process_find_session(struct process *p, const struct start_request *r, const struct caller *c, struct err *e);
-int process_session_facts(struct process *p, struct store_batch *b); /* for those that this process creates */
+int process_session_facts(struct process *p, struct transaction *tx); /* for those that this process creates */
 /* `category` NULL = the turn completed. `status` is the turn's: completed, failed, cancelled, timed_out, lost. */
-int process_session_end_facts(struct process *p, struct store_batch *b, const char *status, const char *category,
+int process_session_end_facts(struct process *p, struct transaction *tx, const char *status, const char *category,
 			      const char *message);
 
 /* process_autorun.c */
-void process_autorun_facts(struct process *p, struct store_batch *b);
+void process_autorun_facts(struct process *p, struct transaction *tx);
 void process_autorun_member(const struct process *p, struct jw *w);
 
 /* process_output.c */
 struct json_value;
-struct store_batch;
 void process_output_due(struct process *p); /* output arrived: schedules the next event */
 /* Adds events for output that is not cited yet; returns their number. */
-int process_output_flush(struct process *p, struct store_batch *b);
+int process_output_flush(struct process *p, struct transaction *tx);
 void process_output_submit(struct process *p);
 void process_outputs_json(const struct process *p, struct jw *w); /* {"stdout":{…},…} */
 void process_stream_names(const struct process *p, struct jw *w); /* [{outputRef,stream,…}] */
@@ -315,7 +314,7 @@ unsigned process_unspilled(const struct process *p); /* streams stored in the da
 
 /* process_violation.c */
 /* Adds events for violations that are not recorded yet; returns their number. */
-int process_violations_flush(struct process *p, struct store_batch *b);
+int process_violations_flush(struct process *p, struct transaction *tx);
 uint64_t process_violations_tick(struct process *p, uint64_t now); /* returns the next deadline */
 void process_violations_members(const struct process *p, struct jw *w);
 /* The sandbox options that would have allowed the blocked operations, {"writeRoots":[…],…}; false = there are none. */
@@ -324,7 +323,7 @@ void process_violations_free(struct process *p);
 bool process_violations_any(const struct process *p, const char *kind); /* there is one of this kind */
 bool process_violations_guessed(const struct process *p);               /* some are hints */
 /* Adds an event for a hint, which is not counted as a violation. */
-void process_violation_hint(struct process *p, const struct violation *v, struct store_batch *b);
+void process_violation_hint(struct process *p, const struct violation *v, struct transaction *tx);
 /* The reason for people; NULL if it cannot be derived from the sandbox's profile. */
 const char *process_violation_reason(const struct process *p, const struct violation *v);
 /* The length of the longest path in the list that is equal to `path` or one of its parents; 0 = none. */
@@ -332,7 +331,7 @@ size_t process_path_depth(const char *path, struct jval list);
 
 /* process_hint.c */
 /* Adds hints from the output of a failed command, if violations of the process are not reported exactly. */
-void process_hint_facts(struct process *p, struct store_batch *b);
+void process_hint_facts(struct process *p, struct transaction *tx);
 
 /* process_network.c */
 void process_network_members(const struct process *p, struct jw *w);
@@ -341,7 +340,7 @@ void process_network_free(struct process *p);
 /* process_end.c */
 void process_waiters_expire(struct process *p, uint64_t now);
 void process_submit_end(struct process *p);
-void process_truncated_facts(struct process *p, struct store_batch *b); /* also adds checksums of the kept tail */
+void process_truncated_facts(struct process *p, struct transaction *tx); /* also adds checksums of the kept tail */
 void process_answer_waiters(struct process *p);
 void process_enforce_end(struct process *p, enum process_end why, const struct requester *by, int sig,
 			 uint64_t grace_ms, const char *reason);
@@ -350,9 +349,9 @@ void process_escalate(struct process *p, uint64_t now);
 
 /* process_input.c */
 struct scope process_input_scope(const struct process *p, const char *request_id);
-void process_input_fact(struct process *p, struct store_batch *b, const struct pending_input *in);
+void process_input_fact(struct process *p, struct transaction *tx, const struct pending_input *in);
 /* Records the input that was given with the start, and its end. */
-void process_given_facts(struct process *p, struct store_batch *b);
+void process_given_facts(struct process *p, struct transaction *tx);
 
 /* process_request.c */
 void process_inputs_pump(struct process *p);

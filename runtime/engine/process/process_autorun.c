@@ -103,7 +103,7 @@ static void write_report(struct jw *w, const void *process, size_t n)
 	report_members(process, ((const struct process *)process)->autorun_ref, FILES_IN_EVENT, w);
 }
 
-void process_autorun_facts(struct process *p, struct store_batch *b)
+void process_autorun_facts(struct process *p, struct transaction *tx)
 {
 	const struct autorun_head *h = head_of(p);
 
@@ -116,8 +116,8 @@ void process_autorun_facts(struct process *p, struct store_batch *b)
 					 .kind = "processId",
 					 .id = p->id,
 					 .media_type = "application/octet-stream" };
-	ref_store(b, &owner, p->autorun.data, p->autorun.len, p->autorun_ref);
-	EMIT(sandbox_autorun_changed, b, process_scope(p), .report = json_from_writer(write_report, p, 0));
+	ref_store(tx, &owner, p->autorun.data, p->autorun.len, p->autorun_ref);
+	EMIT(sandbox_autorun_changed, tx, process_scope(p), .report = json_from_writer(write_report, p, 0));
 }
 
 void process_autorun_member(const struct process *p, struct jw *w)

@@ -172,20 +172,20 @@ static void write_process_outputs(struct jw *w, const void *process, size_t n) {
 void engine_on_command_exited(struct engine *g, const char *id, int wait_status)
 {
 	struct process *p = engine_process(g, id);
-	struct store_batch *b;
+	struct transaction *tx;
 
 	if (!p || !p->keep_tree || p->command_exited || p->state != PROCESS_RUNNING)
 		return;
 	p->command_exited = true;
-	b = store_batch_new(g->o.store);
-	(void)process_output_flush(p, b);
-	EMIT(process_command_exited, b, process_scope(p),
+	tx = transaction_new_internal(g);
+	(void)process_output_flush(p, tx);
+	EMIT(process_command_exited, tx, process_scope(p),
 	     .commandExited = JSON_OBJECT(
 		     command_end, .exitCode = opt_int_if(WIFEXITED(wait_status), WEXITSTATUS(wait_status)),
 		     .signal = WIFSIGNALED(wait_status) ? text_signal_name(WTERMSIG(wait_status)) : NULL,
 		     .durationMs = duration_ms(p)),
 	     .outputs = json_from_writer(write_process_outputs, p, 0));
-	store_submit(g->o.store, b, STORE_MUST, NULL, NULL);
+	transaction_commit(tx);
 }
 
 static void write_end(struct jw *w, const void *process, size_t n)
@@ -212,7 +212,7 @@ static void write_end(struct jw *w, const void *process, size_t n)
 	process_autorun_member(p, w);
 }
 
-void process_truncated_facts(struct process *p, struct store_batch *b)
+void process_truncated_facts(struct process *p, struct transaction *tx)
 {
 	uint64_t limit = p->limits.output_bytes == LIMIT_NONE ? 0 : p->limits.output_bytes;
 
@@ -228,13 +228,13 @@ void process_truncated_facts(struct process *p, struct store_batch *b)
 			to = s->summed; /* nothing was dropped: checksum the rest */
 		fd = p->engine->o.ports->output_fd(p->engine->o.host, p->id, i);
 		if (fd >= 0 && s->size > to)
-			store_batch_spool(b, s->ref, fd, to, s->size - to);
+			transaction_add_spool(tx, s->ref, fd, to, s->size - to);
 		spool_hole(s->size, limit, &from, &to);
 		if (to <= from)
 			continue;
 		struct scope scope = process_scope(p);
 		scope.output = s->ref;
-		EMIT(output_truncated, b, scope, .outputRef = s->ref, .stream = stream_name(i), .bytes = s->size,
+		EMIT(output_truncated, tx, scope, .outputRef = s->ref, .stream = stream_name(i), .bytes = s->size,
 		     .omittedBytes = to - from, .omittedFrom = from, .omittedTo = to, .limit = limit,
 		     .reason = "output_limit");
 	}
@@ -384,13 +384,13 @@ static void ending_of(const struct process *p, struct ending *r)
 	}
 }
 
-static void ending_fact(struct process *p, const struct ending *r, struct store_batch *b)
+static void ending_fact(struct process *p, const struct ending *r, struct transaction *tx)
 {
 	const struct json_value end = json_from_writer(write_end, p, 0);
 	const struct scope s = process_scope(p);
 
 	if (r->type == EVENT_PROCESS_FAILED) {
-		EMIT(process_failed, b, s, .envelope = { .status = r->status, .status_reason = r->message },
+		EMIT(process_failed, tx, s, .envelope = { .status = r->status, .status_reason = r->message },
 		     .category = r->category, .stage = r->stage, .error = opt_int_if(r->error, r->error),
 		     .errnoName = r->error ? strerrorname_np(r->error) : NULL, .limit = r->limit, .message = r->message,
 		     .status = r->status, .end = end);
@@ -399,12 +399,12 @@ static void ending_fact(struct process *p, const struct ending *r, struct store_
 		     given = p->end == PROCESS_END_USER && p->end_reason && *p->end_reason;
 		const char *cause = by_signal ? "user" : end_names[p->end];
 
-		EMIT(process_terminated, b, s, .envelope.status = r->status, .reason = given ? p->end_reason : cause,
+		EMIT(process_terminated, tx, s, .envelope.status = r->status, .reason = given ? p->end_reason : cause,
 		     .cause = cause, .requestedBy = json_requester(by_signal ? &p->signal_by : &p->end_by),
 		     .treeEmpty = true, .status = r->status, .signal = p->has_last ? NULL : "KILL", .end = end,
 		     .leftBehind = opt_int_if(p->has_last, p->last.left_behind));
 	} else {
-		EMIT(process_completed, b, s, .envelope.status = r->status, .status = r->status, .end = end,
+		EMIT(process_completed, tx, s, .envelope.status = r->status, .status = r->status, .end = end,
 		     .leftBehind = p->last.left_behind);
 	}
 }
@@ -458,7 +458,7 @@ static void on_end_committed(void *ctx, const struct store_result *r)
 	process_event(p, PROCESS_EV_END_COMMITTED);
 }
 
-static void add_owner_facts(struct process *p, const struct ending *how, struct store_batch *b)
+static void add_owner_facts(struct process *p, const struct ending *how, struct transaction *tx)
 {
 	bool exited = p->has_last && p->last.kind == STATUS_EXITED && WIFEXITED(p->last.wait_status);
 	const struct process_outcome o = {
@@ -472,33 +472,33 @@ static void add_owner_facts(struct process *p, const struct ending *how, struct 
 	};
 
 	if (p->owner)
-		process_owner(p->engine, p->owner)->ended(p, &o, b);
+		process_owner(p->engine, p->owner)->ended(p, &o, tx);
 }
 
 /* One batch with everything that the end implies. The order of the calls is the order of the events. */
 void process_submit_end(struct process *p)
 {
-	struct store_batch *b = store_batch_new(p->engine->o.store);
+	struct transaction *tx = transaction_new_internal(p->engine);
 	struct ending how;
 
 	ending_of(p, &how);
-	process_output_flush(p, b);
-	process_truncated_facts(p, b);
-	process_violations_flush(p, b);
-	process_hint_facts(p, b);
-	process_autorun_facts(p, b);
-	ending_fact(p, &how, b);
-	process_session_end_facts(p, b, how.turn_status, how.turn_category, how.message);
-	add_owner_facts(p, &how, b);
+	process_output_flush(p, tx);
+	process_truncated_facts(p, tx);
+	process_violations_flush(p, tx);
+	process_hint_facts(p, tx);
+	process_autorun_facts(p, tx);
+	ending_fact(p, &how, tx);
+	process_session_end_facts(p, tx, how.turn_status, how.turn_category, how.message);
+	add_owner_facts(p, &how, tx);
 	if (p->start.fn && !p->execed && !(p->has_last && p->last.kind == STATUS_EXITED)) {
 		struct err e = ERR_INIT;
 		buf_auto struct buf data = BUF_INIT, record = BUF_INIT;
 
 		start_error(p, &how, &e, &data);
 		reply_error_record(&e, data.data, data.len, &record);
-		reply_store(&p->start, b, record.data, record.len);
+		transaction_store_reply(tx, &p->start, record.data, record.len);
 	}
-	store_submit(p->engine->o.store, b, STORE_MUST, on_end_committed, p);
+	transaction_commit_then(tx, STORE_MUST, on_end_committed, p);
 }
 
 /* ---- waiting clients ---- */
@@ -530,9 +530,9 @@ static void answer_waiter(struct process *p, struct process_waiter *w, bool time
 		return;
 	}
 	if (w->terminate && w->reply.idem_key) {
-		struct store_batch *b = store_batch_new(p->engine->o.store);
-		reply_store(&w->reply, b, out.data, out.len);
-		store_submit(p->engine->o.store, b, 0, NULL, NULL);
+		struct transaction *tx = transaction_new_internal(p->engine);
+		transaction_store_reply(tx, &w->reply, out.data, out.len);
+		transaction_commit_then(tx, 0, NULL, NULL);
 	}
 	reply_json(&w->reply, out.data, out.len);
 	free(w);

@@ -24,7 +24,7 @@
 
 struct guesses {
 	struct process *process;
-	struct store_batch *batch;
+	struct transaction *tx;
 	struct jval made; /* sandboxProfile */
 	bool no_network;  /* no hints about the network: its violations are known exactly */
 	unsigned count;
@@ -175,14 +175,14 @@ static void on_hint(void *ctx, const struct output_hint *h)
 	}
 	if (fits) {
 		g->count++;
-		process_violation_hint(g->process, &v, g->batch);
+		process_violation_hint(g->process, &v, g->tx);
 	}
 }
 
-void process_hint_facts(struct process *p, struct store_batch *b)
+void process_hint_facts(struct process *p, struct transaction *tx)
 {
 	const struct engine *g = p->engine;
-	struct guesses found = { .process = p, .batch = b, .no_network = process_violations_any(p, "network") };
+	struct guesses found = { .process = p, .tx = tx, .no_network = process_violations_any(p, "network") };
 	mem_auto char *tail = NULL;
 
 	bool exact = g->o.violations && !p->unwatched;

@@ -28,11 +28,11 @@ struct scope process_input_scope(const struct process *p, const char *request_id
 	return s;
 }
 
-void process_input_fact(struct process *p, struct store_batch *b, const struct pending_input *in)
+void process_input_fact(struct process *p, struct transaction *tx, const struct pending_input *in)
 {
 	struct scope s = process_scope(p);
 
-	EMIT(process_input, b, process_input_scope(p, in->reply.request_id), .kind = in->eof ? "eof" : "data",
+	EMIT(process_input, tx, process_input_scope(p, in->reply.request_id), .kind = in->eof ? "eof" : "data",
 	     .bytes = opt_int_if(!in->eof || in->len, in->len),
 	     .shown = in->eof || in->redacted ? JSON_NONE : json_from_writer(write_input, in->data, in->len),
 	     .offset = opt_int_if(process_has_tty(p), in->offset), .redacted = in->redacted,
@@ -41,17 +41,17 @@ void process_input_fact(struct process *p, struct store_batch *b, const struct p
 		return;
 	/* Input typed with echo off is not recorded anywhere, only the fact that it was left out. */
 	s.output = p->streams[STREAM_PTY].ref;
-	EMIT(output_redacted, b, s, .outputRef = s.output, .count = opt_int(in->len), .rule = "echo_off",
+	EMIT(output_redacted, tx, s, .outputRef = s.output, .count = opt_int(in->len), .rule = "echo_off",
 	     .by = json_requester(&in->by));
 }
 
-void process_given_facts(struct process *p, struct store_batch *b)
+void process_given_facts(struct process *p, struct transaction *tx)
 {
 	struct pending_input in = { .by = p->by, .data = p->given_input, .len = strlen(p->given_input) };
 
 	in.reply.request_id = p->start.request_id;
-	process_input_fact(p, b, &in);
+	process_input_fact(p, tx, &in);
 	in.eof = true;
 	in.len = 0;
-	process_input_fact(p, b, &in);
+	process_input_fact(p, tx, &in);
 }

@@ -76,14 +76,14 @@ static void write_preview(struct jw *w, const void *bytes, size_t n)
 	}
 }
 
-static int spilled_fact(struct process *p, int stream, struct store_batch *b)
+static int spilled_fact(struct process *p, int stream, struct transaction *tx)
 {
 	struct process_stream *s = &p->streams[stream];
 	bool inlined = s->size > p->engine->o.inline_bytes;
 	struct scope scope = process_scope(p);
 
 	scope.output = s->ref;
-	return EMIT(output_spilled, b, scope, .outputRef = s->ref, .stream = stream_name(stream), .bytes = s->size,
+	return EMIT(output_spilled, tx, scope, .outputRef = s->ref, .stream = stream_name(stream), .bytes = s->size,
 		    .limit = inlined ? p->engine->o.inline_bytes : output_limit(p),
 		    .reason = inlined ? "inline_limit" : "output_limit",
 		    .owner = JSON_OBJECT(output_owner, .processId = p->id), .mediaType = "application/octet-stream",
@@ -91,7 +91,7 @@ static int spilled_fact(struct process *p, int stream, struct store_batch *b)
 }
 
 /* Makes the bytes that the events of this batch cite durable with it. */
-static void stream_secure(struct process *p, int stream, struct store_batch *b)
+static void stream_secure(struct process *p, int stream, struct transaction *tx)
 {
 	struct process_stream *s = &p->streams[stream];
 	struct engine *g = p->engine;
@@ -101,14 +101,14 @@ static void stream_secure(struct process *p, int stream, struct store_batch *b)
 		char *bytes = mem_alloc(s->size + 1);
 		ssize_t n = g->o.ports->peek_output(g->o.host, p->id, stream, 0, bytes, s->size);
 		if (n > 0)
-			store_batch_inline(b, s->ref, bytes, (size_t)n);
+			transaction_add_output(tx, s->ref, bytes, (size_t)n);
 		free(bytes);
 		return;
 	}
 	uint64_t upto = process_output_kept(p, s->size);
 	int fd = g->o.ports->output_fd(g->o.host, p->id, stream);
 	if (upto > s->summed && fd >= 0) {
-		store_batch_spool(b, s->ref, fd, s->summed, upto - s->summed);
+		transaction_add_spool(tx, s->ref, fd, s->summed, upto - s->summed);
 		s->summed = upto;
 	}
 }
@@ -124,7 +124,7 @@ static size_t preview_room(const struct process *p, const struct process_stream 
 	return most < p->engine->o.inline_bytes ? (size_t)most : p->engine->o.inline_bytes;
 }
 
-static void output_fact(struct process *p, int stream, struct store_batch *b)
+static void output_fact(struct process *p, int stream, struct transaction *tx)
 {
 	struct process_stream *s = &p->streams[stream];
 	struct engine *g = p->engine;
@@ -134,43 +134,43 @@ static void output_fact(struct process *p, int stream, struct store_batch *b)
 
 	if (!s->spilled && process_output_spills(p, s->size)) {
 		s->spilled = true;
-		spilled_fact(p, stream, b);
-		store_batch_inline(b, s->ref, NULL, 0);
+		spilled_fact(p, stream, tx);
+		transaction_add_output(tx, s->ref, NULL, 0);
 	}
 	struct scope scope = process_scope(p);
 	scope.output = s->ref;
-	EMIT(process_output, b, scope, .stream = stream_name(stream), .offset = s->cited, .length = s->size - s->cited,
+	EMIT(process_output, tx, scope, .stream = stream_name(stream), .offset = s->cited, .length = s->size - s->cited,
 	     .shown = json_from_writer(write_preview, bytes, n > 0 ? (size_t)n : 0));
-	stream_secure(p, stream, b);
+	stream_secure(p, stream, tx);
 	s->cited = s->size;
 }
 
-int process_output_flush(struct process *p, struct store_batch *b)
+int process_output_flush(struct process *p, struct transaction *tx)
 {
 	int added = 0;
 
 	for (int i = 0; i < STREAM_COUNT; i++)
 		if (p->streams[i].ref[0] && p->streams[i].size > p->streams[i].cited) {
-			output_fact(p, i, b);
+			output_fact(p, i, tx);
 			added++;
 		}
 	if (added > 0 && p->owner && process_owner(p->engine, p->owner)->output)
-		process_owner(p->engine, p->owner)->output(p, b);
+		process_owner(p->engine, p->owner)->output(p, tx);
 	return added;
 }
 
 void process_output_submit(struct process *p)
 {
-	struct store_batch *b = store_batch_new(p->engine->o.store);
+	struct transaction *tx = transaction_new_internal(p->engine);
 
 	p->flush_at_ns = UINT64_MAX;
 	p->last_flush_ns = engine_now(p->engine);
-	if (process_output_flush(p, b) > 0) {
+	if (process_output_flush(p, tx) > 0) {
 		bool watched = p->typed || p->last_flush_ns < p->typed_until_ns;
 		p->typed = false;
-		store_submit(p->engine->o.store, b, STORE_MUST | (watched ? STORE_NOW : 0), NULL, NULL);
+		transaction_commit_then(tx, STORE_MUST | (watched ? STORE_NOW : 0), NULL, NULL);
 	} else {
-		store_batch_free(b);
+		transaction_free(tx);
 	}
 }
 

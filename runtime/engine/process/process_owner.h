@@ -20,7 +20,7 @@ struct engine;
 struct err;
 struct process;
 struct start_request;
-struct store_batch;
+struct transaction;
 struct requester;
 
 enum owner_kind {
@@ -50,11 +50,11 @@ struct process_owner_ops {
 	/* Whether the owner still needs this process, whose start had to wait. NULL = always. */
 	bool (*wanted)(struct engine *g, const char *owner_id, const char *process_id);
 	/* Adds the owner's facts to the batch with process.started. May be NULL. */
-	void (*started)(struct process *p, struct store_batch *b);
+	void (*started)(struct process *p, struct transaction *tx);
 	/* Adds the owner's facts to a batch with process.output. May be NULL. */
-	void (*output)(struct process *p, struct store_batch *b);
+	void (*output)(struct process *p, struct transaction *tx);
 	/* Adds the owner's facts to `b`, which already has the terminal event. */
-	void (*ended)(struct process *p, const struct process_outcome *o, struct store_batch *b);
+	void (*ended)(struct process *p, const struct process_outcome *o, struct transaction *tx);
 	/* The end is committed and the process freed: the owner may start its next work. May be NULL. */
 	void (*over)(struct engine *g, const char *owner_id);
 };

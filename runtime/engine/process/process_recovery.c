@@ -226,7 +226,7 @@ static void write_lost_end(struct jw *w, const void *process, size_t n)
 	process_autorun_member(process, w);
 }
 
-static void lost_facts(struct recovery *r, struct process *p, struct store_batch *b)
+static void lost_facts(struct recovery *r, struct process *p, struct transaction *tx)
 {
 	uint64_t size[STREAM_COUNT] = { 0 };
 	struct port_streams streams;
@@ -234,18 +234,18 @@ static void lost_facts(struct recovery *r, struct process *p, struct store_batch
 	port_streams_of(p, &streams);
 	r->ports->salvage(r->engine->o.host, p->id, &streams, size);
 	take_sizes(p, size);
-	process_output_flush(p, b);
-	process_truncated_facts(p, b);
+	process_output_flush(p, tx);
+	process_truncated_facts(p, tx);
 	static const char why[] = "the guard that held the process is gone; what became of it cannot be proved";
 	p->execed = true; /* not known; assume that the command ran */
-	EMIT(process_failed, b, process_scope(p), .envelope = { .status = "lost", .status_reason = why },
+	EMIT(process_failed, tx, process_scope(p), .envelope = { .status = "lost", .status_reason = why },
 	     .category = "transport", .message = why, .status = "lost", .end = json_from_writer(write_lost_end, p, 0));
-	process_session_end_facts(p, b, "lost", "lost", "the process was lost");
+	process_session_end_facts(p, tx, "lost", "lost", "the process was lost");
 	const struct process_outcome o = {
 		.ran = true, .exit_code = -1, .status = "lost", .category = "lost", .message = "the process was lost"
 	};
 	if (p->owner)
-		process_owner(p->engine, p->owner)->ended(p, &o, b);
+		process_owner(p->engine, p->owner)->ended(p, &o, tx);
 }
 
 static void write_processes(struct jw *w, const void *processes, size_t n)
@@ -300,7 +300,7 @@ static void write_member(struct engine *g, const char *key, struct buf *out)
 	jw_arr_end(&w);
 }
 
-static void reconstructed_fact(struct recovery *r, struct store_batch *b, size_t aborted)
+static void reconstructed_fact(struct recovery *r, struct transaction *tx, size_t aborted)
 {
 	struct engine *g = r->engine;
 	const struct scope s = { .uid = g->o.owner_uid, .session = g->system_session, .thread = g->system_thread };
@@ -308,7 +308,7 @@ static void reconstructed_fact(struct recovery *r, struct store_batch *b, size_t
 
 	write_member(g, "openActions", &actions);
 	write_member(g, "queuedTurns", &turns);
-	EMIT(history_reconstructed, b, s, .bootId = g->boot_id,
+	EMIT(history_reconstructed, tx, s, .bootId = g->boot_id,
 	     .alive = json_from_writer(write_processes, r->alive, r->nalive),
 	     .exited = json_from_writer(write_processes, r->exited, r->nexited),
 	     .lost = json_from_writer(write_processes, r->lost, r->nlost), .aliveCount = opt_int(r->nalive),
@@ -333,10 +333,10 @@ static int find_system_session(struct engine *g, struct err *e)
 
 	if (r <= 0)
 		return r;
-	struct store_batch *b = store_batch_new(g->o.store);
+	struct transaction *tx = transaction_new_internal(g);
 	int status = 0;
-	session_system_facts(g, b);
-	store_submit(g->o.store, b, 0, on_recorded, &status);
+	session_system_facts(g, tx);
+	transaction_commit_then(tx, 0, on_recorded, &status);
 	store_flush(g->o.store);
 	return status < 0 ? err_set(e, ERR_UNAVAILABLE, "the system session cannot be recorded") : 1;
 }
@@ -386,14 +386,14 @@ int engine_recover(struct engine *g, const struct recovery_ports *ports, const s
 		status = err_wrap(e, "recover");
 	size_t aborted = status == 0 ? abandon_the_rest(&r) : 0;
 	for (size_t i = 0; status == 0 && i < r.nlost; i++) {
-		struct store_batch *b = store_batch_new(g->o.store);
-		lost_facts(&r, r.lost[i], b);
-		store_submit(g->o.store, b, STORE_MUST, on_recorded, &status);
+		struct transaction *tx = transaction_new_internal(g);
+		lost_facts(&r, r.lost[i], tx);
+		transaction_commit_then(tx, STORE_MUST, on_recorded, &status);
 	}
 	if (status == 0 && !fresh) {
-		struct store_batch *b = store_batch_new(g->o.store);
-		reconstructed_fact(&r, b, aborted);
-		store_submit(g->o.store, b, STORE_MUST, on_recorded, &status);
+		struct transaction *tx = transaction_new_internal(g);
+		reconstructed_fact(&r, tx, aborted);
+		transaction_commit_then(tx, STORE_MUST, on_recorded, &status);
 	}
 	store_flush(g->o.store);
 	for (size_t i = 0; i < r.nlost; i++)

@@ -62,7 +62,7 @@ static void reject_lost(struct engine *g, const struct process_doc *d, const cha
 			const struct caller *c, engine_reply_fn fn, void *ctx)
 {
 	struct lost_refusal *l = mem_zalloc(1, sizeof *l);
-	struct store_batch *b = store_batch_new(g->o.store);
+	struct transaction *tx = transaction_new_internal(g);
 
 	l->err = *e;
 	reply_copy(&l->reply, c, fn, ctx);
@@ -72,9 +72,9 @@ static void reject_lost(struct engine *g, const struct process_doc *d, const cha
 				 .turn = d->turnId,
 				 .process = d->processId,
 				 .request = c->request_id };
-	EMIT(runtime_warning, b, s, .code = "process_lost", .detail = e->message,
+	EMIT(runtime_warning, tx, s, .code = "process_lost", .detail = e->message,
 	     .advice = "look at what it may have done, then start it again", .request = request);
-	store_submit(g->o.store, b, STORE_MUST | STORE_NOW, on_lost_recorded, l);
+	transaction_commit_then(tx, STORE_MUST | STORE_NOW, on_lost_recorded, l);
 }
 
 static void reject_request(struct engine *g, const char *id, const char *request, const struct err *e,
@@ -123,7 +123,7 @@ static void on_answer_committed(void *ctx, const struct store_result *r)
 }
 
 /* Replies with `json` (an object) and the member `sequence` after the commit of the batch. Takes *reply. */
-static void answer_after(struct engine *g, struct store_batch *b, unsigned flags, struct pending_reply *reply,
+static void answer_after(struct engine *g, struct transaction *tx, unsigned flags, struct pending_reply *reply,
 			 struct buf *json)
 {
 	struct answer *a = mem_zalloc(1, sizeof *a);
@@ -132,13 +132,13 @@ static void answer_after(struct engine *g, struct store_batch *b, unsigned flags
 	*reply = (struct pending_reply){ 0 };
 	a->json = *json;
 	*json = BUF_INIT;
-	reply_store(&a->reply, b, a->json.data, a->json.len);
-	store_submit(g->o.store, b, STORE_MUST | flags, on_answer_committed, a);
+	transaction_store_reply(tx, &a->reply, a->json.data, a->json.len);
+	transaction_commit_then(tx, STORE_MUST | flags, on_answer_committed, a);
 }
 
 static void input_finish(struct process *p, struct pending_input *in)
 {
-	struct store_batch *b = store_batch_new(p->engine->o.store);
+	struct transaction *tx = transaction_new_internal(p->engine);
 	struct buf json = BUF_INIT;
 	struct jw w = jw_on(&json);
 
@@ -153,9 +153,9 @@ static void input_finish(struct process *p, struct pending_input *in)
 	if (process_has_tty(p))
 		jw_kuint(&w, "offset", in->offset);
 	jw_obj_end(&w);
-	process_input_fact(p, b, in);
+	process_input_fact(p, tx, in);
 	/* The echo of the terminal follows soon and can share the commit. */
-	answer_after(p->engine, b, process_has_tty(p) ? STORE_SHORTLY : 0, &in->reply, &json);
+	answer_after(p->engine, tx, process_has_tty(p) ? STORE_SHORTLY : 0, &in->reply, &json);
 	input_free(in);
 }
 
@@ -169,11 +169,11 @@ static void input_fail(struct process *p, struct pending_input *in, const struct
 	jw_kuint(&w, "bytes", in->done);
 	jw_kstr(&w, "outcome", in->done ? "partial" : "not_written");
 	if (in->intended) {
-		struct store_batch *b = store_batch_new(p->engine->o.store);
+		struct transaction *tx = transaction_new_internal(p->engine);
 		buf_auto struct buf record = BUF_INIT;
 		reply_error_record(e, data.data, data.len, &record);
-		reply_store(&in->reply, b, record.data, record.len);
-		store_submit(p->engine->o.store, b, STORE_MUST, NULL, NULL);
+		transaction_store_reply(tx, &in->reply, record.data, record.len);
+		transaction_commit(tx);
 	}
 	reply_err(&in->reply, e, data.data, data.len);
 	input_free(in);
@@ -274,15 +274,15 @@ struct intent {
 /* Submits the intent; the write continues after its commit. */
 static void input_intend(struct process *p, struct pending_input *in)
 {
-	struct store_batch *b = store_batch_new(p->engine->o.store);
+	struct transaction *tx = transaction_new_internal(p->engine);
 	struct intent *i = mem_zalloc(1, sizeof *i);
 
 	i->engine = p->engine;
 	memcpy(i->process_id, p->id, sizeof i->process_id);
 	p->input_busy = true;
 	in->intended = true;
-	reply_store(&in->reply, b, pending_record, sizeof pending_record - 1);
-	store_submit(p->engine->o.store, b, 0, on_intent_committed, i);
+	transaction_store_reply(tx, &in->reply, pending_record, sizeof pending_record - 1);
+	transaction_commit_then(tx, 0, on_intent_committed, i);
 }
 
 static void on_intent_committed(void *ctx, const struct store_result *r)
@@ -383,10 +383,10 @@ void engine_close_output(struct engine *g, const char *process_id, int stream, c
 		return;
 	}
 	const struct requester by = requester_of(c);
-	struct store_batch *b = store_batch_new(g->o.store);
+	struct transaction *tx = transaction_new_internal(g);
 	g->o.ports->close_output(g->o.host, p->id, stream);
 	p->streams[stream].ended = true;
-	EMIT(process_input, b, process_input_scope(p, c->request_id), .kind = "close_output",
+	EMIT(process_input, tx, process_input_scope(p, c->request_id), .kind = "close_output",
 	     .stream = stream_name(stream), .by = json_requester(&by));
 	reply_copy(&reply, c, fn, ctx);
 	struct jw w = jw_on(&json);
@@ -394,7 +394,7 @@ void engine_close_output(struct engine *g, const char *process_id, int stream, c
 	jw_kstr(&w, "processId", p->id);
 	jw_kstr(&w, "stream", stream_name(stream));
 	jw_obj_end(&w);
-	answer_after(g, b, 0, &reply, &json);
+	answer_after(g, tx, 0, &reply, &json);
 	process_event(p, PROCESS_EV_STREAM_END);
 }
 
@@ -436,9 +436,9 @@ void engine_resize_process(struct engine *g, const char *process_id, uint32_t ro
 	p->tty_cols = cols;
 	p->typed = true; /* the client waits for the redraw: flush it without delay */
 	p->typed_until_ns = engine_now(g) + PROCESS_TYPED_MS * 1000000ull;
-	struct store_batch *b = store_batch_new(g->o.store);
+	struct transaction *tx = transaction_new_internal(g);
 	/* The offset in the output makes it possible to replay the screen. */
-	EMIT(process_input, b, process_input_scope(p, c->request_id), .kind = "resize", .rows = opt_int(rows),
+	EMIT(process_input, tx, process_input_scope(p, c->request_id), .kind = "resize", .rows = opt_int(rows),
 	     .cols = opt_int(cols), .offset = opt_int(p->streams[STREAM_PTY].size), .by = json_requester(&by));
 	reply_copy(&reply, c, fn, ctx);
 	struct jw w = jw_on(&json);
@@ -447,7 +447,7 @@ void engine_resize_process(struct engine *g, const char *process_id, uint32_t ro
 	jw_kuint(&w, "rows", rows);
 	jw_kuint(&w, "cols", cols);
 	jw_obj_end(&w);
-	answer_after(g, b, 0, &reply, &json);
+	answer_after(g, tx, 0, &reply, &json);
 }
 
 void engine_signal_process(struct engine *g, const char *process_id, int sig, const struct caller *c,
@@ -467,16 +467,16 @@ void engine_signal_process(struct engine *g, const char *process_id, int sig, co
 	p->sent_signals |= 1ull << (sig - 1);
 	p->signal_by = requester_of(c);
 	g->o.ports->signal(g->o.host, p->id, sig);
-	struct store_batch *b = store_batch_new(g->o.store);
-	EMIT(process_input, b, process_input_scope(p, c->request_id), .kind = "signal", .signal = text_signal_name(sig),
-	     .by = json_requester(&p->signal_by));
+	struct transaction *tx = transaction_new_internal(g);
+	EMIT(process_input, tx, process_input_scope(p, c->request_id), .kind = "signal",
+	     .signal = text_signal_name(sig), .by = json_requester(&p->signal_by));
 	reply_copy(&reply, c, fn, ctx);
 	struct jw w = jw_on(&json);
 	jw_obj(&w);
 	jw_kstr(&w, "processId", p->id);
 	jw_kstr(&w, "signal", text_signal_name(sig));
 	jw_obj_end(&w);
-	answer_after(g, b, 0, &reply, &json);
+	answer_after(g, tx, 0, &reply, &json);
 }
 
 void engine_terminate_process(struct engine *g, const char *process_id, const char *reason, int sig, uint64_t grace_ms,

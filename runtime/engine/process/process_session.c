@@ -104,36 +104,36 @@ int process_find_session(struct process *p, const struct start_request *r, const
 	return 0;
 }
 
-static int thread_updated(const struct process *p, struct store_batch *b, const char *status, const char *previous,
+static int thread_updated(const struct process *p, struct transaction *tx, const char *status, const char *previous,
 			  const char *reason)
 {
 	const struct scope s = { .uid = p->uid, .session = p->session_id, .thread = p->thread_id };
 
-	return EMIT(thread_updated, b, s, .envelope.status = status, .status = status, .previous = previous,
+	return EMIT(thread_updated, tx, s, .envelope.status = status, .status = status, .previous = previous,
 		    .reason = reason);
 }
 
-int process_session_facts(struct process *p, struct store_batch *b)
+int process_session_facts(struct process *p, struct transaction *tx)
 {
 	struct scope s = { .uid = p->uid, .session = p->session_id, .thread = p->thread_id };
 
 	if (p->hooked)
 		return 0; /* already recorded, when its hooks were started */
 	if (p->makes_session)
-		session_created_fact(b, s, "user", NULL, &p->by);
+		session_created_fact(tx, s, "user", NULL, &p->by);
 	if (p->makes_thread)
-		EMIT(thread_started, b, s, .origin = p->makes_session ? "session" : "process");
+		EMIT(thread_started, tx, s, .origin = p->makes_session ? "session" : "process");
 	if (!p->owns_turn)
 		return 0;
 	s.turn = p->turn_id;
 	s.trace = p->trace_id;
 	s.request = p->start.request_id;
 	s.span = p->span_id;
-	EMIT(turn_submitted, b, s, .envelope.status = "accepted", .source = "process", .status = "accepted",
+	EMIT(turn_submitted, tx, s, .envelope.status = "accepted", .source = "process", .status = "accepted",
 	     .preview = p->display);
 	s.request = s.span = NULL;
-	EMIT(turn_started, b, s, .envelope.status = "running", .driver = "runtime");
-	return thread_updated(p, b, "running", "idle", "turn_started");
+	EMIT(turn_started, tx, s, .envelope.status = "running", .driver = "runtime");
+	return thread_updated(p, tx, "running", "idle", "turn_started");
 }
 
 /* Members of the end of a process's own turn: the process and its outputs. */
@@ -146,12 +146,12 @@ static void write_work(struct jw *w, const void *process, size_t n)
 	process_stream_names(p, w);
 }
 
-int process_session_end_facts(struct process *p, struct store_batch *b, const char *status, const char *category,
+int process_session_end_facts(struct process *p, struct transaction *tx, const char *status, const char *category,
 			      const char *message)
 {
 	if (!p->owns_turn)
 		return 0;
-	turn_close_requests(p->engine, p->uid, p->session_id, p->thread_id, p->turn_id, b);
+	turn_close_requests(p->engine, p->uid, p->session_id, p->thread_id, p->turn_id, tx);
 	const struct scope s = { .uid = p->uid,
 				 .session = p->session_id,
 				 .thread = p->thread_id,
@@ -159,12 +159,12 @@ int process_session_end_facts(struct process *p, struct store_batch *b, const ch
 				 .trace = p->trace_id };
 	const struct json_value work = json_from_writer(write_work, p, 0);
 	if (category)
-		EMIT(turn_failed, b, s, .envelope = { .status = status, .status_reason = message },
+		EMIT(turn_failed, tx, s, .envelope = { .status = status, .status_reason = message },
 		     .category = category, .message = message, .retryable = strcmp(status, "lost") == 0, .work = work);
 	else
-		EMIT(turn_completed, b, s, .envelope.status = status, .outcome = "process_completed", .work = work);
+		EMIT(turn_completed, tx, s, .envelope.status = status, .outcome = "process_completed", .work = work);
 	const char *thread = strcmp(status, "timed_out") == 0 ? "failed"
 			     : strcmp(status, "lost") == 0    ? "unknown"
 							      : status;
-	return thread_updated(p, b, thread, "running", category ? "turn_failed" : "turn_completed");
+	return thread_updated(p, tx, thread, "running", category ? "turn_failed" : "turn_completed");
 }

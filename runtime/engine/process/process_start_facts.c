@@ -34,11 +34,11 @@ static void write_layers(struct jw *w, const void *process, size_t n)
 	jw_obj_end(w);
 }
 
-static int sandbox_fact(const struct process *p, struct store_batch *b)
+static int sandbox_fact(const struct process *p, struct transaction *tx)
 {
 	const struct json_value profile = json_from_text(p->sandbox_json);
 
-	return EMIT(sandbox_applied, b, process_scope(p), .envelope.members.sandboxProfile = profile,
+	return EMIT(sandbox_applied, tx, process_scope(p), .envelope.members.sandboxProfile = profile,
 		    .sandboxProfile = profile, .layers = json_from_writer(write_layers, p, 0),
 		    .violations = p->engine->o.violations ? "enforced" : "unavailable", .planHash = p->plan_hash);
 }
@@ -57,11 +57,11 @@ void process_tty_json(const struct process *p, struct jw *w)
 
 static void write_tty(struct jw *w, const void *process, size_t n) { process_tty_json(process, w); }
 
-static int started_fact(const struct process *p, struct store_batch *b)
+static int started_fact(const struct process *p, struct transaction *tx)
 {
 	bool tty = process_has_tty(p);
 
-	return EMIT(process_started, b, process_scope(p),
+	return EMIT(process_started, tx, process_scope(p),
 		    .envelope = { .status = "running", .real_us = p->started_real_us }, .what = json_command_line(p),
 		    .cwd = p->cwd, .tty = json_from_writer(write_tty, p, 0), .pid = p->pid, .startTime = p->start_time,
 		    .bootId = p->engine->boot_id, .startedBootNs = p->started_boot_ns, .attempt = opt_int(p->attempt),
@@ -138,40 +138,40 @@ static void on_start_decided(void *ctx, const struct store_result *r)
 	}
 	p->ended_sequence = r->last_sequence;
 	if (p->makes_session && p->hooks_begin)
-		fact_committed(p->engine, EVENT_SESSION_CREATED,
-			       &(struct session_created_notice){
-				       .session_id = p->session_id, .uid = p->uid, .by = &p->by, .cwd = p->cwd });
+		p->engine->modules->session_created(
+			p->engine, &(struct session_created_notice){
+					   .session_id = p->session_id, .uid = p->uid, .by = &p->by, .cwd = p->cwd });
 	process_event(p, PROCESS_EV_COMMITTED);
 }
 
-static struct store_batch *take_facts(struct process *p)
+static struct transaction *take_facts(struct process *p)
 {
-	struct store_batch *b = p->facts;
+	struct transaction *tx = p->facts;
 
 	p->facts = NULL;
-	return b;
+	return tx;
 }
 
 void process_submit_start(struct process *p)
 {
-	struct store_batch *b = take_facts(p);
+	struct transaction *tx = take_facts(p);
 	buf_auto struct buf result = BUF_INIT;
 
 	p->started_boot_ns = p->last_output_ns = engine_now(p->engine);
 	p->started_real_us = p->engine->o.ports->real_us(p->engine->o.host);
 	if (p->command_ref)
-		store_batch_inline(b, p->command_ref, p->command_full.data, p->command_full.len);
-	sandbox_fact(p, b);
-	started_fact(p, b);
+		transaction_add_output(tx, p->command_ref, p->command_full.data, p->command_full.len);
+	sandbox_fact(p, tx);
+	started_fact(p, tx);
 	if (p->owner && process_owner(p->engine, p->owner)->started)
-		process_owner(p->engine, p->owner)->started(p, b);
+		process_owner(p->engine, p->owner)->started(p, tx);
 	if (p->given_input)
-		process_given_facts(p, b);
+		process_given_facts(p, tx);
 	free(p->given_input);
 	p->given_input = NULL;
 	start_result(p, 0, &result);
-	reply_store(&p->start, b, result.data, result.len);
-	store_submit(p->engine->o.store, b, 0, on_start_decided, p);
+	transaction_store_reply(tx, &p->start, result.data, result.len);
+	transaction_commit_then(tx, 0, on_start_decided, p);
 }
 
 void process_answer_start(struct process *p)
@@ -185,4 +185,4 @@ void process_answer_start(struct process *p)
 }
 
 /* The clone failed: the attempt is recorded like any start, and process_end.c adds its end. */
-void process_submit_unstarted(struct process *p) { store_submit(p->engine->o.store, take_facts(p), 0, NULL, NULL); }
+void process_submit_unstarted(struct process *p) { transaction_commit_then(take_facts(p), 0, NULL, NULL); }

@@ -241,7 +241,7 @@ void process_free(struct process *p)
 	thread_release(g, p->thread_id, p);
 	process_inputs_fail(p, "the process has ended");
 	if (p->facts)
-		store_batch_free(p->facts);
+		transaction_free(p->facts);
 	free(p->profile);
 	free(p->sandbox_json);
 	free(p->refusal);

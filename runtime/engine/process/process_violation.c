@@ -313,12 +313,12 @@ bool process_violations_open(const struct process *p, struct buf *out)
 	return any;
 }
 
-static void row_fact(struct process *p, struct violation_row *r, struct store_batch *b)
+static void row_fact(struct process *p, struct violation_row *r, struct transaction *tx)
 {
 	const struct violation *v = r->what;
 	bool has_path = v->path[0] || v->directory;
 
-	EMIT(sandbox_violation, b, process_scope(p), .kind = v->kind, .operation = v->operation,
+	EMIT(sandbox_violation, tx, process_scope(p), .kind = v->kind, .operation = v->operation,
 	     .path = none_if_empty(v->path),
 	     .pathIs = !has_path      ? NULL
 		       : v->directory ? "directory"
@@ -331,14 +331,14 @@ static void row_fact(struct process *p, struct violation_row *r, struct store_ba
 	r->untold = 0;
 }
 
-int process_violations_flush(struct process *p, struct store_batch *b)
+int process_violations_flush(struct process *p, struct transaction *tx)
 {
 	struct process_violations *s = p->violations;
 	int added = 0;
 
 	for (size_t i = 0; s && i < s->count; i++)
 		if (s->rows[i].untold) {
-			row_fact(p, &s->rows[i], b);
+			row_fact(p, &s->rows[i], tx);
 			added++;
 		}
 	if (s)
@@ -348,12 +348,12 @@ int process_violations_flush(struct process *p, struct store_batch *b)
 
 static void violations_submit(struct process *p)
 {
-	struct store_batch *b = store_batch_new(p->engine->o.store);
+	struct transaction *tx = transaction_new_internal(p->engine);
 
-	if (process_violations_flush(p, b) > 0)
-		store_submit(p->engine->o.store, b, STORE_MUST, NULL, NULL);
+	if (process_violations_flush(p, tx) > 0)
+		transaction_commit(tx);
 	else
-		store_batch_free(b);
+		transaction_free(tx);
 }
 
 uint64_t process_violations_tick(struct process *p, uint64_t now)
@@ -413,9 +413,9 @@ void engine_on_violation(struct engine *g, const char *id, const struct violatio
 	r->untold += n;
 	uint64_t at = engine_now(g) + (fresh && s->count <= DIFFERENT_MAX ? 0 : AGAIN_NS);
 	if (fresh && s->count <= DIFFERENT_MAX && p->committed) {
-		struct store_batch *b = store_batch_new(g->o.store);
-		row_fact(p, r, b);
-		store_submit(g->o.store, b, STORE_MUST, NULL, NULL);
+		struct transaction *tx = transaction_new_internal(g);
+		row_fact(p, r, tx);
+		transaction_commit(tx);
 	} else if (at < s->tell_at_ns) {
 		s->tell_at_ns = at;
 		engine_wake(g, at);
@@ -434,7 +434,7 @@ bool process_violations_any(const struct process *p, const char *kind)
 
 bool process_violations_guessed(const struct process *p) { return p->violations && p->violations->hints; }
 
-void process_violation_hint(struct process *p, const struct violation *v, struct store_batch *b)
+void process_violation_hint(struct process *p, const struct violation *v, struct transaction *tx)
 {
 	struct process_violations *s = violations_of(p);
 
@@ -443,7 +443,7 @@ void process_violation_hint(struct process *p, const struct violation *v, struct
 	struct violation_row *r = add_row(s, v);
 	r->untold = 1;
 	s->hints++;
-	row_fact(p, r, b);
+	row_fact(p, r, tx);
 	r->what->evidence = NULL;
 }
 

@@ -5,7 +5,6 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
-#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/policy/session_rules.h"
 #include "runtime/engine/session/session_state.h"
 #include "runtime/view/view.h"
@@ -18,24 +17,24 @@ int session_field_err(struct err *e, enum err_code code, const char *field, cons
 	return -1;
 }
 
-int session_created_fact(struct store_batch *b, struct scope s, const char *kind, const struct session_request *r,
+int session_created_fact(struct transaction *tx, struct scope s, const char *kind, const struct session_request *r,
 			 const struct requester *by)
 {
 	const struct session_request none = { 0 };
 
 	if (!r)
 		r = &none;
-	return EMIT(session_created, b, s, .kind = kind, .title = r->title, .workspaceId = r->workspace_id,
+	return EMIT(session_created, tx, s, .kind = kind, .title = r->title, .workspaceId = r->workspace_id,
 		    .scope = { .value = r->scope_json, .n = r->scope_len }, .createdBy = json_requester(by));
 }
 
-static int system_turn_submitted(struct store_batch *b, struct scope s)
+static int system_turn_submitted(struct transaction *tx, struct scope s)
 {
-	return EMIT(turn_submitted, b, s, .envelope.status = "accepted", .source = "system", .status = "accepted");
+	return EMIT(turn_submitted, tx, s, .envelope.status = "accepted", .source = "system", .status = "accepted");
 }
 
 /* The ids are set before the commit: facts of the same batch and later warnings refer to the system session. */
-int session_system_facts(struct engine *g, struct store_batch *b)
+int session_system_facts(struct engine *g, struct transaction *tx)
 {
 	const struct requester by = { .uid = g->o.owner_uid, .role = ROLE_OPERATOR };
 
@@ -43,14 +42,14 @@ int session_system_facts(struct engine *g, struct store_batch *b)
 	id_make(ID_KIND_THREAD, g->system_thread);
 	id_make(ID_KIND_TURN, g->system_turn);
 	struct scope s = { .uid = g->o.owner_uid, .session = g->system_session, .thread = g->system_thread };
-	if (session_created_fact(b, s, "system", NULL, &by) < 0 || EMIT(thread_started, b, s, .origin = "system") < 0)
+	if (session_created_fact(tx, s, "system", NULL, &by) < 0 || EMIT(thread_started, tx, s, .origin = "system") < 0)
 		return -1;
 	s.turn = g->system_turn;
-	return system_turn_submitted(b, s);
+	return system_turn_submitted(tx, s);
 }
 
-int session_make(struct engine *g, struct store_batch *b, const struct caller *c, const char *origin, const char *title,
-		 char ret_session[ID_SIZE])
+int session_make(struct engine *g, struct transaction *tx, const struct caller *c, const char *origin,
+		 const char *title, char ret_session[ID_SIZE])
 {
 	const struct session_request r = { .title = title };
 	const struct requester by = requester_of(c);
@@ -59,10 +58,10 @@ int session_make(struct engine *g, struct store_batch *b, const struct caller *c
 	id_make(ID_KIND_SESSION, ret_session);
 	id_make(ID_KIND_THREAD, thread);
 	const struct scope s = { .uid = c->uid, .session = ret_session, .thread = thread };
-	return session_created_fact(b, s, "user", &r, &by) < 0 ? -1 : EMIT(thread_started, b, s, .origin = origin);
+	return session_created_fact(tx, s, "user", &r, &by) < 0 ? -1 : EMIT(thread_started, tx, s, .origin = origin);
 }
 
-int session_system_turn(struct engine *g, struct store_batch *b, uint32_t uid, const char *session,
+int session_system_turn(struct engine *g, struct transaction *tx, uint32_t uid, const char *session,
 			char ret_thread[ID_SIZE], char ret_turn[ID_SIZE], struct err *e)
 {
 	struct view_session_brief s;
@@ -77,7 +76,7 @@ int session_system_turn(struct engine *g, struct store_batch *b, uint32_t uid, c
 	}
 	id_make(ID_KIND_TURN, ret_turn);
 	return system_turn_submitted(
-		b, (struct scope){ .uid = uid, .session = session, .thread = ret_thread, .turn = ret_turn });
+		tx, (struct scope){ .uid = uid, .session = session, .thread = ret_thread, .turn = ret_turn });
 }
 
 /* ---- update_session ---- */
@@ -88,13 +87,13 @@ static bool changes_document(const struct session_change *r)
 }
 
 static int session_updated_fact(const struct session_change *r, const struct view_session_brief *s,
-				const struct caller *c, struct store_batch *b)
+				const struct caller *c, struct transaction *tx)
 {
 	const struct scope scope = {
 		.uid = s->uid, .session = r->session_id, .thread = s->first_thread, .request = c->request_id
 	};
 
-	return EMIT(session_updated, b, scope, .title = r->title, .scope = json_from_text(r->scope_json),
+	return EMIT(session_updated, tx, scope, .title = r->title, .scope = json_from_text(r->scope_json),
 		    .pinnedThreadIds = json_from_text(r->pinned_json),
 		    .archived = r->archived >= 0 ? opt_bool(r->archived > 0) : OPT_BOOL_ABSENT);
 }
@@ -113,8 +112,8 @@ void engine_update_session(struct engine *g, const struct session_change *r, con
 		err_field(&e, "title",
 			  "nothing to change: give title, scope, pinnedThreadIds, archived or permissions");
 	else if (found == 0 && r->rules)
-		(void)session_rules_fact(g, r->session_id, s.first_thread, r->rules, c, tx->batch, &e);
-	if (!e.code && changes_document(r) && session_updated_fact(r, &s, c, tx->batch) < 0)
+		(void)session_rules_fact(g, r->session_id, s.first_thread, r->rules, c, tx, &e);
+	if (!e.code && changes_document(r) && session_updated_fact(r, &s, c, tx) < 0)
 		err_set(&e, ERR_INVALID, "the session cannot be written: title, scope or pinnedThreadIds is too long");
 	if (e.code) {
 		transaction_reject(tx, &e);
@@ -166,12 +165,11 @@ static void on_session_decided(void *ctx, const struct store_result *r)
 		return;
 	}
 	s->sequence = r->last_sequence;
-	fact_committed(s->engine, EVENT_SESSION_CREATED,
-		       &(struct session_created_notice){ .session_id = s->session_id,
-							 .uid = s->by.uid,
-							 .by = &s->by,
-							 .then = session_answer,
-							 .ctx = s });
+	s->engine->modules->session_created(s->engine, &(struct session_created_notice){ .session_id = s->session_id,
+											 .uid = s->by.uid,
+											 .by = &s->by,
+											 .then = session_answer,
+											 .ctx = s });
 }
 
 void engine_create_session(struct engine *g, const struct session_request *r, const struct caller *c,
@@ -198,22 +196,22 @@ void engine_create_session(struct engine *g, const struct session_request *r, co
 	s->engine = g;
 	s->by = by;
 	reply_copy(&s->reply, c, fn, ctx);
-	struct store_batch *b = store_batch_new(g->o.store);
+	struct transaction *tx = transaction_new_internal(g);
 	const struct scope scope = { .uid = c->uid, .session = s->session_id, .thread = s->thread_id };
-	if (session_created_fact(b, scope, "user", r, &by) < 0 ||
-	    EMIT(thread_started, b, scope, .origin = "session") < 0)
+	if (session_created_fact(tx, scope, "user", r, &by) < 0 ||
+	    EMIT(thread_started, tx, scope, .origin = "session") < 0)
 		err_set(&e, ERR_INVALID, "the session cannot be written: title, workspaceId or scope is too long");
 	else if (r->rules)
-		(void)session_rules_fact(g, s->session_id, s->thread_id, r->rules, c, b, &e);
+		(void)session_rules_fact(g, s->session_id, s->thread_id, r->rules, c, tx, &e);
 	if (e.code) {
-		store_batch_free(b);
+		transaction_free(tx);
 		reply_err(&s->reply, &e, NULL, 0);
 		free(s);
 		return;
 	}
 	session_result(s, 0, &out);
-	reply_store(&s->reply, b, out.data, out.len);
-	store_submit(g->o.store, b, 0, on_session_decided, s);
+	transaction_store_reply(tx, &s->reply, out.data, out.len);
+	transaction_commit_then(tx, 0, on_session_decided, s);
 }
 
 /* ---- claims of threads ---- */
@@ -290,7 +288,7 @@ static bool list_request(void *ctx, const char *key, size_t key_len, const char 
 }
 
 void turn_close_requests(struct engine *g, uint32_t uid, const char *session_id, const char *thread_id,
-			 const char *turn_id, struct store_batch *b)
+			 const char *turn_id, struct transaction *tx)
 {
 	mem_auto char *prefix = mem_printf("%s/", turn_id);
 	buf_auto struct buf list = BUF_INIT;
@@ -305,7 +303,8 @@ void turn_close_requests(struct engine *g, uint32_t uid, const char *session_id,
 			.uid = uid, .session = session_id, .thread = thread_id, .turn = turn_id, .model_request = id
 		};
 
-		EMIT(model_failed, b, s, .envelope = { .status = "cancelled", .status_reason = "the turn ended first" },
+		EMIT(model_failed, tx, s,
+		     .envelope = { .status = "cancelled", .status_reason = "the turn ended first" },
 		     .category = "cancelled", .message = "the turn ended before an answer was reported",
 		     .retryable = OPT_BOOL_FALSE);
 	}

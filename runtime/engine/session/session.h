@@ -10,26 +10,29 @@
 struct engine;
 struct err;
 struct session_request;
-struct store_batch;
+struct transaction;
 
 void session_init(struct engine *g);
 void session_done(struct engine *g);
 
 /* `r` may be NULL. */
-int session_created_fact(struct store_batch *b, struct scope s, const char *kind, const struct session_request *r,
+int session_created_fact(struct transaction *tx, struct scope s, const char *kind, const struct session_request *r,
 			 const struct requester *by);
 /* Creates the system session of a new store, with its thread and turn. */
-int session_system_facts(struct engine *g, struct store_batch *b);
+int session_system_facts(struct engine *g, struct transaction *tx);
 /* Creates a session with its first thread, for a request that names none. */
-int session_make(struct engine *g, struct store_batch *b, const struct caller *c, const char *origin, const char *title,
-		 char ret_session[ID_SIZE]);
+int session_make(struct engine *g, struct transaction *tx, const struct caller *c, const char *origin,
+		 const char *title, char ret_session[ID_SIZE]);
 /* The session's system turn (created on first use) and its thread, for facts that have no turn of their own. */
-int session_system_turn(struct engine *g, struct store_batch *b, uint32_t uid, const char *session,
+int session_system_turn(struct engine *g, struct transaction *tx, uint32_t uid, const char *session,
 			char ret_thread[ID_SIZE], char ret_turn[ID_SIZE], struct err *e);
 /* Sets e to "FIELD 'ID' WHAT" and returns −1. */
 int session_field_err(struct err *e, enum err_code code, const char *field, const char *what, const char *id);
 
-/* session.created is durable: the subject of its reactions. They must call `then`, if not NULL, when they are done. */
+/*
+ * A session was created (row SESSION_CREATED). The reaction calls `then`, if not NULL, when its work for the new
+ * session is done. Borrowed.
+ */
 struct session_created_notice {
 	const char *session_id;
 	uint32_t uid;
@@ -50,6 +53,6 @@ int thread_busy(struct engine *g, const char *thread_id, char ret_turn[ID_SIZE],
 
 /* The turn ends: records model.failed for its open model requests. Call it before adding the turn's end to `b`. */
 void turn_close_requests(struct engine *g, uint32_t uid, const char *session_id, const char *thread_id,
-			 const char *turn_id, struct store_batch *b);
+			 const char *turn_id, struct transaction *tx);
 
 #endif

@@ -75,20 +75,20 @@ int session_scope_find(struct engine *g, const char *session_id, const char *thr
 }
 
 int session_scope_facts(const struct session_scope *p, const char *origin, const char *parent_thread_id,
-			const struct requester *by, struct store_batch *b)
+			const struct requester *by, struct transaction *tx)
 {
 	const struct scope s = { .uid = p->uid, .session = p->session_id, .thread = p->thread_id };
 
-	if (p->makes_session && EMIT(session_created, b, s, .kind = "user", .createdBy = json_requester(by)) < 0)
+	if (p->makes_session && EMIT(session_created, tx, s, .kind = "user", .createdBy = json_requester(by)) < 0)
 		return -1;
 	if (!p->makes_thread)
 		return 0;
-	return EMIT(thread_started, b, s, .origin = p->makes_session ? "session" : origin,
+	return EMIT(thread_started, tx, s, .origin = p->makes_session ? "session" : origin,
 		    .parentThreadId = parent_thread_id);
 }
 
 void thread_status_fact(struct engine *g, uint32_t uid, const char *session_id, const char *thread_id,
-			const char *status, const char *reason, struct store_batch *b)
+			const char *status, const char *reason, struct transaction *tx)
 {
 	buf_auto struct buf text = BUF_INIT;
 	const char *previous = "idle";
@@ -100,5 +100,6 @@ void thread_status_fact(struct engine *g, uint32_t uid, const char *session_id, 
 	if (strcmp(previous, status) == 0)
 		return;
 	const struct scope s = { .uid = uid, .session = session_id, .thread = thread_id };
-	EMIT(thread_updated, b, s, .envelope.status = status, .status = status, .previous = previous, .reason = reason);
+	EMIT(thread_updated, tx, s, .envelope.status = status, .status = status, .previous = previous,
+	     .reason = reason);
 }

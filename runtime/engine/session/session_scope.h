@@ -8,7 +8,7 @@
 struct caller;
 struct engine;
 struct err;
-struct store_batch;
+struct transaction;
 
 struct session_scope {
 	uint32_t uid; /* owner of the session */
@@ -26,9 +26,9 @@ int session_scope_find(struct engine *g, const char *session_id, const char *thr
 		       const struct caller *c, struct session_scope *ret, struct err *e);
 /* Adds session.created and thread.started for what the scope creates. */
 int session_scope_facts(const struct session_scope *p, const char *origin, const char *parent_thread_id,
-			const struct requester *by, struct store_batch *b);
+			const struct requester *by, struct transaction *tx);
 /* Adds thread.updated unless the thread already has that status. The thread may be created in the same batch. */
 void thread_status_fact(struct engine *g, uint32_t uid, const char *session_id, const char *thread_id,
-			const char *status, const char *reason, struct store_batch *b);
+			const char *status, const char *reason, struct transaction *tx);
 
 #endif

@@ -2,7 +2,6 @@
 
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
-#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/session/session_state.h"
 #include "runtime/engine/session/tool_call_read.h"
 #include "runtime/engine/session/turn_read.h"
@@ -142,10 +141,10 @@ static void waiter_answer(struct engine *g, struct waiter *w)
 	else
 		turn_answer(g, w, &j);
 	if (w->reply.idem_key) {
-		struct store_batch *b = store_batch_new(g->o.store);
+		struct transaction *tx = transaction_new_internal(g);
 
-		reply_store(&w->reply, b, out.data, out.len);
-		store_submit(g->o.store, b, 0, NULL, NULL);
+		transaction_store_reply(tx, &w->reply, out.data, out.len);
+		transaction_commit_then(tx, 0, NULL, NULL);
 	}
 	reply_json(&w->reply, out.data, out.len);
 	free(w);

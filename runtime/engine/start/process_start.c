@@ -444,7 +444,7 @@ static void process_launch(struct process *p, const struct start_request *r, con
 	p->state = PROCESS_LAUNCHING;
 	store_prepare(g->o.store); /* the facts follow as soon as the clone exists, and the command waits for them */
 	g->o.ports->launch(g->o.host, p->id, plan->data, plan->len, flags, &streams, c->peer_fd);
-	p->facts = store_batch_new(g->o.store); /* encodes what is already known while the spawner works */
+	p->facts = transaction_new_internal(g); /* encodes what is already known while the spawner works */
 	if (!p->resumed)
 		process_session_facts(p, p->facts);
 	permission_fact(p, p->facts);

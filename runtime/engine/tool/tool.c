@@ -6,7 +6,6 @@
 #include "runtime/base/json_schema.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
-#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/session/turn_read.h"
 
 #include <sys/queue.h>
@@ -331,7 +330,7 @@ static void write_catalog(struct jw *w, const void *turn, size_t n)
 	tool_list_json(c->engine, (uint32_t)c->turn->uid, c->turn->sessionId, true, w);
 }
 
-void tool_catalog_fact(struct engine *g, const struct turn_doc *t, struct store_batch *b)
+void tool_catalog_fact(struct engine *g, const struct turn_doc *t, struct transaction *tx)
 {
 	const struct catalog_of catalog = { g, t };
 	char step[ID_TEXT_MAX], call[ID_TEXT_MAX];
@@ -343,10 +342,10 @@ void tool_catalog_fact(struct engine *g, const struct turn_doc *t, struct store_
 	id_make(ID_KIND_TOOL_CALL, call);
 	s.step = step;
 	s.tool_call = call;
-	EMIT(tool_catalog_resolved, b, s, .tools = json_from_writer(write_catalog, &catalog, 0));
+	EMIT(tool_catalog_resolved, tx, s, .tools = json_from_writer(write_catalog, &catalog, 0));
 }
 
-static void update_catalogs(struct engine *g, uint32_t uid, const char *session_id, struct store_batch *b)
+static void update_catalogs(struct engine *g, uint32_t uid, const char *session_id, struct transaction *tx)
 {
 	struct catalog_update r = { .engine = g, .uid = uid, .ids = mem_zalloc(64, ID_SIZE) };
 	buf_auto struct buf text = BUF_INIT;
@@ -357,7 +356,7 @@ static void update_catalogs(struct engine *g, uint32_t uid, const char *session_
 		for (size_t i = 0; i < r.count; i++)
 			if (turn_read(g, r.ids[i], &text, &t, &e) == 0 && t.catalog && t.uid == uid &&
 			    (!session_id || strcmp(session_id, t.sessionId) == 0))
-				tool_catalog_fact(g, &t, b);
+				tool_catalog_fact(g, &t, tx);
 	free(r.ids);
 }
 
@@ -419,7 +418,7 @@ void engine_register_tools(struct engine *g, const json_t *tools, const char *se
 	}
 	jw_arr_end(&tx->w);
 	unchecked_json(tools, unchecked, &tx->w);
-	update_catalogs(g, c->uid, session_id, tx->batch);
+	update_catalogs(g, c->uid, session_id, tx);
 	transaction_commit(tx);
 }
 

@@ -15,7 +15,6 @@
 #include <jansson.h>
 
 struct transaction;
-struct store_batch;
 enum event_type;
 
 #define TOOL_NAME_MAX 64
@@ -60,7 +59,7 @@ void tool_flags_json(const struct tool *t, struct jw *w);
 void tool_list_json(struct engine *g, uint32_t uid, const char *session_id, bool brief, struct jw *w);
 bool tool_is_client_run(const char *tool, const char *runner);
 /* Adds tool.catalog_resolved, the list of tools that a turn can call. */
-void tool_catalog_fact(struct engine *g, const struct turn_doc *t, struct store_batch *b);
+void tool_catalog_fact(struct engine *g, const struct turn_doc *t, struct transaction *tx);
 void tools_client_disconnected(struct engine *g, uint64_t connection);
 
 /* tool_paths.c: the files that a call names, each once and spelled as in the arguments. Rules about paths match these.

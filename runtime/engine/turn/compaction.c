@@ -4,7 +4,6 @@
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
 #include "runtime/engine/core/ref.h"
-#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/turn/history_private.h"
 #include "runtime/engine/turn/turn.h"
 #include "runtime/view/view.h"
@@ -134,10 +133,9 @@ static void started_fact(struct engine *g, struct transaction *tx, const struct 
 	buf_auto struct buf list = BUF_INIT;
 	struct jw w = jw_on(&list);
 	write_turns(params, turns, &w);
-	EMIT(context_compaction_started, tx->batch, compaction_scope(s, tx->caller.request_id),
-	     .envelope.status = "running", .threadId = s->thread_id,
-	     .trigger = json_string_value(json_object_get(params, "trigger")), .turns = json_from_buf(&list),
-	     .tokensBefore = number_of(params, "tokensBefore"), .dueUs = opt_int(due));
+	EMIT(context_compaction_started, tx, compaction_scope(s, tx->caller.request_id), .envelope.status = "running",
+	     .threadId = s->thread_id, .trigger = json_string_value(json_object_get(params, "trigger")),
+	     .turns = json_from_buf(&list), .tokensBefore = number_of(params, "tokensBefore"), .dueUs = opt_int(due));
 	engine_wake(g, engine_now(g) + PATIENCE_US * 1000);
 }
 
@@ -155,7 +153,7 @@ static void completed_fact(struct engine *g, struct transaction *tx, const struc
 							: NULL;
 	char ref[ID_TEXT_MAX];
 
-	ref_store(tx->batch, &owner, summary, strlen(summary), ref);
+	ref_store(tx, &owner, summary, strlen(summary), ref);
 	mem_auto char *preview = mem_strndup(summary,
 					     strlen(summary) > 500 ? text_utf8_cut(summary, 500) : strlen(summary));
 	/* What stays valid is computed at completion: actions may have been resolved since the start. */
@@ -164,17 +162,17 @@ static void completed_fact(struct engine *g, struct transaction *tx, const struc
 	kept_actions(g, s->thread_id, &w);
 	write_incidents(g, turns, &w);
 	refs_of_session(g, VIEW_ARTIFACT, "artifactRefs", s->session_id, &w);
-	EMIT(context_compaction_completed, tx->batch, compaction_scope(s, tx->caller.request_id),
+	EMIT(context_compaction_completed, tx, compaction_scope(s, tx->caller.request_id),
 	     .envelope.status = "completed", .threadId = s->thread_id, .summaryRef = ref, .preview = preview,
 	     .open = json_from_buf(&open), .evidenceRefs = JSON_EMPTY_ARRAY,
 	     .continuation = json_from_text(continuation_json), .tokensAfter = number_of(params, "tokensAfter"));
 	jw_kstr(&tx->w, "summaryRef", ref);
 }
 
-void compaction_failed_fact(struct store_batch *b, const struct history_scope *s, const char *reason, bool retryable,
+void compaction_failed_fact(struct transaction *tx, const struct history_scope *s, const char *reason, bool retryable,
 			    const char *request_id)
 {
-	EMIT(context_compaction_failed, b, compaction_scope(s, request_id),
+	EMIT(context_compaction_failed, tx, compaction_scope(s, request_id),
 	     .envelope = { .status = "failed", .status_reason = reason }, .threadId = s->thread_id, .reason = reason,
 	     .retryable = retryable);
 }
@@ -257,7 +255,7 @@ void engine_compact_context(struct engine *g, const json_t *params, const struct
 	if (!open)
 		started_fact(g, tx, &s, params, &turns);
 	if (fails)
-		compaction_failed_fact(tx->batch, &s, json_string_value(json_object_get(params, "failure")), true,
+		compaction_failed_fact(tx, &s, json_string_value(json_object_get(params, "failure")), true,
 				       c->request_id);
 	else if (ends)
 		completed_fact(g, tx, &s, params, &turns);

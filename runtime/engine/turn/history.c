@@ -5,7 +5,6 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
-#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/session/session.h"
 #include "runtime/engine/turn/history_private.h"
 #include "runtime/view/view.h"
@@ -190,12 +189,12 @@ static void complete_rollback(struct engine *g, struct rollback *r)
 	const struct scope s = { .uid = (uint32_t)d.uid, .session = d.sessionId, .thread = d.threadId };
 	buf_byte(&r->restored, ']');
 	buf_byte(&r->kept, ']');
-	EMIT(history_rollback_completed, own->batch, s, .envelope.status = "completed",
+	EMIT(history_rollback_completed, own, s, .envelope.status = "completed",
 	     .baseline = JSON_OBJECT(turn_target, .turnId = d.targetTurnId),
 	     .removedTurns = json_from_jval(d.removedTurns), .filesRestored = json_from_buf(&r->restored),
 	     .notRestored = json_from_buf(&r->kept), .repaired = json_from_strings(repaired, 1));
-	EMIT(snapshot_repaired, own->batch, s, .kind = "thread_read_model", .stale = json_from_strings(stale, 1));
-	EMIT(thread_updated, own->batch, s, .envelope.status = "idle", .status = "idle", .previous = "idle",
+	EMIT(snapshot_repaired, own, s, .kind = "thread_read_model", .stale = json_from_strings(stale, 1));
+	EMIT(thread_updated, own, s, .envelope.status = "idle", .status = "idle", .previous = "idle",
 	     .reason = "rolled_back");
 	jw_kstr(&own->w, "threadId", d.threadId);
 	jw_kstr(&own->w, "baselineTurnId", d.targetTurnId);
@@ -395,11 +394,11 @@ void engine_rollback_thread(struct engine *g, const json_t *params, const struct
 	buf_auto struct buf affected = BUF_INIT;
 	struct jw w = jw_on(&affected);
 	affected_json(g, &s, &removed, &w);
-	EMIT(history_rollback_started, tx->batch, of, .envelope.status = "running",
+	EMIT(history_rollback_started, tx, of, .envelope.status = "running",
 	     .target = JSON_OBJECT(turn_target, .turnId = target),
 	     .removedTurns = json_from_ids(removed.ids, removed.count), .affected = json_from_buf(&affected),
 	     .reason = reason, .by = json_requester(&by));
-	if (!store_batch_problem(tx->batch)) { /* otherwise transaction_commit rejects the request */
+	if (!transaction_problem(tx)) { /* otherwise transaction_commit rejects the request */
 		struct rollback *r = rollback_new(g, s.thread_id);
 
 		transaction_take_reply(tx, &r->reply); /* sent when the rollback is complete */
@@ -430,7 +429,7 @@ static void fail_compaction(struct engine *g, const struct history_doc *doc, con
 	id_copy(s.thread_id, doc->threadId);
 	id_copy(s.fact_thread, doc->threadId);
 	id_copy(s.fact_turn, doc->compactionTurnId);
-	compaction_failed_fact(tx->batch, &s, reason, true, NULL);
+	compaction_failed_fact(tx, &s, reason, true, NULL);
 	transaction_commit(tx);
 }
 
@@ -497,7 +496,7 @@ void engine_window_loaded(struct engine *g, uint32_t uid, const char *session_id
 	struct transaction *tx = transaction_new_internal(g);
 
 	const struct scope s = { .uid = uid, .session = session_id, .thread = thread_id };
-	EMIT(history_window_loaded, tx->batch, s, .cursor = json_from_string(cursor), .from = from, .to = to,
+	EMIT(history_window_loaded, tx, s, .cursor = json_from_string(cursor), .from = from, .to = to,
 	     .truncated = truncated);
 	transaction_commit(tx);
 }

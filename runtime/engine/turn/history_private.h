@@ -31,7 +31,7 @@ struct history_turns {
 void history_turns_of(struct engine *g, const char *thread_id, struct history_turns *ret);
 void history_turns_done(struct history_turns *t);
 
-void compaction_failed_fact(struct store_batch *b, const struct history_scope *s, const char *reason, bool retryable,
+void compaction_failed_fact(struct transaction *tx, const struct history_scope *s, const char *reason, bool retryable,
 			    const char *request_id);
 
 #endif

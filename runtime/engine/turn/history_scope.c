@@ -3,7 +3,6 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
-#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/session/turn_read.h"
 #include "runtime/engine/turn/history_private.h"
 #include "runtime/view/view.h"
@@ -91,7 +90,7 @@ int history_turn_fact(struct engine *g, struct transaction *tx, const struct his
 		.uid = s->uid, .session = s->session_id, .thread = s->fact_thread, .turn = s->fact_turn
 	};
 
-	return s->makes_turn ? EMIT(turn_submitted, tx->batch, of, .envelope.status = "accepted", .source = "system",
+	return s->makes_turn ? EMIT(turn_submitted, tx, of, .envelope.status = "accepted", .source = "system",
 				    .status = "accepted")
 			     : 0;
 }

@@ -8,7 +8,6 @@
 #include "runtime/engine/action/action.h"
 #include "runtime/engine/call/tool_call.h"
 #include "runtime/engine/core/core.h"
-#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/policy/root_authorisation.h"
 #include "runtime/engine/policy/sandbox_setup.h"
 #include "runtime/engine/process/start_spec.h"
@@ -199,7 +198,7 @@ static void doc_of_plan(const struct turn_plan *p, const char *turn_id, const ch
 }
 
 static void submitted_fact(const struct turn_plan *p, const struct turn_doc *d, const char *status,
-			   const struct caller *c, const char *input_ref, struct store_batch *b)
+			   const struct caller *c, const char *input_ref, struct transaction *tx)
 {
 	struct scope s = turn_scope(d);
 	char step[ID_TEXT_MAX] = "";
@@ -209,12 +208,12 @@ static void submitted_fact(const struct turn_plan *p, const struct turn_doc *d, 
 	s.step = step;
 	s.request = c->request_id;
 	s.span = c->span_id;
-	EMIT(turn_submitted, b, s, .envelope.status = status, .source = "client", .status = status,
+	EMIT(turn_submitted, tx, s, .envelope.status = status, .source = "client", .status = status,
 	     .preview = p->preview, .inputRef = input_ref, .inputBytes = opt_int(strlen(p->input)),
 	     .inputHash = p->hash, .parts = opt_int(p->parts), .driver = json_from_jval(d->driver),
 	     .options = json_from_text(p->options), .metadata = json_from_text(p->metadata),
 	     .requestedBy = json_from_jval(d->requestedBy));
-	store_batch_inline(b, input_ref, p->input, strlen(p->input));
+	transaction_add_output(tx, input_ref, p->input, strlen(p->input));
 }
 
 static void submit_result(struct transaction *tx, const struct turn_doc *t, const char *status)
@@ -293,15 +292,15 @@ static void submit_turn(struct engine *g, struct transaction *tx, const struct t
 	json_value_write(&w, json_requester(&by));
 	doc_of_plan(p, turn_id, buf_cstr(&by_json), &tx->caller, &t);
 	turn_owner_seen(g, &t, tx->caller.connection, tx->caller.channel_id);
-	session_scope_facts(&p->scope, "turn", NULL, &by, tx->batch);
-	submitted_fact(p, &t, busy ? "queued" : "accepted", &tx->caller, input_ref, tx->batch);
+	session_scope_facts(&p->scope, "turn", NULL, &by, tx);
+	submitted_fact(p, &t, busy ? "queued" : "accepted", &tx->caller, input_ref, tx);
 	if (busy) {
 		id_copy(q.ids[q.count++], turn_id);
-		turn_queue_fact(&q, "queued", turn_id, tx->caller.request_id, tx->batch);
+		turn_queue_fact(&q, "queued", turn_id, tx->caller.request_id, tx);
 	} else if (turn_hooks_prompt(g, &t, r->input, tx)) {
 		return; /* the hooks run first; the reply follows their answers */
 	} else {
-		turn_start_facts(g, &t, false, NULL, tx->batch);
+		turn_start_facts(g, &t, false, NULL, tx);
 		transaction_after_commit(tx, turn_step, turn_id);
 	}
 	submit_result(tx, &t, busy ? "queued" : "accepted");
@@ -333,12 +332,12 @@ void engine_submit_turn(struct engine *g, const struct turn_request *r, const st
 		authorise_turn(g, r, c);
 		submit_turn(g, tx, r, &p);
 		if (p.scope.makes_session)
-			fact_committed(g, EVENT_SESSION_CREATED,
-				       &(struct session_created_notice){
-					       .session_id = p.scope.session_id,
-					       .uid = p.scope.uid,
-					       .by = &by,
-					       .cwd = json_string_value(json_object_get(r->options, "cwd")) });
+			g->modules->session_created(
+				g, &(struct session_created_notice){
+					   .session_id = p.scope.session_id,
+					   .uid = p.scope.uid,
+					   .by = &by,
+					   .cwd = json_string_value(json_object_get(r->options, "cwd")) });
 	}
 	turn_plan_done(&p);
 }

@@ -30,7 +30,6 @@
 
 struct transaction;
 struct session_scope;
-struct store_batch;
 enum event_type;
 
 /*
@@ -38,7 +37,7 @@ enum event_type;
  * refs that hooks added, as JSON, or NULL.
  */
 void turn_start_facts(struct engine *g, const struct turn_doc *d, bool from_queue, const char *hook_context,
-		      struct store_batch *b);
+		      struct transaction *tx);
 
 struct turn_end {
 	const char *status;   /* completed, failed, cancelled, timed_out, lost */
@@ -54,7 +53,7 @@ void turn_end_facts(struct engine *g, const struct turn_doc *t, const struct tur
 
 /* For a turn that its client drives: −1 if something open prevents its end. */
 int turn_may_complete(struct engine *g, const struct turn_doc *t, struct err *e);
-/* Effects of facts about turns (rows ON_COMMIT): turn_step and turn_thread_free follow. */
+/* Effects of facts about turns (rows DUE): turn_step and turn_thread_free follow. */
 void turn_step_due(struct engine *g, const char *turn_id);
 void turn_thread_is_free(struct engine *g, const char *thread_id);
 /* Does everything that is due: starts the next parts, or records the end that was decided. Idempotent. */
@@ -72,15 +71,14 @@ void turn_cancel(struct engine *g, const char *turn_id, const struct requester *
  * turn_stop_decided follows.
  */
 void turn_denied_fact(struct engine *g, const char *turn_id, const char *message, const struct requester *by,
-		      struct store_batch *b);
+		      struct transaction *tx);
 
 /* Rows of modules.def. */
 struct process_over;
 void turn_init(struct engine *g);
 void turn_done(struct engine *g);
-void turn_on_step_due(struct engine *g, const void *subject);
-void turn_on_thread_free(struct engine *g, const void *subject);
-void turn_on_hook_stop(struct engine *g, const void *subject);
+struct hook_stop_notice;
+void turn_on_hook_stop(struct engine *g, const struct hook_stop_notice *r);
 void turn_on_process_over(struct engine *g, const struct process_over *x);
 
 /* turn_owner_loss.c: turns whose client has been disconnected for too long are lost. */
@@ -88,7 +86,7 @@ uint64_t turn_owner_tick(struct engine *g, uint64_t now);
 
 /* turn_queue.c */
 void turn_queue_fact(const struct turn_queue *q, const char *change, const char *turn_id, const char *request_id,
-		     struct store_batch *b);
+		     struct transaction *tx);
 /* The thread may be free: starts its next turn, if there is one and the queue is not held. */
 void turn_thread_free(struct engine *g, const char *thread_id);
 /* Cancels one queued turn, or all of a thread. The facts go into the transaction. */

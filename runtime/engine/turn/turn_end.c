@@ -10,7 +10,6 @@
 #include "runtime/engine/action/action.h"
 #include "runtime/engine/call/tool_call.h"
 #include "runtime/engine/core/core.h"
-#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/hook/hook.h"
 #include "runtime/engine/process/process.h"
 #include "runtime/engine/session/session.h"
@@ -26,12 +25,12 @@
 
 /* Records the intended end in the turn's document, from which it can be finished after any restart. */
 static void ending_fact(const struct turn_doc *t, const struct turn_end *end, const struct requester *by,
-			const char *request_id, struct store_batch *b)
+			const char *request_id, struct transaction *tx)
 {
 	struct scope s = turn_scope(t);
 
 	s.request = request_id;
-	EMIT(run_status, b, s, .envelope.phase = "cancelling", .phase = "cancelling", .detail = end->message,
+	EMIT(run_status, tx, s, .envelope.phase = "cancelling", .phase = "cancelling", .detail = end->message,
 	     .by = json_requester(by),
 	     .ending = JSON_OBJECT(turn_ending, .status = end->status, .category = end->category,
 				   .message = end->message, .retryable = end->retryable, .by = json_requester(by)));
@@ -138,7 +137,7 @@ static void decide_end(struct engine *g, struct transaction *tx, const struct tu
 {
 	const struct requester by = requester_of(&tx->caller);
 
-	ending_fact(t, end, &by, tx->caller.request_id, tx->batch);
+	ending_fact(t, end, &by, tx->caller.request_id, tx);
 	action_cancel_of_turn(g, t->turnId, end->message, tx);
 	/* STORE_MUST: a full disk must not prevent the end of a turn. */
 	tx->flags |= STORE_MUST;
@@ -301,7 +300,7 @@ void engine_interrupt_turn(struct engine *g, const struct turn_interrupt *r, con
 
 /* Only for a turn of the loop that is in progress and whose end is not decided yet. */
 void turn_denied_fact(struct engine *g, const char *turn_id, const char *message, const struct requester *by,
-		      struct store_batch *b)
+		      struct transaction *tx)
 {
 	const struct turn_end end = { .status = "failed", .category = "permission", .message = message };
 	buf_auto struct buf text = BUF_INIT;
@@ -310,7 +309,7 @@ void turn_denied_fact(struct engine *g, const char *turn_id, const char *message
 
 	if (turn_read(g, turn_id, &text, &t, &e) == 0 && t.startedAt && !turn_doc_ended(&t) &&
 	    t.ending.type != JT_OBJECT && t.inputRef[0] && !turn_driven_by_client(&t))
-		ending_fact(&t, &end, by, NULL, b);
+		ending_fact(&t, &end, by, NULL, tx);
 }
 
 void turn_cancel(struct engine *g, const char *turn_id, const struct requester *by, const char *reason)
@@ -341,7 +340,7 @@ void turn_cancel(struct engine *g, const char *turn_id, const struct requester *
  * turn of the loop has no such client, so a denial ends the turn in the same commit; otherwise its next part would
  * start as if the answer had been yes.
  */
-static void request_resolved(struct engine *g, const struct action_outcome *o, struct store_batch *b)
+static void request_resolved(struct engine *g, const struct action_outcome *o, struct transaction *tx)
 {
 	buf_auto struct buf message = BUF_INIT;
 
@@ -350,7 +349,7 @@ static void request_resolved(struct engine *g, const struct action_outcome *o, s
 	buf_printf(&message, "%s (%.60s)%s%.200s",
 		   strcmp(o->status, "timed_out") == 0 ? "nobody answered in time" : "the answer was no", o->decision,
 		   o->note ? ": " : "", o->note ? o->note : "");
-	turn_denied_fact(g, o->action->turnId, message.data, &o->by, b);
+	turn_denied_fact(g, o->action->turnId, message.data, &o->by, tx);
 }
 
 static void request_over(struct engine *g, const char *action_id)
@@ -367,13 +366,9 @@ static void request_over(struct engine *g, const char *action_id)
 }
 
 const struct action_kind_ops turn_request_ops = { .resolved = request_resolved, .over = request_over };
-/* Subject: the turn's id. */
-void turn_on_step_due(struct engine *g, const void *subject) { turn_step(g, subject); }
 
-void turn_on_hook_stop(struct engine *g, const void *subject)
+void turn_on_hook_stop(struct engine *g, const struct hook_stop_notice *r)
 {
-	const struct hook_stop_notice *r = subject;
-
 	turn_cancel(g, r->turn_id, r->by, r->reason);
 }
 

@@ -6,7 +6,6 @@
 #include "runtime/engine/action/action.h"
 #include "runtime/engine/call/tool_call.h"
 #include "runtime/engine/core/core.h"
-#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/policy/root_authorisation.h"
 #include "runtime/engine/policy/sandbox_setup.h"
 #include "runtime/engine/process/start_spec.h"
@@ -97,7 +96,7 @@ static void hook_refs(struct engine *g, const struct turn_doc *d, const char *ho
 }
 
 void turn_start_facts(struct engine *g, const struct turn_doc *d, bool from_queue, const char *hook_context,
-		      struct store_batch *b)
+		      struct transaction *tx)
 {
 	/* The runtime never reads the user's files; only commands inside the sandbox do. */
 	static const char *const omissions[] = { "instruction_files" };
@@ -108,14 +107,14 @@ void turn_start_facts(struct engine *g, const struct turn_doc *d, bool from_queu
 
 	jw_obj(&r);
 	environment_facts(g, d, &w, &r);
-	EMIT(turn_started, b, s, .envelope.status = "running", .driver = driver, .fromQueue = from_queue,
+	EMIT(turn_started, tx, s, .envelope.status = "running", .driver = driver, .fromQueue = from_queue,
 	     .executionEnvironment = json_from_buf(&environment));
 	hook_refs(g, d, hook_context, &r);
 	jw_obj_end(&r);
-	thread_status_fact(g, (uint32_t)d->uid, d->sessionId, d->threadId, "running", "turn_started", b);
-	EMIT(context_resolved, b, s, .refs = json_from_buf(&refs), .omissions = json_from_strings(omissions, 1),
+	thread_status_fact(g, (uint32_t)d->uid, d->sessionId, d->threadId, "running", "turn_started", tx);
+	EMIT(context_resolved, tx, s, .refs = json_from_buf(&refs), .omissions = json_from_strings(omissions, 1),
 	     .missing = JSON_EMPTY_ARRAY);
-	EMIT(run_status, b, s, .envelope.phase = "running", .phase = "running",
+	EMIT(run_status, tx, s, .envelope.phase = "running", .phase = "running",
 	     .title = turn_driven_by_client(d) ? "driven by its client" : "run by the execution loop");
 }
 
@@ -156,46 +155,42 @@ void turn_end_facts(struct engine *g, const struct turn_doc *t, const struct tur
 
 	turn_owner_forget(g, t->turnId);
 	action_cancel_of_turn(g, t->turnId, "the turn has ended", tx);
-	turn_close_requests(g, (uint32_t)t->uid, t->sessionId, t->threadId, t->turnId, tx->batch);
+	turn_close_requests(g, (uint32_t)t->uid, t->sessionId, t->threadId, t->turnId, tx);
 	buf_auto struct buf work = BUF_INIT;
 	struct jw w = jw_on(&work);
 	ended_processes(g, t->turnId, &w);
 	const struct opt_int parts = opt_int_if(t->parts != VIEW_ABSENT, t->parts),
 			     failed = opt_int_if(t->partsFailed != VIEW_ABSENT, t->partsFailed);
 	if (end->category)
-		EMIT(turn_failed, tx->batch, turn_scope(t),
+		EMIT(turn_failed, tx, turn_scope(t),
 		     .envelope = { .status = end->status, .status_reason = end->message }, .category = end->category,
 		     .message = end->message, .retryable = end->retryable, .toolCallId = end->call_id,
 		     .work = json_from_buf(&work), .parts = parts, .partsFailed = failed);
 	else
-		EMIT(turn_completed, tx->batch, turn_scope(t), .envelope.status = end->status, .outcome = end->outcome,
+		EMIT(turn_completed, tx, turn_scope(t), .envelope.status = end->status, .outcome = end->outcome,
 		     .summary = end->summary, .usage = json_from_text(end->usage), .work = json_from_buf(&work),
 		     .parts = parts, .partsFailed = failed);
 	if (t->startedAt)
 		thread_status_fact(g, (uint32_t)t->uid, t->sessionId, t->threadId, thread,
-				   end->category ? "turn_failed" : "turn_completed", tx->batch);
-	fact_snapshot(g, tx->batch,
-		      &(struct scope){ .uid = (uint32_t)t->uid, .session = t->sessionId, .thread = t->threadId });
+				   end->category ? "turn_failed" : "turn_completed", tx);
+	fact_snapshot(tx, &(struct scope){ .uid = (uint32_t)t->uid, .session = t->sessionId, .thread = t->threadId });
 }
 
 /* ---- the queue ---- */
 
 void turn_queue_fact(const struct turn_queue *q, const char *change, const char *turn_id, const char *request_id,
-		     struct store_batch *b)
+		     struct transaction *tx)
 {
 	const struct scope s = {
 		.uid = q->uid, .session = q->session_id, .thread = q->thread_id, .turn = turn_id, .request = request_id
 	};
 
-	EMIT(queue_changed, b, s, .order = json_from_ids(q->ids, q->count), .change = change, .queuedTurnId = turn_id,
+	EMIT(queue_changed, tx, s, .order = json_from_ids(q->ids, q->count), .change = change, .queuedTurnId = turn_id,
 	     .policy = "in_order", .resumeState = q->held ? "held" : "running");
 }
 
 /* ---- effects ---- */
 
-void turn_step_due(struct engine *g, const char *turn_id) { fact_committed(g, EVENT_TURN_STARTED, turn_id); }
+void turn_step_due(struct engine *g, const char *turn_id) { modules_due(g, DUE_TURN_STEP, turn_id); }
 
-void turn_thread_is_free(struct engine *g, const char *thread_id)
-{
-	fact_committed(g, EVENT_TURN_COMPLETED, thread_id);
-}
+void turn_thread_is_free(struct engine *g, const char *thread_id) { modules_due(g, DUE_NEXT_TURN, thread_id); }

@@ -12,7 +12,6 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
-#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/policy/policy_lookup.h"
 #include "runtime/engine/process/process.h"
 #include "runtime/engine/session/session.h"
@@ -73,9 +72,9 @@ static void sampled_known(struct engine *g, const struct policy_hooks *hooks, co
 		json_object_set(v, "model_response", w->said);
 		mem_auto char *input = hook_input_text(v);
 		s.input = input;
-		struct store_batch *b = store_batch_new(g->o.store);
-		struct hook_group *group = hook_group_new(g, &s, list, n, b);
-		store_submit(g->o.store, b, STORE_MUST, NULL, NULL);
+		struct transaction *tx = transaction_new_internal(g);
+		struct hook_group *group = hook_group_new(g, &s, list, n, tx);
+		transaction_commit(tx);
 		hook_group_run(group, NULL, NULL);
 	}
 	json_decref(w->said);
@@ -156,7 +155,7 @@ static void prompt_block(struct hook_prompt *w, const struct turn_doc *t, const 
 	jw_kopt(&j, "reason", said);
 	/* The stored reply makes a repeated idempotent request fail in the same way. */
 	reply_error_record(&w->err, w->data.data, w->data.len, &record);
-	reply_store(&w->reply, own->batch, record.data, record.len);
+	transaction_store_reply(own, &w->reply, record.data, record.len);
 	transaction_after_commit(own, prompt_refused, w->thread_id);
 	transaction_commit(own);
 }
@@ -184,7 +183,7 @@ static void prompt_begin(struct hook_prompt *w, const struct turn_doc *t, const 
 
 	tx->reply = w->reply;
 	w->reply = (struct pending_reply){ 0 };
-	turn_start_facts(w->engine, t, false, context, tx->batch);
+	turn_start_facts(w->engine, t, false, context, tx);
 	jw_kstr(&tx->w, "sessionId", t->sessionId);
 	jw_kstr(&tx->w, "threadId", t->threadId);
 	jw_kstr(&tx->w, "turnId", t->turnId);
@@ -217,7 +216,7 @@ static void prompt_said(struct hook_group *group, void *ctx)
 }
 
 static void prompt_ask(struct hook_prompt *w, const struct turn_doc *t, const struct policy_hook *const *list, size_t n,
-		       struct store_batch *b, struct hook_group **ret)
+		       struct transaction *tx, struct hook_group **ret)
 {
 	struct hook_subject s;
 
@@ -227,7 +226,7 @@ static void prompt_ask(struct hook_prompt *w, const struct turn_doc *t, const st
 	mem_auto char *input = hook_input_text(v);
 	s.input = input;
 	s.waits = "turn";
-	*ret = hook_group_new(w->engine, &s, list, n, b);
+	*ret = hook_group_new(w->engine, &s, list, n, tx);
 	(*ret)->drop = prompt_drop;
 }
 
@@ -254,9 +253,9 @@ static void prompt_known(struct engine *g, const struct policy_hooks *hooks, con
 		prompt_begin(w, &t, NULL);
 		return;
 	}
-	struct store_batch *b = store_batch_new(g->o.store);
-	prompt_ask(w, &t, list, n, b, &group);
-	store_submit(g->o.store, b, STORE_MUST, NULL, NULL);
+	struct transaction *tx = transaction_new_internal(g);
+	prompt_ask(w, &t, list, n, tx, &group);
+	transaction_commit(tx);
 	hook_group_run(group, prompt_said, w);
 }
 
@@ -303,7 +302,7 @@ bool turn_hooks_prompt(struct engine *g, const struct turn_doc *t, const json_t 
 	transaction_take_reply(tx, &w->reply);
 	/* hook.started goes into the batch of the transaction, so one commit has the turn and its hooks. */
 	if (known)
-		prompt_ask(w, t, list, n, tx->batch, &group);
+		prompt_ask(w, t, list, n, tx, &group);
 	transaction_commit(tx);
 	if (known)
 		hook_group_run(group, prompt_said, w);
@@ -448,10 +447,10 @@ static void stop_known(struct engine *g, const struct policy_hooks *hooks, const
 	mem_auto char *input = hook_input_text(v);
 	s.input = input;
 	s.waits = "stop";
-	struct store_batch *b = store_batch_new(g->o.store);
-	struct hook_group *group = hook_group_new(g, &s, list, n, b);
+	struct transaction *tx = transaction_new_internal(g);
+	struct hook_group *group = hook_group_new(g, &s, list, n, tx);
 	group->drop = stopping_drop;
-	store_submit(g->o.store, b, STORE_MUST, NULL, NULL);
+	transaction_commit(tx);
 	hook_group_run(group, stop_said, w);
 }
 

@@ -9,7 +9,6 @@
 #include "runtime/base/mem.h"
 #include "runtime/engine/call/tool_call.h"
 #include "runtime/engine/core/core.h"
-#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/turn/turn_hooks.h"
 
 #define PARALLEL_MAX 4u

@@ -5,7 +5,6 @@
 
 #include "runtime/base/log.h"
 #include "runtime/engine/core/core.h"
-#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/turn/turn.h"
 #include "runtime/view/view_channel.h"
 

@@ -8,7 +8,6 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
-#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/session/session.h"
 #include "runtime/engine/session/session_scope.h"
 #include "runtime/engine/turn/turn_hooks.h"
@@ -48,13 +47,13 @@ void turn_thread_free(struct engine *g, const char *thread_id)
 	id_copy(id, q.ids[0]);
 	queue_remove(&q, 0);
 	struct transaction *tx = transaction_new_internal(g);
-	turn_queue_fact(&q, "taken", id, NULL, tx->batch);
+	turn_queue_fact(&q, "taken", id, NULL, tx);
 	if (turn_read(g, id, &text, &t, &e) == 0 && !turn_doc_ended(&t)) {
 		json_auto_t *input = turn_driven_by_client(&t) ? turn_input(g, &t, &e) : NULL;
 
 		if (input && turn_hooks_prompt(g, &t, input, tx))
 			return;
-		turn_start_facts(g, &t, true, NULL, tx->batch);
+		turn_start_facts(g, &t, true, NULL, tx);
 		transaction_after_commit(tx, turn_step_due, id);
 	} else {
 		transaction_after_commit(tx, turn_thread_free, thread_id); /* that turn has ended: try the next one */
@@ -79,7 +78,7 @@ void turn_queue_drop(struct engine *g, const struct turn_doc *t, const char *rea
 
 	if (turn_queue_read(g, t->threadId, &q, &e) == 0 && queue_find(&q, t->turnId, &at)) {
 		queue_remove(&q, at);
-		turn_queue_fact(&q, "removed", t->turnId, tx->caller.request_id, tx->batch);
+		turn_queue_fact(&q, "removed", t->turnId, tx->caller.request_id, tx);
 	}
 	drop_facts(g, t, reason, tx);
 }
@@ -97,7 +96,7 @@ void turn_queue_clear(struct engine *g, const char *thread_id, const char *reaso
 	empty.count = 0;
 	/* An empty queue has nothing to hold. */
 	empty.held = false;
-	turn_queue_fact(&empty, "cleared", NULL, tx->caller.request_id, tx->batch);
+	turn_queue_fact(&empty, "cleared", NULL, tx->caller.request_id, tx);
 	for (size_t i = 0; i < q.count; i++)
 		if (turn_read(g, q.ids[i], &text, &t, &e) == 0 && !turn_doc_ended(&t))
 			drop_facts(g, &t, reason, tx);
@@ -167,7 +166,7 @@ void engine_promote_queued_turn(struct engine *g, const char *turn_id, const str
 	memmove(&q.ids[1], &q.ids[0], at * sizeof q.ids[0]);
 	memcpy(q.ids[0], id, sizeof id);
 	if (at)
-		turn_queue_fact(&q, "promoted", id, c->request_id, tx->batch);
+		turn_queue_fact(&q, "promoted", id, c->request_id, tx);
 	queue_result(tx, &q, id, "queued");
 	transaction_commit(tx);
 }
@@ -192,9 +191,9 @@ void engine_resume_thread(struct engine *g, const char *session_id, const char *
 	bool was_held = q.held;
 	if (was_held) {
 		q.held = false;
-		turn_queue_fact(&q, "resumed", NULL, c->request_id, tx->batch);
+		turn_queue_fact(&q, "resumed", NULL, c->request_id, tx);
 		if (!busy)
-			thread_status_fact(g, q.uid, q.session_id, q.thread_id, "idle", "resumed", tx->batch);
+			thread_status_fact(g, q.uid, q.session_id, q.thread_id, "idle", "resumed", tx);
 		/* The next turn starts only after the change is durable. */
 		transaction_after_commit(tx, turn_thread_free, p.thread_id);
 	}
@@ -212,5 +211,3 @@ void engine_resume_thread(struct engine *g, const char *session_id, const char *
 	jw_arr_end(&tx->w);
 	transaction_commit(tx);
 }
-
-void turn_on_thread_free(struct engine *g, const void *subject) { turn_thread_free(g, subject); }

@@ -3,7 +3,6 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
-#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/session/session.h"
 #include "runtime/engine/session/session_scope.h"
 #include "runtime/engine/turn/turn.h"
@@ -66,9 +65,9 @@ static void recover_queue(struct engine *g, const char *thread_id)
 	/* Nothing proves that the thread continues: hold the queue until a client resumes it. */
 	struct transaction *tx = transaction_new_internal(g);
 	q.held = true;
-	turn_queue_fact(&q, "held", NULL, NULL, tx->batch);
+	turn_queue_fact(&q, "held", NULL, NULL, tx);
 	if (!busy)
-		thread_status_fact(g, q.uid, q.session_id, thread_id, "queued", "queue_held", tx->batch);
+		thread_status_fact(g, q.uid, q.session_id, thread_id, "queued", "queue_held", tx);
 	transaction_commit(tx);
 }
 

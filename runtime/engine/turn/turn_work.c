@@ -5,7 +5,6 @@
 #include "runtime/engine/action/action.h"
 #include "runtime/engine/call/tool_call.h"
 #include "runtime/engine/core/core.h"
-#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/hook/hook.h"
 #include "runtime/engine/process/process.h"
 #include "runtime/engine/session/session.h"

@@ -3,7 +3,6 @@
 #include "runtime/base/json_schema.h"
 #include "runtime/engine/action/action.h"
 #include "runtime/engine/core/core.h"
-#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/session/turn_read.h"
 #include "runtime/engine/work/task_action.h"
 
@@ -94,7 +93,7 @@ void engine_request_action(struct engine *g, const struct action_request *r, con
 	} else if (!e.code) {
 		err_field(&e, "turnId", "missing; give turnId or taskId");
 	}
-	if (e.code || action_open(g, &s, tx->batch, id, &e) < 0) {
+	if (e.code || action_open(g, &s, tx, id, &e) < 0) {
 		transaction_reject(tx, &e);
 		return;
 	}

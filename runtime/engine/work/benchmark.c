@@ -129,12 +129,12 @@ static void resolved_facts(struct engine *g, struct transaction *tx, const json_
 	const struct scope s = trial_scope(trial, &tx->caller);
 
 	if (!is_known(g, trial->sessionId, 'd', param_str(params, "datasetId"), param_str(params, "datasetVersion")))
-		EMIT(benchmark_dataset_resolved, tx->batch, s, .envelope.members = members,
+		EMIT(benchmark_dataset_resolved, tx, s, .envelope.members = members,
 		     .version = param_str(params, "datasetVersion"),
 		     .selectionPolicy = param_json(params, "selectionPolicy"),
 		     .frozenAt = param_str(params, "frozenAt"), .ref = param_str(params, "datasetRef"));
 	if (!is_known(g, trial->sessionId, 'c', param_str(params, "configurationId"), NULL))
-		EMIT(benchmark_configuration_resolved, tx->batch, s, .envelope.members = members,
+		EMIT(benchmark_configuration_resolved, tx, s, .envelope.members = members,
 		     .role = param_str(params, "role"), .profiles = param_json(params, "profiles"),
 		     .singleChangedVariable = param_str(params, "singleChangedVariable"));
 }
@@ -194,7 +194,7 @@ void engine_start_benchmark_trial(struct engine *g, const json_t *params, const 
 	trial.benchmark = jval_of(benchmark.data, benchmark.len);
 	trial.refs = jval_of(refs.data, refs.len);
 	resolved_facts(g, tx, params, &trial);
-	EMIT(benchmark_trial_started, tx->batch, trial_scope(&trial, c), .envelope.members = trial_members(&trial),
+	EMIT(benchmark_trial_started, tx, trial_scope(&trial, c), .envelope.members = trial_members(&trial),
 	     .attempt = opt_int(t.d.attemptCount == VIEW_ABSENT ? 1 : t.d.attemptCount),
 	     .timeoutSec = param_json(params, "timeoutSec"), .budget = param_json(params, "budget"),
 	     .taskTomlRef = param_str(params, "taskTomlRef"));
@@ -221,18 +221,18 @@ static bool add_open(void *ctx, const char *id, size_t id_len, const char *json,
 	return o->count < OPEN_TRIALS_MAX;
 }
 
-static void failed_fact(struct engine *g, struct store_batch *b, const struct trial_doc *d, const struct run_end *end,
+static void failed_fact(struct engine *g, struct transaction *tx, const struct trial_doc *d, const struct run_end *end,
 			const char *stage, const struct caller *c)
 {
 	bool open = d->startedAt && !d->endedAt;
 
-	EMIT(benchmark_trial_failed, b, trial_scope(d, c),
+	EMIT(benchmark_trial_failed, tx, trial_scope(d, c),
 	     .envelope = { .status = end->status, .status_reason = end->message, .members = trial_members(d) },
 	     .failureCategory = end->category, .stage = stage, .message = end->message,
 	     .durationMs = opt_int_if(open, (engine_real(g) - d->startedAt) / 1000));
 }
 
-void benchmark_run_ended(struct engine *g, struct store_batch *b, const char *run_id, const struct run_end *end)
+void benchmark_run_ended(struct engine *g, struct transaction *tx, const char *run_id, const struct run_end *end)
 {
 	mem_auto struct open_trials *open = mem_zalloc(1, sizeof *open);
 	struct err e = ERR_INIT;
@@ -248,10 +248,10 @@ void benchmark_run_ended(struct engine *g, struct store_batch *b, const char *ru
 		if (view_read_speculative(g->o.store, &trial_schema, open->id[i], &text, &d, &e) != 0)
 			continue;
 		if (end->status) {
-			failed_fact(g, b, &d, end, "run", NULL);
+			failed_fact(g, tx, &d, end, "run", NULL);
 			continue;
 		}
-		EMIT(benchmark_trial_completed, b, trial_scope(&d, NULL),
+		EMIT(benchmark_trial_completed, tx, trial_scope(&d, NULL),
 		     .envelope = { .status = "completed", .members = trial_members(&d) },
 		     .durationMs = opt_int((engine_real(g) - d.startedAt) / 1000));
 	}
@@ -288,7 +288,7 @@ static void reward_fact(struct transaction *tx, const struct trial_doc *trial, c
 
 	members.reward = JSON_OBJECT(reward, .value = param_json(params, "reward"),
 				     .criteria = param_json(params, "criteria"), .failureCategory = category);
-	EMIT(benchmark_reward_recorded, tx->batch, trial_scope(trial, &tx->caller), .envelope.members = members,
+	EMIT(benchmark_reward_recorded, tx, trial_scope(trial, &tx->caller), .envelope.members = members,
 	     .reward = param_json(params, "reward"), .criteria = param_json(params, "criteria"),
 	     .details = param_json(params, "details"), .verifier = param_str(params, "verifier"),
 	     .verifierStatus = status ? status : "completed", .failureCategory = category);
@@ -316,7 +316,7 @@ void engine_record_benchmark_reward(struct engine *g, const json_t *params, cons
 		const struct run_end end = { .status = "failed",
 					     .category = category,
 					     .message = "the verifier failed" };
-		failed_fact(g, tx->batch, &trial, &end, "verifier", c);
+		failed_fact(g, tx, &trial, &end, "verifier", c);
 	}
 	jw_kstr(&tx->w, "trialId", trial.trialId);
 	jw_kstr(&tx->w, "status", broken && trial.endedAt ? "failed" : trial.status);

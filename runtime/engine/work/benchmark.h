@@ -13,7 +13,7 @@
 
 #include <jansson.h>
 
-struct store_batch;
+struct transaction;
 struct trial_doc;
 
 /* Parameters as their methods' rows declare them. */
@@ -28,6 +28,6 @@ void engine_compare_benchmark_runs(struct engine *g, const json_t *params, const
 struct run_end {
 	const char *status, *category, *message;
 };
-void benchmark_run_ended(struct engine *g, struct store_batch *b, const char *run_id, const struct run_end *end);
+void benchmark_run_ended(struct engine *g, struct transaction *tx, const char *run_id, const struct run_end *end);
 
 #endif

@@ -228,7 +228,7 @@ static void comparison_fact(struct transaction *tx, const struct comparing *c, c
 		.uid = c->uid, .session = c->session, .request = tx->caller.request_id, .trace = tx->caller.trace_id
 	};
 
-	EMIT(benchmark_comparison_completed, tx->batch, s,
+	EMIT(benchmark_comparison_completed, tx, s,
 	     .envelope.members = { .benchmark = JSON_OBJECT(benchmark_run, .datasetId = dataset,
 							    .datasetVersion = c->seen_version,
 							    .configurationId = n->configuration, .role = "candidate"),

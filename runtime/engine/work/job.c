@@ -163,7 +163,7 @@ static int making_check(struct making *k, struct err *e)
 }
 
 /* Stores the items behind refs, in pieces that a reader loads one by one. The fact records the piece size. */
-static int write_pieces(struct making *k, struct jw *w, struct store_batch *b, struct err *e)
+static int write_pieces(struct making *k, struct jw *w, struct transaction *tx, struct err *e)
 {
 	const struct ref_owner o = { .uid = (uint32_t)k->d.uid,
 				     .session_id = k->d.sessionId,
@@ -184,7 +184,7 @@ static int write_pieces(struct making *k, struct jw *w, struct store_batch *b, s
 		all += strlen(text);
 		if (all > VIEW_JOB_BYTES)
 			return err_field(e, "items", "must have at most %u bytes together", VIEW_JOB_BYTES);
-		ref_store(b, &o, text, strlen(text), ref);
+		ref_store(tx, &o, text, strlen(text), ref);
 		jw_obj(w);
 		jw_kstr(w, "outputRef", ref);
 		jw_kuint(w, "firstItem", from);
@@ -210,7 +210,7 @@ static size_t supervised_to(const struct making *k)
 	return n;
 }
 
-static int created_facts(struct making *k, struct store_batch *b, struct err *e)
+static int created_facts(struct making *k, struct transaction *tx, struct err *e)
 {
 	const struct scope s = job_scope(&k->d, k->caller);
 	const struct requester by = requester_of(k->caller);
@@ -219,11 +219,11 @@ static int created_facts(struct making *k, struct store_batch *b, struct err *e)
 	struct jw w = jw_on(&pieces);
 	task_auto struct task t = TASK_INIT;
 
-	command_fact_init(&command, k->command, &s, b);
-	if (write_pieces(k, &w, b, e) < 0)
+	command_fact_init(&command, k->command, &s, tx);
+	if (write_pieces(k, &w, tx, e) < 0)
 		return -1;
 	bool runs = json_object_get(k->command, "command") || json_object_get(k->command, "commandLine");
-	if (EMIT(job_created, b, s, .itemCount = json_array_size(k->items), .supervisedTo = opt_int(supervised_to(k)),
+	if (EMIT(job_created, tx, s, .itemCount = json_array_size(k->items), .supervisedTo = opt_int(supervised_to(k)),
 		 .hasTemplate = runs,
 		 .limits = JSON_OBJECT(job_limits, .maxParallel = k->d.maxParallel,
 				       .maxRuntimeMs = param_json(k->params, "maxRuntimeMs")),
@@ -237,7 +237,7 @@ static int created_facts(struct making *k, struct store_batch *b, struct err *e)
 		return 0;
 	struct scope of_task = task_scope(&t.d, k->caller);
 	of_task.job = k->d.jobId;
-	return EMIT(task_delegated, b, of_task, .delegateKind = "job", .delegateId = k->d.jobId);
+	return EMIT(task_delegated, tx, of_task, .delegateKind = "job", .delegateId = k->d.jobId);
 }
 
 /* The id is taken: a repeated request gets the same reply. */
@@ -281,8 +281,8 @@ void engine_create_job(struct engine *g, const json_t *params, const struct call
 		return;
 	}
 	if (k.makes_session)
-		session_make(g, tx->batch, c, "session", NULL, k.d.sessionId);
-	if (created_facts(&k, tx->batch, &e) < 0) {
+		session_make(g, tx, c, "session", NULL, k.d.sessionId);
+	if (created_facts(&k, tx, &e) < 0) {
 		transaction_reject(tx, &e);
 		return;
 	}
@@ -301,7 +301,7 @@ void job_end(struct engine *g, const struct job *j, const char *end_reason, cons
 {
 	const struct job_counts_part counts = job_counts(&j->d, "", "");
 
-	EMIT(job_progress, tx->batch, job_scope(&j->d, c), .envelope = { .status = "cancelling", .status_reason = why },
+	EMIT(job_progress, tx, job_scope(&j->d, c), .envelope = { .status = "cancelling", .status_reason = why },
 	     .counts = json_from_writer(json_write_job_counts, &counts, 0), .status = "cancelling",
 	     .endReason = end_reason);
 }
@@ -409,19 +409,19 @@ static void job_finish(struct engine *g, const struct job *j)
 	struct envelope envelope = { .status_reason = ending ? why : NULL };
 	struct transaction *tx = transaction_new_internal(g);
 
-	job_progress_fact(g, j, tx->batch, "", "", true);
+	job_progress_fact(g, j, tx, "", "", true);
 	if (ending && !late) {
 		envelope.status = "cancelled";
-		EMIT(job_cancelled, tx->batch, s, .envelope = envelope, .counts = counts_json,
+		EMIT(job_cancelled, tx, s, .envelope = envelope, .counts = counts_json,
 		     .items = json_from_writer(write_cancelled_items, &cancelled, 0));
 	} else if (j->d.failed || ending) {
 		envelope.status = "failed";
-		EMIT(job_failed, tx->batch, s, .envelope = envelope, .counts = counts_json,
+		EMIT(job_failed, tx, s, .envelope = envelope, .counts = counts_json,
 		     .items = j->d.failedItems.type == JT_ARRAY ? json_from_jval(j->d.failedItems) : JSON_NONE,
 		     .reason = late ? "max_runtime" : "items_failed");
 	} else {
 		envelope.status = "completed";
-		EMIT(job_completed, tx->batch, s, .envelope = envelope, .counts = counts_json);
+		EMIT(job_completed, tx, s, .envelope = envelope, .counts = counts_json);
 	}
 	transaction_commit(tx);
 	if (j->d.taskId[0])
@@ -600,5 +600,3 @@ void job_recover(struct engine *g)
 		job_wake(g, engine_real(g));
 	free(live.id);
 }
-
-void job_on_step_due(struct engine *g, const void *subject) { job_next(g, subject); }

@@ -27,7 +27,7 @@ static int item_read(struct engine *g, const char *job_id, const char *item_id, 
 	return view_read_speculative(g->o.store, &job_item_schema, key, text, ret, e);
 }
 
-static void started_fact(const struct job *j, struct store_batch *b, const struct caller *c, const char *item,
+static void started_fact(const struct job *j, struct transaction *tx, const struct caller *c, const char *item,
 			 uint64_t index, uint64_t attempt, const char *process)
 {
 	struct scope s = job_scope(&j->d, c);
@@ -35,16 +35,16 @@ static void started_fact(const struct job *j, struct store_batch *b, const struc
 
 	s.job_item = item;
 	s.process = process;
-	EMIT(job_item_started, b, s, .envelope.status = "running", .attempt = attempt, .index = opt_int(index),
+	EMIT(job_item_started, tx, s, .envelope.status = "running", .attempt = attempt, .index = opt_int(index),
 	     .assigned = JSON_OBJECT(worker, .kind = process ? "supervisor" : "client", .processId = process,
 				     .uid = opt_int_if(client, client ? c->uid : 0),
 				     .pid = opt_int_if(client && c->pid > 0, client ? c->pid : 0)));
 }
 
-static void job_started(const struct job *j, struct store_batch *b, const struct caller *c)
+static void job_started(const struct job *j, struct transaction *tx, const struct caller *c)
 {
 	if (!j->d.startedAt || strcmp(j->d.status, "running") != 0)
-		EMIT(job_started, b, job_scope(&j->d, c), .envelope.status = "running");
+		EMIT(job_started, tx, job_scope(&j->d, c), .envelope.status = "running");
 }
 
 /*
@@ -118,10 +118,10 @@ static void round_begin(struct engine *g, struct round *r, const char *item, uin
 
 	if (!r->transaction) {
 		r->transaction = transaction_new_internal(g);
-		job_started(r->job, r->transaction->batch, NULL);
+		job_started(r->job, r->transaction, NULL);
 	}
 	id_make(ID_KIND_PROCESS, process);
-	started_fact(r->job, r->transaction->batch, NULL, item, index, attempt, process);
+	started_fact(r->job, r->transaction, NULL, item, index, attempt, process);
 	r->begun++;
 }
 
@@ -340,14 +340,14 @@ static uint64_t backoff_ms(const struct job *j, uint64_t attempts)
 	return ms > (double)most ? most : (uint64_t)ms;
 }
 
-static void failed_fact(struct engine *g, const struct job *j, const struct job_item_doc *d, struct store_batch *b,
+static void failed_fact(struct engine *g, const struct job *j, const struct job_item_doc *d, struct transaction *tx,
 			const struct caller *c, const struct item_end *end)
 {
 	bool again = policy_grants(j, d, end);
 	uint64_t wait_ms = again ? backoff_ms(j, d->attemptCount) : 0;
 	uint64_t due = again ? engine_real(g) + wait_ms * 1000 : 0;
 
-	EMIT(job_item_failed, b, item_scope(j, c, d->itemId, end->process),
+	EMIT(job_item_failed, tx, item_scope(j, c, d->itemId, end->process),
 	     .envelope = { .status = end->status, .status_reason = end->message }, .attempt = opt_int(d->attemptCount),
 	     .index = opt_int(d->index), .status = end->status,
 	     .lastError = JSON_OBJECT(last_error, .category = end->category, .message = end->message,
@@ -357,17 +357,17 @@ static void failed_fact(struct engine *g, const struct job *j, const struct job_
 	if (again)
 		job_wake(g, due);
 	/* An item that is retried counts as neither running nor failed. */
-	job_progress_fact(g, j, b, "running", again ? "" : "failed", false);
+	job_progress_fact(g, j, tx, "running", again ? "" : "failed", false);
 }
 
-static void completed_fact(struct engine *g, const struct job *j, const struct job_item_doc *d, struct store_batch *b,
+static void completed_fact(struct engine *g, const struct job *j, const struct job_item_doc *d, struct transaction *tx,
 			   const struct caller *c, const char *status, const struct process *p, const json_t *refs,
 			   const char *summary)
 {
-	EMIT(job_item_completed, b, item_scope(j, c, d->itemId, p), .envelope.status = "completed",
+	EMIT(job_item_completed, tx, item_scope(j, c, d->itemId, p), .envelope.status = "completed",
 	     .attempt = opt_int(d->attemptCount), .index = opt_int(d->index), .status = status,
 	     .outputRefs = output_refs(p, refs), .summary = summary);
-	job_progress_fact(g, j, b, "running", status, false);
+	job_progress_fact(g, j, tx, "running", status, false);
 }
 
 /* ---- callbacks as the owner of processes ---- */
@@ -409,12 +409,12 @@ static void item_refused(struct engine *g, const char *process_id, const struct 
 				      .exit_code = -1,
 				      .may_retry = e->code != ERR_PERMISSION && e->code != ERR_INVALID };
 	struct transaction *own = transaction_new_internal(g);
-	failed_fact(g, &j, &d, own->batch, NULL, &end);
+	failed_fact(g, &j, &d, own, NULL, &end);
 	transaction_after_commit(own, job_step_due, j.d.jobId);
 	transaction_commit(own);
 }
 
-static void item_ended(struct process *p, const struct process_outcome *o, struct store_batch *b)
+static void item_ended(struct process *p, const struct process_outcome *o, struct transaction *tx)
 {
 	struct engine *g = p->engine;
 	buf_auto struct buf text = BUF_INIT;
@@ -424,7 +424,7 @@ static void item_ended(struct process *p, const struct process_outcome *o, struc
 	if (item_of_process(g, p->id, &j, &text, &d) < 0)
 		return;
 	if (o->clean) {
-		completed_fact(g, &j, &d, b, NULL, "completed", p, NULL, NULL);
+		completed_fact(g, &j, &d, tx, NULL, "completed", p, NULL, NULL);
 		return;
 	}
 	/* A process that ended with the daemon did not fail: the item may be repeated after the restart. */
@@ -436,7 +436,7 @@ static void item_ended(struct process *p, const struct process_outcome *o, struc
 				      .exit_code = o->exit_code,
 				      .may_retry = shutdown || strcmp(o->status, "cancelled") != 0,
 				      .process = p };
-	failed_fact(g, &j, &d, b, NULL, &end);
+	failed_fact(g, &j, &d, tx, NULL, &end);
 }
 
 static bool item_wanted(struct engine *g, const char *owner_id, const char *process_id)
@@ -475,7 +475,7 @@ void job_items_end(struct engine *g, const char *job_id)
 					      .message = "the job was cancelled",
 					      .exit_code = -1 };
 		struct transaction *own = transaction_new_internal(g);
-		failed_fact(g, &j, &d, own->batch, NULL, &end);
+		failed_fact(g, &j, &d, own, NULL, &end);
 		transaction_commit(own);
 	}
 	free(r.id);
@@ -531,7 +531,7 @@ void engine_retry_job_item(struct engine *g, const json_t *params, const struct 
 	}
 	const struct job_counts_part counts = job_counts(&j.d, item.status, "");
 	const char *const requeued[] = { item.itemId };
-	EMIT(job_progress, tx->batch, item_scope(&j, c, item.itemId, NULL),
+	EMIT(job_progress, tx, item_scope(&j, c, item.itemId, NULL),
 	     .envelope = { .status = "running", .status_reason = param_str(params, "reason") },
 	     .counts = json_from_writer(json_write_job_counts, &counts, 0), .status = "running",
 	     .requeued = json_from_strings(requeued, 1));
@@ -586,8 +586,8 @@ void engine_report_job_item(struct engine *g, const json_t *params, const struct
 		return;
 	}
 	if (strcmp(item.status, "running") != 0) {
-		job_started(&j, tx->batch, c);
-		started_fact(&j, tx->batch, c, item.itemId, item.index, ++item.attemptCount, NULL);
+		job_started(&j, tx, c);
+		started_fact(&j, tx, c, item.itemId, item.index, ++item.attemptCount, NULL);
 	}
 	if (strcmp(status, "failed") == 0) {
 		const struct item_end end = { .status = "failed",
@@ -596,9 +596,9 @@ void engine_report_job_item(struct engine *g, const json_t *params, const struct
 					      .exit_code = -1,
 					      .may_retry = !json_is_false(json_object_get(params, "retryable")),
 					      .output_refs = refs };
-		failed_fact(g, &j, &item, tx->batch, c, &end);
+		failed_fact(g, &j, &item, tx, c, &end);
 	} else if (strcmp(status, "running") != 0) {
-		completed_fact(g, &j, &item, tx->batch, c, status, NULL, refs, param_str(params, "summary"));
+		completed_fact(g, &j, &item, tx, c, status, NULL, refs, param_str(params, "summary"));
 	}
 	transaction_after_commit(tx, job_step_due, j.d.jobId);
 	jw_kstr(&tx->w, "jobId", j.d.jobId);

@@ -18,11 +18,10 @@ int job_get(struct engine *g, const char *id, const struct caller *c, struct job
 struct scope job_scope(const struct job_doc *d, const struct caller *c);
 /* The counts after one item changes from status `from` to `to` ("" = none). */
 struct job_counts_part job_counts(const struct job_doc *d, const char *from, const char *to);
-void job_progress_fact(struct engine *g, const struct job *j, struct store_batch *b, const char *from, const char *to,
+void job_progress_fact(struct engine *g, const struct job *j, struct transaction *tx, const char *from, const char *to,
 		       bool always);
 void job_wake(struct engine *g, uint64_t real_us);
 /* An item ended: starts the next items, or ends the job. */
-void job_next(struct engine *g, const char *job_id);
 void job_step_due(struct engine *g, const char *job_id);
 void job_end(struct engine *g, const struct job *j, const char *end_reason, const char *why, struct transaction *tx,
 	     const struct caller *c);

@@ -71,7 +71,7 @@ struct job_counts_part job_counts(const struct job_doc *d, const char *from, con
 
 /* The progress of a task counts the items of its job. */
 static void task_counters(struct engine *g, const struct job_doc *d, const char *from, const char *to,
-			  struct store_batch *b)
+			  struct transaction *tx)
 {
 	task_auto struct task t = TASK_INIT;
 	struct err e = ERR_INIT;
@@ -82,13 +82,13 @@ static void task_counters(struct engine *g, const struct job_doc *d, const char 
 	count_all(d, from, to, n);
 	struct scope s = task_scope(&t.d, NULL);
 	s.job = d->jobId;
-	EMIT(task_progress, b, s,
+	EMIT(task_progress, tx, s,
 	     .counters = JSON_OBJECT(item_counters, .items = d->itemCount, .itemsCompleted = n[1] + n[3],
 				     .itemsFailed = n[2], .itemsRunning = n[0]),
 	     .derived = true);
 }
 
-void job_progress_fact(struct engine *g, const struct job *j, struct store_batch *b, const char *from, const char *to,
+void job_progress_fact(struct engine *g, const struct job *j, struct transaction *tx, const char *from, const char *to,
 		       bool always)
 {
 	const struct job_counts_part counts = job_counts(&j->d, from, to);
@@ -96,13 +96,13 @@ void job_progress_fact(struct engine *g, const struct job *j, struct store_batch
 	/* Limits the rate; the last event of a job is always written. */
 	if (!always && engine_real(g) < j->d.progressAt + PROGRESS_MS * 1000)
 		return;
-	EMIT(job_progress, b, job_scope(&j->d, NULL), .counts = json_from_writer(json_write_job_counts, &counts, 0),
+	EMIT(job_progress, tx, job_scope(&j->d, NULL), .counts = json_from_writer(json_write_job_counts, &counts, 0),
 	     .cursor = opt_int(j->d.cursor));
-	task_counters(g, &j->d, from, to, b);
+	task_counters(g, &j->d, from, to, tx);
 }
 
-/* An item has ended: the job continues (row ON_COMMIT). */
-void job_step_due(struct engine *g, const char *job_id) { fact_committed(g, EVENT_JOB_ITEM_COMPLETED, job_id); }
+/* An item has ended: the job continues (row DUE). */
+void job_step_due(struct engine *g, const char *job_id) { modules_due(g, DUE_JOB_STEP, job_id); }
 
 void job_wake(struct engine *g, uint64_t real_us)
 {

@@ -8,7 +8,6 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
-#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/work/task_private.h"
 #include "runtime/view/view_channel.h"
 
@@ -78,10 +77,10 @@ static json_t *mapping_of(const char *channel_id, struct jval before, const json
 	return peer;
 }
 
-static void updated_fact(const struct task_doc *t, struct store_batch *b, const struct caller *c, const char *native,
+static void updated_fact(const struct task_doc *t, struct transaction *tx, const struct caller *c, const char *native,
 			 const json_t *peer)
 {
-	EMIT(task_updated, b, task_scope(t, c),
+	EMIT(task_updated, tx, task_scope(t, c),
 	     .changes = JSON_OBJECT(peer_changes, .nativeStatus = native, .peer = json_from_tree(peer)),
 	     .nativeStatus = native);
 }
@@ -120,13 +119,13 @@ static void link_facts(struct engine *g, struct linking *l, const char *task_id,
 		return;
 	}
 	const struct scope s = peer_scope(&t.d, l->channel_id, &tx->caller);
-	EMIT(channel_peer_task_linked, tx->batch, s, .nativeProtocol = param_str(l->params, "nativeProtocol"),
+	EMIT(channel_peer_task_linked, tx, s, .nativeProtocol = param_str(l->params, "nativeProtocol"),
 	     .remoteTaskId = remote, .remoteContextId = param_str(l->params, "remoteContextId"),
 	     .agentCardRef = param_str(l->params, "agentCardRef"),
 	     .deliveryMechanism = param_str(l->params, "deliveryMechanism"),
 	     .remoteStatus = status ? status : "submitted", .remoteState = word->state);
-	EMIT(task_delegated, tx->batch, s, .delegateKind = "peer", .delegateId = remote);
-	updated_fact(&t.d, tx->batch, &tx->caller, status ? status : "submitted", peer);
+	EMIT(task_delegated, tx, s, .delegateKind = "peer", .delegateId = remote);
+	updated_fact(&t.d, tx, &tx->caller, status ? status : "submitted", peer);
 	if (made)
 		transaction_after_commit(tx, begin_peer, task_id);
 	jw_kstr(&tx->w, "taskId", task_id);
@@ -229,7 +228,7 @@ void engine_link_peer_task(struct engine *g, const json_t *params, const struct 
 /* ---- update_peer_task ---- */
 
 static void artifact_facts(struct engine *g, const struct task_doc *t, const char *channel_id, const json_t *refs,
-			   struct store_batch *b, const struct caller *c)
+			   struct transaction *tx, const struct caller *c)
 {
 	const json_t *v;
 	size_t i;
@@ -240,15 +239,15 @@ static void artifact_facts(struct engine *g, const struct task_doc *t, const cha
 
 		id_make(ID_KIND_ARTIFACT, id);
 		s.artifact = id;
-		EMIT(artifact_changed, b, s, .source = "peer", .change = "received", .readRef = json_string_value(v),
+		EMIT(artifact_changed, tx, s, .source = "peer", .change = "received", .readRef = json_string_value(v),
 		     .peerArtifact = json_is_string(v) ? JSON_NONE : json_from_tree(v));
-		task_edge_fact(t, b, c, "produced_artifact", id, "active", "the peer delivered it");
+		task_edge_fact(t, tx, c, "produced_artifact", id, "active", "the peer delivered it");
 	}
 }
 
 /* Translates the peer's status to facts of the local task. */
 static void status_facts(struct engine *g, const struct task *t, const struct remote_word *word, const char *status,
-			 const char *message, struct store_batch *b, const struct caller *c)
+			 const char *message, struct transaction *tx, const struct caller *c)
 {
 	char text[300];
 
@@ -261,7 +260,7 @@ static void status_facts(struct engine *g, const struct task *t, const struct re
 						 .exit_code = -1 };
 
 		if (t->d.attemptOpen)
-			task_attempt_failed(g, t, b, c, &end);
+			task_attempt_failed(g, t, tx, c, &end);
 		return;
 	}
 	/* The peer works again: a task that waited for it continues, unless it was paused. */
@@ -269,13 +268,13 @@ static void status_facts(struct engine *g, const struct task *t, const struct re
 		if (task_status_class(t->status) != TASK_CLASS_WAITING || t->status == TASK_PAUSED)
 			return;
 		const char *now = t->d.attemptOpen ? "running" : "accepted";
-		EMIT(task_resumed, b, task_scope(&t->d, c), .envelope = { .status = now, .status_reason = text },
+		EMIT(task_resumed, tx, task_scope(&t->d, c), .envelope = { .status = now, .status_reason = text },
 		     .status = now, .reason = text);
 		return;
 	}
 	/* A completed peer does not complete the task: its owner has to take over the results first. */
 	const char *waiting = word->waiting ? word->waiting : "waiting_resource";
-	EMIT(task_waiting, b, task_scope(&t->d, c), .envelope = { .status = waiting, .status_reason = text },
+	EMIT(task_waiting, tx, task_scope(&t->d, c), .envelope = { .status = waiting, .status_reason = text },
 	     .status = waiting,
 	     .waitingFor = word->meaning == REMOTE_WAITS
 				   ? "peer"
@@ -333,13 +332,13 @@ void engine_update_peer_task(struct engine *g, const json_t *params, const struc
 		transaction_reject(tx, &e);
 		return;
 	}
-	EMIT(channel_peer_task_updated, tx->batch, peer_scope(&t.d, peer.channelId, c),
+	EMIT(channel_peer_task_updated, tx, peer_scope(&t.d, peer.channelId, c),
 	     .remoteTaskId = param_str(params, "remoteTaskId"), .remoteStatus = status, .remoteState = word->state,
 	     .message = message, .remoteArtifactRefs = json_from_tree(artifacts));
 	json_auto_t *mapping = mapping_of(peer.channelId, t.d.peer, params, word->state);
-	updated_fact(&t.d, tx->batch, c, status, mapping);
-	artifact_facts(g, &t.d, peer.channelId, artifacts, tx->batch, c);
-	status_facts(g, &t, word, status, message, tx->batch, c);
+	updated_fact(&t.d, tx, c, status, mapping);
+	artifact_facts(g, &t.d, peer.channelId, artifacts, tx, c);
+	status_facts(g, &t, word, status, message, tx, c);
 	if (word->meaning == REMOTE_FAILED || word->meaning == REMOTE_CANCELLED)
 		transaction_after_commit(tx, task_next, peer.taskId);
 	jw_kstr(&tx->w, "taskId", peer.taskId);
@@ -351,7 +350,7 @@ void engine_update_peer_task(struct engine *g, const json_t *params, const struc
 
 struct unreachable {
 	struct engine *engine;
-	struct store_batch *batch;
+	struct transaction *tx;
 	const char *channel_id;
 };
 
@@ -366,10 +365,10 @@ static void record_unreachable(const struct unreachable *u, const struct peer_ta
 	jval_str(peer->remoteTaskId, remote, sizeof remote);
 	jval_str(peer->remoteStatus, status, sizeof status);
 	/* The peer's last status stays as reported. */
-	EMIT(channel_peer_task_updated, u->batch, peer_scope(&t.d, u->channel_id, NULL), .remoteTaskId = remote,
+	EMIT(channel_peer_task_updated, u->tx, peer_scope(&t.d, u->channel_id, NULL), .remoteTaskId = remote,
 	     .remoteStatus = status, .remoteState = "unreachable");
 	json_auto_t *mapping = mapping_of(u->channel_id, t.d.peer, NULL, "unreachable");
-	updated_fact(&t.d, u->batch, NULL, NULL, mapping);
+	updated_fact(&t.d, u->tx, NULL, NULL, mapping);
 }
 
 /*
@@ -387,9 +386,9 @@ static bool check_peer(void *ctx, const char *id, size_t id_len, const char *jso
 	return true;
 }
 
-void peer_tasks_unreachable(struct engine *g, const char *channel_id, struct store_batch *b)
+void peer_tasks_unreachable(struct engine *g, const char *channel_id, struct transaction *tx)
 {
-	struct unreachable u = { .engine = g, .batch = b, .channel_id = channel_id };
+	struct unreachable u = { .engine = g, .tx = tx, .channel_id = channel_id };
 	mem_auto char *prefix = mem_printf("%s/", channel_id);
 	struct err e = ERR_INIT;
 

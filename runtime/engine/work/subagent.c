@@ -6,7 +6,6 @@
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
 #include "runtime/engine/core/ref.h"
-#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/policy/root_authorisation.h"
 #include "runtime/engine/process/process.h"
 #include "runtime/engine/process/start_spec.h"
@@ -62,20 +61,20 @@ int subagent_text(const json_t *params, const char *key, size_t most, struct err
 
 /* ---- facts ---- */
 
-void subagent_status_fact(struct engine *g, struct store_batch *b, const struct subagent_doc *d, const char *status,
+void subagent_status_fact(struct engine *g, struct transaction *tx, const struct subagent_doc *d, const char *status,
 			  const char *reason, bool resumed, bool closing, const char *process_id,
 			  const char *request_id)
 {
-	EMIT(subagent_status, b, subagent_scope(d, process_id, request_id),
+	EMIT(subagent_status, tx, subagent_scope(d, process_id, request_id),
 	     .envelope = { .status = status, .status_reason = reason }, .status = status, .resumed = resumed,
 	     .closing = closing);
 }
 
-void subagent_closed_fact(struct store_batch *b, const struct subagent_doc *d, const char *reason,
+void subagent_closed_fact(struct transaction *tx, const struct subagent_doc *d, const char *reason,
 			  const char *request_id)
 {
 	/* Its process, if it had one, has terminated. */
-	EMIT(subagent_closed, b, subagent_scope(d, NULL, request_id),
+	EMIT(subagent_closed, tx, subagent_scope(d, NULL, request_id),
 	     .envelope = { .status = "closed", .status_reason = reason }, .reason = reason, .treeEmpty = OPT_BOOL_TRUE);
 }
 
@@ -183,15 +182,15 @@ static void spawned_facts(struct engine *g, struct transaction *tx, const json_t
 			   child = { .uid = (uint32_t)doc->uid, .session = doc->sessionId, .thread = doc->threadId };
 
 	/* The child's thread is part of the parent's session. */
-	EMIT(thread_started, tx->batch, child, .origin = "subagent", .parentThreadId = doc->parentThreadId);
-	EMIT(subagent_spawned, tx->batch, s, .envelope.status = "accepted", .parentSessionId = doc->sessionId,
+	EMIT(thread_started, tx, child, .origin = "subagent", .parentThreadId = doc->parentThreadId);
+	EMIT(subagent_spawned, tx, s, .envelope.status = "accepted", .parentSessionId = doc->sessionId,
 	     .parentThreadId = doc->parentThreadId, .parentTurnId = none_if_empty(doc->parentTurnId),
 	     .childThreadId = doc->threadId, .role = subagent_str(params, "role"),
 	     .nickname = subagent_str(params, "nickname"), .isolation = json_from_text(isolation_json),
 	     .modelPolicy = json_from_text(models_json), .supervised = opt_bool(start_json),
 	     .start = json_from_text(start_json), .requestedBy = json_requester(&by));
 	if (doc->taskId[0])
-		EMIT(task_delegated, tx->batch, s, .delegateKind = "subagent", .delegateId = doc->subagentId);
+		EMIT(task_delegated, tx, s, .delegateKind = "subagent", .delegateId = doc->subagentId);
 }
 
 static void input_fact(struct transaction *tx, const struct subagent_doc *doc, const char *input, bool eof)
@@ -204,10 +203,9 @@ static void input_fact(struct transaction *tx, const struct subagent_doc *doc, c
 	const struct requester by = requester_of(&tx->caller);
 	ref_text_auto struct ref_text text;
 
-	ref_text_init(&text, tx->batch, &owner, input, strlen(input));
-	EMIT(subagent_input, tx->batch, subagent_scope(doc, NULL, tx->caller.request_id),
-	     .bytes = opt_int(strlen(input)), .preview = text.shown, .inputRef = none_if_empty(text.ref), .eof = eof,
-	     .by = json_requester(&by));
+	ref_text_init(&text, tx, &owner, input, strlen(input));
+	EMIT(subagent_input, tx, subagent_scope(doc, NULL, tx->caller.request_id), .bytes = opt_int(strlen(input)),
+	     .preview = text.shown, .inputRef = none_if_empty(text.ref), .eof = eof, .by = json_requester(&by));
 }
 
 static int spawn_check(struct engine *g, const json_t *params, const json_t *start, const struct caller *c,
@@ -269,8 +267,7 @@ void engine_spawn_subagent(struct engine *g, const json_t *params, const struct 
 		input_fact(tx, &doc, input, false);
 	/* Without a command it is the client's, and running from the start. */
 	if (!start_json)
-		subagent_status_fact(g, tx->batch, &doc, "running", "its client runs it", false, false, NULL,
-				     c->request_id);
+		subagent_status_fact(g, tx, &doc, "running", "its client runs it", false, false, NULL, c->request_id);
 	else
 		transaction_after_commit(tx, subagent_launch, doc.subagentId);
 	/* The input waits in memory until the process has started (subagent_wait.h). */
@@ -302,7 +299,7 @@ void subagent_refused(struct engine *g, const char *id, const struct err *e, con
 	if (!subagent_doc_of(g, id, &text, &d))
 		return;
 	struct transaction *own = transaction_new_internal(g);
-	EMIT(subagent_failed, own->batch, subagent_scope(&d, NULL, NULL),
+	EMIT(subagent_failed, own, subagent_scope(&d, NULL, NULL),
 	     .envelope = { .status = "failed", .status_reason = e->message },
 	     .category = e->code == ERR_PERMISSION || e->code == ERR_NOT_ALLOWED ? "permission" : "spawn",
 	     .message = e->message);
@@ -310,20 +307,20 @@ void subagent_refused(struct engine *g, const char *id, const struct err *e, con
 	subagent_ended(g, id);
 }
 
-static void on_process_started(struct process *p, struct store_batch *b)
+static void on_process_started(struct process *p, struct transaction *tx)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct subagent_doc d;
 
 	if (!subagent_doc_of(p->engine, p->owner_id, &text, &d))
 		return;
-	subagent_status_fact(p->engine, b, &d, "running", NULL, false, d.closing, p->id, NULL);
+	subagent_status_fact(p->engine, tx, &d, "running", NULL, false, d.closing, p->id, NULL);
 	/* The input was recorded with its request; now there is a process to read it. */
 	subagent_give_first_input(p->engine, &d, p->id);
 }
 
 /* Reports its newest output, at most once a second. */
-static void on_process_output(struct process *p, struct store_batch *b)
+static void on_process_output(struct process *p, struct transaction *tx)
 {
 	const struct process_stream *out = &p->streams[0];
 	buf_auto struct buf text = BUF_INIT;
@@ -336,13 +333,13 @@ static void on_process_output(struct process *p, struct store_batch *b)
 	p->owner_told_ns = now;
 	struct scope s = subagent_scope(&d, p->id, NULL);
 	s.output = out->ref;
-	EMIT(subagent_output, b, s, .outputRef = out->ref, .offset = opt_int(0), .length = opt_int(out->size));
+	EMIT(subagent_output, tx, s, .outputRef = out->ref, .offset = opt_int(0), .length = opt_int(out->size));
 	s.output = NULL;
-	EMIT(subagent_status, b, s, .envelope.status = "running", .status = "running", .lastMessageRef = out->ref,
+	EMIT(subagent_status, tx, s, .envelope.status = "running", .status = "running", .lastMessageRef = out->ref,
 	     .closing = d.closing);
 }
 
-static void on_process_ended(struct process *p, const struct process_outcome *o, struct store_batch *b)
+static void on_process_ended(struct process *p, const struct process_outcome *o, struct transaction *tx)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct subagent_doc d;
@@ -352,10 +349,10 @@ static void on_process_ended(struct process *p, const struct process_outcome *o,
 	const struct opt_int code = opt_int_if(o->exit_code >= 0, o->exit_code);
 	const struct scope s = subagent_scope(&d, p->id, NULL);
 	if (o->clean)
-		EMIT(subagent_completed, b, s, .envelope.status = o->status, .outcome = "process_completed",
+		EMIT(subagent_completed, tx, s, .envelope.status = o->status, .outcome = "process_completed",
 		     .exitCode = code, .outputRefs = json_stream_names(p));
 	else
-		EMIT(subagent_failed, b, s, .envelope = { .status = o->status, .status_reason = o->message },
+		EMIT(subagent_failed, tx, s, .envelope = { .status = o->status, .status_reason = o->message },
 		     .category = o->category, .message = o->message, .exitCode = code,
 		     .outputRefs = json_stream_names(p));
 	/* The process's end also completes a close_subagent that waited for it. */
@@ -364,7 +361,7 @@ static void on_process_ended(struct process *p, const struct process_outcome *o,
 
 		if (d.statusReason.type == JT_STRING)
 			jval_str(d.statusReason, reason, sizeof reason);
-		subagent_closed_fact(b, &d, reason, NULL);
+		subagent_closed_fact(tx, &d, reason, NULL);
 	}
 }
 
@@ -458,7 +455,7 @@ void engine_resume_subagent(struct engine *g, const json_t *params, const struct
 		return;
 	}
 	/* A resumed subagent keeps its id and thread, and gets a new process. */
-	subagent_status_fact(g, tx->batch, &doc, doc.supervised ? "accepted" : "running", "resumed", true, false, NULL,
+	subagent_status_fact(g, tx, &doc, doc.supervised ? "accepted" : "running", "resumed", true, false, NULL,
 			     c->request_id);
 	if (input)
 		input_fact(tx, &doc, input, false);
@@ -482,10 +479,10 @@ static void report_end(struct transaction *tx, const struct subagent_doc *doc, c
 	const struct scope s = subagent_scope(doc, NULL, tx->caller.request_id);
 
 	if (strcmp(status, "completed") == 0)
-		EMIT(subagent_completed, tx->batch, s, .envelope = envelope, .outcome = message ? message : "reported",
+		EMIT(subagent_completed, tx, s, .envelope = envelope, .outcome = message ? message : "reported",
 		     .lastMessageRef = last);
 	else
-		EMIT(subagent_failed, tx->batch, s, .envelope = envelope, .category = category ? category : "reported",
+		EMIT(subagent_failed, tx, s, .envelope = envelope, .category = category ? category : "reported",
 		     .message = message, .lastMessageRef = last);
 }
 
@@ -518,7 +515,7 @@ void engine_report_subagent(struct engine *g, const json_t *params, const struct
 		report_end(tx, &doc, params, status);
 		transaction_after_commit(tx, subagent_ended, id);
 	} else {
-		EMIT(subagent_status, tx->batch, subagent_scope(&doc, NULL, c->request_id),
+		EMIT(subagent_status, tx, subagent_scope(&doc, NULL, c->request_id),
 		     .envelope = { .status = status, .status_reason = subagent_str(params, "message") },
 		     .status = status, .lastMessageRef = subagent_str(params, "lastMessageRef"));
 	}

@@ -21,10 +21,10 @@ int subagent_load(struct engine *g, const char *id, const struct caller *c, stru
 bool subagent_doc_of(struct engine *g, const char *id, struct buf *text, struct subagent_doc *d);
 
 struct scope subagent_scope(const struct subagent_doc *d, const char *process_id, const char *request_id);
-void subagent_status_fact(struct engine *g, struct store_batch *b, const struct subagent_doc *d, const char *status,
+void subagent_status_fact(struct engine *g, struct transaction *tx, const struct subagent_doc *d, const char *status,
 			  const char *reason, bool resumed, bool closing, const char *process_id,
 			  const char *request_id);
-void subagent_closed_fact(struct store_batch *b, const struct subagent_doc *d, const char *reason,
+void subagent_closed_fact(struct transaction *tx, const struct subagent_doc *d, const char *reason,
 			  const char *request_id);
 
 void subagent_launch(struct engine *g, const char *id); /* starts the command of its document */

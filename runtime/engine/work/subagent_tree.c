@@ -3,7 +3,6 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
-#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/process/process.h"
 #include "runtime/engine/work/subagent.h"
 #include "runtime/engine/work/subagent_private.h"
@@ -82,10 +81,10 @@ static void close_tree(struct engine *g, struct transaction *tx, const struct su
 	if (depth < 16)
 		close_below(g, tx, VIEW_THREAD_SUBAGENT, doc->threadId, "its parent was closed", depth);
 	if (p) {
-		subagent_status_fact(g, tx->batch, doc, doc->status, reason, false, true, p->id, tx->caller.request_id);
+		subagent_status_fact(g, tx, doc, doc->status, reason, false, true, p->id, tx->caller.request_id);
 		subagent_end_after(g, doc->subagentId);
 	} else {
-		subagent_closed_fact(tx->batch, doc, reason, tx->caller.request_id);
+		subagent_closed_fact(tx, doc, reason, tx->caller.request_id);
 		subagent_answer_after(g, doc->subagentId);
 	}
 }
@@ -112,7 +111,7 @@ void engine_close_subagent(struct engine *g, const json_t *params, const struct 
 	}
 	/* It has no process to end, but its children may still run. */
 	if (subagent_doc_ended(&doc)) {
-		subagent_closed_fact(tx->batch, &doc, reason ? reason : "closed", c->request_id);
+		subagent_closed_fact(tx, &doc, reason ? reason : "closed", c->request_id);
 		close_below(g, tx, VIEW_THREAD_SUBAGENT, doc.threadId, "its parent was closed", 0);
 	} else {
 		close_tree(g, tx, &doc, reason ? reason : "closed", 0);

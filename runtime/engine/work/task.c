@@ -189,7 +189,7 @@ static struct task_limits_part limits_of(const json_t *params)
 					  .heartbeatMs = param_int(params, "heartbeatMs") };
 }
 
-static int created_fact(struct creation *k, struct store_batch *b, struct err *e)
+static int created_fact(struct creation *k, struct transaction *tx, struct err *e)
 {
 	const struct scope s = task_scope(&k->d, k->caller);
 	const struct requester by = requester_of(k->caller);
@@ -203,35 +203,35 @@ static int created_fact(struct creation *k, struct store_batch *b, struct err *e
 				     .limits = limits_of(k->params),
 				     .bodyHash = k->hash };
 
-	command_fact_init(&command, k->command, &s, b);
+	command_fact_init(&command, k->command, &s, tx);
 	made.run = command_part(&command);
 	if (!json_object_get(k->params, "requestedBy"))
 		made.described.requestedBy = json_requester(&by);
-	if (emit_task_created(b, s, &made) < 0)
+	if (emit_task_created(tx, s, &made) < 0)
 		return err_set(e, ERR_INVALID,
 			       "the task is too large for one event: shorten its texts or put them behind refs");
 	return 0;
 }
 
-static void accepted_fact(const struct task_doc *d, const json_t *owner, struct store_batch *b, const struct caller *c)
+static void accepted_fact(const struct task_doc *d, const json_t *owner, struct transaction *tx, const struct caller *c)
 {
 	const struct requester by = requester_of(c);
 
-	EMIT(task_accepted, b, task_scope(d, c), .envelope.status = "accepted",
+	EMIT(task_accepted, tx, task_scope(d, c), .envelope.status = "accepted",
 	     .owner = owner ? json_from_tree(owner) : json_requester(&by));
 }
 
-static void delegated_fact(const struct task_doc *parent, const char *kind, const char *id, struct store_batch *b,
+static void delegated_fact(const struct task_doc *parent, const char *kind, const char *id, struct transaction *tx,
 			   const struct caller *c)
 {
-	EMIT(task_delegated, b, task_scope(parent, c), .delegateKind = kind, .delegateId = id);
+	EMIT(task_delegated, tx, task_scope(parent, c), .delegateKind = kind, .delegateId = id);
 }
 
 /*
  * Blockers named at creation. The task has no edges in the store yet, so no cycle is searched for. The edge to its
  * parent is not considered.
  */
-static int creation_blockers(struct creation *k, struct store_batch *b, struct err *e)
+static int creation_blockers(struct creation *k, struct transaction *tx, struct err *e)
 {
 	const json_t *list = json_object_get(k->params, "blockedBy"), *v;
 	struct task self = { .d = k->d, .status = TASK_ACCEPTED };
@@ -248,7 +248,7 @@ static int creation_blockers(struct creation *k, struct store_batch *b, struct e
 		/* A completed task blocks nothing. */
 		if (other.status == TASK_COMPLETED)
 			continue;
-		task_link_facts(&self, &other, b, k->caller, "blocked_by", other.d.taskId,
+		task_link_facts(&self, &other, tx, k->caller, "blocked_by", other.d.taskId,
 				task_status_ended(other.status) ? "broken" : "active", NULL);
 	}
 	return 0;
@@ -296,17 +296,17 @@ void engine_create_task(struct engine *g, const json_t *params, const struct cal
 		return;
 	}
 	if (k.makes_session)
-		session_make(g, tx->batch, c, "session", NULL, k.d.sessionId);
-	if (created_fact(&k, tx->batch, &e) < 0 || creation_blockers(&k, tx->batch, &e) < 0) {
+		session_make(g, tx, c, "session", NULL, k.d.sessionId);
+	if (created_fact(&k, tx, &e) < 0 || creation_blockers(&k, tx, &e) < 0) {
 		transaction_reject(tx, &e);
 		return;
 	}
 	if (!draft)
-		accepted_fact(&k.d, json_object_get(params, "owner"), tx->batch, c);
+		accepted_fact(&k.d, json_object_get(params, "owner"), tx, c);
 	if (k.has_parent) {
 		struct task self = { .d = k.d };
-		task_link_facts(&self, &k.parent, tx->batch, c, "parent", k.d.parentTaskId, "active", NULL);
-		delegated_fact(&k.parent.d, "task", k.d.taskId, tx->batch, c);
+		task_link_facts(&self, &k.parent, tx, c, "parent", k.d.parentTaskId, "active", NULL);
+		delegated_fact(&k.parent.d, "task", k.d.taskId, tx, c);
 	}
 	jw_kstr(&tx->w, "taskId", k.d.taskId);
 	jw_kstr(&tx->w, "status", draft ? "draft" : "accepted");
@@ -339,7 +339,7 @@ static int update_status(const struct task *t, const char *status, const char *r
 	return -1;
 }
 
-static void status_fact(const struct task *t, const json_t *params, struct store_batch *b, const struct caller *c)
+static void status_fact(const struct task *t, const json_t *params, struct transaction *tx, const struct caller *c)
 {
 	const char *status = param_str(params, "status"), *reason = param_str(params, "reason"),
 		   *blocker = param_str(params, "blockerId"), *kind = blocker ? "named" : "external";
@@ -347,14 +347,14 @@ static void status_fact(const struct task *t, const json_t *params, struct store
 	const struct scope s = task_scope(&t->d, c);
 
 	switch (task_status_find(status)) {
-	case TASK_ACCEPTED: accepted_fact(&t->d, json_object_get(params, "owner"), b, c); break;
-	case TASK_RUNNING: EMIT(task_resumed, b, s, .envelope = envelope, .status = status, .reason = reason); break;
+	case TASK_ACCEPTED: accepted_fact(&t->d, json_object_get(params, "owner"), tx, c); break;
+	case TASK_RUNNING: EMIT(task_resumed, tx, s, .envelope = envelope, .status = status, .reason = reason); break;
 	case TASK_BLOCKED:
-		EMIT(task_blocked, b, s, .envelope = envelope, .blockerKind = kind, .blockerId = blocker,
+		EMIT(task_blocked, tx, s, .envelope = envelope, .blockerKind = kind, .blockerId = blocker,
 		     .blocker = JSON_OBJECT(blocker, .kind = kind, .id = blocker, .reason = reason), .reason = reason);
 		break;
 	default:
-		EMIT(task_waiting, b, s, .envelope = envelope, .status = status, .waitingFor = reason,
+		EMIT(task_waiting, tx, s, .envelope = envelope, .status = status, .waitingFor = reason,
 		     .reason = reason);
 	}
 }
@@ -369,7 +369,7 @@ static bool has_changes(const json_t *params)
 	return n > 0;
 }
 
-static int updated_fact(struct engine *g, const struct task *t, const json_t *params, struct store_batch *b,
+static int updated_fact(struct engine *g, const struct task *t, const json_t *params, struct transaction *tx,
 			const struct caller *c, struct err *e)
 {
 	json_auto_t *acceptance = acceptance_of(params, e), *delivery = param_delivery(params, "delivery", e),
@@ -381,14 +381,14 @@ static int updated_fact(struct engine *g, const struct task *t, const json_t *pa
 	if (e->code || (command && command_check(g, command, c, e) < 0))
 		return -1;
 	command_fact_auto struct command_fact run;
-	command_fact_init(&run, command, &s, b);
+	command_fact_init(&run, command, &s, tx);
 	const struct json_value changes = JSON_OBJECT(
 		task_changes, .title = param_str(params, "title"), .objective = param_str(params, "objective"),
 		.described = description_of(params), .acceptance = json_from_tree(acceptance),
 		.deliveryState = json_from_tree(delivery), .artifacts = json_from_tree(artifacts),
 		.limits = limits_of(params), .run = command_part(&run));
 	bool by_worker = t->d.attemptOpen && strcmp(t->d.workerKind, "client") == 0;
-	if (EMIT(task_updated, b, s, .changes = changes, .byWorker = by_worker) < 0)
+	if (EMIT(task_updated, tx, s, .changes = changes, .byWorker = by_worker) < 0)
 		return err_set(e, ERR_INVALID,
 			       "the changes are too large for one event: shorten the texts or put them behind refs");
 	return 0;
@@ -404,15 +404,15 @@ void engine_update_task(struct engine *g, const json_t *params, const struct cal
 	if (task_get(g, param_str(params, "taskId"), c, &t, &e) < 0 || task_may(&t, TASK_VERB_UPDATE, &e) < 0 ||
 	    check_described(params, &e) < 0 || param_text(params, "reason", TASK_REASON_MAX, &e) < 0 ||
 	    (status && update_status(&t, status, param_str(params, "reason"), &e) < 0) ||
-	    (has_changes(params) && updated_fact(g, &t, params, tx->batch, c, &e) < 0)) {
+	    (has_changes(params) && updated_fact(g, &t, params, tx, c, &e) < 0)) {
 		transaction_reject(tx, &e);
 		return;
 	}
 	assigned = param_str(json_object_get(params, "assignee"), "id");
 	if (assigned && strlen(assigned) < ID_SIZE)
-		delegated_fact(&t.d, "worker", assigned, tx->batch, c);
+		delegated_fact(&t.d, "worker", assigned, tx, c);
 	if (status)
-		status_fact(&t, params, tx->batch, c);
+		status_fact(&t, params, tx, c);
 	if (t.d.attemptOpen)
 		task_set_worker(g, t.d.taskId, c);
 	jw_kstr(&tx->w, "taskId", t.d.taskId);

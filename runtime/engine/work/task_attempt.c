@@ -87,17 +87,17 @@ static size_t queue_length(struct engine *g)
 	return n;
 }
 
-static void queued_fact(const struct task *t, struct store_batch *b, const struct caller *c, const char *reason,
+static void queued_fact(const struct task *t, struct transaction *tx, const struct caller *c, const char *reason,
 			const char *why, uint64_t position, uint64_t due_us)
 {
-	EMIT(task_queued, b, task_scope(&t->d, c), .envelope = { .status = "queued", .status_reason = why },
+	EMIT(task_queued, tx, task_scope(&t->d, c), .envelope = { .status = "queued", .status_reason = why },
 	     .reason = reason, .position = opt_int_if(position, position), .dueAt = due_us);
 }
 
-static void blocked_fact(const struct task *t, struct store_batch *b, const struct caller *c, const char *kind,
+static void blocked_fact(const struct task *t, struct transaction *tx, const struct caller *c, const char *kind,
 			 const char *id, const char *reason)
 {
-	EMIT(task_blocked, b, task_scope(&t->d, c), .envelope = { .status = "blocked", .status_reason = reason },
+	EMIT(task_blocked, tx, task_scope(&t->d, c), .envelope = { .status = "blocked", .status_reason = reason },
 	     .blockerKind = kind, .blockerId = id, .blocker = JSON_OBJECT(blocker, .kind = kind, .id = id),
 	     .reason = reason);
 }
@@ -125,7 +125,7 @@ static void write_input_refs(struct jw *w, const void *task, size_t n)
 	jw_arr_end(w);
 }
 
-static void attempt_facts(const struct task *t, struct store_batch *b, const struct caller *c, const char *reason,
+static void attempt_facts(const struct task *t, struct transaction *tx, const struct caller *c, const char *reason,
 			  struct task_begun *begun)
 {
 	const struct worker_part worker = worker_of(c, begun);
@@ -136,15 +136,15 @@ static void attempt_facts(const struct task *t, struct store_batch *b, const str
 	s.attempt = begun->attempt_id;
 	/* task.started is written once; each further attempt only adds task.attempt_started. */
 	if (!t->d.startedAt)
-		EMIT(task_started, b, s, .worker = worker_json, .threadId = none_if_empty(t->d.threadId));
+		EMIT(task_started, tx, s, .worker = worker_json, .threadId = none_if_empty(t->d.threadId));
 	s.process = begun->process_id;
-	EMIT(task_attempt_started, b, s, .envelope.status = begun->status, .attempt = begun->attempt,
+	EMIT(task_attempt_started, tx, s, .envelope.status = begun->status, .attempt = begun->attempt,
 	     .status = begun->status, .worker = worker_json, .inputRefs = json_from_writer(write_input_refs, &t->d, 0),
 	     .retryPolicy = t->d.retryPolicy.type == JT_OBJECT ? json_from_jval(t->d.retryPolicy) : JSON_NONE,
 	     .reason = reason);
 }
 
-void task_begin(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c,
+void task_begin(struct engine *g, const struct task *t, struct transaction *tx, const struct caller *c,
 		const char *reason, bool has_command, struct task_begun *ret)
 {
 	char blocker[ID_SIZE];
@@ -154,12 +154,12 @@ void task_begin(struct engine *g, const struct task *t, struct store_batch *b, c
 	case TASK_WAIT_BROKEN:
 		ret->how = TASK_BEGIN_BLOCKED;
 		ret->status = "blocked";
-		blocked_fact(t, b, c, "task", blocker, "a task that it needs did not complete");
+		blocked_fact(t, tx, c, "task", blocker, "a task that it needs did not complete");
 		return;
 	case TASK_WAIT_UNFINISHED:
 		ret->how = TASK_BEGIN_QUEUED;
 		ret->status = "queued";
-		queued_fact(t, b, c, "blocked_by", "a task that it needs is not finished", 0, 0);
+		queued_fact(t, tx, c, "blocked_by", "a task that it needs is not finished", 0, 0);
 		return;
 	case TASK_WAIT_NOTHING: break;
 	}
@@ -167,7 +167,7 @@ void task_begin(struct engine *g, const struct task *t, struct store_batch *b, c
 	if (has_command && slots_used(g) >= g->o.max_tasks) {
 		ret->how = TASK_BEGIN_QUEUED;
 		ret->status = "queued";
-		queued_fact(t, b, c, "parallel_limit", "as many tasks run as may at once (maxTasks)",
+		queued_fact(t, tx, c, "parallel_limit", "as many tasks run as may at once (maxTasks)",
 			    queue_length(g) + 1, 0);
 		return;
 	}
@@ -177,7 +177,7 @@ void task_begin(struct engine *g, const struct task *t, struct store_batch *b, c
 	id_make(ID_KIND_ATTEMPT, ret->attempt_id);
 	if (has_command)
 		id_make(ID_KIND_PROCESS, ret->process_id);
-	attempt_facts(t, b, c, reason, ret);
+	attempt_facts(t, tx, c, reason, ret);
 }
 
 static bool has_command(const struct task *t)
@@ -194,7 +194,7 @@ void task_begin_now(struct engine *g, const char *task_id, const char *reason)
 	if (g->stopping || task_read(g, task_id, &t, &e) != 0 || t.d.attemptOpen || task_status_ended(t.status))
 		return;
 	struct transaction *tx = transaction_new_internal(g);
-	task_begin(g, &t, tx->batch, NULL, reason, has_command(&t), &begun);
+	task_begin(g, &t, tx, NULL, reason, has_command(&t), &begun);
 	transaction_after_commit(tx, task_launch, task_id);
 	transaction_commit(tx);
 }
@@ -290,26 +290,26 @@ static struct last_error_part error_of(const struct attempt_end *end, bool retry
 					 .retryable = opt_bool(retryable) };
 }
 
-void task_attempt_completed(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c,
+void task_attempt_completed(struct engine *g, const struct task *t, struct transaction *tx, const struct caller *c,
 			    const struct process *p, const char *summary)
 {
 	struct scope s = task_scope(&t->d, c);
 
 	s.process = p ? p->id : NULL;
-	EMIT(task_attempt_completed, b, s, .envelope.status = "completed", .attempt = t->d.attemptCount,
+	EMIT(task_attempt_completed, tx, s, .envelope.status = "completed", .attempt = t->d.attemptCount,
 	     .status = "completed", .outputRefs = p ? json_stream_names(p) : JSON_EMPTY_ARRAY,
 	     .checkpointRefs = JSON_EMPTY_ARRAY, .summary = summary);
-	benchmark_run_ended(g, b, t->d.currentRunId, &(struct run_end){ 0 });
+	benchmark_run_ended(g, tx, t->d.currentRunId, &(struct run_end){ 0 });
 }
 
-static void attempt_failed_fact(const struct task *t, struct store_batch *b, const struct caller *c,
+static void attempt_failed_fact(const struct task *t, struct transaction *tx, const struct caller *c,
 				const struct attempt_end *end, bool again)
 {
 	const struct last_error_part error = error_of(end, end->may_retry);
 	struct scope s = task_scope(&t->d, c);
 
 	s.process = end->process ? end->process->id : NULL;
-	EMIT(task_attempt_failed, b, s, .envelope = { .status = end->status, .status_reason = end->message },
+	EMIT(task_attempt_failed, tx, s, .envelope = { .status = end->status, .status_reason = end->message },
 	     .attempt = t->d.attemptCount, .status = end->status, .failureCategory = end->category,
 	     .retryable = end->may_retry, .nextAttemptPolicy = json_from_string(again ? "retry_policy" : "manual"),
 	     .lastError = json_from_writer(json_write_last_error, &error, 0),
@@ -317,7 +317,7 @@ static void attempt_failed_fact(const struct task *t, struct store_batch *b, con
 }
 
 /* The final event of a task that is not retried. */
-static void ended_fact(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c,
+static void ended_fact(struct engine *g, const struct task *t, struct transaction *tx, const struct caller *c,
 		       const struct attempt_end *end)
 {
 	const struct last_error_part error = error_of(end, false);
@@ -327,27 +327,27 @@ static void ended_fact(struct engine *g, const struct task *t, struct store_batc
 	struct envelope envelope = { .status = end->status, .status_reason = end->message };
 
 	if (strcmp(end->status, "timed_out") == 0) {
-		EMIT(task_timed_out, b, s, .envelope = envelope, .lastError = error_json,
+		EMIT(task_timed_out, tx, s, .envelope = envelope, .lastError = error_json,
 		     .limit = end->limit ? end->limit : "wall", .attempts = attempts);
 	} else if (strcmp(end->status, "lost") == 0) {
-		EMIT(task_lost, b, s, .envelope = envelope, .lastError = error_json, .lastSeenAt = t->d.lastSeenAt,
+		EMIT(task_lost, tx, s, .envelope = envelope, .lastError = error_json, .lastSeenAt = t->d.lastSeenAt,
 		     .worker = t->d.worker.type == JT_OBJECT ? json_from_jval(t->d.worker) : JSON_NONE);
 	} else {
 		envelope.status = "failed";
-		EMIT(task_failed, b, s, .envelope = envelope, .lastError = error_json, .attempts = attempts);
+		EMIT(task_failed, tx, s, .envelope = envelope, .lastError = error_json, .attempts = attempts);
 	}
-	fact_snapshot(g, b, &s);
+	fact_snapshot(tx, &s);
 }
 
-static void retry_facts(struct engine *g, const struct task *t, struct store_batch *b, const struct attempt_end *end)
+static void retry_facts(struct engine *g, const struct task *t, struct transaction *tx, const struct attempt_end *end)
 {
 	uint64_t wait_ms = policy_backoff_ms(t), due = engine_real(g) + wait_ms * 1000;
 
-	EMIT(task_retrying, b, task_scope(&t->d, NULL),
+	EMIT(task_retrying, tx, task_scope(&t->d, NULL),
 	     .envelope = { .status = "retrying", .status_reason = end->category }, .attempt = t->d.attemptCount + 1,
 	     .notBefore = wait_ms ? due : 0, .reason = end->category);
 	if (wait_ms) {
-		queued_fact(t, b, NULL, "backoff", "the next attempt waits out its delay", 0, due);
+		queued_fact(t, tx, NULL, "backoff", "the next attempt waits out its delay", 0, due);
 		task_wake(g, due);
 	}
 }
@@ -359,14 +359,14 @@ static bool past_deadline(struct engine *g, const struct task *t)
 	       engine_real(g) + 1000 >= t->d.startedAt + t->d.timeoutMs * 1000;
 }
 
-void task_attempt_failed(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c,
+void task_attempt_failed(struct engine *g, const struct task *t, struct transaction *tx, const struct caller *c,
 			 const struct attempt_end *end)
 {
 	bool again = t->d.attemptOpen && t->status != TASK_CANCELLING && !past_deadline(g, t) && policy_grants(t, end);
 
 	if (t->d.attemptOpen) {
-		attempt_failed_fact(t, b, c, end, again);
-		benchmark_run_ended(g, b, t->d.currentRunId,
+		attempt_failed_fact(t, tx, c, end, again);
+		benchmark_run_ended(g, tx, t->d.currentRunId,
 				    &(struct run_end){ end->status, end->category, end->message });
 	}
 	if (t->status == TASK_CANCELLING)
@@ -374,13 +374,13 @@ void task_attempt_failed(struct engine *g, const struct task *t, struct store_ba
 	if (again) {
 		/* The loss stays visible in the log even though the task is retried. */
 		if (strcmp(end->status, "lost") == 0)
-			ended_fact(g, t, b, c, end);
-		retry_facts(g, t, b, end);
+			ended_fact(g, t, tx, c, end);
+		retry_facts(g, t, tx, end);
 	} else if (strcmp(end->category, "permission") == 0) {
 		/* A denial does not fail the task: it can be retried or resumed after a change of the policy. */
-		blocked_fact(t, b, c, "permission", NULL, end->message);
+		blocked_fact(t, tx, c, "permission", NULL, end->message);
 	} else {
-		ended_fact(g, t, b, c, end);
+		ended_fact(g, t, tx, c, end);
 	}
 }
 
@@ -402,7 +402,7 @@ static void task_refused(struct engine *g, const char *task_id, const struct err
 		if (t.status == TASK_WAITING_RESOURCE)
 			return;
 		struct transaction *tx = transaction_new_internal(g);
-		EMIT(task_waiting, tx->batch, task_scope(&t.d, NULL),
+		EMIT(task_waiting, tx, task_scope(&t.d, NULL),
 		     .envelope = { .status = "waiting_resource", .status_reason = e->message },
 		     .status = "waiting_resource", .waitingFor = "worker", .dueAt = due, .reason = e->message);
 		transaction_commit(tx);
@@ -415,7 +415,7 @@ static void task_refused(struct engine *g, const char *task_id, const struct err
 					 .message = e->message,
 					 .exit_code = -1,
 					 .may_retry = e->code != ERR_PERMISSION && e->code != ERR_INVALID };
-	task_attempt_failed(g, &t, tx->batch, NULL, &end);
+	task_attempt_failed(g, &t, tx, NULL, &end);
 	transaction_after_commit(tx, task_next, task_id);
 	transaction_commit(tx);
 }
@@ -431,17 +431,17 @@ static int owned_attempt(const struct process *p, struct task *t)
 		       : -1;
 }
 
-static void task_started(struct process *p, struct store_batch *b)
+static void task_started(struct process *p, struct transaction *tx)
 {
 	task_auto struct task t = TASK_INIT;
 
 	if (owned_attempt(p, &t) < 0)
 		return;
-	EMIT(run_status, b, process_scope(p), .envelope = { .status = "running", .phase = "running" },
+	EMIT(run_status, tx, process_scope(p), .envelope = { .status = "running", .phase = "running" },
 	     .phase = "running", .attempt = opt_int(t.d.attemptCount));
 }
 
-static void task_output(struct process *p, struct store_batch *b)
+static void task_output(struct process *p, struct transaction *tx)
 {
 	uint64_t now = engine_now(p->engine);
 	task_auto struct task t = TASK_INIT;
@@ -450,21 +450,21 @@ static void task_output(struct process *p, struct store_batch *b)
 	if ((p->owner_told_ns && now - p->owner_told_ns < PROGRESS_MS * 1000000ull) || owned_attempt(p, &t) < 0)
 		return;
 	p->owner_told_ns = now;
-	EMIT(task_progress, b, process_scope(p), .phase = "working", .outputRefs = json_stream_names(p));
+	EMIT(task_progress, tx, process_scope(p), .phase = "working", .outputRefs = json_stream_names(p));
 }
 
-static void waits_fact(const struct task *t, struct store_batch *b, const struct buf *missing)
+static void waits_fact(const struct task *t, struct transaction *tx, const struct buf *missing)
 {
 	const char *reason = missing ? "the command ended well; what the task is to meet is not reported yet"
 				     : "the command ended well; complete_task or fail_task says what that means";
 
-	EMIT(task_waiting, b, task_scope(&t->d, NULL),
+	EMIT(task_waiting, tx, task_scope(&t->d, NULL),
 	     .envelope = { .status = "waiting_input", .status_reason = reason }, .status = "waiting_input",
 	     .waitingFor = missing ? "acceptance" : "complete_task",
 	     .missing = missing ? json_from_buf(missing) : JSON_NONE, .reason = reason);
 }
 
-static void task_ended(struct process *p, const struct process_outcome *o, struct store_batch *b)
+static void task_ended(struct process *p, const struct process_outcome *o, struct transaction *tx)
 {
 	buf_auto struct buf missing = BUF_INIT;
 	task_auto struct task t = TASK_INIT;
@@ -481,19 +481,19 @@ static void task_ended(struct process *p, const struct process_outcome *o, struc
 						 .exit_code = o->exit_code,
 						 .may_retry = shutdown || strcmp(o->status, "cancelled") != 0,
 						 .process = p };
-		task_attempt_failed(p->engine, &t, b, NULL, &end);
+		task_attempt_failed(p->engine, &t, tx, NULL, &end);
 		return;
 	}
-	task_attempt_completed(p->engine, &t, b, NULL, p, NULL);
+	task_attempt_completed(p->engine, &t, tx, NULL, p, NULL);
 	/* task_next lets the cancellation finish. */
 	if (t.status == TASK_CANCELLING)
 		return;
 	if (!t.d.autoComplete)
-		waits_fact(&t, b, NULL);
+		waits_fact(&t, tx, NULL);
 	else if (task_missing(p->engine, &t, t.d.acceptance, t.d.deliveryState, true, &missing) > 0)
-		waits_fact(&t, b, &missing);
+		waits_fact(&t, tx, &missing);
 	else
-		task_completed_fact(p->engine, &t, b, NULL, NULL, NULL, "auto_complete");
+		task_completed_fact(p->engine, &t, tx, NULL, NULL, NULL, "auto_complete");
 }
 
 void task_next(struct engine *g, const char *task_id)
@@ -553,7 +553,7 @@ static void begun_result(struct transaction *tx, const struct task *t, const str
 }
 
 /* The command and options given with the start replace those of the task. */
-static int take_start(struct engine *g, const struct task *t, const json_t *params, struct store_batch *b,
+static int take_start(struct engine *g, const struct task *t, const json_t *params, struct transaction *tx,
 		      const struct caller *c, bool *ret_command, struct err *e)
 {
 	json_auto_t *command = command_of(params, c);
@@ -565,8 +565,8 @@ static int take_start(struct engine *g, const struct task *t, const json_t *para
 	if (!command && !json_object_get(params, "heartbeatMs"))
 		return 0;
 	command_fact_auto struct command_fact run;
-	command_fact_init(&run, command, &s, b);
-	return EMIT(task_updated, b, s,
+	command_fact_init(&run, command, &s, tx);
+	return EMIT(task_updated, tx, s,
 		    .changes = JSON_OBJECT(task_changes, .run = command_part(&run),
 					   .limits.heartbeatMs = param_int(params, "heartbeatMs")));
 }
@@ -580,11 +580,11 @@ void engine_start_task(struct engine *g, const json_t *params, const struct call
 	bool command;
 
 	if (task_get(g, param_str(params, "taskId"), c, &t, &e) < 0 || task_may(&t, TASK_VERB_START, &e) < 0 ||
-	    take_start(g, &t, params, tx->batch, c, &command, &e) < 0) {
+	    take_start(g, &t, params, tx, c, &command, &e) < 0) {
 		transaction_reject(tx, &e);
 		return;
 	}
-	task_begin(g, &t, tx->batch, c, "start_task", command, &begun);
+	task_begin(g, &t, tx, c, "start_task", command, &begun);
 	if (begun.how == TASK_BEGUN && !command)
 		task_set_worker(g, t.d.taskId, c);
 	transaction_after_commit(tx, task_launch, t.d.taskId);
@@ -610,9 +610,9 @@ void engine_retry_task(struct engine *g, const json_t *params, const struct call
 	if (!reason)
 		reason = "retry_task";
 	const struct scope s = task_scope(&t.d, c);
-	EMIT(task_retrying, tx->batch, s, .envelope = { .status = "retrying", .status_reason = reason },
+	EMIT(task_retrying, tx, s, .envelope = { .status = "retrying", .status_reason = reason },
 	     .attempt = (t.d.attemptCount == VIEW_ABSENT ? 0 : t.d.attemptCount) + 1, .reason = reason);
-	task_begin(g, &t, tx->batch, c, reason, has_command(&t), &begun);
+	task_begin(g, &t, tx, c, reason, has_command(&t), &begun);
 	if (begun.how == TASK_BEGUN && !has_command(&t))
 		task_set_worker(g, t.d.taskId, c);
 	transaction_after_commit(tx, task_launch, t.d.taskId);
@@ -620,4 +620,4 @@ void engine_retry_task(struct engine *g, const json_t *params, const struct call
 	transaction_commit(tx);
 }
 
-void task_on_dependencies_met(struct engine *g, const void *subject) { task_begin_now(g, subject, "dependencies_met"); }
+void task_on_dependencies_met(struct engine *g, const char *task_id) { task_begin_now(g, task_id, "dependencies_met"); }

@@ -148,7 +148,7 @@ static void write_children(struct jw *w, const void *list, size_t n)
 	jw_arr_end(w);
 }
 
-static void cancelled_fact(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c)
+static void cancelled_fact(struct engine *g, const struct task *t, struct transaction *tx, const struct caller *c)
 {
 	if (t->d.attemptOpen) {
 		const struct attempt_end end = { .status = "cancelled",
@@ -158,16 +158,16 @@ static void cancelled_fact(struct engine *g, const struct task *t, struct store_
 		/* With status cancelling, task_attempt_failed only closes the attempt and adds no retry. */
 		struct task cancelling = *t;
 		cancelling.status = TASK_CANCELLING;
-		task_attempt_failed(g, &cancelling, b, c, &end);
+		task_attempt_failed(g, &cancelling, tx, c, &end);
 	}
 	mem_auto char *why = jval_strdup(jval_get(t->d.cancellation, "reason"));
 	const struct children_list ended = { .engine = g, .task_id = t->d.taskId },
 				   before = { .engine = g, .task_id = t->d.taskId, .completed = true };
 	const struct scope s = task_scope(&t->d, c);
-	EMIT(task_cancelled, b, s, .envelope = { .status = "cancelled", .status_reason = why },
+	EMIT(task_cancelled, tx, s, .envelope = { .status = "cancelled", .status_reason = why },
 	     .ended = json_from_writer(write_children, &ended, 0),
 	     .finishedBefore = json_from_writer(write_children, &before, 0), .reason = why);
-	fact_snapshot(g, b, &s);
+	fact_snapshot(tx, &s);
 }
 
 /* The proof that nothing works for the task: every part reports that nothing is open. */
@@ -187,7 +187,7 @@ void task_cancel_check(struct engine *g, const char *task_id)
 	if (task_read(g, task_id, &t, &e) != 0 || t.status != TASK_CANCELLING || !nothing_open(g, task_id))
 		return;
 	struct transaction *tx = transaction_new_internal(g);
-	cancelled_fact(g, &t, tx->batch, NULL);
+	cancelled_fact(g, &t, tx, NULL);
 	transaction_commit(tx);
 	task_worker_over(g, task_id);
 	task_notify_edges(g, task_id);
@@ -211,7 +211,7 @@ int task_may_start(struct engine *g, const struct start_request *r, struct err *
 
 struct intent {
 	struct engine *engine;
-	struct store_batch *batch;
+	struct transaction *tx;
 	const struct caller *caller;
 	struct requester by;
 	const char *reason;
@@ -221,7 +221,7 @@ struct intent {
 
 static void intent_fact(struct intent *in, const struct task *t, const char *propagation)
 {
-	EMIT(task_cancel_requested, in->batch, task_scope(&t->d, in->caller),
+	EMIT(task_cancel_requested, in->tx, task_scope(&t->d, in->caller),
 	     .envelope = { .status = "cancelling", .status_reason = in->reason },
 	     .requestedBy = json_requester(&in->by), .propagation = propagation,
 	     .cancellation = JSON_OBJECT(cancellation, .reason = in->reason, .requestedBy = json_requester(&in->by),
@@ -268,7 +268,7 @@ static bool detach_child(void *ctx, const char *target, const char *status)
 	if (strcmp(status, "active") != 0 || task_read(in->engine, target, &t, &e) != 0 ||
 	    task_read(in->engine, t.d.parentTaskId, &parent, &e) != 0)
 		return true;
-	task_link_facts(&t, &parent, in->batch, in->caller, "parent", parent.d.taskId, "removed",
+	task_link_facts(&t, &parent, in->tx, in->caller, "parent", parent.d.taskId, "removed",
 			"the parent was cancelled without its children");
 	return true;
 }
@@ -289,7 +289,7 @@ void engine_cancel_task(struct engine *g, const json_t *params, const struct cal
 	jw_kstr(&tx->w, "status", "cancelling");
 	if (t.status != TASK_CANCELLING) {
 		struct intent in = { .engine = g,
-				     .batch = tx->batch,
+				     .tx = tx,
 				     .caller = c,
 				     .by = requester_of(c),
 				     .reason = param_str(params, "reason"),
@@ -311,11 +311,9 @@ void task_cancel_own(struct engine *g, const char *task_id, const char *reason)
 		return;
 	struct transaction *tx = transaction_new_internal(g);
 	struct intent in = {
-		.engine = g, .batch = tx->batch, .by = requester_of(&tx->caller), .reason = reason, .propagate = true
+		.engine = g, .tx = tx, .by = requester_of(&tx->caller), .reason = reason, .propagate = true
 	};
 	record_intent(&in, &t);
 	transaction_after_commit(tx, end_parts, task_id);
 	transaction_commit(tx);
 }
-
-void task_on_cancel_due(struct engine *g, const void *subject) { task_cancel_check(g, subject); }

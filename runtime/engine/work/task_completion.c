@@ -130,7 +130,7 @@ static const char *delivery_to_parent(struct engine *g, const struct task *t)
 	return "delivered";
 }
 
-void task_completed_fact(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c,
+void task_completed_fact(struct engine *g, const struct task *t, struct transaction *tx, const struct caller *c,
 			 const json_t *params, const char *acceptance, const char *declared_by)
 {
 	struct err e = ERR_INIT;
@@ -141,17 +141,17 @@ void task_completed_fact(struct engine *g, const struct task *t, struct store_ba
 		    *delivery = param_delivery(params, "delivery", &e);
 	const struct scope s = task_scope(&t->d, c);
 
-	task_outputs_keep(&t->d, b, outputs);
+	task_outputs_keep(&t->d, tx, outputs);
 	/* A delivery state that was reported before stays; otherwise it is derived from the parent. */
 	const struct json_value delivered = delivery ? json_from_tree(delivery)
 					    : t->d.deliveryState.type == JT_OBJECT
 						    ? JSON_NONE
 						    : JSON_OBJECT(delivery, .state = delivery_to_parent(g, t));
-	EMIT(task_completed, b, s, .envelope.status = "completed", .acceptance = json_from_text(acceptance),
+	EMIT(task_completed, tx, s, .envelope.status = "completed", .acceptance = json_from_text(acceptance),
 	     .outputs = json_from_tree(outputs), .artifacts = json_from_tree(artifacts),
 	     .evidenceRefs = param_json(params, "evidenceRefs"), .deliveryState = delivered,
 	     .completionSummary = param_str(params, "summary"), .declaredBy = declared_by);
-	fact_snapshot(g, b, &s);
+	fact_snapshot(tx, &s);
 }
 
 bool task_actions_open(struct engine *g, const char *task_id)

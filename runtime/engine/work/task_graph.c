@@ -130,22 +130,22 @@ static bool leads_to(struct engine *g, const char *from, const char *to, bool wa
 
 /* ---- facts ---- */
 
-void task_edge_fact(const struct task_doc *d, struct store_batch *b, const struct caller *c, const char *kind,
+void task_edge_fact(const struct task_doc *d, struct transaction *tx, const struct caller *c, const char *kind,
 		    const char *target, const char *status, const char *reason)
 {
-	EMIT(task_dependency_updated, b, task_scope(d, c), .kind = kind, .targetId = target, .status = status,
+	EMIT(task_dependency_updated, tx, task_scope(d, c), .kind = kind, .targetId = target, .status = status,
 	     .reason = reason);
 }
 
 /* Writes the edge at both ends, in one batch. */
-void task_link_facts(const struct task *t, const struct task *other, struct store_batch *b, const struct caller *c,
+void task_link_facts(const struct task *t, const struct task *other, struct transaction *tx, const struct caller *c,
 		     const char *kind, const char *target, const char *status, const char *reason)
 {
 	const struct edge_kind *k = kind_find(kind);
 
-	task_edge_fact(&t->d, b, c, kind, target, status, reason);
+	task_edge_fact(&t->d, tx, c, kind, target, status, reason);
 	if (k->reverse && other)
-		task_edge_fact(&other->d, b, c, k->reverse, t->d.taskId, status, reason);
+		task_edge_fact(&other->d, tx, c, k->reverse, t->d.taskId, status, reason);
 }
 
 /* ---- link_tasks and unlink_tasks ---- */
@@ -228,7 +228,7 @@ void engine_link_tasks(struct engine *g, const json_t *params, const struct call
 		return;
 	}
 	const struct edge_kind *k = kind_find(kind);
-	task_link_facts(&t, k->task ? &other : NULL, tx->batch, c, kind, target, status_of_target(k, &t, &other),
+	task_link_facts(&t, k->task ? &other : NULL, tx, c, kind, target, status_of_target(k, &t, &other),
 			param_str(params, "reason"));
 	jw_kstr(&tx->w, "taskId", t.d.taskId);
 	jw_kstr(&tx->w, "kind", kind);
@@ -261,7 +261,7 @@ void engine_unlink_tasks(struct engine *g, const json_t *params, const struct ca
 	}
 	const struct edge_kind *k = kind_find(kind);
 	bool both = k->task && task_read(g, target, &other, &e) == 0;
-	task_link_facts(&t, both ? &other : NULL, tx->batch, c, kind, target, "removed", param_str(params, "reason"));
+	task_link_facts(&t, both ? &other : NULL, tx, c, kind, target, "removed", param_str(params, "reason"));
 	transaction_after_commit(tx, reconsider_both, t.d.taskId);
 	if (both)
 		transaction_after_commit(tx, reconsider_both, target);
@@ -320,7 +320,7 @@ void task_reconsider(struct engine *g, const char *task_id)
 	 * released.
 	 */
 	if ((queued && w != TASK_WAIT_UNFINISHED) || (blocked && w != TASK_WAIT_BROKEN))
-		fact_committed(g, EVENT_TASK_DEPENDENCY_UPDATED, task_id);
+		modules_due(g, DUE_TASK_START, task_id);
 }
 
 static bool find_open(void *ctx, const char *target, const char *status)
@@ -339,7 +339,7 @@ bool task_has_open_child(struct engine *g, const char *task_id, char ret_child[I
 }
 
 /* Updates the parent's progress: at a limited rate, but always when the last child has ended. */
-static void count_children(struct engine *g, const struct task *parent, bool completed, struct store_batch *b)
+static void count_children(struct engine *g, const struct task *parent, bool completed, struct transaction *tx)
 {
 	uint64_t all = parent->d.childCount == VIEW_ABSENT ? 0 : parent->d.childCount;
 	uint64_t ended = (parent->d.childrenEnded == VIEW_ABSENT ? 0 : parent->d.childrenEnded) + 1;
@@ -350,7 +350,7 @@ static void count_children(struct engine *g, const struct task *parent, bool com
 		return; /* it makes no more progress */
 	if (ended < all && engine_real(g) < parent->d.progressAt + COUNTERS_MS * 1000)
 		return;
-	EMIT(task_progress, b, s,
+	EMIT(task_progress, tx, s,
 	     .counters = JSON_OBJECT(child_counters, .children = all, .childrenCompleted = done,
 				     .childrenEnded = ended),
 	     .derived = true);
@@ -373,10 +373,10 @@ static void update_edges(struct engine *g, const struct task *t, const char *kin
 			struct err e = ERR_INIT;
 			if (strcmp(l.at[from].status, status) == 0 || task_read(g, l.at[from].target, &other, &e) != 0)
 				continue;
-			task_edge_fact(&other.d, tx->batch, NULL, reverse, t->d.taskId, status, t->d.status);
-			task_edge_fact(&t->d, tx->batch, NULL, kind, l.at[from].target, status, NULL);
+			task_edge_fact(&other.d, tx, NULL, reverse, t->d.taskId, status, t->d.status);
+			task_edge_fact(&t->d, tx, NULL, kind, l.at[from].target, status, NULL);
 			if (strcmp(kind, "parent") == 0 && strcmp(l.at[from].status, "active") == 0)
-				count_children(g, &other, t->status == TASK_COMPLETED, tx->batch);
+				count_children(g, &other, t->status == TASK_COMPLETED, tx);
 			told++;
 		}
 		transaction_commit(tx);

@@ -59,7 +59,7 @@ json_t *task_outputs(const json_t *params, struct err *e)
 	return refs;
 }
 
-void task_outputs_keep(const struct task_doc *d, struct store_batch *b, json_t *outputs)
+void task_outputs_keep(const struct task_doc *d, struct transaction *tx, json_t *outputs)
 {
 	size_t i;
 	json_t *v;
@@ -80,7 +80,7 @@ void task_outputs_keep(const struct task_doc *d, struct store_batch *b, json_t *
 
 		if (!content)
 			continue;
-		ref_store(b, &owner, json_string_value(content), json_string_length(content), ref);
+		ref_store(tx, &owner, json_string_value(content), json_string_length(content), ref);
 		json_object_set_new(v, "outputRef", json_string(ref));
 		json_object_set_new(v, "bytes", json_integer((json_int_t)json_string_length(content)));
 		json_object_del(v, "content");

@@ -4,7 +4,6 @@
 /* Shared by the files of tasks and jobs in runtime/engine. */
 
 #include "runtime/engine/core/core.h"
-#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/process/process.h"
 #include "runtime/engine/session/session.h"
 #include "runtime/engine/work/task.h"
@@ -22,7 +21,7 @@ struct task_begun {
 	uint64_t attempt;
 };
 /* Starts an attempt, or queues or blocks the task. The caller then runs task_launch after the commit. */
-void task_begin(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c,
+void task_begin(struct engine *g, const struct task *t, struct transaction *tx, const struct caller *c,
 		const char *reason, bool has_command, struct task_begun *ret);
 void task_launch(struct engine *g, const char *task_id);
 /* The start lacks resources, or a connected client with whose identity it can run: both are temporary. */
@@ -36,9 +35,9 @@ struct attempt_end {
 	const struct process *process;
 };
 /* Ends the attempt and writes what follows for the task: a retry, or its end. */
-void task_attempt_failed(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c,
+void task_attempt_failed(struct engine *g, const struct task *t, struct transaction *tx, const struct caller *c,
 			 const struct attempt_end *end);
-void task_attempt_completed(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c,
+void task_attempt_completed(struct engine *g, const struct task *t, struct transaction *tx, const struct caller *c,
 			    const struct process *p, const char *summary);
 /* After an attempt or the task ended: continues dependents, the queue, and a waiting parent. */
 void task_next(struct engine *g, const char *task_id);
@@ -51,7 +50,7 @@ void task_begin_now(struct engine *g, const char *task_id, const char *reason);
 /* complete_task's outputs, as objects; NULL with *e: they are invalid or too large. */
 json_t *task_outputs(const json_t *params, struct err *e);
 /* Puts long contents behind refs. */
-void task_outputs_keep(const struct task_doc *d, struct store_batch *b, json_t *outputs);
+void task_outputs_keep(const struct task_doc *d, struct transaction *tx, json_t *outputs);
 
 /* task_verbs.c */
 /*
@@ -60,7 +59,7 @@ void task_outputs_keep(const struct task_doc *d, struct store_batch *b, json_t *
  */
 size_t task_missing(struct engine *g, const struct task *t, struct jval acceptance, struct jval delivery,
 		    bool skip_attempt, struct buf *out);
-void task_completed_fact(struct engine *g, const struct task *t, struct store_batch *b, const struct caller *c,
+void task_completed_fact(struct engine *g, const struct task *t, struct transaction *tx, const struct caller *c,
 			 const json_t *params, const char *acceptance, const char *declared_by);
 
 bool task_actions_open(struct engine *g, const char *task_id);
@@ -68,11 +67,11 @@ void task_actions_end(struct engine *g, const char *task_id, const char *reason)
 
 /* task_graph.c */
 bool task_edge_known(const char *kind);
-void task_edge_fact(const struct task_doc *d, struct store_batch *b, const struct caller *c, const char *kind,
+void task_edge_fact(const struct task_doc *d, struct transaction *tx, const struct caller *c, const char *kind,
 		    const char *target, const char *status, const char *reason);
 int task_link_check(struct engine *g, const struct task *t, const char *kind, const char *target,
 		    const struct caller *c, struct task *ret_other, struct err *e);
-void task_link_facts(const struct task *t, const struct task *other, struct store_batch *b, const struct caller *c,
+void task_link_facts(const struct task *t, const struct task *other, struct transaction *tx, const struct caller *c,
 		     const char *kind, const char *target, const char *status, const char *reason);
 enum task_wait { TASK_WAIT_NOTHING, TASK_WAIT_UNFINISHED, TASK_WAIT_BROKEN };
 enum task_wait task_blockers(struct engine *g, const char *task_id, char ret_blocker[ID_SIZE]);
@@ -83,8 +82,7 @@ typedef bool (*task_edge_fn)(void *ctx, const char *target, const char *status);
 void task_each_edge(struct engine *g, const char *task_id, const char *kind, task_edge_fn fn, void *ctx);
 
 /* task_cancel.c */
-void task_cancel_check(struct engine *g, const char *task_id);  /* cancelling and nothing left: cancelled */
-void task_cancel_resume(struct engine *g, const char *task_id); /* after a restart */
+void task_cancel_resume(struct engine *g, const char *task_id);                  /* after a restart */
 void task_cancel_own(struct engine *g, const char *task_id, const char *reason); /* cancelled by the engine itself */
 void task_processes_end(struct engine *g, const char *task_id, const char *reason);
 void task_process_ended(struct engine *g, const char *task_id); /* a process that worked for it has ended */

@@ -212,7 +212,7 @@ int command_check(struct engine *g, const json_t *command, const struct caller *
 	return 0;
 }
 
-void command_fact_init(struct command_fact *c, const json_t *command, const struct scope *s, struct store_batch *b)
+void command_fact_init(struct command_fact *c, const json_t *command, const struct scope *s, struct transaction *tx)
 {
 	bool hides = false;
 	json_auto_t *safe = command ? tool_safe_arguments(command, &hides) : NULL;
@@ -232,7 +232,7 @@ void command_fact_init(struct command_fact *c, const json_t *command, const stru
 				     .kind = "task",
 				     .id = none_if_empty(s->task),
 				     .media_type = "application/json" };
-	ref_store(b, &o, text, strlen(text), c->ref);
+	ref_store(tx, &o, text, strlen(text), c->ref);
 }
 
 void command_fact_done(struct command_fact *c) { free(c->shown); }
@@ -331,4 +331,4 @@ int task_may_run(struct engine *g, const char *task_id, struct err *e)
 
 /* ---- effects ---- */
 
-void task_cancel_due(struct engine *g, const char *task_id) { fact_committed(g, EVENT_TASK_CANCEL_REQUESTED, task_id); }
+void task_cancel_due(struct engine *g, const char *task_id) { modules_due(g, DUE_TASK_CANCELLATION, task_id); }

@@ -83,7 +83,7 @@ struct command_fact {
 	char *shown;
 	char ref[ID_TEXT_MAX];
 };
-void command_fact_init(struct command_fact *c, const json_t *command, const struct scope *s, struct store_batch *b);
+void command_fact_init(struct command_fact *c, const json_t *command, const struct scope *s, struct transaction *tx);
 void command_fact_done(struct command_fact *c);
 #define command_fact_auto __attribute__((cleanup(command_fact_done)))
 static inline struct task_command_part command_part(const struct command_fact *c)

@@ -125,7 +125,7 @@ static void end_attempt(struct engine *g, const struct task *t, const char *stat
 					 .may_retry = true };
 	struct transaction *tx = transaction_new_internal(g);
 
-	task_attempt_failed(g, t, tx->batch, NULL, &end);
+	task_attempt_failed(g, t, tx, NULL, &end);
 	transaction_after_commit(tx, task_next, t->d.taskId);
 	transaction_commit(tx);
 }

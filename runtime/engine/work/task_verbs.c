@@ -137,7 +137,7 @@ void engine_append_task_progress(struct engine *g, const json_t *params, const s
 						.outputRefs = json_from_tree(refs),
 						.delivery = json_from_tree(delivery),
 						.acceptance = json_from_tree(acceptance) };
-	if (emit_task_progress(tx->batch, s, &progress) < 0) {
+	if (emit_task_progress(tx, s, &progress) < 0) {
 		err_set(&e, ERR_INVALID, "the progress is too large for one event");
 		transaction_reject(tx, &e);
 		return;
@@ -190,7 +190,7 @@ void engine_pause_task(struct engine *g, const json_t *params, const struct call
 	jw_arr(&w);
 	strmap_each(&g->processes->live, pause_process, &h);
 	jw_arr_end(&w);
-	EMIT(task_paused, tx->batch, task_scope(&t.d, c), .envelope = { .status = "paused", .status_reason = reason },
+	EMIT(task_paused, tx, task_scope(&t.d, c), .envelope = { .status = "paused", .status_reason = reason },
 	     .stopped = json_from_buf(&stopped), .reason = reason);
 	tx->flags |= STORE_MUST; /* the processes are already stopped */
 	finish_verb(tx, &t, "paused");
@@ -242,11 +242,11 @@ void engine_resume_task(struct engine *g, const json_t *params, const struct cal
 		return;
 	}
 	const struct scope s = task_scope(&t.d, c);
-	EMIT(task_resumed, tx->batch, s, .envelope = { .status = status, .status_reason = reason }, .status = status,
+	EMIT(task_resumed, tx, s, .envelope = { .status = status, .status_reason = reason }, .status = status,
 	     .reason = reason);
 	if (!t.d.attemptOpen && (t.d.startedAt || t.status == TASK_BLOCKED || t.d.pausedFrom[0])) {
-		task_begin(g, &t, tx->batch, c, "resumed",
-			   t.d.command.type == JT_OBJECT || t.d.commandRef.type == JT_STRING, &begun);
+		task_begin(g, &t, tx, c, "resumed", t.d.command.type == JT_OBJECT || t.d.commandRef.type == JT_STRING,
+			   &begun);
 		status = begun.status;
 	}
 	transaction_after_commit(tx, continue_task, t.d.taskId);
@@ -307,8 +307,8 @@ void engine_complete_task(struct engine *g, const json_t *params, const struct c
 		return;
 	}
 	if (t.d.attemptOpen)
-		task_attempt_completed(g, &t, tx->batch, c, NULL, param_str(params, "summary"));
-	task_completed_fact(g, &t, tx->batch, c, params, json_array_size(covered) ? acceptance : NULL, "client");
+		task_attempt_completed(g, &t, tx, c, NULL, param_str(params, "summary"));
+	task_completed_fact(g, &t, tx, c, params, json_array_size(covered) ? acceptance : NULL, "client");
 	transaction_after_commit(tx, task_next, t.d.taskId);
 	finish_verb(tx, &t, "completed");
 }
@@ -350,7 +350,7 @@ void engine_fail_task(struct engine *g, const json_t *params, const struct calle
 					 .category = category ? category : "reported",
 					 .message = message ? message : "",
 					 .exit_code = -1 };
-	task_attempt_failed(g, &t, tx->batch, c, &end);
+	task_attempt_failed(g, &t, tx, c, &end);
 	transaction_after_commit(tx, end_process, t.d.taskId);
 	finish_verb(tx, &t, "failed");
 }
@@ -365,15 +365,15 @@ void engine_archive_task(struct engine *g, const json_t *params, const struct ca
 
 	if (!tx)
 		return;
-	EMIT(task_archived, tx->batch, task_scope(&t.d, c),
-	     .envelope = { .status = "archived", .status_reason = reason }, .reason = reason);
+	EMIT(task_archived, tx, task_scope(&t.d, c), .envelope = { .status = "archived", .status_reason = reason },
+	     .reason = reason);
 	finish_verb(tx, &t, "archived");
 }
 
 /* ---- actions ---- */
 
 static void on_action(struct engine *g, const char *task_id, const char *action_id, const char *waiting, bool opened,
-		      struct store_batch *b)
+		      struct transaction *tx)
 {
 	task_auto struct task t = TASK_INIT;
 	struct err e = ERR_INIT;
@@ -388,26 +388,22 @@ static void on_action(struct engine *g, const char *task_id, const char *action_
 	struct scope s = task_scope(&t.d, NULL);
 	s.action = action_id;
 	if (opened) {
-		EMIT(task_waiting, b, s, .envelope.status = waiting, .status = waiting, .waitingFor = "action",
+		EMIT(task_waiting, tx, s, .envelope.status = waiting, .status = waiting, .waitingFor = "action",
 		     .actionId = action_id);
 	} else {
 		const char *status = t.d.attemptOpen ? "running" : "accepted", *reason = "the action was answered";
 
-		EMIT(task_resumed, b, s, .envelope = { .status = status, .status_reason = reason }, .status = status,
+		EMIT(task_resumed, tx, s, .envelope = { .status = status, .status_reason = reason }, .status = status,
 		     .reason = reason);
 	}
 }
 
-void task_on_action_required(struct engine *g, const void *subject, struct store_batch *b)
+void task_on_action_required(struct transaction *tx, const struct scope *s, const struct action_required *p)
 {
-	const struct action_opened_notice *o = subject;
-
-	on_action(g, o->spec->task_id, o->action_id, o->waiting, true, b);
+	on_action(tx->engine, s->task, s->action, action_waiting_status(p->actionType), true, tx);
 }
 
-void task_on_action_resolved(struct engine *g, const void *subject, struct store_batch *b)
+void task_on_action_resolved(struct transaction *tx, const struct scope *s, const struct action_resolved *p)
 {
-	const struct action_doc *a = ((const struct action_resolved_notice *)subject)->outcome->action;
-
-	on_action(g, a->taskId, a->actionId, NULL, false, b);
+	on_action(tx->engine, s->task, s->action, NULL, false, tx);
 }

@@ -9,7 +9,10 @@ struct engine;
 struct err;
 struct process_over;
 struct start_request;
-struct store_batch;
+struct transaction;
+struct scope;
+struct action_required;
+struct action_resolved;
 
 void work_init(struct engine *g);
 void work_done(struct engine *g);
@@ -23,14 +26,14 @@ void job_recover(struct engine *g);
 int task_may_run(struct engine *g, const char *task_id, struct err *e);
 /* For a process that a client starts for a task. */
 int task_may_start(struct engine *g, const struct start_request *r, struct err *e);
-void task_on_cancel_due(struct engine *g, const void *subject); /* subject: the task's id */
-/* Something that a task in cancellation waits for may have ended (row ON_COMMIT). */
+/* Something that a task in cancellation waits for may have ended (row DUE). */
+void task_cancel_check(struct engine *g, const char *task_id); /* cancelling and nothing left: cancelled */
 void task_cancel_due(struct engine *g, const char *task_id);
-void task_on_dependencies_met(struct engine *g, const void *subject); /* subject: the task's id */
-void job_on_step_due(struct engine *g, const void *subject);          /* subject: the job's id */
+void task_on_dependencies_met(struct engine *g, const char *task_id);
+void job_next(struct engine *g, const char *job_id); /* takes the next steps that the job's state allows */
 void task_on_process_over(struct engine *g, const struct process_over *x);
 void job_on_process_over(struct engine *g, const struct process_over *x);
-void task_on_action_required(struct engine *g, const void *subject, struct store_batch *b);
-void task_on_action_resolved(struct engine *g, const void *subject, struct store_batch *b);
+void task_on_action_required(struct transaction *tx, const struct scope *s, const struct action_required *p);
+void task_on_action_resolved(struct transaction *tx, const struct scope *s, const struct action_resolved *p);
 
 #endif
