@@ -2,9 +2,10 @@
 #
 #   make             build/bailiffd and build/bailiff         make check      everything that CI runs
 #   make demo        run a command, see the facts it left     make deps       install the Debian packages (as root)
-#   make MODE=asan   debug | asan | tsan | fuzz | release | static             make CC=clang   the other compiler
+#   make MODE=asan   debug | asan | tsan | fuzz | coverage | release | static             make CC=clang   the other compiler
 #   make unit lint blackbox crash                             parts of check  (crash: N=kills GUARD_N=kills SEED=n)
 #   make fuzz        FUZZ_S=seconds for each target           make bench      the figures of docs/performance.md
+#   make coverage   lines that the unit tests execute        (IN=folder: per file)
 #   make differential   the policy parser against bash and dash  (COUNT=scripts SEED=n)
 #   make simulate    the engine in a made-up world            (SIM_STEPS=1000000 SEED=n)
 #   make docs        regenerate what comes out of tables      make install    release build; PREFIX=/usr/local DESTDIR=
@@ -52,11 +53,13 @@ endif
 SANITIZED := $(if $(findstring clang,$(CC)),,-Wno-format-truncation -Wno-maybe-uninitialized)
 CFLAGS_asan := $(SANITIZED) -O1 -g1 -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 CFLAGS_tsan := $(SANITIZED) -O1 -g -fsanitize=thread
+# gcov needs the lines as they are written; every program that ends normally adds its counts to build-coverage.
+CFLAGS_coverage := -O0 -g --coverage -fprofile-update=atomic
 CFLAGS_fuzz := -O1 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined
 # Paths of this machine stay out of the files that are built: two builds are the same wherever they were made.
 HARDEN := -fstack-protector-strong -fPIE -fno-strict-aliasing -ffile-prefix-map=$(CURDIR)=.
 CFLAGS_ALL := -std=gnu11 $(HARDEN) $(WARN) $(CFLAGS_$(MODE)) $(CFLAGS)
-LDFLAGS_ALL := $(if $(STATIC),-static-pie,-pie) -Wl,-z,relro,-z,now -Wl,--as-needed $(filter -fsanitize=%,$(CFLAGS_$(MODE))) $(LDFLAGS)
+LDFLAGS_ALL := $(if $(STATIC),-static-pie,-pie) -Wl,-z,relro,-z,now -Wl,--as-needed $(filter -fsanitize=% --coverage,$(CFLAGS_$(MODE))) $(LDFLAGS)
 LIBS := $(shell $(PKG_CONFIG) $(if $(STATIC),--static) --libs $(PKGS) 2>/dev/null) -lm -lpthread
 CHECK_LIBS := $(shell $(PKG_CONFIG) --libs check 2>/dev/null)
 
@@ -267,9 +270,17 @@ simulate:
 	+@$(MAKE) --no-print-directory -s $(JOBS) MODE=release BUILD=build-release build-release/crash/crash_engine
 	@SIM_STEPS=$(or $(SIM_STEPS),1000000) build-release/crash/crash_engine
 
-# Which event types the black-box tests cause: docs/event-coverage.md.
+# Line coverage per folder by the unit tests and the fuzz targets' corpora; IN=policy prints one row per file of that folder.
 .PHONY: coverage
 coverage:
+	+@$(MAKE) --no-print-directory -s $(JOBS) MODE=coverage CC=gcc BUILD=build-coverage unit-programs
+	@find build-coverage -name '*.gcda' -delete
+	@$(PYTHON) tests/run --build build-coverage unit corpus || echo 'coverage: some tests failed; the figures are without them'
+	@$(PYTHON) tests/coverage.py build-coverage $(IN)
+
+# Which event types the black-box tests cause: docs/event-coverage.md.
+.PHONY: event-coverage
+event-coverage:
 	+@$(MAKE) --no-print-directory -s $(JOBS) all $(BUILD)/talker $(BUILD)/probe $(BUILD)/conformance-gateway
 	@rm -rf $(BUILD)/event-coverage && mkdir -p $(BUILD)/event-coverage
 	@AS=root BAILIFF_EVENT_COVERAGE=$(CURDIR)/$(BUILD)/event-coverage $(TEST_RUN) blackbox

@@ -6,7 +6,7 @@
 
 Whole files come from the event table by way of DIR/gen/event_doc; tables inside hand-written pages stand between
 `<!-- begin NAME -->` and `<!-- end NAME -->` and come from the .def files, which are read as the rows that they are.
---coverage writes docs/event-coverage.md from what black-box tests noted in DIR (make coverage).
+--coverage writes docs/event-coverage.md from what black-box tests noted in DIR (make event-coverage).
 """
 
 import json
@@ -177,8 +177,8 @@ COMMAND_LINE = {"packaging/completions/bailiff.bash": "bash", "packaging/complet
 BY = {"RUNTIME": "bailiff", "OWNER": "bailiff, or the owner's report", "CLIENT": "bailiff or `emit_events`"}
 COVERAGE = """# Which event types are caused by which tests
 
-Written by `make coverage` from a run of the black-box tests as root: the types of all events that were in the logs of their
-daemons or came to their subscribers. The lint `tests/lint/coverage.py` refuses a type that bailiff writes and no test causes.
+Written by `make event-coverage` from a run of the black-box tests as root: the types of all events that were in the logs of their
+daemons or came to their subscribers. The lint `tests/lint/event_coverage.py` rejects a type that bailiff writes and no test causes.
 At most three test programs are named for each. What the types mean is in [events.md](events.md).
 
 | type | written by | caused in | brought by `emit_events` in |

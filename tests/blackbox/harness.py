@@ -40,7 +40,7 @@ class Skip(Exception):
 
 
 class Coverage:
-    """Which event types the tests of this program caused: a file in the folder BAILIFF_EVENT_COVERAGE, if given (make coverage)."""
+    """Which event types the tests of this program caused: a file in the folder BAILIFF_EVENT_COVERAGE, if given (make event-coverage)."""
 
     folder = os.environ.get("BAILIFF_EVENT_COVERAGE")
     seen = set()        # (type, "client" where emit_events brought it, else "bailiff")

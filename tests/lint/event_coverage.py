@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Every event type that bailiff writes is caused by some black-box test: docs/event-coverage.md, which `make coverage` writes, says by which."""
+"""Every event type that bailiff writes is caused by some black-box test: docs/event-coverage.md, which `make event-coverage` writes, says by which."""
 
 import os
 import re
@@ -21,11 +21,11 @@ def main():
     for name, origin in types:
         programs = re.findall(r"`(\w+\.py)`", table.get(name, ""))
         if name not in table:
-            problems.append(f"docs/event-coverage.md has no row for {name} (make coverage)")
+            problems.append(f"docs/event-coverage.md has no row for {name} (make event-coverage)")
         elif not programs and origin != "CLIENT" and name not in EXCUSED:
-            problems.append(f"no black-box test causes {name}; write one, then make coverage")
+            problems.append(f"no black-box test causes {name}; write one, then make event-coverage")
         elif programs and name in EXCUSED:
-            problems.append(f"{name} is caused by {programs[0]}: take its excuse out of tests/lint/coverage.py")
+            problems.append(f"{name} is caused by {programs[0]}: take its excuse out of tests/lint/event_coverage.py")
         problems += [f"docs/event-coverage.md names {p}, which is not there" for p in programs
                      if not any(os.path.exists(os.path.join(ROOT, folder, p)) for folder in ("tests/blackbox", "tests/escape"))]
     print("\n".join(problems) or f"{len(types)} event types, {len(EXCUSED)} excused")
