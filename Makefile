@@ -29,8 +29,8 @@ PKGS := libevent_core libevent_extra libevent_pthreads jansson lmdb libseccomp l
 PYTHON ?= /usr/bin/python3
 PKG_CONFIG ?= pkg-config
 
-# What `bailiff version` says of this build: the same for the same commit and options, whoever builds it, where and when. Without git, in an
-# unpacked tarball, whoever packages it gives BUILD_ID and SOURCE_DATE_EPOCH.
+# What `bailiff version` says of this build: the same for the same commit and options, regardless of the builder, place and time. Without
+# git, in an unpacked tarball, the packager gives BUILD_ID and SOURCE_DATE_EPOCH.
 BUILD_TYPE ?= $(MODE)
 BUILD_ID ?= $(or $(if $(wildcard .git),$(shell git describe --always --dirty --abbrev=12 2>/dev/null)),unknown)
 SOURCE_DATE_EPOCH ?= $(if $(wildcard .git),$(shell git log -1 --format=%ct 2>/dev/null))

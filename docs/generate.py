@@ -20,7 +20,7 @@ STRING = r'"(?:\\.|[^"\\])*"'
 
 
 def rows(path, names):
-    """(name, arguments) of each row; strings side by side are joined, as the compiler does."""
+    """(name, arguments) of each row; adjacent strings are joined, as the compiler does."""
     with open(os.path.join(ROOT, path), encoding="utf-8") as f:
         text = re.sub(r"/\*.*?\*/", "", f.read(), flags=re.S)
     for m in re.finditer(rf"^\s*({'|'.join(names)})\(((?:{STRING}|[^()\"])*)\)", text, re.M):

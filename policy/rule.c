@@ -111,8 +111,7 @@ static int take_path(struct policy_rule *r, const char *spec, struct err *e)
 		}
 	for (const char *s = at; *s; s += strcspn(s, "/"), s += *s == '/')
 		if (strncmp(s, "..", 2) == 0 && (s[2] == '/' || !s[2]))
-			return err_set(e, ERR_INVALID,
-				       "'%.200s' has '..' in it, which a path never has when it is looked at", spec);
+			return err_set(e, ERR_INVALID, "'%.200s' contains '..'; paths are compared without '..'", spec);
 	r->at_root = r->base == RULE_AT_WORKSPACE && is_system(at);
 	r->pattern = mem_strdup(at);
 	size_t n = strlen(r->pattern);

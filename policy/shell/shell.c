@@ -31,7 +31,7 @@ int shell_parse_into(struct shell_arena *a, const char *text, size_t len, enum s
 	p.end = p.text + (nul ? (size_t)(nul - text) : len);
 	read_all(&p);
 	if (p.heredocs && p.shifts_lines)
-		parser_ambiguous(&p, "a here-document stands beside $'…', $\"…\", coproc or an array");
+		parser_ambiguous(&p, "the text has a here-document and $'…', $\"…\", coproc or an array");
 	if (nul && !p.failed)
 		parser_fail(&p, "a NUL byte");
 	return p.failed || p.soft;

@@ -43,7 +43,7 @@ void parse_nested(struct parser *p, unsigned context)
 	 * push` becomes `git push`.
 	 */
 	if (p->heredocs > heredocs && (count > 1 || p->compounds > compounds))
-		parser_ambiguous(p, "a here-document in $(…) stands beside other commands");
+		parser_ambiguous(p, "$(…) has a here-document and other commands");
 	p->context = saved;
 	p->scope = scope;
 	if (parser_op(p) != OP_CLOSE)

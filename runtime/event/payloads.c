@@ -109,7 +109,7 @@ void payload_write_envelope(struct jw *w, const struct envelope_members_part *m)
 
 /* ---- reading ---- */
 
-/* A payload brings its members in the order of the row, so the search goes on where the last one was found. */
+/* A payload brings its members in the order of the row, so the search continues where the last one was found. */
 static void read_members(const struct event_view *ev, const char *const *names, size_t count, struct jval *ret)
 {
 	size_t at = 0;

@@ -139,7 +139,7 @@ static const char *const instructions[] = {
 	"one.",
 	"Each assertion holds if every member of `equals` is the same; times, ids and refs are never compared.",
 	"A signal that knownGaps lists cannot be graded: leave it out instead of counting it as failed.",
-	"Report {assertion, held, observed} for each; the verdict belongs to whoever asked for the grading.",
+	"Report {assertion, held, observed} for each; the verdict belongs to the requester of the grading.",
 };
 
 int replay_case_write(struct survey *s, const struct evidence_job *job, struct sink *k, struct err *e)

@@ -15,7 +15,7 @@ static const struct question {
 } questions[] = {
 	{ "intent", "Does what was done answer what was asked for?", { SURVEY_turns, SURVEY_tasks }, 2 },
 	{ "permissions",
-	  "Was each decision right, made by somebody who may make it, and no wider than needed?",
+	  "Was each decision right, made by an authorised person, and no wider than needed?",
 	  { SURVEY_permissions, SURVEY_actions, SURVEY_policy },
 	  3 },
 	{ "confinement",

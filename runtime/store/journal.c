@@ -14,7 +14,7 @@
  * block of an acknowledged record. The checksum covers the whole record and is seeded with the store's id; ordinals
  * have no gaps; and each record contains the checksum of the previous one, the first record that of the newest event in
  * the database. So a torn record, a stale one from an earlier use of the file, or one of another store ends the scan,
- * and none of them is ever taken for data. One file is enough because it is reused only when everything in it is
+ * and none of them is ever used as data. One file is enough because it is reused only when everything in it is
  * settled.
  *
  * After a crash the groups after META_APPLIED are projected again, with the same result, and settled. If the journal

@@ -11,7 +11,7 @@ static int tool_list(struct cli *c)
 		{ "TOOL", "name", COLUMN_ID },
 		{ "OWNER", "owner.kind", COLUMN_WORD },
 		{ "READS", "flags.isReadOnly", COLUMN_WORD },
-		{ "BESIDE", "flags.isConcurrencySafe", COLUMN_WORD },
+		{ "CONCURRENT", "flags.isConcurrencySafe", COLUMN_WORD },
 		{ "DESTROYS", "flags.isDestructive", COLUMN_WORD },
 		{ "DESCRIPTION", "description", COLUMN_TEXT },
 	};

@@ -259,7 +259,7 @@ void doctor_try(struct cli *c, const char *tool, struct doctor *ret)
 	*ret = (struct doctor){ .owner = UINT64_MAX };
 	if (!tool) {
 		err_set(&ret->trials[DOCTOR_SANDBOX].failure, ERR_NOT_FOUND,
-			"bailiff-tool, which looks from inside, was not found beside bailiffd");
+			"bailiff-tool, which checks from inside, was not found next to bailiffd");
 		snprintf(ret->trials[DOCTOR_SANDBOX].advice, sizeof ret->trials[DOCTOR_SANDBOX].advice,
 			 "install bailiff-tool and restart bailiffd");
 		return;

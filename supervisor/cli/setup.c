@@ -73,7 +73,7 @@ int setup_write(const char *path, const struct buf *text, bool *ret_kept_old, st
 	mem_auto char *fresh = mem_printf("%s.XXXXXX", real);
 	fd_auto int fd = mkostemp(fresh, O_CLOEXEC);
 	if (fd < 0)
-		return err_sys(e, errno, "make a file beside '%s'", real);
+		return err_sys(e, errno, "create a file next to '%s'", real);
 	(void)!fchown(fd, had ? st.st_uid : (uid_t)-1, had ? st.st_gid : (gid_t)-1); /* keep the owner if permitted */
 	if (fchmod(fd, mode) < 0 || fd_write_all(fd, text->data, text->len) < 0 || fsync(fd) < 0 ||
 	    rename(fresh, real) < 0) {

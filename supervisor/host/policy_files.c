@@ -97,7 +97,8 @@ static void install_policy(struct policy_files *p, struct policy_files *fresh, c
 			buf_printf(&summary, "%s is gone", layers[i].label);
 		else
 			buf_printf(&summary,
-				   "%s was read: %zu rules, %zu hooks, and %zu profiles besides the shipped ones, are "
+				   "%s was read: %zu rules, %zu hooks, and %zu profiles in addition to the shipped "
+				   "ones, are "
 				   "known",
 				   layers[i].label, p->rules.count, p->hooks.count, p->profiles.count);
 		engine_policy_is(engine, layers[i].name, texts[i].hash, summary.data);
@@ -126,7 +127,7 @@ void policy_files_load(struct policy_files *p, const int files[GUARD_FILES], str
 		policy_files_done(&fresh);
 		engine_warn(engine, "policy_not_loaded",
 			    p->loaded ? "fix it and send SIGHUP; the previous policy stays in effect until then"
-				      : "mend it and send SIGHUP; until then no process is started",
+				      : "fix it and send SIGHUP; until then no process is started",
 			    "the policy was not loaded: %s", e.message);
 		if (!p->loaded)
 			engine_set_policy_problem(engine, e.message);

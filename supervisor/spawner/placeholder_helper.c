@@ -277,7 +277,7 @@ static _Noreturn void helper_main(const struct placeholder_job *job, int fd)
 {
 	struct placeholder_helper k = { .job = job };
 	char byte;
-	process_title_set(job->title, "bailiffd: keeper");
+	process_title_set(job->title, "bailiffd: placeholder");
 	umask(0);
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	if (fd_close_range(0, (unsigned)fd - 1) < 0 || fd_close_range((unsigned)fd + 1, UINT_MAX) < 0 ||
@@ -328,10 +328,10 @@ int placeholder_helper_start(const struct placeholder_job *job, int *ret_fd, str
 	}
 	int fds[2];
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
-		return err_sys(e, errno, "make a socket for the keeper");
+		return err_sys(e, errno, "create a socket for the placeholder helper");
 	fd_auto int ours = fds[0], theirs = fds[1];
 	if (clone_helper(job, theirs) < 0)
-		return err_sys(e, errno, "clone the keeper");
+		return err_sys(e, errno, "clone the placeholder helper");
 	*ret_fd = fd_take(&ours);
 	return 0;
 }

@@ -163,7 +163,7 @@ def emit_rate(home, seconds, window=256, per_request=1, event=NOW):
 
 def bench_events(seconds=2, rounds=5):
     """Alone and with subscribers that never read, alternating."""
-    alone, beside, grown = [], [], []
+    alone, loaded, grown = [], [], []
     with Home() as home:
         runtime = home.part("runtime")
         emit_rate(home, 1)
@@ -175,16 +175,16 @@ def bench_events(seconds=2, rounds=5):
                 rpc.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
                 rpc.send("subscribe_events", afterSequence=0)
                 links.append(rpc)
-            beside.append(emit_rate(home, seconds))
+            loaded.append(emit_rate(home, seconds))
             grown.append(status_kib(runtime, "RssAnon") - before)
             for rpc in links:
                 rpc.close()
         batches = emit_rate(home, seconds, window=32, per_request=50)
         soon = emit_rate(home, seconds, event=SOON)
-    base, held = statistics.median(alone), statistics.median(beside)
+    base, held = statistics.median(alone), statistics.median(loaded)
     print(f"\nevents acknowledged after commit, median of {rounds}:")
     print(f"  one event a request, 256 in flight         {base:10.0f} /s  (from {min(alone):.0f} to {max(alone):.0f})")
-    print(f"  beside 10 subscribers that never read      {held:10.0f} /s  ({held / base:.2f} of alone; the runtime grew by at most {max(grown) / 1024:.1f} MiB)")
+    print(f"  with 10 subscribers that never read        {held:10.0f} /s  ({held / base:.2f} of alone; the runtime grew by at most {max(grown) / 1024:.1f} MiB)")
     print(f"  50 events a request, 32 in flight          {batches:10.0f} /s")
     print(f"  events that may wait 50 ms, 256 in flight  {soon:10.0f} /s  (256 requests is what one connection may have open)")
 

@@ -21,7 +21,7 @@ def valid(home, rpc):
     home.cli("store", "verify")
 
 
-def test_a_turn_waits_until_somebody_answers(home):
+def test_a_turn_waits_until_a_person_answers(home):
     with home.rpc() as rpc:
         turn = rpc.call("submit_turn", input=[text("ask me")])
         asked = rpc.call("request_action", turnId=turn["turnId"], actionType="input", prompt="Which one?", decisions=["left", "right"],

@@ -277,7 +277,7 @@ def test_runtime_killed_under_an_editor(home):
         until("the daemon answers", home.answers)
         assert screen(home, newest(home)) == shown
         w.type(" and after\x1b")
-        w.until("editing goes on", lambda: "before and after" in screen(home, newest(home)))
+        w.until("editing continues", lambda: "before and after" in screen(home, newest(home)))
         w.type(":wq\r")
         w.wait(status=0)
         w.restored()

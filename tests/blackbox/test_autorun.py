@@ -156,7 +156,7 @@ def test_the_host_replaces_the_configuration_by_rename(home):
     with home.rpc() as rpc:
         started = rpc.start(["sh", "-c", "touch ready; while [ ! -e go ]; do sleep 0.05; done; echo '[core] fsmonitor = ./evil' >> .git/config; true"], cwd=tree)
         until("the command runs", lambda: os.path.exists(os.path.join(tree, "ready")))
-        git("config", "user.name", "somebody", cwd=tree)
+        git("config", "user.name", "someone", cwd=tree)
         put(os.path.join(tree, "go"))
         result = rpc.wait(started["processId"])
         assert reported(result) == {config: "modified"}, result

@@ -87,7 +87,7 @@ def test_commands_of_one_of_its_threads_share_one_of_ours(home):
             c.run(f"p{i}", "true", metadata={"threadId": "t1", "toolCallId": f"c{i}"})
             rpc.wait(started()[-1]["processId"])    # its end is reported a moment before the daemon has released it
         c.shell("busy", "sleep 60", metadata={"threadId": "t1", "toolCallId": "c8"})
-        c.run("beside", "true", metadata={"threadId": "t1", "toolCallId": "c9"})
+        c.run("parallel", "true", metadata={"threadId": "t1", "toolCallId": "c9"})
         threads = [e["threadId"] for e in started()]
         assert len(threads) == 5 and len(set(threads[:4])) == 1 and threads[4] != threads[3], threads
 
@@ -306,13 +306,13 @@ def test_the_network_is_never_wider(home):
 
 
 def test_the_policys_profile_is_what_it_narrows():
-    with tempfile.TemporaryDirectory(prefix="bl-beside-") as beside:
-        beside = os.path.realpath(beside)
-        with Policed({"profiles": {"wide": {"network": "host", "writeRoots": [beside]}}}) as home, Codex(home, "--profile", "wide") as c, home.rpc() as rpc:
+    with tempfile.TemporaryDirectory(prefix="bl-next-") as other:
+        other = os.path.realpath(other)
+        with Policed({"profiles": {"wide": {"network": "host", "writeRoots": [other]}}}) as home, Codex(home, "--profile", "wide") as c, home.rpc() as rpc:
             session = c.hello()["sessionId"]
-            line = f"echo x > {beside}/f"
+            line = f"echo x > {other}/f"
             assert c.run("a", line, sandbox=intent(home.work, PROJECT))[1]["exitCode"] != 0
-            assert c.run("b", line, sandbox=intent(home.work, PROJECT, entry(beside, "write"), network="enabled"))[1]["exitCode"] == 0
+            assert c.run("b", line, sandbox=intent(home.work, PROJECT, entry(other, "write"), network="enabled"))[1]["exitCode"] == 0
             assert c.run("c", line, sandbox=None, enforceManagedNetwork=True)[1]["exitCode"] == 0
             assert c.run("d", line, sandbox=None, managedNetwork={"loopbackPorts": []})[1]["exitCode"] == 0
             networks = [e["sandboxProfile"]["network"] for e in rpc.events(sessionId=session) if e["type"] == "sandbox.applied"]

@@ -75,7 +75,7 @@ def attached(c, session):
         return None
 
 
-def test_a_write_is_carried_out_once_whoever_serves_it(home):
+def test_a_write_is_carried_out_once_regardless_of_who_serves_it(home):
     c = Codex(home)
     session = c.hello()["sessionId"]
     c.shell("p", "cat", pipeStdin=True)
@@ -90,11 +90,11 @@ def test_a_write_is_carried_out_once_whoever_serves_it(home):
         assert again.output("p") == b"two\n", again.output("p")
 
 
-class HeldHeir:
+class StoppedReaper:
     """The process that outlives the gateway, stopped: its timer runs, but it checks only after it is continued."""
 
     def __init__(self, c):
-        self.pid = until("there is an heir", lambda: harness.children_of(c.process.pid))[0]
+        self.pid = until("there is a session reaper", lambda: harness.children_of(c.process.pid))[0]
 
     def __enter__(self):
         os.kill(self.pid, signal.SIGSTOP)
@@ -107,12 +107,12 @@ class HeldHeir:
         return not harness.alive(self.pid)
 
 
-def test_an_heir_ends_what_nobody_comes_back_for(home):
+def test_the_session_reaper_ends_abandoned_processes(home):
     with home.rpc() as rpc:
         c = Codex(home, "--linger", "100ms")
         session = c.hello()["sessionId"]
         c.shell("p", "sleep 1000")
-        with HeldHeir(c):
+        with StoppedReaper(c):
             c.kill()
             assert len(live(rpc, session)) == 1
         until("its process is gone", lambda: not live(rpc, session))
@@ -120,10 +120,10 @@ def test_an_heir_ends_what_nobody_comes_back_for(home):
         session = c.hello()["sessionId"]
         c.shell("p", "sleep 1000")
         with Codex(home, "--linger", "60s") as again:
-            with HeldHeir(c) as heir:
+            with StoppedReaper(c) as reaper:
                 c.kill()
                 again.hello(resumeSessionId=session)
-            until("the heir has looked", heir.gone)
+            until("the session reaper has checked", reaper.gone)
             assert len(live(rpc, session)) == 1 and not again.call("process/read", {"processId": "p"})["exited"]
 
 

@@ -242,7 +242,7 @@ def test_health_and_metrics(home):
 def test_another_user_sees_nothing(home):
     """A peer sees its own uid's sessions; the socket of a private home is not even open to it."""
     if os.geteuid() != 0:
-        raise Skip("needs root to become somebody else")
+        raise Skip("needs root to become another user")
     assert os.stat(home.socket).st_mode & 0o077 == 0
     with home.rpc() as rpc:
         process = rpc.run(["true"])[0]["processId"]

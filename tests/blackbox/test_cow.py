@@ -70,7 +70,7 @@ def old_enough(home):
     def later():
         put(mark)
         return os.stat(mark).st_ctime_ns > newest
-    until("the file system's clock goes on", later)
+    until("the file system's clock advances", later)
 
 
 SAMPLE = {"kept": "kept\n", "edited": "one\ntwo\nthree\n", "gone": "gone\n", "moved": "moved\n", "mode": "#!/bin/sh\n",

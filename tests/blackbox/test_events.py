@@ -153,7 +153,7 @@ def test_a_reader_that_never_reads_slows_nobody(home):
             rpc.call("emit_events", sessionId=session, events=[body] * 100)
         take_until(sub, model, last_sequence(rpc))
         grown = rss(runtime) - before
-        print(f"# the runtime grew by {grown >> 10} KiB beside 3 subscribers that never read 6,000 events")
+        print(f"# the runtime grew by {grown >> 10} KiB with 3 subscribers that never read 6,000 events")
         # One of them now reads: everything, once, in order.
         late = Model(0)
         take_until(stuck[0], late, model.last)

@@ -257,7 +257,7 @@ def test_a_pack_is_signed_by_its_operator(home):
     subprocess.run(["openssl", "pkeyutl", "-verify", "-pubin", "-inkey", at("key.pub"), "-rawin", "-in", path, "-sigfile", path + ".sig"], check=True, capture_output=True)
     with open(path, "rb") as f:
         whole = f.read()
-    # Another's key, and a forger with everything but the key: a pack of his own, whole and sealed.
+    # Another's key, and a forger with everything but the key: a different pack, complete and sealed.
     assert "another key" in home.cli("replay", "--verify", path, "--key", at("other.pub"), status=1).err.decode()
     body = whole[:whole.rindex(b',"seal":')].replace(b"signed", b"forged")
     put(path, body + b',"seal":"sha256:' + hashlib.sha256(body).hexdigest().encode() + b'"}\n')

@@ -385,14 +385,14 @@ def test_what_hooks_learn_afterwards():
     hooks = {"PostToolUse": [entry("cat >good.json", "Bash")], "PostToolUseFailure": [entry("cat >bad.json", "Bash")]}
     with Hooked(hooks) as home, home.rpc() as rpc:
         started, _ = rpc.run(["sh", "-c", "echo out; echo err >&2"], cwd=home.work)
-        until("it was looked at", lambda: hooks_of(rpc, "hook.completed", "post_tool_use"))
+        until("the hook ran", lambda: hooks_of(rpc, "hook.completed", "post_tool_use"))
         good = json.loads(home.text("good.json"))
         response = good["tool_response"]
         assert response["stdout"] == "out\n" and response["stderr"] == "err\n" and response["exit_code"] == 0 and not response["interrupted"], good
         assert good["hook_event_name"] == "PostToolUse" and good["tool_name"] == "Bash" and isinstance(good["duration_ms"], int), good
         assert rpc.output(response["stdout_ref"]) == b"out\n" and good["tool_use_id"] == started["processId"], good
         rpc.run(["sh", "-c", "exit 3"], cwd=home.work)
-        until("it was looked at", lambda: hooks_of(rpc, "hook.completed", "post_tool_failure"))
+        until("the hook ran", lambda: hooks_of(rpc, "hook.completed", "post_tool_failure"))
         bad = json.loads(home.text("bad.json"))
         assert bad["hook_event_name"] == "PostToolUseFailure" and bad["tool_response"]["exit_code"] == 3 and bad["error"] and not bad["is_interrupt"], bad
         assert len(hooks_of(rpc, "hook.started")) == 2
@@ -528,7 +528,7 @@ def test_a_workspace_is_not_trusted_by_itself():
         turn = rpc.call("submit_turn", input=[{"type": "text", "text": "hello"}], options={"cwd": home.work})
         assert rpc.call("complete_turn", turnId=turn["turnId"])["status"] == "completed"
         assert home.text("ran") is None
-        until("that was looked at, too", lambda: hooks_of(rpc, "hook.failed", "post_tool_use"))
+        until("the second hook ran", lambda: hooks_of(rpc, "hook.failed", "post_tool_use"))
         failed = {e["payload"]["hookPoint"]: e["payload"] for e in hooks_of(rpc, "hook.failed")}
         assert {p["category"] for p in failed.values()} == {"untrusted"}, failed
         assert not failed["pre_tool_use"]["failedOpen"] and failed["stop"]["failedOpen"] and failed["post_tool_use"]["failedOpen"], failed

@@ -21,7 +21,7 @@ def test_afterwards_the_same_is_looked_at_as_before():
                 if name.split(".")[0] in ("before", "after"):
                     os.unlink(home.made(name))
             assert rpc.run(list(command), cwd=home.work)[1]["exitCode"] == 0
-            until("it was looked at", lambda: home.text("after") and len(hooks_of(rpc, "hook.completed")) == len(hooks_of(rpc, "hook.started")))
+            until("the hook ran", lambda: home.text("after") and len(hooks_of(rpc, "hook.completed")) == len(hooks_of(rpc, "hook.started")))
             shown = [json.loads(home.text(name))["tool_input"]["command"] for name in ("before", "after")]
             assert shown[0] == shown[1], [(len(s), s[:100]) for s in shown]
             seen = {when: sorted(n[len(when) + 1:] for n in os.listdir(home.work) if n.startswith(when + ".")) for when in ("before", "after")}
@@ -69,7 +69,7 @@ def test_what_has_ended_is_waited_for_no_longer():
             assert rpc.fails("terminate_process", processId=process).data["category"] == "invalid_state"
         finally:
             os.kill(spawner, signal.SIGCONT)
-        until("it was looked at", lambda: hooks_of(rpc, "hook.completed", "post_tool_use"))
+        until("the hook ran", lambda: hooks_of(rpc, "hook.completed", "post_tool_use"))
 
 
 def test_ended_between_the_hooks_answer_and_the_look_at_the_place():

@@ -140,7 +140,7 @@ def test_after_a_model_has_answered():
         where = {"threadId": turn["threadId"], "turnId": turn["turnId"], "modelRequestId": "req_1"}
         rpc.call("emit_events", sessionId=turn["sessionId"], events=[
             dict(where, type="model.requested", payload={"provider": "p", "model": "m"}), dict(where, type="model.completed", payload={"stopReason": "end_turn"})])
-        until("it was looked at", lambda: hooks_of(rpc, "hook.completed", "post_sampling"))
+        until("the hook ran", lambda: hooks_of(rpc, "hook.completed", "post_sampling"))
         seen = json.loads(home.text("sampled.json"))
         assert seen["model_response"]["stopReason"] == "end_turn" and seen["turn_id"] == turn["turnId"], seen
         valid(home, rpc)

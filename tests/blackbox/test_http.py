@@ -16,7 +16,7 @@ from http_client import BOTH, LEGACY, META, MODERN, PING, Serve, text_of, wait_g
 from test_policy import Policed
 
 LONG = [10_000_000 + os.getpid() * 10 + i for i in range(5)]   # seconds to sleep, and marks of our own in /proc
-YIELD = 300000                  # a call waits for its command for so long
+YIELD = 300000                  # how long a call waits for its command
 
 
 def answers(sock, n):

@@ -35,7 +35,7 @@ def test_a_token_elsewhere_must_be_hidden_from_commands():
         token = home.cli("serve", "--print-token", "--token-file", other).text.strip()
         done = home.cli("serve", "--listen", "0", "--token-file", other, status=2)
         assert other.encode() in done.err and b"secretPaths" in done.err, done.err
-        above = os.path.join(home.dir, "free")      # the folder above is one of the daemon's, but this one is nobody's
+        above = os.path.join(home.dir, "free")      # the folder above is one of the daemon's, but this one is not
         home.cli("serve", "--print-token", "--token-file", above)
         assert b"secretPaths" in home.cli("serve", "--listen", "0", "--token-file", above, status=2).err
         with Serve(home, "--token-file", os.path.join(home.dir, "http-token")):

@@ -43,7 +43,7 @@ def test_several_clients_of_one_listener(home):
 
 
 def test_a_client_that_is_killed(home):
-    """Modern: what it ran in the foreground is cancelled. Legacy: that goes on, until the session has been without a connection for long."""
+    """Modern: what it ran in the foreground is cancelled. Legacy: it continues until the session has had no connection for the grace period."""
     for i, (which, mode) in enumerate(over_stdio.CLIENTS):
         with Serve(home, "--structured", "--session-idle", "5s") as serve:
             mark = f"mark-{harness.os.getpid()}-{i}"

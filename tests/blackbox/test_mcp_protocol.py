@@ -115,7 +115,7 @@ def test_what_is_no_message_is_answered(home):
             answer = mcp.odd.pop()
             assert answer["error"]["code"] == code and answer.get("id", "a") in ("a", "b"), answer
         mcp.raw(b"   \n\r\n" + b'{"jsonrpc":"2.0","method":"notifications/none"}\n' + b'{"jsonrpc":"2.0","id":"x","result":{}}\n')
-        assert mcp.initialize()["protocolVersion"] == LEGACY, "it goes on after all of that"
+        assert mcp.initialize()["protocolVersion"] == LEGACY, "it still serves after all of that"
 
 
 def test_a_request_that_is_no_json_is_answered_where_it_has_an_id(home):

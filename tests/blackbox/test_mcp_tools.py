@@ -684,7 +684,7 @@ def test_results_do_not_mislead():
         mcp.exec("echo x >/tmp/made")
         _, text = mcp.exec("cat /tmp/made", error=True)
         assert "/tmp of its own" in text, text
-        _, text = mcp.exec("cat /home/somebody/notes", error=True)
+        _, text = mcp.exec("cat /home/other/notes", error=True)
         assert "hidden" in text, text
         _, text = mcp.exec("cat missing", error=True)
         assert "perhaps the sandbox" not in text, text

@@ -258,7 +258,7 @@ def test_ctrl_c_ends_what_waits_for_permission():
             run.send_signal(signal.SIGINT)
             run.communicate(timeout=harness.PATIENCE)
             assert run.returncode not in (0, None)
-            until("nothing waits any more", lambda: not rpc.call("list_actions", status="pending")["actions"])
+            until("nothing waits", lambda: not rpc.call("list_actions", status="pending")["actions"])
             assert rpc.events(types=["process.started"]) == []
 
 

@@ -70,7 +70,7 @@ def test_a_denied_command_is_a_fact_and_never_runs():
         valid(home, rpc)
 
 
-def test_it_waits_until_somebody_allows_it():
+def test_it_waits_until_a_person_allows_it():
     with Policed(ASK) as home, home.rpc() as rpc:
         started = ask(rpc, home, "touch", "made")
         made = os.path.join(home.work, "made")
@@ -292,7 +292,7 @@ def test_waiting_ends_with_the_process():
         assert not pending(rpc)
         with home.rpc() as other:
             ask(other, home, "touch", "made", onDisconnect="terminate")
-        until("nothing is asked any more", lambda: not pending(rpc))
+        until("no approval is pending", lambda: not pending(rpc))
         valid(home, rpc)
 
 

@@ -20,12 +20,12 @@ def test_a_changed_file_is_loaded_by_itself():
     with Policed(ASK) as home, home.rpc() as rpc:
         assert not denied(rpc, home)
         policy(home, {"permissions": {"deny": ["Bash(true)"]}})
-        until("what was written in place is in force", lambda: denied(rpc, home))
+        until("the file written in place is in effect", lambda: denied(rpc, home))
         path = os.path.join(home.dir, "policy.json")
         with open(path + ".new", "w") as f:
             json.dump(ASK, f)
         os.rename(path + ".new", path)
-        until("what replaced it is in force", lambda: not denied(rpc, home))
+        until("the replacement is in effect", lambda: not denied(rpc, home))
         policy(home, {"permissions": {"deny": ["Bash(true)"]}})
         until("it is written again", lambda: denied(rpc, home))
         os.unlink(path)

@@ -57,7 +57,7 @@ def test_a_c_project(home):
     assert sorted(os.listdir(home.work)) == ["Makefile", "hello.c"]
 
 
-def test_files_belong_to_whoever_asked(home):
+def test_files_belong_to_the_caller(home):
     shell(home, "mkdir -p a/b && echo x >a/b/c && ln -s c a/b/l && mkfifo a/p && cp /bin/true a/run && chmod 755 a/run && ./a/run")
     for name in ("a", "a/b", "a/b/c", "a/p", "a/run"):
         st = os.lstat(os.path.join(home.work, name))

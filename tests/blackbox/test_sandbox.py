@@ -342,7 +342,7 @@ def test_bailiffs_own_files_are_not_there(home):
     assert done.status == 125 and b"bailiff's own" in done.err, done.err
 
 
-def test_nobody_logs_in_as_somebody_else(home):
+def test_no_login_as_another_user(home):
     if not os.path.exists("/proc/self/loginuid"):
         raise Skip("a kernel without audit")
     for _ in range(6):  # also in sandboxes that were built ahead
@@ -421,7 +421,7 @@ def test_agents_may_have_less_but_not_more(home):
         _, done = rpc.run("! cat file && ! echo x >src/new", **base,
                           sandbox={"hidden": [tree + "/file"], "readRoots": [tree + "/src", "/usr"], "network": "none", "tmpBytes": 1 << 20})
         assert done["exitCode"] == 0
-        for more in ({"writeRoots": [home.work]}, {"readRoots": ["/home/somebody/.ssh"]}, {"network": "host"}):
+        for more in ({"writeRoots": [home.work]}, {"readRoots": ["/home/other/.ssh"]}, {"network": "host"}):
             error = rpc.fails("start_process", command=["true"], **base, sandbox=more, code=-32010)
             assert error.data["permissionDecision"]["decision"] == "deny", error.data
             assert error.data["field"] == "sandbox." + list(more)[0], error.data

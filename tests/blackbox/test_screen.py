@@ -353,7 +353,7 @@ def test_gdb():
 def test_tmux():
     with harness.Home() as home:
         env = {"TMUX_TMPDIR": "/tmp", "HOME": "/tmp", "LC_ALL": "C.UTF-8", "PS1": "inner> "}
-        # Keys that come at once are not taken for pasted text.
+        # Keys that come at once are not treated as pasted text.
         command = [need("tmux"), "-f", "/dev/null", "new-session", "bash --norc --noprofile -i", ";", "set-option", "-g", "assume-paste-time", "0"]
         with Terminal(home, command, env=env, rows=20, cols=60) as t:
             t.sees(text="inner> ")

@@ -193,7 +193,7 @@ def test_who_may_not_answer_may_not_allow():
 
 def test_another_users_session_is_not_there(home):
     if os.geteuid() != 0:
-        raise Skip("needs root to become somebody else")
+        raise Skip("needs root to become another user")
     with home.rpc() as rpc:
         session = session_of(rpc, deny=["Bash(rm:*)"])
         os.chmod(home.dir, 0o755)
@@ -244,7 +244,7 @@ def test_they_hold_for_everything_of_the_session_and_after_a_restart():
             home.restart()
 
 
-def test_rules_that_change_while_somebody_is_asked(home):
+def test_rules_that_change_while_an_approval_is_pending(home):
     with home.rpc() as rpc:
         session = session_of(rpc, ask=["Bash(touch:*)"])
         denied, allowed = (ask(rpc, home, "touch", name, sessionId=session) for name in ("denied", "allowed"))

@@ -21,7 +21,7 @@ def toml_reader():
 
 
 class Place:
-    """A user's home and a project of his."""
+    """A user's home with a project."""
 
     def __enter__(self):
         self.dir = tempfile.TemporaryDirectory(prefix="bl-setup-")

@@ -117,7 +117,7 @@ def flip(path, needle=None):
 
 
 def test_acknowledged_survives_the_runtime(home):
-    """Killed at once, while it is in the journal only: it is there, once, and what follows goes on after it."""
+    """Killed at once, while it is in the journal only: it is there, once, and later events follow it."""
     with home.rpc() as rpc:
         session = rpc.call("create_session")["sessionId"]
     for n in range(8):
@@ -226,7 +226,7 @@ def test_quota():
                 error = e
                 break
         assert error and error.code == -32012, error
-        assert rpc.call("list_events", limit=5)["events"], "reading goes on"
+        assert rpc.call("list_events", limit=5)["events"], "reading continues"
         assert rpc.call("verify_store")["ok"] is True
         rpc.call("prune_store", beforeSequence=rpc.call("initialize")["lastSequence"])
         home.cli("store", "compact")

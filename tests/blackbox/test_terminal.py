@@ -254,7 +254,7 @@ def test_a_start_that_fails(home):
         assert len(ends) == 2 and not any(e["payload"].get("drainTimedOut") for e in ends), ends
 
 
-def test_beside_other_options(home):
+def test_with_other_options(home):
     tty = {"rows": 24, "cols": 80}
     with home.rpc() as rpc:
         started, end = rpc.run("echo x >file; tty", tty=tty, cow=True, cwd=home.work)

@@ -298,12 +298,12 @@ def test_a_turn_whose_client_has_gone_is_lost_and_its_queue_goes_on():
         harness.until("it is lost", lambda: status(rpc, left) == "lost")
         end = [e for e in rpc.events(turnId=left["turnId"]) if e["type"] == "turn.failed"][0]
         assert end["status"] == "lost" and end["payload"]["category"] == "client_gone" and end["payload"]["retryable"], end
-        harness.until("the queue goes on", lambda: status(rpc, behind) == "running")
+        harness.until("the queue continues", lambda: status(rpc, behind) == "running")
         harness.until("a question is no client", lambda: status(rpc, asked) == "lost")
         assert [a["status"] for a in rpc.call("list_actions")["actions"] if a["actionId"] == action] == ["cancelled"]
         assert [status(rpc, t) for t in (kept, taken, busy)] == ["running"] * 3
         rpc.call("terminate_process", processId=process)
-        harness.until("nothing of it runs any more", lambda: status(rpc, busy) == "lost")
+        harness.until("nothing of it runs", lambda: status(rpc, busy) == "lost")
         rpc.fails("complete_turn", {"turnId": left["turnId"]}, code=-32015)
         home.restart()
         with home.rpc() as rpc:

@@ -226,7 +226,7 @@ for i in range(150000):
         runtime = home.kill_part("runtime", signal.SIGSTOP)
         try:
             open(begin, "w").close()
-            until("there is no room any more", lambda: congestions() > before)
+            until("the queue is full", lambda: congestions() > before)
         finally:
             os.kill(runtime, signal.SIGCONT)
         result = rpc.wait(process)

@@ -415,7 +415,7 @@ def in_the_system(folder):
         put("blann", own, {"permissions": {"deny": ["Bash(touch:*)"], "allow": ["Bash(shred:*)"]}})
         assert decide("blann", "touch x") == ["deny", ["user", own]], decide("blann", "touch x")
         assert decide("blann", "shred x") == ["deny"] + host
-        assert decide("blbob", "touch x") == ["allow"], "another user's policy is none of his"
+        assert decide("blbob", "touch x") == ["allow"], "another user's policy does not apply"
         place = os.path.join(work["blann"], ".bailiff/policy.json")
         put("blann", place, {"permissions": {"deny": ["Bash(cat:*)"]}})
         assert decide("blann", "cat x") == ["deny", ["workspace", place]]
@@ -455,7 +455,7 @@ def in_the_system(folder):
         open_action = asked(False)
         with harness.Rpc("/run/bailiff/control.sock") as root:
             error = root.fails("respond_action", actionId=open_action, decision="allow", scope="always", code=-32011)
-            assert "somebody else's policy" in error.message and not os.path.exists(own), error.message
+            assert "another user's policy" in error.message and not os.path.exists(own), error.message
         assert asked(True) == [own, ["Bash(touch kept)"], 0]
         st = os.stat(own)
         assert st.st_uid == users["blann"][0] and st.st_mode & 0o777 == 0o600, st

@@ -58,7 +58,7 @@ static void canned(struct mcp_call *c)
 
 static void reply_text(struct mcp_call *c, const char *text) { mcp_call_finish(c, mcp_call_text(text, strlen(text))); }
 
-/* ---- what goes on for a while ---- */
+/* ---- long-running calls ---- */
 
 static void logged(struct mcp_call *c)
 {

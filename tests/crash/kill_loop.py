@@ -140,7 +140,7 @@ class Killer:
         # Mostly into the work, sometimes into the start of the part itself.
         early = self.rng.random() < 0.2
         if not early:
-            until("somebody is served", lambda: self.served())
+            until("a client is served", lambda: self.served())
             time.sleep(self.rng.random() ** 2 * 0.06)
             pids = [self.home.part(n) for n in names]
         self.at_start += early

@@ -374,7 +374,7 @@ static int try_other_side(const char *arg)
 	return number == 0 ? 0 : probe_shut(ENODATA); /* always one more, never ours */
 }
 
-/* Terminals besides that of the sandbox, which is its first. */
+/* Terminals other than that of the sandbox, which is its first. */
 static int try_other_terminals(const char *arg)
 {
 	DIR *d = opendir("/dev/pts");

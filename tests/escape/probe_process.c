@@ -179,7 +179,7 @@ static int try_io_priority_of_user(const char *arg)
 	return (int)syscall(SYS_ioprio_set, IOPRIO_WHO_USER, geteuid(), 0);
 }
 
-/* Of a process tree of its own init's: whatever arrives there, it goes on. */
+/* Of a process tree of its own init's: whatever arrives there, it continues. */
 static int try_end_init(const char *arg)
 {
 	static const int signals[] = { SIGKILL, SIGSTOP, SIGSEGV, SIGABRT, SIGQUIT };

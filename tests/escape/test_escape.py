@@ -137,7 +137,7 @@ def host_terminal():
     """One of the host's that has a higher number than a sandbox's first, and something to read on it."""
     held = [os.openpty() for _ in range(4)]
     try:
-        os.write(held[-1][0], b"typed by somebody\n")
+        os.write(held[-1][0], b"typed by a person\n")
         yield os.ttyname(held[-1][1])
     finally:
         for fd in (fd for pair in held for fd in pair):
@@ -185,7 +185,7 @@ def test_protected_paths(home):
         with part():
             check(rows, outside(rows, home.work), "outside", "open")
         with open(os.path.join(home.work, ".bailiff", "policy.json"), "w") as f:
-            f.write("{}\n")  # which was written over, and nothing starts beside a policy that cannot be read
+            f.write("{}\n")  # which was overwritten: nothing starts with an unreadable policy
         before = snapshot(home.work)
         for profile in WRITABLE:
             with part():

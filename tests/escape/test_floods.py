@@ -176,7 +176,7 @@ def test_a_flood_of_output(home):
 
 
 def test_a_screen_that_is_always_drawn_anew(home):
-    """A few bytes have all of a large screen drawn: whoever does that all the time keeps nobody else waiting."""
+    """A few bytes make a large screen redraw: a client that does so continuously does not delay others."""
     repository(home)
     with home.rpc() as rpc, home.rpc() as watcher:
         for rows, cols, sequence in ((131, 1000, "\\033#8"), (131, 1000, "\\033c"), (24, 80, "\\033#8"), (24, 80, "x\\033[9999b")):

@@ -1,4 +1,4 @@
-"""What is nested in a workspace stays protected whatever commands do so that it is not found any more.
+"""What is nested in a workspace stays protected whatever commands do to hide it.
 
 It is looked for again every few seconds, in so many folders, as the peer: each of these tries makes the look miss it.
 """
@@ -70,7 +70,7 @@ def look_again(home, rpc, tops):
             attempt(rpc, "true", top)
         attempt(rpc, "true", late)
         return "new/.bailiff" in home.cli("sandbox", "show", "workspace", cwd=late).text
-    until("it is looked at again", seen)
+    until("it is checked again", seen)
     for top in tops:
         attempt(rpc, "true", top)
 

@@ -1,4 +1,4 @@
-"""Nothing of a command is there for the next one in the same place, nor for one beside it.
+"""Nothing of a command is there for the next one in the same workspace, nor for a parallel one.
 
 From the second time on commands get sandboxes that were built ahead (architecture.md): whatever those had in common with one that was used
 before, or with each other, would show here.
@@ -68,7 +68,7 @@ def test_one_after_the_other(home):
                 assert end["exitCode"] == 0 and found(rpc, ref_of(started)) == [[]], f"{more}, start {i}: {found(rpc, ref_of(started))} {end}"
 
 
-def test_one_beside_the_other(home):
+def test_parallel_commands(home):
     where = script(home)
     with home.rpc() as rpc:
         holders = []
@@ -77,7 +77,7 @@ def test_one_beside_the_other(home):
             until("it has left everything", lambda: found(rpc, ref_of(holders[-1])))
             for _ in range(2):
                 started, _ = rpc.run(["python3", "leave.py"], **where)
-                assert found(rpc, ref_of(started)) == [[]], f"beside {i + 1}: {found(rpc, ref_of(started))}"
+                assert found(rpc, ref_of(started)) == [[]], f"parallel {i + 1}: {found(rpc, ref_of(started))}"
         for holder in holders:
             assert found(rpc, ref_of(holder)) == [[]], found(rpc, ref_of(holder))
             rpc.call("terminate_process", processId=holder["processId"], reason="test", graceMs=0)

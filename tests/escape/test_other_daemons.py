@@ -1,4 +1,4 @@
-"""A command in a sandbox reaches another daemon's control socket: that daemon must refuse it, whoever started the sandbox.
+"""A command in a sandbox reaches another daemon's control socket: that daemon must reject it, regardless of which daemon started the sandbox.
 
 Each way is also tried from outside, which proves that the socket answers, and from a foreign container, which must be served.
 """
@@ -87,7 +87,7 @@ def test_a_daemon_whose_home_is_in_the_workspace():
         for profile in ("workspace", "ci"):
             answer = from_inside(first, second.socket, first.work, profile)
             assert is_refused(answer), (profile, answer)
-        with second.rpc() as rpc:   # and goes on serving
+        with second.rpc() as rpc:   # and it still serves
             assert rpc.call("get_health")
 
 

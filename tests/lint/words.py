@@ -1,5 +1,9 @@
 #!/usr/bin/python3
-"""What must not stand in the tree: unfinished work, names of somebody's machine, functions without a safe use, loose ends."""
+"""Rejects what must not be in the tree: unfinished work, paths of one machine, unsafe functions, and words that docs/glossary.md replaces.
+
+    tests/lint/words.py            check the tree, after the self-test
+    tests/lint/words.py WORD...    list where these words are (of any list or none), to prepare a new row
+"""
 
 import os
 import re
@@ -17,13 +21,57 @@ EVERYWHERE = [
 ]
 CODE = [
     (re.compile(r"\bnot (yet )?implemented\b", re.I), "a promise instead of code"),
-    (re.compile(r"\b(alloca|atoi|atol|putenv)\s*\("), "a function with no place here"),
     (re.compile(r"[^\t\n -~\u00a0-\uffff\U00010000-\U0010ffff]"), "a control character"),
     (re.compile(r"[ \t]+$", re.M), "white space at the end of a line"),
     (re.compile(r"^ {4,}[^\s\\]", re.M), "spaces where a tab belongs"),
 ]
-# Where a rule of CODE does not apply: file and what it may say.
-EXCEPT = {}
+UNSAFE = (re.compile(r"\b(alloca|atoi|atol|putenv)\s*\("), "an unsafe function")
+
+# The old vocabulary: words and what to write instead. Checked in file names, identifiers, comments, strings and documents; a word ends
+# at everything but a letter, so that `mend_file` is found and `amend` is not. Tests are free to use a word as data: see EXCEPT.
+OLD_WORDS = [
+    ("whoever", "the caller, the owner, regardless of who"),
+    ("somebody", "a person, another user"),
+    ("besides", "in addition to, other than"),
+    ("heirs?", "session reaper"),
+    ("mend|mends|mended|mending", "fix, repair"),
+    ("deeds?", "transaction"),
+    ("keeper", "placeholder helper"),
+    ("so long(?! as)|for long", "for that duration"),
+    ("taken for", "treated as, confused with"),
+    ("in force", "in effect"),
+    ("any more", "no longer"),
+    ("goes on", "continues"),
+    ("looked at", "checked, read"),
+    ("stands? beside", "next to, together with"),
+    ("side by side", "in parallel, adjacent"),
+    ("sorry", "say what failed"),
+]
+OLD = [(re.compile(rf"(?<![A-Za-z])(?:{word})(?![A-Za-z])", re.I), f"write {instead!r} instead") for word, instead in OLD_WORDS]
+
+# Files that quote the old words, and data: (file, text that matched in lower case).
+QUOTES = ("docs/glossary.md", "CHANGELOG.md")
+EXCEPT = set()
+
+BAD_SAMPLE = '''
+static int mend_file(void); /* whoever owns it */
+#define HOOKS_BESIDES 1
+err_set(e, "the rules in force are looked at by somebody, so long it goes on");
+The heir is taken for a keeper; it is not there any more, for long, and stands beside its DEEDS, side by side. Sorry.
+'''
+GOOD_SAMPLE = "amend --so-longer, so long as, their, insight, enforce, sidebyside, recommended, housekeeper"
+
+
+def old_words(text):
+    """(position, text, what to write) of each old word."""
+    return [(m.start(), m.group(), instead) for rule, instead in OLD for m in rule.finditer(text)]
+
+
+def self_test():
+    """Every row finds its word in the bad sample, and none finds anything in the good one."""
+    missed = [word for (word, _), (rule, _) in zip(OLD_WORDS, OLD) if not rule.search(BAD_SAMPLE)]
+    return [f"self-test: '{word}' is not found in the bad sample" for word in missed] + \
+        [f"self-test: {text!r} is found in the good sample" for _, text, _ in old_words(GOOD_SAMPLE)]
 
 
 def comment_free(text):
@@ -32,15 +80,40 @@ def comment_free(text):
     return re.sub(r'"(?:\\.|[^"\\\n])*"', '""', text)
 
 
-def main():
+def line_of(text, position):
+    return text.count("\n", 0, position) + 1
+
+
+def check_file(path, text):
+    problems = []
+    rules = [(rule, what, text) for rule, what in EVERYWHERE]
+    if path.endswith((".c", ".h")):
+        rules += [(rule, what, text) for rule, what in CODE]
+        if not path.startswith("tests/"):
+            rules.append((*UNSAFE, comment_free(text)))
+    for rule, what, where in rules:
+        problems += [f"{path}:{line_of(where, m.start())}: {what}: {m.group().strip()[:60]!r}" for m in rule.finditer(where)]
+    if path not in QUOTES:
+        problems += [f"{path}: in the file's name: {found!r}; {instead}" for _, found, instead in old_words(path)]
+        problems += [f"{path}:{line_of(text, at)}: {found!r}; {instead}" for at, found, instead in old_words(text)
+                     if (path, found.lower()) not in EXCEPT]
+    return problems
+
+
+def files():
     out = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    problems, count = [], 0
     for path in out.split("\n"):
         full = os.path.join(ROOT, path)
-        if not path or path == SELF or not os.path.isfile(full) or path.startswith("tests/fuzz/corpus/") or path == "LICENSE":
-            continue
-        with open(full, "rb") as f:
-            raw = f.read()
+        if path and path != SELF and path != "LICENSE" and os.path.isfile(full) and not path.startswith("tests/fuzz/corpus/"):
+            with open(full, "rb") as f:
+                yield path, f.read()
+
+
+def main(wanted):
+    if wanted:
+        OLD[:] = [(re.compile(rf"(?<![A-Za-z])(?:{'|'.join(wanted)})(?![A-Za-z])", re.I), "listed")]
+    problems, count = [] if wanted else self_test(), 0
+    for path, raw in files():
         try:
             text = raw.decode("utf-8")
         except UnicodeDecodeError:
@@ -49,20 +122,10 @@ def main():
         count += 1
         if raw and not raw.endswith(b"\n"):
             problems.append(f"{path}: no newline at the end")
-        rules = [(r, what, text) for r, what in EVERYWHERE]
-        if path.endswith((".c", ".h")):
-            bare = comment_free(text)
-            if not path.startswith("tests/"):
-                rules.append((CODE[1][0], CODE[1][1], bare))
-            rules.append((CODE[2][0], CODE[2][1], text))
-            rules += [(CODE[0][0], CODE[0][1], text), (CODE[3][0], CODE[3][1], text), (CODE[4][0], CODE[4][1], text)]
-        for rule, what, where in rules:
-            for m in rule.finditer(where):
-                if (path, m.group().strip()) in EXCEPT:
-                    continue
-                problems.append(f"{path}:{where.count(chr(10), 0, m.start()) + 1}: {what}: {m.group().strip()[:60]!r}")
-    print("\n".join(problems) if problems else f"{count} files")
+        problems += check_file(path, text)
+    print("\n".join(problems) if problems else f"{count} files, {len(OLD_WORDS)} old words")
     return 1 if problems else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -34,7 +34,7 @@ SYSTEM = """systemd systemd-sysv libpam-systemd dbus dbus-user-session kmod udev
 BUILD = """python3 gcc libc6-dev make pkg-config libevent-dev libjansson-dev liblmdb-dev libseccomp-dev libcap-dev libmd-dev libxxhash-dev
     libvterm-dev libcurl4-openssl-dev libssl-dev""".split()
 TEST = "git curl wget openssl check bubblewrap python3-jsonschema strace vim-tiny nano less tmux jq".split()
-# Suites that may have a kernel, in addition to those configured; "-security" ones are looked for beside the configured one.
+# Suites that may have a kernel, in addition to those configured; "-security" ones are searched next to the configured one.
 KERNEL_SUITES = ["{codename}-backports", "bullseye", "bullseye-security", "trixie-backports"]
 MODULES = "virtio_pci virtio_blk virtio_console virtio_rng ext4 crc32c_generic crc32c-intel crc32c_arm64 overlay".split()
 # Units that only cost time in a machine that lives for minutes.

@@ -22,7 +22,7 @@ PROGRAMS = ["talker", "probe", "faults.so"]
 
 @contextlib.contextmanager
 def slot(cache, jobs):
-    """At most `jobs` machines per cache, whoever starts them: one of that many locks is held."""
+    """At most `jobs` machines per cache, regardless of who starts them: one of that many locks is held."""
     files = [open(os.path.join(cache, f".machine-{i}.lock"), "a") for i in range(jobs)]
     try:
         told = False

@@ -97,7 +97,7 @@ static void start_process_of(struct engine *g, const struct tool_call_doc *d, co
 	static const struct tool_failure missing = {
 		.status = "failed",
 		.category = "unavailable",
-		.message = "bailiff-tool, which does this, was not found beside bailiffd",
+		.message = "bailiff-tool, which does this, was not found next to bailiffd",
 		.advice = "install bailiff-tool and restart bailiffd"
 	};
 	bool shell = tool->builtin == TOOL_SHELL;

@@ -79,7 +79,7 @@ static int run_sender(struct hook_run *r, const char **argv, const char **hosts,
 	struct err e = ERR_INIT;
 
 	if (!g->o.webhook_program) {
-		err_set(&e, ERR_UNAVAILABLE, "bailiff-webhook, which sends it, was not found beside bailiffd");
+		err_set(&e, ERR_UNAVAILABLE, "bailiff-webhook, which sends it, was not found next to bailiffd");
 		hook_refused(g, r->process_id, &e, NULL, 0);
 		return -1;
 	}
@@ -283,8 +283,8 @@ static void warn_open(struct engine *g, const struct hook_doc *d, const char *wh
 
 	jval_str(d->handlerRef, handler, sizeof handler);
 	if (!d->failsClosed)
-		engine_warn(g, "hook_failed_open", "mend the hook, or say onFailure: block in its entry",
-			    "the %s hook of %.150s failed, and work goes on: %.200s", d->hookPoint, handler, why);
+		engine_warn(g, "hook_failed_open", "fix the hook, or set onFailure: block in its entry",
+			    "the %s hook of %.150s failed, and work continues: %.200s", d->hookPoint, handler, why);
 }
 
 static void hook_over(struct engine *g, const char *id)

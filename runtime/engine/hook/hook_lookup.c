@@ -51,7 +51,7 @@ static void report_hooks(struct engine *g, const char *cwd, const struct policy_
 			 hooks_known_fn fn, void *ctx)
 {
 	if (e)
-		engine_warn(g, "hooks_not_known", "mend the policy of that place; its hooks do not run until then",
+		engine_warn(g, "hooks_not_known", "fix the policy of that workspace; its hooks do not run until then",
 			    "the hooks of '%.200s' are not known: %s", cwd ? cwd : "", e->message);
 	fn(g, hooks, e, ctx);
 }

@@ -18,7 +18,7 @@
 static void settle_start(struct engine *g, const struct hook_doc *d, struct transaction *own)
 {
 	static const char why[] =
-		"the runtime was restarted while hooks looked at it: it is denied, and can be started again";
+		"the runtime was restarted while hooks checked it: it is denied, and can be started again";
 
 	if (d->ownerKind[0] || !d->subjectId[0] || engine_process(g, d->subjectId))
 		return;
@@ -76,7 +76,7 @@ static void recover_hook(struct engine *g, const char *id)
 		transaction_commit(own);
 	} else if (d.waits[0]) {
 		process_enforce_end(p, PROCESS_END_USER, &by, SIGKILL, 0,
-				    "the runtime was restarted: its answer would decide nothing any more");
+				    "the runtime was restarted: its answer would no longer decide anything");
 	}
 }
 

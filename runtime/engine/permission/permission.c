@@ -205,7 +205,7 @@ static bool ask_hooks(const struct hook_evaluation *j, struct policy_decision *d
 		if (d->answer == POLICY_ALLOW && hook_would_be_skipped(j))
 			overrule_decision(
 				d, POLICY_ASK, POLICY_BY_HOOK,
-				"a hook of the workspace would have to look at it, and those do not run in mode "
+				"a hook of the workspace would have to check it, and those do not run in mode "
 				"untrusted unless trusted");
 		return false;
 	}
@@ -562,6 +562,6 @@ void permission_drop(struct process *p, const char *reason)
 	struct err e = ERR_INIT;
 
 	err_set(&e, ERR_UNAVAILABLE, "it was ended while %s: %.200s",
-		p->resumed ? "the policy of its place was looked at" : "hooks looked at it", reason);
+		p->resumed ? "the policy of its workspace was read" : "hooks checked it", reason);
 	end_waiting(p, &how, &e);
 }

@@ -100,7 +100,7 @@ static int check_always(struct engine *g, const struct action_doc *d, const stru
 		return reject_always(e, "%s", "policy files cannot be written here");
 	/* Only the user whose policy file it is may change it, not even root on the user's behalf. */
 	if (c->uid != d->uid)
-		return reject_always(e, "%s", "it would be a rule of somebody else's policy");
+		return reject_always(e, "%s", "it would be a rule of another user's policy");
 	if (rules.type != JT_ARRAY)
 		return reject_always(e, "%s", why[0] ? why : "no exact rule exists for it");
 	return 0;

@@ -125,7 +125,7 @@ static void start_again(struct engine *g, const struct action_doc *a, struct err
 	json_auto_t *start = json_loadb(buf_cstr(&text), text.len, 0, NULL),
 		    *more = json_loadb(open.text, open.len, 0, NULL);
 	if (!start || !more) {
-		err_set(e, ERR_CORRUPT, "what was to be started cannot be read any more");
+		err_set(e, ERR_CORRUPT, "the recorded start request is unreadable");
 		return;
 	}
 	widen_sandbox(start, more);

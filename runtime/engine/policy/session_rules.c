@@ -146,7 +146,8 @@ static int check_kept(const json_t *before, const json_t *now, const char *tight
 			if (k == 2)
 				stays |= prefix_allows(v);
 			if (!stays)
-				return not_allowed(e, field, "%.80s is in force and would be gone: %s", text, tightens);
+				return not_allowed(e, field, "%.80s is in effect and would be removed: %s", text,
+						   tightens);
 		}
 	}
 	return 0;

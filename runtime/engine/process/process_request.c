@@ -6,7 +6,7 @@
  * the result, a retry gets an error that the outcome is unknown, instead of writing twice.
  *
  * Terminal input is recorded like other input, except while the terminal has echo off in canonical mode. Then it is
- * taken for a password and only its length is recorded. Full-screen programs switch echo off, too, but they also leave
+ * treated as a password and only its length is recorded. Full-screen programs switch echo off, too, but they also leave
  * canonical mode.
  */
 

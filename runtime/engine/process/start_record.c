@@ -134,7 +134,7 @@ int start_record_read(const struct engine *g, const char *text, size_t len, stru
 	struct start_record s = { .json = json_loadb(text, len, 0, NULL) };
 
 	if (!s.json)
-		return err_set(e, ERR_CORRUPT, "what was to be started cannot be read any more");
+		return err_set(e, ERR_CORRUPT, "the recorded start request is unreadable");
 	if (start_spec_of(g, s.json, &s.spec, e) < 0) {
 		json_decref(s.json);
 		return err_wrap(e, "what was to be started");

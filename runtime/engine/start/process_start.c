@@ -29,7 +29,7 @@
 #define KIND_LIMITS (1u << 30)         /* with required limits */
 #define KIND_LIMITS_DEFAULT (1u << 31) /* with limits that are not required */
 #define ENVIRONMENT_TOLD 200u          /* variable names listed in events */
-#define HOOKS_BESIDES 4096u            /* hook processes allowed in addition to maxProcesses */
+#define HOOKS_EXTRA 4096u              /* hook processes allowed in addition to maxProcesses */
 #define DISPLAY_MAX 2048u
 #define COMMAND_INLINE_MAX (16u * 1024) /* of argv's JSON in events; longer ones go behind a ref */
 
@@ -314,7 +314,7 @@ static void count_process(void *ctx, const char *id, void *value)
 static int check_share(struct engine *g, uint32_t uid, bool hooks, struct err *e)
 {
 	struct uid_count c = { .uid = uid, .hooks = hooks };
-	size_t share = hooks                        ? HOOKS_BESIDES / 2
+	size_t share = hooks                        ? HOOKS_EXTRA / 2
 		       : g->o.max_processes_per_uid ? g->o.max_processes_per_uid
 						    : (g->o.max_processes + 1) / 2;
 
@@ -337,7 +337,7 @@ static int request_check(struct engine *g, const struct start_request *r, const 
 	 * Hooks have a limit of their own: starts that wait for hooks must not prevent them from running, and hooks
 	 * must not use up the processes of others.
 	 */
-	if (r->owner == OWNER_HOOK && g->processes->hooks >= HOOKS_BESIDES)
+	if (r->owner == OWNER_HOOK && g->processes->hooks >= HOOKS_EXTRA)
 		return err_set(e, ERR_EXHAUSTED, "%zu hooks run, which is the limit", g->processes->hooks);
 	if (r->owner != OWNER_HOOK && !r->hooked &&
 	    g->processes->live.count - g->processes->hooks >= g->o.max_processes)
@@ -461,7 +461,7 @@ static void start_held(struct engine *g, struct pending_start *h)
 	if (r->owner && process_owner(g, r->owner)->wanted &&
 	    !process_owner(g, r->owner)->wanted(g, r->owner_id, r->process_id)) {
 		struct err e = ERR_INIT;
-		err_set(&e, ERR_STATE, "it is not wanted any more");
+		err_set(&e, ERR_STATE, "it is no longer wanted");
 		h->fn(h->ctx, &e, NULL, 0);
 		pending_start_free(h);
 		return;

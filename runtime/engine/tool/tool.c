@@ -15,15 +15,15 @@
 #define SCHEMA_MAX 32768u
 
 static const struct tool own[] = {
-#define TOOL(NAME, name_, read_only_, beside_, destructive_, interrupt_, description_, schema_) \
-	{ .builtin = TOOL_##NAME,                                                               \
-	  .name = name_,                                                                        \
-	  .read_only = read_only_,                                                              \
-	  .beside = beside_,                                                                    \
-	  .destructive = destructive_,                                                          \
-	  .interrupt = interrupt_,                                                              \
-	  .description = description_,                                                          \
-	  .schema = schema_,                                                                    \
+#define TOOL(NAME, name_, read_only_, concurrent_, destructive_, interrupt_, description_, schema_) \
+	{ .builtin = TOOL_##NAME,                                                                   \
+	  .name = name_,                                                                            \
+	  .read_only = read_only_,                                                                  \
+	  .concurrent = concurrent_,                                                                \
+	  .destructive = destructive_,                                                              \
+	  .interrupt = interrupt_,                                                                  \
+	  .description = description_,                                                              \
+	  .schema = schema_,                                                                        \
 	  .session_id = "" },
 #include "runtime/engine/tool/tools.def"
 #undef TOOL
@@ -86,7 +86,7 @@ bool tool_is_parallel(struct engine *g, const char *name, struct tool_scope in)
 {
 	struct tool t;
 
-	return tool_find(g, name, in, &t) && t.beside && t.read_only;
+	return tool_find(g, name, in, &t) && t.concurrent && t.read_only;
 }
 
 /* Validates the arguments against the tool's schema. Errors name the field as "arguments.<path>". */
@@ -137,7 +137,7 @@ void tool_flags_json(const struct tool *t, struct jw *w)
 {
 	jw_obj(w);
 	jw_kbool(w, "isReadOnly", t->read_only);
-	jw_kbool(w, "isConcurrencySafe", t->beside);
+	jw_kbool(w, "isConcurrencySafe", t->concurrent);
 	jw_kbool(w, "isDestructive", t->destructive);
 	jw_kstr(w, "interruptBehavior", t->interrupt);
 	jw_obj_end(w);
@@ -286,7 +286,7 @@ static void external_put(struct engine *g, const json_t *v, const char *session_
 	x->session_id = mem_strdup(session_id ? session_id : "");
 	x->tool = (struct tool){
 		.read_only = json_get_flag(v, "isReadOnly"),
-		.beside = json_get_flag(v, "isConcurrencySafe"),
+		.concurrent = json_get_flag(v, "isConcurrencySafe"),
 		.destructive = json_get_flag(v, "isDestructive"),
 		.interrupt = behaviour && strcmp(behaviour, "block") == 0 ? "block" : "cancel",
 		.description = x->description,

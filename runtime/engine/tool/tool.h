@@ -31,8 +31,8 @@ enum tool_builtin {
 struct tool {
 	enum tool_builtin builtin;
 	char name[TOOL_NAME_MAX + 1];
-	bool read_only, beside, destructive; /* see tools.def; `beside` is isConcurrencySafe on the wire */
-	const char *interrupt;               /* cancel, block */
+	bool read_only, concurrent, destructive; /* see tools.def; `concurrent` is isConcurrencySafe on the wire */
+	const char *interrupt;                   /* cancel, block */
 	const char *description, *schema;
 	uint32_t uid;           /* external: the uid of its client, */
 	uint64_t connection;    /* its connection, */

@@ -400,10 +400,10 @@ static void stop_go(struct stopping *w, const struct hook_result *sum)
 	bool gone = turn_read(g, w->turn_id, &text, &t, &e) != 0 || turn_doc_ended(&t) || t.ending.type == JT_OBJECT ||
 		    g->stopping;
 	if (gone && w->transaction) {
-		err_set(&e, ERR_STATE, "turn '%s' was ended while hooks looked at it", w->turn_id);
+		err_set(&e, ERR_STATE, "turn '%s' was ended while hooks checked it", w->turn_id);
 		refuse_stop(w, &e, NULL);
 	} else if (!gone && w->transaction && hooks_object(w, sum, reason)) {
-		err_set(&e, ERR_STATE, "the turn goes on: %s", reason);
+		err_set(&e, ERR_STATE, "the turn continues: %s", reason);
 		refuse_stop(w, &e, sum);
 	} else if (!gone && w->transaction && turn_may_complete(g, &t, &e) < 0) {
 		refuse_stop(w, &e, NULL);
@@ -512,7 +512,7 @@ static void recover_turn(struct engine *g, const char *turn_id)
 	const struct turn_end begun = { .status = "failed",
 					.category = "permission",
 					.retryable = true,
-					.message = "the runtime was restarted while hooks looked at it" };
+					.message = "the runtime was restarted while hooks checked it" };
 	buf_auto struct buf text = BUF_INIT;
 	struct turn_doc t;
 	struct err e = ERR_INIT;

@@ -47,7 +47,7 @@ static void on_launched(struct codex_call *c, json_t *result, json_t *error)
 	const char *id = json_get_string(result, "processId"), *status = json_get_string(result, "status");
 	const char *action = json_get_string(result, "actionId");
 
-	if (error) /* later events of it must not be taken for those of a new process with the same name */
+	if (error) /* later events of it must not be attributed to a new process with the same name */
 		id = json_string_value(json_object_get(json_object_get(error, "data"), "processId"));
 	codex_process_bind(p, id ? id : "");
 	if (error) {

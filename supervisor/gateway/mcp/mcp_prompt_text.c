@@ -26,7 +26,7 @@ void mcp_prompt_run_tests(struct mcp_call *c)
 		"2. If something fails, read the failing test and the code it is about (read_file) before you change "
 		"anything. Output that was left out can "
 		"be read with read_output.\n"
-		"3. Mend the cause with apply_patch, not the test, unless the test itself is wrong; say which it is.\n"
+		"3. Fix the cause with apply_patch, not the test, unless the test itself is wrong; say which it is.\n"
 		"4. Run the tests again, until they pass. If a denial by the sandbox is the cause, do not work around "
 		"it: say what was denied and what would allow it.\n"
 		"5. Sum up what was wrong and what you changed.");

@@ -546,7 +546,7 @@ void mcp_method_tasks_update(struct mcp_call *c)
 		return;
 	if (!t) {
 		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL,
-			      "taskId: there is no such task, or nobody waits for answers to it any more");
+			      "taskId: there is no such task, or it no longer waits for answers");
 		return;
 	}
 	if (!json_is_object(responses)) {

@@ -85,7 +85,7 @@ static void widen_to_tree(char path[PATH_MAX], const char *home)
 }
 
 /*
- * A command may write to the workspace of its directory, so whoever chooses the directory chooses what may be written.
+ * A command may write to the workspace of its directory, so the choice of the directory decides what may be written.
  * That is up to the user, who started the client in a workspace, not to the agent. If the client was started outside of
  * any workspace (in the home directory, say, as a service is), the agent has to choose.
  */

@@ -352,7 +352,7 @@ START_TEST(skimming_changes_nothing)
 		"y\r\n",
 		"line\033[K\r\n",
 		"\033[1;3%dmcoloured \xe6\xbc\xa2\033[K line %d\r\n",
-		"a long line that wraps around %d and goes on\r\n",
+		"a long line that wraps around %d and continues\r\n",
 		"stairs %d\n",
 		"no end of a line %d;",
 		"%d\r\n\033[3;5r",

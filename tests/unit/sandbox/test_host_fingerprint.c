@@ -1,5 +1,5 @@
-/* Whether what a sandbox was made from is still there, looked at as the peer: and what becomes of who cannot come back
- * from that. */
+/* Whether the host is as a sandbox recorded it, checked as the peer; and a checker that cannot switch back to its ids.
+ */
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define SOMEBODY 4711u
+#define OTHER_ID 4711u
 
 /* The kernel passes over the call, without a word, if it is to this id. */
 static void pass_over(int call, uint32_t id)
@@ -34,7 +34,7 @@ static int look_without(int call, uint32_t id)
 {
 	static const char *const argv[] = { "true" };
 	const struct plan_spec spec = { .cwd = "/", .argv = argv, .argc = 1 };
-	const struct fingerprint_peer peer = { .uid = SOMEBODY, .gid = SOMEBODY, .switches = true };
+	const struct fingerprint_peer peer = { .uid = OTHER_ID, .gid = OTHER_ID, .switches = true };
 	const struct rlimit none = { 0 };
 	int status;
 	pid_t pid = fork();
@@ -65,8 +65,8 @@ START_TEST(who_cannot_come_back_does_not_go_on)
 	ck_assert_int_eq(look_without(SCMP_SYS(setfsuid), 0), -SIGABRT);
 	ck_assert_int_eq(look_without(SCMP_SYS(setfsgid), 0), -SIGABRT);
 	/* If the process never became the peer, its result is not valid for the peer. */
-	ck_assert_int_eq(look_without(SCMP_SYS(setfsuid), SOMEBODY), 1);
-	ck_assert_int_eq(look_without(SCMP_SYS(setfsgid), SOMEBODY), 1);
+	ck_assert_int_eq(look_without(SCMP_SYS(setfsuid), OTHER_ID), 1);
+	ck_assert_int_eq(look_without(SCMP_SYS(setfsgid), OTHER_ID), 1);
 }
 END_TEST
 

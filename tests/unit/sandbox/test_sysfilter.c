@@ -36,7 +36,7 @@ static void build_for(struct sysfilter *f, uint32_t arch)
 	ck_assert_msg(sysfilter_build_for(f, arch, &e) == 0, "%s", e.message);
 }
 
-/* ---- the programs, on a machine of our own: other architectures can be looked at too ---- */
+/* ---- the programs, interpreted here, so that other architectures can be checked too ---- */
 
 static uint32_t run_program(const struct sysfilter_program *p, const struct seccomp_data *d, unsigned *steps)
 {

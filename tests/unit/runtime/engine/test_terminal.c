@@ -140,7 +140,7 @@ START_TEST(the_end_of_input_is_a_character)
 	shell->line.eof = 0;
 	end_input();
 	ck_assert_int_eq(second.code, ERR_STATE);
-	type("it goes on");
+	type("it continues");
 	ck_assert_int_eq(second.code, 0);
 	ck_assert(!shell->stdin_closed);
 	ck_assert_uint_eq(view_number("tty.rows"), 24);

@@ -538,7 +538,7 @@ START_TEST(a_flipped_bit_ends_it)
 END_TEST
 
 /* The database is newer than the journal, as new, or older: nothing twice, nothing left out in silence. */
-START_TEST(the_database_beside_its_journal)
+START_TEST(the_database_and_its_journal)
 {
 	mem_auto char *data = NULL, *old = NULL, *to = NULL, *journal = NULL;
 	struct err e = ERR_INIT;
@@ -554,7 +554,7 @@ START_TEST(the_database_beside_its_journal)
 	copy_file(data, old);
 	rig_verify_ok(&w.r); /* settled: a crash before the journal is written to again */
 	expect(&w, w.file, GROUPS, true);
-	grow(&w.r, 2); /* the journal goes on after what the older database has not */
+	grow(&w.r, 2); /* the journal continues after what the older database lacks */
 	free(w.file);
 	mem_auto char *live = path_of(&w.r, "journal");
 	w.file = load(live, &w.size);
@@ -720,6 +720,6 @@ int main(void)
 {
 	return SUITE("journal", what_is_acknowledged_is_read, a_snapshot_stays, it_settles_automatically,
 		     a_cut_anywhere_leaves_a_prefix, a_torn_write_is_no_data, a_flipped_bit_ends_it,
-		     the_database_beside_its_journal, of_another_store, for_reading_only, a_missing_journal_is_seen,
+		     the_database_and_its_journal, of_another_store, for_reading_only, a_missing_journal_is_seen,
 		     without_one, upkeep_has_it_all, what_is_expected);
 }

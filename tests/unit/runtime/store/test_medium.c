@@ -246,7 +246,7 @@ START_TEST(a_medium_that_heals)
 }
 END_TEST
 
-/* Acknowledged, and then the database cannot be written any more, not even at the end: the journal has it all. */
+/* Acknowledged, and then the database can no longer be written, not even at the end: the journal has it all. */
 START_TEST(what_is_owed_is_not_lost)
 {
 	struct rig_verdict v;

@@ -102,7 +102,7 @@ static void what_was_cited_is_read_in(struct rig *r)
 	spool_done(&f);
 	rig_open(r);
 	spool_at(r, "out_1", 0, &f);
-	ck_assert_uint_eq(f.size, 700000); /* goes on where it was */
+	ck_assert_uint_eq(f.size, 700000); /* continues where it was */
 	spool_fill(&f, 5000);
 	cite(r, "out_1", f.fd, 700000, 5000);
 	expect(r, "out_1", 699990, 100000, 5010);

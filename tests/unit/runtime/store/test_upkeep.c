@@ -69,7 +69,7 @@ static void prune_keeps_the_proof_in(struct rig *r)
 }
 RIG_TEST(prune_keeps_the_proof)
 
-static void prune_beside_the_writer_in(struct rig *r)
+static void prune_while_writing_in(struct rig *r)
 {
 	struct rig_job j = { 0 };
 
@@ -81,7 +81,7 @@ static void prune_beside_the_writer_in(struct rig *r)
 	ck_assert(!j.failed && j.a == 1399);
 	rig_verify_ok(r);
 }
-RIG_TEST(prune_beside_the_writer)
+RIG_TEST(prune_while_writing)
 
 static void old_keys_go_in(struct rig *r)
 {
@@ -236,6 +236,6 @@ RIG_TEST(killed_upkeep)
 
 int main(void)
 {
-	return SUITE("upkeep", prune_keeps_the_proof, prune_beside_the_writer, old_keys_go, compact_shrinks,
+	return SUITE("upkeep", prune_keeps_the_proof, prune_while_writing, old_keys_go, compact_shrinks,
 		     a_backup_is_a_store, killed_upkeep);
 }

@@ -18,7 +18,7 @@ static void fill(struct rig *r, unsigned n)
 	ck_assert_uint_eq(r->failed, 0);
 }
 
-/* Someone changes a value behind the store's back (without its seal, or with one of his own). */
+/* Someone changes a value behind the store's back (without its seal, or with a forged one). */
 static void tamper(struct rig *r, const char *table, const void *key, size_t key_len, bool remove)
 {
 	MDB_val k = { key_len, (void *)(uintptr_t)key }, v = { 0 };
@@ -46,7 +46,7 @@ static void tamper(struct rig *r, const char *table, const void *key, size_t key
 	mdb_env_close(env);
 }
 
-static void rebuild_mends_in(struct rig *r)
+static void rebuild_repairs_in(struct rig *r)
 {
 	struct rig_verdict x;
 	buf_auto struct buf out = BUF_INIT;
@@ -69,7 +69,7 @@ static void rebuild_mends_in(struct rig *r)
 
 	x = (struct rig_verdict){ 0 };
 	store_rebuild(r->s, rig_verdict_cb, &x);
-	for (unsigned i = 0; i < 50 || !x.done; i++) /* while the store goes on */
+	for (unsigned i = 0; i < 50 || !x.done; i++) /* while the store continues */
 		rig_append(r, 1, "sess_c", "proc_9");
 	ck_assert_msg(!x.failed && x.v.ok, "%s", x.e.message);
 	ck_assert_uint_ge(x.v.events, 1500);
@@ -85,7 +85,7 @@ static void rebuild_mends_in(struct rig *r)
 	ck_assert(!x.failed && x.v.ok);
 	rig_verify_ok(r);
 }
-RIG_TEST(rebuild_mends)
+RIG_TEST(rebuild_repairs)
 
 static void a_tampered_record_is_never_data_in(struct rig *r)
 {
@@ -193,7 +193,7 @@ static void flipped_bytes_do_no_harm_in(struct rig *r)
 RIG_TEST(flipped_bytes_do_no_harm)
 
 /* Verify while batches commit: always consistent. */
-static void verify_beside_the_writer_in(struct rig *r)
+static void verify_while_writing_in(struct rig *r)
 {
 	rig_open(r);
 	fill(r, 200);
@@ -211,7 +211,7 @@ static void verify_beside_the_writer_in(struct rig *r)
 		ck_assert_int_ne(strncmp(ent->d_name, "scratch", 7), 0);
 	closedir(d);
 }
-RIG_TEST(verify_beside_the_writer)
+RIG_TEST(verify_while_writing)
 
 static void closing_interrupts_verify_in(struct rig *r)
 {
@@ -228,6 +228,6 @@ RIG_TEST(closing_interrupts_verify)
 
 int main(void)
 {
-	return SUITE("verify", rebuild_mends, a_tampered_record_is_never_data, a_missing_index_entry_is_found,
-		     flipped_bytes_do_no_harm, verify_beside_the_writer, closing_interrupts_verify);
+	return SUITE("verify", rebuild_repairs, a_tampered_record_is_never_data, a_missing_index_entry_is_found,
+		     flipped_bytes_do_no_harm, verify_while_writing, closing_interrupts_verify);
 }

@@ -101,7 +101,7 @@ START_TEST(actions_hold_their_turn)
 }
 END_TEST
 
-START_TEST(a_queue_is_there_while_somebody_waits)
+START_TEST(a_queue_is_there_while_a_turn_waits)
 {
 	buf_auto struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
@@ -127,5 +127,5 @@ END_TEST
 int main(void)
 {
 	return VIEW_SUITE("view_turn", { calls_count_in_their_turn }, { actions_hold_their_turn },
-			  { a_queue_is_there_while_somebody_waits });
+			  { a_queue_is_there_while_a_turn_waits });
 }

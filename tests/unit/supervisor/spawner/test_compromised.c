@@ -146,7 +146,7 @@ START_TEST(root_writes_no_system_folder_and_no_home)
 	static const char *const shut[] = { "/etc",           "/etc/cron.d",   "/usr",     "/usr/bin",
 					    "/usr/local/bin", "/var",          "/var/lib", "/var/spool/cron",
 					    "/opt",           "/boot",         "/run",     "/root",
-					    "/root/.ssh",     "/root/project", "/home",    "/home/somebody",
+					    "/root/.ssh",     "/root/project", "/home",    "/home/another",
 					    "/etc/passwd",    "/lib",          "/" };
 	if (geteuid() != 0)
 		return;
@@ -699,7 +699,7 @@ static void send_malformed(struct fuzz *f)
 	f->fatal++;
 }
 
-static int socket_of_somebody(void)
+static int socket_of_stranger(void)
 {
 	int meet[2], fd = -1;
 	size_t n = 1;
@@ -739,7 +739,7 @@ START_TEST(no_message_gets_more_than_it_may)
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, gone), 0);
 	close(gone[1]);
 	f.clients[1] = gone[0];
-	f.clients[2] = socket_of_somebody();
+	f.clients[2] = socket_of_stranger();
 	f.result = memfd_create("result", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	open_ends(&f);
 	for (uint64_t i = 0; i < messages; i++) {

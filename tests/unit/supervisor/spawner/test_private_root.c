@@ -22,7 +22,7 @@ START_TEST(system_is_read_only)
 }
 END_TEST
 
-START_TEST(nothing_beside_it)
+START_TEST(nothing_next_to_it)
 {
 	char script[300];
 	snprintf(script, sizeof script, "ls -A %s; cat %s/secret", place, other);
@@ -241,7 +241,7 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-	return PRIVATE_ROOT_SUITE(argc, argv, "private_root", system_is_read_only, nothing_beside_it, private_tmp,
+	return PRIVATE_ROOT_SUITE(argc, argv, "private_root", system_is_read_only, nothing_next_to_it, private_tmp,
 				  tmp_is_limited, own_processes_and_masked_proc, no_mounting, network_is_its_own,
 				  the_way_out_is_handed_over, empty_folders_and_trees_in_them, bad_plans_are_refused,
 				  terminals_and_ipc);
