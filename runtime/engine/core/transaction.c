@@ -11,6 +11,7 @@ struct transaction *transaction_new_internal(struct engine *engine)
 	tx->engine = engine;
 	tx->batch = store_batch_new(engine->o.store);
 	tx->w = jw_on(&tx->result);
+	jw_obj(&tx->w);
 	tx->caller = (struct caller){ .uid = engine->o.owner_uid, .role = ROLE_OPERATOR, .peer_fd = -1 };
 	tx->flags = STORE_MUST;
 	return tx;
@@ -23,7 +24,6 @@ struct transaction *transaction_new(struct engine *engine, const struct caller *
 	tx->caller = *c;
 	tx->flags = 0;
 	reply_copy(&tx->reply, c, fn, ctx);
-	jw_obj(&tx->w);
 	return tx;
 }
 

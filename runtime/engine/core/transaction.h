@@ -35,7 +35,7 @@ struct transaction {
 	struct store_batch *batch; /* the encoded facts; only for transaction.c */
 	struct pending_reply reply;
 	struct buf result;
-	struct jw w;    /* writes the result's members; what an internal transaction writes is discarded */
+	struct jw w;    /* writes the result's members; discarded if there is no reply at the commit */
 	unsigned flags; /* STORE_MUST for the engine's own transactions */
 	struct transaction_effect {
 		transaction_effect_fn fn;
