@@ -40,4 +40,15 @@ int event_link_call(struct event_link *l, const char *method, const struct buf *
  */
 int event_link_next(struct event_link *l, int ms, struct jval *ret);
 
+/* ---- the cursor ---- */
+
+/*
+ * The position of the export in the log: a small file with the store's runtime id and a sequence number, "rt_… 123\n",
+ * rewritten at offset 0 after each accepted batch. If it is lost or damaged, the export starts with new events.
+ */
+
+/* 0 with *ret; 1: no position for this store. */
+int cursor_read(int fd, const char *runtime_id, uint64_t *ret);
+int cursor_write(int fd, const char *runtime_id, uint64_t sequence, struct err *e);
+
 #endif

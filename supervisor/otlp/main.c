@@ -11,23 +11,77 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
+#include "runtime/base/jscan.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "supervisor/common/role_sandbox.h"
 #include "supervisor/guard/guard_msg.h"
-#include "supervisor/otlp/cursor.h"
-#include "supervisor/otlp/env_setting.h"
 #include "supervisor/otlp/event_link.h"
-#include "supervisor/otlp/metric.h"
 #include "supervisor/otlp/otlp_http.h"
 #include "supervisor/otlp/span.h"
 
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- metrics ---- */
+
+/*
+ * Writes the result of get_metrics as members of an array of OTLP metrics. `now_us`: the time of the call; `since_us`:
+ * when the runtime started counting, constant across exports, because a collector takes another start time as a reset
+ * of the counters.
+ */
+
+enum { GAUGE, COUNTER };
+
+static const struct {
+	const char *member, *name, *unit;
+	int kind;
+} rows[] = {
+#define METRIC(member, name, unit, kind) { #member, name, unit, kind },
+#include "supervisor/otlp/metrics.def"
+#undef METRIC
+};
+
+static void write_uint(struct jw *w, const char *key, uint64_t v)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)v);
+	jw_kstr(w, key, text);
+}
+
+static void metric_write(struct jw *w, struct jval metrics, uint64_t since_us, uint64_t now_us)
+{
+	for (size_t i = 0; i < countof(rows); i++) {
+		struct jval v = jval_get(metrics, rows[i].member);
+
+		if (v.type != JT_NUMBER)
+			continue;
+		jw_obj(w);
+		jw_kstr(w, "name", rows[i].name);
+		jw_kstr(w, "unit", rows[i].unit);
+		jw_kobj(w, rows[i].kind == COUNTER ? "sum" : "gauge");
+		if (rows[i].kind == COUNTER) {
+			jw_kuint(w, "aggregationTemporality", 2); /* cumulative */
+			jw_kbool(w, "isMonotonic", true);
+		}
+		jw_karr(w, "dataPoints");
+		jw_obj(w);
+		write_uint(w, "startTimeUnixNano", since_us * 1000);
+		write_uint(w, "timeUnixNano", now_us * 1000);
+		write_uint(w, "asInt", jval_uint(v, 0));
+		jw_obj_end(w);
+		jw_arr_end(w);
+		jw_obj_end(w);
+		jw_obj_end(w);
+	}
+}
 
 #define SCHEMA_URL "https://opentelemetry.io/schemas/1.37.0" /* of the semantic conventions whose names are used */
 #define SPANS_MAX 512u
@@ -97,25 +151,6 @@ static void add_given_attribute(void *ctx, const char *name, const char *value)
 	resource_attribute(r->w, name, value);
 }
 
-static void write_resource(const struct exporter *x, struct jw *w)
-{
-	const char *name = getenv("OTEL_SERVICE_NAME"), *more = getenv("OTEL_RESOURCE_ATTRIBUTES");
-	const bool named = name && name[0];
-	struct resource r = { .w = w,
-			      .own = { named ? name : "bailiff", BAILIFF_VERSION, x->runtime_id },
-			      .named = named };
-
-	jw_kobj(w, "resource");
-	jw_karr(w, "attributes");
-	if (more)
-		(void)otlp_http_headers_each(more, add_given_attribute, &r); /* same syntax; configure has checked it */
-	for (size_t i = 0; i < SERVICE_ATTRIBUTES; i++)
-		if (r.own[i])
-			resource_attribute(w, service_attributes[i], r.own[i]);
-	jw_arr_end(w);
-	jw_obj_end(w);
-}
-
 /* {"resourceSpans":[{"resource":…,"scopeSpans":[{"scope":…,"spans":[…]}]}]}, and the same structure for metrics. */
 static void write_body(const struct exporter *x, const char *outer, const char *inner, const char *list,
 		       const struct buf *items, struct buf *ret)
@@ -125,7 +160,20 @@ static void write_body(const struct exporter *x, const char *outer, const char *
 	jw_obj(&w);
 	jw_karr(&w, outer);
 	jw_obj(&w);
-	write_resource(x, &w);
+	const char *name = getenv("OTEL_SERVICE_NAME"), *more = getenv("OTEL_RESOURCE_ATTRIBUTES");
+	const bool named = name && name[0];
+	struct resource r = { .w = &w,
+			      .own = { named ? name : "bailiff", BAILIFF_VERSION, x->runtime_id },
+			      .named = named };
+	jw_kobj(&w, "resource");
+	jw_karr(&w, "attributes");
+	if (more)
+		(void)otlp_http_headers_each(more, add_given_attribute, &r); /* same syntax; configure has checked it */
+	for (size_t i = 0; i < SERVICE_ATTRIBUTES; i++)
+		if (r.own[i])
+			resource_attribute(&w, service_attributes[i], r.own[i]);
+	jw_arr_end(&w);
+	jw_obj_end(&w);
 	jw_karr(&w, inner);
 	jw_obj(&w);
 	jw_kobj(&w, "scope");
@@ -155,18 +203,6 @@ static void save_cursor(struct exporter *x)
 	x->saved = x->sequence;
 }
 
-/* Sleeps in slices: a signal that arrives between the check and poll() delays the exit by one slice at most. */
-static void pause_ms(uint64_t ms)
-{
-	const uint64_t until = clock_boot_ns() + ms * 1000000;
-
-	for (uint64_t now; !exit_requested && (now = clock_boot_ns()) < until;) {
-		uint64_t left = (until - now) / 1000000 + 1;
-
-		poll(NULL, 0, (int)(left < SLICE_MS ? left : SLICE_MS));
-	}
-}
-
 /* Retries until the batch is accepted or permanently rejected; false: asked to exit before that. */
 static bool send_spans(struct exporter *x, const struct buf *body)
 {
@@ -194,7 +230,15 @@ static bool send_spans(struct exporter *x, const struct buf *body)
 		if (exit_requested)
 			return false;
 		/* Jitter: when a collector comes back, exporters should not all retry at the same moment. */
-		pause_ms(wait > backoff ? wait : backoff + clock_boot_ns() % (backoff / 4));
+		/* Sleeps in slices: a signal that arrives between the check and poll() delays the exit by one slice at
+		 * most. */
+		const uint64_t until = clock_boot_ns() +
+				       (wait > backoff ? wait : backoff + clock_boot_ns() % (backoff / 4)) * 1000000;
+		for (uint64_t now; !exit_requested && (now = clock_boot_ns()) < until;) {
+			uint64_t left = (until - now) / 1000000 + 1;
+
+			poll(NULL, 0, (int)(left < SLICE_MS ? left : SLICE_MS));
+		}
 		backoff = backoff * 2 < BACKOFF_MAX_MS ? backoff * 2 : BACKOFF_MAX_MS;
 	}
 }
@@ -204,10 +248,8 @@ static void flush_spans(struct exporter *x)
 {
 	struct buf buf_auto body = BUF_INIT;
 
-	if (!x->nspans) {
-		save_cursor(x);
-		return;
-	}
+	if (!x->nspans)
+		return save_cursor(x);
 	write_body(x, "resourceSpans", "scopeSpans", "spans", &x->spans, &body);
 	if (!send_spans(x, &body))
 		return;
@@ -372,14 +414,6 @@ static bool is_too_old(const struct exporter *x, struct jval event)
 	return clock_parse(text, &us) == 0 && us < x->not_before_us;
 }
 
-static void process_event(struct exporter *x, struct jval event)
-{
-	if (!is_too_old(x, event) && otlp_http_wanted(x->post, OTLP_HTTP_TRACES) &&
-	    span_table_event(&x->book, event, &x->spans) && x->nspans++ == 0)
-		x->first_ns = clock_boot_ns();
-	x->sequence = jval_uint(jval_get(event, "sequence"), x->sequence);
-}
-
 static int run_exporter(struct exporter *x, struct err *e)
 {
 	while (!exit_requested) {
@@ -388,8 +422,12 @@ static int run_exporter(struct exporter *x, struct err *e)
 
 		if (n < 0)
 			break;
-		if (n > 0)
-			process_event(x, event);
+		if (n > 0) {
+			if (!is_too_old(x, event) && otlp_http_wanted(x->post, OTLP_HTTP_TRACES) &&
+			    span_table_event(&x->book, event, &x->spans) && x->nspans++ == 0)
+				x->first_ns = clock_boot_ns();
+			x->sequence = jval_uint(jval_get(event, "sequence"), x->sequence);
+		}
 		uint64_t now = clock_boot_ns();
 		if (x->nspans >= SPANS_MAX || x->spans.len >= BYTES_MAX ||
 		    (x->nspans && now >= x->first_ns + x->delay_ms * 1000000))

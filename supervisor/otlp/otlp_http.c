@@ -5,10 +5,10 @@
 #include "runtime/base/jscan.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
-#include "supervisor/otlp/env_setting.h"
 
 #include <ctype.h>
 #include <curl/curl.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -233,19 +233,6 @@ static size_t on_answer(char *data, size_t size, size_t n, void *ctx)
 	return size * n;
 }
 
-static void set_curl_options(struct otlp_http *p)
-{
-	curl_easy_setopt(p->curl, CURLOPT_POST, 1L);
-	curl_easy_setopt(p->curl, CURLOPT_NOSIGNAL, 1L);
-	/* A redirect must not send credentials to another server. */
-	curl_easy_setopt(p->curl, CURLOPT_FOLLOWLOCATION, 0L);
-	curl_easy_setopt(p->curl, CURLOPT_PROTOCOLS_STR, "http,https");
-	curl_easy_setopt(p->curl, CURLOPT_USERAGENT, "bailiff/" BAILIFF_VERSION);
-	curl_easy_setopt(p->curl, CURLOPT_ERRORBUFFER, p->problem);
-	curl_easy_setopt(p->curl, CURLOPT_WRITEFUNCTION, on_answer);
-	curl_easy_setopt(p->curl, CURLOPT_WRITEDATA, &p->answer);
-}
-
 int otlp_http_new(struct otlp_http **ret, struct err *e)
 {
 	struct otlp_http *p = mem_zalloc(1, sizeof(*p));
@@ -259,7 +246,15 @@ int otlp_http_new(struct otlp_http **ret, struct err *e)
 		err_set(e, ERR_INTERNAL, "libcurl cannot be initialised");
 		goto failed;
 	}
-	set_curl_options(p);
+	curl_easy_setopt(p->curl, CURLOPT_POST, 1L);
+	curl_easy_setopt(p->curl, CURLOPT_NOSIGNAL, 1L);
+	/* A redirect must not send credentials to another server. */
+	curl_easy_setopt(p->curl, CURLOPT_FOLLOWLOCATION, 0L);
+	curl_easy_setopt(p->curl, CURLOPT_PROTOCOLS_STR, "http,https");
+	curl_easy_setopt(p->curl, CURLOPT_USERAGENT, "bailiff/" BAILIFF_VERSION);
+	curl_easy_setopt(p->curl, CURLOPT_ERRORBUFFER, p->problem);
+	curl_easy_setopt(p->curl, CURLOPT_WRITEFUNCTION, on_answer);
+	curl_easy_setopt(p->curl, CURLOPT_WRITEDATA, &p->answer);
 	*ret = p;
 	return 0;
 failed:
@@ -283,9 +278,6 @@ bool otlp_http_wanted(const struct otlp_http *p, enum otlp_http_signal signal) {
 
 /* ---- sending ---- */
 
-/* The statuses that OTLP/HTTP defines as retryable; every other error is permanent. */
-static bool may_be_sent_again(long status) { return status == 429 || status == 502 || status == 503 || status == 504; }
-
 /* {"partialSuccess":{"rejectedSpans":"3","errorMessage":"…"}}; with 0 rejected, the message is only a warning. */
 static enum otlp_http_result read_partial_success(const struct otlp_http *p, enum otlp_http_signal signal,
 						  struct err *e)
@@ -303,22 +295,6 @@ static enum otlp_http_result read_partial_success(const struct otlp_http *p, enu
 	err_set(e, ERR_UNAVAILABLE, "%llu rejected: %s", (unsigned long long)number,
 		why[0] ? why : "(no reason given)");
 	return OTLP_HTTP_PARTLY;
-}
-
-static enum otlp_http_result read_response(struct otlp_http *p, enum otlp_http_signal signal, long status,
-					   uint64_t *ret_wait_ms, struct err *e)
-{
-	curl_off_t after = 0;
-
-	if (status >= 200 && status < 300)
-		return read_partial_success(p, signal, e);
-	err_set(e, ERR_UNAVAILABLE, "the endpoint returned status %ld: %.300s", status,
-		p->answer.len ? buf_cstr(&p->answer) : "(nothing)");
-	if (!may_be_sent_again(status))
-		return OTLP_HTTP_REFUSED;
-	if (curl_easy_getinfo(p->curl, CURLINFO_RETRY_AFTER, &after) == CURLE_OK && after > 0)
-		*ret_wait_ms = after < WAIT_MAX_MS / 1000 ? (uint64_t)after * 1000 : WAIT_MAX_MS;
-	return OTLP_HTTP_LATER;
 }
 
 enum otlp_http_result otlp_http_send(struct otlp_http *p, enum otlp_http_signal signal, const struct buf *body,
@@ -341,5 +317,33 @@ enum otlp_http_result otlp_http_send(struct otlp_http *p, enum otlp_http_signal 
 		return OTLP_HTTP_LATER;
 	}
 	curl_easy_getinfo(p->curl, CURLINFO_RESPONSE_CODE, &status);
-	return read_response(p, signal, status, ret_wait_ms, e);
+	curl_off_t after = 0;
+
+	if (status >= 200 && status < 300)
+		return read_partial_success(p, signal, e);
+	err_set(e, ERR_UNAVAILABLE, "the endpoint returned status %ld: %.300s", status,
+		p->answer.len ? buf_cstr(&p->answer) : "(nothing)");
+	if (!(status == 429 || status == 502 || status == 503 || status == 504))
+		return OTLP_HTTP_REFUSED;
+	if (curl_easy_getinfo(p->curl, CURLINFO_RETRY_AFTER, &after) == CURLE_OK && after > 0)
+		*ret_wait_ms = after < WAIT_MAX_MS / 1000 ? (uint64_t)after * 1000 : WAIT_MAX_MS;
+	return OTLP_HTTP_LATER;
+}
+
+int env_setting_ms(const char *variable, uint64_t otherwise, uint64_t most, uint64_t *ret, struct err *e)
+{
+	const char *text = getenv(variable);
+	char *end;
+
+	if (!text || !text[0]) {
+		*ret = otherwise;
+		return 0;
+	}
+	errno = 0;
+	uint64_t n = text[0] >= '0' && text[0] <= '9' ? strtoull(text, &end, 10) : 0;
+	if (!n || *end || errno || n > most)
+		return err_set(e, ERR_INVALID, "%s: '%.50s' is not a number of milliseconds from 1 to %llu", variable,
+			       text, (unsigned long long)most);
+	*ret = n;
+	return 0;
 }

@@ -39,4 +39,10 @@ enum otlp_http_result otlp_http_send(struct otlp_http *p, enum otlp_http_signal 
 /* Parses "k=v,k2=v2" with %XX in values, the syntax of OTEL_EXPORTER_OTLP_HEADERS; calls fn for each. −1: malformed. */
 int otlp_http_headers_each(const char *text, void (*fn)(void *ctx, const char *name, const char *value), void *ctx);
 
+/*
+ * A duration in milliseconds from an environment variable, 1 to `most`; `otherwise` if it is unset or empty.
+ * ERR_INVALID names the variable.
+ */
+int env_setting_ms(const char *variable, uint64_t otherwise, uint64_t most, uint64_t *ret, struct err *e);
+
 #endif

@@ -145,13 +145,6 @@ static void add_number(struct span *s, const char *key, struct jval v)
 	attribute_close(s->w);
 }
 
-static void add_bool(struct span *s, const char *key, bool v)
-{
-	attribute_open(s->w, key);
-	jw_kbool(s->w, "boolValue", v);
-	attribute_close(s->w);
-}
-
 static void write_turn(struct span *s) { add_string(s, "bailiff.turn.source", jval_path(s->start, "payload.source")); }
 
 static void write_attempt(struct span *s) { add_number(s, "bailiff.attempt", jval_path(s->end, "payload.attempt")); }
@@ -198,8 +191,11 @@ static void write_process(struct span *s)
 	add_number(s, "process.pid", jval_path(s->start, "payload.pid"));
 	add_number(s, "process.exit.code", jval_path(s->end, "payload.exitCode"));
 	add_string(s, "process.working_directory", jval_path(s->start, "payload.cwd"));
-	if (s->start.type)
-		add_bool(s, "process.interactive", jval_path(s->start, "payload.tty").type == JT_OBJECT);
+	if (s->start.type) {
+		attribute_open(s->w, "process.interactive");
+		jw_kbool(s->w, "boolValue", (jval_path(s->start, "payload.tty").type == JT_OBJECT));
+		attribute_close(s->w);
+	}
 	add_string(s, "bailiff.signal", jval_path(s->end, "payload.signal"));
 	add_string(s, "bailiff.sandbox.profile", jval_path(s->start, "payload.profile"));
 	add_number(s, "bailiff.sandbox.violations", jval_path(s->end, "payload.violationCount"));
@@ -252,10 +248,8 @@ static void add_error_type(struct span *s)
 	for (size_t i = 0; i < countof(categories); i++) {
 		struct jval category = jval_path(s->end, categories[i]);
 
-		if (category.type == JT_STRING) {
-			add_string(s, "error.type", category);
-			return;
-		}
+		if (category.type == JT_STRING)
+			return add_string(s, "error.type", category);
 	}
 	if (signal.type == JT_STRING) {
 		jval_str(signal, name, sizeof(name));
@@ -407,20 +401,6 @@ static void write_times(struct span *s)
 	write_nano(s->w, "endTimeUnixNano", end);
 }
 
-static void write_status(struct span *s)
-{
-	bool bad = has_failed(s);
-
-	jw_kobj(s->w, "status");
-	jw_kuint(s->w, "code", bad ? 2 : 1);
-	if (bad && jval_path(s->end, "payload.message").type == JT_STRING) {
-		char *message = jval_strdup(jval_path(s->end, "payload.message"));
-		jw_kstr(s->w, "message", message);
-		free(message);
-	}
-	jw_obj_end(s->w);
-}
-
 /* Returns true for a process that was not started by a tool. */
 static bool write_span(struct span_table *b, const struct span_row *row, struct jval start, struct jval end,
 		       struct buf *ret)
@@ -438,7 +418,15 @@ static bool write_span(struct span_table *b, const struct span_row *row, struct 
 	write_attributes(&s, traced);
 	jw_kstr(&w, "name", s.name);
 	jw_kuint(&w, "kind", (uint64_t)s.kind);
-	write_status(&s);
+	bool bad = has_failed(&s);
+	jw_kobj(s.w, "status");
+	jw_kuint(s.w, "code", bad ? 2 : 1);
+	if (bad && jval_path(s.end, "payload.message").type == JT_STRING) {
+		char *message = jval_strdup(jval_path(s.end, "payload.message"));
+		jw_kstr(s.w, "message", message);
+		free(message);
+	}
+	jw_obj_end(s.w);
 	jw_obj_end(&w);
 	return s.alone;
 }
@@ -489,23 +477,6 @@ static void key_of(const struct span_row *row, struct jval event, char *ret, siz
 	snprintf(ret, cap, "%s %s", row->kind, id);
 }
 
-static void remember_start(struct span_table *b, const struct span_row *row, struct jval event)
-{
-	char key[ID_MAX + 32];
-	struct buf *text, *earlier;
-
-	if (b->open.count >= OPEN_MAX)
-		strmap_each(&b->open, forget_start, &b->open); /* they are read from the log when needed */
-	key_of(row, event, key, sizeof(key));
-	text = mem_zalloc(1, sizeof(*text));
-	buf_append(text, event.text, event.len);
-	earlier = strmap_put(&b->open, key, text);
-	if (earlier) {
-		buf_done(earlier);
-		free(earlier);
-	}
-}
-
 static void take_start_event(struct span_table *b, const struct span_row *row, struct jval end, struct buf *ret)
 {
 	char key[ID_MAX + 32], id[ID_MAX] = "";
@@ -535,7 +506,19 @@ bool span_table_event(struct span_table *b, struct jval event, struct buf *ret)
 		struct buf buf_auto start = BUF_INIT;
 
 		if (rows[i].start[0] && strcmp(rows[i].start, type) == 0) {
-			remember_start(b, &rows[i], event);
+			char key[ID_MAX + 32];
+			struct buf *text, *earlier;
+			if (b->open.count >= OPEN_MAX)
+				strmap_each(&b->open, forget_start,
+					    &b->open); /* they are read from the log when needed */
+			key_of(&rows[i], event, key, sizeof(key));
+			text = mem_zalloc(1, sizeof(*text));
+			buf_append(text, event.text, event.len);
+			earlier = strmap_put(&b->open, key, text);
+			if (earlier) {
+				buf_done(earlier);
+				free(earlier);
+			}
 			return false;
 		}
 		if (!has_word(rows[i].ends, type))

@@ -118,8 +118,6 @@ static enum protocol guess_protocol(const char *p, size_t n)
 	return n >= 4 && memcmp(p, "SSH-", 4) == 0 ? PROTOCOL_SSH : PROTOCOL_OTHER;
 }
 
-static bool is_web_port(uint16_t port) { return port == 80 || port == 443; }
-
 bool access_check_first_bytes(struct connection *c)
 {
 	struct evbuffer *in = bufferevent_get_input(c->client);
@@ -133,7 +131,7 @@ bool access_check_first_bytes(struct connection *c)
 	case PROTOCOL_TLS: return sniff_tls(c, (const uint8_t *)p, n);
 	case PROTOCOL_HTTP: connection_phase(c, CONNECTION_HTTP, 0); return true;
 	case PROTOCOL_OTHER:
-		if (is_web_port(c->target.port)) {
+		if (c->target.port == 80 || c->target.port == 443) {
 			connection_refuse(c, PROXY_NOT_WEB, "");
 			return false;
 		}

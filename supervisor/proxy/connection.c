@@ -89,10 +89,8 @@ void connection_free(struct connection *c)
 /* Shuts down our half once everything is sent; the client's half follows. */
 void connection_close_written(struct connection *c)
 {
-	if (c->client_eof) {
-		connection_free(c);
-		return;
-	}
+	if (c->client_eof)
+		return connection_free(c);
 	shutdown(bufferevent_getfd(c->client), SHUT_WR);
 	connection_phase(c, CONNECTION_SHUT, SHUT_S);
 }

@@ -21,16 +21,13 @@ struct span {
 	size_t n;
 };
 
-static bool is_token_char(unsigned char c)
-{
-	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-	       (c && strchr("!#$%&'*+-.^_`|~", c));
-}
-
 static bool is_token(struct span s)
 {
 	for (size_t i = 0; i < s.n; i++)
-		if (!is_token_char((unsigned char)s.p[i]))
+		if (!((((unsigned char)s.p[i]) >= '0' && ((unsigned char)s.p[i]) <= '9') ||
+		      (((unsigned char)s.p[i]) >= 'a' && ((unsigned char)s.p[i]) <= 'z') ||
+		      (((unsigned char)s.p[i]) >= 'A' && ((unsigned char)s.p[i]) <= 'Z') ||
+		      (((unsigned char)s.p[i]) && strchr("!#$%&'*+-.^_`|~", ((unsigned char)s.p[i])))))
 			return false;
 	return s.n > 0;
 }
@@ -90,12 +87,26 @@ static bool parse_authority(struct http_head *h, struct span authority, uint16_t
 	       connect_target_parse(authority.p, authority.n, port, &h->target);
 }
 
-static const char *parse_target(struct http_head *h, const char *base, struct span t, bool connect)
+static const char *parse_request_line(struct http_head *h, const char *base, struct span line)
 {
+	const char *first = memchr(line.p, ' ', line.n);
+	const char *second = first ? memchr(first + 1, ' ', line.n - (size_t)(first + 1 - line.p)) : NULL;
+
+	if (!second || line.n - (size_t)(second + 1 - line.p) != 8)
+		return "no request line";
+	if (memcmp(second + 1, "HTTP/1.", 7) != 0 || (second[8] != '0' && second[8] != '1'))
+		return "only HTTP/1.0 and HTTP/1.1";
+	h->minor = second[8] == '1';
+	h->method_len = (size_t)(first - line.p);
+	if (!is_token((struct span){ line.p, h->method_len }))
+		return "no method";
+	struct span t = { first + 1, (size_t)(second - first) - 1 };
+	for (size_t i = 0; i < t.n; i++)
+		if ((unsigned char)t.p[i] <= ' ' || (unsigned char)t.p[i] >= 0x7f)
+			return "a URL with characters that URLs have not";
 	static const char scheme[] = "http://";
 	const size_t skip = sizeof scheme - 1;
-
-	if (connect) {
+	if ((span_equals((struct span){ line.p, h->method_len }, "CONNECT"))) {
 		h->form = HTTP_CONNECT;
 		return parse_authority(h, t, 0) && h->target.port ? NULL : "CONNECT takes HOST:PORT";
 	}
@@ -114,26 +125,6 @@ static const char *parse_target(struct http_head *h, const char *base, struct sp
 	h->path_at = (size_t)(t.p - base) + n;
 	h->path_len = t.n - n;
 	return parse_authority(h, (struct span){ t.p + skip, n - skip }, 80) ? NULL : "no host in the URL";
-}
-
-static const char *parse_request_line(struct http_head *h, const char *base, struct span line)
-{
-	const char *first = memchr(line.p, ' ', line.n);
-	const char *second = first ? memchr(first + 1, ' ', line.n - (size_t)(first + 1 - line.p)) : NULL;
-
-	if (!second || line.n - (size_t)(second + 1 - line.p) != 8)
-		return "no request line";
-	if (memcmp(second + 1, "HTTP/1.", 7) != 0 || (second[8] != '0' && second[8] != '1'))
-		return "only HTTP/1.0 and HTTP/1.1";
-	h->minor = second[8] == '1';
-	h->method_len = (size_t)(first - line.p);
-	if (!is_token((struct span){ line.p, h->method_len }))
-		return "no method";
-	struct span t = { first + 1, (size_t)(second - first) - 1 };
-	for (size_t i = 0; i < t.n; i++)
-		if ((unsigned char)t.p[i] <= ' ' || (unsigned char)t.p[i] >= 0x7f)
-			return "a URL with characters that URLs have not";
-	return parse_target(h, base, t, span_equals((struct span){ line.p, h->method_len }, "CONNECT"));
 }
 
 static const char *read_length(struct http_head *h, struct span v)
@@ -280,51 +271,27 @@ void http_body_begin(struct http_body *b, const struct http_head *h)
 	b->done = h->body == HTTP_BODY_NONE || (h->body == HTTP_BODY_LENGTH && h->length == 0);
 }
 
-static int hex_digit(char c)
-{
-	return c >= '0' && c <= '9'   ? c - '0'
-	       : c >= 'a' && c <= 'f' ? c - 'a' + 10
-	       : c >= 'A' && c <= 'F' ? c - 'A' + 10
-				      : -1;
-}
-
-static void take_size_byte(struct http_body *b, char c)
-{
-	int digit = hex_digit(c);
-
-	if (b->state == CHUNK_SIZE && digit >= 0 && b->line < 15) {
-		b->left = b->left * 16 + (uint64_t)digit;
-		b->line++;
-	} else if (b->state == CHUNK_SIZE && b->line && c == ';') {
-		b->state = CHUNK_EXTENSION;
-		b->line = 0;
-	} else if (c == '\r' && (b->state == CHUNK_EXTENSION || b->line)) {
-		b->state = CHUNK_SIZE_LF;
-	} else if (b->state != CHUNK_EXTENSION || (unsigned char)c < ' ' || ++b->line > 256) {
-		b->bad = true;
-	}
-}
-
-/* Trailer headers after the last chunk, up to an empty line. */
-static void take_trailer_byte(struct http_body *b, char c)
-{
-	if (b->seen_cr) {
-		b->bad |= c != '\n';
-		b->done = !b->bad && b->line == 0;
-		b->line = 0;
-		b->seen_cr = false;
-	} else if (c == '\r') {
-		b->seen_cr = true;
-	} else if ((unsigned char)c < ' ' || ++b->line > 1024) {
-		b->bad = true;
-	}
-}
-
 static void take_chunk_byte(struct http_body *b, char c)
 {
 	switch (b->state) {
 	case CHUNK_SIZE:
-	case CHUNK_EXTENSION: take_size_byte(b, c); break;
+	case CHUNK_EXTENSION:
+		int digit = c >= '0' && c <= '9'   ? c - '0'
+			    : c >= 'a' && c <= 'f' ? c - 'a' + 10
+			    : c >= 'A' && c <= 'F' ? c - 'A' + 10
+						   : -1;
+		if (b->state == CHUNK_SIZE && digit >= 0 && b->line < 15) {
+			b->left = b->left * 16 + (uint64_t)digit;
+			b->line++;
+		} else if (b->state == CHUNK_SIZE && b->line && c == ';') {
+			b->state = CHUNK_EXTENSION;
+			b->line = 0;
+		} else if (c == '\r' && (b->state == CHUNK_EXTENSION || b->line)) {
+			b->state = CHUNK_SIZE_LF;
+		} else if (b->state != CHUNK_EXTENSION || (unsigned char)c < ' ' || ++b->line > 256) {
+			b->bad = true;
+		}
+		break;
 	case CHUNK_SIZE_LF:
 		b->bad |= c != '\n';
 		b->state = b->left ? CHUNK_DATA : TRAILER;
@@ -339,7 +306,17 @@ static void take_chunk_byte(struct http_body *b, char c)
 		b->state = CHUNK_SIZE;
 		b->line = 0;
 		break;
-	default: take_trailer_byte(b, c);
+	default: /* Trailer headers after the last chunk, up to an empty line. */
+		if (b->seen_cr) {
+			b->bad |= c != '\n';
+			b->done = !b->bad && b->line == 0;
+			b->line = 0;
+			b->seen_cr = false;
+		} else if (c == '\r') {
+			b->seen_cr = true;
+		} else if ((unsigned char)c < ' ' || ++b->line > 1024) {
+			b->bad = true;
+		}
 	}
 }
 
@@ -376,4 +353,76 @@ size_t http_body_take(struct http_body *b, const char *p, size_t n) { return con
 size_t http_body_read(struct http_body *b, const char *p, size_t n, struct buf *data, size_t most)
 {
 	return consume_body(b, p, n, data, most);
+}
+
+/* ---- responses ---- */
+
+static const char start[] = "HTTP/1.0 000"; /* 0 matches any digit */
+#define STATUS_AT 9u
+
+/* The length of the line at p with its line ending; 0 = the n bytes contain no line ending. */
+static size_t line_bytes(const char *p, size_t n)
+{
+	const char *end = memchr(p, '\n', n);
+
+	return end ? (size_t)(end - p) + 1 : 0;
+}
+
+static bool is_empty(const char *line, size_t n) { return n == 1 || (n == 2 && line[0] == '\r'); }
+
+/* Whether the bytes received so far are a prefix of a status line. */
+static bool is_status_prefix(const char *p, size_t n)
+{
+	for (size_t i = 0; i < n && start[i]; i++)
+		if (start[i] == '0' ? p[i] < '0' || p[i] > '9' : p[i] != start[i])
+			return false;
+	return true;
+}
+
+enum parsed http_response_parse(const char *p, size_t n, size_t *ret_len, bool *ret_interim)
+{
+	const size_t most = n < HTTP_HEAD_MAX ? n : HTTP_HEAD_MAX;
+	size_t at = 0, line;
+
+	if (!is_status_prefix(p, n))
+		return PARSED_BAD;
+	do {
+		line = line_bytes(p + at, most - at);
+		if (line == 0)
+			return n < HTTP_HEAD_MAX ? PARSED_MORE : PARSED_BAD;
+		at += line;
+	} while (!is_empty(p + at - line, line));
+	*ret_len = at;
+	*ret_interim = p[STATUS_AT] == '1' && memcmp(p + STATUS_AT, "101", 3) != 0;
+	return PARSED_OK;
+}
+
+static bool is_connection_header(const char *line, size_t n)
+{
+	static const char *const names[] = { "connection", "proxy-connection", "keep-alive" };
+	const char *colon = memchr(line, ':', n);
+	size_t len = colon ? (size_t)(colon - line) : 0;
+
+	while (len && (line[len - 1] == ' ' || line[len - 1] == '\t'))
+		len--;
+	for (size_t i = 0; i < countof(names); i++)
+		if (len == strlen(names[i]) && strncasecmp(line, names[i], len) == 0)
+			return true;
+	return false;
+}
+
+void http_response_forward(const char *p, size_t len, struct buf *out)
+{
+	bool dropped = false;
+	size_t line;
+
+	for (size_t at = 0; at < len; at += line) {
+		line = line_bytes(p + at, len - at);
+		if (is_empty(p + at, line))
+			buf_str(out, "Connection: close\r\n");
+		else if (p[at] != ' ' && p[at] != '\t') /* otherwise a continuation of the previous line */
+			dropped = is_connection_header(p + at, line);
+		if (!dropped || is_empty(p + at, line))
+			buf_append(out, p + at, line);
+	}
 }

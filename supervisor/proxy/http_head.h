@@ -62,4 +62,20 @@ size_t http_body_take(struct http_body *b, const char *p, size_t n);
  */
 size_t http_body_read(struct http_body *b, const char *p, size_t n, struct buf *data, size_t most);
 
+/* ---- responses ---- */
+
+/*
+ * The head of a server's response. It is relayed unchanged except for one header, Connection: close. The proxy asks the
+ * server to close after this response, but not every server says so in its response; a client that does not see the
+ * header would send its next request into a closing connection and get no response. Pure: bytes in, bytes out.
+ */
+
+/*
+ * PARSED_OK: the first *ret_len bytes are a head; *ret_interim: another head follows (100 Continue and similar).
+ * PARSED_BAD: not HTTP/1, or a head that is too long; relay it unchanged.
+ */
+enum parsed http_response_parse(const char *p, size_t n, size_t *ret_len, bool *ret_interim);
+/* Appends the same head with Connection: close. */
+void http_response_forward(const char *p, size_t len, struct buf *out);
+
 #endif

@@ -43,30 +43,6 @@ struct resolver {
 	bool leaving;
 };
 
-static void collect_addresses(struct lookup *l, const struct addrinfo *list)
-{
-	for (const struct addrinfo *a = list; a && l->count < LOOKUP_ADDRESSES_MAX; a = a->ai_next)
-		if (net_address_of(a->ai_addr, &l->address[l->count]))
-			l->count++;
-}
-
-/*
- * Runs in a worker thread, without the lock: no other thread uses a lookup that is in neither queue, except for `fn`.
- */
-static void resolve_name(struct lookup *l)
-{
-	const struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
-	struct addrinfo *list = NULL;
-
-	l->error = getaddrinfo(l->name, NULL, &hints, &list);
-	if (l->error == 0) {
-		collect_addresses(l, list);
-		freeaddrinfo(list);
-		if (l->count == 0)
-			l->error = EAI_NONAME;
-	}
-}
-
 static void *run_worker(void *ctx)
 {
 	struct resolver *r = ctx;
@@ -81,7 +57,21 @@ static void *run_worker(void *ctx)
 		}
 		TAILQ_REMOVE(&r->asked, l, link);
 		pthread_mutex_unlock(&r->lock);
-		resolve_name(l);
+		/*
+		 * Runs in a worker thread, without the lock: no other thread uses a lookup that is in neither queue,
+		 * except for `fn`.
+		 */
+		const struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
+		struct addrinfo *list = NULL;
+		l->error = getaddrinfo(l->name, NULL, &hints, &list);
+		if (l->error == 0) {
+			for (const struct addrinfo *a = list; a && l->count < LOOKUP_ADDRESSES_MAX; a = a->ai_next)
+				if (net_address_of(a->ai_addr, &l->address[l->count]))
+					l->count++;
+			freeaddrinfo(list);
+			if (l->count == 0)
+				l->error = EAI_NONAME;
+		}
 		pthread_mutex_lock(&r->lock);
 		TAILQ_INSERT_TAIL(&r->done, l, link);
 		(void)!write(r->wake_fd, &one, sizeof one);
@@ -134,10 +124,8 @@ static void forget_names(struct strmap *names)
 
 void resolver_fix(struct resolver *r, const char *name, const struct net_address *a)
 {
-	if (!a) {
-		forget_names(&r->coming);
-		return;
-	}
+	if (!a)
+		return forget_names(&r->coming);
 	free(strmap_get(&r->coming, name));
 	strmap_put(&r->coming, name, mem_dup(a, sizeof *a));
 }

@@ -69,14 +69,29 @@ static int read_input(struct buf *out)
 	}
 }
 
-/*
- * The proxy is the only way out of the sandbox, so NO_PROXY, which is about servers inside, is ignored. Redirects are
- * not followed: the input must go only to the configured address.
- */
-static void set_curl_options(struct sending *s, const char *url)
+static int print_status(long status, const struct buf *answer)
 {
-	mem_auto char *proxy = mem_printf("http://127.0.0.1:%u", PLAN_PROXY_PORT);
+	char what[32], why[SHOWN + 1];
+	size_t n = 0;
 
+	for (; n < answer->len && n < SHOWN && (unsigned char)answer->data[n] >= 0x20; n++)
+		why[n] = answer->data[n];
+	why[n] = '\0';
+	snprintf(what, sizeof what, "HTTP %ld", status);
+	return exit_with_error(what, why);
+}
+
+static int send_input(struct sending *s, const char *url)
+{
+	long status = 0;
+
+	if (curl_global_init(CURL_GLOBAL_DEFAULT) != 0 || !(s->curl = curl_easy_init()))
+		return exit_with_error("libcurl cannot be initialised", "");
+	/*
+	 * The proxy is the only way out of the sandbox, so NO_PROXY, which is about servers inside, is ignored.
+	 * Redirects are not followed: the input must go only to the configured address.
+	 */
+	mem_auto char *proxy = mem_printf("http://127.0.0.1:%u", PLAN_PROXY_PORT);
 	if (!s->typed)
 		s->headers = curl_slist_append(s->headers, "Content-Type: application/json");
 	s->headers = curl_slist_append(s->headers, "Expect:");
@@ -97,27 +112,6 @@ static void set_curl_options(struct sending *s, const char *url)
 	curl_easy_setopt(s->curl, CURLOPT_ERRORBUFFER, s->problem);
 	curl_easy_setopt(s->curl, CURLOPT_WRITEFUNCTION, on_answer);
 	curl_easy_setopt(s->curl, CURLOPT_WRITEDATA, s);
-}
-
-static int print_status(long status, const struct buf *answer)
-{
-	char what[32], why[SHOWN + 1];
-	size_t n = 0;
-
-	for (; n < answer->len && n < SHOWN && (unsigned char)answer->data[n] >= 0x20; n++)
-		why[n] = answer->data[n];
-	why[n] = '\0';
-	snprintf(what, sizeof what, "HTTP %ld", status);
-	return exit_with_error(what, why);
-}
-
-static int send_input(struct sending *s, const char *url)
-{
-	long status = 0;
-
-	if (curl_global_init(CURL_GLOBAL_DEFAULT) != 0 || !(s->curl = curl_easy_init()))
-		return exit_with_error("libcurl cannot be initialised", "");
-	set_curl_options(s, url);
 	CURLcode r = curl_easy_perform(s->curl);
 	if (s->too_much)
 		return exit_with_error("the response is too long", "");

@@ -8,7 +8,7 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/mem.h"
 #include "supervisor/gateway/codex/codex_server.h"
-#include "supervisor/gateway/codex/glob_scan.h"
+#include "supervisor/gateway/codex/sandbox_intent.h"
 #include "supervisor/gateway/common/rpc_message.h"
 #define FAKE_SESSION_ASKS_NOBODY 1 /* through Codex */
 #include "tests/fuzz/fake_session.h"

@@ -9,7 +9,7 @@
 #include "supervisor/gateway/http/http_request.h"
 #include "supervisor/gateway/http/http_server.h"
 #include "supervisor/gateway/http/http_tokens.h"
-#include "supervisor/gateway/http/sse.h"
+#include "supervisor/gateway/http/mcp_stream.h"
 
 #include <event2/event.h>
 #include <signal.h>

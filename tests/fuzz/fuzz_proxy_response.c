@@ -1,7 +1,7 @@
 /* Responses of servers through the proxy: heads, and their forwarded form. */
 
 #include "runtime/base/buf.h"
-#include "supervisor/proxy/http_response.h"
+#include "supervisor/proxy/http_head.h"
 
 #include <stdint.h>
 #include <stdlib.h>

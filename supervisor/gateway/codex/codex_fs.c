@@ -3,14 +3,13 @@
  * enforces which files it may access. The gateway itself has all rights of its user and never touches the files.
  */
 
-#include "supervisor/gateway/codex/codex_private.h"
 
 #include "runtime/base/err.h"
 #include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
 #include "runtime/base/text.h"
-#include "supervisor/gateway/codex/codex_fs.h"
+#include "supervisor/gateway/codex/codex_private.h"
 #include "supervisor/gateway/common/file_uri.h"
 
 #include <errno.h>
@@ -203,25 +202,19 @@ static void on_more(void *ctx, json_t *result, json_t *error)
 	struct codex_call *c = ctx;
 	size_t before = c->file.len;
 
-	if (error) {
-		codex_call_fail_daemon(c, error);
-		return;
-	}
+	if (error)
+		return codex_call_fail_daemon(c, error);
 	append_bytes(c, result);
-	if (c->file.len == before) {
-		codex_call_fail(c, RPC_INTERNAL_ERROR, "only %zu of %llu bytes could be read back", before,
-				(unsigned long long)c->total);
-		return;
-	}
+	if (c->file.len == before)
+		return codex_call_fail(c, RPC_INTERNAL_ERROR, "only %zu of %llu bytes could be read back", before,
+				       (unsigned long long)c->total);
 	read_more(c);
 }
 
 static void read_more(struct codex_call *c)
 {
-	if (c->file.len >= c->total) {
-		reply_bytes(c);
-		return;
-	}
+	if (c->file.len >= c->total)
+		return reply_bytes(c);
 	gateway_session_query(c->server->session, "read_output",
 			      json_pack("{ss sI sI ss}", "outputRef", c->file_output, "offset", (json_int_t)c->file.len,
 					"length", (json_int_t)OUTPUT_BYTES, "encoding", "base64"),
@@ -238,11 +231,9 @@ static void receive_file(struct codex_call *c, const json_t *result)
 		     *refs = json_object_get(result, "outputRefs");
 
 	c->total = (uint64_t)json_integer_value(json_object_get(out, "totalBytes"));
-	if (c->total > FILE_MAX) {
-		codex_call_fail(c, RPC_INTERNAL_ERROR, "the file has more than %u bytes: use fs/open and fs/readBlock",
-				FILE_MAX);
-		return;
-	}
+	if (c->total > FILE_MAX)
+		return codex_call_fail(c, RPC_INTERNAL_ERROR,
+				       "the file has more than %u bytes: use fs/open and fs/readBlock", FILE_MAX);
 	for (size_t i = 0; i < json_array_size(refs); i++)
 		if (json_text_is(json_array_get(refs, i), "stream", "stdout"))
 			(void)snprintf(c->file_output, sizeof(c->file_output), "%s",
@@ -259,14 +250,10 @@ static void handle_result(struct codex_call *c, json_t *result)
 	const json_t *code = json_object_get(result, "exitCode"),
 		     *text = json_object_get(json_object_get(json_object_get(result, "output"), "stdout"), "data");
 
-	if (!json_is_integer(code) || json_integer_value(code) != 0) {
-		fail_tool(c, result);
-		return;
-	}
-	if (!c->row->answer) {
-		receive_file(c, result);
-		return;
-	}
+	if (!json_is_integer(code) || json_integer_value(code) != 0)
+		return fail_tool(c, result);
+	if (!c->row->answer)
+		return receive_file(c, result);
 	json_auto_t *answer = json_loadb(json_is_string(text) ? json_string_value(text) : "", json_string_length(text),
 					 0, NULL);
 	if (json_is_object(answer))
@@ -328,10 +315,8 @@ void codex_fs_launch(struct codex_call *c, const char *operation, const char *fl
 	const json_t *cwd = json_object_get(sandbox, "cwd");
 	json_t *command = json_pack("[sssss]", c->server->tool, "fs", operation, flags, path);
 
-	if (!command) {
-		codex_call_fail(c, RPC_INVALID_PARAMS, "the path is not UTF-8");
-		return;
-	}
+	if (!command)
+		return codex_call_fail(c, RPC_INVALID_PARAMS, "the path is not UTF-8");
 	if (other)
 		json_array_append_new(command, json_string(other));
 	c->start = json_pack("{so ss ss+}", "command", command, "onDisconnect", "terminate", "justification", "Codex ",
@@ -411,10 +396,8 @@ static void on_writer(struct codex_call *c, json_t *result, json_t *error)
 			codex_call_fail_daemon(c, error);
 		return;
 	}
-	if (!c->file.len) {
-		handle_result(c, result);
-		return;
-	}
+	if (!c->file.len)
+		return handle_result(c, result);
 	(void)snprintf(c->file_process, sizeof(c->file_process), "%s", json_get_text(result, "processId"));
 	write_more(c);
 }
@@ -427,11 +410,126 @@ void codex_fs_write_file(struct codex_call *c)
 
 	if (!data || !codex_call_path(c, "path", path))
 		return;
-	if (text_base64_decode(data, strlen(data), &c->file) < 0) {
-		codex_call_fail(c, RPC_INVALID_REQUEST, "fs/writeFile requires valid base64 dataBase64");
-		return;
-	}
+	if (text_base64_decode(data, strlen(data), &c->file) < 0)
+		return codex_call_fail(c, RPC_INVALID_REQUEST, "fs/writeFile requires valid base64 dataBase64");
 	c->row = &row;
 	(void)snprintf(flags, sizeof(flags), "%zu", c->file.len);
 	codex_fs_launch(c, row.operation, flags, path, NULL, json_object_get(c->params, "sandbox"), on_writer);
+}
+
+/* ---- file handles ---- */
+
+/*
+ * Files that the client reads in blocks. A handle is a path and the sandbox in which it may be read. Each block is read
+ * by a new process, so a handle keeps nothing open and need not be closed; if the file is replaced in between, later
+ * blocks come from the new file.
+ */
+
+#define HANDLES_MAX 1024u
+#define ID_BYTES_MAX 32u
+#define BLOCK_MAX (1u << 20)
+
+struct codex_handle {
+	char *path;
+	json_t *sandbox;
+};
+
+static void handle_free(struct codex_handle *h)
+{
+	if (!h)
+		return;
+	json_decref(h->sandbox);
+	free(h->path);
+	free(h);
+}
+
+static void free_handle(void *ctx, const char *key, void *value) { handle_free(value); }
+
+void codex_handle_free_all(struct codex_server *s)
+{
+	strmap_each(&s->handles, free_handle, NULL);
+	strmap_done(&s->handles);
+}
+
+/* NULL: the call has failed. */
+static const char *read_handle_id(struct codex_call *c)
+{
+	const char *id = codex_call_str(c, "handleId");
+
+	if (id && strlen(id) > ID_BYTES_MAX) {
+		codex_call_fail(c, RPC_INVALID_REQUEST, "file handle ID must not exceed %u bytes", ID_BYTES_MAX);
+		return NULL;
+	}
+	return id;
+}
+
+/* The block was read; or, with length 0, fs/open has verified that the file can be read. */
+static void reply_read(struct codex_call *c)
+{
+	struct codex_server *s = c->server;
+	const char *id = json_get_string(c->params, "handleId");
+	buf_auto struct buf text = BUF_INIT;
+	char path[PATH_MAX];
+
+	if (c->length) {
+		text_base64_encode(buf_cstr(&c->file), c->file.len, &text);
+		codex_call_reply(c, json_pack("{ss sb}", "chunk", buf_cstr(&text), "eof", c->file.len < c->length));
+		return;
+	}
+	if (strmap_get(&s->handles, id))
+		return codex_call_fail(c, RPC_INVALID_REQUEST, "file handle `%s` already exists", id);
+	if (!codex_call_path(c, "path", path))
+		return;
+	struct codex_handle *h = mem_zalloc(1, sizeof(*h));
+	h->path = mem_strdup(path);
+	h->sandbox = json_incref(json_object_get(c->params, "sandbox"));
+	strmap_put(&s->handles, id, h);
+	codex_call_reply(c, json_pack("{ss}", "handleId", id));
+}
+
+void codex_fs_open(struct codex_call *c)
+{
+	const char *id = read_handle_id(c);
+	char path[PATH_MAX];
+
+	if (!id || !codex_call_path(c, "path", path))
+		return;
+	if (strmap_get(&c->server->handles, id) || c->server->handles.count >= HANDLES_MAX)
+		return codex_call_fail(c, RPC_INVALID_REQUEST,
+				       strmap_get(&c->server->handles, id) ? "file handle `%s` already exists"
+									   : "file handle `%s`: there are too many",
+				       id);
+	c->read_done = reply_read;
+	codex_fs_read(c, path, json_object_get(c->params, "sandbox"), 0, 0);
+}
+
+void codex_fs_read_block(struct codex_call *c)
+{
+	const char *id = read_handle_id(c);
+	const json_t *offset = id ? json_object_get(c->params, "offset") : NULL,
+		     *length = id ? json_object_get(c->params, "len") : NULL;
+
+	if (!id)
+		return;
+	if (!json_is_integer(offset) || json_integer_value(offset) < 0 || !json_is_integer(length))
+		return codex_call_fail(c, RPC_INVALID_PARAMS, "offset and len must be numbers, not below 0");
+	if (json_integer_value(length) < 1 || json_integer_value(length) > (json_int_t)BLOCK_MAX)
+		return codex_call_fail(c, RPC_INVALID_REQUEST, "file read block length must be between 1 and %u",
+				       BLOCK_MAX);
+	const struct codex_handle *h = strmap_get(&c->server->handles, id);
+	if (!h)
+		return codex_call_fail(c, CODEX_NOT_FOUND, "unknown file handle `%s`", id);
+	c->read_done = reply_read;
+	codex_fs_read(c, h->path, h->sandbox, (uint64_t)json_integer_value(offset),
+		      (uint64_t)json_integer_value(length));
+}
+
+void codex_fs_close(struct codex_call *c)
+{
+	const char *id = read_handle_id(c);
+
+	if (!id)
+		return;
+	handle_free(strmap_del(&c->server->handles, id));
+	codex_call_reply(c, json_object());
 }

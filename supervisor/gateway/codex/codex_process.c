@@ -32,10 +32,8 @@ static void forget_oldest(struct codex_server *s)
 	struct codex_process *p;
 
 	TAILQ_FOREACH (p, &s->processes, entry)
-		if (p->end_told && !p->users && !p->reading) {
-			codex_process_free(p);
-			return;
-		}
+		if (p->end_told && !p->users && !p->reading)
+			return codex_process_free(p);
 }
 
 struct codex_process *codex_process_new(struct codex_server *s, const char *name)
@@ -252,18 +250,6 @@ static void apply_refs(struct codex_process *p, const json_t *payload)
 	p->stdin_open = p->tty || json_text_is(payload, "stdin", "pipe");
 }
 
-/*
- * A denial by owner and mode (such as a script that is not executable) would happen without a sandbox too, so it does
- * not count as one of the sandbox.
- */
-static void apply_violation(struct codex_process *p, const json_t *payload)
-{
-	uint64_t count = json_get_uint(payload, "count");
-
-	if (json_text_is(payload, "source", "audit") && json_text_is(payload, "reason", "not permitted to its user"))
-		p->by_mode += count ? count : 1;
-}
-
 static void apply_end(struct codex_process *p, const json_t *payload)
 {
 	const json_t *code = json_object_get(payload, "exitCode");
@@ -309,10 +295,8 @@ void codex_process_fold(struct codex_server *s, const json_t *event)
 	const json_t *payload = json_object_get(event, "payload");
 	struct codex_process *p;
 
-	if (strcmp(type, "permission.evaluated") == 0) {
-		apply_start(s, event);
-		return;
-	}
+	if (strcmp(type, "permission.evaluated") == 0)
+		return apply_start(s, event);
 	p = strmap_get(&s->by_id, json_get_text(event, "processId"));
 	if (!p)
 		return;
@@ -322,7 +306,14 @@ void codex_process_fold(struct codex_server *s, const json_t *event)
 	} else if (strcmp(type, "process.output") == 0) {
 		apply_output(p, payload);
 	} else if (strcmp(type, "sandbox.violation") == 0) {
-		apply_violation(p, payload);
+		/*
+		 * A denial by owner and mode (such as a script that is not executable) would happen without a sandbox
+		 * too, so it does not count as one of the sandbox.
+		 */
+		uint64_t count = json_get_uint(payload, "count");
+		if (json_text_is(payload, "source", "audit") &&
+		    json_text_is(payload, "reason", "not permitted to its user"))
+			p->by_mode += count ? count : 1;
 	} else if (strcmp(type, "process.completed") == 0 || strcmp(type, "process.failed") == 0 ||
 		   strcmp(type, "process.terminated") == 0) {
 		apply_end(p, payload);
@@ -371,17 +362,6 @@ static void send_chunk(struct codex_process *p, const char *base64)
 		json_pack("{sI ss ss}", "seq", (json_int_t)p->told, "stream", streams[c->stream], "chunk", base64));
 }
 
-static void send_end(struct codex_process *p)
-{
-	if (!p->server->exact && p->looks_denied && p->exit_code != 0)
-		p->denied = true;
-	p->end_told = true;
-	notify_client(p, "process/exited",
-		      json_pack("{sI si sb}", "seq", (json_int_t)p->count + 1, "exitCode", p->exit_code,
-				"sandboxDenied", p->denied));
-	notify_client(p, "process/closed", json_pack("{sI}", "seq", (json_int_t)p->count + 2));
-}
-
 /* A chunk that cannot be read any longer is sent empty, so that sequence numbers stay complete. */
 static void on_read(void *ctx, json_t *result, json_t *error)
 {
@@ -399,31 +379,6 @@ static void on_read(void *ctx, json_t *result, json_t *error)
 	codex_process_tell(p);
 }
 
-static void read_chunk(struct codex_process *p)
-{
-	const struct codex_chunk *c = &p->chunk[p->told];
-
-	p->reading = true;
-	gateway_session_query(p->server->session, "read_output",
-			      json_pack("{ss sI sI ss}", "outputRef", p->ref[c->stream], "offset",
-					(json_int_t)c->offset, "length", (json_int_t)c->length, "encoding", "base64"),
-			      on_read, p);
-}
-
-static void resume_readers(struct codex_process *p)
-{
-	struct codex_readers now = TAILQ_HEAD_INITIALIZER(now);
-	struct codex_call *c;
-
-	/* A resumed call may wait again, so work on a copy of the list. */
-	TAILQ_CONCAT(&now, &p->readers, waiting);
-	while ((c = TAILQ_FIRST(&now))) {
-		TAILQ_REMOVE(&now, c, waiting);
-		c->waits = false;
-		c->resume(c);
-	}
-}
-
 /* Sends output in order, one chunk at a time, and waits for the client to read it. The end follows the last chunk. */
 void codex_process_tell(struct codex_process *p)
 {
@@ -438,12 +393,37 @@ void codex_process_tell(struct codex_process *p)
 		mem_auto char *bytes = mem_take(&p->chunk[p->told].base64);
 		if (bytes)
 			send_chunk(p, bytes);
-		else
-			read_chunk(p);
+		else {
+			const struct codex_chunk *c = &p->chunk[p->told];
+
+			p->reading = true;
+			gateway_session_query(p->server->session, "read_output",
+					      json_pack("{ss sI sI ss}", "outputRef", p->ref[c->stream], "offset",
+							(json_int_t)c->offset, "length", (json_int_t)c->length,
+							"encoding", "base64"),
+					      on_read, p);
+		}
 	}
-	if (p->answered && p->ended && !p->end_told && !p->reading && p->told == p->count)
-		send_end(p);
+	if (p->answered && p->ended && !p->end_told && !p->reading && p->told == p->count) {
+		if (!p->server->exact && p->looks_denied && p->exit_code != 0)
+			p->denied = true;
+		p->end_told = true;
+		notify_client(p, "process/exited",
+			      json_pack("{sI si sb}", "seq", (json_int_t)p->count + 1, "exitCode", p->exit_code,
+					"sandboxDenied", p->denied));
+		notify_client(p, "process/closed", json_pack("{sI}", "seq", (json_int_t)p->count + 2));
+	}
 	/* Waiting calls saw less output, or no end, the last time. */
-	if (p->end_told || p->count > 0)
-		resume_readers(p);
+	if (p->end_told || p->count > 0) {
+		struct codex_readers now = TAILQ_HEAD_INITIALIZER(now);
+		struct codex_call *c;
+
+		/* A resumed call may wait again, so work on a copy of the list. */
+		TAILQ_CONCAT(&now, &p->readers, waiting);
+		while ((c = TAILQ_FIRST(&now))) {
+			TAILQ_REMOVE(&now, c, waiting);
+			c->waits = false;
+			c->resume(c);
+		}
+	}
 }

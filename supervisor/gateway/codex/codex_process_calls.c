@@ -106,10 +106,8 @@ static void read_step(struct codex_call *c)
 				      on_chunk, c);
 		return;
 	}
-	if (any || p->end_told || !c->timed) {
-		reply_read(c);
-		return;
-	}
+	if (any || p->end_told || !c->timed)
+		return reply_read(c);
 	c->resume = read_step;
 	TAILQ_INSERT_TAIL(&p->readers, c, waiting);
 	c->waits = true;
@@ -125,11 +123,9 @@ void codex_process_read(struct codex_call *c)
 	if (!name || !read_number(c, "afterSeq", 0, SIZE_MAX, &after) ||
 	    !read_number(c, "waitMs", 0, WAIT_MAX_MS, &wait) || !read_number(c, "maxBytes", READ_MAX, READ_MAX, &bytes))
 		return;
-	if (!p || codex_process_starting(p)) {
-		codex_call_fail(c, RPC_INVALID_REQUEST, p ? "process id %s is starting" : "unknown process id %s",
-				name);
-		return;
-	}
+	if (!p || codex_process_starting(p))
+		return codex_call_fail(c, RPC_INVALID_REQUEST,
+				       p ? "process id %s is starting" : "unknown process id %s", name);
 	codex_process_add_waiter(p, c);
 	c->max_bytes = bytes;
 	c->chunks = json_array();
@@ -187,23 +183,15 @@ void codex_process_write(struct codex_call *c)
 
 	if (!write)
 		return;
-	if (!*write) {
-		codex_call_fail(c, RPC_INVALID_PARAMS, "writeId must not be empty");
-		return;
-	}
-	if (text_base64_decode(chunk, strlen(chunk), &bytes) < 0) {
-		codex_call_fail(c, RPC_INVALID_PARAMS, "chunk is not base64");
-		return;
-	}
+	if (!*write)
+		return codex_call_fail(c, RPC_INVALID_PARAMS, "writeId must not be empty");
+	if (text_base64_decode(chunk, strlen(chunk), &bytes) < 0)
+		return codex_call_fail(c, RPC_INVALID_PARAMS, "chunk is not base64");
 	p = codex_process_of(c);
-	if (!p || codex_process_starting(p) || !p->stdin_open) {
-		reply_status(c, !p ? "unknownProcess" : codex_process_starting(p) ? "starting" : "stdinClosed");
-		return;
-	}
-	if (!bytes.len || strmap_get(&p->writes, write)) {
-		reply_status(c, "accepted");
-		return;
-	}
+	if (!p || codex_process_starting(p) || !p->stdin_open)
+		return reply_status(c, !p ? "unknownProcess" : codex_process_starting(p) ? "starting" : "stdinClosed");
+	if (!bytes.len || strmap_get(&p->writes, write))
+		return reply_status(c, "accepted");
 	if (p->writes.count >= WRITES_KNOWN) {
 		strmap_done(&p->writes);
 		p->writes = STRMAP_INIT;
@@ -233,14 +221,10 @@ void codex_process_signal(struct codex_call *c)
 
 	if (!sig)
 		return;
-	if (strcmp(sig, "interrupt") != 0) {
-		codex_call_fail(c, RPC_INVALID_PARAMS, "unknown variant `%.40s`, expected `interrupt`", sig);
-		return;
-	}
-	if (!p || codex_process_starting(p) || p->ended) {
-		codex_call_reply(c, json_object());
-		return;
-	}
+	if (strcmp(sig, "interrupt") != 0)
+		return codex_call_fail(c, RPC_INVALID_PARAMS, "unknown variant `%.40s`, expected `interrupt`", sig);
+	if (!p || codex_process_starting(p) || p->ended)
+		return codex_call_reply(c, json_object());
 	codex_process_add_waiter(p, c);
 	gateway_session_mutate(c->server->session, "signal_process",
 			       json_pack("{ss ss}", "processId", p->id, "signal", "INT"), c->trace[0] ? c->trace : NULL,
@@ -280,10 +264,8 @@ void codex_process_terminate(struct codex_call *c)
 	/* A process that is starting or waits for approval must not start after the client has terminated it. */
 	if (p && !p->id[0])
 		p->unwanted = true;
-	if (!p || !p->id[0] || p->ended) {
-		codex_call_reply(c, json_pack("{sb}", "running", 0));
-		return;
-	}
+	if (!p || !p->id[0] || p->ended)
+		return codex_call_reply(c, json_pack("{sb}", "running", 0));
 	codex_process_add_waiter(p, c);
 	end_process(p, c->trace[0] ? c->trace : NULL, on_terminated, c);
 }

@@ -46,41 +46,32 @@ static bool is_kept(struct jval type)
 	return false;
 }
 
-/*
- * Policy wants an approval for a file method. File methods run often and unattended, so the answer is no. Approvals
- * that other clients of the session wait for are left alone.
- */
-static void record_file_question(struct codex_server *s, struct jval event)
-{
-	char id[CODEX_ID_MAX], why[sizeof(CODEX_FILE_REASON) + 1];
-
-	jval_str(jval_get(event, "processId"), id, sizeof(id));
-	jval_str(jval_path(event, "payload.justification"), why, sizeof(why));
-	if (*id && strncmp(why, CODEX_FILE_REASON, sizeof(CODEX_FILE_REASON) - 1) == 0 &&
-	    jval_is_str(jval_path(event, "permissionDecision.decision"), "ask"))
-		strmap_put(&s->file_questions, id, s);
-}
-
-static void refuse_file_question(struct codex_server *s, struct jval event)
-{
-	char id[CODEX_ID_MAX];
-
-	jval_str(jval_get(event, "processId"), id, sizeof(id));
-	if (*id && strmap_del(&s->file_questions, id))
-		gateway_session_mutate(
-			s->session, "terminate_process",
-			json_pack("{ss ss}", "processId", id, "reason", "file methods do not wait for permission"),
-			NULL, NULL, NULL);
-}
-
 static void on_event(void *ctx, struct jval event)
 {
 	struct codex_server *s = ctx;
 
-	if (jval_is_str(jval_get(event, "type"), "permission.evaluated"))
-		record_file_question(s, event);
-	else if (jval_is_str(jval_get(event, "type"), "permission.requested"))
-		refuse_file_question(s, event);
+	if (jval_is_str(jval_get(event, "type"), "permission.evaluated")) {
+		/*
+		 * Policy wants an approval for a file method. File methods run often and unattended, so the answer is
+		 * no. Approvals that other clients of the session wait for are left alone.
+		 */
+		char id[CODEX_ID_MAX], why[sizeof(CODEX_FILE_REASON) + 1];
+
+		jval_str(jval_get(event, "processId"), id, sizeof(id));
+		jval_str(jval_path(event, "payload.justification"), why, sizeof(why));
+		if (*id && strncmp(why, CODEX_FILE_REASON, sizeof(CODEX_FILE_REASON) - 1) == 0 &&
+		    jval_is_str(jval_path(event, "permissionDecision.decision"), "ask"))
+			strmap_put(&s->file_questions, id, s);
+	} else if (jval_is_str(jval_get(event, "type"), "permission.requested")) {
+		char id[CODEX_ID_MAX];
+
+		jval_str(jval_get(event, "processId"), id, sizeof(id));
+		if (*id && strmap_del(&s->file_questions, id))
+			gateway_session_mutate(s->session, "terminate_process",
+					       json_pack("{ss ss}", "processId", id, "reason",
+							 "file methods do not wait for permission"),
+					       NULL, NULL, NULL);
+	}
 	if (!is_kept(jval_get(event, "type")))
 		return;
 	json_auto_t *e = json_loadb(event.text, event.len, JSON_ALLOW_NUL, NULL);
@@ -142,10 +133,8 @@ static void on_events(void *ctx, json_t *result, json_t *error)
 		s->recovered = (uint64_t)json_integer_value(json_object_get(v, "sequence"));
 		codex_process_fold(s, v);
 	}
-	if (json_get_flag(result, "hasMore") && json_array_size(events)) {
-		request_events(s);
-		return;
-	}
+	if (json_get_flag(result, "hasMore") && json_array_size(events))
+		return request_events(s);
 	codex_process_recovered(s);
 	late = mem_take(&s->backlog);
 	on_opened(s);
@@ -265,14 +254,10 @@ static void initialize_client(struct codex_call *c)
 
 	if (!client)
 		return;
-	if (resume && !json_is_null(resume) && !json_is_string(resume)) {
-		codex_call_fail(c, RPC_INVALID_PARAMS, "resumeSessionId must be a string or null");
-		return;
-	}
-	if (s->session) {
-		codex_call_fail(c, RPC_INVALID_REQUEST, "initialize may only be sent once per connection");
-		return;
-	}
+	if (resume && !json_is_null(resume) && !json_is_string(resume))
+		return codex_call_fail(c, RPC_INVALID_PARAMS, "resumeSessionId must be a string or null");
+	if (s->session)
+		return codex_call_fail(c, RPC_INVALID_REQUEST, "initialize may only be sent once per connection");
 	char folder[PATH_MAX];
 	const struct gateway_session_options o = {
 		.folder = getcwd(folder, sizeof(folder)),
@@ -312,14 +297,10 @@ static void handle_request(struct codex_server *s, const struct rpc_message *m)
 		send_error(s, m->id, RPC_METHOD_NOT_FOUND, why);
 		return;
 	}
-	if (m->params && !json_is_object(m->params)) {
-		send_error(s, m->id, RPC_INVALID_PARAMS, "params must be an object");
-		return;
-	}
-	if (method == &first) {
-		initialize_client(codex_call_new(s, method, m));
-		return;
-	}
+	if (m->params && !json_is_object(m->params))
+		return send_error(s, m->id, RPC_INVALID_PARAMS, "params must be an object");
+	if (method == &first)
+		return initialize_client(codex_call_new(s, method, m));
 	if (!s->opened || !s->initialized || !gateway_session_ready(s->session)) {
 		snprintf(why, sizeof(why),
 			 !s->opened        ? "client must call initialize before using %s methods"
@@ -396,19 +377,6 @@ struct codex_server *codex_server_new(struct event_base *base, const struct code
 	return s;
 }
 
-/* Terminates all processes of a client that has disconnected. */
-static void end_processes(struct codex_server *s)
-{
-	struct codex_process *p;
-
-	TAILQ_FOREACH (p, &s->processes, entry)
-		if (p->id[0] && !p->ended)
-			gateway_session_mutate(
-				s->session, "terminate_process",
-				json_pack("{ss ss}", "processId", p->id, "reason", "its client has gone"), NULL, NULL,
-				NULL);
-}
-
 static bool has_live(const struct codex_server *s)
 {
 	const struct codex_process *p;
@@ -437,8 +405,17 @@ void codex_server_free(struct codex_server *s)
 	const bool orphans = s->session && !ready && has_live(s);
 	struct codex_call *c;
 
-	if (ready)
-		end_processes(s);
+	if (ready) {
+		/* Terminates all processes of a client that has disconnected. */
+		struct codex_process *p;
+
+		TAILQ_FOREACH (p, &s->processes, entry)
+			if (p->id[0] && !p->ended)
+				gateway_session_mutate(
+					s->session, "terminate_process",
+					json_pack("{ss ss}", "processId", p->id, "reason", "its client has gone"), NULL,
+					NULL, NULL);
+	}
 	s->ops = nothing;
 	while ((c = TAILQ_FIRST(&s->calls)))
 		codex_call_free(c);

@@ -6,9 +6,7 @@
 #include "supervisor/client/remote.h"
 #include "supervisor/gateway/codex/codex_server.h"
 #include "supervisor/gateway/codex/session_reaper.h"
-#include "supervisor/gateway/common/gateway_options.h"
-#include "supervisor/gateway/common/gateway_sandbox.h"
-#include "supervisor/gateway/common/gateways.h"
+#include "supervisor/gateway/common/gateway_program.h"
 #include "supervisor/gateway/common/line_stream.h"
 #include "supervisor/gateway/common/rpc_message.h"
 

@@ -245,27 +245,6 @@ static int read_permissions(const json_t *p, struct sandbox_intent *t, struct er
 }
 
 /*
- * Codex makes files that could act outside of the sandbox later read-only in writable directories, unless an entry
- * names exactly that path.
- */
-static void add_read_only_defaults(struct sandbox_intent *t)
-{
-	static const char *const kept[] = { ".git", ".agents", ".codex" };
-	size_t given = t->count;
-
-	for (size_t i = 0; i < given; i++)
-		for (size_t k = 0; t->entry[i].access == SANDBOX_INTENT_WRITE && k < countof(kept); k++) {
-			mem_auto char *path = mem_printf("%s/%s", t->entry[i].path, kept[k]);
-			bool named = false;
-
-			for (size_t n = 0; n < t->count; n++)
-				named |= strcmp(t->entry[n].path, path) == 0;
-			if (!named && sandbox_intent_access(t, path) == SANDBOX_INTENT_WRITE)
-				add_entry(t, path, SANDBOX_INTENT_READ);
-		}
-}
-
-/*
  * policyContext may repeat cwd and workspaceRoots. If they differ, the special entries would mean other directories, so
  * the request is rejected.
  */
@@ -323,7 +302,22 @@ int sandbox_intent_of(const json_t *sandbox, const char *cwd, struct sandbox_int
 		sandbox_intent_done(&t);
 		return -1;
 	}
-	add_read_only_defaults(&t);
+	/*
+	 * Codex makes files that could act outside of the sandbox later read-only in writable directories, unless an
+	 * entry names exactly that path.
+	 */
+	static const char *const kept[] = { ".git", ".agents", ".codex" };
+	size_t given = t.count;
+	for (size_t i = 0; i < given; i++)
+		for (size_t k = 0; t.entry[i].access == SANDBOX_INTENT_WRITE && k < countof(kept); k++) {
+			mem_auto char *path = mem_printf("%s/%s", t.entry[i].path, kept[k]);
+			bool named = false;
+
+			for (size_t n = 0; n < t.count; n++)
+				named |= strcmp(t.entry[n].path, path) == 0;
+			if (!named && sandbox_intent_access(&t, path) == SANDBOX_INTENT_WRITE)
+				add_entry(&t, path, SANDBOX_INTENT_READ);
+		}
 	*ret = t;
 	return 0;
 }

@@ -91,16 +91,6 @@ static void request_free(struct request *q)
 
 static json_t *parse_reply(struct jval v) { return json_loadb(v.text, v.len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL); }
 
-/* The reply arrived after its requester gave up: terminate the process or cancel the task. */
-static void undo_start(struct gateway_session *s, const struct made *made, struct jval result)
-{
-	char id[72];
-
-	if (jval_str(jval_get(result, made->id), id, sizeof(id)))
-		gateway_session_mutate(s, made->undo, json_pack("{ss ss}", made->id, id, "reason", "cancelled"), NULL,
-				       NULL, NULL);
-}
-
 static void on_reply(void *ctx, struct jval result, struct jval error)
 {
 	struct request *q = ctx;
@@ -115,7 +105,12 @@ static void on_reply(void *ctx, struct jval result, struct jval error)
 				      "the daemon's answer could not be read");
 		q->fn(q->ctx, r, e);
 	} else if (q->made && error.type == JT_NONE) {
-		undo_start(s, q->made, result);
+		/* The reply arrived after its requester gave up: terminate the process or cancel the task. */
+		char id[72];
+		if (jval_str(jval_get(result, q->made->id), id, sizeof(id)))
+			gateway_session_mutate(s, q->made->undo,
+					       json_pack("{ss ss}", q->made->id, id, "reason", "cancelled"), NULL, NULL,
+					       NULL);
 	}
 	request_free(q);
 	if (s->left && !s->nrequests)
@@ -338,10 +333,8 @@ static void on_subscribed(void *ctx, json_t *result, json_t *error)
 
 	if (is_broken(error))
 		return;
-	if (error) {
-		on_failed(s, "subscribe to the session's events", error);
-		return;
-	}
+	if (error)
+		return on_failed(s, "subscribe to the session's events", error);
 	s->ready = true;
 	event_del(&s->late);
 	if (!s->left)
@@ -354,10 +347,8 @@ static void on_channel(void *ctx, json_t *result, json_t *error)
 
 	if (is_broken(error))
 		return;
-	if (error) {
-		on_failed(s, "connect the client's channel", error);
-		return;
-	}
+	if (error)
+		return on_failed(s, "connect the client's channel", error);
 	take_str(result, "channelId", s->channel, sizeof(s->channel));
 	take_str(result, "sessionId", s->id, sizeof(s->id));
 	take_str(result, "resumeToken", s->token, sizeof(s->token));
@@ -533,18 +524,12 @@ int gateway_session_reconnect(struct gateway_session *s, struct err *e)
 	return open_agent(s, e);
 }
 
-static void drop_requests(struct gateway_session *s, const struct link *l)
-{
-	struct request *q;
-
-	TAILQ_FOREACH (q, &s->requests, entry)
-		if (q->on == l)
-			q->on = NULL;
-}
-
 static void drop_link(struct gateway_session *s, struct link **l)
 {
-	drop_requests(s, *l);
+	struct request *q;
+	TAILQ_FOREACH (q, &s->requests, entry)
+		if (q->on == (*l))
+			q->on = NULL;
 	link_free(*l);
 	*l = NULL;
 }
@@ -557,27 +542,6 @@ static struct request *first_unsent(const struct gateway_session *s)
 		if (!q->on)
 			return q;
 	return NULL;
-}
-
-/*
- * Fails every request that has no link. Restarts from the head each time, because a callback may add or remove
- * requests.
- */
-static void answer_unsent(struct gateway_session *s)
-{
-	json_auto_t *error = json_pack("{si s:o}", "code", -32011, "message",
-				       rpc_message_text(s->why.message, strlen(s->why.message)));
-	struct request *q;
-
-	while ((q = first_unsent(s))) {
-		gateway_session_reply_fn fn = q->fn;
-		void *with = q->ctx;
-
-		s->unanswered |= s->left;
-		request_free(q);
-		if (fn)
-			fn(with, NULL, error);
-	}
 }
 
 /* Frees the session; the only place that does. */
@@ -615,7 +579,22 @@ static void on_later(evutil_socket_t fd, short what, void *arg)
 		event_del(&s->late);
 		drop_link(s, &s->agent);
 	}
-	answer_unsent(s);
+	/*
+	 * Fails every request that has no link. Restarts from the head each time, because a callback may add or remove
+	 * requests.
+	 */
+	json_auto_t *error = json_pack("{si s:o}", "code", -32011, "message",
+				       rpc_message_text(s->why.message, strlen(s->why.message)));
+	struct request *q;
+	while ((q = first_unsent(s))) {
+		gateway_session_reply_fn fn = q->fn;
+		void *with = q->ctx;
+
+		s->unanswered |= s->left;
+		request_free(q);
+		if (fn)
+			fn(with, NULL, error);
+	}
 	if (s->left && (!s->nrequests || clock_boot_ns() >= s->leave_by))
 		end_session(s);
 	else if (s->left)

@@ -164,18 +164,6 @@ static void read_some(struct line_stream *s)
 		lines_add(&s->in, bytes, (size_t)n);
 }
 
-/* While input is not read, end of file is not seen either, so poll for a hangup. */
-static void poll_hangup(struct line_stream *s)
-{
-	const struct timeval tv = { .tv_usec = LOOK_MS * 1000 };
-	struct pollfd p = { .fd = s->in_fd };
-
-	if (s->polls_in && poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR)))
-		end_stream(s);
-	else
-		loop_add(&s->again, &tv);
-}
-
 static void process_lines(struct line_stream *s, bool readable)
 {
 	int most = TURN_LINES;
@@ -184,16 +172,12 @@ static void process_lines(struct line_stream *s, bool readable)
 	if (s->broken)
 		end_stream(s);
 	while (!s->ended && !is_held_back(s)) {
-		if (most-- == 0) {
-			schedule_turn(s);
-			return;
-		}
+		if (most-- == 0)
+			return schedule_turn(s);
 		if (handle_line(s))
 			continue;
-		if (s->eof) {
-			end_stream(s);
-			return;
-		}
+		if (s->eof)
+			return end_stream(s);
 		if (!readable) {
 			if (s->polls_in)
 				loop_add(&s->read_ev, NULL);
@@ -204,8 +188,16 @@ static void process_lines(struct line_stream *s, bool readable)
 		read_some(s);
 		readable = false;
 	}
-	if (!s->ended)
-		poll_hangup(s);
+	if (!s->ended) {
+		/* While input is not read, end of file is not seen either, so poll for a hangup. */
+		const struct timeval tv = { .tv_usec = LOOK_MS * 1000 };
+		struct pollfd p = { .fd = s->in_fd };
+
+		if (s->polls_in && poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR)))
+			end_stream(s);
+		else
+			loop_add(&s->again, &tv);
+	}
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *arg) { process_lines(arg, true); }

@@ -12,7 +12,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
+struct err;
 struct http_request;
 struct http_token;
 
@@ -39,5 +41,21 @@ bool http_access_is_local(const char *host, size_t len);
 bool http_access_is_local_origin(const char *origin, size_t len);
 /* Constant-time comparison: the time depends on the lengths only. */
 bool http_access_same(const char *a, size_t a_len, const char *b, size_t b_len);
+
+/* ---- listening addresses ---- */
+
+/* A listening address. Only loopback addresses are valid, so no other machine can connect. */
+
+#define HTTP_ADDRESS_TEXT 32
+
+struct http_address {
+	char host[16]; /* "127.0.0.1" or "::1" */
+	uint16_t port;
+};
+
+/* Parses "HOST:PORT", ":PORT" or "PORT". A HOST that is not a loopback address is rejected. */
+int http_address_parse(const char *text, struct http_address *ret, struct err *e);
+/* "127.0.0.1:8080", "[::1]:8080" */
+void http_address_format(const struct http_address *a, char ret[HTTP_ADDRESS_TEXT]);
 
 #endif

@@ -130,14 +130,6 @@ static void refuse_and_close(struct http_connection *c, unsigned status, const c
 	http_exchange_refuse(c->x, status, why);
 }
 
-static void handle_request(struct http_connection *c)
-{
-	c->counts->requests++;
-	c->last |= http_request_wants_close(&c->request);
-	begin_exchange(c);
-	c->ops.request(c->ctx, c->x);
-}
-
 /*
  * The head is complete, the body is not. An unauthorised client must not send it; a client that sent "Expect:
  * 100-continue" waits for permission.
@@ -174,19 +166,13 @@ static bool feed_bytes(struct http_connection *c)
 		return false;
 	}
 	if (s == HTTP_REQUEST_DONE) {
-		handle_request(c);
+		c->counts->requests++;
+		c->last |= http_request_wants_close(&c->request);
+		begin_exchange(c);
+		c->ops.request(c->ctx, c->x);
 		return false;
 	}
 	return had_head || !c->request.have_head || wants_body(c);
-}
-
-/* Skips empty lines between requests (RFC 9112, section 2.2). */
-static void skip_empty_lines(struct evbuffer *in)
-{
-	char two[2];
-
-	while (evbuffer_copyout(in, two, 2) == 2 && two[0] == '\r' && two[1] == '\n')
-		evbuffer_drain(in, 2);
 }
 
 static void take_input(struct http_connection *c)
@@ -194,8 +180,13 @@ static void take_input(struct http_connection *c)
 	struct evbuffer *in = bufferevent_get_input(c->bev);
 
 	while (!c->dead && (c->state == HTTP_RESTING || c->state == HTTP_READING) && output_len(c) < OUTPUT_MUCH) {
-		if (c->state == HTTP_RESTING)
-			skip_empty_lines(in);
+		if (c->state == HTTP_RESTING) {
+			/* Skips empty lines between requests (RFC 9112, section 2.2). */
+			char two[2];
+
+			while (evbuffer_copyout(in, two, 2) == 2 && two[0] == '\r' && two[1] == '\n')
+				evbuffer_drain(in, 2);
+		}
 		if (evbuffer_get_length(in) == 0)
 			break;
 		if (c->state == HTTP_RESTING)
@@ -262,10 +253,8 @@ static void on_event(struct bufferevent *bev, short what, void *arg)
 	if (c->dead || what & BEV_EVENT_CONNECTED)
 		return;
 	/* Requests may still be in the input buffer, and the last response in the output buffer. */
-	if (what & BEV_EVENT_EOF && (c->state == HTTP_RESTING || c->state == HTTP_READING)) {
-		schedule_turn(c);
-		return;
-	}
+	if (what & BEV_EVENT_EOF && (c->state == HTTP_RESTING || c->state == HTTP_READING))
+		return schedule_turn(c);
 	if (what & BEV_EVENT_EOF && c->state == HTTP_CLOSING && !c->shut) {
 		bufferevent_disable(bev, EV_READ);
 		return;

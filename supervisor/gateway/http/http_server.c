@@ -7,7 +7,6 @@
 #include "runtime/base/mem.h"
 #include "runtime/loop/loop.h"
 #include "supervisor/gateway/http/http_access.h"
-#include "supervisor/gateway/http/http_address.h"
 #include "supervisor/gateway/http/http_connection.h"
 #include "supervisor/gateway/http/http_exchange.h"
 #include "supervisor/gateway/http/http_request.h"
@@ -129,24 +128,18 @@ static void on_request(void *ctx, struct http_exchange *x)
 	size_t i = route_of(s, r);
 	const struct http_route *route = i < s->nroutes ? &s->routes[i].route : NULL;
 
-	if (!http_access_allows(&access, r, &who, &no)) {
-		reject_connection(s, x, &no);
-		return;
-	}
+	if (!http_access_allows(&access, r, &who, &no))
+		return reject_connection(s, x, &no);
 	http_connection_authorise(http_exchange_connection(x), who);
-	if (!route) {
-		http_exchange_refuse(x, 404, "nothing is served under this path");
-		return;
-	}
+	if (!route)
+		return http_exchange_refuse(x, 404, "nothing is served under this path");
 	if (!lists_method(route->methods, r->method)) {
 		http_exchange_header(x, "Allow", route->methods);
 		http_exchange_refuse(x, 405, "this path does not take the method");
 		return;
 	}
-	if (s->stopping) {
-		http_exchange_refuse(x, 503, "bailiff serve is being stopped");
-		return;
-	}
+	if (s->stopping)
+		return http_exchange_refuse(x, 503, "bailiff serve is being stopped");
 	route->handle(s->routes[i].ctx, x);
 }
 
@@ -160,46 +153,35 @@ static void on_closed(void *ctx, struct http_connection *c)
 	s->counts.connections--;
 }
 
-/*
- * The connection to evict: the one that has been without a request for longest, those that never showed a token first.
- */
-static struct http_connection *find_evictable(const struct http_server *s)
-{
-	struct http_connection *best = NULL;
-
-	for (struct http_connection *c = s->connections; c; c = http_connection_next(c)) {
-		if (http_connection_state(c) == HTTP_ANSWERING)
-			continue;
-		if (!best || (http_connection_trusted(best) && !http_connection_trusted(c)) ||
-		    (http_connection_trusted(best) == http_connection_trusted(c) &&
-		     http_connection_since(c) < http_connection_since(best)))
-			best = c;
-	}
-	return best;
-}
-
-/* Rejects a connection without reading its request. */
-static void reject_descriptor(int fd)
-{
-	static const char text[] =
-		"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
-	ssize_t n = send(fd, text, sizeof(text) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-
-	if (n < 0)
-		log_debug("http: a connection too many is gone already");
-	fd_close(&fd);
-}
-
 void http_server_accept(struct http_server *s, int fd)
 {
 	static const struct http_connection_ops ops = { .head = on_head, .request = on_request, .closed = on_closed };
 
 	s->counts.accepted++;
 	if (s->counts.connections >= s->limits.connections) {
-		struct http_connection *c = find_evictable(s);
+		/*
+		 * The connection to evict: the one that has been without a request for longest, those that never showed
+		 * a token first.
+		 */
+		struct http_connection *best = NULL;
+		for (struct http_connection *c = s->connections; c; c = http_connection_next(c)) {
+			if (http_connection_state(c) == HTTP_ANSWERING)
+				continue;
+			if (!best || (http_connection_trusted(best) && !http_connection_trusted(c)) ||
+			    (http_connection_trusted(best) == http_connection_trusted(c) &&
+			     http_connection_since(c) < http_connection_since(best)))
+				best = c;
+		}
+		struct http_connection *c = best;
 		if (!c) {
 			s->counts.refused_connections++;
-			reject_descriptor(fd);
+			/* Rejects a connection without reading its request. */
+			static const char text[] = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: "
+						   "5\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+			ssize_t n = send(fd, text, sizeof(text) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+			if (n < 0)
+				log_debug("http: a connection too many is gone already");
+			fd_close(&fd);
 			return;
 		}
 		s->counts.evicted++;

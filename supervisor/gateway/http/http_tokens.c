@@ -83,41 +83,6 @@ const struct http_token *http_tokens_named(const struct http_tokens *t, const ch
 	return NULL;
 }
 
-static int add_token(struct http_tokens *t, const char *name, const char *text, unsigned line, struct err *e)
-{
-	struct http_token *k = &t->all[t->n];
-	char digest[HASH_SHA256_TEXT];
-	size_t len = strlen(text);
-
-	if (t->n == TOKENS_MAX)
-		return err_field(e, "--token-file", "there are more than %d tokens", TOKENS_MAX);
-	if (name[0] && !http_tokens_is_name(name))
-		return err_field(e, "--token-file",
-				 "line %u: a client's name has 1 to %d letters, digits, '.', '_' and '-'", line,
-				 HTTP_CLIENT_NAME_MAX);
-	for (size_t i = 0; i < len; i++)
-		if (text[i] <= ' ' || text[i] >= 0x7f)
-			return err_field(e, "--token-file",
-					 "line %u: the token holds characters that a header cannot carry", line);
-	if (len < HTTP_TOKEN_MIN || len > HTTP_TOKEN_MAX)
-		return err_field(e, "--token-file", "line %u: a token must have %d to %d characters", line,
-				 HTTP_TOKEN_MIN, HTTP_TOKEN_MAX);
-	if (http_tokens_named(t, name))
-		return err_field(e, "--token-file",
-				 name[0] ? "line %u: there is a client of this name already"
-					 : "line %u: only one token may be without a name",
-				 line);
-	for (size_t i = 0; i < t->n; i++)
-		if (strcmp(t->all[i].text, text) == 0)
-			return err_field(e, "--token-file", "line %u: this token is someone's already", line);
-	hash_sha256_text(text, len, digest);
-	snprintf(k->name, sizeof(k->name), "%s", name);
-	snprintf(k->principal, sizeof(k->principal), "%s%s:%.16s", name[0] ? "client:" : "token", name, digest);
-	k->text = mem_strdup(text);
-	t->n++;
-	return 0;
-}
-
 static int read_line(struct http_tokens *t, char *line, unsigned number, struct err *e)
 {
 	char *rest = NULL;
@@ -127,7 +92,37 @@ static int read_line(struct http_tokens *t, char *line, unsigned number, struct 
 		return 0;
 	if (second && strtok_r(NULL, " \t\r", &rest))
 		return err_field(e, "--token-file", "line %u: expected TOKEN, or NAME TOKEN", number);
-	return add_token(t, second ? first : "", second ? second : first, number, e);
+	struct http_token *k = &t->all[t->n];
+	char digest[HASH_SHA256_TEXT];
+	size_t len = strlen((second ? second : first));
+	if (t->n == TOKENS_MAX)
+		return err_field(e, "--token-file", "there are more than %d tokens", TOKENS_MAX);
+	if ((second ? first : "")[0] && !http_tokens_is_name((second ? first : "")))
+		return err_field(e, "--token-file",
+				 "line %u: a client's name has 1 to %d letters, digits, '.', '_' and '-'", number,
+				 HTTP_CLIENT_NAME_MAX);
+	for (size_t i = 0; i < len; i++)
+		if ((second ? second : first)[i] <= ' ' || (second ? second : first)[i] >= 0x7f)
+			return err_field(e, "--token-file",
+					 "line %u: the token holds characters that a header cannot carry", number);
+	if (len < HTTP_TOKEN_MIN || len > HTTP_TOKEN_MAX)
+		return err_field(e, "--token-file", "line %u: a token must have %d to %d characters", number,
+				 HTTP_TOKEN_MIN, HTTP_TOKEN_MAX);
+	if (http_tokens_named(t, (second ? first : "")))
+		return err_field(e, "--token-file",
+				 (second ? first : "")[0] ? "line %u: there is a client of this name already"
+							  : "line %u: only one token may be without a name",
+				 number);
+	for (size_t i = 0; i < t->n; i++)
+		if (strcmp(t->all[i].text, (second ? second : first)) == 0)
+			return err_field(e, "--token-file", "line %u: this token is someone's already", number);
+	hash_sha256_text((second ? second : first), len, digest);
+	snprintf(k->name, sizeof(k->name), "%s", (second ? first : ""));
+	snprintf(k->principal, sizeof(k->principal), "%s%s:%.16s", (second ? first : "")[0] ? "client:" : "token",
+		 (second ? first : ""), digest);
+	k->text = mem_strdup((second ? second : first));
+	t->n++;
+	return 0;
 }
 
 /* Modifies `text`: splits it into lines and words. */
@@ -165,36 +160,6 @@ int http_tokens_parse(const char *text, size_t len, struct http_tokens **ret, st
 
 /* ---- the file ---- */
 
-/* Creates the parent directories with mode 0700. */
-static int make_folders(const char *path, struct err *e)
-{
-	mem_auto char *copy = mem_strdup(path);
-
-	for (char *p = strchr(copy + 1, '/'); p; p = strchr(p + 1, '/')) {
-		*p = '\0';
-		if (mkdir(copy, 0700) < 0 && errno != EEXIST)
-			return err_sys(e, errno, "make folder '%s'", copy);
-		*p = '/';
-	}
-	return 0;
-}
-
-/* O_NOFOLLOW and O_NONBLOCK at open, and these checks on the descriptor, leave no window for a replaced file. */
-static int check_file(int fd, const char *path, struct stat *ret, struct err *e)
-{
-	if (fstat(fd, ret) < 0)
-		return err_sys(e, errno, "stat '%s'", path);
-	if (!S_ISREG(ret->st_mode))
-		return err_field(e, "--token-file", "'%s' is not a plain file", path);
-	if ((ret->st_uid != geteuid() && ret->st_uid != 0) || (ret->st_mode & 077))
-		return err_field(e, "--token-file",
-				 "'%s' belongs to someone else or can be read by others: delete it (a new one is "
-				 "made), or chmod 600 a file "
-				 "that was never readable",
-				 path);
-	return 0;
-}
-
 static int read_file(int fd, const char *path, struct http_tokens **ret, struct err *e)
 {
 	mem_auto char *text = mem_zalloc(1, FILE_MAX_BYTES + 2);
@@ -202,8 +167,18 @@ static int read_file(int fd, const char *path, struct http_tokens **ret, struct 
 	struct stat st;
 	ssize_t n;
 
-	if (check_file(fd, path, &st, e) < 0)
-		return -1;
+	/* O_NOFOLLOW and O_NONBLOCK at open, and these checks on the descriptor, leave no window for a replaced file.
+	 */
+	if (fstat(fd, &st) < 0)
+		return err_sys(e, errno, "stat '%s'", path);
+	if (!S_ISREG(st.st_mode))
+		return err_field(e, "--token-file", "'%s' is not a plain file", path);
+	if ((st.st_uid != geteuid() && st.st_uid != 0) || (st.st_mode & 077))
+		return err_field(e, "--token-file",
+				 "'%s' belongs to someone else or can be read by others: delete it (a new one is "
+				 "made), or chmod 600 a file "
+				 "that was never readable",
+				 path);
 	n = lseek(fd, 0, SEEK_SET) < 0 ? -1 : fd_read_all(fd, text, FILE_MAX_BYTES + 1);
 	if (n < 0)
 		return err_sys(e, errno, "read '%s'", path);
@@ -252,8 +227,14 @@ static int make_token(const char *path, const char *name, struct http_tokens **r
 {
 	struct http_tokens *t = NULL;
 
-	if (make_folders(path, e) < 0)
-		return -1;
+	/* Creates the parent directories with mode 0700. */
+	mem_auto char *copy = mem_strdup(path);
+	for (char *p = strchr(copy + 1, '/'); p; p = strchr(p + 1, '/')) {
+		*p = '\0';
+		if (mkdir(copy, 0700) < 0 && errno != EEXIST)
+			return err_sys(e, errno, "make folder '%s'", copy);
+		*p = '/';
+	}
 	fd_auto int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
 	if (fd < 0 || flock(fd, LOCK_EX) < 0)
 		return err_sys(e, errno, "open '%s'", path);
@@ -303,13 +284,6 @@ static bool has_principal(const struct http_tokens *t, const char *principal)
 	return false;
 }
 
-static bool same_file(const struct stat *a, const struct stat *b)
-{
-	return a->st_dev == b->st_dev && a->st_ino == b->st_ino && a->st_size == b->st_size &&
-	       a->st_mode == b->st_mode && a->st_uid == b->st_uid && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
-	       a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
-}
-
 static void refresh_tokens(struct http_tokens *t)
 {
 	struct http_tokens *new = NULL;
@@ -318,7 +292,10 @@ static void refresh_tokens(struct http_tokens *t)
 	struct stat st;
 	size_t nold = t->n;
 
-	if (!t->path || lstat(t->path, &st) < 0 || same_file(&st, &t->seen))
+	if (!t->path || lstat(t->path, &st) < 0 ||
+	    (st.st_dev == t->seen.st_dev && st.st_ino == t->seen.st_ino && st.st_size == t->seen.st_size &&
+	     st.st_mode == t->seen.st_mode && st.st_uid == t->seen.st_uid &&
+	     st.st_mtim.tv_sec == t->seen.st_mtim.tv_sec && st.st_mtim.tv_nsec == t->seen.st_mtim.tv_nsec))
 		return;
 	if (http_tokens_load(t->path, "", false, &new, &e) < 0) {
 		log_warning("the tokens of HTTP clients stay as they were: %s", e.message);

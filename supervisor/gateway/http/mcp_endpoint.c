@@ -278,10 +278,8 @@ static void post_legacy(struct mcp_endpoint *of, struct http_exchange *x, json_t
 {
 	const char *method = json_get_string(message, "method");
 
-	if (method && is_request(message) && strcmp(method, "initialize") == 0) {
-		post_initialize(of, x, message);
-		return;
-	}
+	if (method && is_request(message) && strcmp(method, "initialize") == 0)
+		return post_initialize(of, x, message);
 	struct peer *p = session_of(of, x, message);
 	if (!p) {
 		json_decref(message);
@@ -311,15 +309,11 @@ static void handle_post(struct mcp_endpoint *of, struct http_exchange *x)
 	const struct http_request *r = http_exchange_request(x);
 	json_error_t je;
 
-	if (!http_request_lists(r, "Content-Type", "application/json")) {
-		fail_exchange(x, 415, NULL, RPC_INVALID_REQUEST, "Content-Type must be application/json");
-		return;
-	}
-	if (!accepts_type(r, "application/json", "application/*") || !accepts_type(r, "text/event-stream", "text/*")) {
-		fail_exchange(x, 406, NULL, RPC_INVALID_REQUEST,
-			      "Accept must list application/json and text/event-stream");
-		return;
-	}
+	if (!http_request_lists(r, "Content-Type", "application/json"))
+		return fail_exchange(x, 415, NULL, RPC_INVALID_REQUEST, "Content-Type must be application/json");
+	if (!accepts_type(r, "application/json", "application/*") || !accepts_type(r, "text/event-stream", "text/*"))
+		return fail_exchange(x, 406, NULL, RPC_INVALID_REQUEST,
+				     "Accept must list application/json and text/event-stream");
 	json_t *message = json_loadb(r->body.data ? r->body.data : "", r->body.len, JSON_REJECT_DUPLICATES, &je);
 	if (!json_is_object(message)) {
 		bool batch = json_is_array(message);
@@ -341,10 +335,8 @@ static void handle_get(struct mcp_endpoint *of, struct http_exchange *x)
 	const struct http_request *r = http_exchange_request(x);
 	buf_auto struct buf last = BUF_INIT;
 
-	if (!accepts_type(r, "text/event-stream", "text/*")) {
-		fail_exchange(x, 406, NULL, RPC_INVALID_REQUEST, "Accept must list text/event-stream");
-		return;
-	}
+	if (!accepts_type(r, "text/event-stream", "text/*"))
+		return fail_exchange(x, 406, NULL, RPC_INVALID_REQUEST, "Accept must list text/event-stream");
 	struct peer *p = session_of(of, x, NULL);
 	if (p)
 		mcp_streams_get(p->streams, x, http_request_header(r, "Last-Event-ID", &last) ? buf_cstr(&last) : NULL);

@@ -14,16 +14,14 @@
 #include "runtime/base/text.h"
 #include "runtime/loop/loop.h"
 #include "supervisor/client/remote.h"
-#include "supervisor/gateway/common/gateway_options.h"
-#include "supervisor/gateway/common/gateway_sandbox.h"
-#include "supervisor/gateway/common/gateways.h"
-#include "supervisor/gateway/http/http_address.h"
+#include "supervisor/gateway/common/gateway_program.h"
+#include "supervisor/gateway/http/http_access.h"
 #include "supervisor/gateway/http/http_server.h"
 #include "supervisor/gateway/http/http_tokens.h"
 #include "supervisor/gateway/http/mcp_endpoint.h"
 #include "supervisor/gateway/http/status_pages.h"
-#include "supervisor/gateway/mcp/mcp_options.h"
 #include "supervisor/gateway/mcp/mcp_session.h"
+#include "supervisor/gateway/mcp/mcp_tables.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -108,26 +106,6 @@ static void on_signal(evutil_socket_t sig, short what, void *arg)
 
 static void on_tick(evutil_socket_t fd, short what, void *arg) {}
 
-/* Responses in progress get DRAIN_MS. Streams and sessions end now, and with them their foreground commands. */
-static void wind_down(struct serve *s)
-{
-	struct timeval tv = { 0, TICK_MS * 1000 };
-	struct event *tick = event_new(s->base, -1, EV_PERSIST, on_tick, NULL);
-	uint64_t until = clock_boot_ns() + DRAIN_MS * 1000000ull;
-
-	loop_add(tick, &tv);
-	mcp_endpoint_stop(s->endpoint);
-	http_server_stop(s->server);
-	while (!http_server_idle(s->server) && clock_boot_ns() < until)
-		event_base_loop(s->base, EVLOOP_ONCE);
-	event_free(tick);
-	status_pages_free(s->pages);
-	http_server_free(s->server);
-	mcp_endpoint_free(s->endpoint);
-	/* Only connections to the daemon are left; run until their last replies have arrived. */
-	(void)loop_run(s->base);
-}
-
 static void run_server(struct serve *s, const char *address)
 {
 	static const int caught[] = { SIGTERM, SIGINT, SIGHUP };
@@ -147,7 +125,21 @@ static void run_server(struct serve *s, const char *address)
 	/* The handlers are removed, so that a second signal terminates the process. */
 	for (size_t i = 0; i < countof(caught); i++)
 		event_free(signals[i]);
-	wind_down(s);
+	/* Responses in progress get DRAIN_MS. Streams and sessions end now, and with them their foreground commands. */
+	struct timeval tv = { 0, TICK_MS * 1000 };
+	struct event *tick = event_new(s->base, -1, EV_PERSIST, on_tick, NULL);
+	uint64_t until = clock_boot_ns() + DRAIN_MS * 1000000ull;
+	loop_add(tick, &tv);
+	mcp_endpoint_stop(s->endpoint);
+	http_server_stop(s->server);
+	while (!http_server_idle(s->server) && clock_boot_ns() < until)
+		event_base_loop(s->base, EVLOOP_ONCE);
+	event_free(tick);
+	status_pages_free(s->pages);
+	http_server_free(s->server);
+	mcp_endpoint_free(s->endpoint);
+	/* Only connections to the daemon are left; run until their last replies have arrived. */
+	(void)loop_run(s->base);
 }
 
 static void on_token_gone(void *ctx, const char *principal)

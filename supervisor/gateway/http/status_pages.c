@@ -3,6 +3,7 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
+#include "runtime/base/jscan.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "runtime/loop/loop.h"
@@ -10,11 +11,179 @@
 #include "supervisor/gateway/http/http_exchange.h"
 #include "supervisor/gateway/http/http_server.h"
 #include "supervisor/gateway/http/mcp_endpoint.h"
-#include "supervisor/gateway/http/prometheus.h"
 
 #include <event2/event.h>
+#include <inttypes.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/queue.h>
+
+/* ---- Prometheus' text format ---- */
+
+/* Metrics in Prometheus' text format 0.0.4: a family is announced once, then its samples follow. */
+
+#define PROMETHEUS_TYPE "text/plain; version=0.0.4; charset=utf-8"
+
+enum prometheus_kind { PROMETHEUS_COUNTER, PROMETHEUS_GAUGE, PROMETHEUS_HISTOGRAM };
+
+/* label and text: one label, or NULL. value / divisor is written. */
+/*
+ * Writes the reply of get_metrics: the rows of metrics.def, counters by label, histograms, and statistics by method.
+ * Missing members are skipped.
+ */
+
+static const struct {
+	const char *member, *name;
+	enum prometheus_kind kind;
+	unsigned divisor;
+	const char *help;
+} metric_rows[] = {
+#define METRIC(member, name, kind, divisor, help) { #member, #name, PROMETHEUS_##kind, divisor, help },
+#define COUNTERS(...)
+#define HISTOGRAM(...)
+#include "supervisor/gateway/http/metrics.def"
+#undef METRIC
+#undef COUNTERS
+#undef HISTOGRAM
+};
+
+static const struct {
+	const char *member, *name, *label, *help;
+} label_rows[] = {
+#define METRIC(...)
+#define COUNTERS(member, name, label, help) { #member, #name, #label, help },
+#define HISTOGRAM(...)
+#include "supervisor/gateway/http/metrics.def"
+#undef METRIC
+#undef COUNTERS
+#undef HISTOGRAM
+};
+
+static const struct {
+	const char *member, *name, *help;
+} histogram_rows[] = {
+#define METRIC(...)
+#define COUNTERS(...)
+#define HISTOGRAM(member, name, help) { #member, #name, help },
+#include "supervisor/gateway/http/metrics.def"
+#undef METRIC
+#undef COUNTERS
+#undef HISTOGRAM
+};
+
+static void prometheus_family(struct buf *out, const char *name, enum prometheus_kind kind, const char *help)
+{
+	static const char *const kinds[] = {
+		[PROMETHEUS_COUNTER] = "counter", [PROMETHEUS_GAUGE] = "gauge", [PROMETHEUS_HISTOGRAM] = "histogram"
+	};
+
+	buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kinds[kind]);
+}
+
+static void escape_label(struct buf *out, const char *s)
+{
+	for (; *s; s++) {
+		if (*s == '\\' || *s == '"')
+			buf_byte(out, '\\');
+		if (*s == '\n')
+			buf_str(out, "\\n");
+		else
+			buf_byte(out, *s);
+	}
+}
+
+static void prometheus_sample(struct buf *out, const char *name, const char *label, const char *text, uint64_t value,
+			      unsigned divisor)
+{
+	buf_str(out, name);
+	if (label) {
+		buf_printf(out, "{%s=\"", label);
+		escape_label(out, text);
+		buf_str(out, "\"}");
+	}
+	if (divisor == 1)
+		buf_printf(out, " %" PRIu64 "\n", value);
+	else
+		buf_printf(out, " %.9g\n", (double)value / divisor);
+}
+
+/* Prometheus buckets are cumulative; the last one, +Inf, has no bound. */
+static void write_histogram(struct buf *out, const char *name, const char *help, struct jval h)
+{
+	struct jiter bounds = jiter_on(jval_get(h, "boundsMs")), buckets = jiter_on(jval_get(h, "buckets"));
+	mem_auto char *bucket = mem_printf("%s_bucket", name), *sum = mem_printf("%s_sum", name),
+		      *count = mem_printf("%s_count", name);
+	uint64_t all = 0;
+
+	prometheus_family(out, name, PROMETHEUS_HISTOGRAM, help);
+	while (jiter_next(&bounds) && jiter_next(&buckets)) {
+		mem_auto char *bound = mem_printf("%.9g", (double)jval_uint(bounds.value, 0) / 1000);
+
+		all += jval_uint(buckets.value, 0);
+		prometheus_sample(out, bucket, "le", bound, all, 1);
+	}
+	prometheus_sample(out, bucket, "le", "+Inf", jval_uint(jval_get(h, "count"), 0), 1);
+	prometheus_sample(out, sum, NULL, NULL, jval_uint(jval_get(h, "sumMs"), 0), 1000);
+	prometheus_sample(out, count, NULL, NULL, jval_uint(jval_get(h, "count"), 0), 1);
+}
+
+static void write_histograms(struct buf *out, struct jval all)
+{
+	for (size_t i = 0; i < countof(histogram_rows); i++) {
+		struct jval h = jval_get(all, histogram_rows[i].member);
+
+		if (h.type == JT_OBJECT)
+			write_histogram(out, histogram_rows[i].name, histogram_rows[i].help, h);
+	}
+}
+
+static void prometheus_metrics(struct buf *out, struct jval metrics)
+{
+	for (size_t i = 0; i < countof(metric_rows); i++) {
+		struct jval v = jval_get(metrics, metric_rows[i].member);
+		if (v.type != JT_NUMBER)
+			continue;
+		prometheus_family(out, metric_rows[i].name, metric_rows[i].kind, metric_rows[i].help);
+		prometheus_sample(out, metric_rows[i].name, NULL, NULL, jval_uint(v, 0), metric_rows[i].divisor);
+	}
+	for (size_t i = 0; i < countof(label_rows); i++) {
+		struct jval family = jval_get(jval_get(metrics, "counters"), label_rows[i].member);
+
+		if (family.type != JT_OBJECT)
+			continue;
+		prometheus_family(out, label_rows[i].name, PROMETHEUS_COUNTER, label_rows[i].help);
+		for (struct jiter it = jiter_on(family); jiter_next(&it);) {
+			mem_auto char *label = jval_strdup(it.key);
+			if (label)
+				prometheus_sample(out, label_rows[i].name, label_rows[i].label, label,
+						  jval_uint(it.value, 0), 1);
+		}
+	}
+	write_histograms(out, jval_get(metrics, "histograms"));
+	static const struct {
+		const char *member, *name, *help;
+		unsigned divisor;
+		enum prometheus_kind kind;
+	} families[] = {
+		{ "count", "bailiff_method_requests_total", "Requests by method.", 1, PROMETHEUS_COUNTER },
+		{ "errors", "bailiff_method_errors_total", "Requests that were answered with an error, by method.", 1,
+		  PROMETHEUS_COUNTER },
+		{ "totalUs", "bailiff_method_seconds_total", "Time until the answer, by method.", 1000000,
+		  PROMETHEUS_COUNTER },
+		{ "maxUs", "bailiff_method_max_seconds", "The longest time until an answer, by method.", 1000000,
+		  PROMETHEUS_GAUGE },
+	};
+	for (size_t i = 0; i < countof(families); i++) {
+		prometheus_family(out, families[i].name, families[i].kind, families[i].help);
+		for (struct jiter it = jiter_on(jval_get(metrics, "methods")); jiter_next(&it);) {
+			mem_auto char *name = jval_strdup(it.key);
+			if (name)
+				prometheus_sample(out, families[i].name, "method", name,
+						  jval_uint(jval_get(it.value, families[i].member), 0),
+						  families[i].divisor);
+		}
+	}
+}
 
 #define HEALTH_MS 1000 /* timeout for the daemon: health checks expect a fast answer */
 #define METRICS_MS 2000
@@ -131,10 +300,8 @@ static void reply_page(struct visit *v, struct jval health, struct jval metrics)
 	v->x = NULL;
 	if (!x)
 		return;
-	if (v->what == METRICS) {
-		reply_metrics(v->of, x, health, metrics);
-		return;
-	}
+	if (v->what == METRICS)
+		return reply_metrics(v->of, x, health, metrics);
 	jval_str(jval_get(health, "status"), word, sizeof(word));
 	reply_health(x, word[0] ? word : "unavailable");
 }

@@ -1,4 +1,3 @@
-#include "supervisor/gateway/mcp/mcp_listen.h"
 
 #include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
@@ -60,20 +59,15 @@ void mcp_method_listen(struct mcp_call *c)
 	struct mcp_call_private *p = c->priv;
 	const json_t *asked = json_object_get(c->params, "notifications");
 
-	if (!json_is_object(asked)) {
-		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "notifications: expected an object");
-		return;
-	}
-	if (json_object_get(asked, "taskIds") && !mcp_call_can(c, "extensions." MCP_TASKS_EXTENSION)) {
-		mcp_call_fail(c, MCP_CAPABILITY_MISSING,
-			      json_pack("{s{s{s{}}}}", "requiredCapabilities", "extensions", MCP_TASKS_EXTENSION),
-			      "notifications.taskIds needs the client's capability " MCP_TASKS_EXTENSION);
-		return;
-	}
-	if (!p->stream && mcp_call_count(c->mcp, is_listening) >= LISTENING_MAX) {
-		mcp_call_fail(c, RPC_INVALID_REQUEST, NULL, "%u subscriptions are open already", LISTENING_MAX);
-		return;
-	}
+	if (!json_is_object(asked))
+		return mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "notifications: expected an object");
+	if (json_object_get(asked, "taskIds") && !mcp_call_can(c, "extensions." MCP_TASKS_EXTENSION))
+		return mcp_call_fail(
+			c, MCP_CAPABILITY_MISSING,
+			json_pack("{s{s{s{}}}}", "requiredCapabilities", "extensions", MCP_TASKS_EXTENSION),
+			"notifications.taskIds needs the client's capability " MCP_TASKS_EXTENSION);
+	if (!p->stream && mcp_call_count(c->mcp, is_listening) >= LISTENING_MAX)
+		return mcp_call_fail(c, RPC_INVALID_REQUEST, NULL, "%u subscriptions are open already", LISTENING_MAX);
 	json_t *agreed = json_object();
 	for (size_t i = 0; i < countof(flags); i++)
 		if (json_is_true(json_object_get(asked, flags[i])))

@@ -7,9 +7,11 @@
 #include "supervisor/gateway/mcp/mcp_session.h"
 
 #include <event2/event_struct.h>
+#include <jansson.h>
+#include <stdbool.h>
 #include <sys/queue.h>
 
-struct mcp_method;
+struct rpc_message;
 
 struct mcp_owned {
 	LIST_ENTRY(mcp_owned) entry;
@@ -188,5 +190,25 @@ void mcp_send(struct mcp_session *m, void *stream, json_t *message, bool last);
 int mcp_log_level(const char *name);             /* −1 if unknown */
 bool mcp_is_behind(const struct mcp_session *m); /* the client does not read; see mcp_out */
 bool mcp_full(const struct mcp_session *m);
+
+/* ---- dispatch of requests ---- */
+
+/* Creates and runs a call for a request, or rejects it. */
+void mcp_request(struct mcp_session *m, const struct rpc_message *msg, void *stream, enum mcp_hint hint);
+
+/* ---- subscriptions/listen (mcp_listen.c) ---- */
+
+/* subscriptions/listen: the notifications that a modern client subscribes to. The call lasts until it is cancelled. */
+
+/* notifications/<what>/list_changed, to calls that subscribed to it. what: tools, prompts, resources. */
+void mcp_listen_list(struct mcp_session *m, const char *what);
+void mcp_listen_resource(struct mcp_session *m, const char *uri);
+/* Sends notifications/resources/updated to listening calls and legacy subscribers. */
+void mcp_listen_tell_updated(struct mcp_session *m, const char *uri);
+bool mcp_listen_wants(const struct mcp_session *m, const char *uri); /* a call listens to this resource */
+/* `task`: in the format of tasks/get. */
+void mcp_listen_task(struct mcp_session *m, const char *id, const json_t *task);
+/* Ends all listening calls when the server exits. */
+void mcp_listen_end(struct mcp_session *m);
 
 #endif

@@ -1,15 +1,165 @@
 #include "supervisor/gateway/mcp/mcp_prompt.h"
 
+#include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "supervisor/gateway/common/rpc_message.h"
-#include "supervisor/gateway/mcp/mcp_page.h"
 #include "supervisor/gateway/mcp/mcp_private.h"
+#include "supervisor/gateway/mcp/mcp_reply.h"
 #include "supervisor/gateway/mcp/mcp_resource.h"
 #include "supervisor/gateway/mcp/mcp_tables.h"
 
 #include <string.h>
+
+/* The texts of the prompts in mcp_prompts.def. Arguments are the user's own words and are quoted as such. */
+
+void mcp_prompt_run_tests(struct mcp_call *c)
+{
+	const char *command = mcp_prompt_argument(c, "command"), *cwd = mcp_prompt_argument(c, "cwd");
+	buf_auto struct buf t = BUF_INIT;
+
+	buf_printf(&t, "Make the tests%s%s pass.\n\n", *cwd ? " in " : "", cwd);
+	if (*command)
+		buf_printf(&t,
+			   "1. Run them with exec: `%s`. Give it a yieldMs that fits; if it still runs, use wait.\n",
+			   command);
+	else
+		buf_str(&t, "1. Find out how this project runs its tests (README, Makefile, package.json …) and run "
+			    "them with exec.\n");
+	buf_str(&t,
+		"2. If something fails, read the failing test and the code it is about (read_file) before you change "
+		"anything. Output that was left out can "
+		"be read with read_output.\n"
+		"3. Fix the cause with apply_patch, not the test, unless the test itself is wrong; say which it is.\n"
+		"4. Run the tests again, until they pass. If a denial by the sandbox is the cause, do not work around "
+		"it: say what was denied and what would allow it.\n"
+		"5. Sum up what was wrong and what you changed.");
+	mcp_prompt_finish(c, "Run the tests and fix what fails", t.data);
+}
+
+void mcp_prompt_try_safely(struct mcp_call *c)
+{
+	buf_auto struct buf t = BUF_INIT;
+
+	buf_printf(
+		&t,
+		"Try this command without consequences: `%s`\n\n"
+		"1. Run it with exec and cow: true, so that its changes are held back.\n"
+		"2. Show what it would change with changes, and judge each change: wanted, harmless, or not wanted.\n"
+		"3. Tell me before anything becomes real. Then apply the paths that are wanted and discard the rest.",
+		mcp_prompt_argument(c, "command"));
+	mcp_prompt_finish(c, "Try a command on a copy", t.data);
+}
+
+void mcp_prompt_review_changes(struct mcp_call *c)
+{
+	buf_auto struct buf t = BUF_INIT;
+
+	buf_printf(&t,
+		   "Review what the command %s changed; its changes are held back.\n\n"
+		   "1. Call changes with this processId. Read every change as you would review a colleague's.\n"
+		   "2. List the changes with a word on each: what it does, and whether it is right, unneeded or "
+		   "dangerous (deleted data, secrets, lowered checks).\n"
+		   "3. Recommend which paths to apply and which to discard, and wait for my answer before you call "
+		   "either.",
+		   mcp_prompt_argument(c, "processId"));
+	mcp_prompt_finish(c, "Review held-back changes", t.data);
+}
+
+/* ---- prompts about one process, with its record ---- */
+
+static void finish_with_process(struct mcp_call *c, const char *description, const char *words, const json_t *process)
+{
+	mem_auto char *uri = mem_printf("bailiff://process/%s", json_get_text(process, "processId"));
+	mem_auto char *dump = json_dumps(process, JSON_INDENT(2) | JSON_ENCODE_ANY);
+
+	mcp_call_finish(c, json_pack("{ss s[{ss s{ss so}} {ss s{ss s{ss ss so}}}]}", "description", description,
+				     "messages", "role", "user", "content", "type", "text", "text",
+				     rpc_message_text(words, strlen(words)), "role", "user", "content", "type",
+				     "resource", "resource", "uri", uri, "mimeType", "application/json", "text",
+				     rpc_message_text(dump, strlen(dump))));
+}
+
+static void on_denied(struct mcp_call *c, json_t *process, json_t *error)
+{
+	if (error)
+		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "processId: %s", json_get_text(error, "message"));
+	else
+		finish_with_process(
+			c, "Explain a refusal",
+			"Explain in plain words why this command was refused or stopped: `violations` is what its "
+			"sandbox refused, `message` what the policy or a "
+			"person said. For each say what was attempted, which boundary stopped it, whether the "
+			"command needed it at all, and the smallest thing that would "
+			"allow it (a rule, a write root, a host), with its risk. Do not try to get around it.",
+			process);
+}
+
+void mcp_prompt_explain_denial(struct mcp_call *c)
+{
+	mcp_call_query(c, "get_process", json_pack("{ss}", "processId", mcp_prompt_argument(c, "processId")),
+		       on_denied);
+}
+
+static void on_debugged(struct mcp_call *c, json_t *process, json_t *error)
+{
+	if (error)
+		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "processId: %s", json_get_text(error, "message"));
+	else
+		finish_with_process(
+			c, "Find out why a command failed",
+			"Find out why this command failed. Read the end of its output first (read_output with "
+			"tail, stderr before stdout), then what lies before. "
+			"Look at its exit code or signal, its limits, and at `violations`: a refusal by the "
+			"sandbox is often the cause of an error that sounds "
+			"different. Name the cause with the line that shows it, and what to do.",
+			process);
+}
+
+void mcp_prompt_debug_process(struct mcp_call *c)
+{
+	mcp_call_query(c, "get_process", json_pack("{ss}", "processId", mcp_prompt_argument(c, "processId")),
+		       on_debugged);
+}
+
+void mcp_prompt_session_report(struct mcp_call *c)
+{
+	mcp_prompt_finish(c, "Report on this session",
+			  "Report on what was done in this session. Read the resources bailiff://processes and "
+			  "bailiff://events, and tell in a short table: each command, its "
+			  "outcome, what it changed, what was refused and who allowed what. Then list what still runs "
+			  "(ps) and which changes are held back.");
+}
+
+/* ---- completion ---- */
+
+static void on_commands(struct mcp_call *c, json_t *result, json_t *error)
+{
+	const char *typed = json_get_text(json_object_get(c->params, "argument"), "value");
+	json_t *values = json_array(), *p, *seen;
+	size_t i, k;
+
+	json_array_foreach (json_object_get(result, "processes"), i, p) {
+		const char *line = json_get_text(p, "commandLine");
+		bool known = false;
+
+		json_array_foreach (values, k, seen)
+			known = known || strcmp(json_string_value(seen), line) == 0;
+		if (*line && !known && strncmp(line, typed, strlen(typed)) == 0)
+			json_array_append(values, json_object_get(p, "commandLine"));
+	}
+	mcp_resource_completion(c, values);
+}
+
+void mcp_prompt_complete(struct mcp_call *c)
+{
+	if (strcmp(c->name, "command") == 0) /* commands that ran before */
+		mcp_call_query(c, "list_processes",
+			       json_pack("{ss si}", "sessionId", gateway_session_id(c->up), "limit", 200), on_commands);
+	else
+		mcp_resource_complete(c);
+}
 
 const struct mcp_prompt *mcp_prompt_at(const struct mcp_config *config, size_t i)
 {
@@ -82,15 +232,11 @@ void mcp_method_prompts_get(struct mcp_call *c)
 	const struct mcp_prompt *p = name ? mcp_prompt_find(c->mcp->o.config, name) : NULL;
 	struct err e = ERR_INIT;
 
-	if (!p) {
-		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "name: there is no prompt %.100s",
-			      name ? name : "without a name");
-		return;
-	}
-	if (arguments && !json_is_object(arguments)) {
-		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "arguments: expected an object");
-		return;
-	}
+	if (!p)
+		return mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "name: there is no prompt %.100s",
+				     name ? name : "without a name");
+	if (arguments && !json_is_object(arguments))
+		return mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "arguments: expected an object");
 	c->name = p->name;
 	c->arguments = arguments ? json_incref(arguments) : json_object();
 	if (check_arguments(p, c->arguments, &e) < 0)

@@ -49,10 +49,8 @@ void mcp_call_lacks(struct mcp_call *c, const char *capability)
 	const char *dot = strchr(capability, '.');
 	mem_auto char *first = dot ? mem_strndup(capability, (size_t)(dot - capability)) : mem_strdup(capability);
 
-	if (c->priv->era == MCP_LEGACY) {
-		mcp_call_tool_error(c, "the client cannot do what this needs: %s", capability);
-		return;
-	}
+	if (c->priv->era == MCP_LEGACY)
+		return mcp_call_tool_error(c, "the client cannot do what this needs: %s", capability);
 	json_t *needs = dot ? json_pack("{s{s{}}}", first, dot + 1) : json_pack("{s{}}", first);
 	mcp_call_fail(c, MCP_CAPABILITY_MISSING, json_pack("{so}", "requiredCapabilities", needs),
 		      "the client did not declare the capability %s", capability);
@@ -206,30 +204,6 @@ static void ask_legacy(struct mcp_call_private *p)
 	set_ask_timer(p, ask_timeout_ms(p));
 }
 
-static void require_input(struct mcp_call_private *p, json_t *keep)
-{
-	json_t *requests = json_object();
-	struct mcp_question *q;
-	const struct mcp_request_state s = {
-		.key = p->call.mcp->o.config->key,
-		.method = p->method->name,
-		.params = p->call.params,
-		.principal = p->call.mcp->principal,
-		.now_s = clock_real_us() / 1000000,
-	};
-
-	TAILQ_FOREACH (q, &p->questions, entry)
-		if (!q->answer)
-			json_object_set_new(requests, q->key,
-					    json_pack("{ss sO}", "method", q->method, "params", q->params));
-	if (p->root)
-		json_object_set_new(keep, MCP_ROOT, json_string(p->root));
-	json_object_set_new(keep, ASKED_MS, json_integer((json_int_t)(clock_real_us() / 1000)));
-	mem_auto char *state = mcp_request_state_sign(&s, keep);
-	mcp_call_finish(&p->call, json_pack("{ss so ss}", "resultType", "input_required", "inputRequests", requests,
-					    "requestState", state));
-}
-
 /* 1: a response is invalid, and the call has failed. */
 static int read_responses(struct mcp_call_private *p, bool *ret_all)
 {
@@ -251,20 +225,6 @@ static int read_responses(struct mcp_call_private *p, bool *ret_all)
 	return 0;
 }
 
-/* The client finds the questions in the task, and answers with tasks/update. */
-static void ask_in_task(struct mcp_call_private *p)
-{
-	struct mcp_question *q;
-
-	TAILQ_FOREACH (q, &p->questions, entry)
-		if (!q->answer) {
-			q->number = ++p->call.mcp->next_question;
-			q->asked_ns = clock_boot_ns();
-		}
-	p->call.mcp->call_ops->task_asks(p->task);
-	set_ask_timer(p, ask_timeout_ms(p));
-}
-
 void mcp_call_ask(struct mcp_call *c, json_t *keep, mcp_call_fn answered)
 {
 	struct mcp_call_private *p = c->priv;
@@ -273,18 +233,45 @@ void mcp_call_ask(struct mcp_call *c, json_t *keep, mcp_call_fn answered)
 
 	p->answered = answered;
 	p->ran_ns = clock_boot_ns();
-	if (p->era == MCP_LEGACY) {
-		ask_legacy(p);
-		return;
-	}
+	if (p->era == MCP_LEGACY)
+		return ask_legacy(p);
 	if (read_responses(p, &all))
 		return;
 	if (all)
 		set_ask_timer(p, 0);
-	else if (p->task)
-		ask_in_task(p);
-	else
-		require_input(p, kept);
+	else if (p->task) {
+		/* The client finds the questions in the task, and answers with tasks/update. */
+		struct mcp_question *q;
+
+		TAILQ_FOREACH (q, &p->questions, entry)
+			if (!q->answer) {
+				q->number = ++p->call.mcp->next_question;
+				q->asked_ns = clock_boot_ns();
+			}
+		p->call.mcp->call_ops->task_asks(p->task);
+		set_ask_timer(p, ask_timeout_ms(p));
+	} else {
+		json_t *requests = json_object();
+		struct mcp_question *q;
+		const struct mcp_request_state s = {
+			.key = p->call.mcp->o.config->key,
+			.method = p->method->name,
+			.params = p->call.params,
+			.principal = p->call.mcp->principal,
+			.now_s = clock_real_us() / 1000000,
+		};
+
+		TAILQ_FOREACH (q, &p->questions, entry)
+			if (!q->answer)
+				json_object_set_new(requests, q->key,
+						    json_pack("{ss sO}", "method", q->method, "params", q->params));
+		if (p->root)
+			json_object_set_new(kept, MCP_ROOT, json_string(p->root));
+		json_object_set_new(kept, ASKED_MS, json_integer((json_int_t)(clock_real_us() / 1000)));
+		mem_auto char *state = mcp_request_state_sign(&s, kept);
+		mcp_call_finish(&p->call, json_pack("{ss so ss}", "resultType", "input_required", "inputRequests",
+						    requests, "requestState", state));
+	}
 }
 
 void mcp_question_update(struct mcp_call_private *p, json_t *responses)
@@ -386,10 +373,9 @@ static void on_actions(struct mcp_call *c, json_t *result, json_t *error)
 
 		if (!json_equal(json_object_get(one, "actionId"), ours))
 			continue;
-		if (status && strcmp(status, "pending") != 0) {
-			finish_approval(c, decision && strcmp(decision, "allow") == 0 ? MCP_ALLOWED : MCP_DENIED);
-			return;
-		}
+		if (status && strcmp(status, "pending") != 0)
+			return finish_approval(c,
+					       decision && strcmp(decision, "allow") == 0 ? MCP_ALLOWED : MCP_DENIED);
 	}
 	finish_approval(c, MCP_WAITS);
 }
@@ -441,10 +427,8 @@ static void on_decision(struct mcp_call *c)
 	 * A client without a user dismisses immediately what it cannot show. The question stays open, and others can
 	 * answer it.
 	 */
-	if (!answer || mcp_call_dismissed_unread(c, "approve")) {
-		query_actions(c);
-		return;
-	}
+	if (!answer || mcp_call_dismissed_unread(c, "approve"))
+		return query_actions(c);
 	p->allowing = strcmp(action, "accept") == 0 && word && strncmp(word, "allow", 5) == 0;
 	bool session = p->allowing && strcmp(word, "allow_session") == 0;
 	mcp_call_decide(

@@ -7,7 +7,7 @@
 #include "supervisor/client/autorun_text.h"
 #include "supervisor/client/violation_text.h"
 #include "supervisor/gateway/common/rpc_message.h"
-#include "supervisor/gateway/mcp/mcp_error_text.h"
+#include "supervisor/gateway/mcp/mcp_reply.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -423,13 +423,6 @@ static json_t *result_of(const struct buf *text, json_t *content, json_t *struct
 	return json_pack("{so so sb}", "content", content, "structuredContent", structured, "isError", wrong);
 }
 
-/* There is nothing to report but the output, so it comes first. */
-static bool is_plain_success(const struct mcp_report *r, const char *next, const json_t *denials)
-{
-	return json_text_is(r->process, "status", "completed") && !has_failed(r) && !r->note && !*next &&
-	       !json_array_size(denials);
-}
-
 json_t *mcp_report_result(const struct mcp_report *r)
 {
 	const json_t *violations = json_object_get(r->process, "violations");
@@ -439,7 +432,8 @@ json_t *mcp_report_result(const struct mcp_report *r)
 	json_t *content = json_array(), *structured;
 
 	write_next(r, &next);
-	bool plain = is_plain_success(r, buf_cstr(&next), denials);
+	bool plain = json_text_is(r->process, "status", "completed") && !has_failed(r) && !r->note &&
+		     !*buf_cstr(&next) && !json_array_size(denials);
 	if (!plain)
 		write_status(r, buf_cstr(&next), &text);
 	write_denials(denials, json_array_size(violations), buf_cstr(&allow), &text);

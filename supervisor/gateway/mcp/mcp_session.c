@@ -1,21 +1,83 @@
 #include "supervisor/gateway/mcp/mcp_session.h"
 
+#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/json_get.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "supervisor/gateway/common/rpc_message.h"
 #include "supervisor/gateway/mcp/mcp_client_state.h"
-#include "supervisor/gateway/mcp/mcp_listen.h"
 #include "supervisor/gateway/mcp/mcp_private.h"
-#include "supervisor/gateway/mcp/mcp_request.h"
+#include "supervisor/gateway/mcp/mcp_request_state.h"
 #include "supervisor/gateway/mcp/mcp_resource.h"
-#include "supervisor/gateway/mcp/mcp_roots.h"
 #include "supervisor/gateway/mcp/mcp_task.h"
+#include "supervisor/gateway/mcp/mcp_version.h"
 #include "supervisor/gateway/mcp/mcp_workspace.h"
 
 #include <event2/event.h>
 #include <string.h>
+
+/* ---- handshake ---- */
+
+static const char instructions[] =
+	"Runs commands in a sandbox and keeps a record of them. exec runs a shell command in the working directory; "
+	"what it may read, write and "
+	"reach is decided by policy, and what was refused is told in the result. Each command has a "
+	"/tmp and a localhost of its own. Long commands: background, then wait and read_output.";
+
+static json_t *server_capabilities(const struct mcp_call_private *p)
+{
+	json_t *caps = json_pack("{s{sb} s{sb sb} s{sb} s{}}", "tools", "listChanged", 1, "resources", "subscribe", 1,
+				 "listChanged", 1, "prompts", "listChanged", 1, "completions");
+
+	json_object_set_new(caps, "logging", json_object());
+	if (p->era == MCP_MODERN)
+		json_object_set_new(caps, "extensions", json_pack("{s{}}", MCP_TASKS_EXTENSION));
+	else if (mcp_version_at_least(p->version, "2025-11-25"))
+		json_object_set_new(caps, "tasks",
+				    json_pack("{s{} s{} s{s{s{}}}}", "list", "cancel", "requests", "tools", "call"));
+	return caps;
+}
+
+void mcp_method_initialize(struct mcp_call *c)
+{
+	struct mcp_session *m = c->mcp;
+	const json_t *asked = json_object_get(c->params, "protocolVersion");
+	json_t *caps = json_object_get(c->params, "capabilities"), *info = json_object_get(c->params, "clientInfo");
+
+	if (!json_is_string(asked))
+		return mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "protocolVersion: expected a string");
+	if (m->version)
+		return mcp_call_fail(c, RPC_INVALID_REQUEST, NULL, "this session is initialized already");
+	m->version = c->priv->version = mcp_version_negotiate(json_string_value(asked));
+	json_decref(m->client_caps);
+	json_decref(m->client_info);
+	m->client_caps = json_is_object(caps) ? json_incref(caps) : json_object();
+	m->client_info = json_is_object(info) ? json_incref(info) : json_object();
+	mcp_call_finish(c, json_pack("{ss so so ss}", "protocolVersion", m->version, "capabilities",
+				     server_capabilities(c->priv), "serverInfo", mcp_server_info(), "instructions",
+				     instructions));
+}
+
+void mcp_method_ping(struct mcp_call *c) { mcp_call_finish(c, json_object()); }
+
+void mcp_method_discover(struct mcp_call *c)
+{
+	mcp_call_finish(c, json_pack("{so so ss}", "supportedVersions", mcp_version_list(), "capabilities",
+				     server_capabilities(c->priv), "instructions", instructions));
+}
+
+void mcp_method_set_level(struct mcp_call *c)
+{
+	int level = mcp_log_level(json_get_string(c->params, "level"));
+
+	if (level < 0)
+		return mcp_call_fail(
+			c, RPC_INVALID_PARAMS, NULL,
+			"level: expected debug, info, notice, warning, error, critical, alert or emergency");
+	c->mcp->log_level = level;
+	mcp_call_finish(c, json_object());
+}
 
 #define BATCH_MAX 100u
 #define MAX_WEIGHT (64u << 20)
@@ -243,4 +305,157 @@ void mcp_session_drained(struct mcp_session *m)
 	}
 	mcp_tasks_notify(m);
 	mcp_call_unpark(m);
+}
+
+/* ---- dispatch of requests ---- */
+
+static const struct mcp_method methods[] = {
+#define MCP_METHOD(name, eras, flags, run) { name, eras, flags, run },
+#include "supervisor/gateway/mcp/mcp_methods.def"
+#undef MCP_METHOD
+};
+
+const struct mcp_method *mcp_method_find(const char *name)
+{
+	for (size_t i = 0; i < countof(methods); i++)
+		if (strcmp(methods[i].name, name) == 0)
+			return &methods[i];
+	return NULL;
+}
+
+/* "00-<32 hex>-<16 hex>-<2 hex>". An invalid value is ignored, not rejected, as the trace specification requires. */
+static bool is_traceparent(const char *s)
+{
+	static const char shape[] = "00-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx-xxxxxxxxxxxxxxxx-xx";
+
+	for (size_t i = 0; i < sizeof(shape); i++) {
+		if (shape[i] == 'x' ? !(s[i] && strchr("0123456789abcdef", s[i])) : s[i] != shape[i])
+			return false;
+	}
+	return strncmp(s + 3, "00000000000000000000000000000000", 32) != 0 &&
+	       strncmp(s + 36, "0000000000000000", 16) != 0;
+}
+
+/* A modern request describes its client completely. 1: the call has failed. */
+static int read_modern(struct mcp_call_private *p, const json_t *meta)
+{
+	struct mcp_session *m = p->call.mcp;
+	const json_t *version = json_object_get(meta, MCP_META "protocolVersion");
+	json_t *caps = json_object_get(meta, MCP_META "clientCapabilities"),
+	       *info = json_object_get(meta, MCP_META "clientInfo");
+
+	if (!json_is_string(version)) {
+		mcp_call_fail(&p->call, RPC_INVALID_PARAMS, NULL,
+			      "params._meta[\"" MCP_META "protocolVersion\"]: is required");
+		return 1;
+	}
+	p->version = mcp_version_modern(json_string_value(version));
+	if (!p->version) {
+		mcp_call_fail(&p->call, MCP_VERSION_UNSUPPORTED,
+			      json_pack("{so sO}", "supported", mcp_version_list(), "requested", version),
+			      "the protocol version %.40s %s", json_string_value(version),
+			      strcmp(mcp_version_negotiate(json_string_value(version)), json_string_value(version)) == 0
+				      ? "begins with initialize"
+				      : "is not spoken here");
+		return 1;
+	}
+	if (!json_is_object(caps)) {
+		mcp_call_fail(&p->call, RPC_INVALID_PARAMS, NULL,
+			      "params._meta[\"" MCP_META "clientCapabilities\"]: is required, an object");
+		return 1;
+	}
+	p->client_caps = json_incref(caps);
+	p->log_level = mcp_log_level(json_string_value(json_object_get(meta, MCP_META "logLevel")));
+	m->modern = true;
+	if (!m->client_info && json_is_object(info))
+		m->client_info = json_incref(info);
+	if (!m->client_caps)
+		m->client_caps = json_incref(caps);
+	return 0;
+}
+
+/* Reads the state of the second and later rounds of a call. 1: the call has failed. */
+static int read_round(struct mcp_call_private *p)
+{
+	json_t *state = json_object_get(p->call.params, "requestState"),
+	       *responses = json_object_get(p->call.params, "inputResponses");
+	const struct mcp_request_state s = {
+		.key = p->call.mcp->o.config->key,
+		.method = p->method->name,
+		.params = p->call.params,
+		.principal = p->call.mcp->principal,
+		.now_s = clock_real_us() / 1000000,
+	};
+	struct err e = ERR_INIT;
+
+	if (p->era != MCP_MODERN || !(p->method->flags & MCP_MAY_ASK))
+		return 0;
+	if (responses && !json_is_object(responses)) {
+		mcp_call_fail(&p->call, RPC_INVALID_PARAMS, NULL, "inputResponses: expected an object");
+		return 1;
+	}
+	p->responses = responses ? json_incref(responses) : NULL;
+	if (!state)
+		return 0;
+	if (json_is_string(state) && strlen(json_string_value(state)) == json_string_length(state))
+		p->call.kept = mcp_request_state_verify(&s, json_string_value(state), &e);
+	else
+		err_field(&e, "requestState", "expected a string");
+	if (p->call.kept)
+		return 0;
+	mcp_call_fail(&p->call, RPC_INVALID_PARAMS, NULL, "%s: %s", e.field, e.message);
+	return 1;
+}
+
+static void reject_request(struct mcp_session *m, const struct rpc_message *msg, void *stream, int code,
+			   const char *text)
+{
+	mcp_send(m, stream, rpc_message_error(RPC_VERSIONED, msg->id, code, text, NULL), true);
+}
+
+static bool is_under_way(const struct mcp_session *m, const json_t *id, const void *stream)
+{
+	const struct mcp_call_private *p;
+
+	TAILQ_FOREACH (p, &m->calls, entry)
+		if (p->stream == stream && !p->task && json_equal(p->id, id))
+			return true;
+	return false;
+}
+
+void mcp_request(struct mcp_session *m, const struct rpc_message *msg, void *stream, enum mcp_hint hint)
+{
+	enum mcp_era era = mcp_version_era(msg->method, msg->params, hint, m->version != NULL, m->modern);
+	const struct mcp_method *method = mcp_method_find(msg->method);
+	const json_t *meta = json_object_get(msg->params, "_meta");
+
+	if (json_is_null(msg->id))
+		return mcp_session_bad(m, stream, NULL, RPC_INVALID_REQUEST, "id: must not be null");
+	if (is_under_way(m, msg->id, stream))
+		return reject_request(m, msg, stream, RPC_INVALID_REQUEST, "id: a request with this id is under way");
+	if (!method || !(method->eras & era)) {
+		mem_auto char *text = mem_printf("there is no method %.100s%s", msg->method,
+						 method ? " in this version of the protocol" : "");
+		reject_request(m, msg, stream, RPC_METHOD_NOT_FOUND, text);
+		return;
+	}
+	if (msg->params && !json_is_object(msg->params))
+		return reject_request(m, msg, stream, RPC_INVALID_PARAMS, "params: expected an object");
+	if (era == MCP_LEGACY && !m->version && !(method->flags & MCP_EARLY))
+		return reject_request(m, msg, stream, RPC_INVALID_REQUEST, "initialize comes first");
+	struct mcp_call_private *p = mcp_call_new(m, method, msg->id, stream);
+	p->era = era;
+	p->version = m->version;
+	p->call.params = msg->params ? json_incref(msg->params) : json_object();
+	/* Reads the members of params._meta that both eras have. */
+	json_t *token = json_object_get(meta, "progressToken");
+	const char *trace = json_get_string(meta, "traceparent");
+	if (json_is_string(token) || json_is_integer(token))
+		p->progress_token = json_incref(token);
+	if (trace && is_traceparent(trace))
+		p->traceparent = mem_strdup(trace);
+	if (era == MCP_MODERN && read_modern(p, meta))
+		return;
+	if (read_round(p) == 0)
+		mcp_call_run(p);
 }

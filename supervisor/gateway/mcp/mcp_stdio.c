@@ -4,13 +4,11 @@
 #include "runtime/base/mem.h"
 #include "runtime/loop/loop.h"
 #include "supervisor/client/remote.h"
-#include "supervisor/gateway/common/gateway_options.h"
-#include "supervisor/gateway/common/gateway_sandbox.h"
-#include "supervisor/gateway/common/gateways.h"
+#include "supervisor/gateway/common/gateway_program.h"
 #include "supervisor/gateway/common/line_stream.h"
 #include "supervisor/gateway/common/rpc_message.h"
-#include "supervisor/gateway/mcp/mcp_options.h"
 #include "supervisor/gateway/mcp/mcp_session.h"
+#include "supervisor/gateway/mcp/mcp_tables.h"
 
 #include <event2/event.h>
 #include <signal.h>

@@ -1,10 +1,13 @@
 #include "supervisor/gateway/mcp/mcp_tables.h"
 
+#include "runtime/base/err.h"
 #include "runtime/base/mem.h"
+#include "supervisor/gateway/common/gateway_program.h"
 #include "supervisor/gateway/mcp/mcp_session.h"
 
 #include <stdlib.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 
 #define HUMAN_MS 1000u /* minimum time to see a question, read it and press a key */
 
@@ -65,4 +68,19 @@ void mcp_config_init(struct mcp_config *c)
 	};
 	if (getrandom(c->key, sizeof(c->key), 0) != sizeof(c->key))
 		abort();
+}
+
+/* ---- options ---- */
+
+int mcp_options_read(const struct gateway_options *o, struct mcp_config *ret, struct err *e)
+{
+	struct stat st;
+
+	ret->cwd = gateway_option(o, "cwd");
+	ret->profile = gateway_option(o, "profile");
+	ret->session_id = gateway_option(o, "session");
+	ret->structured = gateway_option(o, "structured") != NULL;
+	if (ret->cwd && (stat(ret->cwd, &st) < 0 || !S_ISDIR(st.st_mode)))
+		return err_set(e, ERR_INVALID, "--cwd: '%.200s' is not a directory", ret->cwd);
+	return 0;
 }

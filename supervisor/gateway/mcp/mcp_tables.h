@@ -11,6 +11,10 @@
 #include "supervisor/gateway/mcp/mcp_resource.h"
 #include "supervisor/gateway/mcp/mcp_tool.h"
 
+struct err;
+struct gateway_options;
+struct mcp_config;
+
 struct mcp_tables {
 	const struct mcp_tool *tools;
 	const struct mcp_resource *resources;
@@ -20,5 +24,11 @@ struct mcp_tables {
 
 /* Adds these rows to the product's in every later mcp_config_init. At most one set; static. */
 void mcp_tables_add(const struct mcp_tables *extra);
+
+/* ---- options ---- */
+
+/* The options that `bailiff mcp` and `bailiff serve` share: --cwd, --profile, --session, --structured. Strings of *ret
+ * point into argv. */
+int mcp_options_read(const struct gateway_options *o, struct mcp_config *ret, struct err *e);
 
 #endif

@@ -5,7 +5,6 @@
 #include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "supervisor/gateway/common/rpc_message.h"
-#include "supervisor/gateway/mcp/mcp_listen.h"
 #include "supervisor/gateway/mcp/mcp_private.h"
 #include "supervisor/gateway/mcp/mcp_tool.h"
 #include "supervisor/gateway/mcp/mcp_version.h"
@@ -266,16 +265,13 @@ static void run_modern(struct mcp_call *c, const struct mcp_tool *t)
 {
 	bool has = has_extension(c->priv);
 
-	if (!has && (t->task == MCP_TASK_MUST || t->task == MCP_TASK_OWN)) {
-		mcp_call_fail(c, MCP_CAPABILITY_MISSING,
-			      json_pack("{s{s{s{}}}}", "requiredCapabilities", "extensions", MCP_TASKS_EXTENSION),
-			      "the tool %s runs as a task only", t->name);
-		return;
-	}
-	if (has && (t->task == MCP_TASK_MUST || t->task == MCP_TASK_AT_ONCE)) {
-		mcp_task_convert(c, run_tool);
-		return;
-	}
+	if (!has && (t->task == MCP_TASK_MUST || t->task == MCP_TASK_OWN))
+		return mcp_call_fail(
+			c, MCP_CAPABILITY_MISSING,
+			json_pack("{s{s{s{}}}}", "requiredCapabilities", "extensions", MCP_TASKS_EXTENSION),
+			"the tool %s runs as a task only", t->name);
+	if (has && (t->task == MCP_TASK_MUST || t->task == MCP_TASK_AT_ONCE))
+		return mcp_task_convert(c, run_tool);
 	if (has && t->task == MCP_TASK_MAY)
 		mcp_call_slow(c->priv, c->mcp->o.config->quick_ms ? c->mcp->o.config->quick_ms : QUICK_MS, on_slow);
 	t->call(c);
@@ -331,15 +327,12 @@ static void reply_waiter(struct mcp_task *t, struct mcp_call *c)
 {
 	json_t *result = json_object_get(t->message, "result"), *error = json_object_get(t->message, "error");
 
-	if (error) {
-		mcp_call_fail(c, (int)json_integer_value(json_object_get(error, "code")),
-			      json_incref(json_object_get(error, "data")), "%s", json_get_string(error, "message"));
-		return;
-	}
-	if (t->status == MCP_TASK_CANCELLED) {
-		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "the task was cancelled");
-		return;
-	}
+	if (error)
+		return mcp_call_fail(c, (int)json_integer_value(json_object_get(error, "code")),
+				     json_incref(json_object_get(error, "data")), "%s",
+				     json_get_string(error, "message"));
+	if (t->status == MCP_TASK_CANCELLED)
+		return mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "the task was cancelled");
 	json_t *copy = json_deep_copy(result), *meta = json_object_get(copy, "_meta");
 	if (!meta)
 		json_object_set_new(copy, "_meta", meta = json_object());
@@ -389,13 +382,11 @@ static void record_result(struct mcp_task *t, struct gateway_session *up)
 	const json_t *error = json_object_get(t->message, "error");
 	json_t *result = json_object_get(t->message, "result");
 
-	if (error) {
-		gateway_session_mutate(up, "fail_task",
-				       json_pack("{ss s{sO ss}}", "taskId", t->id, "error", "message",
-						 json_object_get(error, "message"), "category", "mcp"),
-				       NULL, NULL, NULL);
-		return;
-	}
+	if (error)
+		return gateway_session_mutate(up, "fail_task",
+					      json_pack("{ss s{sO ss}}", "taskId", t->id, "error", "message",
+							json_object_get(error, "message"), "category", "mcp"),
+					      NULL, NULL, NULL);
 	size_t len;
 	json_t *params = mcp_task_completion(t->id, result, &len);
 	t->weight = len == SIZE_MAX ? 0 : len;
@@ -412,17 +403,6 @@ void mcp_task_ended(struct mcp_task *t, const json_t *message)
 	json_object_del(json_object_get(t->message, "result"), "resultType"); /* a task contains the plain result */
 	record_result(t, up);
 	set_status(t, json_object_get(t->message, "error") ? MCP_TASK_FAILED : MCP_TASK_COMPLETED);
-	reply_waiters(t);
-}
-
-static void cancel_call(struct mcp_task *t)
-{
-	struct mcp_call_private *p = t->call;
-
-	t->call = NULL;
-	cancel_recorded(p->call.up, t->id, "cancelled by the client");
-	mcp_call_cancel(p);
-	set_status(t, MCP_TASK_CANCELLED);
 	reply_waiters(t);
 }
 
@@ -524,16 +504,19 @@ void mcp_method_tasks_cancel(struct mcp_call *c)
 
 	if (!id)
 		return;
-	if (!t) {
-		mcp_task_load_cancel(c, id);
-		return;
+	if (!t)
+		return mcp_task_load_cancel(c, id);
+	if (!t->call && !modern)
+		return mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "taskId: the task has ended");
+	if (t->call) {
+		struct mcp_call_private *p = t->call;
+
+		t->call = NULL;
+		cancel_recorded(p->call.up, t->id, "cancelled by the client");
+		mcp_call_cancel(p);
+		set_status(t, MCP_TASK_CANCELLED);
+		reply_waiters(t);
 	}
-	if (!t->call && !modern) {
-		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "taskId: the task has ended");
-		return;
-	}
-	if (t->call)
-		cancel_call(t);
 	mcp_call_finish(c, modern ? json_object() : describe_task(t, false));
 }
 
@@ -544,15 +527,11 @@ void mcp_method_tasks_update(struct mcp_call *c)
 
 	if (!task_of(c, &t))
 		return;
-	if (!t) {
-		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL,
-			      "taskId: there is no such task, or it no longer waits for answers");
-		return;
-	}
-	if (!json_is_object(responses)) {
-		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "inputResponses: expected an object");
-		return;
-	}
+	if (!t)
+		return mcp_call_fail(c, RPC_INVALID_PARAMS, NULL,
+				     "taskId: there is no such task, or it no longer waits for answers");
+	if (!json_is_object(responses))
+		return mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "inputResponses: expected an object");
 	struct mcp_call_private *p = t->call;
 	json_auto_t *kept = json_incref((json_t *)responses);
 	mcp_call_finish(c, json_object());

@@ -15,6 +15,53 @@
 
 #include <string.h>
 
+/* ---- formats ---- */
+
+/* A task in the formats of the protocol and of the daemon's record. */
+
+#define INLINE_MAX 7500u /* limit of a result inside the daemon's record; longer ones are stored behind a ref */
+
+json_t *mcp_task_json(const struct mcp_session *m, const struct mcp_task_view *v, bool modern)
+{
+	static const char *const names[] = {
+		[MCP_TASK_WORKING] = "working", [MCP_TASK_INPUT] = "input_required", [MCP_TASK_COMPLETED] = "completed",
+		[MCP_TASK_FAILED] = "failed",   [MCP_TASK_CANCELLED] = "cancelled",
+	};
+	json_t *t = json_pack("{ss ss ss ss}", "taskId", v->id, "status", names[v->status], "createdAt", v->created,
+			      "lastUpdatedAt", v->updated);
+
+	json_object_set_new(t, modern ? "ttlMs" : "ttl", v->ttl_ms < 0 ? json_null() : json_integer(v->ttl_ms));
+	json_object_set_new(t, modern ? "pollIntervalMs" : "pollInterval", json_integer(MCP_TASK_POLL_MS));
+	if (v->message)
+		json_object_set_new(t, "statusMessage", json_string(v->message));
+	if (modern && v->status == MCP_TASK_COMPLETED) {
+		json_object_set_new(t, "result", json_deep_copy(v->result));
+		mcp_call_plain(m, json_object_get(t, "result"));
+	}
+	if (modern && v->status == MCP_TASK_FAILED)
+		json_object_set_new(t, "error", json_deep_copy(v->error));
+	if (modern && v->status == MCP_TASK_INPUT)
+		json_object_set_new(t, "inputRequests", json_deep_copy(v->inputs));
+	return t;
+}
+
+json_t *mcp_task_completion(const char *id, json_t *result, size_t *ret_len)
+{
+	json_t *params = json_pack("{ss}", "taskId", id);
+	/* ASCII, so that it can be cut anywhere. */
+	mem_auto char *text = json_dumps(result, JSON_COMPACT | JSON_ENSURE_ASCII);
+	size_t len = text ? strlen(text) : SIZE_MAX;
+
+	if (len <= INLINE_MAX)
+		json_object_set_new(params, "outputs", json_pack("[{ss sO}]", "name", "mcp.result", "value", result));
+	else if (len <= MCP_TASK_RESULT_MAX)
+		json_object_set_new(params, "outputs",
+				    json_pack("[{ss ss ss}]", "name", "mcp.result", "mediaType", "application/json",
+					      "content", text));
+	*ret_len = len;
+	return params;
+}
+
 #define PIECE (1u << 20)
 
 struct recall {
@@ -86,10 +133,8 @@ static void on_report(struct mcp_call *c, json_t *report, void *with)
 	json_auto_t *result = report;
 	size_t len;
 
-	if (!result) {
-		fail_lost(c);
-		return;
-	}
+	if (!result)
+		return fail_lost(c);
 	/* The gateway that created the task is gone, so complete it here. If it is not, the first completion wins. */
 	gateway_session_mutate(c->up, "complete_task",
 			       mcp_task_completion(json_get_text(r->task, "taskId"), result, &len), NULL, NULL, NULL);
@@ -183,10 +228,8 @@ static void on_piece(struct mcp_call *c, json_t *result, json_t *error)
 	const json_t *data = json_object_get(result, "data");
 
 	buf_append(&r->text, json_string_value(data) ?: "", json_string_length(data));
-	if (!error && json_string_length(data) == PIECE) {
-		read_piece(c);
-		return;
-	}
+	if (!error && json_string_length(data) == PIECE)
+		return read_piece(c);
 	json_auto_t *whole = error ? NULL : json_loadb(buf_cstr(&r->text), r->text.len, 0, NULL);
 	if (whole)
 		finish_load(c, r, MCP_TASK_COMPLETED, whole);
@@ -210,10 +253,8 @@ static void on_task(struct mcp_call *c, json_t *task, json_t *error)
 	const char *status = json_get_text(task, "status");
 	const json_t *kept = kept_result(task);
 
-	if (error || !json_text_is(task, "taskKind", MCP_TASK_KIND)) {
-		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "taskId: there is no such task");
-		return;
-	}
+	if (error || !json_text_is(task, "taskKind", MCP_TASK_KIND))
+		return mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "taskId: there is no such task");
 	r->task = json_incref(task);
 	snprintf(r->ref, sizeof(r->ref), "%s", json_get_text(kept, "outputRef"));
 	if (json_object_get(kept, "value"))
@@ -262,10 +303,8 @@ static void on_list(struct mcp_call *c, json_t *result, json_t *error)
 	json_t *tasks, *one;
 	size_t i;
 
-	if (error) {
-		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "cursor: %s", json_get_text(error, "message"));
-		return;
-	}
+	if (error)
+		return mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "cursor: %s", json_get_text(error, "message"));
 	tasks = json_array();
 	json_array_foreach (json_object_get(result, "tasks"), i, one) {
 		const struct mcp_task_view v = {
@@ -340,10 +379,8 @@ static void on_to_cancel(struct mcp_call *c, json_t *task, json_t *error)
 {
 	struct recall *r = c->data;
 
-	if (error || !json_text_is(task, "taskKind", MCP_TASK_KIND)) {
-		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "taskId: there is no such task");
-		return;
-	}
+	if (error || !json_text_is(task, "taskKind", MCP_TASK_KIND))
+		return mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "taskId: there is no such task");
 	r->task = json_incref(task);
 	mcp_call_mutate(
 		c, "cancel_task",

@@ -4,12 +4,12 @@
 #include "runtime/base/json_schema.h"
 #include "runtime/base/mem.h"
 #include "supervisor/gateway/common/rpc_message.h"
-#include "supervisor/gateway/mcp/mcp_page.h"
 #include "supervisor/gateway/mcp/mcp_private.h"
-#include "supervisor/gateway/mcp/mcp_roots.h"
+#include "supervisor/gateway/mcp/mcp_reply.h"
 #include "supervisor/gateway/mcp/mcp_tables.h"
 #include "supervisor/gateway/mcp/mcp_task.h"
 #include "supervisor/gateway/mcp/mcp_version.h"
+#include "supervisor/gateway/mcp/mcp_workspace.h"
 
 #include <string.h>
 
@@ -91,25 +91,18 @@ void mcp_method_tools_call(struct mcp_call *c)
 							: NULL;
 	struct err e = ERR_INIT;
 
-	if (!json_is_string(name)) {
-		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "name: expected a string");
-		return;
-	}
-	if (!t) {
-		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "name: there is no tool %.100s", json_string_value(name));
-		return;
-	}
-	if (arguments && !json_is_object(arguments)) {
-		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "arguments: expected an object");
-		return;
-	}
+	if (!json_is_string(name))
+		return mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "name: expected a string");
+	if (!t)
+		return mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "name: there is no tool %.100s",
+				     json_string_value(name));
+	if (arguments && !json_is_object(arguments))
+		return mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "arguments: expected an object");
 	c->name = t->name;
 	c->arguments = arguments ? json_incref(arguments) : json_object();
 	json_auto_t *schema = json_loads(t->input, 0, NULL);
-	if (json_schema_check(schema, c->arguments, &e) < 0) {
-		mcp_call_tool_error(c, "%s: %s", e.field[0] ? e.field : "arguments", e.message);
-		return;
-	}
+	if (json_schema_check(schema, c->arguments, &e) < 0)
+		return mcp_call_tool_error(c, "%s: %s", e.field[0] ? e.field : "arguments", e.message);
 	json_schema_normalise_integers(schema, c->arguments);
 	if (t->hints & MCP_IN_FOLDER)
 		mcp_roots_then(c, run_tool);

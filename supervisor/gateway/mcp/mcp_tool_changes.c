@@ -45,10 +45,8 @@ static void on_changes(struct mcp_call *c, json_t *result, json_t *error)
 	json_t *rows, *v;
 	size_t i;
 
-	if (error) {
-		mcp_call_daemon_error(c, "list the changes", error);
-		return;
-	}
+	if (error)
+		return mcp_call_daemon_error(c, "list the changes", error);
 	rows = json_array();
 	json_array_foreach (json_object_get(result, "changes"), i, v) {
 		json_t *row = json_pack("{ss ss}", "path", json_get_text(v, "path"), "change",
@@ -95,10 +93,8 @@ static void on_settled(struct mcp_call *c, json_t *result, json_t *error)
 	buf_auto struct buf words = BUF_INIT;
 	size_t i;
 
-	if (error) {
-		mcp_call_daemon_error(c, s->verb, error);
-		return;
-	}
+	if (error)
+		return mcp_call_daemon_error(c, s->verb, error);
 	buf_printf(&words, "%s: %zu change%s.\n", s->did, json_array_size(done), json_array_size(done) == 1 ? "" : "s");
 	json_t *rows = json_array();
 	json_array_foreach (conflicts, i, v) {
@@ -160,24 +156,6 @@ static void ask_user(struct mcp_call *c, const char *message)
 	mcp_call_ask(c, NULL, on_answered);
 }
 
-static void ask_about(struct mcp_call *c, const json_t *changes)
-{
-	buf_auto struct buf list = BUF_INIT;
-	const json_t *v;
-	size_t i;
-
-	buf_str(&list, settling_of(c)->question);
-	json_array_foreach (changes, i, v) {
-		if (i == SHOWN_PATHS)
-			break;
-		buf_printf(&list, "\n%s ", json_get_text(v, "change"));
-		text_sanitize_line(json_get_text(v, "path"), strlen(json_get_text(v, "path")), &list);
-	}
-	if (json_array_size(changes) > SHOWN_PATHS)
-		buf_printf(&list, "\nand %zu more", json_array_size(changes) - SHOWN_PATHS);
-	ask_user(c, list.data);
-}
-
 static void on_listed(struct mcp_call *c, json_t *result, json_t *error)
 {
 	const struct settling *s = settling_of(c);
@@ -193,7 +171,19 @@ static void on_listed(struct mcp_call *c, json_t *result, json_t *error)
 	} else if (!mcp_call_can(c, "elicitation.form")) {
 		reply_needs_person(c);
 	} else {
-		ask_about(c, changes);
+		buf_auto struct buf list = BUF_INIT;
+		const json_t *v;
+		size_t i;
+		buf_str(&list, settling_of(c)->question);
+		json_array_foreach (changes, i, v) {
+			if (i == SHOWN_PATHS)
+				break;
+			buf_printf(&list, "\n%s ", json_get_text(v, "change"));
+			text_sanitize_line(json_get_text(v, "path"), strlen(json_get_text(v, "path")), &list);
+		}
+		if (json_array_size(changes) > SHOWN_PATHS)
+			buf_printf(&list, "\nand %zu more", json_array_size(changes) - SHOWN_PATHS);
+		ask_user(c, list.data);
 	}
 }
 

@@ -38,14 +38,6 @@ static void put_argument(json_t *o, const char *key, json_t *v)
 		json_object_set(o, key, v);
 }
 
-static void put_streams(const struct mcp_call *c, json_t *params)
-{
-	if (flag(c, "tty"))
-		json_object_set_new(params, "tty", json_pack("{si si}", "rows", TTY_ROWS, "cols", TTY_COLS));
-	else if (arg(c, "stdin") || flag(c, "interactive"))
-		json_object_set_new(params, "stdin", json_string("pipe"));
-}
-
 /* A profile given to the gateway applies to all commands; the model may choose one only if there is none. */
 static int check_profile(const struct mcp_call *c, struct err *e)
 {
@@ -113,7 +105,10 @@ static json_t *params_of(const struct mcp_call *c, struct err *e)
 		return NULL;
 	if (arg(c, "timeoutMs"))
 		json_object_set_new(params, "limits", json_pack("{sO}", "wallMs", arg(c, "timeoutMs")));
-	put_streams(c, params);
+	if (flag(c, "tty"))
+		json_object_set_new(params, "tty", json_pack("{si si}", "rows", TTY_ROWS, "cols", TTY_COLS));
+	else if (arg(c, "stdin") || flag(c, "interactive"))
+		json_object_set_new(params, "stdin", json_string("pipe"));
 	return json_incref(params);
 }
 
@@ -160,10 +155,8 @@ static void on_decided(struct mcp_call *c, enum mcp_approval a)
 {
 	const char *id = c->data;
 
-	if (a == MCP_ALLOWED) {
-		continue_run(c, id);
-		return;
-	}
+	if (a == MCP_ALLOWED)
+		return continue_run(c, id);
 	if (a == MCP_WAITS)
 		send_stdin(c, id);
 	follow_process(c, id, 0, a == MCP_DENIED ? "Permission was refused." : NULL);

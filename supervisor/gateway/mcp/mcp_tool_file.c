@@ -105,32 +105,6 @@ static bool any_has_status(const json_t *files, const char *status)
 	return false;
 }
 
-/* Each call has a private /tmp. Warn the model, which might expect the file to be there for the next command. */
-static void warn_private(const struct mcp_call *c, const json_t *files, struct buf *out)
-{
-	static const char *const private[] = { "/tmp", "/var/tmp", "/dev/shm" };
-	struct err ignored = ERR_INIT;
-	char path[PATH_MAX], tree[PATH_MAX];
-	struct stat st;
-	const json_t *v;
-	size_t i;
-
-	json_array_foreach (files, i, v) {
-		if (json_text_is(v, "change", "deleted") || json_text_is(v, "status", "checked") ||
-		    mcp_workspace_path(c, json_get_text(v, "path"), path, &ignored) < 0)
-			continue;
-		(void)mcp_workspace_is_own(c, path, tree);
-		if (tree[1] && path_within(tree, path))
-			continue; /* the workspace may be inside the host's /tmp */
-		for (size_t k = 0; k < countof(private); k++)
-			if (path_within(private[k], path) && lstat(path, &st) < 0 && errno == ENOENT)
-				buf_printf(out,
-					   "%s is gone again: each call and each command has a %s of its own. Write to "
-					   "the working tree instead.\n",
-					   path, private[k]);
-	}
-}
-
 /*
  * Policy messages name the program that implements the tool, which a model does not know; use the tool's name:
  * "write_file is denied by Edit(x)".
@@ -285,7 +259,28 @@ static void finish_written(struct mcp_call *c, const json_t *answer)
 	json_t *s = json_pack("{ss sO*}", "status", "completed", "files", files);
 
 	write_files(files, "", &words);
-	warn_private(c, files, &lost);
+	/* Each call has a private /tmp. Warn the model, which might expect the file to be there for the next command.
+	 */
+	static const char *const private[] = { "/tmp", "/var/tmp", "/dev/shm" };
+	struct err ignored = ERR_INIT;
+	char path[PATH_MAX], tree[PATH_MAX];
+	struct stat st;
+	const json_t *v;
+	size_t i;
+	json_array_foreach (files, i, v) {
+		if (json_text_is(v, "change", "deleted") || json_text_is(v, "status", "checked") ||
+		    mcp_workspace_path(c, json_get_text(v, "path"), path, &ignored) < 0)
+			continue;
+		(void)mcp_workspace_is_own(c, path, tree);
+		if (tree[1] && path_within(tree, path))
+			continue; /* the workspace may be inside the host's /tmp */
+		for (size_t k = 0; k < countof(private); k++)
+			if (path_within(private[k], path) && lstat(path, &st) < 0 && errno == ENOENT)
+				buf_printf(&lost,
+					   "%s is gone again: each call and each command has a %s of its own. Write to "
+					   "the working tree instead.\n",
+					   path, private[k]);
+	}
 	if (lost.len)
 		json_object_set_new(s, "note", rpc_message_text(lost.data, lost.len));
 	buf_append(&words, buf_cstr(&lost), lost.len);
@@ -320,10 +315,8 @@ static void on_part(struct mcp_call *c, json_t *result, json_t *error)
 	const json_t *data = json_object_get(result, "data");
 	size_t before = f->result.len;
 
-	if (error) {
-		mcp_call_daemon_error(c, "read the tool's answer", error);
-		return;
-	}
+	if (error)
+		return mcp_call_daemon_error(c, "read the tool's answer", error);
 	(void)text_base64_decode(json_string_value(data), json_string_length(data), &f->result);
 	if (json_get_flag(result, "eof") || f->result.len == before || f->result.len > RESULT_MAX)
 		on_result(c);
@@ -354,10 +347,8 @@ static void on_invoked(struct mcp_call *c, json_t *result, json_t *error)
 		mcp_call_set_timer(c, AGAIN_MS, run_file_tool);
 		return;
 	}
-	if (error) {
-		mcp_call_daemon_error(c, c->name, error);
-		return;
-	}
+	if (error)
+		return mcp_call_daemon_error(c, c->name, error);
 	f->ended = json_incref(result);
 	snprintf(f->process_id, sizeof(f->process_id), "%s", json_get_text(result, "processId"));
 	snprintf(f->ref, sizeof(f->ref), "%s", json_get_text(result, "resultRef"));
@@ -497,10 +488,8 @@ static void on_waiting(struct mcp_call *c, json_t *result, json_t *error)
 {
 	struct file_call *f = c->data;
 
-	if (error) {
-		mcp_call_daemon_error(c, c->name, error);
-		return;
-	}
+	if (error)
+		return mcp_call_daemon_error(c, c->name, error);
 	snprintf(f->call_id, sizeof(f->call_id), "%s", json_get_text(result, "toolCallId"));
 	snprintf(f->turn_id, sizeof(f->turn_id), "%s", json_get_text(result, "turnId"));
 	ask_user(c, mcp_call_approving(c));
@@ -523,23 +512,19 @@ void mcp_tool_file(struct mcp_call *c)
 	struct file_call *f;
 	const char *nul = find_nul_argument(c->arguments);
 
-	if (nul) {
-		mcp_call_tool_error(c, "%s: must not contain \\u0000%s", nul,
-				    strcmp(nul, "content") == 0 ? "; give it with encoding: \"base64\"" : "");
-		return;
-	}
+	if (nul)
+		return mcp_call_tool_error(c, "%s: must not contain \\u0000%s", nul,
+					   strcmp(nul, "content") == 0 ? "; give it with encoding: \"base64\"" : "");
 	f = mem_zalloc(1, sizeof(*f));
 
 	f->memory = mcp_session_client_state(c->mcp);
 	mcp_client_state_turn_uses(f->memory, 1);
 	c->data = f;
 	c->data_free = file_call_free;
-	if (mcp_call_approving(c)) {
-		mcp_call_query(c, "get_process",
-			       json_pack("{ss}", "processId", json_get_text(mcp_call_approving(c), "processId")),
-			       on_waiting);
-		return;
-	}
+	if (mcp_call_approving(c))
+		return mcp_call_query(c, "get_process",
+				      json_pack("{ss}", "processId", json_get_text(mcp_call_approving(c), "processId")),
+				      on_waiting);
 	mcp_client_state_call_id(f->call_id);
 	mcp_call_watch(c, on_event);
 	run_file_tool(c);

@@ -123,10 +123,8 @@ static void count_changes(struct mcp_call *c)
 	struct follow *f = c->data;
 
 	f->changes = -1;
-	if (!json_get_flag(f->process, "cow") || !mcp_report_has_ended(f->process)) {
-		report_process(c);
-		return;
-	}
+	if (!json_get_flag(f->process, "cow") || !mcp_report_has_ended(f->process))
+		return report_process(c);
 	mcp_call_query(c, "list_changes", json_pack("{ss}", "processId", f->process_id), on_changes);
 }
 
@@ -156,10 +154,8 @@ static void read_next(struct mcp_call *c)
 
 	while (f->at < f->nstreams && !f->reads_last && !f->streams[f->at].head && !f->streams[f->at].tail)
 		f->at++;
-	if (f->at == f->nstreams) {
-		count_changes(c);
-		return;
-	}
+	if (f->at == f->nstreams)
+		return count_changes(c);
 	const struct mcp_excerpt *x = &f->streams[f->at];
 	uint64_t offset = f->reads_last ? x->total - x->tail : x->from;
 	mcp_call_query(c, "read_output",
@@ -191,10 +187,8 @@ static void on_process(struct mcp_call *c, json_t *result, json_t *error)
 	const json_t *output;
 	const char *name;
 
-	if (error) {
-		fail_wait(c, "look at the process", error);
-		return;
-	}
+	if (error)
+		return fail_wait(c, "look at the process", error);
 	f->process = json_incref(result);
 	json_object_foreach (json_object_get(result, "outputs"), name, output)
 		add_stream(c, name, output);
@@ -202,13 +196,6 @@ static void on_process(struct mcp_call *c, json_t *result, json_t *error)
 		f->streams[i].open = !mcp_report_has_ended(result);
 	mcp_excerpt_plan(f->streams, f->nstreams, f->budget);
 	read_next(c);
-}
-
-static void collect_output(struct mcp_call *c)
-{
-	struct follow *f = c->data;
-
-	mcp_call_query(c, "get_process", json_pack("{ss}", "processId", f->process_id), on_process);
 }
 
 /* ---- waiting ---- */
@@ -248,14 +235,12 @@ static void send_progress(struct mcp_call *c, const json_t *waited)
 		}
 	}
 	f->told_bytes = (uint64_t)most;
-	if (quoted) {
-		mcp_call_query(c, "read_output",
-			       json_pack("{sO sI si ss}", "outputRef", json_object_get(quoted, "outputRef"), "offset",
-					 most > LINE_READ ? most - LINE_READ : 0, "length", LINE_READ, "encoding",
-					 "base64"),
-			       on_line);
-		return;
-	}
+	if (quoted)
+		return mcp_call_query(c, "read_output",
+				      json_pack("{sO sI si ss}", "outputRef", json_object_get(quoted, "outputRef"),
+						"offset", most > LINE_READ ? most - LINE_READ : 0, "length", LINE_READ,
+						"encoding", "base64"),
+				      on_line);
 	text_format_duration(elapsed_ms(f), time);
 	snprintf(message, sizeof(message), "%s for %s, nothing printed",
 		 strcmp(json_get_string(waited, "status") ?: "", "waiting_permission") == 0 ? "waiting for permission"
@@ -272,8 +257,11 @@ static void on_waited(struct mcp_call *c, json_t *result, json_t *error)
 		fail_wait(c, "wait for the process", error);
 	else if (json_get_flag(result, "timedOut") && left_ms(c) > 0)
 		send_progress(c, result);
-	else
-		collect_output(c);
+	else {
+		struct follow *f = c->data;
+
+		mcp_call_query(c, "get_process", json_pack("{ss}", "processId", f->process_id), on_process);
+	}
 }
 
 static void wait_on(struct mcp_call *c)

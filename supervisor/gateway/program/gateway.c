@@ -2,7 +2,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
-#include "supervisor/gateway/common/gateways.h"
+#include "supervisor/gateway/common/gateway_program.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -19,20 +19,15 @@ static const struct {
 #undef GATEWAY
 };
 
-/*
- * Opens missing standard descriptors: otherwise the next descriptor opened, such as the daemon's socket, would get the
- * number of one.
- */
-static void fill_standard_fds(void)
+int gateway_main(int argc, char **argv)
 {
+	/*
+	 * Opens missing standard descriptors: otherwise the next descriptor opened, such as the daemon's socket, would
+	 * get the number of one.
+	 */
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
 		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
 			abort();
-}
-
-int gateway_main(int argc, char **argv)
-{
-	fill_standard_fds();
 	signal(SIGPIPE, SIG_IGN);
 	log_setup("bailiff-gateway", LOG_LEVEL_WARNING, false);
 	for (size_t i = 0; argc > 1 && i < countof(gateways); i++)

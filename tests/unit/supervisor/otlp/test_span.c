@@ -1,6 +1,6 @@
 #include "supervisor/otlp/span.h"
 
-#include "supervisor/otlp/cursor.h"
+#include "supervisor/otlp/event_link.h"
 #include "supervisor/otlp/otlp_http.h"
 #include "tests/unit/suite.h"
 

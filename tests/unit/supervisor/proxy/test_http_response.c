@@ -1,6 +1,5 @@
 #include "runtime/base/buf.h"
 #include "supervisor/proxy/http_head.h"
-#include "supervisor/proxy/http_response.h"
 #include "tests/unit/suite.h"
 
 #include <stdlib.h>

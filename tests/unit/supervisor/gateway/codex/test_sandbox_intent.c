@@ -4,8 +4,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
-#include "supervisor/gateway/codex/environment.h"
-#include "supervisor/gateway/codex/glob_scan.h"
+#include "supervisor/gateway/codex/codex_private.h"
 #include "supervisor/gateway/common/file_uri.h"
 #include "tests/unit/suite.h"
 

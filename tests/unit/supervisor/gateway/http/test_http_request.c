@@ -2,7 +2,6 @@
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 #include "supervisor/gateway/http/http_access.h"
-#include "supervisor/gateway/http/http_address.h"
 #include "supervisor/gateway/http/http_request.h"
 #include "supervisor/gateway/http/http_tokens.h"
 #include "tests/unit/suite.h"

@@ -7,7 +7,6 @@
 #include "supervisor/gateway/http/http_request.h"
 #include "supervisor/gateway/http/http_server.h"
 #include "supervisor/gateway/http/mcp_stream.h"
-#include "supervisor/gateway/http/sse.h"
 #include "tests/unit/suite.h"
 
 #include <event2/event.h>

@@ -1,5 +1,5 @@
-#ifndef BAILIFF_GATEWAY_OPTIONS_H
-#define BAILIFF_GATEWAY_OPTIONS_H
+#ifndef BAILIFF_GATEWAY_PROGRAM_H
+#define BAILIFF_GATEWAY_PROGRAM_H
 
 /* A gateway's command line, from the rows of supervisor/client/gateway_options.def. */
 
@@ -26,5 +26,21 @@ void gateway_options_done(struct gateway_options *o);
 const char *gateway_option(const struct gateway_options *o, const char *name);
 /* Parses a duration. *ret is unchanged if the option was not given. */
 int gateway_option_ms(const struct gateway_options *o, const char *name, uint64_t *ret, struct err *e);
+
+/*
+ * Enters the sandbox in which every gateway serves (supervisor/common/role_sandbox.h): it cannot create processes,
+ * execute programs, write files, or open sockets other than those to the daemon; sockets that already listen stay
+ * usable. Directories can be listed everywhere, because clients name workspaces. `readable`, a file or NULL, is
+ * readable together with its directory.
+ *
+ * Call it before serving. It first forks a launcher, outside the sandbox, that can still start a daemon
+ * (supervisor/client/autostart.h).
+ */
+int gateway_sandbox_enter(const char *readable, struct err *e);
+
+/* The entry of each kind of gateway: argv[0] is its name; returns the exit status. */
+#define GATEWAY(name, run) int run(int argc, char **argv);
+#include "supervisor/gateway/common/gateways.def"
+#undef GATEWAY
 
 #endif

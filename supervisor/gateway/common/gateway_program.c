@@ -1,9 +1,12 @@
-#include "supervisor/gateway/common/gateway_options.h"
+#include "supervisor/gateway/common/gateway_program.h"
 
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
+#include "supervisor/client/autostart.h"
+#include "supervisor/common/role_sandbox.h"
 
+#include <libgen.h>
 #include <string.h>
 
 static const struct opt_row rows[] = {
@@ -45,4 +48,21 @@ int gateway_option_ms(const struct gateway_options *o, const char *name, uint64_
 	const char *text = gateway_option(o, name);
 
 	return text && text_duration_ms(text, ret, e) < 0 ? err_wrap(e, "--%s", name) : 0;
+}
+
+int gateway_sandbox_enter(const char *readable, struct err *e)
+{
+	/*
+	 * Allow the directory, not the file: editors and tools replace files, and a rule on the old inode would not
+	 * cover the new one.
+	 */
+	mem_auto char *copy = readable ? mem_strdup(readable) : NULL;
+	const struct role_sandbox_path own[] = {
+		{ ROLE_SANDBOX_LIST, "/", -1 },
+		{ ROLE_SANDBOX_READ, copy ? dirname(copy) : NULL, -1 },
+	};
+
+	if (autostart_delegate(e) < 0)
+		return -1;
+	return role_sandbox_enter(ROLE_SANDBOX_GATEWAY, own, countof(own), e);
 }

@@ -6,11 +6,23 @@
  * parameters of the control socket.
  */
 
+#include "supervisor/gateway/mcp/mcp_call.h"
+
 #include <jansson.h>
+#include <stddef.h>
 
 /* The error's message, on the heap. */
 char *mcp_error_text_message(const json_t *error);
 /* Advice for the model; NULL if it can do nothing. */
 const char *mcp_error_text_advice(const json_t *error);
+
+/* Pagination of lists that come from tables. Cursors are opaque to clients; an unknown one is an error. */
+
+#define MCP_PAGE 50u
+
+/* Row i as JSON; NULL after the last one. */
+typedef json_t *(*mcp_page_row_fn)(struct mcp_call *c, size_t i);
+/* Ends the call with {member: […], nextCursor?}. */
+void mcp_page_finish(struct mcp_call *c, const char *member, mcp_page_row_fn row);
 
 #endif
