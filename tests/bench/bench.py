@@ -1,13 +1,14 @@
 #!/usr/bin/python3
 """The figures of docs/performance.md, measured together in one run.
 
-    bench.py BUILD [spawn] [output] [events] [terminal] [session] [store]
+    bench.py BUILD [spawn] [output] [events] [terminal] [session] [store] [growth]
 
 spawn   spawn to exit of /bin/true: vfork+exec, bwrap and unshare where installed, and bailiff over its socket, by profile
 output  1 GiB of output: bailiff against `cmd > file`, and the runtime's peak memory
 events  events acknowledged after commit, alone and with subscribers that never read
 terminal  a key written until its echo is seen: a bare pty, script and tmux where installed, and bailiff's subscribers
 session  reading a session with 100,000 events, and starting on a store with 1,000,000 (EVENTS, of both)
+growth  what COMMANDS times /bin/true add to the store's database, by table, event type and read model
 """
 
 import glob
@@ -362,10 +363,43 @@ def bench_session(one=100000, many=int(os.environ.get("EVENTS", "1000000"))):
 
 def bench_store():
     for program in sorted(glob.glob(os.path.join(BUILD, "bench", "bench_*"))):
-        if os.access(program, os.X_OK):
+        if os.access(program, os.X_OK) and not program.endswith("bench_growth"): # it reads a store
             print(f"\n{os.path.basename(program)}:", flush=True)
             with tempfile.TemporaryDirectory(prefix="bl-") as folder:
                 subprocess.run([program], cwd=folder, check=False)
+
+
+def bench_growth(commands=int(os.environ.get("COMMANDS", "500"))):
+    """The journal has a fixed size and is not counted; each count waits until it is settled. File size and pages in use differ by free pages."""
+    program = os.path.join(BUILD, "bench", "bench_growth")
+
+    def sizes(home):
+        time.sleep(0.2) # settling takes milliseconds after the last event
+        rows = {}
+        for line in subprocess.run([program, os.path.join(home.dir, "store")], check=True, capture_output=True, text=True).stdout.splitlines():
+            what, name, *numbers = line.split()
+            rows[what, name] = [int(n) for n in numbers]
+        return rows, os.stat(os.path.join(home.dir, "store", "data.mdb")).st_size
+
+    def run(home, count):
+        with home.rpc() as rpc:
+            for _ in range(count):
+                process = rpc.call("start_process", command=["/bin/true"], cwd=home.work)["processId"]
+                rpc.call("wait_process", processId=process)
+
+    with Home() as home:
+        run(home, 50) # the first commands create the session, the tables and the free pages
+        before, file_before = sizes(home)
+        run(home, commands)
+        after, file_after = sizes(home)
+    print(f"\nper command, of {commands}: {(file_after - file_before) / commands:.0f} bytes of data.mdb")
+    print(f"{'':32} {'entries':>8} {'keys':>8} {'values':>8} {'pages':>8} {'filled':>7}")
+    for row in sorted(after, key=lambda row: (["table", "event", "model"].index(row[0]), -sum(after[row][1:3]))):
+        more = [(a - b) / commands for a, b in zip(after[row], before.get(row, [0] * 4))]
+        if max(more) < 0.01:
+            continue
+        filled = f"{(more[1] + more[2]) / (more[3] * 4096):7.0%}" if len(more) > 3 and more[3] else ""
+        print(f"{row[0] + ' ' + row[1]:32} {more[0]:8.2f} {more[1]:8.0f} {more[2]:8.0f} {more[3] * 4096 if len(more) > 3 else 0:8.0f} {filled}")
 
 
 def main():
