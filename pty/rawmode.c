@@ -23,18 +23,6 @@ static int set_termios(int fd, const struct termios *t)
 	return r;
 }
 
-/* A background process that changes its terminal is stopped with SIGTTOU; that must not happen during a restore. */
-static void restore_termios(const struct rawmode *m)
-{
-	sigset_t stop, old;
-
-	sigemptyset(&stop);
-	sigaddset(&stop, SIGTTOU);
-	sigprocmask(SIG_BLOCK, &stop, &old);
-	(void)set_termios(m->fd, &m->saved);
-	sigprocmask(SIG_SETMASK, &old, NULL);
-}
-
 static void on_crash(int sig)
 {
 	struct rawmode *m = active;
@@ -85,7 +73,15 @@ void rawmode_leave(struct rawmode *m)
 {
 	if (!m->on)
 		return;
-	restore_termios(m);
+	/* A background process that changes its terminal is stopped with SIGTTOU; that must not happen during a
+	 * restore. */
+	sigset_t stop, old;
+
+	sigemptyset(&stop);
+	sigaddset(&stop, SIGTTOU);
+	sigprocmask(SIG_BLOCK, &stop, &old);
+	(void)set_termios(m->fd, &m->saved);
+	sigprocmask(SIG_SETMASK, &old, NULL);
 	m->on = false;
 	active = NULL;
 	watch_crashes(false);

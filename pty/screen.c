@@ -375,23 +375,6 @@ void screen_skip(struct screen *s, uint64_t n)
 	s->skipped += n;
 }
 
-/*
- * When a screen shrinks, libvterm 0.1 can leave the cursor above the first row and margins beyond the last, and then
- * writes outside of its memory. So the margins are reset; other terminals do that on a resize, too.
- */
-static void reset_margins(struct screen *s)
-{
-	struct screen_info i;
-	char text[64];
-	int n;
-
-	screen_info(s, &i);
-	n = snprintf(text, sizeof(text), "\033[?69l\033[r\033[%u;%uH", i.cursor_row + 1, i.cursor_col + 1);
-	vterm_input_write(s->vt, text, (size_t)n);
-	s->filter.region = s->filter.margins = false;
-	terminal_modes_feed(&s->modes, text, (size_t)n);
-}
-
 void screen_resize(struct screen *s, unsigned rows, unsigned cols)
 {
 	size_clamp(&rows, &cols);
@@ -401,7 +384,19 @@ void screen_resize(struct screen *s, unsigned rows, unsigned cols)
 	stamps_resize(s, rows > s->rows ? rows : s->rows, cols > s->cols ? cols : s->cols);
 	s->resizing = true;
 	vterm_set_size(s->vt, (int)rows, (int)cols);
-	reset_margins(s);
+	/*
+	 * When a screen shrinks, libvterm 0.1 can leave the cursor above the first row and margins beyond the last, and
+	 * then writes outside of its memory. So the margins are reset; other terminals do that on a resize, too.
+	 */
+	struct screen_info i;
+	char text[64];
+	int n;
+
+	screen_info(s, &i);
+	n = snprintf(text, sizeof(text), "\033[?69l\033[r\033[%u;%uH", i.cursor_row + 1, i.cursor_col + 1);
+	vterm_input_write(s->vt, text, (size_t)n);
+	s->filter.region = s->filter.margins = false;
+	terminal_modes_feed(&s->modes, text, (size_t)n);
 	s->resizing = false;
 	stamps_resize(s, rows, cols);
 	s->rows = rows;

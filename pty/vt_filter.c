@@ -33,16 +33,6 @@ static bool is_known_final(const struct vt_filter *in, char final)
 
 /* ---- control sequences ---- */
 
-static void csi_begin(struct vt_filter *in)
-{
-	in->state = VT_FILTER_CSI;
-	in->leader = in->middle = 0;
-	in->nargs = 0;
-	in->bad = false;
-	in->args[0] = 0;
-	in->given[0] = in->sub[0] = false;
-}
-
 static void csi_separator(struct vt_filter *in, char c)
 {
 	in->sub[in->nargs] = c == ':';
@@ -63,9 +53,22 @@ static bool has_arg(const struct vt_filter *in, unsigned value)
 	return false;
 }
 
-/* Updates the state that skimming needs. */
-static void csi_note(struct vt_filter *in, char final, unsigned rows)
+static void csi_end(struct vt_filter *in, char final, unsigned rows, struct buf *out)
 {
+	in->state = VT_FILTER_TEXT;
+	if (in->bad)
+		return;
+	if (final == 'b' && !in->leader &&
+	    !in->middle) { /* REP: not supported by libvterm 0.1, but in terminfo's xterm */
+		unsigned n = in->given[0] && in->args[0] ? in->args[0] : 1;
+
+		for (unsigned i = 0; in->nlast && i < n && i < VT_FILTER_REPEAT_MAX; i++)
+			buf_append(out, in->last, in->nlast);
+		return;
+	}
+	if (!is_known_final(in, final))
+		return;
+	/* the state that skimming needs */
 	bool all = (!in->given[0] || in->args[0] <= 1) &&
 		   (in->nargs < 1 || !in->given[1] || in->args[1] == 0 || in->args[1] >= rows);
 
@@ -75,29 +78,6 @@ static void csi_note(struct vt_filter *in, char final, unsigned rows)
 		in->margins = final == 'h';
 	if (in->middle == '!' && final == 'p')
 		in->region = in->margins = false;
-}
-
-static void repeat_character(const struct vt_filter *in, struct buf *out)
-{
-	unsigned n = in->given[0] && in->args[0] ? in->args[0] : 1;
-
-	for (unsigned i = 0; in->nlast && i < n && i < VT_FILTER_REPEAT_MAX; i++)
-		buf_append(out, in->last, in->nlast);
-}
-
-static void csi_end(struct vt_filter *in, char final, unsigned rows, struct buf *out)
-{
-	in->state = VT_FILTER_TEXT;
-	if (in->bad)
-		return;
-	if (final == 'b' && !in->leader &&
-	    !in->middle) { /* REP: not supported by libvterm 0.1, but in terminfo's xterm */
-		repeat_character(in, out);
-		return;
-	}
-	if (!is_known_final(in, final))
-		return;
-	csi_note(in, final, rows);
 	buf_str(out, "\033[");
 	if (in->leader)
 		buf_byte(out, in->leader);
@@ -141,7 +121,12 @@ static void escape_byte(struct vt_filter *in, char c, struct buf *out)
 {
 	in->state = VT_FILTER_TEXT;
 	if (c == '[') {
-		csi_begin(in);
+		in->state = VT_FILTER_CSI;
+		in->leader = in->middle = 0;
+		in->nargs = 0;
+		in->bad = false;
+		in->args[0] = 0;
+		in->given[0] = in->sub[0] = false;
 	} else if (c == ']') {
 		in->state = VT_FILTER_OSC;
 		in->nosc = 0;

@@ -8,7 +8,6 @@
 #include "runtime/event/event.h"
 #include "runtime/evidence/pack.h"
 #include "runtime/evidence/sink.h"
-#include "runtime/store/memory_models.h"
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
 

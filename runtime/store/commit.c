@@ -3,10 +3,10 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/mem.h"
 #include "runtime/store/chunk.h"
-#include "runtime/store/event_index.h"
 #include "runtime/store/idempotency_records.h"
 #include "runtime/store/layer.h"
 #include "runtime/store/read_models.h"
+#include "runtime/store/record.h"
 #include "runtime/store/store_meta.h"
 #include "runtime/store/store_private.h"
 
@@ -50,14 +50,24 @@ void commit_count(struct store *store, uint64_t start_ns)
 	pthread_mutex_unlock(&store->mutex);
 }
 
-static int put_event(struct store *store, MDB_txn *txn, const struct group_entry *n, struct tip *tip, struct err *e)
+/* What the transaction at hand settles, and what it found. */
+struct settling {
+	const struct layer *head;
+	struct tip tip;
+	struct record_index index;
+	uint64_t freed;
+	char **expired;
+	size_t nexpired;
+};
+
+static int put_event(struct store *store, MDB_txn *txn, const struct group_entry *n, struct settling *g, struct err *e)
 {
 	struct event_view ev;
 	struct db_key k;
 	MDB_val kv, v = { .mv_size = record_size(n->len) };
 	int rc;
 
-	if (event_view_of(n->data, n->len, tip->sequence + 1, &ev, e) != 0)
+	if (event_view_of(n->data, n->len, g->tip.sequence + 1, &ev, e) != 0)
 		return -1;
 	kv = db_key_sequence(&k, ev.sequence);
 	rc = mdb_put(txn, store->db.t[DB_EVENTS], &kv, &v, MDB_RESERVE | MDB_APPEND);
@@ -65,18 +75,10 @@ static int put_event(struct store *store, MDB_txn *txn, const struct group_entry
 		return err_set(e, ERR_CORRUPT, "the log continues after its last event");
 	if (rc != 0)
 		return db_err(e, rc, "write an event");
-	record_write(v.mv_data, n->data, n->len, ev.real_us, tip);
-	return event_index_put(&store->db, txn, &ev, e);
+	record_write(v.mv_data, n->data, n->len, ev.real_us, &g->tip);
+	record_index_add(&g->index, &ev);
+	return 0;
 }
-
-/* What the transaction at hand settles, and what it found. */
-struct settling {
-	const struct layer *head;
-	struct tip tip;
-	uint64_t freed;
-	char **expired;
-	size_t nexpired;
-};
 
 static int put_expiry(struct store *store, MDB_txn *txn, const struct group_entry *n, struct settling *g, struct err *e)
 {
@@ -96,7 +98,7 @@ static int put_entry(struct store *store, MDB_txn *txn, const struct group_entry
 	struct db_key k;
 
 	switch (n->tag) {
-	case GROUP_EVENT: return put_event(store, txn, n, &g->tip, e);
+	case GROUP_EVENT: return put_event(store, txn, n, g, e);
 	case GROUP_RANGE: return chunk_put(txn, &store->db, n, e);
 	case GROUP_INLINE: return db_seal_put(txn, store->db.t[DB_BLOBS], &key, n->data, n->len, e);
 	case GROUP_EXPIRE: return put_expiry(store, txn, n, g, e);
@@ -158,7 +160,7 @@ static int put_layers(struct store *store, MDB_txn *txn, void *ctx, struct err *
 	for (i = 0; i < n; i++)
 		if (put_group(store, txn, all[i], g, e) != 0)
 			return -1;
-	if (put_docs(store, txn, g->head, e) != 0)
+	if (record_index_write(&g->index, &store->db, txn, e) != 0 || put_docs(store, txn, g->head, e) != 0)
 		return -1;
 	pthread_mutex_lock(&store->mutex);
 	store->settling = store->txn_id; /* readers of this or a later transaction need no layers */
@@ -171,6 +173,7 @@ static void settling_done(struct settling *g)
 	for (size_t i = 0; i < g->nexpired; i++)
 		free(g->expired[i]);
 	free(g->expired);
+	record_index_done(&g->index);
 	free(g);
 }
 

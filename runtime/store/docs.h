@@ -2,7 +2,7 @@
 #define BAILIFF_STORE_DOCS_H
 
 /* Documents of read models in memory, which hide those of a table (internal to runtime/store): used by speculative.h,
- * layer.h and memory_models.h. */
+ * layer.h and memory_models_new. */
 
 #include "runtime/base/strmap.h"
 

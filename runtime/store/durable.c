@@ -271,27 +271,6 @@ int durable_wait(struct store *store, struct err *e)
 
 /* ---- recovery ---- */
 
-/* Readers expect unsettled events in the ring. */
-static void fill_ring(struct store *store, const struct layer *l)
-{
-	struct store_batch *b = store_batch_new(store);
-	struct group_entry n;
-	size_t at = 0;
-
-	b->first_sequence = l->first_sequence;
-	b->events = mem_zalloc(l->last_sequence - l->first_sequence + 2, sizeof(*b->events));
-	while (group_next(l->group.data, l->group.len, &at, &n, NULL) > 0) {
-		if (n.tag != GROUP_EVENT)
-			continue;
-		b->events[b->nevents++] = (struct batch_event){ .offset = (uint32_t)b->records.len,
-								.length = (uint32_t)n.len };
-		buf_append(&b->records, n.data, n.len);
-	}
-	ring_push(&store->ring, b);
-	store_batch_free(b);
-	store->last = l->last_sequence;
-}
-
 static int replay_group(struct store *store, const struct journal_cursor *c, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
@@ -314,7 +293,23 @@ static int replay_group(struct store *store, const struct journal_cursor *c, str
 	l->ordinal = store->ordinal = c->head.ordinal;
 	store->new_layer = l;
 	publish_layer(store);
-	fill_ring(store, l);
+	/* Readers expect unsettled events in the ring. */
+	struct store_batch *b = store_batch_new(store);
+	struct group_entry n;
+	size_t at = 0;
+
+	b->first_sequence = l->first_sequence;
+	b->events = mem_zalloc(l->last_sequence - l->first_sequence + 2, sizeof(*b->events));
+	while (group_next(l->group.data, l->group.len, &at, &n, NULL) > 0) {
+		if (n.tag != GROUP_EVENT)
+			continue;
+		b->events[b->nevents++] = (struct batch_event){ .offset = (uint32_t)b->records.len,
+								.length = (uint32_t)n.len };
+		buf_append(&b->records, n.data, n.len);
+	}
+	ring_push(&store->ring, b);
+	store_batch_free(b);
+	store->last = l->last_sequence;
 	return 0;
 }
 

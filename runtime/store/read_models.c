@@ -2,6 +2,8 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "runtime/store/docs.h"
 #include "runtime/store/layer.h"
 #include "runtime/store/reader.h"
 #include "runtime/store/speculative.h"
@@ -39,7 +41,7 @@ int models_get(struct models *m, uint8_t kind, const char *id, size_t id_len, co
 	if (m->over && (rc = layer_doc(m->over, kind, id, id_len, ret, ret_len)) < 2)
 		return rc;
 	if (!m->txn)
-		return 1; /* memory_models.h has no table */
+		return 1; /* models in memory have no table */
 	if (model_key(&k, kind, id, id_len, e) != 0)
 		return -1;
 	MDB_val kv = db_key_val(&k);
@@ -322,4 +324,36 @@ int store_model_scan_speculative(struct store *store, uint8_t kind, const char *
 	if (speculative_refresh(store, e) != 0)
 		return -1;
 	return scan_models(store, &store->speculative, kind, prefix, NULL, false, fn, ctx, e);
+}
+
+/* ---- models in memory only ---- */
+
+struct models *memory_models_new(void)
+{
+	struct models *m = mem_zalloc(1, sizeof(*m));
+
+	m->docs = mem_zalloc(1, sizeof(*m->docs));
+	return m;
+}
+
+void memory_models_free(struct models *m)
+{
+	if (!m)
+		return;
+	docs_done(m->docs);
+	free(m->docs);
+	free(m);
+}
+
+void memory_models_each(struct models *m, uint8_t kind,
+			bool (*fn)(void *ctx, const char *id, size_t id_len, const char *json, size_t len), void *ctx)
+{
+	docs_list_auto struct docs_list all = DOCS_LIST_INIT;
+
+	docs_list_add(&all, m->docs, kind, NULL);
+	docs_list_sort(&all, false);
+	for (size_t i = 0; i < all.count; i++)
+		if (!all.all[i]->gone &&
+		    !fn(ctx, all.all[i]->id, all.all[i]->id_len, all.all[i]->json, all.all[i]->len))
+			break;
 }

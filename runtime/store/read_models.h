@@ -4,7 +4,7 @@
 /*
  * struct models (internal to runtime/store): what a projection reads and writes. Either a table in a write transaction,
  * or documents in memory, which hide those of the layers below them, which hide those of the table (speculative.h,
- * layer.h, memory_models.h).
+ * layer.h, memory_models_new).
  */
 
 #include "runtime/store/db.h"

@@ -2,8 +2,10 @@
 
 #include "runtime/base/err.h"
 #include "runtime/base/hash.h"
+#include "runtime/base/mem.h"
 #include "runtime/event/event.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 size_t record_size(size_t event_len) { return sizeof(struct record_head) + event_len; }
@@ -78,4 +80,88 @@ int record_view(const void *p, size_t len, uint64_t sequence, struct event_view 
 	if (record_check(p, len, sequence, &h, &event, e) != 0)
 		return -1;
 	return event_view_of(event, h.length, sequence, ret, e);
+}
+
+/* ---- the index ---- */
+
+/*
+ * The part of an id that sorts by time comes first: the entries of ids that were created together, such as a session,
+ * its thread, its turn and its process, are then on one page at the end of the table, and a commit writes that page
+ * instead of one page per field.
+ */
+void record_index_prefix(int field, const char *id, size_t len, struct db_key *ret)
+{
+	const char *sep = memchr(id, '_', len);
+	size_t head = sep ? (size_t)(sep + 1 - id) : 0;
+
+	db_key_reset(ret);
+	db_key_add(ret, id + head, len - head);
+	db_key_u8(ret, 0);
+	db_key_u8(ret, (uint8_t)field);
+	db_key_add(ret, id, head);
+	db_key_u8(ret, 0);
+}
+
+bool record_index_key(const struct event_view *ev, int field, struct db_key *ret)
+{
+	const struct id_text *id = &ev->ids[field];
+
+	if (!id->text || !id_field_indexed((enum id_field)field))
+		return false;
+	record_index_prefix(field, id->text, id->len, ret);
+	db_key_u64(ret, ev->sequence);
+	return db_key_ok(ret);
+}
+
+void record_index_add(struct record_index *x, const struct event_view *ev)
+{
+	struct db_key k;
+
+	for (int f = 0; f < ID_FIELD_COUNT; f++) {
+		if (!record_index_key(ev, f, &k))
+			continue;
+		if (x->count == x->cap) {
+			x->cap = x->cap ? 2 * x->cap : 64;
+			x->keys = mem_realloc(x->keys, x->cap * sizeof(*x->keys));
+		}
+		x->keys[x->count++] = (struct record_index_entry){ .at = x->bytes.len, .len = k.len };
+		buf_append(&x->bytes, k.bytes, k.len);
+	}
+}
+
+static int compare_entries(const void *a, const void *b, void *bytes)
+{
+	const struct record_index_entry *x = a, *y = b;
+	int cmp = memcmp((char *)bytes + x->at, (char *)bytes + y->at, x->len < y->len ? x->len : y->len);
+
+	return cmp ? cmp : (x->len > y->len) - (x->len < y->len);
+}
+
+/*
+ * LMDB splits a full page in the middle, which leaves it half empty for ever if keys only grow, unless the caller
+ * says that a key is the table's largest (MDB_APPEND). Most are: the events of a group are about new ids.
+ */
+int record_index_write(struct record_index *x, const struct db *d, MDB_txn *txn, struct err *e)
+{
+	if (x->count)
+		qsort_r(x->keys, x->count, sizeof(*x->keys), compare_entries, x->bytes.data);
+	for (size_t i = 0; i < x->count; i++) {
+		MDB_val kv = { .mv_size = x->keys[i].len, .mv_data = x->bytes.data + x->keys[i].at }, none = { 0 };
+		int rc = mdb_put(txn, d->t[DB_INDEX], &kv, &none, MDB_APPEND);
+
+		if (rc == MDB_KEYEXIST) /* a larger key exists */
+			rc = mdb_put(txn, d->t[DB_INDEX], &kv, &none, 0);
+		if (rc != 0)
+			return db_err(e, rc, "write an index entry");
+	}
+	x->count = 0;
+	buf_reset(&x->bytes);
+	return 0;
+}
+
+void record_index_done(struct record_index *x)
+{
+	free(x->keys);
+	buf_done(&x->bytes);
+	*x = (struct record_index){ 0 };
 }

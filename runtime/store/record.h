@@ -7,6 +7,9 @@
  * previous record, so that a removed, repeated or replaced record breaks the chain.
  */
 
+#include "runtime/base/buf.h"
+#include "runtime/store/db.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,5 +46,27 @@ int record_follow(const void *p, size_t len, uint64_t sequence, struct tip *tip,
 		  size_t *ret_len, struct err *e);
 /* record_check and event_view_of. */
 int record_view(const void *p, size_t len, uint64_t sequence, struct event_view *ret, struct err *e);
+
+/*
+ * The index: a table that finds events by id, with one entry for each indexed id of an event and no values. Entries of
+ * one transaction are collected, and written in the order of their keys.
+ */
+struct record_index {
+	struct record_index_entry {
+		size_t at, len; /* in `bytes` */
+	} * keys;
+	size_t count, cap;
+	struct buf bytes;
+};
+/* The common prefix of the keys of all entries of an id; the event's sequence follows. */
+void record_index_prefix(int field, const char *id, size_t len, struct db_key *ret);
+/* The key of an event's entry; false if the event has no such id or the field is not indexed. */
+bool record_index_key(const struct event_view *ev, int field, struct db_key *ret);
+/* Collects all entries of an event. */
+void record_index_add(struct record_index *x, const struct event_view *ev);
+/* Writes what was collected, and starts anew. */
+int record_index_write(struct record_index *x, const struct db *d, MDB_txn *txn, struct err *e);
+void record_index_done(struct record_index *x);
+#define record_index_auto __attribute__((cleanup(record_index_done)))
 
 #endif

@@ -22,17 +22,15 @@
  * Layers of this folder; a file calls only files of its own or a lower layer:
  *
  *   4  store                                  open, close, submit, dispatch
- *      verify backup background_read          jobs of the worker
- *      compact prune rebuild                  jobs of the writer
+ *      verify upkeep                          jobs of the two threads: checks, backup, retention, compaction, rebuild
  *   3  writer worker                          the two threads
- *      batch_outcome                          completes, rejects or requeues the batches of a group
  *      durable                                groups into the journal or the database; recovery from the journal
- *      commit upgrade store_meta              write transactions; what the database says about itself
- *   2  read_models speculative query output stats             what readers see
+ *      commit store_meta                      write transactions; what the database says about itself
+ *   2  read_models speculative query output                   what readers see
  *      batch idempotency_records space store_dirs scratch chunk
  *      reader layer                           a snapshot: a read transaction and the groups not settled yet
  *   1  job                                    queues of work between the threads
- *      db event_index record group journal docs memory_models ring spool lmdb_check         formats, no threads
+ *      db record group journal docs ring spool lmdb_check         formats, no threads
  *
  * store_private.h defines struct store and says which thread owns which member. journal.c, writer.c and speculative.h
  * explain the three parts that are hardest to get right.
@@ -299,5 +297,12 @@ int background_read_spool(struct background_read *a, const char *output_ref, int
 int store_spool_ref(struct store *store, const char *output_ref, struct err *e);
 void store_spool_committed(struct store *store, const char *output_ref);
 void store_spool_unref(struct store *store, const char *output_ref);
+
+/* Read models in memory only, to project events that come from a file. */
+struct models *memory_models_new(void);
+void memory_models_free(struct models *m);
+/* Calls fn for the documents of a kind in id order until it returns false. */
+void memory_models_each(struct models *m, uint8_t kind,
+			bool (*fn)(void *ctx, const char *id, size_t id_len, const char *json, size_t len), void *ctx);
 
 #endif

@@ -119,7 +119,7 @@ int store_dirs_open(struct store *store, struct err *e)
 	if (store->read_only)
 		return 0;
 	each_entry(store->dir_fd, sweep_entry, NULL);
-	/* A renamed database is not used before its name is durable (compact.c). */
+	/* A renamed database is not used before its name is durable (upkeep.c). */
 	return fsync(store->dir_fd) != 0 ? err_sys(e, errno, "sync the store's directory") : 0;
 }
 

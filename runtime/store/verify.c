@@ -12,11 +12,11 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
 #include "runtime/store/chunk.h"
-#include "runtime/store/event_index.h"
 #include "runtime/store/group.h"
 #include "runtime/store/journal.h"
 #include "runtime/store/lmdb_check.h"
 #include "runtime/store/reader.h"
+#include "runtime/store/record.h"
 #include "runtime/store/scratch.h"
 #include "runtime/store/store_private.h"
 #include "runtime/store/worker.h"
@@ -102,7 +102,7 @@ static int check_index(struct verify *y, const struct event_view *ev, struct err
 		MDB_val kv, v;
 		int rc;
 
-		if (!event_index_key(ev, f, &k))
+		if (!record_index_key(ev, f, &k))
 			continue;
 		y->index_entries++;
 		kv = db_key_val(&k);

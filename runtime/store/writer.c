@@ -10,7 +10,7 @@
  *
  * If a group fails, its batches are rejected, except for those with STORE_MUST: they are *deferred*, which means that
  * they return to the head of the queue and are retried after at most a quarter of a second. Nothing may overtake a
- * deferred batch, so new batches are deferred behind it or rejected (batch_triage).
+ * deferred batch, so new batches are deferred behind it or rejected (triage_queue).
  *
  * LMDB does not recover from a failed commit: after a failed write of a meta page every later transaction fails too. So
  * after each error other than lack of space the environment is closed and reopened; the id of its last transaction then
@@ -24,9 +24,9 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
-#include "runtime/store/batch_outcome.h"
 #include "runtime/store/chunk.h"
 #include "runtime/store/durable.h"
+#include "runtime/store/layer.h"
 #include "runtime/store/spool.h"
 #include "runtime/store/store_meta.h"
 #include "runtime/store/store_private.h"
@@ -36,7 +36,8 @@
 #include <string.h>
 #include <time.h>
 
-#define PUTS_MAX 1000u
+#define PUTS_MAX 1000u /* in one group */
+#define RETRY_NS (250ull * 1000 * 1000)
 
 /* ---- the environment ---- */
 
@@ -128,13 +129,122 @@ int writer_project_next(struct store *store, MDB_txn *txn, struct models *m, str
 	return 0;
 }
 
-/* ---- groups ---- */
+/* ---- the end of batches ---- */
 
-static void finish_group(struct store *store, struct store_batch *group)
+/* Groups are lists by `next`. */
+
+/* Posts the batches, with their status, to the loop thread and lets readers see the new group: not earlier, so that a
+ * reader never sees an event whose batch could still be rejected. */
+static void complete_batches(struct store *store, struct store_batch *group)
 {
-	store->retry_ns = 0;
-	batch_complete(store, group);
+	struct layer *before;
+
+	pthread_mutex_lock(&store->mutex);
+	before = durable_publish_locked(store);
+	while (group) {
+		struct store_batch *b = group;
+
+		group = b->next;
+		store->undecided--;
+		store->stats.batches++;
+		if (b->status != 0)
+			store->stats.refused++;
+		completion_post_locked(store, &b->completion);
+	}
+	pthread_cond_broadcast(&store->decided);
+	pthread_mutex_unlock(&store->mutex);
+	layer_unref(before);
 }
+
+/* Rejects the batches without STORE_MUST, or all, and returns the others. */
+static struct store_batch *reject_batches(struct store *store, struct store_batch *group, const struct err *why,
+					  bool also_must)
+{
+	struct store_batch *keep = NULL, **keep_tail = &keep, *rejected = NULL, **rejected_tail = &rejected, *next;
+
+	for (struct store_batch *b = group; b; b = next) {
+		next = b->next;
+		b->next = NULL;
+		if (batch_is_must(b) && !also_must) {
+			*keep_tail = b;
+			keep_tail = &b->next;
+		} else {
+			b->status = -1;
+			b->err = *why;
+			if (why->code == ERR_SYS) {
+				b->err.code = ERR_UNAVAILABLE;
+				err_wrap(&b->err, "the store's disk failed");
+			}
+			*rejected_tail = b;
+			rejected_tail = &b->next;
+		}
+	}
+	complete_batches(store, rejected);
+	return keep;
+}
+
+/* Returns batches to the head of the queue. */
+static void requeue_batches(struct store *store, struct store_batch *group, bool deferred)
+{
+	struct store_batch *last = group;
+
+	if (!group)
+		return;
+	pthread_mutex_lock(&store->mutex);
+	for (struct store_batch *b = group; b; b = b->next) {
+		b->deferred = deferred;
+		store->ndeferred += deferred;
+		last = b;
+	}
+	last->next = store->queue;
+	if (!store->queue)
+		store->queue_tail = &last->next;
+	store->queue = group;
+	if (!deferred)
+		store->ready_ns = 0;
+	pthread_cond_broadcast(&store->decided);
+	pthread_mutex_unlock(&store->mutex);
+}
+
+/* Rejects or defers the batches of a failed group. While the store is being stopped, rejects all. */
+static void fail_batches(struct store *store, struct store_batch *group, const struct err *why)
+{
+	bool stop;
+
+	pthread_mutex_lock(&store->mutex);
+	stop = store->stop;
+	pthread_mutex_unlock(&store->mutex);
+	group = reject_batches(store, group, why, stop);
+	if (!group)
+		return;
+	if (!store->retry_ns)
+		log_warning("store: deferring events that must not be lost: %s", why->message);
+	store->retry_ns = clock_mono_ns() + RETRY_NS;
+	requeue_batches(store, group, true);
+}
+
+/* While batches are deferred: defers or rejects those that were submitted since. */
+static void triage_queue(struct store *store)
+{
+	struct store_batch *all, *keep;
+	struct err why = ERR_INIT;
+
+	if (atomic_load(&store->full))
+		err_set(&why, ERR_EXHAUSTED, "the store is full");
+	else
+		err_set(&why, ERR_UNAVAILABLE, "the store's disk has failed; the daemon keeps retrying");
+	pthread_mutex_lock(&store->mutex);
+	all = store->queue;
+	store->queue = NULL;
+	store->queue_tail = &store->queue;
+	store->ndeferred = 0;
+	store->ready_ns = UINT64_MAX;
+	pthread_mutex_unlock(&store->mutex);
+	keep = reject_batches(store, all, &why, false);
+	requeue_batches(store, keep, true);
+}
+
+/* ---- groups ---- */
 
 static void remove_expired(struct store *store)
 {
@@ -176,17 +286,18 @@ static void commit_without_space(struct store *store, struct store_batch *group,
 	struct err e = *why;
 	bool in_doubt = false;
 
-	group = batch_reject(store, group, why, false);
+	group = reject_batches(store, group, why, false);
 	if (group && store->db.env && store->space.disk_full && space_release_ballast(store)) {
 		e = ERR_INIT;
 		if (durable_group(store, group, &in_doubt, &e) == 0 || did_commit(store, group, in_doubt, &e)) {
-			finish_group(store, group);
+			store->retry_ns = 0;
+			complete_batches(store, group);
 			return;
 		}
 		space_failed(store, &e);
 	}
 	if (group)
-		batch_fail(store, group, &e);
+		fail_batches(store, group, &e);
 }
 
 static void commit_or_fail(struct store *store, struct store_batch *group)
@@ -197,7 +308,8 @@ static void commit_or_fail(struct store *store, struct store_batch *group)
 	if (!group)
 		return;
 	if (durable_group(store, group, &in_doubt, &e) == 0 || did_commit(store, group, in_doubt, &e)) {
-		finish_group(store, group);
+		store->retry_ns = 0;
+		complete_batches(store, group);
 		return;
 	}
 	if (space_failed(store, &e)) {
@@ -210,17 +322,17 @@ static void commit_or_fail(struct store *store, struct store_batch *group)
 
 		if (!rest) {
 			log_error("store: a batch was rejected: %s", e.message);
-			batch_reject(store, group, &e, true);
+			reject_batches(store, group, &e, true);
 			return;
 		}
 		group->next = NULL;
-		batch_requeue(store, rest, false);
+		requeue_batches(store, rest, false);
 		commit_or_fail(store, group);
 		return;
 	}
 	if (!in_doubt)
 		reopen_after_error(store, false, &e);
-	batch_fail(store, group, &e);
+	fail_batches(store, group, &e);
 }
 
 /* ---- settling ---- */
@@ -295,14 +407,14 @@ static void write_group(struct store *store, struct store_batch *group)
 	if (!store->db.env && writer_reopen(store, NULL, &e) != 0) {
 		if (e.code != ERR_EXHAUSTED)
 			e.code = ERR_UNAVAILABLE;
-		batch_fail(store, group, &e);
+		fail_batches(store, group, &e);
 		return;
 	}
 	if (space_check(store)) {
 		err_set(&e, ERR_EXHAUSTED, "the store is full");
-		group = batch_reject(store, group, &e, false);
+		group = reject_batches(store, group, &e, false);
 		if (group && store->space.map_tight) {
-			batch_fail(store, group, &e);
+			fail_batches(store, group, &e);
 			return;
 		}
 		e = ERR_INIT;
@@ -311,7 +423,7 @@ static void write_group(struct store *store, struct store_batch *group)
 	if (failed) {
 		rest = failed->next;
 		failed->next = NULL;
-		batch_requeue(store, rest, false);
+		requeue_batches(store, rest, false);
 	}
 	commit_or_fail(store, group);
 	if (!failed)
@@ -331,9 +443,9 @@ static void write_group(struct store *store, struct store_batch *group)
 	if (space_failed(store, &e) && batch_is_must(failed))
 		space_release_ballast(store);
 	if (e.code == ERR_CORRUPT)
-		batch_reject(store, failed, &e, true);
+		reject_batches(store, failed, &e, true);
 	else
-		batch_fail(store, failed, &e);
+		fail_batches(store, failed, &e);
 }
 
 static struct store_batch *take_group(struct store *store)
@@ -401,7 +513,7 @@ static enum work wait_for_work(struct store *store, bool after_group)
 			until = store->settle_at_ns;
 		if (atomic_load(&store->full) || !store->db.env || store->nunlinks || store->settle_retry) {
 			if (!check_ns)
-				check_ns = now + BATCH_RETRY_NS;
+				check_ns = now + RETRY_NS;
 			else if (check_ns <= now)
 				return WORK_CHECK;
 			if (check_ns < until)
@@ -428,7 +540,7 @@ static void run_group(struct store *store, bool stopping)
 	/* deferred batches wait for their retry, unless there is space already */
 	if (store->retry_ns && clock_mono_ns() < store->retry_ns && !stopping &&
 	    (!atomic_load(&store->full) || space_check(store))) {
-		batch_triage(store);
+		triage_queue(store);
 		return;
 	}
 	pthread_mutex_lock(&store->mutex);
@@ -437,25 +549,6 @@ static void run_group(struct store *store, bool stopping)
 	write_group(store, group);
 	settle_if_due(store, durable_settle_due(store) && !store->settle_retry);
 	remove_expired(store);
-}
-
-static void run_job(struct store *store, struct job *j)
-{
-	enum job_step r = settle_journal(store, true, &j->err) == 0 || j->makes_room ? JOB_MORE : JOB_FAILED;
-
-	if (r == JOB_MORE) {
-		j->err = ERR_INIT;
-		r = j->step(store, j);
-	}
-
-	pthread_mutex_lock(&store->mutex);
-	if (r != JOB_MORE) {
-		store->alone = false;
-		job_finish_locked(store, &store->writer_jobs, r);
-		pthread_cond_broadcast(&store->decided);
-	}
-	pthread_mutex_unlock(&store->mutex);
-	space_check(store);
 }
 
 static void *writer_main(void *arg)
@@ -482,7 +575,22 @@ static void *writer_main(void *arg)
 		if (w == WORK_GROUP) {
 			run_group(store, stop);
 		} else if (w == WORK_JOB) {
-			run_job(store, j);
+			enum job_step r = settle_journal(store, true, &j->err) == 0 || j->makes_room ? JOB_MORE
+												     : JOB_FAILED;
+
+			if (r == JOB_MORE) {
+				j->err = ERR_INIT;
+				r = j->step(store, j);
+			}
+
+			pthread_mutex_lock(&store->mutex);
+			if (r != JOB_MORE) {
+				store->alone = false;
+				job_finish_locked(store, &store->writer_jobs, r);
+				pthread_cond_broadcast(&store->decided);
+			}
+			pthread_mutex_unlock(&store->mutex);
+			space_check(store);
 		} else if (w == WORK_PREPARE) {
 			durable_prepare(store);
 		} else {

@@ -3,6 +3,7 @@
 
 /* The writer thread (internal to runtime/store). Its design is explained at the top of writer.c. */
 
+#include "runtime/store/batch.h"
 #include "runtime/store/commit.h"
 #include "runtime/store/record.h"
 

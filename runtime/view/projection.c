@@ -60,20 +60,6 @@ static bool apply_op(const struct projection_op *op, const struct projection *p,
 	return true;
 }
 
-static int write_lists(const struct projection *p, const struct projection_op *ops, const char *doc)
-{
-	for (const struct projection_op *op = ops; op && op->code != OP_END; op++)
-		if ((op->code == OP_PUT || op->code == OP_DELETE) &&
-		    write_list(p->models, op->code == OP_PUT, op->list, doc + op->offset,
-			       op->other == SIZE_MAX ? NULL : doc + op->other, p->e) < 0)
-			return -1;
-	for (size_t i = 0; i < p->nlists; i++)
-		if (write_list(p->models, p->lists[i].put, p->lists[i].kind, p->lists[i].owner,
-			       p->lists[i].member[0] ? p->lists[i].member : NULL, p->e) < 0)
-			return -1;
-	return 0;
-}
-
 int projection_run(struct models *m, const struct event_view *ev, const struct view_schema *schema,
 		   const struct projection_op *ops, projection_fn change, struct err *e)
 {
@@ -97,5 +83,14 @@ int projection_run(struct models *m, const struct event_view *ev, const struct v
 	const struct view_field *key = &schema->fields[0];
 	if (view_save(m, schema, doc + key->offset, doc, e) < 0)
 		return -1;
-	return write_lists(&p, ops, doc);
+	for (const struct projection_op *op = ops; op && op->code != OP_END; op++)
+		if ((op->code == OP_PUT || op->code == OP_DELETE) &&
+		    write_list(p.models, op->code == OP_PUT, op->list, doc + op->offset,
+			       op->other == SIZE_MAX ? NULL : doc + op->other, p.e) < 0)
+			return -1;
+	for (size_t i = 0; i < p.nlists; i++)
+		if (write_list(p.models, p.lists[i].put, p.lists[i].kind, p.lists[i].owner,
+			       p.lists[i].member[0] ? p.lists[i].member : NULL, p.e) < 0)
+			return -1;
+	return 0;
 }

@@ -7,7 +7,7 @@
 #include "runtime/store/store.h"
 #include "runtime/view/view_documents.h"
 #include "runtime/view/view_ids.h"
-#include "runtime/view/view_thread_members.h"
+#include "runtime/view/view_snapshot.h"
 #include "runtime/view/view_write.h"
 
 #include <string.h>
@@ -79,40 +79,7 @@ static void write_object(struct jw *w, const char *key, struct jval v, const cha
 		jw_kstr(w, "status", status_otherwise);
 }
 
-static void write_scope(struct store *s, const struct resolved_scope *ids, struct jw *w)
-{
-	jw_kstr(w, "schemaVersion", store_env(s)->schema_version);
-	jw_kstr(w, "runtimeId", store_runtime_id(s));
-	jw_kstr(w, "sessionId", ids->session);
-	view_write_word(w, "threadId", ids->thread);
-	view_write_word(w, "turnId", ids->turn);
-}
-
 /* ---- its processes ---- */
-
-static int write_processes(struct store *s, const struct resolved_scope *scope, struct jw *w, struct err *e)
-{
-	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
-	buf_auto struct buf text = BUF_INIT;
-
-	if (view_members(s, VIEW_SESSION_PROCESS, scope->session, VIEW_NEWEST_FIRST, PROCESSES_SHOWN, &ids, e) < 0)
-		return -1;
-	jw_karr(w, "activeProcesses");
-	for (size_t i = 0; i < ids.n; i++) {
-		struct process_doc d;
-		int r = view_read(s, &process_schema, ids.id[i], &text, &d, e);
-
-		if (r < 0)
-			return -1;
-		if (r > 0 || process_doc_ended(&d))
-			continue;
-		jw_obj(w);
-		view_write_members(w, &process_schema, &d, "processId status command pid cwd limits");
-		jw_obj_end(w);
-	}
-	jw_arr_end(w);
-	return 0;
-}
 
 /* The violations of the turn's processes. */
 static int write_violations(struct store *s, const struct resolved_scope *scope, struct jw *w, struct err *e)
@@ -152,7 +119,26 @@ static int write_environment(struct store *s, const struct resolved_scope *p, st
 	write_object(w, "executionEnvironment", p->doc.executionEnvironment,
 		     p->doc.turnId[0] ? "unknown" : "not_applicable");
 	write_object(w, "sandboxProfile", p->doc.sandboxProfile, NULL);
-	return write_processes(s, p, w, e);
+	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
+	buf_auto struct buf text = BUF_INIT;
+
+	if (view_members(s, VIEW_SESSION_PROCESS, p->session, VIEW_NEWEST_FIRST, PROCESSES_SHOWN, &ids, e) < 0)
+		return -1;
+	jw_karr(w, "activeProcesses");
+	for (size_t i = 0; i < ids.n; i++) {
+		struct process_doc d;
+		int r = view_read(s, &process_schema, ids.id[i], &text, &d, e);
+
+		if (r < 0)
+			return -1;
+		if (r > 0 || process_doc_ended(&d))
+			continue;
+		jw_obj(w);
+		view_write_members(w, &process_schema, &d, "processId status command pid cwd limits");
+		jw_obj_end(w);
+	}
+	jw_arr_end(w);
+	return 0;
 }
 
 static int write_permissions(struct store *s, const struct resolved_scope *p, struct jw *w, struct err *e)
@@ -179,7 +165,11 @@ static int write_snapshot(struct store *s, uint32_t uid, const struct view_scope
 
 	if (r == 0) {
 		jw_obj(&w);
-		write_scope(s, &p, &w);
+		jw_kstr(&w, "schemaVersion", store_env(s)->schema_version);
+		jw_kstr(&w, "runtimeId", store_runtime_id(s));
+		jw_kstr(&w, "sessionId", p.session);
+		view_write_word(&w, "threadId", p.thread);
+		view_write_word(&w, "turnId", p.turn);
 		r = write(s, &p, &w, e);
 		jw_obj_end(&w);
 	}

@@ -10,26 +10,6 @@
 
 #define SHOWN_MAX 50u
 
-/* Content by its hash, so that the same bytes are not kept twice. */
-static int project_files(struct models *m, const struct event_view *ev, const struct evidence_doc *d, struct err *e)
-{
-	if (event_from_client(ev))
-		return 0;
-	for (struct jiter it = jiter_on(jval_get(event_payload(ev), "files")); jiter_next(&it);) {
-		struct evidence_content_doc c;
-		char key[VIEW_CONTENT_KEY], hash[ID_SIZE] = "";
-
-		view_copy_string(hash, jval_get(it.value, "sha256"));
-		snprintf(key, sizeof(key), "%s/%s", d->sessionId, hash);
-		view_clear(&evidence_content_schema, &c);
-		id_copy(c.evidenceId, d->evidenceId);
-		view_copy_string(c.ref, jval_get(it.value, "ref"));
-		if (hash[0] && view_save(m, &evidence_content_schema, key, &c, e) < 0)
-			return -1;
-	}
-	return 0;
-}
-
 int view_evidence_on_changed(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct evidence_doc d;
@@ -55,7 +35,22 @@ int view_evidence_on_changed(struct models *m, const struct event_view *ev, stru
 	for (size_t i = 0; i < countof(owners); i++)
 		if (view_list_put(m, VIEW_OWNER_EVIDENCE, owners[i], d.evidenceId, e) < 0)
 			return -1;
-	return project_files(m, ev, &d, e);
+	/* Content by its hash, so that the same bytes are not kept twice. */
+	if (event_from_client(ev))
+		return 0;
+	for (struct jiter it = jiter_on(jval_get(event_payload(ev), "files")); jiter_next(&it);) {
+		struct evidence_content_doc c;
+		char key[VIEW_CONTENT_KEY], hash[ID_SIZE] = "";
+
+		view_copy_string(hash, jval_get(it.value, "sha256"));
+		snprintf(key, sizeof(key), "%s/%s", d.sessionId, hash);
+		view_clear(&evidence_content_schema, &c);
+		id_copy(c.evidenceId, d.evidenceId);
+		view_copy_string(c.ref, jval_get(it.value, "ref"));
+		if (hash[0] && view_save(m, &evidence_content_schema, key, &c, e) < 0)
+			return -1;
+	}
+	return 0;
 }
 
 /* ---- for snapshots ---- */
@@ -160,6 +155,213 @@ int view_evidence_summary(struct store *s, const char *session_id, struct jw *w,
 			return -1;
 	if (write_records(s, &ids, w, e) < 0)
 		return -1;
+	jw_kbool(w, "truncated", more > 0);
+	jw_obj_end(w);
+	return 0;
+}
+
+/* ---- benchmark ---- */
+
+#define SHOWN_MAX 50u
+
+void view_trial_key(uint32_t uid, const char *dataset, const char *configuration, const char *trial,
+		    char ret[VIEW_TRIAL_KEY])
+{
+	snprintf(ret, VIEW_TRIAL_KEY, "%u/%.64s/%.64s/%.64s", uid, dataset, configuration, trial ? trial : "");
+}
+
+void view_benchmark_key(const char *session, char what, const char *id, const char *version, char ret[VIEW_TRIAL_KEY])
+{
+	snprintf(ret, VIEW_TRIAL_KEY, "%.64s/%c/%.64s%s%.64s", session, what, id, version ? "@" : "",
+		 version ? version : "");
+}
+
+static int put_key(struct models *m, enum view_kind kind, const char *key, struct err *e)
+{
+	return models_put(m, (uint8_t)kind, key, strlen(key), "{}", 2, e);
+}
+
+/* A dataset or configuration that the session has recorded. */
+int view_benchmark_on_resolved(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval b = event_member(ev, "benchmark");
+	bool dataset = ev->type == EVENT_BENCHMARK_DATASET_RESOLVED;
+	char session[ID_SIZE], id[ID_SIZE] = "", version[ID_SIZE] = "", key[VIEW_TRIAL_KEY];
+
+	event_id_copy(ev, ID_SESSION, session, sizeof(session));
+	view_copy_string(id, jval_get(b, dataset ? "datasetId" : "configurationId"));
+	if (dataset)
+		view_copy_string(version, jval_get(b, "datasetVersion"));
+	view_benchmark_key(session, dataset ? 'd' : 'c', id, dataset ? version : NULL, key);
+	return id[0] ? put_key(m, VIEW_BENCHMARK_KNOWN, key, e) : 0;
+}
+
+static int load_trial(struct models *m, const struct event_view *ev, struct trial_doc *d, struct err *e)
+{
+	char id[ID_SIZE] = "";
+
+	view_copy_string(id, jval_get(event_member(ev, "benchmark"), "trialId"));
+	if (!id[0])
+		return 1;
+	if (view_load(m, &trial_schema, id, d, e) < 0)
+		return -1;
+	id_copy(d->trialId, id);
+	return 0;
+}
+
+int view_trial_on_started(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval b = event_member(ev, "benchmark");
+	char key[VIEW_TRIAL_KEY];
+	struct trial_doc d;
+	int r = load_trial(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	view_copy_members(&trial_schema, &d, event_payload(ev));
+	d.benchmark = b;
+	d.refs = event_member(ev, "refs");
+	id_copy(d.status, "running");
+	view_copy_string(d.datasetId, jval_get(b, "datasetId"));
+	view_copy_string(d.datasetVersion, jval_get(b, "datasetVersion"));
+	view_copy_string(d.configurationId, jval_get(b, "configurationId"));
+	view_copy_string(d.role, jval_get(b, "role"));
+	view_copy_string(d.benchmarkTaskId, jval_get(b, "taskId"));
+	event_id_copy(ev, ID_SESSION, d.sessionId, sizeof(d.sessionId));
+	event_id_copy(ev, ID_THREAD, d.threadId, sizeof(d.threadId));
+	event_id_copy(ev, ID_TURN, d.turnId, sizeof(d.turnId));
+	event_id_copy(ev, ID_TASK, d.taskId, sizeof(d.taskId));
+	event_id_copy(ev, ID_RUN, d.runId, sizeof(d.runId));
+	event_id_copy(ev, ID_TRACE, d.traceId, sizeof(d.traceId));
+	d.uid = ev->uid;
+	d.startedAt = ev->real_us;
+	if (view_save(m, &trial_schema, d.trialId, &d, e) < 0)
+		return -1;
+	view_trial_key(ev->uid, d.datasetId, d.configurationId, d.trialId, key);
+	if (put_key(m, VIEW_CONFIGURATION_TRIAL, key, e) < 0)
+		return -1;
+	view_benchmark_key(d.sessionId, 't', d.trialId, NULL, key);
+	if (put_key(m, VIEW_BENCHMARK_KNOWN, key, e) < 0)
+		return -1;
+	return view_list_put(m, VIEW_RUN_TRIAL, d.runId, d.trialId, e);
+}
+
+int view_trial_on_ended(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct trial_doc d;
+	int r = load_trial(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	view_copy_members(&trial_schema, &d, event_payload(ev));
+	id_copy(d.status, ev->type == EVENT_BENCHMARK_TRIAL_COMPLETED ? "completed" : "failed");
+	d.timedOut = d.timedOut || jval_is_str(event_member(ev, "status"), "timed_out");
+	if (!d.endedAt)
+		d.endedAt = ev->real_us;
+	if (view_save(m, &trial_schema, d.trialId, &d, e) < 0) /* first: its slices point into the old document */
+		return -1;
+	return view_list_del(m, VIEW_RUN_TRIAL, d.runId, d.trialId, e);
+}
+
+int view_trial_on_reward(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct trial_doc d;
+	int r = load_trial(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	struct jval before = d.failureCategory;
+	d.criteria = d.details = d.verifier = d.verifierStatus = d.failureCategory = (struct jval){ 0 };
+	view_copy_members(&trial_schema, &d, event_payload(ev));
+	/* a verifier that found no failure does not turn a failed run into a good one */
+	if (strcmp(d.status, "failed") == 0 && jval_is_str(d.failureCategory, "none") && before.type != JT_NONE)
+		d.failureCategory = before;
+	d.rewards = view_add(d.rewards, 1);
+	return view_save(m, &trial_schema, d.trialId, &d, e);
+}
+
+/* The trial was exported. */
+int view_trial_on_evidence(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev);
+	char id[ID_SIZE] = "";
+	struct trial_doc d;
+
+	view_copy_string(id, jval_get(payload, "trialId"));
+	if (!id[0] || event_from_client(ev))
+		return 0;
+	int r = view_load(m, &trial_schema, id, &d, e);
+	if (r)
+		return r < 0 ? -1 : 0;
+	view_copy_string(d.packRef, jval_get(payload, "packRef"));
+	view_copy_string(d.trajectoryRef, jval_get(payload, "trajectoryRef"));
+	return view_save(m, &trial_schema, d.trialId, &d, e);
+}
+
+int view_benchmark_on_comparison(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval c = event_member(ev, "comparison");
+	char session[ID_SIZE], baseline[ID_SIZE] = "", candidate[ID_SIZE] = "", key[VIEW_TRIAL_KEY];
+	struct comparison_doc d;
+
+	event_id_copy(ev, ID_SESSION, session, sizeof(session));
+	view_copy_string(baseline, jval_get(c, "baseline"));
+	view_copy_string(candidate, jval_get(c, "candidate"));
+	snprintf(key, sizeof(key), "%.64s/%.64s/%.64s", session, baseline, candidate);
+	view_clear(&comparison_schema, &d);
+	id_copy(d.sessionId, session);
+	d.benchmark = event_member(ev, "benchmark");
+	d.comparison = c;
+	d.comparedAt = ev->real_us;
+	return view_save(m, &comparison_schema, key, &d, e);
+}
+
+/* ---- for snapshots ---- */
+
+static bool add_comparison(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+{
+	jw_raw(ctx, json, len);
+	return true;
+}
+
+static int write_trial(struct store *s, const char *id, struct jw *w, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT, out = BUF_INIT;
+	struct trial_doc d;
+	int r = view_read(s, &trial_schema, id, &text, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	d.uid = VIEW_ABSENT;
+	view_encode(&trial_schema, &d, &out);
+	jw_raw(w, out.data, out.len);
+	return 0;
+}
+
+int view_benchmark_summary(struct store *s, const char *session_id, struct jw *w, struct err *e)
+{
+	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
+	char prefix[ID_SIZE + 4];
+	const struct view_ids_query q = {
+		.kind = VIEW_BENCHMARK_KNOWN, .prefix = prefix, .descending = true, .max = SHOWN_MAX
+	};
+
+	snprintf(prefix, sizeof(prefix), "%.64s/t/", session_id);
+	int more = view_ids(s, &q, &ids, NULL, e);
+	if (more < 0)
+		return -1;
+	jw_obj(w);
+	jw_kstr(w, "sessionId", session_id);
+	jw_karr(w, "trials");
+	for (size_t i = ids.n; i-- > 0;)
+		if (write_trial(s, ids.id[i], w, e) < 0)
+			return -1;
+	jw_arr_end(w);
+	jw_karr(w, "comparisons");
+	snprintf(prefix, sizeof(prefix), "%.64s/", session_id);
+	if (store_model_scan(s, VIEW_COMPARISON, prefix, NULL, false, add_comparison, w, e) < 0)
+		return -1;
+	jw_arr_end(w);
 	jw_kbool(w, "truncated", more > 0);
 	jw_obj_end(w);
 	return 0;

@@ -42,28 +42,6 @@ static int save_history(struct models *m, const struct history_doc *d, struct er
 		    : view_list_del(m, VIEW_OPEN_HISTORY, d->threadId, NULL, e);
 }
 
-/* The boundaries up to now and the one of this event. */
-static void append_boundary(const struct history_doc *d, const struct event_view *ev, struct buf *out)
-{
-	struct jw w = jw_on(out);
-	char at[CLOCK_TEXT_MAX];
-	size_t n = 0, at_entry = 0;
-
-	for (struct jiter it = jiter_on(d->boundaries); jiter_next(&it);)
-		n++;
-	jw_arr(&w);
-	for (struct jiter it = jiter_on(d->boundaries); jiter_next(&it); at_entry++)
-		if (n < BOUNDARIES_KEPT || at_entry > 0)
-			jw_raw(&w, it.value.text, it.value.len);
-	clock_format(ev->real_us, at);
-	jw_obj(&w);
-	jw_kstr(&w, "at", at);
-	jw_kstr(&w, "turnId", d->compactionTurnId);
-	view_write_members(&w, &history_schema, d, "trigger summaryRef");
-	jw_obj_end(&w);
-	jw_arr_end(&w);
-}
-
 int view_history_on_compaction(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev);
@@ -90,7 +68,24 @@ int view_history_on_compaction(struct models *m, const struct event_view *ev, st
 	if (ev->type == EVENT_CONTEXT_COMPACTION_COMPLETED) {
 		d.compactedAt = ev->real_us;
 		d.compactions = view_add(d.compactions, 1);
-		append_boundary(&d, ev, &boundaries);
+		/* the boundaries up to now and the one of this event */
+		struct jw w = jw_on(&boundaries);
+		char at[CLOCK_TEXT_MAX];
+		size_t n = 0, at_entry = 0;
+
+		for (struct jiter it = jiter_on(d.boundaries); jiter_next(&it);)
+			n++;
+		jw_arr(&w);
+		for (struct jiter it = jiter_on(d.boundaries); jiter_next(&it); at_entry++)
+			if (n < BOUNDARIES_KEPT || at_entry > 0)
+				jw_raw(&w, it.value.text, it.value.len);
+		clock_format(ev->real_us, at);
+		jw_obj(&w);
+		jw_kstr(&w, "at", at);
+		jw_kstr(&w, "turnId", d.compactionTurnId);
+		view_write_members(&w, &history_schema, &d, "trigger summaryRef");
+		jw_obj_end(&w);
+		jw_arr_end(&w);
 		d.boundaries = jval_of(boundaries.data, boundaries.len);
 	}
 	return save_history(m, &d, e);

@@ -3,7 +3,12 @@
  * is read, so that counting output does not rewrite the process's document.
  */
 
+#include "runtime/base/buf.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
 #include "runtime/event/payloads.h"
+#include "runtime/store/store.h"
 #include "runtime/view/projections.h"
 
 #include <inttypes.h>
@@ -103,4 +108,365 @@ int view_process_on_output_expired(struct models *m, const struct event_view *ev
 		return r < 0 ? -1 : 0;
 	view_order_key(d.endSequence, ended);
 	return view_list_del(m, VIEW_ENDED_PROCESS, ended, d.processId, e);
+}
+
+/* ---- output ---- */
+
+/* 1: the ref is "". */
+static int load_output(struct models *m, const struct event_view *ev, const char *ref, struct output_doc *d,
+		       struct err *e)
+{
+	if (!*ref)
+		return 1;
+	if (view_open(m, &output_schema, ev, ref, d, e) < 0)
+		return -1;
+	id_copy(d->outputRef, ref);
+	return 0;
+}
+
+/* The output that the event is about. 1: it names none. */
+static int load_event_output(struct models *m, const struct event_view *ev, struct output_doc *d, struct err *e)
+{
+	char ref[ID_SIZE] = "";
+
+	event_id_copy(ev, ID_OUTPUT, ref, sizeof(ref));
+	if (!*ref)
+		view_copy_string(ref, jval_get(event_payload(ev), "outputRef"));
+	int r = load_output(m, ev, ref, d, e);
+	if (r == 0)
+		view_copy_string(d->stream, jval_get(event_payload(ev), "stream"));
+	return r;
+}
+
+static int save_output(struct models *m, const struct output_doc *d, struct err *e)
+{
+	return view_save(m, &output_schema, d->outputRef, d, e);
+}
+
+/* An output that is complete from the start, not a stream. */
+static void set_whole(struct output_doc *d, const char *stream, const char *media_type, uint64_t bytes)
+{
+	id_copy(d->stream, stream);
+	d->mediaType = jval_of(media_type, strlen(media_type));
+	d->bytes = bytes;
+	d->ended = true;
+}
+
+/* A command that was too long for its event. */
+static int project_command(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev);
+	char ref[ID_SIZE] = "";
+	struct output_doc d;
+	int r;
+
+	view_copy_string(ref, jval_get(payload, "commandRef"));
+	r = load_output(m, ev, ref, &d, e);
+	if (r)
+		return r < 0 ? -1 : 0;
+	set_whole(&d, "command", "\"application/json\"", jval_uint(jval_get(payload, "commandBytes"), d.bytes));
+	return save_output(m, &d, e);
+}
+
+/* The input of a turn or tool call, or the result of a client's tool. No process writes it. */
+int view_output_on_input(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev);
+	bool result = ev->type == EVENT_TOOL_RESULT;
+	char ref[ID_SIZE] = "";
+	struct output_doc d;
+	uint64_t bytes = jval_uint(jval_get(payload, result ? "rawOutputBytes" : "inputBytes"), VIEW_ABSENT);
+	int r;
+
+	view_copy_string(ref, jval_get(payload, result ? "rawOutputRef" : "inputRef"));
+	r = bytes == VIEW_ABSENT ? 1 : load_output(m, ev, ref, &d, e);
+	if (r || d.ended)
+		return r < 0 ? -1 : 0;
+	set_whole(&d, result ? "result" : "input", "\"application/json\"", bytes);
+	return save_output(m, &d, e);
+}
+
+/* The diff of a changed file. Events that a client emitted are not about outputs of ours. */
+int view_output_on_artifact(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev);
+	char ref[ID_SIZE] = "";
+	struct output_doc d;
+	int r;
+
+	if (event_from_client(ev) || !jval_is_str(jval_get(payload, "source"), "run"))
+		return 0;
+	view_copy_string(ref, jval_get(payload, "diffRef"));
+	r = load_output(m, ev, ref, &d, e);
+	if (r || d.ended || !d.processId[0])
+		return r < 0 ? -1 : 0;
+	set_whole(&d, "diff", "\"text/x-diff\"", jval_uint(jval_get(payload, "diffBytes"), 0));
+	if (save_output(m, &d, e) < 0)
+		return -1;
+	return view_list_put(m, VIEW_PROCESS_DIFF, d.processId, d.outputRef, e);
+}
+
+int view_output_on_started(struct models *m, const struct event_view *ev, struct err *e)
+{
+	if (project_command(m, ev, e) < 0)
+		return -1;
+	for (struct jiter it = jiter_on(jval_get(event_payload(ev), "outputRefs")); jiter_next(&it);) {
+		char ref[ID_SIZE] = "";
+		struct output_doc d;
+		int r;
+
+		view_copy_string(ref, jval_get(it.value, "outputRef"));
+		r = load_output(m, ev, ref, &d, e);
+		if (r < 0)
+			return -1;
+		if (r > 0)
+			continue;
+		view_copy_string(d.stream, jval_get(it.value, "stream"));
+		if (save_output(m, &d, e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* The exact bytes of the event's preview. */
+static void read_preview(struct jval payload, struct buf *out)
+{
+	buf_auto struct buf text = BUF_INIT;
+
+	jval_str_buf(jval_get(payload, "preview"), &text);
+	if (!jval_is_str(jval_get(payload, "encoding"), "base64"))
+		buf_append(out, buf_cstr(&text), text.len);
+	else if (text_base64_decode(buf_cstr(&text), text.len, out) < 0)
+		buf_reset(out);
+}
+
+/* Extends the stored first bytes of the stream, if this range follows them directly. */
+static int project_preview(struct models *m, const char *ref, struct jval payload, struct err *e)
+{
+	buf_auto struct buf bytes = BUF_INIT, more = BUF_INIT, text = BUF_INIT, json = BUF_INIT;
+	uint64_t offset = jval_uint(jval_get(payload, "offset"), VIEW_ABSENT);
+	struct preview_doc d;
+	struct jw w = jw_on(&json);
+
+	if (offset >= VIEW_PREVIEW_BYTES)
+		return 0;
+	if (view_load(m, &preview_schema, ref, &d, e) < 0)
+		return -1;
+	jval_str_buf(d.base64, &text);
+	if (text_base64_decode(buf_cstr(&text), text.len, &bytes) < 0 || bytes.len != offset)
+		return 0;
+	read_preview(payload, &more);
+	if (more.len > VIEW_PREVIEW_BYTES - bytes.len)
+		more.len = VIEW_PREVIEW_BYTES - bytes.len;
+	if (!more.len)
+		return 0;
+	buf_append(&bytes, more.data, more.len);
+	jw_base64(&w, bytes.data, bytes.len);
+	d.base64 = jval_of(json.data, json.len);
+	return view_save(m, &preview_schema, ref, &d, e);
+}
+
+int view_output_on_output(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev);
+	uint64_t offset = jval_uint(jval_get(payload, "offset"), 0), length = jval_uint(jval_get(payload, "length"), 0),
+		 end;
+	struct output_doc d;
+	int r = load_event_output(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	if (!__builtin_add_overflow(offset, length, &end) && end > d.bytes)
+		d.bytes = end;
+	if (save_output(m, &d, e) < 0)
+		return -1;
+	return project_preview(m, d.outputRef, payload, e);
+}
+
+int view_output_on_spilled(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct output_doc d;
+	int r = load_event_output(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	struct jval payload = event_payload(ev);
+	view_copy_members(&output_schema, &d, payload);
+	d.spilled = true;
+	if (jval_bool(jval_get(payload, "complete"), false)) { /* not a stream */
+		view_copy_string(d.stream, jval_get(payload, "stream"));
+		d.bytes = jval_uint(jval_get(payload, "bytes"), 0);
+		d.ended = true;
+	}
+	return save_output(m, &d, e);
+}
+
+static void set_omission(struct output_doc *d, struct jval v)
+{
+	d->omittedBytes = jval_uint(jval_get(v, "omittedBytes"), d->omittedBytes);
+	d->omittedFrom = jval_uint(jval_get(v, "omittedFrom"), d->omittedFrom);
+	d->omittedTo = jval_uint(jval_get(v, "omittedTo"), d->omittedTo);
+}
+
+int view_output_on_truncated(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev);
+	struct output_doc d;
+	int r = load_event_output(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	d.truncated = true;
+	set_omission(&d, payload);
+	return save_output(m, &d, e);
+}
+
+int view_output_on_expired(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct output_doc d;
+	int r = load_event_output(m, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	d.expired = true;
+	d.expiredAt = ev->real_us;
+	if (save_output(m, &d, e) < 0 || view_list_del(m, VIEW_PROCESS_DIFF, d.processId, d.outputRef, e) < 0)
+		return -1;
+	return view_list_del(m, VIEW_PREVIEW, d.outputRef, NULL, e);
+}
+
+/* `final` is the terminal event's entry for this output, if it has one. */
+static int end_output(struct models *m, const struct event_view *ev, const char *ref, struct jval final, struct err *e)
+{
+	struct output_doc d;
+	int r = load_output(m, ev, ref, &d, e);
+
+	if (r || d.ended)
+		return r < 0 ? -1 : 0;
+	d.ended = true;
+	d.bytes = jval_uint(jval_get(final, "bytes"), d.bytes);
+	if (jval_bool(jval_get(final, "truncated"), false))
+		d.truncated = true;
+	set_omission(&d, final);
+	return save_output(m, &d, e);
+}
+
+int view_output_on_process_ended(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval outputs = jval_get(event_payload(ev), "outputs");
+	char id[ID_SIZE], ref[ID_SIZE], stream[ID_SIZE];
+	mem_auto char *refs = NULL;
+	struct process_doc p;
+	size_t len;
+
+	for (struct jiter it = jiter_on(outputs); jiter_next(&it);) {
+		ref[0] = '\0';
+		view_copy_string(ref, jval_get(it.value, "outputRef"));
+		if (end_output(m, ev, ref, it.value, e) < 0)
+			return -1;
+	}
+	event_id_copy(ev, ID_PROCESS, id, sizeof(id));
+	if (!*id)
+		return 0;
+	if (view_load(m, &process_schema, id, &p, e) < 0)
+		return -1;
+	/* A copy: the next call on the models invalidates it. */
+	len = p.outputRefs.len;
+	refs = mem_strndup(len ? p.outputRefs.text : "", len);
+	for (struct jiter it = jiter_on(jval_of(refs, len)); jiter_next(&it);) {
+		ref[0] = stream[0] = '\0';
+		view_copy_string(ref, jval_get(it.value, "outputRef"));
+		view_copy_string(stream, jval_get(it.value, "stream"));
+		if (end_output(m, ev, ref, jval_get(outputs, stream), e) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+/* ---- violation ---- */
+
+#define VIOLATIONS_KEPT 32
+
+/* Violations with the same kind and target. Texts are compared as written: one writer writes them all. */
+static bool is_same_violation(struct jval a, struct jval b)
+{
+	static const char *const members[] = { "kind", "operation", "path", "pathIs",
+					       "host", "address",   "port", "confidence" };
+
+	for (size_t i = 0; i <= countof(members); i++) {
+		const char *name = i < countof(members) ? members[i] : "syscall";
+		struct jval x = jval_get(a, name), y = jval_get(b, name);
+
+		if (i == countof(members) && !jval_is_str(jval_get(a, "kind"), "syscall"))
+			break;
+		if (x.type != y.type || x.len != y.len || (x.len && memcmp(x.text, y.text, x.len) != 0))
+			return false;
+	}
+	return true;
+}
+
+/* An entry: the payload with another count. */
+static void write_entry(struct jw *w, struct jval payload, uint64_t count)
+{
+	jw_obj(w);
+	for (struct jiter it = jiter_on(payload); jiter_next(&it);) {
+		char key[64];
+
+		if (jval_is_str(it.key, "count") || jval_str(it.key, key, sizeof key) >= sizeof key)
+			continue;
+		jw_kraw(w, key, it.value.text, it.value.len);
+	}
+	jw_kuint(w, "count", count);
+	jw_obj_end(w);
+}
+
+/* The number of entries, and the index of the one that matches the payload: −1 = none. */
+static size_t find_violation(struct jval list, struct jval payload, ssize_t *ret_at)
+{
+	size_t n = 0;
+
+	*ret_at = -1;
+	for (struct jiter it = jiter_on(list); jiter_next(&it); n++)
+		if (*ret_at < 0 && is_same_violation(it.value, payload))
+			*ret_at = (ssize_t)n;
+	return n;
+}
+
+static void write_list(struct jw *w, struct jval list, struct jval payload, uint64_t count)
+{
+	ssize_t found, at = 0;
+	bool full = find_violation(list, payload, &found) >= VIOLATIONS_KEPT;
+
+	jw_arr(w);
+	for (struct jiter it = jiter_on(list); jiter_next(&it); at++) {
+		if (at == found)
+			write_entry(w, it.value, jval_uint(jval_get(it.value, "count"), 0) + count);
+		else if (at > 0 || found >= 0 || !full)
+			jw_raw(w, it.value.text, it.value.len);
+	}
+	if (found < 0)
+		write_entry(w, payload, count);
+	jw_arr_end(w);
+}
+
+int view_violation_on_reported(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev);
+	uint64_t count = jval_uint(jval_get(payload, "count"), 1);
+	buf_auto struct buf list = BUF_INIT;
+	struct jw w = jw_on(&list);
+	struct violation_doc d;
+	char id[ID_SIZE];
+
+	event_id_copy(ev, ID_PROCESS, id, sizeof id);
+	if (!*id)
+		return 0;
+	if (view_load(m, &violation_schema, id, &d, e) < 0)
+		return -1;
+	d.violationCount = view_counted(d.violationCount);
+	if (!jval_is_str(jval_get(payload, "confidence"), "hint"))
+		d.violationCount += count;
+	write_list(&w, d.violations, payload, count);
+	d.violations = jval_of(list.data, list.len);
+	return view_save(m, &violation_schema, id, &d, e);
 }

@@ -1,4 +1,8 @@
+#include "runtime/base/mem.h"
+#include "runtime/event/payloads.h"
 #include "runtime/view/projections.h"
+
+#include <inttypes.h>
 
 bool session_on_thread(struct projection *p, void *doc)
 {
@@ -58,4 +62,287 @@ int view_session_on_permission(struct models *m, const struct event_view *ev, st
 	event_id_copy(ev, ID_SESSION, session, sizeof(session));
 	jval_str(jval_get(payload, "binding"), binding, sizeof(binding));
 	return *session && *binding ? view_list_put(m, VIEW_SESSION_GRANT, session, binding, e) : 0;
+}
+
+/* ---- thread ---- */
+
+static const struct {
+	const char *from, *to;
+} statuses[] = {
+	{ "idle", "idle" },           { "queued", "queued" },       { "running", "running" },
+	{ "blocked", "blocked" },     { "completed", "completed" }, { "failed", "failed" },
+	{ "cancelled", "cancelled" }, { "stale", "stale" },         { "accepted", "running" },
+	{ "preparing", "running" },   { "streaming", "running" },   { "retrying", "running" },
+	{ "timed_out", "failed" },    { "paused", "idle" },
+};
+
+const char *view_thread_status(const char *status)
+{
+	for (size_t i = 0; i < countof(statuses); i++)
+		if (strcmp(status, statuses[i].from) == 0)
+			return statuses[i].to;
+	return strncmp(status, "waiting_", 8) == 0 ? "blocked" : "unknown";
+}
+
+bool thread_on_updated(struct projection *p, void *doc)
+{
+	struct thread_doc *d = doc;
+	char status[ID_SIZE] = "";
+
+	view_copy_string(status, jval_get(p->payload, "status"));
+	if (*status) {
+		id_copy(d->status, view_thread_status(status));
+		id_copy(d->phase, strcmp(d->status, status) == 0 ? "" : status);
+	}
+	return true;
+}
+
+int view_thread_next_turn(struct models *m, const struct event_view *ev, uint64_t *ret, struct err *e)
+{
+	struct thread_doc d;
+	int r = view_open_event(m, &thread_schema, ev, &d, e);
+
+	if (r)
+		return r;
+	*ret = d.turnNumber = view_add(d.turnNumber, 1);
+	return view_save(m, &thread_schema, d.threadId, &d, e);
+}
+
+bool thread_on_turn_ended(struct projection *p, void *doc)
+{
+	struct thread_doc *d = doc;
+	char turn[ID_SIZE];
+
+	event_id_copy(p->event, ID_TURN, turn, sizeof(turn));
+	if (strcmp(turn, d->activeTurnId) == 0)
+		d->activeTurnId[0] = '\0';
+	return true;
+}
+
+/* The event has the whole order, so the document is written anew; an empty queue has none. */
+int view_queue_on_changed(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev);
+	struct queue_doc d;
+
+	view_create(&queue_schema, ev, &d);
+	view_copy_members(&queue_schema, &d, payload);
+	if (jval_is_str(jval_get(payload, "resumeState"), "held"))
+		id_copy(d.resumeState, "held");
+	struct jiter it = jiter_on(d.order);
+	if (!jiter_next(&it))
+		return view_list_del(m, VIEW_QUEUE, d.threadId, NULL, e);
+	return d.threadId[0] ? view_save(m, &queue_schema, d.threadId, &d, e) : 0;
+}
+
+/* ---- runtime ---- */
+
+int view_runtime_on_session_created(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct runtime_doc d;
+
+	if (!jval_is_str(jval_get(event_payload(ev), "kind"), "system"))
+		return 0;
+	if (view_load(m, &runtime_schema, VIEW_RUNTIME_ID, &d, e) < 0)
+		return -1;
+	if (d.systemSessionId[0])
+		return 0;
+	event_id_copy(ev, ID_SESSION, d.systemSessionId, sizeof(d.systemSessionId));
+	return view_save(m, &runtime_schema, VIEW_RUNTIME_ID, &d, e);
+}
+
+static uint64_t count_elements(struct jval list)
+{
+	uint64_t n = 0;
+
+	for (struct jiter it = jiter_on(list); jiter_next(&it);)
+		n++;
+	return n;
+}
+
+int view_runtime_on_reconstructed(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev);
+	struct runtime_doc d;
+
+	if (view_load(m, &runtime_schema, VIEW_RUNTIME_ID, &d, e) < 0)
+		return -1;
+	view_copy_members(&runtime_schema, &d, payload);
+	d.reconstructions = view_add(d.reconstructions, 1);
+	d.reconstructedAt = ev->real_us;
+	d.alive = count_elements(jval_get(payload, "alive"));
+	d.exited = count_elements(jval_get(payload, "exited"));
+	d.lost = count_elements(jval_get(payload, "lost"));
+	return view_save(m, &runtime_schema, VIEW_RUNTIME_ID, &d, e);
+}
+
+/* ---- action ---- */
+
+const char *view_action_waiting(struct jval type)
+{
+	static const struct {
+		const char *type, *status;
+	} rows[] = {
+		{ "permission", "waiting_permission" },
+		{ "approval", "waiting_permission" },
+		{ "plan", "waiting_permission" },
+		{ "resource", "waiting_resource" },
+	};
+
+	for (size_t i = 0; i < countof(rows); i++)
+		if (jval_is_str(type, rows[i].type))
+			return rows[i].status;
+	return "waiting_input";
+}
+
+void view_order_key(uint64_t n, char ret[VIEW_ORDER_KEY_MAX])
+{
+	(void)snprintf(ret, VIEW_ORDER_KEY_MAX, "%020" PRIu64, n);
+}
+
+static void list_expiry(struct projection *p, bool put, const struct action_doc *d)
+{
+	char due[VIEW_ORDER_KEY_MAX];
+
+	if (!d->expiresAt)
+		return;
+	view_order_key(d->expiresAt, due);
+	projection_list(p, put, VIEW_TIMED_ACTION, due, d->actionId);
+}
+
+bool action_on_required(struct projection *p, void *doc)
+{
+	list_expiry(p, true, doc);
+	return true;
+}
+
+bool action_on_resolved(struct projection *p, void *doc)
+{
+	list_expiry(p, false, doc);
+	return true;
+}
+
+/* ---- tool call ---- */
+
+bool tool_call_on_started(struct projection *p, void *doc)
+{
+	struct tool_call_doc *d = doc;
+
+	d->connection = jval_uint(jval_get(jval_get(p->payload, "owner"), "connection"), VIEW_ABSENT);
+	return true;
+}
+
+bool tool_call_on_progress(struct projection *p, void *doc)
+{
+	struct jval preview = jval_get(p->payload, "preview");
+
+	((struct tool_call_doc *)doc)->displayPreview = preview;
+	return preview.type == JT_STRING;
+}
+
+/* A call that was denied before it started (`stage`) is first seen here. */
+bool tool_call_on_ended(struct projection *p, void *doc)
+{
+	struct tool_call_doc *d = doc;
+
+	if (!d->startedAt && jval_get(p->payload, "stage").type == JT_STRING) {
+		view_copy_string(d->toolName, jval_get(p->payload, "toolName"));
+		d->part = jval_uint(jval_get(p->payload, "part"), VIEW_ABSENT);
+		projection_list(p, true, VIEW_TURN_TOOL_CALL, d->turnId, d->toolCallId);
+	}
+	return true;
+}
+
+/* The process that runs the call. Only the runtime's own: start_process accepts any tool call id. */
+int view_tool_call_on_process(struct models *m, const struct event_view *ev, struct err *e)
+{
+	static const struct projection_op ops[] = {
+		{ OP_EVENT_ID, offsetof(struct tool_call_doc, processId), .id = ID_PROCESS },
+		{ OP_END },
+	};
+
+	if (!jval_is_str(jval_get(jval_get(event_payload(ev), "owner"), "kind"), "tool"))
+		return 0;
+	return projection_run(m, ev, &tool_call_schema, ops, NULL, e);
+}
+
+/* A hook ran after the call. Its answer stays until another hook gives one. */
+bool tool_call_on_hook(struct projection *p, void *doc)
+{
+	struct jval refs = jval_get(p->payload, "additionalContextRefs"), point = jval_get(p->payload, "hookPoint");
+	struct jval reason = jval_get(p->payload, "reason"), output = jval_get(p->payload, "updatedToolOutputRef");
+	struct tool_call_doc *d = doc;
+
+	if (!jval_is_str(point, "post_tool_use") && !jval_is_str(point, "post_tool_failure"))
+		return false;
+	if (refs.type == JT_ARRAY && refs.len > 2)
+		d->hookContextRefs = refs;
+	if (reason.type == JT_STRING)
+		d->hookReason = reason;
+	if (output.type == JT_STRING)
+		d->updatedOutputRef = output;
+	return true;
+}
+
+/* ---- hook ---- */
+
+/* A hook has a document while it runs; what it answered is in its events. */
+int view_hook_on_started(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct hook_started_json started;
+	struct hook_doc d;
+
+	read_hook_started(ev, &started);
+	view_create(&hook_schema, ev, &d);
+	view_copy_members(&hook_schema, &d, event_payload(ev));
+	view_copy_string(d.processId, started.processId);
+	view_copy_string(d.hookPoint, started.hookPoint);
+	view_copy_string(d.waits, started.waits);
+	view_copy_string(d.ownerKind, started.ownerKind);
+	d.failsClosed = jval_bool(started.failsClosed, false);
+	d.ownsTurn = jval_bool(started.ownsTurn, false);
+	return d.processId[0] ? view_save(m, &hook_schema, d.processId, &d, e) : 0;
+}
+
+int view_hook_on_ended(struct models *m, const struct event_view *ev, struct err *e)
+{
+	char id[ID_SIZE] = "";
+
+	view_copy_string(id, jval_get(event_payload(ev), "processId"));
+	return view_list_del(m, VIEW_HOOK, id, NULL, e);
+}
+
+/* A stop hook continued the turn. */
+int view_turn_on_hook(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev);
+	struct turn_doc d;
+	char id[ID_SIZE];
+
+	event_id_copy(ev, ID_TURN, id, sizeof(id));
+	if (!*id || !jval_is_str(jval_get(payload, "hookPoint"), "stop") ||
+	    !jval_is_str(jval_get(payload, "decision"), "block"))
+		return 0;
+	int r = view_load(m, &turn_schema, id, &d, e);
+	if (r)
+		return r < 0 ? -1 : 0;
+	d.stopBlocked = true;
+	return view_save(m, &turn_schema, id, &d, e);
+}
+
+/* Context that a hook added when the session started. */
+int view_session_on_hook(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev), refs = jval_get(payload, "additionalContextRefs");
+	struct session_doc d;
+	char id[ID_SIZE];
+
+	event_id_copy(ev, ID_SESSION, id, sizeof(id));
+	if (!*id || refs.type != JT_ARRAY || !jval_is_str(jval_get(payload, "hookPoint"), "session_start"))
+		return 0;
+	int r = view_load(m, &session_schema, id, &d, e);
+	if (r)
+		return r < 0 ? -1 : 0;
+	d.hookContextRefs = refs;
+	return view_save(m, &session_schema, id, &d, e);
 }

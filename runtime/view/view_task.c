@@ -4,12 +4,13 @@
  */
 
 #include "runtime/view/view_task.h"
-#include "runtime/view/projections.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
+#include "runtime/store/store.h"
+#include "runtime/view/projections.h"
 
 static const struct {
 	const char *name;
@@ -148,14 +149,6 @@ static void copy_uint(struct jval payload, const char *member, uint64_t *ret)
 	*ret = jval_uint(jval_get(payload, member), *ret);
 }
 
-/* Members that belong to one status are cleared with it. */
-static void clear_status_members(struct task_doc *d)
-{
-	d->waitingFor = d->blocker = d->statusReason = (struct jval){ 0 };
-	d->actionId[0] = d->queuedFor[0] = '\0';
-	d->dueAt = d->queuedAt = 0;
-}
-
 static void set_status(struct task_doc *d, const struct event_view *ev, const char *status)
 {
 	struct jval reason = event_member(ev, "statusReason");
@@ -165,7 +158,10 @@ static void set_status(struct task_doc *d, const struct event_view *ev, const ch
 		return;
 	if (pauses && !was_paused)
 		id_copy(d->pausedFrom, d->status);
-	clear_status_members(d);
+	/* Members that belong to one status are cleared with it. */
+	d->waitingFor = d->blocker = d->statusReason = (struct jval){ 0 };
+	d->actionId[0] = d->queuedFor[0] = '\0';
+	d->dueAt = d->queuedAt = 0;
 	if (reason.type == JT_STRING)
 		d->statusReason = reason;
 	id_copy(d->status, status);
@@ -374,4 +370,166 @@ int view_task_on_action(struct models *m, const struct event_view *ev, struct er
 	event_id_copy(ev, ID_TASK, task, sizeof(task));
 	event_id_copy(ev, ID_ACTION, action, sizeof(action));
 	return set_member(m, VIEW_TASK_ACTION, task, action, ev->type == EVENT_ACTION_REQUIRED, e);
+}
+
+/* ---- task attempt ---- */
+
+void view_attempt_key(const char *task_id, uint64_t attempt, char ret[VIEW_ATTEMPT_KEY_MAX])
+{
+	(void)snprintf(ret, VIEW_ATTEMPT_KEY_MAX, "%s/%06llu", task_id, (unsigned long long)attempt % 1000000);
+}
+
+/* 1 when the event names no attempt. */
+static int load_attempt(struct models *m, const struct event_view *ev, char key[VIEW_ATTEMPT_KEY_MAX],
+			struct attempt_doc *d, struct err *e)
+{
+	uint64_t attempt = jval_uint(jval_get(event_payload(ev), "attempt"), 0);
+	char task[ID_SIZE];
+
+	event_id_copy(ev, ID_TASK, task, sizeof(task));
+	if (!*task || !attempt)
+		return 1;
+	view_attempt_key(task, attempt, key);
+	if (view_load(m, &attempt_schema, key, d, e) < 0)
+		return -1;
+	d->attempt = attempt;
+	event_id_copy(ev, ID_RUN, d->runId, sizeof(d->runId));
+	event_id_copy(ev, ID_ATTEMPT, d->attemptId, sizeof(d->attemptId));
+	return 0;
+}
+
+int view_task_attempt_on_started(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev);
+	char key[VIEW_ATTEMPT_KEY_MAX];
+	struct attempt_doc d;
+	int r = load_attempt(m, ev, key, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	view_copy_members(&attempt_schema, &d, payload);
+	view_copy_string(d.status, jval_get(payload, "status"));
+	event_id_copy(ev, ID_PROCESS, d.processId, sizeof(d.processId));
+	d.startedAt = ev->real_us;
+	return view_save(m, &attempt_schema, key, &d, e);
+}
+
+int view_task_attempt_on_ended(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev), summary = jval_get(payload, "summary");
+	char key[VIEW_ATTEMPT_KEY_MAX];
+	struct attempt_doc d;
+	int r = load_attempt(m, ev, key, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	view_copy_members(&attempt_schema, &d, payload);
+	if (summary.type == JT_STRING)
+		d.completionSummary = summary;
+	id_copy(d.status, ev->type == EVENT_TASK_ATTEMPT_COMPLETED ? "completed" : "failed");
+	view_copy_string(d.status, jval_get(payload, "status"));
+	d.endedAt = ev->real_us;
+	return view_save(m, &attempt_schema, key, &d, e);
+}
+
+int view_task_attempt_on_run_status(struct models *m, const struct event_view *ev, struct err *e)
+{
+	char key[VIEW_ATTEMPT_KEY_MAX];
+	struct attempt_doc d;
+	int r = event_from_client(ev) ? 1 : load_attempt(m, ev, key, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	if (d.endedAt)
+		return 0;
+	view_copy_string(d.status, jval_get(event_payload(ev), "phase"));
+	event_id_copy(ev, ID_PROCESS, d.processId, sizeof(d.processId));
+	event_id_copy(ev, ID_THREAD, d.threadId, sizeof(d.threadId));
+	event_id_copy(ev, ID_TURN, d.turnId, sizeof(d.turnId));
+	return view_save(m, &attempt_schema, key, &d, e);
+}
+
+/*
+ * Edges between tasks and to other things. Each end has its own document (the event is written for both), so either
+ * can be read without the other. A removed edge has no document, only its events.
+ */
+
+void view_edge_key(const char *task_id, const char *kind, const char *target, char ret[VIEW_EDGE_KEY_MAX])
+{
+	(void)snprintf(ret, VIEW_EDGE_KEY_MAX, "%s/%s%s%s", task_id, kind ? kind : "", kind ? "/" : "",
+		       target ? target : "");
+}
+
+/* A counter at 0 is absent. */
+static void change_count(uint64_t *count, int by)
+{
+	uint64_t n = view_add(*count, by);
+
+	*count = n ? n : VIEW_ABSENT;
+}
+
+/* Updates a task's counts of children after the status of a child edge changed ("" = no edge). */
+static int count_child(struct models *m, const char *task, const char *before, const char *after, struct err *e)
+{
+	bool was = *before != '\0', is = *after != '\0';
+	bool was_done = strcmp(before, "satisfied") == 0, is_done = strcmp(after, "satisfied") == 0;
+	bool was_over = was && strcmp(before, "active") != 0, is_over = is && strcmp(after, "active") != 0;
+	struct task_doc d;
+	int r = view_load(m, &task_schema, task, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	change_count(&d.childCount, is - was);
+	change_count(&d.childrenCompleted, is_done - was_done);
+	change_count(&d.childrenEnded, is_over - was_over);
+	return view_save(m, &task_schema, task, &d, e);
+}
+
+static int set_parent(struct models *m, const char *task, const char *parent, struct err *e)
+{
+	struct task_doc d;
+	int r = view_load(m, &task_schema, task, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	id_copy(d.parentTaskId, parent);
+	return view_save(m, &task_schema, task, &d, e);
+}
+
+int view_task_edge_on_updated(struct models *m, const struct event_view *ev, struct err *e)
+{
+	char task[ID_SIZE], kind[ID_SIZE] = "", target[ID_SIZE] = "", before[ID_SIZE], after[ID_SIZE] = "active",
+			    key[VIEW_EDGE_KEY_MAX];
+	struct jval payload = event_payload(ev);
+	struct edge_doc d;
+	int r;
+
+	event_id_copy(ev, ID_TASK, task, sizeof(task));
+	view_copy_string(kind, jval_get(payload, "kind"));
+	view_copy_string(target, jval_get(payload, "targetId"));
+	view_copy_string(after, jval_get(payload, "status"));
+	if (!*task || !*kind || !*target)
+		return 0;
+	view_edge_key(task, kind, target, key);
+	if (view_load(m, &edge_schema, key, &d, e) < 0)
+		return -1;
+	memcpy(before, d.status, sizeof(before));
+	if (strcmp(after, "removed") == 0) {
+		after[0] = '\0';
+		r = models_del(m, VIEW_TASK_EDGE, key, strlen(key), e) < 0 ? -1 : 0;
+	} else {
+		id_copy(d.kind, kind);
+		id_copy(d.targetId, target);
+		id_copy(d.status, after);
+		if (jval_get(payload, "reason").type == JT_STRING)
+			d.reason = jval_get(payload, "reason");
+		d.createdAt = d.createdAt ? d.createdAt : ev->real_us;
+		d.updatedAt = ev->real_us;
+		r = view_save(m, &edge_schema, key, &d, e);
+	}
+	if (r == 0 && strcmp(kind, "child") == 0)
+		r = count_child(m, task, before, after, e);
+	if (r == 0 && strcmp(kind, "parent") == 0)
+		r = set_parent(m, task, *after ? target : "", e);
+	return r;
 }

@@ -1,5 +1,5 @@
-#ifndef BAILIFF_VIEW_THREAD_MEMBERS_H
-#define BAILIFF_VIEW_THREAD_MEMBERS_H
+#ifndef BAILIFF_VIEW_VIEW_SNAPSHOT_H
+#define BAILIFF_VIEW_VIEW_SNAPSHOT_H
 
 /* Members of a thread's snapshot: steps, tool calls, actions and queue, each in a bounded window. */
 
