@@ -15,7 +15,7 @@
 . /opt/vm/cell
 OUT=${OUT:-/run/vm/out}
 AS=${AS:-root}
-LIMIT=${LIMIT:-120}
+LIMIT=${LIMIT:-300}
 explanation=
 
 report() { # name state detail
