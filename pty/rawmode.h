@@ -27,7 +27,7 @@ struct rawmode {
 int rawmode_enter(struct rawmode *m, int fd, enum rawmode_kind kind, char wake, struct err *e);
 void rawmode_leave(struct rawmode *m); /* harmless when not on */
 
-/* The terminal's size; false if fd is none or does not know. */
+/* The terminal's size; false if fd is not a terminal or its size is unknown. */
 bool rawmode_size(int fd, unsigned *ret_rows, unsigned *ret_cols);
 
 #endif

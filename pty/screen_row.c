@@ -102,7 +102,7 @@ void screen_row_pack(const VTermScreenCell *cells, const uint64_t *stamps, unsig
 {
 	mem_auto struct screen_row_run *many = NULL;
 	struct screen_row_run few[32], *runs = few;
-	size_t nruns = 0, room = countof(few), nbytes = 0;
+	size_t nruns = 0, cap = countof(few), nbytes = 0;
 	struct screen_row l = { 0 };
 
 	while (cols && is_blank_cell(&cells[cols - 1]))
@@ -118,12 +118,12 @@ void screen_row_pack(const VTermScreenCell *cells, const uint64_t *stamps, unsig
 			runs[nruns - 1].len += r.len;
 			continue;
 		}
-		if (nruns == room) {
+		if (nruns == cap) {
 			many = mem_realloc(many, (size_t)cols * sizeof(*many));
 			if (runs == few)
 				memcpy(many, few, sizeof(few));
 			runs = many;
-			room = cols;
+			cap = cols;
 		}
 		runs[nruns++] = r;
 	}

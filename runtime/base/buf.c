@@ -1,3 +1,8 @@
+/*
+ * The capacity doubles, so appending is linear. `data` keeps a NUL after the last byte for callers that want a
+ * string. Sizes that overflow abort, like out of memory.
+ */
+
 #include "runtime/base/buf.h"
 #include "runtime/base/mem.h"
 
@@ -21,6 +26,7 @@ void buf_reset(struct buf *b)
 		b->data[0] = '\0';
 }
 
+/* At least doubles. */
 static void buf_grow(struct buf *b, size_t n)
 {
 	size_t want, cap = b->cap ? b->cap : BUF_FIRST;
@@ -79,6 +85,7 @@ void buf_printf(struct buf *b, const char *fmt, ...)
 	va_end(ap);
 }
 
+/* Formats into the free space first; a second time only if that was too small. */
 void buf_vprintf(struct buf *b, const char *fmt, va_list ap)
 {
 	va_list again;

@@ -1,3 +1,7 @@
+/*
+ * The text of `--version`. The programs' main files set `build`.
+ */
+
 #include "runtime/base/build.h"
 
 #include "runtime/base/buf.h"

@@ -65,6 +65,7 @@ static int64_t clock_days(unsigned year, unsigned month, unsigned day)
 	return era * 146097 + (int64_t)doe - 719468;
 }
 
+/* By hand, because strftime needs a broken-down time and takes libc's time zone lock. */
 void clock_format(uint64_t real_us, char out[CLOCK_TEXT_MAX])
 {
 	uint64_t secs = real_us / 1000000;
@@ -90,6 +91,7 @@ void clock_format(uint64_t real_us, char out[CLOCK_TEXT_MAX])
 	*p = '\0';
 }
 
+/* Exactly `count` digits, at most `max`. */
 static bool clock_number(const char **p, int count, unsigned max, unsigned *ret)
 {
 	unsigned v = 0;
@@ -142,6 +144,7 @@ static bool clock_offset(const char **p, int64_t *ret)
 	return true;
 }
 
+/* Strict: a date that does not exist, or a missing offset, is an error. */
 int clock_parse(const char *text, uint64_t *ret_real_us)
 {
 	const char *p = text;

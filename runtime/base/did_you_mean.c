@@ -1,3 +1,8 @@
+/*
+ * Suggestions for misspelt words. The threshold grows with the length of the word, so that short words get no far-
+ * fetched suggestion.
+ */
+
 #include "runtime/base/did_you_mean.h"
 
 #include <string.h>

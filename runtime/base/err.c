@@ -1,3 +1,8 @@
+/*
+ * Messages are formatted into the fixed array of struct err and truncated at its end; wrapping moves the old message
+ * behind the new words. All functions accept e == NULL, for callers that only need the return value.
+ */
+
 #include "runtime/base/err.h"
 
 #include <stdarg.h>

@@ -1,3 +1,9 @@
+/*
+ * Descriptors and SEQPACKET messages. Received descriptors are O_CLOEXEC from the start, so that a concurrent fork
+ * cannot inherit one, and are closed when a message is rejected, so that a peer cannot make the process run out of
+ * them.
+ */
+
 #include "runtime/base/fd.h"
 
 #include <errno.h>
@@ -86,6 +92,7 @@ ssize_t fd_pread_all(int fd, void *p, size_t n, uint64_t offset)
 	return (ssize_t)have;
 }
 
+/* Each client, process and output takes descriptors; the default soft limit of 1024 is too low for a daemon. */
 int fd_raise_nofile(void)
 {
 	struct rlimit rl;
@@ -106,6 +113,7 @@ union fd_control {
 	char bytes[CMSG_SPACE(sizeof(int) * (FD_MESSAGE_MAX + 1))];
 };
 
+/* A single message, whole or not at all. */
 int fd_send(int sock, const void *msg, size_t len, const int *fds, size_t nfds, int flags)
 {
 	union fd_control control = { 0 };
@@ -160,6 +168,7 @@ static size_t fd_collect(struct msghdr *mh, int *all, size_t cap)
 
 bool fd_recv_again(int errnum) { return errnum == EAGAIN || errnum == EINTR || errnum == ENOMEM || errnum == ENOBUFS; }
 
+/* MSG_CTRUNC and MSG_TRUNC are checked after the descriptors were collected, so that none leaks. */
 ssize_t fd_recv(int sock, void *msg, size_t cap, int *fds, size_t *nfds, int flags)
 {
 	union fd_control control;

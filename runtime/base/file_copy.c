@@ -1,3 +1,8 @@
+/*
+ * Copies for backups and restores. Every copy is synced before the function returns. Holes are found with SEEK_DATA,
+ * so that sparse files stay sparse.
+ */
+
 #include "runtime/base/file_copy.h"
 
 #include "runtime/base/err.h"
@@ -34,6 +39,7 @@ static int copy_range(int in, int out, off_t from, off_t to)
 	return 0;
 }
 
+/* Segment by segment; file_copy has set the size already. */
 static int copy_data(int in, int out, off_t size, const char *name, const struct file_copy_options *o, struct err *e)
 {
 	for (off_t at = 0; at < size;) {

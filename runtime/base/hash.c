@@ -1,3 +1,8 @@
+/*
+ * hash64 is not keyed and detects damage only: a peer that can write the store can also write its checksums. SHA-256
+ * is libmd's.
+ */
+
 #include "runtime/base/hash.h"
 #include "runtime/base/mem.h"
 

@@ -1,3 +1,10 @@
+/*
+ * Two recursive walks: check_value applies a schema to a value, verify_schema checks the schema itself. Both count
+ * their depth, since schemas come from outside, and both carry the path to the current value, which becomes the
+ * error's field. A keyword with a malformed argument is ignored by the first walk; the second one reports it to the
+ * author.
+ */
+
 #include "runtime/base/json_schema.h"
 
 #include "runtime/base/err.h"
@@ -54,6 +61,7 @@ static bool is_type(const char *type, const json_t *v)
 	return false;
 }
 
+/* "type" may be one name or a list of them. */
 static int check_type(const json_t *type, const json_t *value, const struct json_path *at)
 {
 	const json_t *one;
@@ -67,6 +75,7 @@ static int check_type(const json_t *type, const json_t *value, const struct json
 	return json_is_array(type) ? wrong(at, "has a type that is not allowed here") : 0;
 }
 
+/* The error lists the words, as far as they fit. */
 static int check_enum(const json_t *words, const json_t *value, const struct json_path *at)
 {
 	char list[200] = "";
@@ -85,6 +94,7 @@ static int check_enum(const json_t *words, const json_t *value, const struct jso
 	return wrong(at, "expected one of %s", list);
 }
 
+/* jansson reads integers exactly and the rest as doubles, which are compared as doubles. */
 static int check_range(const json_t *schema, const json_t *value, const struct json_path *at)
 {
 	const json_t *least = json_object_get(schema, "minimum"), *most = json_object_get(schema, "maximum");
@@ -137,9 +147,10 @@ static int reject_unknown(const json_t *properties, const struct json_path *at)
 	json_object_foreach ((json_t *)properties, name, v)
 		if (len < sizeof(list))
 			len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%.40s", len ? ", " : "", name);
-	return *list ? wrong(at, "is not known here; there are %s", list) : wrong(at, "is not known here");
+	return *list ? wrong(at, "unknown member; the known ones are %s", list) : wrong(at, "unknown member");
 }
 
+/* Required members first: a missing one is the likelier mistake. */
 static int check_object(const json_t *schema, const json_t *value, const struct json_path *at)
 {
 	const json_t *properties = json_object_get(schema, "properties"),
@@ -199,6 +210,7 @@ static size_t count_matches(const json_t *of, const json_t *value, const struct 
 	return n;
 }
 
+/* anyOf and oneOf report no detail, since every alternative has its own reason. */
 static int check_combined(const json_t *schema, const json_t *value, const struct json_path *at)
 {
 	const json_t *any = json_object_get(schema, "anyOf"), *one = json_object_get(schema, "oneOf"),
@@ -209,13 +221,13 @@ static int check_combined(const json_t *schema, const json_t *value, const struc
 
 	p.depth++;
 	if (json_is_array(any) && count_matches(any, value, at) == 0)
-		return wrong(at, "is none of what is allowed here");
+		return wrong(at, "matches none of the allowed forms");
 	if (json_is_array(one)) {
 		size_t n = count_matches(one, value, at);
 
 		if (n != 1)
-			return n ? wrong(at, "fits more than one of the forms of which it must have exactly one")
-				 : wrong(at, "is none of what is allowed here");
+			return n ? wrong(at, "matches more than one of the forms; exactly one is allowed")
+				 : wrong(at, "matches none of the allowed forms");
 	}
 	json_array_foreach (all, i, sub)
 		if (check_value(sub, value, &p) < 0)
@@ -225,11 +237,12 @@ static int check_combined(const json_t *schema, const json_t *value, const struc
 
 		p.e = &ignored;
 		if (check_value(not_this, value, &p) == 0)
-			return wrong(at, "is what it must not be");
+			return wrong(at, "matches a form that is not allowed");
 	}
 	return 0;
 }
 
+/* Keywords of other types do not apply to a value, as JSON schema says. */
 static int check_value(const json_t *schema, const json_t *value, const struct json_path *at)
 {
 	const json_t *fixed = json_object_get(schema, "const");
@@ -242,7 +255,7 @@ static int check_value(const json_t *schema, const json_t *value, const struct j
 	    check_enum(json_object_get(schema, "enum"), value, at) < 0 || check_combined(schema, value, at) < 0)
 		return -1;
 	if (fixed && !json_equal(fixed, value))
-		return wrong(at, "is not what it must be");
+		return wrong(at, "does not have the required value");
 	if (json_is_number(value))
 		return check_range(schema, value, at);
 	if (json_is_string(value))

@@ -1,3 +1,8 @@
+/*
+ * Text is copied in runs: eight bytes at a time are tested for characters that need escaping, which almost nothing
+ * that bailiff writes does. The writer trusts its caller to balance brackets.
+ */
+
 #include "runtime/base/jw.h"
 #include "runtime/base/buf.h"
 #include "runtime/base/text.h"

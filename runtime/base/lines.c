@@ -1,3 +1,9 @@
+/*
+ * Lines are returned in place, without a copy. Consumed bytes stay at the front of the buffer until the next
+ * lines_add moves the rest down, so a burst of many lines costs one move. The search for a newline never looks at a
+ * byte twice.
+ */
+
 #include "runtime/base/lines.h"
 
 #include <string.h>
@@ -8,6 +14,7 @@ void lines_done(struct lines *l) { buf_done(&l->buf); }
 
 size_t lines_buffered(const struct lines *l) { return l->buf.len - l->start; }
 
+/* Moves unread bytes to the front first. */
 void lines_add(struct lines *l, const void *p, size_t n)
 {
 	if (l->skipping) {
@@ -39,6 +46,7 @@ void lines_skip(struct lines *l)
 	l->skipping = true;
 }
 
+/* A line that is too long is reported when its limit is reached, not when it ends. */
 enum lines_next lines_next(struct lines *l, const char **ret_line, size_t *ret_len)
 {
 	const char *newline = NULL;

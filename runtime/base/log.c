@@ -1,3 +1,8 @@
+/*
+ * One write call per line, so that lines of several processes do not mix. Under systemd the level is sent as the
+ * journal's "<n>" prefix. Messages are sanitized, because parts of them come from clients and end up on a terminal.
+ */
+
 #include "runtime/base/log.h"
 #include "runtime/base/buf.h"
 #include "runtime/base/clock.h"

@@ -1,3 +1,8 @@
+/*
+ * An aborted process is restarted by the guard and recovers from the store, which is safer than error paths that no
+ * test reaches.
+ */
+
 #include "runtime/base/mem.h"
 
 #include <stdarg.h>

@@ -1,3 +1,8 @@
+/*
+ * Parsing is table-driven and order-preserving: opts.given lists the options as they were given, so a repeated
+ * option keeps all its values and the last one wins for opts_get. Nothing is copied except the two arrays.
+ */
+
 #include "runtime/base/opts.h"
 
 #include "runtime/base/did_you_mean.h"
@@ -89,6 +94,7 @@ static int read_value(const char *shown, const char *inline_value, int argc, cha
 	return 0;
 }
 
+/* --name, --name=VALUE or --name VALUE. */
 static int parse_long(const struct opt_table *t, int argc, char *const *argv, int *at, struct opts *o, struct err *e)
 {
 	const char *text = argv[*at] + 2, *equals = strchr(text, '='), *value = NULL;
@@ -114,6 +120,7 @@ static int parse_long(const struct opt_table *t, int argc, char *const *argv, in
 	return 0;
 }
 
+/* The rest of the word is the value of the first letter that takes one. */
 static int parse_letters(const struct opt_table *t, int argc, char *const *argv, int *at, struct opts *o, struct err *e)
 {
 	for (const char *p = argv[*at] + 1; *p; p++) {
@@ -139,6 +146,7 @@ static int parse_letters(const struct opt_table *t, int argc, char *const *argv,
 	return 0;
 }
 
+/* On failure everything is freed and *ret untouched. */
 int opts_parse(const struct opt_table *t, int argc, char *const *argv, struct opts *ret, struct err *e)
 {
 	struct opts o = { .args = mem_zalloc((size_t)argc + 1, sizeof(char *)) };

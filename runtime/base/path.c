@@ -1,3 +1,7 @@
+/*
+ * Purely textual: no file is touched and no symbolic link is resolved.
+ */
+
 #include "runtime/base/path.h"
 
 #include "runtime/base/err.h"
@@ -15,6 +19,7 @@ bool path_up(char path[PATH_MAX])
 	return true;
 }
 
+/* ".." at the root stays at the root, as in the kernel. */
 int path_clean(const char *path, char ret[PATH_MAX], struct err *e)
 {
 	char out[PATH_MAX] = "/";

@@ -43,6 +43,7 @@ static struct strmap_entry **strmap_link(const struct strmap *m, const char *key
 	return link;
 }
 
+/* Rehashing keeps the entries and only moves links. */
 static void strmap_grow(struct strmap *m)
 {
 	size_t n = m->nslots ? m->nslots * 2 : STRMAP_FIRST;
@@ -74,6 +75,7 @@ void *strmap_get(const struct strmap *m, const char *key)
 	return e ? e->value : NULL;
 }
 
+/* The table grows before the insertion, so that the link stays valid. */
 void *strmap_put(struct strmap *m, const char *key, void *value)
 {
 	size_t len = strlen(key);
@@ -118,6 +120,7 @@ void *strmap_del(struct strmap *m, const char *key)
 	return value;
 }
 
+/* `iterating` catches insertions by the callback: they could grow the table under the loop. */
 void strmap_each(struct strmap *m, void (*fn)(void *ctx, const char *key, void *value), void *ctx)
 {
 	m->iterating++;
@@ -146,6 +149,7 @@ static void collect_key(void *ctx, const char *key, void *value)
 	k->key[k->count++] = mem_strdup(key);
 }
 
+/* Looks each key up again, since the callback may have removed it. */
 void strmap_visit(struct strmap *m, void (*fn)(void *ctx, const char *key, void *value), void *ctx)
 {
 	struct strmap_keys k = { .key = mem_zalloc(m->count + 1, sizeof *k.key) };

@@ -1,3 +1,8 @@
+/*
+ * Text helpers without state. Everything that decides what a terminal may show is here (text_sanitize), so that the
+ * same rules apply to the command line, the logs and JSON.
+ */
+
 #include "runtime/base/text.h"
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
@@ -76,6 +81,7 @@ size_t text_utf8_encode(uint32_t c, char out[4])
 	return 4;
 }
 
+/* Looks back at most three bytes: a character has four. */
 size_t text_utf8_cut(const char *s, size_t n)
 {
 	for (size_t back = 1; back <= 3 && back <= n; back++) {
@@ -252,6 +258,7 @@ int text_duration_ms(const char *s, uint64_t *ret_ms, struct err *e)
 	return 0;
 }
 
+/* Suffixes are powers of 1024 with or without "iB"; an overflow is an error and not a wrap. */
 int text_size_bytes(const char *s, uint64_t *ret_bytes, struct err *e)
 {
 	static const struct text_unit units[] = {
@@ -436,6 +443,7 @@ static size_t put_visible(const unsigned char *p, size_t len, struct buf *out)
 	return bad;
 }
 
+/* Runs of harmless characters are copied at once. */
 static void sanitize_text(const char *s, size_t n, bool lines, struct buf *out)
 {
 	const unsigned char *from = (const unsigned char *)(n ? s : ""), *p = from, *end = p + n, *run = p;
@@ -459,6 +467,7 @@ static void sanitize_text(const char *s, size_t n, bool lines, struct buf *out)
 	buf_append(out, run, (size_t)(p - run));
 }
 
+/* Works on JSON text as a whole, because the characters in question occur only inside strings. */
 void text_json_visible(const char *s, size_t n, struct buf *out)
 {
 	const unsigned char *from = (const unsigned char *)(n ? s : ""), *p = from, *end = p + n, *run = p;
@@ -504,6 +513,7 @@ const char *text_signal_name(int sig)
 	return name ? name : "unknown";
 }
 
+/* Names with or without SIG, numbers, RTMIN+n and RTMAX. */
 int text_signal_number(const char *name)
 {
 	if (*name >= '0' && *name <= '9') {

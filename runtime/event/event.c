@@ -151,6 +151,10 @@ static void event_put_envelope(struct buf *out, const struct event_env *env, con
 	jw_kopt(&w, "phase", d->phase);
 }
 
+/*
+ * The record is a binary head, the ids, then the JSON text as clients get it except for the sequence, which the
+ * store assigns.
+ */
 int event_encode(const struct event_env *env, const struct event_draft *d, struct buf *out, struct err *e)
 {
 	const struct event_info *info = event_info(d->type);
@@ -243,6 +247,7 @@ static bool event_view_json(const struct event_view *v)
 	       v->json[v->json_len - 1] == '}';
 }
 
+/* Points into the record; the caller keeps it alive. */
 int event_view_of(const void *record, size_t len, uint64_t sequence, struct event_view *ret, struct err *e)
 {
 	struct event_view v = { .sequence = sequence };

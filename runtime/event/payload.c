@@ -86,6 +86,7 @@ static int payload_fail(const struct event_info *info, const struct payload_memb
 			 (int)m->type_len, m->type);
 }
 
+/* Required members and types, by the row in event_types.def. Members that the row does not have are allowed. */
 int payload_check(const struct event_info *info, const char *json, size_t len, struct err *e)
 {
 	struct payload_cursor c = { .row = info->payload, .at = info->payload };

@@ -21,6 +21,7 @@ struct store_batch *store_batch_new(struct store *store)
 	return b;
 }
 
+/* Also closes the duplicates of spool descriptors that the writer did not need. */
 void store_batch_free(struct store_batch *b)
 {
 	if (!b)
@@ -51,6 +52,7 @@ static void *grow_array(void *array, size_t count, size_t *cap, size_t size)
 
 const struct err *store_batch_problem(const struct store_batch *b) { return b->problem.code ? &b->problem : NULL; }
 
+/* An event that cannot be encoded leaves the batch as it was. */
 static int add_event(struct store_batch *b, const struct event_draft *d, struct err *e)
 {
 	struct event_draft timed = *d;
@@ -86,6 +88,7 @@ int store_batch_event(struct store_batch *b, const struct event_draft *d, struct
 	return r;
 }
 
+/* The descriptor is duplicated: the caller may close its own before the writer syncs the bytes. */
 void store_batch_spool(struct store_batch *b, const char *output_ref, int fd, uint64_t offset, uint64_t length)
 {
 	struct batch_range *r;

@@ -39,6 +39,7 @@ int chunk_parse(const MDB_val *key, const MDB_val *value, char *ret_ref, struct 
 	return 0;
 }
 
+/* Reads and checks a whole chunk: a checksum proves nothing about a part of it. */
 int chunk_read(int fd, const char *ref, const struct chunk *c, char *dst, struct err *e)
 {
 	ssize_t n = fd_pread_all(fd, dst, c->length, c->offset);
@@ -183,6 +184,7 @@ static int sum_range(struct batch_range *r, char *tmp, struct err *e)
 	return 0;
 }
 
+/* Syncs before checksumming, so that the checksum is of bytes that are on the disk. */
 int chunk_prepare(struct store *store, struct store_batch *b, struct chunk_syncs *y, struct err *e)
 {
 	mem_auto char *tmp = NULL;
@@ -230,6 +232,7 @@ int chunk_put(MDB_txn *txn, const struct db *d, const struct group_entry *range,
 	return 0;
 }
 
+/* Removes the rows and leaves a marker, so that a reader gets "expired" instead of "not found". */
 int chunk_expire(MDB_txn *txn, const struct db *d, const char *ref, uint64_t *ret_freed, struct err *e)
 {
 	db_cursor_auto MDB_cursor *cur = NULL;

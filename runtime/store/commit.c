@@ -12,6 +12,7 @@
 
 #include <string.h>
 
+/* The duration of all commits is counted, those of upkeep included. */
 int commit_txn(struct store *store, int (*fn)(struct store *store, MDB_txn *txn, void *ctx, struct err *e), void *ctx,
 	       bool *ret_in_doubt, struct err *e)
 {
@@ -60,6 +61,7 @@ struct settling {
 	size_t nexpired;
 };
 
+/* The log is append-only, and MDB_APPEND makes LMDB check that. */
 static int put_event(struct store *store, MDB_txn *txn, const struct group_entry *n, struct settling *g, struct err *e)
 {
 	struct event_view ev;
@@ -114,6 +116,7 @@ static int put_entry(struct store *store, MDB_txn *txn, const struct group_entry
 	return err_set(e, ERR_INTERNAL, "a group has an entry of an unknown kind");
 }
 
+/* The sequence after the group is compared with the one that clients were given. */
 static int put_group(struct store *store, MDB_txn *txn, const struct layer *l, struct settling *g, struct err *e)
 {
 	struct group_entry n;
@@ -148,6 +151,7 @@ static int put_docs(struct store *store, MDB_txn *txn, const struct layer *head,
 	return 0;
 }
 
+/* Oldest group first; `settling` is set before the commit, so that no reader sees both. */
 static int put_layers(struct store *store, MDB_txn *txn, void *ctx, struct err *e)
 {
 	struct settling *g = ctx;
@@ -215,6 +219,7 @@ void commit_undone(struct store *store, struct settling *g)
 	settling_done(g);
 }
 
+/* Only now is the memory of the layers released; readers that hold them keep references. */
 void commit_settled(struct store *store, struct settling *g)
 {
 	struct layer *layers;

@@ -15,6 +15,7 @@ static const char *const table_names[DB_TABLE_COUNT] = {
 #undef X
 };
 
+/* Callers act on the code: EXHAUSTED waits for space, SYS reopens the environment, CORRUPT stops. */
 int db_err(struct err *e, int rc, const char *what)
 {
 	switch (rc) {
@@ -41,6 +42,7 @@ int db_err(struct err *e, int rc, const char *what)
 	}
 }
 
+/* MDB_NOTLS: a read transaction belongs to its object, not to the thread. */
 static int open_env(const char *dir, uint64_t map_bytes, unsigned flags, MDB_env **ret)
 {
 	MDB_env *env;
@@ -211,6 +213,7 @@ static uint64_t seal_of(const MDB_val *key, const void *p, size_t n)
 	return hash64(p, n, hash64(key->mv_data, key->mv_size, 0));
 }
 
+/* Reserves the value in the page and writes it there, without a copy. */
 int db_seal_put(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, const void *p, size_t n, struct err *e)
 {
 	MDB_val v = { .mv_size = n + sizeof(uint64_t) };
@@ -234,6 +237,7 @@ bool db_seal_same(const MDB_val *value, const void *p, size_t n)
 	       (n == 0 || memcmp((const char *)value->mv_data + sizeof(uint64_t), p, n) == 0);
 }
 
+/* The key is part of the hash: a value under the wrong key is detected, too. */
 int db_seal_open(const MDB_val *key, const MDB_val *value, const void **ret, size_t *ret_len, struct err *e)
 {
 	uint64_t seal;

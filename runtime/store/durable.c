@@ -36,6 +36,7 @@ static void publish_journal_state(struct store *store)
 	pthread_mutex_unlock(&store->mutex);
 }
 
+/* Without a journal the store works, but each group waits for an LMDB commit. */
 static void open_journal(struct store *store)
 {
 	struct err e = ERR_INIT;
@@ -92,6 +93,7 @@ static int append_to_journal(struct store *store, struct layer *l)
 	return 0;
 }
 
+/* Announced by the engine while a command is being started (store_prepare). */
 void durable_prepare(struct store *store)
 {
 	uint64_t start = clock_mono_ns();
@@ -130,6 +132,7 @@ static void publish_layer(struct store *store)
 	layer_unref(before);
 }
 
+/* Numbers the events of each batch, in the order of submission. */
 static void set_committed(struct store *store, struct store_batch *group, const struct layer *l)
 {
 	uint64_t next = l->first_sequence;
@@ -224,6 +227,7 @@ bool durable_settle_due(const struct store *store)
 	return l && (l->depth >= DEPTH_MAX || l->weight >= WEIGHT_MAX || store->journal.at > store->journal.size / 2);
 }
 
+/* Runs on the writer thread, after idle time, before jobs and at the end. */
 int durable_settle(struct store *store, bool *ret_in_doubt, struct err *e)
 {
 	*ret_in_doubt = false;
@@ -245,6 +249,7 @@ int durable_settle(struct store *store, bool *ret_in_doubt, struct err *e)
 	return 0;
 }
 
+/* For the worker: returns when everything acknowledged before the call is in the database. */
 int durable_wait(struct store *store, struct err *e)
 {
 	uint64_t want, failures;
@@ -330,6 +335,7 @@ static int replay_journal(struct store *store, struct err *e)
 	return 0;
 }
 
+/* Before the writer starts. Lack of space is no reason not to start: the journal keeps the groups. */
 int durable_recover(struct store *store, struct err *e)
 {
 	bool in_doubt = false;

@@ -59,6 +59,7 @@ static void add_entry(struct buf *out, struct entry_head h, const char *key, con
 		buf_append(out, data, len);
 }
 
+/* The head is patched afterwards: the length is only known when all chunks are written. */
 static void add_range(struct buf *out, const struct batch_range *r)
 {
 	size_t head = out->len;
@@ -140,6 +141,7 @@ static int check_entry(const struct group_entry *n, struct err *e)
 	return set_corrupt(e, "is of an unknown kind");
 }
 
+/* Everything is checked before it is used: the journal is a file. */
 int group_next(const void *p, size_t n, size_t *at, struct group_entry *ret, struct err *e)
 {
 	const char *here = (const char *)p + *at;

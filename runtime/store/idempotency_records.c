@@ -73,6 +73,7 @@ bool idempotency_record_exists(MDB_txn *txn, const struct db *d, uint32_t uid, c
 	return get_row(txn, d, uid, key, &row, &result, &n, NULL) == 0;
 }
 
+/* A key that is used again replaces its record and its entry by time. */
 int idempotency_record_put(MDB_txn *txn, const struct db *d, const struct group_entry *it, struct err *e)
 {
 	size_t len = it->key_len, n;
@@ -100,6 +101,7 @@ int idempotency_record_put(MDB_txn *txn, const struct db *d, const struct group_
 	return rc == 0 ? 0 : db_err(e, rc, "idempotency record");
 }
 
+/* In the order of time, so it stops at the first record that is young enough. */
 int idempotency_records_prune(MDB_txn *txn, const struct db *d, uint64_t before_us, unsigned max, unsigned *ret_removed,
 			      struct err *e)
 {

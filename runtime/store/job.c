@@ -25,6 +25,7 @@ void completion_post(struct store *store, struct completion *c)
 	pthread_mutex_unlock(&store->mutex);
 }
 
+/* A job that cannot run is completed as failed, so that its owner is called and freed in any case. */
 void job_enqueue(struct store *store, struct job_queue *q, struct job *j, bool usable)
 {
 	j->next = NULL;

@@ -65,6 +65,7 @@ static size_t record_bytes(size_t payload)
 	return (n + JOURNAL_BLOCK - 1) / JOURNAL_BLOCK * JOURNAL_BLOCK;
 }
 
+/* A record counts only if length, checksum, ordinal and chain are right; the first that does not ends the journal. */
 bool journal_next(struct journal_cursor *c, const void *file, size_t size)
 {
 	const char *here = (const char *)file + c->at;
@@ -154,6 +155,7 @@ static void enable_direct_io(struct journal *j)
 		(void)fcntl(j->fd, F_SETFL, flags);
 }
 
+/* The file is allocated and written once, so that a later write never needs space or changes metadata. */
 int journal_open(struct journal *j, int dir_fd, uint64_t size, struct err *e)
 {
 	bool failed = j->why[0], whole;

@@ -28,6 +28,7 @@ void layer_unref(struct layer *l)
 	}
 }
 
+/* Counts the puts that settling will need. */
 static int project_event(struct store *store, struct layer *l, const struct group_entry *n, struct models *m,
 			 struct err *e)
 {
@@ -45,6 +46,7 @@ static int project_event(struct store *store, struct layer *l, const struct grou
 	return 0;
 }
 
+/* Everything but events and documents is kept as notes: inline outputs, ranges, idempotency records, meta values. */
 static int project_group(struct store *store, struct layer *l, struct models *m, struct err *e)
 {
 	struct group_entry n;
@@ -69,6 +71,7 @@ static int project_group(struct store *store, struct layer *l, struct models *m,
 	return rc;
 }
 
+/* Projects the group on top of `older`. Takes over the bytes of `group`. */
 int layer_new(struct store *store, struct buf *group, struct layer *older, uint64_t last, MDB_txn *txn, MDB_dbi models,
 	      struct layer **ret, struct err *e)
 {

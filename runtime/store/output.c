@@ -120,6 +120,7 @@ static int read_chunks(const struct reader *r, const char *ref, uint64_t offset,
 	return 0;
 }
 
+/* Returns fewer bytes than requested at the end of what is stored. */
 int store_output_read(struct store *store, const char *output_ref, uint64_t offset, size_t length, struct buf *out,
 		      struct err *e)
 {

@@ -96,6 +96,7 @@ static int scan_log(struct scan *c, uint64_t last, struct err *e)
 	return rc == 0 || rc == MDB_NOTFOUND ? 0 : db_err(e, rc, "read events");
 }
 
+/* An id's entries are in the order of the sequence. */
 static int scan_index(struct scan *c, uint64_t last, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
@@ -154,6 +155,7 @@ static int scan_ring(struct scan *c, struct err *e)
 	return 0;
 }
 
+/* A subscriber that is up to date reads from the ring alone, without a transaction. */
 int store_events(struct store *store, const struct store_query *q, bool (*fn)(void *ctx, const struct event_view *ev),
 		 void *ctx, struct err *e)
 {

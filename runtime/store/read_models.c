@@ -27,6 +27,7 @@ static int wrap_model(struct err *e, uint8_t kind, const char *id, size_t id_len
 	return err_wrap(e, "model %u '%.*s'", kind, id_len < 80 ? (int)id_len : 80, id);
 }
 
+/* Newest first: own changes, then the layers, then the table. */
 int models_get(struct models *m, uint8_t kind, const char *id, size_t id_len, const char **ret, size_t *ret_len,
 	       struct err *e)
 {
@@ -76,6 +77,7 @@ int models_put(struct models *m, uint8_t kind, const char *id, size_t id_len, co
 	return 0;
 }
 
+/* Deleting what is not there is not an error: projections do not check first. */
 int models_del(struct models *m, uint8_t kind, const char *id, size_t id_len, struct err *e)
 {
 	struct db_key k;
@@ -127,6 +129,7 @@ static int begin_read(struct store *store, bool now, struct reader *own, struct 
 	return 0;
 }
 
+/* A speculative read begins its own transaction: the open snapshot may be older than the batches. */
 static int model_get(struct store *store, struct speculative *speculative, uint8_t kind, const char *id,
 		     struct buf *out, struct err *e)
 {
@@ -281,6 +284,7 @@ static void skip_over(struct scan *c, const char *after)
 	}
 }
 
+/* Keys of the table and of the layers are merged; the newer document of the same id is delivered. */
 static int scan_models(struct store *store, const struct speculative *speculative, uint8_t kind, const char *prefix,
 		       const char *after, bool descending, scan_fn fn, void *ctx, struct err *e)
 {

@@ -5,6 +5,7 @@
 #include "runtime/store/store_meta.h"
 #include "runtime/store/store_private.h"
 
+/* Transaction and layers must belong to the same moment, hence the mutex around both. */
 int reader_begin(struct store *store, struct reader *ret, struct err *e)
 {
 	struct layer *over = NULL;
@@ -70,6 +71,7 @@ int reader_last(const struct reader *r, uint64_t *ret, struct err *e)
 	return rc == 0 || rc == MDB_NOTFOUND ? 0 : db_err(e, rc, "read the log's end");
 }
 
+/* The table changes only in a rebuild; META_MODELS is the truth for transactions around it. */
 int reader_models(const struct reader *r, MDB_dbi *ret, struct err *e)
 {
 	uint8_t which = 0;

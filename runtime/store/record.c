@@ -15,6 +15,7 @@ static uint64_t checksum_of(const void *p, size_t len, uint64_t sequence)
 	return hash64((const char *)p + sizeof(uint64_t), len - sizeof(uint64_t), sequence);
 }
 
+/* Runs inside the write transaction: `dst` is the reserved value. */
 void record_write(void *dst, const void *event, size_t len, uint64_t real_us, struct tip *tip)
 {
 	struct record_head h = {
@@ -54,6 +55,7 @@ int record_check(const void *p, size_t len, uint64_t sequence, struct record_hea
 	return 0;
 }
 
+/* Used wherever the log is read in order; a single event is read with record_view. */
 int record_follow(const void *p, size_t len, uint64_t sequence, struct tip *tip, const void **ret_event,
 		  size_t *ret_len, struct err *e)
 {

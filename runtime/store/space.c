@@ -23,6 +23,7 @@
 #define DISK_NOTHING (256u * 1024)
 #define JOURNAL_DEFAULT (1u << 20)
 
+/* Allocated blocks, not a hole: deleting it must free real space. */
 static int make_ballast(struct store *store)
 {
 	fd_auto int fd = openat(store->dir_fd, BALLAST_NAME, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -205,6 +206,7 @@ static bool check_quota(struct store *store, uint64_t page, uint64_t used)
 	       space_db_bytes(store) + spool > store->space.quota;
 }
 
+/* Returns and publishes whether the store is full; logs only changes. */
 bool space_check(struct store *store)
 {
 	uint64_t page, used, total;
@@ -236,6 +238,7 @@ bool space_has_reserve(struct store *store, uint64_t bytes)
 	return total > used && total - used > 2 * map_reserve(total) + 8 * (bytes / page + 1);
 }
 
+/* Classifies a failed commit: true if it was for lack of space. */
 bool space_failed(struct store *store, const struct err *e)
 {
 	uint64_t page, used, total;

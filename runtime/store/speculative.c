@@ -42,6 +42,7 @@ void speculative_add(struct store *store, struct store_batch *b)
 	a->unprojected++;
 }
 
+/* Projects batches that were submitted since the last call; cheap when there are none. */
 int speculative_refresh(struct store *store, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;

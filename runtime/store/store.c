@@ -210,6 +210,7 @@ static void batch_run(struct store *store, struct completion *c)
 	store_batch_free(b);
 }
 
+/* `done` is always called, also for a store that cannot write. */
 void store_submit(struct store *store, struct store_batch *b, unsigned flags, store_done_fn done, void *ctx)
 {
 	b->flags = flags;
@@ -270,6 +271,7 @@ void store_listen(struct store *store, void (*fn)(void *ctx, uint64_t last_seque
 	store->listener_ctx = ctx;
 }
 
+/* Deferred batches are not waited for: they may need space that only the caller can make. */
 void store_flush(struct store *store)
 {
 	bool more = true;
@@ -327,6 +329,7 @@ static uint64_t count_new_keys(const struct reader *r)
 	return more;
 }
 
+/* Counts include the groups that are not settled yet. */
 int store_stats_get(struct store *store, struct store_stats *ret, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;

@@ -125,6 +125,7 @@ int store_meta_load(struct store *store, struct db *d, struct err *e)
 	return rc;
 }
 
+/* The version is in the first transaction, so a store without one is damaged and not new. */
 int store_meta_create(struct store *store, struct err *e)
 {
 	char id[ID_TEXT_MAX];

@@ -99,6 +99,7 @@ static int prune_txn(struct store *store, MDB_txn *txn, void *ctx, struct err *e
 					 &p->idem_removed, e);
 }
 
+/* Without space a smaller step may still succeed: removing a few events frees the pages for more. */
 static enum job_step prune_step(struct store *store, struct job *j)
 {
 	struct prune *p = (struct prune *)j;
@@ -324,6 +325,7 @@ static int rebuild_txn(struct store *store, MDB_txn *txn, void *ctx, struct err 
 	}
 }
 
+/* Runs until the new table has caught up; groups that are settled meanwhile go to the old one and to the log. */
 static enum job_step rebuild_step(struct store *store, struct job *j)
 {
 	struct rebuild *b = (struct rebuild *)j;
@@ -442,6 +444,7 @@ static int open_parent(const char *path, const char **ret_name, struct err *e)
 	return fd;
 }
 
+/* Copies to a temporary name and renames, so that a directory with the final name is complete. */
 static int backup_to(struct store *store, const char *dir, struct err *e)
 {
 	const char *name = STORE_STAGED_BACKUP;

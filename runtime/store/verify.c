@@ -116,6 +116,7 @@ static int check_index(struct verify *y, const struct event_view *ev, struct err
 	return 0;
 }
 
+/* A damaged event is reported and skipped; the models are not compared afterwards. */
 static int check_event(struct verify *y, const MDB_val *kv, const MDB_val *v, struct tip *tip, struct err *e)
 {
 	uint64_t sequence = kv->mv_size == 8 ? db_u64_at(kv->mv_data) : 0;
@@ -344,6 +345,7 @@ static bool chunk_still_exists(struct verify *y, const char *ref, const struct c
 	return reader_begin(y->store, &r, NULL) == 0 && mdb_get(r.txn, r.db->t[DB_CHUNKS], &kv, &v) == 0;
 }
 
+/* Runs without a transaction, since it reads every output byte. */
 static int check_spool(struct verify *y, struct err *e)
 {
 	mem_auto struct portion *p = mem_zalloc(1, sizeof(*p));

@@ -399,6 +399,7 @@ static struct store_batch *prepare_ranges(struct store *store, struct store_batc
 	return group;
 }
 
+/* Prepares the outputs, commits what could be prepared, and fails or defers the rest. */
 static void write_group(struct store *store, struct store_batch *group)
 {
 	struct store_batch *failed = NULL, *rest;
@@ -448,6 +449,7 @@ static void write_group(struct store *store, struct store_batch *group)
 		fail_batches(store, failed, &e);
 }
 
+/* In queue order, up to PUTS_MAX; a single larger batch is a group of its own. */
 static struct store_batch *take_group(struct store *store)
 {
 	struct store_batch *group = store->queue, **at = &group;

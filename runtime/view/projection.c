@@ -1,3 +1,8 @@
+/*
+ * One row of projections.def: opens the event's document, applies operations and then the row's function, writes the
+ * document, and updates lists. A document is read and written at most once per row.
+ */
+
 #include "runtime/view/projection.h"
 
 #include "runtime/base/mem.h"
@@ -60,6 +65,7 @@ static bool apply_op(const struct projection_op *op, const struct projection *p,
 	return true;
 }
 
+/* Reads, changes and writes one document. 0 also when the event does not concern one. */
 int projection_run(struct models *m, const struct event_view *ev, const struct view_schema *schema,
 		   const struct projection_op *ops, projection_fn change, struct err *e)
 {

@@ -1,3 +1,8 @@
+/*
+ * Runs the table of projections.def. Its operations become constant arrays of struct projection_op; a row runs for
+ * each event of its type, in the order of the file. Speculative runs skip documents from which no decision is made.
+ */
+
 #include "runtime/view/projections.h"
 
 #include "runtime/base/err.h"
@@ -48,6 +53,7 @@ static const struct {
 #include "runtime/view/projections.def"
 };
 
+/* A failure is the store's, never the event's, and aborts the transaction. */
 static int project_event(struct models *m, const struct event_view *ev, bool speculative, struct err *e)
 {
 	for (size_t i = 0; i < countof(rows); i++) {

@@ -1,3 +1,8 @@
+/*
+ * Channels to remote peers. The sequence that a peer has acknowledged is a meta value of the store and not an event,
+ * since recording an acknowledgement as an event would have to be acknowledged, too.
+ */
+
 #include "runtime/view/view_channel.h"
 
 #include "runtime/base/buf.h"

@@ -1,3 +1,9 @@
+/*
+ * Documents between text and structs, by the tables that view_documents.c generates. Decoding copies short strings
+ * and numbers and only points at JSON members; encoding writes the members in table order. The text is therefore a
+ * function of the struct, which the byte comparison of store_verify relies on.
+ */
+
 #include "runtime/view/view_codec.h"
 
 #include "runtime/base/buf.h"
@@ -48,6 +54,7 @@ static const struct view_field *field_after(const struct view_schema *schema, st
 	return NULL;
 }
 
+/* Members that the table does not have are skipped. */
 void view_decode(const struct view_schema *schema, struct jval doc, void *ret)
 {
 	size_t at = 0;
@@ -61,6 +68,7 @@ void view_decode(const struct view_schema *schema, struct jval doc, void *ret)
 	}
 }
 
+/* Absent values write nothing; that is how "absent members are omitted, never null" holds for all documents. */
 static void encode_field(const struct view_field *f, const char *key, const void *doc, struct jw *w)
 {
 	const void *p = field_in(f, doc);
@@ -105,6 +113,7 @@ void view_encode(const struct view_schema *schema, const void *doc, struct buf *
 	jw_obj_end(&w);
 }
 
+/* The search starts where the last one ended, because `names` are mostly in table order. */
 void view_write_members(struct jw *w, const struct view_schema *schema, const void *doc, const char *names)
 {
 	size_t at = 0;
@@ -146,6 +155,7 @@ static struct jval stored_object(const char *json, size_t len)
 					  : (struct jval){ 0 };
 }
 
+/* The pointers of JSON members stay valid until the next write to the models. */
 int view_load(struct models *m, const struct view_schema *schema, const char *id, void *ret, struct err *e)
 {
 	const char *json;
@@ -159,6 +169,7 @@ int view_load(struct models *m, const struct view_schema *schema, const char *id
 	return r;
 }
 
+/* What an event gives to a document that it creates. */
 static void fill_field(const struct view_field *f, const struct event_view *ev, void *doc)
 {
 	switch (f->fill) {
@@ -179,6 +190,7 @@ void view_create(const struct view_schema *schema, const struct event_view *ev, 
 		fill_field(&schema->fields[i], ev, ret);
 }
 
+/* A document may be created by any event about it: retention may have removed the one that came first. */
 int view_open(struct models *m, const struct view_schema *schema, const struct event_view *ev, const char *id,
 	      void *ret, struct err *e)
 {

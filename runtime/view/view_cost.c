@@ -1,3 +1,9 @@
+/*
+ * Costs, limits, routing and model requests. A cost is added to one document for each scope that may have a budget:
+ * session, thread, turn, task, model, and the user's total, day and month. A budget check then reads one document
+ * instead of summing events. Days and months are UTC.
+ */
+
 #include "runtime/view/view_cost.h"
 
 #include "runtime/base/buf.h"
@@ -61,6 +67,7 @@ static uint64_t micro_usd_of(struct jval payload)
 
 static uint64_t add_count(uint64_t n, uint64_t more) { return view_counted(n) + more; }
 
+/* Adds the event's amount and tokens to one scope's document. */
 static int add_cost(struct models *m, const struct event_view *ev, const char *key, struct err *e)
 {
 	struct jval payload = event_payload(ev), tokens = jval_get(payload, "tokens");
@@ -77,6 +84,7 @@ static int add_cost(struct models *m, const struct event_view *ev, const char *k
 	return view_save(m, &cost_schema, key, &d, e);
 }
 
+/* An event counts once in each scope that it names, and always for its user. */
 int view_cost_on_recorded(struct models *m, const struct event_view *ev, struct err *e)
 {
 	static const struct {
@@ -113,6 +121,7 @@ int view_cost_on_recorded(struct models *m, const struct event_view *ev, struct 
 	return add_cost(m, ev, key, e);
 }
 
+/* Limits that a provider reported. Budgets of the policy have no document. */
 int view_limit_on_changed(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct limit_changed_json changed;
@@ -183,6 +192,7 @@ static bool write_limit(void *ctx, const char *id, size_t id_len, const char *js
 	return l->count < 64;
 }
 
+/* The object is opened with the first limit: a snapshot without limits has no such member. */
 int view_write_limits(struct store *s, uint32_t uid, struct jw *w, struct err *e)
 {
 	struct limit_listing l = { .w = w };
@@ -244,6 +254,7 @@ void view_model_request_key(const char *session_id, const char *request_id, char
 	(void)snprintf(key, VIEW_REQUEST_KEY_MAX, "%s/%s", session_id, request_id);
 }
 
+/* A completion without its request creates the document, too. */
 int view_model_request_on_event(struct models *m, const struct event_view *ev, struct err *e)
 {
 	char id[ID_SIZE], session[ID_SIZE], key[VIEW_REQUEST_KEY_MAX];

@@ -1,3 +1,9 @@
+/*
+ * The snapshots execution_environment and permission_sandbox. Both describe one turn; the turn is found from
+ * whichever id the client gives, and everything else is read from the turn's document and the processes of the turn
+ * or session.
+ */
+
 #include "runtime/view/view_environment.h"
 
 #include "runtime/base/buf.h"

@@ -1,3 +1,9 @@
+/*
+ * Evidence and benchmark trials. Exported content is found by its SHA-256, so that a second export does not store
+ * the same bytes again. A trial is found by its id, by its run while it has not ended, and by data set and
+ * configuration, which is the order in which comparisons read them.
+ */
+
 #include "runtime/view/view_evidence.h"
 
 #include "runtime/base/buf.h"
@@ -10,6 +16,7 @@
 
 #define SHOWN_MAX 50u
 
+/* Lists the evidence under everything that the event names, so that each snapshot finds its own. */
 int view_evidence_on_changed(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct evidence_doc d;
@@ -196,6 +203,7 @@ int view_benchmark_on_resolved(struct models *m, const struct event_view *ev, st
 	return id[0] ? put_key(m, VIEW_BENCHMARK_KNOWN, key, e) : 0;
 }
 
+/* 1: the event names no trial. */
 static int load_trial(struct models *m, const struct event_view *ev, struct trial_doc *d, struct err *e)
 {
 	char id[ID_SIZE] = "";
@@ -209,6 +217,7 @@ static int load_trial(struct models *m, const struct event_view *ev, struct tria
 	return 0;
 }
 
+/* Copies what comparisons filter by into strings; the rest stays JSON. */
 int view_trial_on_started(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval b = event_member(ev, "benchmark");
@@ -246,6 +255,7 @@ int view_trial_on_started(struct models *m, const struct event_view *ev, struct 
 	return view_list_put(m, VIEW_RUN_TRIAL, d.runId, d.trialId, e);
 }
 
+/* A second end keeps the time of the first. */
 int view_trial_on_ended(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct trial_doc d;
@@ -263,6 +273,7 @@ int view_trial_on_ended(struct models *m, const struct event_view *ev, struct er
 	return view_list_del(m, VIEW_RUN_TRIAL, d.runId, d.trialId, e);
 }
 
+/* Each reward replaces the details of the one before. */
 int view_trial_on_reward(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct trial_doc d;
@@ -298,6 +309,7 @@ int view_trial_on_evidence(struct models *m, const struct event_view *ev, struct
 	return view_save(m, &trial_schema, d.trialId, &d, e);
 }
 
+/* Only the latest comparison of a pair is kept; earlier ones are in the log. */
 int view_benchmark_on_comparison(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval c = event_member(ev, "comparison");
@@ -324,6 +336,7 @@ static bool add_comparison(void *ctx, const char *id, size_t id_len, const char 
 	return true;
 }
 
+/* Without the uid, which is the store's and not the client's. */
 static int write_trial(struct store *s, const char *id, struct jw *w, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT, out = BUF_INIT;

@@ -1,7 +1,7 @@
 #ifndef BAILIFF_VIEW_EVIDENCE_H
 #define BAILIFF_VIEW_EVIDENCE_H
 
-/* The documents of exports and verifications (view_evidence.c), and of benchmark trials (view_benchmark.c). */
+/* The documents of exports, verifications and benchmark trials. */
 
 #include "runtime/view/view_documents.h"
 

@@ -135,21 +135,22 @@ struct expiry_search {
 	struct store *store;
 	const char *session_id;
 	struct owner *owners; /* visited, and to visit */
-	size_t count, room;
+	size_t count, cap;
 	struct strmap seen;
 	struct buf keys; /* NUL-terminated keys of one scan */
 	bool alive;
 };
 
+/* Queues something whose documents are to be found; each owner once. */
 static void add_owner(struct expiry_search *s, unsigned what, const char *id)
 {
 	mem_auto char *key = mem_printf("%u/%s", what, id);
 
 	if (!*id || strlen(id) >= ID_SIZE || strmap_put(&s->seen, key, s))
 		return;
-	if (s->count == s->room) {
-		s->room = s->room ? 2 * s->room : 32;
-		s->owners = mem_realloc(s->owners, s->room * sizeof *s->owners);
+	if (s->count == s->cap) {
+		s->cap = s->cap ? 2 * s->cap : 32;
+		s->owners = mem_realloc(s->owners, s->cap * sizeof *s->owners);
 	}
 	s->owners[s->count].what = what;
 	id_copy(s->owners[s->count++].id, id);
@@ -186,6 +187,7 @@ static int add_outputs(struct expiry_search *s, const char *json, struct err *e)
 
 typedef bool (*found_fn)(void *ctx, uint8_t kind, const char *id);
 
+/* A document that marks its owner as active ends the search: the session stays. */
 static int visit_document(struct expiry_search *s, uint8_t kind, enum form form, const char *key, found_fn fn,
 			  void *ctx, struct err *e)
 {
@@ -201,6 +203,7 @@ static int visit_document(struct expiry_search *s, uint8_t kind, enum form form,
 	return add_outputs(s, buf_cstr(&text), e);
 }
 
+/* Passes on every entry of a list and queues the members that it names. */
 static int visit_list(struct expiry_search *s, size_t row, const char *owner, found_fn fn, void *ctx, struct err *e)
 {
 	mem_auto char *prefix = mem_printf("%s/", owner);
@@ -217,6 +220,7 @@ static int visit_list(struct expiry_search *s, size_t row, const char *owner, fo
 	return 0;
 }
 
+/* Applies all rows of the table to one owner. */
 static int visit_owner(struct expiry_search *s, const struct owner *o, found_fn fn, void *ctx, struct err *e)
 {
 	char key[ID_SIZE + 16];

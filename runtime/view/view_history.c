@@ -1,3 +1,9 @@
+/*
+ * Compactions and rollbacks of a thread, and the artifacts of a session. Rolled-back turns keep their documents and
+ * are only listed: the log keeps their events, and snapshots mark them. VIEW_OPEN_HISTORY lists threads with an
+ * unfinished operation.
+ */
+
 #include "runtime/view/view_history.h"
 
 #include "runtime/base/buf.h"
@@ -42,6 +48,7 @@ static int save_history(struct models *m, const struct history_doc *d, struct er
 		    : view_list_del(m, VIEW_OPEN_HISTORY, d->threadId, NULL, e);
 }
 
+/* Started, completed or failed. */
 int view_history_on_compaction(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev);
@@ -91,6 +98,7 @@ int view_history_on_compaction(struct models *m, const struct event_view *ev, st
 	return save_history(m, &d, e);
 }
 
+/* The removed turns are listed when the rollback has completed, not when it starts. */
 int view_history_on_rollback(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev), removed = jval_get(payload, "removedTurns");
@@ -124,6 +132,7 @@ int view_history_on_rollback(struct models *m, const struct event_view *ev, stru
 	return 0;
 }
 
+/* Artifacts without an id are known by their path. */
 int view_artifact_on_changed(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev), path = jval_get(payload, "path");
@@ -228,6 +237,7 @@ struct artifact_listing {
 	size_t count, shown, issues;
 };
 
+/* Counts all, shows the first ones. */
 static bool write_artifact(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
 {
 	struct artifact_listing *l = ctx;

@@ -1,3 +1,8 @@
+/*
+ * Collects ids in one scan. A scan holds a read transaction open, so callers collect a bounded number of ids here
+ * and read the documents afterwards.
+ */
+
 #include "runtime/view/view_ids.h"
 
 #include "runtime/base/err.h"
@@ -28,6 +33,7 @@ static void add_id(struct id_scan *sc, const char *id, size_t len)
 	sc->ids->id[sc->ids->n++][len] = '\0';
 }
 
+/* Stops one entry after the last that fits, to know whether there is more. */
 static bool on_key(void *ctx, const char *key, size_t len, const char *json, size_t json_len)
 {
 	struct id_scan *sc = ctx;

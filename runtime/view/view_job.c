@@ -1,3 +1,9 @@
+/*
+ * Jobs. A job's document has the counts of its items by status; an item gets a document with its first attempt.
+ * Every change of an item goes through struct item_change, so that the item, the counts and the lists (running, to
+ * be retried) change together. The counts are maintained and not computed: a job may have many items.
+ */
+
 #include "runtime/view/view_job.h"
 
 #include "runtime/base/buf.h"
@@ -93,6 +99,7 @@ struct item_change {
 	struct buf ids;
 };
 
+/* 1: the event names no job or no item. */
 static int load_item(struct models *m, const struct event_view *ev, const char *item, struct item_change *c,
 		     struct err *e)
 {
@@ -113,6 +120,7 @@ static int load_item(struct models *m, const struct event_view *ev, const char *
 	return 0;
 }
 
+/* Reads the job again: writing the item has invalidated what its JSON members pointed to. */
 static int save_item_counts(struct models *m, const struct event_view *ev, struct item_change *c, struct err *e)
 {
 	char status[ID_SIZE], item[ID_SIZE], thread[ID_SIZE];
@@ -135,6 +143,7 @@ static int save_item_counts(struct models *m, const struct event_view *ev, struc
 	return view_save(m, &job_schema, c->job.jobId, &c->job, e);
 }
 
+/* Writes the item, moves it between the lists, and updates the job. */
 static int save_item(struct models *m, const struct event_view *ev, struct item_change *c, struct err *e)
 {
 	bool running = strcmp(c->item.status, "running") == 0, was_running = strcmp(c->before, "running") == 0;
@@ -155,6 +164,7 @@ static int save_item(struct models *m, const struct event_view *ev, struct item_
 	return r;
 }
 
+/* A new attempt clears the end, the outputs and the delay of the one before. */
 int view_job_item_on_started(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct job_item_started_json started;
@@ -199,6 +209,7 @@ static const char *status_at_end(const struct event_view *ev, struct jval payloa
 	return jval_is_str(jval_get(payload, "status"), "reported") ? "reported" : "completed";
 }
 
+/* The process is no longer the item's, even if the item is tried again. */
 int view_job_item_on_ended(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev);
@@ -241,6 +252,7 @@ static int requeue_item(struct models *m, const struct event_view *ev, const cha
 	return save_item(m, ev, &c, e);
 }
 
+/* A retry of ended items makes an ended job live again. */
 int view_job_on_progress(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev), again = jval_get(payload, "requeued");

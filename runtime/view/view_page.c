@@ -1,3 +1,10 @@
+/*
+ * Pages of the list_* methods. Ids are collected in portions; each document is read, checked against the uid and the
+ * filter, and written. A page ends at its limit, after VIEW_PAGE_SEEN documents or after VIEW_PAGE_BYTES, whichever
+ * comes first, so that a filter that matches nothing cannot block the loop thread; the cursor continues where it
+ * ended.
+ */
+
 #include "runtime/view/view_page.h"
 
 #include "runtime/base/err.h"
@@ -9,6 +16,7 @@ static bool is_full(const struct view_page *p)
 	return p->found == p->limit || p->seen == VIEW_PAGE_SEEN || p->w.buf->len > VIEW_PAGE_BYTES;
 }
 
+/* Counts and writes a document if the uid may see it and it matches. */
 static int write_document(struct view_page *p, const char *id, struct err *e)
 {
 	_Alignas(max_align_t) char doc[VIEW_DOCUMENT_MAX];
@@ -39,6 +47,7 @@ static int write_all(struct view_page *p, const struct view_ids *ids, struct err
 	return 0;
 }
 
+/* Continues at the cursor, if there is one, and sets p->more when documents are left. */
 int view_page_scan(struct view_page *p, struct view_ids_query q, const char *owner, struct err *e)
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
@@ -72,6 +81,7 @@ int view_page_scan_list(struct view_page *p, enum view_kind kind, const char *ow
 	return view_page_scan(p, q, prefix, e);
 }
 
+/* The beginning is found by a prefix scan; the end of an id only by comparing all of them. */
 int view_page_find_match(struct view_page *p, const char *prefix, const char *match, struct err *e)
 {
 	struct view_ids_query q = VIEW_PAGE_QUERY(p->list->schema->kind);
@@ -94,6 +104,7 @@ int view_page_find_match(struct view_page *p, const char *prefix, const char *ma
 	return view_page_scan(p, q, "", e);
 }
 
+/* Checks limit and cursor, runs the list's `find`, and appends the page when it is complete. */
 int view_page_write(const struct view_list *list, struct store *s, uint32_t uid, unsigned limit, const char *cursor,
 		    const void *query, struct buf *out, struct err *e)
 {

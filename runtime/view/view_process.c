@@ -1,5 +1,5 @@
 /*
- * Processes. Bytes and previews of the outputs are in documents of their own (view_output.c) and joined when a process
+ * Processes. Bytes and previews of the outputs are in documents of their own (below) and joined when a process
  * is read, so that counting output does not rewrite the process's document.
  */
 
@@ -59,6 +59,7 @@ int view_process_on_input(struct models *m, const struct event_view *ev, struct 
 	return view_save(m, &process_schema, d.processId, &d, e);
 }
 
+/* The status follows from the type of the event; that of a failure from its status, too. */
 static void set_status(const struct event_view *ev, struct jval payload, struct process_doc *d)
 {
 	struct jval status = event_member(ev, "status");
@@ -78,6 +79,7 @@ static void set_status(const struct event_view *ev, struct jval payload, struct 
 	}
 }
 
+/* Records the sequence of the end, by which retention finds processes with outputs. */
 bool process_on_ended(struct projection *p, void *doc)
 {
 	struct jval profile = jval_get(p->payload, "profile");
@@ -206,6 +208,7 @@ int view_output_on_artifact(struct models *m, const struct event_view *ev, struc
 	return view_list_put(m, VIEW_PROCESS_DIFF, d.processId, d.outputRef, e);
 }
 
+/* One document per stream of the process, before any byte: readers can tell "empty" from "unknown". */
 int view_output_on_started(struct models *m, const struct event_view *ev, struct err *e)
 {
 	if (project_command(m, ev, e) < 0)
@@ -266,6 +269,7 @@ static int project_preview(struct models *m, const char *ref, struct jval payloa
 	return view_save(m, &preview_schema, ref, &d, e);
 }
 
+/* The count changes and, at the start of the stream, the preview; the bytes are in the spool file or the store. */
 int view_output_on_output(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev);
@@ -321,6 +325,7 @@ int view_output_on_truncated(struct models *m, const struct event_view *ev, stru
 	return save_output(m, &d, e);
 }
 
+/* The document stays without its preview: a client learns that the output has expired. */
 int view_output_on_expired(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct output_doc d;
@@ -351,6 +356,7 @@ static int end_output(struct models *m, const struct event_view *ev, const char 
 	return save_output(m, &d, e);
 }
 
+/* Marks every stream as complete. */
 int view_output_on_process_ended(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval outputs = jval_get(event_payload(ev), "outputs");
@@ -432,6 +438,7 @@ static size_t find_violation(struct jval list, struct jval payload, ssize_t *ret
 	return n;
 }
 
+/* At the limit a new violation replaces the oldest; a known one only counts up. */
 static void write_list(struct jw *w, struct jval list, struct jval payload, uint64_t count)
 {
 	ssize_t found, at = 0;
@@ -449,6 +456,7 @@ static void write_list(struct jw *w, struct jval list, struct jval payload, uint
 	jw_arr_end(w);
 }
 
+/* Hints do not count: they are guesses from the command's output. */
 int view_violation_on_reported(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev);

@@ -129,6 +129,7 @@ int view_process(struct store *s, uint32_t uid, const char *process_id, struct b
 	return 0;
 }
 
+/* A waiter that timed out gets the current state, with timedOut set. */
 int view_wait_result(struct store *s, uint32_t uid, const char *process_id, bool timed_out, struct buf *out,
 		     struct err *e)
 {
@@ -334,6 +335,7 @@ static int pass_outputs(struct store *s, const char *process_id, uint64_t floor,
 	return r;
 }
 
+/* In the order in which the processes ended. */
 int view_expirable_outputs(struct store *s, uint64_t floor, unsigned limit, expirable_fn fn, void *ctx, struct err *e)
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
@@ -350,6 +352,7 @@ int view_expirable_outputs(struct store *s, uint64_t floor, unsigned limit, expi
 	return 0;
 }
 
+/* Collected first: fn may discard the changes, which changes the list. */
 int view_cow_processes(struct store *s, uint64_t floor, bool (*fn)(void *ctx, const char *process_id), void *ctx,
 		       struct err *e)
 {

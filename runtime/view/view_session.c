@@ -1,3 +1,8 @@
+/*
+ * Sessions, threads and what belongs to them: the runtime's own document, actions, tool calls and hooks. Most of
+ * their projections are rows of projections.def; here is what a row cannot say.
+ */
+
 #include "runtime/base/mem.h"
 #include "runtime/event/payloads.h"
 #include "runtime/view/projections.h"
@@ -84,6 +89,7 @@ const char *view_thread_status(const char *status)
 	return strncmp(status, "waiting_", 8) == 0 ? "blocked" : "unknown";
 }
 
+/* A status that the specification does not know for threads is kept as the phase. */
 bool thread_on_updated(struct projection *p, void *doc)
 {
 	struct thread_doc *d = doc;
@@ -160,6 +166,7 @@ static uint64_t count_elements(struct jval list)
 	return n;
 }
 
+/* Counts only; the ids are in the event. */
 int view_runtime_on_reconstructed(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev);

@@ -52,6 +52,7 @@ static int members_before(struct store *s, enum view_kind kind, const char *owne
 	return view_ids(s, &q, ret, NULL, e);
 }
 
+/* Oldest first. */
 static int write_turn_processes(struct store *s, const char *turn, struct jw *w, struct err *e)
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
@@ -220,6 +221,7 @@ static int write_thread(struct store *s, const struct thread_doc *d, const struc
 	return 0;
 }
 
+/* Oldest first; `updated` becomes the latest time of any of them. */
 static int write_threads(struct store *s, const struct view_ids *ids, struct jw *w, uint64_t *updated, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
@@ -242,6 +244,7 @@ static int write_threads(struct store *s, const struct view_ids *ids, struct jw 
 	return 0;
 }
 
+/* How many of the session's turns carry a trace id, so that a collector's data can be joined. */
 static int write_telemetry(struct store *s, const struct session_doc *d, struct jw *w, struct err *e)
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
@@ -283,6 +286,7 @@ static int write_session_tail(struct store *s, const struct session_doc *d, stru
 	return view_write_evidence(s, session, false, w, e);
 }
 
+/* All reads use one store snapshot, so that the parts fit together. */
 int view_session(struct store *s, uint32_t uid, const char *session_id, const struct view_window *win, struct buf *out,
 		 struct err *e)
 {
@@ -385,6 +389,7 @@ static bool on_step(void *ctx, const char *id, size_t id_len, const char *json, 
 	return true;
 }
 
+/* A step that a process and its tool call share is one document. */
 int view_write_steps(struct store *s, const char *turn_id, struct jw *w, struct err *e)
 {
 	buf_auto struct buf docs = BUF_INIT;
@@ -415,6 +420,7 @@ static void write_document(struct store *s, enum view_kind kind, const char *id,
 		jw_raw(w, doc.data, doc.len);
 }
 
+/* At most CALLS_SHOWN, of the newest turns. */
 int view_write_tool_calls(struct store *s, const struct view_ids *turns, struct jw *w, struct err *e)
 {
 	size_t left = CALLS_SHOWN;
@@ -501,6 +507,7 @@ static int write_queued(struct store *s, const struct queue_doc *d, struct jw *w
 	return 0;
 }
 
+/* resumeState only while turns wait. */
 int view_write_queue(struct store *s, const char *thread_id, struct jw *w, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;

@@ -1,3 +1,8 @@
+/*
+ * Subagents. A subagent is listed under its session, its parent's thread and its task; VIEW_LIVE_SUBAGENT has those
+ * that have not ended. A resumed subagent is the same document with its end cleared.
+ */
+
 #include "runtime/view/view_subagent.h"
 
 #include "runtime/base/buf.h"

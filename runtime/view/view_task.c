@@ -47,6 +47,7 @@ static void count_add(struct task_count_doc *d, enum task_status s, bool more)
 	*n = now ? now : VIEW_ABSENT;
 }
 
+/* Moves one task between the counts of a session ('s') or thread ('t'). */
 static int count_one(struct models *m, char scope, const char *id, enum task_status before, enum task_status after,
 		     struct err *e)
 {
@@ -102,6 +103,10 @@ static bool unlisted(const struct task_doc *d)
 	return jval_is_str(d->taskKind, "routing") && jval_is_str(d->visibility, "internal");
 }
 
+/*
+ * Updates counts and lists for the difference between `b` and the document. Each list has one meaning (view.h), so
+ * every change of a status ends here.
+ */
 static int save_status(struct models *m, const struct task_doc *d, const struct before *b, struct err *e)
 {
 	enum task_status now = task_doc_status(d);
@@ -149,6 +154,7 @@ static void copy_uint(struct jval payload, const char *member, uint64_t *ret)
 	*ret = jval_uint(jval_get(payload, member), *ret);
 }
 
+/* Enters a status: clears what belonged to the one before, and sets or clears the end. */
 static void set_status(struct task_doc *d, const struct event_view *ev, const char *status)
 {
 	struct jval reason = event_member(ev, "statusReason");
@@ -196,6 +202,7 @@ static const struct {
 	{ EVENT_TASK_ARCHIVED, "archived" },
 };
 
+/* The engine's decision, taken from the event; unknown statuses change nothing. */
 static void project_status(struct task_doc *d, const struct event_view *ev, struct jval payload)
 {
 	char named[ID_SIZE] = "";
@@ -231,6 +238,7 @@ static void project_attempt(struct task_doc *d, const struct event_view *ev, str
 	d->attemptStartedAt = d->lastSeenAt = ev->real_us;
 }
 
+/* Every task.* event that may change the status. */
 int view_task_on_event(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev);
@@ -266,6 +274,7 @@ int view_task_on_event(struct models *m, const struct event_view *ev, struct err
 	return save_task(m, &d, &b, e);
 }
 
+/* Only `changes` of the payload are members; the rest describes the update. */
 int view_task_on_updated(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev), changes = jval_get(payload, "changes"),
@@ -321,6 +330,7 @@ static void merge_progress(struct jval old, struct jval payload, uint64_t real_u
 	jw_obj_end(&w);
 }
 
+/* Does not touch lists or counts: progress is frequent. */
 int view_task_on_progress(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev), delivery = jval_get(payload, "delivery"),
@@ -398,6 +408,7 @@ static int load_attempt(struct models *m, const struct event_view *ev, char key[
 	return 0;
 }
 
+/* Attempts are numbered from 1. */
 int view_task_attempt_on_started(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev);
@@ -432,6 +443,7 @@ int view_task_attempt_on_ended(struct models *m, const struct event_view *ev, st
 	return view_save(m, &attempt_schema, key, &d, e);
 }
 
+/* Only the reports of the runtime count. */
 int view_task_attempt_on_run_status(struct models *m, const struct event_view *ev, struct err *e)
 {
 	char key[VIEW_ATTEMPT_KEY_MAX];
@@ -496,6 +508,7 @@ static int set_parent(struct models *m, const char *task, const char *parent, st
 	return view_save(m, &task_schema, task, &d, e);
 }
 
+/* Also maintains the parent's counts of children and the child's parent. */
 int view_task_edge_on_updated(struct models *m, const struct event_view *ev, struct err *e)
 {
 	char task[ID_SIZE], kind[ID_SIZE] = "", target[ID_SIZE] = "", before[ID_SIZE], after[ID_SIZE] = "active",

@@ -16,6 +16,7 @@ void view_turn_member(const struct turn_doc *d, char ret[VIEW_TURN_MEMBER_MAX])
 		(void)snprintf(ret, VIEW_TURN_MEMBER_MAX, "~%020llu/%s", (unsigned long long)d->number, d->turnId);
 }
 
+/* The thread counts its turns first, so that this one gets its number. */
 int view_turn_on_submitted(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev);
@@ -128,6 +129,7 @@ bool turn_on_tool_started(struct projection *p, void *doc)
 	return true;
 }
 
+/* Calls with `part` execute the input of the turn; the execution loop continues from these counts. */
 bool turn_on_tool_ended(struct projection *p, void *doc)
 {
 	uint64_t part = jval_uint(jval_get(p->payload, "part"), VIEW_ABSENT);
@@ -212,6 +214,7 @@ static int load_step(struct models *m, const struct event_view *ev, char key[STE
 	return r;
 }
 
+/* A second event with the same step id (a tool call and its process) adds its ids and keeps the rest. */
 int view_step_on_begun(struct models *m, const struct event_view *ev, struct err *e)
 {
 	const struct step_kind *kind = kind_of(ev->type);
@@ -257,6 +260,7 @@ static bool is_process_end(enum event_type t)
 	return t == EVENT_PROCESS_COMPLETED || t == EVENT_PROCESS_FAILED || t == EVENT_PROCESS_TERMINATED;
 }
 
+/* The end of a step that never began creates nothing. */
 int view_step_on_ended(struct models *m, const struct event_view *ev, struct err *e)
 {
 	char key[STEP_KEY_MAX], status[ID_SIZE] = "completed";

@@ -84,7 +84,7 @@ def test_an_agent_is_told_what_it_can_act_on(home):
     with Raw(home) as mcp:
         process = mcp.exec("sleep 1000", background=True)[0]["processId"]
         for tool, arguments, *words in (
-                ("exec", {"command": "true", "timeout": 5}, "timeout: is not known here", "timeoutMs", "yieldMs"), ("exec", {"command": ""}, "command: must not be empty"),
+                ("exec", {"command": "true", "timeout": 5}, "timeout: unknown member", "timeoutMs", "yieldMs"), ("exec", {"command": ""}, "command: must not be empty"),
                 ("exec", {"command": "true", "timeoutMs": 0}, "timeoutMs: must be at least 1"), ("exec", {"command": "a\0b"}, "command: expected a string without"),
                 ("exec", {"command": "true", "profile": ""}, "profile"), ("kill", {"processId": process, "signal": "FOO"}, "signal:"),
                 ("write_stdin", {"processId": process, "keys": ["Enter"]}, "keys: it has no terminal"), ("screen", {"processId": process}, "exec with tty: true"), ("write_stdin", {"processId": process, "text": "x"}, "exec with interactive: true"),
