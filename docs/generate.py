@@ -20,9 +20,13 @@ STRING = r'"(?:\\.|[^"\\])*"'
 
 
 def rows(path, names):
-    """(name, arguments) of each row; adjacent strings are joined, as the compiler does."""
+    """(name, arguments) of each row; adjacent strings are joined and PARAMS_ groups expanded, as the compiler does."""
     with open(os.path.join(ROOT, path), encoding="utf-8") as f:
         text = re.sub(r"/\*.*?\*/", "", f.read(), flags=re.S)
+    group = r"^#define (PARAMS_\w+) \\\n((?:.*\\\n)*.*\n)"
+    for name, body in re.findall(group, text, re.M):
+        text = re.sub(rf"^\s*{name}$", lambda m: body.replace(" \\\n", "\n"), text, flags=re.M)
+    text = re.sub(group, "", text, flags=re.M)
     for m in re.finditer(rf"^\s*({'|'.join(names)})\(((?:{STRING}|[^()\"])*)\)", text, re.M):
         parts = re.findall(rf"(?:{STRING}\s*)+|[^,\"\s][^,\"]*", m.group(2))
         yield m.group(1), ["".join(s[1:-1] for s in re.findall(STRING, p)).replace('\\"', '"') if p.startswith('"') else p.strip() for p in parts]
@@ -47,7 +51,7 @@ def methods():
             open_rows.append((args[0], "object", "REQUIRED" in args[2], args[3]))
             open_rows += [(f"{args[0]}.{n}", t, r, s) for n, t, r, s in members[args[1]]]
         elif name:
-            out += [f"### `{name[0]}`", "", f"{name[3]} Role: {name[1].lower()}." + (" Takes `idempotencyKey` and `traceparent`." if name[2] == "MUTATING" else ""), ""]
+            out += [f"### `{name[0]}`", "", f"{name[3]} Role: {name[1].lower()}." + (" Takes `idempotencyKey` and `traceparent`." if name[2] != "READING" else ""), ""]
             if open_rows:
                 out += ["| parameter | type | |", "|---|---|---|"]
                 out += [f"| `{n}` | {cell(t)}{', required' if r else ''} | {cell(s)} |" for n, t, r, s in open_rows] + [""]

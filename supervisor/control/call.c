@@ -203,6 +203,14 @@ void call_fail_data(struct call *c, const struct err *e, const char *data, size_
 
 void call_fail(struct call *c, const struct err *e) { call_fail_data(c, e, NULL, 0); }
 
+void call_fail_expired_output(struct call *c, const struct err *e)
+{
+	static const char data[] = "\"category\":\"output_expired\",\"advice\":\"Retention removed the bytes; the "
+				   "events about them remain.\"";
+
+	call_fail_data(c, e, data, sizeof(data) - 1);
+}
+
 void call_engine_reply(void *call, const struct err *e, const char *json, size_t len)
 {
 	if (e)
@@ -223,28 +231,11 @@ bool call_sees(const struct call *c, uint32_t uid) { return c->caller.uid == uid
 
 uint32_t call_visible_uid(const struct call *c) { return call_sees_all(c) ? VIEW_ANY_UID : c->caller.uid; }
 
-void call_reply_or_fail(struct call *c, int r, const struct buf *out, const struct err *e)
+int call_require_full_view(const struct call *c, struct err *e)
 {
-	if (r < 0)
-		call_fail(c, e);
-	else
-		call_reply(c, out->data, out->len);
-}
-
-bool call_require_full_view(struct call *c)
-{
-	struct err e = ERR_INIT;
-
-	if (call_sees_all(c))
-		return false;
-	err_set(&e, ERR_NOT_ALLOWED, "%s is for root and for the user that the daemon runs as", c->method->name);
-	call_fail(c, &e);
-	return true;
-}
-
-const char *call_str(const struct call *c, const char *name)
-{
-	return json_string_value(json_object_get(c->params, name));
+	return call_sees_all(c) ? 0
+				: err_set(e, ERR_NOT_ALLOWED, "%s is for root and for the user that the daemon runs as",
+					  c->method->name);
 }
 
 uint64_t call_uint(const struct call *c, const char *name, uint64_t otherwise)
@@ -252,11 +243,3 @@ uint64_t call_uint(const struct call *c, const char *name, uint64_t otherwise)
 	const json_t *v = json_object_get(c->params, name);
 	return json_is_integer(v) ? (uint64_t)json_integer_value(v) : otherwise;
 }
-
-bool call_bool(const struct call *c, const char *name, bool otherwise)
-{
-	const json_t *v = json_object_get(c->params, name);
-	return v ? json_is_true(v) : otherwise;
-}
-
-json_t *call_obj(const struct call *c, const char *name) { return json_object_get(c->params, name); }

@@ -35,7 +35,7 @@ struct call_private {
 	struct batch *batch; /* or NULL */
 	char *id;            /* JSON text; NULL = a notification: no reply */
 	char *request_id;
-	union method_params parsed; /* what method_run read from call.params; its strings point there */
+	union method_params parsed; /* what request.c read from call.params; its strings point there */
 	uint64_t started_ns;
 	struct call **watch;                        /* or NULL; see call_watch */
 	const struct call_interceptor *interceptor; /* NULL: replies are sent as they are */

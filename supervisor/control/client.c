@@ -6,6 +6,7 @@
 #include "runtime/loop/loop.h"
 #include "supervisor/control/control_private.h"
 #include "supervisor/control/rpc.h"
+#include "supervisor/host/config.h"
 
 #include <errno.h>
 #include <event2/buffer.h>
@@ -20,6 +21,48 @@
 #define PARTIAL_FREE (64u << 10) /* a shorter unfinished line is never rejected for the uid's quota */
 
 static void on_event(evutil_socket_t fd, short what, void *arg);
+
+/* ---- accounts and turns ---- */
+
+/* The list is short: one entry per uid with a connection. An account is freed with its last user. */
+struct account *control_account(struct control *k, uint32_t uid)
+{
+	struct account *a;
+	LIST_FOREACH (a, &k->accounts, entry)
+		if (a->uid == uid)
+			break;
+	if (!a) {
+		a = mem_zalloc(1, sizeof *a);
+		a->uid = uid;
+		LIST_INSERT_HEAD(&k->accounts, a, entry);
+	}
+	a->users++;
+	return a;
+}
+
+void account_release(struct control *k, struct account *a)
+{
+	if (--a->users)
+		return;
+	LIST_REMOVE(a, entry);
+	free(a);
+}
+
+/* The quota covers the uid as a whole: opening more connections does not raise it. */
+bool control_over_quota(const struct control *k, const struct account *a)
+{
+	return a->queued > k->o.config->max_queued_bytes_per_uid;
+}
+
+/* A timer of zero instead of a direct call: the loop polls its sockets before the turn runs. */
+void control_turn(struct control *k)
+{
+	static const struct timeval now = { 0 };
+	if (!event_pending(k->turn_ev, EV_TIMEOUT, NULL))
+		loop_add(k->turn_ev, &now);
+}
+
+/* ---- life ---- */
 
 struct client *client_new(struct control *k, int fd, const struct peer *peer)
 {

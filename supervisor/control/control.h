@@ -2,17 +2,19 @@
 #define BAILIFF_SUPERVISOR_CONTROL_H
 
 /*
- * The control socket: newline-delimited JSON-RPC 2.0 on a unix stream socket.
+ * The control socket: newline-delimited JSON-RPC 2.0 on a unix stream socket. From the bottom up:
  *
- * control.c  the listener and the turns of the loop that connections share; account.c what each uid uses of its limits
- * client.c   one connection: reading, writing, backpressure; lines.c its framing, peer.c the peer's identity
- * request.c  parses a line into one call or a batch
- * call.c     one request from arrival to answer; idempotent_calls.c requests with an idempotency key
- * method.c   looks up a row, checks role and parameters as it says, then calls the handler; methods.c the table
- * params.c   checks parameters against their declarations, names the field that is wrong, fills the handler's struct
- * rpc.c      writes replies and errors
- * subscription.c  event streams: a cursor in the log, never a queue of events in memory; filter.c selects events
- * methods_*.c     the handlers
+ * rpc.c           writes replies and errors
+ * client.c        one connection: reading, writing, backpressure, and what each uid uses of its limits; peer.c the
+ * peer's identity filter.c        selects events; item.c derives events of a turn's steps subscription.c  event
+ * streams: a cursor in the log, never a queue of events in memory; event_listing.c pages of the log call.c          one
+ * request from arrival to answer; idempotent_calls.c requests with an idempotency key params.c        checks parameters
+ * against their declarations, names the field that is wrong, fills the handler's struct ownership.c     hides what
+ * belongs to other uids request.c       parses a line into one call or a batch, looks up the method's row, checks the
+ * call as it says, runs the handler control.c       the listener and the turns of the loop that connections share
+ * methods_*.c     the handlers; methods.c the table (methods.def)
+ *
+ * Everything here runs on the runtime's loop thread, except the background read of methods_export.c.
  */
 
 #include "runtime/engine/core/engine.h"
@@ -46,10 +48,10 @@ struct control_options {
 	 * NULL. */
 	bool (*delays_root_reply)(void *ctx, int client);
 	uint64_t started_real_us;
-	/* For get_health: writes members (`"spawner":"ok",…`) about the other processes. May be NULL. */
-	const char
-		*limits; /* JSON object: which limits of trees are enforced, and why others are not; NULL = not known */
+	/* JSON object: which limits of trees are enforced, and why others are not; NULL = not known */
+	const char *limits;
 	const char *audit_state; /* "on": denials are read from audit records; else the reason why not */
+	/* For get_health: writes members (`"spawner":"ok",…`) about the other processes. May be NULL. */
 	void (*health)(void *ctx, struct buf *members);
 };
 
@@ -77,14 +79,18 @@ struct call {
 	struct caller caller;
 	char trace_id[33], span_id[17]; /* caller.trace_id and .span_id point here, if it was given them */
 	const struct method *method;
-	/* private to method.c and client.c */
+	/* private to request.c, call.c and idempotent_calls.c */
 	struct call_private *priv;
 };
+
+enum { CALL_REPLY = 0, CALL_PENDING = 1 }; /* outcomes of a handler: methods.h */
 
 void call_reply(struct call *c, const char *json, size_t len); /* result: a complete JSON value */
 void call_fail(struct call *c, const struct err *e);
 /* `data`: further members of error.data (`"stage":"cwd"`), may be NULL */
 void call_fail_data(struct call *c, const struct err *e, const char *data, size_t len);
+/* For an output whose bytes retention has removed. */
+void call_fail_expired_output(struct call *c, const struct err *e);
 /* An engine_reply_fn: ctx is the call. */
 void call_engine_reply(void *call, const struct err *e, const char *json, size_t len);
 
@@ -95,17 +101,11 @@ const struct config *call_config(const struct call *c);
 /* A peer sees what belongs to its uid; root and the daemon's own uid see everything. */
 bool call_sees(const struct call *c, uint32_t uid);
 bool call_sees_all(const struct call *c);
-/* For methods on the store or the policy files as a whole: true = the caller lacks the full view and was rejected. */
-bool call_require_full_view(struct call *c);
+/* For methods on the store or the policy files as a whole: −1 = the caller does not see everything. */
+int call_require_full_view(const struct call *c, struct err *e);
 uint32_t call_visible_uid(const struct call *c); /* the viewer for the views: its uid, or VIEW_ANY_UID */
-/* Ends a read-only call: replies with `out`, or with the error if r is negative. */
-void call_reply_or_fail(struct call *c, int r, const struct buf *out, const struct err *e);
-
-/* Parameters by name, where several methods share code; absent gives NULL / `otherwise`. Handlers read their struct. */
-const char *call_str(const struct call *c, const char *name);
+/* A parameter by name, where several methods share code. Handlers read their struct. */
 uint64_t call_uint(const struct call *c, const char *name, uint64_t otherwise);
-bool call_bool(const struct call *c, const char *name, bool otherwise);
-json_t *call_obj(const struct call *c, const char *name);
 
 /* ---- the method table ---- */
 
@@ -144,8 +144,9 @@ struct method {
 	const char *name;
 	enum engine_role role; /* the minimum role */
 	bool mutating;         /* takes idempotencyKey and traceparent (declared for all of these by the table) */
-	void (*handler)(struct call *c, const void *params); /* params: struct <name>_params */
-	const struct param *(*params)(void);                 /* ends with name == NULL */
+	/* methods.h; params: struct <name>_params */
+	int (*handler)(struct call *c, const void *params, struct buf *out, struct err *e);
+	const struct param *(*params)(void); /* ends with name == NULL */
 	const char *summary;
 };
 
@@ -160,5 +161,11 @@ extern const struct method_table control_methods;
 int params_check(const struct param *params, json_t *value, const char *prefix, struct err *e);
 /* The same, and fills the struct that the offsets are of (zeroed before). It borrows strings and objects of `value`. */
 int params_parse(const struct param *params, json_t *value, void *ret, struct err *e);
+/* Checks the length of a string in bytes; NULL (not given) passes. */
+int param_length(const char *field, const char *s, size_t least, size_t most, struct err *e);
+/* The compact JSON text of `v`, to be freed; NULL if it is not given, or longer than `most`: then `e` is set. */
+char *param_json_text(const char *field, const json_t *v, size_t most, struct err *e);
+/* "<field> '<id>' is not known": also for what the caller may not see. */
+int param_not_found(const char *field, const char *id, struct err *e);
 
 #endif

@@ -64,6 +64,7 @@ struct mutating_params {
 #define PARAM_C_ANY(name) json_t *name;
 #define PARAM_C_READING
 #define PARAM_C_MUTATING struct mutating_params mutating;
+#define PARAM_C_FORWARDED PARAM_C_MUTATING
 
 #define MEMBERS(name)           \
 	struct name##_members { \

@@ -6,29 +6,28 @@
 #include "supervisor/control/methods.h"
 
 #include "runtime/base/mem.h"
-#include "supervisor/control/control.h"
-#include "supervisor/control/method_params.h"
+#include "runtime/engine/turn/history.h"
+#include "runtime/engine/work/benchmark.h"
+#include "runtime/engine/work/job.h"
+#include "runtime/engine/work/peer_task.h"
+#include "runtime/engine/work/subagent.h"
+#include "runtime/engine/work/task.h"
 
 #include <stddef.h>
 
-#define KEY_READING
-#define KEY_MUTATING                                                                                               \
-	{ "idempotencyKey",                                                                                        \
-	  PARAM_STRING,                                                                                            \
-	  0,                                                                                                       \
-	  NULL,                                                                                                    \
-	  NULL,                                                                                                    \
-	  "a request repeated with the same key gives the first one's result",                                     \
-	  offsetof(struct mutating_params, idempotencyKey) },                                                      \
-		{ "traceparent",                                                                                   \
-		  PARAM_STRING,                                                                                    \
-		  0,                                                                                               \
-		  NULL,                                                                                            \
-		  NULL,                                                                                            \
-		  "the caller's W3C trace context: its trace id goes into the events, its span id into the first", \
-		  offsetof(struct mutating_params, traceparent) },
+/* ---- parameters ---- */
 
-/* `here` is the struct whose members the rows describe; functions, because a typedef needs a scope of its own. */
+#define MUTATING_PARAM(name, summary) \
+	{ #name, PARAM_STRING, 0, NULL, NULL, summary, offsetof(struct mutating_params, name) },
+#define KEY_READING
+#define KEY_MUTATING                                                                                    \
+	MUTATING_PARAM(idempotencyKey, "a repeated request with the same key returns the first result") \
+	MUTATING_PARAM(                                                                                 \
+		traceparent,                                                                            \
+		"the caller's W3C trace context: its trace id goes into the events, its span id into the first")
+#define KEY_FORWARDED KEY_MUTATING
+
+/* `here` is the struct whose members the rows describe; functions, because a typedef needs its own scope. */
 #define MEMBERS(name)                                      \
 	static const struct param *members_of_##name(void) \
 	{                                                  \
@@ -59,20 +58,36 @@
 #undef OBJECT
 #undef END
 
+/* ---- handlers ---- */
+
+/* `params` is the method's struct, which the table cannot name. */
+#define RUN_READING(name)                                                                         \
+	static int run_##name(struct call *c, const void *params, struct buf *out, struct err *e) \
+	{                                                                                         \
+		return method_##name(c, params, out, e);                                          \
+	}
+#define RUN_MUTATING(name) RUN_READING(name)
+/* The engine reads the JSON itself: it stores requests of tasks and jobs and runs them again later. */
+#define RUN_FORWARDED(name)                                                                       \
+	static int run_##name(struct call *c, const void *params, struct buf *out, struct err *e) \
+	{                                                                                         \
+		engine_##name(call_engine(c), c->params, &c->caller, call_engine_reply, c);       \
+		return CALL_PENDING;                                                              \
+	}
+
 #define MEMBERS(name)
 #define PARAM(name, type, flags, detail, summary)
 #define OBJECT(name, members, flags, summary)
 #define END()
-#define METHOD(name, role, kind, summary) \
-	static void run_##name(struct call *c, const void *params) { method_##name(c, params); }
+#define METHOD(name, role, kind, summary) RUN_##kind(name)
 #include "supervisor/control/methods.def"
 #undef METHOD
 
-enum method_kind { READING, MUTATING };
+enum method_kind { READING, MUTATING, FORWARDED };
 
 static const struct method rows[] = {
 #define METHOD(name, role, kind, summary) \
-	{ #name, ROLE_##role, (kind) == MUTATING, run_##name, params_of_##name, summary },
+	{ #name, ROLE_##role, (kind) != READING, run_##name, params_of_##name, summary },
 #include "supervisor/control/methods.def"
 };
 const struct method_table control_methods = { rows, countof(rows) };

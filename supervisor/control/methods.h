@@ -1,14 +1,28 @@
 #ifndef BAILIFF_CONTROL_METHODS_H
 #define BAILIFF_CONTROL_METHODS_H
 
-/* The handlers, declared from the table. */
+/*
+ * The handlers, declared from the table.
+ *
+ * A handler gets the checked parameters and returns
+ *   a negative number   the request is rejected: `e` is sent
+ *   CALL_REPLY          `out` holds the result, which is sent
+ *   CALL_PENDING        the call is answered elsewhere, now or later (call_reply, call_fail): the handler's `c` may be
+ * freed already request_run sends the first two, so that handlers need not.
+ */
 
+#include "supervisor/control/control.h"
 #include "supervisor/control/method_params.h"
 
-struct call;
+struct buf;
+
+#define DECLARE_READING(name) \
+	int method_##name(struct call *c, const struct name##_params *p, struct buf *out, struct err *e);
+#define DECLARE_MUTATING(name) DECLARE_READING(name)
+#define DECLARE_FORWARDED(name)
 
 #define MEMBERS(name)
-#define METHOD(name, role, kind, summary) void method_##name(struct call *c, const struct name##_params *p);
+#define METHOD(name, role, kind, summary) DECLARE_##kind(name)
 #define PARAM(name, type, flags, detail, summary)
 #define OBJECT(name, members, flags, summary)
 #define END()

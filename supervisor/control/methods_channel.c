@@ -6,7 +6,6 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/channel/channel.h"
-#include "runtime/engine/work/peer_task.h"
 #include "runtime/view/view.h"
 #include "runtime/view/view_channel.h"
 #include "supervisor/control/call.h"
@@ -22,35 +21,10 @@
 #define HEARTBEAT_MIN_MS 100u
 #define HEARTBEAT_MAX_MS (24u * 3600 * 1000)
 
-static int check_word(const char *s, const char *field, size_t most, struct err *e)
+int method_connect_channel(struct call *c, const struct connect_channel_params *p, struct buf *out, struct err *e)
 {
-	if (s && (!*s || strlen(s) > most))
-		return err_field(e, field, "must have 1 to %zu bytes", most);
-	return 0;
-}
-
-static int check_channel(const struct connect_channel_params *p, struct err *e)
-{
-	const json_t *v;
+	mem_auto char *capabilities = param_json_text("capabilities", p->capabilities, SIZE_MAX, e);
 	uint64_t beat = p->heartbeatMs.value;
-	size_t i;
-
-	if (check_word(p->accountRef, "accountRef", REF_MAX, e) < 0)
-		return -1;
-	if (p->heartbeatMs.given && (beat < HEARTBEAT_MIN_MS || beat > HEARTBEAT_MAX_MS))
-		return err_field(e, "heartbeatMs", "must be %u to %u", HEARTBEAT_MIN_MS, HEARTBEAT_MAX_MS);
-	if (json_array_size(p->capabilities) > CAPABILITIES_MAX)
-		return err_field(e, "capabilities", "must have at most %u words", CAPABILITIES_MAX);
-	json_array_foreach (p->capabilities, i, v)
-		if (!json_string_length(v) || json_string_length(v) > WORD_MAX)
-			return err_field(e, "capabilities", "must contain words of 1 to %u bytes", WORD_MAX);
-	return check_word(p->nativeProtocol, "nativeProtocol", WORD_MAX, e);
-}
-
-void method_connect_channel(struct call *c, const struct connect_channel_params *p)
-{
-	const json_t *capabilities = p->capabilities;
-	mem_auto char *capabilities_json = capabilities ? json_dumps(capabilities, JSON_COMPACT) : NULL;
 	const struct channel_request r = {
 		.channel_id = p->channelId,
 		.session_id = p->sessionId,
@@ -59,15 +33,24 @@ void method_connect_channel(struct call *c, const struct connect_channel_params 
 		.peer_role = p->peerRole,
 		.native_protocol = p->nativeProtocol,
 		.account_ref = p->accountRef,
-		.capabilities_json = capabilities_json,
-		.heartbeat_ms = p->heartbeatMs.value,
+		.capabilities_json = capabilities,
+		.heartbeat_ms = beat,
 	};
-	struct err e = ERR_INIT;
+	const json_t *v;
+	size_t i;
 
-	if (check_channel(p, &e) < 0)
-		call_fail(c, &e);
-	else
-		engine_connect_channel(call_engine(c), &r, &c->caller, call_engine_reply, c);
+	if (param_length("accountRef", p->accountRef, 1, REF_MAX, e) < 0 ||
+	    param_length("nativeProtocol", p->nativeProtocol, 1, WORD_MAX, e) < 0)
+		return -1;
+	if (p->heartbeatMs.given && (beat < HEARTBEAT_MIN_MS || beat > HEARTBEAT_MAX_MS))
+		return err_field(e, "heartbeatMs", "must be %u to %u", HEARTBEAT_MIN_MS, HEARTBEAT_MAX_MS);
+	if (json_array_size(p->capabilities) > CAPABILITIES_MAX)
+		return err_field(e, "capabilities", "must have at most %u words", CAPABILITIES_MAX);
+	json_array_foreach (p->capabilities, i, v)
+		if (!json_string_length(v) || json_string_length(v) > WORD_MAX)
+			return err_field(e, "capabilities", "must contain words of 1 to %u bytes", WORD_MAX);
+	engine_connect_channel(call_engine(c), &r, &c->caller, call_engine_reply, c);
+	return CALL_PENDING;
 }
 
 /* Events after the snapshot come through a subscription of their own, after the reply. */
@@ -121,64 +104,47 @@ static void on_resumed(void *ctx, const struct err *failed, const char *json, si
 	call_reply(c, out.data, out.len);
 }
 
-void method_reconnect_channel(struct call *c, const struct reconnect_channel_params *p)
+int method_reconnect_channel(struct call *c, const struct reconnect_channel_params *p, struct buf *out, struct err *e)
 {
 	engine_reconnect_channel(call_engine(c), p->channelId, p->lastAckedSequence.value, p->resumeToken, &c->caller,
 				 on_resumed, c);
+	return CALL_PENDING;
 }
 
-void method_disconnect_channel(struct call *c, const struct disconnect_channel_params *p)
+int method_disconnect_channel(struct call *c, const struct disconnect_channel_params *p, struct buf *out, struct err *e)
 {
-	const char *reason = p->reason;
-	struct err e = ERR_INIT;
-
-	if (check_word(p->reason, "reason", REF_MAX, &e) < 0)
-		call_fail(c, &e);
-	else
-		engine_disconnect_channel(call_engine(c), p->channelId, reason ? reason : "asked for", &c->caller,
-					  call_engine_reply, c);
+	if (param_length("reason", p->reason, 1, REF_MAX, e) < 0)
+		return -1;
+	engine_disconnect_channel(call_engine(c), p->channelId, p->reason ? p->reason : "asked for", &c->caller,
+				  call_engine_reply, c);
+	return CALL_PENDING;
 }
 
-void method_ack_events(struct call *c, const struct ack_events_params *p)
+int method_ack_events(struct call *c, const struct ack_events_params *p, struct buf *out, struct err *e)
 {
 	engine_ack_events(call_engine(c), p->channelId, p->sequence.value, &c->caller, call_engine_reply, c);
+	return CALL_PENDING;
 }
 
-void method_list_channels(struct call *c, const struct list_channels_params *p)
+int method_list_channels(struct call *c, const struct list_channels_params *p, struct buf *out, struct err *e)
 {
-	buf_auto struct buf out = BUF_INIT;
-	struct err e = ERR_INIT;
-
-	if (view_channels(call_store(c), call_visible_uid(c), p->sessionId, param_page_limit(p->limit, 100), p->cursor,
-			  &out, &e) < 0)
-		call_fail(c, &e);
-	else
-		call_reply(c, out.data, out.len);
+	return view_channels(call_store(c), call_visible_uid(c), p->sessionId, param_page_limit(p->limit, 100),
+			     p->cursor, out, e);
 }
 
-void method_send_channel_message(struct call *c, const struct send_channel_message_params *p)
+int method_send_channel_message(struct call *c, const struct send_channel_message_params *p, struct buf *out,
+				struct err *e)
 {
-	const char *direction = p->direction;
 	const struct channel_message_request m = {
 		.channel_id = p->channelId,
-		.direction = direction ? direction : "out",
+		.direction = p->direction ? p->direction : "out",
 		.text = p->message,
 		.kind = p->kind,
 	};
-	struct err e = ERR_INIT;
 
-	if (check_word(p->kind, "kind", WORD_MAX, &e) < 0 || check_word(p->message, "message", MESSAGE_MAX, &e) < 0)
-		call_fail(c, &e);
-	else
-		engine_send_channel_message(call_engine(c), &m, &c->caller, call_engine_reply, c);
-}
-
-void method_link_peer_task(struct call *c, const struct link_peer_task_params *p)
-{
-	engine_link_peer_task(call_engine(c), c->params, &c->caller, call_engine_reply, c);
-}
-
-void method_update_peer_task(struct call *c, const struct update_peer_task_params *p)
-{
-	engine_update_peer_task(call_engine(c), c->params, &c->caller, call_engine_reply, c);
+	if (param_length("kind", p->kind, 1, WORD_MAX, e) < 0 ||
+	    param_length("message", p->message, 1, MESSAGE_MAX, e) < 0)
+		return -1;
+	engine_send_channel_message(call_engine(c), &m, &c->caller, call_engine_reply, c);
+	return CALL_PENDING;
 }

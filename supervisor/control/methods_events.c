@@ -23,93 +23,79 @@
 
 /* ---- reading ---- */
 
-static void fail_expired(struct call *c, uint64_t after, uint64_t first)
+/* Checks the first sequence number of a request; 1: those events are gone, and the call was answered with what is left.
+ */
+static int check_expired(struct call *c, uint64_t after, uint64_t first)
 {
 	struct err e = ERR_INIT;
 	char data[64];
-	err_set(&e, ERR_EXPIRED,
-		"events up to %llu are no longer kept; the first one kept is %llu, and %llu was asked for",
+
+	if (after + 1 >= first)
+		return 0;
+	err_set(&e, ERR_EXPIRED, "events up to %llu are no longer kept; the first one is %llu, but %llu was requested",
 		(unsigned long long)(first - 1), (unsigned long long)first, (unsigned long long)(after + 1));
 	int n = snprintf(data, sizeof data, "\"firstSequence\":%llu", (unsigned long long)first);
 	call_fail_data(c, &e, data, (size_t)n);
+	return CALL_PENDING;
 }
 
-static int subscribe_check(struct call *c, uint64_t after, uint64_t last, struct err *e)
+int method_subscribe_events(struct call *c, const struct subscribe_events_params *p, struct buf *out, struct err *e)
 {
+	struct store *store = call_store(c);
+	uint64_t last = store_last_sequence(store), after = param_uint_or(p->afterSequence, last);
 	uint64_t most = call_config(c)->max_subscriptions_per_uid;
+	struct filter filter;
+
+	if (check_expired(c, after, store_first_sequence(store)))
+		return CALL_PENDING;
 	if (c->client->account->subscriptions >= most)
 		return err_set(e, ERR_EXHAUSTED, "uid %u already has %llu subscriptions (maxSubscriptionsPerUid)",
 			       c->caller.uid, (unsigned long long)most);
 	if (after > last)
-		return err_field(e, "afterSequence", "expected at most %llu, the last sequence there is",
+		return err_field(e, "afterSequence", "expected at most %llu, the last sequence number",
 				 (unsigned long long)last);
-	return 0;
-}
-
-void method_subscribe_events(struct call *c, const struct subscribe_events_params *p)
-{
-	struct store *store = call_store(c);
-	uint64_t first = store_first_sequence(store), last = store_last_sequence(store);
-	uint64_t after = param_uint_or(p->afterSequence, last);
-	struct err e = ERR_INIT;
-	struct filter filter;
-	if (after + 1 < first) {
-		fail_expired(c, after, first);
-		return;
-	}
-	if (filter_init(&filter, c->params, c->caller.uid, call_sees_all(c), &e) < 0 ||
-	    subscribe_check(c, after, last, &e) < 0) {
+	if (filter_init(&filter, c->params, c->caller.uid, call_sees_all(c), e) < 0) {
 		filter_done(&filter);
-		call_fail(c, &e);
-		return;
+		return -1;
 	}
 	struct subscription *s = subscription_new(c->client, &filter, after);
 	if (p->processId)
 		engine_client_follows(call_engine(c), p->processId, &c->caller);
-	char result[160];
-	int n = snprintf(result, sizeof result,
-			 "{\"subscriptionId\":\"%s\",\"afterSequence\":%llu,\"lastSequence\":%llu}", s->id,
-			 (unsigned long long)after, (unsigned long long)last);
+	buf_printf(out, "{\"subscriptionId\":\"%s\",\"afterSequence\":%llu,\"lastSequence\":%llu}", s->id,
+		   (unsigned long long)after, (unsigned long long)last);
 	/* The reply comes before the events; in a batch it is sent with the batch. */
 	subscription_start(s, c->priv->batch);
-	call_reply(c, result, (size_t)n);
+	return CALL_REPLY;
 }
 
-void method_unsubscribe_events(struct call *c, const struct unsubscribe_events_params *p)
+int method_unsubscribe_events(struct call *c, const struct unsubscribe_events_params *p, struct buf *out, struct err *e)
 {
-	struct err e = ERR_INIT;
 	struct subscription *s = subscription_find(c->client, p->subscriptionId);
-	if (!s) {
-		err_set(&e, ERR_NOT_FOUND, "this connection has no subscription %.80s", p->subscriptionId);
-		call_fail(c, &e);
-		return;
-	}
-	char result[96];
-	int n = snprintf(result, sizeof result, "{\"subscriptionId\":\"%s\",\"afterSequence\":%llu}", s->id,
-			 (unsigned long long)s->cursor);
+
+	if (!s)
+		return err_set(e, ERR_NOT_FOUND, "this connection has no subscription %.80s", p->subscriptionId);
+	buf_printf(out, "{\"subscriptionId\":\"%s\",\"afterSequence\":%llu}", s->id, (unsigned long long)s->cursor);
 	subscription_free(s);
-	call_reply(c, result, (size_t)n);
+	return CALL_REPLY;
 }
 
-void method_list_events(struct call *c, const struct list_events_params *p)
+int method_list_events(struct call *c, const struct list_events_params *p, struct buf *out, struct err *e)
 {
 	uint64_t first = store_first_sequence(call_store(c));
 	uint64_t after = param_uint_or(p->afterSequence, first - 1), before = p->beforeSequence.value;
 	uint64_t limit = param_uint_or(p->limit, LIST_DEFAULT);
-	struct err e = ERR_INIT;
 	struct filter filter;
-	if (after + 1 < first) {
-		fail_expired(c, after, first);
-		return;
-	}
-	if (filter_init(&filter, c->params, c->caller.uid, call_sees_all(c), &e) < 0) {
+
+	if (check_expired(c, after, first))
+		return CALL_PENDING;
+	if (filter_init(&filter, c->params, c->caller.uid, call_sees_all(c), e) < 0) {
 		filter_done(&filter);
-		call_fail(c, &e);
-		return;
+		return -1;
 	}
 	if (p->beforeSequence.given && before == 0)
-		before = 1; /* nothing is before the first */
+		before = 1; /* 0 means "to the end" below; nothing is before the first event */
 	event_listing_run(c, &filter, after, before, limit > LIST_MAX ? LIST_MAX : (size_t)limit);
+	return CALL_PENDING;
 }
 
 /* ---- writing ---- */
@@ -218,30 +204,22 @@ static int emit_read(json_t *item, size_t i, const char *session, struct emit_ev
 	return 0;
 }
 
-void method_emit_events(struct call *c, const struct emit_events_params *p)
+int method_emit_events(struct call *c, const struct emit_events_params *p, struct buf *out, struct err *e)
 {
-	_Static_assert(countof(((struct emit_event *)0)->ids) >= ID_FIELD_COUNT,
-		       "every id of the envelope has its place");
-	json_t *events = p->events;
-	const char *session = p->sessionId;
-	size_t n = json_array_size(events), i;
-	struct err e = ERR_INIT;
-	if (n == 0 || n > EMIT_MAX) {
-		err_field(&e, "events", "expected 1 to %d events, got %zu", EMIT_MAX, n);
-		call_fail(c, &e);
-		return;
-	}
+	_Static_assert(countof(((struct emit_event *)0)->ids) >= ID_FIELD_COUNT, "room for every id of the envelope");
+	size_t n = json_array_size(p->events), i = 0;
+
+	if (n == 0 || n > EMIT_MAX)
+		return err_field(e, "events", "expected 1 to %d events, got %zu", EMIT_MAX, n);
 	mem_auto struct emit_event *ev = mem_zalloc(n, sizeof *ev);
 	mem_auto struct emission *own = mem_zalloc(n, sizeof *own);
-	for (i = 0; i < n; i++)
-		if (emit_read(json_array_get(events, i), i, session, &ev[i], &own[i], &e) < 0)
-			break;
+	while (i < n && emit_read(json_array_get(p->events, i), i, p->sessionId, &ev[i], &own[i], e) == 0)
+		i++;
 	if (i == n)
 		engine_emit_events(call_engine(c), ev, n, &c->caller, call_engine_reply, c);
-	else
-		call_fail(c, &e);
-	for (i = 0; i < n; i++) {
-		free(own[i].payload);
-		buf_done(&own[i].members);
+	for (size_t k = 0; k < n; k++) {
+		free(own[k].payload);
+		buf_done(&own[k].members);
 	}
+	return i == n ? CALL_PENDING : -1;
 }

@@ -7,8 +7,8 @@
 #include "runtime/store/store.h"
 #include "supervisor/control/client.h"
 #include "supervisor/control/control_private.h"
-#include "supervisor/control/method.h"
 #include "supervisor/control/methods.h"
+#include "supervisor/control/request.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,38 +16,28 @@
 
 /* ---- initialize ---- */
 
-static int lower_role(struct call *c, const char *wanted, struct err *e)
+int method_initialize(struct call *c, const struct initialize_params *p, struct buf *out, struct err *e)
 {
-	if (!wanted)
-		return 0;
+	struct client *cl = c->client;
 	enum engine_role role = ROLE_OBSERVER;
-	while (strcmp(method_role_name(role), wanted) != 0)
-		role++; /* the table lets only the names of roles through */
-	if (role > c->client->role) {
-		err_set(e, ERR_NOT_ALLOWED, "this connection has the role %s, which cannot be raised to %s",
-			method_role_name(c->client->role), wanted);
-		snprintf(e->field, sizeof e->field, "role");
+
+	while (p->role && strcmp(method_role_name(role), p->role) != 0)
+		role++; /* the table admits only the names of roles */
+	if (p->role && role > cl->role) {
+		err_field(e, "role", "this connection has the role %s, which cannot be raised to %s",
+			  method_role_name(cl->role), p->role);
+		e->code = ERR_NOT_ALLOWED;
 		return -1;
 	}
-	c->client->role = role;
-	return 0;
-}
-
-void method_initialize(struct call *c, const struct initialize_params *p)
-{
-	struct err e = ERR_INIT;
-	if (lower_role(c, p->role, &e) < 0) {
-		call_fail(c, &e);
-		return;
-	}
+	if (p->role)
+		cl->role = role;
 	if (p->clientName)
-		snprintf(c->client->name, sizeof c->client->name, "%s", p->clientName);
-	c->client->no_person = !param_bool_or(p->interactive, !c->client->no_person);
+		snprintf(cl->name, sizeof cl->name, "%s", p->clientName);
+	cl->no_person = !param_bool_or(p->interactive, !cl->no_person);
 	if (p->channelId)
-		snprintf(c->client->channel_id, sizeof c->client->channel_id, "%s", p->channelId);
+		snprintf(cl->channel_id, sizeof cl->channel_id, "%s", p->channelId);
 	struct store *s = call_store(c);
-	struct buf buf_auto out = BUF_INIT;
-	struct jw w = jw_on(&out);
+	struct jw w = jw_on(out);
 	jw_obj(&w);
 	jw_kstr(&w, "runtimeId", store_runtime_id(s));
 	jw_kstr(&w, "serverVersion", BAILIFF_VERSION);
@@ -73,26 +63,24 @@ void method_initialize(struct call *c, const struct initialize_params *p)
 	jw_arr_end(&w);
 	jw_obj_end(&w);
 	jw_obj_end(&w);
-	call_reply(c, out.data, out.len);
+	return CALL_REPLY;
 }
 
 /* ---- get_health ---- */
 
-/* Appends the members about the daemon's other processes; true if one of them is not working. */
+/* Appends the members about the daemon's other processes, with a leading comma; true if one of them is not working. */
 static bool append_health(struct control *k, struct buf *out)
 {
-	struct buf buf_auto members = BUF_INIT;
+	struct buf buf_auto whole = BUF_INIT;
+
 	if (!k->o.health)
 		return false;
-	k->o.health(k->o.ctx, &members);
-	if (!members.len)
-		return false;
-	size_t start = out->len + 1;
-	buf_byte(out, ',');
-	buf_append(out, members.data, members.len);
-	struct buf buf_auto whole = BUF_INIT;
 	buf_byte(&whole, '{');
-	buf_append(&whole, out->data + start, out->len - start);
+	k->o.health(k->o.ctx, &whole);
+	if (whole.len == 1)
+		return false;
+	buf_byte(out, ',');
+	buf_append(out, whole.data + 1, whole.len - 1);
 	buf_byte(&whole, '}');
 	for (struct jiter it = jiter_on(jval_of(whole.data, whole.len)); jiter_next(&it);)
 		if (jval_is_str(it.value, "down") || jval_is_str(it.value, "restarting") ||
@@ -103,20 +91,19 @@ static bool append_health(struct control *k, struct buf *out)
 
 static uint64_t uptime_ms(const struct control *k) { return (clock_boot_ns() - k->started_boot_ns) / 1000000; }
 
-void method_get_health(struct call *c, const struct get_health_params *p)
+int method_get_health(struct call *c, const struct get_health_params *p, struct buf *out, struct err *e)
 {
 	struct control *k = c->control;
 	struct store *s = call_store(c);
 	struct store_stats stats = { 0 };
 	struct engine_counts n = { 0 };
-	struct err e = ERR_INIT;
 	engine_counts_get(call_engine(c), &n);
-	bool readable = store_stats_get(s, &stats, &e) == 0;
-	struct buf buf_auto out = BUF_INIT, rest = BUF_INIT;
+	bool readable = store_stats_get(s, &stats, e) == 0;
+	struct buf buf_auto rest = BUF_INIT;
 	bool degraded = append_health(k, &rest) || !readable || store_full(s);
 	char started[CLOCK_TEXT_MAX];
 	clock_format(k->o.started_real_us, started);
-	struct jw w = jw_on(&out);
+	struct jw w = jw_on(out);
 	jw_obj(&w);
 	jw_kstr(&w, "status", degraded ? "degraded" : "ok");
 	jw_kstr(&w, "version", BAILIFF_VERSION);
@@ -136,7 +123,7 @@ void method_get_health(struct call *c, const struct get_health_params *p)
 		jw_kuint(&w, "quotaBytes", stats.quota_bytes);
 	}
 	jw_kopt(&w, "note", stats.note[0] ? stats.note : NULL);
-	jw_kopt(&w, "error", readable ? NULL : e.message);
+	jw_kopt(&w, "error", readable ? NULL : e->message);
 	jw_obj_end(&w);
 	jw_kobj(&w, "processes");
 	jw_kuint(&w, "live", n.live);
@@ -151,9 +138,9 @@ void method_get_health(struct call *c, const struct get_health_params *p)
 	if (k->o.limits)
 		jw_kraw(&w, "limits", k->o.limits, strlen(k->o.limits));
 	if (rest.len)
-		buf_append(&out, rest.data, rest.len);
+		buf_append(out, rest.data, rest.len);
 	jw_obj_end(&w);
-	call_reply(c, out.data, out.len);
+	return CALL_REPLY;
 }
 
 /* ---- get_metrics ---- */
@@ -175,17 +162,14 @@ static void write_methods(struct jw *w, const struct control *k)
 	jw_obj_end(w);
 }
 
-void method_get_metrics(struct call *c, const struct get_metrics_params *p)
+int method_get_metrics(struct call *c, const struct get_metrics_params *p, struct buf *out, struct err *e)
 {
 	struct control *k = c->control;
 	struct store_stats stats = { 0 };
 	struct engine_counts n = { 0 };
-	struct err e = ERR_INIT;
 	engine_counts_get(call_engine(c), &n);
-	if (store_stats_get(call_store(c), &stats, &e) < 0) {
-		call_fail(c, &e);
-		return;
-	}
+	if (store_stats_get(call_store(c), &stats, e) < 0)
+		return -1;
 	const struct {
 		const char *name;
 		uint64_t value;
@@ -218,15 +202,14 @@ void method_get_metrics(struct call *c, const struct get_metrics_params *p)
 		{ "outputBytes", n.output_bytes },
 		{ "waiters", n.waiters },
 	};
-	struct buf buf_auto out = BUF_INIT;
-	struct jw w = jw_on(&out);
+	struct jw w = jw_on(out);
 	jw_obj(&w);
 	for (size_t i = 0; i < countof(rows); i++)
 		jw_kuint(&w, rows[i].name, rows[i].value);
 	event_metrics_write(&k->tally, &w);
 	write_methods(&w, k);
 	jw_obj_end(&w);
-	call_reply(c, out.data, out.len);
+	return CALL_REPLY;
 }
 
 /* ---- list_methods ---- */
@@ -256,10 +239,9 @@ static void write_params(struct jw *w, const char *key, const struct param *para
 	jw_arr_end(w);
 }
 
-void method_list_methods(struct call *c, const struct list_methods_params *p)
+int method_list_methods(struct call *c, const struct list_methods_params *p, struct buf *out, struct err *e)
 {
-	struct buf buf_auto out = BUF_INIT;
-	struct jw w = jw_on(&out);
+	struct jw w = jw_on(out);
 	jw_obj(&w);
 	jw_karr(&w, "methods");
 	const struct method_table *methods = c->control->o.methods;
@@ -275,5 +257,5 @@ void method_list_methods(struct call *c, const struct list_methods_params *p)
 	}
 	jw_arr_end(&w);
 	jw_obj_end(&w);
-	call_reply(c, out.data, out.len);
+	return CALL_REPLY;
 }

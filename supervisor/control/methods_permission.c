@@ -1,3 +1,5 @@
+/* Questions to people (actions) and the policy that decides when one is asked. */
+
 #include "supervisor/control/methods.h"
 
 #include "policy/hooks.h"
@@ -11,13 +13,100 @@
 #include "runtime/base/mem.h"
 #include "runtime/engine/call/tool_call.h"
 #include "runtime/engine/process/start_spec.h"
-#include "supervisor/control/control.h"
+#include "runtime/view/view.h"
 #include "supervisor/host/config.h"
 
 #include <string.h>
 
+#define TYPE_MAX 64u
 #define NOTE_MAX 4096u
+#define JSON_MAX 16384u
 #define CHECKED_MAX (1u << 20)
+
+/* ---- actions ---- */
+
+int method_request_action(struct call *c, const struct request_action_params *p, struct buf *out, struct err *e)
+{
+	mem_auto char *schema = param_json_text("schema", p->schema, JSON_MAX, e);
+	mem_auto char *decisions = param_json_text("decisions", p->decisions, TYPE_MAX * 16, e);
+	const struct action_request r = {
+		.turn_id = p->turnId,
+		.task_id = p->taskId,
+		.action_type = p->actionType,
+		.prompt = p->prompt,
+		.schema_json = schema,
+		.decisions_json = decisions,
+		.default_decision = p->defaultDecision,
+		.timeout_ms = p->timeoutMs.value,
+	};
+
+	if (e->code || param_length("actionType", p->actionType, 1, TYPE_MAX, e) < 0 ||
+	    param_length("defaultDecision", p->defaultDecision, 0, TYPE_MAX, e) < 0)
+		return -1;
+	engine_request_action(call_engine(c), &r, &c->caller, call_engine_reply, c);
+	return CALL_PENDING;
+}
+
+/* The configuration's `approvers` limits which users may decide for others and for themselves. */
+static int check_approver(const struct call *c, const char *what, struct err *e)
+{
+	return config_may_approve(call_config(c), c->caller.uid, c->caller.gid)
+		       ? 0
+		       : err_set(e, ERR_NOT_ALLOWED, "uid %u may not %s here (approvers)", c->caller.uid, what);
+}
+
+static int answer_action(struct call *c, const struct action_answer *r, struct err *e)
+{
+	if (check_approver(c, "answer actions", e) < 0 || param_length("note", r->note, 0, NOTE_MAX, e) < 0)
+		return -1;
+	engine_respond_action(call_engine(c), r, &c->caller, call_engine_reply, c);
+	return CALL_PENDING;
+}
+
+int method_respond_action(struct call *c, const struct respond_action_params *p, struct buf *out, struct err *e)
+{
+	mem_auto char *payload = param_json_text("payload", p->payload, JSON_MAX, e);
+	const struct action_answer r = {
+		.action_id = p->actionId,
+		.decision = p->decision,
+		.scope = p->scope,
+		.note = p->note,
+		.response_json = payload,
+	};
+
+	return e->code ? -1 : answer_action(c, &r, e);
+}
+
+/* A host application that decides instead of a person: `source` records that. */
+int method_resolve_permission(struct call *c, const struct resolve_permission_params *p, struct buf *out, struct err *e)
+{
+	const struct action_answer r = {
+		.action_id = p->actionId,
+		.decision = p->decision,
+		.scope = p->scope,
+		.note = p->note,
+		.source = "host",
+	};
+
+	return answer_action(c, &r, e);
+}
+
+int method_list_actions(struct call *c, const struct list_actions_params *p, struct buf *out, struct err *e)
+{
+	const struct view_action_query q = {
+		.status = p->status,
+		.session_id = p->sessionId,
+		.thread_id = p->threadId,
+		.turn_id = p->turnId,
+		.task_id = p->taskId,
+		.limit = param_page_limit(p->limit, 100),
+		.cursor = p->cursor,
+	};
+
+	return view_actions(call_store(c), call_visible_uid(c), &q, out, e);
+}
+
+/* ---- policy ---- */
 
 /* A tool's call, as the start that it would become. Sets *ret_command when that is a command. */
 static json_t *as_start(const struct call *c, const struct evaluate_permission_params *p, bool *ret_command)
@@ -39,7 +128,8 @@ static json_t *as_start(const struct call *c, const struct evaluate_permission_p
 	return all;
 }
 
-void method_evaluate_permission(struct call *c, const struct evaluate_permission_params *p)
+int method_evaluate_permission(struct call *c, const struct evaluate_permission_params *p, struct buf *out,
+			       struct err *e)
 {
 	const char *tool = p->toolName;
 	bool command;
@@ -47,14 +137,10 @@ void method_evaluate_permission(struct call *c, const struct evaluate_permission
 	mem_auto char *host = tool_host_of(p->arguments);
 	start_spec_auto struct start_spec s = { 0 };
 	struct tool_paths paths = { 0 };
-	struct err e = ERR_INIT;
+	int r = CALL_PENDING;
 
-	if (tool && (!tool[0] || strlen(tool) > 200))
-		err_field(&e, "toolName", "must have 1 to 200 bytes");
-	if (e.code || start_spec_of(call_engine(c), start, &s, &e) < 0) {
-		call_fail(c, &e);
-		return;
-	}
+	if (param_length("toolName", tool, 1, 200, e) < 0 || start_spec_of(call_engine(c), start, &s, e) < 0)
+		return -1;
 	if (tool && tool_is_client_run(tool, NULL))
 		s.request.tool_runner = "client";
 	if (!command) {
@@ -64,78 +150,35 @@ void method_evaluate_permission(struct call *c, const struct evaluate_permission
 		s.request.tool_paths = (const char *const *)paths.path;
 		s.request.ntool_paths = paths.count;
 	}
-	if (paths.too_many) {
-		err_field(&e, "arguments", "name more than %u files; make it several", TOOL_PATHS_MAX);
-		call_fail(c, &e);
-	} else {
-		engine_evaluate_permission(call_engine(c), &s.request, &c->caller, call_engine_reply, c);
-	}
-	tool_paths_done(&paths);
-}
-
-void method_resolve_permission(struct call *c, const struct resolve_permission_params *p)
-{
-	const struct action_answer r = {
-		.action_id = p->actionId,
-		.decision = p->decision,
-		.scope = p->scope,
-		.note = p->note,
-		.source = "host",
-	};
-	struct err e = ERR_INIT;
-
-	if (!config_may_approve(call_config(c), c->caller.uid, c->caller.gid))
-		err_set(&e, ERR_NOT_ALLOWED, "uid %u may not answer actions here (approvers)", c->caller.uid);
-	else if (r.note && strlen(r.note) > NOTE_MAX)
-		err_field(&e, "note", "must have at most %u bytes", NOTE_MAX);
-	if (e.code)
-		call_fail(c, &e);
+	if (paths.too_many)
+		r = err_field(e, "arguments", "name more than %u files; split the call", TOOL_PATHS_MAX);
 	else
-		engine_respond_action(call_engine(c), &r, &c->caller, call_engine_reply, c);
+		engine_evaluate_permission(call_engine(c), &s.request, &c->caller, call_engine_reply, c);
+	tool_paths_done(&paths);
+	return r;
 }
 
-void method_get_policy(struct call *c, const struct get_policy_params *p)
+int method_get_policy(struct call *c, const struct get_policy_params *p, struct buf *out, struct err *e)
 {
 	engine_show_policy(call_engine(c), p->sessionId, p->cwd, &c->caller, call_engine_reply, c);
+	return CALL_PENDING;
 }
 
-void method_set_permission_mode(struct call *c, const struct set_permission_mode_params *p)
+int method_set_permission_mode(struct call *c, const struct set_permission_mode_params *p, struct buf *out,
+			       struct err *e)
 {
-	struct err e = ERR_INIT;
-
-	if (!config_may_approve(call_config(c), c->caller.uid, c->caller.gid)) {
-		err_set(&e, ERR_NOT_ALLOWED, "uid %u may not change modes here (approvers)", c->caller.uid);
-		call_fail(c, &e);
-		return;
-	}
+	if (check_approver(c, "change modes", e) < 0)
+		return -1;
 	engine_set_permission_mode(call_engine(c), p->sessionId, p->mode, &c->caller, call_engine_reply, c);
+	return CALL_PENDING;
 }
 
-void method_reload_policy(struct call *c, const struct reload_policy_params *p)
+int method_reload_policy(struct call *c, const struct reload_policy_params *p, struct buf *out, struct err *e)
 {
-	if (call_require_full_view(c))
-		return;
+	if (call_require_full_view(c, e) < 0)
+		return -1;
 	engine_reload_policy(call_engine(c), &c->caller, call_engine_reply, c);
-}
-
-static void check_result(const struct policy_rules *rules, const struct policy_hooks *hooks, const struct err *e,
-			 struct buf *out)
-{
-	struct jw w = jw_on(out);
-
-	jw_obj(&w);
-	jw_kbool(&w, "ok", !e->code);
-	if (e->code)
-		jw_kstr(&w, "problem", e->message);
-	jw_kuint(&w, "rules", rules->count);
-	jw_kuint(&w, "hooks", hooks->count);
-	jw_karr(&w, "notes");
-	for (size_t i = 0; i < rules->nnotes; i++)
-		jw_str(&w, rules->note[i]);
-	for (size_t i = 0; i < hooks->nnotes; i++)
-		jw_str(&w, hooks->note[i]);
-	jw_arr_end(&w);
-	jw_obj_end(&w);
+	return CALL_PENDING;
 }
 
 /* A file for a session: `permissions` and `prefixRules` of it, and nothing else. */
@@ -167,36 +210,44 @@ static int check_session_file(const char *name, const char *text, size_t n, stru
 	return policy_rules_session(ret, name, rules, e) < 0 ? err_wrap(e, "%.200s", name) : 0;
 }
 
-void method_check_policy(struct call *c, const struct check_policy_params *p)
+/* An invalid file is a result, not an error of the request: `ok` is false and `problem` has the message. */
+int method_check_policy(struct call *c, const struct check_policy_params *p, struct buf *out, struct err *e)
 {
-	const char *text = p->text, *name = p->file, *layer = p->layer;
-	enum rule_layer of = !layer || strcmp(layer, "user") == 0 ? RULE_OF_USER
-			     : strcmp(layer, "host") == 0         ? RULE_OF_HOST
-								  : RULE_OF_WORKSPACE;
+	const char *text = p->text, *name = p->file ? p->file : "policy.json", *layer = p->layer ? p->layer : "user";
+	enum rule_layer of = strcmp(layer, "user") == 0   ? RULE_OF_USER
+			     : strcmp(layer, "host") == 0 ? RULE_OF_HOST
+							  : RULE_OF_WORKSPACE;
 	struct policy_rules rules = RULES_INIT;
 	struct policy_profiles profiles = { 0 };
 	struct model_list models = { 0 };
 	struct policy_hooks hooks = { 0 };
-	buf_auto struct buf out = BUF_INIT;
-	struct err e = ERR_INIT;
+	struct err found = ERR_INIT;
+	struct jw w = jw_on(out);
 	size_t n = strlen(text);
 
-	name = name ? name : "policy.json";
-	if (n > CHECKED_MAX) {
-		err_field(&e, "text", "must have at most %u bytes", CHECKED_MAX);
-		call_fail(c, &e);
-		return;
-	}
-	if (layer && strcmp(layer, "session") == 0)
-		(void)check_session_file(name, text, n, &rules, &e);
-	else if (policy_rules_parse(&rules, of, name, text, n, &e) == 0 &&
-		 policy_hooks_parse(&hooks, of, name, text, n, &e) == 0 &&
-		 policy_profiles_parse(&profiles, name, text, n, &e) == 0)
-		(void)model_list_parse(&models, name, text, n, &e);
-	check_result(&rules, &hooks, &e, &out);
+	if (param_length("text", text, 0, CHECKED_MAX, e) < 0)
+		return -1;
+	if (strcmp(layer, "session") == 0)
+		(void)check_session_file(name, text, n, &rules, &found);
+	else if (policy_rules_parse(&rules, of, name, text, n, &found) == 0 &&
+		 policy_hooks_parse(&hooks, of, name, text, n, &found) == 0 &&
+		 policy_profiles_parse(&profiles, name, text, n, &found) == 0)
+		(void)model_list_parse(&models, name, text, n, &found);
+	jw_obj(&w);
+	jw_kbool(&w, "ok", !found.code);
+	jw_kopt(&w, "problem", found.code ? found.message : NULL);
+	jw_kuint(&w, "rules", rules.count);
+	jw_kuint(&w, "hooks", hooks.count);
+	jw_karr(&w, "notes");
+	for (size_t i = 0; i < rules.nnotes; i++)
+		jw_str(&w, rules.note[i]);
+	for (size_t i = 0; i < hooks.nnotes; i++)
+		jw_str(&w, hooks.note[i]);
+	jw_arr_end(&w);
+	jw_obj_end(&w);
 	policy_rules_done(&rules);
 	policy_profiles_done(&profiles);
 	model_list_done(&models);
 	policy_hooks_done(&hooks);
-	call_reply(c, out.data, out.len);
+	return CALL_REPLY;
 }

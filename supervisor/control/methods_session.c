@@ -17,13 +17,6 @@
 #define SCOPE_MAX 16384u
 #define PINNED_MAX 100u
 
-static int check_length(const char *field, const char *text, size_t most, struct err *e)
-{
-	if (text && strlen(text) > most)
-		return err_field(e, field, "must have at most %zu bytes", most);
-	return 0;
-}
-
 /*
  * A rule that allows something for a session approves future requests in advance: a caller that may not approve can
  * only tighten.
@@ -40,51 +33,30 @@ static const struct session_rules_request *rules_of(const struct call *c, json_t
 	return ret->permissions ? ret : NULL;
 }
 
-void method_create_session(struct call *c, const struct create_session_params *p)
+int method_create_session(struct call *c, const struct create_session_params *p, struct buf *out, struct err *e)
 {
-	json_t *scope = p->scope;
 	struct session_rules_request rules;
-	mem_auto char *scope_json = scope ? json_dumps(scope, JSON_COMPACT) : NULL;
-	struct session_request r = {
+	mem_auto char *scope = param_json_text("scope", p->scope, SCOPE_MAX, e);
+	const struct session_request r = {
 		.session_id = p->sessionId,
 		.title = p->title,
 		.workspace_id = p->workspaceId,
-		.scope_json = scope_json,
-		.scope_len = scope_json ? strlen(scope_json) : 0,
+		.scope_json = scope,
+		.scope_len = scope ? strlen(scope) : 0,
 		.rules = rules_of(c, p->permissions.json, &rules),
 	};
-	struct err e = ERR_INIT;
 
-	if (check_length("title", r.title, TITLE_MAX, &e) < 0 ||
-	    check_length("workspaceId", r.workspace_id, WORKSPACE_MAX, &e) < 0 ||
-	    check_length("scope", scope_json, SCOPE_MAX, &e) < 0)
-		call_fail(c, &e);
-	else
-		engine_create_session(call_engine(c), &r, &c->caller, call_engine_reply, c);
+	if (e->code || param_length("title", r.title, 0, TITLE_MAX, e) < 0 ||
+	    param_length("workspaceId", r.workspace_id, 0, WORKSPACE_MAX, e) < 0)
+		return -1;
+	engine_create_session(call_engine(c), &r, &c->caller, call_engine_reply, c);
+	return CALL_PENDING;
 }
 
-void method_list_sessions(struct call *c, const struct list_sessions_params *p)
+/* The view checks the limit and the cursor. */
+int method_list_sessions(struct call *c, const struct list_sessions_params *p, struct buf *out, struct err *e)
 {
-	buf_auto struct buf out = BUF_INIT;
-	struct err e = ERR_INIT;
-
-	/* The view checks the limit and the cursor. */
-	call_reply_or_fail(
-		c,
-		view_sessions(call_store(c), call_visible_uid(c), param_page_limit(p->limit, 100), p->cursor, &out, &e),
-		&out, &e);
-}
-
-/* FNV-1a. A collision only means that loading one part is not recorded. */
-static uint64_t window_hash(const char *owner, const char *before)
-{
-	uint64_t h = 1469598103934665603ull;
-
-	for (const char *s = owner; *s; s++)
-		h = (h ^ (unsigned char)*s) * 1099511628211ull;
-	for (const char *s = before; *s; s++)
-		h = (h ^ (unsigned char)*s) * 1099511628211ull;
-	return h;
+	return view_sessions(call_store(c), call_visible_uid(c), param_page_limit(p->limit, 100), p->cursor, out, e);
 }
 
 /* Loading an older part is recorded once for each part and connection. `thread` NULL: of the session itself. */
@@ -92,10 +64,14 @@ static void note_window(struct call *c, const char *session, const char *thread,
 			const struct buf *snapshot)
 {
 	struct client *cl = c->client;
-	uint64_t h = window_hash(thread ? thread : session, before);
+	uint64_t h = 1469598103934665603ull; /* FNV-1a; a collision only means that loading one part is not recorded */
 	struct view_session_brief brief;
 	struct err e = ERR_INIT;
 
+	for (const char *s = thread ? thread : session; *s; s++)
+		h = (h ^ (unsigned char)*s) * 1099511628211ull;
+	for (const char *s = before; *s; s++)
+		h = (h ^ (unsigned char)*s) * 1099511628211ull;
 	for (unsigned i = 0; i < cl->nwindows && i < countof(cl->windows); i++)
 		if (cl->windows[i] == h)
 			return;
@@ -115,73 +91,61 @@ static struct view_window window_of(struct param_uint limit, const char *before,
 	return (struct view_window){ .limit = n > most ? most + 1 : (unsigned)n, .before = before };
 }
 
-void method_get_session(struct call *c, const struct get_session_params *p)
+int method_get_session(struct call *c, const struct get_session_params *p, struct buf *out, struct err *e)
 {
-	buf_auto struct buf out = BUF_INIT;
 	const struct view_window w = window_of(p->window.limit, p->window.before, VIEW_WINDOW);
-	struct err e = ERR_INIT;
 
-	int r = view_session(call_store(c), call_visible_uid(c), p->sessionId, &w, &out, &e);
-	if (r == 0 && w.before && c->client)
-		note_window(c, p->sessionId, NULL, w.before, &out);
-	call_reply_or_fail(c, r, &out, &e);
+	if (view_session(call_store(c), call_visible_uid(c), p->sessionId, &w, out, e) < 0)
+		return -1;
+	if (w.before && c->client)
+		note_window(c, p->sessionId, NULL, w.before, out);
+	return CALL_REPLY;
 }
 
-void method_get_thread_read(struct call *c, const struct get_thread_read_params *p)
+int method_get_thread_read(struct call *c, const struct get_thread_read_params *p, struct buf *out, struct err *e)
 {
 	const char *session = p->sessionId, *thread = p->threadId;
-	buf_auto struct buf out = BUF_INIT;
 	struct view_thread_brief brief;
 	const struct view_window w = window_of(p->window.limit, p->window.before, VIEW_TURNS_MAX);
-	struct err e = ERR_INIT;
-	int r = view_thread_brief(call_store(c), call_visible_uid(c), thread, &brief, &e);
+	int r = view_thread_brief(call_store(c), call_visible_uid(c), thread, &brief, e);
 
-	if (r > 0)
-		r = session ? err_set(&e, ERR_NOT_FOUND, "session '%s' has no thread '%s'", session, thread)
-			    : err_set(&e, ERR_NOT_FOUND, "no thread '%.80s'", thread);
-	else if (r == 0 && session && strcmp(brief.session_id, session) != 0)
-		r = err_set(&e, ERR_NOT_FOUND, "session '%s' has no thread '%s'", session, thread);
-	if (r == 0)
-		r = view_thread(call_store(c), call_visible_uid(c), thread, p->window.json ? &w : NULL, &out, &e);
-	if (r == 0 && w.before && c->client)
-		note_window(c, brief.session_id, thread, w.before, &out);
-	call_reply_or_fail(c, r, &out, &e);
+	if (r > 0 && !session)
+		return err_set(e, ERR_NOT_FOUND, "no thread '%.80s'", thread);
+	if (r > 0 || (r == 0 && session && strcmp(brief.session_id, session) != 0))
+		return err_set(e, ERR_NOT_FOUND, "session '%s' has no thread '%s'", session, thread);
+	if (r < 0 || view_thread(call_store(c), call_visible_uid(c), thread, p->window.json ? &w : NULL, out, e) < 0)
+		return -1;
+	if (w.before && c->client)
+		note_window(c, brief.session_id, thread, w.before, out);
+	return CALL_REPLY;
 }
 
-void method_update_session(struct call *c, const struct update_session_params *p)
+int method_update_session(struct call *c, const struct update_session_params *p, struct buf *out, struct err *e)
 {
-	json_t *scope = p->scope, *pinned = p->pinnedThreadIds;
 	struct session_rules_request rules;
-	mem_auto char *scope_json = scope ? json_dumps(scope, JSON_COMPACT) : NULL;
-	mem_auto char *pinned_json = pinned ? json_dumps(pinned, JSON_COMPACT) : NULL;
+	mem_auto char *scope = param_json_text("scope", p->scope, SCOPE_MAX, e);
+	mem_auto char *pinned = param_json_text("pinnedThreadIds", p->pinnedThreadIds, SIZE_MAX, e);
 	const struct session_change r = {
 		.session_id = p->sessionId,
 		.title = p->title,
-		.scope_json = scope_json,
-		.pinned_json = pinned_json,
+		.scope_json = scope,
+		.pinned_json = pinned,
 		.archived = p->archived.given ? p->archived.value : -1,
 		.rules = rules_of(c, p->permissions.json, &rules),
 	};
-	struct err e = ERR_INIT;
 
-	if (json_array_size(pinned) > PINNED_MAX)
-		err_field(&e, "pinnedThreadIds", "must have at most %u elements", PINNED_MAX);
-	if (e.code || check_length("title", r.title, TITLE_MAX, &e) < 0 ||
-	    check_length("scope", scope_json, SCOPE_MAX, &e) < 0)
-		call_fail(c, &e);
-	else
-		engine_update_session(call_engine(c), &r, &c->caller, call_engine_reply, c);
+	if (json_array_size(p->pinnedThreadIds) > PINNED_MAX)
+		return err_field(e, "pinnedThreadIds", "must have at most %u elements", PINNED_MAX);
+	if (e->code || param_length("title", r.title, 0, TITLE_MAX, e) < 0)
+		return -1;
+	engine_update_session(call_engine(c), &r, &c->caller, call_engine_reply, c);
+	return CALL_PENDING;
 }
 
-void method_resume_thread(struct call *c, const struct resume_thread_params *p)
+int method_resume_thread(struct call *c, const struct resume_thread_params *p, struct buf *out, struct err *e)
 {
-	const char *session = p->sessionId, *thread = p->threadId;
-	struct err e = ERR_INIT;
-
-	if (!session && !thread) {
-		err_field(&e, "threadId", "missing; give threadId or sessionId");
-		call_fail(c, &e);
-	} else {
-		engine_resume_thread(call_engine(c), session, thread, &c->caller, call_engine_reply, c);
-	}
+	if (!p->sessionId && !p->threadId)
+		return err_field(e, "threadId", "missing; give threadId or sessionId");
+	engine_resume_thread(call_engine(c), p->sessionId, p->threadId, &c->caller, call_engine_reply, c);
+	return CALL_PENDING;
 }

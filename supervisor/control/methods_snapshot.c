@@ -31,6 +31,7 @@ struct snapshot_call {
 	const char *session_id, *thread_id, *task_id, *turn_id;
 };
 typedef int (*snapshot_fn)(const struct snapshot_call *c, struct buf *out, struct err *e);
+typedef int (*summary_fn)(struct store *s, const char *id, struct jw *w, struct err *e);
 
 static int session_snapshot(const struct snapshot_call *c, struct buf *out, struct err *e)
 {
@@ -59,20 +60,6 @@ static int write_tasks(const struct snapshot_call *c, struct buf *out, struct er
 
 	return view_snapshot_task(c->store, c->viewer, by_task || by_thread ? NULL : c->session_id,
 				  by_thread ? c->thread_id : NULL, c->task_id, out, e);
-}
-
-static int context_boundary(const struct snapshot_call *c, struct buf *out, struct err *e)
-{
-	struct jw w = jw_on(out);
-
-	return view_context_boundary(c->store, c->thread_id, &w, e);
-}
-
-static int write_artifacts(const struct snapshot_call *c, struct buf *out, struct err *e)
-{
-	struct jw w = jw_on(out);
-
-	return view_artifact_summary(c->store, c->session_id, &w, e);
 }
 
 static int permission_sandbox(const struct snapshot_call *c, struct buf *out, struct err *e)
@@ -110,46 +97,26 @@ static int subagents_jobs(const struct snapshot_call *c, struct buf *out, struct
 	return 0;
 }
 
-static int write_channels(const struct snapshot_call *c, struct buf *out, struct err *e)
-{
-	struct jw w = jw_on(out);
-
-	return view_channel_summary(c->store, c->session_id, &w, e);
-}
-
-static int write_evidence(const struct snapshot_call *c, struct buf *out, struct err *e)
-{
-	struct jw w = jw_on(out);
-
-	return view_evidence_summary(c->store, c->session_id, &w, e);
-}
-
-static int write_benchmarks(const struct snapshot_call *c, struct buf *out, struct err *e)
-{
-	struct jw w = jw_on(out);
-
-	return view_benchmark_summary(c->store, c->session_id, &w, e);
-}
-
 static const struct snapshot_kind {
 	const char *name;
 	unsigned by; /* BY_…: at least one of these ids must be given; 0 = none is needed */
 	snapshot_fn fn;
+	summary_fn summary; /* instead of fn: gets the id of the thread with BY_THREAD, else of the session */
 } kinds[] = {
 	{ "session_snapshot", BY_SESSION, session_snapshot },
 	{ "thread_read_model", BY_THREAD, thread_read_model },
 	{ "tool_inventory_snapshot", 0, tool_inventory },
 	{ "queue_snapshot", BY_THREAD, write_queue },
 	{ "task_snapshot", BY_SESSION | BY_THREAD | BY_TASK, write_tasks },
-	{ "context_boundary_snapshot", BY_THREAD, context_boundary },
-	{ "artifact_checkpoint_summary", BY_SESSION, write_artifacts },
+	{ "context_boundary_snapshot", BY_THREAD, .summary = view_context_boundary },
+	{ "artifact_checkpoint_summary", BY_SESSION, .summary = view_artifact_summary },
 	{ "permission_sandbox_summary", BY_SESSION | BY_THREAD | BY_TURN, permission_sandbox },
 	{ "execution_environment_snapshot", BY_SESSION | BY_THREAD | BY_TURN, write_environment },
 	{ "routing_limit_summary", BY_SESSION | BY_THREAD, write_routing },
 	{ "subagent_job_summary", BY_SESSION | BY_THREAD, subagents_jobs },
-	{ "channel_summary", BY_SESSION, write_channels },
-	{ "evidence_summary", BY_SESSION, write_evidence },
-	{ "benchmark_summary", BY_SESSION, write_benchmarks },
+	{ "channel_summary", BY_SESSION, .summary = view_channel_summary },
+	{ "evidence_summary", BY_SESSION, .summary = view_evidence_summary },
+	{ "benchmark_summary", BY_SESSION, .summary = view_benchmark_summary },
 };
 
 static const char *const by_names[] = { "sessionId", "threadId", "taskId", "turnId" };
@@ -167,7 +134,7 @@ static int check_scope(const struct snapshot_kind *k, const struct snapshot_call
 		if (!first)
 			first = by_names[i];
 	}
-	return first ? err_field(e, first, "missing: a %s is of one", k->name) : 0;
+	return first ? err_field(e, first, "missing; required for a %s", k->name) : 0;
 }
 
 static int not_found(const char *field, const char *id, struct err *e)
@@ -206,30 +173,19 @@ static int find_owner(struct snapshot_call *c, struct err *e)
 	return 0;
 }
 
-static void reply_snapshot(struct call *c, const struct snapshot_kind *k, struct snapshot_call s, bool wrapped)
+static int write_snapshot(struct call *c, const struct snapshot_kind *k, struct snapshot_call *s, struct buf *out,
+			  struct err *e)
 {
-	buf_auto struct buf snapshot = BUF_INIT, out = BUF_INIT;
-	struct err e = ERR_INIT;
+	struct jw w = jw_on(out);
 
-	s.call = c;
-	s.store = call_store(c);
-	s.viewer = call_visible_uid(c);
-	s.owner = c->caller.uid;
-	if (check_scope(k, &s, &e) < 0 || find_owner(&s, &e) < 0 || k->fn(&s, &snapshot, &e) < 0) {
-		call_fail(c, &e);
-		return;
-	}
-	if (!wrapped) {
-		call_reply(c, snapshot.data, snapshot.len);
-		return;
-	}
-	struct jw w = jw_on(&out);
-	jw_obj(&w);
-	jw_kstr(&w, "kind", k->name);
-	jw_kuint(&w, "atSequence", store_last_sequence(s.store));
-	jw_kraw(&w, "snapshot", snapshot.data, snapshot.len);
-	jw_obj_end(&w);
-	call_reply(c, out.data, out.len);
+	s->call = c;
+	s->store = call_store(c);
+	s->viewer = call_visible_uid(c);
+	s->owner = c->caller.uid;
+	if (check_scope(k, s, e) < 0 || find_owner(s, e) < 0)
+		return -1;
+	return k->fn ? k->fn(s, out, e)
+		     : k->summary(s->store, k->by == BY_THREAD ? s->thread_id : s->session_id, &w, e);
 }
 
 static const struct snapshot_kind *kind_find(const char *name)
@@ -240,21 +196,29 @@ static const struct snapshot_kind *kind_find(const char *name)
 	return NULL;
 }
 
-void method_get_snapshot(struct call *c, const struct get_snapshot_params *p)
+int method_get_snapshot(struct call *c, const struct get_snapshot_params *p, struct buf *out, struct err *e)
 {
-	/* The row lets only the names of kinds through. */
-	reply_snapshot(c, kind_find(p->kind),
-		       (struct snapshot_call){ .session_id = p->sessionId,
-					       .thread_id = p->threadId,
-					       .task_id = p->taskId,
-					       .turn_id = p->turnId },
-		       true);
+	const struct snapshot_kind *k = kind_find(p->kind); /* the row admits only the names of kinds */
+	struct snapshot_call s = {
+		.session_id = p->sessionId, .thread_id = p->threadId, .task_id = p->taskId, .turn_id = p->turnId
+	};
+	buf_auto struct buf snapshot = BUF_INIT;
+	struct jw w = jw_on(out);
+
+	if (write_snapshot(c, k, &s, &snapshot, e) < 0)
+		return -1;
+	jw_obj(&w);
+	jw_kstr(&w, "kind", k->name);
+	jw_kuint(&w, "atSequence", store_last_sequence(s.store));
+	jw_kraw(&w, "snapshot", snapshot.data, snapshot.len);
+	jw_obj_end(&w);
+	return CALL_REPLY;
 }
 
-void method_get_execution_environment(struct call *c, const struct get_execution_environment_params *p)
+int method_get_execution_environment(struct call *c, const struct get_execution_environment_params *p, struct buf *out,
+				     struct err *e)
 {
-	reply_snapshot(
-		c, kind_find("execution_environment_snapshot"),
-		(struct snapshot_call){ .session_id = p->sessionId, .thread_id = p->threadId, .turn_id = p->turnId },
-		false);
+	struct snapshot_call s = { .session_id = p->sessionId, .thread_id = p->threadId, .turn_id = p->turnId };
+
+	return write_snapshot(c, kind_find("execution_environment_snapshot"), &s, out, e);
 }

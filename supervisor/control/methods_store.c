@@ -82,10 +82,12 @@ static void on_verified(void *ctx, const struct store_verdict *v, const struct e
 	upkeep_answer(ctx, &out, e);
 }
 
-void method_verify_store(struct call *c, const struct verify_store_params *p)
+int method_verify_store(struct call *c, const struct verify_store_params *p, struct buf *out, struct err *e)
 {
-	if (!call_require_full_view(c))
-		store_verify(call_store(c), on_verified, upkeep_new(c));
+	if (call_require_full_view(c, e) < 0)
+		return -1;
+	store_verify(call_store(c), on_verified, upkeep_new(c));
+	return CALL_PENDING;
 }
 
 static void on_rebuilt(void *ctx, const struct store_verdict *v, const struct err *e)
@@ -114,25 +116,23 @@ static void on_verified_before_rebuild(void *ctx, const struct store_verdict *v,
 	store_rebuild(u->store, on_rebuilt, u);
 }
 
-void method_rebuild_store(struct call *c, const struct rebuild_store_params *p)
+int method_rebuild_store(struct call *c, const struct rebuild_store_params *p, struct buf *out, struct err *e)
 {
-	if (!call_require_full_view(c))
-		store_verify(call_store(c), on_verified_before_rebuild, upkeep_new(c));
+	if (call_require_full_view(c, e) < 0)
+		return -1;
+	store_verify(call_store(c), on_verified_before_rebuild, upkeep_new(c));
+	return CALL_PENDING;
 }
 
 /* ---- stats ---- */
 
-void method_get_store_stats(struct call *c, const struct get_store_stats_params *p)
+int method_get_store_stats(struct call *c, const struct get_store_stats_params *p, struct buf *out, struct err *e)
 {
-	buf_auto struct buf out = BUF_INIT;
-	struct err e = ERR_INIT;
-	struct jw w = jw_on(&out);
+	struct jw w = jw_on(out);
 	struct store_stats s;
 
-	if (store_stats_get(call_store(c), &s, &e) < 0) {
-		call_fail(c, &e);
-		return;
-	}
+	if (store_stats_get(call_store(c), &s, e) < 0)
+		return -1;
 	jw_obj(&w);
 	jw_kuint(&w, "events", s.events);
 	jw_kuint(&w, "firstSequence", s.first_sequence);
@@ -154,56 +154,50 @@ void method_get_store_stats(struct call *c, const struct get_store_stats_params 
 	jw_kuint(&w, "maxCommitUs", s.max_commit_us);
 	jw_kuint(&w, "syncUsTotal", s.sync_us_total);
 	jw_kbool(&w, "full", s.full);
-	if (s.note[0])
-		jw_kstr(&w, "note", s.note);
+	jw_kopt(&w, "note", s.note[0] ? s.note : NULL);
 	jw_obj_end(&w);
-	call_reply(c, out.data, out.len);
+	return CALL_REPLY;
 }
 
 /* ---- backup, compact ---- */
 
 /* Errors about the target directory become errors of the parameter `dir`; disk errors (EIO, ENOSPC, EDQUOT) stay. */
-static struct err backup_error(const struct err *e)
-{
-	struct err about = *e;
-
-	if (about.code == ERR_SYS && about.sys != EIO && about.sys != ENOSPC && about.sys != EDQUOT) {
-		about.code = ERR_INVALID;
-		(void)snprintf(about.field, sizeof(about.field), "dir");
-	}
-	return about;
-}
-
 static void on_backed_up(void *ctx, const struct err *e)
 {
-	static const char advice[] =
-		"\"advice\":\"Leave dir out and take the copy from the folder backup of the store's folder, as bailiff "
-		"store backup does: the runtime can write nowhere else.\"";
+	static const char advice[] = "\"advice\":\"Omit dir and move the copy from the directory backup in the store's "
+				     "directory, as bailiff "
+				     "store backup does: the runtime can write nowhere else.\"";
 	struct upkeep *u = ctx;
 	buf_auto struct buf out = BUF_INIT;
 	struct jw w = jw_on(&out);
+	struct call *c = u->call;
 
-	if (e && e->code && u->call) {
-		struct err about = backup_error(e);
-		struct call *c = u->call;
+	if (e && e->code && c) {
+		struct err about = *e;
 
+		if (about.code == ERR_SYS && about.sys != EIO && about.sys != ENOSPC && about.sys != EDQUOT) {
+			about.code = ERR_INVALID;
+			(void)snprintf(about.field, sizeof(about.field), "dir");
+		}
 		call_watch(c, NULL);
 		call_fail_data(c, &about, advice, about.code == ERR_INVALID ? sizeof(advice) - 1 : 0);
 		free(u);
 		return;
 	}
 	jw_obj(&w);
-	if (u->call)
-		jw_kopt(&w, "dir", call_str(u->call, "dir"));
+	if (c)
+		jw_kopt(&w, "dir", json_string_value(json_object_get(c->params, "dir")));
 	jw_kuint(&w, "sequence", store_last_sequence(u->store));
 	jw_obj_end(&w);
 	upkeep_answer(u, &out, e);
 }
 
-void method_backup_store(struct call *c, const struct backup_store_params *p)
+int method_backup_store(struct call *c, const struct backup_store_params *p, struct buf *out, struct err *e)
 {
-	if (!call_require_full_view(c))
-		store_backup(call_store(c), p->dir, on_backed_up, upkeep_new(c));
+	if (call_require_full_view(c, e) < 0)
+		return -1;
+	store_backup(call_store(c), p->dir, on_backed_up, upkeep_new(c));
+	return CALL_PENDING;
 }
 
 static void on_compacted(void *ctx, uint64_t before, uint64_t after, const struct err *e)
@@ -220,10 +214,12 @@ static void on_compacted(void *ctx, uint64_t before, uint64_t after, const struc
 	upkeep_answer(u, &out, e);
 }
 
-void method_compact_store(struct call *c, const struct compact_store_params *p)
+int method_compact_store(struct call *c, const struct compact_store_params *p, struct buf *out, struct err *e)
 {
-	if (!call_require_full_view(c))
-		store_compact(call_store(c), on_compacted, upkeep_new(c));
+	if (call_require_full_view(c, e) < 0)
+		return -1;
+	store_compact(call_store(c), on_compacted, upkeep_new(c));
+	return CALL_PENDING;
 }
 
 /* ---- prune ---- */
@@ -245,36 +241,24 @@ static void on_pruned(void *ctx, const struct retention_result *r, const struct 
 	upkeep_answer(u, &out, e);
 }
 
-/* The first sequence to keep, from exactly one of olderThanMs and beforeSequence. */
-static int prune_floor(const struct call *c, const struct prune_store_params *p, uint64_t now_us, uint64_t *ret,
-		       struct err *e)
+/* The first sequence to keep follows from exactly one of olderThanMs and beforeSequence. */
+int method_prune_store(struct call *c, const struct prune_store_params *p, struct buf *out, struct err *e)
 {
-	uint64_t age_ms = param_uint_or(p->olderThanMs, UINT64_MAX);
-	uint64_t before = param_uint_or(p->beforeSequence, UINT64_MAX);
+	uint64_t now_us = clock_real_us(), age_ms = p->olderThanMs.value, floor = p->beforeSequence.value;
 	uint64_t last = store_last_sequence(call_store(c));
 
-	if ((age_ms == UINT64_MAX) == (before == UINT64_MAX))
-		return err_field(e, age_ms == UINT64_MAX ? "olderThanMs" : "beforeSequence",
+	if (call_require_full_view(c, e) < 0)
+		return -1;
+	if (p->olderThanMs.given == p->beforeSequence.given)
+		return err_field(e, p->olderThanMs.given ? "beforeSequence" : "olderThanMs",
 				 "give one of olderThanMs and beforeSequence");
-	if (age_ms != UINT64_MAX &&
-	    store_sequence_at(call_store(c), age_ms < now_us / 1000 ? now_us - age_ms * 1000 : 0, &before, e) < 0)
-		return err_wrap(e, "find what is older");
-	*ret = before <= last ? before : last + 1;
-	return 0;
-}
-
-void method_prune_store(struct call *c, const struct prune_store_params *p)
-{
-	uint64_t now_us = clock_real_us(), floor = 0;
-	struct err e = ERR_INIT;
-
-	if (call_require_full_view(c))
-		return;
-	if (prune_floor(c, p, now_us, &floor, &e) < 0) {
-		call_fail(c, &e);
-		return;
-	}
+	if (p->olderThanMs.given &&
+	    store_sequence_at(call_store(c), age_ms < now_us / 1000 ? now_us - age_ms * 1000 : 0, &floor, e) < 0)
+		return err_wrap(e, "find the events that are older");
+	if (floor > last)
+		floor = last + 1;
 	if (c->control->o.changes)
 		cow_changes_expire(c->control->o.changes, floor);
 	retention_run(call_store(c), floor, retention_idem_before(call_config(c), now_us), on_pruned, upkeep_new(c));
+	return CALL_PENDING;
 }

@@ -5,8 +5,6 @@
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
-#include "runtime/view/view.h"
-#include "supervisor/control/control.h"
 #include "supervisor/control/control_private.h"
 #include "supervisor/host/screens.h"
 
@@ -30,79 +28,22 @@ struct screen_call {
 static const char *const shapes[] = {
 	[SCREEN_SHAPE_BLOCK] = "block", [SCREEN_SHAPE_UNDERLINE] = "underline", [SCREEN_SHAPE_BAR] = "bar"
 };
-
-static void write_info(struct jw *w, const struct screen_info *i, bool ended)
-{
-	jw_kuint(w, "rows", i->rows);
-	jw_kuint(w, "cols", i->cols);
-	jw_kobj(w, "cursor");
-	jw_kuint(w, "row", i->cursor_row);
-	jw_kuint(w, "col", i->cursor_col);
-	jw_kbool(w, "visible", i->cursor_visible);
-	jw_kbool(w, "blink", i->cursor_blink);
-	jw_kstr(w, "shape", shapes[i->cursor_shape]);
-	jw_obj_end(w);
-	jw_kstr(w, "title", i->title);
-	jw_kbool(w, "alternate", i->alternate);
-	jw_kuint(w, "scrollbackLines", i->scrollback);
-	jw_kuint(w, "offset", i->offset);
-	if (i->skipped)
-		jw_kuint(w, "omittedBytes", i->skipped);
-	jw_kbool(w, "ended", ended);
-}
-
-static void write_screen(const struct screen_call *l, const struct screen *s, struct jw *w)
-{
-	buf_auto struct buf text = BUF_INIT;
-
-	if (strcmp(l->format, "cells") == 0) {
-		jw_key(w, "cells");
-		screen_cells(s, l->scrollback, w);
-	} else if (strcmp(l->format, "ansi") == 0) {
-		screen_ansi(s, l->scrollback, l->modes, &text);
-		jw_kstrn(w, "ansi", buf_cstr(&text), text.len);
-	} else {
-		screen_text(s, l->scrollback, &text);
-		jw_kstrn(w, "text", buf_cstr(&text), text.len);
-		jw_key(w, "lines");
-		screen_lines(s, l->scrollback, w);
-	}
-}
-
-static void write_reason(struct jw *w, enum screens_reason why)
-{
-	static const char *const names[] = {
-		[SCREENS_TEXT] = "text", [SCREENS_REGEX] = "regex", [SCREENS_IDLE] = "idleMs", [SCREENS_EXIT] = "exit"
-	};
-
-	jw_kbool(w, "matched", why != SCREENS_TIMED_OUT && why != SCREENS_NOW);
-	if (why == SCREENS_TIMED_OUT)
-		jw_kbool(w, "timedOut", true);
-	else if (why != SCREENS_NOW)
-		jw_kstr(w, "condition", names[why]);
-}
-
-static void fail_screen(struct call *c, const struct err *e)
-{
-	static const char data[] = "\"category\":\"output_expired\",\"advice\":\"The bytes were removed by retention "
-				   "and are gone; the events "
-				   "about them remain.\"";
-
-	if (e->code == ERR_EXPIRED)
-		call_fail_data(c, e, data, sizeof(data) - 1);
-	else
-		call_fail(c, e);
-}
+static const char *const conditions[] = {
+	[SCREENS_TEXT] = "text", [SCREENS_REGEX] = "regex", [SCREENS_IDLE] = "idleMs", [SCREENS_EXIT] = "exit"
+};
 
 static void on_screen(void *ctx, const struct err *e, const struct screen *s, enum screens_reason why, bool ended)
 {
 	struct screen_call *l = ctx;
-	buf_auto struct buf out = BUF_INIT;
+	buf_auto struct buf out = BUF_INIT, text = BUF_INIT;
 	struct jw w = jw_on(&out);
 	struct screen_info i;
 
 	if (e) {
-		fail_screen(l->call, e);
+		if (e->code == ERR_EXPIRED)
+			call_fail_expired_output(l->call, e);
+		else
+			call_fail(l->call, e);
 		free(l);
 		return;
 	}
@@ -110,9 +51,39 @@ static void on_screen(void *ctx, const struct err *e, const struct screen *s, en
 	jw_obj(&w);
 	jw_kstr(&w, "processId", l->process_id);
 	if (l->wait)
-		write_reason(&w, why);
-	write_info(&w, &i, ended);
-	write_screen(l, s, &w);
+		jw_kbool(&w, "matched", why != SCREENS_TIMED_OUT && why != SCREENS_NOW);
+	if (l->wait && why == SCREENS_TIMED_OUT)
+		jw_kbool(&w, "timedOut", true);
+	else if (l->wait && why != SCREENS_NOW)
+		jw_kstr(&w, "condition", conditions[why]);
+	jw_kuint(&w, "rows", i.rows);
+	jw_kuint(&w, "cols", i.cols);
+	jw_kobj(&w, "cursor");
+	jw_kuint(&w, "row", i.cursor_row);
+	jw_kuint(&w, "col", i.cursor_col);
+	jw_kbool(&w, "visible", i.cursor_visible);
+	jw_kbool(&w, "blink", i.cursor_blink);
+	jw_kstr(&w, "shape", shapes[i.cursor_shape]);
+	jw_obj_end(&w);
+	jw_kstr(&w, "title", i.title);
+	jw_kbool(&w, "alternate", i.alternate);
+	jw_kuint(&w, "scrollbackLines", i.scrollback);
+	jw_kuint(&w, "offset", i.offset);
+	if (i.skipped)
+		jw_kuint(&w, "omittedBytes", i.skipped);
+	jw_kbool(&w, "ended", ended);
+	if (strcmp(l->format, "cells") == 0) {
+		jw_key(&w, "cells");
+		screen_cells(s, l->scrollback, &w);
+	} else if (strcmp(l->format, "ansi") == 0) {
+		screen_ansi(s, l->scrollback, l->modes, &text);
+		jw_kstrn(&w, "ansi", buf_cstr(&text), text.len);
+	} else {
+		screen_text(s, l->scrollback, &text);
+		jw_kstrn(&w, "text", buf_cstr(&text), text.len);
+		jw_key(&w, "lines");
+		screen_lines(s, l->scrollback, &w);
+	}
 	jw_obj_end(&w);
 	call_reply(l->call, out.data, out.len);
 	free(l);
@@ -120,85 +91,62 @@ static void on_screen(void *ctx, const struct err *e, const struct screen *s, en
 
 /* ---- requests ---- */
 
-static void request_screen(struct call *c, struct screen_call *l, struct screens_request *r)
+/* Takes the condition of `r`. */
+static int request_screen(struct call *c, struct screen_call *l, struct screens_request *r, struct err *e)
 {
 	struct screens *screens = c->control->o.screens;
-	struct screen_call *kept;
-	struct err e = ERR_INIT;
 
 	if (!screens) {
-		err_set(&e, ERR_UNAVAILABLE, "this runtime does not serve terminals");
 		screen_condition_done(&r->condition);
-		call_fail(c, &e);
-		return;
+		return err_set(e, ERR_UNAVAILABLE, "this runtime does not serve terminals");
 	}
 	r->process_id = l->process_id;
 	r->viewer = call_visible_uid(c);
 	r->connection = c->caller.connection;
 	l->call = c;
-	kept = mem_dup(l, sizeof(*l));
-	screens_submit(screens, r, on_screen, kept);
+	screens_submit(screens, r, on_screen, mem_dup(l, sizeof(*l)));
+	return CALL_PENDING;
 }
 
-/* true = all lines, a number = at most that many. */
-static int scrollback_of(const json_t *v, unsigned *ret, struct err *e)
-{
-	if (!v || json_is_false(v))
-		*ret = 0;
-	else if (json_is_true(v))
-		*ret = UINT_MAX;
-	else if (json_is_integer(v) && json_integer_value(v) >= 0)
-		*ret = json_integer_value(v) > UINT_MAX ? UINT_MAX : (unsigned)json_integer_value(v);
-	else
-		return err_field(e, "scrollback", "must be true, for all that is kept, or a number of lines");
-	return 0;
-}
-
-void method_get_screen(struct call *c, const struct get_screen_params *p)
+int method_get_screen(struct call *c, const struct get_screen_params *p, struct buf *out, struct err *e)
 {
 	struct screens_request r = { .idle_ms = UINT64_MAX, .timeout_ms = UINT64_MAX };
-	struct screen_call l = { .process_id = p->processId, .format = p->format, .modes = p->modes.value };
-	struct err e = ERR_INIT;
+	struct screen_call l = { .process_id = p->processId,
+				 .format = p->format ? p->format : "text",
+				 .modes = p->modes.value };
+	json_int_t lines = json_integer_value(p->scrollback);
 
-	if (!l.format)
-		l.format = "text";
-	if (scrollback_of(p->scrollback, &l.scrollback, &e) == 0 && l.modes && strcmp(l.format, "ansi") != 0)
-		err_field(&e, "modes", "goes with format ansi");
-	if (e.code)
-		call_fail(c, &e);
+	if (json_is_true(p->scrollback) || lines > UINT_MAX)
+		l.scrollback = UINT_MAX; /* all lines */
+	else if (!p->scrollback || json_is_false(p->scrollback) || (json_is_integer(p->scrollback) && lines >= 0))
+		l.scrollback = (unsigned)lines;
 	else
-		request_screen(c, &l, &r);
+		return err_field(e, "scrollback", "must be true, for all that is kept, or a number of lines");
+	if (l.modes && strcmp(l.format, "ansi") != 0)
+		return err_field(e, "modes", "needs format ansi");
+	return request_screen(c, &l, &r, e);
 }
 
-static int until_of(const struct wait_screen_params *p, struct screens_request *r, struct err *e)
+int method_wait_screen(struct call *c, const struct wait_screen_params *p, struct buf *out, struct err *e)
 {
 	const struct until_members *until = &p->until;
-
-	r->wait = true;
-	r->exit = until->exit.value;
-	r->timeout_ms = param_uint_or(p->timeoutMs, TIMEOUT_DEFAULT_MS);
-	r->idle_ms = param_uint_or(until->idleMs, UINT64_MAX);
-	if (!until->text && !until->regex && !until->idleMs.given && !r->exit)
-		return err_field(e, "until", "needs one or more of text, regex, idleMs and exit: true");
-	if (r->timeout_ms > TIMEOUT_MAX_MS)
-		return err_field(e, "timeoutMs", "must be at most %u", TIMEOUT_MAX_MS);
-	if (until->idleMs.given && (r->idle_ms < IDLE_MIN_MS || r->idle_ms > TIMEOUT_MAX_MS))
-		return err_field(e, "until.idleMs", "must be %u to %u", IDLE_MIN_MS, TIMEOUT_MAX_MS);
-	if (screen_condition_init(&r->condition, until->text, until->regex, e) < 0)
-		return -1;
-	r->condition.has_after = p->after.given;
-	r->condition.after = p->after.value;
-	return 0;
-}
-
-void method_wait_screen(struct call *c, const struct wait_screen_params *p)
-{
-	struct screens_request r = { 0 };
+	struct screens_request r = {
+		.wait = true,
+		.exit = until->exit.value,
+		.timeout_ms = param_uint_or(p->timeoutMs, TIMEOUT_DEFAULT_MS),
+		.idle_ms = param_uint_or(until->idleMs, UINT64_MAX),
+	};
 	struct screen_call l = { .process_id = p->processId, .format = "text", .wait = true };
-	struct err e = ERR_INIT;
 
-	if (until_of(p, &r, &e) < 0)
-		call_fail(c, &e);
-	else
-		request_screen(c, &l, &r);
+	if (!until->text && !until->regex && !until->idleMs.given && !r.exit)
+		return err_field(e, "until", "needs one or more of text, regex, idleMs and exit: true");
+	if (r.timeout_ms > TIMEOUT_MAX_MS)
+		return err_field(e, "timeoutMs", "must be at most %u", TIMEOUT_MAX_MS);
+	if (until->idleMs.given && (r.idle_ms < IDLE_MIN_MS || r.idle_ms > TIMEOUT_MAX_MS))
+		return err_field(e, "until.idleMs", "must be %u to %u", IDLE_MIN_MS, TIMEOUT_MAX_MS);
+	if (screen_condition_init(&r.condition, until->text, until->regex, e) < 0)
+		return -1;
+	r.condition.has_after = p->after.given;
+	r.condition.after = p->after.value;
+	return request_screen(c, &l, &r, e);
 }

@@ -1,8 +1,11 @@
+/* Turns and what happens in them: tool calls, the choice of a model, costs and limits. */
+
 #include "supervisor/control/methods.h"
 
+#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
-#include "supervisor/control/control.h"
+#include "runtime/engine/model/routing_facts.h"
 
 #include <string.h>
 
@@ -10,13 +13,12 @@
 #define REASON_MAX 256u
 #define SUMMARY_MAX 16384u
 #define USAGE_MAX 8192u
+#define CAPABILITIES_MAX 64u
+#define TOKENS_MAX (1ull << 40)
 
-static int check_length(const char *text, const char *field, size_t most, struct err *e)
-{
-	return text && strlen(text) > most ? err_field(e, field, "must have at most %zu bytes", most) : 0;
-}
+/* ---- turns ---- */
 
-void method_submit_turn(struct call *c, const struct submit_turn_params *p)
+int method_submit_turn(struct call *c, const struct submit_turn_params *p, struct buf *out, struct err *e)
 {
 	const struct turn_request r = {
 		.session_id = p->sessionId,
@@ -28,56 +30,37 @@ void method_submit_turn(struct call *c, const struct submit_turn_params *p)
 	};
 
 	engine_submit_turn(call_engine(c), &r, &c->caller, call_engine_reply, c);
+	return CALL_PENDING;
 }
 
-static bool check_verdict(struct call *c, const struct turn_verdict *v)
+int method_complete_turn(struct call *c, const struct complete_turn_params *p, struct buf *out, struct err *e)
 {
-	struct err e = ERR_INIT;
-
-	if (v->usage_json && strlen(v->usage_json) > USAGE_MAX)
-		err_field(&e, "usage", "must have at most %u bytes as JSON", USAGE_MAX);
-	else if (check_length(v->outcome, "outcome", WORD_MAX, &e) == 0 &&
-		 check_length(v->category, "category", WORD_MAX, &e) == 0 &&
-		 check_length(v->message, "message", SUMMARY_MAX, &e) == 0 &&
-		 check_length(v->summary, "summary", SUMMARY_MAX, &e) == 0)
-		return true;
-	call_fail(c, &e);
-	return false;
-}
-
-void method_complete_turn(struct call *c, const struct complete_turn_params *p)
-{
-	mem_auto char *usage_json = p->usage ? json_dumps(p->usage, JSON_COMPACT) : NULL;
+	mem_auto char *usage = param_json_text("usage", p->usage, USAGE_MAX, e);
 	const struct turn_verdict v = {
-		.turn_id = p->turnId, .outcome = p->outcome, .summary = p->summary, .usage_json = usage_json
+		.turn_id = p->turnId, .outcome = p->outcome, .summary = p->summary, .usage_json = usage
 	};
 
-	if (check_verdict(c, &v))
-		engine_complete_turn(call_engine(c), &v, &c->caller, call_engine_reply, c);
+	if (e->code || param_length("outcome", p->outcome, 0, WORD_MAX, e) < 0 ||
+	    param_length("summary", p->summary, 0, SUMMARY_MAX, e) < 0)
+		return -1;
+	engine_complete_turn(call_engine(c), &v, &c->caller, call_engine_reply, c);
+	return CALL_PENDING;
 }
 
-void method_fail_turn(struct call *c, const struct fail_turn_params *p)
+int method_fail_turn(struct call *c, const struct fail_turn_params *p, struct buf *out, struct err *e)
 {
 	const struct turn_verdict v = {
 		.turn_id = p->turnId, .category = p->category, .message = p->message, .retryable = p->retryable.value
 	};
 
-	if (check_verdict(c, &v))
-		engine_fail_turn(call_engine(c), &v, &c->caller, call_engine_reply, c);
+	if (param_length("category", p->category, 0, WORD_MAX, e) < 0 ||
+	    param_length("message", p->message, 0, SUMMARY_MAX, e) < 0)
+		return -1;
+	engine_fail_turn(call_engine(c), &v, &c->caller, call_engine_reply, c);
+	return CALL_PENDING;
 }
 
-/* False when the call was answered because the reason is too long. */
-static bool check_reason(struct call *c, const char *reason)
-{
-	struct err e = ERR_INIT;
-
-	if (check_length(reason, "reason", REASON_MAX, &e) == 0)
-		return true;
-	call_fail(c, &e);
-	return false;
-}
-
-void method_interrupt_turn(struct call *c, const struct interrupt_turn_params *p)
+int method_interrupt_turn(struct call *c, const struct interrupt_turn_params *p, struct buf *out, struct err *e)
 {
 	const struct turn_interrupt r = {
 		.reason = p->reason,
@@ -87,17 +70,182 @@ void method_interrupt_turn(struct call *c, const struct interrupt_turn_params *p
 		.clear_queue = p->clearQueue.value,
 	};
 
-	if (check_reason(c, p->reason))
-		engine_interrupt_turn(call_engine(c), &r, &c->caller, call_engine_reply, c);
+	if (param_length("reason", p->reason, 0, REASON_MAX, e) < 0)
+		return -1;
+	engine_interrupt_turn(call_engine(c), &r, &c->caller, call_engine_reply, c);
+	return CALL_PENDING;
 }
 
-void method_remove_queued_turn(struct call *c, const struct remove_queued_turn_params *p)
+int method_remove_queued_turn(struct call *c, const struct remove_queued_turn_params *p, struct buf *out, struct err *e)
 {
-	if (check_reason(c, p->reason))
-		engine_remove_queued_turn(call_engine(c), p->turnId, p->reason, &c->caller, call_engine_reply, c);
+	if (param_length("reason", p->reason, 0, REASON_MAX, e) < 0)
+		return -1;
+	engine_remove_queued_turn(call_engine(c), p->turnId, p->reason, &c->caller, call_engine_reply, c);
+	return CALL_PENDING;
 }
 
-void method_promote_queued_turn(struct call *c, const struct promote_queued_turn_params *p)
+int method_promote_queued_turn(struct call *c, const struct promote_queued_turn_params *p, struct buf *out,
+			       struct err *e)
 {
 	engine_promote_queued_turn(call_engine(c), p->turnId, &c->caller, call_engine_reply, c);
+	return CALL_PENDING;
+}
+
+/* ---- tools ---- */
+
+int method_get_tool_inventory(struct call *c, const struct get_tool_inventory_params *p, struct buf *out, struct err *e)
+{
+	engine_tool_inventory(call_engine(c), p->sessionId, &c->caller, out);
+	return CALL_REPLY;
+}
+
+int method_register_tools(struct call *c, const struct register_tools_params *p, struct buf *out, struct err *e)
+{
+	engine_register_tools(call_engine(c), p->tools, p->sessionId, &c->caller, call_engine_reply, c);
+	return CALL_PENDING;
+}
+
+int method_invoke_tool(struct call *c, const struct invoke_tool_params *p, struct buf *out, struct err *e)
+{
+	const struct tool_request r = {
+		.turn_id = p->turnId,
+		.tool = p->toolName,
+		.call_id = p->toolCallId,
+		.arguments = p->arguments,
+		.timeout_ms = param_uint_or(p->timeoutMs, LIMIT_NONE),
+	};
+
+	engine_invoke_tool(call_engine(c), &r, &c->caller, call_engine_reply, c);
+	return CALL_PENDING;
+}
+
+int method_report_tool_call(struct call *c, const struct report_tool_call_params *p, struct buf *out, struct err *e)
+{
+	const struct tool_report r = {
+		.call_id = p->toolCallId,
+		.turn_id = p->turnId,
+		.tool = p->toolName,
+		.status = p->status,
+		.preview = p->preview,
+		.category = p->category,
+		.message = p->message,
+		.advice = p->advice,
+		.arguments = p->arguments,
+		.result = p->result,
+		.artifacts = p->artifactRefs,
+		.retryable = p->retryable.value,
+	};
+
+	engine_report_tool_call(call_engine(c), &r, &c->caller, call_engine_reply, c);
+	return CALL_PENDING;
+}
+
+/* ---- models ---- */
+
+/* The profile as it is recorded: with its defaults, so that a reader of the event need not know them. */
+static char *profile_text(json_t *profile, const struct routing_request *want)
+{
+	json_auto_t *whole = profile ? json_deep_copy(profile) : json_object();
+
+	if (!json_object_get(whole, "kind"))
+		json_object_set_new(whole, "kind", json_string("unknown"));
+	if (!json_object_get(whole, "requiredCapabilities"))
+		json_object_set_new(whole, "requiredCapabilities", json_array());
+	json_object_set_new(whole, "budgetClass", json_string(budget_class_name(want->budget_class)));
+	json_object_set_new(whole, "fallbackPolicy", json_string(fallback_policy_name(want->fallback)));
+	return json_dumps(whole, JSON_COMPACT);
+}
+
+int method_resolve_routing(struct call *c, const struct resolve_routing_params *p, struct buf *out, struct err *e)
+{
+	const struct taskProfile_members *profile = &p->taskProfile;
+	const char *latency = profile->latencyTarget, *class = profile->budgetClass,
+		   *fallback = profile->fallbackPolicy, *capability[CAPABILITIES_MAX];
+	const json_t *v;
+	/* The table admits only the words that the _find functions know. */
+	struct routing_ask r = {
+		.turn_id = p->turnId,
+		.task_id = p->taskId,
+		.failed_request_id = p->failed.modelRequestId,
+		.failed_reason = p->failed.reason,
+		.want = {
+			.kind = profile->kind,
+			.capability = capability,
+			.latency = latency ? (enum model_latency)model_latency_find(latency) : LATENCY_COUNT,
+			.budget_class = class ? (enum budget_class)budget_class_find(class) : BUDGET_HIGH,
+			.fallback = fallback ? (enum fallback_policy)fallback_policy_find(fallback) : FALLBACK_NEXT,
+			.provider = p->requested.provider,
+			.model = p->requested.model,
+			.failed_provider = p->failed.provider,
+			.failed_model = p->failed.model,
+			.input_tokens = profile->inputTokens.value,
+			.output_tokens = profile->outputTokens.value,
+		},
+	};
+
+	if (json_array_size(profile->requiredCapabilities) > CAPABILITIES_MAX)
+		return err_field(e, "taskProfile.requiredCapabilities", "must have at most %u words", CAPABILITIES_MAX);
+	json_array_foreach (profile->requiredCapabilities, r.want.ncapability, v)
+		capability[r.want.ncapability] = json_string_value(v);
+	if (param_length("taskProfile.kind", r.want.kind, 1, WORD_MAX, e) < 0 ||
+	    param_length("requested.provider", r.want.provider, 1, WORD_MAX, e) < 0 ||
+	    param_length("requested.model", r.want.model, 1, WORD_MAX, e) < 0)
+		return -1;
+	mem_auto char *text = profile_text(profile->json, &r.want);
+	r.profile_json = text;
+	r.profile_len = strlen(text);
+	engine_resolve_routing(call_engine(c), &r, &c->caller, call_engine_reply, c);
+	return CALL_PENDING;
+}
+
+int method_record_cost(struct call *c, const struct record_cost_params *p, struct buf *out, struct err *e)
+{
+	const struct cost_report r = {
+		.turn_id = p->turnId,
+		.provider = p->provider,
+		.model = p->model,
+		.model_request_id = p->modelRequestId,
+		.input_tokens = p->inputTokens.value,
+		.output_tokens = p->outputTokens.value,
+		.cached_tokens = p->cachedTokens.value,
+		.usd = p->costUsd.given ? p->costUsd.value : -1,
+		.estimate = p->estimate.value,
+	};
+
+	/* `!(usd >= 0)` also rejects NaN. */
+	if (p->costUsd.given && (!(r.usd >= 0) || r.usd > 1e6))
+		return err_field(e, "costUsd", "must be 0 to 1000000 US dollars");
+	if (r.input_tokens > TOKENS_MAX || r.output_tokens > TOKENS_MAX)
+		return err_field(e, r.input_tokens > TOKENS_MAX ? "inputTokens" : "outputTokens",
+				 "is larger than any request can be");
+	if (r.cached_tokens > r.input_tokens)
+		return err_field(e, "cachedTokens", "cannot be more than inputTokens");
+	if (param_length("provider", r.provider, 1, WORD_MAX, e) < 0 ||
+	    param_length("model", r.model, 1, WORD_MAX, e) < 0)
+		return -1;
+	engine_record_cost(call_engine(c), &r, &c->caller, call_engine_reply, c);
+	return CALL_PENDING;
+}
+
+int method_record_limit(struct call *c, const struct record_limit_params *p, struct buf *out, struct err *e)
+{
+	const struct limit_report r = {
+		.turn_id = p->turnId,
+		.provider = p->provider,
+		.model = p->model,
+		.kind = p->kind,
+		.state = p->state,
+		.reset_at = p->resetAt,
+		.has_remaining = p->remaining.given,
+		.remaining = p->remaining.value,
+	};
+	uint64_t at;
+
+	if (r.reset_at && clock_parse(r.reset_at, &at) < 0)
+		return err_field(e, "resetAt", "expected a time as in 2026-11-15T02:00:00Z");
+	if (param_length("provider", r.provider, 1, WORD_MAX, e) < 0 ||
+	    param_length("model", r.model, 1, WORD_MAX, e) < 0)
+		return -1;
+	engine_record_limit(call_engine(c), &r, &c->caller, call_engine_reply, c);
+	return CALL_PENDING;
 }

@@ -247,3 +247,32 @@ int params_parse(const struct param *params, json_t *value, void *ret, struct er
 	fill_struct(params, value, ret);
 	return 0;
 }
+
+/* ---- further checks of handlers ---- */
+
+int param_length(const char *field, const char *s, size_t least, size_t most, struct err *e)
+{
+	if (!s || (strlen(s) >= least && strlen(s) <= most))
+		return 0;
+	if (least)
+		return err_field(e, field, "must have %zu to %zu bytes", least, most);
+	return err_field(e, field, "must have at most %zu bytes", most);
+}
+
+char *param_json_text(const char *field, const json_t *v, size_t most, struct err *e)
+{
+	char *text = v ? json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+
+	if (!text || strlen(text) <= most)
+		return text;
+	err_field(e, field, "must have at most %zu bytes as JSON", most);
+	free(text);
+	return NULL;
+}
+
+int param_not_found(const char *field, const char *id, struct err *e)
+{
+	err_field(e, field, "%s '%.80s' is not known", field, id);
+	e->code = ERR_NOT_FOUND;
+	return -1;
+}

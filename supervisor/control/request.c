@@ -1,12 +1,14 @@
 #include "supervisor/control/request.h"
 
 #include "runtime/base/buf.h"
+#include "runtime/base/did_you_mean.h"
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 #include "supervisor/control/call.h"
 #include "supervisor/control/client.h"
 #include "supervisor/control/control_private.h"
-#include "supervisor/control/method.h"
+#include "supervisor/control/idempotent_calls.h"
+#include "supervisor/control/ownership.h"
 #include "supervisor/control/rpc.h"
 
 #include <stdio.h>
@@ -14,6 +16,100 @@
 
 #define REQUEST_BATCH_MAX 1000
 #define REQUEST_ID_MAX 1024
+#define KEY_MAX 200 /* bytes of an idempotencyKey */
+
+/* ---- lookups ---- */
+
+const struct method *method_find(const struct method_table *table, const char *name)
+{
+	for (size_t i = 0; i < table->count; i++)
+		if (strcmp(table->rows[i].name, name) == 0)
+			return &table->rows[i];
+	return NULL;
+}
+
+const char *method_nearest(const struct method_table *table, const char *name)
+{
+	struct did_you_mean near = did_you_mean_for(name);
+	for (size_t i = 0; i < table->count; i++)
+		did_you_mean_try(&near, table->rows[i].name);
+	return near.best;
+}
+
+const char *method_role_name(enum engine_role role)
+{
+	static const char *const names[] = {
+		[ROLE_OBSERVER] = "observer", [ROLE_AGENT] = "agent", [ROLE_OPERATOR] = "operator"
+	};
+	return names[role];
+}
+
+const char *method_param_type_name(enum param_type type)
+{
+	static const char *const names[] = {
+		[PARAM_STRING] = "string", [PARAM_ID] = "id",           [PARAM_UINT] = "uint",
+		[PARAM_INT] = "int",       [PARAM_NUMBER] = "number",   [PARAM_BOOL] = "bool",
+		[PARAM_OBJECT] = "object", [PARAM_STRINGS] = "strings", [PARAM_ENV] = "env",
+		[PARAM_ARRAY] = "array",   [PARAM_ENUM] = "enum",       [PARAM_PATH] = "path",
+		[PARAM_ANY] = "any",
+	};
+	return names[type];
+}
+
+/* ---- one call ---- */
+
+/* "00-<trace id, 32 hex digits>-<span id, 16>-<flags, 2>" */
+static int read_traceparent(struct call *c, const char *given, struct err *e)
+{
+	static const char none[] = "00000000000000000000000000000000", hex[] = "0123456789abcdef";
+	if (!given)
+		return 0;
+	if (strlen(given) != 55 || strncmp(given, "00-", 3) != 0 || strspn(given + 3, hex) != 32 || given[35] != '-' ||
+	    strspn(given + 36, hex) != 16 || given[52] != '-' || strspn(given + 53, hex) != 2 ||
+	    strncmp(given + 3, none, 32) == 0)
+		return err_field(e, "traceparent", "expected 00-<32 hex digits>-<16 hex digits>-<2 hex digits>");
+	memcpy(c->trace_id, given + 3, 32);
+	memcpy(c->span_id, given + 36, 16);
+	c->caller.trace_id = c->trace_id;
+	c->caller.span_id = c->span_id;
+	return 0;
+}
+
+/* Ownership comes last: it reads the store, and relies on parameters of the declared types. */
+static int check_call(struct call *c, struct err *e)
+{
+	if (c->caller.role < c->method->role)
+		return err_set(e, ERR_NOT_ALLOWED, "%s needs the role %s; this connection has %s", c->method->name,
+			       method_role_name(c->method->role), method_role_name(c->caller.role));
+	if (!json_is_object(c->params))
+		return err_field(e, "params", "expected an object of named parameters");
+	if (params_parse(c->method->params(), c->params, &c->priv->parsed, e) < 0)
+		return -1;
+	const struct mutating_params *p = c->method->mutating ? &c->priv->parsed.mutating : NULL;
+	const char *key = p ? p->idempotencyKey : NULL;
+	if (key && (!*key || strlen(key) > KEY_MAX))
+		return err_field(e, "idempotencyKey", "expected 1 to %d bytes", KEY_MAX);
+	return p && read_traceparent(c, p->traceparent, e) < 0 ? -1 : ownership_check(c, e);
+}
+
+void request_run(struct call *c)
+{
+	struct buf buf_auto out = BUF_INIT;
+	struct err e = ERR_INIT;
+	int r = check_call(c, &e);
+
+	if (r == 0 && c->method->mutating && c->priv->parsed.mutating.idempotencyKey && idempotent_call_begin(c))
+		return;
+	if (r == 0)
+		r = c->method->handler(c, &c->priv->parsed, &out, &e);
+	if (r < 0)
+		call_fail(c, &e);
+	else if (r == CALL_REPLY)
+		call_reply(c, out.data, out.len);
+	/* CALL_PENDING: c may be freed already */
+}
+
+/* ---- lines ---- */
 
 /* Protocol errors are answered even without a readable id (with null), as JSON-RPC requires. */
 static void reject_request(struct client *cl, struct batch *batch, const char *id, enum rpc_code code,
@@ -45,34 +141,7 @@ static int read_id(json_t *request, char **ret)
 	return *ret ? 0 : -1;
 }
 
-/* A notification for an unknown method gets no reply, as JSON-RPC requires. */
-static void reject_method(struct client *cl, struct batch *batch, const char *id, const char *name)
-{
-	if (!id)
-		return;
-	mem_auto char *message = mem_printf("there is no method \"%.100s\"", name);
-	const char *near = method_nearest(cl->control->o.methods, name);
-	mem_auto char *advice = near ? mem_printf("Did you mean %s? list_methods shows what there is.", near) : NULL;
-	reject_request(cl, batch, id, RPC_METHOD_NOT_FOUND, message, advice);
-}
-
-/* Takes `id` and `params`. The limits are checked per request, so that a batch can fail halfway. */
-static void run_method(struct client *cl, struct batch *batch, const struct method *m, char *id, json_t *params)
-{
-	struct err e = ERR_INIT;
-	struct call *c = call_new(cl, batch, m, id, params);
-	if (batch && batch_full(batch))
-		err_set(&e, ERR_EXHAUSTED,
-			"the replies to this batch are longer than 16 MiB; this request of it was not run");
-	else if (control_over_quota(cl->control, cl->account))
-		err_set(&e, ERR_EXHAUSTED, "the connections of uid %u hold more unsent bytes than maxQueuedBytesPerUid",
-			cl->peer.uid);
-	if (e.code)
-		call_fail(c, &e);
-	else
-		method_run(c);
-}
-
+/* The limits are checked per request, so that a batch can fail halfway. */
 static void handle_request(struct client *cl, struct batch *batch, json_t *request)
 {
 	if (!json_is_object(request)) {
@@ -96,10 +165,28 @@ static void handle_request(struct client *cl, struct batch *batch, json_t *reque
 		return;
 	}
 	const struct method *m = method_find(cl->control->o.methods, name);
-	if (m)
-		run_method(cl, batch, m, mem_take(&id), json_incref(json_object_get(request, "params")));
+	if (!m && !id)
+		return; /* a notification gets no reply, as JSON-RPC requires */
+	if (!m) {
+		const char *near = method_nearest(cl->control->o.methods, name);
+		mem_auto char *message = mem_printf("there is no method \"%.100s\"", name);
+		mem_auto char *advice = near ? mem_printf("Did you mean %s? list_methods lists all methods.", near)
+					     : NULL;
+		reject_request(cl, batch, id, RPC_METHOD_NOT_FOUND, message, advice);
+		return;
+	}
+	struct call *c = call_new(cl, batch, m, mem_take(&id), json_incref(json_object_get(request, "params")));
+	struct err e = ERR_INIT;
+	if (batch && batch_full(batch))
+		err_set(&e, ERR_EXHAUSTED,
+			"the replies to this batch are longer than 16 MiB; this request of it was not run");
+	else if (control_over_quota(cl->control, cl->account))
+		err_set(&e, ERR_EXHAUSTED, "the connections of uid %u hold more unsent bytes than maxQueuedBytesPerUid",
+			cl->peer.uid);
+	if (e.code)
+		call_fail(c, &e);
 	else
-		reject_method(cl, batch, id, name);
+		request_run(c);
 }
 
 /* The batch's own reference keeps it open until all of its requests are read. */
@@ -125,17 +212,12 @@ static void handle_batch(struct client *cl, json_t *array)
 	batch_close(batch);
 }
 
-static bool is_blank(const char *line, size_t len)
-{
-	for (size_t i = 0; i < len; i++)
-		if (line[i] != ' ' && line[i] != '\t' && line[i] != '\r')
-			return false;
-	return true;
-}
-
 void request_line(struct client *cl, const char *line, size_t len)
 {
-	if (is_blank(line, len))
+	size_t blank = 0;
+	while (blank < len && (line[blank] == ' ' || line[blank] == '\t' || line[blank] == '\r'))
+		blank++;
+	if (blank == len)
 		return;
 	json_error_t bad;
 	json_auto_t *doc = json_loadb(line, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &bad);

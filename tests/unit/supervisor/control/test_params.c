@@ -1,6 +1,6 @@
 #include "runtime/base/err.h"
 #include "supervisor/control/control.h"
-#include "supervisor/control/method.h"
+#include "supervisor/control/request.h"
 #include "supervisor/control/method_params.h"
 #include "supervisor/control/ownership.h"
 #include "tests/unit/supervisor/control/fake_engine.h"
