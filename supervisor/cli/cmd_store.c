@@ -6,7 +6,7 @@
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/format.h"
 #include "supervisor/cli/staged_backup.h"
-#include "supervisor/client/find_program.h"
+#include "runtime/base/find_program.h"
 #include "supervisor/client/home_candidates.h"
 #include "supervisor/client/remote.h"
 

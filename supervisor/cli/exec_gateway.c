@@ -2,7 +2,7 @@
 
 #include "runtime/base/mem.h"
 #include "supervisor/cli/cli.h"
-#include "supervisor/client/find_program.h"
+#include "runtime/base/find_program.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -89,7 +89,7 @@ static int check_value(const struct call *c, const struct owned *o, const char *
 }
 
 /* Objects in a list: emitted events, outputs with their refs. */
-static int check_elements(const struct call *c, const char *name, const json_t *list, struct err *e)
+static int check_elements(const struct call *c, const char *list_field, const json_t *list, struct err *e)
 {
 	const char *key;
 	json_t *item, *v;
@@ -98,7 +98,7 @@ static int check_elements(const struct call *c, const char *name, const json_t *
 	json_array_foreach (list, i, item)
 		json_object_foreach (item, key, v) {
 			const struct owned *o = find_row(key);
-			mem_auto char *field = o ? mem_printf("%s[%zu].%s", name, i, key) : NULL;
+			mem_auto char *field = o ? mem_printf("%s[%zu].%s", list_field, i, key) : NULL;
 
 			if (o && check_value(c, o, field, v, false, e) < 0)
 				return -1;
@@ -118,7 +118,7 @@ static int check_object(const struct call *c, const struct param *params, const 
 
 		if (o && check_value(c, o, field, v, p->flags & PARAM_MAKES, e) < 0)
 			return -1;
-		if (v && p->type == PARAM_ARRAY && check_elements(c, p->name, v, e) < 0)
+		if (v && p->type == PARAM_ARRAY && check_elements(c, field, v, e) < 0)
 			return -1;
 		if (inner && check_object(c, p->members(), v, inner, e) < 0)
 			return -1;

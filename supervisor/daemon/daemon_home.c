@@ -2,11 +2,15 @@
 
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
+#include "runtime/base/file_copy.h"
 #include "runtime/base/hash.h"
+#include "runtime/base/mem.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,11 +23,89 @@
 
 #define LOCK_NAME "bailiffd.pid"
 #define LOCK_WAIT_MS 10000u
-#define LOCK_LOOK_MS 5u
+#define LOCK_POLL_MS 5u
 #define LOG_NAME "daemon.log"
-#define LOG_ASIDE "daemon.log.1"
+#define LOG_ROTATED "daemon.log.1"
 #define LOG_MAX (4 << 20)
 #define SOCKET_NAME "control.sock"
+#define NEW_SUFFIX ".restoring"
+
+/* ---- paths ---- */
+
+/* NULL if the variable is unset or empty. */
+static const char *get_env(const char *name)
+{
+	const char *v = getenv(name);
+	return v && v[0] ? v : NULL;
+}
+
+__attribute__((format(printf, 2, 3))) static int put_path(char out[PATH_MAX], const char *fmt, ...)
+{
+	va_list ap;
+	va_start(ap, fmt);
+	int n = vsnprintf(out, PATH_MAX, fmt, ap);
+	va_end(ap);
+	return n < PATH_MAX - 32 ? 0 : -1; /* room for the names inside */
+}
+
+static int too_long(struct err *e) { return err_set(e, ERR_INVALID, "the home's path is too long"); }
+
+/* $XDG_…/bailiff, with the default below $HOME. */
+static int xdg_folder(const char *name, const char *below_home, char out[PATH_MAX], struct err *e)
+{
+	const char *v = get_env(name), *home = get_env("HOME");
+	if (!v && !home)
+		return err_set(e, ERR_INVALID, "neither %s nor HOME is set; give --home DIR", name);
+	if ((v ? put_path(out, "%s/bailiff", v) : put_path(out, "%s/%s/bailiff", home, below_home)) < 0)
+		return too_long(e);
+	return 0;
+}
+
+/* Without XDG_RUNTIME_DIR: /run/user/UID if it is writable, else below the state directory. */
+static int user_folders(uid_t uid, struct daemon_paths *p, struct err *e)
+{
+	char run[64];
+	p->kind = DAEMON_PATHS_USER;
+	if (xdg_folder("XDG_STATE_HOME", ".local/state", p->state, e) < 0 ||
+	    xdg_folder("XDG_CONFIG_HOME", ".config", p->config, e) < 0)
+		return -1;
+	if (get_env("XDG_RUNTIME_DIR"))
+		return xdg_folder("XDG_RUNTIME_DIR", "", p->run, e);
+	snprintf(run, sizeof run, "/run/user/%u", (unsigned)uid);
+	if ((access(run, W_OK) == 0 ? put_path(p->run, "%s/bailiff", run) : put_path(p->run, "%s/run", p->state)) < 0)
+		return too_long(e);
+	return 0;
+}
+
+int daemon_paths_find(const char *home, uid_t uid, struct daemon_paths *ret, struct err *e)
+{
+	struct daemon_paths p = { 0 };
+	const char *dir = home ? home : get_env("BAILIFF_HOME");
+	if (dir && !dir[0])
+		return err_field(e, "--home", "is empty");
+	if (dir) {
+		char here[PATH_MAX] = "";
+		if (dir[0] != '/' && !getcwd(here, sizeof here))
+			return err_sys(e, errno, "find the current directory");
+		p.kind = DAEMON_PATHS_HOME;
+		if (put_path(p.run, "%s%s%s", here, here[0] ? "/" : "", dir) < 0)
+			return too_long(e);
+		put_path(p.state, "%s", p.run);
+		put_path(p.config, "%s", p.run);
+	} else if (uid == 0) {
+		p.kind = DAEMON_PATHS_SYSTEM;
+		put_path(p.run, "/run/bailiff");
+		put_path(p.state, "/var/lib/bailiff");
+		put_path(p.config, "/etc/bailiff");
+	} else if (user_folders(uid, &p, e) < 0) {
+		return -1;
+	}
+	put_path(p.label, "%s", p.state);
+	*ret = p;
+	return 0;
+}
+
+/* ---- the home in use ---- */
 
 void daemon_home_init(struct daemon_home *h, const struct daemon_paths *p)
 {
@@ -51,7 +133,7 @@ static int make_folders(const char *path, mode_t mode, struct err *e)
 		part[i] = 0;
 		if (mkdir(part, 0700) < 0) {
 			if (errno != EEXIST)
-				return err_sys(e, errno, "make folder '%s'", part);
+				return err_sys(e, errno, "create directory '%s'", part);
 		} else if (chmod(part, i == len ? mode : 0755) < 0) { /* independent of the umask */
 			return err_sys(e, errno, "set the mode of '%s'", part);
 		}
@@ -65,7 +147,7 @@ static int open_folder(const char *path, mode_t mode, int *ret, struct err *e)
 		return -1;
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
-		return err_sys(e, errno, "open folder '%s'", path);
+		return err_sys(e, errno, "open directory '%s'", path);
 	*ret = fd;
 	return 0;
 }
@@ -75,46 +157,38 @@ static int open_inner(struct daemon_home *h, const char *name, const struct daem
 		      struct err *e)
 {
 	if (mkdirat(h->state_fd, name, 0700) < 0 && errno != EEXIST)
-		return err_sys(e, errno, "make folder '%s/%s'", h->paths.state, name);
+		return err_sys(e, errno, "create directory '%s/%s'", h->paths.state, name);
 	fd_auto int fd = openat(h->state_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	struct stat st;
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return err_sys(e, errno, "open folder '%s/%s'", h->paths.state, name);
+		return err_sys(e, errno, "open directory '%s/%s'", h->paths.state, name);
 	if (o->give && (st.st_uid != o->uid || st.st_gid != o->gid) && fchown(fd, o->uid, o->gid) < 0)
-		return err_sys(e, errno, "give folder '%s/%s' to uid %u", h->paths.state, name, o->uid);
+		return err_sys(e, errno, "give directory '%s/%s' to uid %u", h->paths.state, name, o->uid);
 	*ret = fd_take(&fd);
 	return 0;
 }
 
-/* The pid that the lock's holder wrote; 0 = none. */
-static long read_pid(int fd)
-{
-	char text[32] = "";
-	ssize_t n = pread(fd, text, sizeof text - 1, 0);
-	text[n > 0 ? n : 0] = 0;
-	return strtol(text, NULL, 10);
-}
-
-/*
- * The guard that wrote the pid is dead, but a child that it had just forked still has the lock, until it executes a
- * program or notices that the guard is dead. Worth waiting for.
- */
-static bool lock_is_left(long pid) { return pid > 0 && kill((pid_t)pid, 0) < 0 && errno == ESRCH; }
-
 static int take_lock(struct daemon_home *h, struct err *e)
 {
-	const struct timespec pause = { .tv_nsec = LOCK_LOOK_MS * 1000000L };
+	const struct timespec pause = { .tv_nsec = LOCK_POLL_MS * 1000000L };
 	fd_auto int fd = openat(h->state_fd, LOCK_NAME, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return err_sys(e, errno, "open '%s/" LOCK_NAME "'", h->paths.state);
-	for (unsigned waited = 0; flock(fd, LOCK_EX | LOCK_NB) < 0; waited += LOCK_LOOK_MS) {
+	for (unsigned waited = 0; flock(fd, LOCK_EX | LOCK_NB) < 0; waited += LOCK_POLL_MS) {
 		if (errno != EWOULDBLOCK)
 			return err_sys(e, errno, "lock '%s/" LOCK_NAME "'", h->paths.state);
-		long pid = read_pid(fd);
+		char text[32] = ""; /* the pid that the lock's holder wrote */
+		ssize_t n = pread(fd, text, sizeof text - 1, 0);
+		text[n > 0 ? n : 0] = 0;
+		long pid = strtol(text, NULL, 10);
 		if (pid <= 0)
 			return err_set(e, ERR_CONFLICT, "already running (just starting or stopping) on %s",
 				       h->paths.label);
-		if (waited >= LOCK_WAIT_MS || !lock_is_left(pid))
+		/*
+		 * If the guard that wrote the pid is dead, a child that it had just forked still has the lock, until it
+		 * executes a program or notices that the guard is dead: that is worth waiting for.
+		 */
+		if (waited >= LOCK_WAIT_MS || kill((pid_t)pid, 0) == 0 || errno != ESRCH)
 			return err_set(e, ERR_CONFLICT, "already running (pid %ld) on %s", pid, h->paths.label);
 		(void)nanosleep(&pause, NULL);
 	}
@@ -194,7 +268,7 @@ int daemon_home_open_log(struct daemon_home *h, struct err *e)
 {
 	struct stat st;
 	if (fstatat(h->state_fd, LOG_NAME, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > LOG_MAX)
-		renameat(h->state_fd, LOG_NAME, h->state_fd, LOG_ASIDE);
+		renameat(h->state_fd, LOG_NAME, h->state_fd, LOG_ROTATED);
 	int fd = openat(h->state_fd, LOG_NAME, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
 	return fd < 0 ? err_sys(e, errno, "open '%s/" LOG_NAME "'", h->paths.state) : fd;
 }
@@ -223,4 +297,100 @@ void daemon_home_tag(const struct daemon_home *h, char out[DAEMON_HOME_TAG_MAX])
 	char real[PATH_MAX];
 	const char *path = realpath(h->paths.state, real) ? real : h->paths.state;
 	snprintf(out, DAEMON_HOME_TAG_MAX, "bailiff-%016llx", (unsigned long long)hash64(path, strlen(path), 0));
+}
+
+/* ---- restore ---- */
+
+/* The store comes last: an interrupted restore leaves a home without a store, and can be repeated. */
+static const char *const folders[] = { "spool", "store" };
+
+/* Removes a flat directory that an interrupted restore left. */
+static void remove_leftover(int parent, const char *name)
+{
+	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+	struct dirent *entry;
+
+	if (!d) {
+		fd_close(&fd);
+		return;
+	}
+	while ((entry = readdir(d)))
+		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+			unlinkat(dirfd(d), entry->d_name, 0);
+	closedir(d);
+	unlinkat(parent, name, AT_REMOVEDIR);
+}
+
+static int copy_folder(struct daemon_home *h, const struct daemon_home_options *o, int source, const char *name,
+		       struct err *e)
+{
+	const struct file_copy_options copy = { .give = o->give, .uid = o->uid, .gid = o->gid };
+	fd_auto int in = openat(source, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	char fresh[64];
+
+	if (in < 0)
+		return err_sys(e, errno, "open '%s' of the backup", name);
+	snprintf(fresh, sizeof(fresh), "%s" NEW_SUFFIX, name);
+	remove_leftover(h->state_fd, fresh);
+	if (mkdirat(h->state_fd, fresh, 0700) != 0)
+		return err_sys(e, errno, "create '%s/%s'", h->paths.state, fresh);
+	fd_auto int out = openat(h->state_fd, fresh, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	if (out < 0)
+		return err_sys(e, errno, "open '%s/%s'", h->paths.state, fresh);
+	if (file_copy_all(in, out, &copy, e) < 0)
+		return err_wrap(e, "'%s' of the backup", name);
+	if (o->give && fchown(out, o->uid, o->gid) != 0)
+		return err_sys(e, errno, "give '%s/%s' to uid %u", h->paths.state, fresh, (unsigned)o->uid);
+	return 0;
+}
+
+/* Moves the previous directories aside, the store first, then renames the copies into place, the store last. */
+static int swap_folders(struct daemon_home *h, const char *stamp, struct err *e)
+{
+	char from[64], to[64];
+
+	for (size_t i = countof(folders); i-- > 0;) {
+		/* An empty directory that this start created is removed. */
+		if (unlinkat(h->state_fd, folders[i], AT_REMOVEDIR) == 0 || errno == ENOENT)
+			continue;
+		snprintf(to, sizeof(to), "%s.before-restore-%s", folders[i], stamp);
+		if (renameat2(h->state_fd, folders[i], h->state_fd, to, RENAME_NOREPLACE) != 0)
+			return err_sys(e, errno, "keep '%s/%s' as '%s'", h->paths.state, folders[i], to);
+		printf("kept: %s/%s\n", h->paths.state, to);
+	}
+	for (size_t i = 0; i < countof(folders); i++) {
+		snprintf(from, sizeof(from), "%s" NEW_SUFFIX, folders[i]);
+		if (renameat(h->state_fd, from, h->state_fd, folders[i]) != 0)
+			return err_sys(e, errno, "put '%s/%s' into place", h->paths.state, folders[i]);
+	}
+	if (fsync(h->state_fd) != 0)
+		return err_sys(e, errno, "sync '%s'", h->paths.state);
+	return 0;
+}
+
+int daemon_home_restore(struct daemon_home *h, const struct daemon_home_options *o, const char *from, struct err *e)
+{
+	fd_auto int source = open(from, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct stat st;
+	char stamp[32];
+	time_t now = time(NULL);
+	struct tm tm;
+
+	if (source < 0)
+		return err_sys(e, errno, "open the backup '%s'", from);
+	if (fstatat(source, "store/data.mdb", &st, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
+		return err_set(
+			e, ERR_INVALID,
+			"'%s' is not a backup: it has no store/data.mdb; name a directory that store backup wrote",
+			from);
+	for (size_t i = 0; i < countof(folders); i++)
+		if (copy_folder(h, o, source, folders[i], e) < 0)
+			return -1;
+	(void)gmtime_r(&now, &tm);
+	(void)strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%SZ", &tm);
+	if (swap_folders(h, stamp, e) < 0)
+		return -1;
+	printf("restored: %s\n", h->paths.state);
+	return 0;
 }

@@ -9,6 +9,7 @@
 #include "runtime/base/daemon_exit.h"
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
+#include "runtime/base/find_program.h"
 #include "runtime/base/jscan.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
@@ -19,9 +20,7 @@
 #include "supervisor/common/options.h"
 #include "supervisor/common/process_title.h"
 #include "supervisor/daemon/daemon_home.h"
-#include "supervisor/daemon/daemonize.h"
 #include "supervisor/daemon/placement.h"
-#include "supervisor/daemon/restore.h"
 #include "supervisor/daemon/version.h"
 #include "supervisor/guard/guard.h"
 #include "supervisor/proxy/proxy.h"
@@ -39,6 +38,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define RUNTIME_UID 64613
@@ -83,23 +83,32 @@ struct args {
 	size_t n;
 };
 
-/* A NULL or empty value adds the name alone, as for a flag. */
-static void args_add(struct args *a, const char *name, const char *value)
+static void args_add(struct args *a, const char *word)
 {
-	if (a->n + 2 >= ARGS_MAX)
+	if (a->n + 1 >= ARGS_MAX)
 		abort();
-	a->v[a->n++] = (char *)name;
-	if (value && value[0])
-		a->v[a->n++] = (char *)value;
-	a->v[a->n] = NULL;
+	a->v[a->n++] = (char *)word;
+}
+
+/* An option with its value, if it has one; "" and NULL stand for none. */
+static void args_option(struct args *a, const char *name, const char *value)
+{
+	if (!value || !value[0])
+		return;
+	args_add(a, name);
+	args_add(a, value);
+}
+
+static void args_flag(struct args *a, const char *name, bool on)
+{
+	if (on)
+		args_add(a, name);
 }
 
 static void args_log(struct args *a, const struct options *o)
 {
-	if (o->verbose)
-		args_add(a, "--verbose", NULL);
-	if (o->log_format)
-		args_add(a, "--log-format", o->log_format);
+	args_flag(a, "--verbose", o->verbose);
+	args_option(a, "--log-format", o->log_format);
 }
 
 static void setup_log(const char *who, const struct options *o)
@@ -132,46 +141,16 @@ static int role_runtime(const struct options *o, struct process_title *t)
 		.config_dir = o->config_dir,
 		.tool_program = o->tool_program,
 		.policy_file = o->policy_file,
-		.audit_state = o->audit_state ? o->audit_state : "it was not asked for",
+		.audit_state = o->audit_state ? o->audit_state : "not requested",
 		.audit_since_ns = audit_since,
 		.limits = o->limits,
 	};
 	return runtime_main(&r);
 }
 
-static int role_proxy(const struct options *o, struct process_title *t)
-{
-	process_title_set(t, "bailiffd: proxy");
-	setup_log("bailiffd proxy", o);
-	return proxy_main();
-}
-
-static int run_role(const struct options *o, struct process_title *t)
-{
-	static const struct {
-		const char *name;
-		int (*run)(const struct options *o, struct process_title *t);
-	} roles[] = { { "runtime", role_runtime }, { "spawner", spawner_role }, { "proxy", role_proxy } };
-	for (size_t i = 0; i < countof(roles); i++) {
-		if (strcmp(roles[i].name, o->role) == 0)
-			return roles[i].run(o, t);
-	}
-	fprintf(stderr, "bailiffd: --role: there is no role '%s'\n", o->role);
-	return DAEMON_EXIT_USAGE;
-}
-
 /* ---- the guard ---- */
 
-/* A root daemon gives its files and its runtime to another user; in a container it may lack the privileges. */
-static int check_rights(const struct daemon *d, struct err *e)
-{
-	if (!d->privileged || (capability_has(CAP_CHOWN) && capability_has(CAP_SETUID) && capability_has(CAP_SETGID)))
-		return 0;
-	return err_set(e, ERR_NOT_ALLOWED,
-		       "root needs CAP_CHOWN, CAP_SETUID and CAP_SETGID here: add them to the container (--cap-add), "
-		       "or run as a plain user");
-}
-
+/* What the options say, before anything is opened. Sets d->audit.check_ms and the socket's mode. */
 static int check_options(struct daemon *d, struct err *e)
 {
 	const struct options *o = &d->o;
@@ -220,26 +199,14 @@ static int find_identity(struct daemon *d, struct err *e)
 	return 0;
 }
 
-/* bailiff's other programs: next to this one (a build), or in libexec (an installation). */
-static void find_program(const struct daemon *d, const char *name, char ret[PATH_MAX])
+/* bailiff's other programs: next to this one (a build), or in libexec (an installation). "" = not installed. */
+static void find_part(const char *name, char ret[PATH_MAX])
 {
-	static const char *const places[] = { "", "../libexec/bailiff/" };
-	const char *slash = strrchr(d->exe, '/');
-	for (size_t i = 0; slash && i < countof(places); i++) {
-		char path[PATH_MAX + 64];
-		snprintf(path, sizeof path, "%.*s/%s%s", (int)(slash - d->exe), d->exe, places[i], name);
-		if (access(path, X_OK) == 0 && realpath(path, ret))
-			return;
-	}
-	ret[0] = 0;
-}
+	mem_auto char *installed = mem_printf("../libexec/bailiff/%s", name);
+	mem_auto char *path = find_installed_program((const char *const[]){ name, installed }, 2);
 
-/* Kept open: after an installation replaces the file, its new version may use another protocol than this guard. */
-static void find_spawner(struct daemon *d)
-{
-	char path[PATH_MAX];
-	find_program(d, "bailiff-spawner", path);
-	d->spawner_fd = path[0] ? open(path, O_PATH | O_CLOEXEC) : -1;
+	if (!path || !realpath(path, ret))
+		ret[0] = 0;
 }
 
 /* The exporter of spans and metrics, if an endpoint is configured. */
@@ -254,7 +221,7 @@ static void find_otlp(struct daemon *d)
 	}
 	if (!given || (off && strcasecmp(off, "true") == 0))
 		return;
-	find_program(d, "bailiff-otlp", d->otlp);
+	find_part("bailiff-otlp", d->otlp);
 	if (!d->otlp[0])
 		log_warning("%s is set, but bailiff-otlp is not installed next to this program: nothing is exported",
 			    given);
@@ -280,36 +247,16 @@ static int find_names(struct daemon *d, struct daemon_paths *ret, struct err *e)
 	d->home_options.config = d->o.config;
 	ssize_t n = readlink("/proc/self/exe", d->exe, sizeof d->exe - 1);
 	d->exe[n > 0 ? n : 0] = 0;
-	find_program(d, "bailiff-tool", d->tool);
-	find_spawner(d);
+	find_part("bailiff-tool", d->tool);
+	/* Kept open: after an installation replaces the file, its new version may use another protocol than this guard.
+	 */
+	char spawner[PATH_MAX];
+	find_part("bailiff-spawner", spawner);
+	d->spawner_fd = spawner[0] ? open(spawner, O_PATH | O_CLOEXEC) : -1;
 	find_otlp(d);
 	snprintf(d->owner, sizeof d->owner, "%u", (unsigned)getuid());
 	return 0;
 }
-
-/* Protects against the OOM killer; the inits of sandboxes reset it. */
-static void protect_from_oom(void)
-{
-	fd_auto int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
-	if (fd >= 0)
-		(void)!write(fd, "-900", 4);
-}
-
-/* Sandboxes hide the home's directories by their real paths. */
-static void find_folders(struct daemon *d)
-{
-	const char *const given[] = { d->home.paths.run, d->home.paths.state, d->home.paths.config };
-	for (size_t i = 0; i < countof(given); i++) {
-		if (!realpath(given[i], d->real[i]))
-			snprintf(d->real[i], sizeof d->real[i], "%s", given[i]);
-	}
-	snprintf(d->otlp_cursor, sizeof d->otlp_cursor, "%.*s/otlp.cursor", PATH_MAX - 32, d->home.paths.state);
-	snprintf(d->policy, sizeof d->policy, "%.*s/policy.json", PATH_MAX - 32, d->home.paths.config);
-}
-
-/* Unconfined, a root daemon would run any client's commands as they are: the administrator must opt in (--allow-host).
- */
-static bool may_run_unconfined(const struct daemon *d) { return !d->privileged || d->o.allow_host; }
 
 /* A user's own daemon, with its policy next to its configuration. The system daemon's policy is the host's, and each
  * peer has one in its home directory. */
@@ -318,117 +265,91 @@ static bool is_own(const struct daemon *d) { return d->home.paths.kind != DAEMON
 static void placement_args(const struct daemon *d, struct args *a)
 {
 	const struct cgroup_base *b = &d->placement.base;
-	if (b->path[0])
-		args_add(a, "--cgroup-base", b->path);
-	if (b->why[0])
-		args_add(a, "--cgroup-why", b->why);
-	if (b->fix[0])
-		args_add(a, "--cgroup-fix", b->fix);
+	args_option(a, "--cgroup-base", b->path);
+	args_option(a, "--cgroup-why", b->why);
+	args_option(a, "--cgroup-fix", b->fix);
+}
+
+/* Directories by their real paths: sandboxes hide them. */
+static void folder_args(const struct daemon *d, struct args *a)
+{
+	args_option(a, "--run-dir", d->real[0]);
+	args_option(a, "--state-dir", d->real[1]);
+	args_option(a, "--config-dir", d->real[2]);
+	args_option(a, "--policy-file", is_own(d) ? d->policy : NULL);
+	args_option(a, "--audit-state", d->audit.state);
 }
 
 static void runtime_args(const struct daemon *d, struct args *a)
 {
-	args_add(a, "bailiffd: runtime", NULL);
-	args_add(a, "--role", "runtime");
-	args_add(a, "--home-label", d->home.paths.label);
-	args_add(a, "--run-dir", d->real[0]);
-	args_add(a, "--state-dir", d->real[1]);
-	args_add(a, "--config-dir", d->real[2]);
-	args_add(a, "--owner-uid", d->owner);
-	if (d->tool[0])
-		args_add(a, "--tool-program", d->tool);
-	if (is_own(d))
-		args_add(a, "--policy-file", d->policy);
-	if (d->privileged)
-		args_add(a, "--privileged", NULL);
-	if (d->o.embedded)
-		args_add(a, "--embedded", NULL);
-	args_add(a, "--audit-state", d->audit.state);
-	args_add(a, "--audit-since", d->audit.since);
-	args_add(a, "--limits", d->placement.limits);
+	args_add(a, "bailiffd: runtime");
+	args_option(a, "--role", "runtime");
+	args_option(a, "--home-label", d->home.paths.label);
+	folder_args(d, a);
+	args_option(a, "--owner-uid", d->owner);
+	args_option(a, "--tool-program", d->tool);
+	args_flag(a, "--privileged", d->privileged);
+	args_flag(a, "--embedded", d->o.embedded);
+	args_option(a, "--audit-since", d->audit.since);
+	args_option(a, "--limits", d->placement.limits);
 	args_log(a, &d->o);
 }
 
 static void spawner_args(const struct daemon *d, struct args *a)
 {
-	args_add(a, "bailiffd: spawner", NULL);
-	args_add(a, "--role", "spawner");
-	args_add(a, "--cgroup-tag", d->tag);
+	args_add(a, "bailiffd: spawner");
+	args_option(a, "--role", "spawner");
+	args_option(a, "--cgroup-tag", d->tag);
 	placement_args(d, a);
-	args_add(a, "--run-dir", d->real[0]);
-	args_add(a, "--state-dir", d->real[1]);
-	args_add(a, "--config-dir", d->real[2]);
-	if (d->privileged)
-		args_add(a, "--user", d->runtime_user);
-	if (may_run_unconfined(d))
-		args_add(a, "--allow-host", NULL);
-	if (d->o.zygotes)
-		args_add(a, "--zygotes", d->o.zygotes);
-	if (is_own(d))
-		args_add(a, "--policy-file", d->policy);
-	args_add(a, "--audit-state", d->audit.state);
+	folder_args(d, a);
+	args_option(a, "--user", d->privileged ? d->runtime_user : NULL);
+	/* Unconfined, a root daemon would run any client's commands as they are: the administrator must opt in. */
+	args_flag(a, "--allow-host", !d->privileged || d->o.allow_host);
+	args_option(a, "--zygotes", d->o.zygotes);
 	args_log(a, &d->o);
-}
-
-static void proxy_args(const struct daemon *d, struct args *a)
-{
-	args_add(a, "bailiffd: proxy", NULL);
-	args_add(a, "--role", "proxy");
-	args_log(a, &d->o);
-}
-
-static void otlp_args(const struct daemon *d, struct args *a)
-{
-	args_add(a, "bailiffd: otlp", NULL);
-	args_add(a, d->o.log_format ? d->o.log_format : "text", NULL);
 }
 
 /* Options for the next version of this program in the same process. It must accept every option listed here. */
 static void upgrade_args(const struct daemon *d, struct args *a)
 {
-	args_add(a, "bailiffd: guard", NULL);
-	if (d->home.paths.kind == DAEMON_PATHS_HOME)
-		args_add(a, "--home", d->home.paths.run);
-	if (d->o.config)
-		args_add(a, "--config", d->o.config);
-	if (d->o.user)
-		args_add(a, "--user", d->o.user);
-	if (d->o.allow_host)
-		args_add(a, "--allow-host", NULL);
-	if (d->o.host_policy)
-		args_add(a, "--host-policy", d->o.host_policy);
-	if (d->o.zygotes)
-		args_add(a, "--zygotes", d->o.zygotes);
-	if (d->o.audit)
-		args_add(a, "--audit", d->o.audit);
-	if (d->o.audit_check_ms)
-		args_add(a, "--audit-check-ms", d->o.audit_check_ms);
-	args_add(a, "--audit-state", d->audit.state);
-	args_add(a, "--audit-since", d->audit.since);
+	args_add(a, "bailiffd: guard");
+	args_option(a, "--home", d->home.paths.kind == DAEMON_PATHS_HOME ? d->home.paths.run : NULL);
+	args_option(a, "--config", d->o.config);
+	args_option(a, "--user", d->o.user);
+	args_flag(a, "--allow-host", d->o.allow_host);
+	args_option(a, "--host-policy", d->o.host_policy);
+	args_option(a, "--zygotes", d->o.zygotes);
+	args_option(a, "--audit", d->o.audit);
+	args_option(a, "--audit-check-ms", d->o.audit_check_ms);
+	args_option(a, "--audit-state", d->audit.state);
+	args_option(a, "--audit-since", d->audit.since);
 	placement_args(d, a);
-	args_add(a, "--limits", d->placement.limits);
-	if (d->o.embedded)
-		args_add(a, "--embedded", NULL);
+	args_option(a, "--limits", d->placement.limits);
+	args_flag(a, "--embedded", d->o.embedded);
 	args_log(a, &d->o);
-}
-
-/* A user's daemon reads the machine's policy in addition to its own; the system daemon's own one is the machine's. */
-static const char *host_policy_file(const struct daemon *d)
-{
-	if (d->o.host_policy)
-		return d->o.host_policy;
-	return is_own(d) ? HOST_POLICY : d->policy;
 }
 
 static int run_guard(struct daemon *d, int ready_fd, int resume_fd)
 {
 	struct args runtime = { 0 }, spawner = { 0 }, proxy = { 0 }, otlp = { 0 }, upgraded = { 0 };
-	find_folders(d);
+	const char *const given[] = { d->home.paths.run, d->home.paths.state, d->home.paths.config };
+	for (size_t i = 0; i < countof(given); i++) {
+		if (!realpath(given[i], d->real[i]))
+			snprintf(d->real[i], sizeof d->real[i], "%s", given[i]);
+	}
+	snprintf(d->otlp_cursor, sizeof d->otlp_cursor, "%.*s/otlp.cursor", PATH_MAX - 32, d->home.paths.state);
+	snprintf(d->policy, sizeof d->policy, "%.*s/policy.json", PATH_MAX - 32, d->home.paths.config);
 	runtime_args(d, &runtime);
 	spawner_args(d, &spawner);
-	proxy_args(d, &proxy);
-	otlp_args(d, &otlp);
+	args_add(&proxy, "bailiffd: proxy");
+	args_option(&proxy, "--role", "proxy");
+	args_log(&proxy, &d->o);
+	args_add(&otlp, "bailiffd: otlp");
+	args_add(&otlp, d->o.log_format ? d->o.log_format : "text");
 	upgrade_args(d, &upgraded);
+	/* A user's daemon reads the machine's policy in addition to its own; the system daemon's own is the machine's.
+	 */
+	const char *host_policy = d->o.host_policy ? d->o.host_policy : is_own(d) ? HOST_POLICY : d->policy;
 	const struct guard_options g = {
 		.argv = { [GUARD_RUNTIME] = runtime.v, [GUARD_SPAWNER] = spawner.v, [GUARD_PROXY] = proxy.v,
 			  [GUARD_OTLP] = otlp.v },
@@ -447,7 +368,7 @@ static int run_guard(struct daemon *d, int ready_fd, int resume_fd)
 		.file = {
 			[GUARD_FILE_CONFIG] = d->home.config_file,
 			[GUARD_FILE_POLICY] = is_own(d) ? d->policy : NULL,
-			[GUARD_FILE_HOST_POLICY] = host_policy_file(d),
+			[GUARD_FILE_HOST_POLICY] = host_policy,
 		},
 		.drop = d->privileged,
 		.runtime_uid = d->runtime_uid,
@@ -489,8 +410,7 @@ static int resume_guard(struct daemon *d)
 	if (options_number("resume", d->o.resume, INT32_MAX, &fd, &e) < 0 ||
 	    daemon_home_open_dirs(&d->home, &d->home_options, &e) < 0)
 		return print_error(&e, DAEMON_EXIT_USAGE);
-	snprintf(d->audit.state, sizeof d->audit.state, "%s",
-		 d->o.audit_state ? d->o.audit_state : "it was not asked for");
+	snprintf(d->audit.state, sizeof d->audit.state, "%s", d->o.audit_state ? d->o.audit_state : "not requested");
 	snprintf(d->audit.since, sizeof d->audit.since, "%s", d->o.audit_since ? d->o.audit_since : "0");
 	process_title_set(&d->title, "bailiffd: guard");
 	daemon_home_tag(&d->home, d->tag);
@@ -499,6 +419,58 @@ static int resume_guard(struct daemon *d)
 	log_info("upgraded to version %s", BAILIFF_VERSION);
 	return run_guard(d, -1, (int)fd);
 }
+
+/* ---- the background ---- */
+
+/* End of file without a byte: the daemon exited, and what it logged since `from` has the reason. */
+static _Noreturn void wait_until_ready(pid_t child, int ready_fd, int log_fd, off_t from)
+{
+	char byte, text[8192];
+	ssize_t n;
+	do
+		n = read(ready_fd, &byte, 1);
+	while (n < 0 && errno == EINTR);
+	if (n == 1)
+		_exit(0);
+	while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
+		continue;
+	n = pread(log_fd, text, sizeof text, from);
+	if (n > 0)
+		fd_write_all(STDERR_FILENO, text, (size_t)n);
+	_exit(1);
+}
+
+/*
+ * Continues in a child with its own session, stdin and stdout at /dev/null and stderr at log_fd. A byte written to
+ * *ret_ready_fd reports that the daemon serves. The invoked process does not return: it waits for that byte and exits
+ * with 0; if the child ends without it, it prints what was logged and exits with 1.
+ */
+static int daemonize(int log_fd, int *ret_ready_fd, struct err *e)
+{
+	int ready[2];
+	off_t from = lseek(log_fd, 0, SEEK_END);
+	if (pipe2(ready, O_CLOEXEC) < 0)
+		return err_sys(e, errno, "make a pipe");
+	pid_t pid = fork();
+	if (pid < 0) {
+		close(ready[0]);
+		close(ready[1]);
+		return err_sys(e, errno, "fork");
+	}
+	if (pid > 0) {
+		close(ready[1]);
+		wait_until_ready(pid, ready[0], log_fd, from);
+	}
+	close(ready[0]);
+	setsid();
+	fd_auto int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(log_fd, 2) < 0 || chdir("/") < 0)
+		return err_sys(e, errno, "detach from the terminal");
+	*ret_ready_fd = ready[1];
+	return 0;
+}
+
+/* ---- start ---- */
 
 /* The order matters: the lock precedes the socket (a stale one is replaced), and the pid is that of the daemonized
  * child. */
@@ -524,19 +496,13 @@ static int begin_guard(struct daemon *d)
 	daemon_home_tag(&d->home, d->tag);
 	placement_take(&d->placement, d->tag,
 		       getppid() == starter ? starter : 0); /* the starter still waits in daemonize() */
-	if (d->privileged)
-		protect_from_oom();
+	if (d->privileged) { /* protects against the OOM killer; the inits of sandboxes reset it */
+		fd_auto int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+		if (fd >= 0)
+			(void)!write(fd, "-900", 4);
+	}
 	take_audit(d);
 	return run_guard(d, ready_fd, -1);
-}
-
-static int restore_home(struct daemon *d)
-{
-	struct err e = ERR_INIT;
-	if (daemon_home_lock(&d->home, &d->home_options, &e) < 0 ||
-	    restore_backup(&d->home, &d->home_options, d->o.restore, &e) < 0)
-		return print_error(&e, 1);
-	return 0;
 }
 
 static int run_daemon(struct daemon *d)
@@ -546,14 +512,23 @@ static int run_daemon(struct daemon *d)
 	d->privileged = geteuid() == 0;
 	d->audit_fd = -1;
 	setup_log("bailiffd guard", &d->o);
-	if (check_rights(d, &e) < 0)
+	/* A root daemon gives its files and its runtime to another user; in a container it may lack the privileges. */
+	if (d->privileged &&
+	    (!capability_has(CAP_CHOWN) || !capability_has(CAP_SETUID) || !capability_has(CAP_SETGID))) {
+		err_set(&e, ERR_NOT_ALLOWED,
+			"root needs CAP_CHOWN, CAP_SETUID and CAP_SETGID here: add them to the container (--cap-add), "
+			"or run as a plain user");
 		return print_error(&e, 1);
+	}
 	if (check_options(d, &e) < 0 || (d->privileged && find_identity(d, &e) < 0) || find_names(d, &p, &e) < 0)
 		return print_error(&e, DAEMON_EXIT_USAGE);
 	umask(077);
 	daemon_home_init(&d->home, &p);
 	if (d->o.restore)
-		return restore_home(d);
+		return daemon_home_lock(&d->home, &d->home_options, &e) < 0 ||
+				       daemon_home_restore(&d->home, &d->home_options, d->o.restore, &e) < 0
+			       ? print_error(&e, 1)
+			       : 0;
 	return d->o.resume ? resume_guard(d) : begin_guard(d);
 }
 
@@ -595,5 +570,17 @@ int main(int argc, char **argv)
 	}
 	if (d.o.version)
 		return print_version(&d.o);
-	return d.o.role ? run_role(&d.o, &d.title) : run_daemon(&d);
+	if (!d.o.role)
+		return run_daemon(&d);
+	if (strcmp(d.o.role, "runtime") == 0)
+		return role_runtime(&d.o, &d.title);
+	if (strcmp(d.o.role, "spawner") == 0)
+		return spawner_role(&d.o, &d.title);
+	if (strcmp(d.o.role, "proxy") == 0) {
+		process_title_set(&d.title, "bailiffd: proxy");
+		setup_log("bailiffd proxy", &d.o);
+		return proxy_main();
+	}
+	fprintf(stderr, "bailiffd: --role: there is no role '%s'\n", d.o.role);
+	return DAEMON_EXIT_USAGE;
 }

@@ -53,8 +53,7 @@ struct bus {
 	const struct systemd_scope *scope;
 	uint64_t timeout_ms, deadline; /* boot time, ns */
 	struct buf in;                 /* the message that was read last */
-	char job[128];                 /* the job that finished last, its unit and its result */
-	char job_unit[256], job_result[32];
+	char job[128], job_result[32]; /* the job of the scope that finished last, and its result */
 };
 
 /* ---- bytes, with a deadline ---- */
@@ -180,15 +179,21 @@ static int receive_message(struct bus *b, struct dbus_message *ret, struct err *
 	return 0;
 }
 
-/* JobRemoved may arrive before the reply that names the job, so the last one is always recorded. */
+/*
+ * JobRemoved may arrive before the reply that names the job, so the scope's last one is always recorded. Jobs of other
+ * units end at the same time, also between the two: they must not replace it.
+ */
 static void note_job(struct bus *b, const struct dbus_message *m)
 {
 	struct dbus_reader r = { .p = m->body, .len = m->body_len };
+	char job[sizeof b->job], unit[256], result[sizeof b->job_result];
 	uint32_t id;
-	if (m->type == DBUS_SIGNAL && strcmp(m->member, "JobRemoved") == 0 && strcmp(m->signature, "uoss") == 0)
-		(void)!(dbus_get_u32(&r, &id) && dbus_get_str(&r, b->job, sizeof b->job) &&
-			dbus_get_str(&r, b->job_unit, sizeof b->job_unit) &&
-			dbus_get_str(&r, b->job_result, sizeof b->job_result));
+	if (m->type != DBUS_SIGNAL || strcmp(m->member, "JobRemoved") != 0 || strcmp(m->signature, "uoss") != 0 ||
+	    !dbus_get_u32(&r, &id) || !dbus_get_str(&r, job, sizeof job) || !dbus_get_str(&r, unit, sizeof unit) ||
+	    !dbus_get_str(&r, result, sizeof result) || strcmp(unit, b->scope->name) != 0)
+		return;
+	memcpy(b->job, job, sizeof job);
+	memcpy(b->job_result, result, sizeof result);
 }
 
 /* Makes the call and waits for its reply. An error reply is positive, with its name in e->field. */

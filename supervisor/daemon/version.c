@@ -16,24 +16,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Versions at run time, which may be newer than those at build time. */
-static void write_libraries(struct jw *w)
-{
-	const struct scmp_version *s = seccomp_version();
-	char seccomp[48];
-	snprintf(seccomp, sizeof seccomp, "%u.%u.%u", s->major, s->minor, s->micro);
-	jw_kobj(w, "libraries");
-	jw_kstr(w, "libevent", event_get_version());
-	int major, minor, patch;
-	(void)mdb_version(&major, &minor, &patch);
-	char lmdb[48];
-	snprintf(lmdb, sizeof lmdb, "%d.%d.%d", major, minor, patch);
-	jw_kstr(w, "lmdb", lmdb);
-	jw_kstr(w, "libseccomp", seccomp);
-	jw_kstr(w, "jansson", jansson_version_str());
-	jw_obj_end(w);
-}
-
 static void write_words(struct jw *w, const char *key, char *text)
 {
 	jw_karr(w, key);
@@ -67,40 +49,45 @@ static void write_cgroups(struct jw *w)
 	jw_obj_end(w);
 }
 
-static void write_features(struct jw *w)
-{
-	struct kernel_feature rows[KERNEL_FEATURES_MAX];
-	size_t n = kernel_probe(rows);
-	jw_karr(w, "features");
-	for (size_t i = 0; i < n; i++) {
-		char since[24];
-		snprintf(since, sizeof since, "%u.%u", rows[i].major, rows[i].minor);
-		jw_obj(w);
-		jw_kstr(w, "name", rows[i].name);
-		jw_kstr(w, "state", kernel_state_name(rows[i].state));
-		jw_kbool(w, "required", rows[i].required);
-		jw_kstr(w, "since", since);
-		if (rows[i].detail[0])
-			jw_kstr(w, "detail", rows[i].detail);
-		if (rows[i].state == KERNEL_MISSING) {
-			jw_kstr(w, "lost", rows[i].lost);
-			jw_kopt(w, "fix", rows[i].fix);
-		}
-		jw_obj_end(w);
-	}
-	jw_arr_end(w);
-}
-
 void version_json(struct buf *out)
 {
+	const struct scmp_version *s = seccomp_version();
+	struct kernel_feature rows[KERNEL_FEATURES_MAX];
+	size_t n = kernel_probe(rows);
 	struct jw w = jw_on(out);
-	char release[KERNEL_RELEASE_MAX];
+	char release[KERNEL_RELEASE_MAX], seccomp[48], lmdb[48];
+	int major, minor, patch;
 	kernel_release(release);
 	jw_obj(&w);
 	build_write(&w);
 	jw_kstr(&w, "kernel", release);
-	write_libraries(&w);
+	/* Versions at run time, which may be newer than those at build time. */
+	(void)mdb_version(&major, &minor, &patch);
+	snprintf(lmdb, sizeof lmdb, "%d.%d.%d", major, minor, patch);
+	snprintf(seccomp, sizeof seccomp, "%u.%u.%u", s->major, s->minor, s->micro);
+	jw_kobj(&w, "libraries");
+	jw_kstr(&w, "libevent", event_get_version());
+	jw_kstr(&w, "lmdb", lmdb);
+	jw_kstr(&w, "libseccomp", seccomp);
+	jw_kstr(&w, "jansson", jansson_version_str());
+	jw_obj_end(&w);
 	write_cgroups(&w);
-	write_features(&w);
+	jw_karr(&w, "features");
+	for (size_t i = 0; i < n; i++) {
+		char since[24];
+		snprintf(since, sizeof since, "%u.%u", rows[i].major, rows[i].minor);
+		jw_obj(&w);
+		jw_kstr(&w, "name", rows[i].name);
+		jw_kstr(&w, "state", kernel_state_name(rows[i].state));
+		jw_kbool(&w, "required", rows[i].required);
+		jw_kstr(&w, "since", since);
+		jw_kopt(&w, "detail", rows[i].detail[0] ? rows[i].detail : NULL);
+		if (rows[i].state == KERNEL_MISSING) {
+			jw_kstr(&w, "lost", rows[i].lost);
+			jw_kopt(&w, "fix", rows[i].fix);
+		}
+		jw_obj_end(&w);
+	}
+	jw_arr_end(&w);
 	jw_obj_end(&w);
 }

@@ -133,6 +133,13 @@ def test_no_method_takes_the_ids_of_another_user():
         assert alice.call("get_process", processId=theirs["processId"])["status"] == "running"
 
 
+def test_an_error_names_the_whole_path_of_an_id_in_a_nested_list():
+    with shared() as home, as_user(home, ALICE) as alice, as_user(home, BOB) as bob:
+        theirs = alice.call("create_session")["sessionId"]
+        error = bob.fails("create_session", permissions={"prefixRules": [{"pattern": ["true"], "sessionId": theirs}]}, code=NOT_FOUND)
+        assert error.data["field"] == "permissions.prefixRules[0].sessionId", error.data
+
+
 def test_snapshots_are_of_ids_that_belong_together():
     with shared() as home, as_user(home, ALICE) as alice, as_user(home, BOB) as bob:
         theirs, own = things(alice, home), things(bob, home)

@@ -5,7 +5,7 @@
 #include "runtime/base/json_get.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
-#include "supervisor/client/find_program.h"
+#include "runtime/base/find_program.h"
 #include "supervisor/gateway/codex/session_reaper.h"
 
 #include <limits.h>

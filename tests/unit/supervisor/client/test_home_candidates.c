@@ -2,7 +2,7 @@
 
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
-#include "supervisor/daemon/daemon_paths.h"
+#include "supervisor/daemon/daemon_home.h"
 #include "tests/unit/suite.h"
 
 #include <stdlib.h>

@@ -119,8 +119,9 @@ static void answer(int fd, const struct dbus_message *m, uint32_t serial)
 		return;
 	}
 	dbus_put_str(&body, JOB);
-	if (start) { /* also the signal that overtakes its reply */
+	if (start) { /* also the signal that overtakes its reply, with another unit's between the two */
 		send_job_end(fd, JOB, "t.scope", bus.manners == JOB_FAILS ? "failed" : "done");
+		send_job_end(fd, "/org/freedesktop/systemd1/job/18", "other.service", "done");
 		send_message(fd, DBUS_RETURN, serial, NULL, "o", &body);
 	} else {
 		send_message(fd, DBUS_RETURN, serial, NULL, "o", &body);
