@@ -1,12 +1,12 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
+#include "runtime/base/find_program.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/format.h"
 #include "supervisor/cli/staged_backup.h"
-#include "runtime/base/find_program.h"
 #include "supervisor/client/home_candidates.h"
 #include "supervisor/client/remote.h"
 

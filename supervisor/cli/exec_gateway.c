@@ -1,8 +1,8 @@
 #include "supervisor/cli/exec_gateway.h"
 
+#include "runtime/base/find_program.h"
 #include "runtime/base/mem.h"
 #include "supervisor/cli/cli.h"
-#include "runtime/base/find_program.h"
 
 #include <errno.h>
 #include <signal.h>

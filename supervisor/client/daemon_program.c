@@ -1,7 +1,7 @@
 #include "supervisor/client/daemon_program.h"
 
-#include "runtime/base/mem.h"
 #include "runtime/base/find_program.h"
+#include "runtime/base/mem.h"
 #include "supervisor/client/program_output.h"
 
 char *daemon_program_path(void)

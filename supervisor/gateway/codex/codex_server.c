@@ -1,11 +1,11 @@
 #include "supervisor/gateway/codex/codex_private.h"
 
 #include "runtime/base/err.h"
+#include "runtime/base/find_program.h"
 #include "runtime/base/jscan.h"
 #include "runtime/base/json_get.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
-#include "runtime/base/find_program.h"
 #include "supervisor/gateway/codex/session_reaper.h"
 
 #include <limits.h>

@@ -1,8 +1,8 @@
 #include "runtime/base/err.h"
 #include "supervisor/control/control.h"
-#include "supervisor/control/request.h"
 #include "supervisor/control/method_params.h"
 #include "supervisor/control/ownership.h"
+#include "supervisor/control/request.h"
 #include "tests/unit/supervisor/control/fake_engine.h"
 
 #include <check.h>
