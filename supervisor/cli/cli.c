@@ -1,15 +1,83 @@
 #include "supervisor/cli/cli.h"
 
-#include "runtime/base/buf.h"
-#include "runtime/base/err.h"
+#include "runtime/base/did_you_mean.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
-#include "supervisor/client/remote.h"
 
 #include <stdarg.h>
-#include <string.h>
+#include <stdio.h>
 #include <unistd.h>
+
+/* ---- verbs and options ---- */
+
+const struct opt_row option_rows[OPT_COUNT] = {
+#define OPTION(verb, name, letter, longname, arg, help) { #verb, letter, longname, arg, help },
+#include "supervisor/cli/options.def"
+#undef OPTION
+};
+
+struct opt_table verb_options(const struct verb *v)
+{
+	return (struct opt_table){ option_rows, OPT_COUNT, v->key, (v->flags & VERB_STOP) != 0 };
+}
+
+const struct verb *verb_find(const struct verb_table *t, const char *name)
+{
+	for (size_t i = 0; i < t->n; i++)
+		if (strcmp(t->rows[i].name, name) == 0)
+			return &t->rows[i];
+	return NULL;
+}
+
+const char *verb_nearest(const struct verb_table *t, const char *name)
+{
+	struct did_you_mean near = did_you_mean_for(name);
+
+	for (size_t i = 0; i < t->n; i++)
+		did_you_mean_try_prefix(&near, t->rows[i].name);
+	return near.best;
+}
+
+void verb_usage(const struct verb *v, struct buf *out)
+{
+	buf_printf(out, "usage: bailiff %s%s%s\n", v->name, v->usage[0] ? " " : "", v->usage);
+}
+
+void verb_help(const struct verb *v, struct buf *out)
+{
+	bool any = false;
+
+	verb_usage(v, out);
+	buf_printf(out, "\n%s\n", v->summary);
+	if (v->details)
+		buf_printf(out, "\n%s\n", v->details);
+	for (size_t i = 0; i < OPT_COUNT; i++) {
+		const struct opt_row *o = &option_rows[i];
+		char left[64];
+
+		if (strcmp(o->group, v->key) != 0)
+			continue;
+		if (!any)
+			buf_str(out, "\noptions:\n");
+		any = true;
+		snprintf(left, sizeof(left), "--%s%s%s", o->name, o->arg ? " " : "", o->arg ? o->arg : "");
+		if (o->letter)
+			buf_printf(out, "  -%c, %-22s %s\n", o->letter, left, o->help);
+		else
+			buf_printf(out, "      %-22s %s\n", left, o->help);
+	}
+}
+
+void verb_overview(const struct verb_table *t, struct buf *out)
+{
+	buf_str(out, "usage: bailiff VERB [options] [arguments]\n\n");
+	for (size_t i = 0; i < t->n; i++)
+		buf_printf(out, "  %-11s %s\n", t->rows[i].name, t->rows[i].summary);
+	buf_str(out, "\nbailiff help VERB explains one. PROC and other ids may be shortened to any unique prefix.\n");
+}
+
+/* ---- errors ---- */
 
 /* An error is one line: quoted text must not be able to imitate another line. */
 static void print_message(const char *prefix, bool one_line, const char *fmt, va_list ap)
@@ -71,6 +139,23 @@ int cli_usage(struct cli *c, const char *fmt, ...)
 	return c->verb->flags & VERB_RUN ? EXIT_BAILIFF : EXIT_USAGE;
 }
 
+bool cli_as_json(const struct cli *c)
+{
+	for (size_t i = 0; i < c->opts.ngiven; i++)
+		if (strcmp(option_rows[c->opts.given[i].option].name, "json") == 0)
+			return true;
+	return false;
+}
+
+int cli_one_process(struct cli *c)
+{
+	if (c->opts.nargs == 1)
+		return 0;
+	return cli_usage(c, c->opts.nargs ? "one process at a time" : "which process?");
+}
+
+/* ---- requests ---- */
+
 int cli_connect(struct cli *c, enum cli_start start)
 {
 	struct remote_options o = { .start = start == CLI_START_ALWAYS, .start_if_store = true };
@@ -125,4 +210,30 @@ int cli_call(struct cli *c, const char *method, const struct buf *params, struct
 				 "; bailiff run -t gives it one");
 	}
 	return r;
+}
+
+void request_done(struct request *q)
+{
+	buf_done(&q->params);
+	remote_answer_done(&q->answer);
+}
+
+/* Until here the parameters are members without braces, so that callers need not open and close the object. */
+static int send_request(struct cli *c, struct request *q, const char *method)
+{
+	buf_auto struct buf object = BUF_INIT;
+	int r;
+
+	buf_printf(&object, "{%s}", buf_cstr(&q->params));
+	r = cli_call(c, method, &object, &q->answer, &q->e);
+	q->result = q->answer.result;
+	return r;
+}
+
+int request_read(struct cli *c, struct request *q, const char *method) { return send_request(c, q, method); }
+
+int request_change(struct cli *c, struct request *q, const char *method)
+{
+	remote_key(c->remote, &q->w);
+	return send_request(c, q, method);
 }

@@ -2,38 +2,33 @@
 
 #include "supervisor/cli/cli_main.h"
 
-#include "runtime/base/buf.h"
-#include "runtime/base/err.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
-#include "supervisor/cli/cli.h"
-#include "supervisor/client/remote.h"
+#include "supervisor/cli/noun.h"
 
 #include <fcntl.h>
 #include <locale.h>
 #include <signal.h>
-#include <string.h>
+#include <stdint.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 static const struct verb rows[] = {
 #define VERB(name, flags, usage, summary, details) { #name, #name, flags, usage, summary, details, cmd_##name },
 #define VERB_AS(key, name, flags, usage, summary, details) { #key, name, flags, usage, summary, details, cmd_##key },
+#define NOUN(name, flags, usage, summary, details) { #name, #name, flags, usage, summary, details, noun_run },
 #include "supervisor/cli/verbs.def"
-#undef VERB
-#undef VERB_AS
 };
-const struct verb_table cli_verbs = { rows, countof(rows) };
-
-static int reject_verb(const char *name)
-{
-	const char *near = verb_nearest(&cli_verbs, name);
-
-	cli_error("unknown verb '%s'", name);
-	if (near)
-		cli_hint("did you mean 'bailiff %s'?", near);
-	cli_hint("bailiff help lists the verbs");
-	return EXIT_USAGE;
-}
+static const struct subverb subverbs[] = {
+#define CALL(noun, name, least, most, flags, method, args, options, member) \
+	{ #noun, name, least, most, flags, method, args, options, member, NULL, NULL },
+#define LIST(noun, name, least, most, flags, method, args, options, member, columns) \
+	{ #noun, name, least, most, (flags) | SUB_READS, method, args, options, member, columns, NULL },
+#define SUBVERB(noun, name, least, most, flags, function) \
+	{ #noun, name, least, most, flags, NULL, "", "", NULL, NULL, function },
+#include "supervisor/cli/verbs.def"
+};
+const struct verb_table cli_verbs = { rows, countof(rows), subverbs, countof(subverbs) };
 
 static int run_verb(const struct verb *v, int argc, char **argv)
 {
@@ -57,20 +52,15 @@ static int run_verb(const struct verb *v, int argc, char **argv)
 	return status;
 }
 
-/*
- * Opens missing standard descriptors: otherwise the next descriptor opened, such as the daemon's socket, would get the
- * number of one.
- */
-static void fill_standard_fds(void)
+int cli_main(int argc, char **argv)
 {
+	/*
+	 * Open missing standard descriptors: otherwise the next descriptor opened, such as the daemon's socket, would
+	 * get the number of one.
+	 */
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
 		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
 			abort();
-}
-
-int cli_main(int argc, char **argv)
-{
-	fill_standard_fds();
 	setlocale(LC_CTYPE, "");
 	signal(SIGPIPE, SIG_IGN);
 	if (argc < 2) {
@@ -91,5 +81,12 @@ int cli_main(int argc, char **argv)
 		return EXIT_USAGE;
 	}
 	const struct verb *v = verb_find(&cli_verbs, name);
-	return v ? run_verb(v, argc - 2, argv + 2) : reject_verb(name);
+	if (v)
+		return run_verb(v, argc - 2, argv + 2);
+	const char *near = verb_nearest(&cli_verbs, name);
+	cli_error("unknown verb '%s'", name);
+	if (near)
+		cli_hint("did you mean 'bailiff %s'?", near);
+	cli_hint("bailiff help lists the verbs");
+	return EXIT_USAGE;
 }

@@ -1,16 +1,12 @@
-#include "runtime/base/buf.h"
+/* `doctor`: prints what the trials found, for people or as JSON. Both have the same contents. */
+
 #include "runtime/base/build.h"
-#include "runtime/base/err.h"
-#include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
-#include "supervisor/cli/cli.h"
 #include "supervisor/cli/doctor.h"
 #include "supervisor/cli/format.h"
 #include "supervisor/client/daemon_program.h"
 #include "supervisor/client/home_candidates.h"
-#include "supervisor/client/remote.h"
 
-#include <string.h>
 #include <unistd.h>
 
 struct findings {
@@ -96,11 +92,16 @@ static void write_json(const struct findings *f, struct buf *out)
 	buf_byte(out, '\n');
 }
 
-static enum format_colour colour_of(const struct doctor_row *r)
+/* In full: the last column of the table is cut at the edge of the terminal. */
+static void show_fix(const char *before, const char *text, struct buf *out)
 {
-	if (r->state == DOCTOR_UNAVAILABLE)
-		return r->required ? FORMAT_RED : FORMAT_YELLOW;
-	return r->state == DOCTOR_ENFORCED ? FORMAT_GREEN : FORMAT_DIM;
+	buf_auto struct buf json = BUF_INIT;
+	struct jw w = jw_on(&json);
+
+	jw_str(&w, text);
+	buf_str(out, before);
+	format_scalar(jval_of(json.data, json.len), out);
+	buf_byte(out, '\n');
 }
 
 static void show_layers(const struct findings *f, struct buf *out)
@@ -111,37 +112,26 @@ static void show_layers(const struct findings *f, struct buf *out)
 	format_table_init(&t, heads, countof(heads));
 	for (size_t i = 0; i < f->nrows; i++) {
 		const struct doctor_row *r = &f->rows[i];
+		bool missing = r->state == DOCTOR_UNAVAILABLE;
 
 		format_table_cell(&t, FORMAT_PLAIN, r->layer);
-		format_table_cell(&t, colour_of(r), doctor_state_name(r->state));
-		format_table_cell(&t, FORMAT_DIM, r->state == DOCTOR_UNAVAILABLE ? r->cause : r->seen);
+		format_table_cell(&t,
+				  missing && r->required        ? FORMAT_RED
+				  : missing                     ? FORMAT_YELLOW
+				  : r->state == DOCTOR_ENFORCED ? FORMAT_GREEN
+								: FORMAT_DIM,
+				  doctor_state_name(r->state));
+		format_table_cell(&t, FORMAT_DIM, missing ? r->cause : r->seen);
 	}
-	format_table_render(&t, format_coloured(STDOUT_FILENO), format_width(STDOUT_FILENO), out);
-	format_table_done(&t);
-}
-
-static void show_line(const char *text, struct buf *out)
-{
-	buf_auto struct buf json = BUF_INIT;
-	struct jw w = jw_on(&json);
-
-	jw_str(&w, text);
-	format_scalar(jval_of(json.data, json.len), out);
-	buf_byte(out, '\n');
-}
-
-/* In full: the last column of the table is cut at the edge of the terminal. */
-static void show_fixes(const struct findings *f, struct buf *out)
-{
+	format_table_finish(&t, out);
 	for (size_t i = 0; i < f->nrows; i++) {
 		const struct doctor_row *r = &f->rows[i];
 
 		if (r->state != DOCTOR_UNAVAILABLE || !r->fix[0])
 			continue;
-		buf_printf(out, "\n%s: ", r->layer);
-		show_line(r->cause, out);
-		buf_str(out, "  fix: ");
-		show_line(r->fix, out);
+		buf_printf(out, "\n%s", r->layer);
+		show_fix(": ", r->cause, out);
+		show_fix("  fix: ", r->fix, out);
 	}
 }
 
@@ -157,17 +147,8 @@ static void show_text(const struct findings *f, struct buf *out)
 		buf_byte(out, '\n');
 	}
 	show_layers(f, out);
-	show_fixes(f, out);
-	buf_str(out, f->safe ? "\nCommands run in a sandbox that was seen to hold.\n"
-			     : "\nNot every required layer was seen to hold: commands cannot run safely here.\n");
-}
-
-static bool is_safe(const struct findings *f)
-{
-	for (size_t i = 0; i < f->nrows; i++)
-		if (f->rows[i].required && f->rows[i].state == DOCTOR_UNAVAILABLE)
-			return false;
-	return true;
+	buf_str(out, f->safe ? "\nCommands run in a sandbox whose layers were tested.\n"
+			     : "\nA required layer is not enforced: commands cannot run safely here.\n");
 }
 
 static void examine_host(struct cli *c, struct findings *f)
@@ -177,15 +158,17 @@ static void examine_host(struct cli *c, struct findings *f)
 
 	doctor_try(c, tool, &d);
 	f->nrows = doctor_judge(&d, f->machine, f->health, f->rows);
-	f->safe = is_safe(f);
+	f->safe = true;
+	for (size_t i = 0; i < f->nrows; i++)
+		f->safe &= !f->rows[i].required || f->rows[i].state != DOCTOR_UNAVAILABLE;
 	doctor_done(&d);
 }
 
 int cmd_doctor(struct cli *c)
 {
-	remote_answer_auto struct remote_answer hello = REMOTE_ANSWER_INIT, health = REMOTE_ANSWER_INIT;
+	request_auto struct request hello = REQUEST_INIT(hello), health = REQUEST_INIT(health);
 	struct remote_options o = { .start = true }; /* only a daemon that has tried knows what this machine enforces */
-	buf_auto struct buf out = BUF_INIT, machine = BUF_INIT, greeting = BUF_INIT;
+	buf_auto struct buf out = BUF_INIT, machine = BUF_INIT;
 	struct findings f = { 0 };
 	struct err e = ERR_INIT;
 
@@ -195,14 +178,15 @@ int cmd_doctor(struct cli *c)
 		f.machine = jval_of(machine.data, machine.len);
 	if (remote_open(&o, &c->remote, &e) < 0)
 		return show_no_daemon(c, &e, f.machine);
-	buf_str(&greeting,
-		"{\"interactive\":false}"); /* commands that policy would ask about are rejected immediately */
-	if (cli_call(c, "initialize", &greeting, &hello, &e) < 0 || cli_call(c, "get_health", NULL, &health, &e) < 0)
-		return cli_fail(c, EXIT_FAILED, &e, "doctor");
+	jw_kbool(&hello.w, "interactive", false); /* commands that policy would ask about are rejected immediately */
+	if (request_read(c, &hello, "initialize") < 0)
+		return cli_fail(c, EXIT_FAILED, &hello.e, "doctor");
+	if (request_read(c, &health, "get_health") < 0)
+		return cli_fail(c, EXIT_FAILED, &health.e, "doctor");
 	f.health = health.result;
 	write_about(c, hello.result, &f.about);
 	examine_host(c, &f);
-	if (opts_has(&c->opts, OPT_doctor_JSON))
+	if (cli_as_json(c))
 		write_json(&f, &out);
 	else
 		show_text(&f, &out);

@@ -1,18 +1,18 @@
-#include "runtime/base/buf.h"
-#include "runtime/base/err.h"
-#include "runtime/base/jw.h"
+/* `events`: lists the stored events, then with -f follows new ones; one line each, for people or as JSON. */
+
+#include "runtime/base/mem.h"
 #include "runtime/base/text.h"
-#include "supervisor/cli/cli.h"
 #include "supervisor/cli/event_stream.h"
 #include "supervisor/cli/format.h"
 #include "supervisor/cli/id_lookup.h"
-#include "supervisor/cli/list_pages.h"
+#include "supervisor/cli/noun.h"
 #include "supervisor/cli/output_stream.h"
-#include "supervisor/client/remote.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #define HELD_MOST (4u << 20)
@@ -28,22 +28,6 @@ struct listener {
 };
 
 /* ---- one line ---- */
-
-/* The most specific of the event's ids. */
-static void append_id(struct jval event, struct buf *out)
-{
-	static const char *const ids[] = { "processId", "taskId", "turnId", "threadId", "sessionId" };
-	char id[72] = "-";
-
-	for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
-		struct jval v = jval_get(event, ids[i]);
-		if (v.type == JT_STRING) {
-			jval_str(v, id, sizeof(id));
-			break;
-		}
-	}
-	buf_printf(out, "%-31s", id);
-}
 
 static void join_lines(struct buf *text)
 {
@@ -90,8 +74,9 @@ static void append_summary(struct jval payload, struct buf *out)
 
 static void append_line(const struct listener *l, struct jval event, struct buf *out)
 {
-	char type[64], time[40];
-	buf_auto struct buf id = BUF_INIT, padded = BUF_INIT;
+	static const char *const ids[] = { "processId", "taskId", "turnId", "threadId", "sessionId" };
+	char type[64], time[40], id[72] = "-";
+	buf_auto struct buf padded = BUF_INIT;
 
 	jval_str(jval_get(event, "type"), type, sizeof(type));
 	jval_str(jval_get(event, "timestamp"), time, sizeof(time));
@@ -101,8 +86,13 @@ static void append_line(const struct listener *l, struct jval event, struct buf 
 	format_paint(out, l->coloured, FORMAT_DIM, time);
 	buf_printf(&padded, "  %-22s  ", type);
 	format_paint(out, l->coloured, FORMAT_CYAN, padded.data);
-	append_id(event, &id);
-	text_sanitize(id.data, id.len, out);
+	/* The most specific of the event's ids. */
+	for (size_t i = countof(ids); i-- > 0;)
+		if (jval_get(event, ids[i]).type == JT_STRING)
+			jval_str(jval_get(event, ids[i]), id, sizeof(id));
+	buf_reset(&padded);
+	buf_printf(&padded, "%-31s", id);
+	text_sanitize(padded.data, padded.len, out);
 	append_summary(jval_get(event, "payload"), out);
 }
 
@@ -183,56 +173,26 @@ static void follow_events(struct listener *l)
 
 /* ---- request ---- */
 
-static int write_filter(struct cli *c, struct buf *out)
-{
-	const char *process = opts_get(&c->opts, OPT_events_PROCESS), *session = opts_get(&c->opts, OPT_events_SESSION);
-	struct jw w = jw_on(out);
-	char id[ID_LOOKUP_MAX];
-
-	if (process) {
-		if (id_lookup_process(c, process, id) < 0)
-			return -1;
-		jw_kstr(&w, "processId", id);
-	}
-	if (session) {
-		if (id_lookup_session(c, session, id) < 0)
-			return -1;
-		jw_kstr(&w, "sessionId", id);
-	}
-	if (opts_has(&c->opts, OPT_events_TYPE)) {
-		jw_karr(&w, "types");
-		for (size_t i = 0; i < c->opts.ngiven; i++)
-			if (c->opts.given[i].option == OPT_events_TYPE)
-				jw_str(&w, c->opts.given[i].value);
-		jw_arr_end(&w);
-	}
-	return 0;
-}
-
-static int last_sequence(struct cli *c, uint64_t *ret)
-{
-	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
-	struct err e = ERR_INIT;
-
-	if (cli_call(c, "initialize", NULL, &a, &e) < 0)
-		return cli_fail(c, -1, &e, "events");
-	*ret = jval_uint(jval_get(a.result, "lastSequence"), 0);
-	return 0;
-}
-
 static int show_events(struct listener *l, const char *since, bool followed)
 {
+	request_auto struct request q = REQUEST_INIT(q);
+	struct jw w = jw_on(&l->filter);
 	struct cli *c = l->cli;
 	struct err e = ERR_INIT;
 	uint64_t last = 0;
 
-	if (write_filter(c, &l->filter) < 0 || (followed && last_sequence(c, &last) < 0))
+	if (noun_options(c, "process=processId:process session=sessionId:session type=types[]", &w))
 		return EXIT_FAILED;
+	if (followed) {
+		if (request_read(c, &q, "initialize") < 0)
+			return cli_fail(c, EXIT_FAILED, &q.e, "events");
+		last = jval_uint(jval_get(q.result, "lastSequence"), 0);
+	}
 	if (since && strcmp(since, "now") == 0)
 		l->sequence = last;
 	else if (since)
 		l->sequence = strtoull(since, NULL, 10);
-	if (list_pages_events(c, &l->filter, &l->sequence, on_listed, l, &e) < 0)
+	if (event_stream_list(c, &l->filter, &l->sequence, on_listed, l, &e) < 0)
 		return cli_fail(c, EXIT_FAILED, &e, "events");
 	if (followed && !l->status) {
 		/* Everything up to `last` was listed, whether it matched the filter or not. */

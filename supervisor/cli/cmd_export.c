@@ -1,24 +1,22 @@
+/* `export`: packs and traces that the daemon writes, and recordings of terminals, which are written here. */
+
 #include "pty/recording.h"
-#include "runtime/base/buf.h"
-#include "runtime/base/err.h"
 #include "runtime/base/fd.h"
-#include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
-#include "supervisor/cli/cli.h"
 #include "supervisor/cli/format.h"
 #include "supervisor/cli/id_lookup.h"
-#include "supervisor/cli/scope.h"
+#include "supervisor/cli/output_stream.h"
 #include "supervisor/cli/signature.h"
 #include "supervisor/cli/terminal_log.h"
-#include "supervisor/client/remote.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <string.h>
+#include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define PIECE (512u << 10)
 #define FLUSH_BYTES (64u << 10)
 
 struct cast {
@@ -65,24 +63,87 @@ static bool on_piece(void *ctx, uint64_t at_us, const char *bytes, size_t n, uns
 	return flush_output(k, FLUSH_BYTES);
 }
 
-static int export_cast(struct cli *c, const char *id, struct cast *k)
+static int export_recording(struct cli *c, int fd)
 {
-	struct terminal_log_fns fns = { .start = on_start, .piece = on_piece, .ctx = k };
+	struct cast k = { .fd = fd };
+	struct terminal_log_fns fns = { .start = on_start, .piece = on_piece, .ctx = &k };
 	struct err e = ERR_INIT;
+	char id[ID_LOOKUP_MAX];
 
-	if (terminal_log_read(c, id, &fns, &e) < 0) {
+	if (id_lookup(c, ID_PROCESS, c->opts.args[1], id) < 0)
+		return EXIT_FAILED;
+	int r = terminal_log_read(c, id, &fns, &e);
+	if (r == 0) {
+		recording_end(&k.recording, &k.out);
+		flush_output(&k, 0);
+	}
+	buf_done(&k.out);
+	if (r < 0) {
 		cli_fail(c, EXIT_FAILED, &e, "%s", id);
 		if (e.code == ERR_STATE)
 			cli_hint("bailiff logs %s shows what it printed", id);
-		return EXIT_FAILED;
+	} else if (k.errnum && k.errnum != EPIPE) {
+		cli_error("export: write: %s", strerror(k.errnum));
 	}
-	recording_end(&k->recording, &k->out);
-	flush_output(k, 0);
-	if (!k->errnum)
+	return r < 0 || k.errnum ? EXIT_FAILED : 0;
+}
+
+/* ---- scopes ---- */
+
+/*
+ * The scope of an export, as given by a user: the id of a session (or its beginning), thread, turn or task; a process,
+ * which means its turn; or KIND=ID for ids without a prefix.
+ */
+struct scope {
+	const char *member; /* "sessionId" */
+	char id[ID_LOOKUP_MAX];
+};
+
+/* Reads a record and takes the scope from it: the first of the two members that it has. */
+static int scope_of_record(struct cli *c, enum id_kind kind, const char *method, const char *given, const char *first,
+			   const char *second, struct scope *ret)
+{
+	request_auto struct request q = REQUEST_INIT(q);
+	char id[ID_LOOKUP_MAX];
+
+	if (id_lookup(c, kind, given, id) < 0)
+		return -1;
+	jw_kstr(&q.w, id_kinds[kind].member, id);
+	if (request_read(c, &q, method) < 0)
+		return cli_fail(c, -1, &q.e, "%s", given);
+	ret->member = jval_get(q.result, first).type == JT_STRING ? first : second;
+	jval_str(jval_get(q.result, ret->member), ret->id, sizeof(ret->id));
+	return 0;
+}
+
+/* On failure prints why and returns −1. */
+static int scope_find(struct cli *c, const char *given, struct scope *ret)
+{
+	static const struct {
+		const char *prefix, *word, *member;
+	} kinds[] = {
+		{ "thr_", "thread=", "threadId" },
+		{ "turn_", "turn=", "turnId" },
+		{ "task_", "task=", "taskId" },
+		{ NULL, "session=", "sessionId" }, /* may be shortened */
+	};
+
+	for (size_t i = 0; i < countof(kinds); i++) {
+		bool word = strncmp(given, kinds[i].word, strlen(kinds[i].word)) == 0;
+
+		if (!word && (!kinds[i].prefix || strncmp(given, kinds[i].prefix, strlen(kinds[i].prefix)) != 0))
+			continue;
+		ret->member = kinds[i].member;
+		snprintf(ret->id, sizeof(ret->id), "%s", word ? given + strlen(kinds[i].word) : given);
 		return 0;
-	if (k->errnum != EPIPE)
-		cli_error("export: write: %s", strerror(k->errnum));
-	return EXIT_FAILED;
+	}
+	if (strncmp(given, "proc_", 5) == 0)
+		return scope_of_record(c, ID_PROCESS, "get_process", given, "turnId", "turnId", ret);
+	/* A job has no scope of its own: its events belong to its task, or else to its session. */
+	if (strncmp(given, "job_", 4) == 0)
+		return scope_of_record(c, ID_JOB, "get_job", given, "taskId", "sessionId", ret);
+	ret->member = "sessionId";
+	return id_lookup(c, ID_SESSION, given, ret->id);
 }
 
 /* ---- exports by the daemon ---- */
@@ -99,111 +160,69 @@ static const struct product {
 	{ "manifest", "export_evidence", "manifest", "artifactManifestRef" },
 };
 
-static int request_export(struct cli *c, const struct product *p, const struct scope *scope, char ref[ID_LOOKUP_MAX])
-{
-	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
-	buf_auto struct buf params = BUF_INIT;
-	struct jw w = jw_on(&params);
-	struct err e = ERR_INIT;
-
-	jw_obj(&w);
-	jw_kobj(&w, "scope");
-	jw_kstr(&w, scope->member, scope->id);
-	jw_obj_end(&w);
-	if (p->include)
-		jw_kstrv(&w, "include", &p->include, 1);
-	remote_key(c->remote, &w);
-	jw_obj_end(&w);
-	if (cli_call(c, p->method, &params, &a, &e) < 0)
-		return cli_fail(c, -1, &e, "export %s", scope->id);
-	jval_str(jval_get(a.result, p->member), ref, ID_LOOKUP_MAX);
-	return 0;
-}
-
-static int copy_output(struct cli *c, const char *ref, int fd)
-{
-	buf_auto struct buf bytes = BUF_INIT;
-	uint64_t offset = 0;
-
-	for (;;) {
-		remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
-		buf_auto struct buf params = BUF_INIT;
-		struct jw w = jw_on(&params);
-		struct err e = ERR_INIT;
-
-		jw_obj(&w);
-		jw_kstr(&w, "outputRef", ref);
-		jw_kuint(&w, "offset", offset);
-		jw_kuint(&w, "length", 512u << 10);
-		jw_obj_end(&w);
-		if (cli_call(c, "read_output", &params, &a, &e) < 0)
-			return cli_fail(c, EXIT_FAILED, &e, "read %s", ref);
-		buf_reset(&bytes);
-		jval_str_buf(jval_get(a.result, "data"), &bytes);
-		if (format_write(fd, bytes.data, bytes.len) < 0) {
-			if (errno != EPIPE)
-				cli_error("export: write: %s", strerror(errno));
-			return EXIT_FAILED;
-		}
-		offset = jval_uint(jval_get(a.result, "nextOffset"), offset);
-		if (jval_bool(jval_get(a.result, "eof"), true))
-			return 0;
-	}
-}
-
 static int export_product(struct cli *c, const struct product *p, int fd)
 {
+	request_auto struct request q = REQUEST_INIT(q);
+	struct output_piece piece = { 0 };
 	char ref[ID_LOOKUP_MAX];
+	struct err e = ERR_INIT;
 	struct scope scope;
+	int status = 0;
 
-	if (scope_find(c, c->opts.args[1], &scope) < 0 || request_export(c, p, &scope, ref) < 0)
+	if (scope_find(c, c->opts.args[1], &scope) < 0)
 		return EXIT_FAILED;
-	return copy_output(c, ref, fd);
-}
-
-static int export_recording(struct cli *c, int fd)
-{
-	struct cast k = { .fd = fd };
-	char id[ID_LOOKUP_MAX];
-
-	if (id_lookup_process(c, c->opts.args[1], id) < 0)
-		return EXIT_FAILED;
-	int status = export_cast(c, id, &k);
-	buf_done(&k.out);
+	jw_kobj(&q.w, "scope");
+	jw_kstr(&q.w, scope.member, scope.id);
+	jw_obj_end(&q.w);
+	if (p->include)
+		jw_kstrv(&q.w, "include", &p->include, 1);
+	if (request_change(c, &q, p->method) < 0)
+		return cli_fail(c, EXIT_FAILED, &q.e, "export %s", scope.id);
+	jval_str(jval_get(q.result, p->member), ref, sizeof(ref));
+	while (!status && !piece.eof) {
+		if (output_read(c, ref, piece.next, PIECE, &piece, &e) < 0) {
+			status = cli_fail(c, EXIT_FAILED, &e, "read %s", ref);
+		} else if (format_write(fd, piece.bytes.data, piece.bytes.len) < 0) {
+			if (errno != EPIPE)
+				cli_error("export: write: %s", strerror(errno));
+			status = EXIT_FAILED;
+		}
+	}
+	buf_done(&piece.bytes);
 	return status;
 }
 
 /* ---- signing ---- */
 
-static int write_signature(const char *file, const unsigned char signature[SIGNATURE_BYTES], struct err *e)
-{
-	mem_auto char *name = mem_printf("%s" SIGNATURE_SUFFIX, file);
-	fd_auto int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-
-	if (fd < 0 || fd_write_all(fd, signature, SIGNATURE_BYTES) < 0)
-		return err_sys(e, errno, "write '%s'", name);
-	return 0;
-}
-
 /* Signs what is on disk, not what was sent: the file is read back. */
 static int sign_file(int fd, const char *file, const struct signing_key *key)
 {
+	mem_auto char *name = mem_printf("%s" SIGNATURE_SUFFIX, file);
 	unsigned char signature[SIGNATURE_BYTES];
 	struct err e = ERR_INIT;
 	struct stat st;
+	int r = -1;
 
-	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || !st.st_size)
-		return cli_fail(NULL, EXIT_FAILED, &e, "%s: an empty file cannot be signed", file);
-	void *text = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-	if (text == MAP_FAILED) {
+	if (fstat(fd, &st) < 0) {
 		err_sys(&e, errno, "read it again");
-		return cli_fail(NULL, EXIT_FAILED, &e, "%s", file);
+	} else if (!S_ISREG(st.st_mode) || !st.st_size) {
+		err_set(&e, ERR_INVALID,
+			st.st_size ? "only a regular file can be signed" : "an empty file cannot be signed");
+	} else {
+		void *text = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+
+		r = text == MAP_FAILED ? err_sys(&e, errno, "read it again")
+				       : signing_key_sign(key, text, (size_t)st.st_size, signature, &e);
+		if (text != MAP_FAILED)
+			munmap(text, (size_t)st.st_size);
 	}
-	int r = signing_key_sign(key, text, (size_t)st.st_size, signature, &e);
-	munmap(text, (size_t)st.st_size);
-	if (r < 0 || write_signature(file, signature, &e) < 0)
-		return cli_fail(NULL, EXIT_FAILED, &e, "sign %s", file);
-	return 0;
+	if (r == 0) {
+		fd_auto int out = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+
+		if (out < 0 || fd_write_all(out, signature, SIGNATURE_BYTES) < 0)
+			r = err_sys(&e, errno, "write '%s'", name);
+	}
+	return r < 0 ? cli_fail(NULL, EXIT_FAILED, &e, "sign %s", file) : 0;
 }
 
 int cmd_export(struct cli *c)

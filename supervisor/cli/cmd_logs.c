@@ -1,18 +1,12 @@
-#include "runtime/base/buf.h"
-#include "runtime/base/err.h"
-#include "runtime/base/jw.h"
-#include "runtime/base/text.h"
-#include "supervisor/cli/cli.h"
 #include "supervisor/cli/event_stream.h"
 #include "supervisor/cli/exit_status.h"
 #include "supervisor/cli/id_lookup.h"
-#include "supervisor/cli/list_pages.h"
 #include "supervisor/cli/output_stream.h"
-#include "supervisor/client/remote.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #define TAIL_PIECE (64u << 10)
@@ -28,63 +22,31 @@ struct logs {
 
 /* ---- --tail ---- */
 
-/* Searches a piece backwards for the start of the last `lines` lines; `seen` counts newlines over all pieces. */
-static bool find_start(const struct buf *piece, uint64_t lines, bool at_end, uint64_t *seen, size_t *ret)
-{
-	for (size_t i = piece->len; i-- > 0;) {
-		if (piece->data[i] != '\n' || (at_end && i + 1 == piece->len))
-			continue;
-		if (++*seen == lines) {
-			*ret = i + 1;
-			return true;
-		}
-	}
-	return false;
-}
-
-static int read_piece(struct cli *c, const char *ref, uint64_t offset, uint64_t length, struct buf *ret, struct err *e)
-{
-	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
-	buf_auto struct buf params = BUF_INIT;
-	struct jw w = jw_on(&params);
-	struct jval data;
-
-	jw_obj(&w);
-	jw_kstr(&w, "outputRef", ref);
-	jw_kuint(&w, "offset", offset);
-	jw_kuint(&w, "length", length);
-	jw_kstr(&w, "encoding", "base64");
-	jw_obj_end(&w);
-	if (cli_call(c, "read_output", &params, &a, e) < 0)
-		return -1;
-	data = jval_get(a.result, "data");
-	buf_reset(ret);
-	if (data.type != JT_STRING || text_base64_decode(data.text + 1, data.len - 2, ret) < 0)
-		return err_set(e, ERR_INTERNAL, "read_output gave something that is not base64");
-	return 0;
-}
-
+/*
+ * The offset at which the last `lines` lines start: pieces are read backwards from the end, and newlines counted over
+ * all of them. A newline at the very end belongs to the last line.
+ */
 static int tail_start(struct cli *c, const char *ref, uint64_t size, uint64_t lines, uint64_t *ret, struct err *e)
 {
-	buf_auto struct buf piece = BUF_INIT;
+	struct output_piece piece = { 0 };
 	uint64_t end = size, seen = 0;
-	size_t at;
+	int r = 0;
 
 	*ret = size;
-	while (lines && end > 0) {
+	while (lines && end > 0 && seen < lines) {
 		uint64_t from = end > TAIL_PIECE ? end - TAIL_PIECE : 0;
 
-		if (read_piece(c, ref, from, end - from, &piece, e) < 0)
-			return -1;
-		if (piece.len < end - from)
-			return 0; /* bytes before `end` were omitted: the tail starts after the gap */
-		if (find_start(&piece, lines, end == size, &seen, &at)) {
-			*ret = from + at;
-			return 0;
-		}
-		*ret = end = from;
+		r = output_read(c, ref, from, end - from, &piece, e);
+		if (r < 0 || piece.bytes.len < end - from)
+			break; /* bytes before `end` were omitted: the tail starts after the gap */
+		*ret = from;
+		for (size_t i = piece.bytes.len; i-- > 0 && seen < lines;)
+			if (piece.bytes.data[i] == '\n' && from + i + 1 != size && ++seen == lines)
+				*ret = from + i + 1;
+		end = from;
 	}
-	return 0;
+	buf_done(&piece.bytes);
+	return r;
 }
 
 /* ---- output ---- */
@@ -160,26 +122,20 @@ static int prepare_streams(struct logs *l, struct jval process, struct err *e)
 static int show_logs(struct logs *l, const char *id)
 {
 	bool follow = opts_has(&l->cli->opts, OPT_logs_FOLLOW);
-	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
-	buf_auto struct buf params = BUF_INIT;
-	struct jw w = jw_on(&params);
+	request_auto struct request q = REQUEST_INIT(q);
 	struct exit_status ignored;
-	struct err e = ERR_INIT;
 
-	jw_obj(&w);
-	jw_kstr(&w, "processId", id);
-	jw_obj_end(&w);
-	if (cli_call(l->cli, "get_process", &params, &a, &e) < 0 || prepare_streams(l, a.result, &e) < 0 ||
-	    list_pages_events(l->cli, &l->filter, &l->feed.sequence, on_listed, l, &e) < 0)
-		return cli_fail(l->cli, EXIT_FAILED, &e, "%s", id);
+	jw_kstr(&q.w, "processId", id);
+	if (request_read(l->cli, &q, "get_process") < 0 || prepare_streams(l, q.result, &q.e) < 0 ||
+	    event_stream_list(l->cli, &l->filter, &l->feed.sequence, on_listed, l, &q.e) < 0)
+		return cli_fail(l->cli, EXIT_FAILED, &q.e, "%s", id);
 	/* The totals, also if the events that cited them have been removed by retention. */
-	output_stream_outputs(l->flow, jval_get(a.result, "outputs"));
-	l->ended |= exit_status_of_process(a.result, &ignored);
-	if (follow && !l->ended) {
+	output_stream_outputs(l->flow, jval_get(q.result, "outputs"));
+	l->ended |= exit_status_of_process(q.result, &ignored);
+	if (follow && !l->ended)
 		event_stream_start(&l->feed);
-	} else {
+	else
 		output_stream_flush(l->flow);
-	}
 	pump_output(l, follow);
 	event_stream_stop(&l->feed);
 	output_stream_print_omitted(l->flow);
@@ -188,52 +144,36 @@ static int show_logs(struct logs *l, const char *id)
 	return l->status;
 }
 
-static int stream_named(const char *name)
-{
-	for (int i = 0; i < OUTPUT_STREAMS; i++)
-		if (strcmp(output_stream_name(i), name) == 0)
-			return i;
-	return -1;
-}
-
-static int check_options(struct cli *c)
-{
-	const char *stream = opts_get(&c->opts, OPT_logs_STREAM), *tail = opts_get(&c->opts, OPT_logs_TAIL);
-
-	if (c->opts.nargs != 1)
-		return cli_usage(c, c->opts.nargs ? "one process at a time" : "which process?");
-	if (stream && stream_named(stream) < 0)
-		return cli_usage(c, "option '--stream': '%s' is not stdout, stderr or pty", stream);
-	if (tail && (!tail[0] || strspn(tail, "0123456789") != strlen(tail) || strlen(tail) > 18))
-		return cli_usage(c, "option '--tail': '%s' is not a number of lines", tail);
-	return 0;
-}
-
 int cmd_logs(struct cli *c)
 {
-	const char *only = opts_get(&c->opts, OPT_logs_STREAM);
+	static const char *const types[] = { "process.started", "process.output", "process.completed", "process.failed",
+					     "process.terminated" };
+	const char *only = opts_get(&c->opts, OPT_logs_STREAM), *tail = opts_get(&c->opts, OPT_logs_TAIL);
 	struct output_stream_options fo = { .fd = { STDOUT_FILENO, STDERR_FILENO, STDOUT_FILENO },
 					    .sanitize = !opts_has(&c->opts, OPT_logs_RAW) };
 	struct logs l = { .cli = c };
-	char id[ID_LOOKUP_MAX];
 	struct jw w = jw_on(&l.filter);
-	int status = check_options(c);
+	bool known = !only;
+	char id[ID_LOOKUP_MAX];
+	int status = cli_one_process(c);
 
+	for (int i = 0; only && i < OUTPUT_STREAMS; i++) {
+		bool same = strcmp(output_stream_name(i), only) == 0;
+
+		known |= same;
+		if (!same)
+			fo.fd[i] = -1;
+	}
 	if (status)
 		return status;
-	if (cli_connect(c, CLI_START_IF_STORE) < 0 || id_lookup_process(c, c->opts.args[0], id) < 0)
+	if (!known)
+		return cli_usage(c, "option '--stream': '%s' is not stdout, stderr or pty", only);
+	if (tail && (!tail[0] || strspn(tail, "0123456789") != strlen(tail) || strlen(tail) > 18))
+		return cli_usage(c, "option '--tail': '%s' is not a number of lines", tail);
+	if (id_lookup_connect(c, id) < 0)
 		return EXIT_FAILED;
 	jw_kstr(&w, "processId", id);
-	jw_karr(&w, "types");
-	jw_str(&w, "process.started");
-	jw_str(&w, "process.output");
-	jw_str(&w, "process.completed");
-	jw_str(&w, "process.failed");
-	jw_str(&w, "process.terminated");
-	jw_arr_end(&w);
-	for (int i = 0; only && i < OUTPUT_STREAMS; i++)
-		if (i != stream_named(only))
-			fo.fd[i] = -1;
+	jw_kstrv(&w, "types", types, sizeof(types) / sizeof(types[0]));
 	fo.remote = c->remote;
 	l.feed = (struct event_stream){ .remote = c->remote, .filter = &l.filter, .event = on_event, .ctx = &l };
 	l.flow = output_stream_new(&fo);

@@ -1,29 +1,32 @@
-/* Plays a terminal recording: of a process, from the log, or from an asciicast file. */
+/* `replay`: plays a terminal recording (of a process, from the log, or from an asciicast file), or verifies a pack. */
 
 #include "pty/rawmode.h"
 #include "pty/recording.h"
 #include "pty/terminal_modes.h"
-#include "runtime/base/buf.h"
 #include "runtime/base/clock.h"
-#include "runtime/base/err.h"
 #include "runtime/base/fd.h"
+#include "runtime/base/mem.h"
 #include "runtime/base/text.h"
-#include "supervisor/cli/cli.h"
+#include "runtime/evidence/pack_check.h"
 #include "supervisor/cli/foreground.h"
 #include "supervisor/cli/id_lookup.h"
+#include "supervisor/cli/signature.h"
 #include "supervisor/cli/terminal_log.h"
-#include "supervisor/cli/verify_pack.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
-#include <string.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #define READ_BYTES (64u << 10)
-#define SPEED_MOST 1000000.0
+#define SPEED_MAX 1000000.0
 
 struct player {
 	struct recording_pace pace;
@@ -33,31 +36,27 @@ struct player {
 	int status;      /* > 0: exit with this */
 };
 
-/* Waits until the next piece is due; a signal ends the playback. */
-static void wait_until_due(struct player *p)
-{
-	for (;;) {
-		uint64_t now = clock_boot_ns(), left = p->due_ns > now ? p->due_ns - now : 0;
-		struct timespec ts = { .tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000) };
-		int sig = sigtimedwait(&p->signals, NULL, &ts);
-
-		if (sig > 0)
-			p->status = 128 + sig;
-		if (sig > 0 || errno == EAGAIN)
-			return;
-	}
-}
-
-static bool play_recording(struct player *p, uint64_t at_us, const char *bytes, size_t n)
+/* Waits until the piece is due, and writes it; a signal ends the playback. False: stop. */
+static bool play_piece(struct player *p, uint64_t at_us, const char *bytes, size_t n)
 {
 	uint64_t now = clock_boot_ns();
 
 	if (!p->pace.begun || p->due_ns + 1000000000 < now)
 		p->due_ns = now; /* too late to catch up */
 	p->due_ns += recording_pause(&p->pace, at_us) * 1000;
-	wait_until_due(p);
-	if (p->status)
-		return false;
+	for (int sig = -1; sig < 0;) {
+		now = clock_boot_ns();
+		uint64_t left = p->due_ns > now ? p->due_ns - now : 0;
+		struct timespec ts = { .tv_sec = (time_t)(left / 1000000000), .tv_nsec = (long)(left % 1000000000) };
+
+		sig = sigtimedwait(&p->signals, NULL, &ts);
+		if (sig > 0) {
+			p->status = 128 + sig;
+			return false;
+		}
+		if (errno == EAGAIN)
+			break;
+	}
 	terminal_modes_feed(&p->modes, bytes, n);
 	if (n && fd_write_all(STDOUT_FILENO, bytes, n) < 0) {
 		p->status = errno == EPIPE ? 128 + SIGPIPE : EXIT_FAILED;
@@ -79,21 +78,21 @@ static void warn_about_size(unsigned rows, unsigned cols)
 static bool on_start(void *ctx, const struct terminal_log_start *s)
 {
 	warn_about_size(s->rows, s->cols);
-	return play_recording(ctx, s->at_us, NULL, 0);
+	return play_piece(ctx, s->at_us, NULL, 0);
 }
 
 static bool on_piece(void *ctx, uint64_t at_us, const char *bytes, size_t n, unsigned rows, unsigned cols)
 {
-	return play_recording(ctx, at_us, bytes, n);
+	return play_piece(ctx, at_us, bytes, n);
 }
 
-static int play_process(struct cli *c, const char *given, struct player *p)
+static int play_process(struct cli *c, struct player *p)
 {
 	struct terminal_log_fns fns = { .start = on_start, .piece = on_piece, .ctx = p };
 	struct err e = ERR_INIT;
 	char id[ID_LOOKUP_MAX];
 
-	if (cli_connect(c, CLI_START_IF_STORE) < 0 || id_lookup_process(c, given, id) < 0)
+	if (id_lookup_connect(c, id) < 0)
 		return EXIT_FAILED;
 	if (terminal_log_read(c, id, &fns, &e) == 0)
 		return 0;
@@ -116,12 +115,12 @@ static int play_line(struct player *p, unsigned number, const char *line, size_t
 			return -1;
 		warn_about_size(h.rows, h.cols);
 		recording_header_free(&h);
-		(void)play_recording(p, 0, NULL, 0);
+		(void)play_piece(p, 0, NULL, 0);
 		return 0;
 	}
 	r = recording_parse_event(line, n, ev, e);
 	if (r == 0 && ev->code == 'o')
-		(void)play_recording(p, ev->at_us, buf_cstr(&ev->data), ev->data.len);
+		(void)play_piece(p, ev->at_us, buf_cstr(&ev->data), ev->data.len);
 	return r < 0 ? -1 : 0;
 }
 
@@ -150,6 +149,7 @@ static int play_file(const char *path, struct player *p)
 {
 	fd_auto int opened = strcmp(path, "-") == 0 ? -1 : open(path, O_RDONLY | O_CLOEXEC);
 	int fd = strcmp(path, "-") == 0 ? STDIN_FILENO : opened;
+	fd_auto int signals = signalfd(-1, &p->signals, SFD_CLOEXEC);
 	struct recording_event ev = { 0 };
 	buf_auto struct buf in = BUF_INIT;
 	struct err e = ERR_INIT;
@@ -159,6 +159,15 @@ static int play_file(const char *path, struct player *p)
 	if (fd < 0)
 		err_sys(&e, errno, "open");
 	while (!e.code && n > 0 && !p->status) {
+		struct pollfd ready[] = { { .fd = fd, .events = POLLIN }, { .fd = signals, .events = POLLIN } };
+
+		/* The signals are blocked: without this, Ctrl-C would wait until a stalled pipe has more. */
+		if (poll(ready, 2, -1) < 0 && errno == EINTR)
+			continue;
+		if (ready[1].revents) {
+			p->status = 128 + sigwaitinfo(&p->signals, NULL);
+			break;
+		}
 		n = read(fd, buf_reserve(&in, READ_BYTES), READ_BYTES);
 		if (n < 0) {
 			err_sys(&e, errno, "read");
@@ -171,6 +180,87 @@ static int play_file(const char *path, struct player *p)
 		err_set(&e, ERR_INVALID, "the file is empty");
 	recording_event_done(&ev);
 	return e.code ? cli_fail(NULL, EXIT_FAILED, &e, "%s", path) : 0;
+}
+
+/* ---- packs ---- */
+
+static int print_problems(const char *path, const struct pack_verdict *v)
+{
+	buf_auto struct buf named = BUF_INIT;
+
+	text_sanitize_line(path, strlen(path), &named);
+	buf_str(&named, ": ");
+	text_sanitize_line(v->kind, strlen(v->kind), &named);
+	printf("%s, %llu events (%llu to %llu), %llu read models\nsha256 %s\n", named.data,
+	       (unsigned long long)v->events, (unsigned long long)v->first, (unsigned long long)v->last,
+	       (unsigned long long)v->models, v->sha256);
+	if (v->ok) {
+		puts("ok: the events give the pack's read models, byte for byte, and every byte is as it was exported");
+		return fflush(stdout) == 0 ? 0 : EXIT_FAILED;
+	}
+	fflush(stdout);
+	for (size_t i = 0; i < v->nproblems && i < PACK_PROBLEMS_MAX; i++)
+		cli_error("%s", v->problem[i]);
+	if (v->nproblems > PACK_PROBLEMS_MAX)
+		cli_error("and %zu more", v->nproblems - PACK_PROBLEMS_MAX);
+	return EXIT_FAILED;
+}
+
+/* Must run before the contents are parsed. */
+static int check_signature(const char *path, const void *text, size_t len, const char *key, struct err *e)
+{
+	mem_auto char *name = mem_printf("%s" SIGNATURE_SUFFIX, path);
+	unsigned char signature[SIGNATURE_BYTES + 1];
+	fd_auto int fd = open(name, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : fd_read_all(fd, signature, sizeof signature);
+
+	if (n < 0)
+		return err_sys(e, errno, "read its signature '%s'", name);
+	if (n != SIGNATURE_BYTES)
+		return err_set(e, ERR_INVALID, "'%s' is not a signature: it has %s than %u bytes", name,
+			       n < SIGNATURE_BYTES ? "less" : "more", SIGNATURE_BYTES);
+	return signature_check(key, text, len, signature, e);
+}
+
+static int check_pack(const char *path, const char *text, size_t len, const char *key)
+{
+	struct pack_verdict v;
+	struct err e = ERR_INIT;
+
+	if ((key && check_signature(path, text, len, key, &e) < 0) || pack_check(text, len, &v, &e) < 0)
+		return cli_fail(NULL, EXIT_FAILED, &e, "%s", path);
+	int status = print_problems(path, &v);
+	if (status == 0 &&
+	    (key ? puts("ok: signed with the given key") : puts("not checked: who exported it (--key PUBKEY)")) == EOF)
+		return EXIT_FAILED;
+	return status;
+}
+
+/* Verifies the pack in this file and prints the result. key: a public key that must have signed it, or NULL. */
+static int verify_pack(const char *path, const char *key)
+{
+	fd_auto int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0) {
+		cli_error("replay: %s: %s", path, strerror(errno));
+		return EXIT_FAILED;
+	}
+	if (!S_ISREG(st.st_mode) || st.st_size == 0 || (uint64_t)st.st_size > PACK_BYTES_MAX) {
+		cli_error("replay: %s: %s", path,
+			  !S_ISREG(st.st_mode) ? "not a file"
+			  : st.st_size == 0    ? "the file is empty"
+					       : "larger than any pack may be");
+		return EXIT_FAILED;
+	}
+	void *text = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (text == MAP_FAILED) {
+		cli_error("replay: %s: %s", path, strerror(errno));
+		return EXIT_FAILED;
+	}
+	int status = check_pack(path, text, (size_t)st.st_size, key);
+	munmap(text, (size_t)st.st_size);
+	return status;
 }
 
 /* ---- the verb ---- */
@@ -194,7 +284,7 @@ static int read_pace(struct cli *c, struct recording_pace *ret)
 
 	if (speed) {
 		p.speed = strtod(speed, &end);
-		if (end == speed || *end || !(p.speed > 0 && p.speed <= SPEED_MOST))
+		if (end == speed || *end || !(p.speed > 0 && p.speed <= SPEED_MAX))
 			return cli_usage(c, "option '--speed': '%s' is not a number above 0", speed);
 	}
 	if (idle && text_duration_ms(idle, &ms, &e) < 0)
@@ -227,7 +317,7 @@ int cmd_replay(struct cli *c)
 	sigaddset(&p.signals, SIGTERM);
 	sigaddset(&p.signals, SIGHUP);
 	sigprocmask(SIG_BLOCK, &p.signals, &old);
-	status = is_file(c->opts.args[0]) ? play_file(c->opts.args[0], &p) : play_process(c, c->opts.args[0], &p);
+	status = is_file(c->opts.args[0]) ? play_file(c->opts.args[0], &p) : play_process(c, &p);
 	terminal_modes_write_reset(&p.modes, &undo);
 	if (undo.len && isatty(STDOUT_FILENO))
 		(void)fd_write_all(STDOUT_FILENO, undo.data, undo.len);

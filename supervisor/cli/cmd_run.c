@@ -1,9 +1,8 @@
+/* `run`: starts a command, and follows it in the foreground or prints its id. */
+
 #include "pty/rawmode.h"
-#include "runtime/base/buf.h"
-#include "runtime/base/err.h"
-#include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
 #include "runtime/base/text.h"
-#include "supervisor/cli/cli.h"
 #include "supervisor/cli/cow_verbs.h"
 #include "supervisor/cli/exit_status.h"
 #include "supervisor/cli/foreground.h"
@@ -11,18 +10,13 @@
 #include "supervisor/cli/id_lookup.h"
 #include "supervisor/cli/sandbox_options.h"
 #include "supervisor/client/home_candidates.h"
-#include "supervisor/client/remote.h"
 
 #include <limits.h>
-#include <sys/stat.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #define START_EVENTS 64 /* more than a start's commit has: with --json the process's own are shown too */
-
-static const struct sandbox_options place = {
-	OPT_run_PROFILE, OPT_run_CWD, OPT_run_RO,         OPT_run_RW,
-	OPT_run_HIDE,    OPT_run_NET, OPT_run_ALLOW_HOST, OPT_run_TMP_SIZE,
-};
 
 /* Options with a number (milliseconds, bytes …) and the request's members for them. */
 static const struct limit {
@@ -43,30 +37,24 @@ static const struct limit {
 	{ OPT_run_IO_WRITE, "ioWriteBps", text_size_bytes },
 };
 
-static void write_limit(const struct limit *l, uint64_t v, struct jw *w)
-{
-	char text[32];
-
-	if (l->parse != text_thousandths) {
-		jw_kuint(w, l->member, v);
-		return;
-	}
-	text_format_thousandths(v, text);
-	jw_kraw(w, l->member, text, strlen(text));
-}
-
 static int write_limits(const struct opts *o, struct jw *w, struct err *e)
 {
 	jw_kobj(w, "limits");
-	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
+	for (size_t i = 0; i < countof(limits); i++) {
 		const char *text = opts_get(o, limits[i].option);
+		char fraction[32];
 		uint64_t v;
 
 		if (!text)
 			continue;
 		if (limits[i].parse(text, &v, e) < 0)
 			return err_wrap(e, "option '--%s'", option_rows[limits[i].option].name);
-		write_limit(&limits[i], v, w);
+		if (limits[i].parse == text_thousandths) {
+			text_format_thousandths(v, fraction);
+			jw_kraw(w, limits[i].member, fraction, strlen(fraction));
+		} else {
+			jw_kuint(w, limits[i].member, v);
+		}
 	}
 	jw_obj_end(w);
 	return 0;
@@ -117,25 +105,6 @@ static int write_env(const struct opts *o, struct jw *w, struct err *e)
 	return 0;
 }
 
-static void write_tty(struct jw *w)
-{
-	unsigned rows = 24, cols = 80;
-
-	(void)rawmode_size(foreground_terminal(), &rows, &cols);
-	jw_kobj(w, "tty");
-	jw_kuint(w, "rows", rows);
-	jw_kuint(w, "cols", cols);
-	jw_obj_end(w);
-}
-
-/* A pipe, file or socket is meant for the command; a terminal only with -i. */
-static bool stdin_is_given(void)
-{
-	struct stat st;
-
-	return fstat(STDIN_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISREG(st.st_mode) || S_ISSOCK(st.st_mode));
-}
-
 /* -it on a terminal: keys are passed to the command as they are pressed. */
 static bool wants_keys(const struct opts *o)
 {
@@ -156,25 +125,30 @@ static int check_texts(const struct opts *o, struct err *e)
 }
 
 /*
- * onDisconnect. Normally the process ends with us, however we exit, so the daemon terminates it. If we can detach, the
+ * Writes the parameters that need no daemon.
+ *
+ * onDisconnect: normally the process ends with us, however we exit, so the daemon terminates it. If we can detach, the
  * process must survive a disconnect; then the daemon keeps it, and we terminate it ourselves when we exit otherwise.
  */
-static bool keeps_process(const struct opts *o, const struct keys_watch *watch)
+static int write_request(const struct opts *o, bool stdin_pipe, const struct keys_watch *watch, struct jw *w,
+			 struct err *e)
 {
-	return opts_has(o, OPT_run_DETACH) || opts_has(o, OPT_run_KEEP_TREE) || (wants_keys(o) && watch->n);
-}
+	static const struct sandbox_options options = SANDBOX_OPTIONS(run);
+	bool keep = opts_has(o, OPT_run_DETACH) || opts_has(o, OPT_run_KEEP_TREE) || (wants_keys(o) && watch->n);
+	unsigned rows = 24, cols = 80;
 
-/* Writes the parameters that need no daemon; the object stays open. */
-static int write_request(const struct opts *o, bool stdin_pipe, bool keep, struct jw *w, struct err *e)
-{
-	jw_obj(w);
 	jw_kstrv(w, "command", o->args, o->nargs);
-	if (check_texts(o, e) < 0 || sandbox_options_write(o, &place, w, e) < 0 || write_env(o, w, e) < 0 ||
+	if (check_texts(o, e) < 0 || sandbox_options_write(o, &options, w, e) < 0 || write_env(o, w, e) < 0 ||
 	    write_limits(o, w, e) < 0)
 		return -1;
 	jw_kopt(w, "taskId", opts_get(o, OPT_run_TASK));
-	if (opts_has(o, OPT_run_TTY))
-		write_tty(w);
+	if (opts_has(o, OPT_run_TTY)) {
+		(void)rawmode_size(foreground_terminal(), &rows, &cols);
+		jw_kobj(w, "tty");
+		jw_kuint(w, "rows", rows);
+		jw_kuint(w, "cols", cols);
+		jw_obj_end(w);
+	}
 	if (opts_has(o, OPT_run_COW))
 		jw_kbool(w, "cow", true);
 	if (opts_has(o, OPT_run_KEEP_TREE))
@@ -184,33 +158,26 @@ static int write_request(const struct opts *o, bool stdin_pipe, bool keep, struc
 	return 0;
 }
 
-/* Root's commands may write in system directories and homes only if root lists them in a file. */
-static void advise_root(struct cli *c, const struct err *e)
-{
-	struct home places[HOME_CANDIDATES_MAX];
-
-	if (!strstr(e->message, "root-write-roots"))
-		return;
-	(void)home_candidates(getuid(), places);
-	snprintf(c->advice, sizeof(c->advice),
-		 "Run it as a plain user, with --profile readonly, or allow the folder: echo FOLDER "
-		 ">>%.120s/root-write-roots",
-		 places[0].dir[0] ? places[0].dir : "/etc/bailiff");
-}
-
 /*
  * The exit status distinguishes a command that was not found or not executable from a failure of bailiff
  * (exit_status.h).
  */
-static int print_rejection(struct cli *c, const struct remote_answer *a, const struct err *e)
+static int print_rejection(struct cli *c, const struct request *q)
 {
 	struct exit_status outcome = { .status = EXIT_BAILIFF };
+	struct home places[HOME_CANDIDATES_MAX];
 
-	advise_root(c, e);
-
-	if (a->error.type != JT_NONE)
-		exit_status_of_error(a->error, &outcome);
-	return cli_fail(c, outcome.status, e, "run");
+	/* Root's commands may write in system directories and homes only if root lists them in a file. */
+	if (strstr(q->e.message, "root-write-roots")) {
+		(void)home_candidates(getuid(), places);
+		snprintf(c->advice, sizeof(c->advice),
+			 "Run it as a plain user, with --profile readonly, or allow the folder: echo FOLDER "
+			 ">>%.120s/root-write-roots",
+			 places[0].dir[0] ? places[0].dir : "/etc/bailiff");
+	}
+	if (q->answer.error.type != JT_NONE)
+		exit_status_of_error(q->answer.error, &outcome);
+	return cli_fail(c, outcome.status, &q->e, "run");
 }
 
 /* With --json the events of the start itself are shown too, which were recorded before its reply. */
@@ -242,11 +209,9 @@ static int follow_process(struct cli *c, const char *process_id, uint64_t sequen
 /* Policy asks for approval. --yes: the user who typed the command approves it. */
 static int on_question(struct cli *c, struct jval started)
 {
-	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
-	buf_auto struct buf params = BUF_INIT, why = BUF_INIT;
+	request_auto struct request q = REQUEST_INIT(q);
+	buf_auto struct buf why = BUF_INIT;
 	char action[ID_LOOKUP_MAX];
-	struct jw w = jw_on(&params);
-	struct err e = ERR_INIT;
 
 	if (!jval_is_str(jval_get(started, "status"), "waiting_permission"))
 		return 0;
@@ -257,41 +222,24 @@ static int on_question(struct cli *c, struct jval started)
 		cli_hint("bailiff approve %s, or bailiff deny %s", action, action);
 		return 0;
 	}
-	jw_obj(&w);
-	jw_kstr(&w, "actionId", action);
-	jw_kstr(&w, "decision", "allow");
-	jw_kstr(&w, "note", "run --yes");
-	remote_key(c->remote, &w);
-	jw_obj_end(&w);
-	return cli_call(c, "respond_action", &params, &a, &e) < 0 ? cli_fail(c, -1, &e, "approve") : 0;
+	jw_kstr(&q.w, "actionId", action);
+	jw_kstr(&q.w, "decision", "allow");
+	jw_kstr(&q.w, "note", "run --yes");
+	return request_change(c, &q, "respond_action") < 0 ? cli_fail(c, -1, &q.e, "approve") : 0;
 }
 
-static void warn_missing_layers(struct jval started)
+/* After the end, for what no error reports: a private directory is gone, with the files that a user may look for. */
+static void print_aftermath(struct cli *c, struct jval started, const char *id, bool cow)
 {
-	for (struct jiter it = jiter_on(jval_get(started, "missingLayers")); jiter_next(&it);)
-		if (jval_is_str(it.value, "abstractSockets"))
-			cli_hint("with --net host the command can reach the host's abstract sockets: this kernel's "
-				 "Landlock cannot confine them (needs ABI 6, Linux 6.12)");
-}
-
-static int run_detached(struct cli *c, struct jval started)
-{
-	buf_auto struct buf out = BUF_INIT;
-
-	if (opts_has(&c->opts, OPT_run_JSON))
-		buf_append(&out, started.text, started.len);
-	else
-		jval_str_buf(jval_get(started, "processId"), &out);
-	buf_byte(&out, '\n');
-	return format_out(&out);
-}
-
-/* The command's directory was private and is gone. No error reports that, so warn a user who looks for its files. */
-static void warn_private_cwd(const char *given)
-{
+	const char *cwd = opts_get(&c->opts, OPT_run_CWD);
 	char here[PATH_MAX];
-	const char *cwd = given ? given : getcwd(here, sizeof(here)) ? here : ".";
 
+	if (cow)
+		cow_hint(c, id);
+	if (!jval_bool(jval_get(started, "cwdIsPrivate"), false))
+		return;
+	if (!cwd)
+		cwd = getcwd(here, sizeof(here)) ? here : ".";
 	cli_error("%s was private to the command; files it wrote there are gone", cwd);
 	cli_hint("use --rw %s to keep them, if the policy permits it", cwd);
 }
@@ -299,47 +247,41 @@ static void warn_private_cwd(const char *given)
 int cmd_run(struct cli *c)
 {
 	const struct opts *o = &c->opts;
-	bool detach = opts_has(o, OPT_run_DETACH), interactive = opts_has(o, OPT_run_INTERACTIVE);
-	bool stdin_pipe = interactive || (!detach && stdin_is_given());
+	bool detach = opts_has(o, OPT_run_DETACH), interactive = opts_has(o, OPT_run_INTERACTIVE), seen;
+	bool stdin_pipe = interactive || (!detach && foreground_stdin_given());
 	const char *detach_keys = opts_get(o, OPT_run_DETACH_KEYS);
+	request_auto struct request q = REQUEST_INIT(q);
+	buf_auto struct buf out = BUF_INIT;
 	struct keys_watch watch;
-	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
-	buf_auto struct buf params = BUF_INIT;
 	char id[ID_LOOKUP_MAX];
-	struct jw w = jw_on(&params);
-	struct err e = ERR_INIT;
 
 	if (o->nargs == 0)
 		return cli_usage(c, "missing command");
-	if (keys_watch_init(&watch, detach_keys ? detach_keys : KEYS_DETACH, &e) < 0)
-		return cli_usage(c, "option '--detach-keys': %s", e.message);
-	if (write_request(o, stdin_pipe, keeps_process(o, &watch), &w, &e) < 0)
-		return cli_usage(c, "%s", e.message);
-	if (cli_connect(c, CLI_START_ALWAYS) < 0)
+	if (keys_watch_init(&watch, detach_keys ? detach_keys : KEYS_DETACH, &q.e) < 0)
+		return cli_usage(c, "option '--detach-keys': %s", q.e.message);
+	if (write_request(o, stdin_pipe, &watch, &q.w, &q.e) < 0)
+		return cli_usage(c, "%s", q.e.message);
+	if (cli_connect(c, CLI_START_ALWAYS) < 0 ||
+	    id_lookup_option(c, OPT_run_SESSION, ID_SESSION, "sessionId", &q.w) < 0)
 		return EXIT_BAILIFF;
-	if (opts_has(o, OPT_run_SESSION)) {
-		if (id_lookup_session(c, opts_get(o, OPT_run_SESSION), id) < 0)
-			return EXIT_BAILIFF;
-		jw_kstr(&w, "sessionId", id);
+	if (request_change(c, &q, "start_process") < 0)
+		return print_rejection(c, &q);
+	if (on_question(c, q.result) < 0)
+		return EXIT_BAILIFF;
+	for (struct jiter it = jiter_on(jval_get(q.result, "missingLayers")); jiter_next(&it);)
+		if (jval_is_str(it.value, "abstractSockets"))
+			cli_hint("with --net host the command can reach the host's abstract sockets: this kernel's "
+				 "Landlock cannot confine them (needs ABI 6, Linux 6.12)");
+	jval_str(jval_get(q.result, "processId"), id, sizeof(id));
+	if (detach) {
+		buf_printf(&out, "%s\n", id);
+		return (cli_as_json(c) ? format_record(q.result, true) : format_out(&out)) ? EXIT_BAILIFF : 0;
 	}
-	remote_key(c->remote, &w);
-	jw_obj_end(&w);
-	if (cli_call(c, "start_process", &params, &a, &e) < 0)
-		return print_rejection(c, &a, &e);
-	if (on_question(c, a.result) < 0)
-		return EXIT_BAILIFF;
-	warn_missing_layers(a.result);
-	if (detach)
-		return run_detached(c, a.result) ? EXIT_BAILIFF : 0;
-	jval_str(jval_get(a.result, "processId"), id, sizeof(id));
-	bool cow = opts_has(o, OPT_run_COW) ||
-		   jval_bool(jval_get(a.result, "cow"), false); /* a profile may request it, too */
-	bool seen;
-	int status = follow_process(c, id, jval_uint(jval_get(a.result, "sequence"), 0), stdin_pipe, cow, &watch,
+	/* A profile may request copy-on-write, too. */
+	bool cow = opts_has(o, OPT_run_COW) || jval_bool(jval_get(q.result, "cow"), false);
+	int status = follow_process(c, id, jval_uint(jval_get(q.result, "sequence"), 0), stdin_pipe, cow, &watch,
 				    &seen);
-	if (seen && cow && !opts_has(o, OPT_run_JSON))
-		cow_hint(c, id);
-	if (seen && jval_bool(jval_get(a.result, "cwdIsPrivate"), false) && !opts_has(o, OPT_run_JSON))
-		warn_private_cwd(opts_get(o, OPT_run_CWD));
+	if (seen && !cli_as_json(c))
+		print_aftermath(c, q.result, id, cow);
 	return status;
 }

@@ -1,78 +1,17 @@
-#include "runtime/base/buf.h"
-#include "runtime/base/err.h"
+/* Sessions, their turns and their subagents: the subverbs that are more than one row of verbs.def. */
+
 #include "runtime/base/fd.h"
-#include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
-#include "supervisor/cli/cli.h"
-#include "supervisor/cli/format.h"
 #include "supervisor/cli/id_lookup.h"
-#include "supervisor/cli/list_pages.h"
-#include "supervisor/cli/noun_verbs.h"
-#include "supervisor/client/remote.h"
+#include "supervisor/cli/noun.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
-#include <string.h>
+#include <limits.h>
 #include <unistd.h>
 
 #define FILE_MAX (1u << 20)
-
-static void on_session(void *ctx, struct jval s)
-{
-	struct format_list *l = ctx;
-	buf_auto struct buf ago = BUF_INIT, title = BUF_INIT;
-	char id[ID_LOOKUP_MAX], kind[32];
-
-	if (format_list_takes(l, s))
-		return;
-	jval_str(jval_get(s, "sessionId"), id, sizeof(id));
-	jval_str(jval_get(s, "kind"), kind, sizeof(kind));
-	format_ago(jval_get(s, "updatedAt"), l->now_us, &ago);
-	jval_str_buf(jval_get(s, "title"), &title);
-	format_table_cell(&l->table, FORMAT_PLAIN, id);
-	format_table_cell(&l->table, FORMAT_DIM, kind[0] ? kind : "-");
-	format_table_cell(&l->table, FORMAT_DIM, buf_cstr(&ago));
-	format_table_cell(&l->table, FORMAT_PLAIN, buf_cstr(&title));
-}
-
-static int session_list(struct cli *c)
-{
-	static const char *const heads[] = { "SESSION", "KIND", "UPDATED", "TITLE" };
-	format_list_auto struct format_list l;
-	struct err e = ERR_INIT;
-
-	format_list_init(&l, heads, 4, opts_has(&c->opts, OPT_session_JSON));
-	if (list_pages_sessions(c, on_session, &l, &e) < 0) {
-		cli_fail(c, EXIT_FAILED, &e, "list sessions");
-		return EXIT_FAILED;
-	}
-	return format_list_print(&l);
-}
-
-static int session_show(struct cli *c)
-{
-	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
-	buf_auto struct buf params = BUF_INIT, out = BUF_INIT;
-	struct jw w = jw_on(&params);
-	struct err e = ERR_INIT;
-	char id[ID_LOOKUP_MAX];
-
-	if (id_lookup_session(c, c->opts.args[1], id) < 0)
-		return EXIT_FAILED;
-	jw_obj(&w);
-	jw_kstr(&w, "sessionId", id);
-	jw_obj_end(&w);
-	if (cli_call(c, "get_session", &params, &a, &e) < 0)
-		return cli_fail(c, EXIT_FAILED, &e, "%s", id);
-	if (opts_has(&c->opts, OPT_session_JSON)) {
-		buf_append(&out, a.result.text, a.result.len);
-		buf_byte(&out, '\n');
-	} else {
-		format_json(a.result, 0, &out);
-	}
-	return format_out(&out);
-}
 
 /* ---- session rules ---- */
 
@@ -129,62 +68,111 @@ static int write_policy(const char *file, struct jw *w)
 	return 0;
 }
 
-static int session_create(struct cli *c)
+/* --policy FILE, if it is given. 0, or the exit status. */
+static int write_own_rules(struct cli *c, struct jw *w)
 {
-	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
-	buf_auto struct buf params = BUF_INIT, out = BUF_INIT;
-	struct jw w = jw_on(&params);
-	struct err e = ERR_INIT;
+	const char *file = opts_get(&c->opts, OPT_session_POLICY);
 
-	jw_obj(&w);
-	jw_kopt(&w, "title", opts_get(&c->opts, OPT_session_TITLE));
-	if (opts_has(&c->opts, OPT_session_POLICY) && write_policy(opts_get(&c->opts, OPT_session_POLICY), &w))
-		return EXIT_FAILED;
-	remote_key(c->remote, &w);
-	jw_obj_end(&w);
-	if (cli_call(c, "create_session", &params, &a, &e) < 0)
-		return cli_fail(c, EXIT_FAILED, &e, "create a session");
-	if (opts_has(&c->opts, OPT_session_JSON))
-		buf_append(&out, a.result.text, a.result.len);
-	else
-		format_scalar(jval_get(a.result, "sessionId"), &out);
-	buf_byte(&out, '\n');
-	return format_out(&out);
+	return file ? write_policy(file, w) : 0;
 }
 
-static int session_update(struct cli *c)
+int session_create(struct cli *c)
 {
-	const char *title = opts_get(&c->opts, OPT_session_TITLE);
-	buf_auto struct buf params = BUF_INIT;
-	struct jw w = jw_on(&params);
+	request_auto struct request q = REQUEST_INIT(q);
+	int status;
+
+	if ((status = noun_options(c, "title", &q.w)) || (status = write_own_rules(c, &q.w)))
+		return status;
+	return noun_change(c, &q, "create_session", "sessionId");
+}
+
+int session_update(struct cli *c)
+{
+	request_auto struct request q = REQUEST_INIT(q);
 	char id[ID_LOOKUP_MAX];
+	int status;
 
 	if (opts_has(&c->opts, OPT_session_POLICY) && opts_has(&c->opts, OPT_session_NO_POLICY))
 		return cli_usage(c, "--policy and --no-policy exclude each other");
-	if (id_lookup_session(c, c->opts.args[1], id) < 0)
+	if (id_lookup(c, ID_SESSION, c->opts.args[1], id) < 0)
 		return EXIT_FAILED;
-	jw_obj(&w);
-	jw_kstr(&w, "sessionId", id);
-	jw_kopt(&w, "title", title);
+	jw_kstr(&q.w, "sessionId", id);
 	if (opts_has(&c->opts, OPT_session_ARCHIVE) || opts_has(&c->opts, OPT_session_UNARCHIVE))
-		jw_kbool(&w, "archived", opts_has(&c->opts, OPT_session_ARCHIVE));
-	if (opts_has(&c->opts, OPT_session_POLICY) && write_policy(opts_get(&c->opts, OPT_session_POLICY), &w))
-		return EXIT_FAILED;
+		jw_kbool(&q.w, "archived", opts_has(&c->opts, OPT_session_ARCHIVE));
+	if ((status = noun_options(c, "title", &q.w)) || (status = write_own_rules(c, &q.w)))
+		return status;
 	if (opts_has(&c->opts, OPT_session_NO_POLICY))
-		jw_kraw(&w, "permissions", "{}", 2);
-	remote_key(c->remote, &w);
-	jw_obj_end(&w);
-	return noun_verb_call(c, "update_session", &params, "sessionId", opts_has(&c->opts, OPT_session_JSON));
+		jw_kraw(&q.w, "permissions", "{}", 2);
+	return noun_change(c, &q, "update_session", "sessionId");
 }
 
-int cmd_session(struct cli *c)
-{
-	static const struct noun_verb subverbs[] = {
-		{ "list", 0, 0, false, session_list },
-		{ "show", 1, 1, false, session_show },
-		{ "create", 0, 0, true, session_create },
-		{ "update", 1, 1, false, session_update },
-	};
+/* ---- turns ---- */
 
-	return noun_verb_run(c, subverbs, countof(subverbs));
+/* The parts of a turn in the order of the command line: texts and lines, then the command after "--". */
+static void write_parts(const struct cli *c, struct jw *w)
+{
+	jw_karr(w, "input");
+	for (size_t i = 0; i < c->opts.ngiven; i++) {
+		const struct opt_given *g = &c->opts.given[i];
+		bool text = g->option == OPT_turn_TEXT;
+
+		if (!text && g->option != OPT_turn_LINE)
+			continue;
+		jw_obj(w);
+		jw_kstr(w, "type", text ? "text" : "command");
+		jw_kstr(w, text ? "text" : "commandLine", g->value);
+		jw_obj_end(w);
+	}
+	if (c->opts.nargs > 1) {
+		jw_obj(w);
+		jw_kstr(w, "type", "command");
+		jw_kstrv(w, "command", c->opts.args + 1, c->opts.nargs - 1);
+		jw_obj_end(w);
+	}
+	jw_arr_end(w);
+}
+
+int turn_submit(struct cli *c)
+{
+	const char *cwd = opts_get(&c->opts, OPT_turn_CWD);
+	request_auto struct request q = REQUEST_INIT(q);
+	char here[PATH_MAX];
+	int status;
+
+	if (c->opts.nargs < 2 && !opts_has(&c->opts, OPT_turn_TEXT) && !opts_has(&c->opts, OPT_turn_LINE))
+		return cli_usage(c, "submit needs --text, --line or a command");
+	if ((status = noun_options(c, "session=sessionId:session thread=threadId", &q.w)))
+		return status;
+	write_parts(c, &q.w);
+	jw_kobj(&q.w, "options");
+	jw_kopt(&q.w, "cwd", cwd ? cwd : getcwd(here, sizeof(here)));
+	jw_kopt(&q.w, "profile", opts_get(&c->opts, OPT_turn_PROFILE));
+	if (opts_has(&c->opts, OPT_turn_REJECT))
+		jw_kstr(&q.w, "whenBusy", "reject");
+	if (opts_has(&c->opts, OPT_turn_KEEP_GOING))
+		jw_kbool(&q.w, "stopOnFailure", false);
+	jw_kstr(&q.w, "onDisconnect", "keep"); /* this connection ends when the id is printed */
+	jw_obj_end(&q.w);
+	return noun_change(c, &q, "submit_turn", "turnId");
+}
+
+/* ---- subagents ---- */
+
+int subagent_spawn(struct cli *c)
+{
+	const char *cwd = opts_get(&c->opts, OPT_subagent_CWD);
+	request_auto struct request q = REQUEST_INIT(q);
+	char here[PATH_MAX];
+	int status;
+
+	jw_kstr(&q.w, "role", c->opts.args[1]);
+	status = noun_options(c, "thread!=threadId turn=turnId task=taskId nickname input profile=isolation.profile",
+			      &q.w);
+	if (status)
+		return status;
+	if (c->opts.nargs > 2) { /* without a command its client runs it, and the working directory means nothing */
+		jw_kstrv(&q.w, "command", c->opts.args + 2, c->opts.nargs - 2);
+		jw_kopt(&q.w, "cwd", cwd ? cwd : getcwd(here, sizeof(here)));
+	}
+	return noun_change(c, &q, "spawn_subagent", "subagentId");
 }

@@ -1,107 +1,199 @@
-#include "runtime/base/buf.h"
-#include "runtime/base/err.h"
+/*
+ * `store`: checks, backs up and cleans the store.
+ *
+ * The daemon writes a backup into its store's own directory, because it may lack the privilege to write elsewhere. The
+ * user who requested it moves it away with their own privileges.
+ */
+
+#include "runtime/base/fd.h"
+#include "runtime/base/file_copy.h"
 #include "runtime/base/find_program.h"
-#include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/format.h"
-#include "supervisor/cli/staged_backup.h"
 #include "supervisor/client/home_candidates.h"
-#include "supervisor/client/remote.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-/* Adds the request's own members; −1 after printing a usage error. */
-static int add_age(struct cli *c, struct jw *w)
-{
-	const char *text = opts_get(&c->opts, OPT_store_OLDER_THAN);
-	struct err e = ERR_INIT;
-	uint64_t ms;
+/* ---- moving a backup ---- */
 
-	if (!text) {
-		cli_usage(c, "prune needs '--older-than'");
+static const char *const folders[] = { "store", "spool" };
+
+/* O_NOFOLLOW: the daemon's user could replace a directory by a symbolic link, and files are given to the caller. */
+static int open_folder(int parent, const char *name, struct err *e)
+{
+	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+
+	return fd >= 0 ? fd : err_sys(e, errno, "open '%s' of the backup", name);
+}
+
+/* Calls `fn` for each file of a directory without subdirectories. */
+static int visit_files(int fd, int (*fn)(int fd, const char *name))
+{
+	int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = again >= 0 ? fdopendir(again) : NULL;
+	struct dirent *entry;
+	int r = 0;
+
+	if (!d) {
+		fd_close(&again);
 		return -1;
 	}
-	if (text_duration_ms(text, &ms, &e) < 0) {
-		cli_usage(c, "option '--older-than': %s", e.message);
+	while (r == 0 && (entry = readdir(d)))
+		if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+			r = fn(fd, entry->d_name);
+	closedir(d);
+	return r;
+}
+
+static int own_file(int fd, const char *name) { return fchownat(fd, name, geteuid(), getegid(), AT_SYMLINK_NOFOLLOW); }
+
+static int remove_file(int fd, const char *name) { return unlinkat(fd, name, 0); }
+
+/* The files belong to the daemon's user after a rename; give them to the caller. */
+static int chown_moved(const char *dir, struct err *e)
+{
+	fd_auto int fd = open_folder(AT_FDCWD, dir, e);
+
+	if (fd < 0)
 		return -1;
+	for (size_t i = 0; i < countof(folders); i++) {
+		fd_auto int inner = open_folder(fd, folders[i], e);
+
+		if (inner < 0)
+			return -1;
+		if (visit_files(inner, own_file) < 0 || fchown(inner, geteuid(), getegid()) < 0)
+			return err_sys(e, errno, "own '%s/%s'", dir, folders[i]);
 	}
-	jw_kuint(w, "olderThanMs", ms);
+	if (fchown(fd, geteuid(), getegid()) < 0 || fsync(fd) < 0)
+		return err_sys(e, errno, "own '%s'", dir);
 	return 0;
 }
 
-static const struct subverb {
-	const char *name, *method;
-	size_t nargs;
-	bool mutating;
-	const char *doing;
-	int (*add)(struct cli *c, struct jw *w);
-} subverbs[] = {
-	{ "verify", "verify_store", 1, false, "verifying the store", NULL },
-	{ "rebuild", "rebuild_store", 1, true, "rebuilding the read models", NULL },
-	{ "compact", "compact_store", 1, true, "compacting the store", NULL },
-	{ "backup", "backup_store", 2, true, "copying the store", NULL },
-	{ "restore", NULL, 2, true, NULL, NULL },
-	{ "stats", "get_store_stats", 1, false, NULL, NULL },
-	{ "prune", "prune_store", 1, true, "removing what is old", add_age },
+static void remove_tree(const char *path)
+{
+	struct err ignored = ERR_INIT;
+	fd_auto int fd = open_folder(AT_FDCWD, path, &ignored);
+
+	for (size_t i = 0; fd >= 0 && i < countof(folders); i++) {
+		fd_auto int inner = open_folder(fd, folders[i], &ignored);
+
+		if (inner >= 0)
+			visit_files(inner, remove_file);
+		unlinkat(fd, folders[i], AT_REMOVEDIR);
+	}
+	(void)rmdir(path);
+}
+
+static int copy_folders(const char *staged, int out, struct err *e)
+{
+	const struct file_copy_options plain = { 0 };
+	fd_auto int in = open_folder(AT_FDCWD, staged, e);
+
+	if (in < 0)
+		return -1;
+	for (size_t i = 0; i < countof(folders); i++) {
+		fd_auto int from = open_folder(in, folders[i], e);
+
+		if (from < 0)
+			return -1;
+		if (mkdirat(out, folders[i], 0700) < 0)
+			return err_sys(e, errno, "make '%s'", folders[i]);
+		fd_auto int to = open_folder(out, folders[i], e);
+		if (to < 0 || file_copy_all(from, to, &plain, e) < 0)
+			return -1;
+	}
+	return fsync(out) < 0 ? err_sys(e, errno, "sync the backup") : 0;
+}
+
+/* On another file system: copy to a temporary name first, so that `dir` exists only when it is complete. */
+static int copy_backup(const char *staged, const char *dir, struct err *e)
+{
+	buf_auto struct buf tmp = BUF_INIT;
+	int r;
+
+	buf_printf(&tmp, "%s.partial", dir);
+	remove_tree(tmp.data);
+	if (mkdir(tmp.data, 0700) < 0)
+		return err_sys(e, errno, "make '%s'", tmp.data);
+	fd_auto int out = open_folder(AT_FDCWD, tmp.data, e);
+	r = out < 0 ? -1 : copy_folders(staged, out, e);
+	if (r == 0 && renameat2(AT_FDCWD, tmp.data, AT_FDCWD, dir, RENAME_NOREPLACE) < 0)
+		r = err_sys(e, errno, "put the backup at '%s'", dir);
+	if (r < 0)
+		remove_tree(tmp.data);
+	else
+		remove_tree(staged);
+	return r;
+}
+
+/*
+ * Moves the directory `staged` (with its subdirectories store and spool) to `dir`, which must not exist, and makes the
+ * caller its owner. RENAME_NOREPLACE: never overwrites an existing backup.
+ */
+static int take_backup(const char *staged, const char *dir, struct err *e)
+{
+	if (renameat2(AT_FDCWD, staged, AT_FDCWD, dir, RENAME_NOREPLACE) == 0)
+		return chown_moved(dir, e);
+	if (errno == EXDEV)
+		return copy_backup(staged, dir, e);
+	return err_sys(e, errno, "put the backup at '%s'", dir);
+}
+
+/* ---- the verb ---- */
+
+static const struct store_verb {
+	const char *name, *method; /* NULL: not a request */
+	size_t nargs;              /* with its name */
+	bool changes;
+	const char *doing; /* shown on a terminal, because it may take a while; or NULL */
+} store_verbs[] = {
+	{ "verify", "verify_store", 1, false, "verifying the store" },
+	{ "rebuild", "rebuild_store", 1, true, "rebuilding the read models" },
+	{ "compact", "compact_store", 1, true, "compacting the store" },
+	{ "backup", "backup_store", 2, true, "copying the store" },
+	{ "restore", NULL, 2, true, NULL },
+	{ "stats", "get_store_stats", 1, false, NULL },
+	{ "prune", "prune_store", 1, true, "removing old events and outputs" },
 };
 
-static const struct subverb *find_subverb(const char *name)
-{
-	for (size_t i = 0; i < sizeof(subverbs) / sizeof(subverbs[0]); i++)
-		if (strcmp(subverbs[i].name, name) == 0)
-			return &subverbs[i];
-	return NULL;
-}
-
+/* A check that failed ("ok": false) fails the verb, too. */
 static int show_result(struct cli *c, struct jval result)
 {
-	struct jval ok = jval_get(result, "ok");
-	buf_auto struct buf out = BUF_INIT;
-	int status;
+	int status = format_record(result, cli_as_json(c));
 
-	if (opts_has(&c->opts, OPT_store_JSON)) {
-		buf_append(&out, result.text, result.len);
-		buf_byte(&out, '\n');
-	} else {
-		format_json(result, 0, &out);
-	}
-	status = format_out(&out);
-	return ok.type == JT_FALSE ? EXIT_FAILED : status;
+	return jval_get(result, "ok").type == JT_FALSE ? EXIT_FAILED : status;
 }
 
-/* The path of the store of the daemon that answers. */
-static int find_store(struct cli *c, char ret[PATH_MAX], struct err *e)
-{
-	struct home places[HOME_CANDIDATES_MAX];
-	size_t n = home_candidates(getuid(), places);
-
-	for (size_t i = 0; i < n; i++)
-		if (strcmp(places[i].socket, remote_socket_path(c->remote)) == 0) {
-			snprintf(ret, PATH_MAX, "%s", places[i].store);
-			return 0;
-		}
-	return err_set(e, ERR_UNAVAILABLE, "the store of the daemon at %s was not found",
-		       remote_socket_path(c->remote));
-}
-
-/* The daemon wrote the backup into its store's directory: move it to the requested place. */
+/* The daemon wrote the backup into its store's directory: find that, and move the backup to the requested place. */
 static int move_backup(struct cli *c, struct jval result)
 {
-	const char *dir = c->opts.args[1];
-	char store[PATH_MAX], staged[PATH_MAX + 16];
-	struct err e = ERR_INIT;
-
-	if (find_store(c, store, &e) < 0)
-		return cli_fail(c, EXIT_FAILED, &e, "store backup");
-	snprintf(staged, sizeof(staged), "%s/backup", store);
-	if (staged_backup_take(staged, dir, &e) < 0)
-		return cli_fail(c, EXIT_FAILED, &e, "store backup");
+	const char *dir = c->opts.args[1], *socket = remote_socket_path(c->remote);
+	struct home places[HOME_CANDIDATES_MAX];
+	size_t n = home_candidates(getuid(), places), i = 0;
 	buf_auto struct buf text = BUF_INIT;
 	struct jw w = jw_on(&text);
+	struct err e = ERR_INIT;
+	int r;
+
+	while (i < n && strcmp(places[i].socket, socket) != 0)
+		i++;
+	if (i < n) {
+		mem_auto char *staged = mem_printf("%s/backup", places[i].store);
+
+		r = take_backup(staged, dir, &e);
+	} else {
+		r = err_set(&e, ERR_UNAVAILABLE, "the store of the daemon at %s was not found", socket);
+	}
+	if (r < 0)
+		return cli_fail(c, EXIT_FAILED, &e, "store backup");
 	jw_obj(&w);
 	jw_kstr(&w, "dir", dir);
 	jw_kuint(&w, "sequence", jval_uint(jval_get(result, "sequence"), 0));
@@ -128,17 +220,18 @@ static int restore_backup(struct cli *c)
 
 int cmd_store(struct cli *c)
 {
-	const struct subverb *v = c->opts.nargs ? find_subverb(c->opts.args[0]) : NULL;
-	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
-	buf_auto struct buf params = BUF_INIT;
-	struct jw w = jw_on(&params);
-	struct err e = ERR_INIT;
+	const char *age = opts_get(&c->opts, OPT_store_OLDER_THAN);
+	request_auto struct request q = REQUEST_INIT(q);
+	const struct store_verb *v = NULL;
+	uint64_t ms;
 
+	for (size_t i = 0; c->opts.nargs && i < countof(store_verbs); i++)
+		if (strcmp(store_verbs[i].name, c->opts.args[0]) == 0)
+			v = &store_verbs[i];
+	if (!v && c->opts.nargs)
+		return cli_usage(c, "unknown verb '%s'", c->opts.args[0]);
 	if (!v)
-		return c->opts.nargs
-			       ? cli_usage(c, "unknown verb '%s'", c->opts.args[0])
-			       : cli_usage(c,
-					   "missing verb: verify, rebuild, compact, backup, restore, stats or prune");
+		return cli_usage(c, "missing verb: verify, rebuild, compact, backup, restore, stats or prune");
 	if (c->opts.nargs != v->nargs)
 		return cli_usage(c, "%s takes %s", v->name, v->nargs == 2 ? "a folder" : "no arguments");
 	if (!v->method)
@@ -147,17 +240,18 @@ int cmd_store(struct cli *c)
 		cli_error("store %s: '%s' exists; name a folder that does not exist", v->name, c->opts.args[1]);
 		return EXIT_FAILED;
 	}
-	jw_obj(&w);
-	if (v->add && v->add(c, &w) < 0)
-		return EXIT_USAGE;
+	if (strcmp(v->name, "prune") == 0) {
+		if (!age)
+			return cli_usage(c, "prune needs '--older-than'");
+		if (text_duration_ms(age, &ms, &q.e) < 0)
+			return cli_usage(c, "option '--older-than': %s", q.e.message);
+		jw_kuint(&q.w, "olderThanMs", ms);
+	}
 	if (cli_connect(c, CLI_START_IF_STORE) < 0)
 		return EXIT_FAILED;
-	if (v->mutating)
-		remote_key(c->remote, &w);
-	jw_obj_end(&w);
 	if (v->doing && isatty(STDERR_FILENO))
 		cli_error("%s ...", v->doing);
-	if (cli_call(c, v->method, &params, &a, &e) < 0)
-		return cli_fail(c, EXIT_FAILED, &e, "store %s", v->name);
-	return v->nargs == 2 ? move_backup(c, a.result) : show_result(c, a.result);
+	if ((v->changes ? request_change : request_read)(c, &q, v->method) < 0)
+		return cli_fail(c, EXIT_FAILED, &q.e, "store %s", v->name);
+	return v->nargs == 2 ? move_backup(c, q.result) : show_result(c, q.result);
 }

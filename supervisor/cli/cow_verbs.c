@@ -1,19 +1,18 @@
 #include "supervisor/cli/cow_verbs.h"
 
-#include "runtime/base/buf.h"
-#include "runtime/base/err.h"
-#include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
-#include "supervisor/cli/cli.h"
 #include "supervisor/cli/format.h"
 #include "supervisor/cli/id_lookup.h"
-#include "supervisor/client/remote.h"
+#include "supervisor/cli/output_stream.h"
 
 #include <errno.h>
 #include <limits.h>
-#include <string.h>
 #include <unistd.h>
+
+#define PIECE (256u * 1024)
+
+/* ---- paths of the command line ---- */
 
 /* Absolute and without "." and ".."; the file need not exist. */
 static void clean_path(const char *path, struct buf *out)
@@ -40,67 +39,52 @@ static void clean_path(const char *path, struct buf *out)
 	buf_append(out, "", 0);
 }
 
-static int write_paths(struct cli *c, struct jw *w)
+/*
+ * Calls a method with the process and paths of the command line (relative to the working directory). 0, or an exit
+ * status after printing the error.
+ */
+static int call_for_paths(struct cli *c, const char *method, struct request *q)
 {
-	if (c->opts.nargs < 2)
-		return 0;
-	jw_karr(w, "paths");
-	for (size_t i = 1; i < c->opts.nargs; i++) {
-		buf_auto struct buf path = BUF_INIT;
-
-		if (!text_utf8_valid(c->opts.args[i], strlen(c->opts.args[i])))
-			return cli_usage(c, "path %zu is not UTF-8; name its directory instead", i);
-		clean_path(c->opts.args[i], &path);
-		jw_strn(w, path.data, path.len);
-	}
-	jw_arr_end(w);
-	return 0;
-}
-
-/* list_changes only reads and takes no idempotency key. */
-int cow_call(struct cli *c, const char *method, struct remote_answer *ret)
-{
-	buf_auto struct buf params = BUF_INIT;
-	struct jw w = jw_on(&params);
-	struct err e = ERR_INIT;
 	char id[ID_LOOKUP_MAX];
-	int status;
 
 	if (c->opts.nargs < 1)
 		return cli_usage(c, "which process?");
-	if (cli_connect(c, CLI_START_IF_STORE) < 0 || id_lookup_process(c, c->opts.args[0], id) < 0)
+	if (id_lookup_connect(c, id) < 0)
 		return EXIT_FAILED;
-	jw_obj(&w);
-	jw_kstr(&w, "processId", id);
-	status = write_paths(c, &w);
-	if (status)
-		return status;
-	if (strcmp(method, "list_changes") != 0)
-		remote_key(c->remote, &w);
-	jw_obj_end(&w);
-	if (cli_call(c, method, &params, ret, &e) < 0)
-		return cli_fail(c, EXIT_FAILED, &e, "%s", id);
+	jw_kstr(&q->w, "processId", id);
+	if (c->opts.nargs > 1) {
+		jw_karr(&q->w, "paths");
+		for (size_t i = 1; i < c->opts.nargs; i++) {
+			buf_auto struct buf path = BUF_INIT;
+
+			if (!text_utf8_valid(c->opts.args[i], strlen(c->opts.args[i])))
+				return cli_usage(c, "path %zu is not UTF-8; name its directory instead", i);
+			clean_path(c->opts.args[i], &path);
+			jw_strn(&q->w, path.data, path.len);
+		}
+		jw_arr_end(&q->w);
+	}
+	bool reads = strcmp(method, "list_changes") == 0;
+	if ((reads ? request_read : request_change)(c, q, method) < 0)
+		return cli_fail(c, EXIT_FAILED, &q->e, "%s", id);
 	return 0;
 }
 
-static bool is_below(const char *path, const struct buf *folder)
-{
-	return strncmp(path, folder->data, folder->len) == 0 &&
-	       (!path[folder->len] || path[folder->len] == '/' || folder->len == 1);
-}
-
+/* One of the list's paths is the folder, or in it. */
 static bool any_below(struct jval list, const struct buf *folder)
 {
 	for (struct jiter it = jiter_on(list); jiter_next(&it);) {
 		mem_auto char *path = jval_strdup(jval_get(it.value, "path"));
 
-		if (path && is_below(path, folder))
+		if (path && strncmp(path, folder->data, folder->len) == 0 &&
+		    (!path[folder->len] || path[folder->len] == '/' || folder->len == 1))
 			return true;
 	}
 	return false;
 }
 
-size_t cow_unmatched(struct cli *c, struct jval result)
+/* Prints the PATHs of the command line that do not occur in a reply, and returns their number. */
+static size_t print_unmatched(struct cli *c, struct jval result)
 {
 	size_t n = 0;
 
@@ -118,60 +102,39 @@ size_t cow_unmatched(struct cli *c, struct jval result)
 	return n;
 }
 
-static void print_settled(struct jval result, const char *settled, struct buf *out)
+/* ---- apply, discard, revert ---- */
+
+/* The paths that were settled, and those that were not. Conflicts and PATHs without changes are failures, so that
+ * scripts notice them. */
+static int settle_changes(struct cli *c, const char *method, const char *settled)
 {
-	for (struct jiter it = jiter_on(jval_get(result, "changes")); jiter_next(&it);) {
-		buf_auto struct buf path = BUF_INIT;
-		char change[32];
-
-		if (!jval_is_str(jval_get(it.value, "outcome"), settled))
-			continue;
-		jval_str(jval_get(it.value, "change"), change, sizeof(change));
-		jval_str_buf(jval_get(it.value, "path"), &path);
-		buf_printf(out, "%-9s %-9s ", settled, change);
-		text_sanitize_line(buf_cstr(&path), path.len, out);
-		buf_byte(out, '\n');
-	}
-}
-
-static bool has_elements(struct jval list)
-{
-	struct jiter it = jiter_on(list);
-
-	return jiter_next(&it);
-}
-
-/* Conflicts and PATHs without changes are failures, so that scripts notice them. */
-int cow_settle(struct cli *c, const char *method, const char *settled)
-{
-	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
+	request_auto struct request q = REQUEST_INIT(q);
 	buf_auto struct buf out = BUF_INIT;
-	size_t conflicts = 0;
-	int status = cow_call(c, method, &a);
+	size_t conflicts = 0, changes = 0;
+	int status = call_for_paths(c, method, &q);
 
 	if (status)
 		return status;
-	unsigned json = strcmp(settled, "applied") == 0    ? OPT_apply_JSON
-			: strcmp(settled, "reverted") == 0 ? OPT_revert_JSON
-							   : OPT_discard_JSON;
-	if (opts_has(&c->opts, json)) {
-		buf_append(&out, a.result.text, a.result.len);
+	for (struct jiter it = jiter_on(jval_get(q.result, "changes")); jiter_next(&it); changes++) {
+		char change[32];
+
+		if (cli_as_json(c) || !jval_is_str(jval_get(it.value, "outcome"), settled))
+			continue;
+		jval_str(jval_get(it.value, "change"), change, sizeof(change));
+		buf_printf(&out, "%-9s %-9s ", settled, change);
+		format_scalar(jval_get(it.value, "path"), &out);
 		buf_byte(&out, '\n');
-	} else {
-		print_settled(a.result, settled, &out);
 	}
-	size_t unmatched = cow_unmatched(c, a.result);
-	bool none = c->opts.nargs < 2 && !has_elements(jval_get(a.result, "changes")) &&
-		    !has_elements(jval_get(a.result, "conflicts"));
-	if (none && !out.len)
-		cli_error("no changes left to be %s", settled);
-	status = format_out(&out);
-	for (struct jiter it = jiter_on(jval_get(a.result, "conflicts")); jiter_next(&it); conflicts++) {
+	status = cli_as_json(c) ? format_record(q.result, true) : format_out(&out);
+	size_t unmatched = print_unmatched(c, q.result);
+	for (struct jiter it = jiter_on(jval_get(q.result, "conflicts")); jiter_next(&it); conflicts++) {
 		mem_auto char *path = jval_strdup(jval_get(it.value, "path")),
 			      *reason = jval_strdup(jval_get(it.value, "reason"));
 
 		cli_error("conflict: %s: %s", path ? path : "", reason ? reason : "");
 	}
+	if (!changes && !conflicts && c->opts.nargs < 2 && !cli_as_json(c))
+		cli_error("no changes left to be %s", settled);
 	if (conflicts && strcmp(settled, "reverted") == 0)
 		cli_hint("%zu left unchanged; check them yourself", conflicts);
 	else if (conflicts)
@@ -180,24 +143,132 @@ int cow_settle(struct cli *c, const char *method, const char *settled)
 	return conflicts || unmatched ? EXIT_FAILED : status;
 }
 
+int cmd_apply(struct cli *c) { return settle_changes(c, "apply_changes", "applied"); }
+
+int cmd_discard(struct cli *c) { return settle_changes(c, "discard_changes", "discarded"); }
+
+int cmd_revert(struct cli *c) { return settle_changes(c, "revert_autorun", "reverted"); }
+
 void cow_hint(struct cli *c, const char *process_id)
 {
-	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
-	buf_auto struct buf params = BUF_INIT;
-	struct jw w = jw_on(&params);
-	struct err e = ERR_INIT;
+	request_auto struct request q = REQUEST_INIT(q);
 
-	jw_obj(&w);
-	jw_kstr(&w, "processId", process_id);
-	jw_obj_end(&w);
-	if (cli_call(c, "list_changes", &params, &a, &e) < 0) {
-		cli_error("changes: %s", e.message);
+	jw_kstr(&q.w, "processId", process_id);
+	if (request_read(c, &q, "list_changes") < 0) {
+		cli_error("changes: %s", q.e.message);
 		return;
 	}
-	uint64_t n = jval_uint(jval_get(a.result, "total"), 0);
+	uint64_t n = jval_uint(jval_get(q.result, "total"), 0);
 	if (n)
 		cli_error("%llu %s not applied yet: bailiff diff|apply|discard %s", (unsigned long long)n,
 			  n == 1 ? "change is" : "changes are", process_id);
 	else
 		cli_error("no changes");
+}
+
+/* ---- diff ---- */
+
+/*
+ * The diff of one change; empty if it has none. Only a run's first diffs are stored; later ones are computed on demand.
+ */
+static int read_diff(struct cli *c, struct jval process, struct jval change, struct buf *out, struct err *e)
+{
+	mem_auto char *ref = jval_strdup(jval_get(change, "diffRef"));
+	struct output_piece piece = { 0 };
+	request_auto struct request q = REQUEST_INIT(q);
+	buf_auto struct buf text = BUF_INIT;
+	int r = 0;
+
+	if (ref) {
+		while (r == 0 && !piece.eof) {
+			r = output_read(c, ref, piece.next, PIECE, &piece, e);
+			buf_append(out, buf_cstr(&piece.bytes), piece.bytes.len);
+		}
+		buf_done(&piece.bytes);
+		return r;
+	}
+	if (jval_is_str(jval_get(change, "type"), "directory"))
+		return 0;
+	struct jval path = jval_get(change, "path");
+	jw_kraw(&q.w, "processId", process.text, process.len);
+	jw_karr(&q.w, "paths");
+	jw_raw(&q.w, path.text, path.len);
+	jw_arr_end(&q.w);
+	jw_kbool(&q.w, "diffs", true);
+	if (request_read(c, &q, "list_changes") < 0) {
+		*e = q.e;
+		return -1;
+	}
+	struct jiter it = jiter_on(jval_get(q.result, "changes"));
+	if (!jiter_next(&it))
+		return 0;
+	jval_str_buf(jval_get(it.value, "diff"), out);
+	jval_str_buf(jval_get(it.value, "diffBase64"), &text);
+	if (text.len && text_base64_decode(text.data, text.len, out) < 0)
+		return err_set(e, ERR_INTERNAL, "the daemon's answer is not base64");
+	return 0;
+}
+
+static enum format_colour colour_of(const char *line)
+{
+	if (strncmp(line, "diff ", 5) == 0 || strncmp(line, "+++", 3) == 0 || strncmp(line, "---", 3) == 0)
+		return FORMAT_BOLD;
+	return line[0] == '+'   ? FORMAT_GREEN
+	       : line[0] == '-' ? FORMAT_RED
+	       : line[0] == '@' ? FORMAT_CYAN
+				: FORMAT_PLAIN;
+}
+
+static void put_text(const struct buf *diff, bool terminal, bool coloured, struct buf *out)
+{
+	if (!terminal) {
+		buf_append(out, diff->data, diff->len);
+		return;
+	}
+	for (size_t at = 0; at < diff->len;) {
+		buf_auto struct buf line = BUF_INIT;
+		const char *p = diff->data + at, *nl = memchr(p, '\n', diff->len - at);
+		size_t n = nl ? (size_t)(nl - p) : diff->len - at;
+
+		text_sanitize(p, n, &line);
+		format_paint(out, coloured, colour_of(buf_cstr(&line)), buf_cstr(&line));
+		buf_byte(out, '\n');
+		at += n + 1;
+	}
+}
+
+/*
+ * Diffs go to a pipe unchanged, so that `bailiff diff P | git apply` works; on a terminal they are sanitised and
+ * coloured. A change without a diff (a directory, or too long) becomes a comment, which patch and git skip.
+ */
+int cmd_diff(struct cli *c)
+{
+	request_auto struct request q = REQUEST_INIT(q);
+	bool terminal = isatty(STDOUT_FILENO), coloured = format_coloured(STDOUT_FILENO);
+	buf_auto struct buf out = BUF_INIT;
+	struct err e = ERR_INIT;
+	int status = call_for_paths(c, "list_changes", &q);
+
+	if (status)
+		return status;
+	if (cli_as_json(c))
+		return format_record(q.result, true);
+	for (struct jiter it = jiter_on(jval_get(q.result, "changes")); jiter_next(&it);) {
+		buf_auto struct buf diff = BUF_INIT;
+		char kind[32], type[32];
+
+		if (read_diff(c, jval_get(q.result, "processId"), it.value, &diff, &e) < 0)
+			return cli_fail(c, EXIT_FAILED, &e, "diff");
+		if (diff.len) {
+			put_text(&diff, terminal, coloured, &out);
+			continue;
+		}
+		jval_str(jval_get(it.value, "change"), kind, sizeof(kind));
+		jval_str(jval_get(it.value, "type"), type, sizeof(type));
+		buf_printf(&out, "# %s %s ", kind, type);
+		format_scalar(jval_get(it.value, "path"), &out);
+		buf_byte(&out, '\n');
+	}
+	status = format_out(&out);
+	return print_unmatched(c, q.result) ? EXIT_FAILED : status;
 }

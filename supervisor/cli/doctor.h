@@ -6,16 +6,9 @@
  * (doctor_trial.c), rows evaluate what it saw inside (doctor_rows.c), and the verb prints them (cmd_doctor.c).
  */
 
-#include "runtime/base/buf.h"
-#include "runtime/base/err.h"
-#include "runtime/base/jscan.h"
-#include "supervisor/client/remote.h"
+#include "supervisor/cli/cli.h"
 
 #include <limits.h>
-#include <stdbool.h>
-#include <stddef.h>
-
-struct cli;
 
 enum doctor_trial_kind {
 	DOCTOR_SANDBOX,  /* the default profile, as for a command */

@@ -17,7 +17,7 @@
 
 #define SANDBOX_PIDS 8 /* processes of a sandbox with one command */
 
-struct sight {
+struct evidence {
 	const struct doctor *d;
 	struct jval machine, health;
 	struct jval inside; /* result of DOCTOR_SANDBOX */
@@ -54,15 +54,15 @@ static const char *text_of(struct jval from, const char *path, char ret[64])
 	return ret;
 }
 
-static bool is(struct jval from, const char *path, const char *text)
+static bool is_text(struct jval from, const char *path, const char *text)
 {
 	return jval_is_str(jval_path(from, path), text);
 }
 
-static struct jval add_feature(const struct sight *s, const char *name)
+static struct jval find_feature(const struct evidence *s, const char *name)
 {
 	for (struct jiter it = jiter_on(jval_get(s->machine, "features")); jiter_next(&it);)
-		if (is(it.value, "name", name))
+		if (is_text(it.value, "name", name))
 			return it.value;
 	return (struct jval){ 0 };
 }
@@ -78,7 +78,7 @@ static void missing_feature(struct jval kernel, struct doctor_row *r, const char
 }
 
 /* According to the daemon. */
-static bool lacks_layer(const struct sight *s, const char *name)
+static bool lacks_layer(const struct evidence *s, const char *name)
 {
 	for (struct jiter it = jiter_on(jval_get(s->d->trials[DOCTOR_SANDBOX].answer.result, "missingLayers"));
 	     jiter_next(&it);)
@@ -94,10 +94,10 @@ static const struct {
 	const char *stage, *word, *fix;
 } build_fixes[] = {
 	{ "mounts", "",
-	  "the container refuses mounts: run it with --security-opt seccomp=unconfined --security-opt "
+	  "the container blocks mounts: run it with --security-opt seccomp=unconfined --security-opt "
 	  "apparmor=unconfined" },
 	{ "root", "",
-	  "the container refuses mounts: run it with --security-opt seccomp=unconfined --security-opt "
+	  "the container blocks mounts: run it with --security-opt seccomp=unconfined --security-opt "
 	  "apparmor=unconfined" },
 	{ "seccomp", "",
 	  "use a kernel with CONFIG_SECCOMP_FILTER, and a container profile that permits the call seccomp" },
@@ -107,8 +107,8 @@ static const struct {
 static const char *fix_for(const struct err *failure, const char *advice)
 {
 	if (failure->code == ERR_PERMISSION)
-		return "the policy does not allow the command that looks from inside: allow bailiff-tool inspect in "
-		       "it, and try again";
+		return "the policy does not allow the command that inspects the sandbox: allow bailiff-tool inspect "
+		       "in it, and try again";
 	if (advice[0])
 		return advice;
 	for (size_t i = 0; i < countof(build_fixes); i++)
@@ -134,24 +134,24 @@ static bool missing_userns(struct jval kernel, const char *message, struct docto
 	return true;
 }
 
-static void judge_sandbox(const struct sight *s, struct doctor_row *r)
+static void judge_sandbox(const struct evidence *s, struct doctor_row *r)
 {
 	const struct doctor_trial *t = &s->d->trials[DOCTOR_SANDBOX];
 	char profile[64];
 
-	if (is(t->answer.result, "sandboxProfile", "host"))
+	if (is_text(t->answer.result, "sandboxProfile", "host"))
 		row_missing(r, "change the policy's mode: bailiff policy shows where it comes from",
 			    "policy runs commands without a sandbox (profile host)");
 	else if (s->inside.type == JT_OBJECT)
 		row_enforced(r, "a command ran in profile %s, as uid %llu",
 			     text_of(t->answer.result, "sandboxProfile", profile),
 			     (unsigned long long)jval_uint(jval_path(s->inside, "privileges.uid"), 0));
-	else if (!missing_userns(add_feature(s, "user_namespaces"), t->failure.message, r))
+	else if (!missing_userns(find_feature(s, "user_namespaces"), t->failure.message, r))
 		row_missing(r, fix_for(&t->failure, t->advice), "%s", t->failure.message);
 }
 
 /* Compares the namespace links of this process and of the command: different namespaces have different links. */
-static bool has_own(const struct sight *s, const char *name)
+static bool has_own(const struct evidence *s, const char *name)
 {
 	char path[32], link[64], seen[64];
 
@@ -162,19 +162,19 @@ static bool has_own(const struct sight *s, const char *name)
 	return n > 0 && seen[0] && strcmp(link, seen) != 0;
 }
 
-static bool sees_proc(const struct sight *s) { return jval_bool(jval_path(s->inside, "processes.proc"), false); }
+static bool sees_proc(const struct evidence *s) { return jval_bool(jval_path(s->inside, "processes.proc"), false); }
 
 static const char masked_proc[] =
 	"run the container with an unmasked /proc (docker run --security-opt systempaths=unconfined)";
 
 /* If no sandbox could be built without them, bailiffd's own attempt has the reason. */
-static void judge_user_namespaces(const struct sight *s, struct doctor_row *r)
+static void judge_user_namespaces(const struct evidence *s, struct doctor_row *r)
 {
-	struct jval kernel = add_feature(s, "user_namespaces");
+	struct jval kernel = find_feature(s, "user_namespaces");
 
 	if (has_own(s, "user"))
 		row_enforced(r, "the sandbox has its own user namespace");
-	else if (s->inside.type != JT_OBJECT && is(kernel, "state", "unavailable"))
+	else if (s->inside.type != JT_OBJECT && is_text(kernel, "state", "unavailable"))
 		missing_feature(kernel, r, "no sandbox can be built without root");
 	else if (s->inside.type != JT_OBJECT)
 		row_missing(r, NULL, "not tried: no sandbox was built");
@@ -189,7 +189,7 @@ static void judge_user_namespaces(const struct sight *s, struct doctor_row *r)
 		row_missing(r, report, "the sandbox is in the host's user namespace");
 }
 
-static void judge_namespaces(const struct sight *s, struct doctor_row *r)
+static void judge_namespaces(const struct evidence *s, struct doctor_row *r)
 {
 	static const char *const names[] = { "pid", "mnt", "net", "ipc", "uts", "cgroup" };
 	char shared[64] = "";
@@ -206,7 +206,7 @@ static void judge_namespaces(const struct sight *s, struct doctor_row *r)
 		row_enforced(r, "its own pid, mount, network, ipc, uts and cgroup namespaces");
 }
 
-static void judge_root(const struct sight *s, struct doctor_row *r)
+static void judge_root(const struct evidence *s, struct doctor_row *r)
 {
 	char error[64];
 
@@ -214,10 +214,10 @@ static void judge_root(const struct sight *s, struct doctor_row *r)
 	if (strcmp(error, "EROFS") == 0 && jval_bool(jval_path(s->inside, "root.readOnly"), false))
 		row_enforced(r, "creating a folder in / failed with EROFS, and /usr is read-only");
 	else
-		row_missing(r, report, "creating a folder in / gave %s, where EROFS belongs", error);
+		row_missing(r, report, "creating a folder in / gave %s, expected EROFS", error);
 }
 
-static void judge_home(const struct sight *s, struct doctor_row *r)
+static void judge_home(const struct evidence *s, struct doctor_row *r)
 {
 	const struct passwd *pw = getpwuid(getuid());
 	const char *home = pw && pw->pw_dir ? pw->pw_dir : "";
@@ -227,7 +227,7 @@ static void judge_home(const struct sight *s, struct doctor_row *r)
 	if (!home[0] || strcmp(home, "/") == 0 || stat(home, &st) < 0) {
 		snprintf(r->seen, sizeof r->seen, "this user has no home folder");
 		r->state = DOCTOR_NOT_NEEDED;
-	} else if (!is(seen, "stat", "none"))
+	} else if (!is_text(seen, "stat", "none"))
 		row_enforced(r, "%s is not there", home);
 	else if (jval_uint(jval_get(seen, "device"), 0) == st.st_dev &&
 		 jval_uint(jval_get(seen, "inode"), 0) == st.st_ino)
@@ -237,7 +237,7 @@ static void judge_home(const struct sight *s, struct doctor_row *r)
 			     (unsigned long long)jval_uint(jval_get(seen, "entries"), 0));
 }
 
-static void judge_processes(const struct sight *s, struct doctor_row *r)
+static void judge_processes(const struct evidence *s, struct doctor_row *r)
 {
 	uint64_t visible = jval_uint(jval_path(s->inside, "processes.visible"), UINT64_MAX);
 
@@ -249,7 +249,7 @@ static void judge_processes(const struct sight *s, struct doctor_row *r)
 		row_missing(r, report, "%llu processes are visible", (unsigned long long)visible);
 }
 
-static void judge_network(const struct sight *s, struct doctor_row *r)
+static void judge_network(const struct evidence *s, struct doctor_row *r)
 {
 	char error[64], other[64] = "";
 
@@ -264,24 +264,24 @@ static void judge_network(const struct sight *s, struct doctor_row *r)
 		row_enforced(r, "only loopback; an address outside gave %s", error);
 }
 
-static const char mounts_only[] = "the read-only mounts are the only wall";
+static const char mounts_only[] = "only the read-only mounts prevent writing";
 
 /*
  * The kernel does not report a process's Landlock domain, but how many can be added tells: one less for each that
  * exists. If possible, a denial is tested as well: a FIFO on a read-only mount can be opened for writing as far as the
  * mount is concerned (ENXIO: no reader), and only Landlock returns EACCES.
  */
-static void judge_landlock(const struct sight *s, struct doctor_row *r)
+static void judge_landlock(const struct evidence *s, struct doctor_row *r)
 {
 	const struct doctor_trial *count = &s->d->trials[DOCTOR_LANDLOCK];
-	struct jval kernel = add_feature(s, "landlock");
-	bool available = is(kernel, "state", "available") && s->d->domains_outside;
-	bool in_domain = is(count->seen, "restrict", "E2BIG") &&
+	struct jval kernel = find_feature(s, "landlock");
+	bool available = is_text(kernel, "state", "available") && s->d->domains_outside;
+	bool in_domain = is_text(count->seen, "restrict", "E2BIG") &&
 			 jval_uint(jval_get(count->seen, "domains"), UINT64_MAX) < s->d->domains_outside;
-	char refusal[64], fifo[64], detail[64];
+	char error[64], fifo[64], detail[64];
 
 	text_of(kernel, "detail", detail);
-	text_of(count->seen, "restrict", refusal);
+	text_of(count->seen, "restrict", error);
 	text_of(s->d->trials[DOCTOR_FIFO].seen, "open", fifo);
 	r->required = available &&
 		      !lacks_layer(s, "landlock"); /* if the daemon reports it as missing, profiles can require it */
@@ -298,12 +298,12 @@ static void judge_landlock(const struct sight *s, struct doctor_row *r)
 		missing_feature(kernel, r, mounts_only);
 	else if (!r->required)
 		row_missing(r, "allow landlock_* in the seccomp profile of the daemon's container",
-			    "something around the daemon refuses Landlock (%s): %s", refusal, mounts_only);
+			    "the daemon's container blocks Landlock (%s): %s", error, mounts_only);
 	else
 		row_missing(r, report, "the kernel has it (%s), but commands are in no domain of their own", detail);
 }
 
-static void judge_seccomp(const struct sight *s, struct doctor_row *r)
+static void judge_seccomp(const struct evidence *s, struct doctor_row *r)
 {
 	char keyctl[64], bit[64];
 
@@ -315,14 +315,14 @@ static void judge_seccomp(const struct sight *s, struct doctor_row *r)
 		row_missing(r, report, "keyctl gave %s, setting a setuid bit %s", keyctl, bit);
 }
 
-static void judge_capabilities(const struct sight *s, struct doctor_row *r)
+static void judge_capabilities(const struct evidence *s, struct doctor_row *r)
 {
 	static const char *const sets[] = { "permitted", "effective", "inheritable", "bounding", "ambient" };
 	struct jval p = jval_get(s->inside, "privileges");
 	char value[64];
 
 	for (size_t i = 0; i < countof(sets); i++) {
-		if (strcmp(text_of(p, sets[i], value), "0") != 0 || !is(p, "capget", "none")) {
+		if (strcmp(text_of(p, sets[i], value), "0") != 0 || !is_text(p, "capget", "none")) {
 			row_missing(r, report, "the %s set is %s", sets[i], value[0] ? value : "unknown");
 			return;
 		}
@@ -330,7 +330,7 @@ static void judge_capabilities(const struct sight *s, struct doctor_row *r)
 	row_enforced(r, "all five sets are empty, as uid %llu", (unsigned long long)jval_uint(jval_get(p, "uid"), 0));
 }
 
-static void judge_no_new_privs(const struct sight *s, struct doctor_row *r)
+static void judge_no_new_privs(const struct evidence *s, struct doctor_row *r)
 {
 	if (jval_bool(jval_path(s->inside, "privileges.noNewPrivs"), false))
 		row_enforced(r, "set: setuid programs gain nothing");
@@ -338,7 +338,7 @@ static void judge_no_new_privs(const struct sight *s, struct doctor_row *r)
 		row_missing(r, report, "not set");
 }
 
-static void judge_workspace(const struct sight *s, struct doctor_row *r)
+static void judge_workspace(const struct evidence *s, struct doctor_row *r)
 {
 	const struct doctor *d = s->d;
 	unsigned long long inside = (unsigned long long)jval_uint(jval_path(s->inside, "workspace.uid"), UINT64_MAX);
@@ -360,41 +360,42 @@ static void judge_workspace(const struct sight *s, struct doctor_row *r)
 }
 
 /* The daemon knows why it lacks a controller; other problems with a limit are in the trial's reply. */
-static void missing_limit(const struct sight *s, const char *controller, const struct doctor_trial *t,
+static void missing_limit(const struct evidence *s, const char *controller, const struct doctor_trial *t,
 			  struct doctor_row *r)
 {
 	static const char between[] = "; to change that: ";
-	const char *told = strstr(t->failure.message, between);
+	const char *fix_at = strstr(t->failure.message, between);
 	char why[320], fix[320];
 
 	for (struct jiter it = jiter_on(jval_path(s->health, "limits.controllers")); jiter_next(&it);) {
-		if (!is(it.value, "name", controller) || !is(it.value, "state", "unavailable"))
+		if (!is_text(it.value, "name", controller) || !is_text(it.value, "state", "unavailable"))
 			continue;
 		jval_str(jval_get(it.value, "why"), why, sizeof why);
 		jval_str(jval_get(it.value, "fix"), fix, sizeof fix);
 		row_missing(r, fix, "%s", why);
 		return;
 	}
-	if (told)
-		row_missing(r, told + strlen(between), "%.*s", (int)(told - t->failure.message), t->failure.message);
+	if (fix_at)
+		row_missing(r, fix_at + strlen(between), "%.*s", (int)(fix_at - t->failure.message),
+			    t->failure.message);
 	else
 		row_missing(r, t->advice[0] ? t->advice : report, "%s", t->failure.message);
 }
 
-static void judge_memory(const struct sight *s, struct doctor_row *r)
+static void judge_memory(const struct evidence *s, struct doctor_row *r)
 {
 	const struct doctor_trial *t = &s->d->trials[DOCTOR_MEMORY];
 
 	if (t->seen.type == JT_OBJECT)
 		row_missing(r, report, "a command with %u MiB wrote to %u MiB", DOCTOR_MEMORY_LIMIT >> 20,
 			    DOCTOR_MEMORY_TRIED >> 20);
-	else if (is(t->answer.result, "signal", "KILL"))
+	else if (is_text(t->answer.result, "signal", "KILL"))
 		row_enforced(r, "a command with %u MiB was ended when it used more", DOCTOR_MEMORY_LIMIT >> 20);
 	else
 		missing_limit(s, "memory", t, r);
 }
 
-static void judge_pids(const struct sight *s, struct doctor_row *r)
+static void judge_pids(const struct evidence *s, struct doctor_row *r)
 {
 	const struct doctor_trial *t = &s->d->trials[DOCTOR_PIDS];
 	unsigned long long forked = (unsigned long long)jval_uint(jval_get(t->seen, "forked"), 0);
@@ -403,7 +404,7 @@ static void judge_pids(const struct sight *s, struct doctor_row *r)
 	text_of(t->seen, "fork", error);
 	if (t->seen.type == JT_OBJECT && strcmp(error, "EAGAIN") == 0 && forked < DOCTOR_PIDS_LIMIT)
 		row_enforced(r, "a command with %u processes could fork %llu times", DOCTOR_PIDS_LIMIT, forked);
-	else if (is(t->answer.result, "signal", "KILL"))
+	else if (is_text(t->answer.result, "signal", "KILL"))
 		row_enforced(r, "a command with %u processes was ended when it started more", DOCTOR_PIDS_LIMIT);
 	else if (t->seen.type == JT_OBJECT)
 		row_missing(r, report, "a command with %u processes could fork %llu times", DOCTOR_PIDS_LIMIT, forked);
@@ -411,7 +412,7 @@ static void judge_pids(const struct sight *s, struct doctor_row *r)
 		missing_limit(s, "pids", t, r);
 }
 
-static void judge_cpu(const struct sight *s, struct doctor_row *r)
+static void judge_cpu(const struct evidence *s, struct doctor_row *r)
 {
 	const struct doctor_trial *t = &s->d->trials[DOCTOR_CPU];
 	unsigned long long wall = (unsigned long long)jval_uint(jval_get(t->seen, "wallMs"), 0);
@@ -425,7 +426,7 @@ static void judge_cpu(const struct sight *s, struct doctor_row *r)
 		row_enforced(r, "a command with a tenth of a processor had %llu of %llu ms", cpu, wall);
 }
 
-static void judge_terminal(const struct sight *s, struct doctor_row *r)
+static void judge_terminal(const struct evidence *s, struct doctor_row *r)
 {
 	const struct doctor_trial *t = &s->d->trials[DOCTOR_TERMINAL];
 	char name[64];
@@ -439,7 +440,7 @@ static void judge_terminal(const struct sight *s, struct doctor_row *r)
 			    t->failure.message[0] ? t->failure.message : "standard input is not a terminal");
 }
 
-static void judge_denials(const struct sight *s, struct doctor_row *r)
+static void judge_denials(const struct evidence *s, struct doctor_row *r)
 {
 	struct jval v = jval_get(s->health, "violations");
 	char state[64], why[256], fix[256], source[64];
@@ -452,14 +453,14 @@ static void judge_denials(const struct sight *s, struct doctor_row *r)
 		row_enforced(r, "reported exactly, from %s", source[0] ? source : "the kernel");
 	else
 		row_missing(r, fix[0] ? fix : "run the daemon as root, or see docs/violations.md",
-			    "names exactly, the rest guessed from the output: %s", why);
+			    "only names are exact, the rest is guessed from the output: %s", why);
 }
 
 static const struct {
 	const char *layer;
 	bool required;
 	bool inside; /* depends on the result of DOCTOR_SANDBOX */
-	void (*judge)(const struct sight *s, struct doctor_row *r);
+	void (*judge)(const struct evidence *s, struct doctor_row *r);
 } layers[] = {
 	{ "sandbox", true, false, judge_sandbox },
 	{ "user_namespaces", false, false, judge_user_namespaces },
@@ -493,8 +494,8 @@ size_t doctor_judge(const struct doctor *d, struct jval machine, struct jval hea
 		    struct doctor_row ret[DOCTOR_ROWS_MAX])
 {
 	const struct doctor_trial *first = &d->trials[DOCTOR_SANDBOX];
-	const bool confined = !is(first->answer.result, "sandboxProfile", "host");
-	const struct sight s = {
+	const bool confined = !is_text(first->answer.result, "sandboxProfile", "host");
+	const struct evidence s = {
 		.d = d, .machine = machine, .health = health, .inside = confined ? first->seen : (struct jval){ 0 }
 	};
 

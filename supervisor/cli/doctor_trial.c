@@ -1,8 +1,6 @@
 #include "supervisor/cli/doctor.h"
 
-#include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
-#include "supervisor/cli/cli.h"
 #include "supervisor/client/program_output.h"
 
 #include <errno.h>
@@ -66,17 +64,17 @@ struct plan {
 	bool terminal;
 };
 
-static void write_request(struct cli *c, const char *tool, const struct doctor *d, const struct plan *p,
-			  struct buf *out)
+static void begin_trial(struct cli *c, const char *tool, const struct doctor *d, const struct plan *p,
+			struct doctor_trial *t)
 {
-	struct jw w = jw_on(out);
 	const char *const argv[] = { tool, "inspect", p->subject, p->argument };
+	buf_auto struct buf params = BUF_INIT;
+	struct jw w = jw_on(&params);
 
 	jw_obj(&w);
 	jw_kstrv(&w, "command", argv, countof(argv));
 	jw_kstr(&w, "cwd", d->folder);
-	if (p->profile)
-		jw_kstr(&w, "profile", p->profile);
+	jw_kopt(&w, "profile", p->profile);
 	if (p->limit) {
 		jw_kobj(&w, "limits");
 		jw_kraw(&w, p->limit, p->limit_value, strlen(p->limit_value));
@@ -90,17 +88,9 @@ static void write_request(struct cli *c, const char *tool, const struct doctor *
 	}
 	jw_kstr(&w, "onDisconnect", "terminate");
 	jw_kuint(&w, "yieldMs", YIELD_MS);
-	jw_kstr(&w, "justification", "bailiff doctor looks at a sandbox from inside");
+	jw_kstr(&w, "justification", "bailiff doctor inspects a sandbox from inside");
 	remote_key(c->remote, &w);
 	jw_obj_end(&w);
-}
-
-static void begin_trial(struct cli *c, const char *tool, const struct doctor *d, const struct plan *p,
-			struct doctor_trial *t)
-{
-	buf_auto struct buf params = BUF_INIT;
-
-	write_request(c, tool, d, p, &params);
 	remote_send(c->remote, "start_process", &params, remote_answer_fill, &t->answer);
 }
 
@@ -121,30 +111,28 @@ static void read_result(struct doctor_trial *t)
 	if (signal[0])
 		err_set(&t->failure, ERR_SANDBOX, "ended by signal %s", signal);
 	else if (strcmp(status, "waiting_permission") == 0)
-		err_set(&t->failure, ERR_PERMISSION, "policy wants to ask before it runs a command");
+		err_set(&t->failure, ERR_PERMISSION, "policy asks before it runs a command");
 	else
 		err_set(&t->failure, ERR_SANDBOX, "no result (%s)", status[0] ? status : "no status");
 }
 
-/* "start '…/bailiff-tool inspect …': clone: …" → "clone: …". Also removes advice to run `bailiff doctor`. */
-static void read_failure(struct doctor_trial *t)
+static void finish_trial(struct cli *c, struct doctor_trial *t)
 {
-	char *message = t->failure.message,
-	     *behind = strncmp(message, "start '", 7) == 0 ? strstr(message, "': ") : NULL;
+	char *message = t->failure.message;
 
+	if (remote_await(c->remote, &t->answer, &t->failure) == 0) {
+		read_result(t);
+		return;
+	}
+	if (t->answer.error.type == JT_NONE)
+		return;
+	/* "start '…/bailiff-tool inspect …': clone: …" → "clone: …". Also removes advice to run `bailiff doctor`. */
+	char *behind = strncmp(message, "start '", 7) == 0 ? strstr(message, "': ") : NULL;
 	if (behind)
 		memmove(message, behind + 3, strlen(behind + 3) + 1);
 	jval_str(jval_path(t->answer.error, "data.advice"), t->advice, sizeof t->advice);
 	if (strstr(t->advice, "bailiff doctor"))
 		t->advice[0] = 0;
-}
-
-static void finish_trial(struct cli *c, struct doctor_trial *t)
-{
-	if (remote_await(c->remote, &t->answer, &t->failure) == 0)
-		read_result(t);
-	else if (t->answer.error.type != JT_NONE)
-		read_failure(t);
 }
 
 static void forget_trial(struct doctor_trial *t)
@@ -259,7 +247,7 @@ void doctor_try(struct cli *c, const char *tool, struct doctor *ret)
 	*ret = (struct doctor){ .owner = UINT64_MAX };
 	if (!tool) {
 		err_set(&ret->trials[DOCTOR_SANDBOX].failure, ERR_NOT_FOUND,
-			"bailiff-tool, which checks from inside, was not found next to bailiffd");
+			"bailiff-tool, which inspects the sandbox from inside, was not found next to bailiffd");
 		snprintf(ret->trials[DOCTOR_SANDBOX].advice, sizeof ret->trials[DOCTOR_SANDBOX].advice,
 			 "install bailiff-tool and restart bailiffd");
 		return;

@@ -1,7 +1,6 @@
 #include "supervisor/cli/event_stream.h"
 
-#include "runtime/base/buf.h"
-#include "supervisor/client/remote.h"
+#define PAGE 500
 
 static void on_subscribed(void *ctx, struct jval result, struct jval error)
 {
@@ -52,3 +51,37 @@ void event_stream_start(struct event_stream *f)
 }
 
 void event_stream_stop(struct event_stream *f) { remote_listen(f->remote, NULL, NULL, NULL); }
+
+int event_stream_list(struct cli *c, const struct buf *filter, uint64_t *sequence,
+		      bool (*fn)(void *ctx, struct jval event), void *ctx, struct err *e)
+{
+	uint64_t before;
+	bool more;
+
+	/* Stops when a page does not advance: a daemon that reports hasMore without progress must not make it loop. */
+	do {
+		request_auto struct request q = REQUEST_INIT(q);
+
+		before = *sequence;
+		buf_append(&q.params, buf_cstr(filter), filter->len);
+		q.w.need_comma = filter->len > 0;
+		jw_kuint(&q.w, "limit", PAGE);
+		if (before)
+			jw_kuint(&q.w, "afterSequence", before);
+		if (request_read(c, &q, "list_events") < 0) {
+			*e = q.e;
+			return -1;
+		}
+		for (struct jiter it = jiter_on(jval_get(q.result, "events")); jiter_next(&it);) {
+			*sequence = jval_uint(jval_get(it.value, "sequence"), *sequence);
+			if (!fn(ctx, it.value))
+				return 0;
+		}
+		/* A page without matches still reports how far it searched. */
+		uint64_t searched = jval_uint(jval_get(q.result, "lastSequence"), 0);
+		more = jval_bool(jval_get(q.result, "hasMore"), false);
+		if (more && *sequence == before && searched > before)
+			*sequence = searched;
+	} while (more && *sequence != before);
+	return 0;
+}

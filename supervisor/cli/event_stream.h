@@ -6,14 +6,9 @@
  * last event seen whenever remote.c has reconnected. One stream per connection.
  */
 
-#include "runtime/base/err.h"
-#include "runtime/base/jscan.h"
+#include "supervisor/cli/cli.h"
 
-#include <stdbool.h>
 #include <stdint.h>
-
-struct buf;
-struct remote;
 
 struct event_stream {
 	struct remote *remote;
@@ -28,5 +23,11 @@ struct event_stream {
 
 void event_stream_start(struct event_stream *f); /* the struct must not move until event_stream_stop */
 void event_stream_stop(struct event_stream *f);
+
+/*
+ * Stored events after *sequence, which is advanced to the last one seen. `filter` as above. fn returns false to stop.
+ */
+int event_stream_list(struct cli *c, const struct buf *filter, uint64_t *sequence,
+		      bool (*fn)(void *ctx, struct jval event), void *ctx, struct err *e);
 
 #endif

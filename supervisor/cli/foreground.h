@@ -1,15 +1,12 @@
 #ifndef BAILIFF_CLI_FOREGROUND_H
 #define BAILIFF_CLI_FOREGROUND_H
 
-#include "runtime/base/jscan.h"
+/* Follows a process in the foreground, for `run` and `attach`: its output, our stdin and our signals. */
+
 #include "supervisor/cli/output_stream.h"
 #include "supervisor/client/keys.h"
 
-#include <stdbool.h>
 #include <stdint.h>
-
-struct buf;
-struct remote;
 
 struct foreground {
 	struct remote *remote;
@@ -45,5 +42,10 @@ int foreground_follow(const struct foreground *o, bool *ret_seen);
 
 /* A descriptor of our terminal, or −1. */
 int foreground_terminal(void);
+/*
+ * stdin is a pipe, file or socket, and so meant for the process. A terminal is used only on request, and other
+ * descriptors (such as /dev/null) have no input.
+ */
+bool foreground_stdin_given(void);
 
 #endif

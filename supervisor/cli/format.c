@@ -95,14 +95,6 @@ void format_table_cell(struct format_table *t, enum format_colour colour, const 
 	t->cells[t->ncells++] = (struct format_cell){ .text = buf_take(&clean), .colour = colour };
 }
 
-void format_table_done(struct format_table *t)
-{
-	for (size_t i = 0; i < t->ncells; i++)
-		free(t->cells[i].text);
-	free(t->cells);
-	*t = (struct format_table){ 0 };
-}
-
 /* Counts characters as one column each: sufficient for commands. */
 static size_t columns_of(const char *s)
 {
@@ -153,7 +145,7 @@ static void render_row(const struct format_table *t, size_t row, const size_t *w
 	buf_byte(out, '\n');
 }
 
-void format_table_render(const struct format_table *t, bool coloured, unsigned width, struct buf *out)
+void format_table_finish(struct format_table *t, struct buf *out)
 {
 	size_t widths[FORMAT_COLUMNS] = { 0 };
 
@@ -163,7 +155,11 @@ void format_table_render(const struct format_table *t, bool coloured, unsigned w
 			widths[c] = n;
 	}
 	for (size_t row = 0; row < t->ncells / t->ncolumns; row++)
-		render_row(t, row, widths, coloured, width, out);
+		render_row(t, row, widths, format_coloured(STDOUT_FILENO), format_width(STDOUT_FILENO), out);
+	for (size_t i = 0; i < t->ncells; i++)
+		free(t->cells[i].text);
+	free(t->cells);
+	*t = (struct format_table){ 0 };
 }
 
 /* ---- members of a process ---- */
@@ -344,38 +340,147 @@ int format_out(const struct buf *b)
 	return 1;
 }
 
-/* ---- lists ---- */
-
-void format_list_init(struct format_list *l, const char *const *heads, size_t n, bool as_json)
-{
-	*l = (struct format_list){ .now_us = clock_real_us(), .as_json = as_json };
-	format_table_init(&l->table, heads, n);
-	buf_byte(&l->json, '[');
-}
-
-bool format_list_takes(struct format_list *l, struct jval element)
-{
-	if (!l->as_json)
-		return false;
-	buf_str(&l->json, l->json.len > 1 ? ",\n" : "\n");
-	buf_append(&l->json, element.text, element.len);
-	return true;
-}
-
-int format_list_print(struct format_list *l)
+int format_record(struct jval record, bool as_json)
 {
 	buf_auto struct buf out = BUF_INIT;
 
-	if (l->as_json) {
-		buf_str(&l->json, "\n]\n");
-		return format_out(&l->json);
+	if (as_json) {
+		buf_append(&out, record.text, record.len);
+		buf_byte(&out, '\n');
+	} else {
+		format_json(record, 0, &out);
 	}
-	format_table_render(&l->table, format_coloured(STDOUT_FILENO), format_width(STDOUT_FILENO), &out);
 	return format_out(&out);
 }
 
-void format_list_done(struct format_list *l)
+/* ---- lists ---- */
+
+/* Kinds of columns in verbs.def. Those that need several members get the whole element: their path is empty. */
+enum column_kind {
+	COLUMN_TEXT,
+	COLUMN_DIM,
+	COLUMN_STATUS,
+	COLUMN_AGO,
+	COLUMN_LEFT,   /* the time until then */
+	COLUMN_COUNT,  /* the number of an array's elements */
+	COLUMN_NUMBER, /* 0 if it is missing */
+	COLUMN_PERCENT,
+	COLUMN_IF,    /* the member's name, if it is true */
+	COLUMN_ITEMS, /* of a job: how many have ended, of how many */
+	COLUMN_EXIT,  /* of a process, like the next two */
+	COLUMN_DURATION,
+	COLUMN_COMMAND,
+};
+static const char *const column_kinds[] = { "",        "dim", "status", "ago",  "left",     "count",  "number",
+					    "percent", "if",  "items",  "exit", "duration", "command" };
+
+struct column {
+	char head[32], path[40], other[40]; /* the path, and the one to use if that is missing */
+	enum column_kind kind;
+};
+
+/* "HEAD=PATH,OTHER:KIND …"; returns the number of columns. */
+static size_t parse_columns(const char *spec, struct column ret[FORMAT_COLUMNS])
 {
-	format_table_done(&l->table);
-	buf_done(&l->json);
+	size_t n = 0;
+
+	for (; *spec && n < FORMAT_COLUMNS; spec += strspn(spec, " "), n++) {
+		struct column *c = &ret[n];
+		char kind[16] = "";
+
+		*c = (struct column){ 0 };
+		size_t len = strcspn(spec, "=");
+		snprintf(c->head, sizeof(c->head), "%.*s", (int)len, spec);
+		spec += len + 1;
+		len = strcspn(spec, ",: ");
+		snprintf(c->path, sizeof(c->path), "%.*s", (int)len, spec);
+		spec += len;
+		if (*spec == ',') {
+			len = strcspn(++spec, ": ");
+			snprintf(c->other, sizeof(c->other), "%.*s", (int)len, spec);
+			spec += len;
+		}
+		if (*spec == ':') {
+			len = strcspn(++spec, " ");
+			snprintf(kind, sizeof(kind), "%.*s", (int)len, spec);
+			spec += len;
+		}
+		while (strcmp(column_kinds[c->kind], kind) != 0) /* the tables are part of the program */
+			c->kind++;
+	}
+	return n;
+}
+
+static void add_cell(struct format_table *t, struct jval element, const struct column *col, uint64_t now_us)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct jval v = col->path[0] ? jval_path(element, col->path) : element;
+	enum format_colour colour = FORMAT_PLAIN;
+	const char *name = strrchr(col->path, '.');
+	size_t n = 0;
+
+	if (v.type == JT_NONE && col->other[0])
+		v = jval_path(element, col->other);
+	switch (col->kind) {
+	case COLUMN_AGO: format_ago(v, now_us, &text); break;
+	case COLUMN_LEFT: format_left(v, now_us, &text); break;
+	case COLUMN_EXIT: format_exit(v, &text); break;
+	case COLUMN_DURATION: format_duration(v, now_us, &text); break;
+	case COLUMN_COMMAND: format_command(v, &text); break;
+	case COLUMN_NUMBER: buf_printf(&text, "%llu", (unsigned long long)jval_uint(v, 0)); break;
+	case COLUMN_ITEMS:
+		buf_printf(&text, "%llu/%llu",
+			   (unsigned long long)(jval_uint(jval_path(v, "progress.completed"), 0) +
+						jval_uint(jval_path(v, "progress.reported"), 0)),
+			   (unsigned long long)jval_uint(jval_get(v, "itemCount"), 0));
+		break;
+	case COLUMN_IF:
+		if (jval_bool(v, false))
+			buf_str(&text, name ? name + 1 : col->path);
+		colour = FORMAT_RED;
+		break;
+	case COLUMN_COUNT:
+		for (struct jiter it = jiter_on(v); jiter_next(&it);)
+			n++;
+		buf_printf(&text, "%zu", n);
+		break;
+	case COLUMN_TEXT:
+	case COLUMN_DIM:
+	case COLUMN_STATUS:
+	case COLUMN_PERCENT:
+		if (v.type == JT_STRING)
+			jval_str_buf(v, &text);
+		else if (v.type != JT_NONE)
+			buf_append(&text, v.text, v.len);
+		if (col->kind == COLUMN_STATUS)
+			colour = format_status_colour(buf_cstr(&text));
+		if (col->kind == COLUMN_PERCENT && text.len)
+			buf_byte(&text, '%');
+		break;
+	}
+	if (col->kind == COLUMN_AGO || col->kind == COLUMN_LEFT || col->kind == COLUMN_DIM ||
+	    col->kind == COLUMN_PERCENT || !text.len)
+		colour = FORMAT_DIM;
+	format_table_cell(t, colour, text.len ? text.data : "-");
+}
+
+int format_columns(const char *spec, struct jval list, bool as_json)
+{
+	struct column columns[FORMAT_COLUMNS];
+	const char *heads[FORMAT_COLUMNS];
+	buf_auto struct buf out = BUF_INIT;
+	uint64_t now = clock_real_us();
+	struct format_table t;
+
+	if (as_json)
+		return format_record(list.type == JT_ARRAY ? list : jval_of("[]", 2), true);
+	size_t n = parse_columns(spec, columns);
+	for (size_t i = 0; i < n; i++)
+		heads[i] = columns[i].head;
+	format_table_init(&t, heads, n);
+	for (struct jiter it = jiter_on(list); jiter_next(&it);)
+		for (size_t i = 0; i < n; i++)
+			add_cell(&t, it.value, &columns[i], now);
+	format_table_finish(&t, &out);
+	return format_out(&out);
 }

@@ -33,22 +33,13 @@ struct format_table {
 };
 void format_table_init(struct format_table *t, const char *const *heads, size_t n);
 void format_table_cell(struct format_table *t, enum format_colour colour, const char *text); /* row by row; sanitised */
-void format_table_render(const struct format_table *t, bool coloured, unsigned width, struct buf *out);
-void format_table_done(struct format_table *t);
+/* Renders it for stdout, and frees it. */
+void format_table_finish(struct format_table *t, struct buf *out);
 
-/* A list of records: a table for people, a JSON array for programs. */
-struct format_list {
-	struct format_table table;
-	struct buf json;
-	uint64_t now_us; /* when it was started, for ages */
-	bool as_json;
-};
-void format_list_init(struct format_list *l, const char *const *heads, size_t n, bool as_json);
-/* With as_json adds the element unchanged and returns true; otherwise false, and the caller adds cells. */
-bool format_list_takes(struct format_list *l, struct jval element);
-int format_list_print(struct format_list *l); /* the exit status */
-void format_list_done(struct format_list *l);
-#define format_list_auto __attribute__((cleanup(format_list_done)))
+/* A list as a table with the columns of `spec` (verbs.def), or as a JSON array. The exit status. */
+int format_columns(const char *spec, struct jval list, bool as_json);
+/* One record: for people, or as JSON. The exit status. */
+int format_record(struct jval record, bool as_json);
 
 void format_ago(struct jval timestamp, uint64_t now_us, struct buf *out);  /* "3s ago" */
 void format_left(struct jval timestamp, uint64_t now_us, struct buf *out); /* "12m" */

@@ -1,167 +1,166 @@
 #include "supervisor/cli/id_lookup.h"
 
-#include "runtime/base/buf.h"
-#include "runtime/base/err.h"
-#include "runtime/base/jw.h"
-#include "supervisor/cli/cli.h"
+#include "runtime/base/mem.h"
 #include "supervisor/cli/format.h"
-#include "supervisor/client/remote.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #define RANDOM_PART 26 /* characters of a generated id after its prefix */
-#define CANDIDATES 8
-#define PAGE 1000
+#define CANDIDATES 8   /* shown if an id is ambiguous */
+#define END_LEAST 4
+#define PAGE 500
 
-/* A complete id needs no lookup, which saves a request. */
-static bool is_whole(const char *given, const char *prefix)
+const struct id_kind_row id_kinds[ID_KINDS] = {
+	[ID_PROCESS] = { "process", "proc_", "list_processes", "processes", "processId", "", "bailiff ps -a", true },
+	[ID_SESSION] = { "session", "sess_", "list_sessions", "sessions", "sessionId", "", "bailiff session list" },
+	[ID_THREAD] = { "thread", "thr_", "list_sessions", "sessions", "firstThreadId", "", "bailiff thread list" },
+	[ID_TASK] = { "task", "task_", "list_tasks", "tasks", "taskId", "", "bailiff task list -a" },
+	[ID_JOB] = { "job", "job_", "list_jobs", "jobs", "jobId", "", "bailiff job list -a" },
+	[ID_SUBAGENT] = { "subagent", "sub_", "list_subagents", "subagents", "subagentId", "", "bailiff subagent list",
+			  true },
+	[ID_CHANNEL] = { "channel", "chan_", "list_channels", "channels", "channelId", "", "bailiff channel list",
+			 true },
+	[ID_ACTION] = { "action", "act_", "list_actions", "actions", "actionId", "", "bailiff pending", true },
+	[ID_PENDING] = { "open action", "act_", "list_actions", "actions", "actionId", "\"status\":\"pending\"",
+			 "bailiff pending", true },
+};
+
+int id_kind_of(const char *noun, size_t len)
 {
-	size_t n = strlen(prefix);
-
-	return strncmp(given, prefix, n) == 0 && strlen(given) == n + RANDOM_PART;
-}
-
-static void copy_id(struct jval v, char ret[ID_LOOKUP_MAX]) { jval_str(v, ret, ID_LOOKUP_MAX); }
-
-/* The daemon matches by prefix, so an exact match wins over ambiguity. */
-static int pick_process(struct jval list, const char *given, char ret[ID_LOOKUP_MAX])
-{
-	size_t n = 0;
-
-	for (struct jiter it = jiter_on(list); jiter_next(&it); n++) {
-		copy_id(jval_get(it.value, "processId"), ret);
-		if (strcmp(ret, given) == 0)
-			return 0;
-	}
-	if (n == 1)
-		return 0;
-	if (n == 0) {
-		cli_error("no process matches '%s'", given);
-		cli_hint("bailiff ps -a lists them");
-		return -1;
-	}
-	cli_error("'%s' is ambiguous; it could be", given);
-	n = 0;
-	for (struct jiter it = jiter_on(list); jiter_next(&it) && n < CANDIDATES; n++) {
-		buf_auto struct buf line = BUF_INIT;
-		char id[ID_LOOKUP_MAX], status[32];
-
-		copy_id(jval_get(it.value, "processId"), id);
-		jval_str(jval_get(it.value, "status"), status, sizeof(status));
-		format_command(it.value, &line);
-		cli_hint("%s  %-10s  %.60s", id, status, buf_cstr(&line));
-	}
+	for (int i = 0; i < ID_KINDS; i++)
+		if (strlen(id_kinds[i].noun) == len && strncmp(id_kinds[i].noun, noun, len) == 0)
+			return i;
 	return -1;
 }
 
-int id_lookup_process(struct cli *c, const char *given, char ret[ID_LOOKUP_MAX])
+int list_pages(struct cli *c, const char *method, const char *list, const struct buf *filter,
+	       bool (*fn)(void *ctx, struct jval element), void *ctx, struct err *e)
 {
-	buf_auto struct buf params = BUF_INIT;
-	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
-	struct jw w = jw_on(&params);
-	struct err e = ERR_INIT;
+	char cursor[128] = "";
 
-	if (is_whole(given, "proc_")) {
-		snprintf(ret, ID_LOOKUP_MAX, "%s", given);
-		return 0;
-	}
-	jw_obj(&w);
-	jw_kstr(&w, "match", given);
-	jw_kuint(&w, "limit", CANDIDATES);
-	jw_obj_end(&w);
-	if (cli_call(c, "list_processes", &params, &a, &e) < 0)
-		return cli_fail(c, -1, &e, "%s", given);
-	return pick_process(jval_get(a.result, "processes"), given, ret);
-}
+	do {
+		request_auto struct request q = REQUEST_INIT(q);
 
-/* A kind of record that can be listed, and how to look up its ids. */
-struct id_lookup_kind {
-	const char *prefix, *method, *list, *member, *noun, *hint;
-};
-
-static bool id_matches(const struct id_lookup_kind *k, const char *id, const char *given)
-{
-	size_t n = strlen(given), p = strlen(k->prefix);
-
-	return strncmp(id, given, n) == 0 || (strncmp(id, k->prefix, p) == 0 && strncmp(id + p, given, n) == 0);
-}
-
-/* Searches one page: counts the matches so far and keeps the first. 1: an exact match ends the search. */
-static int match_page(const struct id_lookup_kind *k, struct jval list, const char *given, size_t *found,
-		      char ret[ID_LOOKUP_MAX])
-{
-	for (struct jiter it = jiter_on(list); jiter_next(&it);) {
-		char id[ID_LOOKUP_MAX];
-
-		copy_id(jval_get(it.value, k->member), id);
-		if (strcmp(id, given) == 0) {
-			memcpy(ret, id, sizeof(id));
-			*found = 1;
-			return 1;
+		if (filter && filter->len) {
+			buf_append(&q.params, filter->data, filter->len);
+			q.w.need_comma = true;
 		}
-		if (id_matches(k, id, given) && (*found)++ == 0)
-			memcpy(ret, id, sizeof(id));
-	}
+		if (strncmp(method, "list_", 5) == 0)
+			jw_kuint(&q.w, "limit", PAGE);
+		if (cursor[0])
+			jw_kstr(&q.w, "cursor", cursor);
+		if (request_read(c, &q, method) < 0) {
+			*e = q.e;
+			return -1;
+		}
+		for (struct jiter it = jiter_on(jval_get(q.result, list)); jiter_next(&it);)
+			if (!fn(ctx, it.value))
+				return 0;
+		jval_str(jval_get(q.result, "nextCursor"), cursor, sizeof(cursor));
+	} while (cursor[0]);
 	return 0;
 }
 
-static int id_lookup_listed(struct cli *c, const struct id_lookup_kind *k, const char *given, char ret[ID_LOOKUP_MAX])
-{
-	char cursor[128] = "";
-	struct err e = ERR_INIT;
-	size_t found = 0;
+struct id_search {
+	const struct id_kind_row *kind;
+	const char *given;
+	struct buf found; /* the first match, or the exact one */
+	struct buf lines; /* the matches for people, one per line */
+	size_t n;
+};
 
-	if (is_whole(given, k->prefix)) {
+static bool match_element(void *ctx, struct jval element)
+{
+	struct id_search *s = ctx;
+	const char *given = s->given;
+	size_t n = strlen(given), p = strlen(s->kind->prefix), len;
+	char id[ID_LOOKUP_MAX], status[32];
+
+	len = jval_str(jval_get(element, s->kind->member), id, sizeof(id));
+	bool exact = strcmp(id, given) == 0;
+	if (!n)
+		return false; /* would match everything */
+	if (!exact && strncmp(id, given, n) != 0 &&
+	    !(strncmp(id, s->kind->prefix, p) == 0 && strncmp(id + p, given, n) == 0) &&
+	    !(s->kind->ends && n >= END_LEAST && len >= n && len < sizeof(id) && strcmp(id + len - n, given) == 0))
+		return true;
+	if (exact || s->n == 0) {
+		buf_reset(&s->found);
+		buf_append(&s->found, element.text, element.len);
+	}
+	s->n = exact ? 1 : s->n + 1;
+	jval_str(jval_get(element, "status"), status, sizeof(status));
+	if (s->n <= CANDIDATES) {
+		buf_auto struct buf command = BUF_INIT;
+
+		format_command(element, &command);
+		buf_printf(&s->lines, "%s%s  %-10s  %.60s", s->lines.len ? "\n  " : "", id, status, buf_cstr(&command));
+	}
+	/* An exact match wins over others that begin with it. */
+	return !exact && (s->kind != &id_kinds[ID_PROCESS] || s->n <= CANDIDATES);
+}
+
+int id_lookup_element(struct cli *c, enum id_kind kind, const char *given, struct buf *ret)
+{
+	struct id_search s = { .kind = &id_kinds[kind], .given = given };
+	buf_auto struct buf filter = BUF_INIT;
+	struct err e = ERR_INIT;
+	int r;
+
+	buf_str(&filter, s.kind->filter);
+	if (kind == ID_PROCESS) { /* there may be many: the daemon searches them, for prefixes and ends */
+		struct jw w = jw_on(&filter);
+
+		jw_kstr(&w, "match", given);
+	}
+	r = list_pages(c, s.kind->method, s.kind->list, &filter, match_element, &s, &e);
+	if (r < 0) {
+		cli_fail(c, -1, &e, "%s", given);
+	} else if (s.n == 1) {
+		buf_append(ret, s.found.data, s.found.len);
+	} else if (s.n) {
+		cli_error("%s '%s' is ambiguous; it could be", s.kind->noun, given);
+		cli_hint("%s", s.lines.data);
+	} else {
+		cli_error("no %s matches '%s'", s.kind->noun, given);
+		cli_hint("%s lists them", s.kind->hint);
+	}
+	buf_done(&s.found);
+	buf_done(&s.lines);
+	return s.n == 1 && r == 0 ? 0 : -1;
+}
+
+int id_lookup(struct cli *c, enum id_kind kind, const char *given, char ret[ID_LOOKUP_MAX])
+{
+	const struct id_kind_row *k = &id_kinds[kind];
+	size_t n = strlen(k->prefix);
+	buf_auto struct buf element = BUF_INIT;
+
+	/* A complete id needs no lookup, which saves a request. */
+	if (kind == ID_THREAD || (strncmp(given, k->prefix, n) == 0 && strlen(given) == n + RANDOM_PART)) {
 		snprintf(ret, ID_LOOKUP_MAX, "%s", given);
 		return 0;
 	}
-	do {
-		buf_auto struct buf params = BUF_INIT;
-		remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
-		struct jw w = jw_on(&params);
+	if (id_lookup_element(c, kind, given, &element) < 0)
+		return -1;
+	jval_str(jval_get(jval_of(element.data, element.len), k->member), ret, ID_LOOKUP_MAX);
+	return 0;
+}
 
-		jw_obj(&w);
-		jw_kuint(&w, "limit", PAGE);
-		if (cursor[0])
-			jw_kstr(&w, "cursor", cursor);
-		jw_obj_end(&w);
-		if (cli_call(c, k->method, &params, &a, &e) < 0)
-			return cli_fail(c, -1, &e, "%s", given);
-		if (match_page(k, jval_get(a.result, k->list), given, &found, ret))
-			break;
-		jval_str(jval_get(a.result, "nextCursor"), cursor, sizeof(cursor));
-	} while (cursor[0]);
-	if (found == 1)
+int id_lookup_connect(struct cli *c, char ret_process[ID_LOOKUP_MAX])
+{
+	return cli_connect(c, CLI_START_IF_STORE) < 0 ? -1 : id_lookup(c, ID_PROCESS, c->opts.args[0], ret_process);
+}
+
+int id_lookup_option(struct cli *c, int option, enum id_kind kind, const char *member, struct jw *w)
+{
+	const char *given = opts_get(&c->opts, option);
+	char id[ID_LOOKUP_MAX];
+
+	if (!given)
 		return 0;
-	if (found)
-		cli_error("%s '%s' is ambiguous: %zu match", k->noun, given, found);
-	else
-		cli_error("no %s matches '%s'", k->noun, given);
-	cli_hint("%s", k->hint);
-	return -1;
-}
-
-int id_lookup_session(struct cli *c, const char *given, char ret[ID_LOOKUP_MAX])
-{
-	static const struct id_lookup_kind k = { "sess_",     "list_sessions", "sessions",
-						 "sessionId", "session",       "bailiff session list shows them" };
-
-	return id_lookup_listed(c, &k, given, ret);
-}
-
-int id_lookup_task(struct cli *c, const char *given, char ret[ID_LOOKUP_MAX])
-{
-	static const struct id_lookup_kind k = { "task_",  "list_tasks", "tasks",
-						 "taskId", "task",       "bailiff task list -a shows them" };
-
-	return id_lookup_listed(c, &k, given, ret);
-}
-
-int id_lookup_job(struct cli *c, const char *given, char ret[ID_LOOKUP_MAX])
-{
-	static const struct id_lookup_kind k = { "job_",  "list_jobs", "jobs",
-						 "jobId", "job",       "bailiff job list -a shows them" };
-
-	return id_lookup_listed(c, &k, given, ret);
+	if (id_lookup(c, kind, given, id) < 0)
+		return -1;
+	jw_kstr(w, member, id);
+	return 0;
 }

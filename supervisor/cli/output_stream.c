@@ -1,5 +1,5 @@
 /*
- * A queue of items, each a range of one stream: WANTED (only cited), ASKED (a read_output is pending) or READY (its
+ * A queue of items, each a range of one stream: WANTED (only cited), REQUESTED (a read_output is pending) or READY (its
  * bytes are in memory). Items are requested from the front while fewer than WINDOW bytes are pending or unwritten, and
  * written from the front. So both streams keep the order of their events, and memory is bounded by the window. Cited
  * ranges need only a few bytes, and adjacent ones of a stream are merged.
@@ -12,25 +12,21 @@
 #include "supervisor/cli/output_stream.h"
 
 #include "pty/sanitize.h"
-#include "runtime/base/buf.h"
-#include "runtime/base/err.h"
-#include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
-#include "supervisor/cli/cli.h"
-#include "supervisor/client/remote.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define NOT_BASE64 "the daemon's reply is not valid base64"
 #define PIECE (512u << 10) /* bytes of one read_output */
 #define WINDOW (4u << 20)
 #define ITEMS_MOST 4096 /* above this, ranges are merged at the cost of the order between streams */
 #define SURE_WRITE 4096 /* a pipe that polls writable takes this much without blocking */
 
-enum item_state { WANTED, ASKED, READY };
+enum item_state { WANTED, REQUESTED, READY };
 
 struct item {
 	struct item *next;
@@ -38,11 +34,11 @@ struct item {
 	int stream;
 	enum item_state state;
 	uint64_t offset, length;
-	struct buf data;  /* READY: the bytes; length is 0 then */
-	size_t pos;       /* written so far */
-	size_t told;      /* passed to `wrote` so far */
-	bool own;         /* output of our own */
-	bool asked_final; /* requested after the end: an empty reply is final */
+	struct buf data;      /* READY: the bytes; length is 0 then */
+	size_t pos;           /* written so far */
+	size_t reported;      /* passed to `wrote` so far */
+	bool own;             /* output of our own */
+	bool requested_final; /* requested after the end: an empty reply is final */
 	bool made_visible;
 };
 
@@ -50,7 +46,7 @@ struct output_stream {
 	struct output_stream_options o;
 	struct item *first, *last;
 	size_t nitems;
-	size_t under_way; /* bytes ASKED, or READY and not written */
+	size_t under_way; /* bytes REQUESTED, or READY and not written */
 	char ref[OUTPUT_STREAMS][72];
 	uint64_t next[OUTPUT_STREAMS]; /* everything before is queued or written */
 	uint64_t omitted[OUTPUT_STREAMS];
@@ -181,8 +177,8 @@ static void request_range(struct output_stream *f, struct item *it)
 	jw_kuint(&w, "length", it->length);
 	jw_kstr(&w, "encoding", "base64");
 	jw_obj_end(&w);
-	it->state = ASKED;
-	it->asked_final = f->final;
+	it->state = REQUESTED;
+	it->requested_final = f->final;
 	f->under_way += it->length;
 	remote_send(f->o.remote, "read_output", &params, on_piece, it);
 }
@@ -226,6 +222,28 @@ static int decode_bytes(struct jval data, struct jval encoding, struct buf *out)
 	return text_base64_decode(buf_cstr(&plain), plain.len, out);
 }
 
+int output_read(struct cli *c, const char *output_ref, uint64_t offset, uint64_t length, struct output_piece *ret,
+		struct err *e)
+{
+	request_auto struct request q = REQUEST_INIT(q);
+
+	jw_kstr(&q.w, "outputRef", output_ref);
+	jw_kuint(&q.w, "offset", offset);
+	jw_kuint(&q.w, "length", length);
+	jw_kstr(&q.w, "encoding", "base64");
+	buf_reset(&ret->bytes);
+	if (request_read(c, &q, "read_output") < 0) {
+		*e = q.e;
+		return -1;
+	}
+	if (decode_bytes(jval_get(q.result, "data"), jval_get(q.result, "encoding"), &ret->bytes) < 0)
+		return err_set(e, ERR_INTERNAL, NOT_BASE64);
+	ret->next = jval_uint(jval_get(q.result, "nextOffset"), offset);
+	/* A daemon that reports more without progress must not make the caller loop. */
+	ret->eof = jval_bool(jval_get(q.result, "eof"), true) || ret->next <= offset;
+	return 0;
+}
+
 static void fail_stream(struct output_stream *f, const struct err *e)
 {
 	if (!f->failed)
@@ -251,7 +269,7 @@ static void store_piece(struct output_stream *f, struct item *it, struct jval re
 			next = jval_uint(m.value, 0);
 	}
 	if (decode_bytes(data, encoding, &it->data) < 0 || offset < it->offset || next > UINT64_MAX / 2) {
-		err_set(&e, ERR_INTERNAL, "read_output gave something that is not base64");
+		err_set(&e, ERR_INTERNAL, NOT_BASE64);
 		fail_stream(f, &e);
 		return;
 	}
@@ -259,7 +277,7 @@ static void store_piece(struct output_stream *f, struct item *it, struct jval re
 		it->data.len = offset < end ? (size_t)(end - offset) : 0;
 	if (next < offset + it->data.len)
 		next = offset + it->data.len;
-	if (next <= it->offset && !it->asked_final) {
+	if (next <= it->offset && !it->requested_final) {
 		f->stalled[it->stream] = !f->final;
 		it->state = WANTED;
 		return;
@@ -425,9 +443,9 @@ static int write_item(struct output_stream *f, struct item *it)
 			if (n > SURE_WRITE)
 				n = SURE_WRITE;
 		}
-		if (f->o.wrote && it->told < it->pos + n) {
-			f->o.wrote(f->o.ctx, it->data.data + it->told, it->pos + n - it->told);
-			it->told = it->pos + n;
+		if (f->o.wrote && it->reported < it->pos + n) {
+			f->o.wrote(f->o.ctx, it->data.data + it->reported, it->pos + n - it->reported);
+			it->reported = it->pos + n;
 		}
 		w = write(fd, it->data.data + it->pos, n);
 		if (w < 0 && errno == EINTR)

@@ -7,15 +7,11 @@
  * blocks: the caller polls output_stream_fd for writing and calls output_stream_write.
  */
 
-#include "runtime/base/jscan.h"
+#include "supervisor/cli/cli.h"
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
-struct err;
 struct output_stream;
-struct remote;
 
 /* A process has stdout and stderr, or, on a terminal, only pty. */
 enum { OUTPUT_STDOUT, OUTPUT_STDERR, OUTPUT_PTY, OUTPUT_STREAMS };
@@ -59,5 +55,17 @@ size_t output_stream_buffered(const struct output_stream *f); /* bytes in memory
 const struct err *output_stream_failed(const struct output_stream *f);
 /* Prints to stderr how many bytes were not stored and so not shown. */
 void output_stream_print_omitted(const struct output_stream *f);
+
+/*
+ * One piece of an output, read on its own: bytes from `offset` on, at most `length`. `bytes` is replaced. The piece may
+ * be short, and skips bytes that were not kept.
+ */
+struct output_piece {
+	struct buf bytes;
+	uint64_t next; /* the offset after it */
+	bool eof;      /* nothing follows */
+};
+int output_read(struct cli *c, const char *output_ref, uint64_t offset, uint64_t length, struct output_piece *ret,
+		struct err *e);
 
 #endif

@@ -1,18 +1,15 @@
 #include "supervisor/cli/sandbox_options.h"
 
-#include "runtime/base/buf.h"
-#include "runtime/base/err.h"
-#include "runtime/base/jw.h"
-#include "runtime/base/opts.h"
+#include "runtime/base/mem.h"
 #include "runtime/base/path.h"
 #include "runtime/base/text.h"
-#include "supervisor/cli/verb.h"
+#include "supervisor/cli/cli.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -37,7 +34,7 @@ static bool is_shared_directory(const char *path)
 	static const char *const folders[] = { "/tmp", "/var/tmp", "/dev/shm" };
 	struct stat st;
 
-	for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
+	for (size_t i = 0; i < countof(folders); i++)
 		if (strcmp(path, folders[i]) == 0)
 			return true;
 	return stat(path, &st) == 0 && (st.st_mode & (S_ISVTX | S_IWOTH)) == (S_ISVTX | S_IWOTH);
@@ -63,7 +60,8 @@ static bool find_workspace(const char *cwd, char path[PATH_MAX])
 	return false;
 }
 
-static int write_paths(const struct opts *o, int option, const char *key, struct jw *w, struct err *e)
+/* All occurrences of an option as an array: absolute paths, or words unchanged. */
+static int write_all(const struct opts *o, int option, const char *key, bool paths, struct jw *w, struct err *e)
 {
 	if (!opts_has(o, option))
 		return 0;
@@ -73,23 +71,12 @@ static int write_paths(const struct opts *o, int option, const char *key, struct
 
 		if (o->given[i].option != option)
 			continue;
-		if (make_absolute(o->given[i].value, strcmp(key, "hidden") != 0, path, e) < 0)
+		if (paths && make_absolute(o->given[i].value, strcmp(key, "hidden") != 0, path, e) < 0)
 			return err_wrap(e, "option '--%s'", option_rows[option].name);
-		jw_str(w, path);
+		jw_str(w, paths ? path : o->given[i].value);
 	}
 	jw_arr_end(w);
 	return 0;
-}
-
-static void write_hosts(const struct opts *o, int option, struct jw *w)
-{
-	if (!opts_has(o, option))
-		return;
-	jw_karr(w, "allowHosts");
-	for (size_t i = 0; i < o->ngiven; i++)
-		if (o->given[i].option == option)
-			jw_str(w, o->given[i].value);
-	jw_arr_end(w);
 }
 
 int sandbox_options_write(const struct opts *o, const struct sandbox_options *names, struct jw *w, struct err *e)
@@ -108,11 +95,12 @@ int sandbox_options_write(const struct opts *o, const struct sandbox_options *na
 	jw_obj(&in);
 	if (find_workspace(cwd, workspace))
 		jw_kstr(&in, "workspace", workspace);
-	if (write_paths(o, names->ro, "readRoots", &in, e) < 0 || write_paths(o, names->rw, "writeRoots", &in, e) < 0 ||
-	    write_paths(o, names->hide, "hidden", &in, e) < 0)
+	if (write_all(o, names->ro, "readRoots", true, &in, e) < 0 ||
+	    write_all(o, names->rw, "writeRoots", true, &in, e) < 0 ||
+	    write_all(o, names->hide, "hidden", true, &in, e) < 0 ||
+	    write_all(o, names->hosts, "allowHosts", false, &in, e) < 0)
 		return -1;
 	jw_kopt(&in, "network", opts_get(o, names->net));
-	write_hosts(o, names->hosts, &in);
 	if (tmp && text_size_bytes(tmp, &bytes, e) < 0)
 		return err_wrap(e, "option '--%s'", option_rows[names->tmp].name);
 	if (tmp)

@@ -15,6 +15,14 @@ struct sandbox_options {
 	int profile, cwd, ro, rw, hide, net, hosts, tmp;
 };
 
+/* Of a verb with all of them; needs the OPT_… values of cli.h. */
+#define SANDBOX_OPTIONS(verb)                                                                                \
+	{                                                                                                    \
+		OPT_##verb##_PROFILE, OPT_##verb##_CWD, OPT_##verb##_RO, OPT_##verb##_RW, OPT_##verb##_HIDE, \
+			OPT_##verb##_NET, OPT_##verb##_ALLOW_HOST, OPT_##verb##_TMP_SIZE                     \
+	}
+
+/* The members are written to `w`. Relative paths are resolved here, in the user's working directory. */
 int sandbox_options_write(const struct opts *o, const struct sandbox_options *names, struct jw *w, struct err *e);
 
 #endif

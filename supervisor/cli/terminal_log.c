@@ -1,14 +1,9 @@
 #include "supervisor/cli/terminal_log.h"
 
 #include "runtime/base/clock.h"
-#include "runtime/base/err.h"
-#include "runtime/base/jscan.h"
-#include "runtime/base/jw.h"
-#include "runtime/base/text.h"
-#include "supervisor/cli/cli.h"
+#include "supervisor/cli/event_stream.h"
 #include "supervisor/cli/format.h"
-#include "supervisor/cli/list_pages.h"
-#include "supervisor/client/remote.h"
+#include "supervisor/cli/output_stream.h"
 
 #define PIECE (256u << 10)
 
@@ -48,30 +43,19 @@ static bool begin_log(struct tape *t)
 /* Reads the bytes printed at that time; bytes that were not kept are skipped. */
 static int read_range(struct tape *t, const char *ref, uint64_t at_us, uint64_t offset, uint64_t end)
 {
-	while (offset < end && !t->stopped) {
-		remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
-		buf_auto struct buf params = BUF_INIT, text = BUF_INIT, bytes = BUF_INIT;
-		struct jw w = jw_on(&params);
+	struct output_piece piece = { .next = offset };
+	int r = 0;
 
-		jw_obj(&w);
-		jw_kstr(&w, "outputRef", ref);
-		jw_kuint(&w, "offset", offset);
-		jw_kuint(&w, "length", end - offset < PIECE ? end - offset : PIECE);
-		jw_kstr(&w, "encoding", "base64");
-		jw_obj_end(&w);
-		if (cli_call(t->cli, "read_output", &params, &a, t->e) < 0)
-			return -1;
-		jval_str_buf(jval_get(a.result, "data"), &text);
-		if (text_base64_decode(buf_cstr(&text), text.len, &bytes) < 0)
-			return err_set(t->e, ERR_INTERNAL, "read_output gave something that is not base64");
-		uint64_t next = jval_uint(jval_get(a.result, "nextOffset"), 0);
-		if (next <= offset)
-			return 0;
-		if (bytes.len)
-			t->stopped = !t->fns->piece(t->fns->ctx, at_us, bytes.data, bytes.len, 0, 0);
-		offset = next;
+	while (r == 0 && piece.next < end && !t->stopped) {
+		offset = piece.next;
+		r = output_read(t->cli, ref, offset, end - offset < PIECE ? end - offset : PIECE, &piece, t->e);
+		if (r < 0 || piece.next <= offset)
+			break;
+		if (piece.bytes.len)
+			t->stopped = !t->fns->piece(t->fns->ctx, at_us, piece.bytes.data, piece.bytes.len, 0, 0);
 	}
-	return 0;
+	buf_done(&piece.bytes);
+	return r;
 }
 
 static int on_output(struct tape *t, struct jval event, struct jval payload)
@@ -114,44 +98,29 @@ static bool on_event(void *ctx, struct jval event)
 	return t->result == 0 && !t->stopped;
 }
 
-static int read_process(struct tape *t, const char *process_id)
-{
-	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
-	buf_auto struct buf params = BUF_INIT;
-	struct jw w = jw_on(&params);
-
-	jw_obj(&w);
-	jw_kstr(&w, "processId", process_id);
-	jw_obj_end(&w);
-	if (cli_call(t->cli, "get_process", &params, &a, t->e) < 0)
-		return -1;
-	if (jval_get(a.result, "tty").type != JT_OBJECT)
-		return err_set(t->e, ERR_STATE, "it has no terminal");
-	t->start.rows = 24;
-	t->start.cols = 80;
-	read_size(jval_get(a.result, "tty"), &t->start.rows, &t->start.cols);
-	t->start.at_us = time_of(jval_get(a.result, "startedAt"), 0);
-	format_command(a.result, &t->start.command);
-	return 0;
-}
-
 int terminal_log_read(struct cli *c, const char *process_id, const struct terminal_log_fns *fns, struct err *e)
 {
-	struct tape t = { .cli = c, .fns = fns, .e = e };
+	static const char *const types[] = { "process.started", "process.output", "process.input" };
+	struct tape t = { .cli = c, .fns = fns, .e = e, .start = { .rows = 24, .cols = 80 } };
+	request_auto struct request q = REQUEST_INIT(q);
 	buf_auto struct buf filter = BUF_INIT;
 	struct jw w = jw_on(&filter);
 	uint64_t sequence = 0;
 	int r;
 
+	jw_kstr(&q.w, "processId", process_id);
+	if (request_read(c, &q, "get_process") < 0) {
+		*e = q.e;
+		return -1;
+	}
+	if (jval_get(q.result, "tty").type != JT_OBJECT)
+		return err_set(e, ERR_STATE, "it has no terminal");
+	read_size(jval_get(q.result, "tty"), &t.start.rows, &t.start.cols);
+	t.start.at_us = time_of(jval_get(q.result, "startedAt"), 0);
+	format_command(q.result, &t.start.command);
 	jw_kstr(&w, "processId", process_id);
-	jw_karr(&w, "types");
-	jw_str(&w, "process.started");
-	jw_str(&w, "process.output");
-	jw_str(&w, "process.input");
-	jw_arr_end(&w);
-	r = read_process(&t, process_id);
-	if (r == 0)
-		r = list_pages_events(c, &filter, &sequence, on_event, &t, e);
+	jw_kstrv(&w, "types", types, sizeof(types) / sizeof(types[0]));
+	r = event_stream_list(c, &filter, &sequence, on_event, &t, e);
 	if (r == 0)
 		(void)begin_log(&t); /* no event is kept */
 	buf_done(&t.start.command);

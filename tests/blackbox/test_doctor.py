@@ -120,7 +120,7 @@ def test_a_daemon_that_is_refused_landlock_does_not_pass_for_one_that_has_it():
         if features["landlock"] != "available":
             raise Skip("this kernel has no Landlock")
         row = found.rows["landlock"]
-        assert row["state"] == "unavailable" and "around the daemon" in row["cause"] and "seccomp" in row["fix"], row
+        assert row["state"] == "unavailable" and "blocks Landlock" in row["cause"] and "seccomp" in row["fix"], row
 
 
 def test_refused_mounts_are_told_and_nothing_passes_for_enforced():

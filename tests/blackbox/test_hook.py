@@ -37,7 +37,7 @@ def test_a_hook_that_blocks_rm():
         turn = [e for e in rpc.events() if e["type"] == "turn.failed" and e["turnId"] == process["turnId"]]
         assert len(turn) == 1, turn
         shown = home.cli("policy", "explain", process["processId"]).out
-        assert b"no-rm.sh" in shown and b"hook       policy.json:" in shown and b"said       deny" in shown, shown
+        assert b"no-rm.sh" in shown and b"hook       policy.json:" in shown and b"decided    deny" in shown, shown
         valid(home, rpc)
 
 

@@ -1,4 +1,7 @@
-#include "supervisor/cli/exec_gateway.h"
+/*
+ * Verbs that execute bailiff-gateway, found next to this program or in ../libexec/bailiff: gateways parse untrusted
+ * input and need an event loop, which the command line should not contain.
+ */
 
 #include "runtime/base/find_program.h"
 #include "runtime/base/mem.h"
@@ -6,10 +9,11 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <string.h>
 #include <unistd.h>
 
-int exec_gateway(struct cli *c, const char *name)
+/* `name` is the kind (gateways.def); the verb's options are passed on. Returns only on failure, with the exit status.
+ */
+static int exec_gateway(struct cli *c, const char *name)
 {
 	static const char *const places[] = { "bailiff-gateway", "../libexec/bailiff/bailiff-gateway" };
 	mem_auto char *program = find_program(places, countof(places));
@@ -32,3 +36,9 @@ int exec_gateway(struct cli *c, const char *name)
 	cli_hint("it is installed with bailiff; check that the installation is complete");
 	return EXIT_FAILED;
 }
+
+int cmd_mcp(struct cli *c) { return exec_gateway(c, "mcp"); }
+
+int cmd_serve(struct cli *c) { return exec_gateway(c, "serve"); }
+
+int cmd_codex_exec_server(struct cli *c) { return exec_gateway(c, "codex-exec-server"); }

@@ -1,0 +1,137 @@
+/* Verbs that act on processes or on what waits for an approval, one request for each. */
+
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+#include "supervisor/cli/exit_status.h"
+#include "supervisor/cli/id_lookup.h"
+#include "supervisor/cli/noun.h"
+
+#include <stdio.h>
+
+struct kill_target {
+	char id[ID_LOOKUP_MAX]; /* "": not found */
+	struct remote_answer answer;
+};
+
+int cmd_kill(struct cli *c)
+{
+	const char *sig = opts_get(&c->opts, OPT_kill_SIGNAL);
+	size_t n = c->opts.nargs;
+	int status = 0;
+
+	if (n == 0)
+		return cli_usage(c, "which process?");
+	if (sig && text_signal_number(sig) <= 0)
+		return cli_usage(c, "option '--signal': '%s' is not a signal", sig);
+	if (cli_connect(c, CLI_START_IF_STORE) < 0)
+		return EXIT_FAILED;
+	/* Request all terminations before waiting for any: each may take its grace time. */
+	struct kill_target *targets = mem_zalloc(n, sizeof(*targets));
+	for (size_t i = 0; i < n; i++) {
+		buf_auto struct buf params = BUF_INIT;
+		struct jw w = jw_on(&params);
+
+		if (id_lookup(c, ID_PROCESS, c->opts.args[i], targets[i].id) < 0) {
+			targets[i].id[0] = '\0';
+			status = EXIT_FAILED;
+			continue;
+		}
+		jw_obj(&w);
+		jw_kstr(&w, "processId", targets[i].id);
+		jw_kstr(&w, sig ? "signal" : "reason", sig ? sig : "user");
+		remote_key(c->remote, &w);
+		jw_obj_end(&w);
+		remote_send(c->remote, sig ? "signal_process" : "terminate_process", &params, remote_answer_fill,
+			    &targets[i].answer);
+	}
+	for (size_t i = 0; i < n; i++) {
+		struct err e = ERR_INIT;
+
+		if (targets[i].id[0] && remote_await(c->remote, &targets[i].answer, &e) < 0)
+			status = cli_fail(c, EXIT_FAILED, &e, "%s", targets[i].id);
+	}
+	for (size_t i = 0; i < n; i++)
+		remote_answer_done(&targets[i].answer);
+	free(targets);
+	return status;
+}
+
+int cmd_wait(struct cli *c)
+{
+	request_auto struct request q = REQUEST_INIT(q);
+	struct exit_status outcome;
+	char id[ID_LOOKUP_MAX];
+	int status = cli_one_process(c);
+
+	if (status)
+		return status;
+	if (id_lookup_connect(c, id) < 0)
+		return EXIT_BAILIFF;
+	jw_kstr(&q.w, "processId", id);
+	if (request_read(c, &q, "wait_process") < 0)
+		return cli_fail(c, EXIT_BAILIFF, &q.e, "%s", id);
+	if (!exit_status_of_process(q.result, &outcome)) {
+		cli_error("%s: the daemon's reply has no exit status", id);
+		return EXIT_BAILIFF;
+	}
+	if (outcome.note[0])
+		cli_error("%s: %s", id, outcome.note);
+	print_autorun(jval_get(q.result, "autorun"), id, jval_bool(jval_get(q.result, "cow"), false));
+	return outcome.status;
+}
+
+int cmd_resize(struct cli *c)
+{
+	request_auto struct request q = REQUEST_INIT(q);
+	char id[ID_LOOKUP_MAX];
+	unsigned rows, cols;
+	int end = 0;
+
+	if (c->opts.nargs != 2)
+		return cli_usage(c, "missing process or size");
+	const char *size = c->opts.args[1];
+	if (sscanf(size, "%5u%*[xX]%5u%n", &rows, &cols, &end) != 2 || size[end] || !rows || !cols)
+		return cli_usage(c, "'%s' is not a size; expected ROWSxCOLS, for example 24x80", size);
+	if (id_lookup_connect(c, id) < 0)
+		return EXIT_FAILED;
+	jw_kstr(&q.w, "processId", id);
+	jw_kuint(&q.w, "rows", rows);
+	jw_kuint(&q.w, "cols", cols);
+	return request_change(c, &q, "resize_process") < 0 ? cli_fail(c, EXIT_FAILED, &q.e, "%s", id) : 0;
+}
+
+/* Answers each action of the command line. One that fails does not keep the others from being answered. */
+static int answer_actions(struct cli *c, const char *usual, int always, int session, int decision)
+{
+	const char *other = opts_get(&c->opts, decision);
+	int status = 0;
+
+	if (c->opts.nargs == 0)
+		return cli_usage(c, "which action?");
+	if (cli_connect(c, CLI_START_IF_STORE) < 0)
+		return EXIT_FAILED;
+	for (size_t i = 0; i < c->opts.nargs; i++) {
+		request_auto struct request q = REQUEST_INIT(q);
+		char id[ID_LOOKUP_MAX];
+
+		if (id_lookup(c, ID_PENDING, c->opts.args[i], id) < 0) {
+			status = EXIT_FAILED;
+			continue;
+		}
+		jw_kstr(&q.w, "actionId", id);
+		jw_kstr(&q.w, "decision", other ? other : usual);
+		(void)noun_options(c, "note", &q.w);
+		if (opts_has(&c->opts, always) || opts_has(&c->opts, session))
+			jw_kstr(&q.w, "scope", opts_has(&c->opts, always) ? "always" : "session");
+		if (noun_change(c, &q, "respond_action", "decision") != 0)
+			status = EXIT_FAILED;
+	}
+	return status;
+}
+
+int cmd_approve(struct cli *c)
+{
+	return answer_actions(c, "allow", OPT_approve_ALWAYS, OPT_approve_SESSION, OPT_approve_DECISION);
+}
+
+int cmd_deny(struct cli *c) { return answer_actions(c, "deny", OPT_deny_ALWAYS, OPT_deny_SESSION, OPT_deny_DECISION); }
