@@ -1,9 +1,10 @@
 #!/usr/bin/python3
 """The figures of docs/performance.md, measured together in one run.
 
-    bench.py BUILD [spawn] [output] [events] [terminal] [session] [store] [growth]
+    bench.py BUILD [spawn] [cost] [output] [events] [terminal] [session] [store] [growth]
 
 spawn   spawn to exit of /bin/true: vfork+exec, bwrap and unshare where installed, and bailiff over its socket, by profile
+cost    CPU time per command: bailiff (all of its processes and the command), posix_spawn and bwrap; commands/s with 8 clients; what an idle daemon keeps
 output  1 GiB of output: bailiff against `cmd > file`, and the runtime's peak memory
 events  events acknowledged after commit, alone and with subscribers that never read
 terminal  a key written until its echo is seen: a bare pty, script and tmux where installed, and bailiff's subscribers
@@ -11,6 +12,7 @@ session  reading a session with 100,000 events, and starting on a store with 1,0
 growth  what COMMANDS times /bin/true add to the store's database, by table, event type and read model
 """
 
+import contextlib
 import glob
 import json
 import os
@@ -101,6 +103,66 @@ def times_of_start(rpc, rounds, work):
         rpc.call("wait_process", processId=process)
         time.sleep(PAUSE_MS / 1000)
     return times
+
+
+def tree_of(pid):
+    pids = [pid]
+    for p in pids:
+        pids += harness.children_of(p)
+    return pids
+
+
+def cpu_of_parts(home):
+    """Seconds of CPU: the daemon's processes by name; all others, living or reaped by the guard, are sandboxes and commands."""
+    used, tick = {"runtime": 0, "spawner": 0, "guard": 0, "sandboxes": 0}, 1 / os.sysconf("SC_CLK_TCK")
+    names = {home.guard.pid: "guard", home.part("runtime"): "runtime", home.part("spawner"): "spawner"}
+    for pid in tree_of(home.guard.pid):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/stat") as f:
+            ticks = [int(v) * tick for v in f.read().rsplit(")", 1)[1].split()[11:15]]
+            used[names.get(pid, "sandboxes")] += sum(ticks[:2])
+            used["sandboxes"] += sum(ticks[2:])
+    return used
+
+
+def bench_cost(turns=int(os.environ.get("ROUNDS", "20")), each=25, clients=8):
+    """
+    The ways alternate, so that noise affects all of them equally. What the daemon does between its turns (prebuilding, settling the
+    journal) counts, too: its CPU time is read at the beginning and at the end.
+    """
+    bwrap = shutil.which("bwrap") or ""
+    with Home() as home:
+        def run(way, count=each, by=1, pause=0):
+            done = subprocess.run([os.path.join(BUILD, "bench", "bench_spawn"), home.socket, home.work, str(count), str(pause), "", bwrap, way, str(by)],
+                                  stdout=subprocess.PIPE, text=True, check=True)
+            return [float(v) / 1e6 for v in done.stdout.split("\t")]
+
+        def in_turns(name, **how):
+            used = {"posix_spawn": [], "bwrap": []}
+            before, count = cpu_of_parts(home), 0
+            for _ in range(turns):
+                for way, key in (("vfork+exec", "posix_spawn"), ("bwrap", "bwrap")):
+                    if key != "bwrap" or bwrap:
+                        used[key].append(run(way, **dict(how, by=1))[1] / each)
+                run("workspace", **how)
+                count += each * how.get("by", 1)
+            time.sleep(0.2)
+            parts = {k: (v - before[k]) / count for k, v in cpu_of_parts(home).items()}
+            cost = sum(parts.values())
+            plain = statistics.mean(used["posix_spawn"])
+            print(f"  {name:<42} {cost * 1e6:8.0f}   ÷ posix_spawn ({plain * 1e6:.0f}) {cost / plain:5.2f}"
+                  + (f"   ÷ bwrap ({statistics.mean(used['bwrap']) * 1e6:.0f}) {cost / statistics.mean(used['bwrap']):5.2f}" if bwrap else ""))
+            print(f"  {'':<42} {', '.join(f'{k} {v * 1e6:.0f}' for k, v in parts.items())}")
+
+        run("workspace")
+        print("\nCPU time per command /bin/true, profile workspace, µs; bailiff: all of its processes and the command:")
+        in_turns("one client, a pause after each command", pause=PAUSE_MS)
+        in_turns("one client, without a pause")
+        in_turns(f"{clients} clients, without a pause", by=clients)
+        rates = [clients * 100 / run("workspace", count=100, by=clients)[0] for _ in range(3)]
+        print(f"  {f'{clients} clients':<42} {max(rates):8.0f} commands/s (best of {', '.join(f'{r:.0f}' for r in rates)})")
+        time.sleep(1)
+        pids = tree_of(home.guard.pid)
+        print(f"  {'idle after that':<42} {len(pids):8} processes, {sum(status_kib(p, 'RssAnon') for p in pids) / 1024:.1f} MB of anonymous memory")
 
 
 def bench_output(size=GIB, rounds=3):
@@ -408,7 +470,7 @@ def main():
         model = [line.split(":")[1].strip() for line in f if line.startswith("model name")]
     print(f"{platform.machine()}, {os.cpu_count()} cpus{', ' + model[0] if model else ''}, Linux {platform.release()}, "
           f"{'root' if os.geteuid() == 0 else 'plain user'}, {os.path.basename(BUILD)}")
-    for name in sys.argv[2:] or ("spawn", "output", "events", "terminal", "session", "store"):
+    for name in sys.argv[2:] or ("spawn", "cost", "output", "events", "terminal", "session", "store"):
         globals()["bench_" + name]()
         sys.stdout.flush()
 

@@ -5,6 +5,11 @@
  *
  * bench_spawn SOCKET WORK ROUNDS PAUSE_MS UNSHARE BWRAP     ("" = not there); prints a line "NAME<tab>MICROSECONDS"
  *                                                           for each
+ * bench_spawn SOCKET WORK ROUNDS PAUSE_MS UNSHARE BWRAP NAME CLIENTS
+ *                                                           only this way, by so many clients at once, ROUNDS each;
+ *                                                           prints "WALL<tab>CPU", microseconds of all of them: CPU is
+ *                                                           that of the clients and of their children, which is the
+ *                                                           whole cost of a way without a daemon
  */
 
 #include "runtime/base/buf.h"
@@ -15,6 +20,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -159,34 +166,90 @@ static int connect_to(const char *path)
 	return fd;
 }
 
+struct way {
+	const char *name;
+	void (*run)(struct bench *b);
+	bool there;
+};
+
+static void measure_in_turns(struct bench *b, const struct way *ways, size_t n, int rounds,
+			     const struct timespec *pause)
+{
+	for (int round = -1; round < rounds; round++) {
+		for (size_t i = 0; i < n; i++) {
+			if (!ways[i].there)
+				continue;
+			uint64_t begin = now_ns();
+			ways[i].run(b);
+			if (round >= 0)
+				printf("%s\t%.1f\n", ways[i].name, (double)(now_ns() - begin) / 1e3);
+			nanosleep(pause, NULL);
+		}
+	}
+}
+
+static double cpu_us(int who)
+{
+	struct rusage u;
+
+	getrusage(who, &u);
+	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1e6 +
+	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+}
+
+/*
+ * Each client is a process with a connection of its own. It reaps what its children leave behind (bwrap does not wait
+ * for the sandbox's pid 1), so that their CPU time counts.
+ */
+static void measure_clients(struct bench *b, const char *path, const struct way *way, int rounds, int clients,
+			    const struct timespec *pause)
+{
+	uint64_t begin = now_ns();
+
+	for (int i = 0; i < clients; i++) {
+		pid_t pid = fork();
+		if (pid < 0)
+			stop("fork");
+		if (pid > 0)
+			continue;
+		prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+		b->fd = connect_to(path);
+		for (int round = 0; round < rounds; round++) {
+			way->run(b);
+			if (pause->tv_nsec)
+				nanosleep(pause, NULL);
+		}
+		while (wait(NULL) > 0)
+			continue;
+		_exit(0);
+	}
+	for (int status; wait(&status) > 0;) {
+		if (status != 0)
+			stop("a client failed");
+	}
+	printf("%.1f\t%.1f\n", (double)(now_ns() - begin) / 1e3, cpu_us(RUSAGE_SELF) + cpu_us(RUSAGE_CHILDREN));
+}
+
 int main(int argc, char **argv)
 {
-	if (argc != 7) {
-		fprintf(stderr, "usage: bench_spawn SOCKET WORK ROUNDS PAUSE_MS UNSHARE BWRAP\n");
+	if (argc != 7 && argc != 9) {
+		fprintf(stderr, "usage: bench_spawn SOCKET WORK ROUNDS PAUSE_MS UNSHARE BWRAP [NAME CLIENTS]\n");
 		return 2;
 	}
 	struct bench b = { .fd = connect_to(argv[1]), .work = argv[2], .unshare = argv[5], .bwrap = argv[6] };
 	const struct timespec pause = { .tv_nsec = atol(argv[4]) * 1000000 };
-	const struct {
-		const char *name;
-		void (*way)(struct bench *b);
-		bool there;
-	} ways[] = {
+	const struct way ways[] = {
 		{ "vfork+exec", by_vfork, true },  { "unshare", by_unshare, b.unshare[0] },
 		{ "bwrap", by_bwrap, b.bwrap[0] }, { "workspace", by_workspace, true },
 		{ "isolated", by_isolated, true },
 	};
+	const size_t n = sizeof(ways) / sizeof(ways[0]);
 
-	for (int round = -1; round < atoi(argv[3]); round++) {
-		for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
-			if (!ways[i].there)
-				continue;
-			uint64_t begin = now_ns();
-			ways[i].way(&b);
-			if (round >= 0)
-				printf("%s\t%.1f\n", ways[i].name, (double)(now_ns() - begin) / 1e3);
-			nanosleep(&pause, NULL);
-		}
+	if (argc == 7)
+		measure_in_turns(&b, ways, n, atoi(argv[3]), &pause);
+	for (size_t i = 0; argc == 9 && i < n; i++) {
+		if (strcmp(ways[i].name, argv[7]) == 0)
+			measure_clients(&b, argv[1], &ways[i], atoi(argv[3]), atoi(argv[8]), &pause);
 	}
 	buf_done(&b.answer);
 	close(b.fd);
