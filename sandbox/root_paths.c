@@ -4,7 +4,6 @@
 #include "runtime/base/path.h"
 #include "sandbox/plan.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static const char *const systems[] = {
@@ -56,33 +55,44 @@ static const struct {
 #undef IN_PARENT
 };
 
-/* Expands an entry that begins with "~" for this home. */
-static bool expand_home(size_t i, const char *home, char ret[PATH_MAX])
+/* Returns the length of what follows "~" in an entry's path, without its mark '?'; 0 if it is not in a home. */
+static size_t length_below_home(const char *path)
 {
-	const char *path = entries[i].path;
 	size_t n = strlen(path);
 
-	if (strncmp(path, "~/", 2) != 0)
-		return false;
-	n -= path[n - 1] == '?';
-	return snprintf(ret, PATH_MAX, "%s%.*s", home, (int)(n - 1), path + 1) < PATH_MAX;
+	return strncmp(path, "~/", 2) != 0 ? 0 : n - 1 - (path[n - 1] == '?');
 }
 
+/* Each start of root's compares its mounts with these entries, so nothing is formatted here. */
 bool root_path_is_toolchain(const char *home, const char *path)
 {
-	char own[PATH_MAX];
+	size_t len = strlen(home);
 
-	for (size_t i = 0; i < countof(entries); i++)
-		if (entries[i].kind == PLAN_MOUNT_READ && entries[i].flags & PLAN_MOUNT_OWNED &&
-		    expand_home(i, home, own) && strcmp(own, path) == 0)
+	if (strncmp(path, home, len) != 0)
+		return false;
+	for (size_t i = 0; i < countof(entries); i++) {
+		size_t n = length_below_home(entries[i].path);
+		if (n && entries[i].kind == PLAN_MOUNT_READ && entries[i].flags & PLAN_MOUNT_OWNED &&
+		    strncmp(path + len, entries[i].path + 1, n) == 0 && !path[len + n])
 			return true;
+	}
 	return false;
 }
 
-bool root_path_credentials(const char *home, size_t index, char ret[PATH_MAX])
+bool root_path_next_credentials(const char *home, size_t *cursor, char ret[PATH_MAX])
 {
-	for (size_t i = 0; i < countof(entries); i++)
-		if (entries[i].kind == PLAN_MOUNT_HIDE && expand_home(i, home, ret) && index-- == 0)
-			return true;
+	size_t len = strlen(home);
+
+	for (; *cursor < countof(entries); ++*cursor) {
+		const char *path = entries[*cursor].path;
+		size_t n = length_below_home(path);
+		if (!n || entries[*cursor].kind != PLAN_MOUNT_HIDE || len + n >= PATH_MAX)
+			continue;
+		memcpy(ret, home, len);
+		memcpy(ret + len, path + 1, n);
+		ret[len + n] = 0;
+		++*cursor;
+		return true;
+	}
 	return false;
 }

@@ -16,8 +16,9 @@ bool root_path_is_system(const char *path);
 bool root_path_is_home(const char *path);
 /* Whether it is a value that account files use for accounts without a home. */
 bool root_path_is_no_home(const char *path);
-/* What the shipped profiles show, read-only, of root's own home; and what they hide of that: false = no such index. */
+/* What the shipped profiles show, read-only, of root's own home. */
 bool root_path_is_toolchain(const char *home, const char *path);
-bool root_path_credentials(const char *home, size_t index, char ret[PATH_MAX]);
+/* What they hide of that, one path per call; the cursor begins at 0, and false = no more. */
+bool root_path_next_credentials(const char *home, size_t *cursor, char ret[PATH_MAX]);
 
 #endif

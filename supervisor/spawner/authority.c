@@ -350,7 +350,7 @@ static bool is_toolchain(const struct authority *a, const struct plan_head *plan
 	char hidden[PATH_MAX];
 	if (plan_mount(plan, i)->kind != PLAN_MOUNT_READ || !root_path_is_toolchain(a->root_home, path))
 		return false;
-	for (size_t k = 0; root_path_credentials(a->root_home, k, hidden); k++) {
+	for (size_t cursor = 0; root_path_next_credentials(a->root_home, &cursor, hidden);) {
 		const struct plan_mount *m = path_within(path, hidden) ? shown_at(plan, hidden) : NULL;
 		if (m && m->kind != PLAN_MOUNT_HIDE)
 			return false;
