@@ -5,6 +5,7 @@
 #include "runtime/base/mem.h"
 #include "sandbox/cgroup.h"
 #include "supervisor/spawner/idmap.h"
+#include "supervisor/spawner/netpool.h"
 #include "supervisor/spawner/prebuilt_msg.h"
 #include "supervisor/spawner/spawn_msg.h"
 
@@ -21,11 +22,12 @@
 #define EXPIRE_MS 60000
 #define EARLY_CHECK_NS (2 * 1000000ull) /* from a request until its start */
 
-void prebuilt_pool_init(struct prebuilt_pool *pool, struct cgroup_tree *cgroup, struct idmap *idmap, bool privileged,
-			size_t wanted)
+void prebuilt_pool_init(struct prebuilt_pool *pool, struct cgroup_tree *cgroup, struct idmap *idmap,
+			struct netpool *netpool, bool privileged, size_t wanted)
 {
 	*pool = (struct prebuilt_pool){ .cgroup = cgroup,
 					.idmap = idmap,
+					.netpool = netpool,
 					.privileged = privileged,
 					.wanted = wanted > PREBUILT_SPARE_MAX ? PREBUILT_SPARE_MAX : wanted,
 					.buffer = mem_zalloc(1, sizeof *pool->buffer) };
@@ -42,6 +44,7 @@ void prebuilt_free(struct prebuilt_pool *pool, struct prebuilt *one)
 		fd_pidfd_signal(one->pidfd, SIGKILL);
 	fd_close(&one->pidfd);
 	fd_close(&one->mounts);
+	fd_close(&one->net);
 	free(one->fingerprint);
 	one->fingerprint = NULL;
 	if (one->leaf.id[0])
@@ -61,15 +64,22 @@ void prebuilt_drop_all(struct prebuilt_pool *pool)
 		drop_kind(pool, &pool->kinds[i]);
 }
 
+static void close_held(struct prebuilt_held *held)
+{
+	fd_close(&held->mounts);
+	fd_close(&held->net);
+	fd_close(&held->pidfd);
+}
+
 void prebuilt_pool_done(struct prebuilt_pool *pool)
 {
 	prebuilt_drop_all(pool);
 	for (size_t i = 0; i < PREBUILT_KINDS; i++)
 		prebuilt_key_done(&pool->kinds[i].key);
 	for (size_t i = 0; i < pool->nleaves; i++)
-		fd_close(&pool->leaves[i].mounts);
+		close_held(&pool->leaves[i].held);
 	while (pool->ngarbage)
-		prebuilt_collect_garbage(pool);
+		close_held(&pool->garbage[--pool->ngarbage]);
 	free(pool->buffer);
 	free(pool->leaves);
 	fd_close(&pool->mounts_fd);
@@ -339,7 +349,7 @@ struct prebuilt_kind *prebuilt_wanted_kind(struct prebuilt_pool *pool)
 
 void prebuilt_begin(struct prebuilt_pool *pool, struct prebuilt *ret)
 {
-	*ret = (struct prebuilt){ .pidfd = -1, .link = -1, .mounts = -1 };
+	*ret = (struct prebuilt){ .pidfd = -1, .link = -1, .mounts = -1, .net = -1 };
 	snprintf(ret->leaf.id, sizeof ret->leaf.id, "%s", pool->name);
 	ret->leaf.attempt = ++pool->serial;
 	ret->stamps = read_host_stamps();
@@ -347,17 +357,22 @@ void prebuilt_begin(struct prebuilt_pool *pool, struct prebuilt *ret)
 
 void prebuilt_add(struct prebuilt_kind *k, const struct prebuilt *one) { k->spare[k->count++] = *one; }
 
-/* ---- names of cgroups, and mount namespaces of ended commands ---- */
+/* ---- names of cgroups, and namespaces of ended commands ---- */
 
-void prebuilt_name_leaf(struct prebuilt_pool *pool, const struct plan_key *key, struct prebuilt *one)
+void prebuilt_name_leaf(struct prebuilt_pool *pool, const struct plan_key *key, uid_t owner, struct prebuilt *one)
 {
 	if (pool->nleaves == pool->leaves_size) {
 		pool->leaves_size = pool->leaves_size ? 2 * pool->leaves_size : 64;
 		pool->leaves = mem_realloc(pool->leaves, pool->leaves_size * sizeof *pool->leaves);
 	}
-	pool->leaves[pool->nleaves++] = (struct prebuilt_leaf){ .key = *key,
-								.leaf = one->leaf,
-								.mounts = fd_take(&one->mounts) };
+	int pidfd = one->net < 0 ? -1 : fcntl(one->pidfd, F_DUPFD_CLOEXEC, 0);
+	if (pidfd < 0)
+		fd_close(&one->net);
+	pool->leaves[pool->nleaves++] = (struct prebuilt_leaf){
+		.key = *key,
+		.leaf = one->leaf,
+		.held = { .mounts = fd_take(&one->mounts), .net = fd_take(&one->net), .pidfd = pidfd, .owner = owner }
+	};
 	free(one->fingerprint);
 	one->fingerprint = NULL;
 }
@@ -370,8 +385,7 @@ struct plan_key prebuilt_forget_leaf(struct prebuilt_pool *pool, const struct pl
 		struct plan_key leaf = pool->leaves[i].leaf;
 		if (pool->ngarbage == PREBUILT_GARBAGE_MAX)
 			prebuilt_collect_garbage(pool);
-		if (pool->leaves[i].mounts >= 0)
-			pool->garbage[pool->ngarbage++] = pool->leaves[i].mounts;
+		pool->garbage[pool->ngarbage++] = pool->leaves[i].held;
 		pool->leaves[i] = pool->leaves[--pool->nleaves];
 		return leaf;
 	}
@@ -382,6 +396,15 @@ bool prebuilt_has_garbage(const struct prebuilt_pool *pool) { return pool->ngarb
 
 void prebuilt_collect_garbage(struct prebuilt_pool *pool)
 {
-	if (pool->ngarbage)
-		fd_close(&pool->garbage[--pool->ngarbage]);
+	if (!pool->ngarbage)
+		return;
+	struct prebuilt_held *held = &pool->garbage[--pool->ngarbage];
+	/*
+	 * That the command has ended is only what the runtime says. A pid namespace's init becomes a zombie after every
+	 * other process of the namespace is gone, and its pidfd becomes readable then.
+	 */
+	struct pollfd p = { .fd = held->pidfd, .events = POLLIN };
+	if (held->pidfd >= 0 && poll(&p, 1, 0) == 1 && p.revents & POLLIN)
+		netpool_give_back(pool->netpool, fd_take(&held->net), held->owner);
+	close_held(held);
 }

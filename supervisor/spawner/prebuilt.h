@@ -21,7 +21,7 @@
  *
  * The kernel tears a mount namespace down when its last user exits, and that user waits for it. To keep this away from
  * the init of a command that has just ended, and from clients that wait for that end, the spawner holds the namespace
- * open until it is idle.
+ * open until it is idle. The same is done with the network namespace, which may be used again (netpool.h).
  */
 
 #include "sandbox/file_stamp.h"
@@ -37,6 +37,7 @@
 
 struct cgroup_tree;
 struct idmap;
+struct netpool;
 struct prebuilt_ready_msg;
 struct spawn_identity;
 struct spawn_msg;
@@ -61,6 +62,7 @@ struct prebuilt {
 	struct plan_key leaf; /* its cgroup's name */
 	struct host_stamps stamps;
 	int mounts; /* its mount namespace; −1 = not held */
+	int net;    /* its network namespace, from the pool; −1 = not held */
 	/* Of a dedicated one: */
 	uid_t uid; /* of the command */
 	gid_t gid;
@@ -78,10 +80,18 @@ struct prebuilt_kind {
 	size_t count;
 };
 
-/* The cgroup name and mount namespace of a running sandbox that was prebuilt. */
+/* Namespaces of a sandbox, held beyond its end. */
+struct prebuilt_held {
+	int mounts;
+	int net;
+	int pidfd;   /* of the init; −1 if net is */
+	uid_t owner; /* the peer whose command uses net */
+};
+
+/* The cgroup name and namespaces of a running sandbox that was prebuilt. */
 struct prebuilt_leaf {
 	struct plan_key key, leaf;
-	int mounts;
+	struct prebuilt_held held;
 };
 
 struct prebuilt_pool {
@@ -90,9 +100,10 @@ struct prebuilt_pool {
 	bool privileged;
 	struct cgroup_tree *cgroup;
 	struct idmap *idmap;
+	struct netpool *netpool;
 	struct prebuilt_kind kinds[PREBUILT_KINDS]; /* generic ones come first */
 	struct prebuilt_ready_msg *buffer;
-	int garbage[PREBUILT_GARBAGE_MAX]; /* mount namespaces of commands that ended */
+	struct prebuilt_held garbage[PREBUILT_GARBAGE_MAX]; /* of commands that ended */
 	size_t ngarbage;
 	struct prebuilt_leaf *leaves;
 	size_t nleaves, leaves_size;
@@ -105,8 +116,8 @@ struct prebuilt_pool {
 	unsigned serial;
 };
 
-void prebuilt_pool_init(struct prebuilt_pool *pool, struct cgroup_tree *cgroup, struct idmap *idmap, bool privileged,
-			size_t wanted);
+void prebuilt_pool_init(struct prebuilt_pool *pool, struct cgroup_tree *cgroup, struct idmap *idmap,
+			struct netpool *netpool, bool privileged, size_t wanted);
 void prebuilt_pool_done(struct prebuilt_pool *pool);
 
 /* Returns a matching one, owned by the caller; false = none. Records that the kind is in use. */
@@ -137,12 +148,12 @@ size_t prebuilt_polls(const struct prebuilt_pool *pool, int fds[PREBUILT_POLLS_M
 /* One of them is readable. */
 void prebuilt_on_ready(struct prebuilt_pool *pool, int fd);
 
-/* A command runs in this one now; its mount namespace is held until the leaf is forgotten. */
-void prebuilt_name_leaf(struct prebuilt_pool *pool, const struct plan_key *key, struct prebuilt *one);
+/* A command of this user runs in this one now; its namespaces are held until the leaf is forgotten. */
+void prebuilt_name_leaf(struct prebuilt_pool *pool, const struct plan_key *key, uid_t owner, struct prebuilt *one);
 /* Returns the name of the command's leaf and forgets it: the command's own key if it was not prebuilt. */
 struct plan_key prebuilt_forget_leaf(struct prebuilt_pool *pool, const struct plan_key *key);
 
-/* Mount namespaces of ended commands that wait to be torn down; collect_garbage closes one. */
+/* Namespaces of ended commands; collect_garbage tears down those of one, or returns what can be used again. */
 bool prebuilt_has_garbage(const struct prebuilt_pool *pool);
 void prebuilt_collect_garbage(struct prebuilt_pool *pool);
 

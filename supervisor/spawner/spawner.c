@@ -338,7 +338,7 @@ static void setup_spawner(struct spawner *s, const struct spawner_options *o)
 	if (cgroup_tree_open(&s->cgroup, o->cgroup_base->path, o->cgroup_tag, &e) < 0)
 		log_info("no cgroups for sandboxes: %s", e.message);
 	tree_limiter_open(&s->limiter, o->cgroup_base, o->cgroup_tag);
-	prebuilt_pool_init(&s->prebuilt, &s->cgroup, &s->idmap, s->privileged, o->zygotes);
+	prebuilt_pool_init(&s->prebuilt, &s->cgroup, &s->idmap, &s->netpool, s->privileged, o->zygotes);
 	s->has_filter = sysfilter_build(&s->filter, &e) == 0;
 	if (!s->has_filter)
 		log_info("no seccomp for sandboxes: %s", e.message);

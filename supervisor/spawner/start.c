@@ -343,9 +343,10 @@ static struct init init_base(const struct spawner *s)
 	return in;
 }
 
-static int take_network(struct spawner *s, const struct plan_head *plan)
+static int take_network(struct spawner *s, const struct plan_head *plan, uid_t owner)
 {
-	return plan->flags & PLAN_PRIVATE_ROOT && plan->network != PLAN_NET_HOST ? netpool_take(&s->netpool) : -1;
+	return plan->flags & PLAN_PRIVATE_ROOT && plan->network != PLAN_NET_HOST ? netpool_take(&s->netpool, owner)
+										 : -1;
 }
 
 /* The state of one start. */
@@ -392,7 +393,7 @@ static int start_new(const struct start *t, int *ret_pidfd, struct err *e)
 {
 	struct spawner *s = t->s;
 	const struct spawn_identity *id = t->id;
-	fd_auto int net = id->outer_root ? -1 : take_network(s, t->plan);
+	fd_auto int net = id->outer_root ? -1 : take_network(s, t->plan, id->peer_uid);
 	struct init in = init_base(s);
 	struct step_context *c = &in.steps;
 	c->uid = id->uid;
@@ -471,7 +472,7 @@ static void assign_prebuilt(const struct start *t, struct prebuilt *one, int *re
 		fd_close(
 			&one->mounts); /* an overlay must be unmounted with its command: helpers read its upper layer */
 	t->s->done_link = fd_take(&one->link); /* closed after the reply was sent */
-	prebuilt_name_leaf(&t->s->prebuilt, &t->m->key, one);
+	prebuilt_name_leaf(&t->s->prebuilt, &t->m->key, t->id->peer_uid, one);
 }
 
 /* Starts in a generic prebuilt sandbox. Returns 1 if started, 0 if there is none, −1 if the start failed. */
@@ -640,8 +641,8 @@ static int clone_prebuilt(struct spawner *s, const struct prebuilt_kind *k, cons
 	one->link = fds[0];
 	struct init in = init_base(s);
 	init_set_plan(&in, plan);
-	fd_auto int net = take_network(s, plan);
-	in.steps.net_fd = net;
+	one->net = take_network(s, plan, k->key.plan ? k->key.uid : NETPOOL_ANY);
+	in.steps.net_fd = one->net;
 	in.steps.prebuilt_fd = theirs;
 	if (k->key.plan && apply_key(s, &k->key, one, &in.steps, e) < 0)
 		return -1;
