@@ -58,22 +58,22 @@ static const module_fn connected[] = {
 #include "runtime/engine/modules.def"
 	NULL
 };
-static uint64_t (*const tick[])(struct engine *g, uint64_t now) = {
+static uint64_t (*const tick[])(struct engine *engine, uint64_t now) = {
 #define TICK(fn) fn,
 #include "runtime/engine/modules.def"
 	NULL
 };
-static void (*const disconnected[])(struct engine *g, uint64_t connection) = {
+static void (*const disconnected[])(struct engine *engine, uint64_t connection) = {
 #define DISCONNECTED(fn) fn,
 #include "runtime/engine/modules.def"
 	NULL
 };
-static int (*const may_start[])(struct engine *g, const struct start_request *r, struct err *e) = {
+static int (*const may_start[])(struct engine *engine, const struct start_request *r, struct err *e) = {
 #define MAY_START(fn) fn,
 #include "runtime/engine/modules.def"
 	NULL
 };
-static void (*const over[])(struct engine *g, const struct process_over *x) = {
+static void (*const over[])(struct engine *engine, const struct process_over *x) = {
 #define PROCESS_OVER(fn) fn,
 #include "runtime/engine/modules.def"
 	NULL
@@ -90,7 +90,7 @@ static const struct fact_reaction on_fact[] = {
 #include "runtime/engine/modules.def"
 	{ 0 }
 };
-static void (*const due[DUE_WORK_COUNT])(struct engine *g, const char *id) = {
+static void (*const due[DUE_WORK_COUNT])(struct engine *engine, const char *id) = {
 #define DUE(WORK, fn) [DUE_##WORK] = fn,
 #include "runtime/engine/modules.def"
 };

@@ -22,17 +22,17 @@ static const char *const names[ACTION_KIND_COUNT] = {
 #undef ACTION_KIND
 };
 
-static const struct action_kind_ops *ops_of(const struct engine *g, const struct action_doc *d)
+static const struct action_kind_ops *ops_of(const struct engine *engine, const struct action_doc *d)
 {
 	for (int i = ACTION_KIND_NONE + 1; i < ACTION_KIND_COUNT; i++)
 		if (strcmp(names[i], d->kind) == 0)
-			return g->modules->action_kinds[i];
+			return engine->modules->action_kinds[i];
 	return NULL;
 }
 
-int action_read(struct engine *g, const char *action_id, struct buf *text, struct action_doc *ret, struct err *e)
+int action_read(struct engine *engine, const char *action_id, struct buf *text, struct action_doc *ret, struct err *e)
 {
-	return view_read_speculative(g->o.store, &action_schema, action_id, text, ret, e);
+	return view_read_speculative(engine->o.store, &action_schema, action_id, text, ret, e);
 }
 
 /* ---- opening ---- */
@@ -41,25 +41,25 @@ int action_read(struct engine *g, const char *action_id, struct buf *text, struc
  * Deadlines are stored in real time, because they survive a reboot; ticks use boot time. action_tick compares the
  * stored deadline with real time again, so a clock change only causes an early or late check.
  */
-static void watch_deadline(struct engine *g, uint64_t expires_us)
+static void watch_deadline(struct engine *engine, uint64_t expires_us)
 {
-	uint64_t real = g->o.ports->real_us(g->o.host);
-	uint64_t at = engine_now(g) + (expires_us > real ? (expires_us - real) * 1000 : 0);
+	uint64_t real = engine->o.ports->real_us(engine->o.host);
+	uint64_t at = engine_now(engine) + (expires_us > real ? (expires_us - real) * 1000 : 0);
 
-	if (at < g->actions->next_ns)
-		g->actions->next_ns = at;
-	engine_wake(g, at);
+	if (at < engine->actions->next_ns)
+		engine->actions->next_ns = at;
+	engine_wake(engine, at);
 }
 
-static int required_fact(struct engine *g, const struct action_spec *s, const char *id, const char *turn,
+static int required_fact(struct engine *engine, const struct action_spec *s, const char *id, const char *turn,
 			 const char *thread, struct transaction *tx)
 {
-	uint64_t expires = s->timeout_ms ? g->o.ports->real_us(g->o.host) + s->timeout_ms * 1000 : 0;
+	uint64_t expires = s->timeout_ms ? engine->o.ports->real_us(engine->o.host) + s->timeout_ms * 1000 : 0;
 	char step[ID_TEXT_MAX];
 
 	id_make(ID_KIND_STEP, step);
 	if (expires)
-		watch_deadline(g, expires);
+		watch_deadline(engine, expires);
 	const struct scope scope = { .uid = s->uid,
 				     .session = s->session_id,
 				     .thread = thread,
@@ -80,7 +80,7 @@ static int required_fact(struct engine *g, const struct action_spec *s, const ch
 		    .requestedBy = json_requester(&s->by));
 }
 
-int action_open(struct engine *g, const struct action_spec *s, struct transaction *tx, char ret_id[ID_SIZE],
+int action_open(struct engine *engine, const struct action_spec *s, struct transaction *tx, char ret_id[ID_SIZE],
 		struct err *e)
 {
 	char turn[ID_SIZE] = "", thread[ID_SIZE] = "", id[ID_TEXT_MAX];
@@ -89,10 +89,10 @@ int action_open(struct engine *g, const struct action_spec *s, struct transactio
 		id_copy(turn, s->turn_id);
 	if (s->thread_id)
 		id_copy(thread, s->thread_id);
-	if (!turn[0] && session_system_turn(g, tx, s->uid, s->session_id, thread, turn, e) < 0)
+	if (!turn[0] && session_system_turn(engine, tx, s->uid, s->session_id, thread, turn, e) < 0)
 		return -1;
 	id_make(ID_KIND_ACTION, id);
-	if (required_fact(g, s, id, turn, thread, tx) < 0)
+	if (required_fact(engine, s, id, turn, thread, tx) < 0)
 		return err_set(e, ERR_INVALID,
 			       "the action cannot be written: prompt, schema or continuation is too long");
 	id_copy(ret_id, id);
@@ -123,20 +123,20 @@ void action_thread_waits(struct transaction *tx, const struct scope *s, const st
 /* ---- answering ---- */
 
 /* action.resolved is durable: the module of the kind continues its work, then the turn takes its next step. */
-static void on_resolved_committed(struct engine *g, const char *action_id)
+static void on_resolved_committed(struct engine *engine, const char *action_id)
 {
 	buf_auto struct buf text = BUF_INIT;
 	char turn[ID_SIZE];
 	struct action_doc d;
 	struct err e = ERR_INIT;
 
-	if (action_read(g, action_id, &text, &d, &e) != 0)
+	if (action_read(engine, action_id, &text, &d, &e) != 0)
 		return;
 	id_copy(turn, d.turnId);
-	const struct action_kind_ops *ops = ops_of(g, &d);
+	const struct action_kind_ops *ops = ops_of(engine, &d);
 	if (ops && ops->over)
-		ops->over(g, action_id);
-	modules_due(g, DUE_TURN_STEP, turn);
+		ops->over(engine, action_id);
+	modules_due(engine, DUE_TURN_STEP, turn);
 }
 
 static void resolved_fact(const struct action_outcome *o, const char *request_id, struct transaction *tx)
@@ -173,12 +173,12 @@ void action_thread_resumes(struct transaction *tx, const struct scope *s, const 
 
 void action_resolve(struct transaction *tx, const struct action_outcome *o)
 {
-	struct engine *g = tx->engine;
-	const struct action_kind_ops *ops = ops_of(g, o->action);
+	struct engine *engine = tx->engine;
+	const struct action_kind_ops *ops = ops_of(engine, o->action);
 
 	resolved_fact(o, tx->caller.request_id, tx);
 	if (ops && ops->resolved)
-		ops->resolved(g, o, tx);
+		ops->resolved(engine, o, tx);
 	transaction_after_commit(tx, on_resolved_committed, o->action->actionId);
 }
 
@@ -255,10 +255,10 @@ static int check_payload(const struct action_answer *r, const struct action_doc 
 				: err_wrap(e, "payload is missing, and the action's schema asks for one");
 }
 
-static int check_answer(struct engine *g, const struct action_answer *r, const struct caller *c, struct buf *text,
+static int check_answer(struct engine *engine, const struct action_answer *r, const struct caller *c, struct buf *text,
 			struct action_doc *a, struct err *e)
 {
-	int found = action_read(g, r->action_id, text, a, e);
+	int found = action_read(engine, r->action_id, text, a, e);
 
 	if (found < 0)
 		return -1;
@@ -270,26 +270,27 @@ static int check_answer(struct engine *g, const struct action_answer *r, const s
 	if (strcmp(a->status, "pending") != 0)
 		return err_set(e, ERR_CONFLICT, "action '%s' has been answered already: %s (%s)", a->actionId,
 			       a->decision, a->status);
-	const struct action_kind_ops *ops = ops_of(g, a);
+	const struct action_kind_ops *ops = ops_of(engine, a);
 	if (!ops)
 		return err_set(e, ERR_STATE, "action '%s' is of a kind that this version does not have: '%.64s'",
 			       a->actionId, a->kind);
-	if (ops->is_persisting && ops->is_persisting(g, a->actionId))
+	if (ops->is_persisting && ops->is_persisting(engine, a->actionId))
 		return err_set(e, ERR_CONFLICT, "action '%s' is being answered", a->actionId);
 	return check_decision(a, r->decision, e) < 0 || check_unchanged(r, a, e) < 0 ? -1 : check_payload(r, a, e);
 }
 
-void engine_respond_action(struct engine *g, const struct action_answer *r, const struct caller *c, engine_reply_fn fn,
-			   void *ctx)
+void engine_respond_action(struct engine *engine, const struct action_answer *r, const struct caller *c,
+			   engine_reply_fn fn, void *ctx)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct action_doc a;
 	struct err e = ERR_INIT;
 
-	if (check_answer(g, r, c, &text, &a, &e) == 0 && is_permanent(r, &a) && !r->kept_file &&
-	    ops_of(g, &a)->persist && ops_of(g, &a)->persist(g, &a, r, means_allow(r->decision), c, fn, ctx, &e) == 0)
+	if (check_answer(engine, r, c, &text, &a, &e) == 0 && is_permanent(r, &a) && !r->kept_file &&
+	    ops_of(engine, &a)->persist &&
+	    ops_of(engine, &a)->persist(engine, &a, r, means_allow(r->decision), c, fn, ctx, &e) == 0)
 		return; /* the module calls this function again when the rule is written */
-	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	struct transaction *tx = transaction_new(engine, c, fn, ctx);
 	if (e.code) {
 		transaction_reject(tx, &e);
 		return;
@@ -352,17 +353,17 @@ static bool add_action(void *ctx, const char *key, size_t key_len, const char *j
 	return true;
 }
 
-static void list_actions(struct engine *g, enum view_kind kind, const char *prefix, struct action_list *l)
+static void list_actions(struct engine *engine, enum view_kind kind, const char *prefix, struct action_list *l)
 {
 	struct err e = ERR_INIT;
 
 	if (!l->most)
 		l->most = SIZE_MAX;
-	if (store_model_scan_speculative(g->o.store, (uint8_t)kind, prefix, add_action, l, &e) < 0)
+	if (store_model_scan_speculative(engine->o.store, (uint8_t)kind, prefix, add_action, l, &e) < 0)
 		log_error("look for open actions: %s", e.message);
 }
 
-bool action_of_call(struct engine *g, const char *turn_id, const char *call_id, struct buf *text,
+bool action_of_call(struct engine *engine, const char *turn_id, const char *call_id, struct buf *text,
 		    struct action_doc *ret)
 {
 	mem_auto char *prefix = mem_printf("%s/", turn_id);
@@ -370,22 +371,22 @@ bool action_of_call(struct engine *g, const char *turn_id, const char *call_id, 
 	struct err e = ERR_INIT;
 	bool found = false;
 
-	list_actions(g, VIEW_TURN_OPEN_ACTION, prefix, &l);
+	list_actions(engine, VIEW_TURN_OPEN_ACTION, prefix, &l);
 	for (size_t i = 0; i < l.count && !found; i++)
-		found = action_read(g, l.ids[i], text, ret, &e) == 0 &&
+		found = action_read(engine, l.ids[i], text, ret, &e) == 0 &&
 			strcmp(ret->kind, names[ACTION_KIND_TOOL]) == 0 && strcmp(ret->toolCallId, call_id) == 0;
 	free(l.ids);
 	return found;
 }
 
-static void cancel_action(struct engine *g, const char *id, const char *source, const char *reason,
+static void cancel_action(struct engine *engine, const char *id, const char *source, const char *reason,
 			  struct transaction *tx)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct action_doc a;
 	struct err e = ERR_INIT;
 
-	if (action_read(g, id, &text, &a, &e) != 0 || strcmp(a.status, "pending") != 0)
+	if (action_read(engine, id, &text, &a, &e) != 0 || strcmp(a.status, "pending") != 0)
 		return;
 	const struct action_outcome o = { .action = &a,
 					  .decision = "cancelled",
@@ -396,41 +397,41 @@ static void cancel_action(struct engine *g, const char *id, const char *source, 
 	action_resolve(tx, &o);
 }
 
-void action_cancel_of_turn(struct engine *g, const char *turn_id, const char *reason, struct transaction *tx)
+void action_cancel_of_turn(struct engine *engine, const char *turn_id, const char *reason, struct transaction *tx)
 {
 	mem_auto char *prefix = mem_printf("%s/", turn_id);
 	struct action_list l = { 0 };
 
-	list_actions(g, VIEW_TURN_OPEN_ACTION, prefix, &l);
+	list_actions(engine, VIEW_TURN_OPEN_ACTION, prefix, &l);
 	for (size_t i = 0; i < l.count; i++)
-		cancel_action(g, l.ids[i], "turn_ended", reason, tx);
+		cancel_action(engine, l.ids[i], "turn_ended", reason, tx);
 	free(l.ids);
 }
 
-void action_cancel_of_task(struct engine *g, const char *task_id, const char *reason, struct transaction *tx)
+void action_cancel_of_task(struct engine *engine, const char *task_id, const char *reason, struct transaction *tx)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct action_list l = { 0 };
 	struct action_doc a;
 	struct err e = ERR_INIT;
 
-	list_actions(g, VIEW_OPEN_ACTION, NULL, &l);
+	list_actions(engine, VIEW_OPEN_ACTION, NULL, &l);
 	for (size_t i = 0; i < l.count; i++)
-		if (action_read(g, l.ids[i], &text, &a, &e) == 0 && strcmp(a.taskId, task_id) == 0)
-			cancel_action(g, l.ids[i], "task_ended", reason, tx);
+		if (action_read(engine, l.ids[i], &text, &a, &e) == 0 && strcmp(a.taskId, task_id) == 0)
+			cancel_action(engine, l.ids[i], "task_ended", reason, tx);
 	free(l.ids);
 }
 
 /* Applies the default decision. One that would approve an agent's request is replaced by "deny". */
-static void expire_action(struct engine *g, const char *id)
+static void expire_action(struct engine *engine, const char *id)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct action_doc a;
 	struct err e = ERR_INIT;
 
-	if (action_read(g, id, &text, &a, &e) != 0 || strcmp(a.status, "pending") != 0)
+	if (action_read(engine, id, &text, &a, &e) != 0 || strcmp(a.status, "pending") != 0)
 		return;
-	struct transaction *tx = transaction_new_internal(g);
+	struct transaction *tx = transaction_new_internal(engine);
 	const enum engine_role role = jval_is_str(jval_get(a.requestedBy, "role"), "operator") ? ROLE_OPERATOR
 											       : ROLE_AGENT;
 	const char *decision = a.defaultDecision[0] && action_may_decide_alone(role, a.defaultDecision)
@@ -453,47 +454,47 @@ static bool first_due(void *ctx, const char *key, size_t key_len, const char *js
 }
 
 /* Keys of VIEW_TIMED_ACTION begin with the deadline, so a scan up to the present time finds the expired actions. */
-uint64_t action_tick(struct engine *g, uint64_t now)
+uint64_t action_tick(struct engine *engine, uint64_t now)
 {
 	char below[24];
 	struct action_list due = { 0 };
 	uint64_t next = 0;
 	struct err e = ERR_INIT;
 
-	if (now < g->actions->next_ns)
-		return g->actions->next_ns;
-	view_order_key(g->o.ports->real_us(g->o.host), below);
+	if (now < engine->actions->next_ns)
+		return engine->actions->next_ns;
+	view_order_key(engine->o.ports->real_us(engine->o.host), below);
 	due.below = below;
-	list_actions(g, VIEW_TIMED_ACTION, NULL, &due);
+	list_actions(engine, VIEW_TIMED_ACTION, NULL, &due);
 	for (size_t i = 0; i < due.count; i++)
-		expire_action(g, due.ids[i]);
+		expire_action(engine, due.ids[i]);
 	free(due.ids);
-	g->actions->next_ns = UINT64_MAX;
-	if (store_model_scan_speculative(g->o.store, VIEW_TIMED_ACTION, NULL, first_due, &next, &e) == 0 && next)
-		watch_deadline(g, next);
-	return g->actions->next_ns;
+	engine->actions->next_ns = UINT64_MAX;
+	if (store_model_scan_speculative(engine->o.store, VIEW_TIMED_ACTION, NULL, first_due, &next, &e) == 0 && next)
+		watch_deadline(engine, next);
+	return engine->actions->next_ns;
 }
 
-void action_recover(struct engine *g)
+void action_recover(struct engine *engine)
 {
-	g->actions->next_ns = 0;
-	engine_wake(g, engine_now(g));
+	engine->actions->next_ns = 0;
+	engine_wake(engine, engine_now(engine));
 }
 
-void action_list_open(struct engine *g, struct jw *w)
+void action_list_open(struct engine *engine, struct jw *w)
 {
 	struct action_list l = { .most = 200 };
 
-	list_actions(g, VIEW_OPEN_ACTION, NULL, &l);
+	list_actions(engine, VIEW_OPEN_ACTION, NULL, &l);
 	for (size_t i = 0; i < l.count; i++)
 		jw_str(w, l.ids[i]);
 	free(l.ids);
 }
 
-void action_init(struct engine *g)
+void action_init(struct engine *engine)
 {
-	g->actions = mem_zalloc(1, sizeof *g->actions);
-	g->actions->next_ns = UINT64_MAX;
+	engine->actions = mem_zalloc(1, sizeof *engine->actions);
+	engine->actions->next_ns = UINT64_MAX;
 }
 
-void action_done(struct engine *g) { free(g->actions); }
+void action_done(struct engine *engine) { free(engine->actions); }

@@ -61,17 +61,17 @@ struct action_kind_ops {
 	 * Makes the response permanent (scope always). 0: the module calls engine_respond_action again when the rules
 	 * are written. −1 with e: not possible.
 	 */
-	int (*persist)(struct engine *g, const struct action_doc *d, const struct action_answer *r, bool allow,
+	int (*persist)(struct engine *engine, const struct action_doc *d, const struct action_answer *r, bool allow,
 		       const struct caller *c, engine_reply_fn fn, void *ctx, struct err *e);
-	bool (*is_persisting)(struct engine *g, const char *action_id);
+	bool (*is_persisting)(struct engine *engine, const char *action_id);
 	/* Adds facts to the batch of action.resolved. */
-	void (*resolved)(struct engine *g, const struct action_outcome *o, struct transaction *tx);
+	void (*resolved)(struct engine *engine, const struct action_outcome *o, struct transaction *tx);
 	/* action.resolved is durable; the action's document has the decision. */
-	void (*over)(struct engine *g, const char *action_id);
+	void (*over)(struct engine *engine, const char *action_id);
 };
 
-void action_init(struct engine *g);
-void action_done(struct engine *g);
+void action_init(struct engine *engine);
+void action_done(struct engine *engine);
 bool action_means_refuse(const char *decision);
 /* Whether this decision may be taken without a person, for a requester with this role. */
 bool action_may_decide_alone(enum engine_role role, const char *decision);
@@ -80,25 +80,25 @@ bool action_may_decide_alone(enum engine_role role, const char *decision);
  * Adds action.required, and the waiting status of the turn's thread and task. Generates and returns the id and
  * schedules the timeout. −1 with e if a member is too long.
  */
-int action_open(struct engine *g, const struct action_spec *s, struct transaction *tx, char ret_id[ID_SIZE],
+int action_open(struct engine *engine, const struct action_spec *s, struct transaction *tx, char ret_id[ID_SIZE],
 		struct err *e);
-int action_read(struct engine *g, const char *action_id, struct buf *text, struct action_doc *ret, struct err *e);
+int action_read(struct engine *engine, const char *action_id, struct buf *text, struct action_doc *ret, struct err *e);
 /* The open action that a tool call of this turn waits for before it starts; false = none. */
-bool action_of_call(struct engine *g, const char *turn_id, const char *call_id, struct buf *text,
+bool action_of_call(struct engine *engine, const char *turn_id, const char *call_id, struct buf *text,
 		    struct action_doc *ret);
 /* Adds action.resolved and its consequences to the transaction; effects follow its commit. Every resolution uses this.
  */
 void action_resolve(struct transaction *tx, const struct action_outcome *o);
 /* The work that asked has ended: resolves its open actions as cancelled. */
-void action_cancel_of_turn(struct engine *g, const char *turn_id, const char *reason, struct transaction *tx);
-void action_cancel_of_task(struct engine *g, const char *task_id, const char *reason, struct transaction *tx);
-uint64_t action_tick(struct engine *g, uint64_t now);
-void action_recover(struct engine *g);
+void action_cancel_of_turn(struct engine *engine, const char *turn_id, const char *reason, struct transaction *tx);
+void action_cancel_of_task(struct engine *engine, const char *task_id, const char *reason, struct transaction *tx);
+uint64_t action_tick(struct engine *engine, uint64_t now);
+void action_recover(struct engine *engine);
 /* Reactions to the module's own facts: the thread of the turn waits, or no longer does. */
 void action_thread_waits(struct transaction *tx, const struct scope *s, const struct action_required *p);
 void action_thread_resumes(struct transaction *tx, const struct scope *s, const struct action_resolved *p);
 /* The status of a thread or task that waits for an action of this type. */
 const char *action_waiting_status(const char *action_type);
-void action_list_open(struct engine *g, struct jw *w); /* ids, for history.reconstructed */
+void action_list_open(struct engine *engine, struct jw *w); /* ids, for history.reconstructed */
 
 #endif

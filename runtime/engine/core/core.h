@@ -47,9 +47,9 @@ struct engine {
 	struct channel_state *channels;
 };
 
-static inline uint64_t engine_now(struct engine *g) { return g->o.ports->boot_ns(g->o.host); }
+static inline uint64_t engine_now(struct engine *engine) { return engine->o.ports->boot_ns(engine->o.host); }
 /* Requests engine_tick at this time (CLOCK_BOOTTIME). */
-void engine_wake(struct engine *g, uint64_t boot_ns);
+void engine_wake(struct engine *engine, uint64_t boot_ns);
 
 /* Creates an engine with this table of modules. engine_new (modules.c) passes the table of all modules. */
 struct engine *engine_create(const struct engine_options *o, const struct engine_modules *modules);

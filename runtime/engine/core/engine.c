@@ -9,84 +9,84 @@
 
 struct engine *engine_create(const struct engine_options *o, const struct engine_modules *modules)
 {
-	struct engine *g = mem_zalloc(1, sizeof *g);
+	struct engine *engine = mem_zalloc(1, sizeof *engine);
 
-	g->o = *o;
-	g->modules = modules;
-	if (!g->o.stop_grace_ms)
-		g->o.stop_grace_ms = 5000;
-	if (!g->o.max_processes)
-		g->o.max_processes = 1024;
-	if (!g->o.inline_bytes)
-		g->o.inline_bytes = 2048;
-	if (!g->o.max_tasks)
-		g->o.max_tasks = 64;
-	snprintf(g->boot_id, sizeof g->boot_id, "%s", o->boot_id);
-	modules_run(g, modules->init);
-	return g;
+	engine->o = *o;
+	engine->modules = modules;
+	if (!engine->o.stop_grace_ms)
+		engine->o.stop_grace_ms = 5000;
+	if (!engine->o.max_processes)
+		engine->o.max_processes = 1024;
+	if (!engine->o.inline_bytes)
+		engine->o.inline_bytes = 2048;
+	if (!engine->o.max_tasks)
+		engine->o.max_tasks = 64;
+	snprintf(engine->boot_id, sizeof engine->boot_id, "%s", o->boot_id);
+	modules_run(engine, modules->init);
+	return engine;
 }
 
-void engine_free(struct engine *g)
+void engine_free(struct engine *engine)
 {
-	if (!g)
+	if (!engine)
 		return;
-	g->stopping = true;
-	modules_run(g, g->modules->stop);
+	engine->stopping = true;
+	modules_run(engine, engine->modules->stop);
 	/* Runs the callbacks of all submitted batches while the state of the modules still exists. */
-	store_flush(g->o.store);
-	modules_run(g, g->modules->done);
-	free(g);
+	store_flush(engine->o.store);
+	modules_run(engine, engine->modules->done);
+	free(engine);
 }
 
-void engine_default_limits(const struct engine *g, struct process_limits *ret) { *ret = g->o.defaults; }
+void engine_default_limits(const struct engine *engine, struct process_limits *ret) { *ret = engine->o.defaults; }
 
-const char *engine_tool_program(const struct engine *g) { return g->o.tool_program; }
+const char *engine_tool_program(const struct engine *engine) { return engine->o.tool_program; }
 
-void engine_wake(struct engine *g, uint64_t boot_ns) { g->o.ports->wake_at(g->o.host, boot_ns); }
+void engine_wake(struct engine *engine, uint64_t boot_ns) { engine->o.ports->wake_at(engine->o.host, boot_ns); }
 
 /* ---- time ---- */
 
-void engine_tick(struct engine *g)
+void engine_tick(struct engine *engine)
 {
-	uint64_t now = engine_now(g), next = UINT64_MAX;
+	uint64_t now = engine_now(engine), next = UINT64_MAX;
 
-	for (uint64_t (*const *tick)(struct engine *, uint64_t) = g->modules->tick; *tick; tick++) {
-		uint64_t at = (*tick)(g, now);
+	for (uint64_t (*const *tick)(struct engine *, uint64_t) = engine->modules->tick; *tick; tick++) {
+		uint64_t at = (*tick)(engine, now);
 
 		next = at < next ? at : next;
 	}
 	if (next != UINT64_MAX)
-		engine_wake(g, next);
+		engine_wake(engine, next);
 }
 
 /* ---- clients ---- */
 
-void engine_client_connected(struct engine *g, const struct caller *c)
+void engine_client_connected(struct engine *engine, const struct caller *c)
 {
-	g->o.ports->add_peer(g->o.host, c->uid, c->peer_fd);
-	modules_run(g, g->modules->connected);
+	engine->o.ports->add_peer(engine->o.host, c->uid, c->peer_fd);
+	modules_run(engine, engine->modules->connected);
 }
 
-void engine_client_disconnected(struct engine *g, uint64_t connection)
+void engine_client_disconnected(struct engine *engine, uint64_t connection)
 {
 	if (!connection)
 		return;
-	for (void (*const *fn)(struct engine *, uint64_t) = g->modules->disconnected; *fn; fn++)
-		(*fn)(g, connection);
+	for (void (*const *fn)(struct engine *, uint64_t) = engine->modules->disconnected; *fn; fn++)
+		(*fn)(engine, connection);
 }
 
 /* ---- after a restart ---- */
 
-void engine_resume(struct engine *g)
+void engine_resume(struct engine *engine)
 {
-	modules_run(g, g->modules->resume);
-	store_flush(g->o.store);
+	modules_run(engine, engine->modules->resume);
+	store_flush(engine->o.store);
 }
 
 /* ---- facts about the runtime itself ---- */
 
-static void engine_note(struct engine *g, enum event_type type, const char *code, const char *advice, const char *fmt,
-			va_list ap)
+static void engine_note(struct engine *engine, enum event_type type, const char *code, const char *advice,
+			const char *fmt, va_list ap)
 {
 	char detail[512];
 
@@ -96,8 +96,10 @@ static void engine_note(struct engine *g, enum event_type type, const char *code
 	else
 		log_warning("%s", detail);
 	/* The system session is the only one that exists whatever went wrong. */
-	struct transaction *tx = transaction_new_internal(g);
-	const struct scope s = { .uid = g->o.owner_uid, .session = g->system_session, .thread = g->system_thread };
+	struct transaction *tx = transaction_new_internal(engine);
+	const struct scope s = { .uid = engine->o.owner_uid,
+				 .session = engine->system_session,
+				 .thread = engine->system_thread };
 	int r = type == EVENT_RUNTIME_ERROR
 			? EMIT(runtime_error, tx, s, .code = code, .detail = detail, .advice = advice)
 			: EMIT(runtime_warning, tx, s, .code = code, .detail = detail, .advice = advice);
@@ -107,33 +109,33 @@ static void engine_note(struct engine *g, enum event_type type, const char *code
 		transaction_commit(tx);
 }
 
-void engine_warn(struct engine *g, const char *code, const char *advice, const char *fmt, ...)
+void engine_warn(struct engine *engine, const char *code, const char *advice, const char *fmt, ...)
 {
 	va_list ap;
 
 	va_start(ap, fmt);
-	engine_note(g, EVENT_RUNTIME_WARNING, code, advice, fmt, ap);
+	engine_note(engine, EVENT_RUNTIME_WARNING, code, advice, fmt, ap);
 	va_end(ap);
 }
 
-void engine_error(struct engine *g, const char *code, const char *advice, const char *fmt, ...)
+void engine_error(struct engine *engine, const char *code, const char *advice, const char *fmt, ...)
 {
 	va_list ap;
 
 	va_start(ap, fmt);
-	engine_note(g, EVENT_RUNTIME_ERROR, code, advice, fmt, ap);
+	engine_note(engine, EVENT_RUNTIME_ERROR, code, advice, fmt, ap);
 	va_end(ap);
 }
 
 /* ---- policy ---- */
 
-void engine_set_profiles(struct engine *g, const struct policy_profiles *profiles) { g->profiles = profiles; }
+void engine_set_profiles(struct engine *engine, const struct policy_profiles *profiles) { engine->profiles = profiles; }
 
-void engine_set_rules(struct engine *g, const struct policy_rules *rules) { g->rules = rules; }
+void engine_set_rules(struct engine *engine, const struct policy_rules *rules) { engine->rules = rules; }
 
-void engine_set_hooks(struct engine *g, const struct policy_hooks *hooks) { g->hooks = hooks; }
+void engine_set_hooks(struct engine *engine, const struct policy_hooks *hooks) { engine->hooks = hooks; }
 
-void engine_set_policy_problem(struct engine *g, const char *why)
+void engine_set_policy_problem(struct engine *engine, const char *why)
 {
-	snprintf(g->policy_problem, sizeof g->policy_problem, "%s", why ? why : "");
+	snprintf(engine->policy_problem, sizeof engine->policy_problem, "%s", why ? why : "");
 }

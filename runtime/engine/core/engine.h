@@ -132,58 +132,58 @@ struct engine_options {
 };
 
 struct engine *engine_new(const struct engine_options *o);
-void engine_free(struct engine *g);
-void engine_default_limits(const struct engine *g, struct process_limits *ret);
-const char *engine_tool_program(const struct engine *g); /* or NULL */
+void engine_free(struct engine *engine);
+void engine_default_limits(const struct engine *engine, struct process_limits *ret);
+const char *engine_tool_program(const struct engine *engine); /* or NULL */
 
 /*
  * Policy from the host's files. Each call replaces the previous value; the caller owns the object and keeps it valid
  * until it has set another.
  */
-void engine_set_profiles(struct engine *g, const struct policy_profiles *profiles);
+void engine_set_profiles(struct engine *engine, const struct policy_profiles *profiles);
 struct policy_rules;
-void engine_set_rules(struct engine *g, const struct policy_rules *rules);
+void engine_set_rules(struct engine *engine, const struct policy_rules *rules);
 struct policy_hooks;
-void engine_set_hooks(struct engine *g, const struct policy_hooks *hooks);
+void engine_set_hooks(struct engine *engine, const struct policy_hooks *hooks);
 /* Sets the reason (copied) why the policy files are unusable. Starts are rejected until it is cleared with NULL. */
-void engine_set_policy_problem(struct engine *g, const char *why);
+void engine_set_policy_problem(struct engine *engine, const char *why);
 /*
  * Reports the current hash of a layer's policy file ("" = no file). Records policy.changed if it differs from the last
  * recorded hash, which may be from an earlier run. `summary` is for people.
  */
-void engine_policy_is(struct engine *g, const char *layer, const char *hash, const char *summary);
+void engine_policy_is(struct engine *engine, const char *layer, const char *hash, const char *summary);
 /* The same for a file that applies to one uid only: a workspace's or a user's. */
-void engine_policy_file_is(struct engine *g, const char *layer, const char *file, uint32_t uid, const char *hash,
+void engine_policy_file_is(struct engine *engine, const char *layer, const char *file, uint32_t uid, const char *hash,
 			   const char *summary);
 
 /* ---- requests ---- */
 
 /* Describes the sandbox that a process of this request would get: the result of get_sandbox. */
-int engine_show_sandbox(struct engine *g, const struct sandbox_request *r, const struct caller *c, struct buf *out,
+int engine_show_sandbox(struct engine *engine, const struct sandbox_request *r, const struct caller *c, struct buf *out,
 			struct err *e);
 
-void engine_start_process(struct engine *g, const struct start_request *r, const struct caller *c, engine_reply_fn fn,
-			  void *ctx);
-void engine_write_stdin(struct engine *g, const char *process_id, const void *p, size_t n, const struct caller *c,
+void engine_start_process(struct engine *engine, const struct start_request *r, const struct caller *c,
+			  engine_reply_fn fn, void *ctx);
+void engine_write_stdin(struct engine *engine, const char *process_id, const void *p, size_t n, const struct caller *c,
 			engine_reply_fn fn, void *ctx);
-void engine_close_stdin(struct engine *g, const char *process_id, const struct caller *c, engine_reply_fn fn,
+void engine_close_stdin(struct engine *engine, const char *process_id, const struct caller *c, engine_reply_fn fn,
 			void *ctx);
 /* Closes the reading end of stdout or stderr: from now on a process that writes there gets SIGPIPE. */
-void engine_close_output(struct engine *g, const char *process_id, int stream, const struct caller *c,
+void engine_close_output(struct engine *engine, const char *process_id, int stream, const struct caller *c,
 			 engine_reply_fn fn, void *ctx);
-void engine_signal_process(struct engine *g, const char *process_id, int sig, const struct caller *c,
+void engine_signal_process(struct engine *engine, const char *process_id, int sig, const struct caller *c,
 			   engine_reply_fn fn, void *ctx);
 /* The current size of the process's terminal; ERR_STATE if it has none. */
-int engine_terminal_size(struct engine *g, const char *process_id, const struct caller *c, uint32_t *ret_rows,
+int engine_terminal_size(struct engine *engine, const char *process_id, const struct caller *c, uint32_t *ret_rows,
 			 uint32_t *ret_cols, struct err *e);
-void engine_resize_process(struct engine *g, const char *process_id, uint32_t rows, uint32_t cols,
+void engine_resize_process(struct engine *engine, const char *process_id, uint32_t rows, uint32_t cols,
 			   const struct caller *c, engine_reply_fn fn, void *ctx);
 /* Replies when the whole tree has terminated. sig 0 = TERM, or HUP with a terminal; grace_ms LIMIT_NONE = the default.
  */
-void engine_terminate_process(struct engine *g, const char *process_id, const char *reason, int sig, uint64_t grace_ms,
-			      const struct caller *c, engine_reply_fn fn, void *ctx);
+void engine_terminate_process(struct engine *engine, const char *process_id, const char *reason, int sig,
+			      uint64_t grace_ms, const struct caller *c, engine_reply_fn fn, void *ctx);
 /* timeout_ms LIMIT_NONE = no timeout. After a timeout the result has timedOut: true. */
-void engine_wait_process(struct engine *g, const char *process_id, uint64_t timeout_ms, const struct caller *c,
+void engine_wait_process(struct engine *engine, const char *process_id, uint64_t timeout_ms, const struct caller *c,
 			 engine_reply_fn fn, void *ctx);
 
 struct session_rules_request;
@@ -192,7 +192,7 @@ struct session_request {
 	size_t scope_len;
 	const struct session_rules_request *rules; /* NULL = none */
 };
-void engine_create_session(struct engine *g, const struct session_request *r, const struct caller *c,
+void engine_create_session(struct engine *engine, const struct session_request *r, const struct caller *c,
 			   engine_reply_fn fn, void *ctx);
 
 struct json_t;
@@ -200,7 +200,7 @@ struct turn_request {
 	const char *session_id, *thread_id, *turn_id;
 	const struct json_t *input, *options, *metadata; /* already validated; NULL = not given */
 };
-void engine_submit_turn(struct engine *g, const struct turn_request *r, const struct caller *c, engine_reply_fn fn,
+void engine_submit_turn(struct engine *engine, const struct turn_request *r, const struct caller *c, engine_reply_fn fn,
 			void *ctx);
 struct turn_verdict {
 	const char *turn_id;
@@ -208,74 +208,74 @@ struct turn_verdict {
 	const char *category, *message;             /* fail_turn */
 	bool retryable;
 };
-void engine_complete_turn(struct engine *g, const struct turn_verdict *v, const struct caller *c, engine_reply_fn fn,
-			  void *ctx);
-void engine_fail_turn(struct engine *g, const struct turn_verdict *v, const struct caller *c, engine_reply_fn fn,
+void engine_complete_turn(struct engine *engine, const struct turn_verdict *v, const struct caller *c,
+			  engine_reply_fn fn, void *ctx);
+void engine_fail_turn(struct engine *engine, const struct turn_verdict *v, const struct caller *c, engine_reply_fn fn,
 		      void *ctx);
 /* Replies when all processes and tool calls of the turn have ended. */
 struct turn_interrupt {
 	const char *session_id, *thread_id, *turn_id, *reason;
 	bool clear_queue;
 };
-void engine_interrupt_turn(struct engine *g, const struct turn_interrupt *r, const struct caller *c, engine_reply_fn fn,
-			   void *ctx);
-void engine_remove_queued_turn(struct engine *g, const char *turn_id, const char *reason, const struct caller *c,
-			       engine_reply_fn fn, void *ctx);
-void engine_promote_queued_turn(struct engine *g, const char *turn_id, const struct caller *c, engine_reply_fn fn,
-				void *ctx);
-void engine_resume_thread(struct engine *g, const char *session_id, const char *thread_id, const struct caller *c,
-			  engine_reply_fn fn, void *ctx);
-void engine_tool_inventory(struct engine *g, const char *session_id, const struct caller *c,
-			   struct buf *out); /* {"tools":[…]} */
-void engine_register_tools(struct engine *g, const struct json_t *tools, const char *session_id, const struct caller *c,
+void engine_interrupt_turn(struct engine *engine, const struct turn_interrupt *r, const struct caller *c,
 			   engine_reply_fn fn, void *ctx);
+void engine_remove_queued_turn(struct engine *engine, const char *turn_id, const char *reason, const struct caller *c,
+			       engine_reply_fn fn, void *ctx);
+void engine_promote_queued_turn(struct engine *engine, const char *turn_id, const struct caller *c, engine_reply_fn fn,
+				void *ctx);
+void engine_resume_thread(struct engine *engine, const char *session_id, const char *thread_id, const struct caller *c,
+			  engine_reply_fn fn, void *ctx);
+void engine_tool_inventory(struct engine *engine, const char *session_id, const struct caller *c,
+			   struct buf *out); /* {"tools":[…]} */
+void engine_register_tools(struct engine *engine, const struct json_t *tools, const char *session_id,
+			   const struct caller *c, engine_reply_fn fn, void *ctx);
 struct tool_request {
 	const char *turn_id, *tool, *call_id;
 	const struct json_t *arguments;
 	uint64_t timeout_ms; /* how long the reply waits for the end of the call; LIMIT_NONE = no timeout */
 };
-void engine_invoke_tool(struct engine *g, const struct tool_request *r, const struct caller *c, engine_reply_fn fn,
+void engine_invoke_tool(struct engine *engine, const struct tool_request *r, const struct caller *c, engine_reply_fn fn,
 			void *ctx);
 struct tool_report {
 	const char *call_id, *turn_id, *tool, *status, *preview, *category, *message, *advice;
 	const struct json_t *arguments, *result, *artifacts;
 	bool retryable;
 };
-void engine_report_tool_call(struct engine *g, const struct tool_report *r, const struct caller *c, engine_reply_fn fn,
-			     void *ctx);
+void engine_report_tool_call(struct engine *engine, const struct tool_report *r, const struct caller *c,
+			     engine_reply_fn fn, void *ctx);
 
 struct action_request {
 	const char *turn_id, *task_id, *action_type, *prompt, *schema_json, *decisions_json, *default_decision;
 	uint64_t timeout_ms; /* 0 = no timeout */
 };
-void engine_request_action(struct engine *g, const struct action_request *r, const struct caller *c, engine_reply_fn fn,
-			   void *ctx);
+void engine_request_action(struct engine *engine, const struct action_request *r, const struct caller *c,
+			   engine_reply_fn fn, void *ctx);
 struct action_answer {
 	const char *action_id, *decision, *scope, *note, *response_json, *source;
 	/* scope "always": the rules (JSON) and the policy file they were written to; NULL until they are. */
 	const char *kept_rules, *kept_file;
 	unsigned kept_line;
 };
-void engine_respond_action(struct engine *g, const struct action_answer *r, const struct caller *c, engine_reply_fn fn,
-			   void *ctx);
+void engine_respond_action(struct engine *engine, const struct action_answer *r, const struct caller *c,
+			   engine_reply_fn fn, void *ctx);
 /* permission_request.c */
-void engine_evaluate_permission(struct engine *g, const struct start_request *r, const struct caller *c,
+void engine_evaluate_permission(struct engine *engine, const struct start_request *r, const struct caller *c,
 				engine_reply_fn fn, void *ctx);
-void engine_show_policy(struct engine *g, const char *session_id, const char *cwd, const struct caller *c,
+void engine_show_policy(struct engine *engine, const char *session_id, const char *cwd, const struct caller *c,
 			engine_reply_fn fn, void *ctx);
-void engine_set_permission_mode(struct engine *g, const char *session_id, const char *mode, const struct caller *c,
+void engine_set_permission_mode(struct engine *engine, const char *session_id, const char *mode, const struct caller *c,
 				engine_reply_fn fn, void *ctx);
-void engine_reload_policy(struct engine *g, const struct caller *c, engine_reply_fn fn, void *ctx);
+void engine_reload_policy(struct engine *engine, const struct caller *c, engine_reply_fn fn, void *ctx);
 /* The policy files were read; problem NULL = they are valid and in effect. */
-void engine_policy_loaded(struct engine *g, const char *problem);
+void engine_policy_loaded(struct engine *engine, const char *problem);
 struct session_change {
 	const char *session_id, *title; /* NULL = unchanged, also for the members below */
 	const char *scope_json, *pinned_json;
 	const struct session_rules_request *rules;
 	int archived; /* −1 = unchanged */
 };
-void engine_update_session(struct engine *g, const struct session_change *r, const struct caller *c, engine_reply_fn fn,
-			   void *ctx);
+void engine_update_session(struct engine *engine, const struct session_change *r, const struct caller *c,
+			   engine_reply_fn fn, void *ctx);
 
 /*
  * emit_events: events of families that the runtime does not own, committed all or none. If the type requires a thread
@@ -290,21 +290,21 @@ struct emit_event {
 	const char *members; /* `"refs":{…}` or NULL */
 	size_t members_len;
 };
-void engine_emit_events(struct engine *g, const struct emit_event *ev, size_t n, const struct caller *c,
+void engine_emit_events(struct engine *engine, const struct emit_event *ev, size_t n, const struct caller *c,
 			engine_reply_fn fn, void *ctx);
 
 /* A client connected. Keeps its socket as proof of identity, so that its work can start after it has disconnected. */
-void engine_client_connected(struct engine *g, const struct caller *c);
+void engine_client_connected(struct engine *engine, const struct caller *c);
 /* A client disconnected: ends the processes bound to the connection and fails its waits with ERR_UNAVAILABLE. */
-void engine_client_disconnected(struct engine *g, uint64_t connection);
+void engine_client_disconnected(struct engine *engine, uint64_t connection);
 /* The client waits for this process or subscribes to it; after a restart that binds the process to the connection. */
-void engine_client_follows(struct engine *g, const char *process_id, const struct caller *c);
+void engine_client_follows(struct engine *engine, const char *process_id, const struct caller *c);
 
 /* `started` includes processes adopted from an earlier runtime, so started − ended is the number that runs. */
 struct engine_counts {
 	unsigned live, starting, ending, waiters;
 	uint64_t started, ended, output_bytes;
 };
-void engine_counts_get(const struct engine *g, struct engine_counts *ret);
+void engine_counts_get(const struct engine *engine, struct engine_counts *ret);
 
 #endif

@@ -2,10 +2,10 @@
 
 #include "runtime/engine/core/core.h"
 
-void modules_run(struct engine *g, const module_fn *phase)
+void modules_run(struct engine *engine, const module_fn *phase)
 {
 	for (; *phase; phase++)
-		(*phase)(g);
+		(*phase)(engine);
 }
 
-void modules_due(struct engine *g, enum due_work work, const char *id) { g->modules->due[work](g, id); }
+void modules_due(struct engine *engine, enum due_work work, const char *id) { engine->modules->due[work](engine, id); }

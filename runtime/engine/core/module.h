@@ -30,7 +30,7 @@ struct session_created_notice;
 struct hook_stop_notice;
 struct transaction;
 
-typedef void (*module_fn)(struct engine *g);
+typedef void (*module_fn)(struct engine *engine);
 
 /*
  * A reaction to a fact: adds facts to the same transaction, after the fact. It gets the scope and the typed payload of
@@ -56,7 +56,7 @@ enum due_work {
 };
 struct reconstructed_member {
 	const char *key;
-	void (*write)(struct engine *g, struct jw *w); /* elements of an array */
+	void (*write)(struct engine *engine, struct jw *w); /* elements of an array */
 };
 
 struct engine_modules {
@@ -64,22 +64,24 @@ struct engine_modules {
 	/* The daemon stops: end the waits for the host. Runs in engine_stop and again in engine_free. */
 	const module_fn *stop;
 	const module_fn *done;
-	const module_fn *before_recovery;                        /* before any process of the log is adopted or lost */
-	const module_fn *recover;                                /* after the ends of lost processes are durable */
-	const module_fn *resume;                                 /* starts are possible again */
-	uint64_t (*const *tick)(struct engine *g, uint64_t now); /* returns the next deadline, UINT64_MAX = none */
+	const module_fn *before_recovery; /* before any process of the log is adopted or lost */
+	const module_fn *recover;         /* after the ends of lost processes are durable */
+	const module_fn *resume;          /* starts are possible again */
+	uint64_t (*const *tick)(struct engine *engine, uint64_t now); /* returns the next deadline, UINT64_MAX = none */
 	const module_fn *connected;
-	void (*const *disconnected)(struct engine *g, uint64_t connection);
+	void (*const *disconnected)(struct engine *engine, uint64_t connection);
 	const struct fact_reaction *on_fact;
-	void (*const *due)(struct engine *g, const char *id);                              /* by enum due_work */
-	void (*session_created)(struct engine *g, const struct session_created_notice *n); /* the session is durable */
-	void (*hook_stop)(struct engine *g, const struct hook_stop_notice *n); /* a hook ended the turn it ran for */
-	const struct reconstructed_member *reconstructed;                      /* of history.reconstructed */
+	void (*const *due)(struct engine *engine, const char *id); /* by enum due_work */
+	void (*session_created)(struct engine *engine,
+				const struct session_created_notice *n); /* the session is durable */
+	void (*hook_stop)(struct engine *engine,
+			  const struct hook_stop_notice *n); /* a hook ended the turn it ran for */
+	const struct reconstructed_member *reconstructed;    /* of history.reconstructed */
 	/* processes */
 	const struct process_owner_ops *const *process_owners; /* by enum owner_kind */
-	int (*const *may_start)(struct engine *g, const struct start_request *r, struct err *e);
-	void (*const *process_over)(struct engine *g, const struct process_over *x);
-	void (*start)(struct engine *g, const struct start_request *r, const struct caller *c,
+	int (*const *may_start)(struct engine *engine, const struct start_request *r, struct err *e);
+	void (*const *process_over)(struct engine *engine, const struct process_over *x);
+	void (*start)(struct engine *engine, const struct start_request *r, const struct caller *c,
 		      void (*fn)(void *ctx, const struct err *e, const char *json, size_t len), void *ctx);
 	void (*process_event)(struct process *p, int event); /* runs the state machine; enum process_event */
 	void (*process_finished)(struct process *p);         /* the end of the process is durable */
@@ -88,8 +90,8 @@ struct engine_modules {
 };
 
 /* Calls each function of a phase, in the order of the rows. */
-void modules_run(struct engine *g, const module_fn *phase);
+void modules_run(struct engine *engine, const module_fn *phase);
 /* Does the work now. To do it after a commit, pass a function that calls this to transaction_after_commit. */
-void modules_due(struct engine *g, enum due_work work, const char *id);
+void modules_due(struct engine *engine, enum due_work work, const char *id);
 
 #endif

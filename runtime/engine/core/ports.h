@@ -152,13 +152,13 @@ struct recovery_ports {
  * Adopts or ends every process that is live according to the log, records history.reconstructed (in a new store: the
  * system session instead) and waits until that is durable. Must be the first call after engine_new.
  */
-int engine_recover(struct engine *g, const struct recovery_ports *ports, const struct port_held *held, size_t ndeferred,
-		   struct err *e);
+int engine_recover(struct engine *engine, const struct recovery_ports *ports, const struct port_held *held,
+		   size_t ndeferred, struct err *e);
 /*
  * Called after engine_recover, once the policy is loaded and before clients connect. Ends or continues work that the
  * restart interrupted, which may start processes. Waits until the resulting facts are durable.
  */
-void engine_resume(struct engine *g);
+void engine_resume(struct engine *engine);
 
 /* ---- reports from the host ---- */
 
@@ -168,50 +168,51 @@ struct port_started {
 	uint32_t layers; /* in effect since the clone */
 	uint32_t attempt;
 };
-void engine_on_started(struct engine *g, const char *id, const struct port_started *s);
-void engine_on_launch_failed(struct engine *g, const char *id, uint32_t step, int error, const char *path);
-void engine_on_ready(struct engine *g, const char *id, uint32_t layers);
-void engine_on_execed(struct engine *g, const char *id);
+void engine_on_started(struct engine *engine, const char *id, const struct port_started *s);
+void engine_on_launch_failed(struct engine *engine, const char *id, uint32_t step, int error, const char *path);
+void engine_on_ready(struct engine *engine, const char *id, uint32_t layers);
+void engine_on_execed(struct engine *engine, const char *id);
 /* Only with keepTree: the command has exited and its descendants continue. May be reported more than once. */
-void engine_on_command_exited(struct engine *g, const char *id, int wait_status);
+void engine_on_command_exited(struct engine *engine, const char *id, int wait_status);
 /* The init's report on autorun files (sandbox/autorun_report.h), before engine_on_exited or engine_on_gone. Only the
  * first one counts. */
-void engine_on_autorun(struct engine *g, const char *id, const void *report, size_t len);
+void engine_on_autorun(struct engine *engine, const char *id, const void *report, size_t len);
 /* The init sent its last message, FAILED or EXITED; engine_on_gone follows. */
-void engine_on_exited(struct engine *g, const char *id, const struct status_msg *last);
+void engine_on_exited(struct engine *engine, const char *id, const struct status_msg *last);
 /* The init is dead, and with it its whole tree. `last` is its last message, FAILED or EXITED; NULL if it was killed. */
-void engine_on_gone(struct engine *g, const char *id, const struct status_msg *last);
-void engine_on_output(struct engine *g, const char *id, int stream, uint64_t size);
-void engine_on_output_end(struct engine *g, const char *id, int stream);
+void engine_on_gone(struct engine *engine, const char *id, const struct status_msg *last);
+void engine_on_output(struct engine *engine, const char *id, int stream, uint64_t size);
+void engine_on_output_end(struct engine *engine, const char *id, int stream);
 /* Output stays in the pipe because it cannot be written (error, such as ENOSPC), or continues (0). */
-void engine_on_output_stalled(struct engine *g, const char *id, int stream, int error);
-void engine_on_stdin_room(struct engine *g, const char *id);
+void engine_on_output_stalled(struct engine *engine, const char *id, int stream, int error);
+void engine_on_stdin_room(struct engine *engine, const char *id);
 /* The sandbox blocked an operation. */
-void engine_on_violation(struct engine *g, const char *id, const struct violation *v);
+void engine_on_violation(struct engine *engine, const char *id, const struct violation *v);
 /* Some violations of this process may have gone unreported. */
-void engine_on_violations_missed(struct engine *g, const char *id);
+void engine_on_violations_missed(struct engine *engine, const char *id);
 /* After `settle`: all violations of this process have been reported. */
-void engine_on_reports_complete(struct engine *g, const char *id);
+void engine_on_reports_complete(struct engine *engine, const char *id);
 /* Connections through the proxy have ended. The numbers are increments since the last report for this host and port. */
 struct port_traffic {
 	const char *host;
 	uint32_t port;
 	uint64_t connections, sent, received;
 };
-void engine_on_traffic(struct engine *g, const char *id, const struct port_traffic *t);
+void engine_on_traffic(struct engine *engine, const char *id, const struct port_traffic *t);
 /* The policy files for this uid and workspace were read, with or without success. */
-void engine_on_policy(struct engine *g, uint32_t uid, const char *workspace);
+void engine_on_policy(struct engine *engine, uint32_t uid, const char *workspace);
 /* The rules of request `id` (port_rule) are in this file, the first at this line, and in effect; e != NULL: failed. */
-void engine_on_rule_written(struct engine *g, const char *id, const char *file, unsigned line, const struct err *e);
-void engine_tick(struct engine *g);
+void engine_on_rule_written(struct engine *engine, const char *id, const char *file, unsigned line,
+			    const struct err *e);
+void engine_tick(struct engine *engine);
 
 /* Ends all live processes (reason "shutdown") and calls `done` when all ends are recorded. Rejects new starts. */
-void engine_stop(struct engine *g, void (*done)(void *ctx), void *ctx);
+void engine_stop(struct engine *engine, void (*done)(void *ctx), void *ctx);
 
 /* Logs a message and records it as runtime.warning or runtime.error in the system session. */
-void engine_warn(struct engine *g, const char *code, const char *advice, const char *fmt, ...)
+void engine_warn(struct engine *engine, const char *code, const char *advice, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
-void engine_error(struct engine *g, const char *code, const char *advice, const char *fmt, ...)
+void engine_error(struct engine *engine, const char *code, const char *advice, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
 #endif

@@ -67,7 +67,8 @@ static void argv_of(struct hook_run *r, const struct sandbox_request *where, con
 		argv[i + 1] = made[i + 1] = expand_project_dir(r->arg[i], workspace);
 }
 
-static void hook_refused(struct engine *g, const char *id, const struct err *e, const char *data, unsigned long len);
+static void hook_refused(struct engine *engine, const char *id, const struct err *e, const char *data,
+			 unsigned long len);
 
 /*
  * Runs an "http" hook through bailiff-webhook, whose sandbox can reach the hook's host in addition to those that its
@@ -75,19 +76,19 @@ static void hook_refused(struct engine *g, const char *id, const struct err *e, 
  */
 static int run_sender(struct hook_run *r, const char **argv, const char **hosts, struct start_request *s)
 {
-	struct engine *g = r->group->engine;
+	struct engine *engine = r->group->engine;
 	struct err e = ERR_INIT;
 
-	if (!g->o.webhook_program) {
+	if (!engine->o.webhook_program) {
 		err_set(&e, ERR_UNAVAILABLE, "bailiff-webhook, which sends it, was not found next to bailiffd");
-		hook_refused(g, r->process_id, &e, NULL, 0);
+		hook_refused(engine, r->process_id, &e, NULL, 0);
 		return -1;
 	}
-	argv[0] = g->o.webhook_program;
+	argv[0] = engine->o.webhook_program;
 	argv[1] = r->command;
 	s->argc = 2;
 	hosts[0] = r->host;
-	s->sandbox.own_program = g->o.webhook_program;
+	s->sandbox.own_program = engine->o.webhook_program;
 	s->sandbox.change = (struct profile_change){ .network = "allow", .hosts = hosts, .nhosts = 1 };
 	return 0;
 }
@@ -95,7 +96,7 @@ static int run_sender(struct hook_run *r, const char **argv, const char **hosts,
 static void run_start(struct hook_run *r)
 {
 	struct hook_group *group = r->group;
-	struct engine *g = group->engine;
+	struct engine *engine = group->engine;
 	const char *argv[HOOK_NAMES_MAX + 3] = { r->shell, "-c", r->command };
 	const char *hosts[1];
 	char *made[HOOK_NAMES_MAX + 3] = { 0 }, process[ID_TEXT_MAX];
@@ -123,10 +124,10 @@ static void run_start(struct hook_run *r)
 			"what it looks at is about %zu files, each of which it would be run for, and %u times in all "
 			"is the most; make it several calls",
 			group->beyond, HOOK_RUNS_MAX);
-		hook_refused(g, r->process_id, &e, NULL, 0);
+		hook_refused(engine, r->process_id, &e, NULL, 0);
 		return;
 	}
-	engine_default_limits(g, &s.limits);
+	engine_default_limits(engine, &s.limits);
 	s.limits.wall_ms = r->timeout_ms;
 	s.limits.idle_ms = LIMIT_NONE;
 	s.limits.output_bytes = KEPT_OUTPUT;
@@ -136,7 +137,7 @@ static void run_start(struct hook_run *r)
 		argv_of(r, &s.sandbox, &c, argv, made);
 		s.argc = r->nargs + 1;
 	}
-	process_start_owned(g, &s, &group->by, OWNER_HOOK, r->process_id, process);
+	process_start_owned(engine, &s, &group->by, OWNER_HOOK, r->process_id, process);
 	for (size_t i = 0; i < countof(made); i++)
 		free(made[i]);
 }
@@ -192,14 +193,14 @@ static char *cut_text(const char *text)
 	return text ? mem_strndup(text, text_utf8_cut(text, strnlen(text, REASON_SHOWN))) : NULL;
 }
 
-static uint64_t duration_of(struct engine *g, const struct hook_doc *d)
+static uint64_t duration_of(struct engine *engine, const struct hook_doc *d)
 {
-	uint64_t now = g->o.ports->real_us(g->o.host);
+	uint64_t now = engine->o.ports->real_us(engine->o.host);
 
 	return now > d->startedAt ? (now - d->startedAt) / 1000 : 0;
 }
 
-void hook_failed_fact(struct engine *g, const struct hook_doc *d, const char *category, const char *message,
+void hook_failed_fact(struct engine *engine, const struct hook_doc *d, const char *category, const char *message,
 		      struct transaction *tx)
 {
 	bool timeout = strcmp(category, "timeout") == 0, lost = strcmp(category, "lost") == 0;
@@ -212,7 +213,7 @@ void hook_failed_fact(struct engine *g, const struct hook_doc *d, const char *ca
 			   .status_reason = message },
 	     .hookPoint = d->hookPoint, .handlerRef = handler, .processId = d->processId, .category = category,
 	     .retryable = timeout || lost || strcmp(category, "cancelled") == 0, .failedOpen = !d->failsClosed,
-	     .message = shown, .durationMs = opt_int(duration_of(g, d)));
+	     .message = shown, .durationMs = opt_int(duration_of(engine, d)));
 }
 
 static void store_text(struct transaction *tx, const struct hook_doc *d, const char *text, const char *media,
@@ -270,26 +271,26 @@ static void completed_fact(struct process *p, const struct hook_doc *d, const st
 
 /* ---- the owner's callbacks (process_owner.h) ---- */
 
-static int doc_of(struct engine *g, const char *id, struct buf *text, struct hook_doc *ret)
+static int doc_of(struct engine *engine, const char *id, struct buf *text, struct hook_doc *ret)
 {
 	struct err e = ERR_INIT;
 
-	return view_read_speculative(g->o.store, &hook_schema, id, text, ret, &e);
+	return view_read_speculative(engine->o.store, &hook_schema, id, text, ret, &e);
 }
 
-static void warn_open(struct engine *g, const struct hook_doc *d, const char *why)
+static void warn_open(struct engine *engine, const struct hook_doc *d, const char *why)
 {
 	char handler[200] = "";
 
 	jval_str(d->handlerRef, handler, sizeof handler);
 	if (!d->failsClosed)
-		engine_warn(g, "hook_failed_open", "fix the hook, or set onFailure: block in its entry",
+		engine_warn(engine, "hook_failed_open", "fix the hook, or set onFailure: block in its entry",
 			    "the %s hook of %.150s failed, and work continues: %.200s", d->hookPoint, handler, why);
 }
 
-static void hook_over(struct engine *g, const char *id)
+static void hook_over(struct engine *engine, const char *id)
 {
-	struct hook_run *r = strmap_get(&g->hook->runs, id);
+	struct hook_run *r = strmap_get(&engine->hook->runs, id);
 
 	if (!r || r->over)
 		return;
@@ -297,23 +298,24 @@ static void hook_over(struct engine *g, const char *id)
 	hook_group_select(r->group);
 }
 
-static void hook_refused(struct engine *g, const char *id, const struct err *e, const char *data, unsigned long len)
+static void hook_refused(struct engine *engine, const char *id, const struct err *e, const char *data,
+			 unsigned long len)
 {
-	struct hook_run *r = strmap_get(&g->hook->runs, id);
+	struct hook_run *r = strmap_get(&engine->hook->runs, id);
 	buf_auto struct buf text = BUF_INIT;
 	struct hook_doc d;
 
 	if (r)
 		hook_answer_fail(&r->said->answer, "it could not be started: %s", e->message);
-	if (doc_of(g, id, &text, &d) == 0) {
-		struct transaction *own = transaction_new_internal(g);
+	if (doc_of(engine, id, &text, &d) == 0) {
+		struct transaction *own = transaction_new_internal(engine);
 
-		hook_failed_fact(g, &d, e->code == ERR_SANDBOX ? "sandbox" : "spawn", e->message, own);
+		hook_failed_fact(engine, &d, e->code == ERR_SANDBOX ? "sandbox" : "spawn", e->message, own);
 		transaction_after_commit(own, hook_over, id);
-		warn_open(g, &d, e->message);
+		warn_open(engine, &d, e->message);
 		transaction_commit(own);
 	} else {
-		hook_over(g, id);
+		hook_over(engine, id);
 	}
 }
 
@@ -323,7 +325,7 @@ static void hook_refused(struct engine *g, const char *id, const struct err *e, 
  */
 static void pass_over(struct hook_run *r)
 {
-	struct engine *g = r->group->engine;
+	struct engine *engine = r->group->engine;
 	const bool decides = r->group->point == HOOK_PRE_TOOL_USE && !r->async;
 	buf_auto struct buf text = BUF_INIT;
 	struct hook_doc d;
@@ -331,25 +333,25 @@ static void pass_over(struct hook_run *r)
 	hook_answer_done(&r->said->answer);
 	r->said->answer = (struct hook_answer){ .verdict = decides ? HOOK_SAYS_ASK : HOOK_SAYS_NOTHING,
 						.reason = mem_strdup(r->passed_over) };
-	if (doc_of(g, r->process_id, &text, &d) != 0) {
-		hook_over(g, r->process_id);
+	if (doc_of(engine, r->process_id, &text, &d) != 0) {
+		hook_over(engine, r->process_id);
 		return;
 	}
-	struct transaction *own = transaction_new_internal(g);
+	struct transaction *own = transaction_new_internal(engine);
 	d.failsClosed = decides;
-	hook_failed_fact(g, &d, "untrusted", r->passed_over, own);
+	hook_failed_fact(engine, &d, "untrusted", r->passed_over, own);
 	transaction_after_commit(own, hook_over, r->process_id);
-	warn_open(g, &d, r->passed_over);
+	warn_open(engine, &d, r->passed_over);
 	transaction_commit(own);
 }
 
 /* Reads at most `most` bytes of the output so far. False: the output cannot be read completely. */
 static bool read_stream(struct process *p, int stream, size_t most, struct buf *ret)
 {
-	struct engine *g = p->engine;
+	struct engine *engine = p->engine;
 	size_t want = p->streams[stream].size < most ? (size_t)p->streams[stream].size : most;
 	char *at = buf_reserve(ret, want);
-	ssize_t n = want ? g->o.ports->peek_output(g->o.host, p->id, stream, 0, at, want) : 0;
+	ssize_t n = want ? engine->o.ports->peek_output(engine->o.host, p->id, stream, 0, at, want) : 0;
 
 	buf_extend(ret, n > 0 ? (size_t)n : 0);
 	return ret->len == want;
@@ -407,13 +409,13 @@ static void answer_of(struct process *p, const struct process_outcome *o, enum h
 
 static void hook_ended(struct process *p, const struct process_outcome *o, struct transaction *tx)
 {
-	struct engine *g = p->engine;
-	struct hook_run *r = strmap_get(&g->hook->runs, p->owner_id);
+	struct engine *engine = p->engine;
+	struct hook_run *r = strmap_get(&engine->hook->runs, p->owner_id);
 	buf_auto struct buf text = BUF_INIT;
 	struct hook_answer a;
 	struct hook_doc d;
 
-	if (doc_of(g, p->owner_id, &text, &d) != 0)
+	if (doc_of(engine, p->owner_id, &text, &d) != 0)
 		return;
 	int point = hook_point_find(d.hookPoint);
 	answer_of(p, o, point < 0 ? HOOK_STOP : (enum hook_point)point, &a);
@@ -423,8 +425,8 @@ static void hook_ended(struct process *p, const struct process_outcome *o, struc
 				       : o->clean                          ? "output"
 				       : o->category                       ? o->category
 									   : "exit";
-		hook_failed_fact(g, &d, category, a.reason, tx);
-		warn_open(g, &d, a.reason);
+		hook_failed_fact(engine, &d, category, a.reason, tx);
+		warn_open(engine, &d, a.reason);
 	} else {
 		completed_fact(p, &d, &a, r, tx);
 	}
@@ -441,11 +443,11 @@ const struct process_owner_ops hook_owner = {
 };
 
 /* Continues the groups whose last awaited hook has declared itself asynchronous. */
-uint64_t hook_tick(struct engine *g, uint64_t now)
+uint64_t hook_tick(struct engine *engine, uint64_t now)
 {
 	struct hook_group *group, *next;
 
-	for (group = TAILQ_FIRST(&g->hook->groups); group; group = next) {
+	for (group = TAILQ_FIRST(&engine->hook->groups); group; group = next) {
 		bool waits = group->open > 0;
 
 		next = TAILQ_NEXT(group, link);
@@ -453,27 +455,28 @@ uint64_t hook_tick(struct engine *g, uint64_t now)
 			waits |= hook_run_waits(&group->run[i]);
 		if (!waits && !group->settled) {
 			hook_group_select(group);
-			next = TAILQ_FIRST(&g->hook->groups); /* the callback may have changed the list: start over */
+			next = TAILQ_FIRST(
+				&engine->hook->groups); /* the callback may have changed the list: start over */
 		}
 	}
 	return UINT64_MAX;
 }
 
-void hook_init(struct engine *g)
+void hook_init(struct engine *engine)
 {
-	g->hook = mem_zalloc(1, sizeof *g->hook);
-	TAILQ_INIT(&g->hook->groups);
+	engine->hook = mem_zalloc(1, sizeof *engine->hook);
+	TAILQ_INIT(&engine->hook->groups);
 }
 
-void hook_done(struct engine *g)
+void hook_done(struct engine *engine)
 {
 	struct hook_group *group;
 
-	while ((group = TAILQ_FIRST(&g->hook->groups))) {
+	while ((group = TAILQ_FIRST(&engine->hook->groups))) {
 		if (group->then && group->drop && !group->settled)
 			group->drop(group->ctx);
 		hook_group_free(group);
 	}
-	strmap_done(&g->hook->runs);
-	free(g->hook);
+	strmap_done(&engine->hook->runs);
+	free(engine->hook);
 }

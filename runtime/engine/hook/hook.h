@@ -113,8 +113,8 @@ struct hook_state {
 };
 
 /* Adds hook.started of each hook to `b`. The caller submits `b` before it calls hook_group_run. */
-struct hook_group *hook_group_new(struct engine *g, const struct hook_subject *s, const struct policy_hook *const *list,
-				  size_t n, struct transaction *tx);
+struct hook_group *hook_group_new(struct engine *engine, const struct hook_subject *s,
+				  const struct policy_hook *const *list, size_t n, struct transaction *tx);
 void hook_group_free(struct hook_group *group);
 bool hook_run_waits(const struct hook_run *r); /* is its answer awaited? */
 /* Call after a hook has ended. Calls `then` after the last awaited hook, and frees the group when nothing runs. */
@@ -132,22 +132,22 @@ void hook_context_refs(const struct hook_group *group, struct jw *w); /* ["out_â
  * hook_lookup.c: the hooks that apply to this uid's work in `cwd`. False: not known (yet); hooks_wait reports them,
  * possibly before it returns.
  */
-bool hooks_for_workspace(struct engine *g, const char *cwd, const struct requester *by,
+bool hooks_for_workspace(struct engine *engine, const char *cwd, const struct requester *by,
 			 const struct policy_hooks **ret);
 /*
  * With `e` set, `hooks` has only those that apply everywhere; the workspace's own could not be read. The caller must
  * not do anything that one of them might have denied.
  */
-typedef void (*hooks_known_fn)(struct engine *g, const struct policy_hooks *hooks, const struct err *e, void *ctx);
-void hooks_wait(struct engine *g, const char *cwd, const struct requester *by, hooks_known_fn fn, void *ctx);
+typedef void (*hooks_known_fn)(struct engine *engine, const struct policy_hooks *hooks, const struct err *e, void *ctx);
+void hooks_wait(struct engine *engine, const char *cwd, const struct requester *by, hooks_known_fn fn, void *ctx);
 bool hooks_are_at(const struct policy_hooks *hooks, enum hook_point point);
-void hook_failed_fact(struct engine *g, const struct hook_doc *d, const char *category, const char *message,
+void hook_failed_fact(struct engine *engine, const struct hook_doc *d, const char *category, const char *message,
 		      struct transaction *tx);
-void hook_init(struct engine *g);
-uint64_t hook_tick(struct engine *g, uint64_t now);
-void hook_finish_due(struct engine *g);
-void hook_recover(struct engine *g);
-void hook_done(struct engine *g);
+void hook_init(struct engine *engine);
+uint64_t hook_tick(struct engine *engine, uint64_t now);
+void hook_finish_due(struct engine *engine);
+void hook_recover(struct engine *engine);
+void hook_done(struct engine *engine);
 
 /* hook_input.c */
 const char *hook_mode_name(int mode);
@@ -207,9 +207,9 @@ struct hook_stop_notice {
 };
 
 /* hook_session.c: session_start hooks of a new session (row SESSION_CREATED). */
-void hook_on_session_created(struct engine *g, const struct session_created_notice *s);
+void hook_on_session_created(struct engine *engine, const struct session_created_notice *s);
 /* Selects the hooks at this point; none while the daemon is stopping. */
-size_t hook_select(struct engine *g, const struct policy_hooks *hooks, enum hook_point point, const char *name,
+size_t hook_select(struct engine *engine, const struct policy_hooks *hooks, enum hook_point point, const char *name,
 		   const struct policy_hook *list[HOOKS_SELECTED_MAX]);
 #define HOOK_NOWHERE "/tmp" /* working directory of hooks when the work has none: the sandbox's private /tmp */
 

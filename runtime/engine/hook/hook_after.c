@@ -255,7 +255,7 @@ static size_t select_hooks(struct ended *x, enum hook_point point, const struct 
 
 struct hook_group *hook_after(struct process *p, const struct policy_hooks *hooks)
 {
-	struct engine *g = p->engine;
+	struct engine *engine = p->engine;
 	const struct policy_hook *list[HOOKS_SELECTED_MAX];
 	struct hook_subject s = { .uid = p->uid,
 				  .by = p->by,
@@ -273,18 +273,19 @@ struct hook_group *hook_after(struct process *p, const struct policy_hooks *hook
 	struct ended x;
 	size_t n;
 
-	if (g->stopping || (!hooks_are_at(hooks, HOOK_POST_TOOL_USE) && !hooks_are_at(hooks, HOOK_POST_TOOL_FAILURE)) ||
+	if (engine->stopping ||
+	    (!hooks_are_at(hooks, HOOK_POST_TOOL_USE) && !hooks_are_at(hooks, HOOK_POST_TOOL_FAILURE)) ||
 	    !load_ended_process(p, &x))
 		return NULL;
 	x.hooks = hooks;
 	s.by.uid = p->uid;
 	s.point = x.good ? HOOK_POST_TOOL_USE : HOOK_POST_TOOL_FAILURE;
 	s.cwd = x.cwd;
-	struct transaction *tx = transaction_new_internal(g);
+	struct transaction *tx = transaction_new_internal(engine);
 	tool_of(&x);
 	n = hooks_are_at(x.hooks, s.point) ? select_hooks(&x, s.point, list) : 0;
 	/* The process's own turn has ended with it, so the hooks' events belong to the system turn. */
-	if (n && p->owns_turn && session_system_turn(g, tx, p->uid, p->session_id, thread, turn, &e) == 0) {
+	if (n && p->owns_turn && session_system_turn(engine, tx, p->uid, p->session_id, thread, turn, &e) == 0) {
 		s.thread_id = thread;
 		s.turn_id = turn;
 	}
@@ -293,7 +294,7 @@ struct hook_group *hook_after(struct process *p, const struct policy_hooks *hook
 
 		texts_of(&x, p, &s, &texts);
 		s.texts = &texts;
-		group = hook_group_new(g, &s, list, n, tx);
+		group = hook_group_new(engine, &s, list, n, tx);
 		hook_texts_done(&texts);
 		transaction_commit(tx);
 	} else {

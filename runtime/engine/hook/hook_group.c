@@ -140,12 +140,12 @@ static void take_inputs(struct hook_group *group, const struct hook_subject *s, 
 	group->input = copy_strings(group->ninputs > 1 ? t->text : one, group->ninputs);
 }
 
-struct hook_group *hook_group_new(struct engine *g, const struct hook_subject *s, const struct policy_hook *const *list,
-				  size_t n, struct transaction *tx)
+struct hook_group *hook_group_new(struct engine *engine, const struct hook_subject *s,
+				  const struct policy_hook *const *list, size_t n, struct transaction *tx)
 {
 	struct hook_group *group = mem_zalloc(1, sizeof *group);
 
-	group->engine = g;
+	group->engine = engine;
 	group->point = s->point;
 	group->by = s->by;
 	group->by.role = ROLE_OPERATOR; /* the policy requests the run, not the client */
@@ -162,19 +162,19 @@ struct hook_group *hook_group_new(struct engine *g, const struct hook_subject *s
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = 0; k < group->ninputs; k++)
 			run_add(group, s, list[i], group->input[k], tx);
-	TAILQ_INSERT_TAIL(&g->hook->groups, group, link);
+	TAILQ_INSERT_TAIL(&engine->hook->groups, group, link);
 	return group;
 }
 
 void hook_group_free(struct hook_group *group)
 {
-	struct engine *g = group->engine;
+	struct engine *engine = group->engine;
 
-	TAILQ_REMOVE(&g->hook->groups, group, link);
+	TAILQ_REMOVE(&engine->hook->groups, group, link);
 	for (size_t i = 0; i < group->count; i++) {
 		struct hook_run *r = &group->run[i];
 
-		strmap_del(&g->hook->runs, r->process_id);
+		strmap_del(&engine->hook->runs, r->process_id);
 		hook_ref_done(&r->said->ref);
 		hook_answer_done(&r->said->answer);
 		free(r->command);

@@ -22,79 +22,81 @@ struct hook_lookup_wait {
  * Work outside any workspace (in the home directory, a system directory, or with no directory) gets its user's hooks
  * only. 1: the workspace's policy is being read. −1: the hooks are not known, with the reason in `e`.
  */
-static int find_hooks(struct engine *g, const char *cwd, const struct requester *by, uint64_t since_ns,
+static int find_hooks(struct engine *engine, const char *cwd, const struct requester *by, uint64_t since_ns,
 		      char workspace[PATH_MAX], const struct policy_hooks **ret, struct err *e)
 {
 	buf_auto struct buf env = BUF_INIT;
 	const struct policy_rules *rules = NULL;
 
-	*ret = g->hooks;
+	*ret = engine->hooks;
 	workspace[0] = '\0';
-	if (g->stopping) /* start nothing new */
+	if (engine->stopping) /* start nothing new */
 		return 0;
-	g->o.ports->base_env(g->o.host, by->uid, &env);
+	engine->o.ports->base_env(engine->o.host, by->uid, &env);
 	const char *home = policy_lookup_home(&env);
 	if (cwd && policy_lookup_workspace(cwd, NULL, home, workspace, e) < 0)
 		return -1;
 	const struct policy_key at = { .uid = by->uid,
-				       .peer_fd = g->o.ports->find_peer(g->o.host, by->uid),
+				       .peer_fd = engine->o.ports->find_peer(engine->o.host, by->uid),
 				       .workspace = workspace,
 				       .home = home,
 				       .since_ns = since_ns };
-	int found = policy_lookup_of(g, &at, &rules, e);
-	if (found == 0 && g->o.ports->policy_of && rules)
+	int found = policy_lookup_of(engine, &at, &rules, e);
+	if (found == 0 && engine->o.ports->policy_of && rules)
 		*ret = rules->hooks;
 	return found;
 }
 
-static void report_hooks(struct engine *g, const char *cwd, const struct policy_hooks *hooks, const struct err *e,
+static void report_hooks(struct engine *engine, const char *cwd, const struct policy_hooks *hooks, const struct err *e,
 			 hooks_known_fn fn, void *ctx)
 {
 	if (e)
-		engine_warn(g, "hooks_not_known", "fix the policy of that workspace; its hooks do not run until then",
+		engine_warn(engine, "hooks_not_known",
+			    "fix the policy of that workspace; its hooks do not run until then",
 			    "the hooks of '%.200s' are not known: %s", cwd ? cwd : "", e->message);
-	fn(g, hooks, e, ctx);
+	fn(engine, hooks, e, ctx);
 }
 
-static void on_known(struct engine *g, void *ctx)
+static void on_known(struct engine *engine, void *ctx)
 {
 	struct hook_lookup_wait *w = ctx;
 	const struct policy_hooks *hooks;
 	struct err e = ERR_INIT;
 	char workspace[PATH_MAX];
-	int found = find_hooks(g, w->cwd, &w->by, w->since_ns, workspace, &hooks, &e);
+	int found = find_hooks(engine, w->cwd, &w->by, w->since_ns, workspace, &hooks, &e);
 
 	if (found > 0) {
-		policy_lookup_await(g, w->by.uid, workspace, on_known, w);
+		policy_lookup_await(engine, w->by.uid, workspace, on_known, w);
 		return;
 	}
-	report_hooks(g, w->cwd, hooks, found < 0 ? &e : NULL, w->fn, w->ctx);
+	report_hooks(engine, w->cwd, hooks, found < 0 ? &e : NULL, w->fn, w->ctx);
 	free(w->cwd);
 	free(w);
 }
 
-bool hooks_for_workspace(struct engine *g, const char *cwd, const struct requester *by, const struct policy_hooks **ret)
+bool hooks_for_workspace(struct engine *engine, const char *cwd, const struct requester *by,
+			 const struct policy_hooks **ret)
 {
 	char workspace[PATH_MAX];
 	struct err e = ERR_INIT;
 
-	return find_hooks(g, cwd, by, 0, workspace, ret, &e) == 0;
+	return find_hooks(engine, cwd, by, 0, workspace, ret, &e) == 0;
 }
 
-void hooks_wait(struct engine *g, const char *cwd, const struct requester *by, hooks_known_fn fn, void *ctx)
+void hooks_wait(struct engine *engine, const char *cwd, const struct requester *by, hooks_known_fn fn, void *ctx)
 {
 	const struct policy_hooks *hooks;
 	struct err e = ERR_INIT;
 	char workspace[PATH_MAX];
-	int found = find_hooks(g, cwd, by, 0, workspace, &hooks, &e);
+	int found = find_hooks(engine, cwd, by, 0, workspace, &hooks, &e);
 
 	if (found <= 0) {
-		report_hooks(g, cwd, hooks, found < 0 ? &e : NULL, fn, ctx);
+		report_hooks(engine, cwd, hooks, found < 0 ? &e : NULL, fn, ctx);
 		return;
 	}
 	struct hook_lookup_wait *w = mem_zalloc(1, sizeof *w);
 	*w = (struct hook_lookup_wait){
-		.by = *by, .cwd = mem_strdup(cwd), .since_ns = engine_now(g), .fn = fn, .ctx = ctx
+		.by = *by, .cwd = mem_strdup(cwd), .since_ns = engine_now(engine), .fn = fn, .ctx = ctx
 	};
-	policy_lookup_await(g, by->uid, workspace, on_known, w);
+	policy_lookup_await(engine, by->uid, workspace, on_known, w);
 }

@@ -15,12 +15,12 @@
 #define RECOVER_MAX 4096u
 
 /* Ends the start that waited for the hook, which no longer has a caller: an unevaluated start must not run. */
-static void settle_start(struct engine *g, const struct hook_doc *d, struct transaction *own)
+static void settle_start(struct engine *engine, const struct hook_doc *d, struct transaction *own)
 {
 	static const char why[] =
 		"the runtime was restarted while hooks checked it: it is denied, and can be started again";
 
-	if (d->ownerKind[0] || !d->subjectId[0] || engine_process(g, d->subjectId))
+	if (d->ownerKind[0] || !d->subjectId[0] || engine_process(engine, d->subjectId))
 		return;
 	const struct scope s = { .uid = (uint32_t)d->uid,
 				 .session = d->sessionId,
@@ -34,45 +34,45 @@ static void settle_start(struct engine *g, const struct hook_doc *d, struct tran
 }
 
 /* Runs before the rest of recovery, which records lost hooks as ended; they could not be found afterwards. */
-void hook_finish_due(struct engine *g)
+void hook_finish_due(struct engine *engine)
 {
 	view_ids_auto struct view_ids hooks = VIEW_IDS_INIT;
 	const struct view_ids_query live = { .kind = VIEW_HOOK, .prefix = "", .max = RECOVER_MAX };
 	struct strmap settled = { 0 };
 	struct err e = ERR_INIT;
 
-	if (view_ids(g->o.store, &live, &hooks, NULL, &e) < 0)
+	if (view_ids(engine->o.store, &live, &hooks, NULL, &e) < 0)
 		log_error("look for hooks that ran: %s", e.message);
-	struct transaction *own = hooks.n ? transaction_new_internal(g) : NULL;
+	struct transaction *own = hooks.n ? transaction_new_internal(engine) : NULL;
 	for (size_t i = 0; i < hooks.n; i++) {
 		buf_auto struct buf text = BUF_INIT;
 		struct hook_doc d;
 
-		if (view_read(g->o.store, &hook_schema, hooks.id[i], &text, &d, &e) != 0 ||
+		if (view_read(engine->o.store, &hook_schema, hooks.id[i], &text, &d, &e) != 0 ||
 		    strcmp(d.waits, "process") != 0 || strmap_get(&settled, d.subjectId))
 			continue;
-		settle_start(g, &d, own);
-		strmap_put(&settled, d.subjectId, g);
+		settle_start(engine, &d, own);
+		strmap_put(&settled, d.subjectId, engine);
 	}
 	if (own)
 		transaction_commit(own);
 	strmap_done(&settled);
 }
 
-static void recover_hook(struct engine *g, const char *id)
+static void recover_hook(struct engine *engine, const char *id)
 {
-	struct process *p = engine_process(g, id);
-	const struct requester by = { .uid = g->o.owner_uid, .role = ROLE_OPERATOR };
+	struct process *p = engine_process(engine, id);
+	const struct requester by = { .uid = engine->o.owner_uid, .role = ROLE_OPERATOR };
 	buf_auto struct buf text = BUF_INIT;
 	struct hook_doc d;
 	struct err e = ERR_INIT;
 
-	if (view_read_speculative(g->o.store, &hook_schema, id, &text, &d, &e) != 0)
+	if (view_read_speculative(engine->o.store, &hook_schema, id, &text, &d, &e) != 0)
 		return;
 	if (!p) {
-		struct transaction *own = transaction_new_internal(g);
+		struct transaction *own = transaction_new_internal(engine);
 
-		hook_failed_fact(g, &d, "lost", "the runtime was restarted before it began", own);
+		hook_failed_fact(engine, &d, "lost", "the runtime was restarted before it began", own);
 		transaction_commit(own);
 	} else if (d.waits[0]) {
 		process_enforce_end(p, PROCESS_END_USER, &by, SIGKILL, 0,
@@ -80,15 +80,15 @@ static void recover_hook(struct engine *g, const char *id)
 	}
 }
 
-void hook_recover(struct engine *g)
+void hook_recover(struct engine *engine)
 {
 	view_ids_auto struct view_ids hooks = VIEW_IDS_INIT;
 	const struct view_ids_query live = { .kind = VIEW_HOOK, .prefix = "", .max = RECOVER_MAX };
 	struct err e = ERR_INIT;
 
-	store_flush(g->o.store);
-	if (view_ids(g->o.store, &live, &hooks, NULL, &e) < 0)
+	store_flush(engine->o.store);
+	if (view_ids(engine->o.store, &live, &hooks, NULL, &e) < 0)
 		log_error("look for hooks that ran: %s", e.message);
 	for (size_t i = 0; i < hooks.n; i++)
-		recover_hook(g, hooks.id[i]);
+		recover_hook(engine, hooks.id[i]);
 }

@@ -9,12 +9,12 @@
 #include "runtime/engine/policy/policy_lookup.h"
 #include "runtime/engine/session/session.h"
 
-size_t hook_select(struct engine *g, const struct policy_hooks *hooks, enum hook_point point, const char *name,
+size_t hook_select(struct engine *engine, const struct policy_hooks *hooks, enum hook_point point, const char *name,
 		   const struct policy_hook *list[HOOKS_SELECTED_MAX])
 {
 	const struct hook_query q = { .point = point, .name = &name, .nnames = name ? 1 : 0 };
 
-	return g->stopping ? 0 : policy_hooks_select(hooks, &q, list);
+	return engine->stopping ? 0 : policy_hooks_select(hooks, &q, list);
 }
 
 struct session_begun {
@@ -38,16 +38,16 @@ static void session_over(void *ctx)
 
 static void session_said(struct hook_group *group, void *ctx) { session_over(ctx); }
 
-static void session_known(struct engine *g, const struct policy_hooks *hooks, const struct err *why, void *ctx)
+static void session_known(struct engine *engine, const struct policy_hooks *hooks, const struct err *why, void *ctx)
 {
 	const struct policy_hook *list[HOOKS_SELECTED_MAX];
 	struct session_begun *w = ctx;
-	size_t n = hook_select(g, hooks, HOOK_SESSION_START, "startup", list);
-	struct transaction *tx = n ? transaction_new_internal(g) : NULL;
+	size_t n = hook_select(engine, hooks, HOOK_SESSION_START, "startup", list);
+	struct transaction *tx = n ? transaction_new_internal(engine) : NULL;
 	char thread[ID_SIZE], turn[ID_SIZE];
 	struct err e = ERR_INIT;
 
-	if (!n || session_system_turn(g, tx, w->uid, w->session_id, thread, turn, &e) < 0) {
+	if (!n || session_system_turn(engine, tx, w->uid, w->session_id, thread, turn, &e) < 0) {
 		transaction_free(tx);
 		session_over(w);
 		return;
@@ -59,17 +59,17 @@ static void session_known(struct engine *g, const struct policy_hooks *hooks, co
 				  .thread_id = thread,
 				  .turn_id = turn,
 				  .cwd = w->cwd ? w->cwd : HOOK_NOWHERE };
-	json_t *v = hook_input(&s, (int)permission_mode_of(g, w->session_id));
+	json_t *v = hook_input(&s, (int)permission_mode_of(engine, w->session_id));
 	json_object_set_new(v, "source", json_string("startup"));
 	mem_auto char *input = hook_input_text(v);
 	s.input = input;
-	struct hook_group *group = hook_group_new(g, &s, list, n, tx);
+	struct hook_group *group = hook_group_new(engine, &s, list, n, tx);
 	group->drop = session_over;
 	transaction_commit(tx);
 	hook_group_run(group, session_said, w);
 }
 
-void hook_on_session_created(struct engine *g, const struct session_created_notice *s)
+void hook_on_session_created(struct engine *engine, const struct session_created_notice *s)
 {
 	struct session_begun *w = mem_zalloc(1, sizeof *w);
 
@@ -77,5 +77,5 @@ void hook_on_session_created(struct engine *g, const struct session_created_noti
 		.by = *s->by, .uid = s->uid, .cwd = mem_strdup(s->cwd), .then = s->then, .ctx = s->ctx
 	};
 	id_copy(w->session_id, s->session_id);
-	hooks_wait(g, s->cwd, s->by, session_known, w);
+	hooks_wait(engine, s->cwd, s->by, session_known, w);
 }

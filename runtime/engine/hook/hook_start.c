@@ -209,9 +209,9 @@ static void on_answered(struct hook_group *group, void *ctx);
 
 void hook_defer_start(struct process *p, const struct start_request *r, const struct caller *c)
 {
-	struct engine *g = p->engine;
+	struct engine *engine = p->engine;
 	struct hook_wait *w = p->hooks;
-	struct transaction *tx = transaction_new_internal(g);
+	struct transaction *tx = transaction_new_internal(engine);
 	struct start_request copy = *r;
 	struct err e = ERR_INIT;
 	struct hook_subject s = {
@@ -247,7 +247,7 @@ void hook_defer_start(struct process *p, const struct start_request *r, const st
 	const bool new_session = p->makes_session && !p->hooked;
 	p->hooked = true;
 	p->state = PROCESS_WAITING;
-	w->hold = pending_start_new(g, &copy, c, NULL, NULL, &e);
+	w->hold = pending_start_new(engine, &copy, c, NULL, NULL, &e);
 	if (!w->hold) {
 		transaction_commit_then(tx, 0, NULL, NULL);
 		p->wait_ops->fail(p, &e);
@@ -256,14 +256,14 @@ void hook_defer_start(struct process *p, const struct start_request *r, const st
 	struct hook_texts texts;
 	texts_of(p, w, &s, &texts);
 	s.texts = &texts;
-	w->group = hook_group_new(g, &s, w->list, w->nlist, tx);
+	w->group = hook_group_new(engine, &s, w->list, w->nlist, tx);
 	hook_texts_done(&texts);
 	transaction_commit_then(tx, 0, NULL, NULL);
 	/* The session exists from this commit on, so its own hooks run now. */
 	if (new_session)
 		hook_on_session_created(
-			g, &(struct session_created_notice){
-				   .session_id = p->session_id, .uid = p->uid, .by = &p->by, .cwd = p->cwd });
+			engine, &(struct session_created_notice){
+					.session_id = p->session_id, .uid = p->uid, .by = &p->by, .cwd = p->cwd });
 	hook_group_run(w->group, on_answered, w);
 }
 
@@ -295,7 +295,7 @@ static void take_said(struct hook_group *group, struct hook_wait *w)
 }
 
 /* Records the rewritten arguments, so that the events match what runs. */
-static void args_fact(struct engine *g, const struct process *p, const json_t *arguments)
+static void args_fact(struct engine *engine, const struct process *p, const json_t *arguments)
 {
 	mem_auto char *whole = json_dumps(arguments, JSON_COMPACT);
 	buf_auto struct buf text = BUF_INIT;
@@ -303,9 +303,9 @@ static void args_fact(struct engine *g, const struct process *p, const json_t *a
 	struct err e = ERR_INIT;
 	char ref[ID_TEXT_MAX];
 
-	if (!p->tool_call_id[0] || tool_call_read(g, p->tool_call_id, &text, &d, &e) != 0)
+	if (!p->tool_call_id[0] || tool_call_read(engine, p->tool_call_id, &text, &d, &e) != 0)
 		return;
-	struct transaction *own = transaction_new_internal(g);
+	struct transaction *own = transaction_new_internal(engine);
 	const struct ref_owner owner = { .uid = (uint32_t)d.uid,
 					 .session_id = d.sessionId,
 					 .thread_id = d.threadId,
@@ -383,7 +383,7 @@ static void ignore_reply(void *ctx, const struct err *e, const char *json, size_
 static void start_again(struct hook_wait *w, struct start_request *r)
 {
 	struct process *p = w->process;
-	struct engine *g = p->engine;
+	struct engine *engine = p->engine;
 
 	id_copy(w->process_id, p->id);
 	memcpy(w->session_id, p->session_id, ID_SIZE);
@@ -399,7 +399,7 @@ static void start_again(struct hook_wait *w, struct start_request *r)
 					   .updated_ref = w->updated_ref };
 	r->hooked = &w->hooked;
 	r->process_id = w->process_id;
-	process_start(g, r, &w->hold->caller, ignore_reply, NULL); /* frees the wait at its end */
+	process_start(engine, r, &w->hold->caller, ignore_reply, NULL); /* frees the wait at its end */
 }
 
 static void on_answered(struct hook_group *group, void *ctx)

@@ -92,13 +92,13 @@ static void judged_paths_done(struct judged_paths *p)
 }
 
 /* The same command in the same sandbox was allowed for the rest of the session. */
-bool permission_is_granted(struct engine *g, const char *session_id, const char *binding)
+bool permission_is_granted(struct engine *engine, const char *session_id, const char *binding)
 {
 	mem_auto char *key = mem_printf("%s/%s", session_id, binding);
 	buf_auto struct buf text = BUF_INIT;
 	struct err e = ERR_INIT;
 
-	return store_model_get_speculative(g->o.store, VIEW_SESSION_GRANT, key, &text, &e) == 0;
+	return store_model_get_speculative(engine->o.store, VIEW_SESSION_GRANT, key, &text, &e) == 0;
 }
 
 /*
@@ -134,7 +134,7 @@ __attribute__((format(printf, 4, 5))) static void overrule_decision(struct polic
 static void decide_asked(struct process *p, const struct start_request *r, const struct caller *c,
 			 struct policy_decision *d)
 {
-	struct engine *g = p->engine;
+	struct engine *engine = p->engine;
 
 	if (r->approval && strcmp(r->approval->binding, p->binding) != 0) {
 		overrule_decision(
@@ -148,10 +148,10 @@ static void decide_asked(struct process *p, const struct start_request *r, const
 		d->scope = strcmp(r->approval->scope, "session") == 0  ? POLICY_SESSION
 			   : strcmp(r->approval->scope, "always") == 0 ? POLICY_ALWAYS
 								       : POLICY_ONCE;
-	} else if (permission_is_granted(g, p->session_id, p->binding)) {
+	} else if (permission_is_granted(engine, p->session_id, p->binding)) {
 		overrule_decision(d, POLICY_ALLOW, POLICY_BY_PERSON, "a person allowed it for this session");
 		d->scope = POLICY_SESSION;
-	} else if (c->no_person && !g->o.ask_alone_ms) {
+	} else if (c->no_person && !engine->o.ask_alone_ms) {
 		mem_auto char *why = mem_strdup(d->reason);
 		overrule_decision(d, POLICY_DENY, d->source, "nobody can be asked through this client, and %.180s",
 				  why);
@@ -432,7 +432,7 @@ static void make_denial(const struct process *p, struct err *e, struct buf *data
  */
 static void finish_unstarted(struct process *p, const struct err *e, const char *data, size_t len)
 {
-	struct engine *g = p->engine;
+	struct engine *engine = p->engine;
 	const enum owner_kind owner = p->owner;
 	const bool hooked = p->hooked;
 	struct process_over over = { .owns_turn = p->owns_turn };
@@ -445,9 +445,9 @@ static void finish_unstarted(struct process *p, const struct err *e, const char 
 		process_answer_waiters(p);
 	process_free(p);
 	if (owner)
-		process_owner(g, owner)->refused(g, owner_id, e, data, len);
+		process_owner(engine, owner)->refused(engine, owner_id, e, data, len);
 	if (hooked) /* the owner already has the denial */
-		process_over(g, &over);
+		process_over(engine, &over);
 }
 
 static void on_denied(void *ctx, const struct store_result *r)

@@ -40,12 +40,12 @@ void permission_drop(struct process *p, const char *reason);
  * Replaces a waiting process by one that can run, and moves its waiters, its input and the pending reply to it. Frees
  * `waiting`.
  */
-void permission_promote(struct process *waiting, struct engine *g, const char *id, struct process **ret);
+void permission_promote(struct process *waiting, struct engine *engine, const char *id, struct process **ret);
 /*
  * The start waited (for hooks or a person, then for the policy of its workspace) and was ended meanwhile. Its caller
  * has been notified.
  */
-bool permission_was_ended(struct engine *g, const struct start_request *r);
+bool permission_was_ended(struct engine *engine, const struct start_request *r);
 /* Ends a waiting process. */
 void permission_cancel(struct process *p, const char *reason, bool stopping);
 /*
@@ -53,10 +53,10 @@ void permission_cancel(struct process *p, const char *reason, bool stopping);
  * access.
  */
 void permission_offer_retry(struct process *p);
-void permission_recover(struct engine *g);
-void permission_resume(struct engine *g); /* once starts are possible again */
-void permission_init(struct engine *g);
-void permission_done(struct engine *g);
+void permission_recover(struct engine *engine);
+void permission_resume(struct engine *engine); /* once starts are possible again */
+void permission_init(struct engine *engine);
+void permission_done(struct engine *engine);
 extern const struct process_wait_ops permission_wait_ops; /* of processes that wait for a person or for hooks */
 
 /* For other permission questions (tool calls). */
@@ -66,12 +66,12 @@ struct policy_decision;
 struct policy_request;
 void permission_suggestions_json(const struct policy_request *r, const struct policy_decision *d, struct buf *out);
 /* 0: the reply follows when the rules have been written. */
-int permission_persist(struct engine *g, const struct action_doc *d, const struct action_answer *r, bool allow,
+int permission_persist(struct engine *engine, const struct action_doc *d, const struct action_answer *r, bool allow,
 		       const struct caller *c, engine_reply_fn fn, void *ctx, struct err *e);
-bool permission_is_persisting(struct engine *g, const char *action_id);
+bool permission_is_persisting(struct engine *engine, const char *action_id);
 /* The same was allowed for the rest of the session. */
-bool permission_is_granted(struct engine *g, const char *session_id, const char *binding);
+bool permission_is_granted(struct engine *engine, const char *session_id, const char *binding);
 /* The facts that an answer adds to action.resolved. */
-void permission_resolved(struct engine *g, const struct action_outcome *o, struct transaction *tx);
+void permission_resolved(struct engine *engine, const struct action_outcome *o, struct transaction *tx);
 
 #endif

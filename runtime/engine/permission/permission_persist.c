@@ -67,11 +67,11 @@ static void always_free(struct always *a)
 	free(a);
 }
 
-bool permission_is_persisting(struct engine *g, const char *action_id)
+bool permission_is_persisting(struct engine *engine, const char *action_id)
 {
 	struct always *a;
 
-	TAILQ_FOREACH (a, &g->permissions->persisting, link)
+	TAILQ_FOREACH (a, &engine->permissions->persisting, link)
 		if (strcmp(a->action_id, action_id) == 0)
 			return true;
 	return false;
@@ -87,7 +87,7 @@ static int reject_always(struct err *e, const char *fmt, const char *what)
 	return -1;
 }
 
-static int check_always(struct engine *g, const struct action_doc *d, const struct caller *c, struct jval rules,
+static int check_always(struct engine *engine, const struct action_doc *d, const struct caller *c, struct jval rules,
 			bool allow, struct err *e)
 {
 	struct jval always = jval_get(d->continuation, "always");
@@ -96,7 +96,7 @@ static int check_always(struct engine *g, const struct action_doc *d, const stru
 	jval_str(jval_get(always, allow ? "why" : "whyNotDeny"), why, sizeof why);
 	if (strcmp(d->kind, "permission") != 0 && strcmp(d->kind, "tool") != 0)
 		return reject_always(e, "%s", "a rule does not say what may be opened");
-	if (!g->o.ports->write_rule)
+	if (!engine->o.ports->write_rule)
 		return reject_always(e, "%s", "policy files cannot be written here");
 	/* Only the user whose policy file it is may change it, not even root on the user's behalf. */
 	if (c->uid != d->uid)
@@ -106,21 +106,21 @@ static int check_always(struct engine *g, const struct action_doc *d, const stru
 	return 0;
 }
 
-int permission_persist(struct engine *g, const struct action_doc *d, const struct action_answer *r, bool allow,
+int permission_persist(struct engine *engine, const struct action_doc *d, const struct action_answer *r, bool allow,
 		       const struct caller *c, engine_reply_fn fn, void *ctx, struct err *e)
 {
 	const char *list = allow ? "allow" : "deny", *texts[RULE_SUGGESTIONS_MAX];
 	struct jval rules = jval_path(jval_get(d->continuation, "always"), list);
 	size_t n = 0;
 
-	if (check_always(g, d, c, rules, allow, e) < 0)
+	if (check_always(engine, d, c, rules, allow, e) < 0)
 		return -1;
 	for (struct jiter it = jiter_on(rules); jiter_next(&it) && n < RULE_SUGGESTIONS_MAX;)
 		texts[n++] = jval_strdup(it.value);
 	const struct port_rule rule = {
 		.uid = c->uid, .peer_fd = c->peer_fd, .list = list, .rule = texts, .count = n, .id = d->actionId
 	};
-	int rc = g->o.ports->write_rule(g->o.host, &rule, e);
+	int rc = engine->o.ports->write_rule(engine->o.host, &rule, e);
 	for (size_t i = 0; i < n; i++)
 		free((void *)(uintptr_t)texts[i]);
 	if (rc < 0)
@@ -135,20 +135,20 @@ int permission_persist(struct engine *g, const struct action_doc *d, const struc
 	a->rules_json = mem_strndup(rules.text, rules.len);
 	a->fn = fn;
 	a->ctx = ctx;
-	TAILQ_INSERT_TAIL(&g->permissions->persisting, a, link);
+	TAILQ_INSERT_TAIL(&engine->permissions->persisting, a, link);
 	return 0;
 }
 
-void engine_on_rule_written(struct engine *g, const char *id, const char *file, unsigned line, const struct err *e)
+void engine_on_rule_written(struct engine *engine, const char *id, const char *file, unsigned line, const struct err *e)
 {
 	struct always *a;
 
-	TAILQ_FOREACH (a, &g->permissions->persisting, link)
+	TAILQ_FOREACH (a, &engine->permissions->persisting, link)
 		if (strcmp(a->action_id, id) == 0)
 			break;
 	if (!a)
 		return;
-	TAILQ_REMOVE(&g->permissions->persisting, a, link);
+	TAILQ_REMOVE(&engine->permissions->persisting, a, link);
 	/* The action stays open, so the person can answer with another scope. */
 	if (e) {
 		struct err why = ERR_INIT;
@@ -166,17 +166,17 @@ void engine_on_rule_written(struct engine *g, const char *id, const char *file, 
 						 .kept_file = file,
 						 .kept_line = line };
 
-		engine_respond_action(g, &r, &a->caller, a->fn, a->ctx);
+		engine_respond_action(engine, &r, &a->caller, a->fn, a->ctx);
 	}
 	always_free(a);
 }
 
-void permission_persist_done(struct engine *g)
+void permission_persist_done(struct engine *engine)
 {
 	struct always *a;
 
-	while ((a = TAILQ_FIRST(&g->permissions->persisting))) {
-		TAILQ_REMOVE(&g->permissions->persisting, a, link);
+	while ((a = TAILQ_FIRST(&engine->permissions->persisting))) {
+		TAILQ_REMOVE(&engine->permissions->persisting, a, link);
 		always_free(a);
 	}
 }

@@ -30,6 +30,6 @@ struct action_outcome;
 struct policy_decision;
 struct policy_request;
 struct action_doc;
-void permission_persist_done(struct engine *g);
+void permission_persist_done(struct engine *engine);
 
 #endif

@@ -20,20 +20,20 @@
 /* ---- evaluate_permission ---- */
 
 /* Finds the session that the event belongs to; without a session id, the system session. */
-static int find_event_session(struct engine *g, const char *session_id, const struct caller *c, struct transaction *tx,
-			      struct process *p, struct err *e)
+static int find_event_session(struct engine *engine, const char *session_id, const struct caller *c,
+			      struct transaction *tx, struct process *p, struct err *e)
 {
 	struct view_session_brief s;
 	int found;
 
 	if (!session_id) {
-		p->uid = g->o.owner_uid;
-		id_copy(p->session_id, g->system_session);
-		id_copy(p->thread_id, g->system_thread);
-		id_copy(p->turn_id, g->system_turn);
+		p->uid = engine->o.owner_uid;
+		id_copy(p->session_id, engine->system_session);
+		id_copy(p->thread_id, engine->system_thread);
+		id_copy(p->turn_id, engine->system_turn);
 		return 0;
 	}
-	found = view_session_brief(g->o.store, c->uid, session_id, &s, e);
+	found = view_session_brief(engine->o.store, c->uid, session_id, &s, e);
 	if (found > 0) {
 		err_set(e, ERR_NOT_FOUND, "sessionId '%.80s' is not known", session_id);
 		snprintf(e->field, sizeof e->field, "sessionId");
@@ -42,7 +42,7 @@ static int find_event_session(struct engine *g, const char *session_id, const st
 		return -1;
 	p->uid = s.uid;
 	id_copy(p->session_id, session_id);
-	return session_system_turn(g, tx, s.uid, session_id, p->thread_id, p->turn_id, e);
+	return session_system_turn(engine, tx, s.uid, session_id, p->thread_id, p->turn_id, e);
 }
 
 static void evaluated_fact(struct transaction *tx, struct process *p)
@@ -68,12 +68,12 @@ static void evaluated_fact(struct transaction *tx, struct process *p)
 		strlen(p->hooks_json)); /* that would run and could change the decision */
 }
 
-static void evaluate_start(struct engine *g, const struct start_request *r, const struct caller *c,
+static void evaluate_start(struct engine *engine, const struct start_request *r, const struct caller *c,
 			   struct pending_start *held, engine_reply_fn fn, void *ctx);
 
-static void evaluate_held(struct engine *g, struct pending_start *h)
+static void evaluate_held(struct engine *engine, struct pending_start *h)
 {
-	evaluate_start(g, &h->record.spec.request, &h->caller, h, h->fn, h->ctx);
+	evaluate_start(engine, &h->record.spec.request, &h->caller, h, h->fn, h->ctx);
 }
 
 static void evaluate_request(struct transaction *tx, const struct start_request *r, struct sandbox_setup *f,
@@ -105,25 +105,25 @@ static void evaluate_request(struct transaction *tx, const struct start_request 
 	process_free(p);
 }
 
-static void evaluate_start(struct engine *g, const struct start_request *r, const struct caller *c,
+static void evaluate_start(struct engine *engine, const struct start_request *r, const struct caller *c,
 			   struct pending_start *held, engine_reply_fn fn, void *ctx)
 {
 	sandbox_setup_auto struct sandbox_setup f = { 0 };
 	const struct policy_rules *rules = NULL;
 	struct err e = ERR_INIT;
-	int found = sandbox_setup_make(g, &r->sandbox, c, &f, &e);
+	int found = sandbox_setup_make(engine, &r->sandbox, c, &f, &e);
 
 	if (found == 0)
-		found = policy_lookup_rules(g, &f, &r->sandbox, c, held ? held->since_ns : 0, &rules, &e);
+		found = policy_lookup_rules(engine, &f, &r->sandbox, c, held ? held->since_ns : 0, &rules, &e);
 	if (found > 0 && !held)
-		held = pending_start_new(g, r, c, fn, ctx, &e);
-	if (found > 0 && held && !g->stopping) {
-		pending_start_wait(g, &f, &r->sandbox, held, evaluate_held);
+		held = pending_start_new(engine, r, c, fn, ctx, &e);
+	if (found > 0 && held && !engine->stopping) {
+		pending_start_wait(engine, &f, &r->sandbox, held, evaluate_held);
 		return;
 	}
 	if (found > 0 && !e.code)
 		err_set(&e, ERR_UNAVAILABLE, "the daemon is stopping");
-	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	struct transaction *tx = transaction_new(engine, c, fn, ctx);
 	if (!e.code)
 		evaluate_request(tx, r, &f, rules, &e);
 	if (e.code)
@@ -133,10 +133,10 @@ static void evaluate_start(struct engine *g, const struct start_request *r, cons
 	pending_start_free(held);
 }
 
-void engine_evaluate_permission(struct engine *g, const struct start_request *r, const struct caller *c,
+void engine_evaluate_permission(struct engine *engine, const struct start_request *r, const struct caller *c,
 				engine_reply_fn fn, void *ctx)
 {
-	evaluate_start(g, r, c, NULL, fn, ctx);
+	evaluate_start(engine, r, c, NULL, fn, ctx);
 }
 
 /* ---- get_policy ---- */
@@ -195,17 +195,17 @@ static void sources_json(const struct policy_rules *s, const struct policy_rules
 	jw_arr_end(w);
 }
 
-static void policy_json(struct engine *g, const struct policy_rules *rules, const char *session_id,
+static void policy_json(struct engine *engine, const struct policy_rules *rules, const char *session_id,
 			const struct caller *c, const char *problem, struct buf *out)
 {
 	static const struct policy_rules none = { .mode = -1, .workspace_mode = -1 };
 	const struct policy_rules *s = rules ? rules : &none, *own = NULL;
 	struct err unread = ERR_INIT;
-	enum permission_mode wanted = permission_mode_of(g, session_id), mode = policy_lookup_mode(s, wanted),
-			     usual = permission_mode_of(g, NULL);
+	enum permission_mode wanted = permission_mode_of(engine, session_id), mode = policy_lookup_mode(s, wanted),
+			     usual = permission_mode_of(engine, NULL);
 	struct jw w = jw_on(out);
 
-	if (session_rules_of(g, session_id, &own, &unread) < 0 && !problem[0])
+	if (session_rules_of(engine, session_id, &own, &unread) < 0 && !problem[0])
 		problem = unread.message;
 	own = own ? own : &none;
 	jw_obj(&w);
@@ -226,49 +226,49 @@ static void policy_json(struct engine *g, const struct policy_rules *rules, cons
 	jw_obj_end(&w);
 }
 
-static void show_policy(struct engine *g, const struct start_request *r, const struct caller *c,
+static void show_policy(struct engine *engine, const struct start_request *r, const struct caller *c,
 			struct pending_start *held, engine_reply_fn fn, void *ctx);
 
-static void show_held(struct engine *g, struct pending_start *h)
+static void show_held(struct engine *engine, struct pending_start *h)
 {
-	show_policy(g, &h->record.spec.request, &h->caller, h, h->fn, h->ctx);
+	show_policy(engine, &h->record.spec.request, &h->caller, h, h->fn, h->ctx);
 }
 
 /* 1: waits for the policy files of the workspace. */
-static int place_rules(struct engine *g, const struct start_request *r, const struct caller *c,
+static int place_rules(struct engine *engine, const struct start_request *r, const struct caller *c,
 		       struct pending_start *held, engine_reply_fn fn, void *ctx, const struct policy_rules **ret,
 		       struct err *e)
 {
 	sandbox_setup_auto struct sandbox_setup f = { 0 };
 	const struct sandbox_request nowhere = { 0 };
 
-	*ret = g->rules;
-	if (g->policy_problem[0] || g->stopping)
+	*ret = engine->rules;
+	if (engine->policy_problem[0] || engine->stopping)
 		return 0;
 	/* A directory that cannot be a workspace has no policy of its own. */
-	int found = sandbox_setup_make(g, &r->sandbox, c, &f, e);
+	int found = sandbox_setup_make(engine, &r->sandbox, c, &f, e);
 	if (found < 0) {
 		*e = ERR_INIT;
-		found = sandbox_setup_make(g, &nowhere, c, &f, e);
+		found = sandbox_setup_make(engine, &nowhere, c, &f, e);
 	}
 	if (found == 0)
-		found = policy_lookup_rules(g, &f, &r->sandbox, c, held ? held->since_ns : 0, ret, e);
+		found = policy_lookup_rules(engine, &f, &r->sandbox, c, held ? held->since_ns : 0, ret, e);
 	if (found <= 0)
 		return found;
-	held = held ? held : pending_start_new(g, r, c, fn, ctx, e);
+	held = held ? held : pending_start_new(engine, r, c, fn, ctx, e);
 	if (!held)
 		return -1;
-	pending_start_wait(g, &f, &r->sandbox, held, show_held);
+	pending_start_wait(engine, &f, &r->sandbox, held, show_held);
 	return 1;
 }
 
-static void show_policy(struct engine *g, const struct start_request *r, const struct caller *c,
+static void show_policy(struct engine *engine, const struct start_request *r, const struct caller *c,
 			struct pending_start *held, engine_reply_fn fn, void *ctx)
 {
 	buf_auto struct buf out = BUF_INIT;
 	const struct policy_rules *rules;
 	struct err e = ERR_INIT;
-	int found = place_rules(g, r, c, held, fn, ctx, &rules, &e);
+	int found = place_rules(engine, r, c, held, fn, ctx, &rules, &e);
 
 	if (found > 0)
 		return;
@@ -276,13 +276,13 @@ static void show_policy(struct engine *g, const struct start_request *r, const s
 	if (found < 0 && e.code != ERR_PERMISSION) {
 		fn(ctx, &e, NULL, 0);
 	} else {
-		policy_json(g, rules, r->session_id, c, found < 0 ? e.message : g->policy_problem, &out);
+		policy_json(engine, rules, r->session_id, c, found < 0 ? e.message : engine->policy_problem, &out);
 		fn(ctx, NULL, out.data, out.len);
 	}
 	pending_start_free(held);
 }
 
-void engine_show_policy(struct engine *g, const char *session_id, const char *cwd, const struct caller *c,
+void engine_show_policy(struct engine *engine, const char *session_id, const char *cwd, const struct caller *c,
 			engine_reply_fn fn, void *ctx)
 {
 	static const char *const nothing[] = { "true" };
@@ -291,19 +291,19 @@ void engine_show_policy(struct engine *g, const char *session_id, const char *cw
 	};
 	struct view_session_brief brief;
 	struct err e = ERR_INIT;
-	int found = session_id ? view_session_brief(g->o.store, c->uid, session_id, &brief, &e) : 0;
+	int found = session_id ? view_session_brief(engine->o.store, c->uid, session_id, &brief, &e) : 0;
 
 	if (found > 0)
 		err_set(&e, ERR_NOT_FOUND, "sessionId '%.80s' is not known", session_id);
 	if (found != 0)
 		fn(ctx, &e, NULL, 0);
 	else
-		show_policy(g, &r, c, NULL, fn, ctx);
+		show_policy(engine, &r, c, NULL, fn, ctx);
 }
 
 /* ---- set_permission_mode ---- */
 
-static int check_mode(const struct engine *g, int mode, const char *name, struct err *e)
+static int check_mode(const struct engine *engine, int mode, const char *name, struct err *e)
 {
 	buf_auto struct buf names = BUF_INIT;
 
@@ -311,34 +311,35 @@ static int check_mode(const struct engine *g, int mode, const char *name, struct
 		permission_mode_names(&names);
 		return err_field(e, "mode", "'%.40s' is none of %s", name, buf_cstr(&names));
 	}
-	if (mode == MODE_BYPASS && (!g->rules || !g->rules->bypass)) {
+	if (mode == MODE_BYPASS && (!engine->rules || !engine->rules->bypass)) {
 		err_set(e, ERR_PERMISSION, "the host's policy does not permit mode bypass (permissions.allowBypass)");
 		return -1;
 	}
-	if (g->rules && g->rules->mode >= 0 && g->rules->mode_layer == RULE_OF_HOST && mode != g->rules->mode &&
-	    permission_mode_join((enum permission_mode)g->rules->mode, (enum permission_mode)mode) !=
+	if (engine->rules && engine->rules->mode >= 0 && engine->rules->mode_layer == RULE_OF_HOST &&
+	    mode != engine->rules->mode &&
+	    permission_mode_join((enum permission_mode)engine->rules->mode, (enum permission_mode)mode) !=
 		    (enum permission_mode)mode) {
 		err_set(e, ERR_PERMISSION,
 			"the host's policy sets mode %s; a session may only be stricter: plan always is",
-			permission_mode_name((enum permission_mode)g->rules->mode));
+			permission_mode_name((enum permission_mode)engine->rules->mode));
 		return -1;
 	}
 	return 0;
 }
 
-void engine_set_permission_mode(struct engine *g, const char *session_id, const char *name, const struct caller *c,
+void engine_set_permission_mode(struct engine *engine, const char *session_id, const char *name, const struct caller *c,
 				engine_reply_fn fn, void *ctx)
 {
-	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	struct transaction *tx = transaction_new(engine, c, fn, ctx);
 	const struct requester by = requester_of(c);
 	int mode = permission_mode_find(name);
 	struct view_session_brief s;
 	struct err e = ERR_INIT;
-	int found = view_session_brief(g->o.store, c->uid, session_id, &s, &e);
+	int found = view_session_brief(engine->o.store, c->uid, session_id, &s, &e);
 
 	if (found > 0)
 		err_set(&e, ERR_NOT_FOUND, "sessionId '%.80s' is not known", session_id);
-	if (found != 0 || check_mode(g, mode, name, &e) < 0) {
+	if (found != 0 || check_mode(engine, mode, name, &e) < 0) {
 		transaction_reject(tx, &e);
 		return;
 	}
@@ -366,29 +367,29 @@ struct reload_waiter {
 	struct err problem; /* code 0: the files were loaded */
 };
 
-void engine_reload_policy(struct engine *g, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_reload_policy(struct engine *engine, const struct caller *c, engine_reply_fn fn, void *ctx)
 {
 	struct reload_waiter *w;
 	struct err e = ERR_INIT;
 
-	if (!g->o.ports->want_reload) {
+	if (!engine->o.ports->want_reload) {
 		err_set(&e, ERR_UNAVAILABLE, "the policy files cannot be asked for here");
 		fn(ctx, &e, NULL, 0);
 		return;
 	}
 	w = mem_zalloc(1, sizeof *w);
-	w->engine = g;
-	w->since = store_last_sequence(g->o.store);
+	w->engine = engine;
+	w->since = store_last_sequence(engine->o.store);
 	reply_copy(&w->reply, c, fn, ctx);
-	TAILQ_INSERT_TAIL(&g->permissions->reloads, w, link);
-	g->o.ports->want_reload(g->o.host);
+	TAILQ_INSERT_TAIL(&engine->permissions->reloads, w, link);
+	engine->o.ports->want_reload(engine->o.host);
 }
 
 /* Committed after policy.changed, so a client that has the reply also finds that event in the log. */
 static void on_load_durable(void *ctx, const struct store_result *r)
 {
 	struct reload_waiter *w = ctx;
-	struct engine *g = w->engine;
+	struct engine *engine = w->engine;
 	buf_auto struct buf out = BUF_INIT;
 	struct jw j = jw_on(&out);
 
@@ -400,23 +401,24 @@ static void on_load_durable(void *ctx, const struct store_result *r)
 		jw_kuint(&j, "rules", w->rules);
 		jw_kuint(&j, "notes", w->notes);
 		jw_kuint(&j, "sequence",
-			 policy_sequence(g) > w->since ? policy_sequence(g) : store_last_sequence(g->o.store));
+			 policy_sequence(engine) > w->since ? policy_sequence(engine)
+							    : store_last_sequence(engine->o.store));
 		jw_obj_end(&j);
 		reply_json(&w->reply, out.data, out.len);
 	}
 	free(w);
 }
 
-void engine_policy_loaded(struct engine *g, const char *problem)
+void engine_policy_loaded(struct engine *engine, const char *problem)
 {
 	struct reload_waiter *w;
 
-	while ((w = TAILQ_FIRST(&g->permissions->reloads))) {
-		struct transaction *tx = transaction_new_internal(g);
+	while ((w = TAILQ_FIRST(&engine->permissions->reloads))) {
+		struct transaction *tx = transaction_new_internal(engine);
 
-		TAILQ_REMOVE(&g->permissions->reloads, w, link);
-		w->rules = g->rules ? g->rules->count : 0;
-		w->notes = g->rules ? g->rules->nnotes : 0;
+		TAILQ_REMOVE(&engine->permissions->reloads, w, link);
+		w->rules = engine->rules ? engine->rules->count : 0;
+		w->notes = engine->rules ? engine->rules->nnotes : 0;
 		if (problem)
 			err_set(&w->problem, ERR_INVALID,
 				"the policy was not loaded; the previous one stays in effect: %s", problem);
@@ -425,22 +427,22 @@ void engine_policy_loaded(struct engine *g, const char *problem)
 	}
 }
 
-void permission_done(struct engine *g)
+void permission_done(struct engine *engine)
 {
 	struct reload_waiter *w;
 
-	permission_persist_done(g);
-	while ((w = TAILQ_FIRST(&g->permissions->reloads))) {
-		TAILQ_REMOVE(&g->permissions->reloads, w, link);
+	permission_persist_done(engine);
+	while ((w = TAILQ_FIRST(&engine->permissions->reloads))) {
+		TAILQ_REMOVE(&engine->permissions->reloads, w, link);
 		reply_done(&w->reply);
 		free(w);
 	}
-	free(g->permissions);
+	free(engine->permissions);
 }
 
-void permission_init(struct engine *g)
+void permission_init(struct engine *engine)
 {
-	g->permissions = mem_zalloc(1, sizeof *g->permissions);
-	TAILQ_INIT(&g->permissions->persisting);
-	TAILQ_INIT(&g->permissions->reloads);
+	engine->permissions = mem_zalloc(1, sizeof *engine->permissions);
+	TAILQ_INIT(&engine->permissions->persisting);
+	TAILQ_INIT(&engine->permissions->reloads);
 }

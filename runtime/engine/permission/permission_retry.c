@@ -38,7 +38,7 @@ static void write_continuation(const struct process *p, const char *ref, const s
 
 void permission_offer_retry(struct process *p)
 {
-	struct engine *g = p->engine;
+	struct engine *engine = p->engine;
 	const struct ref_owner owner = { .uid = p->uid,
 					 .session_id = p->session_id,
 					 .thread_id = p->thread_id,
@@ -51,9 +51,9 @@ void permission_offer_retry(struct process *p)
 	struct err e = ERR_INIT;
 
 	/* Only a start in mode on_failure without an owner has a record (process_launch). */
-	if (!p->record || g->stopping || !has_failed(p) || !process_violations_open(p, &open))
+	if (!p->record || engine->stopping || !has_failed(p) || !process_violations_open(p, &open))
 		return;
-	struct transaction *tx = transaction_new_internal(g);
+	struct transaction *tx = transaction_new_internal(engine);
 	ref_store(tx, &owner, p->record, strlen(p->record), ref);
 	write_continuation(p, ref, &open, &next);
 	buf_printf(&prompt, "run again with more than its sandbox gave it: %s%s%s; opened would be%s %s",
@@ -68,10 +68,10 @@ void permission_offer_retry(struct process *p)
 		.prompt = buf_cstr(&prompt),
 		.scope_json = open.data,
 		.continuation_json = next.data,
-		.timeout_ms = g->o.ask_ms,
+		.timeout_ms = engine->o.ask_ms,
 		.by = p->by,
 	};
-	if (action_open(g, &s, tx, action, &e) < 0) {
+	if (action_open(engine, &s, tx, action, &e) < 0) {
 		log_error("offer to run %s again: %s", p->id, e.message);
 		err_set(&e, ERR_UNAVAILABLE, "offer to run %s again", p->id);
 		transaction_reject(tx, &e);
@@ -112,7 +112,7 @@ static void on_started(void *ctx, const struct err *e, const char *json, size_t 
 		log_warning("a process that was to run again: %s", e->message);
 }
 
-static void start_again(struct engine *g, const struct action_doc *a, struct err *e)
+static void start_again(struct engine *engine, const struct action_doc *a, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
 	start_record_auto struct start_record record = { 0 };
@@ -120,7 +120,7 @@ static void start_again(struct engine *g, const struct action_doc *a, struct err
 	char ref[ID_SIZE] = "";
 
 	jval_str(jval_get(a->continuation, "startRef"), ref, sizeof ref);
-	if (store_output_whole(g->o.store, ref, START_RECORD_MAX, &text, e) < 0)
+	if (store_output_whole(engine->o.store, ref, START_RECORD_MAX, &text, e) < 0)
 		return;
 	json_auto_t *start = json_loadb(buf_cstr(&text), text.len, 0, NULL),
 		    *more = json_loadb(open.text, open.len, 0, NULL);
@@ -131,34 +131,34 @@ static void start_again(struct engine *g, const struct action_doc *a, struct err
 	widen_sandbox(start, more);
 	mem_auto char *wider = json_dumps(start, JSON_COMPACT),
 		      *why = mem_printf("%s again, as %s allowed", a->processId, a->actionId);
-	if (start_record_read(g, wider, strlen(wider), &record, e) < 0)
+	if (start_record_read(engine, wider, strlen(wider), &record, e) < 0)
 		return;
 	/* An operator approved it, so it may get more than an agent could request. */
 	const uint32_t uid = (uint32_t)jval_uint(jval_get(by, "uid"), a->uid);
 	const struct caller c = { .uid = uid,
 				  .pid = (int32_t)jval_int(jval_get(by, "pid"), 0),
 				  .role = ROLE_OPERATOR,
-				  .peer_fd = g->o.ports->find_peer(g->o.host, uid) };
+				  .peer_fd = engine->o.ports->find_peer(engine->o.host, uid) };
 	record.spec.request.session_id = a->sessionId;
 	record.spec.request.justification = why;
 	if (c.peer_fd < 0)
 		err_set(e, ERR_UNAVAILABLE, "no client of uid %u has connected since the daemon began", uid);
 	else
-		process_start(g, &record.spec.request, &c, on_started, NULL);
+		process_start(engine, &record.spec.request, &c, on_started, NULL);
 }
 
-static void retry_over(struct engine *g, const char *action_id)
+static void retry_over(struct engine *engine, const char *action_id)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct action_doc a;
 	struct err e = ERR_INIT;
 
-	if (action_read(g, action_id, &text, &a, &e) != 0 || strcmp(a.status, "resolved") != 0 ||
+	if (action_read(engine, action_id, &text, &a, &e) != 0 || strcmp(a.status, "resolved") != 0 ||
 	    strncmp(a.decision, "allow", 5) != 0)
 		return;
-	start_again(g, &a, &e);
+	start_again(engine, &a, &e);
 	if (e.code)
-		engine_warn(g, "retry_failed", "start it again yourself", "%s was allowed to run again, but: %s",
+		engine_warn(engine, "retry_failed", "start it again yourself", "%s was allowed to run again, but: %s",
 			    a.processId, e.message);
 }
 

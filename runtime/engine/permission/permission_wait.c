@@ -86,7 +86,7 @@ static void waiting_result(const struct process *p, uint64_t sequence, struct bu
 /* The question could not be recorded: rejects the start and notifies its owner. Frees the process. */
 static void reject_question(struct process *p, const struct err *e)
 {
-	struct engine *g = p->engine;
+	struct engine *engine = p->engine;
 	const enum owner_kind owner = p->owner;
 	char owner_id[ID_SIZE];
 
@@ -94,7 +94,7 @@ static void reject_question(struct process *p, const struct err *e)
 	reply_err(&p->start, e, NULL, 0);
 	process_free(p);
 	if (owner)
-		process_owner(g, owner)->refused(g, owner_id, e, NULL, 0);
+		process_owner(engine, owner)->refused(engine, owner_id, e, NULL, 0);
 }
 
 static void on_asked(void *ctx, const struct store_result *r)
@@ -132,8 +132,8 @@ static char *prompt_of(const struct process *p, const struct start_request *r)
 
 void permission_ask(struct process *p, const struct start_request *r, const struct caller *c)
 {
-	struct engine *g = p->engine;
-	struct transaction *tx = transaction_new_internal(g);
+	struct engine *engine = p->engine;
+	struct transaction *tx = transaction_new_internal(engine);
 	const struct ref_owner owner = { .uid = p->uid,
 					 .session_id = p->session_id,
 					 .thread_id = p->thread_id,
@@ -179,12 +179,12 @@ void permission_ask(struct process *p, const struct start_request *r, const stru
 		.policy_json = p->decision_json,
 		.continuation_json = next.data,
 		/* For a client without a person, another client's approver has to answer. */
-		.timeout_ms = c->no_person ? g->o.ask_alone_ms : g->o.ask_ms,
+		.timeout_ms = c->no_person ? engine->o.ask_alone_ms : engine->o.ask_ms,
 		.by = p->by,
 	};
 	if (start.len > START_RECORD_MAX)
 		err_set(&e, ERR_INVALID, "the command is too long to be asked about");
-	if (e.code || action_open(g, &s, tx, p->action_id, &e) < 0) {
+	if (e.code || action_open(engine, &s, tx, p->action_id, &e) < 0) {
 		transaction_free(tx);
 		reject_question(p, &e);
 		return;
@@ -236,9 +236,9 @@ static void refused_message(const struct action_outcome *o, struct buf *out)
  * Adds the facts of a resolved action to the batch that resolves it, so that a denial and the end of its process are
  * one commit.
  */
-void permission_resolved(struct engine *g, const struct action_outcome *o, struct transaction *tx)
+void permission_resolved(struct engine *engine, const struct action_outcome *o, struct transaction *tx)
 {
-	struct process *p = engine_process(g, o->action->processId);
+	struct process *p = engine_process(engine, o->action->processId);
 	buf_auto struct buf message = BUF_INIT;
 
 	resolved_fact(o, tx);
@@ -268,7 +268,7 @@ static void ignore_reply(void *ctx, const struct err *e, const char *json, size_
  * Starts an approved process from its record, with the identity of its requester. The approval carries the binding,
  * which process_start compares with the new plan.
  */
-static void resume_start(struct engine *g, struct process *p, const struct action_doc *a)
+static void resume_start(struct engine *engine, struct process *p, const struct action_doc *a)
 {
 	buf_auto struct buf text = BUF_INIT;
 	start_record_auto struct start_record record = { 0 };
@@ -288,7 +288,7 @@ static void resume_start(struct engine *g, struct process *p, const struct actio
 			    .pid = p->by.pid,
 			    .role = p->by.role,
 			    .connection = p->bound_connection,
-			    .peer_fd = g->o.ports->find_peer(g->o.host, p->by.uid) };
+			    .peer_fd = engine->o.ports->find_peer(engine->o.host, p->by.uid) };
 	/* Sandboxes run with the identity of a connected peer; without one the start is not possible. */
 	if (c.peer_fd < 0)
 		err_set(&e, ERR_UNAVAILABLE,
@@ -296,8 +296,8 @@ static void resume_start(struct engine *g, struct process *p, const struct actio
 			"be run in "
 			"its name",
 			p->by.uid);
-	if (e.code || store_output_whole(g->o.store, ref, START_RECORD_MAX, &text, &e) < 0 ||
-	    start_record_read(g, buf_cstr(&text), text.len, &record, &e) < 0) {
+	if (e.code || store_output_whole(engine->o.store, ref, START_RECORD_MAX, &text, &e) < 0 ||
+	    start_record_read(engine, buf_cstr(&text), text.len, &record, &e) < 0) {
 		permission_fail(p, &e);
 		return;
 	}
@@ -310,23 +310,23 @@ static void resume_start(struct engine *g, struct process *p, const struct actio
 						 .owns_turn = p->owns_turn };
 	record.spec.request.approval = &approval;
 	record.spec.request.process_id = a->processId;
-	process_start(g, &record.spec.request, &c, ignore_reply, NULL);
+	process_start(engine, &record.spec.request, &c, ignore_reply, NULL);
 }
 
 /* The resolution is durable: start the process, or finish the one whose end was written with the resolution. */
-static void permission_over(struct engine *g, const char *action_id)
+static void permission_over(struct engine *engine, const char *action_id)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct action_doc a;
 	struct err e = ERR_INIT;
 
-	if (action_read(g, action_id, &text, &a, &e) != 0)
+	if (action_read(engine, action_id, &text, &a, &e) != 0)
 		return;
-	struct process *p = engine_process(g, a.processId);
+	struct process *p = engine_process(engine, a.processId);
 	if (!p || strcmp(p->action_id, action_id) != 0)
 		return;
 	if (p->state == PROCESS_WAITING) {
-		resume_start(g, p, &a);
+		resume_start(engine, p, &a);
 	} else if (p->state == PROCESS_ENDING) {
 		process_answer_waiters(p);
 		process_finished(p);
@@ -338,7 +338,7 @@ const struct action_kind_ops permission_action_ops = { .persist = permission_per
 						       .resolved = permission_resolved,
 						       .over = permission_over };
 
-void permission_promote(struct process *waiting, struct engine *g, const char *id, struct process **ret)
+void permission_promote(struct process *waiting, struct engine *engine, const char *id, struct process **ret)
 {
 	TAILQ_HEAD(, process_waiter) waiters = TAILQ_HEAD_INITIALIZER(waiters);
 	TAILQ_HEAD(, pending_input) inputs = TAILQ_HEAD_INITIALIZER(inputs);
@@ -359,11 +359,11 @@ void permission_promote(struct process *waiting, struct engine *g, const char *i
 	 * process_free must not see the count reach zero: a stopping daemon would take its last process for ended and
 	 * exit.
 	 */
-	void (*stopped)(void *) = g->processes->stopped;
-	g->processes->stopped = NULL;
+	void (*stopped)(void *) = engine->processes->stopped;
+	engine->processes->stopped = NULL;
 	process_free(waiting);
-	g->processes->stopped = stopped;
-	*ret = process_new(g, id);
+	engine->processes->stopped = stopped;
+	*ret = process_new(engine, id);
 	(*ret)->start = start;
 	while ((w = TAILQ_FIRST(&waiters))) {
 		TAILQ_REMOVE(&waiters, w, link);
@@ -379,7 +379,7 @@ void permission_promote(struct process *waiting, struct engine *g, const char *i
 
 void permission_cancel(struct process *p, const char *reason, bool stopping)
 {
-	struct engine *g = p->engine;
+	struct engine *engine = p->engine;
 	buf_auto struct buf text = BUF_INIT;
 	struct process_waiter *w;
 	struct action_doc a;
@@ -408,14 +408,14 @@ void permission_cancel(struct process *p, const char *reason, bool stopping)
 		permission_drop(p, reason ? reason : "it was ended");
 		return;
 	}
-	if (action_read(g, p->action_id, &text, &a, &e) != 0)
+	if (action_read(engine, p->action_id, &text, &a, &e) != 0)
 		return;
 	if (strcmp(a.status, "pending") != 0) { /* allowed just now: resume_start checks end_reason */
 		if (!p->end_reason)
 			p->end_reason = mem_strdup(reason ? reason : "it was ended");
 		return;
 	}
-	struct transaction *tx = transaction_new_internal(g);
+	struct transaction *tx = transaction_new_internal(engine);
 	const struct action_outcome o = { .action = &a,
 					  .decision = "cancelled",
 					  .status = "cancelled",
@@ -426,16 +426,16 @@ void permission_cancel(struct process *p, const char *reason, bool stopping)
 	transaction_commit(tx);
 }
 
-bool permission_was_ended(struct engine *g, const struct start_request *r)
+bool permission_was_ended(struct engine *engine, const struct start_request *r)
 {
-	const struct process *p = r->approval || r->hooked ? engine_process(g, r->process_id) : NULL;
+	const struct process *p = r->approval || r->hooked ? engine_process(engine, r->process_id) : NULL;
 
 	return (r->approval || r->hooked) && (!p || p->state != PROCESS_WAITING);
 }
 
-static struct process *restore_process(struct engine *g, const struct action_doc *a)
+static struct process *restore_process(struct engine *engine, const struct action_doc *a)
 {
-	struct process *p = process_new(g, a->processId);
+	struct process *p = process_new(engine, a->processId);
 	struct jval owner = jval_get(a->continuation, "owner"), by = jval_get(a->continuation, "by");
 	char kind[32] = "", role[16] = "";
 
@@ -460,7 +460,7 @@ static struct process *restore_process(struct engine *g, const struct action_doc
 	p->stdin_pipe = true; /* provisional: known when the process runs */
 	p->wait_ops = &permission_wait_ops;
 	if (p->owns_turn)
-		thread_claim(g, p->thread_id, p->turn_id, p);
+		thread_claim(engine, p->thread_id, p->turn_id, p);
 	return p;
 }
 
@@ -483,20 +483,20 @@ static bool add_action(void *ctx, const char *key, size_t key_len, const char *j
 	return true;
 }
 
-void permission_recover(struct engine *g)
+void permission_recover(struct engine *engine)
 {
 	struct waiting_list l = { 0 };
 	struct err e = ERR_INIT;
 
-	if (store_model_scan_speculative(g->o.store, VIEW_OPEN_ACTION, NULL, add_action, &l, &e) < 0)
+	if (store_model_scan_speculative(engine->o.store, VIEW_OPEN_ACTION, NULL, add_action, &l, &e) < 0)
 		log_error("look for processes that wait for permission: %s", e.message);
 	for (size_t i = 0; i < l.count; i++) {
 		buf_auto struct buf text = BUF_INIT;
 		struct action_doc a;
 
-		if (action_read(g, l.ids[i], &text, &a, &e) == 0 && strcmp(a.kind, "permission") == 0 &&
-		    a.processId[0] && !engine_process(g, a.processId))
-			restore_process(g, &a);
+		if (action_read(engine, l.ids[i], &text, &a, &e) == 0 && strcmp(a.kind, "permission") == 0 &&
+		    a.processId[0] && !engine_process(engine, a.processId))
+			restore_process(engine, &a);
 	}
 	free(l.ids);
 }
@@ -505,31 +505,31 @@ void permission_recover(struct engine *g)
  * The action was allowed, but the runtime died before the start. The gate was never opened, so nothing of the command
  * has run and the start can be repeated.
  */
-static void start_allowed(struct engine *g, const char *process_id)
+static void start_allowed(struct engine *engine, const char *process_id)
 {
 	buf_auto struct buf process_text = BUF_INIT, text = BUF_INIT;
 	struct process_doc d;
 	struct action_doc a;
 	struct err e = ERR_INIT;
 
-	if (engine_process(g, process_id) ||
-	    view_read_speculative(g->o.store, &process_schema, process_id, &process_text, &d, &e) != 0 ||
+	if (engine_process(engine, process_id) ||
+	    view_read_speculative(engine->o.store, &process_schema, process_id, &process_text, &d, &e) != 0 ||
 	    strcmp(d.status, "waiting_permission") != 0)
 		return;
-	if (action_read(g, d.actionId, &text, &a, &e) != 0 || strcmp(a.status, "pending") == 0 ||
+	if (action_read(engine, d.actionId, &text, &a, &e) != 0 || strcmp(a.status, "pending") == 0 ||
 	    strcmp(a.processId, process_id) != 0)
 		return;
-	resume_start(g, restore_process(g, &a), &a);
+	resume_start(engine, restore_process(engine, &a), &a);
 }
 
 /* A start that was allowed keeps its turn open, so scanning the live turns finds all of them. */
-void permission_resume(struct engine *g)
+void permission_resume(struct engine *engine)
 {
 	view_ids_auto struct view_ids turns = VIEW_IDS_INIT;
 	const struct view_ids_query open = { .kind = VIEW_LIVE_TURN, .prefix = "", .max = RECOVER_MAX };
 	struct err e = ERR_INIT;
 
-	if (view_ids(g->o.store, &open, &turns, NULL, &e) < 0)
+	if (view_ids(engine->o.store, &open, &turns, NULL, &e) < 0)
 		log_error("look for processes that were allowed: %s", e.message);
 	for (size_t i = 0; i < turns.n; i++) {
 		view_ids_auto struct view_ids processes = VIEW_IDS_INIT;
@@ -539,10 +539,10 @@ void permission_resume(struct engine *g)
 							.max = RECOVER_MAX };
 
 		(void)snprintf(prefix, sizeof prefix, "%s/", turns.id[i]);
-		if (view_ids(g->o.store, &of_turn, &processes, NULL, &e) < 0)
+		if (view_ids(engine->o.store, &of_turn, &processes, NULL, &e) < 0)
 			log_error("look for processes that were allowed: %s", e.message);
 		for (size_t k = 0; k < processes.n; k++)
-			start_allowed(g, processes.id[k]);
+			start_allowed(engine, processes.id[k]);
 	}
 }
 

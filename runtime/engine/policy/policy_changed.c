@@ -20,34 +20,36 @@ struct policy_write {
 static void on_policy_written(void *ctx, const struct store_result *r)
 {
 	struct policy_write *w = ctx;
-	struct engine *g = w->engine;
+	struct engine *engine = w->engine;
 
 	if (r->status >= 0)
-		g->policy->sequence = r->last_sequence;
+		engine->policy->sequence = r->last_sequence;
 	/* A newer write of the same file may have replaced this one in the map. */
-	if (strmap_get(&g->policy->writes, w->key) == w)
-		strmap_del(&g->policy->writes, w->key);
+	if (strmap_get(&engine->policy->writes, w->key) == w)
+		strmap_del(&engine->policy->writes, w->key);
 	free(w->key);
 	free(w->hash);
 	free(w);
 }
 
-static void policy_is(struct engine *g, const char *key, const char *layer, const char *file, uint32_t uid,
+static void policy_is(struct engine *engine, const char *key, const char *layer, const char *file, uint32_t uid,
 		      const char *hash, const char *summary)
 {
 	buf_auto struct buf before = BUF_INIT;
 	struct err e = ERR_INIT;
 
-	const struct policy_write *newer = strmap_get(&g->policy->writes, key);
-	int r = newer ? 0 : store_meta_get(g->o.store, key, &before, &e);
+	const struct policy_write *newer = strmap_get(&engine->policy->writes, key);
+	int r = newer ? 0 : store_meta_get(engine->o.store, key, &before, &e);
 	if (newer)
 		buf_str(&before, newer->hash);
 	if (r < 0)
 		log_error("look up the policy of last time: %s", e.message);
 	if (r < 0 || strcmp(buf_cstr(&before), hash) == 0)
 		return;
-	struct transaction *tx = transaction_new_internal(g);
-	const struct scope s = { .uid = g->o.owner_uid, .session = g->system_session, .thread = g->system_thread };
+	struct transaction *tx = transaction_new_internal(engine);
+	const struct scope s = { .uid = engine->o.owner_uid,
+				 .session = engine->system_session,
+				 .thread = engine->system_thread };
 	if (EMIT(policy_changed, tx, s, .layer = layer, .file = file, .uid = opt_int_if(file, uid),
 		 .oldHash = none_if_empty(buf_cstr(&before)), .newHash = none_if_empty(hash), .summary = summary) < 0) {
 		transaction_free(tx);
@@ -55,37 +57,37 @@ static void policy_is(struct engine *g, const char *key, const char *layer, cons
 	}
 	transaction_set_meta(tx, key, hash, strlen(hash));
 	struct policy_write *w = mem_zalloc(1, sizeof *w);
-	*w = (struct policy_write){ .engine = g, .key = mem_strdup(key), .hash = mem_strdup(hash) };
-	strmap_put(&g->policy->writes, key, w);
+	*w = (struct policy_write){ .engine = engine, .key = mem_strdup(key), .hash = mem_strdup(hash) };
+	strmap_put(&engine->policy->writes, key, w);
 	transaction_commit_then(tx, STORE_MUST, on_policy_written, w);
 }
 
-void engine_policy_is(struct engine *g, const char *layer, const char *hash, const char *summary)
+void engine_policy_is(struct engine *engine, const char *layer, const char *hash, const char *summary)
 {
 	mem_auto char *key = mem_printf("policy.%s", layer);
 
-	policy_is(g, key, layer, NULL, 0, hash, summary);
+	policy_is(engine, key, layer, NULL, 0, hash, summary);
 }
 
-void engine_policy_file_is(struct engine *g, const char *layer, const char *file, uint32_t uid, const char *hash,
+void engine_policy_file_is(struct engine *engine, const char *layer, const char *file, uint32_t uid, const char *hash,
 			   const char *summary)
 {
 	char name[HASH_SHA256_TEXT];
 
 	hash_sha256_text(file, strlen(file), name);
 	mem_auto char *key = mem_printf("policy.%s.%u.%.16s", layer, uid, name);
-	policy_is(g, key, layer, file, uid, hash, summary);
+	policy_is(engine, key, layer, file, uid, hash, summary);
 }
 
-void policy_init(struct engine *g)
+void policy_init(struct engine *engine)
 {
-	g->policy = mem_zalloc(1, sizeof *g->policy);
-	TAILQ_INIT(&g->policy->waiters);
+	engine->policy = mem_zalloc(1, sizeof *engine->policy);
+	TAILQ_INIT(&engine->policy->waiters);
 }
 
-void policy_done(struct engine *g)
+void policy_done(struct engine *engine)
 {
-	session_rules_done(g);
-	strmap_done(&g->policy->writes);
-	free(g->policy);
+	session_rules_done(engine);
+	strmap_done(&engine->policy->writes);
+	free(engine->policy);
 }

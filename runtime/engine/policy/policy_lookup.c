@@ -12,7 +12,7 @@ struct policy_waiter {
 	TAILQ_ENTRY(policy_waiter) link;
 	uint32_t uid;
 	char *workspace;
-	void (*go)(struct engine *g, void *ctx);
+	void (*go)(struct engine *engine, void *ctx);
 	void *ctx;
 };
 
@@ -26,12 +26,12 @@ const char *policy_lookup_home(const struct buf *env)
 
 static const char *home_of(const struct sandbox_setup *f) { return policy_lookup_home(&f->env); }
 
-int policy_lookup_of(struct engine *g, const struct policy_key *at, const struct policy_rules **ret, struct err *e)
+int policy_lookup_of(struct engine *engine, const struct policy_key *at, const struct policy_rules **ret, struct err *e)
 {
-	*ret = g->rules;
-	if (g->policy_problem[0])
-		return err_set(e, ERR_UNAVAILABLE, "the policy cannot be read: %s", g->policy_problem);
-	return g->o.ports->policy_of ? g->o.ports->policy_of(g->o.host, at, ret, e) : 0;
+	*ret = engine->rules;
+	if (engine->policy_problem[0])
+		return err_set(e, ERR_UNAVAILABLE, "the policy cannot be read: %s", engine->policy_problem);
+	return engine->o.ports->policy_of ? engine->o.ports->policy_of(engine->o.host, at, ret, e) : 0;
 }
 
 int policy_lookup_workspace(const char *cwd, const char *given, const char *home, char ret[PATH_MAX], struct err *e)
@@ -59,22 +59,22 @@ int policy_lookup_find_workspace(const struct sandbox_setup *f, const struct san
 	return 0;
 }
 
-int policy_lookup_rules(struct engine *g, const struct sandbox_setup *f, const struct sandbox_request *r,
+int policy_lookup_rules(struct engine *engine, const struct sandbox_setup *f, const struct sandbox_request *r,
 			const struct caller *c, uint64_t since_ns, const struct policy_rules **ret, struct err *e)
 {
 	char workspace[PATH_MAX];
 
-	*ret = g->rules;
+	*ret = engine->rules;
 	if (policy_lookup_find_workspace(f, r, workspace, e) < 0)
 		return -1;
 	const struct policy_key at = {
 		.uid = c->uid, .peer_fd = c->peer_fd, .workspace = workspace, .home = home_of(f), .since_ns = since_ns
 	};
-	return policy_lookup_of(g, &at, ret, e);
+	return policy_lookup_of(engine, &at, ret, e);
 }
 
-void policy_lookup_await(struct engine *g, uint32_t uid, const char *workspace, void (*go)(struct engine *g, void *ctx),
-			 void *ctx)
+void policy_lookup_await(struct engine *engine, uint32_t uid, const char *workspace,
+			 void (*go)(struct engine *engine, void *ctx), void *ctx)
 {
 	struct policy_waiter *w = mem_zalloc(1, sizeof *w);
 
@@ -82,37 +82,37 @@ void policy_lookup_await(struct engine *g, uint32_t uid, const char *workspace, 
 	w->workspace = mem_strdup(workspace);
 	w->go = go;
 	w->ctx = ctx;
-	TAILQ_INSERT_TAIL(&g->policy->waiters, w, link);
+	TAILQ_INSERT_TAIL(&engine->policy->waiters, w, link);
 }
 
-void engine_on_policy(struct engine *g, uint32_t uid, const char *workspace)
+void engine_on_policy(struct engine *engine, uint32_t uid, const char *workspace)
 {
 	TAILQ_HEAD(, policy_waiter) ready = TAILQ_HEAD_INITIALIZER(ready);
 	struct policy_waiter *w, *next;
 
-	for (w = TAILQ_FIRST(&g->policy->waiters); w; w = next) {
+	for (w = TAILQ_FIRST(&engine->policy->waiters); w; w = next) {
 		next = TAILQ_NEXT(w, link);
 		if (w->uid != uid || strcmp(w->workspace, workspace) != 0)
 			continue;
-		TAILQ_REMOVE(&g->policy->waiters, w, link);
+		TAILQ_REMOVE(&engine->policy->waiters, w, link);
 		TAILQ_INSERT_TAIL(&ready, w, link);
 	}
 	/* Two passes: `go` may add waiters to the list. */
 	while ((w = TAILQ_FIRST(&ready))) {
 		TAILQ_REMOVE(&ready, w, link);
-		w->go(g, w->ctx);
+		w->go(engine, w->ctx);
 		free(w->workspace);
 		free(w);
 	}
 }
 
-void policy_lookup_stop(struct engine *g)
+void policy_lookup_stop(struct engine *engine)
 {
 	struct policy_waiter *w;
 
-	while ((w = TAILQ_FIRST(&g->policy->waiters))) {
-		TAILQ_REMOVE(&g->policy->waiters, w, link);
-		w->go(g, w->ctx); /* rejects the request, because the engine is stopping */
+	while ((w = TAILQ_FIRST(&engine->policy->waiters))) {
+		TAILQ_REMOVE(&engine->policy->waiters, w, link);
+		w->go(engine, w->ctx); /* rejects the request, because the engine is stopping */
 		free(w->workspace);
 		free(w);
 	}
@@ -125,23 +125,23 @@ enum permission_mode policy_lookup_mode(const struct policy_rules *rules, enum p
 		       : mode;
 }
 
-enum permission_mode permission_mode_of(struct engine *g, const char *session_id)
+enum permission_mode permission_mode_of(struct engine *engine, const char *session_id)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct session_doc d;
 	struct err e = ERR_INIT;
-	int mode = -1, found = session_id && *session_id
-				       ? view_read_speculative(g->o.store, &session_schema, session_id, &text, &d, &e)
-				       : 1;
+	int mode = -1, found = session_id && *session_id ? view_read_speculative(engine->o.store, &session_schema,
+										 session_id, &text, &d, &e)
+							 : 1;
 
 	if (found == 0 && d.permissionMode[0])
 		mode = permission_mode_find(d.permissionMode);
 	/* A mode that cannot be read may have been the strictest one: fail closed. */
 	if (found < 0 || (found == 0 && d.permissionMode[0] && mode < 0))
 		return MODE_PLAN;
-	if (mode < 0 && g->rules)
-		mode = g->rules->mode;
+	if (mode < 0 && engine->rules)
+		mode = engine->rules->mode;
 	return mode < 0 ? MODE_DEFAULT : (enum permission_mode)mode;
 }
 
-uint64_t policy_sequence(const struct engine *g) { return g->policy->sequence; }
+uint64_t policy_sequence(const struct engine *engine) { return engine->policy->sequence; }

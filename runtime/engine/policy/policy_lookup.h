@@ -20,33 +20,34 @@ struct sandbox_request;
 
 /* As ports.policy_of, but fails while the policy files of the host or the daemon are unusable. Every lookup of rules
  * must use this function. */
-int policy_lookup_of(struct engine *g, const struct policy_key *at, const struct policy_rules **ret, struct err *e);
+int policy_lookup_of(struct engine *engine, const struct policy_key *at, const struct policy_rules **ret,
+		     struct err *e);
 /*
  * Finds the workspace whose policy files apply in `cwd`. "" = none: the home directory and its parents cannot be a
  * workspace. −1: a path is invalid. A `given` workspace that does not contain cwd is ignored.
  */
 int policy_lookup_workspace(const char *cwd, const char *given, const char *home, char ret[PATH_MAX], struct err *e);
 /* policy_lookup_of for a request, with or without a sandbox. */
-int policy_lookup_rules(struct engine *g, const struct sandbox_setup *f, const struct sandbox_request *r,
+int policy_lookup_rules(struct engine *engine, const struct sandbox_setup *f, const struct sandbox_request *r,
 			const struct caller *c, uint64_t since_ns, const struct policy_rules **ret, struct err *e);
 /* The workspace whose policy files apply to a request, with or without a sandbox. */
 int policy_lookup_find_workspace(const struct sandbox_setup *f, const struct sandbox_request *r, char ret[PATH_MAX],
 				 struct err *e);
 /* Calls `go` once, when the policy files of this workspace have been read or the daemon stops. */
-void policy_lookup_await(struct engine *g, uint32_t uid, const char *workspace, void (*go)(struct engine *g, void *ctx),
-			 void *ctx);
+void policy_lookup_await(struct engine *engine, uint32_t uid, const char *workspace,
+			 void (*go)(struct engine *engine, void *ctx), void *ctx);
 /* HOME in a base environment (ports.h: base_env); "" = none. Points into `env`. */
 const char *policy_lookup_home(const struct buf *env);
 /* The mode after the workspace's policy files have tightened it. */
 enum permission_mode policy_lookup_mode(const struct policy_rules *rules, enum permission_mode mode);
 /* The daemon stops: continues all waiting requests, which then reject themselves. */
-void policy_lookup_stop(struct engine *g);
+void policy_lookup_stop(struct engine *engine);
 
 /* The mode that was set for a session, or else the host's. MODE_PLAN if the session's mode cannot be read. */
-enum permission_mode permission_mode_of(struct engine *g, const char *session_id);
+enum permission_mode permission_mode_of(struct engine *engine, const char *session_id);
 /* The sequence number of the last policy.changed that a policy file caused in this run. */
-uint64_t policy_sequence(const struct engine *g);
-void policy_init(struct engine *g);
-void policy_done(struct engine *g);
+uint64_t policy_sequence(const struct engine *engine);
+void policy_init(struct engine *engine);
+void policy_done(struct engine *engine);
 
 #endif

@@ -17,6 +17,6 @@ struct policy_state {
 	struct strmap writes; /* key → struct policy_write: submitted policy.changed facts; freed by their commit */
 };
 
-void session_rules_done(struct engine *g);
+void session_rules_done(struct engine *engine);
 
 #endif

@@ -17,7 +17,7 @@ struct sandbox_setup;
 struct engine;
 struct sandbox_request;
 
-void root_authorise(struct engine *g, const struct sandbox_setup *f, const struct caller *c, bool hold);
-void root_authorise_request(struct engine *g, const struct sandbox_request *r, const struct caller *c, bool hold);
+void root_authorise(struct engine *engine, const struct sandbox_setup *f, const struct caller *c, bool hold);
+void root_authorise_request(struct engine *engine, const struct sandbox_request *r, const struct caller *c, bool hold);
 
 #endif

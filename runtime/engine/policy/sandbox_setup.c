@@ -79,27 +79,27 @@ static void make_read_only(struct profile *p)
 			p->entry[i].kind = PLAN_MOUNT_READ;
 }
 
-static int compile_profile(struct engine *g, const struct sandbox_request *r, const struct caller *c,
+static int compile_profile(struct engine *engine, const struct sandbox_request *r, const struct caller *c,
 			   struct sandbox_setup *f, struct err *e)
 {
 	buf_auto struct buf nested = BUF_INIT;
 	char home[PATH_MAX];
 
-	g->o.ports->base_env(g->o.host, c->uid, &f->env);
+	engine->o.ports->base_env(engine->o.host, c->uid, &f->env);
 	home_of(&f->env, home);
 	if (check_unconfined(&f->profile, c, e) < 0 || find_workspace(&f->profile, r, home, &f->workspace, e) < 0 ||
 	    check_agent_workspace(&f->workspace, home, c, e) < 0)
 		return -1;
-	if (f->profile.confined && f->workspace.path[0] && g->o.ports->nested_of)
-		g->o.ports->nested_of(g->o.host, c->uid, f->workspace.path, &nested);
+	if (f->profile.confined && f->workspace.path[0] && engine->o.ports->nested_of)
+		engine->o.ports->nested_of(engine->o.host, c->uid, f->workspace.path, &nested);
 	const struct profile_paths place = {
 		.cwd = f->workspace.cwd,
 		.home = home,
 		.workspace = f->workspace.path,
-		.secrets = g->o.secrets,
-		.nsecrets = g->o.nsecrets,
-		.folders = g->o.secret_folders,
-		.nfolders = g->o.nsecret_folders,
+		.secrets = engine->o.secrets,
+		.nsecrets = engine->o.nsecrets,
+		.folders = engine->o.secret_folders,
+		.nfolders = engine->o.nsecret_folders,
 		.nested = nested.data,
 		.nested_len = nested.len,
 	};
@@ -118,19 +118,19 @@ static int compile_profile(struct engine *g, const struct sandbox_request *r, co
 	return 0;
 }
 
-int sandbox_setup_make(struct engine *g, const struct sandbox_request *r, const struct caller *c,
+int sandbox_setup_make(struct engine *engine, const struct sandbox_request *r, const struct caller *c,
 		       struct sandbox_setup *ret, struct err *e)
 {
 	static const struct policy_profiles none;
-	const struct policy_profiles *profiles = g->profiles ? g->profiles : &none;
+	const struct policy_profiles *profiles = engine->profiles ? engine->profiles : &none;
 
 	*ret = (struct sandbox_setup){ 0 };
-	if (g->policy_problem[0])
+	if (engine->policy_problem[0])
 		return err_set(e, ERR_UNAVAILABLE, "nothing is started while the policy cannot be read: %s",
-			       g->policy_problem);
+			       engine->policy_problem);
 	if (policy_profiles_get(profiles, r->profile ? r->profile : PROFILE_DEFAULT, &ret->profile, e) < 0)
 		return -1;
-	if (compile_profile(g, r, c, ret, e) < 0) {
+	if (compile_profile(engine, r, c, ret, e) < 0) {
 		sandbox_setup_done(ret);
 		return -1;
 	}
@@ -272,14 +272,14 @@ static void profiles_json(const struct policy_profiles *s, struct jw *w)
 	jw_arr_end(w);
 }
 
-int engine_show_sandbox(struct engine *g, const struct sandbox_request *r, const struct caller *c, struct buf *out,
+int engine_show_sandbox(struct engine *engine, const struct sandbox_request *r, const struct caller *c, struct buf *out,
 			struct err *e)
 {
 	sandbox_setup_auto struct sandbox_setup f = { 0 };
-	struct process_limits limits = g->o.defaults;
+	struct process_limits limits = engine->o.defaults;
 	struct jw w = jw_on(out);
 
-	if (sandbox_setup_make(g, r, c, &f, e) < 0)
+	if (sandbox_setup_make(engine, r, c, &f, e) < 0)
 		return -1;
 	limits.tree = f.profile.limits;
 	limits.tmp_bytes = f.profile.tmp_bytes;
@@ -293,7 +293,7 @@ int engine_show_sandbox(struct engine *g, const struct sandbox_request *r, const
 	layers_json("layers", f.profile.layers, &w);
 	layers_json("require", f.profile.require, &w);
 	jw_kstr(&w, "defaultProfile", PROFILE_DEFAULT);
-	profiles_json(g->profiles, &w);
+	profiles_json(engine->profiles, &w);
 	jw_obj_end(&w);
 	return 0;
 }

@@ -25,7 +25,7 @@ struct sandbox_setup {
 };
 
 /* ERR_NOT_FOUND, ERR_PERMISSION (with `field`), ERR_INVALID, ERR_UNAVAILABLE. */
-int sandbox_setup_make(struct engine *g, const struct sandbox_request *r, const struct caller *c,
+int sandbox_setup_make(struct engine *engine, const struct sandbox_request *r, const struct caller *c,
 		       struct sandbox_setup *ret, struct err *e);
 void sandbox_setup_done(struct sandbox_setup *f);
 #define sandbox_setup_auto __attribute__((cleanup(sandbox_setup_done)))

@@ -26,11 +26,11 @@ static void free_kept(void *ctx, const char *key, void *value)
 	free(s);
 }
 
-void session_rules_done(struct engine *g)
+void session_rules_done(struct engine *engine)
 {
-	strmap_each(&g->policy->session_rules, free_kept, NULL);
-	strmap_done(&g->policy->session_rules);
-	g->policy->session_rules = STRMAP_INIT;
+	strmap_each(&engine->policy->session_rules, free_kept, NULL);
+	strmap_done(&engine->policy->session_rules);
+	engine->policy->session_rules = STRMAP_INIT;
 }
 
 /* ---- reading ---- */
@@ -56,37 +56,37 @@ static struct session_rules *parse_rules(const char *session_id, struct jval tex
 }
 
 /* 1 = the session has no rules. `ret` points into `text`. */
-static int read_document(struct engine *g, const char *session_id, struct buf *text, struct session_doc *ret,
+static int read_document(struct engine *engine, const char *session_id, struct buf *text, struct session_doc *ret,
 			 struct err *e)
 {
-	int r = *session_id ? view_read_speculative(g->o.store, &session_schema, session_id, text, ret, e) : 1;
+	int r = *session_id ? view_read_speculative(engine->o.store, &session_schema, session_id, text, ret, e) : 1;
 
 	return r ? r : ret->permissions.type == JT_NONE || ret->permissions.type == JT_NULL;
 }
 
-int session_rules_of(struct engine *g, const char *session_id, const struct policy_rules **ret, struct err *e)
+int session_rules_of(struct engine *engine, const char *session_id, const struct policy_rules **ret, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct session_rules *kept;
 	struct session_doc d;
-	int r = session_id ? read_document(g, session_id, &text, &d, e) : 1;
+	int r = session_id ? read_document(engine, session_id, &text, &d, e) : 1;
 
 	*ret = NULL;
 	if (r < 0)
 		return err_wrap(e, "the rules of session %.64s cannot be read", session_id);
 	if (r > 0)
 		return 0;
-	kept = strmap_get(&g->policy->session_rules, session_id);
+	kept = strmap_get(&engine->policy->session_rules, session_id);
 	if (!kept || kept->len != d.permissions.len || memcmp(kept->text, d.permissions.text, kept->len) != 0) {
 		struct session_rules *fresh = parse_rules(session_id, d.permissions, e);
 
 		if (!fresh)
 			return err_wrap(e, "the rules of session %.64s cannot be read", session_id);
 		if (kept)
-			free_kept(NULL, NULL, strmap_del(&g->policy->session_rules, session_id));
-		if (g->policy->session_rules.count >= KEPT_MAX)
-			session_rules_done(g);
-		strmap_put(&g->policy->session_rules, session_id, fresh);
+			free_kept(NULL, NULL, strmap_del(&engine->policy->session_rules, session_id));
+		if (engine->policy->session_rules.count >= KEPT_MAX)
+			session_rules_done(engine);
+		strmap_put(&engine->policy->session_rules, session_id, fresh);
 		kept = fresh;
 	}
 	*ret = &kept->rules;
@@ -189,7 +189,7 @@ static json_t *normalise_rules(const json_t *permissions)
 }
 
 /* Checks that the rules are valid and that the caller may set them. */
-static int check_rules(struct engine *g, const char *session_id, const json_t *before, const json_t *now,
+static int check_rules(struct engine *engine, const char *session_id, const json_t *before, const json_t *now,
 		       const struct session_rules_request *r, struct err *e)
 {
 	struct policy_rules rules = RULES_INIT;
@@ -201,7 +201,7 @@ static int check_rules(struct engine *g, const char *session_id, const json_t *b
 		return check_kept(before, now, r->tightens, e) < 0 || check_allowed(before, now, r->tightens, e) < 0
 			       ? -1
 			       : 0;
-	if (g->rules && g->rules->sessions_tighten)
+	if (engine->rules && engine->rules->sessions_tighten)
 		return check_allowed(before, now, "the policy says \"sessionAllow\": false in permissions", e);
 	return 0;
 }
@@ -222,7 +222,7 @@ static void summarise_rules(const json_t *now, struct buf *out)
 		buf_str(out, "the session has no rules of its own");
 }
 
-int session_rules_fact(struct engine *g, const char *session_id, const char *thread_id,
+int session_rules_fact(struct engine *engine, const char *session_id, const char *thread_id,
 		       const struct session_rules_request *r, const struct caller *c, struct transaction *tx,
 		       struct err *e)
 {
@@ -232,16 +232,16 @@ int session_rules_fact(struct engine *g, const char *session_id, const char *thr
 	mem_auto char *now_text = json_dumps(now, JSON_COMPACT);
 	char hash[HASH_SHA256_TEXT];
 	struct session_doc d;
-	int had = read_document(g, session_id, &text, &d, e);
+	int had = read_document(engine, session_id, &text, &d, e);
 
 	if (had < 0)
 		return -1;
 	if (strlen(now_text) > SESSION_RULES_TEXT_MAX)
 		return err_field(e, "permissions", "must have at most %u bytes of JSON", SESSION_RULES_TEXT_MAX);
-	if (strcmp(session_id, g->system_session) == 0)
+	if (strcmp(session_id, engine->system_session) == 0)
 		return err_field(e, "permissions", "the runtime's own session has no rules");
 	before = had == 0 ? json_loadb(d.permissions.text, d.permissions.len, 0, NULL) : json_object();
-	if (check_rules(g, session_id, before, now, r, e) < 0)
+	if (check_rules(engine, session_id, before, now, r, e) < 0)
 		return -1;
 	if (json_equal(before, now)) /* both are in canonical form */
 		return 0;

@@ -22,7 +22,7 @@ struct transaction;
 #define SESSION_RULES_TEXT_MAX 16384u
 
 /* The rules of a session; *ret NULL = none. Owned by the cache and valid until the next call. */
-int session_rules_of(struct engine *g, const char *session_id, const struct policy_rules **ret, struct err *e);
+int session_rules_of(struct engine *engine, const char *session_id, const struct policy_rules **ret, struct err *e);
 
 /* The requested new rules. */
 struct session_rules_request {
@@ -33,7 +33,7 @@ struct session_rules_request {
  * Adds policy.changed to the batch if the rules differ from the present ones. `thread_id` is a thread of the session.
  * Adds nothing on failure.
  */
-int session_rules_fact(struct engine *g, const char *session_id, const char *thread_id,
+int session_rules_fact(struct engine *engine, const char *session_id, const char *thread_id,
 		       const struct session_rules_request *r, const struct caller *c, struct transaction *tx,
 		       struct err *e);
 

@@ -94,9 +94,9 @@ static void on_recorded(void *ctx, const struct store_result *r)
 	free(rec);
 }
 
-void changes_record(struct engine *g, const struct changes_facts *f, engine_reply_fn fn, void *ctx)
+void changes_record(struct engine *engine, const struct changes_facts *f, engine_reply_fn fn, void *ctx)
 {
-	struct transaction *tx = transaction_new_internal(g);
+	struct transaction *tx = transaction_new_internal(engine);
 	struct recording *rec = mem_zalloc(1, sizeof *rec);
 	size_t at = 0, room = CHANGES_DIFFS_MAX;
 	struct change c;

@@ -27,7 +27,7 @@ struct changes_facts {
 };
 
 /* Records them in one batch. fn is called after the commit with `{"sequence":N}`, or the error; may be NULL. */
-void changes_record(struct engine *g, const struct changes_facts *f, engine_reply_fn fn, void *ctx);
+void changes_record(struct engine *engine, const struct changes_facts *f, engine_reply_fn fn, void *ctx);
 
 /* Writes "changes":[…] and the outcome ("applied", "discarded", "conflicts") as members of an open object. */
 struct jw;

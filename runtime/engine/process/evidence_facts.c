@@ -13,7 +13,7 @@ struct kept_part {
 };
 
 /* Finds an output of the session with the same content that has not expired. */
-static int find_kept(struct engine *g, const struct evidence_export *x, const struct evidence_part *p,
+static int find_kept(struct engine *engine, const struct evidence_export *x, const struct evidence_part *p,
 		     struct kept_part *ret, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
@@ -24,11 +24,11 @@ static int find_kept(struct engine *g, const struct evidence_export *x, const st
 	snprintf(key, sizeof key, "%s/%s", x->session_id, p->sha256);
 	*ret = (struct kept_part){ .evidence_id = "" };
 	snprintf(ret->ref, sizeof ret->ref, "%s", p->ref);
-	int r = view_read_speculative(g->o.store, &evidence_content_schema, key, &text, &d, e);
+	int r = view_read_speculative(engine->o.store, &evidence_content_schema, key, &text, &d, e);
 	if (r)
 		return r < 0 ? -1 : 0;
 	/* Not found = not committed yet; the ref can still be used, because that batch commits before this one. */
-	r = view_output_brief(g->o.store, VIEW_ANY_UID, d.ref, &out, e);
+	r = view_output_brief(engine->o.store, VIEW_ANY_UID, d.ref, &out, e);
 	if (r < 0 || (r == 0 && out.expired))
 		return r < 0 ? -1 : 0;
 	snprintf(ret->ref, sizeof ret->ref, "%s", d.ref);
@@ -87,24 +87,24 @@ static void write_members(struct jw *w, const struct evidence_export *x, const s
 	jw_arr_end(w);
 }
 
-static void part_is_kept(struct engine *g, const char *ref) { store_spool_committed(g->o.store, ref); }
+static void part_is_kept(struct engine *engine, const char *ref) { store_spool_committed(engine->o.store, ref); }
 
-void engine_record_evidence(struct engine *g, const struct evidence_export *x, const struct caller *c,
+void engine_record_evidence(struct engine *engine, const struct evidence_export *x, const struct caller *c,
 			    engine_reply_fn fn, void *ctx)
 {
-	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	struct transaction *tx = transaction_new(engine, c, fn, ctx);
 	struct kept_part kept[PARTS_MAX];
 	const struct requester by = requester_of(c);
 	char evidence_id[ID_SIZE];
 	struct err e = ERR_INIT;
 
 	for (size_t i = 0; i < x->nparts; i++)
-		if (find_kept(g, x, &x->part[i], &kept[i], &e) < 0) {
+		if (find_kept(engine, x, &x->part[i], &kept[i], &e) < 0) {
 			transaction_reject(tx, &e);
 			return;
 		}
 	for (size_t i = 0; i < x->nparts; i++)
-		if (!kept[i].evidence_id[0] && store_spool_ref(g->o.store, x->part[i].ref, &e) < 0) {
+		if (!kept[i].evidence_id[0] && store_spool_ref(engine->o.store, x->part[i].ref, &e) < 0) {
 			transaction_reject(tx, &e);
 			return;
 		}
@@ -127,6 +127,6 @@ void engine_record_evidence(struct engine *g, const struct evidence_export *x, c
 	jw_raw(&tx->w, pack.data, pack.len);
 	for (size_t i = 0; i < x->nparts; i++)
 		if (kept[i].evidence_id[0])
-			store_spool_unref(g->o.store, x->part[i].ref);
+			store_spool_unref(engine->o.store, x->part[i].ref);
 	transaction_commit(tx);
 }

@@ -27,7 +27,7 @@ struct evidence_export {
 };
 
 /* Result {evidenceId, kind, packRef, sha256, bytes, events, throughSequence, files:[…], sequence}. */
-void engine_record_evidence(struct engine *g, const struct evidence_export *x, const struct caller *c,
+void engine_record_evidence(struct engine *engine, const struct evidence_export *x, const struct caller *c,
 			    engine_reply_fn fn, void *ctx);
 
 #endif

@@ -49,8 +49,8 @@ static bool affects_programs(const char *variable)
 	return name && command_variable_matters(name, equals + 1);
 }
 
-void exec_overrides_make(struct engine *g, unsigned uid, const struct start_request *r, const struct sandbox_setup *f,
-			 struct exec_overrides *ret)
+void exec_overrides_make(struct engine *engine, unsigned uid, const struct start_request *r,
+			 const struct sandbox_setup *f, struct exec_overrides *ret)
 {
 	buf_auto struct buf base = BUF_INIT;
 	size_t count;
@@ -59,7 +59,7 @@ void exec_overrides_make(struct engine *g, unsigned uid, const struct start_requ
 	*ret = (struct exec_overrides){ .judged = mem_zalloc(r->nenv_set + 1, sizeof *ret->judged),
 					.shown = mem_zalloc(r->nenv_set + 1, sizeof *ret->shown) };
 	if (r->nenv_set)
-		g->o.ports->base_env(g->o.host, uid, &base);
+		engine->o.ports->base_env(engine->o.host, uid, &base);
 	for (size_t i = 0; i < r->nenv_set; i++) {
 		const char *v = r->env_set[i];
 

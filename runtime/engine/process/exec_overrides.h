@@ -23,8 +23,8 @@ struct exec_overrides {
 };
 
 /* The strings are borrowed from the request. */
-void exec_overrides_make(struct engine *g, unsigned uid, const struct start_request *r, const struct sandbox_setup *f,
-			 struct exec_overrides *ret);
+void exec_overrides_make(struct engine *engine, unsigned uid, const struct start_request *r,
+			 const struct sandbox_setup *f, struct exec_overrides *ret);
 void exec_overrides_done(struct exec_overrides *e);
 #define exec_overrides_auto __attribute__((cleanup(exec_overrides_done)))
 /* In shell syntax; long values are shortened to their beginning and end. */

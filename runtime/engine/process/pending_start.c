@@ -39,7 +39,7 @@ static void keep_approval(struct pending_start *h, const struct start_approval *
 	h->record.spec.request.approval = &h->approval;
 }
 
-struct pending_start *pending_start_new(struct engine *g, const struct start_request *r, const struct caller *c,
+struct pending_start *pending_start_new(struct engine *engine, const struct start_request *r, const struct caller *c,
 					engine_reply_fn fn, void *ctx, struct err *e)
 {
 	struct pending_start *h = mem_zalloc(1, sizeof *h);
@@ -55,7 +55,7 @@ struct pending_start *pending_start_new(struct engine *g, const struct start_req
 		memcpy(r->ret_process_id, copy.process_id, strlen(copy.process_id) + 1);
 	start_record_write(&copy, &text);
 	h->caller.peer_fd = -1;
-	if (start_record_read(g, text.data, text.len, &h->record, e) < 0) {
+	if (start_record_read(engine, text.data, text.len, &h->record, e) < 0) {
 		h->record.json = NULL;
 		pending_start_free(h);
 		return NULL;
@@ -75,15 +75,15 @@ struct pending_start *pending_start_new(struct engine *g, const struct start_req
 	return h;
 }
 
-static void continue_start(struct engine *g, void *ctx)
+static void continue_start(struct engine *engine, void *ctx)
 {
 	struct pending_start *h = ctx;
 
-	h->go(g, h);
+	h->go(engine, h);
 }
 
-void pending_start_wait(struct engine *g, const struct sandbox_setup *f, const struct sandbox_request *r,
-			struct pending_start *h, void (*go)(struct engine *g, struct pending_start *h))
+void pending_start_wait(struct engine *engine, const struct sandbox_setup *f, const struct sandbox_request *r,
+			struct pending_start *h, void (*go)(struct engine *engine, struct pending_start *h))
 {
 	char workspace[PATH_MAX] = "";
 	struct err e = ERR_INIT;
@@ -91,7 +91,7 @@ void pending_start_wait(struct engine *g, const struct sandbox_setup *f, const s
 	/* Cannot fail: policy_lookup_rules has found the same workspace before. */
 	(void)policy_lookup_find_workspace(f, r, workspace, &e);
 	if (!h->since_ns)
-		h->since_ns = engine_now(g);
+		h->since_ns = engine_now(engine);
 	h->go = go;
-	policy_lookup_await(g, h->caller.uid, workspace, continue_start, h);
+	policy_lookup_await(engine, h->caller.uid, workspace, continue_start, h);
 }

@@ -16,17 +16,17 @@ struct pending_start {
 			 approval: action, binding, scope, session … */
 	engine_reply_fn fn;
 	void *ctx;
-	uint64_t since_ns;                                     /* start of the first wait; 0 = has not waited */
-	void (*go)(struct engine *g, struct pending_start *h); /* called at the end of the wait */
+	uint64_t since_ns;                                          /* start of the first wait; 0 = has not waited */
+	void (*go)(struct engine *engine, struct pending_start *h); /* called at the end of the wait */
 };
 
 /* NULL with e on failure. Assigns the process id, which is also returned in r->ret_process_id. */
-struct pending_start *pending_start_new(struct engine *g, const struct start_request *r, const struct caller *c,
+struct pending_start *pending_start_new(struct engine *engine, const struct start_request *r, const struct caller *c,
 					engine_reply_fn fn, void *ctx, struct err *e);
 void pending_start_free(struct pending_start *h);
 struct sandbox_setup;
 /* Calls `go` when the policy of the workspace is available. Takes ownership of the pending start. */
-void pending_start_wait(struct engine *g, const struct sandbox_setup *f, const struct sandbox_request *r,
-			struct pending_start *h, void (*go)(struct engine *g, struct pending_start *h));
+void pending_start_wait(struct engine *engine, const struct sandbox_setup *f, const struct sandbox_request *r,
+			struct pending_start *h, void (*go)(struct engine *engine, struct pending_start *h));
 
 #endif

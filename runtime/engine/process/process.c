@@ -5,21 +5,24 @@
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
 
-struct process *process_new(struct engine *g, const char *id)
+struct process *process_new(struct engine *engine, const char *id)
 {
 	struct process *p = mem_zalloc(1, sizeof *p);
 
-	p->engine = g;
+	p->engine = engine;
 	snprintf(p->id, sizeof p->id, "%s", id);
 	p->last_typed = '\n';
 	p->kill_at_ns = p->flush_at_ns = p->drain_until_ns = p->follow_deadline_ns = UINT64_MAX;
 	TAILQ_INIT(&p->waiters);
 	TAILQ_INIT(&p->inputs);
-	strmap_put(&g->processes->live, p->id, p);
+	strmap_put(&engine->processes->live, p->id, p);
 	return p;
 }
 
-struct process *engine_process(struct engine *g, const char *id) { return strmap_get(&g->processes->live, id); }
+struct process *engine_process(struct engine *engine, const char *id)
+{
+	return strmap_get(&engine->processes->live, id);
+}
 
 struct scope process_scope(const struct process *p)
 {
@@ -42,15 +45,15 @@ struct scope process_scope(const struct process *p)
 
 void process_event(struct process *p, enum process_event ev) { p->engine->modules->process_event(p, (int)ev); }
 
-void process_start(struct engine *g, const struct start_request *r, const struct caller *c, engine_reply_fn fn,
+void process_start(struct engine *engine, const struct start_request *r, const struct caller *c, engine_reply_fn fn,
 		   void *ctx)
 {
-	g->modules->start(g, r, c, fn, ctx);
+	engine->modules->start(engine, r, c, fn, ctx);
 }
 
-void engine_client_follows(struct engine *g, const char *process_id, const struct caller *c)
+void engine_client_follows(struct engine *engine, const char *process_id, const struct caller *c)
 {
-	struct process *p = engine_process(g, process_id);
+	struct process *p = engine_process(engine, process_id);
 
 	if (!p || !p->end_with_client || p->bound_connection || p->end != PROCESS_END_NONE || p->uid != c->uid)
 		return;

@@ -241,11 +241,11 @@ struct process_table {
 	void *stopped_ctx;
 };
 
-void process_init(struct engine *g);
-void process_free_all(struct engine *g);
-void process_done(struct engine *g);
-uint64_t process_tick(struct engine *g, uint64_t now);
-void process_client_disconnected(struct engine *g, uint64_t connection);
+void process_init(struct engine *engine);
+void process_free_all(struct engine *engine);
+void process_done(struct engine *engine);
+uint64_t process_tick(struct engine *engine, uint64_t now);
+void process_client_disconnected(struct engine *engine, uint64_t connection);
 struct scope process_scope(const struct process *p);
 
 static inline bool process_is_controlled_by(const struct process *p, const struct caller *c)
@@ -254,8 +254,8 @@ static inline bool process_is_controlled_by(const struct process *p, const struc
 }
 
 /* The live process if the caller may control it; ERR_NOT_FOUND, or ERR_STATE when it has ended. */
-struct process *engine_live(struct engine *g, const char *id, const struct caller *c, struct err *e);
-struct process *engine_process(struct engine *g, const char *id);
+struct process *engine_live(struct engine *engine, const char *id, const struct caller *c, struct err *e);
+struct process *engine_process(struct engine *engine, const char *id);
 
 static inline bool process_has_tty(const struct process *p) { return p->tty_rows != 0; }
 
@@ -270,9 +270,9 @@ void process_free(struct process *p);
 void process_finished(struct process *p); /* its end is durable: frees it and notifies its owner and the modules */
 
 /* Begins a start, or continues one that waited. Implemented by the module start/, above this one (module.h: start). */
-void process_start(struct engine *g, const struct start_request *r, const struct caller *c, engine_reply_fn fn,
+void process_start(struct engine *engine, const struct start_request *r, const struct caller *c, engine_reply_fn fn,
 		   void *ctx);
-struct process *process_new(struct engine *g, const char *id);
+struct process *process_new(struct engine *engine, const char *id);
 void process_command_members(const struct process *p, struct jw *w); /* command, commandLine … */
 struct json_value json_command_line(const struct process *p);        /* the same, for WRITTEN members */
 void process_submit_start(struct process *p);

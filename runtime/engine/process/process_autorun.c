@@ -19,9 +19,9 @@
 #define FILES_IN_EVENT 200u
 #define FILES_BYTES_MAX (24u << 10)
 
-void engine_on_autorun(struct engine *g, const char *id, const void *report, size_t len)
+void engine_on_autorun(struct engine *engine, const char *id, const void *report, size_t len)
 {
-	struct process *p = engine_process(g, id);
+	struct process *p = engine_process(engine, id);
 	struct err e = ERR_INIT;
 
 	if (!p || p->autorun.len || p->state == PROCESS_ENDING)

@@ -73,20 +73,20 @@ void process_enforce_end(struct process *p, enum process_end why, const struct r
 /* After the signal and the grace period: the init kills its tree; if that takes too long, the guard kills the init. */
 void process_escalate(struct process *p, uint64_t now)
 {
-	struct engine *g = p->engine;
+	struct engine *engine = p->engine;
 
 	if (p->state != PROCESS_RUNNING && p->state != PROCESS_EXECING)
 		return;
 	if (now < p->kill_at_ns) { /* reached RUNNING after its end was requested: the signal is still to be sent */
-		g->o.ports->signal(g->o.host, p->id, p->end_signal);
+		engine->o.ports->signal(engine->o.host, p->id, p->end_signal);
 		return;
 	}
 	if (p->kill_step++ == 0)
-		g->o.ports->kill_tree(g->o.host, p->id);
+		engine->o.ports->kill_tree(engine->o.host, p->id);
 	else
-		g->o.ports->kill(g->o.host, p->id);
+		engine->o.ports->kill(engine->o.host, p->id);
 	p->kill_at_ns = now + KILL_PATIENCE_MS * 1000000ull;
-	engine_wake(g, p->kill_at_ns);
+	engine_wake(engine, p->kill_at_ns);
 }
 
 void process_set_paused(struct process *p, bool hold)
@@ -169,15 +169,15 @@ static void wait_status_members(int status, struct jw *w)
 static void write_process_outputs(struct jw *w, const void *process, size_t n) { process_outputs_json(process, w); }
 
 /* keepTree: the command has exited, but the process continues until its tree is empty. */
-void engine_on_command_exited(struct engine *g, const char *id, int wait_status)
+void engine_on_command_exited(struct engine *engine, const char *id, int wait_status)
 {
-	struct process *p = engine_process(g, id);
+	struct process *p = engine_process(engine, id);
 	struct transaction *tx;
 
 	if (!p || !p->keep_tree || p->command_exited || p->state != PROCESS_RUNNING)
 		return;
 	p->command_exited = true;
-	tx = transaction_new_internal(g);
+	tx = transaction_new_internal(engine);
 	(void)process_output_flush(p, tx);
 	EMIT(process_command_exited, tx, process_scope(p),
 	     .commandExited = JSON_OBJECT(
@@ -563,23 +563,23 @@ void process_waiters_expire(struct process *p, uint64_t now)
 	} while (w);
 }
 
-void engine_wait_process(struct engine *g, const char *process_id, uint64_t timeout_ms, const struct caller *c,
+void engine_wait_process(struct engine *engine, const char *process_id, uint64_t timeout_ms, const struct caller *c,
 			 engine_reply_fn fn, void *ctx)
 {
-	struct process *p = engine_process(g, process_id);
+	struct process *p = engine_process(engine, process_id);
 	buf_auto struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
 
 	if (!p || p->over || !process_is_controlled_by(p, c)) {
-		int found = view_wait_result(g->o.store, c->uid, process_id, false, &out, &e);
+		int found = view_wait_result(engine->o.store, c->uid, process_id, false, &out, &e);
 		fn(ctx, found < 0 ? &e : NULL, out.data, out.len);
 		return;
 	}
-	engine_client_follows(g, process_id, c);
+	engine_client_follows(engine, process_id, c);
 	struct process_waiter *w = mem_zalloc(1, sizeof *w);
 	reply_copy(&w->reply, c, fn, ctx);
-	w->deadline_ns = timeout_ms >= UINT64_MAX / 2000000 ? UINT64_MAX : engine_now(g) + timeout_ms * 1000000ull;
+	w->deadline_ns = timeout_ms >= UINT64_MAX / 2000000 ? UINT64_MAX : engine_now(engine) + timeout_ms * 1000000ull;
 	TAILQ_INSERT_TAIL(&p->waiters, w, link);
 	if (w->deadline_ns != UINT64_MAX)
-		engine_wake(g, w->deadline_ns);
+		engine_wake(engine, w->deadline_ns);
 }

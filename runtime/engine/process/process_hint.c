@@ -181,11 +181,11 @@ static void on_hint(void *ctx, const struct output_hint *h)
 
 void process_hint_facts(struct process *p, struct transaction *tx)
 {
-	const struct engine *g = p->engine;
+	const struct engine *engine = p->engine;
 	struct guesses found = { .process = p, .tx = tx, .no_network = process_violations_any(p, "network") };
 	mem_auto char *tail = NULL;
 
-	bool exact = g->o.violations && !p->unwatched;
+	bool exact = engine->o.violations && !p->unwatched;
 	if (exact || !command_failed(p) || !(p->plan_kind & PLAN_PRIVATE_ROOT) || !p->sandbox_json || !p->committed)
 		return;
 	found.made = jval_of(p->sandbox_json, strlen(p->sandbox_json));
@@ -197,7 +197,7 @@ void process_hint_facts(struct process *p, struct transaction *tx)
 			continue;
 		if (!tail)
 			tail = mem_alloc(TAIL_BYTES);
-		ssize_t n = g->o.ports->peek_output(g->o.host, p->id, i, from, tail, (size_t)(size - from));
+		ssize_t n = engine->o.ports->peek_output(engine->o.host, p->id, i, from, tail, (size_t)(size - from));
 		if (n > 0)
 			output_hints(tail, (size_t)n, on_hint, &found);
 	}

@@ -45,9 +45,9 @@ static struct network_row *row_of(struct process_network *s, const char *host, u
 	return &s->row[s->count++];
 }
 
-void engine_on_traffic(struct engine *g, const char *id, const struct port_traffic *t)
+void engine_on_traffic(struct engine *engine, const char *id, const struct port_traffic *t)
 {
-	struct process *p = engine_process(g, id);
+	struct process *p = engine_process(engine, id);
 
 	if (!p || p->state == PROCESS_ENDING)
 		return;

@@ -94,19 +94,19 @@ static int spilled_fact(struct process *p, int stream, struct transaction *tx)
 static void stream_secure(struct process *p, int stream, struct transaction *tx)
 {
 	struct process_stream *s = &p->streams[stream];
-	struct engine *g = p->engine;
+	struct engine *engine = p->engine;
 
 	/* Not spilled: the whole stream is stored again with each event, which the inline limit keeps cheap. */
 	if (!s->spilled) {
 		char *bytes = mem_alloc(s->size + 1);
-		ssize_t n = g->o.ports->peek_output(g->o.host, p->id, stream, 0, bytes, s->size);
+		ssize_t n = engine->o.ports->peek_output(engine->o.host, p->id, stream, 0, bytes, s->size);
 		if (n > 0)
 			transaction_add_output(tx, s->ref, bytes, (size_t)n);
 		free(bytes);
 		return;
 	}
 	uint64_t upto = process_output_kept(p, s->size);
-	int fd = g->o.ports->output_fd(g->o.host, p->id, stream);
+	int fd = engine->o.ports->output_fd(engine->o.host, p->id, stream);
 	if (upto > s->summed && fd >= 0) {
 		transaction_add_spool(tx, s->ref, fd, s->summed, upto - s->summed);
 		s->summed = upto;
@@ -127,10 +127,10 @@ static size_t preview_room(const struct process *p, const struct process_stream 
 static void output_fact(struct process *p, int stream, struct transaction *tx)
 {
 	struct process_stream *s = &p->streams[stream];
-	struct engine *g = p->engine;
+	struct engine *engine = p->engine;
 	size_t want = preview_room(p, s);
 	mem_auto char *bytes = mem_alloc(want + 1);
-	ssize_t n = g->o.ports->peek_output(g->o.host, p->id, stream, s->cited, bytes, want);
+	ssize_t n = engine->o.ports->peek_output(engine->o.host, p->id, stream, s->cited, bytes, want);
 
 	if (!s->spilled && process_output_spills(p, s->size)) {
 		s->spilled = true;

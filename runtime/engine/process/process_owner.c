@@ -11,9 +11,9 @@ static const char *const names[OWNER_KIND_COUNT] = {
 #undef OWNER
 };
 
-const struct process_owner_ops *process_owner(const struct engine *g, enum owner_kind k)
+const struct process_owner_ops *process_owner(const struct engine *engine, enum owner_kind k)
 {
-	return g->modules->process_owners[k];
+	return engine->modules->process_owners[k];
 }
 
 const char *owner_kind_name(enum owner_kind k) { return names[k]; }
@@ -51,16 +51,18 @@ static void on_answer(void *ctx, const struct err *e, const char *json, size_t l
 	free(a);
 }
 
-void process_start_owned(struct engine *g, const struct start_request *r, const struct requester *by,
+void process_start_owned(struct engine *engine, const struct start_request *r, const struct requester *by,
 			 enum owner_kind kind, const char *owner_id, char ret_process_id[ID_TEXT_MAX])
 {
-	if (r->process_id && (engine_process(g, r->process_id) || strmap_get(&g->processes->pending, r->process_id))) {
+	if (r->process_id &&
+	    (engine_process(engine, r->process_id) || strmap_get(&engine->processes->pending, r->process_id))) {
 		snprintf(ret_process_id, ID_TEXT_MAX, "%s", r->process_id);
 		return;
 	}
-	struct caller c = {
-		.uid = by->uid, .pid = by->pid, .role = by->role, .peer_fd = g->o.ports->find_peer(g->o.host, by->uid)
-	};
+	struct caller c = { .uid = by->uid,
+			    .pid = by->pid,
+			    .role = by->role,
+			    .peer_fd = engine->o.ports->find_peer(engine->o.host, by->uid) };
 	struct first_answer *a = mem_zalloc(1, sizeof *a);
 	struct start_request owned = *r;
 
@@ -76,7 +78,7 @@ void process_start_owned(struct engine *g, const struct start_request *r, const 
 			by->uid);
 		a->refused = true;
 	} else {
-		process_start(g, &owned, &c, on_answer, a);
+		process_start(engine, &owned, &c, on_answer, a);
 		if (a->waiting) {
 			a->waiting = false;
 			return;
@@ -84,16 +86,16 @@ void process_start_owned(struct engine *g, const struct start_request *r, const 
 	}
 	if (a->refused) {
 		ret_process_id[0] = '\0';
-		process_owner(g, kind)->refused(g, owner_id, &a->err, a->data.data, a->data.len);
+		process_owner(engine, kind)->refused(engine, owner_id, &a->err, a->data.data, a->data.len);
 	}
 	buf_done(&a->data);
 	free(a);
 }
 
-void process_over(struct engine *g, const struct process_over *x)
+void process_over(struct engine *engine, const struct process_over *x)
 {
-	if (x->owner && process_owner(g, x->owner)->over)
-		process_owner(g, x->owner)->over(g, x->owner_id);
-	for (void (*const *fn)(struct engine *, const struct process_over *) = g->modules->process_over; *fn; fn++)
-		(*fn)(g, x);
+	if (x->owner && process_owner(engine, x->owner)->over)
+		process_owner(engine, x->owner)->over(engine, x->owner_id);
+	for (void (*const *fn)(struct engine *, const struct process_over *) = engine->modules->process_over; *fn; fn++)
+		(*fn)(engine, x);
 }

@@ -45,10 +45,10 @@ struct process_outcome {
 struct process_owner_ops {
 	/* The start was rejected or denied before any fact of the process was submitted; `data` as in engine_reply_fn.
 	 */
-	void (*refused)(struct engine *g, const char *owner_id, const struct err *e, const char *data,
+	void (*refused)(struct engine *engine, const char *owner_id, const struct err *e, const char *data,
 			unsigned long len);
 	/* Whether the owner still needs this process, whose start had to wait. NULL = always. */
-	bool (*wanted)(struct engine *g, const char *owner_id, const char *process_id);
+	bool (*wanted)(struct engine *engine, const char *owner_id, const char *process_id);
 	/* Adds the owner's facts to the batch with process.started. May be NULL. */
 	void (*started)(struct process *p, struct transaction *tx);
 	/* Adds the owner's facts to a batch with process.output. May be NULL. */
@@ -56,10 +56,10 @@ struct process_owner_ops {
 	/* Adds the owner's facts to `b`, which already has the terminal event. */
 	void (*ended)(struct process *p, const struct process_outcome *o, struct transaction *tx);
 	/* The end is committed and the process freed: the owner may start its next work. May be NULL. */
-	void (*over)(struct engine *g, const char *owner_id);
+	void (*over)(struct engine *engine, const char *owner_id);
 };
 /* The row of runtime/engine/modules.def. `k` is not OWNER_NONE. */
-const struct process_owner_ops *process_owner(const struct engine *g, enum owner_kind k);
+const struct process_owner_ops *process_owner(const struct engine *engine, enum owner_kind k);
 const char *owner_kind_name(enum owner_kind k);
 enum owner_kind owner_kind_find(const char *name); /* OWNER_NONE = no such kind */
 
@@ -70,14 +70,14 @@ struct process_over {
 	char owner_id[ID_SIZE], task_id[ID_SIZE], job_id[ID_SIZE], thread_id[ID_SIZE], turn_id[ID_SIZE];
 };
 /* Notifies the owner, then the modules above (rows PROCESS_OVER). */
-void process_over(struct engine *g, const struct process_over *x);
+void process_over(struct engine *engine, const struct process_over *x);
 
 /*
  * Starts a process for an owner. `by` is the requester of the work; the process runs with that identity and its rights.
  * Returns the process id, or "" if the start was rejected; then ops->refused has been called. If the request has a
  * process id, repeated calls start the process only once.
  */
-void process_start_owned(struct engine *g, const struct start_request *r, const struct requester *by,
+void process_start_owned(struct engine *engine, const struct start_request *r, const struct requester *by,
 			 enum owner_kind kind, const char *owner_id, char ret_process_id[ID_TEXT_MAX]);
 
 #endif

@@ -157,33 +157,34 @@ static void take_sizes(struct process *p, const uint64_t size[STREAM_COUNT])
 
 static void adopt_process(struct recovery *r, struct process *p, const struct port_held *h)
 {
-	struct engine *g = r->engine;
+	struct engine *engine = r->engine;
 	uint64_t size[STREAM_COUNT] = { 0 };
 	struct port_streams streams;
 
 	port_streams_of(p, &streams);
-	r->ports->adopt(g->o.host, h, &streams, size);
+	r->ports->adopt(engine->o.host, h, &streams, size);
 	take_sizes(p, size);
 	for (int i = 0; i < STREAM_COUNT; i++)
 		p->streams[i].ended |= p->streams[i].ref[0] && (h->closed & 1u << i);
 	p->state = PROCESS_RUNNING;
 	p->committed = p->ready = p->execed = true;
-	g->counts.started++;
+	engine->counts.started++;
 	p->hooks_after = p->owner != OWNER_HOOK; /* unknown after a restart: check at its end */
-	p->violations_before = view_violation_count(g->o.store, p->id);
+	p->violations_before = view_violation_count(engine->o.store, p->id);
 	p->unwatched = !h->watched;
-	p->violations_missed = h->watched && (!g->o.violations || p->started_boot_ns < g->o.violations_since_ns);
-	p->last_output_ns = engine_now(g);
+	p->violations_missed = h->watched &&
+			       (!engine->o.violations || p->started_boot_ns < engine->o.violations_since_ns);
+	p->last_output_ns = engine_now(engine);
 	if (p->end_with_client)
-		p->follow_deadline_ns = engine_now(g) + PROCESS_FOLLOW_MS * 1000000ull;
+		p->follow_deadline_ns = engine_now(engine) + PROCESS_FOLLOW_MS * 1000000ull;
 	if (p->owns_turn)
-		thread_claim(g, p->thread_id, p->turn_id, p);
-	g->o.ports->open_gate(g->o.host, p->id);
+		thread_claim(engine, p->thread_id, p->turn_id, p);
+	engine->o.ports->open_gate(engine->o.host, p->id);
 	if (p->keep_tree && !p->command_exited)
 		/* The command may have exited unnoticed; signal 0 makes the init report that again. */
-		g->o.ports->signal(g->o.host, p->id, 0);
+		engine->o.ports->signal(engine->o.host, p->id, 0);
 	process_output_due(p);
-	engine_wake(g, engine_now(g)); /* computes the deadlines of its limits */
+	engine_wake(engine, engine_now(engine)); /* computes the deadlines of its limits */
 	if (h->exited)
 		r->exited[r->nexited++] = p;
 	else
@@ -289,26 +290,28 @@ static void write_outputs(struct jw *w, const void *recovery, size_t n)
 }
 
 /* Writes the array whose elements come from the RECONSTRUCTED row with this key. */
-static void write_member(struct engine *g, const char *key, struct buf *out)
+static void write_member(struct engine *engine, const char *key, struct buf *out)
 {
 	struct jw w = jw_on(out);
 
 	jw_arr(&w);
-	for (const struct reconstructed_member *m = g->modules->reconstructed; m->key; m++)
+	for (const struct reconstructed_member *m = engine->modules->reconstructed; m->key; m++)
 		if (strcmp(m->key, key) == 0)
-			m->write(g, &w);
+			m->write(engine, &w);
 	jw_arr_end(&w);
 }
 
 static void reconstructed_fact(struct recovery *r, struct transaction *tx, size_t aborted)
 {
-	struct engine *g = r->engine;
-	const struct scope s = { .uid = g->o.owner_uid, .session = g->system_session, .thread = g->system_thread };
+	struct engine *engine = r->engine;
+	const struct scope s = { .uid = engine->o.owner_uid,
+				 .session = engine->system_session,
+				 .thread = engine->system_thread };
 	buf_auto struct buf actions = BUF_INIT, turns = BUF_INIT;
 
-	write_member(g, "openActions", &actions);
-	write_member(g, "queuedTurns", &turns);
-	EMIT(history_reconstructed, tx, s, .bootId = g->boot_id,
+	write_member(engine, "openActions", &actions);
+	write_member(engine, "queuedTurns", &turns);
+	EMIT(history_reconstructed, tx, s, .bootId = engine->boot_id,
 	     .alive = json_from_writer(write_processes, r->alive, r->nalive),
 	     .exited = json_from_writer(write_processes, r->exited, r->nexited),
 	     .lost = json_from_writer(write_processes, r->lost, r->nlost), .aliveCount = opt_int(r->nalive),
@@ -327,32 +330,32 @@ static void on_recorded(void *ctx, const struct store_result *r)
 	}
 }
 
-static int find_system_session(struct engine *g, struct err *e)
+static int find_system_session(struct engine *engine, struct err *e)
 {
-	int r = view_system_ids(g->o.store, g->system_session, g->system_thread, g->system_turn, e);
+	int r = view_system_ids(engine->o.store, engine->system_session, engine->system_thread, engine->system_turn, e);
 
 	if (r <= 0)
 		return r;
-	struct transaction *tx = transaction_new_internal(g);
+	struct transaction *tx = transaction_new_internal(engine);
 	int status = 0;
-	session_system_facts(g, tx);
+	session_system_facts(engine, tx);
 	transaction_commit_then(tx, 0, on_recorded, &status);
-	store_flush(g->o.store);
+	store_flush(engine->o.store);
 	return status < 0 ? err_set(e, ERR_UNAVAILABLE, "the system session cannot be recorded") : 1;
 }
 
 static void release_lost(struct process *p)
 {
-	struct engine *g = p->engine;
+	struct engine *engine = p->engine;
 
-	g->o.ports->release(g->o.host, p->id, process_unspilled(p));
+	engine->o.ports->release(engine->o.host, p->id, process_unspilled(p));
 	process_free(p);
 }
 
 /* Returns the number of interrupted starts. Processes whose end is recorded were only not released yet. */
 static size_t abandon_the_rest(struct recovery *r)
 {
-	struct engine *g = r->engine;
+	struct engine *engine = r->engine;
 	size_t n = 0;
 
 	for (size_t i = 0; i < r->ndeferred; i++) {
@@ -362,44 +365,44 @@ static size_t abandon_the_rest(struct recovery *r)
 
 		if (r->claimed[i])
 			continue;
-		n += view_read(g->o.store, &process_schema, r->held[i].id, &text, &d, &e) != 0 ||
+		n += view_read(engine->o.store, &process_schema, r->held[i].id, &text, &d, &e) != 0 ||
 		     !process_doc_ended(&d);
-		r->ports->abandon(g->o.host, &r->held[i]);
+		r->ports->abandon(engine->o.host, &r->held[i]);
 	}
 	return n;
 }
 
-int engine_recover(struct engine *g, const struct recovery_ports *ports, const struct port_held *held, size_t ndeferred,
-		   struct err *e)
+int engine_recover(struct engine *engine, const struct recovery_ports *ports, const struct port_held *held,
+		   size_t ndeferred, struct err *e)
 {
-	struct recovery r = { .engine = g, .ports = ports, .held = held, .ndeferred = ndeferred };
-	int status = 0, fresh = find_system_session(g, e);
+	struct recovery r = { .engine = engine, .ports = ports, .held = held, .ndeferred = ndeferred };
+	int status = 0, fresh = find_system_session(engine, e);
 
 	if (fresh < 0)
 		return err_wrap(e, "recover");
-	modules_run(g, g->modules->before_recovery);
+	modules_run(engine, engine->modules->before_recovery);
 	r.claimed = mem_zalloc(ndeferred + 1, sizeof *r.claimed);
 	r.lost = mem_zalloc(RECOVER_MAX, sizeof(struct process *));
 	r.alive = mem_zalloc(RECOVER_MAX, sizeof(struct process *));
 	r.exited = mem_zalloc(RECOVER_MAX, sizeof(struct process *));
-	if (view_live_processes(g->o.store, recover_process, &r, e) < 0)
+	if (view_live_processes(engine->o.store, recover_process, &r, e) < 0)
 		status = err_wrap(e, "recover");
 	size_t aborted = status == 0 ? abandon_the_rest(&r) : 0;
 	for (size_t i = 0; status == 0 && i < r.nlost; i++) {
-		struct transaction *tx = transaction_new_internal(g);
+		struct transaction *tx = transaction_new_internal(engine);
 		lost_facts(&r, r.lost[i], tx);
 		transaction_commit_then(tx, STORE_MUST, on_recorded, &status);
 	}
 	if (status == 0 && !fresh) {
-		struct transaction *tx = transaction_new_internal(g);
+		struct transaction *tx = transaction_new_internal(engine);
 		reconstructed_fact(&r, tx, aborted);
 		transaction_commit_then(tx, STORE_MUST, on_recorded, &status);
 	}
-	store_flush(g->o.store);
+	store_flush(engine->o.store);
 	for (size_t i = 0; i < r.nlost; i++)
 		release_lost(r.lost[i]);
 	if (status == 0)
-		modules_run(g, g->modules->recover);
+		modules_run(engine, engine->modules->recover);
 	free(r.claimed);
 	free(r.lost);
 	free(r.alive);

@@ -24,14 +24,14 @@
 #define INPUT_QUEUE_MAX (8u << 20)
 static const char pending_record[] = "{\"pending\":true}";
 
-struct process *engine_live(struct engine *g, const char *id, const struct caller *c, struct err *e)
+struct process *engine_live(struct engine *engine, const char *id, const struct caller *c, struct err *e)
 {
-	struct process *p = engine_process(g, id);
+	struct process *p = engine_process(engine, id);
 	buf_auto struct buf doc = BUF_INIT;
 
 	if (p && process_is_controlled_by(p, c) && p->state <= PROCESS_RUNNING)
 		return p;
-	if (view_process(g->o.store, c->uid, id, &doc, e) < 0)
+	if (view_process(engine->o.store, c->uid, id, &doc, e) < 0)
 		return NULL;
 	if (jval_is_str(jval_get(jval_of(doc.data, doc.len), "status"), "lost"))
 		err_set(e, ERR_UNAVAILABLE,
@@ -58,11 +58,11 @@ static void on_lost_recorded(void *ctx, const struct store_result *r)
 }
 
 /* Rejects a request about a lost process. Also records a warning in its session, which is durable before the reply. */
-static void reject_lost(struct engine *g, const struct process_doc *d, const char *request, const struct err *e,
+static void reject_lost(struct engine *engine, const struct process_doc *d, const char *request, const struct err *e,
 			const struct caller *c, engine_reply_fn fn, void *ctx)
 {
 	struct lost_refusal *l = mem_zalloc(1, sizeof *l);
-	struct transaction *tx = transaction_new_internal(g);
+	struct transaction *tx = transaction_new_internal(engine);
 
 	l->err = *e;
 	reply_copy(&l->reply, c, fn, ctx);
@@ -77,16 +77,16 @@ static void reject_lost(struct engine *g, const struct process_doc *d, const cha
 	transaction_commit_then(tx, STORE_MUST | STORE_NOW, on_lost_recorded, l);
 }
 
-static void reject_request(struct engine *g, const char *id, const char *request, const struct err *e,
+static void reject_request(struct engine *engine, const char *id, const char *request, const struct err *e,
 			   const struct caller *c, engine_reply_fn fn, void *ctx)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct process_doc d;
 	struct err ignored = ERR_INIT;
 
-	if (e->code == ERR_UNAVAILABLE && view_read(g->o.store, &process_schema, id, &text, &d, &ignored) == 0 &&
+	if (e->code == ERR_UNAVAILABLE && view_read(engine->o.store, &process_schema, id, &text, &d, &ignored) == 0 &&
 	    strcmp(d.status, "lost") == 0)
-		reject_lost(g, &d, request, e, c, fn, ctx);
+		reject_lost(engine, &d, request, e, c, fn, ctx);
 	else
 		fn(ctx, e, NULL, 0);
 }
@@ -123,7 +123,7 @@ static void on_answer_committed(void *ctx, const struct store_result *r)
 }
 
 /* Replies with `json` (an object) and the member `sequence` after the commit of the batch. Takes *reply. */
-static void answer_after(struct engine *g, struct transaction *tx, unsigned flags, struct pending_reply *reply,
+static void answer_after(struct engine *engine, struct transaction *tx, unsigned flags, struct pending_reply *reply,
 			 struct buf *json)
 {
 	struct answer *a = mem_zalloc(1, sizeof *a);
@@ -195,12 +195,12 @@ void process_inputs_fail(struct process *p, const char *why)
  */
 static int input_end_terminal(struct process *p, struct pending_input *in, struct err *e)
 {
-	struct engine *g = p->engine;
+	struct engine *engine = p->engine;
 	struct port_line line;
 
 	if (in->len)
 		return 0; /* already prepared by an earlier call; the terminal was full */
-	if (g->o.ports->line(g->o.host, p->id, &line) < 0)
+	if (engine->o.ports->line(engine->o.host, p->id, &line) < 0)
 		return err_set(e, ERR_STATE, "end the input of '%s': %s", p->id, strerror(errno));
 	if (!line.eof)
 		return err_set(e, ERR_STATE, "the terminal of '%s' has no EOF character now", p->id);
@@ -214,10 +214,10 @@ static int input_end_terminal(struct process *p, struct pending_input *in, struc
 /* Checked before each write, because programs switch echo off just before they prompt for a password. */
 static void input_check_echo(struct process *p, struct pending_input *in)
 {
-	struct engine *g = p->engine;
+	struct engine *engine = p->engine;
 	struct port_line line;
 
-	if (g->o.ports->line(g->o.host, p->id, &line) == 0 && line.canonical && !line.echo)
+	if (engine->o.ports->line(engine->o.host, p->id, &line) == 0 && line.canonical && !line.echo)
 		in->redacted = !in->eof;
 }
 
@@ -234,7 +234,7 @@ static void input_typed(struct process *p, const struct pending_input *in)
 /* 1 = all written, 0 = the pipe is full, −1 = failed, and `in` is freed. */
 static int input_write(struct process *p, struct pending_input *in)
 {
-	struct engine *g = p->engine;
+	struct engine *engine = p->engine;
 	struct err e = ERR_INIT;
 
 	if (process_has_tty(p) && in->eof && input_end_terminal(p, in, &e) < 0) {
@@ -246,7 +246,8 @@ static int input_write(struct process *p, struct pending_input *in)
 	while (in->done < in->len) {
 		if (process_has_tty(p))
 			input_check_echo(p, in);
-		ssize_t n = g->o.ports->write_stdin(g->o.host, p->id, in->data + in->done, in->len - in->done);
+		ssize_t n = engine->o.ports->write_stdin(engine->o.host, p->id, in->data + in->done,
+							 in->len - in->done);
 		if (n == 0)
 			return 0;
 		if (n < 0) {
@@ -304,7 +305,7 @@ static void on_intent_committed(void *ctx, const struct store_result *r)
 /* Writes queued input until the pipe is full. While an intent is not committed (input_busy), nothing is written. */
 void process_inputs_pump(struct process *p)
 {
-	struct engine *g = p->engine;
+	struct engine *engine = p->engine;
 	struct pending_input *in;
 
 	while (p->state == PROCESS_RUNNING && !p->input_busy && (in = TAILQ_FIRST(&p->inputs))) {
@@ -320,17 +321,17 @@ void process_inputs_pump(struct process *p)
 				continue;
 		} else if (!p->stdin_closed) {
 			p->stdin_closed = true;
-			g->o.ports->close_stdin(g->o.host, p->id);
+			engine->o.ports->close_stdin(engine->o.host, p->id);
 		}
 		input_finish(p, in);
 	}
 }
 
-static void input_queue(struct engine *g, const char *id, const void *data, size_t n, bool eof, const struct caller *c,
-			engine_reply_fn fn, void *ctx)
+static void input_queue(struct engine *engine, const char *id, const void *data, size_t n, bool eof,
+			const struct caller *c, engine_reply_fn fn, void *ctx)
 {
 	struct err e = ERR_INIT;
-	struct process *p = engine_live(g, id, c, &e);
+	struct process *p = engine_live(engine, id, c, &e);
 	struct pending_input *in;
 	size_t queued = 0;
 
@@ -344,7 +345,7 @@ static void input_queue(struct engine *g, const char *id, const void *data, size
 	if (p && queued + n > INPUT_QUEUE_MAX)
 		err_set(&e, ERR_EXHAUSTED, "the process does not read: %zu bytes wait for it already", queued);
 	if (e.code) {
-		reject_request(g, id, eof ? "close_process_stdin" : "write_process_stdin", &e, c, fn, ctx);
+		reject_request(engine, id, eof ? "close_process_stdin" : "write_process_stdin", &e, c, fn, ctx);
 		return;
 	}
 	in = mem_zalloc(1, sizeof *in);
@@ -357,22 +358,23 @@ static void input_queue(struct engine *g, const char *id, const void *data, size
 	process_inputs_pump(p);
 }
 
-void engine_write_stdin(struct engine *g, const char *process_id, const void *p, size_t n, const struct caller *c,
+void engine_write_stdin(struct engine *engine, const char *process_id, const void *p, size_t n, const struct caller *c,
 			engine_reply_fn fn, void *ctx)
 {
-	input_queue(g, process_id, p, n, false, c, fn, ctx);
+	input_queue(engine, process_id, p, n, false, c, fn, ctx);
 }
 
-void engine_close_stdin(struct engine *g, const char *process_id, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_close_stdin(struct engine *engine, const char *process_id, const struct caller *c, engine_reply_fn fn,
+			void *ctx)
 {
-	input_queue(g, process_id, NULL, 0, true, c, fn, ctx);
+	input_queue(engine, process_id, NULL, 0, true, c, fn, ctx);
 }
 
-void engine_close_output(struct engine *g, const char *process_id, int stream, const struct caller *c,
+void engine_close_output(struct engine *engine, const char *process_id, int stream, const struct caller *c,
 			 engine_reply_fn fn, void *ctx)
 {
 	struct err e = ERR_INIT;
-	struct process *p = engine_live(g, process_id, c, &e);
+	struct process *p = engine_live(engine, process_id, c, &e);
 	struct pending_reply reply;
 	struct buf json = BUF_INIT;
 
@@ -383,8 +385,8 @@ void engine_close_output(struct engine *g, const char *process_id, int stream, c
 		return;
 	}
 	const struct requester by = requester_of(c);
-	struct transaction *tx = transaction_new_internal(g);
-	g->o.ports->close_output(g->o.host, p->id, stream);
+	struct transaction *tx = transaction_new_internal(engine);
+	engine->o.ports->close_output(engine->o.host, p->id, stream);
 	p->streams[stream].ended = true;
 	EMIT(process_input, tx, process_input_scope(p, c->request_id), .kind = "close_output",
 	     .stream = stream_name(stream), .by = json_requester(&by));
@@ -394,16 +396,16 @@ void engine_close_output(struct engine *g, const char *process_id, int stream, c
 	jw_kstr(&w, "processId", p->id);
 	jw_kstr(&w, "stream", stream_name(stream));
 	jw_obj_end(&w);
-	answer_after(g, tx, 0, &reply, &json);
+	answer_after(engine, tx, 0, &reply, &json);
 	process_event(p, PROCESS_EV_STREAM_END);
 }
 
 /* ---- the size of its terminal, signals and the end ---- */
 
-int engine_terminal_size(struct engine *g, const char *process_id, const struct caller *c, uint32_t *ret_rows,
+int engine_terminal_size(struct engine *engine, const char *process_id, const struct caller *c, uint32_t *ret_rows,
 			 uint32_t *ret_cols, struct err *e)
 {
-	const struct process *p = engine_live(g, process_id, c, e);
+	const struct process *p = engine_live(engine, process_id, c, e);
 
 	if (!p)
 		return -1;
@@ -414,29 +416,29 @@ int engine_terminal_size(struct engine *g, const char *process_id, const struct 
 	return 0;
 }
 
-void engine_resize_process(struct engine *g, const char *process_id, uint32_t rows, uint32_t cols,
+void engine_resize_process(struct engine *engine, const char *process_id, uint32_t rows, uint32_t cols,
 			   const struct caller *c, engine_reply_fn fn, void *ctx)
 {
 	struct err e = ERR_INIT;
-	struct process *p = engine_live(g, process_id, c, &e);
+	struct process *p = engine_live(engine, process_id, c, &e);
 	struct pending_reply reply;
 	struct buf json = BUF_INIT;
 
 	if (p && !process_has_tty(p))
 		err_set(&e, ERR_STATE, "process '%s' has no terminal", process_id);
-	else if (p && g->o.ports->resize(g->o.host, p->id, rows, cols) < 0)
+	else if (p && engine->o.ports->resize(engine->o.host, p->id, rows, cols) < 0)
 		err_set(&e, ERR_STATE, "resize the terminal of '%s': %s", process_id,
 			errno == ENOTTY ? "it has not begun yet" : strerror(errno));
 	if (e.code) {
-		reject_request(g, process_id, "resize_process", &e, c, fn, ctx);
+		reject_request(engine, process_id, "resize_process", &e, c, fn, ctx);
 		return;
 	}
 	const struct requester by = requester_of(c);
 	p->tty_rows = rows;
 	p->tty_cols = cols;
 	p->typed = true; /* the client waits for the redraw: flush it without delay */
-	p->typed_until_ns = engine_now(g) + PROCESS_TYPED_MS * 1000000ull;
-	struct transaction *tx = transaction_new_internal(g);
+	p->typed_until_ns = engine_now(engine) + PROCESS_TYPED_MS * 1000000ull;
+	struct transaction *tx = transaction_new_internal(engine);
 	/* The offset in the output makes it possible to replay the screen. */
 	EMIT(process_input, tx, process_input_scope(p, c->request_id), .kind = "resize", .rows = opt_int(rows),
 	     .cols = opt_int(cols), .offset = opt_int(p->streams[STREAM_PTY].size), .by = json_requester(&by));
@@ -447,27 +449,27 @@ void engine_resize_process(struct engine *g, const char *process_id, uint32_t ro
 	jw_kuint(&w, "rows", rows);
 	jw_kuint(&w, "cols", cols);
 	jw_obj_end(&w);
-	answer_after(g, tx, 0, &reply, &json);
+	answer_after(engine, tx, 0, &reply, &json);
 }
 
-void engine_signal_process(struct engine *g, const char *process_id, int sig, const struct caller *c,
+void engine_signal_process(struct engine *engine, const char *process_id, int sig, const struct caller *c,
 			   engine_reply_fn fn, void *ctx)
 {
 	struct err e = ERR_INIT;
-	struct process *p = engine_live(g, process_id, c, &e);
+	struct process *p = engine_live(engine, process_id, c, &e);
 	struct pending_reply reply;
 	struct buf json = BUF_INIT;
 
 	if (p && p->state != PROCESS_RUNNING)
 		err_set(&e, ERR_STATE, "process '%s' has not begun yet", process_id);
 	if (e.code) {
-		reject_request(g, process_id, "signal_process", &e, c, fn, ctx);
+		reject_request(engine, process_id, "signal_process", &e, c, fn, ctx);
 		return;
 	}
 	p->sent_signals |= 1ull << (sig - 1);
 	p->signal_by = requester_of(c);
-	g->o.ports->signal(g->o.host, p->id, sig);
-	struct transaction *tx = transaction_new_internal(g);
+	engine->o.ports->signal(engine->o.host, p->id, sig);
+	struct transaction *tx = transaction_new_internal(engine);
 	EMIT(process_input, tx, process_input_scope(p, c->request_id), .kind = "signal",
 	     .signal = text_signal_name(sig), .by = json_requester(&p->signal_by));
 	reply_copy(&reply, c, fn, ctx);
@@ -476,19 +478,19 @@ void engine_signal_process(struct engine *g, const char *process_id, int sig, co
 	jw_kstr(&w, "processId", p->id);
 	jw_kstr(&w, "signal", text_signal_name(sig));
 	jw_obj_end(&w);
-	answer_after(g, tx, 0, &reply, &json);
+	answer_after(engine, tx, 0, &reply, &json);
 }
 
-void engine_terminate_process(struct engine *g, const char *process_id, const char *reason, int sig, uint64_t grace_ms,
-			      const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_terminate_process(struct engine *engine, const char *process_id, const char *reason, int sig,
+			      uint64_t grace_ms, const struct caller *c, engine_reply_fn fn, void *ctx)
 {
-	struct process *p = engine_process(g, process_id);
+	struct process *p = engine_process(engine, process_id);
 	const struct requester by = requester_of(c);
 	struct err e = ERR_INIT;
 
 	if (!p || p->over || !process_is_controlled_by(p, c)) {
-		engine_live(g, process_id, c, &e);
-		reject_request(g, process_id, "terminate_process", &e, c, fn, ctx);
+		engine_live(engine, process_id, c, &e);
+		reject_request(engine, process_id, "terminate_process", &e, c, fn, ctx);
 		return;
 	}
 	struct process_waiter *w = mem_zalloc(1, sizeof *w);
@@ -497,5 +499,5 @@ void engine_terminate_process(struct engine *g, const char *process_id, const ch
 	w->deadline_ns = UINT64_MAX;
 	TAILQ_INSERT_TAIL(&p->waiters, w, link);
 	process_enforce_end(p, PROCESS_END_USER, &by, sig ? sig : process_stop_signal(p),
-			    grace_ms == LIMIT_NONE ? g->o.stop_grace_ms : grace_ms, reason);
+			    grace_ms == LIMIT_NONE ? engine->o.stop_grace_ms : grace_ms, reason);
 }

@@ -129,11 +129,11 @@ static void on_start_decided(void *ctx, const struct store_result *r)
 		reply_err(&p->start, &e, NULL, 0);
 		const enum owner_kind owner = p->owner;
 		char owner_id[ID_SIZE];
-		struct engine *g = p->engine;
+		struct engine *engine = p->engine;
 		memcpy(owner_id, p->owner_id, sizeof owner_id);
 		process_event(p, PROCESS_EV_REFUSED);
 		if (owner)
-			process_owner(g, owner)->refused(g, owner_id, &e, NULL, 0);
+			process_owner(engine, owner)->refused(engine, owner_id, &e, NULL, 0);
 		return;
 	}
 	p->ended_sequence = r->last_sequence;

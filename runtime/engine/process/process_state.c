@@ -22,15 +22,15 @@ typedef void (*transition_fn)(struct process *p);
  */
 static void process_pass_gate(struct process *p)
 {
-	struct engine *g = p->engine;
+	struct engine *engine = p->engine;
 
 	if (!p->committed || !p->ready || p->gone)
 		return;
 	p->state = PROCESS_EXECING;
 	if (p->layer_mismatch)
-		g->o.ports->kill(g->o.host, p->id);
+		engine->o.ports->kill(engine->o.host, p->id);
 	else
-		g->o.ports->open_gate(g->o.host, p->id);
+		engine->o.ports->open_gate(engine->o.host, p->id);
 }
 
 /*
@@ -39,22 +39,22 @@ static void process_pass_gate(struct process *p)
  */
 static struct known_layers *known_layers(const struct process *p)
 {
-	struct engine *g = p->engine;
+	struct engine *engine = p->engine;
 
-	for (size_t i = 0; i < g->processes->nknown_layers; i++)
-		if (g->processes->known_layers[i].flags == p->plan_kind &&
-		    g->processes->known_layers[i].asked == p->plan_layers)
-			return &g->processes->known_layers[i];
+	for (size_t i = 0; i < engine->processes->nknown_layers; i++)
+		if (engine->processes->known_layers[i].flags == p->plan_kind &&
+		    engine->processes->known_layers[i].asked == p->plan_layers)
+			return &engine->processes->known_layers[i];
 	return NULL;
 }
 
 static void remember_layers(const struct process *p)
 {
-	struct engine *g = p->engine;
+	struct engine *engine = p->engine;
 	struct known_layers *known = known_layers(p);
 
-	if (!known && g->processes->nknown_layers < countof(g->processes->known_layers))
-		known = &g->processes->known_layers[g->processes->nknown_layers++];
+	if (!known && engine->processes->nknown_layers < countof(engine->processes->known_layers))
+		known = &engine->processes->known_layers[engine->processes->nknown_layers++];
 	if (known)
 		*known = (struct known_layers){ p->plan_kind, p->plan_layers, p->layers };
 }
@@ -93,13 +93,13 @@ static void launching_failed(struct process *p)
 
 static void process_drain(struct process *p)
 {
-	struct engine *g = p->engine;
+	struct engine *engine = p->engine;
 
 	p->state = PROCESS_DRAINING;
-	p->drain_until_ns = engine_now(g) + PROCESS_DRAIN_MS * 1000000ull;
-	engine_wake(g, p->drain_until_ns);
-	p->settling = g->o.ports->settle && g->o.ports->settle(g->o.host, p->id);
-	p->settle_until_ns = engine_now(g) + PROCESS_SETTLE_MS * 1000000ull;
+	p->drain_until_ns = engine_now(engine) + PROCESS_DRAIN_MS * 1000000ull;
+	engine_wake(engine, p->drain_until_ns);
+	p->settling = engine->o.ports->settle && engine->o.ports->settle(engine->o.host, p->id);
+	p->settle_until_ns = engine_now(engine) + PROCESS_SETTLE_MS * 1000000ull;
 	process_inputs_fail(p, "the process has ended");
 	process_handle_event(p, PROCESS_EV_STREAM_END);
 }
@@ -124,27 +124,27 @@ static void committing_gone(struct process *p)
 
 static void committing_refused(struct process *p)
 {
-	struct engine *g = p->engine;
+	struct engine *engine = p->engine;
 
-	g->o.ports->release(g->o.host, p->id, 0);
+	engine->o.ports->release(engine->o.host, p->id, 0);
 	process_free(p);
 }
 
 static void execing_execed(struct process *p)
 {
-	struct engine *g = p->engine;
+	struct engine *engine = p->engine;
 
 	p->state = PROCESS_RUNNING;
 	p->execed = true;
 	/* The tick computes the deadlines of its limits. */
-	engine_wake(g, engine_now(g));
+	engine_wake(engine, engine_now(engine));
 	process_answer_start(p);
 	if (p->end != PROCESS_END_NONE) {
 		p->kill_step = 0;
-		process_escalate(p, engine_now(g));
+		process_escalate(p, engine_now(engine));
 	}
 	if (p->paused)
-		g->o.ports->signal(g->o.host, p->id, SIGSTOP);
+		engine->o.ports->signal(engine->o.host, p->id, SIGSTOP);
 	process_inputs_pump(p);
 }
 
@@ -176,15 +176,15 @@ static void draining_stream_end(struct process *p)
 /* Replies to waiting clients need both: the committed end and the death of the init. */
 static void ending_finish(struct process *p)
 {
-	struct engine *g = p->engine;
+	struct engine *engine = p->engine;
 
 	if (!p->end_committed || (p->leaving && !p->gone))
 		return;
 	p->over = true;
 	process_answer_waiters(p);
-	g->o.ports->release(g->o.host, p->id, process_unspilled(p));
+	engine->o.ports->release(engine->o.host, p->id, process_unspilled(p));
 	/* A start that was rejected or failed was never counted as started. */
-	g->counts.ended += p->committed;
+	engine->counts.ended += p->committed;
 	process_finished(p);
 }
 
@@ -233,12 +233,12 @@ void process_handle_event(struct process *p, int event)
 
 void process_free(struct process *p)
 {
-	struct engine *g = p->engine;
+	struct engine *engine = p->engine;
 
 	/* Removed from the table first: the replies below may lead to requests that look the process up. */
-	strmap_del(&g->processes->live, p->id);
-	g->processes->hooks -= p->owner == OWNER_HOOK;
-	thread_release(g, p->thread_id, p);
+	strmap_del(&engine->processes->live, p->id);
+	engine->processes->hooks -= p->owner == OWNER_HOOK;
+	thread_release(engine, p->thread_id, p);
 	process_inputs_fail(p, "the process has ended");
 	if (p->facts)
 		transaction_free(p->facts);
@@ -271,18 +271,18 @@ void process_free(struct process *p)
 	buf_done(&p->autorun);
 	reply_done(&p->start);
 	free(p);
-	if (g->stopping && g->processes->live.count == 0 && g->processes->stopped) {
-		void (*stopped)(void *) = g->processes->stopped;
-		g->processes->stopped = NULL;
-		stopped(g->processes->stopped_ctx);
+	if (engine->stopping && engine->processes->live.count == 0 && engine->processes->stopped) {
+		void (*stopped)(void *) = engine->processes->stopped;
+		engine->processes->stopped = NULL;
+		stopped(engine->processes->stopped_ctx);
 	}
 }
 
 /* ---- reports from the host ---- */
 
-void engine_on_started(struct engine *g, const char *id, const struct port_started *s)
+void engine_on_started(struct engine *engine, const char *id, const struct port_started *s)
 {
-	struct process *p = engine_process(g, id);
+	struct process *p = engine_process(engine, id);
 
 	if (!p)
 		return;
@@ -292,9 +292,9 @@ void engine_on_started(struct engine *g, const char *id, const struct port_start
 	process_handle_event(p, PROCESS_EV_STARTED);
 }
 
-void engine_on_launch_failed(struct engine *g, const char *id, uint32_t step, int error, const char *path)
+void engine_on_launch_failed(struct engine *engine, const char *id, uint32_t step, int error, const char *path)
 {
-	struct process *p = engine_process(g, id);
+	struct process *p = engine_process(engine, id);
 
 	if (!p)
 		return;
@@ -306,9 +306,9 @@ void engine_on_launch_failed(struct engine *g, const char *id, uint32_t step, in
 	process_handle_event(p, PROCESS_EV_LAUNCH_FAILED);
 }
 
-void engine_on_ready(struct engine *g, const char *id, uint32_t layers)
+void engine_on_ready(struct engine *engine, const char *id, uint32_t layers)
 {
-	struct process *p = engine_process(g, id);
+	struct process *p = engine_process(engine, id);
 
 	if (!p || p->ready)
 		return;
@@ -321,17 +321,17 @@ void engine_on_ready(struct engine *g, const char *id, uint32_t layers)
 	process_handle_event(p, PROCESS_EV_READY);
 }
 
-void engine_on_execed(struct engine *g, const char *id)
+void engine_on_execed(struct engine *engine, const char *id)
 {
-	struct process *p = engine_process(g, id);
+	struct process *p = engine_process(engine, id);
 
 	if (p)
 		process_handle_event(p, PROCESS_EV_EXECED);
 }
 
-void engine_on_exited(struct engine *g, const char *id, const struct status_msg *last)
+void engine_on_exited(struct engine *engine, const char *id, const struct status_msg *last)
 {
-	struct process *p = engine_process(g, id);
+	struct process *p = engine_process(engine, id);
 
 	if (!p || p->gone)
 		return;
@@ -340,9 +340,9 @@ void engine_on_exited(struct engine *g, const char *id, const struct status_msg 
 	process_handle_event(p, PROCESS_EV_EXITED);
 }
 
-void engine_on_gone(struct engine *g, const char *id, const struct status_msg *last)
+void engine_on_gone(struct engine *engine, const char *id, const struct status_msg *last)
 {
-	struct process *p = engine_process(g, id);
+	struct process *p = engine_process(engine, id);
 
 	if (!p || p->gone)
 		return;
@@ -354,22 +354,22 @@ void engine_on_gone(struct engine *g, const char *id, const struct status_msg *l
 	process_handle_event(p, PROCESS_EV_GONE);
 }
 
-void engine_on_output(struct engine *g, const char *id, int stream, uint64_t size)
+void engine_on_output(struct engine *engine, const char *id, int stream, uint64_t size)
 {
-	struct process *p = engine_process(g, id);
+	struct process *p = engine_process(engine, id);
 
 	if (!p || size <= p->streams[stream].size)
 		return;
-	g->counts.output_bytes += size - p->streams[stream].size;
+	engine->counts.output_bytes += size - p->streams[stream].size;
 	p->streams[stream].size = size;
-	p->last_output_ns = engine_now(g);
+	p->last_output_ns = engine_now(engine);
 	if (p->state == PROCESS_RUNNING || p->state == PROCESS_EXECING)
 		process_output_due(p);
 }
 
-void engine_on_output_end(struct engine *g, const char *id, int stream)
+void engine_on_output_end(struct engine *engine, const char *id, int stream)
 {
-	struct process *p = engine_process(g, id);
+	struct process *p = engine_process(engine, id);
 
 	if (!p)
 		return;
@@ -377,22 +377,22 @@ void engine_on_output_end(struct engine *g, const char *id, int stream)
 	process_handle_event(p, PROCESS_EV_STREAM_END);
 }
 
-void engine_on_output_stalled(struct engine *g, const char *id, int stream, int error)
+void engine_on_output_stalled(struct engine *engine, const char *id, int stream, int error)
 {
-	struct process *p = engine_process(g, id);
+	struct process *p = engine_process(engine, id);
 
 	if (!p || p->streams[stream].stalled == (error != 0))
 		return;
 	p->streams[stream].stalled = error != 0;
 	if (error)
-		engine_error(g, "output_stalled",
+		engine_error(engine, "output_stalled",
 			     "free disk space or raise the quota; the process waits and loses nothing",
 			     "%s of %s cannot be written: %s", stream_name(stream), id, strerror(error));
 }
 
-void engine_on_stdin_room(struct engine *g, const char *id)
+void engine_on_stdin_room(struct engine *engine, const char *id)
 {
-	struct process *p = engine_process(g, id);
+	struct process *p = engine_process(engine, id);
 
 	if (p)
 		process_inputs_pump(p);

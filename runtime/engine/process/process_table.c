@@ -20,11 +20,11 @@ static void visit_process(void *ctx, const char *id, void *value)
 }
 
 /* Visits every process. Safe if `fn` sends replies, which can lead to requests that start or end processes. */
-static void each_process(struct engine *g, void (*fn)(struct process *p, void *ctx), void *ctx)
+static void each_process(struct engine *engine, void (*fn)(struct process *p, void *ctx), void *ctx)
 {
 	struct visit v = { .fn = fn, .ctx = ctx };
 
-	strmap_visit(&g->processes->live, visit_process, &v);
+	strmap_visit(&engine->processes->live, visit_process, &v);
 }
 
 static void free_process(struct process *p, void *ctx)
@@ -41,19 +41,19 @@ static void free_process(struct process *p, void *ctx)
 	process_free(p);
 }
 
-void process_free_all(struct engine *g)
+void process_free_all(struct engine *engine)
 {
-	g->processes->stopped = NULL; /* process_free must not report a completed shutdown */
-	each_process(g, free_process, NULL);
+	engine->processes->stopped = NULL; /* process_free must not report a completed shutdown */
+	each_process(engine, free_process, NULL);
 }
 
-void process_init(struct engine *g) { g->processes = mem_zalloc(1, sizeof *g->processes); }
+void process_init(struct engine *engine) { engine->processes = mem_zalloc(1, sizeof *engine->processes); }
 
-void process_done(struct engine *g)
+void process_done(struct engine *engine)
 {
-	strmap_done(&g->processes->live);
-	strmap_done(&g->processes->pending);
-	free(g->processes);
+	strmap_done(&engine->processes->live);
+	strmap_done(&engine->processes->pending);
+	free(engine->processes);
 }
 
 /* ---- deadlines ---- */
@@ -135,11 +135,11 @@ static void tick_process(struct process *p, void *ctx)
 	}
 }
 
-uint64_t process_tick(struct engine *g, uint64_t now)
+uint64_t process_tick(struct engine *engine, uint64_t now)
 {
-	struct tick t = { .engine = g, .now = now, .next = UINT64_MAX };
+	struct tick t = { .engine = engine, .now = now, .next = UINT64_MAX };
 
-	each_process(g, tick_process, &t);
+	each_process(engine, tick_process, &t);
 	return t.next;
 }
 
@@ -170,9 +170,9 @@ static void forget_connection(struct process *p, void *ctx)
 			    "its client has gone");
 }
 
-void process_client_disconnected(struct engine *g, uint64_t connection)
+void process_client_disconnected(struct engine *engine, uint64_t connection)
 {
-	each_process(g, forget_connection, &connection);
+	each_process(engine, forget_connection, &connection);
 }
 
 /* ---- shutdown ---- */
@@ -183,17 +183,17 @@ static void stop_process(struct process *p, void *ctx)
 			    "the daemon is stopping");
 }
 
-void engine_stop(struct engine *g, void (*done)(void *ctx), void *ctx)
+void engine_stop(struct engine *engine, void (*done)(void *ctx), void *ctx)
 {
-	g->stopping = true;
-	modules_run(g, g->modules->stop);
-	if (g->processes->live.count == 0) {
+	engine->stopping = true;
+	modules_run(engine, engine->modules->stop);
+	if (engine->processes->live.count == 0) {
 		done(ctx);
 		return;
 	}
-	g->processes->stopped = done;
-	g->processes->stopped_ctx = ctx;
-	each_process(g, stop_process, NULL);
+	engine->processes->stopped = done;
+	engine->processes->stopped_ctx = ctx;
+	each_process(engine, stop_process, NULL);
 }
 
 static void count_one(void *ctx, const char *id, void *value)
@@ -209,9 +209,9 @@ static void count_one(void *ctx, const char *id, void *value)
 		n->waiters++;
 }
 
-void engine_counts_get(const struct engine *g, struct engine_counts *ret)
+void engine_counts_get(const struct engine *engine, struct engine_counts *ret)
 {
-	*ret = g->counts;
+	*ret = engine->counts;
 	ret->live = ret->starting = ret->ending = ret->waiters = 0;
-	strmap_each(&g->processes->live, count_one, ret);
+	strmap_each(&engine->processes->live, count_one, ret);
 }

@@ -392,9 +392,9 @@ void process_violations_members(const struct process *p, struct jw *w)
 		jw_kraw(w, "wouldOpen", open.data, open.len);
 }
 
-void engine_on_violation(struct engine *g, const char *id, const struct violation *v)
+void engine_on_violation(struct engine *engine, const char *id, const struct violation *v)
 {
-	struct process *p = engine_process(g, id);
+	struct process *p = engine_process(engine, id);
 
 	/* Violations of the init itself are part of building the sandbox. */
 	if (!p || p->state == PROCESS_ENDING || (v->pid && v->pid == p->pid))
@@ -411,14 +411,14 @@ void engine_on_violation(struct engine *g, const char *id, const struct violatio
 		r = s->count < DIFFERENT_MAX ? add_row(s, v) : rest_row(s, v);
 	s->total += n;
 	r->untold += n;
-	uint64_t at = engine_now(g) + (fresh && s->count <= DIFFERENT_MAX ? 0 : AGAIN_NS);
+	uint64_t at = engine_now(engine) + (fresh && s->count <= DIFFERENT_MAX ? 0 : AGAIN_NS);
 	if (fresh && s->count <= DIFFERENT_MAX && p->committed) {
-		struct transaction *tx = transaction_new_internal(g);
+		struct transaction *tx = transaction_new_internal(engine);
 		row_fact(p, r, tx);
 		transaction_commit(tx);
 	} else if (at < s->tell_at_ns) {
 		s->tell_at_ns = at;
-		engine_wake(g, at);
+		engine_wake(engine, at);
 	}
 }
 
@@ -447,17 +447,17 @@ void process_violation_hint(struct process *p, const struct violation *v, struct
 	r->what->evidence = NULL;
 }
 
-void engine_on_violations_missed(struct engine *g, const char *id)
+void engine_on_violations_missed(struct engine *engine, const char *id)
 {
-	struct process *p = engine_process(g, id);
+	struct process *p = engine_process(engine, id);
 
 	if (p)
 		p->violations_missed = true;
 }
 
-void engine_on_reports_complete(struct engine *g, const char *id)
+void engine_on_reports_complete(struct engine *engine, const char *id)
 {
-	struct process *p = engine_process(g, id);
+	struct process *p = engine_process(engine, id);
 
 	if (!p)
 		return;

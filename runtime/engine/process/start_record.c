@@ -129,13 +129,14 @@ void start_record_write(const struct start_request *r, struct buf *out)
 	jw_obj_end(&w);
 }
 
-int start_record_read(const struct engine *g, const char *text, size_t len, struct start_record *ret, struct err *e)
+int start_record_read(const struct engine *engine, const char *text, size_t len, struct start_record *ret,
+		      struct err *e)
 {
 	struct start_record s = { .json = json_loadb(text, len, 0, NULL) };
 
 	if (!s.json)
 		return err_set(e, ERR_CORRUPT, "the recorded start request is unreadable");
-	if (start_spec_of(g, s.json, &s.spec, e) < 0) {
+	if (start_spec_of(engine, s.json, &s.spec, e) < 0) {
 		json_decref(s.json);
 		return err_wrap(e, "what was to be started");
 	}

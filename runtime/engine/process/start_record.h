@@ -18,7 +18,8 @@ struct start_record {
 
 void start_record_write(const struct start_request *r, struct buf *out);
 /* Restores the request. The caller sets `approval` and ret_process_id, which are not part of the record. */
-int start_record_read(const struct engine *g, const char *text, size_t len, struct start_record *ret, struct err *e);
+int start_record_read(const struct engine *engine, const char *text, size_t len, struct start_record *ret,
+		      struct err *e);
 void start_record_done(struct start_record *s);
 #define start_record_auto __attribute__((cleanup(start_record_done)))
 

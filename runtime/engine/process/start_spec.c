@@ -157,10 +157,10 @@ static int take_command(const json_t *json, struct start_spec *s, struct err *e)
  * is then visible in the sandbox wherever it is installed, and the rules about files apply. `inspect SUBJECT ARGUMENT`,
  * which collects information for `bailiff doctor`, is an ordinary command for the rules.
  */
-static void take_own_program(const struct engine *g, struct start_spec *s)
+static void take_own_program(const struct engine *engine, struct start_spec *s)
 {
 	static const char *const reading[] = { "read", "stat", "realpath", "list", "walk" };
-	const char *own = engine_tool_program(g);
+	const char *own = engine_tool_program(engine);
 	struct start_request *r = &s->request;
 
 	if (!own || r->argc < 4 || r->argc > 6 || strcmp(r->argv[0], own) != 0)
@@ -206,7 +206,7 @@ static int take_environment(const json_t *json, struct start_spec *s, struct err
 	return 0;
 }
 
-static int take_limits(const struct engine *g, const json_t *json, struct process_limits *ret, struct err *e)
+static int take_limits(const struct engine *engine, const json_t *json, struct process_limits *ret, struct err *e)
 {
 	static const struct {
 		const char *name;
@@ -220,7 +220,7 @@ static int take_limits(const struct engine *g, const json_t *json, struct proces
 		{ "outputBytes", offsetof(struct process_limits, output_bytes) },
 	};
 
-	engine_default_limits(g, ret);
+	engine_default_limits(engine, ret);
 	for (size_t i = 0; i < countof(rows); i++) {
 		const json_t *v = json_object_get(json_object_get(json, "limits"), rows[i].name);
 		char field[ERR_FIELD_MAX];
@@ -259,7 +259,7 @@ static int take_tty(const json_t *json, struct start_request *r, struct err *e)
 	return terminal_dimension_of(json_object_get(tty, "cols"), "tty.cols", &r->tty_cols, e);
 }
 
-int start_spec_of(const struct engine *g, const json_t *json, struct start_spec *ret, struct err *e)
+int start_spec_of(const struct engine *engine, const json_t *json, struct start_spec *ret, struct err *e)
 {
 	struct start_spec s = { .request = {
 					.stdin_pipe = json_text_is(json, "stdin", "pipe"),
@@ -284,12 +284,12 @@ int start_spec_of(const struct engine *g, const json_t *json, struct start_spec 
 	if (r == 0)
 		r = sandbox_spec_of(json, &s.sandbox, e);
 	if (r == 0)
-		r = take_limits(g, json, &s.request.limits, e);
+		r = take_limits(engine, json, &s.request.limits, e);
 	if (r < 0) {
 		start_spec_done(&s);
 		return -1;
 	}
-	take_own_program(g, &s);
+	take_own_program(engine, &s);
 	s.request.sandbox = s.sandbox.request;
 	*ret = s;
 	return 0;

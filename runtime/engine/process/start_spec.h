@@ -32,7 +32,7 @@ struct start_spec {
 	size_t nset, nunset;
 };
 /* Missing limits default to the engine's. On failure there is nothing to free. */
-int start_spec_of(const struct engine *g, const json_t *json, struct start_spec *ret, struct err *e);
+int start_spec_of(const struct engine *engine, const json_t *json, struct start_spec *ret, struct err *e);
 void start_spec_done(struct start_spec *s);
 #define start_spec_auto __attribute__((cleanup(start_spec_done)))
 #define sandbox_spec_auto __attribute__((cleanup(sandbox_spec_done)))

@@ -34,21 +34,23 @@ static int system_turn_submitted(struct transaction *tx, struct scope s)
 }
 
 /* The ids are set before the commit: facts of the same batch and later warnings refer to the system session. */
-int session_system_facts(struct engine *g, struct transaction *tx)
+int session_system_facts(struct engine *engine, struct transaction *tx)
 {
-	const struct requester by = { .uid = g->o.owner_uid, .role = ROLE_OPERATOR };
+	const struct requester by = { .uid = engine->o.owner_uid, .role = ROLE_OPERATOR };
 
-	id_make(ID_KIND_SESSION, g->system_session);
-	id_make(ID_KIND_THREAD, g->system_thread);
-	id_make(ID_KIND_TURN, g->system_turn);
-	struct scope s = { .uid = g->o.owner_uid, .session = g->system_session, .thread = g->system_thread };
+	id_make(ID_KIND_SESSION, engine->system_session);
+	id_make(ID_KIND_THREAD, engine->system_thread);
+	id_make(ID_KIND_TURN, engine->system_turn);
+	struct scope s = { .uid = engine->o.owner_uid,
+			   .session = engine->system_session,
+			   .thread = engine->system_thread };
 	if (session_created_fact(tx, s, "system", NULL, &by) < 0 || EMIT(thread_started, tx, s, .origin = "system") < 0)
 		return -1;
-	s.turn = g->system_turn;
+	s.turn = engine->system_turn;
 	return system_turn_submitted(tx, s);
 }
 
-int session_make(struct engine *g, struct transaction *tx, const struct caller *c, const char *origin,
+int session_make(struct engine *engine, struct transaction *tx, const struct caller *c, const char *origin,
 		 const char *title, char ret_session[ID_SIZE])
 {
 	const struct session_request r = { .title = title };
@@ -61,11 +63,11 @@ int session_make(struct engine *g, struct transaction *tx, const struct caller *
 	return session_created_fact(tx, s, "user", &r, &by) < 0 ? -1 : EMIT(thread_started, tx, s, .origin = origin);
 }
 
-int session_system_turn(struct engine *g, struct transaction *tx, uint32_t uid, const char *session,
+int session_system_turn(struct engine *engine, struct transaction *tx, uint32_t uid, const char *session,
 			char ret_thread[ID_SIZE], char ret_turn[ID_SIZE], struct err *e)
 {
 	struct view_session_brief s;
-	int r = view_session_brief(g->o.store, VIEW_ANY_UID, session, &s, e);
+	int r = view_session_brief(engine->o.store, VIEW_ANY_UID, session, &s, e);
 
 	if (r != 0)
 		return r < 0 ? -1 : session_field_err(e, ERR_NOT_FOUND, "sessionId", "is not known", session);
@@ -98,13 +100,13 @@ static int session_updated_fact(const struct session_change *r, const struct vie
 		    .archived = r->archived >= 0 ? opt_bool(r->archived > 0) : OPT_BOOL_ABSENT);
 }
 
-void engine_update_session(struct engine *g, const struct session_change *r, const struct caller *c, engine_reply_fn fn,
-			   void *ctx)
+void engine_update_session(struct engine *engine, const struct session_change *r, const struct caller *c,
+			   engine_reply_fn fn, void *ctx)
 {
-	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	struct transaction *tx = transaction_new(engine, c, fn, ctx);
 	struct view_session_brief s;
 	struct err e = ERR_INIT;
-	int found = view_session_brief(g->o.store, c->uid, r->session_id, &s, &e);
+	int found = view_session_brief(engine->o.store, c->uid, r->session_id, &s, &e);
 
 	if (found > 0)
 		session_field_err(&e, ERR_NOT_FOUND, "sessionId", "is not known", r->session_id);
@@ -112,7 +114,7 @@ void engine_update_session(struct engine *g, const struct session_change *r, con
 		err_field(&e, "title",
 			  "nothing to change: give title, scope, pinnedThreadIds, archived or permissions");
 	else if (found == 0 && r->rules)
-		(void)session_rules_fact(g, r->session_id, s.first_thread, r->rules, c, tx, &e);
+		(void)session_rules_fact(engine, r->session_id, s.first_thread, r->rules, c, tx, &e);
 	if (!e.code && changes_document(r) && session_updated_fact(r, &s, c, tx) < 0)
 		err_set(&e, ERR_INVALID, "the session cannot be written: title, scope or pinnedThreadIds is too long");
 	if (e.code) {
@@ -172,7 +174,7 @@ static void on_session_decided(void *ctx, const struct store_result *r)
 											 .ctx = s });
 }
 
-void engine_create_session(struct engine *g, const struct session_request *r, const struct caller *c,
+void engine_create_session(struct engine *engine, const struct session_request *r, const struct caller *c,
 			   engine_reply_fn fn, void *ctx)
 {
 	struct view_session_brief known;
@@ -180,7 +182,7 @@ void engine_create_session(struct engine *g, const struct session_request *r, co
 	buf_auto struct buf out = BUF_INIT;
 
 	/* Checks the sessions of all uids: ids are unique across users. */
-	if (r->session_id && view_session_brief(g->o.store, VIEW_ANY_UID, r->session_id, &known, &e) == 0) {
+	if (r->session_id && view_session_brief(engine->o.store, VIEW_ANY_UID, r->session_id, &known, &e) == 0) {
 		session_field_err(&e, ERR_CONFLICT, "sessionId", "exists already", r->session_id);
 		fn(ctx, &e, NULL, 0);
 		return;
@@ -193,16 +195,16 @@ void engine_create_session(struct engine *g, const struct session_request *r, co
 	else
 		id_make(ID_KIND_SESSION, s->session_id);
 	id_make(ID_KIND_THREAD, s->thread_id);
-	s->engine = g;
+	s->engine = engine;
 	s->by = by;
 	reply_copy(&s->reply, c, fn, ctx);
-	struct transaction *tx = transaction_new_internal(g);
+	struct transaction *tx = transaction_new_internal(engine);
 	const struct scope scope = { .uid = c->uid, .session = s->session_id, .thread = s->thread_id };
 	if (session_created_fact(tx, scope, "user", r, &by) < 0 ||
 	    EMIT(thread_started, tx, scope, .origin = "session") < 0)
 		err_set(&e, ERR_INVALID, "the session cannot be written: title, workspaceId or scope is too long");
 	else if (r->rules)
-		(void)session_rules_fact(g, s->session_id, s->thread_id, r->rules, c, tx, &e);
+		(void)session_rules_fact(engine, s->session_id, s->thread_id, r->rules, c, tx, &e);
 	if (e.code) {
 		transaction_free(tx);
 		reply_err(&s->reply, &e, NULL, 0);
@@ -222,33 +224,33 @@ struct claim {
 	char turn_id[ID_SIZE];
 };
 
-void thread_claim(struct engine *g, const char *thread_id, const char *turn_id, const void *owner)
+void thread_claim(struct engine *engine, const char *thread_id, const char *turn_id, const void *owner)
 {
-	struct claim *c = strmap_get(&g->sessions->claims, thread_id);
+	struct claim *c = strmap_get(&engine->sessions->claims, thread_id);
 
 	if (!c) {
 		c = mem_zalloc(1, sizeof *c);
-		strmap_put(&g->sessions->claims, thread_id, c);
+		strmap_put(&engine->sessions->claims, thread_id, c);
 	}
 	c->owner = owner;
 	id_copy(c->turn_id, turn_id);
 }
 
-void thread_release(struct engine *g, const char *thread_id, const void *owner)
+void thread_release(struct engine *engine, const char *thread_id, const void *owner)
 {
-	const struct claim *c = strmap_get(&g->sessions->claims, thread_id);
+	const struct claim *c = strmap_get(&engine->sessions->claims, thread_id);
 
 	if (c && c->owner == owner)
-		free(strmap_del(&g->sessions->claims, thread_id));
+		free(strmap_del(&engine->sessions->claims, thread_id));
 }
 
 /* The log has precedence; a claim counts only until the turn's facts are in the log. */
-int thread_busy(struct engine *g, const char *thread_id, char ret_turn[ID_SIZE], struct err *e)
+int thread_busy(struct engine *engine, const char *thread_id, char ret_turn[ID_SIZE], struct err *e)
 {
-	const struct claim *c = strmap_get(&g->sessions->claims, thread_id);
+	const struct claim *c = strmap_get(&engine->sessions->claims, thread_id);
 	buf_auto struct buf text = BUF_INIT;
 	struct thread_doc t;
-	int r = view_read_speculative(g->o.store, &thread_schema, thread_id, &text, &t, e);
+	int r = view_read_speculative(engine->o.store, &thread_schema, thread_id, &text, &t, e);
 
 	if (r < 0)
 		return -1;
@@ -261,19 +263,19 @@ int thread_busy(struct engine *g, const char *thread_id, char ret_turn[ID_SIZE],
 
 static void free_value(void *ctx, const char *key, void *value) { free(value); }
 
-void session_init(struct engine *g)
+void session_init(struct engine *engine)
 {
-	g->sessions = mem_zalloc(1, sizeof *g->sessions);
-	TAILQ_INIT(&g->sessions->waiters);
+	engine->sessions = mem_zalloc(1, sizeof *engine->sessions);
+	TAILQ_INIT(&engine->sessions->waiters);
 }
 
-void session_done(struct engine *g)
+void session_done(struct engine *engine)
 {
-	strmap_each(&g->sessions->claims, free_value, NULL);
-	strmap_done(&g->sessions->claims);
-	strmap_each(&g->sessions->turn_owners, free_value, NULL);
-	strmap_done(&g->sessions->turn_owners);
-	free(g->sessions);
+	strmap_each(&engine->sessions->claims, free_value, NULL);
+	strmap_done(&engine->sessions->claims);
+	strmap_each(&engine->sessions->turn_owners, free_value, NULL);
+	strmap_done(&engine->sessions->turn_owners);
+	free(engine->sessions);
 }
 
 /* Keys are TURN/REQUEST. Collects the ids first: no facts are added while the models are scanned. */
@@ -287,7 +289,7 @@ static bool list_request(void *ctx, const char *key, size_t key_len, const char 
 	return true;
 }
 
-void turn_close_requests(struct engine *g, uint32_t uid, const char *session_id, const char *thread_id,
+void turn_close_requests(struct engine *engine, uint32_t uid, const char *session_id, const char *thread_id,
 			 const char *turn_id, struct transaction *tx)
 {
 	mem_auto char *prefix = mem_printf("%s/", turn_id);
@@ -295,7 +297,7 @@ void turn_close_requests(struct engine *g, uint32_t uid, const char *session_id,
 	struct err e = ERR_INIT;
 	char *next = NULL;
 
-	if (store_model_scan_speculative(g->o.store, VIEW_TURN_OPEN_REQUEST, prefix, list_request, &list, &e) < 0)
+	if (store_model_scan_speculative(engine->o.store, VIEW_TURN_OPEN_REQUEST, prefix, list_request, &list, &e) < 0)
 		log_error("look for open model requests: %s", e.message);
 	mem_auto char *ids = mem_strdup(buf_cstr(&list));
 	for (char *id = strtok_r(ids, "\n", &next); id; id = strtok_r(NULL, "\n", &next)) {

@@ -12,19 +12,19 @@ struct err;
 struct session_request;
 struct transaction;
 
-void session_init(struct engine *g);
-void session_done(struct engine *g);
+void session_init(struct engine *engine);
+void session_done(struct engine *engine);
 
 /* `r` may be NULL. */
 int session_created_fact(struct transaction *tx, struct scope s, const char *kind, const struct session_request *r,
 			 const struct requester *by);
 /* Creates the system session of a new store, with its thread and turn. */
-int session_system_facts(struct engine *g, struct transaction *tx);
+int session_system_facts(struct engine *engine, struct transaction *tx);
 /* Creates a session with its first thread, for a request that names none. */
-int session_make(struct engine *g, struct transaction *tx, const struct caller *c, const char *origin,
+int session_make(struct engine *engine, struct transaction *tx, const struct caller *c, const char *origin,
 		 const char *title, char ret_session[ID_SIZE]);
 /* The session's system turn (created on first use) and its thread, for facts that have no turn of their own. */
-int session_system_turn(struct engine *g, struct transaction *tx, uint32_t uid, const char *session,
+int session_system_turn(struct engine *engine, struct transaction *tx, uint32_t uid, const char *session,
 			char ret_thread[ID_SIZE], char ret_turn[ID_SIZE], struct err *e);
 /* Sets e to "FIELD 'ID' WHAT" and returns −1. */
 int session_field_err(struct err *e, enum err_code code, const char *field, const char *what, const char *id);
@@ -46,13 +46,13 @@ struct session_created_notice {
  * A turn that is about to become active on a thread claims the thread until its facts are durable. `owner` identifies
  * the claim and is only compared. A new claim replaces an older one; a release by the older owner then has no effect.
  */
-void thread_claim(struct engine *g, const char *thread_id, const char *turn_id, const void *owner);
-void thread_release(struct engine *g, const char *thread_id, const void *owner);
+void thread_claim(struct engine *engine, const char *thread_id, const char *turn_id, const void *owner);
+void thread_release(struct engine *engine, const char *thread_id, const void *owner);
 /* 1 = a turn is active on the thread or about to be, with its id; 0 = none; −1 with e. */
-int thread_busy(struct engine *g, const char *thread_id, char ret_turn[ID_SIZE], struct err *e);
+int thread_busy(struct engine *engine, const char *thread_id, char ret_turn[ID_SIZE], struct err *e);
 
 /* The turn ends: records model.failed for its open model requests. Call it before adding the turn's end to `b`. */
-void turn_close_requests(struct engine *g, uint32_t uid, const char *session_id, const char *thread_id,
+void turn_close_requests(struct engine *engine, uint32_t uid, const char *session_id, const char *thread_id,
 			 const char *turn_id, struct transaction *tx);
 
 #endif

@@ -13,12 +13,12 @@ static int not_known(struct err *e, const char *field, const char *id)
 /* Ids of other users are reported like unknown ones, so that they cannot be probed. Root sees all. */
 static bool is_visible_to(const struct caller *c, uint64_t uid) { return c->uid == 0 || uid == c->uid; }
 
-static int find_thread(struct engine *g, const char *session_id, const char *thread_id, const struct caller *c,
+static int find_thread(struct engine *engine, const char *session_id, const char *thread_id, const struct caller *c,
 		       struct session_scope *p, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct thread_doc d;
-	int r = view_read_speculative(g->o.store, &thread_schema, thread_id, &text, &d, e);
+	int r = view_read_speculative(engine->o.store, &thread_schema, thread_id, &text, &d, e);
 
 	if (r < 0)
 		return -1;
@@ -32,12 +32,12 @@ static int find_thread(struct engine *g, const char *session_id, const char *thr
 	return 0;
 }
 
-static int find_session(struct engine *g, const char *session_id, enum place_thread want, const struct caller *c,
+static int find_session(struct engine *engine, const char *session_id, enum place_thread want, const struct caller *c,
 			struct session_scope *p, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct session_doc d;
-	int r = view_read_speculative(g->o.store, &session_schema, session_id, &text, &d, e);
+	int r = view_read_speculative(engine->o.store, &session_schema, session_id, &text, &d, e);
 
 	if (r < 0)
 		return -1;
@@ -54,16 +54,16 @@ static int find_session(struct engine *g, const char *session_id, enum place_thr
 	return 0;
 }
 
-int session_scope_find(struct engine *g, const char *session_id, const char *thread_id, enum place_thread want,
+int session_scope_find(struct engine *engine, const char *session_id, const char *thread_id, enum place_thread want,
 		       const struct caller *c, struct session_scope *ret, struct err *e)
 {
 	struct session_scope p = { .uid = c->uid };
 
 	if (thread_id) {
-		if (find_thread(g, session_id, thread_id, c, &p, e) < 0)
+		if (find_thread(engine, session_id, thread_id, c, &p, e) < 0)
 			return -1;
 	} else if (session_id) {
-		if (find_session(g, session_id, want, c, &p, e) < 0)
+		if (find_session(engine, session_id, want, c, &p, e) < 0)
 			return -1;
 	} else {
 		id_make(ID_KIND_SESSION, p.session_id);
@@ -87,7 +87,7 @@ int session_scope_facts(const struct session_scope *p, const char *origin, const
 		    .parentThreadId = parent_thread_id);
 }
 
-void thread_status_fact(struct engine *g, uint32_t uid, const char *session_id, const char *thread_id,
+void thread_status_fact(struct engine *engine, uint32_t uid, const char *session_id, const char *thread_id,
 			const char *status, const char *reason, struct transaction *tx)
 {
 	buf_auto struct buf text = BUF_INIT;
@@ -95,7 +95,7 @@ void thread_status_fact(struct engine *g, uint32_t uid, const char *session_id, 
 	struct thread_doc d;
 	struct err e = ERR_INIT;
 
-	if (view_read_speculative(g->o.store, &thread_schema, thread_id, &text, &d, &e) == 0 && d.status[0])
+	if (view_read_speculative(engine->o.store, &thread_schema, thread_id, &text, &d, &e) == 0 && d.status[0])
 		previous = d.phase[0] ? d.phase : d.status;
 	if (strcmp(previous, status) == 0)
 		return;

@@ -22,13 +22,13 @@ enum place_thread {
 };
 
 /* ERR_NOT_FOUND for unknown ids and those of other users; ERR_INVALID if session and thread do not belong together. */
-int session_scope_find(struct engine *g, const char *session_id, const char *thread_id, enum place_thread want,
+int session_scope_find(struct engine *engine, const char *session_id, const char *thread_id, enum place_thread want,
 		       const struct caller *c, struct session_scope *ret, struct err *e);
 /* Adds session.created and thread.started for what the scope creates. */
 int session_scope_facts(const struct session_scope *p, const char *origin, const char *parent_thread_id,
 			const struct requester *by, struct transaction *tx);
 /* Adds thread.updated unless the thread already has that status. The thread may be created in the same batch. */
-void thread_status_fact(struct engine *g, uint32_t uid, const char *session_id, const char *thread_id,
+void thread_status_fact(struct engine *engine, uint32_t uid, const char *session_id, const char *thread_id,
 			const char *status, const char *reason, struct transaction *tx);
 
 #endif

@@ -16,12 +16,13 @@ struct err;
 
 #define TOOL_ARGS_MAX (4u << 20)
 
-int tool_call_read(struct engine *g, const char *call_id, struct buf *text, struct tool_call_doc *ret, struct err *e);
+int tool_call_read(struct engine *engine, const char *call_id, struct buf *text, struct tool_call_doc *ret,
+		   struct err *e);
 /* The same for a caller; ERR_NOT_FOUND also for calls of other users. */
-int tool_call_of_caller(struct engine *g, const char *call_id, const struct caller *c, struct buf *text,
+int tool_call_of_caller(struct engine *engine, const char *call_id, const struct caller *c, struct buf *text,
 			struct tool_call_doc *ret, struct err *e);
 struct scope tool_call_scope(const struct tool_call_doc *d);
 /* The arguments as a hook may have changed them. New reference; NULL with e. */
-json_t *tool_call_arguments(struct engine *g, const struct tool_call_doc *d, struct err *e);
+json_t *tool_call_arguments(struct engine *engine, const struct tool_call_doc *d, struct err *e);
 
 #endif

@@ -18,32 +18,35 @@
 #include "runtime/engine/session/session_state.h"
 #include "runtime/engine/session/turn_read.h"
 
-void turn_owner_give_grace(struct engine *g, struct turn_owner *d)
+void turn_owner_give_grace(struct engine *engine, struct turn_owner *d)
 {
 	d->connection = 0;
-	d->deadline_ns = engine_now(g) + g->o.turn_grace_ms * 1000000ull;
-	engine_wake(g, d->deadline_ns);
+	d->deadline_ns = engine_now(engine) + engine->o.turn_grace_ms * 1000000ull;
+	engine_wake(engine, d->deadline_ns);
 }
 
-void turn_owner_seen(struct engine *g, const struct turn_doc *t, uint64_t connection, const char *channel_id)
+void turn_owner_seen(struct engine *engine, const struct turn_doc *t, uint64_t connection, const char *channel_id)
 {
-	struct turn_owner *d = strmap_get(&g->sessions->turn_owners, t->turnId);
+	struct turn_owner *d = strmap_get(&engine->sessions->turn_owners, t->turnId);
 
-	if (!g->o.turn_grace_ms || !turn_driven_by_client(t) || turn_doc_ended(t) ||
+	if (!engine->o.turn_grace_ms || !turn_driven_by_client(t) || turn_doc_ended(t) ||
 	    jval_is_str(jval_get(t->options, "onDisconnect"), "keep"))
 		return;
 	if (!d) {
 		d = mem_zalloc(1, sizeof *d);
-		strmap_put(&g->sessions->turn_owners, t->turnId, d);
+		strmap_put(&engine->sessions->turn_owners, t->turnId, d);
 	}
 	if (channel_id)
 		id_copy(d->channel_id, channel_id);
 	d->connection = connection;
 	if (!connection)
-		turn_owner_give_grace(g, d);
+		turn_owner_give_grace(engine, d);
 }
 
-void turn_owner_forget(struct engine *g, const char *turn_id) { free(strmap_del(&g->sessions->turn_owners, turn_id)); }
+void turn_owner_forget(struct engine *engine, const char *turn_id)
+{
+	free(strmap_del(&engine->sessions->turn_owners, turn_id));
+}
 
 struct owner_scan {
 	struct engine *engine;
@@ -60,11 +63,11 @@ static void begin_grace(void *ctx, const char *turn_id, void *value)
 		turn_owner_give_grace(s->engine, d);
 }
 
-void turn_owner_disconnected(struct engine *g, uint64_t connection)
+void turn_owner_disconnected(struct engine *engine, uint64_t connection)
 {
-	struct owner_scan s = { .engine = g, .connection = connection };
+	struct owner_scan s = { .engine = engine, .connection = connection };
 
-	strmap_each(&g->sessions->turn_owners, begin_grace, &s);
+	strmap_each(&engine->sessions->turn_owners, begin_grace, &s);
 }
 
 /* Only collects: the caller ends the turns afterwards, which changes the map. */
@@ -81,16 +84,16 @@ static void collect_due(void *ctx, const char *turn_id, void *value)
 		s->next = d->deadline_ns;
 }
 
-uint64_t turn_owners_due(struct engine *g, uint64_t now, struct turn_owners_due *ret)
+uint64_t turn_owners_due(struct engine *engine, uint64_t now, struct turn_owners_due *ret)
 {
 	struct owner_scan s = { .now = now, .next = UINT64_MAX, .due = ret };
 
-	*ret = (struct turn_owners_due){ .id = mem_zalloc(g->sessions->turn_owners.count + 1, ID_SIZE) };
-	strmap_each(&g->sessions->turn_owners, collect_due, &s);
+	*ret = (struct turn_owners_due){ .id = mem_zalloc(engine->sessions->turn_owners.count + 1, ID_SIZE) };
+	strmap_each(&engine->sessions->turn_owners, collect_due, &s);
 	return s.next;
 }
 
-struct turn_owner *turn_owner_of(struct engine *g, const char *turn_id)
+struct turn_owner *turn_owner_of(struct engine *engine, const char *turn_id)
 {
-	return strmap_get(&g->sessions->turn_owners, turn_id);
+	return strmap_get(&engine->sessions->turn_owners, turn_id);
 }

@@ -15,17 +15,17 @@ struct turn_owner {
 };
 
 /* A request about the turn came from this connection, which now drives it (0 = none: the grace period begins). */
-void turn_owner_seen(struct engine *g, const struct turn_doc *t, uint64_t connection, const char *channel_id);
-void turn_owner_forget(struct engine *g, const char *turn_id); /* the turn has ended */
-void turn_owner_disconnected(struct engine *g, uint64_t connection);
+void turn_owner_seen(struct engine *engine, const struct turn_doc *t, uint64_t connection, const char *channel_id);
+void turn_owner_forget(struct engine *engine, const char *turn_id); /* the turn has ended */
+void turn_owner_disconnected(struct engine *engine, uint64_t connection);
 
-struct turn_owner *turn_owner_of(struct engine *g, const char *turn_id); /* or NULL */
-void turn_owner_give_grace(struct engine *g, struct turn_owner *d);
+struct turn_owner *turn_owner_of(struct engine *engine, const char *turn_id); /* or NULL */
+void turn_owner_give_grace(struct engine *engine, struct turn_owner *d);
 /* Turns that no client has taken over in time. The caller frees `id`. Returns the next deadline. */
 struct turn_owners_due {
 	char (*id)[ID_SIZE];
 	size_t count;
 };
-uint64_t turn_owners_due(struct engine *g, uint64_t now, struct turn_owners_due *ret);
+uint64_t turn_owners_due(struct engine *engine, uint64_t now, struct turn_owners_due *ret);
 
 #endif

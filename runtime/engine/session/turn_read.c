@@ -5,15 +5,15 @@
 #include "runtime/engine/session/turn_owner.h"
 #include "runtime/view/view.h"
 
-int turn_read(struct engine *g, const char *turn_id, struct buf *text, struct turn_doc *ret, struct err *e)
+int turn_read(struct engine *engine, const char *turn_id, struct buf *text, struct turn_doc *ret, struct err *e)
 {
-	return view_read_speculative(g->o.store, &turn_schema, turn_id, text, ret, e);
+	return view_read_speculative(engine->o.store, &turn_schema, turn_id, text, ret, e);
 }
 
-int turn_of_caller(struct engine *g, const char *turn_id, const struct caller *c, struct buf *text,
+int turn_of_caller(struct engine *engine, const char *turn_id, const struct caller *c, struct buf *text,
 		   struct turn_doc *ret, struct err *e)
 {
-	int r = turn_read(g, turn_id, text, ret, e);
+	int r = turn_read(engine, turn_id, text, ret, e);
 
 	if (r < 0)
 		return -1;
@@ -27,10 +27,10 @@ int turn_of_caller(struct engine *g, const char *turn_id, const struct caller *c
 	return 0;
 }
 
-int turn_open_of_caller(struct engine *g, const char *turn_id, const struct caller *c, struct buf *text,
+int turn_open_of_caller(struct engine *engine, const char *turn_id, const struct caller *c, struct buf *text,
 			struct turn_doc *ret, struct err *e)
 {
-	if (turn_of_caller(g, turn_id, c, text, ret, e) < 0)
+	if (turn_of_caller(engine, turn_id, c, text, ret, e) < 0)
 		return -1;
 	if (turn_doc_ended(ret))
 		return err_set(e, ERR_STATE, "turn '%s' has ended (%s)", turn_id, ret->status);
@@ -38,7 +38,7 @@ int turn_open_of_caller(struct engine *g, const char *turn_id, const struct call
 		return err_set(e, ERR_STATE, "turn '%s' is ending", turn_id);
 	if (!ret->startedAt)
 		return err_set(e, ERR_STATE, "turn '%s' has not started (%s)", turn_id, ret->status);
-	turn_owner_seen(g, ret, c->connection, c->channel_id);
+	turn_owner_seen(engine, ret, c->connection, c->channel_id);
 	return 0;
 }
 
@@ -65,12 +65,12 @@ struct scope turn_scope(const struct turn_doc *d)
 }
 
 /* A member of the turn's stored input, {"input":[…],"env"?:{…}}. New reference; NULL with e, or if it is missing. */
-static json_t *read_stored_member(struct engine *g, const struct turn_doc *d, const char *member, struct err *e)
+static json_t *read_stored_member(struct engine *engine, const struct turn_doc *d, const char *member, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
 	json_t *all, *v;
 
-	if (store_output_whole(g->o.store, d->inputRef, 2 * TURN_INPUT_MAX, &text, e) < 0)
+	if (store_output_whole(engine->o.store, d->inputRef, 2 * TURN_INPUT_MAX, &text, e) < 0)
 		return NULL;
 	all = json_loadb(buf_cstr(&text), text.len, 0, NULL);
 	if (!all)
@@ -80,12 +80,12 @@ static json_t *read_stored_member(struct engine *g, const struct turn_doc *d, co
 	return v;
 }
 
-json_t *turn_input(struct engine *g, const struct turn_doc *d, struct err *e)
+json_t *turn_input(struct engine *engine, const struct turn_doc *d, struct err *e)
 {
-	return d->inputRef[0] ? read_stored_member(g, d, "input", e) : json_array();
+	return d->inputRef[0] ? read_stored_member(engine, d, "input", e) : json_array();
 }
 
-json_t *turn_part_merged(struct engine *g, const struct turn_doc *d, const json_t *part)
+json_t *turn_part_merged(struct engine *engine, const struct turn_doc *d, const json_t *part)
 {
 	static const char *const members[] = { "cwd", "profile", "sandbox", "limits" };
 	struct err e = ERR_INIT;
@@ -98,8 +98,8 @@ json_t *turn_part_merged(struct engine *g, const struct turn_doc *d, const json_
 		if (v)
 			json_object_set(merged, members[i], v);
 	}
-	if (g && json_object_get(options, "env")) {
-		json_t *env = read_stored_member(g, d, "env", &e);
+	if (engine && json_object_get(options, "env")) {
+		json_t *env = read_stored_member(engine, d, "env", &e);
 
 		if (env)
 			json_object_set_new(merged, "env", env);
@@ -111,12 +111,12 @@ json_t *turn_part_merged(struct engine *g, const struct turn_doc *d, const json_
 	return merged;
 }
 
-int turn_queue_read(struct engine *g, const char *thread_id, struct turn_queue *ret, struct err *e)
+int turn_queue_read(struct engine *engine, const char *thread_id, struct turn_queue *ret, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct queue_doc d;
 	struct thread_doc t;
-	int r = view_read_speculative(g->o.store, &queue_schema, thread_id, &text, &d, e);
+	int r = view_read_speculative(engine->o.store, &queue_schema, thread_id, &text, &d, e);
 
 	*ret = (struct turn_queue){ 0 };
 	id_copy(ret->thread_id, thread_id);
@@ -127,7 +127,7 @@ int turn_queue_read(struct engine *g, const char *thread_id, struct turn_queue *
 			jval_str(it.value, ret->ids[ret->count++], ID_SIZE);
 		ret->held = d.resumeState[0];
 	}
-	if (view_read_speculative(g->o.store, &thread_schema, thread_id, &text, &t, e) < 0)
+	if (view_read_speculative(engine->o.store, &thread_schema, thread_id, &text, &t, e) < 0)
 		return -1;
 	id_copy(ret->session_id, t.sessionId);
 	ret->uid = (uint32_t)t.uid;

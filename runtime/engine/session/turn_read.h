@@ -19,25 +19,25 @@ struct err;
 #define TURN_QUEUE_MAX 100u
 
 /* 0 = found, 1 = not found, −1 with e. Includes events that are not committed yet. `ret` points into `text`. */
-int turn_read(struct engine *g, const char *turn_id, struct buf *text, struct turn_doc *ret, struct err *e);
+int turn_read(struct engine *engine, const char *turn_id, struct buf *text, struct turn_doc *ret, struct err *e);
 /*
  * The same for a caller: ERR_NOT_FOUND also for turns of other users, ERR_STATE for a system turn. turn_open_of_caller
  * also requires that the turn has started and not ended, and makes the caller's connection its driver (turn_owner.h).
  */
-int turn_of_caller(struct engine *g, const char *turn_id, const struct caller *c, struct buf *text,
+int turn_of_caller(struct engine *engine, const char *turn_id, const struct caller *c, struct buf *text,
 		   struct turn_doc *ret, struct err *e);
-int turn_open_of_caller(struct engine *g, const char *turn_id, const struct caller *c, struct buf *text,
+int turn_open_of_caller(struct engine *engine, const char *turn_id, const struct caller *c, struct buf *text,
 			struct turn_doc *ret, struct err *e);
 void turn_requester(const struct turn_doc *d, struct requester *ret);
 static inline bool turn_driven_by_client(const struct turn_doc *d) { return jval_is_str(d->driver, "client"); }
 struct scope turn_scope(const struct turn_doc *d);
 
-json_t *turn_input(struct engine *g, const struct turn_doc *d, struct err *e); /* its parts; NULL with e */
+json_t *turn_input(struct engine *engine, const struct turn_doc *d, struct err *e); /* its parts; NULL with e */
 /*
- * A part of the input with the turn's options for cwd, profile, sandbox and limits as defaults. If `g` is not NULL,
- * also with the options' environment, whose values are only in the stored input. New reference.
+ * A part of the input with the turn's options for cwd, profile, sandbox and limits as defaults. If `engine` is not
+ * NULL, also with the options' environment, whose values are only in the stored input. New reference.
  */
-json_t *turn_part_merged(struct engine *g, const struct turn_doc *d, const json_t *part);
+json_t *turn_part_merged(struct engine *engine, const struct turn_doc *d, const json_t *part);
 
 /* The turns that wait for a thread, in order. */
 struct turn_queue {
@@ -47,6 +47,6 @@ struct turn_queue {
 	size_t count;
 	bool held;
 };
-int turn_queue_read(struct engine *g, const char *thread_id, struct turn_queue *ret, struct err *e);
+int turn_queue_read(struct engine *engine, const char *thread_id, struct turn_queue *ret, struct err *e);
 
 #endif

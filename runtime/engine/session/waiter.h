@@ -24,15 +24,15 @@ struct waiter {
 };
 
 /* Takes the transaction's reply and sends it when the turn has ended. */
-void turn_waiter_add(struct engine *g, const char *turn_id, enum turn_wait how, struct transaction *tx);
-void turn_waiters_answer(struct engine *g, const char *turn_id);
+void turn_waiter_add(struct engine *engine, const char *turn_id, enum turn_wait how, struct transaction *tx);
+void turn_waiters_answer(struct engine *engine, const char *turn_id);
 /* timeout_ms LIMIT_NONE = no timeout. After the timeout, but not before the call is in the log, the reply has the
  * status of the running call. */
-void tool_waiter_add(struct engine *g, const char *call_id, uint64_t timeout_ms, struct transaction *tx);
-void tool_waiters_answer(struct engine *g, const char *call_id);
+void tool_waiter_add(struct engine *engine, const char *call_id, uint64_t timeout_ms, struct transaction *tx);
+void tool_waiters_answer(struct engine *engine, const char *call_id);
 
-uint64_t waiters_tick(struct engine *g, uint64_t now); /* returns the next deadline */
-void waiters_client_disconnected(struct engine *g, uint64_t connection);
-void waiters_free(struct engine *g);
+uint64_t waiters_tick(struct engine *engine, uint64_t now); /* returns the next deadline */
+void waiters_client_disconnected(struct engine *engine, uint64_t connection);
+void waiters_free(struct engine *engine);
 
 #endif

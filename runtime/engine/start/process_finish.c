@@ -24,11 +24,11 @@ static void on_hooks(struct hook_group *group, void *ctx)
 	free(x);
 }
 
-static void finish_process(struct engine *g, const struct policy_hooks *known, const struct err *e, void *ctx)
+static void finish_process(struct engine *engine, const struct policy_hooks *known, const struct err *e, void *ctx)
 {
 	struct process *p = ctx;
 	struct hook_group *hooks = p->hooks_after ? hook_after(p, known) : NULL;
-	struct finished x = { .engine = g, .over = { .owner = p->owner, .owns_turn = p->owns_turn } };
+	struct finished x = { .engine = engine, .over = { .owner = p->owner, .owns_turn = p->owns_turn } };
 
 	memcpy(x.over.owner_id, p->owner_id, ID_SIZE);
 	memcpy(x.over.task_id, p->task_id, ID_SIZE);
@@ -37,7 +37,7 @@ static void finish_process(struct engine *g, const struct policy_hooks *known, c
 	memcpy(x.over.turn_id, p->turn_id, ID_SIZE);
 	process_free(p);
 	if (!hooks) {
-		process_over(g, &x.over);
+		process_over(engine, &x.over);
 		return;
 	}
 	hooks->drop = free;

@@ -311,16 +311,16 @@ static void count_process(void *ctx, const char *id, void *value)
 }
 
 /* Limits one uid's share, so that it cannot use up all processes. */
-static int check_share(struct engine *g, uint32_t uid, bool hooks, struct err *e)
+static int check_share(struct engine *engine, uint32_t uid, bool hooks, struct err *e)
 {
 	struct uid_count c = { .uid = uid, .hooks = hooks };
-	size_t share = hooks                        ? HOOKS_EXTRA / 2
-		       : g->o.max_processes_per_uid ? g->o.max_processes_per_uid
-						    : (g->o.max_processes + 1) / 2;
+	size_t share = hooks                             ? HOOKS_EXTRA / 2
+		       : engine->o.max_processes_per_uid ? engine->o.max_processes_per_uid
+							 : (engine->o.max_processes + 1) / 2;
 
-	if (uid == 0 || uid == g->o.owner_uid)
+	if (uid == 0 || uid == engine->o.owner_uid)
 		return 0;
-	strmap_each(&g->processes->live, count_process, &c);
+	strmap_each(&engine->processes->live, count_process, &c);
 	if (c.n < share)
 		return 0;
 	return err_set(e, ERR_EXHAUSTED,
@@ -329,27 +329,28 @@ static int check_share(struct engine *g, uint32_t uid, bool hooks, struct err *e
 		       c.n, uid);
 }
 
-static int request_check(struct engine *g, const struct start_request *r, const struct caller *c, struct err *e)
+static int request_check(struct engine *engine, const struct start_request *r, const struct caller *c, struct err *e)
 {
-	if (g->stopping)
+	if (engine->stopping)
 		return err_set(e, ERR_UNAVAILABLE, "the daemon is stopping");
 	/*
 	 * Hooks have a limit of their own: starts that wait for hooks must not prevent them from running, and hooks
 	 * must not use up the processes of others.
 	 */
-	if (r->owner == OWNER_HOOK && g->processes->hooks >= HOOKS_EXTRA)
-		return err_set(e, ERR_EXHAUSTED, "%zu hooks run, which is the limit", g->processes->hooks);
+	if (r->owner == OWNER_HOOK && engine->processes->hooks >= HOOKS_EXTRA)
+		return err_set(e, ERR_EXHAUSTED, "%zu hooks run, which is the limit", engine->processes->hooks);
 	if (r->owner != OWNER_HOOK && !r->hooked &&
-	    g->processes->live.count - g->processes->hooks >= g->o.max_processes)
+	    engine->processes->live.count - engine->processes->hooks >= engine->o.max_processes)
 		return err_set(e, ERR_EXHAUSTED, "%zu processes are live, which is the limit (maxProcesses)",
-			       g->processes->live.count - g->processes->hooks);
-	if (!r->hooked && !r->approval && check_share(g, c->uid, r->owner == OWNER_HOOK, e) < 0)
+			       engine->processes->live.count - engine->processes->hooks);
+	if (!r->hooked && !r->approval && check_share(engine, c->uid, r->owner == OWNER_HOOK, e) < 0)
 		return -1;
-	if (store_full(g->o.store))
+	if (store_full(engine->o.store))
 		return err_set(e, ERR_EXHAUSTED, "the store is full: nothing is started until there is room");
-	for (int (*const *may)(struct engine *, const struct start_request *, struct err *) = g->modules->may_start;
+	for (int (*const *may)(struct engine *, const struct start_request *, struct err *) =
+		     engine->modules->may_start;
 	     *may; may++)
-		if ((*may)(g, r, e) < 0)
+		if ((*may)(engine, r, e) < 0)
 			return -1;
 	return 0;
 }
@@ -388,7 +389,7 @@ static void process_take_request(struct process *p, const struct start_request *
  * Rejects a start before anything was written. If the start was pending (pending_start.h), its owner has already been
  * replied to, so it is notified as if policy had denied the process.
  */
-static void reject_start(struct engine *g, const struct start_request *r, const struct err *e, bool late,
+static void reject_start(struct engine *engine, const struct start_request *r, const struct err *e, bool late,
 			 engine_reply_fn fn, void *ctx)
 {
 	buf_auto struct buf data = BUF_INIT;
@@ -398,7 +399,7 @@ static void reject_start(struct engine *g, const struct start_request *r, const 
 		sandbox_setup_denial_json(e, &w);
 	fn(ctx, e, data.len ? data.data : NULL, data.len);
 	if (late && r->owner)
-		process_owner(g, r->owner)->refused(g, r->owner_id, e, data.len ? data.data : NULL, data.len);
+		process_owner(engine, r->owner)->refused(engine, r->owner_id, e, data.len ? data.data : NULL, data.len);
 }
 
 /* The session, thread and turn were assigned when the start began to wait. */
@@ -426,7 +427,7 @@ static void process_launch(struct process *p, const struct start_request *r, con
 			   const struct buf *plan, const struct caller *c)
 {
 	const uint32_t flags = ((const struct plan_head *)(const void *)plan->data)->flags;
-	struct engine *g = p->engine;
+	struct engine *engine = p->engine;
 	struct port_streams streams;
 
 	if (p->mode == MODE_ON_FAILURE && !p->owner) {
@@ -442,62 +443,63 @@ static void process_launch(struct process *p, const struct start_request *r, con
 	}
 	streams.input = p->given_input;
 	p->state = PROCESS_LAUNCHING;
-	store_prepare(g->o.store); /* the facts follow as soon as the clone exists, and the command waits for them */
-	g->o.ports->launch(g->o.host, p->id, plan->data, plan->len, flags, &streams, c->peer_fd);
-	p->facts = transaction_new_internal(g); /* encodes what is already known while the spawner works */
+	store_prepare(
+		engine->o.store); /* the facts follow as soon as the clone exists, and the command waits for them */
+	engine->o.ports->launch(engine->o.host, p->id, plan->data, plan->len, flags, &streams, c->peer_fd);
+	p->facts = transaction_new_internal(engine); /* encodes what is already known while the spawner works */
 	if (!p->resumed)
 		process_session_facts(p, p->facts);
 	permission_fact(p, p->facts);
 }
 
-static void start_process(struct engine *g, const struct start_request *r, const struct caller *c,
+static void start_process(struct engine *engine, const struct start_request *r, const struct caller *c,
 			  struct pending_start *held, engine_reply_fn fn, void *ctx);
 
-static void start_held(struct engine *g, struct pending_start *h)
+static void start_held(struct engine *engine, struct pending_start *h)
 {
 	const struct start_request *r = &h->record.spec.request;
 
-	strmap_del(&g->processes->pending, r->process_id);
-	if (r->owner && process_owner(g, r->owner)->wanted &&
-	    !process_owner(g, r->owner)->wanted(g, r->owner_id, r->process_id)) {
+	strmap_del(&engine->processes->pending, r->process_id);
+	if (r->owner && process_owner(engine, r->owner)->wanted &&
+	    !process_owner(engine, r->owner)->wanted(engine, r->owner_id, r->process_id)) {
 		struct err e = ERR_INIT;
 		err_set(&e, ERR_STATE, "it is no longer wanted");
 		h->fn(h->ctx, &e, NULL, 0);
 		pending_start_free(h);
 		return;
 	}
-	start_process(g, &h->record.spec.request, &h->caller, h, h->fn, h->ctx);
+	start_process(engine, &h->record.spec.request, &h->caller, h, h->fn, h->ctx);
 }
 
 /* 1: waits for the policy of the workspace. The pending start then owns the request: `held`, or a new one. */
-static int find_rules(struct engine *g, const struct start_request *r, const struct caller *c,
+static int find_rules(struct engine *engine, const struct start_request *r, const struct caller *c,
 		      const struct sandbox_setup *f, struct pending_start *held, engine_reply_fn fn, void *ctx,
 		      const struct policy_rules **ret, struct err *e)
 {
-	int found = policy_lookup_rules(g, f, &r->sandbox, c, held ? held->since_ns : 0, ret, e);
+	int found = policy_lookup_rules(engine, f, &r->sandbox, c, held ? held->since_ns : 0, ret, e);
 
 	if (found <= 0)
 		return found;
-	root_authorise(g, f, c, false);
-	struct pending_start *h = held ? held : pending_start_new(g, r, c, fn, ctx, e);
+	root_authorise(engine, f, c, false);
+	struct pending_start *h = held ? held : pending_start_new(engine, r, c, fn, ctx, e);
 	if (!h)
 		return -1;
-	strmap_put(&g->processes->pending, h->record.spec.request.process_id, h);
-	pending_start_wait(g, f, &r->sandbox, h, start_held);
+	strmap_put(&engine->processes->pending, h->record.spec.request.process_id, h);
+	pending_start_wait(engine, f, &r->sandbox, h, start_held);
 	return 1;
 }
 
 /* Builds the sandbox and finds the rules that apply in it. 1 = the rules are being read. */
-static int prepare_sandbox(struct engine *g, const struct start_request *r, const struct caller *c,
+static int prepare_sandbox(struct engine *engine, const struct start_request *r, const struct caller *c,
 			   struct sandbox_setup *f, struct pending_start *held, engine_reply_fn fn, void *ctx,
 			   const struct policy_rules **ret, struct err *e)
 {
-	if (request_check(g, r, c, e) < 0 || sandbox_setup_make(g, &r->sandbox, c, f, e) < 0)
+	if (request_check(engine, r, c, e) < 0 || sandbox_setup_make(engine, &r->sandbox, c, f, e) < 0)
 		return -1;
-	*ret = g->rules;
+	*ret = engine->rules;
 	if (r->owner == OWNER_HOOK)
 		return 0; /* hooks are policy themselves */
-	return find_rules(g, r, c, f, held, fn, ctx, ret, e);
+	return find_rules(engine, r, c, f, held, fn, ctx, ret, e);
 }
 
 /* The mode may require a narrower sandbox than the one that was built. */
@@ -516,7 +518,7 @@ static int confine_for_mode(struct process *p, const struct start_request *r, co
 }
 
 /* Creates the process, with its session and its plan; NULL = rejected. */
-static struct process *make_process(struct engine *g, const struct start_request *r, const struct caller *c,
+static struct process *make_process(struct engine *engine, const struct start_request *r, const struct caller *c,
 				    const struct policy_rules *rules, struct sandbox_setup *f, const char *const *argv,
 				    size_t argc, struct buf *plan, struct err *e)
 {
@@ -531,9 +533,9 @@ static struct process *make_process(struct engine *g, const struct start_request
 		memcpy(r->ret_process_id, id, sizeof id);
 	const bool waited = r->approval || r->hooked;
 	if (waited)
-		permission_promote(engine_process(g, id), g, id, &p);
+		permission_promote(engine_process(engine, id), engine, id, &p);
 	else
-		p = process_new(g, id);
+		p = process_new(engine, id);
 	p->wait_ops = &permission_wait_ops;
 	process_take_request(p, r, c);
 	take_confinement(p, f);
@@ -550,7 +552,7 @@ static struct process *make_process(struct engine *g, const struct start_request
 	return NULL;
 }
 
-static void start_process(struct engine *g, const struct start_request *r, const struct caller *c,
+static void start_process(struct engine *engine, const struct start_request *r, const struct caller *c,
 			  struct pending_start *held, engine_reply_fn fn, void *ctx)
 {
 	const char *const shell[] = { "/bin/sh", "-c", r->command_line };
@@ -562,17 +564,17 @@ static void start_process(struct engine *g, const struct start_request *r, const
 	struct process *p = NULL;
 	struct err e = ERR_INIT;
 	struct hook_wait *hooks = r->hooked ? r->hooked->wait : NULL;
-	int found = permission_was_ended(g, r) ? -1 : prepare_sandbox(g, r, c, &f, held, fn, ctx, &rules, &e);
+	int found = permission_was_ended(engine, r) ? -1 : prepare_sandbox(engine, r, c, &f, held, fn, ctx, &rules, &e);
 
 	if (found > 0)
 		return;
 	if (found == 0)
-		p = make_process(g, r, c, rules, &f, argv, argc, &plan, &e);
+		p = make_process(engine, r, c, rules, &f, argv, argc, &plan, &e);
 	else if (r->approval || r->hooked)
-		permission_fail(engine_process(g, r->process_id), &e);
+		permission_fail(engine_process(engine, r->process_id), &e);
 	if (!p) {
 		if (!r->approval && !r->hooked)
-			reject_start(g, r, &e, held != NULL, fn, ctx);
+			reject_start(engine, r, &e, held != NULL, fn, ctx);
 		pending_start_free(held);
 		hook_wait_free(hooks);
 		return;
@@ -582,9 +584,9 @@ static void start_process(struct engine *g, const struct start_request *r, const
 	if (!r->hooked)
 		reply_copy(&p->start, c, fn, ctx);
 	if (p->owns_turn)
-		thread_claim(g, p->thread_id, p->turn_id, p);
+		thread_claim(engine, p->thread_id, p->turn_id, p);
 	if (hooks_first || p->answer == POLICY_ASK)
-		root_authorise(g, &f, c, true);
+		root_authorise(engine, &f, c, true);
 	if (hooks_first)
 		hook_defer_start(p, r, c);
 	else if (p->answer == POLICY_DENY)
@@ -605,11 +607,12 @@ static uint64_t sandbox_hint(const struct sandbox_request *r, uint32_t uid)
 	return hash64(cwd, strlen(cwd), hash64(profile, strlen(profile), uid));
 }
 
-void engine_start_process(struct engine *g, const struct start_request *r, const struct caller *c, engine_reply_fn fn,
-			  void *ctx)
+void engine_start_process(struct engine *engine, const struct start_request *r, const struct caller *c,
+			  engine_reply_fn fn, void *ctx)
 {
-	if (g->o.ports->expect && !r->tty_rows && !r->sandbox.change.cow)
-		g->processes->expected = g->o.ports->expect(g->o.host, sandbox_hint(&r->sandbox, c->uid));
-	start_process(g, r, c, NULL, fn, ctx);
-	g->processes->expected = (struct port_expected){ 0 };
+	if (engine->o.ports->expect && !r->tty_rows && !r->sandbox.change.cow)
+		engine->processes->expected = engine->o.ports->expect(engine->o.host,
+								      sandbox_hint(&r->sandbox, c->uid));
+	start_process(engine, r, c, NULL, fn, ctx);
+	engine->processes->expected = (struct port_expected){ 0 };
 }

@@ -49,11 +49,12 @@ static void external_free(struct external_tool *x)
 
 /* Finds a tool registered for exactly this session; "" = for all sessions of the uid. Tools are never offered across
  * uids, because their client can only see events of its own uid. */
-static struct external_tool *external_find(struct engine *g, const char *name, uint32_t uid, const char *session_id)
+static struct external_tool *external_find(struct engine *engine, const char *name, uint32_t uid,
+					   const char *session_id)
 {
 	struct external_tool *x;
 
-	TAILQ_FOREACH (x, &g->tools->external, link)
+	TAILQ_FOREACH (x, &engine->tools->external, link)
 		if (strcmp(x->tool.name, name) == 0 && x->tool.uid == uid && strcmp(x->session_id, session_id) == 0)
 			return x;
 	return NULL;
@@ -67,13 +68,13 @@ static const struct tool *own_find(const char *name)
 	return NULL;
 }
 
-bool tool_find(struct engine *g, const char *name, struct tool_scope in, struct tool *ret)
+bool tool_find(struct engine *engine, const char *name, struct tool_scope in, struct tool *ret)
 {
 	const struct tool *t = own_find(name);
-	const struct external_tool *x = t || !in.session_id ? NULL : external_find(g, name, in.uid, in.session_id);
+	const struct external_tool *x = t || !in.session_id ? NULL : external_find(engine, name, in.uid, in.session_id);
 
 	if (!t && !x)
-		x = external_find(g, name, in.uid, "");
+		x = external_find(engine, name, in.uid, "");
 	if (t || x)
 		*ret = t ? *t : x->tool;
 	return t || x;
@@ -82,11 +83,11 @@ bool tool_find(struct engine *g, const char *name, struct tool_scope in, struct 
 /* Whether the client runs the tool itself: it said so (`runner`), or the tool is not built in. */
 bool tool_is_client_run(const char *tool, const char *runner) { return runner || !own_find(tool); }
 
-bool tool_is_parallel(struct engine *g, const char *name, struct tool_scope in)
+bool tool_is_parallel(struct engine *engine, const char *name, struct tool_scope in)
 {
 	struct tool t;
 
-	return tool_find(g, name, in, &t) && t.concurrent && t.read_only;
+	return tool_find(engine, name, in, &t) && t.concurrent && t.read_only;
 }
 
 /* Validates the arguments against the tool's schema. Errors name the field as "arguments.<path>". */
@@ -104,11 +105,11 @@ static int check_arguments(const struct tool *t, const json_t *arguments, struct
 	return err_wrap(e, "arguments of %s", t->name);
 }
 
-int tool_check(struct engine *g, const char *name, const json_t *arguments, struct tool_scope in, struct err *e)
+int tool_check(struct engine *engine, const char *name, const json_t *arguments, struct tool_scope in, struct err *e)
 {
 	struct tool t;
 
-	if (!tool_find(g, name, in, &t)) {
+	if (!tool_find(engine, name, in, &t)) {
 		err_set(e, ERR_NOT_FOUND, "there is no tool '%.64s'; get_tool_inventory lists them", name);
 		snprintf(e->field, sizeof e->field, "toolName");
 		return -1;
@@ -172,42 +173,42 @@ static void tool_json(const struct tool *t, bool brief, struct jw *w)
 	jw_obj_end(w);
 }
 
-void tool_list_json(struct engine *g, uint32_t uid, const char *session_id, bool brief, struct jw *w)
+void tool_list_json(struct engine *engine, uint32_t uid, const char *session_id, bool brief, struct jw *w)
 {
 	const struct external_tool *x;
 
 	jw_arr(w);
 	for (size_t i = 0; i < countof(own); i++)
 		tool_json(&own[i], brief, w);
-	TAILQ_FOREACH (x, &g->tools->external, link) {
+	TAILQ_FOREACH (x, &engine->tools->external, link) {
 		if ((uid != 0 && x->tool.uid != uid) ||
 		    (session_id && x->session_id[0] && strcmp(session_id, x->session_id) != 0))
 			continue;
-		if (session_id && !x->session_id[0] && external_find(g, x->tool.name, x->tool.uid, session_id))
+		if (session_id && !x->session_id[0] && external_find(engine, x->tool.name, x->tool.uid, session_id))
 			continue; /* hidden by a tool of the same name registered for this session */
 		tool_json(&x->tool, brief, w);
 	}
 	jw_arr_end(w);
 }
 
-void engine_tool_inventory(struct engine *g, const char *session_id, const struct caller *c, struct buf *out)
+void engine_tool_inventory(struct engine *engine, const char *session_id, const struct caller *c, struct buf *out)
 {
 	struct jw w = jw_on(out);
 
 	jw_obj(&w);
 	jw_key(&w, "tools");
-	tool_list_json(g, c->uid, session_id, false, &w);
+	tool_list_json(engine, c->uid, session_id, false, &w);
 	jw_obj_end(&w);
 }
 
 /* ---- register_tools ---- */
 
-static size_t external_count(struct engine *g, uint32_t uid)
+static size_t external_count(struct engine *engine, uint32_t uid)
 {
 	const struct external_tool *x;
 	size_t n = 0;
 
-	TAILQ_FOREACH (x, &g->tools->external, link)
+	TAILQ_FOREACH (x, &engine->tools->external, link)
 		n += x->tool.uid == uid;
 	return n;
 }
@@ -240,8 +241,8 @@ static int check_schema(const json_t *schema, json_t *unchecked, size_t i, struc
  * A name belongs to one connection within its uid and session: that connection can replace the tool, others cannot. The
  * names of built-in tools are reserved.
  */
-static int check_registered(struct engine *g, const json_t *v, size_t i, const char *session_id, const struct caller *c,
-			    json_t *unchecked, struct err *e)
+static int check_registered(struct engine *engine, const json_t *v, size_t i, const char *session_id,
+			    const struct caller *c, json_t *unchecked, struct err *e)
 {
 	const char *name = json_string_value(json_object_get(v, "name")),
 		   *text = json_string_value(json_object_get(v, "description"));
@@ -254,7 +255,7 @@ static int check_registered(struct engine *g, const json_t *v, size_t i, const c
 		return err_field(e, field, "must be 1 to %u of A-Z a-z 0-9 _ . / -", TOOL_NAME_MAX);
 	if (own_find(name))
 		return err_field(e, field, "'%s' is one of the runtime's own tools", name);
-	x = external_find(g, name, c->uid, session_id ? session_id : "");
+	x = external_find(engine, name, c->uid, session_id ? session_id : "");
 	if (x && x->tool.connection != c->connection) {
 		err_set(e, ERR_CONFLICT, "tools[%zu].name: another connection offers '%s'", i, name);
 		return -1;
@@ -267,17 +268,17 @@ static int check_registered(struct engine *g, const json_t *v, size_t i, const c
 }
 
 /* Adds a tool that check_registered has accepted, or replaces the connection's earlier one of that name. */
-static void external_put(struct engine *g, const json_t *v, const char *session_id, const struct caller *c)
+static void external_put(struct engine *engine, const json_t *v, const char *session_id, const struct caller *c)
 {
 	const json_t *schema = json_object_get(v, "inputSchema");
 	const char *text = json_string_value(json_object_get(v, "description"));
 	const char *behaviour = json_string_value(json_object_get(v, "interruptBehavior"));
-	struct external_tool *x = external_find(g, json_string_value(json_object_get(v, "name")), c->uid,
+	struct external_tool *x = external_find(engine, json_string_value(json_object_get(v, "name")), c->uid,
 						session_id ? session_id : "");
 	char *dumped = schema ? json_dumps(schema, JSON_COMPACT) : NULL;
 
 	if (x) {
-		TAILQ_REMOVE(&g->tools->external, x, link);
+		TAILQ_REMOVE(&engine->tools->external, x, link);
 		external_free(x);
 	}
 	x = mem_zalloc(1, sizeof *x);
@@ -296,7 +297,7 @@ static void external_put(struct engine *g, const json_t *v, const char *session_
 		.connection = c->connection,
 	};
 	snprintf(x->tool.name, sizeof x->tool.name, "%s", json_string_value(json_object_get(v, "name")));
-	TAILQ_INSERT_TAIL(&g->tools->external, x, link);
+	TAILQ_INSERT_TAIL(&engine->tools->external, x, link);
 }
 
 /* Live turns whose catalogue must be recorded again, because the inventory has changed. */
@@ -330,9 +331,9 @@ static void write_catalog(struct jw *w, const void *turn, size_t n)
 	tool_list_json(c->engine, (uint32_t)c->turn->uid, c->turn->sessionId, true, w);
 }
 
-void tool_catalog_fact(struct engine *g, const struct turn_doc *t, struct transaction *tx)
+void tool_catalog_fact(struct engine *engine, const struct turn_doc *t, struct transaction *tx)
 {
-	const struct catalog_of catalog = { g, t };
+	const struct catalog_of catalog = { engine, t };
 	char step[ID_TEXT_MAX], call[ID_TEXT_MAX];
 	struct scope s = turn_scope(t);
 
@@ -345,18 +346,18 @@ void tool_catalog_fact(struct engine *g, const struct turn_doc *t, struct transa
 	EMIT(tool_catalog_resolved, tx, s, .tools = json_from_writer(write_catalog, &catalog, 0));
 }
 
-static void update_catalogs(struct engine *g, uint32_t uid, const char *session_id, struct transaction *tx)
+static void update_catalogs(struct engine *engine, uint32_t uid, const char *session_id, struct transaction *tx)
 {
-	struct catalog_update r = { .engine = g, .uid = uid, .ids = mem_zalloc(64, ID_SIZE) };
+	struct catalog_update r = { .engine = engine, .uid = uid, .ids = mem_zalloc(64, ID_SIZE) };
 	buf_auto struct buf text = BUF_INIT;
 	struct turn_doc t;
 	struct err e = ERR_INIT;
 
-	if (store_model_scan_speculative(g->o.store, VIEW_LIVE_TURN, NULL, collect_turn, &r, &e) == 0)
+	if (store_model_scan_speculative(engine->o.store, VIEW_LIVE_TURN, NULL, collect_turn, &r, &e) == 0)
 		for (size_t i = 0; i < r.count; i++)
-			if (turn_read(g, r.ids[i], &text, &t, &e) == 0 && t.catalog && t.uid == uid &&
+			if (turn_read(engine, r.ids[i], &text, &t, &e) == 0 && t.catalog && t.uid == uid &&
 			    (!session_id || strcmp(session_id, t.sessionId) == 0))
-				tool_catalog_fact(g, &t, tx);
+				tool_catalog_fact(engine, &t, tx);
 	free(r.ids);
 }
 
@@ -385,10 +386,10 @@ static void unchecked_json(const json_t *tools, const json_t *unchecked, struct 
 	jw_arr_end(w);
 }
 
-void engine_register_tools(struct engine *g, const json_t *tools, const char *session_id, const struct caller *c,
+void engine_register_tools(struct engine *engine, const json_t *tools, const char *session_id, const struct caller *c,
 			   engine_reply_fn fn, void *ctx)
 {
-	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	struct transaction *tx = transaction_new(engine, c, fn, ctx);
 	json_auto_t *unchecked = json_array();
 	const json_t *v;
 	struct err e = ERR_INIT;
@@ -396,14 +397,14 @@ void engine_register_tools(struct engine *g, const json_t *tools, const char *se
 
 	if (!c->connection)
 		err_set(&e, ERR_UNAVAILABLE, "tools belong to a connection, and this request has none");
-	else if (external_count(g, c->uid) + json_array_size(tools) > EXTERNAL_MAX)
+	else if (external_count(engine, c->uid) + json_array_size(tools) > EXTERNAL_MAX)
 		err_set(&e, ERR_EXHAUSTED, "uid %u has registered %zu tools; at most %u can be", c->uid,
-			external_count(g, c->uid), EXTERNAL_MAX);
+			external_count(engine, c->uid), EXTERNAL_MAX);
 	json_array_foreach (tools, i, v) {
 		json_t *words = json_array();
 
 		json_array_append_new(unchecked, words);
-		if (e.code || check_registered(g, v, i, session_id, c, words, &e) < 0)
+		if (e.code || check_registered(engine, v, i, session_id, c, words, &e) < 0)
 			break;
 	}
 	if (e.code) {
@@ -413,43 +414,43 @@ void engine_register_tools(struct engine *g, const json_t *tools, const char *se
 	/* All tools were checked above, so that a request registers all of them or none. */
 	jw_karr(&tx->w, "tools");
 	json_array_foreach (tools, i, v) {
-		external_put(g, v, session_id, c);
+		external_put(engine, v, session_id, c);
 		jw_str(&tx->w, json_string_value(json_object_get(v, "name")));
 	}
 	jw_arr_end(&tx->w);
 	unchecked_json(tools, unchecked, &tx->w);
-	update_catalogs(g, c->uid, session_id, tx);
+	update_catalogs(engine, c->uid, session_id, tx);
 	transaction_commit(tx);
 }
 
 /* ---- disconnect ---- */
 
-void tools_client_disconnected(struct engine *g, uint64_t connection)
+void tools_client_disconnected(struct engine *engine, uint64_t connection)
 {
 	struct external_tool *x, *next;
 
-	for (x = TAILQ_FIRST(&g->tools->external); x; x = next) {
+	for (x = TAILQ_FIRST(&engine->tools->external); x; x = next) {
 		next = TAILQ_NEXT(x, link);
 		if (x->tool.connection != connection)
 			continue;
-		TAILQ_REMOVE(&g->tools->external, x, link);
+		TAILQ_REMOVE(&engine->tools->external, x, link);
 		external_free(x);
 	}
 }
 
-void tool_init(struct engine *g)
+void tool_init(struct engine *engine)
 {
-	g->tools = mem_zalloc(1, sizeof *g->tools);
-	TAILQ_INIT(&g->tools->external);
+	engine->tools = mem_zalloc(1, sizeof *engine->tools);
+	TAILQ_INIT(&engine->tools->external);
 }
 
-void tool_done(struct engine *g)
+void tool_done(struct engine *engine)
 {
 	struct external_tool *x;
 
-	while ((x = TAILQ_FIRST(&g->tools->external))) {
-		TAILQ_REMOVE(&g->tools->external, x, link);
+	while ((x = TAILQ_FIRST(&engine->tools->external))) {
+		TAILQ_REMOVE(&engine->tools->external, x, link);
 		external_free(x);
 	}
-	free(g->tools);
+	free(engine->tools);
 }

@@ -45,22 +45,22 @@ struct tool_scope {
 	const char *session_id; /* NULL = only tools registered for all sessions of the uid */
 };
 
-void tool_init(struct engine *g);
-void tool_done(struct engine *g);
+void tool_init(struct engine *engine);
+void tool_done(struct engine *engine);
 
 /* Searches the built-in tools first, then external ones visible in the scope. *ret borrows from the inventory: it is
  * valid until a client registers tools or disconnects. */
-bool tool_find(struct engine *g, const char *name, struct tool_scope in, struct tool *ret);
+bool tool_find(struct engine *engine, const char *name, struct tool_scope in, struct tool *ret);
 /* Checks that the tool exists and that the arguments match its schema: ERR_NOT_FOUND, ERR_INVALID. */
-int tool_check(struct engine *g, const char *name, const json_t *arguments, struct tool_scope in, struct err *e);
-bool tool_is_parallel(struct engine *g, const char *name, struct tool_scope in);
+int tool_check(struct engine *engine, const char *name, const json_t *arguments, struct tool_scope in, struct err *e);
+bool tool_is_parallel(struct engine *engine, const char *name, struct tool_scope in);
 void tool_flags_json(const struct tool *t, struct jw *w);
 /* [{…}], the tools that this uid can call. `brief`: without schemas. */
-void tool_list_json(struct engine *g, uint32_t uid, const char *session_id, bool brief, struct jw *w);
+void tool_list_json(struct engine *engine, uint32_t uid, const char *session_id, bool brief, struct jw *w);
 bool tool_is_client_run(const char *tool, const char *runner);
 /* Adds tool.catalog_resolved, the list of tools that a turn can call. */
-void tool_catalog_fact(struct engine *g, const struct turn_doc *t, struct transaction *tx);
-void tools_client_disconnected(struct engine *g, uint64_t connection);
+void tool_catalog_fact(struct engine *engine, const struct turn_doc *t, struct transaction *tx);
+void tools_client_disconnected(struct engine *engine, uint64_t connection);
 
 /* tool_paths.c: the files that a call names, each once and spelled as in the arguments. Rules about paths match these.
  */
