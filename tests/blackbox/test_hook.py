@@ -132,7 +132,7 @@ def test_ask_waits_for_a_person_and_hooks_are_not_asked_twice():
         assert home.text("count") == "x\n", home.text("count")
         rpc.call("initialize", interactive=False)
         error = denied(rpc, home, "touch other")
-        assert "nobody can be asked" in error.data["permissionDecision"]["decisionReason"], error.data
+        assert "no person can be asked" in error.data["permissionDecision"]["decisionReason"], error.data
         valid(home, rpc)
 
 

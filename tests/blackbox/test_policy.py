@@ -271,13 +271,13 @@ def test_nobody_is_waited_for_who_is_not_there():
     with Policed(ASK) as home, home.rpc() as rpc:
         rpc.call("initialize", interactive=False)
         error = rpc.fails("start_process", command=["touch", "made"], cwd=home.work, code=-32010)
-        assert "nobody can be asked" in error.data["permissionDecision"]["decisionReason"], error.data
+        assert "no person can be asked" in error.data["permissionDecision"]["decisionReason"], error.data
     with Policed(ASK, config={"permissionAloneMs": 200, "permissionTimeoutMs": 300}) as home, home.rpc() as rpc, home.rpc() as alone:
         alone.call("initialize", interactive=False)
         for who in (rpc, alone):
             started = ask(who, home, "touch", "made")
             done = who.wait(started["processId"])
-            assert done["status"] == "failed" and done["category"] == "permission" and "in time" in done["message"], done
+            assert done["status"] == "failed" and done["category"] == "permission" and "timed out" in done["message"], done
             assert of(rpc, started["processId"], "permission.resolved")[0]["payload"]["outcome"] == "timed_out"
         valid(home, rpc)
 

@@ -197,7 +197,8 @@ static int check_decision(const struct action_doc *a, const char *decision, stru
 		buf_str(&list, list.len ? ", " : "");
 		jval_str_buf(it.value, &list);
 	}
-	return err_field(e, "decision", "'%.40s' is none of this action's: %.200s", decision, buf_cstr(&list));
+	return err_field(e, "decision", "'%.40s' is not a decision of this action; expected one of %.200s", decision,
+			 buf_cstr(&list));
 }
 
 /* A response to a permission question that becomes a rule. */
@@ -441,7 +442,7 @@ static void expire_action(struct engine *engine, const char *id)
 					  .decision = decision,
 					  .status = "timed_out",
 					  .source = "timeout",
-					  .note = "nobody answered in time",
+					  .note = "the action timed out without an answer",
 					  .allowed = means_allow(decision) };
 	action_resolve(tx, &o);
 	transaction_commit(tx);

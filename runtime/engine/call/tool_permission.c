@@ -348,7 +348,7 @@ static void resolve_ask(struct engine *g, struct tool_evaluation *j, const char 
 		overrule_decision(j, POLICY_ALLOW, POLICY_BY_PERSON, "a person allowed it for this session");
 		j->decision.scope = POLICY_SESSION;
 	} else if (j->fn && j->caller.no_person && !g->o.ask_alone_ms) {
-		overrule_decision(j, POLICY_DENY, j->decision.source, "nobody can be asked through this client");
+		overrule_decision(j, POLICY_DENY, j->decision.source, "no person can be asked through this client");
 	}
 }
 
@@ -652,7 +652,7 @@ static void tool_resolved(struct engine *g, const struct action_outcome *o, stru
 		return;
 	use_of(g, o->action, &use, tool, call, &args, &of_turn);
 	buf_printf(&message, "%s%s%.200s",
-		   strcmp(status, "timed_out") == 0   ? "nobody allowed it in time"
+		   strcmp(status, "timed_out") == 0   ? "approval timed out"
 		   : strcmp(status, "cancelled") == 0 ? "it was ended before anybody allowed it"
 						      : "it was denied",
 		   o->note ? ": " : "", o->note ? o->note : "");

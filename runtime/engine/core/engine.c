@@ -44,6 +44,16 @@ const char *engine_tool_program(const struct engine *engine) { return engine->o.
 
 void engine_wake(struct engine *engine, uint64_t boot_ns) { engine->o.ports->wake_at(engine->o.host, boot_ns); }
 
+/* ---- calls to the modules ---- */
+
+void modules_run(struct engine *engine, const module_fn *phase)
+{
+	for (; *phase; phase++)
+		(*phase)(engine);
+}
+
+void modules_due(struct engine *engine, enum due_work work, const char *id) { engine->modules->due[work](engine, id); }
+
 /* ---- time ---- */
 
 void engine_tick(struct engine *engine)

@@ -89,6 +89,12 @@ void transaction_take_reply(struct transaction *tx, struct pending_reply *ret)
 	tx->reply = (struct pending_reply){ 0 };
 }
 
+void transaction_give_reply(struct transaction *tx, struct pending_reply *reply)
+{
+	tx->reply = *reply;
+	*reply = (struct pending_reply){ 0 };
+}
+
 static void on_decided(void *ctx, const struct store_result *r)
 {
 	struct transaction *tx = ctx;

@@ -89,5 +89,7 @@ void transaction_commit_then(struct transaction *tx, unsigned flags, store_done_
 /* Moves the reply to *ret, for code that replies later than the commit. The transaction then commits without a reply.
  */
 void transaction_take_reply(struct transaction *tx, struct pending_reply *ret);
+/* The opposite: an internal transaction sends this reply after its commit. Takes *reply. */
+void transaction_give_reply(struct transaction *tx, struct pending_reply *reply);
 
 #endif

@@ -165,6 +165,8 @@ void hook_tool_done(struct hook_tool *t);
 json_t *hook_tool_arguments(const char *tool, const json_t *arguments, const char *cwd, const json_t *input);
 bool hook_tool_is_same(const struct hook_tool *t, const json_t *input); /* is `input` what the hooks have read? */
 /* The members common to all hook points; the caller adds its own. New reference. */
+/* The work of a process, without what only its start knows (environment, who waits, …). Borrows from the process. */
+struct hook_subject hook_subject_of(const struct process *p, enum hook_point point);
 json_t *hook_input(const struct hook_subject *s, int mode);
 char *hook_input_text(json_t *input); /* consumes `input` */
 void hook_texts_of(const struct hook_tool *t, json_t *input,

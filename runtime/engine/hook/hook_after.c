@@ -257,16 +257,7 @@ struct hook_group *hook_after(struct process *p, const struct policy_hooks *hook
 {
 	struct engine *engine = p->engine;
 	const struct policy_hook *list[HOOKS_SELECTED_MAX];
-	struct hook_subject s = { .uid = p->uid,
-				  .by = p->by,
-				  .session_id = p->session_id,
-				  .thread_id = p->thread_id,
-				  .turn_id = p->turn_id,
-				  .task_id = p->task_id,
-				  .tool_call_id = p->tool_call_id,
-				  .trace_id = p->trace_id,
-				  .process_id = p->id,
-				  .reads_only = !p->writes };
+	struct hook_subject s;
 	char thread[ID_SIZE], turn[ID_SIZE];
 	struct hook_group *group = NULL;
 	struct err e = ERR_INIT;
@@ -278,8 +269,8 @@ struct hook_group *hook_after(struct process *p, const struct policy_hooks *hook
 	    !load_ended_process(p, &x))
 		return NULL;
 	x.hooks = hooks;
+	s = hook_subject_of(p, x.good ? HOOK_POST_TOOL_USE : HOOK_POST_TOOL_FAILURE);
 	s.by.uid = p->uid;
-	s.point = x.good ? HOOK_POST_TOOL_USE : HOOK_POST_TOOL_FAILURE;
 	s.cwd = x.cwd;
 	struct transaction *tx = transaction_new_internal(engine);
 	tool_of(&x);

@@ -18,6 +18,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
+#include "runtime/engine/process/process.h"
 #include "runtime/engine/tool/tool.h"
 
 #include <string.h>
@@ -194,6 +195,21 @@ bool hook_tool_is_same(const struct hook_tool *t, const json_t *input)
 		json_object_del(now, "file_path");
 	}
 	return json_equal(told, now);
+}
+
+struct hook_subject hook_subject_of(const struct process *p, enum hook_point point)
+{
+	return (struct hook_subject){ .point = point,
+				      .uid = p->uid,
+				      .by = p->by,
+				      .session_id = p->session_id,
+				      .thread_id = p->thread_id,
+				      .turn_id = p->turn_id,
+				      .task_id = p->task_id,
+				      .tool_call_id = p->tool_call_id,
+				      .trace_id = p->trace_id,
+				      .process_id = p->id,
+				      .reads_only = !p->writes };
 }
 
 json_t *hook_input(const struct hook_subject *s, int mode)

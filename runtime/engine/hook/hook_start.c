@@ -214,27 +214,16 @@ void hook_defer_start(struct process *p, const struct start_request *r, const st
 	struct transaction *tx = transaction_new_internal(engine);
 	struct start_request copy = *r;
 	struct err e = ERR_INIT;
-	struct hook_subject s = {
-		.point = w->point,
-		.uid = p->uid,
-		.by = p->by,
-		.session_id = p->session_id,
-		.thread_id = p->thread_id,
-		.turn_id = p->turn_id,
-		.task_id = p->task_id,
-		.tool_call_id = p->tool_call_id,
-		.trace_id = p->trace_id,
-		.process_id = p->id,
-		.cwd = p->cwd,
-		.env = r->env_set,
-		.nenv = r->nenv_set,
-		.waits = "process",
-		.owner_kind = p->owner ? owner_kind_name(p->owner) : NULL,
-		.owns_turn = p->owns_turn,
-		.reads_only = !p->writes || p->mode == MODE_PLAN,
-		.untrusting = p->mode == MODE_UNTRUSTED,
-	};
+	struct hook_subject s = hook_subject_of(p, w->point);
 
+	s.cwd = p->cwd;
+	s.env = r->env_set;
+	s.nenv = r->nenv_set;
+	s.waits = "process";
+	s.owner_kind = p->owner ? owner_kind_name(p->owner) : NULL;
+	s.owns_turn = p->owns_turn;
+	s.reads_only = !p->writes || p->mode == MODE_PLAN;
+	s.untrusting = p->mode == MODE_UNTRUSTED;
 	/* The recorded start keeps the ids that the process already has. A repeated start is the same process. */
 	copy.process_id = p->id;
 	copy.step_id = p->step_id;

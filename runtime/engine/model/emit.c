@@ -9,6 +9,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/engine/model/cost.h"
 #include "runtime/engine/model/routing_facts.h"
+#include "runtime/engine/session/session.h"
 #include "runtime/engine/turn/turn.h"
 #include "runtime/engine/work/task_read.h"
 #include "runtime/view/view.h"
@@ -43,24 +44,6 @@ static int emit_refuse(struct err *e, enum err_code code, size_t i, const char *
 	err_set(e, code, "events[%zu].%s %s", i, member, what);
 	snprintf(e->field, sizeof e->field, "events[%zu].%s", i, member);
 	return -1;
-}
-
-/* For an event without a turn whose type needs one: the session's system turn, created on first use. */
-static int emit_system_turn(struct engine *g, struct transaction *tx, const struct caller *c, const char *session,
-			    const struct view_session_brief *brief, char thread[ID_SIZE], char turn[ID_SIZE])
-{
-
-	id_copy(thread, brief->first_thread);
-	if (turn[0])
-		return 0;
-	if (brief->system_turn[0]) {
-		id_copy(turn, brief->system_turn);
-		return 0;
-	}
-	id_make(ID_KIND_TURN, turn);
-	return EMIT(turn_submitted, tx,
-		    ((struct scope){ .uid = c->uid, .session = session, .thread = thread, .turn = turn }),
-		    .envelope.status = "accepted", .source = "system", .status = "accepted");
 }
 
 /*
@@ -155,6 +138,8 @@ static int emit_one(struct engine *g, struct transaction *tx, const struct emit_
 		return emit_refuse(e, ERR_NOT_ALLOWED, i, "type", "is written by the runtime only");
 	if (!ev->ids[ID_SESSION])
 		return emit_refuse(e, ERR_INVALID, i, "sessionId", "is missing");
+	if (strcmp(ev->ids[ID_SESSION], (ev - i)->ids[ID_SESSION]) != 0)
+		return emit_refuse(e, ERR_INVALID, i, "sessionId", "is not the session of the first event");
 	int r = view_session_brief(g->o.store, c->uid, ev->ids[ID_SESSION], &session, e);
 	if (r != 0)
 		return r < 0 ? -1 : emit_refuse(e, ERR_NOT_FOUND, i, "sessionId", "is not known");
@@ -164,8 +149,10 @@ static int emit_one(struct engine *g, struct transaction *tx, const struct emit_
 	d.uid = session.uid;
 	memcpy(d.ids, ev->ids, sizeof d.ids);
 	if ((event_info(d.type)->required_ids & (1u << ID_TURN)) && !d.ids[ID_TURN]) {
-		if (emit_system_turn(g, tx, c, d.ids[ID_SESSION], &session, thread, turn) < 0)
-			return err_set(e, ERR_INTERNAL, "the session's system turn cannot be written");
+		/* The session's system turn, created on first use; the rest of the request's events share it. */
+		id_copy(thread, session.first_thread);
+		if (!turn[0] && session_system_turn(g, tx, session.uid, d.ids[ID_SESSION], thread, turn, e) < 0)
+			return -1;
 		d.ids[ID_TURN] = turn;
 		d.ids[ID_THREAD] = thread;
 	}

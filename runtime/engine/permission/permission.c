@@ -153,7 +153,7 @@ static void decide_asked(struct process *p, const struct start_request *r, const
 		d->scope = POLICY_SESSION;
 	} else if (c->no_person && !engine->o.ask_alone_ms) {
 		mem_auto char *why = mem_strdup(d->reason);
-		overrule_decision(d, POLICY_DENY, d->source, "nobody can be asked through this client, and %.180s",
+		overrule_decision(d, POLICY_DENY, d->source, "no person can be asked through this client, and %.180s",
 				  why);
 	}
 }

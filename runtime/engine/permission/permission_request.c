@@ -309,7 +309,7 @@ static int check_mode(const struct engine *engine, int mode, const char *name, s
 
 	if (mode < 0) {
 		permission_mode_names(&names);
-		return err_field(e, "mode", "'%.40s' is none of %s", name, buf_cstr(&names));
+		return err_field(e, "mode", "'%.40s' is not a mode; expected one of %s", name, buf_cstr(&names));
 	}
 	if (mode == MODE_BYPASS && (!engine->rules || !engine->rules->bypass)) {
 		err_set(e, ERR_PERMISSION, "the host's policy does not permit mode bypass (permissions.allowBypass)");

@@ -39,13 +39,7 @@ static void write_continuation(const struct process *p, const char *ref, const s
 void permission_offer_retry(struct process *p)
 {
 	struct engine *engine = p->engine;
-	const struct ref_owner owner = { .uid = p->uid,
-					 .session_id = p->session_id,
-					 .thread_id = p->thread_id,
-					 .turn_id = p->turn_id,
-					 .kind = "process",
-					 .id = p->id,
-					 .media_type = "application/json" };
+	const struct ref_owner owner = process_ref_owner(p, "application/json");
 	buf_auto struct buf open = BUF_INIT, next = BUF_INIT, prompt = BUF_INIT;
 	char ref[ID_TEXT_MAX], action[ID_SIZE];
 	struct err e = ERR_INIT;

@@ -134,13 +134,7 @@ void permission_ask(struct process *p, const struct start_request *r, const stru
 {
 	struct engine *engine = p->engine;
 	struct transaction *tx = transaction_new_internal(engine);
-	const struct ref_owner owner = { .uid = p->uid,
-					 .session_id = p->session_id,
-					 .thread_id = p->thread_id,
-					 .turn_id = p->turn_id,
-					 .kind = "process",
-					 .id = p->id,
-					 .media_type = "application/json" };
+	const struct ref_owner owner = process_ref_owner(p, "application/json");
 	buf_auto struct buf start = BUF_INIT, next = BUF_INIT, result = BUF_INIT;
 	struct start_request copy = *r;
 	char ref[ID_TEXT_MAX];
@@ -224,7 +218,7 @@ static void resolved_fact(const struct action_outcome *o, struct transaction *tx
 static void refused_message(const struct action_outcome *o, struct buf *out)
 {
 	if (strcmp(o->status, "timed_out") == 0)
-		buf_str(out, "nobody allowed it in time");
+		buf_str(out, "approval timed out");
 	else if (strcmp(o->status, "cancelled") == 0)
 		buf_printf(out, "it was ended before anybody allowed it%s%.200s", o->note ? ": " : "",
 			   o->note ? o->note : "");

@@ -37,4 +37,16 @@ void sandbox_setup_mounts_json(const struct sandbox_setup *f, struct jw *w);
 /* Members of the error's data, for a request that exceeds the caller's rights. */
 void sandbox_setup_denial_json(const struct err *e, struct jw *w);
 
+/*
+ * Work of a root client may start after the client has disconnected: a task, a job's items, a start that waits for an
+ * approval or hooks. The spawner then starts only commands in directories that were authorised while the client was
+ * connected. These functions register them; for other users they do nothing.
+ *
+ * `delay_reply`: the client may get its reply and disconnect before anything is started, so the reply waits until the
+ * spawner has recorded the authorisation.
+ */
+void root_authorise(struct engine *engine, const struct sandbox_setup *f, const struct caller *c, bool delay_reply);
+void root_authorise_request(struct engine *engine, const struct sandbox_request *r, const struct caller *c,
+			    bool delay_reply);
+
 #endif

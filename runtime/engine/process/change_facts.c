@@ -26,35 +26,24 @@ static struct scope change_scope(const struct changes_facts *c)
 			       .request = c->by ? c->by->request_id : NULL };
 }
 
-static struct requester changed_by(const struct changes_facts *c)
-{
-	return c->by ? requester_of(c->by) : (struct requester){ 0 };
-}
-
-/* Stores the diff as a separate output in the same commit; false if it exceeds a limit. */
-static bool keep_diff(const struct change *c, struct transaction *tx, size_t *room, char ret_ref[ID_TEXT_MAX])
-{
-	ret_ref[0] = '\0';
-	if (!c->diff_len || c->diff_len > CHANGES_DIFF_MAX || c->diff_len > *room)
-		return false;
-	*room -= c->diff_len;
-	id_make(ID_KIND_OUTPUT, ret_ref);
-	transaction_add_output(tx, ret_ref, c->diff, c->diff_len);
-	return true;
-}
-
-static void path_fact(const struct changes_facts *facts, const struct change *c, struct transaction *tx, size_t *room)
+/* One path. Its diff becomes an output of the same commit unless it exceeds a limit; `room` is left for the others. */
+static void path_fact(const struct changes_facts *facts, const struct change *c, struct json_value by,
+		      struct transaction *tx, size_t *room)
 {
 	mem_auto char *path = mem_strndup(c->path, c->path_len),
 		      *note = c->note_len ? mem_strndup(c->note, c->note_len) : NULL;
-	const struct requester by = changed_by(facts);
-	char ref[ID_TEXT_MAX];
-	bool diff = keep_diff(c, tx, room, ref);
+	bool diff = c->diff_len && c->diff_len <= CHANGES_DIFF_MAX && c->diff_len <= *room;
+	char ref[ID_TEXT_MAX] = "";
 
+	if (diff) {
+		*room -= c->diff_len;
+		id_make(ID_KIND_OUTPUT, ref);
+		transaction_add_output(tx, ref, c->diff, c->diff_len);
+	}
 	EMIT(artifact_changed, tx, change_scope(facts), .source = facts->source, .path = path,
 	     .change = change_kind_name(c->kind), .fileType = change_type_name(c->type), .bytes = opt_int(c->bytes),
 	     .outcome = change_outcome_name(c->outcome), .reason = note, .diffRef = none_if_empty(ref),
-	     .diffBytes = opt_int_if(diff, c->diff_len), .by = facts->by ? json_requester(&by) : JSON_NONE);
+	     .diffBytes = opt_int_if(diff, c->diff_len), .by = by);
 }
 
 static void write_counts(struct jw *w, const void *head, size_t n)
@@ -68,16 +57,6 @@ static void write_counts(struct jw *w, const void *head, size_t n)
 		if (h->outcomes[i])
 			jw_kuint(w, change_outcome_name((enum change_outcome)i), h->outcomes[i]);
 	jw_obj_end(w);
-}
-
-static void count_fact(const struct changes_facts *facts, struct transaction *tx)
-{
-	const struct change_list_head *h = facts->list;
-	const struct requester by = changed_by(facts);
-
-	EMIT(artifact_changed, tx, change_scope(facts), .source = facts->source, .change = h ? "summary" : "requested",
-	     .counts = h ? json_from_writer(write_counts, h, 0) : JSON_NONE,
-	     .kept = h ? opt_bool(facts->kept) : OPT_BOOL_ABSENT, .by = facts->by ? json_requester(&by) : JSON_NONE);
 }
 
 static void on_recorded(void *ctx, const struct store_result *r)
@@ -98,13 +77,18 @@ void changes_record(struct engine *engine, const struct changes_facts *f, engine
 {
 	struct transaction *tx = transaction_new_internal(engine);
 	struct recording *rec = mem_zalloc(1, sizeof *rec);
+	const struct change_list_head *h = f->list;
+	const struct requester requester = f->by ? requester_of(f->by) : (struct requester){ 0 };
+	const struct json_value by = f->by ? json_requester(&requester) : JSON_NONE;
 	size_t at = 0, room = CHANGES_DIFFS_MAX;
 	struct change c;
 
 	*rec = (struct recording){ fn, ctx };
 	for (unsigned n = 0; f->list && n < CHANGES_FACTS_MAX && change_list_next(f->list, &at, &c); n++)
-		path_fact(f, &c, tx, &room);
-	count_fact(f, tx);
+		path_fact(f, &c, by, tx, &room);
+	EMIT(artifact_changed, tx, change_scope(f), .source = f->source, .change = h ? "summary" : "requested",
+	     .counts = h ? json_from_writer(write_counts, h, 0) : JSON_NONE,
+	     .kept = h ? opt_bool(f->kept) : OPT_BOOL_ABSENT, .by = by);
 	/* Changes that were made must be recorded even when space is short; a mere request may fail. */
 	transaction_commit_then(tx, f->list ? STORE_MUST : 0, on_recorded, rec);
 }

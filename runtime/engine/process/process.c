@@ -4,6 +4,7 @@
 
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
+#include "runtime/engine/core/ref.h"
 
 struct process *process_new(struct engine *engine, const char *id)
 {
@@ -41,6 +42,17 @@ struct scope process_scope(const struct process *p)
 			       .subagent = p->subagent_id,
 			       .request = p->start.request_id,
 			       .trace = p->trace_id };
+}
+
+struct ref_owner process_ref_owner(const struct process *p, const char *media_type)
+{
+	return (struct ref_owner){ .uid = p->uid,
+				   .session_id = p->session_id,
+				   .thread_id = p->thread_id,
+				   .turn_id = p->turn_id,
+				   .kind = "process",
+				   .id = p->id,
+				   .media_type = media_type };
 }
 
 void process_event(struct process *p, enum process_event ev) { p->engine->modules->process_event(p, (int)ev); }

@@ -247,6 +247,8 @@ void process_done(struct engine *engine);
 uint64_t process_tick(struct engine *engine, uint64_t now);
 void process_client_disconnected(struct engine *engine, uint64_t connection);
 struct scope process_scope(const struct process *p);
+/* The owner of a text that is stored for the process outside its events. Borrows from the process. */
+struct ref_owner process_ref_owner(const struct process *p, const char *media_type);
 
 static inline bool process_is_controlled_by(const struct process *p, const struct caller *c)
 {

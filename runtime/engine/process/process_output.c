@@ -76,20 +76,6 @@ static void write_preview(struct jw *w, const void *bytes, size_t n)
 	}
 }
 
-static int spilled_fact(struct process *p, int stream, struct transaction *tx)
-{
-	struct process_stream *s = &p->streams[stream];
-	bool inlined = s->size > p->engine->o.inline_bytes;
-	struct scope scope = process_scope(p);
-
-	scope.output = s->ref;
-	return EMIT(output_spilled, tx, scope, .outputRef = s->ref, .stream = stream_name(stream), .bytes = s->size,
-		    .limit = inlined ? p->engine->o.inline_bytes : output_limit(p),
-		    .reason = inlined ? "inline_limit" : "output_limit",
-		    .owner = JSON_OBJECT(output_owner, .processId = p->id), .mediaType = "application/octet-stream",
-		    .encoding = "binary");
-}
-
 /* Makes the bytes that the events of this batch cite durable with it. */
 static void stream_secure(struct process *p, int stream, struct transaction *tx)
 {
@@ -113,32 +99,35 @@ static void stream_secure(struct process *p, int stream, struct transaction *tx)
 	}
 }
 
-/* How many bytes of the new range a preview can show: not those dropped because of the output limit. */
-static size_t preview_room(const struct process *p, const struct process_stream *s)
-{
-	uint64_t most = s->size - s->cited, from, to;
-
-	spool_hole(s->size, output_limit(p), &from, &to);
-	if (to > from && s->cited < to && s->cited + most > from)
-		most = s->cited < from ? from - s->cited : 0;
-	return most < p->engine->o.inline_bytes ? (size_t)most : p->engine->o.inline_bytes;
-}
-
+/* One process.output for what the stream has beyond the last event. Its first part is shown in the event. */
 static void output_fact(struct process *p, int stream, struct transaction *tx)
 {
 	struct process_stream *s = &p->streams[stream];
 	struct engine *engine = p->engine;
-	size_t want = preview_room(p, s);
+	const uint32_t inline_max = engine->o.inline_bytes;
+	struct scope scope = process_scope(p);
+	uint64_t want = s->size - s->cited, from, to;
+
+	/* A preview cannot show bytes that were dropped because of the output limit. */
+	spool_hole(s->size, output_limit(p), &from, &to);
+	if (to > from && s->cited < to && s->cited + want > from)
+		want = s->cited < from ? from - s->cited : 0;
+	want = want < inline_max ? want : inline_max;
 	mem_auto char *bytes = mem_alloc(want + 1);
 	ssize_t n = engine->o.ports->peek_output(engine->o.host, p->id, stream, s->cited, bytes, want);
 
-	if (!s->spilled && process_output_spills(p, s->size)) {
-		s->spilled = true;
-		spilled_fact(p, stream, tx);
-		transaction_add_output(tx, s->ref, NULL, 0);
-	}
-	struct scope scope = process_scope(p);
 	scope.output = s->ref;
+	if (!s->spilled && process_output_spills(p, s->size)) {
+		bool inlined = s->size > inline_max;
+
+		s->spilled = true;
+		EMIT(output_spilled, tx, scope, .outputRef = s->ref, .stream = stream_name(stream), .bytes = s->size,
+		     .limit = inlined ? inline_max : output_limit(p),
+		     .reason = inlined ? "inline_limit" : "output_limit",
+		     .owner = JSON_OBJECT(output_owner, .processId = p->id), .mediaType = "application/octet-stream",
+		     .encoding = "binary");
+		transaction_add_output(tx, s->ref, NULL, 0); /* removes what was stored inline */
+	}
 	EMIT(process_output, tx, scope, .stream = stream_name(stream), .offset = s->cited, .length = s->size - s->cited,
 	     .shown = json_from_writer(write_preview, bytes, n > 0 ? (size_t)n : 0));
 	stream_secure(p, stream, tx);

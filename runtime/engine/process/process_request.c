@@ -73,7 +73,7 @@ static void reject_lost(struct engine *engine, const struct process_doc *d, cons
 				 .process = d->processId,
 				 .request = c->request_id };
 	EMIT(runtime_warning, tx, s, .code = "process_lost", .detail = e->message,
-	     .advice = "look at what it may have done, then start it again", .request = request);
+	     .advice = "check what it may have done, then start it again", .request = request);
 	transaction_commit_then(tx, STORE_MUST | STORE_NOW, on_lost_recorded, l);
 }
 
@@ -100,62 +100,24 @@ static void input_free(struct pending_input *in)
 	free(in);
 }
 
-struct answer {
-	struct pending_reply reply;
-	struct buf json;
-	struct engine *engine;
-};
-
-static void on_answer_committed(void *ctx, const struct store_result *r)
-{
-	struct answer *a = ctx;
-
-	if (r->status < 0) {
-		reply_err(&a->reply, r->err, NULL, 0);
-	} else {
-		a->json.len--;
-		buf_printf(&a->json, "%s\"sequence\":%llu}", a->json.len > 1 ? "," : "",
-			   (unsigned long long)r->last_sequence);
-		reply_json(&a->reply, a->json.data, a->json.len);
-	}
-	buf_done(&a->json);
-	free(a);
-}
-
-/* Replies with `json` (an object) and the member `sequence` after the commit of the batch. Takes *reply. */
-static void answer_after(struct engine *engine, struct transaction *tx, unsigned flags, struct pending_reply *reply,
-			 struct buf *json)
-{
-	struct answer *a = mem_zalloc(1, sizeof *a);
-
-	a->reply = *reply;
-	*reply = (struct pending_reply){ 0 };
-	a->json = *json;
-	*json = BUF_INIT;
-	transaction_store_reply(tx, &a->reply, a->json.data, a->json.len);
-	transaction_commit_then(tx, STORE_MUST | flags, on_answer_committed, a);
-}
-
 static void input_finish(struct process *p, struct pending_input *in)
 {
 	struct transaction *tx = transaction_new_internal(p->engine);
-	struct buf json = BUF_INIT;
-	struct jw w = jw_on(&json);
 
 	TAILQ_REMOVE(&p->inputs, in, link);
-	jw_obj(&w);
+	transaction_give_reply(tx, &in->reply);
 	if (!in->eof || in->len)
-		jw_kuint(&w, "bytes", in->len);
+		jw_kuint(&tx->w, "bytes", in->len);
 	if (in->eof && in->len) {
-		jw_kstr(&w, "sent", "eof");
-		jw_kbool(&w, "canonical", in->canonical);
+		jw_kstr(&tx->w, "sent", "eof");
+		jw_kbool(&tx->w, "canonical", in->canonical);
 	}
-	if (process_has_tty(p))
-		jw_kuint(&w, "offset", in->offset);
-	jw_obj_end(&w);
+	if (process_has_tty(p)) {
+		jw_kuint(&tx->w, "offset", in->offset);
+		tx->flags |= STORE_SHORTLY; /* the echo of the terminal follows soon and can share the commit */
+	}
 	process_input_fact(p, tx, in);
-	/* The echo of the terminal follows soon and can share the commit. */
-	answer_after(p->engine, tx, process_has_tty(p) ? STORE_SHORTLY : 0, &in->reply, &json);
+	transaction_commit(tx);
 	input_free(in);
 }
 
@@ -370,13 +332,25 @@ void engine_close_stdin(struct engine *engine, const char *process_id, const str
 	input_queue(engine, process_id, NULL, 0, true, c, fn, ctx);
 }
 
+/*
+ * The transaction of a request that is carried out at once. A signal, a resize or a closed stream must not wait for a
+ * slow or full disk, so these are recorded after they happened, and are never rejected for lack of space.
+ */
+static struct transaction *begin_done(struct engine *engine, const struct process *p, const struct caller *c,
+				      engine_reply_fn fn, void *ctx)
+{
+	struct transaction *tx = transaction_new(engine, c, fn, ctx);
+
+	tx->flags = STORE_MUST;
+	jw_kstr(&tx->w, "processId", p->id);
+	return tx;
+}
+
 void engine_close_output(struct engine *engine, const char *process_id, int stream, const struct caller *c,
 			 engine_reply_fn fn, void *ctx)
 {
 	struct err e = ERR_INIT;
 	struct process *p = engine_live(engine, process_id, c, &e);
-	struct pending_reply reply;
-	struct buf json = BUF_INIT;
 
 	if (p && !p->streams[stream].ref[0])
 		err_set(&e, ERR_STATE, "process '%s' has no %s of its own", process_id, stream_name(stream));
@@ -385,18 +359,13 @@ void engine_close_output(struct engine *engine, const char *process_id, int stre
 		return;
 	}
 	const struct requester by = requester_of(c);
-	struct transaction *tx = transaction_new_internal(engine);
+	struct transaction *tx = begin_done(engine, p, c, fn, ctx);
 	engine->o.ports->close_output(engine->o.host, p->id, stream);
 	p->streams[stream].ended = true;
 	EMIT(process_input, tx, process_input_scope(p, c->request_id), .kind = "close_output",
 	     .stream = stream_name(stream), .by = json_requester(&by));
-	reply_copy(&reply, c, fn, ctx);
-	struct jw w = jw_on(&json);
-	jw_obj(&w);
-	jw_kstr(&w, "processId", p->id);
-	jw_kstr(&w, "stream", stream_name(stream));
-	jw_obj_end(&w);
-	answer_after(engine, tx, 0, &reply, &json);
+	jw_kstr(&tx->w, "stream", stream_name(stream));
+	transaction_commit(tx);
 	process_event(p, PROCESS_EV_STREAM_END);
 }
 
@@ -421,8 +390,6 @@ void engine_resize_process(struct engine *engine, const char *process_id, uint32
 {
 	struct err e = ERR_INIT;
 	struct process *p = engine_live(engine, process_id, c, &e);
-	struct pending_reply reply;
-	struct buf json = BUF_INIT;
 
 	if (p && !process_has_tty(p))
 		err_set(&e, ERR_STATE, "process '%s' has no terminal", process_id);
@@ -438,18 +405,13 @@ void engine_resize_process(struct engine *engine, const char *process_id, uint32
 	p->tty_cols = cols;
 	p->typed = true; /* the client waits for the redraw: flush it without delay */
 	p->typed_until_ns = engine_now(engine) + PROCESS_TYPED_MS * 1000000ull;
-	struct transaction *tx = transaction_new_internal(engine);
+	struct transaction *tx = begin_done(engine, p, c, fn, ctx);
 	/* The offset in the output makes it possible to replay the screen. */
 	EMIT(process_input, tx, process_input_scope(p, c->request_id), .kind = "resize", .rows = opt_int(rows),
 	     .cols = opt_int(cols), .offset = opt_int(p->streams[STREAM_PTY].size), .by = json_requester(&by));
-	reply_copy(&reply, c, fn, ctx);
-	struct jw w = jw_on(&json);
-	jw_obj(&w);
-	jw_kstr(&w, "processId", p->id);
-	jw_kuint(&w, "rows", rows);
-	jw_kuint(&w, "cols", cols);
-	jw_obj_end(&w);
-	answer_after(engine, tx, 0, &reply, &json);
+	jw_kuint(&tx->w, "rows", rows);
+	jw_kuint(&tx->w, "cols", cols);
+	transaction_commit(tx);
 }
 
 void engine_signal_process(struct engine *engine, const char *process_id, int sig, const struct caller *c,
@@ -457,8 +419,6 @@ void engine_signal_process(struct engine *engine, const char *process_id, int si
 {
 	struct err e = ERR_INIT;
 	struct process *p = engine_live(engine, process_id, c, &e);
-	struct pending_reply reply;
-	struct buf json = BUF_INIT;
 
 	if (p && p->state != PROCESS_RUNNING)
 		err_set(&e, ERR_STATE, "process '%s' has not begun yet", process_id);
@@ -469,16 +429,11 @@ void engine_signal_process(struct engine *engine, const char *process_id, int si
 	p->sent_signals |= 1ull << (sig - 1);
 	p->signal_by = requester_of(c);
 	engine->o.ports->signal(engine->o.host, p->id, sig);
-	struct transaction *tx = transaction_new_internal(engine);
+	struct transaction *tx = begin_done(engine, p, c, fn, ctx);
 	EMIT(process_input, tx, process_input_scope(p, c->request_id), .kind = "signal",
 	     .signal = text_signal_name(sig), .by = json_requester(&p->signal_by));
-	reply_copy(&reply, c, fn, ctx);
-	struct jw w = jw_on(&json);
-	jw_obj(&w);
-	jw_kstr(&w, "processId", p->id);
-	jw_kstr(&w, "signal", text_signal_name(sig));
-	jw_obj_end(&w);
-	answer_after(engine, tx, 0, &reply, &json);
+	jw_kstr(&tx->w, "signal", text_signal_name(sig));
+	transaction_commit(tx);
 }
 
 void engine_terminate_process(struct engine *engine, const char *process_id, const char *reason, int sig,

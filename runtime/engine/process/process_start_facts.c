@@ -19,28 +19,17 @@ static void write_command_line(struct jw *w, const void *process, size_t n) { pr
 
 struct json_value json_command_line(const struct process *p) { return json_from_writer(write_command_line, p, 0); }
 
-static const char *layer_state(const struct process *p, uint32_t layer)
-{
-	if (!(p->plan_layers & layer))
-		return "not_requested";
-	return p->layers & layer ? "enforced" : "unavailable";
-}
-
 static void write_layers(struct jw *w, const void *process, size_t n)
 {
+	const struct process *p = process;
+
 	jw_obj(w);
 	for (unsigned i = 0; profile_layer_name(i); i++)
-		jw_kstr(w, profile_layer_name(i), layer_state(process, 1u << i));
+		jw_kstr(w, profile_layer_name(i),
+			!(p->plan_layers & 1u << i) ? "not_requested"
+			: p->layers & 1u << i       ? "enforced"
+						    : "unavailable");
 	jw_obj_end(w);
-}
-
-static int sandbox_fact(const struct process *p, struct transaction *tx)
-{
-	const struct json_value profile = json_from_text(p->sandbox_json);
-
-	return EMIT(sandbox_applied, tx, process_scope(p), .envelope.members.sandboxProfile = profile,
-		    .sandboxProfile = profile, .layers = json_from_writer(write_layers, p, 0),
-		    .violations = p->engine->o.violations ? "enforced" : "unavailable", .planHash = p->plan_hash);
 }
 
 void process_tty_json(const struct process *p, struct jw *w)
@@ -79,23 +68,10 @@ static int started_fact(const struct process *p, struct transaction *tx)
 		    .limits = json_limits(&p->limits), .outputRefs = json_stream_names(p));
 }
 
-/* Requested layers that this machine does not support; omitted if there are none. */
-static void missing_layers(const struct process *p, struct jw *w)
-{
-	uint32_t missing = p->plan_layers & ~p->layers;
-
-	if (!missing)
-		return;
-	jw_karr(w, "missingLayers");
-	for (unsigned i = 0; profile_layer_name(i); i++)
-		if (missing & 1u << i)
-			jw_str(w, profile_layer_name(i));
-	jw_arr_end(w);
-}
-
 /* The result of start_process. */
 static void start_result(const struct process *p, uint64_t sequence, struct buf *out)
 {
+	const uint32_t missing = p->plan_layers & ~p->layers; /* not supported by this machine */
 	struct jw w = jw_on(out);
 
 	jw_obj(&w);
@@ -110,7 +86,13 @@ static void start_result(const struct process *p, uint64_t sequence, struct buf 
 		jw_kbool(&w, "cow", true);
 	if (process_cwd_is_private(p))
 		jw_kbool(&w, "cwdIsPrivate", true);
-	missing_layers(p, &w);
+	if (missing) {
+		jw_karr(&w, "missingLayers");
+		for (unsigned i = 0; profile_layer_name(i); i++)
+			if (missing & 1u << i)
+				jw_str(&w, profile_layer_name(i));
+		jw_arr_end(&w);
+	}
 	jw_kint(&w, "pid", p->pid);
 	jw_key(&w, "outputRefs");
 	process_stream_names(p, &w);
@@ -144,24 +126,20 @@ static void on_start_decided(void *ctx, const struct store_result *r)
 	process_event(p, PROCESS_EV_COMMITTED);
 }
 
-static struct transaction *take_facts(struct process *p)
-{
-	struct transaction *tx = p->facts;
-
-	p->facts = NULL;
-	return tx;
-}
-
 void process_submit_start(struct process *p)
 {
-	struct transaction *tx = take_facts(p);
+	const struct json_value profile = json_from_text(p->sandbox_json);
+	struct transaction *tx = p->facts;
 	buf_auto struct buf result = BUF_INIT;
 
+	p->facts = NULL;
 	p->started_boot_ns = p->last_output_ns = engine_now(p->engine);
 	p->started_real_us = p->engine->o.ports->real_us(p->engine->o.host);
 	if (p->command_ref)
 		transaction_add_output(tx, p->command_ref, p->command_full.data, p->command_full.len);
-	sandbox_fact(p, tx);
+	EMIT(sandbox_applied, tx, process_scope(p), .envelope.members.sandboxProfile = profile,
+	     .sandboxProfile = profile, .layers = json_from_writer(write_layers, p, 0),
+	     .violations = p->engine->o.violations ? "enforced" : "unavailable", .planHash = p->plan_hash);
 	started_fact(p, tx);
 	if (p->owner && process_owner(p->engine, p->owner)->started)
 		process_owner(p->engine, p->owner)->started(p, tx);
@@ -185,4 +163,10 @@ void process_answer_start(struct process *p)
 }
 
 /* The clone failed: the attempt is recorded like any start, and process_end.c adds its end. */
-void process_submit_unstarted(struct process *p) { transaction_commit_then(take_facts(p), 0, NULL, NULL); }
+void process_submit_unstarted(struct process *p)
+{
+	struct transaction *tx = p->facts;
+
+	p->facts = NULL;
+	transaction_commit_then(tx, 0, NULL, NULL);
+}

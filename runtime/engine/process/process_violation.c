@@ -346,16 +346,6 @@ int process_violations_flush(struct process *p, struct transaction *tx)
 	return added;
 }
 
-static void violations_submit(struct process *p)
-{
-	struct transaction *tx = transaction_new_internal(p->engine);
-
-	if (process_violations_flush(p, tx) > 0)
-		transaction_commit(tx);
-	else
-		transaction_free(tx);
-}
-
 uint64_t process_violations_tick(struct process *p, uint64_t now)
 {
 	struct process_violations *s = p->violations;
@@ -363,10 +353,14 @@ uint64_t process_violations_tick(struct process *p, uint64_t now)
 	if (!s || p->state == PROCESS_ENDING)
 		return UINT64_MAX;
 	if (now >= s->tell_at_ns) {
-		if (p->committed)
-			violations_submit(p);
-		else
+		struct transaction *tx = p->committed ? transaction_new_internal(p->engine) : NULL;
+
+		if (!tx)
 			s->tell_at_ns = now + UNCOMMITTED_NS; /* no fact of a process precedes its start */
+		else if (process_violations_flush(p, tx) > 0)
+			transaction_commit(tx);
+		else
+			transaction_free(tx);
 	}
 	return s->tell_at_ns;
 }

@@ -202,8 +202,7 @@ static void complete_rollback(struct engine *g, struct rollback *r)
 	jw_kraw(&own->w, "filesRestored", r->restored.data, r->restored.len);
 	jw_kraw(&own->w, "notRestored", r->kept.data, r->kept.len);
 	if (r->reply.fn) {
-		own->reply = r->reply;
-		r->reply = (struct pending_reply){ 0 };
+		transaction_give_reply(own, &r->reply);
 	}
 	rollback_free(g, r);
 	transaction_commit(own);

@@ -8,7 +8,6 @@
 #include "runtime/engine/action/action.h"
 #include "runtime/engine/call/tool_call.h"
 #include "runtime/engine/core/core.h"
-#include "runtime/engine/policy/root_authorisation.h"
 #include "runtime/engine/policy/sandbox_setup.h"
 #include "runtime/engine/process/start_spec.h"
 #include "runtime/engine/session/session.h"

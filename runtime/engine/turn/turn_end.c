@@ -347,8 +347,8 @@ static void request_resolved(struct engine *g, const struct action_outcome *o, s
 	if (strcmp(o->status, "cancelled") == 0 || !action_means_refuse(o->decision))
 		return;
 	buf_printf(&message, "%s (%.60s)%s%.200s",
-		   strcmp(o->status, "timed_out") == 0 ? "nobody answered in time" : "the answer was no", o->decision,
-		   o->note ? ": " : "", o->note ? o->note : "");
+		   strcmp(o->status, "timed_out") == 0 ? "the action timed out without an answer" : "the answer was no",
+		   o->decision, o->note ? ": " : "", o->note ? o->note : "");
 	turn_denied_fact(g, o->action->turnId, message.data, &o->by, tx);
 }
 

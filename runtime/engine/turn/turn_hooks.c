@@ -181,8 +181,7 @@ static void prompt_begin(struct hook_prompt *w, const struct turn_doc *t, const 
 {
 	struct transaction *tx = transaction_new_internal(w->engine);
 
-	tx->reply = w->reply;
-	w->reply = (struct pending_reply){ 0 };
+	transaction_give_reply(tx, &w->reply);
 	turn_start_facts(w->engine, t, false, context, tx);
 	jw_kstr(&tx->w, "sessionId", t->sessionId);
 	jw_kstr(&tx->w, "threadId", t->threadId);

@@ -6,7 +6,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
 #include "runtime/engine/core/ref.h"
-#include "runtime/engine/policy/root_authorisation.h"
+#include "runtime/engine/policy/sandbox_setup.h"
 #include "runtime/engine/process/process.h"
 #include "runtime/engine/process/start_spec.h"
 #include "runtime/engine/work/subagent_private.h"

@@ -7,7 +7,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/engine/call/tool_call.h"
 #include "runtime/engine/core/ref.h"
-#include "runtime/engine/policy/root_authorisation.h"
+#include "runtime/engine/policy/sandbox_setup.h"
 #include "runtime/engine/process/start_spec.h"
 #include "runtime/view/view.h"
 
