@@ -63,11 +63,6 @@ struct connection {
 	bool client_eof, client_held, server_held, drained;
 	bool answering; /* VIA_HTTP: the head of the server's response has not arrived yet */
 	uint64_t sent, received;
-	/*
-	 * Creates a bufferevent on a socket with the relay's callbacks. Set by relay.c for dial.c, which is the lower
-	 * layer.
-	 */
-	struct bufferevent *(*wire)(struct connection *c, int fd, bool server);
 };
 
 void connection_free(struct connection *c);

@@ -63,7 +63,7 @@ static enum parsed find_end(const char *p, size_t n, size_t *ret_len, const char
 		if (i + 1 == most)
 			break;
 		if (p[i + 1] != '\n') {
-			*ret_why = "a line end that is none";
+			*ret_why = "malformed line ending";
 			return PARSED_BAD;
 		}
 		i++;
@@ -93,22 +93,22 @@ static const char *parse_request_line(struct http_head *h, const char *base, str
 	const char *second = first ? memchr(first + 1, ' ', line.n - (size_t)(first + 1 - line.p)) : NULL;
 
 	if (!second || line.n - (size_t)(second + 1 - line.p) != 8)
-		return "no request line";
+		return "invalid request line";
 	if (memcmp(second + 1, "HTTP/1.", 7) != 0 || (second[8] != '0' && second[8] != '1'))
-		return "only HTTP/1.0 and HTTP/1.1";
+		return "unsupported version: only HTTP/1.0 and HTTP/1.1 are";
 	h->minor = second[8] == '1';
 	h->method_len = (size_t)(first - line.p);
 	if (!is_token((struct span){ line.p, h->method_len }))
-		return "no method";
+		return "invalid method";
 	struct span t = { first + 1, (size_t)(second - first) - 1 };
 	for (size_t i = 0; i < t.n; i++)
 		if ((unsigned char)t.p[i] <= ' ' || (unsigned char)t.p[i] >= 0x7f)
-			return "a URL with characters that URLs have not";
+			return "invalid character in the URL";
 	static const char scheme[] = "http://";
 	const size_t skip = sizeof scheme - 1;
 	if ((span_equals((struct span){ line.p, h->method_len }, "CONNECT"))) {
 		h->form = HTTP_CONNECT;
-		return parse_authority(h, t, 0) && h->target.port ? NULL : "CONNECT takes HOST:PORT";
+		return parse_authority(h, t, 0) && h->target.port ? NULL : "CONNECT requires HOST:PORT";
 	}
 	if (t.n && t.p[0] == '/') {
 		h->form = HTTP_ORIGIN;
@@ -117,14 +117,14 @@ static const char *parse_request_line(struct http_head *h, const char *base, str
 		return NULL;
 	}
 	if (t.n < skip || strncasecmp(t.p, scheme, skip) != 0)
-		return "only http:// URLs and CONNECT";
+		return "unsupported request: only http:// URLs and CONNECT are";
 	size_t n = skip;
 	while (n < t.n && t.p[n] != '/' && t.p[n] != '?' && t.p[n] != '#')
 		n++;
 	h->form = HTTP_ABSOLUTE;
 	h->path_at = (size_t)(t.p - base) + n;
 	h->path_len = t.n - n;
-	return parse_authority(h, (struct span){ t.p + skip, n - skip }, 80) ? NULL : "no host in the URL";
+	return parse_authority(h, (struct span){ t.p + skip, n - skip }, 80) ? NULL : "missing host in the URL";
 }
 
 static const char *read_length(struct http_head *h, struct span v)
@@ -132,12 +132,12 @@ static const char *read_length(struct http_head *h, struct span v)
 	uint64_t n = 0;
 
 	if (h->body != HTTP_BODY_NONE)
-		return "two lengths of the body";
+		return "conflicting body lengths";
 	if (v.n == 0 || v.n > 18)
-		return "no number in Content-Length";
+		return "invalid Content-Length";
 	for (size_t i = 0; i < v.n; i++) {
 		if (v.p[i] < '0' || v.p[i] > '9')
-			return "no number in Content-Length";
+			return "invalid Content-Length";
 		n = n * 10 + (uint64_t)(v.p[i] - '0');
 	}
 	h->body = HTTP_BODY_LENGTH;
@@ -149,18 +149,18 @@ static const char *read_header(struct http_head *h, struct span name, struct spa
 {
 	if (span_equals(name, "host")) {
 		if (h->has_host)
-			return "two Host headers";
+			return "more than one Host header";
 		h->has_host = true;
-		return connect_target_parse(value.p, value.n, 0, &h->host) ? NULL : "no host in the Host header";
+		return connect_target_parse(value.p, value.n, 0, &h->host) ? NULL : "invalid Host header";
 	}
 	if (span_equals(name, "content-length"))
 		return read_length(h, value);
 	if (!span_equals(name, "transfer-encoding"))
 		return NULL;
 	if (h->body != HTTP_BODY_NONE)
-		return "two lengths of the body";
+		return "conflicting body lengths";
 	if (!h->minor || !span_equals(value, "chunked"))
-		return "a Transfer-Encoding that is not just chunked";
+		return "unsupported Transfer-Encoding: only chunked is";
 	h->body = HTTP_BODY_CHUNKED;
 	return NULL;
 }
@@ -192,7 +192,7 @@ enum parsed http_head_parse(const char *p, size_t n, struct http_head *ret, cons
 		const char *colon = memchr(line.p, ':', line.n);
 		name = (struct span){ line.p, colon ? (size_t)(colon - line.p) : 0 };
 		if (i >= HTTP_HEADERS_MAX || !is_token(name)) {
-			why = i >= HTTP_HEADERS_MAX ? HTTP_HEADERS_MANY : "a header without a proper name";
+			why = i >= HTTP_HEADERS_MAX ? HTTP_HEADERS_MANY : "invalid header name";
 			break;
 		}
 		value = trim_span((struct span){ colon + 1, line.n - name.n - 1 });
@@ -201,7 +201,7 @@ enum parsed http_head_parse(const char *p, size_t n, struct http_head *ret, cons
 	if (!why && h.form == HTTP_CONNECT && h.body != HTTP_BODY_NONE)
 		why = "CONNECT with a body";
 	if (!why && h.minor && !h.has_host)
-		why = "no Host header";
+		why = "missing Host header";
 	if (why) {
 		*ret_why = why;
 		return PARSED_BAD;

@@ -2,9 +2,9 @@
  * Relays the bytes between a client and its server, from the first to the last.
  *
  * One port serves all protocols: the first byte distinguishes SOCKS 5 from HTTP. The target is checked by name before
- * it is resolved, and by address before it is dialled (dial.c). In tunnels, the server name that the client sends is
+ * it is resolved, and by address before it is dialled. In tunnels, the server name that the client sends is
  * checked as well (access_check.c). The server's bytes are relayed unchanged, except that the response gets Connection:
- * close (http_response.h).
+ * close (http_head.h).
  *
  * Buffers are bounded: while one side does not read, reading from the other stops.
  */
@@ -39,10 +39,9 @@
  * dialled. Nothing is resolved twice, so DNS rebinding between check and connect is not possible.
  */
 
-/* Resolves the connection's target if it is a name, checks the addresses and connects to the first that works. */
-/* Tries the next address; error: why the previous one failed, or 0. */
-
 #define DIAL_S 60
+
+static struct bufferevent *wire_socket(struct connection *c, int fd, bool server);
 
 static void fail_dial(struct connection *c, const char *why)
 {
@@ -66,6 +65,7 @@ static int connect_address(const struct net_address *a, uint16_t port)
 	return -1;
 }
 
+/* Tries the next address; error: why the previous one failed, or 0. */
 static void dial_next(struct connection *c, int error)
 {
 	if (c->server)
@@ -78,7 +78,7 @@ static void dial_next(struct connection *c, int error)
 			error = errno;
 			continue;
 		}
-		c->server = c->wire(c, fd, true);
+		c->server = wire_socket(c, fd, true);
 		if (!c->server)
 			abort();
 		/* The socket is connecting: libevent reports the outcome. */
@@ -459,7 +459,6 @@ void relay_start(struct served_sandbox *b, int fd)
 	struct connection *c = mem_zalloc(1, sizeof *c);
 
 	c->sandbox = b;
-	c->wire = wire_socket;
 	c->client = wire_socket(c, fd, false);
 	c->timer = evtimer_new(b->base, connection_on_timer, c);
 	if (!c->client || !c->timer)

@@ -112,7 +112,7 @@ def test_a_client_that_nobody_sits_at_leaves_the_question_open():
                     process = next(p["processId"] for p in rpc.call("list_processes")["processes"])
                     assert f"bailiff apply {process}" in mcp.tell("changes", error=True, processId=process, action="apply")[1]
                 with Raw(home, modern, plain=True, answer={"action": action}) as mcp:
-                    assert "Permission was refused" in mcp.tell("exec", error=True, command="touch made")[1]
+                    assert "Permission was denied" in mcp.tell("exec", error=True, command="touch made")[1]
                     assert not rpc.call("list_actions", status="pending")["actions"]
 
 

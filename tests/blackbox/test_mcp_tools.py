@@ -194,7 +194,7 @@ def test_long_output_is_shown_by_its_ends(home):
         assert f"{out['omittedBytes']} bytes left out" in told["stdout"] and out["bytes"] == 588895 and out["omittedBytes"] > 587000, out
         assert told["stderr"] == "é\n", "a short stream is not cut for a long one"
         bytes_, text = mcp.exec("head -c 200000 /dev/urandom; echo over >&2")
-        assert bytes_["outputs"][0]["omittedBytes"] == 200000 - 256 and "this is no text" in text and len(text) < 2000 and bytes_["stderr"] == "over\n", text
+        assert bytes_["outputs"][0]["omittedBytes"] == 200000 - 256 and "this is not text" in text and len(text) < 2000 and bytes_["stderr"] == "over\n", text
         # The omitted part can be read; nothing is lost or duplicated at the cuts.
         head = told["stdout"].split("[…")[0]
         part, _ = mcp.tell("read_output", processId=told["processId"], stream="stdout", offset=len(head), length=50)

@@ -12,19 +12,6 @@
 
 #define NUL_IN_STRING(v) (strlen(json_string_value(v)) != json_string_length(v))
 
-/* "00-<32 hex digits>-<16>-<2>", neither id all zero. Anything else is not a valid trace context and is ignored. */
-static bool is_traceparent(const char *s)
-{
-	static const char shape[] = "xx-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx-xxxxxxxxxxxxxxxx-xx";
-
-	if (!s || strlen(s) != sizeof(shape) - 1 || strncmp(s, "00-", 3) != 0)
-		return false;
-	for (size_t i = 0; shape[i]; i++)
-		if (shape[i] == 'x' ? !isxdigit((unsigned char)s[i]) || isupper((unsigned char)s[i]) : s[i] != '-')
-			return false;
-	return strspn(s + 3, "0") < 32 && strspn(s + 36, "0") < 16;
-}
-
 struct codex_call *codex_call_new(struct codex_server *s, const struct codex_method *method,
 				  const struct rpc_message *m)
 {
@@ -35,7 +22,7 @@ struct codex_call *codex_call_new(struct codex_server *s, const struct codex_met
 	c->method = method;
 	c->id = json_incref(m->id);
 	c->params = m->params ? json_incref(m->params) : json_object();
-	if (is_traceparent(trace))
+	if (trace && rpc_message_is_traceparent(trace))
 		(void)snprintf(c->trace, sizeof(c->trace), "%s", trace);
 	TAILQ_INSERT_TAIL(&s->calls, c, entry);
 	s->ncalls++;

@@ -147,7 +147,7 @@ static int add_variables(json_t *out, const json_t *from, const char *field, str
 		if (!json_is_string(v))
 			return err_field(e, field, "'%.64s' must be a string", name);
 		if (!*name || strchr(name, '=') || strlen(json_string_value(v)) != json_string_length(v))
-			return err_field(e, field, "'%.64s' is no variable that a process can have", name);
+			return err_field(e, field, "'%.64s' is not a valid environment variable", name);
 		json_object_set(out, name, v);
 	}
 	return 0;

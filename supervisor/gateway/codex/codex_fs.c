@@ -3,7 +3,6 @@
  * enforces which files it may access. The gateway itself has all rights of its user and never touches the files.
  */
 
-
 #include "runtime/base/err.h"
 #include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
@@ -91,86 +90,65 @@ static bool param_flag(const struct codex_call *c, const char *name, bool otherw
 	return json_is_boolean(v) ? json_is_true(v) : otherwise;
 }
 
-static bool flags_none(struct codex_call *c, char *ret, size_t cap)
-{
-	(void)snprintf(ret, cap, "-");
-	return true;
-}
-
-static bool flags_read(struct codex_call *c, char *ret, size_t cap)
-{
-	(void)snprintf(ret, cap, "%llu:%llu", (unsigned long long)c->offset, (unsigned long long)c->length);
-	return true;
-}
-
-static bool flags_stat(struct codex_call *c, char *ret, size_t cap)
-{
-	(void)snprintf(ret, cap, "%s", param_flag(c, "followSymlinks", true) ? "f" : "n");
-	return true;
-}
-
-static bool flags_mkdir(struct codex_call *c, char *ret, size_t cap)
-{
-	(void)snprintf(ret, cap, "%s", param_flag(c, "recursive", true) ? "r" : "-");
-	return true;
-}
-
-static bool flags_remove(struct codex_call *c, char *ret, size_t cap)
-{
-	(void)snprintf(ret, cap, "%s%s-", param_flag(c, "recursive", true) ? "r" : "",
-		       param_flag(c, "force", true) ? "f" : "");
-	return true;
-}
-
-static bool flags_copy(struct codex_call *c, char *ret, size_t cap)
-{
-	if (!json_is_boolean(json_object_get(c->params, "recursive"))) {
-		codex_call_fail(c, RPC_INVALID_PARAMS, "missing field `recursive`");
-		return false;
-	}
-	(void)snprintf(ret, cap, "%s", param_flag(c, "recursive", false) ? "r" : "-");
-	return true;
-}
-
-static bool flags_walk(struct codex_call *c, char *ret, size_t cap)
-{
-	static const char *const names[] = { "maxDepth", "maxDirectories", "maxEntries" };
-	const json_t *o = json_object_get(c->params, "options");
-	unsigned long long v[countof(names)];
-
-	for (size_t i = 0; i < countof(names); i++) {
-		const json_t *n = json_object_get(o, names[i]);
-
-		if (!json_is_integer(n) || json_integer_value(n) < 0) {
-			codex_call_fail(c, RPC_INVALID_PARAMS, "missing field `%s`", names[i]);
-			return false;
-		}
-		v[i] = (unsigned long long)json_integer_value(n);
-	}
-	(void)snprintf(ret, cap, "%llu:%llu:%llu:%d", v[0], v[1], v[2], json_get_flag(o, "followDirectorySymlinks"));
-	return true;
-}
-
 /*
  * One row per method: its operation in bailiff-tool, the parameters with its paths, its flags, and how to build the
  * result.
  */
 struct codex_fs_row {
 	const char *method, *operation, *path, *other;
-	bool (*flags)(struct codex_call *c, char *ret, size_t cap);
+	enum { FLAGS_NONE, FLAGS_RANGE, FLAGS_FOLLOW, FLAGS_MKDIR, FLAGS_REMOVE, FLAGS_COPY, FLAGS_WALK } flags;
 	void (*answer)(struct codex_call *c, json_t *result); /* NULL: the result is the contents of a file */
 };
 
 static const struct codex_fs_row rows[] = {
-	{ "fs/readFile", "read", "path", NULL, flags_read, NULL },
-	{ "fs/getMetadata", "stat", "path", NULL, flags_stat, reply_result },
-	{ "fs/canonicalize", "realpath", "path", NULL, flags_none, reply_path },
-	{ "fs/readDirectory", "list", "path", NULL, flags_none, reply_result },
-	{ "fs/walk", "walk", "path", NULL, flags_walk, reply_walk },
-	{ "fs/createDirectory", "mkdir", "path", NULL, flags_mkdir, reply_empty },
-	{ "fs/remove", "remove", "path", NULL, flags_remove, reply_empty },
-	{ "fs/copy", "copy", "sourcePath", "destinationPath", flags_copy, reply_empty },
+	{ "fs/readFile", "read", "path", NULL, FLAGS_RANGE, NULL },
+	{ "fs/getMetadata", "stat", "path", NULL, FLAGS_FOLLOW, reply_result },
+	{ "fs/canonicalize", "realpath", "path", NULL, FLAGS_NONE, reply_path },
+	{ "fs/readDirectory", "list", "path", NULL, FLAGS_NONE, reply_result },
+	{ "fs/walk", "walk", "path", NULL, FLAGS_WALK, reply_walk },
+	{ "fs/createDirectory", "mkdir", "path", NULL, FLAGS_MKDIR, reply_empty },
+	{ "fs/remove", "remove", "path", NULL, FLAGS_REMOVE, reply_empty },
+	{ "fs/copy", "copy", "sourcePath", "destinationPath", FLAGS_COPY, reply_empty },
 };
+
+/* The flags of an operation, as bailiff-tool reads them. False: the call has failed. */
+static bool write_flags(struct codex_call *c, char *ret, size_t cap)
+{
+	static const char *const limits[] = { "maxDepth", "maxDirectories", "maxEntries" };
+	const json_t *o = json_object_get(c->params, "options");
+	const char *recursive = param_flag(c, "recursive", c->row->flags != FLAGS_COPY) ? "r" : "";
+	unsigned long long v[countof(limits)];
+
+	switch (c->row->flags) {
+	case FLAGS_NONE: (void)snprintf(ret, cap, "-"); break;
+	case FLAGS_RANGE:
+		(void)snprintf(ret, cap, "%llu:%llu", (unsigned long long)c->offset, (unsigned long long)c->length);
+		break;
+	case FLAGS_FOLLOW: (void)snprintf(ret, cap, "%s", param_flag(c, "followSymlinks", true) ? "f" : "n"); break;
+	case FLAGS_COPY:
+		if (!json_is_boolean(json_object_get(c->params, "recursive"))) {
+			codex_call_fail(c, RPC_INVALID_PARAMS, "missing field `recursive`");
+			return false;
+		}
+		/* fallthrough */
+	case FLAGS_MKDIR: (void)snprintf(ret, cap, "%s", *recursive ? recursive : "-"); break;
+	case FLAGS_REMOVE: (void)snprintf(ret, cap, "%s%s-", recursive, param_flag(c, "force", true) ? "f" : ""); break;
+	case FLAGS_WALK:
+		for (size_t i = 0; i < countof(limits); i++) {
+			const json_t *n = json_object_get(o, limits[i]);
+
+			if (!json_is_integer(n) || json_integer_value(n) < 0) {
+				codex_call_fail(c, RPC_INVALID_PARAMS, "missing field `%s`", limits[i]);
+				return false;
+			}
+			v[i] = (unsigned long long)json_integer_value(n);
+		}
+		(void)snprintf(ret, cap, "%llu:%llu:%llu:%d", v[0], v[1], v[2],
+			       json_get_flag(o, "followDirectorySymlinks"));
+		break;
+	}
+	return true;
+}
 
 /* ---- bytes ---- */
 
@@ -308,9 +286,10 @@ static void add_yield(json_t *params)
 	json_object_set_new(params, "maxOutputBytes", json_integer(OUTPUT_BYTES));
 }
 
-void codex_fs_launch(struct codex_call *c, const char *operation, const char *flags, const char *path,
-		     const char *other, const json_t *sandbox,
-		     void (*launched)(struct codex_call *c, json_t *result, json_t *error))
+/* Runs `bailiff-tool fs OPERATION FLAGS PATH [OTHER]` in the requested sandbox. */
+static void launch_tool(struct codex_call *c, const char *operation, const char *flags, const char *path,
+			const char *other, const json_t *sandbox,
+			void (*launched)(struct codex_call *c, json_t *result, json_t *error))
 {
 	const json_t *cwd = json_object_get(sandbox, "cwd");
 	json_t *command = json_pack("[sssss]", c->server->tool, "fs", operation, flags, path);
@@ -330,15 +309,16 @@ void codex_fs_launch(struct codex_call *c, const char *operation, const char *fl
 	codex_launch(c, sandbox, launched);
 }
 
-void codex_fs_read(struct codex_call *c, const char *path, const json_t *sandbox, uint64_t offset, uint64_t length)
+/* Reads a range of a file. The bytes go to the call's read_done; if that is NULL, they become the result. */
+static void read_range(struct codex_call *c, const char *path, const json_t *sandbox, uint64_t offset, uint64_t length)
 {
 	char flags[64];
 
 	c->row = &rows[0];
 	c->offset = offset;
 	c->length = length;
-	(void)flags_read(c, flags, sizeof(flags));
-	codex_fs_launch(c, c->row->operation, flags, path, NULL, sandbox, on_done);
+	(void)write_flags(c, flags, sizeof(flags));
+	launch_tool(c, c->row->operation, flags, path, NULL, sandbox, on_done);
 }
 
 void codex_fs_call(struct codex_call *c)
@@ -350,10 +330,10 @@ void codex_fs_call(struct codex_call *c)
 			c->row = &rows[i];
 	c->length = FILE_MAX + 1;
 	if (!codex_call_path(c, c->row->path, path) || (c->row->other && !codex_call_path(c, c->row->other, other)) ||
-	    !c->row->flags(c, flags, sizeof(flags)))
+	    !write_flags(c, flags, sizeof(flags)))
 		return;
-	codex_fs_launch(c, c->row->operation, flags, path, c->row->other ? other : NULL,
-			json_object_get(c->params, "sandbox"), on_done);
+	launch_tool(c, c->row->operation, flags, path, c->row->other ? other : NULL,
+		    json_object_get(c->params, "sandbox"), on_done);
 }
 
 /* ---- writing ---- */
@@ -404,7 +384,7 @@ static void on_writer(struct codex_call *c, json_t *result, json_t *error)
 
 void codex_fs_write_file(struct codex_call *c)
 {
-	static const struct codex_fs_row row = { "fs/writeFile", "write", "path", NULL, NULL, reply_empty };
+	static const struct codex_fs_row row = { "fs/writeFile", "write", "path", NULL, FLAGS_NONE, reply_empty };
 	const char *data = codex_call_str(c, "dataBase64");
 	char path[PATH_MAX], flags[32];
 
@@ -414,7 +394,7 @@ void codex_fs_write_file(struct codex_call *c)
 		return codex_call_fail(c, RPC_INVALID_REQUEST, "fs/writeFile requires valid base64 dataBase64");
 	c->row = &row;
 	(void)snprintf(flags, sizeof(flags), "%zu", c->file.len);
-	codex_fs_launch(c, row.operation, flags, path, NULL, json_object_get(c->params, "sandbox"), on_writer);
+	launch_tool(c, row.operation, flags, path, NULL, json_object_get(c->params, "sandbox"), on_writer);
 }
 
 /* ---- file handles ---- */
@@ -500,7 +480,7 @@ void codex_fs_open(struct codex_call *c)
 									   : "file handle `%s`: there are too many",
 				       id);
 	c->read_done = reply_read;
-	codex_fs_read(c, path, json_object_get(c->params, "sandbox"), 0, 0);
+	read_range(c, path, json_object_get(c->params, "sandbox"), 0, 0);
 }
 
 void codex_fs_read_block(struct codex_call *c)
@@ -520,8 +500,7 @@ void codex_fs_read_block(struct codex_call *c)
 	if (!h)
 		return codex_call_fail(c, CODEX_NOT_FOUND, "unknown file handle `%s`", id);
 	c->read_done = reply_read;
-	codex_fs_read(c, h->path, h->sandbox, (uint64_t)json_integer_value(offset),
-		      (uint64_t)json_integer_value(length));
+	read_range(c, h->path, h->sandbox, (uint64_t)json_integer_value(offset), (uint64_t)json_integer_value(length));
 }
 
 void codex_fs_close(struct codex_call *c)

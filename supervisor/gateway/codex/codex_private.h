@@ -197,11 +197,4 @@ json_t *codex_environment_json(const struct codex_server *s);
 /* `own`: "K=V" strings, NULL-terminated. *ret becomes start_process's `env`. ERR_INVALID with the field. */
 int environment_of(const json_t *policy, const json_t *env, char *const *own, json_t **ret, struct err *e);
 
-/* Runs `bailiff-tool fs OPERATION FLAGS PATH [OTHER]` in the requested sandbox. */
-void codex_fs_launch(struct codex_call *c, const char *operation, const char *flags, const char *path,
-		     const char *other, const json_t *sandbox,
-		     void (*launched)(struct codex_call *c, json_t *result, json_t *error));
-/* Reads a range of a file. The bytes go to the call's read_done; if that is NULL, they become the result. */
-void codex_fs_read(struct codex_call *c, const char *path, const json_t *sandbox, uint64_t offset, uint64_t length);
-
 #endif

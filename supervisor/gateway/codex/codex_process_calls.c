@@ -251,7 +251,7 @@ static void end_process(struct codex_process *p, const char *trace, gateway_sess
 		json_pack("{ss ss ss}", "processId", p->id, "signal", "KILL", "reason", "Codex ended it"), trace, fn,
 		ctx);
 	if (p->start && p->start->asked)
-		codex_call_fail(p->start, RPC_INVALID_REQUEST, "it was ended before anybody allowed it");
+		codex_call_fail(p->start, RPC_INVALID_REQUEST, "it was terminated before it was approved");
 }
 
 void codex_process_terminate(struct codex_call *c)

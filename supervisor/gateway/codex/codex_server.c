@@ -67,10 +67,7 @@ static void on_event(void *ctx, struct jval event)
 
 		jval_str(jval_get(event, "processId"), id, sizeof(id));
 		if (*id && strmap_del(&s->file_questions, id))
-			gateway_session_mutate(s->session, "terminate_process",
-					       json_pack("{ss ss}", "processId", id, "reason",
-							 "file methods do not wait for permission"),
-					       NULL, NULL, NULL);
+			gateway_session_terminate(s->session, id, "file methods do not wait for permission");
 	}
 	if (!is_kept(jval_get(event, "type")))
 		return;
@@ -305,7 +302,7 @@ static void handle_request(struct codex_server *s, const struct rpc_message *m)
 		snprintf(why, sizeof(why),
 			 !s->opened        ? "client must call initialize before using %s methods"
 			 : !s->initialized ? "client must send initialized before using %s methods"
-					   : "bailiff is away; %s methods cannot be used now",
+					   : "bailiff is not reachable; %s methods are unavailable",
 			 method->family);
 		send_error(s, m->id, RPC_INVALID_REQUEST, why);
 		return;
@@ -411,10 +408,7 @@ void codex_server_free(struct codex_server *s)
 
 		TAILQ_FOREACH (p, &s->processes, entry)
 			if (p->id[0] && !p->ended)
-				gateway_session_mutate(
-					s->session, "terminate_process",
-					json_pack("{ss ss}", "processId", p->id, "reason", "its client has gone"), NULL,
-					NULL, NULL);
+				gateway_session_terminate(s->session, p->id, "its client has gone");
 	}
 	s->ops = nothing;
 	while ((c = TAILQ_FIRST(&s->calls)))

@@ -85,7 +85,7 @@ static void on_sandbox(void *ctx, json_t *result, json_t *error)
 	json_t *sandbox = json_object_get(place, "sandbox");
 	c->confined = json_get_flag(result, "confined");
 	if (!c->confined && (c->intent.restricted || !c->intent.network))
-		return codex_call_fail(c, RPC_INVALID_REQUEST, "profile %s is no sandbox, and one is asked for",
+		return codex_call_fail(c, RPC_INVALID_REQUEST, "profile %s is not a sandbox, and one is requested",
 				       c->server->o.profile);
 	if (c->confined && sandbox_intent_narrow(&c->intent, profile, sandbox, &e) < 0)
 		return codex_call_refuse(c, &e);
@@ -161,10 +161,7 @@ static void on_unanswered(struct codex_call *c)
 {
 	struct codex_process *p = c->process;
 
-	gateway_session_mutate(c->server->session, "terminate_process",
-			       json_pack("{ss ss}", "processId", p->id, "reason",
-					 "nobody answered the question of permission in time"),
-			       NULL, NULL, NULL);
+	gateway_session_terminate(c->server->session, p->id, "nobody answered the question of permission in time");
 	codex_call_fail(c, RPC_INVALID_REQUEST,
 			"bailiff's policy asks an operator about this, and nobody answered action %s within %llu s; "
 			"`bailiff pending` shows what is asked, and the command can be tried again",

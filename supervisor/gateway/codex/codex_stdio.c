@@ -11,7 +11,6 @@
 #include "supervisor/gateway/common/rpc_message.h"
 
 #include <event2/event.h>
-#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -23,7 +22,7 @@ struct stdio {
 	struct event_base *base;
 	struct line_stream *lines;
 	struct codex_server *server;
-	struct event *signals[3], *leave;
+	struct event *signals[GATEWAY_SIGNALS], *leave;
 	int status;
 };
 
@@ -63,7 +62,7 @@ static void on_leave(evutil_socket_t fd, short what, void *arg)
 	if (s->server)
 		codex_server_free(mem_take(&s->server));
 	line_stream_free(mem_take(&s->lines));
-	for (size_t i = 0; i < countof(s->signals); i++)
+	for (size_t i = 0; i < GATEWAY_SIGNALS; i++)
 		event_del(s->signals[i]);
 }
 
@@ -112,7 +111,6 @@ static int serve_stdio(const struct codex_options *o)
 	static const struct codex_server_ops ops = {
 		.send = on_send, .flushed = on_flushed, .wake = on_wake, .lost = on_lost
 	};
-	static const int caught[] = { SIGTERM, SIGINT, SIGHUP };
 	struct stdio s = { .base = event_base_new() };
 
 	if (!s.base)
@@ -120,13 +118,10 @@ static int serve_stdio(const struct codex_options *o)
 	s.leave = event_new(s.base, -1, 0, on_leave, &s);
 	s.server = codex_server_new(s.base, o, &ops, &s);
 	s.lines = line_stream_new(s.base, STDIN_FILENO, STDOUT_FILENO, LINE_MAX_BYTES, &line_ops, &s);
-	for (size_t i = 0; i < countof(caught); i++) {
-		s.signals[i] = evsignal_new(s.base, caught[i], on_signal, &s);
-		loop_add(s.signals[i], NULL);
-	}
+	gateway_signals_add(s.base, on_signal, &s, s.signals);
 	if (loop_run(s.base) < 0)
 		s.status = 1;
-	for (size_t i = 0; i < countof(caught); i++)
+	for (size_t i = 0; i < GATEWAY_SIGNALS; i++)
 		event_free(s.signals[i]);
 	event_free(s.leave);
 	event_base_free(s.base);

@@ -118,7 +118,7 @@ static int read_special(const json_t *value, size_t i, enum sandbox_intent_acces
 		   *odd = unknown_member(value, "kind subpath path");
 
 	if (odd || (sub && kind && strcmp(kind, "project_roots") != 0))
-		return reject_field(e, i, "path.value.%.40s is not known here", odd ? odd : "subpath");
+		return reject_field(e, i, "path.value.%.40s is not supported", odd ? odd : "subpath");
 	switch (word_of(kind, kinds, countof(kinds))) {
 	case ROOT: t->root = access > t->root ? access : t->root; return 0;
 	case MINIMAL:
@@ -140,7 +140,7 @@ static int read_special(const json_t *value, size_t i, enum sandbox_intent_acces
 	case SLASH_TMP: return 0;
 	default:
 		return reject_field(
-			e, i, "path.value.kind '%.40s' is not known here, so the sandbox that is meant cannot be made",
+			e, i, "path.value.kind '%.40s' is not supported, so the requested sandbox cannot be built",
 			kind);
 	}
 }
@@ -177,12 +177,12 @@ static int read_entry(const json_t *entry, size_t i, struct sandbox_intent *t, s
 	const char *odd = unknown_member(entry, "path access missing_path_behavior"),
 		   *inner_odd = unknown_member(path, "type path pattern value");
 	if (odd || inner_odd)
-		return reject_field(e, i, "the member '%.40s' is not known here", odd ? odd : inner_odd);
+		return reject_field(e, i, "the member '%.40s' is not supported", odd ? odd : inner_odd);
 	if (access < 0)
-		return reject_field(e, i, "access '%.40s' is not known here: read, write, deny or none",
+		return reject_field(e, i, "access '%.40s' is not supported: read, write, deny or none",
 				    json_get_string(entry, "access"));
 	if (missing && !json_is_null(missing) && (!skip || strcmp(skip, "skip") != 0))
-		return reject_field(e, i, "missing_path_behavior '%.40s' is not known here: skip", skip);
+		return reject_field(e, i, "missing_path_behavior '%.40s' is not supported: skip", skip);
 	switch (word_of(json_get_string(path, "type"), types, countof(types))) {
 	case 0: return read_special(json_object_get(path, "value"), i, access_of[access], t, e);
 	case 1:
@@ -194,7 +194,7 @@ static int read_entry(const json_t *entry, size_t i, struct sandbox_intent *t, s
 			t->root = access_of[access] > t->root ? access_of[access] : t->root;
 		return 0;
 	case 2: return read_glob(path, i, access_of[access], t, e);
-	default: return reject_field(e, i, "path.type '%.40s' is not known here", json_get_string(path, "type"));
+	default: return reject_field(e, i, "path.type '%.40s' is not supported", json_get_string(path, "type"));
 	}
 }
 
@@ -209,7 +209,7 @@ static int read_files(const json_t *files, struct sandbox_intent *t, struct err 
 		return err_field(e, field, "type: expected restricted or unrestricted");
 	const char *odd = unknown_member(files, "type entries glob_scan_max_depth");
 	if (odd)
-		return err_field(e, field, "the member '%.40s' is not known here", odd);
+		return err_field(e, field, "the member '%.40s' is not supported", odd);
 	t->restricted = type == 0;
 	if (!t->restricted)
 		return 0;
@@ -231,11 +231,11 @@ static int read_permissions(const json_t *p, struct sandbox_intent *t, struct er
 
 	if (type < 0)
 		return err_field(e, "sandbox.permissions",
-				 "type '%.40s' is not known here: managed, disabled or external",
+				 "type '%.40s' is not supported: managed, disabled or external",
 				 json_get_string(p, "type") ? json_get_string(p, "type") : "");
 	const char *odd = unknown_member(p, "type file_system network");
 	if (odd)
-		return err_field(e, "sandbox.permissions", "the member '%.40s' is not known here", odd);
+		return err_field(e, "sandbox.permissions", "the member '%.40s' is not supported", odd);
 	t->network = type == DISABLED || network == 1;
 	if (type == DISABLED)
 		return 0;
@@ -265,8 +265,8 @@ static int check_context(const json_t *sandbox, struct err *e)
 
 		if (v && !json_is_null(v) && !json_equal(v, json_object_get(sandbox, same[i])))
 			return err_field(e, "sandbox.policyContext",
-					 "its %s is not sandbox.%s, so the sandbox that is meant cannot be made",
-					 same[i], same[i]);
+					 "its %s is not sandbox.%s, so the requested sandbox cannot be built", same[i],
+					 same[i]);
 	}
 	return 0;
 }
@@ -293,8 +293,7 @@ int sandbox_intent_of(const json_t *sandbox, const char *cwd, struct sandbox_int
 	const char *odd = unknown_member(sandbox, members);
 	if (odd)
 		return err_field(e, "sandbox",
-				 "the member '%.40s' is not known here, so the sandbox that is meant cannot be made",
-				 odd);
+				 "the member '%.40s' is not supported, so the requested sandbox cannot be built", odd);
 	if (check_context(sandbox, e) < 0)
 		return -1;
 	if (read_directories(sandbox, cwd, &t, e) < 0 ||

@@ -83,7 +83,7 @@ static int scan_folder(struct scan *s, const char *folder, unsigned depth, struc
 
 	/* Skip directories that we cannot read: the command runs as the same user and cannot read them either. */
 	if (!dir && errno != EACCES && errno != ENOENT && errno != ENOTDIR)
-		return err_field(e, "sandbox", "'%.200s' cannot be looked through for '%.100s': %s", folder, s->pattern,
+		return err_field(e, "sandbox", "'%.200s' cannot be searched for '%.100s': %s", folder, s->pattern,
 				 strerror(errno));
 	for (struct dirent *d; dir && r == 0 && (d = readdir(dir));) {
 		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
@@ -92,14 +92,13 @@ static int scan_folder(struct scan *s, const char *folder, unsigned depth, struc
 
 		if (++s->looked_at > LOOKED_AT_MAX || depth == DEPTH_MAX)
 			r = err_field(e, "sandbox",
-				      "the pattern '%.100s' has too much to look through: name folders instead",
+				      "the pattern '%.100s' has too many files to search: name directories instead",
 				      s->pattern);
 		else if (glob_scan_match(s->pattern, path)) {
 			json_t *name = json_string(path);
 
 			if (json_array_size(s->found) >= s->most || !name || json_array_append_new(s->found, name) < 0)
-				r = err_field(e, "sandbox",
-					      "too many files match '%.100s', or their names cannot be told",
+				r = err_field(e, "sandbox", "too many files match '%.100s', or a name is not UTF-8",
 					      s->pattern);
 		} else if (is_folder(d, path))
 			r = scan_folder(s, path, depth + 1, e);
@@ -120,7 +119,7 @@ int glob_scan(const char *pattern, size_t most, json_t *ret, struct err *e)
 	unsigned stars = 0;
 	if (strpbrk(pattern, "{}\\"))
 		return err_field(e, "sandbox",
-				 "the pattern '%.100s' has alternatives or escapes, which are not known here: write "
+				 "the pattern '%.100s' has alternatives or escapes, which are not supported: write "
 				 "several patterns",
 				 pattern);
 	for (const char *at = pattern; (at = strstr(at, "**")); at += 2)

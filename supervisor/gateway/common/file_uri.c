@@ -32,7 +32,7 @@ int file_uri_path(const char *uri, char ret[PATH_MAX], struct err *e)
 	size_t n = 0;
 
 	if (strncasecmp(uri, "file:", 5) != 0)
-		return err_set(e, ERR_INVALID, "'%.200s' is no file: URI", uri);
+		return err_set(e, ERR_INVALID, "'%.200s' is not a file: URI", uri);
 	const char *s = skip_authority(uri + 5);
 	if (!s || *s != '/')
 		return err_set(e, ERR_INVALID, "'%.200s' is invalid on 'linux'", uri);

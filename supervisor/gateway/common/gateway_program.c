@@ -3,10 +3,14 @@
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
+#include "runtime/loop/loop.h"
 #include "supervisor/client/autostart.h"
+#include "supervisor/client/remote.h"
 #include "supervisor/common/role_sandbox.h"
 
+#include <event2/event.h>
 #include <libgen.h>
+#include <signal.h>
 #include <string.h>
 
 static const struct opt_row rows[] = {
@@ -65,4 +69,28 @@ int gateway_sandbox_enter(const char *readable, struct err *e)
 	if (autostart_delegate(e) < 0)
 		return -1;
 	return role_sandbox_enter(ROLE_SANDBOX_GATEWAY, own, countof(own), e);
+}
+
+int gateway_check_daemon(struct err *e)
+{
+	const struct remote_options o = { .start = true };
+	struct remote *r;
+
+	if (remote_open(&o, &r, e) < 0)
+		return -1;
+	remote_free(r);
+	return 0;
+}
+
+void gateway_signals_add(struct event_base *base, void (*fn)(int sig, short what, void *ctx), void *ctx,
+			 struct event *ret[GATEWAY_SIGNALS])
+{
+	static const int caught[GATEWAY_SIGNALS] = { SIGTERM, SIGINT, SIGHUP };
+
+	for (size_t i = 0; i < GATEWAY_SIGNALS; i++) {
+		ret[i] = evsignal_new(base, caught[i], fn, ctx);
+		if (!ret[i])
+			abort();
+		loop_add(ret[i], NULL);
+	}
 }

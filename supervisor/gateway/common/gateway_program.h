@@ -1,13 +1,18 @@
 #ifndef BAILIFF_GATEWAY_PROGRAM_H
 #define BAILIFF_GATEWAY_PROGRAM_H
 
-/* A gateway's command line, from the rows of supervisor/client/gateway_options.def. */
+/*
+ * What every gateway does at startup: its command line, from the rows of supervisor/client/gateway_options.def; the
+ * check for a daemon; its sandbox; its signals.
+ */
 
 #include "runtime/base/opts.h"
 
 #include <stdint.h>
 
 struct err;
+struct event;
+struct event_base;
 
 struct gateway_options {
 	struct opt_table table;
@@ -37,6 +42,14 @@ int gateway_option_ms(const struct gateway_options *o, const char *name, uint64_
  * (supervisor/client/autostart.h).
  */
 int gateway_sandbox_enter(const char *readable, struct err *e);
+
+/* Connects to the daemon once, starting it if necessary: a gateway fails at startup rather than at the first call. */
+int gateway_check_daemon(struct err *e);
+
+#define GATEWAY_SIGNALS 3
+/* Calls fn for SIGTERM, SIGINT and SIGHUP. The caller frees the events. */
+void gateway_signals_add(struct event_base *base, void (*fn)(int sig, short what, void *ctx), void *ctx,
+			 struct event *ret[GATEWAY_SIGNALS]);
 
 /* The entry of each kind of gateway: argv[0] is its name; returns the exit status. */
 #define GATEWAY(name, run) int run(int argc, char **argv);

@@ -102,7 +102,7 @@ static void on_reply(void *ctx, struct jval result, struct jval error)
 
 		if (!r && !e)
 			e = json_pack("{si ss}", "code", RPC_INTERNAL_ERROR, "message",
-				      "the daemon's answer could not be read");
+				      "the daemon's reply could not be parsed");
 		q->fn(q->ctx, r, e);
 	} else if (q->made && error.type == JT_NONE) {
 		/* The reply arrived after its requester gave up: terminate the process or cancel the task. */
@@ -178,6 +178,12 @@ void gateway_session_mutate(struct gateway_session *s, const char *method, json_
 			    gateway_session_reply_fn fn, void *ctx)
 {
 	send_on(s, agent_link(s), method, with_key(agent_link(s), params, traceparent), PLAIN, fn, ctx);
+}
+
+void gateway_session_terminate(struct gateway_session *s, const char *process_id, const char *reason)
+{
+	gateway_session_mutate(s, "terminate_process", json_pack("{ss ss}", "processId", process_id, "reason", reason),
+			       NULL, NULL, NULL);
 }
 
 void gateway_session_mutate_async(struct gateway_session *s, const char *method, json_t *params,
@@ -466,7 +472,7 @@ static void on_late(evutil_socket_t fd, short what, void *arg)
 {
 	struct gateway_session *s = arg;
 
-	err_set(&s->why, ERR_UNAVAILABLE, "the daemon does not answer");
+	err_set(&s->why, ERR_UNAVAILABLE, "the daemon does not respond");
 	s->agent_lost = true;
 	arm_soon(s, 0);
 }

@@ -86,6 +86,8 @@ void gateway_session_mutate(struct gateway_session *s, const char *method, json_
  */
 void gateway_session_mutate_async(struct gateway_session *s, const char *method, json_t *params,
 				  const char *traceparent);
+/* terminate_process; the reply is discarded, but closing waits for it. */
+void gateway_session_terminate(struct gateway_session *s, const char *process_id, const char *reason);
 /* start_process in this session. If its callback was cancelled before the reply arrives, the process is terminated. */
 void gateway_session_start(struct gateway_session *s, json_t *params, const char *traceparent,
 			   gateway_session_reply_fn fn, void *ctx);

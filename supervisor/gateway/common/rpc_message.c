@@ -213,3 +213,15 @@ json_t *rpc_message_text(const char *s, size_t n)
 	v = json_stringn(buf_cstr(&good), good.len);
 	return v ? v : json_string("");
 }
+
+bool rpc_message_is_traceparent(const char *s)
+{
+	static const char shape[] = "00-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx-xxxxxxxxxxxxxxxx-xx";
+
+	for (size_t i = 0; i < sizeof(shape); i++) {
+		if (shape[i] == 'x' ? !(s[i] && strchr("0123456789abcdef", s[i])) : s[i] != shape[i])
+			return false;
+	}
+	return strncmp(s + 3, "00000000000000000000000000000000", 32) != 0 &&
+	       strncmp(s + 36, "0000000000000000", 16) != 0;
+}

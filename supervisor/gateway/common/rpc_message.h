@@ -66,4 +66,10 @@ void rpc_message_write(const json_t *message, bool line, struct buf *out);
 /* A JSON string from bytes that may not be UTF-8: invalid bytes are replaced by U+FFFD. Never NULL. */
 json_t *rpc_message_text(const char *s, size_t n);
 
+/*
+ * "00-<32 hex>-<16 hex>-<2 hex>", neither id all zero. An invalid trace context is ignored, not rejected, as the trace
+ * specification requires.
+ */
+bool rpc_message_is_traceparent(const char *s);
+
 #endif

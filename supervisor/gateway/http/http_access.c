@@ -101,13 +101,12 @@ bool http_access_allows(const struct http_access *a, const struct http_request *
 				      "the Host header does not name this machine: use localhost, 127.0.0.1 or [::1]");
 	unsigned origins = http_request_header(r, "Origin", &v);
 	if (origins > 1 || (origins == 1 && !http_access_is_local_origin(v.data ? v.data : "", v.len)))
-		return reject_request(ret, 403,
-				      "the Origin header is not of this machine: pages of other sites are not served");
+		return reject_request(
+			ret, 403, "the Origin header does not name this machine: requests of other sites are rejected");
 	if (!a->open && !who)
 		return reject_request(
 			ret, 401,
-			"this needs the header 'Authorization: Bearer TOKEN'; 'bailiff serve --print-token' "
-			"tells the token");
+			"this needs the header 'Authorization: Bearer TOKEN'; 'bailiff serve --print-token' prints it");
 	*ret_who = who;
 	return true;
 }

@@ -38,7 +38,7 @@ static enum http_request_state take_head(struct http_request *r)
 	case PARSED_OK: break;
 	}
 	if (h->form != HTTP_ORIGIN)
-		return reject_head(r, 400, "this is no proxy: the path of the request begins with /");
+		return reject_head(r, 400, "not a proxy: the request path must begin with /");
 	if (h->body == HTTP_BODY_LENGTH && h->length > r->body_max)
 		return reject_head(r, 413, "the body is too long");
 	const char *path = r->head.data + h->path_at;
@@ -93,8 +93,7 @@ enum http_request_state http_request_feed(struct http_request *r, const char *p,
 	*ret_used = used;
 	if (r->framing.bad)
 		return reject_head(r, r->body.len > r->body_max ? 413 : 400,
-				   r->body.len > r->body_max ? "the body is too long"
-							     : "chunks of the body that are none");
+				   r->body.len > r->body_max ? "the body is too long" : "malformed chunked body");
 	return r->framing.done ? HTTP_REQUEST_DONE : HTTP_REQUEST_MORE;
 }
 

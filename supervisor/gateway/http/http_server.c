@@ -135,7 +135,7 @@ static void on_request(void *ctx, struct http_exchange *x)
 		return http_exchange_refuse(x, 404, "nothing is served under this path");
 	if (!lists_method(route->methods, r->method)) {
 		http_exchange_header(x, "Allow", route->methods);
-		http_exchange_refuse(x, 405, "this path does not take the method");
+		http_exchange_refuse(x, 405, "this path does not support the method");
 		return;
 	}
 	if (s->stopping)
@@ -180,7 +180,7 @@ void http_server_accept(struct http_server *s, int fd)
 						   "5\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
 			ssize_t n = send(fd, text, sizeof(text) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 			if (n < 0)
-				log_debug("http: a connection too many is gone already");
+				log_debug("http: the excess connection was closed already");
 			fd_close(&fd);
 			return;
 		}
@@ -244,7 +244,7 @@ int http_server_listen(struct http_server *s, const struct http_address *a, stru
 
 	http_address_format(a, text);
 	if (address_of(a, &sa, &len) != 1)
-		return err_field(e, "--listen", "'%s' is no address", text);
+		return err_field(e, "--listen", "'%s' is not an address", text);
 	s->listener = evconnlistener_new_bind(s->base, on_accept, s,
 					      LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_REUSEABLE,
 					      BACKLOG, (struct sockaddr *)&sa, (int)len);
@@ -253,7 +253,7 @@ int http_server_listen(struct http_server *s, const struct http_address *a, stru
 	evconnlistener_set_error_cb(s->listener, on_accept_error);
 	s->pause = evtimer_new(s->base, on_pause, s);
 	if (getsockname(evconnlistener_get_fd(s->listener), (struct sockaddr *)&sa, &len) < 0)
-		return err_sys(e, errno, "ask for the port of %s", text);
+		return err_sys(e, errno, "get the port of %s", text);
 	*ret = *a;
 	ret->port = ntohs(sa.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&sa)->sin6_port
 						   : ((struct sockaddr_in *)&sa)->sin_port);

@@ -50,7 +50,7 @@ int http_tokens_path(char *ret, unsigned cap, struct err *e)
 	else if (user)
 		n = snprintf(ret, cap, "%s/.config/bailiff/%s", user, FILE_NAME);
 	else
-		return err_field(e, "--token-file", "there is no HOME to keep the token in: name a file");
+		return err_field(e, "--token-file", "HOME is not set: name a file");
 	if (n < 0 || (unsigned)n >= cap)
 		return err_field(e, "--token-file", "the path of the token's file is too long");
 	return 0;
@@ -104,18 +104,18 @@ static int read_line(struct http_tokens *t, char *line, unsigned number, struct 
 	for (size_t i = 0; i < len; i++)
 		if ((second ? second : first)[i] <= ' ' || (second ? second : first)[i] >= 0x7f)
 			return err_field(e, "--token-file",
-					 "line %u: the token holds characters that a header cannot carry", number);
+					 "line %u: the token has characters that a header cannot have", number);
 	if (len < HTTP_TOKEN_MIN || len > HTTP_TOKEN_MAX)
 		return err_field(e, "--token-file", "line %u: a token must have %d to %d characters", number,
 				 HTTP_TOKEN_MIN, HTTP_TOKEN_MAX);
 	if (http_tokens_named(t, (second ? first : "")))
 		return err_field(e, "--token-file",
-				 (second ? first : "")[0] ? "line %u: there is a client of this name already"
+				 (second ? first : "")[0] ? "line %u: duplicate client name"
 							  : "line %u: only one token may be without a name",
 				 number);
 	for (size_t i = 0; i < t->n; i++)
 		if (strcmp(t->all[i].text, (second ? second : first)) == 0)
-			return err_field(e, "--token-file", "line %u: this token is someone's already", number);
+			return err_field(e, "--token-file", "line %u: another client has this token", number);
 	hash_sha256_text((second ? second : first), len, digest);
 	snprintf(k->name, sizeof(k->name), "%s", (second ? first : ""));
 	snprintf(k->principal, sizeof(k->principal), "%s%s:%.16s", (second ? first : "")[0] ? "client:" : "token",
@@ -147,7 +147,7 @@ int http_tokens_parse(const char *text, size_t len, struct http_tokens **ret, st
 	if (len > FILE_MAX_BYTES)
 		return err_field(e, "--token-file", "it has more than %u bytes", FILE_MAX_BYTES);
 	if (memchr(text, '\0', len))
-		return err_field(e, "--token-file", "it holds characters that a header cannot carry");
+		return err_field(e, "--token-file", "it has characters that a header cannot have");
 	mem_auto char *copy = mem_strndup(text, len);
 	struct http_tokens *t = mem_zalloc(1, sizeof(*t));
 	if (read_lines(t, copy, e) < 0) {
@@ -175,9 +175,8 @@ static int read_file(int fd, const char *path, struct http_tokens **ret, struct 
 		return err_field(e, "--token-file", "'%s' is not a plain file", path);
 	if ((st.st_uid != geteuid() && st.st_uid != 0) || (st.st_mode & 077))
 		return err_field(e, "--token-file",
-				 "'%s' belongs to someone else or can be read by others: delete it (a new one is "
-				 "made), or chmod 600 a file "
-				 "that was never readable",
+				 "'%s' is owned by another user or readable by others: delete it (a new one is "
+				 "created), or chmod 600 a file that was never readable",
 				 path);
 	n = lseek(fd, 0, SEEK_SET) < 0 ? -1 : fd_read_all(fd, text, FILE_MAX_BYTES + 1);
 	if (n < 0)
@@ -232,7 +231,7 @@ static int make_token(const char *path, const char *name, struct http_tokens **r
 	for (char *p = strchr(copy + 1, '/'); p; p = strchr(p + 1, '/')) {
 		*p = '\0';
 		if (mkdir(copy, 0700) < 0 && errno != EEXIST)
-			return err_sys(e, errno, "make folder '%s'", copy);
+			return err_sys(e, errno, "create directory '%s'", copy);
 		*p = '/';
 	}
 	fd_auto int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
@@ -260,7 +259,7 @@ int http_tokens_load(const char *path, const char *name, bool create, struct htt
 	if (create && (!t || !has_token(t, name))) {
 		http_tokens_free(mem_take(&t));
 		if (make_token(path, name, &t, e) < 0)
-			return err_wrap(e, "make a token for HTTP clients");
+			return err_wrap(e, "create a token for HTTP clients");
 	}
 	*ret = t;
 	return 0;
@@ -298,7 +297,7 @@ static void refresh_tokens(struct http_tokens *t)
 	     st.st_mtim.tv_sec == t->seen.st_mtim.tv_sec && st.st_mtim.tv_nsec == t->seen.st_mtim.tv_nsec))
 		return;
 	if (http_tokens_load(t->path, "", false, &new, &e) < 0) {
-		log_warning("the tokens of HTTP clients stay as they were: %s", e.message);
+		log_warning("the previous tokens of HTTP clients stay in effect: %s", e.message);
 		/* Remember the bad version too, so that it is logged only once. */
 		t->seen = st;
 		return;

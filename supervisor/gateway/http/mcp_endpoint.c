@@ -202,15 +202,15 @@ static struct peer *session_of(struct mcp_endpoint *of, struct http_exchange *x,
 
 	if (!mcp_headers_legacy_version(r)) {
 		fail_exchange(x, 400, message, RPC_INVALID_REQUEST,
-			      "MCP-Protocol-Version names a version that is not spoken here");
+			      "MCP-Protocol-Version names an unsupported version");
 		return NULL;
 	}
 	if (!http_request_header(r, "Mcp-Session-Id", &id))
 		fail_exchange(x, 400, message, RPC_INVALID_REQUEST,
-			      "the header Mcp-Session-Id is missing: a session begins with initialize");
+			      "the header Mcp-Session-Id is missing: a session starts with initialize");
 	else if (!(p = session_named(of, buf_cstr(&id), http_exchange_principal(x))))
 		fail_exchange(x, 404, message, RPC_INVALID_REQUEST,
-			      "there is no such session, or no longer: begin a new one with initialize");
+			      "unknown or expired session: start a new one with initialize");
 	if (p)
 		p->used_ns = clock_boot_ns();
 	return p;
@@ -220,7 +220,7 @@ static void refuse_busy(struct http_exchange *x, const json_t *message)
 {
 	http_exchange_header(x, "Retry-After", "1");
 	fail_exchange(x, 429, message, RPC_INTERNAL_ERROR,
-		      "too many calls are under way for this client: wait for some of them to end");
+		      "too many calls are in progress for this client: wait for some of them to end");
 }
 
 static bool is_request(const json_t *message)
@@ -319,7 +319,7 @@ static void handle_post(struct mcp_endpoint *of, struct http_exchange *x)
 		bool batch = json_is_array(message);
 		json_decref(message);
 		fail_exchange(x, 400, NULL, batch ? RPC_INVALID_REQUEST : RPC_PARSE_ERROR,
-			      batch ? "batches are not taken: send one message in each POST"
+			      batch ? "batches are not supported: send one message per POST"
 				    : "the body is not a JSON object");
 		return;
 	}
@@ -363,7 +363,7 @@ static void handle_exchange(void *ctx, struct http_exchange *x)
 	/* The modern era has no streams to read and no sessions to end. */
 	if (strcmp(r->method, "POST") != 0 && mcp_headers_envelope(r, NULL).modern) {
 		http_exchange_header(x, "Allow", "POST");
-		http_exchange_refuse(x, 405, "MCP from 2026-07-28 on takes POST alone");
+		http_exchange_refuse(x, 405, "MCP 2026-07-28 and later supports only POST");
 		return;
 	}
 	for (size_t i = 0; i < countof(rows); i++)

@@ -84,11 +84,12 @@ static bool header_equals(const struct http_request *r, const char *name, const 
 	unsigned n = http_request_header(r, name, &header);
 
 	if (n != 1) {
-		snprintf(why, MCP_WHY_MAX, n ? "the header %s came more than once" : "the header %s is missing", name);
+		snprintf(why, MCP_WHY_MAX, n ? "the header %s occurs more than once" : "the header %s is missing",
+			 name);
 		return false;
 	}
 	if (!mcp_headers_decode(buf_cstr(&header), header.len, &value)) {
-		snprintf(why, MCP_WHY_MAX, "the header %s is not proper base64", name);
+		snprintf(why, MCP_WHY_MAX, "the header %s is not valid base64", name);
 		return false;
 	}
 	if (strcmp(buf_cstr(&value), body) != 0) {

@@ -415,7 +415,7 @@ void mcp_streams_free(struct mcp_streams *s)
 	}
 	while ((st = TAILQ_FIRST(&s->all))) {
 		if (st->x)
-			http_exchange_refuse(st->x, 503, "the session ended before there was an answer");
+			http_exchange_refuse(st->x, 503, "the session ended before the response");
 		close_connection(st);
 		free_stream(st);
 	}
@@ -480,7 +480,7 @@ bool mcp_streams_get(struct mcp_streams *s, struct http_exchange *x, const char 
 				break;
 	}
 	if (!st || (last_event_id && !reaches_back(st, after))) {
-		http_exchange_refuse(x, 404, "what came after this Last-Event-ID is no longer kept");
+		http_exchange_refuse(x, 404, "the events after this Last-Event-ID are no longer available");
 		return false;
 	}
 	attach_stream(st, x, after);

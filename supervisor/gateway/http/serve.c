@@ -26,7 +26,6 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -87,8 +86,9 @@ static int parse_options(struct serve *s, int argc, char **argv, struct err *e)
 		return err_field(e, "--session-idle", "--session-idle takes a time from 100ms to 24d");
 	if (s->client[0] && (!s->print_token || !http_tokens_is_name(s->client)))
 		return err_field(e, "--client",
-				 !s->print_token ? "--client goes with --print-token: whose token it is"
-						 : "--client: a name has 1 to %d letters, digits, '.', '_' and '-'",
+				 !s->print_token
+					 ? "--client requires --print-token: it names the client whose token is printed"
+					 : "--client: a name has 1 to %d letters, digits, '.', '_' and '-'",
 				 HTTP_CLIENT_NAME_MAX);
 	if (s->request_ms < 100 || s->request_ms > 3600 * 1000)
 		return err_field(e, "--request-timeout", "--request-timeout takes a time from 100ms to 1h");
@@ -108,22 +108,16 @@ static void on_tick(evutil_socket_t fd, short what, void *arg) {}
 
 static void run_server(struct serve *s, const char *address)
 {
-	static const int caught[] = { SIGTERM, SIGINT, SIGHUP };
-	struct event *signals[countof(caught)];
+	struct event *signals[GATEWAY_SIGNALS];
 
-	for (size_t i = 0; i < countof(caught); i++) {
-		signals[i] = evsignal_new(s->base, caught[i], on_signal, s);
-		if (!signals[i])
-			abort();
-		loop_add(signals[i], NULL);
-	}
+	gateway_signals_add(s->base, on_signal, s, signals);
 	/* Printed after the handlers are installed: the reader may send a signal immediately. */
 	printf("listening on http://%s/mcp\n", address);
 	fflush(stdout);
 	while (!s->stopping)
 		event_base_loop(s->base, EVLOOP_ONCE);
 	/* The handlers are removed, so that a second signal terminates the process. */
-	for (size_t i = 0; i < countof(caught); i++)
+	for (size_t i = 0; i < GATEWAY_SIGNALS; i++)
 		event_free(signals[i]);
 	/* Responses in progress get DRAIN_MS. Streams and sessions end now, and with them their foreground commands. */
 	struct timeval tv = { 0, TICK_MS * 1000 };
@@ -147,17 +141,6 @@ static void on_token_gone(void *ctx, const char *principal)
 	struct serve *s = ctx;
 
 	mcp_endpoint_forget(s->endpoint, principal);
-}
-
-static int check_daemon(struct err *e)
-{
-	const struct remote_options o = { .start = true };
-	struct remote *r;
-
-	if (remote_open(&o, &r, e) < 0)
-		return -1;
-	remote_free(r);
-	return 0;
 }
 
 /* The length of the longest path in the list that contains `path`; 0 if none does. */
@@ -212,7 +195,7 @@ static int check_hidden(const char *file, struct err *e)
 	struct remote *r = NULL;
 
 	if (!path)
-		return err_sys(e, errno, "look at '%s'", file);
+		return err_sys(e, errno, "resolve '%s'", file);
 	if (remote_open(&o, &r, e) < 0)
 		return -1;
 	buf_str(&hello, "{\"clientName\":\"bailiff serve\",\"role\":\"agent\"}");
@@ -225,12 +208,11 @@ static int check_hidden(const char *file, struct err *e)
 	}
 	remote_free(r);
 	if (seen < 0)
-		return err_wrap(e, "see whether commands could read '%s'", path);
+		return err_wrap(e, "check whether commands can read '%s'", path);
 	return !seen ? 0
 		     : err_field(e, "--token-file",
-				 "commands in sandboxes could read '%s': name it in config.json's secretPaths (and "
-				 "start the daemon "
-				 "anew), or leave --token-file out",
+				 "commands in sandboxes could read '%s': add it to secretPaths in config.json and "
+				 "restart the daemon, or omit --token-file",
 				 path);
 }
 
@@ -240,7 +222,7 @@ static int start_server(struct serve *s, struct err *e)
 	struct http_address address;
 	char text[HTTP_ADDRESS_TEXT];
 
-	if (http_address_parse(s->listen, &address, e) < 0 || check_daemon(e) < 0 ||
+	if (http_address_parse(s->listen, &address, e) < 0 || gateway_check_daemon(e) < 0 ||
 	    (s->token_file && check_hidden(s->token_file, e) < 0))
 		return -1;
 	fd_raise_nofile();
@@ -280,7 +262,7 @@ static int print_token(const struct serve *s, struct err *e)
 	const struct http_token *t = http_tokens_named(s->tokens, s->client);
 
 	if (!t)
-		return err_field(e, "--client", "every token has a client's name: say whose with --client NAME");
+		return err_field(e, "--client", "every token belongs to a named client: choose one with --client NAME");
 	printf("%s\n", t->text);
 	return 0;
 }

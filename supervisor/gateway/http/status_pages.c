@@ -20,51 +20,21 @@
 
 /* ---- Prometheus' text format ---- */
 
-/* Metrics in Prometheus' text format 0.0.4: a family is announced once, then its samples follow. */
-
+/* Version 0.0.4: a family is announced once, then its samples follow. */
 #define PROMETHEUS_TYPE "text/plain; version=0.0.4; charset=utf-8"
 
 enum prometheus_kind { PROMETHEUS_COUNTER, PROMETHEUS_GAUGE, PROMETHEUS_HISTOGRAM };
 
-/* label and text: one label, or NULL. value / divisor is written. */
-/*
- * Writes the reply of get_metrics: the rows of metrics.def, counters by label, histograms, and statistics by method.
- * Missing members are skipped.
- */
-
+/* One row of metrics.def. `label`: a family of counters, one for each member of an object; NULL: one number. */
 static const struct {
 	const char *member, *name;
 	enum prometheus_kind kind;
 	unsigned divisor;
-	const char *help;
+	const char *label, *help;
 } metric_rows[] = {
-#define METRIC(member, name, kind, divisor, help) { #member, #name, PROMETHEUS_##kind, divisor, help },
-#define COUNTERS(...)
-#define HISTOGRAM(...)
-#include "supervisor/gateway/http/metrics.def"
-#undef METRIC
-#undef COUNTERS
-#undef HISTOGRAM
-};
-
-static const struct {
-	const char *member, *name, *label, *help;
-} label_rows[] = {
-#define METRIC(...)
-#define COUNTERS(member, name, label, help) { #member, #name, #label, help },
-#define HISTOGRAM(...)
-#include "supervisor/gateway/http/metrics.def"
-#undef METRIC
-#undef COUNTERS
-#undef HISTOGRAM
-};
-
-static const struct {
-	const char *member, *name, *help;
-} histogram_rows[] = {
-#define METRIC(...)
-#define COUNTERS(...)
-#define HISTOGRAM(member, name, help) { #member, #name, help },
+#define METRIC(member, name, kind, divisor, help) { #member, #name, PROMETHEUS_##kind, divisor, NULL, help },
+#define COUNTERS(member, name, label, help) { #member, #name, PROMETHEUS_COUNTER, 1, #label, help },
+#define HISTOGRAM(member, name, help) { #member, #name, PROMETHEUS_HISTOGRAM, 1, NULL, help },
 #include "supervisor/gateway/http/metrics.def"
 #undef METRIC
 #undef COUNTERS
@@ -92,6 +62,7 @@ static void escape_label(struct buf *out, const char *s)
 	}
 }
 
+/* label and text: one label, or NULL. value / divisor is written. */
 static void prometheus_sample(struct buf *out, const char *name, const char *label, const char *text, uint64_t value,
 			      unsigned divisor)
 {
@@ -127,39 +98,35 @@ static void write_histogram(struct buf *out, const char *name, const char *help,
 	prometheus_sample(out, count, NULL, NULL, jval_uint(jval_get(h, "count"), 0), 1);
 }
 
-static void write_histograms(struct buf *out, struct jval all)
-{
-	for (size_t i = 0; i < countof(histogram_rows); i++) {
-		struct jval h = jval_get(all, histogram_rows[i].member);
-
-		if (h.type == JT_OBJECT)
-			write_histogram(out, histogram_rows[i].name, histogram_rows[i].help, h);
-	}
-}
-
+/*
+ * Writes the reply of get_metrics: the rows of metrics.def, and statistics by method. Members that are missing or of
+ * another type are skipped.
+ */
 static void prometheus_metrics(struct buf *out, struct jval metrics)
 {
 	for (size_t i = 0; i < countof(metric_rows); i++) {
-		struct jval v = jval_get(metrics, metric_rows[i].member);
-		if (v.type != JT_NUMBER)
-			continue;
-		prometheus_family(out, metric_rows[i].name, metric_rows[i].kind, metric_rows[i].help);
-		prometheus_sample(out, metric_rows[i].name, NULL, NULL, jval_uint(v, 0), metric_rows[i].divisor);
-	}
-	for (size_t i = 0; i < countof(label_rows); i++) {
-		struct jval family = jval_get(jval_get(metrics, "counters"), label_rows[i].member);
+		const char *name = metric_rows[i].name, *member = metric_rows[i].member, *label = metric_rows[i].label;
+		bool histogram = metric_rows[i].kind == PROMETHEUS_HISTOGRAM;
+		struct jval v = jval_get(label       ? jval_get(metrics, "counters")
+					 : histogram ? jval_get(metrics, "histograms")
+						     : metrics,
+					 member);
 
-		if (family.type != JT_OBJECT)
+		if (v.type != (label || histogram ? JT_OBJECT : JT_NUMBER))
 			continue;
-		prometheus_family(out, label_rows[i].name, PROMETHEUS_COUNTER, label_rows[i].help);
-		for (struct jiter it = jiter_on(family); jiter_next(&it);) {
-			mem_auto char *label = jval_strdup(it.key);
-			if (label)
-				prometheus_sample(out, label_rows[i].name, label_rows[i].label, label,
-						  jval_uint(it.value, 0), 1);
+		if (histogram) {
+			write_histogram(out, name, metric_rows[i].help, v);
+			continue;
+		}
+		prometheus_family(out, name, metric_rows[i].kind, metric_rows[i].help);
+		if (!label)
+			prometheus_sample(out, name, NULL, NULL, jval_uint(v, 0), metric_rows[i].divisor);
+		for (struct jiter it = jiter_on(v); label && jiter_next(&it);) {
+			mem_auto char *text = jval_strdup(it.key);
+			if (text)
+				prometheus_sample(out, name, label, text, jval_uint(it.value, 0), 1);
 		}
 	}
-	write_histograms(out, jval_get(metrics, "histograms"));
 	static const struct {
 		const char *member, *name, *help;
 		unsigned divisor;
@@ -168,9 +135,9 @@ static void prometheus_metrics(struct buf *out, struct jval metrics)
 		{ "count", "bailiff_method_requests_total", "Requests by method.", 1, PROMETHEUS_COUNTER },
 		{ "errors", "bailiff_method_errors_total", "Requests that were answered with an error, by method.", 1,
 		  PROMETHEUS_COUNTER },
-		{ "totalUs", "bailiff_method_seconds_total", "Time until the answer, by method.", 1000000,
+		{ "totalUs", "bailiff_method_seconds_total", "Time until the response, by method.", 1000000,
 		  PROMETHEUS_COUNTER },
-		{ "maxUs", "bailiff_method_max_seconds", "The longest time until an answer, by method.", 1000000,
+		{ "maxUs", "bailiff_method_max_seconds", "The longest time until a response, by method.", 1000000,
 		  PROMETHEUS_GAUGE },
 	};
 	for (size_t i = 0; i < countof(families); i++) {
@@ -238,22 +205,22 @@ static void write_own_metrics(const struct status_pages *p, struct buf *out)
 		uint64_t value;
 	} rows[] = {
 		{ "bailiff_http_connections", PROMETHEUS_GAUGE, "Connections to the HTTP listener.", h->connections },
-		{ "bailiff_http_streams", PROMETHEUS_GAUGE, "Answers that are streams and under way.", h->streams },
+		{ "bailiff_http_streams", PROMETHEUS_GAUGE, "Streaming responses in progress.", h->streams },
 		{ "bailiff_http_connections_accepted_total", PROMETHEUS_COUNTER, "Connections that were accepted.",
 		  h->accepted },
 		{ "bailiff_http_connections_turned_away_total", PROMETHEUS_COUNTER,
-		  "Connections for which there was no room.", h->refused_connections },
-		{ "bailiff_http_connections_evicted_total", PROMETHEUS_COUNTER, "Connections that had to make room.",
+		  "Connections rejected at the limit.", h->refused_connections },
+		{ "bailiff_http_connections_evicted_total", PROMETHEUS_COUNTER, "Idle connections closed at the limit.",
 		  h->evicted },
 		{ "bailiff_http_requests_total", PROMETHEUS_COUNTER, "Requests that were complete.", h->requests },
-		{ "bailiff_http_bad_requests_total", PROMETHEUS_COUNTER, "Requests that were none.", h->bad_requests },
-		{ "bailiff_http_refused_total", PROMETHEUS_COUNTER, "Requests without a proper Host, Origin or token.",
-		  h->refused },
+		{ "bailiff_http_bad_requests_total", PROMETHEUS_COUNTER, "Malformed requests.", h->bad_requests },
+		{ "bailiff_http_refused_total", PROMETHEUS_COUNTER,
+		  "Requests rejected for their Host, Origin or token.", h->refused },
 		{ "bailiff_mcp_sessions", PROMETHEUS_GAUGE, "MCP sessions over HTTP.", m.sessions },
 		{ "bailiff_mcp_sessions_started_total", PROMETHEUS_COUNTER, "MCP sessions that began over HTTP.",
 		  m.sessions_started },
 		{ "bailiff_mcp_sessions_expired_total", PROMETHEUS_COUNTER,
-		  "MCP sessions that ended for want of a connection.", m.sessions_expired },
+		  "MCP sessions that expired without a connection.", m.sessions_expired },
 	};
 	static const char *const classes[] = { NULL, "1xx", "2xx", "3xx", "4xx", "5xx" };
 
@@ -261,7 +228,7 @@ static void write_own_metrics(const struct status_pages *p, struct buf *out)
 		prometheus_family(out, rows[i].name, rows[i].kind, rows[i].help);
 		prometheus_sample(out, rows[i].name, NULL, NULL, rows[i].value, 1);
 	}
-	prometheus_family(out, "bailiff_http_responses_total", PROMETHEUS_COUNTER, "Answers by class of status.");
+	prometheus_family(out, "bailiff_http_responses_total", PROMETHEUS_COUNTER, "Responses by status class.");
 	for (size_t i = 2; i < countof(classes); i++)
 		prometheus_sample(out, "bailiff_http_responses_total", "class", classes[i], h->by_class[i], 1);
 }
@@ -272,16 +239,16 @@ static void reply_metrics(const struct status_pages *p, struct http_exchange *x,
 	buf_auto struct buf out = BUF_INIT;
 	struct jval store = jval_get(health, "store");
 
-	prometheus_family(&out, "bailiff_up", PROMETHEUS_GAUGE, "Whether the daemon answers.");
+	prometheus_family(&out, "bailiff_up", PROMETHEUS_GAUGE, "Whether the daemon responds.");
 	prometheus_sample(&out, "bailiff_up", NULL, NULL, metrics.type == JT_OBJECT, 1);
 	if (health.type == JT_OBJECT) {
 		prometheus_family(&out, "bailiff_degraded", PROMETHEUS_GAUGE,
 				  "Whether a part of the daemon does not work.");
 		prometheus_sample(&out, "bailiff_degraded", NULL, NULL, !jval_is_str(jval_get(health, "status"), "ok"),
 				  1);
-		prometheus_family(&out, "bailiff_store_full", PROMETHEUS_GAUGE, "Whether the store takes no more.");
+		prometheus_family(&out, "bailiff_store_full", PROMETHEUS_GAUGE, "Whether the store is full.");
 		prometheus_sample(&out, "bailiff_store_full", NULL, NULL, jval_bool(jval_get(store, "full"), false), 1);
-		prometheus_family(&out, "bailiff_store_quota_bytes", PROMETHEUS_GAUGE, "How much the store may take.");
+		prometheus_family(&out, "bailiff_store_quota_bytes", PROMETHEUS_GAUGE, "Quota of the store.");
 		prometheus_sample(&out, "bailiff_store_quota_bytes", NULL, NULL,
 				  jval_uint(jval_get(store, "quotaBytes"), 0), 1);
 	}

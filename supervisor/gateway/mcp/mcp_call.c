@@ -8,7 +8,6 @@
 #include "runtime/loop/loop.h"
 #include "supervisor/gateway/common/rpc_message.h"
 #include "supervisor/gateway/mcp/mcp_private.h"
-#include "supervisor/gateway/mcp/mcp_reply.h"
 #include "supervisor/gateway/mcp/mcp_version.h"
 
 #include <event2/event.h>
@@ -291,7 +290,7 @@ void mcp_call_finish(struct mcp_call *c, json_t *result)
 	struct mcp_call_private *p = c->priv;
 
 	if (!result) { /* json_pack failed: the daemon's reply lacks a member */
-		mcp_call_fail(c, RPC_INTERNAL_ERROR, NULL, "the daemon's answer lacks what was asked for");
+		mcp_call_fail(c, RPC_INTERNAL_ERROR, NULL, "the daemon's reply lacks a member");
 		return;
 	}
 	mcp_call_add_meta(p, result);
@@ -318,43 +317,10 @@ void mcp_call_fail(struct mcp_call *c, int code, json_t *data, const char *fmt, 
 	mcp_call_end(p, rpc_message_error(RPC_VERSIONED, p->id, code, buf_cstr(&message), data));
 }
 
-json_t *mcp_call_text(const char *text, size_t n)
-{
-	return json_pack("{s:[{ss so}]}", "content", "type", "text", "text", rpc_message_text(text, n));
-}
-
 void mcp_call_plain(const struct mcp_session *m, json_t *result)
 {
 	if (!m->o.config->structured)
 		json_object_del(result, "structuredContent");
-}
-
-json_t *mcp_call_structured(json_t *result, json_t *structured)
-{
-	json_object_set_new(result, "structuredContent", structured);
-	return result;
-}
-
-void mcp_call_tool_error(struct mcp_call *c, const char *fmt, ...)
-{
-	buf_auto struct buf text = BUF_INIT;
-	va_list ap;
-
-	va_start(ap, fmt);
-	buf_vprintf(&text, fmt, ap);
-	va_end(ap);
-	json_t *result = mcp_call_text(buf_cstr(&text), text.len);
-	json_object_set_new(result, "isError", json_true());
-	mcp_call_finish(c, result);
-}
-
-void mcp_call_daemon_error(struct mcp_call *c, const char *what, const json_t *error)
-{
-	mem_auto char *message = mcp_error_text_message(error);
-	const char *advice = mcp_error_text_advice(error);
-
-	mcp_call_tool_error(c, "%s: %s%s%s", what, *message ? message : "the daemon gave no reason", advice ? "\n" : "",
-			    advice ? advice : "");
 }
 
 void mcp_call_cancel(struct mcp_call_private *p)
@@ -367,9 +333,7 @@ void mcp_call_cancel(struct mcp_call_private *p)
 	if (p->call.cancelled)
 		p->call.cancelled(&p->call);
 	LIST_FOREACH (o, &p->owned, entry)
-		gateway_session_mutate(p->call.up, "terminate_process",
-				       json_pack("{ss ss}", "processId", o->process_id, "reason", "cancelled"), NULL,
-				       NULL, NULL);
+		gateway_session_terminate(p->call.up, o->process_id, "cancelled");
 	mcp_call_free(p);
 	if (stream && !task)
 		mcp_send(m, stream, NULL, true);
@@ -518,6 +482,21 @@ void mcp_call_set_timer(struct mcp_call *c, unsigned ms, mcp_call_fn fn)
 	c->priv->later_fn = fn;
 	add_ms(&c->priv->later, ms);
 }
+
+void mcp_call_get_process(struct mcp_call *c, const char *process_id, mcp_call_reply_fn fn)
+{
+	mcp_call_query(c, "get_process", json_pack("{ss}", "processId", process_id), fn);
+}
+
+void mcp_call_read_output(struct mcp_call *c, const char *ref, uint64_t offset, uint64_t length, mcp_call_reply_fn fn)
+{
+	mcp_call_query(c, "read_output",
+		       json_pack("{ss sI sI ss}", "outputRef", ref, "offset", (json_int_t)offset, "length",
+				 (json_int_t)length, "encoding", "base64"),
+		       fn);
+}
+
+void mcp_call_free_json(void *data) { json_decref(data); }
 
 void mcp_call_watch(struct mcp_call *c, void (*event)(struct mcp_call *c, struct jval event))
 {

@@ -83,13 +83,22 @@ void mcp_call_daemon_error(struct mcp_call *c, const char *what, const json_t *e
 
 /* {content: [{type: text, text}]}, to be finished with; invalid UTF-8 is replaced. */
 json_t *mcp_call_text(const char *text, size_t n);
-/* Adds structuredContent, which is sent only with --structured. Takes ownership of both and returns result. */
-json_t *mcp_call_structured(json_t *result, json_t *structured);
+/*
+ * Ends tools/call with a text for the model and the same facts as structuredContent, which is sent only with
+ * --structured. Takes ownership of `structured`. `failed`: the result is an error for the model.
+ */
+struct buf;
+void mcp_call_reply(struct mcp_call *c, const struct buf *words, json_t *structured, bool failed);
 
 /* ---- in progress ---- */
 
 /* A read-only request to the daemon. Takes ownership of params, which may be NULL. */
 void mcp_call_query(struct mcp_call *c, const char *method, json_t *params, mcp_call_reply_fn fn);
+/* Two frequent ones: get_process, and read_output, whose data is base64. */
+void mcp_call_get_process(struct mcp_call *c, const char *process_id, mcp_call_reply_fn fn);
+void mcp_call_read_output(struct mcp_call *c, const char *ref, uint64_t offset, uint64_t length, mcp_call_reply_fn fn);
+/* For `data_free`: data is a json_t. */
+void mcp_call_free_json(void *data);
 /* A mutating request: idempotent, with the client's trace context. */
 void mcp_call_mutate(struct mcp_call *c, const char *method, json_t *params, mcp_call_reply_fn fn);
 /* The same without a reply: neither the call nor a closing session waits for it. */

@@ -126,7 +126,7 @@ void mcp_excerpt_text(const struct mcp_excerpt *x, struct buf *out)
 			buf_byte(out, '\n');
 		buf_printf(out,
 			   s.bytes ? "[… %" PRIu64
-				     " bytes left out: this is no text; file, xxd, base64 or iconv tell more …]\n"
+				     " bytes left out: this is not text; file, xxd, base64 or iconv show more …]\n"
 				   : "[… %" PRIu64 " bytes left out …]\n",
 			   mcp_excerpt_omitted(x));
 	}

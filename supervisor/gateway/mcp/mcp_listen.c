@@ -20,8 +20,6 @@ static void send_notification(struct mcp_call_private *p, const char *method, js
 	mcp_send(p->call.mcp, p->stream, rpc_message_notification(RPC_VERSIONED, method, params), false);
 }
 
-static void free_filter(void *data) { json_decref(data); }
-
 /* −1: the call has failed. */
 static int read_lists(struct mcp_call *c, const json_t *asked, json_t *agreed)
 {
@@ -73,7 +71,7 @@ void mcp_method_listen(struct mcp_call *c)
 		if (json_is_true(json_object_get(asked, flags[i])))
 			json_object_set_new(agreed, flags[i], json_true());
 	c->data = agreed;
-	c->data_free = free_filter;
+	c->data_free = mcp_call_free_json;
 	if (read_lists(c, asked, agreed) < 0)
 		return;
 	mcp_call_uncount(p);

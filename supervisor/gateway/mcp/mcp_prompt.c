@@ -87,10 +87,10 @@ static void on_denied(struct mcp_call *c, json_t *process, json_t *error)
 		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "processId: %s", json_get_text(error, "message"));
 	else
 		finish_with_process(
-			c, "Explain a refusal",
-			"Explain in plain words why this command was refused or stopped: `violations` is what its "
-			"sandbox refused, `message` what the policy or a "
-			"person said. For each say what was attempted, which boundary stopped it, whether the "
+			c, "Explain a denial",
+			"Explain why this command was denied or stopped: `violations` lists what its sandbox denied, "
+			"`message` has the reason of the policy or a person. For each say what was attempted, which "
+			"boundary stopped it, whether the "
 			"command needed it at all, and the smallest thing that would "
 			"allow it (a rule, a write root, a host), with its risk. Do not try to get around it.",
 			process);
@@ -98,8 +98,7 @@ static void on_denied(struct mcp_call *c, json_t *process, json_t *error)
 
 void mcp_prompt_explain_denial(struct mcp_call *c)
 {
-	mcp_call_query(c, "get_process", json_pack("{ss}", "processId", mcp_prompt_argument(c, "processId")),
-		       on_denied);
+	mcp_call_get_process(c, mcp_prompt_argument(c, "processId"), on_denied);
 }
 
 static void on_debugged(struct mcp_call *c, json_t *process, json_t *error)
@@ -111,24 +110,23 @@ static void on_debugged(struct mcp_call *c, json_t *process, json_t *error)
 			c, "Find out why a command failed",
 			"Find out why this command failed. Read the end of its output first (read_output with "
 			"tail, stderr before stdout), then what lies before. "
-			"Look at its exit code or signal, its limits, and at `violations`: a refusal by the "
-			"sandbox is often the cause of an error that sounds "
+			"Look at its exit code or signal, its limits, and at `violations`: a denial by the sandbox is "
+			"often the cause of an error that sounds "
 			"different. Name the cause with the line that shows it, and what to do.",
 			process);
 }
 
 void mcp_prompt_debug_process(struct mcp_call *c)
 {
-	mcp_call_query(c, "get_process", json_pack("{ss}", "processId", mcp_prompt_argument(c, "processId")),
-		       on_debugged);
+	mcp_call_get_process(c, mcp_prompt_argument(c, "processId"), on_debugged);
 }
 
 void mcp_prompt_session_report(struct mcp_call *c)
 {
 	mcp_prompt_finish(c, "Report on this session",
 			  "Report on what was done in this session. Read the resources bailiff://processes and "
-			  "bailiff://events, and tell in a short table: each command, its "
-			  "outcome, what it changed, what was refused and who allowed what. Then list what still runs "
+			  "bailiff://events, and show in a short table: each command, its "
+			  "outcome, what it changed, what was denied and who approved what. Then list what still runs "
 			  "(ps) and which changes are held back.");
 }
 
@@ -194,7 +192,7 @@ static json_t *prompt_row(struct mcp_call *c, size_t i)
 	return p ? mcp_prompt_describe(p) : NULL;
 }
 
-void mcp_method_prompts_list(struct mcp_call *c) { mcp_page_finish(c, "prompts", prompt_row); }
+void mcp_method_prompts_list(struct mcp_call *c) { mcp_reply_page(c, "prompts", prompt_row); }
 
 /* Checks that all arguments are strings, are known, and that required ones are present. */
 static int check_arguments(const struct mcp_prompt *p, const json_t *given, struct err *e)

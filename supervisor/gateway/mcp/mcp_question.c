@@ -50,7 +50,7 @@ void mcp_call_lacks(struct mcp_call *c, const char *capability)
 	mem_auto char *first = dot ? mem_strndup(capability, (size_t)(dot - capability)) : mem_strdup(capability);
 
 	if (c->priv->era == MCP_LEGACY)
-		return mcp_call_tool_error(c, "the client cannot do what this needs: %s", capability);
+		return mcp_call_tool_error(c, "the client lacks a capability that this needs: %s", capability);
 	json_t *needs = dot ? json_pack("{s{s{}}}", first, dot + 1) : json_pack("{s{}}", first);
 	mcp_call_fail(c, MCP_CAPABILITY_MISSING, json_pack("{so}", "requiredCapabilities", needs),
 		      "the client did not declare the capability %s", capability);
@@ -215,7 +215,7 @@ static int read_responses(struct mcp_call_private *p, bool *ret_all)
 
 		if (answer && !fits_question(q, answer)) {
 			mcp_call_fail(&p->call, RPC_INVALID_PARAMS, NULL,
-				      "inputResponses.%s: is not what was asked for", q->key);
+				      "inputResponses.%s: does not match the question", q->key);
 			return 1;
 		}
 		if (answer && !q->answer)

@@ -1,9 +1,11 @@
 #include "supervisor/gateway/mcp/mcp_reply.h"
 
+#include "runtime/base/buf.h"
 #include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "supervisor/gateway/common/rpc_message.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +42,7 @@ static int find_ending(const char *message)
 	return -1;
 }
 
-char *mcp_error_text_message(const json_t *error)
+char *mcp_reply_error_text(const json_t *error)
 {
 	const char *message = json_get_text(error, "message"), *begin = "";
 	int end = find_ending(message);
@@ -55,18 +57,18 @@ char *mcp_error_text_message(const json_t *error)
 			  end < 0 ? "" : ends[end].ours);
 }
 
-const char *mcp_error_text_advice(const json_t *error)
+const char *mcp_reply_advice(const json_t *error)
 {
 	static const struct {
 		const char *says, *about,
 			*instead; /* about: text that the message must contain; other messages have their own advice */
 	} advices[] = {
-		{ "list_methods", "", "Correct it and call again; the tool's schema says what it takes." },
+		{ "list_methods", "", "Correct it and call again; see the tool's schema." },
 		{ "the list methods", "process '", "ps with all: true lists the processes of this session." },
 		{ "get_health", "", "Try again later." },
 		{ "idempotencyKey", "", NULL },
 		{ "a connection whose role", "", "A person has to do this." },
-		{ "present status", "", "wait and ps tell how it stands." },
+		{ "present status", "", "wait and ps report its status." },
 		{ "bailiff doctor", "", "Check the command, its cwd and the profile." },
 	};
 	const char *advice = json_get_text(json_object_get(error, "data"), "advice"),
@@ -97,7 +99,7 @@ static long parse_cursor(const json_t *cursor)
 	return *end || at > 1000000 ? -1 : at;
 }
 
-void mcp_page_finish(struct mcp_call *c, const char *member, mcp_page_row_fn row)
+void mcp_reply_page(struct mcp_call *c, const char *member, mcp_reply_row_fn row)
 {
 	long at = parse_cursor(json_object_get(c->params, "cursor"));
 	json_t *rows = json_array(), *result, *one = NULL;
@@ -108,7 +110,7 @@ void mcp_page_finish(struct mcp_call *c, const char *member, mcp_page_row_fn row
 			json_array_append_new(rows, one);
 	if (at < 0) {
 		json_decref(rows);
-		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "cursor: is not one that was given");
+		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "cursor: was not issued by this server");
 		return;
 	}
 	result = json_pack("{so}", member, rows);
@@ -118,5 +120,43 @@ void mcp_page_finish(struct mcp_call *c, const char *member, mcp_page_row_fn row
 		json_object_set_new(result, "nextCursor", json_string(next));
 		json_decref(one);
 	}
+	mcp_call_finish(c, result);
+}
+
+/* ---- results of tools ---- */
+
+json_t *mcp_call_text(const char *text, size_t n)
+{
+	return json_pack("{s:[{ss so}]}", "content", "type", "text", "text", rpc_message_text(text, n));
+}
+
+void mcp_call_tool_error(struct mcp_call *c, const char *fmt, ...)
+{
+	buf_auto struct buf text = BUF_INIT;
+	va_list ap;
+
+	va_start(ap, fmt);
+	buf_vprintf(&text, fmt, ap);
+	va_end(ap);
+	json_t *result = mcp_call_text(buf_cstr(&text), text.len);
+	json_object_set_new(result, "isError", json_true());
+	mcp_call_finish(c, result);
+}
+
+void mcp_call_daemon_error(struct mcp_call *c, const char *what, const json_t *error)
+{
+	mem_auto char *message = mcp_reply_error_text(error);
+	const char *advice = mcp_reply_advice(error);
+
+	mcp_call_tool_error(c, "%s: %s%s%s", what, *message ? message : "the daemon gave no reason", advice ? "\n" : "",
+			    advice ? advice : "");
+}
+
+void mcp_call_reply(struct mcp_call *c, const struct buf *words, json_t *structured, bool failed)
+{
+	json_t *result = mcp_call_text(buf_cstr(words), words->len);
+
+	json_object_set_new(result, "structuredContent", structured);
+	json_object_set_new(result, "isError", json_boolean(failed));
 	mcp_call_finish(c, result);
 }

@@ -70,9 +70,9 @@ static void write_end(const json_t *p, struct buf *out)
 	} else if (json_text_is(p, "status", "failed")) {
 		buf_printf(out, "Failed: %s", message);
 	} else if (json_text_is(p, "status", "lost")) {
-		buf_str(out, "Lost: it ended unseen while the supervisor was away; its exit status is not known");
+		buf_str(out, "Lost: it ended while the supervisor was not running; its exit status is unknown");
 	} else if (json_text_is(p, "status", "terminated")) {
-		buf_printf(out, "Terminated (%s)", message[0] ? message : "asked for");
+		buf_printf(out, "Terminated (%s)", message[0] ? message : "requested");
 		write_duration(p, out);
 	} else if (json_get_text(p, "signal")[0]) {
 		buf_printf(out, "Killed by signal %s", json_get_text(p, "signal"));
@@ -104,11 +104,12 @@ static void write_next(const struct mcp_report *r, struct buf *out)
 			   "wait for that.",
 			   json_get_text(p, "actionId"), json_get_text(p, "actionId"));
 	} else if (!mcp_report_has_ended(p)) {
-		buf_printf(out,
-			   "Go on with {\"processId\":\"%s\"}: wait for it, read_output for more of what it printed, "
-			   "%s%skill to end it.",
-			   id, strcmp(input, "none") == 0 ? "" : "write_stdin to type, ",
-			   strcmp(input, "tty") == 0 ? "screen to see its terminal, " : "");
+		buf_printf(
+			out,
+			"Continue with {\"processId\":\"%s\"}: wait for it, read_output for more of what it printed, "
+			"%s%skill to end it.",
+			id, strcmp(input, "none") == 0 ? "" : "write_stdin to type, ",
+			strcmp(input, "tty") == 0 ? "screen to see its terminal, " : "");
 	} else if (json_text_is(p, "limit", "wall")) {
 		buf_str(out, "To give it more, call exec with a larger timeoutMs.");
 	} else if (json_get_flag(p, "cow") && r->changes == 0) {
@@ -225,7 +226,7 @@ static void write_denials(const json_t *denials, size_t all, const char *allow, 
 								 : "denied: %s\n",
 			   json_get_text(v, "what"));
 	if (all > json_array_size(denials) && json_array_size(denials) == DENIALS_MAX)
-		buf_printf(out, "denied: and more of the kind\n");
+		buf_printf(out, "denied: more of the same kind\n");
 	if (*allow)
 		buf_printf(out, "to allow it: %s\n", allow);
 }
@@ -315,7 +316,7 @@ static void write_autorun(const json_t *autorun, struct buf *text, json_t *struc
 		return;
 	bool changed = autorun_describe(jval_of(json, strlen(json)), &words);
 	if (changed)
-		buf_str(&words, "Tell the user, who should look at them before using those programs there.\n");
+		buf_str(&words, "Tell the user to check them before using those programs there.\n");
 	buf_append(text, words.data, words.len);
 	if (words.len)
 		json_object_set_new(structured, "warning", rpc_message_text(words.data, words.len));
@@ -476,8 +477,8 @@ json_t *mcp_report_denied(const json_t *error)
 {
 	const json_t *data = json_object_get(error, "data"), *decision = json_object_get(data, "permissionDecision");
 	bool denied = json_integer_value(json_object_get(error, "code")) == -32010;
-	mem_auto char *message = mcp_error_text_message(error);
-	const char *advice = mcp_error_text_advice(error);
+	mem_auto char *message = mcp_reply_error_text(error);
+	const char *advice = mcp_reply_advice(error);
 	buf_auto struct buf text = BUF_INIT;
 	json_t *s = json_pack("{ss ss}", "status", denied ? "denied" : "failed", "message", message);
 

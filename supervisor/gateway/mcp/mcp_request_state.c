@@ -70,7 +70,7 @@ char *mcp_request_state_sign(const struct mcp_request_state *s, const json_t *ke
 
 static int reject_state(struct err *e)
 {
-	return err_field(e, "requestState", "is not one that was given for this request; call again without it");
+	return err_field(e, "requestState", "was not issued for this request; call again without it");
 }
 
 /* Constant-time comparison. */
@@ -105,7 +105,7 @@ json_t *mcp_request_state_verify(const struct mcp_request_state *s, const char *
 		return NULL;
 	}
 	if (s->now_s > until) {
-		err_field(e, "requestState", "is too old; call again without it");
+		err_field(e, "requestState", "has expired; call again without it");
 		return NULL;
 	}
 	json_t *kept = text_base64_decode(buf_cstr(&body), body.len, &json) < 0

@@ -118,7 +118,7 @@ static json_t *template_row(struct mcp_call *c, size_t i)
 	return NULL;
 }
 
-void mcp_method_templates_list(struct mcp_call *c) { mcp_page_finish(c, "resourceTemplates", template_row); }
+void mcp_method_templates_list(struct mcp_call *c) { mcp_reply_page(c, "resourceTemplates", template_row); }
 
 void mcp_resource_listed(struct mcp_call *c, json_t *page, const char *next_cursor)
 {
@@ -313,16 +313,14 @@ static void on_process_of_output(struct mcp_call *c, json_t *result, json_t *err
 
 void mcp_resource_output(struct mcp_call *c)
 {
-	mcp_call_query(c, "get_process", json_pack("{ss}", "processId", json_get_text(c->vars, "processId")),
-		       on_process_of_output);
+	mcp_call_get_process(c, json_get_text(c->vars, "processId"), on_process_of_output);
 }
 
 /* ---- processes ---- */
 
 void mcp_resource_process(struct mcp_call *c)
 {
-	mcp_call_query(c, "get_process", json_pack("{ss}", "processId", json_get_text(c->vars, "processId")),
-		       finish_value);
+	mcp_call_get_process(c, json_get_text(c->vars, "processId"), finish_value);
 }
 
 void mcp_resource_processes(struct mcp_call *c)
@@ -474,8 +472,6 @@ static void add_outputs(json_t *page, const json_t *p)
 	}
 }
 
-static void free_json(void *data) { json_decref(data); }
-
 static void on_processes(struct mcp_call *c, json_t *result, json_t *error)
 {
 	json_t *page = json_incref(c->data), *p;
@@ -484,7 +480,7 @@ static void on_processes(struct mcp_call *c, json_t *result, json_t *error)
 
 	if (error) {
 		json_decref(page);
-		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "cursor: is not one that was given");
+		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "cursor: was not issued by this server");
 		return;
 	}
 	json_array_foreach (json_object_get(result, "processes"), i, p) {
@@ -507,7 +503,7 @@ static void list_more(struct mcp_call *c, json_t *page, const char *cursor)
 	if (cursor)
 		json_object_set_new(params, "cursor", json_string(cursor));
 	c->data = page;
-	c->data_free = free_json;
+	c->data_free = mcp_call_free_json;
 	mcp_call_query(c, "list_processes", params, on_processes);
 }
 
@@ -588,7 +584,7 @@ void mcp_method_resources_list(struct mcp_call *c)
 
 	if (cursor && !json_is_string(cursor)) {
 		json_decref(page);
-		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "cursor: is not one that was given");
+		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "cursor: was not issued by this server");
 		return;
 	}
 	for (size_t i = 0; !cursor && (r = mcp_resource_at(c->mcp->o.config, i)); i++)

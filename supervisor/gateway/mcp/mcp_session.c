@@ -20,10 +20,10 @@
 /* ---- handshake ---- */
 
 static const char instructions[] =
-	"Runs commands in a sandbox and keeps a record of them. exec runs a shell command in the working directory; "
-	"what it may read, write and "
-	"reach is decided by policy, and what was refused is told in the result. Each command has a "
-	"/tmp and a localhost of its own. Long commands: background, then wait and read_output.";
+	"Runs commands in a sandbox and records them. exec runs a shell command in the working directory; policy "
+	"decides "
+	"what it may read, write and reach, and denials are reported in the result. Each command has its own /tmp and "
+	"localhost. For long commands use background, then wait and read_output.";
 
 static json_t *server_capabilities(const struct mcp_call_private *p)
 {
@@ -48,7 +48,7 @@ void mcp_method_initialize(struct mcp_call *c)
 	if (!json_is_string(asked))
 		return mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "protocolVersion: expected a string");
 	if (m->version)
-		return mcp_call_fail(c, RPC_INVALID_REQUEST, NULL, "this session is initialized already");
+		return mcp_call_fail(c, RPC_INVALID_REQUEST, NULL, "this session is already initialized");
 	m->version = c->priv->version = mcp_version_negotiate(json_string_value(asked));
 	json_decref(m->client_caps);
 	json_decref(m->client_info);
@@ -323,19 +323,6 @@ const struct mcp_method *mcp_method_find(const char *name)
 	return NULL;
 }
 
-/* "00-<32 hex>-<16 hex>-<2 hex>". An invalid value is ignored, not rejected, as the trace specification requires. */
-static bool is_traceparent(const char *s)
-{
-	static const char shape[] = "00-xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx-xxxxxxxxxxxxxxxx-xx";
-
-	for (size_t i = 0; i < sizeof(shape); i++) {
-		if (shape[i] == 'x' ? !(s[i] && strchr("0123456789abcdef", s[i])) : s[i] != shape[i])
-			return false;
-	}
-	return strncmp(s + 3, "00000000000000000000000000000000", 32) != 0 &&
-	       strncmp(s + 36, "0000000000000000", 16) != 0;
-}
-
 /* A modern request describes its client completely. 1: the call has failed. */
 static int read_modern(struct mcp_call_private *p, const json_t *meta)
 {
@@ -355,8 +342,8 @@ static int read_modern(struct mcp_call_private *p, const json_t *meta)
 			      json_pack("{so sO}", "supported", mcp_version_list(), "requested", version),
 			      "the protocol version %.40s %s", json_string_value(version),
 			      strcmp(mcp_version_negotiate(json_string_value(version)), json_string_value(version)) == 0
-				      ? "begins with initialize"
-				      : "is not spoken here");
+				      ? "starts with initialize"
+				      : "is not supported");
 		return 1;
 	}
 	if (!json_is_object(caps)) {
@@ -432,7 +419,7 @@ void mcp_request(struct mcp_session *m, const struct rpc_message *msg, void *str
 	if (json_is_null(msg->id))
 		return mcp_session_bad(m, stream, NULL, RPC_INVALID_REQUEST, "id: must not be null");
 	if (is_under_way(m, msg->id, stream))
-		return reject_request(m, msg, stream, RPC_INVALID_REQUEST, "id: a request with this id is under way");
+		return reject_request(m, msg, stream, RPC_INVALID_REQUEST, "id: a request with this id is in progress");
 	if (!method || !(method->eras & era)) {
 		mem_auto char *text = mem_printf("there is no method %.100s%s", msg->method,
 						 method ? " in this version of the protocol" : "");
@@ -442,7 +429,7 @@ void mcp_request(struct mcp_session *m, const struct rpc_message *msg, void *str
 	if (msg->params && !json_is_object(msg->params))
 		return reject_request(m, msg, stream, RPC_INVALID_PARAMS, "params: expected an object");
 	if (era == MCP_LEGACY && !m->version && !(method->flags & MCP_EARLY))
-		return reject_request(m, msg, stream, RPC_INVALID_REQUEST, "initialize comes first");
+		return reject_request(m, msg, stream, RPC_INVALID_REQUEST, "initialize must come first");
 	struct mcp_call_private *p = mcp_call_new(m, method, msg->id, stream);
 	p->era = era;
 	p->version = m->version;
@@ -452,7 +439,7 @@ void mcp_request(struct mcp_session *m, const struct rpc_message *msg, void *str
 	const char *trace = json_get_string(meta, "traceparent");
 	if (json_is_string(token) || json_is_integer(token))
 		p->progress_token = json_incref(token);
-	if (trace && is_traceparent(trace))
+	if (trace && rpc_message_is_traceparent(trace))
 		p->traceparent = mem_strdup(trace);
 	if (era == MCP_MODERN && read_modern(p, meta))
 		return;

@@ -3,7 +3,6 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/loop/loop.h"
-#include "supervisor/client/remote.h"
 #include "supervisor/gateway/common/gateway_program.h"
 #include "supervisor/gateway/common/line_stream.h"
 #include "supervisor/gateway/common/rpc_message.h"
@@ -11,7 +10,6 @@
 #include "supervisor/gateway/mcp/mcp_tables.h"
 
 #include <event2/event.h>
-#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -21,7 +19,7 @@ struct stdio {
 	struct event_base *base;
 	struct line_stream *lines;
 	struct mcp_session *mcp;
-	struct event *signals[3];
+	struct event *signals[GATEWAY_SIGNALS];
 };
 
 static void on_line(void *ctx, const char *line, size_t len)
@@ -42,17 +40,10 @@ static void on_line(void *ctx, const char *line, size_t len)
 
 static void on_too_long(void *ctx)
 {
-	struct stdio *s = ctx;
-
-	mcp_session_bad(s->mcp, NULL, NULL, RPC_INVALID_REQUEST, "a message of more than 16 MiB");
+	mcp_session_bad(((struct stdio *)ctx)->mcp, NULL, NULL, RPC_INVALID_REQUEST, "a message of more than 16 MiB");
 }
 
-static bool on_busy(void *ctx)
-{
-	struct stdio *s = ctx;
-
-	return mcp_session_busy(s->mcp);
-}
+static bool on_busy(void *ctx) { return mcp_session_busy(((struct stdio *)ctx)->mcp); }
 
 /* The client has disconnected. The loop ends when the daemon has received the last requests. */
 static void on_end(void *ctx)
@@ -61,7 +52,7 @@ static void on_end(void *ctx)
 
 	mcp_session_free(s->mcp);
 	s->mcp = NULL;
-	for (size_t i = 0; i < countof(s->signals); i++)
+	for (size_t i = 0; i < GATEWAY_SIGNALS; i++)
 		event_del(s->signals[i]);
 }
 
@@ -118,18 +109,6 @@ static void on_drained(void *ctx)
 		mcp_session_drained(s->mcp);
 }
 
-/* Fail at startup, on stderr, rather than at the first call. */
-static int check_daemon(struct err *e)
-{
-	const struct remote_options o = { .start = true };
-	struct remote *r;
-
-	if (remote_open(&o, &r, e) < 0)
-		return -1;
-	remote_free(r);
-	return 0;
-}
-
 static int serve_stdio(const struct mcp_config *config)
 {
 	static const struct line_stream_ops line_ops = {
@@ -139,7 +118,6 @@ static int serve_stdio(const struct mcp_config *config)
 		.end = on_end,
 		.drained = on_drained,
 	};
-	static const int caught[] = { SIGTERM, SIGINT, SIGHUP };
 	struct stdio s = { .base = event_base_new() };
 	char principal[32];
 
@@ -156,13 +134,10 @@ static int serve_stdio(const struct mcp_config *config)
 	};
 	s.mcp = mcp_session_new(&o);
 	s.lines = line_stream_new(s.base, STDIN_FILENO, STDOUT_FILENO, LINE_MAX_BYTES, &line_ops, &s);
-	for (size_t i = 0; i < countof(caught); i++) {
-		s.signals[i] = evsignal_new(s.base, caught[i], on_signal, &s);
-		loop_add(s.signals[i], NULL);
-	}
+	gateway_signals_add(s.base, on_signal, &s, s.signals);
 	int r = loop_run(s.base);
 	line_stream_free(s.lines);
-	for (size_t i = 0; i < countof(caught); i++)
+	for (size_t i = 0; i < GATEWAY_SIGNALS; i++)
 		event_free(s.signals[i]);
 	event_base_free(s.base);
 	return r;
@@ -180,7 +155,7 @@ int mcp_stdio_main(int argc, char **argv)
 		fprintf(stderr, "bailiff mcp: %s\n", e.message);
 		return 2;
 	}
-	if (check_daemon(&e) < 0 || gateway_sandbox_enter(NULL, &e) < 0) {
+	if (gateway_check_daemon(&e) < 0 || gateway_sandbox_enter(NULL, &e) < 0) {
 		fprintf(stderr, "bailiff mcp: %s\n", e.message);
 		return 1;
 	}

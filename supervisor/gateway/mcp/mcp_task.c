@@ -208,12 +208,12 @@ static void on_created(struct mcp_call *c, json_t *result, json_t *error)
 	p->becoming = false;
 	if (!id || !evict_task(c->mcp)) {
 		if (id)
-			cancel_recorded(c->up, id, "too many are under way");
+			cancel_recorded(c->up, id, "too many are in progress");
 		if (p->ended)
 			mcp_call_end(p, mem_take(&p->ended));
 		else if (then)
-			mcp_call_fail(c, RPC_INTERNAL_ERROR, NULL, "make a task: %s",
-				      id ? "too many are under way" : json_get_string(error, "message"));
+			mcp_call_fail(c, RPC_INTERNAL_ERROR, NULL, "create a task: %s",
+				      id ? "too many are in progress" : json_get_string(error, "message"));
 		return; /* a call that runs already is answered directly */
 	}
 	struct mcp_task *t = mem_zalloc(1, sizeof(*t));

@@ -122,7 +122,7 @@ static void finish_load(struct mcp_call *c, const struct recall *r, enum mcp_tas
 
 static void fail_lost(struct mcp_call *c)
 {
-	mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "taskId: nothing is left of this task");
+	mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "taskId: no record of this task is left");
 }
 
 /* ---- from the process ---- */
@@ -330,7 +330,7 @@ void mcp_task_load_list(struct mcp_call *c)
 
 	if (cursor && !json_is_string(cursor)) {
 		json_decref(params);
-		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "cursor: is not one that was given");
+		mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "cursor: was not issued by this server");
 		return;
 	}
 	if (cursor)
@@ -345,9 +345,7 @@ static void finish_cancelled(struct mcp_call *c)
 	const struct recall *r = c->data;
 
 	if (r->process[0])
-		gateway_session_mutate(c->up, "terminate_process",
-				       json_pack("{ss ss}", "processId", r->process, "reason", "cancelled"), NULL, NULL,
-				       NULL);
+		gateway_session_terminate(c->up, r->process, "cancelled");
 	if (c->priv->era == MCP_MODERN)
 		mcp_call_finish(c, json_object());
 	else

@@ -75,7 +75,7 @@ static json_t *tool_row(struct mcp_call *c, size_t i)
 	return t ? mcp_tool_describe(t, c->priv->era, c->priv->version, c->mcp->o.config->structured) : NULL;
 }
 
-void mcp_method_tools_list(struct mcp_call *c) { mcp_page_finish(c, "tools", tool_row); }
+void mcp_method_tools_list(struct mcp_call *c) { mcp_reply_page(c, "tools", tool_row); }
 
 static void run_tool(struct mcp_call *c) { mcp_task_run(c, mcp_tool_find(c->mcp->o.config, c->name)); }
 

@@ -66,9 +66,10 @@ static void on_changes(struct mcp_call *c, json_t *result, json_t *error)
 				"both take paths.\n\n");
 	json_array_foreach (json_object_get(result, "changes"), i, v)
 		append_diff(json_get_text(v, "diff"), mcp_wait_process_budget(c), &words);
-	mcp_call_finish(c, mcp_call_structured(mcp_call_text(words.data, words.len),
-					       json_pack("{ss sO so}", "status", "held", "processId",
-							 json_object_get(c->arguments, "processId"), "changes", rows)));
+	mcp_call_reply(c, &words,
+		       json_pack("{ss sO so}", "status", "held", "processId",
+				 json_object_get(c->arguments, "processId"), "changes", rows),
+		       false);
 }
 
 /* ---- apply, discard ---- */
@@ -103,28 +104,27 @@ static void on_settled(struct mcp_call *c, json_t *result, json_t *error)
 		json_array_append_new(rows, json_pack("{ss ss}", "path", json_get_text(v, "path"), "reason",
 						      json_get_text(v, "reason")));
 	}
-	json_t *answer = mcp_call_structured(mcp_call_text(words.data, words.len),
-					     json_pack("{ss sO so sO*}", "status", s->did, "processId",
-						       json_object_get(c->arguments, "processId"), "conflicts", rows,
-						       "paths", done));
-	json_object_set_new(answer, "isError", json_boolean(json_array_size(conflicts) > 0));
-	mcp_call_finish(c, answer);
+	mcp_call_reply(c, &words,
+		       json_pack("{ss sO so sO*}", "status", s->did, "processId",
+				 json_object_get(c->arguments, "processId"), "conflicts", rows, "paths", done),
+		       json_array_size(conflicts) > 0);
 }
 
-static void reject_call(struct mcp_call *c, const char *status, const char *words)
+static void reject_call(struct mcp_call *c, const char *status, const char *message)
 {
-	json_t *answer = mcp_call_structured(mcp_call_text(words, strlen(words)),
-					     json_pack("{ss sO ss}", "status", status, "processId",
-						       json_object_get(c->arguments, "processId"), "message", words));
+	buf_auto struct buf words = BUF_INIT;
 
-	json_object_set_new(answer, "isError", json_true());
-	mcp_call_finish(c, answer);
+	buf_str(&words, message);
+	mcp_call_reply(c, &words,
+		       json_pack("{ss sO ss}", "status", status, "processId",
+				 json_object_get(c->arguments, "processId"), "message", message),
+		       true);
 }
 
 static void reply_needs_person(struct mcp_call *c)
 {
 	mem_auto char *words = mem_printf(
-		"This takes a person, and this client did not ask one. They can run: bailiff %s %s",
+		"This requires a person, and this client did not ask one. They can run: bailiff %s %s",
 		settling_of(c)->verb, json_get_text(c->arguments, "processId"));
 
 	reject_call(c, "needs_person", words);

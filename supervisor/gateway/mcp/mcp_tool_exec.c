@@ -159,7 +159,7 @@ static void on_decided(struct mcp_call *c, enum mcp_approval a)
 		return continue_run(c, id);
 	if (a == MCP_WAITS)
 		send_stdin(c, id);
-	follow_process(c, id, 0, a == MCP_DENIED ? "Permission was refused." : NULL);
+	follow_process(c, id, 0, a == MCP_DENIED ? "Permission was denied." : NULL);
 }
 
 static void ask_user(struct mcp_call *c, const json_t *started)

@@ -63,13 +63,11 @@ static void file_call_free(void *data)
 
 static void finish_call(struct mcp_call *c, const struct buf *words, json_t *structured, bool wrong)
 {
-	struct file_call *f = c->data;
+	const struct file_call *f = c->data;
 
 	if (f->process_id[0])
 		json_object_set_new(structured, "processId", json_string(f->process_id));
-	json_t *result = mcp_call_structured(mcp_call_text(buf_cstr(words), words->len), structured);
-	json_object_set_new(result, "isError", json_boolean(wrong));
-	mcp_call_finish(c, result);
+	mcp_call_reply(c, words, structured, wrong);
 }
 
 /* The outcome for each file; `said` was already reported. */
@@ -277,7 +275,7 @@ static void finish_written(struct mcp_call *c, const json_t *answer)
 		for (size_t k = 0; k < countof(private); k++)
 			if (path_within(private[k], path) && lstat(path, &st) < 0 && errno == ENOENT)
 				buf_printf(&lost,
-					   "%s is gone again: each call and each command has a %s of its own. Write to "
+					   "%s no longer exists: each call and each command has its own %s. Write to "
 					   "the working tree instead.\n",
 					   path, private[k]);
 	}
@@ -298,7 +296,7 @@ static void on_result(struct mcp_call *c)
 	if (!json_text_is(f->ended, "status", "completed"))
 		finish_failed(c, answer);
 	else if (!answer)
-		mcp_call_tool_error(c, "The tool's answer is too long to be told. Ask for fewer lines.");
+		mcp_call_tool_error(c, "The tool's result is too long. Request fewer lines.");
 	else if (json_text_is(answer, "encoding", "base64"))
 		finish_bytes(c, answer);
 	else if (strcmp(c->name, "read_file") == 0)
@@ -328,10 +326,7 @@ static void read_result(struct mcp_call *c)
 {
 	struct file_call *f = c->data;
 
-	mcp_call_query(c, "read_output",
-		       json_pack("{ss sI si ss}", "outputRef", f->ref, "offset", (json_int_t)f->result.len, "length",
-				 RESULT_PART, "encoding", "base64"),
-		       on_part);
+	mcp_call_read_output(c, f->ref, f->result.len, RESULT_PART, on_part);
 }
 
 static void on_invoked(struct mcp_call *c, json_t *result, json_t *error)
@@ -522,9 +517,7 @@ void mcp_tool_file(struct mcp_call *c)
 	c->data = f;
 	c->data_free = file_call_free;
 	if (mcp_call_approving(c))
-		return mcp_call_query(c, "get_process",
-				      json_pack("{ss}", "processId", json_get_text(mcp_call_approving(c), "processId")),
-				      on_waiting);
+		return mcp_call_get_process(c, json_get_text(mcp_call_approving(c), "processId"), on_waiting);
 	mcp_client_state_call_id(f->call_id);
 	mcp_call_watch(c, on_event);
 	run_file_tool(c);

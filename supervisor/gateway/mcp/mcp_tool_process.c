@@ -66,7 +66,7 @@ static void on_actions(struct mcp_call *c, json_t *result, json_t *error)
 	struct waited *w = c->data;
 
 	if (error) {
-		mcp_call_daemon_error(c, "look for the action", error);
+		mcp_call_daemon_error(c, "find the action", error);
 	} else if (!action) {
 		mcp_call_tool_error(c, "There is no action '%s' in this session.", arg(c, "actionId"));
 	} else if (json_get_text(action, "processId")[0]) {
@@ -90,7 +90,7 @@ static void on_actions(struct mcp_call *c, json_t *result, json_t *error)
 				   json_get_text(action, "status"), json_get_text(action, "decision"));
 		if (json_get_text(action, "decision")[0])
 			json_object_set_new(s, "decision", json_string(json_get_text(action, "decision")));
-		mcp_call_finish(c, mcp_call_structured(mcp_call_text(buf_cstr(&words), words.len), s));
+		mcp_call_reply(c, &words, s, false);
 	}
 }
 
@@ -129,7 +129,7 @@ static void on_slow(struct mcp_call *c)
 	const struct mcp_wait_process_options o = {
 		.process_id = arg(c, "processId"),
 		.budget = mcp_wait_process_budget(c),
-		.note = "Not all of it was taken yet: it has not read so far.",
+		.note = "Not all input was accepted yet: the process has not read it.",
 	};
 
 	if (!c->data) /* otherwise already waiting for output */
@@ -212,10 +212,9 @@ static void on_terminal(struct mcp_call *c, json_t *result, json_t *error)
 	if (error)
 		mcp_call_daemon_error(c, "write to its standard input", error);
 	else if (!json_is_object(json_object_get(result, "tty")))
-		mcp_call_tool_error(c,
-				    "keys: it has no terminal, so there are none to press. Give text, with \\n where a "
-				    "line ends, and eof: true to end its input; "
-				    "exec with tty: true runs a command on a terminal.");
+		mcp_call_tool_error(c, "keys: it has no terminal. Give text, with \\n where a "
+				       "line ends, and eof: true to end its input; "
+				       "exec with tty: true runs a command on a terminal.");
 	else
 		write_input(c);
 }
@@ -224,7 +223,7 @@ static void on_terminal(struct mcp_call *c, json_t *result, json_t *error)
 void mcp_tool_write_stdin(struct mcp_call *c)
 {
 	if (json_array_size(json_object_get(c->arguments, "keys")))
-		mcp_call_query(c, "get_process", json_pack("{ss}", "processId", arg(c, "processId")), on_terminal);
+		mcp_call_get_process(c, arg(c, "processId"), on_terminal);
 	else
 		write_input(c);
 }
@@ -307,8 +306,6 @@ static void write_row(const json_t *row, struct buf *out)
 	buf_byte(out, '\n');
 }
 
-static void drop_json(void *data) { json_decref(data); }
-
 static void add_rows(const json_t *processes, json_t *rows, struct buf *words)
 {
 	const json_t *v;
@@ -337,8 +334,7 @@ static void on_listed(struct mcp_call *c, json_t *result, json_t *error)
 		buf_str(&words, json_get_flag(c->arguments, "all")
 					? "No processes yet.\n"
 					: "Nothing is running. With all: true, ended ones are listed too.\n");
-	mcp_call_finish(
-		c, mcp_call_structured(mcp_call_text(words.data, words.len), json_pack("{so}", "processes", rows)));
+	mcp_call_reply(c, &words, json_pack("{so}", "processes", rows), false);
 }
 
 /* Takes ownership of `params`. */
@@ -356,7 +352,7 @@ static void on_waiting(struct mcp_call *c, json_t *result, json_t *error)
 	if (error)
 		return mcp_call_daemon_error(c, "list processes", error);
 	c->data = json_incref(json_object_get(result, "processes"));
-	c->data_free = drop_json;
+	c->data_free = mcp_call_free_json;
 	reply_list(c, json_pack("{sb}", "liveOnly", true), on_listed);
 }
 
@@ -429,7 +425,7 @@ static void on_read(struct mcp_call *c, json_t *result, json_t *error)
 		"{sO ss so sI sI sI sb ss}", "processId", json_object_get(c->arguments, "processId"), "stream",
 		r->stream, "text", rpc_message_text(buf_cstr(&shown), shown.len), "offset", (json_int_t)r->offset,
 		"nextOffset", (json_int_t)next, "totalBytes", (json_int_t)total, "eof", over, "uri", buf_cstr(&uri));
-	mcp_call_finish(c, mcp_call_structured(mcp_call_text(words.data, words.len), structured));
+	mcp_call_reply(c, &words, structured, false);
 }
 
 /* The requested stream, or the one with the most output. */
@@ -458,7 +454,7 @@ static void on_process(struct mcp_call *c, json_t *result, json_t *error)
 	struct range *r;
 
 	if (error)
-		return mcp_call_daemon_error(c, "look at the process", error);
+		return mcp_call_daemon_error(c, "get the process", error);
 	if (!output) {
 		buf_auto struct buf names = BUF_INIT;
 
@@ -481,20 +477,16 @@ static void on_process(struct mcp_call *c, json_t *result, json_t *error)
 	c->data = r;
 	c->data_free = free;
 	/* Request a little more, so that even the shortest length shows a complete character. */
-	mcp_call_query(c, "read_output",
-		       json_pack("{sO sI sI ss}", "outputRef", json_object_get(output, "outputRef"), "offset",
-				 (json_int_t)r->offset, "length",
-				 (json_int_t)(length < CHARACTER_MAX ? CHARACTER_MAX : length), "encoding", "base64"),
-		       on_read);
+	mcp_call_read_output(c, json_get_text(output, "outputRef"), r->offset,
+			     length < CHARACTER_MAX ? CHARACTER_MAX : length, on_read);
 }
 
 void mcp_tool_read_output(struct mcp_call *c)
 {
 	if (json_object_get(c->arguments, "tail") &&
 	    (json_object_get(c->arguments, "offset") || json_object_get(c->arguments, "length")))
-		return mcp_call_tool_error(c, "tail: excludes offset and length; it is the last so many bytes");
-	mcp_call_query(c, "get_process", json_pack("{sO}", "processId", json_object_get(c->arguments, "processId")),
-		       on_process);
+		return mcp_call_tool_error(c, "tail: cannot be combined with offset and length");
+	mcp_call_get_process(c, arg(c, "processId"), on_process);
 }
 
 /* ---- screen ---- */
@@ -508,9 +500,9 @@ static void on_screen(struct mcp_call *c, json_t *result, json_t *error)
 	json_t *structured;
 
 	if (error)
-		return mcp_call_daemon_error(c, "look at the screen", error);
+		return mcp_call_daemon_error(c, "get the screen", error);
 	if (json_is_false(matched))
-		buf_str(&words, "What was waited for did not come in time.\n");
+		buf_str(&words, "Timed out: the condition was not met.\n");
 	buf_printf(&words, "%d rows of %d columns, cursor at row %d, column %d%s:\n",
 		   (int)json_integer_value(json_object_get(result, "rows")),
 		   (int)json_integer_value(json_object_get(result, "cols")),
@@ -527,7 +519,7 @@ static void on_screen(struct mcp_call *c, json_t *result, json_t *error)
 			json_object_set(structured, same[i], json_object_get(result, same[i]));
 	if (matched)
 		json_object_set(structured, "matched", (json_t *)matched);
-	mcp_call_finish(c, mcp_call_structured(mcp_call_text(words.data, words.len), structured));
+	mcp_call_reply(c, &words, structured, false);
 }
 
 static void show_screen(struct mcp_call *c)
@@ -537,14 +529,12 @@ static void show_screen(struct mcp_call *c)
 		       on_screen);
 }
 
-static void drop_lines(void *data) { json_decref(data); }
-
 static void on_shown(struct mcp_call *c, json_t *result, json_t *error)
 {
 	if (error)
 		return mcp_call_daemon_error(c, "wait for the screen", error);
 	c->data = json_boolean(json_get_flag(result, "matched"));
-	c->data_free = drop_lines;
+	c->data_free = mcp_call_free_json;
 	show_screen(c);
 }
 

@@ -158,10 +158,7 @@ static void read_next(struct mcp_call *c)
 		return count_changes(c);
 	const struct mcp_excerpt *x = &f->streams[f->at];
 	uint64_t offset = f->reads_last ? x->total - x->tail : x->from;
-	mcp_call_query(c, "read_output",
-		       json_pack("{ss sI sI ss}", "outputRef", x->ref, "offset", (json_int_t)offset, "length",
-				 (json_int_t)(f->reads_last ? x->tail : x->head), "encoding", "base64"),
-		       on_read);
+	mcp_call_read_output(c, x->ref, offset, f->reads_last ? x->tail : x->head, on_read);
 }
 
 static void add_stream(struct mcp_call *c, const char *name, const json_t *output)
@@ -188,7 +185,7 @@ static void on_process(struct mcp_call *c, json_t *result, json_t *error)
 	const char *name;
 
 	if (error)
-		return fail_wait(c, "look at the process", error);
+		return fail_wait(c, "get the process", error);
 	f->process = json_incref(result);
 	json_object_foreach (json_object_get(result, "outputs"), name, output)
 		add_stream(c, name, output);
@@ -260,7 +257,7 @@ static void on_waited(struct mcp_call *c, json_t *result, json_t *error)
 	else {
 		struct follow *f = c->data;
 
-		mcp_call_query(c, "get_process", json_pack("{ss}", "processId", f->process_id), on_process);
+		mcp_call_get_process(c, f->process_id, on_process);
 	}
 }
 

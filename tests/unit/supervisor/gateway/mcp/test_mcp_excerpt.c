@@ -128,7 +128,7 @@ START_TEST(what_is_no_text)
 			mcp_excerpt_plan(&x, 1, 3000);
 			fill(&x, bytes.data, bytes.len);
 			mcp_excerpt_text(&x, &out);
-			ck_assert_msg((strstr(out.data, "this is no text") == NULL) == cases[i].text, "%zu: %s", i,
+			ck_assert_msg((strstr(out.data, "this is not text") == NULL) == cases[i].text, "%zu: %s", i,
 				      out.data);
 			ck_assert_uint_lt(out.len, 5000);
 			ck_assert_uint_eq(mcp_excerpt_end(&x), bytes.len);

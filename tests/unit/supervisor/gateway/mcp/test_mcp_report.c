@@ -59,7 +59,7 @@ START_TEST(how_it_ended)
 		told("{\"processId\":\"proc_1\",\"status\":\"failed\",\"category\":\"permission\",\"message\":\"no\"}",
 		     true, &b),
 		"Not run: no.\n");
-	ck_assert_ptr_nonnull(strstr(told("{\"processId\":\"proc_1\",\"status\":\"lost\"}", true, &b), "not known"));
+	ck_assert_ptr_nonnull(strstr(told("{\"processId\":\"proc_1\",\"status\":\"lost\"}", true, &b), "unknown"));
 	ck_assert_ptr_nonnull(
 		strstr(told("{\"processId\":\"proc_1\",\"status\":\"running\",\"stdin\":\"none\"}", false, &b),
 		       "Still running as proc_1"));
