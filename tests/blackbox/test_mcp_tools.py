@@ -124,7 +124,7 @@ def test_an_agent_is_told_what_it_can_act_on(home):
         assert mcp.tell("apply_patch", patch="*** Begin Patch\n*** Update File: text\n*** Move to: moved\n@@\n-one\n+two\n*** End Patch\n", dryRun=True)[1] == \
             "would be moved text to moved\nNothing was changed.\n"
         told, text = mcp.tell("write_file", path="/tmp/lost", content="x")
-        assert "/tmp/lost is gone again" in text and told["note"] in text and "gone" not in mcp.tell("write_file", path=os.path.join(home.work, "stays"), content="x")[1], text
+        assert "/tmp/lost no longer exists" in text and told["note"] in text and "no longer" not in mcp.tell("write_file", path=os.path.join(home.work, "stays"), content="x")[1], text
         assert 'with encoding: "base64"' in mcp.tell("read_file", path="bytes")[1]
         mcp.call("kill", processId=process)
         assert "It had ended before." in text_of(mcp.call("kill", processId=process))
@@ -349,7 +349,7 @@ def test_permission_is_asked_for():
                 for answer in (DENY, NO):
                     mcp.answer = answer
                     told, text = mcp.exec("touch other", error=True)
-                    assert told["status"] == "denied" and "refused" in text, text
+                    assert told["status"] == "denied" and "Permission was denied" in text, text
                     told, text = mcp.tell("write_file", error=True, path="guarded/y", content="y")
                     assert told["status"] == "denied", text
                 assert not os.path.exists(os.path.join(home.work, "other")) and not os.path.exists(os.path.join(home.work, "guarded/y"))

@@ -92,6 +92,12 @@ void gateway_session_mutate(struct gateway_session *s, const char *method, json_
 	gateway_session_query(s, method, params, fn, ctx);
 }
 
+void gateway_session_terminate(struct gateway_session *s, const char *process_id, const char *reason)
+{
+	gateway_session_query(s, "terminate_process", json_pack("{ss ss}", "processId", process_id, "reason", reason),
+			      NULL, NULL);
+}
+
 void gateway_session_mutate_async(struct gateway_session *s, const char *method, json_t *params,
 				  const char *traceparent)
 {

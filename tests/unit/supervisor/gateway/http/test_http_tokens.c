@@ -56,12 +56,12 @@ START_TEST(what_is_none_is_told_with_its_line)
 	} rows[] = {
 		{ "short", "line 1: a token must have 16 to 1024" },
 		{ A "\n" B, "line 2: only one token may be without a name" },
-		{ "alice " A "\nalice " B, "line 2: there is a client of this name" },
-		{ "alice " A "\n#\nbob " A, "line 3: this token is someone's" },
+		{ "alice " A "\nalice " B, "line 2: duplicate client name" },
+		{ "alice " A "\n#\nbob " A, "line 3: another client has this token" },
 		{ "alice " A " " B, "line 1: expected TOKEN, or NAME TOKEN" },
 		{ "al/ice " A, "line 1: a client's name" },
 		{ "abcdefghijklmnopqrstuvwxyz1234567 " A, "line 1: a client's name" },
-		{ A "\xc3\xa4", "characters that a header cannot carry" },
+		{ A "\xc3\xa4", "characters that a header cannot have" },
 	};
 
 	for (size_t i = 0; i < countof(rows); i++) {
