@@ -121,6 +121,7 @@ static json_t *parse_line(const char *line, size_t n, struct err *e)
 	return v;
 }
 
+/* The limit is that of a terminal, not of the format. */
 static int size_of(const json_t *header, const char *name, unsigned *ret, struct err *e)
 {
 	const json_t *v = json_object_get(header, name);
@@ -138,12 +139,15 @@ static const char *text_of(const json_t *object, const char *name)
 	return json_is_string(v) ? mem_strdup(json_string_value(v)) : NULL;
 }
 
-static int take_header(const json_t *v, struct recording_header *ret, struct err *e)
+int recording_parse_header(const char *line, size_t n, struct recording_header *ret, struct err *e)
 {
-	struct recording_header h = { 0 };
+	json_auto_t *v = parse_line(line, n, e);
 	const json_t *env = json_object_get(v, "env"), *when = json_object_get(v, "timestamp"),
 		     *took = json_object_get(v, "duration");
+	struct recording_header h = { 0 };
 
+	if (!v)
+		return -1;
 	if (!json_is_object(v))
 		return err_set(e, ERR_INVALID, "the first line of a recording is a JSON object");
 	if (json_integer_value(json_object_get(v, "version")) != 2)
@@ -162,13 +166,6 @@ static int take_header(const json_t *v, struct recording_header *ret, struct err
 	return 0;
 }
 
-int recording_parse_header(const char *line, size_t n, struct recording_header *ret, struct err *e)
-{
-	json_auto_t *v = parse_line(line, n, e);
-
-	return v ? take_header(v, ret, e) : -1;
-}
-
 void recording_header_free(struct recording_header *h)
 {
 	free((char *)(uintptr_t)h->command);
@@ -179,7 +176,7 @@ void recording_header_free(struct recording_header *h)
 }
 
 /* "80x24" */
-static int take_size(const char *s, struct recording_event *ev, struct err *e)
+static int parse_size(const char *s, struct recording_event *ev, struct err *e)
 {
 	unsigned cols = 0, rows = 0;
 	int end = 0;
@@ -192,11 +189,20 @@ static int take_size(const char *s, struct recording_event *ev, struct err *e)
 	return 0;
 }
 
-static int take_event(const json_t *v, struct recording_event *ret, struct err *e)
+/* Blank lines are skipped: 1. *ret keeps its buffer for the next line. */
+int recording_parse_event(const char *line, size_t n, struct recording_event *ret, struct err *e)
 {
-	const json_t *at = json_array_get(v, 0), *code = json_array_get(v, 1), *data = json_array_get(v, 2);
 	struct recording_event ev = *ret;
+	size_t blank = 0;
 
+	while (blank < n && strchr(" \t\r\n", line[blank]) && line[blank])
+		blank++;
+	if (blank == n)
+		return 1;
+	json_auto_t *v = parse_line(line, n, e);
+	const json_t *at = json_array_get(v, 0), *code = json_array_get(v, 1), *data = json_array_get(v, 2);
+	if (!v)
+		return -1;
 	if (!json_is_array(v) || json_array_size(v) != 3 || !json_is_number(at) || !json_is_string(code) ||
 	    !json_is_string(data))
 		return err_set(e, ERR_INVALID, "an event is an array of a time, a code and a text");
@@ -205,24 +211,12 @@ static int take_event(const json_t *v, struct recording_event *ret, struct err *
 		return err_set(e, ERR_INVALID, "a time of %g seconds", json_number_value(at));
 	ev.at_us = (uint64_t)llround(json_number_value(at) * 1e6);
 	ev.code = json_string_length(code) == 1 ? json_string_value(code)[0] : '?';
-	if (ev.code == 'r' && take_size(json_string_value(data), &ev, e) < 0)
+	if (ev.code == 'r' && parse_size(json_string_value(data), &ev, e) < 0)
 		return -1;
 	buf_reset(&ev.data);
 	buf_append(&ev.data, json_string_value(data), json_string_length(data));
 	*ret = ev;
 	return 0;
-}
-
-int recording_parse_event(const char *line, size_t n, struct recording_event *ret, struct err *e)
-{
-	size_t at = 0;
-
-	while (at < n && strchr(" \t\r\n", line[at]) && line[at])
-		at++;
-	if (at == n)
-		return 1;
-	json_auto_t *v = parse_line(line, n, e);
-	return v ? take_event(v, ret, e) : -1;
 }
 
 void recording_event_done(struct recording_event *ev) { buf_done(&ev->data); }

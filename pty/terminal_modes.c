@@ -24,6 +24,7 @@ static const struct mode {
 #define FIRST_ALTERNATE (MODES - 3)
 #define CURSOR_SHOWN (MODES - 4)
 
+/* A bit is set while the mode differs from a terminal that was just reset; unknown modes are ignored. */
 static void set_mode(struct terminal_modes *t, unsigned number, bool on)
 {
 	for (size_t i = 0; i < MODES; i++) {
@@ -68,6 +69,7 @@ static void handle_control(struct terminal_modes *t, char final)
 		t->keypad = t->insert = t->region = t->charset = t->shifted = t->colour = false;
 }
 
+/* Parameters beyond the limit overwrite the last one, so a long sequence costs no memory. */
 static void control_byte(struct terminal_modes *t, char c)
 {
 	if (c >= '0' && c <= '9') {
@@ -91,6 +93,7 @@ static void control_byte(struct terminal_modes *t, char c)
 	}
 }
 
+/* Strings (OSC, DCS …) are skipped up to their terminator; they set no mode that is tracked. */
 static void escape_byte(struct terminal_modes *t, char c)
 {
 	t->state = GROUND;
@@ -114,6 +117,7 @@ static void escape_byte(struct terminal_modes *t, char c)
 	}
 }
 
+/* ESC restarts a sequence anywhere except in a string, where it may begin the terminator. */
 static void feed_byte(struct terminal_modes *t, char c)
 {
 	if (c == '\033' && t->state != STRING) {
@@ -164,8 +168,7 @@ bool terminal_modes_is_default(const struct terminal_modes *t)
 	       !t->shifted && !t->style && !t->keys && !t->colour;
 }
 
-bool terminal_modes_is_alternate(const struct terminal_modes *t) { return (t->modes >> FIRST_ALTERNATE) != 0; }
-
+/* Aborts an unfinished sequence first; otherwise the terminal would swallow what follows. */
 void terminal_modes_write_reset(const struct terminal_modes *t, struct buf *out)
 {
 	const struct {
@@ -190,6 +193,7 @@ void terminal_modes_write_reset(const struct terminal_modes *t, struct buf *out)
 			buf_printf(out, "\033[?%u%c", modes[i].number, modes[i].usual ? 'h' : 'l');
 }
 
+/* The screen itself is drawn by the caller, so the alternate screen and the cursor are not restored here. */
 void terminal_modes_write_restore(const struct terminal_modes *t, struct buf *out)
 {
 	for (size_t i = 0; i < CURSOR_SHOWN; i++)

@@ -29,9 +29,8 @@ struct terminal_modes {
 #define TERMINAL_MODES_INIT ((struct terminal_modes){ 0 })
 
 void terminal_modes_feed(struct terminal_modes *t, const char *bytes, size_t n);
-void terminal_modes_break(struct terminal_modes *t);              /* bytes are missing here */
-bool terminal_modes_is_default(const struct terminal_modes *t);   /* nothing to undo */
-bool terminal_modes_is_alternate(const struct terminal_modes *t); /* the alternate screen is shown */
+void terminal_modes_break(struct terminal_modes *t);            /* bytes are missing here */
+bool terminal_modes_is_default(const struct terminal_modes *t); /* nothing to undo */
 void terminal_modes_write_reset(const struct terminal_modes *t,
 				struct buf *out); /* appends nothing in the default state */
 /* All except which screen is shown, the cursor's shape, colours and character sets. Moves the cursor. */

@@ -1,7 +1,12 @@
 #ifndef BAILIFF_BASE_BUF_H
 #define BAILIFF_BASE_BUF_H
 
-/* A growing byte buffer. `data` is always NUL-terminated once anything was appended; `len` does not count it. */
+/*
+ * A growing byte buffer. `data` is always NUL-terminated once anything was appended; `len` does not count it.
+ *
+ * The buffer owns its memory: declare it with buf_auto and BUF_INIT, or call buf_done. Pointers into `data` are invalid
+ * after the next call that adds bytes. An empty buffer may have data == NULL; buf_cstr is safe in that case, too.
+ */
 
 #include <stdarg.h>
 #include <stddef.h>

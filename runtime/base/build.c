@@ -12,7 +12,7 @@
 
 struct build build = { "unknown", "", "unknown" };
 
-const char *build_compiler(void)
+static const char *build_compiler(void)
 {
 #ifdef __clang__
 	return "clang " __clang_version__;
@@ -21,7 +21,7 @@ const char *build_compiler(void)
 #endif
 }
 
-const char *build_architecture(void)
+static const char *build_architecture(void)
 {
 #if defined __aarch64__
 	return "aarch64";

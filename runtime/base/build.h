@@ -24,7 +24,4 @@ void build_write(struct jw *w);
 /* The output of `bailiffd --version --json` as text; `program` is the name on the first line. */
 void build_text(const char *program, struct jval document, struct buf *out);
 
-const char *build_compiler(void);
-const char *build_architecture(void);
-
 #endif

@@ -2,6 +2,14 @@
 #define BAILIFF_BASE_CLOCK_H
 
 #include <stddef.h>
+/*
+ * Three clocks, and times as text.
+ *
+ * Stored and shown times are microseconds of real time, which may jump. Everything that waits or measures uses one of
+ * the other two, which do not: deadlines of processes count time in suspend (boot), condition variables do not (mono).
+ * Values of different clocks are never compared.
+ */
+
 #include <stdint.h>
 
 #define CLOCK_TEXT_MAX 32

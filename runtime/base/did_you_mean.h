@@ -1,7 +1,15 @@
 #ifndef BAILIFF_BASE_DID_YOU_MEAN_H
 #define BAILIFF_BASE_DID_YOU_MEAN_H
 
-/* "Did you mean …?": the candidate with the smallest edit distance to a misspelt word. */
+/*
+ * "Did you mean …?": the candidate with the smallest edit distance to a misspelt word.
+ *
+ *     struct did_you_mean near = did_you_mean_for(word);
+ *     for (each candidate) did_you_mean_try(&near, candidate);
+ *     if (near.best) …
+ *
+ * Strings are borrowed.
+ */
 
 #include <stddef.h>
 

@@ -13,39 +13,6 @@
 
 uint64_t hash64(const void *p, size_t n, uint64_t seed) { return XXH3_64bits_withSeed(n ? p : "", n, seed); }
 
-/* XXH3's state wants 64-byte alignment, so the library allocates it. */
-struct hash64_stream {
-	XXH3_state_t *state;
-};
-
-struct hash64_stream *hash64_stream_new(uint64_t seed)
-{
-	struct hash64_stream *s = mem_alloc(sizeof(*s));
-
-	s->state = XXH3_createState();
-	if (!s->state || XXH3_64bits_reset_withSeed(s->state, seed) != XXH_OK)
-		abort();
-	return s;
-}
-
-void hash64_stream_add(struct hash64_stream *s, const void *p, size_t n)
-{
-	if (n)
-		XXH3_64bits_update(s->state, p, n);
-}
-
-uint64_t hash64_stream_free(struct hash64_stream *s)
-{
-	uint64_t digest;
-
-	if (!s)
-		return 0;
-	digest = XXH3_64bits_digest(s->state);
-	XXH3_freeState(s->state);
-	free(s);
-	return digest;
-}
-
 void hash_sha256(const void *p, size_t n, uint8_t out[32])
 {
 	SHA2_CTX ctx;

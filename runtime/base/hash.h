@@ -1,18 +1,17 @@
 #ifndef BAILIFF_BASE_HASH_H
 #define BAILIFF_BASE_HASH_H
 
-/* hash64: XXH3, against accidental damage (records, spool chunks). hash_sha256: against deliberate changes (plans,
- * request bodies). */
+/*
+ * hash64: XXH3, against accidental damage (records, spool chunks). It is fast and not cryptographic: the seed binds a
+ * value to its place (a sequence, an offset), so that moved data does not match either.
+ *
+ * hash_sha256: against deliberate changes (plans, request bodies).
+ */
 
 #include <stddef.h>
 #include <stdint.h>
 
 uint64_t hash64(const void *p, size_t n, uint64_t seed);
-
-struct hash64_stream;
-struct hash64_stream *hash64_stream_new(uint64_t seed);
-void hash64_stream_add(struct hash64_stream *s, const void *p, size_t n);
-uint64_t hash64_stream_free(struct hash64_stream *s); /* the digest */
 
 #define HASH_SHA256_TEXT 65
 void hash_sha256(const void *p, size_t n, uint8_t out[32]);

@@ -4,6 +4,9 @@
 /*
  * Diagnostics for the administrator, on stderr, from where the system journal gets them. Events go to the store
  * instead. Text: "bailiffd runtime: warning: message"; JSON: one object per line.
+ *
+ * error: something failed that an administrator has to repair; warning: a degraded service that continues; info: rare
+ * changes of state; debug: everything else. errno survives a call. Secrets never belong in a message.
  */
 
 #include <stdbool.h>

@@ -1,7 +1,10 @@
 #ifndef BAILIFF_BASE_PATH_H
 #define BAILIFF_BASE_PATH_H
 
-/* Absolute paths as strings, compared by components, never by a prefix of bytes. */
+/*
+ * Absolute paths as strings, compared by components, never by a prefix of bytes: "/home/anna" is not below "/home/an".
+ * Only the text is considered. Symbolic links are the business of the code that opens the path.
+ */
 
 #include <limits.h>
 #include <stdbool.h>

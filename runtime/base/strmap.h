@@ -1,7 +1,12 @@
 #ifndef BAILIFF_BASE_STRMAP_H
 #define BAILIFF_BASE_STRMAP_H
 
-/* A hash map from strings (copied) to pointers (borrowed). */
+/*
+ * A hash map from strings (copied) to pointers (borrowed: the map never frees a value). The order of entries is
+ * arbitrary. STRMAP_INIT, or zeroed memory, is an empty map; strmap_done frees the keys.
+ *
+ * Not for more than one thread.
+ */
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -37,6 +37,7 @@ static int event_check_id(enum id_field f, const char *id, size_t n, struct err 
 	return 0;
 }
 
+/* Checked when the event is added, so that the writer cannot fail on it later. */
 static int event_check_draft(const struct event_draft *d, const struct event_info *info, struct err *e)
 {
 	uint32_t need = info->required_ids | 1u << ID_SESSION;
@@ -276,6 +277,7 @@ int event_view_of(const void *record, size_t len, uint64_t sequence, struct even
 	return 0;
 }
 
+/* "" if the event has no such id. */
 void event_id_copy(const struct event_view *v, enum id_field f, char *dst, size_t cap)
 {
 	size_t n = v->ids[f].text ? v->ids[f].len : 0;

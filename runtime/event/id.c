@@ -32,6 +32,7 @@ struct id_bits {
 	uint64_t low;  /* 64 random bits */
 };
 
+/* Fails only if the kernel has no random numbers, and then nothing works. */
 static void random_bytes(void *p, size_t n)
 {
 	size_t have = 0;
@@ -67,6 +68,7 @@ static struct id_bits id_next(void)
 	return last;
 }
 
+/* Digits from the right; the value is shifted by five bits each time. */
 void id_make(enum id_kind kind, char out[ID_TEXT_MAX])
 {
 	static const char digits[] = "0123456789abcdefghjkmnpqrstvwxyz";
@@ -93,6 +95,7 @@ void id_copy(char dst[ID_SIZE], const char *src)
 
 const char *id_prefix(enum id_kind kind) { return (unsigned)kind < ID_KIND_COUNT ? prefixes[kind] : "id_"; }
 
+/* A table of bits instead of ctype: called for every id of every event. */
 bool id_valid(const char *s, size_t n)
 {
 	/* a bit for each allowed character, for 0x00–0x3f and 0x40–0x7f */

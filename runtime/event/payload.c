@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The row of the table is the grammar: "name: type, name?: type". */
 bool payload_member_next(const char **p, struct payload_member *ret)
 {
 	const char *at = *p;
@@ -132,6 +133,7 @@ void payload_name_seen(const char *names, struct jval key, uint64_t *seen)
 			*seen |= bit;
 }
 
+/* The first missing member is reported; the caller sees the next one after fixing it. */
 int payload_names_missing(const struct event_info *info, uint64_t seen, struct err *e)
 {
 	const char *name;

@@ -56,6 +56,7 @@ void job_finish_locked(struct store *store, struct job_queue *q, enum job_step r
 	completion_post_locked(store, &j->completion);
 }
 
+/* Their owners still get a completion, from the last store_flush. */
 void jobs_cancel(struct store *store, struct job_queue *q)
 {
 	pthread_mutex_lock(&store->mutex);

@@ -122,6 +122,7 @@ struct node {
 	size_t data_max; /* bytes from data to the end of the page */
 };
 
+/* Offsets are checked before anything at them is read. */
 static int get_node(struct check *p, const unsigned char *page, const struct page_head *h, unsigned i, struct node *ret)
 {
 	uint16_t at;

@@ -36,6 +36,7 @@ static int make_directory(struct store *store, struct scratch *c, char *path, si
 	return err_sys(e, errno, "create a directory for the temporary models");
 }
 
+/* The map shrinks while the address space is too small for it. */
 static int open_env(const char *path, MDB_env **ret)
 {
 	uint64_t map = sizeof(size_t) > 4 ? SCRATCH_MAP : SCRATCH_MAP_MIN;
@@ -81,6 +82,7 @@ int scratch_open(struct store *store, struct scratch *ret, struct err *e)
 	return 0;
 }
 
+/* A transaction that writes much makes LMDB keep all its dirty pages in memory. */
 int scratch_yield(struct scratch *c, struct err *e)
 {
 	int rc;

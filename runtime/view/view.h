@@ -7,6 +7,14 @@
  *
  * documents.def declares the documents, projections.def which events change them, view_<kind>.c has the projections
  * that are more than rows, and view_*query.c, view_snapshot.c … what clients read. view.c runs the table.
+ *
+ * Threads: projections run on the writer thread, for a group that is about to become durable, and on the loop thread
+ * for speculative reads. Readers run on the loop thread. A projection sees only the event and earlier documents: no
+ * clock, no file, no configuration. If it needs anything else, that belongs in the event.
+ *
+ * Two kinds of keys: a document has the id of what it describes; a list has "<owner>/<member>" and no content, so that
+ * a prefix scan finds the members in order. A list that is meant to be short-lived ("while …") is how recovery and
+ * schedulers find open work without reading everything.
  */
 
 #include <stdbool.h>

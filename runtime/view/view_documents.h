@@ -1,7 +1,12 @@
 #ifndef BAILIFF_VIEW_DOCUMENTS_H
 #define BAILIFF_VIEW_DOCUMENTS_H
 
-/* The documents as structs, generated from documents.def: struct <name>_doc with <name>_schema. */
+/*
+ * The documents as structs, generated from documents.def: struct <name>_doc with <name>_schema.
+ *
+ * Strings are copies; JSON members point into the text that was decoded. A struct may be copied, but its JSON members
+ * are valid only as long as that text: for a projection until its next call on the models.
+ */
 
 #include "runtime/view/view_codec.h"
 

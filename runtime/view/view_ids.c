@@ -68,6 +68,7 @@ int view_ids(struct store *s, const struct view_ids_query *q, struct view_ids *r
 	return sc.more ? 1 : 0;
 }
 
+/* The order is that of the keys, which is the order of creation for generated ids. */
 int view_members(struct store *s, enum view_kind kind, const char *owner, enum view_order order, size_t max,
 		 struct view_ids *ret, struct err *e)
 {

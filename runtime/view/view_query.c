@@ -377,6 +377,7 @@ int view_cow_processes(struct store *s, uint64_t floor, bool (*fn)(void *ctx, co
 
 /* A few members of one document, for decisions of the engine and the control socket. */
 
+/* Speculative: a session that was created by the previous request counts already. */
 int view_session_brief(struct store *s, uint32_t uid, const char *session_id, struct view_session_brief *ret,
 		       struct err *e)
 {

@@ -1,7 +1,10 @@
 #ifndef BAILIFF_VIEW_WRITE_H
 #define BAILIFF_VIEW_WRITE_H
 
-/* Members of a result from documents; absent ones are left out. See also view_write_members. */
+/*
+ * Members of a result from documents; absent ones are left out, as in stored documents. These are for members that
+ * are computed or renamed; view_write_members writes those that are taken over as they are.
+ */
 
 #include "runtime/base/buf.h"
 #include "runtime/base/clock.h"

@@ -31,12 +31,14 @@ START_TEST(pieces_give_the_digest_of_the_whole)
 	for (size_t i = 0; i < sizeof(data); i++)
 		data[i] = (char)(i * 31 + i / 7);
 	for (size_t piece = 1; piece < sizeof(data); piece = piece * 3 + 1) {
-		struct hash64_stream *s = hash64_stream_new(77);
+		struct hash_sha256_stream *s = hash_sha256_stream_new();
+		char whole[HASH_SHA256_TEXT], pieces[HASH_SHA256_TEXT];
 
-		hash64_stream_add(s, NULL, 0);
 		for (size_t at = 0; at < sizeof(data); at += piece)
-			hash64_stream_add(s, data + at, at + piece > sizeof(data) ? sizeof(data) - at : piece);
-		ck_assert_uint_eq(hash64_stream_free(s), hash64(data, sizeof(data), 77));
+			hash_sha256_stream_add(s, data + at, at + piece > sizeof(data) ? sizeof(data) - at : piece);
+		hash_sha256_stream_free(s, pieces);
+		hash_sha256_text(data, sizeof(data), whole);
+		ck_assert_str_eq(pieces, whole);
 	}
 }
 END_TEST
