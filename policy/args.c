@@ -102,14 +102,6 @@ bool args_named(const char *name, const char *pattern)
 	}
 }
 
-static const struct values *values_of(const char *name)
-{
-	for (size_t i = 0; name && i < countof(values); i++)
-		if (args_named(name, values[i].names))
-			return &values[i];
-	return NULL;
-}
-
 static bool word_in(const char *list, const char *word, size_t n)
 {
 	for (const char *s = list; *s;) {
@@ -199,7 +191,9 @@ void args_init(struct command_args *a, const struct command_word *word, size_t c
 		letters += *word[i].plain == '-' || i == 1 ? strlen(word[i].plain) : 1;
 	a->option = shell_arena_alloc(arena, (letters + 1) * sizeof(*a->option));
 	a->operand = shell_arena_alloc(arena, count * sizeof(*a->operand));
-	const struct values *v = values_of(a->name);
+	const struct values *v = NULL;
+	for (size_t i = 0; a->name && i < countof(values) && !v; i++)
+		v = args_named(a->name, values[i].names) ? &values[i] : NULL;
 	const unsigned style = v ? v->style : 0;
 	bool ended = false, expression = false;
 	for (size_t i = 1; i < count; i++) {
@@ -272,14 +266,6 @@ static bool has_option(const struct command_args *a, const char *list, size_t le
 	return false;
 }
 
-static bool has_word(const struct command_args *a, const char *list, size_t len, bool fold)
-{
-	for (size_t i = 1; i < a->count; i++)
-		if ((fold ? one_of_folded : one_of)(list, len, a->word[i].value ? a->word[i].value : a->word[i].plain))
-			return true;
-	return false;
-}
-
 bool args_match(const struct command_args *a, const char *pattern)
 {
 	size_t operand = 0;
@@ -290,7 +276,7 @@ bool args_match(const struct command_args *a, const char *pattern)
 		const char *term = ++s;
 		const bool not = *term == '!';
 		size_t n;
-		bool is;
+		bool is = false;
 
 		s += strcspn(s, " ");
 		/* Blanks inside a ^ term belong to it. */
@@ -304,7 +290,10 @@ bool args_match(const struct command_args *a, const char *pattern)
 			is = value && one_of(term + 1, n - 1, value);
 			operand++;
 		} else if (*term == '@' || *term == '^') {
-			is = has_word(a, term + 1, n - 1, *term == '^');
+			bool (*matches)(const char *, size_t, const char *) = *term == '^' ? one_of_folded : one_of;
+
+			for (size_t i = 1; i < a->count && !is; i++)
+				is = matches(term + 1, n - 1, a->word[i].value ? a->word[i].value : a->word[i].plain);
 		} else if (*term == '#') {
 			is = a->noperands >= (size_t)(term[1] - '0');
 		} else if (*term == '~') {

@@ -36,6 +36,59 @@ static void read_text(struct analysis *r, const char *text, size_t len, bool bas
 
 /* ---- words ---- */
 
+/* The value of a part that refers to the home directory (~, $HOME, ${HOME}), if that is known. */
+static const char *known_part(const struct analysis *r, const struct shell_part *p)
+{
+	static const char *const names[] = { "~", "$HOME", "${HOME}" };
+
+	for (size_t i = 0; i < countof(names) && r->o->home && !r->home_changed; i++)
+		if (strlen(names[i]) == p->len && memcmp(names[i], p->text, p->len) == 0 &&
+		    (i == 0) == (p->kind == SHELL_PART_TILDE))
+			return r->o->home;
+	return NULL;
+}
+
+struct command_word analysis_word(struct analysis *r, const struct shell_word *w)
+{
+	struct command_word c = {
+		.value = w->value,
+		.plain = w->plain,
+		.unknown = w->unknown,
+		.many = w->many,
+	};
+	const struct shell_part *first = w->part;
+	buf_auto struct buf text = BUF_INIT;
+	bool home = false;
+
+	/* The first character is certain, unless a glob begins there: that may expand to anything, including a dash. */
+	c.lead = w->value || (w->nparts && first->kind == SHELL_PART_LITERAL && first->len &&
+			      (first->quoted || !(w->unknown & SHELL_GLOB) || !strchr("*?[+@!", *first->text)));
+
+	if (w->value)
+		return c;
+	c.unknown = w->unknown & (SHELL_GLOB | SHELL_BRACES | SHELL_ARRAY);
+	c.many = c.unknown != 0;
+	for (size_t i = 0; i < w->nparts; i++) {
+		const char *known = w->part[i].kind == SHELL_PART_LITERAL ? NULL : known_part(r, &w->part[i]);
+
+		buf_append(&text, known ? known : w->part[i].text, known ? strlen(known) : w->part[i].len);
+		home |= known != NULL;
+		c.lead |= i == 0 && known;
+		if (w->part[i].kind != SHELL_PART_LITERAL && !known) {
+			c.unknown |= w->part[i].unknown;
+			c.many |= w->many;
+		}
+	}
+	if (home) {
+		c.plain = shell_arena_strndup(r->arena, text.data, text.len);
+		c.value = c.unknown ? NULL : c.plain;
+	} else {
+		c.unknown = w->unknown;
+		c.many = w->many;
+	}
+	return c;
+}
+
 static struct command_word *words_of(struct analysis *r, const struct shell_word *w, size_t n)
 {
 	struct command_word *words = shell_arena_alloc(r->arena, (n + 1) * sizeof(*words));
@@ -63,13 +116,20 @@ static const char *text_of(struct analysis *r, const struct command_word *w, siz
 
 /* ---- the list ---- */
 
-static bool has_room(struct analysis *r, const struct command_context *at)
+/* Marks the line, and the command whose text this is, as unknown; the first message is reported. */
+static void note_unknown(struct analysis *r, const struct command_context *at, unsigned bit)
+{
+	r->facts->unknown |= bit;
+	if (at->parent >= 0)
+		analysis_simple(r, (size_t)at->parent)->unknown |= bit;
+}
+
+/* Whether the limits permit another command. */
+static bool within_limits(struct analysis *r, const struct command_context *at)
 {
 	if (r->facts->ncommands < COMMAND_COMMANDS_MAX && at->nesting < COMMAND_NESTING_MAX)
 		return true;
-	r->facts->unknown |= COMMAND_UNKNOWN(TOO_MUCH);
-	if (at->parent >= 0)
-		analysis_simple(r, (size_t)at->parent)->unknown |= COMMAND_UNKNOWN(TOO_MUCH);
+	note_unknown(r, at, COMMAND_UNKNOWN(TOO_MUCH));
 	return false;
 }
 
@@ -106,14 +166,6 @@ static size_t list_command(struct analysis *r, const struct command_word *w, siz
 	return f->ncommands++;
 }
 
-static void set_assignments(struct analysis *r, size_t index, const char *const *assign, size_t n)
-{
-	struct command_simple *c = analysis_simple(r, index);
-
-	c->assign = assign;
-	c->nassign = n;
-}
-
 /* Whether some command may remove a function's definition. */
 static bool unsets_function(const struct shell_script *s)
 {
@@ -144,12 +196,6 @@ static bool calls_function(const struct command_context *at, const char *name)
 
 /* ---- wrappers ---- */
 
-static bool is_input(enum shell_redirect_op op)
-{
-	return op == SHELL_READ || op == SHELL_READ_WRITE || op == SHELL_DUP_IN || op == SHELL_HEREDOC ||
-	       op == SHELL_HERESTRING;
-}
-
 /* Commands read from standard input: known if it is a here-document. */
 static void read_stdin_commands(struct analysis *r, size_t index, const struct command_context *inside,
 				const struct shell_redirect *d, size_t n)
@@ -158,7 +204,9 @@ static void read_stdin_commands(struct analysis *r, size_t index, const struct c
 	unsigned why = COMMAND_UNKNOWN(STDIN);
 
 	for (size_t i = 0; i < n; i++)
-		if (d[i].fd == 0 || (d[i].fd < 0 && is_input(d[i].op)))
+		if (d[i].fd == 0 ||
+		    (d[i].fd < 0 && (d[i].op == SHELL_READ || d[i].op == SHELL_READ_WRITE || d[i].op == SHELL_DUP_IN ||
+				     d[i].op == SHELL_HEREDOC || d[i].op == SHELL_HERESTRING)))
 			last = &d[i];
 	if (last && last->body && *last->body) {
 		read_text(r, *last->body, strlen(*last->body), false, inside);
@@ -235,7 +283,7 @@ static void read_words(struct analysis *r, const struct command_word *w, size_t 
 	struct command_args *args = shell_arena_alloc(r->arena, sizeof(*args));
 	struct wrapper_found *found = shell_arena_alloc(r->arena, sizeof(*found));
 
-	if (!has_room(r, at))
+	if (!within_limits(r, at))
 		return;
 	args_init(args, w, n, r->arena);
 	const size_t index = list_command(r, w, n, args, at);
@@ -306,7 +354,8 @@ static void read_command(struct analysis *r, const struct shell_command *sc, con
 		return;
 	for (size_t i = 0; i < sc->nassignments; i++)
 		assign[i] = read_assignment(r, &sc->assignment[i], index, at->cwd);
-	set_assignments(r, index, assign, sc->nassignments);
+	analysis_simple(r, index)->assign = assign;
+	analysis_simple(r, index)->nassign = sc->nassignments;
 	for (size_t i = 0; i < sc->nredirects; i++)
 		if (sc->redirect[i].target.unknown & SHELL_EVALUATES)
 			analysis_simple(r, index)->unknown |= COMMAND_UNKNOWN(EVALUATED);
@@ -315,14 +364,6 @@ static void read_command(struct analysis *r, const struct shell_command *sc, con
 }
 
 /* ---- a text ---- */
-
-static bool changes_directory(const struct shell_command *c)
-{
-	const char *name = c->nwords ? c->word[0].value : NULL;
-
-	return name && (strcmp(name, "cd") == 0 || strcmp(name, "pushd") == 0 || strcmp(name, "popd") == 0 ||
-			strcmp(name, "chdir") == 0);
-}
 
 static void read_script(struct analysis *r, const struct shell_script *s, const char *text, size_t len,
 			const struct command_context *at)
@@ -364,7 +405,7 @@ static void read_script(struct analysis *r, const struct shell_script *s, const 
 			here.column = c->offset - start + 1;
 		}
 		read_command(r, c, &here);
-		if (changes_directory(c)) {
+		if (c->nwords && c->word[0].value && args_named(c->word[0].value, "cd|pushd|popd|chdir")) {
 			struct command_args a;
 
 			args_init(&a, words_of(r, c->word, c->nwords), c->nwords, r->arena);
@@ -380,11 +421,7 @@ static void read_script(struct analysis *r, const struct shell_script *s, const 
 
 static void note_error(struct analysis *r, const struct shell_script *s, const struct command_context *at)
 {
-	const unsigned bit = s->error.limit ? COMMAND_UNKNOWN(TOO_MUCH) : COMMAND_UNKNOWN(SYNTAX);
-
-	r->facts->unknown |= bit;
-	if (at->parent >= 0)
-		analysis_simple(r, (size_t)at->parent)->unknown |= bit;
+	note_unknown(r, at, s->error.limit ? COMMAND_UNKNOWN(TOO_MUCH) : COMMAND_UNKNOWN(SYNTAX));
 	if (!r->facts->error[0])
 		(void)snprintf(r->facts->error, sizeof(r->facts->error), "%zu:%zu: %s", s->error.line, s->error.column,
 			       s->error.message);
@@ -394,9 +431,7 @@ static void note_ambiguity(struct analysis *r, const struct shell_script *s, con
 {
 	if (!s->ambiguous)
 		return;
-	r->facts->unknown |= COMMAND_UNKNOWN(AMBIGUOUS);
-	if (at->parent >= 0)
-		analysis_simple(r, (size_t)at->parent)->unknown |= COMMAND_UNKNOWN(AMBIGUOUS);
+	note_unknown(r, at, COMMAND_UNKNOWN(AMBIGUOUS));
 	if (!r->facts->error[0])
 		(void)snprintf(r->facts->error, sizeof(r->facts->error), "%s", s->ambiguous);
 }
@@ -455,7 +490,7 @@ static void read_text(struct analysis *r, const char *text, size_t len, bool bas
 	struct shell_script s;
 	const size_t from = r->facts->ncommands;
 
-	if (!has_room(r, at))
+	if (!within_limits(r, at))
 		return;
 	if (len > r->budget) {
 		r->facts->unknown |= COMMAND_UNKNOWN(TOO_MUCH);
@@ -502,13 +537,12 @@ static void summarise_facts(struct analysis *r)
 	for (size_t i = 0; i < r->o->nenv && f->ncommands; i++) {
 		const char *equals = strchr(r->o->env[i], '=');
 
-		if (equals)
-			exec_variables_of_assignment(
-				r, 0, shell_arena_strndup(r->arena, r->o->env[i], (size_t)(equals - r->o->env[i])),
-				equals + 1);
-		if (equals && strpbrk(equals, "$`"))
-			arithmetic_value(
-				r, shell_arena_strndup(r->arena, r->o->env[i], (size_t)(equals - r->o->env[i])), NULL);
+		if (!equals)
+			continue;
+		const char *name = shell_arena_strndup(r->arena, r->o->env[i], (size_t)(equals - r->o->env[i]));
+		exec_variables_of_assignment(r, 0, name, equals + 1);
+		if (strpbrk(equals, "$`"))
+			arithmetic_value(r, name, NULL);
 	}
 	if (arithmetic_is_open(&r->arithmetic))
 		f->unknown |= COMMAND_UNKNOWN(EVALUATED);

@@ -56,20 +56,15 @@ static void note_named_variable(struct analysis *r, const struct analysis_comman
 	exec_variables_of_assignment(r, c->index, name, value);
 }
 
-/* `command export A=$x`: not an assignment for bash, so the value is split into words. */
-static bool is_split(const struct analysis *r, const struct analysis_command *c)
-{
-	const struct command_simple *s = analysis_simple(r, c->index);
-
-	return s->nwrappers && args_named(s->wrappers[s->nwrappers - 1], "command|builtin");
-}
-
 /*
  * export A=b and similar builtins set variables by their operands. In a function, `local PATH` leaves PATH without a
  * value.
  */
 static void note_declarations(struct analysis *r, const struct analysis_command *c)
 {
+	const struct command_simple *s = analysis_simple(r, c->index);
+	/* `command export A=$x` is not an assignment for bash, so the value is split into words. */
+	const bool splits = s->nwrappers && args_named(s->wrappers[s->nwrappers - 1], "command|builtin");
 	const bool hides = args_named(c->args->name, "local|declare|typeset") &&
 			   !args_match(c->args, "local|declare|typeset -p|-f|-F|-g");
 
@@ -81,7 +76,7 @@ static void note_declarations(struct analysis *r, const struct analysis_command 
 		if (!equals && w.value && !hides)
 			continue;
 		/* export A=$x is one word, except where it is not treated as an assignment. */
-		if (equals && is_name(w.plain, strcspn(w.plain, "=[+")) && (array || !is_split(r, c)))
+		if (equals && is_name(w.plain, strcspn(w.plain, "=[+")) && (array || !splits))
 			w.many = false;
 		note_named_variable(r, c, &w, equals && w.value ? strchr(w.value, '=') + 1 : NULL);
 		if (equals && equals > w.plain)
@@ -90,42 +85,11 @@ static void note_declarations(struct analysis *r, const struct analysis_command 
 	}
 }
 
-/* declare -n p=PATH: an assignment to p changes PATH. */
-static void note_references(struct analysis *r, const struct analysis_command *c)
-{
-	for (size_t i = 0; i < c->args->noperands; i++) {
-		const struct command_word *w = c->args->operand[i];
-		const char *equals = strchr(w->plain, '=');
-
-		if (!equals)
-			continue;
-		const struct command_word target = { .value = w->value ? equals + 1 : NULL,
-						     .plain = equals + 1,
-						     .lead = w->value != NULL };
-		note_named_variable(r, c, &target, NULL);
-	}
-}
-
 static void note_filled_variable(struct analysis *r, const struct analysis_command *c, const struct command_word *w)
 {
 	note_named_variable(r, c, w, NULL);
 	if (strcmp(c->args->name, "unset") != 0)
 		arithmetic_value(r, shell_arena_strndup(r->arena, w->plain, strcspn(w->plain, "=[")), NULL);
-}
-
-/* printf -v NAME, read -a NAME, wait -p NAME */
-static void note_option_variable(struct analysis *r, const struct analysis_command *c, char letter)
-{
-	for (size_t i = 0; i < c->args->noptions; i++) {
-		const struct command_option *o = &c->args->option[i];
-
-		if (o->letter != letter)
-			continue;
-		const struct command_word joined = { .value = o->value,
-						     .plain = o->value ? o->value : "",
-						     .lead = o->value != NULL };
-		note_filled_variable(r, c, o->value_word ? o->value_word : &joined);
-	}
 }
 
 /*
@@ -148,24 +112,34 @@ static void note_filled_variables(struct analysis *r, const struct analysis_comm
 	for (size_t i = 0; i < countof(rows); i++) {
 		if (!args_named(a->name, rows[i].names))
 			continue;
-		if (rows[i].letter)
-			note_option_variable(r, c, rows[i].letter);
+		/* printf -v NAME, read -a NAME, wait -p NAME */
+		for (size_t k = 0; rows[i].letter && k < a->noptions; k++) {
+			const struct command_option *o = &a->option[k];
+			const struct command_word joined = { .value = o->value,
+							     .plain = o->value ? o->value : "",
+							     .lead = o->value != NULL };
+
+			if (o->letter == rows[i].letter)
+				note_filled_variable(r, c, o->value_word ? o->value_word : &joined);
+		}
 		for (size_t k = rows[i].first; k < a->noperands && k <= rows[i].last; k++)
 			if (strcmp(a->name, "unset") != 0 || !a->operand[k]->value ||
 			    strcmp(a->operand[k]->value, "PATH") == 0)
 				note_filled_variable(r, c, a->operand[k]);
 	}
-	if (args_match(a, "declare|typeset|local|readonly|export -n"))
-		note_references(r, c);
-}
-
-/* set -k, shopt -s expand_aliases: they change the meaning of the text after them. */
-static void note_mode_change(struct analysis *r, const struct analysis_command *c)
-{
-	if (!args_named(c->args->name, "set|shopt") || shell_modes_known(c->args->word, c->args->count))
+	if (!args_match(a, "declare|typeset|local|readonly|export -n"))
 		return;
-	analysis_simple(r, c->index)->flags |= COMMAND_EXECUTES;
-	analysis_simple(r, c->index)->unknown |= COMMAND_UNKNOWN(OPTION);
+	/* declare -n p=PATH: an assignment to p changes PATH. */
+	for (size_t i = 0; i < a->noperands; i++) {
+		const struct command_word *w = a->operand[i];
+		const char *equals = strchr(w->plain, '=');
+		const struct command_word target = { .value = equals && w->value ? equals + 1 : NULL,
+						     .plain = equals ? equals + 1 : "",
+						     .lead = w->value != NULL };
+
+		if (equals)
+			note_named_variable(r, c, &target, NULL);
+	}
 }
 
 /* ---- git -c ---- */
@@ -420,7 +394,11 @@ void command_class_of_command(struct analysis *r, const struct analysis_command 
 		note_declarations(r, c);
 	if (a->name) {
 		note_filled_variables(r, c);
-		note_mode_change(r, c);
+		/* set -k, shopt -s expand_aliases: they change the meaning of the text after them. */
+		if (args_named(a->name, "set|shopt") && !shell_modes_known(a->word, a->count)) {
+			s->flags |= COMMAND_EXECUTES;
+			s->unknown |= COMMAND_UNKNOWN(OPTION);
+		}
 	}
 	arithmetic_of_command(r, a);
 	for (size_t i = 0; a->name && i < countof(executes); i++)

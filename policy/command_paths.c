@@ -208,17 +208,6 @@ static unsigned redirect_access(const struct shell_redirect *d)
 	}
 }
 
-static void redirect_path(struct analysis *r, const struct analysis_command *c, const struct shell_redirect *d)
-{
-	const char *plain = d->target.plain;
-	unsigned access = redirect_access(d);
-
-	if (!access || strncmp(plain, "/dev/tcp/", 9) == 0 || strncmp(plain, "/dev/udp/", 9) == 0)
-		return;
-	const struct command_word w = analysis_word(r, &d->target);
-	add_word(r, c, &w, access | COMMAND_REDIRECTED);
-}
-
 void command_paths_of_redirects(struct analysis *r, const struct analysis_command *c)
 {
 	static const char *const ops[] = {
@@ -230,10 +219,14 @@ void command_paths_of_redirects(struct analysis *r, const struct analysis_comman
 	for (size_t i = 0; i < c->nredirects; i++) {
 		const struct shell_redirect *d = &c->redirect[i];
 
-		redirect_path(r, c, d);
-		if (!(redirect_access(d) & COMMAND_WRITES))
-			continue;
+		const unsigned access = redirect_access(d);
 		const struct command_word w = analysis_word(r, &d->target);
+		/* bash's network devices are hosts and not files: network.c */
+		if (access && strncmp(d->target.plain, "/dev/tcp/", 9) != 0 &&
+		    strncmp(d->target.plain, "/dev/udp/", 9) != 0)
+			add_word(r, c, &w, access | COMMAND_REDIRECTED);
+		if (!(access & COMMAND_WRITES))
+			continue;
 		const char *path = w.value ? command_paths_absolute(r, c->cwd, w.value) : NULL;
 		if (path && command_paths_harmless_target(path))
 			continue;
@@ -251,38 +244,6 @@ void command_paths_of_redirects(struct analysis *r, const struct analysis_comman
 		analysis_simple(r, c->index)->writes = shell_arena_strndup(r->arena, buf_cstr(&text), text.len);
 }
 
-/* host:path */
-static bool is_remote(const char *s)
-{
-	const size_t n = strcspn(s, ":/");
-
-	return s[n] == ':' && n;
-}
-
-/* The path used if none is given: the working directory, certainly or possibly. */
-static void default_path(struct analysis *r, const struct analysis_command *c, const char *spec)
-{
-	const size_t n = strlen(spec);
-	const char last = n ? spec[n - 1] : 0;
-
-	if (last == '.')
-		add_path(r, c, ".", ".", 0, access_of(*(strchr(spec, '*') - 1)));
-	else if (last == '?')
-		add_path(r, c, NULL, ".", SHELL_GLOB, access_of(*(strchr(spec, '*') - 1)));
-}
-
-/* tar -C x, git -C x: the directory that it changes to before it uses its operands. */
-static const char *option_directory(struct analysis *r, const struct analysis_command *c, const char *options)
-{
-	const struct command_args *a = c->args;
-	const char *cwd = c->cwd, *role = strstr(options, ":c");
-
-	for (size_t i = 0; role && i < a->noptions; i++)
-		if (a->option[i].letter == 'C')
-			cwd = cwd && a->option[i].value ? command_paths_absolute(r, cwd, a->option[i].value) : NULL;
-	return cwd;
-}
-
 const char *command_paths_of_command(struct analysis *r, const struct analysis_command *outer)
 {
 	const struct command_args *a = outer->args;
@@ -294,16 +255,26 @@ const char *command_paths_of_command(struct analysis *r, const struct analysis_c
 			continue;
 		struct analysis_command inside = *outer, *c = &inside;
 		roles = rows[i].operands;
-		inside.cwd = option_directory(r, outer, rows[i].options);
+		/* tar -C x, git -C x: operands are relative to the last such directory. */
+		for (size_t k = 0; strstr(rows[i].options, ":c") && k < a->noptions; k++)
+			if (a->option[k].letter == 'C')
+				inside.cwd = inside.cwd && a->option[k].value
+						     ? command_paths_absolute(r, inside.cwd, a->option[k].value)
+						     : NULL;
 		for (size_t k = 0; k < a->noperands; k++) {
 			const char role = role_of(rows[i].operands, k, a->noperands);
 
 			given |= access_of(role) != 0;
-			if (!strchr("fFtT", role) || !is_remote(a->operand[k]->plain))
+			const char *text = a->operand[k]->plain;
+			const size_t host = strcspn(text, ":/"); /* host:path is on another machine */
+			if (!strchr("fFtT", role) || text[host] != ':' || !host)
 				add_word(r, c, a->operand[k], access_of(role));
 		}
-		if (!given)
-			default_path(r, c, rows[i].operands);
+		/* Without a path: the working directory, certainly (.) or possibly (?). */
+		const char last = *roles ? roles[strlen(roles) - 1] : 0;
+		if (!given && (last == '.' || last == '?'))
+			add_path(r, c, last == '.' ? "." : NULL, ".", last == '.' ? 0 : SHELL_GLOB,
+				 access_of(*(strchr(roles, '*') - 1)));
 		option_paths(r, outer, rows[i].options);
 		break;
 	}

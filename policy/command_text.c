@@ -153,30 +153,6 @@ static void simple_json(const struct command_simple *c, struct jw *w)
 	jw_obj_end(w);
 }
 
-static void path_json(const struct command_path *p, struct jw *w)
-{
-	jw_obj(w);
-	text_member("path", p->path, w);
-	jw_kstr(w, "access", p->access & COMMAND_DELETES ? "delete" : p->access & COMMAND_WRITES ? "write" : "read");
-	if (p->access & COMMAND_RECURSES)
-		jw_kbool(w, "recursive", true);
-	if (!p->exact)
-		jw_kbool(w, "exact", false);
-	if (p->outside)
-		jw_kbool(w, "outside", true);
-	jw_obj_end(w);
-}
-
-static void host_json(const struct command_host *h, struct jw *w)
-{
-	jw_obj(w);
-	jw_kopt(w, "host", h->host);
-	if (h->port)
-		jw_kuint(w, "port", h->port);
-	jw_kstr(w, "intent", h->intent);
-	jw_obj_end(w);
-}
-
 static void facts_json(const struct command_facts *f, struct jw *w)
 {
 	jw_karr(w, "subcommands");
@@ -187,12 +163,33 @@ static void facts_json(const struct command_facts *f, struct jw *w)
 		}
 	jw_arr_end(w);
 	jw_karr(w, "paths");
-	for (size_t i = 0; i < f->npaths && i < COMMAND_PARTS_MAX; i++)
-		path_json(&f->path[i], w);
+	for (size_t i = 0; i < f->npaths && i < COMMAND_PARTS_MAX; i++) {
+		const struct command_path *p = &f->path[i];
+
+		jw_obj(w);
+		text_member("path", p->path, w);
+		jw_kstr(w, "access",
+			p->access & COMMAND_DELETES  ? "delete"
+			: p->access & COMMAND_WRITES ? "write"
+						     : "read");
+		if (p->access & COMMAND_RECURSES)
+			jw_kbool(w, "recursive", true);
+		if (!p->exact)
+			jw_kbool(w, "exact", false);
+		if (p->outside)
+			jw_kbool(w, "outside", true);
+		jw_obj_end(w);
+	}
 	jw_arr_end(w);
 	jw_karr(w, "network");
-	for (size_t i = 0; i < f->nhosts && i < COMMAND_PARTS_MAX; i++)
-		host_json(&f->host[i], w);
+	for (size_t i = 0; i < f->nhosts && i < COMMAND_PARTS_MAX; i++) {
+		jw_obj(w);
+		jw_kopt(w, "host", f->host[i].host);
+		if (f->host[i].port)
+			jw_kuint(w, "port", f->host[i].port);
+		jw_kstr(w, "intent", f->host[i].intent);
+		jw_obj_end(w);
+	}
 	jw_arr_end(w);
 	if (f->ncommands > COMMAND_PARTS_MAX || f->npaths > COMMAND_PARTS_MAX || f->nhosts > COMMAND_PARTS_MAX ||
 	    f->nenv > COMMAND_PARTS_MAX)

@@ -76,80 +76,62 @@ static void evaluate_request(const struct policy_request *r, struct evaluation *
 	j->reads = r->tool ? rule_kind_of_tool(r->tool) == RULE_READ : f && f->flags & COMMAND_READ_ONLY && !f->unknown;
 }
 
-static void by_default(const struct policy_request *r, const struct evaluation *j, struct policy_decision *d)
+/* The mode decides if nothing more specific does. */
+static void decide_by_mode(const struct policy_request *r, const struct evaluation *j, struct policy_decision *d)
 {
+	const char *impact = r->facts && r->facts->impact ? r->facts->impact : "destroys something";
+
+	switch ((enum permission_mode)r->mode) {
+	case MODE_UNTRUSTED:
+	case MODE_PLAN:
+		if (j->reads)
+			set_decision(d, POLICY_ALLOW, POLICY_BY_CLASSIFIER, "the command only reads");
+		else
+			set_decision(d, r->mode == MODE_PLAN ? POLICY_DENY : POLICY_ASK, POLICY_BY_MODE,
+				     "mode %s %s every command that is not known to be read-only", j->mode,
+				     r->mode == MODE_PLAN ? "denies" : "asks for");
+		return;
+	case MODE_AUTO:
+		if (j->unknown)
+			set_decision(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "mode %s asks: %.150s", j->mode, j->unknown);
+		else if (r->foreign && !j->reads)
+			set_decision(d, POLICY_ASK, POLICY_BY_CLASSIFIER,
+				     "mode %s asks: the effect of a client's own tool is unknown", j->mode);
+		else if (j->harm)
+			set_decision(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "mode %s asks: it %.120s", j->mode, impact);
+		else
+			set_decision(d, POLICY_ALLOW, POLICY_BY_CLASSIFIER,
+				     "the command is understood and not destructive");
+		return;
+	case MODE_BYPASS:
+		if (r->rules && r->rules->bypass)
+			set_decision(
+				d, POLICY_ALLOW, POLICY_BY_MODE,
+				"mode bypass, permitted by the host's policy, allows everything that no rule denies");
+		else
+			set_decision(
+				d, POLICY_DENY, POLICY_BY_HOST,
+				"mode bypass is not permitted: the host's policy does not set permissions.allowBypass");
+		return;
+	case MODE_ON_REQUEST:
+		if (r->wider) {
+			set_decision(d, POLICY_ASK, POLICY_BY_MODE, "mode %s asks: the request exceeds its profile",
+				     j->mode);
+			return;
+		}
+		if (j->harm) {
+			set_decision(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "mode %s asks: it %.120s", j->mode, impact);
+			return;
+		}
+		break;
+	default: break; /* default, on_failure, never: the sandbox confines the command, so it runs */
+	}
 	if (r->foreign)
 		set_decision(d, POLICY_ALLOW, POLICY_BY_MODE, "no rule applies; mode %s allows the tools of clients",
 			     j->mode);
 	else
 		set_decision(d, POLICY_ALLOW, POLICY_BY_MODE,
 			     "no rule applies; mode %s allows commands in profile %.64s", j->mode, j->profile);
-}
-
-static void by_untrusted(const struct policy_request *r, const struct evaluation *j, struct policy_decision *d)
-{
-	if (j->reads)
-		set_decision(d, POLICY_ALLOW, POLICY_BY_CLASSIFIER, "the command only reads");
-	else
-		set_decision(d, POLICY_ASK, POLICY_BY_MODE,
-			     "mode %s asks for every command that is not known to be read-only", j->mode);
-}
-
-static void by_request(const struct policy_request *r, const struct evaluation *j, struct policy_decision *d)
-{
-	if (r->wider)
-		set_decision(d, POLICY_ASK, POLICY_BY_MODE, "mode %s asks: the request exceeds its profile", j->mode);
-	else if (j->harm)
-		set_decision(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "mode %s asks: it %.120s", j->mode,
-			     r->facts->impact ? r->facts->impact : "destroys something");
-	else
-		by_default(r, j, d);
-}
-
-static void by_plan(const struct policy_request *r, const struct evaluation *j, struct policy_decision *d)
-{
-	if (j->reads)
-		set_decision(d, POLICY_ALLOW, POLICY_BY_CLASSIFIER, "the command only reads");
-	else
-		set_decision(d, POLICY_DENY, POLICY_BY_MODE,
-			     "mode %s denies every command that is not known to be read-only", j->mode);
-}
-
-static void by_auto(const struct policy_request *r, const struct evaluation *j, struct policy_decision *d)
-{
-	if (j->unknown)
-		set_decision(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "mode %s asks: %.150s", j->mode, j->unknown);
-	else if (r->foreign && !j->reads)
-		set_decision(d, POLICY_ASK, POLICY_BY_CLASSIFIER,
-			     "mode %s asks: the effect of a client's own tool is unknown", j->mode);
-	else if (j->harm)
-		set_decision(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "mode %s asks: it %.120s", j->mode,
-			     r->facts->impact ? r->facts->impact : "destroys something");
-	else
-		set_decision(d, POLICY_ALLOW, POLICY_BY_CLASSIFIER, "the command is understood and not destructive");
-}
-
-static void by_bypass(const struct policy_request *r, const struct evaluation *j, struct policy_decision *d)
-{
-	if (r->rules && r->rules->bypass)
-		set_decision(d, POLICY_ALLOW, POLICY_BY_MODE,
-			     "mode bypass, permitted by the host's policy, allows everything that no rule denies");
-	else
-		set_decision(d, POLICY_DENY, POLICY_BY_HOST,
-			     "mode bypass is not permitted: the host's policy does not set permissions.allowBypass");
-}
-
-/* The mode decides if nothing more specific does. */
-static void decide_by_mode(const struct policy_request *r, const struct evaluation *j, struct policy_decision *d)
-{
-	static void (*const modes[MODE_COUNT])(const struct policy_request *, const struct evaluation *,
-					       struct policy_decision *) = {
-		[MODE_DEFAULT] = by_default,    [MODE_UNTRUSTED] = by_untrusted, [MODE_ON_REQUEST] = by_request,
-		[MODE_ON_FAILURE] = by_default, [MODE_NEVER] = by_default,       [MODE_PLAN] = by_plan,
-		[MODE_BYPASS] = by_bypass,      [MODE_AUTO] = by_auto,
-	};
-
-	modes[r->mode](r, j, d);
 }
 
 static const char *command_text(const struct policy_request *r, const struct rules_verdict *v)
@@ -159,18 +141,6 @@ static const char *command_text(const struct policy_request *r, const struct rul
 	if (v->command >= 0 && r->facts && (size_t)v->command < r->facts->ncommands)
 		return r->facts->command[v->command].text;
 	return r->argc ? r->argv[0] : "it";
-}
-
-/*
- * The origin of a session's rule, for reasons. For a rule of a file this is empty: ruleRefs has its file and line.
- */
-static const char *rule_origin(const struct policy_rule *r, char ret[RULE_WHERE_MAX])
-{
-	ret[0] = '\0';
-	if (r && r->layer == RULE_OF_SESSION)
-		(void)snprintf(ret, RULE_WHERE_MAX, " of session %.64s (%s rule %u)", r->file, policy_rule_list(r),
-			       r->line);
-	return ret;
 }
 
 /* What a strict policy cannot see in a command, or in the line. */
@@ -190,9 +160,12 @@ static void decide_by_rules(const struct policy_request *r, const struct evaluat
 {
 	const struct policy_rule *rule = v->nhits ? v->hit[0] : NULL;
 	const char *why = rule && rule->justification ? rule->justification : NULL;
-	char room[RULE_WHERE_MAX];
-	const char *origin = rule_origin(rule, room);
+	char origin[RULE_WHERE_MAX] = "";
 
+	/* Only for a rule of a session: ruleRefs has the file and line of others. */
+	if (rule && rule->layer == RULE_OF_SESSION)
+		(void)snprintf(origin, sizeof origin, " of session %.64s (%s rule %u)", rule->file,
+			       policy_rule_list(rule), rule->line);
 	for (size_t i = 0; i < v->nhits; i++)
 		d->rules[d->nrules++] = v->hit[i];
 	d->ruled = v->unseen || v->effect >= RULE_ASK;
@@ -228,15 +201,20 @@ static void decide_by_rules(const struct policy_request *r, const struct evaluat
 		d->source = POLICY_BY_HOST;
 }
 
+struct rules_query policy_request_query(const struct policy_request *r)
+{
+	return (struct rules_query){ .facts = r->facts,
+				     .tool = r->tool,
+				     .path = r->tool_path,
+				     .npaths = r->ntool_paths,
+				     .host = r->tool_host,
+				     .bases = { .cwd = r->cwd, .workspace = r->workspace, .home = r->home },
+				     .session = r->session_rules };
+}
+
 void policy_decide(const struct policy_request *r, struct policy_decision *ret)
 {
-	const struct rules_query q = { .facts = r->facts,
-				       .tool = r->tool,
-				       .path = r->tool_path,
-				       .npaths = r->ntool_paths,
-				       .host = r->tool_host,
-				       .bases = { .cwd = r->cwd, .workspace = r->workspace, .home = r->home },
-				       .session = r->session_rules };
+	const struct rules_query q = policy_request_query(r);
 	struct rules_verdict v = { .command = -1 };
 	struct evaluation j;
 
@@ -255,9 +233,8 @@ void policy_decide(const struct policy_request *r, struct policy_decision *ret)
 	if (r->unconfined && r->mode != MODE_BYPASS && v.effect != RULE_DENY)
 		set_decision(
 			ret, POLICY_DENY, POLICY_BY_MODE,
-			"profile %.64s is no sandbox, which only mode bypass has: it is mode %s (bailiff policy mode "
-			"SESSION bypass, where the "
-			"host's policy permits it)",
+			"profile %.64s is not a sandbox, and mode %s requires one (bailiff policy mode SESSION bypass, "
+			"where the host's policy permits it)",
 			j.profile, j.mode);
 	else if (v.effect == RULE_NONE || mode_first)
 		decide_by_mode(r, &j, ret);

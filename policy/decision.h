@@ -73,6 +73,8 @@ struct policy_decision {
 	const char *advice;          /* how to recover or avoid it */
 };
 
+/* What the request asks the rules. */
+struct rules_query policy_request_query(const struct policy_request *r);
 void policy_decide(const struct policy_request *r, struct policy_decision *ret);
 /*
  * permissionDecision: {"decision":…,"decisionSource":…,"decisionReason":…,"ruleRefs":[{file,line,rule

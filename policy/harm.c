@@ -42,12 +42,6 @@ static bool is_vital(const struct analysis *r, const char *path)
 	return path_within(path, r->workspace) && strcmp(path, r->workspace) != 0;
 }
 
-static bool is_device(const char *path)
-{
-	return strncmp(path, "/dev/", 5) == 0 && !command_paths_harmless_target(path) &&
-	       strncmp(path, "/dev/shm/", 9) != 0;
-}
-
 /* The directory that a glob which ends in a single * would empty. */
 static const char *emptied_directory(struct analysis *r, const struct command_path *p)
 {
@@ -92,15 +86,17 @@ static bool is_temporary(const char *path)
 static void harm_of_path(struct analysis *r, const struct analysis_command *c, const struct command_path *p)
 {
 	const char *name = c->args->name;
+	const bool device = strncmp(p->path, "/dev/", 5) == 0 && !command_paths_harmless_target(p->path) &&
+			    strncmp(p->path, "/dev/shm/", 9) != 0;
 
-	if ((p->access & (COMMAND_WRITES | COMMAND_DELETES)) && is_device(p->path))
+	if (device && p->access & (COMMAND_WRITES | COMMAND_DELETES))
 		harm_raise(r, c->index, COMMAND_CATASTROPHIC, "overwrites a device: everything on it is lost",
 			   "check the device with lsblk; only a backup brings the data back");
 	if (p->access & COMMAND_RECURSES && p->access & (COMMAND_WRITES | COMMAND_DELETES))
 		harm_of_tree(r, c, p);
 	/* Redirections only: rm has its own row. */
 	if ((p->access & COMMAND_WRITES) && (p->access & COMMAND_DELETES) && *p->path != '/') {
-		harm_raise(r, c->index, COMMAND_RISKY, "replaces the content of a file whose place is not known",
+		harm_raise(r, c->index, COMMAND_RISKY, "replaces the content of a file whose path is unknown",
 			   "write its name out, or append with >>");
 	} else if ((p->access & COMMAND_WRITES) && (p->access & COMMAND_DELETES) && p->outside) {
 		harm_raise(r, c->index, is_temporary(p->path) ? COMMAND_RISKY : COMMAND_DESTRUCTIVE,
@@ -142,7 +138,7 @@ static void check_piped_download(struct analysis *r)
 				    c->argc == 1);
 
 		if (reads || (c->unknown & (COMMAND_UNKNOWN(EVALUATED) | COMMAND_UNKNOWN(SOURCED))))
-			harm_raise(r, i, COMMAND_DESTRUCTIVE, "runs what the network sends, unseen",
+			harm_raise(r, i, COMMAND_DESTRUCTIVE, "runs what the network sends without showing it",
 				   "download it to a file, read it, then run it");
 	}
 }
@@ -159,7 +155,7 @@ static void check_fork_bomb(struct analysis *r, const struct shell_script *s)
 		for (size_t k = 0; k < r->facts->ncommands; k++)
 			if (r->facts->command[k].name && strcmp(r->facts->command[k].name, c->function) == 0)
 				harm_raise(r, k, COMMAND_CATASTROPHIC,
-					   "starts itself without end until the machine has no processes left",
+					   "starts itself again and again until the machine has no processes left",
 					   "set a limit for processes; there is no reason to run this");
 	}
 }

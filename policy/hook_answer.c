@@ -198,32 +198,23 @@ static int take_decision(struct answer_reading *f, const json_t *v)
 	return 0;
 }
 
-/*
- * Members that belong in hookSpecificOutput are an error outside it: ignoring a misplaced permissionDecision would
- * lose a denial.
- */
-static int check_misplaced(struct answer_reading *f, const json_t *root)
-{
-	static const char *const keys[] = { "permissionDecision", "updatedInput", "behavior" };
-
-	for (size_t i = 0; i < countof(keys); i++)
-		if (json_object_get(root, keys[i]))
-			return set_error(f, "%s belongs into hookSpecificOutput", keys[i]);
-	return 0;
-}
-
 static int read_answer(struct answer_reading *f, const json_t *root)
 {
 	struct hook_answer *a = f->ret;
 	mem_auto char *why = NULL;
 	bool continues = true;
 
+	/* Ignoring a misplaced permissionDecision would lose a denial. */
+	static const char *const misplaced[] = { "permissionDecision", "updatedInput", "behavior" };
+	for (size_t i = 0; i < countof(misplaced); i++)
+		if (json_object_get(root, misplaced[i]))
+			return set_error(f, "%s belongs in hookSpecificOutput", misplaced[i]);
 	if (take_flag(f, root, "async", &a->async) < 0 || take_flag(f, root, "continue", &continues) < 0 ||
 	    take_flag(f, root, "suppressOutput", &a->suppress) < 0 ||
 	    take_text(f, root, "systemMessage", REASON_MAX, &a->message) < 0 ||
 	    take_decision(f, json_object_get(root, "decision")) < 0 ||
 	    take_text(f, root, "reason", REASON_MAX, &a->reason) < 0 ||
-	    take_text(f, root, "stopReason", REASON_MAX, &why) < 0 || check_misplaced(f, root) < 0 ||
+	    take_text(f, root, "stopReason", REASON_MAX, &why) < 0 ||
 	    take_specific(f, json_object_get(root, "hookSpecificOutput")) < 0)
 		return -1;
 	if (continues)
@@ -250,36 +241,32 @@ static json_t *object_of(const char *s, size_t n, bool *ret_begins)
 	return *ret_begins ? json_loadb(s, n, JSON_REJECT_DUPLICATES, &je) : NULL;
 }
 
-static void read_printed(enum hook_point point, const struct hook_output *o, struct hook_answer *ret)
-{
-	struct answer_reading f = { .point = point, .ret = ret };
-	bool begins;
-	json_auto_t *root = object_of(o->out, o->nout, &begins);
-
-	if (begins && !root)
-		hook_answer_fail(ret, "its output is not valid JSON");
-	else if (root && read_answer(&f, root) < 0)
-		hook_answer_fail(ret, "its reply is invalid: %s", f.wrong);
-	else if (!root && (point == HOOK_USER_PROMPT_SUBMIT || point == HOOK_SESSION_START))
-		ret->context = trim_text(o->out, o->nout, CONTEXT_MAX);
-}
-
 void hook_answer_read(enum hook_point point, const struct hook_output *o, struct hook_answer *ret)
 {
 	mem_auto char *why = trim_text(o->err, o->nerr, 1000);
+	struct answer_reading f = { .point = point, .ret = ret };
+	bool begins = false;
 
 	*ret = (struct hook_answer){ 0 };
-	if (o->nout > HOOK_OUTPUT_MAX)
+	if (o->nout > HOOK_OUTPUT_MAX) {
 		hook_answer_fail(ret, "its output is longer than %u bytes", HOOK_OUTPUT_MAX);
-	else if (o->exit_code == 0)
-		read_printed(point, o, ret);
-	else if (o->exit_code == 2)
-		*ret = (struct hook_answer){ .verdict = HOOK_SAYS_DENY,
-					     .reason = trim_text(o->err, o->nerr, REASON_MAX) };
-	else if (o->exit_code > 0)
+	} else if (o->exit_code == 0) {
+		json_auto_t *root = object_of(o->out, o->nout, &begins);
+
+		if (begins && !root)
+			hook_answer_fail(ret, "its output is not valid JSON");
+		else if (root && read_answer(&f, root) < 0)
+			hook_answer_fail(ret, "its reply is invalid: %s", f.wrong);
+		else if (!root && (point == HOOK_USER_PROMPT_SUBMIT || point == HOOK_SESSION_START))
+			ret->context = trim_text(o->out, o->nout, CONTEXT_MAX);
+	} else if (o->exit_code == 2) {
+		ret->verdict = HOOK_SAYS_DENY;
+		ret->reason = trim_text(o->err, o->nerr, REASON_MAX);
+	} else if (o->exit_code > 0) {
 		hook_answer_fail(ret, "exit code %d%s%s", o->exit_code, why ? ": " : "", why ? why : "");
-	else
-		hook_answer_fail(ret, "it did not end by itself");
+	} else {
+		hook_answer_fail(ret, "it was killed, or never ran");
+	}
 }
 
 bool hook_answer_is_async(const char *out, size_t n)
@@ -324,34 +311,28 @@ void hook_ref_json(const struct hook_ref *r, struct jw *w)
 	jw_obj_end(w);
 }
 
-/* The verdict of a reply, limited to what its layer is permitted to decide. */
-static enum hook_verdict reply_verdict(const struct hook_reply *s)
-{
-	/* A failure denies only where the hook or its point says so. */
-	if (s->answer.failed)
-		return s->ref.closed ? HOOK_SAYS_DENY : HOOK_SAYS_NOTHING;
-	if (s->ref.layer == RULE_OF_WORKSPACE && s->answer.verdict == HOOK_SAYS_ALLOW)
-		return HOOK_SAYS_NOTHING;
-	return s->answer.verdict;
-}
-
-void hook_result_of(const struct hook_reply *said, size_t n, struct hook_result *ret)
+void hook_result_of(const struct hook_reply *reply, size_t n, struct hook_result *ret)
 {
 	*ret = (struct hook_result){ 0 };
 	for (size_t i = 0; i < n; i++) {
-		enum hook_verdict v = reply_verdict(&said[i]);
+		enum hook_verdict v = reply[i].answer.verdict;
 
+		/* A failure denies only where the hook or its point says so; a workspace's hook cannot allow. */
+		if (reply[i].answer.failed)
+			v = reply[i].ref.closed ? HOOK_SAYS_DENY : HOOK_SAYS_NOTHING;
+		else if (reply[i].ref.layer == RULE_OF_WORKSPACE && v == HOOK_SAYS_ALLOW)
+			v = HOOK_SAYS_NOTHING;
 		if (v > ret->verdict) {
 			ret->verdict = v;
-			ret->by = &said[i];
+			ret->by = &reply[i];
 		}
-		if (said[i].answer.failed)
+		if (reply[i].answer.failed)
 			continue;
 		/* A workspace's hook may not rewrite the input. The last rewriter in file order is used. */
-		if (said[i].answer.input && said[i].ref.layer != RULE_OF_WORKSPACE)
-			ret->rewriter = &said[i];
-		if (said[i].answer.stop && !ret->stopper)
-			ret->stopper = &said[i];
+		if (reply[i].answer.input && reply[i].ref.layer != RULE_OF_WORKSPACE)
+			ret->rewriter = &reply[i];
+		if (reply[i].answer.stop && !ret->stopper)
+			ret->stopper = &reply[i];
 	}
 }
 
@@ -361,7 +342,7 @@ void hook_result_reason(const struct hook_result *s, char *ret, size_t cap)
 	const char *says = by->answer.reason ? by->answer.reason : "it gives no reason";
 
 	snprintf(ret, cap, "hook %.90s (%.60s, line %u)%s: %.200s", by->ref.text, by->ref.file, by->ref.line,
-		 by->answer.failed ? " failed, which refuses" : "", says);
+		 by->answer.failed ? " failed, which denies" : "", says);
 }
 
 static void set_decision(struct policy_decision *d, enum policy_answer a, const struct hook_result *s,

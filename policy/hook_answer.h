@@ -82,7 +82,7 @@ struct hook_result {
 	const struct hook_reply *rewriter; /* the reply whose updatedInput is used, or NULL */
 	const struct hook_reply *stopper;  /* the reply with continue: false, or NULL */
 };
-void hook_result_of(const struct hook_reply *said, size_t n, struct hook_result *ret);
+void hook_result_of(const struct hook_reply *reply, size_t n, struct hook_result *ret);
 /* "hook ./check.sh (policy.json, line 7): its reason", or how it failed */
 void hook_result_reason(const struct hook_result *s, char *ret, size_t cap);
 

@@ -134,19 +134,6 @@ static bool is_local(const struct command_args *a, const struct row *row)
 	return paths || (row->where == WHERE_REMOTES && strcmp(a->name, "scp") == 0);
 }
 
-/* bash's own network redirections: >/dev/tcp/host/port */
-static void add_device(struct analysis *r, const struct analysis_command *c, const struct shell_redirect *d)
-{
-	const char *s = d->target.plain;
-
-	if (strncmp(s, "/dev/tcp/", 9) != 0 && strncmp(s, "/dev/udp/", 9) != 0)
-		return;
-	s += 9;
-	size_t n = strcspn(s, "/");
-	add_host(r, c->index, d->target.value ? s : NULL, d->target.value ? n : 0,
-		 s[n] && d->target.value ? port_of(s + n + 1) : 0, "connect");
-}
-
 void network_of_command(struct analysis *r, const struct analysis_command *c)
 {
 	for (size_t i = 0; c->args->name && i < countof(rows); i++)
@@ -155,6 +142,16 @@ void network_of_command(struct analysis *r, const struct analysis_command *c)
 				add_host(r, c->index, NULL, 0, 0, rows[i].intent);
 			break;
 		}
-	for (size_t i = 0; i < c->nredirects; i++)
-		add_device(r, c, &c->redirect[i]);
+	/* bash's own network redirections: >/dev/tcp/host/port */
+	for (size_t i = 0; i < c->nredirects; i++) {
+		const struct shell_word *target = &c->redirect[i].target;
+		const char *s = target->plain;
+
+		if (strncmp(s, "/dev/tcp/", 9) != 0 && strncmp(s, "/dev/udp/", 9) != 0)
+			continue;
+		s += 9;
+		const size_t n = strcspn(s, "/");
+		add_host(r, c->index, s, target->value ? n : 0, s[n] && target->value ? port_of(s + n + 1) : 0,
+			 "connect");
+	}
 }

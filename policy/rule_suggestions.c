@@ -45,22 +45,6 @@ static void add_rule(struct rule_suggestions *l, char *rule)
 
 /* ---- commands ---- */
 
-static bool all_known(const struct command_simple *c)
-{
-	for (size_t i = 0; i < c->argc; i++)
-		if (!c->argv[i])
-			return false;
-	return true;
-}
-
-static bool is_read_only(const struct command_facts *f)
-{
-	for (size_t i = 0; i < f->ncommands; i++)
-		if (f->command[i].argc && !(f->command[i].flags & (COMMAND_READ_ONLY | COMMAND_TRANSPARENT)))
-			return false;
-	return true;
-}
-
 /*
  * Whether a rule must name this command. A command that is already allowed, or does nothing itself, needs none; a
  * read-only command is not what was denied.
@@ -113,27 +97,32 @@ static void give_up_written(struct rule_suggestions *l, const struct command_pat
 static void suggest_for_command(const struct policy_request *r, enum rule_effect effect, struct rule_suggestions *l)
 {
 	const struct command_facts *f = r->facts;
-	bool reads = is_read_only(f);
+	bool reads = true; /* every command only reads */
 
 	if (f->unknown & ~(unsigned)COMMAND_UNKNOWN_COVERED || f->error[0]) {
 		give_up(l, "the program that runs is unknown, and no rule covers that");
 		return;
 	}
+	for (size_t i = 0; i < f->ncommands; i++)
+		reads &= !f->command[i].argc || f->command[i].flags & (COMMAND_READ_ONLY | COMMAND_TRANSPARENT);
 	if (effect == RULE_ALLOW && find_written_path(f, false))
 		give_up_written(l, find_written_path(f, false));
 	for (size_t i = 0; i < f->ncommands && !l->why[0]; i++) {
 		const struct command_simple *c = &f->command[i];
 		const char *writes = effect == RULE_ALLOW ? c->writes : NULL;
+		bool known = true;
 
 		if (!needs_rule(r, c, effect, reads))
 			continue;
-		if (!all_known(c))
+		for (size_t k = 0; k < c->argc; k++)
+			known &= c->argv[k] != NULL;
+		if (!known)
 			give_up(l,
 				"'%.100s' has words that are known only when it runs: a rule would cover more than "
 				"this",
 				c->text);
 		else if (strchr(c->text, '*') || (writes && strchr(writes, '*')))
-			give_up(l, "'%.100s' has a * in it, which a rule would take for anything", c->text);
+			give_up(l, "'%.100s' contains a *, which matches anything in a rule", c->text);
 		else
 			add_rule(l, mem_printf("Bash(%s%s%s)", c->text, writes ? " " : "", writes ? writes : ""));
 	}
@@ -148,17 +137,17 @@ static void suggest_for_tool(const struct policy_request *r, struct rule_suggest
 
 	if (kind == RULE_TOOL &&
 	    (strpbrk(r->tool, "*(") || (strncmp(r->tool, "mcp__", 5) == 0 && !strstr(r->tool + 5, "__"))))
-		give_up(l, "'%.100s' would be a rule about more tools than this", r->tool);
+		give_up(l, "a rule '%.100s' would match more tools than this", r->tool);
 	else if (kind == RULE_TOOL)
 		add_rule(l, mem_strdup(r->tool));
 	else if (kind == RULE_FETCH && r->tool_host && strchr(r->tool_host, '*'))
-		give_up(l, "'%.100s' has a * in it, which a rule would take for other hosts", r->tool_host);
+		give_up(l, "'%.100s' contains a *, which matches other hosts in a rule", r->tool_host);
 	else if (kind == RULE_FETCH && r->tool_host)
 		add_rule(l, mem_printf("WebFetch(domain:%s)", r->tool_host));
 	else if (r->ntool_paths != 1 || !p->exact)
-		give_up(l, "it names %zu files: an allow rule covers one", r->ntool_paths);
+		give_up(l, "it names %zu files, and an allow rule covers one", r->ntool_paths);
 	else if (strpbrk(p->path, "*?["))
-		give_up(l, "'%.150s' has characters that a rule would take for others", p->path);
+		give_up(l, "'%.150s' contains wildcards, which match other files in a rule", p->path);
 	else
 		add_rule(l, mem_printf("%s(/%s)", kind == RULE_READ ? "Read" : "Edit", p->path));
 }
@@ -186,16 +175,12 @@ static bool parse_suggestions(struct policy_rules *s, const struct rule_suggesti
 
 static bool suggestions_work(const struct policy_request *r, const struct rule_suggestions *l, enum rule_effect effect)
 {
-	const struct rules_query q = { .facts = r->facts,
-				       .tool = r->tool,
-				       .path = r->tool_path,
-				       .npaths = r->ntool_paths,
-				       .host = r->tool_host,
-				       .bases = { .cwd = r->cwd, .workspace = r->workspace, .home = r->home } };
+	struct rules_query q = policy_request_query(r);
 	struct policy_rules own = RULES_INIT;
 	struct rules_verdict v = { 0 };
 	bool ok = parse_suggestions(&own, l, effect);
 
+	q.session = NULL; /* the suggestions alone must decide it */
 	if (ok && effect == RULE_ALLOW && !r->tool) {
 		for (size_t i = 0; i < r->facts->ncommands; i++) {
 			const struct command_simple *c = &r->facts->command[i];
@@ -213,13 +198,7 @@ static bool suggestions_work(const struct policy_request *r, const struct rule_s
 /* Whether something overrides every rule that allows. */
 static bool is_overridden(const struct policy_request *r, struct rule_suggestions *l)
 {
-	const struct rules_query q = { .facts = r->facts,
-				       .tool = r->tool,
-				       .path = r->tool_path,
-				       .npaths = r->ntool_paths,
-				       .host = r->tool_host,
-				       .bases = { .cwd = r->cwd, .workspace = r->workspace, .home = r->home },
-				       .session = r->session_rules };
+	const struct rules_query q = policy_request_query(r);
 	struct rules_verdict v = { .command = -1 };
 	char where[RULE_WHERE_MAX];
 

@@ -1,6 +1,7 @@
 /* [[ … ]]: its words in order, including the operators. */
 
 #include "policy/shell/parser.h"
+#include "runtime/base/mem.h"
 
 #include <ctype.h>
 
@@ -27,17 +28,6 @@ static bool at_close(struct condition *d)
 	parser_skip_newlines(p);
 	return p->end - p->at >= 2 && p->at[0] == ']' && p->at[1] == ']' &&
 	       (p->end - p->at == 2 || parser_ends_word((unsigned char)p->at[2]));
-}
-
-static bool is_binary(const char *s)
-{
-	static const char *const names[] = { "=",   "==",  "!=",  "=~",  "-eq", "-ne", "-lt",
-					     "-le", "-gt", "-ge", "-nt", "-ot", "-ef" };
-
-	for (size_t i = 0; s && i < sizeof(names) / sizeof(names[0]); i++)
-		if (strcmp(s, names[i]) == 0)
-			return true;
-	return false;
 }
 
 static bool parse_operand(struct condition *d, enum word_mode mode, struct shell_word *ret)
@@ -86,7 +76,12 @@ static void parse_primary(struct condition *d)
 	}
 	if (!parse_operand(d, WORD_PLAIN, &right))
 		return;
-	if (!right.quoted && is_binary(right.value)) {
+	static const char *const binary[] = { "=",   "==",  "!=",  "=~",  "-eq", "-ne", "-lt",
+					      "-le", "-gt", "-ge", "-nt", "-ot", "-ef" };
+	bool found = false;
+	for (size_t i = 0; right.value && !right.quoted && i < countof(binary); i++)
+		found |= strcmp(right.value, binary[i]) == 0;
+	if (found) {
 		enum word_mode mode = strcmp(right.value, "=~") == 0 ? WORD_REGEX
 				      : right.value[0] == '-'        ? WORD_PLAIN
 								     : WORD_PATTERN;

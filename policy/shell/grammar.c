@@ -6,6 +6,7 @@
  */
 
 #include "policy/shell/parser.h"
+#include "runtime/base/mem.h"
 
 #include <ctype.h>
 
@@ -63,26 +64,6 @@ static void parse_body(struct parser *p, unsigned context)
 
 /* ---- compound commands ---- */
 
-static void parse_subshell(struct parser *p)
-{
-	const size_t scope = parser_scope_enter(p);
-
-	p->at++;
-	parse_body(p, SHELL_IN_SUBSHELL);
-	p->scope = scope;
-	if (parser_op(p) != OP_CLOSE)
-		parser_unexpected(p);
-	else
-		p->at++;
-}
-
-static void parse_group(struct parser *p)
-{
-	parser_take_keyword(p, KW_OPEN);
-	parse_body(p, 0);
-	expect_keyword(p, KW_CLOSE, "}");
-}
-
 static void parse_if(struct parser *p)
 {
 	parser_take_keyword(p, KW_IF);
@@ -113,13 +94,6 @@ static void parse_do_group(struct parser *p, bool braces)
 	expect_keyword(p, KW_DO, "do");
 	parse_body(p, SHELL_IN_LOOP);
 	expect_keyword(p, KW_DONE, "done");
-}
-
-static void parse_while(struct parser *p, enum keyword k)
-{
-	parser_take_keyword(p, k);
-	parse_body(p, SHELL_IN_CONDITION | SHELL_IN_LOOP);
-	parse_do_group(p, false);
 }
 
 /* After ((: adds the command that represents it. */
@@ -308,16 +282,6 @@ static void parse_function(struct parser *p)
 	parse_function_body(p, name.plain);
 }
 
-static void parse_test(struct parser *p)
-{
-	p->computes = true; /* -eq is arithmetic */
-	struct shell_command c = { .kind = SHELL_TEST, .offset = parser_offset(p, p->at) };
-
-	parser_take_keyword(p, KW_TEST);
-	parse_conditional(p, &c);
-	parser_emit(p, &c);
-}
-
 static bool starts_compound(enum keyword k)
 {
 	return k == KW_IF || k == KW_WHILE || k == KW_UNTIL || k == KW_FOR || k == KW_CASE || k == KW_SELECT ||
@@ -352,18 +316,6 @@ static void parse_redirects(struct parser *p, struct shell_command *c)
 	struct shell_redirect r = { 0 };
 	parse_redirect(p, &r);
 	c->redirect[c->nredirects++] = r;
-}
-
-static void parse_compound_end(struct parser *p, size_t offset)
-{
-	struct shell_command c = { .kind = SHELL_COMPOUND, .offset = offset };
-
-	while (!p->failed && parser_at_redirect(p))
-		parse_redirects(p, &c);
-	if (c.nredirects)
-		parser_emit(p, &c);
-	p->compound = true;
-	p->redirected = c.nredirects > 0;
 }
 
 /* ---- simple commands ---- */
@@ -402,8 +354,6 @@ static void parse_assignment_value(struct parser *p, struct shell_word *ret)
 	word_parts_finish(p, &w, ret);
 }
 
-static bool is_name_character(int c) { return c == '_' || (c > 0 && c < 0x80 && isalnum(c)); }
-
 /*
  * Whether NAME=, NAME+= or NAME[…]= is here; if so, it is consumed up to the value. Where an assignment is possible,
  * bash takes NAME[…] as one piece, including blanks and #, even if no = follows: then `begun` is the beginning of a
@@ -416,7 +366,7 @@ static bool take_assignment(struct parser *p, struct shell_assignment *a, struct
 
 	if (parser_peek(p) == PARSER_END || isdigit(parser_peek(p)))
 		return false;
-	for (; is_name_character(parser_peek(p)); p->at++)
+	for (; parser_is_name(parser_peek(p)); p->at++)
 		n++;
 	char *name = shell_arena_alloc(p->arena, n + 1);
 	p->at = from;
@@ -446,24 +396,25 @@ static bool take_assignment(struct parser *p, struct shell_assignment *a, struct
 	return false;
 }
 
-static bool is_declaration(const struct shell_command *c)
+/* Whether a word is literally one of these names. */
+static bool is_one_of(const struct shell_word *w, const char *const *names, size_t count)
 {
-	static const char *const names[] = { "declare", "export", "local", "readonly", "typeset", "alias", "eval" };
-
-	for (size_t i = 0; c->nwords && c->word[0].value && i < sizeof(names) / sizeof(names[0]); i++)
-		if (strcmp(c->word[0].value, names[i]) == 0)
+	for (size_t i = 0; w->value && i < count; i++)
+		if (strcmp(w->value, names[i]) == 0)
 			return true;
 	return false;
 }
 
 static void parse_simple_word(struct parser *p, struct shell_command *c, struct word_parts *begun)
 {
+	static const char *const declares[] = { "declare", "export", "local", "readonly", "typeset", "alias", "eval" };
+	const bool declaration = c->nwords && is_one_of(&c->word[0], declares, countof(declares));
 	struct word_parts w;
 	const char *from = p->at;
 	struct shell_assignment a = { 0 };
 
 	/* declare a=(…): an argument in the form of an assignment */
-	if (p->dialect == SHELL_BASH && is_declaration(c) && take_assignment(p, &a, NULL) && p->at < p->end &&
+	if (p->dialect == SHELL_BASH && declaration && take_assignment(p, &a, NULL) && p->at < p->end &&
 	    *p->at == '(') {
 		struct shell_word value;
 
@@ -481,15 +432,6 @@ static void parse_simple_word(struct parser *p, struct shell_command *c, struct 
 		parse_word_parts(p, WORD_PLAIN, &w);
 	}
 	expand_braces(p, &w, &c->word, &c->nwords);
-}
-
-static bool sets_extglob(const struct shell_command *c)
-{
-	bool found = false;
-
-	for (size_t i = 1; i < c->nwords; i++)
-		found |= c->word[i].value && strcmp(c->word[i].value, "extglob") == 0;
-	return found && c->word[0].value && strcmp(c->word[0].value, "shopt") == 0;
 }
 
 static void parse_simple_command(struct parser *p)
@@ -530,35 +472,63 @@ static void parse_simple_command(struct parser *p)
 		parser_unexpected(p);
 		return;
 	}
-	p->extglob |= c.nwords && sets_extglob(&c);
+	/* From here on @(…) is a pattern and no syntax error. */
+	if (c.nwords && is_one_of(&c.word[0], (const char *const[]){ "shopt" }, 1))
+		for (size_t i = 1; i < c.nwords; i++)
+			p->extglob |= is_one_of(&c.word[i], (const char *const[]){ "extglob" }, 1);
 	parser_emit(p, &c);
 	p->compound = false;
 }
 
+/* A compound command at its reserved word k, or at a parenthesis (KW_NONE), and the redirections after it. */
 static void parse_compound_command(struct parser *p, enum keyword k)
 {
-	const size_t offset = parser_offset(p, p->at);
+	struct shell_command c = { .kind = SHELL_COMPOUND, .offset = parser_offset(p, p->at) };
+	struct shell_command test = { .kind = SHELL_TEST, .offset = c.offset };
 
 	p->compounds++;
-	if (k == KW_NONE) { /* ( */
-		if (take_arithmetic(p))
+	switch (k) {
+	case KW_NONE:
+		if (take_arithmetic(p)) {
 			parse_arithmetic_command(p);
+			break;
+		}
+		const size_t scope = parser_scope_enter(p);
+		p->at++;
+		parse_body(p, SHELL_IN_SUBSHELL);
+		p->scope = scope;
+		if (parser_op(p) != OP_CLOSE)
+			parser_unexpected(p);
 		else
-			parse_subshell(p);
-	} else if (k == KW_OPEN) {
-		parse_group(p);
-	} else if (k == KW_IF) {
-		parse_if(p);
-	} else if (k == KW_WHILE || k == KW_UNTIL) {
-		parse_while(p, k);
-	} else if (k == KW_FOR || k == KW_SELECT) {
-		parse_for(p, k);
-	} else if (k == KW_CASE) {
-		parse_case(p);
-	} else {
-		parse_test(p);
+			p->at++;
+		break;
+	case KW_OPEN:
+		parser_take_keyword(p, k);
+		parse_body(p, 0);
+		expect_keyword(p, KW_CLOSE, "}");
+		break;
+	case KW_IF: parse_if(p); break;
+	case KW_WHILE:
+	case KW_UNTIL:
+		parser_take_keyword(p, k);
+		parse_body(p, SHELL_IN_CONDITION | SHELL_IN_LOOP);
+		parse_do_group(p, false);
+		break;
+	case KW_FOR:
+	case KW_SELECT: parse_for(p, k); break;
+	case KW_CASE: parse_case(p); break;
+	default:                    /* [[ */
+		p->computes = true; /* -eq is arithmetic */
+		parser_take_keyword(p, k);
+		parse_conditional(p, &test);
+		parser_emit(p, &test);
 	}
-	parse_compound_end(p, offset);
+	while (!p->failed && parser_at_redirect(p))
+		parse_redirects(p, &c);
+	if (c.nredirects)
+		parser_emit(p, &c);
+	p->compound = true;
+	p->redirected = c.nredirects > 0;
 }
 
 void parse_command(struct parser *p)
@@ -647,20 +617,6 @@ static void parse_pipeline(struct parser *p)
 	}
 }
 
-static void parse_and_or(struct parser *p)
-{
-	const unsigned saved = p->context;
-
-	parse_pipeline(p);
-	for (enum op op; !p->failed && ((op = parser_op(p)) == OP_AND || op == OP_OR);) {
-		parser_take_op(p, op);
-		parser_skip_newlines(p);
-		p->context |= SHELL_IN_CONDITION;
-		parse_pipeline(p);
-	}
-	p->context = saved;
-}
-
 static bool closes_list(enum keyword k)
 {
 	return k == KW_THEN || k == KW_ELIF || k == KW_ELSE || k == KW_FI || k == KW_DO || k == KW_DONE ||
@@ -678,7 +634,17 @@ size_t parse_list(struct parser *p)
 		if (op == OP_END || op == OP_CLOSE || op == OP_CASE_BREAK || op == OP_CASE_FALL || op == OP_CASE_TEST ||
 		    closes_list(parser_keyword(p)))
 			break;
-		parse_and_or(p);
+		const unsigned saved = p->context;
+		for (;;) {
+			parse_pipeline(p);
+			op = p->failed ? OP_NONE : parser_op(p);
+			if (op != OP_AND && op != OP_OR)
+				break;
+			parser_take_op(p, op);
+			parser_skip_newlines(p);
+			p->context |= SHELL_IN_CONDITION; /* what follows && and || may not run */
+		}
+		p->context = saved;
 		count++;
 		op = parser_op(p);
 		if (op == OP_AMP)

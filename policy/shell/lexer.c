@@ -1,6 +1,7 @@
 /* Newlines, operators, reserved words and redirections. */
 
 #include "policy/shell/parser.h"
+#include "runtime/base/mem.h"
 
 #include <ctype.h>
 
@@ -53,7 +54,7 @@ static const struct {
 
 const char *parser_op_text(enum op op)
 {
-	for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); i++)
+	for (size_t i = 0; i < countof(operators); i++)
 		if (operators[i].op == op)
 			return op == OP_NEWLINE ? "newline" : operators[i].text;
 	return "end";
@@ -82,7 +83,7 @@ enum op parser_op(struct parser *p)
 		return OP_END;
 	if (!parser_ends_word(c))
 		return OP_NONE;
-	for (size_t i = 0; i < sizeof(operators) / sizeof(operators[0]); i++)
+	for (size_t i = 0; i < countof(operators); i++)
 		if (*operators[i].text == c && match_text(p, operators[i].text)) {
 			if (!operators[i].bash)
 				return operators[i].op;
@@ -138,7 +139,7 @@ enum keyword parser_keyword(struct parser *p)
 	int c = parser_peek(p);
 	if (c == PARSER_END || !strchr("itefwudcs{}![", c))
 		return KW_NONE;
-	for (size_t i = 0; i < sizeof(keywords) / sizeof(keywords[0]); i++) {
+	for (size_t i = 0; i < countof(keywords); i++) {
 		const char *after = *keywords[i].text == c ? match_text(p, keywords[i].text) : NULL;
 
 		if (!after)
@@ -158,7 +159,7 @@ enum keyword parser_keyword(struct parser *p)
 
 void parser_take_keyword(struct parser *p, enum keyword k)
 {
-	for (size_t i = 0; i < sizeof(keywords) / sizeof(keywords[0]); i++)
+	for (size_t i = 0; i < countof(keywords); i++)
 		if (keywords[i].kw == k) {
 			const char *after = match_text(p, keywords[i].text);
 
@@ -269,7 +270,7 @@ void parse_redirect(struct parser *p, struct shell_redirect *r)
 		}
 		p->at = after;
 	}
-	for (size_t i = 0; i < sizeof(redirects) / sizeof(redirects[0]); i++) {
+	for (size_t i = 0; i < countof(redirects); i++) {
 		const char *end = match_text(p, redirects[i].text);
 
 		if (!end)

@@ -3,7 +3,7 @@
 
 /*
  * Private to policy/shell: the state of one parse. There is no token stream: the grammar examines the characters at its
- * position, because their meaning depends on the position. parser.c reads characters; lexer.c operators; heredoc.c
+ * position, because their meaning depends on the position. parser.c has the entry points and reads characters; lexer.c operators; heredoc.c
  * here-documents; word.c words and expansions; brace.c expands braces; conditional.c parses [[ ]]; grammar.c everything
  * else.
  *
@@ -142,6 +142,7 @@ struct word_parts {
 void word_parts_add(struct parser *p, struct word_parts *w, struct shell_part part);
 void word_parts_add_literal(struct parser *p, struct word_parts *w, const char *s, size_t n, bool quoted);
 void word_parts_finish(struct parser *p, const struct word_parts *w, struct shell_word *ret);
+void parse_ansi(struct parser *p, struct word_parts *w); /* after $' */
 
 /* word.c */
 void parse_nested(struct parser *p, unsigned context); /* a list up to ) */
@@ -151,7 +152,6 @@ void parse_subscript(struct parser *p); /* [ … ] with its nesting and quotes *
 void parse_word(struct parser *p, enum word_mode mode, struct shell_word *ret); /* without expanding braces */
 void parse_double_quoted(struct parser *p, struct word_parts *w,
 			 int close);                           /* up to `close`, or the end for PARSER_END */
-void parse_ansi(struct parser *p, struct word_parts *w);       /* ansi.c: after $' */
 void parse_arithmetic(struct parser *p, struct word_parts *w); /* after ((: up to and with )) */
 bool parser_is_arithmetic(struct parser *p);                   /* after ((: does it end with )) as arithmetic does? */
 

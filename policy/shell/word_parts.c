@@ -1,8 +1,10 @@
-/* A word as a list of parts, and the word that results from them. */
+/* A word as a list of parts, the parts of $'…', and the word that results from them. */
 
 #include "policy/shell/parser.h"
+#include "runtime/base/text.h"
 
 #include <ctype.h>
+#include <stdint.h>
 
 void word_parts_add(struct parser *p, struct word_parts *w, struct shell_part part)
 {
@@ -81,4 +83,79 @@ void word_parts_finish(struct parser *p, const struct word_parts *written, struc
 		.offset = w->offset,
 	};
 	ret->value = ret->unknown ? NULL : plain;
+}
+
+/* ---- $'…': the escapes of C, and bash's own ---- */
+
+static const char *parse_number(const char *s, const char *end, unsigned base, unsigned digits, uint32_t *ret)
+{
+	*ret = 0;
+	for (; digits && s < end && isxdigit((unsigned char)*s); s++, digits--) {
+		unsigned d = isdigit((unsigned char)*s) ? (unsigned)(*s - '0')
+							: (unsigned)(tolower((unsigned char)*s) - 'a') + 10;
+
+		if (d >= base)
+			break;
+		*ret = *ret * base + d;
+	}
+	return s;
+}
+
+/* Decodes one escape after its backslash; writes at most as many bytes as it reads, plus the backslash. */
+static const char *parse_escape(const char *s, const char *end, char *out, size_t *n)
+{
+	static const char from[] = "abeEfnrtv\\'\"?", to[] = "\a\b\033\033\f\n\r\t\v\\'\"?";
+	const char c = *s, *known = strchr(from, c);
+	uint32_t value;
+
+	if (known) {
+		out[(*n)++] = to[known - from];
+		return s + 1;
+	}
+	if (c >= '0' && c <= '7') {
+		s = parse_number(s, end, 8, 3, &value);
+		out[(*n)++] = (char)value;
+		return s;
+	}
+	if (c == 'x' || c == 'u' || c == 'U') {
+		const char *after = parse_number(s + 1, end, 16, c == 'x' ? 2 : c == 'u' ? 4 : 8, &value);
+
+		if (after > s + 1 && value <= 0x10ffff) {
+			if (c == 'x')
+				out[(*n)++] = (char)value;
+			else
+				*n += text_utf8_encode(value, out + *n);
+			return after;
+		}
+	} else if (c == 'c' && s + 1 < end) {
+		out[(*n)++] = (char)(s[1] & 0x1f);
+		return s + 2;
+	}
+	out[(*n)++] = '\\';
+	out[(*n)++] = c;
+	return s + 1;
+}
+
+void parse_ansi(struct parser *p, struct word_parts *w)
+{
+	const char *s = p->at, *end = s;
+
+	while (end < p->end && *end != '\'')
+		end += *end == '\\' ? 2 : 1;
+	if (end >= p->end) {
+		parser_fail(p, "unterminated $'");
+		return;
+	}
+	/* \u80 is shorter than its encoding. */
+	char *out = shell_arena_alloc(p->arena, 2 * (size_t)(end - s) + 1);
+	size_t n = 0;
+	while (s < end) {
+		if (*s == '\\')
+			s = parse_escape(s + 1, end, out, &n);
+		else
+			out[n++] = *s++;
+	}
+	const char *nul = memchr(out, '\0', n); /* the text after a NUL is dropped */
+	word_parts_add_literal(p, w, out, nul ? (size_t)(nul - out) : n, true);
+	p->at = end + 1;
 }

@@ -393,7 +393,7 @@ static void answer_of(struct process *p, const struct process_outcome *o, enum h
 	} else if (strcmp(o->status, "timed_out") == 0) {
 		hook_answer_fail(ret, "it did not answer in time (%llu ms)", (unsigned long long)p->limits.wall_ms);
 	} else if (o->exit_code < 0 || !o->ran || strcmp(o->status, "cancelled") == 0) {
-		hook_answer_fail(ret, "%s", o->message && o->message[0] ? o->message : "it did not end by itself");
+		hook_answer_fail(ret, "%s", o->message && o->message[0] ? o->message : "it was killed, or never ran");
 	} else if (!read_stream(p, STREAM_STDOUT, HOOK_OUTPUT_MAX, &out)) {
 		hook_answer_fail(ret, "what it printed cannot be read");
 	} else {
