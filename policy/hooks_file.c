@@ -124,13 +124,10 @@ static int read_type(struct hook_reading *f, const json_t *v, bool *ret_http, st
 		return 0;
 	if (*ret_http)
 		return set_error(f, e,
-				 "type \"http\" is unavailable in a workspace's file: its hooks reach no network");
+				 "type \"http\" is not available in a workspace's file, whose hooks have no network");
 	if (strcmp(type, "prompt") == 0 || strcmp(type, "agent") == 0 || strcmp(type, "mcp_tool") == 0)
-		return set_error(
-			f, e,
-			"type \"%s\" is unavailable: bailiff runs commands and sends to addresses; take the entry "
-			"out, or give a command that does the same",
-			type);
+		return set_error(f, e, "type \"%s\" is unavailable: use \"command\" or \"http\", or remove the entry",
+				 type);
 	return set_error(f, e, "type must be \"command\" or \"http\"");
 }
 
@@ -283,7 +280,7 @@ static void note_members(struct hook_reading *f, const json_t *v)
 		for (size_t i = 0; i < countof(known); i++)
 			found |= strcmp(known[i], key) == 0;
 		if (!found)
-			add_note(f, "'%.60s' is not acted on", key);
+			add_note(f, "'%.60s' is ignored", key);
 	}
 }
 

@@ -70,7 +70,7 @@ static int check_keys(const struct entry *n, const char *const *known, size_t co
 		return set_error(n, NULL, e, "must be an object");
 	json_object_foreach ((json_t *)(uintptr_t)n->json, key, v)
 		if (word_find(known, count, key) < 0)
-			return set_error(n, key, e, "is not known here");
+			return set_error(n, key, e, "unknown key");
 	return 0;
 }
 
@@ -137,7 +137,7 @@ static int take_capabilities(const struct entry *n, struct policy_model *m, stru
 		const char *s = json_string_value(v);
 
 		if (!s || !*s || strlen(s) > WORD_MAX)
-			return set_error(n, "capabilities", e, "must hold words of 1 to %u bytes", WORD_MAX);
+			return set_error(n, "capabilities", e, "must contain words of 1 to %u bytes", WORD_MAX);
 		m->capability[m->ncapability++] = mem_strdup(s);
 	}
 	return 0;

@@ -86,7 +86,7 @@ static int take_paths(const struct file *f, struct profile *p, const char *key, 
 		if (relative && strstr(s, ".."))
 			return set_error(f, p->name, key, e, "'%.100s' leads out of the write root", s);
 		if (strcmp(s, "/") == 0 && kind != PLAN_MOUNT_READ)
-			return set_error(f, p->name, key, e, "'/' is too much");
+			return set_error(f, p->name, key, e, "'/' is not possible here: name the directories");
 		if (s[0] == '$' && strncmp(s, "$WORKSPACE", 10) != 0)
 			return set_error(f, p->name, key, e, "'%.100s' has a variable that is not $WORKSPACE", s);
 		/* "/" stands for every entry of the host's root, except those that a sandbox creates itself. */
@@ -133,13 +133,13 @@ static int take_limit(const struct file *f, struct profile *p, enum plan_limit l
 	const struct plan_limit_info *row = &plan_limit_info[l];
 	bool whole = row->unit != PLAN_UNIT_THOUSANDTHS;
 	uint64_t n = plan_limit_scale(l, json_number_value(v));
-	char room[64];
+	char text[64];
 
 	if (row->unit == PLAN_UNIT_BYTES && take_size(f, p, row->key, v, &n, e) < 0)
 		return -1;
 	if (row->unit != PLAN_UNIT_BYTES && ((whole ? !json_is_integer(v) : !json_is_number(v)) || n == 0))
 		return set_error(f, p->name, row->key, e, "must be a number above 0");
-	const char *why = plan_limit_refusal(l, n, room);
+	const char *why = plan_limit_refusal(l, n, text);
 	if (why)
 		return set_error(f, p->name, row->key, e, "%s", why);
 	if (l == PLAN_LIMIT_PIDS)
@@ -159,11 +159,11 @@ static int take_require(const struct file *f, struct profile *p, const json_t *v
 	json_array_foreach (v, i, item) {
 		uint32_t layer = json_is_string(item) ? profile_layer(json_string_value(item)) : 0;
 		if (!layer)
-			return set_error(
-				f, p->name, "require", e,
-				"'%.40s' is none of namespaces, mounts, landlock, seccomp, capabilities, cgroup, "
-				"abstractSockets",
-				json_is_string(item) ? json_string_value(item) : "…");
+			return set_error(f, p->name, "require", e,
+					 "unknown layer '%.40s'; expected namespaces, mounts, landlock, seccomp, "
+					 "capabilities, cgroup "
+					 "or abstractSockets",
+					 json_is_string(item) ? json_string_value(item) : "…");
 		p->require |= layer;
 		if (layer == PLAN_LAYER_CGROUP)
 			p->limits.required |= PLAN_LIMITS_ALL;
@@ -343,7 +343,7 @@ static int check_name(const struct file *f, const char *name, struct err *e)
 		return set_error(f, name, NULL, e, "the name of a profile must be 1 to %d characters of a-z 0-9 _ -",
 				 PROFILE_NAME_MAX - 1);
 	if (strcmp(name, PROFILE_HOST) == 0)
-		return set_error(f, name, NULL, e, "'%s' means no sandbox and cannot mean anything else", PROFILE_HOST);
+		return set_error(f, name, NULL, e, "'%s' is reserved: it means no sandbox", PROFILE_HOST);
 	return 0;
 }
 
@@ -497,7 +497,7 @@ int policy_profiles_get(const struct policy_profiles *s, const char *name, struc
 	}
 	buf_auto struct buf names = BUF_INIT;
 	policy_profiles_names(s, &names);
-	err_set(e, ERR_NOT_FOUND, "there is no profile '%.40s'; there are %.300s", name, buf_cstr(&names));
+	err_set(e, ERR_NOT_FOUND, "there is no profile '%.40s'; expected one of %.300s", name, buf_cstr(&names));
 	snprintf(e->field, sizeof e->field, "profile");
 	return -1;
 }

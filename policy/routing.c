@@ -144,10 +144,10 @@ static void explain_outcome(struct routing_outcome *o, const struct routing_requ
 		snprintf(o->reason, sizeof o->reason, "%.60s/%.60s is the only one of %zu that fits", m->provider,
 			 m->model, o->count);
 	} else if (o->mode == ROUTING_FALLBACK) {
-		snprintf(o->reason, sizeof o->reason, "%.60s/%.60s comes next after what failed", m->provider,
+		snprintf(o->reason, sizeof o->reason, "%.60s/%.60s is next after the model that failed", m->provider,
 			 m->model);
 	} else if (o->mode == ROUTING_REQUESTED) {
-		snprintf(o->reason, sizeof o->reason, "%.60s/%.60s was asked for and fits", m->provider, m->model);
+		snprintf(o->reason, sizeof o->reason, "%.60s/%.60s was requested and fits", m->provider, m->model);
 	} else {
 		snprintf(o->reason, sizeof o->reason, "%.60s/%.60s ranks first of %zu that fit", m->provider, m->model,
 			 o->fitting);

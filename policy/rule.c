@@ -156,9 +156,10 @@ int rule_parse(struct policy_rule *r, const char *text, struct err *e)
 	case RULE_FETCH: rc = take_fetch(r, spec, e); break;
 	default:
 		if (text[head] && strcmp(spec, "*") != 0)
-			rc = err_set(e, ERR_INVALID,
-				     "'%.200s': only Bash, Read, Edit, Write and WebFetch take something in brackets",
-				     text);
+			rc = err_set(
+				e, ERR_INVALID,
+				"'%.200s': only Bash, Read, Edit, Write and WebFetch take a pattern in parentheses",
+				text);
 		else
 			r->pattern = mem_strdup(tool);
 	}

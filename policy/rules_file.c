@@ -166,8 +166,7 @@ static int read_list(struct rules_reading *f, const char *key, enum rule_effect 
 		if (r->kind == RULE_TOOL && strncmp(s, "mcp__", 5) != 0)
 			add_note(
 				f, at,
-				"'%.120s' speaks of a tool that bailiff does not have; it counts if a client registers "
-				"one",
+				"'%.120s' names a tool that bailiff does not have; it applies if a client registers it",
 				s);
 	}
 	return 0;
@@ -254,7 +253,7 @@ static int check_permission_keys(struct rules_reading *f, const json_t *p, struc
 		if (json_is_array(value) && strcmp(key, "additionalDirectories") != 0)
 			return set_error(f, jval_get(where, key).text, field, e,
 					 "unknown list; expected deny, ask or allow");
-		add_note(f, jval_get(where, key).text, "%s is not acted on", field);
+		add_note(f, jval_get(where, key).text, "%s is ignored", field);
 	}
 	return 0;
 }
@@ -407,8 +406,7 @@ static int check_prefix_keys(struct rules_reading *f, const json_t *v, const cha
 		if (!is_key_of("pattern|decision|justification|match|notMatch|not_match", key))
 			return set_error(
 				f, at, "prefixRules", e,
-				"'%.60s' is no key of a prefix rule; there are pattern, decision, justification, "
-				"match and notMatch",
+				"unknown key '%.60s'; expected pattern, decision, justification, match or notMatch",
 				key);
 	return 0;
 }
@@ -507,7 +505,7 @@ static int check_keys(struct rules_reading *f, const json_t *root, struct jval a
 			return set_error(f, jval_get(all, key).text, field, e, "unknown key (did you mean '%s'?)",
 					 meant);
 		}
-		add_note(f, jval_get(all, key).text, "'%.60s' is not acted on", key);
+		add_note(f, jval_get(all, key).text, "'%.60s' is ignored", key);
 	}
 	return 0;
 }

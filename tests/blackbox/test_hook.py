@@ -609,7 +609,7 @@ def test_lint_and_reload():
             denied(rpc, home, "true")
         home.policy({"hooks": {"Notification": [entry("true")], "PreToolUse": [entry("true", once=True)]}})
         done = home.cli("policy", "lint", os.path.join(home.dir, "policy.json"))
-        assert b"0 rules, 1 hooks" in done.out and b"no such hook point" in done.out and b"'once' is not acted on" in done.out, done.out
+        assert b"0 rules, 1 hooks" in done.out and b"no such hook point" in done.out and b"'once' is ignored" in done.out, done.out
         rpc.call("reload_policy")
         assert rpc.run(["true"], cwd=home.work)[1]["exitCode"] == 0
 

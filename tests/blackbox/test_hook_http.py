@@ -194,7 +194,7 @@ def test_files_that_cannot_be_meant():
         with open(home.made(".bailiff/policy.json"), "w") as f:
             json.dump({"hooks": {"PostToolUse": [web("http://localhost:1/")]}}, f)
         error = rpc.fails("start_process", command=["true"], cwd=home.work, code=-32010)
-        assert "reach no network" in error.message, error.message
+        assert "have no network" in error.message, error.message
 
 
 if __name__ == "__main__":

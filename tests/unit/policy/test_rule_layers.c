@@ -64,7 +64,7 @@ START_TEST(bad_files_are_refused_with_file_line_and_key_and_change_nothing)
 		{ "{\"prefixRules\":[{\"pattern\":[\"a\"],\"decision\":\"maybe\"}]}",
 		  "prefixRules.decision: must be allow, prompt or forbidden" },
 		{ "{\"prefixRules\":[{\"pattern\":[\"a\"],\"dcision\":\"forbidden\"}]}",
-		  "'dcision' is no key of a prefix rule; there are pattern, decision" },
+		  "unknown key 'dcision'; expected pattern, decision" },
 		{ "{\"prefixRules\":[{\"pattern\":[\"a\"],\"not_match\":[\"a b\"]}]}",
 		  "matches \"a b\", but the example says that it does not" },
 		{ "{\n\"permissions\":{\"deny\":[],\n\"denny\":[\"Bash(a)\"]}}",
@@ -110,8 +110,8 @@ START_TEST(keys_that_mean_nothing_are_noted)
 	     "{\n\"statusLine\":{\"type\":\"command\"},\n\"permissions\":{\"additionalDirectories\":[\"x\"]},\"hooks\":"
 	     "{},\"models\":[]}");
 	ck_assert_uint_eq(s.nnotes, 2);
-	ck_assert_str_eq(s.note[0], "policy.json: line 2: 'statusLine' is not acted on");
-	ck_assert_str_eq(s.note[1], "policy.json: line 3: permissions.additionalDirectories is not acted on");
+	ck_assert_str_eq(s.note[0], "policy.json: line 2: 'statusLine' is ignored");
+	ck_assert_str_eq(s.note[1], "policy.json: line 3: permissions.additionalDirectories is ignored");
 	policy_rules_done(&s);
 }
 END_TEST
