@@ -1,5 +1,5 @@
-#ifndef BAILIFF_POLICY_READING_H
-#define BAILIFF_POLICY_READING_H
+#ifndef BAILIFF_POLICY_ANALYSIS_H
+#define BAILIFF_POLICY_ANALYSIS_H
 
 /*
  * One command line while it is being analysed: the state that command_analysis.c and the files below it share. Private

@@ -1,5 +1,5 @@
-#ifndef BAILIFF_POLICY_UNDERSTAND_H
-#define BAILIFF_POLICY_UNDERSTAND_H
+#ifndef BAILIFF_POLICY_COMMAND_ANALYSIS_H
+#define BAILIFF_POLICY_COMMAND_ANALYSIS_H
 
 /*
  * What a command would do, from its text alone. Pure: nothing is run, opened or looked up.

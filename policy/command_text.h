@@ -1,5 +1,5 @@
-#ifndef BAILIFF_POLICY_COMMAND_H
-#define BAILIFF_POLICY_COMMAND_H
+#ifndef BAILIFF_POLICY_COMMAND_TEXT_H
+#define BAILIFF_POLICY_COMMAND_TEXT_H
 
 /* Commands as text for people, and as JSON for events. */
 
@@ -32,7 +32,7 @@ void command_quote(const char *s, size_t n, struct buf *out);
 void command_json(const char *const *argv, size_t argc, const struct command_facts *facts, struct buf *out);
 
 const char *command_unknown_name(enum command_unknown bit); /* "commandName" */
-const char *command_unknown_text(enum command_unknown bit); /* "the name of the command is not known before it runs" */
+const char *command_unknown_text(enum command_unknown bit); /* "the name of the command is known only at run time" */
 const char *command_harm_name(enum command_harm h);         /* "destructive" */
 
 #endif

@@ -1,5 +1,5 @@
-#ifndef BAILIFF_POLICY_DISGUISE_H
-#define BAILIFF_POLICY_DISGUISE_H
+#ifndef BAILIFF_POLICY_COMMAND_VARIANTS_H
+#define BAILIFF_POLICY_COMMAND_VARIANTS_H
 
 /*
  * Other spellings of the command that a rule names. Only rules that deny or ask use them: an allow rule must match the

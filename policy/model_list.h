@@ -1,5 +1,5 @@
-#ifndef BAILIFF_POLICY_MODELS_H
-#define BAILIFF_POLICY_MODELS_H
+#ifndef BAILIFF_POLICY_MODEL_LIST_H
+#define BAILIFF_POLICY_MODEL_LIST_H
 
 /*
  * The models that turns may be routed to and the budgets they share, from the policy files:

@@ -1,5 +1,5 @@
-#ifndef BAILIFF_POLICY_LASTING_H
-#define BAILIFF_POLICY_LASTING_H
+#ifndef BAILIFF_POLICY_RULE_SUGGESTIONS_H
+#define BAILIFF_POLICY_RULE_SUGGESTIONS_H
 
 /*
  * The rules that would decide a request permanently: the fewest that allow exactly this request, or deny it. They have

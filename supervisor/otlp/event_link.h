@@ -1,5 +1,5 @@
-#ifndef BAILIFF_OTLP_FEED_LINK_H
-#define BAILIFF_OTLP_FEED_LINK_H
+#ifndef BAILIFF_OTLP_EVENT_LINK_H
+#define BAILIFF_OTLP_EVENT_LINK_H
 
 /*
  * The exporter's end of the control socket: a connection that the guard opened and passed on. Calls block until their

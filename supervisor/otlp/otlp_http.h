@@ -1,5 +1,5 @@
-#ifndef BAILIFF_OTLP_POST_H
-#define BAILIFF_OTLP_POST_H
+#ifndef BAILIFF_OTLP_OTLP_HTTP_H
+#define BAILIFF_OTLP_OTLP_HTTP_H
 
 /*
  * Requests to an OTLP/HTTP endpoint. They block: this process has nothing else to do, and events stay in the log

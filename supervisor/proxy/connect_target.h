@@ -1,5 +1,5 @@
-#ifndef BAILIFF_SUPERVISOR_PROXY_TARGET_H
-#define BAILIFF_SUPERVISOR_PROXY_TARGET_H
+#ifndef BAILIFF_SUPERVISOR_PROXY_CONNECT_TARGET_H
+#define BAILIFF_SUPERVISOR_PROXY_CONNECT_TARGET_H
 
 /* The host and port that a client requests, normalised: a lower-case name, or an address. */
 

@@ -1,5 +1,5 @@
-#ifndef BAILIFF_SUPERVISOR_PROXY_BOX_H
-#define BAILIFF_SUPERVISOR_PROXY_BOX_H
+#ifndef BAILIFF_SUPERVISOR_PROXY_SERVED_SANDBOX_H
+#define BAILIFF_SUPERVISOR_PROXY_SERVED_SANDBOX_H
 
 /* A sandbox whose traffic the proxy serves: its listening socket, rules, connections and unsent reports. */
 

@@ -1,5 +1,5 @@
-#ifndef BAILIFF_SUPERVISOR_PROXY_REPORT_H
-#define BAILIFF_SUPERVISOR_PROXY_REPORT_H
+#ifndef BAILIFF_SUPERVISOR_PROXY_TRAFFIC_REPORT_H
+#define BAILIFF_SUPERVISOR_PROXY_TRAFFIC_REPORT_H
 
 /*
  * The traffic and the denials of one sandbox that the runtime has yet to receive. Rows of the same host are added up

@@ -93,6 +93,9 @@ def check_file(path, text):
             rules.append((*UNSAFE, comment_free(text)))
     for rule, what, where in rules:
         problems += [f"{path}:{line_of(where, m.start())}: {what}: {m.group().strip()[:60]!r}" for m in rule.finditer(where)]
+    guard = re.search(r"^#ifndef (BAILIFF_\w+)$", text, re.M) if path.endswith(".h") else None
+    if guard and not guard.group(1).endswith("_" + os.path.basename(path)[:-2].upper() + "_H"):
+        problems.append(f"{path}: the include guard {guard.group(1)} is not named after the file")
     if path not in QUOTES:
         problems += [f"{path}: in the file's name: {found!r}; {instead}" for _, found, instead in old_words(path)]
         problems += [f"{path}:{line_of(text, at)}: {found!r}; {instead}" for at, found, instead in old_words(text)
