@@ -10,15 +10,15 @@
 #define EDITS_MAX 1000       /* the history needs memory quadratic in this */
 #define WORK_MAX (32u << 20) /* line comparisons before the search gives up */
 
-struct line {
+struct diff_line {
 	const char *text;
 	size_t len; /* including its newline, if any */
 	uint64_t hash;
 };
 
 /* One of the two texts. */
-struct side {
-	struct line *lines;
+struct diff_text {
+	struct diff_line *lines;
 	bool *changed; /* per line: removed from this text, or added in it */
 	size_t count;
 };
@@ -28,8 +28,8 @@ struct range {
 	size_t a_from, a_to, b_from, b_to;
 };
 
-struct search {
-	const struct line *a, *b;
+struct diff_search {
+	const struct diff_line *a, *b;
 	int n, m;     /* lines between the common prefix and suffix */
 	int most;     /* edits before the search gives up */
 	int *v;       /* furthest x on diagonal k, at v[k + most + 1] */
@@ -39,7 +39,7 @@ struct search {
 
 bool diff_is_text(const char *p, size_t n) { return n == 0 || memchr(p, 0, n) == NULL; }
 
-static void side_split(struct side *s, const char *p, size_t n)
+static void diff_text_split(struct diff_text *s, const char *p, size_t n)
 {
 	size_t count = 0;
 	for (const char *at = p, *end = p + n; at < end; count++) {
@@ -51,24 +51,24 @@ static void side_split(struct side *s, const char *p, size_t n)
 	for (const char *at = p, *end = p + n; at < end;) {
 		const char *nl = memchr(at, '\n', (size_t)(end - at));
 		size_t len = nl ? (size_t)(nl - at) + 1 : (size_t)(end - at);
-		s->lines[s->count++] = (struct line){ .text = at, .len = len, .hash = hash64(at, len, 0) };
+		s->lines[s->count++] = (struct diff_line){ .text = at, .len = len, .hash = hash64(at, len, 0) };
 		at += len;
 	}
 }
 
-static void side_done(struct side *s)
+static void diff_text_done(struct diff_text *s)
 {
 	free(s->lines);
 	free(s->changed);
 }
 
-static bool same_line(const struct line *a, const struct line *b)
+static bool same_line(const struct diff_line *a, const struct diff_line *b)
 {
 	return a->hash == b->hash && a->len == b->len && memcmp(a->text, b->text, a->len) == 0;
 }
 
 /* The furthest point of diagonal k in round d: one edit from a neighbour, then along equal lines. */
-static int advance_lines(struct search *s, int d, int k)
+static int advance_lines(struct diff_search *s, int d, int k)
 {
 	int *v = s->v + s->most + 1;
 	int x = k == -d || (k != d && v[k - 1] < v[k + 1]) ? v[k + 1] : v[k - 1] + 1;
@@ -81,13 +81,13 @@ static int advance_lines(struct search *s, int d, int k)
 	return x;
 }
 
-static int *history_of(const struct search *s, int d)
+static int *history_of(const struct diff_search *s, int d)
 {
 	return s->history + (size_t)d * (size_t)d; /* rounds 0 … d−1 left 1 + 3 + … + (2d − 1) numbers */
 }
 
 /* The number of edits, or −1 if there are too many. */
-static int count_edits(struct search *s)
+static int count_edits(struct diff_search *s)
 {
 	for (int d = 0; d <= s->most && s->work < WORK_MAX; d++) {
 		memcpy(history_of(s, d), s->v + s->most + 1 - d, (size_t)(2 * d + 1) * sizeof *s->v);
@@ -101,7 +101,7 @@ static int count_edits(struct search *s)
 }
 
 /* Walks back through the rounds and marks the edited lines. */
-static void mark_changes(const struct search *s, int edits, bool *a_changed, bool *b_changed)
+static void mark_changes(const struct diff_search *s, int edits, bool *a_changed, bool *b_changed)
 {
 	int x = s->n, y = s->m;
 	for (int d = edits; d > 0; d--) {
@@ -119,17 +119,17 @@ static void mark_changes(const struct search *s, int edits, bool *a_changed, boo
 	}
 }
 
-static void compare_lines(struct side *a, struct side *b)
+static void compare_lines(struct diff_text *a, struct diff_text *b)
 {
 	size_t head = 0, tail = 0, least = a->count < b->count ? a->count : b->count;
 	while (head < least && same_line(&a->lines[head], &b->lines[head]))
 		head++;
 	while (tail < least - head && same_line(&a->lines[a->count - 1 - tail], &b->lines[b->count - 1 - tail]))
 		tail++;
-	struct search s = { .a = a->lines + head,
-			    .b = b->lines + head,
-			    .n = (int)(a->count - head - tail),
-			    .m = (int)(b->count - head - tail) };
+	struct diff_search s = { .a = a->lines + head,
+				 .b = b->lines + head,
+				 .n = (int)(a->count - head - tail),
+				 .m = (int)(b->count - head - tail) };
 	int edits = -1;
 	if (s.n > 0 && s.m > 0) {
 		s.most = s.n + s.m < EDITS_MAX ? s.n + s.m : EDITS_MAX;
@@ -149,7 +149,7 @@ static void compare_lines(struct side *a, struct side *b)
 
 /* ---- hunks ---- */
 
-static void put_line(struct buf *out, char sign, const struct line *l)
+static void put_line(struct buf *out, char sign, const struct diff_line *l)
 {
 	buf_byte(out, sign);
 	buf_append(out, l->text, l->len);
@@ -166,7 +166,7 @@ static void put_range(struct buf *out, char sign, size_t from, size_t to)
 		buf_printf(out, ",%zu", n);
 }
 
-static void put_hunk(struct buf *out, const struct side *a, const struct side *b, const struct range *r)
+static void put_hunk(struct buf *out, const struct diff_text *a, const struct diff_text *b, const struct range *r)
 {
 	size_t i = r->a_from, j = r->b_from;
 	buf_str(out, "@@ ");
@@ -186,9 +186,9 @@ static void put_hunk(struct buf *out, const struct side *a, const struct side *b
 	}
 }
 
-static bool at_change(const struct side *s, size_t i) { return i < s->count && s->changed[i]; }
+static bool at_change(const struct diff_text *s, size_t i) { return i < s->count && s->changed[i]; }
 
-static bool put_hunks(const struct side *a, const struct side *b, struct buf *out)
+static bool put_hunks(const struct diff_text *a, const struct diff_text *b, struct buf *out)
 {
 	struct range r = { 0 };
 	bool open = false;
@@ -231,13 +231,13 @@ static bool put_hunks(const struct side *a, const struct side *b, struct buf *ou
 
 bool diff_unified(const char *a, size_t an, const char *b, size_t bn, struct buf *out)
 {
-	struct side left = { 0 }, right = { 0 };
-	side_split(&left, a, an);
-	side_split(&right, b, bn);
+	struct diff_text left = { 0 }, right = { 0 };
+	diff_text_split(&left, a, an);
+	diff_text_split(&right, b, bn);
 	compare_lines(&left, &right);
 	bool differ = put_hunks(&left, &right, out);
-	side_done(&left);
-	side_done(&right);
+	diff_text_done(&left);
+	diff_text_done(&right);
 	return differ;
 }
 

@@ -21,7 +21,7 @@ struct stop {
 	bool modules;
 };
 
-struct search {
+struct repo_search {
 	const char *workspace;
 	int root;
 	struct stop queue[NESTED_REPOS_FOLDERS];
@@ -42,7 +42,7 @@ static int open_below(int at, const char *path)
 }
 
 /* Returns S_IFMT of the entry itself, or 0 if there is none. */
-static mode_t type_at(struct search *s, int at, const char *name)
+static mode_t type_at(struct repo_search *s, int at, const char *name)
 {
 	struct stat st;
 	if (fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) == 0)
@@ -51,7 +51,8 @@ static mode_t type_at(struct search *s, int at, const char *name)
 	return 0;
 }
 
-static void enqueue_folder(struct search *s, const struct stop *from, const char *name, unsigned depth, bool modules)
+static void enqueue_folder(struct repo_search *s, const struct stop *from, const char *name, unsigned depth,
+			   bool modules)
 {
 	if (s->count == NESTED_REPOS_FOLDERS || strlen(from->path) + strlen(name) + 2 >= PATH_MAX) {
 		s->partial = true;
@@ -61,7 +62,7 @@ static void enqueue_folder(struct search *s, const struct stop *from, const char
 					      modules };
 }
 
-static void report_path(struct search *s, const struct stop *at, const char *name)
+static void report_path(struct repo_search *s, const struct stop *at, const char *name)
 {
 	char path[2 * PATH_MAX];
 	int n = snprintf(path, sizeof path, "%s/%s%s%s", s->workspace, at->path, name[0] ? "/" : "", name);
@@ -78,7 +79,7 @@ static void report_path(struct search *s, const struct stop *at, const char *nam
  * protect it would fail. Only names that no command can have created are checked. An entry that may be missing could be
  * created as a link by a command, and that must not disable the protection of the rest.
  */
-static bool has_link(struct search *s, int at, const char *folder)
+static bool has_link(struct repo_search *s, int at, const char *folder)
 {
 	static const char *const names[] = { "hooks", "config" };
 	char path[PATH_MAX];
@@ -90,7 +91,7 @@ static bool has_link(struct search *s, int at, const char *folder)
 	return false;
 }
 
-static void check_git(struct search *s, const struct stop *at, int fd)
+static void check_git(struct repo_search *s, const struct stop *at, int fd)
 {
 	mode_t type = type_at(s, fd, ".git");
 	if (at->depth > 0 && (type == S_IFREG || (type == S_IFDIR && !has_link(s, fd, ".git"))))
@@ -99,7 +100,7 @@ static void check_git(struct search *s, const struct stop *at, int fd)
 		enqueue_folder(s, at, ".git/modules", 0, true);
 }
 
-static void check_entry(struct search *s, const struct stop *at, int fd, const struct dirent *d)
+static void check_entry(struct repo_search *s, const struct stop *at, int fd, const struct dirent *d)
 {
 	if (strcmp(d->d_name, ".git") == 0) {
 		check_git(s, at, fd);
@@ -120,7 +121,7 @@ static void check_entry(struct search *s, const struct stop *at, int fd, const s
 }
 
 /* Submodule names can contain slashes. A submodule is recognised by its config file and can have submodules itself. */
-static bool check_module(struct search *s, const struct stop *at, int fd)
+static bool check_module(struct repo_search *s, const struct stop *at, int fd)
 {
 	if (at->depth == 0 || type_at(s, fd, "config") != S_IFREG)
 		return false;
@@ -131,7 +132,7 @@ static bool check_module(struct search *s, const struct stop *at, int fd)
 	return true;
 }
 
-static void visit_folder(struct search *s, const struct stop *at)
+static void visit_folder(struct repo_search *s, const struct stop *at)
 {
 	fd_auto int fd = open_below(s->root, at->path[0] ? at->path : ".");
 	s->partial |= fd < 0 && errno != EXDEV;
@@ -161,8 +162,8 @@ int nested_repos_find(const char *workspace, void (*found)(void *ctx, const char
 	fd_auto int root = open(workspace, O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC);
 	if (root < 0)
 		return -1;
-	struct search *s = mem_zalloc(1, sizeof *s);
-	*s = (struct search){ .workspace = workspace, .root = root, .found = found, .ctx = ctx };
+	struct repo_search *s = mem_zalloc(1, sizeof *s);
+	*s = (struct repo_search){ .workspace = workspace, .root = root, .found = found, .ctx = ctx };
 	s->queue[s->count++] = (struct stop){ .path = mem_strdup("") };
 	for (size_t i = 0; i < s->count; i++)
 		visit_folder(s, &s->queue[i]);

@@ -277,7 +277,8 @@ static int limits_check(const struct plan_limits *l, struct err *e)
 
 static int tty_check(const struct plan_head *h, struct err *e)
 {
-	bool sized = h->tty_rows && h->tty_cols && h->tty_rows <= PLAN_TTY_SIDE_MAX && h->tty_cols <= PLAN_TTY_SIDE_MAX;
+	bool sized = h->tty_rows && h->tty_cols && h->tty_rows <= PLAN_TTY_DIMENSION_MAX &&
+		     h->tty_cols <= PLAN_TTY_DIMENSION_MAX;
 	if (h->flags & PLAN_TTY ? !sized : h->tty_rows || h->tty_cols)
 		return err_field(e, "tty", "has a bad size");
 	if (h->flags & PLAN_TTY && h->flags & (PLAN_STDIN_PIPE | PLAN_STDERR_MERGE))

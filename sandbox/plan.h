@@ -24,7 +24,7 @@ struct jw;
 #define PLAN_ARGS_MAX 32768u
 #define PLAN_MOUNTS_MAX 256u
 #define PLAN_KEY_MAX 40
-#define PLAN_TTY_SIDE_MAX 1000u /* rows, and columns, of a terminal */
+#define PLAN_TTY_DIMENSION_MAX 1000u /* rows, and columns, of a terminal */
 
 /* Identifies a process and the attempt to start it. */
 struct plan_key {

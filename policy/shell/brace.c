@@ -14,13 +14,13 @@
 #define PIECES_MAX 4096
 #define BYTES_MAX (256u << 10) /* produced by all braces of one text */
 
-struct piece {
+struct brace_piece {
 	const struct shell_part *part;
 	size_t from, len;
 };
 
 struct row {
-	struct piece *piece;
+	struct brace_piece *piece;
 	size_t count, bytes;
 };
 
@@ -38,7 +38,7 @@ struct brace {
 	bool over;
 };
 
-static int piece_character(const struct piece *x)
+static int piece_character(const struct brace_piece *x)
 {
 	if (x->part->kind != SHELL_PART_LITERAL || x->part->quoted || x->len != 1)
 		return -1;
@@ -59,7 +59,8 @@ static bool row_init(struct brace *b, const struct word_parts *w)
 		const bool split = part->kind == SHELL_PART_LITERAL && !part->quoted;
 
 		for (size_t k = 0; k < (split ? part->len : 1); k++)
-			b->all.piece[b->all.count++] = (struct piece){ part, split ? k : 0, split ? 1 : part->len };
+			b->all.piece[b->all.count++] = (struct brace_piece){ part, split ? k : 0,
+									     split ? 1 : part->len };
 	}
 	return true;
 }
@@ -132,11 +133,11 @@ static void push_text(struct brace *b, struct rows *out, const char *text)
 {
 	struct shell_part *part = shell_arena_alloc(b->p->arena, sizeof(*part));
 	const struct row none = { .piece = b->all.piece };
-	struct piece piece;
+	struct brace_piece piece;
 
 	part->text = shell_arena_strdup(b->p->arena, text);
 	part->len = strlen(text);
-	piece = (struct piece){ part, 0, part->len };
+	piece = (struct brace_piece){ part, 0, part->len };
 	push_row(b, out, &none, &(struct row){ .piece = &piece, .count = 1, .bytes = part->len }, &none);
 }
 
@@ -253,7 +254,7 @@ static void row_to_word(struct parser *p, const struct word_parts *w, const stru
 	struct word_parts made = { .offset = w->offset, .quoted = w->quoted };
 
 	for (size_t i = 0; i < r->count; i++) {
-		const struct piece *x = &r->piece[i];
+		const struct brace_piece *x = &r->piece[i];
 		struct shell_part *last = made.count ? &made.part[made.count - 1] : NULL;
 
 		if (piece_character(x) >= 0) {

@@ -19,7 +19,7 @@
 /* Most events read in one transaction: while it is open LMDB cannot reuse any page that it can see. */
 #define EVENTS_A_TXN 512
 
-struct scan {
+struct event_scan {
 	struct store *store;
 	const struct store_query *q;
 	size_t id_len;
@@ -36,7 +36,7 @@ static int set_expired(struct err *e, uint64_t after, uint64_t first)
 }
 
 /* Retention may have removed more events since the last transaction of this scan. */
-static int check_floor(const struct reader *r, const struct scan *c, struct err *e)
+static int check_floor(const struct reader *r, const struct event_scan *c, struct err *e)
 {
 	struct tip floor;
 
@@ -45,7 +45,7 @@ static int check_floor(const struct reader *r, const struct scan *c, struct err 
 	return c->next <= floor.sequence ? set_expired(e, c->next - 1, floor.sequence + 1) : 0;
 }
 
-static bool matches_index(const struct scan *c, const struct event_view *ev)
+static bool matches_index(const struct event_scan *c, const struct event_view *ev)
 {
 	const struct id_text *id;
 
@@ -55,7 +55,7 @@ static bool matches_index(const struct scan *c, const struct event_view *ev)
 	return id->text && id->len == c->id_len && memcmp(id->text, c->q->id, id->len) == 0;
 }
 
-static int deliver_event(struct scan *c, const MDB_val *v, uint64_t sequence, struct err *e)
+static int deliver_event(struct event_scan *c, const MDB_val *v, uint64_t sequence, struct err *e)
 {
 	struct event_view ev;
 
@@ -69,7 +69,7 @@ static int deliver_event(struct scan *c, const MDB_val *v, uint64_t sequence, st
 }
 
 /* Delivers events up to `last`, as many as one transaction may read. */
-static int scan_log(struct scan *c, uint64_t last, struct err *e)
+static int scan_log(struct event_scan *c, uint64_t last, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
 	db_cursor_auto MDB_cursor *cur = NULL;
@@ -97,7 +97,7 @@ static int scan_log(struct scan *c, uint64_t last, struct err *e)
 }
 
 /* An id's entries are in the order of the sequence. */
-static int scan_index(struct scan *c, uint64_t last, struct err *e)
+static int scan_index(struct event_scan *c, uint64_t last, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
 	db_cursor_auto MDB_cursor *cur = NULL;
@@ -137,7 +137,7 @@ static int scan_index(struct scan *c, uint64_t last, struct err *e)
 	return 0;
 }
 
-static int scan_ring(struct scan *c, struct err *e)
+static int scan_ring(struct event_scan *c, struct err *e)
 {
 	while (c->next <= c->last && !c->stopped) {
 		struct event_view ev;
@@ -159,7 +159,9 @@ static int scan_ring(struct scan *c, struct err *e)
 int store_events(struct store *store, const struct store_query *q, bool (*fn)(void *ctx, const struct event_view *ev),
 		 void *ctx, struct err *e)
 {
-	struct scan c = { .store = store, .q = q, .next = q->after + 1, .last = store->last, .fn = fn, .ctx = ctx };
+	struct event_scan c = {
+		.store = store, .q = q, .next = q->after + 1, .last = store->last, .fn = fn, .ctx = ctx
+	};
 	uint64_t first = atomic_load(&store->first), in_ring = ring_first(&store->ring);
 	int rc = 0;
 
@@ -188,7 +190,9 @@ int store_events(struct store *store, const struct store_query *q, bool (*fn)(vo
 static int query_committed(struct store *store, const struct store_query *q,
 			   bool (*fn)(void *ctx, const struct event_view *ev), void *ctx, struct err *e)
 {
-	struct scan c = { .store = store, .q = q, .next = q->after + 1, .last = q->before - 1, .fn = fn, .ctx = ctx };
+	struct event_scan c = {
+		.store = store, .q = q, .next = q->after + 1, .last = q->before - 1, .fn = fn, .ctx = ctx
+	};
 	int rc = 0;
 
 	c.id_len = q->index >= 0 ? strlen(q->id) : 0;

@@ -208,7 +208,7 @@ static int scan_start(MDB_cursor *cur, const struct db_key *prefix, const struct
 typedef bool (*scan_fn)(void *ctx, const char *id, size_t id_len, const char *json, size_t len);
 
 /* A merge of the table and the documents of the layers, both in the order of the scan. */
-struct scan {
+struct doc_scan {
 	struct docs_list over;
 	size_t at;
 	bool descending, stopped;
@@ -216,7 +216,7 @@ struct scan {
 	void *ctx;
 };
 
-static bool deliver_doc(struct scan *c, const struct doc *n)
+static bool deliver_doc(struct doc_scan *c, const struct doc *n)
 {
 	if (!n->gone)
 		c->stopped = !c->fn(c->ctx, n->id, n->id_len, n->json, n->len);
@@ -224,7 +224,7 @@ static bool deliver_doc(struct scan *c, const struct doc *n)
 }
 
 /* Delivers the layers' documents up to this id; true if one of them replaces the table's, or the scan was stopped. */
-static bool deliver_over(struct scan *c, const char *id, size_t id_len)
+static bool deliver_over(struct doc_scan *c, const char *id, size_t id_len)
 {
 	for (; c->at < c->over.count; c->at++) {
 		const struct doc *n = c->over.all[c->at];
@@ -246,7 +246,7 @@ static bool deliver_over(struct scan *c, const char *id, size_t id_len)
 	return false;
 }
 
-static int scan_table(struct scan *c, const struct models *m, const struct db_key *pk, const struct db_key *after,
+static int scan_table(struct doc_scan *c, const struct models *m, const struct db_key *pk, const struct db_key *after,
 		      struct err *e)
 {
 	db_cursor_auto MDB_cursor *cur = NULL;
@@ -273,7 +273,7 @@ static int scan_table(struct scan *c, const struct models *m, const struct db_ke
 }
 
 /* Skips the layers' documents up to `after`. */
-static void skip_over(struct scan *c, const char *after)
+static void skip_over(struct doc_scan *c, const char *after)
 {
 	while (after && c->at < c->over.count) {
 		int cmp = strcmp(c->over.all[c->at]->id, after);
@@ -290,7 +290,7 @@ static int scan_models(struct store *store, const struct speculative *speculativ
 {
 	reader_auto struct reader r = READER_INIT;
 	struct db_key pk = { .len = 0 }, ak = { .len = 0 };
-	struct scan c = { .descending = descending, .fn = fn, .ctx = ctx };
+	struct doc_scan c = { .descending = descending, .fn = fn, .ctx = ctx };
 	struct models m = { 0 };
 	int rc;
 

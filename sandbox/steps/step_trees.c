@@ -121,7 +121,7 @@ static int write_root_below(const struct step_context *c, uint32_t i)
 	return below >= 0 && plan_mount(c->plan, (uint32_t)below)->kind == PLAN_MOUNT_WRITE ? below : -1;
 }
 
-static int look_up(struct trees *t)
+static int open_sources(struct trees *t)
 {
 	struct step_context *c = t->c;
 	int r = switch_to_peer(c);
@@ -580,7 +580,7 @@ int step_trees(struct step_context *c)
 	struct trees t = { .c = c };
 	if (!step_confined(c))
 		return 0;
-	if (check_mounts(c) < 0 || receive_placeholders(c) < 0 || look_up(&t) < 0)
+	if (check_mounts(c) < 0 || receive_placeholders(c) < 0 || open_sources(&t) < 0)
 		return -1;
 	for (uint32_t i = 0; i < c->plan->mount_count; i++) {
 		if (apply_mount(&t, i) < 0)

@@ -141,14 +141,14 @@ static void count_label(struct event_metrics *t, enum tally_family family, const
 		}
 }
 
-struct piece {
+struct metrics_piece {
 	struct event_metrics *tally;
 	unsigned left;
 };
 
 static bool count_event(void *ctx, const struct event_view *ev)
 {
-	struct piece *p = ctx;
+	struct metrics_piece *p = ctx;
 	char word[32];
 
 	if (!p->left)
@@ -174,7 +174,7 @@ static bool count_event(void *ctx, const struct event_view *ev)
 static bool count_piece(struct event_metrics *t)
 {
 	const struct store_query q = { .after = t->counted, .index = -1 };
-	struct piece p = { t, PIECE };
+	struct metrics_piece p = { t, PIECE };
 	struct err e = ERR_INIT;
 
 	if (store_events(t->store, &q, count_event, &p, &e) < 0) {

@@ -109,7 +109,7 @@ void subscription_committed(struct control *k)
 
 /* ---- sending ---- */
 
-struct piece {
+struct event_piece {
 	struct subscription *s;
 	struct buf out;
 	size_t room; /* bytes that may still be queued for the client */
@@ -117,7 +117,7 @@ struct piece {
 	bool stopped; /* before the end of the log */
 };
 
-static void write_event(struct piece *p, const struct event_view *ev,
+static void write_event(struct event_piece *p, const struct event_view *ev,
 			void (*write)(const struct event_view *ev, struct buf *out))
 {
 	buf_printf(
@@ -130,7 +130,7 @@ static void write_event(struct piece *p, const struct event_view *ev,
 
 static bool one_event(void *ctx, const struct event_view *ev)
 {
-	struct piece *p = ctx;
+	struct event_piece *p = ctx;
 	struct subscription *s = p->s;
 	if (p->looked >= PIECE_LOOKED || p->sent >= PIECE_SENT || p->out.len >= p->room) {
 		p->stopped = true;
@@ -176,7 +176,7 @@ static void write_end(struct subscription *s, const struct err *e, struct buf *o
 }
 
 /* Reads from the cursor on; false if the subscription must end. */
-static bool read_log(struct piece *p)
+static bool read_log(struct event_piece *p)
 {
 	struct subscription *s = p->s;
 	struct store *store = s->client->control->o.store;
@@ -207,7 +207,7 @@ static unsigned send_piece(struct subscription *s)
 	struct client *cl = s->client;
 	struct control *k = cl->control;
 	size_t unsent = client_unsent(cl);
-	struct piece p = { .s = s, .room = unsent < CLIENT_OUT_LOW ? CLIENT_OUT_LOW - unsent : 0 };
+	struct event_piece p = { .s = s, .room = unsent < CLIENT_OUT_LOW ? CLIENT_OUT_LOW - unsent : 0 };
 	bool goes_on = true;
 	if (p.room)
 		goes_on = read_log(&p);

@@ -10,13 +10,13 @@
 #define EXTENSION_ECH_OLD 0xffce /* its predecessor, "encrypted server name" */
 
 /* The bytes left to read; a read past the end sets `bad`. */
-struct reader {
+struct hello_reader {
 	const uint8_t *p;
 	size_t n;
 	bool bad;
 };
 
-static const uint8_t *read_bytes(struct reader *r, size_t n)
+static const uint8_t *read_bytes(struct hello_reader *r, size_t n)
 {
 	const uint8_t *p = r->p;
 
@@ -29,7 +29,7 @@ static const uint8_t *read_bytes(struct reader *r, size_t n)
 	return p;
 }
 
-static uint32_t read_number(struct reader *r, size_t bytes)
+static uint32_t read_number(struct hello_reader *r, size_t bytes)
 {
 	const uint8_t *p = read_bytes(r, bytes);
 	uint32_t v = 0;
@@ -40,22 +40,22 @@ static uint32_t read_number(struct reader *r, size_t bytes)
 }
 
 /* Reads a vector that is preceded by its length in length_bytes bytes. */
-static struct reader read_vector(struct reader *r, size_t length_bytes)
+static struct hello_reader read_vector(struct hello_reader *r, size_t length_bytes)
 {
 	size_t n = read_number(r, length_bytes);
 	const uint8_t *p = read_bytes(r, n);
 
-	return (struct reader){ .p = p, .n = p ? n : 0, .bad = r->bad };
+	return (struct hello_reader){ .p = p, .n = p ? n : 0, .bad = r->bad };
 }
 
-static bool server_name(struct reader ext, struct client_hello *ret)
+static bool server_name(struct hello_reader ext, struct client_hello *ret)
 {
-	struct reader list = read_vector(&ext, 2);
+	struct hello_reader list = read_vector(&ext, 2);
 	bool found = false;
 
 	while (!list.bad && list.n) {
 		uint32_t type = read_number(&list, 1);
-		struct reader name = read_vector(&list, 2);
+		struct hello_reader name = read_vector(&list, 2);
 
 		if (list.bad || type != 0 || found)
 			return false; /* exactly one host name: the RFC defines no other type */
@@ -66,13 +66,13 @@ static bool server_name(struct reader ext, struct client_hello *ret)
 	return !list.bad && found && ext.n == 0;
 }
 
-static bool parse_extensions(struct reader r, struct client_hello *ret)
+static bool parse_extensions(struct hello_reader r, struct client_hello *ret)
 {
 	bool named = false;
 
 	while (!r.bad && r.n) {
 		uint32_t type = read_number(&r, 2);
-		struct reader ext = read_vector(&r, 2);
+		struct hello_reader ext = read_vector(&r, 2);
 
 		if (r.bad)
 			return false;
@@ -87,7 +87,7 @@ static bool parse_extensions(struct reader r, struct client_hello *ret)
 	return !r.bad;
 }
 
-static bool parse_hello(struct reader r, struct client_hello *ret)
+static bool parse_hello(struct hello_reader r, struct client_hello *ret)
 {
 	read_bytes(&r, 2 + 32); /* version, random */
 	read_vector(&r, 1);     /* session */
@@ -97,7 +97,7 @@ static bool parse_hello(struct reader r, struct client_hello *ret)
 		return false;
 	if (r.n == 0)
 		return true; /* SSL 3: no extensions */
-	struct reader ext = read_vector(&r, 2);
+	struct hello_reader ext = read_vector(&r, 2);
 	return !r.bad && r.n == 0 && parse_extensions(ext, ret);
 }
 
@@ -106,7 +106,7 @@ enum parsed client_hello_parse(const uint8_t *p, size_t n, struct client_hello *
 	static const size_t head = 4;
 	uint8_t message[CLIENT_HELLO_MAX];
 	size_t have = 0, want = head;
-	struct reader r = { .p = p, .n = n };
+	struct hello_reader r = { .p = p, .n = n };
 
 	while (have < want) {
 		if (r.n && r.p[0] != RECORD_HANDSHAKE)
@@ -136,7 +136,7 @@ enum parsed client_hello_parse(const uint8_t *p, size_t n, struct client_hello *
 	if (have < want)
 		return n >= 2 * CLIENT_HELLO_MAX ? PARSED_BAD : PARSED_MORE;
 	struct client_hello found = { 0 };
-	if (!parse_hello((struct reader){ .p = message + head, .n = want - head }, &found))
+	if (!parse_hello((struct hello_reader){ .p = message + head, .n = want - head }, &found))
 		return PARSED_BAD;
 	*ret = found;
 	return PARSED_OK;

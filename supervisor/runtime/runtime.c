@@ -41,7 +41,7 @@
 #define CONFIG_MAX (1u << 20)
 #define IDLE_CHECK_S 1
 #define STORE_WAIT_MS 30000
-#define STORE_LOOK_MS 5
+#define STORE_POLL_MS 5
 #define RETENTION_S 3600
 #define HEAP_KEPT (512 << 10)
 
@@ -151,10 +151,10 @@ static int store_start(struct runtime *r, struct err *e)
 		.schema_version = r->config.schema_version,
 	};
 	/* Only the runtime of a killed guard can still have the store open. It is about to exit, so wait for it. */
-	for (unsigned ms = 0; store_open(&o, &r->store, e) < 0; ms += STORE_LOOK_MS) {
+	for (unsigned ms = 0; store_open(&o, &r->store, e) < 0; ms += STORE_POLL_MS) {
 		if (e->code != ERR_CONFLICT || ms >= STORE_WAIT_MS)
 			return err_wrap(e, "open the store");
-		poll(NULL, 0, STORE_LOOK_MS);
+		poll(NULL, 0, STORE_POLL_MS);
 	}
 	return store_renew(r, e);
 }

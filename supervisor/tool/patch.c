@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-struct reader {
+struct patch_reader {
 	const char *p, *end;
 	size_t number; /* of the last line */
 	const char *line;
@@ -17,7 +17,7 @@ struct reader {
 	size_t hunks;
 };
 
-static bool read_line(struct reader *r)
+static bool read_line(struct patch_reader *r)
 {
 	if (r->p >= r->end)
 		return false;
@@ -32,31 +32,34 @@ static bool read_line(struct reader *r)
 	return true;
 }
 
-static bool line_starts(const struct reader *r, const char *with)
+static bool line_starts(const struct patch_reader *r, const char *with)
 {
 	size_t n = strlen(with);
 
 	return r->len >= n && memcmp(r->line, with, n) == 0;
 }
 
-static bool line_is(const struct reader *r, const char *what) { return line_starts(r, what) && r->len == strlen(what); }
+static bool line_is(const struct patch_reader *r, const char *what)
+{
+	return line_starts(r, what) && r->len == strlen(what);
+}
 
 /* Whether the next line starts with this; does not consume it. */
-static bool next_starts(const struct reader *r, const char *with)
+static bool next_starts(const struct patch_reader *r, const char *with)
 {
 	size_t n = strlen(with);
 
 	return (size_t)(r->end - r->p) >= n && memcmp(r->p, with, n) == 0;
 }
 
-static int set_error(const struct reader *r, struct err *e, const char *what)
+static int set_error(const struct patch_reader *r, struct err *e, const char *what)
 {
 	return err_field(e, "patch", "line %zu: %s", r->number, what);
 }
 
 /* ---- the list ---- */
 
-static struct patch_file *file_add(struct reader *r, enum patch_change change, struct err *e)
+static struct patch_file *file_add(struct patch_reader *r, enum patch_change change, struct err *e)
 {
 	struct patch *p = r->patch;
 
@@ -69,7 +72,7 @@ static struct patch_file *file_add(struct reader *r, enum patch_change change, s
 	return &p->files[p->nfiles++];
 }
 
-static struct patch_hunk *hunk_add(struct reader *r, struct patch_file *f, struct err *e)
+static struct patch_hunk *hunk_add(struct patch_reader *r, struct patch_file *f, struct err *e)
 {
 	if (r->hunks++ == PATCH_HUNKS_MAX) {
 		(void)set_error(r, e, "too many hunks");
@@ -81,7 +84,7 @@ static struct patch_hunk *hunk_add(struct reader *r, struct patch_file *f, struc
 }
 
 /* Adds the current line without its first `skip` bytes. */
-static void line_add(const struct reader *r, struct patch_hunk *h, char kind, size_t skip)
+static void line_add(const struct patch_reader *r, struct patch_hunk *h, char kind, size_t skip)
 {
 	/* Grows by doubling: a hunk may be long. */
 	if ((h->nlines & (h->nlines - 1)) == 0)
@@ -103,7 +106,7 @@ void patch_done(struct patch *p)
 	*p = (struct patch){ 0 };
 }
 
-static char *path_of(const struct reader *r, size_t skip)
+static char *path_of(const struct patch_reader *r, size_t skip)
 {
 	const char *p = r->line + skip;
 	size_t n = r->len - skip;
@@ -117,7 +120,7 @@ static char *path_of(const struct reader *r, size_t skip)
 	return mem_strndup(p, n);
 }
 
-static int check_path(const struct reader *r, const char *path, struct err *e)
+static int check_path(const struct patch_reader *r, const char *path, struct err *e)
 {
 	return path && *path && strlen(path) < 4096 ? 0 : set_error(r, e, "a path is missing or too long");
 }
@@ -129,7 +132,7 @@ static int check_path(const struct reader *r, const char *path, struct err *e)
 #define UPDATE "*** Update File: "
 #define MOVE "*** Move to: "
 
-static int envelope_added(struct reader *r, struct patch_file *f, struct err *e)
+static int envelope_added(struct patch_reader *r, struct patch_file *f, struct err *e)
 {
 	struct patch_hunk *h = hunk_add(r, f, e);
 
@@ -141,7 +144,7 @@ static int envelope_added(struct reader *r, struct patch_file *f, struct err *e)
 }
 
 /* Parses one hunk; its @@ line, if any, is already consumed. */
-static int envelope_hunk(struct reader *r, struct patch_file *f, bool headed, struct err *e)
+static int envelope_hunk(struct patch_reader *r, struct patch_file *f, bool headed, struct err *e)
 {
 	struct patch_hunk *h = hunk_add(r, f, e);
 
@@ -172,7 +175,7 @@ static int envelope_hunk(struct reader *r, struct patch_file *f, bool headed, st
 	return 0;
 }
 
-static int envelope_updated(struct reader *r, struct patch_file *f, struct err *e)
+static int envelope_updated(struct patch_reader *r, struct patch_file *f, struct err *e)
 {
 	if (next_starts(r, MOVE) && read_line(r)) {
 		f->move_to = path_of(r, strlen(MOVE));
@@ -192,7 +195,7 @@ static int envelope_updated(struct reader *r, struct patch_file *f, struct err *
 	return 0;
 }
 
-static int parse_envelope(struct reader *r, struct err *e)
+static int parse_envelope(struct patch_reader *r, struct err *e)
 {
 	static const struct {
 		const char *head;
@@ -227,7 +230,7 @@ static int parse_envelope(struct reader *r, struct err *e)
 /* ---- unified diffs ---- */
 
 /* "--- a/path\ttime": the path, NULL for /dev/null. */
-static char *diff_path(const struct reader *r)
+static char *diff_path(const struct patch_reader *r)
 {
 	const char *p = r->line + 4, *tab = memchr(p, '\t', r->len - 4);
 	size_t n = tab ? (size_t)(tab - p) : r->len - 4;
@@ -254,7 +257,7 @@ static bool read_number(const char **p, const char *end, size_t *ret)
 }
 
 /* "@@ -l,c +l,c @@" */
-static bool read_range(const struct reader *r, size_t *ret_old, size_t *ret_nold, size_t *ret_nnew)
+static bool read_range(const struct patch_reader *r, size_t *ret_old, size_t *ret_nold, size_t *ret_nnew)
 {
 	const char *p = r->line + 4, *end = r->line + r->len;
 	size_t line;
@@ -272,7 +275,7 @@ static bool read_range(const struct reader *r, size_t *ret_old, size_t *ret_nold
 	return end - p >= 3 && memcmp(p, " @@", 3) == 0;
 }
 
-static int diff_hunk(struct reader *r, struct patch_file *f, struct err *e)
+static int diff_hunk(struct patch_reader *r, struct patch_file *f, struct err *e)
 {
 	struct patch_hunk *h = hunk_add(r, f, e);
 	size_t nold, nnew;
@@ -298,7 +301,7 @@ static int diff_hunk(struct reader *r, struct patch_file *f, struct err *e)
 }
 
 /* Parses one file, from its "--- " line. */
-static int diff_file(struct reader *r, struct err *e)
+static int diff_file(struct patch_reader *r, struct err *e)
 {
 	mem_auto char *old = diff_path(r), *new = NULL;
 
@@ -321,7 +324,7 @@ static int diff_file(struct reader *r, struct err *e)
 	return f->nhunks || f->move_to ? 0 : set_error(r, e, "a file without hunks");
 }
 
-static int parse_diff(struct reader *r, struct err *e)
+static int parse_diff(struct patch_reader *r, struct err *e)
 {
 	while (read_line(r))
 		/* Lines between files (diff, index, mode lines, mail) are ignored. */
@@ -333,8 +336,8 @@ static int parse_diff(struct reader *r, struct err *e)
 int patch_parse(const char *text, size_t len, struct patch *ret, struct err *e)
 {
 	struct patch p = { 0 };
-	struct reader r = { .p = text, .end = text + len, .patch = &p };
-	struct reader start = r;
+	struct patch_reader r = { .p = text, .end = text + len, .patch = &p };
+	struct patch_reader start = r;
 	int done;
 
 	while (read_line(&start) && start.len == 0)

@@ -239,7 +239,7 @@ int tool_write_file(struct jval args, struct jw *w, struct err *e)
 
 /* ---- listing ---- */
 
-struct listing {
+struct folder_listing {
 	struct jw *w;
 	size_t left;
 	bool more;
@@ -284,7 +284,7 @@ static void entry_json(const char *name, const struct stat *st, struct jw *w)
 	jw_obj_end(w);
 }
 
-static int list_directory(struct listing *l, const char *path, const char *shown, unsigned depth, struct err *e)
+static int list_directory(struct folder_listing *l, const char *path, const char *shown, unsigned depth, struct err *e)
 {
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
@@ -320,7 +320,7 @@ int tool_list_directory(struct jval args, struct jw *w, struct err *e)
 	uint64_t depth = jval_uint(jval_get(args, "depth"), 1),
 		 limit = jval_uint(jval_get(args, "limit"), ENTRIES_DEFAULT);
 	const char *where = path && *path ? path : ".";
-	struct listing l = { .w = w, .left = limit < ENTRIES_MAX ? (size_t)limit : ENTRIES_MAX };
+	struct folder_listing l = { .w = w, .left = limit < ENTRIES_MAX ? (size_t)limit : ENTRIES_MAX };
 
 	if (depth < 1 || depth > DEPTH_MAX)
 		return err_field(e, "depth", "must be 1 to %u", DEPTH_MAX);

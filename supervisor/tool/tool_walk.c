@@ -25,7 +25,7 @@ struct folder {
 	ino_t ino;
 };
 
-struct walk {
+struct tool_walk {
 	struct folder *folders; /* the queue; the first `at` are done */
 	size_t count, at, room;
 	uint64_t max_depth, max_folders, max_entries;
@@ -35,7 +35,7 @@ struct walk {
 	struct buf errors;
 };
 
-static bool is_known_folder(const struct walk *k, const struct stat *st)
+static bool is_known_folder(const struct tool_walk *k, const struct stat *st)
 {
 	for (size_t i = 0; i < k->count; i++)
 		if (k->folders[i].dev == st->st_dev && k->folders[i].ino == st->st_ino)
@@ -43,7 +43,7 @@ static bool is_known_folder(const struct walk *k, const struct stat *st)
 	return false;
 }
 
-static void push_folder(struct walk *k, const char *path, unsigned depth, const struct stat *st)
+static void push_folder(struct tool_walk *k, const char *path, unsigned depth, const struct stat *st)
 {
 	if (k->follow && is_known_folder(k, st))
 		return;
@@ -60,7 +60,7 @@ static void push_folder(struct walk *k, const char *path, unsigned depth, const 
 	};
 }
 
-static void write_error(struct walk *k, const char *path, int error)
+static void write_error(struct tool_walk *k, const char *path, int error)
 {
 	struct jw w = jw_on(&k->errors);
 
@@ -72,7 +72,7 @@ static void write_error(struct walk *k, const char *path, int error)
 }
 
 /* Returns whether the limits permit more entries. */
-static bool visit_entry(struct walk *k, const char *path, unsigned depth)
+static bool visit_entry(struct tool_walk *k, const char *path, unsigned depth)
 {
 	struct stat st;
 	bool link;
@@ -98,7 +98,7 @@ static bool visit_entry(struct walk *k, const char *path, unsigned depth)
 	return true;
 }
 
-static bool enter_folder(struct walk *k, const struct folder *f)
+static bool enter_folder(struct tool_walk *k, const struct folder *f)
 {
 	struct dirent **names = NULL;
 	int n = scandir(f->path, &names, NULL, alphasort);
@@ -124,7 +124,7 @@ int tool_fs_walk(const char *path, const char *flags, struct jw *w, struct err *
 {
 	unsigned long long depth, folders, entries;
 	unsigned follow;
-	struct walk k = { .w = w };
+	struct tool_walk k = { .w = w };
 	struct stat st;
 
 	if (sscanf(flags, "%llu:%llu:%llu:%u", &depth, &folders, &entries, &follow) != 4)

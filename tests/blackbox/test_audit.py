@@ -16,7 +16,7 @@ import sys
 
 import harness
 from harness import Skip, until
-from refused import OFTEN, Peer, exact, finish, paths_of, provoke, servant, taken, until_state
+from violations import OFTEN, Peer, exact, finish, paths_of, provoke, servant, taken, until_state
 
 AUDIT_GET, AUDIT_SET, AUDIT_DEL_RULE, AUDIT_LIST_RULES = 1000, 1001, 1012, 1013
 NLMSG_ERROR, NLMSG_DONE = 2, 3

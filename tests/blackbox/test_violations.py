@@ -16,7 +16,7 @@ import time
 
 import harness
 from harness import Home, until
-from refused import CHMOD, NOBODY, PROGRAM, SERVANT, Peer, python, run, violations, watched
+from violations import CHMOD, NOBODY, PROGRAM, SERVANT, Peer, python, run, violations, watched
 
 FLOOD = int(os.environ.get("FLOOD", "1000000"))
 

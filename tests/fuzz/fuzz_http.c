@@ -38,7 +38,7 @@ static enum http_request_state feed(struct http_request *r, const char *p, size_
 	return s;
 }
 
-static void look_inside(const struct http_request *r)
+static void read_nested(const struct http_request *r)
 {
 	static const char schema_text[] =
 		"{\"properties\":{\"a\":{\"x-mcp-header\":\"A\"},\"b\":{\"x-mcp-header\":\"B\"}}}";
@@ -84,7 +84,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	     (n != k || whole.body.len != pieces.body.len || strcmp(whole.path, pieces.path) != 0)))
 		abort();
 	if (a == HTTP_REQUEST_DONE)
-		look_inside(&whole);
+		read_nested(&whole);
 	if (a == HTTP_REQUEST_BAD && (whole.status < 400 || !whole.why))
 		abort();
 	http_request_done(&whole);

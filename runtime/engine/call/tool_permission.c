@@ -152,7 +152,7 @@ static void begin_call(struct engine *g, struct tool_evaluation *j, const struct
 }
 
 /* The reply to a denied call, sent once the denial is durable. */
-struct refusal {
+struct denied_call {
 	struct engine *engine;
 	char call_id[ID_SIZE];
 	engine_reply_fn fn;
@@ -161,9 +161,9 @@ struct refusal {
 	struct buf data;
 };
 
-static void on_refused(void *ctx, const struct store_result *r)
+static void on_denied(void *ctx, const struct store_result *r)
 {
-	struct refusal *x = ctx;
+	struct denied_call *x = ctx;
 
 	tool_call_ended(x->engine, x->call_id);
 	if (x->fn)
@@ -175,7 +175,7 @@ static void on_refused(void *ctx, const struct store_result *r)
 static void deny_call(struct engine *g, struct tool_evaluation *j, const struct turn_doc *t)
 {
 	struct transaction *tx = transaction_new_internal(g);
-	struct refusal *x = mem_zalloc(1, sizeof *x);
+	struct denied_call *x = mem_zalloc(1, sizeof *x);
 	struct jw w = jw_on(&x->data);
 
 	evaluated_fact(j, t, tx);
@@ -188,7 +188,7 @@ static void deny_call(struct engine *g, struct tool_evaluation *j, const struct 
 	err_set(&x->err, ERR_PERMISSION, "policy denies it: %s", j->decision.reason);
 	jw_kstr(&w, "toolCallId", j->call_id);
 	jw_kraw(&w, "permissionDecision", j->decision_json, strlen(j->decision_json));
-	transaction_commit_then(tx, STORE_MUST, on_refused, x);
+	transaction_commit_then(tx, STORE_MUST, on_denied, x);
 }
 
 static void write_continuation(const struct tool_evaluation *j, const char *ref, struct buf *out)

@@ -229,7 +229,7 @@ static int input_write(struct process *p, struct pending_input *in)
 
 static void on_intent_committed(void *ctx, const struct store_result *r);
 
-struct intent {
+struct input_intent {
 	struct engine *engine;
 	char process_id[ID_TEXT_MAX];
 };
@@ -238,7 +238,7 @@ struct intent {
 static void input_intend(struct process *p, struct pending_input *in)
 {
 	struct transaction *tx = transaction_new_internal(p->engine);
-	struct intent *i = mem_zalloc(1, sizeof *i);
+	struct input_intent *i = mem_zalloc(1, sizeof *i);
 
 	i->engine = p->engine;
 	memcpy(i->process_id, p->id, sizeof i->process_id);
@@ -250,7 +250,7 @@ static void input_intend(struct process *p, struct pending_input *in)
 
 static void on_intent_committed(void *ctx, const struct store_result *r)
 {
-	struct intent *i = ctx;
+	struct input_intent *i = ctx;
 	struct process *p = engine_process(i->engine, i->process_id);
 
 	if (p) {

@@ -240,8 +240,8 @@ int terminal_dimension_of(const json_t *v, const char *field, uint32_t *ret, str
 {
 	json_int_t n = json_integer_value(v);
 
-	if (n < 1 || n > (json_int_t)PLAN_TTY_SIDE_MAX)
-		return err_field(e, field, "must be 1 to %u", PLAN_TTY_SIDE_MAX);
+	if (n < 1 || n > (json_int_t)PLAN_TTY_DIMENSION_MAX)
+		return err_field(e, field, "must be 1 to %u", PLAN_TTY_DIMENSION_MAX);
 	*ret = (uint32_t)n;
 	return 0;
 }

@@ -22,7 +22,7 @@ struct sandbox_spec {
 int sandbox_spec_of(const json_t *json, struct sandbox_spec *ret, struct err *e);
 void sandbox_spec_done(struct sandbox_spec *s);
 
-/* Parses a number of rows or columns: 1 to PLAN_TTY_SIDE_MAX. */
+/* Parses a number of rows or columns: 1 to PLAN_TTY_DIMENSION_MAX. */
 int terminal_dimension_of(const json_t *v, const char *field, uint32_t *ret, struct err *e);
 
 struct start_spec {

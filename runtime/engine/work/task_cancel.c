@@ -209,7 +209,7 @@ int task_may_start(struct engine *g, const struct start_request *r, struct err *
 
 /* ---- the intent ---- */
 
-struct intent {
+struct cancel_intent {
 	struct engine *engine;
 	struct transaction *tx;
 	const struct caller *caller;
@@ -219,7 +219,7 @@ struct intent {
 	unsigned count;
 };
 
-static void intent_fact(struct intent *in, const struct task *t, const char *propagation)
+static void intent_fact(struct cancel_intent *in, const struct task *t, const char *propagation)
 {
 	EMIT(task_cancel_requested, in->tx, task_scope(&t->d, in->caller),
 	     .envelope = { .status = "cancelling", .status_reason = in->reason },
@@ -236,7 +236,7 @@ static void intent_fact(struct intent *in, const struct task *t, const char *pro
  */
 static bool intend_child(void *ctx, const char *target, const char *status)
 {
-	struct intent *in = ctx;
+	struct cancel_intent *in = ctx;
 	task_auto struct task t = TASK_INIT;
 	struct err e = ERR_INIT;
 
@@ -251,7 +251,7 @@ static bool intend_child(void *ctx, const char *target, const char *status)
 	return true;
 }
 
-static void record_intent(struct intent *in, const struct task *t)
+static void record_intent(struct cancel_intent *in, const struct task *t)
 {
 	intent_fact(in, t, in->propagate ? "all" : "none");
 	if (in->propagate)
@@ -261,7 +261,7 @@ static void record_intent(struct intent *in, const struct task *t)
 /* Without propagation the children continue, without a parent. */
 static bool detach_child(void *ctx, const char *target, const char *status)
 {
-	struct intent *in = ctx;
+	struct cancel_intent *in = ctx;
 	task_auto struct task t = TASK_INIT, parent = TASK_INIT;
 	struct err e = ERR_INIT;
 
@@ -288,12 +288,12 @@ void engine_cancel_task(struct engine *g, const json_t *params, const struct cal
 	jw_kstr(&tx->w, "taskId", t.d.taskId);
 	jw_kstr(&tx->w, "status", "cancelling");
 	if (t.status != TASK_CANCELLING) {
-		struct intent in = { .engine = g,
-				     .tx = tx,
-				     .caller = c,
-				     .by = requester_of(c),
-				     .reason = param_str(params, "reason"),
-				     .propagate = !propagate || json_is_true(propagate) };
+		struct cancel_intent in = { .engine = g,
+					    .tx = tx,
+					    .caller = c,
+					    .by = requester_of(c),
+					    .reason = param_str(params, "reason"),
+					    .propagate = !propagate || json_is_true(propagate) };
 		record_intent(&in, &t);
 		if (!in.propagate)
 			task_each_edge(g, t.d.taskId, "child", detach_child, &in);
@@ -310,7 +310,7 @@ void task_cancel_own(struct engine *g, const char *task_id, const char *reason)
 	if (task_read(g, task_id, &t, &e) != 0 || task_status_ended(t.status) || t.status == TASK_CANCELLING)
 		return;
 	struct transaction *tx = transaction_new_internal(g);
-	struct intent in = {
+	struct cancel_intent in = {
 		.engine = g, .tx = tx, .by = requester_of(&tx->caller), .reason = reason, .propagate = true
 	};
 	record_intent(&in, &t);

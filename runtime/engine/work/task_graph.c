@@ -81,7 +81,7 @@ void task_each_edge(struct engine *g, const char *task_id, const char *kind, tas
 }
 
 /* The tasks that `from` waits for or descends from, transitively; true if `to` is among them. */
-struct walk {
+struct graph_walk {
 	struct engine *engine;
 	struct strmap seen;
 	char (*todo)[ID_SIZE];
@@ -90,7 +90,7 @@ struct walk {
 
 static bool walk_add(void *ctx, const char *target, const char *status)
 {
-	struct walk *w = ctx;
+	struct graph_walk *w = ctx;
 
 	if (strmap_get(&w->seen, target) || w->seen.count >= WALK_MOST)
 		return true;
@@ -109,7 +109,7 @@ static bool walk_add(void *ctx, const char *target, const char *status)
  */
 static bool leads_to(struct engine *g, const char *from, const char *to, bool waits)
 {
-	struct walk w = { .engine = g };
+	struct graph_walk w = { .engine = g };
 
 	walk_add(&w, from, "");
 	while (w.n > 0 && !strmap_get(&w.seen, to)) {

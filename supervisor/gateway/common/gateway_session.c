@@ -20,7 +20,7 @@
 
 #define NAME_SHOWN 60    /* bytes of a client's name in a title */
 #define FOLDER_SHOWN 400 /* bytes of its directory in a title */
-#define LEAVE_LOOK_MS 20
+#define LEAVE_POLL_MS 20
 #define LEAVE_MS 5000 /* how long a closed session waits for outstanding replies */
 #define OPEN_MS 30000 /* how long a session may take to become ready */
 
@@ -605,7 +605,7 @@ static void on_later(evutil_socket_t fd, short what, void *arg)
 		end_session(s);
 	else if (s->left)
 		arm_soon(s,
-			 LEAVE_LOOK_MS); /* poll: libevent's clock is coarse, and the timer may fire slightly early */
+			 LEAVE_POLL_MS); /* poll: libevent's clock is coarse, and the timer may fire slightly early */
 	else if (lost)
 		s->ops.ready(s->ctx, &s->why);
 }

@@ -30,7 +30,7 @@ static void pass_over(int call, uint32_t id)
 }
 
 /* The exit code of a look with a call passed over, or −signal. */
-static int look_without(int call, uint32_t id)
+static int check_without(int call, uint32_t id)
 {
 	static const char *const argv[] = { "true" };
 	const struct plan_spec spec = { .cwd = "/", .argv = argv, .argc = 1 };
@@ -61,12 +61,12 @@ START_TEST(who_cannot_come_back_does_not_go_on)
 {
 	if (geteuid() != 0)
 		return; /* only root can change its ids */
-	ck_assert_int_eq(look_without(-1, 0), 0);
-	ck_assert_int_eq(look_without(SCMP_SYS(setfsuid), 0), -SIGABRT);
-	ck_assert_int_eq(look_without(SCMP_SYS(setfsgid), 0), -SIGABRT);
+	ck_assert_int_eq(check_without(-1, 0), 0);
+	ck_assert_int_eq(check_without(SCMP_SYS(setfsuid), 0), -SIGABRT);
+	ck_assert_int_eq(check_without(SCMP_SYS(setfsgid), 0), -SIGABRT);
 	/* If the process never became the peer, its result is not valid for the peer. */
-	ck_assert_int_eq(look_without(SCMP_SYS(setfsuid), OTHER_ID), 1);
-	ck_assert_int_eq(look_without(SCMP_SYS(setfsgid), OTHER_ID), 1);
+	ck_assert_int_eq(check_without(SCMP_SYS(setfsuid), OTHER_ID), 1);
+	ck_assert_int_eq(check_without(SCMP_SYS(setfsgid), OTHER_ID), 1);
 }
 END_TEST
 

@@ -43,7 +43,7 @@ static bool list_event(void *ctx, const struct event_view *ev)
 	return true;
 }
 
-static void look_models(struct rig *r, struct buf *out)
+static void read_models(struct rig *r, struct buf *out)
 {
 	static const char *const after[] = { NULL, "sess_", "sess_2", "sess_25", "sess_9", "zzz" };
 	struct err e = ERR_INIT;
@@ -82,7 +82,7 @@ static char *look(struct rig *r)
 
 	buf_printf(&out, "%llu events, %llu models, %llu keys\n", (unsigned long long)st.events,
 		   (unsigned long long)st.models, (unsigned long long)st.idem_records);
-	look_models(r, &out);
+	read_models(r, &out);
 	ck_assert_int_eq(store_events(r->s, &all, list_event, &out, &e), 0);
 	buf_byte(&out, '\n');
 	ck_assert_int_eq(store_events(r->s, &one, list_event, &out, &e), 0);
