@@ -1,3 +1,12 @@
+/*
+ * Splits the words of a command into options and operands, and matches the patterns of the tables against them.
+ *
+ * Which options take a value decides what the remaining words are: in `git -C x push` the operand is push, because -C
+ * has a row. A program without a row has no options with separate values; its operands may then include such a value,
+ * which makes rules that deny match more, not less. args_match is called for every row of every table, so it compares
+ * the program's name first and allocates nothing.
+ */
+
 #include "policy/args.h"
 
 #include "policy/shell/arena.h"
@@ -102,6 +111,7 @@ bool args_named(const char *name, const char *pattern)
 	}
 }
 
+/* Whether a list separated by blanks contains the word. */
 static bool word_in(const char *list, const char *word, size_t n)
 {
 	for (const char *s = list; *s;) {
@@ -114,6 +124,7 @@ static bool word_in(const char *list, const char *word, size_t n)
 	return false;
 }
 
+/* The set of letters answers most patterns without a search. */
 static void add_option(struct command_args *a, struct command_option o)
 {
 	a->option[a->noptions++] = o;
@@ -137,6 +148,7 @@ static const struct command_word *next_word(const struct command_args *a, size_t
 	return *i + 1 < a->count ? &a->word[++*i] : NULL;
 }
 
+/* -rfv, or -ofile: the rest of the word after a letter with a value is that value. */
 static void parse_cluster(struct command_args *a, const char *letters, const struct values *v, size_t *i)
 {
 	for (const char *s = letters; *s && isgraph((unsigned char)*s); s++) {
@@ -166,6 +178,7 @@ static void old_cluster(struct command_args *a, const char *letters, const struc
 	}
 }
 
+/* --name, --name=value, or --name value if the table has it. */
 static void parse_long_option(struct command_args *a, const char *text, const struct values *v, size_t *i)
 {
 	const char *equals = strchr(text, '=');
@@ -242,6 +255,7 @@ const struct command_option *args_option(const struct command_args *a, char lett
 	return NULL;
 }
 
+/* Whether one of -a|--all|… is given. */
 static bool has_option(const struct command_args *a, const char *list, size_t len)
 {
 	char name[64];

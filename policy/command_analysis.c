@@ -98,6 +98,7 @@ static struct command_word *words_of(struct analysis *r, const struct shell_word
 	return words;
 }
 
+/* The words as rules match them: quoted where needed, unknown words as written. */
 static const char *text_of(struct analysis *r, const struct command_word *w, size_t n)
 {
 	buf_auto struct buf text = BUF_INIT;
@@ -133,6 +134,7 @@ static bool within_limits(struct analysis *r, const struct command_context *at)
 	return false;
 }
 
+/* Appends a simple command to the facts and returns its index. */
 static size_t list_command(struct analysis *r, const struct command_word *w, size_t n, const struct command_args *a,
 			   const struct command_context *at)
 {
@@ -222,6 +224,7 @@ static void read_stdin_commands(struct analysis *r, size_t index, const struct c
 static void read_words(struct analysis *r, const struct command_word *w, size_t n,
 		       const struct shell_redirect *redirect, size_t nredirects, const struct command_context *at);
 
+/* Analyses the commands inside a wrapper, one level deeper, with what they inherit from it. */
 static void analyse_inner(struct analysis *r, size_t index, const struct wrapper_found *found,
 			  const struct shell_redirect *redirect, size_t nredirects, const struct command_context *at)
 {
@@ -529,6 +532,7 @@ static void analysis_init(struct analysis *r, const struct analysis_options *o, 
 	r->workspace = o->workspace ? o->workspace : o->cwd ? o->cwd : "/";
 }
 
+/* What applies to the whole line: variables of the caller, arithmetic, the worst harm. */
 static void summarise_facts(struct analysis *r)
 {
 	struct command_facts *f = r->facts;

@@ -17,6 +17,7 @@ static const struct row {
 #undef PATHS
 };
 
+/* The letters of command_paths.def as bits. */
 static unsigned access_of(char role)
 {
 	switch (role) {
@@ -91,6 +92,7 @@ const char *command_paths_absolute(struct analysis *r, const char *cwd, const ch
 	return shell_arena_strdup(r->arena, clean);
 }
 
+/* Adds a path, made absolute if its text determines it. Devices such as /dev/null are left out. */
 static void add_path(struct analysis *r, const struct analysis_command *c, const char *value, const char *plain,
 		     unsigned why, unsigned access)
 {
@@ -136,6 +138,7 @@ static char role_of(const char *spec, size_t i, size_t n)
 	return star[-1];
 }
 
+/* Adds the values of one option, in a cluster, long or abbreviated. */
 static void option_path(struct analysis *r, const struct analysis_command *c, const char *name, size_t len, char role)
 {
 	const struct command_args *a = c->args;

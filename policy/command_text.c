@@ -1,3 +1,9 @@
+/*
+ * Text of commands for people and for events. Quoting is chosen so that the text, given to a shell, runs the same
+ * command, and so that a terminal shows exactly what it contains: invisible characters are escaped, because they could
+ * make one command look like another.
+ */
+
 #include "policy/command_text.h"
 
 #include "policy/command_analysis.h"

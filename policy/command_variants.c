@@ -1,3 +1,8 @@
+/*
+ * Other spellings of a command, for rules that deny or ask. The list of known programs is the union of all tables: what
+ * a known program does with its words is described there, while the words of an unknown program may be a command.
+ */
+
 #include "policy/command_variants.h"
 
 #include "policy/analysis.h"

@@ -8,8 +8,8 @@
  *   git -C . push           options before the subcommand belong to the program: this is git push
  *   rm -r -f x, rm x -fr    options in another order, cluster or length: Bash(rm -rf:*) matches them
  *   gosu me rm x            the words of a program that is in no table, or of one that runs its operands
- * (launchers.def), contain another command; whether it runs is unknown mytool https://h/x      a host in the words of a
- * program that is not known to connect to it
+ *                           (launchers.def), contain another command; whether it runs is unknown
+ *   mytool https://h/x      a host in the words of a program that is not known to connect to it
  */
 
 #include <stdbool.h>

@@ -1,3 +1,9 @@
+/*
+ * Combines the verdict of the rules with the mode. The order is fixed: no sandbox outside of mode bypass; a rule that
+ * denies or asks; rules that allow every part; the mode. `never` turns every question into a denial at the end, so no
+ * branch needs to know about it. Hooks are applied afterwards (hook_answer.c) and cannot weaken a denial.
+ */
+
 #include "policy/decision.h"
 
 #include "policy/command_text.h"

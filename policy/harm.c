@@ -54,6 +54,7 @@ static const char *emptied_directory(struct analysis *r, const struct command_pa
 	return last == p->path ? "/" : shell_arena_strndup(r->arena, p->path, (size_t)(last - p->path));
 }
 
+/* A whole tree is deleted or changed: how bad depends on which. */
 static void harm_of_tree(struct analysis *r, const struct analysis_command *c, const struct command_path *p)
 {
 	const bool deletes = p->access & COMMAND_DELETES;
@@ -78,6 +79,7 @@ static void harm_of_tree(struct analysis *r, const struct analysis_command *c, c
 			   "what is not pushed or backed up is lost");
 }
 
+/* Files there are expected to disappear. */
 static bool is_temporary(const char *path)
 {
 	return path_within("/tmp", path) || path_within("/var/tmp", path) || path_within("/dev/shm", path);

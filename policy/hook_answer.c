@@ -1,3 +1,9 @@
+/*
+ * Answers of hooks. The format is that of the existing conventions, with both the old members (decision, reason) and
+ * the new ones (hookSpecificOutput). An answer that is not understood is a failure and never an approval: whether a
+ * failure denies depends on the hook and on its point (hook_points.def).
+ */
+
 #include "policy/hook_answer.h"
 
 #include "policy/decision.h"

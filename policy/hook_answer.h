@@ -5,11 +5,12 @@
  * Parses the answer of a hook from its exit code and output, and combines the answers of several hooks:
  *
  *   exit 0   stdout is read: {"continue":…,"decision":…,"hookSpecificOutput":{…}}, or text. Text is context for the
- * model at user_prompt_submit and session_start, and is ignored at other points exit 2   deny; stderr is the reason
+ *            model at user_prompt_submit and session_start, and is ignored at other points
+ *   exit 2   deny; stderr is the reason
  *   others   the hook failed. It also failed if its output begins with { and is not valid JSON, or has members that are
  *            invalid at its point
  *
- * Of several answers the strictest wins: deny, defer, ask, allow.
+ * Of several answers the strictest is used: deny, defer, ask, allow.
  */
 
 #include "policy/hooks.h"

@@ -96,6 +96,7 @@ static bool is_text(const json_t *v, size_t most)
 	       strlen(json_string_value(v)) == json_string_length(v);
 }
 
+/* Copies an array of strings; on failure the caller's hook_free releases what was copied. */
 static int read_strings(struct hook_reading *f, const json_t *list, const char *key, char ***ret, size_t *ret_n,
 			struct err *e)
 {
@@ -113,6 +114,7 @@ static int read_strings(struct hook_reading *f, const json_t *list, const char *
 	return 0;
 }
 
+/* Hooks that run a model or a tool cannot be run here, and must not be ignored: they may deny. */
 static int read_type(struct hook_reading *f, const json_t *v, bool *ret_http, struct err *e)
 {
 	const char *type = json_string_value(json_object_get(v, "type"));
@@ -242,6 +244,7 @@ static int read_condition(struct hook_reading *f, const json_t *v, struct policy
 	return 0;
 }
 
+/* The sandbox and the shell of the hook. A workspace may choose only among profiles that are no wider. */
 static int read_where(struct hook_reading *f, const json_t *v, const char *usual, struct policy_hook *h, struct err *e)
 {
 	const json_t *profile = json_object_get(v, "profile") ? json_object_get(v, "profile")
@@ -284,6 +287,7 @@ static void note_members(struct hook_reading *f, const json_t *v)
 	}
 }
 
+/* Reads the members of one hook, commands and http. */
 static int fill_hook(struct hook_reading *f, const json_t *v, struct policy_hook *h, struct err *e)
 {
 	const json_t *command = json_object_get(v, "command"), *args = json_object_get(v, "args"),
@@ -339,6 +343,7 @@ static void translate_matcher(const char *s, struct buf *out)
 			buf_byte(out, *s);
 }
 
+/* A matcher of plain names is compared as names; anything else is a regular expression. */
 static int set_matcher(struct hook_reading *f, struct policy_hook *h, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
@@ -400,6 +405,7 @@ static int read_hook(struct hook_reading *f, const json_t *v, struct err *e)
 	return 0;
 }
 
+/* One {matcher, hooks}. `where` is the same element in the text, for line numbers. */
 static int read_group(struct hook_reading *f, const char *event, size_t index, const json_t *v, struct jval where,
 		      struct err *e)
 {

@@ -1,3 +1,8 @@
+/*
+ * Reads the models and budgets of a policy file. Entries are validated completely before they are added, and unknown
+ * keys are errors: a misspelt "price" would make a model look free.
+ */
+
 #include "policy/model_list.h"
 #include "policy/policy_text.h"
 
@@ -87,6 +92,7 @@ static int take_text(const struct entry *n, const char *key, bool required, char
 	return 0;
 }
 
+/* Reads one of a few words; a missing member has the value `otherwise`. */
 static int take_word(const struct entry *n, const char *key, const char *const *words, size_t count, int otherwise,
 		     int *ret, struct err *e)
 {
@@ -100,6 +106,7 @@ static int take_word(const struct entry *n, const char *key, const char *const *
 	return 0;
 }
 
+/* Reads an amount in dollars; stored in millionths, so that sums are exact. */
 static int take_usd(const struct entry *n, const char *key, const json_t *from, bool required, uint64_t *ret,
 		    struct err *e)
 {

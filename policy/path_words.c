@@ -23,6 +23,7 @@ static const char declares[] = "export|declare|typeset|local|readonly";
 /* How likely it is that the path is written. */
 enum named { NAMED_READ, NAMED_PERHAPS, NAMED_OUTPUT };
 
+/* Adds a path whose use is unknown; `how` is the likelihood that it is written. */
 static void add_path_word(struct analysis *r, size_t index, const char *cwd, const char *text, bool exact,
 			  enum named how)
 {

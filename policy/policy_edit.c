@@ -1,3 +1,9 @@
+/*
+ * Adds rules to a policy file as an editor would: the text is parsed for the positions of its lists (jscan), and only
+ * the new lines are inserted. The result is parsed again and compared with the old rules, so that a layout which this
+ * code does not understand is reported and never damaged.
+ */
+
 #include "policy/policy_edit.h"
 
 #include "policy/rules.h"
@@ -122,6 +128,7 @@ static void insert_into_object(const struct edit *d, struct jval object, bool ou
 	buf_append(out, rest, d->len - (size_t)(rest - d->text));
 }
 
+/* Inserts into the list if there is one, else creates the list or the whole section. */
 static void apply_edit(const struct edit *d, struct buf *out)
 {
 	const char *open = memchr(d->text, '{', d->len);
@@ -141,6 +148,7 @@ static enum rule_effect effect_of(const char *list)
 	return strcmp(list, "allow") == 0 ? RULE_ALLOW : strcmp(list, "ask") == 0 ? RULE_ASK : RULE_DENY;
 }
 
+/* The line of a rule in a list; 0: it is not there. */
 static unsigned line_of(const struct policy_rules *s, const char *rule, const char *list)
 {
 	for (size_t i = 0; i < s->count; i++)

@@ -1,3 +1,7 @@
+/*
+ * Parses a policy file. Duplicate keys are rejected: of two "deny" lists only one would be in effect.
+ */
+
 #include "policy/policy_text.h"
 
 #include "runtime/base/err.h"

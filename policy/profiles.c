@@ -1,3 +1,10 @@
+/*
+ * Reads the profiles of a policy file. A profile starts as a copy of the one that it extends; its members then add to
+ * the copy or replace values. Profiles of one file may extend each other in any order: the base is built on demand, and
+ * a limit of depth detects circles. Files are read from the most important to the least; the first definition of a name
+ * is used.
+ */
+
 #include "policy/profiles.h"
 #include "policy/policy_text.h"
 
@@ -209,6 +216,7 @@ static int take_credentials(const struct file *f, struct profile *p, const json_
 	return 0;
 }
 
+/* none, host, or the lists of allowed and denied hosts. */
 static int take_network(const struct file *f, struct profile *p, json_t *v, struct err *e)
 {
 	int network = json_is_string(v) ? profile_network(json_string_value(v)) : -1;
@@ -312,6 +320,7 @@ static int begin_profile(const struct file *f, const char *name, const json_t *e
 	return r;
 }
 
+/* Builds one profile from its base and its members. */
 static int build_profile(const struct file *f, const char *name, unsigned depth, struct profile *ret, struct err *e)
 {
 	json_t *object = json_object_get(f->profiles, name), *v;
@@ -413,6 +422,7 @@ static int read_domains(const struct file *f, const json_t *root, struct host_ru
 		       : take_domains(f, network, "deniedDomains", true, ret, e);
 }
 
+/* Adds the hosts of the section `sandbox` to a profile that a request uses. */
 static void apply_domains(const struct policy_profiles *s, struct profile *p)
 {
 	bool takes = p->network == PLAN_NET_ALLOW ||

@@ -5,13 +5,15 @@
  * The profiles that a request can name: those of the policy files (`profiles {NAME: {…}}`) and the shipped ones. A file
  * is accepted as a whole or not at all; an error names file, line and key.
  *
- *   extends       another profile; default workspace. The other members add to it or replace its values.
- *   readRoots, writeRoots, hidden    paths; ~ is the caller's home directory, $WORKSPACE the workspace; a path that
- * ends in ? may be missing protect       read-only in a write root; a relative path applies to every write root network
- * none | host | {"allow": [HOST, …], "deny": [HOST, …], "credentials": [NAME, …]} (syntax of hosts:
- * sandbox/host_rule.h; credentials are defined in the daemon's configuration) tmpBytes      a number, or "512M"
- *   memoryBytes, memoryHighBytes, pids, cpus, ioWeight, ioReadBps, ioWriteBps    limits of the whole tree
- *     (sandbox/plan_limits.def)
+ *   extends       another profile; default workspace. The other members add to it or replace its values
+ *   readRoots, writeRoots, hidden
+ *                 paths; ~ is the caller's home directory, $WORKSPACE the workspace; ? at the end: it may be missing
+ *   protect       read-only in a write root; a relative path applies to every write root
+ *   network       none | host | {"allow": [HOST, …], "deny": [HOST, …], "credentials": [NAME, …]}; syntax of hosts:
+ *                 sandbox/host_rule.h; credentials are defined in the daemon's configuration
+ *   tmpBytes      a number, or "512M"
+ *   memoryBytes, memoryHighBytes, pids, cpus, ioWeight, ioReadBps, ioWriteBps
+ *                 limits of the whole tree: every row of sandbox/plan_limits.def
  *   require       layers without which a request is rejected: namespaces mounts landlock seccomp capabilities cgroup
  *                 abstractSockets
  *   cow           copy-on-write

@@ -1,3 +1,9 @@
+/*
+ * Chooses the model for a request. Every model of the policy becomes a candidate with the first reason that excludes
+ * it, so that the outcome can be explained; then the candidates are ranked. Nothing here reads a clock or a counter:
+ * the caller reports limits and budgets through routing_limits_fn.
+ */
+
 #include "policy/routing.h"
 
 #include "runtime/base/mem.h"

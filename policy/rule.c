@@ -1,10 +1,19 @@
+/*
+ * One rule: its syntax, and the matching of a text, a path, a host, a tool's name or a list of words.
+ *
+ * None of the matchers calls itself: a pattern with many wildcards takes at most |pattern| × |text| steps, because
+ * backtracking to the last wildcard is sufficient. Rules come from files that anyone may have written.
+ */
+
 #include "policy/rule.h"
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
+#include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -57,6 +66,7 @@ static char *normal_command(const char *text, char **ret_writes)
 	return mem_strdup(f.command[0].text);
 }
 
+/* Stores a command pattern in the notation of command_simple's text, in which it is compared. */
 static void take_bash(struct policy_rule *r, const char *spec)
 {
 	size_t n = strlen(spec);
@@ -86,6 +96,7 @@ static bool is_system(const char *path)
 	return false;
 }
 
+/* Finds the directory that the pattern is relative to. */
 static int take_path(struct policy_rule *r, const char *spec, struct err *e)
 {
 	static const struct {
@@ -285,6 +296,7 @@ static bool path_matches(const char *p, const char *path)
 	}
 }
 
+/* The directory where the rule's pattern starts; NULL: unknown, and the rule cannot match. */
 static const char *base_of(const struct policy_rule *r, const struct rule_base_paths *bases)
 {
 	switch (r->base) {
@@ -397,6 +409,7 @@ static bool expands_into(const struct policy_rule *r, const char *base, const st
 	return may_meet(whole + 1, path->path + 1, path->access & COMMAND_RECURSES);
 }
 
+/* Matches the path as written, without expanding its wildcards. */
 static enum rule_match written_path_matches(const struct policy_rule *r, const struct command_path *path,
 					    const struct rule_base_paths *bases)
 {
@@ -500,4 +513,37 @@ enum rule_match rule_words_match(const struct policy_rule *r, const char *const 
 		m = RULE_MAYBE;
 	}
 	return m;
+}
+
+/* ---- text of a rule ---- */
+
+const char *policy_rule_list(const struct policy_rule *r)
+{
+	return r->kind == RULE_PREFIX ? "prefix" : rule_effect_name(r->effect);
+}
+
+void policy_rule_json(const struct policy_rule *r, struct jw *w)
+{
+	jw_obj(w);
+	if (r->layer == RULE_OF_SESSION) {
+		jw_kstr(w, "sessionId", r->file);
+		jw_kstr(w, "list", policy_rule_list(r));
+		jw_kuint(w, "number", r->line);
+	} else {
+		jw_kstr(w, "file", r->file);
+		jw_kuint(w, "line", r->line);
+	}
+	jw_kstr(w, "rule", r->text);
+	jw_kstr(w, "effect", rule_effect_name(r->effect));
+	jw_kstr(w, "layer", rule_layer_name(r->layer));
+	jw_kopt(w, "justification", r->justification);
+	jw_obj_end(w);
+}
+
+void policy_rule_where(const struct policy_rule *r, char *ret, size_t size)
+{
+	if (r->layer == RULE_OF_SESSION)
+		(void)snprintf(ret, size, "session %.64s, %s rule %u", r->file, policy_rule_list(r), r->line);
+	else
+		(void)snprintf(ret, size, "%.80s, line %u", r->file, r->line);
 }

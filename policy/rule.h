@@ -27,6 +27,7 @@
 #include <stddef.h>
 
 struct err;
+struct jw;
 
 enum rule_effect { RULE_NONE, RULE_ALLOW, RULE_ASK, RULE_DENY }; /* from weak to strict */
 enum rule_layer { RULE_OF_HOST, RULE_OF_USER, RULE_OF_WORKSPACE, RULE_OF_SESSION, RULE_LAYERS };
@@ -91,5 +92,15 @@ const char *rule_effect_name(enum rule_effect e); /* allow, ask, deny */
 const char *rule_layer_name(enum rule_layer l);
 /* The kind of rule for a tool that the conventions call by another name: read_file is Read. */
 enum rule_kind rule_kind_of_tool(const char *tool);
+
+/*
+ * {"file":…,"line":…,"rule":…,"layer":…}; for a rule of a session
+ * {"sessionId":…,"list":"deny","number":2,"rule":…,"layer":"session"}
+ */
+void policy_rule_json(const struct policy_rule *r, struct jw *w);
+const char *policy_rule_list(const struct policy_rule *r); /* of a session's rule: deny, ask, allow, prefix */
+/* "policy.json, line 3", "session sess_x, deny rule 2" */
+void policy_rule_where(const struct policy_rule *r, char *ret, size_t size);
+#define RULE_WHERE_MAX 128
 
 #endif

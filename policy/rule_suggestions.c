@@ -1,3 +1,9 @@
+/*
+ * Suggests rules for a request that was not allowed. A suggestion is built from the commands or the tool, then parsed
+ * and applied like a rule of a file: one that would not decide this request is not suggested. Suggestions contain no
+ * wildcard, because the person who accepts one has seen only this request.
+ */
+
 #include "policy/rule_suggestions.h"
 
 #include "policy/command_analysis.h"

@@ -1,9 +1,20 @@
+/*
+ * Matching a request against the rules.
+ *
+ * A request is checked in two passes. The first applies every rule that denies or asks ("stop"), to each simple command
+ * in several spellings, to the paths and to the hosts. The second runs only if nothing stopped it: each command needs a
+ * rule that allows it, as written. The verdict only ever gets stricter: add_hit replaces a weaker effect and ignores
+ * weaker rules, so the order of sets, commands and rules does not matter.
+ *
+ * Most rules are found by the index (rules_index.h), so the cost depends on the command and not on the number of rules.
+ * The few that begin with a wildcard are compared one by one.
+ */
+
 #include "policy/rules.h"
 #include "policy/command_variants.h"
 #include "policy/rules_index.h"
 
 #include "runtime/base/buf.h"
-#include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 
 #include <stdio.h>
@@ -74,6 +85,7 @@ struct asking {
 	struct rules_verdict *verdict;
 };
 
+/* Raises the verdict to this rule's effect; a rule that only may match asks, whatever its own effect. */
 static void add_hit(struct asking *a, const struct policy_rule *r, enum rule_match m, int command)
 {
 	struct rules_verdict *v = a->verdict;
@@ -176,6 +188,7 @@ static void stop_maybe(struct stopping *t)
 	}
 }
 
+/* Applies the rules that deny or ask to one spelling of a command, in both sets. */
 static void stop_text(struct asking *a, const char *text, size_t known, int command)
 {
 	struct stopping t = { .asking = a, .text = text, .known = known, .command = command };
@@ -203,6 +216,7 @@ static size_t join_words(const struct command_simple *c, struct buf *out)
 	return known;
 }
 
+/* Prefix rules are found by their first word: the program as written, or without its directories. */
 static void stop_prefix(struct asking *a, const struct policy_rules *s, const struct command_simple *c, int index)
 {
 	const char *const names[] = { c->argv[0], c->name };
@@ -316,6 +330,7 @@ static void allow_candidate(void *ctx, const struct policy_rule *r)
 		t->by = r;
 }
 
+/* The rule of one set that allows this command as written, with these redirections; NULL: none. */
 static const struct policy_rule *set_allows(const struct policy_rules *s, const struct command_simple *c,
 					    const char *writes)
 {
@@ -351,6 +366,7 @@ static const struct policy_rule *allowed_by(const struct asking *a, const struct
 	return r;
 }
 
+/* Records a rule that allowed a part, once. */
 static void note_allow(struct rules_verdict *v, const struct policy_rule *r)
 {
 	for (size_t i = 0; i < v->nhits; i++)
@@ -442,6 +458,7 @@ static void allow_line(struct asking *a)
 		*a->verdict = v;
 }
 
+/* Rules about reading and writing, for the paths that a command or a tool is known to use. */
 static void stop_set_paths(struct asking *a, const struct policy_rules *s, const struct command_path *path, size_t n)
 {
 	bool near[RULE_BASES];
@@ -494,6 +511,7 @@ static void stop_paths(struct asking *a, const struct command_path *path, size_t
 		stop_set_paths(a, a->set[i], path, n);
 }
 
+/* A host that the words do not name may be any, so it asks. */
 static void stop_hosts(struct asking *a, const struct policy_rules *s)
 {
 	const struct command_facts *f = a->query->facts;
@@ -529,6 +547,7 @@ static void stop_named_hosts(struct asking *a, const struct policy_rules *s)
 		}
 }
 
+/* Whether the set has rules about commands that deny or ask. Only then does something unknown ask. */
 static bool has_stopping(const struct policy_rules *s)
 {
 	if (s->nsorted)
@@ -564,6 +583,7 @@ static void ask_strictly(struct asking *a)
 	v->unseen = v->strict = true;
 }
 
+/* Stops first, then allows; something unknown asks only if there are rules that it could evade. */
 static void ask_command(struct asking *a)
 {
 	const struct command_facts *f = a->query->facts;
@@ -662,35 +682,4 @@ void policy_rules_ask(const struct policy_rules *s, const struct rules_query *q,
 		ask_tool(&a);
 	else if (q->facts)
 		ask_command(&a);
-}
-
-const char *policy_rule_list(const struct policy_rule *r)
-{
-	return r->kind == RULE_PREFIX ? "prefix" : rule_effect_name(r->effect);
-}
-
-void policy_rule_json(const struct policy_rule *r, struct jw *w)
-{
-	jw_obj(w);
-	if (r->layer == RULE_OF_SESSION) {
-		jw_kstr(w, "sessionId", r->file);
-		jw_kstr(w, "list", policy_rule_list(r));
-		jw_kuint(w, "number", r->line);
-	} else {
-		jw_kstr(w, "file", r->file);
-		jw_kuint(w, "line", r->line);
-	}
-	jw_kstr(w, "rule", r->text);
-	jw_kstr(w, "effect", rule_effect_name(r->effect));
-	jw_kstr(w, "layer", rule_layer_name(r->layer));
-	jw_kopt(w, "justification", r->justification);
-	jw_obj_end(w);
-}
-
-void policy_rule_where(const struct policy_rule *r, char *ret, size_t size)
-{
-	if (r->layer == RULE_OF_SESSION)
-		(void)snprintf(ret, size, "session %.64s, %s rule %u", r->file, policy_rule_list(r), r->line);
-	else
-		(void)snprintf(ret, size, "%.80s, line %u", r->file, r->line);
 }

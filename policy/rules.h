@@ -115,14 +115,4 @@ void policy_rules_ask(const struct policy_rules *s, const struct rules_query *q,
 /* Whether a rule allows this simple command, taken alone. */
 bool policy_rules_allow(const struct policy_rules *s, const struct command_simple *c);
 
-/*
- * {"file":…,"line":…,"rule":…,"layer":…}; for a rule of a session
- * {"sessionId":…,"list":"deny","number":2,"rule":…,"layer":"session"}
- */
-void policy_rule_json(const struct policy_rule *r, struct jw *w);
-const char *policy_rule_list(const struct policy_rule *r); /* of a session's rule: deny, ask, allow, prefix */
-/* "policy.json, line 3", "session sess_x, deny rule 2" */
-void policy_rule_where(const struct policy_rule *r, char *ret, size_t size);
-#define RULE_WHERE_MAX 128
-
 #endif

@@ -38,6 +38,7 @@ struct rules_reading {
 	size_t index;        /* … and the index in it */
 };
 
+/* Lines are counted from the last position on, so that a file with many rules is read once. */
 static unsigned line_at(struct rules_reading *f, const char *at)
 {
 	if (f->layer == RULE_OF_SESSION)
@@ -172,6 +173,7 @@ static int read_list(struct rules_reading *f, const char *key, enum rule_effect 
 	return 0;
 }
 
+/* defaultMode: the most important file decides; a workspace's is used only if it is stricter. */
 static int read_mode(struct rules_reading *f, const json_t *v, struct jval where, struct err *e)
 {
 	buf_auto struct buf names = BUF_INIT;
@@ -258,6 +260,7 @@ static int check_permission_keys(struct rules_reading *f, const json_t *p, struc
 	return 0;
 }
 
+/* The section `permissions`: rules, the mode and the switches. */
 static int read_permissions(struct rules_reading *f, const json_t *p, struct jval where, struct err *e)
 {
 	const json_t *bypass = json_object_get(p, "allowBypass"), *sessions = json_object_get(p, "sessionAllow"),
@@ -362,6 +365,7 @@ static bool example_matches(const struct policy_rule *r, const json_t *v, bool *
 	return true;
 }
 
+/* Examples that the rule contradicts reject the file: the rule does not do what its author thinks. */
 static int check_examples(struct rules_reading *f, const struct policy_rule *r, const json_t *list, const char *field,
 			  bool wanted, const char *at, struct err *e)
 {
@@ -411,6 +415,7 @@ static int check_prefix_keys(struct rules_reading *f, const json_t *v, const cha
 	return 0;
 }
 
+/* One prefix rule, with the check of its examples. */
 static int read_prefix(struct rules_reading *f, const json_t *v, const char *at, struct err *e)
 {
 	static const struct {

@@ -1,3 +1,8 @@
+/*
+ * Options of shells. A shell's own parser is followed exactly, because the word after the options is code: a letter
+ * that is missed would make the analysis read another word as the text that runs.
+ */
+
 #include "policy/shell_modes.h"
 
 #include "runtime/base/mem.h"

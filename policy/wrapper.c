@@ -64,6 +64,7 @@ struct unwrap {
 	struct wrapper_found *found;
 };
 
+/* The first row for the program, and for its first operand where the row names one. */
 static const struct row *row_of(const struct command_word *word, size_t count)
 {
 	const char *name = count && word[0].value ? args_basename(word[0].value) : NULL;
@@ -225,6 +226,7 @@ static void skip_options(struct unwrap *u)
 	u->found->nassign = nassign;
 }
 
+/* The remaining words are program and arguments. */
 static void unwrap_rest(struct unwrap *u)
 {
 	u->at += u->at < u->count && u->word[u->at].value && strcmp(u->word[u->at].value, "--") == 0;
@@ -232,6 +234,7 @@ static void unwrap_rest(struct unwrap *u)
 		add_inner(u, (struct wrapper_inner){ .word = u->word + u->at, .count = u->count - u->at });
 }
 
+/* The remaining words, joined with blanks, are text for a shell. */
 static void unwrap_joined(struct unwrap *u)
 {
 	buf_auto struct buf text = BUF_INIT;
@@ -276,6 +279,7 @@ static void shell_options(struct unwrap *u)
 		add_unknown(u, COMMAND_UNKNOWN(SOURCED));
 }
 
+/* A shell runs the text of -c, a file, or its standard input. */
 static void unwrap_shell(struct unwrap *u)
 {
 	const char *name = args_basename(u->word[0].value);
@@ -317,6 +321,7 @@ static struct command_word found_file(struct unwrap *u, const struct command_wor
 	return found;
 }
 
+/* find may have several -exec; each is a command of its own. */
 static void unwrap_find(struct unwrap *u)
 {
 	static const char *const runs[] = { "-exec", "-execdir", "-ok", "-okdir" };
@@ -402,6 +407,7 @@ static void unwrap_appended(struct unwrap *u, bool arguments)
 	add_inner(u, (struct wrapper_inner){ .word = copy, .count = n });
 }
 
+/* alias x='text': each value is text for a shell. */
 static void unwrap_assignments(struct unwrap *u)
 {
 	for (size_t i = u->at; i < u->count; i++) {
@@ -470,6 +476,7 @@ static void unwrap_remote(struct unwrap *u)
 	unwrap_joined(u);
 }
 
+/* su -c text, script -c text; without it the program starts a shell that reads standard input. */
 static void unwrap_option_c(struct unwrap *u)
 {
 	if (u->has_c && u->command_text)
@@ -556,6 +563,7 @@ static bool split_string(struct unwrap *u)
 	return true;
 }
 
+/* env, sudo: assignments before the program, and env -S, which may add options. */
 static void unwrap_environment(struct unwrap *u)
 {
 	for (unsigned n = 0; u->has_c; n++) {

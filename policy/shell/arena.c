@@ -1,3 +1,8 @@
+/*
+ * Blocks of 8 KiB that are filled from the front. Objects are never freed alone; a parse of a megabyte makes many
+ * thousand of them, and all of them live until the analysis of the command is done.
+ */
+
 #include "policy/shell/arena.h"
 
 #include "runtime/base/mem.h"

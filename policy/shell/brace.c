@@ -38,6 +38,7 @@ struct brace {
 	bool over;
 };
 
+/* The unquoted character that a piece is; −1: quoted text or an expansion. */
 static int piece_character(const struct brace_piece *x)
 {
 	if (x->part->kind != SHELL_PART_LITERAL || x->part->quoted || x->len != 1)
@@ -45,6 +46,7 @@ static int piece_character(const struct brace_piece *x)
 	return (unsigned char)x->part->text[x->from];
 }
 
+/* Splits the word into pieces; false: there are too many. */
 static bool row_init(struct brace *b, const struct word_parts *w)
 {
 	size_t n = 0;
@@ -65,6 +67,7 @@ static bool row_init(struct brace *b, const struct word_parts *w)
 	return true;
 }
 
+/* Finds the closing brace and a comma for every opening one, in one pass. */
 static void match_braces(struct brace *b)
 {
 	const size_t n = b->all.count;
@@ -101,6 +104,7 @@ static bool is_ambiguous(const struct brace *b)
 	return false;
 }
 
+/* Appends the concatenation of three rows, unless the limits are reached. */
 static void push_row(struct brace *b, struct rows *out, const struct row *pre, const struct row *mid,
 		     const struct row *post)
 {
@@ -184,6 +188,7 @@ static bool sequence_read(const char *s, struct sequence *q)
 	return !*end && labs(q->from) < 1000000000 && labs(q->to) < 1000000000 && labs(q->step) < 1000000000;
 }
 
+/* Expands {1..3} and {a..e}; false: the braces contain no sequence. */
 static bool expand_sequence(struct brace *b, size_t open, size_t close, struct rows *out)
 {
 	char text[64], item[40];
@@ -212,6 +217,7 @@ static bool expand_sequence(struct brace *b, size_t open, size_t close, struct r
 	return true;
 }
 
+/* Expands the first braces of a range, and the rest of the range for each alternative. */
 static void expand_row(struct brace *b, size_t from, size_t to, struct rows *out)
 {
 	const struct row none = { .piece = b->all.piece };
@@ -249,6 +255,7 @@ static void expand_row(struct brace *b, size_t from, size_t to, struct rows *out
 	b->depth--;
 }
 
+/* Joins the pieces of a row to a word; neighbours from the same text become one part. */
 static void row_to_word(struct parser *p, const struct word_parts *w, const struct row *r, struct shell_word *ret)
 {
 	struct word_parts made = { .offset = w->offset, .quoted = w->quoted };

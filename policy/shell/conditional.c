@@ -21,6 +21,7 @@ static void add_text(struct condition *d, const char *text)
 	add_word(d, &(struct shell_word){ .value = text, .plain = text, .offset = parser_offset(d->p, d->p->at) });
 }
 
+/* Whether ]] is here, as a word of its own. */
 static bool at_close(struct condition *d)
 {
 	struct parser *p = d->p;
@@ -30,6 +31,7 @@ static bool at_close(struct condition *d)
 	       (p->end - p->at == 2 || parser_ends_word((unsigned char)p->at[2]));
 }
 
+/* Parses one operand and appends it to the words; false: there is none, and the parse has failed. */
 static bool parse_operand(struct condition *d, enum word_mode mode, struct shell_word *ret)
 {
 	struct parser *p = d->p;

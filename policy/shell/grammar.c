@@ -41,6 +41,7 @@ static void mark_commands(struct parser *p, size_t from, unsigned context)
 	mark_functions(p, from, context);
 }
 
+/* Consumes a reserved word that must follow. */
 static void expect_keyword(struct parser *p, enum keyword k, const char *what)
 {
 	if (parser_keyword(p) == k)
@@ -83,6 +84,7 @@ static void parse_if(struct parser *p)
 	expect_keyword(p, KW_FI, "fi");
 }
 
+/* do … done, or { … } where bash accepts that. */
 static void parse_do_group(struct parser *p, bool braces)
 {
 	if (braces && parser_keyword(p) == KW_OPEN) {
@@ -141,6 +143,7 @@ static bool is_name_word(const struct shell_word *w)
 	       !w->value[strspn(w->value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789")];
 }
 
+/* for and select: the list is kept as text, because its values are unknown until the loop runs. */
 static void parse_for(struct parser *p, enum keyword k)
 {
 	struct shell_word word;
@@ -184,6 +187,7 @@ static void parse_for(struct parser *p, enum keyword k)
 	parse_do_group(p, p->dialect == SHELL_BASH);
 }
 
+/* One pattern list with its commands. */
 static void parse_case_clause(struct parser *p)
 {
 	struct shell_word pattern;
@@ -310,6 +314,7 @@ static void parse_coproc(struct parser *p)
 	mark_commands(p, from, SHELL_IN_BACKGROUND | SHELL_IN_SUBSHELL);
 }
 
+/* Appends one redirection. */
 static void parse_redirects(struct parser *p, struct shell_command *c)
 {
 	c->redirect = shell_arena_grow(p->arena, c->redirect, c->nredirects, sizeof(*c->redirect));
@@ -434,6 +439,7 @@ static void parse_simple_word(struct parser *p, struct shell_command *c, struct 
 	expand_braces(p, &w, &c->word, &c->nwords);
 }
 
+/* Assignments, words and redirections in any order; or a function definition, name (). */
 static void parse_simple_command(struct parser *p)
 {
 	struct shell_command c = { .kind = SHELL_SIMPLE, .offset = parser_offset(p, p->at) };
@@ -572,6 +578,7 @@ static void take_prefix(struct parser *p, enum keyword k)
 	p->script->bashisms |= k == KW_TIME && parser_peek(p) == '-';
 }
 
+/* Commands joined by |. Their place in the pipeline is known only when the next operator is seen. */
 static void parse_pipeline(struct parser *p)
 {
 	struct shell_script *s = p->script;

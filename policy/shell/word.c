@@ -105,6 +105,7 @@ static char *unescape_backquotes(struct parser *p, bool quoted, size_t *ret_len)
 	return out;
 }
 
+/* Parses `…` from an unescaped copy of its text; an error in it affects only this part. */
 static void parse_backquotes(struct parser *p, struct word_parts *w, bool quoted)
 {
 	const char *from = p->at++, *at, *end = p->end;
@@ -315,6 +316,7 @@ static bool is_prompt(const char *from, const char *end)
 	return last[0] == 'P' && last[1] == '@';
 }
 
+/* ${…}: the name, the operator, and the commands inside of the operator's words. */
 static void parse_parameter(struct parser *p, struct word_parts *w, const char *from, bool quoted)
 {
 	struct word_parts inner = { 0 };
@@ -362,6 +364,7 @@ static void parse_parameter(struct parser *p, struct word_parts *w, const char *
 	add_expansion(p, w, from, why | (inner.unknown & SHELL_EVALUATES), quoted);
 }
 
+/* Everything that begins with a dollar sign. */
 static void parse_dollar(struct parser *p, struct word_parts *w, bool quoted)
 {
 	const char *from = p->at++;

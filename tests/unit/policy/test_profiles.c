@@ -112,7 +112,7 @@ START_TEST(what_is_wrong_is_named)
 	bad("{\"profiles\":{\"a\":{\"extends\":\"host\"}}}", "no sandbox to change");
 	bad("{\"profiles\":{\"a\":{\"extends\":\"b\"},\"b\":{\"extends\":\"a\"}}}", "circular");
 	bad("{\"profiles\":{\"a\":{\"extends\":\"zz\"}}}", "no profile 'zz'");
-	bad("{\"profiles\":{\"a\":{\"writeRoots\":[\"/\"]}}}", "too much");
+	bad("{\"profiles\":{\"a\":{\"writeRoots\":[\"/\"]}}}", "not possible here");
 	bad("{\"profiles\":{\"a\":{\"readRoots\":[\"x\"]}}}", "begin with /");
 	bad("{\"profiles\":{\"a\":{\"readRoots\":\"/x\"}}}", "array of paths");
 	bad("{\"profiles\":{\"a\":{\"hidden\":[\"$HOME\"]}}}", "$WORKSPACE");
