@@ -3,7 +3,8 @@
 
     tests/coverage.py BUILD [FOLDER]      with FOLDER: one row per file below it
 
-Runs gcov on every .gcda file that the tests of that build wrote. A line counts as covered if any test program executed it.
+Runs gcov on every object of that build, so that a file which no test executes counts with all of its lines. A line is covered
+if any test program executed it.
 Processes that end by _exit or a signal write no counts, so the figures of code that runs in sandboxes are too low.
 """
 
@@ -25,7 +26,8 @@ def read_counts(path):
 
 
 def main(build, only=None):
-    data = [os.path.join(d, f) for d, _, files in os.walk(os.path.join(ROOT, build)) for f in files if f.endswith(".gcda")]
+    found = [os.path.join(d, f) for d, _, files in os.walk(os.path.join(ROOT, build)) for f in files]
+    data = [f for f in found if f.endswith(".gcno")] if any(f.endswith(".gcda") for f in found) else []
     lines = collections.defaultdict(lambda: collections.defaultdict(int))
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for report in pool.map(read_counts, data):
