@@ -232,18 +232,12 @@ static void store_text(struct transaction *tx, const struct hook_doc *d, const c
 	id_copy(ret, ref);
 }
 
-static const char *outcome_of(enum hook_point point, const struct hook_answer *a)
-{
-	bool decides = point == HOOK_PRE_TOOL_USE || point == HOOK_PERMISSION_REQUEST;
-
-	return !decides && a->verdict == HOOK_SAYS_DENY ? "block" : hook_verdict_name(a->verdict);
-}
-
 static void completed_fact(struct process *p, const struct hook_doc *d, const struct hook_answer *a, struct hook_run *r,
 			   struct transaction *tx)
 {
 	char input[ID_SIZE] = "", output[ID_SIZE] = "", context[ID_SIZE] = "";
 	int point = hook_point_find(d->hookPoint);
+	bool decides = point == HOOK_PRE_TOOL_USE || point == HOOK_PERMISSION_REQUEST;
 
 	if (a->input)
 		store_text(tx, d, a->input, "application/json", input);
@@ -257,8 +251,8 @@ static void completed_fact(struct process *p, const struct hook_doc *d, const st
 	EMIT(hook_completed, tx, hook_scope(d), .envelope.status = "completed", .hookPoint = d->hookPoint,
 	     .handlerRef = handler, .processId = d->processId, .status = "completed",
 	     .durationMs = duration_of(p->engine, d),
-	     .decision = outcome_of(point < 0 ? HOOK_STOP : (enum hook_point)point, a), .reason = reason,
-	     .systemMessage = message, .updatedInputRef = none_if_empty(input),
+	     .decision = !decides && a->verdict == HOOK_SAYS_DENY ? "block" : hook_verdict_name(a->verdict),
+	     .reason = reason, .systemMessage = message, .updatedInputRef = none_if_empty(input),
 	     .updatedToolOutputRef = none_if_empty(output),
 	     .additionalContextRefs = json_from_strings(contexts, context[0] ? 1 : 0), .suppressOutput = a->suppress,
 	     .stops = a->stop, .async = a->async,

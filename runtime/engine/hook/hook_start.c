@@ -185,23 +185,20 @@ static void steal_said(struct hook_wait *from, struct hook_wait *to)
 	to->updated_ref = mem_take(&from->updated_ref);
 }
 
-/* permission_suggestions in the convention's format: allow the same for the rest of the session. */
-static json_t *make_suggestions(const struct hook_wait *w)
-{
-	return json_pack("[{s:s,s:[{s:s,s:s}],s:s,s:s}]", "type", "addRules", "rules", "toolName", w->tool.names[0],
-			 "ruleContent", w->shown ? w->shown : "*", "behavior", "allow", "destination", "session");
-}
-
 static void texts_of(const struct process *p, const struct hook_wait *w, const struct hook_subject *s,
 		     struct hook_texts *ret)
 {
-	json_t *v = hook_input(s, p->mode), *offered;
+	json_t *v = hook_input(s, p->mode);
 
 	json_object_set_new(v, "tool_name", json_string(w->tool.names[0]));
 	json_object_set(v, "tool_input", w->tool.input);
 	json_object_set_new(v, "tool_use_id", json_string(p->tool_call_id[0] ? p->tool_call_id : p->id));
-	if (w->point == HOOK_PERMISSION_REQUEST && (offered = make_suggestions(w)))
-		json_object_set_new(v, "permission_suggestions", offered);
+	/* In the convention's format: allow the same for the rest of the session. */
+	if (w->point == HOOK_PERMISSION_REQUEST)
+		json_object_set_new(v, "permission_suggestions",
+				    json_pack("[{s:s,s:[{s:s,s:s}],s:s,s:s}]", "type", "addRules", "rules", "toolName",
+					      w->tool.names[0], "ruleContent", w->shown ? w->shown : "*", "behavior",
+					      "allow", "destination", "session"));
 	hook_texts_of(&w->tool, v, ret);
 }
 

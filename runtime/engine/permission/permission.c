@@ -235,12 +235,6 @@ static bool is_new_session(const struct process *p, const struct start_request *
 	return p->makes_session && !r->hooked && !r->approval;
 }
 
-static enum permission_mode mode_here(const struct process *p, const struct start_request *r,
-				      const struct policy_rules *rules)
-{
-	return policy_lookup_mode(rules, permission_mode_of(p->engine, is_new_session(p, r) ? NULL : p->session_id));
-}
-
 /*
  * Mode plan changes nothing. Whether a command only reads is derived from its words, but programs have more options
  * than any table can list. Therefore the sandbox denies all writes, whatever the request asks for. A copy-on-write
@@ -251,7 +245,7 @@ int permission_confine(struct process *p, const struct start_request *r, const s
 {
 	struct sandbox_request tame = r->sandbox;
 
-	p->mode = mode_here(p, r, rules);
+	p->mode = policy_lookup_mode(rules, permission_mode_of(p->engine, is_new_session(p, r) ? NULL : p->session_id));
 	if (r->owner == OWNER_HOOK || f->profile.cow || !f->profile.confined || p->mode != MODE_PLAN)
 		return 0;
 	tame.reads_only = true;
@@ -363,13 +357,6 @@ bool permission_judge(struct process *p, const struct start_request *r, const st
 	return wait;
 }
 
-/* Records that hooks answered in place of a person. */
-static void answered_fact(const struct process *p, struct transaction *tx)
-{
-	EMIT(permission_resolved, tx, process_scope(p), .outcome = p->answer == POLICY_ALLOW ? "allowed" : "denied",
-	     .source = "hook", .scope = json_from_string("once"), .binding = p->binding, .note = p->reason);
-}
-
 int permission_fact(const struct process *p, struct transaction *tx)
 {
 	const struct json_value decision = json_from_text(p->decision_json);
@@ -379,7 +366,9 @@ int permission_fact(const struct process *p, struct transaction *tx)
 		      .suggestion = json_from_text(p->suggestions_json));
 
 	if (p->answered_by_hook)
-		answered_fact(p, tx);
+		EMIT(permission_resolved, tx, process_scope(p),
+		     .outcome = p->answer == POLICY_ALLOW ? "allowed" : "denied", .source = "hook",
+		     .scope = json_from_string("once"), .binding = p->binding, .note = p->reason);
 	return rc;
 }
 
@@ -509,37 +498,26 @@ static void on_hooked_failed(void *ctx, const struct store_result *r)
 }
 
 /*
- * Like end_waiting, for a start that waited for hooks: its start has not been replied to yet, so the reply carries
- * the error.
+ * Ends a waiting process before its start. If it waited for hooks, its start has not been replied to yet, so the reply
+ * carries the error, and the owner gets it that way.
  */
-static void fail_hooked(struct process *p, const struct permission_end *how, const struct err *e)
+static void end_waiting(struct process *p, struct permission_end *how, const struct err *e)
 {
 	struct transaction *tx = transaction_new_internal(p->engine);
 	buf_auto struct buf record = BUF_INIT;
 
-	p->state = PROCESS_ENDING;
-	p->failure = mem_dup(e, sizeof *e);
-	permission_end_facts(p, how, tx);
-	reply_error_record(e, NULL, 0, &record);
-	transaction_store_reply(tx, &p->start, record.data, record.len);
-	transaction_commit_then(tx, STORE_MUST, on_hooked_failed, p);
-}
-
-/* Ends a waiting process before its start. */
-static void end_waiting(struct process *p, struct permission_end *how, const struct err *e)
-{
-	struct transaction *tx;
-
 	how->tell_owner = !p->hooked || p->resumed;
-	if (!how->tell_owner) {
-		fail_hooked(p, how, e);
-		return;
-	}
-	tx = transaction_new_internal(p->engine);
 	p->state = PROCESS_ENDING;
-	p->resumed = true;
+	if (how->tell_owner)
+		p->resumed = true;
+	else
+		p->failure = mem_dup(e, sizeof *e);
 	permission_end_facts(p, how, tx);
-	transaction_commit_then(tx, STORE_MUST, on_failed, p);
+	if (!how->tell_owner) {
+		reply_error_record(e, NULL, 0, &record);
+		transaction_store_reply(tx, &p->start, record.data, record.len);
+	}
+	transaction_commit_then(tx, STORE_MUST, how->tell_owner ? on_failed : on_hooked_failed, p);
 }
 
 void permission_fail(struct process *p, const struct err *e)

@@ -49,18 +49,6 @@ static void write_continuation(const struct process *p, const char *ref, struct 
 	jw_obj_end(&w);
 }
 
-static int requested_fact(const struct process *p, const struct caller *c, struct transaction *tx)
-{
-	struct scope s = process_scope(p);
-
-	s.action = p->action_id;
-	return EMIT(permission_requested, tx, s, .envelope.status = "waiting_permission", .actionId = p->action_id,
-		    .interactive = !c->no_person, .what = json_command_line(p), .cwd = p->cwd, .profile = p->profile,
-		    .binding = p->binding,
-		    .owner = p->owner ? JSON_OBJECT(owner, .kind = owner_kind_name(p->owner), .id = p->owner_id)
-				      : JSON_NONE);
-}
-
 static void waiting_result(const struct process *p, uint64_t sequence, struct buf *out)
 {
 	struct jw w = jw_on(out);
@@ -183,7 +171,12 @@ void permission_ask(struct process *p, const struct start_request *r, const stru
 		reject_question(p, &e);
 		return;
 	}
-	requested_fact(p, c, tx);
+	struct scope scope = process_scope(p);
+	scope.action = p->action_id;
+	EMIT(permission_requested, tx, scope, .envelope.status = "waiting_permission", .actionId = p->action_id,
+	     .interactive = !c->no_person, .what = json_command_line(p), .cwd = p->cwd, .profile = p->profile,
+	     .binding = p->binding,
+	     .owner = p->owner ? JSON_OBJECT(owner, .kind = owner_kind_name(p->owner), .id = p->owner_id) : JSON_NONE);
 	waiting_result(p, 0, &result);
 	/* An idempotent repetition of the request gets this same result. */
 	transaction_store_reply(tx, &p->start, result.data, result.len);

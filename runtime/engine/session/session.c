@@ -88,23 +88,11 @@ static bool changes_document(const struct session_change *r)
 	return r->title || r->scope_json || r->pinned_json || r->archived >= 0;
 }
 
-static int session_updated_fact(const struct session_change *r, const struct view_session_brief *s,
-				const struct caller *c, struct transaction *tx)
-{
-	const struct scope scope = {
-		.uid = s->uid, .session = r->session_id, .thread = s->first_thread, .request = c->request_id
-	};
-
-	return EMIT(session_updated, tx, scope, .title = r->title, .scope = json_from_text(r->scope_json),
-		    .pinnedThreadIds = json_from_text(r->pinned_json),
-		    .archived = r->archived >= 0 ? opt_bool(r->archived > 0) : OPT_BOOL_ABSENT);
-}
-
 void engine_update_session(struct engine *engine, const struct session_change *r, const struct caller *c,
 			   engine_reply_fn fn, void *ctx)
 {
 	struct transaction *tx = transaction_new(engine, c, fn, ctx);
-	struct view_session_brief s;
+	struct view_session_brief s = { 0 };
 	struct err e = ERR_INIT;
 	int found = view_session_brief(engine->o.store, c->uid, r->session_id, &s, &e);
 
@@ -115,7 +103,13 @@ void engine_update_session(struct engine *engine, const struct session_change *r
 			  "nothing to change: give title, scope, pinnedThreadIds, archived or permissions");
 	else if (found == 0 && r->rules)
 		(void)session_rules_fact(engine, r->session_id, s.first_thread, r->rules, c, tx, &e);
-	if (!e.code && changes_document(r) && session_updated_fact(r, &s, c, tx) < 0)
+	const struct scope scope = {
+		.uid = s.uid, .session = r->session_id, .thread = s.first_thread, .request = c->request_id
+	};
+	if (!e.code && changes_document(r) &&
+	    EMIT(session_updated, tx, scope, .title = r->title, .scope = json_from_text(r->scope_json),
+		 .pinnedThreadIds = json_from_text(r->pinned_json),
+		 .archived = r->archived >= 0 ? opt_bool(r->archived > 0) : OPT_BOOL_ABSENT) < 0)
 		err_set(&e, ERR_INVALID, "the session cannot be written: title, scope or pinnedThreadIds is too long");
 	if (e.code) {
 		transaction_reject(tx, &e);

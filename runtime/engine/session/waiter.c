@@ -35,23 +35,18 @@ static void call_durable(struct engine *engine, const char *call_id)
 		}
 }
 
-static bool call_is_durable(struct engine *engine, const char *call_id)
+void tool_waiter_add(struct engine *engine, const char *call_id, uint64_t timeout_ms, struct transaction *tx)
 {
+	struct waiter *w = waiter_add(engine, call_id, tx);
 	buf_auto struct buf text = BUF_INIT;
 	struct tool_call_doc d;
 	struct err e = ERR_INIT;
 
-	return view_read(engine->o.store, &tool_call_schema, call_id, &text, &d, &e) == 0;
-}
-
-void tool_waiter_add(struct engine *engine, const char *call_id, uint64_t timeout_ms, struct transaction *tx)
-{
-	struct waiter *w = waiter_add(engine, call_id, tx);
-
 	w->for_call = true;
 	if (timeout_ms < UINT64_MAX / 2000000)
 		w->deadline_ns = engine_now(engine) + timeout_ms * 1000000ull;
-	if (call_is_durable(engine, call_id))
+	/* Its timeout may answer only when the call is in the log: the answer is read from there. */
+	if (view_read(engine->o.store, &tool_call_schema, call_id, &text, &d, &e) == 0)
 		call_durable(engine, call_id);
 	else
 		transaction_after_commit(tx, call_durable, call_id);
