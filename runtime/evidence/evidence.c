@@ -17,7 +17,7 @@ static int build_file(struct survey *s, const struct evidence_job *job, struct e
 {
 	sink_auto struct sink k;
 
-	if (background_read_spool(s->aside, f->ref, &f->fd, e) < 0)
+	if (background_read_spool(s->reader, f->ref, &f->fd, e) < 0)
 		return -1;
 	sink_init(&k, f->fd);
 	jw_obj(&k.w);

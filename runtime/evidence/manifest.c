@@ -27,11 +27,11 @@ static int hash_output(struct survey *s, const char *ref, uint64_t bytes, char r
 
 	do {
 		buf_reset(&piece);
-		if (store_output_read(background_read_store(s->aside), ref, at, SLICE, &piece, &e) < 0)
+		if (store_output_read(background_read_store(s->reader), ref, at, SLICE, &piece, &e) < 0)
 			break;
 		hash_sha256_stream_add(h, piece.data, piece.len);
 		at += piece.len;
-	} while (piece.len && at < bytes && background_read_stopped(s->aside, &e) == 0);
+	} while (piece.len && at < bytes && background_read_stopped(s->reader, &e) == 0);
 	hash_sha256_stream_free(h, ret);
 	return at == bytes && !e.code ? 0 : 1;
 }

@@ -32,7 +32,7 @@ static void write_content(struct survey *s, struct jw *w, struct jval payload)
 	if (jval_str(jval_get(payload, "inputRef"), ref, sizeof(ref)) >= sizeof(ref) || !ref[0] ||
 	    jval_uint(jval_get(payload, "inputBytes"), INPUT_MAX + 1) > INPUT_MAX)
 		return;
-	if (store_output_read(background_read_store(s->aside), ref, 0, INPUT_MAX, &text, &e) < 0 || !text.len)
+	if (store_output_read(background_read_store(s->reader), ref, 0, INPUT_MAX, &text, &e) < 0 || !text.len)
 		return;
 	struct jval v = jval_of(text.data, text.len);
 	if (v.type == JT_OBJECT && v.len == text.len)

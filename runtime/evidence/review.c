@@ -6,8 +6,6 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/mem.h"
 
-#include <string.h>
-
 static const struct question {
 	const char *id, *text;
 	enum survey_section section[4];
@@ -34,57 +32,10 @@ static const struct question {
 	  3 },
 };
 
-static void write_question(const struct survey *s, struct jw *w, const struct question *q)
-{
-	size_t facts = 0;
-
-	jw_obj(w);
-	jw_kstr(w, "id", q->id);
-	jw_kstr(w, "question", q->text);
-	jw_karr(w, "auditFamilies");
-	for (size_t i = 0; i < q->nsections; i++) {
-		jw_str(w, survey_section_name(q->section[i]));
-		facts += s->section[q->section[i]].count;
-	}
-	jw_arr_end(w);
-	jw_kuint(w, "facts", facts);
-	jw_kstr(w, "status", facts ? "open" : "not_applicable");
-	jw_kstr(w, "answer", "");
-	jw_obj_end(w);
-}
-
 /* Events that a reviewer needs: decisions, enforcement, failures and changes of state. */
-static bool is_audited(enum event_type t)
-{
-	const char *name = event_info(t)->name;
-	static const char *const prefixes[] = { "permission.",
-						"action.",
-						"sandbox.",
-						"hook.",
-						"policy.",
-						"evidence.",
-						"runtime.",
-						"artifact.",
-						"routing.",
-						"quota.",
-						"rate_limit.",
-						"history.",
-						"context.compaction.",
-						"process.failed",
-						"process.terminated",
-						"tool.failed",
-						"turn.failed",
-						"task.failed",
-						"task.blocked",
-						"task.lost",
-						"task.timed_out",
-						"task.attempt.failed" };
-
-	for (size_t i = 0; i < countof(prefixes); i++)
-		if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
-			return true;
-	return false;
-}
+static const char audited[] = "permission. action. sandbox. hook. policy. evidence. runtime. artifact. routing. quota. "
+			      "rate_limit. history. context.compaction. process.failed process.terminated tool.failed "
+			      "turn.failed task.failed task.blocked task.lost task.timed_out task.attempt.failed";
 
 static int write_ref(void *ctx, const struct event_view *ev, struct err *e)
 {
@@ -96,7 +47,7 @@ static int write_ref(void *ctx, const struct event_view *ev, struct err *e)
 	struct jw *w = &k->w;
 	char at[CLOCK_TEXT_MAX];
 
-	if (!is_audited(ev->type))
+	if (!survey_type_matches(ev->type, audited))
 		return 0;
 	struct jval id = event_member(ev, "eventId"), decision = jval_get(event_payload(ev), "permissionDecision");
 	clock_format(ev->real_us, at);
@@ -120,8 +71,23 @@ int review_write(struct survey *s, const struct evidence_job *job, struct sink *
 	jw_kstr(&k->w, "reviewer", "");
 	jw_kstr(&k->w, "verdict", "open");
 	jw_karr(&k->w, "questions");
-	for (size_t i = 0; i < countof(questions); i++)
-		write_question(s, &k->w, &questions[i]);
+	for (const struct question *q = questions; q < questions + countof(questions); q++) {
+		size_t facts = 0; /* a question without events does not apply */
+
+		jw_obj(&k->w);
+		jw_kstr(&k->w, "id", q->id);
+		jw_kstr(&k->w, "question", q->text);
+		jw_karr(&k->w, "auditFamilies");
+		for (size_t i = 0; i < q->nsections; i++) {
+			jw_str(&k->w, survey_section_name(q->section[i]));
+			facts += s->section[q->section[i]].count;
+		}
+		jw_arr_end(&k->w);
+		jw_kuint(&k->w, "facts", facts);
+		jw_kstr(&k->w, "status", facts ? "open" : "not_applicable");
+		jw_kstr(&k->w, "answer", "");
+		jw_obj_end(&k->w);
+	}
 	jw_arr_end(&k->w);
 	jw_karr(&k->w, "findings");
 	jw_arr_end(&k->w);

@@ -21,21 +21,32 @@ static const struct {
 
 const char *survey_section_name(enum survey_section section) { return sections[section].name; }
 
-/* The first section with a matching prefix; SURVEY_SECTIONS = none. */
-static unsigned section_of(enum event_type type)
+bool survey_type_matches(enum event_type type, const char *prefixes)
 {
 	const char *name = event_info(type)->name;
 
-	for (unsigned i = 0; i < SURVEY_SECTIONS; i++)
-		for (const char *p = sections[i].prefixes; *p;) {
-			size_t n = strcspn(p, " ");
+	for (const char *p = prefixes; *p; p += strspn(p, " ")) {
+		size_t n = strcspn(p, " ");
 
-			if (strncmp(name, p, n) == 0)
-				return i;
-			p += n + strspn(p + n, " ");
-		}
-	return SURVEY_SECTIONS;
+		if (strncmp(name, p, n) == 0)
+			return true;
+		p += n;
+	}
+	return false;
 }
+
+/* Here, and not in evidence.c, because the files that it calls need the names. */
+static const struct {
+	const char *name, *member;
+} evidence_kinds[] = {
+#define EVIDENCE_KIND(KIND, name, member, write, sealed) { name, member },
+#include "runtime/evidence/evidence_kinds.def"
+#undef EVIDENCE_KIND
+};
+
+const char *evidence_kind_name(enum evidence_kind k) { return evidence_kinds[k].name; }
+
+const char *evidence_kind_member(enum evidence_kind k) { return evidence_kinds[k].member; }
 
 /* ---- collecting ---- */
 
@@ -108,8 +119,10 @@ static void add_owner(struct survey *s, const struct event_view *ev)
 /* Called once per event, in order: the first one decides whether the scope is complete. */
 static void count_event(struct survey *s, const struct event_view *ev)
 {
-	unsigned at = section_of(ev->type);
+	unsigned at = 0; /* the first section with a matching prefix; SURVEY_SECTIONS: none */
 
+	while (at < SURVEY_SECTIONS && !survey_type_matches(ev->type, sections[at].prefixes))
+		at++;
 	add_owner(s, ev);
 	if (!s->events) {
 		s->first = ev->sequence;
@@ -161,7 +174,7 @@ static bool on_event(void *ctx, const struct event_view *ev)
 
 	if (!p->all && is_about_export(ev))
 		return true;
-	p->failed = background_read_stopped(p->survey->aside, p->e) < 0 || p->fn(p->ctx, ev, p->e) < 0;
+	p->failed = background_read_stopped(p->survey->reader, p->e) < 0 || p->fn(p->ctx, ev, p->e) < 0;
 	return !p->failed;
 }
 
@@ -170,13 +183,13 @@ static int survey_pass(struct survey *s, bool all, survey_event_fn fn, void *ctx
 {
 	struct pass p = { .survey = s, .fn = fn, .ctx = ctx, .e = e, .all = all };
 	const struct store_query q = {
-		.after = background_read_first(s->aside) - 1,
+		.after = background_read_first(s->reader) - 1,
 		.before = s->scope->through + 1,
 		.index = (int)s->scope->field,
 		.id = s->scope->id,
 	};
 
-	if (background_read_events(s->aside, &q, on_event, &p, e) < 0)
+	if (background_read_events(s->reader, &q, on_event, &p, e) < 0)
 		return -1;
 	return p.failed ? -1 : 0;
 }
@@ -191,17 +204,18 @@ int survey_each_of_all(struct survey *s, survey_event_fn fn, void *ctx, struct e
 	return survey_pass(s, true, fn, ctx, e);
 }
 
+/* The first pass: counts the event and projects it into the fresh read models. */
 static int survey_event(void *ctx, const struct event_view *ev, struct err *e)
 {
 	struct survey *s = ctx;
 
 	count_event(s, ev);
-	return background_read_project(s->aside, ev, e);
+	return background_read_project(s->reader, ev, e);
 }
 
 int survey_make(struct survey *s, struct background_read *a, const struct evidence_scope *scope, struct err *e)
 {
-	*s = (struct survey){ .aside = a, .scope = scope };
+	*s = (struct survey){ .reader = a, .scope = scope };
 	return survey_each(s, survey_event, s, e);
 }
 
@@ -222,7 +236,7 @@ struct jval survey_doc(struct survey *s, unsigned kind, const char *id)
 	const char *json;
 	size_t len;
 
-	if (!*id || background_read_model(s->aside, (uint8_t)kind, id, &json, &len, &e) != 0)
+	if (!*id || background_read_model(s->reader, (uint8_t)kind, id, &json, &len, &e) != 0)
 		return (struct jval){ 0 };
 	return jval_of(json, len);
 }
@@ -246,7 +260,7 @@ int survey_docs(struct survey *s, unsigned kind, survey_doc_fn fn, void *ctx, st
 {
 	struct doc_walk w = { .fn = fn, .ctx = ctx, .e = e };
 
-	return background_read_models(s->aside, (uint8_t)kind, on_doc, &w, e) < 0 || w.failed ? -1 : 0;
+	return background_read_models(s->reader, (uint8_t)kind, on_doc, &w, e) < 0 || w.failed ? -1 : 0;
 }
 
 void survey_write_ids(struct jw *w, const struct event_view *ev, const enum id_field *fields, size_t n)
@@ -286,7 +300,7 @@ static void write_ids(struct jw *w, const char *one, const char *many, const str
 void survey_write_correlation(const struct survey *s, struct jw *w)
 {
 	jw_kobj(w, "runtimeCorrelation");
-	jw_kstr(w, "runtimeId", store_runtime_id(background_read_store(s->aside)));
+	jw_kstr(w, "runtimeId", store_runtime_id(background_read_store(s->reader)));
 	jw_kstr(w, "sessionId", s->scope->session_id);
 	write_ids(w, "threadId", "threadIds", &s->thread);
 	write_ids(w, "turnId", "turnIds", &s->turn);
@@ -326,7 +340,7 @@ static void write_summary(const struct survey *s, struct jw *w)
 
 void survey_write_head(struct survey *s, enum evidence_kind kind, struct jw *w)
 {
-	jw_kstr(w, "schemaVersion", store_env(background_read_store(s->aside))->schema_version);
+	jw_kstr(w, "schemaVersion", store_env(background_read_store(s->reader))->schema_version);
 	jw_kstr(w, "packKind", evidence_kind_name(kind));
 	jw_kuint(w, "packVersion", 1);
 	jw_kobj(w, "scope");
@@ -334,4 +348,85 @@ void survey_write_head(struct survey *s, enum evidence_kind kind, struct jw *w)
 	jw_obj_end(w);
 	survey_write_correlation(s, w);
 	write_summary(s, w);
+}
+
+/* ---- signals ---- */
+
+/*
+ * Which signals a scope has. A signal that cannot exist is not_applicable; one that could but does not is listed in
+ * knownGaps with a reason. Nothing is joined by guessing: an event without the id that would join it counts as
+ * missing_correlation.
+ */
+enum applies { ALWAYS, WORK, MODEL, DRIVEN, TASK, RECORDED, TRACE, PAYLOAD };
+
+static const struct signal {
+	const char *name;
+	enum survey_section section;
+	enum applies applies;
+	const char *gap;
+} signals[] = {
+#define SIGNAL(name, section, applies, gap) { #name, SURVEY_##section, applies, gap },
+#include "runtime/evidence/signals.def"
+#undef SIGNAL
+};
+
+static bool signal_applies(const struct survey *s, enum applies a)
+{
+	switch (a) {
+	case ALWAYS: return true;
+	case WORK: return s->count[EVENT_PROCESS_STARTED] || s->count[EVENT_TOOL_STARTED];
+	case MODEL:
+	case PAYLOAD: return s->section[SURVEY_models].count;
+	case DRIVEN: return s->driven;
+	case TASK: return s->count[EVENT_TASK_CREATED];
+	case TRACE: return s->turns;
+	case RECORDED: break;
+	}
+	return false;
+}
+
+/* Traces and payloads have rules of their own: the events exist, and the question is what they carry. */
+static const char *status_of(const struct survey *s, const struct signal *g)
+{
+	bool recorded = s->section[g->section].count;
+
+	if (g->applies == TRACE)
+		return !s->turns ? "not_applicable" : s->turns_traced == s->turns ? "exported" : "missing_correlation";
+	if (g->applies == PAYLOAD)
+		return recorded ? "unsupported" : "not_applicable";
+	if (g->section == SURVEY_models && recorded && s->models_separate)
+		return "missing_correlation";
+	if (recorded)
+		return "exported";
+	return signal_applies(s, g->applies) ? "not_recorded" : "not_applicable";
+}
+
+static void write_gap(struct jw *w, const char *name, const char *status, const char *reason)
+{
+	jw_obj(w);
+	jw_kstr(w, "signal", name);
+	jw_kstr(w, "status", status);
+	jw_kstr(w, "reason", reason);
+	jw_obj_end(w);
+}
+
+void survey_write_signals(const struct survey *s, struct jw *w)
+{
+	jw_kobj(w, "signals");
+	for (size_t i = 0; i < countof(signals); i++)
+		jw_kstr(w, signals[i].name, status_of(s, &signals[i]));
+	jw_obj_end(w);
+	jw_karr(w, "knownGaps");
+	for (size_t i = 0; i < countof(signals); i++) {
+		const char *status = status_of(s, &signals[i]);
+
+		if (strcmp(status, "missing_correlation") == 0 && signals[i].section == SURVEY_models)
+			write_gap(w, signals[i].name, status, "model events were reported without a modelRequestId");
+		else if (strcmp(status, "exported") != 0 && strcmp(status, "not_applicable") != 0)
+			write_gap(w, signals[i].name, status, signals[i].gap);
+	}
+	if (!s->whole)
+		write_gap(w, "events", "not_recorded",
+			  "the beginning was removed by retention, and so is what was derived from it");
+	jw_arr_end(w);
 }

@@ -31,7 +31,7 @@ struct survey_ids {
 };
 
 struct survey {
-	struct background_read *aside;
+	struct background_read *reader; /* the events and read models, on a thread of its own */
 	const struct evidence_scope *scope;
 	uint64_t events, first, last, first_us, last_us;
 	uint64_t count[EVENT_TYPE_COUNT];
@@ -72,6 +72,8 @@ void survey_write_signals(const struct survey *s, struct jw *w);
 
 /* The ids among `fields` that the event has. */
 void survey_write_ids(struct jw *w, const struct event_view *ev, const enum id_field *fields, size_t n);
+/* The type begins with one of the prefixes, which are separated by blanks. */
+bool survey_type_matches(enum event_type type, const char *prefixes);
 const char *survey_section_name(enum survey_section section);
 /* Copies the named members that the document has. */
 void survey_copy(struct jw *w, struct jval doc, const char *const *members, size_t n);

@@ -183,7 +183,7 @@ static void write_ids(struct jw *w, struct survey *s, const struct span_row *r, 
 		derive_id(r->name, own->text, own->len, 16, id);
 	} else {
 		snprintf(sequence, sizeof(sequence), "%llu", (unsigned long long)ev->sequence);
-		derive_id(store_runtime_id(background_read_store(s->aside)), sequence, strlen(sequence), 16, id);
+		derive_id(store_runtime_id(background_read_store(s->reader)), sequence, strlen(sequence), 16, id);
 	}
 	jw_kstr(w, "spanId", id);
 	for (size_t i = 0; i < countof(r->parent); i++) {
@@ -329,7 +329,7 @@ static int on_event(void *ctx, const struct event_view *ev, struct err *e)
 
 static void write_resource(struct survey *s, struct jw *w)
 {
-	const char *id = store_runtime_id(background_read_store(s->aside));
+	const char *id = store_runtime_id(background_read_store(s->reader));
 
 	jw_kobj(w, "resource");
 	jw_karr(w, "attributes");

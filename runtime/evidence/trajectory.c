@@ -69,7 +69,7 @@ static void write_input(struct trajectory *t, struct jval payload)
 	char ref[EVIDENCE_ID_MAX];
 
 	if (jval_str(jval_get(payload, "inputRef"), ref, sizeof(ref)) < sizeof(ref) && ref[0])
-		(void)store_output_read(background_read_store(t->survey->aside), ref, 0, TEXT_MAX, &input, &e);
+		(void)store_output_read(background_read_store(t->survey->reader), ref, 0, TEXT_MAX, &input, &e);
 	struct jval parts = jval_of(buf_cstr(&input), input.len);
 	if (parts.type == JT_OBJECT)
 		parts = jval_get(parts, "input");

@@ -53,7 +53,7 @@ static void write_correlation(const struct survey *s, struct jval trial, struct 
 	static const char *const ids[] = { "sessionId", "threadId", "turnId", "taskId", "runId", "traceId" };
 
 	jw_kobj(w, "runtimeCorrelation");
-	jw_kstr(w, "runtimeId", store_runtime_id(background_read_store(s->aside)));
+	jw_kstr(w, "runtimeId", store_runtime_id(background_read_store(s->reader)));
 	survey_copy(w, trial, ids, countof(ids));
 	jw_obj_end(w);
 }
@@ -134,7 +134,7 @@ int trial_write(struct survey *s, const struct evidence_job *job, struct sink *k
 	bool files = find_file(job, EVIDENCE_TRAJECTORY) && find_file(job, EVIDENCE_MANIFEST);
 	struct jw *w = &k->w;
 
-	jw_kstr(w, "schemaVersion", store_env(background_read_store(s->aside))->schema_version);
+	jw_kstr(w, "schemaVersion", store_env(background_read_store(s->reader))->schema_version);
 	jw_kstr(w, "packKind", evidence_kind_name(EVIDENCE_TRIAL));
 	jw_kuint(w, "packVersion", 1);
 	jw_kraw(w, "benchmark", benchmark.text, benchmark.len);

@@ -37,6 +37,7 @@ static bool flush_output(struct cast *k, size_t least)
 	return k->errnum == 0;
 }
 
+/* The recording's header; TERM is what bailiff's own terminal emulates. */
 static bool on_start(void *ctx, const struct terminal_log_start *s)
 {
 	struct cast *k = ctx;
@@ -63,6 +64,7 @@ static bool on_piece(void *ctx, uint64_t at_us, const char *bytes, size_t n, uns
 	return flush_output(k, FLUSH_BYTES);
 }
 
+/* A recording is put together here from the log, because it needs no more than a client may read anyway. */
 static int export_recording(struct cli *c, int fd)
 {
 	struct cast k = { .fd = fd };
@@ -160,6 +162,7 @@ static const struct product {
 	{ "manifest", "export_evidence", "manifest", "artifactManifestRef" },
 };
 
+/* The daemon writes the file as an output of its own store; it is then read like any other output. */
 static int export_product(struct cli *c, const struct product *p, int fd)
 {
 	request_auto struct request q = REQUEST_INIT(q);
@@ -206,8 +209,8 @@ static int sign_file(int fd, const char *file, const struct signing_key *key)
 	if (fstat(fd, &st) < 0) {
 		err_sys(&e, errno, "read it again");
 	} else if (!S_ISREG(st.st_mode) || !st.st_size) {
-		err_set(&e, ERR_INVALID,
-			st.st_size ? "only a regular file can be signed" : "an empty file cannot be signed");
+		err_set(&e, ERR_INVALID, "%s cannot be signed",
+			S_ISREG(st.st_mode) ? "an empty file" : "what is not a regular file");
 	} else {
 		void *text = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
 

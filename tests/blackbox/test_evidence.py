@@ -270,7 +270,8 @@ def test_a_pack_is_signed_by_its_operator(home):
         home.cli("replay", "--verify", path, "--key", at("key.pub"), status=1)
     os.unlink(path + ".sig")
     assert "pack.json.sig" in home.cli("replay", "--verify", path, "--key", at("key.pub"), status=1).err.decode()
-    # Keys that are none; nothing is written then.
+    assert "not a regular file cannot be signed" in home.cli("export", "evidence", session, "-o", "/dev/null", "--sign", at("key"), status=1).err.decode()
+    # Invalid keys; nothing is written then.
     for bad in ("wrong", "key.pub", "none"):
         home.cli("export", "evidence", session, "-o", at("never.json"), "--sign", at(bad), status=1)
     home.cli("export", "evidence", session, "--sign", at("key"), status=2)
