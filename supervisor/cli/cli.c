@@ -44,6 +44,7 @@ void verb_usage(const struct verb *v, struct buf *out)
 	buf_printf(out, "usage: bailiff %s%s%s\n", v->name, v->usage[0] ? " " : "", v->usage);
 }
 
+/* A long option without a letter is indented like those with one, so that the names are aligned. */
 void verb_help(const struct verb *v, struct buf *out)
 {
 	bool any = false;
@@ -109,6 +110,7 @@ void cli_hint(const char *fmt, ...)
 	va_end(ap);
 }
 
+/* c may be NULL where the error is not a reply of the daemon; then there is no advice either. */
 int cli_fail(struct cli *c, int status, const struct err *e, const char *what_fmt, ...)
 {
 	buf_auto struct buf what = BUF_INIT;
@@ -123,6 +125,7 @@ int cli_fail(struct cli *c, int status, const struct err *e, const char *what_fm
 	return status;
 }
 
+/* Prints the message, the usage line and how to get help: three lines, not the whole help. */
 int cli_usage(struct cli *c, const char *fmt, ...)
 {
 	buf_auto struct buf text = BUF_INIT, usage = BUF_INIT;
@@ -139,6 +142,7 @@ int cli_usage(struct cli *c, const char *fmt, ...)
 	return c->verb->flags & VERB_RUN ? EXIT_BAILIFF : EXIT_USAGE;
 }
 
+/* Every verb that can print JSON calls the option --json, so code shared by verbs can ask for it by name. */
 bool cli_as_json(const struct cli *c)
 {
 	for (size_t i = 0; i < c->opts.ngiven; i++)
@@ -156,6 +160,7 @@ int cli_one_process(struct cli *c)
 
 /* ---- requests ---- */
 
+/* Verbs that only read do not start a daemon where there has never been one: it would have nothing to show. */
 int cli_connect(struct cli *c, enum cli_start start)
 {
 	struct remote_options o = { .start = start == CLI_START_ALWAYS, .start_if_store = true };
@@ -195,6 +200,7 @@ static void set_advice(struct cli *c, struct jval error)
 			snprintf(c->advice, sizeof(c->advice), "%s", rows[i].instead);
 }
 
+/* Replaces advice that only makes sense to programs by one for the command line, also inside an error's message. */
 int cli_call(struct cli *c, const char *method, const struct buf *params, struct remote_answer *ret, struct err *e)
 {
 	static const char terminal[] = "; start_process with tty gives it one";

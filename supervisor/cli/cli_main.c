@@ -30,6 +30,7 @@ static const struct subverb subverbs[] = {
 };
 const struct verb_table cli_verbs = { rows, countof(rows), subverbs, countof(subverbs) };
 
+/* Parses the options of the verb, and runs it or prints its help. Cleans up what the verb left open. */
 static int run_verb(const struct verb *v, int argc, char **argv)
 {
 	struct cli c = { .verbs = &cli_verbs, .verb = v };

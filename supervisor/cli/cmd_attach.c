@@ -53,6 +53,10 @@ static void read_screen(struct cli *c, const char *id, uint64_t printed, struct 
 	*ret_next = printed > TAIL_BYTES ? printed - TAIL_BYTES : 0;
 }
 
+/*
+ * The order matters: the position in the log is read first, then the record, then the screen. What happens between two
+ * of these steps is seen twice at most, and foreground.c skips what is already on the screen.
+ */
 static int attach_process(struct cli *c, const char *id, const char *policy, struct foreground *f)
 {
 	request_auto struct request hello = REQUEST_INIT(hello), q = REQUEST_INIT(q);

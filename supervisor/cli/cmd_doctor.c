@@ -20,6 +20,7 @@ struct findings {
 
 /* ---- no daemon ---- */
 
+/* Without a daemon nothing could be tried. Prints which sockets were, and what to do. */
 static int show_no_daemon(struct cli *c, const struct err *e, struct jval machine)
 {
 	struct home places[HOME_CANDIDATES_MAX];
@@ -47,6 +48,7 @@ static int show_no_daemon(struct cli *c, const struct err *e, struct jval machin
 
 /* ---- findings ---- */
 
+/* The daemon that answers, and this client: a difference of versions explains many problems. */
 static void write_about(struct cli *c, struct jval hello, struct buf *out)
 {
 	struct jw w = jw_on(out);
@@ -64,6 +66,7 @@ static void write_about(struct cli *c, struct jval hello, struct buf *out)
 	jw_obj_end(&w);
 }
 
+/* The same findings for programs. Empty texts are left out, as everywhere in JSON. */
 static void write_json(const struct findings *f, struct buf *out)
 {
 	struct jw w = jw_on(out);
@@ -151,6 +154,7 @@ static void show_text(const struct findings *f, struct buf *out)
 			     : "\nA required layer is not enforced: commands cannot run safely here.\n");
 }
 
+/* Runs the trials, and evaluates them. Commands are safe here if every required layer is enforced. */
 static void examine_host(struct cli *c, struct findings *f)
 {
 	mem_auto char *tool = jval_strdup(jval_get(f->health, "toolProgram"));

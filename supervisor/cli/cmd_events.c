@@ -29,6 +29,7 @@ struct listener {
 
 /* ---- one line ---- */
 
+/* An event is one line, whatever its texts contain. */
 static void join_lines(struct buf *text)
 {
 	for (size_t i = 0; i < text->len; i++)
@@ -72,6 +73,7 @@ static void append_summary(struct jval payload, struct buf *out)
 	}
 }
 
+/* "SEQUENCE  TIME  TYPE  ID  SUMMARY"; the time in milliseconds, which is enough to compare events by eye. */
 static void append_line(const struct listener *l, struct jval event, struct buf *out)
 {
 	static const char *const ids[] = { "processId", "taskId", "turnId", "threadId", "sessionId" };
@@ -127,6 +129,7 @@ static void write_out(struct listener *l, size_t most)
 	}
 }
 
+/* While events are listed, nothing else needs the connection, so writing may block. */
 static bool on_listed(void *ctx, struct jval event)
 {
 	struct listener *l = ctx;

@@ -32,6 +32,7 @@ int cmd_help(struct cli *c)
 	return format_out(&out);
 }
 
+/* Compares the texts: both were written by the same code. */
 static bool members_equal(struct jval own, struct jval daemon, const char *key)
 {
 	struct jval a = jval_get(own, key), b = jval_get(daemon, key);
@@ -76,6 +77,7 @@ int cmd_version(struct cli *c)
 
 /* ---- call ---- */
 
+/* 0, or −1 with errno. Limited, because the whole request is held in memory. */
 static int read_stdin(struct buf *out)
 {
 	for (;;) {
@@ -125,6 +127,7 @@ static bool may_repeat(const char *method, const struct buf *params)
 	return jval_get(jval_of(buf_cstr(params), params->len), "idempotencyKey").type == JT_STRING;
 }
 
+/* For scripts and for methods without a verb: parameters and result are passed on as they are. */
 int cmd_call(struct cli *c)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;

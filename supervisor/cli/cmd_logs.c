@@ -1,3 +1,9 @@
+/*
+ * `logs`: the recorded output of a process, and with -f what it prints until it ends. The events say which ranges of
+ * which stream were printed and in which order; output_stream.c reads and writes them. --tail finds out first where to
+ * start in each stream.
+ */
+
 #include "supervisor/cli/event_stream.h"
 #include "supervisor/cli/exit_status.h"
 #include "supervisor/cli/id_lookup.h"
@@ -51,6 +57,7 @@ static int tail_start(struct cli *c, const char *ref, uint64_t size, uint64_t li
 
 /* ---- output ---- */
 
+/* The end of the process flushes what is buffered: nothing more can come. */
 static void on_event(void *ctx, struct jval event)
 {
 	struct logs *l = ctx;
@@ -97,6 +104,7 @@ static void pump_output(struct logs *l, bool follow)
 	}
 }
 
+/* With --tail: where each stream starts. Without it all streams start at 0. */
 static int prepare_streams(struct logs *l, struct jval process, struct err *e)
 {
 	const char *tail = opts_get(&l->cli->opts, OPT_logs_TAIL);
@@ -119,6 +127,7 @@ static int prepare_streams(struct logs *l, struct jval process, struct err *e)
 	return 0;
 }
 
+/* Lists first and follows afterwards, from the last event that was listed: nothing is missed or shown twice. */
 static int show_logs(struct logs *l, const char *id)
 {
 	bool follow = opts_has(&l->cli->opts, OPT_logs_FOLLOW);

@@ -44,6 +44,7 @@ static void show_refs(const char *name, struct jval refs, struct buf *out)
 	}
 }
 
+/* "name       text", if there is such a text. */
 static void show_line(const char *name, struct jval v, struct buf *out)
 {
 	if (v.type != JT_STRING)
@@ -53,6 +54,10 @@ static void show_line(const char *name, struct jval v, struct buf *out)
 	buf_byte(out, '\n');
 }
 
+/*
+ * All members of a decision that help a person to understand it, in the order of the argument: what, why, by which
+ * rule.
+ */
 static void show_decision(struct jval d, struct buf *out)
 {
 	show_line("decision", jval_get(d, "decision"), out);
@@ -107,6 +112,7 @@ static int write_environment(const struct cli *c, struct jw *w)
 	return 0;
 }
 
+/* Exit status 0 only if the command would run without a question: for scripts. */
 int policy_check(struct cli *c)
 {
 	request_auto struct request q = REQUEST_INIT(q);
@@ -135,6 +141,7 @@ int policy_check(struct cli *c)
 
 /* ---- show and lint ---- */
 
+/* A file with a problem is not in effect at all; notes are about single rules that are ignored. */
 static void show_notes(struct jval result, struct buf *out)
 {
 	show_line("problem", jval_get(result, "problem"), out);
@@ -166,6 +173,7 @@ int policy_show(struct cli *c)
 			      jval_get(q.result, "rules"), false);
 }
 
+/* The file is read here, with the rights of the user, and checked by the daemon, which has the parser. */
 int policy_lint(struct cli *c)
 {
 	const char *file = c->opts.args[1];
@@ -253,6 +261,7 @@ static void show_whole(struct cli *c, struct jval ref, struct buf *out)
 		show_line("whole", jval_get(q.result, "data"), out);
 }
 
+/* One paragraph for each event. Ends of processes are only needed by `suggest`. */
 static void explain_event(struct cli *c, struct jval ev, struct buf *out)
 {
 	struct jval payload = jval_get(ev, "payload"), type = jval_get(ev, "type");
@@ -312,6 +321,7 @@ static void print_advice(struct buf *all, const char *text)
 		buf_append(all, line.data, line.len);
 }
 
+/* One line for each element: before, the element, after. */
 static void advise_each(struct jval list, const char *before, const char *after, struct buf *out)
 {
 	for (struct jiter it = jiter_on(list); jiter_next(&it);) {
@@ -324,6 +334,7 @@ static void advise_each(struct jval list, const char *before, const char *after,
 	}
 }
 
+/* A rule that denies cannot be overridden by one that allows, so it is named first. */
 static void suggest_rules(struct jval payload, struct buf *out)
 {
 	struct jval decision = jval_get(payload, "permissionDecision"), suggestion = jval_get(payload, "suggestion");
@@ -350,6 +361,7 @@ static void suggest_rules(struct jval payload, struct buf *out)
 	}
 }
 
+/* The last decision counts: an earlier one may have been answered in the meantime. */
 static void suggest_json(struct jval events, struct buf *out)
 {
 	struct jw w = jw_on(out);

@@ -56,6 +56,7 @@ int cmd_kill(struct cli *c)
 	return status;
 }
 
+/* Exits like `run`, so that a script can start a command with -d and wait for it later. */
 int cmd_wait(struct cli *c)
 {
 	request_auto struct request q = REQUEST_INIT(q);

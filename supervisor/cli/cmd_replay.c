@@ -66,6 +66,7 @@ static bool play_piece(struct player *p, uint64_t at_us, const char *bytes, size
 	return p->status == 0;
 }
 
+/* A recording drawn in a smaller window is unreadable; a larger one does no harm. */
 static void warn_about_size(unsigned rows, unsigned cols)
 {
 	unsigned have_rows, have_cols;
@@ -81,11 +82,13 @@ static bool on_start(void *ctx, const struct terminal_log_start *s)
 	return play_piece(ctx, s->at_us, NULL, 0);
 }
 
+/* Sizes are ignored: the window that plays it keeps its own. */
 static bool on_piece(void *ctx, uint64_t at_us, const char *bytes, size_t n, unsigned rows, unsigned cols)
 {
 	return play_piece(ctx, at_us, bytes, n);
 }
 
+/* A process without a terminal has no recording; `logs` is what the user wants then. */
 static int play_process(struct cli *c, struct player *p)
 {
 	struct terminal_log_fns fns = { .start = on_start, .piece = on_piece, .ctx = p };
@@ -104,6 +107,7 @@ static int play_process(struct cli *c, struct player *p)
 
 /* ---- files ---- */
 
+/* The first line is the header. Events other than output (input, resize, marks) are skipped. */
 static int play_line(struct player *p, unsigned number, const char *line, size_t n, struct recording_event *ev,
 		     struct err *e)
 {
@@ -184,6 +188,7 @@ static int play_file(const char *path, struct player *p)
 
 /* ---- packs ---- */
 
+/* The summary goes to stdout, problems to stderr. 0 only if there are none. */
 static int print_problems(const char *path, const struct pack_verdict *v)
 {
 	buf_auto struct buf named = BUF_INIT;
@@ -265,6 +270,7 @@ static int verify_pack(const char *path, const char *key)
 
 /* ---- the verb ---- */
 
+/* A name with a slash or the usual suffix is a file, as is one that exists and is not an id. */
 static bool is_file(const char *given)
 {
 	size_t n = strlen(given);
@@ -274,6 +280,7 @@ static bool is_file(const char *given)
 	       (strncmp(given, "proc_", 5) != 0 && stat(given, &st) == 0 && S_ISREG(st.st_mode));
 }
 
+/* 0, or the exit status after a usage error. 0 would mean no maximum, so it becomes 1 microsecond. */
 static int read_pace(struct cli *c, struct recording_pace *ret)
 {
 	const char *speed = opts_get(&c->opts, OPT_replay_SPEED), *idle = opts_get(&c->opts, OPT_replay_MAX_IDLE);

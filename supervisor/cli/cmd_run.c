@@ -76,6 +76,7 @@ static void write_term(const struct opts *o, struct jw *w)
 		jw_kstr(w, "COLORTERM", color);
 }
 
+/* TERM for a terminal first, then the variables in the order of the command line. */
 static int write_env(const struct opts *o, struct jw *w, struct err *e)
 {
 	jw_kobj(w, "env");
@@ -112,6 +113,7 @@ static bool wants_keys(const struct opts *o)
 	       !opts_has(o, OPT_run_DETACH) && isatty(STDIN_FILENO);
 }
 
+/* JSON has no bytes that are not UTF-8; replacing them would run another command than the one typed. */
 static int check_texts(const struct opts *o, struct err *e)
 {
 	for (size_t i = 0; i < o->nargs; i++)

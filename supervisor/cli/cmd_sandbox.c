@@ -61,6 +61,7 @@ static void show_head(struct jval profile, struct buf *out)
 	print_member("limits", profile, "processLimits", out);
 }
 
+/* What can be read, written and not be seen, in the order in which it is mounted. */
 static void show_mounts(struct jval mounts, struct buf *out)
 {
 	static const char *const heads[] = { "KIND", "PATH", "" };
@@ -93,6 +94,7 @@ static int print_sandbox(struct cli *c, struct jval result, void (*text)(struct 
 	return format_out(&out);
 }
 
+/* The layers in effect, and those without which the profile refuses to run a command. */
 static void profile_text(struct jval result, struct buf *out)
 {
 	show_head(jval_get(result, "sandboxProfile"), out);
@@ -134,6 +136,7 @@ static void applied_text(struct jval payload, struct buf *out)
 	show_mounts(jval_of(mounts.data, mounts.len), out);
 }
 
+/* The sandbox is in the event of its start; the profile may have changed since then. */
 static int show_process(struct cli *c, const char *given)
 {
 	static const char *const types[] = { "sandbox.applied" };
@@ -156,6 +159,7 @@ static int show_process(struct cli *c, const char *given)
 	return print_sandbox(c, jval_get(it.value, "payload"), applied_text);
 }
 
+/* The default profile is bold. */
 static void list_text(struct jval result, struct buf *out)
 {
 	static const char *const heads[] = { "PROFILE", "FROM", "SUMMARY" };

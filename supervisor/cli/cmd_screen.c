@@ -189,6 +189,7 @@ static int send_input(struct cli *c, const char *id, const void *p, size_t n, ui
 	return yield_ms ? show_yielded(q->result) : 0;
 }
 
+/* Each chunk is written before the next is read: a process that does not read slows down the sender. */
 static int send_stdin(struct cli *c, const char *id)
 {
 	mem_auto char *chunk = mem_alloc(CHUNK);

@@ -15,6 +15,7 @@
 
 /* ---- session rules ---- */
 
+/* NULL after printing why, with line and column of a syntax error. */
 static json_t *read_policy(const char *file)
 {
 	mem_auto char *text = mem_alloc(FILE_MAX + 1);

@@ -1,3 +1,9 @@
+/*
+ * `setup`: adds bailiff to an agent's configuration. The new text of every file is computed and checked before the
+ * first one is written, so that a file that cannot be changed leaves all of them as they were. setup_clients.def and
+ * setup_only.def list the clients.
+ */
+
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
@@ -53,6 +59,7 @@ static const struct only_row *only_find(const char *client)
 
 /* ---- paths ---- */
 
+/* An empty variable counts as unset. */
 static const char *find_variable(const char *name)
 {
 	const char *v = getenv(name);
@@ -108,6 +115,7 @@ static int check_links(const char *project, const char *file, struct err *e)
 	return 0;
 }
 
+/* NULL after printing why. The project's file is used only if no link leads out of the project. */
 static char *project_path(const char *file)
 {
 	char here[PATH_MAX];
@@ -154,6 +162,7 @@ static char *file_of(struct cli *c, const struct client_row *r, const char *user
 
 /* ---- entry ---- */
 
+/* The absolute path: an agent may start bailiff with another PATH. */
 static char *find_own_path(void)
 {
 	char path[PATH_MAX];
@@ -240,6 +249,7 @@ struct addition {
 	const struct setup_exclusion *exclusion;
 };
 
+/* The text with the addition; `present` is NULL if there is no file. */
 static int merge_settings(const struct addition *a, const char *present, struct buf *ret, struct err *e)
 {
 	return a->entry ? setup_merge(a->form, present, a->entry, ret, e)
@@ -320,6 +330,10 @@ static int check_only(const struct client_row *r)
 	return EXIT_FAILED;
 }
 
+/*
+ * One file with bailiff as a server and, with --only, one that disables the client's own tools; they may be the same
+ * file.
+ */
 static int set_up_client(struct cli *c, const struct client_row *r)
 {
 	const bool write = opts_has(&c->opts, OPT_setup_WRITE);

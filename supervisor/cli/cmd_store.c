@@ -77,6 +77,7 @@ static int chown_moved(const char *dir, struct err *e)
 	return 0;
 }
 
+/* Best effort: what remains is overwritten or reported by the next backup. */
 static void remove_tree(const char *path)
 {
 	struct err ignored = ERR_INIT;
@@ -92,6 +93,7 @@ static void remove_tree(const char *path)
 	(void)rmdir(path);
 }
 
+/* Only the two known folders are copied: the daemon's user could have put anything else there. */
 static int copy_folders(const char *staged, int out, struct err *e)
 {
 	const struct file_copy_options plain = { 0 };

@@ -83,6 +83,7 @@ static int write_item(const char *text, struct jw *w, struct err *e)
 	return 0;
 }
 
+/* The items of --item or, without any, the lines of stdin. Empty lines are skipped. */
 static int write_items(const struct opts *o, struct jw *w, struct err *e)
 {
 	char *line = NULL;
@@ -124,6 +125,7 @@ static int wait_job(struct cli *c, const char *id)
 	}
 }
 
+/* With --wait the exit status tells whether all items succeeded. */
 int job_create(struct cli *c)
 {
 	static const struct sandbox_options options = SANDBOX_OPTIONS(job);

@@ -117,6 +117,7 @@ static void find_cgroup_mount(struct tree_usage *u)
 		fclose(f);
 }
 
+/* A file of /proc or of a cgroup; false if it is gone, because its process has ended. */
 static bool read_text(const char *path, char *text, size_t cap)
 {
 	fd_auto int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -145,6 +146,7 @@ static bool find_leaf(const struct tree_usage *u, const char *process_id, uint64
 	return snprintf(ret, PATH_MAX, "%s%s", u->tree, own + strlen(u->root)) < PATH_MAX;
 }
 
+/* One pass over /proc for all trees: reading it once per process would take too long. */
 static void tree_usage_read(struct tree_usage *u)
 {
 	DIR *d = opendir("/proc");
@@ -280,6 +282,7 @@ static bool wait_for_key(unsigned interval_ms)
 	return n == 0 || (n == 1 && (key == 'q' || key == 'Q' || key == 3));
 }
 
+/* Until q, Ctrl-C or a signal. An error ends it: the daemon may be gone. */
 static int refresh_screen(struct cli *c, unsigned interval_ms, struct err *e)
 {
 	do {
@@ -300,6 +303,7 @@ static int refresh_screen(struct cli *c, unsigned interval_ms, struct err *e)
 	return 0;
 }
 
+/* Uses the alternate screen without echo, and restores both however it ends. */
 static int run_screen(struct cli *c, unsigned interval_ms)
 {
 	static const char enter[] = "\033[?1049h\033[?25l", leave[] = "\033[?25h\033[?1049l";

@@ -76,6 +76,7 @@ static void mdoc_text(const char *s, struct buf *out)
 	}
 }
 
+/* One subsection for each verb: usage, summary, details and options. */
 static void write_man(const struct verb_table *verbs, struct buf *out)
 {
 	for (size_t i = 0; i < verbs->n; i++) {
@@ -283,6 +284,7 @@ static void add_word(struct collection *into, const char *word)
 		buf_printf(into->out, "%.*s%s\n", into->lead, into->prefix - into->lead, word);
 }
 
+/* Words separated by one of these characters; longer ones than 63 characters do not occur. */
 static void add_words(struct collection *into, const char *words, const char *separators)
 {
 	for (const char *p = words; *p; p += strspn(p, separators)) {
@@ -329,6 +331,7 @@ static void add_source(struct collection *into, const struct source *s)
 	}
 }
 
+/* A row by the option's name, the alternatives in its value's name, or files if that is a path. */
 static void add_option_value(struct collection *into, const struct opt_row *option)
 {
 	for (size_t i = 0; i < countof(option_values); i++)
@@ -476,6 +479,7 @@ static void complete_option(struct collection *into, const struct verb *v, size_
 	}
 }
 
+/* In this order: the value of the option before it, a command after "--", an option, a subverb, an argument. */
 static void complete_verb(struct collection *into, const struct verb *v, const char *const *words, size_t n)
 {
 	buf_auto struct buf subverbs = BUF_INIT;

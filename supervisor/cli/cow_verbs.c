@@ -209,6 +209,7 @@ static int read_diff(struct cli *c, struct jval process, struct jval change, str
 	return 0;
 }
 
+/* As git does it: headers bold, additions green, removals red. */
 static enum format_colour colour_of(const char *line)
 {
 	if (strncmp(line, "diff ", 5) == 0 || strncmp(line, "+++", 3) == 0 || strncmp(line, "---", 3) == 0)
@@ -219,6 +220,7 @@ static enum format_colour colour_of(const char *line)
 				: FORMAT_PLAIN;
 }
 
+/* Line by line on a terminal, because each line has its own colour. */
 static void put_text(const struct buf *diff, bool terminal, bool coloured, struct buf *out)
 {
 	if (!terminal) {

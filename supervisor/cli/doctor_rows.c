@@ -24,6 +24,7 @@ struct evidence {
 };
 
 static void row_enforced(struct doctor_row *r, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The layer was seen to work; the text says how. */
 static void row_enforced(struct doctor_row *r, const char *fmt, ...)
 {
 	va_list ap;
@@ -104,6 +105,7 @@ static const struct {
 	{ "", "", "start the daemon with bailiffd --foreground --verbose to see more" },
 };
 
+/* The daemon's advice comes first: it knows more about the failure than its message says. */
 static const char *fix_for(const struct err *failure, const char *advice)
 {
 	if (failure->code == ERR_PERMISSION)
@@ -134,6 +136,7 @@ static bool missing_userns(struct jval kernel, const char *message, struct docto
 	return true;
 }
 
+/* Everything depends on this one: without a sandbox the other rows have nothing to look at. */
 static void judge_sandbox(const struct evidence *s, struct doctor_row *r)
 {
 	const struct doctor_trial *t = &s->d->trials[DOCTOR_SANDBOX];
@@ -189,6 +192,7 @@ static void judge_user_namespaces(const struct evidence *s, struct doctor_row *r
 		row_missing(r, report, "the sandbox is in the host's user namespace");
 }
 
+/* If /proc is empty inside, only the pid namespace can be proved: by the small pid of the command. */
 static void judge_namespaces(const struct evidence *s, struct doctor_row *r)
 {
 	static const char *const names[] = { "pid", "mnt", "net", "ipc", "uts", "cgroup" };
@@ -206,6 +210,7 @@ static void judge_namespaces(const struct evidence *s, struct doctor_row *r)
 		row_enforced(r, "its own pid, mount, network, ipc, uts and cgroup namespaces");
 }
 
+/* The error must be EROFS: any other means that something else than the read-only mount prevented it. */
 static void judge_root(const struct evidence *s, struct doctor_row *r)
 {
 	char error[64];
@@ -217,6 +222,7 @@ static void judge_root(const struct evidence *s, struct doctor_row *r)
 		row_missing(r, report, "creating a folder in / gave %s, expected EROFS", error);
 }
 
+/* The host's home is recognised by device and inode: a folder with the same name may be a private one. */
 static void judge_home(const struct evidence *s, struct doctor_row *r)
 {
 	const struct passwd *pw = getpwuid(getuid());
@@ -249,6 +255,7 @@ static void judge_processes(const struct evidence *s, struct doctor_row *r)
 		row_missing(r, report, "%llu processes are visible", (unsigned long long)visible);
 }
 
+/* Both must be true: no interface other than loopback, and a connection that fails. */
 static void judge_network(const struct evidence *s, struct doctor_row *r)
 {
 	char error[64], other[64] = "";
@@ -303,6 +310,7 @@ static void judge_landlock(const struct evidence *s, struct doctor_row *r)
 		row_missing(r, report, "the kernel has it (%s), but commands are in no domain of their own", detail);
 }
 
+/* Two calls that only the filter denies. keyctl is ENOSYS where the kernel lacks it. */
 static void judge_seccomp(const struct evidence *s, struct doctor_row *r)
 {
 	char keyctl[64], bit[64];
@@ -315,6 +323,7 @@ static void judge_seccomp(const struct evidence *s, struct doctor_row *r)
 		row_missing(r, report, "keyctl gave %s, setting a setuid bit %s", keyctl, bit);
 }
 
+/* All five sets: an empty effective set proves nothing if another can fill it again. */
 static void judge_capabilities(const struct evidence *s, struct doctor_row *r)
 {
 	static const char *const sets[] = { "permitted", "effective", "inheritable", "bounding", "ambient" };
@@ -338,6 +347,7 @@ static void judge_no_new_privs(const struct evidence *s, struct doctor_row *r)
 		row_missing(r, report, "not set");
 }
 
+/* A file made inside must belong to the user outside, or the user could not delete it. */
 static void judge_workspace(const struct evidence *s, struct doctor_row *r)
 {
 	const struct doctor *d = s->d;
@@ -382,6 +392,7 @@ static void missing_limit(const struct evidence *s, const char *controller, cons
 		row_missing(r, t->advice[0] ? t->advice : report, "%s", t->failure.message);
 }
 
+/* The command must die: a result means that it could use more than its limit. */
 static void judge_memory(const struct evidence *s, struct doctor_row *r)
 {
 	const struct doctor_trial *t = &s->d->trials[DOCTOR_MEMORY];
@@ -395,6 +406,7 @@ static void judge_memory(const struct evidence *s, struct doctor_row *r)
 		missing_limit(s, "memory", t, r);
 }
 
+/* Either fork fails at the limit, or the kernel ends the command. */
 static void judge_pids(const struct evidence *s, struct doctor_row *r)
 {
 	const struct doctor_trial *t = &s->d->trials[DOCTOR_PIDS];
@@ -412,6 +424,7 @@ static void judge_pids(const struct evidence *s, struct doctor_row *r)
 		missing_limit(s, "pids", t, r);
 }
 
+/* Half of the time is far above the limit of a tenth, and robust on a loaded machine. */
 static void judge_cpu(const struct evidence *s, struct doctor_row *r)
 {
 	const struct doctor_trial *t = &s->d->trials[DOCTOR_CPU];
@@ -440,6 +453,7 @@ static void judge_terminal(const struct evidence *s, struct doctor_row *r)
 			    t->failure.message[0] ? t->failure.message : "standard input is not a terminal");
 }
 
+/* Not a layer of the sandbox, but whether its denials can be reported exactly. */
 static void judge_denials(const struct evidence *s, struct doctor_row *r)
 {
 	struct jval v = jval_get(s->health, "violations");
@@ -490,6 +504,7 @@ const char *doctor_state_name(enum doctor_state state)
 	return names[state];
 }
 
+/* A command that runs without a sandbox by policy has nothing inside to evaluate. */
 size_t doctor_judge(const struct doctor *d, struct jval machine, struct jval health,
 		    struct doctor_row ret[DOCTOR_ROWS_MAX])
 {

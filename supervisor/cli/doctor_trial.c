@@ -1,3 +1,8 @@
+/*
+ * The trials of `doctor`: each runs bailiff-tool in a sandbox, in a directory that is created for it and removed
+ * afterwards. All but the first are started together, because each takes a noticeable time.
+ */
+
 #include "supervisor/cli/doctor.h"
 
 #include "runtime/base/mem.h"
@@ -26,6 +31,7 @@ static const char *home_of_user(void)
 
 /* ---- workspace ---- */
 
+/* With a FIFO in it, for the trial of Landlock. Both are accessible to every id that a sandbox may use. */
 static int make_folder(const char *above, struct doctor *d, struct err *e)
 {
 	if (snprintf(d->folder, sizeof d->folder, "%.*s/.bailiff-doctor-XXXXXX", PATH_MAX - 64,
@@ -64,6 +70,7 @@ struct plan {
 	bool terminal;
 };
 
+/* Sent without waiting. The reply comes when the command has ended, or after YIELD_MS. */
 static void begin_trial(struct cli *c, const char *tool, const struct doctor *d, const struct plan *p,
 			struct doctor_trial *t)
 {
@@ -116,6 +123,7 @@ static void read_result(struct doctor_trial *t)
 		err_set(&t->failure, ERR_SANDBOX, "no result (%s)", status[0] ? status : "no status");
 }
 
+/* Waits for the reply, and keeps what the program inside printed, or why it could not run. */
 static void finish_trial(struct cli *c, struct doctor_trial *t)
 {
 	char *message = t->failure.message;
@@ -197,6 +205,7 @@ static bool landlock_permits_writing(const char *path)
 	return false;
 }
 
+/* The same count without a sandbox, to compare with. */
 static uint64_t count_domains_outside(const char *tool)
 {
 	buf_auto struct buf out = BUF_INIT;
@@ -209,6 +218,7 @@ static uint64_t count_domains_outside(const char *tool)
 	return jval_uint(jval_get(jval_of(out.data, out.len), "domains"), 0);
 }
 
+/* The FIFO trial proves nothing below directories where Landlock permits writing. */
 static void try_rest(struct cli *c, const char *tool, struct doctor *d)
 {
 	mem_auto char *fifo = mem_printf("%s/" FIFO_NAME, d->folder);

@@ -1,7 +1,10 @@
+/* A subscription ends with its connection, so the position is kept here and not by the daemon. */
+
 #include "supervisor/cli/event_stream.h"
 
 #define PAGE 500
 
+/* A reply lost with the connection is not an error: on_connected subscribes again. */
 static void on_subscribed(void *ctx, struct jval result, struct jval error)
 {
 	struct event_stream *f = ctx;

@@ -1,3 +1,9 @@
+/*
+ * How a process ended is recorded in three places with the same members: the event of its end, the process's record,
+ * and the error of a start that failed. The exit status is computed from those members alone, so that `run`, `wait`
+ * and `attach` agree.
+ */
+
 #include "supervisor/cli/exit_status.h"
 
 #include "runtime/base/buf.h"
@@ -68,6 +74,7 @@ static int status_of_failure(struct jval details)
 	}
 }
 
+/* The time limit that was hit, or the reason that was recorded. */
 static void note_failure(struct jval details, const char *otherwise, struct exit_status *o)
 {
 	char limit[32], message[400];
@@ -146,6 +153,7 @@ void print_autorun(struct jval autorun, const char *process_id, bool cow)
 			 process_id);
 }
 
+/* A denial by policy has its own code; a failed exec has the same members as an event. */
 void exit_status_of_error(struct jval error, struct exit_status *ret)
 {
 	struct exit_status o = { .status = EXIT_BAILIFF };

@@ -247,6 +247,7 @@ static void on_interrupted(void *ctx, struct jval result, struct jval error)
 		end_process(f, "user");
 }
 
+/* Ctrl-C for a command without our terminal: the daemon sends SIGINT to it. */
 static void interrupt_process(struct follow *f)
 {
 	buf_auto struct buf params = BUF_INIT;
@@ -307,6 +308,7 @@ static void send_size(struct follow *f)
 	remote_send(f->o.remote, "resize_process", &params, NULL, NULL);
 }
 
+/* Keys are passed on as they are; or lines, with the detach key as an additional end of line. */
 static int enter_rawmode(struct follow *f, struct err *e)
 {
 	if (f->o.keys)
@@ -363,6 +365,7 @@ static void on_wrote(void *ctx, const char *bytes, size_t n)
 
 /* ---- events ---- */
 
+/* The end of the process stops everything else; output that was cited before is still written. */
 static void on_event(void *ctx, struct jval event)
 {
 	struct follow *f = ctx;
@@ -387,6 +390,7 @@ static void on_event(void *ctx, struct jval event)
 	output_stream_flush(f->flow);
 }
 
+/* A new connection starts with the default role and without our size. */
 static void on_connected(void *ctx)
 {
 	static const char role[] = "{\"role\":\"observer\"}";
@@ -506,6 +510,7 @@ static void close_outputs(struct follow *f)
 	}
 }
 
+/* Our reader is gone. What that means depends on whether the process is ours. */
 static void on_write_failed(struct follow *f, const struct err *e)
 {
 	if (e->sys == EPIPE && output_stream_closed(f->flow, OUTPUT_STDOUT) && !f->o.guest && !f->o.json && !f->ended)
@@ -522,6 +527,7 @@ static void on_write_failed(struct follow *f, const struct err *e)
 	end_process(f, "stdout_closed");
 }
 
+/* One turn of the loop. −1: the daemon cannot be reached, or the subscription was rejected. */
 static int process_poll(struct follow *f, int signal_fd, struct err *e)
 {
 	enum { SIGNALS, REMOTE, OUTPUT, INPUT, COUNT };
@@ -557,6 +563,7 @@ static int process_poll(struct follow *f, int signal_fd, struct err *e)
 	return 0;
 }
 
+/* What is printed after the end, and the exit status. An incomplete output is an error of bailiff. */
 static int conclude_process(struct follow *f)
 {
 	const struct err *lost = output_stream_failed(f->flow);
@@ -581,6 +588,7 @@ static int conclude_process(struct follow *f)
 	return f->status ? f->status : f->outcome.status;
 }
 
+/* Sets up the three parts: output, events and input. */
 static void prepare_poll(struct follow *f)
 {
 	const struct foreground *o = &f->o;

@@ -1,3 +1,9 @@
+/*
+ * Text that came from a process or a client is untrusted on a terminal: an escape sequence in a file name could hide a
+ * line or imitate one. So every function here that takes such text sanitises it, and what is printed passes through
+ * format_write.
+ */
+
 #include "supervisor/cli/format.h"
 
 #include "runtime/base/clock.h"
@@ -15,6 +21,7 @@ static const char *const paints[] = {
 	[FORMAT_CYAN] = "\033[36m",
 };
 
+/* NO_COLOR and TERM=dumb are the conventions of other tools. */
 bool format_coloured(int fd)
 {
 	const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
@@ -55,6 +62,7 @@ void format_paint(struct buf *out, bool on, enum format_colour colour, const cha
 		buf_str(out, "\033[0m");
 }
 
+/* Only states that need attention have a colour. */
 enum format_colour format_status_colour(const char *status)
 {
 	static const struct {
@@ -83,6 +91,7 @@ void format_table_init(struct format_table *t, const char *const *heads, size_t 
 		format_table_cell(t, FORMAT_BOLD, heads[i]);
 }
 
+/* A cell is one line: newlines and tabs would break the columns. */
 void format_table_cell(struct format_table *t, enum format_colour colour, const char *text)
 {
 	buf_auto struct buf clean = BUF_INIT;
@@ -172,6 +181,7 @@ static bool real_us_of(struct jval timestamp, uint64_t *ret)
 	return text[0] && clock_parse(text, ret) == 0;
 }
 
+/* Two units are too long for a column, and one is precise enough below 120 of it. */
 static void rough_time(uint64_t s, struct buf *out)
 {
 	if (s < 120)
@@ -207,6 +217,7 @@ void format_left(struct jval timestamp, uint64_t now_us, struct buf *out)
 	rough_time(then > now_us ? (then - now_us) / 1000000 : 0, out);
 }
 
+/* So that the command can be copied to a shell. */
 static void quote_word(const char *s, struct buf *out)
 {
 	static const char harmless[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%^";
@@ -244,6 +255,7 @@ void format_command(struct jval process, struct buf *out)
 		buf_str(out, " ...");
 }
 
+/* The recorded duration is exact; otherwise from the two times, or until now. */
 void format_duration(struct jval process, uint64_t now_us, struct buf *out)
 {
 	struct jval ms = jval_get(process, "durationMs");
@@ -290,6 +302,7 @@ void format_scalar(struct jval v, struct buf *out)
 	text_sanitize_line(buf_cstr(&plain), plain.len, out);
 }
 
+/* Like YAML, but only for reading: strings are not quoted. */
 void format_json(struct jval v, unsigned indent, struct buf *out)
 {
 	struct jiter it = jiter_on(v);
@@ -331,6 +344,7 @@ int format_write(int fd, const char *text, size_t n)
 	return visible.len ? fd_write_all(fd, visible.data, visible.len) : 0;
 }
 
+/* A reader that has gone away (head, less) is not worth a message. */
 int format_out(const struct buf *b)
 {
 	if (format_write(STDOUT_FILENO, b->data, b->len) == 0)

@@ -1,3 +1,8 @@
+/*
+ * Shortened ids are matched here and not by the daemon, except for processes, of which there may be very many. An
+ * exact match always wins, because clients may choose ids that begin with each other.
+ */
+
 #include "supervisor/cli/id_lookup.h"
 
 #include "runtime/base/mem.h"
@@ -69,6 +74,7 @@ struct id_search {
 	size_t n;
 };
 
+/* Counts the matches and keeps the first; an exact one replaces it and ends the search. */
 static bool match_element(void *ctx, struct jval element)
 {
 	struct id_search *s = ctx;

@@ -164,6 +164,7 @@ static int write_option(struct cli *c, const struct mapping *m, int option, stru
 	return status;
 }
 
+/* Members of one object must be adjacent in the specification: it is closed with the first other one. */
 int noun_options(struct cli *c, const char *spec, struct jw *w)
 {
 	char open[TOKEN_MAX] = ""; /* the object that is being written */
@@ -242,6 +243,7 @@ static int print_result(struct cli *c, struct jval result, const char *member)
 	return format_out(&out);
 }
 
+/* "VERB SUBVERB: why", and the advice. */
 static int fail_request(struct cli *c, const struct err *e)
 {
 	const char *name = c->opts.nargs ? c->opts.args[0] : "";
@@ -283,6 +285,7 @@ static int run_list(struct cli *c, const struct subverb *s, struct request *q)
 	return format_columns(s->columns, jval_of(all.data, all.len), cli_as_json(c));
 }
 
+/* The daemon is needed before the arguments are complete: shortened ids are looked up in its lists. */
 static int run_subverb(struct cli *c, const struct subverb *s)
 {
 	request_auto struct request q = REQUEST_INIT(q);
@@ -311,6 +314,7 @@ static int run_subverb(struct cli *c, const struct subverb *s)
 	return request_read(c, &q, s->method) < 0 ? fail_request(c, &q.e) : print_result(c, q.result, s->member);
 }
 
+/* Without a subverb, the names of all are printed. */
 int noun_run(struct cli *c)
 {
 	buf_auto struct buf names = BUF_INIT;

@@ -106,6 +106,7 @@ void output_stream_start_at(struct output_stream *f, int stream, uint64_t offset
 
 /* ---- queue ---- */
 
+/* `before` NULL: at the front. */
 static struct item *insert_after(struct output_stream *f, struct item *before, int stream, enum item_state state)
 {
 	struct item *it = mem_zalloc(1, sizeof(*it));
@@ -121,6 +122,7 @@ static struct item *insert_after(struct output_stream *f, struct item *before, i
 	return it;
 }
 
+/* Usually the first one; items of a stalled stream may be before it. */
 static void pop_item(struct output_stream *f, struct item *it)
 {
 	struct item **at = &f->first, *before = NULL;
@@ -160,6 +162,7 @@ static void add_range(struct output_stream *f, int stream, uint64_t offset, uint
 
 static void on_piece(void *ctx, struct jval result, struct jval error);
 
+/* A range longer than PIECE is split; the rest stays in the queue behind it. */
 static void request_range(struct output_stream *f, struct item *it)
 {
 	buf_auto struct buf params = BUF_INIT;
@@ -208,6 +211,7 @@ static struct item *next_ready(const struct output_stream *f)
 	return it && it->state == READY ? it : NULL;
 }
 
+/* −1: not base64. */
 static int decode_bytes(struct jval data, struct jval encoding, struct buf *out)
 {
 	if (jval_is_str(encoding, "utf8")) {
@@ -244,6 +248,7 @@ int output_read(struct cli *c, const char *output_ref, uint64_t offset, uint64_t
 	return 0;
 }
 
+/* The first error is kept; later ones are its consequences. */
 static void fail_stream(struct output_stream *f, const struct err *e)
 {
 	if (!f->failed)
@@ -292,6 +297,7 @@ static void store_piece(struct output_stream *f, struct item *it, struct jval re
 	}
 }
 
+/* The reply to one read_output, in any order: each item knows its place in the queue. */
 static void on_piece(void *ctx, struct jval result, struct jval error)
 {
 	struct item *it = ctx;
@@ -340,6 +346,7 @@ void output_stream_outputs(struct output_stream *f, struct jval outputs)
 	}
 }
 
+/* Short output comes with the event itself, which saves a request. */
 void output_stream_event(struct output_stream *f, struct jval event)
 {
 	struct jval payload = jval_get(event, "payload");

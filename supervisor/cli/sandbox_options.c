@@ -1,3 +1,8 @@
+/*
+ * Paths are made absolute here, with the user's rights and working directory: the daemon may be unable to read them,
+ * and must not guess what a relative path meant.
+ */
+
 #include "supervisor/cli/sandbox_options.h"
 
 #include "runtime/base/mem.h"
@@ -13,6 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* `given` NULL: the working directory. Hidden paths keep their links: the name itself is to be hidden. */
 static int make_absolute(const char *given, bool follow, char ret[PATH_MAX], struct err *e)
 {
 	char here[PATH_MAX] = "", whole[2 * PATH_MAX];

@@ -1,3 +1,8 @@
+/*
+ * Writing a configuration file that belongs to another program: the new contents are written next to it and renamed
+ * over it, so that neither a crash nor a full disk leaves half a file.
+ */
+
 #include "supervisor/cli/setup.h"
 
 #include "runtime/base/buf.h"
@@ -26,6 +31,7 @@ int setup_merge(enum setup_form form, const char *present, const struct setup_en
 
 /* ---- the file ---- */
 
+/* All parents of the file. Those that exist are left as they are. */
 static int make_folders(const char *path, struct err *e)
 {
 	mem_auto char *copy = mem_strdup(path);

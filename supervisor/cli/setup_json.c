@@ -34,6 +34,7 @@ static const struct dialect {
 
 /* ---- the blanked copy ---- */
 
+/* The offset after the string that starts at `at`; at the end of the text if it is not terminated. */
 static size_t string_end(const char *text, size_t at)
 {
 	for (at++; text[at] && text[at] != '"'; at++)
@@ -55,6 +56,7 @@ static size_t comment_end(const char *text, size_t at)
 	return end ? (size_t)(end - text) + 2 : at; /* an unterminated comment stays, and is a syntax error */
 }
 
+/* Newlines stay, so that positions in error messages are right. */
 static void blank_comments(char *text)
 {
 	for (size_t at = 0; text[at];) {
@@ -94,6 +96,7 @@ struct json_range {
 	size_t start, end; /* its value */
 };
 
+/* The offset after the value that starts at `at`. The copy is valid JSON, so brackets match. */
 static size_t value_end(const char *json, size_t at)
 {
 	int depth = 0;
@@ -127,6 +130,7 @@ static bool next_member(const char *json, size_t *at, struct json_range *ret)
 	return true;
 }
 
+/* Names with escapes are not found; the caller rejects the file then. */
 static bool find_member(const char *json, const struct json_range *object, const char *name, struct json_range *ret)
 {
 	size_t at = object->start, n = strlen(name);
@@ -237,6 +241,7 @@ static void append_member(const char *present, const char *json, const struct js
 	buf_str(out, present + to);
 }
 
+/* Only the value; its name and everything around it stay. */
 static void replace_value(const char *present, const struct json_range *p, const json_t *value, struct buf *out)
 {
 	const struct manner m = detect_style(present);
@@ -274,6 +279,7 @@ static json_t *entry_json(const struct dialect *d, const struct setup_entry *ent
 
 static bool is_blank(const char *text) { return text[strspn(text, BLANKS)] == '\0'; }
 
+/* For a file without a value: its comments stay at the top. */
 static void write_alone(const char *present, const json_t *root, struct buf *ret)
 {
 	const struct manner m = detect_style(NULL);
@@ -290,6 +296,7 @@ static int reject_name(const char *name, struct err *e)
 	return err_set(e, ERR_INVALID, "the name \"%s\" is not written as such", name);
 }
 
+/* One of three edits: the whole member, the server in it, or only the changed server. */
 static int change_text(const struct dialect *d, const char *present, const char *json, const json_t *root,
 		       const struct setup_entry *entry, struct buf *ret, struct err *e)
 {
@@ -357,6 +364,7 @@ static void append_elements(const char *present, const char *json, const struct 
 	buf_str(out, present + last);
 }
 
+/* The same three edits for a list of names. */
 static int exclude_member(const char *present, const char *json, const json_t *root, const struct setup_exclusion *x,
 			  struct buf *ret, struct err *e)
 {

@@ -22,6 +22,7 @@ struct toml_line {
 	size_t len; /* without the newline */
 };
 
+/* Lines end with a newline or with the text; a carriage return counts as a blank. */
 static bool next_line(const char **at, struct toml_line *ret)
 {
 	if (!**at)
@@ -126,6 +127,7 @@ static bool is_string(struct toml_line value, const char *s)
 	       value.text[n + 1] == *value.text;
 }
 
+/* A basic string of TOML: quotes, backslashes and control characters are escaped. */
 static void write_string(struct buf *out, const char *s)
 {
 	buf_str(out, "\"");
@@ -140,6 +142,7 @@ static void write_string(struct buf *out, const char *s)
 	buf_str(out, "\"");
 }
 
+/* BAILIFF_HOME is set with env: the table has no place for variables. */
 static void write_program(struct buf *out, const struct setup_entry *entry)
 {
 	buf_str(out, "id = \"bailiff\"\nprogram = ");
@@ -193,6 +196,7 @@ static const char *check_line(struct toml_line t)
 	return NULL;
 }
 
+/* Everything that copy_top and copy_ours rely on. The error has the line. */
 static int check_file(const char *present, struct err *e)
 {
 	bool top = true, has_default = false;

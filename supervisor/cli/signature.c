@@ -1,3 +1,5 @@
+/* Only Ed25519 keys are accepted: one algorithm means that a verifier cannot be talked into a weaker one. */
+
 #define ERR_STATE OPENSSL_ERR_STATE /* a type of libcrypto; conflicts with ours */
 #include <openssl/err.h>
 #include <openssl/evp.h>
@@ -17,6 +19,7 @@ struct signing_key {
 	EVP_PKEY *key;
 };
 
+/* NULL with the error. libcrypto's error queue is cleared: it is not used for messages. */
 static EVP_PKEY *read_key(const char *path, bool private, struct err *e)
 {
 	FILE *f = fopen(path, "re");

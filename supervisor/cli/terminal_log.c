@@ -1,3 +1,8 @@
+/*
+ * Puts the recording of a terminal together: times and sizes from the events, bytes from the stored output. Events may
+ * have been removed by retention while the output is kept; then the size in the process's record is used.
+ */
+
 #include "supervisor/cli/terminal_log.h"
 
 #include "runtime/base/clock.h"
@@ -17,6 +22,7 @@ struct tape {
 	int result;
 };
 
+/* In microseconds since 1970. */
 static uint64_t time_of(struct jval timestamp, uint64_t otherwise)
 {
 	char text[CLOCK_TEXT_MAX + 16];
@@ -32,6 +38,7 @@ static void read_size(struct jval v, unsigned *rows, unsigned *cols)
 	*cols = (unsigned)jval_uint(jval_get(v, "cols"), *cols);
 }
 
+/* False: the callback wants no more. */
 static bool begin_log(struct tape *t)
 {
 	if (!t->begun)
@@ -58,6 +65,7 @@ static int read_range(struct tape *t, const char *ref, uint64_t at_us, uint64_t 
 	return r;
 }
 
+/* Ranges may overlap after a crash; each byte is passed on once. */
 static int on_output(struct tape *t, struct jval event, struct jval payload)
 {
 	uint64_t offset = jval_uint(jval_get(payload, "offset"), 0),

@@ -1,3 +1,8 @@
+/*
+ * A command that tries the same forbidden thing a thousand times must not print a thousand lines: equal lines are
+ * shown once, five different ones at most, and the rest is counted.
+ */
+
 #include "supervisor/cli/violation_summary.h"
 
 #include "runtime/base/buf.h"
@@ -60,6 +65,7 @@ bool violation_summary_add(struct violation_summary *d, struct jval event)
 	return true;
 }
 
+/* Folders and hosts are named where all violations agree on one; otherwise a placeholder. */
 static void print_options(const struct violation_needs *n)
 {
 	buf_auto struct buf options = BUF_INIT, host = BUF_INIT;

@@ -96,7 +96,7 @@ static int connect_to(const char *path, bool wait)
 
 static bool is_absent(int errnum) { return errnum == ENOENT || errnum == ECONNREFUSED || errnum == ENOTDIR; }
 
-enum { REACHED, NOBODY, BUSY }; /* BUSY: a daemon is there, but its backlog is full */
+enum { REACHED, NO_DAEMON, BUSY }; /* BUSY: a daemon is there, but its backlog is full */
 
 /* Tries the homes in order; the first whose daemon answers is used. An error other than "no daemon" ends the search. */
 static int connect_places(struct remote *r, struct err *e)
@@ -114,7 +114,7 @@ static int connect_places(struct remote *r, struct err *e)
 		if (!is_absent(errno))
 			return err_sys(e, errno, "connect to %s", h->socket);
 	}
-	return NOBODY;
+	return NO_DAEMON;
 }
 
 static bool may_start(const struct remote *r)
@@ -324,7 +324,7 @@ static int reconnect(struct remote *r, struct err *e)
 	if (c < 0)
 		return -1;
 	if (c > 0) {
-		if (c == NOBODY)
+		if (c == NO_DAEMON)
 			start_daemon(r, now);
 		back_off(r, now);
 		return 0;

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import termios
 
 import harness
@@ -543,6 +544,16 @@ def test_replay_is_interruptible(home):
         w.wait(status=130)
         w.restored()
         assert w.seen.endswith(b"\x1b[?25h\x1b[?1049l") or b"\x1b[?1049l" in w.seen, w.seen
+
+
+def test_replay_of_a_stalled_pipe_is_interruptible():
+    """The signals are blocked during the playback; a recording that does not continue must not keep them blocked forever."""
+    with subprocess.Popen([harness.CLI, "replay", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as replay:
+        replay.stdin.write(b'{"version": 2, "width": 80, "height": 24}\n[0, "o", "begun"]\n')
+        replay.stdin.flush()
+        assert replay.stdout.read(5) == b"begun"
+        replay.send_signal(signal.SIGINT)
+        assert replay.wait(timeout=20) == 130
 
 
 harness.main(globals())
