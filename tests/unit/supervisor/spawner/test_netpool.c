@@ -3,14 +3,18 @@
 #include "supervisor/spawner/netpool.h"
 
 #include "runtime/base/fd.h"
+#include "supervisor/spawner/prebuilt.h"
 #include "tests/unit/suite.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define OWNER 1000
@@ -128,11 +132,52 @@ START_TEST(the_oldest_is_closed_when_too_many_come_back)
 }
 END_TEST
 
+/* Gives a namespace to a sandbox whose init is a child of ours, and returns it as if the command had ended. */
+static void end_command(struct prebuilt_pool *pool, struct netpool *p, bool dead)
+{
+	const struct plan_key key = { .id = "proc_1", .attempt = 1 };
+	struct prebuilt one = { .link = -1, .mounts = -1, .net = netpool_take(p, OWNER) };
+	pid_t pid = fork();
+	if (pid == 0)
+		for (;;)
+			pause();
+	ck_assert_int_gt(pid, 0);
+	fd_auto int pidfd = one.pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	prebuilt_name_leaf(pool, &key, OWNER, &one);
+	if (dead) {
+		kill(pid, SIGKILL);
+		ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+	}
+	prebuilt_forget_leaf(pool, &key);
+	prebuilt_collect_garbage(pool);
+	if (!dead) {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, 0);
+	}
+}
+
+START_TEST(a_namespace_does_not_come_back_while_its_init_lives)
+{
+	struct netpool p;
+	struct prebuilt_pool pool;
+	if (has_pool(&p)) {
+		prebuilt_pool_init(&pool, NULL, NULL, &p, true, 0);
+		end_command(&pool, &p, false);
+		ck_assert_uint_eq(p.nused, 0);
+		netpool_fill(&p);
+		end_command(&pool, &p, true);
+		ck_assert_uint_eq(p.nused, 1);
+		prebuilt_pool_done(&pool);
+	}
+	netpool_done(&p);
+}
+END_TEST
+
 int main(void)
 {
 	return SUITE("netpool", an_unused_namespace_comes_back_for_its_owner_only,
 		     a_namespace_with_a_socket_left_does_not_come_back,
 		     a_namespace_in_which_a_packet_was_sent_does_not_come_back,
 		     a_namespace_that_only_counted_an_unreachable_network_does_not_come_back,
-		     the_oldest_is_closed_when_too_many_come_back);
+		     the_oldest_is_closed_when_too_many_come_back, a_namespace_does_not_come_back_while_its_init_lives);
 }
