@@ -3,6 +3,7 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/jscan.h"
+#include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 
@@ -290,7 +291,10 @@ static enum otlp_http_result read_partial_success(const struct otlp_http *p, enu
 	/* OTLP/JSON encodes 64-bit numbers as strings, but some collectors send numbers. */
 	jval_str(rejected, text, sizeof(text));
 	uint64_t number = rejected.type == JT_STRING ? strtoull(text, NULL, 10) : jval_uint(rejected, 0);
-	if (!number && !why[0])
+	/* Accepted as a whole: a message then is only a warning, and nothing was dropped. */
+	if (!number && why[0])
+		log_warning("the endpoint accepted the request with a warning: %s", why);
+	if (!number)
 		return OTLP_HTTP_DONE;
 	err_set(e, ERR_UNAVAILABLE, "%llu rejected: %s", (unsigned long long)number,
 		why[0] ? why : "(no reason given)");

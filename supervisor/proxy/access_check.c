@@ -41,7 +41,7 @@ static void deny_tls(struct connection *c, enum proxy_reason why)
 	struct served_sandbox *b = c->sandbox;
 
 	traffic_report_denied(&b->report, c->target.host, c->target.port, "", why);
-	b->news(b->ctx);
+	b->on_change(b->ctx);
 	bufferevent_write(c->client, alert, sizeof alert);
 	connection_close(c);
 }

@@ -73,7 +73,7 @@ void connection_free(struct connection *c)
 
 	if (c->established) {
 		traffic_report_add(&b->report, c->target.host, c->target.port, 1, c->sent, c->received);
-		b->news(b->ctx);
+		b->on_change(b->ctx);
 	}
 	if (c->lookup)
 		lookup_cancel(c->lookup);
@@ -162,7 +162,7 @@ void connection_refuse(struct connection *c, enum proxy_reason why, const char *
 	struct served_sandbox *b = c->sandbox;
 
 	traffic_report_denied(&b->report, c->target.host, c->target.port, address, why);
-	b->news(b->ctx);
+	b->on_change(b->ctx);
 	connection_answer(c, 403, "denied: connect %s%s%s:%u (%s%s%s)",
 			  c->target.is_address && strchr(c->target.host, ':') ? "[" : "", c->target.host,
 			  c->target.is_address && strchr(c->target.host, ':') ? "]" : "", c->target.port,

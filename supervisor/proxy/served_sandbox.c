@@ -67,7 +67,7 @@ static void on_connection_ended(struct served_sandbox *b)
 
 struct served_sandbox *served_sandbox_new(struct event_base *base, struct resolver *resolver,
 					  const struct credentials *credentials, const struct plan_key *key, int fd,
-					  struct host_rules *rules, void (*news)(void *ctx), void *ctx)
+					  struct host_rules *rules, void (*on_change)(void *ctx), void *ctx)
 {
 	struct served_sandbox *b = mem_zalloc(1, sizeof *b);
 
@@ -78,7 +78,7 @@ struct served_sandbox *served_sandbox_new(struct event_base *base, struct resolv
 	b->fd = fd;
 	b->rules = *rules;
 	*rules = (struct host_rules){ 0 };
-	b->news = news;
+	b->on_change = on_change;
 	b->ctx = ctx;
 	b->connection_ended = on_connection_ended;
 	LIST_INIT(&b->connections);

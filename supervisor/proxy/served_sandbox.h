@@ -32,7 +32,7 @@ struct served_sandbox {
 	struct event_base *base;
 	struct resolver *resolver;
 	const struct credentials *credentials;
-	void (*news)(void *ctx); /* called when there is something to report */
+	void (*on_change)(void *ctx); /* called when there is something to report */
 	void *ctx;
 	void (*connection_ended)(struct served_sandbox *b); /* called by each connection after its end */
 };
@@ -40,7 +40,7 @@ struct served_sandbox {
 /* Takes ownership of the descriptor and the rules. */
 struct served_sandbox *served_sandbox_new(struct event_base *base, struct resolver *resolver,
 					  const struct credentials *credentials, const struct plan_key *key, int fd,
-					  struct host_rules *rules, void (*news)(void *ctx), void *ctx);
+					  struct host_rules *rules, void (*on_change)(void *ctx), void *ctx);
 /* Stops serving: closes the socket and all connections. Their traffic can still be reported. */
 void served_sandbox_close(struct served_sandbox *b);
 void served_sandbox_free(struct served_sandbox *b);

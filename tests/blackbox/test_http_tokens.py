@@ -19,7 +19,7 @@ def test_the_token_is_a_secret_file():
         assert home.cli("serve", "--print-token").text.strip() == token
         os.chmod(path, 0o644)
         done = home.cli("serve", "--listen", "0", status=2)
-        assert b"read by others" in done.err, done.err
+        assert b"readable by others" in done.err, done.err
         other = os.path.join(home.dir, "deep", "er", "token")
         assert home.cli("serve", "--print-token", "--token-file", other).text.strip() != token
         with open(other, "w") as f:

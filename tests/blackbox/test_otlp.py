@@ -183,6 +183,11 @@ def test_what_a_collector_says_is_heard():
         collector.answers = [(200, {}, {"partialSuccess": {"rejectedSpans": "1", "errorMessage": "too old"}})]
         collector.wait_for(rpc.run(["true"])[0]["processId"])
         until("it is told", lambda: any("rejected some of" in line and "1 rejected: too old" in line for line in home.log()))
+        # Nothing rejected: the message is a warning, and no span is reported as lost.
+        collector.answers = [(200, {}, {"partialSuccess": {"rejectedSpans": "0", "errorMessage": "deprecated"}})]
+        collector.wait_for(rpc.run(["true"])[0]["processId"])
+        until("the warning is logged", lambda: any("with a warning: deprecated" in line for line in home.log()))
+        assert not any("0 rejected" in line for line in home.log()), home.log()
         # It requests a longer delay than the exporter's own.
         collector.answers = [(429, {"retry-after": "2"}, {})]
         process = rpc.run(["true"])[0]["processId"]

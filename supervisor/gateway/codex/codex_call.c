@@ -33,8 +33,8 @@ void codex_process_drop(struct codex_process *p)
 {
 	if (strmap_get(&p->server->by_name, p->name) == p)
 		strmap_del(&p->server->by_name, p->name);
-	p->answered = p->ended = p->end_told = true;
-	p->told = p->count;
+	p->answered = p->ended = p->end_sent = true;
+	p->sent = p->count;
 }
 
 /*
@@ -93,7 +93,7 @@ void codex_call_fail(struct codex_call *c, int code, const char *fmt, ...)
 	codex_call_free(c);
 }
 
-void codex_call_refuse(struct codex_call *c, const struct err *e)
+void codex_call_reject(struct codex_call *c, const struct err *e)
 {
 	if (e->field[0])
 		codex_call_fail(c, RPC_INVALID_PARAMS, "%s: %s", e->field, e->message);

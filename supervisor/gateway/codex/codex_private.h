@@ -97,7 +97,7 @@ void codex_call_free(struct codex_call *c);
 void codex_call_reply(struct codex_call *c, json_t *result);
 void codex_call_fail(struct codex_call *c, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* Fails with invalid parameters. */
-void codex_call_refuse(struct codex_call *c, const struct err *e);
+void codex_call_reject(struct codex_call *c, const struct err *e);
 /* Maps the daemon's error to the error that Codex's own executor would send. */
 void codex_call_fail_daemon(struct codex_call *c, const json_t *error);
 void codex_call_time(struct codex_call *c, uint64_t ms, void (*fn)(struct codex_call *c));
@@ -140,8 +140,8 @@ struct codex_process {
 	bool answered;            /* process/start was answered, so notifications may be sent */
 	bool reading;
 	struct codex_chunk *chunk; /* chunk[i] has the sequence number i + 1 */
-	size_t count, room, told;
-	bool ended, end_told;
+	size_t count, capacity, sent;
+	bool ended, end_sent;
 	int exit_code;
 	uint64_t by_mode; /* violations caused by file owner and mode, not by the sandbox */
 	bool denied, looks_denied;
@@ -157,14 +157,15 @@ void codex_process_free(struct codex_process *p);
 void codex_process_bind(struct codex_process *p, const char *id);
 /* The process never ran: frees its name for reuse. */
 void codex_process_drop(struct codex_process *p);
-void codex_process_answered(struct codex_process *p);
+/* The process runs: answers its process/start. Notifications about it may follow. */
+void codex_process_started(struct codex_process *p);
 /* Terminates it. If it waits for approval, its start fails. */
 void codex_process_end(struct codex_process *p);
 /* Applies an event of the session. */
 void codex_process_fold(struct codex_server *s, const json_t *event);
 /* Called after the events from before this connection: they are not reported again. */
 void codex_process_recovered(struct codex_server *s);
-void codex_process_tell(struct codex_process *p);
+void codex_process_notify(struct codex_process *p);
 /* The process named by a call; NULL if there is none. */
 struct codex_process *codex_process_of(struct codex_call *c);
 void codex_process_add_waiter(struct codex_process *p, struct codex_call *c);

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define CHUNK_MAX (128u << 10)
-#define UNTOLD_MAX 64u /* chunks buffered for a slow client; later ones are read from the spool when it catches up */
+#define UNSENT_MAX 64u /* chunks buffered for a slow client; later ones are read from the spool when it catches up */
 #define KEPT_MAX 2048u /* above this, the oldest ended process is dropped */
 
 static const char *const streams[CODEX_STREAMS] = { "stdout", "stderr", "pty" };
@@ -32,7 +32,7 @@ static void forget_oldest(struct codex_server *s)
 	struct codex_process *p;
 
 	TAILQ_FOREACH (p, &s->processes, entry)
-		if (p->end_told && !p->users && !p->reading)
+		if (p->end_sent && !p->users && !p->reading)
 			return codex_process_free(p);
 }
 
@@ -175,9 +175,9 @@ static void apply_start(struct codex_server *s, const json_t *event)
 
 static void add_chunk(struct codex_process *p, struct codex_chunk c)
 {
-	if (p->count == p->room) {
-		p->room = p->room ? 2 * p->room : 8;
-		p->chunk = mem_realloc(p->chunk, p->room * sizeof(*p->chunk));
+	if (p->count == p->capacity) {
+		p->capacity = p->capacity ? 2 * p->capacity : 8;
+		p->chunk = mem_realloc(p->chunk, p->capacity * sizeof(*p->chunk));
 	}
 	p->chunk[p->count++] = c;
 }
@@ -207,7 +207,7 @@ static void apply_output(struct codex_process *p, const json_t *payload)
 
 	if (stream < 0 || !length)
 		return;
-	if (p->count - p->told < UNTOLD_MAX && length <= CHUNK_MAX &&
+	if (p->count - p->sent < UNSENT_MAX && length <= CHUNK_MAX &&
 	    json_get_uint(payload, "previewBytes") == length && json_is_string(preview)) {
 		buf_auto struct buf text = BUF_INIT, bytes = BUF_INIT;
 		bool encoded = json_text_is(payload, "encoding", "base64");
@@ -275,13 +275,8 @@ static void resolve_approval(struct codex_process *p, bool runs, const json_t *p
 
 	if (!c || !c->asked)
 		return;
-	if (runs) {
-		p->start = NULL;
-		codex_call_reply(c, json_pack("{ss ss}", "processId", p->name, "sandboxType",
-					      c->confined ? "linuxSeccomp" : "none"));
-		codex_process_answered(p);
-		return;
-	}
+	if (runs)
+		return codex_process_started(p);
 	const char *why = json_get_text(payload, "message");
 	codex_call_fail(c, RPC_INVALID_REQUEST, "bailiff did not start this: %s", *why ? why : "it was denied");
 }
@@ -322,7 +317,7 @@ void codex_process_fold(struct codex_server *s, const json_t *event)
 		return;
 	}
 	if (!s->backlog)
-		codex_process_tell(p);
+		codex_process_notify(p);
 }
 
 void codex_process_recovered(struct codex_server *s)
@@ -332,17 +327,21 @@ void codex_process_recovered(struct codex_server *s)
 	TAILQ_FOREACH (p, &s->processes, entry) {
 		if (!p->answered)
 			continue;
-		p->told = p->count;
-		p->end_told = p->ended;
+		p->sent = p->count;
+		p->end_sent = p->ended;
 		for (size_t i = 0; i < p->count; i++)
 			free(mem_take(&p->chunk[i].base64));
 	}
 }
 
-void codex_process_answered(struct codex_process *p)
+void codex_process_started(struct codex_process *p)
 {
+	struct codex_call *c = mem_take(&p->start);
+
+	codex_call_reply(
+		c, json_pack("{ss ss}", "processId", p->name, "sandboxType", c->confined ? "linuxSeccomp" : "none"));
 	p->answered = true;
-	codex_process_tell(p);
+	codex_process_notify(p);
 }
 
 /* ---- notifications ---- */
@@ -355,11 +354,11 @@ static void notify_client(struct codex_process *p, const char *method, json_t *p
 
 static void send_chunk(struct codex_process *p, const char *base64)
 {
-	const struct codex_chunk *c = &p->chunk[p->told++];
+	const struct codex_chunk *c = &p->chunk[p->sent++];
 
 	notify_client(
 		p, "process/output",
-		json_pack("{sI ss ss}", "seq", (json_int_t)p->told, "stream", streams[c->stream], "chunk", base64));
+		json_pack("{sI ss ss}", "seq", (json_int_t)p->sent, "stream", streams[c->stream], "chunk", base64));
 }
 
 /* A chunk that cannot be read any longer is sent empty, so that sequence numbers stay complete. */
@@ -376,25 +375,25 @@ static void on_read(void *ctx, json_t *result, json_t *error)
 		detect_denial(p, buf_cstr(&bytes), bytes.len);
 	}
 	send_chunk(p, data);
-	codex_process_tell(p);
+	codex_process_notify(p);
 }
 
 /* Sends output in order, one chunk at a time, and waits for the client to read it. The end follows the last chunk. */
-void codex_process_tell(struct codex_process *p)
+void codex_process_notify(struct codex_process *p)
 {
 	struct codex_server *s = p->server;
 	static const struct timeval soon = { .tv_usec = 10000 };
 
-	while (p->answered && !p->reading && p->told < p->count) {
+	while (p->answered && !p->reading && p->sent < p->count) {
 		if (!s->ops.flushed(s->ctx)) {
 			loop_add(&s->later, &soon);
 			break;
 		}
-		mem_auto char *bytes = mem_take(&p->chunk[p->told].base64);
+		mem_auto char *bytes = mem_take(&p->chunk[p->sent].base64);
 		if (bytes)
 			send_chunk(p, bytes);
 		else {
-			const struct codex_chunk *c = &p->chunk[p->told];
+			const struct codex_chunk *c = &p->chunk[p->sent];
 
 			p->reading = true;
 			gateway_session_query(p->server->session, "read_output",
@@ -404,17 +403,17 @@ void codex_process_tell(struct codex_process *p)
 					      on_read, p);
 		}
 	}
-	if (p->answered && p->ended && !p->end_told && !p->reading && p->told == p->count) {
+	if (p->answered && p->ended && !p->end_sent && !p->reading && p->sent == p->count) {
 		if (!p->server->exact && p->looks_denied && p->exit_code != 0)
 			p->denied = true;
-		p->end_told = true;
+		p->end_sent = true;
 		notify_client(p, "process/exited",
 			      json_pack("{sI si sb}", "seq", (json_int_t)p->count + 1, "exitCode", p->exit_code,
 					"sandboxDenied", p->denied));
 		notify_client(p, "process/closed", json_pack("{sI}", "seq", (json_int_t)p->count + 2));
 	}
 	/* Waiting calls saw less output, or no end, the last time. */
-	if (p->end_told || p->count > 0) {
+	if (p->end_sent || p->count > 0) {
 		struct codex_readers now = TAILQ_HEAD_INITIALIZER(now);
 		struct codex_call *c;
 

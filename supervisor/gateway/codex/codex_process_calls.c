@@ -40,14 +40,14 @@ static void reply_read(struct codex_call *c)
 {
 	const struct codex_process *p = c->process;
 	bool all = c->at >= p->count;
-	json_int_t next = (json_int_t)(all ? p->count + (p->end_told ? 3 : 1) : c->at + 1);
+	json_int_t next = (json_int_t)(all ? p->count + (p->end_sent ? 3 : 1) : c->at + 1);
 
 	codex_call_reply(
-		c, json_pack("{sO sI sb so sb so sb}", "chunks", c->chunks, "nextSeq", next, "exited", p->end_told,
-			     "exitCode", p->end_told ? json_integer(p->exit_code) : json_null(), "closed", p->end_told,
+		c, json_pack("{sO sI sb so sb so sb}", "chunks", c->chunks, "nextSeq", next, "exited", p->end_sent,
+			     "exitCode", p->end_sent ? json_integer(p->exit_code) : json_null(), "closed", p->end_sent,
 			     "failure",
-			     p->end_told && p->failure ? rpc_message_text(p->failure, strlen(p->failure)) : json_null(),
-			     "sandboxDenied", p->end_told && p->denied));
+			     p->end_sent && p->failure ? rpc_message_text(p->failure, strlen(p->failure)) : json_null(),
+			     "sandboxDenied", p->end_sent && p->denied));
 }
 
 static void append_chunk(struct codex_call *c, const char *base64)
@@ -106,7 +106,7 @@ static void read_step(struct codex_call *c)
 				      on_chunk, c);
 		return;
 	}
-	if (any || p->end_told || !c->timed)
+	if (any || p->end_sent || !c->timed)
 		return reply_read(c);
 	c->resume = read_step;
 	TAILQ_INSERT_TAIL(&p->readers, c, waiting);

@@ -353,7 +353,7 @@ static void on_later(evutil_socket_t fd, short what, void *arg)
 	struct codex_process *p;
 
 	TAILQ_FOREACH (p, &s->processes, entry)
-		codex_process_tell(p);
+		codex_process_notify(p);
 }
 
 struct codex_server *codex_server_new(struct event_base *base, const struct codex_options *o,

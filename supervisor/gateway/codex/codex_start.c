@@ -88,7 +88,7 @@ static void on_sandbox(void *ctx, json_t *result, json_t *error)
 		return codex_call_fail(c, RPC_INVALID_REQUEST, "profile %s is not a sandbox, and one is requested",
 				       c->server->o.profile);
 	if (c->confined && sandbox_intent_narrow(&c->intent, profile, sandbox, &e) < 0)
-		return codex_call_refuse(c, &e);
+		return codex_call_reject(c, &e);
 	if (!c->confined)
 		json_object_del(place, "sandbox");
 	/* Proxy variables inherited from the client would override those that the sandbox sets for its own proxy. */
@@ -130,7 +130,7 @@ void codex_launch(struct codex_call *c, const json_t *sandbox,
 	 * directory.
 	 */
 	if (sandbox_intent_of(sandbox, c->row ? NULL : c->cwd, &c->intent, &e) < 0)
-		return codex_call_refuse(c, &e);
+		return codex_call_reject(c, &e);
 	if (wants_proxy(c->params))
 		c->intent.network = false;
 	if (!c->cwd && c->intent.cwd)
@@ -146,24 +146,14 @@ void codex_launch(struct codex_call *c, const json_t *sandbox,
 
 /* ---- response ---- */
 
-static void reply_started(struct codex_call *c)
-{
-	struct codex_process *p = c->process;
-
-	p->start = NULL;
-	codex_call_reply(
-		c, json_pack("{ss ss}", "processId", p->name, "sandboxType", c->confined ? "linuxSeccomp" : "none"));
-	codex_process_answered(p);
-}
-
 /* Approval timed out: the process must not start later, so it is terminated. */
 static void on_unanswered(struct codex_call *c)
 {
 	struct codex_process *p = c->process;
 
-	gateway_session_terminate(c->server->session, p->id, "nobody answered the question of permission in time");
+	gateway_session_terminate(c->server->session, p->id, "approval timed out");
 	codex_call_fail(c, RPC_INVALID_REQUEST,
-			"bailiff's policy asks an operator about this, and nobody answered action %s within %llu s; "
+			"bailiff's policy asks an operator about this, and action %s was not answered within %llu s; "
 			"`bailiff pending` shows what is asked, and the command can be tried again",
 			c->action, (unsigned long long)(c->server->o.approval_ms / 1000));
 }
@@ -188,7 +178,7 @@ static void on_launched(struct codex_call *c, json_t *result, json_t *error)
 			return;
 	}
 	if (!c->asked)
-		return reply_started(c);
+		return codex_process_started(p);
 	(void)snprintf(c->action, sizeof(c->action), "%s", action ? action : "");
 	codex_call_time(c, c->server->o.approval_ms, on_unanswered);
 }
@@ -254,7 +244,7 @@ static bool read_environment(struct codex_call *c, json_t *start)
 	}
 	if (environment_of(json_object_get(c->params, "envPolicy"), json_object_get(c->params, "env"), environ, &env,
 			   &e) < 0) {
-		codex_call_refuse(c, &e);
+		codex_call_reject(c, &e);
 		return false;
 	}
 	json_object_set_new(start, "env", env);

@@ -21,7 +21,7 @@
 
 /* ---- patterns ---- */
 
-#define LOOKED_AT_MAX 50000u
+#define SCANNED_MAX 50000u
 #define DEPTH_MAX 32u
 #define STARS_MAX 8u /* limit of "**" components, which bounds the backtracking */
 
@@ -64,7 +64,7 @@ bool glob_scan_match(const char *pattern, const char *path) { return match_glob(
 
 struct scan {
 	const char *pattern;
-	size_t looked_at, most;
+	size_t scanned, most;
 	json_t *found;
 };
 
@@ -90,7 +90,7 @@ static int scan_folder(struct scan *s, const char *folder, unsigned depth, struc
 			continue;
 		mem_auto char *path = mem_printf("%s/%s", folder[1] ? folder : "", d->d_name);
 
-		if (++s->looked_at > LOOKED_AT_MAX || depth == DEPTH_MAX)
+		if (++s->scanned > SCANNED_MAX || depth == DEPTH_MAX)
 			r = err_field(e, "sandbox",
 				      "the pattern '%.100s' has too many files to search: name directories instead",
 				      s->pattern);

@@ -33,7 +33,7 @@ static bool await_death(int fd, char *id, size_t cap)
 {
 	char text[LINE_BYTES];
 	size_t have = 0;
-	bool told = false;
+	bool have_id = false;
 
 	for (;;) {
 		ssize_t n = read(fd, text + have, 1);
@@ -41,7 +41,7 @@ static bool await_death(int fd, char *id, size_t cap)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
-			return told;
+			return have_id;
 		if (text[have] || !have) {
 			if (!text[have])
 				return false; /* an empty string: cancelled */
@@ -50,7 +50,7 @@ static bool await_death(int fd, char *id, size_t cap)
 			continue;
 		}
 		(void)snprintf(id, cap, "%s", text);
-		told = true;
+		have_id = true;
 		have = 0;
 	}
 }

@@ -18,7 +18,7 @@
 #define OUT_LAGS (16u << 10)
 #define TURN_LINES 64   /* lines per turn of the loop, so that other events are served */
 #define SURE_WRITE 4096 /* a pipe that polls writable takes this much without blocking (PIPE_BUF) */
-#define LOOK_MS 250     /* how often a peer whose input is not read is checked for hangup */
+#define POLL_MS 250     /* how often a peer whose input is not read is checked for hangup */
 
 struct line_stream {
 	struct event_base *base;
@@ -190,7 +190,7 @@ static void process_lines(struct line_stream *s, bool readable)
 	}
 	if (!s->ended) {
 		/* While input is not read, end of file is not seen either, so poll for a hangup. */
-		const struct timeval tv = { .tv_usec = LOOK_MS * 1000 };
+		const struct timeval tv = { .tv_usec = POLL_MS * 1000 };
 		struct pollfd p = { .fd = s->in_fd };
 
 		if (s->polls_in && poll(&p, 1, 0) > 0 && (p.revents & (POLLHUP | POLLERR)))

@@ -64,14 +64,6 @@ const struct http_counts *http_server_counts(const struct http_server *s) { retu
 
 /* ---- requests ---- */
 
-static void reject_connection(struct http_server *s, struct http_exchange *x, const struct http_refusal *r)
-{
-	s->counts.refused++;
-	if (r->status == 401)
-		http_exchange_header(x, "WWW-Authenticate", HTTP_AUTHENTICATE);
-	http_exchange_refuse(x, r->status, r->why);
-}
-
 static bool lists_method(const char *methods, const char *method)
 {
 	size_t n = strlen(method);
@@ -128,8 +120,12 @@ static void on_request(void *ctx, struct http_exchange *x)
 	size_t i = route_of(s, r);
 	const struct http_route *route = i < s->nroutes ? &s->routes[i].route : NULL;
 
-	if (!http_access_allows(&access, r, &who, &no))
-		return reject_connection(s, x, &no);
+	if (!http_access_allows(&access, r, &who, &no)) {
+		s->counts.refused++;
+		if (no.status == 401)
+			http_exchange_header(x, "WWW-Authenticate", HTTP_AUTHENTICATE);
+		return http_exchange_refuse(x, no.status, no.why);
+	}
 	http_connection_authorise(http_exchange_connection(x), who);
 	if (!route)
 		return http_exchange_refuse(x, 404, "nothing is served under this path");

@@ -216,13 +216,6 @@ static struct peer *session_of(struct mcp_endpoint *of, struct http_exchange *x,
 	return p;
 }
 
-static void refuse_busy(struct http_exchange *x, const json_t *message)
-{
-	http_exchange_header(x, "Retry-After", "1");
-	fail_exchange(x, 429, message, RPC_INTERNAL_ERROR,
-		      "too many calls are in progress for this client: wait for some of them to end");
-}
-
 static bool is_request(const json_t *message)
 {
 	return json_object_get(message, "method") && json_object_get(message, "id");
@@ -244,7 +237,9 @@ static const struct mcp_tool *called_tool(const struct mcp_endpoint *of, const j
 static void feed_message(struct peer *p, struct http_exchange *x, json_t *message, const struct mcp_post *post)
 {
 	if (is_request(message) && mcp_session_busy(p->mcp)) {
-		refuse_busy(x, message);
+		http_exchange_header(x, "Retry-After", "1");
+		fail_exchange(x, 429, message, RPC_INTERNAL_ERROR,
+			      "too many calls are in progress for this client: wait for some of them to end");
 		json_decref(message);
 		return;
 	}

@@ -97,12 +97,7 @@ static int parse_options(struct serve *s, int argc, char **argv, struct err *e)
 
 /* ---- running ---- */
 
-static void on_signal(evutil_socket_t sig, short what, void *arg)
-{
-	struct serve *s = arg;
-
-	s->stopping = true;
-}
+static void on_signal(evutil_socket_t sig, short what, void *arg) { ((struct serve *)arg)->stopping = true; }
 
 static void on_tick(evutil_socket_t fd, short what, void *arg) {}
 

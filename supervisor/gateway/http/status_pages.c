@@ -283,12 +283,7 @@ static void end_visit(struct visit *v)
 	free(v);
 }
 
-static void on_gone(void *ctx)
-{
-	struct visit *v = ctx;
-
-	v->x = NULL;
-}
+static void on_gone(void *ctx) { ((struct visit *)ctx)->x = NULL; }
 
 /* The daemon did not reply in time: report it as unavailable. The visit stays until the reply arrives. */
 static void on_late(evutil_socket_t fd, short what, void *arg)

@@ -75,11 +75,19 @@ int mcp_log_level(const char *name)
 
 /* ---- creation ---- */
 
+/* A request to the daemon on behalf of a call. */
+struct mcp_up {
+	LIST_ENTRY(mcp_up) entry;
+	struct mcp_call_private *call;
+	mcp_call_reply_fn fn;
+	bool owns;       /* the process that it starts belongs to the call */
+	bool makes_task; /* sent by the protocol layer, not by the handler */
+};
+
 static void on_beat(evutil_socket_t fd, short what, void *arg);
 static void on_later(evutil_socket_t fd, short what, void *arg);
 static void on_slow(evutil_socket_t fd, short what, void *arg);
 static void free_requests(struct mcp_call_private *p);
-static void drop_handler_requests(struct mcp_call_private *p);
 
 struct mcp_call_private *mcp_call_new(struct mcp_session *m, const struct mcp_method *method, json_t *id, void *stream)
 {
@@ -91,7 +99,7 @@ struct mcp_call_private *mcp_call_new(struct mcp_session *m, const struct mcp_me
 	p->stream = stream;
 	p->log_level = -1;
 	p->progress = -1;
-	p->began_ns = p->said_ns = p->ran_ns = clock_boot_ns();
+	p->began_ns = p->sent_ns = p->ran_ns = clock_boot_ns();
 	LIST_INIT(&p->owned);
 	LIST_INIT(&p->ups);
 	TAILQ_INIT(&p->questions);
@@ -250,11 +258,14 @@ void mcp_call_add_meta(struct mcp_call_private *p, json_t *result)
 static void release_handler(struct mcp_call_private *p)
 {
 	struct mcp_owned *o;
+	struct mcp_up *u;
 
 	event_del(&p->later);
 	p->watch = NULL;
 	p->call.cancelled = NULL;
-	drop_handler_requests(p);
+	LIST_FOREACH (u, &p->ups, entry)
+		if (!u->makes_task) /* the request that creates the task stays */
+			u->fn = NULL;
 	p->call.mcp->call_ops->drop_questions(p);
 	while ((o = LIST_FIRST(&p->owned))) {
 		LIST_REMOVE(o, entry);
@@ -341,15 +352,6 @@ void mcp_call_cancel(struct mcp_call_private *p)
 
 /* ---- the daemon ---- */
 
-/* A request to the daemon on behalf of a call. */
-struct mcp_up {
-	LIST_ENTRY(mcp_up) entry;
-	struct mcp_call_private *call;
-	mcp_call_reply_fn fn;
-	bool owns;       /* the process that it starts belongs to the call */
-	bool makes_task; /* sent by the protocol layer, not by the handler */
-};
-
 static void free_requests(struct mcp_call_private *p)
 {
 	struct mcp_up *u;
@@ -368,16 +370,6 @@ void mcp_call_detach(struct mcp_call_private *p)
 	LIST_FOREACH (u, &p->ups, entry)
 		gateway_session_detach_callbacks(p->call.up, u);
 	mcp_call_free(p);
-}
-
-/* Drops the callbacks of all requests except the one that creates the task. */
-static void drop_handler_requests(struct mcp_call_private *p)
-{
-	struct mcp_up *u;
-
-	LIST_FOREACH (u, &p->ups, entry)
-		if (!u->makes_task)
-			u->fn = NULL;
 }
 
 static void on_up(void *ctx, json_t *result, json_t *error)
@@ -544,7 +536,7 @@ void mcp_call_progress(struct mcp_call *c, double progress, double total, const 
 	if (progress <= p->progress)
 		return;
 	p->progress = progress;
-	p->said_ns = clock_boot_ns();
+	p->sent_ns = clock_boot_ns();
 	json_t *params = json_pack("{sO sf}", "progressToken", p->progress_token, "progress", progress);
 	if (progress == (double)(json_int_t)progress)
 		json_object_set_new(params, "progress", json_integer((json_int_t)progress));
@@ -562,7 +554,7 @@ static void on_beat(evutil_socket_t fd, short what, void *arg)
 {
 	struct mcp_call_private *p = arg;
 	unsigned every = heartbeat_ms(p->call.mcp);
-	uint64_t quiet = (clock_boot_ns() - p->said_ns) / 1000000;
+	uint64_t quiet = (clock_boot_ns() - p->sent_ns) / 1000000;
 
 	if (quiet + 10 >= every) {
 		char text[64];
@@ -584,7 +576,7 @@ void mcp_call_log(struct mcp_call *c, const char *level, const char *logger, jso
 		json_decref(data);
 		return;
 	}
-	p->said_ns = clock_boot_ns();
+	p->sent_ns = clock_boot_ns();
 	send_notice(p, "notifications/message",
 		    json_pack("{ss ss so}", "level", level, "logger", logger ? logger : "bailiff", "data", data));
 }

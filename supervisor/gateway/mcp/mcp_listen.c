@@ -60,10 +60,7 @@ void mcp_method_listen(struct mcp_call *c)
 	if (!json_is_object(asked))
 		return mcp_call_fail(c, RPC_INVALID_PARAMS, NULL, "notifications: expected an object");
 	if (json_object_get(asked, "taskIds") && !mcp_call_can(c, "extensions." MCP_TASKS_EXTENSION))
-		return mcp_call_fail(
-			c, MCP_CAPABILITY_MISSING,
-			json_pack("{s{s{s{}}}}", "requiredCapabilities", "extensions", MCP_TASKS_EXTENSION),
-			"notifications.taskIds needs the client's capability " MCP_TASKS_EXTENSION);
+		return mcp_call_lacks(c, "extensions." MCP_TASKS_EXTENSION);
 	if (!p->stream && mcp_call_count(c->mcp, is_listening) >= LISTENING_MAX)
 		return mcp_call_fail(c, RPC_INVALID_REQUEST, NULL, "%u subscriptions are open already", LISTENING_MAX);
 	json_t *agreed = json_object();
@@ -143,7 +140,7 @@ void mcp_listen_end(struct mcp_session *m)
 	}
 }
 
-void mcp_listen_tell_updated(struct mcp_session *m, const char *uri)
+void mcp_listen_notify_updated(struct mcp_session *m, const char *uri)
 {
 	mcp_listen_resource(m, uri);
 	if (json_object_get(m->subscribed, uri))
@@ -160,9 +157,9 @@ void mcp_listen_tell_updated(struct mcp_session *m, const char *uri)
 void mcp_session_resource_updated(struct mcp_session *m, const char *uri)
 {
 	if (!mcp_is_behind(m))
-		mcp_listen_tell_updated(m, uri);
+		mcp_listen_notify_updated(m, uri);
 	else if (json_object_get(m->subscribed, uri) || mcp_listen_wants(m, uri))
-		json_object_set_new(m->untold, uri, json_true());
+		json_object_set_new(m->unsent, uri, json_true());
 }
 
 void mcp_session_list_changed(struct mcp_session *m, const char *what)

@@ -45,7 +45,7 @@ struct mcp_call_private {
 	/* progress */
 	json_t *progress_token; /* or NULL */
 	double progress;        /* the last value sent */
-	uint64_t began_ns, said_ns;
+	uint64_t began_ns, sent_ns;
 	uint64_t ran_ns; /* running since: start of the call, or the last answer */
 	struct event beat, later, slow, ask_timer;
 	mcp_call_fn later_fn, slow_fn;
@@ -105,8 +105,8 @@ struct mcp_session {
 	bool roots_known; /* the client was asked for its roots */
 	int log_level;
 	json_t *subscribed;   /* object: URI → true */
-	json_t *untold;       /* object: URI → true; changes not yet sent, because the client does not read */
-	json_t *untold_tasks; /* the same for ids of tasks */
+	json_t *unsent;       /* object: URI → true; changes not yet sent, because the client does not read */
+	json_t *unsent_tasks; /* the same for ids of tasks */
 	struct mcp_calls calls;
 	size_t ncalls, nparked; /* ncalls: in progress, without tasks and listening calls; nparked: of these, parked */
 	size_t weight, next_weight; /* bytes of all calls' messages; of the message being processed */
@@ -204,7 +204,7 @@ void mcp_request(struct mcp_session *m, const struct rpc_message *msg, void *str
 void mcp_listen_list(struct mcp_session *m, const char *what);
 void mcp_listen_resource(struct mcp_session *m, const char *uri);
 /* Sends notifications/resources/updated to listening calls and legacy subscribers. */
-void mcp_listen_tell_updated(struct mcp_session *m, const char *uri);
+void mcp_listen_notify_updated(struct mcp_session *m, const char *uri);
 bool mcp_listen_wants(const struct mcp_session *m, const char *uri); /* a call listens to this resource */
 /* `task`: in the format of tasks/get. */
 void mcp_listen_task(struct mcp_session *m, const char *id, const json_t *task);

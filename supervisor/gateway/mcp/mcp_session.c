@@ -100,8 +100,8 @@ void mcp_session_free(struct mcp_session *m)
 	json_decref(m->client_caps);
 	json_decref(m->client_info);
 	json_decref(m->subscribed);
-	json_decref(m->untold);
-	json_decref(m->untold_tasks);
+	json_decref(m->unsent);
+	json_decref(m->unsent_tasks);
 	free(m->root);
 	free(m->transport);
 	free(m->principal);
@@ -189,8 +189,8 @@ struct mcp_session *mcp_session_new(const struct mcp_session_options *o)
 	m->o.principal = m->principal = mem_strdup(o->principal ? o->principal : "");
 	m->log_level = mcp_log_level("info");
 	m->subscribed = json_object();
-	m->untold = json_object();
-	m->untold_tasks = json_object();
+	m->unsent = json_object();
+	m->unsent_tasks = json_object();
 	m->memory = mcp_client_state_new();
 	evtimer_assign(&m->unpark, o->base, on_unpark, m);
 	TAILQ_INIT(&m->calls);
@@ -297,11 +297,11 @@ void mcp_session_drained(struct mcp_session *m)
 	json_t *yes;
 	void *next;
 
-	json_object_foreach_safe (m->untold, next, uri, yes) {
+	json_object_foreach_safe (m->unsent, next, uri, yes) {
 		if (mcp_is_behind(m))
 			return;
-		mcp_listen_tell_updated(m, uri);
-		json_object_del(m->untold, uri);
+		mcp_listen_notify_updated(m, uri);
+		json_object_del(m->unsent, uri);
 	}
 	mcp_tasks_notify(m);
 	mcp_call_unpark(m);

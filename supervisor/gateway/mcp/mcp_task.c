@@ -81,7 +81,7 @@ static void set_status(struct mcp_task *t, enum mcp_task_status status)
 	t->status = status;
 	clock_format(clock_real_us(), t->updated);
 	if (mcp_is_behind(t->mcp))
-		json_object_set_new(t->mcp->untold_tasks, t->id, json_true());
+		json_object_set_new(t->mcp->unsent_tasks, t->id, json_true());
 	else
 		notify_status(t);
 }
@@ -100,7 +100,7 @@ static struct mcp_task *find_task(struct mcp_session *m, const char *id)
 
 bool mcp_task_is_known(struct mcp_session *m, const char *id) { return find_task(m, id) != NULL; }
 
-/* Stops as soon as the client falls behind again; the rest stays in untold_tasks for the next call. */
+/* Stops as soon as the client falls behind again; the rest stays in unsent_tasks for the next call. */
 void mcp_tasks_notify(struct mcp_session *m)
 {
 	struct mcp_task *t;
@@ -108,12 +108,12 @@ void mcp_tasks_notify(struct mcp_session *m)
 	json_t *yes;
 	void *next;
 
-	json_object_foreach_safe (m->untold_tasks, next, id, yes) {
+	json_object_foreach_safe (m->unsent_tasks, next, id, yes) {
 		if (mcp_is_behind(m))
 			return;
 		if ((t = find_task(m, id)))
 			notify_status(t);
-		json_object_del(m->untold_tasks, id);
+		json_object_del(m->unsent_tasks, id);
 	}
 }
 
@@ -145,7 +145,7 @@ static bool evict_task(struct mcp_session *m)
 
 static bool has_extension(const struct mcp_call_private *p)
 {
-	return json_is_object(json_object_get(json_object_get(p->client_caps, "extensions"), MCP_TASKS_EXTENSION));
+	return mcp_call_can(&p->call, "extensions." MCP_TASKS_EXTENSION);
 }
 
 /* The version in which a client requests a task; in others the member has no meaning. */
@@ -360,7 +360,7 @@ static void drop_results(struct mcp_session *m)
 
 	for (t = TAILQ_FIRST(&m->tasks); t && m->task_bytes > HELD_MAX; t = next) {
 		next = TAILQ_NEXT(t, entry);
-		if (t->recorded && !json_object_get(m->untold_tasks, t->id))
+		if (t->recorded && !json_object_get(m->unsent_tasks, t->id))
 			task_free(t);
 	}
 }
@@ -438,9 +438,7 @@ static const char *task_of(struct mcp_call *c, struct mcp_task **ret)
 	const json_t *id = json_object_get(c->params, "taskId");
 
 	if (p->era == MCP_MODERN && !has_extension(p)) {
-		mcp_call_fail(c, MCP_CAPABILITY_MISSING,
-			      json_pack("{s{s{s{}}}}", "requiredCapabilities", "extensions", MCP_TASKS_EXTENSION),
-			      "tasks need the client's capability " MCP_TASKS_EXTENSION);
+		mcp_call_lacks(c, "extensions." MCP_TASKS_EXTENSION);
 		return NULL;
 	}
 	if (p->era == MCP_LEGACY && !mcp_version_at_least(p->version, "2025-11-25")) {

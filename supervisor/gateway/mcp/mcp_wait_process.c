@@ -26,10 +26,10 @@ struct follow {
 	bool patient, ended_is_fine, from_start, beaten;
 	json_t *process;
 	struct mcp_excerpt streams[MCP_REPORT_STREAMS];
-	size_t nstreams, at; /* at: index of the stream being read */
-	bool reads_last;     /* its tail is being read */
-	int64_t changes;     /* as in struct mcp_report */
-	uint64_t told_bytes; /* total at the last progress message */
+	size_t nstreams, at;     /* at: index of the stream being read */
+	bool reads_last;         /* its tail is being read */
+	int64_t changes;         /* as in struct mcp_report */
+	uint64_t reported_bytes; /* total at the last progress message */
 	void (*then)(struct mcp_call *c, json_t *report, void *with);
 	void *with;
 	void (*with_free)(void *with);
@@ -66,16 +66,6 @@ static uint64_t left_ms(const struct mcp_call *c)
 
 /* ---- end ---- */
 
-static void end_wait(struct mcp_call *c, json_t *result)
-{
-	struct follow *f = c->data;
-
-	if (f->then)
-		f->then(c, result, f->with);
-	else
-		mcp_call_finish(c, result);
-}
-
 static void fail_wait(struct mcp_call *c, const char *what, const json_t *error)
 {
 	struct follow *f = c->data;
@@ -105,7 +95,10 @@ static void report_process(struct mcp_call *c)
 					    mcp_excerpt_end(&f->streams[i]));
 	if (!mcp_report_has_ended(f->process))
 		mcp_call_remove_process(c, f->process_id); /* it continues after this call */
-	end_wait(c, mcp_report_result(&r));
+	if (f->then)
+		f->then(c, mcp_report_result(&r), f->with);
+	else
+		mcp_call_finish(c, mcp_report_result(&r));
 }
 
 static void on_changes(struct mcp_call *c, json_t *result, json_t *error)
@@ -207,7 +200,7 @@ static void on_line(struct mcp_call *c, json_t *result, json_t *error)
 	if (!error)
 		(void)text_base64_decode(json_string_value(data), json_string_length(data), &bytes);
 	mcp_excerpt_last_line(buf_cstr(&bytes), bytes.len, LINE_MAX_BYTES, &line);
-	text_format_size(f->told_bytes, size);
+	text_format_size(f->reported_bytes, size);
 	text_format_duration(elapsed_ms(f), time);
 	buf_printf(&message, "running for %s, %s printed%s%s", time, size, line.len ? ": " : "", buf_cstr(&line));
 	mcp_call_progress(c, -1, -1, message.data);
@@ -231,7 +224,7 @@ static void send_progress(struct mcp_call *c, const json_t *waited)
 			quoted = output;
 		}
 	}
-	f->told_bytes = (uint64_t)most;
+	f->reported_bytes = (uint64_t)most;
 	if (quoted)
 		return mcp_call_query(c, "read_output",
 				      json_pack("{sO sI si ss}", "outputRef", json_object_get(quoted, "outputRef"),

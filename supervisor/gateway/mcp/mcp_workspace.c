@@ -26,17 +26,17 @@
 
 int mcp_workspace_folder(const struct mcp_session *m, const char *root, char ret[PATH_MAX], struct err *e)
 {
-	const char *told = mcp_session_config(m)->cwd ? mcp_session_config(m)->cwd : root;
+	const char *given = mcp_session_config(m)->cwd ? mcp_session_config(m)->cwd : root;
 	buf_auto struct buf path = BUF_INIT;
 	char here[PATH_MAX];
 
-	if (!told || told[0] != '/') {
+	if (!given || given[0] != '/') {
 		if (!getcwd(here, sizeof(here)))
 			return err_sys(e, errno, "the working directory");
 		buf_str(&path, here);
 	}
-	if (told)
-		buf_printf(&path, "%s%s", path.len ? "/" : "", told);
+	if (given)
+		buf_printf(&path, "%s%s", path.len ? "/" : "", given);
 	return path_clean(path.data, ret, e);
 }
 
