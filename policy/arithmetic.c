@@ -25,6 +25,7 @@ struct arithmetic_name {
 
 static bool is_name(char c) { return c == '_' || isalnum((unsigned char)c); }
 
+/* Finds or adds a name; beyond the limits everything counts as unknown. */
 static struct arithmetic_name *name_of(struct analysis *r, const char *s, size_t n)
 {
 	struct arithmetic *c = &r->arithmetic;

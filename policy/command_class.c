@@ -85,6 +85,7 @@ static void note_declarations(struct analysis *r, const struct analysis_command 
 	}
 }
 
+/* A variable whose value comes from outside of the text. */
 static void note_filled_variable(struct analysis *r, const struct analysis_command *c, const struct command_word *w)
 {
 	note_named_variable(r, c, w, NULL);
@@ -279,6 +280,7 @@ static bool sed_is_plain(const char *script)
 	return true;
 }
 
+/* Every script of the command only prints; a script in a file is unknown. */
 static bool sed_harmless(const struct command_args *a)
 {
 	bool expressions = false;
@@ -315,6 +317,7 @@ bool command_class_is_system_program(const char *word)
 	return false;
 }
 
+/* Redirections to descriptors and to /dev/null write no file. */
 static bool redirects_only_read(const struct analysis_command *c)
 {
 	for (size_t i = 0; i < c->nredirects; i++) {
@@ -364,6 +367,7 @@ bool command_class_does_more(const struct command_args *a)
 	return false;
 }
 
+/* All of it must be known: the program, its words and its redirections. */
 static bool only_reads(const struct analysis *r, const struct analysis_command *c)
 {
 	const struct command_args *a = c->args;

@@ -63,6 +63,7 @@ struct evaluation {
 	bool harm;           /* would destroy something */
 };
 
+/* Collects what the modes decide by. */
 static void evaluate_request(const struct policy_request *r, struct evaluation *j)
 {
 	const struct command_facts *f = r->facts;
@@ -161,6 +162,7 @@ static const char *strict_reason(const struct policy_request *r, const struct ru
 	return "the effect of this program is unknown (allow it with a rule)";
 }
 
+/* The reason names the rule, or the part that is unknown. */
 static void decide_by_rules(const struct policy_request *r, const struct evaluation *j, const struct rules_verdict *v,
 			    struct policy_decision *d)
 {

@@ -83,6 +83,7 @@ __attribute__((format(printf, 2, 3))) static int set_error(struct answer_reading
 	return -1;
 }
 
+/* Replaces *ret if the member is a text that is not empty. */
 static int take_text(struct answer_reading *f, const json_t *obj, const char *key, size_t most, char **ret)
 {
 	const json_t *v = json_object_get(obj, key);
@@ -111,6 +112,7 @@ static int take_flag(struct answer_reading *f, const json_t *obj, const char *ke
 	return 0;
 }
 
+/* Keeps a value as JSON text, for the step that uses it. */
 static int take_json(struct answer_reading *f, const json_t *v, const char *key, bool object, char **ret)
 {
 	if (!v || json_is_null(v))
@@ -157,6 +159,7 @@ static int take_behavior(struct answer_reading *f, const json_t *d)
 	return s[0] == 'a' ? take_json(f, json_object_get(d, "updatedInput"), "updatedInput", true, &f->ret->input) : 0;
 }
 
+/* The members that depend on the hook point. */
 static int take_specific(struct answer_reading *f, const json_t *v)
 {
 	const json_t *event = json_object_get(v, "hookEventName");
@@ -187,6 +190,7 @@ static int take_specific(struct answer_reading *f, const json_t *v)
 	}
 }
 
+/* The old member: block denies; approve counts only where a hook may allow. */
 static int take_decision(struct answer_reading *f, const json_t *v)
 {
 	const char *s = json_string_value(v);
@@ -204,6 +208,7 @@ static int take_decision(struct answer_reading *f, const json_t *v)
 	return 0;
 }
 
+/* Reads a JSON answer; any invalid member makes the whole answer invalid. */
 static int read_answer(struct answer_reading *f, const json_t *root)
 {
 	struct hook_answer *a = f->ret;
@@ -235,6 +240,7 @@ static int read_answer(struct answer_reading *f, const json_t *root)
 	return 0;
 }
 
+/* The object that the output begins with; *ret_begins tells text from malformed JSON. */
 static json_t *object_of(const char *s, size_t n, bool *ret_begins)
 {
 	json_error_t je;

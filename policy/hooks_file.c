@@ -67,6 +67,7 @@ __attribute__((format(printf, 2, 3))) static void add_note(const struct hook_rea
 	s->note[s->nnotes++] = mem_printf("%s: line %u: %s: %s", f->name, line_of(f), f->field, what);
 }
 
+/* Also for a hook that was read only in part. */
 static void hook_free(struct policy_hook *h)
 {
 	if (h->matcher && !h->exact)
@@ -155,6 +156,7 @@ static int read_host(struct hook_reading *f, const char *at, bool tls, struct po
 	return 0;
 }
 
+/* The URL decides which host the hook's sandbox may reach, so its syntax is checked strictly. */
 static int read_url(struct hook_reading *f, const json_t *v, struct policy_hook *h, struct err *e)
 {
 	const char *url = json_string_value(v);
@@ -175,6 +177,7 @@ static int read_url(struct hook_reading *f, const json_t *v, struct policy_hook 
 	return 0;
 }
 
+/* Headers may contain ${NAME}, which bailiff-webhook replaces; here only their form is checked. */
 static int read_headers(struct hook_reading *f, const json_t *v, struct policy_hook *h, struct err *e)
 {
 	static const char token[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~";
@@ -267,6 +270,7 @@ static int read_where(struct hook_reading *f, const json_t *v, const char *usual
 	return 0;
 }
 
+/* Unknown members are noted, because files of other programs have more of them. */
 static void note_members(struct hook_reading *f, const json_t *v)
 {
 	static const char *const known[] = { "type",    "command",   "args",          "if",
@@ -450,6 +454,7 @@ static bool is_foreign(const char *event)
 	return false;
 }
 
+/* The hooks of one point. */
 static int read_event(struct hook_reading *f, const char *event, const json_t *list, struct jval where, struct err *e)
 {
 	struct jiter it = jiter_on(where);
@@ -527,6 +532,7 @@ static int read_trusted(struct hook_reading *f, const json_t *list, struct jval 
 	return 0;
 }
 
+/* A workspace's file is identified by its hash, so an edit withdraws the trust. */
 static void find_trust(struct hook_reading *f, size_t len)
 {
 	if (f->layer != RULE_OF_WORKSPACE)

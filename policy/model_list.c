@@ -66,6 +66,7 @@ __attribute__((format(printf, 4, 5))) static int set_error(const struct entry *n
 	return err_field(e, field, "%.80s: %s: %s", n->file, field, why);
 }
 
+/* Rejects members that the table does not list. */
 static int check_keys(const struct entry *n, const char *const *known, size_t count, struct err *e)
 {
 	const char *key;
@@ -150,6 +151,7 @@ static int take_capabilities(const struct entry *n, struct policy_model *m, stru
 	return 0;
 }
 
+/* Prices per million tokens; cached input costs as much as other input unless given. */
 static int take_price(const struct entry *n, struct model_price *ret, struct err *e)
 {
 	const json_t *price = json_object_get(n->json, "price");
@@ -194,6 +196,7 @@ static int read_model(const struct entry *n, struct policy_model *ret, struct er
 	return 0;
 }
 
+/* A session's budget lasts as long as the session, so it has no window. */
 static int read_budget(const struct entry *n, struct policy_budget *ret, struct err *e)
 {
 	static const char *const keys[] = { "name", "scope", "window", "usd", "lowMark" };

@@ -17,6 +17,7 @@ static const struct row {
 #undef NETWORK
 };
 
+/* Adds a host; len 0: the words do not name it. */
 static void add_host(struct analysis *r, size_t index, const char *host, size_t len, unsigned port, const char *intent)
 {
 	struct command_facts *f = r->facts;
@@ -29,6 +30,7 @@ static void add_host(struct analysis *r, size_t index, const char *host, size_t 
 	analysis_simple(r, index)->flags |= COMMAND_NETWORK;
 }
 
+/* The number up to the end of the authority; 0: not a port. */
 static unsigned port_of(const char *s)
 {
 	unsigned port = 0;
@@ -62,6 +64,7 @@ static bool add_authority(struct analysis *r, size_t index, const char *s, const
 	return true;
 }
 
+/* scheme://authority…; file:// has no host. */
 static bool add_url(struct analysis *r, size_t index, const char *s, const char *intent)
 {
 	const char *scheme = strstr(s, "://");
@@ -87,6 +90,7 @@ static bool add_remote(struct analysis *r, size_t index, const char *s, const ch
 	return add_authority(r, index, host, intent);
 }
 
+/* Adds the hosts that the row's kind of operands name; false: none was found. */
 static bool add_from_words(struct analysis *r, const struct analysis_command *c, const struct row *row)
 {
 	const struct command_args *a = c->args;

@@ -76,6 +76,7 @@ static void add_value(struct analysis *r, const struct analysis_command *c, cons
 /* Whether the word cannot be a file name: push, x. */
 static bool is_plain(const char *word) { return !strpbrk(word, "./~"); }
 
+/* A word whose value is unknown is added only if its beginning says where it leads: a glob, a tilde. */
 static void add_word(struct analysis *r, const struct analysis_command *c, const struct command_word *w, enum named how,
 		     bool whole)
 {

@@ -105,6 +105,7 @@ static int take_paths(const struct file *f, struct profile *p, const char *key, 
 	return 0;
 }
 
+/* A number of bytes, or a text such as "512M". */
 static int take_size(const struct file *f, const struct profile *p, const char *key, const json_t *v, uint64_t *ret,
 		     struct err *e)
 {
@@ -156,6 +157,7 @@ static int take_limit(const struct file *f, struct profile *p, enum plan_limit l
 	return 0;
 }
 
+/* Layers that must be enforced; cgroup also requires every limit that is set. */
 static int take_require(const struct file *f, struct profile *p, const json_t *v, struct err *e)
 {
 	size_t i;
@@ -242,6 +244,7 @@ static int take_network(const struct file *f, struct profile *p, json_t *v, stru
 	return 0;
 }
 
+/* One member of a profile; an unknown one is an error, because it may have been meant to restrict. */
 static int take_member(const struct file *f, struct profile *p, const char *key, json_t *v, struct err *e)
 {
 	static const struct {
@@ -344,6 +347,7 @@ static int build_profile(const struct file *f, const char *name, unsigned depth,
 	return 0;
 }
 
+/* Names appear in options, events and file names. */
 static int check_name(const struct file *f, const char *name, struct err *e)
 {
 	size_t n = strlen(name);
@@ -362,6 +366,7 @@ static void add_profile(struct policy_profiles *s, struct profile *p)
 	s->profile[s->count++] = p;
 }
 
+/* Builds every profile of the file, including those that a more important file has defined. */
 static int read_profiles(const struct file *f, struct err *e)
 {
 	const char *name;

@@ -48,6 +48,7 @@ int fallback_policy_find(const char *name)
 	return -1;
 }
 
+/* Whether the model is the named one; a missing name matches every model of the other. */
 static bool is_named(const struct policy_model *m, const char *provider, const char *model)
 {
 	return (provider || model) && (!provider || strcmp(m->provider, provider) == 0) &&
@@ -103,6 +104,7 @@ static int candidate_rank(const struct routing_candidate *c, const struct routin
 	return penalty;
 }
 
+/* Usable models first, then by rank, then by price if the request prefers cheap ones. */
 static bool candidate_is_better(const struct routing_candidate *a, const struct routing_candidate *b,
 				const struct routing_request *r)
 {
@@ -130,6 +132,7 @@ static void sort_candidates(struct routing_outcome *o, const struct routing_requ
 		}
 }
 
+/* A sentence for people, and whether an override would help. */
 static void explain_outcome(struct routing_outcome *o, const struct routing_request *r)
 {
 	const struct policy_model *m = o->fitting ? o->candidate[0].model : NULL;

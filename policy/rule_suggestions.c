@@ -34,6 +34,7 @@ __attribute__((format(printf, 2, 3))) static void give_up(struct rule_suggestion
 	va_end(ap);
 }
 
+/* Takes the rule; each is listed once. */
 static void add_rule(struct rule_suggestions *l, char *rule)
 {
 	for (size_t i = 0; i < l->count; i++)
@@ -100,6 +101,7 @@ static void give_up_written(struct rule_suggestions *l, const struct command_pat
 			p->word, p->path);
 }
 
+/* One rule for each command that is not allowed yet, exactly as written. */
 static void suggest_for_command(const struct policy_request *r, enum rule_effect effect, struct rule_suggestions *l)
 {
 	const struct command_facts *f = r->facts;
@@ -179,6 +181,7 @@ static bool parse_suggestions(struct policy_rules *s, const struct rule_suggesti
 	return true;
 }
 
+/* Whether the suggested rules would decide this request. */
 static bool suggestions_work(const struct policy_request *r, const struct rule_suggestions *l, enum rule_effect effect)
 {
 	struct rules_query q = policy_request_query(r);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The capacity is a power of two, so the count alone shows when the list is full. */
 static void list_add(size_t **list, size_t *n, size_t v)
 {
 	if ((*n & (*n - 1)) == 0)
@@ -33,6 +34,7 @@ size_t rules_words_end(const char *text, unsigned k)
 	}
 }
 
+/* Adds a rule to the bucket of a key, which is created on demand. */
 static void bucket_add(struct policy_rules *s, const char *key, size_t index)
 {
 	struct rule_bucket *b = strmap_get(&s->begins, key);
@@ -44,6 +46,7 @@ static void bucket_add(struct policy_rules *s, const char *key, size_t index)
 	list_add(&b->rule, &b->count, index);
 }
 
+/* Stores a rule under the longest key that is certain, and in the other indexes that may need it. */
 static void index_bash(struct policy_rules *s, size_t index)
 {
 	const struct policy_rule *r = &s->rule[index];

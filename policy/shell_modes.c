@@ -28,6 +28,7 @@ static const char *const shopt_modes[] = {
 #undef SHOPT_MODE
 };
 
+/* Whether the mode of `set`, by letter or name, is in the table. */
 static bool set_knows(char letter, const char *name)
 {
 	for (size_t i = 0; i < countof(set_modes); i++)
@@ -123,6 +124,7 @@ void shell_flags_of_shell(const struct command_word *word, size_t count, struct 
 			ret->strange = true;
 }
 
+/* shopt without -s or -u only prints; with -o its names are those of `set`. */
 static bool shopt_is_known(const struct command_word *word, size_t count)
 {
 	bool of_set = false, changes = false, known = true;

@@ -10,6 +10,7 @@ struct condition {
 	struct shell_command *c;
 };
 
+/* Appends a word; [[ ]] has no arguments of its own, so its operators are words, too. */
 static void add_word(struct condition *d, const struct shell_word *w)
 {
 	d->c->word = shell_arena_grow(d->p->arena, d->c->word, d->c->nwords, sizeof(*d->c->word));
@@ -51,6 +52,7 @@ static bool parse_operand(struct condition *d, enum word_mode mode, struct shell
 	return !p->failed;
 }
 
+/* Tests joined by && and ||. Precedence does not matter here: every operand may be evaluated. */
 static void parse_or(struct condition *d);
 
 /* word, -op word, word op word */
@@ -97,6 +99,7 @@ static void parse_primary(struct condition *d)
 	}
 }
 
+/* ! and parentheses, or one test. */
 static void parse_and(struct condition *d)
 {
 	struct parser *p = d->p;

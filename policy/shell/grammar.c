@@ -131,12 +131,14 @@ static bool take_arithmetic(struct parser *p)
 	return false;
 }
 
+/* Whether a word begins here; for bash also <( and >(, which are words. */
 static bool is_at_word(struct parser *p)
 {
 	return parser_op(p) == OP_NONE ||
 	       (p->dialect == SHELL_BASH && parser_op(p) == OP_REDIRECT && parser_peek2(p) == '(');
 }
 
+/* Whether the word is a valid variable name, without quotes. */
 static bool is_name_word(const struct shell_word *w)
 {
 	return w->value && !w->quoted && *w->value && !isdigit((unsigned char)*w->value) &&
@@ -215,6 +217,7 @@ static void parse_case_clause(struct parser *p)
 	p->context = saved;
 }
 
+/* case word in … esac. Patterns are words, whose substitutions run. */
 static void parse_case(struct parser *p)
 {
 	struct shell_word word;
@@ -264,6 +267,7 @@ static void parse_function_body(struct parser *p, const char *name)
 	p->context = saved;
 }
 
+/* function NAME [()] body: bash's form, in which the parentheses may be missing. */
 static void parse_function(struct parser *p)
 {
 	struct shell_word name;
@@ -624,6 +628,7 @@ static void parse_pipeline(struct parser *p)
 	}
 }
 
+/* The reserved words that end a list where they are allowed; elsewhere they are errors. */
 static bool closes_list(enum keyword k)
 {
 	return k == KW_THEN || k == KW_ELIF || k == KW_ELSE || k == KW_FI || k == KW_DO || k == KW_DONE ||

@@ -28,6 +28,7 @@ static bool dollar_expands(struct parser *p, int quote)
 	       (next == '_' || isalnum(next) || strchr("({[@*#?$!-", next) || (!quote && strchr("'\"", next)));
 }
 
+/* Appends to a growing buffer of the arena. */
 static void append_character(struct parser *p, char **out, size_t *n, size_t *room, int c)
 {
 	if (*n + 1 >= *room) {
@@ -152,6 +153,7 @@ static bool resembles_delimiter(const struct heredoc *h, const char *s, const ch
 	return (size_t)(end - s) == n && memcmp(s, h->delimiter, n) == 0;
 }
 
+/* Whether the line ends the document; marks the script as ambiguous where shells disagree. */
 static bool is_last_line(struct parser *p, const struct heredoc *h, const char *s, const char *end)
 {
 	const char *rest = after_delimiter(h, s, end);

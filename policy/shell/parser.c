@@ -63,6 +63,7 @@ void parser_ambiguous(struct parser *p, const char *what)
 		p->script->ambiguous = what;
 }
 
+/* Every recursion goes through here, so the depth of the C stack is limited. */
 bool parser_enter(struct parser *p)
 {
 	if (p->depth++ < SHELL_DEPTH_MAX)
@@ -84,6 +85,7 @@ size_t parser_scope_enter(struct parser *p)
 	return before;
 }
 
+/* In a copy every position is that of the copy's beginning in the text. */
 size_t parser_offset(const struct parser *p, const char *at)
 {
 	return p->fixed ? p->fixed - 1 : (size_t)(at - p->text);

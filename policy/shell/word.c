@@ -64,6 +64,7 @@ void parse_nested(struct parser *p, unsigned context)
 	parser_leave(p);
 }
 
+/* <(…) and >(…): the commands inside run; the word is a path in /dev/fd. */
 static void parse_process_substitution(struct parser *p, struct word_parts *w)
 {
 	const char *from = p->at;
@@ -235,6 +236,7 @@ void parse_arithmetic(struct parser *p, struct word_parts *w)
 		p->at++;
 }
 
+/* $( begins a substitution, $(( arithmetic, unless it does not end with )) as that does. */
 static void parse_parenthesis(struct parser *p, struct word_parts *w, const char *from, bool quoted)
 {
 	if (parser_peek2(p) == '(') {
@@ -518,6 +520,7 @@ void parse_subscript(struct parser *p)
 	parser_fail(p, "unterminated [");
 }
 
+/* A tilde is special only at the beginning of a word. */
 void parse_word_parts(struct parser *p, enum word_mode mode, struct word_parts *w)
 {
 	*w = (struct word_parts){ .offset = parser_offset(p, p->at) };
