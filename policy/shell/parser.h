@@ -3,9 +3,9 @@
 
 /*
  * Private to policy/shell: the state of one parse. There is no token stream: the grammar examines the characters at its
- * position, because their meaning depends on the position. parser.c has the entry points and reads characters; lexer.c operators; heredoc.c
- * here-documents; word.c words and expansions; brace.c expands braces; conditional.c parses [[ ]]; grammar.c everything
- * else.
+ * position, because their meaning depends on the position. parser.c has the entry points and reads characters; lexer.c
+ * operators; heredoc.c here-documents; word.c words and expansions; brace.c expands braces; conditional.c parses [[ ]];
+ * grammar.c everything else.
  *
  * A syntax error ends the input: parser_fail moves `at` to `end` permanently, so every loop stops and no function has
  * to return an error.
