@@ -247,7 +247,8 @@ const struct command_option *args_option(const struct command_args *a, char lett
 		if (letter && o->letter == letter)
 			return o;
 		/*
-		 * Abbreviations match: getopt accepts every unambiguous one, and only the program knows which ones are.
+		 * Abbreviations match: getopt accepts every unambiguous one, and which ones are is known only to the
+		 * program.
 		 */
 		if (name && o->name && o->name_len && o->name_len <= len && memcmp(o->name, name, o->name_len) == 0)
 			return o;

@@ -176,12 +176,12 @@ static void decide_by_rules(const struct policy_request *r, const struct evaluat
 			       policy_rule_list(rule), rule->line);
 	for (size_t i = 0; i < v->nhits; i++)
 		d->rules[d->nrules++] = v->hit[i];
-	d->ruled = v->unseen || v->effect >= RULE_ASK;
+	d->ruled = v->unknown || v->effect >= RULE_ASK;
 	if (v->strict)
 		set_decision(d, POLICY_ASK, POLICY_BY_RULE,
 			     "the policy is strict, and '%.80s' runs code that its text does not show: %.120s",
 			     command_text(r, v), strict_reason(r, v));
-	else if (v->unseen)
+	else if (v->unknown)
 		set_decision(d, POLICY_ASK, POLICY_BY_CLASSIFIER,
 			     "rules that deny or ask exist, and whether one applies is unknown: %.120s",
 			     j->unknown ? j->unknown : "it is known only when it runs");
@@ -236,7 +236,7 @@ void policy_decide(const struct policy_request *r, struct policy_decision *ret)
 	bool mode_first = (r->mode == MODE_PLAN && (v.effect <= RULE_ALLOW || (v.effect == RULE_ASK && !j.reads))) ||
 			  (r->mode == MODE_BYPASS && (!r->rules || !r->rules->bypass));
 	/* Mode bypass does not ask only because a command cannot be analysed. */
-	if (r->mode == MODE_BYPASS && v.unseen)
+	if (r->mode == MODE_BYPASS && v.unknown)
 		v.effect = RULE_NONE;
 	if (r->unconfined && r->mode != MODE_BYPASS && v.effect != RULE_DENY)
 		set_decision(

@@ -87,7 +87,7 @@ static bool condition_matches(const struct policy_hook *h, const struct hook_que
 	if (!q->use)
 		return false;
 	policy_rules_ask(&h->rule, q->use, &v);
-	return v.effect != RULE_NONE || v.unseen;
+	return v.effect != RULE_NONE || v.unknown;
 }
 
 static bool strings_equal(char *const *a, size_t na, char *const *b, size_t nb)

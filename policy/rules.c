@@ -580,7 +580,7 @@ static void ask_strictly(struct asking *a)
 	if (!left)
 		return;
 	v->effect = RULE_ASK;
-	v->unseen = v->strict = true;
+	v->unknown = v->strict = true;
 }
 
 /* Stops first, then allows; something unknown asks only if there are rules that it could evade. */
@@ -604,7 +604,7 @@ static void ask_command(struct asking *a)
 		allow_line(a);
 	if (v->effect == RULE_NONE && f->unknown & ~(unsigned)COMMAND_UNKNOWN_COVERED && stopping) {
 		v->effect = RULE_ASK;
-		v->unseen = true;
+		v->unknown = true;
 	}
 	if (v->effect == RULE_NONE && a->nsets && a->set[0]->strict)
 		ask_strictly(a);

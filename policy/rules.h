@@ -103,11 +103,11 @@ struct rules_verdict {
 	enum rule_effect effect;                       /* RULE_NONE: no rule applies */
 	const struct policy_rule *hit[RULES_HITS_MAX]; /* the rules with that effect */
 	size_t nhits;
-	bool maybe;  /* whether a rule applies is known only at run time, so it asks */
-	bool handed; /* … because it is unknown what the program does with the words that the rule matches */
-	bool unseen; /* what runs is unknown, and there are rules that deny or ask */
-	bool strict; /* … or the policy is strict, and `command` runs code that is not in its words */
-	int command; /* index of the command concerned, or −1 */
+	bool maybe;   /* whether a rule applies is known only at run time, so it asks */
+	bool handed;  /* … because it is unknown what the program does with the words that the rule matches */
+	bool unknown; /* what runs is unknown, and there are rules that deny or ask */
+	bool strict;  /* … or the policy is strict, and `command` runs code that is not in its words */
+	int command;  /* index of the command concerned, or −1 */
 };
 /* `s` may be NULL. */
 void policy_rules_ask(const struct policy_rules *s, const struct rules_query *q, struct rules_verdict *ret);

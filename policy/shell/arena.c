@@ -40,13 +40,13 @@ void *shell_arena_alloc(struct shell_arena *a, size_t size)
 
 	size = (size + alignof(max_align_t) - 1) & ~(alignof(max_align_t) - 1);
 	if (!b || b->size - b->used < size) {
-		size_t room = size > BLOCK_SIZE / 4 ? size : BLOCK_SIZE;
-		struct block *fresh = mem_alloc(sizeof(*fresh) + room);
+		size_t capacity = size > BLOCK_SIZE / 4 ? size : BLOCK_SIZE;
+		struct block *fresh = mem_alloc(sizeof(*fresh) + capacity);
 
 		fresh->used = 0;
-		fresh->size = room;
+		fresh->size = capacity;
 		/* A large object gets a block of its own, behind the one that is being filled. */
-		if (b && room == size) {
+		if (b && capacity == size) {
 			fresh->next = b->next;
 			b->next = fresh;
 		} else {

@@ -29,10 +29,10 @@ static bool dollar_expands(struct parser *p, int quote)
 }
 
 /* Appends to a growing buffer of the arena. */
-static void append_character(struct parser *p, char **out, size_t *n, size_t *room, int c)
+static void append_character(struct parser *p, char **out, size_t *n, size_t *capacity, int c)
 {
-	if (*n + 1 >= *room) {
-		char *more = shell_arena_alloc(p->arena, *room = *room * 2 + 32);
+	if (*n + 1 >= *capacity) {
+		char *more = shell_arena_alloc(p->arena, *capacity = *capacity * 2 + 32);
 
 		memcpy(more, *out, *n);
 		*out = more;
@@ -44,7 +44,7 @@ static void append_character(struct parser *p, char **out, size_t *n, size_t *ro
 static char *read_delimiter(struct parser *p, struct heredoc *h)
 {
 	char *out = shell_arena_alloc(p->arena, 1);
-	size_t n = 0, room = 0;
+	size_t n = 0, capacity = 0;
 	int quote = 0;
 
 	for (int c;
@@ -63,7 +63,7 @@ static char *read_delimiter(struct parser *p, struct heredoc *h)
 			h->quoted = true;
 			c = (unsigned char)*++p->at;
 		}
-		append_character(p, &out, &n, &room, c);
+		append_character(p, &out, &n, &capacity, c);
 	}
 	if (quote)
 		parser_fail(p, "unterminated %c", quote);
