@@ -77,7 +77,7 @@ static void reject_connection(struct control *k, int fd, const struct err *e)
 	rpc_error(&out, NULL, e, NULL, 0);
 	buf_byte(&out, '\n');
 	if (send(fd, out.data, out.len, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
-		log_debug("a refused connection could not be told so: %s", strerror(errno));
+		log_debug("send the reason to a rejected connection: %s", strerror(errno));
 	k->counts.refused++;
 }
 
@@ -112,7 +112,7 @@ static void accept_client(struct control *k, int fd)
 		control_adopt(k, fd, &peer);
 		return;
 	}
-	log_info("refused a connection: %s", e.message);
+	log_info("rejected a connection: %s", e.message);
 	reject_connection(k, fd, &e);
 	close(fd);
 }

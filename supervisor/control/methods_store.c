@@ -11,7 +11,6 @@
 #include "supervisor/host/config.h"
 #include "supervisor/host/cow_changes.h"
 #include "supervisor/host/retention.h"
-#include "supervisor/host/snapshot_facts.h"
 
 #include <errno.h>
 
@@ -100,7 +99,7 @@ static void on_rebuilt(void *ctx, const struct store_verdict *v, const struct er
 	if (v)
 		write_verdict(v, &w);
 	if (v && v->ok && u->found.nproblems)
-		snapshot_fact_repaired(u->store, &u->found);
+		retention_record_repaired(u->store, &u->found);
 	jw_kuint(&w, "sequence", store_last_sequence(u->store));
 	jw_obj_end(&w);
 	upkeep_answer(u, &out, e);

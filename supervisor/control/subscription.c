@@ -112,7 +112,7 @@ void subscription_committed(struct control *k)
 struct event_piece {
 	struct subscription *s;
 	struct buf out;
-	size_t room; /* bytes that may still be queued for the client */
+	size_t space; /* bytes that may still be queued for the client */
 	unsigned looked, sent;
 	bool stopped; /* before the end of the log */
 };
@@ -132,7 +132,7 @@ static bool one_event(void *ctx, const struct event_view *ev)
 {
 	struct event_piece *p = ctx;
 	struct subscription *s = p->s;
-	if (p->looked >= PIECE_LOOKED || p->sent >= PIECE_SENT || p->out.len >= p->room) {
+	if (p->looked >= PIECE_LOOKED || p->sent >= PIECE_SENT || p->out.len >= p->space) {
 		p->stopped = true;
 		return false;
 	}
@@ -207,15 +207,15 @@ static unsigned send_piece(struct subscription *s)
 	struct client *cl = s->client;
 	struct control *k = cl->control;
 	size_t unsent = client_unsent(cl);
-	struct event_piece p = { .s = s, .room = unsent < CLIENT_OUT_LOW ? CLIENT_OUT_LOW - unsent : 0 };
-	bool goes_on = true;
-	if (p.room)
-		goes_on = read_log(&p);
+	struct event_piece p = { .s = s, .space = unsent < CLIENT_OUT_LOW ? CLIENT_OUT_LOW - unsent : 0 };
+	bool continues = true;
+	if (p.space)
+		continues = read_log(&p);
 	if (p.out.len)
 		client_send(cl, p.out.data, p.out.len);
 	buf_done(&p.out);
 	k->counts.events_sent += p.sent;
-	if (goes_on)
+	if (continues)
 		make_ready(s);
 	else
 		subscription_free(s);

@@ -200,7 +200,7 @@ static void receive_messages(struct guard *g, struct guard_child *c, unsigned mo
 		}
 		if (n == (ssize_t)sizeof m && handle_message(g, c, &m, fds, nfds))
 			continue;
-		log_error("the %s sent something unexpected (or descriptors ran out); it is started anew",
+		log_error("the %s sent an unexpected message (or descriptors ran out); restarting it",
 			  guard_role_name(c->role));
 		for (size_t j = 0; n >= 0 && j < nfds; j++)
 			fd_close(&fds[j]);
@@ -296,9 +296,9 @@ static void log_death(const struct guard_child *c, int status)
 {
 	const char *name = guard_role_name(c->role);
 	if (WIFSIGNALED(status))
-		log_warning("the %s was killed by signal %d; starting it anew", name, WTERMSIG(status));
+		log_warning("the %s was killed by signal %d; restarting it", name, WTERMSIG(status));
 	else
-		log_warning("the %s left with status %d; starting it anew", name, WEXITSTATUS(status));
+		log_warning("the %s exited with status %d; restarting it", name, WEXITSTATUS(status));
 }
 
 /* The runtime that waited for RELEASED is dead: drop the pending replies. */
@@ -405,7 +405,7 @@ static void on_signal(struct guard *g, int sig)
 	case SIGTERM:
 	case SIGINT:
 		if (g->stopping) {
-			log_warning("asked to stop again: killing everything");
+			log_warning("second request to stop: killing everything");
 			leave_loop(g, 1);
 			return;
 		}
@@ -660,7 +660,7 @@ int guard_run(const struct guard_options *options)
 	}
 	if (o.resume_fd >= 0) {
 		if (guard_state_load(&g, &o, o.resume_fd) < 0) {
-			log_error("upgrade: the state left by the earlier program is not understood");
+			log_error("upgrade: the state of the previous program cannot be read");
 			return 1;
 		}
 		guard_audit_resume(&g);

@@ -8,7 +8,7 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
-#define ROOM 4096
+#define EVENTS_SIZE 4096
 
 int policy_watch_open(const char *const *files, size_t n)
 {
@@ -43,12 +43,12 @@ static bool is_name_of(const char *name, const char *const *files, size_t n)
 
 bool policy_watch_touched(int fd, const char *const *files, size_t n)
 {
-	char room[ROOM] __attribute__((aligned(__alignof__(struct inotify_event))));
+	char events[EVENTS_SIZE] __attribute__((aligned(__alignof__(struct inotify_event))));
 	bool touched = false;
 	ssize_t len;
 
-	while ((len = read(fd, room, sizeof(room))) > 0)
-		for (const char *at = room; at < room + len;) {
+	while ((len = read(fd, events, sizeof(events))) > 0)
+		for (const char *at = events; at < events + len;) {
 			const struct inotify_event *event = (const struct inotify_event *)at;
 
 			touched |= event->mask & IN_Q_OVERFLOW || (event->len && is_name_of(event->name, files, n));

@@ -35,13 +35,13 @@ void audit_reader_init(struct audit_reader *a, struct host_ports *w, int fd)
 	a->builder = violation_builder_new();
 	violation_builder_set_resolver(a->builder, dirfd_path_is);
 	a->congestions = audit_congestions(fd);
-	a->room = mem_alloc(RECORDS_AT_ONCE * RECORD_MAX);
+	a->records = mem_alloc(RECORDS_AT_ONCE * RECORD_MAX);
 	/* Marks of an earlier runtime and of other daemons arrive too: the upper half identifies this one. */
 	uint32_t whose = 0;
 	if (getrandom(&whose, sizeof whose, GRND_NONBLOCK) != (ssize_t)sizeof whose)
 		whose = (uint32_t)clock_boot_ns();
 	a->seen = (uint64_t)(whose >> 2) << MARK_COUNTER_BITS; /* two bits less: marks are parsed with 19 digits */
-	a->asked = a->seen + 1; /* the first mark reports how many records the kernel dropped before */
+	a->requested = a->seen + 1; /* the first mark reports how many records the kernel dropped before */
 }
 
 void audit_reader_done(struct audit_reader *a)
@@ -52,7 +52,7 @@ void audit_reader_done(struct audit_reader *a)
 		event_free(a->retry);
 	a->ev = a->retry = NULL;
 	violation_builder_free(a->builder);
-	free(a->room);
+	free(a->records);
 	strmap_done(&a->sessions);
 }
 
@@ -70,7 +70,7 @@ void audit_reader_add(struct audit_reader *a, struct process_io *h, uint32_t ses
 		if (!a->warned)
 			engine_warn(a->host->engine, "violations_unavailable",
 				    "look for audit features that lock login uids (auditctl -s)",
-				    "%s has no audit session: what its sandbox refuses cannot be told", h->key.id);
+				    "%s has no audit session: denials by its sandbox cannot be reported", h->key.id);
 		a->warned = true;
 		return;
 	}
@@ -131,7 +131,7 @@ static void note_lost(struct audit_reader *a, uint32_t lost)
 static void request_mark(struct audit_reader *a)
 {
 	const struct timeval soon = { .tv_usec = ASK_AGAIN_MS * 1000 }, later = { .tv_usec = MARK_LOST_MS * 1000 };
-	bool sent = spawn_link_mark(&a->host->spawner, a->asked);
+	bool sent = spawn_link_mark(&a->host->spawner, a->requested);
 
 	if (a->retry)
 		loop_add(a->retry, sent ? &later : &soon);
@@ -141,7 +141,7 @@ static void on_retry(evutil_socket_t fd, short what, void *ctx) { audit_reader_r
 
 void audit_reader_retry_mark(struct audit_reader *a)
 {
-	if (a->fd >= 0 && a->seen < a->asked)
+	if (a->fd >= 0 && a->seen < a->requested)
 		request_mark(a);
 }
 
@@ -149,7 +149,7 @@ bool audit_reader_drain(struct audit_reader *a, struct process_io *h)
 {
 	if (!h->audited)
 		return false;
-	h->audit_mark = ++a->asked;
+	h->audit_mark = ++a->requested;
 	request_mark(a);
 	return true;
 }
@@ -176,7 +176,7 @@ static void on_mark(struct audit_reader *a, const struct violation_mark *mark)
 {
 	struct settled s = { .token = mark->token };
 
-	if (mark->token > a->asked || mark->token <= a->seen)
+	if (mark->token > a->requested || mark->token <= a->seen)
 		return;
 	note_lost(a, mark->lost);
 	a->seen = mark->token;
@@ -227,7 +227,7 @@ static void check_congestion(struct audit_reader *a)
 	if (now == a->congestions)
 		return;
 	a->congestions = now;
-	report_missed(a, "there was no room for audit records");
+	report_missed(a, "the receive buffer for audit records was full");
 }
 
 static void on_records(evutil_socket_t fd, short what, void *ctx)
@@ -239,7 +239,7 @@ static void on_records(evutil_socket_t fd, short what, void *ctx)
 	check_congestion(a); /* before a mark among these records completes a process */
 	for (int turn = 0; turn < TURNS; turn++) {
 		for (size_t i = 0; i < RECORDS_AT_ONCE; i++) {
-			v[i] = (struct iovec){ .iov_base = a->room + i * RECORD_MAX, .iov_len = RECORD_MAX };
+			v[i] = (struct iovec){ .iov_base = a->records + i * RECORD_MAX, .iov_len = RECORD_MAX };
 			m[i] = (struct mmsghdr){ .msg_hdr = { .msg_iov = &v[i], .msg_iovlen = 1 } };
 		}
 		int n = recvmmsg(a->fd, m, RECORDS_AT_ONCE, MSG_DONTWAIT, NULL);

@@ -24,9 +24,9 @@ struct audit_reader {
 	int fd; /* −1 = audit is not available */
 	struct event *ev, *retry;
 	struct violation_builder *builder;
-	char *room;             /* buffer for one batch of records */
-	struct strmap sessions; /* session, in decimal → struct process_io */
-	uint64_t asked, seen;   /* the last mark requested, and the last one received */
+	char *records;            /* buffer for one batch of records */
+	struct strmap sessions;   /* session, in decimal → struct process_io */
+	uint64_t requested, seen; /* the last mark requested, and the last one received */
 	bool lost_known;
 	uint32_t lost;        /* records that the kernel dropped, according to the last mark */
 	bool warned;          /* about a sandbox without a session */

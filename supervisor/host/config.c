@@ -167,12 +167,12 @@ static int set_hosts(json_t *v, struct config *c, struct err *e)
 	return 0;
 }
 
-static int copy_text(const json_t *object, const char *key, char *ret, size_t room, const char *where, struct err *e)
+static int copy_text(const json_t *object, const char *key, char *ret, size_t size, const char *where, struct err *e)
 {
 	const char *s = json_string_value(json_object_get(object, key));
 
-	if (!s || !s[0] || strlen(s) >= room || strlen(s) != json_string_length(json_object_get(object, key)))
-		return err_field(e, where, "%s must be a string of 1 to %zu bytes", key, room - 1);
+	if (!s || !s[0] || strlen(s) >= size || strlen(s) != json_string_length(json_object_get(object, key)))
+		return err_field(e, where, "%s must be a string of 1 to %zu bytes", key, size - 1);
 	for (const char *p = s; *p; p++)
 		if ((unsigned char)*p < ' ' || *p == 0x7f)
 			return err_field(e, where, "%s must not contain control characters", key);
@@ -240,7 +240,7 @@ static int set_secrets(json_t *v, struct config *c, struct err *e)
 		if (!s || strlen(s) != json_string_length(one) || s[0] != '/' || path_clean(s, path, &inner) < 0 ||
 		    !path[1] || strlen(path) >= sizeof c->secret_paths[0])
 			return err_field(e, where,
-					 "must be the absolute path of a file or folder, of at most %zu bytes",
+					 "must be the absolute path of a file or directory, at most %zu bytes long",
 					 sizeof c->secret_paths[0] - 1);
 		memcpy(c->secret_paths[c->nsecret_paths++], path, strlen(path) + 1);
 	}

@@ -275,10 +275,10 @@ static bool run_is_recorded(const struct cow_changes_job *j)
 {
 	const struct store_query q = { .after = j->process.end_sequence, .index = ID_PROCESS, .id = j->key.id };
 	struct err e = ERR_INIT;
-	bool told = false;
+	bool recorded = false;
 
 	/* If the events cannot be read they were pruned, so they were recorded. */
-	return store_events(j->changes->store, &q, is_run_summary, &told, &e) < 0 || told;
+	return store_events(j->changes->store, &q, is_run_summary, &recorded, &e) < 0 || recorded;
 }
 
 static bool run_is_requested(const struct cow_changes_job *j)

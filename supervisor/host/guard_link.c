@@ -151,9 +151,9 @@ void guard_link_release_later(struct guard_link *l, const struct plan_key *key)
 		guard_link_release(l, key);
 		return;
 	}
-	if (l->nlater == l->room) {
-		l->room = l->room ? 2 * l->room : 16;
-		l->later = mem_realloc(l->later, l->room * sizeof *l->later);
+	if (l->nlater == l->later_size) {
+		l->later_size = l->later_size ? 2 * l->later_size : 16;
+		l->later = mem_realloc(l->later, l->later_size * sizeof *l->later);
 	}
 	l->later[l->nlater++] = *key;
 	event_active(l->later_ev, EV_TIMEOUT, 0);

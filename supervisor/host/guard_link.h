@@ -30,7 +30,7 @@ struct guard_link {
 	void *ctx;
 	struct event *later_ev;
 	struct plan_key *later; /* to be released after pending replies are sent */
-	size_t nlater, room;
+	size_t nlater, later_size;
 };
 
 void guard_link_init(struct guard_link *l, int fd, const struct guard_link_events *on, void *ctx);

@@ -467,7 +467,7 @@ struct takeover {
 	struct host_ports *host;
 	struct guard_item *items;
 	struct port_held *held;
-	size_t count, room;
+	size_t count, size;
 };
 
 static struct guard_item *item_of(struct takeover *t, const struct port_held *held)
@@ -546,9 +546,9 @@ static int takeover_collect(struct takeover *t, struct err *e)
 		r = guard_link_next(&w->guard, &index, &item, e);
 		if (r != 0)
 			break;
-		if (t->count == t->room) {
-			t->room = t->room ? t->room * 2 : 64;
-			t->items = mem_realloc(t->items, t->room * sizeof *t->items);
+		if (t->count == t->size) {
+			t->size = t->size ? t->size * 2 : 64;
+			t->items = mem_realloc(t->items, t->size * sizeof *t->items);
 		}
 		item.key.id[sizeof item.key.id - 1] = '\0';
 		if (strncmp(item.key.id, GUARD_PEER_PREFIX, strlen(GUARD_PEER_PREFIX)) == 0) {

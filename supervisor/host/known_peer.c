@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define GROUPS_TOLD 1024 /* groups that are compared; a peer with more always counts as changed */
+#define GROUPS_COMPARED 1024 /* groups that are compared; a peer with more always counts as changed */
 
 void known_peers_init(struct known_peers *k, struct guard_link *guard) { *k = (struct known_peers){ .guard = guard }; }
 
@@ -84,21 +84,21 @@ int known_peers_find(struct known_peers *k, uint32_t uid)
 }
 
 /* The gid, then the supplementary groups; −1 = unknown. */
-static ssize_t groups_of(int fd, gid_t ret[GROUPS_TOLD])
+static ssize_t groups_of(int fd, gid_t ret[GROUPS_COMPARED])
 {
 	struct ucred cred;
-	socklen_t len = sizeof cred, room = (GROUPS_TOLD - 1) * sizeof *ret;
+	socklen_t len = sizeof cred, size = (GROUPS_COMPARED - 1) * sizeof *ret;
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 ||
-	    getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, ret + 1, &room) < 0)
+	    getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, ret + 1, &size) < 0)
 		return -1;
 	ret[0] = cred.gid;
-	return 1 + (ssize_t)(room / sizeof *ret);
+	return 1 + (ssize_t)(size / sizeof *ret);
 }
 
 static bool same_groups(int a, int b)
 {
-	gid_t one[GROUPS_TOLD], other[GROUPS_TOLD];
+	gid_t one[GROUPS_COMPARED], other[GROUPS_COMPARED];
 	ssize_t n = groups_of(a, one);
 
 	return n >= 0 && groups_of(b, other) == n && memcmp(one, other, (size_t)n * sizeof *one) == 0;

@@ -98,9 +98,9 @@ static void on_answer(evutil_socket_t fd, short what, void *ctx)
 			return;
 		if (n <= 0 || !is_proper(&a, n, nfds)) {
 			err_set(&e, ERR_UNAVAILABLE, "%s",
-				what & EV_TIMEOUT ? "its file system did not answer"
-				: n <= 0          ? "nobody could look there"
-						  : "a strange answer came");
+				what & EV_TIMEOUT ? "its file system did not respond in time"
+				: n <= 0          ? "the helper that reads it exited"
+						  : "the helper sent an invalid reply");
 			for (size_t i = 0; n > 0 && i < nfds; i++)
 				fd_close(&fds[i]);
 			finish_request(l, &e);
@@ -119,7 +119,7 @@ static void on_answer(evutil_socket_t fd, short what, void *ctx)
 /* Each attempt has a reply socket of its own: a late reply to an earlier attempt cannot be mistaken for this one's. */
 static int send_request(struct peer_files_link *l)
 {
-	const struct timeval patience = { .tv_sec = TIMEOUT_S };
+	const struct timeval timeout = { .tv_sec = TIMEOUT_S };
 	const struct spawn_msg m = { .kind = SPAWN_PEER_FILES, .op = l->what };
 	int pair[2], fds[PEER_FILES_FDS];
 
@@ -138,7 +138,7 @@ static int send_request(struct peer_files_link *l)
 	}
 	l->tries++;
 	l->ev = event_new(l->base, l->fd, EV_READ | EV_PERSIST, on_answer, l);
-	loop_add(l->ev, &patience);
+	loop_add(l->ev, &timeout);
 	spawn_link_request(l->spawner, &m, fds, PEER_FILES_FDS);
 	return 0;
 }
@@ -156,7 +156,7 @@ struct peer_files_link *peer_files_link_new(struct event_base *base, struct spaw
 				       .fd = -1,
 				       .on = on,
 				       .ctx = ctx };
-	l->request = fd_memfd_sealed("bailiff-look", request, len);
+	l->request = fd_memfd_sealed("bailiff-files", request, len);
 	l->client = fcntl(peer_fd, F_DUPFD_CLOEXEC, 3);
 	if (l->request >= 0 && l->client >= 0 && send_request(l) == 0)
 		return l;

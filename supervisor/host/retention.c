@@ -4,13 +4,13 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
+#include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
 #include "runtime/view/view_documents.h"
 #include "runtime/view/view_ids.h"
 #include "supervisor/host/config.h"
-#include "supervisor/host/snapshot_facts.h"
 
 #define PROCESSES_AT_ONCE 16u /* keeps transactions small */
 #define SESSIONS_AT_ONCE 16u
@@ -29,6 +29,63 @@ struct retention {
 	struct retention_result result;
 };
 
+/* ---- events about the read models, in the system session ---- */
+
+/* `payload` is complete. A store without a system session is not running yet: nothing is written then. */
+static void system_fact(struct store *s, enum event_type type, const struct buf *payload)
+{
+	char session[72], thread[72], turn[72];
+	struct view_session_brief brief;
+	struct err e = ERR_INIT;
+
+	if (view_system_ids(s, session, thread, turn, &e) != 0 ||
+	    view_session_brief(s, VIEW_ANY_UID, session, &brief, &e) != 0)
+		return;
+	struct event_draft d = {
+		.type = type, .uid = brief.uid, .payload = payload->data, .payload_len = payload->len
+	};
+	d.ids[ID_SESSION] = session;
+	d.ids[ID_THREAD] = thread;
+	struct store_batch *b = store_batch_new(s);
+	if (store_batch_event(b, &d, &e) < 0) {
+		log_error("%s: %s", event_info(type)->name, e.message);
+		store_batch_free(b);
+		return;
+	}
+	store_submit(s, b, STORE_MUST, NULL, NULL);
+}
+
+/* Retention keeps the models as of this sequence; all events before it are removed. */
+static void record_stored(struct store *s, uint64_t at_sequence)
+{
+	buf_auto struct buf payload = BUF_INIT;
+	struct jw w = jw_on(&payload);
+
+	jw_obj(&w);
+	jw_kstr(&w, "kind", "read_models");
+	jw_kuint(&w, "atSequence", at_sequence);
+	jw_kstr(&w, "recoveryMode", "snapshot_then_log");
+	jw_obj_end(&w);
+	system_fact(s, EVENT_SNAPSHOT_UPDATED, &payload);
+}
+
+void retention_record_repaired(struct store *s, const struct store_verdict *v)
+{
+	buf_auto struct buf payload = BUF_INIT;
+	struct jw w = jw_on(&payload);
+
+	jw_obj(&w);
+	jw_kstr(&w, "kind", "read_models");
+	jw_karr(&w, "stale");
+	for (size_t i = 0; i < v->nproblems && i < countof(v->problems); i++)
+		jw_str(&w, v->problems[i].what);
+	jw_arr_end(&w);
+	jw_obj_end(&w);
+	system_fact(s, EVENT_SNAPSHOT_REPAIRED, &payload);
+}
+
+/* ---- a run ---- */
+
 /* The callback gets the result so far, also after a failure. */
 static void finish_run(struct retention *r, const struct err *e)
 {
@@ -42,7 +99,7 @@ static void on_pruned(void *ctx, uint64_t removed, const struct err *e)
 
 	r->result.events = removed;
 	if (removed)
-		snapshot_fact_stored(r->store, store_first_sequence(r->store));
+		record_stored(r->store, store_first_sequence(r->store));
 	finish_run(r, e && e->code ? e : NULL);
 }
 
@@ -56,20 +113,6 @@ struct expiry {
 	struct err err;
 };
 
-static void write_payload(const struct view_expirable *x, uint64_t now_us, struct buf *out)
-{
-	char at[CLOCK_TEXT_MAX];
-	struct jw w = jw_on(out);
-
-	clock_format(now_us, at);
-	jw_obj(&w);
-	jw_kstr(&w, "outputRef", x->output_ref);
-	jw_kuint(&w, "bytes", x->bytes);
-	jw_kstr(&w, "policy", "retention");
-	jw_kstr(&w, "expiredAt", at);
-	jw_obj_end(&w);
-}
-
 static const char *or_null(const char *id) { return *id ? id : NULL; }
 
 /* The event and the removal are in the same batch: neither happens without the other. */
@@ -78,8 +121,16 @@ static bool on_expirable(void *ctx, const struct view_expirable *x)
 	struct expiry *ex = ctx;
 	buf_auto struct buf payload = BUF_INIT;
 	struct event_draft d = { .type = EVENT_OUTPUT_EXPIRED, .uid = x->uid, .real_us = clock_real_us() };
+	struct jw w = jw_on(&payload);
+	char at[CLOCK_TEXT_MAX];
 
-	write_payload(x, d.real_us, &payload);
+	clock_format(d.real_us, at);
+	jw_obj(&w);
+	jw_kstr(&w, "outputRef", x->output_ref);
+	jw_kuint(&w, "bytes", x->bytes);
+	jw_kstr(&w, "policy", "retention");
+	jw_kstr(&w, "expiredAt", at);
+	jw_obj_end(&w);
 	d.ids[ID_SESSION] = x->session_id;
 	d.ids[ID_THREAD] = or_null(x->thread_id);
 	d.ids[ID_TURN] = or_null(x->turn_id);

@@ -13,6 +13,7 @@
 struct config;
 struct err;
 struct store;
+struct store_verdict;
 
 struct retention_result {
 	uint64_t events;   /* removed */
@@ -29,6 +30,8 @@ void retention_run(struct store *s, uint64_t floor, uint64_t idem_before_us, ret
 
 /* The floor according to the configuration at this time; 0 = nothing is removed. */
 int retention_floor(struct store *s, const struct config *c, uint64_t now_us, uint64_t *ret, struct err *e);
+/* A rebuild found read models that differed from their events and replaced them: records that. */
+void retention_record_repaired(struct store *s, const struct store_verdict *v);
 /* Idempotency records older than this are removed. */
 uint64_t retention_idem_before(const struct config *c, uint64_t now_us);
 

@@ -60,8 +60,8 @@ static void on_noted(evutil_socket_t fd, short what, void *ctx)
 	struct root_grants *g = r->owner;
 
 	if (what & EV_TIMEOUT)
-		log_warning("the spawner has not noted what root authorised; work that is done after the client has "
-			    "left may be refused");
+		log_warning("the spawner has not recorded root's authorisation; work that is done after the client "
+			    "has disconnected may be denied");
 	grant_free(r);
 	if (g->settled)
 		g->settled(g->ctx);
@@ -70,7 +70,7 @@ static void on_noted(evutil_socket_t fd, short what, void *ctx)
 void root_grants_request(struct root_grants *g, int client, const char *paths, size_t len, bool delay_reply)
 {
 	const struct spawn_msg m = { .kind = SPAWN_GRANT };
-	const struct timeval patience = { .tv_sec = TIMEOUT_S };
+	const struct timeval timeout = { .tv_sec = TIMEOUT_S };
 	int ends[2] = { -1, -1 };
 	int fds[GRANT_FDS] = { fcntl(client, F_DUPFD_CLOEXEC, 3), fd_memfd_sealed("bailiff-grant", paths, len), -1 };
 	struct root_grant *r = mem_zalloc(1, sizeof *r);
@@ -81,12 +81,12 @@ void root_grants_request(struct root_grants *g, int client, const char *paths, s
 	LIST_INSERT_HEAD(&g->pending, r, link);
 	r->ev = ends[0] < 0 ? NULL : event_new(g->base, ends[0], EV_READ, on_noted, r);
 	if (fds[GRANT_FD_CLIENT] < 0 || fds[GRANT_FD_PATHS] < 0 || !r->ev) {
-		log_warning("tell the spawner what root authorised: %s", strerror(errno));
+		log_warning("send root's authorisation to the spawner: %s", strerror(errno));
 		grant_free(r);
 		for (size_t i = 0; i < GRANT_FDS; i++)
 			fd_close(&fds[i]);
 		return;
 	}
-	loop_add(r->ev, &patience);
+	loop_add(r->ev, &timeout);
 	spawn_link_request(g->spawner, &m, fds, GRANT_FDS);
 }

@@ -93,9 +93,9 @@ static void give_up(struct rule_write *j, int error, const struct err *e)
 	else
 		err_set(&why, ERR_UNAVAILABLE, "%.200s: %s", j->path[0] ? j->path : "policy.json",
 			error == ELOOP    ? "it is a symbolic link"
-			: error == EINVAL ? "it is no regular file"
+			: error == EINVAL ? "it is not a regular file"
 			: error == EFBIG  ? "it is larger than 1 MiB"
-			: error == EAGAIN ? "others write it all the time"
+			: error == EAGAIN ? "it keeps changing; giving up"
 					  : strerror(error));
 	finish_write(j, &why);
 }

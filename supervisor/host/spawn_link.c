@@ -47,7 +47,7 @@ static void report_broken(struct spawn_link *l, const char *what)
 {
 	if (l->broken)
 		return;
-	log_error("the link to the spawner: %s; another one is wanted", what);
+	log_error("the link to the spawner: %s; requesting another one", what);
 	l->broken = true;
 	if (l->read_ev)
 		event_del(l->read_ev);
@@ -107,7 +107,7 @@ static void handle_reply(struct spawn_link *l, const struct spawn_msg *m, int *f
 	if (!r && m->kind == SPAWN_CHANGED)
 		return; /* the request of an earlier runtime */
 	if (!r) {
-		log_error("the spawner answered for %.39s, which was not asked for", m->key.id);
+		log_error("the spawner replied for %.39s without a request", m->key.id);
 		return;
 	}
 	request_free(l, r);

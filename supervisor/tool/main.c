@@ -2,6 +2,7 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
+#include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
 
 #include <errno.h>
@@ -37,18 +38,9 @@ static int read_request(struct buf *ret, struct err *e)
 	}
 }
 
-int tool_write_out(const struct buf *out)
-{
-	for (size_t done = 0; done < out->len;) {
-		ssize_t n = write(STDOUT_FILENO, out->data + done, out->len - done);
+int tool_write_out(const struct buf *out) { return fd_write_all(STDOUT_FILENO, out->data, out->len); }
 
-		if (n < 0 && errno != EINTR)
-			return -1;
-		done += n > 0 ? (size_t)n : 0;
-	}
-	return 0;
-}
-
+/* Clients decide by the category whether to ask for more access, retry, or change the request. */
 static const char *error_category(const struct err *e)
 {
 	if (e->code == ERR_NOT_FOUND)
@@ -64,17 +56,6 @@ static const char *error_category(const struct err *e)
 	return "tool";
 }
 
-static void error_json(const struct err *e, struct jw *w)
-{
-	jw_kobj(w, "error");
-	jw_kstr(w, "category", error_category(e));
-	mem_auto char *whole = e->field[0] ? mem_printf("%s: %s", e->field, e->message) : NULL;
-	jw_kstr(w, "message", whole ? whole : e->message);
-	if (e->field[0])
-		jw_kstr(w, "field", e->field);
-	jw_obj_end(w);
-}
-
 int main(int argc, char **argv)
 {
 	buf_auto struct buf request = BUF_INIT, out = BUF_INIT;
@@ -88,7 +69,7 @@ int main(int argc, char **argv)
 		return tool_inspect_main(argc - 2, argv + 2);
 	jw_obj(&w);
 	if (argc != 2)
-		err_set(&e, ERR_INVALID, "one argument is needed: the tool's name");
+		err_set(&e, ERR_INVALID, "expected one argument: the tool's name");
 	else if (read_request(&request, &e) == 0) {
 		err_set(&e, ERR_INVALID, "there is no tool '%.64s'", argv[1]);
 		for (size_t i = 0; i < countof(tools); i++)
@@ -97,8 +78,15 @@ int main(int argc, char **argv)
 				r = tools[i].run(jval_of(buf_cstr(&request), request.len), &w, &e);
 			}
 	}
-	if (r < 0)
-		error_json(&e, &w);
+	if (r < 0) {
+		mem_auto char *whole = e.field[0] ? mem_printf("%s: %s", e.field, e.message) : NULL;
+
+		jw_kobj(&w, "error");
+		jw_kstr(&w, "category", error_category(&e));
+		jw_kstr(&w, "message", whole ? whole : e.message);
+		jw_kopt(&w, "field", e.field[0] ? e.field : NULL);
+		jw_obj_end(&w);
+	}
 	jw_obj_end(&w);
 	buf_byte(&out, '\n');
 	return tool_write_out(&out) < 0 || r < 0;

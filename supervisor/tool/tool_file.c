@@ -2,6 +2,7 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
+#include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 
@@ -24,7 +25,7 @@ static int fail_on(struct err *e, const char *what, const char *path)
 	int error = errno;
 
 	if (error == ENOENT)
-		return err_set(e, ERR_NOT_FOUND, "%s '%.200s': there is no such file or folder", what, path);
+		return err_set(e, ERR_NOT_FOUND, "%s '%.200s': no such file or directory", what, path);
 	return err_sys(e, error, "%s '%.200s'", what, path);
 }
 
@@ -49,9 +50,9 @@ int tool_file_load(const char *path, struct buf *ret, struct err *e)
 	if (fstat(fd, &st) < 0)
 		r = fail_on(e, "read", path);
 	else if (S_ISDIR(st.st_mode))
-		r = err_set(e, ERR_INVALID, "'%.200s' is a folder", path);
+		r = err_set(e, ERR_INVALID, "'%.200s' is a directory", path);
 	else if (!S_ISREG(st.st_mode))
-		r = err_set(e, ERR_INVALID, "'%.200s' is no regular file", path);
+		r = err_set(e, ERR_INVALID, "'%.200s' is not a regular file", path);
 	for (ssize_t n = 1; r == 0 && n > 0;) {
 		char *at = buf_reserve(ret, 65536);
 
@@ -136,7 +137,7 @@ static int make_folders(const char *path, struct err *e)
 	for (char *p = part + 1; (p = strchr(p, '/')); *p++ = '/') {
 		*p = '\0';
 		if (mkdir(part, 0777) < 0 && errno != EEXIST)
-			return fail_on(e, "make the folder", part);
+			return fail_on(e, "create the directory", part);
 	}
 	return 0;
 }
@@ -156,21 +157,6 @@ static int final_path(const char *path, char ret[PATH_MAX], struct err *e)
 	return 0;
 }
 
-static int write_whole(int fd, const char *p, size_t n)
-{
-	while (n) {
-		ssize_t w = write(fd, p, n);
-
-		if (w < 0 && errno != EINTR)
-			return -1;
-		if (w > 0) {
-			p += w;
-			n -= (size_t)w;
-		}
-	}
-	return fsync(fd);
-}
-
 int tool_file_store(const char *path, const void *p, size_t n, bool folders, bool must_be_new, struct err *e)
 {
 	char target[PATH_MAX], temp[PATH_MAX + 32];
@@ -182,9 +168,9 @@ int tool_file_store(const char *path, const void *p, size_t n, bool folders, boo
 		return -1;
 	if (stat(target, &st) == 0) {
 		if (must_be_new)
-			return err_set(e, ERR_CONFLICT, "'%.200s' exists already", path);
+			return err_set(e, ERR_CONFLICT, "'%.200s' already exists", path);
 		if (!S_ISREG(st.st_mode))
-			return err_set(e, ERR_INVALID, "'%.200s' is no regular file", path);
+			return err_set(e, ERR_INVALID, "'%.200s' is not a regular file", path);
 		mode = st.st_mode & 07777;
 	}
 	/* In the same directory, so that rename and link do not cross file systems. */
@@ -192,7 +178,7 @@ int tool_file_store(const char *path, const void *p, size_t n, bool folders, boo
 	fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	if (fd < 0)
 		return fail_on(e, "write", path);
-	int failed = write_whole(fd, p, n) < 0 || (mode && fchmod(fd, mode) < 0);
+	int failed = fd_write_all(fd, p, n) < 0 || fsync(fd) < 0 || (mode && fchmod(fd, mode) < 0);
 	int error = errno;
 	close(fd);
 	/* link fails if the target exists: unlike rename it cannot overwrite a file that was created meanwhile. */
@@ -245,11 +231,6 @@ struct folder_listing {
 	bool more;
 };
 
-static const char *type_name(mode_t mode)
-{
-	return S_ISDIR(mode) ? "directory" : S_ISREG(mode) ? "file" : S_ISLNK(mode) ? "link" : "other";
-}
-
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 /* The names in a directory, sorted; NULL-terminated. */
@@ -274,16 +255,6 @@ static char **read_names(int fd, size_t most, bool *ret_more)
 	return names;
 }
 
-static void entry_json(const char *name, const struct stat *st, struct jw *w)
-{
-	jw_obj(w);
-	jw_kstr(w, "name", name);
-	jw_kstr(w, "type", type_name(st->st_mode));
-	if (S_ISREG(st->st_mode))
-		jw_kuint(w, "bytes", (uint64_t)st->st_size);
-	jw_obj_end(w);
-}
-
 static int list_directory(struct folder_listing *l, const char *path, const char *shown, unsigned depth, struct err *e)
 {
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -300,7 +271,16 @@ static int list_directory(struct folder_listing *l, const char *path, const char
 			l->more = true;
 		else if (lstat(full, &st) == 0) {
 			l->left--;
-			entry_json(name, &st, l->w);
+			jw_obj(l->w);
+			jw_kstr(l->w, "name", name);
+			jw_kstr(l->w, "type",
+				S_ISDIR(st.st_mode)   ? "directory"
+				: S_ISREG(st.st_mode) ? "file"
+				: S_ISLNK(st.st_mode) ? "link"
+						      : "other");
+			if (S_ISREG(st.st_mode))
+				jw_kuint(l->w, "bytes", (uint64_t)st.st_size);
+			jw_obj_end(l->w);
 			if (S_ISDIR(st.st_mode) && depth > 1) {
 				struct err ignored = ERR_INIT;
 

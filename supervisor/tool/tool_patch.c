@@ -27,14 +27,14 @@ static int prepare_file(const struct patch_file *f, struct work *w, struct err *
 
 	if (f->change == PATCH_ADD) {
 		if (tool_file_exists(f->path))
-			return err_set(e, ERR_CONFLICT, "'%.200s' is to be added but exists already", f->path);
+			return err_set(e, ERR_CONFLICT, "'%.200s' is to be added but already exists", f->path);
 		return patch_text(f, "", 0, &w->text, e);
 	}
 	if (tool_file_load(f->path, &old, e) < 0)
 		return -1;
 	w->old_bytes = old.len;
 	if (f->move_to && tool_file_exists(f->move_to))
-		return err_set(e, ERR_CONFLICT, "'%.200s' is to be moved to '%.200s', which exists already", f->path,
+		return err_set(e, ERR_CONFLICT, "'%.200s' is to be moved to '%.200s', which already exists", f->path,
 			       f->move_to);
 	if (f->change == PATCH_DELETE && !f->nhunks)
 		return 0;
@@ -73,16 +73,6 @@ static void file_json(const struct patch_file *f, const struct work *k, bool dry
 	jw_obj_end(w);
 }
 
-/* A second change of the same file would overwrite the first. */
-static int check_duplicates(const struct patch *p, struct err *e)
-{
-	for (size_t i = 0; i < p->nfiles; i++)
-		for (size_t k = 0; k < i; k++)
-			if (strcmp(p->files[i].path, p->files[k].path) == 0)
-				return err_field(e, "patch", "changes '%.200s' more than once", p->files[i].path);
-	return 0;
-}
-
 int tool_apply_patch(struct jval args, struct jw *w, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
@@ -91,8 +81,13 @@ int tool_apply_patch(struct jval args, struct jw *w, struct err *e)
 	size_t failed = 0;
 
 	jval_str_buf(jval_get(args, "patch"), &text);
-	if (patch_parse(buf_cstr(&text), text.len, &p, e) < 0 || check_duplicates(&p, e) < 0)
+	if (patch_parse(buf_cstr(&text), text.len, &p, e) < 0)
 		return -1;
+	/* A second change of the same file would overwrite the first. */
+	for (size_t i = 0; i < p.nfiles; i++)
+		for (size_t k = 0; k < i; k++)
+			if (strcmp(p.files[i].path, p.files[k].path) == 0)
+				return err_field(e, "patch", "changes '%.200s' more than once", p.files[i].path);
 	struct work *work = mem_zalloc(p.nfiles, sizeof(*work));
 	for (size_t i = 0; i < p.nfiles; i++)
 		failed += prepare_file(&p.files[i], &work[i], &work[i].err) < 0;

@@ -27,7 +27,7 @@ struct folder {
 
 struct tool_walk {
 	struct folder *folders; /* the queue; the first `at` are done */
-	size_t count, at, room;
+	size_t count, at, size;
 	uint64_t max_depth, max_folders, max_entries;
 	uint64_t entries; /* names seen, including the ones that are not returned */
 	bool follow, more;
@@ -35,40 +35,23 @@ struct tool_walk {
 	struct buf errors;
 };
 
-static bool is_known_folder(const struct tool_walk *k, const struct stat *st)
-{
-	for (size_t i = 0; i < k->count; i++)
-		if (k->folders[i].dev == st->st_dev && k->folders[i].ino == st->st_ino)
-			return true;
-	return false;
-}
-
+/* With `follow`, a directory that is queued already is skipped: a cycle of links ends there. */
 static void push_folder(struct tool_walk *k, const char *path, unsigned depth, const struct stat *st)
 {
-	if (k->follow && is_known_folder(k, st))
-		return;
+	for (size_t i = 0; k->follow && i < k->count; i++)
+		if (k->folders[i].dev == st->st_dev && k->folders[i].ino == st->st_ino)
+			return;
 	if (k->count >= k->max_folders) {
 		k->more = true;
 		return;
 	}
-	if (k->count == k->room) {
-		k->room = k->room ? 2 * k->room : 64;
-		k->folders = mem_realloc(k->folders, k->room * sizeof *k->folders);
+	if (k->count == k->size) {
+		k->size = k->size ? 2 * k->size : 64;
+		k->folders = mem_realloc(k->folders, k->size * sizeof *k->folders);
 	}
 	k->folders[k->count++] = (struct folder){
 		.path = mem_strdup(path), .depth = depth, .dev = st->st_dev, .ino = st->st_ino
 	};
-}
-
-static void write_error(struct tool_walk *k, const char *path, int error)
-{
-	struct jw w = jw_on(&k->errors);
-
-	w.need_comma = k->errors.len > 0;
-	jw_obj(&w);
-	jw_kstr(&w, "path", path);
-	jw_kstr(&w, "message", strerror(error));
-	jw_obj_end(&w);
 }
 
 /* Returns whether the limits permit more entries. */
@@ -102,19 +85,26 @@ static bool enter_folder(struct tool_walk *k, const struct folder *f)
 {
 	struct dirent **names = NULL;
 	int n = scandir(f->path, &names, NULL, alphasort);
-	bool room = true;
+	bool more = true;
 
-	if (n < 0)
-		write_error(k, f->path, errno);
+	if (n < 0) {
+		struct jw w = jw_on(&k->errors);
+
+		w.need_comma = k->errors.len > 0;
+		jw_obj(&w);
+		jw_kstr(&w, "path", f->path);
+		jw_kstr(&w, "message", strerror(errno));
+		jw_obj_end(&w);
+	}
 	for (int i = 0; i < n; i++) {
 		mem_auto char *path = mem_printf("%s/%s", strcmp(f->path, "/") == 0 ? "" : f->path, names[i]->d_name);
 
-		if (room && strcmp(names[i]->d_name, ".") != 0 && strcmp(names[i]->d_name, "..") != 0)
-			room = visit_entry(k, path, f->depth);
+		if (more && strcmp(names[i]->d_name, ".") != 0 && strcmp(names[i]->d_name, "..") != 0)
+			more = visit_entry(k, path, f->depth);
 		free(names[i]);
 	}
 	free(names);
-	return room;
+	return more;
 }
 
 static uint64_t at_most(uint64_t v, uint64_t most) { return v < most ? v : most; }
@@ -138,10 +128,10 @@ int tool_fs_walk(const char *path, const char *flags, struct jw *w, struct err *
 	jw_karr(w, "entries");
 	if (S_ISDIR(st.st_mode))
 		push_folder(&k, path, 0, &st);
-	for (bool room = true; room && k.at < k.count; k.at++) {
+	for (bool more = true; more && k.at < k.count; k.at++) {
 		const struct folder now = k.folders[k.at]; /* a copy: the array may be reallocated */
 
-		room = enter_folder(&k, &now);
+		more = enter_folder(&k, &now);
 	}
 	jw_arr_end(w);
 	jw_karr(w, "errors");

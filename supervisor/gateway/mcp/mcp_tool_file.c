@@ -123,7 +123,7 @@ static const char *advice_of(const struct mcp_call *c, const json_t *error)
 		{ "write_file", "not_found", "write '", "createFolders: true makes the folders that are missing." },
 		{ "read_file", NULL, "is larger than",
 		  "exec can show a part of it, for example with sed -n, head -c or tail -c." },
-		{ "read_file", NULL, "is a folder", "exec can list it, for example with ls." },
+		{ "read_file", NULL, "is a directory", "exec can list it, for example with ls." },
 		{ "apply_patch", NULL, "its lines are not there",
 		  "Look at the file as it is now (read_file) and make the patch from that." },
 		{ "apply_patch", NULL, "is to be added", "Use *** Update File for what is there, or write_file." },
