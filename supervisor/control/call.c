@@ -35,6 +35,8 @@ void batch_add(struct batch *b, const char *json, size_t len)
 	buf_append(&b->out, json, len);
 }
 
+/* The last call of a batch sends its replies. Subscriptions of the batch start only then: a reply precedes its events.
+ */
 void batch_close(struct batch *b)
 {
 	if (--b->open)
@@ -63,6 +65,7 @@ static char *request_id(const char *id)
 	return id_valid(id, n) && strcmp(id, "null") != 0 ? mem_strndup(id, n) : NULL;
 }
 
+/* The caller is copied from the connection: a later `initialize` does not change the role of a call in progress. */
 struct call *call_new(struct client *home, struct batch *batch, const struct method *m, char *id, json_t *params)
 {
 	struct call_private *p = mem_zalloc(1, sizeof *p);
@@ -95,6 +98,7 @@ struct call *call_new(struct client *home, struct batch *batch, const struct met
 	return c;
 }
 
+/* Durations include the time that a call waited for the engine, a process or the disk. */
 static void count_call(struct call *c, bool failed)
 {
 	struct control *k = c->control;

@@ -64,6 +64,8 @@ void control_turn(struct control *k)
 
 /* ---- life ---- */
 
+/* A new connection is an operator's until `initialize` lowers its role. The engine hears of it to note the peer's
+ * identity. */
 struct client *client_new(struct control *k, int fd, const struct peer *peer)
 {
 	struct client *cl = mem_zalloc(1, sizeof *cl);
@@ -131,6 +133,10 @@ static void unuse_client(struct client *cl)
 		client_free(cl);
 }
 
+/*
+ * Idempotent. `busy` keeps the client in memory while `ended` runs, which drops calls and may thereby end other work of
+ * this client. Bytes are taken off the account here, not when the client is freed: its calls may take long.
+ */
 void client_end(struct client *cl)
 {
 	struct control *k = cl->control;
@@ -194,6 +200,8 @@ static bool reply_is_delayed(const struct client *cl)
 	return cl->peer.uid == 0 && k->o.delays_root_reply && k->o.delays_root_reply(k->o.ctx, cl->fd);
 }
 
+/* Sends until the socket is full; the next EV_WRITE continues. A kernel that is short of memory counts as full.
+ */
 static void flush_output(struct client *cl)
 {
 	while (cl->out && cl->writable && !reply_is_delayed(cl)) {
@@ -303,6 +311,10 @@ static void continue_later(struct client *cl)
 	control_turn(cl->control);
 }
 
+/*
+ * A bounded number of reads and requests per turn, so that one client with a full socket cannot starve the others.
+ * Lines that are buffered already are handled before more is read.
+ */
 static void read_requests(struct client *cl)
 {
 	int reads = TURN_READS, requests = TURN_LINES;
@@ -340,6 +352,7 @@ static bool is_finished(struct client *cl)
 	       !lines_buffered(&cl->in);
 }
 
+/* One turn of a client: send, read and run requests, send their replies. Each step may end the client. */
 static void process_client(struct client *cl)
 {
 	flush_output(cl);
@@ -359,6 +372,7 @@ static void process_client(struct client *cl)
 		cl->control->client_events->drained(cl);
 }
 
+/* Edge-triggered: readiness is remembered in the client until a read or write returns EAGAIN. */
 static void on_event(evutil_socket_t fd, short what, void *arg)
 {
 	struct client *cl = arg;

@@ -42,6 +42,7 @@ static const struct timeval ACCEPT_REST = { .tv_usec = 100 * 1000 };
 
 /* ---- turns ---- */
 
+/* One iteration's share of everything that was postponed: clients with more requests, a listing, subscriptions. */
 static void on_turn(evutil_socket_t fd, short what, void *arg)
 {
 	struct control *k = arg;
@@ -103,6 +104,7 @@ static int check_peer(struct control *k, int fd, struct peer *ret, struct err *e
 	return 0;
 }
 
+/* A rejected peer gets one error line instead of a silent close. */
 static void accept_client(struct control *k, int fd)
 {
 	struct err e = ERR_INIT;
@@ -146,6 +148,7 @@ static void accept_exhausted(struct control *k, int why)
 		pause_listener(k);
 }
 
+/* At most ACCEPT_BURST per event, so that a flood of connections does not delay those that exist. */
 static void on_accept(evutil_socket_t listen_fd, short what, void *arg)
 {
 	struct control *k = arg;
@@ -276,6 +279,7 @@ bool control_has_active_client(const struct control *k)
 	return false;
 }
 
+/* Nothing may call back into control afterwards, so calls that the engine or store still holds are ended here. */
 void control_free(struct control *k)
 {
 	if (!k)

@@ -42,6 +42,7 @@ static bool one_event(void *ctx, const struct event_view *ev)
 	return true;
 }
 
+/* `hasMore` is about matching events only: the log may continue after the last one that was returned. */
 static void reply_listing(struct event_listing *l)
 {
 	struct store *s = call_store(l->call);
@@ -86,6 +87,7 @@ static bool read_piece(struct event_listing *l)
 	return true;
 }
 
+/* Short listings are answered at once; only one that needs more than a piece is queued. */
 void event_listing_run(struct call *c, struct filter *f, uint64_t after, uint64_t before, size_t limit)
 {
 	struct event_listing *l = mem_zalloc(1, sizeof *l);

@@ -15,6 +15,7 @@
 /* The ids of filters, those with the fewest events first: the first one that is given selects the index. */
 static const enum id_field fields[FILTER_IDS] = { ID_PROCESS, ID_TURN, ID_THREAD, ID_TASK, ID_SESSION };
 
+/* Patterns are resolved to a set of types once, so that matching an event is a bit test. */
 static int add_pattern(struct filter *f, const char *pattern, size_t i, struct err *e)
 {
 	bool any = false;
@@ -45,6 +46,7 @@ static bool only_items(const struct filter *f)
 	return true;
 }
 
+/* On failure the filter is still valid for filter_done. */
 int filter_init(struct filter *f, const json_t *params, uint32_t uid, bool sees_all, struct err *e)
 {
 	*f = (struct filter){ .sees_all = sees_all, .uid = uid };
@@ -78,6 +80,7 @@ bool filter_wants(const struct filter *f, enum event_type t)
 	return f->all_types || (f->types[t / 8] & (1u << (t % 8)));
 }
 
+/* An event without one of the ids that the filter names does not match. */
 bool filter_concerns(const struct filter *f, const struct event_view *ev)
 {
 	if (!f->sees_all && ev->uid != f->uid)

@@ -46,6 +46,8 @@ static void body_hash(const struct call *c, uint8_t out[32])
 
 /* ---- stored replies ---- */
 
+/* The stored record says "begun": the runtime died before the result. What is known of the request goes into the error.
+ */
 static void replay_pending(struct call *c, struct jval record)
 {
 	struct err e = ERR_INIT;
@@ -66,6 +68,7 @@ static void replay_pending(struct call *c, struct jval record)
 	call_finish_error(c, &e, data.data, data.len);
 }
 
+/* The first request failed, and the engine stored that: the same error again. */
 static void replay_error(struct call *c, struct jval stored)
 {
 	struct err e = ERR_INIT;
@@ -167,6 +170,7 @@ static void keep_done(void *ctx, const struct store_result *r)
 	free(keep);
 }
 
+/* A reply is sent only once it is stored: after a crash the client's retry must find it. */
 static void store_reply(struct call *c, const char *json, size_t len)
 {
 	if (is_kept(c, json, len)) {
@@ -212,6 +216,7 @@ static const struct call_interceptor interceptor = { .reply = store_reply, .fail
 
 /* ---- the beginning ---- */
 
+/* From now on replies of this call are intercepted, and equal requests wait for it. */
 static void begin_flight(struct call *c, const char *name, const char *key, const uint8_t hash[32])
 {
 	struct idempotent_call *f = mem_zalloc(1, sizeof *f);
@@ -229,6 +234,7 @@ static void begin_flight(struct call *c, const char *name, const char *key, cons
 	memcpy(c->caller.idem_hash, hash, sizeof c->caller.idem_hash);
 }
 
+/* In order: the same request in progress, a stored result, and otherwise the first request with this key. */
 bool idempotent_call_begin(struct call *c)
 {
 	struct control *k = c->control;

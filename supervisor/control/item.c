@@ -89,6 +89,7 @@ static void write_item(const struct event_view *ev, struct jval event_id, struct
 	jw_obj_end(w);
 }
 
+/* An item's eventId is its event's with a suffix: stable across resumed streams, and never equal to a stored one. */
 void item_json(const struct event_view *ev, struct buf *out)
 {
 	static const char *const kept[] = { "timestamp", "schemaVersion", "runtimeId" };

@@ -81,6 +81,8 @@ static void on_recorded(void *ctx, const struct err *e, const char *json, size_t
 
 static const char *optional_id(const char *id) { return id[0] ? id : NULL; }
 
+/* The call exists: on_built checked that. The engine takes the references to the files; on_recorded drops them if it
+ * fails. */
 static void record_export(struct export *x)
 {
 	struct evidence_part part[EVIDENCE_FILES_MAX];

@@ -145,6 +145,7 @@ int method_get_health(struct call *c, const struct get_health_params *p, struct 
 
 /* ---- get_metrics ---- */
 
+/* Only methods that were called: the table has more than a hundred. */
 static void write_methods(struct jw *w, const struct control *k)
 {
 	jw_kobj(w, "methods");
@@ -214,6 +215,7 @@ int method_get_metrics(struct call *c, const struct get_metrics_params *p, struc
 
 /* ---- list_methods ---- */
 
+/* Recurses into declared members, at most as deep as methods.def nests them. */
 static void write_params(struct jw *w, const char *key, const struct param *params)
 {
 	jw_karr(w, key);

@@ -74,6 +74,7 @@ static enum form form_of(const struct output_range *o, const struct part *p, siz
 	return FORM_TEXT;
 }
 
+/* nextOffset skips the omitted part, so a client that reads on from there does not loop. */
 static void write_part(const struct output_range *o, const struct part *p, struct buf *out)
 {
 	struct jw w = jw_on(out);
@@ -555,6 +556,7 @@ static int read_paths(const json_t *paths, struct buf *out, struct err *e)
 	return 0;
 }
 
+/* The run's owner is checked by cow_changes: the viewer's uid decides what exists. */
 static int request_changes(struct call *c, enum change_op op, const char *process_id, const json_t *given,
 			   struct err *e)
 {

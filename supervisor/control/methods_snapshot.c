@@ -83,6 +83,7 @@ static int write_routing(const struct snapshot_call *c, struct buf *out, struct 
 	return view_routing_summary(c->store, c->owner, c->session_id, c->thread_id, &w, e);
 }
 
+/* Jobs belong to a session, not to a thread: a thread's summary has none. */
 static int subagents_jobs(const struct snapshot_call *c, struct buf *out, struct err *e)
 {
 	struct jw w = jw_on(out);
@@ -121,6 +122,7 @@ static const struct snapshot_kind {
 
 static const char *const by_names[] = { "sessionId", "threadId", "taskId", "turnId" };
 
+/* Any one of the ids that a kind is selected by is enough. */
 static int check_scope(const struct snapshot_kind *k, const struct snapshot_call *c, struct err *e)
 {
 	const char *const given[] = { c->session_id, c->thread_id, c->task_id, c->turn_id };

@@ -89,6 +89,7 @@ int method_verify_store(struct call *c, const struct verify_store_params *p, str
 	return CALL_PENDING;
 }
 
+/* Only a rebuild that found differences before and none afterwards counts as a repair. */
 static void on_rebuilt(void *ctx, const struct store_verdict *v, const struct err *e)
 {
 	struct upkeep *u = ctx;

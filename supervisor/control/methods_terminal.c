@@ -32,6 +32,7 @@ static const char *const conditions[] = {
 	[SCREENS_TEXT] = "text", [SCREENS_REGEX] = "regex", [SCREENS_IDLE] = "idleMs", [SCREENS_EXIT] = "exit"
 };
 
+/* The screen is valid during the callback only, so the whole reply is written here. */
 static void on_screen(void *ctx, const struct err *e, const struct screen *s, enum screens_reason why, bool ended)
 {
 	struct screen_call *l = ctx;

@@ -58,6 +58,8 @@ static int is_foreign_of_any(const struct call *c, const char *id, struct err *e
 	return r;
 }
 
+/* A foreign id is "not known", so that ids of other users cannot be probed; only where the id would be created,
+ * "taken". */
 static int check_id(const struct call *c, const struct owned *o, const char *field, const char *id, bool makes,
 		    struct err *e)
 {

@@ -112,6 +112,7 @@ static int check_strings(const struct param *p, json_t *v, const char *field, st
 	return 0;
 }
 
+/* null removes a variable that the command would otherwise get. */
 static int check_env(const struct param *p, json_t *v, const char *field, struct err *e)
 {
 	if (!json_is_object(v))
@@ -128,6 +129,7 @@ static int check_env(const struct param *p, json_t *v, const char *field, struct
 	return 0;
 }
 
+/* `detail` has the words, separated by |. */
 static int check_enum(const struct param *p, json_t *v, const char *field, struct err *e)
 {
 	if (json_is_string(v)) {
@@ -162,6 +164,7 @@ static char *field_name(const char *prefix, const char *name)
 	return prefix && *prefix ? mem_printf("%s.%s", prefix, name) : mem_strdup(name);
 }
 
+/* A misspelled name gets the nearest one; otherwise all names are listed. */
 static int reject_unknown(const struct param *params, const char *prefix, const char *key, struct err *e)
 {
 	struct did_you_mean near = did_you_mean_for(key);
@@ -178,6 +181,7 @@ static int reject_unknown(const struct param *params, const char *prefix, const 
 	return err_field(e, field, "unknown parameter; expected %s", buf_cstr(&known));
 }
 
+/* Given members first, then missing ones: a misspelled required parameter is reported as misspelled, not as missing. */
 int params_check(const struct param *params, json_t *value, const char *prefix, struct err *e)
 {
 	const char *key;
@@ -205,6 +209,7 @@ int params_check(const struct param *params, json_t *value, const char *prefix, 
 
 static void fill_struct(const struct param *params, json_t *value, char *ret);
 
+/* After the check every value has its type. */
 static void fill_member(const struct param *p, json_t *v, void *ret)
 {
 	switch (p->type) {

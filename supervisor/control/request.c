@@ -212,6 +212,7 @@ static void handle_batch(struct client *cl, json_t *array)
 	batch_close(batch);
 }
 
+/* Duplicate keys are rejected: two parsers could read different values. */
 void request_line(struct client *cl, const char *line, size_t len)
 {
 	size_t blank = 0;

@@ -19,6 +19,7 @@
 #define PIECE_LOOKED 1024
 #define RECENT 1024 /* this close to the end, reading all events from memory is faster than the index */
 
+/* `held` keeps it inactive until its own reply is queued. */
 struct subscription *subscription_new(struct client *cl, struct filter *f, uint64_t after)
 {
 	struct control *k = cl->control;
@@ -128,6 +129,7 @@ static void write_event(struct event_piece *p, const struct event_view *ev,
 	p->sent++;
 }
 
+/* The cursor moves before the filter is applied: events that do not match are not read again. */
 static bool one_event(void *ctx, const struct event_view *ev)
 {
 	struct event_piece *p = ctx;

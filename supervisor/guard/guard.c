@@ -49,6 +49,7 @@ static void leave_loop(struct guard *g, int status)
 
 /* ---- messages from the children ---- */
 
+/* What cannot be kept must not run: its init is killed, and reaped as a stray. */
 static void on_deposit(struct guard *g, struct guard_child *c, const struct guard_msg *m, int *fds)
 {
 	struct fd_store_entry *en = fd_store_get(&g->store, &m->key);
@@ -105,6 +106,7 @@ static void on_next(struct guard *g, struct guard_child *c, const struct guard_m
 	c->next_index = m->index;
 }
 
+/* The first READY of a runtime tells the invoking command that the daemon serves. */
 static void on_ready(struct guard *g, struct guard_child *c, const struct guard_msg *m, int *fds)
 {
 	c->ready = true;
@@ -183,6 +185,7 @@ static bool handle_message(struct guard *g, struct guard_child *c, const struct 
 	return false;
 }
 
+/* A child that breaks the protocol is killed: the runtime parses input from clients and is not trusted. */
 static void receive_messages(struct guard *g, struct guard_child *c, unsigned most)
 {
 	for (unsigned i = 0; c->link >= 0 && i < most; i++) {
@@ -249,6 +252,7 @@ static void send_released(struct guard *g, struct guard_child *c)
 	}
 }
 
+/* The files are opened here, because the runtime cannot. */
 static bool send_reload(struct guard *g, struct guard_child *c)
 {
 	struct guard_msg m = { .kind = GUARD_RELOAD };
@@ -312,6 +316,7 @@ static void forget_requests(struct guard *g)
 	}
 }
 
+/* Its queued messages first: what it deposited before it died counts. */
 static void child_died(struct guard *g, struct guard_child *c)
 {
 	receive_messages(g, c, UINT32_MAX);
@@ -427,6 +432,7 @@ static void handle_signals(struct guard *g)
 		on_signal(g, (int)info.ssi_signo);
 }
 
+/* Until the earliest of: a restart that is due, a retry of a full socket, the stop limit, the next audit check. */
 static int wait_ms(const struct guard *g)
 {
 	uint64_t now = clock_boot_ns(), until = UINT64_MAX;
@@ -486,6 +492,7 @@ static void reap_dying(struct guard *g)
 	}
 }
 
+/* Messages before exits: a dead child's last deposits are received before it is reaped. */
 static void handle_events(struct guard *g)
 {
 	reap_dying(g);
@@ -517,6 +524,7 @@ static void poll_failed(struct guard *g)
 	handle_signals(g);
 }
 
+/* Nothing in a turn blocks, except poll and the short trial of audit. */
 static void process_turn(struct guard *g)
 {
 	start_due(g);

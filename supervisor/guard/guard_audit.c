@@ -127,6 +127,7 @@ static bool acquire_audit(struct guard *g)
 	return true;
 }
 
+/* The first check only registers; later ones wait until the children serve, since a change restarts them. */
 void guard_audit_check(struct guard *g)
 {
 	uint64_t now = clock_boot_ns();

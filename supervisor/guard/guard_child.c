@@ -139,6 +139,7 @@ static void assign_otlp_descriptors(const struct guard *g, int *source)
 		child_fail(g->o->otlp_cursor);
 }
 
+/* Between fork and exec: descriptors, then the identity, then the parent-death signal, which a new identity clears. */
 static _Noreturn void child_main(const struct guard *g, enum guard_role role, int link, int peer)
 {
 	const struct guard_options *o = g->o;
@@ -243,6 +244,7 @@ int guard_child_start(struct guard *g, struct guard_child *c)
 	return 0;
 }
 
+/* The delay before a restart doubles with each failure before READY. Returns a wait status. */
 int guard_child_reap(struct guard_child *c)
 {
 	siginfo_t info = { 0 };

@@ -25,6 +25,7 @@
 #define MARK_LOST_MS 500 /* a mark that has not arrived by then, with nothing left to read, was dropped */
 #define MARK_COUNTER_BITS 32
 
+/* Without a descriptor every other function does nothing, so callers need not check whether audit is on. */
 void audit_reader_init(struct audit_reader *a, struct host_ports *w, int fd)
 {
 	*a = (struct audit_reader){ .host = w, .fd = fd };
@@ -60,6 +61,7 @@ void audit_reader_done(struct audit_reader *a)
 
 static void session_text(uint32_t session, char out[16]) { snprintf(out, 16, "%u", session); }
 
+/* A session number may be reused: the latest process with it wins. */
 void audit_reader_add(struct audit_reader *a, struct process_io *h, uint32_t session)
 {
 	char key[16];
@@ -203,6 +205,7 @@ static void on_denial(struct audit_reader *a, const struct violation *v)
 	}
 }
 
+/* Several records make one denial; the builder returns it with the last of them. */
 static void take_record(struct audit_reader *a, const char *bytes, size_t n)
 {
 	const struct violation *v = NULL;
@@ -230,6 +233,7 @@ static void check_congestion(struct audit_reader *a)
 	report_missed(a, "the receive buffer for audit records was full");
 }
 
+/* Reads in batches: a denied loop in a sandbox produces thousands of records per second. */
 static void on_records(evutil_socket_t fd, short what, void *ctx)
 {
 	struct audit_reader *a = ctx;

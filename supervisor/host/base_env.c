@@ -63,6 +63,7 @@ static void build_environment(uint32_t uid, struct buf *out)
 	}
 }
 
+/* A failing stat leaves zeros, which differ from any cached file's identity unless that was missing too. */
 void base_env_get(struct base_env *v, uint32_t uid, struct buf *out)
 {
 	struct stat st = { 0 };

@@ -37,6 +37,7 @@ void config_defaults(struct config *c)
 	};
 }
 
+/* Without a list every user may answer its own actions. */
 bool config_may_approve(const struct config *c, uint32_t uid, uint32_t gid)
 {
 	if (!c->napprover_uids && !c->napprover_gids)
@@ -93,6 +94,7 @@ static int set_uint(const struct key *k, const json_t *v, uint64_t *ret, struct 
 	return 0;
 }
 
+/* An element that is not an id is reported with its index. */
 static int set_ids(const char *path, const json_t *v, uint32_t *ret, size_t cap, size_t *ret_n, struct err *e)
 {
 	if (!json_is_array(v))

@@ -121,6 +121,7 @@ static void job_fail(struct cow_changes_job *j, const struct err *e)
 
 /* ---- requests ---- */
 
+/* The spawner gets copies of the descriptors; the result memfd stays here to be read when it replies. */
 static void job_send(struct cow_changes_job *j)
 {
 	int fds[4] = { -1, -1, -1, -1 };
@@ -163,6 +164,7 @@ static void job_facts(const struct cow_changes_job *j, struct changes_facts *ret
 		ret->by = &j->caller;
 }
 
+/* The process must be visible, ended, and of the kind that the operation is for. */
 static int job_find(struct cow_changes_job *j, uint32_t viewer, struct err *e)
 {
 	int r = view_process_brief(j->changes->store, viewer, j->key.id, &j->process, e);
@@ -242,6 +244,7 @@ static int job_prepare(struct cow_changes_job *j, struct err *e)
 		     : r;
 }
 
+/* Operations that change files record the request first (on_asked then sends it); reads are sent at once. */
 static void job_begin(struct cow_changes_job *j)
 {
 	struct err e = ERR_INIT;
@@ -291,6 +294,10 @@ static bool run_is_requested(const struct cow_changes_job *j)
 	return false;
 }
 
+/*
+ * The caller is copied without its trace and idempotency key: those belong to the call, whose memory may be gone when
+ * the spawner replies. A request that comes before the run's own events are recorded waits for them.
+ */
 void cow_changes_request(struct cow_changes *c, enum change_op op, const char *process_id, uint32_t viewer,
 			 const char *paths, size_t paths_len, const struct caller *caller, engine_reply_fn fn,
 			 void *ctx)
@@ -364,6 +371,7 @@ void cow_changes_sweep(struct cow_changes *c)
 		job_send(j);
 }
 
+/* Recorded as a list without entries: nothing is left to apply or discard. */
 static bool expire_one(void *ctx, const char *process_id)
 {
 	struct cow_changes *c = ctx;
@@ -411,6 +419,7 @@ static const char *find_diff(void *ctx, const char *path_json) { return strmap_g
 
 static void free_ref(void *ctx, const char *key, void *value) { free(value); }
 
+/* Diffs of a listing are the ones that were stored at the end of the run: paths map to their refs. */
 static void reply_changes(struct cow_changes_job *j, const char *sequence, size_t sequence_len)
 {
 	buf_auto struct buf out = BUF_INIT;

@@ -37,6 +37,7 @@ void deadline_timer_done(struct deadline_timer *w)
 	w->timer = NULL;
 }
 
+/* One microsecond more than needed: a timer that fires early would arm itself again at once. */
 void deadline_timer_arm(struct deadline_timer *w, uint64_t boot_ns)
 {
 	uint64_t now = clock_boot_ns();

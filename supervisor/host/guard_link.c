@@ -52,6 +52,7 @@ static void guard_link_send(struct guard_link *l, const struct guard_msg *m, con
 		guard_is_gone(strerror(errno));
 }
 
+/* −2 = the file exists but cannot be opened, −1 = it does not exist. */
 static void handle_reload(struct guard_link *l, const struct guard_msg *m, const int *fds, size_t nfds)
 {
 	int files[GUARD_FILES];

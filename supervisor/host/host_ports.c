@@ -314,6 +314,7 @@ static int port_line(void *host, const char *id, struct port_line *ret)
 	return -1;
 }
 
+/* The screen learns the offset at which the size changed, so that a rebuilt one is the same. */
 static int port_resize(void *host, const char *id, uint32_t rows, uint32_t cols)
 {
 	const struct process_io *io = find_process_io(host, id);
@@ -396,6 +397,7 @@ static void discard_now(evutil_socket_t fd, short what, void *ctx)
 	cow_changes_request(w->changes, CHANGE_OP_DISCARD, d->id, 0, "", 0, &c, on_changes_discarded, d);
 }
 
+/* 0 = engine_on_discarded follows; −1 = there is nothing to wait for. */
 static int port_discard_changes(void *host, const char *id, uint32_t uid)
 {
 	const struct timeval now = { 0 };
@@ -413,6 +415,7 @@ static int port_discard_changes(void *host, const char *id, uint32_t uid)
 	return -1;
 }
 
+/* The end is durable. `unspilled`: streams whose output is in the database, so that their files are removed. */
 static void port_release(void *host, const char *id, unsigned unspilled)
 {
 	struct host_ports *w = host;
@@ -535,6 +538,7 @@ static bool has_ended(int pidfd)
 	return pidfd >= 0 && poll(&p, 1, 0) > 0;
 }
 
+/* Copies of clients' sockets are in the guard too, under names with GUARD_PEER_PREFIX: these are not processes. */
 static int takeover_collect(struct takeover *t, struct err *e)
 {
 	struct host_ports *w = t->host;
@@ -645,6 +649,7 @@ static void on_spawn_broken(void *host)
 static const struct spawn_link_events spawn_events = { on_spawn_started, on_spawn_failed, on_spawn_unanswered,
 						       on_spawn_changed, on_spawn_broken };
 
+/* Nothing is read or sent before host_ports_recover and host_ports_listen. */
 void host_ports_init(struct host_ports *w, struct event_base *base, struct store *store, int guard_fd, int spawner_fd,
 		     int spool_dir, int audit_fd)
 {
@@ -672,6 +677,7 @@ static void free_process_io(void *ctx, const char *id, void *value) { process_io
 
 static void free_abandoned(void *ctx, const char *id, void *value) { free(value); }
 
+/* The process_ios first: they unregister from the audit reader and the proxy link. */
 void host_ports_done(struct host_ports *w)
 {
 	strmap_each(&w->process_ios, free_process_io, NULL);

@@ -46,6 +46,7 @@ static bool has_hung_up(int fd)
 	return poll(&p, 1, 0) < 0 || p.revents;
 }
 
+/* Compacts in place; the order by age is kept. */
 static void forget_absent(struct known_peers *k)
 {
 	size_t n = 0;
@@ -104,6 +105,7 @@ static bool same_groups(int a, int b)
 	return n >= 0 && groups_of(b, other) == n && memcmp(one, other, (size_t)n * sizeof *one) == 0;
 }
 
+/* The socket that is kept identifies the peer as long as its groups are the same, even after it was disconnected. */
 void known_peers_add(struct known_peers *k, uint32_t uid, int peer_fd)
 {
 	struct plan_key key = { 0 };

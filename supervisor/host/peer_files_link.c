@@ -81,6 +81,7 @@ static bool retry_request(struct peer_files_link *l)
 	return send_request(l) == 0;
 }
 
+/* Any number of replies, then PEER_FILES_END. Replies before a failure were delivered and stay valid. */
 static void on_answer(evutil_socket_t fd, short what, void *ctx)
 {
 	struct peer_files_link *l = ctx;

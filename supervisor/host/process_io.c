@@ -192,6 +192,7 @@ void process_io_take_fds(struct process_io *io, int fds[GUARD_SLOT_COUNT])
 			io->fds[i] = fd_take(&fds[i]);
 }
 
+/* May be repeated with a new attempt when a spawner died without a reply: each attempt has its own pipes. */
 int process_io_launch(struct process_io *io)
 {
 	static const int order[] = { GUARD_SLOT_STATUS, GUARD_SLOT_GATE, GUARD_SLOT_STDOUT, GUARD_SLOT_STDERR,
@@ -404,18 +405,17 @@ static void on_status(evutil_socket_t fd, short what, void *ctx)
 {
 	struct process_io *io = ctx;
 	struct status_msg last;
-
 	const struct process_io_ref ref = ref_of(io);
 
 	if (status_pump(io, &last) > 0)
 		engine_on_exited(ref.host->engine, ref.key.id, &last);
 }
 
+/* The init is gone. Its last message may still be unread, and decides how the process ended. */
 static void on_pidfd(evutil_socket_t fd, short what, void *ctx)
 {
 	struct process_io *io = ctx;
 	struct status_msg last;
-
 	const struct process_io_ref ref = ref_of(io);
 
 	event_drop(&io->pidfd_ev);

@@ -220,6 +220,7 @@ static const char *expired_fact(struct leaving *l, const char *at, const char *e
 	return at;
 }
 
+/* Outputs of the session are removed in the same batch as its documents. */
 static void expire_session(struct leaving *l)
 {
 	const char *at = l->documents->data, *end = at + l->documents->len;
@@ -335,6 +336,7 @@ static void on_begun(void *ctx, const struct store_result *result)
 	expire_next_outputs(r);
 }
 
+/* An empty batch first: when it is durable, everything that was submitted before is visible to the checks. */
 void retention_run(struct store *s, uint64_t floor, uint64_t idem_before_us, retention_done_fn done, void *ctx)
 {
 	struct retention *r = mem_zalloc(1, sizeof(*r));
@@ -356,6 +358,7 @@ static uint64_t before_days(uint64_t now_us, uint64_t days)
 	return now_us > days * DAY_US ? now_us - days * DAY_US : 0;
 }
 
+/* The stricter of the two limits applies. */
 int retention_floor(struct store *s, const struct config *c, uint64_t now_us, uint64_t *ret, struct err *e)
 {
 	uint64_t last = store_last_sequence(s), floor = 0, by_age = 0;

@@ -67,6 +67,7 @@ static void on_noted(evutil_socket_t fd, short what, void *ctx)
 		g->settled(g->ctx);
 }
 
+/* Best effort: without the record only work after the client's end is affected, which the log line says. */
 void root_grants_request(struct root_grants *g, int client, const char *paths, size_t len, bool delay_reply)
 {
 	const struct spawn_msg m = { .kind = SPAWN_GRANT };

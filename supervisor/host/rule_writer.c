@@ -123,6 +123,7 @@ static void on_file_replaced(struct rule_write *j)
 	guard_link_want_reload(j->rule_writer->guard);
 }
 
+/* EAGAIN: the file was written since it was read. Both this and a dead helper start over with reading. */
 static void on_write_over(void *ctx, const struct err *e)
 {
 	struct rule_write *j = ctx;
@@ -179,6 +180,7 @@ static void write_text(struct rule_write *j)
 
 /* ---- reading ---- */
 
+/* The reply comes from a process that runs as the peer: the size is checked before the text is read. */
 static void on_read(void *ctx, const struct peer_files_reply *a, int *fds, size_t nfds)
 {
 	struct rule_write *j = ctx;
@@ -240,6 +242,7 @@ static void begin_write(struct rule_writer *k)
 		read_again(j);
 }
 
+/* The first in the queue is in progress; the others start when it is finished. */
 int rule_writer_add(struct rule_writer *k, const struct port_rule *r, struct err *e)
 {
 	struct rule_write *j;

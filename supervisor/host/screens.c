@@ -85,6 +85,7 @@ static void wait_free(struct cached_screen *k, struct screens_wait *w)
 	free(w);
 }
 
+/* Requests that still wait are dropped without an answer: callers answered them before, or are shutting down. */
 static void cached_free(struct cached_screen *k)
 {
 	struct screens *s = k->screens;
@@ -380,6 +381,7 @@ static bool wait_check(struct cached_screen *k, struct screens_wait *w, uint64_t
 	return true;
 }
 
+/* Answers what can be answered and arms the timer for the next time that something may change. */
 static void cached_check_waits(struct cached_screen *k)
 {
 	uint64_t now = clock_boot_ns();
@@ -410,6 +412,7 @@ static void cached_fail(struct cached_screen *k, const struct err *e)
 	k->broken = true; /* until the next request */
 }
 
+/* Feeds screens in order until the budget is used; the one that was interrupted goes to the end of the queue. */
 static void on_turn(evutil_socket_t fd, short what, void *ctx)
 {
 	struct screens *s = ctx;
@@ -484,6 +487,7 @@ static void on_time(void *ctx)
 
 /* ---- events ---- */
 
+/* Every terminal gets a screen with its first output, because programs query it without any client. */
 void screens_on_output(struct screens *s, const char *id, uint64_t size)
 {
 	struct cached_screen *k = cached_of(s, id);
@@ -510,6 +514,7 @@ void screens_on_resize(struct screens *s, const char *id, uint64_t offset, unsig
 	cached_wake(k);
 }
 
+/* The document has the final byte counts and the omitted part, which the live screen did not know. */
 void screens_on_ended(struct screens *s, const char *id)
 {
 	struct cached_screen *k = cached_of(s, id);
@@ -531,6 +536,7 @@ void screens_on_ended(struct screens *s, const char *id)
 
 /* ---- requests ---- */
 
+/* A cached screen of another user must look as if it did not exist. */
 void screens_submit(struct screens *s, struct screens_request *r, screens_fn fn, void *ctx)
 {
 	struct cached_screen *k = cached_of(s, r->process_id);
@@ -560,6 +566,7 @@ void screens_submit(struct screens *s, struct screens_request *r, screens_fn fn,
 	cached_wake(k);
 }
 
+/* The list is restarted after each answer, whose callback may change it. */
 static void drop_waits_of(void *ctx, const char *key, void *value)
 {
 	struct cached_screen *k = value;

@@ -100,6 +100,7 @@ static struct spawn_request *request_of(struct spawn_link *l, const struct plan_
 	return NULL;
 }
 
+/* The request is freed before the callback, which may send another one with the same key. */
 static void handle_reply(struct spawn_link *l, const struct spawn_msg *m, int *fds, size_t nfds)
 {
 	struct spawn_request *r = request_of(l, &m->key);
@@ -170,6 +171,10 @@ void spawn_link_listen(struct spawn_link *l, struct event_base *base)
 	flush_requests(l);
 }
 
+/*
+ * A start that the dead spawner did not answer may or may not have happened: the host decides with the guard's help
+ * (`unanswered`). Requests about changes fail with ECONNRESET. Unsent requests simply go to the new spawner.
+ */
 void spawn_link_replace(struct spawn_link *l, int fd)
 {
 	struct spawn_requests lost = TAILQ_HEAD_INITIALIZER(lost);
@@ -206,6 +211,7 @@ void spawn_link_replace(struct spawn_link *l, int fd)
 	}
 }
 
+/* Requests keep their order: a request is never sent before one that was queued earlier. */
 static void queue_request(struct spawn_link *l, const struct spawn_msg *m, const void *plan, const int *fds,
 			  size_t nfds)
 {
@@ -221,6 +227,7 @@ static void queue_request(struct spawn_link *l, const struct spawn_msg *m, const
 	flush_requests(l);
 }
 
+/* The CPU tells the spawner which one to avoid (supervisor/spawner/cpu_affinity.h). */
 void spawn_link_start(struct spawn_link *l, const struct plan_key *key, uint32_t flags, const struct port_expected *x,
 		      const void *plan, size_t plan_len, const int *fds, size_t nfds)
 {
@@ -270,6 +277,7 @@ bool spawn_link_mark(struct spawn_link *l, uint64_t token)
 	return l->fd >= 0 && fd_send(l->fd, &m, sizeof m, NULL, 0, MSG_NOSIGNAL | MSG_DONTWAIT) == 0;
 }
 
+/* Blocks; replies to earlier requests are handled on the way. */
 int spawn_link_sync(struct spawn_link *l)
 {
 	const struct spawn_msg m = { .kind = SPAWN_SYNC };

@@ -152,6 +152,7 @@ static void make_room(struct workspace_policies *p)
 	}
 }
 
+/* Most recently used first. The files are those of the peer and of each directory from the workspace up. */
 static struct workspace_policy *workspace_policy_get(struct workspace_policies *p, const struct policy_key *at)
 {
 	struct workspace_policy *l;
@@ -208,6 +209,7 @@ static int combine_layers(struct workspace_policy *l, struct policy_rules *ret, 
 	return 0;
 }
 
+/* The old rules stay valid until the new ones are complete; `problem` blocks starts if they cannot be combined. */
 static void rebuild_rules(struct workspace_policy *l)
 {
 	struct policy_rules fresh = RULES_INIT;
@@ -290,6 +292,7 @@ static const char *why_not(int error)
 	}
 }
 
+/* Each change is recorded once: handle_reply compares hashes first. */
 static void report_policy(struct workspace_policy *l, const struct policy_file *s, const char *hash)
 {
 	const char *layer = s->user ? "user" : "workspace";
@@ -306,6 +309,7 @@ static void report_policy(struct workspace_policy *l, const struct policy_file *
 	engine_policy_file_is(l->owner->engine, layer, s->name, l->uid, hash, summary.data);
 }
 
+/* The hash stands for the content, or for the error; an unchanged one needs no parsing and no event. */
 static void handle_reply(struct workspace_policy *l, struct policy_file *s, const struct peer_files_reply *a, int fd)
 {
 	char hash[HASH_SHA256_TEXT] = "";
@@ -358,6 +362,7 @@ static int leads_there(const struct policy_file *s)
 	return now.dev == s->stamp[0].dev && now.ino == s->stamp[0].ino;
 }
 
+/* Saves a request to the helper in the common case of a directory without .bailiff. */
 static enum insight check_inside(const struct policy_file *s)
 {
 	struct statx x;

@@ -245,6 +245,7 @@ static void on_pruned(void *ctx, const struct retention_result *n, const struct 
 			 (unsigned long long)n->sessions);
 }
 
+/* One run at a time; a run that takes longer than an hour skips the next one. */
 static void on_retention(evutil_socket_t fd, short what, void *ctx)
 {
 	struct runtime *r = ctx;
@@ -444,6 +445,7 @@ static int enter_sandbox(struct err *e)
 	return role_sandbox_enter(ROLE_SANDBOX_RUNTIME, own, countof(own), e);
 }
 
+/* The order matters: sandbox before any input, recovery before clients, policy before anything is started again. */
 static int runtime_set_up(struct runtime *r, struct err *e)
 {
 	if (enter_sandbox(e) < 0 || config_load(r, e) < 0 || store_start(r, e) < 0)

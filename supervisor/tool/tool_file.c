@@ -128,6 +128,7 @@ int tool_read_file(struct jval args, struct jw *w, struct err *e)
 
 /* ---- writing ---- */
 
+/* Directories of the path, not its last component. */
 static int make_folders(const char *path, struct err *e)
 {
 	char part[PATH_MAX];
@@ -294,6 +295,7 @@ static int list_directory(struct folder_listing *l, const char *path, const char
 	return 0;
 }
 
+/* The first open reports a path that cannot be listed before anything is written. */
 int tool_list_directory(struct jval args, struct jw *w, struct err *e)
 {
 	mem_auto char *path = jval_strdup(jval_get(args, "path"));

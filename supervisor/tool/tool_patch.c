@@ -21,6 +21,7 @@ struct work {
 	struct err err;
 };
 
+/* Computes the new text without changing anything; conflicts with existing files are found here. */
 static int prepare_file(const struct patch_file *f, struct work *w, struct err *e)
 {
 	buf_auto struct buf old = BUF_INIT;

@@ -81,6 +81,7 @@ static bool visit_entry(struct tool_walk *k, const char *path, unsigned depth)
 	return true;
 }
 
+/* Errors of single directories are collected; the walk continues. False: the limits are reached. */
 static bool enter_folder(struct tool_walk *k, const struct folder *f)
 {
 	struct dirent **names = NULL;
