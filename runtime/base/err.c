@@ -57,6 +57,18 @@ int err_field(struct err *e, const char *field, const char *fmt, ...)
 	return -1;
 }
 
+int err_at(struct err *e, enum err_code code, const char *field, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (!e)
+		return -1;
+	va_start(ap, fmt);
+	err_fill(e, code, 0, field, fmt, ap);
+	va_end(ap);
+	return -1;
+}
+
 int err_sys(struct err *e, int errnum, const char *fmt, ...)
 {
 	va_list ap;

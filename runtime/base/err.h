@@ -47,6 +47,9 @@ struct err {
 int err_set(struct err *e, enum err_code code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* Bad input; `field` is the name that the caller used ("limits.wallMs", "--timeout"). */
 int err_field(struct err *e, const char *field, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* Another code with a field: an id that is not known, a value that conflicts. */
+int err_at(struct err *e, enum err_code code, const char *field, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
 /* "<message>: <strerror(errnum)>" with code ERR_SYS. */
 int err_sys(struct err *e, int errnum, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 /* Prepends "<message>: " to the message; code, sys and field stay. */

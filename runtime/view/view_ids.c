@@ -68,6 +68,18 @@ int view_ids(struct store *s, const struct view_ids_query *q, struct view_ids *r
 	return sc.more ? 1 : 0;
 }
 
+int view_ids_speculative(struct store *s, enum view_kind kind, const char *owner, size_t max, struct view_ids *ret,
+			 struct err *e)
+{
+	const struct view_ids_query q = { .kind = kind, .max = max };
+	struct id_scan sc = { .q = &q, .ids = ret, .max_seen = max };
+	char prefix[VIEW_KEY_MAX];
+
+	view_ids_done(ret);
+	(void)snprintf(prefix, sizeof(prefix), "%s/", owner ? owner : "");
+	return store_model_scan_speculative(s, (uint8_t)kind, owner ? prefix : NULL, on_key, &sc, e) < 0 ? -1 : sc.more;
+}
+
 /* The order is that of the keys, which is the order of creation for generated ids. */
 int view_members(struct store *s, enum view_kind kind, const char *owner, enum view_order order, size_t max,
 		 struct view_ids *ret, struct err *e)

@@ -27,8 +27,15 @@ struct view_ids_query {
  * Replaces *ret. 0 = the scan reached its end, 1 = there is more: continue after *ret_last (VIEW_KEY_MAX bytes, the
  * last key examined; may be NULL).
  */
-#define VIEW_KEY_MAX (2 * ID_SIZE + 32)
+#define VIEW_KEY_MAX (4 * ID_SIZE + 32)
 int view_ids(struct store *s, const struct view_ids_query *q, struct view_ids *ret, char *ret_last, struct err *e);
+
+/*
+ * Also reads batches that are submitted and not durable yet, for decisions. The members of "<owner>/…", or with owner
+ * NULL all documents of the kind; at most `max`, in the order of their keys.
+ */
+int view_ids_speculative(struct store *s, enum view_kind kind, const char *owner, size_t max, struct view_ids *ret,
+			 struct err *e);
 
 /*
  * The members of the list "<owner>/…", at most `max`: the newest first, or the oldest. 0 = these are all, 1 = there are

@@ -48,6 +48,7 @@ struct engine {
 };
 
 static inline uint64_t engine_now(struct engine *engine) { return engine->o.ports->boot_ns(engine->o.host); }
+static inline uint64_t engine_real(struct engine *engine) { return engine->o.ports->real_us(engine->o.host); }
 /* Requests engine_tick at this time (CLOCK_BOOTTIME). */
 void engine_wake(struct engine *engine, uint64_t boot_ns);
 

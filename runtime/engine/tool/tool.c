@@ -6,6 +6,7 @@
 #include "runtime/base/json_schema.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
+#include "runtime/engine/core/id_list.h"
 #include "runtime/engine/session/turn_read.h"
 
 #include <sys/queue.h>
@@ -300,25 +301,6 @@ static void external_put(struct engine *engine, const json_t *v, const char *ses
 	TAILQ_INSERT_TAIL(&engine->tools->external, x, link);
 }
 
-/* Live turns whose catalogue must be recorded again, because the inventory has changed. */
-struct catalog_update {
-	struct engine *engine;
-	uint32_t uid;
-	char (*ids)[ID_SIZE];
-	size_t count;
-};
-
-static bool collect_turn(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
-{
-	struct catalog_update *r = ctx;
-
-	if (id_len < ID_SIZE && r->count < 64) {
-		memcpy(r->ids[r->count], id, id_len);
-		r->ids[r->count++][id_len] = '\0';
-	}
-	return true;
-}
-
 struct catalog_of {
 	struct engine *engine;
 	const struct turn_doc *turn;
@@ -346,19 +328,19 @@ void tool_catalog_fact(struct engine *engine, const struct turn_doc *t, struct t
 	EMIT(tool_catalog_resolved, tx, s, .tools = json_from_writer(write_catalog, &catalog, 0));
 }
 
+/* The inventory has changed: records the catalogue of live turns again. */
 static void update_catalogs(struct engine *engine, uint32_t uid, const char *session_id, struct transaction *tx)
 {
-	struct catalog_update r = { .engine = engine, .uid = uid, .ids = mem_zalloc(64, ID_SIZE) };
+	view_ids_auto struct view_ids turns = VIEW_IDS_INIT;
 	buf_auto struct buf text = BUF_INIT;
 	struct turn_doc t;
 	struct err e = ERR_INIT;
 
-	if (store_model_scan_speculative(engine->o.store, VIEW_LIVE_TURN, NULL, collect_turn, &r, &e) == 0)
-		for (size_t i = 0; i < r.count; i++)
-			if (turn_read(engine, r.ids[i], &text, &t, &e) == 0 && t.catalog && t.uid == uid &&
-			    (!session_id || strcmp(session_id, t.sessionId) == 0))
-				tool_catalog_fact(engine, &t, tx);
-	free(r.ids);
+	id_list_read(engine, VIEW_LIVE_TURN, NULL, ID_LIST_ALL, &turns);
+	for (size_t i = 0; i < turns.n; i++)
+		if (turn_read(engine, turns.id[i], &text, &t, &e) == 0 && t.catalog && t.uid == uid &&
+		    (!session_id || strcmp(session_id, t.sessionId) == 0))
+			tool_catalog_fact(engine, &t, tx);
 }
 
 /* Reports the schema keywords that are not supported, so that authors do not rely on checks that do not happen. */
