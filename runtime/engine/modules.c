@@ -13,10 +13,7 @@
 #include "runtime/engine/session/waiter.h"
 #include "runtime/engine/start/start.h"
 #include "runtime/engine/tool/tool.h"
-#include "runtime/engine/turn/history.h"
 #include "runtime/engine/turn/turn.h"
-#include "runtime/engine/turn/turn_hooks.h"
-#include "runtime/engine/work/subagent.h"
 #include "runtime/engine/work/work.h"
 
 #define PROCESS_OWNER(NAME, ops) extern const struct process_owner_ops ops;

@@ -6,12 +6,7 @@
 #include "supervisor/control/methods.h"
 
 #include "runtime/base/mem.h"
-#include "runtime/engine/turn/history.h"
-#include "runtime/engine/work/benchmark.h"
-#include "runtime/engine/work/job.h"
-#include "runtime/engine/work/peer_task.h"
-#include "runtime/engine/work/subagent.h"
-#include "runtime/engine/work/task.h"
+#include "runtime/engine/work/work.h"
 
 #include <stddef.h>
 

@@ -5,7 +5,7 @@
 #include "runtime/base/jscan.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/policy/session_rules.h"
-#include "runtime/engine/turn/history.h"
+#include "runtime/engine/turn/turn.h"
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
 #include "supervisor/control/client.h"

@@ -5,7 +5,8 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
-#include "runtime/engine/model/routing_facts.h"
+#include "runtime/engine/model/model.h"
+#include "runtime/engine/turn/turn.h"
 
 #include <string.h>
 
@@ -247,5 +248,35 @@ int method_record_limit(struct call *c, const struct record_limit_params *p, str
 	    param_length("model", r.model, 1, WORD_MAX, e) < 0)
 		return -1;
 	engine_record_limit(call_engine(c), &r, &c->caller, call_engine_reply, c);
+	return CALL_PENDING;
+}
+
+/* ---- the history of a thread ---- */
+
+int method_compact_context(struct call *c, const struct compact_context_params *p, struct buf *out, struct err *e)
+{
+	const struct compaction_request r = {
+		.session_id = p->sessionId,
+		.thread_id = p->threadId,
+		.trigger = p->trigger,
+		.summary = p->summary,
+		.failure = p->failure,
+		.affected_turns = p->affectedTurns,
+		.continuation = p->continuation,
+		.tokens_before = opt_int_if(p->tokensBefore.given, p->tokensBefore.value),
+		.tokens_after = opt_int_if(p->tokensAfter.given, p->tokensAfter.value),
+	};
+
+	engine_compact_context(call_engine(c), &r, &c->caller, call_engine_reply, c);
+	return CALL_PENDING;
+}
+
+int method_rollback_thread(struct call *c, const struct rollback_thread_params *p, struct buf *out, struct err *e)
+{
+	const struct rollback_request r = {
+		.session_id = p->sessionId, .thread_id = p->threadId, .to_turn_id = p->toTurnId, .reason = p->reason
+	};
+
+	engine_rollback_thread(call_engine(c), &r, &c->caller, call_engine_reply, c);
 	return CALL_PENDING;
 }

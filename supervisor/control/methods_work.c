@@ -3,7 +3,7 @@
 #include "supervisor/control/methods.h"
 
 #include "runtime/base/err.h"
-#include "runtime/engine/work/subagent.h"
+#include "runtime/engine/work/work.h"
 #include "runtime/view/view.h"
 #include "runtime/view/view_job.h"
 #include "runtime/view/view_subagent.h"

@@ -5,7 +5,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
-#include "runtime/engine/turn/history.h"
+#include "runtime/engine/turn/turn.h"
 #include "sandbox/audit.h"
 #include "supervisor/host/cow_changes.h"
 #include "supervisor/host/process_io.h"

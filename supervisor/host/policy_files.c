@@ -8,7 +8,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/engine.h"
 #include "runtime/engine/core/ports.h"
-#include "runtime/engine/model/routing_facts.h"
+#include "runtime/engine/model/model.h"
 
 #include <errno.h>
 #include <unistd.h>

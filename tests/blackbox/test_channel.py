@@ -56,7 +56,7 @@ def test_silence_disconnects_and_ends_nothing(home):
         made = connect(rpc, heartbeatMs=100)
         work = rpc.start(["sleep", "1000"], sessionId=made["sessionId"])
         gone = harness.until("the missed heartbeat", lambda: [e for e in rpc.events(sessionId=made["sessionId"]) if e["type"] == "channel.disconnected"])
-        assert gone[0]["payload"]["reason"] == "no heartbeat came" and "lastSeenAt" in gone[0]["payload"], gone
+        assert gone[0]["payload"]["reason"] == "no heartbeat arrived" and "lastSeenAt" in gone[0]["payload"], gone
         assert rpc.call("get_process", processId=work["processId"])["status"] == "running"
         rpc.fails("send_channel_message", {"channelId": made["channelId"], "message": "x"}, code=-32011)
         rpc.call("terminate_process", processId=work["processId"])

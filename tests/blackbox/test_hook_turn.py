@@ -62,7 +62,7 @@ def test_a_prompt_is_interrupted_while_it_is_looked_at():
             rpc.reply(waiting)
             raise AssertionError("it was accepted")
         except harness.RpcError as e:
-            assert "ended before it began" in e.message, e.message
+            assert "ended before it started" in e.message, e.message
         until("the next has its turn", lambda: of_turn(rpc, queued, "turn.completed"))
         valid(home, rpc)
 
@@ -184,7 +184,7 @@ def test_hooks_that_cannot_be_known_hold_up_what_they_could_have():
         with open(os.path.join(other, ".bailiff/policy.json"), "w") as f:
             f.write('{"hooks": {"UserPromptSubmit": [')
         error = rpc.fails("submit_turn", input=[{"type": "text", "text": "hello"}], options={"cwd": other}, code=-32010)
-        assert "which hooks there are is not known" in error.message and ".bailiff/policy.json" in error.message, error.message
+        assert "the hooks cannot be determined" in error.message and ".bailiff/policy.json" in error.message, error.message
         failed, = of_turn(rpc, error.data, "turn.failed")
         assert failed["payload"]["category"] == "hook" and not of_turn(rpc, error.data, "turn.started"), failed
         # A turn that began before.
@@ -193,7 +193,7 @@ def test_hooks_that_cannot_be_known_hold_up_what_they_could_have():
         turn = rpc.call("submit_turn", input=[{"type": "text", "text": "hello"}], options={"cwd": bad})
         shutil.copytree(os.path.join(other, ".bailiff"), os.path.join(bad, ".bailiff"))
         error = rpc.fails("complete_turn", turnId=turn["turnId"], code=-32015)
-        assert "which hooks there are is not known" in error.message, error.message
+        assert "the hooks cannot be determined" in error.message, error.message
         assert [e for e in rpc.events() if e["type"] == "runtime.warning" and e["payload"].get("code") == "hooks_not_known"]
         shutil.rmtree(os.path.join(bad, ".bailiff"))
         assert rpc.call("complete_turn", turnId=turn["turnId"])["status"] == "completed"

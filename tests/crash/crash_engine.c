@@ -10,12 +10,9 @@
 #include "tests/crash/sim_check.h"
 
 #include "runtime/engine/channel/channel.h"
-#include "runtime/engine/model/routing_facts.h"
-#include "runtime/engine/turn/history.h"
-#include "runtime/engine/work/job.h"
-#include "runtime/engine/work/peer_task.h"
-#include "runtime/engine/work/subagent.h"
-#include "runtime/engine/work/task.h"
+#include "runtime/engine/model/model.h"
+#include "runtime/engine/turn/turn.h"
+#include "runtime/engine/work/work.h"
 
 #include <check.h>
 #include <jansson.h>
@@ -324,15 +321,17 @@ static void do_channel(struct sim *s)
 
 static void do_history(struct sim *s)
 {
-	const char *thread = PICK(threads);
+	const struct caller c = caller_of(s);
+	struct compaction_request compaction = { .thread_id = PICK(threads), .trigger = "manual" };
+	struct rollback_request rollback = { .thread_id = compaction.thread_id };
 
 	switch (sim_pick(&s->w, 4)) {
-	case 0: ASK(s, engine_compact_context, "{s:s,s:s}", "threadId", thread, "trigger", "manual"); break;
+	case 0: engine_compact_context(s->w.engine, &compaction, &c, on_reply, s); break;
 	case 1:
-		ASK(s, engine_compact_context, "{s:s,s:s,s:s}", "threadId", thread, "trigger", "manual", "summary",
-		    "so far");
+		compaction.summary = "so far";
+		engine_compact_context(s->w.engine, &compaction, &c, on_reply, s);
 		break;
-	default: ASK(s, engine_rollback_thread, "{s:s,s:s}", "threadId", thread, "toTurnId", PICK(turns));
+	default: rollback.to_turn_id = PICK(turns); engine_rollback_thread(s->w.engine, &rollback, &c, on_reply, s);
 	}
 }
 

@@ -2,9 +2,10 @@
 
 #include "runtime/engine/call/tool_call.h"
 
-#include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
+#include "runtime/engine/core/id_list.h"
+#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/process/process.h"
 #include "runtime/engine/session/turn_read.h"
 #include "runtime/engine/session/waiter.h"
@@ -37,6 +38,7 @@ void tool_arguments_hash(const json_t *arguments, char ret[HASH_SHA256_TEXT])
 	hash_sha256_text(text, strlen(text), ret);
 }
 
+/* tool.args: what may be shown of the arguments, their hash, and a ref to the whole if that is not all. */
 static void args_fact(const struct tool_call_doc *d, const struct tool_use *u, struct transaction *tx)
 {
 	json_t *none = json_object(), *safe;
@@ -82,33 +84,17 @@ void tool_call_doc_of(const struct turn_doc *t, const struct tool_use *u, struct
 
 static void write_flags(struct jw *w, const void *tool, size_t n) { tool_flags_json(tool, w); }
 
-static void started_fact(const struct tool_call_doc *d, const struct tool *tool, const struct tool_use *u,
-			 struct transaction *tx)
-{
-	bool builtin = tool && tool->builtin;
-	struct scope s = tool_call_scope(d);
+/* tool.started is durable: the tool runs (row ON_COMMIT). */
+static void start_call(struct engine *engine, const char *call_id) { modules_due(engine, DUE_CALL_START, call_id); }
 
-	s.request = u->request_id;
-	EMIT(tool_started, tx, s, .envelope.status = "running", .toolName = u->tool,
-	     .runner = u->runner ? u->runner
-		       : builtin ? "runtime"
-				 : "external",
-	     .owner = JSON_OBJECT(owner, .kind = builtin ? "runtime" : "client",
-				  .uid = opt_int_if(!builtin, tool ? tool->uid : u->by.uid),
-				  .connection = opt_int_if(!builtin, tool ? tool->connection : u->connection)),
-	     .flags = tool ? json_from_writer(write_flags, tool, 0) : JSON_NONE,
-	     .policy = JSON_OBJECT(tool_policy, .sandbox = builtin ? "turn" : "not_applicable"),
-	     .part = opt_int_if(u->part >= 0, u->part), .requestedBy = json_requester(&u->by));
-}
-
-/* tool.started is durable: the tool runs. */
-static void start_call(struct engine *g, const char *call_id) { modules_due(g, DUE_CALL_START, call_id); }
-
+/*
+ * The order matters to readers: the catalogue of tools that the turn can use, tool.started, then tool.args. Nothing
+ * runs before they are durable.
+ */
 void tool_call_begin(struct transaction *tx, const struct turn_doc *t, const struct tool_use *u, char ret_call[ID_SIZE])
 {
-	struct engine *g = tx->engine;
 	struct tool tool;
-	bool known = tool_find(g, u->tool, (struct tool_scope){ (uint32_t)t->uid, t->sessionId }, &tool);
+	bool known = tool_find(tx->engine, u->tool, (struct tool_scope){ (uint32_t)t->uid, t->sessionId }, &tool);
 	struct tool_use use = *u;
 	struct tool_call_doc doc;
 
@@ -117,8 +103,21 @@ void tool_call_begin(struct transaction *tx, const struct turn_doc *t, const str
 		use.runner = "external";
 	tool_call_doc_of(t, &use, &doc);
 	if (!t->catalog)
-		tool_catalog_fact(g, t, tx);
-	started_fact(&doc, known && !u->runner ? &tool : NULL, &use, tx);
+		tool_catalog_fact(tx->engine, t, tx);
+	/* A call that the client reports has no registered tool: its owner is the client itself. */
+	const struct tool *of = known && !u->runner ? &tool : NULL;
+	const bool builtin = of && of->builtin;
+	const char *runner = builtin ? "runtime" : "external";
+	struct scope s = tool_call_scope(&doc);
+	s.request = u->request_id;
+	EMIT(tool_started, tx, s, .envelope.status = "running", .toolName = u->tool,
+	     .runner = use.runner ? use.runner : runner,
+	     .owner = JSON_OBJECT(owner, .kind = builtin ? "runtime" : "client",
+				  .uid = opt_int_if(!builtin, of ? of->uid : u->by.uid),
+				  .connection = opt_int_if(!builtin, of ? of->connection : u->connection)),
+	     .flags = of ? json_from_writer(write_flags, of, 0) : JSON_NONE,
+	     .policy = JSON_OBJECT(tool_policy, .sandbox = builtin ? "turn" : "not_applicable"),
+	     .part = opt_int_if(u->part >= 0, u->part), .requestedBy = json_requester(&u->by));
 	args_fact(&doc, &use, tx);
 	if (!u->runner)
 		transaction_after_commit(tx, start_call, doc.toolCallId);
@@ -128,7 +127,6 @@ void tool_call_begin(struct transaction *tx, const struct turn_doc *t, const str
 
 /* ---- the end ---- */
 
-/* The advice that is the same for all failures of a category; NULL = none. */
 const char *tool_advice(const char *category)
 {
 	static const struct {
@@ -140,7 +138,7 @@ const char *tool_advice(const char *category)
 		{ "cancelled", "submit it again if it is still wanted" },
 		{ "exit", "read the output: the command itself reported failure" },
 		{ "spawn", "check the command's name and working directory" },
-		{ "lost", "look at what it may have done before running it again" },
+		{ "lost", "check what it may have done before running it again" },
 		{ "owner_gone", "the client that offers the tool must connect and register it again" },
 		{ "unavailable", "connect as that user once, then try again" },
 		{ "tool", "correct the arguments" },
@@ -152,6 +150,7 @@ const char *tool_advice(const char *category)
 	return NULL;
 }
 
+/* Also used for a call that never started: its document then exists only as a prediction (tool_call_doc_of). */
 void tool_failed_fact(const struct tool_call_doc *d, const struct tool_failure *why, struct transaction *tx)
 {
 	EMIT(tool_failed, tx, tool_call_scope(d), .envelope = { .status = why->status, .status_reason = why->message },
@@ -161,142 +160,96 @@ void tool_failed_fact(const struct tool_call_doc *d, const struct tool_failure *
 	     .argumentsHash = why->arguments_hash);
 }
 
-void tool_call_fail(struct engine *g, const char *call_id, const struct tool_failure *why)
+void tool_call_fail(struct engine *engine, const char *call_id, const struct tool_failure *why)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct tool_call_doc d;
 	struct err e = ERR_INIT;
 
 	/* Harmless when repeated: the first end counts. */
-	if (tool_call_read(g, call_id, &text, &d, &e) != 0 || d.endedAt)
+	if (tool_call_read(engine, call_id, &text, &d, &e) != 0 || d.endedAt)
 		return;
-	struct transaction *own = transaction_new_internal(g);
+	struct transaction *own = transaction_new_internal(engine);
 	tool_failed_fact(&d, why, own);
 	transaction_after_commit(own, tool_call_ended, call_id);
 	transaction_commit(own);
 }
 
-void tool_call_ended(struct engine *g, const char *call_id)
+/* The id of the turn is copied because a reply may release the document that it was read from. */
+void tool_call_ended(struct engine *engine, const char *call_id)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct tool_call_doc d;
 	struct err e = ERR_INIT;
 	char turn[ID_SIZE];
 
-	if (tool_call_read(g, call_id, &text, &d, &e) != 0)
+	if (tool_call_read(engine, call_id, &text, &d, &e) != 0)
 		return;
 	id_copy(turn, d.turnId);
-	tool_waiters_answer(g, call_id);
-	modules_due(g, DUE_TURN_STEP, turn);
+	tool_waiters_answer(engine, call_id);
+	modules_due(engine, DUE_TURN_STEP, turn);
 }
 
 /* ---- many calls ---- */
 
-struct call_list {
-	char (*ids)[ID_SIZE];
-	size_t count, cap;
-};
-
-static bool add_call(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
-{
-	struct call_list *l = ctx;
-	const char *slash = memrchr(id, '/', id_len);
-	const char *call = slash ? slash + 1 : id;
-	size_t n = id_len - (size_t)(call - id);
-
-	if (l->count == l->cap) {
-		l->cap = l->cap ? 2 * l->cap : 64;
-		l->ids = mem_realloc(l->ids, l->cap * sizeof l->ids[0]);
-	}
-	if (n < ID_SIZE) {
-		memcpy(l->ids[l->count], call, n);
-		l->ids[l->count++][n] = '\0';
-	}
-	return true;
-}
-
-static void list_calls(struct engine *g, enum view_kind kind, const char *prefix, struct call_list *ret)
-{
-	struct err e = ERR_INIT;
-
-	*ret = (struct call_list){ 0 };
-	if (store_model_scan_speculative(g->o.store, (uint8_t)kind, prefix, add_call, ret, &e) < 0)
-		log_error("look for open tool calls: %s", e.message);
-}
-
-static bool has_process(struct engine *g, const struct tool_call_doc *d)
-{
-	return d->processId[0] && engine_process(g, d->processId);
-}
-
-void tool_cancel_of_turn(struct engine *g, const char *turn_id, const char *reason)
+void tool_cancel_of_turn(struct engine *engine, const char *turn_id, const char *reason)
 {
 	const struct tool_failure why = { .status = "cancelled", .category = "cancelled", .message = reason };
-	mem_auto char *prefix = mem_printf("%s/", turn_id);
+	view_ids_auto struct view_ids calls = VIEW_IDS_INIT;
 	buf_auto struct buf text = BUF_INIT;
 	struct tool_call_doc d;
 	struct err e = ERR_INIT;
-	struct call_list l;
 
-	list_calls(g, VIEW_TURN_OPEN_CALL, prefix, &l);
-	for (size_t i = 0; i < l.count; i++)
+	id_list_read(engine, VIEW_TURN_OPEN_CALL, turn_id, ID_LIST_ALL, &calls);
+	for (size_t i = 0; i < calls.n; i++)
 		/* A call whose process is being launched ends with that process. */
-		if (tool_call_read(g, l.ids[i], &text, &d, &e) == 0 && strcmp(d.runner, "runtime") != 0)
-			tool_call_fail(g, l.ids[i], &why);
-	free(l.ids);
+		if (tool_call_read(engine, calls.id[i], &text, &d, &e) == 0 && strcmp(d.runner, "runtime") != 0)
+			tool_call_fail(engine, calls.id[i], &why);
 }
 
 /* Fails the calls whose tool this connection executed. */
-void tool_owner_disconnected(struct engine *g, uint64_t connection)
+void tool_owner_disconnected(struct engine *engine, uint64_t connection)
 {
 	static const struct tool_failure why = { .status = "lost",
 						 .category = "owner_gone",
 						 .retryable = true,
-						 .message = "the client that does this tool has gone" };
+						 .message = "the client that executes this tool has disconnected" };
+	view_ids_auto struct view_ids calls = VIEW_IDS_INIT;
 	buf_auto struct buf text = BUF_INIT;
 	struct tool_call_doc d;
 	struct err e = ERR_INIT;
-	struct call_list l;
 
-	list_calls(g, VIEW_LIVE_TOOL_CALL, NULL, &l);
-	for (size_t i = 0; i < l.count; i++)
-		if (tool_call_read(g, l.ids[i], &text, &d, &e) == 0 && strcmp(d.runner, "external") == 0 &&
+	id_list_read(engine, VIEW_LIVE_TOOL_CALL, NULL, ID_LIST_ALL, &calls);
+	for (size_t i = 0; i < calls.n; i++)
+		if (tool_call_read(engine, calls.id[i], &text, &d, &e) == 0 && strcmp(d.runner, "external") == 0 &&
 		    d.connection == connection)
-			tool_call_fail(g, l.ids[i], &why);
-	free(l.ids);
+			tool_call_fail(engine, calls.id[i], &why);
 }
 
-static void recover_call(struct engine *g, const char *call_id)
+void tool_recover(struct engine *engine)
 {
-	static const struct tool_failure gone = {
-		.status = "lost",
-		.category = "owner_gone",
-		.retryable = true,
-		.message = "the daemon was restarted, and with it the connection of the client that does this tool"
-	};
+	static const struct tool_failure gone = { .status = "lost",
+						  .category = "owner_gone",
+						  .retryable = true,
+						  .message = "the daemon was restarted, which closed the connection of "
+							     "the client that executes this tool" };
 	static const struct tool_failure lost = {
 		.status = "lost", .category = "lost", .retryable = true, .message = "the process was lost"
 	};
+	view_ids_auto struct view_ids calls = VIEW_IDS_INIT;
 	buf_auto struct buf text = BUF_INIT;
 	struct tool_call_doc d;
 	struct err e = ERR_INIT;
 
-	if (tool_call_read(g, call_id, &text, &d, &e) != 0)
-		return;
-	if (strcmp(d.runner, "external") == 0)
-		tool_call_fail(g, call_id, &gone);
-	else if (strcmp(d.runner, "runtime") == 0 && !d.processId[0])
-		start_call(g, call_id); /* its process never passed the gate, so nothing of it has run */
-	else if (strcmp(d.runner, "runtime") == 0 && !has_process(g, &d))
-		tool_call_fail(g, call_id, &lost);
-}
-
-void tool_recover(struct engine *g)
-{
-	struct call_list l;
-
-	list_calls(g, VIEW_LIVE_TOOL_CALL, NULL, &l);
-	for (size_t i = 0; i < l.count; i++)
-		recover_call(g, l.ids[i]);
-	free(l.ids);
+	id_list_read(engine, VIEW_LIVE_TOOL_CALL, NULL, ID_LIST_ALL, &calls);
+	for (size_t i = 0; i < calls.n; i++) {
+		if (tool_call_read(engine, calls.id[i], &text, &d, &e) != 0)
+			continue;
+		if (strcmp(d.runner, "external") == 0)
+			tool_call_fail(engine, calls.id[i], &gone);
+		else if (strcmp(d.runner, "runtime") == 0 && !d.processId[0])
+			start_call(engine, calls.id[i]); /* its process never passed the gate: nothing has run */
+		else if (strcmp(d.runner, "runtime") == 0 && !engine_process(engine, d.processId))
+			tool_call_fail(engine, calls.id[i], &lost);
+	}
 }

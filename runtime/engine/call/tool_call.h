@@ -7,9 +7,9 @@
  * "client").
  *
  * tool_call.c       calls: their facts, their start, their end
+ * tool_report.c     invoke_tool and report_tool_call
  * tool_process.c    calls that run as processes
- * tool_report.c     calls that a client executes
- * tool_permission.c whether those may start
+ * tool_permission.c whether a call that a client executes may start
  * tool_hooks.c      the hooks for those
  */
 
@@ -25,9 +25,10 @@
 
 struct fact;
 struct transaction;
+struct transaction;
 
-void call_init(struct engine *g);
-void call_done(struct engine *g);
+void call_init(struct engine *engine);
+void call_done(struct engine *engine);
 
 struct tool_use {
 	const char *tool;
@@ -59,13 +60,13 @@ struct tool_failure {
 const char *tool_advice(const char *category);
 void tool_failed_fact(const struct tool_call_doc *d, const struct tool_failure *why, struct transaction *tx);
 /* Fails the call in its own transaction; its turn continues. */
-void tool_call_fail(struct engine *g, const char *call_id, const struct tool_failure *why);
+void tool_call_fail(struct engine *engine, const char *call_id, const struct tool_failure *why);
 /* The end of the call is durable: replies to the waiting clients and continues its turn. */
-void tool_call_ended(struct engine *g, const char *call_id);
+void tool_call_ended(struct engine *engine, const char *call_id);
 /* Fails calls that clients execute. Calls that run as processes end with their process. */
-void tool_cancel_of_turn(struct engine *g, const char *turn_id, const char *reason);
-void tool_owner_disconnected(struct engine *g, uint64_t connection);
-void tool_recover(struct engine *g);
+void tool_cancel_of_turn(struct engine *engine, const char *turn_id, const char *reason);
+void tool_owner_disconnected(struct engine *engine, uint64_t connection);
+void tool_recover(struct engine *engine);
 
 /* tool_permission.c: calls that a client executes */
 enum tool_from { TOOL_FROM_LOOP, TOOL_FROM_INVOKE, TOOL_FROM_REPORT };
@@ -73,31 +74,31 @@ enum tool_from { TOOL_FROM_LOOP, TOOL_FROM_INVOKE, TOOL_FROM_REPORT };
  * Evaluates the call: starts it, asks a person or denies it. fn NULL: called by the turn's own loop. The reply is
  * invoke_tool's (at the end of the call) or report_tool_call's; for a denial, ERR_PERMISSION with the decision.
  */
-void tool_check_permission(struct engine *g, const char *turn_id, const struct tool_use *u, enum tool_from from,
+void tool_check_permission(struct engine *engine, const char *turn_id, const struct tool_use *u, enum tool_from from,
 			   uint64_t timeout_ms, const struct caller *c, engine_reply_fn fn, void *ctx);
-bool tool_is_evaluating(struct engine *g, const char *turn_id); /* is a call of this turn being evaluated? */
+bool tool_is_evaluating(struct engine *engine, const char *turn_id); /* is a call of this turn being evaluated? */
 /*
  * A call that has not started: 1 = hooks are running, 2 = a person is asked, with the hash of the requested
  * arguments; 0 = there is no such call.
  */
-int tool_not_begun(struct engine *g, const char *turn_id, const char *call_id, char ret_hash[HASH_SHA256_TEXT],
+int tool_not_begun(struct engine *engine, const char *turn_id, const char *call_id, char ret_hash[HASH_SHA256_TEXT],
 		   char ret_tool[ID_SIZE]);
 /* Predicts a call's document from its first facts, for other facts of the same batch. */
 void tool_call_doc_of(const struct turn_doc *t, const struct tool_use *u, struct tool_call_doc *ret);
 
 /* tool_process.c */
-void tool_process_start(struct engine *g, const char *call_id);
+void tool_process_start(struct engine *engine, const char *call_id);
 
 /* tool_hooks.c: the hooks of a call that a client executes, during its evaluation */
 struct tool_hooks {
-	struct hook_group *group;   /* running */
-	struct hook_reply *said[2]; /* pre_tool_use, permission_request */
-	size_t nsaid[2];
+	struct hook_group *group;      /* running */
+	struct hook_reply *replies[2]; /* pre_tool_use, permission_request */
+	size_t nreplies[2];
 	struct hook_result sum[2];
-	bool asked[2];
+	bool requested[2];
 	const struct hook_reply *fresh; /* the answer that has just rewritten the arguments */
 	char *updated_ref;              /* or NULL */
-	void (*go)(struct engine *g, void *ctx);
+	void (*go)(struct engine *engine, void *ctx);
 	void *ctx;
 };
 struct tool_hooks_use {
@@ -113,12 +114,13 @@ struct tool_hooks_use {
  * True: there are hooks at this point that have not run yet. tool_hooks_run then runs them and calls `go` when they
  * have answered.
  */
-bool tool_hooks_prepare(struct engine *g, struct tool_hooks *h, enum hook_point point, const struct tool_hooks_use *u);
-void tool_hooks_run(struct tool_hooks *h, void (*go)(struct engine *g, void *ctx), void *ctx);
+bool tool_hooks_prepare(struct engine *engine, struct tool_hooks *h, enum hook_point point,
+			const struct tool_hooks_use *u);
+void tool_hooks_run(struct tool_hooks *h, void (*go)(struct engine *engine, void *ctx), void *ctx);
 /* The arguments as hooks rewrote them, returned once; NULL = unchanged. New reference. */
 json_t *tool_hooks_rewritten(struct tool_hooks *h, const char *tool, const json_t *arguments);
 void tool_hooks_done(struct tool_hooks *h);
 /* The end of the call is durable: runs its hooks, then tool_call_ended. */
-void tool_hooks_after(struct engine *g, const char *call_id);
+void tool_hooks_after(struct engine *engine, const char *call_id);
 
 #endif

@@ -10,10 +10,9 @@
 #include "runtime/engine/policy/policy_lookup.h"
 #include "runtime/engine/session/turn_read.h"
 
-#define NOWHERE "/tmp"
 #define RESPONSE_MAX (256u << 10)
 
-/* The index in said, asked and sum: 0 = pre_tool_use, 1 = permission_request. */
+/* The index in replies, requested and sum: 0 = pre_tool_use, 1 = permission_request. */
 static int stage_of(enum hook_point point) { return point == HOOK_PERMISSION_REQUEST; }
 
 /* Hooks that still run keep running, but their group no longer calls back. */
@@ -22,7 +21,7 @@ void tool_hooks_done(struct tool_hooks *h)
 	if (h->group)
 		h->group->then = NULL;
 	for (int i = 0; i < 2; i++)
-		hook_said_free(h->said[i], h->nsaid[i]);
+		hook_said_free(h->replies[i], h->nreplies[i]);
 	free(h->updated_ref);
 	*h = (struct tool_hooks){ 0 };
 }
@@ -38,12 +37,13 @@ static void subject_of(const struct tool_hooks_use *u, enum hook_point point, st
 				      .task_id = u->turn->taskId,
 				      .tool_call_id = u->call_id,
 				      .trace_id = u->turn->traceId,
-				      .cwd = u->cwd && u->cwd[0] ? u->cwd : NOWHERE,
+				      .cwd = u->cwd && u->cwd[0] ? u->cwd : HOOK_NOWHERE,
 				      .untrusting = u->mode == MODE_UNTRUSTED };
 	/* The hooks run with the identity of the turn's user, not of the client that sent the request. */
 	ret->by.uid = (uint32_t)u->turn->uid;
 }
 
+/* The JSON that a hook reads from its stdin, in the names of the convention (tool_name, tool_input). */
 static json_t *input_of(const struct hook_subject *s, const struct tool_hooks_use *u, const struct hook_tool *tool)
 {
 	json_t *v = hook_input(s, u->mode);
@@ -55,7 +55,7 @@ static json_t *input_of(const struct hook_subject *s, const struct tool_hooks_us
 }
 
 /* Stores the answers of one stage, and continues the evaluation. */
-static void on_said(struct hook_group *group, void *ctx)
+static void on_replies(struct hook_group *group, void *ctx)
 {
 	struct tool_hooks *h = ctx;
 	const int stage = stage_of(group->point);
@@ -66,23 +66,24 @@ static void on_said(struct hook_group *group, void *ctx)
 		free(h->updated_ref);
 		h->updated_ref = mem_strdup(hook_group_input_ref(group, sum.rewriter));
 	}
-	hook_group_take(group, &h->said[stage], &h->nsaid[stage]);
-	hook_result_of(h->said[stage], h->nsaid[stage], &h->sum[stage]);
+	hook_group_take(group, &h->replies[stage], &h->nreplies[stage]);
+	hook_result_of(h->replies[stage], h->nreplies[stage], &h->sum[stage]);
 	h->fresh = h->sum[stage].verdict != HOOK_SAYS_DENY ? h->sum[stage].rewriter : NULL;
 	h->group = NULL;
 	h->go(group->engine, h->ctx);
 }
 
-bool tool_hooks_prepare(struct engine *g, struct tool_hooks *h, enum hook_point point, const struct tool_hooks_use *u)
+bool tool_hooks_prepare(struct engine *engine, struct tool_hooks *h, enum hook_point point,
+			const struct tool_hooks_use *u)
 {
 	const struct policy_hook *list[HOOKS_SELECTED_MAX];
 	struct hook_tool tool;
 	struct hook_subject s;
 	size_t n = 0;
 
-	if (h->asked[stage_of(point)])
+	if (h->requested[stage_of(point)])
 		return false;
-	h->asked[stage_of(point)] = true;
+	h->requested[stage_of(point)] = true;
 	if (!hooks_are_at(u->hooks, point))
 		return false;
 	hook_tool_of_call(u->tool, u->arguments, u->cwd, &tool);
@@ -97,8 +98,8 @@ bool tool_hooks_prepare(struct engine *g, struct tool_hooks *h, enum hook_point 
 		hook_texts_of(&tool, v, &texts);
 		s.texts = &texts;
 		s.waits = "call";
-		struct transaction *tx = transaction_new_internal(g);
-		h->group = hook_group_new(g, &s, list, n, tx);
+		struct transaction *tx = transaction_new_internal(engine);
+		h->group = hook_group_new(engine, &s, list, n, tx);
 		hook_texts_done(&texts);
 		transaction_commit(tx);
 	}
@@ -106,11 +107,11 @@ bool tool_hooks_prepare(struct engine *g, struct tool_hooks *h, enum hook_point 
 	return n > 0;
 }
 
-void tool_hooks_run(struct tool_hooks *h, void (*go)(struct engine *g, void *ctx), void *ctx)
+void tool_hooks_run(struct tool_hooks *h, void (*go)(struct engine *engine, void *ctx), void *ctx)
 {
 	h->go = go;
 	h->ctx = ctx;
-	hook_group_run(h->group, on_said, h);
+	hook_group_run(h->group, on_replies, h);
 }
 
 json_t *tool_hooks_rewritten(struct tool_hooks *h, const char *tool, const json_t *arguments)
@@ -132,7 +133,8 @@ struct call_ended {
 	char call_id[ID_SIZE], cwd[4096];
 };
 
-static void after_said(struct hook_group *group, void *ctx)
+/* Answers of hooks after a call change nothing about it; they are recorded, and the waiting clients get the result. */
+static void after_replies(struct hook_group *group, void *ctx)
 {
 	struct call_ended *w = ctx;
 
@@ -141,20 +143,12 @@ static void after_said(struct hook_group *group, void *ctx)
 	free(w);
 }
 
-static json_t *response_of(struct engine *g, const struct tool_call_doc *d)
-{
-	buf_auto struct buf text = BUF_INIT;
-	char ref[ID_SIZE] = "";
-	struct err e = ERR_INIT;
-	json_t *v = NULL;
-
-	jval_str(d->rawOutputRef, ref, sizeof ref);
-	if (ref[0] && store_output_read(g->o.store, ref, 0, RESPONSE_MAX, &text, &e) == 0)
-		v = json_loadb(buf_cstr(&text), text.len, JSON_DECODE_ANY, NULL);
-	return v ? v : json_object();
-}
-
-static void after_known(struct engine *g, const struct policy_hooks *hooks, const struct err *unknown, void *ctx)
+/*
+ * The hooks of the workspace are known. The call or its turn may be gone by now, and the daemon may be stopping; the
+ * waiting clients get their reply in any case.
+ */
+static void after_hooks_known(struct engine *engine, const struct policy_hooks *hooks, const struct err *unknown,
+			      void *ctx)
 {
 	struct call_ended *w = ctx;
 	buf_auto struct buf text = BUF_INIT, turn_text = BUF_INIT;
@@ -165,15 +159,15 @@ static void after_known(struct engine *g, const struct policy_hooks *hooks, cons
 	struct err e = ERR_INIT;
 	size_t n = 0;
 
-	if (g->stopping || tool_call_read(g, w->call_id, &text, &d, &e) != 0 ||
-	    turn_read(g, d.turnId, &turn_text, &t, &e) != 0) {
-		tool_call_ended(g, w->call_id);
+	if (engine->stopping || tool_call_read(engine, w->call_id, &text, &d, &e) != 0 ||
+	    turn_read(engine, d.turnId, &turn_text, &t, &e) != 0) {
+		tool_call_ended(engine, w->call_id);
 		free(w);
 		return;
 	}
 	const bool good = strcmp(d.status, "completed") == 0;
 	const enum hook_point point = good ? HOOK_POST_TOOL_USE : HOOK_POST_TOOL_FAILURE;
-	json_t *args = tool_call_arguments(g, &d, &e);
+	json_t *args = tool_call_arguments(engine, &d, &e);
 	struct hook_tool tool;
 	hook_tool_of_call(d.toolName, args, w->cwd, &tool);
 	const struct rules_query use = { .tool = d.toolName, .bases = { .cwd = w->cwd } };
@@ -188,10 +182,17 @@ static void after_known(struct engine *g, const struct policy_hooks *hooks, cons
 						  .call_id = d.toolCallId,
 						  .cwd = w->cwd,
 						  .by = &by,
-						  .mode = (int)permission_mode_of(g, t.sessionId) };
+						  .mode = (int)permission_mode_of(engine, t.sessionId) };
 		subject_of(&u, point, &s);
 		json_t *v = input_of(&s, &u, &tool);
-		json_object_set_new(v, "tool_response", response_of(g, &d));
+		/* The result that the client reported; an object if there is none or it is not JSON. */
+		buf_auto struct buf result = BUF_INIT;
+		char ref[ID_SIZE] = "";
+		json_t *response = NULL;
+		jval_str(d.rawOutputRef, ref, sizeof ref);
+		if (ref[0] && store_output_read(engine->o.store, ref, 0, RESPONSE_MAX, &result, &e) == 0)
+			response = json_loadb(buf_cstr(&result), result.len, JSON_DECODE_ANY, NULL);
+		json_object_set_new(v, "tool_response", response ? response : json_object());
 		if (!good) {
 			mem_auto char *why = jval_strdup(d.message);
 
@@ -201,21 +202,22 @@ static void after_known(struct engine *g, const struct policy_hooks *hooks, cons
 		struct hook_texts texts;
 		hook_texts_of(&tool, v, &texts);
 		s.texts = &texts;
-		struct transaction *tx = transaction_new_internal(g);
-		struct hook_group *group = hook_group_new(g, &s, list, n, tx);
+		struct transaction *tx = transaction_new_internal(engine);
+		struct hook_group *group = hook_group_new(engine, &s, list, n, tx);
 		hook_texts_done(&texts);
 		group->drop = free;
 		transaction_commit(tx);
-		hook_group_run(group, after_said, w);
+		hook_group_run(group, after_replies, w);
 	} else {
-		tool_call_ended(g, w->call_id);
+		tool_call_ended(engine, w->call_id);
 		free(w);
 	}
 	hook_tool_done(&tool);
 	json_decref(args);
 }
 
-void tool_hooks_after(struct engine *g, const char *call_id)
+/* The directory is copied: the policy files may have to be read first, which outlives the documents. */
+void tool_hooks_after(struct engine *engine, const char *call_id)
 {
 	buf_auto struct buf text = BUF_INIT, turn_text = BUF_INIT;
 	struct tool_call_doc d;
@@ -223,17 +225,18 @@ void tool_hooks_after(struct engine *g, const char *call_id)
 	struct requester by;
 	struct err e = ERR_INIT;
 
-	if (tool_call_read(g, call_id, &text, &d, &e) != 0 || turn_read(g, d.turnId, &turn_text, &t, &e) != 0) {
-		tool_call_ended(g, call_id);
+	if (tool_call_read(engine, call_id, &text, &d, &e) != 0 ||
+	    turn_read(engine, d.turnId, &turn_text, &t, &e) != 0) {
+		tool_call_ended(engine, call_id);
 		return;
 	}
 	json_t *where = turn_part_merged(NULL, &t, NULL);
 	const char *cwd = json_string_value(json_object_get(where, "cwd"));
 	struct call_ended *w = mem_zalloc(1, sizeof *w);
-	w->engine = g;
+	w->engine = engine;
 	id_copy(w->call_id, call_id);
 	snprintf(w->cwd, sizeof w->cwd, "%s", cwd ? cwd : "");
 	turn_requester(&t, &by);
-	hooks_wait(g, cwd, &by, after_known, w);
+	hooks_wait(engine, cwd, &by, after_hooks_known, w);
 	json_decref(where);
 }

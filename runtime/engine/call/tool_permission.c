@@ -17,6 +17,7 @@
 #include "runtime/engine/action/action.h"
 #include "runtime/engine/core/core.h"
 #include "runtime/engine/core/ref.h"
+#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/hook/hook.h"
 #include "runtime/engine/permission/permission.h"
 #include "runtime/engine/policy/policy_lookup.h"
@@ -55,9 +56,10 @@ struct tool_evaluation {
 	char cwd[PATH_MAX], workspace[PATH_MAX], home[PATH_MAX];
 };
 
-static void judging_free(struct engine *g, struct tool_evaluation *j)
+/* Also used at shutdown, when hooks of the evaluation may still run: tool_hooks_done detaches them. */
+static void evaluation_free(struct engine *engine, struct tool_evaluation *j)
 {
-	TAILQ_REMOVE(&g->calls->evaluations, j, link);
+	TAILQ_REMOVE(&engine->calls->evaluations, j, link);
 	json_decref((json_t *)(uintptr_t)j->use.arguments);
 	free((char *)(uintptr_t)j->use.tool);
 	free((char *)(uintptr_t)j->use.request_id);
@@ -71,31 +73,32 @@ static void judging_free(struct engine *g, struct tool_evaluation *j)
 }
 
 /* The loop does not start the next part while a call is being evaluated: the decision comes first. */
-bool tool_is_evaluating(struct engine *g, const char *turn_id)
+bool tool_is_evaluating(struct engine *engine, const char *turn_id)
 {
 	struct tool_evaluation *j;
 
-	TAILQ_FOREACH (j, &g->calls->evaluations, link)
+	TAILQ_FOREACH (j, &engine->calls->evaluations, link)
 		if (strcmp(j->turn_id, turn_id) == 0)
 			return true;
 	return false;
 }
 
-void call_init(struct engine *g)
+void call_init(struct engine *engine)
 {
-	g->calls = mem_zalloc(1, sizeof *g->calls);
-	TAILQ_INIT(&g->calls->evaluations);
+	engine->calls = mem_zalloc(1, sizeof *engine->calls);
+	TAILQ_INIT(&engine->calls->evaluations);
 }
 
-void call_done(struct engine *g)
+void call_done(struct engine *engine)
 {
-	while (!TAILQ_EMPTY(&g->calls->evaluations))
-		judging_free(g, TAILQ_FIRST(&g->calls->evaluations));
-	free(g->calls);
+	while (!TAILQ_EMPTY(&engine->calls->evaluations))
+		evaluation_free(engine, TAILQ_FIRST(&engine->calls->evaluations));
+	free(engine->calls);
 }
 
 /* ---- facts ---- */
 
+/* permission.evaluated with the decision, the parsed command and what would have allowed the call. */
 static void evaluated_fact(const struct tool_evaluation *j, const struct turn_doc *t, struct transaction *tx)
 {
 	const struct json_value decision = json_from_text(j->decision_json);
@@ -129,25 +132,34 @@ static void never_began(const struct turn_doc *t, const struct tool_use *u, cons
 
 /* ---- the three outcomes ---- */
 
-static struct transaction *transaction_for(struct engine *g, const struct tool_evaluation *j)
+/* Without a request (the loop, or a person's answer) the engine itself acts. */
+static struct transaction *transaction_for(struct engine *engine, const struct tool_evaluation *j)
 {
-	return j->fn ? transaction_new(g, &j->caller, j->fn, j->ctx) : transaction_new_internal(g);
+	return j->fn ? transaction_new(engine, &j->caller, j->fn, j->ctx) : transaction_new_internal(engine);
 }
 
-static void begin_call(struct engine *g, struct tool_evaluation *j, const struct turn_doc *t)
+/* invoke_tool waits for the end of the call; report_tool_call gets its status at once. */
+static void reply_with_call(struct engine *engine, const struct tool_evaluation *j, struct transaction *tx,
+			    const char *status, const char *action_id)
 {
-	struct transaction *tx = transaction_for(g, j);
+	if (j->fn && j->from == TOOL_FROM_INVOKE) {
+		tx->flags |= STORE_MUST;
+		tool_waiter_add(engine, j->call_id, j->timeout_ms, tx);
+	} else if (j->fn) {
+		jw_kstr(&tx->w, "toolCallId", j->call_id);
+		jw_kstr(&tx->w, "status", status);
+		jw_kopt(&tx->w, "actionId", action_id);
+	}
+}
+
+static void begin_call(struct engine *engine, struct tool_evaluation *j, const struct turn_doc *t)
+{
+	struct transaction *tx = transaction_for(engine, j);
 
 	j->use.call_id = j->call_id;
 	evaluated_fact(j, t, tx);
 	tool_call_begin(tx, t, &j->use, NULL);
-	if (j->fn && j->from == TOOL_FROM_INVOKE) {
-		tx->flags |= STORE_MUST;
-		tool_waiter_add(g, j->call_id, j->timeout_ms, tx);
-	} else if (j->fn) {
-		jw_kstr(&tx->w, "toolCallId", j->call_id);
-		jw_kstr(&tx->w, "status", "running");
-	}
+	reply_with_call(engine, j, tx, "running", NULL);
 	transaction_commit(tx);
 }
 
@@ -161,6 +173,7 @@ struct denied_call {
 	struct buf data;
 };
 
+/* Runs when the denial is durable, or could not be recorded; then the reply has that error. */
 static void on_denied(void *ctx, const struct store_result *r)
 {
 	struct denied_call *x = ctx;
@@ -172,16 +185,20 @@ static void on_denied(void *ctx, const struct store_result *r)
 	free(x);
 }
 
-static void deny_call(struct engine *g, struct tool_evaluation *j, const struct turn_doc *t)
+/*
+ * A part of the loop, or a call that a person was asked about, also ends with tool.failed: a turn or a client waits for
+ * its end. For other calls the reply says it all.
+ */
+static void deny_call(struct engine *engine, struct tool_evaluation *j, const struct turn_doc *t)
 {
-	struct transaction *tx = transaction_new_internal(g);
+	struct transaction *tx = transaction_new_internal(engine);
 	struct denied_call *x = mem_zalloc(1, sizeof *x);
 	struct jw w = jw_on(&x->data);
 
 	evaluated_fact(j, t, tx);
 	if (j->from == TOOL_FROM_LOOP || j->action_id[0])
 		never_began(t, &j->use, j->call_id, "failed", j->decision.reason, tx);
-	x->engine = g;
+	x->engine = engine;
 	x->fn = j->fn;
 	x->ctx = j->ctx;
 	memcpy(x->call_id, j->call_id, sizeof x->call_id);
@@ -191,13 +208,29 @@ static void deny_call(struct engine *g, struct tool_evaluation *j, const struct 
 	transaction_commit_then(tx, STORE_MUST, on_denied, x);
 }
 
-static void write_continuation(const struct tool_evaluation *j, const char *ref, struct buf *out)
+/* Opens an action for the call. Its continuation has everything that is needed to start the call after an approval. */
+static void request_approval(struct engine *engine, struct tool_evaluation *j, const struct turn_doc *t)
 {
 	static const char *const froms[] = {
 		[TOOL_FROM_LOOP] = "turn", [TOOL_FROM_INVOKE] = "invoke", [TOOL_FROM_REPORT] = "report"
 	};
-	struct jw w = jw_on(out);
+	struct transaction *tx = transaction_for(engine, j);
+	const struct ref_owner owner = { .uid = (uint32_t)t->uid,
+					 .session_id = t->sessionId,
+					 .thread_id = t->threadId,
+					 .turn_id = t->turnId,
+					 .kind = "toolCall",
+					 .id = j->call_id,
+					 .media_type = "application/json" };
+	const bool alone = j->fn && j->caller.no_person;
+	mem_auto char *args = j->use.arguments ? json_dumps(j->use.arguments, JSON_COMPACT) : mem_strdup("{}");
+	buf_auto struct buf next = BUF_INIT, prompt = BUF_INIT;
+	struct jw w = jw_on(&next);
+	char ref[ID_TEXT_MAX], action[ID_SIZE];
+	struct err e = ERR_INIT;
 
+	evaluated_fact(j, t, tx);
+	ref_store(tx, &owner, args, strlen(args), ref);
 	jw_obj(&w);
 	jw_kstr(&w, "callId", j->call_id);
 	jw_kstr(&w, "toolName", j->use.tool);
@@ -212,73 +245,38 @@ static void write_continuation(const struct tool_evaluation *j, const char *ref,
 	if (j->suggestions_json)
 		jw_kraw(&w, "always", j->suggestions_json, strlen(j->suggestions_json));
 	jw_obj_end(&w);
-}
-
-static void requested_fact(const struct tool_evaluation *j, const struct turn_doc *t, const char *action_id,
-			   struct transaction *tx)
-{
-	struct scope s = turn_scope(t);
-
-	s.action = action_id;
-	s.tool_call = j->call_id;
-	EMIT(permission_requested, tx, s, .envelope.status = "waiting_permission", .actionId = action_id,
-	     .interactive = !(j->fn && j->caller.no_person), .toolName = j->use.tool, .binding = j->binding);
-}
-
-static void request_approval(struct engine *g, struct tool_evaluation *j, const struct turn_doc *t)
-{
-	struct transaction *tx = transaction_for(g, j);
-	const struct ref_owner owner = { .uid = (uint32_t)t->uid,
-					 .session_id = t->sessionId,
-					 .thread_id = t->threadId,
-					 .turn_id = t->turnId,
-					 .kind = "toolCall",
-					 .id = j->call_id,
-					 .media_type = "application/json" };
-	mem_auto char *args = j->use.arguments ? json_dumps(j->use.arguments, JSON_COMPACT) : mem_strdup("{}");
-	buf_auto struct buf next = BUF_INIT, prompt = BUF_INIT;
-	char ref[ID_TEXT_MAX], action[ID_SIZE];
-	struct err e = ERR_INIT;
-
-	evaluated_fact(j, t, tx);
-	ref_store(tx, &owner, args, strlen(args), ref);
-	write_continuation(j, ref, &next);
 	buf_printf(&prompt, "call the client's tool %s with ", j->use.tool);
 	text_ends(args, strlen(args), ARGUMENTS_SHOWN, &prompt);
-	const struct action_spec s = {
+	const struct action_spec spec = {
 		.kind = ACTION_KIND_TOOL,
 		.uid = (uint32_t)t->uid,
 		.session_id = t->sessionId,
 		.thread_id = t->threadId,
 		.turn_id = t->turnId,
-		.task_id = t->taskId[0] ? t->taskId : NULL,
+		.task_id = none_if_empty(t->taskId),
 		.tool_call_id = j->call_id,
 		.request_id = j->use.request_id,
 		.action_type = "permission",
 		.prompt = buf_cstr(&prompt),
 		.policy_json = j->decision_json,
 		.continuation_json = next.data,
-		.timeout_ms = j->fn && j->caller.no_person ? g->o.ask_alone_ms : g->o.ask_ms,
+		.timeout_ms = alone ? engine->o.ask_alone_ms : engine->o.ask_ms,
 		.by = j->use.by,
 	};
-	if (action_open(g, &s, tx, action, &e) < 0) {
-		transaction_reject(tx, &e);
-		return;
-	}
-	requested_fact(j, t, action, tx);
-	if (j->fn && j->from == TOOL_FROM_INVOKE) {
-		tx->flags |= STORE_MUST;
-		tool_waiter_add(g, j->call_id, j->timeout_ms, tx);
-	} else if (j->fn) {
-		jw_kstr(&tx->w, "toolCallId", j->call_id);
-		jw_kstr(&tx->w, "status", "waiting_permission");
-		jw_kstr(&tx->w, "actionId", action);
-	}
+	if (action_open(engine, &spec, tx, action, &e) < 0)
+		return transaction_reject(tx, &e);
+	struct scope s = turn_scope(t);
+	s.action = action;
+	s.tool_call = j->call_id;
+	EMIT(permission_requested, tx, s, .envelope.status = "waiting_permission", .actionId = action,
+	     .interactive = !alone, .toolName = j->use.tool, .binding = j->binding);
+	reply_with_call(engine, j, tx, "waiting_permission", action);
 	transaction_commit(tx);
 }
 
 /* ---- the decision ---- */
 
+/* Replaces the answer of the policy; its rule and harm stay in the decision as they were. */
 static void overrule_decision(struct tool_evaluation *j, enum policy_answer a, enum policy_source s, const char *why)
 {
 	j->decision.answer = a;
@@ -286,8 +284,11 @@ static void overrule_decision(struct tool_evaluation *j, enum policy_answer a, e
 	snprintf(j->decision.reason, sizeof j->decision.reason, "%.*s", POLICY_REASON_MAX - 1, why);
 }
 
-static size_t make_paths(const struct tool_evaluation *j, const struct tool_paths *named, char **text,
-			 struct command_path *ret)
+/*
+ * The files that the call names, as absolute paths where that is possible. A relative path without a directory is
+ * marked as not exact, so that rules treat it with caution. The caller frees the paths.
+ */
+static size_t make_paths(const struct tool_evaluation *j, const struct tool_paths *named, struct command_path *ret)
 {
 	unsigned access = rule_kind_of_tool(j->use.tool) == RULE_EDIT
 				  ? COMMAND_WRITES
@@ -301,16 +302,16 @@ static size_t make_paths(const struct tool_evaluation *j, const struct tool_path
 					       : mem_printf("%s/%s", j->cwd[0] ? j->cwd : "", named->path[i]);
 		bool exact = path_clean(whole, clean, &e) == 0 && (named->path[i][0] == '/' || j->cwd[0]);
 
-		text[i] = mem_strdup(exact ? clean : whole);
-		ret[i] = (struct command_path){
-			.path = text[i], .word = named->path[i], .exact = exact, .access = access
-		};
+		ret[i] = (struct command_path){ .path = mem_strdup(exact ? clean : whole),
+						.word = named->path[i],
+						.exact = exact,
+						.access = access };
 	}
 	return named->count;
 }
 
 /* A call that a person has approved does not run hooks again. True: hooks have to run first. */
-static bool ask_hooks(struct engine *g, struct tool_evaluation *j, const struct policy_rules *rules,
+static bool ask_hooks(struct engine *engine, struct tool_evaluation *j, const struct policy_rules *rules,
 		      const struct turn_doc *t, const struct rules_query *use)
 {
 	const struct tool_hooks_use u = { .turn = t,
@@ -325,47 +326,42 @@ static bool ask_hooks(struct engine *g, struct tool_evaluation *j, const struct 
 
 	if (j->action_id[0])
 		return false;
-	if (tool_hooks_prepare(g, &j->hooks, HOOK_PRE_TOOL_USE, &u))
+	if (tool_hooks_prepare(engine, &j->hooks, HOOK_PRE_TOOL_USE, &u))
 		return true;
 	policy_decision_hooks(&j->decision, (int)j->mode, &j->hooks.sum[0]);
 	j->decision.updated_ref = j->hooks.updated_ref;
 	if (j->decision.answer != POLICY_ASK || j->decision.deferred ||
-	    permission_is_granted(g, t->sessionId, j->binding))
+	    permission_is_granted(engine, t->sessionId, j->binding))
 		return false;
-	if (tool_hooks_prepare(g, &j->hooks, HOOK_PERMISSION_REQUEST, &u))
+	if (tool_hooks_prepare(engine, &j->hooks, HOOK_PERMISSION_REQUEST, &u))
 		return true;
 	policy_decision_hooks(&j->decision, (int)j->mode, &j->hooks.sum[1]);
 	return false;
 }
 
 /* Replaces "ask": by an earlier approval, or by a denial if the client cannot reach a person. */
-static void resolve_ask(struct engine *g, struct tool_evaluation *j, const char *session_id)
+static void resolve_ask(struct engine *engine, struct tool_evaluation *j, const char *session_id)
 {
 	if (j->action_id[0]) {
 		overrule_decision(j, POLICY_ALLOW, POLICY_BY_PERSON, "a person allowed it");
 		j->decision.action_id = j->action_id;
-	} else if (permission_is_granted(g, session_id, j->binding)) {
+	} else if (permission_is_granted(engine, session_id, j->binding)) {
 		overrule_decision(j, POLICY_ALLOW, POLICY_BY_PERSON, "a person allowed it for this session");
 		j->decision.scope = POLICY_SESSION;
-	} else if (j->fn && j->caller.no_person && !g->o.ask_alone_ms) {
+	} else if (j->fn && j->caller.no_person && !engine->o.ask_alone_ms) {
 		overrule_decision(j, POLICY_DENY, j->decision.source, "no person can be asked through this client");
 	}
 }
 
-/* The command line of a shell tool, which rules for commands apply to; NULL = another tool. */
-static const char *command_line_of(const struct tool_use *u)
-{
-	if (rule_kind_of_tool(u->tool) != RULE_BASH)
-		return NULL;
-	return json_string_value(json_object_get(u->arguments, "command"));
-}
-
 /* True: hooks have to run first. */
-static bool decide_call(struct engine *g, struct tool_evaluation *j, const struct policy_rules *rules,
+static bool decide_call(struct engine *engine, struct tool_evaluation *j, const struct policy_rules *rules,
 			const struct turn_doc *turn)
 {
 	const char *session_id = turn->sessionId;
-	const char *line = command_line_of(&j->use);
+	/* The command line of a shell tool, which rules for commands apply to; NULL = another tool. */
+	const char *line = rule_kind_of_tool(j->use.tool) == RULE_BASH
+				   ? json_string_value(json_object_get(j->use.arguments, "command"))
+				   : NULL;
 	const struct analysis_options how = { .cwd = j->cwd[0] ? j->cwd : "/",
 					      .workspace = j->workspace[0] ? j->workspace : NULL,
 					      .home = j->home[0] ? j->home : NULL };
@@ -382,10 +378,9 @@ static bool decide_call(struct engine *g, struct tool_evaluation *j, const struc
 		command_analyse_line(line, strlen(line), &how, &facts);
 	tool_paths_of(j->use.tool, j->use.arguments, &named);
 	struct command_path *paths = mem_zalloc(named.count + 1, sizeof *paths);
-	char **text = mem_zalloc(named.count + 1, sizeof *text);
-	size_t n = make_paths(j, &named, text, paths);
-	j->mode = policy_lookup_mode(rules, permission_mode_of(g, session_id));
-	(void)session_rules_of(g, session_id, &session, &unread);
+	size_t n = make_paths(j, &named, paths);
+	j->mode = policy_lookup_mode(rules, permission_mode_of(engine, session_id));
+	(void)session_rules_of(engine, session_id, &session, &unread);
 	const struct policy_request r = {
 		.uid = j->use.by.uid,
 		.argv = argv,
@@ -411,19 +406,19 @@ static bool decide_call(struct engine *g, struct tool_evaluation *j, const struc
 		overrule_decision(j, POLICY_DENY, POLICY_BY_RULE, unread.message);
 	if (named.too_many)
 		overrule_decision(j, POLICY_DENY, POLICY_BY_RULE,
-				  "it names more files than can be judged at once; make it several calls");
-	if (tool_find(g, j->use.tool, (struct tool_scope){ (uint32_t)turn->uid, session_id }, &t) && t.destructive)
+				  "it names too many files for one decision; split it into several calls");
+	if (tool_find(engine, j->use.tool, (struct tool_scope){ (uint32_t)turn->uid, session_id }, &t) && t.destructive)
 		j->decision.destructive = true;
 	const struct rules_query use = { .facts = r.facts,
 					 .tool = r.tool,
 					 .path = paths,
 					 .npaths = n,
 					 .bases = { .cwd = how.cwd, .workspace = how.workspace, .home = how.home } };
-	const bool wait = ask_hooks(g, j, rules, turn, &use);
+	const bool wait = ask_hooks(engine, j, rules, turn, &use);
 	if (wait)
 		goto out;
 	if (j->decision.answer == POLICY_ASK)
-		resolve_ask(g, j, session_id);
+		resolve_ask(engine, j, session_id);
 	if (j->decision.answer != POLICY_ALLOW) {
 		permission_suggestions_json(&r, &j->decision, &out);
 		j->suggestions_json = buf_take(&out);
@@ -436,119 +431,100 @@ static bool decide_call(struct engine *g, struct tool_evaluation *j, const struc
 	}
 out:
 	for (size_t i = 0; i < n; i++)
-		free(text[i]);
-	free(text);
+		free((char *)(uintptr_t)paths[i].path);
 	tool_paths_done(&named);
 	free(paths);
 	return wait;
 }
 
-/* ---- the workspace ---- */
+/* ---- the evaluation ---- */
 
-static int find_workspace(struct engine *g, struct tool_evaluation *j, const struct turn_doc *t, struct err *e)
+/*
+ * Finds the directories that the call is evaluated in, and what an approval is bound to: the tool, the directory and
+ * the arguments, as hooks have rewritten them.
+ */
+static int prepare_evaluation(struct engine *engine, struct tool_evaluation *j, const struct turn_doc *t, struct err *e)
 {
-	json_t *where = turn_part_merged(NULL, t, NULL);
+	json_auto_t *where = turn_part_merged(NULL, t, NULL);
 	const char *cwd = json_string_value(json_object_get(where, "cwd"));
 	const char *given = json_string_value(json_object_get(json_object_get(where, "sandbox"), "workspace"));
-	buf_auto struct buf env = BUF_INIT;
-	int rc = 0;
+	json_t *rewritten = tool_hooks_rewritten(&j->hooks, j->use.tool, j->use.arguments);
+	buf_auto struct buf env = BUF_INIT, bound = BUF_INIT;
 
-	g->o.ports->base_env(g->o.host, j->use.by.uid, &env);
+	engine->o.ports->base_env(engine->o.host, j->use.by.uid, &env);
 	snprintf(j->home, sizeof j->home, "%s", policy_lookup_home(&env));
 	snprintf(j->cwd, sizeof j->cwd, "%s", cwd ? cwd : "");
 	j->workspace[0] = '\0';
-	if (cwd)
-		rc = policy_lookup_workspace(cwd, given, j->home, j->workspace, e);
-	json_decref(where);
-	return rc;
-}
-
-static void set_binding(struct tool_evaluation *j)
-{
+	if (rewritten) {
+		json_decref((json_t *)(uintptr_t)j->use.arguments);
+		j->use.arguments = rewritten;
+	}
 	mem_auto char *args = j->use.arguments ? json_dumps(j->use.arguments, JSON_COMPACT | JSON_SORT_KEYS)
 					       : mem_strdup("{}");
-	buf_auto struct buf all = BUF_INIT;
-
-	buf_printf(&all, "tool %s\n%s\n%s\n", j->use.tool, j->cwd, args);
-	hash_sha256_text(all.data, all.len, j->binding);
-}
-
-/* The arguments as hooks rewrote them are evaluated, and an approval is bound to them. */
-static void take_rewritten(struct tool_evaluation *j)
-{
-	json_t *made = tool_hooks_rewritten(&j->hooks, j->use.tool, j->use.arguments);
-
-	if (!made)
-		return;
-	json_decref((json_t *)(uintptr_t)j->use.arguments);
-	j->use.arguments = made;
+	buf_printf(&bound, "tool %s\n%s\n%s\n", j->use.tool, j->cwd, args);
+	hash_sha256_text(bound.data, bound.len, j->binding);
+	return cwd ? policy_lookup_workspace(cwd, given, j->home, j->workspace, e) : 0;
 }
 
 /*
- * The workspace's policy files cannot be read, and they might deny the call. Deny it without running hooks or asking
- * a person.
+ * Runs again from the start after each wait (for policy files, for hooks), since the turn, the rules and the arguments
+ * may have changed meanwhile. Frees the evaluation at its end.
  */
-static void deny_unknown(struct tool_evaluation *j, const struct err *e)
-{
-	struct buf out = BUF_INIT;
-
-	j->decision = (struct policy_decision){ .scope = POLICY_ONCE };
-	overrule_decision(j, POLICY_DENY, POLICY_BY_MODE, e->message);
-	policy_decision_json(&j->decision, &out);
-	j->decision_json = buf_take(&out);
-}
-
-static void evaluate_call(struct engine *g, void *ctx)
+static void evaluate_call(struct engine *engine, void *ctx)
 {
 	struct tool_evaluation *j = ctx;
-	const struct policy_rules *rules = g->rules;
+	const struct policy_rules *rules = engine->rules;
 	buf_auto struct buf text = BUF_INIT;
 	struct turn_doc t;
 	struct err e = ERR_INIT;
-	int found = turn_read(g, j->turn_id, &text, &t, &e);
+	int found = turn_read(engine, j->turn_id, &text, &t, &e);
 
-	if (found == 0 && !g->stopping && !turn_doc_ended(&t)) {
-		found = find_workspace(g, j, &t, &e);
-		take_rewritten(j);
-		set_binding(j);
+	if (found == 0 && !engine->stopping && !turn_doc_ended(&t)) {
+		found = prepare_evaluation(engine, j, &t, &e);
 		const struct policy_key at = { .uid = (uint32_t)t.uid,
-					       .peer_fd = g->o.ports->find_peer(g->o.host, (uint32_t)t.uid),
+					       .peer_fd = engine->o.ports->find_peer(engine->o.host, (uint32_t)t.uid),
 					       .workspace = j->workspace,
 					       .home = j->home,
 					       .since_ns = j->since_ns };
 		if (found == 0)
-			found = policy_lookup_of(g, &at, &rules, &e);
-		j->since_ns = j->since_ns ? j->since_ns : engine_now(g);
+			found = policy_lookup_of(engine, &at, &rules, &e);
+		j->since_ns = j->since_ns ? j->since_ns : engine_now(engine);
 		if (found > 0) {
 			j->waited = true;
-			policy_lookup_await(g, at.uid, j->workspace, evaluate_call, j);
+			policy_lookup_await(engine, at.uid, j->workspace, evaluate_call, j);
 			return;
 		}
 		if (found < 0) {
-			deny_unknown(j, &e);
-		} else if (decide_call(g, j, rules, &t)) {
+			/* Policy files that cannot be read might deny it: deny without hooks or a question. */
+			struct buf out = BUF_INIT;
+			j->decision = (struct policy_decision){ .scope = POLICY_ONCE };
+			overrule_decision(j, POLICY_DENY, POLICY_BY_MODE, e.message);
+			policy_decision_json(&j->decision, &out);
+			j->decision_json = buf_take(&out);
+		} else if (decide_call(engine, j, rules, &t)) {
 			j->waited = true;
 			tool_hooks_run(&j->hooks, evaluate_call, j);
 			return;
 		}
 		(j->decision.answer == POLICY_ALLOW ? begin_call
 		 : j->decision.answer == POLICY_ASK ? request_approval
-						    : deny_call)(g, j, &t);
+						    : deny_call)(engine, j, &t);
 	} else if (j->fn) {
-		err_set(&e, ERR_UNAVAILABLE, g->stopping ? "the daemon is stopping" : "turn '%s' has ended",
+		err_set(&e, ERR_UNAVAILABLE, engine->stopping ? "the daemon is stopping" : "turn '%s' has ended",
 			j->turn_id);
 		j->fn(j->ctx, &e, NULL, 0);
 	}
 	char turn_id[ID_SIZE];
 	bool step = j->waited && j->from == TOOL_FROM_LOOP;
 	id_copy(turn_id, j->turn_id);
-	judging_free(g, j);
+	evaluation_free(engine, j);
 	if (step)
-		modules_due(g, DUE_TURN_STEP, turn_id);
+		modules_due(engine, DUE_TURN_STEP, turn_id);
 }
 
-static struct tool_evaluation *judging_new(struct engine *g, const char *turn_id, const struct tool_use *u,
-					   enum tool_from from)
+/* Copies what the request owns: the evaluation may outlive it. */
+static struct tool_evaluation *evaluation_new(struct engine *engine, const char *turn_id, const struct tool_use *u,
+					      enum tool_from from)
 {
 	struct tool_evaluation *j = mem_zalloc(1, sizeof *j);
 
@@ -566,37 +542,37 @@ static struct tool_evaluation *judging_new(struct engine *g, const char *turn_id
 		id_copy(j->call_id, u->call_id);
 	else
 		id_make(ID_KIND_TOOL_CALL, j->call_id);
-	TAILQ_INSERT_TAIL(&g->calls->evaluations, j, link);
+	TAILQ_INSERT_TAIL(&engine->calls->evaluations, j, link);
 	return j;
 }
 
-void tool_check_permission(struct engine *g, const char *turn_id, const struct tool_use *u, enum tool_from from,
+void tool_check_permission(struct engine *engine, const char *turn_id, const struct tool_use *u, enum tool_from from,
 			   uint64_t timeout_ms, const struct caller *c, engine_reply_fn fn, void *ctx)
 {
-	struct tool_evaluation *j = judging_new(g, turn_id, u, from);
+	struct tool_evaluation *j = evaluation_new(engine, turn_id, u, from);
 
 	j->timeout_ms = timeout_ms;
 	j->fn = fn;
 	j->ctx = ctx;
 	if (fn)
 		caller_copy(&j->caller, c);
-	evaluate_call(g, j);
+	evaluate_call(engine, j);
 }
 
-int tool_not_begun(struct engine *g, const char *turn_id, const char *call_id, char ret_hash[HASH_SHA256_TEXT],
+int tool_not_begun(struct engine *engine, const char *turn_id, const char *call_id, char ret_hash[HASH_SHA256_TEXT],
 		   char ret_tool[ID_SIZE])
 {
 	buf_auto struct buf text = BUF_INIT;
 	const struct tool_evaluation *j;
 	struct action_doc a;
 
-	TAILQ_FOREACH (j, &g->calls->evaluations, link)
+	TAILQ_FOREACH (j, &engine->calls->evaluations, link)
 		if (strcmp(j->call_id, call_id) == 0) {
 			memcpy(ret_hash, j->use.arguments_hash, HASH_SHA256_TEXT);
 			id_copy(ret_tool, j->use.tool);
 			return 1;
 		}
-	if (!action_of_call(g, turn_id, call_id, &text, &a))
+	if (!action_of_call(engine, turn_id, call_id, &text, &a))
 		return 0;
 	jval_str(jval_get(a.continuation, "argumentsHash"), ret_hash, HASH_SHA256_TEXT);
 	jval_str(jval_get(a.continuation, "toolName"), ret_tool, ID_SIZE);
@@ -606,7 +582,7 @@ int tool_not_begun(struct engine *g, const char *turn_id, const char *call_id, c
 /* ---- a person's answer ---- */
 
 /* Reads the call of an action; the caller owns the reference to the arguments. */
-static void use_of(struct engine *g, const struct action_doc *a, struct tool_use *ret, char tool[ID_SIZE],
+static void use_of(struct engine *engine, const struct action_doc *a, struct tool_use *ret, char tool[ID_SIZE],
 		   char call[ID_SIZE], json_t **args, bool *ret_turn)
 {
 	struct jval c = a->continuation, by = jval_get(c, "by");
@@ -618,7 +594,7 @@ static void use_of(struct engine *g, const struct action_doc *a, struct tool_use
 	jval_str(jval_get(c, "callId"), call, ID_SIZE);
 	jval_str(jval_get(c, "argumentsRef"), ref, sizeof ref);
 	jval_str(jval_get(by, "role"), role, sizeof role);
-	*args = store_output_whole(g->o.store, ref, TOOL_ARGS_MAX, &text, &e) == 0
+	*args = store_output_whole(engine->o.store, ref, TOOL_ARGS_MAX, &text, &e) == 0
 			? json_loadb(buf_cstr(&text), text.len, 0, NULL)
 			: NULL;
 	*ret_turn = jval_is_str(jval_get(c, "from"), "turn");
@@ -634,7 +610,7 @@ static void use_of(struct engine *g, const struct action_doc *a, struct tool_use
 	jval_str(jval_get(c, "argumentsHash"), ret->arguments_hash, sizeof ret->arguments_hash);
 }
 
-static void tool_resolved(struct engine *g, const struct action_outcome *o, struct transaction *tx)
+static void tool_resolved(struct engine *engine, const struct action_outcome *o, struct transaction *tx)
 {
 	const char *status = strcmp(o->status, "cancelled") == 0   ? "cancelled"
 			     : strcmp(o->status, "timed_out") == 0 ? "timed_out"
@@ -647,20 +623,21 @@ static void tool_resolved(struct engine *g, const struct action_outcome *o, stru
 	json_t *args;
 	bool of_turn;
 
-	permission_resolved(g, o, tx);
-	if (o->allowed || turn_read(g, o->action->turnId, &text, &t, &e) != 0)
+	permission_resolved(engine, o, tx);
+	if (o->allowed || turn_read(engine, o->action->turnId, &text, &t, &e) != 0)
 		return;
-	use_of(g, o->action, &use, tool, call, &args, &of_turn);
+	use_of(engine, o->action, &use, tool, call, &args, &of_turn);
 	buf_printf(&message, "%s%s%.200s",
 		   strcmp(status, "timed_out") == 0   ? "approval timed out"
-		   : strcmp(status, "cancelled") == 0 ? "it was ended before anybody allowed it"
+		   : strcmp(status, "cancelled") == 0 ? "it was ended before it was approved"
 						      : "it was denied",
 		   o->note ? ": " : "", o->note ? o->note : "");
 	never_began(&t, &use, call, status, message.data, tx);
 	json_decref(args);
 }
 
-static void tool_over(struct engine *g, const char *action_id)
+/* The answer is durable. An approved call is evaluated once more: a rule may deny it by now. */
+static void tool_over(struct engine *engine, const char *action_id)
 {
 	char tool[ID_SIZE], call[ID_SIZE];
 	buf_auto struct buf text = BUF_INIT;
@@ -670,16 +647,17 @@ static void tool_over(struct engine *g, const char *action_id)
 	json_t *args;
 	bool of_turn;
 
-	if (action_read(g, action_id, &text, &a, &e) != 0)
+	if (action_read(engine, action_id, &text, &a, &e) != 0)
 		return;
-	use_of(g, &a, &use, tool, call, &args, &of_turn);
+	use_of(engine, &a, &use, tool, call, &args, &of_turn);
 	if (strncmp(a.decision, "allow", 5) == 0 && strcmp(a.status, "resolved") == 0 && args) {
-		struct tool_evaluation *j = judging_new(g, a.turnId, &use, of_turn ? TOOL_FROM_LOOP : TOOL_FROM_INVOKE);
+		struct tool_evaluation *j = evaluation_new(engine, a.turnId, &use,
+							   of_turn ? TOOL_FROM_LOOP : TOOL_FROM_INVOKE);
 
 		id_copy(j->action_id, action_id);
-		evaluate_call(g, j);
+		evaluate_call(engine, j);
 	} else {
-		tool_waiters_answer(g, call);
+		tool_waiters_answer(engine, call);
 	}
 	json_decref(args);
 }

@@ -9,6 +9,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "runtime/engine/core/core.h"
+#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/process/process.h"
 #include "runtime/engine/process/start_spec.h"
 #include "runtime/engine/session/turn_read.h"
@@ -37,7 +38,8 @@ static void shell_arguments(json_t *args)
 	}
 }
 
-static void fail_start(struct engine *g, const char *call_id, const struct err *e)
+/* Maps the error of a start to the categories of tool.failed, which clients act upon. */
+static void fail_start(struct engine *engine, const char *call_id, const struct err *e)
 {
 	const char *category = e->code == ERR_PERMISSION    ? "permission"
 			       : e->code == ERR_SANDBOX     ? "sandbox"
@@ -49,128 +51,113 @@ static void fail_start(struct engine *g, const char *call_id, const struct err *
 					  .message = e->message,
 					  .retryable = e->code == ERR_UNAVAILABLE || e->code == ERR_EXHAUSTED };
 
-	tool_call_fail(g, call_id, &why);
+	tool_call_fail(engine, call_id, &why);
 }
 
-static void start_tool(struct engine *g, const struct tool_call_doc *d, const struct tool *tool,
-		       const struct requester *by, const json_t *where, json_t *args)
-{
-	const char *const argv[] = { g->o.tool_program, tool->name };
-	mem_auto char *input = json_dumps(args, JSON_COMPACT);
-	struct tool_paths paths = { 0 };
-	char process[ID_TEXT_MAX];
-	struct start_spec spec;
-	struct err e = ERR_INIT;
-
-	if (start_spec_of(g, where, &spec, &e) < 0) {
-		fail_start(g, d->toolCallId, &e);
-		return;
-	}
-	spec.request.session_id = spec.request.thread_id = NULL;
-	spec.request.turn_id = d->turnId;
-	spec.request.task_id = d->taskId[0] ? d->taskId : NULL;
-	spec.request.tool_call_id = d->toolCallId;
-	spec.request.step_id = d->stepId;
-	spec.request.trace_id = d->traceId[0] ? d->traceId : NULL;
-	spec.request.end_with_client = false;
-	if (tool->builtin != TOOL_SHELL) {
-		spec.request.command_line = NULL;
-		spec.request.argv = argv;
-		spec.request.argc = countof(argv);
-		spec.request.stdin_pipe = true;
-		spec.request.stderr_merge = false;
-		spec.request.sandbox.own_program = g->o.tool_program;
-		tool_paths_of(tool->name, args, &paths);
-		spec.request.tool = tool->name;
-		spec.request.tool_paths = (const char *const *)paths.path;
-		spec.request.ntool_paths = paths.count;
-		spec.request.stdin_text = input; /* its request */
-	}
-	process_start_owned(g, &spec.request, by, OWNER_TOOL, d->toolCallId, process);
-	tool_paths_done(&paths);
-	start_spec_done(&spec);
-}
-
-static void start_process_of(struct engine *g, const struct tool_call_doc *d, const struct turn_doc *t,
-			     const struct tool *tool, json_t *args)
+/* Starts the process of a call in the turn's sandbox. A file tool gets its arguments as its standard input. */
+static void start_process(struct engine *engine, const struct tool_call_doc *d, const struct turn_doc *t,
+			  const struct tool *tool, json_t *args)
 {
 	static const struct tool_failure missing = {
 		.status = "failed",
 		.category = "unavailable",
-		.message = "bailiff-tool, which does this, was not found next to bailiffd",
+		.message = "bailiff-tool, which runs this tool, was not found in the directory of bailiffd",
 		.advice = "install bailiff-tool and restart bailiffd"
 	};
-	bool shell = tool->builtin == TOOL_SHELL;
+	const bool shell = tool->builtin == TOOL_SHELL;
+	const char *const argv[] = { engine->o.tool_program, tool->name };
+	mem_auto char *input = json_dumps(args, JSON_COMPACT);
+	struct tool_paths paths = { 0 };
+	char process[ID_TEXT_MAX];
 	struct requester by;
+	struct start_spec spec;
+	struct err e = ERR_INIT;
 
-	if (!shell && !g->o.tool_program) {
-		tool_call_fail(g, d->toolCallId, &missing);
-		return;
-	}
-	json_t *where = turn_part_merged(g, t, shell ? args : NULL);
+	if (!shell && !engine->o.tool_program)
+		return tool_call_fail(engine, d->toolCallId, &missing);
+	json_auto_t *where = turn_part_merged(engine, t, shell ? args : NULL);
 	turn_requester(t, &by);
 	if (shell)
 		shell_arguments(where);
-	else
-		json_object_set_new(where, "commandLine",
-				    json_string(tool->name)); /* start_tool replaces it by the program */
-	start_tool(g, d, tool, &by, where, args);
-	json_decref(where);
+	else /* a valid command for the check; the program replaces it below */
+		json_object_set_new(where, "commandLine", json_string(tool->name));
+	if (start_spec_of(engine, where, &spec, &e) < 0)
+		return fail_start(engine, d->toolCallId, &e);
+	struct start_request *r = &spec.request;
+	r->session_id = r->thread_id = NULL;
+	r->turn_id = d->turnId;
+	r->task_id = none_if_empty(d->taskId);
+	r->tool_call_id = d->toolCallId;
+	r->step_id = d->stepId;
+	r->trace_id = none_if_empty(d->traceId);
+	r->end_with_client = false;
+	if (!shell) {
+		r->command_line = NULL;
+		r->argv = argv;
+		r->argc = countof(argv);
+		r->stdin_pipe = true;
+		r->stderr_merge = false;
+		r->sandbox.own_program = engine->o.tool_program;
+		tool_paths_of(tool->name, args, &paths);
+		r->tool = tool->name;
+		r->tool_paths = (const char *const *)paths.path;
+		r->ntool_paths = paths.count;
+		r->stdin_text = input;
+	}
+	process_start_owned(engine, r, &by, OWNER_TOOL, d->toolCallId, process);
+	tool_paths_done(&paths);
+	start_spec_done(&spec);
 }
 
-void tool_process_start(struct engine *g, const char *call_id)
+/*
+ * Everything may have changed since tool.started became durable: the call may have been cancelled, the turn ended, the
+ * tool unregistered.
+ */
+void tool_process_start(struct engine *engine, const char *call_id)
 {
 	static const struct tool_failure gone = { .status = "failed",
 						  .category = "owner_gone",
 						  .retryable = true,
-						  .message = "the client that offers this tool has gone" };
+						  .message = "the client that offers this tool has disconnected" };
+	static const struct tool_failure ended = { .status = "cancelled",
+						   .category = "cancelled",
+						   .message = "the turn was ended" };
 	buf_auto struct buf text = BUF_INIT, turn_text = BUF_INIT;
 	struct tool_call_doc d;
 	struct turn_doc t;
 	struct tool tool;
 	struct err e = ERR_INIT;
-	json_t *args;
 
-	if (tool_call_read(g, call_id, &text, &d, &e) != 0 || d.endedAt ||
-	    turn_read(g, d.turnId, &turn_text, &t, &e) != 0)
+	if (tool_call_read(engine, call_id, &text, &d, &e) != 0 || d.endedAt ||
+	    turn_read(engine, d.turnId, &turn_text, &t, &e) != 0)
 		return;
-	if (t.ending.type == JT_OBJECT) {
-		const struct tool_failure why = { .status = "cancelled",
-						  .category = "cancelled",
-						  .message = "the turn was ended" };
-
-		tool_call_fail(g, call_id, &why);
-		return;
-	}
-	if (!tool_find(g, d.toolName, (struct tool_scope){ (uint32_t)d.uid, d.sessionId }, &tool)) {
-		tool_call_fail(g, call_id, &gone);
-		return;
-	}
+	if (t.ending.type == JT_OBJECT)
+		return tool_call_fail(engine, call_id, &ended);
+	if (!tool_find(engine, d.toolName, (struct tool_scope){ (uint32_t)d.uid, d.sessionId }, &tool))
+		return tool_call_fail(engine, call_id, &gone);
 	if (!tool.builtin)
 		return; /* its owner sees tool.started and executes the call */
-	args = tool_call_arguments(g, &d, &e);
-	if (!args) {
-		fail_start(g, call_id, &e);
-		return;
-	}
-	start_process_of(g, &d, &t, &tool, args);
-	json_decref(args);
+	json_auto_t *args = tool_call_arguments(engine, &d, &e);
+	if (!args)
+		return fail_start(engine, call_id, &e);
+	start_process(engine, &d, &t, &tool, args);
 }
 
 /* ---- the owner's callbacks (process_owner.h) ---- */
 
-static void tool_refused(struct engine *g, const char *call_id, const struct err *e, const char *data,
+static void tool_refused(struct engine *engine, const char *call_id, const struct err *e, const char *data,
 			 unsigned long len)
 {
-	fail_start(g, call_id, e);
+	fail_start(engine, call_id, e);
 }
 
 /* The start of the stream as text, or NULL. */
 static const char *preview_of(const struct process *p, int stream, char ret[PREVIEW_BYTES + 1])
 {
-	struct engine *g = p->engine;
-	ssize_t n = p->streams[stream].ref[0] ? g->o.ports->peek_output(g->o.host, p->id, stream, 0, ret, PREVIEW_BYTES)
-					      : 0;
+	struct engine *engine = p->engine;
+	ssize_t n = p->streams[stream].ref[0]
+			    ? engine->o.ports->peek_output(engine->o.host, p->id, stream, 0, ret, PREVIEW_BYTES)
+			    : 0;
 
 	if (n <= 0)
 		return NULL;
@@ -194,10 +181,12 @@ static void tool_output(struct process *p, struct transaction *tx)
 	     .outputRef = p->streams[STREAM_STDOUT].ref, .offset = opt_int(p->streams[STREAM_STDOUT].size));
 }
 
+/* The events that explain the process: its permission and its sandbox. */
 struct ref_lookup {
 	char permission[ID_SIZE], sandbox[ID_SIZE];
 };
 
+/* Stops at process.started: the events that are searched for precede it. */
 static bool take_ref(void *ctx, const struct event_view *ev)
 {
 	struct ref_lookup *l = ctx;
@@ -209,28 +198,7 @@ static bool take_ref(void *ctx, const struct event_view *ev)
 	return ev->type != EVENT_PROCESS_STARTED;
 }
 
-static void find_refs(const struct process *p, struct ref_lookup *ret)
-{
-	const struct store_query q = { .index = ID_PROCESS, .id = p->id };
-	struct err e = ERR_INIT;
-
-	*ret = (struct ref_lookup){ 0 };
-	(void)store_events(p->engine->o.store, &q, take_ref, ret, &e);
-}
-
 /* ---- the answer of a file tool ---- */
-
-/* Reads the start of its answer: {"files":[…]} and {"error":…} come first in it or are all of it. */
-static void read_answer(struct process *p, struct buf *ret)
-{
-	struct engine *g = p->engine;
-	size_t want = p->streams[STREAM_STDOUT].size < ANSWER_READ ? (size_t)p->streams[STREAM_STDOUT].size
-								   : ANSWER_READ;
-	char *at = buf_reserve(ret, want);
-	ssize_t n = want ? g->o.ports->peek_output(g->o.host, p->id, STREAM_STDOUT, 0, at, want) : 0;
-
-	buf_extend(ret, n > 0 ? (size_t)n : 0);
-}
 
 /* Adds artifact.changed for each written file, and their ids to `refs`. */
 static void artifact_facts(struct process *p, const struct tool_call_doc *d, struct jval files, struct jw *refs,
@@ -262,72 +230,75 @@ static void artifact_facts(struct process *p, const struct tool_call_doc *d, str
 	}
 }
 
-/* Uses the tool's own error instead of "exit code 1". */
-static void take_error(struct jval error, struct process_outcome *o, char category[64], char message[512])
-{
-	if (error.type != JT_OBJECT || o->clean || strcmp(o->category, "exit") != 0)
-		return;
-	jval_str(jval_get(error, "category"), category, 64);
-	jval_str(jval_get(error, "message"), message, 512);
-	o->category = category;
-	o->message = message;
-}
-
+/* In the commit of the process's end: the result of the call, and for a file tool what it changed. */
 static void tool_ended(struct process *p, const struct process_outcome *outcome, struct transaction *tx)
 {
+	struct engine *engine = p->engine;
+	const struct process_stream *out = &p->streams[STREAM_STDOUT];
 	buf_auto struct buf text = BUF_INIT, answer = BUF_INIT, refs = BUF_INIT;
-	struct process_outcome told = *outcome, *o = &told;
-	char category[64] = "tool", message[512] = "";
+	char category[64] = "tool", message[512] = "", preview[PREVIEW_BYTES + 1];
+	struct process_outcome o = *outcome;
 	struct jw r = jw_on(&refs);
 	struct tool_call_doc d;
 	struct tool tool;
 	struct err e = ERR_INIT;
 
-	if (tool_call_read(p->engine, p->owner_id, &text, &d, &e) != 0 || d.endedAt)
+	if (tool_call_read(engine, p->owner_id, &text, &d, &e) != 0 || d.endedAt)
 		return;
-	bool file_tool = tool_find(p->engine, d.toolName, (struct tool_scope){ (uint32_t)d.uid, d.sessionId }, &tool) &&
+	bool file_tool = tool_find(engine, d.toolName, (struct tool_scope){ (uint32_t)d.uid, d.sessionId }, &tool) &&
 			 tool.builtin && tool.builtin != TOOL_SHELL;
 	jw_arr(&r);
 	if (file_tool) {
-		read_answer(p, &answer);
-		struct jval all = jval_of(buf_cstr(&answer), answer.len);
+		/* The start of the answer is enough: {"files":[…]} and {"error":…} come first in it or are all of it.
+		 */
+		size_t want = out->size < ANSWER_READ ? (size_t)out->size : ANSWER_READ;
+		char *at = buf_reserve(&answer, want);
+		ssize_t n = want ? engine->o.ports->peek_output(engine->o.host, p->id, STREAM_STDOUT, 0, at, want) : 0;
+		buf_extend(&answer, n > 0 ? (size_t)n : 0);
+		struct jval all = jval_of(buf_cstr(&answer), answer.len), error = jval_get(all, "error");
 		artifact_facts(p, &d, jval_get(all, "files"), &r, tx);
-		take_error(jval_get(all, "error"), o, category, message);
+		/* The tool's own error says more than "exit code 1". */
+		if (error.type == JT_OBJECT && !o.clean && strcmp(o.category, "exit") == 0) {
+			jval_str(jval_get(error, "category"), category, sizeof category);
+			jval_str(jval_get(error, "message"), message, sizeof message);
+			o.category = category;
+			o.message = message;
+		}
 	}
 	jw_arr_end(&r);
-	char preview[PREVIEW_BYTES + 1];
-	const char *shown = preview_of(p, STREAM_STDOUT, preview), *out = none_if_empty(p->streams[STREAM_STDOUT].ref);
-	const struct opt_int code = opt_int_if(o->exit_code >= 0, o->exit_code),
+	const char *shown = preview_of(p, STREAM_STDOUT, preview), *output = none_if_empty(out->ref);
+	const struct opt_int code = opt_int_if(o.exit_code >= 0, o.exit_code),
 			     part = opt_int_if(d.part != VIEW_ABSENT, d.part);
+	const struct store_query q = { .index = ID_PROCESS, .id = p->id };
+	struct ref_lookup found = { 0 };
 	struct scope s = tool_call_scope(&d);
-	struct ref_lookup found;
-	find_refs(p, &found);
+	(void)store_events(engine->o.store, &q, take_ref, &found, &e);
 	s.process = p->id;
-	if (o->clean)
-		EMIT(tool_result, tx, s, .envelope.status = o->status, .exitCode = code, .rawOutputRef = out,
-		     .structuredContentRef = file_tool ? p->streams[STREAM_STDOUT].ref : NULL,
+	if (o.clean)
+		EMIT(tool_result, tx, s, .envelope.status = o.status, .exitCode = code, .rawOutputRef = output,
+		     .structuredContentRef = file_tool ? out->ref : NULL,
 		     .artifactRefs = file_tool ? json_from_buf(&refs) : JSON_NONE, .displayPreview = shown,
 		     .permissionRef = none_if_empty(found.permission), .sandboxRef = none_if_empty(found.sandbox),
 		     .part = part);
 	else
-		EMIT(tool_failed, tx, s, .envelope = { .status = o->status, .status_reason = o->message },
-		     .category = o->category, .message = o->message,
-		     .retryable = opt_bool(strcmp(o->status, "lost") == 0 || strcmp(o->status, "timed_out") == 0),
-		     .advice = tool_advice(o->category), .exitCode = code, .rawOutputRef = out,
+		EMIT(tool_failed, tx, s, .envelope = { .status = o.status, .status_reason = o.message },
+		     .category = o.category, .message = o.message,
+		     .retryable = opt_bool(strcmp(o.status, "lost") == 0 || strcmp(o.status, "timed_out") == 0),
+		     .advice = tool_advice(o.category), .exitCode = code, .rawOutputRef = output,
 		     .errorRef = none_if_empty(p->streams[STREAM_STDERR].ref), .displayPreview = shown,
 		     .permissionRef = none_if_empty(found.permission), .sandboxRef = none_if_empty(found.sandbox),
 		     .part = part);
 }
 
-static bool tool_wanted(struct engine *g, const char *call_id, const char *process_id)
+static bool tool_wanted(struct engine *engine, const char *call_id, const char *process_id)
 {
 	buf_auto struct buf text = BUF_INIT, turn_text = BUF_INIT;
 	struct tool_call_doc d;
 	struct turn_doc t;
 	struct err e = ERR_INIT;
 
-	return tool_call_read(g, call_id, &text, &d, &e) == 0 && !d.endedAt &&
-	       turn_read(g, d.turnId, &turn_text, &t, &e) == 0 && t.ending.type != JT_OBJECT;
+	return tool_call_read(engine, call_id, &text, &d, &e) == 0 && !d.endedAt &&
+	       turn_read(engine, d.turnId, &turn_text, &t, &e) == 0 && t.ending.type != JT_OBJECT;
 }
 
 const struct process_owner_ops tool_owner_ops = {

@@ -1,14 +1,12 @@
 /*
  * invoke_tool, and report_tool_call: reports from owners of external tools and from clients that use tools of their
- * own.
+ * own. Above the other files of the module, since both evaluate calls (tool_permission.c) and run hooks (tool_hooks.c).
  */
-
-#include "runtime/engine/call/tool_call.h"
 
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
+#include "runtime/engine/call/tool_call.h"
 #include "runtime/engine/core/core.h"
-#include "runtime/engine/hook/hook.h"
 #include "runtime/engine/session/turn_read.h"
 #include "runtime/engine/session/waiter.h"
 
@@ -19,17 +17,20 @@
 
 /* ---- invoke_tool ---- */
 
-static int check_invocation(struct engine *g, const struct tool_request *r, const struct caller *c, struct buf *text,
-			    struct turn_doc *t, struct err *e)
+/*
+ * Only a turn that its client drives takes calls from outside: the loop decides the order of the calls of the others.
+ */
+static int check_invocation(struct engine *engine, const struct tool_request *r, const struct caller *c,
+			    struct buf *text, struct turn_doc *t, struct err *e)
 {
 	mem_auto char *args = r->arguments ? json_dumps(r->arguments, JSON_COMPACT) : NULL;
 
-	if (g->stopping)
+	if (engine->stopping)
 		return err_set(e, ERR_UNAVAILABLE, "the daemon is stopping");
 	if (args && strlen(args) > TOOL_ARGS_MAX)
 		return err_field(e, "arguments", "must have at most %u bytes as JSON", TOOL_ARGS_MAX);
-	if (turn_open_of_caller(g, r->turn_id, c, text, t, e) < 0 ||
-	    tool_check(g, r->tool, r->arguments, (struct tool_scope){ (uint32_t)t->uid, t->sessionId }, e) < 0)
+	if (turn_open_of_caller(engine, r->turn_id, c, text, t, e) < 0 ||
+	    tool_check(engine, r->tool, r->arguments, (struct tool_scope){ (uint32_t)t->uid, t->sessionId }, e) < 0)
 		return -1;
 	if (t->openCalls != VIEW_ABSENT && t->openCalls >= OPEN_MAX)
 		return err_set(e, ERR_EXHAUSTED, "turn '%s' has %u open tool calls already", t->turnId, OPEN_MAX);
@@ -43,19 +44,19 @@ static int check_invocation(struct engine *g, const struct tool_request *r, cons
  * A request with a known call id is a retry: if tool and arguments are the same, it waits for the end of that call;
  * otherwise it is rejected. 1 = the id was known, and the transaction is finished.
  */
-static int invoke_again(struct engine *g, struct transaction *tx, const struct tool_request *r, const char *hash)
+static int invoke_again(struct engine *engine, struct transaction *tx, const struct tool_request *r, const char *hash)
 {
 	char other_hash[HASH_SHA256_TEXT] = "", tool[ID_SIZE] = "";
 	buf_auto struct buf text = BUF_INIT;
 	struct tool_call_doc known;
 	struct err e = ERR_INIT;
-	int found = tool_call_read(g, r->call_id, &text, &known, &e), early = 0;
+	int found = tool_call_read(engine, r->call_id, &text, &known, &e), early = 0;
 
 	if (found == 0) {
 		jval_str(known.argumentsHash, other_hash, sizeof other_hash);
-		snprintf(tool, sizeof tool, "%s", known.toolName);
+		id_copy(tool, known.toolName);
 	} else if (found > 0) {
-		early = tool_not_begun(g, r->turn_id, r->call_id, other_hash, tool);
+		early = tool_not_begun(engine, r->turn_id, r->call_id, other_hash, tool);
 		if (!early)
 			return 0;
 	}
@@ -67,33 +68,27 @@ static int invoke_again(struct engine *g, struct transaction *tx, const struct t
 	else if (found >= 0 && strcmp(other_hash, hash) != 0)
 		err_set(&e, ERR_CONFLICT, "toolCallId '%s' is taken by a call with other arguments", r->call_id);
 	else if (early == 1)
-		err_set(&e, ERR_UNAVAILABLE, "hooks are looking at call '%s': ask again", r->call_id);
+		err_set(&e, ERR_UNAVAILABLE, "hooks are evaluating call '%s': try again", r->call_id);
 	if (e.code) {
 		snprintf(e.field, sizeof e.field, "toolCallId");
 		transaction_reject(tx, &e);
 		return 1;
 	}
-	tool_waiter_add(g, r->call_id, r->timeout_ms, tx);
+	tool_waiter_add(engine, r->call_id, r->timeout_ms, tx);
 	if (found == 0 && known.endedAt)
 		transaction_after_commit(tx, tool_waiters_answer, r->call_id);
 	transaction_commit(tx);
 	return 1;
 }
 
-/* tool_check_permission replies instead. */
-static void hand_over(struct transaction *tx)
-{
-	struct pending_reply reply;
-
-	transaction_take_reply(tx, &reply);
-	reply_done(&reply);
-	transaction_commit(tx);
-}
-
-void engine_invoke_tool(struct engine *g, const struct tool_request *r, const struct caller *c, engine_reply_fn fn,
+/*
+ * The reply is sent at the end of the call. A tool that its client executes is evaluated first; the others are
+ * evaluated when their process starts.
+ */
+void engine_invoke_tool(struct engine *engine, const struct tool_request *r, const struct caller *c, engine_reply_fn fn,
 			void *ctx)
 {
-	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	struct transaction *tx = transaction_new(engine, c, fn, ctx);
 	buf_auto struct buf text = BUF_INIT;
 	struct turn_doc t;
 	struct err e = ERR_INIT;
@@ -107,20 +102,23 @@ void engine_invoke_tool(struct engine *g, const struct tool_request *r, const st
 				.connection = c->connection };
 
 	tool_arguments_hash(r->arguments, use.arguments_hash);
-	if (r->call_id && invoke_again(g, tx, r, use.arguments_hash))
+	if (r->call_id && invoke_again(engine, tx, r, use.arguments_hash))
 		return;
-	if (check_invocation(g, r, c, &text, &t, &e) < 0) {
-		transaction_reject(tx, &e);
-		return;
-	}
+	if (check_invocation(engine, r, c, &text, &t, &e) < 0)
+		return transaction_reject(tx, &e);
 	if (tool_is_client_run(r->tool, NULL)) {
-		hand_over(tx);
-		tool_check_permission(g, t.turnId, &use, TOOL_FROM_INVOKE, r->timeout_ms, c, fn, ctx);
+		struct pending_reply unused;
+
+		/* tool_check_permission replies instead of this transaction. */
+		transaction_take_reply(tx, &unused);
+		reply_done(&unused);
+		transaction_commit(tx);
+		tool_check_permission(engine, t.turnId, &use, TOOL_FROM_INVOKE, r->timeout_ms, c, fn, ctx);
 		return;
 	}
 	tool_call_begin(tx, &t, &use, call);
 	tx->flags |= STORE_MUST;
-	tool_waiter_add(g, call, r->timeout_ms, tx);
+	tool_waiter_add(engine, call, r->timeout_ms, tx);
 	transaction_commit(tx);
 }
 
@@ -130,7 +128,7 @@ void engine_invoke_tool(struct engine *g, const struct tool_request *r, const st
 static int check_reporter(const struct tool_call_doc *d, const struct caller *c, struct err *e)
 {
 	if (strcmp(d->runner, "runtime") == 0)
-		return err_set(e, ERR_NOT_ALLOWED, "call '%s' is done by the runtime itself", d->toolCallId);
+		return err_set(e, ERR_NOT_ALLOWED, "call '%s' is executed by the runtime itself", d->toolCallId);
 	if (strcmp(d->runner, "external") == 0 && d->connection != c->connection)
 		return err_set(e, ERR_NOT_ALLOWED, "call '%s' belongs to the connection that registered the tool",
 			       d->toolCallId);
@@ -145,16 +143,8 @@ static char *preview_of(const char *text)
 	return text ? mem_strndup(text, text_utf8_cut(text, strnlen(text, PREVIEW_BYTES))) : NULL;
 }
 
-static void progress_report(const struct tool_call_doc *d, const struct tool_report *r, struct transaction *transaction)
-{
-	mem_auto char *preview = preview_of(r->preview ? r->preview : r->message);
-	struct scope s = tool_call_scope(d);
-
-	s.request = transaction->caller.request_id;
-	EMIT(tool_progress, transaction, s, .preview = preview);
-}
-
-static int result_report(const struct tool_call_doc *d, const struct tool_report *r, struct transaction *transaction,
+/* The result is stored behind a ref in any case: hooks and clients read it from there. The event has a preview. */
+static int result_report(const struct tool_call_doc *d, const struct tool_report *r, struct transaction *tx,
 			 struct err *e)
 {
 	mem_auto char *result = r->result ? json_dumps(r->result, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
@@ -169,55 +159,31 @@ static int result_report(const struct tool_call_doc *d, const struct tool_report
 		return err_field(e, "result", "must have at most %u bytes as JSON", RESULT_MAX);
 	if (result) {
 		id_make(ID_KIND_OUTPUT, ref);
-		transaction_add_output(transaction, ref, result, strlen(result));
+		transaction_add_output(tx, ref, result, strlen(result));
 	}
-	s.request = transaction->caller.request_id;
-	int done = EMIT(tool_result, transaction, s, .envelope.status = "completed", .rawOutputRef = none_if_empty(ref),
+	s.request = tx->caller.request_id;
+	int done = EMIT(tool_result, tx, s, .envelope.status = "completed", .rawOutputRef = none_if_empty(ref),
 			.rawOutputBytes = opt_int_if(result, result ? strlen(result) : 0),
 			.structuredContentRef = none_if_empty(ref), .artifactRefs = json_from_text(artifacts),
 			.displayPreview = preview, .part = opt_int_if(d->part != VIEW_ABSENT, d->part));
 	return done < 0 ? err_set(e, ERR_INVALID, "the report is too long") : 0;
 }
 
-static int end_report(const struct tool_call_doc *d, const struct tool_report *r, struct transaction *transaction,
-		      struct err *e)
-{
-	const struct tool_failure why = { .status = strcmp(r->status, "cancelled") == 0 ? "cancelled" : "failed",
-					  .category = r->category                           ? r->category
-						      : strcmp(r->status, "cancelled") == 0 ? "cancelled"
-											    : "tool",
-					  .message = r->message ? r->message : "its owner says so",
-					  .advice = r->advice,
-					  .retryable = r->retryable };
-
-	if (r->message && strlen(r->message) > MESSAGE_MAX)
-		return err_field(e, "message", "must have at most %u bytes", MESSAGE_MAX);
-	if (strcmp(r->status, "completed") == 0) {
-		if (result_report(d, r, transaction, e) < 0)
-			return -1;
-	} else {
-		tool_failed_fact(d, &why, transaction);
-	}
-	/* The hooks run before the waiting clients get the result. */
-	transaction_after_commit(transaction, tool_hooks_after, d->toolCallId);
-	return 0;
-}
-
 /* Starts a call that a client executes itself: the client must drive the turn. */
-static int begin_report(struct engine *g, const struct tool_report *r, const struct caller *c, engine_reply_fn fn,
+static int begin_report(struct engine *engine, const struct tool_report *r, const struct caller *c, engine_reply_fn fn,
 			void *ctx, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT, call_text = BUF_INIT;
 	struct tool_call_doc call;
 	struct turn_doc t;
 
-	if (r->call_id && tool_call_read(g, r->call_id, &call_text, &call, e) == 0)
+	if (r->call_id && tool_call_read(engine, r->call_id, &call_text, &call, e) == 0)
 		return err_set(e, ERR_CONFLICT, "toolCallId '%s' is taken", r->call_id);
 
 	if (!r->turn_id || !r->tool)
 		return err_field(e, r->turn_id ? "toolName" : "turnId",
 				 "missing: a call that begins names its turn and tool");
-	if (turn_open_of_caller(g, r->turn_id, c, &text, &t, e) < 0)
+	if (turn_open_of_caller(engine, r->turn_id, c, &text, &t, e) < 0)
 		return -1;
 	if (!turn_driven_by_client(&t))
 		return err_set(e, ERR_STATE,
@@ -235,40 +201,54 @@ static int begin_report(struct engine *g, const struct tool_report *r, const str
 				      .request_id = c->request_id,
 				      .by = requester_of(c),
 				      .connection = c->connection };
-	tool_check_permission(g, t.turnId, &use, TOOL_FROM_REPORT, 0, c, fn, ctx);
+	tool_check_permission(engine, t.turnId, &use, TOOL_FROM_REPORT, 0, c, fn, ctx);
 	return 0;
 }
 
-void engine_report_tool_call(struct engine *g, const struct tool_report *r, const struct caller *c, engine_reply_fn fn,
-			     void *ctx)
+/* Status started begins a call; progress, completed, failed and cancelled are about one that has begun. */
+void engine_report_tool_call(struct engine *engine, const struct tool_report *r, const struct caller *c,
+			     engine_reply_fn fn, void *ctx)
 {
-	bool begins = strcmp(r->status, "started") == 0;
+	const bool begins = strcmp(r->status, "started") == 0, progress = strcmp(r->status, "progress") == 0,
+		   cancelled = strcmp(r->status, "cancelled") == 0;
 	buf_auto struct buf text = BUF_INIT;
 	struct tool_call_doc call;
 	struct err e = ERR_INIT;
-	char id[ID_SIZE] = "";
 
-	if (begins && begin_report(g, r, c, fn, ctx, &e) == 0)
+	if (begins && begin_report(engine, r, c, fn, ctx, &e) == 0)
 		return;
-	struct transaction *tx = transaction_new(g, c, fn, ctx);
-	if (begins) {
-		transaction_reject(tx, &e);
-		return;
-	}
-	if (!r->call_id) {
+	struct transaction *tx = transaction_new(engine, c, fn, ctx);
+	if (!begins && !r->call_id)
 		err_field(&e, "toolCallId", "missing");
-	} else if (tool_call_of_caller(g, r->call_id, c, &text, &call, &e) == 0 && check_reporter(&call, c, &e) == 0) {
-		id_copy(id, r->call_id);
-		if (strcmp(r->status, "progress") == 0)
-			progress_report(&call, r, tx);
-		else
-			end_report(&call, r, tx, &e);
+	if (e.code || tool_call_of_caller(engine, r->call_id, c, &text, &call, &e) < 0 ||
+	    check_reporter(&call, c, &e) < 0)
+		return transaction_reject(tx, &e);
+	if (progress) {
+		mem_auto char *preview = preview_of(r->preview ? r->preview : r->message);
+		struct scope s = tool_call_scope(&call);
+
+		s.request = c->request_id;
+		EMIT(tool_progress, tx, s, .preview = preview);
+	} else if (r->message && strlen(r->message) > MESSAGE_MAX) {
+		err_field(&e, "message", "must have at most %u bytes", MESSAGE_MAX);
+	} else if (strcmp(r->status, "completed") == 0) {
+		result_report(&call, r, tx, &e);
+	} else {
+		const char *category = cancelled ? "cancelled" : "tool";
+		const struct tool_failure why = { .status = cancelled ? "cancelled" : "failed",
+						  .category = r->category ? r->category : category,
+						  .message = r->message ? r->message : "reported by its owner",
+						  .advice = r->advice,
+						  .retryable = r->retryable };
+
+		tool_failed_fact(&call, &why, tx);
 	}
-	if (e.code) {
-		transaction_reject(tx, &e);
-		return;
-	}
-	jw_kstr(&tx->w, "toolCallId", id);
-	jw_kstr(&tx->w, "status", strcmp(r->status, "progress") == 0 ? "running" : r->status);
+	if (e.code)
+		return transaction_reject(tx, &e);
+	/* The hooks run before the waiting clients get the result. */
+	if (!progress)
+		transaction_after_commit(tx, tool_hooks_after, call.toolCallId);
+	jw_kstr(&tx->w, "toolCallId", r->call_id);
+	jw_kstr(&tx->w, "status", progress ? "running" : r->status);
 	transaction_commit(tx);
 }

@@ -1,12 +1,9 @@
 /* Costs, budgets, and limits that providers report; and the checks of clients' model events. */
 
-#include "runtime/engine/model/cost.h"
-
 #include "runtime/base/clock.h"
-#include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
-#include "runtime/engine/model/routing_facts.h"
+#include "runtime/engine/model/model.h"
 #include "runtime/view/view.h"
 #include "runtime/view/view_cost.h"
 
@@ -15,7 +12,7 @@
 /* ---- budgets ---- */
 
 /* The amount spent in the budget's scope and current window, in millionths of a dollar. */
-static uint64_t spent_of(struct engine *g, const struct policy_budget *b, uint32_t uid, const char *session_id,
+static uint64_t spent_of(struct engine *engine, const struct policy_budget *b, uint32_t uid, const char *session_id,
 			 uint64_t now_us)
 {
 	static const enum cost_of windows[] = {
@@ -27,9 +24,9 @@ static uint64_t spent_of(struct engine *g, const struct policy_budget *b, uint32
 	struct cost_doc d;
 
 	cost_key(b->scope == BUDGET_OF_SESSION ? COST_OF_SESSION : windows[b->window], session_id, uid, now_us, key);
-	if (view_read_speculative(g->o.store, &cost_schema, key, &text, &d, &e) != 0)
+	if (view_read_speculative(engine->o.store, &cost_schema, key, &text, &d, &e) != 0)
 		return 0;
-	return d.microUsd == VIEW_ABSENT ? 0 : d.microUsd;
+	return view_counted(d.microUsd);
 }
 
 /* The end of a window: the next midnight or the first of the next month, UTC; 0 = never. */
@@ -50,15 +47,16 @@ static uint64_t window_end(enum budget_window w, uint64_t now_us)
 	return (uint64_t)timegm(&tm) * 1000000;
 }
 
-bool budget_spent(struct engine *g, uint32_t uid, const char *session_id, uint64_t now_us, uint64_t *reset_us)
+/* Checks all budgets, also after one is used up: the latest end of a window counts. */
+bool budget_spent(struct engine *engine, uint32_t uid, const char *session_id, uint64_t now_us, uint64_t *reset_us)
 {
 	bool spent = false;
 
-	for (size_t i = 0; g->models && i < g->models->nbudget; i++) {
-		const struct policy_budget *b = &g->models->budget[i];
+	for (size_t i = 0; engine->models && i < engine->models->nbudget; i++) {
+		const struct policy_budget *b = &engine->models->budget[i];
 		uint64_t end = window_end(b->window, now_us);
 
-		if (spent_of(g, b, uid, session_id, now_us) < b->micro_usd)
+		if (spent_of(engine, b, uid, session_id, now_us) < b->micro_usd)
 			continue;
 		spent = true;
 		if (end > *reset_us)
@@ -72,12 +70,12 @@ static const char *budget_state(const struct policy_budget *b, uint64_t spent)
 	return spent >= b->micro_usd ? "blocked" : spent * 100 >= b->micro_usd * b->low_percent ? "low" : "ok";
 }
 
-void budget_json(struct engine *g, uint32_t uid, const char *session_id, uint64_t now_us, struct jw *w)
+void budget_json(struct engine *engine, uint32_t uid, const char *session_id, uint64_t now_us, struct jw *w)
 {
 	jw_karr(w, "budgets");
-	for (size_t i = 0; g->models && i < g->models->nbudget; i++) {
-		const struct policy_budget *b = &g->models->budget[i];
-		uint64_t spent = spent_of(g, b, uid, session_id, now_us);
+	for (size_t i = 0; engine->models && i < engine->models->nbudget; i++) {
+		const struct policy_budget *b = &engine->models->budget[i];
+		uint64_t spent = spent_of(engine, b, uid, session_id, now_us);
 
 		jw_obj(w);
 		jw_kstr(w, "name", b->name);
@@ -94,21 +92,21 @@ void budget_json(struct engine *g, uint32_t uid, const char *session_id, uint64_
 /* ---- facts ---- */
 
 /*
- * The scope of a cost or a limit: the turn, or without one the system turn. Apart from turn_id, the scope points to
+ * The scope of a cost or a limit: the turn, or without one the system turn. Except for turn_id, the scope points to
  * texts in `turn`.
  */
-static int money_scope(struct engine *g, const char *turn_id, const struct caller *c, struct view_turn_brief *turn,
+static int money_scope(struct engine *engine, const char *turn_id, const struct caller *c, struct view_turn_brief *turn,
 		       struct scope *ret, struct err *e)
 {
 	if (!turn_id) {
 		*ret = (struct scope){ .uid = c->uid,
-				       .session = g->system_session,
-				       .thread = g->system_thread,
-				       .turn = g->system_turn,
+				       .session = engine->system_session,
+				       .thread = engine->system_thread,
+				       .turn = engine->system_turn,
 				       .request = c->request_id };
 		return 0;
 	}
-	int r = view_turn_brief(g->o.store, c->uid, turn_id, turn, e);
+	int r = view_turn_brief(engine->o.store, c->uid, turn_id, turn, e);
 	if (r != 0)
 		return r < 0 ? -1 : err_field(e, "turnId", "'%.64s' is not known", turn_id);
 	*ret = (struct scope){ .uid = turn->uid,
@@ -118,12 +116,6 @@ static int money_scope(struct engine *g, const char *turn_id, const struct calle
 			       .task = turn->task_id,
 			       .request = c->request_id };
 	return 0;
-}
-
-static void usd_member(struct jw *w, const char *key, uint64_t micro)
-{
-	jw_key(w, key);
-	jw_real(w, (double)micro / 1e6);
 }
 
 void cost_pending_done(struct cost_pending *p) { free(p->row); }
@@ -140,24 +132,13 @@ static uint64_t pending_of(const struct cost_pending *p, const struct policy_bud
 	return sum;
 }
 
-static void pending_add(struct cost_pending *p, const struct scope *s, uint64_t micro)
-{
-	if (!p)
-		return;
-	p->row = mem_realloc(p->row, (p->count + 1) * sizeof *p->row);
-	struct cost_pending_row *row = &p->row[p->count++];
-	row->uid = s->uid;
-	row->micro_usd = micro;
-	id_copy(row->session_id, s->session);
-}
-
 /* Reports each budget that passes a mark, once, when it happens. */
-static void budget_facts(struct engine *g, const struct scope *s, struct transaction *tx, uint64_t added, uint64_t now,
-			 struct cost_pending *pending)
+static void budget_facts(struct engine *engine, const struct scope *s, struct transaction *tx, uint64_t added,
+			 uint64_t now, struct cost_pending *pending)
 {
-	for (size_t i = 0; g->models && i < g->models->nbudget; i++) {
-		const struct policy_budget *b = &g->models->budget[i];
-		uint64_t before = spent_of(g, b, s->uid, s->session, now) + pending_of(pending, b, s),
+	for (size_t i = 0; engine->models && i < engine->models->nbudget; i++) {
+		const struct policy_budget *b = &engine->models->budget[i];
+		uint64_t before = spent_of(engine, b, s->uid, s->session, now) + pending_of(pending, b, s),
 			 after = before + added;
 		const char *was = budget_state(b, before), *is = budget_state(b, after);
 		char limit[100], reset[CLOCK_TEXT_MAX];
@@ -179,10 +160,17 @@ static void budget_facts(struct engine *g, const struct scope *s, struct transac
 			EMIT(quota_low, tx, *s, .limit = limit, .left = (b->micro_usd - after) / 1e6,
 			     .mark = json_from_real(&mark));
 	}
-	/* Later costs of the same tx include this one. */
-	pending_add(pending, s, added);
+	/* Later costs of the same transaction include this one. */
+	if (!pending)
+		return;
+	pending->row = mem_realloc(pending->row, (pending->count + 1) * sizeof *pending->row);
+	struct cost_pending_row *row = &pending->row[pending->count++];
+	row->uid = s->uid;
+	row->micro_usd = added;
+	id_copy(row->session_id, s->session);
 }
 
+/* An estimate and a cost have the same members; only costs count against budgets. */
 static void cost_fact(const struct scope *s, struct transaction *tx, const struct cost_report *r, uint64_t micro,
 		      const char *basis)
 {
@@ -204,9 +192,11 @@ static void cost_fact(const struct scope *s, struct transaction *tx, const struc
 }
 
 /* −1: no price is known and no amount was given. */
-static int cost_amount(struct engine *g, const struct cost_report *r, uint64_t *ret, const char **ret_basis)
+static int cost_amount(struct engine *engine, const struct cost_report *r, uint64_t *ret, const char **ret_basis)
 {
-	const struct policy_model *m = g->models && r->model ? model_list_find(g->models, r->provider, r->model) : NULL;
+	const struct policy_model *m = engine->models && r->model
+					       ? model_list_find(engine->models, r->provider, r->model)
+					       : NULL;
 
 	/* An amount that the client gives takes precedence over the policy's prices. */
 	if (r->usd >= 0) {
@@ -221,26 +211,25 @@ static int cost_amount(struct engine *g, const struct cost_report *r, uint64_t *
 	return 0;
 }
 
-void engine_record_cost(struct engine *g, const struct cost_report *r, const struct caller *c, engine_reply_fn fn,
+void engine_record_cost(struct engine *engine, const struct cost_report *r, const struct caller *c, engine_reply_fn fn,
 			void *ctx)
 {
-	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	struct transaction *tx = transaction_new(engine, c, fn, ctx);
 	const char *basis = "unpriced";
 	struct view_turn_brief named;
 	struct scope s;
 	struct err e = ERR_INIT;
 	uint64_t micro = 0;
 
-	if (money_scope(g, r->turn_id, c, &named, &s, &e) < 0) {
-		transaction_reject(tx, &e);
-		return;
-	}
-	bool priced = cost_amount(g, r, &micro, &basis) == 0;
+	if (money_scope(engine, r->turn_id, c, &named, &s, &e) < 0)
+		return transaction_reject(tx, &e);
+	bool priced = cost_amount(engine, r, &micro, &basis) == 0;
 	/* Estimates do not count against budgets. */
 	if (!r->estimate && micro)
-		budget_facts(g, &s, tx, micro, g->o.ports->real_us(g->o.host), NULL);
+		budget_facts(engine, &s, tx, micro, engine_real(engine), NULL);
 	cost_fact(&s, tx, r, micro, basis);
-	usd_member(&tx->w, "amount", micro);
+	jw_key(&tx->w, "amount");
+	jw_real(&tx->w, (double)micro / 1e6);
 	jw_kstr(&tx->w, "currency", "USD");
 	jw_kstr(&tx->w, "basis", basis);
 	if (!priced)
@@ -263,47 +252,23 @@ static const char *state_of(const struct limit_report *r)
 	return strcmp(r->kind, "rate_limit") == 0 ? "hit" : "blocked";
 }
 
-static void old_state(struct engine *g, const char *key, char ret[ID_SIZE])
+/* The event for people (rate limit, quota) comes first, then the state that routing reads. */
+void engine_record_limit(struct engine *engine, const struct limit_report *r, const struct caller *c,
+			 engine_reply_fn fn, void *ctx)
 {
-	buf_auto struct buf text = BUF_INIT;
-	struct err e = ERR_INIT;
-	struct limit_doc d;
-
-	snprintf(ret, ID_SIZE, "unknown");
-	if (view_read_speculative(g->o.store, &limit_schema, key, &text, &d, &e) == 0)
-		id_copy(ret, d.state);
-}
-
-static void limit_fact(struct engine *g, const struct limit_report *r, const struct scope *s, struct transaction *tx,
-		       const char *limit)
-{
-	char key[VIEW_COST_KEY], old[ID_SIZE];
-
-	limit_key(s->uid, r->kind, r->provider, r->model, key);
-	old_state(g, key, old);
-	EMIT(limit_changed, tx, *s, .limit = limit, .kind = r->kind, .provider = r->provider, .model = r->model,
-	     .old = json_from_string(old),
-	     .new = JSON_OBJECT(limit_state, .state = state_of(r),
-				.remaining = r->has_remaining ? json_from_real(&r->remaining) : JSON_NONE),
-	     .resetAt = r->reset_at);
-}
-
-void engine_record_limit(struct engine *g, const struct limit_report *r, const struct caller *c, engine_reply_fn fn,
-			 void *ctx)
-{
-	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	struct transaction *tx = transaction_new(engine, c, fn, ctx);
 	const char *state = state_of(r);
 	bool hit = strcmp(state, "hit") == 0 || strcmp(state, "blocked") == 0;
 	bool rate = strcmp(r->kind, "rate_limit") == 0;
 	struct view_turn_brief named;
 	struct scope s;
 	struct err e = ERR_INIT;
-	char limit[200];
+	char limit[200], key[VIEW_COST_KEY], old[ID_SIZE] = "unknown";
+	buf_auto struct buf text = BUF_INIT;
+	struct limit_doc d;
 
-	if (money_scope(g, r->turn_id, c, &named, &s, &e) < 0) {
-		transaction_reject(tx, &e);
-		return;
-	}
+	if (money_scope(engine, r->turn_id, c, &named, &s, &e) < 0)
+		return transaction_reject(tx, &e);
 	snprintf(limit, sizeof limit, "%s:%.64s%s%.64s", r->kind, r->provider, r->model ? "/" : "",
 		 r->model ? r->model : "");
 	if (hit || strcmp(state, "low") == 0) {
@@ -317,7 +282,14 @@ void engine_record_limit(struct engine *g, const struct limit_report *r, const s
 			EMIT(quota_low, tx, s, .limit = limit, .provider = r->provider, .model = r->model,
 			     .resetAt = r->reset_at, .left = r->has_remaining ? r->remaining : 0);
 	}
-	limit_fact(g, r, &s, tx, limit);
+	limit_key(s.uid, r->kind, r->provider, r->model, key);
+	if (view_read_speculative(engine->o.store, &limit_schema, key, &text, &d, &e) == 0)
+		id_copy(old, d.state);
+	EMIT(limit_changed, tx, s, .limit = limit, .kind = r->kind, .provider = r->provider, .model = r->model,
+	     .old = json_from_string(old),
+	     .new = JSON_OBJECT(limit_state, .state = state,
+				.remaining = r->has_remaining ? json_from_real(&r->remaining) : JSON_NONE),
+	     .resetAt = r->reset_at);
 	jw_kstr(&tx->w, "limit", limit);
 	jw_kstr(&tx->w, "state", state);
 	transaction_commit(tx);
@@ -344,44 +316,37 @@ static const struct emit_event *find_earlier(const struct emit_event *events, si
 	return NULL;
 }
 
-static int read_request(struct engine *g, const struct emit_event *ev, struct buf *text, struct model_request_doc *ret,
-			struct err *e)
+static int read_request(struct engine *engine, const struct emit_event *ev, struct buf *text,
+			struct model_request_doc *ret, struct err *e)
 {
 	char key[VIEW_REQUEST_KEY_MAX];
 
 	view_model_request_key(ev->ids[ID_SESSION], ev->ids[ID_MODEL_REQUEST], key);
-	return view_read_speculative(g->o.store, &model_request_schema, key, text, ret, e);
+	return view_read_speculative(engine->o.store, &model_request_schema, key, text, ret, e);
 }
 
-/* "" = the request is not known yet. */
-static int request_status(struct engine *g, const struct emit_event *events, size_t i, char ret[ID_SIZE], struct err *e)
-{
-	const struct emit_event *before = find_earlier(events, i, NULL);
-	buf_auto struct buf text = BUF_INIT;
-	struct model_request_doc d;
-
-	ret[0] = '\0';
-	if (before) {
-		bool ended = strcmp(before->type, "model.completed") == 0 || strcmp(before->type, "model.failed") == 0;
-
-		id_copy(ret, ended ? before->type + strlen("model.") : "open");
-		return 0;
-	}
-	int r = read_request(g, &events[i], &text, &d, e);
-	if (r == 0)
-		id_copy(ret, d.status);
-	return r < 0 ? -1 : 0;
-}
-
-int routing_check_model_event(struct engine *g, const struct emit_event *events, size_t i, struct err *e)
+int routing_check_model_event(struct engine *engine, const struct emit_event *events, size_t i, struct err *e)
 {
 	const char *id = events[i].ids[ID_MODEL_REQUEST];
+	buf_auto struct buf text = BUF_INIT;
+	struct model_request_doc d;
 	char status[ID_SIZE];
 
 	if (!is_model_event(&events[i]))
 		return 0;
-	if (request_status(g, events, i, status, e) < 0)
-		return -1;
+	/* "" = the request is not known yet. */
+	const struct emit_event *before = find_earlier(events, i, NULL);
+	if (before) {
+		bool ended = strcmp(before->type, "model.completed") == 0 || strcmp(before->type, "model.failed") == 0;
+
+		id_copy(status, ended ? before->type + strlen("model.") : "open");
+	} else {
+		int r = read_request(engine, &events[i], &text, &d, e);
+
+		if (r < 0)
+			return -1;
+		id_copy(status, r == 0 ? d.status : "");
+	}
 	bool begins = strcmp(events[i].type, "model.requested") == 0;
 	if (begins && status[0])
 		return err_set(e, ERR_CONFLICT, "model request '%.64s' was reported before", id);
@@ -393,7 +358,7 @@ int routing_check_model_event(struct engine *g, const struct emit_event *events,
 }
 
 /* Finds the model of a request, and its turn. */
-static bool request_model(struct engine *g, const struct emit_event *events, size_t i, char provider[ID_SIZE],
+static bool request_model(struct engine *engine, const struct emit_event *events, size_t i, char provider[ID_SIZE],
 			  char model[ID_SIZE], char turn[ID_SIZE])
 {
 	const struct emit_event *asked = find_earlier(events, i, "model.requested");
@@ -407,7 +372,7 @@ static bool request_model(struct engine *g, const struct emit_event *events, siz
 		d.provider = jval_get(payload, "provider");
 		d.model = jval_get(payload, "model");
 		id_copy(turn, asked->ids[ID_TURN]);
-	} else if (read_request(g, &events[i], &text, &d, &e) == 0) {
+	} else if (read_request(engine, &events[i], &text, &d, &e) == 0) {
 		id_copy(turn, d.turnId);
 	} else {
 		return false;
@@ -417,7 +382,8 @@ static bool request_model(struct engine *g, const struct emit_event *events, siz
 	return provider[0] && model[0];
 }
 
-void routing_model_completed(struct engine *g, struct transaction *tx, const struct emit_event *events, size_t i,
+/* Adds the cost that the price table gives for the reported usage. Without a price nothing is added. */
+void routing_model_completed(struct engine *engine, struct transaction *tx, const struct emit_event *events, size_t i,
 			     uint32_t uid, struct cost_pending *pending)
 {
 	const struct emit_event *ev = &events[i];
@@ -430,7 +396,7 @@ void routing_model_completed(struct engine *g, struct transaction *tx, const str
 	const char *basis;
 	uint64_t micro = 0;
 
-	if (!is_model_event(ev) || usage.type != JT_OBJECT || !request_model(g, events, i, provider, model, turn))
+	if (!is_model_event(ev) || usage.type != JT_OBJECT || !request_model(engine, events, i, provider, model, turn))
 		return;
 	const struct cost_report r = {
 		.provider = provider,
@@ -441,9 +407,10 @@ void routing_model_completed(struct engine *g, struct transaction *tx, const str
 		.output_tokens = jval_uint(jval_get(usage, "outputTokens"), 0),
 		.cached_tokens = jval_uint(jval_get(usage, "cachedTokens"), 0),
 	};
-	if (cost_amount(g, &r, &micro, &basis) < 0 || money_scope(g, turn[0] ? turn : NULL, &c, &named, &s, &e) < 0)
+	if (cost_amount(engine, &r, &micro, &basis) < 0 ||
+	    money_scope(engine, turn[0] ? turn : NULL, &c, &named, &s, &e) < 0)
 		return;
-	budget_facts(g, &s, tx, micro, g->o.ports->real_us(g->o.host), pending);
+	budget_facts(engine, &s, tx, micro, engine_real(engine), pending);
 	cost_fact(&s, tx, &r, micro, basis);
 }
 
@@ -451,10 +418,23 @@ void routing_model_completed(struct engine *g, struct transaction *tx, const str
 
 #define COST_USD_MAX 1e6 /* as for record_cost */
 
-static int check_tokens(struct jval tokens, struct err *e)
+static int check_amount(struct jval payload, uint64_t *ret_micro, struct err *e)
 {
 	static const char *const members[] = { "input", "output", "cached" };
+	struct jval amount = jval_get(payload, "amount"), micro = jval_get(payload, "microUsd"),
+		    currency = jval_get(payload, "currency"), tokens = jval_get(payload, "tokens");
+	char text[48] = "";
 
+	if (amount.type == JT_NUMBER && amount.len < sizeof text)
+		memcpy(text, amount.text, amount.len);
+	double usd = *text ? strtod(text, NULL) : -1;
+	if (!(usd >= 0) || usd > COST_USD_MAX)
+		return err_field(e, "payload.amount", "must be 0 to %.0f US dollars", COST_USD_MAX);
+	if (currency.type != JT_NONE && !jval_is_str(currency, "USD"))
+		return err_field(e, "payload.currency", "must be USD, the currency of budgets");
+	*ret_micro = (uint64_t)(usd * 1e6 + 0.5);
+	if (micro.type != JT_NONE && jval_uint(micro, UINT64_MAX) != *ret_micro)
+		return err_field(e, "payload.microUsd", "must be amount in millionths, or left out");
 	if (tokens.type != JT_NONE && tokens.type != JT_OBJECT)
 		return err_field(e, "payload.tokens", "expected an object with input, output and cached");
 	for (size_t i = 0; i < countof(members); i++) {
@@ -468,27 +448,9 @@ static int check_tokens(struct jval tokens, struct err *e)
 	return 0;
 }
 
-static int check_amount(struct jval payload, uint64_t *ret_micro, struct err *e)
-{
-	struct jval amount = jval_get(payload, "amount"), micro = jval_get(payload, "microUsd"),
-		    currency = jval_get(payload, "currency");
-	char text[48] = "";
-
-	if (amount.type == JT_NUMBER && amount.len < sizeof text)
-		memcpy(text, amount.text, amount.len);
-	double usd = *text ? strtod(text, NULL) : -1;
-	if (!(usd >= 0) || usd > COST_USD_MAX)
-		return err_field(e, "payload.amount", "must be 0 to %.0f US dollars", COST_USD_MAX);
-	if (currency.type != JT_NONE && !jval_is_str(currency, "USD"))
-		return err_field(e, "payload.currency", "must be USD: that is what budgets are counted in");
-	*ret_micro = (uint64_t)(usd * 1e6 + 0.5);
-	if (micro.type != JT_NONE && jval_uint(micro, UINT64_MAX) != *ret_micro)
-		return err_field(e, "payload.microUsd", "must be amount in millionths, or left out");
-	return check_tokens(jval_get(payload, "tokens"), e);
-}
-
-int cost_emitted(struct engine *g, struct transaction *tx, const struct event_draft *d, struct cost_pending *pending,
-		 struct err *e)
+/* Estimates are checked, but do not count. */
+int cost_emitted(struct engine *engine, struct transaction *tx, const struct event_draft *d,
+		 struct cost_pending *pending, struct err *e)
 {
 	const struct scope s = { .uid = d->uid,
 				 .session = d->ids[ID_SESSION],
@@ -502,6 +464,6 @@ int cost_emitted(struct engine *g, struct transaction *tx, const struct event_dr
 		return -1;
 	if (d->type != EVENT_COST_RECORDED || !micro)
 		return 0;
-	budget_facts(g, &s, tx, micro, g->o.ports->real_us(g->o.host), pending);
+	budget_facts(engine, &s, tx, micro, engine_real(engine), pending);
 	return 0;
 }

@@ -3,15 +3,14 @@
  * may write the type and that the session is the client's, records the sender, and derives no status from it.
  */
 
-#include "runtime/engine/core/core.h"
-#include "runtime/engine/turn/turn_hooks.h"
-
 #include "runtime/base/mem.h"
-#include "runtime/engine/model/cost.h"
-#include "runtime/engine/model/routing_facts.h"
+#include "runtime/engine/core/core.h"
+#include "runtime/engine/model/model.h"
 #include "runtime/engine/session/session.h"
+#include "runtime/engine/session/turn_owner.h"
+#include "runtime/engine/session/turn_read.h"
 #include "runtime/engine/turn/turn.h"
-#include "runtime/engine/work/task_read.h"
+#include "runtime/engine/work/work.h"
 #include "runtime/view/view.h"
 #include "runtime/view/view_evidence.h"
 
@@ -39,6 +38,7 @@ static void on_emitted(void *ctx, const struct store_result *r)
 	free(m);
 }
 
+/* Names the event by its index, since a request may have many. */
 static int emit_refuse(struct err *e, enum err_code code, size_t i, const char *member, const char *what)
 {
 	err_set(e, code, "events[%zu].%s %s", i, member, what);
@@ -50,7 +50,7 @@ static int emit_refuse(struct err *e, enum err_code code, size_t i, const char *
  * The ids of an event must be within the client's reach: threads and turns of the session; tasks, processes and
  * evidence of its owner. Otherwise one uid could write into what another uid reads.
  */
-static int emit_scope_of(struct engine *g, enum id_field f, const char *id, const char *session, uint32_t uid,
+static int emit_scope_of(struct engine *engine, enum id_field f, const char *id, const char *session, uint32_t uid,
 			 struct err *e)
 {
 	struct view_thread_brief thread;
@@ -63,42 +63,22 @@ static int emit_scope_of(struct engine *g, enum id_field f, const char *id, cons
 
 	switch (f) {
 	case ID_THREAD:
-		r = view_thread_brief(g->o.store, uid, id, &thread, e);
+		r = view_thread_brief(engine->o.store, uid, id, &thread, e);
 		return r ? r : strcmp(thread.session_id, session) != 0;
 	case ID_TURN:
-		r = view_turn_brief(g->o.store, uid, id, &turn, e);
+		r = view_turn_brief(engine->o.store, uid, id, &turn, e);
 		return r ? r : strcmp(turn.session_id, session) != 0;
-	case ID_TASK: r = task_read(g, id, &task, e); return r ? r : task.d.uid != uid;
-	case ID_PROCESS: return view_process_brief(g->o.store, uid, id, &process, e);
+	case ID_TASK: r = task_read(engine, id, &task, e); return r ? r : task.d.uid != uid;
+	case ID_PROCESS: return view_process_brief(engine->o.store, uid, id, &process, e);
 	case ID_EVIDENCE: /* may be new */
-		r = view_read_speculative(g->o.store, &evidence_schema, id, &text, &evidence, e);
+		r = view_read_speculative(engine->o.store, &evidence_schema, id, &text, &evidence, e);
 		return r ? (r < 0 ? -1 : 0) : evidence.uid != uid;
 	default: return 0;
 	}
 }
 
-static int emit_check_ids(struct engine *g, const struct emit_event *ev, size_t i, uint32_t uid, struct err *e)
-{
-	static const enum id_field checked[] = { ID_THREAD, ID_TURN, ID_TASK, ID_PROCESS, ID_EVIDENCE };
-	/* A stream repeats the same ids: check only those that differ from the previous event's. */
-	const struct emit_event *before = i ? ev - 1 : NULL;
-
-	for (size_t k = 0; k < countof(checked); k++) {
-		const char *id = ev->ids[checked[k]], *same = before ? before->ids[checked[k]] : NULL;
-
-		if (!id || (same && strcmp(id, same) == 0))
-			continue;
-		int r = emit_scope_of(g, checked[k], id, ev->ids[ID_SESSION], uid, e);
-		if (r)
-			return r < 0 ? -1
-				     : emit_refuse(e, ERR_NOT_FOUND, i, id_field_member(checked[k]),
-						   "is not known, or not of this session");
-	}
-	return 0;
-}
-
 /* A turn that has ended, or is about to, requests no model. Its costs and artifacts may still be reported later. */
-static int emit_check_turn(struct engine *g, const struct emit_event *ev, size_t i, const struct caller *c,
+static int emit_check_turn(struct engine *engine, const struct emit_event *ev, size_t i, const struct caller *c,
 			   struct err *e)
 {
 	const char *turn = ev->ids[ID_TURN];
@@ -112,10 +92,10 @@ static int emit_check_turn(struct engine *g, const struct emit_event *ev, size_t
 	if (i && (ev - 1)->ids[ID_TURN] && strcmp(turn, (ev - 1)->ids[ID_TURN]) == 0 &&
 	    strcmp(ev->type, (ev - 1)->type) == 0)
 		return 0;
-	int r = turn_read(g, turn, &text, &t, e);
+	int r = turn_read(engine, turn, &text, &t, e);
 	if (r)
 		return r < 0 ? -1 : emit_refuse(e, ERR_NOT_FOUND, i, "turnId", "is not known");
-	turn_owner_seen(g, &t, c->connection, c->channel_id);
+	turn_owner_seen(engine, &t, c->connection, c->channel_id);
 	if (model && turn_doc_ended(&t))
 		return emit_refuse(e, ERR_STATE, i, "turnId", "has ended");
 	if (t.ending.type == JT_OBJECT && strcmp(ev->type, "model.requested") == 0)
@@ -123,9 +103,27 @@ static int emit_check_turn(struct engine *g, const struct emit_event *ev, size_t
 	return 0;
 }
 
-static int emit_one(struct engine *g, struct transaction *tx, const struct emit_event *ev, size_t i,
+/* The sender is part of every event, so that readers can tell a client's events from the runtime's. */
+static void write_members(const struct emit_event *ev, const struct caller *c, struct buf *out)
+{
+	struct jw w = jw_on(out);
+
+	jw_kobj(&w, "correlation");
+	jw_kobj(&w, "emittedBy");
+	jw_kuint(&w, "uid", c->uid);
+	jw_kstr(&w, "role", role_name(c->role));
+	jw_obj_end(&w);
+	jw_obj_end(&w);
+	if (ev->members_len) {
+		buf_byte(out, ',');
+		buf_append(out, ev->members, ev->members_len);
+	}
+}
+
+static int emit_one(struct engine *engine, struct transaction *tx, const struct emit_event *ev, size_t i,
 		    const struct caller *c, char turn[ID_SIZE], struct cost_pending *pending, struct err *e)
 {
+	static const enum id_field checked[] = { ID_THREAD, ID_TURN, ID_TASK, ID_PROCESS, ID_EVIDENCE };
 	int type = event_type_find(ev->type, strlen(ev->type));
 	struct view_session_brief session;
 	struct event_draft d = { 0 };
@@ -140,10 +138,22 @@ static int emit_one(struct engine *g, struct transaction *tx, const struct emit_
 		return emit_refuse(e, ERR_INVALID, i, "sessionId", "is missing");
 	if (strcmp(ev->ids[ID_SESSION], (ev - i)->ids[ID_SESSION]) != 0)
 		return emit_refuse(e, ERR_INVALID, i, "sessionId", "is not the session of the first event");
-	int r = view_session_brief(g->o.store, c->uid, ev->ids[ID_SESSION], &session, e);
+	int r = view_session_brief(engine->o.store, c->uid, ev->ids[ID_SESSION], &session, e);
 	if (r != 0)
 		return r < 0 ? -1 : emit_refuse(e, ERR_NOT_FOUND, i, "sessionId", "is not known");
-	if (emit_check_ids(g, ev, i, session.uid, e) < 0 || emit_check_turn(g, ev, i, c, e) < 0)
+	for (size_t k = 0; k < countof(checked); k++) {
+		/* A stream repeats the same ids: check only those that differ from the previous event's. */
+		const char *id = ev->ids[checked[k]], *same = i ? (ev - 1)->ids[checked[k]] : NULL;
+
+		if (!id || (same && strcmp(id, same) == 0))
+			continue;
+		r = emit_scope_of(engine, checked[k], id, ev->ids[ID_SESSION], session.uid, e);
+		if (r)
+			return r < 0 ? -1
+				     : emit_refuse(e, ERR_NOT_FOUND, i, id_field_member(checked[k]),
+						   "is not known, or not of this session");
+	}
+	if (emit_check_turn(engine, ev, i, c, e) < 0)
 		return -1;
 	d.type = (enum event_type)type;
 	d.uid = session.uid;
@@ -151,7 +161,7 @@ static int emit_one(struct engine *g, struct transaction *tx, const struct emit_
 	if ((event_info(d.type)->required_ids & (1u << ID_TURN)) && !d.ids[ID_TURN]) {
 		/* The session's system turn, created on first use; the rest of the request's events share it. */
 		id_copy(thread, session.first_thread);
-		if (!turn[0] && session_system_turn(g, tx, session.uid, d.ids[ID_SESSION], thread, turn, e) < 0)
+		if (!turn[0] && session_system_turn(engine, tx, session.uid, d.ids[ID_SESSION], thread, turn, e) < 0)
 			return -1;
 		d.ids[ID_TURN] = turn;
 		d.ids[ID_THREAD] = thread;
@@ -165,27 +175,16 @@ static int emit_one(struct engine *g, struct transaction *tx, const struct emit_
 	d.phase = ev->phase;
 	d.payload = ev->payload;
 	d.payload_len = ev->payload_len;
-	/* The sender is part of every event, so that readers can tell a client's events from the runtime's. */
 	buf_auto struct buf members = BUF_INIT;
-	struct jw w = jw_on(&members);
-	jw_kobj(&w, "correlation");
-	jw_kobj(&w, "emittedBy");
-	jw_kuint(&w, "uid", c->uid);
-	jw_kstr(&w, "role", role_name(c->role));
-	jw_obj_end(&w);
-	jw_obj_end(&w);
-	if (ev->members_len) {
-		buf_byte(&members, ',');
-		buf_append(&members, ev->members, ev->members_len);
-	}
+	write_members(ev, c, &members);
 	d.members = members.data;
 	d.members_len = members.len;
-	if (routing_check_model_event(g, ev - i, i, e) < 0) {
+	if (routing_check_model_event(engine, ev - i, i, e) < 0) {
 		err_wrap(e, "events[%zu]", i);
 		return -1;
 	}
 	bool cost = d.type == EVENT_COST_RECORDED || d.type == EVENT_COST_ESTIMATED;
-	if ((cost && cost_emitted(g, tx, &d, pending, e) < 0) || transaction_add_event(tx, &d, e) < 0) {
+	if ((cost && cost_emitted(engine, tx, &d, pending, e) < 0) || transaction_add_event(tx, &d, e) < 0) {
 		char member[ERR_FIELD_MAX];
 		memcpy(member, e->field, sizeof member);
 		err_wrap(e, "events[%zu]", i);
@@ -193,21 +192,22 @@ static int emit_one(struct engine *g, struct transaction *tx, const struct emit_
 		return -1;
 	}
 	if (d.type == EVENT_MODEL_COMPLETED)
-		routing_model_completed(g, tx, ev - i, i, c->uid, pending);
+		routing_model_completed(engine, tx, ev - i, i, c->uid, pending);
 	return 0;
 }
 
-void engine_emit_events(struct engine *g, const struct emit_event *ev, size_t n, const struct caller *c,
+/* Hooks for a model's answer run after the request is submitted; nothing waits for them. */
+void engine_emit_events(struct engine *engine, const struct emit_event *ev, size_t n, const struct caller *c,
 			engine_reply_fn fn, void *ctx)
 {
-	struct transaction *tx = transaction_new_internal(g);
+	struct transaction *tx = transaction_new_internal(engine);
 	struct err e = ERR_INIT;
 	char turn[ID_SIZE] = "";
 	cost_pending_auto struct cost_pending pending = { 0 };
 
 	/* All or nothing: the first invalid event rejects the request. */
 	for (size_t i = 0; i < n; i++)
-		if (emit_one(g, tx, &ev[i], i, c, turn, &pending, &e) < 0) {
+		if (emit_one(engine, tx, &ev[i], i, c, turn, &pending, &e) < 0) {
 			transaction_free(tx);
 			fn(ctx, &e, NULL, 0);
 			return;
@@ -223,6 +223,6 @@ void engine_emit_events(struct engine *g, const struct emit_event *ev, size_t n,
 	transaction_commit_then(tx, 0, on_emitted, m);
 	for (size_t i = 0; i < n; i++)
 		if (strcmp(ev[i].type, "model.completed") == 0)
-			turn_hooks_sampled(g, ev[i].ids[ID_TURN] ? ev[i].ids[ID_TURN] : turn, ev[i].payload,
+			turn_hooks_sampled(engine, ev[i].ids[ID_TURN] ? ev[i].ids[ID_TURN] : turn, ev[i].payload,
 					   ev[i].payload_len);
 }

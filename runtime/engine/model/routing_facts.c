@@ -1,16 +1,16 @@
-#include "runtime/engine/model/routing_facts.h"
+/* resolve_routing: the decision of the policy for a turn, its candidates and its fallbacks, recorded as facts. */
 
 #include "runtime/base/clock.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
-#include "runtime/engine/model/cost.h"
-#include "runtime/engine/work/task_read.h"
+#include "runtime/engine/model/model.h"
+#include "runtime/engine/work/work.h"
 #include "runtime/view/view.h"
 #include "runtime/view/view_cost.h"
 
 #define SHOWN_MAX 48u /* candidates of each kind listed in an event */
 
-void engine_set_models(struct engine *g, const struct model_list *models) { g->models = models; }
+void engine_set_models(struct engine *engine, const struct model_list *models) { engine->models = models; }
 
 /* ---- known limits ---- */
 
@@ -42,6 +42,7 @@ static bool limit_holds(struct limits_lookup *l, const char *kind, const struct 
 	return true;
 }
 
+/* A limit may be known for the model or for its whole provider. Budgets apply only to models with a price. */
 static void limits_of(void *ctx, const struct policy_model *m, struct routing_limits *ret)
 {
 	struct limits_lookup *l = ctx;
@@ -58,22 +59,13 @@ static void limits_of(void *ctx, const struct policy_model *m, struct routing_li
 
 /* ---- JSON ---- */
 
-static void reset_member(struct jw *w, uint64_t reset_us)
-{
-	char text[CLOCK_TEXT_MAX];
-
-	if (!reset_us)
-		return;
-	clock_format(reset_us, text);
-	jw_kstr(w, "resetAt", text);
-}
-
 static void model_members(struct jw *w, const struct policy_model *m)
 {
 	jw_kstr(w, "provider", m->provider);
 	jw_kstr(w, "model", m->model);
 }
 
+/* A model that fits shows what it can do; one that does not shows why. */
 static void candidate_json(struct jw *w, const struct routing_candidate *c)
 {
 	const struct policy_model *m = c->model;
@@ -86,7 +78,12 @@ static void candidate_json(struct jw *w, const struct routing_candidate *c)
 			jw_kstr(w, "missingCapability", c->missing);
 		if (c->excluded == ROUTING_DISABLED)
 			jw_kstr(w, "detail", m->disabled);
-		reset_member(w, c->reset_us);
+		if (c->reset_us) {
+			char text[CLOCK_TEXT_MAX];
+
+			clock_format(c->reset_us, text);
+			jw_kstr(w, "resetAt", text);
+		}
 		jw_obj_end(w);
 		return;
 	}
@@ -134,15 +131,21 @@ static void candidates_json(const struct routing_ask *r, const struct routing_ou
 	jw_obj_end(&w);
 }
 
-static const char *capability_gap(const struct routing_outcome *o)
+/* The models to try next, in order; `n` 0 = none. */
+static void write_chain(struct jw *w, const void *outcome, size_t n)
 {
-	for (size_t i = 0; !o->fitting && i < o->count; i++)
-		if (o->candidate[i].excluded == ROUTING_CAPABILITY_MISSING)
-			return o->candidate[i].missing;
-	return NULL;
+	const struct routing_outcome *o = outcome;
+
+	jw_arr(w);
+	for (size_t i = 1; n && i < o->fitting && i < SHOWN_MAX; i++) {
+		jw_obj(w);
+		model_members(w, o->candidate[i].model);
+		jw_obj_end(w);
+	}
+	jw_arr_end(w);
 }
 
-static void decision_json(struct engine *g, const struct routing_ask *r, const struct routing_outcome *o,
+static void decision_json(struct engine *engine, const struct routing_ask *r, const struct routing_outcome *o,
 			  const struct limits_lookup *l, struct buf *out)
 {
 	const struct policy_model *m = o->fitting ? o->candidate[0].model : NULL;
@@ -160,17 +163,17 @@ static void decision_json(struct engine *g, const struct routing_ask *r, const s
 	jw_kopt(&w, "requestedProvider", r->want.provider);
 	jw_kopt(&w, "requestedModel", r->want.model);
 	jw_kuint(&w, "candidateCount", o->fitting);
-	jw_karr(&w, "fallbackChain");
-	for (size_t i = 1; i < o->fitting && i < SHOWN_MAX && r->want.fallback != FALLBACK_NONE; i++) {
-		jw_obj(&w);
-		model_members(&w, o->candidate[i].model);
-		jw_obj_end(&w);
-	}
-	jw_arr_end(&w);
-	jw_kopt(&w, "capabilityGap", capability_gap(o));
+	jw_key(&w, "fallbackChain");
+	write_chain(&w, o, r->want.fallback != FALLBACK_NONE);
+	/* If no model fits: the first capability that one of them lacks. */
+	const char *gap = NULL;
+	for (size_t i = 0; !o->fitting && !gap && i < o->count; i++)
+		if (o->candidate[i].excluded == ROUTING_CAPABILITY_MISSING)
+			gap = o->candidate[i].missing;
+	jw_kopt(&w, "capabilityGap", gap);
 	jw_kbool(&w, "requiresUserOverride", o->requires_override);
 	jw_kobj(&w, "limitStateSnapshot");
-	budget_json(g, l->uid, l->session_id, l->now, &w);
+	budget_json(engine, l->uid, l->session_id, l->now, &w);
 	jw_obj_end(&w);
 	jw_obj_end(&w);
 }
@@ -185,19 +188,12 @@ struct routing_scope {
 	char task_id[ID_SIZE];
 };
 
-/* A turn without a task gets an internal one, which lists omit. */
-static void internal_task(struct routing_scope *s)
-{
-	id_make(ID_KIND_TASK, s->task_id);
-	EMIT(task_created, s->transaction, s->scope, .objective = "Route the turn's requests to a model.",
-	     .described = { .taskKind = "routing", .visibility = "internal" });
-}
-
-static int routing_scope_of(struct engine *g, const struct routing_ask *r, struct routing_scope *s, struct err *e)
+/* A turn that has ended no longer needs a model. */
+static int routing_scope_of(struct engine *engine, const struct routing_ask *r, struct routing_scope *s, struct err *e)
 {
 	const struct caller *c = &s->transaction->caller;
 	const struct view_turn_brief *t = &s->turn;
-	int found = view_turn_brief(g->o.store, c->uid, r->turn_id, &s->turn, e);
+	int found = view_turn_brief(engine->o.store, c->uid, r->turn_id, &s->turn, e);
 
 	if (found != 0)
 		return found < 0 ? -1 : err_field(e, "turnId", "'%.64s' is not known", r->turn_id);
@@ -205,7 +201,7 @@ static int routing_scope_of(struct engine *g, const struct routing_ask *r, struc
 		return err_set(e, ERR_STATE, "turn '%.64s' has ended: route a turn before or while it runs",
 			       r->turn_id);
 	task_auto struct task named = TASK_INIT;
-	if (r->task_id && task_get(g, r->task_id, c, &named, e) < 0)
+	if (r->task_id && task_get(engine, r->task_id, c, &named, e) < 0)
 		return -1;
 	/* Root may name any task; the facts must not mix users. */
 	if (r->task_id && named.d.uid != t->uid)
@@ -221,20 +217,6 @@ static int routing_scope_of(struct engine *g, const struct routing_ask *r, struc
 	return 0;
 }
 
-/* The models to try next, in order. */
-static void write_chain(struct jw *w, const void *outcome, size_t n)
-{
-	const struct routing_outcome *o = outcome;
-
-	jw_arr(w);
-	for (size_t i = 1; i < o->fitting && i < SHOWN_MAX; i++) {
-		jw_obj(w);
-		model_members(w, o->candidate[i].model);
-		jw_obj_end(w);
-	}
-	jw_arr_end(w);
-}
-
 static void fallback_fact(const struct routing_scope *s, const struct routing_ask *r, const struct routing_outcome *o)
 {
 	const struct policy_model *to = o->candidate[0].model;
@@ -244,7 +226,7 @@ static void fallback_fact(const struct routing_scope *s, const struct routing_as
 	EMIT(routing_fallback_applied, s->transaction, of,
 	     .from = JSON_OBJECT(model_choice, .provider = r->want.failed_provider, .model = r->want.failed_model),
 	     .to = JSON_OBJECT(model_choice, .provider = to->provider, .model = to->model), .reason = r->failed_reason,
-	     .chain = json_from_writer(write_chain, o, 0));
+	     .chain = json_from_writer(write_chain, o, 1));
 }
 
 static void outcome_facts(const struct routing_scope *s, const struct routing_ask *r, const struct routing_outcome *o,
@@ -279,35 +261,40 @@ static void outcome_facts(const struct routing_scope *s, const struct routing_as
 					  .outputTokens = r->want.output_tokens));
 }
 
-void engine_resolve_routing(struct engine *g, const struct routing_ask *r, const struct caller *c, engine_reply_fn fn,
-			    void *ctx)
+/* The profile, the candidates and the decision are one commit, also if no model fits. */
+void engine_resolve_routing(struct engine *engine, const struct routing_ask *r, const struct caller *c,
+			    engine_reply_fn fn, void *ctx)
 {
 	struct routing_outcome *o = mem_zalloc(1, sizeof *o);
-	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	struct transaction *tx = transaction_new(engine, c, fn, ctx);
 	buf_auto struct buf candidates = BUF_INIT, decision = BUF_INIT;
 	struct routing_scope s = { .transaction = tx };
 	struct err e = ERR_INIT;
 
-	if (routing_scope_of(g, r, &s, &e) < 0) {
+	if (routing_scope_of(engine, r, &s, &e) < 0) {
 		transaction_reject(tx, &e);
 		free(o);
 		return;
 	}
 	struct limits_lookup l = {
-		.engine = g, .uid = s.scope.uid, .session_id = s.scope.session, .now = g->o.ports->real_us(g->o.host)
+		.engine = engine, .uid = s.scope.uid, .session_id = s.scope.session, .now = engine_real(engine)
 	};
-	routing_decide(g->models, &r->want, limits_of, &l, o);
-	if (!s.task_id[0])
-		internal_task(&s);
+	routing_decide(engine->models, &r->want, limits_of, &l, o);
+	/* A turn without a task gets an internal one, which lists omit. */
+	if (!s.task_id[0]) {
+		id_make(ID_KIND_TASK, s.task_id);
+		EMIT(task_created, tx, s.scope, .objective = "Route the turn's requests to a model.",
+		     .described = { .taskKind = "routing", .visibility = "internal" });
+	}
 	const struct json_value profile = { .value = r->profile_json, .n = r->profile_len };
 	const struct scope of = s.scope;
 	EMIT(task_profile_resolved, tx, of, .envelope.members.taskProfile = profile, .taskProfile = profile,
-	     .source = "request", .settingsSource = g->models && g->models->count ? "policy" : "none");
+	     .source = "request", .settingsSource = engine->models && engine->models->count ? "policy" : "none");
 	candidates_json(r, o, &candidates);
 	const struct json_value set = json_from_buf(&candidates);
 	EMIT(routing_candidates_resolved, tx, of, .envelope.members.candidateModelSet = set,
 	     .candidateCount = o->fitting, .candidateModelSet = set);
-	decision_json(g, r, o, &l, &decision);
+	decision_json(engine, r, o, &l, &decision);
 	outcome_facts(&s, r, o, &decision);
 	jw_kstr(&tx->w, "turnId", s.scope.turn);
 	jw_kstr(&tx->w, "taskId", s.task_id);

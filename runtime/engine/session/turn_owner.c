@@ -4,7 +4,7 @@
  *
  * The connection that submitted the turn drives it, until another connection makes a request in it (a tool call, an
  * event, an action, the same turn again) and takes over. When the driving connection closes, or the runtime restarts,
- * another client has turn_grace_ms to take over; then the turn is lost (turn/turn_owner_loss.c). The grace period is
+ * another client has turn_grace_ms to take over; then the turn is lost (turn/turn_end.c). The grace period is
  * renewed while work of the turn still runs, or while its channel is connected. Turns whose client asked to keep them
  * (options.onDisconnect: keep), as the command line does, are not tracked.
  *

@@ -1,13 +1,9 @@
-/* rollback_thread, and the recovery of compactions and rollbacks after a restart. history.h describes both. */
-
-#include "runtime/engine/turn/history.h"
+/* rollback_thread, and the recovery of compactions and rollbacks after a restart. turn.h describes both. */
 
 #include "runtime/base/log.h"
-#include "runtime/base/mem.h"
-#include "runtime/engine/core/core.h"
-#include "runtime/engine/session/session.h"
-#include "runtime/engine/turn/history_private.h"
+#include "runtime/engine/turn/turn_private.h"
 #include "runtime/view/view.h"
+#include "runtime/view/view_history.h"
 #include "runtime/view/view_subagent.h"
 
 #define AFFECTED_MAX 100u
@@ -29,18 +25,18 @@ struct rollback {
 	struct buf restored, kept; /* JSON arrays, open */
 };
 
-static struct rollback *rollback_new(struct engine *g, const char *thread_id)
+static struct rollback *rollback_new(struct engine *engine, const char *thread_id)
 {
 	struct rollback *r = mem_zalloc(1, sizeof *r);
 
 	id_copy(r->thread_id, thread_id);
-	TAILQ_INSERT_TAIL(&g->turns->rollbacks, r, link);
+	TAILQ_INSERT_TAIL(&engine->turns->rollbacks, r, link);
 	return r;
 }
 
-static void rollback_free(struct engine *g, struct rollback *r)
+static void rollback_free(struct engine *engine, struct rollback *r)
 {
-	TAILQ_REMOVE(&g->turns->rollbacks, r, link);
+	TAILQ_REMOVE(&engine->turns->rollbacks, r, link);
 	reply_done(&r->reply);
 	free(r->runs);
 	buf_done(&r->restored);
@@ -48,82 +44,10 @@ static void rollback_free(struct engine *g, struct rollback *r)
 	free(r);
 }
 
-static struct rollback *rollback_of(struct engine *g, const char *thread_id)
-{
-	struct rollback *r;
-
-	TAILQ_FOREACH (r, &g->turns->rollbacks, link)
-		if (strcmp(r->thread_id, thread_id) == 0)
-			return r;
-	return NULL;
-}
-
 /* ---- what a rollback affects ---- */
 
-/* Ids from an index with keys owner/id, up to `most`. */
-struct gather {
-	char (*ids)[ID_SIZE];
-	size_t count, most;
-};
-
-static bool gather_member(void *ctx, const char *key, size_t key_len, const char *json, size_t len)
-{
-	const char *slash = memchr(key, '/', key_len);
-	struct gather *w = ctx;
-
-	if (slash && w->count < w->most) {
-		w->ids = mem_realloc(w->ids, (w->count + 1) * ID_SIZE);
-		snprintf(w->ids[w->count++], ID_SIZE, "%.*s", (int)(key + key_len - slash - 1), slash + 1);
-	}
-	return w->count < w->most;
-}
-
-static void gather_of(struct engine *g, enum view_kind kind, const char *owner, struct gather *w)
-{
-	mem_auto char *prefix = mem_printf("%s/", owner);
-	struct err e = ERR_INIT;
-
-	if (store_model_scan_speculative(g->o.store, kind, prefix, gather_member, w, &e) < 0)
-		log_error("look for what a rollback affects: %s", e.message);
-}
-
-static void gather_write(struct jw *w, const char *key, const struct gather *found)
-{
-	jw_karr(w, key);
-	for (size_t i = 0; i < found->count; i++)
-		jw_str(w, found->ids[i]);
-	jw_arr_end(w);
-}
-
-/* Subagents are indexed by thread, so they are filtered by the turn that spawned them. */
-static void affected_subagents(struct engine *g, const struct history_scope *s, const struct history_turns *removed,
-			       struct jw *w)
-{
-	struct gather all = { .most = SIZE_MAX };
-	size_t n = 0;
-
-	gather_of(g, VIEW_THREAD_SUBAGENT, s->thread_id, &all);
-	jw_karr(w, "subagents");
-	for (size_t i = 0; i < all.count && n < AFFECTED_MAX; i++) {
-		buf_auto struct buf text = BUF_INIT;
-		struct subagent_doc d;
-		struct err e = ERR_INIT;
-
-		if (view_read_speculative(g->o.store, &subagent_schema, all.ids[i], &text, &d, &e) != 0)
-			continue;
-		for (size_t k = 0; k < removed->count; k++)
-			if (strcmp(removed->ids[k], d.parentTurnId) == 0) {
-				jw_str(w, all.ids[i]);
-				n++;
-				break;
-			}
-	}
-	jw_arr_end(w);
-	free(all.ids);
-}
-
 struct artifact_gather {
-	const struct history_turns *removed;
+	const struct view_ids *removed;
 	struct jw *w;
 	size_t count;
 };
@@ -136,56 +60,113 @@ static bool artifact_of(void *ctx, const char *key, size_t key_len, const char *
 	char turn[ID_SIZE];
 
 	jval_str(jval_get(jval_of(json, len), "turnId"), turn, sizeof turn);
-	for (size_t i = 0; slash && i < a->removed->count; i++)
-		if (strcmp(a->removed->ids[i], turn) == 0) {
-			jw_strn(a->w, slash + 1, (size_t)(key + key_len - slash - 1));
-			a->count++;
-			break;
-		}
+	if (slash && id_list_has(a->removed->id, a->removed->n, turn)) {
+		jw_strn(a->w, slash + 1, (size_t)(key + key_len - slash - 1));
+		a->count++;
+	}
 	return a->count < AFFECTED_MAX;
 }
 
-static void affected_json(struct engine *g, const struct history_scope *s, const struct history_turns *removed,
+/* The ids of what the removed turns did, at most AFFECTED_MAX of each kind. */
+static void affected_json(struct engine *engine, const struct history_scope *s, const struct view_ids *removed,
 			  struct jw *w)
 {
-	struct gather calls = { .most = AFFECTED_MAX }, processes = { .most = AFFECTED_MAX };
+	static const struct {
+		const char *key;
+		enum view_kind kind;
+	} of_turn[] = { { "toolCalls", VIEW_TURN_TOOL_CALL }, { "processes", VIEW_TURN_PROCESS } };
+	view_ids_auto struct view_ids subagents = VIEW_IDS_INIT;
 	mem_auto char *prefix = mem_printf("%s/", s->session_id);
 	struct artifact_gather artifacts = { .removed = removed, .w = w };
 	struct err e = ERR_INIT;
+	size_t n = 0;
 
-	for (size_t i = 0; i < removed->count; i++) {
-		gather_of(g, VIEW_TURN_TOOL_CALL, removed->ids[i], &calls);
-		gather_of(g, VIEW_TURN_PROCESS, removed->ids[i], &processes);
-	}
 	jw_obj(w);
-	gather_write(w, "toolCalls", &calls);
-	gather_write(w, "processes", &processes);
-	affected_subagents(g, s, removed, w);
+	for (size_t k = 0; k < countof(of_turn); k++) {
+		jw_karr(w, of_turn[k].key);
+		n = 0;
+		for (size_t i = 0; i < removed->n && n < AFFECTED_MAX; i++) {
+			view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
+
+			id_list_read(engine, of_turn[k].kind, removed->id[i], AFFECTED_MAX - n, &ids);
+			n += ids.n;
+			for (size_t m = 0; m < ids.n; m++)
+				jw_str(w, ids.id[m]);
+		}
+		jw_arr_end(w);
+	}
+	/* Subagents are indexed by thread, so they are filtered by the turn that spawned them. */
+	id_list_read(engine, VIEW_THREAD_SUBAGENT, s->thread_id, ID_LIST_ALL, &subagents);
+	jw_karr(w, "subagents");
+	n = 0;
+	for (size_t i = 0; i < subagents.n && n < AFFECTED_MAX; i++) {
+		buf_auto struct buf text = BUF_INIT;
+		struct subagent_doc d;
+
+		if (view_read_speculative(engine->o.store, &subagent_schema, subagents.id[i], &text, &d, &e) != 0 ||
+		    !id_list_has(removed->id, removed->n, d.parentTurnId))
+			continue;
+		jw_str(w, subagents.id[i]);
+		n++;
+	}
+	jw_arr_end(w);
 	jw_karr(w, "artifacts");
-	if (store_model_scan_speculative(g->o.store, VIEW_ARTIFACT, prefix, artifact_of, &artifacts, &e) < 0)
-		log_error("look for artifacts: %s", e.message);
+	if (store_model_scan_speculative(engine->o.store, VIEW_ARTIFACT, prefix, artifact_of, &artifacts, &e) < 0)
+		log_error("list the artifacts of session %s: %s", s->session_id, e.message);
 	jw_arr_end(w);
 	jw_obj_end(w);
-	free(calls.ids);
-	free(processes.ids);
 }
 
 /* ---- running and completing a rollback ---- */
 
-static void complete_rollback(struct engine *g, struct rollback *r)
+static void reverse_ids(char (*ids)[ID_SIZE], size_t n)
 {
+	for (size_t a = 0; a + 1 < n; a++) {
+		char id[ID_SIZE];
+
+		memcpy(id, ids[a], ID_SIZE);
+		memcpy(ids[a], ids[--n], ID_SIZE);
+		memcpy(ids[n], id, ID_SIZE);
+	}
+}
+
+/* Appends to a JSON array that is still open; the bracket follows when the rollback is complete. */
+static void note_run(struct buf *list, const char *process_id, const char *reason)
+{
+	struct jw w = jw_on(list);
+
+	if (list->len > 1)
+		buf_byte(list, ',');
+	jw_obj(&w);
+	jw_kstr(&w, "processId", process_id);
+	jw_kopt(&w, "reason", reason);
+	jw_obj_end(&w);
+}
+
+/* Discards the next run's changes; completes the rollback after the last. */
+static void discard_next(struct engine *engine, struct rollback *r)
+{
+	static const char *const repaired[] = { "thread_read_model" };
+	static const char *const stale[] = { "what clients built from the removed turns" };
 	buf_auto struct buf text = BUF_INIT;
 	struct history_doc d;
 	struct err e = ERR_INIT;
 
-	if (view_read_speculative(g->o.store, &history_schema, r->thread_id, &text, &d, &e) != 0) {
-		rollback_free(g, r);
-		return;
+	while (r->at < r->count) {
+		struct view_process_brief p;
+		buf_auto struct buf run = BUF_INIT;
+		bool left = store_model_get(engine->o.store, VIEW_COW_PROCESS, r->runs[r->at], &run, &e) == 0;
+
+		if (left && view_process_brief(engine->o.store, VIEW_ANY_UID, r->runs[r->at], &p, &e) == 0 &&
+		    engine->o.ports->discard_changes &&
+		    engine->o.ports->discard_changes(engine->o.host, r->runs[r->at], p.uid) == 0)
+			return; /* engine_on_discarded continues */
+		note_run(&r->kept, r->runs[r->at++],
+			 left ? "its changes cannot be reached" : "its changes were applied or discarded before");
 	}
-	struct transaction *own = transaction_new_internal(g);
-	static const char *const repaired[] = { "thread_read_model" }, *const stale[] = {
-		"what clients built from the removed turns"
-	};
+	if (view_read_speculative(engine->o.store, &history_schema, r->thread_id, &text, &d, &e) != 0)
+		return rollback_free(engine, r);
+	struct transaction *own = transaction_new_internal(engine);
 	const struct scope s = { .uid = (uint32_t)d.uid, .session = d.sessionId, .thread = d.threadId };
 	buf_byte(&r->restored, ']');
 	buf_byte(&r->kept, ']');
@@ -201,298 +182,223 @@ static void complete_rollback(struct engine *g, struct rollback *r)
 	jw_kraw(&own->w, "removedTurns", d.removedTurns.text, d.removedTurns.len);
 	jw_kraw(&own->w, "filesRestored", r->restored.data, r->restored.len);
 	jw_kraw(&own->w, "notRestored", r->kept.data, r->kept.len);
-	if (r->reply.fn) {
+	if (r->reply.fn) /* none after a restart: no client waits */
 		transaction_give_reply(own, &r->reply);
-	}
-	rollback_free(g, r);
+	rollback_free(engine, r);
 	transaction_commit(own);
 }
 
-static void note_run(struct buf *list, const char *process_id, const char *reason)
-{
-	struct jw w = jw_on(list);
-
-	if (list->len > 1)
-		buf_byte(list, ',');
-	jw_obj(&w);
-	jw_kstr(&w, "processId", process_id);
-	jw_kopt(&w, "reason", reason);
-	jw_obj_end(&w);
-}
-
-/* Discards the next run's changes; completes the rollback after the last. */
-static void discard_next(struct engine *g, struct rollback *r)
-{
-	while (r->at < r->count) {
-		struct view_process_brief p;
-		struct err e = ERR_INIT;
-
-		buf_auto struct buf text = BUF_INIT;
-		bool left = store_model_get(g->o.store, VIEW_COW_PROCESS, r->runs[r->at], &text, &e) == 0;
-
-		if (left && view_process_brief(g->o.store, VIEW_ANY_UID, r->runs[r->at], &p, &e) == 0 &&
-		    g->o.ports->discard_changes && g->o.ports->discard_changes(g->o.host, r->runs[r->at], p.uid) == 0)
-			return; /* engine_on_discarded continues */
-		note_run(&r->kept, r->runs[r->at++],
-			 left ? "its changes cannot be reached" : "its changes were applied or discarded before");
-	}
-	complete_rollback(g, r);
-}
-
-void engine_on_discarded(struct engine *g, const char *process_id, const struct err *e)
+/* A process belongs to one rollback at most: turns that were rolled back are not rolled back again. */
+void engine_on_discarded(struct engine *engine, const char *process_id, const struct err *e)
 {
 	struct rollback *r;
 
-	TAILQ_FOREACH (r, &g->turns->rollbacks, link)
+	TAILQ_FOREACH (r, &engine->turns->rollbacks, link)
 		if (r->at < r->count && strcmp(r->runs[r->at], process_id) == 0) {
 			note_run(e ? &r->kept : &r->restored, process_id, e ? e->message : NULL);
 			r->at++;
-			discard_next(g, r);
+			discard_next(engine, r);
 			return;
 		}
 }
 
 /* Runs when history.rollback.started is durable, and after a restart that finds the rollback open. */
-static void continue_rollback(struct engine *g, const char *thread_id)
+static void continue_rollback(struct engine *engine, const char *thread_id)
 {
-	struct rollback *r = rollback_of(g, thread_id);
-	struct gather processes = { .most = 10000 };
 	buf_auto struct buf text = BUF_INIT;
 	struct history_doc d;
+	struct rollback *r;
 	struct err e = ERR_INIT;
 
+	TAILQ_FOREACH (r, &engine->turns->rollbacks, link)
+		if (strcmp(r->thread_id, thread_id) == 0)
+			break;
 	if (!r)
-		r = rollback_new(g, thread_id);
+		r = rollback_new(engine, thread_id);
 	buf_byte(&r->restored, '[');
 	buf_byte(&r->kept, '[');
-	if (view_read_speculative(g->o.store, &history_schema, thread_id, &text, &d, &e) != 0) {
-		rollback_free(g, r);
-		return;
-	}
+	if (view_read_speculative(engine->o.store, &history_schema, thread_id, &text, &d, &e) != 0)
+		return rollback_free(engine, r);
 	for (struct jiter it = jiter_on(d.removedTurns); jiter_next(&it);) {
+		view_ids_auto struct view_ids processes = VIEW_IDS_INIT;
 		char turn[ID_SIZE];
 
 		jval_str(it.value, turn, sizeof turn);
-		gather_of(g, VIEW_TURN_PROCESS, turn, &processes);
+		id_list_read(engine, VIEW_TURN_PROCESS, turn, ID_LIST_ALL, &processes);
+		r->runs = mem_realloc(r->runs, (r->count + processes.n + 1) * sizeof r->runs[0]);
+		for (size_t i = 0; i < processes.n; i++)
+			id_copy(r->runs[r->count++], processes.id[i]);
 	}
-	/* Newest first: undo in reverse order. */
-	r->runs = mem_zalloc(processes.count + 1, ID_SIZE);
-	for (size_t i = processes.count; i-- > 0;) {
+	/* Newest first: undo in reverse order. Only copy-on-write runs can be undone. */
+	reverse_ids(r->runs, r->count);
+	size_t kept = 0;
+	for (size_t i = 0; i < r->count; i++) {
 		struct view_process_brief p;
 
-		if (view_process_brief(g->o.store, VIEW_ANY_UID, processes.ids[i], &p, &e) != 0)
+		if (view_process_brief(engine->o.store, VIEW_ANY_UID, r->runs[i], &p, &e) != 0)
 			continue;
 		if (p.cow)
-			memcpy(r->runs[r->count++], processes.ids[i], ID_SIZE);
+			memmove(r->runs[kept++], r->runs[i], ID_SIZE);
 		else if (p.started)
-			note_run(&r->kept, processes.ids[i], "it ran without copy-on-write: what it wrote stays");
+			note_run(&r->kept, r->runs[i], "it ran without copy-on-write: what it wrote stays");
 	}
-	free(processes.ids);
-	discard_next(g, r);
+	r->count = kept;
+	discard_next(engine, r);
 }
 
 /* ---- rollback_thread ---- */
 
-static int rollback_check(struct engine *g, const struct history_scope *s, const char *target,
-			  const struct history_turns *turns, size_t *ret_first, struct err *e)
+/*
+ * Checks the target and collects the turns that the rollback removes, oldest first: all that follow the target and are
+ * still part of the history. A rollback whose turns do not fit into the facts is rejected; the error names the turn to
+ * roll back to first.
+ */
+static int removed_turns(struct engine *engine, const struct history_scope *s, const char *target, struct view_ids *ret,
+			 struct err *e)
 {
+	view_ids_auto struct view_ids turns = VIEW_IDS_INIT;
 	buf_auto struct buf text = BUF_INIT;
 	struct history_doc doc;
-	size_t at = 0;
+	size_t at = 0, bytes = 0;
 
-	while (at < turns->count && strcmp(turns->ids[at], target) != 0)
+	history_turns_of(engine, s->thread_id, &turns);
+	while (at < turns.n && strcmp(turns.id[at], target) != 0)
 		at++;
-	if (at == turns->count) {
-		err_set(e, ERR_NOT_FOUND, "toTurnId '%.64s' is not a turn of this thread", target);
-		snprintf(e->field, sizeof e->field, "toTurnId");
-		return -1;
-	}
-	/* A turn that was rolled back is no longer part of the history. */
-	if (view_turn_rolled_back(g->o.store, s->thread_id, target))
+	if (at == turns.n)
+		return err_at(e, ERR_NOT_FOUND, "toTurnId", "toTurnId '%.64s' is not a turn of this thread", target);
+	if (view_turn_rolled_back(engine->o.store, s->thread_id, target))
 		return err_field(e, "toTurnId", "was itself rolled back");
 	if (s->active_turn[0])
 		return err_set(e, ERR_STATE, "turn '%.64s' is active on the thread: interrupt it first",
 			       s->active_turn);
-	if (view_read_speculative(g->o.store, &history_schema, s->thread_id, &text, &doc, e) == 0 &&
+	if (view_read_speculative(engine->o.store, &history_schema, s->thread_id, &text, &doc, e) == 0 &&
 	    strcmp(doc.rollback, "open") == 0)
-		return err_set(e, ERR_STATE, "a rollback of this thread is under way");
+		return err_set(e, ERR_STATE, "a rollback of this thread is in progress");
 	/* Turns in the queue have not ended either. */
-	for (size_t i = at + 1; i < turns->count; i++) {
+	for (size_t i = at + 1; i < turns.n; i++) {
 		struct view_turn_brief t;
 
-		if (view_turn_brief(g->o.store, VIEW_ANY_UID, turns->ids[i], &t, e) == 0 && !t.ended)
+		if (view_turn_brief(engine->o.store, VIEW_ANY_UID, turns.id[i], &t, e) == 0 && !t.ended)
 			return err_set(e, ERR_STATE,
 				       "turn '%.64s' has not ended: interrupt it, or remove it from the queue",
-				       turns->ids[i]);
+				       turns.id[i]);
 	}
-	*ret_first = at + 1;
-	return 0;
-}
-
-/*
- * Collects the turns that the rollback removes: all that follow the target and are still part of the history. A
- * rollback whose turns do not fit into the facts is rejected; the error names the turn to roll back to first.
- */
-static int removed_turns(struct engine *g, const struct history_scope *s, const struct history_turns *turns,
-			 size_t first, struct history_turns *ret, struct err *e)
-{
-	size_t bytes = 0;
-
-	*ret = (struct history_turns){ .ids = mem_zalloc(turns->count + 1, ID_SIZE) };
-	for (size_t i = turns->count; i-- > first;) {
-		if (view_turn_rolled_back(g->o.store, s->thread_id, turns->ids[i]))
+	ret->id = mem_zalloc(turns.n + 1, ID_SIZE);
+	for (size_t i = turns.n; i-- > at + 1;) {
+		if (view_turn_rolled_back(engine->o.store, s->thread_id, turns.id[i]))
 			continue;
-		bytes += strlen(turns->ids[i]) + 3;
+		bytes += strlen(turns.id[i]) + 3;
 		if (bytes > REMOVED_BYTES_MAX)
 			return err_field(e, "toTurnId",
-					 "lies too far back to remove everything behind it at once: roll back to '%s' "
-					 "first, then again",
-					 turns->ids[i]);
-		memcpy(ret->ids[ret->count++], turns->ids[i], ID_SIZE);
+					 "too many turns follow it for one rollback: roll back to '%s' first, then "
+					 "again",
+					 turns.id[i]);
+		id_copy(ret->id[ret->n++], turns.id[i]);
 	}
-	for (size_t a = 0, b = ret->count; a + 1 < b; a++) { /* oldest first */
-		char id[ID_SIZE];
-
-		memcpy(id, ret->ids[a], ID_SIZE);
-		memcpy(ret->ids[a], ret->ids[--b], ID_SIZE);
-		memcpy(ret->ids[b], id, ID_SIZE);
-	}
+	reverse_ids(ret->id, ret->n);
 	return 0;
 }
 
-void engine_rollback_thread(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
-			    void *ctx)
+/* The reply waits until the files are discarded. It moves to the rollback, because the transaction ends before. */
+void engine_rollback_thread(struct engine *engine, const struct rollback_request *r, const struct caller *c,
+			    engine_reply_fn fn, void *ctx)
 {
-	const char *target = json_string_value(json_object_get(params, "toTurnId")),
-		   *reason = json_string_value(json_object_get(params, "reason"));
-	struct transaction *tx = transaction_new(g, c, fn, ctx);
-	struct history_turns turns = { 0 }, removed = { 0 };
+	struct transaction *tx = transaction_new(engine, c, fn, ctx);
+	view_ids_auto struct view_ids removed = VIEW_IDS_INIT;
 	const struct requester by = requester_of(c);
+	buf_auto struct buf affected = BUF_INIT;
+	struct jw w = jw_on(&affected);
 	struct history_scope s;
 	struct err e = ERR_INIT;
-	size_t first = 0;
 
-	if (reason && strlen(reason) > 1024)
+	if (r->reason && strlen(r->reason) > 1024)
 		err_field(&e, "reason", "must have at most 1024 bytes");
-	else if (history_scope_of(g, params, c, &s, &e) == 0)
-		history_turns_of(g, s.thread_id, &turns);
-	if (e.code || rollback_check(g, &s, target, &turns, &first, &e) < 0) {
-		history_turns_done(&turns);
-		transaction_reject(tx, &e);
-		return;
-	}
-	if (removed_turns(g, &s, &turns, first, &removed, &e) < 0) {
-		history_turns_done(&turns);
-		history_turns_done(&removed);
-		transaction_reject(tx, &e);
-		return;
-	}
+	if (e.code || history_scope_of(engine, r->session_id, r->thread_id, c, &s, &e) < 0 ||
+	    removed_turns(engine, &s, r->to_turn_id, &removed, &e) < 0)
+		return transaction_reject(tx, &e);
 	const struct scope of = {
 		.uid = s.uid, .session = s.session_id, .thread = s.thread_id, .request = c->request_id
 	};
-	buf_auto struct buf affected = BUF_INIT;
-	struct jw w = jw_on(&affected);
-	affected_json(g, &s, &removed, &w);
+	affected_json(engine, &s, &removed, &w);
 	EMIT(history_rollback_started, tx, of, .envelope.status = "running",
-	     .target = JSON_OBJECT(turn_target, .turnId = target),
-	     .removedTurns = json_from_ids(removed.ids, removed.count), .affected = json_from_buf(&affected),
-	     .reason = reason, .by = json_requester(&by));
+	     .target = JSON_OBJECT(turn_target, .turnId = r->to_turn_id),
+	     .removedTurns = json_from_ids(removed.id, removed.n), .affected = json_from_buf(&affected),
+	     .reason = r->reason, .by = json_requester(&by));
 	if (!transaction_problem(tx)) { /* otherwise transaction_commit rejects the request */
-		struct rollback *r = rollback_new(g, s.thread_id);
-
-		transaction_take_reply(tx, &r->reply); /* sent when the rollback is complete */
+		transaction_take_reply(tx, &rollback_new(engine, s.thread_id)->reply); /* sent when it is complete */
 		transaction_after_commit(tx, continue_rollback, s.thread_id);
 	}
 	transaction_commit(tx);
-	history_turns_done(&turns);
-	history_turns_done(&removed);
 }
 
 /* ---- time and restarts ---- */
 
-static bool find_open(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+void history_recover(struct engine *engine)
 {
-	struct gather *w = ctx;
-
-	w->ids = mem_realloc(w->ids, (w->count + 1) * ID_SIZE);
-	snprintf(w->ids[w->count++], ID_SIZE, "%.*s", (int)id_len, id);
-	return true;
+	/* Deferred to the first tick: the host can discard files only when everything is running. */
+	engine->turns->history_found = true;
+	engine_wake(engine, engine_now(engine));
 }
 
-static void fail_compaction(struct engine *g, const struct history_doc *doc, const char *reason)
+/* Deadlines are in real time, because they survive a restart; ticks are in boot time. */
+uint64_t history_tick(struct engine *engine, uint64_t now_ns)
 {
-	struct history_scope s = { .uid = (uint32_t)doc->uid };
-	struct transaction *tx = transaction_new_internal(g);
+	const bool at_start = engine->turns->history_found;
+	const uint64_t now = engine_real(engine);
+	view_ids_auto struct view_ids open = VIEW_IDS_INIT;
+	uint64_t next = UINT64_MAX;
 
-	id_copy(s.session_id, doc->sessionId);
-	id_copy(s.thread_id, doc->threadId);
-	id_copy(s.fact_thread, doc->threadId);
-	id_copy(s.fact_turn, doc->compactionTurnId);
-	compaction_failed_fact(tx, &s, reason, true, NULL);
-	transaction_commit(tx);
-}
-
-static uint64_t check_open_histories(struct engine *g, bool at_start)
-{
-	struct gather open = { 0 };
-	struct err e = ERR_INIT;
-	uint64_t now = g->o.ports->real_us(g->o.host), next = UINT64_MAX;
-
-	if (store_model_scan_speculative(g->o.store, VIEW_OPEN_HISTORY, NULL, find_open, &open, &e) < 0)
-		log_error("look for open compactions: %s", e.message);
-	for (size_t i = 0; i < open.count; i++) {
+	engine->turns->history_found = false;
+	id_list_read(engine, VIEW_OPEN_HISTORY, NULL, ID_LIST_ALL, &open);
+	for (size_t i = 0; i < open.n; i++) {
+		const char *failed = NULL;
 		buf_auto struct buf text = BUF_INIT;
 		struct history_doc d;
+		struct err e = ERR_INIT;
 
-		if (view_read_speculative(g->o.store, &history_schema, open.ids[i], &text, &d, &e) != 0)
+		if (view_read_speculative(engine->o.store, &history_schema, open.id[i], &text, &d, &e) != 0)
 			continue;
 		if (strcmp(d.compaction, "open") == 0) {
 			if (at_start)
-				fail_compaction(g, &d, "the runtime was restarted before the summary came");
+				failed = "the runtime was restarted before the summary arrived";
 			else if (d.dueUs != VIEW_ABSENT && now >= d.dueUs)
-				fail_compaction(g, &d, "no summary came in time");
+				failed = "the summary did not arrive in time";
 			else if (d.dueUs != VIEW_ABSENT && d.dueUs - now < next)
 				next = d.dueUs - now;
 		}
+		if (failed) {
+			struct history_scope s = { .uid = (uint32_t)d.uid };
+			struct transaction *tx = transaction_new_internal(engine);
+
+			id_copy(s.session_id, d.sessionId);
+			id_copy(s.thread_id, d.threadId);
+			id_copy(s.fact_thread, d.threadId);
+			id_copy(s.fact_turn, d.compactionTurnId);
+			compaction_failed_fact(tx, &s, failed, true, NULL);
+			transaction_commit(tx);
+		}
 		if (at_start && strcmp(d.rollback, "open") == 0)
-			continue_rollback(g, open.ids[i]);
+			continue_rollback(engine, open.id[i]);
 	}
-	free(open.ids);
-	return next;
+	return next == UINT64_MAX ? UINT64_MAX : now_ns + next * 1000;
 }
 
-void history_recover(struct engine *g)
-{
-	/* Deferred to the first tick: the host can discard files only when everything is running. */
-	g->turns->history_found = true;
-	engine_wake(g, engine_now(g));
-}
-
-uint64_t history_tick(struct engine *g, uint64_t now_ns)
-{
-	uint64_t us = check_open_histories(g, g->turns->history_found);
-
-	g->turns->history_found = false;
-
-	return us == UINT64_MAX ? UINT64_MAX : now_ns + us * 1000;
-}
-
-void history_done(struct engine *g)
+void history_done(struct engine *engine)
 {
 	struct rollback *r;
 	struct err e = ERR_INIT;
 
 	err_set(&e, ERR_UNAVAILABLE, "the daemon is stopping; the rollback is finished at its next start");
-	while ((r = TAILQ_FIRST(&g->turns->rollbacks))) {
+	while ((r = TAILQ_FIRST(&engine->turns->rollbacks))) {
 		reply_err(&r->reply, &e, NULL, 0);
-		rollback_free(g, r);
+		rollback_free(engine, r);
 	}
 }
 
-void engine_window_loaded(struct engine *g, uint32_t uid, const char *session_id, const char *thread_id,
+void engine_window_loaded(struct engine *engine, uint32_t uid, const char *session_id, const char *thread_id,
 			  const char *cursor, uint64_t from, uint64_t to, bool truncated)
 {
-	struct transaction *tx = transaction_new_internal(g);
+	struct transaction *tx = transaction_new_internal(engine);
 
 	const struct scope s = { .uid = uid, .session = session_id, .thread = thread_id };
 	EMIT(history_window_loaded, tx, s, .cursor = json_from_string(cursor), .from = from, .to = to,

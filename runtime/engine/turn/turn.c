@@ -1,26 +1,15 @@
 /* submit_turn. turn.h describes the module. */
 
-#include "runtime/engine/turn/turn.h"
-
 #include "runtime/base/hash.h"
-#include "runtime/base/mem.h"
 #include "runtime/base/text.h"
-#include "runtime/engine/action/action.h"
 #include "runtime/engine/call/tool_call.h"
-#include "runtime/engine/core/core.h"
 #include "runtime/engine/policy/sandbox_setup.h"
 #include "runtime/engine/process/start_spec.h"
-#include "runtime/engine/session/session.h"
 #include "runtime/engine/session/session_scope.h"
-#include "runtime/engine/turn/turn_hooks.h"
-#include "runtime/view/view_ids.h"
-
-#include <sys/utsname.h>
+#include "runtime/engine/turn/turn_private.h"
 
 #define PREVIEW_MAX 256u
 #define OPTIONS_MAX 16384u
-
-/* ---- submit_turn ---- */
 
 /* A checked submit_turn request. */
 struct turn_plan {
@@ -31,13 +20,6 @@ struct turn_plan {
 	size_t parts, texts;
 	bool reject;
 };
-
-static void turn_plan_done(struct turn_plan *p)
-{
-	free(p->input);
-	free(p->options);
-	free(p->metadata);
-}
 
 /* A short description of the turn: the start of its first part. */
 static void preview_of(const json_t *part, char ret[PREVIEW_MAX + 1])
@@ -58,29 +40,9 @@ static void preview_of(const json_t *part, char ret[PREVIEW_MAX + 1])
 	ret[n] = '\0';
 }
 
-static int check_command(struct engine *g, const json_t *options, const json_t *part, const struct caller *c,
-			 struct err *e)
-{
-	json_t *merged = options ? json_copy((json_t *)(uintptr_t)options) : json_object();
-	sandbox_setup_auto struct sandbox_setup f = { 0 };
-	struct start_spec spec;
-	int r;
-
-	json_object_update(merged, (json_t *)(uintptr_t)part);
-	r = start_spec_of(g, merged, &spec, e);
-	if (r == 0) {
-		/* The sandbox is checked again when the turn runs; checking it now reports plain mistakes early. */
-		r = sandbox_setup_make(g, &spec.request.sandbox, c, &f, e);
-		if (r == 0)
-			root_authorise(g, &f, c, false);
-		start_spec_done(&spec);
-	}
-	json_decref(merged);
-	return r;
-}
-
-static int check_part(struct engine *g, const struct turn_request *r, const struct turn_plan *p, const json_t *part,
-		      const struct caller *c, struct err *e)
+/* Reports mistakes when the turn is submitted. What depends on the state at its start is checked again then. */
+static int check_part(struct engine *engine, const struct turn_request *r, const struct turn_plan *p,
+		      const json_t *part, const struct caller *c, struct err *e)
 {
 	const char *type = json_string_value(json_object_get(part, "type"));
 	const json_t *arguments = json_object_get(part, "arguments");
@@ -89,19 +51,30 @@ static int check_part(struct engine *g, const struct turn_request *r, const stru
 		return err_field(e, "type", "missing; text, command or tool_call");
 	if (strcmp(type, "text") == 0)
 		return json_is_string(json_object_get(part, "text")) ? 0 : err_field(e, "text", "must be a string");
-	if (strcmp(type, "command") == 0)
-		return check_command(g, r->options, part, c, e);
+	if (strcmp(type, "command") == 0) {
+		json_auto_t *merged = r->options ? json_copy((json_t *)(uintptr_t)r->options) : json_object();
+		sandbox_setup_auto struct sandbox_setup f = { 0 };
+		start_spec_auto struct start_spec spec = { 0 };
+
+		json_object_update(merged, (json_t *)(uintptr_t)part);
+		/* The sandbox is checked again when the turn runs; checking it now reports plain mistakes early. */
+		if (start_spec_of(engine, merged, &spec, e) < 0 ||
+		    sandbox_setup_make(engine, &spec.request.sandbox, c, &f, e) < 0)
+			return -1;
+		root_authorise(engine, &f, c, false);
+		return 0;
+	}
 	if (strcmp(type, "tool_call") != 0)
 		return err_field(e, "type", "'%.40s' is not text, command or tool_call", type);
 	if (!json_is_string(json_object_get(part, "toolName")))
 		return err_field(e, "toolName", "missing");
 	if (arguments && !json_is_object(arguments))
 		return err_field(e, "arguments", "must be an object");
-	return tool_check(g, json_string_value(json_object_get(part, "toolName")), arguments,
+	return tool_check(engine, json_string_value(json_object_get(part, "toolName")), arguments,
 			  (struct tool_scope){ p->scope.uid, p->scope.session_id }, e);
 }
 
-static int check_input(struct engine *g, const struct turn_request *r, const struct caller *c, struct turn_plan *p,
+static int check_input(struct engine *engine, const struct turn_request *r, const struct caller *c, struct turn_plan *p,
 		       struct err *e)
 {
 	const json_t *part;
@@ -111,7 +84,7 @@ static int check_input(struct engine *g, const struct turn_request *r, const str
 	if (p->parts < 1 || p->parts > TURN_PARTS_MAX)
 		return err_field(e, "input", "must have 1 to %u parts", TURN_PARTS_MAX);
 	json_array_foreach (r->input, i, part) {
-		if (check_part(g, r, p, part, c, e) < 0) {
+		if (check_part(engine, r, p, part, c, e) < 0) {
 			char field[ERR_FIELD_MAX];
 
 			snprintf(field, sizeof field, "input[%u].%.32s", (unsigned)i, e->field);
@@ -139,34 +112,32 @@ static int dump_json(const json_t *v, size_t most, const char *field, char **ret
  */
 static int dump_input(const struct turn_request *r, struct turn_plan *p, struct err *e)
 {
-	json_t *env = json_object_get(r->options, "env"), *kept = json_object(), *shown = NULL;
-	int rc = 0;
+	json_t *env = json_object_get(r->options, "env");
+	json_auto_t *kept = json_object(), *shown = NULL;
+	bool changed;
 
 	json_object_set(kept, "input", (json_t *)(uintptr_t)r->input);
 	if (env) {
-		bool changed;
-
 		json_object_set(kept, "env", env);
 		shown = tool_safe_arguments(r->options, &changed);
 	}
-	if (dump_json(kept, TURN_INPUT_MAX, "input", &p->input, e) < 0 ||
-	    dump_json(shown ? shown : r->options, OPTIONS_MAX, "options", &p->options, e) < 0)
-		rc = -1;
-	json_decref(kept);
-	json_decref(shown);
-	return rc;
+	return dump_json(kept, TURN_INPUT_MAX, "input", &p->input, e) < 0 ||
+			       dump_json(shown ? shown : r->options, OPTIONS_MAX, "options", &p->options, e) < 0
+		       ? -1
+		       : 0;
 }
 
-static int plan_turn(struct engine *g, const struct turn_request *r, const struct caller *c, struct turn_plan *p,
+/* Everything that can be checked before the thread is read. The plan owns its strings. */
+static int plan_turn(struct engine *engine, const struct turn_request *r, const struct caller *c, struct turn_plan *p,
 		     struct err *e)
 {
 	const char *busy = json_string_value(json_object_get(r->options, "whenBusy"));
 	buf_auto struct buf body = BUF_INIT;
 
-	if (g->stopping)
+	if (engine->stopping)
 		return err_set(e, ERR_UNAVAILABLE, "the daemon is stopping");
-	if (session_scope_find(g, r->session_id, r->thread_id, SCOPE_FIRST_THREAD, c, &p->scope, e) < 0 ||
-	    check_input(g, r, c, p, e) < 0 || dump_input(r, p, e) < 0 ||
+	if (session_scope_find(engine, r->session_id, r->thread_id, SCOPE_FIRST_THREAD, c, &p->scope, e) < 0 ||
+	    check_input(engine, r, c, p, e) < 0 || dump_input(r, p, e) < 0 ||
 	    dump_json(r->metadata, OPTIONS_MAX, "metadata", &p->metadata, e) < 0)
 		return -1;
 	p->reject = busy && strcmp(busy, "reject") == 0;
@@ -215,45 +186,39 @@ static void submitted_fact(const struct turn_plan *p, const struct turn_doc *d, 
 	transaction_add_output(tx, input_ref, p->input, strlen(p->input));
 }
 
-static void submit_result(struct transaction *tx, const struct turn_doc *t, const char *status)
-{
-	jw_kstr(&tx->w, "sessionId", t->sessionId);
-	jw_kstr(&tx->w, "threadId", t->threadId);
-	jw_kstr(&tx->w, "turnId", t->turnId);
-	jw_kstr(&tx->w, "status", status);
-	if (strcmp(status, "queued") == 0)
-		jw_kstr(&tx->w, "queuedTurnId", t->turnId);
-}
-
 /* 1 = the turn already exists, and the request has its reply. */
-static int submit_again(struct engine *g, struct transaction *tx, const struct turn_request *r,
+static int submit_again(struct engine *engine, struct transaction *tx, const struct turn_request *r,
 			const struct turn_plan *p)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct turn_doc t;
 	struct err e = ERR_INIT;
-	int found = r->turn_id ? turn_read(g, r->turn_id, &text, &t, &e) : 1;
+	int found = r->turn_id ? turn_read(engine, r->turn_id, &text, &t, &e) : 1;
 
 	if (found > 0)
 		return 0;
 	bool elsewhere = found == 0 && ((r->session_id && strcmp(r->session_id, t.sessionId) != 0) ||
 					(r->thread_id && strcmp(r->thread_id, t.threadId) != 0));
 
-	if (elsewhere || (found == 0 && (t.uid != tx->caller.uid || strcmp(t.inputHash, p->hash) != 0))) {
-		err_set(&e, ERR_CONFLICT, "turnId '%.80s' is taken by another turn", r->turn_id);
-		snprintf(e.field, sizeof e.field, "turnId");
-	}
+	if (elsewhere || (found == 0 && (t.uid != tx->caller.uid || strcmp(t.inputHash, p->hash) != 0)))
+		err_at(&e, ERR_CONFLICT, "turnId", "turnId '%.80s' is taken by another turn", r->turn_id);
 	if (e.code) {
 		transaction_reject(tx, &e);
 		return 1;
 	}
-	turn_owner_seen(g, &t, tx->caller.connection, tx->caller.channel_id);
-	submit_result(tx, &t, t.status);
+	turn_owner_seen(engine, &t, tx->caller.connection, tx->caller.channel_id);
+	turn_result(tx, &t, t.status);
+	if (strcmp(t.status, "queued") == 0)
+		jw_kstr(&tx->w, "queuedTurnId", t.turnId);
 	transaction_commit(tx);
 	return 1;
 }
 
-static void submit_turn(struct engine *g, struct transaction *tx, const struct turn_request *r,
+/*
+ * The thread may be busy: then the turn is queued, or rejected if the client wants that. Otherwise it starts in the
+ * same commit, unless hooks have to run first.
+ */
+static void submit_turn(struct engine *engine, struct transaction *tx, const struct turn_request *r,
 			const struct turn_plan *p)
 {
 	char turn_id[ID_SIZE], input_ref[ID_TEXT_MAX], active[ID_SIZE] = "";
@@ -271,72 +236,65 @@ static void submit_turn(struct engine *g, struct transaction *tx, const struct t
 		id_make(ID_KIND_TURN, turn_id);
 	id_make(ID_KIND_OUTPUT, input_ref);
 	if (!p->scope.makes_thread) {
-		busy = thread_busy(g, p->scope.thread_id, active, &e);
-		if (busy < 0 || turn_queue_read(g, p->scope.thread_id, &q, &e) < 0) {
-			transaction_reject(tx, &e);
-			return;
-		}
+		busy = thread_busy(engine, p->scope.thread_id, active, &e);
+		if (busy < 0 || turn_queue_read(engine, p->scope.thread_id, &q, &e) < 0)
+			return transaction_reject(tx, &e);
 		busy |= q.count > 0;
 	}
-	if (busy && (p->reject || q.count >= TURN_QUEUE_MAX)) {
-		if (p->reject)
-			err_set(&e, ERR_CONFLICT, "thread '%s' is busy with turn '%s', and whenBusy is reject",
-				p->scope.thread_id, active);
-		else
-			err_set(&e, ERR_EXHAUSTED, "%zu turns wait in thread '%s', which is the limit", q.count,
-				p->scope.thread_id);
-		transaction_reject(tx, &e);
-		return;
-	}
+	if (busy && p->reject)
+		err_set(&e, ERR_CONFLICT, "thread '%s' is busy with turn '%s', and whenBusy is reject",
+			p->scope.thread_id, active);
+	else if (busy && q.count >= TURN_QUEUE_MAX)
+		err_set(&e, ERR_EXHAUSTED, "%zu turns wait in thread '%s', which is the limit", q.count,
+			p->scope.thread_id);
+	if (e.code)
+		return transaction_reject(tx, &e);
 	json_value_write(&w, json_requester(&by));
 	doc_of_plan(p, turn_id, buf_cstr(&by_json), &tx->caller, &t);
-	turn_owner_seen(g, &t, tx->caller.connection, tx->caller.channel_id);
+	turn_owner_seen(engine, &t, tx->caller.connection, tx->caller.channel_id);
 	session_scope_facts(&p->scope, "turn", NULL, &by, tx);
 	submitted_fact(p, &t, busy ? "queued" : "accepted", &tx->caller, input_ref, tx);
 	if (busy) {
 		id_copy(q.ids[q.count++], turn_id);
 		turn_queue_fact(&q, "queued", turn_id, tx->caller.request_id, tx);
-	} else if (turn_hooks_prompt(g, &t, r->input, tx)) {
+	} else if (turn_hooks_prompt(engine, &t, r->input, tx)) {
 		return; /* the hooks run first; the reply follows their answers */
 	} else {
-		turn_start_facts(g, &t, false, NULL, tx);
+		turn_start_facts(engine, &t, false, NULL, tx);
 		transaction_after_commit(tx, turn_step, turn_id);
 	}
-	submit_result(tx, &t, busy ? "queued" : "accepted");
+	turn_result(tx, &t, busy ? "queued" : "accepted");
+	if (busy)
+		jw_kstr(&tx->w, "queuedTurnId", turn_id);
 	transaction_commit(tx);
 }
 
-/* Authorises the sandbox now: the turn's tools and hooks may run after the client has disconnected. */
-static void authorise_turn(struct engine *g, const struct turn_request *r, const struct caller *c)
-{
-	sandbox_spec_auto struct sandbox_spec spec = { 0 };
-	struct err e = ERR_INIT;
-
-	if (c->uid == 0 && r->options && sandbox_spec_of(r->options, &spec, &e) == 0)
-		root_authorise_request(g, &spec.request, c, false);
-}
-
-void engine_submit_turn(struct engine *g, const struct turn_request *r, const struct caller *c, engine_reply_fn fn,
+void engine_submit_turn(struct engine *engine, const struct turn_request *r, const struct caller *c, engine_reply_fn fn,
 			void *ctx)
 {
-	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	struct transaction *tx = transaction_new(engine, c, fn, ctx);
 	struct turn_plan p = { 0 };
 	struct err e = ERR_INIT;
 
-	if (plan_turn(g, r, c, &p, &e) < 0)
+	if (plan_turn(engine, r, c, &p, &e) < 0)
 		transaction_reject(tx, &e);
-	else if (submit_again(g, tx, r, &p) == 0) {
+	else if (submit_again(engine, tx, r, &p) == 0) {
 		const struct requester by = requester_of(c);
+		sandbox_spec_auto struct sandbox_spec spec = { 0 };
 
-		authorise_turn(g, r, c);
-		submit_turn(g, tx, r, &p);
+		/* Authorise the sandbox now: the turn's tools and hooks may run after the client has disconnected. */
+		if (c->uid == 0 && r->options && sandbox_spec_of(r->options, &spec, &e) == 0)
+			root_authorise_request(engine, &spec.request, c, false);
+		submit_turn(engine, tx, r, &p);
 		if (p.scope.makes_session)
-			g->modules->session_created(
-				g, &(struct session_created_notice){
-					   .session_id = p.scope.session_id,
-					   .uid = p.scope.uid,
-					   .by = &by,
-					   .cwd = json_string_value(json_object_get(r->options, "cwd")) });
+			engine->modules->session_created(
+				engine, &(struct session_created_notice){
+						.session_id = p.scope.session_id,
+						.uid = p.scope.uid,
+						.by = &by,
+						.cwd = json_string_value(json_object_get(r->options, "cwd")) });
 	}
-	turn_plan_done(&p);
+	free(p.input);
+	free(p.options);
+	free(p.metadata);
 }

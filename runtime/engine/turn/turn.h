@@ -12,90 +12,70 @@
  * The execution loop (turn_loop.c) runs a turn of commands and tool calls, which ends automatically. A turn with text
  * is driven by its client: the loop runs the commands that accompany the text, and the client ends the turn
  * (complete_turn, fail_turn). If the client disconnects and no other takes the turn over in time, it is lost
- * (turn_owner_loss.c).
+ * (turn_end.c).
+ *
+ * History: compaction replaces a thread's past by a summary for the agent that continues, rollback removes turns from
+ * it. Neither deletes an event; both are boundaries that readers see. A compaction lists open actions, incidents and
+ * refs that stay valid. Open actions survive a rollback. Compaction has two steps: it is started, and later (or in the
+ * same call) the client delivers the summary or the failure. An open compaction fails when its deadline passes, or at a
+ * restart. A rollback also discards the files of copy-on-write runs whose changes are not applied yet, before it
+ * completes. A rollback that a crash interrupted is finished at the next start.
  *
  * A turn that ends early (interrupt_turn, fail_turn) first records the intended end (run.status with `ending`), then
  * stops its work, and records the end when nothing is left. turn_step does the last part. It depends only on the turn's
  * document, so it can be called at any time, also after a restart.
  */
 
-#include "runtime/base/buf.h"
 #include "runtime/engine/core/engine.h"
-#include "runtime/engine/process/process.h"
-#include "runtime/engine/session/turn_owner.h"
-#include "runtime/engine/session/turn_read.h"
-#include "runtime/view/view_documents.h"
+#include "runtime/event/payloads.h"
 
-#include <jansson.h>
+struct json_t;
+struct jw;
+struct hook_stop_notice;
+struct process_over;
 
-struct transaction;
-struct session_scope;
-enum event_type;
+/* The requests about turns themselves are declared in core/engine.h. */
 
-/*
- * turn.started and the facts that accompany it. The turn's earlier facts need not be committed yet. hook_context:
- * refs that hooks added, as JSON, or NULL.
- */
-void turn_start_facts(struct engine *g, const struct turn_doc *d, bool from_queue, const char *hook_context,
-		      struct transaction *tx);
-
-struct turn_end {
-	const char *status;   /* completed, failed, cancelled, timed_out, lost */
-	const char *category; /* NULL = completed */
-	const char *message;
-	const char *outcome; /* if completed */
-	const char *summary; /* or NULL */
-	const char *usage;   /* a JSON object, or NULL */
-	const char *call_id; /* the tool call that made it fail, or NULL */
-	bool retryable;
+struct compaction_request {
+	const char *session_id, *thread_id;  /* session_id NULL = the thread's */
+	const char *trigger;                 /* why; needed by the request that starts the compaction */
+	const char *summary, *failure;       /* at most one of them; either ends the compaction */
+	const struct json_t *affected_turns; /* array of turn ids; NULL = all */
+	const struct json_t *continuation;   /* or NULL */
+	struct opt_int tokens_before, tokens_after;
 };
-void turn_end_facts(struct engine *g, const struct turn_doc *t, const struct turn_end *end, struct transaction *tx);
+void engine_compact_context(struct engine *engine, const struct compaction_request *r, const struct caller *c,
+			    engine_reply_fn fn, void *ctx);
+struct rollback_request {
+	const char *session_id, *thread_id, *to_turn_id, *reason; /* session_id and reason may be NULL */
+};
+void engine_rollback_thread(struct engine *engine, const struct rollback_request *r, const struct caller *c,
+			    engine_reply_fn fn, void *ctx);
+/* A client loaded an older part of a session's threads. The caller calls this once per part and connection. */
+void engine_window_loaded(struct engine *engine, uint32_t uid, const char *session_id, const char *thread_id,
+			  const char *cursor, uint64_t from, uint64_t to, bool truncated);
+/* The host has discarded the changes of a copy-on-write run; `e` is set if that failed. */
+void engine_on_discarded(struct engine *engine, const char *process_id, const struct err *e);
 
-/* For a turn that its client drives: −1 if something open prevents its end. */
-int turn_may_complete(struct engine *g, const struct turn_doc *t, struct err *e);
-/* Effects of facts about turns (rows DUE): turn_step and turn_thread_free follow. */
-void turn_step_due(struct engine *g, const char *turn_id);
-void turn_thread_is_free(struct engine *g, const char *thread_id);
-/* Does everything that is due: starts the next parts, or records the end that was decided. Idempotent. */
-void turn_step(struct engine *g, const char *turn_id);
-/* Like turn_step, and first stops the work of a turn whose end was decided. */
-void turn_stop_decided(struct engine *g, const char *turn_id);
-/* Is any of its processes or tool calls still running? */
-bool turn_busy(struct engine *g, const struct turn_doc *d);
-/* Asks the turn's processes and tool calls to end; turn_step follows when they have. */
-void turn_stop_work(struct engine *g, const char *turn_id, const struct requester *by, const char *reason);
-/* Cancels a turn for the engine itself (a cancelled task, a rollback), like interrupt_turn. */
-void turn_cancel(struct engine *g, const char *turn_id, const struct requester *by, const char *reason);
-/*
- * A person answered a client's question about a turn of the loop with no: adds the fact that the turn will fail.
- * turn_stop_decided follows.
- */
-void turn_denied_fact(struct engine *g, const char *turn_id, const char *message, const struct requester *by,
-		      struct transaction *tx);
+/* A client reported a model's answer: runs the hooks for that. Nothing waits for them. */
+void turn_hooks_sampled(struct engine *engine, const char *turn_id, const char *payload, size_t len);
 
 /* Rows of modules.def. */
-struct process_over;
-void turn_init(struct engine *g);
-void turn_done(struct engine *g);
-struct hook_stop_notice;
-void turn_on_hook_stop(struct engine *g, const struct hook_stop_notice *r);
-void turn_on_process_over(struct engine *g, const struct process_over *x);
-
-/* turn_owner_loss.c: turns whose client has been disconnected for too long are lost. */
-uint64_t turn_owner_tick(struct engine *g, uint64_t now);
-
-/* turn_queue.c */
-void turn_queue_fact(const struct turn_queue *q, const char *change, const char *turn_id, const char *request_id,
-		     struct transaction *tx);
+void turn_init(struct engine *engine);
+void turn_done(struct engine *engine);
+void turn_recover(struct engine *engine);
+void turn_hooks_recover(struct engine *engine);
+void history_recover(struct engine *engine);
+uint64_t history_tick(struct engine *engine, uint64_t now_ns);
+/* Turns whose client has been disconnected for too long are lost. */
+uint64_t turn_owner_tick(struct engine *engine, uint64_t now);
+/* Does everything that is due: starts the next parts, or records the end that was decided. Idempotent. */
+void turn_step(struct engine *engine, const char *turn_id);
 /* The thread may be free: starts its next turn, if there is one and the queue is not held. */
-void turn_thread_free(struct engine *g, const char *thread_id);
-/* Cancels one queued turn, or all of a thread. The facts go into the transaction. */
-void turn_queue_drop(struct engine *g, const struct turn_doc *t, const char *reason, struct transaction *tx);
-void turn_queue_clear(struct engine *g, const char *thread_id, const char *reason, struct transaction *tx);
-void turn_recover(struct engine *g);
+void turn_thread_free(struct engine *engine, const char *thread_id);
+void turn_on_hook_stop(struct engine *engine, const struct hook_stop_notice *n);
+void turn_on_process_over(struct engine *engine, const struct process_over *x);
 /* The queued turns of all threads, for history.reconstructed. */
-void turn_list_queued(struct engine *g, struct jw *w);
-
-void turn_loop(struct engine *g, const struct turn_doc *d);
+void turn_list_queued(struct engine *engine, struct jw *w);
 
 #endif

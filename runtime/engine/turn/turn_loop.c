@@ -4,12 +4,8 @@
  * so any event can trigger the next step: a commit, the end of a tool call, a restart.
  */
 
-#include "runtime/engine/turn/turn.h"
-
-#include "runtime/base/mem.h"
 #include "runtime/engine/call/tool_call.h"
-#include "runtime/engine/core/core.h"
-#include "runtime/engine/turn/turn_hooks.h"
+#include "runtime/engine/turn/turn_private.h"
 
 #define PARALLEL_MAX 4u
 
@@ -20,6 +16,7 @@ struct loop {
 	size_t next;    /* the first part not started yet */
 	size_t open;    /* parts that have not ended */
 	bool open_safe; /* all open parts may run in parallel with others */
+	bool stops;     /* at the first part that fails */
 };
 
 static bool is_text(const json_t *part)
@@ -36,63 +33,15 @@ static const char *tool_name_of(const json_t *part)
 	return name ? name : "shell";
 }
 
-static bool stops_on_failure(const struct turn_doc *d)
-{
-	return jval_bool(jval_get(d->options, "stopOnFailure"), true);
-}
-
-static uint64_t or_none(uint64_t n) { return n == VIEW_ABSENT ? 0 : n; }
-
 static struct tool_scope scope_of(const struct loop *l)
 {
 	return (struct tool_scope){ (uint32_t)l->turn->uid, l->turn->sessionId };
 }
 
-static void read_progress(struct loop *l)
-{
-	size_t started = 0;
-
-	l->next = (size_t)or_none(l->turn->partsStarted);
-	l->open_safe = true;
-	for (size_t i = 0; i < l->next && i < json_array_size(l->input); i++)
-		started += !is_text(json_array_get(l->input, i));
-	l->open = started > or_none(l->turn->partsEnded) ? started - (size_t)or_none(l->turn->partsEnded) : 0;
-	/*
-	 * A part that runs alone is never open together with others, so the last started part is representative of
-	 * all open ones.
-	 */
-	if (l->open)
-		l->open_safe = tool_is_parallel(l->engine, tool_name_of(json_array_get(l->input, l->next - 1)),
-						scope_of(l));
-	while (l->next < json_array_size(l->input) && is_text(json_array_get(l->input, l->next)))
-		l->next++;
-}
-
-static void start_part(struct loop *l)
-{
-	const json_t *part = json_array_get(l->input, l->next);
-	const char *type = json_string_value(json_object_get(part, "type"));
-	bool command = type && strcmp(type, "command") == 0;
-	json_t *arguments = command ? json_copy((json_t *)(uintptr_t)part)
-				    : json_incref(json_object_get(part, "arguments"));
-	struct requester by;
-	struct tool_use use = { .tool = tool_name_of(part), .arguments = arguments, .part = (int)l->next };
-
-	if (command)
-		json_object_del(arguments, "type");
-	turn_requester(l->turn, &by);
-	use.by = by;
-	if (tool_is_client_run(use.tool, NULL)) {
-		tool_check_permission(l->engine, l->turn->turnId, &use, TOOL_FROM_LOOP, LIMIT_NONE, NULL, NULL, NULL);
-	} else {
-		struct transaction *tx = transaction_new_internal(l->engine);
-
-		tool_call_begin(tx, l->turn, &use, NULL);
-		transaction_commit(tx);
-	}
-	json_decref(arguments);
-}
-
+/*
+ * With stopOnFailure the failed call determines the turn's status and message; otherwise all parts ran, and the
+ * message counts.
+ */
 static void end_turn(struct loop *l)
 {
 	const struct turn_doc *t = l->turn;
@@ -102,7 +51,7 @@ static void end_turn(struct loop *l)
 	char message[512], category[64] = "tool";
 	struct turn_end end = { .status = "completed", .outcome = "parts_completed" };
 
-	if (or_none(t->partsFailed)) {
+	if (view_counted(t->partsFailed)) {
 		end = (struct turn_end){
 			.status = "failed", .category = category, .message = message, .call_id = t->failedCallId
 		};
@@ -112,7 +61,7 @@ static void end_turn(struct loop *l)
 		    0) {
 			jval_str(call.category, category, sizeof category);
 			end.retryable = jval_bool(call.retryable, false);
-			if (stops_on_failure(t)) {
+			if (l->stops) {
 				char why[400];
 
 				jval_str(call.message, why, sizeof why);
@@ -121,60 +70,88 @@ static void end_turn(struct loop *l)
 			}
 		}
 	}
-	if (!end.category && turn_hooks_stop(l->engine, t, &end, NULL))
-		return;
-	struct transaction *tx = transaction_new_internal(l->engine);
-	turn_end_facts(l->engine, t, &end, tx);
-	transaction_after_commit(tx, turn_thread_free, t->threadId);
-	transaction_commit(tx);
+	if (end.category || !turn_hooks_stop(l->engine, t, &end, NULL))
+		turn_end_now(l->engine, t, &end);
+}
+
+/* Finds the next part and the open ones, from the turn's document. */
+static void read_progress(struct loop *l)
+{
+	const uint64_t ended = view_counted(l->turn->partsEnded);
+	size_t started = 0;
+
+	l->next = (size_t)view_counted(l->turn->partsStarted);
+	for (size_t i = 0; i < l->next && i < json_array_size(l->input); i++)
+		started += !is_text(json_array_get(l->input, i));
+	l->open = started > ended ? started - (size_t)ended : 0;
+	/*
+	 * A part that runs alone is never open together with others, so the last started part is representative of
+	 * all open ones.
+	 */
+	l->open_safe = !l->open ||
+		       tool_is_parallel(l->engine, tool_name_of(json_array_get(l->input, l->next - 1)), scope_of(l));
+	while (l->next < json_array_size(l->input) && is_text(json_array_get(l->input, l->next)))
+		l->next++;
 }
 
 /* Does one step that is due; true if another may be due. */
 static bool loop_once(struct loop *l)
 {
-	bool stopped = or_none(l->turn->partsFailed) && stops_on_failure(l->turn);
-	bool left;
-
 	read_progress(l);
-	left = !stopped && l->next < json_array_size(l->input);
-	if (left) {
-		const char *tool = tool_name_of(json_array_get(l->input, l->next));
-
-		if (l->open &&
-		    !(l->open_safe && l->open < PARALLEL_MAX && tool_is_parallel(l->engine, tool, scope_of(l))))
-			return false;
-		start_part(l);
-		/* While the call's rules are being looked up, the next step follows the evaluation. */
-		return !tool_is_evaluating(l->engine, l->turn->turnId);
+	if ((view_counted(l->turn->partsFailed) && l->stops) || l->next >= json_array_size(l->input)) {
+		if (!l->open && !turn_driven_by_client(l->turn) && !turn_busy(l->engine, l->turn))
+			end_turn(l);
+		return false;
 	}
-	if (!l->open && !turn_driven_by_client(l->turn) && !turn_busy(l->engine, l->turn))
-		end_turn(l);
-	return false;
+	const json_t *part = json_array_get(l->input, l->next);
+	const char *type = json_string_value(json_object_get(part, "type")), *tool = tool_name_of(part);
+	if (l->open && !(l->open_safe && l->open < PARALLEL_MAX && tool_is_parallel(l->engine, tool, scope_of(l))))
+		return false;
+	/* A command is a call of the shell tool; its part has the arguments. */
+	const bool command = type && strcmp(type, "command") == 0;
+	json_auto_t *arguments = command ? json_copy((json_t *)(uintptr_t)part)
+					 : json_incref(json_object_get(part, "arguments"));
+	struct tool_use use = { .tool = tool, .arguments = arguments, .part = (int)l->next };
+	if (command)
+		json_object_del(arguments, "type");
+	turn_requester(l->turn, &use.by);
+	if (tool_is_client_run(use.tool, NULL)) {
+		tool_check_permission(l->engine, l->turn->turnId, &use, TOOL_FROM_LOOP, LIMIT_NONE, NULL, NULL, NULL);
+	} else {
+		struct transaction *tx = transaction_new_internal(l->engine);
+
+		tool_call_begin(tx, l->turn, &use, NULL);
+		transaction_commit(tx);
+	}
+	/* While the call's rules are being looked up, the next step follows the evaluation. */
+	return !tool_is_evaluating(l->engine, l->turn->turnId);
 }
 
-void turn_loop(struct engine *g, const struct turn_doc *first)
+/*
+ * An open action holds the loop: its answer continues it. The document is read again after each step, because the step
+ * may have ended the turn.
+ */
+void turn_loop(struct engine *engine, const struct turn_doc *first)
 {
-	struct loop l = { .engine = g, .turn = first };
+	struct loop l = { .engine = engine,
+			  .turn = first,
+			  .stops = jval_bool(jval_get(first->options, "stopOnFailure"), true) };
 	buf_auto struct buf text = BUF_INIT;
 	struct turn_doc d = *first;
 	struct err e = ERR_INIT;
 
-	if (g->stopping || !d.inputRef[0] || tool_is_evaluating(g, d.turnId))
+	if (engine->stopping || !d.inputRef[0] || tool_is_evaluating(engine, d.turnId))
 		return;
-	l.input = turn_input(g, first, &e);
+	l.input = turn_input(engine, first, &e);
 	if (!l.input) {
 		const struct turn_end end = { .status = "failed", .category = "store", .message = e.message };
-		struct transaction *own = transaction_new_internal(g);
 
-		turn_end_facts(g, first, &end, own);
-		transaction_after_commit(own, turn_thread_free, first->threadId);
-		transaction_commit(own);
-		return;
+		return turn_end_now(engine, first, &end);
 	}
 	char id[ID_SIZE];
 	id_copy(id, first->turnId);
-	while (or_none(l.turn->openActions) == 0 && loop_once(&l)) {
-		if (turn_read(g, id, &text, &d, &e) != 0 || turn_doc_ended(&d) || d.ending.type == JT_OBJECT)
+	while (view_counted(l.turn->openActions) == 0 && loop_once(&l)) {
+		if (turn_read(engine, id, &text, &d, &e) != 0 || turn_doc_ended(&d) || d.ending.type == JT_OBJECT)
 			break;
 		l.turn = &d;
 	}

@@ -3,14 +3,9 @@
  * a restart a queue is held until a client resumes the thread, unless the active turn before it provably continues.
  */
 
-#include "runtime/engine/turn/turn.h"
-
 #include "runtime/base/log.h"
-#include "runtime/base/mem.h"
-#include "runtime/engine/core/core.h"
-#include "runtime/engine/session/session.h"
 #include "runtime/engine/session/session_scope.h"
-#include "runtime/engine/turn/turn_hooks.h"
+#include "runtime/engine/turn/turn_private.h"
 
 static void queue_remove(struct turn_queue *q, size_t at)
 {
@@ -29,16 +24,20 @@ static bool queue_find(const struct turn_queue *q, const char *turn_id, size_t *
 
 /* ---- the next turn ---- */
 
-void turn_thread_free(struct engine *g, const char *thread_id)
+/*
+ * Takes the first turn out of the queue and starts it, in one commit. Hooks for its prompt may have to run first; they
+ * hold the thread.
+ */
+void turn_thread_free(struct engine *engine, const char *thread_id)
 {
 	buf_auto struct buf text = BUF_INIT;
 	char active[ID_SIZE], id[ID_SIZE];
 	struct turn_queue q;
 	struct turn_doc t;
 	struct err e = ERR_INIT;
-	int busy = g->stopping ? 1 : thread_busy(g, thread_id, active, &e);
+	int busy = engine->stopping ? 1 : thread_busy(engine, thread_id, active, &e);
 
-	if (busy == 0 && turn_queue_read(g, thread_id, &q, &e) < 0)
+	if (busy == 0 && turn_queue_read(engine, thread_id, &q, &e) < 0)
 		busy = -1;
 	if (busy < 0)
 		log_error("thread %s: %s", thread_id, e.message);
@@ -46,14 +45,14 @@ void turn_thread_free(struct engine *g, const char *thread_id)
 		return;
 	id_copy(id, q.ids[0]);
 	queue_remove(&q, 0);
-	struct transaction *tx = transaction_new_internal(g);
+	struct transaction *tx = transaction_new_internal(engine);
 	turn_queue_fact(&q, "taken", id, NULL, tx);
-	if (turn_read(g, id, &text, &t, &e) == 0 && !turn_doc_ended(&t)) {
-		json_auto_t *input = turn_driven_by_client(&t) ? turn_input(g, &t, &e) : NULL;
+	if (turn_read(engine, id, &text, &t, &e) == 0 && !turn_doc_ended(&t)) {
+		json_auto_t *input = turn_driven_by_client(&t) ? turn_input(engine, &t, &e) : NULL;
 
-		if (input && turn_hooks_prompt(g, &t, input, tx))
+		if (input && turn_hooks_prompt(engine, &t, input, tx))
 			return;
-		turn_start_facts(g, &t, true, NULL, tx);
+		turn_start_facts(engine, &t, true, NULL, tx);
 		transaction_after_commit(tx, turn_step_due, id);
 	} else {
 		transaction_after_commit(tx, turn_thread_free, thread_id); /* that turn has ended: try the next one */
@@ -61,36 +60,41 @@ void turn_thread_free(struct engine *g, const char *thread_id)
 	transaction_commit(tx);
 }
 
-/* ---- leaving the queue ---- */
-
-static void drop_facts(struct engine *g, const struct turn_doc *t, const char *reason, struct transaction *tx)
+void turn_end_now(struct engine *engine, const struct turn_doc *t, const struct turn_end *end)
 {
-	const struct turn_end end = { .status = "cancelled", .category = "cancelled", .message = reason };
+	struct transaction *tx = transaction_new_internal(engine);
 
-	turn_end_facts(g, t, &end, tx);
+	turn_end_facts(engine, t, end, tx);
+	transaction_after_commit(tx, turn_thread_free, t->threadId);
+	transaction_commit(tx);
 }
 
-void turn_queue_drop(struct engine *g, const struct turn_doc *t, const char *reason, struct transaction *tx)
+/* ---- leaving the queue ---- */
+
+/* The turn is not in the queue if it waits for hooks before its start. */
+void turn_queue_drop(struct engine *engine, const struct turn_doc *t, const char *reason, struct transaction *tx)
 {
+	const struct turn_end end = { .status = "cancelled", .category = "cancelled", .message = reason };
 	struct turn_queue q;
 	struct err e = ERR_INIT;
 	size_t at;
 
-	if (turn_queue_read(g, t->threadId, &q, &e) == 0 && queue_find(&q, t->turnId, &at)) {
+	if (turn_queue_read(engine, t->threadId, &q, &e) == 0 && queue_find(&q, t->turnId, &at)) {
 		queue_remove(&q, at);
 		turn_queue_fact(&q, "removed", t->turnId, tx->caller.request_id, tx);
 	}
-	drop_facts(g, t, reason, tx);
+	turn_end_facts(engine, t, &end, tx);
 }
 
-void turn_queue_clear(struct engine *g, const char *thread_id, const char *reason, struct transaction *tx)
+void turn_queue_clear(struct engine *engine, const char *thread_id, const char *reason, struct transaction *tx)
 {
+	const struct turn_end end = { .status = "cancelled", .category = "cancelled", .message = reason };
 	buf_auto struct buf text = BUF_INIT;
 	struct turn_queue q, empty;
 	struct turn_doc t;
 	struct err e = ERR_INIT;
 
-	if (turn_queue_read(g, thread_id, &q, &e) < 0 || !q.count)
+	if (turn_queue_read(engine, thread_id, &q, &e) < 0 || !q.count)
 		return;
 	empty = q;
 	empty.count = 0;
@@ -98,15 +102,15 @@ void turn_queue_clear(struct engine *g, const char *thread_id, const char *reaso
 	empty.held = false;
 	turn_queue_fact(&empty, "cleared", NULL, tx->caller.request_id, tx);
 	for (size_t i = 0; i < q.count; i++)
-		if (turn_read(g, q.ids[i], &text, &t, &e) == 0 && !turn_doc_ended(&t))
-			drop_facts(g, &t, reason, tx);
+		if (turn_read(engine, q.ids[i], &text, &t, &e) == 0 && !turn_doc_ended(&t))
+			turn_end_facts(engine, &t, &end, tx);
 }
 
 /* Loads a turn of the caller's that waits in its thread's queue. */
-static int queued_of_caller(struct engine *g, const char *turn_id, const struct caller *c, struct buf *text,
+static int queued_of_caller(struct engine *engine, const char *turn_id, const struct caller *c, struct buf *text,
 			    struct turn_doc *t, struct turn_queue *q, size_t *at, struct err *e)
 {
-	if (turn_of_caller(g, turn_id, c, text, t, e) < 0 || turn_queue_read(g, t->threadId, q, e) < 0)
+	if (turn_of_caller(engine, turn_id, c, text, t, e) < 0 || turn_queue_read(engine, t->threadId, q, e) < 0)
 		return -1;
 	if (!queue_find(q, turn_id, at))
 		return err_set(e, ERR_STATE, "turn '%s' is not queued: it is %s%s", turn_id, t->status,
@@ -120,36 +124,32 @@ static void queue_result(struct transaction *tx, const struct turn_queue *q, con
 	jw_kstr(&tx->w, "queuedTurnId", turn_id);
 	jw_kstr(&tx->w, "threadId", q->thread_id);
 	jw_kstr(&tx->w, "status", status);
-	jw_karr(&tx->w, "order");
-	for (size_t i = 0; i < q->count; i++)
-		jw_str(&tx->w, q->ids[i]);
-	jw_arr_end(&tx->w);
+	id_list_write(&tx->w, "order", q->ids, q->count);
 }
 
-void engine_remove_queued_turn(struct engine *g, const char *turn_id, const char *reason, const struct caller *c,
+/* The reply has the order without the turn, as it will be after the commit. */
+void engine_remove_queued_turn(struct engine *engine, const char *turn_id, const char *reason, const struct caller *c,
 			       engine_reply_fn fn, void *ctx)
 {
-	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	struct transaction *tx = transaction_new(engine, c, fn, ctx);
 	buf_auto struct buf text = BUF_INIT;
 	struct turn_queue q;
 	struct turn_doc t;
 	struct err e = ERR_INIT;
 	size_t at;
 
-	if (queued_of_caller(g, turn_id, c, &text, &t, &q, &at, &e) < 0) {
-		transaction_reject(tx, &e);
-		return;
-	}
-	turn_queue_drop(g, &t, reason ? reason : "removed from the queue", tx);
+	if (queued_of_caller(engine, turn_id, c, &text, &t, &q, &at, &e) < 0)
+		return transaction_reject(tx, &e);
+	turn_queue_drop(engine, &t, reason ? reason : "removed from the queue", tx);
 	queue_remove(&q, at);
 	queue_result(tx, &q, turn_id, "removed");
 	transaction_commit(tx);
 }
 
-void engine_promote_queued_turn(struct engine *g, const char *turn_id, const struct caller *c, engine_reply_fn fn,
+void engine_promote_queued_turn(struct engine *engine, const char *turn_id, const struct caller *c, engine_reply_fn fn,
 				void *ctx)
 {
-	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	struct transaction *tx = transaction_new(engine, c, fn, ctx);
 	buf_auto struct buf text = BUF_INIT;
 	char id[ID_SIZE];
 	struct turn_queue q;
@@ -157,10 +157,8 @@ void engine_promote_queued_turn(struct engine *g, const char *turn_id, const str
 	struct err e = ERR_INIT;
 	size_t at;
 
-	if (queued_of_caller(g, turn_id, c, &text, &t, &q, &at, &e) < 0) {
-		transaction_reject(tx, &e);
-		return;
-	}
+	if (queued_of_caller(engine, turn_id, c, &text, &t, &q, &at, &e) < 0)
+		return transaction_reject(tx, &e);
 	/* Moves the turn to the front; the others keep their order. */
 	memcpy(id, q.ids[at], sizeof id);
 	memmove(&q.ids[1], &q.ids[0], at * sizeof q.ids[0]);
@@ -173,27 +171,27 @@ void engine_promote_queued_turn(struct engine *g, const char *turn_id, const str
 
 /* ---- resume_thread ---- */
 
-void engine_resume_thread(struct engine *g, const char *session_id, const char *thread_id, const struct caller *c,
+/* Also a way to nudge a thread: what is due is done, even if the queue was not held. */
+void engine_resume_thread(struct engine *engine, const char *session_id, const char *thread_id, const struct caller *c,
 			  engine_reply_fn fn, void *ctx)
 {
-	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	struct transaction *tx = transaction_new(engine, c, fn, ctx);
 	char active[ID_SIZE] = "";
 	struct turn_queue q;
 	struct session_scope p;
 	struct err e = ERR_INIT;
 	int busy = 0;
 
-	if (session_scope_find(g, session_id, thread_id, SCOPE_FIRST_THREAD, c, &p, &e) < 0 ||
-	    turn_queue_read(g, p.thread_id, &q, &e) < 0 || (busy = thread_busy(g, p.thread_id, active, &e)) < 0) {
-		transaction_reject(tx, &e);
-		return;
-	}
-	bool was_held = q.held;
+	if (session_scope_find(engine, session_id, thread_id, SCOPE_FIRST_THREAD, c, &p, &e) < 0 ||
+	    turn_queue_read(engine, p.thread_id, &q, &e) < 0 ||
+	    (busy = thread_busy(engine, p.thread_id, active, &e)) < 0)
+		return transaction_reject(tx, &e);
+	const bool was_held = q.held;
 	if (was_held) {
 		q.held = false;
 		turn_queue_fact(&q, "resumed", NULL, c->request_id, tx);
 		if (!busy)
-			thread_status_fact(g, q.uid, q.session_id, q.thread_id, "idle", "resumed", tx);
+			thread_status_fact(engine, q.uid, q.session_id, q.thread_id, "idle", "resumed", tx);
 		/* The next turn starts only after the change is durable. */
 		transaction_after_commit(tx, turn_thread_free, p.thread_id);
 	}
@@ -205,9 +203,6 @@ void engine_resume_thread(struct engine *g, const char *session_id, const char *
 	jw_kstr(&tx->w, "status", was_held ? "resumed" : "no_op");
 	if (active[0])
 		jw_kstr(&tx->w, "activeTurnId", active);
-	jw_karr(&tx->w, "queuedTurns");
-	for (size_t i = 0; i < q.count; i++)
-		jw_str(&tx->w, q.ids[i]);
-	jw_arr_end(&tx->w);
+	id_list_write(&tx->w, "queuedTurns", q.ids, q.count);
 	transaction_commit(tx);
 }

@@ -2,32 +2,19 @@
 
 #include "runtime/base/json_schema.h"
 #include "runtime/engine/action/action.h"
-#include "runtime/engine/core/core.h"
 #include "runtime/engine/session/turn_read.h"
-#include "runtime/engine/work/task_action.h"
-
-#include <jansson.h>
+#include "runtime/engine/work/task_private.h"
 
 #define DECISIONS_MAX 16u
 #define OPEN_MAX 100u /* of one turn */
 #define PROMPT_MAX 16384u
 
-static int check_schema(const char *json, json_t *unchecked, struct err *e)
-{
-	json_auto_t *schema = json ? json_loads(json, 0, NULL) : NULL;
-	char field[ERR_FIELD_MAX];
-
-	if (!json || json_schema_verify(schema, unchecked, e) == 0)
-		return 0;
-	snprintf(field, sizeof field, "schema%s%.50s", e->field[0] ? "." : "", e->field);
-	memcpy(e->field, field, sizeof field);
-	return -1;
-}
-
-static int check_request(const struct action_request *r, const struct caller *c, struct err *e)
+/* Keywords of the schema that answers are not checked against are added to `unchecked`. */
+static int check_request(const struct action_request *r, json_t *unchecked, const struct caller *c, struct err *e)
 {
 	json_error_t at;
-	json_t *list = r->decisions_json ? json_loads(r->decisions_json, 0, &at) : NULL;
+	json_auto_t *list = r->decisions_json ? json_loads(r->decisions_json, 0, &at) : NULL,
+		    *schema = r->schema_json ? json_loads(r->schema_json, 0, NULL) : NULL;
 	bool has_default = !r->default_decision || !list;
 	const json_t *v;
 	size_t i;
@@ -40,26 +27,31 @@ static int check_request(const struct action_request *r, const struct caller *c,
 		has_default |= !r->default_decision || strcmp(json_string_value(v), r->default_decision) == 0;
 	if (!e->code && !has_default && strcmp(r->default_decision, "deny") != 0)
 		err_field(e, "defaultDecision", "must be one of decisions, or deny");
-	if (!e->code && r->default_decision && !action_may_decide_alone(c->role, r->default_decision)) {
-		err_set(e, ERR_NOT_ALLOWED,
-			"defaultDecision: an agent cannot have its own question answered with '%.64s' when nobody "
-			"does; only with deny",
-			r->default_decision);
-		snprintf(e->field, sizeof e->field, "defaultDecision");
+	if (!e->code && r->default_decision && !action_may_decide_alone(c->role, r->default_decision))
+		err_at(e, ERR_NOT_ALLOWED, "defaultDecision",
+		       "defaultDecision: an agent cannot make '%.64s' the default answer to its own question, only "
+		       "deny",
+		       r->default_decision);
+	if (!e->code && r->schema_json && json_schema_verify(schema, unchecked, e) < 0) {
+		char field[ERR_FIELD_MAX];
+
+		snprintf(field, sizeof field, "schema%s%.50s", e->field[0] ? "." : "", e->field);
+		memcpy(e->field, field, sizeof field);
 	}
-	json_decref(list);
 	return e->code ? -1 : 0;
 }
 
-void engine_request_action(struct engine *g, const struct action_request *r, const struct caller *c, engine_reply_fn fn,
-			   void *ctx)
+/* About a turn, which then waits, or about a task without one. */
+void engine_request_action(struct engine *engine, const struct action_request *r, const struct caller *c,
+			   engine_reply_fn fn, void *ctx)
 {
-	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	struct transaction *tx = transaction_new(engine, c, fn, ctx);
 	json_auto_t *unchecked = json_array();
 	const json_t *word;
 	size_t i;
 	buf_auto struct buf text = BUF_INIT;
-	char id[ID_SIZE], session[ID_SIZE] = "";
+	task_auto struct task task = TASK_INIT;
+	char id[ID_SIZE];
 	struct turn_doc t;
 	struct err e = ERR_INIT;
 	struct action_spec s = {
@@ -77,26 +69,23 @@ void engine_request_action(struct engine *g, const struct action_request *r, con
 		.uid = c->uid,
 	};
 
-	if (check_request(r, c, &e) < 0 || check_schema(r->schema_json, unchecked, &e) < 0) {
-		transaction_reject(tx, &e);
-		return;
-	}
-	if (r->turn_id && turn_open_of_caller(g, r->turn_id, c, &text, &t, &e) == 0) {
+	if (check_request(r, unchecked, c, &e) < 0)
+		return transaction_reject(tx, &e);
+	if (r->turn_id && turn_open_of_caller(engine, r->turn_id, c, &text, &t, &e) == 0) {
 		s.uid = (uint32_t)t.uid;
 		s.session_id = t.sessionId;
 		s.thread_id = t.threadId;
 		s.turn_id = t.turnId;
 		if (t.openActions != VIEW_ABSENT && t.openActions >= OPEN_MAX)
 			err_set(&e, ERR_EXHAUSTED, "turn '%s' waits for %u answers already", t.turnId, OPEN_MAX);
-	} else if (!e.code && !r->turn_id && r->task_id && task_session(g, r->task_id, c, session, &e) == 0) {
-		s.session_id = session;
+	} else if (!e.code && !r->turn_id && r->task_id) {
+		if (task_get(engine, r->task_id, c, &task, &e) == 0 && task_may(&task, TASK_VERB_ADD, &e) == 0)
+			s.session_id = task.d.sessionId;
 	} else if (!e.code) {
 		err_field(&e, "turnId", "missing; give turnId or taskId");
 	}
-	if (e.code || action_open(g, &s, tx, id, &e) < 0) {
-		transaction_reject(tx, &e);
-		return;
-	}
+	if (e.code || action_open(engine, &s, tx, id, &e) < 0)
+		return transaction_reject(tx, &e);
 	jw_kstr(&tx->w, "actionId", id);
 	jw_kstr(&tx->w, "status", "pending");
 	if (json_array_size(unchecked)) {

@@ -3,10 +3,6 @@
  * by the same verifier with the same criteria. The conclusion is the caller's and is recorded as given.
  */
 
-#include "runtime/engine/work/benchmark.h"
-
-#include "runtime/base/mem.h"
-#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/work/task_private.h"
 #include "runtime/view/view.h"
 #include "runtime/view/view_cost.h"
@@ -18,7 +14,6 @@
 struct trial_group {
 	struct comparing *whole;
 	const char *configuration;
-	char (*id)[ID_SIZE];
 	size_t count; /* trials that have ended */
 	unsigned running, rewarded, timeouts, failed, complete, priced;
 	double reward, duration, cost;
@@ -31,20 +26,10 @@ struct comparing {
 	struct buf measure; /* verifier and criteria common to all trials */
 	bool measured;
 	uint32_t uid;
-	struct strmap baseline_ok; /* set of the tasks that every trial of the baseline completed */
+	struct strmap baseline_ok; /* tasks of the baseline → did every trial complete it? */
 	unsigned regressions;
 	struct err *e;
 };
-
-static bool add_id(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
-{
-	struct trial_group *s = ctx;
-	const char *slash = memrchr(id, '/', id_len);
-
-	if (slash && s->count < TRIALS_MAX)
-		snprintf(s->id[s->count++], ID_SIZE, "%.*s", (int)(id_len - (size_t)(slash + 1 - id)), slash + 1);
-	return s->count < TRIALS_MAX;
-}
 
 /* All trials must have been measured like the first. */
 static int check_measure(struct comparing *w, const struct trial_doc *d)
@@ -70,41 +55,15 @@ static int check_measure(struct comparing *w, const struct trial_doc *d)
 	return 0;
 }
 
-static void add_cost(struct trial_group *s, const struct trial_doc *d)
-{
-	buf_auto struct buf text = BUF_INIT;
-	struct err e = ERR_INIT;
-	struct cost_doc cost;
-	char key[VIEW_COST_KEY];
-
-	cost_key(COST_OF_TURN, d->turnId, 0, 0, key);
-	if (view_read_speculative(s->whole->engine->o.store, &cost_schema, key, &text, &cost, &e) != 0 ||
-	    cost.microUsd == VIEW_ABSENT)
-		return;
-	s->priced++;
-	s->cost += (double)cost.microUsd / 1e6;
-}
-
-/*
- * Counts regressions: a task that every trial of the baseline completed and a trial of the candidate did not. The
- * baseline is collected first.
- */
-static void note_task(struct trial_group *s, const struct trial_doc *d, bool baseline, bool failed)
-{
-	static char yes, no;
-	struct strmap *m = &s->whole->baseline_ok;
-	void *known = strmap_get(m, d->benchmarkTaskId);
-
-	if (baseline)
-		(void)strmap_put(m, d->benchmarkTaskId, failed || known == &no ? &no : &yes);
-	else if (failed && known == &yes)
-		s->whole->regressions++;
-}
-
+/* Fails if the trial cannot be compared with those before it. The baseline is added before the candidate. */
 static int add_trial(struct trial_group *s, const struct trial_doc *d, bool baseline)
 {
+	static char yes, no; /* values of baseline_ok */
 	struct comparing *w = s->whole;
-	char number[40] = "";
+	buf_auto struct buf text = BUF_INIT;
+	char number[40] = "", key[VIEW_COST_KEY];
+	struct cost_doc cost;
+	struct err e = ERR_INIT;
 	bool failed = strcmp(d->status, "failed") == 0 ||
 		      (d->failureCategory.type == JT_STRING && !jval_is_str(d->failureCategory, "none"));
 
@@ -127,29 +86,43 @@ static int add_trial(struct trial_group *s, const struct trial_doc *d, bool base
 	s->failed += failed;
 	s->complete += d->reward.type == JT_NUMBER && d->packRef[0];
 	s->duration += (double)(d->endedAt - d->startedAt) / 1000;
-	add_cost(s, d);
-	note_task(s, d, baseline, failed);
+	cost_key(COST_OF_TURN, d->turnId, 0, 0, key);
+	if (view_read_speculative(w->engine->o.store, &cost_schema, key, &text, &cost, &e) == 0 &&
+	    cost.microUsd != VIEW_ABSENT) {
+		s->priced++;
+		s->cost += (double)cost.microUsd / 1e6;
+	}
+	/*
+	 * A regression: a task that every trial of the baseline completed and a trial of the candidate did not. The
+	 * baseline is collected first.
+	 */
+	void *known = strmap_get(&w->baseline_ok, d->benchmarkTaskId);
+	if (baseline)
+		(void)strmap_put(&w->baseline_ok, d->benchmarkTaskId, failed || known == &no ? &no : &yes);
+	else if (failed && known == &yes)
+		w->regressions++;
 	return 0;
 }
 
 static int collect_trials(struct comparing *w, struct trial_group *s, const char *dataset, uint32_t uid, bool baseline)
 {
 	char prefix[VIEW_TRIAL_KEY];
-	size_t ended = 0;
+	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
 
 	s->whole = w;
-	s->id = mem_zalloc(TRIALS_MAX, sizeof *s->id);
 	view_trial_key(uid, dataset, s->configuration, NULL, prefix);
-	if (store_model_scan_speculative(w->engine->o.store, VIEW_CONFIGURATION_TRIAL, prefix, add_id, s, w->e) < 0)
+	/* The key ends with a slash, which view_ids adds to an owner. */
+	prefix[strlen(prefix) - 1] = 0;
+	if (view_ids_speculative(w->engine->o.store, VIEW_CONFIGURATION_TRIAL, prefix, TRIALS_MAX, &ids, w->e) < 0)
 		return -1;
 	/* The comparison is rejected rather than made on a part of the trials. */
-	if (s->count == TRIALS_MAX)
+	if (ids.n == TRIALS_MAX)
 		return err_set(w->e, ERR_EXHAUSTED, "more than %u trials of configuration '%.64s'", TRIALS_MAX - 1,
 			       s->configuration);
-	for (size_t i = 0; i < s->count; i++) {
+	for (size_t i = 0; i < ids.n; i++) {
 		buf_auto struct buf text = BUF_INIT;
 		struct trial_doc d;
-		int r = view_read_speculative(w->engine->o.store, &trial_schema, s->id[i], &text, &d, w->e);
+		int r = view_read_speculative(w->engine->o.store, &trial_schema, ids.id[i], &text, &d, w->e);
 
 		if (r < 0)
 			return -1;
@@ -159,12 +132,11 @@ static int collect_trials(struct comparing *w, struct trial_group *s, const char
 			s->running++;
 			continue;
 		}
-		ended++;
+		s->count++;
 		if (add_trial(s, &d, baseline) < 0)
 			return -1;
 	}
-	s->count = ended;
-	if (!ended)
+	if (!s->count)
 		return err_field(w->e, baseline ? "baseline" : "candidate",
 				 "configuration '%.64s' has no ended trial of dataset '%.64s'", s->configuration,
 				 dataset);
@@ -194,6 +166,7 @@ static void trial_group_json(struct jw *w, const char *key, const struct trial_g
 	jw_obj_end(w);
 }
 
+/* Deltas are candidate minus baseline. A mean is left out if no trial has the value. */
 static void comparison_json(const struct comparing *c, const struct trial_group *b, const struct trial_group *n,
 			    const char *decision, struct buf *out)
 {
@@ -218,32 +191,13 @@ static void comparison_json(const struct comparing *c, const struct trial_group 
 	jw_obj_end(&w);
 }
 
-static void comparison_fact(struct transaction *tx, const struct comparing *c, const char *dataset,
-			    const struct trial_group *n, const struct buf *json)
+void engine_compare_benchmark_runs(struct engine *engine, const json_t *params, const struct caller *c,
+				   engine_reply_fn fn, void *ctx)
 {
-	struct jval v = jval_of(json->data, json->len), decision = jval_get(v, "decision"),
-		    rate = jval_get(v, "evidenceCompletenessRate");
-	mem_auto char *decided = jval_strdup(decision);
-	const struct scope s = {
-		.uid = c->uid, .session = c->session, .request = tx->caller.request_id, .trace = tx->caller.trace_id
-	};
-
-	EMIT(benchmark_comparison_completed, tx, s,
-	     .envelope.members = { .benchmark = JSON_OBJECT(benchmark_run, .datasetId = dataset,
-							    .datasetVersion = c->seen_version,
-							    .configurationId = n->configuration, .role = "candidate"),
-				   .comparison = json_from_buf(json),
-				   .refs = json_from_text("{}") },
-	     .completeness = json_from_jval(rate), .p0Regressions = opt_int(c->regressions), .decision = decided);
-}
-
-void engine_compare_benchmark_runs(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
-				   void *ctx)
-{
-	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	struct transaction *tx = transaction_new(engine, c, fn, ctx);
 	const char *dataset = param_str(params, "datasetId");
 	struct err e = ERR_INIT;
-	struct comparing w = { .engine = g, .version = param_str(params, "datasetVersion"), .e = &e };
+	struct comparing w = { .engine = engine, .version = param_str(params, "datasetVersion"), .e = &e };
 	struct trial_group baseline = { .configuration = param_str(params, "baseline") },
 			   candidate = { .configuration = param_str(params, "candidate") };
 	buf_auto struct buf json = BUF_INIT;
@@ -257,12 +211,24 @@ void engine_compare_benchmark_runs(struct engine *g, const json_t *params, const
 	if (e.code) {
 		transaction_reject(tx, &e);
 	} else {
-		comparison_fact(tx, &w, dataset, &candidate, &json);
+		struct jval v = jval_of(json.data, json.len);
+		mem_auto char *decided = jval_strdup(jval_get(v, "decision"));
+		const struct scope s = {
+			.uid = w.uid, .session = w.session, .request = c->request_id, .trace = c->trace_id
+		};
+
+		EMIT(benchmark_comparison_completed, tx, s,
+		     .envelope.members = { .benchmark = JSON_OBJECT(benchmark_run, .datasetId = dataset,
+								    .datasetVersion = w.seen_version,
+								    .configurationId = candidate.configuration,
+								    .role = "candidate"),
+					   .comparison = json_from_buf(&json),
+					   .refs = json_from_text("{}") },
+		     .completeness = json_from_jval(jval_get(v, "evidenceCompletenessRate")),
+		     .p0Regressions = opt_int(w.regressions), .decision = decided);
 		jw_kraw(&tx->w, "comparison", json.data, json.len);
 		transaction_commit(tx);
 	}
 	strmap_done(&w.baseline_ok);
 	buf_done(&w.measure);
-	free(baseline.id);
-	free(candidate.id);
 }

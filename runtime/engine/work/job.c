@@ -4,12 +4,8 @@
  * of it runs.
  */
 
-#include "runtime/engine/work/job_private.h"
-
-#include "runtime/base/hash.h"
-#include "runtime/base/log.h"
-#include "runtime/base/mem.h"
 #include "runtime/engine/core/ref.h"
+#include "runtime/engine/work/job_private.h"
 #include "runtime/view/view.h"
 
 #define ITEMS_MOST 50000u
@@ -43,6 +39,7 @@ static int item_error(struct err *e, size_t i, const char *member, const char *w
 	return err_field(e, field, "%s", what);
 }
 
+/* Strict, because items are stored unparsed and a typing error would show only when the item runs. */
 static int check_item(const json_t *v, size_t i, struct err *e)
 {
 	static const char *const known[] = { "itemId", "command", "commandLine", "input", "cwd", "env" };
@@ -100,12 +97,12 @@ static int making_items(struct making *k, struct err *e)
 	return r;
 }
 
+/* The session is the task's, the given one, or a new one. */
 static int making_scope(struct making *k, struct err *e)
 {
 	const char *task = param_str(k->params, "taskId"), *session = param_str(k->params, "sessionId");
 	task_auto struct task t = TASK_INIT;
 	struct view_session_brief sb;
-	int r;
 
 	k->d.uid = k->caller->uid;
 	if (task) {
@@ -118,48 +115,44 @@ static int making_scope(struct making *k, struct err *e)
 		k->d.uid = t.d.uid;
 		return 0;
 	}
-	if (!session) {
-		k->makes_session = true;
-		return 0;
-	}
-	r = view_session_brief(k->engine->o.store, k->caller->uid, session, &sb, e);
-	if (r != 0) {
-		if (r > 0)
-			err_set(e, ERR_NOT_FOUND, "no session '%.80s'", session);
-		snprintf(e->field, sizeof e->field, "sessionId");
-		return -1;
-	}
 	id_copy(k->d.sessionId, session);
+	k->makes_session = !session;
+	if (!session)
+		return 0;
+	int r = view_session_brief(k->engine->o.store, k->caller->uid, session, &sb, e);
+	if (r != 0)
+		return r < 0 ? -1 : err_at(e, ERR_NOT_FOUND, "sessionId", "no session '%.80s'", session);
 	k->d.uid = sb.uid;
 	return 0;
+}
+
+static bool has_own_command(const json_t *v)
+{
+	return json_object_get(v, "command") || json_object_get(v, "commandLine");
 }
 
 static int making_check(struct making *k, struct err *e)
 {
 	const json_t *parallel = json_object_get(k->params, "maxParallel");
 	json_int_t n = parallel ? json_integer_value(parallel) : PARALLEL_DEFAULT;
+	/*
+	 * Items may bring their own commands; the job's other parameters apply to those. Without a template, check them
+	 * with a placeholder command.
+	 */
+	const bool template = has_own_command(k->params);
+	json_auto_t *with = json_copy((json_t *)(uintptr_t)k->params);
 
 	if (n < 1 || n > PARALLEL_MOST)
 		return err_field(e, "maxParallel", "must be 1 to %u", PARALLEL_MOST);
 	k->d.maxParallel = (uint64_t)n;
-	k->command = command_of(k->params, k->caller);
-	if (k->command && command_check(k->engine, k->command, k->caller, e) < 0)
-		return -1;
-	if (!k->command) {
-		/*
-		 * Items may bring their own commands; the job's other parameters apply to those. Check them with a
-		 * placeholder command.
-		 */
-		json_auto_t *with = json_copy((json_t *)(uintptr_t)k->params);
+	if (!template)
 		json_object_set_new(with, "commandLine", json_string("true"));
-		k->command = command_of(with, k->caller);
-		if (command_check(k->engine, k->command, k->caller, e) < 0)
-			return -1;
+	k->command = command_of(with, k->caller);
+	if (command_check(k->engine, k->command, k->caller, e) < 0)
+		return -1;
+	if (!template)
 		json_object_del(k->command, "commandLine");
-	}
-	return making_scope(k, e) < 0 || making_items(k, e) < 0 || param_small(k->params, "retryPolicy", 2048, e) < 0
-		       ? -1
-		       : 0;
+	return making_scope(k, e) < 0 || making_items(k, e) < 0 ? -1 : param_small(k->params, "retryPolicy", 2048, e);
 }
 
 /* Stores the items behind refs, in pieces that a reader loads one by one. The fact records the piece size. */
@@ -195,21 +188,7 @@ static int write_pieces(struct making *k, struct jw *w, struct transaction *tx, 
 	return 0;
 }
 
-/* The supervisor need not search for work after the last item that has a command. */
-static size_t supervised_to(const struct making *k)
-{
-	size_t n = json_array_size(k->items);
-
-	if (json_object_get(k->command, "command") || json_object_get(k->command, "commandLine"))
-		return n;
-	for (; n > 0; n--) {
-		const json_t *v = json_array_get(k->items, n - 1);
-		if (json_object_get(v, "command") || json_object_get(v, "commandLine"))
-			break;
-	}
-	return n;
-}
-
+/* The items are stored in pieces before job.created refers to them, in the same commit. */
 static int created_facts(struct making *k, struct transaction *tx, struct err *e)
 {
 	const struct scope s = job_scope(&k->d, k->caller);
@@ -222,8 +201,12 @@ static int created_facts(struct making *k, struct transaction *tx, struct err *e
 	command_fact_init(&command, k->command, &s, tx);
 	if (write_pieces(k, &w, tx, e) < 0)
 		return -1;
-	bool runs = json_object_get(k->command, "command") || json_object_get(k->command, "commandLine");
-	if (EMIT(job_created, tx, s, .itemCount = json_array_size(k->items), .supervisedTo = opt_int(supervised_to(k)),
+	const bool runs = has_own_command(k->command);
+	/* The supervisor need not search for work after the last item that has a command. */
+	size_t last = json_array_size(k->items);
+	while (last > 0 && !runs && !has_own_command(json_array_get(k->items, last - 1)))
+		last--;
+	if (EMIT(job_created, tx, s, .itemCount = json_array_size(k->items), .supervisedTo = opt_int(last),
 		 .hasTemplate = runs,
 		 .limits = JSON_OBJECT(job_limits, .maxParallel = k->d.maxParallel,
 				       .maxRuntimeMs = param_json(k->params, "maxRuntimeMs")),
@@ -240,64 +223,43 @@ static int created_facts(struct making *k, struct transaction *tx, struct err *e
 	return EMIT(task_delegated, tx, of_task, .delegateKind = "job", .delegateId = k->d.jobId);
 }
 
-/* The id is taken: a repeated request gets the same reply. */
-static void answer_existing(struct transaction *tx, const struct making *k, const struct job *known)
+void engine_create_job(struct engine *engine, const json_t *params, const struct caller *c, engine_reply_fn fn,
+		       void *ctx)
 {
-	struct err e = ERR_INIT;
-
-	if (strcmp(known->d.bodyHash, k->hash) != 0 || known->d.uid != k->caller->uid) {
-		err_set(&e, ERR_CONFLICT, "a job with this id exists already");
-		snprintf(e.field, sizeof e.field, "jobId");
-		transaction_reject(tx, &e);
-		return;
-	}
-	jw_kstr(&tx->w, "jobId", known->d.jobId);
-	jw_kstr(&tx->w, "status", known->d.status);
-	jw_kuint(&tx->w, "itemCount", known->d.itemCount);
-	jw_kstr(&tx->w, "sessionId", known->d.sessionId);
-	transaction_commit(tx);
-}
-
-void engine_create_job(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
-{
-	struct making __attribute__((cleanup(making_done))) k = { .engine = g, .params = params, .caller = c };
-	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	struct making __attribute__((cleanup(making_done))) k = { .engine = engine, .params = params, .caller = c };
+	struct transaction *tx = transaction_new(engine, c, fn, ctx);
 	job_auto struct job known = JOB_INIT;
 	const char *given = param_str(params, "jobId");
 	struct err e = ERR_INIT;
-	int r = given ? job_read(g, given, &known, &e) : 1;
+	int r = given ? job_read(engine, given, &known, &e) : 1;
 
 	param_hash(params, k.hash);
-	if (r == 0) {
-		answer_existing(tx, &k, &known);
-		return;
-	}
-	if (given)
-		id_copy(k.d.jobId, given);
-	else
+	id_copy(k.d.jobId, given);
+	if (!given)
 		id_make(ID_KIND_JOB, k.d.jobId);
-	if (r < 0 || making_check(&k, &e) < 0) {
-		transaction_reject(tx, &e);
-		return;
-	}
-	if (k.makes_session)
-		session_make(g, tx, c, "session", NULL, k.d.sessionId);
-	if (created_facts(&k, tx, &e) < 0) {
-		transaction_reject(tx, &e);
-		return;
-	}
+	/* The id is taken: a repeated request gets the same reply. */
+	if (r == 0 && (strcmp(known.d.bodyHash, k.hash) != 0 || known.d.uid != c->uid))
+		err_at(&e, ERR_CONFLICT, "jobId", "a job with this id exists already");
+	if (r < 0 || e.code || (r > 0 && making_check(&k, &e) < 0))
+		return transaction_reject(tx, &e);
+	if (r > 0 && k.makes_session)
+		session_make(engine, tx, c, "session", NULL, k.d.sessionId);
+	if (r > 0 && created_facts(&k, tx, &e) < 0)
+		return transaction_reject(tx, &e);
 	jw_kstr(&tx->w, "jobId", k.d.jobId);
-	jw_kstr(&tx->w, "status", "accepted");
-	jw_kuint(&tx->w, "itemCount", json_array_size(k.items));
-	jw_kstr(&tx->w, "sessionId", k.d.sessionId);
-	transaction_after_commit(tx, job_next, k.d.jobId);
+	jw_kstr(&tx->w, "status", r == 0 ? known.d.status : "accepted");
+	jw_kuint(&tx->w, "itemCount", r == 0 ? known.d.itemCount : json_array_size(k.items));
+	jw_kstr(&tx->w, "sessionId", r == 0 ? known.d.sessionId : k.d.sessionId);
+	if (r > 0)
+		transaction_after_commit(tx, job_next, k.d.jobId);
 	transaction_commit(tx);
 }
 
 /* ---- the end ---- */
 
-void job_end(struct engine *g, const struct job *j, const char *end_reason, const char *why, struct transaction *tx,
-	     const struct caller *c)
+/* Records the intent. No new item starts from then on; the final event follows when nothing of the job runs. */
+void job_end(struct engine *engine, const struct job *j, const char *end_reason, const char *why,
+	     struct transaction *tx, const struct caller *c)
 {
 	const struct job_counts_part counts = job_counts(&j->d, "", "");
 
@@ -307,57 +269,32 @@ void job_end(struct engine *g, const struct job *j, const char *end_reason, cons
 }
 
 /* Asks the items to end; the job ends when the last one has. */
-static void end_items(struct engine *g, const char *job_id)
+static void end_items(struct engine *engine, const char *job_id)
 {
-	job_items_end(g, job_id);
-	job_next(g, job_id);
+	job_items_end(engine, job_id);
+	job_next(engine, job_id);
 }
 
-void engine_cancel_job(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+/* The reply does not wait for the end of the items: job.cancelled reports that. */
+void engine_cancel_job(struct engine *engine, const json_t *params, const struct caller *c, engine_reply_fn fn,
+		       void *ctx)
 {
-	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	struct transaction *tx = transaction_new(engine, c, fn, ctx);
 	job_auto struct job j = JOB_INIT;
 	struct err e = ERR_INIT;
 
-	if (job_get(g, param_str(params, "jobId"), c, &j, &e) == 0 && job_doc_ended(&j.d))
-		err_set(&e, ERR_STATE, "job '%s' has ended: it is %s; possible: retry of an item%s", j.d.jobId,
-			j.d.status, strcmp(j.d.status, "cancelled") == 0 ? ", but not of a cancelled job's" : "");
-	if (e.code || param_text(params, "reason", TASK_REASON_MAX, &e) < 0) {
-		transaction_reject(tx, &e);
-		return;
-	}
+	if (job_get(engine, param_str(params, "jobId"), c, &j, &e) == 0 && job_doc_ended(&j.d))
+		err_set(&e, ERR_STATE, "job '%s' has ended: it is %s; possible: retry an item%s", j.d.jobId, j.d.status,
+			strcmp(j.d.status, "cancelled") == 0 ? ", but not of a cancelled job's" : "");
+	if (e.code || param_text(params, "reason", TASK_REASON_MAX, &e) < 0)
+		return transaction_reject(tx, &e);
 	/* Harmless when repeated: a second request only asks the items to end again. */
 	if (strcmp(j.d.status, "cancelling") != 0)
-		job_end(g, &j, "cancelled", param_str(params, "reason"), tx, c);
+		job_end(engine, &j, "cancelled", param_str(params, "reason"), tx, c);
 	transaction_after_commit(tx, end_items, j.d.jobId);
 	jw_kstr(&tx->w, "jobId", j.d.jobId);
 	jw_kstr(&tx->w, "status", "cancelling");
 	transaction_commit(tx);
-}
-
-/* The ids of items that finished, were ended, and never started: the first of each, up to a limit. */
-struct sorted {
-	const struct job *job;
-	struct buf lists[3];
-	struct jw w[3];
-	unsigned n[3];
-	bool more;
-};
-
-static void sort_item(struct engine *g, struct sorted *s, const char *id)
-{
-	char key[VIEW_JOB_ITEM_KEY_MAX];
-	buf_auto struct buf text = BUF_INIT;
-	struct job_item_doc d;
-	struct err e = ERR_INIT;
-
-	view_job_item_key(s->job->d.jobId, id, key);
-	int r = view_read_speculative(g->o.store, &job_item_schema, key, &text, &d, &e);
-	int which = r != 0 ? 2 : strcmp(d.status, "completed") == 0 || strcmp(d.status, "reported") == 0 ? 0 : 1;
-	if (s->n[which]++ < IDS_SHOWN)
-		jw_str(&s->w[which], id);
-	else
-		s->more = true;
 }
 
 struct cancelled_job {
@@ -365,51 +302,62 @@ struct cancelled_job {
 	const struct job *job;
 };
 
-/* Writes the job's items, grouped by their outcome. */
+/* Writes the ids of items that finished, were ended, and never started: the first of each, up to a limit. */
 static void write_cancelled_items(struct jw *w, const void *cancelled, size_t n)
 {
-	struct engine *g = ((const struct cancelled_job *)cancelled)->engine;
+	struct engine *engine = ((const struct cancelled_job *)cancelled)->engine;
 	const struct job *j = ((const struct cancelled_job *)cancelled)->job;
 	static const char *const names[] = { "finished", "ended", "neverStarted" };
-	struct sorted s = { .job = j };
+	struct buf lists[countof(names)] = { 0 };
+	struct jw lw[countof(names)];
+	unsigned count[countof(names)] = { 0 };
+	bool more = false;
 	struct err e = ERR_INIT;
 
-	for (size_t i = 0; i < 3; i++) {
-		s.w[i] = jw_on(&s.lists[i]);
-		jw_arr(&s.w[i]);
+	for (size_t i = 0; i < countof(names); i++) {
+		lw[i] = jw_on(&lists[i]);
+		jw_arr(&lw[i]);
 	}
 	for (uint64_t p = 0; p * VIEW_JOB_PIECE < j->d.itemCount; p++) {
-		buf_auto struct buf piece = BUF_INIT;
-		char id[ID_SIZE];
-		if (view_job_piece(g->o.store, &j->d, p, &piece, &e) < 0)
+		buf_auto struct buf piece = BUF_INIT, text = BUF_INIT;
+		char id[ID_SIZE], key[VIEW_JOB_ITEM_KEY_MAX];
+		struct job_item_doc d;
+		if (view_job_piece(engine->o.store, &j->d, p, &piece, &e) < 0)
 			break;
 		for (struct jiter it = jiter_on(jval_of(piece.data, piece.len)); jiter_next(&it);) {
 			jval_str(jval_get(it.value, "itemId"), id, sizeof id);
-			sort_item(g, &s, id);
+			view_job_item_key(j->d.jobId, id, key);
+			int r = view_read_speculative(engine->o.store, &job_item_schema, key, &text, &d, &e);
+			int which = r != 0 ? 2
+					   : strcmp(d.status, "completed") != 0 && strcmp(d.status, "reported") != 0;
+			if (count[which]++ < IDS_SHOWN)
+				jw_str(&lw[which], id);
+			else
+				more = true;
 		}
 	}
-	for (size_t i = 0; i < 3; i++) {
-		jw_arr_end(&s.w[i]);
-		jw_kraw(w, names[i], s.lists[i].data, s.lists[i].len);
-		buf_done(&s.lists[i]);
+	for (size_t i = 0; i < countof(names); i++) {
+		jw_arr_end(&lw[i]);
+		jw_kraw(w, names[i], lists[i].data, lists[i].len);
+		buf_done(&lists[i]);
 	}
-	if (s.more)
+	if (more)
 		jw_kbool(w, "truncated", true);
 }
 
 /* Records the end of the job when nothing of it runs and nothing will start. */
-static void job_finish(struct engine *g, const struct job *j)
+static void job_finish(struct engine *engine, const struct job *j)
 {
 	bool ending = strcmp(j->d.status, "cancelling") == 0, late = strcmp(j->d.endReason, "max_runtime") == 0;
 	mem_auto char *why = jval_strdup(j->d.statusReason);
 	const struct job_counts_part counts = job_counts(&j->d, "", "");
 	const struct json_value counts_json = json_from_writer(json_write_job_counts, &counts, 0);
-	const struct cancelled_job cancelled = { g, j };
+	const struct cancelled_job cancelled = { engine, j };
 	const struct scope s = job_scope(&j->d, NULL);
 	struct envelope envelope = { .status_reason = ending ? why : NULL };
-	struct transaction *tx = transaction_new_internal(g);
+	struct transaction *tx = transaction_new_internal(engine);
 
-	job_progress_fact(g, j, tx, "", "", true);
+	job_progress_fact(engine, j, tx, "", "", true);
 	if (ending && !late) {
 		envelope.status = "cancelled";
 		EMIT(job_cancelled, tx, s, .envelope = envelope, .counts = counts_json,
@@ -425,178 +373,144 @@ static void job_finish(struct engine *g, const struct job *j)
 	}
 	transaction_commit(tx);
 	if (j->d.taskId[0])
-		task_cancel_due(g, j->d.taskId);
+		task_cancel_due(engine, j->d.taskId);
 }
 
-void job_next(struct engine *g, const char *job_id)
+/* Idempotent: runs after each end of an item, at restarts and when the task of the job is resumed. */
+void job_next(struct engine *engine, const char *job_id)
 {
 	job_auto struct job j = JOB_INIT;
 	struct err e = ERR_INIT;
 
-	if (job_read(g, job_id, &j, &e) != 0 || job_doc_ended(&j.d))
+	if (job_read(engine, job_id, &j, &e) != 0 || job_doc_ended(&j.d))
 		return;
 	/* A job that is being ended waits only for running items; otherwise every item must have an outcome. */
 	if (strcmp(j.d.status, "cancelling") == 0 ? j.d.running == 0
 						  : j.d.completed + j.d.failed + j.d.reported >= j.d.itemCount) {
-		job_finish(g, &j);
+		job_finish(engine, &j);
 		return;
 	}
-	job_dispatch(g, job_id);
+	job_dispatch(engine, job_id);
 }
 
-void job_on_process_over(struct engine *g, const struct process_over *x)
+void job_on_process_over(struct engine *engine, const struct process_over *x)
 {
 	if (x->job_id[0])
-		job_next(g, x->job_id);
+		job_next(engine, x->job_id);
 }
 
 /* ---- for tasks ---- */
 
-struct of_task {
-	struct engine *engine;
-	char (*id)[ID_SIZE];
-	size_t n, cap;
-};
-
-static bool collect_id(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+bool job_open_of_task(struct engine *engine, const char *task_id, char ret_job[ID_SIZE])
 {
-	struct of_task *o = ctx;
-	const char *slash = memrchr(id, '/', id_len), *name = slash ? slash + 1 : id;
+	view_ids_auto struct view_ids jobs = VIEW_IDS_INIT;
 
-	if (o->n == o->cap) {
-		o->cap = o->cap ? 2 * o->cap : 16;
-		o->id = mem_realloc(o->id, o->cap * sizeof *o->id);
+	ret_job[0] = '\0';
+	id_list_read(engine, VIEW_TASK_JOB, task_id, ID_LIST_ALL, &jobs);
+	for (size_t i = 0; i < jobs.n && !ret_job[0]; i++) {
+		job_auto struct job j = JOB_INIT;
+		struct err e = ERR_INIT;
+		if (job_read(engine, jobs.id[i], &j, &e) == 0 && !job_doc_ended(&j.d))
+			id_copy(ret_job, jobs.id[i]);
 	}
-	snprintf(o->id[o->n++], ID_SIZE, "%.*s", (int)(id_len - (size_t)(name - id)), name);
-	return true;
+	return ret_job[0] != '\0';
 }
 
-static void jobs_of(struct engine *g, enum view_kind kind, const char *task_id, struct of_task *ret)
+bool task_jobs_open(struct engine *engine, const char *task_id)
 {
-	struct err e = ERR_INIT;
-	char prefix[ID_SIZE + 1] = "";
+	char job[ID_SIZE];
 
-	if (task_id)
-		snprintf(prefix, sizeof prefix, "%s/", task_id);
-	if (store_model_scan_speculative(g->o.store, (uint8_t)kind, task_id ? prefix : NULL, collect_id, ret, &e) < 0)
-		log_error("look at jobs: %s", e.message);
+	return job_open_of_task(engine, task_id, job);
 }
 
-static bool is_open(struct engine *g, const char *job_id)
+/* Decides the end of a job for the engine itself. The items are asked to end after the commit. */
+static void end_job(struct engine *engine, const char *job_id, const char *end_reason, const char *why)
 {
 	job_auto struct job j = JOB_INIT;
 	struct err e = ERR_INIT;
 
-	return job_read(g, job_id, &j, &e) == 0 && !job_doc_ended(&j.d);
+	if (job_read(engine, job_id, &j, &e) != 0 || job_doc_ended(&j.d) || strcmp(j.d.status, "cancelling") == 0)
+		return;
+	struct transaction *tx = transaction_new_internal(engine);
+	job_end(engine, &j, end_reason, why, tx, NULL);
+	transaction_after_commit(tx, end_items, job_id);
+	transaction_commit(tx);
 }
 
-bool job_open_of_task(struct engine *g, const char *task_id, char ret_job[ID_SIZE])
+void task_jobs_end(struct engine *engine, const char *task_id, const char *reason)
 {
-	struct of_task o = { .engine = g };
+	view_ids_auto struct view_ids jobs = VIEW_IDS_INIT;
 
-	ret_job[0] = '\0';
-	jobs_of(g, VIEW_TASK_JOB, task_id, &o);
-	for (size_t i = 0; i < o.n && !ret_job[0]; i++)
-		if (is_open(g, o.id[i]))
-			id_copy(ret_job, o.id[i]);
-	free(o.id);
-	return ret_job[0] != '\0';
+	id_list_read(engine, VIEW_TASK_JOB, task_id, ID_LIST_ALL, &jobs);
+	for (size_t i = 0; i < jobs.n; i++)
+		end_job(engine, jobs.id[i], "cancelled", reason);
 }
 
-bool task_jobs_open(struct engine *g, const char *task_id)
+void task_resume_jobs(struct engine *engine, const char *task_id)
 {
-	char job[ID_SIZE];
+	view_ids_auto struct view_ids jobs = VIEW_IDS_INIT;
 
-	return job_open_of_task(g, task_id, job);
-}
-
-void task_jobs_end(struct engine *g, const char *task_id, const char *reason)
-{
-	struct of_task o = { .engine = g };
-
-	jobs_of(g, VIEW_TASK_JOB, task_id, &o);
-	for (size_t i = 0; i < o.n; i++) {
-		job_auto struct job j = JOB_INIT;
-		struct err e = ERR_INIT;
-		if (job_read(g, o.id[i], &j, &e) != 0 || job_doc_ended(&j.d) || strcmp(j.d.status, "cancelling") == 0)
-			continue;
-		struct transaction *tx = transaction_new_internal(g);
-		job_end(g, &j, "cancelled", reason, tx, NULL);
-		transaction_after_commit(tx, end_items, o.id[i]);
-		transaction_commit(tx);
+	id_list_read(engine, VIEW_TASK_JOB, task_id, ID_LIST_ALL, &jobs);
+	for (size_t i = 0; i < jobs.n; i++) {
+		job_launch(engine, jobs.id[i]); /* items that could not be launched during the pause */
+		job_next(engine, jobs.id[i]);
 	}
-	free(o.id);
-}
-
-void task_resume_jobs(struct engine *g, const char *task_id)
-{
-	struct of_task o = { .engine = g };
-
-	jobs_of(g, VIEW_TASK_JOB, task_id, &o);
-	for (size_t i = 0; i < o.n; i++)
-		job_next(g, o.id[i]);
-	free(o.id);
 }
 
 /* ---- time and restarts ---- */
 
-static void check_job(struct engine *g, const char *job_id)
+/* Checks all live jobs, but only when one of their deadlines or a retry of a launch is due. */
+uint64_t job_tick(struct engine *engine, uint64_t now_ns)
 {
-	job_auto struct job j = JOB_INIT;
-	struct err e = ERR_INIT;
-	uint64_t now = engine_real(g), until;
+	view_ids_auto struct view_ids live = VIEW_IDS_INIT;
 
-	if (job_read(g, job_id, &j, &e) != 0 || job_doc_ended(&j.d) || strcmp(j.d.status, "cancelling") == 0)
-		return;
-	until = j.d.maxRuntimeMs != VIEW_ABSENT && j.d.startedAt ? j.d.startedAt + j.d.maxRuntimeMs * 1000 : UINT64_MAX;
-	if (until <= now) {
-		struct transaction *tx = transaction_new_internal(g);
-		job_end(g, &j, "max_runtime", "the job's time is over", tx, NULL);
-		transaction_after_commit(tx, end_items, job_id);
-		transaction_commit(tx);
-		return;
-	}
-	job_launch(g, job_id); /* items that could not be launched for lack of resources */
-	uint64_t due = job_next_due(g, job_id);
-	if (due <= now)
-		job_dispatch(g, job_id);
-	else if (due != UINT64_MAX)
-		job_wake(g, due);
-	if (until != UINT64_MAX)
-		job_wake(g, until);
-}
-
-uint64_t job_tick(struct engine *g, uint64_t now)
-{
-	struct of_task live = { .engine = g };
-
-	if (now < g->work->job_poll_ns || g->stopping)
-		return g->work->job_poll_ns;
+	if (now_ns < engine->work->job_poll_ns || engine->stopping)
+		return engine->work->job_poll_ns;
 	/* The checks below set the next time again, with job_wake. */
-	g->work->job_poll_ns = UINT64_MAX;
-	jobs_of(g, VIEW_LIVE_JOB, NULL, &live);
-	for (size_t i = 0; i < live.n; i++)
-		check_job(g, live.id[i]);
-	free(live.id);
-	return g->work->job_poll_ns;
-}
-
-void job_recover(struct engine *g)
-{
-	struct of_task live = { .engine = g };
-
-	jobs_of(g, VIEW_LIVE_JOB, NULL, &live);
+	engine->work->job_poll_ns = UINT64_MAX;
+	id_list_read(engine, VIEW_LIVE_JOB, NULL, ID_LIST_ALL, &live);
 	for (size_t i = 0; i < live.n; i++) {
-		/* Starts that were recorded before the crash and never became a process. */
-		job_launch(g, live.id[i]);
 		job_auto struct job j = JOB_INIT;
 		struct err e = ERR_INIT;
-		if (job_read(g, live.id[i], &j, &e) == 0 && strcmp(j.d.status, "cancelling") == 0)
-			end_items(g, live.id[i]);
+		uint64_t now = engine_real(engine), end = UINT64_MAX;
+
+		if (job_read(engine, live.id[i], &j, &e) != 0 || job_doc_ended(&j.d) ||
+		    strcmp(j.d.status, "cancelling") == 0)
+			continue;
+		if (j.d.maxRuntimeMs != VIEW_ABSENT && j.d.startedAt)
+			end = j.d.startedAt + j.d.maxRuntimeMs * 1000;
+		if (end <= now) {
+			end_job(engine, live.id[i], "max_runtime", "the job's time limit was reached");
+			continue;
+		}
+		job_launch(engine, live.id[i]); /* items that could not be launched for lack of resources */
+		uint64_t due = job_next_due(engine, live.id[i]);
+		if (due <= now)
+			job_dispatch(engine, live.id[i]);
+		else if (due != UINT64_MAX)
+			job_wake(engine, due);
+		if (end != UINT64_MAX)
+			job_wake(engine, end);
+	}
+	return engine->work->job_poll_ns;
+}
+
+void job_recover(struct engine *engine)
+{
+	view_ids_auto struct view_ids live = VIEW_IDS_INIT;
+
+	id_list_read(engine, VIEW_LIVE_JOB, NULL, ID_LIST_ALL, &live);
+	for (size_t i = 0; i < live.n; i++) {
+		job_auto struct job j = JOB_INIT;
+		struct err e = ERR_INIT;
+
+		/* Starts that were recorded before the crash and never became a process. */
+		job_launch(engine, live.id[i]);
+		if (job_read(engine, live.id[i], &j, &e) == 0 && strcmp(j.d.status, "cancelling") == 0)
+			end_items(engine, live.id[i]);
 		else
-			job_next(g, live.id[i]);
+			job_next(engine, live.id[i]);
 	}
 	if (live.n)
-		job_wake(g, engine_real(g));
-	free(live.id);
+		job_wake(engine, engine_real(engine));
 }

@@ -1,7 +1,14 @@
 #ifndef BAILIFF_ENGINE_JOB_PRIVATE_H
 #define BAILIFF_ENGINE_JOB_PRIVATE_H
 
-#include "runtime/engine/work/job.h"
+/*
+ * What the files of jobs share.
+ *
+ * job.c       creates, cancels and ends jobs; time limits; recovery after a restart
+ * job_item.c  items: dispatch, launch, ends, reports
+ * job_read.c  documents, counts, the items as given, and the command of an item
+ */
+
 #include "runtime/engine/work/task_private.h"
 #include "runtime/view/view_job.h"
 
@@ -12,33 +19,31 @@ struct job {
 void job_done(struct job *j);
 #define job_auto __attribute__((cleanup(job_done)))
 #define JOB_INIT ((struct job){ 0 })
-int job_read(struct engine *g, const char *id, struct job *ret, struct err *e); /* 0 found, 1 not found, −1 */
-int job_get(struct engine *g, const char *id, const struct caller *c, struct job *ret, struct err *e);
+int job_read(struct engine *engine, const char *id, struct job *ret, struct err *e); /* 0 found, 1 not found, −1 */
+int job_get(struct engine *engine, const char *id, const struct caller *c, struct job *ret, struct err *e);
 
 struct scope job_scope(const struct job_doc *d, const struct caller *c);
 /* The counts after one item changes from status `from` to `to` ("" = none). */
 struct job_counts_part job_counts(const struct job_doc *d, const char *from, const char *to);
-void job_progress_fact(struct engine *g, const struct job *j, struct transaction *tx, const char *from, const char *to,
-		       bool always);
-void job_wake(struct engine *g, uint64_t real_us);
-/* An item ended: starts the next items, or ends the job. */
-void job_step_due(struct engine *g, const char *job_id);
-void job_end(struct engine *g, const struct job *j, const char *end_reason, const char *why, struct transaction *tx,
-	     const struct caller *c);
+void job_progress_fact(struct engine *engine, const struct job *j, struct transaction *tx, const char *from,
+		       const char *to, bool always);
+void job_step_due(struct engine *engine, const char *job_id);
+void job_end(struct engine *engine, const struct job *j, const char *end_reason, const char *why,
+	     struct transaction *tx, const struct caller *c);
 
 /* job_item.c */
-void job_dispatch(struct engine *g, const char *job_id);
-void job_launch(struct engine *g, const char *job_id);
-void job_items_end(struct engine *g, const char *job_id);    /* asks the processes of its items to end */
-uint64_t job_next_due(struct engine *g, const char *job_id); /* the next retry of an item; UINT64_MAX = none */
+void job_dispatch(struct engine *engine, const char *job_id);
+void job_launch(struct engine *engine, const char *job_id);
+void job_items_end(struct engine *engine, const char *job_id);    /* asks the processes of its items to end */
+uint64_t job_next_due(struct engine *engine, const char *job_id); /* the next retry of an item; UINT64_MAX = none */
 
-/* job_template.c */
-bool job_has_template(const struct job *j);
-json_t *job_item_command(struct engine *g, const struct job *j, const json_t *given, uint64_t index,
+/* job_read.c */
+json_t *job_item_command(struct engine *engine, const struct job *j, const json_t *given, uint64_t index,
 			 struct err *e); /* the command to run for the item */
 /* The item as the client gave it, found by index or by id. New reference, or NULL. */
-json_t *job_item_given(struct engine *g, const struct job *j, uint64_t index, struct err *e);
-json_t *job_item_find(struct engine *g, const struct job *j, const char *item_id, uint64_t *ret_index, struct err *e);
+json_t *job_item_given(struct engine *engine, const struct job *j, uint64_t index, struct err *e);
+json_t *job_item_find(struct engine *engine, const struct job *j, const char *item_id, uint64_t *ret_index,
+		      struct err *e);
 bool job_item_supervised(const struct job *j, const json_t *given);
 
 #endif

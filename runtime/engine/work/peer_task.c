@@ -4,10 +4,6 @@
  * results were taken over. A disconnected channel ends nothing: the peer's task is then `unreachable`, not failed.
  */
 
-#include "runtime/engine/work/peer_task.h"
-#include "runtime/base/log.h"
-#include "runtime/base/mem.h"
-#include "runtime/engine/core/core.h"
 #include "runtime/engine/work/task_private.h"
 #include "runtime/view/view_channel.h"
 
@@ -17,15 +13,15 @@
 /* The meaning of the peer's status words. Recovery distinguishes the states. */
 static const struct remote_word {
 	const char *word, *state, *waiting; /* waiting: the local task's status in that state */
-	enum { REMOTE_GOES_ON, REMOTE_WAITS, REMOTE_COMPLETED, REMOTE_FAILED, REMOTE_CANCELLED } meaning;
+	enum { REMOTE_CONTINUES, REMOTE_WAITS, REMOTE_COMPLETED, REMOTE_FAILED, REMOTE_CANCELLED } meaning;
 } words[] = {
-	{ "submitted", "running", NULL, REMOTE_GOES_ON },
-	{ "working", "running", NULL, REMOTE_GOES_ON },
-	{ "running", "running", NULL, REMOTE_GOES_ON },
-	{ "idle", "idle", NULL, REMOTE_GOES_ON },
-	{ "unknown", "unreachable", NULL, REMOTE_GOES_ON },
-	{ "unreachable", "unreachable", NULL, REMOTE_GOES_ON },
-	{ "missing", "missing", NULL, REMOTE_GOES_ON },
+	{ "submitted", "running", NULL, REMOTE_CONTINUES },
+	{ "working", "running", NULL, REMOTE_CONTINUES },
+	{ "running", "running", NULL, REMOTE_CONTINUES },
+	{ "idle", "idle", NULL, REMOTE_CONTINUES },
+	{ "unknown", "unreachable", NULL, REMOTE_CONTINUES },
+	{ "unreachable", "unreachable", NULL, REMOTE_CONTINUES },
+	{ "missing", "missing", NULL, REMOTE_CONTINUES },
 	{ "input-required", "waiting", "waiting_input", REMOTE_WAITS },
 	{ "input_required", "waiting", "waiting_input", REMOTE_WAITS },
 	{ "auth-required", "waiting", "waiting_permission", REMOTE_WAITS },
@@ -45,9 +41,14 @@ static const struct remote_word *word_of(const char *word)
 	return NULL;
 }
 
-static void peer_key(const char *channel, const char *remote, char key[2 * ID_SIZE])
+/* Reads the link of a peer's task; 0 found, 1 not linked, −1. */
+static int peer_read(struct engine *engine, const char *channel_id, const char *remote, struct buf *text,
+		     struct peer_task_doc *ret, struct err *e)
 {
-	snprintf(key, 2 * ID_SIZE, "%s/%s", channel, remote);
+	char key[2 * ID_SIZE];
+
+	snprintf(key, sizeof key, "%s/%s", channel_id, remote);
+	return view_read_speculative(engine->o.store, &peer_task_schema, key, text, ret, e);
 }
 
 static struct scope peer_scope(const struct task_doc *t, const char *channel_id, const struct caller *c)
@@ -101,10 +102,13 @@ static void linking_free(struct linking *l)
 }
 
 /* The local task of a peer's task starts when it is linked: the peer already works on it. */
-static void begin_peer(struct engine *g, const char *task_id) { task_begin_now(g, task_id, "a peer works on it"); }
+static void begin_peer(struct engine *engine, const char *task_id)
+{
+	task_begin_now(engine, task_id, "a peer works on it");
+}
 
 /* Adds the link and its facts to the pending transaction, and frees `l`. */
-static void link_facts(struct engine *g, struct linking *l, const char *task_id, bool made)
+static void link_facts(struct engine *engine, struct linking *l, const char *task_id, bool made)
 {
 	const char *remote = param_str(l->params, "remoteTaskId"), *status = param_str(l->params, "remoteStatus");
 	const struct remote_word *word = word_of(status ? status : "submitted");
@@ -113,7 +117,7 @@ static void link_facts(struct engine *g, struct linking *l, const char *task_id,
 	json_auto_t *peer = mapping_of(l->channel_id, (struct jval){ 0 }, l->params, word->state);
 	struct err e = ERR_INIT;
 
-	if (task_get(g, task_id, &tx->caller, &t, &e) < 0 || (!made && task_may(&t, TASK_VERB_ADD, &e) < 0)) {
+	if (task_get(engine, task_id, &tx->caller, &t, &e) < 0 || (!made && task_may(&t, TASK_VERB_ADD, &e) < 0)) {
 		transaction_reject(tx, &e);
 		linking_free(l);
 		return;
@@ -135,6 +139,7 @@ static void link_facts(struct engine *g, struct linking *l, const char *task_id,
 	linking_free(l);
 }
 
+/* The local task is durable. Only now can the link refer to it. */
 static void on_task_made(void *ctx, const struct err *e, const char *json, size_t len)
 {
 	struct linking *l = ctx;
@@ -149,12 +154,12 @@ static void on_task_made(void *ctx, const struct err *e, const char *json, size_
 	link_facts(l->transaction->engine, l, task_id, true);
 }
 
-static int check_link(struct engine *g, const json_t *params, const struct channel_doc *channel, struct err *e)
+/* A peer's task is linked once. Its id is unique within the channel only. */
+static int check_link(struct engine *engine, const json_t *params, const struct channel_doc *channel, struct err *e)
 {
 	const char *remote = param_str(params, "remoteTaskId"), *status = param_str(params, "remoteStatus");
 	buf_auto struct buf text = BUF_INIT;
 	struct peer_task_doc known;
-	char key[2 * ID_SIZE];
 
 	if (param_text(params, "remoteTaskId", REMOTE_ID_MAX, e) < 0 ||
 	    param_text(params, "remoteContextId", 256, e) < 0 || param_text(params, "agentCardRef", 1024, e) < 0 ||
@@ -162,47 +167,38 @@ static int check_link(struct engine *g, const json_t *params, const struct chann
 	    param_text(params, "objective", 4096, e) < 0)
 		return -1;
 	if (status && !word_of(status))
-		return err_field(
-			e, "remoteStatus",
-			"'%.40s' is not a state that is understood (submitted, working, input-required, completed …)",
-			status);
-	peer_key(channel->channelId, remote, key);
-	if (view_read_speculative(g->o.store, &peer_task_schema, key, &text, &known, e) == 0) {
-		err_set(e, ERR_CONFLICT, "the channel's task '%.64s' is linked to '%.64s' already", remote,
-			known.taskId);
-		snprintf(e->field, sizeof e->field, "remoteTaskId");
-		return -1;
-	}
+		return err_field(e, "remoteStatus",
+				 "'%.40s' is not a known state (submitted, working, input-required, completed …)",
+				 status);
+	if (peer_read(engine, channel->channelId, remote, &text, &known, e) == 0)
+		return err_at(e, ERR_CONFLICT, "remoteTaskId",
+			      "the channel's task '%.64s' is linked to '%.64s' already", remote, known.taskId);
 	return 0;
 }
 
-static int channel_of(struct engine *g, const char *id, const struct caller *c, struct buf *text, struct channel_doc *d,
-		      struct err *e)
+static int channel_of(struct engine *engine, const char *id, const struct caller *c, struct buf *text,
+		      struct channel_doc *d, struct err *e)
 {
-	int r = view_read_speculative(g->o.store, &channel_schema, id, text, d, e);
+	int r = view_read_speculative(engine->o.store, &channel_schema, id, text, d, e);
 
 	/* A channel of another uid is reported as not found. */
 	if (r == 0 && (c->uid == 0 || d->uid == c->uid))
 		return 0;
-	if (r >= 0)
-		err_set(e, ERR_NOT_FOUND, "channel '%.64s' is not known", id);
-	snprintf(e->field, sizeof e->field, "channelId");
-	return -1;
+	return r < 0 ? -1 : err_at(e, ERR_NOT_FOUND, "channelId", "channel '%.64s' is not known", id);
 }
 
-void engine_link_peer_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+/* Without a task of the client's own, one is created first; the reply waits for both. */
+void engine_link_peer_task(struct engine *engine, const json_t *params, const struct caller *c, engine_reply_fn fn,
 			   void *ctx)
 {
-	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	struct transaction *tx = transaction_new(engine, c, fn, ctx);
 	buf_auto struct buf text = BUF_INIT;
 	struct channel_doc channel;
 	struct err e = ERR_INIT;
 
-	if (channel_of(g, param_str(params, "channelId"), c, &text, &channel, &e) < 0 ||
-	    check_link(g, params, &channel, &e) < 0) {
-		transaction_reject(tx, &e);
-		return;
-	}
+	if (channel_of(engine, param_str(params, "channelId"), c, &text, &channel, &e) < 0 ||
+	    check_link(engine, params, &channel, &e) < 0)
+		return transaction_reject(tx, &e);
 	struct linking *l = mem_zalloc(1, sizeof *l);
 	l->transaction = tx;
 	l->params = json_deep_copy(params);
@@ -211,7 +207,7 @@ void engine_link_peer_task(struct engine *g, const json_t *params, const struct 
 	tx->caller.request_id = tx->reply.request_id;
 	tx->caller.trace_id = tx->caller.channel_id = tx->caller.idem_key = tx->caller.idem_method = NULL;
 	if (param_str(params, "taskId")) {
-		link_facts(g, l, param_str(params, "taskId"), false);
+		link_facts(engine, l, param_str(params, "taskId"), false);
 		return;
 	}
 	json_auto_t *task = json_object();
@@ -222,36 +218,19 @@ void engine_link_peer_task(struct engine *g, const json_t *params, const struct 
 	/* The key of the request belongs to link_peer_task; create_task must not use it. */
 	struct caller plain = tx->caller;
 	plain.idem_key = NULL;
-	engine_create_task(g, task, &plain, on_task_made, l);
+	engine_create_task(engine, task, &plain, on_task_made, l);
 }
 
 /* ---- update_peer_task ---- */
 
-static void artifact_facts(struct engine *g, const struct task_doc *t, const char *channel_id, const json_t *refs,
-			   struct transaction *tx, const struct caller *c)
-{
-	const json_t *v;
-	size_t i;
-
-	json_array_foreach (refs, i, v) {
-		struct scope s = peer_scope(t, channel_id, c);
-		char id[ID_TEXT_MAX];
-
-		id_make(ID_KIND_ARTIFACT, id);
-		s.artifact = id;
-		EMIT(artifact_changed, tx, s, .source = "peer", .change = "received", .readRef = json_string_value(v),
-		     .peerArtifact = json_is_string(v) ? JSON_NONE : json_from_tree(v));
-		task_edge_fact(t, tx, c, "produced_artifact", id, "active", "the peer delivered it");
-	}
-}
-
 /* Translates the peer's status to facts of the local task. */
-static void status_facts(struct engine *g, const struct task *t, const struct remote_word *word, const char *status,
-			 const char *message, struct transaction *tx, const struct caller *c)
+static void status_facts(struct engine *engine, const struct task *t, const struct remote_word *word,
+			 const char *status, const char *message, struct transaction *tx, const struct caller *c)
 {
 	char text[300];
 
-	snprintf(text, sizeof text, "the peer says %.60s%s%.200s", status, message ? ": " : "", message ? message : "");
+	snprintf(text, sizeof text, "the peer reports %.60s%s%.200s", status, message ? ": " : "",
+		 message ? message : "");
 	/* The peer's failure ends the attempt, and the task with it: the attempt is not retried automatically. */
 	if (word->meaning == REMOTE_FAILED || word->meaning == REMOTE_CANCELLED) {
 		const struct attempt_end end = { .status = word->meaning == REMOTE_FAILED ? "failed" : "cancelled",
@@ -260,7 +239,7 @@ static void status_facts(struct engine *g, const struct task *t, const struct re
 						 .exit_code = -1 };
 
 		if (t->d.attemptOpen)
-			task_attempt_failed(g, t, tx, c, &end);
+			task_attempt_failed(engine, t, tx, c, &end);
 		return;
 	}
 	/* The peer works again: a task that waited for it continues, unless it was paused. */
@@ -282,63 +261,67 @@ static void status_facts(struct engine *g, const struct task *t, const struct re
 	     .reason = text);
 }
 
-static int find_peer(struct engine *g, const json_t *params, const struct caller *c, struct buf *text,
+static int find_peer(struct engine *engine, const json_t *params, const struct caller *c, struct buf *text,
 		     struct peer_task_doc *ret, struct err *e)
 {
 	buf_auto struct buf channel_text = BUF_INIT;
 	struct channel_doc channel;
-	char key[2 * ID_SIZE];
 
-	if (channel_of(g, param_str(params, "channelId"), c, &channel_text, &channel, e) < 0 ||
+	if (channel_of(engine, param_str(params, "channelId"), c, &channel_text, &channel, e) < 0 ||
 	    param_text(params, "remoteTaskId", REMOTE_ID_MAX, e) < 0)
 		return -1;
-	peer_key(channel.channelId, param_str(params, "remoteTaskId"), key);
-	int r = view_read_speculative(g->o.store, &peer_task_schema, key, text, ret, e);
+	int r = peer_read(engine, channel.channelId, param_str(params, "remoteTaskId"), text, ret, e);
 	if (r > 0) {
-		err_set(e, ERR_NOT_FOUND, "the channel has no linked task '%.64s': link_peer_task first",
-			param_str(params, "remoteTaskId"));
-		snprintf(e->field, sizeof e->field, "remoteTaskId");
+		err_at(e, ERR_NOT_FOUND, "remoteTaskId", "the channel has no linked task '%.64s': link_peer_task first",
+		       param_str(params, "remoteTaskId"));
 	}
 	return r ? -1 : 0;
 }
 
-void engine_update_peer_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+/* The peer's report, the mapping, the artifacts and the status of the local task are one commit. */
+void engine_update_peer_task(struct engine *engine, const json_t *params, const struct caller *c, engine_reply_fn fn,
 			     void *ctx)
 {
 	const char *status = param_str(params, "remoteStatus"), *message = param_str(params, "message");
-	const json_t *artifacts = json_object_get(params, "remoteArtifactRefs");
+	const json_t *artifacts = json_object_get(params, "remoteArtifactRefs"), *ref;
 	const struct remote_word *word = word_of(status);
-	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	struct transaction *tx = transaction_new(engine, c, fn, ctx);
 	buf_auto struct buf text = BUF_INIT;
 	task_auto struct task t = TASK_INIT;
 	struct peer_task_doc peer;
+	size_t i;
 	struct err e = ERR_INIT;
 
 	if (!word)
 		err_field(&e, "remoteStatus",
-			  "'%.40s' is not a state that is understood (working, input-required, completed, failed …)",
-			  status);
+			  "'%.40s' is not a known state (working, input-required, completed, failed …)", status);
 	else if (json_array_size(artifacts) > ARTIFACTS_MAX)
 		err_field(&e, "remoteArtifactRefs", "must have at most %u of them", ARTIFACTS_MAX);
 	if (e.code || param_text(params, "message", 1024, &e) < 0 ||
-	    param_small(params, "remoteArtifactRefs", 8192, &e) < 0 || find_peer(g, params, c, &text, &peer, &e) < 0 ||
-	    task_get(g, peer.taskId, c, &t, &e) < 0) {
-		transaction_reject(tx, &e);
-		return;
-	}
+	    param_small(params, "remoteArtifactRefs", 8192, &e) < 0 ||
+	    find_peer(engine, params, c, &text, &peer, &e) < 0 || task_get(engine, peer.taskId, c, &t, &e) < 0)
+		return transaction_reject(tx, &e);
 	if (task_status_ended(t.status)) {
-		err_set(&e, ERR_STATE, "task '%.64s' is %s: what the peer says of it now changes nothing", peer.taskId,
+		err_set(&e, ERR_STATE, "task '%.64s' is %s: reports of the peer no longer change it", peer.taskId,
 			t.d.status);
-		transaction_reject(tx, &e);
-		return;
+		return transaction_reject(tx, &e);
 	}
 	EMIT(channel_peer_task_updated, tx, peer_scope(&t.d, peer.channelId, c),
 	     .remoteTaskId = param_str(params, "remoteTaskId"), .remoteStatus = status, .remoteState = word->state,
 	     .message = message, .remoteArtifactRefs = json_from_tree(artifacts));
 	json_auto_t *mapping = mapping_of(peer.channelId, t.d.peer, params, word->state);
 	updated_fact(&t.d, tx, c, status, mapping);
-	artifact_facts(g, &t.d, peer.channelId, artifacts, tx, c);
-	status_facts(g, &t, word, status, message, tx, c);
+	json_array_foreach (artifacts, i, ref) {
+		struct scope s = peer_scope(&t.d, peer.channelId, c);
+		char id[ID_TEXT_MAX];
+
+		id_make(ID_KIND_ARTIFACT, id);
+		s.artifact = id;
+		EMIT(artifact_changed, tx, s, .source = "peer", .change = "received", .readRef = json_string_value(ref),
+		     .peerArtifact = json_is_string(ref) ? JSON_NONE : json_from_tree(ref));
+		task_edge_fact(&t.d, tx, c, "produced_artifact", id, "active", "the peer delivered it");
+	}
+	status_facts(engine, &t, word, status, message, tx, c);
 	if (word->meaning == REMOTE_FAILED || word->meaning == REMOTE_CANCELLED)
 		transaction_after_commit(tx, task_next, peer.taskId);
 	jw_kstr(&tx->w, "taskId", peer.taskId);
@@ -354,46 +337,40 @@ struct unreachable {
 	const char *channel_id;
 };
 
-static void record_unreachable(const struct unreachable *u, const struct peer_task_doc *peer)
-{
-	task_auto struct task t = TASK_INIT;
-	char remote[ID_SIZE], status[ID_SIZE];
-	struct err e = ERR_INIT;
-
-	if (task_read(u->engine, peer->taskId, &t, &e) != 0 || task_status_ended(t.status))
-		return;
-	jval_str(peer->remoteTaskId, remote, sizeof remote);
-	jval_str(peer->remoteStatus, status, sizeof status);
-	/* The peer's last status stays as reported. */
-	EMIT(channel_peer_task_updated, u->tx, peer_scope(&t.d, u->channel_id, NULL), .remoteTaskId = remote,
-	     .remoteStatus = status, .remoteState = "unreachable");
-	json_auto_t *mapping = mapping_of(u->channel_id, t.d.peer, NULL, "unreachable");
-	updated_fact(&t.d, u->tx, NULL, NULL, mapping);
-}
-
 /*
  * A peer's task that has ended, is missing or waits for its results to be taken over keeps its state: that does not
  * depend on the channel.
  */
 static bool check_peer(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
 {
-	struct peer_task_doc d;
+	const struct unreachable *u = ctx;
+	task_auto struct task t = TASK_INIT;
+	char remote[ID_SIZE], status[ID_SIZE];
+	struct peer_task_doc peer;
+	struct err e = ERR_INIT;
 
-	view_decode(&peer_task_schema, jval_of(json, len), &d);
-	if (strcmp(d.remoteState, "running") == 0 || strcmp(d.remoteState, "idle") == 0 ||
-	    strcmp(d.remoteState, "waiting") == 0)
-		record_unreachable(ctx, &d);
+	view_decode(&peer_task_schema, jval_of(json, len), &peer);
+	if (strcmp(peer.remoteState, "running") != 0 && strcmp(peer.remoteState, "idle") != 0 &&
+	    strcmp(peer.remoteState, "waiting") != 0)
+		return true;
+	if (task_read(u->engine, peer.taskId, &t, &e) != 0 || task_status_ended(t.status))
+		return true;
+	jval_str(peer.remoteTaskId, remote, sizeof remote);
+	jval_str(peer.remoteStatus, status, sizeof status);
+	/* The peer's last status stays as reported. */
+	EMIT(channel_peer_task_updated, u->tx, peer_scope(&t.d, u->channel_id, NULL), .remoteTaskId = remote,
+	     .remoteStatus = status, .remoteState = "unreachable");
+	json_auto_t *mapping = mapping_of(u->channel_id, t.d.peer, NULL, "unreachable");
+	updated_fact(&t.d, u->tx, NULL, NULL, mapping);
 	return true;
 }
 
-void peer_tasks_unreachable(struct engine *g, const char *channel_id, struct transaction *tx)
+void peer_tasks_unreachable(struct engine *engine, const char *channel_id, struct transaction *tx)
 {
-	struct unreachable u = { .engine = g, .tx = tx, .channel_id = channel_id };
+	struct unreachable u = { .engine = engine, .tx = tx, .channel_id = channel_id };
 	mem_auto char *prefix = mem_printf("%s/", channel_id);
 	struct err e = ERR_INIT;
 
-	if (store_model_scan_speculative(g->o.store, VIEW_PEER_TASK, prefix, check_peer, &u, &e) < 0)
-		log_error("look for peers' tasks: %s", e.message);
+	if (store_model_scan_speculative(engine->o.store, VIEW_PEER_TASK, prefix, check_peer, &u, &e) < 0)
+		log_error("list the tasks of channel %s: %s", channel_id, e.message);
 }
-
-/* ---- what a task waits for ---- */

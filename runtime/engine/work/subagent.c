@@ -1,30 +1,23 @@
-/* Subagents: spawning, their processes, input, resuming, and reports of clients. subagent.h describes the states. */
+/*
+ * Subagents: spawning, their processes, input, resuming, reports of clients, closing with everything below them, and
+ * recovery. work.h describes the states.
+ */
 
-#include "runtime/engine/work/subagent.h"
-
-#include "runtime/base/log.h"
-#include "runtime/base/mem.h"
-#include "runtime/engine/core/core.h"
 #include "runtime/engine/core/ref.h"
 #include "runtime/engine/policy/sandbox_setup.h"
-#include "runtime/engine/process/process.h"
 #include "runtime/engine/process/start_spec.h"
 #include "runtime/engine/work/subagent_private.h"
-#include "runtime/engine/work/subagent_wait.h"
-#include "runtime/engine/work/work.h"
 #include "runtime/view/view.h"
-#include "runtime/view/view_subagent.h"
+
+#include <signal.h>
 
 #define START_MAX (16u * 1024) /* of the command's JSON, which is part of events and of the document */
 #define INPUT_MAX (1u << 20)
 #define OUTPUT_EVERY_NS 1000000000ull
+#define CHILDREN_MAX 1000u /* of one parent */
+#define DEPTH_MAX 16u      /* of nested subagents that are closed together */
 
-const char *subagent_str(const json_t *params, const char *key)
-{
-	return json_string_value(json_object_get(params, key));
-}
-
-struct scope subagent_scope(const struct subagent_doc *d, const char *process_id, const char *request_id)
+static struct scope subagent_scope(const struct subagent_doc *d, const char *process_id, const char *request_id)
 {
 	return (struct scope){ .uid = (uint32_t)d->uid,
 			       .session = d->sessionId,
@@ -36,42 +29,41 @@ struct scope subagent_scope(const struct subagent_doc *d, const char *process_id
 			       .request = request_id };
 }
 
-int subagent_load(struct engine *g, const char *id, const struct caller *c, struct buf *text, struct subagent_doc *d,
-		  struct err *e)
+/* A text parameter: absent, or at most `most` bytes; unlike param_text it may be empty. */
+static int text_check(const json_t *params, const char *key, size_t most, struct err *e)
 {
-	int r = view_read_speculative(g->o.store, &subagent_schema, id, text, d, e);
+	const char *text = param_str(params, key);
+
+	return text && strlen(text) > most ? err_field(e, key, "must have at most %zu bytes", most) : 0;
+}
+
+static int subagent_load(struct engine *engine, const char *id, const struct caller *c, struct buf *text,
+			 struct subagent_doc *d, struct err *e)
+{
+	int r = view_read_speculative(engine->o.store, &subagent_schema, id, text, d, e);
 
 	if (r < 0)
 		return -1;
 	/* A subagent of another uid is reported as not found, so that its existence is not disclosed. */
-	if (r > 0 || (c->uid != 0 && d->uid != c->uid)) {
-		err_set(e, ERR_NOT_FOUND, "subagent '%.64s' is not known", id);
-		snprintf(e->field, sizeof e->field, "subagentId");
-		return -1;
-	}
+	if (r > 0 || (c->uid != 0 && d->uid != c->uid))
+		return err_at(e, ERR_NOT_FOUND, "subagentId", "subagent '%.64s' is not known", id);
 	return 0;
-}
-
-int subagent_text(const json_t *params, const char *key, size_t most, struct err *e)
-{
-	const char *s = subagent_str(params, key);
-
-	return s && strlen(s) > most ? err_field(e, key, "must have at most %zu bytes", most) : 0;
 }
 
 /* ---- facts ---- */
 
-void subagent_status_fact(struct engine *g, struct transaction *tx, const struct subagent_doc *d, const char *status,
-			  const char *reason, bool resumed, bool closing, const char *process_id,
-			  const char *request_id)
+/* Keeps `closing` as long as the subagent is being closed: each status replaces the one before. */
+static void subagent_status_fact(struct engine *engine, struct transaction *tx, const struct subagent_doc *d,
+				 const char *status, const char *reason, bool resumed, bool closing,
+				 const char *process_id, const char *request_id)
 {
 	EMIT(subagent_status, tx, subagent_scope(d, process_id, request_id),
 	     .envelope = { .status = status, .status_reason = reason }, .status = status, .resumed = resumed,
 	     .closing = closing);
 }
 
-void subagent_closed_fact(struct transaction *tx, const struct subagent_doc *d, const char *reason,
-			  const char *request_id)
+static void subagent_closed_fact(struct transaction *tx, const struct subagent_doc *d, const char *reason,
+				 const char *request_id)
 {
 	/* Its process, if it had one, has terminated. */
 	EMIT(subagent_closed, tx, subagent_scope(d, NULL, request_id),
@@ -80,119 +72,48 @@ void subagent_closed_fact(struct transaction *tx, const struct subagent_doc *d, 
 
 /* ---- starting its command ---- */
 
-static void requester_from(struct jval v, uint32_t uid, struct requester *ret)
+static bool subagent_doc_of(struct engine *engine, const char *id, struct buf *text, struct subagent_doc *d)
 {
-	char role[16] = "";
+	struct err e = ERR_INIT;
 
-	jval_str(jval_get(v, "role"), role, sizeof role);
-	*ret = (struct requester){ .uid = uid,
-				   .pid = (int32_t)jval_int(jval_get(v, "pid"), 0),
-				   .role = strcmp(role, "operator") == 0 ? ROLE_OPERATOR : ROLE_AGENT };
+	if (view_read_speculative(engine->o.store, &subagent_schema, id, text, d, &e) == 0)
+		return true;
+	log_error("subagent %s: %s", id, e.code ? e.message : "not found");
+	return false;
 }
 
-void subagent_launch(struct engine *g, const char *id)
+/* Runs after the commit, and at a restart if no process was recorded. */
+static void subagent_launch(struct engine *engine, const char *id)
 {
 	buf_auto struct buf text = BUF_INIT;
 	start_spec_auto struct start_spec spec = { 0 };
 	struct subagent_doc d;
-	struct requester by;
 	struct err e = ERR_INIT;
 	char process_id[ID_TEXT_MAX];
 
-	if (view_read_speculative(g->o.store, &subagent_schema, id, &text, &d, &e) != 0 || !d.supervised ||
+	if (view_read_speculative(engine->o.store, &subagent_schema, id, &text, &d, &e) != 0 || !d.supervised ||
 	    subagent_doc_ended(&d))
 		return;
 	json_auto_t *start = json_loadb(d.start.text, d.start.len, 0, NULL);
-	if (!start || start_spec_of(g, start, &spec, &e) < 0) {
-		process_owner(g, OWNER_SUBAGENT)->refused(g, id, &e, NULL, 0);
+	if (!start || start_spec_of(engine, start, &spec, &e) < 0) {
+		process_owner(engine, OWNER_SUBAGENT)->refused(engine, id, &e, NULL, 0);
 		return;
 	}
-	requester_from(d.requestedBy, (uint32_t)d.uid, &by);
+	const struct requester by = { .uid = (uint32_t)d.uid,
+				      .pid = (int32_t)jval_int(jval_get(d.requestedBy, "pid"), 0),
+				      .role = jval_is_str(jval_get(d.requestedBy, "role"), "operator") ? ROLE_OPERATOR
+												       : ROLE_AGENT };
 	spec.request.session_id = d.sessionId;
 	spec.request.thread_id = d.threadId;
 	spec.request.turn_id = NULL;
 	spec.request.task_id = d.taskId[0] ? d.taskId : NULL;
 	spec.request.subagent_id = d.subagentId;
-	process_start_owned(g, &spec.request, &by, OWNER_SUBAGENT, id, process_id);
+	process_start_owned(engine, &spec.request, &by, OWNER_SUBAGENT, id, process_id);
 }
 
 /* ---- spawn_subagent ---- */
 
-/* Finds the parent's session, thread and turn. */
-static int parent_of(struct engine *g, const json_t *params, const struct caller *c, struct subagent_doc *d,
-		     struct err *e)
-{
-	const char *thread = subagent_str(params, "threadId"), *turn = subagent_str(params, "turnId"),
-		   *session = subagent_str(params, "sessionId");
-	struct view_thread_brief t;
-	int r = view_thread_brief(g->o.store, c->uid, thread, &t, e);
-
-	if (r != 0) {
-		if (r > 0)
-			err_set(e, ERR_NOT_FOUND, "threadId '%.64s' is not known", thread);
-		snprintf(e->field, sizeof e->field, "threadId");
-		return -1;
-	}
-	if (session && strcmp(session, t.session_id) != 0)
-		return err_field(e, "sessionId", "the thread is not one of this session's");
-	d->uid = t.uid;
-	id_copy(d->sessionId, t.session_id);
-	id_copy(d->parentThreadId, thread);
-	struct view_turn_brief u;
-	r = turn ? view_turn_brief(g->o.store, c->uid, turn, &u, e) : 0;
-	if (r != 0 || (turn && strcmp(u.thread_id, thread) != 0))
-		return r < 0 ? -1 : err_field(e, "turnId", "is not a turn of this thread");
-	if (turn)
-		id_copy(d->parentTurnId, turn);
-	return 0;
-}
-
-/*
- * Merges the command with the sandbox that `isolation` requests, into one object as start_process takes it. NULL
- * without a command.
- */
-static json_t *start_of(const json_t *params)
-{
-	static const char *const own[] = { "command", "commandLine", "cwd", "env", "limits", "tty" };
-	const json_t *isolation = json_object_get(params, "isolation");
-	json_t *start;
-
-	if (!json_object_get(params, "command") && !json_object_get(params, "commandLine"))
-		return NULL;
-	start = isolation ? json_deep_copy(isolation) : json_object();
-	for (size_t i = 0; i < countof(own); i++) {
-		json_t *v = json_object_get(params, own[i]);
-
-		if (v)
-			json_object_set(start, own[i], v);
-	}
-	json_object_set_new(start, "stdin", json_string("pipe"));
-	return start;
-}
-
-static void spawned_facts(struct engine *g, struct transaction *tx, const json_t *params,
-			  const struct subagent_doc *doc, const char *start_json)
-{
-	const json_t *isolation = json_object_get(params, "isolation"),
-		     *models = json_object_get(params, "modelPolicy");
-	mem_auto char *isolation_json = isolation ? json_dumps(isolation, JSON_COMPACT) : NULL;
-	mem_auto char *models_json = models ? json_dumps(models, JSON_COMPACT) : NULL;
-	const struct requester by = requester_of(&tx->caller);
-	const struct scope s = subagent_scope(doc, NULL, tx->caller.request_id),
-			   child = { .uid = (uint32_t)doc->uid, .session = doc->sessionId, .thread = doc->threadId };
-
-	/* The child's thread is part of the parent's session. */
-	EMIT(thread_started, tx, child, .origin = "subagent", .parentThreadId = doc->parentThreadId);
-	EMIT(subagent_spawned, tx, s, .envelope.status = "accepted", .parentSessionId = doc->sessionId,
-	     .parentThreadId = doc->parentThreadId, .parentTurnId = none_if_empty(doc->parentTurnId),
-	     .childThreadId = doc->threadId, .role = subagent_str(params, "role"),
-	     .nickname = subagent_str(params, "nickname"), .isolation = json_from_text(isolation_json),
-	     .modelPolicy = json_from_text(models_json), .supervised = opt_bool(start_json),
-	     .start = json_from_text(start_json), .requestedBy = json_requester(&by));
-	if (doc->taskId[0])
-		EMIT(task_delegated, tx, s, .delegateKind = "subagent", .delegateId = doc->subagentId);
-}
-
+/* A long input is stored behind a ref. The fact is recorded also if no process can take the input yet. */
 static void input_fact(struct transaction *tx, const struct subagent_doc *doc, const char *input, bool eof)
 {
 	const struct ref_owner owner = { .uid = (uint32_t)doc->uid,
@@ -208,103 +129,132 @@ static void input_fact(struct transaction *tx, const struct subagent_doc *doc, c
 	     .preview = text.shown, .inputRef = none_if_empty(text.ref), .eof = eof, .by = json_requester(&by));
 }
 
-static int spawn_check(struct engine *g, const json_t *params, const json_t *start, const struct caller *c,
-		       char **start_json, struct err *e)
+/* Finds the parent's session, thread and turn, and checks the other parameters. */
+static int check_spawn(struct engine *engine, const json_t *params, const struct caller *c, struct subagent_doc *d,
+		       struct err *e)
 {
-	start_spec_auto struct start_spec spec = { 0 };
+	const char *given = param_str(params, "subagentId"), *task = param_str(params, "taskId"),
+		   *thread = param_str(params, "threadId"), *turn = param_str(params, "turnId"),
+		   *session = param_str(params, "sessionId");
+	buf_auto struct buf text = BUF_INIT;
+	struct view_thread_brief t;
+	struct view_turn_brief u;
 
-	if (subagent_text(params, "role", 64, e) < 0 || subagent_text(params, "nickname", 64, e) < 0 ||
-	    subagent_text(params, "input", INPUT_MAX, e) < 0)
+	if (given && view_read_speculative(engine->o.store, &subagent_schema, given, &text, d, e) == 0)
+		return err_at(e, ERR_CONFLICT, "subagentId", "subagent '%.64s' exists already", given);
+	view_clear(&subagent_schema, d);
+	int r = view_thread_brief(engine->o.store, c->uid, thread, &t, e);
+	if (r != 0)
+		return r < 0 ? -1 : err_at(e, ERR_NOT_FOUND, "threadId", "threadId '%.64s' is not known", thread);
+	if (session && strcmp(session, t.session_id) != 0)
+		return err_field(e, "sessionId", "the thread is not one of this session's");
+	r = turn ? view_turn_brief(engine->o.store, c->uid, turn, &u, e) : 0;
+	if (r != 0 || (turn && strcmp(u.thread_id, thread) != 0))
+		return r < 0 ? -1 : err_field(e, "turnId", "is not a turn of this thread");
+	d->uid = t.uid;
+	id_copy(d->sessionId, t.session_id);
+	id_copy(d->parentThreadId, thread);
+	id_copy(d->parentTurnId, turn);
+	id_copy(d->taskId, task);
+	id_copy(d->subagentId, given);
+	if (!given)
+		id_make(ID_KIND_SUBAGENT, d->subagentId);
+	id_make(ID_KIND_THREAD, d->threadId);
+	if (text_check(params, "role", 64, e) < 0 || text_check(params, "nickname", 64, e) < 0 ||
+	    text_check(params, "input", INPUT_MAX, e) < 0)
 		return -1;
-	if (!*subagent_str(params, "role"))
+	if (!*param_str(params, "role"))
 		return err_field(e, "role", "must not be empty");
-	if (!start)
-		return 0;
-	if (start_spec_of(g, start, &spec, e) < 0)
-		return -1;
-	root_authorise_request(g, &spec.request.sandbox, c, true);
-	*start_json = json_dumps(start, JSON_COMPACT);
-	if (strlen(*start_json) > START_MAX)
-		return err_field(
-			e, "command",
-			"the command with its environment must have at most %u bytes; put the rest into a file",
-			START_MAX);
-	return 0;
+	return task ? task_may_run(engine, task, e) : 0;
 }
 
-void engine_spawn_subagent(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+/*
+ * Merges the command with the sandbox that `isolation` requests, into one object as start_process takes it. NULL
+ * without a command, or with an error.
+ */
+static char *start_of(struct engine *engine, const json_t *params, const struct caller *c, struct err *e)
+{
+	static const char *const own[] = { "command", "commandLine", "cwd", "env", "limits", "tty" };
+	const json_t *isolation = json_object_get(params, "isolation");
+	json_auto_t *start = isolation ? json_deep_copy(isolation) : json_object();
+	start_spec_auto struct start_spec spec = { 0 };
+
+	if (!json_object_get(params, "command") && !json_object_get(params, "commandLine"))
+		return NULL;
+	for (size_t i = 0; i < countof(own); i++)
+		if (json_object_get(params, own[i]))
+			json_object_set(start, own[i], json_object_get(params, own[i]));
+	json_object_set_new(start, "stdin", json_string("pipe"));
+	if (start_spec_of(engine, start, &spec, e) < 0)
+		return NULL;
+	root_authorise_request(engine, &spec.request.sandbox, c, true);
+	char *text = json_dumps(start, JSON_COMPACT);
+	if (strlen(text) > START_MAX)
+		err_field(e, "command",
+			  "the command with its environment must have at most %u bytes; put the rest into a file",
+			  START_MAX);
+	return text;
+}
+
+void engine_spawn_subagent(struct engine *engine, const json_t *params, const struct caller *c, engine_reply_fn fn,
 			   void *ctx)
 {
-	json_auto_t *start = start_of(params);
-	struct transaction *tx = transaction_new(g, c, fn, ctx);
-	mem_auto char *start_json = NULL;
-	buf_auto struct buf text = BUF_INIT;
+	struct transaction *tx = transaction_new(engine, c, fn, ctx);
+	const char *input = param_str(params, "input");
+	const struct requester by = requester_of(c);
 	struct subagent_doc doc;
 	struct err e = ERR_INIT;
-	const char *given = subagent_str(params, "subagentId"), *task = subagent_str(params, "taskId"),
-		   *input = subagent_str(params, "input");
 
-	view_clear(&subagent_schema, &doc);
-	if (given && view_read_speculative(g->o.store, &subagent_schema, given, &text, &doc, &e) == 0) {
-		err_set(&e, ERR_CONFLICT, "subagent '%.64s' exists already", given);
-		snprintf(e.field, sizeof e.field, "subagentId");
-		transaction_reject(tx, &e);
-		return;
-	}
-	if (parent_of(g, params, c, &doc, &e) < 0 || spawn_check(g, params, start, c, &start_json, &e) < 0 ||
-	    (task && task_may_run(g, task, &e) < 0)) {
-		transaction_reject(tx, &e);
-		return;
-	}
-	if (given)
-		id_copy(doc.subagentId, given);
-	else
-		id_make(ID_KIND_SUBAGENT, doc.subagentId);
-	id_make(ID_KIND_THREAD, doc.threadId);
-	id_copy(doc.taskId, task ? task : "");
-	spawned_facts(g, tx, params, &doc, start_json);
+	mem_auto char *start = check_spawn(engine, params, c, &doc, &e) == 0 ? start_of(engine, params, c, &e) : NULL;
+	if (e.code)
+		return transaction_reject(tx, &e);
+	const struct scope s = subagent_scope(&doc, NULL, c->request_id),
+			   child = { .uid = (uint32_t)doc.uid, .session = doc.sessionId, .thread = doc.threadId };
+	/* The child's thread is part of the parent's session. */
+	EMIT(thread_started, tx, child, .origin = "subagent", .parentThreadId = doc.parentThreadId);
+	EMIT(subagent_spawned, tx, s, .envelope.status = "accepted", .parentSessionId = doc.sessionId,
+	     .parentThreadId = doc.parentThreadId, .parentTurnId = none_if_empty(doc.parentTurnId),
+	     .childThreadId = doc.threadId, .role = param_str(params, "role"),
+	     .nickname = param_str(params, "nickname"), .isolation = param_json(params, "isolation"),
+	     .modelPolicy = param_json(params, "modelPolicy"), .supervised = opt_bool(start),
+	     .start = json_from_text(start), .requestedBy = json_requester(&by));
+	if (doc.taskId[0])
+		EMIT(task_delegated, tx, s, .delegateKind = "subagent", .delegateId = doc.subagentId);
 	if (input)
 		input_fact(tx, &doc, input, false);
 	/* Without a command it is the client's, and running from the start. */
-	if (!start_json)
-		subagent_status_fact(g, tx, &doc, "running", "its client runs it", false, false, NULL, c->request_id);
+	if (!start)
+		subagent_status_fact(engine, tx, &doc, "running", "its client runs it", false, false, NULL,
+				     c->request_id);
 	else
 		transaction_after_commit(tx, subagent_launch, doc.subagentId);
-	/* The input waits in memory until the process has started (subagent_wait.h). */
-	if (input && start_json)
-		subagent_first_input(g, doc.subagentId, input, false);
+	/* The input waits in memory until the process has started (subagent_wait.c). */
+	if (input && start)
+		subagent_first_input(engine, doc.subagentId, input, false);
 	jw_kstr(&tx->w, "subagentId", doc.subagentId);
 	jw_kstr(&tx->w, "threadId", doc.threadId);
-	jw_kstr(&tx->w, "status", start_json ? "accepted" : "running");
+	jw_kstr(&tx->w, "status", start ? "accepted" : "running");
 	transaction_commit(tx);
 }
 
 /* ---- its process ---- */
 
-bool subagent_doc_of(struct engine *g, const char *id, struct buf *text, struct subagent_doc *d)
-{
-	struct err e = ERR_INIT;
-
-	if (view_read_speculative(g->o.store, &subagent_schema, id, text, d, &e) == 0)
-		return true;
-	log_error("subagent %s: %s", id, e.code ? e.message : "is not there");
-	return false;
-}
-
-void subagent_refused(struct engine *g, const char *id, const struct err *e, const char *data, unsigned long len)
+/* Policy, hooks or a person rejected the start, or the sandbox could not be built. */
+static void subagent_refused(struct engine *engine, const char *id, const struct err *e, const char *data,
+			     unsigned long len)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct subagent_doc d;
 
-	if (!subagent_doc_of(g, id, &text, &d))
+	if (!subagent_doc_of(engine, id, &text, &d))
 		return;
-	struct transaction *own = transaction_new_internal(g);
+	struct transaction *own = transaction_new_internal(engine);
 	EMIT(subagent_failed, own, subagent_scope(&d, NULL, NULL),
 	     .envelope = { .status = "failed", .status_reason = e->message },
 	     .category = e->code == ERR_PERMISSION || e->code == ERR_NOT_ALLOWED ? "permission" : "spawn",
 	     .message = e->message);
 	transaction_commit(own);
-	subagent_ended(g, id);
+	subagent_ended(engine, id);
 }
 
 static void on_process_started(struct process *p, struct transaction *tx)
@@ -365,16 +315,15 @@ static void on_process_ended(struct process *p, const struct process_outcome *o,
 	}
 }
 
-static void on_process_over(struct engine *g, const char *id) { subagent_ended(g, id); }
-
 /* A start that waited for policy or hooks is dropped if the subagent was closed meanwhile. */
-static bool subagent_wanted(struct engine *g, const char *id, const char *process_id)
+static bool subagent_wanted(struct engine *engine, const char *id, const char *process_id)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct subagent_doc d;
 	struct err e = ERR_INIT;
 
-	return view_read_speculative(g->o.store, &subagent_schema, id, &text, &d, &e) == 0 && !subagent_doc_ended(&d);
+	return view_read_speculative(engine->o.store, &subagent_schema, id, &text, &d, &e) == 0 &&
+	       !subagent_doc_ended(&d);
 }
 
 const struct process_owner_ops subagent_process_owner = {
@@ -383,52 +332,33 @@ const struct process_owner_ops subagent_process_owner = {
 	.started = on_process_started,
 	.output = on_process_output,
 	.ended = on_process_ended,
-	.over = on_process_over,
+	.over = subagent_ended,
 };
 
 /* ---- send_subagent_input ---- */
 
-static void ignore_reply(void *ctx, const struct err *e, const char *json, size_t len)
-{
-	if (e)
-		log_debug("input of a subagent: %s", e->message);
-}
-
-static void send_to_process(struct engine *g, const struct subagent_doc *d, const char *input, bool eof)
-{
-	const struct caller c = { .uid = (uint32_t)d->uid, .role = ROLE_AGENT, .peer_fd = -1 };
-
-	if (*input)
-		engine_write_stdin(g, d->processId, input, strlen(input), &c, ignore_reply, NULL);
-	if (eof)
-		engine_close_stdin(g, d->processId, &c, ignore_reply, NULL);
-}
-
-void engine_send_subagent_input(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+void engine_send_subagent_input(struct engine *engine, const json_t *params, const struct caller *c, engine_reply_fn fn,
 				void *ctx)
 {
-	const char *id = subagent_str(params, "subagentId"), *input = subagent_str(params, "input");
+	const char *id = param_str(params, "subagentId"), *input = param_str(params, "input");
 	bool eof = json_is_true(json_object_get(params, "eof"));
-	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	struct transaction *tx = transaction_new(engine, c, fn, ctx);
 	buf_auto struct buf text = BUF_INIT;
 	struct subagent_doc doc;
 	struct err e = ERR_INIT;
 
-	if (subagent_load(g, id, c, &text, &doc, &e) < 0 || subagent_text(params, "input", INPUT_MAX, &e) < 0) {
-		transaction_reject(tx, &e);
-		return;
-	}
+	if (subagent_load(engine, id, c, &text, &doc, &e) < 0 || text_check(params, "input", INPUT_MAX, &e) < 0)
+		return transaction_reject(tx, &e);
 	if (subagent_doc_ended(&doc) || doc.closing) {
 		err_set(&e, ERR_STATE, "subagent '%.64s' is %s: resume_subagent can bring it back", id,
 			doc.closing ? "being closed" : doc.status);
-		transaction_reject(tx, &e);
-		return;
+		return transaction_reject(tx, &e);
 	}
 	input_fact(tx, &doc, input, eof);
 	if (doc.supervised && doc.processId[0])
-		send_to_process(g, &doc, input, eof);
+		subagent_write_input(engine, &doc, doc.processId, input, eof);
 	else if (doc.supervised)
-		subagent_first_input(g, id, input, eof);
+		subagent_first_input(engine, id, input, eof);
 	jw_kstr(&tx->w, "subagentId", id);
 	jw_kuint(&tx->w, "bytes", strlen(input));
 	transaction_commit(tx);
@@ -436,31 +366,28 @@ void engine_send_subagent_input(struct engine *g, const json_t *params, const st
 
 /* ---- resume_subagent ---- */
 
-void engine_resume_subagent(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+void engine_resume_subagent(struct engine *engine, const json_t *params, const struct caller *c, engine_reply_fn fn,
 			    void *ctx)
 {
-	const char *id = subagent_str(params, "subagentId"), *input = subagent_str(params, "input");
-	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	const char *id = param_str(params, "subagentId"), *input = param_str(params, "input");
+	struct transaction *tx = transaction_new(engine, c, fn, ctx);
 	buf_auto struct buf text = BUF_INIT;
 	struct subagent_doc doc;
 	struct err e = ERR_INIT;
 
-	if (subagent_load(g, id, c, &text, &doc, &e) < 0 || subagent_text(params, "input", INPUT_MAX, &e) < 0) {
-		transaction_reject(tx, &e);
-		return;
-	}
+	if (subagent_load(engine, id, c, &text, &doc, &e) < 0 || text_check(params, "input", INPUT_MAX, &e) < 0)
+		return transaction_reject(tx, &e);
 	if (!subagent_doc_ended(&doc)) {
 		err_set(&e, ERR_STATE, "subagent '%.64s' is %s: only one that has ended is resumed", id, doc.status);
-		transaction_reject(tx, &e);
-		return;
+		return transaction_reject(tx, &e);
 	}
 	/* A resumed subagent keeps its id and thread, and gets a new process. */
-	subagent_status_fact(g, tx, &doc, doc.supervised ? "accepted" : "running", "resumed", true, false, NULL,
+	subagent_status_fact(engine, tx, &doc, doc.supervised ? "accepted" : "running", "resumed", true, false, NULL,
 			     c->request_id);
 	if (input)
 		input_fact(tx, &doc, input, false);
 	if (input && doc.supervised)
-		subagent_first_input(g, id, input, false);
+		subagent_first_input(engine, id, input, false);
 	if (doc.supervised)
 		transaction_after_commit(tx, subagent_launch, id);
 	jw_kstr(&tx->w, "subagentId", id);
@@ -471,55 +398,192 @@ void engine_resume_subagent(struct engine *g, const json_t *params, const struct
 
 /* ---- report_subagent ---- */
 
-static void report_end(struct transaction *tx, const struct subagent_doc *doc, const json_t *params, const char *status)
-{
-	const char *message = subagent_str(params, "message"), *category = subagent_str(params, "category"),
-		   *last = subagent_str(params, "lastMessageRef");
-	const struct envelope envelope = { .status = status, .status_reason = message };
-	const struct scope s = subagent_scope(doc, NULL, tx->caller.request_id);
-
-	if (strcmp(status, "completed") == 0)
-		EMIT(subagent_completed, tx, s, .envelope = envelope, .outcome = message ? message : "reported",
-		     .lastMessageRef = last);
-	else
-		EMIT(subagent_failed, tx, s, .envelope = envelope, .category = category ? category : "reported",
-		     .message = message, .lastMessageRef = last);
-}
-
-void engine_report_subagent(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+void engine_report_subagent(struct engine *engine, const json_t *params, const struct caller *c, engine_reply_fn fn,
 			    void *ctx)
 {
-	const char *id = subagent_str(params, "subagentId"), *status = subagent_str(params, "status");
+	const char *id = param_str(params, "subagentId"), *status = param_str(params, "status"),
+		   *message = param_str(params, "message"), *category = param_str(params, "category"),
+		   *last = param_str(params, "lastMessageRef");
 	bool ends = strcmp(status, "completed") == 0 || strcmp(status, "failed") == 0 ||
 		    strcmp(status, "cancelled") == 0;
-	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	struct transaction *tx = transaction_new(engine, c, fn, ctx);
 	buf_auto struct buf text = BUF_INIT;
 	struct subagent_doc doc;
 	struct err e = ERR_INIT;
 
-	if (subagent_load(g, id, c, &text, &doc, &e) < 0 || subagent_text(params, "message", 1024, &e) < 0 ||
-	    subagent_text(params, "category", 64, &e) < 0) {
-		transaction_reject(tx, &e);
-		return;
-	}
+	if (subagent_load(engine, id, c, &text, &doc, &e) < 0 || text_check(params, "message", 1024, &e) < 0 ||
+	    text_check(params, "category", 64, &e) < 0)
+		return transaction_reject(tx, &e);
 	if (doc.supervised || subagent_doc_ended(&doc)) {
 		err_set(&e, ERR_STATE,
-			doc.supervised ? "subagent '%.64s' is a process of the runtime: what becomes of it is seen, "
-					 "not reported"
+			doc.supervised ? "subagent '%.64s' is a process of the runtime, which observes its outcome; "
+					 "it cannot be reported"
 				       : "subagent '%.64s' has ended: resume_subagent can bring it back",
 			id);
-		transaction_reject(tx, &e);
-		return;
+		return transaction_reject(tx, &e);
 	}
+	const struct envelope envelope = { .status = status, .status_reason = message };
+	const struct scope s = subagent_scope(&doc, NULL, c->request_id);
 	if (ends) {
-		report_end(tx, &doc, params, status);
+		if (strcmp(status, "completed") == 0)
+			EMIT(subagent_completed, tx, s, .envelope = envelope, .outcome = message ? message : "reported",
+			     .lastMessageRef = last);
+		else
+			EMIT(subagent_failed, tx, s, .envelope = envelope, .category = category ? category : "reported",
+			     .message = message, .lastMessageRef = last);
 		transaction_after_commit(tx, subagent_ended, id);
 	} else {
-		EMIT(subagent_status, tx, subagent_scope(&doc, NULL, c->request_id),
-		     .envelope = { .status = status, .status_reason = subagent_str(params, "message") },
-		     .status = status, .lastMessageRef = subagent_str(params, "lastMessageRef"));
+		EMIT(subagent_status, tx, s, .envelope = envelope, .status = status, .lastMessageRef = last);
 	}
 	jw_kstr(&tx->w, "subagentId", id);
 	jw_kstr(&tx->w, "status", status);
 	transaction_commit(tx);
+}
+
+/* ---- close_subagent ---- */
+
+/* SIGTERM first; the process is killed after the grace period. */
+static void end_process(struct engine *engine, const char *id)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct subagent_doc d;
+
+	if (!subagent_doc_of(engine, id, &text, &d))
+		return;
+	struct process *p = d.processId[0] ? engine_process(engine, d.processId) : NULL;
+	if (p)
+		process_enforce_end(p, PROCESS_END_USER, &p->by, SIGTERM, engine->o.stop_grace_ms, "parent_cancelled");
+}
+
+static void close_one(struct transaction *tx, const struct subagent_doc *doc, const char *reason, unsigned depth);
+
+/*
+ * Closes the subagents below a thread or a task, with everything below them. Records the intent first. Processes are
+ * asked to end after the commit, and subagent.closed follows their end.
+ */
+static void close_below(struct transaction *tx, enum view_kind kind, const char *owner, const char *reason,
+			unsigned depth)
+{
+	view_ids_auto struct view_ids children = VIEW_IDS_INIT;
+
+	id_list_read(tx->engine, kind, owner, CHILDREN_MAX, &children);
+	for (size_t i = 0; i < children.n; i++) {
+		buf_auto struct buf text = BUF_INIT;
+		struct subagent_doc child;
+
+		if (subagent_doc_of(tx->engine, children.id[i], &text, &child) && !subagent_doc_ended(&child) &&
+		    !child.closing)
+			close_one(tx, &child, reason, depth + 1);
+	}
+}
+
+static void close_one(struct transaction *tx, const struct subagent_doc *doc, const char *reason, unsigned depth)
+{
+	struct process *p = doc->processId[0] ? engine_process(tx->engine, doc->processId) : NULL;
+
+	if (depth < DEPTH_MAX) /* bounds the recursion */
+		close_below(tx, VIEW_THREAD_SUBAGENT, doc->threadId, "its parent was closed", depth);
+	if (p)
+		subagent_status_fact(tx->engine, tx, doc, doc->status, reason, false, true, p->id,
+				     tx->caller.request_id);
+	else
+		subagent_closed_fact(tx, doc, reason, tx->caller.request_id);
+	subagent_after_commit(tx->engine, doc->subagentId, p != NULL);
+}
+
+static void after_closing(struct engine *engine, const char *id) { subagent_run_after(engine, end_process); }
+
+/* Also for one that has ended: its children may outlive it. The reply does not wait for processes to end. */
+void engine_close_subagent(struct engine *engine, const json_t *params, const struct caller *c, engine_reply_fn fn,
+			   void *ctx)
+{
+	const char *id = param_str(params, "subagentId"), *reason = param_str(params, "reason");
+	struct transaction *tx = transaction_new(engine, c, fn, ctx);
+	buf_auto struct buf text = BUF_INIT;
+	struct subagent_doc doc;
+	struct err e = ERR_INIT;
+
+	if (subagent_load(engine, id, c, &text, &doc, &e) < 0 || text_check(params, "reason", 200, &e) < 0)
+		return transaction_reject(tx, &e);
+	if (strcmp(doc.status, "closed") == 0 || doc.closing) {
+		err_set(&e, ERR_STATE, "subagent '%.64s' is %s already", id, doc.closing ? "being closed" : "closed");
+		return transaction_reject(tx, &e);
+	}
+	/* It has no process to end, but its children may still run. */
+	if (subagent_doc_ended(&doc)) {
+		subagent_closed_fact(tx, &doc, reason ? reason : "closed", c->request_id);
+		close_below(tx, VIEW_THREAD_SUBAGENT, doc.threadId, "its parent was closed", 0);
+	} else {
+		close_one(tx, &doc, reason ? reason : "closed", 0);
+	}
+	transaction_after_commit(tx, after_closing, id);
+	jw_kstr(&tx->w, "subagentId", id);
+	jw_kstr(&tx->w, "status", doc.processId[0] && engine_process(engine, doc.processId) ? "closing" : "closed");
+	transaction_commit(tx);
+}
+
+/* ---- for tasks above them ---- */
+
+bool task_subagents_open(struct engine *engine, const char *task_id)
+{
+	view_ids_auto struct view_ids subagents = VIEW_IDS_INIT;
+
+	id_list_read(engine, VIEW_TASK_SUBAGENT, task_id, CHILDREN_MAX, &subagents);
+	for (size_t i = 0; i < subagents.n; i++) {
+		buf_auto struct buf text = BUF_INIT;
+		struct subagent_doc doc;
+
+		/* A subagent that is being closed is still open: its process has to end first. */
+		if (subagent_doc_of(engine, subagents.id[i], &text, &doc) && !subagent_doc_ended(&doc))
+			return true;
+	}
+	return false;
+}
+
+/* All in one transaction. Those whose process has to end first report their end later. */
+void task_subagents_end(struct engine *engine, const char *task_id, const char *reason)
+{
+	struct transaction *tx = transaction_new_internal(engine);
+
+	close_below(tx, VIEW_TASK_SUBAGENT, task_id, reason, 0);
+	transaction_after_commit(tx, after_closing, task_id);
+	transaction_commit(tx);
+}
+
+/* Finds starts that were recorded and never became a process. Processes have their own recovery. */
+void subagent_recover(struct engine *engine)
+{
+	view_ids_auto struct view_ids live = VIEW_IDS_INIT;
+
+	id_list_read(engine, VIEW_LIVE_SUBAGENT, NULL, ID_LIST_ALL, &live);
+	for (size_t i = 0; i < live.n; i++) {
+		buf_auto struct buf text = BUF_INIT;
+		struct subagent_doc doc;
+
+		if (!subagent_doc_of(engine, live.id[i], &text, &doc) || !doc.supervised)
+			continue;
+		/* A close that was recorded before the restart is carried out now. */
+		if (doc.processId[0] && engine_process(engine, doc.processId)) {
+			if (doc.closing)
+				end_process(engine, live.id[i]);
+			continue;
+		}
+		if (strcmp(doc.status, "accepted") != 0 || doc.closing)
+			continue;
+		if (doc.inputs != VIEW_ABSENT) {
+			/*
+			 * Its first input was only in memory and is lost with the old runtime. Do not start it
+			 * without the input.
+			 */
+			struct err lost = ERR_INIT;
+
+			err_set(&lost, ERR_UNAVAILABLE,
+				"the runtime was restarted before it started, and its input was lost: resume it with "
+				"the "
+				"input");
+			subagent_refused(engine, live.id[i], &lost, NULL, 0);
+		} else {
+			subagent_launch(engine, live.id[i]);
+		}
+	}
 }

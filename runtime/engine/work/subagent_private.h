@@ -1,33 +1,24 @@
 #ifndef BAILIFF_ENGINE_SUBAGENT_PRIVATE_H
 #define BAILIFF_ENGINE_SUBAGENT_PRIVATE_H
 
-/* Shared by subagent*.c only. */
+/*
+ * Steps for subagents that wait for a commit, a start or an end, between subagent.c and subagent_wait.c. None of it
+ * survives the runtime.
+ */
 
-#include "runtime/engine/core/core.h"
-#include "runtime/engine/process/process.h"
-#include "runtime/engine/session/session.h"
-#include "runtime/engine/work/work_state.h"
+#include "runtime/engine/work/task_private.h"
 #include "runtime/view/view_subagent.h"
 
-#include <jansson.h>
-
-const char *subagent_str(const json_t *params, const char *key);
-/* Checks a text parameter: absent, or at most `most` bytes. */
-int subagent_text(const json_t *params, const char *key, size_t most, struct err *e);
-
-/* Loads a subagent of the caller's; otherwise ERR_NOT_FOUND. */
-int subagent_load(struct engine *g, const char *id, const struct caller *c, struct buf *text, struct subagent_doc *d,
-		  struct err *e);
-bool subagent_doc_of(struct engine *g, const char *id, struct buf *text, struct subagent_doc *d);
-
-struct scope subagent_scope(const struct subagent_doc *d, const char *process_id, const char *request_id);
-void subagent_status_fact(struct engine *g, struct transaction *tx, const struct subagent_doc *d, const char *status,
-			  const char *reason, bool resumed, bool closing, const char *process_id,
-			  const char *request_id);
-void subagent_closed_fact(struct transaction *tx, const struct subagent_doc *d, const char *reason,
-			  const char *request_id);
-
-void subagent_launch(struct engine *g, const char *id); /* starts the command of its document */
-void subagent_refused(struct engine *g, const char *id, const struct err *e, const char *data, unsigned long len);
+void subagent_ended(struct engine *engine,
+		    const char *id); /* the end is durable: replies to its waiters and continues the task above */
+/* To the process's stdin; errors are only logged, because the input is already recorded. */
+void subagent_write_input(struct engine *engine, const struct subagent_doc *d, const char *process_id,
+			  const char *input, bool eof);
+/* Input that arrives before the process waits for its start. */
+void subagent_first_input(struct engine *engine, const char *id, const char *text, bool eof);
+void subagent_give_first_input(struct engine *engine, const struct subagent_doc *d, const char *process_id);
+/* What to do after the commit of a closing: end its process, or only reply to its waiters. */
+void subagent_after_commit(struct engine *engine, const char *id, bool end);
+void subagent_run_after(struct engine *engine, void (*end)(struct engine *engine, const char *id));
 
 #endif

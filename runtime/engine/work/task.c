@@ -1,15 +1,9 @@
 /* Creates and updates tasks. Also has the facts and parameters that all task methods share. */
 
 #include "runtime/engine/work/task_private.h"
-
-#include "runtime/base/clock.h"
-#include "runtime/base/hash.h"
-#include "runtime/base/mem.h"
-#include "runtime/engine/call/tool_call.h"
-#include "runtime/engine/core/ref.h"
-#include "runtime/engine/policy/sandbox_setup.h"
-#include "runtime/engine/process/start_spec.h"
 #include "runtime/view/view.h"
+
+#define UNKNOWN "%s '%.80s' is not known"
 
 /* ---- create_task ---- */
 
@@ -57,6 +51,7 @@ static const struct {
 	{ "evidenceRefs", false, TASK_JSON_MAX },
 };
 
+/* The members are stored as given; only their size is checked. */
 static int check_described(const json_t *params, struct err *e)
 {
 	for (size_t i = 0; i < countof(described); i++)
@@ -84,39 +79,6 @@ static json_t *acceptance_of(const json_t *params, struct err *e)
 	return list;
 }
 
-static int other_error(struct err *e, const char *field, const char *id)
-{
-	err_set(e, ERR_NOT_FOUND, "%s '%.80s' is not known", field, id);
-	snprintf(e->field, sizeof e->field, "%s", field);
-	return -1;
-}
-
-static int creation_parent(struct creation *k, const char *parent, struct err *e)
-{
-	buf_auto struct buf text = BUF_INIT;
-	char up[ID_SIZE];
-	int depth = 0;
-
-	if (!parent)
-		return 0;
-	if (task_get(k->engine, parent, k->caller, &k->parent, e) < 0 || task_may(&k->parent, TASK_VERB_ADD, e) < 0) {
-		snprintf(e->field, sizeof e->field, "parentTaskId");
-		return -1;
-	}
-	id_copy(up, k->parent.d.parentTaskId);
-	while (up[0] && depth++ < TASK_DEPTH_MAX) {
-		struct task_doc d;
-		if (view_read_speculative(k->engine->o.store, &task_schema, up, &text, &d, e) != 0)
-			break;
-		id_copy(up, d.parentTaskId);
-	}
-	if (depth >= TASK_DEPTH_MAX)
-		return err_field(e, "parentTaskId", "tasks may be nested %d deep", TASK_DEPTH_MAX);
-	k->has_parent = true;
-	id_copy(k->d.parentTaskId, parent);
-	return 0;
-}
-
 /* Finds the session, thread and turn of the task. They must belong together; the session defaults to the parent's. */
 static int creation_scope(struct creation *k, struct err *e)
 {
@@ -129,36 +91,23 @@ static int creation_scope(struct creation *k, struct err *e)
 	int r = 0;
 
 	if (turn && (r = view_turn_brief(s, k->caller->uid, turn, &ub, e)) != 0)
-		return r < 0 ? -1 : other_error(e, "turnId", turn);
+		return r < 0 ? -1 : err_at(e, ERR_NOT_FOUND, "turnId", UNKNOWN, "turnId", turn);
 	if (turn && ((thread && strcmp(thread, ub.thread_id) != 0) || (session && strcmp(session, ub.session_id) != 0)))
 		return err_field(e, "turnId", "does not belong to the others that were given");
 	thread = turn ? ub.thread_id : thread;
 	if (thread && (r = view_thread_brief(s, k->caller->uid, thread, &tb, e)) != 0)
-		return r < 0 ? -1 : other_error(e, "threadId", thread);
+		return r < 0 ? -1 : err_at(e, ERR_NOT_FOUND, "threadId", UNKNOWN, "threadId", thread);
 	if (thread && session && strcmp(session, tb.session_id) != 0)
 		return err_field(e, "threadId", "does not belong to the session that was given");
 	session = thread ? tb.session_id : session ? session : k->has_parent ? k->parent.d.sessionId : NULL;
 	if (session && (r = view_session_brief(s, k->caller->uid, session, &sb, e)) != 0)
-		return r < 0 ? -1 : other_error(e, "sessionId", session);
+		return r < 0 ? -1 : err_at(e, ERR_NOT_FOUND, "sessionId", UNKNOWN, "sessionId", session);
 	k->d.uid = session ? sb.uid : k->caller->uid;
 	id_copy(k->d.turnId, turn);
 	id_copy(k->d.threadId, thread);
 	k->makes_session = !session;
 	id_copy(k->d.sessionId, session);
 	return 0;
-}
-
-static int creation_check(struct creation *k, struct err *e)
-{
-	if (check_described(k->params, e) < 0 || creation_parent(k, param_str(k->params, "parentTaskId"), e) < 0 ||
-	    creation_scope(k, e) < 0)
-		return -1;
-	k->acceptance = acceptance_of(k->params, e);
-	k->delivery = param_delivery(k->params, "delivery", e);
-	k->command = command_of(k->params, k->caller);
-	if (e->code)
-		return -1;
-	return k->command ? command_check(k->engine, k->command, k->caller, e) : 0;
 }
 
 static struct task_description_part description_of(const json_t *params)
@@ -189,10 +138,45 @@ static struct task_limits_part limits_of(const json_t *params)
 					  .heartbeatMs = param_int(params, "heartbeatMs") };
 }
 
-static int created_fact(struct creation *k, struct transaction *tx, struct err *e)
+/* The owner is the given one, else the caller. */
+static void accepted_fact(const struct task_doc *d, const json_t *owner, struct transaction *tx, const struct caller *c)
 {
+	const struct requester by = requester_of(c);
+
+	EMIT(task_accepted, tx, task_scope(d, c), .envelope.status = "accepted",
+	     .owner = owner ? json_from_tree(owner) : json_requester(&by));
+}
+
+static int check_creation(struct creation *k, struct err *e)
+{
+	const char *parent = param_str(k->params, "parentTaskId");
+
+	if (check_described(k->params, e) < 0)
+		return -1;
+	if (parent &&
+	    (task_get(k->engine, parent, k->caller, &k->parent, e) < 0 || task_may(&k->parent, TASK_VERB_ADD, e) < 0)) {
+		snprintf(e->field, sizeof e->field, "parentTaskId");
+		return -1;
+	}
+	k->has_parent = parent != NULL;
+	id_copy(k->d.parentTaskId, parent);
+	if ((parent && task_check_depth(k->engine, &k->parent, 0, e) < 0) || creation_scope(k, e) < 0)
+		return -1;
+	k->acceptance = acceptance_of(k->params, e);
+	k->delivery = param_delivery(k->params, "delivery", e);
+	k->command = command_of(k->params, k->caller);
+	if (e->code)
+		return -1;
+	return k->command ? command_check(k->engine, k->command, k->caller, e) : 0;
+}
+
+/* task.created and the edges to the tasks that block the new one. */
+static int created_facts(struct creation *k, struct transaction *tx, struct err *e)
+{
+	const json_t *blockers = json_object_get(k->params, "blockedBy"), *v;
 	const struct scope s = task_scope(&k->d, k->caller);
 	const struct requester by = requester_of(k->caller);
+	const struct task self = { .d = k->d, .status = TASK_ACCEPTED };
 	command_fact_auto struct command_fact command;
 	struct task_created made = { .envelope.status = "draft",
 				     .title = param_str(k->params, "title"),
@@ -202,6 +186,7 @@ static int created_fact(struct creation *k, struct transaction *tx, struct err *
 				     .deliveryState = json_from_tree(k->delivery),
 				     .limits = limits_of(k->params),
 				     .bodyHash = k->hash };
+	size_t i;
 
 	command_fact_init(&command, k->command, &s, tx);
 	made.run = command_part(&command);
@@ -210,133 +195,92 @@ static int created_fact(struct creation *k, struct transaction *tx, struct err *
 	if (emit_task_created(tx, s, &made) < 0)
 		return err_set(e, ERR_INVALID,
 			       "the task is too large for one event: shorten its texts or put them behind refs");
-	return 0;
-}
-
-static void accepted_fact(const struct task_doc *d, const json_t *owner, struct transaction *tx, const struct caller *c)
-{
-	const struct requester by = requester_of(c);
-
-	EMIT(task_accepted, tx, task_scope(d, c), .envelope.status = "accepted",
-	     .owner = owner ? json_from_tree(owner) : json_requester(&by));
-}
-
-static void delegated_fact(const struct task_doc *parent, const char *kind, const char *id, struct transaction *tx,
-			   const struct caller *c)
-{
-	EMIT(task_delegated, tx, task_scope(parent, c), .delegateKind = kind, .delegateId = id);
-}
-
-/*
- * Blockers named at creation. The task has no edges in the store yet, so no cycle is searched for. The edge to its
- * parent is not considered.
- */
-static int creation_blockers(struct creation *k, struct transaction *tx, struct err *e)
-{
-	const json_t *list = json_object_get(k->params, "blockedBy"), *v;
-	struct task self = { .d = k->d, .status = TASK_ACCEPTED };
-	size_t i;
-
-	if (json_array_size(list) > 256)
+	if (json_array_size(blockers) > 256)
 		return err_field(e, "blockedBy", "must have at most 256 tasks");
-	json_array_foreach (list, i, v) {
+	json_array_foreach (blockers, i, v) {
 		task_auto struct task other = TASK_INIT;
+		char field[ERR_FIELD_MAX];
+
+		snprintf(field, sizeof field, "blockedBy[%zu]", i);
 		if (task_get(k->engine, json_string_value(v), k->caller, &other, e) < 0) {
-			snprintf(e->field, sizeof e->field, "blockedBy[%zu]", i);
+			memcpy(e->field, field, sizeof field);
 			return -1;
 		}
+		/*
+		 * The new task has no edges in the store yet, so only its parent can close a cycle: the parent waits
+		 * for the new task, which must not wait for the parent.
+		 */
+		if (k->has_parent && task_waits_for(k->engine, other.d.taskId, k->d.parentTaskId))
+			return err_at(e, ERR_CONFLICT, field,
+				      "that would be a cycle: '%s' waits for the parent '%s', which waits for its "
+				      "children",
+				      other.d.taskId, k->d.parentTaskId);
 		/* A completed task blocks nothing. */
-		if (other.status == TASK_COMPLETED)
-			continue;
-		task_link_facts(&self, &other, tx, k->caller, "blocked_by", other.d.taskId,
-				task_status_ended(other.status) ? "broken" : "active", NULL);
+		if (other.status != TASK_COMPLETED)
+			task_link_facts(&self, &other, tx, k->caller, "blocked_by", other.d.taskId,
+					task_status_ended(other.status) ? "broken" : "active", NULL);
 	}
 	return 0;
 }
 
-/* The id is taken: a repeated request gets the same reply. */
-static void answer_existing(struct transaction *tx, const struct creation *k, const struct task *known)
+/* With the task's first facts: its session if it needs a new one, its blockers, and the edge to its parent. */
+void engine_create_task(struct engine *engine, const json_t *params, const struct caller *c, engine_reply_fn fn,
+			void *ctx)
 {
-	struct err e = ERR_INIT;
-
-	if (strcmp(known->d.bodyHash, k->hash) != 0 || known->d.uid != k->caller->uid) {
-		err_set(&e, ERR_CONFLICT, "taskId '%s' exists already",
-			known->d.uid == k->caller->uid ? known->d.taskId : "…");
-		snprintf(e.field, sizeof e.field, "taskId");
-		transaction_reject(tx, &e);
-		return;
-	}
-	jw_kstr(&tx->w, "taskId", known->d.taskId);
-	jw_kstr(&tx->w, "status", known->d.status);
-	jw_kstr(&tx->w, "sessionId", known->d.sessionId);
-	transaction_commit(tx);
-}
-
-void engine_create_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
-{
-	struct creation __attribute__((cleanup(creation_done))) k = { .engine = g, .params = params, .caller = c };
-	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	struct creation __attribute__((cleanup(creation_done))) k = { .engine = engine, .params = params, .caller = c };
+	struct transaction *tx = transaction_new(engine, c, fn, ctx);
 	task_auto struct task known = TASK_INIT;
 	const char *given = param_str(params, "taskId");
-	bool draft = json_is_true(json_object_get(params, "draft"));
+	const char *status = json_is_true(json_object_get(params, "draft")) ? "draft" : "accepted";
 	struct err e = ERR_INIT;
-	int r = given ? task_read(g, given, &known, &e) : 1;
+	int r = given ? task_read(engine, given, &known, &e) : 1;
 
 	param_hash(params, k.hash);
-	if (r == 0) {
-		answer_existing(tx, &k, &known);
-		return;
-	}
-	if (given)
-		id_copy(k.d.taskId, given);
-	else
+	id_copy(k.d.taskId, given);
+	if (!given)
 		id_make(ID_KIND_TASK, k.d.taskId);
-	if (r < 0 || creation_check(&k, &e) < 0) {
-		transaction_reject(tx, &e);
-		return;
+	/* The id is taken: a repeated request gets the same reply. */
+	if (r == 0 && (strcmp(known.d.bodyHash, k.hash) != 0 || known.d.uid != c->uid))
+		err_at(&e, ERR_CONFLICT, "taskId", "taskId '%s' exists already", known.d.uid == c->uid ? given : "…");
+	if (r < 0 || e.code || (r > 0 && check_creation(&k, &e) < 0))
+		return transaction_reject(tx, &e);
+	if (r > 0) {
+		if (k.makes_session)
+			session_make(engine, tx, c, "session", NULL, k.d.sessionId);
+		if (created_facts(&k, tx, &e) < 0)
+			return transaction_reject(tx, &e);
+		if (strcmp(status, "accepted") == 0)
+			accepted_fact(&k.d, json_object_get(params, "owner"), tx, c);
 	}
-	if (k.makes_session)
-		session_make(g, tx, c, "session", NULL, k.d.sessionId);
-	if (created_fact(&k, tx, &e) < 0 || creation_blockers(&k, tx, &e) < 0) {
-		transaction_reject(tx, &e);
-		return;
-	}
-	if (!draft)
-		accepted_fact(&k.d, json_object_get(params, "owner"), tx, c);
 	if (k.has_parent) {
 		struct task self = { .d = k.d };
+
 		task_link_facts(&self, &k.parent, tx, c, "parent", k.d.parentTaskId, "active", NULL);
-		delegated_fact(&k.parent.d, "task", k.d.taskId, tx, c);
+		EMIT(task_delegated, tx, task_scope(&k.parent.d, c), .delegateKind = "task", .delegateId = k.d.taskId);
 	}
 	jw_kstr(&tx->w, "taskId", k.d.taskId);
-	jw_kstr(&tx->w, "status", draft ? "draft" : "accepted");
-	jw_kstr(&tx->w, "sessionId", k.d.sessionId);
+	jw_kstr(&tx->w, "status", r == 0 ? known.d.status : status);
+	jw_kstr(&tx->w, "sessionId", r == 0 ? known.d.sessionId : k.d.sessionId);
 	transaction_commit(tx);
 }
 
 /* ---- update_task ---- */
 
 /* The statuses that a client may set: waiting for something, no longer waiting, and the end of a draft. */
-static int update_status(const struct task *t, const char *status, const char *reason, struct err *e)
+static int check_status(const struct task *t, const char *status, const char *reason, struct err *e)
 {
 	enum task_status to = task_status_find(status);
-	bool works = t->d.attemptOpen && t->status != TASK_PAUSED && t->status != TASK_CANCELLING;
+	const bool waiting = task_status_class(to) == TASK_CLASS_WAITING;
+	const bool works = t->d.attemptOpen && t->status != TASK_PAUSED && t->status != TASK_CANCELLING;
 
 	if (to == TASK_ACCEPTED && t->status == TASK_DRAFT)
 		return 0;
-	if (to == TASK_RUNNING ? works
-			       : task_status_class(to) == TASK_CLASS_WAITING &&
-					 (works || (to == TASK_BLOCKED && !t->d.attemptOpen)))
-		return task_status_class(to) != TASK_CLASS_WAITING || reason
-			       ? 0
-			       : err_field(e, "reason", "missing; say what the task waits for");
-	err_set(e, ERR_STATE,
-		"task '%s' is %s and cannot be called %s: accepted ends a draft; running, waiting_input, "
-		"waiting_permission, "
-		"waiting_resource and blocked need an attempt under way",
-		t->d.taskId, t->d.status, status);
-	snprintf(e->field, sizeof e->field, "status");
-	return -1;
+	if (to == TASK_RUNNING ? works : waiting && (works || (to == TASK_BLOCKED && !t->d.attemptOpen)))
+		return !waiting || reason ? 0 : err_field(e, "reason", "missing; say what the task waits for");
+	return err_at(e, ERR_STATE, "status",
+		      "task '%s' is %s and cannot become %s: accepted ends a draft; running, waiting_input, "
+		      "waiting_permission, waiting_resource and blocked need an attempt in progress",
+		      t->d.taskId, t->d.status, status);
 }
 
 static void status_fact(const struct task *t, const json_t *params, struct transaction *tx, const struct caller *c)
@@ -359,17 +303,8 @@ static void status_fact(const struct task *t, const json_t *params, struct trans
 	}
 }
 
-static bool has_changes(const json_t *params)
-{
-	static const char *const not_changes[] = { "taskId", "status", "reason", "blockerId", "idempotencyKey" };
-	size_t n = json_object_size(params);
-
-	for (size_t i = 0; i < countof(not_changes); i++)
-		n -= json_object_get(params, not_changes[i]) != NULL;
-	return n > 0;
-}
-
-static int updated_fact(struct engine *g, const struct task *t, const json_t *params, struct transaction *tx,
+/* byWorker: an update by the client that works on the task is also a sign of life. */
+static int updated_fact(struct engine *engine, const struct task *t, const json_t *params, struct transaction *tx,
 			const struct caller *c, struct err *e)
 {
 	json_auto_t *acceptance = acceptance_of(params, e), *delivery = param_delivery(params, "delivery", e),
@@ -378,7 +313,7 @@ static int updated_fact(struct engine *g, const struct task *t, const json_t *pa
 								      : NULL;
 	const struct scope s = task_scope(&t->d, c);
 
-	if (e->code || (command && command_check(g, command, c, e) < 0))
+	if (e->code || (command && command_check(engine, command, c, e) < 0))
 		return -1;
 	command_fact_auto struct command_fact run;
 	command_fact_init(&run, command, &s, tx);
@@ -394,27 +329,31 @@ static int updated_fact(struct engine *g, const struct task *t, const json_t *pa
 	return 0;
 }
 
-void engine_update_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+/* A change of members and a change of the status may come in one request. */
+void engine_update_task(struct engine *engine, const json_t *params, const struct caller *c, engine_reply_fn fn,
+			void *ctx)
 {
+	static const char *const not_changes[] = { "taskId", "status", "reason", "blockerId", "idempotencyKey" };
 	const char *status = param_str(params, "status"), *assigned;
-	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	size_t changes = json_object_size(params);
+	struct transaction *tx = transaction_new(engine, c, fn, ctx);
 	task_auto struct task t = TASK_INIT;
 	struct err e = ERR_INIT;
 
-	if (task_get(g, param_str(params, "taskId"), c, &t, &e) < 0 || task_may(&t, TASK_VERB_UPDATE, &e) < 0 ||
+	for (size_t i = 0; i < countof(not_changes); i++)
+		changes -= json_object_get(params, not_changes[i]) != NULL;
+	if (task_get(engine, param_str(params, "taskId"), c, &t, &e) < 0 || task_may(&t, TASK_VERB_UPDATE, &e) < 0 ||
 	    check_described(params, &e) < 0 || param_text(params, "reason", TASK_REASON_MAX, &e) < 0 ||
-	    (status && update_status(&t, status, param_str(params, "reason"), &e) < 0) ||
-	    (has_changes(params) && updated_fact(g, &t, params, tx, c, &e) < 0)) {
-		transaction_reject(tx, &e);
-		return;
-	}
+	    (status && check_status(&t, status, param_str(params, "reason"), &e) < 0) ||
+	    (changes && updated_fact(engine, &t, params, tx, c, &e) < 0))
+		return transaction_reject(tx, &e);
 	assigned = param_str(json_object_get(params, "assignee"), "id");
 	if (assigned && strlen(assigned) < ID_SIZE)
-		delegated_fact(&t.d, "worker", assigned, tx, c);
+		EMIT(task_delegated, tx, task_scope(&t.d, c), .delegateKind = "worker", .delegateId = assigned);
 	if (status)
 		status_fact(&t, params, tx, c);
 	if (t.d.attemptOpen)
-		task_set_worker(g, t.d.taskId, c);
+		task_set_worker(engine, t.d.taskId, c);
 	jw_kstr(&tx->w, "taskId", t.d.taskId);
 	jw_kstr(&tx->w, "status", status ? status : t.d.status);
 	transaction_commit(tx);

@@ -1,80 +1,55 @@
 /*
  * Cancellation. First the intent is recorded, for the task and for all tasks below it; from then on nothing new may
- * start there. Then everything that works for the task is asked to end (task_parts.def). A task becomes cancelled
+ * start there. Then everything that works for the task is asked to end (parts). A task becomes cancelled
  * when all of that has provably ended, which is checked whenever something below it ends.
  */
 
 #include "runtime/engine/work/task_private.h"
 
-#include "runtime/base/log.h"
-#include "runtime/base/mem.h"
-#include "runtime/engine/process/process.h"
-#include "runtime/engine/work/subagent.h"
-
 #define CANCEL_MOST 4000u /* tasks in one commit */
 
 /* ---- what works for a task ---- */
 
-static bool task_processes_open(struct engine *g, const char *task_id);
-static bool task_children_open(struct engine *g, const char *task_id);
-static void task_children_end(struct engine *g, const char *task_id, const char *reason);
-
-struct below {
-	const char *name;
-	bool (*open)(struct engine *g, const char *task_id);
-	void (*end)(struct engine *g, const char *task_id, const char *reason);
-};
-static const struct below belows[] = {
-#define TASK_PART(name, open, end) { name, open, end },
-#include "runtime/engine/work/task_parts.def"
-#undef TASK_PART
-};
-
 struct of_task {
-	const char *task_id, *reason;
-	char (*ids)[ID_TEXT_MAX];
+	const char *task_id;
+	const char *end_reason; /* asks each to end; NULL = only counts them */
 	size_t n;
 };
 
 static void process_of_task(void *ctx, const char *id, void *value)
 {
 	struct of_task *o = ctx;
-	const struct process *p = value;
+	struct process *p = value;
 
 	if (strcmp(p->task_id, o->task_id) != 0)
 		return;
-	if (o->ids)
-		snprintf(o->ids[o->n], ID_TEXT_MAX, "%s", id);
 	o->n++;
+	if (o->end_reason)
+		process_enforce_end(p, PROCESS_END_USER, NULL, process_stop_signal(p), p->engine->o.stop_grace_ms,
+				    o->end_reason);
 }
 
-static bool task_processes_open(struct engine *g, const char *task_id)
+static bool task_processes_open(struct engine *engine, const char *task_id)
 {
 	struct of_task o = { .task_id = task_id };
 
-	strmap_each(&g->processes->live, process_of_task, &o);
+	strmap_each(&engine->processes->live, process_of_task, &o);
 	return o.n > 0;
 }
 
-void task_processes_end(struct engine *g, const char *task_id, const char *reason)
+void task_processes_end(struct engine *engine, const char *task_id, const char *reason)
 {
-	struct of_task o = { .task_id = task_id, .ids = mem_zalloc(g->processes->live.count + 1, ID_TEXT_MAX) };
+	struct of_task o = { .task_id = task_id, .end_reason = reason };
 
-	strmap_each(&g->processes->live, process_of_task, &o);
-	for (size_t i = 0; i < o.n; i++) {
-		struct process *p = engine_process(g, o.ids[i]);
-		if (p)
-			process_enforce_end(p, PROCESS_END_USER, NULL, process_stop_signal(p), g->o.stop_grace_ms,
-					    reason);
-	}
-	free(o.ids);
+	/* strmap_visit: ending a process may remove it, and others, from the map. */
+	strmap_visit(&engine->processes->live, process_of_task, &o);
 }
 
-static bool task_children_open(struct engine *g, const char *task_id)
+static bool task_children_open(struct engine *engine, const char *task_id)
 {
 	char child[ID_SIZE];
 
-	return task_has_open_child(g, task_id, child);
+	return task_has_open_child(engine, task_id, child);
 }
 
 /* Ends the children. Their intents were recorded together with the task's. */
@@ -82,8 +57,6 @@ struct child_end {
 	struct engine *engine;
 	const char *reason;
 };
-
-static void end_parts(struct engine *g, const char *task_id);
 
 static bool end_child(void *ctx, const char *target, const char *status)
 {
@@ -94,31 +67,42 @@ static bool end_child(void *ctx, const char *target, const char *status)
 	if (strcmp(status, "active") != 0 || task_read(c->engine, target, &t, &e) != 0)
 		return true;
 	if (t.status == TASK_CANCELLING)
-		end_parts(c->engine, target);
+		task_cancel_resume(c->engine, target);
 	else
 		task_cancel_own(c->engine, target, c->reason); /* not in the same commit: there were too many */
 	return true;
 }
 
-static void task_children_end(struct engine *g, const char *task_id, const char *reason)
+static void task_children_end(struct engine *engine, const char *task_id, const char *reason)
 {
-	struct child_end c = { g, reason };
+	struct child_end c = { engine, reason };
 
-	task_each_edge(g, task_id, "child", end_child, &c);
+	task_each_edge(engine, task_id, "child", end_child, &c);
 }
+
+/* Everything that may work for a task, and so must have ended before the task is cancelled. */
+static const struct task_part {
+	bool (*open)(struct engine *engine, const char *task_id);                    /* some of it has not ended yet */
+	void (*end)(struct engine *engine, const char *task_id, const char *reason); /* asks all of it to end */
+} parts[] = {
+	{ task_processes_open, task_processes_end }, { task_children_open, task_children_end },
+	{ task_actions_open, task_actions_end },     { task_jobs_open, task_jobs_end },
+	{ task_subagents_open, task_subagents_end },
+};
 
 /* ---- ending the work ---- */
 
-static void end_parts(struct engine *g, const char *task_id)
+/* Idempotent: repeated after a restart, and when a cancelled task is cancelled again. */
+void task_cancel_resume(struct engine *engine, const char *task_id)
 {
 	task_auto struct task t = TASK_INIT;
 	struct err e = ERR_INIT;
 
-	if (task_read(g, task_id, &t, &e) != 0 || t.status != TASK_CANCELLING)
+	if (task_read(engine, task_id, &t, &e) != 0 || t.status != TASK_CANCELLING)
 		return;
-	for (size_t i = 0; i < countof(belows); i++)
-		belows[i].end(g, task_id, "parent_cancelled");
-	task_cancel_check(g, task_id);
+	for (size_t i = 0; i < countof(parts); i++)
+		parts[i].end(engine, task_id, "parent_cancelled");
+	task_cancel_check(engine, task_id);
 }
 
 /* Children of a task that had (not) completed before its cancellation. */
@@ -148,63 +132,52 @@ static void write_children(struct jw *w, const void *list, size_t n)
 	jw_arr_end(w);
 }
 
-static void cancelled_fact(struct engine *g, const struct task *t, struct transaction *tx, const struct caller *c)
-{
-	if (t->d.attemptOpen) {
-		const struct attempt_end end = { .status = "cancelled",
-						 .category = "cancelled",
-						 .message = "the task was cancelled",
-						 .exit_code = -1 };
-		/* With status cancelling, task_attempt_failed only closes the attempt and adds no retry. */
-		struct task cancelling = *t;
-		cancelling.status = TASK_CANCELLING;
-		task_attempt_failed(g, &cancelling, tx, c, &end);
-	}
-	mem_auto char *why = jval_strdup(jval_get(t->d.cancellation, "reason"));
-	const struct children_list ended = { .engine = g, .task_id = t->d.taskId },
-				   before = { .engine = g, .task_id = t->d.taskId, .completed = true };
-	const struct scope s = task_scope(&t->d, c);
-	EMIT(task_cancelled, tx, s, .envelope = { .status = "cancelled", .status_reason = why },
-	     .ended = json_from_writer(write_children, &ended, 0),
-	     .finishedBefore = json_from_writer(write_children, &before, 0), .reason = why);
-	fact_snapshot(tx, &s);
-}
-
-/* The proof that nothing works for the task: every part reports that nothing is open. */
-static bool nothing_open(struct engine *g, const char *task_id)
-{
-	for (size_t i = 0; i < countof(belows); i++)
-		if (belows[i].open(g, task_id))
-			return false;
-	return true;
-}
-
-void task_cancel_check(struct engine *g, const char *task_id)
+void task_cancel_check(struct engine *engine, const char *task_id)
 {
 	task_auto struct task t = TASK_INIT;
 	struct err e = ERR_INIT;
 
-	if (task_read(g, task_id, &t, &e) != 0 || t.status != TASK_CANCELLING || !nothing_open(g, task_id))
+	if (task_read(engine, task_id, &t, &e) != 0 || t.status != TASK_CANCELLING)
 		return;
-	struct transaction *tx = transaction_new_internal(g);
-	cancelled_fact(g, &t, tx, NULL);
+	/* The proof that nothing works for the task: every part reports that nothing is open. */
+	for (size_t i = 0; i < countof(parts); i++)
+		if (parts[i].open(engine, task_id))
+			return;
+	struct transaction *tx = transaction_new_internal(engine);
+	if (t.d.attemptOpen) {
+		/* With status cancelling, task_attempt_failed only closes the attempt and adds no retry. */
+		const struct attempt_end end = { .status = "cancelled",
+						 .category = "cancelled",
+						 .message = "the task was cancelled",
+						 .exit_code = -1 };
+
+		task_attempt_failed(engine, &t, tx, NULL, &end);
+	}
+	mem_auto char *why = jval_strdup(jval_get(t.d.cancellation, "reason"));
+	const struct children_list ended = { .engine = engine, .task_id = task_id },
+				   before = { .engine = engine, .task_id = task_id, .completed = true };
+	const struct scope s = task_scope(&t.d, NULL);
+	EMIT(task_cancelled, tx, s, .envelope = { .status = "cancelled", .status_reason = why },
+	     .ended = json_from_writer(write_children, &ended, 0),
+	     .finishedBefore = json_from_writer(write_children, &before, 0), .reason = why);
+	fact_snapshot(tx, &s);
 	transaction_commit(tx);
-	task_worker_over(g, task_id);
-	task_notify_edges(g, task_id);
-	task_dispatch(g);
+	task_worker_over(engine, task_id);
+	task_notify_edges(engine, task_id);
+	task_dispatch(engine);
 }
 
-void task_cancel_resume(struct engine *g, const char *task_id) { end_parts(g, task_id); }
-
-void task_on_process_over(struct engine *g, const struct process_over *x)
+/* Also for a hook's process: it works for the task as well, and may be the last that does. */
+void task_on_process_over(struct engine *engine, const struct process_over *x)
 {
-	if (x->task_id[0] && x->owner != OWNER_HOOK)
-		task_cancel_check(g, x->task_id);
+	if (x->task_id[0])
+		task_cancel_check(engine, x->task_id);
 }
 
-int task_may_start(struct engine *g, const struct start_request *r, struct err *e)
+/* Starts with an owner are the engine's own and were checked by it. */
+int task_may_start(struct engine *engine, const struct start_request *r, struct err *e)
 {
-	return r->task_id && !r->owner ? task_may_run(g, r->task_id, e) : 0;
+	return r->task_id && !r->owner ? task_may_run(engine, r->task_id, e) : 0;
 }
 
 /* ---- the intent ---- */
@@ -219,6 +192,7 @@ struct cancel_intent {
 	unsigned count;
 };
 
+/* From this fact on nothing new may start for the task (task_may_run). */
 static void intent_fact(struct cancel_intent *in, const struct task *t, const char *propagation)
 {
 	EMIT(task_cancel_requested, in->tx, task_scope(&t->d, in->caller),
@@ -273,22 +247,22 @@ static bool detach_child(void *ctx, const char *target, const char *status)
 	return true;
 }
 
-void engine_cancel_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+/* The reply follows the intent. task.cancelled follows when everything has provably ended. */
+void engine_cancel_task(struct engine *engine, const json_t *params, const struct caller *c, engine_reply_fn fn,
+			void *ctx)
 {
 	const json_t *propagate = json_object_get(params, "propagate");
-	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	struct transaction *tx = transaction_new(engine, c, fn, ctx);
 	task_auto struct task t = TASK_INIT;
 	struct err e = ERR_INIT;
 
-	if (task_get(g, param_str(params, "taskId"), c, &t, &e) < 0 || task_may(&t, TASK_VERB_CANCEL, &e) < 0 ||
-	    param_text(params, "reason", TASK_REASON_MAX, &e) < 0) {
-		transaction_reject(tx, &e);
-		return;
-	}
+	if (task_get(engine, param_str(params, "taskId"), c, &t, &e) < 0 || task_may(&t, TASK_VERB_CANCEL, &e) < 0 ||
+	    param_text(params, "reason", TASK_REASON_MAX, &e) < 0)
+		return transaction_reject(tx, &e);
 	jw_kstr(&tx->w, "taskId", t.d.taskId);
 	jw_kstr(&tx->w, "status", "cancelling");
 	if (t.status != TASK_CANCELLING) {
-		struct cancel_intent in = { .engine = g,
+		struct cancel_intent in = { .engine = engine,
 					    .tx = tx,
 					    .caller = c,
 					    .by = requester_of(c),
@@ -296,24 +270,25 @@ void engine_cancel_task(struct engine *g, const json_t *params, const struct cal
 					    .propagate = !propagate || json_is_true(propagate) };
 		record_intent(&in, &t);
 		if (!in.propagate)
-			task_each_edge(g, t.d.taskId, "child", detach_child, &in);
+			task_each_edge(engine, t.d.taskId, "child", detach_child, &in);
 	}
-	transaction_after_commit(tx, end_parts, t.d.taskId);
+	transaction_after_commit(tx, task_cancel_resume, t.d.taskId);
 	transaction_commit(tx);
 }
 
-void task_cancel_own(struct engine *g, const char *task_id, const char *reason)
+/* For a child that did not fit into the transaction of its parent's cancellation. */
+void task_cancel_own(struct engine *engine, const char *task_id, const char *reason)
 {
 	task_auto struct task t = TASK_INIT;
 	struct err e = ERR_INIT;
 
-	if (task_read(g, task_id, &t, &e) != 0 || task_status_ended(t.status) || t.status == TASK_CANCELLING)
+	if (task_read(engine, task_id, &t, &e) != 0 || task_status_ended(t.status) || t.status == TASK_CANCELLING)
 		return;
-	struct transaction *tx = transaction_new_internal(g);
+	struct transaction *tx = transaction_new_internal(engine);
 	struct cancel_intent in = {
-		.engine = g, .tx = tx, .by = requester_of(&tx->caller), .reason = reason, .propagate = true
+		.engine = engine, .tx = tx, .by = requester_of(&tx->caller), .reason = reason, .propagate = true
 	};
 	record_intent(&in, &t);
-	transaction_after_commit(tx, end_parts, task_id);
+	transaction_after_commit(tx, task_cancel_resume, task_id);
 	transaction_commit(tx);
 }

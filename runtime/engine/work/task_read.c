@@ -3,9 +3,7 @@
  * legal.
  */
 
-#include "runtime/base/clock.h"
 #include "runtime/base/hash.h"
-#include "runtime/base/mem.h"
 #include "runtime/engine/call/tool_call.h"
 #include "runtime/engine/core/ref.h"
 #include "runtime/engine/policy/sandbox_setup.h"
@@ -13,36 +11,37 @@
 #include "runtime/engine/work/task_private.h"
 #include "runtime/view/view.h"
 
+#define POLL_MAX_NS (60ull * 1000000000)
+#define BACKOFF_MOST_MS 86400000ull
+
 /* ---- reading ---- */
 
 void task_done(struct task *t) { buf_done(&t->text); }
 
-int task_read(struct engine *g, const char *id, struct task *ret, struct err *e)
+int task_read(struct engine *engine, const char *id, struct task *ret, struct err *e)
 {
-	int r = view_read_speculative(g->o.store, &task_schema, id, &ret->text, &ret->d, e);
+	int r = view_read_speculative(engine->o.store, &task_schema, id, &ret->text, &ret->d, e);
 
 	if (r == 0)
 		ret->status = task_doc_status(&ret->d);
 	return r;
 }
 
-int task_get(struct engine *g, const char *id, const struct caller *c, struct task *ret, struct err *e)
+int task_get(struct engine *engine, const char *id, const struct caller *c, struct task *ret, struct err *e)
 {
-	int r = task_read(g, id, ret, e);
+	int r = task_read(engine, id, ret, e);
 
 	if (r < 0)
 		return -1;
 	/* A task of another uid is reported as not found, so that its existence is not disclosed. */
-	if (r > 0 || (c->uid != 0 && c->uid != ret->d.uid)) {
-		err_set(e, ERR_NOT_FOUND, "no task '%.80s'", id);
-		snprintf(e->field, sizeof e->field, "taskId");
-		return -1;
-	}
+	if (r > 0 || (c->uid != 0 && c->uid != ret->d.uid))
+		return err_at(e, ERR_NOT_FOUND, "taskId", "no task '%.80s'", id);
 	return 0;
 }
 
 /* ---- facts ---- */
 
+/* Also has the current run and attempt, so that every fact can be assigned to one. */
 struct scope task_scope(const struct task_doc *d, const struct caller *c)
 {
 	return (struct scope){ .uid = (uint32_t)d->uid,
@@ -98,6 +97,7 @@ struct opt_int param_int(const json_t *params, const char *name)
 	return opt_int_if(json_is_integer(v), json_integer_value(v));
 }
 
+/* The result is a copy: callers change it before they write it. */
 json_t *param_refs(const json_t *params, const char *name, const char *member, struct err *e)
 {
 	const json_t *list = json_object_get(params, name), *v;
@@ -158,8 +158,7 @@ json_t *param_delivery(const json_t *params, const char *name, struct err *e)
 	if (delivery_find(state) < 0) {
 		err_field(e, name,
 			  "expected one of pending, queued, failed, delivered, parent_missing, not_applicable, or an "
-			  "object with "
-			  "such a state");
+			  "object with such a state");
 		return NULL;
 	}
 	if (param_small(params, name, TASK_JSON_MAX, e) < 0)
@@ -197,7 +196,8 @@ enum engine_role command_role(const json_t *command)
 	return role && strcmp(role, "operator") == 0 ? ROLE_OPERATOR : ROLE_AGENT;
 }
 
-int command_check(struct engine *g, const json_t *command, const struct caller *c, struct err *e)
+/* A root client authorises the command now, because it may have disconnected when the command runs. */
+int command_check(struct engine *engine, const json_t *command, const struct caller *c, struct err *e)
 {
 	mem_auto char *text = dump_json(command);
 	struct start_spec s;
@@ -205,9 +205,9 @@ int command_check(struct engine *g, const json_t *command, const struct caller *
 	if (strlen(text) > TASK_COMMAND_MAX)
 		return err_field(e, "command", "must have at most %u bytes as JSON, with everything that belongs to it",
 				 TASK_COMMAND_MAX);
-	if (start_spec_of(g, command, &s, e) < 0)
+	if (start_spec_of(engine, command, &s, e) < 0)
 		return -1;
-	root_authorise_request(g, &s.request.sandbox, c, true);
+	root_authorise_request(engine, &s.request.sandbox, c, true);
 	start_spec_done(&s);
 	return 0;
 }
@@ -237,7 +237,8 @@ void command_fact_init(struct command_fact *c, const json_t *command, const stru
 
 void command_fact_done(struct command_fact *c) { free(c->shown); }
 
-json_t *command_read(struct engine *g, struct jval command, struct jval ref, struct err *e)
+/* The inline command if it is complete, else the one behind the ref, which has the values of its variables. */
+json_t *command_read(struct engine *engine, struct jval command, struct jval ref, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
 	json_error_t je;
@@ -247,17 +248,18 @@ json_t *command_read(struct engine *g, struct jval command, struct jval ref, str
 		buf_append(&text, command.text, command.len);
 	} else {
 		jval_str(ref, id, sizeof id);
-		if (store_output_read(g->o.store, id, 0, TASK_COMMAND_MAX + 1024, &text, e) < 0) {
+		if (store_output_read(engine->o.store, id, 0, TASK_COMMAND_MAX + 1024, &text, e) < 0) {
 			err_wrap(e, "read the command");
 			return NULL;
 		}
 	}
 	json_t *json = json_loadb(buf_cstr(&text), text.len, 0, &je);
 	if (!json)
-		err_set(e, ERR_CORRUPT, "the kept command is not JSON: %s", je.text);
+		err_set(e, ERR_CORRUPT, "the stored command is not JSON: %s", je.text);
 	return json;
 }
 
+/* Without the idempotency key: a repeated request may have another one. */
 void param_hash(const json_t *params, char ret[65])
 {
 	json_auto_t *body = json_copy((json_t *)(uintptr_t)params);
@@ -265,6 +267,58 @@ void param_hash(const json_t *params, char ret[65])
 	mem_auto char *text = dump_json(body);
 
 	hash_sha256_text(text, strlen(text), ret);
+}
+
+/* ---- the retry policy ---- */
+
+bool retry_is_granted(struct jval policy, uint64_t made, const struct attempt_end *end)
+{
+	if (!end->may_retry || made >= jval_uint(jval_get(policy, "maxAttempts"), 1))
+		return false;
+	for (struct jiter it = jiter_on(jval_get(policy, "nonRetryable")); jiter_next(&it);)
+		if (jval_is_str(it.value, end->category) || jval_is_str(it.value, end->status))
+			return false;
+	return true;
+}
+
+uint64_t retry_backoff_ms(struct jval policy, uint64_t made)
+{
+	struct jval factor = jval_get(policy, "backoffFactor");
+	uint64_t most = jval_uint(jval_get(policy, "maxBackoffMs"), BACKOFF_MOST_MS);
+	double ms = (double)jval_uint(jval_get(policy, "backoffMs"), 0),
+	       by = factor.type == JT_NUMBER ? strtod(factor.text, NULL) : 1;
+
+	for (uint64_t i = 1; i < made && ms < (double)most && by > 1; i++)
+		ms *= by;
+	return ms > (double)most ? most : (uint64_t)ms;
+}
+
+struct attempt_end attempt_end_of_process(const struct process *p, const struct process_outcome *o)
+{
+	/* A process that ended with the daemon did not fail: its work may be repeated after the restart. */
+	const bool shutdown = p->end == PROCESS_END_SHUTDOWN;
+
+	return (struct attempt_end){ .status = o->status,
+				     .category = shutdown ? "shutdown" : o->category,
+				     .message = o->message,
+				     .limit = o->limit,
+				     .exit_code = o->exit_code,
+				     .may_retry = shutdown || strcmp(o->status, "cancelled") != 0,
+				     .process = p };
+}
+
+struct attempt_end attempt_end_of_refusal(const struct err *e)
+{
+	/* Another try would be rejected for the same reason. */
+	const bool final = e->code == ERR_PERMISSION || e->code == ERR_INVALID;
+
+	return (struct attempt_end){ .status = "failed",
+				     .category = !final                      ? "spawn"
+						 : e->code == ERR_PERMISSION ? "permission"
+									     : "invalid",
+				     .message = e->message,
+				     .exit_code = -1,
+				     .may_retry = !final };
 }
 
 /* ---- which verbs are legal ---- */
@@ -316,19 +370,58 @@ int task_may(const struct task *t, enum task_verb v, struct err *e)
 		       t->d.status, verb_names[v], possible.len ? possible.data : "nothing");
 }
 
-int task_may_run(struct engine *g, const char *task_id, struct err *e)
+/* Ids of unknown tasks are accepted: clients may use ids of their own. */
+int task_may_run(struct engine *engine, const char *task_id, struct err *e)
 {
 	task_auto struct task t = TASK_INIT;
-	int r = task_read(g, task_id, &t, e);
+	int r = task_read(engine, task_id, &t, e);
 
 	if (r != 0) /* ids of tasks that are stored elsewhere are accepted unchecked */
 		return r < 0 ? -1 : 0;
 	if (t.status != TASK_CANCELLING && !task_status_ended(t.status))
 		return 0;
 	snprintf(e->field, sizeof e->field, "taskId");
-	return err_set(e, ERR_STATE, "task '%s' is %s: nothing new is run for it", task_id, t.d.status);
+	return err_set(e, ERR_STATE, "task '%s' is %s: it accepts no new work", task_id, t.d.status);
+}
+
+/* ---- the clients that work on tasks, and the next check of deadlines ---- */
+
+void work_wake(struct engine *engine, uint64_t *poll_ns, uint64_t real_us)
+{
+	uint64_t now = engine_real(engine), in_ns = real_us > now ? (real_us - now) * 1000 : 0;
+
+	/* The real clock may be set: check at least this often. */
+	if (in_ns > POLL_MAX_NS)
+		in_ns = POLL_MAX_NS;
+	if (engine_now(engine) + in_ns >= *poll_ns)
+		return; /* an earlier check is already planned */
+	*poll_ns = engine_now(engine) + in_ns;
+	engine_wake(engine, *poll_ns);
+}
+
+void task_set_worker(struct engine *engine, const char *task_id, const struct caller *c)
+{
+	struct task_worker *w = strmap_get(&engine->work->task_workers, task_id);
+
+	if (!c->connection)
+		return;
+	if (!w) {
+		w = mem_zalloc(1, sizeof *w);
+		strmap_put(&engine->work->task_workers, task_id, w);
+	}
+	w->connection = c->connection;
+	w->gone_us = 0;
+	task_wake(engine, engine_real(engine)); /* its idle time starts */
+}
+
+void task_worker_over(struct engine *engine, const char *task_id)
+{
+	free(strmap_del(&engine->work->task_workers, task_id));
 }
 
 /* ---- effects ---- */
 
-void task_cancel_due(struct engine *g, const char *task_id) { modules_due(g, DUE_TASK_CANCELLATION, task_id); }
+void task_cancel_due(struct engine *engine, const char *task_id)
+{
+	modules_due(engine, DUE_TASK_CANCELLATION, task_id);
+}

@@ -8,14 +8,7 @@
  * attempt is lost.
  */
 
-#include "runtime/engine/work/job_private.h"
-
-#include "runtime/base/log.h"
-#include "runtime/base/mem.h"
-#include "runtime/engine/process/process.h"
-#include "runtime/engine/work/subagent.h"
-#include "runtime/engine/work/work_state.h"
-#include "runtime/view/view_documents.h"
+#include "runtime/engine/work/task_private.h"
 
 /* ---- clients ---- */
 
@@ -37,23 +30,23 @@ static void leave_worker(void *ctx, const char *task_id, void *value)
 	l->any = true;
 }
 
-void task_client_disconnected(struct engine *g, uint64_t connection)
+void task_client_disconnected(struct engine *engine, uint64_t connection)
 {
-	struct leaving l = { .connection = connection, .now_us = engine_real(g) };
+	struct leaving l = { .connection = connection, .now_us = engine_real(engine) };
 
-	strmap_each(&g->work->task_workers, leave_worker, &l);
+	strmap_each(&engine->work->task_workers, leave_worker, &l);
 	if (l.any)
-		task_wake(g, l.now_us);
+		task_wake(engine, l.now_us);
 }
 
 /* A client has connected: launches that waited for its identity are tried again. */
-void task_client_connected(struct engine *g)
+void task_client_connected(struct engine *engine)
 {
-	if (!g->work->waits)
+	if (!engine->work->waits)
 		return;
-	g->work->waits = false;
-	task_wake(g, engine_real(g));
-	job_wake(g, engine_real(g));
+	engine->work->waits = false;
+	task_wake(engine, engine_real(engine));
+	job_wake(engine, engine_real(engine));
 }
 
 /* ---- deadlines ---- */
@@ -71,29 +64,15 @@ static void set_if_sooner(struct deadline *d, enum due due, uint64_t at_us)
 		*d = (struct deadline){ due, at_us };
 }
 
+/* UINT64_MAX = never: the start is not known, there is no limit, or the sum would overflow. */
 static uint64_t after_ms(uint64_t from_us, uint64_t ms)
 {
 	return !from_us || ms == VIEW_ABSENT || ms > UINT64_MAX / 2000 - from_us / 1000 ? UINT64_MAX
 											: from_us + ms * 1000;
 }
 
-/* The deadlines of an attempt that a client works on. */
-static void client_deadlines(struct engine *g, const struct task *t, struct deadline *d)
-{
-	const struct task_worker *w = strmap_get(&g->work->task_workers, t->d.taskId);
-	uint64_t patience = t->d.heartbeatMs != VIEW_ABSENT ? t->d.heartbeatMs
-			    : g->o.task_worker_ms           ? g->o.task_worker_ms
-							    : VIEW_ABSENT;
-	uint64_t seen = t->d.lastSeenAt;
-
-	set_if_sooner(d, DUE_ATTEMPT_TIME,
-		      after_ms(t->d.attemptStartedAt, jval_uint(jval_get(t->d.retryPolicy, "timeoutMs"), VIEW_ABSENT)));
-	set_if_sooner(d, DUE_IDLE, after_ms(seen, t->d.idleMs));
-	if (!w || !w->connection)
-		set_if_sooner(d, DUE_LOST, after_ms(w && w->gone_us > seen ? w->gone_us : seen, patience));
-}
-
-static struct deadline deadline_of(struct engine *g, const struct task *t)
+/* The earliest deadline of the task, and what to do then. A paused task has none. */
+static struct deadline deadline_of(struct engine *engine, const struct task *t)
 {
 	struct deadline d = { DUE_NOTHING, UINT64_MAX };
 	bool supervised = t->d.attemptOpen && t->d.currentProcessId[0];
@@ -102,201 +81,153 @@ static struct deadline deadline_of(struct engine *g, const struct task *t)
 		return d;
 	if (t->status == TASK_QUEUED && t->d.dueAt)
 		set_if_sooner(&d, DUE_BEGIN, t->d.dueAt);
-	if (t->status == TASK_WAITING_RESOURCE && supervised && t->d.dueAt && !engine_process(g, t->d.currentProcessId))
-		set_if_sooner(&d, DUE_LAUNCH, g->work->waits ? t->d.dueAt : 0);
+	if (t->status == TASK_WAITING_RESOURCE && supervised && t->d.dueAt &&
+	    !engine_process(engine, t->d.currentProcessId))
+		set_if_sooner(&d, DUE_LAUNCH, engine->work->waits ? t->d.dueAt : 0);
 	if (t->status == TASK_PAUSED)
 		return d;
 	/* The process of a supervised attempt enforces these limits itself. */
-	if (!supervised || !engine_process(g, t->d.currentProcessId))
+	if (!supervised || !engine_process(engine, t->d.currentProcessId))
 		set_if_sooner(&d, DUE_TASK_TIME, after_ms(t->d.startedAt, t->d.timeoutMs));
-	if (t->d.attemptOpen && !supervised && strcmp(t->d.workerKind, "client") == 0)
-		client_deadlines(g, t, &d);
+	if (!t->d.attemptOpen || supervised || strcmp(t->d.workerKind, "client") != 0)
+		return d;
+	/* A client works on the attempt. */
+	const struct task_worker *w = strmap_get(&engine->work->task_workers, t->d.taskId);
+	const uint64_t seen = t->d.lastSeenAt,
+		       worker_ms = engine->o.task_worker_ms ? engine->o.task_worker_ms : VIEW_ABSENT;
+	set_if_sooner(&d, DUE_ATTEMPT_TIME,
+		      after_ms(t->d.attemptStartedAt, jval_uint(jval_get(t->d.retryPolicy, "timeoutMs"), VIEW_ABSENT)));
+	set_if_sooner(&d, DUE_IDLE, after_ms(seen, t->d.idleMs));
+	if (!w || !w->connection)
+		set_if_sooner(&d, DUE_LOST,
+			      after_ms(w && w->gone_us > seen ? w->gone_us : seen,
+				       t->d.heartbeatMs != VIEW_ABSENT ? t->d.heartbeatMs : worker_ms));
 	return d;
 }
 
-static void end_attempt(struct engine *g, const struct task *t, const char *status, const char *category,
-			const char *limit, const char *message)
+/* How an attempt ends at a deadline. */
+static const struct {
+	const char *status, *category, *limit, *message;
+} ends[] = {
+	[DUE_TASK_TIME] = { "timed_out", "timeout", "task", "the task's time limit was reached" },
+	[DUE_ATTEMPT_TIME] = { "timed_out", "timeout", "attempt", "the attempt's time limit was reached" },
+	[DUE_IDLE] = { "timed_out", "timeout", "idle", "the worker did not report for the time that the task allows" },
+	[DUE_LOST] = { "lost", "lost", NULL, "the client that worked on it disconnected and did not return in time" },
+};
+
+static void handle_due(struct engine *engine, const struct task *t, enum due due)
 {
-	const struct attempt_end end = { .status = status,
-					 .category = category,
-					 .limit = limit,
-					 .message = message,
+	if (due == DUE_BEGIN)
+		return task_begin_now(engine, t->d.taskId, "retry_policy");
+	if (due == DUE_LAUNCH)
+		return task_launch(engine, t->d.taskId); /* if it fails again, it is retried again */
+	const struct attempt_end end = { .status = ends[due].status,
+					 .category = ends[due].category,
+					 .limit = ends[due].limit,
+					 .message = ends[due].message,
 					 .exit_code = -1,
 					 .may_retry = true };
-	struct transaction *tx = transaction_new_internal(g);
-
-	task_attempt_failed(g, t, tx, NULL, &end);
+	struct transaction *tx = transaction_new_internal(engine);
+	task_attempt_failed(engine, t, tx, NULL, &end);
 	transaction_after_commit(tx, task_next, t->d.taskId);
 	transaction_commit(tx);
 }
 
-static void handle_due(struct engine *g, const struct task *t, enum due due)
+/* Reads every live task, but only when a deadline is due; handling one may make others due. */
+uint64_t task_tick(struct engine *engine, uint64_t now)
 {
-	switch (due) {
-	case DUE_BEGIN: task_begin_now(g, t->d.taskId, "retry_policy"); break;
-	case DUE_LAUNCH:
-		task_launch(g, t->d.taskId); /* if it fails again, it is retried again */
-		break;
-	case DUE_TASK_TIME:
-		end_attempt(g, t, "timed_out", "timeout", "task", "the task's time limit was reached");
-		break;
-	case DUE_ATTEMPT_TIME:
-		end_attempt(g, t, "timed_out", "timeout", "attempt", "the attempt's time limit was reached");
-		break;
-	case DUE_IDLE:
-		end_attempt(g, t, "timed_out", "timeout", "idle",
-			    "nothing was heard of the worker for as long as the task allows");
-		break;
-	case DUE_LOST:
-		end_attempt(g, t, "lost", "lost", NULL,
-			    "the client that worked on it is gone and did not come back in time");
-		break;
-	case DUE_NOTHING: break;
-	}
-}
+	view_ids_auto struct view_ids live = VIEW_IDS_INIT;
 
-/* Collects the ids first: handling a deadline changes the list. */
-struct ids {
-	char (*id)[ID_SIZE];
-	size_t n, cap;
-};
-
-static bool collect_id(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
-{
-	struct ids *l = ctx;
-
-	if (l->n == l->cap) {
-		l->cap = l->cap ? 2 * l->cap : 64;
-		l->id = mem_realloc(l->id, l->cap * sizeof *l->id);
-	}
-	snprintf(l->id[l->n++], ID_SIZE, "%.*s", (int)id_len, id);
-	return true;
-}
-
-static void live_tasks(struct engine *g, struct ids *ret)
-{
-	struct err e = ERR_INIT;
-
-	if (store_model_scan_speculative(g->o.store, VIEW_LIVE_TASK, NULL, collect_id, ret, &e) < 0)
-		log_error("look at tasks: %s", e.message);
-}
-
-uint64_t task_tick(struct engine *g, uint64_t now)
-{
-	struct ids live = { 0 };
-
-	if (now < g->work->task_poll_ns || g->stopping)
-		return g->work->task_poll_ns;
+	if (now < engine->work->task_poll_ns || engine->stopping)
+		return engine->work->task_poll_ns;
 	/* Every task below sets the next check again, with task_wake. */
-	g->work->task_poll_ns = UINT64_MAX;
-	live_tasks(g, &live);
+	engine->work->task_poll_ns = UINT64_MAX;
+	id_list_read(engine, VIEW_LIVE_TASK, NULL, ID_LIST_ALL, &live);
 	for (size_t i = 0; i < live.n; i++) {
 		task_auto struct task t = TASK_INIT;
 		struct err e = ERR_INIT;
-		if (task_read(g, live.id[i], &t, &e) != 0)
+		if (task_read(engine, live.id[i], &t, &e) != 0)
 			continue;
-		struct deadline d = deadline_of(g, &t);
-		if (d.at_us <= engine_real(g))
-			handle_due(g, &t, d.due);
+		struct deadline d = deadline_of(engine, &t);
+		if (d.due != DUE_NOTHING && d.at_us <= engine_real(engine))
+			handle_due(engine, &t, d.due);
 		else if (d.at_us != UINT64_MAX)
-			task_wake(g, d.at_us);
+			task_wake(engine, d.at_us);
 	}
-	free(live.id);
-	return g->work->task_poll_ns;
+	return engine->work->task_poll_ns;
 }
 
 /* ---- after a restart ---- */
 
-/* Repeats the launch of an attempt whose process was never recorded, so it has not run. */
-static void recover_attempt(struct engine *g, const struct task *t)
-{
-	buf_auto struct buf text = BUF_INIT;
-	struct process_doc p;
-	struct err e = ERR_INIT;
-
-	if (!t->d.currentProcessId[0] || engine_process(g, t->d.currentProcessId))
-		return;
-	if (view_read(g->o.store, &process_schema, t->d.currentProcessId, &text, &p, &e) != 0)
-		task_launch(g, t->d.taskId);
-}
-
-static void recover_one(struct engine *g, const char *task_id)
+/* A client that works on the task gets its full time to return: the runtime was away, not the client. */
+static void recover_task(struct engine *engine, const char *task_id)
 {
 	task_auto struct task t = TASK_INIT;
-	struct process *p;
 	struct err e = ERR_INIT;
 
-	if (task_read(g, task_id, &t, &e) != 0)
+	if (task_read(engine, task_id, &t, &e) != 0)
 		return;
 	if (t.d.attemptOpen && strcmp(t.d.workerKind, "client") == 0) {
 		struct task_worker *w = mem_zalloc(1, sizeof *w);
-		w->gone_us = engine_real(g);
-		free(strmap_put(&g->work->task_workers, task_id, w));
+		w->gone_us = engine_real(engine);
+		free(strmap_put(&engine->work->task_workers, task_id, w));
 	}
-	p = t.d.currentProcessId[0] ? engine_process(g, t.d.currentProcessId) : NULL;
+	struct process *p = t.d.currentProcessId[0] ? engine_process(engine, t.d.currentProcessId) : NULL;
 	if (t.status == TASK_PAUSED && p) {
 		p->paused = true;
-		p->paused_ns = engine_now(g);
+		p->paused_ns = engine_now(engine);
 	}
 	if (t.status == TASK_CANCELLING)
-		task_cancel_resume(g, task_id);
+		task_cancel_resume(engine, task_id);
 	else if (t.d.attemptOpen)
-		recover_attempt(g, &t);
+		task_launch(engine, task_id); /* only if its process was never recorded, so it has not run */
 	else if (t.status == TASK_RETRYING)
-		task_begin_now(g, task_id, "retry_policy");
+		task_begin_now(engine, task_id, "retry_policy");
 	else
-		task_reconsider(g, task_id);
+		task_reconsider(engine, task_id);
 }
 
 /* The runtime may have died after the other end of an edge ended and before this end was updated: update it now. */
-struct retell {
-	struct engine *engine;
-};
-
-static bool notify_edge(void *ctx, const char *target, const char *status)
+static bool notify_edge(void *engine, const char *target, const char *status)
 {
-	struct retell *r = ctx;
-
 	if (strcmp(status, "active") == 0)
-		task_notify_edges(r->engine, target);
+		task_notify_edges(engine, target);
 	return true;
 }
 
-void task_recover(struct engine *g)
+void task_recover(struct engine *engine)
 {
-	struct retell r = { g };
-	struct ids live = { 0 };
+	view_ids_auto struct view_ids live = VIEW_IDS_INIT;
 
-	live_tasks(g, &live);
+	id_list_read(engine, VIEW_LIVE_TASK, NULL, ID_LIST_ALL, &live);
 	for (size_t i = 0; i < live.n; i++) {
-		task_each_edge(g, live.id[i], "blocked_by", notify_edge, &r);
-		task_each_edge(g, live.id[i], "child", notify_edge, &r);
+		task_each_edge(engine, live.id[i], "blocked_by", notify_edge, engine);
+		task_each_edge(engine, live.id[i], "child", notify_edge, engine);
 	}
 	for (size_t i = 0; i < live.n; i++)
-		recover_one(g, live.id[i]);
+		recover_task(engine, live.id[i]);
 	if (live.n)
-		task_wake(g, engine_real(g));
-	task_dispatch(g);
-	free(live.id);
+		task_wake(engine, engine_real(engine));
+	task_dispatch(engine);
 }
 
 /* ---- the module ---- */
 
-void work_init(struct engine *g)
+void work_init(struct engine *engine)
 {
-	g->work = mem_zalloc(1, sizeof *g->work);
-	TAILQ_INIT(&g->work->subagents.waiters);
-	TAILQ_INIT(&g->work->subagents.inputs);
-	TAILQ_INIT(&g->work->subagents.after);
-	g->work->task_poll_ns = g->work->job_poll_ns = UINT64_MAX;
+	engine->work = mem_zalloc(1, sizeof *engine->work);
+	TAILQ_INIT(&engine->work->subagents.waiters);
+	TAILQ_INIT(&engine->work->subagents.inputs);
+	TAILQ_INIT(&engine->work->subagents.after);
+	engine->work->task_poll_ns = engine->work->job_poll_ns = UINT64_MAX;
 }
 
 static void free_worker(void *ctx, const char *task_id, void *value) { free(value); }
 
-void work_done(struct engine *g)
+void work_done(struct engine *engine)
 {
-	subagent_done(g);
-	strmap_each(&g->work->task_workers, free_worker, NULL);
-	strmap_done(&g->work->task_workers);
-	free(g->work);
+	subagent_done(engine);
+	strmap_each(&engine->work->task_workers, free_worker, NULL);
+	strmap_done(&engine->work->task_workers);
+	free(engine->work);
 }

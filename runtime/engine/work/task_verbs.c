@@ -3,25 +3,17 @@
  * retrying are in task_attempt.c, cancelling is in task_cancel.c.
  */
 
+#include "runtime/engine/action/action.h"
 #include "runtime/engine/work/task_private.h"
 
-#include "runtime/base/log.h"
-#include "runtime/base/mem.h"
-#include "runtime/engine/action/action.h"
-#include "runtime/engine/process/process.h"
-#include "runtime/engine/work/peer_task.h"
-#include "runtime/engine/work/work.h"
-
-#include <signal.h>
-
 /* The common start of all verbs: loads and checks the task; NULL: the request was rejected. */
-static struct transaction *begin_verb(struct engine *g, const json_t *params, const struct caller *c,
+static struct transaction *begin_verb(struct engine *engine, const json_t *params, const struct caller *c,
 				      engine_reply_fn fn, void *ctx, enum task_verb v, struct task *t)
 {
-	struct transaction *tx = transaction_new(g, c, fn, ctx);
+	struct transaction *tx = transaction_new(engine, c, fn, ctx);
 	struct err e = ERR_INIT;
 
-	if (task_get(g, param_str(params, "taskId"), c, t, &e) < 0 || task_may(t, v, &e) < 0 ||
+	if (task_get(engine, param_str(params, "taskId"), c, t, &e) < 0 || task_may(t, v, &e) < 0 ||
 	    param_text(params, "reason", TASK_REASON_MAX, &e) < 0) {
 		transaction_reject(tx, &e);
 		return NULL;
@@ -38,20 +30,6 @@ static void finish_verb(struct transaction *tx, const struct task *t, const char
 
 /* ---- acceptance ---- */
 
-static json_t *find_criterion(json_t *list, const json_t *about, size_t at)
-{
-	const char *id = json_is_string(about) ? json_string_value(about) : param_str(about, "id");
-	json_t *v;
-	size_t i;
-
-	json_array_foreach (list, i, v) {
-		const char *text = param_str(v, "text");
-		if (id ? strcmp(param_str(v, "id"), id) == 0 || (text && strcmp(text, id) == 0) : i == at)
-			return v;
-	}
-	return NULL;
-}
-
 static const char *const verdicts[] = { "met", "unmet", "waived", "pending" };
 
 /* Merges a client's report into the criteria: [{id, status, note?, evidenceRef?}], or only their ids. */
@@ -63,12 +41,23 @@ static json_t *acceptance_over(struct jval kept, const json_t *coverage, struct 
 
 	json_array_foreach ((json_t *)(uintptr_t)coverage, i, c) {
 		const char *status = json_is_string(c) ? "met" : param_str(c, "status");
-		json_t *v = find_criterion(list, c, i), *member;
-		const char *key;
+		const char *id = json_is_string(c) ? json_string_value(c) : param_str(c, "id"), *key;
+		json_t *v = NULL, *one, *member;
 		bool known = false;
+		size_t k;
+
+		/* Found by its id or its text; without an id, by its position. */
+		json_array_foreach (list, k, one) {
+			const char *text = param_str(one, "text");
+
+			if (id ? strcmp(param_str(one, "id"), id) == 0 || (text && strcmp(text, id) == 0) : k == i) {
+				v = one;
+				break;
+			}
+		}
 
 		snprintf(field, sizeof field, "acceptance[%zu]", i);
-		for (size_t k = 0; status && k < countof(verdicts); k++)
+		for (k = 0; status && k < countof(verdicts); k++)
 			known |= strcmp(verdicts[k], status) == 0;
 		if (!v || !known) {
 			err_field(e, field,
@@ -87,42 +76,32 @@ static json_t *acceptance_over(struct jval kept, const json_t *coverage, struct 
 
 /* ---- append_task_progress ---- */
 
-static int check_progress(const json_t *params, struct err *e)
-{
-	static const char *const values[] = { "counters", "plan", "validation", "usage" };
-	const json_t *percent = json_object_get(params, "percent");
-
-	if (percent && (!json_is_number(percent) || json_number_value(percent) < 0 || json_number_value(percent) > 100))
-		return err_field(e, "percent", "expected a number from 0 to 100");
-	for (size_t i = 0; i < countof(values); i++)
-		if (param_small(params, values[i], TASK_JSON_MAX, e) < 0)
-			return -1;
-	return param_text(params, "summary", TASK_TEXT_MAX, e) < 0 || param_text(params, "step", TASK_REASON_MAX, e) < 0
-		       ? -1
-		       : 0;
-}
-
-void engine_append_task_progress(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
-				 void *ctx)
+void engine_append_task_progress(struct engine *engine, const json_t *params, const struct caller *c,
+				 engine_reply_fn fn, void *ctx)
 {
 	task_auto struct task t = TASK_INIT;
 	struct err e = ERR_INIT;
-	struct transaction *tx = begin_verb(g, params, c, fn, ctx, TASK_VERB_PROGRESS, &t);
+	struct transaction *tx = begin_verb(engine, params, c, fn, ctx, TASK_VERB_PROGRESS, &t);
 
 	if (!tx)
 		return;
+	static const char *const values[] = { "counters", "plan", "validation", "usage" };
+	const json_t *percent = json_object_get(params, "percent");
 	json_auto_t *delivery = NULL, *refs = NULL, *acceptance = NULL;
-	if (check_progress(params, &e) == 0) {
+	if (percent && (!json_is_number(percent) || json_number_value(percent) < 0 || json_number_value(percent) > 100))
+		err_field(&e, "percent", "expected a number from 0 to 100");
+	for (size_t i = 0; !e.code && i < countof(values); i++)
+		param_small(params, values[i], TASK_JSON_MAX, &e);
+	if (!e.code && param_text(params, "summary", TASK_TEXT_MAX, &e) == 0 &&
+	    param_text(params, "step", TASK_REASON_MAX, &e) == 0) {
 		delivery = param_delivery(params, "delivery", &e);
 		if (json_object_get(params, "outputRefs"))
 			refs = param_refs(params, "outputRefs", "outputRef", &e);
 		if (json_object_get(params, "acceptance") && !e.code)
 			acceptance = acceptance_over(t.d.acceptance, json_object_get(params, "acceptance"), &e);
 	}
-	if (e.code) {
-		transaction_reject(tx, &e);
-		return;
-	}
+	if (e.code)
+		return transaction_reject(tx, &e);
 	const char *phase = param_str(params, "phase");
 	const struct scope s = task_scope(&t.d, c);
 	const struct task_progress progress = { .envelope.phase = phase,
@@ -139,11 +118,10 @@ void engine_append_task_progress(struct engine *g, const json_t *params, const s
 						.acceptance = json_from_tree(acceptance) };
 	if (emit_task_progress(tx, s, &progress) < 0) {
 		err_set(&e, ERR_INVALID, "the progress is too large for one event");
-		transaction_reject(tx, &e);
-		return;
+		return transaction_reject(tx, &e);
 	}
 	/* A report is also a sign of life: the task now depends on this connection. */
-	task_set_worker(g, t.d.taskId, c);
+	task_set_worker(engine, t.d.taskId, c);
 	finish_verb(tx, &t, t.d.status);
 }
 
@@ -157,6 +135,7 @@ struct pause_request {
 	unsigned count;
 };
 
+/* Processes that have exited, or have the wanted state already, are left alone. */
 static void pause_process(void *ctx, const char *id, void *value)
 {
 	struct pause_request *h = ctx;
@@ -176,10 +155,12 @@ static void pause_process(void *ctx, const char *id, void *value)
 	jw_obj_end(h->w);
 }
 
-void engine_pause_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+/* The processes are stopped before the fact is durable, so it must be recorded even if space is short (STORE_MUST). */
+void engine_pause_task(struct engine *engine, const json_t *params, const struct caller *c, engine_reply_fn fn,
+		       void *ctx)
 {
 	task_auto struct task t = TASK_INIT;
-	struct transaction *tx = begin_verb(g, params, c, fn, ctx, TASK_VERB_PAUSE, &t);
+	struct transaction *tx = begin_verb(engine, params, c, fn, ctx, TASK_VERB_PAUSE, &t);
 	const char *reason = param_str(params, "reason");
 	buf_auto struct buf stopped = BUF_INIT;
 	struct jw w = jw_on(&stopped);
@@ -188,7 +169,7 @@ void engine_pause_task(struct engine *g, const json_t *params, const struct call
 		return;
 	struct pause_request h = { .task_id = t.d.taskId, .pause = true, .w = &w };
 	jw_arr(&w);
-	strmap_each(&g->processes->live, pause_process, &h);
+	strmap_each(&engine->processes->live, pause_process, &h);
 	jw_arr_end(&w);
 	EMIT(task_paused, tx, task_scope(&t.d, c), .envelope = { .status = "paused", .status_reason = reason },
 	     .stopped = json_from_buf(&stopped), .reason = reason);
@@ -200,53 +181,45 @@ void engine_pause_task(struct engine *g, const json_t *params, const struct call
  * Runs when task.resumed is durable: continues the stopped processes, and launches what could not start during the
  * pause.
  */
-static void continue_task(struct engine *g, const char *task_id)
+static void continue_task(struct engine *engine, const char *task_id)
 {
 	struct pause_request h = { .task_id = task_id };
 
-	strmap_each(&g->processes->live, pause_process, &h);
-	task_launch(g, task_id);
-	task_resume_jobs(g, task_id);
-	task_wake(g, engine_real(g)); /* its time limits apply again */
+	strmap_each(&engine->processes->live, pause_process, &h);
+	task_launch(engine, task_id);
+	task_resume_jobs(engine, task_id);
+	task_wake(engine, engine_real(engine)); /* its time limits apply again */
 }
 
-/* The status before the pause. A task that was queued or blocked is evaluated again. */
-static const char *status_after_resume(struct engine *g, const struct task *t)
-{
-	enum task_status before = t->status == TASK_PAUSED ? task_status_find(t->d.pausedFrom) : t->status;
-
-	if (t->d.attemptOpen)
-		return t->status == TASK_PAUSED && before < TASK_STATUS_COUNT ? task_status_name(before) : "running";
-	return before == TASK_QUEUED || before == TASK_BLOCKED ? "accepted"
-	       : t->status == TASK_PAUSED                      ? "accepted"
-							       : NULL;
-}
-
-void engine_resume_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_resume_task(struct engine *engine, const json_t *params, const struct caller *c, engine_reply_fn fn,
+			void *ctx)
 {
 	task_auto struct task t = TASK_INIT;
-	struct transaction *tx = begin_verb(g, params, c, fn, ctx, TASK_VERB_RESUME, &t);
-	const char *status = tx ? status_after_resume(g, &t) : NULL;
-	const char *reason = param_str(params, "reason");
+	struct transaction *tx = begin_verb(engine, params, c, fn, ctx, TASK_VERB_RESUME, &t);
+	const char *reason = param_str(params, "reason"), *status = NULL;
 	struct task_begun begun;
 	struct err e = ERR_INIT;
 
 	if (!tx)
 		return;
+	/* Back to the status before the pause. A task that was queued or blocked is evaluated again. */
+	const bool paused = t.status == TASK_PAUSED;
+	enum task_status before = paused ? task_status_find(t.d.pausedFrom) : t.status;
+	if (t.d.attemptOpen)
+		status = paused && before < TASK_STATUS_COUNT ? task_status_name(before) : "running";
+	else if (paused || before == TASK_QUEUED || before == TASK_BLOCKED)
+		status = "accepted";
 	if (!status) {
 		err_set(&e, ERR_STATE,
-			"task '%s' is %s and has no attempt to go on with; complete_task ends it, retry_task tries "
-			"again",
+			"task '%s' is %s and has no attempt to continue; complete_task ends it, retry_task tries again",
 			t.d.taskId, t.d.status);
-		transaction_reject(tx, &e);
-		return;
+		return transaction_reject(tx, &e);
 	}
 	const struct scope s = task_scope(&t.d, c);
 	EMIT(task_resumed, tx, s, .envelope = { .status = status, .status_reason = reason }, .status = status,
 	     .reason = reason);
 	if (!t.d.attemptOpen && (t.d.startedAt || t.status == TASK_BLOCKED || t.d.pausedFrom[0])) {
-		task_begin(g, &t, tx, c, "resumed", t.d.command.type == JT_OBJECT || t.d.commandRef.type == JT_STRING,
-			   &begun);
+		task_begin(engine, &t, tx, c, "resumed", task_has_command(&t), &begun);
 		status = begun.status;
 	}
 	transaction_after_commit(tx, continue_task, t.d.taskId);
@@ -255,84 +228,72 @@ void engine_resume_task(struct engine *g, const json_t *params, const struct cal
 
 /* ---- complete_task ---- */
 
-static int check_completion(const json_t *params, struct err *e)
-{
-	json_auto_t *outputs = task_outputs(params, e),
-		    *artifacts = outputs ? param_refs(params, "artifacts", "id", e) : NULL;
-
-	if (!artifacts)
-		return -1;
-	return param_small(params, "evidenceRefs", TASK_JSON_MAX, e) < 0
-		       ? -1
-		       : param_text(params, "summary", TASK_TEXT_MAX, e);
-}
-
-static void refuse_missing(struct transaction *tx, const struct task *t, const struct buf *missing)
-{
-	struct jval first = jval_get(jval_of(missing->data + 1, missing->len - 1), "what");
-	buf_auto struct buf data = BUF_INIT;
-	struct err e = ERR_INIT;
-	struct jw w = jw_on(&data);
-	char what[64];
-
-	jval_str(first, what, sizeof what);
-	err_set(&e, ERR_STATE, "task '%s' cannot be completed yet: %s (error.data.missing lists everything)",
-		t->d.taskId, what);
-	jw_kraw(&w, "missing", missing->data, missing->len);
-	transaction_reject_data(tx, &e, data.data, data.len);
-}
-
-void engine_complete_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+/* Rejected with the list of what is missing. Completing a task also completes its open attempt. */
+void engine_complete_task(struct engine *engine, const json_t *params, const struct caller *c, engine_reply_fn fn,
+			  void *ctx)
 {
 	task_auto struct task t = TASK_INIT;
 	buf_auto struct buf missing = BUF_INIT;
-	struct transaction *tx = begin_verb(g, params, c, fn, ctx, TASK_VERB_COMPLETE, &t);
+	struct transaction *tx = begin_verb(engine, params, c, fn, ctx, TASK_VERB_COMPLETE, &t);
 	struct err e = ERR_INIT;
 
 	if (!tx)
 		return;
 	json_auto_t *covered = NULL, *delivery = NULL;
 	mem_auto char *acceptance = NULL, *delivered = NULL;
-	if (check_completion(params, &e) == 0 && (delivery = param_delivery(params, "delivery", &e), !e.code))
+	json_auto_t *outputs = task_outputs(params, &e),
+		    *artifacts = outputs ? param_refs(params, "artifacts", "id", &e) : NULL;
+	if (artifacts && param_small(params, "evidenceRefs", TASK_JSON_MAX, &e) == 0 &&
+	    param_text(params, "summary", TASK_TEXT_MAX, &e) == 0)
+		delivery = param_delivery(params, "delivery", &e);
+	if (!e.code)
 		covered = acceptance_over(t.d.acceptance, json_object_get(params, "acceptance"), &e);
-	if (e.code) {
-		transaction_reject(tx, &e);
-		return;
-	}
+	if (e.code)
+		return transaction_reject(tx, &e);
 	acceptance = json_dumps(covered, JSON_COMPACT);
 	delivered = delivery ? json_dumps(delivery, JSON_COMPACT) : NULL;
-	if (task_missing(g, &t, jval_of(acceptance, strlen(acceptance)),
+	if (task_missing(engine, &t, jval_of(acceptance, strlen(acceptance)),
 			 delivered ? jval_of(delivered, strlen(delivered)) : t.d.deliveryState, false, &missing) > 0) {
-		refuse_missing(tx, &t, &missing);
-		return;
+		struct jval first = jval_get(jval_of(missing.data + 1, missing.len - 1), "what");
+		buf_auto struct buf data = BUF_INIT;
+		struct jw w = jw_on(&data);
+		char what[64];
+
+		jval_str(first, what, sizeof what);
+		err_set(&e, ERR_STATE, "task '%s' cannot be completed yet: %s (error.data.missing lists everything)",
+			t.d.taskId, what);
+		jw_kraw(&w, "missing", missing.data, missing.len);
+		return transaction_reject_data(tx, &e, data.data, data.len);
 	}
 	if (t.d.attemptOpen)
-		task_attempt_completed(g, &t, tx, c, NULL, param_str(params, "summary"));
-	task_completed_fact(g, &t, tx, c, params, json_array_size(covered) ? acceptance : NULL, "client");
+		task_attempt_completed(engine, &t, tx, c, NULL, param_str(params, "summary"));
+	task_completed_fact(engine, &t, tx, c, params, json_array_size(covered) ? acceptance : NULL, "client");
 	transaction_after_commit(tx, task_next, t.d.taskId);
 	finish_verb(tx, &t, "completed");
 }
 
 /* ---- fail_task ---- */
 
-static void end_process(struct engine *g, const char *task_id)
+static void end_process(struct engine *engine, const char *task_id)
 {
 	task_auto struct task t = TASK_INIT;
 	struct err e = ERR_INIT;
 
-	task_processes_end(g, task_id, "task_failed");
-	task_worker_over(g, task_id);
-	if (task_read(g, task_id, &t, &e) == 0)
-		task_next(g, task_id);
+	task_processes_end(engine, task_id, "task_failed");
+	task_worker_over(engine, task_id);
+	if (task_read(engine, task_id, &t, &e) == 0)
+		task_next(engine, task_id);
 }
 
-void engine_fail_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+/* No retry: the client has decided. Processes of the task are ended after the commit. */
+void engine_fail_task(struct engine *engine, const json_t *params, const struct caller *c, engine_reply_fn fn,
+		      void *ctx)
 {
 	task_auto struct task t = TASK_INIT;
 	const json_t *error = json_object_get(params, "error");
 	const char *message = json_is_string(error) ? json_string_value(error) : param_str(error, "message"),
 		   *category = param_str(error, "category");
-	struct transaction *tx = begin_verb(g, params, c, fn, ctx, TASK_VERB_FAIL, &t);
+	struct transaction *tx = begin_verb(engine, params, c, fn, ctx, TASK_VERB_FAIL, &t);
 	struct err e = ERR_INIT;
 
 	if (!tx)
@@ -342,25 +303,24 @@ void engine_fail_task(struct engine *g, const json_t *params, const struct calle
 	else if ((message && strlen(message) > TASK_TEXT_MAX) || (category && strlen(category) > 64) ||
 		 param_small(params, "error", TASK_JSON_MAX, &e) < 0)
 		err_field(&e, "error", "too long: message at most %u bytes, category at most 64", TASK_TEXT_MAX);
-	if (e.code) {
-		transaction_reject(tx, &e);
-		return;
-	}
+	if (e.code)
+		return transaction_reject(tx, &e);
 	const struct attempt_end end = { .status = "failed",
 					 .category = category ? category : "reported",
 					 .message = message ? message : "",
 					 .exit_code = -1 };
-	task_attempt_failed(g, &t, tx, c, &end);
+	task_attempt_failed(engine, &t, tx, c, &end);
 	transaction_after_commit(tx, end_process, t.d.taskId);
 	finish_verb(tx, &t, "failed");
 }
 
 /* ---- archive_task ---- */
 
-void engine_archive_task(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_archive_task(struct engine *engine, const json_t *params, const struct caller *c, engine_reply_fn fn,
+			 void *ctx)
 {
 	task_auto struct task t = TASK_INIT;
-	struct transaction *tx = begin_verb(g, params, c, fn, ctx, TASK_VERB_ARCHIVE, &t);
+	struct transaction *tx = begin_verb(engine, params, c, fn, ctx, TASK_VERB_ARCHIVE, &t);
 	const char *reason = param_str(params, "reason");
 
 	if (!tx)
@@ -372,22 +332,22 @@ void engine_archive_task(struct engine *g, const json_t *params, const struct ca
 
 /* ---- actions ---- */
 
-static void on_action(struct engine *g, const char *task_id, const char *action_id, const char *waiting, bool opened,
-		      struct transaction *tx)
+/* `waiting`: the status of the task while the action is open; NULL = it was resolved. */
+static void on_action(struct transaction *tx, const char *task_id, const char *action_id, const char *waiting)
 {
 	task_auto struct task t = TASK_INIT;
 	struct err e = ERR_INIT;
 	char other[ID_SIZE];
 
-	if (!task_id || !*task_id || task_read(g, task_id, &t, &e) != 0 || task_status_ended(t.status) ||
+	if (!task_id || !*task_id || task_read(tx->engine, task_id, &t, &e) != 0 || task_status_ended(t.status) ||
 	    t.status == TASK_CANCELLING)
 		return;
 	if (t.status == TASK_PAUSED ||
-	    (!opened && (!t.d.actionId[0] || task_first_of(g, VIEW_TASK_ACTION, task_id, action_id, other))))
+	    (!waiting && (!t.d.actionId[0] || id_list_first(tx->engine, VIEW_TASK_ACTION, task_id, action_id, other))))
 		return;
 	struct scope s = task_scope(&t.d, NULL);
 	s.action = action_id;
-	if (opened) {
+	if (waiting) {
 		EMIT(task_waiting, tx, s, .envelope.status = waiting, .status = waiting, .waitingFor = "action",
 		     .actionId = action_id);
 	} else {
@@ -400,10 +360,10 @@ static void on_action(struct engine *g, const char *task_id, const char *action_
 
 void task_on_action_required(struct transaction *tx, const struct scope *s, const struct action_required *p)
 {
-	on_action(tx->engine, s->task, s->action, action_waiting_status(p->actionType), true, tx);
+	on_action(tx, s->task, s->action, action_waiting_status(p->actionType));
 }
 
 void task_on_action_resolved(struct transaction *tx, const struct scope *s, const struct action_resolved *p)
 {
-	on_action(tx->engine, s->task, s->action, NULL, false, tx);
+	on_action(tx, s->task, s->action, NULL);
 }

@@ -1,39 +1,110 @@
 #ifndef BAILIFF_ENGINE_WORK_H
 #define BAILIFF_ENGINE_WORK_H
 
-/* Tasks, jobs and subagents, for the table of modules. */
+/*
+ * Tasks, jobs, subagents and benchmark trials: the methods that clients call, and the rows of modules.def. Each method
+ * takes its parameters as JSON, whose types have been checked against its row (supervisor/control/methods.def);
+ * everything beyond the types is checked here. The documents (runtime/view/view_task.h) are the only state. In memory
+ * the module only keeps connections, waiting requests and the time of the next check, none of which survives the
+ * runtime.
+ *
+ * Tasks are objectives with attempts. The files that implement them are listed in task_private.h.
+ *
+ * Jobs: the same work for many items, each with its own status. The supervisor runs items with a command, as many in
+ * parallel as the job allows; clients claim and report the others.
+ *
+ * Subagents: child agents, each with its own thread below its parent's. A subagent with a command is a sandboxed
+ * process, and the runtime observes its status. One without is run by its client, which reports it (report_subagent).
+ * Children outlive their parent's turn, but not its cancellation.
+ *
+ *   accepted → running ⇄ waiting_input, idle → completed | failed (also cancelled, timed_out, lost) | closed →
+ *     running (resumed)
+ *
+ * Benchmark trials: one task of a dataset, done with one configuration, bound to one run of a task. The trial ends with
+ * that run, in the same commit. Rewards are recorded as the verifier reported them and not interpreted.
+ *
+ * Peer tasks: tasks that a peer behind a channel works on. Each is linked to a local task (peer_task.c).
+ */
 
-#include <stdint.h>
+#include "runtime/base/buf.h"
+#include "runtime/engine/core/engine.h"
+#include "runtime/view/view_task.h"
 
-struct engine;
-struct err;
-struct process_over;
-struct start_request;
-struct transaction;
-struct scope;
+#include <jansson.h>
+
 struct action_required;
 struct action_resolved;
+struct process_over;
+struct scope;
+struct start_request;
+struct transaction;
 
-void work_init(struct engine *g);
-void work_done(struct engine *g);
-uint64_t task_tick(struct engine *g, uint64_t now);
-uint64_t job_tick(struct engine *g, uint64_t now);
-void task_client_connected(struct engine *g);
-void task_client_disconnected(struct engine *g, uint64_t connection);
-void task_recover(struct engine *g);
-void job_recover(struct engine *g);
-/* Fails for a task that has ended or is being cancelled. */
-int task_may_run(struct engine *g, const char *task_id, struct err *e);
+#define TASK_METHODS(X)         \
+	X(create_task)          \
+	X(update_task)          \
+	X(start_task)           \
+	X(append_task_progress) \
+	X(pause_task)           \
+	X(resume_task)          \
+	X(cancel_task) X(retry_task) X(complete_task) X(fail_task) X(archive_task) X(link_tasks) X(unlink_tasks)
+#define JOB_METHODS(X) X(create_job) X(cancel_job) X(retry_job_item) X(report_job_item)
+#define SUBAGENT_METHODS(X) \
+	X(spawn_subagent)   \
+	X(send_subagent_input) X(wait_subagents) X(resume_subagent) X(close_subagent) X(report_subagent)
+#define BENCHMARK_METHODS(X) X(start_benchmark_trial) X(record_benchmark_reward) X(compare_benchmark_runs)
+#define PEER_METHODS(X) X(link_peer_task) X(update_peer_task)
+
+#define WORK_METHOD(name)                                                                                           \
+	void engine_##name(struct engine *engine, const json_t *params, const struct caller *c, engine_reply_fn fn, \
+			   void *ctx);
+TASK_METHODS(WORK_METHOD)
+JOB_METHODS(WORK_METHOD)
+SUBAGENT_METHODS(WORK_METHOD)
+BENCHMARK_METHODS(WORK_METHOD)
+PEER_METHODS(WORK_METHOD)
+#undef WORK_METHOD
+
+/* ---- for the modules above ---- */
+
+/* A task as decisions see it, including facts that are submitted and not durable yet. */
+struct task {
+	struct task_doc d;
+	struct buf text;
+	enum task_status status;
+};
+void task_done(struct task *t);
+#define task_auto __attribute__((cleanup(task_done)))
+#define TASK_INIT ((struct task){ 0 })
+int task_read(struct engine *engine, const char *id, struct task *ret, struct err *e); /* 0 found, 1 not found, −1 */
+/* ERR_NOT_FOUND also if it belongs to another uid. */
+int task_get(struct engine *engine, const char *id, const struct caller *c, struct task *ret, struct err *e);
+
+/* The channel is disconnected: the peer's running tasks are unreachable until they are reported again. */
+void peer_tasks_unreachable(struct engine *engine, const char *channel_id, struct transaction *tx);
+
+/* ---- rows of modules.def ---- */
+
+void work_init(struct engine *engine);
+void work_done(struct engine *engine);
+uint64_t task_tick(struct engine *engine, uint64_t now);
+uint64_t job_tick(struct engine *engine, uint64_t now);
+void task_client_connected(struct engine *engine);
+void task_client_disconnected(struct engine *engine, uint64_t connection);
+void task_recover(struct engine *engine);
+void job_recover(struct engine *engine);
 /* For a process that a client starts for a task. */
-int task_may_start(struct engine *g, const struct start_request *r, struct err *e);
-/* Something that a task in cancellation waits for may have ended (row DUE). */
-void task_cancel_check(struct engine *g, const char *task_id); /* cancelling and nothing left: cancelled */
-void task_cancel_due(struct engine *g, const char *task_id);
-void task_on_dependencies_met(struct engine *g, const char *task_id);
-void job_next(struct engine *g, const char *job_id); /* takes the next steps that the job's state allows */
-void task_on_process_over(struct engine *g, const struct process_over *x);
-void job_on_process_over(struct engine *g, const struct process_over *x);
+int task_may_start(struct engine *engine, const struct start_request *r, struct err *e);
+/* The task is in cancellation: if nothing of it is left, it is cancelled. */
+void task_cancel_check(struct engine *engine, const char *task_id);
+void task_on_dependencies_met(struct engine *engine, const char *task_id);
+/* An item ended: starts the next items, or ends the job. */
+void job_next(struct engine *engine, const char *job_id);
+void task_on_process_over(struct engine *engine, const struct process_over *x);
+void job_on_process_over(struct engine *engine, const struct process_over *x);
 void task_on_action_required(struct transaction *tx, const struct scope *s, const struct action_required *p);
 void task_on_action_resolved(struct transaction *tx, const struct scope *s, const struct action_resolved *p);
+void subagent_recover(struct engine *engine);
+uint64_t subagent_tick(struct engine *engine, uint64_t now_ns);
+void subagent_client_disconnected(struct engine *engine, uint64_t connection);
 
 #endif

@@ -6,8 +6,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/jscan.h"
 #include "runtime/base/mem.h"
-#include "runtime/engine/work/job.h"
-#include "runtime/engine/work/task.h"
+#include "runtime/engine/work/work.h"
 #include "runtime/view/view_job.h"
 #include "runtime/view/view_task.h"
 
@@ -318,6 +317,46 @@ START_TEST(edges_have_no_cycles_and_release)
 }
 END_TEST
 
+/* b is a child of a: a waits for b, so b must not wait for a, not even through another task. */
+START_TEST(a_new_child_does_not_wait_for_its_parent)
+{
+	ask(engine_create_task, "{\"taskId\":\"a\",\"objective\":\"o\"}");
+	ask(engine_create_task, "{\"taskId\":\"x\",\"objective\":\"o\",\"blockedBy\":[\"a\"]}");
+	ask(engine_create_task, "{\"taskId\":\"y\",\"objective\":\"o\"}");
+	ck_assert_int_eq(ask(engine_create_task, "{\"taskId\":\"b\",\"objective\":\"o\",\"parentTaskId\":\"a\","
+						 "\"blockedBy\":[\"a\"]}"),
+			 ERR_CONFLICT);
+	ck_assert_int_eq(ask(engine_create_task, "{\"taskId\":\"b\",\"objective\":\"o\",\"parentTaskId\":\"a\","
+						 "\"blockedBy\":[\"y\",\"x\"]}"),
+			 ERR_CONFLICT);
+	ck_assert_msg(strstr(reply.message, "cycle"), "%s", reply.message);
+	ck_assert_int_eq(ask(engine_create_task, "{\"taskId\":\"b\",\"objective\":\"o\",\"parentTaskId\":\"a\","
+						 "\"blockedBy\":[\"y\"]}"),
+			 0);
+}
+END_TEST
+
+/* The limit also holds when a chain is linked from its end: each new parent has all the others below it. */
+START_TEST(tasks_are_not_nested_deeper_from_below)
+{
+	int linked = 0;
+
+	for (int i = 0; i < 70; i++) {
+		mem_auto char *task = mem_printf("{\"taskId\":\"t%d\",\"objective\":\"o\"}", i);
+		ck_assert_int_eq(ask(engine_create_task, task), 0);
+	}
+	for (int i = 0; i + 1 < 70; i++) {
+		mem_auto char *edge = mem_printf("{\"taskId\":\"t%d\",\"kind\":\"parent\",\"targetId\":\"t%d\"}", i,
+						 i + 1);
+		if (ask(engine_link_tasks, edge) != 0)
+			break;
+		linked++;
+	}
+	ck_assert_int_eq(linked, 64);
+	ck_assert_int_eq(reply.code, ERR_INVALID);
+}
+END_TEST
+
 START_TEST(verbs_are_refused_where_they_make_no_sense)
 {
 	static const struct {
@@ -378,6 +417,27 @@ START_TEST(a_job_runs_as_many_items_as_it_may)
 }
 END_TEST
 
+/* The start of an item is durable, but its process never ran; a restart launches it again, unless its task is paused.
+ */
+START_TEST(an_item_of_a_paused_task_is_launched_after_the_pause)
+{
+	ask(engine_create_task, "{\"taskId\":\"t\",\"objective\":\"o\"}");
+	ask(engine_start_task, "{\"taskId\":\"t\"}");
+	ask(engine_create_job, "{\"jobId\":\"j\",\"taskId\":\"t\",\"items\":[{}],\"commandLine\":\"true\"}");
+	ck_assert_uint_eq(w.processes[0].launches, 1);
+	ck_assert_int_eq(ask(engine_pause_task, "{\"taskId\":\"t\"}"), 0);
+	fake_crash(&w);
+	fake_reopen(&w, NULL, 0);
+	fake_settle(&w);
+	fake_advance(&w, 61000);
+	ck_assert_uint_eq(w.processes[0].launches, 1);
+	ck_assert_int_eq(ask(engine_resume_task, "{\"taskId\":\"t\"}"), 0);
+	ck_assert_uint_eq(w.processes[0].launches, 2);
+	dies(runs(), EXITED(0));
+	ck_assert_uint_eq(fake_count(&w, "job.completed"), 1);
+}
+END_TEST
+
 START_TEST(a_jobs_time_is_over)
 {
 	ask(engine_create_job,
@@ -408,8 +468,11 @@ int main(void)
 		a_pause_stops_the_clock_of_a_command,
 		cancelled_is_said_when_nothing_is_left,
 		edges_have_no_cycles_and_release,
+		a_new_child_does_not_wait_for_its_parent,
+		tasks_are_not_nested_deeper_from_below,
 		verbs_are_refused_where_they_make_no_sense,
 		a_job_runs_as_many_items_as_it_may,
+		an_item_of_a_paused_task_is_launched_after_the_pause,
 		a_jobs_time_is_over,
 	};
 

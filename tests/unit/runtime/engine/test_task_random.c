@@ -9,8 +9,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/jscan.h"
 #include "runtime/base/mem.h"
-#include "runtime/engine/work/job.h"
-#include "runtime/engine/work/task.h"
+#include "runtime/engine/work/work.h"
 #include "runtime/view/view_task.h"
 
 #include <check.h>

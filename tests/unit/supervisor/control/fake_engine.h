@@ -10,15 +10,11 @@
 #include "runtime/base/err.h"
 #include "runtime/engine/channel/channel.h"
 #include "runtime/engine/core/engine.h"
-#include "runtime/engine/model/routing_facts.h"
+#include "runtime/engine/model/model.h"
 #include "runtime/engine/process/evidence_facts.h"
 #include "runtime/engine/tool/tool.h"
-#include "runtime/engine/turn/history.h"
-#include "runtime/engine/work/benchmark.h"
-#include "runtime/engine/work/job.h"
-#include "runtime/engine/work/peer_task.h"
-#include "runtime/engine/work/subagent.h"
-#include "runtime/engine/work/task.h"
+#include "runtime/engine/turn/turn.h"
+#include "runtime/engine/work/work.h"
 #include "runtime/event/event.h"
 #include "supervisor/host/cow_changes.h"
 #include "supervisor/host/screens.h"
@@ -247,13 +243,13 @@ void engine_update_peer_task(struct engine *g, const json_t *params, const struc
 	fake_asked("update_peer", NULL, c, fn, ctx);
 }
 
-void engine_compact_context(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
-			    void *ctx)
+void engine_compact_context(struct engine *g, const struct compaction_request *r, const struct caller *c,
+			    engine_reply_fn fn, void *ctx)
 {
 	fake_asked("compact", NULL, c, fn, ctx);
 }
-void engine_rollback_thread(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
-			    void *ctx)
+void engine_rollback_thread(struct engine *g, const struct rollback_request *r, const struct caller *c,
+			    engine_reply_fn fn, void *ctx)
 {
 	fake_asked("rollback", NULL, c, fn, ctx);
 }
