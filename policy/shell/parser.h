@@ -3,7 +3,7 @@
 
 /*
  * Private to policy/shell: the state of one parse. There is no token stream: the grammar examines the characters at its
- * position, because their meaning depends on the position. parser.c has the entry points and reads characters; lexer.c
+ * position, because their meaning depends on the position. parser.c reads characters; lexer.c
  * operators; heredoc.c here-documents; word.c words and expansions; brace.c expands braces; conditional.c parses [[ ]];
  * grammar.c everything else.
  *
