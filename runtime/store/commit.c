@@ -55,7 +55,6 @@ void commit_count(struct store *store, uint64_t start_ns)
 struct settling {
 	const struct layer *head;
 	struct tip tip;
-	struct record_index index;
 	uint64_t freed;
 	char **expired;
 	size_t nexpired;
@@ -78,8 +77,7 @@ static int put_event(struct store *store, MDB_txn *txn, const struct group_entry
 	if (rc != 0)
 		return db_err(e, rc, "write an event");
 	record_write(v.mv_data, n->data, n->len, ev.real_us, &g->tip);
-	record_index_add(&g->index, &ev);
-	return 0;
+	return record_index_put(&store->db, txn, &ev, e);
 }
 
 static int put_expiry(struct store *store, MDB_txn *txn, const struct group_entry *n, struct settling *g, struct err *e)
@@ -164,7 +162,7 @@ static int put_layers(struct store *store, MDB_txn *txn, void *ctx, struct err *
 	for (i = 0; i < n; i++)
 		if (put_group(store, txn, all[i], g, e) != 0)
 			return -1;
-	if (record_index_write(&g->index, &store->db, txn, e) != 0 || put_docs(store, txn, g->head, e) != 0)
+	if (put_docs(store, txn, g->head, e) != 0)
 		return -1;
 	pthread_mutex_lock(&store->mutex);
 	store->settling = store->txn_id; /* readers of this or a later transaction need no layers */
@@ -177,7 +175,6 @@ static void settling_done(struct settling *g)
 	for (size_t i = 0; i < g->nexpired; i++)
 		free(g->expired[i]);
 	free(g->expired);
-	record_index_done(&g->index);
 	free(g);
 }
 

@@ -2,10 +2,8 @@
 
 #include "runtime/base/err.h"
 #include "runtime/base/hash.h"
-#include "runtime/base/mem.h"
 #include "runtime/event/event.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 size_t record_size(size_t event_len) { return sizeof(struct record_head) + event_len; }
@@ -115,55 +113,17 @@ bool record_index_key(const struct event_view *ev, int field, struct db_key *ret
 	return db_key_ok(ret);
 }
 
-void record_index_add(struct record_index *x, const struct event_view *ev)
+int record_index_put(const struct db *d, MDB_txn *txn, const struct event_view *ev, struct err *e)
 {
 	struct db_key k;
 
 	for (int f = 0; f < ID_FIELD_COUNT; f++) {
 		if (!record_index_key(ev, f, &k))
 			continue;
-		if (x->count == x->cap) {
-			x->cap = x->cap ? 2 * x->cap : 64;
-			x->keys = mem_realloc(x->keys, x->cap * sizeof(*x->keys));
-		}
-		x->keys[x->count++] = (struct record_index_entry){ .at = x->bytes.len, .len = k.len };
-		buf_append(&x->bytes, k.bytes, k.len);
-	}
-}
-
-static int compare_entries(const void *a, const void *b, void *bytes)
-{
-	const struct record_index_entry *x = a, *y = b;
-	int cmp = memcmp((char *)bytes + x->at, (char *)bytes + y->at, x->len < y->len ? x->len : y->len);
-
-	return cmp ? cmp : (x->len > y->len) - (x->len < y->len);
-}
-
-/*
- * LMDB splits a full page in the middle, which leaves it half empty for ever if keys only grow, unless the caller
- * says that a key is the table's largest (MDB_APPEND). Most are: the events of a group are about new ids.
- */
-int record_index_write(struct record_index *x, const struct db *d, MDB_txn *txn, struct err *e)
-{
-	if (x->count)
-		qsort_r(x->keys, x->count, sizeof(*x->keys), compare_entries, x->bytes.data);
-	for (size_t i = 0; i < x->count; i++) {
-		MDB_val kv = { .mv_size = x->keys[i].len, .mv_data = x->bytes.data + x->keys[i].at }, none = { 0 };
-		int rc = mdb_put(txn, d->t[DB_INDEX], &kv, &none, MDB_APPEND);
-
-		if (rc == MDB_KEYEXIST) /* a larger key exists */
-			rc = mdb_put(txn, d->t[DB_INDEX], &kv, &none, 0);
+		MDB_val kv = db_key_val(&k), none = { 0 };
+		int rc = mdb_put(txn, d->t[DB_INDEX], &kv, &none, 0);
 		if (rc != 0)
 			return db_err(e, rc, "write an index entry");
 	}
-	x->count = 0;
-	buf_reset(&x->bytes);
 	return 0;
-}
-
-void record_index_done(struct record_index *x)
-{
-	free(x->keys);
-	buf_done(&x->bytes);
-	*x = (struct record_index){ 0 };
 }

@@ -47,26 +47,13 @@ int record_follow(const void *p, size_t len, uint64_t sequence, struct tip *tip,
 /* record_check and event_view_of. */
 int record_view(const void *p, size_t len, uint64_t sequence, struct event_view *ret, struct err *e);
 
-/*
- * The index: a table that finds events by id, with one entry for each indexed id of an event and no values. Entries of
- * one transaction are collected, and written in the order of their keys.
- */
-struct record_index {
-	struct record_index_entry {
-		size_t at, len; /* in `bytes` */
-	} * keys;
-	size_t count, cap;
-	struct buf bytes;
-};
+/* The index: a table that finds events by id, with one entry for each indexed id of an event and no values. */
+
 /* The common prefix of the keys of all entries of an id; the event's sequence follows. */
 void record_index_prefix(int field, const char *id, size_t len, struct db_key *ret);
 /* The key of an event's entry; false if the event has no such id or the field is not indexed. */
 bool record_index_key(const struct event_view *ev, int field, struct db_key *ret);
-/* Collects all entries of an event. */
-void record_index_add(struct record_index *x, const struct event_view *ev);
-/* Writes what was collected, and starts anew. */
-int record_index_write(struct record_index *x, const struct db *d, MDB_txn *txn, struct err *e);
-void record_index_done(struct record_index *x);
-#define record_index_auto __attribute__((cleanup(record_index_done)))
+/* Writes all entries of an event. */
+int record_index_put(const struct db *d, MDB_txn *txn, const struct event_view *ev, struct err *e);
 
 #endif

@@ -522,7 +522,6 @@ void store_backup(struct store *store, const char *dir, void (*done)(void *ctx, 
 
 int upkeep_upgrade(struct store *store, uint32_t version, struct err *e)
 {
-	record_index_auto struct record_index index = { 0 };
 	const uint32_t current = STORE_VERSION;
 	bool emptied = version >= INDEX_VERSION;
 	uint64_t next = emptied ? store->settled.sequence + 1 : atomic_load(&store->first);
@@ -550,7 +549,7 @@ int upkeep_upgrade(struct store *store, uint32_t version, struct err *e)
 			/* a store with a damaged record still opens; `bailiff store verify` reports it */
 			if (db_event_get(txn, &store->db, next, &v, &why) == 0 &&
 			    record_view(v.mv_data, v.mv_size, next, &ev, &why) == 0)
-				record_index_add(&index, &ev);
+				rc = record_index_put(&store->db, txn, &ev, e);
 			else if (why.code == ERR_CORRUPT)
 				log_error("store: event %llu has no index entries: %s", (unsigned long long)next,
 					  why.message);
@@ -559,8 +558,6 @@ int upkeep_upgrade(struct store *store, uint32_t version, struct err *e)
 				rc = -1;
 			}
 		}
-		if (rc == 0)
-			rc = record_index_write(&index, &store->db, txn, e);
 		if (rc == 0 && next > store->settled.sequence)
 			rc = db_meta_put(txn, &store->db, META_VERSION, &current, sizeof(current), e);
 		if (rc != 0) {
