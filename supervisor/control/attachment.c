@@ -4,6 +4,11 @@
 
 #include <string.h>
 
+/*
+ * One list for all terminals instead of one for each: there are as many entries as there are windows that display a
+ * terminal, and "newest first" is the only order that a decision needs. Nothing is stored. The entries refer to
+ * connections, which do not survive the runtime either; a client that connects again must give its size again.
+ */
 struct attachment {
 	TAILQ_ENTRY(attachment) entry;
 	char *process_id;
@@ -87,6 +92,7 @@ static const struct attachment *find_newest(const struct attachments *a, const c
 	return NULL;
 }
 
+/* "smallest" is the minimum of each dimension on its own: the result may be the size of no display. */
 bool attachment_size(const struct attachments *a, const char *process_id, struct attachment_size *ret)
 {
 	const struct attachment *first = find_newest(a, process_id), *at;

@@ -13,7 +13,19 @@
 #include <stdio.h>
 #include <string.h>
 
-#define BATCH_REPLY_MAX (16u << 20)
+/*
+ * The life of a call: request.c creates it, checks it and runs its handler. It ends in exactly one of call_finish,
+ * call_finish_error and call_drop, which free it. Handlers and callbacks use call_reply and call_fail; those go through
+ * the interceptor, if the call has one, so that a reply can be stored before it is sent.
+ *
+ * A call is not cancelled when its client disconnects. The engine, the store or the spawner may hold a pointer to it as
+ * the context of a callback, and what it started has consequences that must be recorded anyway. It only loses its
+ * client (call.client is NULL), and its answer is discarded. The client's memory and socket stay until its last call
+ * ends.
+ */
+
+#define BATCH_REPLY_MAX (16u << 20) /* collected replies; a batch beyond it gets errors for the rest of its requests \
+				     */
 
 /* ---- batches ---- */
 
@@ -129,9 +141,13 @@ static void call_free(struct call *c)
 	client_call_done(home);
 }
 
+/* One slot for each call: the owner of the slot calls it with NULL before the slot itself is freed. */
 void call_watch(struct call *c, struct call **slot) { c->priv->watch = slot; }
 
-/* Passes the reply to the batch or the connection. */
+/*
+ * Passes the reply to the batch or the connection. The batch is closed before the call is freed: the batch refers to
+ * the client, which call_free may free.
+ */
 static void send_reply(struct call *c, struct buf *reply)
 {
 	struct call_private *p = c->priv;
@@ -189,6 +205,7 @@ void call_drop_client(struct client *cl)
 
 /* ---- what handlers use ---- */
 
+/* The interceptor takes the call over. It ends it with call_finish or call_finish_error, at once or after a commit. */
 void call_reply(struct call *c, const char *json, size_t len)
 {
 	if (c->priv->interceptor)

@@ -16,6 +16,20 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+/*
+ * A connection works in turns: process_client sends, reads and runs a bounded number of requests, and sends the
+ * replies. A turn begins with an event of the socket, with client_wake (event_active, so never from inside the caller),
+ * or in control's turn if the last one stopped at its limits.
+ *
+ * Because events are edge-triggered, no readiness may be forgotten: `readable` and `writable` stay set until the kernel
+ * returns EAGAIN, and every path that stops earlier arranges for another turn (continue_later), or stops because of a
+ * condition whose end wakes the client: an answered call, a socket that is writable again, a recorded grant of root's.
+ *
+ * Freeing: any callback may end the client, so functions check `dead` after each step. The memory is freed when it is
+ * dead, no function of this file is on the stack for it (`busy`) and no call refers to it (`ncalls`). Whichever of the
+ * three is last frees it: unuse_client or client_call_done.
+ */
+
 #define TURN_LINES 64            /* requests of one client in one turn */
 #define TURN_READS 4             /* reads of CONTROL_SCRATCH bytes in one turn */
 #define PARTIAL_FREE (64u << 10) /* a shorter unfinished line is never rejected for the uid's quota */
@@ -260,6 +274,7 @@ static bool read_some(struct client *cl)
 	return true;
 }
 
+/* The connection stays usable: `lines` has skipped the line, and the next one is read normally. */
 static void refuse_line(struct client *cl, const char *message)
 {
 	struct buf buf_auto out = BUF_INIT;
@@ -270,7 +285,10 @@ static void refuse_line(struct client *cl, const char *message)
 	client_send(cl, out.data, out.len);
 }
 
-/* An unfinished line counts against its uid's quota; beyond it the rest of the line is skipped. */
+/*
+ * An unfinished line counts against its uid's quota; beyond it the rest of the line is skipped. Otherwise a user could
+ * make the runtime buffer 16 MiB for each of its connections without ever sending a complete request.
+ */
 static void check_partial(struct client *cl)
 {
 	count_input(cl, lines_buffered(&cl->in));

@@ -4,15 +4,27 @@
 /*
  * The control socket: newline-delimited JSON-RPC 2.0 on a unix stream socket. From the bottom up:
  *
- * rpc.c           writes replies and errors
- * client.c        one connection: reading, writing, backpressure, and what each uid uses of its limits; peer.c the
- * peer's identity filter.c        selects events; item.c derives events of a turn's steps subscription.c  event
- * streams: a cursor in the log, never a queue of events in memory; event_listing.c pages of the log call.c          one
- * request from arrival to answer; idempotent_calls.c requests with an idempotency key params.c        checks parameters
- * against their declarations, names the field that is wrong, fills the handler's struct ownership.c     hides what
- * belongs to other uids request.c       parses a line into one call or a batch, looks up the method's row, checks the
- * call as it says, runs the handler control.c       the listener and the turns of the loop that connections share
- * methods_*.c     the handlers; methods.c the table (methods.def)
+ * rpc.c               writes replies and errors
+ * client.c            one connection: reading, writing, backpressure, and what each uid uses of its limits
+ * peer.c              the peer's identity, and whether it is inside a sandbox
+ * filter.c            selects events
+ * item.c              derives events of a turn's steps
+ * subscription.c      event streams: a cursor in the log, never a queue of events in memory
+ * event_listing.c     pages of the log
+ * event_metrics.c     counters and histograms, counted from the log
+ * attachment.c        which connections display which terminals
+ * call.c              one request from arrival to answer
+ * idempotent_calls.c  requests with an idempotency key
+ * params.c            checks parameters against their declarations, names the field that is wrong, fills the
+ *                     handler's struct
+ * ownership.c         hides what belongs to other uids
+ * request.c           parses a line into one call or a batch, looks up the method's row, checks the call as it says,
+ *                     runs the handler
+ * control.c           the listener and the turns of the loop that connections share
+ * methods_*.c         the handlers; methods.c the table (methods.def)
+ *
+ * Nothing here survives the runtime: connections, subscriptions and calls in progress end with it, and clients connect
+ * again. What they rely on is in the store: events, documents, and the results of requests with an idempotency key.
  *
  * Everything here runs on the runtime's loop thread, except the background read of methods_export.c.
  */

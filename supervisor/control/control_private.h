@@ -18,7 +18,10 @@ struct client_events;
 struct event_listing;
 struct subscription;
 
-/* Usage of one uid against its limits; exists while the uid has a connection or an unanswered call. */
+/*
+ * Usage of one uid against its limits. Limits are per uid and not per connection, because a client can open as many
+ * connections as it likes, and users share one runtime. Exists while the uid has a connection or an unanswered call.
+ */
 struct account {
 	LIST_ENTRY(account) entry;
 	uint32_t uid;

@@ -8,8 +8,14 @@
 
 #include <stdio.h>
 
+/*
+ * The loop must not be blocked by a filter that matches little in a long log. A listing reads at most PIECE_LOOKED
+ * events in one turn and continues after its cursor in the next. No read transaction is held between pieces: events
+ * that are committed meanwhile are seen, and if retention removes events at the cursor, the listing fails with
+ * sequence_expired like a request for those events would.
+ */
 #define PIECE_LOOKED 8192
-#define RESULT_MAX (4u << 20)
+#define RESULT_MAX (4u << 20) /* bytes of events; the event that reaches it is the page's last */
 
 static void event_listing_free(struct event_listing *l)
 {

@@ -36,6 +36,7 @@ static int add_pattern(struct filter *f, const char *pattern, size_t i, struct e
 			 near.best ? near.best : "");
 }
 
+/* Whether every type that the filter names is an item's: without `items` such a filter could never match. */
 static bool only_items(const struct filter *f)
 {
 	if (f->all_types)

@@ -1,7 +1,13 @@
 #ifndef BAILIFF_CONTROL_FILTER_H
 #define BAILIFF_CONTROL_FILTER_H
 
-/* Which events a subscription or a listing selects and may see. */
+/*
+ * Which events a subscription or a listing selects and may see. Visibility is part of the filter, so that no reader of
+ * the log can forget to check it; it is fixed when the filter is created, because the uid of a connection never
+ * changes.
+ *
+ * A filter owns its ids. subscription_new and event_listing_run take it over and clear the caller's.
+ */
 
 #include "runtime/event/event.h"
 

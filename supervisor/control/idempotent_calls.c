@@ -13,6 +13,21 @@
 
 #include <string.h>
 
+/*
+ * A key is unknown, in progress (control's `flights`), or stored (in the store, until retention removes it). The map is
+ * checked before the store: the engine may already have stored a result that is not sent yet.
+ *
+ * A repeated request while the first is in progress becomes its follower and gets the same answer. Rejecting it would
+ * make a client that reconnects after a timeout poll; running it would execute the request twice. Followers are dropped
+ * with their client; the first call continues without its client, because followers of other connections may wait.
+ *
+ * The hash covers method and parameters, so that a client that reuses a key by mistake gets a conflict and not the
+ * result of an unrelated request. Keys of different uids are independent: a user cannot probe or block another's keys.
+ *
+ * After a crash `flights` is empty, and the stored record decides: a result is replayed, "pending" is reported as an
+ * unknown outcome, and without a record the request runs.
+ */
+
 /* One (uid, key) whose first request is not answered yet. */
 struct idempotent_call {
 	char *name; /* "uid:key", as in control's map */

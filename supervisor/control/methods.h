@@ -7,8 +7,12 @@
  * A handler gets the checked parameters and returns
  *   a negative number   the request is rejected: `e` is sent
  *   CALL_REPLY          `out` holds the result, which is sent
- *   CALL_PENDING        the call is answered elsewhere, now or later (call_reply, call_fail): the handler's `c` may be
- * freed already request_run sends the first two, so that handlers need not.
+ *   CALL_PENDING        the call is answered elsewhere, now or later (call_reply, call_fail);
+ *                       the handler's `c` may be freed already
+ *
+ * request_run sends the first two, so that handlers need not. A handler runs while its client is connected, so
+ * c->client is set; a callback that runs later must check it. The parameters live as long as the call: a callback may
+ * use them.
  */
 
 #include "supervisor/control/control.h"

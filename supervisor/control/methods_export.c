@@ -1,6 +1,10 @@
 /*
  * Exports: a background read of the store writes the files, then the engine records them and the call is answered.
  * Evidence packs, replay cases and reviews have a scope that the request names; a benchmark trial's is its turn.
+ *
+ * The scope ends at the last sequence number when the request arrives (`through`), so the files do not depend on how
+ * long the export takes. Until the engine has recorded the files, nothing refers to them: a failed or dropped export
+ * removes them.
  */
 
 #include "supervisor/control/methods.h"

@@ -16,6 +16,11 @@
 
 /* ---- initialize ---- */
 
+/*
+ * Optional, and may be repeated. A role can only be lowered: a client that hands its connection to less trusted code
+ * (an agent) gives the rights up for good. Roles are a client's own precaution and not authentication; the same user
+ * can open another connection as operator. Calls in progress keep the role that they started with.
+ */
 int method_initialize(struct call *c, const struct initialize_params *p, struct buf *out, struct err *e)
 {
 	struct client *cl = c->client;
@@ -91,6 +96,7 @@ static bool append_health(struct control *k, struct buf *out)
 
 static uint64_t uptime_ms(const struct control *k) { return (clock_boot_ns() - k->started_boot_ns) / 1000000; }
 
+/* Never fails: a store that cannot be read is a finding, reported as "degraded" with the reason in store.error. */
 int method_get_health(struct call *c, const struct get_health_params *p, struct buf *out, struct err *e)
 {
 	struct control *k = c->control;

@@ -108,6 +108,11 @@ int method_list_actions(struct call *c, const struct list_actions_params *p, str
 
 /* ---- policy ---- */
 
+/*
+ * evaluate_permission must decide as the real request would, so both use the same path: the arguments become a start
+ * request, and the engine evaluates that without running it.
+ */
+
 /* A tool's call, as the start that it would become. Sets *ret_command when that is a command. */
 static json_t *as_start(const struct call *c, const struct evaluate_permission_params *p, bool *ret_command)
 {

@@ -17,9 +17,9 @@
 
 #include <string.h>
 
-#define READ_DEFAULT (64u * 1024)
-#define RANGE_MAX (1024u * 1024)
-#define YIELD_MS_MAX (10u * 60 * 1000)
+#define READ_DEFAULT (64u * 1024)      /* bytes of a range that is requested without a length */
+#define RANGE_MAX (1024u * 1024)       /* of one range: it is read and encoded on the loop */
+#define YIELD_MS_MAX (10u * 60 * 1000) /* longer waits are wait_process's */
 #define REASON_MAX 256u
 #define FOREVER_MS (1ull << 40) /* longer than any uptime: no limit at all */
 #define PATHS_MAX 10000u
@@ -179,7 +179,10 @@ static int yield_check(const struct call *c, struct err *e)
 	return 0;
 }
 
-/* Output since the request that is too long: its beginning, its end as `tail`, and the number of bytes in between. */
+/*
+ * Output since the request that is too long: its beginning, its end as `tail`, and the number of bytes in between.
+ * VIEW_ANY_UID here and below: the caller has started the process or written to it, so its rights were checked then.
+ */
 static int write_both_ends(const struct yield *y, const struct output_range *all, uint64_t total, struct buf *out,
 			   struct err *e)
 {
@@ -370,6 +373,10 @@ static void on_written(void *ctx, const struct err *e, const char *json, size_t 
 	free(w);
 }
 
+/*
+ * With yieldMs the process's document is read before the write: its byte counts mark where the output that answers this
+ * input begins. Output that was printed before but is not recorded yet is included; none is left out.
+ */
 int method_write_process_stdin(struct call *c, const struct write_process_stdin_params *p, struct buf *out,
 			       struct err *e)
 {
@@ -410,7 +417,8 @@ int method_close_process_output(struct call *c, const struct close_process_outpu
 
 /*
  * Without a policy the size is set once. With one it follows from all displays of the terminal (attachment.h); if it
- * does not change, the reply is immediate and no event is written.
+ * does not change, the reply is immediate and no event is written. engine_terminal_size comes first: a process that has
+ * ended or has no terminal is rejected before an entry is made for it.
  */
 int method_resize_process(struct call *c, const struct resize_process_params *p, struct buf *out, struct err *e)
 {

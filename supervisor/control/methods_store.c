@@ -16,7 +16,7 @@
 
 /*
  * Maintenance of the store. It runs on a thread of the store and may outlast its call, and even the control socket:
- * `call` is NULL then, and the result is dropped.
+ * `call` is NULL then, and the result is dropped. The callbacks run on the loop.
  */
 struct upkeep {
 	struct call *call; /* NULL once it was dropped (call_watch) */

@@ -1,4 +1,8 @@
-/* Turns and what happens in them: tool calls, the choice of a model, costs and limits. */
+/*
+ * Turns and what happens in them: tool calls, the choice of a model, costs and limits. These handlers only translate
+ * parameters to the engine's request structs and bound the texts that go into events. The engine checks states and
+ * answers through call_engine_reply. The structs are on the stack: the engine keeps no pointer to them.
+ */
 
 #include "supervisor/control/methods.h"
 

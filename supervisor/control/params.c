@@ -12,6 +12,9 @@
 /*
  * Checks parameters against their declarations. Handlers rely on it: every declared parameter has its type, and there
  * are no undeclared ones. Each type has a function below that describes a wrong value.
+ *
+ * An unknown parameter is an error and not ignored: with a misspelled limit or sandbox option a command would run with
+ * less protection than its client believes. null is not "absent" either, except where a type says so (PARAM_ENV).
  */
 
 static const char *type_name(const json_t *v)
@@ -27,6 +30,7 @@ static int wrong_type(const char *field, const char *expected, const json_t *v, 
 	return err_field(e, field, "expected %s, got %s", expected, type_name(v));
 }
 
+/* NUL is rejected unless declared: handlers pass strings on as C strings, which would silently end there. */
 static int check_text(const json_t *v, const char *field, unsigned flags, const char *expected, struct err *e)
 {
 	if (!json_is_string(v))

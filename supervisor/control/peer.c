@@ -17,6 +17,17 @@
 #define SO_PEERPIDFD 77
 #endif
 
+/*
+ * Why peers are located: a command in a sandbox that reaches the control socket (through a mount, or because the
+ * socket is in its workspace) could ask the daemon to start a command with wider access. Its uid does not
+ * give it away, since commands run as their user. Its pid namespace does: every sandbox has one of its own, and the
+ * name of its pid 1 is a mark that a command cannot remove (sandbox/init_name.h). A process that takes this name
+ * elsewhere only excludes itself.
+ *
+ * The walk goes from the peer to its parents, until one is in the daemon's own pid namespace. Pids are numbers that are
+ * reused, so the result is valid only if the chain is read twice without a change and the peer is alive afterwards.
+ */
+
 /* Limit of the walk; a deeper peer is rejected if it is in a namespace below the daemon's. */
 #define PEER_ANCESTORS_MAX 512
 #define TRIES_MAX 3 /* ancestors may exit during the walk */

@@ -14,9 +14,17 @@
 #include <stdio.h>
 #include <string.h>
 
+/*
+ * Errors before a method's row is found are protocol errors, written directly: there is no call yet. From call_new on
+ * every outcome goes through the call, which counts it and, for a notification, ends without a reply.
+ *
+ * The requests of a batch run in order, but their answers may come in any order: a request that waits does not delay
+ * the ones after it. The replies are sent together when the last one is there.
+ */
+
 #define REQUEST_BATCH_MAX 1000
-#define REQUEST_ID_MAX 1024
-#define KEY_MAX 200 /* bytes of an idempotencyKey */
+#define REQUEST_ID_MAX 1024 /* bytes; the id is kept until the answer and copied into it */
+#define KEY_MAX 200         /* bytes of an idempotencyKey */
 
 /* ---- lookups ---- */
 
@@ -92,6 +100,10 @@ static int check_call(struct call *c, struct err *e)
 	return p && read_traceparent(c, p->traceparent, e) < 0 ? -1 : ownership_check(c, e);
 }
 
+/*
+ * The checks come before the idempotency key: a request that was never valid must not occupy its key, and a result is
+ * replayed only to a caller that may still make the request.
+ */
 void request_run(struct call *c)
 {
 	struct buf buf_auto out = BUF_INIT;

@@ -14,6 +14,15 @@
 #include <stdio.h>
 #include <string.h>
 
+/*
+ * Fairness has two limits. A subscription's piece ends after PIECE_SENT events sent or PIECE_LOOKED read, then the next
+ * one in `ready` continues; a turn ends after TURN_LOOKED events of all of them, then the loop serves sockets and
+ * commits. So neither a subscriber with a long way to catch up nor a filter that matches nothing delays the others.
+ *
+ * The cursor is the only state: every event up to it was queued for the connection or did not match. A client that
+ * connects again passes the last sequence number that it processed and gets the rest; nothing is kept for it meanwhile.
+ */
+
 #define TURN_LOOKED 4096 /* events read in one turn, by all subscriptions together */
 #define PIECE_SENT 256   /* events sent by one subscription before the next one's turn */
 #define PIECE_LOOKED 1024
