@@ -1,3 +1,11 @@
+/*
+ * Builds the files of one export: a survey of the scope, then one file after another in the order of the job. The order
+ * matters only for a benchmark trial, whose pack names the other files by their hashes and is therefore last.
+ *
+ * A failure leaves the files that exist so far open and under their temporary names. The caller removes them
+ * (store_spool_unref); after a crash the next store_open does.
+ */
+
 #include "runtime/evidence/evidence.h"
 
 #include "runtime/base/err.h"
@@ -24,6 +32,10 @@ static int build_file(struct survey *s, const struct evidence_job *job, struct e
 	if (kinds[f->kind].write(s, job, &k, e) < 0)
 		return err_wrap(e, "%s", evidence_kind_name(f->kind));
 	jw_obj_end(&k.w);
+	/*
+	 * A seal is a member of the object. Formats that other tools define have no place for one and only end with a
+	 * newline.
+	 */
 	if (!kinds[f->kind].sealed)
 		buf_byte(&k.buf, '\n');
 	else if (sink_seal(&k, e) < 0)

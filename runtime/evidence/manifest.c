@@ -10,6 +10,9 @@
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
 
+/*
+ * Outputs may be larger than memory: they are hashed in slices of at most what store_output_read returns in one call.
+ */
 #define SLICE (1u << 20)
 
 struct manifest {
@@ -50,11 +53,19 @@ static void write_content(struct manifest *m, const char *ref, uint64_t bytes, s
 		jw_kstr(w, "sha256", hash);
 	else
 		jw_kstr(w, "hashStatus", expired ? "expired" : truncated ? "truncated" : "not_recorded");
+	/*
+	 * Redactions are counted for the scope and not per output, so this only points the reader to the
+	 * output.redacted events.
+	 */
 	jw_kobj(w, "redaction");
 	jw_kstr(w, "status", m->survey->count[EVENT_OUTPUT_REDACTED] ? "see_output_redacted" : "none");
 	jw_obj_end(w);
 }
 
+/*
+ * A ref that does not fit is not one of this store and is left out. Each output is hashed from the store, which checks
+ * the checksum of every chunk: a damaged output gets a hashStatus, never the hash of damaged bytes.
+ */
 static int write_output(void *ctx, const char *id, size_t id_len, struct jval doc, struct err *e)
 {
 	static const char *const producer[] = { "processId", "sessionId", "stream" }, *const about[] = { "mediaType",

@@ -1,3 +1,10 @@
+/*
+ * The evidence pack, and the members that replay cases and reviews have in common with it. Arrays are written while the
+ * log or the read models are scanned: nothing is collected beyond what the survey holds. Events are written exactly as
+ * clients receive them (event_json), because pack_check projects them again from that text and compares the read models
+ * byte for byte.
+ */
+
 #include "runtime/evidence/pack.h"
 
 #include "runtime/base/err.h"
@@ -19,6 +26,7 @@ static int write_event(void *ctx, const struct event_view *ev, struct err *e)
 {
 	struct sink *k = ctx;
 
+	/* event_json appends to the buffer behind the writer, so the comma between elements is kept here. */
 	if (k->w.need_comma)
 		buf_byte(&k->buf, ',');
 	event_json(ev, &k->buf);
@@ -66,6 +74,10 @@ int pack_write_log(struct survey *s, struct sink *k, struct err *e)
 	return 0;
 }
 
+/*
+ * Families refer to events by sequence number: the events themselves are in the pack already. Empty families are left
+ * out.
+ */
 void pack_write_findings(const struct survey *s, struct jw *w)
 {
 	jw_kobj(w, "families");
@@ -127,6 +139,9 @@ static bool is_failed_call(struct jval doc)
 	       !jval_is_str(status, "succeeded");
 }
 
+/*
+ * Failed calls are listed a second time with the members that explain the failure, so that a reviewer need not search.
+ */
 int pack_write_tool_calls(struct survey *s, struct sink *k, struct err *e)
 {
 	static const char *const members[] = {

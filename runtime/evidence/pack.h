@@ -1,7 +1,11 @@
 #ifndef BAILIFF_EVIDENCE_PACK_H
 #define BAILIFF_EVIDENCE_PACK_H
 
-/* The writers of the files; each writes the members of one JSON object. */
+/*
+ * The writers of the files. Each writes the members of one JSON object, whose braces are the caller's (evidence.c).
+ * They run on the store's worker thread, call sink_yield after each element of a list so that the buffer stays small,
+ * and on failure leave an incomplete object behind: the caller discards the file.
+ */
 
 #include "runtime/evidence/sink.h"
 #include "runtime/evidence/survey.h"

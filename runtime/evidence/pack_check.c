@@ -1,3 +1,13 @@
+/*
+ * Verifies a pack without the store that wrote it. The order of checks goes from format to content: a text that is not
+ * a pack, or whose events cannot be read, is an error, because nothing can be said about the rest. Everything after
+ * that is a list of problems, so that one report shows all of them.
+ *
+ * What a successful check proves: the read models follow from the events in the file, and no byte was changed after the
+ * export unless the seal was computed again. The seal is not a signature; the command line checks that separately
+ * (cmd_replay.c). Sequence numbers need not be consecutive, because a pack has the events of one scope only.
+ */
+
 #include "runtime/evidence/pack_check.h"
 
 #include "runtime/base/buf.h"
@@ -84,6 +94,7 @@ static int read_event(struct check *c, struct jval event, struct event_view *ret
 		else
 			read_id(ret, it.key, it.value);
 	}
+	/* Only the order is checked: a scope is a part of the log, so there are gaps. */
 	if (!ret->sequence || ret->sequence <= c->v.last)
 		return err_set(e, ERR_INVALID, "event %llu: its sequence does not follow %llu",
 			       (unsigned long long)(c->v.events + 1), (unsigned long long)c->v.last);
@@ -117,6 +128,7 @@ static int project_events(struct check *c, struct jval events, struct err *e)
 		if (view_project(c->models, &ev, e) < 0)
 			return err_wrap(e, "project event %llu", (unsigned long long)ev.sequence);
 	}
+	/* jiter_next also ends at malformed text; only then is the position NULL. */
 	return it.p ? 0
 		    : err_set(e, ERR_INVALID, "events: the text is broken after event %llu",
 			      (unsigned long long)c->v.last);
@@ -153,6 +165,7 @@ static int compare_order(const struct compare *p, const char *id, size_t id_len)
 		if (strcmp(pack_kinds[i].name, p->kind) == 0)
 			want = i;
 	}
+	/* Unknown kinds and ids that no store could have written are surplus. */
 	if (at == SIZE_MAX || n >= sizeof(own))
 		return -1;
 	if (at != want)
@@ -283,6 +296,7 @@ int pack_check(const char *text, size_t len, struct pack_verdict *ret, struct er
 	if (events.type != JT_ARRAY || models.type != JT_ARRAY)
 		return err_set(e, ERR_INVALID, "a %.40s has no events to verify; an evidence pack or a replay case has",
 			       c.v.kind);
+	/* The hash of the whole file, by which evidence.changed names it. */
 	hash_sha256_text(text, len, c.v.sha256);
 	c.owners = jval_get(pack, "ownerUids");
 	c.models = memory_models_new();

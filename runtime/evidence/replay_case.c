@@ -12,6 +12,7 @@
 
 #include <string.h>
 
+/* Larger inputs are named by ref and hash only. */
 #define INPUT_MAX (64u << 10)
 
 static void write_event_ids(struct jw *w, const struct event_view *ev)
@@ -32,6 +33,7 @@ static void write_content(struct survey *s, struct jw *w, struct jval payload)
 	if (jval_str(jval_get(payload, "inputRef"), ref, sizeof(ref)) >= sizeof(ref) || !ref[0] ||
 	    jval_uint(jval_get(payload, "inputBytes"), INPUT_MAX + 1) > INPUT_MAX)
 		return;
+	/* An input that has expired is no error: its hash is in the case, and the grader may have the text. */
 	if (store_output_read(background_read_store(s->reader), ref, 0, INPUT_MAX, &text, &e) < 0 || !text.len)
 		return;
 	struct jval v = jval_of(text.data, text.len);
@@ -85,6 +87,7 @@ struct assertion {
 	const char *members[4]; /* what must be equal, as observed */
 };
 
+/* Only members that a second run can reproduce: no times, ids, refs or sizes. */
 static const struct assertion assertions[] = {
 	{ VIEW_TURN, "turn_ends", "turnId", { "status", "outcome" } },
 	{ VIEW_TOOL_CALL, "tool_call_ends", "toolCallId", { "toolName", "status", "exitCode" } },
@@ -104,6 +107,7 @@ static int write_assertion(void *ctx, const char *id, size_t id_len, struct jval
 	struct assertion_writer *k = ctx;
 	struct jw *w = &k->sink->w;
 
+	/* The system turn never ends, so nothing can be asserted about it. */
 	if (k->a->view == VIEW_TURN && jval_is_str(jval_get(doc, "source"), "system"))
 		return 0;
 	jw_obj(w);

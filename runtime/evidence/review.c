@@ -37,6 +37,7 @@ static const char audited[] = "permission. action. sandbox. hook. policy. eviden
 			      "rate_limit. history. context.compaction. process.failed process.terminated tool.failed "
 			      "turn.failed task.failed task.blocked task.lost task.timed_out task.attempt.failed";
 
+/* One line per audited event. A decision is nested in its payload; other events have these members at the top. */
 static int write_ref(void *ctx, const struct event_view *ev, struct err *e)
 {
 	static const char *const payload[] = { "message",  "reason", "decision",  "outcome", "code",
@@ -89,6 +90,7 @@ int review_write(struct survey *s, const struct evidence_job *job, struct sink *
 		jw_obj_end(&k->w);
 	}
 	jw_arr_end(&k->w);
+	/* Filled in by the reviewer. */
 	jw_karr(&k->w, "findings");
 	jw_arr_end(&k->w);
 	jw_obj_end(&k->w);

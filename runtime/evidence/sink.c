@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <errno.h>
 
+/* Large enough that the system call costs little per byte. */
 #define PIECE (64u << 10)
 
 void sink_init(struct sink *k, int fd)
@@ -43,6 +44,7 @@ int sink_seal(struct sink *k, struct err *e)
 	return 0;
 }
 
+/* The text form of the hash is the identity of the file; the seal, if there is one, is part of what it covers. */
 int sink_end(struct sink *k, char ret_sha256[HASH_SHA256_TEXT], struct err *e)
 {
 	if (flush_buffer(k, e) < 0)

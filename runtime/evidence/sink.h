@@ -1,7 +1,11 @@
 #ifndef BAILIFF_EVIDENCE_SINK_H
 #define BAILIFF_EVIDENCE_SINK_H
 
-/* A file written in pieces, with its sha256. JSON is written with `w`; sink_yield writes it out. */
+/*
+ * A file written in pieces, with its sha256. JSON is written with `w` into `buf`; sink_yield moves it to the file. The
+ * descriptor stays the caller's. The hash is computed on the way, so the file is not read again. Order of calls:
+ * sink_init, any number of writes, sink_seal at most once, sink_end, sink_done.
+ */
 
 #include "runtime/base/buf.h"
 #include "runtime/base/hash.h"

@@ -8,6 +8,10 @@
 
 #include <string.h>
 
+/*
+ * Bounds for what is collected in memory. Outcomes past the bound are still in the events of a pack. Owners past it are
+ * lost, and such a pack does not verify; within a scope the owner rarely changes.
+ */
 #define OUTCOMES_MAX (256u << 10)
 #define OWNERS_MAX (64u << 10)
 
@@ -148,6 +152,7 @@ static void count_event(struct survey *s, const struct event_view *ev)
 		     (ev->type == EVENT_PERMISSION_RESOLVED &&
 		      jval_is_str(jval_get(event_payload(ev), "outcome"), "denied"));
 	s->driven += ev->type == EVENT_TURN_STARTED && jval_is_str(jval_get(event_payload(ev), "driver"), "client");
+	/* Model events are reported by clients. Without a request id they cannot be joined with costs and steps. */
 	s->models_separate += at == SURVEY_models && !ev->ids[ID_MODEL_REQUEST].text;
 	if (ev->type == EVENT_EVIDENCE_CHANGED)
 		add_outcomes(s, ev);
@@ -174,6 +179,7 @@ static bool on_event(void *ctx, const struct event_view *ev)
 
 	if (!p->all && is_about_export(ev))
 		return true;
+	/* Checked for each event: an export of a long session must not delay the shutdown of the daemon. */
 	p->failed = background_read_stopped(p->survey->reader, p->e) < 0 || p->fn(p->ctx, ev, p->e) < 0;
 	return !p->failed;
 }

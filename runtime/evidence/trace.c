@@ -65,6 +65,10 @@ static void derive_id(const char *what, const char *id, size_t n, size_t digits,
 	ret[digits] = '\0';
 }
 
+/*
+ * OpenTelemetry ids are lowercase hexadecimal of a fixed length. Clients may send anything; other ids are not passed
+ * on.
+ */
 static bool is_hex(const char *s, size_t n, size_t want) { return n == want && strspn(s, "0123456789abcdef") >= want; }
 
 /* The caller's trace id: of the event, or of its turn. */
@@ -102,6 +106,7 @@ static bool trace_of(struct survey *s, const struct event_view *ev, char ret[33]
 
 /* ---- spans ---- */
 
+/* 64-bit integers are strings in the JSON mapping of protocol buffers. */
 static void write_nano(struct jw *w, const char *key, uint64_t us)
 {
 	char text[32];
@@ -174,6 +179,11 @@ static bool is_known(struct survey *s, const struct event_view *ev, enum id_fiel
 	return survey_doc(s, VIEW_TOOL_CALL, id).type != JT_NONE;
 }
 
+/*
+ * The span's own id is derived from its subject, or from runtime and sequence where the event has no id of its own. The
+ * parent is the first of the row's two ids that has a span, else the caller's span from the trace context of the
+ * event.
+ */
 static void write_ids(struct jw *w, struct survey *s, const struct span_row *r, const struct event_view *ev)
 {
 	const struct id_text *own = r->id < ID_FIELD_COUNT ? &ev->ids[r->id] : NULL, *span = &ev->ids[ID_SPAN];
@@ -279,12 +289,14 @@ static void write_span(struct tracing *t, const struct span_row *r, const struct
 	uint64_t start, end;
 	char trace[33];
 
+	/* A copy: trace_of and write_ids look up other documents, which invalidates this one. */
 	if (doc.type)
 		buf_append(&copy, doc.text, doc.len);
 	doc = jval_of(buf_cstr(&copy), copy.len);
 	end = r->view ? time_member(doc, r->end) : ev->real_us;
 	start = r->view ? time_member(doc, r->start)
 			: ev->real_us - 1000 * jval_uint(jval_get(event_payload(ev), "durationMs"), 0);
+	/* Without a document, or without the time in it, the span starts with its event. */
 	if (!start)
 		start = ev->real_us;
 	bool traced = trace_of(t->survey, ev, trace);
@@ -295,11 +307,19 @@ static void write_span(struct tracing *t, const struct span_row *r, const struct
 	jw_kstr(w, "name", r->name);
 	jw_kuint(w, "kind", 1);
 	write_nano(w, "startTimeUnixNano", start);
+	/*
+	 * A span that has not ended has no end time. The wall clock may have been set back meanwhile, hence the lower
+	 * bound.
+	 */
 	if (end)
 		write_nano(w, "endTimeUnixNano", end < start ? start : end);
 	write_attributes(w, ev, doc, traced);
 	v = jval_get(doc, "status");
 	jw_kobj(w, "status");
+	/*
+	 * STATUS_CODE_OK and STATUS_CODE_ERROR; unset for open subjects, answered actions, and events without a
+	 * document.
+	 */
 	if (jval_is_str(v, "completed"))
 		jw_kuint(w, "code", 1);
 	else if (end && v.type == JT_STRING && !jval_is_str(v, "resolved"))
@@ -309,6 +329,7 @@ static void write_span(struct tracing *t, const struct span_row *r, const struct
 	add_metrics(t, ev, doc, end > start ? end - start : 0);
 }
 
+/* The system turn carries facts of the runtime and is not an interaction. */
 static int on_event(void *ctx, const struct event_view *ev, struct err *e)
 {
 	struct tracing *t = ctx;
@@ -358,6 +379,7 @@ static void write_metrics(struct tracing *t, struct jw *w)
 		jw_kstr(w, "name", metrics[i].name);
 		jw_kstr(w, "unit", metrics[i].unit);
 		jw_kobj(w, "sum");
+		/* AGGREGATION_TEMPORALITY_CUMULATIVE: totals since the first event of the scope. */
 		jw_kuint(w, "aggregationTemporality", 2);
 		jw_kbool(w, "isMonotonic", true);
 		jw_karr(w, "dataPoints");
@@ -386,6 +408,9 @@ int trace_write(struct survey *s, const struct evidence_job *job, struct sink *k
 	jw_obj(w);
 	write_scope(w);
 	jw_karr(w, "spans");
+	/*
+	 * Exports are spans, too, so their events are included here. A later trace of the same scope therefore differs.
+	 */
 	if (survey_each_of_all(s, on_event, &t, e) < 0)
 		return -1;
 	jw_arr_end(w);

@@ -17,6 +17,7 @@
 
 #include <string.h>
 
+/* Per message; longer texts are cut. */
 #define TEXT_MAX (64u << 10)
 
 struct trajectory {
@@ -38,6 +39,7 @@ static void begin_step(struct trajectory *t, const struct event_view *ev, const 
 	jw_kstr(&t->sink->w, "source", source);
 }
 
+/* Step ids count from 1 within the file; `extra` has the sequence of the event, which is unique in the store. */
 static void end_step(struct trajectory *t, const struct event_view *ev)
 {
 	static const enum id_field fields[] = { ID_TURN, ID_TASK, ID_RUN, ID_PROCESS, ID_ACTION, ID_TRACE };
@@ -89,6 +91,10 @@ static void write_turn(struct trajectory *t, const struct event_view *ev)
 {
 	struct jval payload = event_payload(ev), source = jval_get(payload, "source");
 
+	/*
+	 * Turns that the runtime submits itself, for facts or for a process started without a turn, are not a user's
+	 * input.
+	 */
 	if (jval_is_str(source, "system") || jval_is_str(source, "process"))
 		return;
 	begin_step(t, ev, "user");
@@ -121,6 +127,7 @@ static void observe_process(struct trajectory *t, const char *process_id, struct
 
 	jval_str(jval_get(doc, "status"), status, sizeof(status));
 	jval_str(jval_get(doc, "signal"), signal, sizeof(signal));
+	/* A copy: each preview is another lookup, which invalidates the process document. */
 	buf_append(&refs, v.text, v.len);
 	for (struct jiter it = jiter_on(jval_of(buf_cstr(&refs), refs.len)); jiter_next(&it);)
 		append_preview(t, jval_get(it.value, "outputRef"), out);
@@ -160,6 +167,7 @@ static void write_call(struct trajectory *t, const struct event_view *ev, const 
 	jw_obj(w);
 	jw_kstr(w, "tool_call_id", call_id);
 	jw_kstr(w, "function_name", name);
+	/* `arguments` must be an object: a command line or a plain value is wrapped into one. */
 	if (command || arguments.type != JT_OBJECT) {
 		jw_kobj(w, "arguments");
 		if (arguments.type != JT_NONE)
@@ -224,6 +232,7 @@ static void append_delta(struct trajectory *t, const struct event_view *ev)
 		jval_str_buf(jval_get(event_payload(ev), "text"), &t->said);
 }
 
+/* Written at the end of a request, when its text and its token counts are known. */
 static void write_model(struct trajectory *t, const struct event_view *ev)
 {
 	static const struct {

@@ -5,6 +5,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/mem.h"
 
+/* The first of these that a payload has is the line's text; the order goes from full content to mere description. */
 static const char *const texts[] = { "text",    "preview", "displayPreview", "prompt", "message",
 				     "summary", "detail",  "reason",         "title",  "objective" };
 
@@ -23,6 +24,7 @@ static int write_line(void *ctx, const struct event_view *ev, struct err *e)
 	jw_kstr(&k->w, "timestamp", at);
 	jw_kstr(&k->w, "type", event_info(ev->type)->name);
 	survey_write_ids(&k->w, ev, fields, countof(fields));
+	/* The status of the payload, copied below, is more specific than that of the envelope. */
 	if (jval_get(payload, "status").type == JT_NONE && status.type == JT_STRING)
 		jw_kraw(&k->w, "status", status.text, status.len);
 	survey_copy(&k->w, payload, members, countof(members));

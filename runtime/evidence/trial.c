@@ -48,6 +48,10 @@ static void write_refs(const struct evidence_job *job, struct jval trial, struct
 	jw_obj_end(w);
 }
 
+/*
+ * The ids that the trial recorded at its start, not those found in the events: a trial is one turn, which may name
+ * others.
+ */
 static void write_correlation(const struct survey *s, struct jval trial, struct jw *w)
 {
 	static const char *const ids[] = { "sessionId", "threadId", "turnId", "taskId", "runId", "traceId" };
@@ -58,11 +62,13 @@ static void write_correlation(const struct survey *s, struct jval trial, struct 
 	jw_obj_end(w);
 }
 
+/* Members are omitted where nothing was reported: a missing reward is not a reward of 0. */
 static void write_metrics(struct survey *s, struct jval trial, bool complete, struct jw *w)
 {
 	char key[VIEW_COST_KEY], start[40] = "", end[40] = "";
 	struct jval duration = jval_get(trial, "durationMs"), reward = jval_get(trial, "reward");
 
+	/* The scope of a trial is always its turn (methods_export.c), so this is the cost of the whole trial. */
 	cost_key(COST_OF_TURN, s->scope->id, 0, 0, key);
 	struct jval cost = survey_doc(s, VIEW_COST, key);
 	jval_str(jval_get(trial, "startedAt"), start, sizeof(start));
@@ -95,6 +101,7 @@ static void write_category(struct jw *w, struct jval trial)
 		jw_kstr(w, "failureCategory", "none");
 }
 
+/* The status is not measured: the writer produces every required member, so a file that exists has them. */
 static void write_trajectory(const struct evidence_job *job, struct jw *w)
 {
 	static const char *const required[] = { "schema_version",  "session_id",         "agent",
