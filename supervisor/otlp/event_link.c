@@ -13,6 +13,10 @@
 #include <string.h>
 #include <unistd.h>
 
+/*
+ * More than the longest line that the daemon sends. A longer one would be skipped, and with it a response for which a
+ * call waits until its timeout.
+ */
 #define LINE_MAX_BYTES (17u << 20)
 #define ANSWER_MS 60000
 #define READ_BYTES 65536u
@@ -42,6 +46,7 @@ void event_link_done(struct event_link *l)
 	buf_done(&l->current);
 }
 
+/* Rounded up: rounded down, the last millisecond would be spent in calls of poll() that return immediately. */
 static int remaining_ms(uint64_t until_ns)
 {
 	uint64_t now = clock_boot_ns();
@@ -70,7 +75,10 @@ static int next_line(struct event_link *l, int ms, struct jval *ret)
 		ssize_t got = read(l->fd, data, sizeof(data));
 		if (got < 0 && (errno == EINTR || errno == EAGAIN))
 			return 0;
-		/* End of file, or an error: the connection cannot be used any longer. */
+		/*
+		 * End of file, or an error: the connection cannot be used any longer. The exporter exits, and the guard
+		 * starts a new one with a new connection.
+		 */
 		if (got <= 0)
 			return -1;
 		lines_add(&l->lines, data, (size_t)got);
@@ -90,6 +98,9 @@ static void queue_event(struct event_link *l, struct jval event)
 	l->last = &w->next;
 }
 
+/*
+ * A response has either a result or an error; *ret gets that member.
+ */
 static int read_response(struct jval message, struct buf *ret, struct err *e)
 {
 	struct jval result = jval_get(message, "result"), error = jval_get(message, "error");
@@ -182,6 +193,10 @@ int cursor_read(int fd, const char *runtime_id, uint64_t *ret)
 	if (n <= 0)
 		return 1;
 	text[n] = '\0';
+	/*
+	 * The newline must be there: without it the file may end in the middle of a number, which would look like an
+	 * earlier position. Another runtime id means another store, in which the sequence number has no meaning.
+	 */
 	if (sscanf(text, "%128s %20llu%c", id, &sequence, &end) != 3 || end != '\n' || strcmp(id, runtime_id) != 0)
 		return 1;
 	*ret = sequence;
@@ -191,6 +206,10 @@ int cursor_read(int fd, const char *runtime_id, uint64_t *ret)
 int cursor_write(int fd, const char *runtime_id, uint64_t sequence, struct err *e)
 {
 	char text[LINE_BYTES];
+	/*
+	 * A fixed width: the new line covers the old one byte by byte, so ftruncate removes something only when the
+	 * runtime id has become shorter.
+	 */
 	int n = snprintf(text, sizeof(text), "%s %020llu\n", runtime_id, (unsigned long long)sequence);
 
 	if (n >= (int)sizeof(text))

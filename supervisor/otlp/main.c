@@ -6,6 +6,14 @@
  * and the events stay in the log until the collector accepts them. Batches are sent one at a time, and the cursor moves
  * after each. After a crash a batch may be sent twice, with the same span ids, but none is left out (unless retention
  * removed events that were never exported, which is logged).
+ *
+ * The order of events is simple, because one thread does everything: read an event, add the span that it ends to the
+ * batch, send the batch when it is full or its oldest span has waited long enough, write the cursor. Metrics are
+ * requested and sent in between, at a fixed interval. While a batch is retried nothing is read: the subscription's
+ * cursor in the daemon stays where it is, so a collector that is down for hours costs no memory.
+ *
+ * The cursor names the last event that was read before the batch was sent. A span that is open at that moment has its
+ * start before the cursor; after a restart its start is read from the log.
  */
 
 #include "runtime/base/clock.h"
@@ -61,6 +69,7 @@ static void metric_write(struct jw *w, struct jval metrics, uint64_t since_us, u
 	for (size_t i = 0; i < countof(rows); i++) {
 		struct jval v = jval_get(metrics, rows[i].member);
 
+		/* A member that the daemon does not report is left out: 0 would be a measurement. */
 		if (v.type != JT_NUMBER)
 			continue;
 		jw_obj(w);
@@ -84,6 +93,7 @@ static void metric_write(struct jw *w, struct jval metrics, uint64_t since_us, u
 }
 
 #define SCHEMA_URL "https://opentelemetry.io/schemas/1.37.0" /* of the semantic conventions whose names are used */
+/* A batch is sent when it reaches one of these limits. */
 #define SPANS_MAX 512u
 #define BYTES_MAX (1u << 20)
 #define DELAY_MS 1000u    /* how long a span waits for others to be sent with it: OTEL_BSP_SCHEDULE_DELAY */
@@ -111,6 +121,7 @@ struct exporter {
 	char runtime_id[64];
 };
 
+/* The guard sends SIGTERM at the end and waits a second. There is no SA_RESTART, so a blocked poll() returns. */
 static void on_term(int sig) { exit_requested = 1; }
 
 /* ---- request bodies ---- */
@@ -192,6 +203,10 @@ static void write_body(const struct exporter *x, const char *outer, const char *
 	jw_obj_end(&w);
 }
 
+/*
+ * A failed write is logged and not repeated before the next batch: the export itself works, and a restart only repeats
+ * spans.
+ */
 static void save_cursor(struct exporter *x)
 {
 	struct err e = ERR_INIT;
@@ -243,7 +258,10 @@ static bool send_spans(struct exporter *x, const struct buf *body)
 	}
 }
 
-/* Sends the batch, and only then moves the cursor: a crash in between sends the batch again. */
+/*
+ * Sends the batch, and only then moves the cursor: a crash in between sends the batch again. At the exit there may be
+ * no spans; then only the cursor moves, past the events that had none.
+ */
 static void flush_spans(struct exporter *x)
 {
 	struct buf buf_auto body = BUF_INIT;
@@ -258,7 +276,10 @@ static void flush_spans(struct exporter *x)
 	save_cursor(x);
 }
 
-/* Values are absolute, so a lost request needs no retry. */
+/*
+ * Values are absolute, so a lost request needs no retry. A temporary error is not logged either: the next export sends
+ * the current values. −1: the daemon did not answer.
+ */
 static int post_metrics(struct exporter *x, struct err *e)
 {
 	struct buf buf_auto answer = BUF_INIT, items = BUF_INIT, body = BUF_INIT;
@@ -308,6 +329,10 @@ static int find_start(void *ctx, const char *type, const char *id_member, const 
 		scoped = true;
 	}
 	jw_kstrv(&w, "types", &type, 1);
+	/*
+	 * The start is among the first events of its type in that scope; one page is enough except for turns with more
+	 * than a thousand of them, whose start is then unknown.
+	 */
 	jw_kuint(&w, "limit", 1000);
 	jw_obj_end(&w);
 	if (!scoped || event_link_call(&x->link, "list_events", &params, &answer, &e) < 0)
@@ -330,6 +355,7 @@ static int subscribe_after(struct exporter *x, uint64_t after, struct err *e)
 	jw_kuint(&w, "afterSequence", after);
 	jw_kraw(&w, "types", types.data, types.len);
 	jw_obj_end(&w);
+	/* Even before the first event: the position that a flush without spans may save. */
 	x->sequence = x->saved = after;
 	return event_link_call(&x->link, "subscribe_events", &params, &answer, e);
 }
@@ -361,6 +387,10 @@ static int subscribe_events(struct exporter *x, uint64_t last, struct err *e)
 		x->not_before_us = x->started_us;
 		after = last > REWIND_MAX ? last - REWIND_MAX : 0;
 	}
+	/*
+	 * The log may be shorter than the position if the store was replaced by an older copy: continue with new
+	 * events.
+	 */
 	if (after > last)
 		after = last;
 	if (subscribe_after(x, after, e) == 0)
@@ -369,6 +399,10 @@ static int subscribe_events(struct exporter *x, uint64_t last, struct err *e)
 	buf_str(&params, "{\"limit\":1}");
 	if (event_link_call(&x->link, "list_events", &params, &answer, e) < 0)
 		return -1;
+	/*
+	 * subscribe_after failed most likely because the cursor is before the first event that retention has left. If
+	 * that is not the reason, the second attempt fails as well, and the process exits.
+	 */
 	uint64_t first = jval_uint(jval_get(jval_of(answer.data, answer.len), "firstSequence"), 1);
 	if (!x->not_before_us)
 		log_warning("events %llu to %llu were removed from the log before they were exported",
@@ -403,6 +437,10 @@ static int wait_ms(const struct exporter *x)
 	return until <= now ? 0 : (int)((until - now) / 1000000) + 1;
 }
 
+/*
+ * Only at the first export: REWIND_MAX goes back to events before the start of this runtime, which the user did not ask
+ * to export.
+ */
 static bool is_too_old(const struct exporter *x, struct jval event)
 {
 	char text[CLOCK_TEXT_MAX];
@@ -426,6 +464,7 @@ static int run_exporter(struct exporter *x, struct err *e)
 			if (!is_too_old(x, event) && otlp_http_wanted(x->post, OTLP_HTTP_TRACES) &&
 			    span_table_event(&x->book, event, &x->spans) && x->nspans++ == 0)
 				x->first_ns = clock_boot_ns();
+			/* After the span was added: a flush then covers this event. */
 			x->sequence = jval_uint(jval_get(event, "sequence"), x->sequence);
 		}
 		uint64_t now = clock_boot_ns();
@@ -435,6 +474,7 @@ static int run_exporter(struct exporter *x, struct err *e)
 		if (now >= x->metrics_at_ns && post_metrics(x, e) < 0)
 			break;
 	}
+	/* One last attempt. If it fails temporarily the cursor stays, and the next exporter sends the batch again. */
 	flush_spans(x);
 	return 0;
 }
@@ -452,6 +492,9 @@ static int read_settings(struct exporter *x, struct err *e)
 	if (env_setting_ms("OTEL_BSP_SCHEDULE_DELAY", DELAY_MS, SETTING_MAX_MS, &x->delay_ms, e) < 0 ||
 	    env_setting_ms("OTEL_METRIC_EXPORT_INTERVAL", METRICS_MS, SETTING_MAX_MS, &x->metrics_ms, e) < 0)
 		return -1;
+	/*
+	 * The first export follows soon after the start, so that a daemon that runs only briefly reports metrics, too.
+	 */
 	x->metrics_at_ns = clock_boot_ns() + (x->metrics_ms < 1000 ? x->metrics_ms : 1000) * 1000000;
 	return otlp_http_new(&x->post, e);
 }
@@ -467,6 +510,10 @@ int main(int argc, char **argv)
 	log_setup("bailiffd otlp", LOG_LEVEL_INFO, argc > 1 && strcmp(argv[1], "json") == 0);
 	sigaction(SIGTERM, &term, NULL);
 	signal(SIGPIPE, SIG_IGN);
+	/*
+	 * Before the sandbox: libcurl initialises itself here. GUARD_EXIT_CONFIG keeps the guard from restarting a
+	 * process that would fail the same way.
+	 */
 	if (read_settings(&x, &e) < 0) {
 		log_error("%s; nothing is exported", e.message);
 		return GUARD_EXIT_CONFIG;

@@ -39,6 +39,7 @@ static const struct {
 
 /* ---- settings ---- */
 
+/* In place: the result is never longer. */
 static int unescape_value(char *text)
 {
 	char *to = text;
@@ -58,6 +59,7 @@ static int unescape_value(char *text)
 	return 0;
 }
 
+/* A decoded %0D%0A in a value would add a header line of its own to the request. */
 static bool is_printable(const char *s)
 {
 	for (; *s; s++)
@@ -123,6 +125,10 @@ static const char *find_setting(enum otlp_http_signal signal, const char *what, 
 	return value && value[0] ? value : NULL;
 }
 
+/*
+ * libcurl's own parser decides: a URL that passes here but not there would fail at each request instead of once at the
+ * start.
+ */
 static bool is_url(const char *text)
 {
 	CURLU *u = curl_url();
@@ -166,6 +172,10 @@ static int set_headers(struct otlp_http *p, enum otlp_http_signal signal, struct
 	if (given && otlp_http_headers_each(given, add_header, headers) < 0)
 		return err_set(e, ERR_INVALID, "%s: expected name=value,name=value", variable);
 	*headers = curl_slist_append(*headers, "Content-Type: application/json");
+	/*
+	 * An empty header disables "Expect: 100-continue", which libcurl adds to long bodies and for which it waits up
+	 * to a second.
+	 */
 	*headers = curl_slist_append(*headers, "Expect:");
 	return 0;
 }
@@ -220,6 +230,7 @@ static int set_signal(struct otlp_http *p, enum otlp_http_signal signal, struct 
 		return -1;
 	if (!p->to[signal].url)
 		return 0;
+	/* The other settings of a disabled signal are not checked: they have no effect. */
 	return check_unsupported(signal, e) < 0 || set_headers(p, signal, e) < 0 || set_timeout(p, signal, e) < 0 ? -1
 														  : 0;
 }
@@ -248,6 +259,7 @@ int otlp_http_new(struct otlp_http **ret, struct err *e)
 		goto failed;
 	}
 	curl_easy_setopt(p->curl, CURLOPT_POST, 1L);
+	/* Without this libcurl may use SIGALRM for the timeout of name resolution. */
 	curl_easy_setopt(p->curl, CURLOPT_NOSIGNAL, 1L);
 	/* A redirect must not send credentials to another server. */
 	curl_easy_setopt(p->curl, CURLOPT_FOLLOWLOCATION, 0L);
@@ -327,6 +339,10 @@ enum otlp_http_result otlp_http_send(struct otlp_http *p, enum otlp_http_signal 
 		return read_partial_success(p, signal, e);
 	err_set(e, ERR_UNAVAILABLE, "the endpoint returned status %ld: %.300s", status,
 		p->answer.len ? buf_cstr(&p->answer) : "(nothing)");
+	/*
+	 * The specification's list of statuses to retry. Everything else is final, including 500: the same body would
+	 * fail again, and later events would never be exported.
+	 */
 	if (!(status == 429 || status == 502 || status == 503 || status == 504))
 		return OTLP_HTTP_REFUSED;
 	if (curl_easy_getinfo(p->curl, CURLINFO_RETRY_AFTER, &after) == CURLE_OK && after > 0)

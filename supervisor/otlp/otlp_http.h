@@ -3,7 +3,10 @@
 
 /*
  * Requests to an OTLP/HTTP endpoint. They block: this process has nothing else to do, and events stay in the log
- * meanwhile.
+ * meanwhile. The body of a request is JSON, even if the environment asks for http/protobuf, the specification's
+ * default: collectors accept both at the same URL.
+ *
+ * All requests share one libcurl handle, which keeps connections open between them. TLS uses the system's certificates.
  */
 
 #include <stdbool.h>
@@ -32,7 +35,11 @@ void otlp_http_free(struct otlp_http *p);
 enum otlp_http_signal { OTLP_HTTP_TRACES, OTLP_HTTP_METRICS, OTLP_HTTP_SIGNALS };
 bool otlp_http_wanted(const struct otlp_http *p,
 		      enum otlp_http_signal signal); /* whether it has an endpoint and is not disabled */
-/* Unless the result is OTLP_HTTP_DONE, *e has the reason; with OTLP_HTTP_PARTLY, what was rejected. */
+/*
+ * Sends one body and blocks up to the signal's timeout (10 s by default). The signal must be wanted. Unless the result
+ * is OTLP_HTTP_DONE, *e has the reason; with OTLP_HTTP_PARTLY, what was rejected. *ret_wait_ms is 0 unless the server
+ * named a time.
+ */
 enum otlp_http_result otlp_http_send(struct otlp_http *p, enum otlp_http_signal signal, const struct buf *body,
 				     uint64_t *ret_wait_ms, struct err *e);
 

@@ -1,3 +1,16 @@
+/*
+ * From events to spans. spans.def has a row for each kind of span: the event that starts it, those that end it, the id
+ * that joins the two, and the kinds that can be its parent.
+ *
+ * A start event is kept as text until its end event arrives. The table of starts is only a cache: when it is full it is
+ * emptied as a whole, and an end event whose start is missing reads it from the log. Choosing which entry to drop would
+ * need an order that nothing else needs, and 4096 open spans are rare.
+ *
+ * The parent of a span is decided when the span ends. It must be a span that exists or will exist, because a collector
+ * shows a child of an unknown parent as a trace of its own. So the parent's start is searched as well (has_span), and
+ * the next possible parent is used if there is none.
+ */
+
 #include "supervisor/otlp/span.h"
 
 #include "runtime/base/clock.h"
@@ -60,6 +73,10 @@ static bool has_word(const char *list, const char *word)
 	return false;
 }
 
+/*
+ * The first digits of a SHA-256: 32 for a trace, 16 for a span. `what` keeps the ids of different kinds apart, even if
+ * their objects have the same id.
+ */
 static void derive_id(const char *what, const char *id, size_t digits, char *ret)
 {
 	struct buf buf_auto text = BUF_INIT;
@@ -80,6 +97,10 @@ static struct jval find_member(const struct span *s, const char *member)
 	return v.type ? v : jval_get(s->end, member);
 }
 
+/*
+ * An id that the caller supplied. It is exported only if it has the form that the protocol requires; a collector may
+ * reject a whole batch for one malformed id.
+ */
 static bool hex_member(const struct span *s, const char *member, size_t digits, char *ret)
 {
 	char text[ID_MAX];
@@ -91,6 +112,7 @@ static bool hex_member(const struct span *s, const char *member, size_t digits, 
 	return true;
 }
 
+/* In microseconds since the epoch; 0 if the event has no valid time. */
 static uint64_t time_of(struct jval event)
 {
 	char text[CLOCK_TEXT_MAX];
@@ -133,6 +155,7 @@ static void add_string(struct span *s, const char *key, struct jval v)
 	free(text);
 }
 
+/* The JSON encoding of the protocol writes 64-bit integers as strings. */
 static void add_number(struct span *s, const char *key, struct jval v)
 {
 	char text[32];
@@ -149,6 +172,10 @@ static void write_turn(struct span *s) { add_string(s, "bailiff.turn.source", jv
 
 static void write_attempt(struct span *s) { add_number(s, "bailiff.attempt", jval_path(s->end, "payload.attempt")); }
 
+/*
+ * Names and attributes of model and tool spans follow OpenTelemetry's conventions for generative AI, so existing
+ * dashboards recognise them.
+ */
 static void write_model(struct span *s)
 {
 	char model[NAME_MAX_BYTES - 8] = "";
@@ -225,6 +252,10 @@ static void write_hook(struct span *s)
 	add_string(s, "bailiff.decision", jval_path(s->end, "payload.decision"));
 }
 
+/*
+ * By the name of the end event, or by how the command ended: process.completed with a status other than 0 is a failed
+ * span, too.
+ */
 static bool has_failed(const struct span *s)
 {
 	struct jval code = jval_path(s->end, "payload.exitCode");
@@ -337,11 +368,19 @@ static bool has_span(const struct span *s, const struct span_row *row, const cha
 
 	snprintf(key, sizeof(key), "%s %s", row->kind, id);
 	const struct buf *start = strmap_get(&s->book->open, key);
+	/*
+	 * The parent is usually still open, and then its start is in memory. Otherwise this sends a request to the
+	 * daemon; events that arrive meanwhile are queued (event_link.h).
+	 */
 	if (!start && s->book->find_start &&
 	    s->book->find_start(s->book->ctx, row->start, row->id, id, s->end, &found) == 0)
 		start = &found;
 	if (start)
 		return !is_system_turn(jval_of(start->data, start->len));
+	/*
+	 * Neither in memory nor in the log: retention may have removed it. Only a tool call's id can be one that the
+	 * runtime never recorded.
+	 */
 	return row->write != write_tool;
 }
 
@@ -353,6 +392,10 @@ static void write_ids(struct span *s)
 		jval_str(find_member(s, s->row->id), id, sizeof(id));
 		derive_id(s->row->kind, id, 16, span);
 	} else {
+		/*
+		 * A hook has no id. The sequence number of its event is unique in this store, and the runtime id makes
+		 * it unique among stores.
+		 */
 		snprintf(id, sizeof(id), "%llu", (unsigned long long)jval_uint(jval_get(s->end, "sequence"), 0));
 		derive_id(s->book->runtime_id, id, 16, span);
 	}
@@ -377,6 +420,7 @@ static void write_ids(struct span *s)
 		word += strlen(parent->kind);
 		word += *word == ' ';
 	}
+	/* No parent of ours: the span becomes a child of the caller's own span, if it sent one. */
 	if (hex_member(s, "spanId", 16, span))
 		jw_kstr(s->w, "parentSpanId", span);
 }
@@ -397,6 +441,10 @@ static void write_times(struct span *s)
 		start = time_of(s->start);
 	else
 		start = end - 1000 * jval_uint(jval_path(s->end, "payload.durationMs"), 0);
+	/*
+	 * A clock that was set back, or a duration longer than the time since the epoch, must not give a span with a
+	 * negative length.
+	 */
 	write_nano(s->w, "startTimeUnixNano", start < end ? start : end);
 	write_nano(s->w, "endTimeUnixNano", end);
 }
@@ -420,6 +468,7 @@ static bool write_span(struct span_table *b, const struct span_row *row, struct 
 	jw_kuint(&w, "kind", (uint64_t)s.kind);
 	bool bad = has_failed(&s);
 	jw_kobj(s.w, "status");
+	/* The protocol's status codes: 1 = ok, 2 = error. */
 	jw_kuint(s.w, "code", bad ? 2 : 1);
 	if (bad && jval_path(s.end, "payload.message").type == JT_STRING) {
 		char *message = jval_strdup(jval_path(s.end, "payload.message"));
@@ -477,6 +526,7 @@ static void key_of(const struct span_row *row, struct jval event, char *ret, siz
 	snprintf(ret, cap, "%s %s", row->kind, id);
 }
 
+/* Moves the start event from the table to *ret, or reads it from the log. *ret stays empty if neither has it. */
 static void take_start_event(struct span_table *b, const struct span_row *row, struct jval end, struct buf *ret)
 {
 	char key[ID_MAX + 32], id[ID_MAX] = "";
@@ -514,6 +564,7 @@ bool span_table_event(struct span_table *b, struct jval event, struct buf *ret)
 			key_of(&rows[i], event, key, sizeof(key));
 			text = mem_zalloc(1, sizeof(*text));
 			buf_append(text, event.text, event.len);
+			/* The same start event again: the exporter resumed at an earlier position. */
 			earlier = strmap_put(&b->open, key, text);
 			if (earlier) {
 				buf_done(earlier);
@@ -525,6 +576,7 @@ bool span_table_event(struct span_table *b, struct jval event, struct buf *ret)
 			continue;
 		take_start_event(b, &rows[i], event, &start);
 		struct jval s = start.len ? jval_of(start.data, start.len) : (struct jval){ 0 };
+		/* A turn of the runtime itself is no work of a client, so it has no span. */
 		if (is_system_turn(s))
 			return false;
 		if (write_span(b, &rows[i], s, event, ret))
