@@ -1,6 +1,9 @@
 /*
  * Blocks of 8 KiB that are filled from the front. Objects are never freed alone; a parse of a megabyte makes many
  * thousand of them, and all of them live until the analysis of the command is done.
+ *
+ * An array that grows leaves its old copies behind. Together they are smaller than the final array, so memory stays
+ * linear in the text.
  */
 
 #include "policy/shell/arena.h"

@@ -14,6 +14,7 @@
 #define PIECES_MAX 4096
 #define BYTES_MAX (256u << 10) /* produced by all braces of one text */
 
+/* Borrowed: a piece is a range of a part's text, so rows are copied without copying text. */
 struct brace_piece {
 	const struct shell_part *part;
 	size_t from, len;
@@ -111,6 +112,10 @@ static void push_row(struct brace *b, struct rows *out, const struct row *pre, c
 	struct row r = { .count = pre->count + mid->count + post->count,
 			 .bytes = pre->bytes + mid->bytes + post->bytes };
 
+	/*
+	 * Counts pieces as well as bytes: an empty quoted text takes memory, too. The total is of the whole text, since
+	 * many words just below the limit would cost as much as one above it.
+	 */
 	b->p->braces += r.bytes + r.count;
 	if (out->count >= SHELL_BRACES_MAX || b->p->braces > BYTES_MAX) {
 		b->over = true;
@@ -133,6 +138,7 @@ static struct row row_range(const struct brace *b, size_t from, size_t to)
 	return r;
 }
 
+/* Appends a row with this text as its only piece. */
 static void push_text(struct brace *b, struct rows *out, const char *text)
 {
 	struct shell_part *part = shell_arena_alloc(b->p->arena, sizeof(*part));
@@ -205,6 +211,7 @@ static bool expand_sequence(struct brace *b, size_t open, size_t close, struct r
 	text[n] = '\0';
 	if (!sequence_read(text, &q))
 		return false;
+	/* bash ignores the sign of a step, and treats 0 as 1. */
 	const long step = q.step ? labs(q.step) : 1;
 	for (long i = q.from; !b->over && (q.from <= q.to ? i <= q.to : i >= q.to);
 	     i += q.from <= q.to ? step : -step) {
@@ -312,6 +319,9 @@ void expand_braces(struct parser *p, const struct word_parts *w, struct shell_wo
 			word_parts_finish(p, w, one);
 		}
 		if (b.over) {
+			/*
+			 * The word stays in the list, unexpanded, and without a value: its real words may be anything.
+			 */
 			one->value = NULL;
 			one->unknown |= SHELL_BRACES;
 			one->many = true;

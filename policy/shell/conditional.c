@@ -1,10 +1,16 @@
-/* [[ … ]]: its words in order, including the operators. */
+/*
+ * [[ … ]]: its words in order, including the operators. The grammar differs from that of commands: < and > compare, &&
+ * and || join tests, newlines are blanks, and words are neither split nor expanded to file names. The tests are not
+ * evaluated; what matters is that the substitutions in them are parsed, and that the parse ends at the same ]] as in
+ * bash, so that the next command is found.
+ */
 
 #include "policy/shell/parser.h"
 #include "runtime/base/mem.h"
 
 #include <ctype.h>
 
+/* The parse of one [[ … ]] and the command that gets its words. */
 struct condition {
 	struct parser *p;
 	struct shell_command *c;

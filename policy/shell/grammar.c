@@ -3,6 +3,10 @@
  * tree: each simple command is appended to the script's list when it is complete, with the context of the enclosing
  * levels. What becomes known only afterwards (it was the left side of a pipe, it ran in the background) is marked on
  * the range of commands that was added meanwhile.
+ *
+ * Context only grows on the way down: a function that adds bits saves the value before and restores it. The one
+ * exception is a function's body, which runs where the function is called; it gets a context of its own. Commands are
+ * never removed from the list, not even after an error: shells run complete lines before they parse the next one.
  */
 
 #include "policy/shell/parser.h"
@@ -16,6 +20,7 @@ void parser_emit(struct parser *p, const struct shell_command *c)
 
 	if (p->failed)
 		return;
+	/* The limit of the text's length is not enough: `a;` is a whole command in two bytes. */
 	if (s->count >= SHELL_COMMANDS_MAX) {
 		parser_limit(p, "too many commands");
 		return;
@@ -127,6 +132,7 @@ static bool take_arithmetic(struct parser *p)
 	p->at++;
 	if (parser_is_arithmetic(p))
 		return true;
+	/* Not arithmetic after all: `((a); b)` is a subshell in a subshell. */
 	p->at = open;
 	return false;
 }
@@ -258,6 +264,9 @@ static void parse_function_body(struct parser *p, const char *name)
 								.scope = p->scope,
 								.offset = parser_offset(p, p->at) };
 	p->function = name;
+	/*
+	 * The body does not run here: pipes, loops and conditions around the definition say nothing about its commands.
+	 */
 	p->context = (p->context & SHELL_IN_SUBSTITUTION) | SHELL_IN_FUNCTION;
 	parser_skip_newlines(p);
 	parse_command(p);
@@ -535,6 +544,7 @@ static void parse_compound_command(struct parser *p, enum keyword k)
 	}
 	while (!p->failed && parser_at_redirect(p))
 		parse_redirects(p, &c);
+	/* Only then: without redirections the compound command itself does nothing that its commands do not. */
 	if (c.nredirects)
 		parser_emit(p, &c);
 	p->compound = true;
@@ -609,6 +619,10 @@ static void parse_pipeline(struct parser *p)
 			struct shell_command *c = &s->command[i];
 
 			c->context |= (stage ? SHELL_IN_PIPE_FROM : 0) | (more ? SHELL_IN_PIPE_TO : 0);
+			/*
+			 * The innermost pipeline is recorded. Commands of a substitution are not stages of the pipeline
+			 * around it.
+			 */
 			if (!c->pipeline &&
 			    !(c->context & SHELL_IN_SUBSTITUTION && !(p->context & SHELL_IN_SUBSTITUTION))) {
 				c->pipeline = id;
@@ -657,6 +671,7 @@ size_t parse_list(struct parser *p)
 			p->context |= SHELL_IN_CONDITION; /* what follows && and || may not run */
 		}
 		p->context = saved;
+		/* Commands of this list, not of the script: an empty list is an error in most places. */
 		count++;
 		op = parser_op(p);
 		if (op == OP_AMP)

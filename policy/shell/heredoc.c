@@ -235,6 +235,10 @@ static bool read_expansions(struct parser *p, const char *from, const char *to, 
 		p->script->bashisms = true;
 		p->fixed = parser_offset(p, from) + 1;
 	}
+	/*
+	 * The document is parsed like a double-quoted text, in which a double quote has no meaning. The rest of the
+	 * input is set aside meanwhile.
+	 */
 	p->at = text;
 	p->end = text + len;
 	p->unclear++;
@@ -268,5 +272,6 @@ void heredoc_body(struct parser *p, const struct heredoc *h)
 		*h->body = shell_arena_strndup(p->arena, text, len);
 	else if (read_expansions(p, from, to, text, len))
 		*h->body = unescape_line(p, text, len);
+	/* Without the delimiter the document extends to the end, as in the shells, which warn about that at most. */
 	p->at = p->failed ? p->end : next;
 }

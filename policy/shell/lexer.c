@@ -7,6 +7,10 @@
 
 /* ---- newlines ---- */
 
+/*
+ * The bodies of here-documents begin after the newline that ends the line of their operators, in the order of the
+ * operators. Every newline of the grammar is consumed here, so none of them is missed.
+ */
 static void take_newline(struct parser *p)
 {
 	p->at++;
@@ -30,6 +34,7 @@ void parser_skip_newlines(struct parser *p)
 
 /* ---- operators ---- */
 
+/* Longer operators come before their prefixes; the first match is used. */
 static const struct {
 	const char *text;
 	enum op op;
@@ -87,6 +92,7 @@ enum op parser_op(struct parser *p)
 		if (*operators[i].text == c && match_text(p, operators[i].text)) {
 			if (!operators[i].bash)
 				return operators[i].op;
+			/* A POSIX sh reads these characters as shorter operators, so the rows below are tried next. */
 			p->script->bashisms = true;
 			if (p->dialect == SHELL_BASH)
 				return operators[i].op;
@@ -105,6 +111,7 @@ void parser_take_op(struct parser *p, enum op op)
 		p->at = after;
 }
 
+/* Reserved words are recognised only where the grammar asks for one: `echo if` has none. */
 static const struct {
 	const char *text;
 	enum keyword kw;
@@ -137,6 +144,7 @@ enum keyword parser_keyword(struct parser *p)
 {
 	parser_skip_blanks(p);
 	int c = parser_peek(p);
+	/* The first letters of all reserved words; most words end here. */
 	if (c == PARSER_END || !strchr("itefwudcs{}![", c))
 		return KW_NONE;
 	for (size_t i = 0; i < countof(keywords); i++) {
@@ -214,6 +222,7 @@ static const char *descriptor_end(struct parser *p, int *ret_fd)
 			parser_ambiguous(p, "a redirection to an array's element");
 	} else {
 		for (fd = 0; (c = parser_peek(p)) != PARSER_END && isdigit(c); p->at++, n++)
+			/* Saturates, so that a long row of digits does not overflow. */
 			fd = fd > 9999 ? fd : fd * 10 + (c - '0');
 	}
 	c = parser_peek(p);
@@ -240,6 +249,7 @@ bool parser_at_redirect(struct parser *p)
 	return op == OP_NONE && descriptor_end(p, NULL) != NULL;
 }
 
+/* Like the operators: longer ones first. */
 static const struct {
 	const char *text;
 	enum shell_redirect_op op;

@@ -3,6 +3,11 @@
  *
  * A backslash before a newline is removed, even in the middle of an operator or a name, so characters are read through
  * parser_peek, except where the shell takes such a pair as text: in single quotes, comments and quoted here-documents.
+ *
+ * Errors are of three kinds. A syntax error ends the parse. An error in a part that the shell parses only when it runs
+ * it (backquotes, a here-document) is forgiven: it is reported, and the rest of the text is parsed, because the shell
+ * would run that rest. A limit is ours and not the shell's; it is never forgiven, because the commands behind it are
+ * unknown.
  */
 
 #include "policy/shell/parser.h"
@@ -37,6 +42,7 @@ void parser_fail(struct parser *p, const char *fmt, ...)
 		va_start(ap, fmt);
 		(void)vsnprintf(e->message, sizeof(e->message), fmt, ap);
 		va_end(ap);
+		/* Before the position moves to the end. */
 		shell_position(p->text, p->len, parser_offset(p, p->at), &e->line, &e->column);
 	}
 	p->at = p->end;
@@ -95,6 +101,10 @@ int parser_peek(struct parser *p)
 {
 	if (p->failed)
 		return PARSER_END;
+	/*
+	 * Skips continuation lines here and not in a pass before the parse: inside single quotes and quoted
+	 * here-documents they are text, and offsets must refer to the original.
+	 */
 	while (p->end - p->at >= 2 && p->at[0] == '\\' && p->at[1] == '\n')
 		p->at += 2;
 	return p->at < p->end ? (unsigned char)*p->at : PARSER_END;
@@ -114,6 +124,10 @@ void parser_skip_blanks(struct parser *p)
 {
 	for (int c; (c = parser_peek(p)) == ' ' || c == '\t';)
 		p->at++;
+	/*
+	 * A comment begins only where a word could begin, which is where this is called. A backslash at its end does
+	 * not continue it.
+	 */
 	if (parser_peek(p) == '#')
 		while (p->at < p->end && *p->at != '\n')
 			p->at++;

@@ -3,12 +3,19 @@
 
 /*
  * Private to policy/shell: the state of one parse. There is no token stream: the grammar examines the characters at its
- * position, because their meaning depends on the position. parser.c reads characters; lexer.c
- * operators; heredoc.c here-documents; word.c words and expansions; brace.c expands braces; conditional.c parses [[ ]];
- * grammar.c everything else.
+ * position, because their meaning depends on the position. parser.c reads characters; lexer.c operators; heredoc.c
+ * here-documents; word.c words and expansions; brace.c expands braces; conditional.c parses [[ ]]; grammar.c everything
+ * else.
  *
  * A syntax error ends the input: parser_fail moves `at` to `end` permanently, so every loop stops and no function has
  * to return an error.
+ *
+ * The parse prefers false alarms to misses: a command that is listed but never runs costs a question, one that runs
+ * without being listed is a bypass of the policy. So where shells disagree, either both dialects are parsed
+ * (`bashisms`), or the text is reported as ambiguous.
+ *
+ * Invariants: `at` never moves beyond `end`; every recursion passes parser_enter; every function that replaces end,
+ * fixed, context, scope or pending for a nested text restores them before it returns, even after an error.
  */
 
 #include "policy/shell/arena.h"
@@ -16,6 +23,10 @@
 
 #define PARSER_END (-1)
 
+/*
+ * A here-document whose operator was parsed and whose text was not. `body` is the redirection's, which gets the text
+ * later.
+ */
 struct heredoc {
 	const char **body;
 	const char *delimiter;

@@ -16,6 +16,9 @@
  *
  * The script owns all memory, which shell_script_done frees. Time and memory are linear in the text: its length, the
  * depth of nesting, the number of commands and the result of brace expansion are limited.
+ *
+ * A list without a dangerous command proves something only if the text is well formed, `ambiguous` is NULL, `hidden` is
+ * false, and the words that matter have values.
  */
 
 #include <stdbool.h>

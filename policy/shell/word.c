@@ -1,7 +1,9 @@
 /*
  * Words: quotes are removed, expansions become parts without a value, and the commands inside them are parsed
  * immediately by the same grammar. The texts of parts are slices of the input, so a word is not copied before it is
- * complete.
+ * complete. Which characters are special depends on the surroundings, so quotes, ${…}, $((…)), subscripts and
+ * here-documents have loops of their own here. All of them call parse_dollar and parse_backquotes, the two ways to a
+ * command inside of a word: a construct that skipped its text instead would hide commands.
  */
 
 #include "policy/shell/parser.h"
@@ -10,6 +12,10 @@
 
 #define ARITHMETIC_MAX (64 << 10) /* bytes of ((…)) and $((…)) */
 
+/*
+ * Ends an expansion that began at `from`. Unquoted it may be split into several words or vanish, except for <(…), which
+ * is always one path.
+ */
 static void add_expansion(struct parser *p, struct word_parts *w, const char *from, unsigned why, bool quoted)
 {
 	if (p->failed)
@@ -34,6 +40,9 @@ void parse_nested(struct parser *p, unsigned context)
 		return;
 	const size_t scope = parser_scope_enter(p);
 	p->at++; /* ( */
+	/*
+	 * Here-documents of the enclosing line wait: their text begins after that line, not inside of the substitution.
+	 */
 	p->pending = NULL;
 	p->context |= context;
 	const unsigned heredocs = p->heredocs, compounds = p->compounds;
@@ -119,6 +128,7 @@ static void parse_backquotes(struct parser *p, struct word_parts *w, bool quoted
 	if (!text || !parser_enter(p))
 		return;
 	at = p->at;
+	/* The copy has no positions of its own in the text; everything in it is reported at the opening backquote. */
 	p->fixed = parser_offset(p, from) + 1;
 	p->at = text;
 	p->end = text + n;
@@ -132,6 +142,7 @@ static void parse_backquotes(struct parser *p, struct word_parts *w, bool quoted
 	p->depth = depth;
 	p->end = end;
 	p->fixed = fixed;
+	/* After end was restored, so that a parse that stays failed (a limit) stops at the real end. */
 	parser_forgive(p);
 	p->at = p->failed ? end : at;
 	p->context = context;

@@ -17,6 +17,10 @@ void word_parts_add(struct parser *p, struct word_parts *w, struct shell_part pa
 void word_parts_add_literal(struct parser *p, struct word_parts *w, const char *s, size_t n, bool quoted)
 {
 	word_parts_add(p, w, (struct shell_part){ .kind = SHELL_PART_LITERAL, .quoted = quoted, .text = s, .len = n });
+	/*
+	 * A quoted a[$(…)] is text here, but if it reaches an arithmetic evaluation the shell runs the substitution in
+	 * it (`hidden`).
+	 */
 	p->subscript |= quoted && n >= 3 && (memmem(s, n, "[$(", 3) || memmem(s, n, "[`", 2));
 }
 
@@ -82,11 +86,13 @@ void word_parts_finish(struct parser *p, const struct word_parts *written, struc
 		.nparts = w->count,
 		.offset = w->offset,
 	};
+	/* One unknown part makes the whole word unknown: a caller that compares values must never see a guess. */
 	ret->value = ret->unknown ? NULL : plain;
 }
 
 /* ---- $'…': the escapes of C, and bash's own ---- */
 
+/* Reads up to `digits` digits and returns the position after them; the same position if there is none. */
 static const char *parse_number(const char *s, const char *end, unsigned base, unsigned digits, uint32_t *ret)
 {
 	*ret = 0;
@@ -131,6 +137,7 @@ static const char *parse_escape(const char *s, const char *end, char *out, size_
 		out[(*n)++] = (char)(s[1] & 0x1f);
 		return s + 2;
 	}
+	/* An unknown escape stays as it is, with its backslash. */
 	out[(*n)++] = '\\';
 	out[(*n)++] = c;
 	return s + 1;
