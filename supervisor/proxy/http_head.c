@@ -273,13 +273,14 @@ void http_body_begin(struct http_body *b, const struct http_head *h)
 
 static void take_chunk_byte(struct http_body *b, char c)
 {
+	int digit = c >= '0' && c <= '9'   ? c - '0'
+		    : c >= 'a' && c <= 'f' ? c - 'a' + 10
+		    : c >= 'A' && c <= 'F' ? c - 'A' + 10
+					   : -1;
+
 	switch (b->state) {
 	case CHUNK_SIZE:
 	case CHUNK_EXTENSION:
-		int digit = c >= '0' && c <= '9'   ? c - '0'
-			    : c >= 'a' && c <= 'f' ? c - 'a' + 10
-			    : c >= 'A' && c <= 'F' ? c - 'A' + 10
-						   : -1;
 		if (b->state == CHUNK_SIZE && digit >= 0 && b->line < 15) {
 			b->left = b->left * 16 + (uint64_t)digit;
 			b->line++;

@@ -70,6 +70,7 @@ START_TEST(a_namespace_with_a_socket_left_does_not_come_back)
 	if (has_pool(&p)) {
 		int ns = netpool_take(&p, OWNER);
 		fd_auto int left = socket_inside(&p, ns, SOCK_STREAM);
+		ck_assert_int_ge(left, 0);
 		netpool_give_back(&p, ns, OWNER);
 		ck_assert_uint_eq(p.nused, 0);
 	}
@@ -142,7 +143,9 @@ static void end_command(struct prebuilt_pool *pool, struct netpool *p, bool dead
 		for (;;)
 			pause();
 	ck_assert_int_gt(pid, 0);
-	fd_auto int pidfd = one.pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	fd_auto int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	ck_assert_int_ge(pidfd, 0);
+	one.pidfd = pidfd;
 	prebuilt_name_leaf(pool, &key, OWNER, &one);
 	if (dead) {
 		kill(pid, SIGKILL);
