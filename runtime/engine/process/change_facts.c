@@ -1,3 +1,9 @@
+/*
+ * Each batch is bounded, whatever the command did: CHANGES_FACTS_MAX events, CHANGES_DIFF_MAX bytes of each diff and
+ * CHANGES_DIFFS_MAX of all. The event with the counts comes last and is exact; the change list itself, which is
+ * complete, stays with the overlay until it is applied or discarded.
+ */
+
 #include "runtime/engine/process/change_facts.h"
 
 #include "runtime/engine/core/core.h"
@@ -159,6 +165,7 @@ void changes_write(const void *list, const char *(*diff_ref)(void *ctx, const ch
 	jw_kuint(w, "total", all);
 	if (diff_ref)
 		return;
+	/* The outcome of applying, discarding or reverting; a list of pending changes has none. */
 	write_paths(list, "applied", CHANGE_OUTCOME_APPLIED, w);
 	write_paths(list, "discarded", CHANGE_OUTCOME_DISCARDED, w);
 	write_paths(list, "reverted", CHANGE_OUTCOME_REVERTED, w);

@@ -29,7 +29,11 @@ struct changes_facts {
 /* Records them in one batch. fn is called after the commit with `{"sequence":N}`, or the error; may be NULL. */
 void changes_record(struct engine *engine, const struct changes_facts *f, engine_reply_fn fn, void *ctx);
 
-/* Writes "changes":[…] and the outcome ("applied", "discarded", "conflicts") as members of an open object. */
+/*
+ * Writes "changes":[…] and the outcome ("applied", "discarded", "conflicts") as members of an open object. With
+ * `diff_ref`, which returns the ref of the diff that was recorded for a path (as JSON text; NULL = none), the list is
+ * one of pending changes and the outcome is left out.
+ */
 struct jw;
 void changes_write(const void *list, const char *(*diff_ref)(void *ctx, const char *path_json), void *ctx,
 		   struct jw *w);

@@ -1,3 +1,13 @@
+/*
+ * The files are already in the spool under temporary names when they arrive here. The order makes a crash harmless: the
+ * names become permanent before the commit that cites them, and the temporary ones are removed after it. A crash before
+ * the commit leaves a temporary name, by which the next store_open finds and removes the file.
+ *
+ * Exporting the same scope twice gives the same bytes. Each part is therefore looked up by session and SHA-256 first;
+ * if the session has the content and retention has not removed it, the new file is deleted and the event refers to the
+ * old one. If that applies to the first part, the export also keeps its evidence id.
+ */
+
 #include "runtime/engine/process/evidence_facts.h"
 
 #include "runtime/base/mem.h"
@@ -104,6 +114,7 @@ void engine_record_evidence(struct engine *engine, const struct evidence_export 
 			return;
 		}
 	for (size_t i = 0; i < x->nparts; i++)
+		/* All refs before the first fact: a failure here must leave nothing in the batch. */
 		if (!kept[i].evidence_id[0] && store_spool_ref(engine->o.store, x->part[i].ref, &e) < 0) {
 			transaction_reject(tx, &e);
 			return;

@@ -1,3 +1,10 @@
+/*
+ * A command line is evaluated by the programs that it names. Variables such as PATH, LD_PRELOAD or BASH_ENV decide
+ * which code a name stands for, so a request that sets one is not the command that its text suggests. The decision gets
+ * the variables that can have an effect, and the approver sees those that policy/exec_vars.def lists, with their
+ * values.
+ */
+
 #include "runtime/engine/process/exec_overrides.h"
 
 #include "policy/command_analysis.h"
@@ -10,6 +17,7 @@
 
 #include <string.h>
 
+/* Of each value in the prompt of an approver. */
 #define VALUE_SHOWN 1024u
 
 /* Directories where an earlier command can have placed programs. Private directories of a sandbox start empty, but /tmp

@@ -1,3 +1,13 @@
+/*
+ * A start may have to wait for the policy files of its workspace, which are read by another process. The request and
+ * the caller are borrowed and end with the call, so they are copied: the request by writing and reading its record, the
+ * same path that a start takes after an approval. Members that the record lacks are copied one by one.
+ *
+ * The wait ends when the files were read, or when the daemon stops; the start then begins again from the top. since_ns
+ * is the beginning of the first wait. Files that were read after it count as fresh, so that a file that keeps changing
+ * cannot keep a start waiting forever.
+ */
+
 #include "runtime/engine/process/pending_start.h"
 
 #include "runtime/base/buf.h"
@@ -56,6 +66,7 @@ struct pending_start *pending_start_new(struct engine *engine, const struct star
 	start_record_write(&copy, &text);
 	h->caller.peer_fd = -1;
 	if (start_record_read(engine, text.data, text.len, &h->record, e) < 0) {
+		/* The record was not filled; this makes start_record_done ignore it. */
 		h->record.json = NULL;
 		pending_start_free(h);
 		return NULL;

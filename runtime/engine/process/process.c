@@ -12,6 +12,7 @@ struct process *process_new(struct engine *engine, const char *id)
 
 	p->engine = engine;
 	snprintf(p->id, sizeof p->id, "%s", id);
+	/* The first line of a terminal is empty, and no deadline is set. */
 	p->last_typed = '\n';
 	p->kill_at_ns = p->flush_at_ns = p->drain_until_ns = p->follow_deadline_ns = UINT64_MAX;
 	TAILQ_INIT(&p->waiters);
@@ -63,6 +64,10 @@ void process_start(struct engine *engine, const struct start_request *r, const s
 	engine->modules->start(engine, r, c, fn, ctx);
 }
 
+/*
+ * A process with end_with_client lost its connection when the runtime restarted. The first client of its uid that waits
+ * for it or subscribes to it takes that place; without one it ends at follow_deadline_ns.
+ */
 void engine_client_follows(struct engine *engine, const char *process_id, const struct caller *c)
 {
 	struct process *p = engine_process(engine, process_id);

@@ -20,6 +20,8 @@
  * The table of live processes (struct process_table) owns each struct. Only the batches of the start and of the end
  * keep a pointer to it: COMMITTING and ENDING last until their batch is decided. Other callbacks keep the id and look
  * the process up again with engine_process.
+ *
+ * Everything here runs on the loop thread. Times ending in _ns are CLOCK_BOOTTIME, those ending in _us real time.
  */
 
 #include "runtime/base/buf.h"
@@ -53,14 +55,17 @@ enum process_state {
 };
 
 enum process_event {
+	/* The spawner has cloned the init; its pid is known. READY may arrive before or after this. */
 	PROCESS_EV_STARTED,
 	PROCESS_EV_LAUNCH_FAILED,
 	PROCESS_EV_READY,
+	/* The start facts are durable. */
 	PROCESS_EV_COMMITTED,
 	PROCESS_EV_REFUSED, /* the store rejected the start facts */
 	PROCESS_EV_EXECED,
 	PROCESS_EV_EXITED, /* the init has reaped the last process of the tree and is about to exit */
 	PROCESS_EV_GONE,   /* the init is dead */
+	/* A stream has ended, the drain deadline has passed, or all reports of violations have arrived. */
 	PROCESS_EV_STREAM_END,
 	PROCESS_EV_END_COMMITTED,
 	PROCESS_EVENT_COUNT
@@ -81,6 +86,10 @@ struct process_stream {
 	uint64_t size;          /* bytes received */
 	uint64_t cited;         /* bytes covered by process.output events; cited <= size */
 	uint64_t summed;        /* bytes that the store has checksums of (once spilled) */
+	/*
+	 * `spilled`: stored in the spool, see process_output.c. `ended`: no more bytes follow, also if there is no such
+	 * stream. `stalled`: the host cannot write to the spool; the bytes stay in the pipe and the command blocks.
+	 */
 	bool spilled, ended, stalled;
 };
 
@@ -168,6 +177,7 @@ struct process {
 	struct requester by;
 
 	struct pending_reply start; /* fn NULL once answered */
+	/* The start facts are durable; the init has run its steps; the command was executed. */
 	bool committed, ready, execed, follow_grace;
 	int32_t pid;
 	uint64_t start_time, started_boot_ns, started_real_us;
@@ -196,6 +206,7 @@ struct process {
 	uint64_t kill_at_ns; /* next step of the escalation; UINT64_MAX = none */
 	unsigned kill_step;
 
+	/* The state of its end. `last` may be known before `gone`: the init sends it and then exits. */
 	struct transaction *facts; /* start facts, until they are submitted; owned */
 	bool gone, has_last;       /* the init is dead; `last` is its last message */
 	bool over;                 /* its waiters have their replies; only hooks after its end may still run */
@@ -268,27 +279,37 @@ static inline int process_stop_signal(const struct process *p) { return process_
 /* Sends an event to the state machine, through the table of modules; process_handle_event is its entry. */
 void process_event(struct process *p, enum process_event ev);
 void process_handle_event(struct process *p, int event);
+/*
+ * Removes the process from the table and frees it. Records nothing. Fails queued input, but does not answer waiters:
+ * callers do that before, or move them. During a shutdown, the last process completes it (engine_stop).
+ */
 void process_free(struct process *p);
 void process_finished(struct process *p); /* its end is durable: frees it and notifies its owner and the modules */
 
 /* Begins a start, or continues one that waited. Implemented by the module start/, above this one (module.h: start). */
 void process_start(struct engine *engine, const struct start_request *r, const struct caller *c, engine_reply_fn fn,
 		   void *ctx);
+/* Creates a process in state WAITING, without an owner, and adds it to the table, which owns it. */
 struct process *process_new(struct engine *engine, const char *id);
 void process_command_members(const struct process *p, struct jw *w); /* command, commandLine … */
 struct json_value json_command_line(const struct process *p);        /* the same, for WRITTEN members */
+/*
+ * Submit the prepared start facts and take p->facts: with process.started and the stored reply, or as they are if there
+ * was no clone. process_answer_start sends the reply when the command was executed; it does nothing the second time.
+ */
 void process_submit_start(struct process *p);
 void process_submit_unstarted(struct process *p);
 void process_answer_start(struct process *p);
 
 /* process_session.c: each process belongs to a session, a thread and a turn, created if the request names none */
+/* −1 with e if an id is unknown to the uid or the ids do not belong together. Adds no facts. */
 int process_find_session(struct process *p, const struct start_request *r, const struct caller *c, struct err *e);
 int process_session_facts(struct process *p, struct transaction *tx); /* for those that this process creates */
 /* `category` NULL = the turn completed. `status` is the turn's: completed, failed, cancelled, timed_out, lost. */
 int process_session_end_facts(struct process *p, struct transaction *tx, const char *status, const char *category,
 			      const char *message);
 
-/* process_autorun.c */
+/* process_autorun.c: the event, which stores the report first, and the member `autorun` of the terminal event */
 void process_autorun_facts(struct process *p, struct transaction *tx);
 void process_autorun_member(const struct process *p, struct jw *w);
 
@@ -341,12 +362,19 @@ void process_network_free(struct process *p);
 
 /* process_end.c */
 void process_waiters_expire(struct process *p, uint64_t now);
+/* Submits the terminal facts; PROCESS_EV_END_COMMITTED follows. The batch is not rejected when space is short. */
 void process_submit_end(struct process *p);
 void process_truncated_facts(struct process *p, struct transaction *tx); /* also adds checksums of the kept tail */
 void process_answer_waiters(struct process *p);
+/*
+ * Begins to end a process: `sig`, then after the grace period the kill (process_escalate). Returns immediately. A start
+ * that still waits is cancelled instead, which may free the process. No effect once the tree has ended. `by` NULL = the
+ * daemon. `reason` is copied; the first reason of several is the one that is recorded.
+ */
 void process_enforce_end(struct process *p, enum process_end why, const struct requester *by, int sig,
 			 uint64_t grace_ms, const char *reason);
 void process_set_paused(struct process *p, bool hold); /* SIGSTOP or SIGCONT to the command's process group */
+/* The next step of an end that was requested. Called again by the tick until the process has left RUNNING. */
 void process_escalate(struct process *p, uint64_t now);
 
 /* process_input.c */
@@ -355,7 +383,7 @@ void process_input_fact(struct process *p, struct transaction *tx, const struct 
 /* Records the input that was given with the start, and its end. */
 void process_given_facts(struct process *p, struct transaction *tx);
 
-/* process_request.c */
+/* process_request.c: writes queued input as far as the pipe accepts it; fails all that is queued */
 void process_inputs_pump(struct process *p);
 void process_inputs_fail(struct process *p, const char *why);
 

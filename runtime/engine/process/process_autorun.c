@@ -15,6 +15,10 @@
 #include "sandbox/autorun.h"
 #include "sandbox/autorun_report.h"
 
+/*
+ * Files listed in the terminal event and in sandbox.autorun.changed, and the size of that list in bytes. The stored
+ * report has all of them.
+ */
 #define FILES_IN_END 20u
 #define FILES_IN_EVENT 200u
 #define FILES_BYTES_MAX (24u << 10)
@@ -24,6 +28,7 @@ void engine_on_autorun(struct engine *engine, const char *id, const void *report
 	struct process *p = engine_process(engine, id);
 	struct err e = ERR_INIT;
 
+	/* Only the first report counts, and none after the terminal facts were submitted. */
 	if (!p || p->autorun.len || p->state == PROCESS_ENDING)
 		return;
 	if (autorun_report_check(report, len, &e) < 0)
@@ -81,6 +86,7 @@ static void report_members(const struct process *p, const char *ref, size_t file
 		jw_karr(w, "files");
 		for (; n < files_max && bytes < FILES_BYTES_MAX && autorun_report_next(h, &at, &r); n++) {
 			file_member(&r, w);
+			/* An estimate that allows for JSON escapes. */
 			bytes += r.path_len * 2 + 64;
 		}
 		jw_arr_end(w);

@@ -6,6 +6,10 @@
  *
  * The type is `failed` if the command never ran, a limit ended it or the init was killed; `terminated` if bailiff was
  * asked to end it or it died of a signal that a client sent through bailiff; otherwise `completed`.
+ *
+ * Ending a process has three steps, each bounded in time: a signal to the command, which may clean up during the grace
+ * period; a request to the init to kill its tree, after which the init still reports the outcome and the resource
+ * usage; and the death of the init, which takes the whole pid namespace with it but leaves no report.
  */
 
 #include "runtime/engine/core/core.h"
@@ -54,16 +58,19 @@ void process_enforce_end(struct process *p, enum process_end why, const struct r
 	}
 	if (p->gone)
 		return;
+	/* A grace period whose nanoseconds would not fit is unlimited. */
 	uint64_t kill_at = grace_ms > UINT64_MAX / 2000000 ? UINT64_MAX : now + grace_ms * 1000000ull;
 	if (sig != SIGKILL && grace_ms > 0) {
 		if (p->state == PROCESS_RUNNING)
 			p->engine->o.ports->signal(p->engine->o.host, p->id, sig);
 		process_set_paused(p, false); /* a stopped process cannot handle the signal */
+		/* Once the kill has begun, kill_at_ns is the deadline of its current step. */
 		if (p->kill_step == 0 && kill_at < p->kill_at_ns)
 			p->kill_at_ns = kill_at;
 		engine_wake(p->engine, p->kill_at_ns);
 		return;
 	}
+	/* Before RUNNING there is no command to kill; execing_execed does it then. */
 	p->kill_at_ns = now;
 	p->end_signal = SIGKILL;
 	if (p->state == PROCESS_RUNNING)
@@ -99,6 +106,7 @@ void process_set_paused(struct process *p, bool hold)
 	if (hold) {
 		p->paused_ns = now;
 	} else {
+		/* Time spent in a pause counts neither as wall time nor as time without output. */
 		p->held_ns += now - p->paused_ns;
 		p->last_output_ns = now;
 		engine_wake(p->engine, now);
@@ -109,6 +117,7 @@ void process_set_paused(struct process *p, bool hold)
 
 /* ---- the terminal facts ---- */
 
+/* Boot time: unaffected by clock changes, and valid across restarts of the runtime within one boot. */
 static uint64_t duration_ms(const struct process *p)
 {
 	uint64_t now = engine_now(p->engine);
@@ -200,6 +209,7 @@ static void write_end(struct jw *w, const void *process, size_t n)
 	process_outputs_json(p, w);
 	if (p->drain_cut)
 		jw_kbool(w, "drainTimedOut", true);
+	/* Also if the command succeeded: a build may have lost a worker to the limit and worked around it. */
 	if (p->has_last && (p->last.oom_kills || p->last.pids_refused || p->last.tmp_full)) {
 		jw_kobj(w, "limitsHit");
 		jw_kuint(w, "memory", p->last.oom_kills);
@@ -342,6 +352,14 @@ static void ending_completed(const struct process *p, int sig, struct ending *r)
 		snprintf(r->message, sizeof r->message, "exit code %d", WEXITSTATUS(p->last.wait_status));
 }
 
+/*
+ * Derives the outcome from what is known about the end. The order of the checks is their precedence. A failed step and
+ * a missing layer come first: the command never ran. A limit comes before a request, and both before the wait status,
+ * since a command may handle the signal and exit with 0. Resource limits are only an explanation for a failure that has
+ * no other cause.
+ *
+ * Called again for each reply, so it depends only on the process, which no longer changes.
+ */
 static void ending_of(const struct process *p, struct ending *r)
 {
 	bool exited = p->has_last && p->last.kind == STATUS_EXITED;
@@ -438,6 +456,8 @@ static void on_end_committed(void *ctx, const struct store_result *r)
 {
 	struct process *p = ctx;
 
+	/* The command is gone whether or not that could be recorded, and its clients wait. If the event is missing, the
+	 * next runtime finds a live process that the guard does not hold, and records it as lost. */
 	if (r->status < 0)
 		log_error("record the end of %s: %s", p->id, r->err->message);
 	p->ended_sequence = r->last_sequence;
@@ -490,6 +510,7 @@ void process_submit_end(struct process *p)
 	ending_fact(p, &how, tx);
 	process_session_end_facts(p, tx, how.turn_status, how.turn_category, how.message);
 	add_owner_facts(p, &how, tx);
+	/* The command never ran: the start gets an error. It is stored here, so that a retry gets the same one. */
 	if (p->start.fn && !p->execed && !(p->has_last && p->last.kind == STATUS_EXITED)) {
 		struct err e = ERR_INIT;
 		buf_auto struct buf data = BUF_INIT, record = BUF_INIT;
@@ -529,6 +550,7 @@ static void answer_waiter(struct process *p, struct process_waiter *w, bool time
 		free(w);
 		return;
 	}
+	/* Best effort: without the stored reply a retry gets the error that the process has ended. */
 	if (w->terminate && w->reply.idem_key) {
 		struct transaction *tx = transaction_new_internal(p->engine);
 		transaction_store_reply(tx, &w->reply, out.data, out.len);
@@ -570,6 +592,7 @@ void engine_wait_process(struct engine *engine, const char *process_id, uint64_t
 	buf_auto struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
 
+	/* Ended, or of another user: the document has the answer, and view_wait_result checks the uid. */
 	if (!p || p->over || !process_is_controlled_by(p, c)) {
 		int found = view_wait_result(engine->o.store, c->uid, process_id, false, &out, &e);
 		fn(ctx, found < 0 ? &e : NULL, out.data, out.len);

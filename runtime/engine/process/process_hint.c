@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
+/* The error that made a command fail is usually among its last lines. Few hints, so that they are read. */
 #define TAIL_BYTES 8192u
 #define HINTS_MAX 5
 
@@ -120,6 +121,7 @@ static const char *file_reason(const struct guesses *g, const struct violation *
 
 static bool guess_file(struct guesses *g, const struct output_hint *h, struct violation *v)
 {
+	/* A message may name several paths. The first that the sandbox blocks explains it. */
 	for (size_t i = 0; i < h->npaths; i++) {
 		if (!make_absolute(g->process, h->paths[i], v->path))
 			continue;
@@ -185,6 +187,7 @@ void process_hint_facts(struct process *p, struct transaction *tx)
 	struct guesses found = { .process = p, .tx = tx, .no_network = process_violations_any(p, "network") };
 	mem_auto char *tail = NULL;
 
+	/* Without the profile there is nothing to compare with; that is the case after a restart of the runtime. */
 	bool exact = engine->o.violations && !p->unwatched;
 	if (exact || !command_failed(p) || !(p->plan_kind & PLAN_PRIVATE_ROOT) || !p->sandbox_json || !p->committed)
 		return;

@@ -1,4 +1,12 @@
-/* Facts about the input of processes. */
+/*
+ * Facts about the input of processes. A write is recorded as process.input after its bytes are in the pipe, with their
+ * number, the beginning of the text and the client that sent them; input that was given with the start is recorded with
+ * the start. For a terminal the event also has the size of the output at that time, with which the session can be
+ * replayed.
+ *
+ * Secrets are the exception: input that was typed while the terminal had echo off appears only as a number of bytes,
+ * and output.redacted names the rule that removed it.
+ */
 
 #include "runtime/base/text.h"
 #include "runtime/engine/core/core.h"
@@ -47,6 +55,10 @@ void process_input_fact(struct process *p, struct transaction *tx, const struct 
 
 void process_given_facts(struct process *p, struct transaction *tx)
 {
+	/*
+	 * The host writes this input and closes the pipe itself, without further requests. The facts are the same as
+	 * those of a write and a close.
+	 */
 	struct pending_input in = { .by = p->by, .data = p->given_input, .len = strlen(p->given_input) };
 
 	in.reply.request_id = p->start.request_id;

@@ -37,6 +37,7 @@ static struct network_row *row_of(struct process_network *s, const char *host, u
 	for (size_t i = 0; i < s->count; i++)
 		if (s->row[i].port == port && strcmp(s->row[i].host, host) == 0)
 			return &s->row[i];
+	/* The command chooses the hosts. The limit bounds the terminal event; the totals stay exact. */
 	if (s->count >= ROWS_MAX && strcmp(host, OTHERS) != 0)
 		return row_of(s, OTHERS, 0);
 	s->row = mem_realloc(s->row, (s->count + 1) * sizeof *s->row);

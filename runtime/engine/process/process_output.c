@@ -35,6 +35,7 @@ void process_output_due(struct process *p)
 	uint64_t earliest = p->last_flush_ns + pause_ms * 1000000ull;
 	uint64_t at = now >= earliest ? now : earliest;
 
+	/* An event is already due by then; it will include these bytes. */
 	if (p->flush_at_ns <= at)
 		return;
 	p->flush_at_ns = at;
@@ -91,6 +92,10 @@ static void stream_secure(struct process *p, int stream, struct transaction *tx)
 		free(bytes);
 		return;
 	}
+	/*
+	 * Only the kept beginning is final. The kept end moves as long as output arrives; process_truncated_facts
+	 * checksums it once, at the end.
+	 */
 	uint64_t upto = process_output_kept(p, s->size);
 	int fd = engine->o.ports->output_fd(engine->o.host, p->id, stream);
 	if (upto > s->summed && fd >= 0) {
@@ -114,6 +119,7 @@ static void output_fact(struct process *p, int stream, struct transaction *tx)
 		want = s->cited < from ? from - s->cited : 0;
 	want = want < inline_max ? want : inline_max;
 	mem_auto char *bytes = mem_alloc(want + 1);
+	/* If the bytes cannot be read, the event still cites the range, with an empty preview. */
 	ssize_t n = engine->o.ports->peek_output(engine->o.host, p->id, stream, s->cited, bytes, want);
 
 	scope.output = s->ref;
@@ -154,6 +160,9 @@ void process_output_submit(struct process *p)
 
 	p->flush_at_ns = UINT64_MAX;
 	p->last_flush_ns = engine_now(p->engine);
+	/*
+	 * STORE_MUST: the bytes are in the spool in any case, so a full disk delays the event instead of dropping it.
+	 */
 	if (process_output_flush(p, tx) > 0) {
 		bool watched = p->typed || p->last_flush_ns < p->typed_until_ns;
 		p->typed = false;
@@ -163,6 +172,7 @@ void process_output_submit(struct process *p)
 	}
 }
 
+/* Their bytes are in the database, so the host deletes the spool files when it releases the process. */
 unsigned process_unspilled(const struct process *p)
 {
 	unsigned bits = 0;

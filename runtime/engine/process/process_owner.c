@@ -1,3 +1,9 @@
+/*
+ * Starts on behalf of an owner have no client that could repeat them, so the process id is the key: an owner that
+ * chooses it before its own commit can call again after a crash and gets the same process, whether it runs, waits or is
+ * still to be started.
+ */
+
 #include "runtime/engine/process/process_owner.h"
 
 #include "runtime/base/mem.h"
@@ -37,7 +43,7 @@ static void on_answer(void *ctx, const struct err *e, const char *json, size_t l
 {
 	struct first_answer *a = ctx;
 
-	if (a->waiting) {
+	if (a->waiting) { /* process_start_owned is on the stack and continues with this */
 		a->refused = e != NULL;
 		if (e)
 			a->err = *e;
@@ -79,6 +85,7 @@ void process_start_owned(struct engine *engine, const struct start_request *r, c
 		a->refused = true;
 	} else {
 		process_start(engine, &owned, &c, on_answer, a);
+		/* No reply yet: the context now belongs to on_answer. */
 		if (a->waiting) {
 			a->waiting = false;
 			return;

@@ -6,6 +6,11 @@
  *
  * The gate of every adopted process is opened again. That is harmless: only a command that still waits there reads the
  * byte.
+ *
+ * The order is: adopt or collect as lost everything in the log, abandon the rest, record the lost ones, record
+ * history.reconstructed, wait until all of that is durable, and only then free the lost processes and let the other
+ * modules recover. Recovery itself can be interrupted: a process whose end was not recorded is still live in the log,
+ * and the next runtime repeats the same steps.
  */
 
 #include "runtime/engine/core/core.h"
@@ -40,6 +45,7 @@ static uint64_t limit_member(struct jval limits, const char *name)
 	return jval_uint(jval_get(limits, name), LIMIT_NONE);
 }
 
+/* Streams that the document does not name count as ended, or the drain would wait for them. */
 static void take_streams(struct process *p, struct jval refs)
 {
 	for (int i = 0; i < STREAM_COUNT; i++)
@@ -113,6 +119,10 @@ static bool take_document(struct process *p, struct jval m)
 	return true;
 }
 
+/*
+ * Continues after the last byte that an event cites. Whether the stream is spilled follows from that size, by the same
+ * function that decided it before the restart.
+ */
 static int cited_so_far(struct process *p, struct err *e)
 {
 	for (int i = 0; i < STREAM_COUNT; i++) {
@@ -131,6 +141,10 @@ static int cited_so_far(struct process *p, struct err *e)
 	return 0;
 }
 
+/*
+ * A start that was lost with its spawner is attempted again under the same id; only the attempt that was committed may
+ * be adopted.
+ */
 static const struct port_held *held_of(struct recovery *r, const struct process *p)
 {
 	for (size_t i = 0; i < r->ndeferred; i++)
@@ -166,12 +180,17 @@ static void adopt_process(struct recovery *r, struct process *p, const struct po
 	take_sizes(p, size);
 	for (int i = 0; i < STREAM_COUNT; i++)
 		p->streams[i].ended |= p->streams[i].ref[0] && (h->closed & 1u << i);
+	/*
+	 * It may still wait at the gate, which is opened below. Nothing of EXECING is left to do, because the client
+	 * that waited for the reply to the start has lost its connection.
+	 */
 	p->state = PROCESS_RUNNING;
 	p->committed = p->ready = p->execed = true;
 	engine->counts.started++;
 	p->hooks_after = p->owner != OWNER_HOOK; /* unknown after a restart: check at its end */
 	p->violations_before = view_violation_count(engine->o.store, p->id);
 	p->unwatched = !h->watched;
+	/* The reader of violations began after the process, or is unavailable now: some may be missing. */
 	p->violations_missed = h->watched &&
 			       (!engine->o.violations || p->started_boot_ns < engine->o.violations_since_ns);
 	p->last_output_ns = engine_now(engine);
@@ -254,6 +273,7 @@ static void write_processes(struct jw *w, const void *processes, size_t n)
 	struct process *const *list = processes;
 
 	jw_arr(w);
+	/* The lists are for people and bounded by the size of an event; the counts next to them are exact. */
 	for (size_t i = 0; i < n && i < 200; i++) {
 		jw_obj(w);
 		jw_kstr(w, "processId", list[i]->id);
@@ -340,6 +360,7 @@ static int find_system_session(struct engine *engine, struct err *e)
 	int status = 0;
 	session_system_facts(engine, tx);
 	transaction_commit_then(tx, 0, on_recorded, &status);
+	/* Returns after on_recorded has run, which writes to this stack frame. */
 	store_flush(engine->o.store);
 	return status < 0 ? err_set(e, ERR_UNAVAILABLE, "the system session cannot be recorded") : 1;
 }
@@ -398,7 +419,7 @@ int engine_recover(struct engine *engine, const struct recovery_ports *ports, co
 		reconstructed_fact(&r, tx, aborted);
 		transaction_commit_then(tx, STORE_MUST, on_recorded, &status);
 	}
-	store_flush(engine->o.store);
+	store_flush(engine->o.store); /* all callbacks have run: they refer to `status` and to the lost processes */
 	for (size_t i = 0; i < r.nlost; i++)
 		release_lost(r.lost[i]);
 	if (status == 0)

@@ -21,7 +21,9 @@
 #include <errno.h>
 #include <signal.h>
 
+/* Input of one process that the runtime keeps in memory while the command does not read. */
 #define INPUT_QUEUE_MAX (8u << 20)
+/* The stored reply of an idempotent write between its intent and its result. */
 static const char pending_record[] = "{\"pending\":true}";
 
 struct process *engine_live(struct engine *engine, const char *id, const struct caller *c, struct err *e)
@@ -31,6 +33,7 @@ struct process *engine_live(struct engine *engine, const char *id, const struct 
 
 	if (p && process_is_controlled_by(p, c) && p->state <= PROCESS_RUNNING)
 		return p;
+	/* A process of another user is reported like one that does not exist. */
 	if (view_process(engine->o.store, c->uid, id, &doc, e) < 0)
 		return NULL;
 	if (jval_is_str(jval_get(jval_of(doc.data, doc.len), "status"), "lost"))
@@ -130,6 +133,7 @@ static void input_fail(struct process *p, struct pending_input *in, const struct
 	w = jw_on(&data);
 	jw_kuint(&w, "bytes", in->done);
 	jw_kstr(&w, "outcome", in->done ? "partial" : "not_written");
+	/* Replaces the intent, so that a retry gets this error instead of an unknown outcome. */
 	if (in->intended) {
 		struct transaction *tx = transaction_new_internal(p->engine);
 		buf_auto struct buf record = BUF_INIT;
@@ -210,6 +214,7 @@ static int input_write(struct process *p, struct pending_input *in)
 			input_check_echo(p, in);
 		ssize_t n = engine->o.ports->write_stdin(engine->o.host, p->id, in->data + in->done,
 							 in->len - in->done);
+		/* Partly written input stays first in the queue; engine_on_stdin_room continues it. */
 		if (n == 0)
 			return 0;
 		if (n < 0) {
@@ -255,6 +260,10 @@ static void on_intent_committed(void *ctx, const struct store_result *r)
 
 	if (p) {
 		p->input_busy = false;
+		/*
+		 * The first one is the one that was intended: nothing is taken from the queue while input_busy is set,
+		 * except all of it when the process ends.
+		 */
 		if (r->status < 0 && !TAILQ_EMPTY(&p->inputs)) {
 			TAILQ_FIRST(&p->inputs)->intended = false;
 			input_fail(p, TAILQ_FIRST(&p->inputs), r->err);
@@ -426,6 +435,7 @@ void engine_signal_process(struct engine *engine, const char *process_id, int si
 		reject_request(engine, process_id, "signal_process", &e, c, fn, ctx);
 		return;
 	}
+	/* If the command dies of this signal, that is a termination by request, not a crash (ending_of). */
 	p->sent_signals |= 1ull << (sig - 1);
 	p->signal_by = requester_of(c);
 	engine->o.ports->signal(engine->o.host, p->id, sig);
@@ -448,6 +458,10 @@ void engine_terminate_process(struct engine *engine, const char *process_id, con
 		reject_request(engine, process_id, "terminate_process", &e, c, fn, ctx);
 		return;
 	}
+	/*
+	 * The waiter is added first: the end may be reached before process_enforce_end returns. A process that is
+	 * already ending accepts it, too.
+	 */
 	struct process_waiter *w = mem_zalloc(1, sizeof *w);
 	reply_copy(&w->reply, c, fn, ctx);
 	w->terminate = true;

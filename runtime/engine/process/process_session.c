@@ -1,6 +1,10 @@
 /*
  * The session, thread and turn of a process: those named in the request, or new ones. A turn created for a process ends
  * with it; a turn named by the client is ended by the client.
+ *
+ * The ids are assigned when the request arrives, but their events are part of the batch of the start (or of the wait
+ * for hooks or an approval), so a rejected request leaves no empty session behind. Until that batch is in the log,
+ * thread_claim keeps a second request from using the thread.
  */
 
 #include "runtime/engine/core/core.h"
@@ -28,6 +32,10 @@ static int resolve_turn(struct process *p, const char *turn_id, struct err *e)
 	return 0;
 }
 
+/*
+ * A thread has one active turn at a time. A start does not queue: it would run at a time that its client does not
+ * expect.
+ */
 static int resolve_thread(struct process *p, const char *thread_id, struct err *e)
 {
 	struct view_thread_brief t;
@@ -151,6 +159,7 @@ int process_session_end_facts(struct process *p, struct transaction *tx, const c
 {
 	if (!p->owns_turn)
 		return 0;
+	/* Before the end of the turn, after which no event of it may follow. */
 	turn_close_requests(p->engine, p->uid, p->session_id, p->thread_id, p->turn_id, tx);
 	const struct scope s = { .uid = p->uid,
 				 .session = p->session_id,
@@ -163,6 +172,7 @@ int process_session_end_facts(struct process *p, struct transaction *tx, const c
 		     .category = category, .message = message, .retryable = strcmp(status, "lost") == 0, .work = work);
 	else
 		EMIT(turn_completed, tx, s, .envelope.status = status, .outcome = "process_completed", .work = work);
+	/* Threads have fewer statuses than turns. */
 	const char *thread = strcmp(status, "timed_out") == 0 ? "failed"
 			     : strcmp(status, "lost") == 0    ? "unknown"
 							      : status;

@@ -1,4 +1,11 @@
-/* The facts of a start, which are durable before its gate opens, and the reply to start_process. */
+/*
+ * The facts of a start, which are durable before its gate opens, and the reply to start_process.
+ *
+ * One batch has the whole start: the session, thread and turn if they are new, the decision, the sandbox,
+ * process.started and the facts of the owner. The first part is encoded while the spawner clones the init
+ * (process_launch), the rest when the pid is known. The command therefore never runs without a record of why it was
+ * allowed and how it was confined. If the store rejects the batch, the process is released at its gate.
+ */
 
 #include "runtime/engine/core/core.h"
 #include "runtime/engine/process/process.h"
@@ -109,6 +116,7 @@ static void on_start_decided(void *ctx, const struct store_result *r)
 		struct err e = *r->err;
 		err_wrap(&e, "record the start");
 		reply_err(&p->start, &e, NULL, 0);
+		/* The event frees the process, and the owner is notified after that. */
 		const enum owner_kind owner = p->owner;
 		char owner_id[ID_SIZE];
 		struct engine *engine = p->engine;
@@ -119,6 +127,7 @@ static void on_start_decided(void *ctx, const struct store_result *r)
 		return;
 	}
 	p->ended_sequence = r->last_sequence;
+	/* The session is durable now. Its hooks do not delay this process, whose start was evaluated already. */
 	if (p->makes_session && p->hooks_begin)
 		p->engine->modules->session_created(
 			p->engine, &(struct session_created_notice){
@@ -147,6 +156,7 @@ void process_submit_start(struct process *p)
 		process_given_facts(p, tx);
 	free(p->given_input);
 	p->given_input = NULL;
+	/* Without `sequence`: the number is known only after the commit that stores this. */
 	start_result(p, 0, &result);
 	transaction_store_reply(tx, &p->start, result.data, result.len);
 	transaction_commit_then(tx, 0, on_start_decided, p);

@@ -1,6 +1,11 @@
 /*
  * The state machine of processes: one function for each transition. An empty cell of the [state][event] table is an
  * event that arrives too late, because the process has already moved on; it is ignored.
+ *
+ * The host and the store report independently of each other: the init may be ready before or after its start is
+ * reported, and may die in every state. A report therefore first sets its flag or value in the process (pid, ready,
+ * committed, gone, last) and then sends the event. A transition checks the flags of everything that it needs and does
+ * nothing if one is missing; the event that sets the missing one calls it again.
  */
 
 #include "runtime/engine/core/core.h"
@@ -53,6 +58,7 @@ static void remember_layers(const struct process *p)
 	struct engine *engine = p->engine;
 	struct known_layers *known = known_layers(p);
 
+	/* If the cache is full, starts of further kinds wait for READY each time; they are only slower. */
 	if (!known && engine->processes->nknown_layers < countof(engine->processes->known_layers))
 		known = &engine->processes->known_layers[engine->processes->nknown_layers++];
 	if (known)
@@ -86,6 +92,7 @@ static void launching_gone(struct process *p)
 
 static void launching_failed(struct process *p)
 {
+	/* Two batches; the store commits them in this order. */
 	process_submit_unstarted(p);
 	p->state = PROCESS_ENDING;
 	process_submit_end(p);
@@ -98,9 +105,11 @@ static void process_drain(struct process *p)
 	p->state = PROCESS_DRAINING;
 	p->drain_until_ns = engine_now(engine) + PROCESS_DRAIN_MS * 1000000ull;
 	engine_wake(engine, p->drain_until_ns);
+	/* The terminal event has the number of violations, so it waits for reports that are still on the way. */
 	p->settling = engine->o.ports->settle && engine->o.ports->settle(engine->o.host, p->id);
 	p->settle_until_ns = engine_now(engine) + PROCESS_SETTLE_MS * 1000000ull;
 	process_inputs_fail(p, "the process has ended");
+	/* All streams may have ended before; then no other event would follow. */
 	process_handle_event(p, PROCESS_EV_STREAM_END);
 }
 
@@ -122,6 +131,7 @@ static void committing_gone(struct process *p)
 		process_drain(p);
 }
 
+/* The gate was never opened, so nothing of the command has run. */
 static void committing_refused(struct process *p)
 {
 	struct engine *engine = p->engine;
@@ -139,6 +149,7 @@ static void execing_execed(struct process *p)
 	/* The tick computes the deadlines of its limits. */
 	engine_wake(engine, engine_now(engine));
 	process_answer_start(p);
+	/* Its end, or a pause, was requested before there was a command to signal. */
 	if (p->end != PROCESS_END_NONE) {
 		p->kill_step = 0;
 		process_escalate(p, engine_now(engine));
@@ -313,6 +324,7 @@ void engine_on_ready(struct engine *engine, const char *id, uint32_t layers)
 	if (!p || p->ready)
 		return;
 	p->ready = true;
+	/* In COMMITTING the facts already name the layers. More than recorded is harmless, less is not. */
 	layers &= p->plan_layers;
 	if (p->state == PROCESS_LAUNCHING)
 		p->layers = layers;
@@ -363,6 +375,7 @@ void engine_on_output(struct engine *engine, const char *id, int stream, uint64_
 	engine->counts.output_bytes += size - p->streams[stream].size;
 	p->streams[stream].size = size;
 	p->last_output_ns = engine_now(engine);
+	/* The terminal batch cites what arrives later. */
 	if (p->state == PROCESS_RUNNING || p->state == PROCESS_EXECING)
 		process_output_due(p);
 }

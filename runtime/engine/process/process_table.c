@@ -1,4 +1,11 @@
-/* All live processes: their deadlines, disconnected clients, and the shutdown of the daemon. */
+/*
+ * All live processes: their deadlines, disconnected clients, and the shutdown of the daemon.
+ *
+ * A tick visits every process, acts on the deadlines that have passed and returns the earliest one that has not.
+ * Deadlines are computed from the state of the process, not kept in timers: output moves the idle limit and a pause
+ * moves the wall limit without any rescheduling, because a tick that comes too early does nothing. Only code that
+ * creates a deadline, or moves one to an earlier time, calls engine_wake.
+ */
 
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
@@ -81,6 +88,9 @@ static void tick_limits(struct tick *t, struct process *p)
 	uint64_t wall = limit_deadline(p->started_boot_ns + p->held_ns, p->limits.wall_ms);
 	uint64_t idle = limit_deadline(p->last_output_ns, p->limits.idle_ms);
 
+	/*
+	 * An end that was requested keeps its reason: a limit that is reached during the grace period changes nothing.
+	 */
 	if (p->state != PROCESS_RUNNING || p->end != PROCESS_END_NONE || p->paused)
 		return;
 	if (t->now >= wall)
@@ -112,6 +122,7 @@ static void tick_process(struct process *p, void *ctx)
 	tick_limits(t, p);
 	if (p->end != PROCESS_END_NONE && t->now >= p->kill_at_ns)
 		process_escalate(p, t->now);
+	/* Before EXECING there is no command to kill; execing_execed carries out an end that was requested earlier. */
 	if (p->state == PROCESS_RUNNING || p->state == PROCESS_EXECING)
 		tick_soonest(t, p->kill_at_ns);
 	tick_soonest(t, p->flush_at_ns);
@@ -151,6 +162,7 @@ static void forget_connection(struct process *p, void *ctx)
 	struct process_waiter *w;
 	struct err e = ERR_INIT;
 
+	/* Searched from the start after each reply: its callback may change the list. */
 	err_set(&e, ERR_UNAVAILABLE, "the client has gone");
 	do {
 		TAILQ_FOREACH (w, &p->waiters, link)
@@ -185,6 +197,10 @@ static void stop_process(struct process *p, void *ctx)
 
 void engine_stop(struct engine *engine, void (*done)(void *ctx), void *ctx)
 {
+	/*
+	 * Set first: from now on starts are rejected. Then the waits for policy files end, and the starts that waited
+	 * for them are rejected, so that only processes in the table are left to end.
+	 */
 	engine->stopping = true;
 	modules_run(engine, engine->modules->stop);
 	if (engine->processes->live.count == 0) {

@@ -5,6 +5,10 @@
  * share one row for each kind.
  *
  * Benign violations (violation_is_benign) are only counted, in the terminal event.
+ *
+ * The kernel reports an operation and an errno, not the mount or rule that caused it. The reason for people is derived
+ * by comparing the path or address with the profile that the sandbox was built from, and the suggestion of options that
+ * would have allowed the operation is derived from the reason. Neither has an effect on the sandbox.
  */
 
 #include "runtime/engine/core/core.h"
@@ -121,6 +125,7 @@ bool process_cwd_is_private(const struct process *p)
 	       tmp = process_path_depth(cwd, jval_of(temporary, sizeof temporary - 1));
 	size_t kept = process_path_depth(cwd, jval_get(made, "writeRoots")),
 	       shown = process_path_depth(cwd, jval_get(made, "readRoots"));
+	/* The deepest mount is the one that is seen: the directory is private unless a bind mount covers it. */
 	own = tmp > own ? tmp : own;
 	return own > kept && own > shown;
 }
@@ -209,6 +214,7 @@ static bool covers_path(const struct open_one *a, const struct open_one *b)
 	return (a->write || !b->write) && strncmp(a->what, b->what, n) == 0 && (!b->what[n] || b->what[n] == '/');
 }
 
+/* Keeps the set minimal: drops a path that another one includes, and those that the new one includes. */
 static void open_path(struct opening *o, const struct open_one *one)
 {
 	size_t kept = 0;
@@ -227,6 +233,7 @@ static void open_host(struct opening *o, const struct violation *v)
 {
 	char what[sizeof o->hosts[0]];
 	const char *host = v->host[0] ? v->host : v->address;
+	/* An IPv6 address needs brackets in front of the port. */
 	bool six = !v->host[0] && strchr(host, ':');
 
 	snprintf(what, sizeof what, v->port > 0 ? "%s%s%s:%d" : "%s%s%s", six ? "[" : "", host, six ? "]" : "",
@@ -381,6 +388,7 @@ void process_violations_members(const struct process *p, struct jw *w)
 		jw_kuint(w, "violationHints", s->hints);
 	if (s && s->benign)
 		jw_kuint(w, "benignRefusals", s->benign);
+	/* Left out if it is too long: a part of the options would not be enough for the command to succeed. */
 	buf_auto struct buf open = BUF_INIT;
 	if (process_violations_open(p, &open) && open.len <= OPENING_MAX)
 		jw_kraw(w, "wouldOpen", open.data, open.len);
@@ -432,12 +440,14 @@ void process_violation_hint(struct process *p, const struct violation *v, struct
 {
 	struct process_violations *s = violations_of(p);
 
+	/* An exact report of the same operation makes the guess superfluous. */
 	if (violation_is_benign(v) || find_row(s, v) || s->count >= DIFFERENT_MAX)
 		return;
 	struct violation_row *r = add_row(s, v);
 	r->untold = 1;
 	s->hints++;
 	row_fact(p, r, tx);
+	/* It points into the output buffer of the caller. */
 	r->what->evidence = NULL;
 }
 

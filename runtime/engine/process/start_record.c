@@ -1,3 +1,12 @@
+/*
+ * The record is the JSON of start_process plus members that only the engine sets, so start_spec_of reads both. It lacks
+ * what belongs to one execution: the caller and its reply, the session, thread and turn, the trace, the approval and
+ * the answers of hooks. The code that executes it adds those.
+ *
+ * Limits that are LIMIT_NONE are not written, because start_process cannot express them; a reader gets the daemon's
+ * default instead. Code that needs the exact limits keeps a copy (pending_start.c).
+ */
+
 #include "runtime/engine/process/start_record.h"
 
 #include "runtime/base/buf.h"
@@ -140,6 +149,7 @@ int start_record_read(const struct engine *engine, const char *text, size_t len,
 		json_decref(s.json);
 		return err_wrap(e, "what was to be started");
 	}
+	/* These overwrite what start_spec_of derived from the arguments: the recorded values were evaluated. */
 	struct start_request *r = &s.spec.request;
 	for (size_t i = 0; i < countof(own); i++)
 		*string_member(r, own[i].offset) = json_string_value(json_object_get(s.json, own[i].name));

@@ -16,6 +16,7 @@ struct start_record {
 
 #define START_RECORD_MAX (16u << 20)
 
+/* Appends the request as a JSON object. */
 void start_record_write(const struct start_request *r, struct buf *out);
 /* Restores the request. The caller sets `approval` and ret_process_id, which are not part of the record. */
 int start_record_read(const struct engine *engine, const char *text, size_t len, struct start_record *ret,

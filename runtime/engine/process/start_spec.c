@@ -1,3 +1,13 @@
+/*
+ * Requests come from clients, so every list is limited before memory is allocated for it, and every error names the
+ * field by its JSON path. Nothing is resolved here: paths are only checked to be absolute (or below ~), and whether
+ * they exist, belong to a workspace or may be opened at all is decided when the sandbox is set up. The same JSON
+ * therefore gives the same request when a stored start is read again.
+ *
+ * A member that is not given stays at its zero value, and the profile or the daemon's default applies. The limits are
+ * the exception: they are filled in here, so that the process has the values that its facts record.
+ */
+
 #include "runtime/engine/process/start_spec.h"
 
 #include "runtime/base/err.h"
@@ -65,6 +75,7 @@ static int take_tmp_bytes(const json_t *sandbox, uint64_t *ret, struct err *e)
 	return 0;
 }
 
+/* 0 means "not given": the profile's limit applies. */
 static int take_tree_limits(const json_t *limits, struct plan_limits *ret, struct err *e)
 {
 	for (int i = 0; i < PLAN_LIMITS; i++) {
@@ -127,6 +138,7 @@ static int take_command(const json_t *json, struct start_spec *s, struct err *e)
 	struct start_request *r = &s->request;
 	size_t i;
 
+	/* Exactly one of the two. */
 	if (!command == !line)
 		return err_field(e, command ? "commandLine" : "command", "%s",
 				 command ? "give command or commandLine, not both"
@@ -171,6 +183,7 @@ static void take_own_program(const struct engine *engine, struct start_spec *s)
 	s->sandbox.request.own_program = own;
 	if (inspects)
 		return;
+	/* Unknown operations are evaluated as writes, which the rules restrict more. */
 	r->tool = "write_file";
 	for (size_t i = 0; i < countof(reading); i++)
 		if (strcmp(r->argv[2], reading[i]) == 0)
@@ -289,6 +302,7 @@ int start_spec_of(const struct engine *engine, const json_t *json, struct start_
 		start_spec_done(&s);
 		return -1;
 	}
+	/* Last: it depends on the parsed command. */
 	take_own_program(engine, &s);
 	s.request.sandbox = s.sandbox.request;
 	*ret = s;
