@@ -18,6 +18,17 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 
+/*
+ * A mark is a 62-bit token: the upper part is random for each runtime, the lower part counts. Tokens only grow, and the
+ * queue keeps its order, so a mark also stands for all earlier ones. That is why one number for each process and one
+ * retry timer are enough: only the newest mark is requested again, and it completes every process that waits for a
+ * smaller one.
+ *
+ * A mark can be lost like any other record: on the way to the spawner, with the spawner, or because the kernel's
+ * backlog was full. It is requested until it arrives. The end of a process is not recorded before that, which is safe
+ * because the engine has its own deadline for reports that are due.
+ */
+
 #define RECORDS_AT_ONCE 32
 #define RECORD_MAX 9000 /* longest that the kernel writes */
 #define TURNS 8         /* batches of records before the loop serves others */

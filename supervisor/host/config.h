@@ -4,6 +4,9 @@
 /*
  * config.json: keys from config_keys.def (name, type, default, bounds, help). An unknown key, a wrong type or a value
  * out of bounds is an error that names the key, and the daemon does not start.
+ *
+ * It is read when a runtime starts. SIGHUP reloads the policy only: most of these values are copied into other parts at
+ * their start. The struct owns no memory and can be copied.
  */
 
 #include <stdbool.h>
@@ -43,8 +46,12 @@ struct config {
 };
 
 void config_defaults(struct config *c);
-/* Whether this peer may answer actions: every operator, unless approvers are named. */
+/*
+ * Whether this peer may answer actions: every operator, unless approvers are named. `gid` is the peer's primary group
+ * as the kernel reports it for the connection; supplementary groups do not count.
+ */
 bool config_may_approve(const struct config *c, uint32_t uid, uint32_t gid);
+/* Keys that are not given get their defaults. *ret is untouched on failure. */
 int config_parse(const char *text, size_t len, struct config *ret, struct err *e);
 
 #endif

@@ -21,6 +21,22 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/*
+ * A job is one request to the spawner. Its steps, of which some operations skip a few:
+ *
+ * 1. wait until the run's own changes are recorded, so that the log has the changes before what was done with them
+ * 2. record the request, if it changes files: after a crash the log shows that it may have taken effect
+ * 3. send it to the spawner, whose helper writes the result to a memfd
+ * 4. record the result, then answer the client
+ *
+ * A job is not repeated when the spawner dies (ECONNRESET): an apply may have happened in part, and the client lists
+ * the changes to see what was done.
+ *
+ * Jobs do not survive the runtime, but nothing depends on them: the changes are in a directory of the run. If a runtime
+ * died before it recorded a run's changes, the next request for that run does so first, and cow_changes_sweep removes
+ * directories that no process in the log refers to.
+ */
+
 #define ATTEMPT_BASE 0x80000000u /* attempts of jobs start here, so that a job's key never equals that of a start */
 
 struct cow_changes_job {

@@ -4,6 +4,8 @@
 /*
  * The runtime's side of copy-on-write changes: asks the spawner, whose helpers may read and write the files, writes the
  * events and answers clients. The changes themselves are on disk and survive any restart.
+ *
+ * Callbacks run on the loop, at once if the request is rejected. A client that disconnects does not cancel its request.
  */
 
 #include "runtime/engine/core/engine.h"

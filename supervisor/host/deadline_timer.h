@@ -5,6 +5,9 @@
  * A timer for everything that waits for a point in time. If the process was delayed (stopped, or without CPU), both
  * input and the expired deadline are there at once: input is read first, so that output waiting in a pipe does not
  * count as silence and an end waiting in its socket was in time.
+ *
+ * It keeps only the earliest deadline. `fn` handles whatever is due and arms it again for the next one. It may be
+ * called for a deadline that no longer exists: there is no way to withdraw one.
  */
 
 #include <stdint.h>

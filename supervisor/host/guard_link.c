@@ -41,6 +41,10 @@ static void guard_is_gone(const char *what)
 	_exit(1);
 }
 
+/*
+ * Retries while the kernel is short of memory or too many descriptors are in flight. Giving up is not an option: a lost
+ * deposit could not be recovered after a crash.
+ */
 static void guard_link_send(struct guard_link *l, const struct guard_msg *m, const int *fds, size_t n)
 {
 	int r;
@@ -189,6 +193,10 @@ void guard_link_want_reload(struct guard_link *l)
 	send_key(l, GUARD_WANT_RELOAD, &none, 0);
 }
 
+/*
+ * Blocks. EMSGSIZE means that descriptors of an item were lost because this process has no free ones: the hand-over
+ * fails as a whole, since a process without its descriptors could be neither served nor ended.
+ */
 int guard_link_next(struct guard_link *l, uint32_t *index, struct guard_item *ret, struct err *e)
 {
 	struct guard_msg m = { .kind = GUARD_NEXT, .index = *index };

@@ -5,6 +5,14 @@
  * The engine's ports on a real host: pipes and processes, the links to guard, spawner and proxy, and one timer. The
  * engine calls host_ports_table; what happens on the host is reported with the engine_on_… functions of ports.h.
  * Everything runs on the runtime's one event loop.
+ *
+ * Set-up has three steps. host_ports_init connects the parts. host_ports_recover runs before the loop, with blocking
+ * reads: it waits until the spawner has finished what an earlier runtime requested, takes over all descriptors from the
+ * guard, and lets the engine adopt, abandon or salvage each process. host_ports_listen starts the event handlers; until
+ * then nothing new can be started, so no reply can be confused with one to an earlier runtime.
+ *
+ * A port never calls back into the engine before it returns: the engine may be inside a transaction. A result that is
+ * known at once is reported from the loop (struct stillborn, struct discard).
  */
 
 #include "runtime/base/strmap.h"

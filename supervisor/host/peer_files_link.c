@@ -85,7 +85,7 @@ static bool retry_request(struct peer_files_link *l)
 static void on_answer(evutil_socket_t fd, short what, void *ctx)
 {
 	struct peer_files_link *l = ctx;
-	static struct peer_files_reply a;
+	static struct peer_files_reply a; /* large; one thread, and `found` does not keep it */
 	struct err e = ERR_INIT;
 
 	for (;;) {

@@ -4,6 +4,9 @@
 /*
  * The runtime's side of peer_files.h: one request and its replies, one by one. A request that only reads is sent again
  * when the spawner or its helper dies; replies from before then come again.
+ *
+ * The helper runs as the peer, so everything in a reply is the peer's claim: `found` must check sizes, seals and paths
+ * before it uses them. A helper that is stuck in a network file system costs a timeout, not a blocked runtime.
  */
 
 #include "supervisor/spawner/peer_files.h"

@@ -13,8 +13,14 @@
 #include <errno.h>
 #include <unistd.h>
 
+/*
+ * All files are parsed into a new struct policy_files before anything is replaced: a mistake in one of them must not
+ * leave a mixture of old and new rules. A missing file is valid and means that its layer has no rules; one that exists
+ * but cannot be opened is not, because it may deny something.
+ */
+
 #define FILE_MAX (1u << 20)
-#define NOTES_TOLD 8u
+#define NOTES_TOLD 8u /* warnings for each kind of note; the others are shown by `bailiff policy lint` */
 
 /* The strongest layer first. */
 static const struct layer {

@@ -10,6 +10,11 @@
  * Terminal output passes through a pipe of the runtime's, because splice(2) needs one; the guard keeps both ends, so a
  * restarted runtime finds what was in it.
  *
+ * The order for one process: process_io_launch; the spawner's reply (process_io_watch); on the status socket READY,
+ * EXECED, COMMAND_EXITED and EXITED, or FAILED; the ends of the streams; the init's death by its pidfd, which may
+ * be noticed before the others are read; process_io_free once the end is durable. Messages that decide how a
+ * process ended are only peeked at, so that they are still on the socket for a restarted runtime.
+ *
  * Owned by host_ports.process_ios. A report to the engine may end the process and free its process_io: code that
  * continues after a report first checks that it still exists.
  */

@@ -14,6 +14,17 @@
 #include <string.h>
 #include <sys/socket.h>
 
+/*
+ * What the proxy has to be sent is not a queue but follows from flags: how much of the configuration was sent, whether
+ * SYNC was, and for each process_io whether it is served and whether its end was sent. flush_state sends whatever is
+ * missing, as far as the socket permits. For a new proxy the flags are reset, and the same function sends everything
+ * again.
+ *
+ * A dead proxy loses the connections of sandboxes and reports that it had not sent: denials and byte counts of that
+ * moment. Processes that wait for its last report are completed without it, because an end must not depend on the
+ * proxy.
+ */
+
 void proxy_link_init(struct proxy_link *l, struct host_ports *w) { *l = (struct proxy_link){ .host = w, .fd = -1 }; }
 
 void proxy_link_configure(struct proxy_link *l, const struct config *config) { l->config = config; }

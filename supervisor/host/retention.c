@@ -12,6 +12,13 @@
 #include "runtime/view/view_ids.h"
 #include "supervisor/host/config.h"
 
+/*
+ * A run has three phases, in this order: outputs of processes that ended before the floor, sessions without activity
+ * since, and the events themselves. Each phase works in small batches, and each batch commits the removal together with
+ * the event that records it; the next one starts when it is durable. There is no state on disk about a run: after a
+ * crash the next one finds less to remove and continues with that.
+ */
+
 #define PROCESSES_AT_ONCE 16u /* keeps transactions small */
 #define SESSIONS_AT_ONCE 16u
 #define DOCUMENTS_AN_EVENT 200u

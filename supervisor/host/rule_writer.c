@@ -16,8 +16,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define TRIES_MAX 5u
-#define QUEUE_MAX 32u
+/*
+ * The file belongs to the user, whose editor may write it at any time, and there is no lock that editors respect. So a
+ * write is optimistic: read the file with its stamp, edit the text, replace the file only if it still has that stamp,
+ * else start over. The helper runs as the user; the runtime never opens the file.
+ *
+ * A write whose helper died may or may not have happened. Reading again decides: policy_edit_add leaves a text
+ * unchanged that has the rule already.
+ *
+ * Writes are serialised, so that two of them do not make each other start over.
+ */
+
+#define TRIES_MAX 5u  /* of one write: then the file "keeps changing" */
+#define QUEUE_MAX 32u /* each is an approval by a person */
 
 struct rule_write {
 	TAILQ_ENTRY(rule_write) link;

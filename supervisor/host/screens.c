@@ -33,6 +33,19 @@
 #define ENDED_MAX 16u
 #define ENDED_KEEP_NS 60000000000ull
 
+/*
+ * Drawing a terminal can cost far more than its output is long: three bytes can scroll or clear a large screen. A
+ * command must not be able to block the runtime with that. So drawing has a budget of time for each turn of the loop,
+ * which the screens share in order; a screen that is behind continues in a later turn. While no request waits, turns
+ * that used up their budget are spaced (`tired`, `resting`), and with much to catch up with, output that will have
+ * scrolled away or been cleared is skipped without being drawn (screen_skim).
+ *
+ * The same applies to patterns: matching that takes long is repeated only after ten times as long.
+ *
+ * Screens are a cache. Everything that they show can be rebuilt from the log and the output, so nothing is stored, and
+ * one that fails is dropped or marked and built again by the next request.
+ */
+
 struct screens_wait {
 	TAILQ_ENTRY(screens_wait) link;
 	struct screens_request r;

@@ -11,6 +11,17 @@
 #include <sched.h>
 #include <sys/socket.h>
 
+/*
+ * Three kinds of messages, by what happens when a spawner dies:
+ *
+ * - START and CHANGES stay in `requests` until they are answered. Unsent ones go to the next spawner; those that were
+ *   sent are reported as unanswered, because their outcome is unknown.
+ * - PEER_FILES and GRANT have a socket or pipe of their own for the answer, whose end of file reports a dead helper.
+ * They are in `requests` only until they are sent.
+ * - ANNOUNCE, CLEAN and MARK are sent without waiting, or not at all. The first two are optimisations or tidying; the
+ *   audit reader repeats MARK.
+ */
+
 void spawn_link_init(struct spawn_link *l, int fd, const struct spawn_link_events *on, void *ctx)
 {
 	*l = (struct spawn_link){ .fd = fd, .on = on, .ctx = ctx, .answered_cpu = -1 };

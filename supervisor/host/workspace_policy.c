@@ -23,6 +23,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/*
+ * When a cached result may be used: the stamps (device, inode, size and times) of the directories and files on the way
+ * are the same as when they were read. Two gaps are closed separately. Time stamps are coarse, so a file that was
+ * written just before it was read may be written again without a new stamp: such a result is `racy` and is read again,
+ * as git does with its index. And a directory that is moved together with its parents keeps its stamps: hence a start
+ * that finds a result older than AGAIN_NS uses it, but requests the files again in the background.
+ *
+ * While a request is in progress a start waits for it (workspace_policies_of returns 1, engine_on_policy follows). It
+ * never proceeds with rules that may be out of date, since the new ones may deny it. If a request fails, starts are
+ * rejected for FAILED_NS without a new one, so that a broken file system does not cost every start a timeout.
+ */
+
 #define WORKSPACES_MAX 64u
 #define KEPT_MAX 32u           /* in addition: a command cannot evict these by working in many workspaces */
 #define AGAIN_NS 3000000000ull /* between background requests */
