@@ -46,6 +46,10 @@ static void deny_tls(struct connection *c, enum proxy_reason why)
 	connection_close(c);
 }
 
+/*
+ * A tunnel to an address has no name to compare with: the client's server name must be allowed by a rule of its own, or
+ * be absent.
+ */
 static bool sniff_tls(struct connection *c, const uint8_t *p, size_t n)
 {
 	struct client_hello h;
@@ -111,6 +115,7 @@ static enum protocol guess_protocol(const char *p, size_t n)
 		return PROTOCOL_HTTP;
 	const char *end = memchr(p, '\n', most);
 	if (!end)
+		/* A first line of 8 KiB without an end: the strict parser rejects it. */
 		return n < LINE_MAX_LEN ? PROTOCOL_UNKNOWN : PROTOCOL_HTTP;
 	for (const char *at = p; at + 5 <= end; at++)
 		if (strncasecmp(at, "HTTP/", 5) == 0)
@@ -124,6 +129,10 @@ bool access_check_first_bytes(struct connection *c)
 	size_t n = evbuffer_get_length(in);
 	const char *p = n ? (const char *)evbuffer_pullup(in, -1) : "";
 
+	/*
+	 * From the first byte on: a client may wait for a greeting of the server first (SMTP, SSH), and has no deadline
+	 * until it sends.
+	 */
 	if (n && c->deadline_ns == UINT64_MAX)
 		connection_phase(c, CONNECTION_SNIFF, SNIFF_S);
 	switch (guess_protocol(p, n)) {
@@ -131,6 +140,10 @@ bool access_check_first_bytes(struct connection *c)
 	case PROTOCOL_TLS: return sniff_tls(c, (const uint8_t *)p, n);
 	case PROTOCOL_HTTP: connection_phase(c, CONNECTION_HTTP, 0); return true;
 	case PROTOCOL_OTHER:
+		/*
+		 * On these ports the name can be checked for all regular traffic. Anything else there could be a way
+		 * around the check.
+		 */
 		if (c->target.port == 80 || c->target.port == 443) {
 			connection_refuse(c, PROXY_NOT_WEB, "");
 			return false;

@@ -80,6 +80,7 @@ static bool parse_extensions(struct hello_reader r, struct client_hello *ret)
 			ret->encrypted = true;
 		if (type != EXTENSION_SERVER_NAME)
 			continue;
+		/* A second server name is rejected: servers differ in which of two they use. */
 		if (named || !server_name(ext, ret))
 			return false;
 		named = true;
@@ -116,6 +117,7 @@ enum parsed client_hello_parse(const uint8_t *p, size_t n, struct client_hello *
 		if (r.n < 5)
 			return n >= CLIENT_HELLO_MAX ? PARSED_BAD : PARSED_MORE;
 		size_t part = (size_t)r.p[3] << 8 | r.p[4];
+		/* Empty records are rejected: any number of them could precede the message. */
 		if (part == 0 || part > RECORD_MAX)
 			return PARSED_BAD;
 		read_bytes(&r, 5);
@@ -133,6 +135,9 @@ enum parsed client_hello_parse(const uint8_t *p, size_t n, struct client_hello *
 		if (there < part)
 			break;
 	}
+	/*
+	 * More than twice the limit arrived, split into tiny records with a header each: no regular client does that.
+	 */
 	if (have < want)
 		return n >= 2 * CLIENT_HELLO_MAX ? PARSED_BAD : PARSED_MORE;
 	struct client_hello found = { 0 };

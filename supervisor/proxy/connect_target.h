@@ -1,7 +1,10 @@
 #ifndef BAILIFF_SUPERVISOR_PROXY_CONNECT_TARGET_H
 #define BAILIFF_SUPERVISOR_PROXY_CONNECT_TARGET_H
 
-/* The host and port that a client requests, normalised: a lower-case name, or an address. */
+/*
+ * The host and port that a client requests, normalised: a lower-case name, or an address. Comparing is safe only after
+ * this: Example.COM, example.com. and example.com are one host, and an address has many spellings.
+ */
 
 #include "sandbox/host_rule.h"
 

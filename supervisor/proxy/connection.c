@@ -23,6 +23,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+/* Between two bytes in either direction. Long, because tunnels carry protocols that are silent for minutes. */
 #define IDLE_S 1800
 #define FLUSH_S 300 /* to send the last bytes to a client that reads slowly */
 #define SHUT_S 5
@@ -45,6 +46,10 @@ void connection_on_timer(evutil_socket_t fd, short what, void *ctx)
 	struct connection *c = ctx;
 	uint64_t now = clock_boot_ns();
 
+	/*
+	 * Activity only stores a time, because re-arming the timer at each read would cost more. So the timer may fire
+	 * early, and is then set again.
+	 */
 	if (now < c->deadline_ns && now < c->active_ns + IDLE_S * SEC_NS)
 		arm_timer(c, now);
 	else if (c->state == CONNECTION_ASK || c->state == CONNECTION_FIRST)
@@ -72,6 +77,7 @@ void connection_free(struct connection *c)
 	struct served_sandbox *b = c->sandbox;
 
 	if (c->established) {
+		/* Once, at the end: bytes of a connection that is still open are not reported. */
 		traffic_report_add(&b->report, c->target.host, c->target.port, 1, c->sent, c->received);
 		b->on_change(b->ctx);
 	}
@@ -83,6 +89,7 @@ void connection_free(struct connection *c)
 	event_free(c->timer);
 	LIST_REMOVE(c, link);
 	free(c);
+	/* Lets the sandbox accept again if it was at its limit. */
 	b->connection_ended(b);
 }
 
@@ -142,6 +149,10 @@ void connection_answer(struct connection *c, unsigned status, const char *fmt, .
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
 	va_end(ap);
+	/*
+	 * Once a SOCKS tunnel is established, the client no longer expects SOCKS replies. An HTTP reply at least
+	 * informs a client that speaks HTTP; for others it is noise before the close.
+	 */
 	if (c->via == VIA_SOCKS && !c->established) {
 		if (c->state != CONNECTION_FIRST && c->state != CONNECTION_SOCKS_GREETING)
 			connection_answer_socks(c, status == 403   ? SOCKS_NOT_ALLOWED

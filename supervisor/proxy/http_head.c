@@ -133,6 +133,7 @@ static const char *read_length(struct http_head *h, struct span v)
 
 	if (h->body != HTTP_BODY_NONE)
 		return "conflicting body lengths";
+	/* 18 digits fit into 64 bits, so the sum below cannot overflow. */
 	if (v.n == 0 || v.n > 18)
 		return "invalid Content-Length";
 	for (size_t i = 0; i < v.n; i++) {
@@ -210,6 +211,10 @@ enum parsed http_head_parse(const char *p, size_t n, struct http_head *ret, cons
 	return PARSED_OK;
 }
 
+/*
+ * Headers about this connection, not about the request. Upgrade and TE are among them: a protocol switch would end the
+ * parsing of requests on this connection.
+ */
 static bool is_for_proxies(struct span name)
 {
 	static const char *const names[] = {
@@ -231,6 +236,7 @@ void http_head_forward(const char *p, const struct http_head *h, bool close, con
 	next_line(p, h->len, &at);
 	buf_append(out, p, h->method_len);
 	buf_str(out, h->path_len && p[h->path_at] == '/' ? " " : " /");
+	/* A fragment is the client's own and must not be sent. */
 	const char *fragment = memchr(p + h->path_at, '#', h->path_len);
 	buf_append(out, p + h->path_at, fragment ? (size_t)(fragment - p) - h->path_at : h->path_len);
 	buf_printf(out, " HTTP/1.%u\r\n", h->minor);
@@ -249,6 +255,7 @@ void http_head_forward(const char *p, const struct http_head *h, bool close, con
 		buf_append(out, line.p, line.n);
 		buf_str(out, "\r\n");
 	}
+	/* Only an HTTP/1.0 request can be without a Host. */
 	if (!h->has_host && h->form == HTTP_ABSOLUTE) {
 		bool six = strchr(h->target.host, ':');
 		buf_printf(out, "Host: %s%s%s", six ? "[" : "", h->target.host, six ? "]" : "");
@@ -271,6 +278,7 @@ void http_body_begin(struct http_body *b, const struct http_head *h)
 	b->done = h->body == HTTP_BODY_NONE || (h->body == HTTP_BODY_LENGTH && h->length == 0);
 }
 
+/* One byte of the framing around chunks; their data is skipped in blocks by consume_body. */
 static void take_chunk_byte(struct http_body *b, char c)
 {
 	int digit = c >= '0' && c <= '9'   ? c - '0'
@@ -281,6 +289,10 @@ static void take_chunk_byte(struct http_body *b, char c)
 	switch (b->state) {
 	case CHUNK_SIZE:
 	case CHUNK_EXTENSION:
+		/*
+		 * 15 hexadecimal digits fit into 64 bits. Other parsers overflow at different lengths, so a longer size
+		 * is rejected.
+		 */
 		if (b->state == CHUNK_SIZE && digit >= 0 && b->line < 15) {
 			b->left = b->left * 16 + (uint64_t)digit;
 			b->line++;
@@ -398,6 +410,10 @@ enum parsed http_response_parse(const char *p, size_t n, size_t *ret_len, bool *
 	return PARSED_OK;
 }
 
+/*
+ * Servers are parsed leniently (blanks before the colon, bare line feeds): a response cannot change what the sandbox
+ * may access.
+ */
 static bool is_connection_header(const char *line, size_t n)
 {
 	static const char *const names[] = { "connection", "proxy-connection", "keep-alive" };

@@ -1,3 +1,15 @@
+/*
+ * The proxy's process: its links to the guard and the runtime, and the list of sandboxes that it serves.
+ *
+ * It survives its runtime. When the link ends, connections continue under the rules that the proxy has, and reports
+ * accumulate (traffic_report.h). The guard then passes the socket of the next runtime, which names the sandboxes that
+ * it has taken over: PROXY_SERVE for a known key only claims it, and PROXY_SYNC drops those that were not claimed. So a
+ * restart of the runtime breaks no connection.
+ *
+ * It does not survive itself: a new proxy gets everything from the runtime again. Any message that it does not expect
+ * ends it, because the safe reaction to a peer in an unknown state is to stop serving, and a restart is cheap.
+ */
+
 #include "supervisor/proxy/proxy.h"
 #include "supervisor/common/role_sandbox.h"
 
@@ -116,6 +128,7 @@ static void on_report(void *ctx)
 
 /* ---- messages from the runtime ---- */
 
+/* The seals make sure that the sender cannot change the rules after they were validated. */
 static bool read_rules(int fd, struct host_rules *ret)
 {
 	struct host_rules s = { 0 };
@@ -138,6 +151,7 @@ static bool read_rules(int fd, struct host_rules *ret)
 	return ok;
 }
 
+/* On any other kind of socket accept4 would fail again and again while it is readable. */
 static bool is_listening(int fd)
 {
 	int value = 0;
@@ -152,6 +166,10 @@ static void on_serve(struct proxy *x, const struct proxy_msg *m, int *fds)
 	struct host_rules rules = { 0 };
 
 	if (b) {
+		/*
+		 * Known from the previous runtime. Its rules do not change while a command runs, so the new copy is
+		 * dropped.
+		 */
 		b->claimed = true;
 		return;
 	}
@@ -167,6 +185,10 @@ static void on_end(struct proxy *x, const struct proxy_msg *m, int *fds)
 	struct served_sandbox *b = served_sandbox_of(x, &m->key);
 	const struct proxy_msg ended = { .kind = PROXY_ENDED, .key = m->key };
 
+	/*
+	 * This proxy never served the sandbox, for instance because it was started afterwards. The runtime waits for
+	 * ENDED all the same.
+	 */
 	if (!b) {
 		send_message(x, &ended);
 		return;
@@ -205,6 +227,7 @@ static void on_credential(struct proxy *x, const struct proxy_msg *m, int *fds)
 
 	if (pread(fds[0], &c, sizeof c, 0) != (ssize_t)sizeof c || !credentials_add(&x->coming, &c))
 		exit_with_error("invalid message from the runtime: malformed credential");
+	/* No secret stays on the stack. */
 	explicit_bzero(&c, sizeof c);
 }
 
@@ -296,6 +319,10 @@ static void peer_open(struct proxy *x, int fd)
 	x->peer_ev = event_new(x->base, fd, EV_READ | EV_PERSIST, on_peer, x);
 	x->room_ev = event_new(x->base, fd, EV_WRITE, on_writable, x);
 	loop_add(x->peer_ev, NULL);
+	/*
+	 * What the previous runtime configured stays in effect until the new configuration is complete; a half-received
+	 * one is dropped.
+	 */
 	x->configured = false;
 	resolver_fix(x->resolver, NULL, NULL);
 	explicit_bzero(&x->coming, sizeof x->coming);
@@ -318,6 +345,7 @@ static void on_guard(evutil_socket_t sock, short what, void *ctx)
 
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
+	/* The guard is gone, and the daemon with it. */
 	if (n <= 0)
 		_exit(0);
 	if (n != (ssize_t)sizeof m || m.kind != GUARD_PEER || nfds != 1)

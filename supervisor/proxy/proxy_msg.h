@@ -43,6 +43,7 @@ enum proxy_reason {
 	PROXY_REASON_COUNT
 };
 
+/* Unused members are 0. Strings are NUL-terminated, which the receiver checks. */
 struct proxy_msg {
 	uint32_t kind;
 	uint32_t reason;

@@ -2,11 +2,19 @@
  * Relays the bytes between a client and its server, from the first to the last.
  *
  * One port serves all protocols: the first byte distinguishes SOCKS 5 from HTTP. The target is checked by name before
- * it is resolved, and by address before it is dialled. In tunnels, the server name that the client sends is
- * checked as well (access_check.c). The server's bytes are relayed unchanged, except that the response gets Connection:
- * close (http_head.h).
+ * it is resolved, and by address before it is dialled. In tunnels, the server name that the client sends is checked as
+ * well (access_check.c). The server's bytes are relayed unchanged, except that the response gets Connection: close
+ * (http_head.h).
  *
  * Buffers are bounded: while one side does not read, reading from the other stops.
+ *
+ * A connection is a state machine (connection.h). Each state has a step that consumes the client's input; a step
+ * returns true if another one may be able to continue with what is buffered. Bytes of the server need no states, except
+ * for the first head of a response.
+ *
+ * client_held and server_held record which direction was stopped by backpressure; the write callback of the other end
+ * resumes it at OUTPUT_LOW. client_eof and drained are the two halves of a half-closed connection: the server sees the
+ * end of the client's data only after all of that data.
  */
 
 #include "supervisor/proxy/relay.h"
@@ -114,6 +122,10 @@ static void on_addresses(void *ctx, int error, const struct net_address *found, 
 		dial_next(c, 0);
 }
 
+/*
+ * An address was checked against the rules already (access_check_target); a name has to be resolved, and each of its
+ * addresses checked.
+ */
 static void dial_begin(struct connection *c)
 {
 	connection_phase(c, CONNECTION_DIAL, DIAL_S);
@@ -334,6 +346,10 @@ static void pass_answer_heads(struct connection *c, struct evbuffer *in)
 		enum parsed r = p ? http_response_parse(p, n, &len, &interim) : PARSED_MORE;
 		if (r == PARSED_MORE)
 			return;
+		/*
+		 * A response that is not HTTP ends the parsing, too (`interim` is false then): the rest is relayed as
+		 * it is.
+		 */
 		c->answering = interim;
 		if (r == PARSED_BAD)
 			return;

@@ -1,3 +1,12 @@
+/*
+ * getaddrinfo in a few threads. An asynchronous DNS library is no replacement: it would ignore /etc/hosts, mDNS and
+ * whatever else nsswitch.conf names, and answers would differ from those of other programs on the machine.
+ *
+ * A lookup moves from `asked` to a worker to `done` and back to the loop's thread, which alone calls callbacks and
+ * frees. Cancelling only clears the callback, because getaddrinfo cannot be interrupted; a cancelled lookup still
+ * occupies its worker until the name server has answered or timed out, and is part of WAITING_MAX.
+ */
+
 #include "supervisor/proxy/resolver.h"
 
 #include "runtime/base/fd.h"
@@ -126,6 +135,7 @@ void resolver_fix(struct resolver *r, const char *name, const struct net_address
 {
 	if (!a)
 		return forget_names(&r->coming);
+	/* A name that is configured twice: the last address is used. */
 	free(strmap_get(&r->coming, name));
 	strmap_put(&r->coming, name, mem_dup(a, sizeof *a));
 }

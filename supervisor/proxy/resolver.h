@@ -4,6 +4,9 @@
 /*
  * Resolves names with the system's resolver, which follows the machine's configuration. It blocks, so it runs in a few
  * threads. A name is looked up once per connection; the resulting addresses are the ones that are checked and dialled.
+ *
+ * Not cached: a cache would have to honour the time to live, which getaddrinfo does not report. The system's own cache,
+ * if there is one, is used.
  */
 
 #include "sandbox/host_rule.h"

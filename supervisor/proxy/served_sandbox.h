@@ -1,7 +1,13 @@
 #ifndef BAILIFF_SUPERVISOR_PROXY_SERVED_SANDBOX_H
 #define BAILIFF_SUPERVISOR_PROXY_SERVED_SANDBOX_H
 
-/* A sandbox whose traffic the proxy serves: its listening socket, rules, connections and unsent reports. */
+/*
+ * A sandbox whose traffic the proxy serves: its listening socket, rules, connections and unsent reports.
+ *
+ * Its connections refer to it, so served_sandbox_free closes them first. `resolver` and `credentials` are borrowed and
+ * outlive it; on_change may run during any callback of a connection and must not free the sandbox (proxy.c defers
+ * that).
+ */
 
 #include "sandbox/host_rule.h"
 #include "supervisor/proxy/traffic_report.h"

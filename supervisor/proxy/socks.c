@@ -39,6 +39,7 @@ enum parsed socks_request(const uint8_t *p, size_t n, struct connect_target *ret
 		return PARSED_MORE;
 	uint16_t port = (uint16_t)(p[4 + address] << 8 | p[5 + address]);
 	*ret_len = 4 + address + 2;
+	/* *ret_reply is still SOCKS_FAILED here and below. */
 	if (port == 0)
 		return PARSED_BAD;
 	if (p[3] != NAME) {
@@ -51,6 +52,7 @@ enum parsed socks_request(const uint8_t *p, size_t n, struct connect_target *ret
 	memcpy(name, p + 5, p[4]);
 	name[p[4]] = '\0';
 	struct connect_target t = { .port = port };
+	/* A NUL inside the name: C functions would see a shorter one. */
 	if (strlen(name) != p[4])
 		return PARSED_BAD;
 	if (net_address_parse(name, &a))

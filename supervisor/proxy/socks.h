@@ -1,7 +1,10 @@
 #ifndef BAILIFF_SUPERVISOR_PROXY_SOCKS_H
 #define BAILIFF_SUPERVISOR_PROXY_SOCKS_H
 
-/* SOCKS 5 (RFC 1928): CONNECT only, no authentication. Pure. */
+/*
+ * SOCKS 5 (RFC 1928): CONNECT only, no authentication. Pure. BIND would need a listening socket, which the proxy cannot
+ * open; UDP is not proxied. Names are resolved by the proxy, so that rules by name apply.
+ */
 
 #include "supervisor/proxy/connect_target.h"
 

@@ -4,7 +4,8 @@
 /*
  * The traffic and the denials of one sandbox that the runtime has yet to receive. Rows of the same host are added up
  * while they wait, so a runtime that does not read, or is restarting, costs a bounded amount of memory and no report is
- * lost. Beyond TRAFFIC_REPORT_ROWS_MAX hosts the rest is counted in one row.
+ * lost. Beyond TRAFFIC_REPORT_ROWS_MAX hosts the rest is counted in one row. The pointer that traffic_report_next
+ * returns is valid until the next row is added.
  */
 
 #include "supervisor/proxy/proxy_msg.h"
