@@ -1,3 +1,11 @@
+/*
+ * One request of the client, from its arrival to its response. A call is answered exactly once: codex_call_reply and
+ * codex_call_fail send and free, so every path ends with one of them, or leaves a callback or a timer that will.
+ *
+ * The callbacks of a daemon request have the call as their context. Freeing it cancels them, which makes it safe to
+ * answer a call early (a timeout, a terminated process) while a request is pending.
+ */
+
 #include "supervisor/gateway/codex/codex_private.h"
 
 #include "runtime/base/err.h"
@@ -21,6 +29,7 @@ struct codex_call *codex_call_new(struct codex_server *s, const struct codex_met
 	c->server = s;
 	c->method = method;
 	c->id = json_incref(m->id);
+	/* Methods read parameters without checking whether there are any. */
 	c->params = m->params ? json_incref(m->params) : json_object();
 	if (trace && rpc_message_is_traceparent(trace))
 		(void)snprintf(c->trace, sizeof(c->trace), "%s", trace);
@@ -68,6 +77,7 @@ void codex_call_free(struct codex_call *c)
 	free(c->cwd);
 	buf_done(&c->file);
 	free(c);
+	/* Reading from the client may have stopped at the limit of calls. NULL while the server is freed. */
 	if (s->ops.wake)
 		s->ops.wake(s->ctx);
 }

@@ -1,6 +1,10 @@
 #ifndef BAILIFF_GATEWAY_CODEX_PRIVATE_H
 #define BAILIFF_GATEWAY_CODEX_PRIVATE_H
 
+/*
+ * Private to supervisor/gateway/codex: the server, its calls and its processes. Ownership goes down: the server owns
+ * calls and processes; a call refers to at most one process, which counts it in `users` and is not dropped before.
+ */
 #include "runtime/base/buf.h"
 #include "runtime/base/strmap.h"
 #include "supervisor/gateway/codex/codex_server.h"

@@ -1,3 +1,17 @@
+/*
+ * A process as the client sees it. Its state is a fold over the session's events: permission.evaluated creates it and
+ * connects the client's id with the daemon's, process.started has the output refs, each process.output becomes one or
+ * more chunks, and the end event ends it. Replies of the daemon add nothing but the id, which may arrive before or
+ * after the first event.
+ *
+ * Sequence numbers are positions in the list of chunks, so a chunk is never removed, only its bytes are: they are
+ * dropped when they were sent, and read again from the spool if the client asks. How an event is split into chunks
+ * depends on the event alone; a second gateway therefore counts the same numbers.
+ *
+ * A slow client costs little memory: at most UNSENT_MAX chunks keep their bytes, and nothing is sent before the
+ * previous message was written.
+ */
+
 #include "supervisor/gateway/codex/codex_private.h"
 
 #include "runtime/base/json_get.h"
@@ -235,6 +249,7 @@ static void apply_output(struct codex_process *p, const json_t *payload)
 
 /* ---- lifecycle ---- */
 
+/* Where the output can be read, and what kind of input there is. */
 static void apply_refs(struct codex_process *p, const json_t *payload)
 {
 	const json_t *refs = json_object_get(payload, "outputRefs");
@@ -260,9 +275,14 @@ static void apply_end(struct codex_process *p, const json_t *payload)
 		return;
 	p->ended = true;
 	p->stdin_open = false;
+	/* 128 + signal, as shells report it; 1 if the event has neither. */
 	p->exit_code = json_is_integer(code) && json_integer_value(code) >= 0 ? (int)json_integer_value(code)
 		       : sig > 0                                              ? 128 + sig
 									      : 1;
+	/*
+	 * A command that succeeded is not reported as denied, even if something in it was blocked: Codex may offer to
+	 * run a denied one again with fewer restrictions.
+	 */
 	p->denied = p->server->exact && p->exit_code != 0 && json_get_uint(payload, "violationCount") > p->by_mode;
 	if (*message)
 		p->failure = mem_strdup(message);

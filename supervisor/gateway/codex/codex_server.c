@@ -1,3 +1,15 @@
+/*
+ * Handshake, dispatch, and the events of the session.
+ *
+ * initialize opens a gateway session, asks whether violations are exact, and, if it resumes a session, checks that no
+ * other gateway serves it and loads its events from the beginning. Only then is it answered: the client may use a
+ * process id from before in its next message. Live events arrive as soon as the session is open, so they are collected
+ * in `backlog` until the loaded ones were applied; those with a sequence number that was loaded are dropped.
+ *
+ * When the client disconnects its processes are terminated, as by Codex's own executor. When this program is killed
+ * instead, nothing can be terminated here; the session reaper does it after a delay, unless the client returns.
+ */
+
 #include "supervisor/gateway/codex/codex_private.h"
 
 #include "runtime/base/err.h"
@@ -13,6 +25,7 @@
 #include <unistd.h>
 
 #define CALLS_MAX 64u /* concurrent calls; above this, reading stops */
+/* Of list_events, for a session that is resumed. */
 #define EVENTS_PAGE 1000
 #define CHANNELS_PAGE 1000 /* newest first, so connected ones are among them */
 #define NATIVE_PROTOCOL "codex"
@@ -23,6 +36,10 @@ static const struct codex_method methods[] = {
 #undef METHOD
 };
 
+/*
+ * The events from which processes are computed. permission.evaluated comes first for each process: its justification
+ * has the client's ids.
+ */
 static const char *const kept_types[] = {
 	"permission.evaluated", "process.started", "process.output",     "sandbox.violation",
 	"process.completed",    "process.failed",  "process.terminated",
@@ -84,6 +101,7 @@ static void on_event(void *ctx, struct jval event)
 
 static void free_value(void *ctx, const char *key, void *value) { free(value); }
 
+/* All state that comes from events. Calls that refer to a process must be gone. */
 static void forget_processes(struct codex_server *s)
 {
 	struct codex_process *p;
@@ -133,6 +151,7 @@ static void on_events(void *ctx, json_t *result, json_t *error)
 	if (json_get_flag(result, "hasMore") && json_array_size(events))
 		return request_events(s);
 	codex_process_recovered(s);
+	/* The reply to initialize is sent before the collected events are applied, so it precedes all notifications. */
 	late = mem_take(&s->backlog);
 	on_opened(s);
 	json_array_foreach (late, i, v)
@@ -206,6 +225,7 @@ static void on_health(void *ctx, json_t *result, json_t *error)
 
 	if (!s->opening)
 		return;
+	/* False on an error, too: denials are then guessed from the output. */
 	s->exact = state && strcmp(state, "enforced") == 0;
 	if (s->backlog)
 		gateway_session_query(
@@ -410,6 +430,7 @@ void codex_server_free(struct codex_server *s)
 			if (p->id[0] && !p->ended)
 				gateway_session_terminate(s->session, p->id, "its client has gone");
 	}
+	/* The client is gone: from here on nothing is sent to it, and no callback of it is called. */
 	s->ops = nothing;
 	while ((c = TAILQ_FIRST(&s->calls)))
 		codex_call_free(c);

@@ -1,3 +1,14 @@
+/*
+ * process/start, and the launch that file methods use as well.
+ *
+ * A launch asks the daemon for the sandbox of the profile in this directory (get_sandbox), narrows it to what Codex
+ * requested (sandbox_intent.h), and sends start_process with the difference. Two round trips instead of one: the
+ * difference can only be computed from the resolved profile.
+ *
+ * A start that needs an approval is answered when a person has decided or the time is up. onDisconnect is `keep`,
+ * because the processes must survive this program for a client that resumes.
+ */
+
 #include "runtime/base/err.h"
 #include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
@@ -84,6 +95,7 @@ static void on_sandbox(void *ctx, json_t *result, json_t *error)
 	json_auto_t *place = sandbox_params(c);
 	json_t *sandbox = json_object_get(place, "sandbox");
 	c->confined = json_get_flag(result, "confined");
+	/* Never run with less isolation than was requested. */
 	if (!c->confined && (c->intent.restricted || !c->intent.network))
 		return codex_call_fail(c, RPC_INVALID_REQUEST, "profile %s is not a sandbox, and one is requested",
 				       c->server->o.profile);
@@ -275,6 +287,7 @@ void codex_process_start(struct codex_call *c)
 		json_object_set_new(start, "stdin",
 				    json_string(json_get_flag(c->params, "pipeStdin") ? "pipe" : "none"));
 	codex_process_add_waiter(codex_process_new(c->server, name), c);
+	/* From here on freeing the call also frees the name. */
 	c->process->start = c;
 	/* Sets the ids that relate the process to the client's thread and tool call. */
 	const json_t *metadata = json_object_get(c->params, "metadata");

@@ -1,3 +1,10 @@
+/*
+ * `bailiff codex-exec-server`: the executor on standard input and output, one JSON-RPC message per line.
+ *
+ * Order of startup: options, then the reaper (a fork, which the sandbox would forbid), then the sandbox, then the first
+ * byte of the client.
+ */
+
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
@@ -14,6 +21,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+/* A file is written with a single message, in base64. */
 #define LINE_MAX_BYTES (64u << 20)
 #define APPROVAL_MS (120u * 1000)
 #define LINGER_MS (30u * 1000)
@@ -62,6 +70,7 @@ static void on_leave(evutil_socket_t fd, short what, void *arg)
 	if (s->server)
 		codex_server_free(mem_take(&s->server));
 	line_stream_free(mem_take(&s->lines));
+	/* The signal events would keep the loop alive. */
 	for (size_t i = 0; i < GATEWAY_SIGNALS; i++)
 		event_del(s->signals[i]);
 }

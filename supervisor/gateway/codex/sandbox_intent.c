@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <string.h>
 
+/* Queries are linear in the entries, and narrowing makes one for each path that it visits. */
 #define ENTRIES_MAX 256u
 #define ROOTS_MAX 16u
 
@@ -93,6 +94,10 @@ static void add_entry(struct sandbox_intent *t, const char *path, enum sandbox_i
 	t->entry[t->count++] = (struct sandbox_intent_entry){ .path = mem_strdup(path), .access = access };
 }
 
+/*
+ * The entry for `sub` below a root. `..` must not lead out of it: the entry would apply to a directory that the client
+ * did not name.
+ */
 static int add_below(struct sandbox_intent *t, const char *root, const char *sub, size_t i,
 		     enum sandbox_intent_access access, struct err *e)
 {
@@ -122,6 +127,7 @@ static int read_special(const json_t *value, size_t i, enum sandbox_intent_acces
 	switch (word_of(kind, kinds, countof(kinds))) {
 	case ROOT: t->root = access > t->root ? access : t->root; return 0;
 	case MINIMAL:
+		/* Nothing could be executed then; see narrow_reading. */
 		if (access == SANDBOX_INTENT_DENY)
 			return reject_field(e, i, "the system's programs cannot be denied%.0s", "");
 		t->minimal = true;

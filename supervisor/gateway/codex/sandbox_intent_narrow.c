@@ -1,6 +1,14 @@
 /*
  * Expresses an intent as changes to a profile, each of which removes access (sandbox_intent.h). It reads the host's
  * directories as the gateway's user, only to find out which names exist.
+ *
+ * The order matters. First write roots become read-only; then entries from the top down add exceptions to that and to
+ * each other; then patterns hide files; last, if the root is not readable, everything that no entry allows is hidden.
+ * Where the intent cannot be expressed exactly the request fails: a sandbox that is weaker than requested is never an
+ * option.
+ *
+ * Names are read once, before the start: a file that appears later is covered by the directories that are hidden or
+ * read-only, but not by a pattern.
  */
 
 #include "runtime/base/err.h"
@@ -38,6 +46,10 @@ static bool name_matches(const char *pattern, size_t np, const char *name, size_
 	return fnmatch(p, s, FNM_NOESCAPE) == 0;
 }
 
+/*
+ * `depth` limits the nesting of `**`, each of which tries every position: without it a pattern of many would take
+ * exponential time.
+ */
 static bool match_glob(const char *pattern, const char *path, unsigned depth)
 {
 	while (*pattern == '/')
@@ -90,6 +102,7 @@ static int scan_folder(struct scan *s, const char *folder, unsigned depth, struc
 			continue;
 		mem_auto char *path = mem_printf("%s/%s", folder[1] ? folder : "", d->d_name);
 
+		/* An incomplete search must fail, not end early: the files that were not found would stay visible. */
 		if (++s->scanned > SCANNED_MAX || depth == DEPTH_MAX)
 			r = err_field(e, "sandbox",
 				      "the pattern '%.100s' has too many files to search: name directories instead",

@@ -1,3 +1,11 @@
+/*
+ * The pipe carries NUL-terminated session ids: the last one is the session to reap, and an empty string cancels. Its
+ * end of file means that the gateway is dead, however it died; a signal or a pid would not be as reliable.
+ *
+ * The reaper is forked before the gateway enters its sandbox and has no sandbox itself; it reads nothing but this pipe
+ * and the daemon's replies.
+ */
+
 #include "supervisor/gateway/codex/session_reaper.h"
 
 #include "runtime/base/buf.h"
@@ -13,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Longer than any session id. More bytes without a NUL are a broken gateway, and nothing is terminated for it. */
 #define LINE_BYTES 72
 #define PAGE 1000
 
@@ -71,6 +80,7 @@ static bool call_method(struct remote *r, const char *method, const char *sessio
 	return remote_call(r, method, &params, ret, &e) == 0;
 }
 
+/* Whether the client has returned: it resumed the session through another gateway, which has its own reaper. */
 static bool has_client(struct remote *r, const char *session_id)
 {
 	remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
@@ -83,6 +93,7 @@ static bool has_client(struct remote *r, const char *session_id)
 	return false;
 }
 
+/* Best effort: an error of one process does not keep the others. */
 static void end_processes(struct remote *r, const char *session_id)
 {
 	remote_answer_auto struct remote_answer all = REMOTE_ANSWER_INIT;
