@@ -1,3 +1,11 @@
+/*
+ * What all verbs share: the tables of verbs and options, messages, and requests to the daemon.
+ *
+ * Messages go to stderr, results to stdout. Everything in a message that came from outside is sanitised
+ * (print_message). A verb returns its exit status and never calls exit(), so that cleanups run. Verbs that run a
+ * command exit with EXIT_BAILIFF for errors of bailiff's own, to tell them from the command's status.
+ */
+
 #include "supervisor/cli/cli.h"
 
 #include "runtime/base/did_you_mean.h"
@@ -30,6 +38,7 @@ const struct verb *verb_find(const struct verb_table *t, const char *name)
 	return NULL;
 }
 
+/* NULL if nothing is similar enough to suggest. */
 const char *verb_nearest(const struct verb_table *t, const char *name)
 {
 	struct did_you_mean near = did_you_mean_for(name);
@@ -136,6 +145,7 @@ int cli_usage(struct cli *c, const char *fmt, ...)
 	va_end(ap);
 	cli_error("%s: %s", c->verb->name, buf_cstr(&text));
 	verb_usage(c->verb, &usage);
+	/* cli_hint adds the newline. */
 	usage.data[usage.len - 1] = 0;
 	cli_hint("%s", usage.data);
 	cli_hint("bailiff help %s explains it", c->verb->name);
@@ -193,6 +203,7 @@ static void set_advice(struct cli *c, struct jval error)
 	};
 
 	jval_str(jval_path(error, "data.advice"), c->advice, sizeof(c->advice));
+	/* Advice that no row matches is shown as it is. */
 	if (strstr(c->advice, "list_methods"))
 		snprintf(c->advice, sizeof(c->advice), "bailiff help %s explains its arguments", c->verb->name);
 	for (size_t i = 0; i < countof(rows); i++)
@@ -238,6 +249,7 @@ static int send_request(struct cli *c, struct request *q, const char *method)
 
 int request_read(struct cli *c, struct request *q, const char *method) { return send_request(c, q, method); }
 
+/* A change gets an idempotency key, so that it can be sent again after a lost connection without being done twice. */
 int request_change(struct cli *c, struct request *q, const char *method)
 {
 	remote_key(c->remote, &q->w);

@@ -1,4 +1,10 @@
-/* `doctor`: prints what the trials found, for people or as JSON. Both have the same contents. */
+/*
+ * `doctor`: prints what the trials found, for people or as JSON. Both have the same contents.
+ *
+ * A layer is tried, not assumed from the kernel's version: doctor_trial.c runs small commands in real sandboxes,
+ * doctor_rows.c compares what they saw with what each layer promises, and this file prints it. The exit status is 0
+ * only if every required layer is enforced, so that a script can check a machine.
+ */
 
 #include "runtime/base/build.h"
 #include "runtime/base/mem.h"
@@ -178,6 +184,7 @@ int cmd_doctor(struct cli *c)
 
 	if (c->opts.nargs)
 		return cli_usage(c, "unexpected argument '%s'", c->opts.args[0]);
+	/* Before the daemon is contacted: it is what can still be said if none answers. */
 	if (daemon_program_describe(&machine, NULL) == 0)
 		f.machine = jval_of(machine.data, machine.len);
 	if (remote_open(&o, &c->remote, &e) < 0)

@@ -250,6 +250,7 @@ int cmd_export(struct cli *c)
 	if (cli_connect(c, CLI_START_IF_STORE) < 0)
 		return EXIT_FAILED;
 	if (file && strcmp(file, "-") != 0) {
+		/* Readable, too: sign_file reads it back. */
 		fd = open(file, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 		if (fd < 0) {
 			cli_error("export: %s: %s", file, strerror(errno));
@@ -258,5 +259,6 @@ int cmd_export(struct cli *c)
 	}
 	int status = p ? export_product(c, p, fd >= 0 ? fd : STDOUT_FILENO)
 		       : export_recording(c, fd >= 0 ? fd : STDOUT_FILENO);
+	/* An incomplete export is not signed. */
 	return status == 0 && key ? sign_file(fd, file, key) : status;
 }

@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 
+/* One process to end. Its address is the context of the reply, so the array must not move while replies are pending. */
 struct kill_target {
 	char id[ID_LOOKUP_MAX]; /* "": not found */
 	struct remote_answer answer;
@@ -47,6 +48,7 @@ int cmd_kill(struct cli *c)
 	for (size_t i = 0; i < n; i++) {
 		struct err e = ERR_INIT;
 
+		/* Every reply is awaited, even after an error: the buffers of the others are still in use. */
 		if (targets[i].id[0] && remote_await(c->remote, &targets[i].answer, &e) < 0)
 			status = cli_fail(c, EXIT_FAILED, &e, "%s", targets[i].id);
 	}
@@ -121,6 +123,7 @@ static int answer_actions(struct cli *c, const char *usual, int always, int sess
 		}
 		jw_kstr(&q.w, "actionId", id);
 		jw_kstr(&q.w, "decision", other ? other : usual);
+		/* Cannot fail: the value of a text option is not checked. */
 		(void)noun_options(c, "note", &q.w);
 		if (opts_has(&c->opts, always) || opts_has(&c->opts, session))
 			jw_kstr(&q.w, "scope", opts_has(&c->opts, always) ? "always" : "session");

@@ -28,6 +28,10 @@
 #define READ_BYTES (64u << 10)
 #define SPEED_MAX 1000000.0
 
+/*
+ * A recording contains escape sequences and is written unchanged. `modes` follows which terminal modes they set, so
+ * that all of them can be undone however the playback ends.
+ */
 struct player {
 	struct recording_pace pace;
 	struct terminal_modes modes;
@@ -323,6 +327,7 @@ int cmd_replay(struct cli *c)
 	sigaddset(&p.signals, SIGINT);
 	sigaddset(&p.signals, SIGTERM);
 	sigaddset(&p.signals, SIGHUP);
+	/* Blocked, and received with sigtimedwait between two pieces: a signal never leaves a piece half written. */
 	sigprocmask(SIG_BLOCK, &p.signals, &old);
 	status = is_file(c->opts.args[0]) ? play_file(c->opts.args[0], &p) : play_process(c, &p);
 	terminal_modes_write_reset(&p.modes, &undo);

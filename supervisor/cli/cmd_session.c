@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <unistd.h>
 
+/* More than any policy that is written by hand; the request must fit into one line of the protocol. */
 #define FILE_MAX (1u << 20)
 
 /* ---- session rules ---- */
@@ -28,6 +29,7 @@ static json_t *read_policy(const char *file)
 		cli_error("%s: %s", file, n < 0 ? strerror(errno) : "larger than 1 MiB");
 		return NULL;
 	}
+	/* Duplicate keys are rejected: the second would silently replace rules of the first. */
 	v = json_loadb(text, (size_t)n, JSON_REJECT_DUPLICATES, &fault);
 	if (!v || !json_is_object(v)) {
 		if (v)

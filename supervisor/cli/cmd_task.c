@@ -1,4 +1,7 @@
-/* Tasks and jobs: the subverbs that are more than one row of verbs.def. */
+/*
+ * Tasks and jobs: the subverbs that are more than one row of verbs.def. Each runs after noun.c has connected and
+ * checked the number of arguments, so args[1] exists where the row requires it.
+ */
 
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
@@ -36,6 +39,7 @@ int task_create(struct cli *c)
 		&q.w);
 	if (status || !opts_has(o, OPT_task_START))
 		return status ? status : noun_change(c, &q, "create_task", "taskId");
+	/* Two requests. If the second fails the task exists, is not started, and `task start` can be tried again. */
 	if (request_change(c, &q, "create_task") < 0)
 		return cli_fail(c, EXIT_FAILED, &q.e, "task create");
 	jval_str(jval_get(q.result, "taskId"), id, sizeof(id));
@@ -73,6 +77,7 @@ int task_unlink(struct cli *c) { return change_edge(c, "unlink_tasks"); }
 
 /* ---- jobs ---- */
 
+/* JSON is UTF-8: a file name in another encoding would not arrive unchanged. */
 static int write_item(const char *text, struct jw *w, struct err *e)
 {
 	if (!text_utf8_valid(text, strlen(text)))

@@ -1,4 +1,7 @@
-/* `top`: the running processes with their resource usage, refreshed until q is pressed. */
+/*
+ * `top`: the running processes with their resource usage, refreshed until q is pressed. CPU time and memory are read
+ * here, from /proc and cgroups; the daemon is asked only for the list.
+ */
 
 #include "runtime/base/clock.h"
 #include "runtime/base/fd.h"
@@ -318,6 +321,7 @@ static int run_screen(struct cli *c, unsigned interval_ms)
 	sigaction(SIGTERM, &sa, NULL);
 	sigaction(SIGHUP, &sa, NULL);
 	raw = old;
+	/* ISIG stays: Ctrl-C is a signal, and on_stop lets the loop end in order. */
 	raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
 	tcsetattr(STDIN_FILENO, TCSANOW, &raw);
 	fd_write_all(STDOUT_FILENO, enter, sizeof(enter) - 1);

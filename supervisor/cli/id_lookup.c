@@ -1,6 +1,7 @@
 /*
- * Shortened ids are matched here and not by the daemon, except for processes, of which there may be very many. An
- * exact match always wins, because clients may choose ids that begin with each other.
+ * Shortened ids are matched here and not by the daemon, except for processes, of which there may be very many. An exact
+ * match always wins, because clients may choose ids that begin with each other. An ambiguous id is an error that lists
+ * the candidates, never a guess: `kill` and `approve` use this, too.
  */
 
 #include "supervisor/cli/id_lookup.h"

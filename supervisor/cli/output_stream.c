@@ -22,6 +22,7 @@
 
 #define NOT_BASE64 "the daemon's reply is not valid base64"
 #define PIECE (512u << 10) /* bytes of one read_output */
+/* Enough to keep the daemon busy over several round trips. */
 #define WINDOW (4u << 20)
 #define ITEMS_MOST 4096 /* above this, ranges are merged at the cost of the order between streams */
 #define SURE_WRITE 4096 /* a pipe that polls writable takes this much without blocking */
@@ -278,10 +279,12 @@ static void store_piece(struct output_stream *f, struct item *it, struct jval re
 		fail_stream(f, &e);
 		return;
 	}
+	/* Never more than was asked for: the bytes after it belong to the next item. */
 	if (offset + it->data.len > end)
 		it->data.len = offset < end ? (size_t)(end - offset) : 0;
 	if (next < offset + it->data.len)
 		next = offset + it->data.len;
+	/* Nothing yet. If the process ended after this was requested, the item is simply requested again. */
 	if (next <= it->offset && !it->requested_final) {
 		f->stalled[it->stream] = !f->final;
 		it->state = WANTED;
@@ -450,6 +453,7 @@ static int write_item(struct output_stream *f, struct item *it)
 			if (n > SURE_WRITE)
 				n = SURE_WRITE;
 		}
+		/* Before the write and only once for each byte, although a partial write repeats the range. */
 		if (f->o.wrote && it->reported < it->pos + n) {
 			f->o.wrote(f->o.ctx, it->data.data + it->reported, it->pos + n - it->reported);
 			it->reported = it->pos + n;
@@ -515,6 +519,10 @@ int output_stream_write(struct output_stream *f, struct err *e)
 
 			f->closed[it->stream] = true;
 			request_more(f); /* items behind it are no longer requested */
+			/*
+			 * A closed stderr does not end the command's output; a closed stdout is reported to the caller,
+			 * which can stop, as in a pipeline with head.
+			 */
 			if (it->stream != OUTPUT_STDERR)
 				return err_sys(e, why, "write to stdout");
 		}

@@ -29,6 +29,7 @@ static EVP_PKEY *read_key(const char *path, bool private, struct err *e)
 		err_sys(e, errno, "open the key '%s'", path);
 		return NULL;
 	}
+	/* An encrypted key makes libcrypto ask for its passphrase on the terminal. */
 	key = private ? PEM_read_PrivateKey(f, NULL, NULL, NULL) : PEM_read_PUBKEY(f, NULL, NULL, NULL);
 	fclose(f);
 	ERR_clear_error();
@@ -66,6 +67,7 @@ int signing_key_sign(const struct signing_key *key, const void *p, size_t n, uns
 {
 	EVP_MD_CTX *ctx = EVP_MD_CTX_new();
 	size_t len = SIGNATURE_BYTES;
+	/* Ed25519 hashes by itself, so there is no digest to choose (NULL) and the whole text is passed at once. */
 	bool ok = ctx && EVP_DigestSignInit(ctx, NULL, NULL, NULL, key->key) == 1 &&
 		  EVP_DigestSign(ctx, ret, &len, p, n) == 1 && len == SIGNATURE_BYTES;
 

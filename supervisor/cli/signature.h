@@ -4,6 +4,9 @@
 /*
  * Signatures of exported files with an operator's Ed25519 key (PEM, as written by `openssl genpkey -algorithm
  * ed25519`): 64 raw bytes over the whole file, in a separate file, so that openssl can verify them, too.
+ *
+ * A pack's own checksums show that it is complete and unchanged since the export; only a signature shows who exported
+ * it.
  */
 
 #include <stddef.h>

@@ -12,6 +12,7 @@
 
 #define PIECE (256u << 10)
 
+/* The state of one reading. `next` skips what was passed on already; `begun` says whether `start` was called. */
 struct tape {
 	struct cli *cli;
 	const struct terminal_log_fns *fns;
@@ -89,6 +90,7 @@ static bool on_event(void *ctx, struct jval event)
 	if (jval_is_str(type, "process.started")) {
 		read_size(jval_get(payload, "tty"), &t->start.rows, &t->start.cols);
 		t->start.at_us = time_of(jval_get(event, "timestamp"), t->start.at_us);
+		/* The size at the start is in this event; the record's may be a later one. */
 		return begin_log(t);
 	}
 	if (!begin_log(t))

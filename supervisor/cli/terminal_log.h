@@ -1,7 +1,11 @@
 #ifndef BAILIFF_CLI_TERMINAL_LOG_H
 #define BAILIFF_CLI_TERMINAL_LOG_H
 
-/* The output of a process's terminal from the event log: pieces of bytes, each with its time. */
+/*
+ * The output of a process's terminal from the event log: pieces of bytes, each with its time. Callbacks run during
+ * terminal_log_read, in the order of the log; their arguments are valid only for the call. A callback that returns
+ * false ends the reading without an error.
+ */
 
 #include "runtime/base/buf.h"
 

@@ -1,6 +1,9 @@
 /*
- * A command that tries the same forbidden thing a thousand times must not print a thousand lines: equal lines are
- * shown once, five different ones at most, and the rest is counted.
+ * A command that tries the same forbidden thing a thousand times must not print a thousand lines: equal lines are shown
+ * once, five different ones at most, and the rest is counted.
+ *
+ * Lookups are attempts to resolve a name. Many programs make some that they do not need, so they are kept apart: after
+ * a success they are neither shown nor lead to a suggested option.
  */
 
 #include "supervisor/cli/violation_summary.h"
@@ -55,6 +58,7 @@ bool violation_summary_add(struct violation_summary *d, struct jval event)
 			d->lines[d->count++] = text;
 			return true;
 		}
+		/* Remembered only to count different lines; beyond that the count is a minimum. */
 		if (d->nlater < sizeof d->later / sizeof d->later[0]) {
 			d->later[d->nlater++] = text;
 			return true;
