@@ -1,4 +1,15 @@
-/* Sessions: their facts, the requests create_session and update_session, and claims of threads. */
+/*
+ * Sessions: their facts, the requests create_session and update_session, and claims of threads.
+ *
+ * A session is created together with its first thread, because facts about the session itself are recorded there. Facts
+ * without a turn of their own, such as a hook of the session or the decision of a dry run, belong to the system turn of
+ * the session: a turn on the first thread that is submitted on first use and never starts. The runtime has a system
+ * session for facts without a session.
+ *
+ * Claims close the gap between a decision and its commit. Which turn is active on a thread is read from the log, and a
+ * start that waits for hooks, a person or the spawner is not there yet. The claim is held in memory only: after a crash
+ * the start is not in the log either, or is rebuilt together with its claim.
+ */
 
 #include "runtime/engine/session/session.h"
 
@@ -94,6 +105,7 @@ void engine_update_session(struct engine *engine, const struct session_change *r
 	struct transaction *tx = transaction_new(engine, c, fn, ctx);
 	struct view_session_brief s = { 0 };
 	struct err e = ERR_INIT;
+	/* Nothing is reported about sessions of other users, not even that they exist. */
 	int found = view_session_brief(engine->o.store, c->uid, r->session_id, &s, &e);
 
 	if (found > 0)
@@ -205,6 +217,7 @@ void engine_create_session(struct engine *engine, const struct session_request *
 		free(s);
 		return;
 	}
+	/* The stored reply has no `sequence`, which is known only after the commit. */
 	session_result(s, 0, &out);
 	transaction_store_reply(tx, &s->reply, out.data, out.len);
 	transaction_commit_then(tx, 0, on_session_decided, s);
@@ -291,6 +304,7 @@ void turn_close_requests(struct engine *engine, uint32_t uid, const char *sessio
 	struct err e = ERR_INIT;
 	char *next = NULL;
 
+	/* A failed scan must not keep the turn from ending; its requests then stay open in the log. */
 	if (store_model_scan_speculative(engine->o.store, VIEW_TURN_OPEN_REQUEST, prefix, list_request, &list, &e) < 0)
 		log_error("look for open model requests: %s", e.message);
 	mem_auto char *ids = mem_strdup(buf_cstr(&list));

@@ -1,7 +1,13 @@
 #ifndef BAILIFF_ENGINE_SESSION_H
 #define BAILIFF_ENGINE_SESSION_H
 
-/* Sessions, their threads, and which turn is active on a thread. */
+/*
+ * Sessions, their threads, and which turn is active on a thread.
+ *
+ * Functions that take a transaction add facts to it and commit nothing; they return −1 if a fact is invalid, for
+ * example too long. Ids that they generate may be used for further facts of the same transaction. A session belongs to
+ * one uid: requests of other users do not find it, except those of root.
+ */
 
 #include "runtime/base/err.h"
 #include "runtime/engine/core/fact.h"
@@ -15,7 +21,7 @@ struct transaction;
 void session_init(struct engine *engine);
 void session_done(struct engine *engine);
 
-/* `r` may be NULL. */
+/* `kind` is user or system. `r` may be NULL: a session without title, workspace and scope. */
 int session_created_fact(struct transaction *tx, struct scope s, const char *kind, const struct session_request *r,
 			 const struct requester *by);
 /* Creates the system session of a new store, with its thread and turn. */

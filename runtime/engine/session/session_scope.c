@@ -1,3 +1,8 @@
+/*
+ * Documents are read speculatively: a client may create a session and use it in the next request, before the first one
+ * is durable. Batches commit in the order of their submission, so facts may refer to ids of an earlier batch.
+ */
+
 #include "runtime/engine/session/session_scope.h"
 
 #include "runtime/engine/core/core.h"
@@ -91,6 +96,7 @@ void thread_status_fact(struct engine *engine, uint32_t uid, const char *session
 			const char *status, const char *reason, struct transaction *tx)
 {
 	buf_auto struct buf text = BUF_INIT;
+	/* The status of a thread that is created in this batch and therefore has no document. */
 	const char *previous = "idle";
 	struct thread_doc d;
 	struct err e = ERR_INIT;

@@ -1,7 +1,7 @@
 #ifndef BAILIFF_ENGINE_SESSION_STATE_H
 #define BAILIFF_ENGINE_SESSION_STATE_H
 
-/* State of the module session/, private to its files. */
+/* State of the module session/, private to its files. Nothing in it is recorded. */
 
 #include "runtime/base/strmap.h"
 

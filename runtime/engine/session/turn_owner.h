@@ -1,7 +1,10 @@
 #ifndef BAILIFF_ENGINE_TURN_OWNER_H
 #define BAILIFF_ENGINE_TURN_OWNER_H
 
-/* The client that drives a turn: its connection, and the deadline for a takeover after it has disconnected. */
+/*
+ * The client that drives a turn: its connection, and the deadline for a takeover after it has disconnected. Only turns
+ * driven by a client are tracked, and only if turn_grace_ms is set. turn_owner.c explains the rules.
+ */
 
 #include "runtime/engine/core/reply.h"
 #include "runtime/view/view_documents.h"
@@ -20,6 +23,7 @@ void turn_owner_forget(struct engine *engine, const char *turn_id); /* the turn 
 void turn_owner_disconnected(struct engine *engine, uint64_t connection);
 
 struct turn_owner *turn_owner_of(struct engine *engine, const char *turn_id); /* or NULL */
+/* Marks the turn as disconnected and starts the grace period (again). */
 void turn_owner_give_grace(struct engine *engine, struct turn_owner *d);
 /* Turns that no client has taken over in time. The caller frees `id`. Returns the next deadline. */
 struct turn_owners_due {

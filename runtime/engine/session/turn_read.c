@@ -38,6 +38,7 @@ int turn_open_of_caller(struct engine *engine, const char *turn_id, const struct
 		return err_set(e, ERR_STATE, "turn '%s' is ending", turn_id);
 	if (!ret->startedAt)
 		return err_set(e, ERR_STATE, "turn '%s' has not started (%s)", turn_id, ret->status);
+	/* A request inside the turn shows that this client works on it. */
 	turn_owner_seen(engine, ret, c->connection, c->channel_id);
 	return 0;
 }
@@ -106,6 +107,7 @@ json_t *turn_part_merged(struct engine *engine, const struct turn_doc *d, const 
 	}
 	if (part)
 		json_object_update(merged, (json_t *)(uintptr_t)part);
+	/* The kind of the part is not a parameter of a start. */
 	json_object_del(merged, "type");
 	json_decref(options);
 	return merged;

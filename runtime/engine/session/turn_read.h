@@ -1,7 +1,10 @@
 #ifndef BAILIFF_ENGINE_TURN_READ_H
 #define BAILIFF_ENGINE_TURN_READ_H
 
-/* Reads the documents and stored input of turns. Nothing here adds facts. */
+/*
+ * Reads the documents and stored input of turns. Nothing here adds facts. The input is stored under a ref: it may be
+ * long, and the values of environment variables, which may be secrets, must not be part of events.
+ */
 
 #include "runtime/base/buf.h"
 #include "runtime/engine/core/reply.h"
@@ -28,6 +31,7 @@ int turn_of_caller(struct engine *engine, const char *turn_id, const struct call
 		   struct turn_doc *ret, struct err *e);
 int turn_open_of_caller(struct engine *engine, const char *turn_id, const struct caller *c, struct buf *text,
 			struct turn_doc *ret, struct err *e);
+/* The identity that its work runs with. An unknown role counts as agent, the one with fewer rights. */
 void turn_requester(const struct turn_doc *d, struct requester *ret);
 static inline bool turn_driven_by_client(const struct turn_doc *d) { return jval_is_str(d->driver, "client"); }
 struct scope turn_scope(const struct turn_doc *d);
@@ -45,7 +49,7 @@ struct turn_queue {
 	uint32_t uid;
 	char ids[TURN_QUEUE_MAX][ID_SIZE];
 	size_t count;
-	bool held;
+	bool held; /* the queue does not advance until a client resumes it */
 };
 int turn_queue_read(struct engine *engine, const char *thread_id, struct turn_queue *ret, struct err *e);
 

@@ -1,3 +1,11 @@
+/*
+ * A waiter holds only an id and a reply. The answer is composed from the documents when the wait ends, so it does not
+ * matter which code ended the turn or the call, or in how many steps. The list is searched linearly: it has one entry
+ * for each request that is waiting.
+ *
+ * With an idempotency key the answer is stored, so that a retry gets it again. The reply does not wait for that commit.
+ */
+
 #include "runtime/engine/session/waiter.h"
 
 #include "runtime/base/mem.h"

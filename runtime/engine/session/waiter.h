@@ -1,8 +1,10 @@
 #ifndef BAILIFF_ENGINE_WAITER_H
 #define BAILIFF_ENGINE_WAITER_H
 
-/* Requests whose reply waits for the end of an interrupted turn or of a tool call. They do not survive a restart of the
- * runtime. */
+/*
+ * Requests whose reply waits for the end of an interrupted turn or of a tool call. They do not survive a restart of the
+ * runtime. A client that disconnects loses its waits; the work that it waited for continues.
+ */
 
 #include "runtime/engine/core/reply.h"
 
@@ -25,6 +27,7 @@ struct waiter {
 
 /* Takes the transaction's reply and sends it when the turn has ended. */
 void turn_waiter_add(struct engine *engine, const char *turn_id, enum turn_wait how, struct transaction *tx);
+/* Call these after the end is durable: the answers are read from the documents. */
 void turn_waiters_answer(struct engine *engine, const char *turn_id);
 /* timeout_ms LIMIT_NONE = no timeout. After the timeout, but not before the call is in the log, the reply has the
  * status of the running call. */
