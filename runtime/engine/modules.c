@@ -1,4 +1,10 @@
-/* The table of modules: the only file that includes the headers of all of them. */
+/*
+ * The table of modules: the only file that includes the headers of all of them.
+ *
+ * Each list below is built by including modules.def with one macro defined; the file gives all others an empty
+ * definition and undefines every macro at its end. A module below another one thus calls it through this table, without
+ * a header of it, and the compiler still checks the type of each function.
+ */
 
 #include "runtime/engine/action/action.h"
 #include "runtime/engine/call/tool_call.h"

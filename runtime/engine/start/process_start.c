@@ -5,6 +5,12 @@
  * The start facts list the sandbox layers in effect, which is certain only when the init has run its steps (READY).
  * After the first start the answer is known for this machine, so later starts commit while the sandbox is still being
  * built. If READY then reports fewer layers than were recorded, the command does not run.
+ *
+ * start_process is one pass over the request and may run several times for the same process id: when it arrives, when
+ * the policy files of its workspace have been read (pending_start.h), when hooks have answered (hook_start.c), and when
+ * a person has approved it (permission_wait.c). Each pass sets up the sandbox and finds the rules again. What was valid
+ * before a wait may no longer be: files, mounts, rules and modes change, and a hook may have rewritten the command. The
+ * binding of an approval makes such a change visible.
  */
 
 #include "runtime/engine/core/core.h"
@@ -141,6 +147,7 @@ static void environment_build(struct process *p, const struct start_request *r, 
 	for (size_t i = 0; i < count; i++)
 		if (same_name(v->vars[i], "HOME", 4) && !has_home(&f->profile, v->vars[i] + 5))
 			v->vars[i] = "HOME=/tmp";
+	/* The request has the last word: it can remove or replace every variable that was set above. */
 	for (size_t i = 0; i < r->nenv_unset; i++)
 		environment_remove(v, r->env_unset[i], strlen(r->env_unset[i]));
 	for (size_t i = 0; i < r->nenv_set; i++) {
@@ -318,6 +325,7 @@ static int check_share(struct engine *engine, uint32_t uid, bool hooks, struct e
 		       : engine->o.max_processes_per_uid ? engine->o.max_processes_per_uid
 							 : (engine->o.max_processes + 1) / 2;
 
+	/* They could stop the daemon anyway. */
 	if (uid == 0 || uid == engine->o.owner_uid)
 		return 0;
 	strmap_each(&engine->processes->live, count_process, &c);
@@ -343,6 +351,7 @@ static int request_check(struct engine *engine, const struct start_request *r, c
 	    engine->processes->live.count - engine->processes->hooks >= engine->o.max_processes)
 		return err_set(e, ERR_EXHAUSTED, "%zu processes are live, which is the limit (maxProcesses)",
 			       engine->processes->live.count - engine->processes->hooks);
+	/* A start that waited is already counted: it holds the place of the waiting process. */
 	if (!r->hooked && !r->approval && check_share(engine, c->uid, r->owner == OWNER_HOOK, e) < 0)
 		return -1;
 	if (store_full(engine->o.store))
@@ -430,6 +439,7 @@ static void process_launch(struct process *p, const struct start_request *r, con
 	struct engine *engine = p->engine;
 	struct port_streams streams;
 
+	/* Kept for permission_offer_retry. Owners have their own ways to retry. */
 	if (p->mode == MODE_ON_FAILURE && !p->owner) {
 		struct buf record = BUF_INIT;
 
@@ -438,6 +448,7 @@ static void process_launch(struct process *p, const struct start_request *r, con
 	}
 	streams_make(p, f, &streams);
 	if (p->stdin_pipe && r->stdin_text) {
+		/* The host writes it and closes the pipe, so requests to write are rejected from the beginning. */
 		p->given_input = mem_strdup(r->stdin_text);
 		p->stdin_closed = true;
 	}
@@ -533,6 +544,7 @@ static struct process *make_process(struct engine *engine, const struct start_re
 		memcpy(r->ret_process_id, id, sizeof id);
 	const bool waited = r->approval || r->hooked;
 	if (waited)
+		/* The waiting struct has the state of the earlier pass. A new one takes over its waiters and input. */
 		permission_promote(engine_process(engine, id), engine, id, &p);
 	else
 		p = process_new(engine, id);
@@ -564,6 +576,7 @@ static void start_process(struct engine *engine, const struct start_request *r, 
 	struct process *p = NULL;
 	struct err e = ERR_INIT;
 	struct hook_wait *hooks = r->hooked ? r->hooked->wait : NULL;
+	/* A client may have ended the process while it waited; then it has been answered, and nothing starts. */
 	int found = permission_was_ended(engine, r) ? -1 : prepare_sandbox(engine, r, c, &f, held, fn, ctx, &rules, &e);
 
 	if (found > 0)
@@ -579,6 +592,7 @@ static void start_process(struct engine *engine, const struct start_request *r, 
 		hook_wait_free(hooks);
 		return;
 	}
+	/* From here on the process answers the request: by its start, a denial, a question or the wait for hooks. */
 	command_take(p, argv, argc);
 	const bool hooks_first = permission_judge(p, r, &f, argv, argc, rules, c);
 	if (!r->hooked)
@@ -614,6 +628,7 @@ void engine_start_process(struct engine *engine, const struct start_request *r, 
 		engine->processes->expected = engine->o.ports->expect(engine->o.host,
 								      sandbox_hint(&r->sandbox, c->uid));
 	start_process(engine, r, c, NULL, fn, ctx);
+	/* The prediction is valid only for a launch within this call. */
 	engine->processes->expected = (struct port_expected){ 0 };
 }
 
@@ -644,6 +659,7 @@ static void finish_process(struct engine *engine, const struct policy_hooks *kno
 	struct hook_group *hooks = p->hooks_after ? hook_after(p, known) : NULL;
 	struct finished x = { .engine = engine, .over = { .owner = p->owner, .owns_turn = p->owns_turn } };
 
+	/* Copied, because the hooks run after the process is freed. */
 	memcpy(x.over.owner_id, p->owner_id, ID_SIZE);
 	memcpy(x.over.task_id, p->task_id, ID_SIZE);
 	memcpy(x.over.job_id, p->job_id, ID_SIZE);
