@@ -119,6 +119,10 @@ static void set_state(struct fd_store *v, struct fd_store_entry *en, enum fd_sto
 	v->ngone += en->state == FD_STORE_GONE;
 }
 
+/*
+ * A dead init is reaped at once. A live one is killed, and the loop polls its pidfd: the guard never waits for it,
+ * since an init in uninterruptible sleep would block everything else.
+ */
 void fd_store_release(struct fd_store *v, struct fd_store_entry *en)
 {
 	if (en->state != FD_STORE_HELD)
@@ -150,6 +154,7 @@ void fd_store_reap(struct fd_store *v, struct fd_store_entry *en)
 	set_state(v, en, FD_STORE_GONE);
 }
 
+/* `high` shrinks, so that scans stay short after a burst of processes. */
 void fd_store_forget(struct fd_store *v, struct fd_store_entry *en)
 {
 	fd_store_withdraw(en, ~0u);

@@ -5,6 +5,12 @@
  * The guard's descriptor store: for each started process (key) the descriptors that must outlive the runtime and the
  * spawner. Allocated once. An entry is HELD until it is released, then DYING while its init is being killed, then GONE
  * until the child that released it has been notified.
+ *
+ * An init stays a zombie while its entry is HELD, even if it is dead: its pid is not reused, so nothing that refers to
+ * the pid can mean another process. Only the release reaps it.
+ *
+ * Lookups scan the array of hashes, 32 KiB at most. Unlike a hash table it needs no memory later, and entries stay
+ * where they are: the hand-over to a new runtime refers to them by index.
  */
 
 #include "supervisor/guard/guard_msg.h"

@@ -5,6 +5,9 @@
  *
  * Deposits are never lost: a message stays in the guard's socket even if its sender dies. So a dead child's link is
  * read to the end before its successor is started, and the spawner's link before the hand-over to a new runtime.
+ *
+ * The guard must not die: every init watches its pidfd, so all commands would die with it. Hence it parses no client's
+ * input, its loop waits for no child, and errors of the kernel are retried.
  */
 
 #include "supervisor/guard/guard.h"

@@ -49,6 +49,7 @@ static void restart_children(struct guard *g)
 
 /* ---- the recipient ---- */
 
+/* `needed`: consecutive checks, including this one, that must have found no other recipient. */
 static void register_recipient(struct guard *g, unsigned needed)
 {
 	pid_t owner;

@@ -19,7 +19,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define DELAY_MAX_MS 1000
+/*
+ * A child gets everything by position: descriptors at fixed numbers (guard_msg.h) and options that were built once,
+ * when the daemon started. Between fork and exec every other descriptor is closed and, except for the spawner, the
+ * privileges are dropped, so that no program but the spawner's ever runs with them. Configuration and policy are opened
+ * here, anew for each runtime, which cannot open them itself.
+ *
+ * Children run with PR_SET_PDEATHSIG: none of them is of use, or may keep the store open, without its guard.
+ */
+
+#define DELAY_MAX_MS 1000 /* between restarts of a child that does not reach READY */
 
 const char *guard_role_name(enum guard_role role)
 {

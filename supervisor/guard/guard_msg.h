@@ -17,7 +17,8 @@
  *
  * Ordering rules on which recovery depends:
  *
- * - The runtime deposits its ends of a start's pipes before it sends the start to the spawner; the spawner deposits the
+ * - The runtime sends a start to the spawner and deposits its ends of the pipes in the same step, before it commits
+ *   anything about the start. If it dies between the two, the gate closes and the init exits. The spawner deposits the
  *   init's pidfd before it replies. Sending is depositing: the message stays in the guard's socket even if its sender
  *   dies.
  * - A new runtime first does SPAWN_SYNC with the spawner (which has then finished and deposited whatever the previous

@@ -8,6 +8,19 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/*
+ * An upgrade replaces the guard's program in the same process, because inits are its children and die with it. The new
+ * program gets a memfd with the numbers of all descriptors that must survive, which lose CLOEXEC for the exec and get
+ * it back afterwards, also if the exec fails.
+ *
+ * GONE entries are not saved: the runtime that waits for their answer is replaced as well. The children keep running
+ * across the exec, and guard.c replaces them then: messages that they have sent are still in their links.
+ *
+ * The new program cannot go back. If it rejects the state, it exits, and all commands with it. So the format may only
+ * grow at the end of the head (head_size); entries have a fixed size, and a new slot needs a new version with a reader
+ * for the old one.
+ */
+
 #define STATE_MAGIC 0x54534742u /* "BGST" */
 #define STATE_VERSION 2u
 

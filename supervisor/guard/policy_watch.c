@@ -8,7 +8,7 @@
 #include <sys/inotify.h>
 #include <unistd.h>
 
-#define EVENTS_SIZE 4096
+#define EVENTS_SIZE 4096 /* several events; one has at most 272 bytes */
 
 int policy_watch_open(const char *const *files, size_t n)
 {
@@ -30,6 +30,7 @@ int policy_watch_open(const char *const *files, size_t n)
 	return fd;
 }
 
+/* By name only, in any of the watched directories: a false match costs one unnecessary reload. */
 static bool is_name_of(const char *name, const char *const *files, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
