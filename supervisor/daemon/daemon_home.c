@@ -21,6 +21,16 @@
 #include <time.h>
 #include <unistd.h>
 
+/*
+ * One daemon for each home is guaranteed by a lock (flock) on the pid file, never by the pid in it or by the socket:
+ * both survive a crash, the lock does not. The order follows from that: lock, then replace the socket, then write the
+ * pid. Only the message and the wait in take_lock use the pid. The guard keeps the lock's descriptor open across an
+ * upgrade, so the home is never unlocked in between.
+ *
+ * The directories belong to different users when the daemon is root: state, run and cow to root, store and spool to the
+ * runtime's user. Entries of the state directory are opened relative to its descriptor and without following links.
+ */
+
 #define LOCK_NAME "bailiffd.pid"
 #define LOCK_WAIT_MS 10000u
 #define LOCK_POLL_MS 5u
@@ -345,7 +355,11 @@ static int copy_folder(struct daemon_home *h, const struct daemon_home_options *
 	return 0;
 }
 
-/* Moves the previous directories aside, the store first, then renames the copies into place, the store last. */
+/*
+ * Moves the previous directories aside, the store first, then renames the copies into place, the store last. Not
+ * atomic, but nothing is lost if it is interrupted: the previous store and the backup still exist, and the restore can
+ * be repeated. The lock keeps other daemons out meanwhile.
+ */
 static int swap_folders(struct daemon_home *h, const char *stamp, struct err *e)
 {
 	char from[64], to[64];

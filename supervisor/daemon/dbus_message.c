@@ -5,6 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
+/*
+ * Alignment counts from the start of the message, which is why a call is built in a buffer of its own. A body can be
+ * built separately: it starts at a multiple of 8, the largest alignment. Of a received header only the fields below are
+ * used; a field of a type other than u, s, o and g makes the message malformed, since its length would be unknown.
+ */
+
 #define VERSION 1
 enum field {
 	FIELD_PATH = 1,

@@ -41,8 +41,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define RUNTIME_UID 64613
-#define PROXY_UID 64614 /* a uid of its own: a compromised proxy has no other process's rights */
+#define RUNTIME_UID 64613 /* if there is no user "bailiff" */
+#define PROXY_UID 64614   /* a uid of its own: a compromised proxy has no other process's rights */
 #define ARGS_MAX 40
 #define AUDIT_CHECK_MS 30000
 #define AUDIT_TRIAL_MS 5000
@@ -309,7 +309,10 @@ static void spawner_args(const struct daemon *d, struct args *a)
 	args_log(a, &d->o);
 }
 
-/* Options for the next version of this program in the same process. It must accept every option listed here. */
+/*
+ * Options for the next version of this program in the same process. It must accept every option listed here. Options
+ * that only matter for opening the home are missing (--socket-mode, --foreground): the socket and the log exist.
+ */
 static void upgrade_args(const struct daemon *d, struct args *a)
 {
 	args_add(a, "bailiffd: guard");

@@ -81,6 +81,7 @@ static char *describe_limits(const struct cgroup_base *b, const char *tag)
 	return buf_take(&out);
 }
 
+/* Leftovers of an earlier guard of this home are killed before anything new starts: they could still write files. */
 void placement_take(struct placement *ret, const char *tag, pid_t companion)
 {
 	struct cgroup_base *b = &ret->base;

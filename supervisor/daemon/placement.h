@@ -5,6 +5,9 @@
  * The guard's placement: finds or requests the cgroup below which the daemon's sandboxes get theirs
  * (sandbox/cgroup_base.h) and moves the guard there, before it starts anything. The result, controller by controller,
  * is for get_health and `bailiff doctor`.
+ *
+ * Limits by cgroup are best effort: without a usable cgroup the daemon starts anyway, and `why` and `fix` of the base
+ * say what is missing and what to do about it.
  */
 
 #include "sandbox/cgroup_base.h"

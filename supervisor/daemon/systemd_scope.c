@@ -4,7 +4,10 @@
  * outlives all others.
  *
  * It is strictly sequential, and every wait has a deadline: short while nothing has answered yet, longer once a bus is
- * there.
+ * there. It runs before the guard has children, so blocking delays only the start.
+ *
+ * A reply to StartTransientUnit means that the job is queued. The process is in the scope when JobRemoved reports
+ * "done"; a cgroup that is used before that could still be the old one.
  */
 
 #include "supervisor/daemon/systemd_scope.h"
