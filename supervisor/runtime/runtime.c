@@ -1,6 +1,14 @@
 /*
  * The runtime process: opens the store, takes over the guard's descriptors, and serves. The guard starts it without
  * privileges and with its descriptors in place. It may be killed at any moment; the next one continues.
+ *
+ * Three kinds of end, by exit status. 0: stopped or idle; every process has ended and is recorded, and the guard exits
+ * too. GUARD_EXIT_CONFIG: a restart cannot help, for example because the configuration is invalid or the store corrupt;
+ * the guard gives up. Anything else, also a signal: the guard starts another runtime, which recovers.
+ *
+ * Connections are accepted only when the loop runs, after set-up. Until then they wait in the queue of the listening
+ * socket, which the guard keeps open, so clients that connect during a restart see a delay and no error. READY resets
+ * the guard's restart delay; the first one also makes the command that started the daemon return.
  */
 
 #include "supervisor/runtime/runtime.h"
@@ -445,7 +453,14 @@ static int enter_sandbox(struct err *e)
 	return role_sandbox_enter(ROLE_SANDBOX_RUNTIME, own, countof(own), e);
 }
 
-/* The order matters: sandbox before any input, recovery before clients, policy before anything is started again. */
+/*
+ * The order matters:
+ *
+ * - the sandbox before any input is parsed, even the configuration
+ * - recovery before clients, so that no request meets a process whose state is undecided
+ * - the policy before engine_resume: what that starts again has to be evaluated
+ * - host_ports_listen after recovery: until then the links to guard and spawner are read synchronously
+ */
 static int runtime_set_up(struct runtime *r, struct err *e)
 {
 	if (enter_sandbox(e) < 0 || config_load(r, e) < 0 || store_start(r, e) < 0)
@@ -501,7 +516,8 @@ static int runtime_set_up(struct runtime *r, struct err *e)
 
 /*
  * The store is stopped first: with a failing disk it may have pending callbacks, which refer to objects that are freed
- * here.
+ * here. Then from the top down: control, whose calls refer to everything else; the parts that refer to the engine; the
+ * engine; the host. The store is closed last, after everything that reads it.
  */
 static void runtime_tear_down(struct runtime *r)
 {
