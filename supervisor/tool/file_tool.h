@@ -11,10 +11,14 @@
  * tool_file.c     reads, writes (atomically) and lists files
  * patch.c         parses both patch formats into one list of changes
  * patch_text.c    applies changes to the text of one file
- * tool_patch.c    apply_patch: all files or none, each one atomically
+ * tool_patch.c    apply_patch: nothing is written unless every hunk applies; each file is replaced atomically
  * tool_fs.c       single operations on files, for gateways; with its own arguments and replies
  * tool_walk.c     … the one that walks a tree
  * tool_inspect.c  reports what the sandbox looks like from inside, for `bailiff doctor`
+ *
+ * It does not check paths itself and is not trusted: a command in the same sandbox could do everything that it does. It
+ * must only be robust against files that other processes change meanwhile. Limits (sizes, depth, entries) keep a result
+ * small enough for the runtime, which reads it from the output.
  */
 
 #include "runtime/base/buf.h"

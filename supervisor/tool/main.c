@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define REQUEST_MAX (8u << 20)
+#define REQUEST_MAX (8u << 20) /* bytes of arguments, including a whole file that is to be written */
 
 static const struct {
 	const char *name;

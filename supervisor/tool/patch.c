@@ -6,6 +6,16 @@
 #include <stdint.h>
 #include <string.h>
 
+/*
+ * The format is chosen by the first line that is not empty: "*** Begin Patch", else a unified diff. Agents write
+ * patches by hand, so what is lost easily and is not ambiguous is accepted: a context line whose only space is missing,
+ * text around a diff, and carriage returns on every line of the patch, as a transport may add them. Everything else is
+ * an error with the line's number, because a guess would change the wrong lines.
+ *
+ * An envelope's hunk ends at the next line with @@ or ***. A unified diff's hunk ends when it has as many lines as its
+ * header says: a removed line that starts with "--" looks like the header of the next file.
+ */
+
 struct patch_reader {
 	const char *p, *end;
 	size_t number; /* of the last line */

@@ -5,6 +5,15 @@
 
 #include <string.h>
 
+/*
+ * Hunks are located in the old text, which does not change while they are applied: line numbers need no correction for
+ * earlier hunks. They apply in order and do not overlap, since each one is searched behind the end of the one before.
+ *
+ * Every place is tried with an exact comparison before any is tried with a loose one. A loose match ignores trailing
+ * white space only: indentation decides what code means. Context lines are copied from the file and not from the patch,
+ * so a loose match does not change lines that the patch does not mention.
+ */
+
 struct text_line {
 	const char *text;
 	size_t len; /* without the newline */

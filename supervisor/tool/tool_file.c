@@ -15,8 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define ENTRIES_DEFAULT 1000u
-#define ENTRIES_MAX 10000u
+#define ENTRIES_DEFAULT 1000u /* of a listing without a limit */
+#define ENTRIES_MAX 10000u    /* of a listing, and names that are read of one directory */
 #define DEPTH_MAX 8u
 
 /* Fails with errno; a missing file has its own category, which clients distinguish. */
@@ -158,6 +158,11 @@ static int final_path(const char *path, char ret[PATH_MAX], struct err *e)
 	return 0;
 }
 
+/*
+ * A reader sees the old content or the new, never a part; a crash leaves one of the two and possibly the temporary
+ * file. What a new file cannot preserve is lost: other hard links keep the old content, and ACLs and extended
+ * attributes are not copied. The directory is not synced: after a power failure the old content may be back.
+ */
 int tool_file_store(const char *path, const void *p, size_t n, bool folders, bool must_be_new, struct err *e)
 {
 	char target[PATH_MAX], temp[PATH_MAX + 32];
@@ -256,6 +261,7 @@ static char **read_names(int fd, size_t most, bool *ret_more)
 	return names;
 }
 
+/* Links are listed and not followed, so the recursion ends. Entries that vanish meanwhile are left out. */
 static int list_directory(struct folder_listing *l, const char *path, const char *shown, unsigned depth, struct err *e)
 {
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

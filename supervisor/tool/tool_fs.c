@@ -112,6 +112,7 @@ static int reject_links(const char *path, struct err *e)
 	return 0;
 }
 
+/* Follows links; isSymlink is about the path itself. FLAGS: n rejects a path with links instead. */
 static int fs_stat(struct fs_call *c, struct err *e)
 {
 	struct stat own;
@@ -197,6 +198,10 @@ static int fs_write(struct fs_call *c, struct err *e)
 	return -1;
 }
 
+/*
+ * FLAGS: r also creates parents. EROFS and EACCES of a parent are ignored, because it may exist in a place where
+ * nothing can be created; the last mkdir fails if it does not.
+ */
 static int fs_mkdir(struct fs_call *c, struct err *e)
 {
 	char part[PATH_MAX];
@@ -316,6 +321,10 @@ static int copy_link(const char *from, const char *to, struct err *e)
 	return symlink(target, to) < 0 ? fail_on(e, to) : 0;
 }
 
+/*
+ * Links are copied as links. Sockets, devices and FIFOs inside a tree are skipped; as the source itself they are an
+ * error. A target directory that exists is merged into. A failure leaves what was copied so far.
+ */
 static int copy_tree(const char *from, const char *to, unsigned depth, struct err *e)
 {
 	struct stat st;

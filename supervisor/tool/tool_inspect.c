@@ -246,6 +246,7 @@ static int inspect_fifo(const char *path, struct jw *w)
 	return 0;
 }
 
+/* The children only wait. They are killed and reaped before the result is written. */
 static int inspect_pids(const char *count, struct jw *w)
 {
 	static pid_t pids[PIDS_MAX];
@@ -267,6 +268,7 @@ static int inspect_pids(const char *count, struct jw *w)
 	return 0;
 }
 
+/* Writes to every page, because untouched memory is not charged to the cgroup. */
 static int inspect_memory(const char *bytes, struct jw *w)
 {
 	unsigned long long n = strtoull(bytes, NULL, 10);

@@ -42,6 +42,7 @@ static int prepare_file(const struct patch_file *f, struct work *w, struct err *
 	return patch_text(f, buf_cstr(&old), old.len, &w->text, e);
 }
 
+/* A move writes the new file before it removes the old one: if it is interrupted, both exist. */
 static int write_change(const struct patch_file *f, const struct work *w, struct err *e)
 {
 	if (f->change != PATCH_DELETE &&

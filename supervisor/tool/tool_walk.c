@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 
 #define ENTRIES_MAX 200000u
-#define DIRECTORIES_MAX 50000u
+#define DIRECTORIES_MAX 50000u /* entered; with `follow` each one is compared with all before it */
 
 struct folder {
 	char *path;
