@@ -1,6 +1,7 @@
 /*
- * Channels to remote peers. The sequence that a peer has acknowledged is a meta value of the store and not an event,
- * since recording an acknowledgement as an event would have to be acknowledged, too.
+ * Channels to remote peers. The sequence that a peer has acknowledged is a meta value of the store and not an event:
+ * the peer would have to acknowledge that event, too. The document's `lastAcked` is that of the latest disconnection or
+ * resumption; readers take the larger of the two.
  */
 
 #include "runtime/view/view_channel.h"
@@ -16,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A remote task is identified by its channel: peers choose their ids. */
 int view_channel_on_peer_task(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev);
@@ -30,6 +32,7 @@ int view_channel_on_peer_task(struct models *m, const struct event_view *ev, str
 	if (view_open(m, &peer_task_schema, ev, key, &d, e) < 0)
 		return -1;
 	view_copy_members(&peer_task_schema, &d, payload);
+	/* The state is that of this event, or none; members are merged. */
 	d.remoteState[0] = '\0';
 	view_copy_string(d.remoteState, jval_get(payload, "remoteState"));
 	if (view_save(m, &peer_task_schema, key, &d, e) < 0)

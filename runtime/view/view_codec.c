@@ -155,7 +155,7 @@ static struct jval stored_object(const char *json, size_t len)
 					  : (struct jval){ 0 };
 }
 
-/* The pointers of JSON members stay valid until the next write to the models. */
+/* The JSON members of *ret point into the stored text and are valid until the next call on the models. */
 int view_load(struct models *m, const struct view_schema *schema, const char *id, void *ret, struct err *e)
 {
 	const char *json;
@@ -190,7 +190,10 @@ void view_create(const struct view_schema *schema, const struct event_view *ev, 
 		fill_field(&schema->fields[i], ev, ret);
 }
 
-/* A document may be created by any event about it: retention may have removed the one that came first. */
+/*
+ * A document may be created by any event about it. The store projects the creating event first, but an export projects
+ * only the events of its scope, and retention may have removed the oldest of them.
+ */
 int view_open(struct models *m, const struct view_schema *schema, const struct event_view *ev, const char *id,
 	      void *ret, struct err *e)
 {

@@ -1,7 +1,8 @@
 /*
- * Costs, limits, routing and model requests. A cost is added to one document for each scope that may have a budget:
- * session, thread, turn, task, model, and the user's total, day and month. A budget check then reads one document
- * instead of summing events. Days and months are UTC.
+ * Costs, limits, routing and model requests. A cost is added to one document for each scope: session, thread, turn,
+ * task, model, and the user's total, day and month. A budget check or a snapshot then reads one document instead of
+ * summing events. Days and months are UTC. Amounts are whole millionths of a dollar, so that sums are
+ * exact.
  */
 
 #include "runtime/view/view_cost.h"
@@ -50,6 +51,7 @@ void limit_key(uint32_t uid, const char *kind, const char *provider, const char 
 
 /* ---- projections ---- */
 
+/* Clients report either microUsd or a decimal amount. Amounts that are not positive or absurdly large count as 0. */
 static uint64_t micro_usd_of(struct jval payload)
 {
 	struct jval micro = jval_get(payload, "microUsd"), amount = jval_get(payload, "amount");
@@ -189,6 +191,7 @@ static bool write_limit(void *ctx, const char *id, size_t id_len, const char *js
 		jw_karr(l->w, "limits");
 	}
 	jw_raw(l->w, json, len);
+	/* A bound for snapshots; the engine reads limits by key. */
 	return l->count < 64;
 }
 
@@ -207,8 +210,6 @@ int view_write_limits(struct store *s, uint32_t uid, struct jw *w, struct err *e
 	}
 	return 0;
 }
-
-/* ---- routing ---- */
 
 /* ---- routing ---- */
 
@@ -286,6 +287,7 @@ int view_model_request_on_event(struct models *m, const struct event_view *ev, s
 
 /* ---- for snapshots ---- */
 
+/* The turn's members are written into the turn itself, the thread's into an object of its own. */
 int view_write_routing(struct store *s, const char *id, bool of_turn, struct jw *w, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;

@@ -57,6 +57,7 @@ static int resolve_scope(struct store *s, uint32_t uid, const struct view_scope 
 
 	*ret = (struct resolved_scope){ .text = BUF_INIT };
 	view_clear(&turn_schema, &ret->doc);
+	/* The narrowest id decides; wider ones in the same request are not compared with it. */
 	while (i < countof(rows) && !rows[i].id)
 		i++;
 	if (i == countof(rows))
@@ -77,6 +78,7 @@ static int resolve_scope(struct store *s, uint32_t uid, const struct view_scope 
 	return ret->turn[0] && view_read(s, &turn_schema, ret->turn, &ret->text, &ret->doc, e) < 0 ? -1 : 0;
 }
 
+/* Absent is not the same as unknown: the status tells the client why there is no value. */
 static void write_object(struct jw *w, const char *key, struct jval v, const char *status_otherwise)
 {
 	if (v.type == JT_OBJECT)

@@ -14,6 +14,7 @@
 #include "runtime/view/projections.h"
 #include "runtime/view/view_ids.h"
 
+/* Entries in one reply; `truncated` reports that there are more. */
 #define SHOWN_MAX 50u
 
 /* Lists the evidence under everything that the event names, so that each snapshot finds its own. */
@@ -62,6 +63,7 @@ int view_evidence_on_changed(struct models *m, const struct event_view *ev, stru
 
 /* ---- for snapshots ---- */
 
+/* Newest first, so that the bound drops the oldest; the writers below reverse the order. */
 static int newest_evidence(struct store *s, const char *owner, struct view_ids *ret, struct err *e)
 {
 	return view_members(s, VIEW_OWNER_EVIDENCE, owner, VIEW_NEWEST_FIRST, SHOWN_MAX, ret, e);
@@ -115,6 +117,7 @@ int view_write_evidence(struct store *s, const char *owner_id, bool outcomes, st
 	return write_each(s, &ids, "verificationOutcomes", offsetof(struct evidence_doc, verificationOutcomes), w, e);
 }
 
+/* Without the uid, which is the store's and not the client's. */
 static int write_records(struct store *s, const struct view_ids *ids, struct jw *w, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT, out = BUF_INIT;
@@ -330,6 +333,7 @@ int view_benchmark_on_comparison(struct models *m, const struct event_view *ev, 
 
 /* ---- for snapshots ---- */
 
+/* Not bounded: there is one document for each compared pair of configurations. */
 static bool add_comparison(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
 {
 	jw_raw(ctx, json, len);

@@ -16,6 +16,7 @@
 
 #include <string.h>
 
+/* What owns documents: the search starts with one session and follows the members of its lists. */
 enum {
 	OF_SESSION = 1,
 	OF_THREAD,
@@ -166,6 +167,10 @@ static bool append_key(void *ctx, const char *id, size_t id_len, const char *jso
 /* Outputs that a document names, if they belong to this session. */
 static int add_outputs(struct expiry_search *s, const char *json, struct err *e)
 {
+	/*
+	 * Refs occur in many members of many documents. A search of the text finds them all, and the session id of each
+	 * output is checked afterwards, so a text that only looks like a ref does no harm.
+	 */
 	static const char mark[] = "\"out_";
 	buf_auto struct buf text = BUF_INIT;
 
@@ -267,6 +272,10 @@ static int check_uncommitted(struct expiry_search *s, struct err *e)
 	return 0;
 }
 
+/*
+ * The uncommitted state is compared first. Everything here runs on the loop thread, so no batch can be submitted
+ * between that and the end of the search.
+ */
 int view_session_documents(struct store *store, const char *session_id, found_fn fn, void *ctx, struct err *e)
 {
 	struct expiry_search s = { .store = store, .session_id = session_id };
@@ -289,6 +298,10 @@ int view_session_documents(struct store *store, const char *session_id, found_fn
 
 /* ---- the projection ---- */
 
+/*
+ * "<kind>/<key>": the event lists exactly what is deleted. Numbers of kinds are therefore part of the log and must
+ * not be reused.
+ */
 int view_session_on_expired(struct models *m, const struct event_view *ev, struct err *e)
 {
 	for (struct jiter it = jiter_on(jval_get(event_payload(ev), "documents")); jiter_next(&it);) {

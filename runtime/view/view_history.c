@@ -16,6 +16,7 @@
 
 #include <string.h>
 
+/* Bounds of one document and of one reply; older boundaries stay in the log. */
 #define BOUNDARIES_KEPT 8
 #define ARTIFACTS_SHOWN 100u
 #define ARTIFACT_KEY_MAX 480
@@ -38,6 +39,7 @@ static int load_history(struct models *m, const struct event_view *ev, struct hi
 	return 0;
 }
 
+/* The list of open operations is derived from the document each time, so the two cannot disagree. */
 static int save_history(struct models *m, const struct history_doc *d, struct err *e)
 {
 	bool open = strcmp(d->compaction, "open") == 0 || strcmp(d->rollback, "open") == 0;

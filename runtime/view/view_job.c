@@ -51,6 +51,7 @@ bool job_on_started(struct projection *p, void *doc)
 
 /* ---- items ---- */
 
+/* Pending items have no counter: they are the rest of itemCount (write_progress). */
 static void count_status(struct job_doc *d, const char *status, int by)
 {
 	uint64_t *count = strcmp(status, "running") == 0     ? &d->running
@@ -63,6 +64,7 @@ static void count_status(struct job_doc *d, const char *status, int by)
 		*count = view_add(*count, by);
 }
 
+/* The due time has a fixed width, so the keys of a job sort by it. */
 static void retry_owner(const char *job, uint64_t due, char ret[VIEW_JOB_ITEM_KEY_MAX])
 {
 	(void)snprintf(ret, VIEW_JOB_ITEM_KEY_MAX, "%s/%020llu", job, (unsigned long long)due);
@@ -329,6 +331,7 @@ static int write_item(struct store *s, const struct job_doc *d, struct jval give
 	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
 		struct jval v = jval_get(given, kept[i]);
 
+		/* Long inputs are left out of lists; the item's piece behind inputRefs has them. */
 		if (v.type != JT_NONE && v.len <= 1024)
 			jw_kraw(w, kept[i], v.text, v.len);
 	}

@@ -13,6 +13,7 @@
 
 #include <inttypes.h>
 
+/* Listed from the start on, because cow_changes_sweep removes the overlays of runs that are not listed. */
 bool process_on_started(struct projection *p, void *doc)
 {
 	struct process_doc *d = doc;
@@ -287,6 +288,7 @@ int view_output_on_output(struct models *m, const struct event_view *ev, struct 
 	return project_preview(m, d.outputRef, payload, e);
 }
 
+/* For a stream only the place of its bytes changes; a complete file, such as an export, gets its document here. */
 int view_output_on_spilled(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct output_doc d;
@@ -305,6 +307,7 @@ int view_output_on_spilled(struct models *m, const struct event_view *ev, struct
 	return save_output(m, &d, e);
 }
 
+/* Offsets are absolute in the stream. Absent members keep the earlier values. */
 static void set_omission(struct output_doc *d, struct jval v)
 {
 	d->omittedBytes = jval_uint(jval_get(v, "omittedBytes"), d->omittedBytes);
@@ -312,6 +315,7 @@ static void set_omission(struct output_doc *d, struct jval v)
 	d->omittedTo = jval_uint(jval_get(v, "omittedTo"), d->omittedTo);
 }
 
+/* An early notice; the final range comes with the end of the process (end_output). */
 int view_output_on_truncated(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev);
@@ -391,6 +395,7 @@ int view_output_on_process_ended(struct models *m, const struct event_view *ev, 
 
 /* ---- violation ---- */
 
+/* A command can violate its sandbox in a loop: the document keeps a bounded list, the log has every event. */
 #define VIOLATIONS_KEPT 32
 
 /* Violations with the same kind and target. Texts are compared as written: one writer writes them all. */

@@ -18,6 +18,7 @@
 
 /* ---- one process ---- */
 
+/* The stored preview is bytes; JSON needs whole characters. */
 static int write_preview(struct store *s, const struct output_doc *o, const char *ref, struct jw *w, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT, bytes = BUF_INIT, base64 = BUF_INIT;
@@ -323,6 +324,7 @@ static int pass_outputs(struct store *s, const char *process_id, uint64_t floor,
 
 	if (r)
 		return r < 0 ? -1 : 0;
+	/* The list is in the order of ends, so no later process is below the floor either: the caller stops. */
 	if (d.endSequence >= floor)
 		return 2;
 	r = pass_json_output(s, &d, d.commandRef, fn, ctx, e);
@@ -393,6 +395,7 @@ int view_session_brief(struct store *s, uint32_t uid, const char *session_id, st
 	return 0;
 }
 
+/* Speculative, like the session and the turn: decisions take submitted batches into account. */
 int view_thread_brief(struct store *s, uint32_t uid, const char *thread_id, struct view_thread_brief *ret,
 		      struct err *e)
 {
@@ -429,6 +432,7 @@ int view_turn_brief(struct store *s, uint32_t uid, const char *turn_id, struct v
 	return 0;
 }
 
+/* Not speculative: process documents are projected at the commit only, since they record the sequence of the end. */
 int view_process_brief(struct store *s, uint32_t uid, const char *process_id, struct view_process_brief *ret,
 		       struct err *e)
 {

@@ -9,6 +9,7 @@
 
 #include <inttypes.h>
 
+/* The first thread is the one that requests without a thread id use. */
 bool session_on_thread(struct projection *p, void *doc)
 {
 	struct session_doc *d = doc;
@@ -71,6 +72,7 @@ int view_session_on_permission(struct models *m, const struct event_view *ev, st
 
 /* ---- thread ---- */
 
+/* Statuses that clients and the engine report, and the specification's thread status that each of them means. */
 static const struct {
 	const char *from, *to;
 } statuses[] = {
@@ -114,6 +116,7 @@ int view_thread_next_turn(struct models *m, const struct event_view *ev, uint64_
 	return view_save(m, &thread_schema, d.threadId, &d, e);
 }
 
+/* Turns can end in any order: only the end of the active one clears it. */
 bool thread_on_turn_ended(struct projection *p, void *doc)
 {
 	struct thread_doc *d = doc;
@@ -143,6 +146,7 @@ int view_queue_on_changed(struct models *m, const struct event_view *ev, struct 
 
 /* ---- runtime ---- */
 
+/* There is one system session; the first one stays. */
 int view_runtime_on_session_created(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct runtime_doc d;
@@ -185,6 +189,7 @@ int view_runtime_on_reconstructed(struct models *m, const struct event_view *ev,
 
 /* ---- action ---- */
 
+/* Everything that is not a decision or a resource waits for input from a person. */
 const char *view_action_waiting(struct jval type)
 {
 	static const struct {
@@ -207,6 +212,7 @@ void view_order_key(uint64_t n, char ret[VIEW_ORDER_KEY_MAX])
 	(void)snprintf(ret, VIEW_ORDER_KEY_MAX, "%020" PRIu64, n);
 }
 
+/* VIEW_TIMED_ACTION sorts by expiry: the engine scans it up to the present time (action.c). */
 static void list_expiry(struct projection *p, bool put, const struct action_doc *d)
 {
 	char due[VIEW_ORDER_KEY_MAX];
@@ -231,6 +237,7 @@ bool action_on_resolved(struct projection *p, void *doc)
 
 /* ---- tool call ---- */
 
+/* The connection whose client executes the call: if it closes, the call fails (tool_owner_disconnected). */
 bool tool_call_on_started(struct projection *p, void *doc)
 {
 	struct tool_call_doc *d = doc;

@@ -27,6 +27,7 @@
 
 #define STEPS_TURNS 20u /* of a thread: the newest, whose steps are shown */
 
+/* Payloads come from clients, too; what does not fit the public schema is left out of snapshots. */
 static bool is_array_of_objects(struct jval v)
 {
 	if (v.type != JT_ARRAY)
@@ -166,6 +167,7 @@ static int write_turns(struct store *s, const char *thread, const struct view_wi
 		size_t i = win ? n : ids.n - 1 - n;
 		struct turn_doc d;
 
+		/* A page ends early but has at least one turn, or a client could never get past a large one. */
 		if (win && n && w->buf->len - begin > VIEW_PAGE_BYTES) {
 			ids.n = n;
 			more = 1;
@@ -368,6 +370,7 @@ int view_thread(struct store *s, uint32_t uid, const char *thread_id, const stru
 
 /* ---- steps ---- */
 
+/* The scan runs backwards to find the newest; the documents are collected and written in order. */
 struct step_scan {
 	struct buf *docs; /* newest first */
 	size_t (*ends)[2];
@@ -411,6 +414,7 @@ int view_write_steps(struct store *s, const char *turn_id, struct jw *w, struct 
 
 /* ---- tool calls ---- */
 
+/* A list and its documents change together; a document that cannot be read is left out of the snapshot. */
 static void write_document(struct store *s, enum view_kind kind, const char *id, struct jw *w)
 {
 	buf_auto struct buf doc = BUF_INIT;

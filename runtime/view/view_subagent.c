@@ -15,11 +15,13 @@
 #include <string.h>
 
 #define SHOWN 50u
+/* Bounds of one reply; the depth also ends a recursion that follows ids in documents. */
 #define DESCENDANTS_MAX 1000u
 #define DEPTH_MAX 32u
 
 /* ---- projections ---- */
 
+/* Also called for events that do not end it: a resumed subagent is live again. */
 bool subagent_list_live(struct projection *p, void *doc)
 {
 	const struct subagent_doc *d = doc;

@@ -39,6 +39,7 @@ enum task_status task_status_find(const char *name)
 
 /* ---- counts and lists ---- */
 
+/* A counter that returns to 0 is removed, so that the document equals one that never had it. */
 static void count_add(struct task_count_doc *d, enum task_status s, bool more)
 {
 	uint64_t *n = (uint64_t *)d + s;
@@ -238,7 +239,7 @@ static void project_attempt(struct task_doc *d, const struct event_view *ev, str
 	d->attemptStartedAt = d->lastSeenAt = ev->real_us;
 }
 
-/* Every task.* event that may change the status. */
+/* The new status comes from the table above or, for events that are not in it, from the payload. */
 int view_task_on_event(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev);
@@ -274,7 +275,7 @@ int view_task_on_event(struct models *m, const struct event_view *ev, struct err
 	return save_task(m, &d, &b, e);
 }
 
-/* Only `changes` of the payload are members; the rest describes the update. */
+/* Members are taken from `changes`; of the payload itself only the status is used. */
 int view_task_on_updated(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev), changes = jval_get(payload, "changes"),

@@ -93,6 +93,7 @@ static bool on_edge(void *ctx, const char *id, size_t id_len, const char *json, 
 	struct edge_scan *sc = ctx;
 	struct jval doc = jval_of(json, len);
 
+	/* Counts one more than is shown, which tells the caller that edges were left out. */
 	if (sc->n++ >= EDGES_SHOWN)
 		return false;
 	if (!sc->from) {
@@ -122,6 +123,7 @@ static int write_edges(struct store *s, const char *task, bool as_graph, unsigne
 
 /* ---- one task ---- */
 
+/* The depth is bounded, because the walk follows ids in documents and must end even if they form a cycle. */
 static int write_root(struct store *s, const struct task_doc *d, struct jw *w, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
@@ -246,6 +248,7 @@ static int write_summary(struct store *s, char scope, const char *id, const stru
 		return -1;
 	if (r > 0)
 		view_clear(&task_count_schema, &d);
+	/* task_count_doc consists of one counter for each status, in the order of the enum. */
 	counts = (uint64_t *)&d;
 	jw_kobj(w, "taskSummary");
 	for (int i = 0; i < TASK_STATUS_COUNT; i++)
@@ -287,6 +290,7 @@ static int write_graph(struct store *s, const struct view_ids *ids, struct jw *w
 	return 0;
 }
 
+/* The ids may be all tasks of a thread, so each document is checked. */
 static int write_blocked(struct store *s, const struct view_ids *ids, const char *thread, struct jw *w, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
@@ -323,6 +327,7 @@ static int write_tasks(struct store *s, const struct view_ids *ids, struct jw *w
 
 		if (r < 0)
 			return -1;
+		/* A part of a page, because a snapshot has more than tasks. */
 		cut |= w->buf->len - began > VIEW_PAGE_BYTES / 4;
 		if (r > 0 || cut)
 			continue;
@@ -354,6 +359,7 @@ int view_tasks_of_thread(struct store *s, const char *thread_id, struct jw *w, s
 
 	if (view_members(s, VIEW_THREAD_TASK, thread_id, VIEW_NEWEST_FIRST, VIEW_WINDOW, &ids, e) < 0)
 		return -1;
+	/* Most threads have no tasks and get no members for them. */
 	if (ids.n == 0)
 		return 0;
 	return write_tasks(s, &ids, w, e) < 0 || write_summary(s, 't', thread_id, &ids, w, e) < 0 ||

@@ -86,6 +86,7 @@ int view_turn_on_started(struct models *m, const struct event_view *ev, struct e
 	return view_save(m, &turn_schema, d.turnId, &d, e);
 }
 
+/* The latest decision of the turn. A dry run decides nothing. */
 bool turn_on_permission(struct projection *p, void *doc)
 {
 	struct jval decision = jval_get(p->payload, "permissionDecision");
@@ -151,6 +152,7 @@ bool turn_on_tool_ended(struct projection *p, void *doc)
 	return true;
 }
 
+/* The status of a queued or ended turn stays as it is; its open actions are still counted. */
 bool turn_on_action_required(struct projection *p, void *doc)
 {
 	struct turn_doc *d = doc;
