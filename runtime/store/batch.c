@@ -21,7 +21,7 @@ struct store_batch *store_batch_new(struct store *store)
 	return b;
 }
 
-/* Also closes the duplicates of spool descriptors that the writer did not need. */
+/* Closes the duplicated spool descriptors, too. */
 void store_batch_free(struct store_batch *b)
 {
 	if (!b)

@@ -159,6 +159,7 @@ static int sync_name(struct store *store, struct batch_range *r, struct chunk_sy
 	return 0;
 }
 
+/* Chunks are cut relative to the range, not to the file: ranges are committed one by one and never change. */
 static int sum_range(struct batch_range *r, char *tmp, struct err *e)
 {
 	uint64_t done = 0;

@@ -12,7 +12,9 @@
 
 #include <string.h>
 
-/* The duration of all commits is counted, those of upkeep included. */
+/*
+ * The time of every successful commit goes to sync_us_total, upkeep included. Groups in the journal do not pass here.
+ */
 int commit_txn(struct store *store, int (*fn)(struct store *store, MDB_txn *txn, void *ctx, struct err *e), void *ctx,
 	       bool *ret_in_doubt, struct err *e)
 {
@@ -114,7 +116,7 @@ static int put_entry(struct store *store, MDB_txn *txn, const struct group_entry
 	return err_set(e, ERR_INTERNAL, "a group has an entry of an unknown kind");
 }
 
-/* The sequence after the group is compared with the one that clients were given. */
+/* The sequence after the group must be the one of the projection, which clients of a journaled group already have. */
 static int put_group(struct store *store, MDB_txn *txn, const struct layer *l, struct settling *g, struct err *e)
 {
 	struct group_entry n;

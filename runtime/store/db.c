@@ -15,7 +15,10 @@ static const char *const table_names[DB_TABLE_COUNT] = {
 #undef X
 };
 
-/* Callers act on the code: EXHAUSTED waits for space, SYS reopens the environment, CORRUPT stops. */
+/*
+ * The writer acts on the code: after ERR_EXHAUSTED it waits for space, after ERR_SYS it reopens the environment and
+ * retries; it does not retry after any other.
+ */
 int db_err(struct err *e, int rc, const char *what)
 {
 	switch (rc) {
@@ -42,7 +45,9 @@ int db_err(struct err *e, int rc, const char *what)
 	}
 }
 
-/* MDB_NOTLS: a read transaction belongs to its object, not to the thread. */
+/*
+ * MDB_NOTLS: a read transaction belongs to its object and not to the thread, so one thread may have several (reader.h).
+ */
 static int open_env(const char *dir, uint64_t map_bytes, unsigned flags, MDB_env **ret)
 {
 	MDB_env *env;

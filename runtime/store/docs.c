@@ -31,7 +31,7 @@ static void make_key(uint8_t kind, const char *id, size_t id_len, char key[KEY_S
 	key[1 + id_len] = '\0';
 }
 
-/* Deleted documents stay in the map as markers. */
+/* The caller fills in the text or, for a deleted document, the marker that hides older versions below. */
 static struct doc *replace_doc(struct docs *d, uint64_t ordinal, uint8_t kind, const char *id, size_t id_len)
 {
 	struct doc *n = mem_zalloc(1, sizeof(*n) + id_len + 1);
@@ -46,7 +46,7 @@ static struct doc *replace_doc(struct docs *d, uint64_t ordinal, uint8_t kind, c
 	return n;
 }
 
-/* The empty map is the common case for layers without changes. */
+/* Every read searches all layers, most of which have no document at all: those cost no lookup. */
 int docs_get(const struct docs *d, uint8_t kind, const char *id, size_t id_len, const char **ret, size_t *ret_len)
 {
 	char key[KEY_SIZE];

@@ -174,6 +174,11 @@ static void on_settled(struct store *store)
 	journal_reset(&store->journal, store->settled.checksum);
 }
 
+/*
+ * Projection comes first: a group that cannot be projected must not reach the disk, where recovery would fail on it
+ * again. A group that does not go to the journal settles everything below it in the same transaction, so the database
+ * never skips one.
+ */
 int durable_group(struct store *store, struct store_batch *group, bool *ret_in_doubt, struct err *e)
 {
 	uint64_t start = clock_mono_ns();
@@ -203,6 +208,7 @@ int durable_group(struct store *store, struct store_batch *group, bool *ret_in_d
 	return -1;
 }
 
+/* The commit in doubt did happen. */
 void durable_confirm(struct store *store, struct store_batch *group)
 {
 	on_settled(store);
@@ -211,6 +217,7 @@ void durable_confirm(struct store *store, struct store_batch *group)
 	layer_unref(mem_take(&store->tentative));
 }
 
+/* The commit in doubt did not happen, or that is unknown: the layers below it stay unsettled and readable. */
 void durable_abort(struct store *store)
 {
 	if (store->commit_in_doubt)
@@ -227,7 +234,7 @@ bool durable_settle_due(const struct store *store)
 	return l && (l->depth >= DEPTH_MAX || l->weight >= WEIGHT_MAX || store->journal.at > store->journal.size / 2);
 }
 
-/* Runs on the writer thread, after idle time, before jobs and at the end. */
+/* On the writer thread after idle time, before jobs and at the end; at open before there is a writer. */
 int durable_settle(struct store *store, bool *ret_in_doubt, struct err *e)
 {
 	*ret_in_doubt = false;
@@ -276,6 +283,11 @@ int durable_wait(struct store *store, struct err *e)
 
 /* ---- recovery ---- */
 
+/*
+ * The same code path as for a new group: the journal has events and not documents, and projecting them again gives the
+ * same documents. The first record must be chained to the newest event of the database: otherwise data.mdb was
+ * replaced.
+ */
 static int replay_group(struct store *store, const struct journal_cursor *c, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
@@ -346,6 +358,10 @@ int durable_recover(struct store *store, struct err *e)
 	if (store->read_only)
 		return 0;
 	if (durable_settle(store, &in_doubt, e) != 0) {
+		/*
+		 * Lack of space may pass; any other failure at this point means that acknowledged groups cannot be
+		 * stored.
+		 */
 		if (in_doubt || e->code != ERR_EXHAUSTED) {
 			durable_abort(store);
 			return err_wrap(e, "settle the journal");

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+/* The stored form; the result follows. The hash of the body detects a key that is used again for another request. */
 struct idempotency_row {
 	uint64_t real_us;
 	uint8_t body_hash[32];

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+/* The eventfd is written only for the first completion; store_dispatch resets it when it takes the last one. */
 void completion_post_locked(struct store *store, struct completion *c)
 {
 	uint64_t one = 1;

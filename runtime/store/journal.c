@@ -155,7 +155,10 @@ static void enable_direct_io(struct journal *j)
 		(void)fcntl(j->fd, F_SETFL, flags);
 }
 
-/* The file is allocated and written once, so that a later write never needs space or changes metadata. */
+/*
+ * Every block is allocated and written here, so that a later write needs no space and its sync has no block map to
+ * update. A file of the right size is reused as it is, except after a failure (see above).
+ */
 int journal_open(struct journal *j, int dir_fd, uint64_t size, struct err *e)
 {
 	bool failed = j->why[0], whole;
@@ -209,6 +212,10 @@ static int wipe_next_block(struct journal *j)
 	return write_at(j->fd, block, JOURNAL_BLOCK, j->at) != 0 || fdatasync(j->fd) != 0 ? -1 : 0;
 }
 
+/*
+ * The first block of the failed record is wiped, so that recovery does not find a group that may be rejected. Best
+ * effort.
+ */
 static int close_after_error(struct journal *j, struct err *e)
 {
 	err_sys(e, errno, "write to the journal");

@@ -15,6 +15,7 @@ struct layer *layer_ref(struct layer *l)
 	return l;
 }
 
+/* Iterative: dropping the newest layer may drop all of them. */
 void layer_unref(struct layer *l)
 {
 	while (l && atomic_fetch_sub(&l->refs, 1) == 1) {
@@ -28,7 +29,7 @@ void layer_unref(struct layer *l)
 	}
 }
 
-/* Counts the puts that settling will need. */
+/* Also adds to the weight, an estimate of the puts that settling will need. */
 static int project_event(struct store *store, struct layer *l, const struct group_entry *n, struct models *m,
 			 struct err *e)
 {
@@ -71,7 +72,9 @@ static int project_group(struct store *store, struct layer *l, struct models *m,
 	return rc;
 }
 
-/* Projects the group on top of `older`. Takes over the bytes of `group`. */
+/*
+ * The bytes of `group` are taken on failure, too. Reads of the projection see this group, then `older`, then the table.
+ */
 int layer_new(struct store *store, struct buf *group, struct layer *older, uint64_t last, MDB_txn *txn, MDB_dbi models,
 	      struct layer **ret, struct err *e)
 {
@@ -95,6 +98,7 @@ int layer_new(struct store *store, struct buf *group, struct layer *older, uint6
 	return 0;
 }
 
+/* The oldest layer begins right after the newest event of the database. */
 uint64_t layer_settled(const struct layer *l, uint64_t last)
 {
 	for (; l; l = l->older)
@@ -119,6 +123,7 @@ void layer_docs(const struct layer *l, struct docs_list *list, int kind, const c
 		docs_list_add(list, &l->docs, kind, prefix);
 }
 
+/* Newest first, also within a layer: the last entry for a key wins, as it will in the database. */
 const struct group_entry *layer_note(const struct layer *l, unsigned tags, uint32_t uid, const char *key)
 {
 	for (; l; l = l->older)

@@ -52,7 +52,10 @@ static int read_inline(const struct reader *r, const char *ref, uint64_t offset,
 	return 0;
 }
 
-/* The chunk that contains the byte at `offset`; 1 if there is none. */
+/*
+ * The chunk that contains the byte at `offset`; 1 if there is none. In the table it is the row before the first one
+ * with a larger offset.
+ */
 static int find_chunk(const struct reader *r, const char *ref, uint64_t offset, struct chunk *ret, struct err *e)
 {
 	db_cursor_auto MDB_cursor *cur = NULL;
@@ -120,7 +123,7 @@ static int read_chunks(const struct reader *r, const char *ref, uint64_t offset,
 	return 0;
 }
 
-/* Returns fewer bytes than requested at the end of what is stored. */
+/* At most READ_MAX bytes at a time: a read transaction is open meanwhile, and the caller is often the loop thread. */
 int store_output_read(struct store *store, const char *output_ref, uint64_t offset, size_t length, struct buf *out,
 		      struct err *e)
 {

@@ -201,6 +201,7 @@ static int query_committed(struct store *store, const struct store_query *q,
 	return rc;
 }
 
+/* A binary search by max_us, because the clock may have been set back between two events. */
 int store_sequence_at(struct store *store, uint64_t real_us, uint64_t *ret, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
@@ -246,6 +247,11 @@ int store_sequence_at(struct store *store, uint64_t real_us, uint64_t *ret, stru
 
 /* ---- long reads, on the worker thread, and the spool files that they write (store.h, "long reading") ---- */
 
+/*
+ * Long reads. The work runs on the worker thread and sees only settled data: worker.c waits for that, and the bound of
+ * the query excludes what was committed later. Its temporary models are created at the first projection, so that a read
+ * that needs none costs no environment.
+ */
 struct background_read {
 	struct job job;
 	struct store *store;
@@ -366,6 +372,10 @@ int background_read_spool(struct background_read *a, const char *output_ref, int
 	return 0;
 }
 
+/*
+ * A link and not a rename: until store_spool_committed the temporary name shows the next open that the file may belong
+ * to no event. It then removes the real name, too, unless a batch cites it (sweep_new in store_dirs.c).
+ */
 int store_spool_ref(struct store *store, const char *output_ref, struct err *e)
 {
 	char name[BATCH_REF_MAX];

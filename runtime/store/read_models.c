@@ -216,6 +216,7 @@ struct doc_scan {
 	void *ctx;
 };
 
+/* Markers of deleted documents are not delivered, but they hide the table's document. */
 static bool deliver_doc(struct doc_scan *c, const struct doc *n)
 {
 	if (!n->gone)
@@ -332,6 +333,7 @@ int store_model_scan_speculative(struct store *store, uint8_t kind, const char *
 
 /* ---- models in memory only ---- */
 
+/* Without a transaction: models_get stops at `docs`. For packs that are checked without a store (pack_check.c). */
 struct models *memory_models_new(void)
 {
 	struct models *m = mem_zalloc(1, sizeof(*m));

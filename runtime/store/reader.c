@@ -43,6 +43,7 @@ void reader_end(struct reader *r)
 	*r = READER_INIT;
 }
 
+/* An absent value is the zero tip: nothing was removed yet. */
 int reader_floor(const struct reader *r, struct tip *ret, struct err *e)
 {
 	struct tip t = { 0 };

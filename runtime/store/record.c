@@ -53,7 +53,7 @@ int record_check(const void *p, size_t len, uint64_t sequence, struct record_hea
 	return 0;
 }
 
-/* Used wherever the log is read in order; a single event is read with record_view. */
+/* For readers that check the chain: open, verify, and jobs that project the log. Queries check each record alone. */
 int record_follow(const void *p, size_t len, uint64_t sequence, struct tip *tip, const void **ret_event,
 		  size_t *ret_len, struct err *e)
 {

@@ -4,6 +4,7 @@
 
 static struct ring_part *part_at(const struct ring *r, size_t i) { return &r->parts[(r->head + i) % r->cap]; }
 
+/* The capacity and not the length of the records: it is what the memory limit is about. */
 static size_t part_bytes(const struct ring_part *p)
 {
 	return sizeof(*p) + p->records.cap + p->count * sizeof(*p->events);
@@ -41,6 +42,7 @@ static void double_cap(struct ring *r)
 	r->cap = cap;
 }
 
+/* Takes the records and not copies: the batch is freed right after its dispatch. */
 void ring_push(struct ring *r, struct store_batch *b)
 {
 	struct ring_part *p;

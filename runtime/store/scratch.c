@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Address space, not memory or disk. 32-bit processes start with the smaller one. */
 #define SCRATCH_MAP (64ull << 30)
 #define SCRATCH_MAP_MIN (64ull << 20)
 #define YIELD_PUTS 10000
@@ -49,6 +50,7 @@ static int open_env(const char *path, MDB_env **ret)
 			return rc;
 		mdb_env_set_maxdbs(env, 1);
 		mdb_env_set_mapsize(env, map);
+		/* Not synced and not locked: no other process opens it, and after a crash it is deleted. */
 		rc = mdb_env_open(env, path, MDB_NOSYNC | MDB_NOLOCK | MDB_NOTLS, 0600);
 		if (rc == 0 && mdb_env_get_fd(env, &fd) == 0) {
 			fd_cloexec(fd, true);

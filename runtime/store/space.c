@@ -238,7 +238,7 @@ bool space_has_reserve(struct store *store, uint64_t bytes)
 	return total > used && total - used > 2 * map_reserve(total) + 8 * (bytes / page + 1);
 }
 
-/* Classifies a failed commit: true if it was for lack of space. */
+/* Classifies a failed commit, and marks the store as full if it failed for lack of space. */
 bool space_failed(struct store *store, const struct err *e)
 {
 	uint64_t page, used, total;

@@ -17,6 +17,7 @@ void speculative_done(struct speculative *a) { docs_done(&a->docs); }
 
 /* ---- projecting ---- */
 
+/* A failure is only logged: the commit projects the batch again and reports it to the submitter. */
 static void project_batch(struct store *store, struct store_batch *b, struct models *m)
 {
 	struct err e = ERR_INIT;
@@ -87,6 +88,10 @@ static void start_over(struct speculative *a)
 	}
 }
 
+/*
+ * Called when the batch is dispatched. A rejected one invalidates what was projected after it; a committed one only
+ * removes its documents from the map, since readers now find them in the store.
+ */
 void speculative_resolve(struct store *store, struct store_batch *b)
 {
 	struct speculative *a = &store->speculative;

@@ -13,6 +13,7 @@
 /* Holes consist of whole blocks; larger steps need fewer calls and keep at most one step more. */
 #define BLOCK 4096u
 #define PUNCH_STEP (256u * 1024)
+/* Below this size a stream allocates as it grows: most outputs are small and must not reserve space. */
 #define RESERVE_FROM (8u << 20)
 #define RESERVE_STEP (64u << 20)
 

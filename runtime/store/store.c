@@ -92,6 +92,10 @@ static void store_free(struct store *store)
 	free(store);
 }
 
+/*
+ * The order protects the data: pages are checked before LMDB maps them, and an empty or missing file is replaced only
+ * if nothing shows that a store was here.
+ */
 static int open_database(struct store *store, struct err *e)
 {
 	unsigned flags = store->read_only ? MDB_RDONLY | MDB_NOLOCK : 0;
@@ -121,6 +125,7 @@ static int open_database(struct store *store, struct err *e)
 		return -1;
 	store->applied = store->applied_there;
 	store->last = store->settled.sequence;
+	/* Records of another store's journal do not match this seed and are ignored. */
 	store->journal.seed = hash64(store->runtime_id, strlen(store->runtime_id), 0);
 	return 0;
 }
@@ -153,6 +158,10 @@ fail:
 	return -1;
 }
 
+/*
+ * The worker ends first, because its jobs wait for the writer to settle; then the writer, which commits the queue. Jobs
+ * that never ran are failed, and the last flush runs all callbacks.
+ */
 void store_stop(struct store *store)
 {
 	atomic_store(&store->closing, true);

@@ -201,8 +201,10 @@ int store_model_scan_speculative(struct store *store, uint8_t kind, const char *
 
 /* ---- output bytes ---- */
 
-/* Appends a range of an output, inline or from its spool file, each chunk checked. Short at the end of the durable
- * bytes. ERR_CORRUPT, ERR_EXPIRED. */
+/*
+ * Appends a range of an output, inline or from its spool file, each chunk checked; at most 1 MiB in one call. Short at
+ * the end of the durable bytes and at a hole. ERR_CORRUPT, ERR_EXPIRED; nothing is appended then. Any thread.
+ */
 int store_output_read(struct store *store, const char *output_ref, uint64_t offset, size_t length, struct buf *out,
 		      struct err *e);
 /* Appends a whole output; ERR_EXHAUSTED if it has more than `most` bytes. */

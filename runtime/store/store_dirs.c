@@ -99,6 +99,7 @@ void store_dirs_remove(int parent_fd, const char *name)
 	unlinkat(parent_fd, name, AT_REMOVEDIR);
 }
 
+/* What a crash left: an unfinished compaction and temporary models. The lock is held, so no other process uses them. */
 static bool sweep_entry(void *ctx, int fd, const char *name)
 {
 	if (strcmp(name, STORE_DIRS_DATA_NEW) == 0)
@@ -209,6 +210,7 @@ static bool sweep_new(void *ctx, int fd, const char *name)
 	return true;
 }
 
+/* An expired output whose file still exists: the crash came between the commit and the removal. */
 static bool count_entry(void *ctx, int fd, const char *name)
 {
 	struct count *c = ctx;

@@ -51,6 +51,9 @@ struct prune {
 	void *ctx;
 };
 
+/*
+ * Projected before it is removed, into `base`; an index entry that is already missing is no reason to keep the event.
+ */
 static int remove_event(struct store *store, MDB_txn *txn, struct models *m, struct tip *floor, struct err *e)
 {
 	mem_auto void *copy = NULL;
@@ -302,6 +305,9 @@ static int project_log(struct rebuild *b, struct store *store, MDB_txn *txn, str
 	return db_meta_put(txn, &store->db, META_MODELS, &which, sizeof(which), e);
 }
 
+/*
+ * Only next_* is changed here, because the transaction may fail or be repeated; rebuild_step takes it over afterwards.
+ */
 static int rebuild_txn(struct store *store, MDB_txn *txn, void *ctx, struct err *e)
 {
 	struct rebuild *b = ctx;

@@ -263,6 +263,7 @@ static int check_models(struct verify *y, struct err *e)
 
 /* ---- the rest ---- */
 
+/* Models are not in this list: the comparison with the projection covers them. */
 static int check_sealed(struct verify *y, enum db_table table, const char *what, struct err *e)
 {
 	db_cursor_auto MDB_cursor *cur = NULL;
@@ -334,6 +335,7 @@ static int next_portion(struct verify *y, struct portion *p, struct err *e)
 	return rc == 0 || rc == MDB_NOTFOUND ? 0 : db_err(e, rc, "read chunks");
 }
 
+/* In a new transaction: the output may have expired since the portion was read. */
 static bool chunk_still_exists(struct verify *y, const char *ref, const struct chunk *c)
 {
 	reader_auto struct reader r = READER_INIT;
@@ -345,7 +347,7 @@ static bool chunk_still_exists(struct verify *y, const char *ref, const struct c
 	return reader_begin(y->store, &r, NULL) == 0 && mdb_get(r.txn, r.db->t[DB_CHUNKS], &kv, &v) == 0;
 }
 
-/* Runs without a transaction, since it reads every output byte. */
+/* No transaction is open while files are read, since this reads every output byte and may take minutes. */
 static int check_spool(struct verify *y, struct err *e)
 {
 	mem_auto struct portion *p = mem_zalloc(1, sizeof(*p));

@@ -23,6 +23,10 @@ static void *worker_main(void *arg)
 		store->keep_files = j->keeps_files;
 		pthread_mutex_unlock(&store->mutex);
 
+		/*
+		 * Background reads and backups read only the database, so everything acknowledged must be settled
+		 * first.
+		 */
 		r = durable_wait(store, &j->err) == 0 ? j->step(store, j) : JOB_FAILED;
 
 		pthread_mutex_lock(&store->mutex);
@@ -59,6 +63,7 @@ void worker_submit(struct store *store, struct job *j)
 	job_enqueue(store, &store->worker_jobs, j, usable);
 }
 
+/* store->closing is set by now: the running job sees it and returns early (store_cancelled). */
 void worker_stop(struct store *store)
 {
 	if (!store->worker_up)

@@ -246,6 +246,9 @@ static void triage_queue(struct store *store)
 
 /* ---- groups ---- */
 
+/*
+ * The files are removed after the commit that expired them: a crash in between leaves files that the next open removes.
+ */
 static void remove_expired(struct store *store)
 {
 	bool keep;
@@ -337,6 +340,7 @@ static void commit_or_fail(struct store *store, struct store_batch *group)
 
 /* ---- settling ---- */
 
+/* Waiting worker jobs fail with this error; layers and journal stay, so nothing acknowledged is lost. */
 static void schedule_settle_retry(struct store *store, const struct err *why)
 {
 	if (!store->settle_retry)
@@ -474,6 +478,7 @@ static struct store_batch *take_group(struct store *store)
 
 enum work { WORK_GROUP, WORK_JOB, WORK_SETTLE, WORK_CHECK, WORK_PREPARE, WORK_END };
 
+/* A stop or a flush makes everything due; deferred batches only their retry time or a stop (ready_ns is UINT64_MAX). */
 static bool queue_due(const struct store *store, uint64_t now)
 {
 	if (!store->queue)
@@ -482,6 +487,7 @@ static bool queue_due(const struct store *store, uint64_t now)
 	       (store->retry_ns && store->retry_ns <= now);
 }
 
+/* Compaction replaces the file under every reader, so it waits until the worker is idle (`exclusive`). */
 static bool job_due(const struct store *store)
 {
 	return store->writer_jobs.head && !(store->writer_jobs.head->exclusive && store->worker_jobs.busy);
@@ -577,6 +583,10 @@ static void *writer_main(void *arg)
 		if (w == WORK_GROUP) {
 			run_group(store, stop);
 		} else if (w == WORK_JOB) {
+			/*
+			 * Jobs read and rewrite the database, so it must be complete; retention runs anyway, because it
+			 * may free the space that settling needs.
+			 */
 			enum job_step r = settle_journal(store, true, &j->err) == 0 || j->makes_room ? JOB_MORE
 												     : JOB_FAILED;
 
@@ -643,6 +653,7 @@ void writer_stop(struct store *store)
 #define BATCHES_ENOUGH 64
 #define SHORTLY_NS (2ull * 1000 * 1000)
 
+/* 0 = immediately. Batches without events (outputs, idempotency records) have no class and are treated as urgent. */
 static uint64_t due_time(const struct store *store, const struct store_batch *b)
 {
 	if (b->nevents && b->flags & STORE_SHORTLY)
