@@ -7,7 +7,7 @@
  * A mark proves that all violations of a process have arrived: after the process is dead, the spawner writes the mark
  * into the same queue, behind the records that exist then.
  *
- * The order for one process: audit_reader_add with its READY, audit_reader_drain when its init is dead, then
+ * The order for one process: audit_reader_add with its READY, audit_reader_drain when it has ended, then
  * host_ports.drained, then audit_reader_remove when its process_io is freed. If the kernel drops records, every process
  * that runs then is reported as affected (engine_on_violations_missed): its count of violations may be too low, and no
  * end is delayed for records that will never arrive.

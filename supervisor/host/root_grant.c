@@ -53,7 +53,10 @@ bool root_grants_delay_reply(const struct root_grants *g, int client)
 	return false;
 }
 
-/* The spawner closes its end of the pipe when it has recorded the grant; it sends nothing. */
+/*
+ * The spawner closes its end of the pipe when it has recorded the grant; it sends nothing. The death of the spawner
+ * looks the same: the replies are no longer delayed, and the grant may be missing.
+ */
 static void on_noted(evutil_socket_t fd, short what, void *ctx)
 {
 	struct root_grant *r = ctx;

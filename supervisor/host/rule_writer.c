@@ -28,7 +28,7 @@
  */
 
 #define TRIES_MAX 5u  /* of one write: then the file "keeps changing" */
-#define QUEUE_MAX 32u /* each is an approval by a person */
+#define QUEUE_MAX 32u /* writes that wait; each one follows from an approval */
 
 struct rule_write {
 	TAILQ_ENTRY(rule_write) link;
