@@ -16,8 +16,8 @@
  *
  * - START and CHANGES stay in `requests` until they are answered. Unsent ones go to the next spawner; those that were
  *   sent are reported as unanswered, because their outcome is unknown.
- * - PEER_FILES and GRANT have a socket or pipe of their own for the answer, so their senders notice a lost answer
- *   themselves. They are in `requests` only until they are sent.
+ * - PEER_FILES and GRANT have a socket or pipe of their own for the answer, which ends if the spawner dies. They are in
+ *   `requests` only until they are sent.
  * - ANNOUNCE, CLEAN and MARK are sent without waiting, or not at all. The first two are optimisations or tidying; the
  *   audit reader repeats MARK.
  */
