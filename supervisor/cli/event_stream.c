@@ -1,4 +1,8 @@
-/* A subscription ends with its connection, so the position is kept here and not by the daemon. */
+/*
+ * A subscription ends with its connection, so the position is kept here and not by the daemon. Sequence numbers make
+ * that safe: after a reconnect the daemon sends everything after the last event that was seen, so none is lost, and
+ * on_event drops repetitions.
+ */
 
 #include "supervisor/cli/event_stream.h"
 

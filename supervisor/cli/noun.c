@@ -45,6 +45,10 @@ static const char *next_mapping(const char *spec, bool option, struct mapping *r
 
 	spec += strspn(spec, " ");
 	size_t n = strcspn(spec, " ");
+	/*
+	 * The parts are cut out of a copy; the order of the cuts follows the syntax: kind, option, required,
+	 * alternative, many, object.
+	 */
 	assert(n < TOKEN_MAX);
 	if (!n)
 		return NULL;
@@ -72,6 +76,7 @@ static int find_option(const struct cli *c, const char *name, size_t len)
 		if (strcmp(option_rows[i].group, c->verb->key) == 0 && strlen(option_rows[i].name) == len &&
 		    strncmp(option_rows[i].name, name, len) == 0)
 			return i;
+	/* A row names an option that its verb does not have: a programmer error, like the assertions. */
 	abort();
 }
 
@@ -107,6 +112,7 @@ static int write_value(struct cli *c, const struct mapping *m, const char *what,
 		jw_str(w, id);
 	} else if (strcmp(m->kind, "uint") == 0) {
 		number = strtoull(value, &end, 10);
+		/* strtoull accepts blanks and signs; "-1" would become a huge number. */
 		if (*value < '0' || *value > '9' || *end)
 			return cli_usage(c, "%s: '%s' is not a whole number", what, value);
 		jw_uint(w, number);
@@ -272,6 +278,7 @@ static int run_list(struct cli *c, const struct subverb *s, struct request *q)
 
 	if (s->flags & SUB_WHOLE && cli_as_json(c))
 		return request_read(c, q, s->method) < 0 ? fail_request(c, &q->e) : format_record(q->result, true);
+	/* A wait method blocks in the daemon and has no pages. */
 	if (strncmp(s->method, "wait_", 5) == 0) {
 		if (request_read(c, q, s->method) < 0)
 			return fail_request(c, &q->e);
@@ -325,6 +332,7 @@ int noun_run(struct cli *c)
 
 		if (strcmp(s->noun, c->verb->key) != 0)
 			continue;
+		/* Collected on the way, for the message at the end. */
 		buf_printf(&names, "%s%s", names.len ? ", " : "", s->name);
 		if (s->name[0] && (!c->opts.nargs || strcmp(s->name, c->opts.args[0]) != 0))
 			continue;

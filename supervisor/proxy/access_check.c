@@ -115,7 +115,7 @@ static enum protocol guess_protocol(const char *p, size_t n)
 		return PROTOCOL_HTTP;
 	const char *end = memchr(p, '\n', most);
 	if (!end)
-		/* A first line of 8 KiB without an end: the strict parser rejects it. */
+		/* A first line of 8 KiB without an end: let the strict HTTP parser decide. */
 		return n < LINE_MAX_LEN ? PROTOCOL_UNKNOWN : PROTOCOL_HTTP;
 	for (const char *at = p; at + 5 <= end; at++)
 		if (strncasecmp(at, "HTTP/", 5) == 0)
@@ -130,8 +130,8 @@ bool access_check_first_bytes(struct connection *c)
 	const char *p = n ? (const char *)evbuffer_pullup(in, -1) : "";
 
 	/*
-	 * From the first byte on: a client may wait for a greeting of the server first (SMTP, SSH), and has no deadline
-	 * until it sends.
+	 * From the first byte on: a client may wait for a greeting of the server (SMTP), and has no deadline until it
+	 * sends.
 	 */
 	if (n && c->deadline_ns == UINT64_MAX)
 		connection_phase(c, CONNECTION_SNIFF, SNIFF_S);

@@ -4,10 +4,15 @@
 /*
  * One client connection: its request is read, checked, dialled, and then relayed. See relay.c.
  *
- * FIRST the first byte selects the protocol → SOCKS_GREETING, ASK SOCKS_GREETING → SOCKS_ASK → DIAL ASK an HTTP request
- * or CONNECT → DIAL DIAL resolve, check the address, connect → SNIFF (tunnels), BODY (requests) SNIFF a tunnel's first
- * bytes: TLS, HTTP, or another → RAW, HTTP HTTP the head of the next request to this server → BODY BODY the body of a
- * request → HTTP RAW bytes are relayed unparsed SHUT the last bytes are being sent
+ *   FIRST     the first byte selects the protocol           → SOCKS_GREETING, ASK
+ *   SOCKS_GREETING → SOCKS_ASK → DIAL
+ *   ASK       an HTTP request or CONNECT                    → DIAL
+ *   DIAL      resolve, check the address, connect           → SNIFF (tunnels), BODY (requests)
+ *   SNIFF     a tunnel's first bytes: TLS, HTTP, or another → RAW, HTTP
+ *   HTTP      the head of the next request to this server   → BODY
+ *   BODY      the body of a request                         → HTTP
+ *   RAW       bytes are relayed unparsed
+ *   SHUT      the last bytes are being sent
  *
  * The sandbox's list owns the connection; connection_free removes it there. connection_answer, connection_refuse and
  * connection_close do not free it immediately unless everything was sent and the client has closed its half; the caller

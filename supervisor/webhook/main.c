@@ -18,6 +18,7 @@
 #define ANSWER_MAX (1u << 20) /* the same limit as for the output of a hook */
 #define SHOWN 200
 
+/* One request. The program ends after it, so nothing is reused. */
 struct sending {
 	CURL *curl;
 	struct curl_slist *headers;
@@ -49,6 +50,9 @@ static size_t on_answer(char *data, size_t size, size_t n, void *ctx)
 
 	if (size * n > ANSWER_MAX - s->answer.len) {
 		s->too_much = true;
+		/*
+		 * Less than was passed: libcurl aborts the transfer. A truncated answer could be a different decision.
+		 */
 		return 0;
 	}
 	buf_append(&s->answer, data, size * n);

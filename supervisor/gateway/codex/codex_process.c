@@ -8,8 +8,8 @@
  * dropped when they were sent, and read again from the spool if the client asks. How an event is split into chunks
  * depends on the event alone; a second gateway therefore counts the same numbers.
  *
- * A slow client costs little memory: at most UNSENT_MAX chunks keep their bytes, and nothing is sent before the
- * previous message was written.
+ * A slow client costs little memory: at most UNSENT_MAX chunks of a process keep their bytes, and nothing is sent
+ * before the previous message was written.
  */
 
 #include "supervisor/gateway/codex/codex_private.h"
