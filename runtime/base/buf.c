@@ -26,7 +26,7 @@ void buf_reset(struct buf *b)
 		b->data[0] = '\0';
 }
 
-/* At least doubles. */
+/* Doubles until n more bytes and a NUL fit. */
 static void buf_grow(struct buf *b, size_t n)
 {
 	size_t want, cap = b->cap ? b->cap : BUF_FIRST;

@@ -65,7 +65,7 @@ static int64_t clock_days(unsigned year, unsigned month, unsigned day)
 	return era * 146097 + (int64_t)doe - 719468;
 }
 
-/* By hand, because strftime needs a broken-down time and takes libc's time zone lock. */
+/* Runs for every event: strftime would need gmtime_r, which takes libc's time zone lock. */
 void clock_format(uint64_t real_us, char out[CLOCK_TEXT_MAX])
 {
 	uint64_t secs = real_us / 1000000;

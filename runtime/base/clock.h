@@ -1,7 +1,6 @@
 #ifndef BAILIFF_BASE_CLOCK_H
 #define BAILIFF_BASE_CLOCK_H
 
-#include <stddef.h>
 /*
  * Three clocks, and times as text.
  *
@@ -10,6 +9,7 @@
  * Values of different clocks are never compared.
  */
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define CLOCK_TEXT_MAX 32

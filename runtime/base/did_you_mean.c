@@ -35,6 +35,7 @@ static unsigned edit_distance(const char *a, const char *b)
 	return row[nb];
 }
 
+/* `distance` is exclusive: a word of n characters may differ in n/3 + 1 places. */
 struct did_you_mean did_you_mean_for(const char *word)
 {
 	return (struct did_you_mean){ .word = word,

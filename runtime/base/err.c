@@ -82,6 +82,7 @@ int err_sys(struct err *e, int errnum, const char *fmt, ...)
 	return -1;
 }
 
+/* The new words come first, so that truncation removes the innermost detail and not the intent. */
 int err_wrap(struct err *e, const char *fmt, ...)
 {
 	char text[ERR_MESSAGE_MAX];

@@ -16,6 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* Keeps errno, because cleanup attributes run between a failure and the report of it. */
 void fd_close(int *fd)
 {
 	int keep = errno;
@@ -166,6 +167,7 @@ static size_t fd_collect(struct msghdr *mh, int *all, size_t cap)
 	return count;
 }
 
+/* Lack of kernel memory is no property of the peer: its connection is kept. */
 bool fd_recv_again(int errnum) { return errnum == EAGAIN || errnum == EINTR || errnum == ENOMEM || errnum == ENOBUFS; }
 
 /* MSG_CTRUNC and MSG_TRUNC are checked after the descriptors were collected, so that none leaks. */
@@ -200,12 +202,14 @@ ssize_t fd_recv(int sock, void *msg, size_t cap, int *fds, size_t *nfds, int fla
 	return n;
 }
 
+/* Raw system calls, since older C libraries have no wrappers for them. */
 int fd_pidfd_open(pid_t pid) { return (int)syscall(SYS_pidfd_open, pid, 0); }
 
 int fd_pidfd_signal(int pidfd, int sig) { return (int)syscall(SYS_pidfd_send_signal, pidfd, sig, NULL, 0); }
 
 int fd_close_range(unsigned first, unsigned last) { return (int)syscall(SYS_close_range, first, last, 0); }
 
+/* Sealed before another process gets it: the receiver may map it and rely on its content. */
 int fd_memfd_sealed(const char *name, const void *p, size_t n)
 {
 	fd_auto int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);

@@ -22,6 +22,7 @@ static int copy_range(int in, int out, off_t from, off_t to)
 		off_t at = from;
 		ssize_t n = copy_file_range(in, &from, out, &at, (size_t)(to - from), 0);
 
+		/* copy_file_range can share blocks, but not between all file systems. */
 		if (n < 0 && (errno == EXDEV || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP)) {
 			char tmp[65536];
 
@@ -59,6 +60,7 @@ static int copy_data(int in, int out, off_t size, const char *name, const struct
 
 int file_copy(int in_dir, int out_dir, const char *name, const struct file_copy_options *o, struct err *e)
 {
+	/* O_NONBLOCK: opening a FIFO that is in the way must not hang. */
 	fd_auto int in = openat(in_dir, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	fd_auto int out = -1;
 	struct stat st;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+/* From /proc/self/exe and not from argv[0], which the caller of a program chooses. */
 char *find_installed_program(const char *const *places, size_t n)
 {
 	char self[PATH_MAX];

@@ -81,6 +81,7 @@ void hash_sha256_stream_add(struct hash_sha256_stream *s, const void *p, size_t 
 		SHA256Update(&s->ctx, p, n);
 }
 
+/* On a copy of the state, so that the stream can continue. */
 void hash_sha256_stream_so_far(const struct hash_sha256_stream *s, char ret[HASH_SHA256_TEXT])
 {
 	SHA2_CTX copy = s->ctx;

@@ -65,6 +65,7 @@ static const char *jscan_digits(const char *p, const char *end)
 	return p == start ? NULL : p;
 }
 
+/* Accepts leading zeroes, which JSON does not: the scanner reads text that bailiff wrote. */
 static const char *jscan_number(const char *p, const char *end)
 {
 	if (p < end && *p == '-')
@@ -86,6 +87,10 @@ static const char *jscan_word(const char *p, const char *end, const char *word, 
 	return (size_t)(end - p) >= n && memcmp(p, word, n) == 0 ? p + n : NULL;
 }
 
+/*
+ * Checks brackets and strings only. What is between the brackets is checked when it is iterated, so skipping a large
+ * member is cheap.
+ */
 static const char *jscan_container(const char *p, const char *end)
 {
 	uint64_t objects = 0; /* bit 0: is the innermost open container an object? */
@@ -383,6 +388,7 @@ struct jscan_copy {
 	bool full;
 };
 
+/* A string that does not fit is cut between characters; jval_str still returns the whole length. */
 static void jscan_put_copy(void *ctx, const char *s, size_t n)
 {
 	struct jscan_copy *c = ctx;

@@ -94,7 +94,7 @@ static int check_enum(const json_t *words, const json_t *value, const struct jso
 	return wrong(at, "expected one of %s", list);
 }
 
-/* jansson reads integers exactly and the rest as doubles, which are compared as doubles. */
+/* All numbers are compared as doubles, so bounds beyond 2^53 are not exact. */
 static int check_range(const json_t *schema, const json_t *value, const struct json_path *at)
 {
 	const json_t *least = json_object_get(schema, "minimum"), *most = json_object_get(schema, "maximum");
@@ -137,6 +137,7 @@ static int check_count(const json_t *schema, const char *least_key, const char *
 	return 0;
 }
 
+/* Lists the known names, as far as they fit, because the usual cause is a misspelt one. */
 static int reject_unknown(const json_t *properties, const struct json_path *at)
 {
 	char list[ERR_MESSAGE_MAX] = "";
@@ -413,6 +414,7 @@ static int verify_keyword(enum form form, const json_t *v, json_t *unchecked, co
 	return 0;
 }
 
+/* A keyword that is not supported is not an error, but its author must learn that it restricts nothing. */
 static void note_unchecked(json_t *unchecked, const char *name)
 {
 	const json_t *one;
@@ -459,6 +461,7 @@ int json_schema_verify(const json_t *schema, json_t *unchecked, struct err *e)
 	return verify_schema(schema, unchecked, &at);
 }
 
+/* For values that passed the check: a real where the schema says integer is then a whole number. */
 void json_schema_normalise_integers(const json_t *schema, json_t *value)
 {
 	const json_t *properties = json_object_get(schema, "properties");

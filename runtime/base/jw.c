@@ -137,6 +137,7 @@ void jw_strn(struct jw *w, const char *s, size_t n)
 	jw_quoted(w->buf, s, n);
 }
 
+/* The negation is unsigned, because −INT64_MIN does not fit into an int64_t. */
 void jw_int(struct jw *w, int64_t v)
 {
 	jw_value(w);

@@ -73,6 +73,7 @@ enum lines_next lines_next(struct lines *l, const char **ret_line, size_t *ret_l
 	return LINES_LINE;
 }
 
+/* A last line without a newline counts: files and closed connections may end that way. */
 enum lines_next lines_rest(struct lines *l, const char **ret_line, size_t *ret_len)
 {
 	enum lines_next what = lines_next(l, ret_line, ret_len);

@@ -1,6 +1,7 @@
 /*
- * One write call per line, so that lines of several processes do not mix. Under systemd the level is sent as the
- * journal's "<n>" prefix. Messages are sanitized, because parts of them come from clients and end up on a terminal.
+ * One write call per line, so that lines of several processes and threads do not mix. Under systemd the level is sent
+ * as the journal's "<n>" prefix. Messages are sanitized, because parts of them come from clients and end up on a
+ * terminal.
  */
 
 #include "runtime/base/log.h"
@@ -18,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A line is one write(2), so lines of several processes and threads do not mix. Set once, before any thread starts. */
+/* Set once by log_setup, before any thread starts, and only read afterwards. */
 
 static char log_name[48] = "bailiff";
 static enum log_level log_most = LOG_LEVEL_INFO;

@@ -1,5 +1,5 @@
 /*
- * An aborted process is restarted by the guard and recovers from the store, which is safer than error paths that no
+ * A runtime that aborts is restarted by the guard and recovers from the store. That is safer than error paths that no
  * test reaches.
  */
 
@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Uses neither stdio nor the log, which allocate. */
 static void *mem_check(void *p)
 {
 	static const char text[] = "out of memory\n";

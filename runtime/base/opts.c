@@ -128,6 +128,7 @@ static int parse_letters(const struct opt_table *t, int argc, char *const *argv,
 		char shown[3] = { '-', *p, 0 };
 		const char *value = NULL;
 
+		/* A table may use -h for an option of its own; only then is it not help. */
 		if (option < 0 && *p == 'h') {
 			o->help = true;
 			continue;

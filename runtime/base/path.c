@@ -49,6 +49,7 @@ int path_clean(const char *path, char ret[PATH_MAX], struct err *e)
 	return 0;
 }
 
+/* A directory of one byte is "/", which contains everything. */
 bool path_within(const char *dir, const char *path)
 {
 	size_t n = strlen(dir);
@@ -58,6 +59,7 @@ bool path_within(const char *dir, const char *path)
 	return strncmp(dir, path, n) == 0 && (path[n] == '/' || !path[n]);
 }
 
+/* Orders by component and not by byte, so that a directory is directly followed by its content. */
 int path_compare(const char *a, const char *b)
 {
 	for (; *a && *a == *b; a++, b++)

@@ -102,6 +102,7 @@ void *strmap_put(struct strmap *m, const char *key, void *value)
 	return NULL;
 }
 
+/* Allowed during strmap_each for the entry that is visited: the loop has read its successor already. */
 void *strmap_del(struct strmap *m, const char *key)
 {
 	struct strmap_entry **link, *e;

@@ -1,6 +1,7 @@
 /*
- * Text helpers without state. Everything that decides what a terminal may show is here (text_sanitize), so that the
- * same rules apply to the command line, the logs and JSON.
+ * Text helpers without state. text_sanitize decides what a terminal may show, for the command line and the logs alike,
+ * and text_json_visible applies the same table to JSON that is shown. Stored JSON has a smaller set of its own (jw.c),
+ * which must not change.
  */
 
 #include "runtime/base/text.h"
@@ -81,7 +82,7 @@ size_t text_utf8_encode(uint32_t c, char out[4])
 	return 4;
 }
 
-/* Looks back at most three bytes: a character has four. */
+/* A character has at most four bytes, so an incomplete one at the end has at most three. */
 size_t text_utf8_cut(const char *s, size_t n)
 {
 	for (size_t back = 1; back <= 3 && back <= n; back++) {
@@ -96,6 +97,7 @@ size_t text_utf8_cut(const char *s, size_t n)
 	return n;
 }
 
+/* Two thirds of the space for the beginning and one for the end. */
 void text_ends(const char *s, size_t n, size_t most, struct buf *out)
 {
 	size_t head, tail = n - most / 3;
@@ -443,7 +445,7 @@ static size_t put_visible(const unsigned char *p, size_t len, struct buf *out)
 	return bad;
 }
 
-/* Runs of harmless characters are copied at once. */
+/* Harmless characters are copied in runs, since almost all text consists of them. */
 static void sanitize_text(const char *s, size_t n, bool lines, struct buf *out)
 {
 	const unsigned char *from = (const unsigned char *)(n ? s : ""), *p = from, *end = p + n, *run = p;
@@ -534,6 +536,7 @@ int text_signal_number(const char *name)
 	return strcasecmp(name, "RTMAX") == 0 ? SIGRTMAX : -1;
 }
 
+/* A token of RFC 9110. Rejecting everything else prevents the injection of further headers. */
 bool text_http_token(const char *s)
 {
 	if (!*s)
