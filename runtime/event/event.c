@@ -237,6 +237,9 @@ static bool event_view_ids(const unsigned char *p, size_t len, struct id_text id
 	return false;
 }
 
+/*
+ * The beginning and the end are enough: checksums protect the text, and a record of another type must not be accepted.
+ */
 static bool event_view_json(const struct event_view *v)
 {
 	const char *name = event_info(v->type)->name;
@@ -293,6 +296,7 @@ void event_id_copy(const struct event_view *v, enum id_field f, char *dst, size_
 
 void event_view_payload(struct event_view *v) { v->payload = event_member(v, "payload"); }
 
+/* Searches for the payload unless event_view_payload has found it. */
 struct jval event_payload(const struct event_view *v)
 {
 	return v->payload.type != JT_NONE ? v->payload : event_member(v, "payload");
@@ -378,6 +382,7 @@ _Static_assert(ID_FIELD_COUNT <= 32, "a set of ids is a u32");
 
 const struct event_info *event_info(enum event_type t) { return (unsigned)t < EVENT_TYPE_COUNT ? &infos[t] : NULL; }
 
+/* A linear search: only requests and packs name a type by its text. */
 int event_type_find(const char *name, size_t n)
 {
 	for (int t = 0; t < EVENT_TYPE_COUNT; t++)

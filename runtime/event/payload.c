@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The row of the table is the grammar: "name: type, name?: type". */
+/* A row is "name:type name?:type …", as the macros in event.c concatenate it from event_types.def; it is trusted. */
 bool payload_member_next(const char **p, struct payload_member *ret)
 {
 	const char *at = *p;
@@ -122,6 +122,7 @@ static bool payload_name_next(const char **p, const char **ret_name, size_t *ret
 	return *ret_n > 0;
 }
 
+/* One bit for each name of the list. */
 void payload_name_seen(const char *names, struct jval key, uint64_t *seen)
 {
 	const char *name;

@@ -4,8 +4,8 @@
 /*
  * The payload of each event type as a struct, from the rows of event_types.def. Its members have the names of the wire.
  *
- * For writing, a caller fills `struct task_queued` and passes it to emit_task_queued (engine/fact.h). All of it lives
- * as long as the call: literals, buffers of the caller, documents that it has read.
+ * For writing, a caller fills `struct task_queued` and passes it to emit_task_queued (engine/core/fact.h). All of it
+ * lives as long as the call: literals, buffers of the caller, documents that it has read.
  *
  * For reading, read_task_queued fills `struct task_queued_json` in one pass: a struct jval for each member, JT_NONE
  * where the event has none. It points into the event.
