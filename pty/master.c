@@ -8,6 +8,7 @@
 
 #define MOVE_AT_ONCE 16384u /* the pipe's pages are allocated for this much; a terminal rarely has more */
 
+/* Only a master has a number. */
 bool master_is(int fd)
 {
 	unsigned number;
@@ -15,6 +16,7 @@ bool master_is(int fd)
 	return ioctl(fd, TIOCGPTN, &number) == 0;
 }
 
+/* EIO: the last process has closed the terminal, which is the end of output and no failure. */
 ssize_t master_move(int fd, int pipe)
 {
 	ssize_t n;

@@ -23,6 +23,10 @@ static int set_termios(int fd, const struct termios *t)
 	return r;
 }
 
+/*
+ * Only async-signal-safe calls. The program crashes all the same, with the signal and the core file that it would have
+ * had.
+ */
 static void on_crash(int sig)
 {
 	struct rawmode *m = active;
@@ -55,6 +59,10 @@ int rawmode_enter(struct rawmode *m, int fd, enum rawmode_kind kind, char wake, 
 		cfmakeraw(&t);
 	else
 		t.c_cc[VEOL] = (cc_t)wake;
+	/*
+	 * The handlers are set before the terminal changes: a crash in between restores settings that are still the
+	 * same.
+	 */
 	active = m;
 	m->on = true;
 	watch_crashes(true);

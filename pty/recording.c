@@ -57,6 +57,10 @@ static void write_event(struct recording *r, uint64_t at_us, const char *code, c
 	buf_byte(out, '\n');
 }
 
+/*
+ * The cut bytes come first in the next piece, with its time. A character that never completes is written by
+ * recording_end.
+ */
 void recording_output(struct recording *r, uint64_t at_us, const void *p, size_t n, struct buf *out)
 {
 	buf_auto struct buf joined = BUF_INIT;
@@ -223,6 +227,7 @@ void recording_event_done(struct recording_event *ev) { buf_done(&ev->data); }
 
 /* ---- pace ---- */
 
+/* A time that goes back counts as no pause, and the clock continues from the latest time. */
 uint64_t recording_pause(struct recording_pace *p, uint64_t at_us)
 {
 	uint64_t pause = p->begun && at_us > p->last_us ? at_us - p->last_us : 0;

@@ -5,8 +5,10 @@
 
 #include <string.h>
 
+/* The states of a small ECMA-48 parser. STRING covers OSC, DCS, SOS, PM and APC, whose content is never shown. */
 enum { GROUND, ESCAPE, INTERMEDIATE, CONTROL, STRING };
 
+/* A carriage return alone starts the line over: the next character begins a new version of it on a line of its own. */
 static void filter_text(struct sanitize *s, char c, struct buf *text)
 {
 	switch (c) {
@@ -72,6 +74,9 @@ static void feed_byte(struct sanitize *s, char c, struct buf *text)
 	}
 }
 
+/*
+ * Two stages: sequences are removed byte by byte, then whole characters are made safe, so a split one waits in `carry`.
+ */
 void sanitize_feed(struct sanitize *s, const char *bytes, size_t n, struct buf *out)
 {
 	buf_auto struct buf text = BUF_INIT;

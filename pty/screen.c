@@ -93,6 +93,10 @@ static VTermRect clip_rect(const struct screen *s, VTermRect r)
 	return r;
 }
 
+/*
+ * Marks the cells as drawn now. A change larger than one character means that the cursor is not stuck in place
+ * (feed_piece).
+ */
 static int on_damage(VTermRect rect, void *ctx)
 {
 	struct screen *s = ctx;
@@ -109,6 +113,7 @@ static int on_damage(VTermRect rect, void *ctx)
 	return 1;
 }
 
+/* Offsets move with their cells. Rows are copied in the direction that does not overwrite what is still to be read. */
 static int on_moverect(VTermRect dest, VTermRect src, void *ctx)
 {
 	struct screen *s = ctx;
@@ -150,6 +155,10 @@ static void back_drop_first(struct screen *s)
 	s->back_count--;
 }
 
+/*
+ * libvterm pushes the rows before it moves the screen, so the n-th row pushed since the last move or damage is still
+ * row n of the offsets. The memory limit may drop even the newest line, if that alone is too large.
+ */
 static int on_pushline(int cols, const VTermScreenCell *cells, void *ctx)
 {
 	struct screen *s = ctx;
@@ -240,6 +249,7 @@ static int on_settermprop(VTermProp prop, VTermValue *val, void *ctx)
 	return 1;
 }
 
+/* A reply that does not fit is dropped as a whole: half a sequence would be read as keys. */
 static void on_output(const char *p, size_t n, void *ctx)
 {
 	struct screen *s = ctx;
@@ -331,6 +341,7 @@ static void feed_piece(struct screen *s, const unsigned char *p, size_t n)
 		s->still = 0;
 }
 
+/* In pieces, because all cells that one call draws get the same offset, that of the end of the piece. */
 void screen_feed(struct screen *s, const void *p, size_t n)
 {
 	const unsigned char *at = p;

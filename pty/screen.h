@@ -75,11 +75,10 @@ void screen_info(const struct screen *s, struct screen_info *ret);
  * The rows, preceded by up to `scrollback` lines of what has scrolled out (UINT_MAX = all that is kept).
  *   text   one string, a newline after each line; blanks at the ends of lines and empty lines at the end are left out
  *   lines  the same as a JSON array of strings, one for each row, also for empty ones
- *   cells  a JSON array of rows; see line.h
+ *   cells  a JSON array of rows; see screen_row.h
  *   ansi   bytes that draw the same rows, colours and cursor on another terminal of that size, from anywhere. With
- *          `modes` they
- *          also make it ready for what the program prints next: margins, pen, keys and mouse reports
- * (terminal_modes_write_restore). Whether to show it on the alternate screen is up to the caller
+ *          `modes` they also make it ready for what the program prints next: margins, pen, keys and mouse reports
+ *          (terminal_modes_write_restore). Whether to show it on the alternate screen is up to the caller
  */
 void screen_text(const struct screen *s, unsigned scrollback, struct buf *out);
 void screen_lines(const struct screen *s, unsigned scrollback, struct jw *w);

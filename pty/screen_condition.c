@@ -90,6 +90,7 @@ static const char *newest_text(const struct buf *b)
 	return p ? p + 1 : b->data + b->len;
 }
 
+/* The text comes first, because searching for it is cheaper than matching. */
 static enum screen_match check_after(const struct screen_condition *u, const struct screen *s, uint64_t after)
 {
 	buf_auto struct buf drawn = BUF_INIT, trimmed = BUF_INIT;

@@ -92,12 +92,14 @@ static struct screen_row_run run_of(const VTermScreenCell *c, uint64_t stamp, ch
 	return r;
 }
 
+/* Runs with different offsets stay separate, so that text can be cut at the first newer cell. */
 static bool run_joins(const struct screen_row_run *a, const struct screen_row_run *b)
 {
 	return a->blank == b->blank && a->stamp == b->stamp && a->width == b->width && !a->combined && !b->combined &&
 	       style_same(a->style, b->style);
 }
 
+/* Most rows have few runs: these are collected on the stack, others in an array of one run per cell. */
 void screen_row_pack(const VTermScreenCell *cells, const uint64_t *stamps, unsigned cols, struct screen_row *ret)
 {
 	mem_auto struct screen_row_run *many = NULL;

@@ -37,8 +37,10 @@ static void set_mode(struct terminal_modes *t, unsigned number, bool on)
 	}
 }
 
+/* ESC c resets the terminal, but not the parser that is reading it. */
 static void reset_state(struct terminal_modes *t) { *t = (struct terminal_modes){ .state = t->state }; }
 
+/* Without parameters the region is the whole screen, the default. */
 static void set_region(struct terminal_modes *t)
 {
 	t->region = t->nparams > 0;

@@ -53,6 +53,7 @@ static bool has_arg(const struct vt_filter *in, unsigned value)
 	return false;
 }
 
+/* The sequence is written again from its parsed parameters, so nothing of the original bytes reaches libvterm. */
 static void csi_end(struct vt_filter *in, char final, unsigned rows, struct buf *out)
 {
 	in->state = VT_FILTER_TEXT;
@@ -328,6 +329,11 @@ static size_t is_harmless(const char *p, size_t n)
 	return c == '\033' ? harmless_csi(p, n) : 0;
 }
 
+/*
+ * Three passes: find the prefix that has only text, line ends and harmless sequences; find the end of its last line
+ * that scrolls out; collect the colours that are set before that point. A line may wrap to several rows, which only
+ * makes more of it scroll out. A bare newline keeps the column and is not counted as a line.
+ */
 size_t vt_filter_skip_scrolled(const struct vt_filter *in, const void *bytes, size_t n, size_t keep, struct buf *out)
 {
 	const char *p = bytes;
