@@ -46,7 +46,7 @@ static struct doc *replace_doc(struct docs *d, uint64_t ordinal, uint8_t kind, c
 	return n;
 }
 
-/* Every read searches all layers, most of which have no document at all: those cost no lookup. */
+/* Every read searches all layers: one whose group changed no document costs no lookup. */
 int docs_get(const struct docs *d, uint8_t kind, const char *id, size_t id_len, const char **ret, size_t *ret_len)
 {
 	char key[KEY_SIZE];

@@ -9,9 +9,9 @@
 struct layer;
 
 /*
- * Projects the batches and makes them durable as one group; sets their sequences. Call batch_complete next. On failure
- * nothing was written, unless *ret_in_doubt: then reopen the database, find out whether the commit happened, and call
- * durable_confirm or durable_abort.
+ * Projects the batches and makes them durable as one group; sets their sequences. Call complete_batches (writer.c)
+ * next. On failure nothing was written, unless *ret_in_doubt: then reopen the database, find out whether the commit
+ * happened, and call durable_confirm or durable_abort.
  */
 int durable_group(struct store *store, struct store_batch *group, bool *ret_in_doubt, struct err *e);
 /* With the mutex held: lets readers see the new group if it is only in the journal. Unref the returned layer after the

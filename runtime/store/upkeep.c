@@ -306,7 +306,8 @@ static int project_log(struct rebuild *b, struct store *store, MDB_txn *txn, str
 }
 
 /*
- * Only next_* is changed here, because the transaction may fail or be repeated; rebuild_step takes it over afterwards.
+ * The position goes to next_*, because the transaction may fail or be repeated; rebuild_step takes it over after the
+ * commit. PHASE_CLEAR starts over if it is repeated.
  */
 static int rebuild_txn(struct store *store, MDB_txn *txn, void *ctx, struct err *e)
 {

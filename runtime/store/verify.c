@@ -347,7 +347,7 @@ static bool chunk_still_exists(struct verify *y, const char *ref, const struct c
 	return reader_begin(y->store, &r, NULL) == 0 && mdb_get(r.txn, r.db->t[DB_CHUNKS], &kv, &v) == 0;
 }
 
-/* No transaction is open while files are read, since this reads every output byte and may take minutes. */
+/* No transaction is open while files are read, since reading every output byte may take long. */
 static int check_spool(struct verify *y, struct err *e)
 {
 	mem_auto struct portion *p = mem_zalloc(1, sizeof(*p));
