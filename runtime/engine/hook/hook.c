@@ -1,4 +1,11 @@
-/* Runs the processes of hooks, records their events and reads their answers. hook.h describes the module. */
+/*
+ * Runs the processes of hooks, records their events and reads their answers. hook.h describes the module.
+ *
+ * A hook is an owner of its process, with the process id as its own id. hook.started is recorded with the step that
+ * waits, hook.completed or hook.failed with the end of the process. The answer is read from the output when the process
+ * has ended; until then the run has the answer "failed: it has not answered". Every way in which a hook can get lost is
+ * therefore treated as its failure: it denies if the hook fails closed, otherwise the work continues with a warning.
+ */
 
 #include "runtime/engine/hook/hook.h"
 
@@ -14,6 +21,7 @@
 #include <signal.h>
 
 #define REASON_SHOWN 2000u
+/* More than the maximum, so that output at the maximum is never truncated before it is parsed. */
 #define KEPT_OUTPUT (2u * HOOK_OUTPUT_MAX)
 #define STDERR_READ 8192u
 
@@ -128,6 +136,7 @@ static void run_start(struct hook_run *r)
 		return;
 	}
 	engine_default_limits(engine, &s.limits);
+	/* The timeout of a hook is the wall limit of its process. Without an idle limit it may be silent until then. */
 	s.limits.wall_ms = r->timeout_ms;
 	s.limits.idle_ms = LIMIT_NONE;
 	s.limits.output_bytes = KEPT_OUTPUT;
@@ -150,6 +159,7 @@ void hook_group_run(struct hook_group *group, hook_then_fn then, void *ctx)
 	group->ctx = ctx;
 	group->open++;
 	for (size_t i = 0; i < group->count; i++)
+		/* A hook that cannot be started ends within this loop; `open` keeps the group until all were tried. */
 		(group->run[i].passed_over ? pass_over : run_start)(&group->run[i]);
 	group->open--;
 	hook_group_select(group);
@@ -332,6 +342,7 @@ static void pass_over(struct hook_run *r)
 		return;
 	}
 	struct transaction *own = transaction_new_internal(engine);
+	/* Recorded as it is treated here, whatever the entry of the hook says. */
 	d.failsClosed = decides;
 	hook_failed_fact(engine, &d, "untrusted", r->passed_over, own);
 	transaction_after_commit(own, hook_over, r->process_id);
@@ -358,6 +369,7 @@ static void hook_output(struct process *p, struct transaction *tx)
 
 	if (p->state > PROCESS_RUNNING)
 		return;
+	/* Too long to be an answer: end it now instead of at its timeout. answer_of reports the reason. */
 	if (p->streams[STREAM_STDOUT].size > HOOK_OUTPUT_MAX || p->streams[STREAM_STDERR].size > HOOK_OUTPUT_MAX) {
 		process_enforce_end(p, PROCESS_END_USER, &by, SIGKILL, 0, "a hook printed too much");
 		return;
@@ -366,6 +378,7 @@ static void hook_output(struct process *p, struct transaction *tx)
 		return;
 	buf_auto struct buf out = BUF_INIT;
 	read_stream(p, STREAM_STDOUT, STDERR_READ, &out);
+	/* The tick continues the group: calling `then` here would run it inside the transaction of the output. */
 	if (hook_answer_is_async(buf_cstr(&out), out.len)) {
 		r->async = true; /* the hook keeps running in the background, its group no longer waits */
 		hook_answer_done(&r->said->answer);
@@ -424,6 +437,7 @@ static void hook_ended(struct process *p, const struct process_outcome *o, struc
 	} else {
 		completed_fact(p, &d, &a, r, tx);
 	}
+	/* After a restart there is no run: the outcome is only recorded. */
 	if (r && !r->over) {
 		hook_answer_done(&r->said->answer);
 		r->said->answer = a;

@@ -84,7 +84,11 @@ struct hook_run {
 	char *passed_over; /* why it is skipped, or NULL */
 };
 
-/* All awaited hooks have answered. The group is freed after the call, once no asynchronous hook runs. */
+/*
+ * All awaited hooks have answered. Called exactly once for each group that runs, unless `then` was cleared or the
+ * engine shuts down first (`drop`). The group is freed after the call, once no asynchronous hook runs; the callback
+ * must not free it.
+ */
 typedef void (*hook_then_fn)(struct hook_group *group, void *ctx);
 struct hook_group {
 	TAILQ_ENTRY(hook_group) link;
@@ -98,6 +102,7 @@ struct hook_group {
 	size_t beyond; /* number of files, if there are too many to run a hook for each; else 0 */
 	struct hook_run *run;
 	struct hook_reply *said; /* same index as `run` */
+	/* `open`: number of callers on the stack that still use the group; it is not freed before that is 0. */
 	size_t count, open;
 	bool cancelled; /* the waiting step is to end; ignore the answers */
 	bool settled;   /* `then` was called; only asynchronous hooks are left */
@@ -121,6 +126,7 @@ bool hook_run_waits(const struct hook_run *r); /* is its answer awaited? */
 void hook_group_select(struct hook_group *group);
 /* May call `then` before it returns. */
 void hook_group_run(struct hook_group *group, hook_then_fn then, void *ctx);
+/* Kills the awaited hooks. `then` is still called, with `cancelled` set; asynchronous hooks continue. */
 void hook_group_cancel(struct hook_group *group, const char *reason);
 void hook_group_sum(const struct hook_group *group, struct hook_result *ret);
 /* Transfers ownership of the answers to the caller. */
@@ -145,6 +151,7 @@ void hook_failed_fact(struct engine *engine, const struct hook_doc *d, const cha
 		      struct transaction *tx);
 void hook_init(struct engine *engine);
 uint64_t hook_tick(struct engine *engine, uint64_t now);
+/* Recovery in two steps: the starts that waited for hooks end before processes are recovered, the hooks after that. */
 void hook_finish_due(struct engine *engine);
 void hook_recover(struct engine *engine);
 void hook_done(struct engine *engine);
@@ -164,9 +171,9 @@ void hook_tool_done(struct hook_tool *t);
 /* Converts a hook's updatedInput back to the tool's arguments. New reference. */
 json_t *hook_tool_arguments(const char *tool, const json_t *arguments, const char *cwd, const json_t *input);
 bool hook_tool_is_same(const struct hook_tool *t, const json_t *input); /* is `input` what the hooks have read? */
-/* The members common to all hook points; the caller adds its own. New reference. */
-/* The work of a process, without what only its start knows (environment, who waits, …). Borrows from the process. */
+/* The work of a process, without what only its start has (environment, waiting step …). Borrows from the process. */
 struct hook_subject hook_subject_of(const struct process *p, enum hook_point point);
+/* The members common to all hook points; the caller adds its own. New reference. */
 json_t *hook_input(const struct hook_subject *s, int mode);
 char *hook_input_text(json_t *input); /* consumes `input` */
 void hook_texts_of(const struct hook_tool *t, json_t *input,
@@ -194,7 +201,9 @@ struct hook_evaluation {
 bool hook_wanted(const struct hook_evaluation *j, enum hook_point point);
 void hook_list_json(const struct hook_evaluation *j, struct jw *w); /* the pre_tool_use hooks, for a dry run */
 bool hook_would_be_skipped(const struct hook_evaluation *j); /* would one of them be skipped? Then a person is asked */
+/* Records the waiting start and runs the hooks that hook_wanted has selected. The start is repeated afterwards. */
 void hook_defer_start(struct process *p, const struct start_request *r, const struct caller *c);
+/* Ends the wait: kills the hooks; the start is dropped when they are gone. */
 void hook_cancel(struct process *p, const char *reason);
 void hook_wait_free(struct hook_wait *w);
 

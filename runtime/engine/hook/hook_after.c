@@ -18,7 +18,9 @@
 #include "runtime/engine/session/session.h"
 #include "runtime/engine/session/tool_call_read.h"
 
+/* Of each stream in tool_response; the refs next to it lead to the rest. */
 #define RESPONSE_BYTES 30000u
+/* The longest answer of a built-in tool that hooks get as an object; of a longer one they get a preview. */
 #define ANSWER_MAX (256u << 10)
 #define WORDS_MAX (32u << 20) /* larger than any plan, whatever the JSON escaping adds */
 
@@ -246,6 +248,7 @@ static size_t select_hooks(struct ended *x, enum hook_point point, const struct 
 	}
 	if (!x->is_tool)
 		command_analyse_line(buf_cstr(&x->line), x->line.len, &how, &facts);
+	/* An unknown command matches every condition of a hook, so a hook may run needlessly but is never skipped. */
 	if (x->partial)
 		facts.unknown |= COMMAND_UNKNOWN(TOO_MUCH);
 	size_t n = policy_hooks_select(x->hooks, &q, list);

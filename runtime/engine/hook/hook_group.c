@@ -1,4 +1,12 @@
-/* A group of hooks: all hooks of one step, each with its own process. */
+/*
+ * A group of hooks: all hooks of one step, each with its own process.
+ *
+ * A group copies everything that it needs from the policy and the step, because policy files can be reloaded, and the
+ * step can end, while hooks run. Runs and answers are two arrays with the same index: the answers outlive the group
+ * when hook_group_take moves them to the caller.
+ *
+ * Every change of a run leads to hook_group_select, the only place where the group continues or is freed.
+ */
 
 #include "runtime/engine/hook/hook.h"
 
@@ -26,6 +34,7 @@ static void free_strings(char **v, size_t n)
 	free(v);
 }
 
+/* Passed by environment and not as arguments, because arguments are recorded and headers may have secrets. */
 static void set_http_env(struct hook_run *r, const struct policy_hook *h)
 {
 	buf_auto struct buf names = BUF_INIT;
@@ -86,6 +95,7 @@ static void bound_run(struct hook_run *r, const struct policy_hook *h, const str
 	 */
 	const bool wary = s->untrusting || mode == MODE_UNTRUSTED;
 
+	/* Hooks of the host and of the user are trusted. */
 	if (h->layer != RULE_OF_WORKSPACE)
 		return;
 	if (tame && strcmp(h->profile, HOOK_PROFILE) == 0) {
@@ -126,6 +136,10 @@ static void run_add(struct hook_group *group, const struct hook_subject *s, cons
 	strmap_put(&group->engine->hook->runs, r->process_id, r);
 }
 
+/*
+ * Runs multiply: hooks times files. Beyond the limit one run for each hook is created and fails, which denies the step
+ * if the hook fails closed; checking only some of the files would be worse.
+ */
 static void take_inputs(struct hook_group *group, const struct hook_subject *s, size_t nhooks)
 {
 	const struct hook_texts *t = s->texts;
@@ -202,6 +216,7 @@ void hook_group_select(struct hook_group *group)
 		runs |= !group->run[i].over;
 	}
 	if (!waits && !group->settled) {
+		/* Set first: `then` may lead back to this function. */
 		group->settled = true;
 		group->open++; /* keeps the group alive: `then` may end its other runs */
 		if (group->then)
@@ -223,6 +238,7 @@ void hook_group_take(struct hook_group *group, struct hook_reply **ret, size_t *
 {
 	*ret = group->said;
 	*ret_n = group->count;
+	/* Asynchronous hooks may still end and need a place for their answer. */
 	group->said = mem_zalloc(group->count + 1, sizeof *group->said);
 	for (size_t i = 0; i < group->count; i++)
 		group->run[i].said = &group->said[i];

@@ -23,6 +23,7 @@
 
 #include <string.h>
 
+/* Of all texts of one step together; they differ only in the path. */
 #define TEXTS_BYTES_MAX (16u << 20)
 
 static const struct mapping {
@@ -176,6 +177,9 @@ json_t *hook_tool_arguments(const char *tool, const json_t *arguments, const cha
 	const struct mapping *m = mapping_of(tool);
 	json_t *made = json_copy((json_t *)(uintptr_t)input), *env = json_object_get(arguments, "env");
 
+	/*
+	 * Members that only hooks see are no arguments of the tool. The environment, which hooks do not see, is kept.
+	 */
 	json_object_del(made, "file_paths");
 	if (m == PATCHING)
 		json_object_del(made, "file_path"); /* the patch itself names the files */

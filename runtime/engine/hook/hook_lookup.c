@@ -59,6 +59,7 @@ static void report_hooks(struct engine *engine, const char *cwd, const struct po
 
 static void on_known(struct engine *engine, void *ctx)
 {
+	/* The files may have changed again since they were read; since_ns bounds how often that is waited for. */
 	struct hook_lookup_wait *w = ctx;
 	const struct policy_hooks *hooks;
 	struct err e = ERR_INIT;

@@ -1,6 +1,10 @@
 /*
  * Hooks after a restart. A step that waited for hooks was not evaluated and does not run; hooks whose answer nothing
  * waits for keep running.
+ *
+ * Denying is the safe outcome: the request was never evaluated, the connection of its client is gone, and the policy
+ * may have changed. Starts with an owner are not ended here; the owner repeats them during its own recovery, and their
+ * hooks run again.
  */
 
 #include "runtime/engine/hook/hook.h"
@@ -52,6 +56,7 @@ void hook_finish_due(struct engine *engine)
 		    strcmp(d.waits, "process") != 0 || strmap_get(&settled, d.subjectId))
 			continue;
 		settle_start(engine, &d, own);
+		/* Several hooks may belong to one start, which ends once. */
 		strmap_put(&settled, d.subjectId, engine);
 	}
 	if (own)
@@ -86,6 +91,7 @@ void hook_recover(struct engine *engine)
 	const struct view_ids_query live = { .kind = VIEW_HOOK, .prefix = "", .max = RECOVER_MAX };
 	struct err e = ERR_INIT;
 
+	/* Hooks that recovery found lost must not be listed as live any longer: view_ids reads committed documents. */
 	store_flush(engine->o.store);
 	if (view_ids(engine->o.store, &live, &hooks, NULL, &e) < 0)
 		log_error("look for hooks that ran: %s", e.message);

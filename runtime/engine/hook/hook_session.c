@@ -47,6 +47,7 @@ static void session_known(struct engine *engine, const struct policy_hooks *hook
 	char thread[ID_SIZE], turn[ID_SIZE];
 	struct err e = ERR_INIT;
 
+	/* A session never fails because of its hooks: they only observe. */
 	if (!n || session_system_turn(engine, tx, w->uid, w->session_id, thread, turn, &e) < 0) {
 		transaction_free(tx);
 		session_over(w);

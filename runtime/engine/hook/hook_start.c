@@ -3,6 +3,10 @@
  * other hooks may answer instead (permission_request). The start waits, recorded as it was requested
  * (start_record.h). When the hooks have answered, it is repeated from the beginning, so that the rules evaluate the
  * request as the hooks rewrote it, and an approval is bound to that version.
+ *
+ * struct hook_wait carries the state through all passes. It belongs to the waiting process until the hooks have
+ * answered, then to the repeated start, which gets the answers in start_hooked and frees it at its end. If the repeated
+ * start needs the second stage, a new wait takes over the answers of the first, so that no hook runs twice.
  */
 
 #include "runtime/engine/hook/hook.h"
@@ -124,6 +128,7 @@ bool hook_wanted(const struct hook_evaluation *j, enum hook_point point)
 
 	if (!j->hooks || !j->hooks->at[point])
 		return false;
+	/* Selected now, because the lists of hooks are valid only during this call; hook_defer_start runs them. */
 	struct hook_wait *w = mem_zalloc(1, sizeof *w);
 	w->process = p;
 	if (!select_hooks(j, point, w)) {
@@ -234,6 +239,7 @@ void hook_defer_start(struct process *p, const struct start_request *r, const st
 	p->hooked = true;
 	p->state = PROCESS_WAITING;
 	w->hold = pending_start_new(engine, &copy, c, NULL, NULL, &e);
+	/* The session facts are committed regardless: the failure of the process refers to them. */
 	if (!w->hold) {
 		transaction_commit_then(tx, 0, NULL, NULL);
 		p->wait_ops->fail(p, &e);
@@ -320,6 +326,7 @@ static int rewrite_command(struct hook_wait *w, struct start_request *r, struct 
 		r->argc = 0;
 		w->made.arguments = json_pack("{s:s}", "commandLine", command);
 	}
+	/* A hook may change the timeout in either direction: it is part of the policy. */
 	if (json_is_integer(timeout) && json_integer_value(timeout) > 0)
 		r->limits.wall_ms = (uint64_t)json_integer_value(timeout);
 	return 0;
@@ -399,6 +406,7 @@ static void on_answered(struct hook_group *group, void *ctx)
 	take_said(group, w);
 	/* The group is freed after this callback. */
 	w->group = NULL;
+	/* Else process_free would free the wait together with the waiting process. */
 	p->hooks = NULL;
 	for (int i = 0; i < STAGES; i++)
 		hook_result_of(w->said[i], w->nsaid[i], &w->sum[i]);
