@@ -1,3 +1,16 @@
+/*
+ * Decisions about starts, and the ends of processes that never run.
+ *
+ * permission_judge combines the rules and the mode (policy/decision.h), the answers of hooks, an approval that was
+ * given for this start, and grants for the session, in this order. Hooks can make the decision stricter and may answer
+ * a question that the mode asks; a person may answer every question. Neither overrides a denial. The result is recorded
+ * as permission.evaluated, in the same batch as what follows from it.
+ *
+ * A process that is denied or cancelled has an end like any other: one terminal event, the end of its turn, the facts
+ * of its owner. How its owner and its client learn about it depends on how far the start came: before an approval by
+ * the reply to the start, after it by the facts only, since that reply was sent when the question was opened.
+ */
+
 #include "runtime/engine/permission/permission.h"
 
 #include "policy/command_analysis.h"
@@ -136,6 +149,7 @@ static void decide_asked(struct process *p, const struct start_request *r, const
 {
 	struct engine *engine = p->engine;
 
+	/* Checked before everything else: an approval never applies to anything but what was shown. */
 	if (r->approval && strcmp(r->approval->binding, p->binding) != 0) {
 		overrule_decision(
 			d, POLICY_DENY, POLICY_BY_PERSON,
@@ -196,6 +210,7 @@ static bool ask_hooks(const struct hook_evaluation *j, struct policy_decision *d
 	const struct start_hooked *hooked = j->request->hooked;
 	struct process *p = j->process;
 
+	/* Hooks are programs with effects of their own, so a dry run only lists them. */
 	if (p->dry) {
 		struct buf list = BUF_INIT;
 		struct jw w = jw_on(&list);
@@ -222,6 +237,7 @@ static bool ask_hooks(const struct hook_evaluation *j, struct policy_decision *d
 	d->updated_ref = hooked ? hooked->updated_ref : NULL;
 	if (d->answer != POLICY_ASK || d->deferred || permission_is_granted(p->engine, p->session_id, p->binding))
 		return false;
+	/* Second stage: a person would have to be asked, and hooks may answer instead. */
 	if (!hooked || !hooked->instead)
 		return hook_wanted(j, HOOK_PERMISSION_REQUEST);
 	policy_decision_hooks(d, p->mode, hooked->instead);
@@ -390,6 +406,7 @@ void permission_end_facts(struct process *p, const struct permission_end *how, s
 
 	p->ended_as = how->terminated ? "terminated" : how->status;
 	const struct envelope envelope = { .status = p->ended_as, .status_reason = how->message };
+	/* A process that waited for a person was described by permission.requested. */
 	bool told = p->command_json && !p->resumed;
 	if (how->terminated)
 		EMIT(process_terminated, tx, process_scope(p), .envelope = envelope, .reason = how->message,
@@ -427,6 +444,7 @@ static void finish_unstarted(struct process *p, const struct err *e, const char 
 	struct process_over over = { .owns_turn = p->owns_turn };
 	char owner_id[ID_SIZE];
 
+	/* Copied, because the process is freed before its owner is notified. */
 	memcpy(owner_id, p->owner_id, sizeof owner_id);
 	memcpy(over.thread_id, p->thread_id, ID_SIZE);
 	memcpy(over.turn_id, p->turn_id, ID_SIZE);
@@ -450,6 +468,7 @@ static void on_denied(void *ctx, const struct store_result *r)
 	else
 		make_denial(p, &e, &data);
 	reply_err(&p->start, &e, data.data, data.len);
+	/* The reply to the start was sent with the question; waiters and the owner get the end of the process. */
 	if (p->resumed) {
 		process_answer_waiters(p);
 		process_finished(p);
@@ -517,6 +536,7 @@ static void end_waiting(struct process *p, struct permission_end *how, const str
 		reply_error_record(e, NULL, 0, &record);
 		transaction_store_reply(tx, &p->start, record.data, record.len);
 	}
+	/* STORE_MUST: without this end the process would still wait according to the log. */
 	transaction_commit_then(tx, STORE_MUST, how->tell_owner ? on_failed : on_hooked_failed, p);
 }
 

@@ -6,6 +6,11 @@
  * never ran. Ask: an action is opened and the process waits in the log. When a person allows it, exactly what was
  * shown is started. The binding guarantees that: it is a hash of the plan (program, arguments, working directory,
  * environment, mounts) and of the sandbox. If the same request would now produce a different binding, it is denied.
+ *
+ * Order of calls for one start: permission_confine, then permission_judge, then one of hook_defer_start,
+ * permission_deny, permission_ask or the launch. Files: permission.c (decision, denial), permission_wait.c (a process
+ * that waits for a person, and its recovery), permission_persist.c (scope always), permission_retry.c (mode
+ * on_failure), permission_request.c (requests of clients about policy).
  */
 
 #include "runtime/engine/core/engine.h"
@@ -28,6 +33,7 @@ int permission_confine(struct process *p, const struct start_request *r, const s
  */
 bool permission_judge(struct process *p, const struct start_request *r, const struct sandbox_setup *f,
 		      const char *const *argv, size_t argc, const struct policy_rules *rules, const struct caller *c);
+/* Adds permission.evaluated, and permission.resolved if a hook answered instead of a person. */
 int permission_fact(const struct process *p, struct transaction *tx);
 /* Both reply to the start, and take ownership of the process. */
 void permission_deny(struct process *p);
@@ -53,6 +59,7 @@ void permission_cancel(struct process *p, const char *reason, bool stopping);
  * access.
  */
 void permission_offer_retry(struct process *p);
+/* Rebuilds the processes that wait for a person. Starts nothing. */
 void permission_recover(struct engine *engine);
 void permission_resume(struct engine *engine); /* once starts are possible again */
 void permission_init(struct engine *engine);

@@ -135,6 +135,7 @@ int permission_persist(struct engine *engine, const struct action_doc *d, const 
 	a->rules_json = mem_strndup(rules.text, rules.len);
 	a->fn = fn;
 	a->ctx = ctx;
+	/* While it is in this list, other answers to the action are rejected (permission_is_persisting). */
 	TAILQ_INSERT_TAIL(&engine->permissions->persisting, a, link);
 	return 0;
 }

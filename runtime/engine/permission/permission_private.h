@@ -19,7 +19,7 @@ struct permission_end {
 	const char *status, *category; /* of its turn */
 	const char *message;
 	bool terminated; /* ended by a request while it waited */
-	bool tell_owner;
+	bool tell_owner; /* add the owner's facts; false: its callback `refused` follows instead */
 };
 void permission_end_facts(struct process *p, const struct permission_end *how, struct transaction *tx);
 struct action_outcome;

@@ -1,4 +1,10 @@
-/* Requests about policy: dry run, policy in effect, change of mode, reload of the files. */
+/*
+ * Requests about policy: dry run, policy in effect, change of mode, reload of the files.
+ *
+ * A dry run and get_policy depend on the policy files of a workspace, like a start, and wait for them in the same way
+ * (pending_start.h): the function runs again from the beginning when they have been read. A dry run creates a process
+ * that is never launched and decides about it with the functions of a real start; only hooks are listed instead of run.
+ */
 
 #include "runtime/engine/permission/permission.h"
 
@@ -15,6 +21,7 @@
 #include "runtime/engine/session/session.h"
 #include "runtime/view/view.h"
 
+/* Rules and notes in the result of get_policy; ruleCount is exact. */
 #define RULES_SHOWN 1000u
 
 /* ---- evaluate_permission ---- */
@@ -303,6 +310,10 @@ void engine_show_policy(struct engine *engine, const char *session_id, const cha
 
 /* ---- set_permission_mode ---- */
 
+/*
+ * A session may choose its mode within what the host permits: bypass only if the host allows it, and never a mode that
+ * is less strict than one that the host has set.
+ */
 static int check_mode(const struct engine *engine, int mode, const char *name, struct err *e)
 {
 	buf_auto struct buf names = BUF_INIT;
@@ -422,6 +433,7 @@ void engine_policy_loaded(struct engine *engine, const char *problem)
 		if (problem)
 			err_set(&w->problem, ERR_INVALID,
 				"the policy was not loaded; the previous one stays in effect: %s", problem);
+		/* The value does not matter: the commit is a barrier behind the policy.changed events of this load. */
 		transaction_set_meta(tx, "policy.asked", problem ? "not_loaded" : "loaded", problem ? 10 : 6);
 		transaction_commit_then(tx, STORE_MUST | STORE_NOW, on_load_durable, w);
 	}

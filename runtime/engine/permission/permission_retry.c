@@ -93,6 +93,7 @@ static void widen_sandbox(json_t *start, const json_t *open)
 		if (json_array_size(more))
 			json_array_extend(json_object_get(sandbox, lists[i]), more);
 	}
+	/* Without a network there is no proxy that could allow a host. */
 	if (json_array_size(json_object_get(open, "allowHosts")))
 		json_object_set_new(sandbox, "network", json_string("allow"));
 	json_object_del(start, "processId");
@@ -133,6 +134,7 @@ static void start_again(struct engine *engine, const struct action_doc *a, struc
 				  .pid = (int32_t)jval_int(jval_get(by, "pid"), 0),
 				  .role = ROLE_OPERATOR,
 				  .peer_fd = engine->o.ports->find_peer(engine->o.host, uid) };
+	/* A new process in the same session: the failed one keeps its events, and its turn has ended. */
 	record.spec.request.session_id = a->sessionId;
 	record.spec.request.justification = why;
 	if (c.peer_fd < 0)

@@ -2,6 +2,13 @@
  * A process that waits for a person. In the log it is an open action whose continuation refers to the recorded start
  * (start_record.h) and holds its binding; memory only holds the waiting clients. After a restart the waiting
  * processes are rebuilt from the open actions, and starts that were allowed but not carried out are carried out.
+ *
+ * The steps, each durable before the next begins:
+ *   asked       action.required, permission.requested and the recorded start    the client gets waiting_permission
+ *   answered    action.resolved, permission.resolved; a denial also ends the process in the same commit
+ *   started     the facts of the start, with the binding checked against the new plan
+ * A crash after the second one is the reason for permission_resume: the approval is in the log, but no process.started.
+ * The client may be gone by then. The process runs with the requester's identity, by a socket that the host has kept.
  */
 
 #include "runtime/engine/permission/permission.h"
@@ -21,6 +28,7 @@
 #include "runtime/view/view.h"
 #include "runtime/view/view_ids.h"
 
+/* Of turns, and of processes of one turn, that are examined after a restart. */
 #define RECOVER_MAX 4096u
 
 #define PROMPT_SHOWN 2048u
@@ -263,6 +271,7 @@ static void resume_start(struct engine *engine, struct process *p, const struct 
 	struct err e = ERR_INIT;
 
 	p->resumed = true;
+	/* Ended by a request between the answer and its commit. */
 	if (p->end_reason) {
 		permission_drop(p, p->end_reason);
 		return;
@@ -383,6 +392,7 @@ void permission_cancel(struct process *p, const char *reason, bool stopping)
 			reply_err(&w->reply, &e, NULL, 0);
 			free(w);
 		}
+		/* Else the question is being committed, and on_asked frees it. */
 		if (!p->start.fn)
 			process_free(p);
 		return;
