@@ -1,3 +1,14 @@
+/*
+ * The document of an action is its only state: status, decisions, deadline, continuation. It is read speculatively, so
+ * that of two answers that arrive at the same time the second finds the action resolved, although the first is not
+ * durable yet. Effects wait for the commit (on_resolved_committed) and read the document again, because the transaction
+ * and the answer are gone by then.
+ *
+ * An answer passes these checks, in this order: the action is known to the caller's uid, still open, of a known kind,
+ * and not being written as a rule; the decision is one that it offers; the answer does not change the question; the
+ * payload matches the schema. Only then is it recorded.
+ */
+
 #include "runtime/engine/action/action.h"
 
 #include "runtime/base/clock.h"
@@ -12,6 +23,7 @@
 
 #include <jansson.h>
 
+/* Not the deadlines themselves, which are in the store: the time of the next scan for expired actions. */
 struct action_state {
 	uint64_t next_ns; /* when deadlines are to be checked next; UINT64_MAX = never */
 };
@@ -89,6 +101,7 @@ int action_open(struct engine *engine, const struct action_spec *s, struct trans
 		id_copy(turn, s->turn_id);
 	if (s->thread_id)
 		id_copy(thread, s->thread_id);
+	/* An action without a turn belongs to the system turn, so it does not block any work. */
 	if (!turn[0] && session_system_turn(engine, tx, s->uid, s->session_id, thread, turn, e) < 0)
 		return -1;
 	id_make(ID_KIND_ACTION, id);
@@ -380,6 +393,7 @@ bool action_of_call(struct engine *engine, const char *turn_id, const char *call
 	return found;
 }
 
+/* No effect if it was answered meanwhile: the first resolution wins. */
 static void cancel_action(struct engine *engine, const char *id, const char *source, const char *reason,
 			  struct transaction *tx)
 {
@@ -462,6 +476,7 @@ uint64_t action_tick(struct engine *engine, uint64_t now)
 	uint64_t next = 0;
 	struct err e = ERR_INIT;
 
+	/* Scans only when a deadline may have passed: ticks are far more frequent. */
 	if (now < engine->actions->next_ns)
 		return engine->actions->next_ns;
 	view_order_key(engine->o.ports->real_us(engine->o.host), below);
@@ -478,6 +493,7 @@ uint64_t action_tick(struct engine *engine, uint64_t now)
 
 void action_recover(struct engine *engine)
 {
+	/* Deadlines may have passed while the daemon did not run. */
 	engine->actions->next_ns = 0;
 	engine_wake(engine, engine_now(engine));
 }

@@ -8,6 +8,9 @@
  * The kind of an action (action_kinds.def) determines what follows its resolution. The data that the kind needs for
  * that is in the action's `continuation`, a JSON object in its document, so that a response after a restart has the
  * same effect: `resolved` adds facts to the commit of action.resolved, `over` acts once that is durable.
+ *
+ * An action is resolved exactly once. Its deadline is real time and survives restarts and reboots. Prompt, schema and
+ * continuation are part of an event and limited by its size; longer data belongs under a ref.
  */
 
 #include "runtime/engine/core/engine.h"
@@ -72,6 +75,7 @@ struct action_kind_ops {
 
 void action_init(struct engine *engine);
 void action_done(struct engine *engine);
+/* Decisions are words of the requester; those that begin like "deny", "reject", "decline" or "cancel" deny. */
 bool action_means_refuse(const char *decision);
 /* Whether this decision may be taken without a person, for a requester with this role. */
 bool action_may_decide_alone(enum engine_role role, const char *decision);
@@ -82,6 +86,7 @@ bool action_may_decide_alone(enum engine_role role, const char *decision);
  */
 int action_open(struct engine *engine, const struct action_spec *s, struct transaction *tx, char ret_id[ID_SIZE],
 		struct err *e);
+/* 0 = found, 1 = not found, −1 with e. Includes events that are not committed yet. `ret` points into `text`. */
 int action_read(struct engine *engine, const char *action_id, struct buf *text, struct action_doc *ret, struct err *e);
 /* The open action that a tool call of this turn waits for before it starts; false = none. */
 bool action_of_call(struct engine *engine, const char *turn_id, const char *call_id, struct buf *text,
@@ -92,6 +97,7 @@ void action_resolve(struct transaction *tx, const struct action_outcome *o);
 /* The work that asked has ended: resolves its open actions as cancelled. */
 void action_cancel_of_turn(struct engine *engine, const char *turn_id, const char *reason, struct transaction *tx);
 void action_cancel_of_task(struct engine *engine, const char *task_id, const char *reason, struct transaction *tx);
+/* Resolves expired actions with their default decision; returns the next deadline. */
 uint64_t action_tick(struct engine *engine, uint64_t now);
 void action_recover(struct engine *engine);
 /* Reactions to the module's own facts: the thread of the turn waits, or no longer does. */
