@@ -1,4 +1,13 @@
-/* The inventory: built-in tools, and the tools that connected clients have registered. */
+/*
+ * The inventory: built-in tools, and the tools that connected clients have registered.
+ *
+ * External tools live in memory and end with the connection of their client, which is the only one that can run them; a
+ * client registers them again when it reconnects. What a turn could call at a given time is recorded as
+ * tool.catalog_resolved, so that the log explains a call even after its tool is gone.
+ *
+ * A name is resolved in this order: built in, registered for the session, registered for all sessions of the uid.
+ * Built-in names cannot be registered, so a client can never replace a tool whose calls are confined by the sandbox.
+ */
 
 #include "runtime/engine/tool/tool.h"
 
@@ -84,6 +93,7 @@ bool tool_find(struct engine *engine, const char *name, struct tool_scope in, st
 /* Whether the client runs the tool itself: it said so (`runner`), or the tool is not built in. */
 bool tool_is_client_run(const char *tool, const char *runner) { return runner || !own_find(tool); }
 
+/* Both flags: a tool that writes may say that it is safe to run in parallel, but its order with other tools matters. */
 bool tool_is_parallel(struct engine *engine, const char *name, struct tool_scope in)
 {
 	struct tool t;
@@ -117,6 +127,7 @@ int tool_check(struct engine *engine, const char *name, const json_t *arguments,
 	}
 	if (check_arguments(&t, arguments, e) < 0)
 		return -1;
+	/* The rules about paths need all of them: a list that was cut would let the rest through unchecked. */
 	if (t.builtin == TOOL_APPLY_PATCH) {
 		struct tool_paths paths;
 

@@ -6,6 +6,9 @@
  *
  * A tool is built in (tools.def) and runs as a process in the turn's sandbox, or external: registered by a client,
  * which runs it itself as long as it is connected. Tool calls are in call/.
+ *
+ * The flags of a tool are claims of its author. The execution loop orders calls by them (tool_is_parallel) and
+ * decisions show `destructive` to the approver; no flag allows anything.
  */
 
 #include "runtime/engine/core/engine.h"

@@ -20,6 +20,7 @@ static void name_path(struct naming *n, const char *s, size_t len)
 	struct tool_paths *p = n->paths;
 	mem_auto char *name = mem_strndup(s, len);
 
+	/* Each name once, so that repeated hunks of one file do not count against the limit. */
 	if (!len || strmap_put(&n->seen, name, p))
 		return;
 	if (p->count == TOOL_PATHS_MAX) {
@@ -147,6 +148,7 @@ char *tool_host_of(const json_t *args)
 	n = strcspn(s, "/?#");
 	if (strcspn(s, "\\ \t\r\n") < n)
 		return NULL;
+	/* The last @ ends the user part: "https://a@b@host" is "host". */
 	at = memrchr(s, '@', n);
 	if (at) {
 		n -= (size_t)(at + 1 - s);
