@@ -1,3 +1,17 @@
+/*
+ * A request in progress, and the part of a session that calls need.
+ *
+ * A call is parked first if the daemon is not connected yet, or if too many calls run; it then has no `up`, and starts
+ * when the reason is gone (mcp_call_unpark). Parking bounds the requests that are pending at the daemon.
+ *
+ * A call can outlive its request: it becomes a task when it takes long (mcp_task.c). While the daemon creates the task
+ * (`becoming`) the handler may finish; its response is then kept in `ended`, and everything that could call the handler
+ * again is released.
+ *
+ * Requests to the daemon are in `ups`. Freeing the call cancels their callbacks, so a handler never runs for a call
+ * that is gone; mcp_call_detach frees the call and lets the requests complete without it.
+ */
+
 #include "supervisor/gateway/mcp/mcp_call.h"
 
 #include "runtime/base/buf.h"
@@ -232,6 +246,7 @@ void mcp_call_free(struct mcp_call_private *p)
 	free(p);
 	if (m->left)
 		return;
+	/* From the loop and not here: the caller may be iterating over the calls. */
 	if (m->nparked)
 		add_ms(&m->unpark, 0);
 	if (m->o.out.wake)
@@ -378,6 +393,7 @@ static void on_up(void *ctx, json_t *result, json_t *error)
 	struct mcp_call_private *p = u->call;
 	mcp_call_reply_fn fn = u->fn;
 
+	/* Before the handler runs, which may remove it again (mcp_call_remove_process). */
 	if (u->owns && !p->ended && json_is_string(json_object_get(result, "processId")))
 		mcp_call_add_process(&p->call, json_get_string(result, "processId"));
 	LIST_REMOVE(u, entry);
@@ -556,6 +572,7 @@ static void on_beat(evutil_socket_t fd, short what, void *arg)
 	unsigned every = heartbeat_ms(p->call.mcp);
 	uint64_t quiet = (clock_boot_ns() - p->sent_ns) / 1000000;
 
+	/* Timers may fire a little early; 10 ms of tolerance avoid a second beat right after the first. */
 	if (quiet + 10 >= every) {
 		char text[64];
 

@@ -15,7 +15,7 @@
  *      if (error)
  *          mcp_call_daemon_error(c, "list processes", error);
  *      else
- *          mcp_call_finish(c, mcp_call_text(c, …));
+ *          mcp_call_finish(c, mcp_call_text(…));
  *  }
  *  void mcp_tool_ps(struct mcp_call *c)
  *  {
@@ -132,7 +132,7 @@ void mcp_call_progress(struct mcp_call *c, double progress, double total, const 
  */
 void mcp_call_log(struct mcp_call *c, const char *level, const char *logger, json_t *data);
 
-/* The client's working tree as it reported it (mcp_roots.h), or NULL. */
+/* The client's working tree as it reported it (mcp_workspace.h), or NULL. */
 const char *mcp_call_root(const struct mcp_call *c);
 
 /* The call continues after its request was answered, so it has no deadline. */

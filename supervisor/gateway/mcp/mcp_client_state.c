@@ -1,3 +1,8 @@
+/*
+ * A fixed table of processes whose output was shown, and the client's turn. For a process that was dropped from the
+ * table the offset is 0: its output is shown again from the beginning rather than not at all.
+ */
+
 #include "supervisor/gateway/mcp/mcp_client_state.h"
 
 #include "runtime/base/mem.h"
@@ -10,6 +15,7 @@
 #define PROCESSES 128
 #define STREAMS 3
 
+/* How much of each stream of a process the client has seen. An unused row has an empty id and `used` 0. */
 struct seen {
 	char process_id[72];
 	uint64_t used;
@@ -36,6 +42,7 @@ void mcp_client_state_free(struct mcp_client_state *m, struct gateway_session *u
 	if (m->state == MCP_TURN_OPEN && up && gateway_session_ready(up)) {
 		json_t *params = json_pack("{ss}", "turnId", m->turn);
 
+		/* With a tool call in progress the turn is interrupted, which ends the call as well. */
 		if (m->uses > 0) {
 			json_object_set_new(params, "sessionId", json_string(gateway_session_id(up)));
 			json_object_set_new(params, "reason", json_string("the client has left"));

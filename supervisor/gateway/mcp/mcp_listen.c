@@ -1,3 +1,13 @@
+/*
+ * subscriptions/listen of modern clients, and notifications of changes for both eras.
+ *
+ * A subscription is a call that never finishes by itself: its `data` is the filter that was agreed on, and it ends when
+ * the client cancels it, closes its stream, or the gateway exits. So it needs no bookkeeping of its own, and everything
+ * that ends calls ends it as well. It is not part of the limit of calls in progress (mcp_call_uncount), which it would
+ * use up; on stdio it has a limit of its own.
+ *
+ * Legacy clients have no filter: `subscribed` has the resources that they named, and changes of lists are always sent.
+ */
 
 #include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
@@ -63,6 +73,7 @@ void mcp_method_listen(struct mcp_call *c)
 		return mcp_call_lacks(c, "extensions." MCP_TASKS_EXTENSION);
 	if (!p->stream && mcp_call_count(c->mcp, is_listening) >= LISTENING_MAX)
 		return mcp_call_fail(c, RPC_INVALID_REQUEST, NULL, "%u subscriptions are open already", LISTENING_MAX);
+	/* Unknown members are left out of the acknowledgement, which tells the client that they have no effect. */
 	json_t *agreed = json_object();
 	for (size_t i = 0; i < countof(flags); i++)
 		if (json_is_true(json_object_get(asked, flags[i])))
@@ -133,6 +144,7 @@ void mcp_listen_end(struct mcp_session *m)
 	struct mcp_call_private *p;
 	uint64_t at = 0;
 
+	/* By serial: finishing a call frees it. */
 	for (p = mcp_call_after(m, 0); p; p = mcp_call_after(m, at)) {
 		at = p->serial;
 		if (p->listens)

@@ -181,14 +181,14 @@ bool mcp_question_event(struct mcp_call_private *p,
 			struct jval event);         /* true: it was the answer that the call waits for */
 void mcp_question_done(struct mcp_call_private *p); /* the call ends: withdraws open questions */
 
-/* ---- sending (mcp_out.c) ---- */
+/* ---- sending (mcp_call.c) ---- */
 
 json_t *mcp_server_info(void);
 unsigned mcp_session_max_calls(const struct mcp_session *m);
 
 void mcp_send(struct mcp_session *m, void *stream, json_t *message, bool last);
 int mcp_log_level(const char *name);             /* −1 if unknown */
-bool mcp_is_behind(const struct mcp_session *m); /* the client does not read; see mcp_out */
+bool mcp_is_behind(const struct mcp_session *m); /* the client does not read; see struct mcp_out */
 bool mcp_full(const struct mcp_session *m);
 
 /* ---- dispatch of requests ---- */

@@ -1,3 +1,9 @@
+/*
+ * The daemon's messages are written for programs that speak to its socket. A model that reads "commandLine: …" would
+ * look for an argument of that name. The tables translate the beginnings and ends of messages that occur; everything
+ * else is passed on unchanged, because an unexpected message is better than none.
+ */
+
 #include "supervisor/gateway/mcp/mcp_reply.h"
 
 #include "runtime/base/buf.h"
@@ -74,6 +80,7 @@ const char *mcp_reply_advice(const json_t *error)
 	const char *advice = json_get_text(json_object_get(error, "data"), "advice"),
 		   *message = json_get_text(error, "message");
 
+	/* The translated end of the message is the advice already. */
 	if (find_ending(message) >= 0)
 		return NULL;
 	for (size_t i = 0; i < countof(advices); i++)
@@ -114,6 +121,7 @@ void mcp_reply_page(struct mcp_call *c, const char *member, mcp_reply_row_fn row
 		return;
 	}
 	result = json_pack("{so}", member, rows);
+	/* One row ahead, so that a full last page does not lead to an empty one. */
 	one = one ? row(c, (size_t)at) : NULL;
 	if (one) {
 		snprintf(next, sizeof(next), CURSOR "%ld", at);

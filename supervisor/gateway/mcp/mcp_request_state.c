@@ -68,6 +68,7 @@ char *mcp_request_state_sign(const struct mcp_request_state *s, const json_t *ke
 	return mem_printf("%llu.%s.%s", (unsigned long long)until, buf_cstr(&body), buf_cstr(&mac));
 }
 
+/* The same message for every defect: it must not help to forge one. */
 static int reject_state(struct err *e)
 {
 	return err_field(e, "requestState", "was not issued for this request; call again without it");
@@ -104,6 +105,7 @@ json_t *mcp_request_state_verify(const struct mcp_request_state *s, const char *
 		reject_state(e);
 		return NULL;
 	}
+	/* After the HMAC: before it `until` is only a claim. */
 	if (s->now_s > until) {
 		err_field(e, "requestState", "has expired; call again without it");
 		return NULL;

@@ -1,3 +1,14 @@
+/*
+ * One client: the handshake of both eras, dispatch of messages, and the connection to the daemon.
+ *
+ * The daemon is connected when the first call needs it, not before: clients start gateways that they never use. A lost
+ * connection is not an end either; the next call reconnects and resumes the same daemon session.
+ *
+ * Loops over calls go by serial (mcp_call_after) where the body may end calls. Input is bounded by the number of calls
+ * and by the bytes of their messages (mcp_session_busy): a transport stops reading then, so a client that does not wait
+ * for replies is slowed down instead of rejected.
+ */
+
 #include "supervisor/gateway/mcp/mcp_session.h"
 
 #include "runtime/base/clock.h"
@@ -89,6 +100,7 @@ void mcp_session_free(struct mcp_session *m)
 
 	if (!m)
 		return;
+	/* From here on nothing is sent, and no parked call is started. */
 	m->left = true;
 	event_del(&m->unpark);
 	mcp_tasks_detach(m);
@@ -354,6 +366,7 @@ static int read_modern(struct mcp_call_private *p, const json_t *meta)
 	p->client_caps = json_incref(caps);
 	p->log_level = mcp_log_level(json_string_value(json_object_get(meta, MCP_META "logLevel")));
 	m->modern = true;
+	/* The daemon gets one name for the session; of several clients that share it, the first one's. */
 	if (!m->client_info && json_is_object(info))
 		m->client_info = json_incref(info);
 	if (!m->client_caps)
@@ -400,6 +413,7 @@ static void reject_request(struct mcp_session *m, const struct rpc_message *msg,
 	mcp_send(m, stream, rpc_message_error(RPC_VERSIONED, msg->id, code, text, NULL), true);
 }
 
+/* Ids are unique within a stream. Modern clients that share a session over HTTP choose them independently. */
 static bool is_under_way(const struct mcp_session *m, const json_t *id, const void *stream)
 {
 	const struct mcp_call_private *p;

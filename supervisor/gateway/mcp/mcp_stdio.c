@@ -1,3 +1,11 @@
+/*
+ * `bailiff mcp`: one client on standard input and output, one message per line.
+ *
+ * The end of stdin, a signal and a write error all end in on_end: the session is freed, which terminates foreground
+ * processes, and the loop continues until the daemon has received those requests. Then no event is left, and loop_run
+ * returns.
+ */
+
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/log.h"
@@ -33,6 +41,7 @@ static void on_line(void *ctx, const char *line, size_t len)
 		mcp_session_feed(s->mcp, message, NULL, MCP_HINT_NONE);
 		return;
 	}
+	/* The text is not JSON, but its id can often be found: a client that waits for this id gets its error. */
 	json_auto_t *id = rpc_message_find_id(line, len);
 	mem_auto char *text = mem_printf("bad JSON at byte %d: %s", bad.position, bad.text);
 	mcp_session_bad(s->mcp, NULL, id, RPC_PARSE_ERROR, text);

@@ -43,6 +43,7 @@ static const struct mcp_tables product = {
 	.prompts = prompts,
 	.nprompts = countof(prompts),
 };
+/* Set once by main() of the program that adds rows, before any session exists; not changed afterwards. */
 static const struct mcp_tables *added;
 
 void mcp_tables_add(const struct mcp_tables *extra) { added = extra; }

@@ -1,3 +1,8 @@
+/*
+ * Versions are dates, so strcmp orders them. Each feature that a version lacks is checked where it is used, with
+ * mcp_version_at_least; only content that older clients would reject is converted here.
+ */
+
 #include "supervisor/gateway/mcp/mcp_version.h"
 
 #include "runtime/base/json_get.h"
@@ -60,6 +65,11 @@ enum mcp_era mcp_version_era(const char *method, const json_t *params, enum mcp_
 {
 	const json_t *meta = json_object_get(params, "_meta");
 
+	/*
+	 * In order of certainty: a completed initialize, the transport's header, the request itself, and last what the
+	 * client sent before. A modern client that probes with initialize on a connection with modern requests gets a
+	 * legacy answer.
+	 */
 	if (legacy_since || hint == MCP_HINT_LEGACY)
 		return MCP_LEGACY;
 	if (hint == MCP_HINT_MODERN || json_object_get(meta, MCP_META "protocolVersion") ||

@@ -1,3 +1,12 @@
+/*
+ * The steps of a wait, each a request whose reply starts the next: wait_process in slices, with a progress message
+ * after each (which reads the last line of the output), until the process has ended or the time is over; then
+ * get_process, the planned excerpts of each stream, the number of changes of a copy-on-write run, and the report.
+ *
+ * The offsets that the client has seen are stored only when the report is complete. If the call is cancelled in
+ * between, the next report shows that output again instead of skipping it.
+ */
+
 #include "supervisor/gateway/mcp/mcp_wait_process.h"
 
 #include "runtime/base/buf.h"
@@ -18,6 +27,7 @@
 #define LINE_MAX_BYTES 160
 #define LINE_READ 512
 
+/* The state of one wait, in the call's `data`; cancelling the call frees it (follow_free). */
 struct follow {
 	char process_id[72];
 	char *note;
@@ -281,6 +291,7 @@ void mcp_wait_process(struct mcp_call *c, const struct mcp_wait_process_options 
 	f->then = o->then;
 	f->with = o->with;
 	f->with_free = o->with_free;
+	/* Another tool's state, which it no longer needs: this ends the call. */
 	if (c->data_free)
 		c->data_free(c->data);
 	c->data = f;
