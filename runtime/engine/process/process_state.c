@@ -3,9 +3,9 @@
  * event that arrives too late, because the process has already moved on; it is ignored.
  *
  * The host and the store report independently of each other: the init may be ready before or after its start is
- * reported, and may die in every state. A report therefore first sets its flag or value in the process (pid, ready,
- * committed, gone, last) and then sends the event. A transition checks the flags of everything that it needs and does
- * nothing if one is missing; the event that sets the missing one calls it again.
+ * reported, and may die in every state. What a report says is therefore stored in the process first (pid, ready, gone,
+ * last). A transition checks everything that it needs and does nothing if something is missing; the event that supplies
+ * it calls the same code again.
  */
 
 #include "runtime/engine/core/core.h"
