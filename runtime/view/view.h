@@ -12,6 +12,9 @@
  * for speculative reads. Readers run on the loop thread. A projection sees only the event and earlier documents: no
  * clock, no file, no configuration. If it needs anything else, that belongs in the event.
  *
+ * Readers with a `struct buf *out` append a complete value or, on failure, nothing. Those with a `struct jw *w` write
+ * while they read: on failure the caller discards what was written.
+ *
  * Two kinds of keys: a document has the id of what it describes; a list has "<owner>/<member>" and no content, so that
  * a prefix scan finds the members in order. A list that is meant to be short-lived ("while …") is how recovery and
  * schedulers find open work without reading everything.

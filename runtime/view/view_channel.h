@@ -1,7 +1,10 @@
 #ifndef BAILIFF_VIEW_CHANNEL_H
 #define BAILIFF_VIEW_CHANNEL_H
 
-/* Channels to remote peers, and the tasks of such peers. */
+/*
+ * Channels to remote peers, and the tasks of such peers. A channel outlives its connection: the document stays when the
+ * peer disconnects, and a resumed channel continues after the last acknowledged sequence.
+ */
 
 #include "runtime/view/view_documents.h"
 

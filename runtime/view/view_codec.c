@@ -209,6 +209,7 @@ int view_open(struct models *m, const struct view_schema *schema, const struct e
 	return 0;
 }
 
+/* The key is the first field of every document that events name (documents.def). */
 int view_open_event(struct models *m, const struct view_schema *schema, const struct event_view *ev, void *ret,
 		    struct err *e)
 {
@@ -267,6 +268,7 @@ void view_copy_time(uint64_t *dst, struct jval v)
 
 typedef int (*get_fn)(struct store *s, uint8_t kind, const char *id, struct buf *out, struct err *e);
 
+/* Unlike view_load this leaves *ret alone if there is no document. */
 static int read_by(get_fn get, struct store *s, const struct view_schema *schema, const char *id, struct buf *text,
 		   void *ret, struct err *e)
 {
@@ -285,6 +287,7 @@ int view_read(struct store *s, const struct view_schema *schema, const char *id,
 	return read_by(store_model_get, s, schema, id, text, ret, e);
 }
 
+/* A document without an owner is visible to VIEW_ANY_UID only. */
 bool view_is_visible(const struct view_schema *schema, const void *doc, uint32_t uid)
 {
 	for (size_t i = 0; uid != VIEW_ANY_UID && i < schema->nfields; i++)

@@ -1,3 +1,8 @@
+/*
+ * The codec's tables, generated from documents.def: one row per field, in the order in which members are written. The
+ * structs come from the same rows (view_documents.h), so a field cannot be in one and not in the other.
+ */
+
 #include "runtime/view/view_documents.h"
 
 #include "runtime/base/mem.h"

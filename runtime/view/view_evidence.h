@@ -1,7 +1,10 @@
 #ifndef BAILIFF_VIEW_EVIDENCE_H
 #define BAILIFF_VIEW_EVIDENCE_H
 
-/* The documents of exports, verifications and benchmark trials. */
+/*
+ * The documents of exports, verifications and benchmark trials. The content of an export is an output of the store;
+ * here are its refs, its hash and what verifiers reported about it.
+ */
 
 #include "runtime/view/view_documents.h"
 

@@ -1,7 +1,10 @@
 #ifndef BAILIFF_VIEW_HISTORY_H
 #define BAILIFF_VIEW_HISTORY_H
 
-/* A thread's compactions and rollbacks, and its artifacts. */
+/*
+ * A thread's compactions and rollbacks, and a session's artifacts. Neither operation removes anything: a compaction
+ * records a boundary and a summary, a rollback lists the turns that it withdrew.
+ */
 
 #include "runtime/view/view_documents.h"
 

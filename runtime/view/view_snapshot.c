@@ -459,6 +459,7 @@ static int write_actions(struct store *s, enum view_kind kind, const char *threa
 	return 0;
 }
 
+/* pendingRequests has the open actions even if they are older than the newest ACTIONS_SHOWN. */
 int view_write_actions(struct store *s, const char *thread_id, struct jw *w, struct err *e)
 {
 	if (write_actions(s, VIEW_OPEN_ACTION, thread_id, "pendingRequests", w, e) < 0)
@@ -484,6 +485,7 @@ int view_actions(struct store *s, uint32_t uid, const struct view_action_query *
 
 /* ---- the queue ---- */
 
+/* The order is the queue's. A turn without a document is still listed, so that positions are those of the queue. */
 static int write_queued(struct store *s, const struct queue_doc *d, struct jw *w, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;

@@ -1,7 +1,10 @@
 #ifndef BAILIFF_VIEW_SUBAGENT_H
 #define BAILIFF_VIEW_SUBAGENT_H
 
-/* Subagents: child agents with their own threads. */
+/*
+ * Subagents: child agents with their own threads. A subagent belongs to the session and the thread of its parent; its
+ * own work is in its thread, whose parentThreadId leads back. Descendants are found from thread to thread.
+ */
 
 #include "runtime/view/view_documents.h"
 

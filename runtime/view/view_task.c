@@ -141,6 +141,7 @@ static int save_status(struct models *m, const struct task_doc *d, const struct 
 
 /* ---- projections ---- */
 
+/* The document comes first, because its JSON members point into the stored text, which the lists' writes invalidate. */
 static int save_task(struct models *m, const struct task_doc *d, const struct before *b, struct err *e)
 {
 	bool listed = !unlisted(d); /* before the JSON members become invalid */
@@ -275,7 +276,7 @@ int view_task_on_event(struct models *m, const struct event_view *ev, struct err
 	return save_task(m, &d, &b, e);
 }
 
-/* Members are taken from `changes`; of the payload itself only the status is used. */
+/* Members are taken from `changes`; of the payload itself only the status and byWorker are used. */
 int view_task_on_updated(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev), changes = jval_get(payload, "changes"),
@@ -349,6 +350,7 @@ int view_task_on_progress(struct models *m, const struct event_view *ev, struct 
 		d.deliveryState = delivery;
 	if (acceptance.type == JT_ARRAY)
 		d.acceptance = acceptance;
+	/* Progress that the runtime derives from children or job items is not a report of the worker. */
 	if (!jval_bool(jval_get(payload, "derived"), false))
 		d.lastSeenAt = ev->real_us;
 	return view_save(m, &task_schema, d.taskId, &d, e);
@@ -385,6 +387,7 @@ int view_task_on_action(struct models *m, const struct event_view *ev, struct er
 
 /* ---- task attempt ---- */
 
+/* A fixed width, so that attempts sort by number. */
 void view_attempt_key(const char *task_id, uint64_t attempt, char ret[VIEW_ATTEMPT_KEY_MAX])
 {
 	(void)snprintf(ret, VIEW_ATTEMPT_KEY_MAX, "%s/%06llu", task_id, (unsigned long long)attempt % 1000000);
