@@ -2,7 +2,7 @@
 #define BAILIFF_VIEW_HISTORY_H
 
 /*
- * A thread's compactions and rollbacks, and a session's artifacts. Neither operation removes anything: a compaction
+ * A thread's compactions and rollbacks, and a session's artifacts. Neither operation removes events: a compaction
  * records a boundary and a summary, a rollback lists the turns that it withdrew.
  */
 
