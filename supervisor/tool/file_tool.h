@@ -43,10 +43,14 @@ int tool_apply_patch(struct jval args, struct jw *w, struct err *e);
 /* Reads the whole file. ERR_NOT_FOUND, ERR_SYS, ERR_EXHAUSTED. */
 int tool_file_load(const char *path, struct buf *ret, struct err *e);
 /*
- * Replaces the file atomically: writes a new one next to it, syncs it and renames it. The mode is preserved; a link is
- * followed. `folders`: creates missing directories of the path.
+ * Replaces the file atomically: writes a new one next to it, syncs it and renames it. The mode is preserved; a file
+ * that does not exist yet gets `mode`, or with 0 the default. A link is followed.
  */
-int tool_file_store(const char *path, const void *p, size_t n, bool folders, bool must_be_new, struct err *e);
+enum tool_store {
+	TOOL_STORE_FOLDERS = 1, /* create missing directories of the path */
+	TOOL_STORE_NEW = 2,     /* fail if the file exists */
+};
+int tool_file_store(const char *path, const void *p, size_t n, unsigned flags, mode_t mode, struct err *e);
 bool tool_file_exists(const char *path);
 
 #define TOOL_FS_FILE_MAX (64u << 20)

@@ -12,6 +12,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -163,14 +164,15 @@ static int final_path(const char *path, char ret[PATH_MAX], struct err *e)
  * file. What a new file cannot preserve is lost: other hard links keep the old content, and ACLs and extended
  * attributes are not copied. The directory is not synced: after a power failure the old content may be back.
  */
-int tool_file_store(const char *path, const void *p, size_t n, bool folders, bool must_be_new, struct err *e)
+int tool_file_store(const char *path, const void *p, size_t n, unsigned flags, mode_t mode, struct err *e)
 {
 	char target[PATH_MAX], temp[PATH_MAX + 32];
-	mode_t mode = 0;
+	bool must_be_new = flags & TOOL_STORE_NEW;
+	uint64_t bits;
 	struct stat st;
 	int fd;
 
-	if ((folders && make_folders(path, e) < 0) || final_path(path, target, e) < 0)
+	if ((flags & TOOL_STORE_FOLDERS && make_folders(path, e) < 0) || final_path(path, target, e) < 0)
 		return -1;
 	if (stat(target, &st) == 0) {
 		if (must_be_new)
@@ -179,8 +181,14 @@ int tool_file_store(const char *path, const void *p, size_t n, bool folders, boo
 			return err_set(e, ERR_INVALID, "'%.200s' is not a regular file", path);
 		mode = st.st_mode & 07777;
 	}
-	/* In the same directory, so that rename and link do not cross file systems. */
-	(void)snprintf(temp, sizeof(temp), "%s.bailiff-%d", target, (int)getpid());
+	/*
+	 * In the same directory, so that rename and link do not cross file systems. A random name, because every
+	 * sandbox has its own process ids: a file left by a killed tool, or a concurrent write, must not block this
+	 * one.
+	 */
+	if (getrandom(&bits, sizeof(bits), 0) != (ssize_t)sizeof(bits))
+		return fail_on(e, "write", path);
+	(void)snprintf(temp, sizeof(temp), "%s.bailiff-%016llx", target, (unsigned long long)bits);
 	fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	if (fd < 0)
 		return fail_on(e, "write", path);
@@ -214,8 +222,9 @@ int tool_write_file(struct jval args, struct jw *w, struct err *e)
 	} else {
 		buf_append(&bytes, buf_cstr(&given), given.len);
 	}
-	if (tool_file_store(path, buf_cstr(&bytes), bytes.len, jval_bool(jval_get(args, "createFolders"), false),
-			    jval_bool(jval_get(args, "mustNotExist"), false), e) < 0)
+	unsigned flags = (jval_bool(jval_get(args, "createFolders"), false) ? TOOL_STORE_FOLDERS : 0) |
+			 (jval_bool(jval_get(args, "mustNotExist"), false) ? TOOL_STORE_NEW : 0);
+	if (tool_file_store(path, buf_cstr(&bytes), bytes.len, flags, 0, e) < 0)
 		return -1;
 	jw_karr(w, "files");
 	jw_obj(w);

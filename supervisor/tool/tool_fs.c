@@ -191,7 +191,7 @@ static int fs_write(struct fs_call *c, struct err *e)
 		errno = EISDIR;
 		return fail_on(e, c->path);
 	}
-	if (tool_file_store(c->path, buf_cstr(&bytes), bytes.len, false, false, e) == 0)
+	if (tool_file_store(c->path, buf_cstr(&bytes), bytes.len, 0, 0, e) == 0)
 		return 0;
 	if (e->code == ERR_NOT_FOUND)
 		err_sys(e, ENOENT, "%.200s", c->path);
@@ -234,6 +234,10 @@ static int remove_at(int at, const char *name, unsigned depth, struct err *e)
 	if (fd < 0)
 		return fail_on(e, name);
 	DIR *dir = fdopendir(fd);
+	if (!dir) {
+		close(fd);
+		return fail_on(e, name);
+	}
 	int r = depth ? 0 : err_set(e, ERR_EXHAUSTED, "'%.200s' lies too deep", name);
 
 	for (struct dirent *d; r == 0 && (d = readdir(dir));)
@@ -343,7 +347,9 @@ static int copy_tree(const char *from, const char *to, unsigned depth, struct er
 					  : 0;
 	if (!depth)
 		return err_set(e, ERR_EXHAUSTED, "'%.200s' lies too deep", from);
-	if ((mkdir(to, 0777) < 0 && errno != EEXIST) || !(dir = opendir(from)))
+	if (mkdir(to, 0777) < 0 && errno != EEXIST)
+		return fail_on(e, to);
+	if (!(dir = opendir(from)))
 		return fail_on(e, from);
 	for (struct dirent *d; r == 0 && (d = readdir(dir));) {
 		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)

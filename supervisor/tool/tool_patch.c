@@ -12,11 +12,13 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 struct work {
 	struct buf text; /* its new content */
 	size_t old_bytes;
+	mode_t mode; /* of the file that is moved */
 	bool done;
 	struct err err;
 };
@@ -34,9 +36,15 @@ static int prepare_file(const struct patch_file *f, struct work *w, struct err *
 	if (tool_file_load(f->path, &old, e) < 0)
 		return -1;
 	w->old_bytes = old.len;
-	if (f->move_to && tool_file_exists(f->move_to))
-		return err_set(e, ERR_CONFLICT, "'%.200s' is to be moved to '%.200s', which already exists", f->path,
-			       f->move_to);
+	if (f->move_to) {
+		struct stat st;
+		if (tool_file_exists(f->move_to))
+			return err_set(e, ERR_CONFLICT, "'%.200s' is to be moved to '%.200s', which already exists",
+				       f->path, f->move_to);
+		if (stat(f->path, &st) < 0)
+			return err_sys(e, errno, "read '%.200s'", f->path);
+		w->mode = st.st_mode & 07777;
+	}
 	if (f->change == PATCH_DELETE && !f->nhunks)
 		return 0;
 	return patch_text(f, buf_cstr(&old), old.len, &w->text, e);
@@ -45,9 +53,10 @@ static int prepare_file(const struct patch_file *f, struct work *w, struct err *
 /* A move writes the new file before it removes the old one: if it is interrupted, both exist. */
 static int write_change(const struct patch_file *f, const struct work *w, struct err *e)
 {
+	unsigned flags = f->change == PATCH_ADD || f->move_to ? TOOL_STORE_FOLDERS | TOOL_STORE_NEW : 0;
+
 	if (f->change != PATCH_DELETE &&
-	    tool_file_store(f->move_to ? f->move_to : f->path, buf_cstr(&w->text), w->text.len,
-			    f->change == PATCH_ADD || f->move_to, f->change == PATCH_ADD || f->move_to, e) < 0)
+	    tool_file_store(f->move_to ? f->move_to : f->path, buf_cstr(&w->text), w->text.len, flags, w->mode, e) < 0)
 		return -1;
 	if ((f->change == PATCH_DELETE || f->move_to) && unlink(f->path) < 0)
 		return err_sys(e, errno, "remove '%.200s'", f->path);
@@ -75,6 +84,18 @@ static void file_json(const struct patch_file *f, const struct work *k, bool dry
 	jw_obj_end(w);
 }
 
+/* The path that both change, NULL if there is none: the second change would overwrite the first, or fail halfway. */
+static const char *path_of_both(const struct patch_file *a, const struct patch_file *b)
+{
+	const char *const of_a[] = { a->path, a->move_to }, *const of_b[] = { b->path, b->move_to };
+
+	for (int i = 0; i < 2; i++)
+		for (int k = 0; k < 2; k++)
+			if (of_a[i] && of_b[k] && strcmp(of_a[i], of_b[k]) == 0)
+				return of_a[i];
+	return NULL;
+}
+
 int tool_apply_patch(struct jval args, struct jw *w, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
@@ -85,11 +106,13 @@ int tool_apply_patch(struct jval args, struct jw *w, struct err *e)
 	jval_str_buf(jval_get(args, "patch"), &text);
 	if (patch_parse(buf_cstr(&text), text.len, &p, e) < 0)
 		return -1;
-	/* A second change of the same file would overwrite the first. */
-	for (size_t i = 0; i < p.nfiles; i++)
-		for (size_t k = 0; k < i; k++)
-			if (strcmp(p.files[i].path, p.files[k].path) == 0)
-				return err_field(e, "patch", "changes '%.200s' more than once", p.files[i].path);
+	for (size_t i = 0; i < p.nfiles; i++) {
+		for (size_t k = 0; k < i; k++) {
+			const char *twice = path_of_both(&p.files[i], &p.files[k]);
+			if (twice)
+				return err_field(e, "patch", "changes '%.200s' more than once", twice);
+		}
+	}
 	struct work *work = mem_zalloc(p.nfiles, sizeof(*work));
 	for (size_t i = 0; i < p.nfiles; i++)
 		failed += prepare_file(&p.files[i], &work[i], &work[i].err) < 0;

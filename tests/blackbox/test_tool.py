@@ -181,6 +181,33 @@ def test_files(home):
         valid(home, rpc)
 
 
+def test_a_moved_file_keeps_its_mode(home):
+    with home.rpc() as rpc:
+        turn = open_turn(rpc, home)
+        script = os.path.join(home.work, "script")
+        with open(script, "w", encoding="utf-8") as f:
+            f.write("one\n")
+        os.chmod(script, 0o755)
+        patch = "*** Begin Patch\n*** Update File: script\n*** Move to: bin/script\n@@\n-one\n+two\n*** End Patch\n"
+        done = rpc.call("invoke_tool", turnId=turn["turnId"], toolName="apply_patch", arguments={"patch": patch})
+        assert done["status"] == "completed", done
+        assert os.stat(os.path.join(home.work, "bin/script")).st_mode & 0o777 == 0o755
+        assert not os.path.exists(script)
+
+
+def test_a_patch_with_two_changes_to_one_path_changes_nothing(home):
+    with home.rpc() as rpc:
+        turn = open_turn(rpc, home)
+        for name in "ab":
+            with open(os.path.join(home.work, name), "w", encoding="utf-8") as f:
+                f.write("one\n")
+        move = "*** Update File: {}\n*** Move to: c\n@@\n-one\n+two\n"
+        for parts in (move.format("a") + move.format("b"), move.format("a") + "*** Add File: c\n+x\n"):
+            done = rpc.call("invoke_tool", turnId=turn["turnId"], toolName="apply_patch", arguments={"patch": f"*** Begin Patch\n{parts}*** End Patch\n"})
+            assert done["status"] == "failed" and "changes 'c' more than once" in json.dumps(done), done
+            assert sorted(n for n in os.listdir(home.work) if n in "abc") == ["a", "b"]
+
+
 def test_long_arguments(home):
     with home.rpc() as rpc:
         turn, long = open_turn(rpc, home), "line of a long file\n" * 70000
