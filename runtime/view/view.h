@@ -259,7 +259,7 @@ struct view_output_brief {
 	char process_id[72];
 	uint64_t bytes;                    /* cited so far by committed events */
 	uint64_t omitted_from, omitted_to; /* equal = nothing omitted */
-	bool expired, ended;               /* ended: the stream is complete */
+	bool spilled, expired, ended;      /* spilled: stored in the spool; ended: the stream is complete */
 };
 int view_output_brief(struct store *s, uint32_t uid, const char *output_ref, struct view_output_brief *ret,
 		      struct err *e);

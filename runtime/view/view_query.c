@@ -469,6 +469,7 @@ int view_output_brief(struct store *s, uint32_t uid, const char *output_ref, str
 		.bytes = view_counted(d.bytes),
 		.omitted_from = view_counted(d.omittedFrom),
 		.omitted_to = view_counted(d.omittedTo),
+		.spilled = d.spilled,
 		.expired = d.expired,
 		.ended = d.ended,
 	};

@@ -137,6 +137,29 @@ def test_upgrade_in_place(home):
         assert rpc.call("verify_store")["ok"] is True
 
 
+def test_output_survives_a_change_of_the_inline_limit():
+    """Where a stream is stored was decided under the old limit."""
+    for before, after in ((256, 16384), (16384, 256)):
+        with Home({"inlineBytes": before}) as home:
+            with home.rpc() as rpc:
+                process = rpc.start(["sh", "-c", "seq 1000; cat; seq 5"], stdin="pipe")["processId"]
+                until("its output is recorded", lambda: len(rpc.outputs(process).get("stdout", b"")) == 3893)
+            runtime = home.part("runtime")
+            home.configure({"inlineBytes": after})
+            home.guard.send_signal(signal.SIGUSR2)
+            until("the runtime is new", lambda: home.part("runtime") not in (None, runtime))
+            until("it answers", home.answers)
+            with home.rpc() as rpc:
+                if before < after:
+                    rpc.call("terminate_process", processId=process, graceMs=0)
+                else:
+                    rpc.call("close_process_stdin", processId=process)
+                rpc.wait(process)
+                expected = "".join(f"{n}\n" for n in list(range(1, 1001)) + ([] if before < after else [1, 2, 3, 4, 5]))
+                assert rpc.outputs(process)["stdout"].decode() == expected
+                assert rpc.call("verify_store")["ok"] is True
+
+
 def test_parts_are_of_one_version():
     """Files that are replaced under a running daemon are the next one's, also when a part has to be started again."""
     with tempfile.TemporaryDirectory(prefix="bl-programs-") as folder, Home(start=False) as home:

@@ -327,12 +327,8 @@ int stream_index(struct jval name);                           /* −1 = no such 
 void process_tty_json(const struct process *p, struct jw *w); /* {rows, cols}, or false */
 /* Its working directory is in the sandbox's private /tmp or home: files written there are deleted with the sandbox. */
 bool process_cwd_is_private(const struct process *p);
-/*
- * For a stream of `size` bytes: how many from its beginning are certain to be kept however long it becomes, and whether
- * it is stored in the spool instead of the database.
- */
+/* For a stream of `size` bytes: how many from its beginning are certain to be kept however long it becomes. */
 uint64_t process_output_kept(const struct process *p, uint64_t size);
-bool process_output_spills(const struct process *p, uint64_t size);
 unsigned process_unspilled(const struct process *p); /* streams stored in the database, as bits 1u << stream */
 
 /* process_violation.c */

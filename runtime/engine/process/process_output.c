@@ -54,7 +54,8 @@ uint64_t process_output_kept(const struct process *p, uint64_t size)
 	return limit && size > spool_head(limit) ? spool_head(limit) : size;
 }
 
-bool process_output_spills(const struct process *p, uint64_t size)
+/* Whether a stream of `size` bytes is stored in the spool instead of the database. */
+static bool output_spills(const struct process *p, uint64_t size)
 {
 	return size > p->engine->o.inline_bytes || (output_limit(p) && size > output_limit(p));
 }
@@ -123,7 +124,7 @@ static void output_fact(struct process *p, int stream, struct transaction *tx)
 	ssize_t n = engine->o.ports->peek_output(engine->o.host, p->id, stream, s->cited, bytes, want);
 
 	scope.output = s->ref;
-	if (!s->spilled && process_output_spills(p, s->size)) {
+	if (!s->spilled && output_spills(p, s->size)) {
 		bool inlined = s->size > inline_max;
 
 		s->spilled = true;

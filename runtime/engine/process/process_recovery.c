@@ -120,8 +120,8 @@ static bool take_document(struct process *p, struct jval m)
 }
 
 /*
- * Continues after the last byte that an event cites. Whether the stream is spilled follows from that size, by the same
- * function that decided it before the restart.
+ * Continues after the last byte that an event cites. Whether the stream is spilled is what the store says: the inline
+ * limit of the configuration may have changed since, and release() deletes the spool files of streams that are not.
  */
 static int cited_so_far(struct process *p, struct err *e)
 {
@@ -135,7 +135,7 @@ static int cited_so_far(struct process *p, struct err *e)
 		if (r < 0)
 			return -1;
 		s->cited = s->size = r == 0 ? o.bytes : 0;
-		s->spilled = process_output_spills(p, s->cited);
+		s->spilled = r == 0 && o.spilled;
 		s->summed = s->spilled ? process_output_kept(p, s->cited) : 0;
 	}
 	return 0;
