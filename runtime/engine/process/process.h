@@ -358,6 +358,7 @@ void process_network_free(struct process *p);
 
 /* process_end.c */
 void process_waiters_expire(struct process *p, uint64_t now);
+void process_waiters_fail(struct process *p, const struct err *e); /* answers all of them with the error */
 /* Submits the terminal facts; PROCESS_EV_END_COMMITTED follows. The batch is not rejected when space is short. */
 void process_submit_end(struct process *p);
 void process_truncated_facts(struct process *p, struct transaction *tx); /* also adds checksums of the kept tail */

@@ -116,6 +116,7 @@ static void on_start_decided(void *ctx, const struct store_result *r)
 		struct err e = *r->err;
 		err_wrap(&e, "record the start");
 		reply_err(&p->start, &e, NULL, 0);
+		process_waiters_fail(p, &e);
 		/* The event frees the process, and the owner is notified after that. */
 		const enum owner_kind owner = p->owner;
 		char owner_id[ID_SIZE];

@@ -36,15 +36,10 @@ static void each_process(struct engine *engine, void (*fn)(struct process *p, vo
 
 static void free_process(struct process *p, void *ctx)
 {
-	struct process_waiter *w;
 	struct err e = ERR_INIT;
 
 	err_set(&e, ERR_UNAVAILABLE, "the daemon is stopping");
-	while ((w = TAILQ_FIRST(&p->waiters))) {
-		TAILQ_REMOVE(&p->waiters, w, link);
-		reply_err(&w->reply, &e, NULL, 0);
-		free(w);
-	}
+	process_waiters_fail(p, &e);
 	process_free(p);
 }
 
