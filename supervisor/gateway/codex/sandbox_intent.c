@@ -37,12 +37,13 @@ static const char *unknown_member(const json_t *o, const char *known)
 	json_t *v;
 
 	json_object_foreach ((json_t *)o, name, v) {
-		const char *at = strstr(known, name);
 		size_t n = strlen(name);
+		const char *at = n ? strstr(known, name) : NULL;
 
-		if (json_is_null(v))
-			continue;
-		if (!at || !n || strchr(name, ' ') || (at > known && at[-1] != ' ') || (at[n] && at[n] != ' '))
+		/* "path" is also found inside "subpath": look for a whole word. */
+		while (at && ((at > known && at[-1] != ' ') || (at[n] && at[n] != ' ')))
+			at = strstr(at + 1, name);
+		if (!json_is_null(v) && (!at || strchr(name, ' ')))
 			return name;
 	}
 	return NULL;
