@@ -471,8 +471,10 @@ static int run_exporter(struct exporter *x, struct err *e)
 		if (x->nspans >= SPANS_MAX || x->spans.len >= BYTES_MAX ||
 		    (x->nspans && now >= x->first_ns + x->delay_ms * 1000000))
 			flush_spans(x);
-		if (now >= x->metrics_at_ns && post_metrics(x, e) < 0)
+		if (now >= x->metrics_at_ns && post_metrics(x, e) < 0) {
+			log_error("cannot read the metrics: %s", e->message);
 			break;
+		}
 	}
 	/* One last attempt. If it fails temporarily the cursor stays, and the next exporter sends the batch again. */
 	flush_spans(x);
