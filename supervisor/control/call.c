@@ -24,8 +24,9 @@
  * ends.
  */
 
-#define BATCH_REPLY_MAX (16u << 20) /* collected replies; a batch beyond it gets errors for the rest of its requests \
-				     */
+#define BATCH_REPLY_MAX                                                                              \
+	(16u << 20) /* collected replies; a batch beyond it gets errors for the rest of its requests \
+		     */
 
 /* ---- batches ---- */
 
