@@ -221,7 +221,7 @@ def test_lint_names_a_misspelt_key(home):
     for fine in ({"model": "x"}, {"env": {"A": "b"}}, {"permissions": {"additionalDirectories": []}}):
         with open(path, "w") as f:
             json.dump(fine, f)
-        assert "not acted on" in home.cli("policy", "lint", path).text, fine
+        assert "is ignored" in home.cli("policy", "lint", path).text, fine
 
 
 def answers_signals(pid):
