@@ -77,3 +77,14 @@ void engine_client_follows(struct engine *engine, const char *process_id, const 
 	p->bound_connection = c->connection;
 	p->follow_deadline_ns = UINT64_MAX;
 }
+
+void process_waiters_fail(struct process *p, const struct err *e)
+{
+	struct process_waiter *w;
+
+	while ((w = TAILQ_FIRST(&p->waiters))) {
+		TAILQ_REMOVE(&p->waiters, w, link);
+		reply_err(&w->reply, e, NULL, 0);
+		free(w);
+	}
+}

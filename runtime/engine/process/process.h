@@ -291,6 +291,8 @@ void process_start(struct engine *engine, const struct start_request *r, const s
 		   void *ctx);
 /* Creates a process in state WAITING, without an owner, and adds it to the table, which owns it. */
 struct process *process_new(struct engine *engine, const char *id);
+/* Answers all waiters with the error. */
+void process_waiters_fail(struct process *p, const struct err *e);
 void process_command_members(const struct process *p, struct jw *w); /* command, commandLine … */
 struct json_value json_command_line(const struct process *p);        /* the same, for WRITTEN members */
 /*
@@ -358,7 +360,6 @@ void process_network_free(struct process *p);
 
 /* process_end.c */
 void process_waiters_expire(struct process *p, uint64_t now);
-void process_waiters_fail(struct process *p, const struct err *e); /* answers all of them with the error */
 /* Submits the terminal facts; PROCESS_EV_END_COMMITTED follows. The batch is not rejected when space is short. */
 void process_submit_end(struct process *p);
 void process_truncated_facts(struct process *p, struct transaction *tx); /* also adds checksums of the kept tail */

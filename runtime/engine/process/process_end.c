@@ -570,17 +570,6 @@ void process_answer_waiters(struct process *p)
 	}
 }
 
-void process_waiters_fail(struct process *p, const struct err *e)
-{
-	struct process_waiter *w;
-
-	while ((w = TAILQ_FIRST(&p->waiters))) {
-		TAILQ_REMOVE(&p->waiters, w, link);
-		reply_err(&w->reply, e, NULL, 0);
-		free(w);
-	}
-}
-
 void process_waiters_expire(struct process *p, uint64_t now)
 {
 	struct process_waiter *w;
