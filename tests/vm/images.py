@@ -277,11 +277,6 @@ class Images:
                 link, target = os.path.join(native, sub, name), os.path.join(folder, sub, name)
                 if os.path.islink(link) and os.readlink(link).startswith("/etc/alternatives/") and not os.path.lexists(target):
                     os.symlink(os.readlink(link), target)
-        # Set-user-id bits and owners come with the archives; file capabilities are set by scripts.
-        for program, caps in (("newuidmap", "cap_setuid=ep"), ("newgidmap", "cap_setgid=ep")):
-            path = os.path.join(folder, "usr/bin", program)
-            if os.path.exists(path) and shutil.which("setcap"):
-                run(["setcap", caps, path])
 
     # ---- kernels ----
 
