@@ -128,7 +128,7 @@ bool thread_on_turn_ended(struct projection *p, void *doc)
 	return true;
 }
 
-/* The event has the whole order, so the document is written anew; an empty queue has none. */
+/* The event has the whole order, so the document is replaced; an empty queue has none. */
 int view_queue_on_changed(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev);

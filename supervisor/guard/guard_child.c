@@ -23,7 +23,7 @@
  * A child gets everything by position: descriptors at fixed numbers (guard_msg.h) and options that were built once,
  * when the daemon started. Between fork and exec every other descriptor is closed and, except for the spawner, the
  * privileges are dropped, so that no program but the spawner's ever runs with them. Configuration and policy are opened
- * here, anew for each runtime, which cannot open them itself.
+ * here, again for each runtime, which cannot open them itself.
  *
  * Children run with PR_SET_PDEATHSIG: none of them is of use, or may keep the store open, without its guard.
  */

@@ -97,16 +97,16 @@ static bool send_credential(struct proxy_link *l, const struct config_credential
 /* false = not completely sent yet. */
 static bool send_configuration(struct proxy_link *l)
 {
-	for (; l->config && l->names_told < l->config->nproxy_hosts; l->names_told++) {
-		const struct config_host *h = &l->config->proxy_hosts[l->names_told];
+	for (; l->config && l->names_sent < l->config->nproxy_hosts; l->names_sent++) {
+		const struct config_host *h = &l->config->proxy_hosts[l->names_sent];
 		struct proxy_msg m = { .kind = PROXY_NAME };
 		memcpy(m.host, h->host, sizeof m.host);
 		memcpy(m.address, h->address, sizeof m.address);
 		if (!send_message(l, &m, NULL, 0))
 			return false;
 	}
-	for (; l->config && l->credentials_told < l->config->ncredentials; l->credentials_told++)
-		if (!send_credential(l, &l->config->credentials[l->credentials_told]))
+	for (; l->config && l->credentials_sent < l->config->ncredentials; l->credentials_sent++)
+		if (!send_credential(l, &l->config->credentials[l->credentials_sent]))
 			return false;
 	return true;
 }
@@ -223,7 +223,7 @@ static void drop_proxy(struct proxy_link *l)
 	l->read_ev = l->write_ev = NULL;
 	fd_close(&l->fd);
 	l->synced = false;
-	l->names_told = l->credentials_told = 0;
+	l->names_sent = l->credentials_sent = 0;
 	strmap_each(&l->host->process_ios, forget_one, &s);
 	for (size_t i = 0; i < s.count; i++)
 		l->host->drained(l->host, s.ids[i]);

@@ -22,7 +22,7 @@ struct proxy_link {
 	int fd; /* −1 = no proxy, or it is being restarted */
 	struct event *read_ev, *write_ev;
 	const struct config *config; /* the caller's: names and credentials; NULL = none */
-	size_t names_told, credentials_told;
+	size_t names_sent, credentials_sent;
 	bool wanted, listening, synced;
 };
 

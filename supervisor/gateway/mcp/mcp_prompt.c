@@ -90,8 +90,7 @@ static void on_denied(struct mcp_call *c, json_t *process, json_t *error)
 			c, "Explain a denial",
 			"Explain why this command was denied or stopped: `violations` lists what its sandbox denied, "
 			"`message` has the reason of the policy or a person. For each say what was attempted, which "
-			"boundary stopped it, whether the "
-			"command needed it at all, and the smallest thing that would "
+			"boundary stopped it, whether the command needed it at all, and the smallest thing that would "
 			"allow it (a rule, a write root, a host), with its risk. Do not try to get around it.",
 			process);
 }
@@ -108,11 +107,12 @@ static void on_debugged(struct mcp_call *c, json_t *process, json_t *error)
 	else
 		finish_with_process(
 			c, "Find out why a command failed",
-			"Find out why this command failed. Read the end of its output first (read_output with "
-			"tail, stderr before stdout), then what lies before. "
-			"Look at its exit code or signal, its limits, and at `violations`: a denial by the sandbox is "
-			"often the cause of an error that sounds "
-			"different. Name the cause with the line that shows it, and what to do.",
+			"Find out why this command failed. Read the end of its output first (read_output with tail, "
+			"stderr before stdout), then what lies before. Look at its exit code or signal, its limits, "
+			"and "
+			"at `violations`: a denial by the sandbox is often the cause of an error that sounds "
+			"different. "
+			"Name the cause with the line that shows it, and what to do.",
 			process);
 }
 
