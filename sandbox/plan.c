@@ -2,14 +2,17 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
+#include "runtime/base/hash.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/text.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#define KNOWN_FLAGS \
-	((uint32_t)(PLAN_KEEP_TREE | PLAN_STDIN_PIPE | PLAN_STDERR_MERGE | PLAN_PRIVATE_ROOT | PLAN_COW | PLAN_TTY))
+#define KNOWN_FLAGS                                                                                                  \
+	((uint32_t)(PLAN_KEEP_TREE | PLAN_STDIN_PIPE | PLAN_STDERR_MERGE | PLAN_PRIVATE_ROOT | PLAN_COW | PLAN_TTY | \
+		    PLAN_HOLDER | PLAN_MEMBER))
 #define KNOWN_MOUNT_FLAGS ((uint32_t)(PLAN_MOUNT_OPTIONAL | PLAN_MOUNT_OWNED | PLAN_MOUNT_IN_PARENT))
 #define KNOWN_LAYERS                                                                                       \
 	((uint32_t)(PLAN_LAYER_NAMESPACES | PLAN_LAYER_MOUNTS | PLAN_LAYER_LANDLOCK | PLAN_LAYER_SECCOMP | \
@@ -297,6 +300,11 @@ int plan_check(const void *plan, size_t len, struct err *e)
 		return err_field(e, "plan", "says %u bytes but has %zu", h->total_len, len);
 	if (h->flags & ~KNOWN_FLAGS || h->network > PLAN_NET_ALLOW)
 		return err_field(e, "flags", "has unknown bits");
+	if (h->flags & PLAN_HOLDER && (h->flags & (PLAN_MEMBER | PLAN_KEEP_TREE | PLAN_TTY | PLAN_STDIN_PIPE |
+						   PLAN_PRIVATE_ROOT)) != (PLAN_STDIN_PIPE | PLAN_PRIVATE_ROOT))
+		return err_field(e, "flags", "are not those of a holder");
+	if (h->flags & PLAN_MEMBER && !(h->flags & PLAN_PRIVATE_ROOT))
+		return err_field(e, "flags", "are not those of a member");
 	if (h->layers & ~KNOWN_LAYERS || h->require & ~h->layers)
 		return err_field(e, "layers", "has unknown bits");
 	if (h->argc == 0 || h->argc > PLAN_ARGS_MAX || !table_ok(len, h->argv_off, h->argc, sizeof(uint32_t)))
@@ -367,13 +375,9 @@ const char *plan_home(const struct plan_head *p)
 	return "/";
 }
 
-bool plan_same_sandbox(const struct plan_head *a, const struct plan_head *b)
+static bool same_mounts(const struct plan_head *a, const struct plan_head *b)
 {
-	const uint32_t flags = PLAN_PRIVATE_ROOT | PLAN_COW | PLAN_TTY;
-	if ((a->flags & flags) != (b->flags & flags) || a->layers != b->layers || a->require != b->require ||
-	    a->network != b->network || a->mount_count != b->mount_count || a->tmp_bytes != b->tmp_bytes ||
-	    memcmp(&a->limits, &b->limits, sizeof a->limits) != 0 || a->tty_rows != b->tty_rows ||
-	    a->tty_cols != b->tty_cols || strcmp(plan_home(a), plan_home(b)) != 0)
+	if (a->mount_count != b->mount_count)
 		return false;
 	for (uint32_t i = 0; i < a->mount_count; i++) {
 		const struct plan_mount *x = plan_mount(a, i), *y = plan_mount(b, i);
@@ -382,4 +386,35 @@ bool plan_same_sandbox(const struct plan_head *a, const struct plan_head *b)
 			return false;
 	}
 	return true;
+}
+
+bool plan_fits_holder(const struct plan_head *holder, const struct plan_head *member)
+{
+	const uint32_t flags = PLAN_PRIVATE_ROOT | PLAN_COW;
+	return (holder->flags & flags) == (member->flags & flags) && holder->layers == member->layers &&
+	       holder->require == member->require && holder->network == member->network &&
+	       holder->tmp_bytes == member->tmp_bytes &&
+	       memcmp(&holder->limits, &member->limits, sizeof holder->limits) == 0 && same_mounts(holder, member);
+}
+
+bool plan_same_sandbox(const struct plan_head *a, const struct plan_head *b)
+{
+	return (a->flags & PLAN_TTY) == (b->flags & PLAN_TTY) && a->tty_rows == b->tty_rows &&
+	       a->tty_cols == b->tty_cols && strcmp(plan_home(a), plan_home(b)) == 0 && plan_fits_holder(a, b);
+}
+
+/* Hashes what plan_fits_holder compares. */
+void plan_sandbox_hash(const struct plan_head *p, char ret[PLAN_SANDBOX_HASH])
+{
+	buf_auto struct buf all = BUF_INIT;
+	buf_printf(&all, "%u %u %u %u %u %" PRIu64, p->flags & (PLAN_PRIVATE_ROOT | PLAN_COW), p->layers, p->require,
+		   p->network, p->mount_count, p->tmp_bytes);
+	buf_append(&all, &p->limits, sizeof p->limits);
+	for (uint32_t i = 0; i < p->mount_count; i++) {
+		const struct plan_mount *m = plan_mount(p, i);
+		const char *path = plan_string(p, m->path_off);
+		buf_printf(&all, "%u %u ", m->kind, m->flags);
+		buf_append(&all, path, strlen(path) + 1);
+	}
+	hash_sha256_text(all.data, all.len, ret);
 }

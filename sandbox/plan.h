@@ -43,6 +43,8 @@ enum plan_flag {
 	PLAN_PRIVATE_ROOT = 1u << 3, /* confined: its own root, built from the mounts; never as root */
 	PLAN_COW = 1u << 4,          /* write roots are overlays: writes are stored separately (with PRIVATE_ROOT) */
 	PLAN_TTY = 1u << 5,          /* a terminal instead of pipes: not with STDIN_PIPE or STDERR_MERGE */
+	PLAN_HOLDER = 1u << 6,       /* no command: holds a sandbox for members. Its stdin is the link to them */
+	PLAN_MEMBER = 1u << 7,       /* a command in a holder's sandbox (supervisor/spawner/member_msg.h) */
 };
 
 enum plan_network {
@@ -193,6 +195,13 @@ int plan_mount_below(const struct plan_head *p, uint32_t i);
  * differ in the command, its directory, environment and standard streams, and in per-process limits.
  */
 bool plan_same_sandbox(const struct plan_head *a, const struct plan_head *b);
+/*
+ * Whether a member's plan describes the sandbox of the holder: both may differ in everything that belongs to a command,
+ * terminals and HOME included. Plans of the same sandbox have the same hash (lower-case hex).
+ */
+bool plan_fits_holder(const struct plan_head *holder, const struct plan_head *member);
+#define PLAN_SANDBOX_HASH 65
+void plan_sandbox_hash(const struct plan_head *p, char ret[PLAN_SANDBOX_HASH]);
 /* HOME of the environment if it is valid in a line of passwd, otherwise "/". */
 const char *plan_home(const struct plan_head *p);
 /* Whether `path` is `folder` or inside it. */

@@ -93,7 +93,9 @@ struct start_request {
 	const char *owner_id, *run_id, *attempt_id, *step_id, *job_id, *job_item_id, *subagent_id;
 	const char *process_id; /* NULL = generate one */
 	char *ret_process_id;
-	const char *tool;              /* the process runs this tool; rules match its name … */
+	bool holder;        /* no command: the process holds a sandbox for members (engine/sandbox) */
+	const char *within; /* the process runs in the sandbox of this holder, by process id; NULL = in its own */
+	const char *tool;   /* the process runs this tool; rules match its name … */
 	const char *const *tool_paths; /* … these paths, spelled as in its arguments … */
 	size_t ntool_paths;
 	const char *tool_host;                 /* … and this host; or NULL */

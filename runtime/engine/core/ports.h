@@ -38,6 +38,7 @@ struct port_streams {
 	struct port_expected expected;        /* what `expect` returned for the same request */
 	const struct host_rules *hosts; /* network `allow`: the host rules; else NULL. Valid only during the call */
 	const char *input;              /* the complete input; NULL = write_stdin follows. Valid only during the call */
+	const char *within;             /* the holder that starts it; NULL = the spawner. Valid only during the call */
 };
 
 /* The current line settings of a terminal. */

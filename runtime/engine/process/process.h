@@ -171,6 +171,9 @@ struct process {
 	char plan_hash[65];
 	uint32_t plan_layers, plan_kind; /* the requested layers, and the flags of the plan that determine support */
 	bool stdin_pipe, stderr_merge, keep_tree, end_with_client;
+	bool holder;                 /* no command: it holds a sandbox for members */
+	char within[ID_TEXT_MAX];    /* the holder in whose sandbox it runs; "" = in its own */
+	char sandbox_id[ID_SIZE];    /* the sandbox of that holder; "" = none */
 	bool command_exited;         /* keep_tree: the command has exited; process.command_exited is submitted */
 	uint32_t tty_rows, tty_cols; /* current size of its terminal; 0 = pipes */
 	struct process_limits limits;
