@@ -103,6 +103,10 @@ struct start_request {
 	const char *stdin_text;                /* the complete input, if known at the start; else NULL */
 	const struct start_approval *approval; /* a person approved the start; NULL = none was asked */
 	const struct start_hooked *hooked;     /* the verdict of its hooks (hook.h); NULL = they have not run */
+	/* Session sandboxes (sandbox/sandbox.h). A member takes the sandbox's own request, with its cwd. */
+	const char *sandbox_id; /* the sandbox that it belongs to: the holder's own, or a member's; or NULL */
+	bool holder;            /* start the holder of that sandbox; without a command */
+	const char *within;     /* process id of the holder that it runs in; the plan must describe its sandbox */
 };
 
 struct engine_options {
@@ -285,7 +289,7 @@ void engine_update_session(struct engine *engine, const struct session_change *r
  */
 struct emit_event {
 	const char *type;
-	const char *ids[24]; /* by enum id_field; NULL = absent */
+	const char *ids[25]; /* by enum id_field; NULL = absent */
 	const char *status, *status_reason, *phase;
 	const char *payload; /* JSON object */
 	size_t payload_len;

@@ -392,6 +392,10 @@ static void process_take_request(struct process *p, const struct start_request *
 	p->end_with_client = r->end_with_client;
 	p->bound_connection = r->end_with_client ? c->connection : 0;
 	p->limits = r->limits;
+	p->holder = r->holder;
+	id_copy(p->sandbox_id, r->sandbox_id);
+	if (r->within)
+		snprintf(p->within, sizeof p->within, "%s", r->within);
 }
 
 /*
