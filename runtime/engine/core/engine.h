@@ -93,9 +93,10 @@ struct start_request {
 	const char *owner_id, *run_id, *attempt_id, *step_id, *job_id, *job_item_id, *subagent_id;
 	const char *process_id; /* NULL = generate one */
 	char *ret_process_id;
-	bool holder;        /* no command: the process holds a sandbox for members (engine/sandbox) */
-	const char *within; /* the process runs in the sandbox of this holder, by process id; NULL = in its own */
-	const char *tool;   /* the process runs this tool; rules match its name … */
+	const char *sandbox_id; /* the session sandbox that it holds, or runs in (id or name); NULL = none */
+	bool holder;            /* no command: the process holds a sandbox for members (engine/sandbox) */
+	const char *within;     /* the process runs in the sandbox of this holder, by process id; NULL = in its own */
+	const char *tool;       /* the process runs this tool; rules match its name … */
 	const char *const *tool_paths; /* … these paths, spelled as in its arguments … */
 	size_t ntool_paths;
 	const char *tool_host;                 /* … and this host; or NULL */
@@ -103,10 +104,6 @@ struct start_request {
 	const char *stdin_text;                /* the complete input, if known at the start; else NULL */
 	const struct start_approval *approval; /* a person approved the start; NULL = none was asked */
 	const struct start_hooked *hooked;     /* the verdict of its hooks (hook.h); NULL = they have not run */
-	/* Session sandboxes (sandbox/sandbox.h). A member takes the sandbox's own request, with its cwd. */
-	const char *sandbox_id; /* the sandbox that it belongs to: the holder's own, or a member's; or NULL */
-	bool holder;            /* start the holder of that sandbox; without a command */
-	const char *within;     /* process id of the holder that it runs in; the plan must describe its sandbox */
 };
 
 struct engine_options {

@@ -135,9 +135,6 @@ struct process {
 		subagent_id[ID_SIZE];
 	enum owner_kind owner; /* OWNER_NONE = a client started it */
 	char owner_id[ID_SIZE];
-	char sandbox_id[ID_SIZE];                    /* the session sandbox that it holds or runs in; "" = its own */
-	char within[ID_TEXT_MAX];                    /* process id of that sandbox's holder; "" = not a member */
-	bool holder;                                 /* the live part of a session sandbox: has no command */
 	uint64_t owner_told_ns;                      /* when its owner last recorded progress of its output */
 	bool makes_session, makes_thread, owns_turn; /* its start facts create the session, the thread, the turn */
 	uint32_t uid;
