@@ -30,7 +30,8 @@ struct err;
 	X(OP, DISCARD, "discard") /* discards the changes */                                                           \
 	X(OP, REVERT, "revert") /* restores autorun files (sandbox/autorun_report.h) after a run without an overlay */ \
 	X(OP, DROP, "drop")     /* removes everything of this process */                                               \
-	X(OP, SWEEP, "sweep")   /* removes every run except those named, instead of paths */
+	X(OP, SWEEP, "sweep")   /* removes every run except those named, instead of paths */                           \
+	X(OP, COPY, "copy")     /* copies the run to the id that is named instead of paths */
 #define CHANGE_KINDS(X) X(KIND, ADDED, "added") X(KIND, MODIFIED, "modified") X(KIND, DELETED, "deleted")
 #define CHANGE_TYPES(X) \
 	X(TYPE, FILE, "file") X(TYPE, FOLDER, "directory") X(TYPE, SYMLINK, "symlink") X(TYPE, OTHER, "other")

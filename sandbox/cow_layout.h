@@ -9,6 +9,8 @@
  *   <process id>/<n>/root   struct cow_root: identifies write root n; written by the sandbox's init, which resolves it
  *   <process id>/<n>/upper  the overlay's upper layer: what the command wrote there
  *   <process id>/<n>/work   overlayfs's own
+ *
+ * A checkpoint is a copy of such a directory, named by its id.
  */
 
 #include <limits.h>
@@ -16,6 +18,7 @@
 
 #define COW_MAGIC 0x574f4342u /* "BCOW" */
 #define COW_VERSION 1u
+#define COW_OWNER_NAME "owner"
 #define COW_GROUPS_MAX 256u
 
 struct cow_owner {

@@ -12,7 +12,7 @@
 
 #define KNOWN_FLAGS                                                                                                  \
 	((uint32_t)(PLAN_KEEP_TREE | PLAN_STDIN_PIPE | PLAN_STDERR_MERGE | PLAN_PRIVATE_ROOT | PLAN_COW | PLAN_TTY | \
-		    PLAN_HOLDER | PLAN_MEMBER))
+		    PLAN_HOLDER | PLAN_MEMBER | PLAN_COW_COPY))
 #define KNOWN_MOUNT_FLAGS ((uint32_t)(PLAN_MOUNT_OPTIONAL | PLAN_MOUNT_OWNED | PLAN_MOUNT_IN_PARENT))
 #define KNOWN_LAYERS                                                                                       \
 	((uint32_t)(PLAN_LAYER_NAMESPACES | PLAN_LAYER_MOUNTS | PLAN_LAYER_LANDLOCK | PLAN_LAYER_SECCOMP | \
@@ -305,6 +305,8 @@ int plan_check(const void *plan, size_t len, struct err *e)
 		return err_field(e, "flags", "are not those of a holder");
 	if (h->flags & PLAN_MEMBER && !(h->flags & PLAN_PRIVATE_ROOT))
 		return err_field(e, "flags", "are not those of a member");
+	if (h->flags & PLAN_COW_COPY && !(h->flags & PLAN_COW))
+		return err_field(e, "flags", "name a copy for a run that is not copy-on-write");
 	if (h->layers & ~KNOWN_LAYERS || h->require & ~h->layers)
 		return err_field(e, "layers", "has unknown bits");
 	if (h->argc == 0 || h->argc > PLAN_ARGS_MAX || !table_ok(len, h->argv_off, h->argc, sizeof(uint32_t)))

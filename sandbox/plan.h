@@ -45,6 +45,7 @@ enum plan_flag {
 	PLAN_TTY = 1u << 5,          /* a terminal instead of pipes: not with STDIN_PIPE or STDERR_MERGE */
 	PLAN_HOLDER = 1u << 6,       /* no command: holds a sandbox for members. Its stdin is the link to them */
 	PLAN_MEMBER = 1u << 7,       /* a command in a holder's sandbox (supervisor/spawner/member_msg.h) */
+	PLAN_COW_COPY = 1u << 8,     /* with COW: the layers are a copy of another run's, made before the start */
 };
 
 enum plan_network {

@@ -29,7 +29,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define OWNER_NAME "owner"
 #define PATHS_MAX (1u << 20)
 #define SWEPT_MS 1000
 
@@ -115,6 +114,36 @@ static int make_run(struct cow *c, const char *id)
 	}
 }
 
+static int run_path(const struct cow *c, const char *id, char path[PATH_MAX], struct err *e)
+{
+	if (c->fd < 0)
+		return err_set(e, ERR_UNAVAILABLE, "there is no folder for copy-on-write runs");
+	if (snprintf(path, PATH_MAX, "%s/%s", c->path, id) >= PATH_MAX)
+		return err_set(e, ERR_UNAVAILABLE, "the folder for copy-on-write runs has too long a path");
+	return 0;
+}
+
+static bool is_owner(const struct cow_owner *o)
+{
+	return o->magic == COW_MAGIC && o->version == COW_VERSION && o->nroots <= PLAN_MOUNTS_MAX;
+}
+
+int cow_open_copy(struct cow *c, const char *id, const struct plan_head *plan, const struct spawn_identity *peer,
+		  char path[PATH_MAX], int *ret_fd, struct err *e)
+{
+	struct cow_owner o;
+	if (run_path(c, id, path, e) < 0)
+		return -1;
+	fd_auto int run = open_run(c, id);
+	fd_auto int record = run < 0 ? -1 : read_record(run, COW_OWNER_NAME, &o, sizeof o);
+	if (record < 0)
+		return err_sys(e, errno, "open the copy that the run starts with");
+	if (!is_owner(&o) || o.uid != peer->peer_uid || o.nroots != count_roots(plan))
+		return err_set(e, ERR_NOT_ALLOWED, "the copy that the run starts with is of other changes");
+	*ret_fd = fd_take(&run);
+	return 0;
+}
+
 int cow_prepare(struct cow *c, const char *id, const struct plan_head *plan, const struct spawn_identity *peer,
 		char path[PATH_MAX], int *ret_fd, struct err *e)
 {
@@ -124,10 +153,8 @@ int cow_prepare(struct cow *c, const char *id, const struct plan_head *plan, con
 			       .gid = peer->peer_gid,
 			       .nroots = count_roots(plan) };
 	struct stat st;
-	if (c->fd < 0)
-		return err_set(e, ERR_UNAVAILABLE, "there is no folder for copy-on-write runs");
-	if (snprintf(path, PATH_MAX, "%s/%s", c->path, id) >= PATH_MAX)
-		return err_set(e, ERR_UNAVAILABLE, "the folder for copy-on-write runs has too long a path");
+	if (run_path(c, id, path, e) < 0)
+		return -1;
 	for (size_t i = 0; i < peer->ngroups && o.ngroups < COW_GROUPS_MAX; i++)
 		o.groups[o.ngroups++] = peer->groups[i];
 	if (make_run(c, id) < 0)
@@ -137,7 +164,7 @@ int cow_prepare(struct cow *c, const char *id, const struct plan_head *plan, con
 		return err_sys(e, errno, "make the folders of a copy-on-write run");
 	o.started_s = st.st_ctim.tv_sec;
 	o.started_ns = st.st_ctim.tv_nsec;
-	if (write_record(run, OWNER_NAME, &o, sizeof o) < 0)
+	if (write_record(run, COW_OWNER_NAME, &o, sizeof o) < 0)
 		return err_sys(e, errno, "say whose a copy-on-write run is");
 	*ret_fd = fd_take(&run);
 	return 0;
@@ -305,10 +332,36 @@ static int sweep_runs(const struct helper *h, const struct cow *c, const struct 
 	return error ? fail_with(error) : 0;
 }
 
+/* For set-group-id bits and devices, if the daemon has them: a container can lack the latter. */
+static int keep_copy_rights(void)
+{
+	static const int wanted[] = { CAP_CHOWN,  CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH,
+				      CAP_FOWNER, CAP_FSETID,       CAP_MKNOD };
+	int rights[countof(wanted)];
+	size_t n = 0;
+	for (size_t i = 0; i < countof(wanted); i++) {
+		if (capability_has(wanted[i]))
+			rights[n++] = wanted[i];
+	}
+	return capability_keep_only(rights, n);
+}
+
+static int copy_run(const struct helper *h, int folder)
+{
+	struct plan_key to = { .id = "" };
+	if (h->walk.paths_len >= sizeof to.id)
+		return fail_with(EINVAL);
+	memcpy(to.id, h->walk.paths, h->walk.paths_len);
+	if (!plan_key_valid(&to))
+		return fail_with(EINVAL);
+	umask(0);
+	return (h->privileged ? keep_copy_rights() : 0) < 0 ? -1 : cow_copy(folder, h->run, &h->owner, to.id);
+}
+
 static int helper_work(struct helper *h, const struct cow *c, const char *id, int client)
 {
 	static struct buf out;
-	fd_auto int lock = read_record(h->run, OWNER_NAME, &h->owner, sizeof h->owner);
+	fd_auto int lock = read_record(h->run, COW_OWNER_NAME, &h->owner, sizeof h->owner);
 	if (lock < 0 && (h->walk.op != CHANGE_OP_DROP))
 		return -1;
 	/* One helper per run at a time: two that apply the same changes would interfere. */
@@ -316,8 +369,10 @@ static int helper_work(struct helper *h, const struct cow *c, const char *id, in
 		return -1;
 	if (h->walk.op == CHANGE_OP_DROP)
 		return cow_remove(c->fd, id);
-	if (h->owner.magic != COW_MAGIC || h->owner.version != COW_VERSION || h->owner.nroots > PLAN_MOUNTS_MAX)
+	if (!is_owner(&h->owner))
 		return fail_with(EIO);
+	if (h->walk.op == CHANGE_OP_COPY)
+		return copy_run(h, c->fd);
 	if (client >= 0 && read_client(&h->owner, client) < 0)
 		return -1;
 	h->walk.started = (struct timespec){ .tv_sec = h->owner.started_s, .tv_nsec = h->owner.started_ns };

@@ -8,7 +8,8 @@
  * file.
  *
  * cow.c manages the directories and forks helpers; cow_walk.c finds the differences; cow_apply.c applies them to the
- * host; cow_show.c writes diffs. revert.c restores autorun files changed by runs without an overlay.
+ * host; cow_show.c writes diffs; cow_copy.c copies a run. revert.c restores autorun files changed by runs without an
+ * overlay.
  */
 
 #include "sandbox/autorun_report.h"
@@ -47,6 +48,12 @@ void cow_init(struct cow *c, int fd, bool privileged);
  */
 int cow_prepare(struct cow *c, const char *id, const struct plan_head *plan, const struct spawn_identity *peer,
 		char path[PATH_MAX], int *ret_fd, struct err *e);
+/*
+ * The same for a run whose directory CHANGE_OP_COPY has made: it starts with what is there. The copy must be of changes
+ * of this peer, with as many write roots; the sandbox's init checks that they are the same ones.
+ */
+int cow_open_copy(struct cow *c, const char *id, const struct plan_head *plan, const struct spawn_identity *peer,
+		  char path[PATH_MAX], int *ret_fd, struct err *e);
 /* Removes the directories of a run whose start failed. */
 void cow_forget(struct cow *c, const char *id);
 
@@ -112,6 +119,12 @@ int cow_open_upper(const struct cow_spot *s);
 int cow_open_folder(int dir, const char *name);
 /* Removes an upper tree, whatever its modes. */
 int cow_remove(int dir, const char *name);
+
+/*
+ * Copies a run, or a copy of one, to a new directory `to` in the directory of all runs. −1 with errno, and nothing is
+ * left of the copy.
+ */
+int cow_copy(int folder, int run, const struct cow_owner *owner, const char *to);
 
 /* Writes a diff with its header if both versions are text and not too long. */
 void cow_diff(const struct cow_walk *w, const struct cow_spot *s, struct buf *out);

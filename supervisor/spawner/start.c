@@ -552,7 +552,8 @@ static int start_init(struct spawner *s, const struct spawn_msg *m, const struct
 		return -1;
 	char cow_path[PATH_MAX] = "";
 	fd_auto int cow = -1;
-	if (plan->flags & PLAN_COW && cow_prepare(&s->cow, m->key.id, plan, id, cow_path, &cow, e) < 0)
+	if (plan->flags & PLAN_COW && (plan->flags & PLAN_COW_COPY ? cow_open_copy : cow_prepare)(
+					      &s->cow, m->key.id, plan, id, cow_path, &cow, e) < 0)
 		return -1;
 	const struct start t = { .s = s,
 				 .m = m,
