@@ -71,13 +71,11 @@ int spawn_msg_check(const void *message, size_t len, size_t nfds, struct err *e)
 	for (size_t i = 0; i < countof(permitted); i++) {
 		if (permitted[i].kind != m.kind)
 			continue;
-		if (m.flags & ~START_FLAGS)
+		if (m.kind == SPAWN_START ? m.flags & ~START_FLAGS : m.flags)
 			return err_set(e, ERR_INVALID, "a message of the runtime's with unknown flags");
-		if (m.kind == SPAWN_CHANGES && (m.op >= CHANGE_OP_COUNT || m.flags))
+		if (m.kind == SPAWN_CHANGES && m.op >= CHANGE_OP_COUNT)
 			return err_set(e, ERR_INVALID, "a message of the runtime's that asks for an unknown operation");
-		if (m.kind == SPAWN_GRANT && m.flags)
-			return err_set(e, ERR_INVALID, "a message of the runtime's with flags that it has none of");
-		if (m.kind == SPAWN_PEER_FILES && (m.op >= PEER_FILES_OP_COUNT || m.flags))
+		if (m.kind == SPAWN_PEER_FILES && m.op >= PEER_FILES_OP_COUNT)
 			return err_set(e, ERR_INVALID, "a message of the runtime's that asks for an unknown file");
 		if (nfds != (permitted[i].has_fds ? expected_fds(&m) : 0))
 			return err_set(e, ERR_INVALID, "a message of the runtime's with %zu descriptors", nfds);
