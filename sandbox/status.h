@@ -9,13 +9,16 @@
  * EXECED or FAILED, then EXITED once, with a report on autorun files (sandbox/autorun.h) if there is something to
  * report. With PLAN_KEEP_TREE, COMMAND_EXITED reports a command that ends before the rest of its tree; it can be
  * consumed immediately, because a SIGNAL of 0 makes the init repeat it. LOOKUP, at any time after EXECED: a name was
- * looked up for the first time; it may be lost. The runtime *peeks* FAILED and EXITED and consumes them only after
+ * looked up for the first time; it may be lost. PORTS: the set of TCP ports on which the sandbox listens has changed; a
+ * lost one is sent again. The runtime *peeks* FAILED and EXITED and consumes them only after
  * their events are committed, so that a runtime after a crash finds them again. READY and EXECED can be consumed
  * immediately; a READY with descriptors (the terminal's master; with PLAN_NET_ALLOW the socket that the proxy serves)
  * only after those are deposited with the guard. End of file without EXITED or FAILED means that the init was killed.
  *
  * runtime → init: SIGNAL (to the command's process group; to the command alone if it has left that), KILL_TREE (SIGKILL
- * for everything; the init stays, reaps, and reports EXITED). The init exits after it has sent EXITED.
+ * for everything; the init stays, reaps, and reports EXITED), DIALER (one descriptor: the socket on which the proxy
+ * requests sockets of this network namespace, supervisor/spawner/dialer.h; it replaces an earlier one). The init exits
+ * after it has sent EXITED.
  */
 
 #include "sandbox/steps.h"
@@ -31,14 +34,23 @@ enum status_kind {
 	STATUS_EXITED = 4,
 	STATUS_COMMAND_EXITED = 5,
 	STATUS_LOOKUP = 6,
+	STATUS_PORTS = 7,
 	STATUS_SIGNAL = 16,
 	STATUS_KILL_TREE = 17,
+	STATUS_DIALER = 18,
 };
 
 enum status_cause {
 	STATUS_CAUSE_NONE = 0,   /* the command ended by itself or by a signal */
 	STATUS_CAUSE_CPU = 1,    /* the tree's cpu limit */
 	STATUS_CAUSE_KILLED = 2, /* KILL_TREE was received */
+};
+
+#define STATUS_PORTS_MAX 32u
+/* Ordered, without duplicates; unused entries are 0. */
+struct status_ports {
+	uint16_t count;
+	uint16_t port[STATUS_PORTS_MAX];
 };
 
 struct status_msg {
@@ -58,8 +70,11 @@ struct status_msg {
 	uint64_t user_us, system_us, max_rss_bytes; /* EXITED: of all processes that were waited for */
 	uint64_t minor_faults, major_faults, in_blocks, out_blocks, voluntary_switches, involuntary_switches;
 	uint64_t oom_kills, pids_refused; /* EXITED: denied by the tree's limits */
-	char path[128];                   /* FAILED: the path or object concerned, or ""; LOOKUP: the name */
-	struct tree_count count;          /* EXITED: the cgroups' counters */
+	union {
+		char path[128];            /* FAILED: the path or object concerned, or ""; LOOKUP: the name */
+		struct status_ports ports; /* PORTS */
+	};
+	struct tree_count count; /* EXITED: the cgroups' counters */
 };
 /* An init that is older than its runtime sends a shorter message. */
 #define STATUS_MSG_LEAST offsetof(struct status_msg, count)
