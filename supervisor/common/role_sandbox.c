@@ -46,9 +46,10 @@ enum role_bit {
 static const struct {
 	const char *name;
 	int family[2];
+	bool binds; /* to a TCP port of the host: published ports */
 } roles[ROLE_SANDBOX_COUNT] = {
 	[ROLE_SANDBOX_RUNTIME] = { "runtime", { AF_UNIX } },
-	[ROLE_SANDBOX_PROXY] = { "proxy", { AF_INET, AF_INET6 } },
+	[ROLE_SANDBOX_PROXY] = { "proxy", { AF_INET, AF_INET6 }, .binds = true },
 	[ROLE_SANDBOX_EXPORTER] = { "exporter", { AF_INET, AF_INET6 } },
 	[ROLE_SANDBOX_WEBHOOK] = { "webhook", { AF_INET } },
 	[ROLE_SANDBOX_GATEWAY] = { "gateway", { AF_UNIX } },
@@ -234,7 +235,8 @@ static int restrict_files(enum role_sandbox role, const struct role_sandbox_path
 		log_info("no Landlock for the %s: %s", roles[role].name, strerror(errno));
 		return 0;
 	}
-	const struct ruleset_attr attr = { rights_of(abi), abi >= 4 ? NET_BIND : 0, abi >= 6 ? SCOPE_ALL : 0 };
+	const struct ruleset_attr attr = { rights_of(abi), abi >= 4 && !roles[role].binds ? NET_BIND : 0,
+					   abi >= 6 ? SCOPE_ALL : 0 };
 	size_t size = abi >= 6   ? sizeof attr
 		      : abi >= 4 ? offsetof(struct ruleset_attr, scoped)
 				 : offsetof(struct ruleset_attr, net);

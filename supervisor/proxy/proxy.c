@@ -78,6 +78,24 @@ static bool send_message(struct proxy *x, const struct proxy_msg *m)
 	return false;
 }
 
+/* Replies about published ports. Those that ended or failed are removed once their reply is sent. */
+static bool send_answers(struct proxy *x, struct served_sandbox *b)
+{
+	struct publication *p, *next;
+
+	for (p = LIST_FIRST(&b->publications); p; p = next) {
+		const struct proxy_msg m = publication_answer(p);
+
+		next = LIST_NEXT(p, link);
+		if (p->unsent && !send_message(x, &m))
+			return false;
+		p->unsent = false;
+		if (p->ending || p->error)
+			publication_free(p);
+	}
+	return true;
+}
+
 /* Sends the unsent reports of one sandbox; false: some are still unsent. */
 static bool send_reports(struct proxy *x, struct served_sandbox *b)
 {
@@ -89,6 +107,8 @@ static bool send_reports(struct proxy *x, struct served_sandbox *b)
 			return false;
 		traffic_report_sent(row);
 	}
+	if (!send_answers(x, b))
+		return false;
 	const struct proxy_msg ended = { .kind = PROXY_ENDED, .key = b->key };
 	return !b->ending || send_message(x, &ended);
 }
@@ -160,24 +180,69 @@ static bool is_listening(int fd)
 	return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &value, &len) == 0 && value;
 }
 
+/* The sandbox of this key, known from the previous runtime or new. */
+static struct served_sandbox *claim_sandbox(struct proxy *x, const struct plan_key *key)
+{
+	struct served_sandbox *b = served_sandbox_of(x, key);
+
+	if (!b) {
+		b = served_sandbox_new(x->base, x->resolver, &x->credentials, key, on_report, x);
+		LIST_INSERT_HEAD(&x->boxes, b, link);
+	}
+	b->claimed = true;
+	return b;
+}
+
 static void on_serve(struct proxy *x, const struct proxy_msg *m, int *fds)
 {
-	struct served_sandbox *b = served_sandbox_of(x, &m->key);
+	struct served_sandbox *b = claim_sandbox(x, &m->key);
 	struct host_rules rules = { 0 };
 
-	if (b) {
-		/*
-		 * Known from the previous runtime. Its rules do not change while a command runs, so the new copy is
-		 * dropped.
-		 */
-		b->claimed = true;
+	/* Served for the previous runtime: its rules do not change while a command runs, so the new copy is dropped. */
+	if (b->fd >= 0 || b->ending)
 		return;
-	}
 	if (!is_listening(fds[0]) || !read_rules(fds[1], &rules))
 		exit_with_error("invalid message from the runtime: no listening socket or no rules");
-	b = served_sandbox_new(x->base, x->resolver, &x->credentials, &m->key, fd_take(&fds[0]), &rules, on_report, x);
-	b->claimed = true;
-	LIST_INSERT_HEAD(&x->boxes, b, link);
+	served_sandbox_listen(b, fd_take(&fds[0]), &rules);
+}
+
+/* A new runtime, which claims its publications, always has another link to the init: the newest one is used. */
+static void on_publish(struct proxy *x, const struct proxy_msg *m, int *fds)
+{
+	struct served_sandbox *b = claim_sandbox(x, &m->key);
+
+	if (!memchr(m->address, 0, sizeof m->address) || m->port == 0 || m->port > UINT16_MAX ||
+	    m->host_port > UINT16_MAX)
+		exit_with_error("invalid message from the runtime: malformed address or port");
+	if (b->ending)
+		return;
+	dialer_link_replace(b, fd_take(&fds[0]));
+	struct publication *p = publication_find(b, m->port);
+	if (p && (p->error || p->ending || strcmp(p->address, m->address) != 0 ||
+		  (m->host_port && m->host_port != p->host_port))) {
+		publication_free(p);
+		p = NULL;
+	}
+	if (p)
+		p->claimed = p->unsent = true;
+	else
+		publication_new(b, m->address, (uint16_t)m->host_port, (uint16_t)m->port);
+	on_report(x);
+}
+
+static void on_unpublish(struct proxy *x, const struct proxy_msg *m, int *fds)
+{
+	struct served_sandbox *b = served_sandbox_of(x, &m->key);
+	struct publication *p = b ? publication_find(b, m->port) : NULL;
+	const struct proxy_msg unknown = { .kind = PROXY_UNPUBLISHED, .key = m->key, .port = m->port };
+
+	if (!p) {
+		send_message(x, &unknown);
+		return;
+	}
+	publication_close(p);
+	p->ending = p->unsent = true;
+	on_report(x);
 }
 
 static void on_end(struct proxy *x, const struct proxy_msg *m, int *fds)
@@ -198,6 +263,17 @@ static void on_end(struct proxy *x, const struct proxy_msg *m, int *fds)
 	on_report(x);
 }
 
+static void drop_unclaimed_ports(struct served_sandbox *b)
+{
+	struct publication *p, *next;
+
+	for (p = LIST_FIRST(&b->publications); p; p = next) {
+		next = LIST_NEXT(p, link);
+		if (!p->claimed)
+			publication_free(p);
+	}
+}
+
 static void on_sync(struct proxy *x, const struct proxy_msg *m, int *fds)
 {
 	struct served_sandbox *b, *next;
@@ -206,6 +282,8 @@ static void on_sync(struct proxy *x, const struct proxy_msg *m, int *fds)
 		next = LIST_NEXT(b, link);
 		if (!b->claimed)
 			served_sandbox_drop(b);
+		else
+			drop_unclaimed_ports(b);
 	}
 }
 
@@ -257,6 +335,8 @@ static const struct {
 	{ PROXY_SYNC, 0, false, false, on_sync },
 	{ PROXY_END, 0, true, false, on_end },
 	{ PROXY_CREDENTIAL, 1, false, true, on_credential },
+	{ PROXY_PUBLISH, 1, true, false, on_publish },
+	{ PROXY_UNPUBLISH, 0, true, false, on_unpublish },
 };
 
 static void dispatch_message(struct proxy *x, const struct proxy_msg *m, int *fds, size_t nfds)
@@ -313,6 +393,7 @@ static void on_peer(evutil_socket_t sock, short what, void *ctx)
 static void peer_open(struct proxy *x, int fd)
 {
 	struct served_sandbox *b;
+	struct publication *p;
 
 	peer_close(x);
 	x->peer_fd = fd;
@@ -329,6 +410,8 @@ static void peer_open(struct proxy *x, int fd)
 	LIST_FOREACH (b, &x->boxes, link) {
 		b->claimed = false;
 		traffic_report_resend(&b->report);
+		LIST_FOREACH (p, &b->publications, link)
+			p->claimed = false;
 	}
 	on_report(x);
 }

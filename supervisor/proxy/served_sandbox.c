@@ -66,8 +66,8 @@ static void on_connection_ended(struct served_sandbox *b)
 }
 
 struct served_sandbox *served_sandbox_new(struct event_base *base, struct resolver *resolver,
-					  const struct credentials *credentials, const struct plan_key *key, int fd,
-					  struct host_rules *rules, void (*on_change)(void *ctx), void *ctx)
+					  const struct credentials *credentials, const struct plan_key *key,
+					  void (*on_change)(void *ctx), void *ctx)
 {
 	struct served_sandbox *b = mem_zalloc(1, sizeof *b);
 
@@ -75,23 +75,31 @@ struct served_sandbox *served_sandbox_new(struct event_base *base, struct resolv
 	b->resolver = resolver;
 	b->credentials = credentials;
 	b->key = *key;
-	b->fd = fd;
-	b->rules = *rules;
-	*rules = (struct host_rules){ 0 };
+	b->fd = -1;
 	b->on_change = on_change;
 	b->ctx = ctx;
 	b->connection_ended = on_connection_ended;
 	LIST_INIT(&b->connections);
-	fd_nonblock(fd, true);
-	b->ev = event_new(base, fd, EV_READ | EV_PERSIST, on_client, b);
-	b->retry = evtimer_new(base, on_retry, b);
-	loop_add(b->ev, NULL);
+	LIST_INIT(&b->publications);
+	dialer_link_init(&b->dialer);
 	return b;
+}
+
+void served_sandbox_listen(struct served_sandbox *b, int fd, struct host_rules *rules)
+{
+	b->fd = fd;
+	b->rules = *rules;
+	*rules = (struct host_rules){ 0 };
+	fd_nonblock(fd, true);
+	b->ev = event_new(b->base, fd, EV_READ | EV_PERSIST, on_client, b);
+	b->retry = evtimer_new(b->base, on_retry, b);
+	loop_add(b->ev, NULL);
 }
 
 void served_sandbox_close(struct served_sandbox *b)
 {
 	struct connection *c;
+	struct publication *p;
 
 	if (b->ev)
 		event_free(b->ev);
@@ -102,6 +110,9 @@ void served_sandbox_close(struct served_sandbox *b)
 	/* connection_free removes the connection from the list. */
 	while ((c = LIST_FIRST(&b->connections)))
 		connection_free(c);
+	while ((p = LIST_FIRST(&b->publications)))
+		publication_free(p);
+	dialer_link_done(b);
 }
 
 void served_sandbox_free(struct served_sandbox *b)

@@ -2,7 +2,8 @@
 #define BAILIFF_SUPERVISOR_PROXY_SERVED_SANDBOX_H
 
 /*
- * A sandbox whose traffic the proxy serves: its listening socket, rules, connections and unsent reports.
+ * A sandbox whose traffic the proxy serves: its listening socket, rules, connections, published ports and unsent
+ * reports. A sandbox without network `allow` has no listening socket (fd −1) and no rules.
  *
  * Its connections refer to it, so served_sandbox_free closes them first. `resolver` and `credentials` are borrowed and
  * outlive it; on_change may run during any callback of a connection and must not free the sandbox (proxy.c defers
@@ -10,6 +11,7 @@
  */
 
 #include "sandbox/host_rule.h"
+#include "supervisor/proxy/publication.h"
 #include "supervisor/proxy/traffic_report.h"
 
 #include <stdbool.h>
@@ -31,6 +33,8 @@ struct served_sandbox {
 	struct host_rules rules;
 	struct traffic_report report;
 	LIST_HEAD(, connection) connections;
+	LIST_HEAD(, publication) publications;
+	struct dialer_link dialer;
 	unsigned count;
 	bool paused;  /* at the limit of connections: further ones wait in the socket's backlog */
 	bool claimed; /* named by the current runtime */
@@ -43,10 +47,11 @@ struct served_sandbox {
 	void (*connection_ended)(struct served_sandbox *b); /* called by each connection after its end */
 };
 
-/* Takes ownership of the descriptor and the rules. */
 struct served_sandbox *served_sandbox_new(struct event_base *base, struct resolver *resolver,
-					  const struct credentials *credentials, const struct plan_key *key, int fd,
-					  struct host_rules *rules, void (*on_change)(void *ctx), void *ctx);
+					  const struct credentials *credentials, const struct plan_key *key,
+					  void (*on_change)(void *ctx), void *ctx);
+/* Serves its socket by these rules; takes ownership of both. */
+void served_sandbox_listen(struct served_sandbox *b, int fd, struct host_rules *rules);
 /* Stops serving: closes the socket and all connections. Their traffic can still be reported. */
 void served_sandbox_close(struct served_sandbox *b);
 void served_sandbox_free(struct served_sandbox *b);

@@ -54,16 +54,27 @@ void traffic_report_denied(struct traffic_report *r, const char *host, uint16_t 
 	row_for(r, &m)->msg.count++;
 }
 
+static void add_amounts(struct traffic_report_row *row, uint64_t count, uint64_t sent, uint64_t received)
+{
+	row->msg.count += count;
+	row->msg.sent += sent;
+	row->msg.received += received;
+}
+
 void traffic_report_add(struct traffic_report *r, const char *host, uint16_t port, uint64_t count, uint64_t sent,
 			uint64_t received)
 {
 	struct proxy_msg m = { .kind = PROXY_TRAFFIC, .port = port };
 
 	snprintf(m.host, sizeof m.host, "%s", host);
-	struct traffic_report_row *row = row_for(r, &m);
-	row->msg.count += count;
-	row->msg.sent += sent;
-	row->msg.received += received;
+	add_amounts(row_for(r, &m), count, sent, received);
+}
+
+void traffic_report_port(struct traffic_report *r, uint16_t port, uint64_t sent, uint64_t received)
+{
+	const struct proxy_msg m = { .kind = PROXY_PORT_TRAFFIC, .port = port };
+
+	add_amounts(row_for(r, &m), 1, sent, received);
 }
 
 void traffic_report_resend(struct traffic_report *r)
@@ -71,7 +82,7 @@ void traffic_report_resend(struct traffic_report *r)
 	for (size_t i = 0; i < r->count; i++) {
 		struct traffic_report_row *row = &r->row[i];
 
-		if (row->msg.kind != PROXY_TRAFFIC)
+		if (row->msg.kind == PROXY_REFUSED)
 			continue;
 		row->msg.count += row->count;
 		row->msg.sent += row->sent;

@@ -18,7 +18,7 @@
 
 struct traffic_report_row {
 	struct proxy_msg msg;           /* holds the amounts that are not sent yet */
-	uint64_t count, sent, received; /* TRAFFIC: already sent to the current runtime */
+	uint64_t count, sent, received; /* TRAFFIC, PORT_TRAFFIC: already sent to the current runtime */
 };
 
 struct traffic_report {
@@ -32,6 +32,8 @@ void traffic_report_denied(struct traffic_report *r, const char *host, uint16_t 
 /* Counts one more connection (count 1), or more bytes on one. */
 void traffic_report_add(struct traffic_report *r, const char *host, uint16_t port, uint64_t count, uint64_t sent,
 			uint64_t received);
+/* Counts a connection to a published port. */
+void traffic_report_port(struct traffic_report *r, uint16_t port, uint64_t sent, uint64_t received);
 /* For a new runtime: marks the traffic that was already sent as unsent. Denials are sent once. */
 void traffic_report_resend(struct traffic_report *r);
 /* The next row that has unsent amounts, NULL = none; call traffic_report_sent after sending it. */

@@ -29,7 +29,7 @@ ALLOWED = {
     "supervisor/guard": BASE + ["sandbox"],
     "supervisor/common": BASE,   # what several processes of the daemon use
     "supervisor/spawner": BASE + ["sandbox", "sandbox/steps", "supervisor/common", "supervisor/guard"],
-    "supervisor/proxy": BASE + LOOP + ["supervisor/common", "sandbox/host_rule.h", "sandbox/net_address.h", "sandbox/plan.h", "supervisor/guard/guard_msg.h"],
+    "supervisor/proxy": BASE + LOOP + ["supervisor/common", "sandbox/host_rule.h", "sandbox/net_address.h", "sandbox/plan.h", "supervisor/guard/guard_msg.h", "supervisor/spawner/dialer.h"],
     "supervisor/control": BASE + LOOP + ["runtime/event", "runtime/store", "runtime/view", "runtime/evidence", *ENGINE, "policy", "pty", "sandbox", "supervisor/host"],
     "supervisor/tool": BASE,
     "supervisor/otlp": BASE + ["sandbox/plan.h", "supervisor/guard/guard_msg.h", "supervisor/common"],

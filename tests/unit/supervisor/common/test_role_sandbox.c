@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <linux/landlock.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <pwd.h>
 #include <sched.h>
@@ -274,13 +275,38 @@ START_TEST(each_role_has_the_sockets_that_it_needs)
 }
 END_TEST
 
+/* 0 = it can listen on a port of the host. */
+static int listen_on_the_host(void)
+{
+	const struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr = { htonl(INADDR_LOOPBACK) } };
+	fd_auto int v4 = socket(AF_INET, SOCK_STREAM, 0);
+
+	EXPECT(v4 >= 0);
+	EXPECT(bind(v4, (const struct sockaddr *)&at, sizeof at) == 0 || errno == EACCES);
+	EXPECT(listen(v4, 1) == 0);
+	return 0;
+}
+
+START_TEST(only_the_proxy_can_listen_on_the_host)
+{
+	for (int role = 0; !ROLE_SANDBOX_SANITIZED && role < ROLE_SANDBOX_COUNT; role++) {
+		struct result r;
+
+		run_in((enum role_sandbox)role, ROLE_SANDBOX_READ, listen_on_the_host, &r);
+		ck_assert_msg((r.status == 0) == (role == ROLE_SANDBOX_PROXY), "role %d: line %d: %s", role, r.status,
+			      r.said);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_case all = {
 		"role_sandbox", set_up, tear_down, 60,
 		SUITE_TESTS(forbidden_calls_fail_and_are_logged, a_call_is_logged_once,
 			    files_outside_of_the_domain_cannot_be_opened, ordinary_things_work_without_a_line,
-			    the_runtime_writes_its_store_and_nothing_else, each_role_has_the_sockets_that_it_needs)
+			    the_runtime_writes_its_store_and_nothing_else, each_role_has_the_sockets_that_it_needs,
+			    only_the_proxy_can_listen_on_the_host)
 	};
 
 	return suite_run_cases("role_sandbox", &all, 1);

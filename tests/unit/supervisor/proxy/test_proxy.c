@@ -2,9 +2,11 @@
 
 #include "sandbox/host_rule.h"
 #include "supervisor/proxy/proxy_msg.h"
+#include "supervisor/spawner/dialer.h"
 #include "tests/unit/supervisor/rig.h"
 
 #include <netinet/in.h>
+#include <pthread.h>
 
 static struct rig rig;
 static int proxy = -1; /* our link to it */
@@ -224,6 +226,149 @@ START_TEST(what_another_runtime_does_not_name_is_dropped)
 }
 END_TEST
 
+/* ---- published ports ---- */
+
+/* An init: answers on this end until the other one is closed. */
+static void *run_dialer(void *ctx)
+{
+	int fd = (int)(intptr_t)ctx;
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+
+	while (poll(&p, 1, RIG_PATIENCE_MS) > 0 && dialer_answer(fd))
+		continue;
+	close(fd);
+	return NULL;
+}
+
+/* Publishes a port as a runtime does, with a link to an init; returns the reply. */
+static struct proxy_msg publish(uint16_t port, uint16_t host_port)
+{
+	struct proxy_msg m = { .kind = PROXY_PUBLISH, .key = key, .port = port, .host_port = host_port };
+	pthread_t thread;
+	int ends[2];
+
+	snprintf(m.address, sizeof m.address, "127.0.0.1");
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, run_dialer, (void *)(intptr_t)ends[1]), 0);
+	pthread_detach(thread);
+	ck_assert_int_eq(fd_send(proxy, &m, sizeof m, &ends[0], 1, 0), 0);
+	close(ends[0]);
+	struct proxy_msg reply = told(PROXY_PUBLISHED);
+	ck_assert(memcmp(&reply.key, &key, sizeof key) == 0 && reply.port == port);
+	return reply;
+}
+
+static void expect_bytes(int fd, const char *bytes)
+{
+	char got[64] = "";
+
+	rig_readable(fd, bytes);
+	ck_assert_int_eq(recv(fd, got, sizeof got, 0), (ssize_t)strlen(bytes));
+	ck_assert_str_eq(got, bytes);
+}
+
+static void expect_end(int fd)
+{
+	char byte;
+
+	rig_readable(fd, "the end");
+	ck_assert_int_le(recv(fd, &byte, 1, 0), 0);
+}
+
+START_TEST(a_published_port_leads_into_the_sandbox)
+{
+	uint16_t port;
+	fd_auto int listener = listening(&port);
+	struct proxy_msg m = publish(port, 0);
+
+	ck_assert(m.reason == 0 && m.host_port != 0 && m.host_port != port);
+	fd_auto int client = dial((uint16_t)m.host_port), server = accept(listener, NULL, NULL);
+	ck_assert_int_eq(write(client, "request", 7), 7);
+	expect_bytes(server, "request");
+	/* Half-closed: the server still answers. */
+	ck_assert_int_eq(shutdown(client, SHUT_WR), 0);
+	expect_end(server);
+	ck_assert_int_eq(write(server, "answer", 6), 6);
+	expect_bytes(client, "answer");
+	fd_close(&server);
+	expect_end(client);
+	m = told(PROXY_PORT_TRAFFIC);
+	ck_assert(m.port == port && m.count == 1 && m.sent == 6 && m.received == 7);
+}
+END_TEST
+
+START_TEST(unpublishing_and_the_end_of_the_sandbox_close_everything)
+{
+	uint16_t port;
+	fd_auto int listener = listening(&port);
+	struct proxy_msg m = publish(port, 0), un = { .kind = PROXY_UNPUBLISH, .key = key, .port = port };
+	uint16_t host_port = (uint16_t)m.host_port;
+
+	fd_auto int client = dial(host_port), server = accept(listener, NULL, NULL);
+	ck_assert_int_eq(write(client, "x", 1), 1);
+	expect_bytes(server, "x");
+	ck_assert_int_eq(fd_send(proxy, &un, sizeof un, NULL, 0, 0), 0);
+	ck_assert_uint_eq(told(PROXY_PORT_TRAFFIC).received, 1);
+	ck_assert_uint_eq(told(PROXY_UNPUBLISHED).port, port);
+	expect_end(client);
+	expect_end(server);
+	/* Unknown now; and the same host port again, where the old connections linger. */
+	ck_assert_int_eq(fd_send(proxy, &un, sizeof un, NULL, 0, 0), 0);
+	told(PROXY_UNPUBLISHED);
+	m = publish(port, host_port);
+	ck_assert(m.reason == 0 && m.host_port == host_port);
+	fd_auto int again = dial(host_port);
+	tell(PROXY_END, &key, NULL, 0);
+	do {
+		rig_readable(proxy, "the end");
+		ck_assert_int_eq(fd_recv(proxy, &m, sizeof m, NULL, NULL, 0), sizeof m);
+	} while (m.kind == PROXY_PORT_TRAFFIC);
+	ck_assert_uint_eq(m.kind, PROXY_ENDED);
+	expect_end(again);
+}
+END_TEST
+
+START_TEST(a_port_in_use_is_an_error_and_a_dead_server_resets)
+{
+	uint16_t taken, port;
+	fd_auto int other = listening(&taken), listener = listening(&port);
+
+	ck_assert_uint_eq(publish(port, taken).reason, EADDRINUSE);
+	struct proxy_msg m = publish(port, 0);
+	ck_assert_uint_eq(m.reason, 0);
+	fd_close(&listener);
+	fd_auto int client = dial((uint16_t)m.host_port);
+	expect_end(client);
+}
+END_TEST
+
+START_TEST(a_publication_survives_the_runtime)
+{
+	uint16_t port, unclaimed_port;
+	fd_auto int listener = listening(&port), unclaimed = listening(&unclaimed_port);
+	uint16_t host_port = (uint16_t)publish(port, 0).host_port;
+	uint16_t dropped = (uint16_t)publish(unclaimed_port, 0).host_port;
+	fd_auto int client = dial(host_port), server = accept(listener, NULL, NULL);
+	fd_auto int lost = dial(dropped);
+
+	ck_assert_int_eq(write(client, "one", 3), 3);
+	expect_bytes(server, "one");
+	fd_close(&proxy);
+	rig_kill_runtime(&rig);
+	rig_meet(&rig);
+	take_proxy();
+	ck_assert_uint_eq(publish(port, host_port).host_port, host_port);
+	tell(PROXY_SYNC, NULL, NULL, 0);
+	expect_end(lost);
+	ck_assert_int_eq(write(client, "two", 3), 3);
+	expect_bytes(server, "two");
+	/* With the new link to the init. */
+	fd_auto int second = dial(host_port), second_server = accept(listener, NULL, NULL);
+	ck_assert_int_eq(write(second_server, "hi", 2), 2);
+	expect_bytes(second, "hi");
+}
+END_TEST
+
 /* A runtime that was taken over gains nothing by odd messages: the proxy leaves, and another one is there. */
 START_TEST(bad_messages_end_the_proxy)
 {
@@ -242,7 +387,8 @@ START_TEST(bad_messages_end_the_proxy)
 		{ PROXY_SERVE, false, { socket, rules }, 2 },  { PROXY_SERVE, true, { file, rules }, 2 },
 		{ PROXY_SERVE, true, { socket, file }, 2 },    { PROXY_SERVE, true, { socket, odd_rules }, 2 },
 		{ PROXY_NAME, false, { -1, -1 }, 0 },          { PROXY_CREDENTIAL, false, { file, -1 }, 1 },
-		{ PROXY_REFUSED, true, { -1, -1 }, 0 },
+		{ PROXY_REFUSED, true, { -1, -1 }, 0 },        { PROXY_PUBLISH, true, { -1, -1 }, 0 },
+		{ PROXY_PUBLISH, true, { file, -1 }, 1 },      { PROXY_UNPUBLISH, false, { -1, -1 }, 0 },
 	};
 	for (size_t i = 0; i < countof(bad); i++) {
 		tell(bad[i].kind, bad[i].has_key ? &key : NULL, bad[i].fds, bad[i].n);
@@ -260,5 +406,7 @@ int main(int argc, char **argv)
 {
 	return RIG_SUITE(argc, argv, "proxy", "proxy", setup, teardown, 120, serves_reports_and_ends,
 			 another_runtime_is_told_what_went_through, what_another_runtime_does_not_name_is_dropped,
-			 bad_messages_end_the_proxy);
+			 bad_messages_end_the_proxy, a_published_port_leads_into_the_sandbox,
+			 unpublishing_and_the_end_of_the_sandbox_close_everything,
+			 a_port_in_use_is_an_error_and_a_dead_server_resets, a_publication_survives_the_runtime);
 }
