@@ -14,6 +14,7 @@
 #include "runtime/engine/permission/permission.h"
 #include "runtime/engine/policy/policy_lookup.h"
 #include "runtime/engine/process/process.h"
+#include "runtime/engine/sandbox/sandbox.h"
 #include "runtime/engine/session/session.h"
 #include "runtime/engine/session/turn_owner.h"
 #include "runtime/engine/session/waiter.h"

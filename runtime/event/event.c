@@ -353,6 +353,7 @@ bool id_field_indexed(enum id_field f) { return id_fields[f].indexed; }
 #define IDS_SUBAGENT ID_BIT(SUBAGENT)
 #define IDS_EVIDENCE ID_BIT(EVIDENCE)
 #define IDS_PROCESS ID_BIT(PROCESS)
+#define IDS_SANDBOX (IDS_TURN | ID_BIT(PROCESS) | ID_BIT(SANDBOX))
 #define IDS_OUTPUT ID_BIT(OUTPUT)
 #define IDS_TRIAL (ID_BIT(TASK) | ID_BIT(RUN))
 #define IDS_TRIAL_START (IDS_TRIAL | IDS_TURN)

@@ -63,7 +63,12 @@ enum view_kind {
 	VIEW_LIVE_CHANNEL = 72, /* id channelId, while it is connected */
 	VIEW_PEER_TASK = 73,    /* "<channelId>/<remoteTaskId>" */
 	VIEW_TASK_PEER = 74,    /* "<taskId>/<channelId>/<remoteTaskId>" */
-	VIEW_SUBAGENT = 120,    /* subagentId */
+	VIEW_SANDBOX = 75,      /* sandboxId: a session sandbox */
+	VIEW_SESSION_SANDBOX = 76,
+	VIEW_LIVE_SANDBOX = 77,    /* id sandboxId, while it is open */
+	VIEW_SANDBOX_PROCESS = 78, /* its commands, without the holder */
+	VIEW_SANDBOX_RUNNING = 79, /* those that have not ended */
+	VIEW_SUBAGENT = 120,       /* subagentId */
 	VIEW_SESSION_SUBAGENT = 121,
 	VIEW_THREAD_SUBAGENT = 122, /* by the parent's thread */
 	VIEW_TASK_SUBAGENT = 123,
@@ -134,11 +139,12 @@ int view_project_speculative(struct models *m, const struct event_view *ev, stru
 uint64_t view_violation_count(struct store *s, const char *process_id);
 int view_process(struct store *s, uint32_t uid, const char *process_id, struct buf *out, struct err *e);
 struct view_process_query {
-	const char *session_id, *task_id, *status; /* NULL = any */
+	const char *session_id, *task_id, *sandbox_id, *status; /* NULL = any */
 	const char *match; /* NULL, or typed by a person: the start of the id, with or without "proc_", or its last ≥ 4
 			      characters */
 	const char *except; /* NULL, or a program whose processes are left out */
 	bool live_only;
+	bool holders;       /* also the holders of session sandboxes */
 	unsigned limit;     /* 1 … 1000 */
 	const char *cursor; /* NULL = newest first from the start */
 };

@@ -164,14 +164,17 @@ static bool runs_program(const struct process_doc *d, const char *program)
 	return jiter_next(&words) && jval_is_str(words.value, program);
 }
 
+/* The holder of a session sandbox runs no command. */
+static bool is_holder(const struct process_doc *d) { return jval_is_str(jval_get(d->owner, "kind"), "sandbox"); }
+
 static bool process_matches(const void *query, const void *doc)
 {
 	const struct view_process_query *q = query;
 	const struct process_doc *d = doc;
 
 	return view_is(q->session_id, d->sessionId) && view_is(q->task_id, d->taskId) &&
-	       view_is(q->status, d->status) && !(q->live_only && process_doc_ended(d)) &&
-	       !(q->except && runs_program(d, q->except));
+	       view_is(q->sandbox_id, d->sandboxId) && (q->holders || !is_holder(d)) && view_is(q->status, d->status) &&
+	       !(q->live_only && process_doc_ended(d)) && !(q->except && runs_program(d, q->except));
 }
 
 static int write_listed_process(struct view_page *p, const void *doc, struct err *e)
@@ -190,6 +193,8 @@ static int find_processes(struct view_page *p, struct err *e)
 		return view_page_scan(p, VIEW_PAGE_QUERY(VIEW_LIVE_PROCESS), "", e);
 	if (q->session_id)
 		return view_page_scan_list(p, VIEW_SESSION_PROCESS, q->session_id, e);
+	if (q->sandbox_id)
+		return view_page_scan_list(p, VIEW_SANDBOX_PROCESS, q->sandbox_id, e);
 	return view_page_scan(p, VIEW_PAGE_QUERY(VIEW_PROCESS), "", e);
 }
 
@@ -205,7 +210,8 @@ int view_processes(struct store *s, uint32_t uid, const struct view_process_quer
 	static const struct view_list list = { "processes", &process_schema, .matches = process_matches,
 					       .find = find_processes, .write = write_listed_process };
 
-	if (check_id(q->match, "match", e) < 0 || check_id(q->session_id, "sessionId", e) < 0)
+	if (check_id(q->match, "match", e) < 0 || check_id(q->session_id, "sessionId", e) < 0 ||
+	    check_id(q->sandbox_id, "sandboxId", e) < 0)
 		return -1;
 	return view_page_write(&list, s, uid, q->limit, q->cursor, q, out, e);
 }

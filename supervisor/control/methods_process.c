@@ -10,6 +10,7 @@
 #include "runtime/base/text.h"
 #include "runtime/engine/core/ports.h"
 #include "runtime/engine/process/start_spec.h"
+#include "runtime/engine/sandbox/sandbox.h"
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
 #include "supervisor/control/control_private.h"
@@ -344,15 +345,6 @@ int method_start_process(struct call *c, const struct start_process_params *p, s
 	return CALL_PENDING;
 }
 
-int method_get_sandbox(struct call *c, const struct get_sandbox_params *p, struct buf *out, struct err *e)
-{
-	sandbox_spec_auto struct sandbox_spec s = { 0 };
-
-	if (sandbox_spec_of(c->params, &s, e) < 0)
-		return -1;
-	return engine_show_sandbox(call_engine(c), &s.request, &c->caller, out, e);
-}
-
 /* ---- steering ---- */
 
 /* A write that is answered with the output that follows it. */
@@ -501,9 +493,12 @@ int method_wait_process(struct call *c, const struct wait_process_params *p, str
 
 int method_list_processes(struct call *c, const struct list_processes_params *p, struct buf *out, struct err *e)
 {
+	char sandbox[ID_SIZE];
 	const struct view_process_query q = {
 		.session_id = p->sessionId,
 		.task_id = p->taskId,
+		.sandbox_id = p->sandboxId ? sandbox : NULL,
+		.holders = param_bool_or(p->holders, p->match != NULL),
 		.status = p->status,
 		.match = p->match,
 		.live_only = p->liveOnly.value,
@@ -512,6 +507,8 @@ int method_list_processes(struct call *c, const struct list_processes_params *p,
 		.cursor = p->cursor,
 	};
 
+	if (p->sandboxId)
+		engine_sandbox_id(call_engine(c), p->sandboxId, &c->caller, sandbox);
 	return view_processes(call_store(c), call_visible_uid(c), &q, out, e);
 }
 

@@ -45,6 +45,7 @@ struct engine {
 	struct turn_state *turns;
 	struct work_state *work;
 	struct channel_state *channels;
+	struct sandbox_state *sandboxes;
 };
 
 static inline uint64_t engine_now(struct engine *engine) { return engine->o.ports->boot_ns(engine->o.host); }

@@ -55,6 +55,13 @@ struct process_limits {
 	uint64_t tmp_bytes;
 };
 
+/* A session sandbox is set up for this directory, whatever the working directory of a command in it is. */
+struct sandbox_base {
+	const char *cwd;    /* NULL = that of the request */
+	const char *nested; /* repositories in its workspace when it was created, each terminated by NUL */
+	size_t nested_len;
+};
+
 /* The sandbox that a request asks for. */
 struct sandbox_request {
 	const char *profile;   /* NULL = the default */
@@ -63,7 +70,8 @@ struct sandbox_request {
 	struct profile_change change;
 	const char *own_program; /* a program of the runtime's own: visible read-only to every caller and in every
 				    profile; or NULL */
-	bool reads_only;         /* only private directories are writable; overrides the profile and the request */
+	const struct sandbox_base *base; /* session sandboxes; else NULL */
+	bool reads_only; /* only private directories are writable; overrides the profile and the request */
 };
 
 /* The approval of a start that waited for a person. */

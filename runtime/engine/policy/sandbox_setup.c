@@ -83,14 +83,19 @@ static int compile_profile(struct engine *engine, const struct sandbox_request *
 			   struct sandbox_setup *f, struct err *e)
 {
 	buf_auto struct buf nested = BUF_INIT;
+	struct sandbox_request at = *r;
 	char home[PATH_MAX];
 
 	engine->o.ports->base_env(engine->o.host, c->uid, &f->env);
 	home_of(&f->env, home);
-	if (check_unconfined(&f->profile, c, e) < 0 || find_workspace(&f->profile, r, home, &f->workspace, e) < 0 ||
+	if (r->base && r->base->cwd)
+		at.cwd = r->base->cwd;
+	if (check_unconfined(&f->profile, c, e) < 0 || find_workspace(&f->profile, &at, home, &f->workspace, e) < 0 ||
 	    check_agent_workspace(&f->workspace, home, c, e) < 0)
 		return -1;
-	if (f->profile.confined && f->workspace.path[0] && engine->o.ports->nested_of)
+	if (r->base)
+		buf_append(&nested, r->base->nested, r->base->nested_len);
+	else if (f->profile.confined && f->workspace.path[0] && engine->o.ports->nested_of)
 		engine->o.ports->nested_of(engine->o.host, c->uid, f->workspace.path, &nested);
 	const struct profile_paths place = {
 		.cwd = f->workspace.cwd,
@@ -115,6 +120,10 @@ static int compile_profile(struct engine *engine, const struct sandbox_request *
 		return -1;
 	if (c->uid == 0)
 		profile_drop_root_ids(&f->profile);
+	/* The profile is expanded for the sandbox's directory; the command runs in its own. */
+	if (at.cwd != r->cwd && r->cwd)
+		return path_clean(r->cwd, f->workspace.cwd, e) < 0 ? err_at(e, ERR_INVALID, "cwd", "%s", e->message)
+								   : 0;
 	return 0;
 }
 

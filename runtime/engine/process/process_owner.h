@@ -68,6 +68,7 @@ struct process_over {
 	enum owner_kind owner;
 	bool owns_turn;
 	char owner_id[ID_SIZE], task_id[ID_SIZE], job_id[ID_SIZE], thread_id[ID_SIZE], turn_id[ID_SIZE];
+	char sandbox_id[ID_SIZE];
 };
 /* Notifies the owner, then the modules above (rows PROCESS_OVER). */
 void process_over(struct engine *engine, const struct process_over *x);

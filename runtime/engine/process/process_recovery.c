@@ -67,6 +67,9 @@ static void take_owner(struct process *p, struct jval owner)
 	copy_member(jval_get(owner, "id"), p->owner_id, sizeof p->owner_id);
 	p->owner = owner_kind_find(kind);
 	p->engine->processes->hooks += p->owner == OWNER_HOOK;
+	p->holder = p->owner == OWNER_SANDBOX;
+	if (p->holder)
+		id_copy(p->sandbox_id, p->owner_id);
 }
 
 /* Returns false if the process was never started. */
@@ -80,6 +83,7 @@ static bool take_document(struct process *p, struct jval m)
 		{ "taskId", p->task_id },       { "toolCallId", p->tool_call_id }, { "traceId", p->trace_id },
 		{ "runId", p->run_id },         { "attemptId", p->attempt_id },    { "stepId", p->step_id },
 		{ "jobId", p->job_id },         { "jobItemId", p->job_item_id },   { "subagentId", p->subagent_id },
+		{ "sandboxId", p->sandbox_id },
 	};
 	struct jval limits = jval_get(m, "limits");
 	char started[CLOCK_TEXT_MAX];

@@ -56,12 +56,15 @@ static void write_tty(struct jw *w, const void *process, size_t n) { process_tty
 static int started_fact(const struct process *p, struct transaction *tx)
 {
 	bool tty = process_has_tty(p);
+	struct scope s = process_scope(p);
 
-	return EMIT(process_started, tx, process_scope(p),
-		    .envelope = { .status = "running", .real_us = p->started_real_us }, .what = json_command_line(p),
-		    .cwd = p->cwd, .tty = json_from_writer(write_tty, p, 0), .pid = p->pid, .startTime = p->start_time,
-		    .bootId = p->engine->boot_id, .startedBootNs = p->started_boot_ns, .attempt = opt_int(p->attempt),
-		    .planHash = p->plan_hash, .profile = p->profile, .cow = p->plan_kind & PLAN_COW,
+	if (!p->holder)
+		s.sandbox = p->sandbox_id;
+	return EMIT(process_started, tx, s, .envelope = { .status = "running", .real_us = p->started_real_us },
+		    .what = json_command_line(p), .cwd = p->cwd, .tty = json_from_writer(write_tty, p, 0),
+		    .pid = p->pid, .startTime = p->start_time, .bootId = p->engine->boot_id,
+		    .startedBootNs = p->started_boot_ns, .attempt = opt_int(p->attempt), .planHash = p->plan_hash,
+		    .profile = p->profile, .cow = p->plan_kind & PLAN_COW,
 		    .stdin = tty             ? "tty"
 			     : p->stdin_pipe ? "pipe"
 					     : "none",
@@ -89,6 +92,7 @@ static void start_result(const struct process *p, uint64_t sequence, struct buf 
 	jw_kstr(&w, "turnId", p->turn_id);
 	jw_kstr(&w, "decision", "allow");
 	jw_kstr(&w, "sandboxProfile", p->profile);
+	jw_kopt(&w, "sandboxId", none_if_empty(p->sandbox_id));
 	if (p->plan_kind & PLAN_COW)
 		jw_kbool(&w, "cow", true);
 	if (process_cwd_is_private(p))

@@ -184,8 +184,11 @@ void process_client_disconnected(struct engine *engine, uint64_t connection)
 
 /* ---- shutdown ---- */
 
+/* A holder ends after the commands in its sandbox (sandbox_tick). */
 static void stop_process(struct process *p, void *ctx)
 {
+	if (p->holder)
+		return;
 	process_enforce_end(p, PROCESS_END_SHUTDOWN, NULL, process_stop_signal(p), p->engine->o.stop_grace_ms,
 			    "the daemon is stopping");
 }
@@ -205,6 +208,7 @@ void engine_stop(struct engine *engine, void (*done)(void *ctx), void *ctx)
 	engine->processes->stopped = done;
 	engine->processes->stopped_ctx = ctx;
 	each_process(engine, stop_process, NULL);
+	engine_wake(engine, engine_now(engine));
 }
 
 static void count_one(void *ctx, const char *id, void *value)

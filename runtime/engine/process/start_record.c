@@ -63,7 +63,7 @@ static void write_env(const struct start_request *r, struct jw *w)
 	jw_obj_end(w);
 }
 
-static void write_sandbox(const struct sandbox_request *s, struct jw *w)
+void start_record_sandbox(const struct sandbox_request *s, struct jw *w)
 {
 	const struct profile_change *c = &s->change;
 
@@ -101,7 +101,8 @@ static void write_limits(const struct start_request *r, struct jw *w)
 	for (size_t i = 0; i < countof(rows); i++)
 		if (rows[i].value && rows[i].value != rows[i].none)
 			jw_kuint(w, rows[i].name, rows[i].value);
-	plan_limits_write(&r->sandbox.change.limits, w);
+	if (!r->sandbox_id)
+		plan_limits_write(&r->sandbox.change.limits, w);
 	jw_obj_end(w);
 }
 
@@ -116,7 +117,12 @@ void start_record_write(const struct start_request *r, struct buf *out)
 	else
 		jw_kstrv(&w, "command", r->argv, r->argc);
 	write_env(r, &w);
-	write_sandbox(&r->sandbox, &w);
+	/* What a session sandbox determines is taken from it again. */
+	if (r->sandbox_id)
+		jw_kopt(&w, "cwd", r->sandbox.cwd);
+	else
+		start_record_sandbox(&r->sandbox, &w);
+	jw_kopt(&w, "sandboxId", r->sandbox_id);
 	write_limits(r, &w);
 	if (r->tty_rows) {
 		jw_kobj(&w, "tty");

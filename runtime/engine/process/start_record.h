@@ -8,6 +8,8 @@
 
 #include "runtime/engine/process/start_spec.h"
 
+struct jw;
+
 struct start_record {
 	json_t *json;
 	struct start_spec spec; /* its strings point into `json` */
@@ -16,6 +18,8 @@ struct start_record {
 
 #define START_RECORD_MAX (16u << 20)
 
+/* Members profile, cwd, cow and sandbox. */
+void start_record_sandbox(const struct sandbox_request *s, struct jw *w);
 /* Appends the request as a JSON object. */
 void start_record_write(const struct start_request *r, struct buf *out);
 /* Restores the request. The caller sets `approval` and ret_process_id, which are not part of the record. */

@@ -29,6 +29,7 @@
 #include "runtime/engine/policy/policy_lookup.h"
 #include "runtime/engine/policy/sandbox_setup.h"
 #include "runtime/engine/process/pending_start.h"
+#include "runtime/engine/sandbox/sandbox.h"
 
 /* Bits of plan_kind in addition to the plan's flags. */
 #define KIND_HOST_NETWORK (1u << 29)
@@ -559,7 +560,8 @@ static struct process *make_process(struct engine *engine, const struct start_re
 	if ((r->approval ? take_approval(p, r->approval)
 	     : r->hooked ? take_hooked(p, r->hooked)
 			 : process_find_session(p, r, c, e)) == 0 &&
-	    confine_for_mode(p, r, c, rules, f, e) == 0 && plan_for(p, r, f, argv, argc, plan, e) == 0)
+	    confine_for_mode(p, r, c, rules, f, e) == 0 && plan_for(p, r, f, argv, argc, plan, e) == 0 &&
+	    sandbox_check_plan(p, (const struct plan_head *)(const void *)plan->data, e) == 0)
 		return p;
 	if (waited)
 		permission_fail(p, e);
@@ -580,8 +582,14 @@ static void start_process(struct engine *engine, const struct start_request *r, 
 	struct process *p = NULL;
 	struct err e = ERR_INIT;
 	struct hook_wait *hooks = r->hooked ? r->hooked->wait : NULL;
+	struct start_request member;
 	/* A client may have ended the process while it waited; then it has been answered, and nothing starts. */
-	int found = permission_was_ended(engine, r) ? -1 : prepare_sandbox(engine, r, c, &f, held, fn, ctx, &rules, &e);
+	int found = permission_was_ended(engine, r) ? -1 : sandbox_enter(engine, r, c, &member, &e);
+
+	if (found == 0) {
+		r = &member;
+		found = prepare_sandbox(engine, r, c, &f, held, fn, ctx, &rules, &e);
+	}
 
 	if (found > 0)
 		return;
@@ -628,7 +636,7 @@ static uint64_t sandbox_hint(const struct sandbox_request *r, uint32_t uid)
 void engine_start_process(struct engine *engine, const struct start_request *r, const struct caller *c,
 			  engine_reply_fn fn, void *ctx)
 {
-	if (engine->o.ports->expect && !r->tty_rows && !r->sandbox.change.cow)
+	if (engine->o.ports->expect && !r->tty_rows && !r->sandbox.change.cow && !r->sandbox_id)
 		engine->processes->expected = engine->o.ports->expect(engine->o.host,
 								      sandbox_hint(&r->sandbox, c->uid));
 	start_process(engine, r, c, NULL, fn, ctx);
@@ -669,6 +677,7 @@ static void finish_process(struct engine *engine, const struct policy_hooks *kno
 	memcpy(x.over.job_id, p->job_id, ID_SIZE);
 	memcpy(x.over.thread_id, p->thread_id, ID_SIZE);
 	memcpy(x.over.turn_id, p->turn_id, ID_SIZE);
+	memcpy(x.over.sandbox_id, p->sandbox_id, ID_SIZE);
 	process_free(p);
 	if (!hooks) {
 		process_over(engine, &x.over);

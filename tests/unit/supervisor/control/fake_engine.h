@@ -12,6 +12,7 @@
 #include "runtime/engine/core/engine.h"
 #include "runtime/engine/model/model.h"
 #include "runtime/engine/process/evidence_facts.h"
+#include "runtime/engine/sandbox/sandbox.h"
 #include "runtime/engine/tool/tool.h"
 #include "runtime/engine/turn/turn.h"
 #include "runtime/engine/work/work.h"
@@ -274,6 +275,19 @@ int engine_show_sandbox(struct engine *g, const struct sandbox_request *r, const
 {
 	buf_str(out, "{}");
 	return 0;
+}
+void engine_create_sandbox(struct engine *g, const struct sandbox_creation *r, const struct caller *c,
+			   engine_reply_fn fn, void *ctx)
+{
+	fake_asked("create_sandbox", r->name, c, fn, ctx);
+}
+void engine_close_sandbox(struct engine *g, const char *given, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	fake_asked("close_sandbox", given, c, fn, ctx);
+}
+void engine_sandbox_id(struct engine *g, const char *given, const struct caller *c, char ret[ID_SIZE])
+{
+	id_copy(ret, given);
 }
 bool tool_is_client_run(const char *tool, const char *runner) { return false; }
 

@@ -1,0 +1,419 @@
+/*
+ * The table of open sandboxes and their creation.
+ *
+ * The request of the client is resolved once: which profile, which workspace, which nested repositories. That record is
+ * what the holder is started from, what the document keeps, and what every command in the sandbox is set up from, so
+ * that a `git init` in the workspace or another working directory does not give a different sandbox.
+ *
+ * All callbacks look the sandbox up by its id: the start of the holder can fail at several points, and each of them
+ * may be the one that frees it.
+ */
+
+#include "runtime/engine/sandbox/sandbox_private.h"
+
+#include "runtime/base/json_get.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/core/core.h"
+#include "runtime/engine/core/id_list.h"
+#include "runtime/engine/policy/sandbox_setup.h"
+#include "runtime/engine/process/start_record.h"
+#include "runtime/engine/session/session.h"
+#include "runtime/view/view.h"
+#include "runtime/view/view_documents.h"
+
+static struct sandbox *sandbox_get(struct engine *engine, const char *id)
+{
+	return strmap_get(&engine->sandboxes->open, id);
+}
+
+struct sandbox *sandbox_new(struct engine *engine, const char *id, uint32_t uid)
+{
+	struct sandbox *s = mem_zalloc(1, sizeof *s);
+
+	s->engine = engine;
+	id_copy(s->id, id);
+	s->uid = uid;
+	s->idle_since_ns = engine_now(engine);
+	TAILQ_INIT(&s->waiters);
+	strmap_put(&engine->sandboxes->open, s->id, s);
+	return s;
+}
+
+/* Replies were sent, or their clients are gone with the engine. */
+void sandbox_free(struct sandbox *s)
+{
+	struct close_waiter *w;
+
+	strmap_del(&s->engine->sandboxes->open, s->id);
+	while ((w = TAILQ_FIRST(&s->waiters))) {
+		TAILQ_REMOVE(&s->waiters, w, link);
+		reply_done(&w->reply);
+		free(w);
+	}
+	reply_done(&s->create);
+	if (s->request)
+		sandbox_spec_done(&s->spec);
+	json_decref(s->request);
+	buf_done(&s->nested);
+	free(s->profile_json);
+	free(s->running);
+	free(s);
+}
+
+/* ---- the stored request ---- */
+
+void sandbox_request_write(const struct sandbox_request *r, struct jw *w)
+{
+	const struct sandbox_base *base = r->base;
+
+	jw_obj(w);
+	start_record_sandbox(r, w);
+	jw_kobj(w, "limits");
+	plan_limits_write(&r->change.limits, w);
+	jw_obj_end(w);
+	jw_kopt(w, "ownProgram", r->own_program);
+	jw_karr(w, "nested");
+	for (const char *p = base ? base->nested : NULL; p && p < base->nested + base->nested_len; p += strlen(p) + 1)
+		jw_str(w, p);
+	jw_arr_end(w);
+	jw_obj_end(w);
+}
+
+int sandbox_take_request(struct sandbox *s, json_t *request, struct err *e)
+{
+	const json_t *v;
+	size_t i;
+
+	if (sandbox_spec_of(request, &s->spec, e) < 0) {
+		json_decref(request);
+		return -1;
+	}
+	s->request = request;
+	s->spec.request.own_program = json_get_string(request, "ownProgram");
+	json_array_foreach (json_object_get(request, "nested"), i, v)
+		buf_append(&s->nested, json_string_value(v), json_string_length(v) + 1);
+	s->base = (struct sandbox_base){ s->spec.request.cwd, s->nested.data, s->nested.len };
+	s->spec.request.base = &s->base;
+	return 0;
+}
+
+/* ---- finding one ---- */
+
+struct name_search {
+	const char *name;
+	uint32_t uid;
+	struct sandbox *found;
+};
+
+static void match_name(void *ctx, const char *id, void *value)
+{
+	struct name_search *n = ctx;
+	struct sandbox *s = value;
+
+	if (s->uid == n->uid && strcmp(s->name, n->name) == 0)
+		n->found = s;
+}
+
+static struct sandbox *find_name(struct engine *engine, const char *name, uint32_t uid)
+{
+	struct name_search n = { .name = name, .uid = uid };
+
+	if (*name)
+		strmap_each(&engine->sandboxes->open, match_name, &n);
+	return n.found;
+}
+
+static bool controls(const struct caller *c, uint64_t uid) { return c->uid == 0 || c->uid == uid; }
+
+struct sandbox *sandbox_find(struct engine *engine, const char *given, const struct caller *c, struct err *e)
+{
+	struct sandbox *s = sandbox_get(engine, given);
+	buf_auto struct buf text = BUF_INIT;
+	struct sandbox_doc d;
+
+	if (!s)
+		s = find_name(engine, given, c->uid);
+	if (s && controls(c, s->uid))
+		return s;
+	int r = view_read_speculative(engine->o.store, &sandbox_schema, given, &text, &d, e);
+	if (r == 0 && controls(c, d.uid))
+		err_at(e, ERR_STATE, "sandboxId", "sandbox '%s' is closed: create another one", given);
+	else if (r >= 0)
+		err_at(e, ERR_NOT_FOUND, "sandboxId",
+		       "sandbox '%s' is not known; list_sandboxes shows those that are open", given);
+	return NULL;
+}
+
+void engine_sandbox_id(struct engine *engine, const char *given, const struct caller *c, char ret[ID_SIZE])
+{
+	const struct sandbox *s = find_name(engine, given, c->uid);
+
+	id_copy(ret, s ? s->id : given);
+}
+
+/* ---- creating one ---- */
+
+static void creation_result(const struct sandbox *s, struct buf *out)
+{
+	struct jw w = jw_on(out);
+
+	jw_obj(&w);
+	jw_kstr(&w, "sandboxId", s->id);
+	jw_kopt(&w, "name", none_if_empty(s->name));
+	jw_kstr(&w, "status", "open");
+	jw_kstr(&w, "processId", s->process_id);
+	jw_kstr(&w, "sessionId", s->session_id);
+	jw_kopt(&w, "profile", s->spec.request.profile);
+	if (s->spec.request.change.cow)
+		jw_kbool(&w, "cow", true);
+	jw_kuint(&w, "idleMs", s->idle_ms);
+	jw_obj_end(&w);
+}
+
+struct holder_start {
+	struct engine *engine;
+	char id[ID_SIZE];
+};
+
+/* The reply to the holder's start: it waits for commands, or will never do so. */
+static void on_holder(void *ctx, const struct err *e, const char *json, size_t len)
+{
+	struct holder_start *h = ctx;
+	struct sandbox *s = sandbox_get(h->engine, h->id);
+	buf_auto struct buf out = BUF_INIT;
+
+	free(h);
+	if (!s)
+		return;
+	if (!e) {
+		s->ready = true;
+		s->idle_since_ns = engine_now(s->engine);
+		if (s->idle_ms)
+			engine_wake(s->engine, s->idle_since_ns + s->idle_ms * 1000000ull);
+		creation_result(s, &out);
+		reply_json(&s->create, out.data, out.len);
+		return;
+	}
+	/* Once it is recorded, the end of the holder frees it. */
+	struct pending_reply reply = s->create;
+	s->create = (struct pending_reply){ 0 };
+	if (!s->created)
+		sandbox_free(s);
+	reply_err(&reply, e, json, len);
+}
+
+/*
+ * Nothing of a holder is limited in time: its own limits would be those of all its commands together. The tool program
+ * is visible in every session sandbox, so that the tools of a turn can run in it.
+ */
+static void start_holder(struct sandbox *s, const char *session_id, const struct caller *c)
+{
+	struct holder_start *h = mem_zalloc(1, sizeof *h);
+	struct caller by = *c;
+	const struct start_request r = {
+		.holder = true,
+		.sandbox_id = s->id,
+		.sandbox = s->spec.request,
+		.limits = { .wall_ms = LIMIT_NONE,
+			    .idle_ms = LIMIT_NONE,
+			    .cpu_ms = LIMIT_NONE,
+			    .open_files = LIMIT_NONE,
+			    .file_bytes = LIMIT_NONE,
+			    .output_bytes = LIMIT_NONE },
+		.session_id = session_id,
+		.owner = OWNER_SANDBOX,
+		.owner_id = s->id,
+		.ret_process_id = s->process_id,
+	};
+
+	h->engine = s->engine;
+	id_copy(h->id, s->id);
+	by.idem_key = NULL; /* the reply of create_sandbox is stored, not that of the start */
+	process_start(s->engine, &r, &by, on_holder, h);
+}
+
+/* Sets up the sandbox once, to reject what cannot be one and to record what the request resolves to. */
+static int resolve_request(struct sandbox *s, const struct sandbox_request *given, const struct caller *c,
+			   struct err *e)
+{
+	sandbox_setup_auto struct sandbox_setup f = { 0 };
+	buf_auto struct buf nested = BUF_INIT, text = BUF_INIT;
+	struct engine *engine = s->engine;
+	struct sandbox_request r = *given;
+	struct jw w = jw_on(&text);
+
+	r.own_program = engine_tool_program(engine);
+	if (sandbox_setup_make(engine, &r, c, &f, e) < 0)
+		return -1;
+	if (!f.profile.confined)
+		return err_field(e, "profile", "'%s' is no sandbox: use another profile", f.profile.name);
+	if (f.workspace.path[0] && engine->o.ports->nested_of)
+		engine->o.ports->nested_of(engine->o.host, c->uid, f.workspace.path, &nested);
+	const struct sandbox_base base = { NULL, nested.data, nested.len };
+	r.base = &base;
+	r.profile = f.profile.name;
+	r.cwd = f.workspace.cwd;
+	r.workspace = none_if_empty(f.workspace.path);
+	r.change.cow = f.profile.cow;
+	sandbox_request_write(&r, &w);
+	return sandbox_take_request(s, json_loadb(text.data, text.len, 0, NULL), e);
+}
+
+static int check_name(struct engine *engine, const char *name, const struct caller *c, struct err *e)
+{
+	if (!name)
+		return 0;
+	if (!id_valid(name, strlen(name)) || strncmp(name, id_prefix(ID_KIND_SANDBOX), 4) == 0)
+		return err_field(e, "name", "must be 1 to %d of A-Z a-z 0-9 _ - . : and not begin with %s",
+				 ID_GIVEN_MAX, id_prefix(ID_KIND_SANDBOX));
+	if (find_name(engine, name, c->uid))
+		return err_at(e, ERR_CONFLICT, "name",
+			      "an open sandbox has the name '%s': close it, or use another name", name);
+	return 0;
+}
+
+static int check_session(struct engine *engine, const char *session_id, const struct caller *c, struct err *e)
+{
+	struct view_session_brief brief;
+	int r = session_id ? view_session_brief(engine->o.store, c->uid, session_id, &brief, e) : 0;
+
+	return r > 0 ? session_field_err(e, ERR_NOT_FOUND, "sessionId", "is not known", session_id) : r;
+}
+
+void engine_create_sandbox(struct engine *engine, const struct sandbox_creation *r, const struct caller *c,
+			   engine_reply_fn fn, void *ctx)
+{
+	struct err e = ERR_INIT;
+	char id[ID_TEXT_MAX];
+	struct sandbox *s;
+
+	if (check_name(engine, r->name, c, &e) < 0 || check_session(engine, r->session_id, c, &e) < 0) {
+		fn(ctx, &e, NULL, 0);
+		return;
+	}
+	id_make(ID_KIND_SANDBOX, id);
+	s = sandbox_new(engine, id, c->uid);
+	id_copy(s->name, r->name);
+	s->by = requester_of(c);
+	s->bound = r->session_id != NULL;
+	s->idle_ms = r->idle_ms;
+	if (resolve_request(s, &r->sandbox, c, &e) < 0) {
+		sandbox_free(s);
+		fn(ctx, &e, NULL, 0);
+		return;
+	}
+	reply_copy(&s->create, c, fn, ctx);
+	start_holder(s, r->session_id, c);
+}
+
+/* ---- the owner of the holder ---- */
+
+static void holder_refused(struct engine *engine, const char *owner_id, const struct err *e, const char *data,
+			   unsigned long len)
+{
+	struct sandbox *s = sandbox_get(engine, owner_id);
+	struct pending_reply reply;
+
+	if (!s)
+		return; /* on_holder got the same error */
+	reply = s->create;
+	s->create = (struct pending_reply){ 0 };
+	sandbox_free(s);
+	if (reply.fn)
+		reply_err(&reply, e, data, len);
+}
+
+static void write_request(struct jw *w, const void *sandbox, size_t n)
+{
+	sandbox_request_write(&((const struct sandbox *)sandbox)->spec.request, w);
+}
+
+static void holder_started(struct process *p, struct transaction *tx)
+{
+	struct sandbox *s = sandbox_get(p->engine, p->owner_id);
+	buf_auto struct buf result = BUF_INIT;
+	struct scope scope = process_scope(p);
+
+	if (!s)
+		return;
+	s->created = true;
+	id_copy(s->session_id, p->session_id);
+	memcpy(s->process_id, p->id, sizeof s->process_id);
+	scope.sandbox = s->id;
+	EMIT(sandbox_created, tx, scope, .envelope.status = "open", .name = none_if_empty(s->name),
+	     .profile = p->profile, .sandboxProfile = json_from_text(s->profile_json), .sandboxHash = s->hash,
+	     .request = json_from_writer(write_request, s, 0), .cow = s->spec.request.change.cow,
+	     .idleMs = (int64_t)s->idle_ms, .bound = s->bound, .createdBy = json_requester(&s->by));
+	creation_result(s, &result);
+	transaction_store_reply(tx, &s->create, result.data, result.len);
+}
+
+static const char *end_reason(const struct sandbox *s, const struct process *p, const struct process_outcome *o)
+{
+	return s->reason                        ? s->reason
+	       : p->end == PROCESS_END_USER     ? "closed"
+	       : p->end == PROCESS_END_SHUTDOWN ? "shutdown"
+	       : strcmp(o->status, "lost") == 0 ? "lost"
+						: "failed";
+}
+
+/* Closes it from here on: the facts of its end are part of this transaction. */
+static void holder_ended(struct process *p, const struct process_outcome *o, struct transaction *tx)
+{
+	struct sandbox *s = sandbox_get(p->engine, p->owner_id);
+	const struct close_waiter *w;
+	buf_auto struct buf result = BUF_INIT;
+	struct scope scope = process_scope(p);
+
+	if (!s || !s->created)
+		return;
+	const bool expected = s->reason != NULL;
+	if (!expected)
+		sandbox_end(s, end_reason(s, p, o), p->end == PROCESS_END_USER ? &p->end_by : NULL);
+	scope.sandbox = s->id;
+	EMIT(sandbox_closed, tx, scope, .envelope.status = "closed", .reason = s->reason,
+	     .message = expected ? NULL : none_if_empty(o->message), .running = json_from_text(s->running),
+	     .requestedBy = s->by_client ? json_requester(&s->closed_by) : JSON_NONE);
+	sandbox_result(s, &result);
+	TAILQ_FOREACH (w, &s->waiters, link)
+		transaction_store_reply(tx, &w->reply, result.data, result.len);
+}
+
+static void holder_over(struct engine *engine, const char *owner_id)
+{
+	struct sandbox *s = sandbox_get(engine, owner_id);
+	TAILQ_HEAD(, close_waiter) waiters = TAILQ_HEAD_INITIALIZER(waiters);
+	buf_auto struct buf result = BUF_INIT;
+	struct close_waiter *w;
+
+	if (!s)
+		return;
+	sandbox_result(s, &result);
+	TAILQ_CONCAT(&waiters, &s->waiters, link);
+	sandbox_free(s); /* first: a reply may lead to the next request */
+	while ((w = TAILQ_FIRST(&waiters))) {
+		TAILQ_REMOVE(&waiters, w, link);
+		reply_json(&w->reply, result.data, result.len);
+		free(w);
+	}
+}
+
+const struct process_owner_ops sandbox_owner = {
+	.refused = holder_refused,
+	.started = holder_started,
+	.ended = holder_ended,
+	.over = holder_over,
+};
+
+/* ---- the module ---- */
+
+void sandbox_init(struct engine *engine) { engine->sandboxes = mem_zalloc(1, sizeof *engine->sandboxes); }
+
+static void free_open(void *ctx, const char *id, void *value) { sandbox_free(value); }
+
+void sandbox_done(struct engine *engine)
+{
+	strmap_each(&engine->sandboxes->open, free_open, NULL);
+	strmap_done(&engine->sandboxes->open);
+	free(engine->sandboxes);
+}

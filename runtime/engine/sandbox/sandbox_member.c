@@ -1,0 +1,199 @@
+/*
+ * Commands in a session sandbox. A command takes over the sandbox's request and adds what belongs to a single process:
+ * the command itself, working directory, environment, streams, limits of its own. Options that would change the sandbox
+ * are rejected unless they ask for what it has already.
+ *
+ * The plan is compiled from the current policy each time. If it does not describe the sandbox that exists, policy has
+ * changed since: the command must not run with more access than it would get now, and cannot get more than the sandbox
+ * has, so it is rejected with the first difference.
+ */
+
+#include "runtime/engine/sandbox/sandbox_private.h"
+
+#include "runtime/base/json_get.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/core/core.h"
+
+/* ---- options ---- */
+
+static int reject_option(const struct sandbox *s, const char *field, const char *given, struct err *e)
+{
+	return err_field(e, field,
+			 "'%.100s' differs from sandbox '%s': leave it out, or create another sandbox with it", given,
+			 s->name[0] ? s->name : s->id);
+}
+
+static int check_text(const struct sandbox *s, const char *field, const char *given, const char *own, struct err *e)
+{
+	return given && (!own || strcmp(given, own) != 0) ? reject_option(s, field, given, e) : 0;
+}
+
+static int check_list(const struct sandbox *s, const char *field, const char *const *given, size_t n,
+		      const char *const *own, size_t nown, struct err *e)
+{
+	for (size_t i = 0; i < n; i++) {
+		bool has = false;
+
+		for (size_t k = 0; k < nown && !has; k++)
+			has = strcmp(given[i], own[k]) == 0;
+		if (!has)
+			return reject_option(s, field, given[i], e);
+	}
+	return 0;
+}
+
+static int check_limits(const struct sandbox *s, const struct plan_limits *given, struct err *e)
+{
+	for (int i = 0; i < PLAN_LIMITS; i++) {
+		char field[ERR_FIELD_MAX];
+
+		if (!given->value[i] || given->value[i] == s->spec.request.change.limits.value[i])
+			continue;
+		snprintf(field, sizeof field, "limits.%s", plan_limit_info[i].key);
+		return err_field(
+			e, field,
+			"is a limit of the whole sandbox '%s': leave it out, or create another sandbox with it",
+			s->name[0] ? s->name : s->id);
+	}
+	return 0;
+}
+
+static int check_options(const struct sandbox *s, const struct sandbox_request *given, struct err *e)
+{
+	const struct sandbox_request *own = &s->spec.request;
+	const struct profile_change *a = &given->change, *b = &own->change;
+	char network[16] = "";
+
+	jval_str(jval_get(jval_of(s->profile_json, strlen(s->profile_json)), "network"), network, sizeof network);
+	if (check_text(s, "profile", given->profile, own->profile, e) < 0 ||
+	    check_text(s, "sandbox.workspace", given->workspace, own->workspace, e) < 0 ||
+	    check_text(s, "sandbox.network", a->network, network, e) < 0 ||
+	    check_list(s, "sandbox.readRoots", a->read, a->nread, b->read, b->nread, e) < 0 ||
+	    check_list(s, "sandbox.writeRoots", a->write, a->nwrite, b->write, b->nwrite, e) < 0 ||
+	    check_list(s, "sandbox.hidden", a->hide, a->nhide, b->hide, b->nhide, e) < 0 ||
+	    check_list(s, "sandbox.allowHosts", a->hosts, a->nhosts, b->hosts, b->nhosts, e) < 0)
+		return -1;
+	if (a->cow && !b->cow)
+		return reject_option(s, "cow", "true", e);
+	if (a->tmp_bytes && a->tmp_bytes != b->tmp_bytes)
+		return reject_option(s, "sandbox.tmpBytes", "another size", e);
+	return check_limits(s, &a->limits, e);
+}
+
+static int check_open(const struct sandbox *s, const struct caller *c, struct err *e)
+{
+	const char *name = s->name[0] ? s->name : s->id;
+
+	if (s->uid != c->uid)
+		return err_at(
+			e, ERR_NOT_ALLOWED, "sandboxId",
+			"sandbox '%s' belongs to uid %u, and its commands run as that user: start them as that user",
+			name, s->uid);
+	if (s->reason)
+		return err_at(e, ERR_STATE, "sandboxId", "sandbox '%s' is being closed: create another one", name);
+	if (!s->ready)
+		return err_at(e, ERR_STATE, "sandboxId",
+			      "sandbox '%s' is not ready yet: wait for the reply to create_sandbox", name);
+	return 0;
+}
+
+int sandbox_enter(struct engine *engine, const struct start_request *r, const struct caller *c,
+		  struct start_request *ret, struct err *e)
+{
+	*ret = *r;
+	if (!r->sandbox_id || r->holder)
+		return 0;
+	struct sandbox *s = sandbox_find(engine, r->sandbox_id, c, e);
+	if (!s || check_open(s, c, e) < 0 || check_options(s, &r->sandbox, e) < 0)
+		return -1;
+	s->idle_since_ns = engine_now(engine);
+	ret->sandbox_id = s->id;
+	ret->within = s->process_id;
+	ret->sandbox = s->spec.request;
+	ret->sandbox.reads_only = r->sandbox.reads_only;
+	if (r->sandbox.cwd)
+		ret->sandbox.cwd = r->sandbox.cwd;
+	if (!r->session_id && !r->thread_id && !r->turn_id)
+		ret->session_id = s->session_id;
+	return 0;
+}
+
+/* ---- the plan ---- */
+
+/* Members of sandboxProfile that describe the sandbox, with words for people; lists first. */
+static const struct {
+	const char *name, *meaning;
+} compared[] = {
+	{ "writeRoots", "write access to" }, { "readRoots", "read access to" },   { "hidden", "hidden" },
+	{ "private", "a private" },          { "protected", "protected" },        { "allowedHosts", "access to host" },
+	{ "deniedHosts", "denied host" },    { "credentials", "the credential" }, { "network", "network" },
+	{ "copyOnWrite", "copy-on-write" },  { "workspace", "the workspace" },
+};
+
+static bool has_element(struct jval list, struct jval v)
+{
+	for (struct jiter it = jiter_on(list); jiter_next(&it);)
+		if (it.value.len == v.len && memcmp(it.value.text, v.text, v.len) == 0)
+			return true;
+	return false;
+}
+
+/* The first element of `a` that `b` lacks; for scalars the value itself. */
+static struct jval first_missing(struct jval a, struct jval b)
+{
+	if (a.type == JT_ARRAY) {
+		for (struct jiter it = jiter_on(a); jiter_next(&it);)
+			if (!has_element(b, it.value))
+				return it.value;
+	} else if (a.type != JT_NONE && (a.len != b.len || memcmp(a.text, b.text, a.len) != 0)) {
+		return a;
+	}
+	return (struct jval){ 0 };
+}
+
+static int report_difference(const struct sandbox *s, const struct process *p, struct err *e)
+{
+	struct jval own = jval_of(s->profile_json, strlen(s->profile_json)),
+		    now = jval_of(p->sandbox_json, strlen(p->sandbox_json));
+	const char *name = s->name[0] ? s->name : s->id;
+
+	for (size_t i = 0; i < countof(compared); i++) {
+		struct jval a = jval_get(now, compared[i].name), b = jval_get(own, compared[i].name);
+		struct jval more = first_missing(a, b), less = first_missing(b, a);
+
+		if (more.type != JT_NONE)
+			return err_at(e, ERR_STATE, "sandboxId",
+				      "sandbox '%s' has no %s %.*s, which this command would get now: create another "
+				      "sandbox, or start the command outside it",
+				      name, compared[i].meaning, (int)(more.len < 150 ? more.len : 150), more.text);
+		if (less.type != JT_NONE)
+			return err_at(e, ERR_STATE, "sandboxId",
+				      "sandbox '%s' has %s %.*s, which this command would not get now: create another "
+				      "sandbox, or start the command outside it",
+				      name, compared[i].meaning, (int)(less.len < 150 ? less.len : 150), less.text);
+	}
+	return err_at(
+		e, ERR_STATE, "sandboxId",
+		"the layers or limits of sandbox '%s' are not those that this command would get now: create another "
+		"sandbox, or start the command outside it",
+		name);
+}
+
+int sandbox_check_plan(struct process *p, const struct plan_head *plan, struct err *e)
+{
+	struct sandbox *s = p->sandbox_id[0] ? strmap_get(&p->engine->sandboxes->open, p->sandbox_id) : NULL;
+	char hash[PLAN_SANDBOX_HASH];
+
+	if (!p->sandbox_id[0])
+		return 0;
+	if (!s)
+		return err_at(e, ERR_STATE, "sandboxId", "sandbox '%s' is closed: create another one", p->sandbox_id);
+	plan_sandbox_hash(plan, hash);
+	if (p->holder) {
+		memcpy(s->hash, hash, sizeof s->hash);
+		free(s->profile_json);
+		s->profile_json = mem_strdup(p->sandbox_json);
+		return 0;
+	}
+	return strcmp(hash, s->hash) == 0 ? 0 : report_difference(s, p, e);
+}

@@ -1,0 +1,59 @@
+#ifndef BAILIFF_ENGINE_SANDBOX_PRIVATE_H
+#define BAILIFF_ENGINE_SANDBOX_PRIVATE_H
+
+/* An open sandbox, for the files of this module. */
+
+#include "runtime/base/strmap.h"
+#include "runtime/engine/process/start_spec.h"
+#include "runtime/engine/sandbox/sandbox.h"
+
+/* A client that waits for the end of the sandbox. */
+struct close_waiter {
+	TAILQ_ENTRY(close_waiter) link;
+	struct pending_reply reply;
+};
+
+struct sandbox {
+	struct engine *engine;
+	char id[ID_SIZE], name[ID_SIZE], session_id[ID_SIZE];
+	char process_id[ID_TEXT_MAX]; /* its holder */
+	uint32_t uid;
+	struct requester by;
+	bool bound;   /* ends with its session */
+	bool created; /* sandbox.created is submitted */
+	bool ready;   /* commands can be started */
+	uint64_t idle_ms, idle_since_ns;
+
+	json_t *request;          /* as stored; `spec` and `base` point into it */
+	struct sandbox_spec spec; /* what the holder and all commands are set up from … */
+	struct sandbox_base base; /* … and for which directory */
+	struct buf nested;        /* of `base` */
+	char hash[PLAN_SANDBOX_HASH];
+	char *profile_json; /* the holder's sandboxProfile */
+
+	struct pending_reply create; /* fn NULL once answered */
+	const char *reason;          /* of its end; NULL = open */
+	struct requester closed_by;
+	bool by_client;
+	char *running;             /* JSON: the commands that its end terminates */
+	uint64_t holder_end_at_ns; /* when the holder is ended although a command is left */
+	TAILQ_HEAD(, close_waiter) waiters;
+};
+
+struct sandbox_state {
+	struct strmap open; /* id → struct sandbox */
+};
+
+struct sandbox *sandbox_new(struct engine *engine, const char *id, uint32_t uid);
+void sandbox_free(struct sandbox *s);
+/* Takes `request`, a JSON object as sandbox_request_write writes it. −1: it is not valid. */
+int sandbox_take_request(struct sandbox *s, json_t *request, struct err *e);
+void sandbox_request_write(const struct sandbox_request *r, struct jw *w);
+/* The sandbox, by id or by name; with an error that says whether it is closed or not known. */
+struct sandbox *sandbox_find(struct engine *engine, const char *given, const struct caller *c, struct err *e);
+
+/* sandbox_end.c: begins its end; no effect if it has begun. `by` NULL = the daemon. */
+void sandbox_end(struct sandbox *s, const char *reason, const struct requester *by);
+void sandbox_result(const struct sandbox *s, struct buf *out);
+
+#endif

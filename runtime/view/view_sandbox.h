@@ -1,0 +1,24 @@
+#ifndef BAILIFF_VIEW_SANDBOX_H
+#define BAILIFF_VIEW_SANDBOX_H
+
+/*
+ * Session sandboxes as clients see them. The document changes only when the sandbox is created or closed; when it was
+ * last used, and what runs in it, is read from the lists of its processes, so that starting a command does not rewrite
+ * it.
+ */
+
+#include "runtime/view/view_documents.h"
+
+/* One sandbox, with `lastUsedAt` and `processes`: the ids of the commands that run in it. */
+int view_sandbox(struct store *s, uint32_t uid, const char *sandbox_id, struct buf *out, struct err *e);
+
+struct view_sandbox_query {
+	const char *session_id; /* NULL = any */
+	bool closed;            /* also closed ones */
+	unsigned limit;         /* 1 … 1000 */
+	const char *cursor;     /* NULL = newest first from the start */
+};
+/* {"sandboxes":[…],"nextCursor"?}, without `sandboxProfile` and `request`. */
+int view_sandboxes(struct store *s, uint32_t uid, const struct view_sandbox_query *q, struct buf *out, struct err *e);
+
+#endif

@@ -1,0 +1,60 @@
+/* Profiles and session sandboxes. A session sandbox may be given by its id or by its name. */
+
+#include "supervisor/control/methods.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/engine/process/start_spec.h"
+#include "runtime/engine/sandbox/sandbox.h"
+#include "runtime/view/view_sandbox.h"
+#include "supervisor/control/control_private.h"
+
+int method_get_sandbox(struct call *c, const struct get_sandbox_params *p, struct buf *out, struct err *e)
+{
+	sandbox_spec_auto struct sandbox_spec s = { 0 };
+	char id[ID_SIZE];
+
+	if (p->sandboxId && (p->profile || p->cwd || json_object_get(c->params, "sandbox")))
+		return err_field(e, "sandboxId", "leave out profile, cwd and sandbox: it has its own");
+	if (p->sandboxId) {
+		engine_sandbox_id(call_engine(c), p->sandboxId, &c->caller, id);
+		return view_sandbox(call_store(c), call_visible_uid(c), id, out, e);
+	}
+	if (sandbox_spec_of(c->params, &s, e) < 0)
+		return -1;
+	return engine_show_sandbox(call_engine(c), &s.request, &c->caller, out, e);
+}
+
+int method_create_sandbox(struct call *c, const struct create_sandbox_params *p, struct buf *out, struct err *e)
+{
+	sandbox_spec_auto struct sandbox_spec s = { 0 };
+
+	if (sandbox_spec_of(c->params, &s, e) < 0)
+		return -1;
+	const struct sandbox_creation r = {
+		.name = p->name,
+		.session_id = p->sessionId,
+		.sandbox = s.request,
+		.idle_ms = p->idleMs.given ? p->idleMs.value : SANDBOX_IDLE_MS,
+	};
+	engine_create_sandbox(call_engine(c), &r, &c->caller, call_engine_reply, c);
+	return CALL_PENDING;
+}
+
+int method_list_sandboxes(struct call *c, const struct list_sandboxes_params *p, struct buf *out, struct err *e)
+{
+	const struct view_sandbox_query q = {
+		.session_id = p->sessionId,
+		.closed = p->closed.value,
+		.limit = param_page_limit(p->limit, 100),
+		.cursor = p->cursor,
+	};
+
+	return view_sandboxes(call_store(c), call_visible_uid(c), &q, out, e);
+}
+
+int method_close_sandbox(struct call *c, const struct close_sandbox_params *p, struct buf *out, struct err *e)
+{
+	engine_close_sandbox(call_engine(c), p->sandboxId, &c->caller, call_engine_reply, c);
+	return CALL_PENDING;
+}
