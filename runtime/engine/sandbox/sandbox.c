@@ -1,5 +1,5 @@
 /*
- * The table of open sandboxes and their creation.
+ * The creation of session sandboxes, and their holders.
  *
  * The request of the client is resolved once: which profile, which workspace, which nested repositories. That record is
  * what the holder is started from, what the document keeps, and what every command in the sandbox is set up from, so
@@ -11,145 +11,11 @@
 
 #include "runtime/engine/sandbox/sandbox_private.h"
 
-#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
-#include "runtime/engine/core/id_list.h"
 #include "runtime/engine/policy/sandbox_setup.h"
-#include "runtime/engine/process/start_record.h"
 #include "runtime/engine/session/session.h"
 #include "runtime/view/view.h"
-#include "runtime/view/view_documents.h"
-
-static struct sandbox *sandbox_get(struct engine *engine, const char *id)
-{
-	return strmap_get(&engine->sandboxes->open, id);
-}
-
-struct sandbox *sandbox_new(struct engine *engine, const char *id, uint32_t uid)
-{
-	struct sandbox *s = mem_zalloc(1, sizeof *s);
-
-	s->engine = engine;
-	id_copy(s->id, id);
-	s->uid = uid;
-	s->idle_since_ns = engine_now(engine);
-	TAILQ_INIT(&s->waiters);
-	strmap_put(&engine->sandboxes->open, s->id, s);
-	return s;
-}
-
-/* Replies were sent, or their clients are gone with the engine. */
-void sandbox_free(struct sandbox *s)
-{
-	struct close_waiter *w;
-
-	strmap_del(&s->engine->sandboxes->open, s->id);
-	while ((w = TAILQ_FIRST(&s->waiters))) {
-		TAILQ_REMOVE(&s->waiters, w, link);
-		reply_done(&w->reply);
-		free(w);
-	}
-	reply_done(&s->create);
-	if (s->request)
-		sandbox_spec_done(&s->spec);
-	json_decref(s->request);
-	buf_done(&s->nested);
-	free(s->profile_json);
-	free(s->running);
-	free(s);
-}
-
-/* ---- the stored request ---- */
-
-void sandbox_request_write(const struct sandbox_request *r, struct jw *w)
-{
-	const struct sandbox_base *base = r->base;
-
-	jw_obj(w);
-	start_record_sandbox(r, w);
-	jw_kobj(w, "limits");
-	plan_limits_write(&r->change.limits, w);
-	jw_obj_end(w);
-	jw_kopt(w, "ownProgram", r->own_program);
-	jw_karr(w, "nested");
-	for (const char *p = base ? base->nested : NULL; p && p < base->nested + base->nested_len; p += strlen(p) + 1)
-		jw_str(w, p);
-	jw_arr_end(w);
-	jw_obj_end(w);
-}
-
-int sandbox_take_request(struct sandbox *s, json_t *request, struct err *e)
-{
-	const json_t *v;
-	size_t i;
-
-	if (sandbox_spec_of(request, &s->spec, e) < 0) {
-		json_decref(request);
-		return -1;
-	}
-	s->request = request;
-	s->spec.request.own_program = json_get_string(request, "ownProgram");
-	json_array_foreach (json_object_get(request, "nested"), i, v)
-		buf_append(&s->nested, json_string_value(v), json_string_length(v) + 1);
-	s->base = (struct sandbox_base){ s->spec.request.cwd, s->nested.data, s->nested.len };
-	s->spec.request.base = &s->base;
-	return 0;
-}
-
-/* ---- finding one ---- */
-
-struct name_search {
-	const char *name;
-	uint32_t uid;
-	struct sandbox *found;
-};
-
-static void match_name(void *ctx, const char *id, void *value)
-{
-	struct name_search *n = ctx;
-	struct sandbox *s = value;
-
-	if (s->uid == n->uid && strcmp(s->name, n->name) == 0)
-		n->found = s;
-}
-
-static struct sandbox *find_name(struct engine *engine, const char *name, uint32_t uid)
-{
-	struct name_search n = { .name = name, .uid = uid };
-
-	if (*name)
-		strmap_each(&engine->sandboxes->open, match_name, &n);
-	return n.found;
-}
-
-static bool controls(const struct caller *c, uint64_t uid) { return c->uid == 0 || c->uid == uid; }
-
-struct sandbox *sandbox_find(struct engine *engine, const char *given, const struct caller *c, struct err *e)
-{
-	struct sandbox *s = sandbox_get(engine, given);
-	buf_auto struct buf text = BUF_INIT;
-	struct sandbox_doc d;
-
-	if (!s)
-		s = find_name(engine, given, c->uid);
-	if (s && controls(c, s->uid))
-		return s;
-	int r = view_read_speculative(engine->o.store, &sandbox_schema, given, &text, &d, e);
-	if (r == 0 && controls(c, d.uid))
-		err_at(e, ERR_STATE, "sandboxId", "sandbox '%s' is closed: create another one", given);
-	else if (r >= 0)
-		err_at(e, ERR_NOT_FOUND, "sandboxId",
-		       "sandbox '%s' is not known; list_sandboxes shows those that are open", given);
-	return NULL;
-}
-
-void engine_sandbox_id(struct engine *engine, const char *given, const struct caller *c, char ret[ID_SIZE])
-{
-	const struct sandbox *s = find_name(engine, given, c->uid);
-
-	id_copy(ret, s ? s->id : given);
-}
 
 /* ---- creating one ---- */
 
@@ -266,7 +132,7 @@ static int check_name(struct engine *engine, const char *name, const struct call
 	if (!id_valid(name, strlen(name)) || strncmp(name, id_prefix(ID_KIND_SANDBOX), 4) == 0)
 		return err_field(e, "name", "must be 1 to %d of A-Z a-z 0-9 _ - . : and not begin with %s",
 				 ID_GIVEN_MAX, id_prefix(ID_KIND_SANDBOX));
-	if (find_name(engine, name, c->uid))
+	if (sandbox_find_name(engine, name, c->uid))
 		return err_at(e, ERR_CONFLICT, "name",
 			      "an open sandbox has the name '%s': close it, or use another name", name);
 	return 0;
@@ -404,16 +270,3 @@ const struct process_owner_ops sandbox_owner = {
 	.ended = holder_ended,
 	.over = holder_over,
 };
-
-/* ---- the module ---- */
-
-void sandbox_init(struct engine *engine) { engine->sandboxes = mem_zalloc(1, sizeof *engine->sandboxes); }
-
-static void free_open(void *ctx, const char *id, void *value) { sandbox_free(value); }
-
-void sandbox_done(struct engine *engine)
-{
-	strmap_each(&engine->sandboxes->open, free_open, NULL);
-	strmap_done(&engine->sandboxes->open);
-	free(engine->sandboxes);
-}

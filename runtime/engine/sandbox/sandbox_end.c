@@ -150,7 +150,7 @@ void engine_close_sandbox(struct engine *engine, const char *given, const struct
 
 void sandbox_on_process_over(struct engine *engine, const struct process_over *x)
 {
-	struct sandbox *s = x->sandbox_id[0] ? strmap_get(&engine->sandboxes->open, x->sandbox_id) : NULL;
+	struct sandbox *s = x->sandbox_id[0] ? sandbox_get(engine, x->sandbox_id) : NULL;
 
 	if (!s || x->owner == OWNER_SANDBOX)
 		return;

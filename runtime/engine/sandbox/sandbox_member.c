@@ -181,7 +181,7 @@ static int report_difference(const struct sandbox *s, const struct process *p, s
 
 int sandbox_check_plan(struct process *p, const struct plan_head *plan, struct err *e)
 {
-	struct sandbox *s = p->sandbox_id[0] ? strmap_get(&p->engine->sandboxes->open, p->sandbox_id) : NULL;
+	struct sandbox *s = p->sandbox_id[0] ? sandbox_get(p->engine, p->sandbox_id) : NULL;
 	char hash[PLAN_SANDBOX_HASH];
 
 	if (!p->sandbox_id[0])

@@ -44,11 +44,13 @@ struct sandbox_state {
 	struct strmap open; /* id → struct sandbox */
 };
 
+struct sandbox *sandbox_get(struct engine *engine, const char *id);
 struct sandbox *sandbox_new(struct engine *engine, const char *id, uint32_t uid);
 void sandbox_free(struct sandbox *s);
 /* Takes `request`, a JSON object as sandbox_request_write writes it. −1: it is not valid. */
 int sandbox_take_request(struct sandbox *s, json_t *request, struct err *e);
 void sandbox_request_write(const struct sandbox_request *r, struct jw *w);
+struct sandbox *sandbox_find_name(struct engine *engine, const char *name, uint32_t uid); /* or NULL */
 /* The sandbox, by id or by name; with an error that says whether it is closed or not known. */
 struct sandbox *sandbox_find(struct engine *engine, const char *given, const struct caller *c, struct err *e);
 
