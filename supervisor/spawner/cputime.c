@@ -1,9 +1,6 @@
-#include "runtime/base/fd.h"
+#include "supervisor/spawner/descendants.h"
 #include "supervisor/spawner/init.h"
 
-#include <dirent.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -24,18 +21,6 @@ static uint64_t stat_ticks(const char *text)
 	return sum;
 }
 
-static uint64_t process_ticks(int proc_fd, const char *pid)
-{
-	char name[32], text[1024];
-	snprintf(name, sizeof name, "%.20s/stat", pid);
-	fd_auto int fd = openat(proc_fd, name, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : fd_read_all(fd, text, sizeof text - 1);
-	if (n <= 0)
-		return 0;
-	text[n] = 0;
-	return stat_ticks(text);
-}
-
 uint64_t cputime_cgroup_us(int stat_fd)
 {
 	static const char name[] = "usage_usec ";
@@ -46,15 +31,15 @@ uint64_t cputime_cgroup_us(int stat_fd)
 	return p ? strtoull(p + sizeof name - 1, NULL, 10) : 0;
 }
 
-uint64_t cputime_tree_us(void)
+static void add_ticks(void *ctx, int process_fd, const char *stat)
 {
-	DIR *d = opendir("/proc");
+	uint64_t *ticks = ctx;
+	*ticks += stat_ticks(stat);
+}
+
+uint64_t cputime_tree_us(pid_t root)
+{
 	uint64_t ticks = 0;
-	for (struct dirent *e; d && (e = readdir(d));) {
-		if (e->d_name[0] >= '0' && e->d_name[0] <= '9' && strcmp(e->d_name, "1") != 0)
-			ticks += process_ticks(dirfd(d), e->d_name);
-	}
-	if (d)
-		closedir(d);
+	descendants_each(root, NULL, 0, add_ticks, &ticks);
 	return ticks * (1000000 / (uint64_t)sysconf(_SC_CLK_TCK));
 }

@@ -18,6 +18,7 @@ struct init {
 	struct process_title *title;
 	const struct cpu_affinity *affinity;
 	int leaf_fd;    /* the cgroup into which it is cloned; −1 = none */
+	bool leader;    /* not pid 1: runs a member of a holder (holder.c) */
 	bool audit;     /* enter an audit session of its own */
 	bool reset_oom; /* the spawner is protected from the OOM killer; the sandbox must not be */
 	/*
@@ -44,10 +45,10 @@ _Noreturn void init_main(struct init *in);
 void exec_command(struct init *in);
 
 /*
- * CPU time in µs of every process of the namespace except pid 1, including reaped children; 0 without a /proc. If a
- * process ignores SIGCHLD, the kernel reaps its children and their time is visible only in the cgroup's statistics.
+ * CPU time in µs of every process below `root`, including reaped children; 0 without a /proc. If a process ignores
+ * SIGCHLD, the kernel reaps its children and their time is visible only in the cgroup's statistics.
  */
-uint64_t cputime_tree_us(void);
+uint64_t cputime_tree_us(pid_t root);
 /* Total CPU time of a cgroup in µs, from its cpu.stat. */
 uint64_t cputime_cgroup_us(int stat_fd);
 

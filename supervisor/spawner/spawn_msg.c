@@ -14,7 +14,7 @@
 
 #define START_FLAGS                                                                                                  \
 	((uint32_t)(PLAN_KEEP_TREE | PLAN_STDIN_PIPE | PLAN_STDERR_MERGE | PLAN_PRIVATE_ROOT | PLAN_COW | PLAN_TTY | \
-		    PLAN_COW_COPY))
+		    PLAN_COW_COPY | PLAN_HOLDER))
 
 /* A message kind without a row is rejected. */
 static const struct {

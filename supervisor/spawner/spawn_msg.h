@@ -7,10 +7,11 @@
  *
  * A short plan follows the START message; a long one comes in a sealed memfd, which is then the first descriptor. The
  * others, in this order: the client's socket (for SO_PEERCRED and SO_PEERGROUPS), status, gate (read end), stdout, then
- * stderr unless PLAN_STDERR_MERGE, then stdin (read end, or a sealed memfd) if PLAN_STDIN_PIPE. With PLAN_TTY nothing
- * follows the gate: the init opens the terminal and sends its master with READY. The spawner checks the plan, clones
- * the init, deposits its pidfd with the guard and replies STARTED with a copy of the pidfd; or it replies FAILED with
- * the step and errno, and nothing is left behind. Later failures are reported over the status socket.
+ * stderr unless PLAN_STDERR_MERGE, then stdin (read end, or a sealed memfd; for a holder its link, member_msg.h) if
+ * PLAN_STDIN_PIPE. With PLAN_TTY nothing follows the gate: the init opens the terminal and sends its master with READY.
+ * The spawner checks the plan, clones the init, deposits its pidfd with the guard and replies STARTED with a copy of
+ * the pidfd; or it replies FAILED with the step and errno, and nothing is left behind. Later failures are reported over
+ * the status socket.
  */
 
 #include "sandbox/plan.h"

@@ -223,14 +223,20 @@ static int give_pipe(int fd, const struct spawn_identity *id, mode_t mode, const
 	return 0;
 }
 
-static int check_descriptors(const struct start_fds *f, const struct spawn_identity *id, struct err *e)
+static int check_socket(int fd, const char *what, struct err *e)
 {
-	if (socket_option(f->status, SO_DOMAIN) != AF_UNIX || socket_option(f->status, SO_TYPE) != SOCK_SEQPACKET)
-		return err_field(e, "status", "is not a seqpacket socket");
-	if (check_pipe(f->gate, "gate", e) < 0 || give_pipe(f->out, id, 0200, "stdout", e) < 0 ||
-	    give_pipe(f->err, id, 0200, "stderr", e) < 0 || give_pipe(f->in, id, 0400, "stdin", e) < 0)
-		return -1;
+	if (socket_option(fd, SO_DOMAIN) != AF_UNIX || socket_option(fd, SO_TYPE) != SOCK_SEQPACKET)
+		return err_field(e, what, "is not a seqpacket socket");
 	return 0;
+}
+
+static int check_descriptors(const struct start_fds *f, const struct plan_head *plan, const struct spawn_identity *id,
+			     struct err *e)
+{
+	if (check_socket(f->status, "status", e) < 0 || check_pipe(f->gate, "gate", e) < 0 ||
+	    give_pipe(f->out, id, 0200, "stdout", e) < 0 || give_pipe(f->err, id, 0200, "stderr", e) < 0)
+		return -1;
+	return plan->flags & PLAN_HOLDER ? check_socket(f->in, "stdin", e) : give_pipe(f->in, id, 0400, "stdin", e);
 }
 
 static uint64_t namespace_flags(const struct spawner *s, const struct step_context *c)
@@ -520,7 +526,7 @@ static int start_dedicated(struct spawner *s, const struct spawn_msg *m, const s
 	const struct start t = {
 		.s = s, .m = m, .f = f, .plan = plan, .id = &id, .placeholders = -1, .cow = -1, .answer = answer
 	};
-	if (check_descriptors(f, &id, e) < 0 || make_limits(&t, &one.leaf, &limits, e) < 0) {
+	if (check_descriptors(f, plan, &id, e) < 0 || make_limits(&t, &one.leaf, &limits, e) < 0) {
 		prebuilt_free(&s->prebuilt, &one);
 		return -1;
 	}
@@ -684,7 +690,7 @@ int start_sandbox(struct spawner *s, const struct spawn_msg *m, struct start_fds
 	int r = spawn_identity(s, m, plan, f->client, &id, e);
 	int dedicated = r < 0 ? 0 : start_dedicated(s, m, f, plan, &id, answer, ret_pidfd, e);
 	if (r == 0 && dedicated <= 0 &&
-	    (dedicated < 0 || stand_for_root(s, &m->key, plan, &id, e) < 0 || check_descriptors(f, &id, e) < 0 ||
+	    (dedicated < 0 || stand_for_root(s, &m->key, plan, &id, e) < 0 || check_descriptors(f, plan, &id, e) < 0 ||
 	     start_init(s, m, f, plan, &id, answer, ret_pidfd, e) < 0)) {
 		idmap_release(&s->idmap, &m->key);
 		if (plan->flags & PLAN_COW)

@@ -378,8 +378,9 @@ static inline void run_send(struct rig *r, struct run *run, const struct run_spe
 	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
 		run->fd[i] = -1;
 	snprintf(run->key.id, sizeof run->key.id, "proc_%d_%u", getpid(), r->started++);
-	ck_assert(pipe2(out, O_CLOEXEC) == 0 && pipe2(err, O_CLOEXEC) == 0 && pipe2(in, O_CLOEXEC) == 0 &&
-		  pipe2(gate, O_CLOEXEC) == 0);
+	ck_assert(pipe2(out, O_CLOEXEC) == 0 && pipe2(err, O_CLOEXEC) == 0 && pipe2(gate, O_CLOEXEC) == 0);
+	ck_assert((s->flags & PLAN_HOLDER ? socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, in)
+					  : pipe2(in, O_CLOEXEC)) == 0);
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, status), 0);
 	run->fd[GUARD_SLOT_STDOUT] = out[0];
 	run->fd[GUARD_SLOT_STDERR] = err[0];

@@ -690,7 +690,7 @@ static void send_malformed(struct fuzz *f)
 		memset(u.m.key.id, chance(2) ? '/' : 'x', sizeof u.m.key.id);
 		break;
 	default:
-		u.m.flags = 1u << (6 + chance(26));
+		u.m.flags = 1u << (7 + chance(25));
 		u.m.kind = SPAWN_SYNC;
 		break;
 	}

@@ -1,0 +1,402 @@
+/*
+ * Runs one command and reports its end. Two processes do this: the init of a single-use sandbox (pid 1 of its
+ * namespace), and a leader, which a holder forks for each of its members (holder.c). A leader is a child subreaper: the
+ * kernel makes it the parent of every orphan below it, so that nothing of the command's tree can leave it, and it has
+ * no children if and only if the tree is gone. It sends the raw wait status: exiting with 139 itself would hide a
+ * SIGSEGV.
+ *
+ * The command's process shares the memory of its parent until exec (vfork), and the parent sleeps until then. That
+ * saves a copy of the page tables, and the result of exec is known when vfork returns, without a pipe. Therefore the
+ * command's process watches for a kill request while the gate is closed (step_gate).
+ *
+ * A terminal's master is sent to the runtime with READY. It is queued in a socket that the guard holds, too, until a
+ * runtime has deposited it, and the command waits at the gate meanwhile. This process keeps the slave open: the
+ * terminal ends with the tree, not when some program closes its last slave.
+ *
+ * The runtime can be absent: the guard holds a copy of its end of the status socket, so messages are queued. This
+ * process exits only if that copy is closed, too. When an init exits, the kernel kills the rest of the namespace; when
+ * a leader exits with another status than 0, its holder kills what is left of the tree.
+ */
+
+#include "supervisor/spawner/command_run.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/fd.h"
+#include "sandbox/audit.h"
+#include "sandbox/autorun.h"
+#include "sandbox/plan.h"
+#include "sandbox/status.h"
+#include "sandbox/steps/step.h"
+#include "supervisor/spawner/descendants.h"
+#include "supervisor/spawner/init.h"
+#include "supervisor/spawner/placeholder_helper.h"
+#include "supervisor/spawner/resolver_answer.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CPU_POLL_MS 100
+#define REAP_MAX 64 /* per iteration: orphans can appear as fast as they are reaped, and requests must be served */
+
+struct watch {
+	struct init *in;
+	int signal_fd;
+	uint64_t cpu_before_us;   /* the cgroup's usage before the command started */
+	struct tree_count before; /* leader: its counters at that time */
+	pid_t command;
+	bool ended; /* the command was reaped and `status` is valid */
+	int status;
+	enum status_cause cause;
+	uint32_t left_behind;
+	struct autorun *autorun; /* NULL = autorun files are not compared */
+	enum autorun_state autorun_state;
+	int report; /* report on autorun files; −1 = none */
+	struct resolver_names names;
+};
+
+/* Sends a message with up to two descriptors; −1 = not sent. */
+void init_send_status(int fd, const struct status_msg *m, int first, int second)
+{
+	const int both[] = { first >= 0 ? first : second, second };
+	size_t n = (first >= 0) + (second >= 0);
+	while (fd_send(fd, m, sizeof *m, both, n, MSG_NOSIGNAL) < 0) {
+		struct pollfd p = { .fd = fd, .events = POLLOUT };
+		if (errno == EAGAIN)
+			poll(&p, 1, -1);
+		else if (errno == ETOOMANYREFS) /* this user has too many descriptors in flight */
+			poll(NULL, 0, 1);
+		else if (errno != EINTR && errno != ENOBUFS && errno != ENOMEM)
+			_exit(1); /* both the runtime and the guard are gone */
+	}
+}
+
+_Noreturn void init_fail(struct init *in, enum sandbox_step step, int error)
+{
+	struct status_msg m = { .kind = STATUS_FAILED, .step = step, .error = error };
+	memcpy(m.path, in->steps.path, sizeof m.path);
+	placeholder_helper_finish(in->steps.placeholder_fd);
+	init_send_status(in->steps.status_fd, &m, -1, -1);
+	_exit(1);
+}
+
+/*
+ * When the tree's memory limit is hit, the kernel kills the process with the highest score. If files in /tmp fill the
+ * memory, that can be the init, which has to report what happened. So the command inherits a higher score, and the init
+ * restores its own once the command runs.
+ */
+void init_set_oom_score(const struct init *in, const char *score)
+{
+	if (in->steps.plan->limits.value[PLAN_LIMIT_MEMORY] && in->steps.oom_fd >= 0)
+		(void)!pwrite(in->steps.oom_fd, score, strlen(score), 0);
+}
+
+/* Sleeps until the command's exec or exit. The child must not modify this stack frame. */
+static pid_t start_command(struct init *in)
+{
+	init_set_oom_score(in, "200");
+	pid_t pid = vfork();
+	if (pid == 0) {
+		exec_command(in);
+		_exit(127);
+	}
+	init_set_oom_score(in, "0");
+	return pid;
+}
+
+static pid_t reap_one(struct watch *w, int flags, bool killed)
+{
+	int status;
+	pid_t pid = waitpid(-1, &status, flags);
+	if (pid > 0 && pid == w->command) {
+		w->ended = true;
+		w->status = status;
+	} else if (pid > 0 && killed && w->ended && w->cause == STATUS_CAUSE_NONE && WIFSIGNALED(status) &&
+		   WTERMSIG(status) == SIGKILL) {
+		w->left_behind++;
+	}
+	return pid;
+}
+
+/* Reaps children that have exited. Returns true if there may be more; otherwise errno is ECHILD if no child is left. */
+static bool reap_children(struct watch *w)
+{
+	int n = 0;
+	errno = 0;
+	while (n < REAP_MAX && reap_one(w, WNOHANG, false) > 0)
+		n++;
+	return n == REAP_MAX;
+}
+
+/*
+ * Kills every other process of the namespace, or, in a leader, everything below it; returns when none is left. Repeated
+ * before each wait: a dying process may have forked.
+ */
+static void kill_tree(struct watch *w)
+{
+	do {
+		if (w->in->leader)
+			descendants_kill(getpid(), NULL, 0);
+		else
+			kill(-1, SIGKILL);
+		if (reap_one(w, 0, true) < 0 && errno == ECHILD)
+			return;
+		while (reap_one(w, WNOHANG, true) > 0)
+			continue;
+	} while (true);
+}
+
+static void signal_command(struct watch *w, int sig)
+{
+	/* The command leads a session, so it cannot leave its process group. The group can outlive the command. */
+	if (kill(-w->command, sig) < 0 && errno == ESRCH && !w->ended)
+		kill(w->command, sig);
+}
+
+static void report_command_exit(const struct watch *w)
+{
+	const struct status_msg m = { .kind = STATUS_COMMAND_EXITED, .wait_status = w->status };
+	init_send_status(w->in->steps.status_fd, &m, -1, -1);
+}
+
+/* Handles one request of the runtime. Returns true if the tree was killed. */
+static bool receive_request(struct watch *w)
+{
+	struct status_msg m;
+	ssize_t n = recv(w->in->steps.status_fd, &m, sizeof m, MSG_DONTWAIT);
+	if (n == 0)
+		_exit(1);
+	if (n < (ssize_t)STATUS_MSG_LEAST)
+		return false;
+	if (m.kind == STATUS_SIGNAL && m.signal == 0) {
+		if (w->ended)
+			report_command_exit(w);
+		return false;
+	}
+	if (m.kind == STATUS_SIGNAL && m.signal < NSIG)
+		signal_command(w, (int)m.signal);
+	if (m.kind != STATUS_KILL_TREE)
+		return false;
+	if (!w->ended)
+		w->cause = STATUS_CAUSE_KILLED;
+	kill_tree(w);
+	return true;
+}
+
+static uint64_t time_us(struct timeval t) { return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_usec; }
+
+/* The cgroup's CPU time; −1 = not known. A leader shares its cgroup with the other members. */
+static int cpu_stat(const struct init *in) { return in->leader ? -1 : in->steps.tree.file[TREE_FILE_CPU_TIME]; }
+
+static bool past_cpu_limit(const struct watch *w)
+{
+	const struct init *in = w->in;
+	struct rusage u;
+	int stat = cpu_stat(in);
+	if (stat >= 0)
+		return (cputime_cgroup_us(stat) - w->cpu_before_us) / 1000 >= in->steps.plan->cpu_ms;
+	getrusage(RUSAGE_CHILDREN, &u);
+	uint64_t us = cputime_tree_us(getpid()) + time_us(u.ru_utime) + time_us(u.ru_stime);
+	return us / 1000 >= in->steps.plan->cpu_ms;
+}
+
+/* True at most once every CPU_POLL_MS. */
+static bool is_due(uint64_t *at_ms)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	uint64_t now_ms = (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+	if (now_ms < *at_ms)
+		return false;
+	*at_ms = now_ms + CPU_POLL_MS;
+	return true;
+}
+
+/* Runs until the command has ended and, unless PLAN_KEEP_TREE, its tree is gone; or until the tree was killed. */
+static void watch_tree(struct watch *w)
+{
+	const struct init *in = w->in;
+	bool cpu = in->steps.plan->cpu_ms != PLAN_UNLIMITED &&
+		   (cpu_stat(in) >= 0 || in->steps.layers & PLAN_LAYER_MOUNTS);
+	bool keep = in->steps.plan->flags & PLAN_KEEP_TREE;
+	struct pollfd p[4] = {
+		{ .fd = w->signal_fd, .events = POLLIN },
+		{ .fd = in->steps.status_fd, .events = POLLIN },
+		{ .fd = in->steps.guard_pidfd, .events = POLLIN },
+		{ .fd = in->steps.resolver_fd, .events = POLLIN },
+	};
+	bool more = false, reported = false;
+	uint64_t poll_ms = 0;
+	for (;;) {
+		int n = poll(p, 4, more ? 0 : cpu ? CPU_POLL_MS : -1);
+		if (n > 0 && p[2].revents)
+			_exit(1);
+		if (more || (n > 0 && p[0].revents)) {
+			struct signalfd_siginfo info;
+			(void)!read(w->signal_fd, &info, sizeof info);
+			more = reap_children(w);
+			/*
+			 * Every process left is a child of the init or descends from one, so ECHILD means that none is
+			 * left.
+			 */
+			if (w->ended && !more && errno == ECHILD)
+				return;
+			if (w->ended && !keep) {
+				kill_tree(w);
+				return;
+			}
+			if (w->ended && !reported) {
+				reported = true;
+				report_command_exit(w);
+			}
+		}
+		if (n > 0 && p[1].revents && receive_request(w))
+			return;
+		if (n > 0 && p[3].revents)
+			resolver_answer(&in->steps, &w->names);
+		if (cpu && is_due(&poll_ms) && past_cpu_limit(w)) {
+			if (!w->ended)
+				w->cause = STATUS_CAUSE_CPU;
+			kill_tree(w);
+			return;
+		}
+	}
+}
+
+/* /tmp, /var/tmp and /dev/shm are on one file system. /dev/shm is checked because no request can mount over it. */
+static bool tmp_full(const struct init *in)
+{
+	struct statfs s;
+	if (!step_confined(&in->steps) || statfs("/dev/shm", &s) < 0)
+		return false;
+	return (s.f_blocks && !s.f_bavail) || (s.f_files && !s.f_ffree);
+}
+
+/* Records the autorun files before the command starts, while the runtime records the start. */
+static void examine_before(struct watch *w)
+{
+	const struct plan_head *plan = w->in->steps.plan;
+	if (!autorun_applies(plan))
+		return;
+	w->autorun_state = AUTORUN_FAILED;
+	w->autorun = autorun_new(plan);
+	if (!w->autorun)
+		return;
+	autorun_use_fds(w->autorun, w->in->steps.self_fds);
+	autorun_before(w->autorun);
+}
+
+/* Compares the autorun files after the tree has terminated. */
+static void examine_after(struct watch *w)
+{
+	buf_auto struct buf report = BUF_INIT;
+	if (!w->autorun)
+		return;
+	w->autorun_state = AUTORUN_SAME;
+	if (!autorun_after(w->autorun))
+		return;
+	autorun_write(w->autorun, w->in->steps.peer_uid, w->in->steps.peer_gid, w->in->autorun_key, &report);
+	w->report = fd_memfd_sealed("bailiff-autorun", report.data, report.len);
+	w->autorun_state = w->report < 0 ? AUTORUN_FAILED : AUTORUN_REPORT;
+}
+
+static uint64_t subtract_own(uint64_t all, uint64_t own) { return all > own ? all - own : 0; }
+
+/*
+ * Reads the cgroup's counters and subtracts the init's own share. A leader's cgroup is the whole sandbox's: it only
+ * reports what the limits denied while its command ran.
+ */
+static void count_tree(const struct watch *w, struct tree_count *ret)
+{
+	struct rusage self;
+	tree_files_read(&w->in->steps.tree, ret);
+	if (w->in->leader) {
+		*ret = (struct tree_count){ .oom_kills = ret->oom_kills - w->before.oom_kills,
+					    .pids_refused = ret->pids_refused - w->before.pids_refused };
+		return;
+	}
+	getrusage(RUSAGE_SELF, &self);
+	ret->user_us = subtract_own(ret->user_us, time_us(self.ru_utime));
+	ret->system_us = subtract_own(ret->system_us, time_us(self.ru_stime));
+	ret->pids_peak = subtract_own(ret->pids_peak, 1);
+}
+
+static void report_exit(const struct watch *w)
+{
+	struct rusage u;
+	struct tree_count count;
+	getrusage(RUSAGE_CHILDREN, &u);
+	count_tree(w, &count);
+	struct status_msg m = {
+		.kind = STATUS_EXITED,
+		.cause = w->cause,
+		.wait_status = w->status,
+		.left_behind = w->left_behind,
+		.tmp_full = tmp_full(w->in),
+		.autorun = w->autorun_state,
+		.user_us = time_us(u.ru_utime),
+		.system_us = time_us(u.ru_stime),
+		.max_rss_bytes = (uint64_t)u.ru_maxrss * 1024,
+		.minor_faults = (uint64_t)u.ru_minflt,
+		.major_faults = (uint64_t)u.ru_majflt,
+		.in_blocks = (uint64_t)u.ru_inblock,
+		.out_blocks = (uint64_t)u.ru_oublock,
+		.voluntary_switches = (uint64_t)u.ru_nvcsw,
+		.involuntary_switches = (uint64_t)u.ru_nivcsw,
+		.oom_kills = count.oom_kills,
+		.pids_refused = count.pids_refused,
+		.count = count,
+	};
+	init_send_status(w->in->steps.status_fd, &m, w->report, -1);
+}
+
+static void close_command_ends(struct step_context *c)
+{
+	fd_close(&c->stdin_fd);
+	fd_close(&c->stdout_fd);
+	fd_close(&c->stderr_fd);
+	fd_close(&c->gate_fd);
+}
+
+_Noreturn void command_run(struct init *in, uint32_t session)
+{
+	const struct status_msg ready = { .kind = STATUS_READY, .layers = in->steps.layers, .session = session };
+	fd_auto int self = in->leader ? fd_pidfd_open(getpid()) : -1;
+	init_send_status(in->steps.status_fd, &ready, in->steps.master_fd, in->leader ? self : in->steps.listen_fd);
+	fd_close(&in->steps.master_fd);
+	fd_close(&in->steps.listen_fd);
+	fd_close(&self);
+
+	sigset_t child;
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	struct watch w = { .in = in, .signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK), .report = -1 };
+	examine_before(&w);
+	if (cpu_stat(in) >= 0 && in->steps.plan->cpu_ms != PLAN_UNLIMITED)
+		w.cpu_before_us = cputime_cgroup_us(cpu_stat(in));
+	if (in->leader)
+		tree_files_read(&in->steps.tree, &w.before);
+	in->reached = STEP_SESSION;
+	in->error = 0;
+	if (w.signal_fd < 0 || (w.command = start_command(in)) < 0)
+		init_fail(in, STEP_EXEC, errno);
+	close_command_ends(&in->steps);
+	if (in->error || in->reached != STEP_EXEC)
+		init_fail(in, in->reached, in->error ? in->error : EINTR);
+	const struct status_msg execed = { .kind = STATUS_EXECED };
+	init_send_status(in->steps.status_fd, &execed, -1, -1);
+
+	watch_tree(&w);
+	examine_after(&w);
+	placeholder_helper_finish(in->steps.placeholder_fd);
+	report_exit(&w);
+	_exit(0);
+}

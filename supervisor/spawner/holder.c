@@ -1,0 +1,322 @@
+#include "supervisor/spawner/holder.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/mem.h"
+#include "sandbox/audit.h"
+#include "sandbox/plan.h"
+#include "sandbox/status.h"
+#include "sandbox/steps/step.h"
+#include "supervisor/common/process_title.h"
+#include "supervisor/spawner/command_run.h"
+#include "supervisor/spawner/descendants.h"
+#include "supervisor/spawner/init.h"
+#include "supervisor/spawner/member_msg.h"
+#include "supervisor/spawner/placeholder_helper.h"
+#include "supervisor/spawner/resolver_answer.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define MEMBERS_MAX 512u
+#define REAP_MAX 64
+#define ORPHANS_MS 2 /* pause between two attempts to kill what a dead leader left */
+
+struct member {
+	struct plan_key key;
+	pid_t leader;
+	int status_fd; /* a copy: the leader may die without a report */
+	bool lost;     /* its leader is dead and has not reported the end */
+};
+
+struct holder {
+	struct init *in;
+	int signal_fd;
+	struct member member[MEMBERS_MAX];
+	size_t count;
+	bool orphans; /* children that are not leaders may exist */
+	struct resolver_names names;
+	struct member_msg_buffer *buffer;
+};
+
+static size_t leaders_of(const struct holder *h, pid_t ret[MEMBERS_MAX])
+{
+	size_t n = 0;
+	for (size_t i = 0; i < h->count; i++) {
+		if (!h->member[i].lost)
+			ret[n++] = h->member[i].leader;
+	}
+	return n;
+}
+
+static void remove_member(struct holder *h, size_t i)
+{
+	fd_close(&h->member[i].status_fd);
+	h->member[i] = h->member[--h->count];
+}
+
+/* For a member whose leader was killed: reports it as killed, once nothing of its tree is left. */
+static void report_lost(struct holder *h)
+{
+	for (size_t i = 0; i < h->count;) {
+		const struct status_msg m = { .kind = STATUS_EXITED, .wait_status = SIGKILL };
+		if (!h->member[i].lost) {
+			i++;
+			continue;
+		}
+		/* Best effort: if the message does not fit, the end of the socket reports the death. */
+		(void)!fd_send(h->member[i].status_fd, &m, sizeof m, NULL, 0, MSG_NOSIGNAL | MSG_DONTWAIT);
+		remove_member(h, i);
+	}
+}
+
+static void on_child(struct holder *h, pid_t pid, int status)
+{
+	for (size_t i = 0; i < h->count; i++) {
+		if (h->member[i].leader != pid || h->member[i].lost)
+			continue;
+		if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+			remove_member(h, i);
+			return;
+		}
+		h->member[i].lost = true;
+		h->orphans = true;
+		return;
+	}
+}
+
+/* Returns true if there may be more. */
+static bool reap_children(struct holder *h)
+{
+	int status, n = 0;
+	for (pid_t pid; n < REAP_MAX && (pid = waitpid(-1, &status, WNOHANG)) > 0; n++)
+		on_child(h, pid, status);
+	return n == REAP_MAX;
+}
+
+/* Kills what dead leaders left. Killed processes are reaped by the loop, which then calls this again. */
+static void kill_orphans(struct holder *h)
+{
+	pid_t leaders[MEMBERS_MAX];
+	size_t n = leaders_of(h, leaders);
+	if (descendants_kill(getpid(), leaders, n))
+		return;
+	h->orphans = false;
+	report_lost(h);
+}
+
+static void fail_member(int status_fd, enum sandbox_step step, int error, const char *what)
+{
+	struct status_msg m = { .kind = STATUS_FAILED, .step = step, .error = error };
+	snprintf(m.path, sizeof m.path, "%s", what);
+	(void)!fd_send(status_fd, &m, sizeof m, NULL, 0, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* In the child: replaces the holder's descriptors by the member's, and runs its command. */
+static _Noreturn void lead(struct holder *h, const struct plan_head *plan, int fds[MEMBER_FDS])
+{
+	struct init *in = h->in;
+	struct step_context *c = &in->steps;
+	for (size_t i = 0; i < h->count; i++)
+		fd_close(&h->member[i].status_fd);
+	fd_close(&h->signal_fd);
+	fd_close(&c->stdin_fd);
+	fd_close(&c->status_fd);
+	fd_close(&c->resolver_fd);
+	c->oom_fd = -1; /* the holder's own */
+	c->placeholder_fd = -1;
+	c->status_fd = fds[MEMBER_FD_STATUS];
+	c->gate_fd = fds[MEMBER_FD_GATE];
+	c->stdout_fd = fds[MEMBER_FD_OUT];
+	c->stderr_fd = fds[MEMBER_FD_ERR];
+	c->stdin_fd = fds[MEMBER_FD_IN];
+	in->leader = true;
+	init_set_plan(in, plan);
+	process_title_set(in->title, "bailiffd: leader");
+	if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+		init_fail(in, STEP_CLONE, errno);
+	if (step_terminal(c) < 0)
+		init_fail(in, STEP_TERMINAL, errno);
+	command_run(in, AUDIT_NO_SESSION);
+}
+
+/* What is missing of the descriptors that this plan needs, or NULL. */
+static const char *missing_descriptor(const struct plan_head *plan, const int fds[MEMBER_FDS])
+{
+	if (fds[MEMBER_FD_GATE] < 0)
+		return "gate";
+	if (plan->flags & PLAN_TTY)
+		return NULL;
+	if (fds[MEMBER_FD_OUT] < 0)
+		return "stdout";
+	if (fds[MEMBER_FD_ERR] < 0 && !(plan->flags & PLAN_STDERR_MERGE))
+		return "stderr";
+	return fds[MEMBER_FD_IN] < 0 && plan->flags & PLAN_STDIN_PIPE ? "stdin" : NULL;
+}
+
+static void start_member(struct holder *h, const struct plan_head *plan, int fds[MEMBER_FDS])
+{
+	struct init *in = h->in;
+	const struct member_msg *m = &h->buffer->msg;
+	struct err e = ERR_INIT;
+	int status = fds[MEMBER_FD_STATUS];
+	if (status < 0)
+		return;
+	if (!plan || plan_check(plan, m->plan_len, &e) < 0 || !(plan->flags & PLAN_MEMBER)) {
+		fail_member(status, STEP_CLONE, EINVAL, "plan");
+		return;
+	}
+	const char *missing = missing_descriptor(plan, fds);
+	if (missing || !plan_fits_holder(in->steps.plan, plan)) {
+		fail_member(status, STEP_CLONE, EINVAL, missing ? missing : "the plan is for another sandbox");
+		return;
+	}
+	if (h->count == MEMBERS_MAX) {
+		fail_member(status, STEP_CLONE, EAGAIN, "members of the sandbox");
+		return;
+	}
+	h->names.count = 0; /* each command's lookups are reported */
+	init_set_oom_score(in, "200");
+	pid_t pid = fork();
+	if (pid == 0)
+		lead(h, plan, fds);
+	init_set_oom_score(in, "0");
+	if (pid < 0) {
+		fail_member(status, STEP_CLONE, errno, "");
+		return;
+	}
+	h->member[h->count++] = (struct member){ .key = m->key,
+						 .leader = pid,
+						 .status_fd = fd_take(&fds[MEMBER_FD_STATUS]) };
+}
+
+static void kill_member(const struct holder *h, const struct plan_key *key)
+{
+	for (size_t i = 0; i < h->count; i++) {
+		if (!h->member[i].lost && memcmp(&h->member[i].key, key, sizeof *key) == 0)
+			kill(h->member[i].leader, SIGKILL);
+	}
+}
+
+/* Takes one message of the link. */
+static void receive_member(struct holder *h)
+{
+	int fds[MEMBER_FDS];
+	const void *plan = NULL;
+	int r = member_msg_receive(h->in->steps.stdin_fd, h->buffer, fds, &plan);
+	if (r < 0) {
+		fd_close(&h->in->steps.stdin_fd); /* no more members; the status socket decides about the sandbox */
+		return;
+	}
+	if (r == 0)
+		return;
+	if (h->buffer->msg.kind == MEMBER_START)
+		start_member(h, plan, fds);
+	else if (h->buffer->msg.kind == MEMBER_KILL)
+		kill_member(h, &h->buffer->msg.key);
+	if (plan && plan != h->buffer->plan)
+		munmap((void *)plan, h->buffer->msg.plan_len);
+	for (int i = 0; i < MEMBER_FDS; i++)
+		fd_close(&fds[i]);
+}
+
+/* A request to end the sandbox: KILL_TREE, or a signal that ends a command. False = the request is something else. */
+static bool ends_sandbox(const struct holder *h)
+{
+	struct status_msg m;
+	ssize_t n = recv(h->in->steps.status_fd, &m, sizeof m, MSG_DONTWAIT);
+	if (n == 0)
+		_exit(1);
+	if (n < (ssize_t)STATUS_MSG_LEAST)
+		return false;
+	return m.kind == STATUS_KILL_TREE || (m.kind == STATUS_SIGNAL && (m.signal == SIGTERM || m.signal == SIGHUP ||
+									  m.signal == SIGINT || m.signal == SIGKILL));
+}
+
+/* Kills and reaps everything in the sandbox. Members get their end with the end of their status sockets. */
+static uint32_t kill_all(struct holder *h)
+{
+	uint32_t left = (uint32_t)h->count;
+	do
+		kill(-1, SIGKILL);
+	while (waitpid(-1, NULL, 0) > 0 || errno == EINTR);
+	for (size_t i = 0; i < h->count; i++)
+		h->member[i].lost = true;
+	report_lost(h);
+	return left;
+}
+
+static void serve(struct holder *h)
+{
+	const struct step_context *c = &h->in->steps;
+	for (bool more = false;;) {
+		struct pollfd p[5] = {
+			{ .fd = h->signal_fd, .events = POLLIN },   { .fd = c->status_fd, .events = POLLIN },
+			{ .fd = c->guard_pidfd, .events = POLLIN }, { .fd = c->resolver_fd, .events = POLLIN },
+			{ .fd = c->stdin_fd, .events = POLLIN },
+		};
+		int n = poll(p, 5, more ? 0 : h->orphans ? ORPHANS_MS : -1);
+		if (n < 0)
+			continue;
+		if (p[2].revents)
+			_exit(1);
+		if (more || p[0].revents) {
+			struct signalfd_siginfo info;
+			(void)!read(h->signal_fd, &info, sizeof info);
+			more = reap_children(h);
+		}
+		if (h->orphans)
+			kill_orphans(h);
+		if (p[1].revents && ends_sandbox(h))
+			return;
+		if (p[3].revents)
+			resolver_answer(c, &h->names);
+		if (p[4].revents)
+			receive_member(h);
+	}
+}
+
+_Noreturn void holder_run(struct init *in, uint32_t session)
+{
+	struct step_context *c = &in->steps;
+	const struct status_msg ready = { .kind = STATUS_READY, .layers = c->layers, .session = session };
+	const struct status_msg execed = { .kind = STATUS_EXECED };
+	sigset_t child;
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	struct holder *h = mem_zalloc(1, sizeof *h);
+	h->in = in;
+	h->buffer = mem_zalloc(1, sizeof *h->buffer);
+	h->signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+	/* Without a /proc of the sandbox's own, the tree of a single member could not be found. */
+	if (!(c->layers & PLAN_LAYER_MOUNTS))
+		init_fail(in, STEP_PROC, EOPNOTSUPP);
+	if (h->signal_fd < 0 || fd_nonblock(c->stdin_fd, true) < 0)
+		init_fail(in, STEP_CLONE, errno);
+	init_send_status(c->status_fd, &ready, c->listen_fd, -1);
+	fd_close(&c->listen_fd);
+	fd_close(&c->stdout_fd);
+	fd_close(&c->stderr_fd);
+	if (step_gate(c) < 0)
+		init_fail(in, STEP_GATE, errno);
+	fd_close(&c->gate_fd);
+	init_send_status(c->status_fd, &execed, -1, -1);
+	serve(h);
+	struct status_msg m = { .kind = STATUS_EXITED, .left_behind = kill_all(h) };
+	placeholder_helper_finish(c->placeholder_fd);
+	tree_files_read(&c->tree, &m.count);
+	m.oom_kills = m.count.oom_kills;
+	m.pids_refused = m.count.pids_refused;
+	init_send_status(c->status_fd, &m, -1, -1);
+	_exit(0);
+}

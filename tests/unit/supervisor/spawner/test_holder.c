@@ -1,0 +1,239 @@
+/* Members of a holder: what they share, and that each of them ends completely and alone. */
+
+#include "tests/unit/supervisor/spawner/private_root.h"
+
+#include "supervisor/spawner/member_msg.h"
+
+#include <sys/wait.h>
+
+static struct run holder;
+
+static struct run_spec spec_of(const char *script, uint32_t flags)
+{
+	static struct plan_mount_spec mounts[2];
+	mounts[0] = (struct plan_mount_spec)SYSTEM_MOUNT;
+	mounts[1] = (struct plan_mount_spec){ .kind = PLAN_MOUNT_WRITE, .path = work, .flags = PLAN_MOUNT_OWNED };
+	static const char *argv[4] = { "sh", "-c" };
+	argv[2] = script;
+	return (struct run_spec){ .argv = argv,
+				  .flags = PLAN_PRIVATE_ROOT | flags,
+				  .mounts = mounts,
+				  .nmounts = countof(mounts),
+				  .network = PLAN_NET_NONE };
+}
+
+static void hold(void)
+{
+	const struct run_spec s = spec_of("", PLAN_HOLDER | PLAN_STDIN_PIPE | PLAN_STDERR_MERGE);
+	run_start(&rig, &holder, &s);
+}
+
+static void let_go(void)
+{
+	run_tell(&holder, STATUS_KILL_TREE, 0);
+	ck_assert_uint_eq(run_status(&holder).kind, STATUS_EXITED);
+	run_release(&rig, &holder);
+	run_close(&holder);
+}
+
+/* Sends a start; stdout and stderr are one pipe. */
+static void member_send(struct run *run, const struct run_spec *s)
+{
+	int out_pipe[2], gate[2], status[2];
+	*run = (struct run){ .key.attempt = 1 };
+	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
+		run->fd[i] = -1;
+	snprintf(run->key.id, sizeof run->key.id, "proc_%d_%u", getpid(), rig.started++);
+	ck_assert(pipe2(out_pipe, O_CLOEXEC) == 0 && pipe2(gate, O_CLOEXEC) == 0);
+	ck_assert_int_eq(fchmod(out_pipe[1], 0222), 0);
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, status), 0);
+	run->fd[GUARD_SLOT_STDOUT] = out_pipe[0];
+	run->fd[GUARD_SLOT_STATUS] = status[0];
+	run->fd[GUARD_SLOT_GATE] = gate[1];
+	int plan = run_plan(s);
+	struct stat st;
+	ck_assert_int_eq(fstat(plan, &st), 0);
+	const int fds[MEMBER_FDS] = {
+		[MEMBER_FD_PLAN] = plan,       [MEMBER_FD_STATUS] = status[1], [MEMBER_FD_GATE] = gate[0],
+		[MEMBER_FD_OUT] = out_pipe[1], [MEMBER_FD_ERR] = -1,           [MEMBER_FD_IN] = -1
+	};
+	ck_assert_int_eq(member_msg_send_start(holder.fd[GUARD_SLOT_STDIN], &run->key, NULL, (size_t)st.st_size, fds),
+			 0);
+	close(plan);
+	close(status[1]);
+	close(gate[0]);
+	close(out_pipe[1]);
+}
+
+static void member_start(struct run *run, const char *script, uint32_t flags)
+{
+	const struct run_spec s = spec_of(script, PLAN_MEMBER | PLAN_STDERR_MERGE | flags);
+	member_send(run, &s);
+	struct status_msg m = run_status(run);
+	ck_assert_msg(m.kind == STATUS_READY, "%s: %s", m.path, strerror(m.error));
+	fd_close(&run->fd[GUARD_SLOT_PTY]); /* the pidfd of its leader */
+	run_open_gate(run);
+	m = run_status(run);
+	ck_assert_msg(m.kind == STATUS_EXECED, "not executed: %s: %s", m.path, strerror(m.error));
+}
+
+/* Its last message, and the end of its status socket. */
+static struct status_msg member_end(struct run *run)
+{
+	run_read(run, GUARD_SLOT_STDOUT, out, sizeof out);
+	struct status_msg m = run_status(run);
+	ck_assert_uint_eq(m.kind, STATUS_EXITED);
+	ck_assert_uint_eq(run_status(run).kind, 0);
+	run_close(run);
+	return m;
+}
+
+static struct status_msg member_run(const char *script)
+{
+	struct run run;
+	member_start(&run, script, 0);
+	return member_end(&run);
+}
+
+START_TEST(members_share_the_sandbox)
+{
+	hold();
+	ck_assert_int_eq(member_run("echo one >/tmp/x; echo two >/dev/shm/y; exit 3").wait_status, 3 << 8);
+	ck_assert_int_eq(member_run("cat /tmp/x /dev/shm/y").wait_status, 0);
+	ck_assert_str_eq(out, "one\ntwo\n");
+	struct run server;
+	member_start(&server, "echo $$ >/tmp/pid; exec sleep 1000", 0);
+	ck_assert_int_eq(member_run("while ! test -s /tmp/pid; do sleep 0.01; done; ls /proc/$(cat /tmp/pid)/comm && "
+				    "kill -TERM $(cat /tmp/pid)")
+				 .wait_status,
+			 0);
+	ck_assert_int_eq(member_end(&server).wait_status, SIGTERM);
+	ck_assert_int_eq(member_run("echo a >/dev/stderr; echo b >/dev/stdout").wait_status, 0);
+	ck_assert_str_eq(out, "a\nb\n");
+	let_go();
+}
+END_TEST
+
+START_TEST(a_member_ends_with_its_tree_and_alone)
+{
+	struct run other_one, tree;
+	hold();
+	member_start(&other_one, "sleep 1000 & echo $! >/tmp/other; wait; echo survived", 0);
+	/* What it leaves is killed with it: children, their children, new sessions. */
+	struct status_msg m = member_run(
+		"for i in 1 2 3; do setsid sh -c 'sleep 1001 & sleep 1002' & done; sleep 0.1; echo x");
+	ck_assert_int_eq(m.wait_status, 0);
+	ck_assert_uint_ge(m.left_behind, 3);
+	ck_assert_int_ne(member_run("grep -l 'sleep.100[12]' /proc/[0-9]*/cmdline").wait_status, 0);
+	/* So is all of one that is killed. */
+	member_start(&tree, "setsid sh -c 'sleep 1003 & sleep 1004' & while :; do sleep 1005 & sleep 0.01; done", 0);
+	ck_assert_int_eq(member_run("until grep -q 'sleep.1004' /proc/[0-9]*/cmdline; do sleep 0.01; done").wait_status,
+			 0);
+	run_tell(&tree, STATUS_KILL_TREE, 0);
+	m = member_end(&tree);
+	ck_assert_uint_eq(m.cause, STATUS_CAUSE_KILLED);
+	ck_assert_int_ne(member_run("grep -l 'sleep.100[345]' /proc/[0-9]*/cmdline").wait_status, 0);
+	ck_assert_int_eq(member_run("kill $(cat /tmp/other)").wait_status, 0);
+	ck_assert_int_eq(member_end(&other_one).wait_status, 0);
+	ck_assert_str_eq(out, "survived\n");
+	let_go();
+}
+END_TEST
+
+/* Members have the same user, so one can kill the leader of another; its tree ends all the same. */
+START_TEST(a_killed_leader_takes_its_tree_along)
+{
+	struct run victim;
+	hold();
+	member_start(&victim, "echo $PPID >/tmp/leader; setsid sleep 1006 & sleep 1007", 0);
+	ck_assert_int_eq(
+		member_run("until test -s /tmp/leader && grep -q 'sleep.1006' /proc/[0-9]*/cmdline; do sleep 0.01; "
+			   "done; kill -KILL $(cat /tmp/leader)")
+			.wait_status,
+		0);
+	ck_assert_int_eq(member_end(&victim).wait_status, SIGKILL);
+	ck_assert_int_ne(member_run("grep -l 'sleep.100[67]' /proc/[0-9]*/cmdline").wait_status, 0);
+	/* The runtime can demand the same. */
+	member_start(&victim, "setsid sleep 1008 & sleep 1009", 0);
+	ck_assert_int_eq(member_msg_send_kill(holder.fd[GUARD_SLOT_STDIN], &victim.key), 0);
+	ck_assert_int_eq(member_end(&victim).wait_status, SIGKILL);
+	ck_assert_int_ne(member_run("grep -l 'sleep.100[89]' /proc/[0-9]*/cmdline").wait_status, 0);
+	ck_assert_int_ne(member_run("sleep 0.2; kill -KILL -1").wait_status, 0);
+	ck_assert_int_eq(member_run("true").wait_status, 0);
+	let_go();
+}
+END_TEST
+
+/* A member whose runtime and guard have forgotten it ends; the gate was never opened, or its status socket is closed.
+ */
+START_TEST(a_forgotten_member_ends)
+{
+	struct run run;
+	hold();
+	member_start(&run, "echo $$ >/tmp/pid; exec sleep 1010", 0);
+	ck_assert_int_eq(member_run("until test -s /tmp/pid; do sleep 0.01; done").wait_status, 0);
+	run_close(&run);
+	ck_assert_int_eq(member_run("while test -d /proc/$(cat /tmp/pid); do sleep 0.01; done").wait_status, 0);
+	const struct run_spec s = spec_of("echo ran >/tmp/ran", PLAN_MEMBER | PLAN_STDERR_MERGE);
+	member_send(&run, &s);
+	ck_assert_uint_eq(run_status(&run).kind, STATUS_READY);
+	fd_close(&run.fd[GUARD_SLOT_PTY]);
+	fd_close(&run.fd[GUARD_SLOT_GATE]);
+	ck_assert_uint_eq(run_status(&run).kind, STATUS_FAILED);
+	run_close(&run);
+	ck_assert_int_ne(member_run("cat /tmp/ran").wait_status, 0);
+	let_go();
+}
+END_TEST
+
+START_TEST(a_plan_for_another_sandbox_is_rejected)
+{
+	struct run run;
+	struct run_spec s = spec_of("true", PLAN_MEMBER | PLAN_STDERR_MERGE);
+	hold();
+	s.tmp_bytes = 1 << 20;
+	member_send(&run, &s);
+	struct status_msg m = run_status(&run);
+	ck_assert_uint_eq(m.kind, STATUS_FAILED);
+	ck_assert_int_eq(m.error, EINVAL);
+	ck_assert_uint_eq(run_status(&run).kind, 0);
+	run_close(&run);
+	s = spec_of("true", PLAN_STDERR_MERGE);
+	member_send(&run, &s);
+	ck_assert_uint_eq(run_status(&run).kind, STATUS_FAILED);
+	run_close(&run);
+	ck_assert_int_eq(fd_send(holder.fd[GUARD_SLOT_STDIN], "junk", 4, NULL, 0, 0), 0);
+	ck_assert_int_eq(member_run("true").wait_status, 0);
+	let_go();
+}
+END_TEST
+
+START_TEST(the_end_of_the_holder_ends_its_members)
+{
+	struct run run;
+	hold();
+	member_start(&run, "sleep 1011", 0);
+	run_tell(&holder, STATUS_SIGNAL, SIGTERM);
+	struct status_msg m = run_status(&holder);
+	ck_assert_uint_eq(m.kind, STATUS_EXITED);
+	ck_assert_uint_eq(m.left_behind, 1);
+	ck_assert_int_eq(member_end(&run).wait_status, SIGKILL);
+	run_release(&rig, &holder);
+	run_close(&holder);
+	hold();
+	member_start(&run, "sleep 1012", 0);
+	ck_assert_uint_eq(run_release(&rig, &holder), 1); /* killed by the guard */
+	run_read(&run, GUARD_SLOT_STDOUT, out, sizeof out);
+	ck_assert_uint_eq(run_status(&run).kind, 0);
+	run_close(&run);
+	run_close(&holder);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+	return PRIVATE_ROOT_SUITE(argc, argv, "holder", members_share_the_sandbox,
+				  a_member_ends_with_its_tree_and_alone, a_killed_leader_takes_its_tree_along,
+				  a_forgotten_member_ends, a_plan_for_another_sandbox_is_rejected,
+				  the_end_of_the_holder_ends_its_members);
+}
