@@ -6,12 +6,14 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/turn/turn.h"
+#include "runtime/loop/loop.h"
 #include "sandbox/audit.h"
 #include "supervisor/host/cow_changes.h"
 #include "supervisor/host/process_io.h"
 #include "supervisor/host/rule_writer.h"
 #include "supervisor/host/screens.h"
 #include "supervisor/host/workspace_policy.h"
+#include "supervisor/spawner/member_msg.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -19,6 +21,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#define RESEND_MS 2
 #define TRIES_MAX 100u /* attempts to start one process, each lost with its spawner */
 
 static struct process_io *find_process_io(void *host, const char *id)
@@ -142,15 +145,35 @@ static struct port_expected port_expect(void *host, uint64_t hint)
 	return spawn_link_announce(&w->spawner, hint);
 }
 
-/*
- * A start whose events were not durable when the runtime died is repeated, possibly under the same id. The guard ends
- * the earlier attempt, which owns the directories named after the id until then: the next attempt waits for its release
- * and uses a new key.
- */
-struct abandoned {
-	uint32_t attempt; /* the newest one that the guard had and that was not adopted */
-	bool released;
-};
+static void on_resend(evutil_socket_t fd, short what, void *ctx);
+
+/* 0 = sent, or it will be. −1 with errno: the holder is gone. */
+static int launch_member(struct process_io *io)
+{
+	const struct timeval later = { .tv_usec = RESEND_MS * 1000 };
+	const struct process_io *holder = find_process_io(io->host, io->within);
+
+	if (!holder || holder->gone) {
+		errno = ESRCH;
+		return -1;
+	}
+	int r = process_io_launch_member(io, holder);
+	if (r <= 0)
+		return r;
+	/* The link is full: the holder works off the starts before this one. */
+	if (!io->resend)
+		io->resend = evtimer_new(io->host->base, on_resend, io);
+	loop_add(io->resend, &later);
+	return 0;
+}
+
+static void on_resend(evutil_socket_t fd, short what, void *ctx)
+{
+	struct process_io *io = ctx;
+
+	if (launch_member(io) < 0)
+		engine_on_launch_failed(io->host->engine, io->key.id, STEP_CLONE, errno, "");
+}
 
 static void port_launch(void *host, const char *id, const void *plan, size_t plan_len, uint32_t flags,
 			const struct port_streams *streams, int peer_fd)
@@ -174,7 +197,7 @@ static void port_launch(void *host, const char *id, const void *plan, size_t pla
 		io->launching = io->waits_for_release = true;
 		return;
 	}
-	if (process_io_launch(io) < 0) {
+	if (io->within[0] ? launch_member(io) < 0 : process_io_launch(io) < 0) {
 		/* Reported later: the engine is still handling the request. */
 		const struct timeval now = { 0 };
 		struct stillborn *s = mem_zalloc(1, sizeof *s);
@@ -274,8 +297,18 @@ static void port_kill(void *host, const char *id)
 {
 	struct process_io *io = find_process_io(host, id);
 
-	if (io)
+	if (!io)
+		return;
+	if (!io->within[0]) {
 		guard_link_kill(&io->host->guard, &io->key);
+		return;
+	}
+	/* The holder kills the member's tree. If it does not, the whole sandbox is killed: that always works. */
+	struct process_io *holder = find_process_io(host, io->within);
+	if (!holder)
+		return;
+	if (io->kills++ > 0 || member_msg_send_kill(holder->fds[GUARD_SLOT_STDIN], &io->key) < 0)
+		guard_link_kill(&io->host->guard, &holder->key);
 }
 
 static ssize_t port_write_stdin(void *host, const char *id, const void *p, size_t n)
@@ -463,144 +496,6 @@ const struct ports host_ports_table = {
 	.settle = port_settle,
 	.release = port_release,
 };
-
-/* ---- recovery ---- */
-
-struct takeover {
-	struct host_ports *host;
-	struct guard_item *items;
-	struct port_held *held;
-	size_t count, size;
-};
-
-static struct guard_item *item_of(struct takeover *t, const struct port_held *held)
-{
-	return &t->items[held - t->held];
-}
-
-/* Whether it was a copy-on-write run is not known here: `cow` makes its end check (cow_changes_on_ended). */
-static void recovery_adopt(void *host, const struct port_held *held, const struct port_streams *streams,
-			   uint64_t size[STREAM_COUNT])
-{
-	struct host_ports *w = host;
-	struct guard_item *item = item_of(w->takeover, held);
-	struct process_io *io = process_io_new(host, held->id, streams);
-
-	io->key = item->key;
-	io->pid = item->pid;
-	io->cow = true;
-	process_io_take_fds(io, item->fds);
-	process_io_find_spools(io, size);
-	if (held->watched)
-		audit_reader_add(&w->audit, io, audit_session_of(io->pid));
-	proxy_link_serve(&w->proxy, io);
-	process_io_watch(io);
-}
-
-/* The guard ends it. A repeated start of the same id waits for the release (struct abandoned). */
-static void recovery_abandon(void *host, const struct port_held *held)
-{
-	struct host_ports *w = host;
-	const struct plan_key *key = &item_of(w->takeover, held)->key;
-
-	struct abandoned *a = strmap_get(&w->abandoned, key->id);
-
-	if (!a) {
-		a = mem_zalloc(1, sizeof *a);
-		strmap_put(&w->abandoned, key->id, a);
-	}
-	if (key->attempt > a->attempt)
-		a->attempt = key->attempt;
-	guard_link_release(&w->guard, key);
-}
-
-/* The guard no longer holds it: only its spool files are opened, to record what it printed. */
-static void recovery_salvage(void *host, const char *id, const struct port_streams *streams,
-			     uint64_t size[STREAM_COUNT])
-{
-	struct process_io *io = process_io_new(host, id, streams);
-
-	io->cow = true;
-	process_io_find_spools(io, size);
-}
-
-static const struct recovery_ports recovery_ports = {
-	.adopt = recovery_adopt,
-	.abandon = recovery_abandon,
-	.salvage = recovery_salvage,
-};
-
-/* A pidfd is readable once its process has ended. */
-static bool has_ended(int pidfd)
-{
-	struct pollfd p = { .fd = pidfd, .events = POLLIN };
-
-	return pidfd >= 0 && poll(&p, 1, 0) > 0;
-}
-
-/* Copies of clients' sockets are in the guard too, under names with GUARD_PEER_PREFIX: these are not processes. */
-static int takeover_collect(struct takeover *t, struct err *e)
-{
-	struct host_ports *w = t->host;
-	uint32_t index = 0;
-	int r;
-
-	for (;;) {
-		struct guard_item item;
-		r = guard_link_next(&w->guard, &index, &item, e);
-		if (r != 0)
-			break;
-		if (t->count == t->size) {
-			t->size = t->size ? t->size * 2 : 64;
-			t->items = mem_realloc(t->items, t->size * sizeof *t->items);
-		}
-		item.key.id[sizeof item.key.id - 1] = '\0';
-		if (strncmp(item.key.id, GUARD_PEER_PREFIX, strlen(GUARD_PEER_PREFIX)) == 0) {
-			known_peers_restore(&w->peers, item.key.id, fd_take(&item.fds[GUARD_SLOT_STDIN]));
-			continue;
-		}
-		t->items[t->count++] = item;
-	}
-	if (r < 0)
-		return -1;
-	t->held = mem_zalloc(t->count + 1, sizeof *t->held);
-	for (size_t i = 0; i < t->count; i++)
-		t->held[i] = (struct port_held){
-			.id = t->items[i].key.id,
-			.attempt = t->items[i].key.attempt,
-			.started = t->items[i].fds[GUARD_SLOT_PIDFD] >= 0,
-			.exited = has_ended(t->items[i].fds[GUARD_SLOT_PIDFD]),
-			.closed = process_io_closed_streams(t->items[i].fds),
-			.watched = audit_session_of(t->items[i].pid) != AUDIT_NO_SESSION,
-		};
-	return 0;
-}
-
-static void takeover_done(struct takeover *t)
-{
-	for (size_t i = 0; i < t->count; i++)
-		for (int k = 0; k < GUARD_SLOT_COUNT; k++)
-			fd_close(&t->items[i].fds[k]);
-	free(t->items);
-	free(t->held);
-}
-
-int host_ports_recover(struct host_ports *w, struct err *e)
-{
-	struct takeover t = { .host = w };
-
-	/* Once the spawner answers this, everything that an earlier runtime asked for is deposited with the guard. */
-	while (spawn_link_sync(&w->spawner) != 0)
-		guard_link_receive(&w->guard);
-	int r = takeover_collect(&t, e);
-	if (r == 0) {
-		w->takeover = &t;
-		r = engine_recover(w->engine, &recovery_ports, t.held, t.count, e);
-		w->takeover = NULL;
-	}
-	takeover_done(&t);
-	return r;
-}
 
 /* ---- set-up ---- */
 

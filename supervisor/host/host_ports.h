@@ -40,6 +40,16 @@ struct screens;
 struct store;
 struct takeover;
 
+/*
+ * A start whose events were not durable when the runtime died is repeated, possibly under the same id. The guard ends
+ * the earlier attempt, which owns the directories named after the id until then: the next attempt waits for its release
+ * and uses a new key.
+ */
+struct abandoned {
+	uint32_t attempt; /* the newest one that the guard had and that was not adopted */
+	bool released;
+};
+
 struct host_ports {
 	const struct ports *ports; /* &host_ports_table, for the files below that use a port themselves */
 	/* A report that was awaited after the end of this process has arrived; the last one completes its record. */

@@ -12,6 +12,7 @@
 #include "sandbox/violation.h"
 #include "supervisor/host/host_ports.h"
 #include "supervisor/host/screens.h"
+#include "supervisor/spawner/proc_stat.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -36,7 +37,10 @@ struct process_io *process_io_new(struct host_ports *w, const char *id, const st
 	io->host = w;
 	io->serial = ++w->process_ios_made;
 	snprintf(io->key.id, sizeof io->key.id, "%s", id);
+	if (names->within)
+		snprintf(io->within, sizeof io->within, "%s", names->within);
 	io->names = *names;
+	io->names.within = NULL; /* borrowed, like the hosts and the input */
 	io->peer_fd = -1;
 	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
 		io->fds[i] = -1;
@@ -71,6 +75,7 @@ void process_io_abort_launch(struct process_io *io)
 	event_drop(&io->stdin_ev);
 	event_drop(&io->status_ev);
 	event_drop(&io->pidfd_ev);
+	event_drop(&io->resend);
 	for (int i = 0; i < STREAM_COUNT; i++)
 		stream_close(&io->streams[i]);
 	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
@@ -96,88 +101,6 @@ void process_io_free(struct process_io *io, unsigned unspilled)
 	free(io);
 }
 
-/* ---- launching ---- */
-
-/* Both ends of every pipe and socket, by slot. */
-struct ends {
-	int ours[GUARD_SLOT_COUNT];
-	int theirs[GUARD_SLOT_COUNT];
-};
-
-static void ends_done(struct ends *x)
-{
-	for (int i = 0; i < GUARD_SLOT_COUNT; i++) {
-		fd_close(&x->ours[i]);
-		fd_close(&x->theirs[i]);
-	}
-}
-
-/* The gate's end stays blocking: one byte is written to it, once. */
-static int ends_pipe(struct ends *x, int slot, bool we_write)
-{
-	int p[2];
-
-	if (pipe2(p, O_CLOEXEC) < 0)
-		return -1;
-	x->ours[slot] = p[we_write ? 1 : 0];
-	x->theirs[slot] = p[we_write ? 0 : 1];
-	return slot == GUARD_SLOT_GATE ? 0 : fd_nonblock(x->ours[slot], true);
-}
-
-/*
- * Input that is known in advance is written before the start, so that it arrives even if the runtime dies. More than
- * fits into a pipe becomes a memfd.
- */
-static int ends_given(const struct process_io *io, struct ends *x)
-{
-	int p[2];
-
-	if (pipe2(p, O_CLOEXEC) < 0)
-		return -1;
-	if (fd_nonblock(p[1], true) < 0 ||
-	    (io->input.len && write(p[1], io->input.data, io->input.len) != (ssize_t)io->input.len)) {
-		close(p[0]);
-		p[0] = fd_memfd_sealed("bailiff-input", io->input.data, io->input.len);
-	}
-	close(p[1]);
-	x->theirs[GUARD_SLOT_STDIN] = p[0];
-	return p[0] < 0 ? -1 : 0;
-}
-
-/* The command's own pipes, or one for the output of its terminal: the runtime keeps both ends of that. */
-static int ends_streams(const struct process_io *io, struct ends *x)
-{
-	if (io->flags & PLAN_TTY) {
-		if (ends_pipe(x, GUARD_SLOT_PTY_PIPE, false) < 0)
-			return -1;
-		x->ours[GUARD_SLOT_PTY_FEED] = fd_take(&x->theirs[GUARD_SLOT_PTY_PIPE]);
-		return 0;
-	}
-	if (ends_pipe(x, GUARD_SLOT_STDOUT, false) < 0)
-		return -1;
-	if (!(io->flags & PLAN_STDERR_MERGE) && ends_pipe(x, GUARD_SLOT_STDERR, false) < 0)
-		return -1;
-	if (!(io->flags & PLAN_STDIN_PIPE))
-		return 0;
-	return io->given ? ends_given(io, x) : ends_pipe(x, GUARD_SLOT_STDIN, true);
-}
-
-static int ends_make(const struct process_io *io, struct ends *x)
-{
-	int p[2];
-
-	if (ends_streams(io, x) < 0 || ends_pipe(x, GUARD_SLOT_GATE, true) < 0)
-		return -1;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p) < 0)
-		return -1;
-	x->ours[GUARD_SLOT_STATUS] = p[0];
-	x->theirs[GUARD_SLOT_STATUS] = p[1];
-	/* Deposited too, so that a restarted runtime can configure a restarted proxy. */
-	if (io->rules.len)
-		x->ours[GUARD_SLOT_NET_RULES] = fd_memfd_sealed("bailiff-hosts", io->rules.data, io->rules.len);
-	return io->rules.len && x->ours[GUARD_SLOT_NET_RULES] < 0 ? -1 : 0;
-}
-
 void process_io_take_fds(struct process_io *io, int fds[GUARD_SLOT_COUNT])
 {
 	io->streams[STREAM_STDOUT].fd = fd_take(&fds[GUARD_SLOT_STDOUT]);
@@ -190,49 +113,6 @@ void process_io_take_fds(struct process_io *io, int fds[GUARD_SLOT_COUNT])
 	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
 		if (fds[i] >= 0)
 			io->fds[i] = fd_take(&fds[i]);
-}
-
-/* May be repeated with a new attempt when a spawner died without a reply: each attempt has its own pipes. */
-int process_io_launch(struct process_io *io)
-{
-	static const int order[] = { GUARD_SLOT_STATUS, GUARD_SLOT_GATE, GUARD_SLOT_STDOUT, GUARD_SLOT_STDERR,
-				     GUARD_SLOT_STDIN };
-	struct ends x;
-	int fds[SPAWN_FDS_MAX];
-	size_t n = 0;
-	uint32_t slots = 0;
-
-	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
-		x.ours[i] = x.theirs[i] = -1;
-	bool brief = io->plan.len <= SPAWN_INLINE_MAX;
-	fd_auto int plan = brief ? -1 : fd_memfd_sealed("bailiff-plan", io->plan.data, io->plan.len);
-	fd_auto int peer = !brief && plan < 0 ? -1 : fcntl(io->peer_fd, F_DUPFD_CLOEXEC, 3);
-	if (peer < 0 || ends_make(io, &x) < 0) {
-		int saved = errno;
-		ends_done(&x);
-		errno = saved;
-		return -1;
-	}
-	io->tries++;
-	io->key.attempt++;
-	io->launching = true;
-	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
-		slots |= x.ours[i] >= 0 ? 1u << i : 0;
-	if (!brief)
-		fds[n++] = fd_take(&plan);
-	fds[n++] = fd_take(&peer);
-	for (size_t i = 0; i < countof(order); i++)
-		if (x.theirs[order[i]] >= 0)
-			fds[n++] = fd_take(&x.theirs[order[i]]);
-	/*
-	 * The spawner has more to do than the guard, so it is woken first. If the runtime dies between the two, the
-	 * gate closes and the init exits; nothing is committed before both are sent.
-	 */
-	spawn_link_start(&io->host->spawner, &io->key, io->flags, &io->names.expected, brief ? io->plan.data : NULL,
-			 io->plan.len, fds, n);
-	guard_link_deposit(&io->host->guard, &io->key, slots, x.ours);
-	process_io_take_fds(io, x.ours);
-	return 0;
 }
 
 /* ---- the status socket and the init's end ---- */
@@ -283,9 +163,24 @@ static void listener_take(struct process_io *io, int fd)
 	proxy_link_serve(&io->host->proxy, io);
 }
 
+/* The pid in our own namespace, or 0. */
+static int32_t pid_of_pidfd(int pidfd)
+{
+	char name[48], text[512];
+
+	snprintf(name, sizeof name, "/proc/self/fdinfo/%d", pidfd);
+	fd_auto int fd = open(name, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : fd_read_all(fd, text, sizeof text - 1);
+	text[n > 0 ? n : 0] = '\0';
+	const char *line = strstr(text, "\nPid:");
+	long pid = line ? strtol(line + 5, NULL, 10) : 0;
+	return pid > 0 ? (int32_t)pid : 0;
+}
+
 /*
  * READY carries the terminal and the proxy's socket. They are deposited with the guard before the message is taken off
- * the socket. Without its terminal a command's output would be lost, so it does not run.
+ * the socket. Without its terminal a command's output would be lost, so it does not run. A member's READY also carries
+ * a pidfd of its leader, from which the pid is read.
  */
 static void take_brought(struct process_io *io)
 {
@@ -295,7 +190,7 @@ static void take_brought(struct process_io *io)
 	size_t nfds = countof(fds);
 	struct status_msg m;
 
-	if (!terminal && !listener)
+	if (!terminal && !listener && !io->within[0])
 		return;
 	if (fd_recv(io->fds[GUARD_SLOT_STATUS], &m, sizeof m, fds, &nfds, MSG_PEEK | MSG_DONTWAIT) <
 	    (ssize_t)STATUS_MSG_LEAST)
@@ -305,6 +200,8 @@ static void take_brought(struct process_io *io)
 		terminal_take(io, first ? fd_take(&fds[0]) : -1);
 	if (listener)
 		listener_take(io, first < nfds ? fd_take(&fds[first]) : -1);
+	if (io->within[0] && first < nfds)
+		io->pid = pid_of_pidfd(fds[first]);
 	for (size_t i = 0; i < nfds; i++)
 		fd_close(&fds[i]);
 }
@@ -386,8 +283,17 @@ static int status_pump(struct process_io *io, struct status_msg *ret_last)
 			take_brought(io);
 		while (recv(fd, &m, sizeof m, MSG_DONTWAIT) < 0 && (errno == ECONNRESET || errno == EINTR))
 			continue;
-		if (m.kind == STATUS_READY)
+		if (m.kind == STATUS_READY && !io->within[0])
 			audit_reader_add(&io->host->audit, io, m.session);
+		if (m.kind == STATUS_READY && io->within[0]) {
+			const struct port_started s = { .pid = io->pid,
+							.start_time = proc_start_time(io->pid),
+							.layers = m.layers,
+							.attempt = io->key.attempt };
+			engine_on_started(g, ref.key.id, &s);
+			if (!is_alive(&ref))
+				return -1;
+		}
 		if (m.kind == STATUS_READY)
 			engine_on_ready(g, ref.key.id, m.layers);
 		else if (m.kind == STATUS_EXECED)
@@ -407,11 +313,18 @@ static void on_status(evutil_socket_t fd, short what, void *ctx)
 	struct status_msg last;
 	const struct process_io_ref ref = ref_of(io);
 
-	if (status_pump(io, &last) > 0)
+	if (status_pump(io, &last) <= 0)
+		return;
+	if (io->within[0] && !io->pid && last.kind == STATUS_FAILED)
+		engine_on_launch_failed(ref.host->engine, ref.key.id, last.step, last.error, last.path);
+	else
 		engine_on_exited(ref.host->engine, ref.key.id, &last);
 }
 
-/* The init is gone. Its last message may still be unread, and decides how the process ended. */
+/*
+ * The init is gone, or a member's status socket is closed, which its holder does only when the tree is gone. The last
+ * message may still be unread, and decides how the process ended.
+ */
 static void on_pidfd(evutil_socket_t fd, short what, void *ctx)
 {
 	struct process_io *io = ctx;
@@ -427,7 +340,12 @@ static void on_pidfd(evutil_socket_t fd, short what, void *ctx)
 		stream_close(&io->streams[STREAM_PTY]);
 		engine_on_output_end(ref.host->engine, ref.key.id, STREAM_PTY);
 	}
-	if (is_alive(&ref))
+	if (!is_alive(&ref))
+		return;
+	if (io->within[0] && !io->pid) /* its holder died first, or rejected it */
+		engine_on_launch_failed(ref.host->engine, ref.key.id, r ? last.step : STEP_CLONE,
+					r ? last.error : ECONNRESET, r ? last.path : "");
+	else
 		engine_on_gone(ref.host->engine, ref.key.id, r ? &last : NULL);
 }
 
@@ -692,8 +610,12 @@ void process_io_watch(struct process_io *io)
 	buf_done(&io->input);
 	fd_close(&io->peer_fd);
 	io->status_ev = watch_fd(io, io->fds[GUARD_SLOT_STATUS], EV_READ | EV_PERSIST, on_status, io);
-	io->pidfd_ev = watch_fd(io, io->fds[GUARD_SLOT_PIDFD], EV_READ | EV_PERSIST, on_pidfd, io);
-	io->stdin_ev = watch_fd(io, io->fds[GUARD_SLOT_STDIN], EV_WRITE, on_stdin_room, io);
+	if (io->within[0])
+		io->pidfd_ev = watch_fd(io, io->fds[GUARD_SLOT_STATUS], EV_CLOSED | EV_PERSIST, on_pidfd, io);
+	else
+		io->pidfd_ev = watch_fd(io, io->fds[GUARD_SLOT_PIDFD], EV_READ | EV_PERSIST, on_pidfd, io);
+	if (!(io->flags & PLAN_HOLDER)) /* a holder's link is not written through write_stdin */
+		io->stdin_ev = watch_fd(io, io->fds[GUARD_SLOT_STDIN], EV_WRITE, on_stdin_room, io);
 	for (int i = 0; i < STREAM_PTY; i++)
 		stream_watch(&io->streams[i], io->streams[i].fd);
 	terminal_watch(io); /* or when READY brings it */

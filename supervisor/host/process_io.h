@@ -66,6 +66,10 @@ struct process_io {
 	int peer_fd;
 	unsigned tries;
 	bool launching, waits_for_release;
+	/* of a member (supervisor/spawner/member_msg.h): "" = it is none */
+	char within[PLAN_KEY_MAX]; /* its holder */
+	struct event *resend;      /* the holder's link was full */
+	unsigned kills;            /* how often it was to be killed without a report of its end */
 };
 
 struct process_io *process_io_new(struct host_ports *w, const char *id, const struct port_streams *names);
@@ -75,6 +79,11 @@ void process_io_free(struct process_io *io, unsigned unspilled);
 /* Creates the pipes of one attempt, deposits the runtime's ends with the guard and sends the others to the spawner. −1
  * with errno. */
 int process_io_launch(struct process_io *io);
+/*
+ * The same for a member: sends them to its holder, whose link is full (1: this will be tried again), or gone (−1 with
+ * errno).
+ */
+int process_io_launch_member(struct process_io *io, const struct process_io *holder);
 /* This attempt failed; closes its pipes. */
 void process_io_abort_launch(struct process_io *io);
 /* Descriptors by guard slot; ownership passes. */

@@ -191,6 +191,14 @@ static void decide_hook(const struct process *p, const struct sandbox_setup *f, 
 	ret->hook = run ? &run->said->ref : NULL;
 }
 
+/* The sandbox itself was checked against policy when it was set up; each command in it is decided on its own. */
+static void decide_holder(struct policy_decision *ret)
+{
+	*ret = (struct policy_decision){ .scope = POLICY_ONCE };
+	overrule_decision(ret, POLICY_ALLOW, POLICY_BY_SANDBOX,
+			  "it only holds a sandbox: each command in it is decided");
+}
+
 static void record_decision(struct process *p, const struct policy_decision *d, const char *const *argv, size_t argc,
 			    const struct command_facts *facts)
 {
@@ -224,10 +232,10 @@ static bool ask_hooks(const struct hook_evaluation *j, struct policy_decision *d
 				"untrusted unless trusted");
 		return false;
 	}
-	p->hooks_after = p->owner != OWNER_HOOK &&
+	p->hooks_after = p->owner != OWNER_HOOK && !p->holder &&
 			 (hooks_are_at(j->hooks, HOOK_POST_TOOL_USE) || hooks_are_at(j->hooks, HOOK_POST_TOOL_FAILURE));
 	/* Answers that were given stay valid, even if the policy files that named the hooks have changed since. */
-	if ((!j->hooks && !hooked) || p->owner == OWNER_HOOK || j->request->approval)
+	if ((!j->hooks && !hooked) || p->owner == OWNER_HOOK || p->holder || j->request->approval)
 		return false;
 	p->hooks_begin = hooks_are_at(j->hooks, HOOK_SESSION_START);
 	if (!hooked && hook_wanted(j, HOOK_PRE_TOOL_USE))
@@ -355,6 +363,8 @@ bool permission_judge(struct process *p, const struct start_request *r, const st
 	};
 	if (r->owner == OWNER_HOOK)
 		decide_hook(p, f, &decision);
+	else if (r->holder)
+		decide_holder(&decision);
 	else
 		policy_decide(&request, &decision);
 	/* The session's own rules cannot be read, and one of them might deny this. */

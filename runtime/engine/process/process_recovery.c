@@ -103,6 +103,8 @@ static bool take_document(struct process *p, struct jval m)
 	p->started_boot_ns = jval_uint(jval_get(m, "startedBootNs"), 0);
 	p->attempt = (uint32_t)jval_uint(jval_get(m, "attempt"), 0);
 	p->owns_turn = jval_bool(jval_get(m, "ownsTurn"), false);
+	copy_member(jval_get(m, "within"), p->within, sizeof p->within);
+	p->holder = p->owner == OWNER_SANDBOX;
 	p->keep_tree = jval_bool(jval_get(m, "keepTree"), false);
 	p->command_exited = jval_get(m, "commandExited").type == JT_OBJECT;
 	p->stdin_pipe = jval_is_str(jval_get(m, "stdin"), "pipe");
@@ -152,7 +154,9 @@ static int cited_so_far(struct process *p, struct err *e)
 static const struct port_held *held_of(struct recovery *r, const struct process *p)
 {
 	for (size_t i = 0; i < r->ndeferred; i++)
-		if (r->held[i].started && r->held[i].attempt == p->attempt && strcmp(r->held[i].id, p->id) == 0) {
+		/* A member has no pidfd of its own in the guard: that it was committed proves that it was started. */
+		if ((r->held[i].started || p->within[0]) && r->held[i].attempt == p->attempt &&
+		    strcmp(r->held[i].id, p->id) == 0) {
 			r->claimed[i] = true;
 			return &r->held[i];
 		}
@@ -162,6 +166,7 @@ static const struct port_held *held_of(struct recovery *r, const struct process 
 static void port_streams_of(const struct process *p, struct port_streams *ret)
 {
 	*ret = (struct port_streams){ .limit = p->limits.output_bytes == LIMIT_NONE ? 0 : p->limits.output_bytes };
+	ret->within = p->within[0] ? p->within : NULL;
 	for (int i = 0; i < STREAM_COUNT; i++)
 		memcpy(ret->ref[i], p->streams[i].ref, sizeof ret->ref[i]);
 }
@@ -191,7 +196,7 @@ static void adopt_process(struct recovery *r, struct process *p, const struct po
 	p->state = PROCESS_RUNNING;
 	p->committed = p->ready = p->execed = true;
 	engine->counts.started++;
-	p->hooks_after = p->owner != OWNER_HOOK; /* unknown after a restart: check at its end */
+	p->hooks_after = p->owner != OWNER_HOOK && !p->holder; /* unknown after a restart: check at its end */
 	p->violations_before = view_violation_count(engine->o.store, p->id);
 	p->unwatched = !h->watched;
 	/* The reader of violations began after the process, or is unavailable now: some may be missing. */

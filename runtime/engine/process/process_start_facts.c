@@ -71,8 +71,8 @@ static int started_fact(const struct process *p, struct transaction *tx)
 		    .stderr = tty               ? "tty"
 			      : p->stderr_merge ? "merge"
 						: "separate",
-		    .keepTree = p->keep_tree, .onDisconnect = p->end_with_client ? "terminate" : "keep",
-		    .ownsTurn = opt_bool(p->owns_turn),
+		    .keepTree = p->keep_tree, .within = p->within[0] ? p->within : NULL,
+		    .onDisconnect = p->end_with_client ? "terminate" : "keep", .ownsTurn = opt_bool(p->owns_turn),
 		    .owner = p->owner ? JSON_OBJECT(owner, .kind = owner_kind_name(p->owner), .id = p->owner_id)
 				      : JSON_NONE,
 		    .limits = json_limits(&p->limits), .outputRefs = json_stream_names(p));

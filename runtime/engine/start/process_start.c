@@ -258,11 +258,15 @@ static int plan_for(struct process *p, const struct start_request *r, struct san
 {
 	struct environment env = { 0 };
 
+	if ((p->holder || p->within[0]) && !f->profile.confined)
+		return err_field(e, "profile", "has no sandbox that commands could share");
 	environment_build(p, r, f, &env);
 	record_environment(p, &env);
 	struct plan_spec spec = {
-		.flags = (p->stdin_pipe ? PLAN_STDIN_PIPE : 0) | (p->stderr_merge ? PLAN_STDERR_MERGE : 0) |
-			 (p->keep_tree ? PLAN_KEEP_TREE : 0) | (process_has_tty(p) ? PLAN_TTY : 0),
+		.flags = p->holder ? PLAN_HOLDER | PLAN_STDIN_PIPE | PLAN_STDERR_MERGE
+				   : (p->stdin_pipe ? PLAN_STDIN_PIPE : 0) | (p->stderr_merge ? PLAN_STDERR_MERGE : 0) |
+					     (p->keep_tree ? PLAN_KEEP_TREE : 0) | (process_has_tty(p) ? PLAN_TTY : 0) |
+					     (p->within[0] ? PLAN_MEMBER : 0),
 		.tty_rows = p->tty_rows,
 		.tty_cols = p->tty_cols,
 		.cwd = p->cwd,
@@ -289,7 +293,9 @@ static void streams_make(struct process *p, const struct sandbox_setup *f, struc
 {
 	*ret = (struct port_streams){ .limit = p->limits.output_bytes == LIMIT_NONE ? 0 : p->limits.output_bytes,
 				      .expected = p->engine->processes->expected };
-	ret->hosts = f->profile.confined && f->profile.network == PLAN_NET_ALLOW ? &f->profile.hosts : NULL;
+	ret->within = p->within[0] ? p->within : NULL;
+	ret->hosts = f->profile.confined && !ret->within && f->profile.network == PLAN_NET_ALLOW ? &f->profile.hosts
+												 : NULL;
 	for (int i = 0; i < STREAM_COUNT; i++) {
 		bool unused = i == STREAM_PTY ? !process_has_tty(p)
 					      : process_has_tty(p) || (i == STREAM_STDERR && p->stderr_merge);
@@ -386,10 +392,10 @@ static void process_take_request(struct process *p, const struct start_request *
 	id_copy(p->owner_id, r->owner_id);
 	p->tty_rows = r->tty_rows;
 	p->tty_cols = r->tty_cols;
-	p->stdin_pipe = r->stdin_pipe && !process_has_tty(p);
+	p->stdin_pipe = r->stdin_pipe && !process_has_tty(p) && !r->holder;
 	p->stdin_closed = !p->stdin_pipe;
-	p->stderr_merge = r->stderr_merge && !process_has_tty(p);
-	p->keep_tree = r->keep_tree;
+	p->stderr_merge = (r->stderr_merge && !process_has_tty(p)) || r->holder;
+	p->keep_tree = r->keep_tree && !r->holder;
 	p->end_with_client = r->end_with_client;
 	p->bound_connection = r->end_with_client ? c->connection : 0;
 	p->limits = r->limits;
@@ -574,8 +580,9 @@ static void start_process(struct engine *engine, const struct start_request *r, 
 			  struct pending_start *held, engine_reply_fn fn, void *ctx)
 {
 	const char *const shell[] = { "/bin/sh", "-c", r->command_line };
-	const char *const *argv = r->command_line ? shell : r->argv;
-	size_t argc = r->command_line ? countof(shell) : r->argc;
+	const char *const holder[] = { "(sandbox)" };
+	const char *const *argv = r->holder ? holder : r->command_line ? shell : r->argv;
+	size_t argc = r->holder ? countof(holder) : r->command_line ? countof(shell) : r->argc;
 	buf_auto struct buf plan = BUF_INIT;
 	sandbox_setup_auto struct sandbox_setup f = { 0 };
 	const struct policy_rules *rules = NULL;

@@ -690,7 +690,7 @@ static void send_malformed(struct fuzz *f)
 		memset(u.m.key.id, chance(2) ? '/' : 'x', sizeof u.m.key.id);
 		break;
 	default:
-		u.m.flags = 1u << (7 + chance(25));
+		u.m.flags = 1u << (9 + chance(23));
 		u.m.kind = SPAWN_SYNC;
 		break;
 	}

@@ -1,0 +1,203 @@
+/* Launching a process: the pipes and sockets of one attempt, and who gets which end. */
+
+#include "supervisor/host/process_io.h"
+
+#include "runtime/base/fd.h"
+#include "runtime/base/mem.h"
+#include "supervisor/host/host_ports.h"
+#include "supervisor/spawner/member_msg.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Both ends of every pipe and socket, by slot. */
+struct ends {
+	int ours[GUARD_SLOT_COUNT];
+	int theirs[GUARD_SLOT_COUNT];
+};
+
+static void ends_done(struct ends *x)
+{
+	for (int i = 0; i < GUARD_SLOT_COUNT; i++) {
+		fd_close(&x->ours[i]);
+		fd_close(&x->theirs[i]);
+	}
+}
+
+/* The gate's end stays blocking: one byte is written to it, once. */
+static int ends_pipe(struct ends *x, int slot, bool we_write)
+{
+	int p[2];
+
+	if (pipe2(p, O_CLOEXEC) < 0)
+		return -1;
+	x->ours[slot] = p[we_write ? 1 : 0];
+	x->theirs[slot] = p[we_write ? 0 : 1];
+	return slot == GUARD_SLOT_GATE ? 0 : fd_nonblock(x->ours[slot], true);
+}
+
+/*
+ * Input that is known in advance is written before the start, so that it arrives even if the runtime dies. More than
+ * fits into a pipe becomes a memfd.
+ */
+static int ends_given(const struct process_io *io, struct ends *x)
+{
+	int p[2];
+
+	if (pipe2(p, O_CLOEXEC) < 0)
+		return -1;
+	if (fd_nonblock(p[1], true) < 0 ||
+	    (io->input.len && write(p[1], io->input.data, io->input.len) != (ssize_t)io->input.len)) {
+		close(p[0]);
+		p[0] = fd_memfd_sealed("bailiff-input", io->input.data, io->input.len);
+	}
+	close(p[1]);
+	x->theirs[GUARD_SLOT_STDIN] = p[0];
+	return p[0] < 0 ? -1 : 0;
+}
+
+/* A holder's link takes the place of its stdin. */
+static int ends_link(struct ends *x)
+{
+	int p[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p) < 0)
+		return -1;
+	x->ours[GUARD_SLOT_STDIN] = p[0];
+	x->theirs[GUARD_SLOT_STDIN] = p[1];
+	return 0;
+}
+
+/* The command's own pipes, or one for the output of its terminal: the runtime keeps both ends of that. */
+static int ends_streams(const struct process_io *io, struct ends *x)
+{
+	if (io->flags & PLAN_TTY) {
+		if (ends_pipe(x, GUARD_SLOT_PTY_PIPE, false) < 0)
+			return -1;
+		x->ours[GUARD_SLOT_PTY_FEED] = fd_take(&x->theirs[GUARD_SLOT_PTY_PIPE]);
+		return 0;
+	}
+	if (ends_pipe(x, GUARD_SLOT_STDOUT, false) < 0)
+		return -1;
+	if (!(io->flags & PLAN_STDERR_MERGE) && ends_pipe(x, GUARD_SLOT_STDERR, false) < 0)
+		return -1;
+	if (io->flags & PLAN_HOLDER)
+		return ends_link(x);
+	if (!(io->flags & PLAN_STDIN_PIPE))
+		return 0;
+	return io->given ? ends_given(io, x) : ends_pipe(x, GUARD_SLOT_STDIN, true);
+}
+
+static int ends_make(const struct process_io *io, struct ends *x)
+{
+	int p[2];
+
+	if (ends_streams(io, x) < 0 || ends_pipe(x, GUARD_SLOT_GATE, true) < 0)
+		return -1;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, p) < 0)
+		return -1;
+	x->ours[GUARD_SLOT_STATUS] = p[0];
+	x->theirs[GUARD_SLOT_STATUS] = p[1];
+	/* Deposited too, so that a restarted runtime can configure a restarted proxy. */
+	if (io->rules.len)
+		x->ours[GUARD_SLOT_NET_RULES] = fd_memfd_sealed("bailiff-hosts", io->rules.data, io->rules.len);
+	return io->rules.len && x->ours[GUARD_SLOT_NET_RULES] < 0 ? -1 : 0;
+}
+
+/* May be repeated with a new attempt when a spawner died without a reply: each attempt has its own pipes. */
+int process_io_launch(struct process_io *io)
+{
+	static const int order[] = { GUARD_SLOT_STATUS, GUARD_SLOT_GATE, GUARD_SLOT_STDOUT, GUARD_SLOT_STDERR,
+				     GUARD_SLOT_STDIN };
+	struct ends x;
+	int fds[SPAWN_FDS_MAX];
+	size_t n = 0;
+	uint32_t slots = 0;
+
+	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
+		x.ours[i] = x.theirs[i] = -1;
+	bool brief = io->plan.len <= SPAWN_INLINE_MAX;
+	fd_auto int plan = brief ? -1 : fd_memfd_sealed("bailiff-plan", io->plan.data, io->plan.len);
+	fd_auto int peer = !brief && plan < 0 ? -1 : fcntl(io->peer_fd, F_DUPFD_CLOEXEC, 3);
+	if (peer < 0 || ends_make(io, &x) < 0) {
+		int saved = errno;
+		ends_done(&x);
+		errno = saved;
+		return -1;
+	}
+	io->tries++;
+	io->key.attempt++;
+	io->launching = true;
+	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
+		slots |= x.ours[i] >= 0 ? 1u << i : 0;
+	if (!brief)
+		fds[n++] = fd_take(&plan);
+	fds[n++] = fd_take(&peer);
+	for (size_t i = 0; i < countof(order); i++)
+		if (x.theirs[order[i]] >= 0)
+			fds[n++] = fd_take(&x.theirs[order[i]]);
+	/*
+	 * The spawner has more to do than the guard, so it is woken first. If the runtime dies between the two, the
+	 * gate closes and the init exits; nothing is committed before both are sent.
+	 */
+	spawn_link_start(&io->host->spawner, &io->key, io->flags, &io->names.expected, brief ? io->plan.data : NULL,
+			 io->plan.len, fds, n);
+	guard_link_deposit(&io->host->guard, &io->key, slots, x.ours);
+	process_io_take_fds(io, x.ours);
+	return 0;
+}
+
+/*
+ * A member's pipes stay the runtime's own: there is nobody who could give them to the command's user. Its permissions
+ * let the command open them again through /dev/stdout etc., only in the pipe's direction; nobody else can reach them.
+ */
+static int permit_reopening(const struct ends *x)
+{
+	if (x->theirs[GUARD_SLOT_STDOUT] >= 0 && fchmod(x->theirs[GUARD_SLOT_STDOUT], 0222) < 0)
+		return -1;
+	if (x->theirs[GUARD_SLOT_STDERR] >= 0 && fchmod(x->theirs[GUARD_SLOT_STDERR], 0222) < 0)
+		return -1;
+	return x->theirs[GUARD_SLOT_STDIN] >= 0 && fchmod(x->theirs[GUARD_SLOT_STDIN], 0444) < 0 ? -1 : 0;
+}
+
+int process_io_launch_member(struct process_io *io, const struct process_io *holder)
+{
+	bool brief = io->plan.len <= SPAWN_INLINE_MAX;
+	fd_auto int plan = brief ? -1 : fd_memfd_sealed("bailiff-plan", io->plan.data, io->plan.len);
+	struct ends x;
+	uint32_t slots = 0;
+
+	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
+		x.ours[i] = x.theirs[i] = -1;
+	int r = (!brief && plan < 0) || ends_make(io, &x) < 0 || permit_reopening(&x) < 0 ? -1 : 0;
+	io->key.attempt++;
+	if (r == 0) {
+		const int fds[MEMBER_FDS] = {
+			[MEMBER_FD_PLAN] = plan,
+			[MEMBER_FD_STATUS] = x.theirs[GUARD_SLOT_STATUS],
+			[MEMBER_FD_GATE] = x.theirs[GUARD_SLOT_GATE],
+			[MEMBER_FD_OUT] = x.theirs[GUARD_SLOT_STDOUT],
+			[MEMBER_FD_ERR] = x.theirs[GUARD_SLOT_STDERR],
+			[MEMBER_FD_IN] = x.theirs[GUARD_SLOT_STDIN],
+		};
+		r = member_msg_send_start(holder->fds[GUARD_SLOT_STDIN], &io->key, brief ? io->plan.data : NULL,
+					  io->plan.len, fds);
+	}
+	if (r < 0) {
+		int saved = errno;
+		ends_done(&x);
+		errno = saved;
+		return saved == EAGAIN ? 1 : -1;
+	}
+	for (int i = 0; i < GUARD_SLOT_COUNT; i++) {
+		slots |= x.ours[i] >= 0 ? 1u << i : 0;
+		fd_close(&x.theirs[i]);
+	}
+	guard_link_deposit(&io->host->guard, &io->key, slots, x.ours);
+	process_io_take_fds(io, x.ours);
+	process_io_watch(io);
+	return 0;
+}
