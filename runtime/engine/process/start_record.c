@@ -40,6 +40,7 @@ static const struct {
 	OWN("justification", justification),
 	OWN("ownProgram", sandbox.own_program),
 	OWN("toolHost", tool_host),
+	OWN("within", within),
 	OWN("toolRunner", tool_runner),
 #undef OWN
 };
@@ -112,7 +113,10 @@ void start_record_write(const struct start_request *r, struct buf *out)
 	struct jw w = jw_on(out);
 
 	jw_obj(&w);
-	if (r->command_line)
+	if (r->holder) { /* the reader requires a command, and ignores this one */
+		jw_kbool(&w, "holder", true);
+		jw_kstrv(&w, "command", &(const char *){ "(sandbox)" }, 1);
+	} else if (r->command_line)
 		jw_kstr(&w, "commandLine", r->command_line);
 	else
 		jw_kstrv(&w, "command", r->argv, r->argc);
@@ -159,6 +163,7 @@ int start_record_read(const struct engine *engine, const char *text, size_t len,
 	struct start_request *r = &s.spec.request;
 	for (size_t i = 0; i < countof(own); i++)
 		*string_member(r, own[i].offset) = json_string_value(json_object_get(s.json, own[i].name));
+	r->holder = json_is_true(json_object_get(s.json, "holder"));
 	r->owner = (int)json_integer_value(json_object_get(s.json, "owner"));
 	const json_t *paths = json_object_get(s.json, "toolPaths"), *v;
 	size_t i;
