@@ -18,47 +18,13 @@
 
 #define START_EVENTS 64 /* more than a start's commit has: with --json the process's own are shown too */
 
-/* Options with a number (milliseconds, bytes …) and the request's members for them. */
-static const struct limit {
-	int option;
-	const char *member;
-	int (*parse)(const char *text, uint64_t *ret, struct err *e);
-} limits[] = {
+static const struct limit_option limits[] = {
 	{ OPT_run_TIMEOUT, "wallMs", text_duration_ms },
 	{ OPT_run_IDLE_TIMEOUT, "idleMs", text_duration_ms },
 	{ OPT_run_CPU_TIME, "cpuMs", text_duration_ms },
 	{ OPT_run_OUTPUT_LIMIT, "outputBytes", text_size_bytes },
-	{ OPT_run_MEMORY, "memoryBytes", text_size_bytes },
-	{ OPT_run_MEMORY_HIGH, "memoryHighBytes", text_size_bytes },
-	{ OPT_run_PIDS, "pids", text_size_bytes },
-	{ OPT_run_CPUS, "cpus", text_thousandths },
-	{ OPT_run_IO_WEIGHT, "ioWeight", text_size_bytes },
-	{ OPT_run_IO_READ, "ioReadBps", text_size_bytes },
-	{ OPT_run_IO_WRITE, "ioWriteBps", text_size_bytes },
+	TREE_LIMIT_OPTIONS(run),
 };
-
-static int write_limits(const struct opts *o, struct jw *w, struct err *e)
-{
-	jw_kobj(w, "limits");
-	for (size_t i = 0; i < countof(limits); i++) {
-		const char *text = opts_get(o, limits[i].option);
-		char fraction[32];
-		uint64_t v;
-
-		if (!text)
-			continue;
-		if (limits[i].parse(text, &v, e) < 0)
-			return err_wrap(e, "option '--%s'", option_rows[limits[i].option].name);
-		if (limits[i].parse == text_thousandths) {
-			text_format_thousandths(v, fraction);
-			jw_kraw(w, limits[i].member, fraction, strlen(fraction));
-		} else {
-			jw_kuint(w, limits[i].member, v);
-		}
-	}
-	jw_obj_end(w);
-	return 0;
-}
 
 /* A program on a terminal needs TERM: ours, or the one that bailiff's own screen emulates. */
 static void write_term(const struct opts *o, struct jw *w)
@@ -132,16 +98,17 @@ static int check_texts(const struct opts *o, struct err *e)
  * onDisconnect: normally the process ends with us, however we exit, so the daemon terminates it. If we can detach, the
  * process must survive a disconnect; then the daemon keeps it, and we terminate it ourselves when we exit otherwise.
  */
-static int write_request(const struct opts *o, bool stdin_pipe, const struct keys_watch *watch, struct jw *w,
-			 struct err *e)
+static int write_request(const struct opts *o, bool within, bool stdin_pipe, const struct keys_watch *watch,
+			 struct jw *w, struct err *e)
 {
-	static const struct sandbox_options options = SANDBOX_OPTIONS(run);
+	struct sandbox_options options = SANDBOX_OPTIONS(run);
 	bool keep = opts_has(o, OPT_run_DETACH) || opts_has(o, OPT_run_KEEP_TREE) || (wants_keys(o) && watch->n);
 	unsigned rows = 24, cols = 80;
 
+	options.within = within;
 	jw_kstrv(w, "command", o->args, o->nargs);
 	if (check_texts(o, e) < 0 || sandbox_options_write(o, &options, w, e) < 0 || write_env(o, w, e) < 0 ||
-	    write_limits(o, w, e) < 0)
+	    limit_options_write(o, limits, countof(limits), w, e) < 0)
 		return -1;
 	jw_kopt(w, "taskId", opts_get(o, OPT_run_TASK));
 	if (opts_has(o, OPT_run_TTY)) {
@@ -179,7 +146,7 @@ static int print_rejection(struct cli *c, const struct request *q)
 	}
 	if (q->answer.error.type != JT_NONE)
 		exit_status_of_error(q->answer.error, &outcome);
-	return cli_fail(c, outcome.status, &q->e, "run");
+	return cli_fail(c, outcome.status, &q->e, "%s", c->verb->name);
 }
 
 /* With --json the events of the start itself are shown too, which were recorded before its reply. */
@@ -246,7 +213,31 @@ static void print_aftermath(struct cli *c, struct jval started, const char *id, 
 	cli_hint("use --rw %s to keep them, if the policy permits it", cwd);
 }
 
-int cmd_run(struct cli *c)
+/*
+ * The session sandbox that a user names: its id, its name, or a process that runs in it. A complete id and a name need
+ * no lookup where the daemon accepts both; a shortened id does.
+ */
+static int find_sandbox(struct cli *c, const char *given, char ret[ID_LOOKUP_MAX])
+{
+	request_auto struct request q = REQUEST_INIT(q);
+
+	if (strncmp(given, "proc_", 5) != 0)
+		return id_lookup(c, ID_SANDBOX, given, ret);
+	if (id_lookup(c, ID_PROCESS, given, ret) < 0)
+		return -1;
+	jw_kstr(&q.w, "processId", ret);
+	if (request_read(c, &q, "get_process") < 0)
+		return cli_fail(c, -1, &q.e, "%s", given);
+	jval_str(jval_get(q.result, "sandboxId"), ret, ID_LOOKUP_MAX);
+	if (ret[0])
+		return 0;
+	cli_error("%s does not run in a session sandbox", given);
+	cli_hint("bailiff sandbox create creates one");
+	return -1;
+}
+
+/* `sandbox` is the session sandbox as the user named it, or NULL. */
+static int run_command(struct cli *c, const char *sandbox)
 {
 	const struct opts *o = &c->opts;
 	bool detach = opts_has(o, OPT_run_DETACH), interactive = opts_has(o, OPT_run_INTERACTIVE), seen;
@@ -261,11 +252,14 @@ int cmd_run(struct cli *c)
 		return cli_usage(c, "missing command");
 	if (keys_watch_init(&watch, detach_keys ? detach_keys : KEYS_DETACH, &q.e) < 0)
 		return cli_usage(c, "option '--detach-keys': %s", q.e.message);
-	if (write_request(o, stdin_pipe, &watch, &q.w, &q.e) < 0)
+	if (write_request(o, sandbox != NULL, stdin_pipe, &watch, &q.w, &q.e) < 0)
 		return cli_usage(c, "%s", q.e.message);
 	if (cli_connect(c, CLI_START_ALWAYS) < 0 ||
-	    id_lookup_option(c, OPT_run_SESSION, ID_SESSION, "sessionId", &q.w) < 0)
+	    id_lookup_option(c, OPT_run_SESSION, ID_SESSION, "sessionId", &q.w) < 0 ||
+	    (sandbox && find_sandbox(c, sandbox, id) < 0))
 		return EXIT_BAILIFF;
+	if (sandbox)
+		jw_kstr(&q.w, "sandboxId", id);
 	if (request_change(c, &q, "start_process") < 0)
 		return print_rejection(c, &q);
 	if (on_question(c, q.result) < 0)
@@ -280,10 +274,47 @@ int cmd_run(struct cli *c)
 		return (cli_as_json(c) ? format_record(q.result, true) : format_out(&out)) ? EXIT_BAILIFF : 0;
 	}
 	/* A profile may request copy-on-write, too. */
-	bool cow = opts_has(o, OPT_run_COW) || jval_bool(jval_get(q.result, "cow"), false);
+	bool cow = !sandbox && (opts_has(o, OPT_run_COW) || jval_bool(jval_get(q.result, "cow"), false));
 	int status = follow_process(c, id, jval_uint(jval_get(q.result, "sequence"), 0), stdin_pipe, cow, &watch,
 				    &seen);
-	if (seen && !cli_as_json(c))
+	if (seen && !cli_as_json(c) && !sandbox) /* a session sandbox stays, with what was written in it */
 		print_aftermath(c, q.result, id, cow);
 	return status;
+}
+
+int cmd_run(struct cli *c) { return run_command(c, opts_get(&c->opts, OPT_run_IN)); }
+
+/* The option of `run` with the same name. */
+static int option_of_run(int option)
+{
+	for (int i = 0; i < OPT_COUNT; i++)
+		if (strcmp(option_rows[i].group, "run") == 0 &&
+		    strcmp(option_rows[i].name, option_rows[option].name) == 0)
+			return i;
+	abort(); /* options.def gives exec an option that run does not have */
+}
+
+/* Options may also follow SANDBOX; those of exec are a part of run's. */
+int cmd_exec(struct cli *c)
+{
+	struct opts *o = &c->opts, more = { 0 };
+	struct opt_table table = verb_options(c->verb);
+	struct err e = ERR_INIT;
+	const char *sandbox;
+
+	if (o->nargs == 0)
+		return cli_usage(c, "which sandbox?");
+	sandbox = o->args[0];
+	if (opts_parse(&table, (int)o->nargs - 1, (char *const *)(uintptr_t)(o->args + 1), &more, &e) < 0)
+		return cli_usage(c, "%s", e.message);
+	o->given = mem_realloc(o->given, (o->ngiven + more.ngiven + 1) * sizeof(*o->given));
+	for (size_t i = 0; i < more.ngiven; i++)
+		o->given[o->ngiven++] = more.given[i];
+	for (size_t i = 0; i < o->ngiven; i++)
+		o->given[i].option = option_of_run(o->given[i].option);
+	free(o->args);
+	o->args = more.args;
+	o->nargs = more.nargs;
+	free(more.given);
+	return run_command(c, sandbox);
 }

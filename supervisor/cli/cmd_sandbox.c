@@ -1,4 +1,5 @@
-/* `sandbox`: the available profiles, the sandbox that a profile gives, and the one that a process had. */
+/* `sandbox`: session sandboxes, the available profiles, the sandbox that a profile gives, and the one that a process
+ * had. */
 
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
@@ -180,7 +181,148 @@ static void list_text(struct jval result, struct buf *out)
 	format_table_finish(&t, out);
 }
 
-int cmd_sandbox(struct cli *c)
+/* ---- session sandboxes ---- */
+
+static bool collect_element(void *ctx, struct jval element)
+{
+	jw_raw(ctx, element.text, element.len);
+	return true;
+}
+
+/* With --json the sandboxes and the profiles; else a table of each, the first only if there is a sandbox. */
+static int list_sandboxes(struct cli *c, struct jval profiles)
+{
+	buf_auto struct buf all = BUF_INIT, filter = BUF_INIT, out = BUF_INIT;
+	struct jw w = jw_on(&all), f = jw_on(&filter), o = jw_on(&out);
+	struct err e = ERR_INIT;
+
+	if (opts_has(&c->opts, OPT_sandbox_ALL))
+		jw_kbool(&f, "closed", true);
+	if (id_lookup_option(c, OPT_sandbox_SESSION, ID_SESSION, "sessionId", &f) < 0)
+		return EXIT_FAILED;
+	jw_arr(&w);
+	if (list_pages(c, "list_sandboxes", "sandboxes", &filter, collect_element, &w, &e) < 0)
+		return cli_fail(c, EXIT_FAILED, &e, "sandbox list");
+	jw_arr_end(&w);
+	if (cli_as_json(c)) {
+		struct jval byDefault = jval_get(profiles, "defaultProfile"), list = jval_get(profiles, "profiles");
+
+		jw_obj(&o);
+		jw_kraw(&o, "sandboxes", all.data, all.len);
+		jw_kraw(&o, "defaultProfile", byDefault.text, byDefault.len);
+		jw_kraw(&o, "profiles", list.text, list.len);
+		jw_obj_end(&o);
+		return format_record(jval_of(out.data, out.len), true);
+	}
+	if (strcmp(all.data, "[]") != 0) {
+		int status = format_columns("SANDBOX=sandboxId NAME=name STATUS=status:status PROFILE=profile "
+					    "RUNNING=processes:count CREATED=createdAt:ago USED=lastUsedAt:ago",
+					    jval_of(all.data, all.len), false);
+		if (status)
+			return status;
+		buf_byte(&out, '\n');
+	}
+	list_text(profiles, &out);
+	return format_out(&out);
+}
+
+static void session_text(struct jval result, struct buf *out)
+{
+	print_member("sandbox", result, "sandboxId", out);
+	print_member("name", result, "name", out);
+	print_member("status", result, "status", out);
+	print_member("reason", result, "reason", out);
+	print_member("holder", result, "processId", out);
+	print_member("session", result, "sessionId", out);
+	print_member("created", result, "createdAt", out);
+	print_member("used", result, "lastUsedAt", out);
+	print_member("closed", result, "closedAt", out);
+	print_member("idle ms", result, "idleMs", out);
+	print_member("running", result, "processes", out);
+	applied_text(result, out);
+}
+
+/* 1: there is no such session sandbox. */
+static int show_session_sandbox(struct cli *c, const char *given)
+{
+	request_auto struct request q = REQUEST_INIT(q);
+
+	jw_kstr(&q.w, "sandboxId", given);
+	if (request_read(c, &q, "get_sandbox") < 0)
+		return 1;
+	return print_sandbox(c, q.result, session_text) ? EXIT_FAILED : 0;
+}
+
+static int create_sandbox(struct cli *c)
+{
+	static const struct sandbox_options options = SANDBOX_OPTIONS(sandbox);
+	static const struct limit_option limits[] = { TREE_LIMIT_OPTIONS(sandbox) };
+	const struct opts *o = &c->opts;
+	const char *idle = opts_get(o, OPT_sandbox_IDLE);
+	request_auto struct request q = REQUEST_INIT(q);
+	buf_auto struct buf out = BUF_INIT;
+	uint64_t ms;
+
+	if (sandbox_options_write(o, &options, &q.w, &q.e) < 0 ||
+	    limit_options_write(o, limits, countof(limits), &q.w, &q.e) < 0)
+		return cli_usage(c, "%s", q.e.message);
+	if (idle && text_duration_ms(idle, &ms, &q.e) < 0)
+		return cli_usage(c, "option '--idle': %s", q.e.message);
+	if (idle)
+		jw_kuint(&q.w, "idleMs", ms);
+	jw_kopt(&q.w, "name", opts_get(o, OPT_sandbox_NAME));
+	if (opts_has(o, OPT_sandbox_COW))
+		jw_kbool(&q.w, "cow", true);
+	if (cli_connect(c, CLI_START_ALWAYS) < 0 ||
+	    id_lookup_option(c, OPT_sandbox_SESSION, ID_SESSION, "sessionId", &q.w) < 0)
+		return EXIT_FAILED;
+	if (request_change(c, &q, "create_sandbox") < 0)
+		return cli_fail(c, EXIT_FAILED, &q.e, "sandbox create");
+	if (cli_as_json(c))
+		return format_record(q.result, true);
+	format_scalar(jval_get(q.result, "sandboxId"), &out);
+	buf_byte(&out, '\n');
+	return format_out(&out);
+}
+
+/* Prints what its end terminated. */
+static int close_sandbox(struct cli *c, const char *given)
+{
+	request_auto struct request q = REQUEST_INIT(q);
+	buf_auto struct buf out = BUF_INIT;
+	char id[ID_LOOKUP_MAX];
+
+	if (id_lookup(c, ID_SANDBOX, given, id) < 0)
+		return EXIT_FAILED;
+	jw_kstr(&q.w, "sandboxId", id);
+	if (request_change(c, &q, "close_sandbox") < 0)
+		return cli_fail(c, EXIT_FAILED, &q.e, "sandbox close");
+	if (cli_as_json(c))
+		return format_record(q.result, true);
+	for (struct jiter it = jiter_on(jval_get(q.result, "running")); jiter_next(&it);) {
+		buf_str(&out, "terminated ");
+		format_scalar(jval_get(it.value, "processId"), &out);
+		buf_str(&out, "  ");
+		format_scalar(jval_get(it.value, "command"), &out);
+		buf_byte(&out, '\n');
+	}
+	return format_out(&out);
+}
+
+static int close_sandboxes(struct cli *c)
+{
+	int status = 0;
+
+	if (cli_connect(c, CLI_START_IF_STORE) < 0)
+		return EXIT_FAILED;
+	for (size_t i = 1; i < c->opts.nargs; i++)
+		if (close_sandbox(c, c->opts.args[i]) != 0)
+			status = EXIT_FAILED;
+	return status;
+}
+
+/* `list`, or `show` of a name that is not a session sandbox's. */
+static int show_profile(struct cli *c, const char *name)
 {
 	static const struct sandbox_options options = {
 		-1,
@@ -191,23 +333,39 @@ int cmd_sandbox(struct cli *c)
 		OPT_sandbox_NET,
 		OPT_sandbox_ALLOW_HOST,
 		OPT_sandbox_TMP_SIZE,
+		false,
 	};
-	const struct opts *o = &c->opts;
-	bool list = o->nargs == 1 && strcmp(o->args[0], "list") == 0;
 	request_auto struct request q = REQUEST_INIT(q);
 
-	if (!list && !(o->nargs == 2 && strcmp(o->args[0], "show") == 0))
-		return cli_usage(c, o->nargs ? "expected list, or show and a name" : "list or show?");
-	if (sandbox_options_write(o, &options, &q.w, &q.e) < 0)
+	if (sandbox_options_write(&c->opts, &options, &q.w, &q.e) < 0)
 		return cli_usage(c, "%s", q.e.message), EXIT_FAILED;
+	/* Every reply has the list of names; profile host is valid in every directory. */
+	jw_kstr(&q.w, "profile", name ? name : "host");
+	if (request_read(c, &q, "get_sandbox") == 0)
+		return name ? print_sandbox(c, q.result, profile_text) : list_sandboxes(c, q.result);
+	/* A name that is not a profile may be a process. */
+	if (name && jval_int(jval_get(q.answer.error, "code"), 0) == NOT_FOUND)
+		return show_process(c, name);
+	return cli_fail(c, EXIT_FAILED, &q.e, "sandbox");
+}
+
+int cmd_sandbox(struct cli *c)
+{
+	const struct opts *o = &c->opts;
+	const char *what = o->nargs ? o->args[0] : "";
+	int status;
+
+	if (strcmp(what, "create") == 0 && o->nargs == 1)
+		return create_sandbox(c);
+	if (strcmp(what, "close") == 0 && o->nargs > 1)
+		return close_sandboxes(c);
+	bool list = strcmp(what, "list") == 0 && o->nargs == 1;
+	if (!list && !(strcmp(what, "show") == 0 && o->nargs == 2))
+		return cli_usage(c, o->nargs ? "expected create, list, or show or close and a name"
+					     : "create, list, show or close?");
 	if (cli_connect(c, CLI_START_ALWAYS) < 0)
 		return EXIT_FAILED;
-	/* Every reply has the list of names; profile host is valid in every directory. */
-	jw_kstr(&q.w, "profile", list ? "host" : o->args[1]);
-	if (request_read(c, &q, "get_sandbox") == 0)
-		return print_sandbox(c, q.result, list ? list_text : profile_text);
-	/* A name that is not a profile may be a process. */
-	if (!list && jval_int(jval_get(q.answer.error, "code"), 0) == NOT_FOUND)
-		return show_process(c, o->args[1]);
-	return cli_fail(c, EXIT_FAILED, &q.e, "sandbox");
+	if (!list && (status = show_session_sandbox(c, o->args[1])) != 1)
+		return status;
+	return show_profile(c, list ? NULL : o->args[1]);
 }

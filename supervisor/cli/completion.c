@@ -190,6 +190,7 @@ static const struct {
 	struct source source;
 } option_values[] = {
 	{ "profile", LISTING(profiles) },
+	{ "in", IDS(ID_SANDBOX) },
 	{ "session", IDS(ID_SESSION) },
 	{ "task", IDS(ID_TASK) },
 	{ "parent", IDS(ID_TASK) },
@@ -247,7 +248,12 @@ static const struct {
 		"context_boundary_snapshot artifact_checkpoint_summary permission_sandbox_summary "
 		"execution_environment_snapshot routing_limit_summary subagent_job_summary channel_summary "
 		"evidence_summary benchmark_summary") },
+	{ "exec", NULL, 0, IDS(ID_SANDBOX) },
+	{ "exec", NULL, 1, COMMANDS },
+	{ "cp", NULL, 0, FILES },
 	{ "sandbox", "show", 0, LISTING(profiles) },
+	{ "sandbox", "show", 0, IDS(ID_SANDBOX) },
+	{ "sandbox", "close", 0, IDS(ID_SANDBOX) },
 	{ "sandbox", "show", 0, IDS(ID_PROCESS) },
 	{ "export", "cast", 0, IDS(ID_PROCESS) },
 	{ "export", NULL, 0, IDS(ID_SESSION) },

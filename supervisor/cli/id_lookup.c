@@ -26,6 +26,8 @@ const struct id_kind_row id_kinds[ID_KINDS] = {
 			  true },
 	[ID_CHANNEL] = { "channel", "chan_", "list_channels", "channels", "channelId", "", "bailiff channel list",
 			 true },
+	[ID_SANDBOX] = { "sandbox", "sbx_", "list_sandboxes", "sandboxes", "sandboxId", "", "bailiff sandbox list",
+			 true },
 	[ID_ACTION] = { "action", "act_", "list_actions", "actions", "actionId", "", "bailiff pending", true },
 	[ID_PENDING] = { "open action", "act_", "list_actions", "actions", "actionId", "\"status\":\"pending\"",
 			 "bailiff pending", true },
@@ -84,7 +86,8 @@ static bool match_element(void *ctx, struct jval element)
 	char id[ID_LOOKUP_MAX], status[32];
 
 	len = jval_str(jval_get(element, s->kind->member), id, sizeof(id));
-	bool exact = strcmp(id, given) == 0;
+	bool exact = strcmp(id, given) == 0 ||
+		     (s->kind == &id_kinds[ID_SANDBOX] && jval_is_str(jval_get(element, "name"), given));
 	if (!n)
 		return false; /* would match everything */
 	if (!exact && strncmp(id, given, n) != 0 &&

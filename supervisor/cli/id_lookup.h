@@ -19,6 +19,7 @@ enum id_kind {
 	ID_JOB,
 	ID_SUBAGENT,
 	ID_CHANNEL,
+	ID_SANDBOX, /* also found by their names */
 	ID_ACTION,  /* any action */
 	ID_PENDING, /* an action that is still open */
 	ID_KINDS

@@ -95,11 +95,12 @@ int sandbox_options_write(const struct opts *o, const struct sandbox_options *na
 
 	if (make_absolute(opts_get(o, names->cwd), true, cwd, e) < 0)
 		return err_wrap(e, "option '--cwd'");
-	jw_kstr(w, "cwd", cwd);
+	if (!names->within || opts_has(o, names->cwd))
+		jw_kstr(w, "cwd", cwd);
 	if (names->profile >= 0)
 		jw_kopt(w, "profile", opts_get(o, names->profile));
 	jw_obj(&in);
-	if (find_workspace(cwd, workspace))
+	if (!names->within && find_workspace(cwd, workspace))
 		jw_kstr(&in, "workspace", workspace);
 	if (write_all(o, names->ro, "readRoots", true, &in, e) < 0 ||
 	    write_all(o, names->rw, "writeRoots", true, &in, e) < 0 ||
@@ -115,5 +116,28 @@ int sandbox_options_write(const struct opts *o, const struct sandbox_options *na
 	/* Omit an empty object: in a record it would read like "no sandbox". */
 	if (strcmp(sandbox.data, "{}") != 0)
 		jw_kraw(w, "sandbox", sandbox.data, sandbox.len);
+	return 0;
+}
+
+int limit_options_write(const struct opts *o, const struct limit_option *limits, size_t n, struct jw *w, struct err *e)
+{
+	jw_kobj(w, "limits");
+	for (size_t i = 0; i < n; i++) {
+		const char *text = opts_get(o, limits[i].option);
+		char fraction[32];
+		uint64_t v;
+
+		if (!text)
+			continue;
+		if (limits[i].parse(text, &v, e) < 0)
+			return err_wrap(e, "option '--%s'", option_rows[limits[i].option].name);
+		if (limits[i].parse == text_thousandths) {
+			text_format_thousandths(v, fraction);
+			jw_kraw(w, limits[i].member, fraction, strlen(fraction));
+		} else {
+			jw_kuint(w, limits[i].member, v);
+		}
+	}
+	jw_obj_end(w);
 	return 0;
 }

@@ -6,6 +6,10 @@
  * can read paths that the daemon cannot, so it determines the workspace.
  */
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 struct err;
 struct jw;
 struct opts;
@@ -13,7 +17,27 @@ struct opts;
 /* The verb's options (OPT_…); profile −1 = none. */
 struct sandbox_options {
 	int profile, cwd, ro, rw, hide, net, hosts, tmp;
+	bool within; /* for a command in a session sandbox: write only what is given */
 };
+
+/* An option with a number (milliseconds, bytes …) and its member of `limits`. */
+struct limit_option {
+	int option;
+	const char *member;
+	int (*parse)(const char *text, uint64_t *ret, struct err *e);
+};
+/* The limits of a whole process tree. */
+#define TREE_LIMIT_OPTIONS(verb)                                                                                 \
+	{ OPT_##verb##_MEMORY, "memoryBytes", text_size_bytes },                                                 \
+		{ OPT_##verb##_MEMORY_HIGH, "memoryHighBytes", text_size_bytes },                                \
+		{ OPT_##verb##_PIDS, "pids", text_size_bytes }, { OPT_##verb##_CPUS, "cpus", text_thousandths }, \
+		{ OPT_##verb##_IO_WEIGHT, "ioWeight", text_size_bytes },                                         \
+		{ OPT_##verb##_IO_READ, "ioReadBps", text_size_bytes },                                          \
+	{                                                                                                        \
+		OPT_##verb##_IO_WRITE, "ioWriteBps", text_size_bytes                                             \
+	}
+/* Writes the member `limits`. */
+int limit_options_write(const struct opts *o, const struct limit_option *rows, size_t n, struct jw *w, struct err *e);
 
 /* Of a verb with all of them; needs the OPT_… values of cli.h. */
 #define SANDBOX_OPTIONS(verb)                                                                                \

@@ -129,9 +129,11 @@ static int check_name(struct engine *engine, const char *name, const struct call
 {
 	if (!name)
 		return 0;
-	if (!id_valid(name, strlen(name)) || strncmp(name, id_prefix(ID_KIND_SANDBOX), 4) == 0)
-		return err_field(e, "name", "must be 1 to %d of A-Z a-z 0-9 _ - . : and not begin with %s",
-				 ID_GIVEN_MAX, id_prefix(ID_KIND_SANDBOX));
+	/* `bailiff cp NAME:PATH` needs the colon. */
+	if (!id_valid(name, strlen(name)) || strchr(name, ':') || strncmp(name, id_prefix(ID_KIND_SANDBOX), 4) == 0 ||
+	    strncmp(name, id_prefix(ID_KIND_PROCESS), 5) == 0)
+		return err_field(e, "name", "must be 1 to %d of A-Z a-z 0-9 _ - . and not begin with %s or %s",
+				 ID_GIVEN_MAX, id_prefix(ID_KIND_SANDBOX), id_prefix(ID_KIND_PROCESS));
 	if (sandbox_find_name(engine, name, c->uid))
 		return err_at(e, ERR_CONFLICT, "name",
 			      "an open sandbox has the name '%s': close it, or use another name", name);
