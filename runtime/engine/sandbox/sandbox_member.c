@@ -101,9 +101,13 @@ int sandbox_enter(struct engine *engine, const struct start_request *r, const st
 		  struct start_request *ret, struct err *e)
 {
 	*ret = *r;
-	if (!r->sandbox_id || r->holder)
+	if (!r->sandbox_id)
 		return 0;
 	struct sandbox *s = sandbox_find(engine, r->sandbox_id, c, e);
+	if (s && r->holder) { /* again after a wait: the record of a start does not have all of it */
+		ret->sandbox = s->spec.request;
+		return 0;
+	}
 	if (!s || check_open(s, c, e) < 0 || check_options(s, &r->sandbox, e) < 0)
 		return -1;
 	s->idle_since_ns = engine_now(engine);
