@@ -405,6 +405,7 @@ static void name_syscall(struct violation *v, uint32_t arch, int nr)
 static void parse_task(struct violation *v, struct text t)
 {
 	v->pid = (int32_t)parse_number(t, "pid", 10, 0);
+	v->parent = (int32_t)parse_number(t, "ppid", 10, 0);
 	v->session = (uint32_t)parse_number(t, "ses", 10, AUDIT_NO_SESSION);
 	if (parse_number(t, "auid", 10, 0) != AUDIT_LOGIN_UID)
 		v->session = AUDIT_NO_SESSION;

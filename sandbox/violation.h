@@ -58,6 +58,7 @@ struct violation {
 	char syscall[32];                    /* "" = unknown */
 	int error;                           /* errno; 0 = unknown */
 	int32_t pid;                         /* in the host's pid namespace */
+	int32_t parent;                      /* its parent; 0 = unknown. May outlive the process */
 	char comm[64];
 	const char *evidence; /* for a hint: the printed line; valid while it is reported. NULL = none */
 	uint32_t session;     /* AUDIT_NO_SESSION = not in a sandbox */

@@ -72,6 +72,15 @@ void audit_reader_done(struct audit_reader *a)
 
 static void session_text(uint32_t session, char out[16]) { snprintf(out, 16, "%u", session); }
 
+/* The key in the map of sessions: the session, or, of a member, its own id. */
+static void key_of(const struct process_io *h, char out[PLAN_KEY_MAX])
+{
+	if (h->within[0])
+		memcpy(out, h->key.id, PLAN_KEY_MAX);
+	else
+		session_text(h->audit_session, out);
+}
+
 /* A session number may be reused: the latest process with it wins. */
 void audit_reader_add(struct audit_reader *a, struct process_io *h, uint32_t session)
 {
@@ -94,14 +103,22 @@ void audit_reader_add(struct audit_reader *a, struct process_io *h, uint32_t ses
 	strmap_put(&a->sessions, key, h);
 }
 
+void audit_reader_add_member(struct audit_reader *a, struct process_io *h)
+{
+	if (a->fd < 0)
+		return;
+	h->audited = true;
+	strmap_put(&a->sessions, h->key.id, h);
+}
+
 void audit_reader_remove(struct audit_reader *a, struct process_io *h)
 {
-	char key[16];
+	char key[PLAN_KEY_MAX];
 
 	if (!h->audited)
 		return;
 	h->audited = false;
-	session_text(h->audit_session, key);
+	key_of(h, key);
 	if (strmap_get(&a->sessions, key) == h)
 		strmap_del(&a->sessions, key);
 }
@@ -208,9 +225,9 @@ static void on_denial(struct audit_reader *a, const struct violation *v)
 	char key[16];
 
 	session_text(v->session, key);
-	const struct process_io *h = strmap_get(&a->sessions, key);
+	struct process_io *h = strmap_get(&a->sessions, key);
 	if (h) {
-		const struct plan_key of = h->key;
+		const struct plan_key of = process_io_blamed(h, v->pid, v->parent)->key;
 
 		engine_on_violation(a->host->engine, of.id, v);
 	}

@@ -46,6 +46,8 @@ void audit_reader_done(struct audit_reader *a);
 
 /* From now on records with this session belong to this process. */
 void audit_reader_add(struct audit_reader *a, struct process_io *h, uint32_t session);
+/* A member has the session of its holder; denials in it are assigned by pid (process_io_blamed). */
+void audit_reader_add_member(struct audit_reader *a, struct process_io *h);
 void audit_reader_remove(struct audit_reader *a, struct process_io *h);
 /* Its process is dead: true = host_ports.drained follows once all its records have arrived. */
 bool audit_reader_drain(struct audit_reader *a, struct process_io *h);

@@ -32,11 +32,13 @@ static void recovery_adopt(void *host, const struct port_held *held, const struc
 	struct process_io *io = process_io_new(host, held->id, streams);
 
 	io->key = item->key;
-	io->pid = item->pid;
+	io->pid = io->within[0] ? streams->pid : item->pid;
 	io->cow = true;
 	process_io_take_fds(io, item->fds);
 	process_io_find_spools(io, size);
-	if (held->watched)
+	if (io->within[0])
+		audit_reader_add_member(&w->audit, io);
+	else if (held->watched)
 		audit_reader_add(&w->audit, io, audit_session_of(io->pid));
 	proxy_link_serve(&w->proxy, io);
 	process_io_watch(io);
@@ -119,7 +121,10 @@ static int takeover_collect(struct takeover *t, struct err *e)
 			.started = t->items[i].fds[GUARD_SLOT_PIDFD] >= 0,
 			.exited = has_ended(t->items[i].fds),
 			.closed = process_io_closed_streams(t->items[i].fds),
-			.watched = audit_session_of(t->items[i].pid) != AUDIT_NO_SESSION,
+			/* A member without pidfd: its holder is watched, if anything is. */
+			.watched = t->items[i].fds[GUARD_SLOT_PIDFD] < 0
+					   ? w->audit.fd >= 0
+					   : audit_session_of(t->items[i].pid) != AUDIT_NO_SESSION,
 		};
 	return 0;
 }

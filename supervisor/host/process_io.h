@@ -91,6 +91,13 @@ void process_io_take_fds(struct process_io *io, int fds[GUARD_SLOT_COUNT]);
 /* Starts watching all descriptors. */
 void process_io_watch(struct process_io *io);
 
+/*
+ * The process that a denial in this sandbox belongs to: the member whose tree has `pid` (0 = unknown), or the only
+ * member. If neither is known, the holder itself, as for every sandbox without members. `parent` of the pid is asked if
+ * that process is gone.
+ */
+struct process_io *process_io_blamed(struct process_io *io, int32_t pid, int32_t parent);
+
 ssize_t process_io_write_stdin(struct process_io *io, const void *p, size_t n);
 void process_io_close_stdin(struct process_io *io);
 void process_io_close_output(struct process_io *io, int stream);     /* stdout or stderr */

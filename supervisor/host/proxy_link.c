@@ -135,7 +135,7 @@ static void on_writable(evutil_socket_t fd, short what, void *ctx) { flush_state
 
 /* ---- reports ---- */
 
-static void on_refused(struct proxy_link *l, const struct proxy_msg *m)
+static void on_refused(struct proxy_link *l, const char *id, const struct proxy_msg *m)
 {
 	struct violation v = {
 		.kind = "network",
@@ -148,16 +148,16 @@ static void on_refused(struct proxy_link *l, const struct proxy_msg *m)
 
 	memcpy(v.host, m->host, sizeof v.host);
 	snprintf(v.address, sizeof v.address, "%.47s", m->address);
-	engine_on_violation(l->host->engine, m->key.id, &v);
+	engine_on_violation(l->host->engine, id, &v);
 }
 
-static void on_traffic(struct proxy_link *l, const struct proxy_msg *m)
+static void on_traffic(struct proxy_link *l, const char *id, const struct proxy_msg *m)
 {
 	const struct port_traffic t = {
 		.host = m->host, .port = m->port, .connections = m->count, .sent = m->sent, .received = m->received
 	};
 
-	engine_on_traffic(l->host->engine, m->key.id, &t);
+	engine_on_traffic(l->host->engine, id, &t);
 }
 
 static void dispatch_report(struct proxy_link *l, struct proxy_msg *m)
@@ -167,9 +167,9 @@ static void dispatch_report(struct proxy_link *l, struct proxy_msg *m)
 	if (!h || h->key.attempt != m->key.attempt)
 		return; /* the process has ended in the meantime */
 	if (m->kind == PROXY_REFUSED) {
-		on_refused(l, m);
+		on_refused(l, process_io_blamed(h, 0, 0)->key.id, m);
 	} else if (m->kind == PROXY_TRAFFIC) {
-		on_traffic(l, m);
+		on_traffic(l, process_io_blamed(h, 0, 0)->key.id, m);
 	} else if (m->kind == PROXY_ENDED && h->net_ending) {
 		h->net_ending = false;
 		l->host->drained(l->host, m->key.id);

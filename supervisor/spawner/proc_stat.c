@@ -20,13 +20,18 @@ ssize_t proc_read(pid_t pid, const char *file, char *text, size_t cap)
 	return n;
 }
 
-uint64_t proc_start_time(pid_t pid)
+/* A field of stat after the name, by its number in proc_pid_stat(5). */
+static uint64_t stat_field(pid_t pid, int wanted)
 {
 	char text[1024];
-	if (proc_read(pid, "stat", text, sizeof text) < 0)
+	if (pid <= 0 || proc_read(pid, "stat", text, sizeof text) < 0)
 		return 0;
 	const char *p = strrchr(text, ')');
-	for (int field = 2; p && field < 22; field++)
+	for (int field = 2; p && field < wanted; field++)
 		p = strchr(p + 1, ' ');
 	return p ? strtoull(p, NULL, 10) : 0;
 }
+
+uint64_t proc_start_time(pid_t pid) { return stat_field(pid, 22); }
+
+pid_t proc_parent(pid_t pid) { return (pid_t)stat_field(pid, 4); }

@@ -14,5 +14,6 @@ ssize_t proc_read(pid_t pid, const char *file, char *text, size_t cap);
  * uniquely.
  */
 uint64_t proc_start_time(pid_t pid);
+pid_t proc_parent(pid_t pid); /* 0 = unknown */
 
 #endif

@@ -39,6 +39,7 @@ struct port_streams {
 	const struct host_rules *hosts; /* network `allow`: the host rules; else NULL. Valid only during the call */
 	const char *input;              /* the complete input; NULL = write_stdin follows. Valid only during the call */
 	const char *within;             /* the holder that starts it; NULL = the spawner. Valid only during the call */
+	int32_t pid;                    /* adopted member: its leader, which the guard does not know */
 };
 
 /* The current line settings of a terminal. */

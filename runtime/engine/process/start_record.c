@@ -102,7 +102,7 @@ static void write_limits(const struct start_request *r, struct jw *w)
 	for (size_t i = 0; i < countof(rows); i++)
 		if (rows[i].value && rows[i].value != rows[i].none)
 			jw_kuint(w, rows[i].name, rows[i].value);
-	if (!r->sandbox_id)
+	if (!r->sandbox_id || r->holder)
 		plan_limits_write(&r->sandbox.change.limits, w);
 	jw_obj_end(w);
 }
@@ -121,8 +121,8 @@ void start_record_write(const struct start_request *r, struct buf *out)
 	else
 		jw_kstrv(&w, "command", r->argv, r->argc);
 	write_env(r, &w);
-	/* What a session sandbox determines is taken from it again. */
-	if (r->sandbox_id)
+	/* What a session sandbox determines is taken from it again, by members. */
+	if (r->sandbox_id && !r->holder)
 		jw_kopt(&w, "cwd", r->sandbox.cwd);
 	else
 		start_record_sandbox(&r->sandbox, &w);
