@@ -237,7 +237,7 @@ static void holder_ended(struct process *p, const struct process_outcome *o, str
 		return;
 	const bool expected = s->reason != NULL;
 	if (!expected)
-		sandbox_end(s, end_reason(s, p, o), p->end == PROCESS_END_USER ? &p->end_by : NULL);
+		sandbox_mark_ended(s, end_reason(s, p, o), p->end == PROCESS_END_USER ? &p->end_by : NULL);
 	scope.sandbox = s->id;
 	EMIT(sandbox_closed, tx, scope, .envelope.status = "closed", .reason = s->reason,
 	     .message = expected ? NULL : none_if_empty(o->message), .running = json_from_text(s->running),

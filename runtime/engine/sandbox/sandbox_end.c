@@ -90,6 +90,25 @@ static void end_holder(struct sandbox *s)
 		end_process(s, p, 0);
 }
 
+static void mark_ended(struct sandbox *s, const char *reason, const struct requester *by,
+		       const struct view_ids *running)
+{
+	s->reason = reason;
+	s->by_client = by != NULL;
+	if (by)
+		s->closed_by = *by;
+	s->running = running_json(s, running);
+}
+
+void sandbox_mark_ended(struct sandbox *s, const char *reason, const struct requester *by)
+{
+	struct member_list l;
+
+	list_members(s, &l);
+	mark_ended(s, reason, by, &l.ids);
+	view_ids_done(&l.ids);
+}
+
 void sandbox_end(struct sandbox *s, const char *reason, const struct requester *by)
 {
 	struct engine *engine = s->engine;
@@ -97,12 +116,8 @@ void sandbox_end(struct sandbox *s, const char *reason, const struct requester *
 
 	if (s->reason)
 		return;
-	s->reason = reason;
-	s->by_client = by != NULL;
-	if (by)
-		s->closed_by = *by;
 	list_members(s, &l);
-	s->running = running_json(s, &l.ids);
+	mark_ended(s, reason, by, &l.ids);
 	for (size_t i = 0; i < l.ids.n; i++) {
 		struct process *p = engine_process(engine, l.ids.id[i]);
 

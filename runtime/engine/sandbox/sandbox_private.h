@@ -56,6 +56,8 @@ struct sandbox *sandbox_find(struct engine *engine, const char *given, const str
 
 /* sandbox_end.c: begins its end; no effect if it has begun. `by` NULL = the daemon. */
 void sandbox_end(struct sandbox *s, const char *reason, const struct requester *by);
+/* Its holder has ended without that: the commands end with it. */
+void sandbox_mark_ended(struct sandbox *s, const char *reason, const struct requester *by);
 void sandbox_result(const struct sandbox *s, struct buf *out);
 
 #endif

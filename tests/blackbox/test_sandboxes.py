@@ -1,0 +1,380 @@
+"""Session sandboxes: commands share files, loopback and process ids; each has its own output, end and decision; nothing outlives the sandbox."""
+
+import contextlib
+import os
+import signal
+
+import harness
+from harness import Home, Skip, until
+
+NOT_FOUND, CONFLICT, NOT_ALLOWED, INVALID, DENIED = -32004, -32009, -32003, -32602, -32010
+SERVER = ("import http.server,os;os.chdir('/tmp');s=http.server.HTTPServer(('127.0.0.1',0),http.server.SimpleHTTPRequestHandler);"
+          "open('/tmp/port','w').write(str(s.server_port));s.serve_forever()")
+
+
+def create(rpc, home, **more):
+    return rpc.call("create_sandbox", **dict({"cwd": home.work}, **more))["sandboxId"]
+
+
+def run(rpc, sandbox, command, /, **more):
+    """(exit code or signal, stdout, stderr) of a command in the sandbox."""
+    started = rpc.start(command, sandboxId=sandbox, **more)
+    assert started["sandboxId"].startswith("sbx_"), started
+    ended = rpc.wait(started["processId"])
+    outputs = rpc.outputs(started["processId"])
+    return ended.get("exitCode", ended.get("signal")), outputs.get("stdout", outputs.get("pty")), outputs.get("stderr", b"")
+
+
+def said(rpc, sandbox, command, /, **more):
+    status, out, err = run(rpc, sandbox, command, **more)
+    assert status == 0, (command, status, out, err)
+    return out.decode()
+
+
+def closed_event(rpc, sandbox):
+    return [e for e in rpc.events() if e["type"] == "sandbox.closed" and e["sandboxId"] == sandbox]
+
+
+def listed(rpc, **more):
+    return {s["sandboxId"]: s for s in rpc.call("list_sandboxes", **more)["sandboxes"]}
+
+
+def test_commands_share_files_and_processes(home):
+    with home.rpc() as rpc:
+        made = rpc.call("create_sandbox", cwd=home.work, name="dev")
+        sandbox = made["sandboxId"]
+        assert made["status"] == "open" and made["name"] == "dev" and made["processId"].startswith("proc_"), made
+        for folder in ("/tmp", "/var/tmp", "/dev/shm"):
+            said(rpc, sandbox, f"echo kept > {folder}/x")
+            assert said(rpc, sandbox, ["cat", f"{folder}/x"]) == "kept\n"
+            assert not os.path.exists(f"{folder}/x") or open(f"{folder}/x").read() != "kept\n"
+        assert said(rpc, sandbox, ["pwd"]).strip() == os.path.realpath(home.work), "the sandbox's directory is the default"
+        assert said(rpc, sandbox, ["pwd"], cwd="/tmp") == "/tmp\n"
+        first = rpc.start(["sleep", "1000"], sandboxId="dev")
+        assert "sleep 1000" in said(rpc, "dev", ["ps", "ax", "-o", "args"])
+        assert rpc.call("get_sandbox", sandboxId="dev")["processes"] == [first["processId"]]
+        # A command can end another one, as in a terminal.
+        said(rpc, sandbox, "kill $(pgrep -x sleep)")
+        assert rpc.wait(first["processId"])["signal"] == "TERM"
+        assert run(rpc, sandbox, ["pgrep", "-x", "sleep"])[0] == 1
+        # A command of its own sees none of it.
+        _, ended = rpc.run(["cat", "/tmp/x"], cwd=home.work)
+        assert ended["exitCode"] == 1
+        members = rpc.call("list_processes", sandboxId="dev")["processes"]
+        assert len(members) > 8 and all(p["sandboxId"] == sandbox for p in members), members
+        holders = {p["processId"] for p in rpc.call("list_processes", holders=True)["processes"]} - \
+            {p["processId"] for p in rpc.call("list_processes")["processes"]}
+        assert holders == {made["processId"]}, holders
+        gone = rpc.call("close_sandbox", sandboxId="dev")
+        assert gone == {"sandboxId": sandbox, "status": "closed", "reason": "closed", "running": []}, gone
+        harness.check_facts(home, rpc)
+
+
+def test_a_server_of_one_command_is_reached_by_the_next(home):
+    with home.rpc() as rpc:
+        sandbox = create(rpc, home)
+        server = rpc.start(["python3", "-c", SERVER], sandboxId=sandbox)
+        said(rpc, sandbox, "until test -s /tmp/port; do sleep 0.01; done; echo served > /tmp/page")
+        fetch = "import sys,urllib.request;print(urllib.request.urlopen('http://127.0.0.1:'+open('/tmp/port').read()+'/page').read().decode(),end='')"
+        assert said(rpc, sandbox, ["python3", "-c", fetch]) == "served\n"
+        # The loopback is the sandbox's own.
+        other = create(rpc, home)
+        port = said(rpc, sandbox, ["cat", "/tmp/port"])
+        connect = f"import socket;socket.create_connection(('127.0.0.1',{port}),5)"
+        assert run(rpc, other, ["python3", "-c", connect])[0] == 1
+        assert rpc.call("terminate_process", processId=server["processId"])["treeEmpty"] is True
+        assert run(rpc, sandbox, ["python3", "-c", connect])[0] == 1, "its server is gone"
+        assert said(rpc, sandbox, ["cat", "/tmp/page"]) == "served\n", "and its files are there"
+        for each in (sandbox, other):
+            rpc.call("close_sandbox", sandboxId=each)
+
+
+def test_streams_exit_codes_and_terminals_are_those_of_single_commands(home):
+    with home.rpc() as rpc:
+        sandbox = create(rpc, home)
+        assert run(rpc, sandbox, "echo out; echo err >&2; exit 7") == (7, b"out\n", b"err\n")
+        assert run(rpc, sandbox, "kill -9 $$")[0] == "KILL"
+        assert run(rpc, sandbox, "echo a; echo b >&2", stderr="merge")[1] == b"a\nb\n"
+        assert run(rpc, sandbox, "echo $A-$HOME", env={"A": "b", "HOME": "/h"})[1] == b"b-/h\n"
+        e = rpc.fails("start_process", {"command": ["/nowhere/at/all"], "sandboxId": sandbox})
+        assert e.data.get("stage") == "exec", e
+        e = rpc.fails("start_process", {"command": ["true"], "sandboxId": sandbox, "cwd": "/nowhere"})
+        assert e.data.get("stage") == "cwd", e
+        size = 3_000_000
+        status, out, _ = run(rpc, sandbox, f"head -c {size} /dev/zero | tr '\\0' x")
+        assert (status, len(out), set(out)) == (0, size, {ord("x")})
+        cat = rpc.start(["cat"], sandboxId=sandbox, stdin="pipe")["processId"]
+        rpc.call("write_process_stdin", processId=cat, data="to it")
+        rpc.call("close_process_stdin", processId=cat)
+        assert rpc.wait(cat)["exitCode"] == 0 and rpc.outputs(cat)["stdout"] == b"to it"
+        status, out, _ = run(rpc, sandbox, "tty && stty size", tty={"rows": 20, "cols": 70})
+        assert status == 0 and out.endswith(b"20 70\r\n") and out.startswith(b"/dev/pts/"), out
+        shell = rpc.start(["sh"], sandboxId=sandbox, tty={"rows": 20, "cols": 70})["processId"]
+        rpc.call("write_process_stdin", processId=shell, data="echo typed; exit 3\n")
+        assert rpc.wait(shell)["exitCode"] == 3 and b"typed" in rpc.outputs(shell)["pty"]
+        slow = rpc.start(["sleep", "1000"], sandboxId=sandbox, limits={"wallMs": 100})["processId"]
+        ended = rpc.wait(slow)
+        assert ended["limit"] == "wall" and ended["signal"] == "TERM", ended
+        assert run(rpc, sandbox, ["true"])[0] == 0, "the sandbox is not affected"
+        rpc.call("close_sandbox", sandboxId=sandbox)
+
+
+def test_the_end_of_one_command_leaves_the_others(home):
+    with home.rpc() as rpc:
+        sandbox = create(rpc, home)
+        trees = [rpc.start("sh -c 'setsid sleep 1000 & exec sleep 1001' & sleep 1002", sandboxId=sandbox)["processId"] for _ in range(2)]
+        count = ["sh", "-c", "pgrep -c -x sleep"]
+        until("both trees run", lambda: run(rpc, sandbox, count)[1] == b"6\n")
+        assert rpc.call("terminate_process", processId=trees[0])["treeEmpty"] is True
+        assert said(rpc, sandbox, count) == "3\n"
+        assert rpc.call("get_process", processId=trees[1])["status"] == "running"
+        rpc.call("signal_process", processId=trees[1], signal="KILL")
+        assert rpc.wait(trees[1])["signal"] == "KILL"
+        until("what it left is killed with it", lambda: run(rpc, sandbox, count)[0] == 1)
+        rpc.call("close_sandbox", sandboxId=sandbox)
+
+
+def test_closing_terminates_and_lists_what_runs(home):
+    with home.rpc() as rpc, home.rpc() as other:
+        sandbox = create(rpc, home, name="busy")
+        running = [rpc.start(["sleep", str(1000 + i)], sandboxId="busy")["processId"] for i in range(3)]
+        waits = [rpc.send("wait_process", processId=p) for p in running]
+        gone = other.call("close_sandbox", sandboxId="busy")
+        assert gone["reason"] == "closed" and sorted(p["processId"] for p in gone["running"]) == sorted(running), gone
+        assert {p["command"] for p in gone["running"]} == {"sleep 1000", "sleep 1001", "sleep 1002"}, gone
+        for wait in waits:
+            assert rpc.reply(wait)["status"] == "terminated"
+        shown = rpc.call("get_sandbox", sandboxId=sandbox)
+        assert shown["status"] == "closed" and shown["processes"] == [] and len(shown["running"]) == 3 and "closedAt" in shown, shown
+        assert sandbox not in listed(rpc) and listed(rpc, closed=True)[sandbox]["reason"] == "closed"
+        rpc.fails("start_process", {"command": ["true"], "sandboxId": sandbox}, code=harness.INVALID_STATE)
+        rpc.fails("start_process", {"command": ["true"], "sandboxId": "busy"}, code=NOT_FOUND)
+        rpc.fails("close_sandbox", {"sandboxId": sandbox}, code=harness.INVALID_STATE)
+        event, = closed_event(rpc, sandbox)
+        assert event["payload"]["reason"] == "closed" and event["payload"]["requestedBy"]["uid"] == os.getuid(), event
+        assert create(rpc, home, name="busy") != sandbox, "the name is free again"
+
+
+def test_a_stubborn_command_is_killed(home):
+    home.stop()
+    home.configure({"stopGraceMs": 200})
+    home.start()
+    with home.rpc() as rpc:
+        sandbox = create(rpc, home)
+        stubborn = rpc.start("trap '' TERM; echo ready; while :; do sleep 1; done", sandboxId=sandbox)["processId"]
+        until("it ignores TERM", lambda: rpc.outputs(stubborn)["stdout"])
+        assert [p["processId"] for p in rpc.call("close_sandbox", sandboxId=sandbox)["running"]] == [stubborn]
+        assert rpc.wait(stubborn)["signal"] == "KILL"
+
+
+def test_names_and_options(home):
+    with home.rpc() as rpc:
+        sandbox = create(rpc, home, name="one", sandbox={"network": "none", "hidden": ["/srv"]}, limits={"pids": 500})
+        for bad in ("", "a b", "sbx_x", "proc_x", "a:b", "x" * 65):
+            assert rpc.fails("create_sandbox", {"name": bad}, code=INVALID).data["field"] == "name", bad
+        e = rpc.fails("create_sandbox", {"name": "one", "cwd": home.work}, code=CONFLICT)
+        assert e.data["field"] == "name" and "one" in e.message, e
+        assert rpc.fails("create_sandbox", {"profile": "host"}, code=INVALID).data["field"] == "profile"
+        assert rpc.fails("create_sandbox", {"sessionId": "sess_none"}, code=NOT_FOUND).data["field"] == "sessionId"
+        assert rpc.fails("create_sandbox", {"limits": {"wallMs": 1}}, code=INVALID)
+        # What the sandbox has may be repeated; anything else is another sandbox.
+        same = {"profile": "workspace", "sandbox": {"network": "none", "hidden": ["/srv"]}, "limits": {"pids": 500}}
+        assert run(rpc, "one", ["true"], **same)[0] == 0
+        for field, more in (("profile", {"profile": "readonly"}), ("sandbox.network", {"sandbox": {"network": "host"}}),
+                            ("sandbox.writeRoots", {"sandbox": {"writeRoots": ["/srv"]}}), ("sandbox.hidden", {"sandbox": {"hidden": ["/opt"]}}),
+                            ("cow", {"cow": True}), ("limits.pids", {"limits": {"pids": 501}}), ("limits.memoryBytes", {"limits": {"memoryBytes": 1 << 30}}),
+                            ("sandbox.tmpBytes", {"sandbox": {"tmpBytes": 1 << 20}})):
+            e = rpc.fails("start_process", dict({"command": ["true"], "sandboxId": "one"}, **more), code=INVALID)
+            assert e.data["field"] == field, (field, e)
+        e = rpc.fails("start_process", {"command": ["true"], "sandboxId": "two"}, code=NOT_FOUND)
+        assert e.data["field"] == "sandboxId", e
+        rpc.fails("get_sandbox", {"sandboxId": "two"}, code=NOT_FOUND)
+        assert rpc.fails("get_sandbox", {"sandboxId": "one", "profile": "ci"}, code=INVALID).data["field"] == "sandboxId"
+        shown = rpc.call("get_sandbox", sandboxId="one")
+        assert shown["sandboxId"] == sandbox and "/srv" in shown["sandboxProfile"]["hidden"] and shown["idleMs"] == 1800000, shown
+        again = rpc.call("create_sandbox", name="twice", cwd=home.work, idempotencyKey="k1")
+        assert rpc.call("create_sandbox", name="twice", cwd=home.work, idempotencyKey="k1")["sandboxId"] == again["sandboxId"]
+
+
+def test_each_command_is_decided_on_its_own():
+    with Home(options=("--audit", "off", *harness.host_policy(deny=["Bash(touch:*)"]))) as home, home.rpc() as rpc:
+        sandbox = create(rpc, home)
+        assert run(rpc, sandbox, ["true"])[0] == 0
+        rpc.fails("start_process", {"command": ["touch", "/tmp/x"], "sandboxId": sandbox}, code=DENIED)
+        assert run(rpc, sandbox, ["test", "-e", "/tmp/x"])[0] == 1
+
+
+def test_a_changed_policy_needs_another_sandbox():
+    with Home(start=False) as home:
+        policy = os.path.join(home.dir, "host.json")
+        with open(policy, "w") as f:
+            f.write('{"profiles": {"mine": {"extends": "workspace"}}}')
+        home.options = ("--audit", "off", "--host-policy", policy)
+        home.start()
+        with home.rpc() as rpc:
+            sandbox = create(rpc, home, profile="mine")
+            assert run(rpc, sandbox, ["true"])[0] == 0
+            with open(policy, "w") as f:
+                f.write('{"profiles": {"mine": {"extends": "workspace", "hidden": ["/srv"]}}}')
+            rpc.call("reload_policy")
+
+            def rejected():
+                with contextlib.suppress(harness.RpcError):
+                    return not run(rpc, sandbox, ["true"])
+                return rpc.fails("start_process", {"command": ["true"], "sandboxId": sandbox}, code=harness.INVALID_STATE)
+            e = until("the new profile is in effect", rejected)
+            assert e.data["field"] == "sandboxId" and "/srv" in e.message and "create another" in e.message, e
+
+
+def test_it_ends_when_idle_and_with_its_session(home):
+    with home.rpc() as rpc:
+        session = rpc.call("create_session")["sessionId"]
+        bound, idle = create(rpc, home, sessionId=session), create(rpc, home, idleMs=300)
+        never = create(rpc, home, idleMs=0)
+        work = rpc.start(["sleep", "1000"], sandboxId=idle)["processId"]
+        server = rpc.start(["sleep", "1000"], sandboxId=bound)
+        assert server["sessionId"] == session
+        until("the idle period has passed", lambda: rpc.call("list_sandboxes") and not rpc.call("wait_process", processId=work, timeoutMs=700).get("exitCode"))
+        assert idle in listed(rpc), "a command runs in it"
+        rpc.call("terminate_process", processId=work)
+        until("it is closed", lambda: idle not in listed(rpc))
+        assert closed_event(rpc, idle)[0]["payload"]["reason"] == "idle"
+        rpc.call("update_session", sessionId=session, archived=True)
+        until("it ends with its session", lambda: bound not in listed(rpc))
+        event, = closed_event(rpc, bound)
+        assert event["payload"]["reason"] == "session_ended" and event["payload"]["running"][0]["processId"] == server["processId"], event
+        assert list(listed(rpc)) == [never]
+
+
+def test_the_daemon_stops_it(home):
+    with home.rpc() as rpc:
+        sandbox = create(rpc, home)
+        work = rpc.start("trap 'echo stopped; exit 0' TERM; echo ready; while :; do sleep 0.1; done", sandboxId=sandbox)["processId"]
+        until("its trap is set", lambda: rpc.outputs(work)["stdout"])
+    home.restart()
+    with home.rpc() as rpc:
+        assert rpc.outputs(work)["stdout"] == b"ready\nstopped\n", "the command was ended before its sandbox"
+        event, = closed_event(rpc, sandbox)
+        assert event["payload"]["reason"] == "shutdown" and event["payload"]["running"][0]["processId"] == work, event
+        assert listed(rpc) == {}
+        harness.check_log(rpc.events())
+
+
+def test_it_survives_the_runtime_and_the_spawner(home):
+    with home.rpc() as rpc:
+        sandbox = create(rpc, home, name="lasting")
+        said(rpc, sandbox, "echo kept > /tmp/x")
+        work = rpc.start("while ! test -e /tmp/go; do sleep 0.05; done; echo done", sandboxId=sandbox)["processId"]
+    for part in ("runtime", "spawner", "runtime"):
+        home.kill_part(part)
+        until("the daemon answers", home.answers)
+    with home.rpc() as rpc:
+        assert list(listed(rpc)) == [sandbox]
+        assert rpc.call("get_process", processId=work)["status"] == "running"
+        assert said(rpc, "lasting", ["cat", "/tmp/x"]) == "kept\n"
+        said(rpc, "lasting", ["touch", "/tmp/go"])
+        ended = rpc.wait(work)
+        assert ended["exitCode"] == 0 and rpc.outputs(work)["stdout"] == b"done\n", ended
+        rpc.call("close_sandbox", sandboxId="lasting")
+        harness.check_log(rpc.events())
+        home.cli("store", "verify")
+
+
+def test_a_dead_holder_closes_it(home):
+    with home.rpc() as rpc:
+        made = rpc.call("create_sandbox", cwd=home.work)
+        work = rpc.start(["sleep", "1000"], sandboxId=made["sandboxId"])["processId"]
+        pid = rpc.call("get_process", processId=made["processId"])["pid"]
+        home.note_tree()
+        os.kill(pid, signal.SIGKILL)
+        assert rpc.wait(work)["status"] in ("failed", "terminated", "lost")
+        event, = until("it is closed", lambda: closed_event(rpc, made["sandboxId"]))
+        assert event["payload"]["reason"] == "failed", event
+        assert listed(rpc) == {}
+        harness.check_log(rpc.events())
+
+
+def test_the_guard_takes_it_along(home):
+    with home.rpc() as rpc:
+        sandbox = create(rpc, home)
+        rpc.start(["sleep", "1000"], sandboxId=sandbox)
+    home.stop(signal.SIGKILL)
+    home.start()
+    with home.rpc() as rpc:
+        event, = closed_event(rpc, sandbox)
+        assert event["payload"]["reason"] == "lost", event
+        assert listed(rpc) == {}
+        harness.check_log(rpc.events())
+
+
+def test_other_users_do_not_see_it():
+    if os.geteuid() != 0:
+        raise Skip("other users' requests take root")
+    from test_ownership import ALICE, BOB, as_user, shared
+    with shared() as home, as_user(home, ALICE) as alice, as_user(home, BOB) as bob, home.rpc() as root:
+        sandbox = create(alice, home, name="mine")
+        for given in (sandbox, "mine"):
+            bob.fails("start_process", {"command": ["true"], "sandboxId": given}, code=NOT_FOUND)
+            bob.fails("close_sandbox", {"sandboxId": given}, code=NOT_FOUND)
+            bob.fails("get_sandbox", {"sandboxId": given}, code=NOT_FOUND)
+        assert listed(bob) == {} and list(listed(root)) == [sandbox]
+        root.fails("start_process", {"command": ["true"], "sandboxId": sandbox}, code=NOT_ALLOWED)
+        assert create(bob, home, name="mine") != sandbox, "names are each user's own"
+        assert said(alice, "mine", ["id", "-u"]) == f"{ALICE}\n"
+        assert root.call("close_sandbox", sandboxId=sandbox)["status"] == "closed"
+
+
+def test_command_line(home):
+    sandbox = home.cli("sandbox", "create", "--name", "dev", "--idle", "1h").text.strip()
+    assert sandbox.startswith("sbx_"), sandbox
+    assert home.cli("sandbox", "create", "--name", "dev", status=1).err
+    assert home.cli("run", "--in", "dev", "--", "sh", "-c", "echo one >/tmp/x; exit 3", status=3).out == b""
+    assert home.cli("exec", sandbox[:12], "cat", "/tmp/x").text == "one\n"
+    assert home.cli("exec", "-i", "dev", "--", "cat", stdin=b"typed").out == b"typed"
+    assert home.cli("exec", "dev", "-t", "--", "tty").text.startswith("/dev/pts/")
+    work = home.cli("exec", "-d", "dev", "sleep", "1000").text.strip()
+    assert home.cli("exec", work, "--", "pgrep", "-x", "sleep").out, "a process names its sandbox"
+    rows = home.cli("sandbox", "list").text
+    assert sandbox in rows and "dev" in rows and "workspace" in rows, rows
+    assert home.cli("sandbox", "list", "--json").json["sandboxes"][0]["processes"] == [work]
+    assert sandbox in home.cli("sandbox", "show", "dev").text and home.cli("sandbox", "show", sandbox, "--json").json["name"] == "dev"
+    err = home.cli("run", "--in", "dev", "--rw", "/srv", "true", status=125).err.decode()
+    assert "sandbox.writeRoots" in err, err
+    assert "no sandbox matches" in home.cli("exec", "other", "true", status=125).err.decode()
+    assert home.cli("exec", "dev", status=125).err and home.cli("exec", status=125).err
+    assert work in home.cli("sandbox", "close", "dev").text
+    assert home.cli("sandbox", "list", "-a", "--json").json["sandboxes"][0]["reason"] == "closed"
+    assert home.cli("sandbox", "close", "dev", status=1).err
+
+
+def test_copying(home):
+    home.cli("sandbox", "create", "--name", "box")
+    outside = os.path.join(home.dir, "outside")
+    os.makedirs(os.path.join(outside, "tree/sub"))
+    data = os.urandom(300_000)
+    with open(os.path.join(outside, "tree/sub/data"), "wb") as f:
+        f.write(data)
+    os.chmod(f.name, 0o750)
+    os.symlink("data", os.path.join(outside, "tree/sub/link"))
+    home.cli("cp", f.name, "box:/tmp")
+    home.cli("cp", f.name, "box:/tmp/renamed")
+    home.cli("cp", os.path.join(outside, "tree"), "box:/tmp")
+    home.cli("cp", os.path.join(outside, "tree"), "box:/tmp/again")
+    assert home.cli("exec", "box", "stat", "-c", "%a", "/tmp/data", "/tmp/renamed").text == "750\n750\n"
+    assert home.cli("exec", "box", "cat", "/tmp/tree/sub/link").out == data and home.cli("exec", "box", "readlink", "/tmp/again/sub/link").text == "data\n"
+    home.cli("cp", "box:/tmp/renamed", outside)
+    home.cli("cp", "box:/tmp/renamed", os.path.join(outside, "named"))
+    home.cli("cp", "box:/tmp/again", os.path.join(outside, "back"))
+    for name in ("renamed", "named", "back/sub/data", "back/sub/link"):
+        with open(os.path.join(outside, name), "rb") as f:
+            assert f.read() == data, name
+    assert os.stat(os.path.join(outside, "named")).st_mode & 0o7777 == 0o750 and os.path.islink(os.path.join(outside, "back/sub/link"))
+    for wrong in (["box:/nowhere", outside], [os.path.join(outside, "nowhere"), "box:/tmp"], ["other:/tmp", outside], ["box:/dev/null", outside],
+                  [os.path.join(outside, "named"), "box:/usr/named"]):
+        assert home.cli("cp", *wrong, status=1).err, wrong
+    assert home.cli("cp", outside, outside, status=2).err and home.cli("cp", "box:/a", "box:/b", status=2).err
+    assert sorted(os.listdir(outside)) == ["back", "named", "renamed", "tree"], "nothing is left of what failed"
+
+
+if __name__ == "__main__":
+    harness.main(globals())
