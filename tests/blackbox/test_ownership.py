@@ -12,7 +12,7 @@ SECRET = "alice-keeps-this-to-herself"
 NOT_FOUND, CONFLICT, NOT_ALLOWED, EXHAUSTED = -32004, -32009, -32003, -32012
 
 # Parameters of type id that name nothing by themselves: a thing within another id, or a name that each user has for himself.
-WITHIN = {"before", "itemId", "runId", "modelRequestId", "datasetId", "datasetVersion", "configurationId", "benchmarkTaskId", "baseline", "candidate"}
+WITHIN = {"before", "name", "itemId", "runId", "modelRequestId", "datasetId", "datasetVersion", "configurationId", "benchmarkTaskId", "baseline", "candidate"}
 # Lists and refs that name what others may have.
 LISTS = {"subagentIds": "subagentId", "affectedTurns": "turnId", "blockedBy": "taskId", "pinnedThreadIds": "threadId", "outputRefs": "outputRef",
          "evidenceRefs": "evidenceId", "artifactRefs": "outputRef", "outputs": "outputRef", "artifacts": "outputRef", "remoteArtifactRefs": "outputRef"}
@@ -57,6 +57,7 @@ def things(rpc, home):
     made["taskId"] = rpc.call("create_task", objective=SECRET, sessionId=turn["sessionId"])["taskId"]
     begun = rpc.call("start_task", taskId=made["taskId"])
     made["actionId"] = rpc.call("request_action", turnId=turn["turnId"], actionType="input", prompt=SECRET)["actionId"]
+    made["sandboxId"] = rpc.call("create_sandbox", cwd=home.work)["sandboxId"]
     made["channelId"] = rpc.call("connect_channel", transport="stdio", sessionId=turn["sessionId"], accountRef=SECRET)["channelId"]
     made["jobId"] = rpc.call("create_job", items=[{"itemId": "a", "input": SECRET}], sessionId=turn["sessionId"])["jobId"]
     made["subagentId"] = rpc.call("spawn_subagent", threadId=turn["threadId"], role=SECRET)["subagentId"]

@@ -194,6 +194,8 @@ def test_names_and_options(home):
         assert shown["sandboxId"] == sandbox and "/srv" in shown["sandboxProfile"]["hidden"] and shown["idleMs"] == 1800000, shown
         again = rpc.call("create_sandbox", name="twice", cwd=home.work, idempotencyKey="k1")
         assert rpc.call("create_sandbox", name="twice", cwd=home.work, idempotencyKey="k1")["sandboxId"] == again["sandboxId"]
+        gone = rpc.call("close_sandbox", sandboxId="one", idempotencyKey="k2")
+        assert rpc.call("close_sandbox", sandboxId="one", idempotencyKey="k2") == gone
 
 
 def test_each_command_is_decided_on_its_own():
@@ -202,6 +204,31 @@ def test_each_command_is_decided_on_its_own():
         assert run(rpc, sandbox, ["true"])[0] == 0
         rpc.fails("start_process", {"command": ["touch", "/tmp/x"], "sandboxId": sandbox}, code=DENIED)
         assert run(rpc, sandbox, ["test", "-e", "/tmp/x"])[0] == 1
+
+
+def test_an_approved_command_runs_in_it():
+    with Home(options=("--audit", "off", *harness.host_policy(ask=["Bash(touch:*)"]))) as home:
+        with home.rpc() as rpc:
+            sandbox, other = create(rpc, home), create(rpc, home)
+            asked = rpc.start(["touch", "/tmp/x"], sandboxId=sandbox)
+            late = rpc.start(["touch", "/tmp/x"], sandboxId=other)
+            assert asked["status"] == late["status"] == "waiting_permission", asked
+            # Closing does not wait for the answer.
+            gone = rpc.call("close_sandbox", sandboxId=other)
+            assert [p["processId"] for p in gone["running"]] == [late["processId"]], gone
+            assert rpc.wait(late["processId"])["status"] in ("failed", "terminated")
+        home.kill_part("runtime")
+        until("the daemon answers", home.answers)
+        with home.rpc() as rpc:
+            rpc.call("respond_action", actionId=asked["actionId"], decision="allow")
+            assert rpc.wait(asked["processId"])["exitCode"] == 0
+            said(rpc, sandbox, ["test", "-e", "/tmp/x"])
+            # An answer that comes after the end of the sandbox starts nothing.
+            again = rpc.start(["touch", "/tmp/x"], sandboxId=sandbox)
+            rpc.call("close_sandbox", sandboxId=sandbox)
+            rpc.fails("respond_action", {"actionId": again["actionId"], "decision": "allow"})
+            assert rpc.wait(again["processId"])["status"] in ("failed", "terminated")
+            harness.check_log(rpc.events())
 
 
 def test_a_changed_policy_needs_another_sandbox():
