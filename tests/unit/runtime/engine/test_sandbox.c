@@ -1,0 +1,316 @@
+/* Session sandboxes: the holder's life is the sandbox's, and commands end before it does. */
+
+#include "tests/unit/runtime/engine/fake_host.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/jscan.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/sandbox/sandbox.h"
+#include "runtime/view/view_sandbox.h"
+
+#include <check.h>
+#include <signal.h>
+
+static struct fake_host w;
+static struct fake_reply reply, second;
+static char sandbox[ID_SIZE], holder_id[ID_SIZE];
+
+static void tear_down(void)
+{
+	fake_close(&w);
+	buf_done(&reply.json);
+	buf_done(&second.json);
+}
+
+static void take(const struct fake_reply *r, const char *member, char ret[ID_SIZE])
+{
+	jval_str(jval_get(jval_of(r->json.data, r->json.len), member), ret, ID_SIZE);
+}
+
+static void begin(struct fake_process *p)
+{
+	const struct port_started s = { .pid = 4242, .start_time = 99, .attempt = 1 };
+	char id[PLAN_KEY_MAX];
+
+	memcpy(id, p->id, sizeof id);
+	engine_on_started(w.engine, id, &s);
+	engine_on_ready(w.engine, id, PLAN_LAYER_NAMESPACES | PLAN_LAYER_MOUNTS);
+	fake_settle(&w);
+	engine_on_execed(w.engine, id);
+	fake_settle(&w);
+}
+
+static struct fake_process *create(const char *name, uint64_t idle_ms)
+{
+	const struct sandbox_creation r = { .name = name, .idle_ms = idle_ms };
+
+	engine_create_sandbox(w.engine, &r, &fake_caller, fake_reply_fn, &reply);
+	return fake_last(&w);
+}
+
+static void set_up(void)
+{
+	fake_open(&w);
+	reply = second = (struct fake_reply){ 0 };
+	begin(create("dev", 60000));
+	take(&reply, "sandboxId", sandbox);
+	take(&reply, "processId", holder_id);
+}
+
+static struct fake_process *holder(void) { return fake_find(&w, holder_id); }
+
+static struct fake_process *member(const char *command_line)
+{
+	struct start_request r = fake_request(&w, command_line);
+
+	r.sandbox_id = "dev";
+	return fake_run(&w, &r, &second);
+}
+
+static void close_it(void)
+{
+	engine_close_sandbox(w.engine, "dev", &fake_caller, fake_reply_fn, &second);
+	fake_settle(&w);
+}
+
+static void ck_closed(const char *reason)
+{
+	mem_auto char *json = fake_event(&w, "sandbox.closed");
+
+	ck_assert_ptr_nonnull(json);
+	ck_assert(jval_is_str(jval_path(jval_of(json, strlen(json)), "payload.reason"), reason));
+	ck_assert_uint_eq(fake_count(&w, "sandbox.closed"), 1);
+	ck_assert(fake_verified(&w));
+}
+
+static bool is_open(void)
+{
+	const struct view_sandbox_query q = { .limit = 10 };
+	buf_auto struct buf out = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	ck_assert_int_eq(view_sandboxes(w.store, 0, &q, &out, &e), 0);
+	return strstr(buf_cstr(&out), sandbox) != NULL;
+}
+
+START_TEST(it_is_created_with_its_holder)
+{
+	mem_auto char *types = fake_types(&w, 0);
+
+	ck_assert_int_eq(reply.code, 0);
+	ck_assert_uint_eq(reply.count, 1);
+	ck_assert_ptr_nonnull(strstr(types, "process.started sandbox.created"));
+	ck_assert_uint_eq(holder()->plan_flags & (PLAN_HOLDER | PLAN_MEMBER), PLAN_HOLDER);
+	ck_assert(is_open());
+}
+END_TEST
+
+START_TEST(a_holder_that_fails_leaves_none)
+{
+	struct fake_process *p = create("other", 0);
+	char id[PLAN_KEY_MAX];
+
+	memcpy(id, p->id, sizeof id);
+	engine_on_launch_failed(w.engine, id, 0, 1, "");
+	fake_settle(&w);
+	ck_assert_int_ne(reply.code, 0);
+	ck_assert_uint_eq(reply.count, 2);
+	ck_assert_uint_eq(fake_count(&w, "sandbox.created"), 1);
+	ck_assert_uint_eq(fake_count(&w, "sandbox.closed"), 0);
+	begin(create("other", 0));
+	ck_assert_int_eq(reply.code, 0); /* the name is free */
+}
+END_TEST
+
+START_TEST(a_name_is_taken_while_it_is_open)
+{
+	create("dev", 0);
+	ck_assert_int_eq(reply.code, ERR_CONFLICT);
+	close_it();
+	fake_exit(&w, holder(), SIGKILL, 0);
+	begin(create("dev", 0));
+	ck_assert_int_eq(reply.code, 0);
+}
+END_TEST
+
+START_TEST(a_command_is_launched_through_the_holder)
+{
+	struct fake_process *p = member("true");
+
+	ck_assert_int_eq(second.code, 0);
+	ck_assert_uint_eq(p->plan_flags & (PLAN_HOLDER | PLAN_MEMBER), PLAN_MEMBER);
+	ck_assert_str_eq(p->streams.within, holder_id);
+	fake_exit(&w, p, 0, 0);
+	ck_assert(is_open());
+}
+END_TEST
+
+START_TEST(options_of_the_sandbox_are_rejected)
+{
+	struct start_request r = fake_request(&w, "true");
+
+	r.sandbox_id = sandbox;
+	r.sandbox.profile = "readonly";
+	engine_start_process(w.engine, &r, &fake_caller, fake_reply_fn, &second);
+	ck_assert_int_eq(second.code, ERR_INVALID);
+	r.sandbox.profile = "workspace";
+	r.sandbox.change.limits.value[0] = 1 << 20;
+	engine_start_process(w.engine, &r, &fake_caller, fake_reply_fn, &second);
+	ck_assert_int_eq(second.code, ERR_INVALID);
+	ck_assert_uint_eq(w.nprocesses, 1);
+}
+END_TEST
+
+START_TEST(closing_ends_commands_first)
+{
+	struct fake_process *p = member("sleep 9");
+
+	second = (struct fake_reply){ 0 };
+	close_it();
+	ck_assert_uint_eq(p->signals, 1ull << (SIGTERM - 1));
+	ck_assert_uint_eq(holder()->signals, 0);
+	fake_exit(&w, p, SIGTERM, 0);
+	fake_advance(&w, 1);
+	ck_assert(holder()->signals || holder()->kill_tree || holder()->killed);
+	ck_assert_uint_eq(second.count, 0);
+	fake_exit(&w, holder(), SIGKILL, 0);
+	ck_assert_uint_eq(second.count, 1);
+	ck_assert_int_eq(second.code, 0);
+	ck_assert_ptr_nonnull(strstr(buf_cstr(&second.json), "sleep 9"));
+	ck_closed("closed");
+	ck_assert(!is_open());
+}
+END_TEST
+
+/* The holder's death kills what is left. */
+START_TEST(a_command_that_does_not_end_does_not_keep_it)
+{
+	member("sleep 9");
+	close_it();
+	fake_advance(&w, 6000);
+	ck_assert(!holder()->signals && !holder()->kill_tree);
+	fake_advance(&w, 2000);
+	ck_assert(holder()->signals || holder()->kill_tree || holder()->killed);
+}
+END_TEST
+
+START_TEST(the_idle_period_begins_with_the_last_end)
+{
+	struct fake_process *p = member("sleep 9");
+
+	fake_advance(&w, 200000);
+	ck_assert_uint_eq(holder()->signals, 0);
+	fake_exit(&w, p, 0, 0);
+	fake_advance(&w, 59000);
+	ck_assert_uint_eq(holder()->signals, 0);
+	fake_advance(&w, 2000);
+	fake_exit(&w, holder(), SIGKILL, 0);
+	ck_closed("idle");
+}
+END_TEST
+
+START_TEST(a_dead_holder_closes_it)
+{
+	fake_exit(&w, holder(), SIGKILL, 0);
+	ck_closed("failed");
+	ck_assert(!is_open());
+}
+END_TEST
+
+START_TEST(it_survives_the_runtime)
+{
+	const struct port_held held = { .id = holder_id, .attempt = 1, .started = true };
+
+	fake_crash(&w);
+	fake_reopen(&w, &held, 1);
+	ck_assert(is_open());
+	member("true");
+	ck_assert_int_eq(second.code, 0);
+	create("dev", 0);
+	ck_assert_int_eq(reply.code, ERR_CONFLICT);
+}
+END_TEST
+
+START_TEST(it_is_lost_with_its_guard)
+{
+	member("true");
+	fake_crash(&w);
+	fake_reopen(&w, NULL, 0);
+	ck_closed("lost");
+	ck_assert(!is_open());
+	begin(create("dev", 0));
+	ck_assert_int_eq(reply.code, 0);
+}
+END_TEST
+
+static void on_stopped(void *ctx) { *(bool *)ctx = true; }
+
+START_TEST(a_shutdown_ends_commands_first)
+{
+	struct fake_process *p = member("sleep 9");
+	bool stopped = false;
+
+	engine_stop(w.engine, on_stopped, &stopped);
+	fake_advance(&w, 1);
+	ck_assert_uint_eq(p->signals, 1ull << (SIGTERM - 1));
+	ck_assert_uint_eq(holder()->signals, 0);
+	fake_exit(&w, p, SIGTERM, 0);
+	fake_advance(&w, 200);
+	ck_assert(!stopped);
+	fake_exit(&w, holder(), SIGKILL, 0);
+	ck_assert(stopped);
+	ck_closed("shutdown");
+}
+END_TEST
+
+START_TEST(an_archived_session_ends_those_bound_to_it)
+{
+	const struct session_request s = { .session_id = "sess_x" };
+	const struct session_change archive = { .session_id = "sess_x", .archived = 1 };
+
+	engine_create_session(w.engine, &s, &fake_caller, fake_reply_fn, &reply);
+	fake_settle(&w);
+	const struct sandbox_creation r = { .session_id = "sess_x" };
+	engine_create_sandbox(w.engine, &r, &fake_caller, fake_reply_fn, &reply);
+	struct fake_process *bound = fake_last(&w);
+	begin(bound);
+	engine_update_session(w.engine, &archive, &fake_caller, fake_reply_fn, &second);
+	fake_settle(&w);
+	ck_assert(bound->signals || bound->kill_tree || bound->killed);
+	ck_assert_uint_eq(holder()->signals, 0);
+	fake_exit(&w, bound, SIGKILL, 0);
+	ck_closed("session_ended");
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_create("sandbox");
+	TCase *t = tcase_create("sandbox");
+	const TTest *const tests[] = {
+		it_is_created_with_its_holder,
+		a_holder_that_fails_leaves_none,
+		a_name_is_taken_while_it_is_open,
+		a_command_is_launched_through_the_holder,
+		options_of_the_sandbox_are_rejected,
+		closing_ends_commands_first,
+		a_command_that_does_not_end_does_not_keep_it,
+		the_idle_period_begins_with_the_last_end,
+		a_dead_holder_closes_it,
+		it_survives_the_runtime,
+		it_is_lost_with_its_guard,
+		a_shutdown_ends_commands_first,
+		an_archived_session_ends_those_bound_to_it,
+	};
+
+	tcase_add_checked_fixture(t, set_up, tear_down);
+	tcase_set_timeout(t, 60);
+	for (size_t i = 0; i < countof(tests); i++)
+		tcase_add_test(t, tests[i]);
+	suite_add_tcase(s, t);
+	SRunner *runner = srunner_create(s);
+	srunner_run_all(runner, CK_ENV);
+	int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? 1 : 0;
+}
