@@ -16,6 +16,7 @@
 #include "runtime/engine/core/core.h"
 #include "runtime/engine/process/process.h"
 #include "runtime/engine/session/session.h"
+#include "runtime/engine/start/process_environment.h"
 #include "runtime/engine/start/start.h"
 
 #include "policy/command_text.h"
@@ -39,123 +40,6 @@
 #define HOOKS_EXTRA 4096u              /* hook processes allowed in addition to maxProcesses */
 #define DISPLAY_MAX 2048u
 #define COMMAND_INLINE_MAX (16u * 1024) /* of argv's JSON in events; longer ones go behind a ref */
-
-/* ---- the environment ---- */
-
-struct environment {
-	struct buf text; /* "K=V" strings, each with its NUL */
-	const char **vars;
-	size_t count;
-};
-
-static void environment_done(struct environment *v)
-{
-	buf_done(&v->text);
-	free(v->vars);
-}
-
-static bool same_name(const char *var, const char *name, size_t n)
-{
-	return strncmp(var, name, n) == 0 && var[n] == '=';
-}
-
-static void environment_remove(struct environment *v, const char *name, size_t n)
-{
-	for (size_t i = 0; i < v->count; i++)
-		if (same_name(v->vars[i], name, n)) {
-			v->vars[i] = v->vars[--v->count];
-			return;
-		}
-}
-
-/*
- * Does the home directory exist inside the sandbox? "/" does not count as one, and a sandbox without the system
- * mounts has only the paths that it names.
- */
-static bool has_home(const struct profile *p, const char *home)
-{
-	bool seen = !p->confined;
-
-	for (size_t i = 0; i < p->count; i++)
-		seen |= p->entry[i].kind == PLAN_MOUNT_SYSTEM || strcmp(p->entry[i].path, home) == 0;
-	return seen && (home[1] || !p->confined);
-}
-
-/*
- * The proxy's address under every variable name that common tools read. The sandbox's own loopback bypasses the
- * proxy, except for names that the profile maps to the host's.
- */
-static void proxy_variables(const struct profile *p, struct buf *out)
-{
-	static const char *const names[] = { "HTTP_PROXY",  "http_proxy", "HTTPS_PROXY",
-					     "https_proxy", "ALL_PROXY",  "all_proxy" };
-	static const char *const without[] = { "NO_PROXY", "no_proxy" };
-	static const char *const own[] = { "localhost", "127.0.0.1", "::1" };
-
-	if (!p->confined || p->network != PLAN_NET_ALLOW)
-		return;
-	for (size_t i = 0; i < countof(names); i++) {
-		buf_printf(out, "%s=http://127.0.0.1:%d", names[i], PLAN_PROXY_PORT);
-		buf_byte(out, '\0');
-	}
-	for (size_t i = 0; i < countof(without); i++) {
-		const char *comma = "";
-
-		buf_printf(out, "%s=", without[i]);
-		for (size_t k = 0; k < countof(own); k++)
-			if (!host_rules_allow_literal(&p->hosts, own[k])) {
-				buf_printf(out, "%s%s", comma, own[k]);
-				comma = ",";
-			}
-		buf_byte(out, '\0');
-	}
-	buf_str(out, "NODE_USE_ENV_PROXY=1"); /* Node.js reads the other variables only with this one */
-	buf_byte(out, '\0');
-}
-
-/* The project directory under the names that existing hooks use. */
-static void hook_variables(const char *workspace, struct buf *out)
-{
-	static const char *const names[] = { "CLAUDE_PROJECT_DIR", "BAILIFF_PROJECT_DIR" };
-
-	for (size_t i = 0; i < countof(names); i++) {
-		buf_printf(out, "%s=%s", names[i], workspace);
-		buf_byte(out, '\0');
-	}
-}
-
-/* Takes ownership of f->env. */
-static void environment_build(struct process *p, const struct start_request *r, struct sandbox_setup *f,
-			      struct environment *v)
-{
-	size_t count = 0, at = 0;
-
-	v->text = f->env;
-	f->env = BUF_INIT;
-	buf_printf(&v->text, "PWD=%s", p->cwd);
-	buf_byte(&v->text, '\0');
-	if (process_has_tty(p))
-		buf_append(&v->text, "TERM=xterm-256color", sizeof "TERM=xterm-256color");
-	proxy_variables(&f->profile, &v->text);
-	if (p->owner == OWNER_HOOK)
-		hook_variables(f->workspace.path[0] ? f->workspace.path : p->cwd, &v->text);
-	for (const char *s = v->text.data; s < v->text.data + v->text.len; s += strlen(s) + 1)
-		count++;
-	v->vars = mem_zalloc(count + r->nenv_set + 1, sizeof *v->vars);
-	for (const char *s = v->text.data; at < count; s += strlen(s) + 1)
-		v->vars[at++] = s;
-	v->count = count;
-	for (size_t i = 0; i < count; i++)
-		if (same_name(v->vars[i], "HOME", 4) && !has_home(&f->profile, v->vars[i] + 5))
-			v->vars[i] = "HOME=/tmp";
-	/* The request has the last word: it can remove or replace every variable that was set above. */
-	for (size_t i = 0; i < r->nenv_unset; i++)
-		environment_remove(v, r->env_unset[i], strlen(r->env_unset[i]));
-	for (size_t i = 0; i < r->nenv_set; i++) {
-		environment_remove(v, r->env_set[i], (size_t)(strchrnul(r->env_set[i], '=') - r->env_set[i]));
-		v->vars[v->count++] = r->env_set[i];
-	}
-}
 
 /* ---- the command, as facts show it ---- */
 
@@ -213,7 +97,7 @@ static int by_text(const void *a, const void *b) { return strcmp(*(const char *c
  * Adds the environment to the profile's facts: the names of the variables, and a reference that is equal for two runs
  * if and only if all values are. The values may be secrets and are never part of a fact.
  */
-static void record_environment(struct process *p, const struct environment *v)
+static void record_environment(struct process *p, const struct process_environment *v)
 {
 	const char **sorted = mem_dup(v->vars, (v->count + 1) * sizeof *sorted);
 	struct buf json = BUF_INIT, all = BUF_INIT;
@@ -256,11 +140,11 @@ static uint32_t limits_kind(const struct plan_limits *l)
 static int plan_for(struct process *p, const struct start_request *r, struct sandbox_setup *f, const char *const *argv,
 		    size_t argc, struct buf *plan, struct err *e)
 {
-	struct environment env = { 0 };
+	struct process_environment env = { 0 };
 
 	if ((p->holder || p->within[0]) && !f->profile.confined)
 		return err_field(e, "profile", "has no sandbox that commands could share");
-	environment_build(p, r, f, &env);
+	process_environment_build(p, r, f, &env);
 	record_environment(p, &env);
 	struct plan_spec spec = {
 		.flags = p->holder ? PLAN_HOLDER | PLAN_STDIN_PIPE | PLAN_STDERR_MERGE
@@ -283,7 +167,7 @@ static int plan_for(struct process *p, const struct start_request *r, struct san
 	p->plan_kind = (spec.flags & (PLAN_PRIVATE_ROOT | PLAN_COW)) |
 		       (spec.network == PLAN_NET_HOST ? KIND_HOST_NETWORK : 0) | limits_kind(&spec.limits);
 	int rc = plan_build(&spec, plan, e);
-	environment_done(&env);
+	process_environment_done(&env);
 	if (rc == 0)
 		hash_sha256_text(plan->data, plan->len, p->plan_hash);
 	return rc;

@@ -165,7 +165,7 @@ START_TEST(closing_ends_commands_first)
 {
 	struct fake_process *p = member("sleep 9");
 
-	second = (struct fake_reply){ 0 };
+	second.count = 0;
 	close_it();
 	ck_assert_uint_eq(p->signals, 1ull << (SIGTERM - 1));
 	ck_assert_uint_eq(holder()->signals, 0);
