@@ -51,7 +51,7 @@ def quantile(values, q):
 
 
 SPAWN_NAMES = {"vfork+exec": "vfork+exec", "unshare": "unshare --pid --fork --mount-proc", "bwrap": "bwrap, like the profile workspace",
-               "workspace": "bailiff, profile workspace", "isolated": "bailiff, profile isolated"}
+               "workspace": "bailiff, profile workspace", "isolated": "bailiff, profile isolated", "session": "bailiff, in a session sandbox"}
 
 
 def bench_spawn(rounds=int(os.environ.get("ROUNDS", "400"))):
@@ -62,6 +62,7 @@ def bench_spawn(rounds=int(os.environ.get("ROUNDS", "400"))):
             process = rpc.call("start_process", command=["/bin/true"], profile=profile, cwd=home.work)["processId"]
             end = rpc.call("wait_process", processId=process)
             assert end["exitCode"] == 0, end
+        rpc.call("create_sandbox", name="bench", profile="workspace", cwd=home.work)
         done = subprocess.run([os.path.join(BUILD, "bench", "bench_spawn"), home.socket, home.work, str(rounds), str(PAUSE_MS),
                                shutil.which("unshare") or "", bwrap or ""], stdout=subprocess.PIPE, text=True, check=True)
         times = {}
@@ -136,14 +137,14 @@ def bench_cost(turns=int(os.environ.get("ROUNDS", "20")), each=25, clients=8):
                                   stdout=subprocess.PIPE, text=True, check=True)
             return [float(v) / 1e6 for v in done.stdout.split("\t")]
 
-        def in_turns(name, **how):
+        def in_turns(name, ours="workspace", **how):
             used = {"posix_spawn": [], "bwrap": []}
             before, count = cpu_of_parts(home), 0
             for _ in range(turns):
                 for way, key in (("vfork+exec", "posix_spawn"), ("bwrap", "bwrap")):
                     if key != "bwrap" or bwrap:
                         used[key].append(run(way, **dict(how, by=1))[1] / each)
-                run("workspace", **how)
+                run(ours, **how)
                 count += each * how.get("by", 1)
             time.sleep(0.2)
             parts = {k: (v - before[k]) / count for k, v in cpu_of_parts(home).items()}
@@ -154,12 +155,18 @@ def bench_cost(turns=int(os.environ.get("ROUNDS", "20")), each=25, clients=8):
             print(f"  {'':<42} {', '.join(f'{k} {v * 1e6:.0f}' for k, v in parts.items())}")
 
         run("workspace")
+        with home.rpc() as rpc:
+            rpc.call("create_sandbox", name="bench", profile="workspace", cwd=home.work)
         print("\nCPU time per command /bin/true, profile workspace, µs; bailiff: all of its processes and the command:")
         in_turns("one client, a pause after each command", pause=PAUSE_MS)
         in_turns("one client, without a pause")
         in_turns(f"{clients} clients, without a pause", by=clients)
-        rates = [clients * 100 / run("workspace", count=100, by=clients)[0] for _ in range(3)]
-        print(f"  {f'{clients} clients':<42} {max(rates):8.0f} commands/s (best of {', '.join(f'{r:.0f}' for r in rates)})")
+        in_turns("session sandbox, one client, a pause", "session", pause=PAUSE_MS)
+        in_turns("session sandbox, one client, without a pause", "session")
+        in_turns(f"session sandbox, {clients} clients", "session", by=clients)
+        for way, name in (("workspace", f"{clients} clients"), ("session", f"{clients} clients, session sandbox")):
+            rates = [clients * 100 / run(way, count=100, by=clients)[0] for _ in range(3)]
+            print(f"  {name:<42} {max(rates):8.0f} commands/s (best of {', '.join(f'{r:.0f}' for r in rates)})")
         time.sleep(1)
         pids = tree_of(home.guard.pid)
         print(f"  {'idle after that':<42} {len(pids):8} processes, {sum(status_kib(p, 'RssAnon') for p in pids) / 1024:.1f} MB of anonymous memory")
