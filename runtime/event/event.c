@@ -312,6 +312,8 @@ struct jval event_member(const struct event_view *v, const char *member)
 
 bool event_from_client(const struct event_view *v)
 {
+	if (event_info(v->type)->origin != EVENT_BY_CLIENT)
+		return false; /* emit_events rejects it */
 	return jval_get(event_member(v, "correlation"), "emittedBy").type != JT_NONE;
 }
 

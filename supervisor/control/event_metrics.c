@@ -155,11 +155,11 @@ static bool count_event(void *ctx, const struct event_view *ev)
 		return false;
 	p->left--;
 	p->tally->counted = ev->sequence;
-	for (size_t i = 0; i < countof(rows) && !event_from_client(ev); i++) {
+	for (size_t i = 0; i < countof(rows); i++) {
 		if (rows[i].type != ev->type)
 			continue;
 		struct jval payload = event_payload(ev);
-		if (jval_bool(jval_get(payload, "dryRun"), false))
+		if (event_from_client(ev) || jval_bool(jval_get(payload, "dryRun"), false))
 			break;
 		if (!rows[i].label)
 			jval_str(jval_path(payload, rows[i].member), word, sizeof(word));
