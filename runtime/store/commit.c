@@ -3,6 +3,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/mem.h"
 #include "runtime/store/chunk.h"
+#include "runtime/store/event_index.h"
 #include "runtime/store/idempotency_records.h"
 #include "runtime/store/layer.h"
 #include "runtime/store/read_models.h"
@@ -57,6 +58,7 @@ void commit_count(struct store *store, uint64_t start_ns)
 struct settling {
 	const struct layer *head;
 	struct tip tip;
+	struct buf record; /* of the event at hand */
 	uint64_t freed;
 	char **expired;
 	size_t nexpired;
@@ -67,19 +69,20 @@ static int put_event(struct store *store, MDB_txn *txn, const struct group_entry
 {
 	struct event_view ev;
 	struct db_key k;
-	MDB_val kv, v = { .mv_size = record_size(n->len) };
+	MDB_val kv, v;
 	int rc;
 
 	if (event_view_of(n->data, n->len, g->tip.sequence + 1, &ev, e) != 0)
 		return -1;
+	record_write(&g->record, n->data, n->len, ev.real_us, &g->tip);
 	kv = db_key_sequence(&k, ev.sequence);
-	rc = mdb_put(txn, store->db.t[DB_EVENTS], &kv, &v, MDB_RESERVE | MDB_APPEND);
+	v = (MDB_val){ .mv_size = g->record.len, .mv_data = g->record.data };
+	rc = mdb_put(txn, store->db.t[DB_EVENTS], &kv, &v, MDB_APPEND);
 	if (rc == MDB_KEYEXIST) /* there is a larger key: another program wrote here */
 		return err_set(e, ERR_CORRUPT, "the log continues after its last event");
 	if (rc != 0)
 		return db_err(e, rc, "write an event");
-	record_write(v.mv_data, n->data, n->len, ev.real_us, &g->tip);
-	return record_index_put(&store->db, txn, &ev, e);
+	return event_index_put(&store->db, txn, &ev, e);
 }
 
 static int put_expiry(struct store *store, MDB_txn *txn, const struct group_entry *n, struct settling *g, struct err *e)
@@ -177,6 +180,7 @@ static void settling_done(struct settling *g)
 	for (size_t i = 0; i < g->nexpired; i++)
 		free(g->expired[i]);
 	free(g->expired);
+	buf_done(&g->record);
 	free(g);
 }
 

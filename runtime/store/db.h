@@ -19,7 +19,7 @@ struct err;
 #define DB_TABLES(X)                                                                                  \
 	X(META, "meta")         /* name → sealed value (store_meta.h) */                            \
 	X(EVENTS, "events")     /* sequence → record.h */                                           \
-	X(INDEX, "index")       /* id, id field, sequence (record.h)        → nothing */            \
+	X(INDEX, "index")       /* id, id field, first sequence → distances (event_index.h) */      \
 	X(MODELS_A, "models_a") /* kind, id → sealed document; META_MODELS selects a or b */        \
 	X(MODELS_B, "models_b")                                                                       \
 	X(BASE, "base")           /* the models before the first kept event (retention) */            \

@@ -112,7 +112,9 @@ static int check_entry(const struct group_entry *n, struct err *e)
 {
 	switch (n->tag) {
 	case GROUP_EVENT:
-		return n->key_len || record_size(n->len) > RECORD_MAX ? set_corrupt(e, "is a malformed event") : 0;
+		return n->key_len || n->len + sizeof(struct record_head) > RECORD_MAX
+			       ? set_corrupt(e, "is a malformed event")
+			       : 0;
 	case GROUP_RANGE:
 		if (n->key_len == 0 || n->key_len >= BATCH_REF_MAX || n->len % sizeof(struct chunk_bytes))
 			return set_corrupt(e, "is a malformed range");

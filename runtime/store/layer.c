@@ -41,7 +41,9 @@ static int project_event(struct store *store, struct layer *l, const struct grou
 		l->weight += ev.ids[f].text && id_field_indexed((enum id_field)f);
 	l->last_sequence++;
 	event_view_payload(&ev);
-	if (store->project && store->project(m, &ev, e) != 0)
+	int rc = store->project ? store->project(m, &ev, e) : 0;
+	models_release(m);
+	if (rc != 0)
 		return err_wrap(e, "project event %llu (%s)", (unsigned long long)ev.sequence,
 				event_info(ev.type)->name);
 	return 0;

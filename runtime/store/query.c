@@ -2,6 +2,7 @@
 
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
+#include "runtime/store/event_index.h"
 #include "runtime/store/layer.h"
 #include "runtime/store/reader.h"
 #include "runtime/store/record.h"
@@ -27,6 +28,7 @@ struct event_scan {
 	bool (*fn)(void *ctx, const struct event_view *ev);
 	void *ctx;
 	bool stopped;
+	struct buf space; /* of the event at hand */
 };
 
 static int set_expired(struct err *e, uint64_t after, uint64_t first)
@@ -59,7 +61,7 @@ static int deliver_event(struct event_scan *c, const MDB_val *v, uint64_t sequen
 {
 	struct event_view ev;
 
-	if (record_view(v->mv_data, v->mv_size, sequence, &ev, e) != 0)
+	if (record_view(v->mv_data, v->mv_size, sequence, &c->space, &ev, e) != 0)
 		return -1;
 	if (!matches_index(c, &ev))
 		return err_set(e, ERR_CORRUPT, "event %llu: an index entry is wrong", (unsigned long long)sequence);
@@ -96,42 +98,27 @@ static int scan_log(struct event_scan *c, uint64_t last, struct err *e)
 	return rc == 0 || rc == MDB_NOTFOUND ? 0 : db_err(e, rc, "read events");
 }
 
-/* An id's entries are in the order of the sequence. */
 static int scan_index(struct event_scan *c, uint64_t last, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
-	db_cursor_auto MDB_cursor *cur = NULL;
+	index_scan_auto struct index_scan s = INDEX_SCAN_INIT;
 	unsigned budget = EVENTS_A_TXN;
-	struct db_key k = { .len = 0 };
-	MDB_val kv, v;
-	size_t prefix;
-	int rc;
+	uint64_t sequence;
+	int rc = 0;
 
-	if (reader_begin(c->store, &r, e) != 0 || check_floor(&r, c, e) != 0)
+	if (reader_begin(c->store, &r, e) != 0 || check_floor(&r, c, e) != 0 ||
+	    index_scan_begin(r.db, r.txn, c->q->index, c->q->id, c->id_len, c->next, &s, e) != 0)
 		return -1;
-	rc = mdb_cursor_open(r.txn, r.db->t[DB_INDEX], &cur);
-	if (rc != 0)
-		return db_err(e, rc, "read an index");
-	record_index_prefix(c->q->index, c->q->id, c->id_len, &k);
-	prefix = k.len;
-	db_key_u64(&k, c->next);
-	kv = db_key_val(&k);
-	rc = mdb_cursor_get(cur, &kv, &v, MDB_SET_RANGE);
-	for (; rc == 0 && !c->stopped; rc = mdb_cursor_get(cur, &kv, &v, MDB_NEXT)) {
-		uint64_t sequence;
+	while (!c->stopped && (rc = index_scan_next(&s, &sequence, e)) > 0 && sequence <= last) {
+		MDB_val v;
 
-		if (kv.mv_size != prefix + 8 || memcmp(kv.mv_data, k.bytes, prefix) != 0)
-			break;
-		sequence = db_u64_at((const char *)kv.mv_data + prefix);
-		if (sequence > last)
-			break;
 		if (budget-- == 0)
 			return 0; /* the next transaction continues at c->next */
 		if (db_event_get(r.txn, r.db, sequence, &v, e) != 0 || deliver_event(c, &v, sequence, e) != 0)
 			return -1;
 	}
-	if (rc != 0 && rc != MDB_NOTFOUND)
-		return db_err(e, rc, "read an index");
+	if (rc < 0)
+		return -1;
 	if (!c->stopped)
 		c->next = last + 1;
 	return 0;
@@ -183,6 +170,7 @@ int store_events(struct store *store, const struct store_query *q, bool (*fn)(vo
 	}
 	if (rc == 0 && !c.stopped)
 		rc = scan_ring(&c, e);
+	buf_done(&c.space);
 	return rc;
 }
 
@@ -198,6 +186,7 @@ static int query_committed(struct store *store, const struct store_query *q,
 	c.id_len = q->index >= 0 ? strlen(q->id) : 0;
 	while (rc == 0 && !c.stopped && c.next <= c.last)
 		rc = q->index >= 0 ? scan_index(&c, c.last, e) : scan_log(&c, c.last, e);
+	buf_done(&c.space);
 	return rc;
 }
 
@@ -219,11 +208,9 @@ int store_sequence_at(struct store *store, uint64_t real_us, uint64_t *ret, stru
 	while (lo < hi) {
 		uint64_t mid = lo + (hi - lo) / 2;
 		struct record_head h;
-		const void *event;
 		MDB_val v;
 
-		if (db_event_get(r.txn, r.db, mid, &v, e) != 0 ||
-		    record_check(v.mv_data, v.mv_size, mid, &h, &event, e) != 0)
+		if (db_event_get(r.txn, r.db, mid, &v, e) != 0 || record_check(v.mv_data, v.mv_size, mid, &h, e) != 0)
 			return -1;
 		if (h.max_us >= real_us)
 			hi = mid;
@@ -315,9 +302,13 @@ static int open_scratch(struct background_read *a, struct err *e)
 
 int background_read_project(struct background_read *a, const struct event_view *ev, struct err *e)
 {
-	if (open_scratch(a, e) != 0 || a->store->project(&a->scratch.models, ev, e) != 0)
+	int rc;
+
+	if (open_scratch(a, e) != 0)
 		return -1;
-	return scratch_yield(&a->scratch, e);
+	rc = a->store->project(&a->scratch.models, ev, e);
+	models_release(&a->scratch.models);
+	return rc != 0 ? -1 : scratch_yield(&a->scratch, e);
 }
 
 int background_read_model(struct background_read *a, uint8_t kind, const char *id, const char **ret, size_t *ret_len,
@@ -334,6 +325,7 @@ int background_read_models(struct background_read *a, uint8_t kind,
 {
 	MDB_val kv = { .mv_size = 1, .mv_data = &kind }, v;
 	db_cursor_auto MDB_cursor *cur = NULL;
+	buf_auto struct buf space = BUF_INIT;
 	int rc;
 
 	if (open_scratch(a, e) != 0)
@@ -342,12 +334,12 @@ int background_read_models(struct background_read *a, uint8_t kind,
 	if (rc != 0)
 		return db_err(e, rc, "read temporary models");
 	for (rc = mdb_cursor_get(cur, &kv, &v, MDB_SET_RANGE); rc == 0; rc = mdb_cursor_get(cur, &kv, &v, MDB_NEXT)) {
-		const void *json;
+		const char *json;
 		size_t len;
 
 		if (kv.mv_size < 2 || *(const uint8_t *)kv.mv_data != kind)
 			break;
-		if (db_seal_open(&kv, &v, &json, &len, e) != 0)
+		if (stored_doc_open(&kv, &v, &space, &json, &len, e) != 0)
 			return -1;
 		if (!fn(ctx, (const char *)kv.mv_data + 1, kv.mv_size - 1, json, len))
 			break;

@@ -32,7 +32,6 @@ int models_get(struct models *m, uint8_t kind, const char *id, size_t id_len, co
 	       struct err *e)
 {
 	struct db_key k;
-	const void *p;
 	int rc;
 
 	if (id_len == 0 || id_len > MODEL_ID_MAX)
@@ -46,12 +45,8 @@ int models_get(struct models *m, uint8_t kind, const char *id, size_t id_len, co
 	if (model_key(&k, kind, id, id_len, e) != 0)
 		return -1;
 	MDB_val kv = db_key_val(&k);
-	rc = db_seal_get(m->txn, m->dbi, &kv, &p, ret_len, e);
-	if (rc < 0)
-		return wrap_model(e, kind, id, id_len);
-	if (rc == 0)
-		*ret = p;
-	return rc;
+	rc = stored_doc_get(m->txn, m->dbi, &kv, &m->expanded, ret, ret_len, e);
+	return rc < 0 ? wrap_model(e, kind, id, id_len) : rc;
 }
 
 int models_put(struct models *m, uint8_t kind, const char *id, size_t id_len, const char *json, size_t len,
@@ -67,13 +62,11 @@ int models_put(struct models *m, uint8_t kind, const char *id, size_t id_len, co
 		docs_put(m->docs, m->ordinal, kind, id, id_len, json, len);
 		return 0;
 	}
-	MDB_val kv = db_key_val(&k), old;
-	/* An unchanged document is not written: in a copy-on-write tree that would copy its page and those above it. */
-	if (mdb_get(m->txn, m->dbi, &kv, &old) == 0 && db_seal_same(&old, json, len))
-		return 0;
-	m->puts++;
-	if (db_seal_put(m->txn, m->dbi, &kv, json, len, e) != 0)
+	MDB_val kv = db_key_val(&k);
+	int rc = stored_doc_put(m->txn, m->dbi, &kv, json, len, e);
+	if (rc < 0)
 		return wrap_model(e, kind, id, id_len);
+	m->puts += rc == 0;
 	return 0;
 }
 
@@ -145,6 +138,7 @@ static int model_get(struct store *store, struct speculative *speculative, uint8
 	rc = models_get(&m, kind, id, strlen(id), &p, &n, e);
 	if (rc == 0)
 		buf_append(out, p, n);
+	models_release(&m);
 	return rc;
 }
 
@@ -251,6 +245,7 @@ static int scan_table(struct doc_scan *c, const struct models *m, const struct d
 		      struct err *e)
 {
 	db_cursor_auto MDB_cursor *cur = NULL;
+	buf_auto struct buf space = BUF_INIT;
 	MDB_val kv, v;
 	int rc = mdb_cursor_open(m->txn, m->dbi, &cur);
 
@@ -259,14 +254,14 @@ static int scan_table(struct doc_scan *c, const struct models *m, const struct d
 	rc = scan_start(cur, pk, after, c->descending, &kv, &v);
 	for (; rc == 0 && !c->stopped; rc = mdb_cursor_get(cur, &kv, &v, c->descending ? MDB_PREV : MDB_NEXT)) {
 		const char *id = (const char *)kv.mv_data + 1;
-		const void *json;
+		const char *json;
 		size_t len;
 
 		if (kv.mv_size < pk->len || memcmp(kv.mv_data, pk->bytes, pk->len) != 0)
 			break;
 		if (c->over.count && deliver_over(c, id, kv.mv_size - 1))
 			continue;
-		if (db_seal_open(&kv, &v, &json, &len, e) != 0)
+		if (stored_doc_open(&kv, &v, &space, &json, &len, e) != 0)
 			return wrap_model(e, pk->bytes[0], id, kv.mv_size - 1);
 		c->stopped = !c->fn(c->ctx, id, kv.mv_size - 1, json, len);
 	}

@@ -8,6 +8,7 @@
  */
 
 #include "runtime/store/db.h"
+#include "runtime/store/stored_doc.h"
 
 #include <stdint.h>
 
@@ -23,6 +24,10 @@ struct models {
 	struct docs *docs; /* if not NULL, writes go there */
 	const struct layer *over;
 	uint64_t ordinal;
+	struct expanded *expanded; /* texts that models_get has returned */
 };
+
+/* Frees them. Called after each event that is projected, and where the models are no longer used. */
+static inline void models_release(struct models *m) { expanded_release(&m->expanded); }
 
 #endif

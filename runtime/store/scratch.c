@@ -101,6 +101,7 @@ int scratch_yield(struct scratch *c, struct err *e)
 
 void scratch_done(struct scratch *c)
 {
+	models_release(&c->models);
 	if (c->models.txn)
 		mdb_txn_abort(c->models.txn);
 	if (c->env)

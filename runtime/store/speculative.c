@@ -29,6 +29,7 @@ static void project_batch(struct store *store, struct store_batch *b, struct mod
 		if (event_view_of(b->records.data + b->events[i].offset, b->events[i].length, 0, &ev, &e) != 0 ||
 		    store->project_speculative(m, &ev, &e) != 0)
 			log_error("store: project a submitted batch: %s", e.message);
+		models_release(m);
 	}
 }
 

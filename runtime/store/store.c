@@ -320,6 +320,7 @@ static int64_t count_new_models(const struct reader *r, MDB_dbi dbi)
 
 		more += !n->gone - there;
 	}
+	models_release(&m);
 	return more;
 }
 

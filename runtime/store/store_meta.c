@@ -36,21 +36,19 @@ static int follow_to_end(MDB_cursor *cur, MDB_val kv, MDB_val v, bool chained, s
 
 	for (; rc == 0; rc = mdb_cursor_get(cur, &kv, &v, MDB_NEXT)) {
 		struct record_head h;
-		const void *event;
 		uint64_t sequence;
-		size_t len;
 
 		if (kv.mv_size != 8)
 			return err_set(e, ERR_CORRUPT, "an event has a malformed key");
 		sequence = db_u64_at(kv.mv_data);
 		if (!chained) {
-			if (record_check(v.mv_data, v.mv_size, sequence, &h, &event, e) != 0)
+			if (record_check(v.mv_data, v.mv_size, sequence, &h, e) != 0)
 				return -1;
 			tip->sequence = sequence - 1;
 			tip->checksum = h.previous;
 			chained = true;
 		}
-		if (record_follow(v.mv_data, v.mv_size, sequence, tip, &event, &len, e) != 0)
+		if (record_follow(v.mv_data, v.mv_size, sequence, tip, e) != 0)
 			return -1;
 	}
 	return rc == MDB_NOTFOUND ? 0 : db_err(e, rc, "read the log");

@@ -12,6 +12,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/event/event.h"
+#include "runtime/store/event_index.h"
 #include "runtime/store/idempotency_records.h"
 #include "runtime/store/read_models.h"
 #include "runtime/store/reader.h"
@@ -56,27 +57,20 @@ struct prune {
  */
 static int remove_event(struct store *store, MDB_txn *txn, struct models *m, struct tip *floor, struct err *e)
 {
-	mem_auto void *copy = NULL;
+	buf_auto struct buf space = BUF_INIT;
 	struct event_view ev;
 	struct db_key k;
 	MDB_val kv;
 	int rc;
 
-	if (writer_project_next(store, txn, m, floor, &copy, &ev, e) != 0)
+	if (writer_project_next(store, txn, m, floor, &space, &ev, e) != 0)
 		return -1;
 	kv = db_key_sequence(&k, ev.sequence);
 	rc = mdb_del(txn, store->db.t[DB_EVENTS], &kv, NULL);
-	for (int f = 0; f < ID_FIELD_COUNT && rc == 0; f++) {
-		if (!record_index_key(&ev, f, &k))
-			continue;
-		kv = db_key_val(&k);
-		rc = mdb_del(txn, store->db.t[DB_INDEX], &kv, NULL);
-		m->puts++;
-		if (rc == MDB_NOTFOUND)
-			rc = 0;
-	}
 	m->puts++;
-	return rc == 0 ? 0 : db_err(e, rc, "remove an event");
+	if (rc != 0)
+		return db_err(e, rc, "remove an event");
+	return event_index_remove(&store->db, txn, &ev, &m->puts, e);
 }
 
 static int prune_txn(struct store *store, MDB_txn *txn, void *ctx, struct err *e)
@@ -293,10 +287,10 @@ static int project_log(struct rebuild *b, struct store *store, MDB_txn *txn, str
 
 	for (unsigned i = 0; i < REBUILD_EVENTS && m.puts < STEP_PUTS && b->next_at.sequence < store->settled.sequence;
 	     i++) {
-		mem_auto void *copy = NULL;
+		buf_auto struct buf space = BUF_INIT;
 		struct event_view ev;
 
-		if (writer_project_next(store, txn, &m, &b->next_at, &copy, &ev, e) != 0)
+		if (writer_project_next(store, txn, &m, &b->next_at, &space, &ev, e) != 0)
 			return -1;
 	}
 	if (b->next_at.sequence < store->settled.sequence)
@@ -518,13 +512,13 @@ void store_backup(struct store *store, const char *dir, void (*done)(void *ctx, 
 /* ---- upgrade ---- */
 
 /*
- * From version 2 to 3 only the number changes: version 3 may have groups that are only in the journal, where programs
- * of version 2 would not look. From 1 to 2 the keys of the index change (record_index_prefix): the table is emptied and
- * filled again from the log, in transactions of bounded size. The last one writes the version, so an interrupted
- * upgrade starts over.
+ * Version 3 may have groups that are only in the journal, version 4 events and documents that are compressed: programs
+ * of earlier versions must reject such a store. Version 4 has another index, too: the table is emptied and filled again
+ * from the log, in transactions of bounded size. The last one writes the version, so an interrupted upgrade starts
+ * over.
  */
 
-#define INDEX_VERSION 2u /* the first with the current index */
+#define INDEX_VERSION 4u /* the first with the current index */
 #define EVENTS_A_TXN 150 /* each with several index entries */
 
 int upkeep_upgrade(struct store *store, uint32_t version, struct err *e)
@@ -549,14 +543,15 @@ int upkeep_upgrade(struct store *store, uint32_t version, struct err *e)
 		if (!emptied && (rc = mdb_drop(txn, store->db.t[DB_INDEX], 0)) != 0)
 			db_err(e, rc, "empty the index");
 		for (unsigned i = 0; rc == 0 && i < EVENTS_A_TXN && next <= store->settled.sequence; i++, next++) {
+			buf_auto struct buf space = BUF_INIT;
 			struct err why = ERR_INIT;
 			struct event_view ev;
 			MDB_val v;
 
 			/* a store with a damaged record still opens; `bailiff store verify` reports it */
 			if (db_event_get(txn, &store->db, next, &v, &why) == 0 &&
-			    record_view(v.mv_data, v.mv_size, next, &ev, &why) == 0)
-				rc = record_index_put(&store->db, txn, &ev, e);
+			    record_view(v.mv_data, v.mv_size, next, &space, &ev, &why) == 0)
+				rc = event_index_put(&store->db, txn, &ev, e);
 			else if (why.code == ERR_CORRUPT)
 				log_error("store: event %llu has no index entries: %s", (unsigned long long)next,
 					  why.message);

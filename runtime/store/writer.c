@@ -27,6 +27,7 @@
 #include "runtime/store/chunk.h"
 #include "runtime/store/durable.h"
 #include "runtime/store/layer.h"
+#include "runtime/store/read_models.h"
 #include "runtime/store/spool.h"
 #include "runtime/store/store_meta.h"
 #include "runtime/store/store_private.h"
@@ -107,24 +108,24 @@ int writer_txn(struct store *store, int (*fn)(struct store *store, MDB_txn *txn,
 	return -1;
 }
 
-int writer_project_next(struct store *store, MDB_txn *txn, struct models *m, struct tip *tip, void **ret_copy,
+int writer_project_next(struct store *store, MDB_txn *txn, struct models *m, struct tip *tip, struct buf *space,
 			struct event_view *ret_ev, struct err *e)
 {
-	mem_auto void *copy = NULL;
 	struct tip next = *tip;
 	struct event_view ev;
-	const void *event;
-	size_t len;
 	MDB_val v;
+	int rc;
 
 	if (db_event_get(txn, &store->db, tip->sequence + 1, &v, e) != 0 ||
-	    record_follow(v.mv_data, v.mv_size, tip->sequence + 1, &next, &event, &len, e) != 0)
+	    record_follow(v.mv_data, v.mv_size, tip->sequence + 1, &next, e) != 0)
 		return -1;
-	copy = mem_dup(event, len);
-	if (event_view_of(copy, len, next.sequence, &ev, e) != 0 || (store->project && store->project(m, &ev, e) != 0))
+	rc = record_view(v.mv_data, v.mv_size, next.sequence, space, &ev, e);
+	if (rc == 0 && store->project)
+		rc = store->project(m, &ev, e);
+	models_release(m);
+	if (rc != 0)
 		return err_wrap(e, "project event %llu", (unsigned long long)next.sequence);
 	*tip = next;
-	*ret_copy = mem_take(&copy);
 	*ret_ev = ev;
 	return 0;
 }

@@ -33,11 +33,12 @@ static void sum_table(MDB_txn *txn, MDB_dbi dbi, struct sum *total, struct sum *
 
 	while (rc == 0 && (rc = mdb_cursor_get(cur, &k, &v, MDB_NEXT)) == 0) {
 		struct err e = ERR_INIT;
+		buf_auto struct buf space = BUF_INIT;
 		struct event_view ev;
 		struct sum *part = parts ? &parts[*(unsigned char *)k.mv_data] : NULL;
 
 		if (events) {
-			if (record_view(v.mv_data, v.mv_size, db_u64_at(k.mv_data), &ev, &e) != 0)
+			if (record_view(v.mv_data, v.mv_size, db_u64_at(k.mv_data), &space, &ev, &e) != 0)
 				exit_with("event", e.message);
 			part = &parts[ev.type];
 		}

@@ -9,6 +9,7 @@
 #include "runtime/event/event.h"
 #include "runtime/store/chunk.h"
 #include "runtime/store/lmdb_check.h"
+#include "runtime/store/lz.h"
 #include "runtime/store/record.h"
 
 #include <stdint.h>
@@ -26,18 +27,20 @@ static void expect_corrupt(int rc, const struct err *e)
 static void record(void *p, size_t n, struct err *e)
 {
 	struct tip tip = { .sequence = 6 };
+	buf_auto struct buf space = BUF_INIT;
 	struct event_view v;
-	const void *event;
-	size_t len;
 
-	expect_corrupt(record_view(p, n, 7, &v, e), e);
-	expect_corrupt(record_follow(p, n, 7, &tip, &event, &len, e), e);
+	expect_corrupt(record_view(p, n, 7, &space, &v, e), e);
+	expect_corrupt(record_follow(p, n, 7, &tip, e), e);
 	/* past the checksum, which a fuzzer does not guess: what is stored was written by us, or the checksum says so
 	 */
 	if (n > sizeof(struct record_head))
 		expect_corrupt(
 			event_view_of((char *)p + sizeof(struct record_head), n - sizeof(struct record_head), 7, &v, e),
 			e);
+	buf_reset(&space);
+	if (n > 2)
+		expect_corrupt(lz_expand((char *)p + 2, n - 2, *(unsigned char *)p << 4, &space, e), e);
 }
 
 /* The input's first half as key, the second as value. */

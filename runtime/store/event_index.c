@@ -1,0 +1,281 @@
+#include "runtime/store/event_index.h"
+
+#include "runtime/base/err.h"
+#include "runtime/event/event.h"
+
+#include <string.h>
+
+/* A run is rewritten for each event that it gets, so it must not become long. */
+#define RUN_MAX 96u
+#define DISTANCE_MAX                                                                                     \
+	10u /* bytes of a distance: seven bits each, the lowest first, all but the last with the top bit \
+	     */
+
+/*
+ * The part of an id that sorts by time comes first: the runs of ids that were created together, such as a session,
+ * its thread, its turn and its process, are then on one page at the end of the table, and a commit writes that page
+ * instead of one page per field.
+ */
+static void make_prefix(int field, const char *id, size_t len, struct db_key *ret)
+{
+	const char *sep = memchr(id, '_', len);
+	size_t head = sep ? (size_t)(sep + 1 - id) : 0;
+
+	db_key_reset(ret);
+	db_key_add(ret, id + head, len - head);
+	db_key_u8(ret, 0);
+	db_key_u8(ret, (uint8_t)field);
+	db_key_add(ret, id, head);
+	db_key_u8(ret, 0);
+}
+
+/* False if the event has no such id, or the field is not indexed. */
+static bool make_event_prefix(const struct event_view *ev, int field, struct db_key *ret)
+{
+	const struct id_text *id = &ev->ids[field];
+
+	if (!id->text || !id_field_indexed((enum id_field)field))
+		return false;
+	make_prefix(field, id->text, id->len, ret);
+	return db_key_ok(ret) && ret->len + sizeof(uint64_t) <= DB_KEY_MAX;
+}
+
+static size_t put_distance(unsigned char *at, uint64_t v)
+{
+	size_t n = 0;
+
+	for (; v >= 0x80; v >>= 7)
+		at[n++] = (unsigned char)(v | 0x80);
+	at[n++] = (unsigned char)v;
+	return n;
+}
+
+/* 1; 0 at the end of the run; −1 if it is malformed. */
+static int next_in_run(const unsigned char **at, const unsigned char *end, uint64_t *sequence)
+{
+	uint64_t v = 0;
+	unsigned shift = 0;
+
+	if (*at == end)
+		return 0;
+	for (;; shift += 7) {
+		unsigned char b;
+
+		if (*at == end || shift >= 7 * DISTANCE_MAX)
+			return -1;
+		b = *(*at)++;
+		v |= (uint64_t)(b & 0x7f) << shift;
+		if (!(b & 0x80))
+			break;
+	}
+	if (v == 0 || v > UINT64_MAX - *sequence)
+		return -1;
+	*sequence += v;
+	return 1;
+}
+
+static int set_corrupt(struct err *e) { return err_set(e, ERR_CORRUPT, "a run of the index is malformed"); }
+
+/* Begins to read the run under the cursor; false if it belongs to another id. */
+static bool enter_run(const struct db_key *prefix, const MDB_val *k, const MDB_val *v, uint64_t *ret_first,
+		      const unsigned char **ret_at, const unsigned char **ret_end)
+{
+	if (k->mv_size != prefix->len + sizeof(uint64_t) || memcmp(k->mv_data, prefix->bytes, prefix->len) != 0)
+		return false;
+	*ret_first = db_u64_at((const char *)k->mv_data + prefix->len);
+	*ret_at = v->mv_data;
+	*ret_end = *ret_at + v->mv_size;
+	return true;
+}
+
+/* Moves the cursor to the last run of the id that begins at or before `sequence`: an LMDB code. */
+static int seek_run(MDB_cursor *cur, const struct db_key *prefix, uint64_t sequence, MDB_val *k, MDB_val *v)
+{
+	struct db_key key = *prefix;
+	int rc;
+
+	db_key_u64(&key, sequence);
+	*k = db_key_val(&key);
+	rc = mdb_cursor_get(cur, k, v, MDB_SET_RANGE);
+	if (rc == 0 && k->mv_size == key.len && memcmp(k->mv_data, key.bytes, key.len) == 0)
+		return 0;
+	if (rc != 0 && rc != MDB_NOTFOUND)
+		return rc;
+	rc = mdb_cursor_get(cur, k, v, rc == 0 ? MDB_PREV : MDB_LAST);
+	if (rc == 0 && (k->mv_size != key.len || memcmp(k->mv_data, prefix->bytes, prefix->len) != 0))
+		return MDB_NOTFOUND;
+	return rc;
+}
+
+/* ---- writing ---- */
+
+static int put_run(const struct db *d, MDB_txn *txn, const struct db_key *prefix, uint64_t first, const void *p,
+		   size_t n, struct err *e)
+{
+	struct db_key key = *prefix;
+	MDB_val k, v = { .mv_size = n, .mv_data = (void *)(uintptr_t)p };
+	int rc;
+
+	db_key_u64(&key, first);
+	k = db_key_val(&key);
+	rc = mdb_put(txn, d->t[DB_INDEX], &k, &v, 0);
+	return rc == 0 ? 0 : db_err(e, rc, "write an index entry");
+}
+
+/* Appends to the newest run of the id, or begins another one. */
+static int put_sequence(const struct db *d, MDB_txn *txn, MDB_cursor *cur, const struct db_key *prefix,
+			uint64_t sequence, struct err *e)
+{
+	unsigned char run[RUN_MAX + DISTANCE_MAX];
+	const unsigned char *at, *end;
+	uint64_t first, last;
+	MDB_val k, v;
+	size_t n;
+	int rc = seek_run(cur, prefix, sequence, &k, &v);
+
+	if (rc == MDB_NOTFOUND)
+		return put_run(d, txn, prefix, sequence, run, 0, e);
+	if (rc != 0)
+		return db_err(e, rc, "read an index");
+	if (v.mv_size >= RUN_MAX || !enter_run(prefix, &k, &v, &first, &at, &end))
+		return put_run(d, txn, prefix, sequence, run, 0, e);
+	last = first;
+	while ((rc = next_in_run(&at, end, &last)) > 0)
+		;
+	if (rc < 0 || last >= sequence)
+		return set_corrupt(e);
+	n = v.mv_size;
+	if (n)
+		memcpy(run, v.mv_data, n);
+	n += put_distance(run + n, sequence - last);
+	return put_run(d, txn, prefix, first, run, n, e);
+}
+
+int event_index_put(const struct db *d, MDB_txn *txn, const struct event_view *ev, struct err *e)
+{
+	db_cursor_auto MDB_cursor *cur = NULL;
+	struct db_key prefix;
+	int rc = mdb_cursor_open(txn, d->t[DB_INDEX], &cur);
+
+	if (rc != 0)
+		return db_err(e, rc, "read an index");
+	for (int f = 0; f < ID_FIELD_COUNT; f++)
+		if (make_event_prefix(ev, f, &prefix) && put_sequence(d, txn, cur, &prefix, ev->sequence, e) != 0)
+			return -1;
+	return 0;
+}
+
+/* The oldest event is the first of its runs, which begin with their next one then. */
+static int remove_first(const struct db *d, MDB_txn *txn, const struct db_key *prefix, uint64_t sequence,
+			unsigned *puts, struct err *e)
+{
+	unsigned char rest[RUN_MAX + DISTANCE_MAX];
+	const unsigned char *at, *end;
+	struct db_key key = *prefix;
+	uint64_t next = sequence;
+	MDB_val k, v;
+	size_t n = 0;
+	int rc, more;
+
+	db_key_u64(&key, sequence);
+	k = db_key_val(&key);
+	rc = mdb_get(txn, d->t[DB_INDEX], &k, &v);
+	if (rc == MDB_NOTFOUND)
+		return 0;
+	if (rc != 0)
+		return db_err(e, rc, "read an index");
+	at = v.mv_data;
+	end = at + v.mv_size;
+	more = next_in_run(&at, end, &next);
+	if (more < 0 || v.mv_size > sizeof(rest))
+		return set_corrupt(e);
+	if (more) {
+		n = (size_t)(end - at);
+		memcpy(rest, at, n);
+	}
+	++*puts;
+	rc = mdb_del(txn, d->t[DB_INDEX], &k, NULL);
+	if (rc != 0)
+		return db_err(e, rc, "remove an index entry");
+	return more ? put_run(d, txn, prefix, next, rest, n, e) : 0;
+}
+
+int event_index_remove(const struct db *d, MDB_txn *txn, const struct event_view *ev, unsigned *puts, struct err *e)
+{
+	struct db_key prefix;
+
+	for (int f = 0; f < ID_FIELD_COUNT; f++)
+		if (make_event_prefix(ev, f, &prefix) && remove_first(d, txn, &prefix, ev->sequence, puts, e) != 0)
+			return -1;
+	return 0;
+}
+
+/* ---- reading ---- */
+
+int index_scan_begin(const struct db *d, MDB_txn *txn, int field, const char *id, size_t len, uint64_t from,
+		     struct index_scan *ret, struct err *e)
+{
+	int rc;
+
+	*ret = (struct index_scan){ .from = from };
+	make_prefix(field, id, len, &ret->prefix);
+	rc = mdb_cursor_open(txn, d->t[DB_INDEX], &ret->cur);
+	return rc == 0 ? 0 : db_err(e, rc, "read an index");
+}
+
+void index_scan_end(struct index_scan *s) { db_cursor_close(&s->cur); }
+
+/* The first run may begin before `from`. */
+static int seek_first_run(struct index_scan *s, MDB_val *k, MDB_val *v)
+{
+	int rc = seek_run(s->cur, &s->prefix, s->from, k, v);
+
+	if (rc != MDB_NOTFOUND)
+		return rc;
+	*k = db_key_val(&s->prefix);
+	return mdb_cursor_get(s->cur, k, v, MDB_SET_RANGE);
+}
+
+int index_scan_next(struct index_scan *s, uint64_t *ret, struct err *e)
+{
+	do {
+		MDB_val k, v;
+		int rc = s->at ? next_in_run(&s->at, s->end, &s->sequence) : 0;
+
+		if (rc < 0)
+			return set_corrupt(e);
+		if (rc > 0)
+			continue;
+		rc = s->at ? mdb_cursor_get(s->cur, &k, &v, MDB_NEXT) : seek_first_run(s, &k, &v);
+		if (rc != 0 && rc != MDB_NOTFOUND)
+			return db_err(e, rc, "read an index");
+		if (rc == MDB_NOTFOUND || !enter_run(&s->prefix, &k, &v, &s->sequence, &s->at, &s->end))
+			return 0;
+	} while (s->sequence < s->from);
+	*ret = s->sequence;
+	return 1;
+}
+
+int event_index_count(const struct db *d, MDB_txn *txn, uint64_t *ret, struct err *e)
+{
+	db_cursor_auto MDB_cursor *cur = NULL;
+	uint64_t count = 0;
+	MDB_val k, v;
+	int rc = mdb_cursor_open(txn, d->t[DB_INDEX], &cur);
+
+	while (rc == 0 && (rc = mdb_cursor_get(cur, &k, &v, MDB_NEXT)) == 0) {
+		const unsigned char *at = v.mv_data, *end = at + v.mv_size;
+		uint64_t sequence = 0;
+		int more;
+
+		do
+			count++;
+		while ((more = next_in_run(&at, end, &sequence)) > 0);
+		if (more < 0)
+			return set_corrupt(e);
+	}
+	if (rc != MDB_NOTFOUND)
+		return db_err(e, rc, "read an index");
+	*ret = count;
+	return 0;
+}

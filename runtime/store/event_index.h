@@ -1,0 +1,42 @@
+#ifndef BAILIFF_STORE_EVENT_INDEX_H
+#define BAILIFF_STORE_EVENT_INDEX_H
+
+/*
+ * The index (internal to runtime/store): finds events by their ids, without reading the log. The sequences of an id are
+ * in *runs*, in order: the key of a run has the id and its first sequence, its value the distances from each to the
+ * next.
+ */
+
+#include "runtime/store/db.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct err;
+struct event_view;
+
+/* Adds an event, which is newer than all others, under all its indexed ids. */
+int event_index_put(const struct db *d, MDB_txn *txn, const struct event_view *ev, struct err *e);
+/* Removes an event, which is older than all others; not an error if it is missing. Adds to *puts for each write. */
+int event_index_remove(const struct db *d, MDB_txn *txn, const struct event_view *ev, unsigned *puts, struct err *e);
+
+/* Reads the sequences of one id, in order. */
+struct index_scan {
+	MDB_cursor *cur;
+	struct db_key prefix; /* of the keys of the id's runs */
+	uint64_t from, sequence;
+	const unsigned char *at, *end; /* the rest of the run */
+};
+#define INDEX_SCAN_INIT ((struct index_scan){ .cur = NULL })
+
+int index_scan_begin(const struct db *d, MDB_txn *txn, int field, const char *id, size_t len, uint64_t from,
+		     struct index_scan *ret, struct err *e);
+int index_scan_next(struct index_scan *s, uint64_t *ret, struct err *e); /* 1; 0 at the end; −1 ERR_CORRUPT */
+void index_scan_end(struct index_scan *s);
+#define index_scan_auto __attribute__((cleanup(index_scan_end)))
+
+/* The number of sequences in all runs, for store_verify. */
+int event_index_count(const struct db *d, MDB_txn *txn, uint64_t *ret, struct err *e);
+
+#endif

@@ -1,0 +1,211 @@
+#include "runtime/store/lz.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/store/lz_dictionary.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+/*
+ * Hand-written, because zlib needs 20 to 50 µs for a text of 500 bytes with a dictionary, and liblz4 would be another
+ * dependency for the two functions below. A block is a series of
+ *
+ *   token          number of literals in its upper four bits, length of the match minus MATCH_MIN in its lower ones;
+ *                  15 means that bytes follow that are added, up to and including the first that is not 255
+ *   literals
+ *   offset         16 bits, little endian: where the match begins, counted back from here
+ *
+ * and ends after literals. A match may begin in the dictionary, which precedes the text.
+ */
+
+#define DICTIONARY_LEN (sizeof(dictionary_text) - 1)
+#define MATCH_MIN 4u
+#define TOKEN_MAX 15u
+#define HASH_BITS 13
+
+_Static_assert(DICTIONARY_LEN + LZ_MAX <= UINT16_MAX, "a position is 16 bits");
+
+static char dictionary[DICTIONARY_LEN];
+static uint16_t dictionary_heads[1u << HASH_BITS]; /* position + 1 of the latest text with this hash; 0 = none */
+static pthread_once_t dictionary_once = PTHREAD_ONCE_INIT;
+
+static uint32_t load32(const char *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return v;
+}
+
+static uint32_t hash_of(const char *p) { return load32(p) * 2654435761u >> (32 - HASH_BITS); }
+
+static void prepare_dictionary(void)
+{
+	for (size_t i = 0; i < DICTIONARY_LEN; i++)
+		dictionary[i] = dictionary_text[i] == '\'' ? '"' : dictionary_text[i];
+	for (size_t i = 0; i + MATCH_MIN <= DICTIONARY_LEN; i++)
+		dictionary_heads[hash_of(dictionary + i)] = (uint16_t)(i + 1);
+}
+
+/* ---- writing ---- */
+
+struct output {
+	uint8_t *at, *end;
+	bool full;
+};
+
+static void put_byte(struct output *o, unsigned v)
+{
+	if (o->at == o->end)
+		o->full = true;
+	else
+		*o->at++ = (uint8_t)v;
+}
+
+static void put_length(struct output *o, size_t n)
+{
+	if (n < TOKEN_MAX)
+		return;
+	for (n -= TOKEN_MAX; n >= 255; n -= 255)
+		put_byte(o, 255);
+	put_byte(o, (unsigned)n);
+}
+
+/* match = 0: the last literals. */
+static void put_sequence(struct output *o, const char *literals, size_t count, size_t match, size_t offset)
+{
+	size_t more = match ? match - MATCH_MIN : 0;
+
+	put_byte(o, (unsigned)((count < TOKEN_MAX ? count : TOKEN_MAX) << 4 | (more < TOKEN_MAX ? more : TOKEN_MAX)));
+	put_length(o, count);
+	if (count > (size_t)(o->end - o->at)) {
+		o->full = true;
+		return;
+	}
+	memcpy(o->at, literals, count);
+	o->at += count;
+	if (!match)
+		return;
+	put_byte(o, offset & 0xff);
+	put_byte(o, (unsigned)(offset >> 8));
+	put_length(o, more);
+}
+
+static size_t match_length(const char *a, const char *b, const char *end)
+{
+	const char *from = b;
+
+	while (b < end && *a == *b)
+		a++, b++;
+	return (size_t)(b - from);
+}
+
+/* Greedy: takes the latest match at each position. Positions inside a match are found again, too. */
+size_t lz_compress(const void *text, size_t n, void *dst)
+{
+	char window[DICTIONARY_LEN + LZ_MAX];
+	uint16_t heads[1u << HASH_BITS];
+	const char *at = window + DICTIONARY_LEN, *end = at + n, *literals = at;
+	struct output o = { .at = dst, .end = (uint8_t *)dst + n };
+
+	if (n < LZ_MIN || n > LZ_MAX)
+		return 0;
+	pthread_once(&dictionary_once, prepare_dictionary);
+	memcpy(window, dictionary, DICTIONARY_LEN);
+	memcpy(window + DICTIONARY_LEN, text, n);
+	memcpy(heads, dictionary_heads, sizeof(heads));
+	while (!o.full && at + MATCH_MIN <= end) {
+		uint32_t h = hash_of(at);
+		const char *found = heads[h] ? window + heads[h] - 1 : NULL;
+		size_t match = found && load32(found) == load32(at) ? match_length(found, at, end) : 0;
+
+		heads[h] = (uint16_t)(at - window + 1);
+		if (!match) {
+			at++;
+			continue;
+		}
+		put_sequence(&o, literals, (size_t)(at - literals), match, (size_t)(at - found));
+		for (const char *p = at + 1; p < at + match && p + MATCH_MIN <= end; p++)
+			heads[hash_of(p)] = (uint16_t)(p - window + 1);
+		at += match;
+		literals = at;
+	}
+	if (literals < end)
+		put_sequence(&o, literals, (size_t)(end - literals), 0, 0);
+	return o.full || o.at == o.end ? 0 : (size_t)(o.at - (uint8_t *)dst);
+}
+
+/* ---- reading ---- */
+
+struct input {
+	const uint8_t *at, *end;
+};
+
+/* The rest of a length after its four bits; false at the end of the input. `max` keeps it from overflowing. */
+static bool get_length(struct input *in, size_t max, size_t *n)
+{
+	uint8_t v;
+
+	if (*n < TOKEN_MAX)
+		return true;
+	do {
+		if (in->at == in->end || *n > max)
+			return false;
+		v = *in->at++;
+		*n += v;
+	} while (v == 255);
+	return true;
+}
+
+/* Byte by byte: a match may overlap what it produces, or begin in the dictionary and continue in the text. */
+static bool copy_match(char *out, size_t done, size_t offset, size_t match)
+{
+	if (offset == 0 || offset > done + DICTIONARY_LEN)
+		return false;
+	for (; match; match--, done++)
+		out[done] = offset > done ? dictionary[DICTIONARY_LEN + done - offset] : out[done - offset];
+	return true;
+}
+
+static bool expand_block(struct input in, char *out, size_t n)
+{
+	size_t done = 0;
+
+	while (in.at < in.end) {
+		size_t count = *in.at >> 4, match = *in.at & 15, offset;
+
+		in.at++;
+		if (!get_length(&in, n, &count) || count > n - done || count > (size_t)(in.end - in.at))
+			return false;
+		memcpy(out + done, in.at, count);
+		in.at += count;
+		done += count;
+		if (in.at == in.end)
+			break;
+		if (in.end - in.at < 2)
+			return false;
+		offset = in.at[0] | (size_t)in.at[1] << 8;
+		in.at += 2;
+		if (!get_length(&in, n, &match) || match + MATCH_MIN > n - done ||
+		    !copy_match(out, done, offset, match + MATCH_MIN))
+			return false;
+		done += match + MATCH_MIN;
+	}
+	return done == n;
+}
+
+int lz_expand(const void *p, size_t len, size_t n, struct buf *out, struct err *e)
+{
+	struct input in = { .at = p, .end = (const uint8_t *)p + len };
+
+	if (n > LZ_MAX)
+		return err_set(e, ERR_CORRUPT, "a compressed value of %zu bytes", n);
+	pthread_once(&dictionary_once, prepare_dictionary);
+	if (!expand_block(in, buf_reserve(out, n), n))
+		return err_set(e, ERR_CORRUPT, "a compressed value is malformed");
+	buf_extend(out, n);
+	return 0;
+}
