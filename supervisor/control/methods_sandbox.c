@@ -9,6 +9,8 @@
 #include "runtime/view/view_sandbox.h"
 #include "supervisor/control/control_private.h"
 
+#include <string.h>
+
 int method_get_sandbox(struct call *c, const struct get_sandbox_params *p, struct buf *out, struct err *e)
 {
 	sandbox_spec_auto struct sandbox_spec s = { 0 };
@@ -35,6 +37,7 @@ int method_create_sandbox(struct call *c, const struct create_sandbox_params *p,
 		.name = p->name,
 		.session_id = p->sessionId,
 		.sandbox = s.request,
+		.end_with_client = p->onDisconnect && strcmp(p->onDisconnect, "terminate") == 0,
 		.idle_ms = p->idleMs.given ? p->idleMs.value : SANDBOX_IDLE_MS,
 	};
 	engine_create_sandbox(call_engine(c), &r, &c->caller, call_engine_reply, c);

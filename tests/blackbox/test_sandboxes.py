@@ -66,7 +66,7 @@ def test_commands_share_files_and_processes(home):
             {p["processId"] for p in rpc.call("list_processes")["processes"]}
         assert holders == {made["processId"]}, holders
         gone = rpc.call("close_sandbox", sandboxId="dev")
-        assert gone == {"sandboxId": sandbox, "status": "closed", "reason": "closed", "running": []}, gone
+        assert gone.pop("sequence") and gone == {"sandboxId": sandbox, "status": "closed", "reason": "closed", "running": []}, gone
         harness.check_facts(home, rpc)
 
 
@@ -195,7 +195,7 @@ def test_names_and_options(home):
         again = rpc.call("create_sandbox", name="twice", cwd=home.work, idempotencyKey="k1")
         assert rpc.call("create_sandbox", name="twice", cwd=home.work, idempotencyKey="k1")["sandboxId"] == again["sandboxId"]
         gone = rpc.call("close_sandbox", sandboxId="one", idempotencyKey="k2")
-        assert rpc.call("close_sandbox", sandboxId="one", idempotencyKey="k2") == gone
+        assert dict(gone, **rpc.call("close_sandbox", sandboxId="one", idempotencyKey="k2")) == gone
 
 
 def test_each_command_is_decided_on_its_own():
@@ -271,6 +271,25 @@ def test_it_ends_when_idle_and_with_its_session(home):
         event, = closed_event(rpc, bound)
         assert event["payload"]["reason"] == "session_ended" and event["payload"]["running"][0]["processId"] == server["processId"], event
         assert list(listed(rpc)) == [never]
+
+
+def test_it_ends_with_its_client(home):
+    with home.rpc() as rpc:
+        with home.rpc() as client:
+            bound = create(client, home, onDisconnect="terminate", name="short")
+            work = client.start(["sleep", "1000"], sandboxId=bound)["processId"]
+            kept = create(client, home)
+        assert rpc.wait(work)["status"] == "terminated"
+        until("it is closed", lambda: list(listed(rpc)) == [kept])
+        assert closed_event(rpc, bound)[0]["payload"]["reason"] == "session_ended"
+        client = home.rpc()
+        bound = create(client, home, onDisconnect="terminate", name="short")
+    home.kill_part("runtime")
+    until("the daemon answers", home.answers)
+    with home.rpc() as rpc:
+        with home.rpc() as client:
+            assert said(client, "short", ["echo", "again"]) == "again\n", "using it binds it to the new connection"
+        until("it is closed", lambda: list(listed(rpc)) == [kept])
 
 
 def test_the_daemon_stops_it(home):

@@ -19,7 +19,7 @@
 
 /* ---- creating one ---- */
 
-static void creation_result(const struct sandbox *s, struct buf *out)
+static void creation_result(const struct sandbox *s, uint64_t sequence, struct buf *out)
 {
 	struct jw w = jw_on(out);
 
@@ -33,6 +33,8 @@ static void creation_result(const struct sandbox *s, struct buf *out)
 	if (s->spec.request.change.cow)
 		jw_kbool(&w, "cow", true);
 	jw_kuint(&w, "idleMs", s->idle_ms);
+	if (sequence)
+		jw_kuint(&w, "sequence", sequence);
 	jw_obj_end(&w);
 }
 
@@ -54,9 +56,8 @@ static void on_holder(void *ctx, const struct err *e, const char *json, size_t l
 	if (!e) {
 		s->ready = true;
 		s->idle_since_ns = engine_now(s->engine);
-		if (s->idle_ms)
-			engine_wake(s->engine, s->idle_since_ns + s->idle_ms * 1000000ull);
-		creation_result(s, &out);
+		sandbox_wake(s);
+		creation_result(s, jval_uint(jval_get(jval_of(json, len), "sequence"), 0), &out);
 		reply_json(&s->create, out.data, out.len);
 		return;
 	}
@@ -165,6 +166,8 @@ void engine_create_sandbox(struct engine *engine, const struct sandbox_creation 
 	s->by = requester_of(c);
 	s->bound = r->session_id != NULL;
 	s->idle_ms = r->idle_ms;
+	s->end_with_client = r->end_with_client;
+	s->connection = r->end_with_client ? c->connection : 0;
 	if (resolve_request(s, &r->sandbox, c, &e) < 0) {
 		sandbox_free(s);
 		fn(ctx, &e, NULL, 0);
@@ -211,8 +214,9 @@ static void holder_started(struct process *p, struct transaction *tx)
 	EMIT(sandbox_created, tx, scope, .envelope.status = "open", .name = none_if_empty(s->name),
 	     .profile = p->profile, .sandboxProfile = json_from_text(s->profile_json), .sandboxHash = s->hash,
 	     .request = json_from_writer(write_request, s, 0), .cow = s->spec.request.change.cow,
-	     .idleMs = (int64_t)s->idle_ms, .bound = s->bound, .createdBy = json_requester(&s->by));
-	creation_result(s, &result);
+	     .idleMs = (int64_t)s->idle_ms, .bound = s->bound, .endsWithClient = s->end_with_client,
+	     .createdBy = json_requester(&s->by));
+	creation_result(s, 0, &result);
 	transaction_store_reply(tx, &s->create, result.data, result.len);
 }
 
@@ -242,7 +246,7 @@ static void holder_ended(struct process *p, const struct process_outcome *o, str
 	EMIT(sandbox_closed, tx, scope, .envelope.status = "closed", .reason = s->reason,
 	     .message = expected ? NULL : none_if_empty(o->message), .running = json_from_text(s->running),
 	     .requestedBy = s->by_client ? json_requester(&s->closed_by) : JSON_NONE);
-	sandbox_result(s, &result);
+	sandbox_result(s, 0, &result);
 	TAILQ_FOREACH (w, &s->waiters, link)
 		transaction_store_reply(tx, &w->reply, result.data, result.len);
 }
@@ -256,7 +260,7 @@ static void holder_over(struct engine *engine, const char *owner_id)
 
 	if (!s)
 		return;
-	sandbox_result(s, &result);
+	sandbox_result(s, store_last_sequence(engine->o.store), &result);
 	TAILQ_CONCAT(&waiters, &s->waiters, link);
 	sandbox_free(s); /* first: a reply may lead to the next request */
 	while ((w = TAILQ_FIRST(&waiters))) {

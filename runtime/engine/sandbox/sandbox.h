@@ -14,8 +14,9 @@
  * A command in the sandbox is set up from that record, and its plan must have the same hash (sandbox/plan.h:
  * plan_sandbox_hash). If policy has changed since, the hashes differ and the command is rejected.
  *
- * A sandbox ends by close_sandbox, with the session it is bound to, after an idle period without a command, with the
- * daemon, or if its holder dies. Commands that still run are terminated first and listed in sandbox.closed.
+ * A sandbox ends by close_sandbox, with the session or connection it is bound to, after an idle period without a
+ * command, with the daemon, or if its holder dies. Commands that still run are terminated first and listed in
+ * sandbox.closed.
  */
 
 #include "runtime/engine/core/engine.h"
@@ -30,13 +31,16 @@ struct sandbox_creation {
 	const char *name;       /* or NULL */
 	const char *session_id; /* the sandbox ends with this session; NULL = it gets a session of its own */
 	struct sandbox_request sandbox;
-	uint64_t idle_ms; /* 0 = no limit */
+	uint64_t idle_ms;     /* 0 = no limit */
+	bool end_with_client; /* it ends when the connection closes that created it */
 };
-/* Replies {sandboxId, name?, status, processId, sessionId, profile, cow?, idleMs} when commands can be started in it.
+/* Replies {sandboxId, name?, status, processId, sessionId, profile, cow?, idleMs, sequence} when commands can be
+ * started in it.
  */
 void engine_create_sandbox(struct engine *engine, const struct sandbox_creation *r, const struct caller *c,
 			   engine_reply_fn fn, void *ctx);
-/* Replies {sandboxId, status, reason, running} when everything in it has ended. `given` is an id or a name. */
+/* Replies {sandboxId, status, reason, running, sequence} when everything in it has ended. `given` is an id or a name.
+ */
 void engine_close_sandbox(struct engine *engine, const char *given, const struct caller *c, engine_reply_fn fn,
 			  void *ctx);
 /* The id of a sandbox that may be given by its name. An id is not looked up: it may be that of a closed sandbox. */
@@ -60,6 +64,7 @@ void sandbox_done(struct engine *engine);
 void sandbox_load(struct engine *engine);    /* before recovery: the open ones */
 void sandbox_recover(struct engine *engine); /* after it: closes those whose holder is gone */
 uint64_t sandbox_tick(struct engine *engine, uint64_t now_ns);
+void sandbox_client_disconnected(struct engine *engine, uint64_t connection);
 void sandbox_on_process_over(struct engine *engine, const struct process_over *x);
 void sandbox_on_session_updated(struct transaction *tx, const struct scope *s, const struct session_updated *p);
 

@@ -133,7 +133,7 @@ void sandbox_end(struct sandbox *s, const char *reason, const struct requester *
 		end_holder(s);
 }
 
-void sandbox_result(const struct sandbox *s, struct buf *out)
+void sandbox_result(const struct sandbox *s, uint64_t sequence, struct buf *out)
 {
 	struct jw w = jw_on(out);
 
@@ -143,6 +143,8 @@ void sandbox_result(const struct sandbox *s, struct buf *out)
 	jw_kopt(&w, "reason", s->reason);
 	if (s->running)
 		jw_kraw(&w, "running", s->running, strlen(s->running));
+	if (sequence)
+		jw_kuint(&w, "sequence", sequence);
 	jw_obj_end(&w);
 }
 
@@ -163,6 +165,22 @@ void engine_close_sandbox(struct engine *engine, const char *given, const struct
 	sandbox_end(s, "closed", &by);
 }
 
+static uint64_t idle_deadline(const struct sandbox *s)
+{
+	/* After a restart of the runtime its client must use it again, which binds it to the new connection. */
+	bool unclaimed = s->end_with_client && !s->connection;
+	uint64_t ms = unclaimed && (!s->idle_ms || s->idle_ms > PROCESS_FOLLOW_MS) ? PROCESS_FOLLOW_MS : s->idle_ms;
+
+	return s->ready && !s->reason && ms && ms < UINT64_MAX / 2000000 ? s->idle_since_ns + ms * 1000000ull
+									 : UINT64_MAX;
+}
+
+void sandbox_wake(const struct sandbox *s)
+{
+	if (idle_deadline(s) != UINT64_MAX)
+		engine_wake(s->engine, idle_deadline(s));
+}
+
 void sandbox_on_process_over(struct engine *engine, const struct process_over *x)
 {
 	struct sandbox *s = x->sandbox_id[0] ? sandbox_get(engine, x->sandbox_id) : NULL;
@@ -172,8 +190,8 @@ void sandbox_on_process_over(struct engine *engine, const struct process_over *x
 	s->idle_since_ns = engine_now(engine);
 	if (s->reason && !has_members(s))
 		end_holder(s);
-	else if (!s->reason && s->idle_ms)
-		engine_wake(engine, s->idle_since_ns + s->idle_ms * 1000000ull);
+	else
+		sandbox_wake(s);
 }
 
 /* ---- deadlines ---- */
@@ -181,14 +199,8 @@ void sandbox_on_process_over(struct engine *engine, const struct process_over *x
 struct sandbox_visit {
 	uint64_t now, next;
 	const char *session_id;
+	uint64_t connection;
 };
-
-static uint64_t idle_deadline(const struct sandbox *s)
-{
-	bool limited = s->ready && !s->reason && s->idle_ms && s->idle_ms < UINT64_MAX / 2000000;
-
-	return limited ? s->idle_since_ns + s->idle_ms * 1000000ull : UINT64_MAX;
-}
 
 static void check_deadline(void *ctx, const char *id, void *value)
 {
@@ -220,7 +232,7 @@ uint64_t sandbox_tick(struct engine *engine, uint64_t now_ns)
 	return v.next;
 }
 
-/* ---- its session ---- */
+/* ---- its session and its client ---- */
 
 static void end_bound(void *ctx, const char *id, void *value)
 {
@@ -236,6 +248,22 @@ static void end_session(struct engine *engine, const char *session_id)
 	struct sandbox_visit v = { .session_id = session_id };
 
 	strmap_visit(&engine->sandboxes->open, end_bound, &v);
+}
+
+static void end_connected(void *ctx, const char *id, void *value)
+{
+	const struct sandbox_visit *v = ctx;
+	struct sandbox *s = value;
+
+	if (s->connection == v->connection)
+		sandbox_end(s, "session_ended", NULL);
+}
+
+void sandbox_client_disconnected(struct engine *engine, uint64_t connection)
+{
+	struct sandbox_visit v = { .connection = connection };
+
+	strmap_visit(&engine->sandboxes->open, end_connected, &v);
 }
 
 void sandbox_on_session_updated(struct transaction *tx, const struct scope *s, const struct session_updated *p)
@@ -265,6 +293,7 @@ static int load_sandbox(struct engine *engine, const char *id, struct err *e)
 	s->profile_json = mem_strndup(d.sandboxProfile.text, d.sandboxProfile.len);
 	s->idle_ms = view_counted(d.idleMs);
 	s->bound = d.bound;
+	s->end_with_client = d.endsWithClient;
 	s->created = s->ready = true;
 	if (sandbox_take_request(s, request, e) < 0) {
 		sandbox_free(s);
@@ -293,8 +322,8 @@ static void drop_lost(void *ctx, const char *id, void *value)
 
 	if (!engine_process(s->engine, s->process_id))
 		sandbox_free(s);
-	else if (s->idle_ms)
-		engine_wake(s->engine, s->idle_since_ns + s->idle_ms * 1000000ull);
+	else
+		sandbox_wake(s);
 }
 
 void sandbox_recover(struct engine *engine) { strmap_visit(&engine->sandboxes->open, drop_lost, NULL); }

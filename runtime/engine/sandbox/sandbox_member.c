@@ -111,6 +111,8 @@ int sandbox_enter(struct engine *engine, const struct start_request *r, const st
 	if (!s || check_open(s, c, e) < 0 || check_options(s, &r->sandbox, e) < 0)
 		return -1;
 	s->idle_since_ns = engine_now(engine);
+	if (s->end_with_client && !s->connection)
+		s->connection = c->connection;
 	ret->sandbox_id = s->id;
 	ret->within = s->process_id;
 	ret->sandbox = s->spec.request;

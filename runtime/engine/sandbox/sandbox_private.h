@@ -23,6 +23,8 @@ struct sandbox {
 	bool created; /* sandbox.created is submitted */
 	bool ready;   /* commands can be started */
 	uint64_t idle_ms, idle_since_ns;
+	bool end_with_client;
+	uint64_t connection; /* with which it ends; 0 = none */
 
 	json_t *request;          /* as stored; `spec` and `base` point into it */
 	struct sandbox_spec spec; /* what the holder and all commands are set up from … */
@@ -58,6 +60,9 @@ struct sandbox *sandbox_find(struct engine *engine, const char *given, const str
 void sandbox_end(struct sandbox *s, const char *reason, const struct requester *by);
 /* Its holder has ended without that: the commands end with it. */
 void sandbox_mark_ended(struct sandbox *s, const char *reason, const struct requester *by);
-void sandbox_result(const struct sandbox *s, struct buf *out);
+/* Its idle period has begun again. */
+void sandbox_wake(const struct sandbox *s);
+/* The reply to close_sandbox; sequence 0 = not known yet. */
+void sandbox_result(const struct sandbox *s, uint64_t sequence, struct buf *out);
 
 #endif
