@@ -12,7 +12,6 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 int step_session(struct step_context *c)
@@ -58,19 +57,9 @@ int step_cwd(struct step_context *c)
 	return 0;
 }
 
-/*
- * The clone has reset handlers; but ignored signals and the mask would survive exec. Uses the raw system call: glibc's
- * sigaction rejects the two signals that it reserves, and the daemon's parent may have left them ignored.
- */
+/* The spawner has reset the dispositions (spawner.c), and every init and leader keeps them. */
 int step_signals(struct step_context *c)
 {
-	static const unsigned long
-		plain[4]; /* the kernel's struct sigaction: SIG_DFL, no flags, no restorer, empty mask */
-
-	for (int sig = 1; sig <= 64; sig++) {
-		if (sig != SIGKILL && sig != SIGSTOP)
-			syscall(SYS_rt_sigaction, sig, plain, NULL, sizeof(unsigned long));
-	}
 	sigset_t none;
 	sigemptyset(&none);
 	return sigprocmask(SIG_SETMASK, &none, NULL);

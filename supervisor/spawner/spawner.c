@@ -295,10 +295,26 @@ static void permit_core_limit(void)
 		log_debug("raise the limit of cores: %s", strerror(errno)); /* requires privilege */
 }
 
+/*
+ * Commands inherit which signals are ignored, and the daemon's parent may have left some. Uses the raw system call:
+ * glibc's sigaction rejects the two signals that it reserves.
+ */
+static void reset_signals(void)
+{
+	static const unsigned long
+		plain[4]; /* the kernel's struct sigaction: SIG_DFL, no flags, no restorer, empty mask */
+
+	for (int sig = 1; sig <= 64; sig++) {
+		if (sig != SIGKILL && sig != SIGSTOP)
+			syscall(SYS_rt_sigaction, sig, plain, NULL, sizeof(unsigned long));
+	}
+}
+
 static void setup_spawner(struct spawner *s, const struct spawner_options *o)
 {
 	keep_priority();
 	permit_core_limit();
+	reset_signals();
 	capability_prepare();
 	*s = (struct spawner){
 		.guard_fd = GUARD_FD_LINK,
