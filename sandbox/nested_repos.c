@@ -157,14 +157,16 @@ static void visit_folder(struct repo_search *s, const struct stop *at)
 		fd_close(&own);
 }
 
-int nested_repos_find(const char *workspace, void (*found)(void *ctx, const char *path), void *ctx)
+static int search_from(const char *root_path, const char *first, bool modules,
+		       void (*found)(void *ctx, const char *path), void *ctx)
 {
-	fd_auto int root = open(workspace, O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC);
+	fd_auto int root = open(root_path, O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC);
 	if (root < 0)
 		return -1;
 	struct repo_search *s = mem_zalloc(1, sizeof *s);
-	*s = (struct repo_search){ .workspace = workspace, .root = root, .found = found, .ctx = ctx };
-	s->queue[s->count++] = (struct stop){ .path = mem_strdup("") };
+	*s = (struct repo_search){ .workspace = root_path, .root = root, .found = found, .ctx = ctx };
+	if (!modules || type_at(s, root, first) == S_IFDIR)
+		s->queue[s->count++] = (struct stop){ .path = mem_strdup(first), .modules = modules };
 	for (size_t i = 0; i < s->count; i++)
 		visit_folder(s, &s->queue[i]);
 	for (size_t i = 0; i < s->count; i++)
@@ -172,6 +174,16 @@ int nested_repos_find(const char *workspace, void (*found)(void *ctx, const char
 	bool partial = s->partial;
 	free(s);
 	return partial;
+}
+
+int nested_repos_find(const char *workspace, void (*found)(void *ctx, const char *path), void *ctx)
+{
+	return search_from(workspace, "", false, found, ctx);
+}
+
+int nested_repos_find_modules(const char *git_dir, void (*found)(void *ctx, const char *path), void *ctx)
+{
+	return search_from(git_dir, "modules", true, found, ctx);
 }
 
 /* ---- path strings ---- */
@@ -186,7 +198,10 @@ bool nested_repos_is_policy(const char *path) { return strcmp(last_name(path), "
 
 bool nested_repos_path(const char *nested, const char *relative, char ret[PATH_MAX])
 {
-	const char *name = strstr(nested, NESTED_REPOS_MODULES "/") ? ".git" : last_name(nested);
+	const char *name = last_name(nested);
+	bool plain = strcmp(name, ".git") == 0 || strcmp(name, ".bailiff") == 0 || strcmp(name, ".claude") == 0;
+	if (!plain || strstr(nested, NESTED_REPOS_MODULES "/"))
+		name = ".git"; /* a submodule's directory, with a name of its own */
 	size_t n = strlen(name);
 	if (strncmp(relative, name, n) != 0 || (relative[n] && relative[n] != '/') ||
 	    strlen(nested) + strlen(relative) >= PATH_MAX)

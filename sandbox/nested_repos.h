@@ -25,6 +25,8 @@
  * the workspace cannot be opened. Commands can cause the last two, so a path that is not reported may still exist.
  */
 int nested_repos_find(const char *workspace, void (*found)(void *ctx, const char *path), void *ctx);
+/* The same for the submodules of a git directory that is not in the workspace (sandbox/git_link.h): GITDIR/modules. */
+int nested_repos_find_modules(const char *git_dir, void (*found)(void *ctx, const char *path), void *ctx);
 /* Whether it is a policy directory. */
 bool nested_repos_is_policy(const char *path);
 /*

@@ -291,15 +291,28 @@ static bool is_named(const struct profile *p, const char *path)
 	return false;
 }
 
+bool profile_is_git(const struct profile_paths *place, const char *path, bool within)
+{
+	for
+		PROFILE_EACH_GIT(s, place)
+		{
+			if (within ? path_within(s + 1, path) : strcmp(s + 1, path) == 0)
+				return true;
+		}
+	return false;
+}
+
 /*
- * If the write root itself is the directory with which a protected name begins (.git, .claude), returns the rest of the
- * name; otherwise all of it.
+ * If the write root itself is the directory with which a protected name begins (.git under any name, .claude), returns
+ * the rest of the name; otherwise all of it.
  */
-static const char *inside_of(const char *root, const char *name)
+static const char *inside_of(const char *root, const char *name, const struct profile_paths *place)
 {
 	const char *slash = strrchr(root, '/');
 	size_t n = strcspn(name, "/");
 
+	if (strncmp(name, ".git/", 5) == 0 && profile_is_git(place, root, false))
+		return name + 5;
 	return slash && name[n] && strncmp(slash + 1, name, n) == 0 && !slash[1 + n] ? name + n + 1 : name;
 }
 
@@ -344,7 +357,8 @@ static int spread_protected(struct profile *p, const struct profile_paths *place
 
 			if (en->kind != PLAN_MOUNT_PROTECT || en->path[0] == '/')
 				continue;
-			snprintf(whole, sizeof whole, "%s/%s", p->entry[i].path, inside_of(p->entry[i].path, en->path));
+			snprintf(whole, sizeof whole, "%s/%s", p->entry[i].path,
+				 inside_of(p->entry[i].path, en->path, place));
 			if (path_clean(whole, path, e) < 0)
 				return -1;
 			if (!is_named(p, path) && profile_add(p, PLAN_MOUNT_PROTECT, en->flags, path, e) < 0)

@@ -79,10 +79,26 @@ struct profile_paths {
 	const char *nested; /* nested in the workspace and protected like its own (sandbox/nested_repos.h),
 			       NUL-terminated; or NULL */
 	size_t nested_len;
+	const char *git; /* what the workspace's .git file leads to (sandbox/git_link.h): an enum profile_git and a
+			    path each, NUL-terminated; or NULL */
+	size_t git_len;
+	bool root; /* the peer is root */
+};
+
+enum profile_git {
+	PROFILE_GIT_COMMON = 'c',   /* the main repository of a linked worktree; comes before … */
+	PROFILE_GIT_WORKTREE = 'w', /* … the worktree's part of it */
+	PROFILE_GIT_MODULE = 'm',   /* a submodule's repository */
+	PROFILE_GIT_UNPROVEN = 'u', /* does not name the workspace: not accessible */
 };
 
 /* Replaces ~ and $WORKSPACE; drops entries below a home or workspace that does not exist. */
 int profile_expand(struct profile *p, const struct profile_paths *place, struct err *e);
+/*
+ * Adds git directories outside of the workspace to an expanded profile. *ret_left_out is one that the .git file names
+ * and that is not accessible, or NULL.
+ */
+int profile_add_git(struct profile *p, const struct profile_paths *place, const char **ret_left_out, struct err *e);
 
 /* A request's `sandbox` member, as far as it is given. */
 struct profile_change {

@@ -77,20 +77,22 @@ static bool has_name(const char *path, const char *name)
 }
 
 /*
- * Whether a part of it is a name that is protected in every write root and in nested repositories; for submodules,
- * without the name's first component.
+ * Whether a part of it is a name that is protected in every write root and in nested repositories; for submodules and
+ * git directories outside of the workspace, without the name's first component.
  */
-static bool is_protected_name(const struct profile *p, const char *path)
+static bool is_protected_name(const struct profile *p, const char *path, const struct profile_paths *place)
 {
 	const char *modules = strstr(path, NESTED_REPOS_MODULES "/");
+	const char *inside = modules                             ? modules + strlen(NESTED_REPOS_MODULES)
+			     : profile_is_git(place, path, true) ? path
+								 : NULL;
 
 	for (size_t i = 0; i < p->count; i++) {
 		const char *name = p->entry[i].path;
 
 		if (p->entry[i].kind != PLAN_MOUNT_PROTECT || name[0] == '/')
 			continue;
-		if (has_name(path, name) || (modules && strncmp(name, ".git/", 5) == 0 &&
-					     has_name(modules + strlen(NESTED_REPOS_MODULES), name + 5)))
+		if (has_name(path, name) || (inside && strncmp(name, ".git/", 5) == 0 && has_name(inside, name + 5)))
 			return true;
 	}
 	return false;
@@ -104,7 +106,7 @@ static bool is_writable(const struct profile *p, const char *path, const struct 
 {
 	const struct profile_entry *en = profile_decider(p, path);
 
-	if (!en || en->kind != PLAN_MOUNT_WRITE || is_protected_name(p, path))
+	if (!en || en->kind != PLAN_MOUNT_WRITE || is_protected_name(p, path, place))
 		return false;
 	for (size_t i = 0; i < place->nfolders; i++) /* bailiff's own in a write root is read-only (keep_folders) */
 		if (path_within(en->path, place->folders[i]) && path_within(place->folders[i], path))

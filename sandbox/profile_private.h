@@ -1,7 +1,7 @@
 #ifndef BAILIFF_SANDBOX_PROFILE_PRIVATE_H
 #define BAILIFF_SANDBOX_PROFILE_PRIVATE_H
 
-/* Shared by profile.c and profile_adjust.c. */
+/* Shared by profile.c, profile_adjust.c and profile_git.c. */
 
 #include "sandbox/profile.h"
 
@@ -10,5 +10,12 @@ void profile_drop(struct profile *p, size_t i);
 int profile_expand_path(const char *path, const struct profile_paths *place, char ret[PATH_MAX], struct err *e);
 /* Returns the entry that decides about a path; NULL = nothing of the host is visible there. */
 const struct profile_entry *profile_decider(const struct profile *p, const char *path);
+
+/* Iterates over place->git: a letter and a path each. */
+#define PROFILE_EACH_GIT(s, place) \
+	(const char *s = (place)->git, *end_ = s ? s + (place)->git_len : NULL; s < end_; s += strlen(s) + 1)
+
+/* Whether it is, or is within, a directory that the workspace's .git file leads to. */
+bool profile_is_git(const struct profile_paths *place, const char *path, bool within);
 
 #endif

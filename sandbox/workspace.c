@@ -42,6 +42,11 @@ static bool is_private(const char *path)
 
 static bool holds_home(const char *path, const char *home) { return home[0] && home[1] && path_within(path, home); }
 
+bool workspace_is_usable(const char *path, const char *home)
+{
+	return path[1] && !holds_home(path, home) && !is_system(path) && !is_private(path);
+}
+
 /* Rejects directories that would expose or make writable too much. */
 static int check_workspace(const char *path, const char *home, const char *field, struct err *e)
 {
@@ -72,7 +77,7 @@ static void find_git_root(const char *cwd, const char *home, char ret[PATH_MAX])
 
 	snprintf(path, sizeof path, "%s", cwd);
 	do {
-		if (!path[1] || holds_home(path, home) || is_system(path) || is_private(path))
+		if (!workspace_is_usable(path, home))
 			break;
 		if (has_git(path)) {
 			memcpy(ret, path, sizeof path);
@@ -136,7 +141,7 @@ void workspace_above(const char *path, const char *home, struct buf *out)
 
 	snprintf(at, sizeof at, "%s", path);
 	do {
-		if (!at[1] || holds_home(at, home) || is_system(at) || is_private(at))
+		if (!workspace_is_usable(at, home))
 			break;
 		buf_append(out, at, strlen(at) + 1);
 	} while (path_up(at));

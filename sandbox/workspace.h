@@ -27,6 +27,8 @@ struct workspace {
  * ERR_INVALID with a hint.
  */
 int workspace_find(const char *cwd, const char *given, const char *home, struct workspace *ret, struct err *e);
+/* Whether the directory may be made writable without a person having named it. */
+bool workspace_is_usable(const char *path, const char *home);
 /*
  * Appends the workspace and its parent directories, NUL-terminated, up to one that cannot be a workspace: the home, the
  * root, system directories.

@@ -88,11 +88,11 @@ static int port_policy_of(void *host, const struct policy_key *at, const struct 
 	return workspace_policies_of(w->workspaces, at, ret, e);
 }
 
-static void port_nested_of(void *host, uint32_t uid, const char *workspace, struct buf *out)
+static void port_repos_of(void *host, uint32_t uid, const char *workspace, struct buf *nested, struct buf *git)
 {
 	struct host_ports *w = host;
 
-	workspace_policies_nested(w->workspaces, uid, workspace, out);
+	workspace_policies_repos(w->workspaces, uid, workspace, nested, git);
 }
 
 static int port_write_rule(void *host, const struct port_rule *r, struct err *e)
@@ -476,7 +476,7 @@ const struct ports host_ports_table = {
 	.authorise = port_authorise,
 	.want_reload = port_want_reload,
 	.policy_of = port_policy_of,
-	.nested_of = port_nested_of,
+	.repos_of = port_repos_of,
 	.write_rule = port_write_rule,
 	.expect = port_expect,
 	.launch = port_launch,

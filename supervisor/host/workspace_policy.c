@@ -11,10 +11,10 @@
 #include "runtime/base/path.h"
 #include "runtime/engine/core/engine.h"
 #include "sandbox/host_fingerprint.h"
-#include "sandbox/nested_repos.h"
 #include "sandbox/workspace.h"
 #include "supervisor/host/peer_files_link.h"
 #include "supervisor/host/policy_files.h"
+#include "supervisor/host/workspace_repos.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -71,14 +71,9 @@ struct workspace_policy {
 	bool found_racy;              /* … according to the current request */
 	bool stale;                   /* a reply of the current request changed a file; `rules` follow at its end */
 	bool too_deep;                /* nested in more directories than a request can name */
-	bool below;                   /* the current request also searches for nested paths */
-	uint64_t below_ns;            /* start of the last such request; 0 = never */
-	struct buf found;             /* its results, each with its NUL … */
-	bool partial;                 /* … and there may be more */
-	struct buf first;             /* the results of the first one … */
-	uint64_t dev, ino;            /* … in this directory */
-	struct buf nested;            /* the nested paths that are protected */
-	bool kept;                    /* among the first KEPT_MAX with nested paths */
+	bool below;                   /* the current request also searches for repositories */
+	struct workspace_repos repos;
+	bool kept; /* among the first KEPT_MAX with nested paths */
 	char failure[160];
 	struct policy_rules rules; /* of all layers … */
 	struct policy_hooks hooks;
@@ -123,9 +118,7 @@ static void workspace_policy_free(struct workspace_policy *l)
 	sources_free(l);
 	policy_rules_done(&l->rules);
 	policy_hooks_done(&l->hooks);
-	buf_done(&l->found);
-	buf_done(&l->first);
-	buf_done(&l->nested);
+	workspace_repos_done(&l->repos);
 	free(l->workspace);
 	free(l);
 }
@@ -412,82 +405,20 @@ static bool is_racy(const struct policy_file *s, uint64_t began_real_us)
 	return false;
 }
 
-/* ---- nested paths ---- */
+/* ---- repositories ---- */
 
-static bool has_text(const struct buf *list, const char *text)
-{
-	for (const char *s = list->data; s && s < list->data + list->len; s += strlen(s) + 1)
-		if (strcmp(s, text) == 0)
-			return true;
-	return false;
-}
-
-static size_t add_text(struct buf *list, const char *text)
-{
-	if (has_text(list, text))
-		return 0;
-	buf_append(list, text, strlen(text) + 1);
-	return 1;
-}
-
-/* The path comes from a process that runs as the peer: check it. */
-static void note_nested(struct workspace_policy *l, const char *path)
-{
-	char clean[PATH_MAX];
-	struct err e = ERR_INIT;
-	size_t n = 0;
-
-	for (const char *s = l->found.data; s && s < l->found.data + l->found.len; s += strlen(s) + 1)
-		n++;
-	if (n < NESTED_REPOS_FOUND_MAX && path_clean(path, clean, &e) == 0 && strcmp(clean, path) == 0 &&
-	    path_within(l->workspace, path) && strcmp(l->workspace, path) != 0)
-		add_text(&l->found, path);
-}
-
-/* If another directory is at the path now, nothing is known of it. */
-static void check_workspace(struct workspace_policy *l)
+static void update_repos(struct workspace_policy *l)
 {
 	for (size_t i = 0; i < l->count; i++) {
 		const struct policy_file *s = &l->source[i];
 
 		if (s->user || !s->nwatch)
 			continue;
-		if (s->stamp[0].dev != l->dev || s->stamp[0].ino != l->ino)
-			l->below_ns = 0;
-		l->dev = s->stamp[0].dev;
-		l->ino = s->stamp[0].ino;
+		workspace_repos_check(&l->repos, s->stamp[0].dev, s->stamp[0].ino);
 		break;
 	}
-	if (!l->below_ns) {
-		buf_reset(&l->first);
-		buf_append(&l->first, l->found.data, l->found.len);
-		buf_reset(&l->nested);
-	}
-}
-
-/*
- * Paths that are protected already come first, or a command could create so many that they no longer fit; they are
- * dropped when a complete request does not find them. Then policy files; of the rest, what existed before anything was
- * started here.
- */
-static void update_nested(struct workspace_policy *l)
-{
-	buf_auto struct buf before = BUF_INIT;
-	size_t n = 0;
-
-	check_workspace(l);
-	l->below_ns = l->began_ns;
-	buf_append(&before, l->nested.data, l->nested.len);
-	buf_reset(&l->nested);
-	for (const char *s = before.data; s && s < before.data + before.len; s += strlen(s) + 1)
-		if (l->partial || has_text(&l->found, s))
-			n += add_text(&l->nested, s);
-	for (int policies = 1; policies >= 0; policies--)
-		for (const char *s = l->found.data; s && s < l->found.data + l->found.len && n < NESTED_REPOS_MAX;
-		     s += strlen(s) + 1)
-			if (nested_repos_is_policy(s) == policies && (policies || has_text(&l->first, s)))
-				n += add_text(&l->nested, s);
-	if (n && !l->kept && l->owner->kept < KEPT_MAX) {
+	workspace_repos_update(&l->repos, l->began_ns);
+	if (l->repos.nested.len && !l->kept && l->owner->kept < KEPT_MAX) {
 		l->kept = true;
 		l->owner->kept++;
 	}
@@ -502,11 +433,12 @@ static void add_files_in_effect(const struct workspace_policy *l, struct buf *ou
 		if (!s->text || s->user)
 			continue;
 		mem_auto char *folder = mem_strndup(s->name, strlen(s->name) - strlen("/policy.json"));
-		add_text(out, folder);
+		workspace_repos_add_text(out, folder);
 	}
 }
 
-void workspace_policies_nested(struct workspace_policies *p, uint32_t uid, const char *workspace, struct buf *out)
+void workspace_policies_repos(struct workspace_policies *p, uint32_t uid, const char *workspace, struct buf *nested,
+			      struct buf *git)
 {
 	const struct workspace_policy *l;
 
@@ -516,11 +448,13 @@ void workspace_policies_nested(struct workspace_policies *p, uint32_t uid, const
 		if (l->uid != uid)
 			continue;
 		if (path_within(workspace, l->workspace) || path_within(l->workspace, workspace))
-			add_files_in_effect(l, out);
-		if (strcmp(workspace, l->workspace) == 0)
-			for (const char *s = l->nested.data; s && s < l->nested.data + l->nested.len;
-			     s += strlen(s) + 1)
-				add_text(out, s);
+			add_files_in_effect(l, nested);
+		if (strcmp(workspace, l->workspace) != 0)
+			continue;
+		const struct buf *found = &l->repos.nested;
+		for (const char *s = found->data; s && s < found->data + found->len; s += strlen(s) + 1)
+			workspace_repos_add_text(nested, s);
+		buf_append(git, l->repos.git.data, l->repos.git.len);
 	}
 }
 
@@ -529,9 +463,8 @@ static void on_found(void *ctx, const struct peer_files_reply *a, int *fds, size
 	struct workspace_policy *l = ctx;
 	struct policy_file *s;
 
-	if (a->index == PEER_FILES_NESTED && l->below && a->path[0])
-		note_nested(l, a->path);
-	l->partial |= a->index == PEER_FILES_NESTED && !a->path[0];
+	if (l->below && (a->index == PEER_FILES_NESTED || a->index == PEER_FILES_GIT))
+		workspace_repos_add(&l->repos, l->workspace, a);
 	if (a->index >= l->count || nfds != a->nwatch + (a->error ? 0 : 1))
 		return;
 	s = &l->source[a->index];
@@ -577,7 +510,7 @@ static void on_over(void *ctx, const struct err *e)
 		l->racy = l->found_racy;
 		l->read_ns = l->began_ns;
 		if (l->below)
-			update_nested(l);
+			update_repos(l);
 	}
 	rebuild_rules(l);
 	engine_on_policy(l->owner->engine, l->uid, l->workspace);
@@ -606,9 +539,9 @@ static int request_files(struct workspace_policy *l, int peer_fd, struct err *e)
 	l->found_racy = false;
 	for (size_t i = 0; i < l->count; i++)
 		l->source[i].answered = false;
-	l->below = l->workspace[0] && (!l->below_ns || l->began_ns - l->below_ns > AGAIN_NS);
-	buf_reset(&l->found);
-	l->partial = false;
+	l->below = l->workspace[0] && (!l->repos.searched_ns || l->began_ns - l->repos.searched_ns > AGAIN_NS ||
+				       l->repos.git.len); /* a worktree can be removed and added again quickly */
+	workspace_repos_begin(&l->repos);
 	l->look = peer_files_link_new(l->owner->base, l->owner->spawner,
 				      l->below ? PEER_FILES_BELOW : PEER_FILES_WORKSPACE, request.data, request.len,
 				      peer_fd, &on, l);
@@ -639,6 +572,8 @@ static bool is_fresh(const struct workspace_policy *l, uint64_t since_ns)
 {
 	if (!l->read_ns || l->stale)
 		return false;
+	if (workspace_repos_unproven(&l->repos))
+		return since_ns && l->read_ns >= since_ns;
 	return (since_ns && l->read_ns >= since_ns) || (!l->racy && !has_changed(l));
 }
 

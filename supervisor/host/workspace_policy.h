@@ -12,7 +12,7 @@
  * that was moved away together with its parents keeps its stamps, the files are also read again in the background every
  * few seconds.
  *
- * The same request finds paths nested in the workspace (sandbox/nested_repos.h), which no sandbox may write. Policy
+ * The same request finds paths nested in the workspace (workspace_repos.h), which no sandbox may write. Policy
  * files are protected as soon as they were seen. Repositories and hooks are protected if they existed at the first
  * request: a later one may be the work of a command, which could have put anything into it and must be able to continue
  * with it or remove it.
@@ -50,8 +50,9 @@ void workspace_policies_done(struct workspace_policies *p);
 /* ports.policy_of */
 int workspace_policies_of(struct workspace_policies *p, const struct policy_key *at, const struct policy_rules **ret,
 			  struct err *e);
-/* ports.nested_of: nested paths found by the last request, and policy files that apply below the workspace. */
-void workspace_policies_nested(struct workspace_policies *p, uint32_t uid, const char *workspace, struct buf *out);
+/* ports.repos_of: as the last request found them; `nested` with policy files that apply below the workspace. */
+void workspace_policies_repos(struct workspace_policies *p, uint32_t uid, const char *workspace, struct buf *nested,
+			      struct buf *git);
 /* This peer's own file was written: its cached version is no longer valid. */
 void workspace_policies_forget(struct workspace_policies *p, uint32_t uid);
 

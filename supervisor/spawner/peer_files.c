@@ -6,7 +6,9 @@
 #include "runtime/base/mem.h"
 #include "sandbox/become_peer.h"
 #include "sandbox/cgroup.h"
+#include "sandbox/git_link.h"
 #include "sandbox/nested_repos.h"
+#include "sandbox/profile.h"
 #include "supervisor/common/process_title.h"
 #include "supervisor/spawner/spawner.h"
 
@@ -246,6 +248,36 @@ static void send_nested(void *ctx, const char *path)
 	send_answer(l->answer, &f);
 }
 
+static void send_git(const struct peer_files_request *l, uint32_t what, const char *path)
+{
+	struct found f = { .a = { .index = PEER_FILES_GIT, .git = what, .error = ENOENT } };
+	snprintf(f.a.path, sizeof f.a.path, "%s", path);
+	send_answer(l->answer, &f);
+}
+
+static void answer_git(struct peer_files_request *l, const char *workspace)
+{
+	struct git_link link;
+	enum git_link_result r = git_link_find(workspace, &link);
+	if (r == GIT_LINK_UNPROVEN)
+		send_git(l, PROFILE_GIT_UNPROVEN, link.common[0] ? link.common : link.dir);
+	if (r != GIT_LINK_PROVEN)
+		return;
+	if (link.common[0])
+		send_git(l, PROFILE_GIT_COMMON, link.common);
+	send_git(l, link.common[0] ? PROFILE_GIT_WORKTREE : PROFILE_GIT_MODULE, link.dir);
+	if (nested_repos_find_modules(link.dir, send_nested, l) != 0)
+		send_nested(l, "");
+}
+
+/* A peer that cannot list the workspace cannot search below it; reports that there may be more. */
+static void answer_below(struct peer_files_request *l, const char *workspace)
+{
+	answer_git(l, workspace);
+	if (nested_repos_find(workspace, send_nested, l) != 0)
+		send_nested(l, "");
+}
+
 /* An empty name stands for the user's own file. */
 static int answer_folders(struct peer_files_request *l, const char *list, size_t len, bool below)
 {
@@ -258,9 +290,8 @@ static int answer_folders(struct peer_files_request *l, const char *list, size_t
 			return fail_with(EINVAL);
 		if ((s[0] ? answer_trail(l, &t, n, "") : answer_user(l, n)) < 0)
 			return -1;
-		/* A peer that cannot list the workspace cannot search below it; report that there may be more. */
-		if (s[0] && below && nested_repos_find(s, send_nested, l) != 0)
-			send_nested(l, "");
+		if (s[0] && below)
+			answer_below(l, s);
 		below &= !s[0];
 	}
 	return 0;

@@ -28,8 +28,9 @@ struct spawn_identity;
 
 enum peer_files_op {
 	PEER_FILES_WORKSPACE, /* the request is NUL-terminated directories, "" = the user's own file: one reply each */
-	PEER_FILES_BELOW, /* the same, and repositories nested in the first directory (sandbox/nested_repos.h): replies
-			     with index PEER_FILES_NESTED and a path, "" = the list may be incomplete */
+	PEER_FILES_BELOW, /* the same, and for the first directory: what its .git file leads to (sandbox/git_link.h),
+			     replies with index PEER_FILES_GIT; then repositories nested in it (sandbox/nested_repos.h),
+			     replies with index PEER_FILES_NESTED and a path, "" = the list may be incomplete */
 	PEER_FILES_USER,  /* one reply; the request is empty */
 	PEER_FILES_WRITE, /* replaces the user's file: the request is a peer_files_write and the text */
 	PEER_FILES_OP_COUNT
@@ -41,6 +42,7 @@ enum { PEER_FILES_FD_REQUEST, PEER_FILES_FD_CLIENT, PEER_FILES_FD_REPLY, PEER_FI
 #define PEER_FILES_WATCH_MAX 4u /* directories on the way, and the file */
 #define PEER_FILES_END UINT32_MAX
 #define PEER_FILES_NESTED (UINT32_MAX - 1)
+#define PEER_FILES_GIT (UINT32_MAX - 2)
 
 /*
  * One message each, then one with index PEER_FILES_END. Descriptors: the watched entries, then, if error is 0, the text
@@ -50,9 +52,9 @@ struct peer_files_reply {
 	uint32_t index; /* of the directory in the request */
 	int32_t error;  /* 0 = found; ENOENT = no file; others: unusable: EFBIG, EINVAL (not a file), ELOOP … */
 	uint32_t nwatch;
-	uint32_t reserved;
+	uint32_t git; /* with PEER_FILES_GIT: PROFILE_GIT_DIR … (sandbox/profile.h) */
 	struct file_stamp watch[PEER_FILES_WATCH_MAX];
-	char path[PATH_MAX]; /* of the user's file, or of the nested repository */
+	char path[PATH_MAX]; /* of the user's file, the nested repository or the git directory */
 };
 
 struct peer_files_write {

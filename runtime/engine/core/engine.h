@@ -58,8 +58,10 @@ struct process_limits {
 /* A session sandbox is set up for this directory, whatever the working directory of a command in it is. */
 struct sandbox_base {
 	const char *cwd;    /* NULL = that of the request */
-	const char *nested; /* repositories in its workspace when it was created, each terminated by NUL */
+	const char *nested; /* the workspace's repositories when it was created, as in struct profile_paths */
 	size_t nested_len;
+	const char *git;
+	size_t git_len;
 };
 
 /* The sandbox that a request asks for. */

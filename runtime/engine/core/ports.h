@@ -114,9 +114,9 @@ struct ports {
 	 * engine_on_policy follows. −1: the rules are unavailable, with the reason in e.
 	 */
 	int (*policy_of)(void *host, const struct policy_key *place, const struct policy_rules **ret, struct err *e);
-	/* Known paths nested in this uid's workspace that are protected like its own (sandbox/nested_repos.h), each
-	 * terminated by NUL. May be NULL. */
-	void (*nested_of)(void *host, uint32_t uid, const char *workspace, struct buf *out);
+	/* The known repositories of this uid's workspace: nested paths that are protected like its own, and the git
+	 * directory that its .git file leads to, both as in struct profile_paths. May be NULL. */
+	void (*repos_of)(void *host, uint32_t uid, const char *workspace, struct buf *nested, struct buf *git);
 	/* Adds rules to the user's policy file. 0: engine_on_rule_written follows. −1: not possible. May be NULL. */
 	int (*write_rule)(void *host, const struct port_rule *rule, struct err *e);
 	/*

@@ -82,8 +82,9 @@ static void make_read_only(struct profile *p)
 static int compile_profile(struct engine *engine, const struct sandbox_request *r, const struct caller *c,
 			   struct sandbox_setup *f, struct err *e)
 {
-	buf_auto struct buf nested = BUF_INIT;
+	buf_auto struct buf nested = BUF_INIT, git = BUF_INIT;
 	struct sandbox_request at = *r;
+	const char *left_out;
 	char home[PATH_MAX];
 
 	engine->o.ports->base_env(engine->o.host, c->uid, &f->env);
@@ -93,10 +94,12 @@ static int compile_profile(struct engine *engine, const struct sandbox_request *
 	if (check_unconfined(&f->profile, c, e) < 0 || find_workspace(&f->profile, &at, home, &f->workspace, e) < 0 ||
 	    check_agent_workspace(&f->workspace, home, c, e) < 0)
 		return -1;
-	if (r->base)
+	if (r->base) {
 		buf_append(&nested, r->base->nested, r->base->nested_len);
-	else if (f->profile.confined && f->workspace.path[0] && engine->o.ports->nested_of)
-		engine->o.ports->nested_of(engine->o.host, c->uid, f->workspace.path, &nested);
+		buf_append(&git, r->base->git, r->base->git_len);
+	} else if (f->profile.confined && f->workspace.path[0] && engine->o.ports->repos_of) {
+		engine->o.ports->repos_of(engine->o.host, c->uid, f->workspace.path, &nested, &git);
+	}
 	const struct profile_paths place = {
 		.cwd = f->workspace.cwd,
 		.home = home,
@@ -107,9 +110,14 @@ static int compile_profile(struct engine *engine, const struct sandbox_request *
 		.nfolders = engine->o.nsecret_folders,
 		.nested = nested.data,
 		.nested_len = nested.len,
+		.git = git.data,
+		.git_len = git.len,
+		.root = c->uid == 0,
 	};
-	if (profile_expand(&f->profile, &place, e) < 0 ||
-	    profile_adjust(&f->profile, &r->change, &place, c->role == ROLE_OPERATOR, e) < 0)
+	if (profile_expand(&f->profile, &place, e) < 0 || profile_add_git(&f->profile, &place, &left_out, e) < 0)
+		return -1;
+	f->git_left_out = left_out ? mem_strdup(left_out) : NULL;
+	if (profile_adjust(&f->profile, &r->change, &place, c->role == ROLE_OPERATOR, e) < 0)
 		return -1;
 	/* After profile_adjust, so that it also applies to write roots that the request adds. */
 	if (r->reads_only)
@@ -149,6 +157,8 @@ int sandbox_setup_make(struct engine *engine, const struct sandbox_request *r, c
 void sandbox_setup_done(struct sandbox_setup *f)
 {
 	profile_done(&f->profile);
+	free(f->git_left_out);
+	f->git_left_out = NULL;
 	buf_done(&f->env);
 }
 
@@ -211,6 +221,8 @@ void sandbox_setup_profile_json(const struct sandbox_setup *f, const struct proc
 		paths_json(p, "protected", PLAN_MOUNT_PROTECT, 0, w);
 		jw_kbool(w, "copyOnWrite", p->cow);
 	}
+	if (f->git_left_out)
+		jw_kstr(w, "gitLeftOut", f->git_left_out);
 	jw_kstr(w, "network", profile_network_name(p->network));
 	if (p->confined && p->network == PLAN_NET_ALLOW) {
 		size_t room = HOSTS_TEXT_MAX;

@@ -20,6 +20,7 @@ struct process_limits;
 struct sandbox_setup {
 	struct profile profile;       /* compiled */
 	struct workspace workspace;   /* and the working directory */
+	char *git_left_out;           /* the workspace's .git file names it, and it is not accessible; or NULL */
 	struct profile_mounts mounts; /* of the plan; point into `profile` */
 	struct buf env;               /* base environment (ports.h: base_env) */
 };

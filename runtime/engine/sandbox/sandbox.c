@@ -104,7 +104,7 @@ static int resolve_request(struct sandbox *s, const struct sandbox_request *give
 			   struct err *e)
 {
 	sandbox_setup_auto struct sandbox_setup f = { 0 };
-	buf_auto struct buf nested = BUF_INIT, text = BUF_INIT;
+	buf_auto struct buf text = BUF_INIT;
 	struct engine *engine = s->engine;
 	struct sandbox_request r = *given;
 	struct jw w = jw_on(&text);
@@ -114,10 +114,6 @@ static int resolve_request(struct sandbox *s, const struct sandbox_request *give
 		return -1;
 	if (!f.profile.confined)
 		return err_field(e, "profile", "'%s' is no sandbox: use another profile", f.profile.name);
-	if (f.workspace.path[0] && engine->o.ports->nested_of)
-		engine->o.ports->nested_of(engine->o.host, c->uid, f.workspace.path, &nested);
-	const struct sandbox_base base = { NULL, nested.data, nested.len };
-	r.base = &base;
 	r.profile = f.profile.name;
 	r.cwd = f.workspace.cwd;
 	r.workspace = none_if_empty(f.workspace.path);

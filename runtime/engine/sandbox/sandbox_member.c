@@ -104,7 +104,12 @@ int sandbox_enter(struct engine *engine, const struct start_request *r, const st
 	if (!r->sandbox_id)
 		return 0;
 	struct sandbox *s = sandbox_find(engine, r->sandbox_id, c, e);
-	if (s && r->holder) { /* again after a wait: the record of a start does not have all of it */
+	if (s && r->holder) {
+		/*
+		 * Again after each wait: the record of a start does not have all of the request, and the workspace may
+		 * have been searched in the meantime.
+		 */
+		sandbox_take_repos(s);
 		ret->sandbox = s->spec.request;
 		return 0;
 	}

@@ -29,7 +29,7 @@ struct sandbox {
 	json_t *request;          /* as stored; `spec` and `base` point into it */
 	struct sandbox_spec spec; /* what the holder and all commands are set up from … */
 	struct sandbox_base base; /* … and for which directory */
-	struct buf nested;        /* of `base` */
+	struct buf nested, git;   /* of `base` */
 	char hash[PLAN_SANDBOX_HASH];
 	char *profile_json; /* the holder's sandboxProfile */
 
@@ -51,6 +51,8 @@ struct sandbox *sandbox_new(struct engine *engine, const char *id, uint32_t uid)
 void sandbox_free(struct sandbox *s);
 /* Takes `request`, a JSON object as sandbox_request_write writes it. −1: it is not valid. */
 int sandbox_take_request(struct sandbox *s, json_t *request, struct err *e);
+/* Takes the repositories of its workspace as they are known now. */
+void sandbox_take_repos(struct sandbox *s);
 void sandbox_request_write(const struct sandbox_request *r, struct jw *w);
 struct sandbox *sandbox_find_name(struct engine *engine, const char *name, uint32_t uid); /* or NULL */
 /* The sandbox, by id or by name; with an error that says whether it is closed or not known. */

@@ -41,12 +41,36 @@ void sandbox_free(struct sandbox *s)
 		sandbox_spec_done(&s->spec);
 	json_decref(s->request);
 	buf_done(&s->nested);
+	buf_done(&s->git);
 	free(s->profile_json);
 	free(s->running);
 	free(s);
 }
 
 /* ---- the stored request ---- */
+
+static void write_list(struct jw *w, const char *key, const char *list, size_t len)
+{
+	jw_karr(w, key);
+	for (const char *p = list; p && p < list + len; p += strlen(p) + 1)
+		jw_str(w, p);
+	jw_arr_end(w);
+}
+
+static void read_list(const json_t *request, const char *key, struct buf *out)
+{
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach (json_object_get(request, key), i, v)
+		buf_append(out, json_string_value(v), json_string_length(v) + 1);
+}
+
+static void set_base(struct sandbox *s)
+{
+	s->base = (struct sandbox_base){ s->spec.request.cwd, s->nested.data, s->nested.len, s->git.data, s->git.len };
+	s->spec.request.base = &s->base;
+}
 
 void sandbox_request_write(const struct sandbox_request *r, struct jw *w)
 {
@@ -58,29 +82,34 @@ void sandbox_request_write(const struct sandbox_request *r, struct jw *w)
 	plan_limits_write(&r->change.limits, w);
 	jw_obj_end(w);
 	jw_kopt(w, "ownProgram", r->own_program);
-	jw_karr(w, "nested");
-	for (const char *p = base ? base->nested : NULL; p && p < base->nested + base->nested_len; p += strlen(p) + 1)
-		jw_str(w, p);
-	jw_arr_end(w);
+	write_list(w, "nested", base ? base->nested : NULL, base ? base->nested_len : 0);
+	write_list(w, "git", base ? base->git : NULL, base ? base->git_len : 0);
 	jw_obj_end(w);
 }
 
 int sandbox_take_request(struct sandbox *s, json_t *request, struct err *e)
 {
-	const json_t *v;
-	size_t i;
-
 	if (sandbox_spec_of(request, &s->spec, e) < 0) {
 		json_decref(request);
 		return -1;
 	}
 	s->request = request;
 	s->spec.request.own_program = json_get_string(request, "ownProgram");
-	json_array_foreach (json_object_get(request, "nested"), i, v)
-		buf_append(&s->nested, json_string_value(v), json_string_length(v) + 1);
-	s->base = (struct sandbox_base){ s->spec.request.cwd, s->nested.data, s->nested.len };
-	s->spec.request.base = &s->base;
+	read_list(request, "nested", &s->nested);
+	read_list(request, "git", &s->git);
+	set_base(s);
 	return 0;
+}
+
+void sandbox_take_repos(struct sandbox *s)
+{
+	const struct engine *engine = s->engine;
+
+	buf_reset(&s->nested);
+	buf_reset(&s->git);
+	if (s->spec.request.workspace && engine->o.ports->repos_of)
+		engine->o.ports->repos_of(engine->o.host, s->uid, s->spec.request.workspace, &s->nested, &s->git);
+	set_base(s);
 }
 
 /* ---- finding one ---- */

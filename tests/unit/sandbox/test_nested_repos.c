@@ -113,6 +113,24 @@ START_TEST(what_is_found)
 }
 END_TEST
 
+START_TEST(submodules_of_a_git_directory_elsewhere)
+{
+	struct told *t = mem_zalloc(1, sizeof *t);
+	char path[PATH_MAX];
+	make("store/HEAD");
+	ck_assert_int_eq(nested_repos_find_modules(tree, on_found, t), 0);
+	make("modules/libs/one/config");
+	make("modules/libs/one/modules/two/config");
+	ck_assert_int_eq(nested_repos_find_modules(tree, on_found, t), 0);
+	ck_assert_uint_eq(t->count, 2);
+	ck_assert(has(t, "modules/libs/one") && has(t, "modules/libs/one/modules/two"));
+	ck_assert(nested_repos_path(t->text[0], ".git/hooks", path));
+	ck_assert_str_eq(path + strlen(t->text[0]), "/hooks");
+	ck_assert(!nested_repos_path(t->text[0], ".bailiff", path));
+	free(t);
+}
+END_TEST
+
 START_TEST(the_nearest_first_and_not_without_end)
 {
 	struct told *t = mem_zalloc(1, sizeof *t);
@@ -222,7 +240,9 @@ END_TEST
 int main(void)
 {
 	const struct suite_case cases[] = {
-		{ "disk", set_up, tear_down, 30, SUITE_TESTS(what_is_found, the_nearest_first_and_not_without_end) },
+		{ "disk", set_up, tear_down, 30,
+		  SUITE_TESTS(what_is_found, submodules_of_a_git_directory_elsewhere,
+			      the_nearest_first_and_not_without_end) },
 		{ "texts", NULL, NULL, 10, SUITE_TESTS(what_is_protected_there, profiles_protect_it) },
 	};
 	return suite_run_cases("nested", cases, countof(cases));
