@@ -16,7 +16,8 @@
 #include <string.h>
 
 #define LINE_CAP 1024
-#define NAME_NOT_FOUND (-1) /* for a host: no errno */
+#define NAME_NOT_FOUND (-1)   /* for a host: no errno */
+#define NOT_A_REPOSITORY (-2) /* git's own: no errno */
 
 struct phrase {
 	const char *text;
@@ -29,6 +30,8 @@ static const struct phrase phrases[] = {
 	{ "EROFS", EROFS },
 	{ "network is unreachable", ENETUNREACH },
 	{ "ENETUNREACH", ENETUNREACH },
+	{ "connection refused", ECONNREFUSED },
+	{ "ECONNREFUSED", ECONNREFUSED },
 	{ "failed to connect to", ENETUNREACH },
 	{ "could not resolve", NAME_NOT_FOUND },
 	{ "couldn't resolve", NAME_NOT_FOUND },
@@ -49,6 +52,7 @@ static const struct phrase phrases[] = {
 	{ "no such file or directory", ENOENT },
 	{ "ENOENT", ENOENT },
 	{ "directory nonexistent", ENOENT },
+	{ "not a git repository", NOT_A_REPOSITORY },
 };
 
 /* Programs that need a privilege which sandboxes do not have. */
@@ -213,9 +217,15 @@ static const char *privileged_operation(const char *line)
 static void report_file(struct scanner *s, const char *at, struct output_hint *h)
 {
 	const char *operation = h->error == EPERM || h->error == EACCES ? privileged_operation(s->line) : NULL;
+	bool repository = h->error == NOT_A_REPOSITORY;
 	h->kind = operation ? "syscall" : "filesystem";
 	h->operation = operation ? operation : operation_of(s->line, h->error);
-	if (!operation) {
+	if (repository) {
+		h->error = ENOENT;
+		add_absolute(h, at);
+		if (!h->npaths)
+			return; /* there is none, which is usual */
+	} else if (!operation) {
 		add_quoted(h, s->line, false);
 		add_before(h, s->line, at);
 		add_absolute(h, s->line);
@@ -232,7 +242,7 @@ static void report_file(struct scanner *s, const char *at, struct output_hint *h
 /* Parses the number after ":", "/" or " port ". */
 static void parse_port(struct output_hint *h, const char *p)
 {
-	static const char *const before[] = { ":", "/", " port ", ", port=", "]:" };
+	static const char *const before[] = { ":", "/", " port ", ", port ", ", port=", "]:" };
 	for (size_t i = 0; i < countof(before); i++) {
 		size_t n = strlen(before[i]);
 		if (strncmp(p, before[i], n) != 0 || !isdigit((unsigned char)p[n]))
@@ -330,12 +340,45 @@ static bool find_host(struct output_hint *h, const char *line, const char *at)
 	return parse_host_at(h, end);
 }
 
+/* "localhost port 3000", "127.0.0.1:3000", "(127.0.0.1), port 5432": any of them, one with a port if possible. */
+static bool find_this_host(struct output_hint *h, const char *line)
+{
+	static const char *const names[] = { "localhost", "127.0.0.1", "127.0.1.1", "::1", "0.0.0.0" };
+	for (size_t i = 0; i < countof(names) && h->port < 0; i++) {
+		for (const char *p = line; h->port < 0 && (p = strstr(p, names[i])); p++) {
+			const char *end = p + strlen(names[i]);
+			if ((p > line && (is_word(p[-1]) || strchr(".-:", p[-1]))) || is_word(*end))
+				continue;
+			snprintf(h->host, sizeof h->host, "%s", "localhost");
+			parse_port(h, end + strspn(end, "'\"|)"));
+		}
+	}
+	return h->host[0];
+}
+
+/* A refusal without an address is about this machine, unless the line names another one. */
+static void report_refused(struct scanner *s, const char *at, struct output_hint *h)
+{
+	struct output_hint other = *h;
+	h->kind = "network";
+	h->operation = "connect";
+	h->error = ECONNREFUSED;
+	h->this_host = find_this_host(h, s->line) ||
+		       (!find_address(&other, s->line) && !find_host(&other, s->line, at));
+	if (h->this_host)
+		s->fn(s->ctx, h);
+}
+
 static void report_network(struct scanner *s, const char *at, struct output_hint *h)
 {
 	bool name = h->error == NAME_NOT_FOUND;
 	h->kind = "network";
 	h->operation = name ? "lookup" : "connect";
 	h->error = name ? 0 : ENETUNREACH;
+	if (strncasecmp(at, "failed", 6) == 0 && find_this_host(h, s->line)) {
+		report_refused(s, at, h);
+		return;
+	}
 	bool address = !name && find_address(h, s->line);
 	if (!address && !find_host(h, s->line, at) && (name || strncasecmp(at, "failed", 6) == 0))
 		return; /* it may be about this machine, and a lookup without its name is not useful */
@@ -353,7 +396,9 @@ static void scan_line(struct scanner *s)
 		h->error = found->error;
 		h->port = -1;
 		snprintf(h->line, sizeof h->line, "%.*s", OUTPUT_HINT_LINE - 1, s->line);
-		if (found->error == NAME_NOT_FOUND || found->error == ENETUNREACH)
+		if (found->error == ECONNREFUSED)
+			report_refused(s, at, h);
+		else if (found->error == NAME_NOT_FOUND || found->error == ENETUNREACH)
 			report_network(s, at, h);
 		else
 			report_file(s, at, h);

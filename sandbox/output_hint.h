@@ -22,6 +22,7 @@ struct output_hint {
 	char paths[OUTPUT_HINT_PATHS]
 		  [OUTPUT_HINT_PATH_MAX]; /* that the text names, most likely first; may be relative */
 	size_t npaths;
+	bool this_host;              /* the address is the loopback device's, or none is named */
 	char host[256];              /* "" = none */
 	char address[48];            /* "" = none */
 	int32_t port;                /* −1 = none */

@@ -44,7 +44,7 @@ bool violation_summary_add(struct violation_summary *d, struct jval event)
 	bool lookup = violation_text_is_lookup(v);
 	if (violation_text_is_hint(v))
 		buf_str(&line, "probably ");
-	buf_str(&line, "denied: ");
+	buf_str(&line, violation_text_is_elsewhere(v) ? "in the sandbox of another command: " : "denied: ");
 	violation_text_describe(v, &line);
 	if (violation_text_is_hint(v))
 		buf_str(&line, ", guessed from the output");
@@ -87,6 +87,10 @@ static void print_options(const struct violation_needs *n)
 	else if (n->proxy)
 		buf_printf(&options, "%sthe proxy that HTTP_PROXY names, or --net host for what cannot use one",
 			   options.len ? ", " : "");
+	if (n->session)
+		cli_hint("bailiff sandbox create, then bailiff run --in SANDBOX for each of them: such commands share "
+			 "/tmp "
+			 "and localhost");
 	if (options.len)
 		cli_hint("%s (where the policy permits it)", options.data);
 }

@@ -87,6 +87,12 @@ void violation_text_describe(struct jval v, struct buf *out)
 
 bool violation_text_is_hint(struct jval v) { return jval_is_str(jval_get(v, "confidence"), "hint"); }
 
+bool violation_text_is_elsewhere(struct jval v)
+{
+	return jval_is_str(jval_get(v, "reason"), "each command has its own /tmp") ||
+	       jval_is_str(jval_get(v, "reason"), "each command has its own loopback");
+}
+
 bool violation_text_is_lookup(struct jval v)
 {
 	return jval_is_str(jval_get(v, "operation"), "lookup") ||
@@ -137,6 +143,10 @@ void violation_needs_add(struct violation_needs *n, struct jval v)
 	if (jval_is_str(jval_get(v, "reason"), "not permitted to its user") ||
 	    jval_is_str(jval_get(v, "reason"), "protected"))
 		return;
+	if (violation_text_is_elsewhere(v)) {
+		n->session = true;
+		return;
+	}
 	note_host(n, v);
 	n->network |= jval_is_str(jval_get(v, "reason"), "no network");
 	n->proxy |= jval_is_str(jval_get(v, "reason"), "only through the proxy");

@@ -14,6 +14,7 @@ struct violation_needs {
 	bool write, read;
 	bool network;     /* network access without a network */
 	bool proxy;       /* a connection that bypasses the proxy */
+	bool session;     /* what an earlier command has left in a sandbox of its own */
 	char folder[256]; /* of the first path to write; "" = unknown */
 	char file[256];   /* the first hidden path; "" = unknown */
 	char host[256];   /* the first host that is not allowed, a name or an address; "" = none */
@@ -31,6 +32,8 @@ bool violation_text_is_hint(struct jval violation);
  * reported.
  */
 bool violation_text_is_lookup(struct jval violation);
+/* A guess that a file in /tmp or a server on localhost is in the sandbox of another command: nothing was denied. */
+bool violation_text_is_elsewhere(struct jval violation);
 /* Adds the permission for this violation, if there is one. */
 void violation_needs_add(struct violation_needs *n, struct jval violation);
 /* "example.org:443", "[::1]:80"; "" if no host is needed or known. */

@@ -17,7 +17,7 @@ def hints(rpc, process):
 def told(home, *command, status=None):
     """The lines of bailiff's own, after a command's."""
     lines = home.cli("run", "--", *command, cwd=home.work, status=status).err.decode().split("\n")
-    return [line for line in lines if line.startswith("bailiff: ") or line.startswith("  --")]
+    return [line for line in lines if line.startswith(("bailiff: ", "  "))]
 
 
 def test_a_write_outside_is_guessed_with_the_option_that_allows_it():
@@ -54,7 +54,7 @@ def test_what_does_not_fit_the_sandbox_is_not_reported():
     """No hint: paths that are accessible, denied to any user, or only mentioned, and errors despite which the command succeeded."""
     with Home(options=UNAVAILABLE) as home, home.rpc() as rpc:
         for script in (f"echo 'x: {home.work}/x: Read-only file system'; false", "cat /etc/shadow", "echo Permission denied; false", "cat missing",
-                       "cat /tmp/bailiff-not-there", "touch /etc/bailiff-x; true", "false"):
+                       "touch /etc/bailiff-x; true", "false"):
             started, _ = rpc.run(["sh", "-c", script], cwd=home.work)
             assert hints(rpc, started["processId"]) == [], script
 
@@ -97,6 +97,30 @@ def test_the_beginning_of_long_output_is_not_searched():
             assert len(hints(rpc, started["processId"])) == wanted, script
 
 
+ELSEWHERE = ["bailiff: probably in the sandbox of another command: {what}, guessed from the output",
+             "  bailiff sandbox create, then bailiff run --in SANDBOX for each of them: such commands share /tmp and localhost"]
+
+
+def test_files_and_servers_of_an_earlier_command_are_in_its_own_sandbox():
+    """Nothing is denied, and so nothing reports it: each command has its own /tmp and loopback."""
+    connect = "import socket, sys\ntry: socket.create_connection(('127.0.0.1', 3000), 3)\nexcept OSError as e: sys.exit(e.strerror)"
+    with Home(options=UNAVAILABLE) as home, home.rpc() as rpc:
+        home.cli("run", "--", "sh", "-c", "echo x >/tmp/bailiff-left", cwd=home.work)
+        for command, what in ((("cat", "/tmp/bailiff-left"), "read /tmp/bailiff-left (each command has its own /tmp)"),
+                              (("sh", "-c", "echo 'curl: (7) Failed to connect to localhost port 3000 after 0 ms: Could not connect to server'; exit 7"),
+                               "connect localhost:3000 (each command has its own loopback)"),
+                              (("sh", "-c", "echo 'Error: connect ECONNREFUSED 127.0.0.1:3000'; exit 1"), "connect localhost:3000 (each command has its own loopback)"),
+                              (("/usr/bin/python3", "-c", connect), "connect (each command has its own loopback)")):
+            assert told(home, *command) == [line.format(what=what) for line in ELSEWHERE], command
+            started, result = rpc.run(list(command), cwd=home.work)
+            assert [h["confidence"] for h in hints(rpc, started["processId"])] == ["hint"] and result["violationCount"] == 0, result
+        # Not where it is the host's, was not the reason, or is another machine's refusal.
+        for command in (("run", "--net", "host", "--", "sh", "-c", "echo 'connect ECONNREFUSED 127.0.0.1:3000'; exit 1"), ("run", "--", "sh", "-c", "cat /tmp/x; true"),
+                        ("run", "--", "sh", "-c", "echo 'connect to db.example port 5432: Connection refused'; exit 1"),
+                        ("run", "--", "cat", home.work + "/missing")):
+            assert "sandbox of another" not in home.cli(*command, cwd=home.work, status=None).err.decode(), command
+
+
 def test_health_says_how_denials_are_learnt():
     with Home(options=UNAVAILABLE) as home, home.rpc() as rpc:
         state = rpc.call("get_health")["violations"]
@@ -113,6 +137,9 @@ def test_exact_reports_leave_nothing_to_guess():
         assert state["confidence"] == "exact" and "output" not in state["sources"], state
         started, _ = rpc.run(["sh", "-c", "touch /etc/bailiff-x"], cwd=home.work)
         assert {v["confidence"] for v in hints(rpc, started["processId"])} == {"exact"}
+        # The kernel denied nothing here.
+        started, _ = rpc.run(["cat", "/tmp/bailiff-left"], cwd=home.work)
+        assert [(v["confidence"], v["reason"]) for v in hints(rpc, started["processId"])] == [("hint", "each command has its own /tmp")]
 
 
 if __name__ == "__main__":

@@ -354,7 +354,8 @@ const char *process_violation_reason(const struct process *p, const struct viola
 size_t process_path_depth(const char *path, struct jval list);
 
 /* process_hint.c */
-/* Adds hints from the output of a failed command, if violations of the process are not reported exactly. */
+/* Adds hints from the output of a failed command. */
+#define PROCESS_REASON_GIT_LEFT_OUT "the workspace's .git file names it, but it does not name the workspace"
 void process_hint_facts(struct process *p, struct transaction *tx);
 
 /* process_network.c */

@@ -4,6 +4,9 @@
  * compared with the sandbox's profile and reported only if this sandbox blocks the operation, with confidence "hint"
  * and the line of output. The command controls its output, so a hint grants nothing; it only suggests an option to a
  * person.
+ *
+ * Some failures are none that the kernel could report: a file in /tmp or a server on localhost that an earlier command
+ * has left in its own sandbox, and a git directory that is not accessible. Hints about these come from every daemon.
  */
 
 #include "runtime/engine/core/core.h"
@@ -28,6 +31,7 @@ struct guesses {
 	struct transaction *tx;
 	struct jval made; /* sandboxProfile */
 	bool no_network;  /* no hints about the network: its violations are known exactly */
+	bool exact;       /* nor about anything else that the kernel reports */
 	unsigned count;
 };
 
@@ -80,10 +84,11 @@ static int sees_folder(const struct guesses *g, const char *path)
 	return folder[0] ? host_sees(g, folder) : 1;
 }
 
+static const char temporary[] = "[\"/tmp\",\"/var/tmp\",\"/dev/shm\"]";
+
 /* The path exists outside but not inside the sandbox: it is below a hidden path, or a private directory covers it. */
 static bool is_hidden(const struct guesses *g, const char *path, bool create)
 {
-	static const char temporary[] = "[\"/tmp\",\"/var/tmp\",\"/dev/shm\"]";
 	size_t write = process_path_depth(path, jval_get(g->made, "writeRoots")),
 	       read = process_path_depth(path, jval_get(g->made, "readRoots"));
 	size_t hidden = process_path_depth(path, jval_get(g->made, "hidden")),
@@ -97,6 +102,31 @@ static bool is_hidden(const struct guesses *g, const char *path, bool create)
 	int seen = create ? sees_folder(g, path) : host_sees(g, path);
 	return deepest > shown ? seen != 0
 			       : seen > 0; /* in a private /tmp the path may also be a file of the command's own */
+}
+
+/* In a private /tmp that no other command sees. A relative name says little: the command may be at fault. */
+static bool is_private_tmp(const struct guesses *g, const char *given, const char *path)
+{
+	size_t tmp = process_path_depth(path, jval_of(temporary, sizeof temporary - 1));
+
+	return given[0] == '/' && tmp && path[tmp] && !g->process->within[0] &&
+	       tmp > process_path_depth(path, jval_get(g->made, "writeRoots")) &&
+	       tmp > process_path_depth(path, jval_get(g->made, "readRoots"));
+}
+
+/* The git directory of the workspace, where it does not name the workspace (sandbox/git_link.h). */
+static bool is_left_out(const struct guesses *g, struct violation *v)
+{
+	char folder[sizeof v->path];
+	size_t n = jval_str(jval_get(g->made, "gitLeftOut"), folder, sizeof folder);
+
+	if (!n || n >= sizeof folder || strncmp(v->path, folder, n) != 0 || (v->path[n] && v->path[n] != '/'))
+		return false;
+	memcpy(v->path, folder, n + 1);
+	v->directory = true;
+	v->operation = "write";
+	v->reason = PROCESS_REASON_GIT_LEFT_OUT;
+	return true;
 }
 
 /* The reason why the sandbox blocks this; NULL = it does not. */
@@ -125,8 +155,14 @@ static bool guess_file(struct guesses *g, const struct output_hint *h, struct vi
 	for (size_t i = 0; i < h->npaths; i++) {
 		if (!make_absolute(g->process, h->paths[i], v->path))
 			continue;
+		if (is_left_out(g, v))
+			return true;
 		v->operation = h->operation;
-		v->reason = file_reason(g, v);
+		v->reason = g->exact ? NULL : file_reason(g, v);
+		if (!v->reason && v->error == ENOENT && is_private_tmp(g, h->paths[i], v->path)) {
+			v->reason = "each command has its own /tmp";
+			return true;
+		}
 		if (!v->reason)
 			continue;
 		if (strcmp(v->reason, "hidden") == 0)
@@ -143,7 +179,13 @@ static bool guess_network(const struct guesses *g, const struct output_hint *h, 
 	bool none = jval_is_str(jval_get(g->made, "network"), "none"),
 	     allow = jval_is_str(jval_get(g->made, "network"), "allow");
 
-	if (g->no_network || !(none || (allow && strcmp(h->operation, "connect") == 0)))
+	if (h->this_host) {
+		v->reason = "each command has its own loopback";
+		memcpy(v->host, h->host, sizeof v->host);
+		v->port = h->port;
+		return (none || allow) && !g->process->within[0] && (none || h->host[0]);
+	}
+	if (g->exact || g->no_network || !(none || (allow && strcmp(h->operation, "connect") == 0)))
 		return false;
 	memcpy(v->host, h->host, sizeof v->host);
 	_Static_assert(sizeof v->address == sizeof h->address, "the same text");
@@ -173,7 +215,7 @@ static void on_hint(void *ctx, const struct output_hint *h)
 		fits = guess_network(g, h, &v);
 	} else {
 		v.reason = "not for sandboxes";
-		fits = true;
+		fits = !g->exact;
 	}
 	if (fits) {
 		g->count++;
@@ -184,12 +226,14 @@ static void on_hint(void *ctx, const struct output_hint *h)
 void process_hint_facts(struct process *p, struct transaction *tx)
 {
 	const struct engine *engine = p->engine;
-	struct guesses found = { .process = p, .tx = tx, .no_network = process_violations_any(p, "network") };
+	struct guesses found = { .process = p,
+				 .tx = tx,
+				 .no_network = process_violations_any(p, "network"),
+				 .exact = engine->o.violations && !p->unwatched };
 	mem_auto char *tail = NULL;
 
 	/* Without the profile there is nothing to compare with; that is the case after a restart of the runtime. */
-	bool exact = engine->o.violations && !p->unwatched;
-	if (exact || !command_failed(p) || !(p->plan_kind & PLAN_PRIVATE_ROOT) || !p->sandbox_json || !p->committed)
+	if (!command_failed(p) || !(p->plan_kind & PLAN_PRIVATE_ROOT) || !p->sandbox_json || !p->committed)
 		return;
 	found.made = jval_of(p->sandbox_json, strlen(p->sandbox_json));
 	for (int i = 0; i < STREAM_COUNT; i++) {

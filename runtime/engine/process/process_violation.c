@@ -274,7 +274,8 @@ static void open_for(const struct process *p, const struct violation *v, struct 
 	} else if (strcmp(v->kind, "filesystem") == 0 && v->path[0] == '/' && v->path[1]) {
 		bool hidden = strcmp(why, "hidden") == 0,
 		     reads = strcmp(v->operation, "read") == 0 || strcmp(v->operation, "execute") == 0;
-		one.write = strcmp(why, "outside the write roots") == 0 || (hidden && !reads);
+		one.write = strcmp(why, "outside the write roots") == 0 || (hidden && !reads) ||
+			    strcmp(why, PROCESS_REASON_GIT_LEFT_OUT) == 0;
 		snprintf(one.what, sizeof one.what, "%s", v->path);
 		if (one.write)
 			open_folder(v, &one);

@@ -160,6 +160,9 @@ static void write_needs(const struct violation_needs *n, const char *profile, st
 	buf_auto struct buf host = BUF_INIT;
 	json_auto_t *wider = json_object();
 
+	if (n->session)
+		buf_str(out, "start everything that uses the same /tmp or localhost in one command, or in one session "
+			     "sandbox (bailiff sandbox create, then bailiff run --in SANDBOX). ");
 	violation_needs_host(n, &host);
 	if (n->write)
 		json_object_set_new(wider, "writeRoots", text_or(n->folder[0] == '/' ? n->folder : "", "PATH"));

@@ -114,10 +114,48 @@ START_TEST(hosts_and_addresses)
 		ck_assert_str_eq(found[0].address, rows[i].address);
 		ck_assert_int_eq(found[0].port, rows[i].port);
 	}
-	/* A server on this machine, and a lookup without its name. */
-	ck_assert_uint_eq(scan("curl: (7) Failed to connect to 127.0.0.1 port 80: Connection refused"), 0);
-	ck_assert_uint_eq(scan("curl: (7) Failed to connect to localhost port 80: Connection refused"), 0);
+	/* A lookup without its name. */
 	ck_assert_uint_eq(scan("socket.gaierror: [Errno -3] Temporary failure in name resolution"), 0);
+}
+END_TEST
+
+START_TEST(servers_on_this_machine)
+{
+	static const struct {
+		const char *line, *host;
+		int port;
+	} rows[] = {
+		{ "curl: (7) Failed to connect to localhost port 3000 after 0 ms: Couldn't connect to server",
+		  "localhost", 3000 },
+		{ "curl: (7) Failed to connect to 127.0.0.1 port 80: Connection refused", "localhost", 80 },
+		{ "Error: connect ECONNREFUSED ::1:3000", "localhost", 3000 },
+		{ "Connecting to localhost (localhost)|127.0.0.1|:8000... failed: Connection refused.", "localhost",
+		  8000 },
+		{ "nc: connect to localhost port 3000 (tcp) failed: Connection refused", "localhost", 3000 },
+		{ "connection to server at \"localhost\" (127.0.0.1), port 5432 failed: Connection refused",
+		  "localhost", 5432 },
+		{ "Could not connect to Redis at 127.0.0.1:6379: Connection refused", "localhost", 6379 },
+		{ "ConnectionRefusedError: [Errno 111] Connection refused", "", -1 },
+	};
+
+	for (size_t i = 0; i < countof(rows); i++) {
+		ck_assert_msg(scan(rows[i].line) == 1, "%s", rows[i].line);
+		ck_assert_str_eq(found[0].operation, "connect");
+		ck_assert_int_eq(found[0].error, ECONNREFUSED);
+		ck_assert(found[0].this_host);
+		ck_assert_str_eq(found[0].host, rows[i].host);
+		ck_assert_int_eq(found[0].port, rows[i].port);
+	}
+	ck_assert_uint_eq(scan("ssh: connect to host 203.0.113.7 port 22: Connection refused"), 0);
+	ck_assert_uint_eq(scan("Failed to connect to db.localhost.example port 22: Connection refused"), 0);
+}
+END_TEST
+
+START_TEST(git_directories)
+{
+	ck_assert_uint_eq(scan("fatal: not a git repository: /m/.git/worktrees/x\n"), 1);
+	ck_assert_str_eq(found[0].paths[0], "/m/.git/worktrees/x");
+	ck_assert_uint_eq(scan("fatal: not a git repository (or any of the parent directories): .git\n"), 0);
 }
 END_TEST
 
@@ -163,5 +201,5 @@ END_TEST
 int main(void)
 {
 	return SUITE("output_hint", paths_of_common_programs, an_error_on_a_line_of_its_own, hosts_and_addresses,
-		     privileges, terminals, output_that_says_nothing);
+		     servers_on_this_machine, git_directories, privileges, terminals, output_that_says_nothing);
 }
