@@ -306,6 +306,8 @@ static int close_sandbox(struct cli *c, const char *given)
 		format_scalar(jval_get(it.value, "command"), &out);
 		buf_byte(&out, '\n');
 	}
+	if (jval_bool(jval_get(q.result, "cow"), false))
+		cli_hint("bailiff diff %s shows what it changed; apply or discard it", id);
 	return format_out(&out);
 }
 

@@ -39,6 +39,21 @@ static void clean_path(const char *path, struct buf *out)
 	buf_append(out, "", 0);
 }
 
+/* The process with the changes: that of the argument, or the holder of the session sandbox that it names. */
+static int find_process(struct cli *c, char ret[ID_LOOKUP_MAX])
+{
+	request_auto struct request q = REQUEST_INIT(q);
+
+	if (cli_connect(c, CLI_START_IF_STORE) < 0)
+		return -1;
+	jw_kstr(&q.w, "sandboxId", c->opts.args[0]);
+	if (strncmp(c->opts.args[0], "proc_", 5) != 0 && request_read(c, &q, "get_sandbox") == 0) {
+		jval_str(jval_get(q.result, "processId"), ret, ID_LOOKUP_MAX);
+		return 0;
+	}
+	return id_lookup(c, ID_PROCESS, c->opts.args[0], ret);
+}
+
 /*
  * Calls a method with the process and paths of the command line (relative to the working directory). 0, or an exit
  * status after printing the error.
@@ -49,7 +64,7 @@ static int call_for_paths(struct cli *c, const char *method, struct request *q)
 
 	if (c->opts.nargs < 1)
 		return cli_usage(c, "which process?");
-	if (id_lookup_connect(c, id) < 0)
+	if (find_process(c, id) < 0)
 		return EXIT_FAILED;
 	jw_kstr(&q->w, "processId", id);
 	if (c->opts.nargs > 1) {

@@ -393,6 +393,24 @@ def test_command_line(home):
     assert home.cli("sandbox", "close", "dev", status=1).err
 
 
+def test_copy_on_write(home):
+    kept, new = (os.path.join(home.work, name) for name in ("kept", "new"))
+    with open(kept, "w") as f:
+        f.write("old\n")
+    sandbox = home.cli("sandbox", "create", "--cow", "--name", "try").text.strip()
+    home.cli("exec", "try", "sh", "-c", "echo more >> kept; echo x > new")
+    assert home.cli("exec", "try", "cat", "kept", "new").text == "old\nmore\nx\n", "the next command sees it"
+    assert not os.path.exists(new) and open(kept).read() == "old\n"
+    with home.rpc() as rpc:
+        assert not any(p.get("cow") for p in rpc.call("list_processes", sandboxId="try")["processes"]), "the changes are the sandbox's"
+        rpc.fails("list_changes", {"processId": rpc.call("get_sandbox", sandboxId="try")["processId"]}, code=harness.INVALID_STATE)
+    assert sandbox in home.cli("sandbox", "close", "try").err.decode()
+    assert "+more" in home.cli("diff", sandbox).text
+    home.cli("apply", sandbox, "kept")
+    home.cli("discard", sandbox)
+    assert not os.path.exists(new) and open(kept).read() == "old\nmore\n"
+
+
 def test_copying(home):
     home.cli("sandbox", "create", "--name", "box")
     outside = os.path.join(home.dir, "outside")

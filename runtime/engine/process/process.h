@@ -273,6 +273,9 @@ static inline bool process_is_controlled_by(const struct process *p, const struc
 struct process *engine_live(struct engine *engine, const char *id, const struct caller *c, struct err *e);
 struct process *engine_process(struct engine *engine, const char *id);
 
+/* A copy-on-write run with changes of its own; those of a command in a session sandbox are the sandbox's. */
+static inline bool process_has_changes(const struct process *p) { return p->plan_kind & PLAN_COW && !p->within[0]; }
+
 static inline bool process_has_tty(const struct process *p) { return p->tty_rows != 0; }
 
 /* The signal for a graceful end. Closing a terminal is a hangup, and interactive shells ignore SIGTERM. */

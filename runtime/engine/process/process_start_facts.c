@@ -64,7 +64,7 @@ static int started_fact(const struct process *p, struct transaction *tx)
 		    .what = json_command_line(p), .cwd = p->cwd, .tty = json_from_writer(write_tty, p, 0),
 		    .pid = p->pid, .startTime = p->start_time, .bootId = p->engine->boot_id,
 		    .startedBootNs = p->started_boot_ns, .attempt = opt_int(p->attempt), .planHash = p->plan_hash,
-		    .profile = p->profile, .cow = p->plan_kind & PLAN_COW,
+		    .profile = p->profile, .cow = process_has_changes(p),
 		    .stdin = tty             ? "tty"
 			     : p->stdin_pipe ? "pipe"
 					     : "none",
@@ -93,7 +93,7 @@ static void start_result(const struct process *p, uint64_t sequence, struct buf 
 	jw_kstr(&w, "decision", "allow");
 	jw_kstr(&w, "sandboxProfile", p->profile);
 	jw_kopt(&w, "sandboxId", none_if_empty(p->sandbox_id));
-	if (p->plan_kind & PLAN_COW)
+	if (process_has_changes(p))
 		jw_kbool(&w, "cow", true);
 	if (process_cwd_is_private(p))
 		jw_kbool(&w, "cwdIsPrivate", true);

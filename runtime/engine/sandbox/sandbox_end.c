@@ -143,6 +143,8 @@ void sandbox_result(const struct sandbox *s, uint64_t sequence, struct buf *out)
 	jw_kopt(&w, "reason", s->reason);
 	if (s->running)
 		jw_kraw(&w, "running", s->running, strlen(s->running));
+	if (s->spec.request.change.cow)
+		jw_kbool(&w, "cow", true);
 	if (sequence)
 		jw_kuint(&w, "sequence", sequence);
 	jw_obj_end(&w);
