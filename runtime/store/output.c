@@ -145,6 +145,17 @@ int store_output_read(struct store *store, const char *output_ref, uint64_t offs
 	return 0;
 }
 
+int store_output_open(struct store *store, const char *output_ref, struct err *e)
+{
+	int fd = id_valid(output_ref, strlen(output_ref))
+			 ? openat(store->spool_fd, output_ref, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+			 : -1;
+
+	if (fd < 0)
+		return err_set(e, ERR_NOT_FOUND, "output '%s' has no spool file", output_ref);
+	return fd;
+}
+
 int store_output_whole(struct store *store, const char *output_ref, size_t most, struct buf *out, struct err *e)
 {
 	size_t start = out->len, before;

@@ -207,6 +207,8 @@ int store_model_scan_speculative(struct store *store, uint8_t kind, const char *
  */
 int store_output_read(struct store *store, const char *output_ref, uint64_t offset, size_t length, struct buf *out,
 		      struct err *e);
+/* A read-only descriptor of a spool file; −1 with ERR_NOT_FOUND if the output has none. Its bytes are not checked. */
+int store_output_open(struct store *store, const char *output_ref, struct err *e);
 /* Appends a whole output; ERR_EXHAUSTED if it has more than `most` bytes. */
 int store_output_whole(struct store *store, const char *output_ref, size_t most, struct buf *out, struct err *e);
 

@@ -541,6 +541,9 @@ static int process_poll(struct follow *f, int signal_fd, struct err *e)
 				      &p[REMOTE]);
 	p[OUTPUT] = (struct pollfd){ .fd = output_stream_fd(f->flow), .events = POLLOUT };
 	p[INPUT] = (struct pollfd){ .fd = f->ended ? -1 : forwarder_fd(&f->typing), .events = POLLIN };
+	int check = output_stream_timeout(f->flow);
+	if (check >= 0 && (timeout < 0 || check < timeout))
+		timeout = check;
 	if (poll(p, COUNT, timeout) < 0) {
 		if (errno != EINTR)
 			return err_sys(e, errno, "poll");
@@ -594,6 +597,7 @@ static void prepare_poll(struct follow *f)
 	const struct foreground *o = &f->o;
 	struct output_stream_options fo = { .remote = o->remote,
 					    .fd = { STDOUT_FILENO, STDERR_FILENO, STDOUT_FILENO },
+					    .process_id = o->process_id,
 					    .ctx = f };
 	struct jw w = jw_on(&f->filter);
 

@@ -7,13 +7,21 @@
  * Beyond three quarters of the output limit the daemon returns nothing until the process ends, because only then is it
  * known which bytes are kept. A stream whose read returned nothing is stalled until output_stream_flush; the other
  * stream may overtake it.
+ *
+ * Much output of a running process of our own is read from its spool file, of which the daemon passes a descriptor
+ * (open_output): WANTED ranges of such a stream need no request. A pipe gets them with splice(2), which copies nothing.
+ * The file also has bytes that no event has cited yet. They are written, too, unless both streams are written to the
+ * same file, where the order of events decides; while the file grows quickly its size is checked every few
+ * milliseconds.
  */
 
 #include "supervisor/cli/output_stream.h"
 
 #include "pty/sanitize.h"
+#include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
+#include "supervisor/cli/spool_source.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -24,8 +32,9 @@
 #define PIECE (512u << 10) /* bytes of one read_output */
 /* Enough to keep the daemon busy over several round trips. */
 #define WINDOW (4u << 20)
-#define ITEMS_MOST 4096 /* above this, ranges are merged at the cost of the order between streams */
-#define SURE_WRITE 4096 /* a pipe that polls writable takes this much without blocking */
+#define ITEMS_MOST 4096  /* above this, ranges are merged at the cost of the order between streams */
+#define SURE_WRITE 4096  /* a pipe that polls writable takes this much without blocking */
+#define CHECK_MOST_MS 64 /* a file that has not grown for twice this time is checked with the next event */
 
 enum item_state { WANTED, REQUESTED, READY };
 
@@ -61,7 +70,19 @@ struct output_stream {
 	bool visible;             /* stdout is a terminal: escape control characters in our JSON lines */
 	struct err failure;
 	bool failed;
+	struct spool_source source[OUTPUT_STREAMS];
+	bool splices[OUTPUT_STREAMS]; /* our descriptor is a pipe, and the bytes are not inspected */
+	bool ahead;                   /* bytes that are not cited yet may be written */
+	int check_ms;                 /* until the next check of the files' sizes; −1 = with the next event */
 };
+
+/* The same pipe, file or terminal. */
+static bool is_same_file(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+static void on_opened(void *ctx);
 
 struct output_stream *output_stream_new(const struct output_stream_options *o)
 {
@@ -69,10 +90,17 @@ struct output_stream *output_stream_new(const struct output_stream_options *o)
 
 	f->o = *o;
 	f->visible = isatty(o->fd[OUTPUT_STDOUT]);
+	f->check_ms = -1;
+	struct stat st[OUTPUT_STREAMS] = { 0 };
 	for (int i = 0; i < OUTPUT_STREAMS; i++) {
-		struct stat st;
-		f->waits[i] = fstat(o->fd[i], &st) < 0 || !(S_ISREG(st.st_mode) || S_ISBLK(st.st_mode));
+		f->waits[i] = fstat(o->fd[i], &st[i]) < 0 || !(S_ISREG(st[i].st_mode) || S_ISBLK(st[i].st_mode));
+		f->splices[i] = S_ISFIFO(st[i].st_mode) && !o->sanitize && !o->wrote;
+		f->source[i] = SPOOL_SOURCE_INIT;
+		f->source[i].opened = on_opened;
+		f->source[i].ctx = f;
+		f->source[i].remote = o->remote;
 	}
+	f->ahead = !is_same_file(&st[OUTPUT_STDOUT], &st[OUTPUT_STDERR]);
 	return f;
 }
 
@@ -86,6 +114,8 @@ void output_stream_free(struct output_stream *f)
 		buf_done(&it->data);
 		free(it);
 	}
+	for (int i = 0; i < OUTPUT_STREAMS; i++)
+		fd_close(&f->source[i].fd);
 	free(f);
 }
 
@@ -187,29 +217,37 @@ static void request_range(struct output_stream *f, struct item *it)
 	remote_send(f->o.remote, "read_output", &params, on_piece, it);
 }
 
+/* Its first byte can be read from the spool file. */
+static bool is_in_file(const struct output_stream *f, const struct item *it)
+{
+	const struct spool_source *s = &f->source[it->stream];
+
+	return it->state == WANTED && s->fd >= 0 && it->offset < s->kept && !f->closed[it->stream];
+}
+
 /* Fills the window from the front of the queue. */
 static void request_more(struct output_stream *f)
 {
-	for (struct item *it = f->first; it && f->under_way < WINDOW && !f->failed; it = it->next) {
-		if (it->state != WANTED)
+	for (struct item *it = f->first; it && f->under_way < WINDOW; it = it->next) {
+		if (it->state != WANTED || is_in_file(f, it))
 			continue;
-		if (f->closed[it->stream]) { /* it has no reader */
+		if (f->closed[it->stream] || f->failed) { /* it has no reader, or cannot be read */
 			it->state = READY;
 			it->length = 0;
-		} else if (!f->stalled[it->stream]) {
+		} else if (!f->stalled[it->stream] && !f->source[it->stream].opening) {
 			request_range(f, it);
 		}
 	}
 }
 
-/* The next item to write: the first one that is not of a stalled stream, if its bytes are in memory. */
+/* The next item to write: the first one that is not of a stalled stream, if its bytes are in memory or in the file. */
 static struct item *next_ready(const struct output_stream *f)
 {
 	struct item *it = f->first;
 
-	while (it && it->state == WANTED && f->stalled[it->stream])
+	while (it && it->state == WANTED && f->stalled[it->stream] && !is_in_file(f, it))
 		it = it->next;
-	return it && it->state == READY ? it : NULL;
+	return it && (it->state == READY || is_in_file(f, it)) ? it : NULL;
 }
 
 /* −1: not base64. */
@@ -323,6 +361,82 @@ static void on_piece(void *ctx, struct jval result, struct jval error)
 	request_more(f);
 }
 
+/* ---- the spool file ---- */
+
+static void cite_upto(struct output_stream *f, int stream, uint64_t end)
+{
+	if (end <= f->next[stream])
+		return;
+	add_range(f, stream, f->next[stream], end - f->next[stream]);
+	f->next[stream] = end;
+	request_more(f);
+}
+
+static void on_opened(void *ctx)
+{
+	struct output_stream *f = ctx;
+
+	f->check_ms = 1;
+	request_more(f);
+}
+
+/* Cites what the files have beyond the events. */
+static void read_ahead(struct output_stream *f)
+{
+	bool grown = false;
+
+	for (int i = 0; i < OUTPUT_PTY && f->ahead && !f->final; i++) {
+		uint64_t end = f->closed[i] ? 0 : spool_source_end(&f->source[i]);
+
+		grown |= end > f->next[i];
+		cite_upto(f, i, end);
+	}
+	if (grown)
+		f->check_ms = 1;
+	else if (f->check_ms > 0)
+		f->check_ms = f->check_ms < CHECK_MOST_MS ? f->check_ms * 2 : -1;
+}
+
+/* The rest stays in the queue behind it. */
+static void load_item(struct output_stream *f, struct item *it, uint64_t n)
+{
+	if (it->length > n) {
+		struct item *rest = insert_after(f, it, it->stream, WANTED);
+		rest->offset = it->offset + n;
+		rest->length = it->length - n;
+	}
+	it->length = 0;
+	it->state = READY;
+	f->under_way += (size_t)n;
+}
+
+/* 1: would block, or enough for one turn; −1: no reader. Otherwise it is written, READY, or no longer in the file. */
+static int write_from_file(struct output_stream *f, struct item *it)
+{
+	int to = f->splices[it->stream] ? f->o.fd[it->stream] : -1;
+
+	for (size_t copied = 0; it->length && is_in_file(f, it);) {
+		uint64_t most = it->length < PIECE ? it->length : PIECE;
+		ssize_t n = copied < WINDOW ? spool_source_copy(&f->source[it->stream], it->offset, most, to, &it->data)
+					    : 0;
+
+		if (n == 0 || (n < 0 && errno == EAGAIN))
+			return 1;
+		if (n < 0 && errno == EPIPE)
+			return -1;
+		if (n < 0)
+			continue;
+		if (to < 0) {
+			load_item(f, it, (uint64_t)n);
+			return 0;
+		}
+		it->offset += (uint64_t)n;
+		it->length -= (uint64_t)n;
+		copied += (size_t)n;
+	}
+	return 0;
+}
+
 /* ---- ranges to show ---- */
 
 void output_stream_upto(struct output_stream *f, int stream, const char *output_ref, uint64_t end)
@@ -330,11 +444,7 @@ void output_stream_upto(struct output_stream *f, int stream, const char *output_
 	if (f->o.fd[stream] < 0 || f->closed[stream])
 		return;
 	snprintf(f->ref[stream], sizeof(f->ref[stream]), "%s", output_ref);
-	if (end <= f->next[stream])
-		return;
-	add_range(f, stream, f->next[stream], end - f->next[stream]);
-	f->next[stream] = end;
-	request_more(f);
+	cite_upto(f, stream, end);
 }
 
 void output_stream_outputs(struct output_stream *f, struct jval outputs)
@@ -379,6 +489,8 @@ void output_stream_event(struct output_stream *f, struct jval event)
 			f->next[stream] = offset + n;
 		}
 	}
+	if (offset + length > f->next[stream] && f->o.process_id && stream != OUTPUT_PTY)
+		spool_source_open(&f->source[stream], f->o.process_id, names[stream]);
 	output_stream_upto(f, stream, ref, offset + length);
 }
 
@@ -502,15 +614,21 @@ int output_stream_write(struct output_stream *f, struct err *e)
 {
 	struct item *it;
 
+	read_ahead(f);
 	while ((it = next_ready(f)) || (!f->first && f->final && show_carry(f))) {
 		int r = 0;
 
 		if (!it)
 			continue;
-
+		if (it->state == WANTED)
+			r = write_from_file(f, it);
+		if (r == 0 && it->state == WANTED && it->length) {
+			request_more(f);
+			continue;
+		}
 		if (f->o.sanitize && !it->own && !it->made_visible)
 			make_visible(f, it);
-		if (!f->closed[it->stream])
+		if (r == 0 && !f->closed[it->stream])
 			r = write_item(f, it);
 		if (r > 0)
 			return 0;
@@ -542,7 +660,12 @@ int output_stream_fd(const struct output_stream *f)
 
 bool output_stream_closed(const struct output_stream *f, int stream) { return f->closed[stream]; }
 
-bool output_stream_done(const struct output_stream *f) { return f->first == NULL; }
+int output_stream_timeout(const struct output_stream *f) { return f->final || next_ready(f) ? -1 : f->check_ms; }
+
+bool output_stream_done(const struct output_stream *f)
+{
+	return f->first == NULL && !f->source[OUTPUT_STDOUT].opening && !f->source[OUTPUT_STDERR].opening;
+}
 
 size_t output_stream_buffered(const struct output_stream *f) { return f->under_way; }
 

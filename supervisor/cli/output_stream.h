@@ -20,6 +20,8 @@ struct output_stream_options {
 	struct remote *remote;
 	int fd[OUTPUT_STREAMS]; /* −1: the stream is not wanted */
 	bool sanitize;          /* control characters become visible */
+	/* The process, if it may still run: much output is read from its spool file instead of through the daemon. */
+	const char *process_id;
 	/* Sees every byte just before it is written; or NULL. */
 	void (*wrote)(void *ctx, const char *bytes, size_t n);
 	void *ctx;
@@ -39,7 +41,8 @@ void output_stream_outputs(struct output_stream *f, struct jval outputs); /* the
 void output_stream_line(struct output_stream *f, const char *text, size_t len); /* a line of our own on stdout */
 void output_stream_bytes(struct output_stream *f, const char *bytes, size_t n); /* bytes of our own on stdout */
 
-int output_stream_fd(const struct output_stream *f); /* to poll for POLLOUT, or −1 */
+int output_stream_fd(const struct output_stream *f);      /* to poll for POLLOUT, or −1 */
+int output_stream_timeout(const struct output_stream *f); /* for poll: then call output_stream_write; −1 = none */
 /* Writes as much as possible without blocking. −1: sys = EPIPE when stdout has no reader. */
 int output_stream_write(struct output_stream *f, struct err *e);
 bool output_stream_closed(const struct output_stream *f,

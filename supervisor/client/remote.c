@@ -24,6 +24,8 @@
 #define GIVE_UP_MS 30000
 #define START_WAIT_MS 5000 /* for a daemon that another client starts at the same time */
 
+#define PASSED_MAX 4
+
 struct pending {
 	struct pending *next;
 	uint64_t id;
@@ -44,7 +46,9 @@ struct remote {
 	struct buf out;
 	size_t sent;
 	struct pending *first, **last;
-	struct buf greeting; /* a complete line, or empty */
+	struct buf greeting;    /* a complete line, or empty */
+	int passed[PASSED_MAX]; /* descriptors that were received and not taken, oldest first */
+	unsigned npassed;
 	uint64_t next_id;
 	char key[33];
 	unsigned nkeys;
@@ -194,6 +198,21 @@ int remote_open(const struct remote_options *o, struct remote **ret, struct err 
 	return 0;
 }
 
+int remote_take_fd(struct remote *r)
+{
+	int fd = r->npassed ? r->passed[0] : -1;
+
+	if (fd >= 0)
+		memmove(r->passed, r->passed + 1, --r->npassed * sizeof(int));
+	return fd;
+}
+
+static void close_passed(struct remote *r)
+{
+	while (r->npassed)
+		close(r->passed[--r->npassed]);
+}
+
 static void pending_free(struct pending *p)
 {
 	buf_done(&p->line);
@@ -212,6 +231,7 @@ void remote_free(struct remote *r)
 	buf_done(&r->in);
 	buf_done(&r->out);
 	buf_done(&r->greeting);
+	close_passed(r);
 	autostart_done(&r->starting);
 	fd_close(&r->fd);
 	free(r);
@@ -254,6 +274,7 @@ static void lose_connection(struct remote *r)
 	uint64_t now = now_ms();
 
 	fd_close(&r->fd);
+	close_passed(r);
 	buf_done(&r->in);
 	buf_reset(&r->out);
 	r->scanned = r->sent = 0;
@@ -489,10 +510,12 @@ static void dispatch_message(struct remote *r)
 static int receive_message(struct remote *r)
 {
 	char *room = buf_reserve(&r->in, READ_BYTES);
-	ssize_t n = recv(r->fd, room, READ_BYTES, 0);
+	size_t passed = PASSED_MAX - r->npassed;
+	ssize_t n = fd_recv(r->fd, room, READ_BYTES, r->passed + r->npassed, &passed, 0);
 
 	if (n < 0)
 		return errno != EAGAIN && errno != EINTR;
+	r->npassed += (unsigned)passed;
 	if (n == 0)
 		return 1;
 	r->heard = true;

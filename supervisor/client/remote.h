@@ -72,6 +72,8 @@ void remote_send(struct remote *r, const char *method, const struct buf *params,
  */
 void remote_send_once(struct remote *r, const char *method, const struct buf *params, remote_reply_fn fn, void *ctx);
 bool remote_broken(struct jval error);
+/* For the callback of open_output: the descriptor that came with the reply, now the caller's; −1 if there is none. */
+int remote_take_fd(struct remote *r);
 /* Writes "idempotencyKey": a new one for each call. */
 void remote_key(struct remote *r, struct jw *w);
 

@@ -1,6 +1,7 @@
 #include "supervisor/control/client.h"
 
 #include "runtime/base/err.h"
+#include "runtime/base/fd.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/loop/loop.h"
@@ -88,6 +89,7 @@ struct client *client_new(struct control *k, int fd, const struct peer *peer)
 	cl->account->connections++;
 	cl->number = ++k->next_connection;
 	cl->fd = fd;
+	cl->passed = -1;
 	cl->peer = *peer;
 	cl->role = ROLE_OPERATOR;
 	cl->writable = true;
@@ -164,6 +166,7 @@ void client_end(struct client *cl)
 	cl->again = false;
 	if (cl->out)
 		drain_output(cl, evbuffer_get_length(cl->out));
+	fd_close(&cl->passed);
 	count_input(cl, 0);
 	lines_done(&cl->in);
 	shutdown(cl->fd, SHUT_RDWR);
@@ -199,6 +202,15 @@ void client_send(struct client *cl, const void *p, size_t n)
 	client_wake(cl);
 }
 
+int client_pass(struct client *cl, int *fd)
+{
+	if (cl->dead || cl->passed >= 0)
+		return -1;
+	cl->passed = fd_take(fd);
+	cl->before_passed = client_unsent(cl);
+	return 0;
+}
+
 void client_call_done(struct client *cl)
 {
 	if (cl->dead && !cl->busy && !cl->ncalls)
@@ -214,20 +226,50 @@ static bool reply_is_delayed(const struct client *cl)
 	return cl->peer.uid == 0 && k->o.delays_root_reply && k->o.delays_root_reply(k->o.ctx, cl->fd);
 }
 
+/* Sends some of `out`, up to the byte that the descriptor goes with, or from that byte on with the descriptor. */
+static ssize_t send_some(struct client *cl)
+{
+	bool attach = cl->passed >= 0 && !cl->before_passed;
+	ssize_t most = cl->passed >= 0 && !attach ? (ssize_t)cl->before_passed : -1;
+	struct evbuffer_iovec vec[16];
+	struct iovec iov[countof(vec)];
+	union {
+		struct cmsghdr header;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = { 0 };
+	int n = evbuffer_peek(cl->out, most, NULL, vec, countof(vec));
+
+	if (n > (int)countof(vec))
+		n = countof(vec);
+	for (int i = 0; i < n; i++) {
+		iov[i] = (struct iovec){ .iov_base = vec[i].iov_base, .iov_len = vec[i].iov_len };
+		if (most >= 0 && iov[i].iov_len > (size_t)most)
+			iov[i].iov_len = (size_t)most;
+		most -= most >= 0 ? (ssize_t)iov[i].iov_len : 0;
+	}
+	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = (size_t)n };
+	if (attach) {
+		msg.msg_control = control.bytes;
+		msg.msg_controllen = sizeof control.bytes;
+		control.header = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(int)),
+						   .cmsg_level = SOL_SOCKET,
+						   .cmsg_type = SCM_RIGHTS };
+		memcpy(CMSG_DATA(&control.header), &cl->passed, sizeof(int));
+	}
+	ssize_t sent = sendmsg(cl->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+	if (sent > 0 && attach)
+		fd_close(&cl->passed);
+	else if (sent > 0 && cl->passed >= 0)
+		cl->before_passed -= (size_t)sent;
+	return sent;
+}
+
 /* Sends until the socket is full; the next EV_WRITE continues. A kernel that is short of memory counts as full.
  */
 static void flush_output(struct client *cl)
 {
 	while (cl->out && cl->writable && !reply_is_delayed(cl)) {
-		struct evbuffer_iovec vec[16];
-		int n = evbuffer_peek(cl->out, -1, NULL, vec, countof(vec));
-		if (n > (int)countof(vec))
-			n = countof(vec);
-		struct iovec iov[countof(vec)];
-		for (int i = 0; i < n; i++)
-			iov[i] = (struct iovec){ .iov_base = vec[i].iov_base, .iov_len = vec[i].iov_len };
-		struct msghdr msg = { .msg_iov = iov, .msg_iovlen = (size_t)n };
-		ssize_t sent = sendmsg(cl->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+		ssize_t sent = send_some(cl);
 		if (sent < 0 && errno == EINTR)
 			continue;
 		if (sent < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM)) {
@@ -249,7 +291,7 @@ static void flush_output(struct client *cl)
 static bool is_paused(struct client *cl)
 {
 	size_t unsent = client_unsent(cl);
-	cl->paused = cl->ncalls >= CLIENT_CALLS_MAX || unsent >= CLIENT_OUT_HIGH ||
+	cl->paused = cl->ncalls >= CLIENT_CALLS_MAX || unsent >= CLIENT_OUT_HIGH || cl->passed >= 0 ||
 		     (cl->paused && unsent >= CLIENT_OUT_LOW);
 	return cl->paused;
 }

@@ -48,6 +48,8 @@ struct client {
 	struct lines in;
 	size_t in_counted;    /* bytes of `in` that are counted in the account */
 	struct evbuffer *out; /* NULL while there is nothing to send */
+	int passed;           /* a descriptor that is sent with a byte of `out`; −1 = none */
+	size_t before_passed; /* … after this many bytes of it */
 	TAILQ_HEAD(, call_private) calls;
 	unsigned ncalls;
 	LIST_HEAD(, subscription) subscriptions;
@@ -70,6 +72,11 @@ struct client *client_new(struct control *k, int fd, const struct peer *peer);
 void client_end(struct client *cl);
 /* Queues bytes (whole lines); dropped if the client is dead. */
 void client_send(struct client *cl, const void *p, size_t n);
+/*
+ * Sends a descriptor with the first byte of what is queued next; takes it. One at a time: no further request of the
+ * client is read before it is sent. −1 (only within a batch): another one is waiting.
+ */
+int client_pass(struct client *cl, int *fd);
 size_t client_unsent(const struct client *cl);
 /* A call of this client was freed. */
 void client_call_done(struct client *cl);

@@ -4,6 +4,7 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
+#include "runtime/base/fd.h"
 #include "runtime/base/jscan.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
@@ -13,6 +14,7 @@
 #include "runtime/engine/sandbox/sandbox.h"
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
+#include "supervisor/control/client.h"
 #include "supervisor/control/control_private.h"
 #include "supervisor/host/cow_changes.h"
 
@@ -398,12 +400,12 @@ int method_close_process_stdin(struct call *c, const struct close_process_stdin_
 	return CALL_PENDING;
 }
 
+static int stream_of(const char *name) { return is_word(name, "stderr") ? STREAM_STDERR : STREAM_STDOUT; }
+
 int method_close_process_output(struct call *c, const struct close_process_output_params *p, struct buf *out,
 				struct err *e)
 {
-	int stream = is_word(p->stream, "stderr") ? STREAM_STDERR : STREAM_STDOUT;
-
-	engine_close_output(call_engine(c), p->processId, stream, &c->caller, call_engine_reply, c);
+	engine_close_output(call_engine(c), p->processId, stream_of(p->stream), &c->caller, call_engine_reply, c);
 	return CALL_PENDING;
 }
 
@@ -535,6 +537,32 @@ int method_read_output(struct call *c, const struct read_output_params *p, struc
 		return -1;
 	call_fail_expired_output(c, e);
 	return CALL_PENDING;
+}
+
+/*
+ * A client that copies much output reads the spool file itself: bytes up to the file's size, except those after
+ * keptBytes, which may be dropped. They are not checked against checksums, so stored outputs are read with read_output.
+ * For operators only: a descriptor outlives its connection and can be passed on.
+ */
+int method_open_output(struct call *c, const struct open_output_params *p, struct buf *out, struct err *e)
+{
+	struct jw w = jw_on(out);
+	const char *ref;
+	uint64_t kept;
+
+	if (engine_live_output(call_engine(c), p->processId, stream_of(p->stream), &c->caller, &ref, &kept, e) < 0)
+		return -1;
+	fd_auto int fd = store_output_open(call_store(c), ref, e);
+	if (fd < 0)
+		return -1;
+	if (client_pass(c->client, &fd) < 0)
+		return err_set(e, ERR_EXHAUSTED, "a batch can return one descriptor");
+	jw_obj(&w);
+	jw_kstr(&w, "outputRef", ref);
+	if (kept != UINT64_MAX)
+		jw_kuint(&w, "keptBytes", kept);
+	jw_obj_end(&w);
+	return CALL_REPLY;
 }
 
 /* ---- changes of copy-on-write runs ---- */

@@ -1,7 +1,12 @@
 """Every byte a command prints: large, limited, binary, and read in pieces."""
 
 import base64
+import errno
 import hashlib
+import os
+import socket
+import subprocess
+import time
 
 import harness
 from harness import TALKER
@@ -13,7 +18,6 @@ def events_of(rpc, process, kind):
 
 def spew_hash(seed, count):
     """SHA-256 of `talker spew`, from the program itself."""
-    import subprocess
     digest, left = hashlib.sha256(), 0
     with subprocess.Popen([TALKER, "spew", str(seed), str(count)], stdout=subprocess.PIPE) as p:
         while True:
@@ -48,6 +52,100 @@ def test_cli_streams_50_megabytes(home):
     size = 50 * 1000 * 1000
     done = home.cli("run", "--", TALKER, "spew", "43", str(size))
     assert hashlib.sha256(done.out).hexdigest() == spew_hash(43, size)
+
+
+def test_cli_copies_to_files_and_slow_pipes(home):
+    size = 20 * 1000 * 1000
+    target = os.path.join(home.dir, "target")
+    for mode in ("wb", "ab"):
+        with open(target, mode) as f:
+            assert home.cli_start("run", "--", TALKER, "spew", "44", str(size), stdout=f).wait(harness.PATIENCE) == 0
+    with open(target, "rb") as f:
+        for _ in range(2):
+            assert hashlib.sha256(f.read(size)).hexdigest() == spew_hash(44, size)
+        assert not f.read(1)
+    with home.cli_start("run", "--", TALKER, "spew", "45", str(size)) as run:
+        digest = hashlib.sha256()
+        for n in range(1 << 30):
+            data = run.stdout.read(70001)
+            if not data:
+                break
+            digest.update(data)
+            if n % 50 == 0:
+                time.sleep(0.01)
+        assert digest.hexdigest() == spew_hash(45, size) and run.wait(harness.PATIENCE) == 0
+
+
+def test_both_streams_in_one_pipe(home):
+    script = "for i in 1 2 3; do head -c 3000000 /dev/zero | tr '\\0' $i; read x; echo end $i >&2; read x; done"
+    with home.cli_start("run", "--", "sh", "-c", script, stdin=subprocess.PIPE, stderr=subprocess.STDOUT) as run:
+        for i in (1, 2, 3):
+            for want in (b"%d" % i * 3000000, b"end %d\n" % i):
+                got = b""
+                while len(got) < len(want):
+                    got += run.stdout.read(len(want) - len(got)) or b"nothing more"
+                assert got == want
+                run.stdin.write(b"\n")
+        assert not run.stdout.read() and run.wait(harness.PATIENCE) == 0
+
+
+def test_the_limit_applies_to_what_the_cli_copies(home):
+    size, limit = 30 * 1000 * 1000, 16 << 20
+    done = home.cli("run", "--output-limit", str(limit), "--", TALKER, "spew", "46", str(size))
+    with subprocess.Popen([TALKER, "spew", "46", str(size)], stdout=subprocess.PIPE) as p:
+        whole = p.stdout.read()
+    assert done.out == whole[:limit // 4 * 3] + whole[-limit // 4:]
+    assert b"%d bytes of stdout were omitted" % (size - limit) in done.err, done.err
+
+
+def test_much_output_arrives_whole_when_the_runtime_is_killed(home):
+    size = 100 * 1000 * 1000
+    with home.cli_start("run", "--", TALKER, "spew", "47", str(size)) as run:
+        digest = hashlib.sha256(run.stdout.read(5 * 1000 * 1000))
+        home.kill_part("runtime")
+        digest.update(run.stdout.read())
+        assert digest.hexdigest() == spew_hash(47, size) and run.wait(harness.PATIENCE) == 0
+
+
+def open_output(rpc, process, stream="stdout"):
+    """(descriptor or None, reply)"""
+    rpc.raw(rpc.request("open_output", processId=process, stream=stream))
+    data, fds, *_ = socket.recv_fds(rpc.sock, 1 << 16, 4)
+    rpc.buffer += data
+    reply = None
+    try:
+        reply = rpc.reply(rpc.next_id)
+    except harness.RpcError as e:
+        reply = e
+    assert len(fds) <= 1
+    return (fds[0] if fds else None), reply
+
+
+def test_a_descriptor_of_live_output_can_only_be_read(home):
+    with home.rpc() as rpc:
+        process = rpc.call("start_process", command=["sh", "-c", "echo first; exec cat"], stdin="pipe")["processId"]
+        harness.until("its output is recorded", lambda: rpc.call("get_process", processId=process)["outputs"]["stdout"]["bytes"] == 6)
+        fd, reply = open_output(rpc, process)
+        assert reply["outputRef"] == rpc.call("get_process", processId=process)["outputs"]["stdout"]["outputRef"] and "keptBytes" in reply, reply
+        assert os.read(fd, 100) == b"first\n"
+        rpc.call("write_process_stdin", processId=process, data="second\n")
+        harness.until("the file has it", lambda: os.fstat(fd).st_size == 13)
+        assert os.pread(fd, 100, 6) == b"second\n"
+        for change in (lambda: os.write(fd, b"x"), lambda: os.ftruncate(fd, 0)):
+            try:
+                change()
+                assert False, "the descriptor must be read-only"
+            except OSError as e:
+                assert e.errno in (errno.EBADF, errno.EINVAL), e
+        os.close(fd)
+        with home.rpc() as agent:
+            agent.call("initialize", role="agent")
+            fd, reply = open_output(agent, process)
+            assert fd is None and "needs the role operator" in reply.message, reply
+        rpc.call("close_process_stdin", processId=process)
+        rpc.call("wait_process", processId=process)
+        fd, reply = open_output(rpc, process)
+        assert fd is None and "has ended" in reply.message, reply
 
 
 def test_small_output_is_inline(home):

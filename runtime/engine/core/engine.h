@@ -184,6 +184,12 @@ void engine_close_stdin(struct engine *engine, const char *process_id, const str
 /* Closes the reading end of stdout or stderr: from now on a process that writes there gets SIGPIPE. */
 void engine_close_output(struct engine *engine, const char *process_id, int stream, const struct caller *c,
 			 engine_reply_fn fn, void *ctx);
+/*
+ * The ref of a live process's stdout or stderr (valid until the next call), and how many bytes at its beginning are
+ * kept whatever follows (UINT64_MAX: all). Only for the uid that the process belongs to.
+ */
+int engine_live_output(struct engine *engine, const char *process_id, int stream, const struct caller *c,
+		       const char **ret_ref, uint64_t *ret_kept, struct err *e);
 void engine_signal_process(struct engine *engine, const char *process_id, int sig, const struct caller *c,
 			   engine_reply_fn fn, void *ctx);
 /* The current size of the process's terminal; ERR_STATE if it has none. */

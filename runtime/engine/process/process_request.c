@@ -378,6 +378,22 @@ void engine_close_output(struct engine *engine, const char *process_id, int stre
 	process_event(p, PROCESS_EV_STREAM_END);
 }
 
+int engine_live_output(struct engine *engine, const char *process_id, int stream, const struct caller *c,
+		       const char **ret_ref, uint64_t *ret_kept, struct err *e)
+{
+	const struct process *p = engine_live(engine, process_id, c, e);
+
+	if (!p)
+		return -1;
+	if (p->uid != c->uid)
+		return err_set(e, ERR_NOT_ALLOWED, "process '%s' belongs to another user", process_id);
+	if (!p->streams[stream].ref[0])
+		return err_set(e, ERR_STATE, "process '%s' has no %s of its own", process_id, stream_name(stream));
+	*ret_ref = p->streams[stream].ref;
+	*ret_kept = process_output_kept(p, UINT64_MAX);
+	return 0;
+}
+
 /* ---- the size of its terminal, signals and the end ---- */
 
 int engine_terminal_size(struct engine *engine, const char *process_id, const struct caller *c, uint32_t *ret_rows,
