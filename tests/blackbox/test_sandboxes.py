@@ -230,6 +230,44 @@ def test_each_command_is_decided_on_its_own():
         assert run(rpc, sandbox, ["test", "-e", "/tmp/x"])[0] == 1
 
 
+def test_turns_and_tools_run_in_it(home):
+    with home.rpc() as rpc:
+        sandbox = create(rpc, home, name="dev")
+        parts = [{"type": "command", "commandLine": "echo from the turn > /tmp/x"}, {"type": "tool_call", "toolName": "read_file", "arguments": {"path": "/tmp/x"}}]
+        turn = rpc.call("submit_turn", input=parts, options={"sandboxId": "dev"})
+        until("the turn has ended", lambda: [e for e in rpc.events(turnId=turn["turnId"]) if e["type"] == "turn.completed"])
+        started = [e for e in rpc.events(turnId=turn["turnId"]) if e["type"] == "process.started"]
+        assert len(started) == 2 and all(e["sandboxId"] == sandbox for e in started), started
+        result = [e for e in rpc.events(turnId=turn["turnId"]) if e["type"] == "tool.result"][-1]
+        assert "from the turn" in str(result["payload"]), result
+        assert said(rpc, "dev", ["cat", "/tmp/x"]) == "from the turn\n"
+        rpc.call("close_sandbox", sandboxId="dev")
+
+
+def test_its_access_is_that_of_its_creator(home):
+    with home.rpc() as rpc, home.rpc() as agent:
+        agent.call("initialize", role="agent")
+        wide, plain = create(rpc, home, sandbox={"readRoots": ["/root"]}), create(agent, home)
+        assert agent.fails("create_sandbox", {"cwd": home.work, "sandbox": {"readRoots": ["/root"]}}, code=DENIED).data["field"] == "sandbox.readRoots"
+        assert run(rpc, wide, ["true"])[0] == 0
+        agent.fails("start_process", {"command": ["true"], "sandboxId": wide}, code=DENIED)
+        assert run(agent, plain, ["true"])[0] == run(rpc, plain, ["true"])[0] == 0
+        # Plan mode allows no writes, and this sandbox has them.
+        session = rpc.call("create_session")["sessionId"]
+        rpc.call("set_permission_mode", sessionId=session, mode="plan")
+        e = rpc.fails("start_process", {"command": ["ls"], "sandboxId": plain, "sessionId": session}, code=harness.INVALID_STATE)
+        assert "write access" in e.message and home.work in e.message, e
+
+
+def test_the_holder_is_not_a_command(home):
+    with home.rpc() as rpc:
+        made = rpc.call("create_sandbox", cwd=home.work)
+        for method, more in (("terminate_process", {}), ("signal_process", {"signal": "TERM"}), ("write_process_stdin", {"data": "x"}),
+                             ("close_process_stdin", {}), ("close_process_output", {"stream": "stdout"}), ("resize_process", {"rows": 1, "cols": 1})):
+            rpc.fails(method, dict(more, processId=made["processId"]), code=harness.INVALID_STATE)
+        assert run(rpc, made["sandboxId"], ["true"])[0] == 0
+
+
 def test_an_approved_command_runs_in_it():
     with Home(options=("--audit", "off", *harness.host_policy(ask=["Bash(touch:*)"]))) as home:
         with home.rpc() as rpc:

@@ -355,12 +355,21 @@ static struct transaction *begin_done(struct engine *engine, const struct proces
 	return tx;
 }
 
+/* A holder has no command that a request could be about. */
+static void check_command(const struct process *p, struct err *e)
+{
+	if (p && p->holder)
+		err_set(e, ERR_STATE, "process '%s' holds sandbox '%s' and runs no command: close_sandbox ends it",
+			p->id, p->sandbox_id);
+}
+
 void engine_close_output(struct engine *engine, const char *process_id, int stream, const struct caller *c,
 			 engine_reply_fn fn, void *ctx)
 {
 	struct err e = ERR_INIT;
 	struct process *p = engine_live(engine, process_id, c, &e);
 
+	check_command(p, &e);
 	if (p && !p->streams[stream].ref[0])
 		err_set(&e, ERR_STATE, "process '%s' has no %s of its own", process_id, stream_name(stream));
 	if (e.code) {
@@ -447,6 +456,8 @@ void engine_signal_process(struct engine *engine, const char *process_id, int si
 
 	if (p && p->state != PROCESS_RUNNING)
 		err_set(&e, ERR_STATE, "process '%s' has not begun yet", process_id);
+	else
+		check_command(p, &e);
 	if (e.code) {
 		reject_request(engine, process_id, "signal_process", &e, c, fn, ctx);
 		return;
@@ -469,8 +480,11 @@ void engine_terminate_process(struct engine *engine, const char *process_id, con
 	const struct requester by = requester_of(c);
 	struct err e = ERR_INIT;
 
-	if (!p || p->over || !process_is_controlled_by(p, c)) {
+	if (!p || p->over || !process_is_controlled_by(p, c))
 		engine_live(engine, process_id, c, &e);
+	else
+		check_command(p, &e);
+	if (e.code) {
 		reject_request(engine, process_id, "terminate_process", &e, c, fn, ctx);
 		return;
 	}

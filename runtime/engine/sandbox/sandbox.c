@@ -240,7 +240,10 @@ static void holder_ended(struct process *p, const struct process_outcome *o, str
 		sandbox_mark_ended(s, end_reason(s, p, o), p->end == PROCESS_END_USER ? &p->end_by : NULL);
 	scope.sandbox = s->id;
 	EMIT(sandbox_closed, tx, scope, .envelope.status = "closed", .reason = s->reason,
-	     .message = expected ? NULL : none_if_empty(o->message), .running = json_from_text(s->running),
+	     .message = expected        ? NULL
+			: o->message[0] ? o->message
+					: "its holder exited",
+	     .running = json_from_text(s->running),
 	     .requestedBy = s->by_client ? json_requester(&s->closed_by) : JSON_NONE);
 	sandbox_result(s, 0, &result);
 	TAILQ_FOREACH (w, &s->waiters, link)

@@ -88,7 +88,7 @@ json_t *turn_input(struct engine *engine, const struct turn_doc *d, struct err *
 
 json_t *turn_part_merged(struct engine *engine, const struct turn_doc *d, const json_t *part)
 {
-	static const char *const members[] = { "cwd", "profile", "sandbox", "limits" };
+	static const char *const members[] = { "cwd", "profile", "sandbox", "limits", "sandboxId" };
 	struct err e = ERR_INIT;
 	json_t *merged = json_object();
 	json_t *options = d->options.type == JT_OBJECT ? json_loadb(d->options.text, d->options.len, 0, NULL) : NULL;
