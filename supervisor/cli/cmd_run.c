@@ -197,7 +197,22 @@ static int on_question(struct cli *c, struct jval started)
 	return request_change(c, &q, "respond_action") < 0 ? cli_fail(c, -1, &q.e, "approve") : 0;
 }
 
-/* After the end, for what no error reports: a private directory is gone, with the files that a user may look for. */
+/* Before the command prints anything; for a terminal only, since output of scripts must not change with the folder. */
+static void print_warnings(struct jval started, bool session)
+{
+	buf_auto struct buf text = BUF_INIT;
+
+	for (struct jiter it = jiter_on(jval_get(started, "warnings")); isatty(STDERR_FILENO) && jiter_next(&it);) {
+		buf_reset(&text);
+		jval_str_buf(it.value, &text);
+		cli_error("warning: %s%s", buf_cstr(&text), session ? "" : "; --rw DIR keeps those in DIR");
+	}
+}
+
+/*
+ * After the end, for what no error reports: a private directory is gone, with the files that a user may look for. On a
+ * terminal a warning has said so before.
+ */
 static void print_aftermath(struct cli *c, struct jval started, const char *id, bool cow)
 {
 	const char *cwd = opts_get(&c->opts, OPT_run_CWD);
@@ -205,7 +220,7 @@ static void print_aftermath(struct cli *c, struct jval started, const char *id, 
 
 	if (cow)
 		cow_hint(c, id);
-	if (!jval_bool(jval_get(started, "cwdIsPrivate"), false))
+	if (!jval_bool(jval_get(started, "cwdIsPrivate"), false) || isatty(STDERR_FILENO))
 		return;
 	if (!cwd)
 		cwd = getcwd(here, sizeof(here)) ? here : ".";
@@ -268,6 +283,8 @@ static int run_command(struct cli *c, const char *sandbox)
 		if (jval_is_str(it.value, "abstractSockets"))
 			cli_hint("with --net host the command can reach the host's abstract sockets: this kernel's "
 				 "Landlock cannot confine them (needs ABI 6, Linux 6.12)");
+	if (!cli_as_json(c))
+		print_warnings(q.result, sandbox != NULL);
 	jval_str(jval_get(q.result, "processId"), id, sizeof(id));
 	if (detach) {
 		buf_printf(&out, "%s\n", id);

@@ -89,8 +89,8 @@ bool violation_text_is_hint(struct jval v) { return jval_is_str(jval_get(v, "con
 
 bool violation_text_is_elsewhere(struct jval v)
 {
-	return jval_is_str(jval_get(v, "reason"), "each command has its own /tmp") ||
-	       jval_is_str(jval_get(v, "reason"), "each command has its own loopback");
+	return jval_is_str(jval_get(v, "reason"), "each command has a /tmp of its own") ||
+	       jval_is_str(jval_get(v, "reason"), "each command has a loopback of its own");
 }
 
 bool violation_text_is_lookup(struct jval v)

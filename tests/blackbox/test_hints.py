@@ -102,15 +102,15 @@ ELSEWHERE = ["bailiff: probably in the sandbox of another command: {what}, guess
 
 
 def test_files_and_servers_of_an_earlier_command_are_in_its_own_sandbox():
-    """Nothing is denied, and so nothing reports it: each command has its own /tmp and loopback."""
+    """Nothing is denied, and so nothing reports it: each command has a /tmp of its own and loopback."""
     connect = "import socket, sys\ntry: socket.create_connection(('127.0.0.1', 3000), 3)\nexcept OSError as e: sys.exit(e.strerror)"
     with Home(options=UNAVAILABLE) as home, home.rpc() as rpc:
         home.cli("run", "--", "sh", "-c", "echo x >/tmp/bailiff-left", cwd=home.work)
-        for command, what in ((("cat", "/tmp/bailiff-left"), "read /tmp/bailiff-left (each command has its own /tmp)"),
+        for command, what in ((("cat", "/tmp/bailiff-left"), "read /tmp/bailiff-left (each command has a /tmp of its own)"),
                               (("sh", "-c", "echo 'curl: (7) Failed to connect to localhost port 3000 after 0 ms: Could not connect to server'; exit 7"),
-                               "connect localhost:3000 (each command has its own loopback)"),
-                              (("sh", "-c", "echo 'Error: connect ECONNREFUSED 127.0.0.1:3000'; exit 1"), "connect localhost:3000 (each command has its own loopback)"),
-                              (("/usr/bin/python3", "-c", connect), "connect (each command has its own loopback)")):
+                               "connect localhost:3000 (each command has a loopback of its own)"),
+                              (("sh", "-c", "echo 'Error: connect ECONNREFUSED 127.0.0.1:3000'; exit 1"), "connect localhost:3000 (each command has a loopback of its own)"),
+                              (("/usr/bin/python3", "-c", connect), "connect (each command has a loopback of its own)")):
             assert told(home, *command) == [line.format(what=what) for line in ELSEWHERE], command
             started, result = rpc.run(list(command), cwd=home.work)
             assert [h["confidence"] for h in hints(rpc, started["processId"])] == ["hint"] and result["violationCount"] == 0, result
@@ -139,7 +139,7 @@ def test_exact_reports_leave_nothing_to_guess():
         assert {v["confidence"] for v in hints(rpc, started["processId"])} == {"exact"}
         # The kernel denied nothing here.
         started, _ = rpc.run(["cat", "/tmp/bailiff-left"], cwd=home.work)
-        assert [(v["confidence"], v["reason"]) for v in hints(rpc, started["processId"])] == [("hint", "each command has its own /tmp")]
+        assert [(v["confidence"], v["reason"]) for v in hints(rpc, started["processId"])] == [("hint", "each command has a /tmp of its own")]
 
 
 if __name__ == "__main__":

@@ -683,7 +683,9 @@ def test_results_do_not_mislead():
         assert "not changed" in text, text
         mcp.exec("echo x >/tmp/made")
         _, text = mcp.exec("cat /tmp/made", error=True)
-        assert "/tmp of its own" in text, text
+        assert "/tmp of its own" in text and "bailiff sandbox create" in text, text
+        told, text = mcp.exec("echo 'curl: (7) Failed to connect to localhost port 3000'; exit 7", error=True)
+        assert "localhost:3000 (each command has a loopback of its own)" in text and told["denials"][0]["confidence"] == "hint", text
         _, text = mcp.exec("cat /home/other/notes", error=True)
         assert "hidden" in text, text
         _, text = mcp.exec("cat missing", error=True)

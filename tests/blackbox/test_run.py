@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 
 import harness
+import window
 from harness import TALKER, cli, until
 
 
@@ -273,6 +274,24 @@ def test_files_in_a_private_tmp_are_not_lost_in_silence(home):
         done = home.cli("run", "--", "sh", "-c", "echo a > made", cwd=kept)
         assert os.path.exists(os.path.join(kept, "made")) and not done.err, done.err
     assert not home.cli("run", "--", "true").err
+
+
+def test_a_private_working_directory_is_warned_about(home):
+    """Before the command writes there: one line on a terminal, a member of the reply and of the event; in a session sandbox files last longer."""
+    text = "/tmp is private to the command: files written there are gone when it ends"
+    with window.Window(home, "run", "--", "sh", "-c", "echo printed", cwd="/tmp") as w:
+        w.wait(0)
+        lines = [line for line in w.plain().decode().splitlines() if line]
+        assert [line.strip() for line in lines] == [f"bailiff: warning: {text}; --rw DIR keeps those in DIR", "printed"], lines
+    assert home.cli("run", "-d", "--json", "--", "true", cwd="/tmp").json["warnings"] == [text]
+    events = [json.loads(line) for line in home.cli("run", "--json", "--", "true", cwd="/tmp").text.splitlines()]
+    assert [e["payload"]["warnings"] for e in events if e.get("type") == "process.started"] == [[text]], events
+    with home.rpc() as rpc:
+        assert "warnings" not in rpc.start(["true"], cwd=home.work)
+    sandbox = home.cli("sandbox", "create").text.strip()
+    started = home.cli("run", "--in", sandbox, "--cwd", "/tmp", "-d", "--json", "--", "true").json
+    assert started["warnings"] == [f"/tmp belongs to sandbox {sandbox}: files written there are gone when it is closed"], started
+    assert home.cli("run", "--in", sandbox, "--cwd", "/tmp", "--", "true").err == b""
 
 
 def test_closed_stdout_does_not_hang(home):

@@ -162,6 +162,28 @@ void sandbox_setup_done(struct sandbox_setup *f)
 	buf_done(&f->env);
 }
 
+bool sandbox_setup_cwd_is_private(const struct sandbox_setup *f)
+{
+	static const char *const temporary[] = { "/tmp", "/var/tmp", "/dev/shm" };
+	const char *cwd = f->workspace.cwd;
+	size_t deepest = 0;
+	uint32_t kind = PLAN_MOUNT_SYSTEM;
+
+	/* The deepest mount is the one that is seen. */
+	for (size_t i = 0; i < f->profile.count; i++) {
+		const struct profile_entry *en = &f->profile.entry[i];
+
+		if (!path_within(en->path, cwd) || strlen(en->path) < deepest)
+			continue;
+		deepest = strlen(en->path);
+		kind = en->kind;
+	}
+	for (size_t i = 0; i < countof(temporary); i++)
+		if (path_within(temporary[i], cwd) && strlen(temporary[i]) > deepest)
+			kind = PLAN_MOUNT_EMPTY;
+	return f->profile.confined && kind == PLAN_MOUNT_EMPTY;
+}
+
 /* ---- JSON for facts and results ---- */
 
 static void paths_json(const struct profile *p, const char *key, uint32_t kind, uint32_t also, struct jw *w)

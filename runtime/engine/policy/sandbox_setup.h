@@ -31,6 +31,8 @@ int sandbox_setup_make(struct engine *engine, const struct sandbox_request *r, c
 void sandbox_setup_done(struct sandbox_setup *f);
 #define sandbox_setup_auto __attribute__((cleanup(sandbox_setup_done)))
 
+/* Whether the working directory is the sandbox's own and deleted with it. */
+bool sandbox_setup_cwd_is_private(const struct sandbox_setup *f);
 /* The member sandboxProfile of sandbox.applied. */
 void sandbox_setup_profile_json(const struct sandbox_setup *f, const struct process_limits *limits, struct jw *w);
 /* [{"kind","path","optional"?,"owned"?}] */

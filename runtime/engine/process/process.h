@@ -171,6 +171,7 @@ struct process {
 	char plan_hash[65];
 	uint32_t plan_layers, plan_kind; /* the requested layers, and the flags of the plan that determine support */
 	bool stdin_pipe, stderr_merge, keep_tree, end_with_client;
+	bool cwd_is_private;         /* the working directory is deleted with the sandbox */
 	bool holder;                 /* no command: it holds a sandbox for members */
 	char within[ID_TEXT_MAX];    /* the holder in whose sandbox it runs; "" = in its own */
 	char sandbox_id[ID_SIZE];    /* the sandbox of that holder; "" = none */
@@ -333,8 +334,6 @@ struct json_value json_stream_names(const struct process *p);
 const char *stream_name(int stream);
 int stream_index(struct jval name);                           /* −1 = no such stream */
 void process_tty_json(const struct process *p, struct jw *w); /* {rows, cols}, or false */
-/* Its working directory is in the sandbox's private /tmp or home: files written there are deleted with the sandbox. */
-bool process_cwd_is_private(const struct process *p);
 /* For a stream of `size` bytes: how many from its beginning are certain to be kept however long it becomes. */
 uint64_t process_output_kept(const struct process *p, uint64_t size);
 unsigned process_unspilled(const struct process *p); /* streams stored in the database, as bits 1u << stream */

@@ -160,7 +160,7 @@ static bool guess_file(struct guesses *g, const struct output_hint *h, struct vi
 		v->operation = h->operation;
 		v->reason = g->exact ? NULL : file_reason(g, v);
 		if (!v->reason && v->error == ENOENT && is_private_tmp(g, h->paths[i], v->path)) {
-			v->reason = "each command has its own /tmp";
+			v->reason = "each command has a /tmp of its own";
 			return true;
 		}
 		if (!v->reason)
@@ -180,7 +180,7 @@ static bool guess_network(const struct guesses *g, const struct output_hint *h, 
 	     allow = jval_is_str(jval_get(g->made, "network"), "allow");
 
 	if (h->this_host) {
-		v->reason = "each command has its own loopback";
+		v->reason = "each command has a loopback of its own";
 		memcpy(v->host, h->host, sizeof v->host);
 		v->port = h->port;
 		return (none || allow) && !g->process->within[0] && (none || h->host[0]);

@@ -53,6 +53,23 @@ void process_tty_json(const struct process *p, struct jw *w)
 
 static void write_tty(struct jw *w, const void *process, size_t n) { process_tty_json(process, w); }
 
+/* Texts for people about what no error will report. */
+static void write_warnings(struct jw *w, const void *process, size_t n)
+{
+	const struct process *p = process;
+	buf_auto struct buf text = BUF_INIT;
+
+	jw_arr(w);
+	if (p->cwd_is_private && p->within[0])
+		buf_printf(&text, "%s belongs to sandbox %s: files written there are gone when it is closed", p->cwd,
+			   p->sandbox_id);
+	else if (p->cwd_is_private)
+		buf_printf(&text, "%s is private to the command: files written there are gone when it ends", p->cwd);
+	if (text.len)
+		jw_strn(w, text.data, text.len);
+	jw_arr_end(w);
+}
+
 static int started_fact(const struct process *p, struct transaction *tx)
 {
 	bool tty = process_has_tty(p);
@@ -75,7 +92,8 @@ static int started_fact(const struct process *p, struct transaction *tx)
 		    .onDisconnect = p->end_with_client ? "terminate" : "keep", .ownsTurn = opt_bool(p->owns_turn),
 		    .owner = p->owner ? JSON_OBJECT(owner, .kind = owner_kind_name(p->owner), .id = p->owner_id)
 				      : JSON_NONE,
-		    .limits = json_limits(&p->limits), .outputRefs = json_stream_names(p));
+		    .limits = json_limits(&p->limits), .outputRefs = json_stream_names(p),
+		    .warnings = p->cwd_is_private && !p->holder ? json_from_writer(write_warnings, p, 0) : JSON_NONE);
 }
 
 /* The result of start_process. */
@@ -95,8 +113,11 @@ static void start_result(const struct process *p, uint64_t sequence, struct buf 
 	jw_kopt(&w, "sandboxId", none_if_empty(p->sandbox_id));
 	if (process_has_changes(p))
 		jw_kbool(&w, "cow", true);
-	if (process_cwd_is_private(p))
+	if (p->cwd_is_private) {
 		jw_kbool(&w, "cwdIsPrivate", true);
+		jw_key(&w, "warnings");
+		write_warnings(&w, p, 0);
+	}
 	if (missing) {
 		jw_karr(&w, "missingLayers");
 		for (unsigned i = 0; profile_layer_name(i); i++)

@@ -111,25 +111,6 @@ size_t process_path_depth(const char *path, struct jval list)
 	return deepest;
 }
 
-bool process_cwd_is_private(const struct process *p)
-{
-	static const char temporary[] = "[\"/tmp\",\"/var/tmp\",\"/dev/shm\"]";
-	char cwd[PATH_MAX];
-
-	if (!(p->plan_kind & PLAN_PRIVATE_ROOT) || !p->sandbox_json)
-		return false;
-	struct jval made = jval_of(p->sandbox_json, strlen(p->sandbox_json));
-	if (jval_str(jval_get(made, "cwd"), cwd, sizeof cwd) >= sizeof cwd)
-		return false;
-	size_t own = process_path_depth(cwd, jval_get(made, "private")),
-	       tmp = process_path_depth(cwd, jval_of(temporary, sizeof temporary - 1));
-	size_t kept = process_path_depth(cwd, jval_get(made, "writeRoots")),
-	       shown = process_path_depth(cwd, jval_get(made, "readRoots"));
-	/* The deepest mount is the one that is seen: the directory is private unless a bind mount covers it. */
-	own = tmp > own ? tmp : own;
-	return own > kept && own > shown;
-}
-
 /* Absolute and without "..", which only the kernel can resolve correctly (symbolic links). */
 static bool is_plain(const char *path)
 {

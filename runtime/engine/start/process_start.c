@@ -82,6 +82,7 @@ static void take_confinement(struct process *p, const struct sandbox_setup *f)
 
 	p->cwd = mem_strdup(f->workspace.cwd);
 	p->profile = mem_strdup(f->profile.name);
+	p->cwd_is_private = sandbox_setup_cwd_is_private(f);
 	p->writes = !f->profile.confined;
 	for (size_t i = 0; i < f->profile.count; i++)
 		p->writes |= f->profile.entry[i].kind == PLAN_MOUNT_WRITE;

@@ -246,10 +246,6 @@ static const struct {
 				   "person has to widen the profile." },
 	{ "Network is unreachable", NO_NETWORK },
 	{ "Could not resolve host", NO_NETWORK },
-	{ "Failed to connect to 127.0.0.1",
-	  "perhaps the sandbox: each command has a localhost of its own; start the server in the same command." },
-	{ "Failed to connect to localhost",
-	  "perhaps the sandbox: each command has a localhost of its own; start the server in the same command." },
 	{ "could not write config file .git/config", "perhaps the sandbox: .git/config and .git/hooks are protected." },
 	{ "Temporary failure in name resolution", NO_NETWORK },
 };
@@ -258,10 +254,6 @@ static const struct {
 static const struct {
 	const char *below, *hint;
 } unseen[] = {
-	{ "/tmp/", "perhaps the sandbox: each command has a /tmp of its own, which is gone with it; keep files in the "
-		   "working tree." },
-	{ "/var/tmp/", "perhaps the sandbox: each command has a /var/tmp of its own, which is gone with it; keep files "
-		       "in the working tree." },
 	{ "/home/", "perhaps the sandbox: home folders are hidden, but for toolchains. For more, a person has to widen "
 		    "the profile." },
 	{ "/root/", "perhaps the sandbox: home folders are hidden, but for toolchains. For more, a person has to widen "

@@ -68,20 +68,23 @@ static int put_profile(const struct mcp_call *c, const char *cwd, json_t *params
 	return 0;
 }
 
-/* The note for a command that ran outside of the workspace; NULL if it did not. */
-static char *workspace_note(const struct mcp_call *c)
+/* The note for a command that ran outside of the workspace; NULL if it did not. `started`: the reply, or NULL. */
+static char *workspace_note(const struct mcp_call *c, const json_t *started)
 {
+	const char *warning = json_string_value(json_array_get(json_object_get(started, "warnings"), 0));
 	static const char *const temporary[] = { "/tmp", "/var/tmp", "/dev/shm" };
 	char cwd[PATH_MAX], tree[PATH_MAX];
 	struct err e = ERR_INIT;
 
 	if (mcp_workspace_path(c, json_string_value(arg(c, "cwd")), cwd, &e) < 0 || mcp_workspace_is_own(c, cwd, tree))
 		return NULL;
+	if (warning)
+		return mem_printf("%s. Keep files in %s.", warning, tree);
 	for (size_t i = 0; i < countof(temporary); i++)
 		if (strcmp(cwd, temporary[i]) == 0)
-			return mem_printf(
-				"%s is each command's own: what was written there is gone now. Keep files in %s.", cwd,
-				tree);
+			return mem_printf("%s is private: files written there are deleted with the sandbox. Keep files "
+					  "in %s.",
+					  cwd, tree);
 	return mem_printf("%s is outside of %s, where this client works: it could be read, not changed. To work there, "
 			  "the user has to start the "
 			  "client there, or bailiff with --cwd DIR.",
@@ -142,10 +145,10 @@ static void send_stdin(struct mcp_call *c, const char *process_id)
 		mcp_call_mutate_async(c, "close_process_stdin", json_pack("{ss}", "processId", process_id));
 }
 
-static void continue_run(struct mcp_call *c, const char *process_id)
+static void continue_run(struct mcp_call *c, const char *process_id, const json_t *started)
 {
 	uint64_t yield = in_background(c) ? BACKGROUND_MS : YIELD_MS;
-	mem_auto char *note = workspace_note(c);
+	mem_auto char *note = workspace_note(c, started);
 
 	send_stdin(c, process_id);
 	follow_process(c, process_id, mcp_wait_process_number(c, "yieldMs", yield), note);
@@ -156,7 +159,7 @@ static void on_decided(struct mcp_call *c, enum mcp_approval a)
 	const char *id = c->data;
 
 	if (a == MCP_ALLOWED)
-		return continue_run(c, id);
+		return continue_run(c, id, NULL);
 	if (a == MCP_WAITS)
 		send_stdin(c, id);
 	follow_process(c, id, 0, a == MCP_DENIED ? "Permission was denied." : NULL);
@@ -182,7 +185,7 @@ static void on_started(struct mcp_call *c, json_t *result, json_t *error)
 	else if (status && strcmp(status, "waiting_permission") == 0)
 		ask_user(c, result);
 	else
-		continue_run(c, json_get_string(result, "processId"));
+		continue_run(c, json_get_string(result, "processId"), result);
 }
 
 void mcp_tool_exec(struct mcp_call *c)
