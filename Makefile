@@ -60,6 +60,7 @@ CFLAGS_fuzz := -O1 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-
 HARDEN := -fstack-protector-strong -fPIE -fno-strict-aliasing -ffile-prefix-map=$(CURDIR)=.
 CFLAGS_ALL := -std=gnu11 $(HARDEN) $(WARN) $(CFLAGS_$(MODE)) $(CFLAGS)
 LDFLAGS_ALL := $(if $(STATIC),-static-pie,-pie) -Wl,-z,relro,-z,now -Wl,--as-needed $(filter -fsanitize=% --coverage,$(CFLAGS_$(MODE))) $(LDFLAGS)
+CPPFLAGS_ALL += $(if $(STATIC),-DBAILIFF_STATIC)
 LIBS := $(shell $(PKG_CONFIG) $(if $(STATIC),--static) --libs $(PKGS) 2>/dev/null) -lm -lpthread
 CHECK_LIBS := $(shell $(PKG_CONFIG) --libs check 2>/dev/null)
 
@@ -101,9 +102,12 @@ $(BUILD)/bailiff-otlp: $(BUILD)/obj/supervisor/otlp/main.o $(ARCHIVES)
 $(BUILD)/bailiff-webhook: $(BUILD)/obj/supervisor/webhook/main.o $(ARCHIVES)
 	$(call say,LINK)
 	$(LINK)
+# bailiff is started for every command, and loading its libraries took longer than what it does: it has the small ones inside and loads
+# libcrypto only to sign (supervisor/cli/signature.c). CLI_LIBS= takes the shared libraries.
+CLI_LIBS ?= $(if $(STATIC),,-Wl,-Bstatic -ljansson -llmdb -lmd -lxxhash -Wl,-Bdynamic)
 $(BUILD)/bailiff: $(BUILD)/obj/supervisor/cli/main.o $(ARCHIVES)
 	$(call say,LINK)
-	$(LINK)
+	$(Q)$(CC) $(LDFLAGS_ALL) -o $@ $< -Wl,--start-group $(ARCHIVES) -Wl,--end-group $(CLI_LIBS) $(LIBS)
 $(BUILD)/bailiff-gateway: $(BUILD)/obj/supervisor/gateway/program/main.o $(ARCHIVES)
 	$(call say,LINK)
 	$(LINK)

@@ -7,7 +7,6 @@
 #include "supervisor/cli/noun.h"
 
 #include <fcntl.h>
-#include <locale.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -62,7 +61,6 @@ int cli_main(int argc, char **argv)
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
 		if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) < 0)
 			abort();
-	setlocale(LC_CTYPE, "");
 	signal(SIGPIPE, SIG_IGN);
 	if (argc < 2) {
 		buf_auto struct buf text = BUF_INIT;

@@ -46,20 +46,25 @@ static bool is_shared_directory(const char *path)
 	return stat(path, &st) == 0 && (st.st_mode & (S_ISVTX | S_IWOTH)) == (S_ISVTX | S_IWOTH);
 }
 
-/* Searches upwards for the nearest directory with .git, but stops below the home directory. */
-static bool find_workspace(const char *cwd, char path[PATH_MAX])
+/* The user's home directory, or one that contains it. */
+static bool contains_home(const char *path)
 {
 	const struct passwd *pw = getpwuid(getuid());
-	const char *home = pw && pw->pw_dir ? pw->pw_dir : "/";
 
+	return path_within(path, pw && pw->pw_dir ? pw->pw_dir : "/");
+}
+
+/* Searches upwards for the nearest directory with .git; the home directory and those above it are not workspaces. */
+static bool find_workspace(const char *cwd, char path[PATH_MAX])
+{
 	snprintf(path, PATH_MAX, "%s", cwd);
-	while (path[1] && !path_within(path, home) && !is_shared_directory(path)) {
+	while (path[1] && !is_shared_directory(path)) {
 		char name[PATH_MAX + 8];
 		struct stat st;
 
 		snprintf(name, sizeof(name), "%s/.git", path);
 		if (lstat(name, &st) == 0)
-			return true;
+			return !contains_home(path);
 		if (!path_up(path))
 			break;
 	}
