@@ -34,6 +34,8 @@ void config_defaults(struct config *c)
 #include "supervisor/host/config_keys.def"
 #undef CONFIG_STRING
 #undef CONFIG_UINT
+		.publish_addresses = { "127.0.0.1", "::1" },
+		.npublish_addresses = 2,
 	};
 }
 
@@ -249,6 +251,27 @@ static int set_secrets(json_t *v, struct config *c, struct err *e)
 	return 0;
 }
 
+/* Replaces the default, which is loopback. */
+static int set_addresses(json_t *v, struct config *c, struct err *e)
+{
+	char where[ERR_FIELD_MAX];
+	struct net_address a;
+	size_t i;
+	json_t *one;
+
+	if (!json_is_array(v) || json_array_size(v) > CONFIG_ADDRESSES_MAX)
+		return err_field(e, "publishAddresses", "must be an array of at most %d addresses",
+				 CONFIG_ADDRESSES_MAX);
+	c->npublish_addresses = 0;
+	json_array_foreach (v, i, one) {
+		snprintf(where, sizeof where, "publishAddresses[%zu]", i);
+		if (!json_is_string(one) || !net_address_parse(json_string_value(one), &a))
+			return err_field(e, where, "must be an IPv4 or IPv6 address of this host");
+		net_address_text(&a, c->publish_addresses[c->npublish_addresses++]);
+	}
+	return 0;
+}
+
 static int set_key(const char *name, json_t *v, struct config *c, struct err *e)
 {
 	for (size_t i = 0; i < countof(keys); i++) {
@@ -265,6 +288,8 @@ static int set_key(const char *name, json_t *v, struct config *c, struct err *e)
 		return set_credentials(v, c, e);
 	if (strcmp(name, "secretPaths") == 0)
 		return set_secrets(v, c, e);
+	if (strcmp(name, "publishAddresses") == 0)
+		return set_addresses(v, c, e);
 	return err_field(e, name, "unknown key");
 }
 

@@ -18,6 +18,7 @@ struct err;
 #define CONFIG_HOSTS_MAX 64
 #define CONFIG_CREDENTIALS_MAX 16
 #define CONFIG_SECRETS_MAX 8
+#define CONFIG_ADDRESSES_MAX 16
 
 struct config_host {
 	char host[256], address[48];
@@ -43,6 +44,8 @@ struct config {
 	size_t ncredentials;
 	char secret_paths[CONFIG_SECRETS_MAX][1024]; /* "secretPaths": files and folders that no sandbox shows; clean */
 	size_t nsecret_paths;
+	char publish_addresses[CONFIG_ADDRESSES_MAX][48]; /* "publishAddresses": where ports may be published */
+	size_t npublish_addresses;
 };
 
 void config_defaults(struct config *c);

@@ -10,6 +10,7 @@
 #include "sandbox/audit.h"
 #include "supervisor/host/cow_changes.h"
 #include "supervisor/host/process_io.h"
+#include "supervisor/host/published_port.h"
 #include "supervisor/host/rule_writer.h"
 #include "supervisor/host/screens.h"
 #include "supervisor/host/workspace_policy.h"
@@ -494,6 +495,8 @@ const struct ports host_ports_table = {
 	.stop_reading = port_stop_reading,
 	.discard_changes = port_discard_changes,
 	.settle = port_settle,
+	.publish = published_port_add,
+	.unpublish = published_port_end,
 	.release = port_release,
 };
 

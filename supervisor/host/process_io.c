@@ -306,8 +306,7 @@ static int status_pump(struct process_io *io, struct status_msg *ret_last)
 			return 0;
 		}
 		m.path[sizeof m.path - 1] = '\0';
-		if (m.kind != STATUS_READY && m.kind != STATUS_EXECED && m.kind != STATUS_COMMAND_EXITED &&
-		    m.kind != STATUS_LOOKUP) {
+		if (m.kind == STATUS_FAILED || m.kind == STATUS_EXITED) {
 			event_drop(&io->status_ev); /* it stays readable: no more events are needed */
 			if (m.kind == STATUS_EXITED && m.autorun == AUTORUN_REPORT)
 				take_report(io);
@@ -337,7 +336,9 @@ static int status_pump(struct process_io *io, struct status_msg *ret_last)
 			engine_on_execed(g, ref.key.id);
 		else if (m.kind == STATUS_LOOKUP)
 			report_lookup(g, process_io_blamed(io, 0, 0)->key.id, m.path);
-		else if (read_streams(io))
+		else if (m.kind == STATUS_PORTS)
+			engine_on_ports(g, ref.key.id, &m.ports);
+		else if (m.kind == STATUS_COMMAND_EXITED && read_streams(io))
 			engine_on_command_exited(g, ref.key.id, m.wait_status);
 		if (!is_alive(&ref))
 			return -1;

@@ -29,6 +29,7 @@
 #include <sys/types.h>
 
 struct host_ports;
+struct published_ports;
 
 struct process_io_stream {
 	struct process_io *io;
@@ -52,6 +53,7 @@ struct process_io {
 	struct event *stdin_ev, *status_ev, *pidfd_ev;
 	bool gone;
 	bool net_served, net_ending, net_end_sent; /* what the proxy was sent, and whether its last report is awaited */
+	struct published_ports *ports;             /* NULL = none so far */
 	bool cow;                                  /* possibly a copy-on-write run */
 	bool audited;                              /* audit records with `audit_session` belong to it */
 	uint32_t audit_session;

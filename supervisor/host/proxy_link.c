@@ -8,6 +8,7 @@
 #include "supervisor/host/config.h"
 #include "supervisor/host/host_ports.h"
 #include "supervisor/host/process_io.h"
+#include "supervisor/host/published_port.h"
 
 #include <errno.h>
 #include <event2/event.h>
@@ -16,9 +17,9 @@
 
 /*
  * What the proxy has to be sent is not a queue but follows from flags: how much of the configuration was sent, whether
- * SYNC was, and for each process_io whether it is served and whether its end was sent. flush_state sends whatever is
- * missing, as far as the socket permits. For a new proxy the flags are reset, and the same function sends everything
- * again.
+ * SYNC was, and for each process_io whether it and its published ports are served and their ends were sent. flush_state
+ * sends whatever is missing, as far as the socket permits. For a new proxy the flags are reset, and the same function
+ * sends everything again.
  *
  * A dead proxy loses the connections of sandboxes and reports that it had not sent: denials and byte counts of that
  * moment. Processes that wait for its last report are completed without it, because an end must not depend on the
@@ -65,6 +66,43 @@ static void serve_one(void *ctx, const char *id, void *value)
 	const int fds[] = { h->fds[GUARD_SLOT_NET], h->fds[GUARD_SLOT_NET_RULES] };
 	h->net_served = send_message(r->link, &m, fds, countof(fds));
 	r->full = !h->net_served;
+}
+
+static void publish_one(void *ctx, const char *id, void *value)
+{
+	struct round *r = ctx;
+	struct process_io *h = value;
+	struct published_port *p;
+
+	if (r->full || !h->ports || h->net_ending)
+		return;
+	LIST_FOREACH (p, &h->ports->list, link) {
+		struct proxy_msg m = {
+			.kind = PROXY_PUBLISH, .key = h->key, .port = p->port, .host_port = p->host_port
+		};
+		if (p->sent || r->full)
+			continue;
+		memcpy(m.address, p->address, sizeof m.address);
+		p->sent = send_message(r->link, &m, &h->ports->dialer_fd, 1);
+		r->full = !p->sent;
+	}
+}
+
+static void unpublish_one(void *ctx, const char *id, void *value)
+{
+	struct round *r = ctx;
+	struct process_io *h = value;
+	struct published_port *p;
+
+	if (r->full || !h->ports)
+		return;
+	LIST_FOREACH (p, &h->ports->list, link) {
+		const struct proxy_msg m = { .kind = PROXY_UNPUBLISH, .key = h->key, .port = p->port };
+		if (!p->ending || p->end_sent || r->full)
+			continue;
+		p->end_sent = send_message(r->link, &m, NULL, 0);
+		r->full = !p->end_sent;
+	}
 }
 
 static void end_one(void *ctx, const char *id, void *value)
@@ -125,10 +163,11 @@ static void flush_state(struct proxy_link *l)
 	if (!send_configuration(l))
 		return;
 	strmap_each(&l->host->process_ios, serve_one, &r);
+	strmap_each(&l->host->process_ios, publish_one, &r);
 	if (!r.full && !l->synced)
 		r.full = !(l->synced = send_message(l, &sync, NULL, 0));
-	if (!r.full)
-		strmap_each(&l->host->process_ios, end_one, &r);
+	strmap_each(&l->host->process_ios, unpublish_one, &r);
+	strmap_each(&l->host->process_ios, end_one, &r);
 }
 
 static void on_writable(evutil_socket_t fd, short what, void *ctx) { flush_state(ctx); }
@@ -157,7 +196,37 @@ static void on_traffic(struct proxy_link *l, const char *id, const struct proxy_
 		.host = m->host, .port = m->port, .connections = m->count, .sent = m->sent, .received = m->received
 	};
 
-	engine_on_traffic(l->host->engine, id, &t);
+	if (m->kind == PROXY_TRAFFIC)
+		engine_on_traffic(l->host->engine, id, &t);
+	else
+		engine_on_port_traffic(l->host->engine, m->key.id, &t);
+}
+
+/* A failure removes it, so that it can be published again. */
+static void on_published(struct proxy_link *l, struct process_io *h, const struct proxy_msg *m)
+{
+	struct published_port *p = published_port_find(h, m->port);
+	uint16_t port = (uint16_t)m->port, host_port = (uint16_t)m->host_port;
+
+	if (!p || p->ending)
+		return;
+	bool known = p->reported;
+	p->reported = true;
+	p->host_port = host_port;
+	if (m->reason)
+		published_port_remove(p);
+	if (m->reason || !known)
+		engine_on_published(l->host->engine, m->key.id, port, host_port, (int)m->reason);
+}
+
+static void on_unpublished(struct proxy_link *l, struct process_io *h, const struct proxy_msg *m)
+{
+	struct published_port *p = published_port_find(h, m->port);
+
+	if (!p || !p->end_sent)
+		return;
+	published_port_remove(p);
+	engine_on_unpublished(l->host->engine, m->key.id, (uint16_t)m->port);
 }
 
 static void dispatch_report(struct proxy_link *l, struct proxy_msg *m)
@@ -168,8 +237,12 @@ static void dispatch_report(struct proxy_link *l, struct proxy_msg *m)
 		return; /* the process has ended in the meantime */
 	if (m->kind == PROXY_REFUSED) {
 		on_refused(l, process_io_blamed(h, 0, 0)->key.id, m);
-	} else if (m->kind == PROXY_TRAFFIC) {
+	} else if (m->kind == PROXY_TRAFFIC || m->kind == PROXY_PORT_TRAFFIC) {
 		on_traffic(l, process_io_blamed(h, 0, 0)->key.id, m);
+	} else if (m->kind == PROXY_PUBLISHED) {
+		on_published(l, h, m);
+	} else if (m->kind == PROXY_UNPUBLISHED) {
+		on_unpublished(l, h, m);
 	} else if (m->kind == PROXY_ENDED && h->net_ending) {
 		h->net_ending = false;
 		l->host->drained(l->host, m->key.id);
@@ -194,27 +267,47 @@ static int receive_report(struct proxy_link *l)
 	return 1;
 }
 
+/* Processes that wait for the last report, and ports that wait to be unpublished. */
 struct waiting {
-	char (*ids)[PLAN_KEY_MAX];
+	struct waiting_for {
+		char id[PLAN_KEY_MAX];
+		uint16_t port; /* 0 = the last report */
+	} * row;
 	size_t count;
 };
+
+static void add_waiting(struct waiting *s, const char *id, uint16_t port)
+{
+	s->row = mem_realloc(s->row, (s->count + 1) * sizeof *s->row);
+	s->row[s->count].port = port;
+	memcpy(s->row[s->count++].id, id, PLAN_KEY_MAX);
+}
 
 static void forget_one(void *ctx, const char *id, void *value)
 {
 	struct waiting *s = ctx;
 	struct process_io *h = value;
+	struct published_port *p, *next;
 
 	h->net_served = h->net_end_sent = false;
+	for (p = h->ports ? LIST_FIRST(&h->ports->list) : NULL; p; p = next) {
+		next = LIST_NEXT(p, link);
+		p->sent = false;
+		if (!p->ending)
+			continue;
+		add_waiting(s, h->key.id, p->port);
+		published_port_remove(p);
+	}
 	if (!h->net_ending)
 		return;
 	h->net_ending = false;
-	memcpy(s->ids[s->count++], h->key.id, PLAN_KEY_MAX);
+	add_waiting(s, h->key.id, 0);
 }
 
-/* The reports of a dead proxy are lost: processes that wait for its last report are completed without it. */
+/* The reports of a dead proxy are lost: whatever waits for one is completed without it. */
 static void drop_proxy(struct proxy_link *l)
 {
-	struct waiting s = { .ids = mem_zalloc(l->host->process_ios.count + 1, PLAN_KEY_MAX) };
+	struct waiting s = { 0 };
 
 	if (l->read_ev)
 		event_free(l->read_ev);
@@ -225,9 +318,13 @@ static void drop_proxy(struct proxy_link *l)
 	l->synced = false;
 	l->names_sent = l->credentials_sent = 0;
 	strmap_each(&l->host->process_ios, forget_one, &s);
-	for (size_t i = 0; i < s.count; i++)
-		l->host->drained(l->host, s.ids[i]);
-	free(s.ids);
+	for (size_t i = 0; i < s.count; i++) {
+		if (s.row[i].port)
+			engine_on_unpublished(l->host->engine, s.row[i].id, s.row[i].port);
+		else
+			l->host->drained(l->host, s.row[i].id);
+	}
+	free(s.row);
 }
 
 static void on_readable(evutil_socket_t fd, short what, void *ctx)
@@ -276,20 +373,31 @@ const char *proxy_link_state(const struct proxy_link *l)
 	return l->fd >= 0 ? "serving" : l->wanted ? "starting" : "not needed so far";
 }
 
+static void want_proxy(struct proxy_link *l)
+{
+	if (!l->wanted)
+		guard_link_want_proxy(&l->host->guard);
+	l->wanted = true;
+}
+
 void proxy_link_serve(struct proxy_link *l, struct process_io *h)
 {
 	if (!has_socket(h))
 		return;
 	h->net_served = false;
-	if (!l->wanted)
-		guard_link_want_proxy(&l->host->guard);
-	l->wanted = true;
+	want_proxy(l);
+	flush_state(l);
+}
+
+void proxy_link_publish(struct proxy_link *l)
+{
+	want_proxy(l);
 	flush_state(l);
 }
 
 bool proxy_link_drain(struct proxy_link *l, struct process_io *h)
 {
-	if (l->fd < 0 || !h->net_served)
+	if (l->fd < 0 || (!h->net_served && !published_ports_known(h)))
 		return false;
 	h->net_ending = true;
 	flush_state(l);
@@ -300,6 +408,7 @@ void proxy_link_remove(struct proxy_link *l, struct process_io *h)
 {
 	const struct proxy_msg m = { .kind = PROXY_END, .key = h->key };
 
-	if (h->net_served && !h->net_end_sent)
+	if ((h->net_served || published_ports_known(h)) && !h->net_end_sent)
 		send_message(l, &m, NULL, 0); /* if it is lost, the next SYNC leaves the process out */
+	published_ports_free(h);
 }

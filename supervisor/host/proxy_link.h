@@ -39,6 +39,8 @@ const char *proxy_link_state(const struct proxy_link *l); /* "serving" … */
 
 /* This process's socket and rules have arrived, if it has any. */
 void proxy_link_serve(struct proxy_link *l, struct process_io *h);
+/* The published ports of a process have changed. */
+void proxy_link_publish(struct proxy_link *l);
 /* Its process is dead: true = host_ports.drained follows once all its reports have arrived. */
 bool proxy_link_drain(struct proxy_link *l, struct process_io *h);
 /* It is about to be freed. */

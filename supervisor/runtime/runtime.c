@@ -338,6 +338,8 @@ static void engine_start(struct runtime *r)
 		.nsecrets = r->private_paths.npath,
 		.secret_folders = r->private_paths.folder,
 		.nsecret_folders = r->private_paths.nfolder,
+		.publish_addresses = r->config.publish_addresses,
+		.npublish_addresses = r->config.npublish_addresses,
 	};
 	r->engine = engine_new(&o);
 	r->host.engine = r->engine;

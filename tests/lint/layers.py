@@ -49,7 +49,7 @@ ALLOWED = {
                                  "supervisor/common"],
 }
 for at, module in enumerate(ENGINE):
-    ALLOWED[module] = ENGINE[:at] + BASE + ["runtime/event", "runtime/store", "runtime/view", "policy", "sandbox/plan.h", "sandbox/profile.h", "sandbox/host_rule.h",
+    ALLOWED[module] = ENGINE[:at] + BASE + ["runtime/event", "runtime/store", "runtime/view", "policy", "sandbox/plan.h", "sandbox/profile.h", "sandbox/host_rule.h", "sandbox/net_address.h",
                                        "sandbox/status.h", "sandbox/userns.h", "sandbox/workspace.h", "sandbox/violation.h", "sandbox/output_hint.h",
                                        "sandbox/change_list.h", "sandbox/autorun.h", "sandbox/autorun_report.h"]
 # The privileged and the unparsing parts stay small: none of these may reach them even through system headers.

@@ -142,6 +142,8 @@ struct engine_options {
 	size_t nsecrets;
 	const char *const *secret_folders; /* the directories that contain them */
 	size_t nsecret_folders;
+	const char (*publish_addresses)[48]; /* where ports may be published. Owned by the caller */
+	size_t npublish_addresses;
 };
 
 struct engine *engine_new(const struct engine_options *o);

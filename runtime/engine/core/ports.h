@@ -66,6 +66,12 @@ struct port_rule {
 	const char *id; /* passed back to engine_on_rule_written */
 };
 
+/* A TCP port of a sandbox that is reachable on the host. */
+struct port_publication {
+	const char *address;      /* on the host, without brackets */
+	uint16_t host_port, port; /* host_port 0 = the host chooses */
+};
+
 struct ports {
 	uint64_t (*real_us)(void *host);
 	uint64_t (*boot_ns)(void *host);
@@ -131,6 +137,13 @@ struct ports {
 	 * NULL: the host does not prepare anything.
 	 */
 	struct port_expected (*expect)(void *host, uint64_t hint);
+	/*
+	 * Publishes a port of this running process's sandbox until its end. 0: engine_on_published follows. −1 with
+	 * errno. It survives the proxy, but not this runtime: a new one publishes again. May be NULL.
+	 */
+	int (*publish)(void *host, const char *id, const struct port_publication *p);
+	/* 0: engine_on_unpublished follows, once its connections are closed. 1: it was not published. May be NULL. */
+	int (*unpublish)(void *host, const char *id, uint16_t port);
 };
 
 /* A process that the guard has kept across a restart of the runtime. */
@@ -201,6 +214,13 @@ struct port_traffic {
 	uint64_t connections, sent, received;
 };
 void engine_on_traffic(struct engine *engine, const char *id, const struct port_traffic *t);
+/* A port is published (error 0), or could not be. An error may also follow later, if the proxy had to be restarted. */
+void engine_on_published(struct engine *engine, const char *id, uint16_t port, uint16_t host_port, int error);
+void engine_on_unpublished(struct engine *engine, const char *id, uint16_t port);
+/* Connections to a published port have ended: increments, `host` is NULL. sent: by the sandbox. */
+void engine_on_port_traffic(struct engine *engine, const char *id, const struct port_traffic *t);
+/* The TCP ports on which this process's sandbox listens have changed. */
+void engine_on_ports(struct engine *engine, const char *id, const struct status_ports *ports);
 /* The policy files for this uid and workspace were read, with or without success. */
 void engine_on_policy(struct engine *engine, uint32_t uid, const char *workspace);
 /* The rules of request `id` (port_rule) are in this file, the first at this line, and in effect; e != NULL: failed. */

@@ -221,6 +221,7 @@ struct process {
 
 	struct process_violations *violations; /* NULL = none so far */
 	struct process_network *network;       /* traffic through the proxy; NULL = none so far */
+	struct process_ports *ports;           /* published and listening ports; NULL = none so far */
 	struct buf autorun;                    /* the init's report on autorun files, validated; empty = none */
 	char autorun_ref[ID_TEXT_MAX];         /* the ref of that report */
 	uint64_t violations_before;            /* recorded by an earlier runtime */

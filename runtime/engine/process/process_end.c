@@ -18,6 +18,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "runtime/engine/process/process.h"
+#include "runtime/engine/process/process_ports.h"
 #include "runtime/store/spool.h"
 #include "runtime/view/view.h"
 #include "sandbox/userns.h"
@@ -507,6 +508,7 @@ void process_submit_end(struct process *p)
 	process_violations_flush(p, tx);
 	process_hint_facts(p, tx);
 	process_autorun_facts(p, tx);
+	process_ports_end(p, tx);
 	ending_fact(p, &how, tx);
 	process_session_end_facts(p, tx, how.turn_status, how.turn_category, how.message);
 	add_owner_facts(p, &how, tx);

@@ -19,6 +19,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/process/process.h"
+#include "runtime/engine/process/process_ports.h"
 #include "runtime/engine/session/session.h"
 #include "runtime/view/view.h"
 #include "runtime/view/view_documents.h"
@@ -113,6 +114,7 @@ static bool take_document(struct process *p, struct jval m)
 	p->tty_cols = (uint32_t)jval_uint(jval_get(tty, "cols"), 0);
 	p->stderr_merge = jval_is_str(jval_get(m, "stderr"), "merge");
 	p->end_with_client = jval_is_str(jval_get(m, "onDisconnect"), "terminate");
+	process_ports_take(p, jval_get(m, "ports"));
 	p->limits = (struct process_limits){
 		.wall_ms = limit_member(limits, "wallMs"),
 		.idle_ms = limit_member(limits, "idleMs"),
@@ -212,6 +214,7 @@ static void adopt_process(struct recovery *r, struct process *p, const struct po
 	if (p->keep_tree && !p->command_exited)
 		/* The command may have exited unnoticed; signal 0 makes the init report that again. */
 		engine->o.ports->signal(engine->o.host, p->id, 0);
+	process_ports_resume(p);
 	process_output_due(p);
 	engine_wake(engine, engine_now(engine)); /* computes the deadlines of its limits */
 	if (h->exited)

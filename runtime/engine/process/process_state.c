@@ -13,6 +13,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/process/process.h"
+#include "runtime/engine/process/process_ports.h"
 #include "runtime/engine/session/session.h"
 
 #include <errno.h>
@@ -279,6 +280,7 @@ void process_free(struct process *p)
 	buf_done(&p->command_full);
 	process_violations_free(p);
 	process_network_free(p);
+	process_ports_free(p);
 	buf_done(&p->autorun);
 	reply_done(&p->start);
 	free(p);

@@ -1,0 +1,438 @@
+#include "runtime/engine/process/process_ports.h"
+
+#include "runtime/base/mem.h"
+#include "runtime/engine/core/core.h"
+#include "runtime/engine/process/process.h"
+#include "sandbox/net_address.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define PORTS_MAX 32u     /* published ports of one process */
+#define DETECTED_MAX 256u /* events port.detected of one process: a command can open and close ports in a loop */
+
+struct process_port {
+	uint16_t port, host_port; /* host_port: as requested, 0 = any; then the actual one */
+	char address[NET_ADDRESS_TEXT];
+	bool open;                   /* port.published is recorded or being committed */
+	struct pending_reply opened; /* of publish_port, until then */
+	struct pending_reply closed; /* of unpublish_port, while it waits for the proxy */
+	bool ending;
+	struct requester by, closed_by;
+	uint64_t connections, sent, received;
+};
+
+struct process_ports {
+	struct process_port row[PORTS_MAX];
+	size_t count;
+	struct status_ports listening;
+	unsigned detected;
+};
+
+static struct process_ports *ports_of(struct process *p)
+{
+	if (!p->ports)
+		p->ports = mem_zalloc(1, sizeof *p->ports);
+	return p->ports;
+}
+
+static struct process_port *find_port(const struct process *p, uint16_t port)
+{
+	for (size_t i = 0; p && p->ports && i < p->ports->count; i++)
+		if (p->ports->row[i].port == port)
+			return &p->ports->row[i];
+	return NULL;
+}
+
+static void remove_port(struct process *p, struct process_port *r)
+{
+	reply_done(&r->opened);
+	reply_done(&r->closed);
+	size_t after = p->ports->count - (size_t)(r - p->ports->row) - 1;
+	memmove(r, r + 1, after * sizeof *r);
+	p->ports->count--;
+}
+
+void process_ports_free(struct process *p)
+{
+	struct err e = ERR_INIT;
+
+	err_set(&e, ERR_STATE, "process '%s' has ended", p->id);
+	for (size_t i = 0; p->ports && i < p->ports->count; i++) {
+		struct process_port *r = &p->ports->row[i];
+		if (r->opened.fn)
+			reply_err(&r->opened, &e, NULL, 0);
+		if (r->closed.fn)
+			reply_err(&r->closed, &e, NULL, 0);
+	}
+	free(p->ports);
+	p->ports = NULL;
+}
+
+/* ---- facts ---- */
+
+/* The open ones, for the document. `value` is the process. */
+static void write_open(struct jw *w, const void *value, size_t n)
+{
+	const struct process_ports *s = ((const struct process *)value)->ports;
+
+	jw_arr(w);
+	for (size_t i = 0; s && i < s->count; i++) {
+		if (!s->row[i].open)
+			continue;
+		jw_obj(w);
+		jw_kuint(w, "port", s->row[i].port);
+		jw_kstr(w, "hostAddress", s->row[i].address);
+		jw_kuint(w, "hostPort", s->row[i].host_port);
+		jw_obj_end(w);
+	}
+	jw_arr_end(w);
+}
+
+/* Its row must be removed, or no longer open: the fact has the list without it. */
+static void closed_fact(const struct process *p, const struct process_port *r, const char *reason, const char *message,
+			struct transaction *tx)
+{
+	EMIT(port_closed, tx, process_scope(p), .port = r->port, .hostAddress = r->address, .hostPort = r->host_port,
+	     .reason = reason, .message = message, .connections = (int64_t)r->connections,
+	     .bytesSent = (int64_t)r->sent, .bytesReceived = (int64_t)r->received,
+	     .ports = json_from_writer(write_open, p, 0),
+	     .requestedBy = r->ending ? json_requester(&r->closed_by) : JSON_NONE);
+}
+
+static void write_result(struct jw *w, const struct process *p, const struct process_port *r)
+{
+	jw_kstr(w, "processId", p->id);
+	jw_kuint(w, "port", r->port);
+	jw_kstr(w, "hostAddress", r->address);
+	jw_kuint(w, "hostPort", r->host_port);
+}
+
+/* ---- publishing ---- */
+
+/* Only addresses that the configuration names: any other would open the port to other machines. */
+static int check_address(const struct engine *engine, const char *given, char ret[NET_ADDRESS_TEXT], struct err *e)
+{
+	struct net_address a;
+
+	if (!net_address_parse(given, &a))
+		return err_field(e, "hostAddress", "'%.60s' is not an IPv4 or IPv6 address", given);
+	net_address_text(&a, ret);
+	for (size_t i = 0; i < engine->o.npublish_addresses; i++)
+		if (strcmp(engine->o.publish_addresses[i], ret) == 0)
+			return 0;
+	return err_at(e, ERR_NOT_ALLOWED, "hostAddress",
+		      "ports may not be published at %s: add it to publishAddresses in the daemon's configuration",
+		      ret);
+}
+
+static bool has_host_network(const struct process *p)
+{
+	struct jval profile = jval_of(p->sandbox_json ? p->sandbox_json : "",
+				      p->sandbox_json ? strlen(p->sandbox_json) : 0);
+
+	return jval_is_str(jval_get(profile, "network"), "host");
+}
+
+/* The process whose init has the network namespace, if a port of it can be published now. */
+static struct process *find_sandbox(struct engine *engine, const char *process_id, const struct caller *c,
+				    struct err *e)
+{
+	struct process *p = engine_live(engine, process_id, c, e);
+
+	if (p && p->within[0])
+		p = engine_live(engine, p->within, c, e);
+	if (!p)
+		return NULL;
+	if (p->state != PROCESS_RUNNING)
+		err_set(e, ERR_STATE, "process '%s' is not running", p->id);
+	else if (has_host_network(p))
+		err_set(e, ERR_STATE, "process '%s' uses the host's network: its ports are open there already", p->id);
+	return e->code ? NULL : p;
+}
+
+static int check_free(const struct process *p, uint16_t port, struct err *e)
+{
+	const struct process_port *r = find_port(p, port);
+
+	if (r && r->open)
+		return err_at(e, ERR_CONFLICT, "port",
+			      "port %u is published already, at %s port %u: unpublish it first", port, r->address,
+			      r->host_port);
+	if (r)
+		return err_at(e, ERR_CONFLICT, "port", "port %u is being published by another request", port);
+	if (p->ports && p->ports->count == PORTS_MAX)
+		return err_at(e, ERR_EXHAUSTED, "port", "%u ports are published: unpublish one first", PORTS_MAX);
+	return 0;
+}
+
+void engine_publish_port(struct engine *engine, const char *process_id, const struct port_publication *given,
+			 const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	struct err e = ERR_INIT;
+	struct process_port r = { .port = given->port, .host_port = given->host_port, .by = requester_of(c) };
+	struct process *p = find_sandbox(engine, process_id, c, &e);
+
+	if (!p || check_address(engine, given->address, r.address, &e) < 0 || check_free(p, given->port, &e) < 0) {
+		fn(ctx, &e, NULL, 0);
+		return;
+	}
+	const struct port_publication wanted = { r.address, given->host_port, given->port };
+	if (!engine->o.ports->publish || engine->o.ports->publish(engine->o.host, p->id, &wanted) < 0) {
+		err_set(&e, ERR_UNAVAILABLE, "publish port %u: %s", given->port,
+			engine->o.ports->publish ? strerror(errno) : "not possible here");
+		fn(ctx, &e, NULL, 0);
+		return;
+	}
+	reply_copy(&r.opened, c, fn, ctx);
+	struct process_ports *s = ports_of(p);
+	s->row[s->count++] = r;
+}
+
+static void failure_text(const struct process_port *r, int error, struct err *e)
+{
+	if (error == EADDRINUSE)
+		err_at(e, ERR_CONFLICT, "hostPort",
+		       "%s port %u is in use on this host: choose another port, or none to get a free one", r->address,
+		       r->host_port);
+	else if (error == EACCES)
+		err_at(e, ERR_NOT_ALLOWED, "hostPort",
+		       "port %u needs a privilege that the daemon's proxy does not have: choose one above 1023",
+		       r->host_port);
+	else if (error == EADDRNOTAVAIL)
+		err_field(e, "hostAddress", "%s is not an address of this host", r->address);
+	else
+		err_sys(e, error, "listen at %s port %u", r->address, r->host_port);
+}
+
+/* It could not be published; or no longer, because the proxy had to be restarted. */
+static void publication_failed(struct process *p, struct process_port *row, int error)
+{
+	struct err e = ERR_INIT;
+	struct process_port r = *row;
+	struct pending_reply reply = r.opened;
+
+	failure_text(&r, error, &e);
+	row->opened = (struct pending_reply){ 0 };
+	remove_port(p, row);
+	if (r.open) {
+		struct transaction *tx = transaction_new_internal(p->engine);
+		closed_fact(p, &r, "failed", e.message, tx);
+		transaction_commit(tx);
+	}
+	if (reply.fn)
+		reply_err(&reply, &e, NULL, 0);
+}
+
+void engine_on_published(struct engine *engine, const char *id, uint16_t port, uint16_t host_port, int error)
+{
+	struct process *p = engine_process(engine, id);
+	struct process_port *r = find_port(p, port);
+
+	if (!r || p->state == PROCESS_ENDING)
+		return;
+	if (error) {
+		publication_failed(p, r, error);
+		return;
+	}
+	if (r->open)
+		return; /* published before the restart of this runtime */
+	r->open = true;
+	r->host_port = host_port;
+	struct transaction *tx = transaction_new_internal(engine);
+	EMIT(port_published, tx, process_scope(p), .port = port, .hostAddress = r->address, .hostPort = host_port,
+	     .ports = json_from_writer(write_open, p, 0), .requestedBy = json_requester(&r->by));
+	write_result(&tx->w, p, r);
+	transaction_give_reply(tx, &r->opened);
+	transaction_commit(tx);
+}
+
+void engine_on_port_traffic(struct engine *engine, const char *id, const struct port_traffic *t)
+{
+	struct process_port *r = find_port(engine_process(engine, id), (uint16_t)t->port);
+
+	if (!r)
+		return;
+	r->connections += t->connections;
+	r->sent += t->sent;
+	r->received += t->received;
+}
+
+/* ---- closing ---- */
+
+void engine_on_unpublished(struct engine *engine, const char *id, uint16_t port)
+{
+	struct process *p = engine_process(engine, id);
+	struct process_port *row = find_port(p, port);
+
+	if (!row || !row->ending || p->state == PROCESS_ENDING)
+		return;
+	struct transaction *tx = transaction_new_internal(engine);
+	struct process_port r = *row;
+	row->closed = (struct pending_reply){ 0 };
+	remove_port(p, row);
+	closed_fact(p, &r, "unpublished", NULL, tx);
+	write_result(&tx->w, p, &r);
+	transaction_give_reply(tx, &r.closed);
+	transaction_commit(tx);
+}
+
+void engine_unpublish_port(struct engine *engine, const char *process_id, uint16_t port, const struct caller *c,
+			   engine_reply_fn fn, void *ctx)
+{
+	struct err e = ERR_INIT;
+	struct process *p = engine_live(engine, process_id, c, &e);
+
+	if (p && p->within[0])
+		p = engine_live(engine, p->within, c, &e);
+	struct process_port *r = find_port(p, port);
+	if (p && (!r || !r->open))
+		err_at(&e, ERR_NOT_FOUND, "port", "port %u is not published; list_ports shows those that are", port);
+	else if (r && r->ending)
+		err_at(&e, ERR_CONFLICT, "port", "port %u is being unpublished by another request", port);
+	if (e.code) {
+		fn(ctx, &e, NULL, 0);
+		return;
+	}
+	r->ending = true;
+	r->closed_by = requester_of(c);
+	reply_copy(&r->closed, c, fn, ctx);
+	if (engine->o.ports->unpublish(engine->o.host, p->id, port) != 0)
+		engine_on_unpublished(engine, p->id, port);
+}
+
+void process_ports_end(struct process *p, struct transaction *tx)
+{
+	for (size_t i = 0; p->ports && i < p->ports->count; i++) {
+		struct process_port *r = &p->ports->row[i];
+
+		if (!r->open)
+			continue;
+		r->open = false;
+		closed_fact(p, r, "ended", NULL, tx);
+	}
+}
+
+/* ---- recovery ---- */
+
+void process_ports_take(struct process *p, struct jval list)
+{
+	for (struct jiter it = jiter_on(list); jiter_next(&it) && ports_of(p)->count < PORTS_MAX;) {
+		struct process_port *r = &p->ports->row[p->ports->count++];
+
+		*r = (struct process_port){ .open = true };
+		r->port = (uint16_t)jval_uint(jval_get(it.value, "port"), 0);
+		r->host_port = (uint16_t)jval_uint(jval_get(it.value, "hostPort"), 0);
+		jval_str(jval_get(it.value, "hostAddress"), r->address, sizeof r->address);
+	}
+}
+
+void process_ports_resume(struct process *p)
+{
+	struct engine *engine = p->engine;
+
+	for (size_t i = p->ports ? p->ports->count : 0; i-- > 0;) {
+		struct process_port *r = &p->ports->row[i];
+		const struct port_publication wanted = { r->address, r->host_port, r->port };
+
+		if (engine->o.ports->publish && engine->o.ports->publish(engine->o.host, p->id, &wanted) < 0)
+			publication_failed(p, r, errno);
+	}
+}
+
+/* ---- listening ports ---- */
+
+static bool is_listening(const struct status_ports *s, uint16_t port)
+{
+	for (unsigned i = 0; i < s->count && i < STATUS_PORTS_MAX; i++)
+		if (s->port[i] == port)
+			return true;
+	return false;
+}
+
+void engine_on_ports(struct engine *engine, const char *id, const struct status_ports *now)
+{
+	struct process *p = engine_process(engine, id);
+	struct transaction *tx = NULL;
+
+	if (!p || p->state != PROCESS_RUNNING)
+		return;
+	struct process_ports *s = ports_of(p);
+	for (unsigned i = 0; i < now->count && i < STATUS_PORTS_MAX; i++) {
+		uint16_t port = now->port[i];
+
+		if (is_listening(&s->listening, port) || find_port(p, port) || s->detected >= DETECTED_MAX)
+			continue;
+		s->detected++;
+		tx = tx ? tx : transaction_new_internal(engine);
+		EMIT(port_detected, tx, process_scope(p), .port = port);
+	}
+	s->listening = *now;
+	if (tx)
+		transaction_commit(tx);
+}
+
+/* ---- the list ---- */
+
+struct listing {
+	struct jw w;
+	uint32_t uid;
+	const struct process *only; /* NULL = all */
+};
+
+static void write_head(struct jw *w, const struct process *p, uint16_t port)
+{
+	jw_obj(w);
+	jw_kopt(w, "sandboxId", none_if_empty(p->sandbox_id));
+	jw_kstr(w, "processId", p->id);
+	jw_kuint(w, "port", port);
+	jw_kbool(w, "listening", is_listening(&p->ports->listening, port));
+}
+
+static void list_process(void *ctx, const char *id, void *value)
+{
+	struct listing *l = ctx;
+	const struct process *p = value;
+	const struct process_ports *s = p->ports;
+
+	if (!s || (l->uid != UINT32_MAX && l->uid != p->uid) || (l->only && l->only != p))
+		return;
+	for (size_t i = 0; i < s->count; i++) {
+		const struct process_port *r = &s->row[i];
+		if (!r->open)
+			continue;
+		write_head(&l->w, p, r->port);
+		jw_kstr(&l->w, "status", "published");
+		jw_kstr(&l->w, "hostAddress", r->address);
+		jw_kuint(&l->w, "hostPort", r->host_port);
+		jw_kuint(&l->w, "connections", r->connections);
+		jw_kuint(&l->w, "bytesSent", r->sent);
+		jw_kuint(&l->w, "bytesReceived", r->received);
+		jw_obj_end(&l->w);
+	}
+	for (unsigned i = 0; i < s->listening.count && i < STATUS_PORTS_MAX; i++) {
+		const struct process_port *r = find_port(p, s->listening.port[i]);
+		if (r && r->open)
+			continue;
+		write_head(&l->w, p, s->listening.port[i]);
+		jw_kstr(&l->w, "status", "detected");
+		jw_obj_end(&l->w);
+	}
+}
+
+void engine_list_ports(struct engine *engine, const char *process_id, uint32_t uid, struct buf *out)
+{
+	struct listing l = { .w = jw_on(out), .uid = uid };
+
+	if (process_id) {
+		l.only = engine_process(engine, process_id);
+		if (l.only && l.only->within[0])
+			l.only = engine_process(engine, l.only->within);
+	}
+	jw_obj(&l.w);
+	jw_karr(&l.w, "ports");
+	if (!process_id || l.only)
+		strmap_each(&engine->processes->live, list_process, &l);
+	jw_arr_end(&l.w);
+	jw_obj_end(&l.w);
+}

@@ -1,0 +1,36 @@
+#ifndef BAILIFF_ENGINE_PROCESS_PORTS_H
+#define BAILIFF_ENGINE_PROCESS_PORTS_H
+
+/*
+ * Published ports: TCP ports of a process's sandbox that are reachable on the host, through the proxy, until they are
+ * unpublished or the process ends. Also the ports on which the sandbox listens, as its init reports them. For a session
+ * sandbox the process is its holder.
+ *
+ * port.published and port.closed carry the list of all open ones, which is a member of the process's document: after a
+ * restart of the runtime they are published again on the same host ports. The proxy keeps their connections meanwhile.
+ */
+
+#include "runtime/engine/core/engine.h"
+#include "runtime/engine/core/ports.h"
+
+struct jval;
+struct process;
+struct transaction;
+
+/* The reply comes when the host listens: {processId, port, hostAddress, hostPort}. host_port 0 = the host chooses. */
+void engine_publish_port(struct engine *engine, const char *process_id, const struct port_publication *given,
+			 const struct caller *c, engine_reply_fn fn, void *ctx);
+/* The reply comes when all connections are closed. */
+void engine_unpublish_port(struct engine *engine, const char *process_id, uint16_t port, const struct caller *c,
+			   engine_reply_fn fn, void *ctx);
+/* {"ports":[…]}: published and listening ports of one process (NULL = of all), of this uid (UINT32_MAX = of all). */
+void engine_list_ports(struct engine *engine, const char *process_id, uint32_t uid, struct buf *out);
+
+/* Recovery: takes the list from the document; later publishes all of it again. */
+void process_ports_take(struct process *p, struct jval list);
+void process_ports_resume(struct process *p);
+/* The process has ended: adds port.closed for each. */
+void process_ports_end(struct process *p, struct transaction *tx);
+void process_ports_free(struct process *p); /* rejects requests that still wait */
+
+#endif
