@@ -42,6 +42,8 @@ static void recovery_adopt(void *host, const struct port_held *held, const struc
 		audit_reader_add(&w->audit, io, audit_session_of(io->pid));
 	proxy_link_serve(&w->proxy, io);
 	process_io_watch(io);
+	if (!io->within[0])
+		process_io_signal_init(io, STATUS_PORTS, 0); /* this runtime has no listening ports yet */
 }
 
 /* The guard ends it. A repeated start of the same id waits for the release (struct abandoned). */

@@ -28,6 +28,7 @@
 #include "sandbox/status.h"
 #include "sandbox/steps/step.h"
 #include "supervisor/spawner/descendants.h"
+#include "supervisor/spawner/dialer.h"
 #include "supervisor/spawner/init.h"
 #include "supervisor/spawner/placeholder_helper.h"
 #include "supervisor/spawner/resolver_answer.h"
@@ -60,6 +61,7 @@ struct watch {
 	struct autorun *autorun; /* NULL = autorun files are not compared */
 	enum autorun_state autorun_state;
 	int report; /* report on autorun files; −1 = none */
+	struct port_watch ports;
 	struct resolver_names names;
 };
 
@@ -171,7 +173,9 @@ static void report_command_exit(const struct watch *w)
 static bool receive_request(struct watch *w)
 {
 	struct status_msg m;
-	ssize_t n = recv(w->in->steps.status_fd, &m, sizeof m, MSG_DONTWAIT);
+	fd_auto int fd = -1;
+	size_t nfds = 1;
+	ssize_t n = fd_recv(w->in->steps.status_fd, &m, sizeof m, &fd, &nfds, MSG_DONTWAIT);
 	if (n == 0)
 		_exit(1);
 	if (n < (ssize_t)STATUS_MSG_LEAST)
@@ -183,6 +187,7 @@ static bool receive_request(struct watch *w)
 	}
 	if (m.kind == STATUS_SIGNAL && m.signal < NSIG)
 		signal_command(w, (int)m.signal);
+	port_watch_take(&w->ports, &m, &fd);
 	if (m.kind != STATUS_KILL_TREE)
 		return false;
 	if (!w->ended)
@@ -227,16 +232,18 @@ static void watch_tree(struct watch *w)
 	bool cpu = in->steps.plan->cpu_ms != PLAN_UNLIMITED &&
 		   (cpu_stat(in) >= 0 || in->steps.layers & PLAN_LAYER_MOUNTS);
 	bool keep = in->steps.plan->flags & PLAN_KEEP_TREE;
-	struct pollfd p[4] = {
+	struct pollfd p[5] = {
 		{ .fd = w->signal_fd, .events = POLLIN },
 		{ .fd = in->steps.status_fd, .events = POLLIN },
 		{ .fd = in->steps.guard_pidfd, .events = POLLIN },
 		{ .fd = in->steps.resolver_fd, .events = POLLIN },
+		{ .events = POLLIN },
 	};
 	bool more = false, reported = false;
 	uint64_t poll_ms = 0;
 	for (;;) {
-		int n = poll(p, 4, more ? 0 : cpu ? CPU_POLL_MS : -1);
+		p[4].fd = w->ports.dialer_fd;
+		int n = poll(p, 5, port_watch_timeout(&w->ports, more ? 0 : cpu ? CPU_POLL_MS : -1));
 		if (n > 0 && p[2].revents)
 			_exit(1);
 		if (more || (n > 0 && p[0].revents)) {
@@ -262,6 +269,7 @@ static void watch_tree(struct watch *w)
 			return;
 		if (n > 0 && p[3].revents)
 			resolver_answer(&in->steps, &w->names);
+		port_watch_run(&w->ports, n > 0 && p[4].revents, in->steps.status_fd);
 		if (cpu && is_due(&poll_ms) && past_cpu_limit(w)) {
 			if (!w->ended)
 				w->cause = STATUS_CAUSE_CPU;
@@ -379,6 +387,8 @@ _Noreturn void command_run(struct init *in, uint32_t session)
 	sigemptyset(&child);
 	sigaddset(&child, SIGCHLD);
 	struct watch w = { .in = in, .signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK), .report = -1 };
+	/* The ports of a session sandbox are its holder's. */
+	port_watch_init(&w.ports, !in->leader && in->steps.plan->network != PLAN_NET_HOST);
 	examine_before(&w);
 	if (cpu_stat(in) >= 0 && in->steps.plan->cpu_ms != PLAN_UNLIMITED)
 		w.cpu_before_us = cputime_cgroup_us(cpu_stat(in));

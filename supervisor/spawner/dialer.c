@@ -1,6 +1,7 @@
 #include "supervisor/spawner/dialer.h"
 
 #include "runtime/base/fd.h"
+#include "sandbox/plan.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,10 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #define REQUESTS_A_TURN 32 /* the init has other work */
 #define CHECKS_SKIPPED_MAX 4
+#define CHECK_MS 1000
 
 /* ---- sockets for the proxy ---- */
 
@@ -156,4 +159,56 @@ bool listening_ports_check(struct listening_ports *l, uint16_t except)
 		return false;
 	l->ports = found;
 	return true;
+}
+
+/* ---- in the loop of an init ---- */
+
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+void port_watch_init(struct port_watch *w, bool on)
+{
+	*w = (struct port_watch){ .on = on, .dialer_fd = -1, .check_at_ms = now_ms() + CHECK_MS };
+}
+
+void port_watch_take(struct port_watch *w, const struct status_msg *m, int *fd)
+{
+	if (m->kind == STATUS_DIALER && *fd >= 0 && w->on) {
+		fd_close(&w->dialer_fd);
+		w->dialer_fd = fd_take(fd);
+	} else if (m->kind == STATUS_PORTS) {
+		w->listening = (struct listening_ports){ 0 };
+	}
+}
+
+int port_watch_timeout(const struct port_watch *w, int other)
+{
+	if (!w->on || other == 0)
+		return other;
+	uint64_t now = now_ms();
+	int left = now < w->check_at_ms ? (int)(w->check_at_ms - now) : 0;
+	return other < 0 || left < other ? left : other;
+}
+
+void port_watch_run(struct port_watch *w, bool readable, int status_fd)
+{
+	struct status_msg m = { .kind = STATUS_PORTS };
+
+	if (readable && !dialer_answer(w->dialer_fd))
+		fd_close(&w->dialer_fd);
+	uint64_t now = w->on ? now_ms() : 0;
+	if (!w->on || now < w->check_at_ms)
+		return;
+	w->check_at_ms = now + CHECK_MS;
+	if (!listening_ports_check(&w->listening, PLAN_PROXY_PORT))
+		return;
+	m.ports = w->listening.ports;
+	/* Not sent: the runtime is busy or being restarted. The next check finds a difference again. */
+	if (fd_send(status_fd, &m, sizeof m, NULL, 0, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		w->listening = (struct listening_ports){ .in_use = UINT64_MAX, .ports.count = UINT16_MAX };
 }

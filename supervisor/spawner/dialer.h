@@ -38,6 +38,22 @@ struct listening_ports {
  */
 bool listening_ports_check(struct listening_ports *l, uint16_t except);
 
+/* The part of an init's loop: requests for sockets, and a check of the listening ports about once a second. */
+struct port_watch {
+	bool on;       /* the network namespace is the sandbox's own */
+	int dialer_fd; /* −1 = no port is published */
+	struct listening_ports listening;
+	uint64_t check_at_ms;
+};
+
+void port_watch_init(struct port_watch *w, bool on);
+/* Takes DIALER with its descriptor, and PORTS: the runtime wants the set again, because it was restarted. */
+void port_watch_take(struct port_watch *w, const struct status_msg *m, int *fd);
+/* The time until the next check, at most `other` (both in milliseconds; −1 = none). */
+int port_watch_timeout(const struct port_watch *w, int other);
+/* After poll: answers requests if the dialer is readable, and sends PORTS if the set has changed. */
+void port_watch_run(struct port_watch *w, bool readable, int status_fd);
+
 /* One line of /proc/net/tcp or tcp6: the port of a listening socket that the proxy can reach, else 0. */
 uint16_t listening_ports_parse(const char *line);
 

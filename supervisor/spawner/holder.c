@@ -10,6 +10,7 @@
 #include "supervisor/common/process_title.h"
 #include "supervisor/spawner/command_run.h"
 #include "supervisor/spawner/descendants.h"
+#include "supervisor/spawner/dialer.h"
 #include "supervisor/spawner/init.h"
 #include "supervisor/spawner/member_msg.h"
 #include "supervisor/spawner/placeholder_helper.h"
@@ -46,6 +47,7 @@ struct holder {
 	size_t count;
 	bool orphans; /* children that are not leaders may exist */
 	struct resolver_names names;
+	struct port_watch ports;
 	struct member_msg_buffer *buffer;
 };
 
@@ -130,6 +132,7 @@ static _Noreturn void lead(struct holder *h, const struct plan_head *plan, int f
 	for (size_t i = 0; i < h->count; i++)
 		fd_close(&h->member[i].status_fd);
 	fd_close(&h->signal_fd);
+	fd_close(&h->ports.dialer_fd);
 	fd_close(&c->stdin_fd);
 	fd_close(&c->status_fd);
 	fd_close(&c->resolver_fd);
@@ -231,14 +234,17 @@ static void receive_member(struct holder *h)
 }
 
 /* A request to end the sandbox: KILL_TREE, or a signal that ends a command. False = the request is something else. */
-static bool ends_sandbox(const struct holder *h)
+static bool ends_sandbox(struct holder *h)
 {
 	struct status_msg m;
-	ssize_t n = recv(h->in->steps.status_fd, &m, sizeof m, MSG_DONTWAIT);
+	fd_auto int fd = -1;
+	size_t nfds = 1;
+	ssize_t n = fd_recv(h->in->steps.status_fd, &m, sizeof m, &fd, &nfds, MSG_DONTWAIT);
 	if (n == 0)
 		_exit(1);
 	if (n < (ssize_t)STATUS_MSG_LEAST)
 		return false;
+	port_watch_take(&h->ports, &m, &fd);
 	return m.kind == STATUS_KILL_TREE || (m.kind == STATUS_SIGNAL && (m.signal == SIGTERM || m.signal == SIGHUP ||
 									  m.signal == SIGINT || m.signal == SIGKILL));
 }
@@ -260,12 +266,15 @@ static void serve(struct holder *h)
 {
 	const struct step_context *c = &h->in->steps;
 	for (bool more = false;;) {
-		struct pollfd p[5] = {
+		/* Without a command nothing can begin to listen. */
+		bool watches = h->count || h->ports.listening.ports.count;
+		struct pollfd p[6] = {
 			{ .fd = h->signal_fd, .events = POLLIN },   { .fd = c->status_fd, .events = POLLIN },
 			{ .fd = c->guard_pidfd, .events = POLLIN }, { .fd = c->resolver_fd, .events = POLLIN },
-			{ .fd = c->stdin_fd, .events = POLLIN },
+			{ .fd = c->stdin_fd, .events = POLLIN },    { .fd = h->ports.dialer_fd, .events = POLLIN },
 		};
-		int n = poll(p, 5, more ? 0 : h->orphans ? ORPHANS_MS : -1);
+		int timeout = more ? 0 : h->orphans ? ORPHANS_MS : -1;
+		int n = poll(p, 6, watches ? port_watch_timeout(&h->ports, timeout) : timeout);
 		if (n < 0)
 			continue;
 		if (p[2].revents)
@@ -283,6 +292,7 @@ static void serve(struct holder *h)
 			resolver_answer(c, &h->names);
 		if (p[4].revents)
 			receive_member(h);
+		port_watch_run(&h->ports, p[5].revents, c->status_fd);
 	}
 }
 
@@ -296,6 +306,7 @@ _Noreturn void holder_run(struct init *in, uint32_t session)
 	sigaddset(&child, SIGCHLD);
 	struct holder *h = mem_zalloc(1, sizeof *h);
 	h->in = in;
+	port_watch_init(&h->ports, in->steps.plan->network != PLAN_NET_HOST);
 	h->buffer = mem_zalloc(1, sizeof *h->buffer);
 	h->signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
 	/* Without a /proc of the sandbox's own, the tree of a single member could not be found. */
