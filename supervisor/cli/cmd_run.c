@@ -8,6 +8,7 @@
 #include "supervisor/cli/foreground.h"
 #include "supervisor/cli/format.h"
 #include "supervisor/cli/id_lookup.h"
+#include "supervisor/cli/published_ports.h"
 #include "supervisor/cli/sandbox_options.h"
 #include "supervisor/client/home_candidates.h"
 
@@ -251,6 +252,16 @@ static int find_sandbox(struct cli *c, const char *given, char ret[ID_LOOKUP_MAX
 	return -1;
 }
 
+/* It cannot do what it was started for. */
+static void terminate_process(struct cli *c, const char *id)
+{
+	request_auto struct request q = REQUEST_INIT(q);
+
+	jw_kstr(&q.w, "processId", id);
+	jw_kstr(&q.w, "reason", "user");
+	(void)request_change(c, &q, "terminate_process");
+}
+
 /* `sandbox` is the session sandbox as the user named it, or NULL. */
 static int run_command(struct cli *c, const char *sandbox)
 {
@@ -267,7 +278,8 @@ static int run_command(struct cli *c, const char *sandbox)
 		return cli_usage(c, "missing command");
 	if (keys_watch_init(&watch, detach_keys ? detach_keys : KEYS_DETACH, &q.e) < 0)
 		return cli_usage(c, "option '--detach-keys': %s", q.e.message);
-	if (write_request(o, sandbox != NULL, stdin_pipe, &watch, &q.w, &q.e) < 0)
+	if (published_ports_check(o, OPT_run_PUBLISH, &q.e) < 0 ||
+	    write_request(o, sandbox != NULL, stdin_pipe, &watch, &q.w, &q.e) < 0)
 		return cli_usage(c, "%s", q.e.message);
 	if (cli_connect(c, CLI_START_ALWAYS) < 0 ||
 	    id_lookup_option(c, OPT_run_SESSION, ID_SESSION, "sessionId", &q.w) < 0 ||
@@ -286,6 +298,10 @@ static int run_command(struct cli *c, const char *sandbox)
 	if (!cli_as_json(c))
 		print_warnings(q.result, sandbox != NULL);
 	jval_str(jval_get(q.result, "processId"), id, sizeof(id));
+	if (published_ports_open(c, OPT_run_PUBLISH, "processId", id) < 0) {
+		terminate_process(c, id);
+		return EXIT_BAILIFF;
+	}
 	if (detach) {
 		buf_printf(&out, "%s\n", id);
 		return (cli_as_json(c) ? format_record(q.result, true) : format_out(&out)) ? EXIT_BAILIFF : 0;

@@ -4,6 +4,7 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
+#include "runtime/engine/process/process_ports.h"
 #include "runtime/engine/process/start_spec.h"
 #include "runtime/engine/sandbox/sandbox.h"
 #include "runtime/view/view_sandbox.h"
@@ -60,4 +61,59 @@ int method_close_sandbox(struct call *c, const struct close_sandbox_params *p, s
 {
 	engine_close_sandbox(call_engine(c), p->sandboxId, &c->caller, call_engine_reply, c);
 	return CALL_PENDING;
+}
+
+/* ---- published ports ---- */
+
+/* The process whose sandbox it is: the holder of a session sandbox, or a process with a sandbox of its own. */
+static int port_owner(struct call *c, const char *sandbox, const char *process, char ret[ID_TEXT_MAX], struct err *e)
+{
+	if (!sandbox == !process)
+		return err_field(e, "sandboxId", "give either sandboxId or processId");
+	if (sandbox)
+		return engine_sandbox_process(call_engine(c), sandbox, &c->caller, ret, e);
+	snprintf(ret, ID_TEXT_MAX, "%s", process);
+	return 0;
+}
+
+static int check_port(uint64_t port, uint64_t least, const char *field, struct err *e)
+{
+	return port < least || port > UINT16_MAX
+		       ? err_field(e, field, "must be %llu to 65535", (unsigned long long)least)
+		       : 0;
+}
+
+int method_publish_port(struct call *c, const struct publish_port_params *p, struct buf *out, struct err *e)
+{
+	const struct port_publication given = { .address = p->hostAddress ? p->hostAddress : "127.0.0.1",
+						.host_port = (uint16_t)p->hostPort.value,
+						.port = (uint16_t)p->port.value };
+	char id[ID_TEXT_MAX];
+
+	if (check_port(p->port.value, 1, "port", e) < 0 || check_port(p->hostPort.value, 0, "hostPort", e) < 0 ||
+	    port_owner(c, p->sandboxId, p->processId, id, e) < 0)
+		return -1;
+	engine_publish_port(call_engine(c), id, &given, &c->caller, call_engine_reply, c);
+	return CALL_PENDING;
+}
+
+int method_unpublish_port(struct call *c, const struct unpublish_port_params *p, struct buf *out, struct err *e)
+{
+	char id[ID_TEXT_MAX];
+
+	if (check_port(p->port.value, 1, "port", e) < 0 || port_owner(c, p->sandboxId, p->processId, id, e) < 0)
+		return -1;
+	engine_unpublish_port(call_engine(c), id, (uint16_t)p->port.value, &c->caller, call_engine_reply, c);
+	return CALL_PENDING;
+}
+
+int method_list_ports(struct call *c, const struct list_ports_params *p, struct buf *out, struct err *e)
+{
+	bool all = !p->sandboxId && !p->processId;
+	char id[ID_TEXT_MAX];
+
+	if (!all && port_owner(c, p->sandboxId, p->processId, id, e) < 0)
+		return -1;
+	engine_list_ports(call_engine(c), all ? NULL : id, call_visible_uid(c), out);
+	return 0;
 }

@@ -3,6 +3,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
 #include "runtime/engine/process/process.h"
+#include "runtime/view/view.h"
 #include "sandbox/net_address.h"
 
 #include <errno.h>
@@ -395,7 +396,7 @@ static void list_process(void *ctx, const char *id, void *value)
 	const struct process *p = value;
 	const struct process_ports *s = p->ports;
 
-	if (!s || (l->uid != UINT32_MAX && l->uid != p->uid) || (l->only && l->only != p))
+	if (!s || (l->uid != VIEW_ANY_UID && l->uid != p->uid) || (l->only && l->only != p))
 		return;
 	for (size_t i = 0; i < s->count; i++) {
 		const struct process_port *r = &s->row[i];

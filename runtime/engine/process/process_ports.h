@@ -23,7 +23,7 @@ void engine_publish_port(struct engine *engine, const char *process_id, const st
 /* The reply comes when all connections are closed. */
 void engine_unpublish_port(struct engine *engine, const char *process_id, uint16_t port, const struct caller *c,
 			   engine_reply_fn fn, void *ctx);
-/* {"ports":[…]}: published and listening ports of one process (NULL = of all), of this uid (UINT32_MAX = of all). */
+/* {"ports":[…]}: published and listening ports of one process (NULL = of all), of this uid (VIEW_ANY_UID = of all). */
 void engine_list_ports(struct engine *engine, const char *process_id, uint32_t uid, struct buf *out);
 
 /* Recovery: takes the list from the document; later publishes all of it again. */

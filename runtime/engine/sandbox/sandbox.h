@@ -46,6 +46,10 @@ void engine_close_sandbox(struct engine *engine, const char *given, const struct
 /* The id of a sandbox that may be given by its name. An id is not looked up: it may be that of a closed sandbox. */
 void engine_sandbox_id(struct engine *engine, const char *given, const struct caller *c, char ret[ID_SIZE]);
 
+/* The holder of an open sandbox, by id or name. */
+int engine_sandbox_process(struct engine *engine, const char *given, const struct caller *c, char ret[ID_TEXT_MAX],
+			   struct err *e);
+
 /* ---- for start/ ---- */
 
 /*

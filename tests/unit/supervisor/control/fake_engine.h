@@ -12,6 +12,7 @@
 #include "runtime/engine/core/engine.h"
 #include "runtime/engine/model/model.h"
 #include "runtime/engine/process/evidence_facts.h"
+#include "runtime/engine/process/process_ports.h"
 #include "runtime/engine/sandbox/sandbox.h"
 #include "runtime/engine/tool/tool.h"
 #include "runtime/engine/turn/turn.h"
@@ -291,6 +292,26 @@ void engine_create_sandbox(struct engine *g, const struct sandbox_creation *r, c
 void engine_close_sandbox(struct engine *g, const char *given, const struct caller *c, engine_reply_fn fn, void *ctx)
 {
 	fake_asked("close_sandbox", given, c, fn, ctx);
+}
+int engine_sandbox_process(struct engine *g, const char *given, const struct caller *c, char ret[ID_TEXT_MAX],
+			   struct err *e)
+{
+	snprintf(ret, ID_TEXT_MAX, "%s", given);
+	return 0;
+}
+void engine_publish_port(struct engine *g, const char *process_id, const struct port_publication *given,
+			 const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	fake_asked("publish_port", process_id, c, fn, ctx);
+}
+void engine_unpublish_port(struct engine *g, const char *process_id, uint16_t port, const struct caller *c,
+			   engine_reply_fn fn, void *ctx)
+{
+	fake_asked("unpublish_port", process_id, c, fn, ctx);
+}
+void engine_list_ports(struct engine *g, const char *process_id, uint32_t uid, struct buf *out)
+{
+	buf_str(out, "{\"ports\":[]}");
 }
 void engine_sandbox_id(struct engine *g, const char *given, const struct caller *c, char ret[ID_SIZE])
 {

@@ -1,0 +1,20 @@
+#ifndef BAILIFF_CLI_PUBLISHED_PORTS_H
+#define BAILIFF_CLI_PUBLISHED_PORTS_H
+
+/* Ports of sandboxes on this host, as the command line names them. */
+
+#include "supervisor/cli/cli.h"
+
+/* [ADDR:][HOSTPORT:]PORT; an IPv6 address in brackets. */
+struct published_port_text {
+	char address[64]; /* "" = the daemon's default, loopback */
+	unsigned host_port, port;
+};
+int published_port_parse(const char *text, struct published_port_text *ret, struct err *e);
+
+/* Whether all values of an option --publish are valid. */
+int published_ports_check(const struct opts *o, int option, struct err *e);
+/* Publishes them; `member` is sandboxId or processId. −1 after printing why. */
+int published_ports_open(struct cli *c, int option, const char *member, const char *id);
+
+#endif
