@@ -407,6 +407,28 @@ static void on_drained(struct host_ports *w, const char *id)
 		engine_on_reports_complete(w->engine, id);
 }
 
+static int port_publish(void *host, const char *id, const struct port_publication *p)
+{
+	struct process_io *io = find_process_io(host, id);
+
+	if (!io)
+		errno = ESRCH;
+	if (!io || published_port_add(io, p) < 0)
+		return -1;
+	proxy_link_publish(&io->host->proxy);
+	return 0;
+}
+
+static int port_unpublish(void *host, const char *id, uint16_t port)
+{
+	struct process_io *io = find_process_io(host, id);
+	int r = io ? published_port_end(io, port) : 1;
+
+	if (r == 0)
+		proxy_link_publish(&io->host->proxy);
+	return r;
+}
+
 struct discard {
 	struct host_ports *host;
 	char id[PLAN_KEY_MAX];
@@ -495,8 +517,8 @@ const struct ports host_ports_table = {
 	.stop_reading = port_stop_reading,
 	.discard_changes = port_discard_changes,
 	.settle = port_settle,
-	.publish = published_port_add,
-	.unpublish = published_port_end,
+	.publish = port_publish,
+	.unpublish = port_unpublish,
 	.release = port_release,
 };
 

@@ -2,7 +2,6 @@
 
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
-#include "supervisor/host/host_ports.h"
 #include "supervisor/host/process_io.h"
 
 #include <errno.h>
@@ -26,12 +25,9 @@ static int connect_init(struct process_io *io)
 	return 0;
 }
 
-int published_port_add(void *host, const char *id, const struct port_publication *given)
+int published_port_add(struct process_io *io, const struct port_publication *given)
 {
-	struct host_ports *w = host;
-	struct process_io *io = strmap_get(&w->process_ios, id);
-
-	if (!io || io->gone || io->fds[GUARD_SLOT_STATUS] < 0) {
+	if (io->gone || io->fds[GUARD_SLOT_STATUS] < 0) {
 		errno = ESRCH;
 		return -1;
 	}
@@ -46,15 +42,12 @@ int published_port_add(void *host, const char *id, const struct port_publication
 	p->port = given->port;
 	p->host_port = given->host_port;
 	LIST_INSERT_HEAD(&io->ports->list, p, link);
-	proxy_link_publish(&w->proxy);
 	return 0;
 }
 
-int published_port_end(void *host, const char *id, uint16_t port)
+int published_port_end(struct process_io *io, uint16_t port)
 {
-	struct host_ports *w = host;
-	struct process_io *io = strmap_get(&w->process_ios, id);
-	struct published_port *p = io ? published_port_find(io, port) : NULL;
+	struct published_port *p = published_port_find(io, port);
 
 	if (!p)
 		return 1;
@@ -63,7 +56,6 @@ int published_port_end(void *host, const char *id, uint16_t port)
 		return 1;
 	}
 	p->ending = true;
-	proxy_link_publish(&w->proxy);
 	return 0;
 }
 

@@ -31,9 +31,9 @@ struct published_ports {
 	LIST_HEAD(, published_port) list;
 };
 
-/* The ports `publish` and `unpublish` (ports.h). */
-int published_port_add(void *host, const char *id, const struct port_publication *p);
-int published_port_end(void *host, const char *id, uint16_t port);
+/* The ports `publish` and `unpublish` (ports.h); proxy_link_publish follows. */
+int published_port_add(struct process_io *io, const struct port_publication *p);
+int published_port_end(struct process_io *io, uint16_t port);
 
 struct published_port *published_port_find(const struct process_io *io, uint32_t port);
 void published_port_remove(struct published_port *p);

@@ -127,31 +127,6 @@ static int check_address(const struct engine *engine, const char *given, char re
 		      ret);
 }
 
-static bool has_host_network(const struct process *p)
-{
-	struct jval profile = jval_of(p->sandbox_json ? p->sandbox_json : "",
-				      p->sandbox_json ? strlen(p->sandbox_json) : 0);
-
-	return jval_is_str(jval_get(profile, "network"), "host");
-}
-
-/* The process whose init has the network namespace, if a port of it can be published now. */
-static struct process *find_sandbox(struct engine *engine, const char *process_id, const struct caller *c,
-				    struct err *e)
-{
-	struct process *p = engine_live(engine, process_id, c, e);
-
-	if (p && p->within[0])
-		p = engine_live(engine, p->within, c, e);
-	if (!p)
-		return NULL;
-	if (p->state != PROCESS_RUNNING)
-		err_set(e, ERR_STATE, "process '%s' is not running", p->id);
-	else if (has_host_network(p))
-		err_set(e, ERR_STATE, "process '%s' uses the host's network: its ports are open there already", p->id);
-	return e->code ? NULL : p;
-}
-
 static int check_free(const struct process *p, uint16_t port, struct err *e)
 {
 	const struct process_port *r = find_port(p, port);
@@ -167,14 +142,14 @@ static int check_free(const struct process *p, uint16_t port, struct err *e)
 	return 0;
 }
 
-void engine_publish_port(struct engine *engine, const char *process_id, const struct port_publication *given,
-			 const struct caller *c, engine_reply_fn fn, void *ctx)
+void process_ports_publish(struct process *p, const struct port_publication *given, const struct caller *c,
+			   engine_reply_fn fn, void *ctx)
 {
 	struct err e = ERR_INIT;
+	struct engine *engine = p->engine;
 	struct process_port r = { .port = given->port, .host_port = given->host_port, .by = requester_of(c) };
-	struct process *p = find_sandbox(engine, process_id, c, &e);
 
-	if (!p || check_address(engine, given->address, r.address, &e) < 0 || check_free(p, given->port, &e) < 0) {
+	if (check_address(engine, given->address, r.address, &e) < 0 || check_free(p, given->port, &e) < 0) {
 		fn(ctx, &e, NULL, 0);
 		return;
 	}
@@ -278,18 +253,15 @@ void engine_on_unpublished(struct engine *engine, const char *id, uint16_t port)
 	transaction_commit(tx);
 }
 
-void engine_unpublish_port(struct engine *engine, const char *process_id, uint16_t port, const struct caller *c,
-			   engine_reply_fn fn, void *ctx)
+void process_ports_unpublish(struct process *p, uint16_t port, const struct caller *c, engine_reply_fn fn, void *ctx)
 {
 	struct err e = ERR_INIT;
-	struct process *p = engine_live(engine, process_id, c, &e);
-
-	if (p && p->within[0])
-		p = engine_live(engine, p->within, c, &e);
+	struct engine *engine = p->engine;
 	struct process_port *r = find_port(p, port);
-	if (p && (!r || !r->open))
+
+	if (!r || !r->open)
 		err_at(&e, ERR_NOT_FOUND, "port", "port %u is not published; list_ports shows those that are", port);
-	else if (r && r->ending)
+	else if (r->ending)
 		err_at(&e, ERR_CONFLICT, "port", "port %u is being unpublished by another request", port);
 	if (e.code) {
 		fn(ctx, &e, NULL, 0);

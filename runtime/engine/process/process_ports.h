@@ -17,12 +17,11 @@ struct jval;
 struct process;
 struct transaction;
 
-/* The reply comes when the host listens: {processId, port, hostAddress, hostPort}. host_port 0 = the host chooses. */
-void engine_publish_port(struct engine *engine, const char *process_id, const struct port_publication *given,
-			 const struct caller *c, engine_reply_fn fn, void *ctx);
-/* The reply comes when all connections are closed. */
-void engine_unpublish_port(struct engine *engine, const char *process_id, uint16_t port, const struct caller *c,
+/* A running process. Replies {processId, port, hostAddress, hostPort} when the host listens. */
+void process_ports_publish(struct process *p, const struct port_publication *given, const struct caller *c,
 			   engine_reply_fn fn, void *ctx);
+/* Replies when all connections are closed. */
+void process_ports_unpublish(struct process *p, uint16_t port, const struct caller *c, engine_reply_fn fn, void *ctx);
 /* {"ports":[…]}: published and listening ports of one process (NULL = of all), of this uid (VIEW_ANY_UID = of all). */
 void engine_list_ports(struct engine *engine, const char *process_id, uint32_t uid, struct buf *out);
 

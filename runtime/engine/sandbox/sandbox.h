@@ -50,6 +50,12 @@ void engine_sandbox_id(struct engine *engine, const char *given, const struct ca
 int engine_sandbox_process(struct engine *engine, const char *given, const struct caller *c, char ret[ID_TEXT_MAX],
 			   struct err *e);
 
+/* The ports of a process's sandbox, or of the session sandbox that it runs in (process/process_ports.h). */
+void engine_publish_port(struct engine *engine, const char *process_id, const struct port_publication *given,
+			 const struct caller *c, engine_reply_fn fn, void *ctx);
+void engine_unpublish_port(struct engine *engine, const char *process_id, uint16_t port, const struct caller *c,
+			   engine_reply_fn fn, void *ctx);
+
 /* ---- for start/ ---- */
 
 /*
