@@ -47,6 +47,7 @@ int published_port_parse(const char *text, struct published_port_text *ret, stru
 	} else if (ok && last) {
 		address = (size_t)(last - text);
 		p.host_port = p.port;
+		ok = address > 0;
 	}
 	if (address >= 2 && text[0] == '[' && text[address - 1] == ']') {
 		text++;

@@ -365,6 +365,17 @@ static void on_wrote(void *ctx, const char *bytes, size_t n)
 
 /* ---- events ---- */
 
+/* For a user who would look for the server in a browser: it listens inside. */
+static void print_port_hint(struct jval event)
+{
+	struct jval sandbox = jval_get(event, "sandboxId");
+	unsigned port = (unsigned)jval_uint(jval_path(event, "payload.port"), 0);
+	char id[72];
+
+	jval_str(sandbox.type == JT_STRING ? sandbox : jval_get(event, "processId"), id, sizeof(id));
+	cli_error("port %u is listening; bailiff publish %s %u:%u opens it on this host", port, id, port, port);
+}
+
 /* The end of the process stops everything else; output that was cited before is still written. */
 static void on_event(void *ctx, struct jval event)
 {
@@ -377,6 +388,8 @@ static void on_event(void *ctx, struct jval event)
 	else
 		output_stream_event(f->flow, event);
 	violation_summary_add(&f->denied, event);
+	if (!f->o.json && !f->o.keys && !f->o.guest && jval_is_str(jval_get(event, "type"), "port.detected"))
+		print_port_hint(event);
 	/* With --keep-tree we exit with the command; its background processes continue. */
 	f->tree_continues = !f->o.guest && exit_status_of_command(event, &f->outcome);
 	if (!f->tree_continues && !exit_status_of_event(event, &f->outcome))

@@ -72,6 +72,14 @@ void process_ports_free(struct process *p)
 
 /* ---- facts ---- */
 
+static struct scope port_scope(const struct process *p)
+{
+	struct scope s = process_scope(p);
+
+	s.sandbox = p->sandbox_id;
+	return s;
+}
+
 /* The open ones, for the document. `value` is the process. */
 static void write_open(struct jw *w, const void *value, size_t n)
 {
@@ -94,7 +102,7 @@ static void write_open(struct jw *w, const void *value, size_t n)
 static void closed_fact(const struct process *p, const struct process_port *r, const char *reason, const char *message,
 			struct transaction *tx)
 {
-	EMIT(port_closed, tx, process_scope(p), .port = r->port, .hostAddress = r->address, .hostPort = r->host_port,
+	EMIT(port_closed, tx, port_scope(p), .port = r->port, .hostAddress = r->address, .hostPort = r->host_port,
 	     .reason = reason, .message = message, .connections = (int64_t)r->connections,
 	     .bytesSent = (int64_t)r->sent, .bytesReceived = (int64_t)r->received,
 	     .ports = json_from_writer(write_open, p, 0),
@@ -216,7 +224,7 @@ void engine_on_published(struct engine *engine, const char *id, uint16_t port, u
 	r->open = true;
 	r->host_port = host_port;
 	struct transaction *tx = transaction_new_internal(engine);
-	EMIT(port_published, tx, process_scope(p), .port = port, .hostAddress = r->address, .hostPort = host_port,
+	EMIT(port_published, tx, port_scope(p), .port = port, .hostAddress = r->address, .hostPort = host_port,
 	     .ports = json_from_writer(write_open, p, 0), .requestedBy = json_requester(&r->by));
 	write_result(&tx->w, p, r);
 	transaction_give_reply(tx, &r->opened);
@@ -323,6 +331,31 @@ static bool is_listening(const struct status_ports *s, uint16_t port)
 	return false;
 }
 
+struct newest {
+	const struct process *holder, *found;
+};
+
+/* Ids grow with time. */
+static void take_newer(void *ctx, const char *id, void *value)
+{
+	struct newest *n = ctx;
+	const struct process *p = value;
+
+	if (strcmp(p->within, n->holder->id) == 0 && p->state == PROCESS_RUNNING &&
+	    (!n->found || strcmp(p->id, n->found->id) > 0))
+		n->found = p;
+}
+
+/* The command that is likely to listen: of those in a session sandbox the one that was started last. */
+static const struct process *listening_command(const struct process *p)
+{
+	struct newest n = { .holder = p };
+
+	if (p->holder)
+		strmap_each(&p->engine->processes->live, take_newer, &n);
+	return n.found ? n.found : p;
+}
+
 void engine_on_ports(struct engine *engine, const char *id, const struct status_ports *now)
 {
 	struct process *p = engine_process(engine, id);
@@ -338,7 +371,7 @@ void engine_on_ports(struct engine *engine, const char *id, const struct status_
 			continue;
 		s->detected++;
 		tx = tx ? tx : transaction_new_internal(engine);
-		EMIT(port_detected, tx, process_scope(p), .port = port);
+		EMIT(port_detected, tx, port_scope(listening_command(p)), .port = port);
 	}
 	s->listening = *now;
 	if (tx)
