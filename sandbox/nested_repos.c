@@ -65,7 +65,8 @@ static void enqueue_folder(struct repo_search *s, const struct stop *from, const
 static void report_path(struct repo_search *s, const struct stop *at, const char *name)
 {
 	char path[2 * PATH_MAX];
-	int n = snprintf(path, sizeof path, "%s/%s%s%s", s->workspace, at->path, name[0] ? "/" : "", name);
+	int n = snprintf(path, sizeof path, "%s%s%s%s%s", s->workspace, at->path[0] ? "/" : "", at->path,
+			 name[0] ? "/" : "", name);
 	if (s->reported == NESTED_REPOS_FOUND_MAX || n < 0 || n >= PATH_MAX - NAME_MAX) {
 		s->partial = true;
 		return;
@@ -132,6 +133,28 @@ static bool check_module(struct repo_search *s, const struct stop *at, int fd)
 	return true;
 }
 
+/* Names that make a directory a repository for git, also without .git: a bare one, or one that a .git file names. */
+static unsigned mark_of(const char *name)
+{
+	static const char *const names[] = { "HEAD", "objects", "refs" };
+	for (unsigned i = 0; i < countof(names); i++) {
+		if (strcmp(name, names[i]) == 0)
+			return 1u << i;
+	}
+	return 0;
+}
+
+/*
+ * What is in it is searched like everything else: a command could create these names around a nested repository, which
+ * must still be found.
+ */
+static void check_bare(struct repo_search *s, const struct stop *at, int fd, unsigned marks)
+{
+	if (marks == 7 && type_at(s, fd, "objects") == S_IFDIR && type_at(s, fd, "refs") == S_IFDIR &&
+	    !has_link(s, fd, "."))
+		report_path(s, at, "");
+}
+
 static void visit_folder(struct repo_search *s, const struct stop *at)
 {
 	fd_auto int fd = open_below(s->root, at->path[0] ? at->path : ".");
@@ -141,16 +164,20 @@ static void visit_folder(struct repo_search *s, const struct stop *at)
 	int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	DIR *dir = own < 0 ? NULL : fdopendir(own);
 	const struct dirent *d = NULL;
+	unsigned marks = 0;
 	while (dir && s->entries < ENTRIES_MAX && (errno = 0, d = readdir(dir))) {
 		s->entries++;
 		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
 			continue;
+		marks |= mark_of(d->d_name);
 		if (!at->modules)
 			check_entry(s, at, fd, d);
 		else if (at->depth < NESTED_REPOS_DEPTH && (d->d_type == DT_DIR || d->d_type == DT_UNKNOWN))
 			enqueue_folder(s, at, d->d_name, at->depth + 1, true);
 	}
 	s->partial |= d || !dir || errno || s->entries == ENTRIES_MAX;
+	if (!at->modules)
+		check_bare(s, at, fd, marks);
 	if (dir)
 		closedir(dir);
 	else

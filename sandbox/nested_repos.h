@@ -7,8 +7,8 @@
  *
  * The search goes level by level, limited in depth and number of directories, so the nearest are found first. It stays
  * on the workspace's file system, since another one may hang, and never follows links. It reports the directories (or
- * files) themselves: DIR/.git, DIR/.bailiff, DIR/.claude; and for submodules, whose .git is a file, its target:
- * DIR/.git/modules/NAME.
+ * files) themselves: DIR/.git, DIR/.bailiff, DIR/.claude; for submodules, whose .git is a file, its target:
+ * DIR/.git/modules/NAME; and bare repositories: DIR, which can be the workspace itself.
  */
 
 #include <limits.h>

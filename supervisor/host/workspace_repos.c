@@ -56,13 +56,13 @@ static void copy_list(const struct buf *from, struct buf *to)
 	buf_append(to, from->data, from->len);
 }
 
-/* Nested paths are in the workspace, or in its git directory, which was reported before. */
+/* Nested paths are in the workspace, or are the workspace, or are in its git directory, which was reported before. */
 static bool is_in_reach(const struct workspace_repos *r, const char *workspace, const char *path)
 {
 	for (const char *s = r->found_git.data; s && s < r->found_git.data + r->found_git.len; s += strlen(s) + 1)
 		if (s[0] != PROFILE_GIT_UNPROVEN && path_within(s + 1, path))
 			return true;
-	return path_within(workspace, path) && strcmp(workspace, path) != 0;
+	return path_within(workspace, path);
 }
 
 void workspace_repos_add(struct workspace_repos *r, const char *workspace, const struct peer_files_reply *a)

@@ -99,13 +99,20 @@ def test_hooks_of_bare_repositories(home):
     git("init", "-q", "--bare", "a/b/c/d/store", cwd=tree)
     git("init", "-q", "--bare", "near.git", cwd=tree)
     names = [f"{repo}/{n}" for repo in ("a/b/c/d/store", "near.git") for n in ("hooks/post-receive", "config", "config.worktree")]
-    never_silent(home, tree, names, "".join(f"echo x >> {n};" for n in names))
+    told = never_silent(home, tree, names, "".join(f"echo x >> {n};" for n in names))
+    # The near one was found and is protected; what can be created in it has no effect without a setting in its config.
+    assert sorted(os.path.relpath(p, tree) for p in told if "near" in p) == ["near.git/config.worktree"], told
+    with home.rpc() as rpc:
+        who = "export GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a GIT_COMMITTER_EMAIL=a@b; "
+        _, result = run(rpc, tree, who + "git commit -q --allow-empty -m x && git push -q ./near.git HEAD:refs/heads/x && git -C near.git gc -q")
+        assert result["exitCode"] == 0, rpc.outputs(result["processId"])
 
 
 def test_a_bare_workspace(home):
     tree = project(home, bare=True)
     names = ["hooks/post-receive", "config", "config.worktree", "commondir"]
-    never_silent(home, tree, names, "".join(f"echo x >> {n};" for n in names))
+    told = never_silent(home, tree, names, "".join(f"echo x >> {n};" for n in names))
+    assert sorted(os.path.relpath(p, tree) for p in told) == ["commondir", "config.worktree"], told
 
 
 def test_redirection(home):

@@ -113,6 +113,34 @@ START_TEST(what_is_found)
 }
 END_TEST
 
+START_TEST(bare_repositories)
+{
+	static const char *const made[] = {
+		"store/HEAD",   "store/objects/pack/", "store/refs/heads/", "store/hooks/x",
+		"store/config", "none/HEAD",           "none/refs/x",       "file/HEAD",
+		"file/objects", "file/refs/x",         "odd/HEAD",          "odd/objects/x/.git/config",
+		"odd/refs/x",   "link/HEAD",           "link/objects/x",    "link/refs/x"
+	};
+	struct told *t = mem_zalloc(1, sizeof *t);
+	char path[PATH_MAX];
+	for (size_t i = 0; i < countof(made); i++)
+		make(made[i]);
+	link_to("/etc", "link/hooks");
+	ck_assert_int_eq(nested_repos_find(tree, on_found, t), 0);
+	/* A repository in something that looks like one is found all the same. */
+	ck_assert(has(t, "store") && has(t, "odd") && has(t, "odd/objects/x/.git"));
+	ck_assert_uint_eq(t->count, 3);
+	snprintf(path, sizeof path, "%s/store", tree);
+	memset(t, 0, sizeof *t);
+	ck_assert_int_eq(nested_repos_find(path, on_found, t), 0);
+	ck_assert_uint_eq(t->count, 1);
+	ck_assert_str_eq(t->text[0], "store");
+	ck_assert(nested_repos_path(t->text[0], ".git/config", path));
+	ck_assert_str_eq(path + strlen(t->text[0]), "/config");
+	free(t);
+}
+END_TEST
+
 START_TEST(submodules_of_a_git_directory_elsewhere)
 {
 	struct told *t = mem_zalloc(1, sizeof *t);
@@ -241,7 +269,7 @@ int main(void)
 {
 	const struct suite_case cases[] = {
 		{ "disk", set_up, tear_down, 30,
-		  SUITE_TESTS(what_is_found, submodules_of_a_git_directory_elsewhere,
+		  SUITE_TESTS(what_is_found, bare_repositories, submodules_of_a_git_directory_elsewhere,
 			      the_nearest_first_and_not_without_end) },
 		{ "texts", NULL, NULL, 10, SUITE_TESTS(what_is_protected_there, profiles_protect_it) },
 	};
