@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import threading
 
 import harness
 from harness import Home, Skip, until
@@ -386,6 +387,42 @@ def test_it_survives_the_runtime_and_the_spawner(home):
         rpc.call("close_sandbox", sandboxId="lasting")
         harness.check_log(rpc.events())
         home.cli("store", "verify")
+
+
+def test_every_start_happens_once_whatever_dies(home):
+    """Clients repeat a start with the same key until they get its reply, while the runtime and the spawner are killed."""
+    with home.rpc() as rpc:
+        create(rpc, home, name="dev")
+    started, done = {}, threading.Event()
+
+    def client(name):
+        number = 0
+        while not done.is_set():
+            with contextlib.suppress(harness.Gone, OSError), home.rpc() as rpc:
+                while not done.is_set():
+                    key = f"{name}-{number}"
+                    request = {"commandLine": f"echo {key}; sleep 0.0{number % 7}; exit {number % 7}", "sandboxId": "dev", "idempotencyKey": key}
+                    started[key] = (rpc.call("start_process", request)["processId"], number % 7)
+                    number += 1
+    clients = [threading.Thread(target=client, args=(n,)) for n in range(3)]
+    for thread in clients:
+        thread.start()
+    try:
+        for part in ("runtime", "runtime", "spawner") * 3:
+            before = len(started)
+            until("commands are started", lambda: len(started) > before + 5)
+            home.kill_part(part)
+    finally:
+        done.set()
+        for thread in clients:
+            thread.join()
+    until("the daemon answers", home.answers)
+    with home.rpc() as rpc:
+        for key, (process, code) in started.items():
+            assert rpc.wait(process)["exitCode"] == code and rpc.outputs(process)["stdout"] == f"{key}\n".encode(), key
+        assert said(rpc, "dev", "ps ax -o comm= | sort | uniq -c | awk '$1 > 1'") == "", "nothing else runs in it"
+        assert rpc.call("close_sandbox", sandboxId="dev")["running"] == []
+        harness.check_log(rpc.events())
 
 
 def test_a_dead_holder_closes_it(home):
