@@ -98,7 +98,9 @@ struct client *client_new(struct control *k, int fd, const struct peer *peer)
 	LIST_INIT(&cl->subscriptions);
 	LIST_INSERT_HEAD(&k->clients, cl, entry);
 	k->nclients++;
-	event_assign(&cl->ev, k->o.base, fd, EV_READ | EV_WRITE | EV_ET | EV_PERSIST, on_event, cl);
+	event_assign(&cl->ev, k->o.base, fd, EV_READ | EV_ET | EV_PERSIST, on_event, cl);
+	/* not persistent: each reply that the client takes from its socket would wake this process */
+	event_assign(&cl->write_ev, k->o.base, fd, EV_WRITE | EV_ET, on_event, cl);
 	loop_add(&cl->ev, NULL);
 	const struct caller came = { .uid = peer->uid, .gid = peer->gid, .pid = peer->pid, .peer_fd = fd };
 	engine_client_connected(k->o.engine, &came);
@@ -161,6 +163,7 @@ void client_end(struct client *cl)
 	cl->busy++;
 	cl->dead = true;
 	event_del(&cl->ev);
+	event_del(&cl->write_ev);
 	if (cl->again)
 		TAILQ_REMOVE(&k->again, cl, turn);
 	cl->again = false;
@@ -274,6 +277,7 @@ static void flush_output(struct client *cl)
 			continue;
 		if (sent < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM)) {
 			cl->writable = false;
+			loop_add(&cl->write_ev, NULL);
 			return;
 		}
 		if (sent < 0) {

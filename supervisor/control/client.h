@@ -42,9 +42,10 @@ struct client {
 	char name[64];        /* from initialize */
 	uint64_t windows[16]; /* hashes of the parts of histories that it loaded last */
 	unsigned nwindows;
-	bool no_person;      /* interactive: false, no person can be asked through it */
-	char channel_id[72]; /* the channel that it belongs to; "" = none */
-	struct event ev;
+	bool no_person;        /* interactive: false, no person can be asked through it */
+	char channel_id[72];   /* the channel that it belongs to; "" = none */
+	struct event ev;       /* readable, or work to continue */
+	struct event write_ev; /* writable again; pending only while the socket is full */
 	struct lines in;
 	size_t in_counted;    /* bytes of `in` that are counted in the account */
 	struct evbuffer *out; /* NULL while there is nothing to send */
