@@ -1,12 +1,9 @@
 #include "runtime/store/docs.h"
 
 #include "runtime/base/mem.h"
-#include "runtime/store/read_models.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-#define KEY_SIZE (MODEL_ID_MAX + 2)
 
 static void doc_free(struct doc *n)
 {
@@ -22,20 +19,30 @@ void docs_done(struct docs *d)
 {
 	strmap_each(&d->entries, free_value, NULL);
 	strmap_done(&d->entries);
+	memset(d->kinds, 0, sizeof(d->kinds));
 }
 
-static void make_key(uint8_t kind, const char *id, size_t id_len, char key[KEY_SIZE])
+static bool may_have_kind(const struct docs *d, uint8_t kind) { return d->kinds[kind / 64] >> kind % 64 & 1; }
+
+static void make_key(uint8_t kind, const char *id, size_t id_len, char key[MODEL_ID_MAX + 2])
 {
 	key[0] = (char)kind;
 	memcpy(key + 1, id, id_len);
 	key[1 + id_len] = '\0';
 }
 
+void docs_key(uint8_t kind, const char *id, size_t id_len, struct docs_key *ret)
+{
+	ret->kind = kind;
+	make_key(kind, id, id_len, ret->text);
+	ret->hash = strmap_hash(ret->text);
+}
+
 /* The caller fills in the text or, for a deleted document, the marker that hides older versions below. */
 static struct doc *replace_doc(struct docs *d, uint64_t ordinal, uint8_t kind, const char *id, size_t id_len)
 {
 	struct doc *n = mem_zalloc(1, sizeof(*n) + id_len + 1);
-	char key[KEY_SIZE];
+	char key[MODEL_ID_MAX + 2];
 
 	n->ordinal = ordinal;
 	n->kind = kind;
@@ -43,18 +50,15 @@ static struct doc *replace_doc(struct docs *d, uint64_t ordinal, uint8_t kind, c
 	memcpy(n->id, id, id_len);
 	make_key(kind, id, id_len, key);
 	doc_free(strmap_put(&d->entries, key, n));
+	d->kinds[kind / 64] |= 1ull << kind % 64;
 	return n;
 }
 
-/* Every read searches all layers: one whose group changed no document costs no lookup. */
-int docs_get(const struct docs *d, uint8_t kind, const char *id, size_t id_len, const char **ret, size_t *ret_len)
+/* Every read searches all layers. */
+int docs_get(const struct docs *d, const struct docs_key *key, const char **ret, size_t *ret_len)
 {
-	char key[KEY_SIZE];
+	const struct doc *n = may_have_kind(d, key->kind) ? strmap_get_hashed(&d->entries, key->text, key->hash) : NULL;
 
-	if (d->entries.count == 0)
-		return 2;
-	make_key(kind, id, id_len, key);
-	const struct doc *n = strmap_get(&d->entries, key);
 	if (!n)
 		return 2;
 	if (n->gone)
@@ -126,7 +130,7 @@ void docs_list_add(struct docs_list *l, const struct docs *d, int kind, const ch
 {
 	struct doc_filter g = { .list = l, .kind = kind, .prefix = prefix ? prefix : "" };
 
-	if (d->entries.count == 0)
+	if (d->entries.count == 0 || (kind >= 0 && !may_have_kind(d, (uint8_t)kind)))
 		return;
 	g.prefix_len = strlen(g.prefix);
 	l->all = mem_realloc(l->all, (l->count + d->entries.count) * sizeof(*l->all));

@@ -10,8 +10,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define MODEL_ID_MAX 480
+
 struct docs {
 	struct strmap entries; /* "<kind byte><id>" → struct doc */
+	uint64_t kinds[4];     /* a bit for each kind that may be among them: most scans find none in most maps */
+};
+
+/* What to look for in several maps. */
+struct docs_key {
+	uint8_t kind;
+	uint64_t hash;
+	char text[MODEL_ID_MAX + 2];
 };
 
 struct doc {
@@ -25,7 +35,8 @@ struct doc {
 
 void docs_done(struct docs *d); /* leaves it empty and usable */
 /* 0 found, 1 deleted here, 2 unknown here: look below. */
-int docs_get(const struct docs *d, uint8_t kind, const char *id, size_t id_len, const char **ret, size_t *ret_len);
+void docs_key(uint8_t kind, const char *id, size_t id_len, struct docs_key *ret); /* id_len up to MODEL_ID_MAX */
+int docs_get(const struct docs *d, const struct docs_key *key, const char **ret, size_t *ret_len);
 void docs_put(struct docs *d, uint64_t ordinal, uint8_t kind, const char *id, size_t id_len, const char *json,
 	      size_t len);
 void docs_del(struct docs *d, uint64_t ordinal, uint8_t kind, const char *id, size_t id_len);

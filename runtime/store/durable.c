@@ -68,8 +68,10 @@ static bool can_journal(struct store *store, const struct layer *l)
 
 static void note_journal_time(struct store *store, uint64_t start)
 {
-	store->journal_ns = clock_mono_ns();
-	store->journal_took_ns = store->journal_ns - start;
+	uint64_t now = clock_mono_ns();
+
+	store->journal_ns = now;
+	store->journal_took_ns = now - start;
 }
 
 static int on_journal_error(struct store *store, const struct err *why)
@@ -93,14 +95,18 @@ static int append_to_journal(struct store *store, struct layer *l)
 	return 0;
 }
 
+bool durable_warm_up_pays(struct store *store)
+{
+	return store->journal_took_ns <= WARM_UP_QUICK_NS && clock_mono_ns() - store->journal_ns >= WARM_UP_AFTER_NS;
+}
+
 /* Announced by the engine while a command is being started (store_prepare). */
 void durable_prepare(struct store *store)
 {
 	uint64_t start = clock_mono_ns();
 	struct err e = ERR_INIT;
 
-	if (store->journal.fd < 0 || store->settle_retry || store->journal_took_ns > WARM_UP_QUICK_NS ||
-	    start - store->journal_ns < WARM_UP_AFTER_NS)
+	if (store->journal.fd < 0 || store->settle_retry)
 		return;
 	if (journal_warm_up(&store->journal, &e) != 0)
 		(void)on_journal_error(store, &e);

@@ -20,6 +20,8 @@ struct layer *durable_publish_locked(struct store *store);
 void durable_confirm(struct store *store, struct store_batch *group); /* NULL: a commit of durable_settle */
 void durable_abort(struct store *store);
 
+/* Any thread: whether the journal's path to the disk is fast and may have become cold. */
+bool durable_warm_up_pays(struct store *store);
 /* An urgent group will follow: warms the journal up. */
 void durable_prepare(struct store *store);
 

@@ -108,10 +108,10 @@ uint64_t layer_settled(const struct layer *l, uint64_t last)
 	return last;
 }
 
-int layer_doc(const struct layer *l, uint8_t kind, const char *id, size_t id_len, const char **ret, size_t *ret_len)
+int layer_doc(const struct layer *l, const struct docs_key *key, const char **ret, size_t *ret_len)
 {
 	for (; l; l = l->older) {
-		int rc = docs_get(&l->docs, kind, id, id_len, ret, ret_len);
+		int rc = docs_get(&l->docs, key, ret, ret_len);
 
 		if (rc < 2)
 			return rc;

@@ -31,14 +31,17 @@ static int wrap_model(struct err *e, uint8_t kind, const char *id, size_t id_len
 int models_get(struct models *m, uint8_t kind, const char *id, size_t id_len, const char **ret, size_t *ret_len,
 	       struct err *e)
 {
+	struct docs_key key;
 	struct db_key k;
 	int rc;
 
 	if (id_len == 0 || id_len > MODEL_ID_MAX)
 		return 1;
-	if (m->docs && (rc = docs_get(m->docs, kind, id, id_len, ret, ret_len)) < 2)
+	if (m->docs || m->over)
+		docs_key(kind, id, id_len, &key);
+	if (m->docs && (rc = docs_get(m->docs, &key, ret, ret_len)) < 2)
 		return rc;
-	if (m->over && (rc = layer_doc(m->over, kind, id, id_len, ret, ret_len)) < 2)
+	if (m->over && (rc = layer_doc(m->over, &key, ret, ret_len)) < 2)
 		return rc;
 	if (!m->txn)
 		return 1; /* models in memory have no table */

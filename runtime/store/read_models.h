@@ -8,14 +8,12 @@
  */
 
 #include "runtime/store/db.h"
+#include "runtime/store/docs.h"
 #include "runtime/store/stored_doc.h"
 
 #include <stdint.h>
 
-struct docs;
 struct layer;
-
-#define MODEL_ID_MAX 480
 
 struct models {
 	MDB_txn *txn;

@@ -29,7 +29,7 @@
 
 #define MAP_DEFAULT (256ull << 30)
 #define SOON_DEFAULT_MS 50
-#define SETTLE_DEFAULT_MS 5
+#define SETTLE_DEFAULT_MS 200
 #define SCHEMA_DEFAULT "lime-profile-0.4.0"
 #define CHECK_PAGES (64ull << 20) /* bytes of pages to check when a store is opened */
 
@@ -251,7 +251,7 @@ void store_dispatch(struct store *store)
 {
 	uint64_t before = store->last, count;
 
-	for (;;) {
+	for (bool first = true;; first = false) {
 		struct completion *c;
 
 		/* one at a time: a callback may call store_flush and so this function, and the order must stay the same
@@ -260,7 +260,7 @@ void store_dispatch(struct store *store)
 		c = store->done;
 		if (c)
 			store->done = c->next;
-		if (!store->done) {
+		if (!store->done && (c || first)) { /* once, when the last one was taken */
 			store->done_tail = &store->done;
 			if (read(store->event_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
 				log_error("store: eventfd: %s", strerror(errno));

@@ -62,7 +62,7 @@ struct store_options {
 	uint64_t ballast_bytes;   /* 0 = 4 MiB */
 	uint64_t journal_bytes;   /* 0 = 1 MiB, or less with a small quota */
 	bool no_journal;          /* commit every group to the database before it is acknowledged */
-	uint32_t settle_ms;       /* idle time after which the journal is settled; 0 = 5 */
+	uint32_t settle_ms;       /* idle time after which the journal is settled; 0 = 200 */
 	uint32_t soon_ms;         /* how long an event that is not urgent may wait for others; 0 = 50 */
 	store_project_fn project; /* NULL = no models */
 	store_project_fn project_speculative; /* for speculative reads; NULL = none */

@@ -93,14 +93,14 @@ struct store {
 	uint64_t applied_there; /* META_APPLIED as last loaded */
 	uint64_t ordinal; /* of the newest group: in the journal, in the database or, after a failure, in neither */
 	struct journal journal;
-	uint64_t journal_ns, journal_took_ns; /* when the last write ended, and how long it took */
-	struct layer *tentative;              /* group whose commit may or may not have happened */
-	struct settling *commit_in_doubt;     /* its commit */
-	int models;                           /* DB_MODELS_A or DB_MODELS_B; set under the mutex */
-	bool spool_suspect;                   /* the sync of a spool file has failed once (chunk.c) */
-	size_t txn_id;                        /* of the last write transaction */
-	uint64_t retry_ns;                    /* when deferred batches are retried; 0 = there are none */
-	char **unlinks;                       /* spool files of expired outputs, to be removed when no backup runs */
+	_Atomic uint64_t journal_ns, journal_took_ns; /* when the last write ended, and how long it took */
+	struct layer *tentative;                      /* group whose commit may or may not have happened */
+	struct settling *commit_in_doubt;             /* its commit */
+	int models;                                   /* DB_MODELS_A or DB_MODELS_B; set under the mutex */
+	bool spool_suspect;                           /* the sync of a spool file has failed once (chunk.c) */
+	size_t txn_id;                                /* of the last write transaction */
+	uint64_t retry_ns;                            /* when deferred batches are retried; 0 = there are none */
+	char **unlinks; /* spool files of expired outputs, to be removed when no backup runs */
 	size_t nunlinks;
 	struct space space;
 };

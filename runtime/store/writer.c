@@ -510,10 +510,8 @@ static enum work wait_for_work(struct store *store, bool after_group)
 			return WORK_GROUP;
 		if (store->stop)
 			return WORK_END;
-		if (store->batch_announced && !store->settle_asked) {
-			store->settle_at_ns = now + store->settle_ns; /* settling would delay that batch */
+		if (store->batch_announced && !store->settle_asked)
 			return WORK_PREPARE;
-		}
 		if (store->settle_asked || (store->layers && !store->settle_retry && store->settle_at_ns <= now))
 			return WORK_SETTLE;
 		if (job_due(store))
@@ -686,10 +684,14 @@ void writer_enqueue(struct store *store, struct store_batch *b)
 
 void writer_prepare(struct store *store)
 {
+	bool wake = durable_warm_up_pays(store);
+
 	pthread_mutex_lock(&store->mutex);
-	store->batch_announced = true;
+	store->settle_at_ns = clock_mono_ns() + store->settle_ns; /* settling would delay that batch */
+	store->batch_announced |= wake;
 	pthread_mutex_unlock(&store->mutex);
-	pthread_cond_signal(&store->wake);
+	if (wake)
+		pthread_cond_signal(&store->wake);
 }
 
 void writer_submit(struct store *store, struct job *j) { job_enqueue(store, &store->writer_jobs, j, store->writer_up); }

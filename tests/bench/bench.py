@@ -443,7 +443,7 @@ def bench_growth(commands=int(os.environ.get("COMMANDS", "500"))):
     program = os.path.join(BUILD, "bench", "bench_growth")
 
     def sizes(home):
-        time.sleep(0.2) # settling takes milliseconds after the last event
+        time.sleep(0.5) # settling begins 0.2 s after the last event
         rows = {}
         for line in subprocess.run([program, os.path.join(home.dir, "store")], check=True, capture_output=True, text=True).stdout.splitlines():
             what, name, *numbers = line.split()
