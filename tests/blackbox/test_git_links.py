@@ -151,8 +151,9 @@ def test_what_runs_outside_stays_read_only(home):
     inside(home, tree, f"cd {git} && ! mv hooks h 2>/dev/null && ! mv worktrees w 2>/dev/null && ! mv worktrees/linked worktrees/x 2>/dev/null && ! mv ../.git ../g 2>/dev/null")
     for path, text in before.items():
         assert (get(path) if os.path.exists(path) else None) == text, path
-    # The main working tree is not part of it, even where the system is visible.
-    inside(home, tree, f"! echo evil 2>/dev/null >>{main}/f")
+    # The main working tree is not part of it; below a private /tmp a command can create such a path for itself.
+    inside(home, tree, f"! cat {main}/f 2>/dev/null; echo evil 2>/dev/null >>{main}/f || true")
+    assert get(main + "/f") == "x\n"
 
 
 def test_requests_of_agents_lift_no_protection(home):
