@@ -62,15 +62,38 @@ int published_port_parse(const char *text, struct published_port_text *ret, stru
 	return 0;
 }
 
+static void write_port(const struct published_port_text *p, struct jw *w)
+{
+	jw_kuint(w, "port", p->port);
+	jw_kuint(w, "hostPort", p->host_port);
+	jw_kopt(w, "hostAddress", p->address[0] ? p->address : NULL);
+}
+
 /* The arguments are the member that identifies the sandbox, and the request of the user. */
 static int publish(struct cli *c, const char *member, const char *id, const struct published_port_text *p,
 		   struct request *q)
 {
 	jw_kstr(&q->w, member, id);
-	jw_kuint(&q->w, "port", p->port);
-	jw_kuint(&q->w, "hostPort", p->host_port);
-	jw_kopt(&q->w, "hostAddress", p->address[0] ? p->address : NULL);
+	write_port(p, &q->w);
 	return request_change(c, q, "publish_port");
+}
+
+int published_ports_write(const struct opts *o, int option, struct jw *w, struct err *e)
+{
+	struct published_port_text p;
+
+	jw_karr(w, "publish");
+	for (size_t i = 0; i < o->ngiven; i++) {
+		if (o->given[i].option != option)
+			continue;
+		if (published_port_parse(o->given[i].value, &p, e) < 0)
+			return err_wrap(e, "option '--publish'");
+		jw_obj(w);
+		write_port(&p, w);
+		jw_obj_end(w);
+	}
+	jw_arr_end(w);
+	return 0;
 }
 
 int published_ports_check(const struct opts *o, int option, struct err *e)
@@ -83,7 +106,7 @@ int published_ports_check(const struct opts *o, int option, struct err *e)
 	return 0;
 }
 
-int published_ports_open(struct cli *c, int option, const char *member, const char *id)
+int published_ports_open(struct cli *c, int option, const char *process_id)
 {
 	const struct opts *o = &c->opts;
 
@@ -93,7 +116,8 @@ int published_ports_open(struct cli *c, int option, const char *member, const ch
 
 		if (o->given[i].option != option)
 			continue;
-		if (published_port_parse(o->given[i].value, &p, &q.e) < 0 || publish(c, member, id, &p, &q) < 0)
+		if (published_port_parse(o->given[i].value, &p, &q.e) < 0 ||
+		    publish(c, "processId", process_id, &p, &q) < 0)
 			return cli_fail(c, -1, &q.e, "publish %s", o->given[i].value);
 	}
 	return 0;

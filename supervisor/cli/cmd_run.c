@@ -298,7 +298,7 @@ static int run_command(struct cli *c, const char *sandbox)
 	if (!cli_as_json(c))
 		print_warnings(q.result, sandbox != NULL);
 	jval_str(jval_get(q.result, "processId"), id, sizeof(id));
-	if (published_ports_open(c, OPT_run_PUBLISH, "processId", id) < 0) {
+	if (published_ports_open(c, OPT_run_PUBLISH, id) < 0) {
 		terminate_process(c, id);
 		return EXIT_BAILIFF;
 	}

@@ -254,8 +254,6 @@ static int show_session_sandbox(struct cli *c, const char *given)
 	return print_sandbox(c, q.result, session_text) ? EXIT_FAILED : 0;
 }
 
-static int close_sandbox(struct cli *c, const char *given);
-
 static int create_sandbox(struct cli *c)
 {
 	static const struct sandbox_options options = SANDBOX_OPTIONS(sandbox);
@@ -264,10 +262,9 @@ static int create_sandbox(struct cli *c)
 	const char *idle = opts_get(o, OPT_sandbox_IDLE);
 	request_auto struct request q = REQUEST_INIT(q);
 	buf_auto struct buf out = BUF_INIT;
-	char id[ID_LOOKUP_MAX];
 	uint64_t ms;
 
-	if (published_ports_check(o, OPT_sandbox_PUBLISH, &q.e) < 0 ||
+	if (published_ports_write(o, OPT_sandbox_PUBLISH, &q.w, &q.e) < 0 ||
 	    sandbox_options_write(o, &options, &q.w, &q.e) < 0 ||
 	    limit_options_write(o, limits, countof(limits), &q.w, &q.e) < 0)
 		return cli_usage(c, "%s", q.e.message);
@@ -283,11 +280,6 @@ static int create_sandbox(struct cli *c)
 		return EXIT_FAILED;
 	if (request_change(c, &q, "create_sandbox") < 0)
 		return cli_fail(c, EXIT_FAILED, &q.e, "sandbox create");
-	jval_str(jval_get(q.result, "sandboxId"), id, sizeof(id));
-	if (published_ports_open(c, OPT_sandbox_PUBLISH, "sandboxId", id) < 0) {
-		(void)close_sandbox(c, id);
-		return EXIT_FAILED;
-	}
 	if (cli_as_json(c))
 		return format_record(q.result, true);
 	format_scalar(jval_get(q.result, "sandboxId"), &out);

@@ -199,6 +199,10 @@ def test_errors_name_the_field_and_the_fix(home):
             rpc.fails("publish_port", processId=process, port=port, code=INVALID)
         rpc.fails("publish_port", processId=process, port=80, hostPort=65536, code=INVALID)
         rpc.fails("publish_port", port=80, code=INVALID)
+        for wrong in ([80], [{"port": 0}], [{"port": 80, "hostPort": -1}], [{"port": 80, "hostAddress": 1}], [{"port": 80}] * 33):
+            assert "publish" in str(rpc.fails("create_sandbox", cwd=home.work, publish=wrong, code=INVALID))
+        rpc.fails("create_sandbox", cwd=home.work, publish=[{"port": 80}, {"port": 81, "hostPort": used}], code=CONFLICT)
+        until("nothing is left of it", lambda: not rpc.call("list_sandboxes")["sandboxes"] and not rpc.call("list_ports")["ports"])
         rpc.fails("publish_port", sandboxId="nosuch", port=80, code=NOT_FOUND)
         rpc.fails("publish_port", processId="proc_nosuch", port=80, code=NOT_FOUND)
         shared = rpc.start(["sleep", "1000"], sandbox={"network": "host"})["processId"]

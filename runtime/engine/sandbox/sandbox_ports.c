@@ -4,8 +4,10 @@
 
 #include "runtime/base/err.h"
 #include "runtime/base/jscan.h"
+#include "runtime/base/mem.h"
 #include "runtime/engine/process/process_ports.h"
 
+#include <stdio.h>
 #include <string.h>
 
 int engine_sandbox_process(struct engine *engine, const char *given, const struct caller *c, char ret[ID_TEXT_MAX],
@@ -74,4 +76,92 @@ void engine_unpublish_port(struct engine *engine, const char *process_id, uint16
 		process_ports_unpublish(p, port, c, fn, ctx);
 	else
 		fn(ctx, &e, NULL, 0);
+}
+
+/* ---- ports that are published with the creation of a sandbox ---- */
+
+/* One create_sandbox, until its last port is published. */
+struct published_creation {
+	struct engine *engine;
+	struct caller caller;
+	engine_reply_fn fn;
+	void *ctx;
+	struct buf result;
+	char process_id[ID_TEXT_MAX], sandbox_id[ID_SIZE];
+	size_t count, next;
+	struct {
+		char address[48];
+		uint16_t host_port, port;
+	} row[SANDBOX_PUBLISH_MAX];
+};
+
+static void end_creation(struct published_creation *x, const struct err *e, const char *json, size_t len)
+{
+	x->fn(x->ctx, e, json, len);
+	caller_done(&x->caller);
+	buf_done(&x->result);
+	free(x);
+}
+
+static void on_failed_closed(void *ctx, const struct err *e, const char *json, size_t len) {}
+
+static void publish_next(struct published_creation *x);
+
+static void on_port(void *ctx, const struct err *e, const char *json, size_t len)
+{
+	struct published_creation *x = ctx;
+	struct err why;
+
+	if (!e) {
+		x->next++;
+		publish_next(x);
+		return;
+	}
+	why = *e;
+	err_wrap(&why, "publish port %u: the sandbox is closed", x->row[x->next].port);
+	engine_close_sandbox(x->engine, x->sandbox_id, &x->caller, on_failed_closed, NULL);
+	end_creation(x, &why, json, len);
+}
+
+static void publish_next(struct published_creation *x)
+{
+	if (x->next == x->count) {
+		end_creation(x, NULL, x->result.data, x->result.len);
+		return;
+	}
+	const struct port_publication p = { x->row[x->next].address, x->row[x->next].host_port, x->row[x->next].port };
+	engine_publish_port(x->engine, x->process_id, &p, &x->caller, on_port, x);
+}
+
+static void on_created(void *ctx, const struct err *e, const char *json, size_t len)
+{
+	struct published_creation *x = ctx;
+	struct jval made = jval_of(json, len);
+
+	if (e) {
+		end_creation(x, e, json, len);
+		return;
+	}
+	buf_append(&x->result, json, len);
+	jval_str(jval_get(made, "processId"), x->process_id, sizeof x->process_id);
+	jval_str(jval_get(made, "sandboxId"), x->sandbox_id, sizeof x->sandbox_id);
+	publish_next(x);
+}
+
+void engine_create_published(struct engine *engine, const struct sandbox_creation *r,
+			     const struct port_publication *ports, size_t n, const struct caller *c, engine_reply_fn fn,
+			     void *ctx)
+{
+	struct published_creation *x = mem_zalloc(1, sizeof *x);
+	struct caller by = *c;
+
+	by.idem_key = NULL; /* the reply of create_sandbox is stored, not those of its ports */
+	*x = (struct published_creation){ .engine = engine, .fn = fn, .ctx = ctx };
+	caller_copy(&x->caller, &by);
+	for (; x->count < n && x->count < SANDBOX_PUBLISH_MAX; x->count++) {
+		x->row[x->count].host_port = ports[x->count].host_port;
+		x->row[x->count].port = ports[x->count].port;
+		snprintf(x->row[x->count].address, sizeof x->row[0].address, "%s", ports[x->count].address);
+	}
+	engine_create_sandbox(engine, r, c, on_created, x);
 }

@@ -293,6 +293,11 @@ void engine_close_sandbox(struct engine *g, const char *given, const struct call
 {
 	fake_asked("close_sandbox", given, c, fn, ctx);
 }
+void engine_create_published(struct engine *g, const struct sandbox_creation *r, const struct port_publication *ports,
+			     size_t n, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	fake_asked("create_sandbox", r->name, c, fn, ctx);
+}
 int engine_sandbox_process(struct engine *g, const char *given, const struct caller *c, char ret[ID_TEXT_MAX],
 			   struct err *e)
 {
