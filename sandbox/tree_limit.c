@@ -104,6 +104,9 @@ static void remove_leaves(int folder)
 	DIR *d = fdopendir(dup(folder));
 	struct dirent *entry;
 
+	/* The copy shares its position with `folder`, which may have been read before. */
+	if (d)
+		rewinddir(d);
 	while (d && (entry = readdir(d)))
 		if (entry->d_type == DT_DIR && entry->d_name[0] != '.')
 			unlinkat(folder, entry->d_name, AT_REMOVEDIR);

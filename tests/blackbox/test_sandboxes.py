@@ -369,6 +369,14 @@ def test_the_daemon_stops_it(home):
         harness.check_log(rpc.events())
 
 
+def test_a_limited_one_leaves_no_cgroup():
+    if os.geteuid() != 0:
+        raise Skip("others may have no cgroup")
+    with Home() as home, home.rpc() as rpc:     # the end of Home checks that nothing is left
+        sandbox = create(rpc, home, limits={"pids": 500})
+        rpc.start(["sleep", "1000"], sandboxId=sandbox)
+
+
 def test_it_survives_the_runtime_and_the_spawner(home):
     with home.rpc() as rpc:
         sandbox = create(rpc, home, name="lasting")
