@@ -1,11 +1,13 @@
 #!/usr/bin/python3
 """The figures of docs/performance.md, measured together in one run.
 
-    bench.py BUILD [spawn] [cost] [output] [events] [terminal] [session] [store] [growth]
+    bench.py BUILD [spawn] [cost] [shell] [output] [foreground] [events] [terminal] [session] [store] [growth]
 
 spawn   spawn to exit of /bin/true: vfork+exec, bwrap and unshare where installed, and bailiff over its socket, by profile
 cost    CPU time per command: bailiff (all of its processes and the command), posix_spawn and bwrap; commands/s with 8 clients; what an idle daemon keeps
 output  1 GiB of output: bailiff against `cmd > file`, and the runtime's peak memory
+shell   `bailiff run -- true` and `bwrap … true`, both from a shell, without other load and next to LOAD (8) busy programs
+foreground  300 MB through `bailiff run` to a pipe, against a plain pipe; CPU time of the command line
 events  events acknowledged after commit, alone and with subscribers that never read
 terminal  a key written until its echo is seen: a bare pty, script and tmux where installed, and bailiff's subscribers
 session  reading a session with 100,000 events, and starting on a store with 1,000,000 (EVENTS, of both)
@@ -197,6 +199,62 @@ def bench_output(size=GIB, rounds=3):
     print(f"  cmd > file        {size / a / GIB:6.2f} GiB/s")
     print(f"  bailiff           {size / b / GIB:6.2f} GiB/s    {a / b:.2f} of the speed of cmd > file")
     print(f"  peak memory       runtime {peak / 1024:.1f} MiB (idle {idle / 1024:.1f}), guard {guard / 1024:.1f}, spawner {spawner / 1024:.1f}")
+
+
+def bench_foreground(size=300 * 1000 * 1000, rounds=5):
+    """The store is pruned after each round: otherwise bailiff alone would write to fresh memory each time."""
+    def through(argv, env=None):
+        before, begin = os.times(), time.perf_counter()
+        with subprocess.Popen(argv, stdout=subprocess.PIPE, env=env, cwd=home.work) as command:
+            subprocess.run(["cat"], stdin=command.stdout, stdout=subprocess.DEVNULL, check=True)
+        assert command.returncode == 0
+        after = os.times()
+        return time.perf_counter() - begin, after.children_user + after.children_system - before.children_user - before.children_system
+
+    plain, run = [], []
+    with Home() as home, home.rpc() as rpc:
+        for _ in range(rounds + 1):
+            plain.append(through([TALKER, "spew", "1", str(size)]))
+            run.append(through([harness.CLI, *harness.shows_talker(("run", "--", TALKER, "spew", "1", str(size)))],
+                               harness.environment(BAILIFF_HOME=home.dir)))
+            rpc.call("prune_store", beforeSequence=rpc.call("initialize")["lastSequence"])
+    a, b = (statistics.median(t for t, _ in v[1:]) for v in (plain, run))
+    print(f"\n{size / 1e6:.0f} MB through a pipe to cat, median of {rounds}:")
+    print(f"  cmd | cat              {a:6.2f} s")
+    print(f"  bailiff run cmd | cat  {b:6.2f} s    {b / a:.2f} times as long; CPU time of bailiff and cat {statistics.median(c for _, c in run[1:]):.2f} s")
+
+
+def bench_shell(rounds=int(os.environ.get("ROUNDS", "100")), load=int(os.environ.get("LOAD", "8"))):
+    """Alternating; each from a new shell, as a script or an agent would do it."""
+    if not shutil.which("bwrap"):
+        print("\nshell: bwrap is not installed (Debian package bubblewrap): nothing to compare with")
+        return
+    with Home() as home:
+        ways = {"bailiff run -- true": f"{harness.CLI} run -- true",
+                "bwrap … true": "bwrap --unshare-all --die-with-parent --new-session --ro-bind / / --dev /dev --proc /proc --tmpfs /tmp --tmpfs /home "
+                                f"--tmpfs /root --tmpfs /run --bind {home.work} {home.work} --chdir {home.work} true"}
+        env = harness.environment(BAILIFF_HOME=home.dir)
+        for busy in (0, load):
+            others = [subprocess.Popen([TALKER, "spin"]) for _ in range(busy)]
+            times, cpu = {k: [] for k in ways}, {k: [] for k in ways}
+            try:
+                for _ in range(rounds):
+                    for name, line in ways.items():
+                        before, begin = os.times(), time.perf_counter()
+                        subprocess.run(["sh", "-c", line], env=env, cwd=home.work, stdin=subprocess.DEVNULL, check=True)
+                        times[name].append(time.perf_counter() - begin)
+                        after = os.times()
+                        cpu[name].append(after.children_user + after.children_system - before.children_user - before.children_system)
+            finally:
+                for other in others:
+                    other.kill()
+                    other.wait()
+            print(f"\nfrom a shell, next to {busy} busy programs, ms:")
+            for name in ways:
+                print(f"  {name:<22} p50 {quantile(times[name], 0.5) * 1e3:7.2f}   p90 {quantile(times[name], 0.9) * 1e3:7.2f}"
+                      f"   CPU time of the shell's children {statistics.mean(cpu[name]) * 1e3:.2f}")
+            a, b = (quantile(times[name], 0.5) for name in ways)
+            print(f"  bailiff ÷ bwrap        {a / b:.2f}")
 
 
 NOW = {"type": "artifact.changed", "artifactId": "art_1", "payload": {"change": "modified", "summary": "t" * 300}}
@@ -477,7 +535,7 @@ def main():
         model = [line.split(":")[1].strip() for line in f if line.startswith("model name")]
     print(f"{platform.machine()}, {os.cpu_count()} cpus{', ' + model[0] if model else ''}, Linux {platform.release()}, "
           f"{'root' if os.geteuid() == 0 else 'plain user'}, {os.path.basename(BUILD)}")
-    for name in sys.argv[2:] or ("spawn", "cost", "output", "events", "terminal", "session", "store"):
+    for name in sys.argv[2:] or ("spawn", "cost", "shell", "output", "foreground", "events", "terminal", "session", "store"):
         globals()["bench_" + name]()
         sys.stdout.flush()
 
