@@ -165,6 +165,16 @@ def test_routing_is_for_a_task_that_there_is():
         assert bob.call("resolve_routing", turnId=turn)["taskId"]
 
 
+def test_a_descriptor_of_an_output_is_for_its_own_user():
+    with shared() as home, as_user(home, ALICE) as alice, as_user(home, BOB) as bob, home.rpc() as root:
+        process = alice.call("start_process", command=["sh", "-c", "echo hello; exec cat"], stdin="pipe", cwd=home.work)["processId"]
+        until("its output is recorded", lambda: alice.call("get_process", processId=process)["outputs"]["stdout"]["bytes"] == 6)
+        bob.fails("open_output", processId=process, stream="stdout", code=NOT_FOUND)
+        root.fails("open_output", processId=process, stream="stdout", code=NOT_ALLOWED)
+        assert alice.call("open_output", processId=process, stream="stdout")["outputRef"]
+        alice.call("terminate_process", processId=process)
+
+
 def test_what_is_everybodys_is_for_root():
     with shared() as home, as_user(home, BOB) as bob, home.rpc() as root:
         for method, params in (("reload_policy", {}), ("verify_store", {}), ("compact_store", {}), ("rebuild_store", {}), ("prune_store", {"olderThanMs": 1}),
