@@ -7,8 +7,8 @@
  * (GUARD_SLOT_STDIN), so the guard keeps a copy and a restarted runtime finds it. Nothing is sent back: a member
  * reports over its own status socket, as a single-use command does.
  *
- * Whoever has the link can run commands with the rights of the sandbox, not more: the spawner checked those rights when
- * it built the sandbox, and the init rejects a plan for another sandbox (plan_fits_holder).
+ * A process that has the link can run commands with the rights of the sandbox, not more: the spawner checked those
+ * rights when it built the sandbox, and the init rejects a plan for another sandbox (plan_fits_holder).
  */
 
 #include "sandbox/plan.h"
