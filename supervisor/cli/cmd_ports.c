@@ -8,6 +8,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
+
+#define START_POLL_MS 100
 
 /* Digits only, up to 65535. */
 static bool parse_port(const char *text, size_t len, unsigned least, unsigned *ret)
@@ -106,10 +109,29 @@ int published_ports_check(const struct opts *o, int option, struct err *e)
 	return 0;
 }
 
+/* A start that waits for an approval has no sandbox yet. */
+static int await_start(struct cli *c, const char *process_id)
+{
+	const struct timespec pause = { .tv_nsec = START_POLL_MS * 1000000 };
+
+	for (;;) {
+		request_auto struct request q = REQUEST_INIT(q);
+
+		jw_kstr(&q.w, "processId", process_id);
+		if (request_read(c, &q, "get_process") < 0)
+			return cli_fail(c, -1, &q.e, "%s", process_id);
+		if (!jval_is_str(jval_get(q.result, "status"), "waiting_permission"))
+			return 0;
+		nanosleep(&pause, NULL);
+	}
+}
+
 int published_ports_open(struct cli *c, int option, const char *process_id)
 {
 	const struct opts *o = &c->opts;
 
+	if (opts_has(o, option) && await_start(c, process_id) < 0)
+		return -1;
 	for (size_t i = 0; i < o->ngiven; i++) {
 		request_auto struct request q = REQUEST_INIT(q);
 		struct published_port_text p;

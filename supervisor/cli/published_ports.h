@@ -14,7 +14,7 @@ int published_port_parse(const char *text, struct published_port_text *ret, stru
 
 /* Whether all values of an option --publish are valid. */
 int published_ports_check(const struct opts *o, int option, struct err *e);
-/* Publishes them for a process that runs. −1 after printing why. */
+/* Publishes them once the process runs; it may still wait for an approval. −1 after printing why. */
 int published_ports_open(struct cli *c, int option, const char *process_id);
 /* Writes them as the member `publish` of a request. */
 int published_ports_write(const struct opts *o, int option, struct jw *w, struct err *e);

@@ -307,6 +307,19 @@ def test_a_single_command_with_a_port(home):
     until("it is closed", lambda: refused(port))
 
 
+def test_a_command_that_waits_for_an_approval_gets_its_port_afterwards():
+    port = free_port()
+    with Home(start=False) as home:
+        with open(os.path.join(home.dir, "policy.json"), "w") as f:
+            f.write('{"permissions": {"ask": ["Bash(python3:*)"]}}')
+        home.start()
+        process = home.cli("run", "-d", "--yes", "--publish", f"{port}:5003", "--", *server(5003)).text.strip()
+        with home.rpc() as rpc:
+            listening(rpc, 5003)
+            assert exchange(port, b"asked") == (digest(b"asked"), 0)
+            rpc.end(process)
+
+
 def test_a_listening_port_is_hinted_at(home):
     for words in (["run"], ["exec", home.cli("sandbox", "create", "--name", "dev").text.strip()]):
         run = home.cli_start(*words, "--", "sh", "-c", "python3 -m http.server 5002 >/dev/null 2>&1 & sleep 60", stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -47,7 +47,7 @@ static struct process *find_publishable(struct engine *engine, const char *proce
 
 	if (!p)
 		return NULL;
-	if (p->state != PROCESS_RUNNING)
+	if (p->state != PROCESS_RUNNING && p->state != PROCESS_EXECING)
 		err_set(e, ERR_STATE, "process '%s' is not running", p->id);
 	else if (has_host_network(p))
 		err_set(e, ERR_STATE, "process '%s' uses the host's network: its ports are open there already", p->id);
