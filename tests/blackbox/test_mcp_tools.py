@@ -665,6 +665,22 @@ def test_the_facts_are_those_of_native_calls(home):
 
 # ---- statements about a result are correct ----
 
+def test_commands_of_a_client_share_a_sandbox():
+    """What an agent does in one command is there in the next: files in /tmp, servers on localhost, processes."""
+    with place() as home, Raw(home) as mcp:
+        mcp.exec("echo kept >/tmp/made")
+        assert "kept" in mcp.exec("cat /tmp/made")[1]
+        server, _ = mcp.exec("echo $$ >/tmp/pid; exec python3 -m http.server 3000 --bind 127.0.0.1", background=True)
+        _, text = mcp.exec("until curl -sf http://127.0.0.1:3000/ >/dev/null; do sleep 0.05; done; ps -o args= -p $(cat /tmp/pid)")
+        assert "http.server" in text, text
+        mcp.exec("kill $(cat /tmp/pid)")
+        end = mcp.call("wait", None, processId=server["processId"])["structuredContent"]
+        assert end["signal"] == "TERM", end
+        # another client has its own
+        with Raw(home) as other:
+            other.exec("cat /tmp/made", error=True)
+
+
 def test_results_do_not_mislead():
     with place() as home, Raw(home) as mcp:
         _, text = mcp.exec("true", cow=True)
@@ -681,11 +697,6 @@ def test_results_do_not_mislead():
         assert "nothing could be written" not in text and "gone" in text, text
         _, text = mcp.exec("ls", cwd="/usr")
         assert "not changed" in text, text
-        mcp.exec("echo x >/tmp/made")
-        _, text = mcp.exec("cat /tmp/made", error=True)
-        assert "/tmp of its own" in text and "bailiff sandbox create" in text, text
-        told, text = mcp.exec("echo 'curl: (7) Failed to connect to localhost port 3000'; exit 7", error=True)
-        assert "localhost:3000 (each command has a loopback of its own)" in text and told["denials"][0]["confidence"] == "hint", text
         _, text = mcp.exec("cat /home/other/notes", error=True)
         assert "hidden" in text, text
         _, text = mcp.exec("cat missing", error=True)

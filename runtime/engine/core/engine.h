@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct buf;
 struct err;
@@ -84,6 +85,8 @@ struct start_approval {
 	uint64_t connection; /* the process ends when this connection closes; 0 = none */
 };
 
+/* In the place of a sandbox's id: the one that commands of the session share (sandbox/sandbox_session.c). */
+#define SANDBOX_OF_SESSION "session"
 struct start_request {
 	const char *const *argv; /* argc > 0, or command_line */
 	size_t argc;
@@ -115,6 +118,10 @@ struct start_request {
 	const struct start_approval *approval; /* a person approved the start; NULL = none was asked */
 	const struct start_hooked *hooked;     /* the verdict of its hooks (hook.h); NULL = they have not run */
 };
+static inline bool start_wants_session_sandbox(const struct start_request *r)
+{
+	return r->sandbox_id && strcmp(r->sandbox_id, SANDBOX_OF_SESSION) == 0;
+}
 
 struct engine_options {
 	struct store *store;

@@ -111,6 +111,7 @@ static void start_result(const struct process *p, uint64_t sequence, struct buf 
 	jw_kstr(&w, "decision", "allow");
 	jw_kstr(&w, "sandboxProfile", p->profile);
 	jw_kopt(&w, "sandboxId", none_if_empty(p->sandbox_id));
+	jw_kopt(&w, "sandboxReplaced", p->sandbox_note);
 	if (process_has_changes(p))
 		jw_kbool(&w, "cow", true);
 	if (p->cwd_is_private) {

@@ -256,6 +256,7 @@ void process_free(struct process *p)
 		transaction_free(p->facts);
 	free(p->profile);
 	free(p->sandbox_json);
+	free(p->sandbox_note);
 	free(p->refusal);
 	free(p->decision_json);
 	free(p->reason);

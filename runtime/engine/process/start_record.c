@@ -84,6 +84,12 @@ void start_record_sandbox(const struct sandbox_request *s, struct jw *w)
 	jw_obj_end(w);
 }
 
+/* Whether it takes over the options of a sandbox that exists. */
+static bool takes_sandbox(const struct start_request *r)
+{
+	return r->sandbox_id && !r->holder && !start_wants_session_sandbox(r);
+}
+
 static void write_limits(const struct start_request *r, struct jw *w)
 {
 	const struct {
@@ -102,7 +108,7 @@ static void write_limits(const struct start_request *r, struct jw *w)
 	for (size_t i = 0; i < countof(rows); i++)
 		if (rows[i].value && rows[i].value != rows[i].none)
 			jw_kuint(w, rows[i].name, rows[i].value);
-	if (!r->sandbox_id || r->holder)
+	if (!takes_sandbox(r))
 		plan_limits_write(&r->sandbox.change.limits, w);
 	jw_obj_end(w);
 }
@@ -122,7 +128,7 @@ void start_record_write(const struct start_request *r, struct buf *out)
 		jw_kstrv(&w, "command", r->argv, r->argc);
 	write_env(r, &w);
 	/* What a session sandbox determines is taken from it again, by members. */
-	if (r->sandbox_id && !r->holder)
+	if (takes_sandbox(r))
 		jw_kopt(&w, "cwd", r->sandbox.cwd);
 	else
 		start_record_sandbox(&r->sandbox, &w);

@@ -62,7 +62,21 @@ void engine_create_published(struct engine *engine, const struct sandbox_creatio
 			     const struct port_publication *ports, size_t n, const struct caller *c, engine_reply_fn fn,
 			     void *ctx);
 
+/* Whether the session of this turn has a sandbox that its commands share. */
+bool sandbox_session_is_open(struct engine *engine, const char *turn_id, uint32_t uid);
+
 /* ---- for start/ ---- */
+
+/* Whether the start has to wait for sandbox_session_create first. */
+bool sandbox_session_missing(struct engine *engine, const struct start_request *r, const struct caller *c);
+typedef void (*sandbox_session_fn)(struct engine *engine, void *ctx, const struct err *e);
+/* Creates it with the options of this request. `replaces`: why the session's earlier one is not used; or NULL. */
+void sandbox_session_create(struct engine *engine, const struct start_request *r, const struct caller *c,
+			    const char *replaces, sandbox_session_fn fn, void *ctx);
+/* The sandbox does not fit any longer: it ends with its last command, and the next start creates another. */
+void sandbox_session_replace(struct engine *engine, const struct start_request *r, const struct caller *c);
+/* What to say about a new sandbox to the first start in it; owned by the caller. NULL = nothing. */
+char *sandbox_take_note(struct engine *engine, const char *sandbox_id);
 
 /*
  * The request with what it takes over from its sandbox, if it names one; otherwise a copy. ERR_NOT_FOUND, ERR_STATE, or

@@ -103,7 +103,8 @@ int sandbox_enter(struct engine *engine, const struct start_request *r, const st
 	*ret = *r;
 	if (!r->sandbox_id)
 		return 0;
-	struct sandbox *s = sandbox_find(engine, r->sandbox_id, c, e);
+	const bool shared = start_wants_session_sandbox(r);
+	struct sandbox *s = shared ? sandbox_of_session(engine, r, c, e) : sandbox_find(engine, r->sandbox_id, c, e);
 	if (s && r->holder) {
 		/*
 		 * Again after each wait: the record of a start does not have all of the request, and the workspace may
@@ -113,8 +114,12 @@ int sandbox_enter(struct engine *engine, const struct start_request *r, const st
 		ret->sandbox = s->spec.request;
 		return 0;
 	}
-	if (!s || check_open(s, c, e) < 0 || check_options(s, &r->sandbox, e) < 0)
+	if (!s || check_open(s, c, e) < 0)
 		return -1;
+	if (check_options(s, &r->sandbox, e) < 0) {
+		ret->sandbox_id = NULL; /* a sandbox of its own */
+		return shared ? 0 : -1;
+	}
 	s->idle_since_ns = engine_now(engine);
 	if (s->end_with_client && !s->connection)
 		s->connection = c->connection;

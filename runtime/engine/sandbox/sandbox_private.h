@@ -32,6 +32,7 @@ struct sandbox {
 	struct buf nested, git;   /* of `base` */
 	char hash[PLAN_SANDBOX_HASH];
 	char *profile_json; /* the holder's sandboxProfile */
+	char *replaces;     /* sandbox of a session: why the one before it was given up, for the first start; or NULL */
 
 	struct pending_reply create; /* fn NULL once answered */
 	const char *reason;          /* of its end; NULL = open */
@@ -43,7 +44,8 @@ struct sandbox {
 };
 
 struct sandbox_state {
-	struct strmap open; /* id → struct sandbox */
+	struct strmap open;     /* id → struct sandbox */
+	struct strmap creating; /* session id → struct session_creation (sandbox_session.c) */
 };
 
 struct sandbox *sandbox_get(struct engine *engine, const char *id);
@@ -57,6 +59,9 @@ void sandbox_request_write(const struct sandbox_request *r, struct jw *w);
 struct sandbox *sandbox_find_name(struct engine *engine, const char *name, uint32_t uid); /* or NULL */
 /* The sandbox, by id or by name; with an error that says whether it is closed or not known. */
 struct sandbox *sandbox_find(struct engine *engine, const char *given, const struct caller *c, struct err *e);
+/* The sandbox of the request's session; NULL with ERR_STATE: it has none. */
+struct sandbox *sandbox_of_session(struct engine *engine, const struct start_request *r, const struct caller *c,
+				   struct err *e);
 
 /* sandbox_end.c: begins its end; no effect if it has begun. `by` NULL = the daemon. */
 void sandbox_end(struct sandbox *s, const char *reason, const struct requester *by);

@@ -43,6 +43,7 @@ void sandbox_free(struct sandbox *s)
 	buf_done(&s->nested);
 	buf_done(&s->git);
 	free(s->profile_json);
+	free(s->replaces);
 	free(s->running);
 	free(s);
 }
@@ -176,5 +177,6 @@ void sandbox_done(struct engine *engine)
 {
 	strmap_each(&engine->sandboxes->open, free_open, NULL);
 	strmap_done(&engine->sandboxes->open);
+	strmap_done(&engine->sandboxes->creating);
 	free(engine->sandboxes);
 }

@@ -424,6 +424,35 @@ static int confine_for_mode(struct process *p, const struct start_request *r, co
 	return 0;
 }
 
+/* The sandbox of the session exists now, or cannot be created. */
+static void on_session_sandbox(struct engine *engine, void *ctx, const struct err *e)
+{
+	struct pending_start *h = ctx;
+
+	if (!e) {
+		start_held(engine, h);
+		return;
+	}
+	strmap_del(&engine->processes->pending, h->record.spec.request.process_id);
+	reject_start(engine, &h->record.spec.request, e, true, h->fn, h->ctx);
+	pending_start_free(h);
+}
+
+/* `replaces`: why the earlier sandbox of the session is given up; NULL = there was none. */
+static void wait_for_session(struct engine *engine, const struct start_request *r, const struct caller *c,
+			     struct pending_start *held, const char *replaces, engine_reply_fn fn, void *ctx)
+{
+	struct err e = ERR_INIT;
+	struct pending_start *h = held ? held : pending_start_new(engine, r, c, fn, ctx, &e);
+
+	if (!h) {
+		reject_start(engine, r, &e, false, fn, ctx);
+		return;
+	}
+	strmap_put(&engine->processes->pending, h->record.spec.request.process_id, h);
+	sandbox_session_create(engine, &h->record.spec.request, &h->caller, replaces, on_session_sandbox, h);
+}
+
 /* Creates the process, with its session and its plan; NULL = rejected. */
 static struct process *make_process(struct engine *engine, const struct start_request *r, const struct caller *c,
 				    const struct policy_rules *rules, struct sandbox_setup *f, const char *const *argv,
@@ -452,8 +481,11 @@ static struct process *make_process(struct engine *engine, const struct start_re
 	     : r->hooked ? take_hooked(p, r->hooked)
 			 : process_find_session(p, r, c, e)) == 0 &&
 	    confine_for_mode(p, r, c, rules, f, e) == 0 && plan_for(p, r, f, argv, argc, plan, e) == 0 &&
-	    sandbox_check_plan(p, (const struct plan_head *)(const void *)plan->data, e) == 0)
+	    sandbox_check_plan(p, (const struct plan_head *)(const void *)plan->data, e) == 0) {
+		if (p->within[0])
+			p->sandbox_note = sandbox_take_note(engine, p->sandbox_id);
 		return p;
+	}
 	if (waited)
 		permission_fail(p, e);
 	else
@@ -475,6 +507,11 @@ static void start_process(struct engine *engine, const struct start_request *r, 
 	struct err e = ERR_INIT;
 	struct hook_wait *hooks = r->hooked ? r->hooked->wait : NULL;
 	struct start_request member;
+	const struct start_request *given = r;
+	if (!r->hooked && !permission_was_ended(engine, r) && sandbox_session_missing(engine, r, c)) {
+		wait_for_session(engine, r, c, held, NULL, fn, ctx);
+		return;
+	}
 	/* A client may have ended the process while it waited; then it has been answered, and nothing starts. */
 	int found = permission_was_ended(engine, r) ? -1 : sandbox_enter(engine, r, c, &member, &e);
 
@@ -489,6 +526,13 @@ static void start_process(struct engine *engine, const struct start_request *r, 
 		p = make_process(engine, r, c, rules, &f, argv, argc, &plan, &e);
 	else if (r->approval || r->hooked)
 		permission_fail(engine_process(engine, r->process_id), &e);
+	if (!p && found == 0 && e.code == ERR_STATE && start_wants_session_sandbox(given) && !r->approval &&
+	    !r->hooked) {
+		/* The policy has changed since the session's sandbox was made. */
+		sandbox_session_replace(engine, given, c);
+		wait_for_session(engine, given, c, held, e.message, fn, ctx);
+		return;
+	}
 	if (!p) {
 		if (!r->approval && !r->hooked)
 			reject_start(engine, r, &e, held != NULL, fn, ctx);

@@ -57,6 +57,9 @@ static int put_profile(const struct mcp_call *c, const char *cwd, json_t *params
 
 	if (mcp_workspace_is_own(c, cwd, tree)) {
 		mcp_workspace_profile(c, given, params);
+		/* Commands of the client share /tmp, loopback and process ids, unless one asks for another sandbox. */
+		if (!flag(c, "cow"))
+			json_object_set_new(params, "sandboxId", json_string("session"));
 		return 0;
 	}
 	if ((given || set) && strcmp(given ? given : set, "readonly") != 0)
