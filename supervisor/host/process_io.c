@@ -287,6 +287,7 @@ static int status_pump(struct process_io *io, struct status_msg *ret_last)
 		else if (m.kind == STATUS_READY)
 			audit_reader_add(&io->host->audit, io, m.session);
 		if (m.kind == STATUS_READY && io->within[0]) {
+			io->led = true;
 			const struct port_started s = { .pid = io->pid,
 							.start_time = proc_start_time(io->pid),
 							.layers = m.layers,
@@ -318,7 +319,7 @@ static void on_status(evutil_socket_t fd, short what, void *ctx)
 
 	if (status_pump(io, &last) <= 0)
 		return;
-	if (io->within[0] && !io->pid && last.kind == STATUS_FAILED)
+	if (io->within[0] && !io->led && last.kind == STATUS_FAILED)
 		engine_on_launch_failed(ref.host->engine, ref.key.id, last.step, last.error, last.path);
 	else
 		engine_on_exited(ref.host->engine, ref.key.id, &last);
@@ -345,7 +346,7 @@ static void on_pidfd(evutil_socket_t fd, short what, void *ctx)
 	}
 	if (!is_alive(&ref))
 		return;
-	if (io->within[0] && !io->pid) /* its holder died first, or rejected it */
+	if (io->within[0] && !io->led) /* its holder died first, or rejected it */
 		engine_on_launch_failed(ref.host->engine, ref.key.id, r ? last.step : STEP_CLONE,
 					r ? last.error : ECONNRESET, r ? last.path : "");
 	else

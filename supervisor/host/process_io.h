@@ -70,6 +70,7 @@ struct process_io {
 	bool launching, waits_for_release;
 	/* of a member (supervisor/spawner/member_msg.h): "" = it is none */
 	char within[PLAN_KEY_MAX]; /* its holder */
+	bool led;                  /* its leader has sent READY */
 	struct event *resend;      /* the holder's link was full */
 	unsigned kills;            /* how often it was to be killed without a report of its end */
 };
