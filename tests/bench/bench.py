@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 """The figures of docs/performance.md, measured together in one run.
 
-    bench.py BUILD [spawn] [cost] [shell] [output] [foreground] [events] [terminal] [session] [store] [growth]
+    bench.py BUILD [spawn] [cost] [threads] [shell] [output] [foreground] [events] [terminal] [session] [store] [growth]
 
 spawn   spawn to exit of /bin/true: vfork+exec, bwrap and unshare where installed, and bailiff over its socket, by profile
 cost    CPU time per command: bailiff (all of its processes and the command), posix_spawn and bwrap; commands/s with 8 clients; what an idle daemon keeps
+threads  CPU time of the runtime's threads for COMMANDS times /bin/true
 output  1 GiB of output: bailiff against `cmd > file`, and the runtime's peak memory
 shell   `bailiff run -- true` and `bwrap … true`, both from a shell, without other load and next to LOAD (8) busy programs
 foreground  300 MB through `bailiff run` to a pipe, against a plain pipe; CPU time of the command line
@@ -148,7 +149,7 @@ def bench_cost(turns=int(os.environ.get("ROUNDS", "20")), each=25, clients=8):
                         used[key].append(run(way, **dict(how, by=1))[1] / each)
                 run(ours, **how)
                 count += each * how.get("by", 1)
-            time.sleep(0.2)
+            time.sleep(0.5) # until the journal is settled
             parts = {k: (v - before[k]) / count for k, v in cpu_of_parts(home).items()}
             cost = sum(parts.values())
             plain = statistics.mean(used["posix_spawn"])
@@ -172,6 +173,34 @@ def bench_cost(turns=int(os.environ.get("ROUNDS", "20")), each=25, clients=8):
         time.sleep(1)
         pids = tree_of(home.guard.pid)
         print(f"  {'idle after that':<42} {len(pids):8} processes, {sum(status_kib(p, 'RssAnon') for p in pids) / 1024:.1f} MB of anonymous memory")
+
+
+def threads_of(pid):
+    """Of the event loop and of all other threads: seconds of CPU by the scheduler's count, which is exact, and context switches."""
+    used = {"event loop": [0, 0], "writer": [0, 0]}
+    for tid in os.listdir(f"/proc/{pid}/task"):
+        total = used["event loop" if int(tid) == pid else "writer"]
+        with open(f"/proc/{pid}/task/{tid}/schedstat") as f:
+            total[0] += int(f.read().split()[0]) / 1e9
+        total[1] += sum(int(line.split()[1]) for line in open(f"/proc/{pid}/task/{tid}/status") if "ctxt_switches" in line)
+    return used
+
+
+def bench_threads(commands=int(os.environ.get("COMMANDS", "500"))):
+    print("\nCPU time of the runtime's threads per command /bin/true, profile workspace, µs:")
+    with Home() as home:
+        def run(count, pause):
+            subprocess.run([os.path.join(BUILD, "bench", "bench_spawn"), home.socket, home.work, str(count), str(pause), "", "", "workspace", "1"],
+                           stdout=subprocess.DEVNULL, check=True)
+
+        run(50, 0)
+        for name, pause in (("without a pause", 0), ("a pause after each command", PAUSE_MS)):
+            before = threads_of(home.part("runtime"))
+            run(commands, pause)
+            time.sleep(0.5) # until the journal is settled
+            after = threads_of(home.part("runtime"))
+            print(f"  {name:<42} " + ", ".join(f"{k} {(after[k][0] - before[k][0]) / commands * 1e6:.0f} ({(after[k][1] - before[k][1]) / commands:.1f} switches)"
+                                               for k in after))
 
 
 def bench_output(size=GIB, rounds=3):
@@ -535,7 +564,7 @@ def main():
         model = [line.split(":")[1].strip() for line in f if line.startswith("model name")]
     print(f"{platform.machine()}, {os.cpu_count()} cpus{', ' + model[0] if model else ''}, Linux {platform.release()}, "
           f"{'root' if os.geteuid() == 0 else 'plain user'}, {os.path.basename(BUILD)}")
-    for name in sys.argv[2:] or ("spawn", "cost", "shell", "output", "foreground", "events", "terminal", "session", "store"):
+    for name in sys.argv[2:] or ("spawn", "cost", "threads", "shell", "output", "foreground", "events", "terminal", "session", "store"):
         globals()["bench_" + name]()
         sys.stdout.flush()
 
