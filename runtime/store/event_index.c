@@ -5,14 +5,14 @@
 
 #include <string.h>
 
-/* A run is rewritten for each event that it gets, so it must not become long. */
-#define RUN_MAX 96u
+/* Bytes of a list: it is rewritten for each event that is added, so it must not become long. */
+#define POSTINGS_MAX 96u
 #define DISTANCE_MAX                                                                                     \
 	10u /* bytes of a distance: seven bits each, the lowest first, all but the last with the top bit \
 	     */
 
 /*
- * The part of an id that sorts by time comes first: the runs of ids that were created together, such as a session,
+ * The part of an id that sorts by time comes first: the lists of ids that were created together, such as a session,
  * its thread, its turn and its process, are then on one page at the end of the table, and a commit writes that page
  * instead of one page per field.
  */
@@ -50,8 +50,8 @@ static size_t put_distance(unsigned char *at, uint64_t v)
 	return n;
 }
 
-/* 1; 0 at the end of the run; −1 if it is malformed. */
-static int next_in_run(const unsigned char **at, const unsigned char *end, uint64_t *sequence)
+/* 1; 0 at the end of the list; −1 if it is malformed. */
+static int next_posting(const unsigned char **at, const unsigned char *end, uint64_t *sequence)
 {
 	uint64_t v = 0;
 	unsigned shift = 0;
@@ -74,11 +74,11 @@ static int next_in_run(const unsigned char **at, const unsigned char *end, uint6
 	return 1;
 }
 
-static int set_corrupt(struct err *e) { return err_set(e, ERR_CORRUPT, "a run of the index is malformed"); }
+static int set_corrupt(struct err *e) { return err_set(e, ERR_CORRUPT, "a posting list of the index is malformed"); }
 
-/* Begins to read the run under the cursor; false if it belongs to another id. */
-static bool enter_run(const struct db_key *prefix, const MDB_val *k, const MDB_val *v, uint64_t *ret_first,
-		      const unsigned char **ret_at, const unsigned char **ret_end)
+/* Begins to read the list under the cursor; false if it belongs to another id. */
+static bool enter_postings(const struct db_key *prefix, const MDB_val *k, const MDB_val *v, uint64_t *ret_first,
+			   const unsigned char **ret_at, const unsigned char **ret_end)
 {
 	if (k->mv_size != prefix->len + sizeof(uint64_t) || memcmp(k->mv_data, prefix->bytes, prefix->len) != 0)
 		return false;
@@ -88,8 +88,8 @@ static bool enter_run(const struct db_key *prefix, const MDB_val *k, const MDB_v
 	return true;
 }
 
-/* Moves the cursor to the last run of the id that begins at or before `sequence`: an LMDB code. */
-static int seek_run(MDB_cursor *cur, const struct db_key *prefix, uint64_t sequence, MDB_val *k, MDB_val *v)
+/* Moves the cursor to the last list of the id that begins at or before `sequence`: an LMDB code. */
+static int seek_postings(MDB_cursor *cur, const struct db_key *prefix, uint64_t sequence, MDB_val *k, MDB_val *v)
 {
 	struct db_key key = *prefix;
 	int rc;
@@ -109,8 +109,8 @@ static int seek_run(MDB_cursor *cur, const struct db_key *prefix, uint64_t seque
 
 /* ---- writing ---- */
 
-static int put_run(const struct db *d, MDB_txn *txn, const struct db_key *prefix, uint64_t first, const void *p,
-		   size_t n, struct err *e)
+static int put_postings(const struct db *d, MDB_txn *txn, const struct db_key *prefix, uint64_t first, const void *p,
+			size_t n, struct err *e)
 {
 	struct db_key key = *prefix;
 	MDB_val k, v = { .mv_size = n, .mv_data = (void *)(uintptr_t)p };
@@ -122,33 +122,33 @@ static int put_run(const struct db *d, MDB_txn *txn, const struct db_key *prefix
 	return rc == 0 ? 0 : db_err(e, rc, "write an index entry");
 }
 
-/* Appends to the newest run of the id, or begins another one. */
+/* Appends to the newest list of the id, or begins another one. */
 static int put_sequence(const struct db *d, MDB_txn *txn, MDB_cursor *cur, const struct db_key *prefix,
 			uint64_t sequence, struct err *e)
 {
-	unsigned char run[RUN_MAX + DISTANCE_MAX];
+	unsigned char list[POSTINGS_MAX + DISTANCE_MAX];
 	const unsigned char *at, *end;
 	uint64_t first, last;
 	MDB_val k, v;
 	size_t n;
-	int rc = seek_run(cur, prefix, sequence, &k, &v);
+	int rc = seek_postings(cur, prefix, sequence, &k, &v);
 
 	if (rc == MDB_NOTFOUND)
-		return put_run(d, txn, prefix, sequence, run, 0, e);
+		return put_postings(d, txn, prefix, sequence, list, 0, e);
 	if (rc != 0)
 		return db_err(e, rc, "read an index");
-	if (v.mv_size >= RUN_MAX || !enter_run(prefix, &k, &v, &first, &at, &end))
-		return put_run(d, txn, prefix, sequence, run, 0, e);
+	if (v.mv_size >= POSTINGS_MAX || !enter_postings(prefix, &k, &v, &first, &at, &end))
+		return put_postings(d, txn, prefix, sequence, list, 0, e);
 	last = first;
-	while ((rc = next_in_run(&at, end, &last)) > 0)
+	while ((rc = next_posting(&at, end, &last)) > 0)
 		;
 	if (rc < 0 || last >= sequence)
 		return set_corrupt(e);
 	n = v.mv_size;
 	if (n)
-		memcpy(run, v.mv_data, n);
-	n += put_distance(run + n, sequence - last);
-	return put_run(d, txn, prefix, first, run, n, e);
+		memcpy(list, v.mv_data, n);
+	n += put_distance(list + n, sequence - last);
+	return put_postings(d, txn, prefix, first, list, n, e);
 }
 
 int event_index_put(const struct db *d, MDB_txn *txn, const struct event_view *ev, struct err *e)
@@ -165,11 +165,11 @@ int event_index_put(const struct db *d, MDB_txn *txn, const struct event_view *e
 	return 0;
 }
 
-/* The oldest event is the first of its runs, which begin with their next one then. */
+/* The oldest event is the first of its lists, which begin with their next one then. */
 static int remove_first(const struct db *d, MDB_txn *txn, const struct db_key *prefix, uint64_t sequence,
 			unsigned *puts, struct err *e)
 {
-	unsigned char rest[RUN_MAX + DISTANCE_MAX];
+	unsigned char rest[POSTINGS_MAX + DISTANCE_MAX];
 	const unsigned char *at, *end;
 	struct db_key key = *prefix;
 	uint64_t next = sequence;
@@ -186,7 +186,7 @@ static int remove_first(const struct db *d, MDB_txn *txn, const struct db_key *p
 		return db_err(e, rc, "read an index");
 	at = v.mv_data;
 	end = at + v.mv_size;
-	more = next_in_run(&at, end, &next);
+	more = next_posting(&at, end, &next);
 	if (more < 0 || v.mv_size > sizeof(rest))
 		return set_corrupt(e);
 	if (more) {
@@ -197,7 +197,7 @@ static int remove_first(const struct db *d, MDB_txn *txn, const struct db_key *p
 	rc = mdb_del(txn, d->t[DB_INDEX], &k, NULL);
 	if (rc != 0)
 		return db_err(e, rc, "remove an index entry");
-	return more ? put_run(d, txn, prefix, next, rest, n, e) : 0;
+	return more ? put_postings(d, txn, prefix, next, rest, n, e) : 0;
 }
 
 int event_index_remove(const struct db *d, MDB_txn *txn, const struct event_view *ev, unsigned *puts, struct err *e)
@@ -225,10 +225,10 @@ int index_scan_begin(const struct db *d, MDB_txn *txn, int field, const char *id
 
 void index_scan_end(struct index_scan *s) { db_cursor_close(&s->cur); }
 
-/* The first run may begin before `from`. */
-static int seek_first_run(struct index_scan *s, MDB_val *k, MDB_val *v)
+/* The first list may begin before `from`. */
+static int seek_first_postings(struct index_scan *s, MDB_val *k, MDB_val *v)
 {
-	int rc = seek_run(s->cur, &s->prefix, s->from, k, v);
+	int rc = seek_postings(s->cur, &s->prefix, s->from, k, v);
 
 	if (rc != MDB_NOTFOUND)
 		return rc;
@@ -240,16 +240,16 @@ int index_scan_next(struct index_scan *s, uint64_t *ret, struct err *e)
 {
 	do {
 		MDB_val k, v;
-		int rc = s->at ? next_in_run(&s->at, s->end, &s->sequence) : 0;
+		int rc = s->at ? next_posting(&s->at, s->end, &s->sequence) : 0;
 
 		if (rc < 0)
 			return set_corrupt(e);
 		if (rc > 0)
 			continue;
-		rc = s->at ? mdb_cursor_get(s->cur, &k, &v, MDB_NEXT) : seek_first_run(s, &k, &v);
+		rc = s->at ? mdb_cursor_get(s->cur, &k, &v, MDB_NEXT) : seek_first_postings(s, &k, &v);
 		if (rc != 0 && rc != MDB_NOTFOUND)
 			return db_err(e, rc, "read an index");
-		if (rc == MDB_NOTFOUND || !enter_run(&s->prefix, &k, &v, &s->sequence, &s->at, &s->end))
+		if (rc == MDB_NOTFOUND || !enter_postings(&s->prefix, &k, &v, &s->sequence, &s->at, &s->end))
 			return 0;
 	} while (s->sequence < s->from);
 	*ret = s->sequence;
@@ -270,7 +270,7 @@ int event_index_count(const struct db *d, MDB_txn *txn, uint64_t *ret, struct er
 
 		do
 			count++;
-		while ((more = next_in_run(&at, end, &sequence)) > 0);
+		while ((more = next_posting(&at, end, &sequence)) > 0);
 		if (more < 0)
 			return set_corrupt(e);
 	}

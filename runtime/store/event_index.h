@@ -2,8 +2,8 @@
 #define BAILIFF_STORE_EVENT_INDEX_H
 
 /*
- * The index (internal to runtime/store): finds events by their ids, without reading the log. The sequences of an id are
- * in *runs*, in order: the key of a run has the id and its first sequence, its value the distances from each to the
+ * The index (internal to runtime/store): finds events by their ids, without reading the log. Each id has *posting
+ * lists* of bounded length: the key has the id and the first sequence, the value the distance from each sequence to the
  * next.
  */
 
@@ -24,9 +24,9 @@ int event_index_remove(const struct db *d, MDB_txn *txn, const struct event_view
 /* Reads the sequences of one id, in order. */
 struct index_scan {
 	MDB_cursor *cur;
-	struct db_key prefix; /* of the keys of the id's runs */
+	struct db_key prefix; /* of the keys of the id's lists */
 	uint64_t from, sequence;
-	const unsigned char *at, *end; /* the rest of the run */
+	const unsigned char *at, *end; /* the rest of the list */
 };
 #define INDEX_SCAN_INIT ((struct index_scan){ .cur = NULL })
 
@@ -36,7 +36,7 @@ int index_scan_next(struct index_scan *s, uint64_t *ret, struct err *e); /* 1; 0
 void index_scan_end(struct index_scan *s);
 #define index_scan_auto __attribute__((cleanup(index_scan_end)))
 
-/* The number of sequences in all runs, for store_verify. */
+/* The number of sequences in all lists, for store_verify. */
 int event_index_count(const struct db *d, MDB_txn *txn, uint64_t *ret, struct err *e);
 
 #endif

@@ -92,6 +92,7 @@ static void add_item(struct buf *out, const struct batch_item *it)
 void group_encode(struct buf *out, const struct store_batch *group)
 {
 	for (const struct store_batch *b = group; b; b = b->next) {
+		buf_reserve(out, b->records.len + b->nevents * (sizeof(struct entry_head) + 1));
 		for (size_t i = 0; i < b->nevents; i++)
 			add_entry(out, (struct entry_head){ .tag = GROUP_EVENT }, "",
 				  b->records.data + b->events[i].offset, b->events[i].length);

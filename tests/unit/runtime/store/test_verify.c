@@ -131,7 +131,7 @@ RIG_TEST(a_tampered_record_is_never_data)
 
 static void a_missing_index_entry_is_found_in(struct rig *r)
 {
-	char key[32] = "a\0\0sess_\0\0\0\0\0\0\0\0\x06"; /* the run of sess_a's events, 6 and later */
+	char key[32] = "a\0\0sess_\0\0\0\0\0\0\0\0\x06"; /* the list of sess_a's events, from 6 on */
 	struct rig_verdict x;
 
 	key[2] = ID_SESSION;
