@@ -52,10 +52,13 @@ static int protect_names(struct profile *p, char what, const char *folder, struc
 		    protect_path(p, folder, en->path + sizeof GIT - 1, flags, e) < 0)
 			return -1;
 	}
+	/* The directory may have been removed since it was found; then nothing is left to protect. */
 	if (what == PROFILE_GIT_WORKTREE)
-		return protect_path(p, folder, "gitdir", 0, e) < 0 ? -1 : protect_path(p, folder, "commondir", 0, e);
+		return protect_path(p, folder, "gitdir", PLAN_MOUNT_IN_PARENT, e) < 0
+			       ? -1
+			       : protect_path(p, folder, "commondir", PLAN_MOUNT_IN_PARENT, e);
 	if (what == PROFILE_GIT_COMMON)
-		return protect_path(p, folder, "worktrees", 0, e) < 0
+		return protect_path(p, folder, "worktrees", PLAN_MOUNT_IN_PARENT, e) < 0
 			       ? -1
 			       : protect_path(p, folder, "modules", PLAN_MOUNT_OPTIONAL, e);
 	return 0;

@@ -301,6 +301,16 @@ def test_files_of_another_user(home):
     inside(home, tree, f"! echo evil 2>/dev/null >{main}/.git/evil")
 
 
+def test_the_main_repository_is_removed(home):
+    main, tree = linked(home)
+    inside(home, tree, "git status --short")
+    os.rename(main, main + ".away")
+    inside(home, tree, "! git status 2>/dev/null")
+    assert not os.path.exists(main), "something was created in its place"
+    os.rename(main + ".away", main)
+    inside(home, tree, "git status --short")
+
+
 def test_added_again(home):
     """What was proven a moment ago is checked again."""
     main, tree = linked(home)
