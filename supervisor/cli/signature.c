@@ -20,10 +20,14 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#define FUNCTIONS(X)                                                                                     \
-	X(PEM_read_PrivateKey)                                                                           \
-	X(PEM_read_PUBKEY) X(EVP_PKEY_get_base_id) X(EVP_PKEY_free) X(EVP_MD_CTX_new) X(EVP_MD_CTX_free) \
-		X(EVP_DigestSignInit) X(EVP_DigestSign) X(EVP_DigestVerifyInit) X(EVP_DigestVerify) X(ERR_clear_error)
+#define FUNCTIONS(X)            \
+	X(PEM_read_PrivateKey)  \
+	X(PEM_read_PUBKEY)      \
+	X(EVP_PKEY_get_base_id) \
+	X(EVP_PKEY_free)        \
+	X(EVP_MD_CTX_new)       \
+	X(EVP_MD_CTX_free)      \
+	X(EVP_DigestSignInit) X(EVP_DigestSign) X(EVP_DigestVerifyInit) X(EVP_DigestVerify) X(ERR_clear_error)
 
 #define MEMBER(name) __typeof__(&name) name;
 static struct {
