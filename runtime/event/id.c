@@ -22,7 +22,7 @@ static const char *const prefixes[ID_KIND_COUNT] = {
 	[ID_KIND_ACTION] = "act_",   [ID_KIND_SUBAGENT] = "sub_", [ID_KIND_PROCESS] = "proc_",
 	[ID_KIND_OUTPUT] = "out_",   [ID_KIND_JOB] = "job_",      [ID_KIND_JOB_ITEM] = "item_",
 	[ID_KIND_CHANNEL] = "chan_", [ID_KIND_EVENT] = "evt_",    [ID_KIND_EVIDENCE] = "evd_",
-	[ID_KIND_ARTIFACT] = "art_", [ID_KIND_SANDBOX] = "sbx_",
+	[ID_KIND_ARTIFACT] = "art_", [ID_KIND_SANDBOX] = "sbx_",  [ID_KIND_CHECKPOINT] = "ckp_",
 };
 
 #define ID_DIGITS 26

@@ -252,6 +252,7 @@ int view_turn_brief(struct store *s, uint32_t uid, const char *turn_id, struct v
 struct view_process_brief {
 	uint32_t uid;
 	char session_id[72], thread_id[72], turn_id[72], task_id[72], tool_call_id[72]; /* "" = none */
+	char holds[72];                                                                 /* its session sandbox */
 	bool cow, started, ended;                                                       /* cow: a copy-on-write run */
 	uint64_t end_sequence;
 };

@@ -95,3 +95,29 @@ int view_sandboxes(struct store *s, uint32_t uid, const struct view_sandbox_quer
 
 	return view_page_write(&list, s, uid, q->limit, q->cursor, q, out, e);
 }
+
+int view_checkpoints(struct store *s, bool (*fn)(void *ctx, const char *checkpoint_id), void *ctx, struct err *e)
+{
+	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
+	const struct view_ids_query q = { .kind = VIEW_SANDBOX, .max = SIZE_MAX };
+
+	if (view_ids(s, &q, &ids, NULL, e) < 0)
+		return -1;
+	for (size_t i = 0; i < ids.n; i++) {
+		buf_auto struct buf text = BUF_INIT;
+		struct sandbox_doc d;
+		char id[ID_SIZE];
+		int r = view_read(s, &sandbox_schema, ids.id[i], &text, &d, e);
+
+		if (r < 0)
+			return -1;
+		if (r > 0)
+			continue;
+		for (struct jiter it = jiter_on(d.checkpoints); jiter_next(&it);) {
+			jval_str(jval_get(it.value, "checkpointId"), id, sizeof id);
+			if (!fn(ctx, id))
+				return 0;
+		}
+	}
+	return 0;
+}

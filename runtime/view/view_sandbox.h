@@ -21,4 +21,7 @@ struct view_sandbox_query {
 /* {"sandboxes":[…],"nextCursor"?}, without `sandboxProfile` and `request`. */
 int view_sandboxes(struct store *s, uint32_t uid, const struct view_sandbox_query *q, struct buf *out, struct err *e);
 
+/* Every checkpoint of every sandbox, open or closed, until fn returns false. */
+int view_checkpoints(struct store *s, bool (*fn)(void *ctx, const char *checkpoint_id), void *ctx, struct err *e);
+
 #endif

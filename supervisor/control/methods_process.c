@@ -14,6 +14,7 @@
 #include "runtime/engine/sandbox/sandbox.h"
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
+#include "runtime/view/view_sandbox.h"
 #include "supervisor/control/client.h"
 #include "supervisor/control/control_private.h"
 #include "supervisor/host/cow_changes.h"
@@ -589,15 +590,35 @@ static int read_paths(const json_t *paths, struct buf *out, struct err *e)
 	return 0;
 }
 
-/* The run's owner is checked by cow_changes: the viewer's uid decides what exists. */
-static int request_changes(struct call *c, enum change_op op, const char *process_id, const json_t *given,
-			   struct err *e)
+/* What is written in a session sandbox are changes of its holder. */
+static int sandbox_holder(struct call *c, const char *given, char ret[ID_SIZE], struct err *e)
 {
+	buf_auto struct buf text = BUF_INIT;
+	struct sandbox_doc d;
+	char id[ID_SIZE];
+
+	engine_sandbox_id(call_engine(c), given, &c->caller, id);
+	if (view_read_visible(call_store(c), &sandbox_schema, call_visible_uid(c), "sandbox", id, &text, &d, e) < 0)
+		return -1;
+	id_copy(ret, d.processId);
+	return 0;
+}
+
+/* The run's owner is checked by cow_changes: the viewer's uid decides what exists. */
+static int request_changes(struct call *c, enum change_op op, const char *process_id, const char *sandbox,
+			   const json_t *given, struct err *e)
+{
+	char holder[ID_SIZE];
 	buf_auto struct buf paths = BUF_INIT;
 	struct cow_changes *changes = c->control->o.changes;
 
 	if (!changes)
 		return err_set(e, ERR_UNAVAILABLE, "this runtime does not serve copy-on-write runs");
+	if (!process_id == !sandbox)
+		return err_field(e, sandbox ? "sandboxId" : "processId", "give one of processId and sandboxId");
+	if (sandbox && sandbox_holder(c, sandbox, holder, e) < 0)
+		return -1;
+	process_id = sandbox ? holder : process_id;
 	if (read_paths(given, &paths, e) < 0)
 		return -1;
 	cow_changes_request(changes, op, process_id, call_visible_uid(c), buf_cstr(&paths), paths.len, &c->caller,
@@ -607,20 +628,21 @@ static int request_changes(struct call *c, enum change_op op, const char *proces
 
 int method_list_changes(struct call *c, const struct list_changes_params *p, struct buf *out, struct err *e)
 {
-	return request_changes(c, p->diffs.value ? CHANGE_OP_DIFF : CHANGE_OP_LIST, p->processId, p->paths, e);
+	return request_changes(c, p->diffs.value ? CHANGE_OP_DIFF : CHANGE_OP_LIST, p->processId, p->sandboxId,
+			       p->paths, e);
 }
 
 int method_apply_changes(struct call *c, const struct apply_changes_params *p, struct buf *out, struct err *e)
 {
-	return request_changes(c, CHANGE_OP_APPLY, p->processId, p->paths, e);
+	return request_changes(c, CHANGE_OP_APPLY, p->processId, p->sandboxId, p->paths, e);
 }
 
 int method_revert_autorun(struct call *c, const struct revert_autorun_params *p, struct buf *out, struct err *e)
 {
-	return request_changes(c, CHANGE_OP_REVERT, p->processId, p->paths, e);
+	return request_changes(c, CHANGE_OP_REVERT, p->processId, NULL, p->paths, e);
 }
 
 int method_discard_changes(struct call *c, const struct discard_changes_params *p, struct buf *out, struct err *e)
 {
-	return request_changes(c, CHANGE_OP_DISCARD, p->processId, p->paths, e);
+	return request_changes(c, CHANGE_OP_DISCARD, p->processId, p->sandboxId, p->paths, e);
 }

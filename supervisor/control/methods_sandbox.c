@@ -100,6 +100,24 @@ int method_close_sandbox(struct call *c, const struct close_sandbox_params *p, s
 	return CALL_PENDING;
 }
 
+int method_checkpoint_sandbox(struct call *c, const struct checkpoint_sandbox_params *p, struct buf *out, struct err *e)
+{
+	engine_checkpoint_sandbox(call_engine(c), p->sandboxId, p->checkpoint, &c->caller, call_engine_reply, c);
+	return CALL_PENDING;
+}
+
+int method_restore_sandbox(struct call *c, const struct restore_sandbox_params *p, struct buf *out, struct err *e)
+{
+	engine_restore_sandbox(call_engine(c), p->sandboxId, p->checkpoint, &c->caller, call_engine_reply, c);
+	return CALL_PENDING;
+}
+
+int method_fork_sandbox(struct call *c, const struct fork_sandbox_params *p, struct buf *out, struct err *e)
+{
+	engine_fork_sandbox(call_engine(c), p->sandboxId, p->checkpoint, p->name, &c->caller, call_engine_reply, c);
+	return CALL_PENDING;
+}
+
 /* ---- published ports ---- */
 
 /* The process whose sandbox it is: the holder of a session sandbox, or a process with a sandbox of its own. */

@@ -11,6 +11,8 @@
 #include "runtime/event/id.h"
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
+#include "runtime/view/view_ids.h"
+#include "runtime/view/view_sandbox.h"
 #include "sandbox/autorun_report.h"
 #include "supervisor/host/spawn_link.h"
 
@@ -37,6 +39,7 @@
  * directories that no process in the log refers to.
  */
 
+#define FORKS_MAX 1000u          /* sandboxes, each forked from the next */
 #define ATTEMPT_BASE 0x80000000u /* attempts of jobs start here, so that a job's key never equals that of a start */
 
 struct cow_changes_job {
@@ -106,6 +109,7 @@ void cow_changes_done(struct cow_changes *c)
 	c->ended = true;
 	while (!TAILQ_EMPTY(&c->jobs))
 		job_free(TAILQ_FIRST(&c->jobs));
+	buf_done(&c->checkpoints);
 }
 
 /* The attempt is unique among the jobs of this runtime: replies are matched by key. */
@@ -180,6 +184,32 @@ static void job_facts(const struct cow_changes_job *j, struct changes_facts *ret
 		ret->by = &j->caller;
 }
 
+/*
+ * The holder of a session sandbox: its changes can be read while no command runs in it. They are not applied or
+ * discarded then, because an overlay's layers must not change while it is mounted.
+ */
+static int job_find_live(const struct cow_changes_job *j, struct err *e)
+{
+	view_ids_auto struct view_ids running = VIEW_IDS_INIT;
+	const char *sandbox = j->process.holds;
+
+	if (!*sandbox)
+		return err_set(
+			e, ERR_STATE,
+			"it is still running: its changes can be listed, applied or discarded once it has ended");
+	if (j->op != CHANGE_OP_LIST && j->op != CHANGE_OP_DIFF)
+		return err_set(
+			e, ERR_STATE,
+			"sandbox %s is open: close it first (bailiff sandbox close), then apply or discard its changes",
+			sandbox);
+	if (view_members(j->changes->store, VIEW_SANDBOX_RUNNING, sandbox, VIEW_OLDEST_FIRST, 1, &running, e) < 0)
+		return -1;
+	return running.n ? err_set(e, ERR_STATE,
+				   "%s is running in the sandbox: its changes can be listed when nothing runs in it",
+				   running.id[0])
+			 : 0;
+}
+
 /* The process must be visible, ended, and of the kind that the operation is for. */
 static int job_find(struct cow_changes_job *j, uint32_t viewer, struct err *e)
 {
@@ -196,11 +226,7 @@ static int job_find(struct cow_changes_job *j, uint32_t viewer, struct err *e)
 	if (j->op != CHANGE_OP_REVERT && !j->process.cow)
 		return err_set(e, ERR_STATE,
 			       "it was not a copy-on-write run (--cow): what it wrote is in the files themselves");
-	if (!j->process.ended)
-		return err_set(
-			e, ERR_STATE,
-			"it is still running: its changes can be listed, applied or discarded once it has ended");
-	return 0;
+	return j->process.ended ? 0 : job_find_live(j, e);
 }
 
 /* ---- autorun files ---- */
@@ -214,10 +240,9 @@ static bool take_report_ref(void *ctx, const struct event_view *ev)
 }
 
 /* 0; 1 = the run changed none; −1: its report is no longer available. */
-static int read_report(const struct cow_changes_job *j, struct buf *ret, struct err *e)
+static int read_report(struct store *store, const char *process_id, struct buf *ret, struct err *e)
 {
-	const struct store_query q = { .index = ID_PROCESS, .id = j->key.id };
-	struct store *store = j->changes->store;
+	const struct store_query q = { .index = ID_PROCESS, .id = process_id };
 	char ref[ID_TEXT_MAX] = "";
 
 	if (store_events(store, &q, take_report_ref, ref, e) < 0)
@@ -229,32 +254,75 @@ static int read_report(const struct cow_changes_job *j, struct buf *ret, struct 
 	return autorun_report_check(ret->data, ret->len, e);
 }
 
-/* Autorun files of a copy-on-write run are applied only if the request names them. */
-static int exclude_autorun(struct cow_changes_job *j, struct err *e)
+/* Autorun files of a copy-on-write run are applied only if the request names them. Adds those of this process. */
+static int exclude_autorun(const struct cow_changes_job *j, const char *process_id, struct buf *held, struct err *e)
 {
-	buf_auto struct buf report = BUF_INIT, held = BUF_INIT;
+	buf_auto struct buf report = BUF_INIT;
 	struct autorun_record r;
-	int found = read_report(j, &report, e);
+	int found = read_report(j->changes->store, process_id, &report, e);
 
 	for (size_t at = 0; found == 0 && autorun_report_next(report.data, &at, &r);) {
 		if (r.after.type == AUTORUN_TYPE_NONE ||
 		    change_list_names(j->paths.data, j->paths.len, r.path, r.path_len))
 			continue;
-		buf_byte(&held, CHANGE_LIST_EXCLUDED);
-		buf_append(&held, r.path, r.path_len);
-		buf_append(&held, "", 1);
+		buf_byte(held, CHANGE_LIST_EXCLUDED);
+		buf_append(held, r.path, r.path_len);
+		buf_append(held, "", 1);
 	}
-	buf_append(&j->paths, held.data, held.len);
 	return found < 0 ? -1 : 0;
+}
+
+/*
+ * In a session sandbox each command has a report of its own. A fork begins with what commands of the sandbox before it
+ * wrote, so theirs count, too, including those after the checkpoint: a path too many only has to be named.
+ */
+static int exclude_autorun_of_sandbox(const struct cow_changes_job *j, struct buf *held, struct err *e)
+{
+	struct store *store = j->changes->store;
+	char sandbox[ID_SIZE];
+
+	id_copy(sandbox, j->process.holds);
+	for (unsigned n = 0; *sandbox && n < FORKS_MAX; n++) {
+		view_ids_auto struct view_ids members = VIEW_IDS_INIT;
+		buf_auto struct buf text = BUF_INIT;
+		struct sandbox_doc d;
+		int r = view_read(store, &sandbox_schema, sandbox, &text, &d, e);
+
+		if (r < 0 ||
+		    view_members(store, VIEW_SANDBOX_PROCESS, sandbox, VIEW_OLDEST_FIRST, SIZE_MAX, &members, e) < 0)
+			return -1;
+		if (r > 0)
+			break;
+		for (size_t i = 0; i < members.n; i++)
+			if (exclude_autorun(j, members.id[i], held, e) < 0)
+				return -1;
+		jval_str(jval_get(d.forkedFrom, "sandboxId"), sandbox, sizeof sandbox);
+	}
+	return *sandbox ? err_set(e, ERR_STATE,
+				  "it began with changes of sandbox %s, and which of those are files that programs "
+				  "execute by themselves is no longer known: copy what you need yourself",
+				  sandbox)
+			: 0;
+}
+
+static int exclude_all_autorun(struct cow_changes_job *j, struct err *e)
+{
+	buf_auto struct buf held = BUF_INIT;
+
+	if ((j->process.holds[0] ? exclude_autorun_of_sandbox(j, &held, e) : exclude_autorun(j, j->key.id, &held, e)) <
+	    0)
+		return -1;
+	buf_append(&j->paths, held.data, held.len);
+	return 0;
 }
 
 static int job_prepare(struct cow_changes_job *j, struct err *e)
 {
 	if (j->op == CHANGE_OP_APPLY)
-		return exclude_autorun(j, e);
+		return exclude_all_autorun(j, e);
 	if (j->op != CHANGE_OP_REVERT)
 		return 0;
-	int r = read_report(j, &j->report, e);
+	int r = read_report(j->changes->store, j->key.id, &j->report, e);
 	return r > 0 ? err_set(e, ERR_STATE,
 			       "it changed no files that programs execute by themselves: there is nothing to revert")
 		     : r;
@@ -340,7 +408,7 @@ void cow_changes_request(struct cow_changes *c, enum change_op op, const char *p
 		job_fail(j, &e);
 		return;
 	}
-	if (op == CHANGE_OP_REVERT || run_is_recorded(j)) {
+	if (op == CHANGE_OP_REVERT || !j->process.ended || run_is_recorded(j)) {
 		job_begin(j);
 		return;
 	}
@@ -349,10 +417,7 @@ void cow_changes_request(struct cow_changes *c, enum change_op op, const char *p
 		cow_changes_on_ended(c, process_id); /* an earlier runtime died before it recorded the end */
 }
 
-static void drop_changes(struct cow_changes *c, const char *process_id)
-{
-	job_send(job_new(c, CHANGE_OP_DROP, process_id));
-}
+void cow_changes_drop(struct cow_changes *c, const char *id) { job_send(job_new(c, CHANGE_OP_DROP, id)); }
 
 void cow_changes_on_ended(struct cow_changes *c, const char *process_id)
 {
@@ -365,7 +430,48 @@ void cow_changes_on_ended(struct cow_changes *c, const char *process_id)
 		return;
 	}
 	job_free(j);
-	drop_changes(c, process_id); /* it never ran, or not copy-on-write: remove its directory, if there is one */
+	cow_changes_drop(c, process_id); /* it never ran, or not copy-on-write: remove its directory, if there is one */
+}
+
+/* ---- copies ---- */
+
+void cow_changes_copy(struct cow_changes *c, const char *from, const char *to, engine_reply_fn fn, void *ctx)
+{
+	struct cow_changes_job *j = job_new(c, CHANGE_OP_COPY, from);
+
+	j->fn = fn;
+	j->ctx = ctx;
+	buf_str(&j->paths, to);
+	job_send(j);
+}
+
+static int copy_error(int error, struct err *e)
+{
+	if (error == ENOENT)
+		return err_set(
+			e, ERR_STATE,
+			"there is nothing to copy: the changes were applied, discarded or removed, or there were none");
+	if (error == ENOSPC || error == EDQUOT)
+		return err_set(e, ERR_EXHAUSTED, "no space is left for a copy of the changes");
+	if (error == ELOOP)
+		return err_set(e, ERR_STATE, "folders are nested too deep to be copied");
+	if (error == EBUSY)
+		return err_set(e, ERR_EXHAUSTED, "too many requests of this kind are under way; try again");
+	if (error == ECONNRESET)
+		return err_set(e, ERR_UNAVAILABLE, "the spawner was restarted meanwhile; try again");
+	return err_sys(e, error, "copy the changes");
+}
+
+static void copy_answered(struct cow_changes_job *j, int error)
+{
+	engine_reply_fn fn = j->fn;
+	void *ctx = j->ctx;
+	struct err e = ERR_INIT;
+
+	job_free(j);
+	if (error)
+		copy_error(error, &e);
+	fn(ctx, error ? &e : NULL, NULL, 0);
 }
 
 /* ---- expiry ---- */
@@ -381,10 +487,32 @@ void cow_changes_sweep(struct cow_changes *c)
 	struct cow_changes_job *j = job_new(c, CHANGE_OP_SWEEP, "sweep");
 	struct err e = ERR_INIT;
 
-	if (view_cow_processes(c->store, 0, add_known, &j->paths, &e) < 0)
+	if (view_cow_processes(c->store, 0, add_known, &j->paths, &e) < 0 ||
+	    view_checkpoints(c->store, add_known, &j->paths, &e) < 0)
 		job_fail(j, &e);
 	else
 		job_send(j);
+}
+
+/* Drops checkpoints whose sandbox has been removed since the last call. */
+static void expire_checkpoints(struct cow_changes *c)
+{
+	struct buf known = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	if (view_checkpoints(c->store, add_known, &known, &e) < 0) {
+		log_error("expire checkpoints: %s", e.message);
+		buf_done(&known);
+		return;
+	}
+	for (size_t at = 0; at < c->checkpoints.len; at += strlen(c->checkpoints.data + at) + 1) {
+		const char *id = c->checkpoints.data + at;
+
+		if (!change_list_names(known.data, known.len, id, strlen(id)))
+			cow_changes_drop(c, id);
+	}
+	buf_done(&c->checkpoints);
+	c->checkpoints = known;
 }
 
 /* Recorded as a list without entries: nothing is left to apply or discard. */
@@ -403,7 +531,7 @@ static bool expire_one(void *ctx, const char *process_id)
 	f.process = &brief;
 	f.list = none.data;
 	changes_record(c->engine, &f, NULL, NULL);
-	drop_changes(c, process_id);
+	cow_changes_drop(c, process_id);
 	return true;
 }
 
@@ -411,6 +539,7 @@ void cow_changes_expire(struct cow_changes *c, uint64_t floor)
 {
 	struct err e = ERR_INIT;
 
+	expire_checkpoints(c);
 	if (floor && view_cow_processes(c->store, floor, expire_one, c, &e) < 0)
 		log_error("expire changes: %s", e.message);
 }
@@ -539,6 +668,10 @@ static void job_answered(struct cow_changes_job *j, int error)
 		job_free(j);
 		return;
 	}
+	if (j->op == CHANGE_OP_COPY) {
+		copy_answered(j, error);
+		return;
+	}
 	if (read_list(j, error, &e) < 0) {
 		job_fail(j, &e);
 		return;
@@ -551,7 +684,7 @@ static void job_answered(struct cow_changes_job *j, int error)
 	f.list = j->list.data;
 	f.kept = !all_settled(j);
 	if (!f.kept)
-		drop_changes(j->changes, j->key.id);
+		cow_changes_drop(j->changes, j->key.id);
 	changes_record(j->changes->engine, &f, on_recorded, j);
 }
 

@@ -8,6 +8,7 @@
  * Callbacks run on the loop, at once if the request is rejected. A client that disconnects does not cancel its request.
  */
 
+#include "runtime/base/buf.h"
 #include "runtime/engine/core/engine.h"
 #include "sandbox/change_list.h"
 
@@ -26,6 +27,7 @@ struct cow_changes {
 	struct spawn_link *spawner;
 	TAILQ_HEAD(, cow_changes_job) jobs; /* sent and not answered */
 	uint32_t next;
+	struct buf checkpoints; /* ids when they last expired, each terminated by NUL */
 	bool ended;
 };
 
@@ -40,11 +42,20 @@ void cow_changes_request(struct cow_changes *c, enum change_op op, const char *p
 			 const char *paths, size_t paths_len, const struct caller *caller, engine_reply_fn fn,
 			 void *ctx);
 
+/*
+ * Copies the layers of a run, or of a checkpoint, to another id: a new checkpoint, or a process that is about to start
+ * with them. fn gets an error, or nothing.
+ */
+void cow_changes_copy(struct cow_changes *c, const char *from, const char *to, engine_reply_fn fn, void *ctx);
+/* Removes the layers of a run or a checkpoint. */
+void cow_changes_drop(struct cow_changes *c, const char *id);
+
 /* The end of this process is committed: if it was a copy-on-write run, its changes become events. */
 void cow_changes_on_ended(struct cow_changes *c, const char *process_id);
 /* Once, when the runtime starts to serve: removes directories of runs that no event mentions. */
 void cow_changes_sweep(struct cow_changes *c);
-/* Drops the changes of runs that ended before this sequence. */
+/* Before old events are pruned: drops the changes of runs that ended before this sequence, and the checkpoints of
+ * sandboxes that were removed since the last call. */
 void cow_changes_expire(struct cow_changes *c, uint64_t floor);
 
 /* The spawner's answer. */

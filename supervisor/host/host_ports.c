@@ -9,6 +9,7 @@
 #include "runtime/loop/loop.h"
 #include "sandbox/audit.h"
 #include "supervisor/host/cow_changes.h"
+#include "supervisor/host/cow_ports.h"
 #include "supervisor/host/process_io.h"
 #include "supervisor/host/published_port.h"
 #include "supervisor/host/rule_writer.h"
@@ -429,48 +430,6 @@ static int port_unpublish(void *host, const char *id, uint16_t port)
 	return r;
 }
 
-struct discard {
-	struct host_ports *host;
-	char id[PLAN_KEY_MAX];
-	uint32_t uid;
-};
-
-static void on_changes_discarded(void *ctx, const struct err *e, const char *json, size_t len)
-{
-	struct discard *d = ctx;
-
-	engine_on_discarded(d->host->engine, d->id, e);
-	free(d);
-}
-
-/* Called from the loop, because the engine calls the port inside a transaction. */
-static void discard_now(evutil_socket_t fd, short what, void *ctx)
-{
-	struct discard *d = ctx;
-	struct host_ports *w = d->host;
-	const struct caller c = { .uid = d->uid, .role = ROLE_OPERATOR, .peer_fd = port_find_peer(w, d->uid) };
-
-	cow_changes_request(w->changes, CHANGE_OP_DISCARD, d->id, 0, "", 0, &c, on_changes_discarded, d);
-}
-
-/* 0 = engine_on_discarded follows; −1 = there is nothing to wait for. */
-static int port_discard_changes(void *host, const char *id, uint32_t uid)
-{
-	const struct timeval now = { 0 };
-	struct host_ports *w = host;
-
-	if (!w->changes)
-		return -1;
-	struct discard *d = mem_zalloc(1, sizeof *d);
-	d->host = w;
-	d->uid = uid;
-	snprintf(d->id, sizeof d->id, "%s", id);
-	if (event_base_once(w->base, -1, EV_TIMEOUT, discard_now, d, &now) == 0)
-		return 0;
-	free(d);
-	return -1;
-}
-
 /* The end is durable. `unspilled`: streams whose output is in the database, so that their files are removed. */
 static void port_release(void *host, const char *id, unsigned unspilled)
 {
@@ -515,7 +474,9 @@ const struct ports host_ports_table = {
 	.peek_output = port_peek_output,
 	.output_fd = port_output_fd,
 	.stop_reading = port_stop_reading,
-	.discard_changes = port_discard_changes,
+	.discard_changes = cow_port_discard,
+	.copy_changes = cow_port_copy,
+	.drop_changes = cow_port_drop,
 	.settle = port_settle,
 	.publish = port_publish,
 	.unpublish = port_unpublish,

@@ -109,6 +109,13 @@ struct ports {
 	void (*release)(void *host, const char *id, unsigned unspilled);
 	/* Discards the changes of a copy-on-write run. 0: engine_on_discarded follows, later. May be NULL. */
 	int (*discard_changes)(void *host, const char *id, uint32_t uid);
+	/*
+	 * Copies what a copy-on-write run changed, or a checkpoint of it, to the id of a new checkpoint or of a process
+	 * that is about to start with it. 0: engine_on_copied follows, later. May be NULL.
+	 */
+	int (*copy_changes)(void *host, const char *from, const char *to);
+	/* Removes a checkpoint, or a copy for a process that did not start. May be NULL. */
+	void (*drop_changes)(void *host, const char *id);
 	/* The tree has terminated. true: reports of violations may still arrive; engine_on_reports_complete follows.
 	 * May be NULL. */
 	bool (*settle)(void *host, const char *id);
@@ -221,6 +228,8 @@ void engine_on_unpublished(struct engine *engine, const char *id, uint16_t port)
 void engine_on_port_traffic(struct engine *engine, const char *id, const struct port_traffic *t);
 /* The TCP ports on which this process's sandbox listens have changed. */
 void engine_on_ports(struct engine *engine, const char *id, const struct status_ports *ports);
+/* The copy to this id is complete and durable; e != NULL: there is none. */
+void engine_on_copied(struct engine *engine, const char *to, const struct err *e);
 /* The policy files for this uid and workspace were read, with or without success. */
 void engine_on_policy(struct engine *engine, uint32_t uid, const char *workspace);
 /* The rules of request `id` (port_rule) are in this file, the first at this line, and in effect; e != NULL: failed. */

@@ -43,14 +43,12 @@ struct holder_start {
 	char id[ID_SIZE];
 };
 
-/* The reply to the holder's start: it waits for commands, or will never do so. */
-static void on_holder(void *ctx, const struct err *e, const char *json, size_t len)
+/* The holder waits for commands, or will never do so. */
+void sandbox_holder_replied(struct engine *engine, const char *id, const struct err *e, const char *json, size_t len)
 {
-	struct holder_start *h = ctx;
-	struct sandbox *s = sandbox_get(h->engine, h->id);
+	struct sandbox *s = sandbox_get(engine, id);
 	buf_auto struct buf out = BUF_INIT;
 
-	free(h);
 	if (!s)
 		return;
 	if (!e) {
@@ -69,13 +67,21 @@ static void on_holder(void *ctx, const struct err *e, const char *json, size_t l
 	reply_err(&reply, e, json, len);
 }
 
+static void on_holder(void *ctx, const struct err *e, const char *json, size_t len)
+{
+	struct holder_start *h = ctx;
+
+	sandbox_holder_replied(h->engine, h->id, e, json, len);
+	free(h);
+}
+
 /*
  * Nothing of a holder is limited in time: its own limits would be those of all its commands together. The tool program
  * is visible in every session sandbox, so that the tools of a turn can run in it.
  */
-static void start_holder(struct sandbox *s, const char *session_id, const struct caller *c)
+void sandbox_start_holder(struct sandbox *s, const char *session_id, const char *process_id, const struct caller *c,
+			  engine_reply_fn fn, void *ctx)
 {
-	struct holder_start *h = mem_zalloc(1, sizeof *h);
 	struct caller by = *c;
 	const struct start_request r = {
 		.holder = true,
@@ -90,13 +96,12 @@ static void start_holder(struct sandbox *s, const char *session_id, const struct
 		.session_id = session_id,
 		.owner = OWNER_SANDBOX,
 		.owner_id = s->id,
-		.ret_process_id = s->process_id,
+		.process_id = process_id,
+		.ret_process_id = s->created ? NULL : s->process_id,
 	};
 
-	h->engine = s->engine;
-	id_copy(h->id, s->id);
 	by.idem_key = NULL; /* the reply of create_sandbox is stored, not that of the start */
-	process_start(s->engine, &r, &by, on_holder, h);
+	process_start(s->engine, &r, &by, fn, ctx);
 }
 
 /* Sets up the sandbox once, to reject what cannot be one and to record what the request resolves to. */
@@ -122,7 +127,7 @@ static int resolve_request(struct sandbox *s, const struct sandbox_request *give
 	return sandbox_take_request(s, json_loadb(text.data, text.len, 0, NULL), e);
 }
 
-static int check_name(struct engine *engine, const char *name, const struct caller *c, struct err *e)
+int sandbox_check_name(struct engine *engine, const char *name, const struct caller *c, struct err *e)
 {
 	if (!name)
 		return 0;
@@ -154,7 +159,7 @@ void engine_create_sandbox(struct engine *engine, const struct sandbox_creation 
 	char id[ID_TEXT_MAX];
 	struct sandbox *s;
 
-	if (check_name(engine, r->name, c, &e) < 0 || check_session(engine, r->session_id, c, &e) < 0) {
+	if (sandbox_check_name(engine, r->name, c, &e) < 0 || check_session(engine, r->session_id, c, &e) < 0) {
 		fn(ctx, &e, NULL, 0);
 		return;
 	}
@@ -172,7 +177,10 @@ void engine_create_sandbox(struct engine *engine, const struct sandbox_creation 
 		return;
 	}
 	reply_copy(&s->create, c, fn, ctx);
-	start_holder(s, r->session_id, c);
+	struct holder_start *h = mem_zalloc(1, sizeof *h);
+	h->engine = engine;
+	id_copy(h->id, s->id);
+	sandbox_start_holder(s, r->session_id, NULL, c, on_holder, h);
 }
 
 /* ---- the owner of the holder ---- */
@@ -183,7 +191,7 @@ static void holder_refused(struct engine *engine, const char *owner_id, const st
 	struct sandbox *s = sandbox_get(engine, owner_id);
 	struct pending_reply reply;
 
-	if (!s)
+	if (!s || s->created)
 		return; /* on_holder got the same error */
 	reply = s->create;
 	s->create = (struct pending_reply){ 0 };
@@ -197,13 +205,23 @@ static void write_request(struct jw *w, const void *sandbox, size_t n)
 	sandbox_request_write(&((const struct sandbox *)sandbox)->spec.request, w);
 }
 
+static void write_fork(struct jw *w, const void *sandbox, size_t n)
+{
+	const struct sandbox *s = sandbox;
+
+	jw_obj(w);
+	jw_kstr(w, "sandboxId", s->forked_from);
+	jw_kopt(w, "checkpointId", none_if_empty(s->forked_checkpoint));
+	jw_obj_end(w);
+}
+
 static void holder_started(struct process *p, struct transaction *tx)
 {
 	struct sandbox *s = sandbox_get(p->engine, p->owner_id);
 	buf_auto struct buf result = BUF_INIT;
 	struct scope scope = process_scope(p);
 
-	if (!s)
+	if (!s || s->created)
 		return;
 	s->created = true;
 	id_copy(s->session_id, p->session_id);
@@ -213,7 +231,8 @@ static void holder_started(struct process *p, struct transaction *tx)
 	     .profile = p->profile, .sandboxProfile = json_from_text(s->profile_json), .sandboxHash = s->hash,
 	     .request = json_from_writer(write_request, s, 0), .cow = s->spec.request.change.cow,
 	     .idleMs = (int64_t)s->idle_ms, .bound = s->bound, .endsWithClient = s->end_with_client,
-	     .createdBy = json_requester(&s->by));
+	     .createdBy = json_requester(&s->by),
+	     .forkedFrom = s->forked_from[0] ? json_from_writer(write_fork, s, 0) : JSON_NONE);
 	creation_result(s, 0, &result);
 	transaction_store_reply(tx, &s->create, result.data, result.len);
 }
@@ -235,18 +254,20 @@ static void holder_ended(struct process *p, const struct process_outcome *o, str
 	buf_auto struct buf result = BUF_INIT;
 	struct scope scope = process_scope(p);
 
-	if (!s || !s->created)
+	if (!s || !s->created || strcmp(p->id, s->process_id) != 0)
 		return;
 	const bool expected = s->reason != NULL;
 	if (!expected)
 		sandbox_mark_ended(s, end_reason(s, p, o), p->end == PROCESS_END_USER ? &p->end_by : NULL);
 	scope.sandbox = s->id;
+	sandbox_drop_checkpoints(s, tx);
 	EMIT(sandbox_closed, tx, scope, .envelope.status = "closed", .reason = s->reason,
 	     .message = expected        ? NULL
 			: o->message[0] ? o->message
 					: "its holder exited",
 	     .running = json_from_text(s->running),
-	     .requestedBy = s->by_client ? json_requester(&s->closed_by) : JSON_NONE);
+	     .requestedBy = s->by_client ? json_requester(&s->closed_by) : JSON_NONE,
+	     .checkpoints = sandbox_keeps_checkpoints(s) ? JSON_NONE : json_from_text("[]"));
 	sandbox_result(s, 0, &result);
 	TAILQ_FOREACH (w, &s->waiters, link)
 		transaction_store_reply(tx, &w->reply, result.data, result.len);
@@ -259,8 +280,8 @@ static void holder_over(struct engine *engine, const char *owner_id)
 	buf_auto struct buf result = BUF_INIT;
 	struct close_waiter *w;
 
-	if (!s)
-		return;
+	if (!s || engine_process(engine, s->process_id))
+		return; /* that was the holder before a restore */
 	sandbox_result(s, store_last_sequence(engine->o.store), &result);
 	TAILQ_CONCAT(&waiters, &s->waiters, link);
 	sandbox_free(s); /* first: a reply may lead to the next request */

@@ -43,6 +43,19 @@ void engine_create_sandbox(struct engine *engine, const struct sandbox_creation 
  */
 void engine_close_sandbox(struct engine *engine, const char *given, const struct caller *c, engine_reply_fn fn,
 			  void *ctx);
+/*
+ * Copy-on-write sandboxes (sandbox_checkpoint.c). A checkpoint is given by its id or name.
+ * checkpoint: replies {sandboxId, checkpointId, name?}. restore: {sandboxId, checkpointId, processId, lost}; processes
+ * in the sandbox get another /tmp. fork: as engine_create_sandbox; `checkpoint` NULL = the sandbox as it is, or was
+ * when it was closed.
+ */
+#define SANDBOX_CHECKPOINTS_MAX 64u
+void engine_checkpoint_sandbox(struct engine *engine, const char *given, const char *name, const struct caller *c,
+			       engine_reply_fn fn, void *ctx);
+void engine_restore_sandbox(struct engine *engine, const char *given, const char *checkpoint, const struct caller *c,
+			    engine_reply_fn fn, void *ctx);
+void engine_fork_sandbox(struct engine *engine, const char *given, const char *checkpoint, const char *name,
+			 const struct caller *c, engine_reply_fn fn, void *ctx);
 /* The id of a sandbox that may be given by its name. An id is not looked up: it may be that of a closed sandbox. */
 void engine_sandbox_id(struct engine *engine, const char *given, const struct caller *c, char ret[ID_SIZE]);
 
@@ -87,6 +100,9 @@ int sandbox_enter(struct engine *engine, const struct start_request *r, const st
 /* The holder's plan is recorded; that of a command must fit it, else ERR_STATE with the first difference. */
 int sandbox_check_plan(struct process *p, const struct plan_head *plan, struct err *e);
 
+/* The layers of this holder are a copy, made before its start. */
+bool sandbox_starts_copied(const struct process *p);
+
 /* ---- rows of modules.def ---- */
 
 void sandbox_init(struct engine *engine);
@@ -95,6 +111,7 @@ void sandbox_load(struct engine *engine);    /* before recovery: the open ones *
 void sandbox_recover(struct engine *engine); /* after it: closes those whose holder is gone */
 uint64_t sandbox_tick(struct engine *engine, uint64_t now_ns);
 void sandbox_client_disconnected(struct engine *engine, uint64_t connection);
+void sandbox_on_holder_over(struct engine *engine, const struct process_over *x);
 void sandbox_on_process_over(struct engine *engine, const struct process_over *x);
 void sandbox_on_session_updated(struct transaction *tx, const struct scope *s, const struct session_updated *p);
 

@@ -41,6 +41,14 @@ static void list_members(const struct sandbox *s, struct member_list *ret)
 	strmap_each(&s->engine->processes->live, collect_member, ret);
 }
 
+void sandbox_members(const struct sandbox *s, struct view_ids *ret)
+{
+	struct member_list l;
+
+	list_members(s, &l);
+	*ret = l.ids;
+}
+
 static bool has_members(const struct sandbox *s)
 {
 	struct member_list l;
@@ -82,7 +90,7 @@ static void end_process(struct sandbox *s, struct process *p, uint64_t grace_ms)
 }
 
 /* There is nothing to be graceful with: the holder runs no command. */
-static void end_holder(struct sandbox *s)
+void sandbox_end_holder(struct sandbox *s)
 {
 	struct process *p = engine_process(s->engine, s->process_id);
 
@@ -130,7 +138,7 @@ void sandbox_end(struct sandbox *s, const char *reason, const struct requester *
 	if (has_members(s))
 		engine_wake(engine, now + CHECK_MS * 1000000ull);
 	else
-		end_holder(s);
+		sandbox_end_holder(s);
 }
 
 void sandbox_result(const struct sandbox *s, uint64_t sequence, struct buf *out)
@@ -191,7 +199,7 @@ void sandbox_on_process_over(struct engine *engine, const struct process_over *x
 		return;
 	s->idle_since_ns = engine_now(engine);
 	if (s->reason && !has_members(s))
-		end_holder(s);
+		sandbox_end_holder(s);
 	else
 		sandbox_wake(s);
 }
@@ -219,7 +227,7 @@ static void check_deadline(void *ctx, const char *id, void *value)
 	next = idle_deadline(s);
 	if (s->reason) {
 		if (v->now >= s->holder_end_at_ns || !has_members(s))
-			end_holder(s);
+			sandbox_end_holder(s);
 		else
 			next = v->now + CHECK_MS * 1000000ull;
 	}
@@ -328,4 +336,26 @@ static void drop_lost(void *ctx, const char *id, void *value)
 		sandbox_wake(s);
 }
 
-void sandbox_recover(struct engine *engine) { strmap_visit(&engine->sandboxes->open, drop_lost, NULL); }
+void sandbox_end_process(struct engine *engine, const char *id, const char *why)
+{
+	struct process *p = engine_process(engine, id);
+
+	if (p && p->end == PROCESS_END_NONE)
+		process_enforce_end(p, PROCESS_END_USER, NULL, process_stop_signal(p), 0, why);
+}
+
+/* A restore was interrupted: the sandbox has another holder. */
+static void end_stray(void *ctx, const char *id, void *value)
+{
+	const struct process *p = value;
+	const struct sandbox *s = p->holder ? sandbox_get(p->engine, p->owner_id) : NULL;
+
+	if (p->holder && (!s || strcmp(s->process_id, p->id) != 0))
+		sandbox_end_process(p->engine, p->id, "its sandbox has another holder");
+}
+
+void sandbox_recover(struct engine *engine)
+{
+	strmap_visit(&engine->sandboxes->open, drop_lost, NULL);
+	strmap_visit(&engine->processes->live, end_stray, NULL);
+}

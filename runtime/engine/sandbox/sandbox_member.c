@@ -80,7 +80,7 @@ static int check_options(const struct sandbox *s, const struct sandbox_request *
 	return check_limits(s, &a->limits, e);
 }
 
-static int check_open(const struct sandbox *s, const struct caller *c, struct err *e)
+int sandbox_check_open(const struct sandbox *s, const struct caller *c, struct err *e)
 {
 	const char *name = s->name[0] ? s->name : s->id;
 
@@ -94,7 +94,7 @@ static int check_open(const struct sandbox *s, const struct caller *c, struct er
 	if (!s->ready)
 		return err_at(e, ERR_STATE, "sandboxId",
 			      "sandbox '%s' is not ready yet: wait for the reply to create_sandbox", name);
-	return 0;
+	return sandbox_check_copying(s, e);
 }
 
 int sandbox_enter(struct engine *engine, const struct start_request *r, const struct caller *c,
@@ -114,7 +114,7 @@ int sandbox_enter(struct engine *engine, const struct start_request *r, const st
 		ret->sandbox = s->spec.request;
 		return 0;
 	}
-	if (!s || check_open(s, c, e) < 0)
+	if (!s || sandbox_check_open(s, c, e) < 0)
 		return -1;
 	if (check_options(s, &r->sandbox, e) < 0) {
 		ret->sandbox_id = NULL; /* a sandbox of its own */
@@ -205,7 +205,7 @@ int sandbox_check_plan(struct process *p, const struct plan_head *plan, struct e
 	if (!s)
 		return err_at(e, ERR_STATE, "sandboxId", "sandbox '%s' is closed: create another one", p->sandbox_id);
 	plan_sandbox_hash(plan, hash);
-	if (p->holder) {
+	if (p->holder && !s->created) {
 		memcpy(s->hash, hash, sizeof s->hash);
 		free(s->profile_json);
 		s->profile_json = mem_strdup(p->sandbox_json);

@@ -7,6 +7,10 @@
 #include "runtime/engine/process/start_spec.h"
 #include "runtime/engine/sandbox/sandbox.h"
 
+struct sandbox_copy;
+struct transaction;
+struct view_ids;
+
 /* A client that waits for the end of the sandbox. */
 struct close_waiter {
 	TAILQ_ENTRY(close_waiter) link;
@@ -34,6 +38,8 @@ struct sandbox {
 	char *profile_json; /* the holder's sandboxProfile */
 	char *replaces;     /* sandbox of a session: why the one before it was given up, for the first start; or NULL */
 
+	char forked_from[ID_SIZE], forked_checkpoint[ID_TEXT_MAX]; /* "" = none */
+
 	struct pending_reply create; /* fn NULL once answered */
 	const char *reason;          /* of its end; NULL = open */
 	struct requester closed_by;
@@ -46,6 +52,7 @@ struct sandbox {
 struct sandbox_state {
 	struct strmap open;     /* id → struct sandbox */
 	struct strmap creating; /* session id → struct session_creation (sandbox_session.c) */
+	TAILQ_HEAD(, sandbox_copy) copies;
 };
 
 struct sandbox *sandbox_get(struct engine *engine, const char *id);
@@ -63,6 +70,54 @@ struct sandbox *sandbox_find(struct engine *engine, const char *given, const str
 struct sandbox *sandbox_of_session(struct engine *engine, const struct start_request *r, const struct caller *c,
 				   struct err *e);
 
+/* A name that a new sandbox of the caller can have; NULL = none. */
+int sandbox_check_name(struct engine *engine, const char *name, const struct caller *c, struct err *e);
+/* Starts a holder for it: the first one, or for a restore another one. `process_id` NULL = generate one. */
+void sandbox_start_holder(struct sandbox *s, const char *session_id, const char *process_id, const struct caller *c,
+			  engine_reply_fn fn, void *ctx);
+/* The reply to the start of its first holder: it is open, or will never be. */
+void sandbox_holder_replied(struct engine *engine, const char *id, const struct err *e, const char *json, size_t len);
+/* Commands can be started in it, by this caller. */
+int sandbox_check_open(const struct sandbox *s, const struct caller *c, struct err *e);
+
+/* ---- sandbox_copy.c ---- */
+
+enum copy_kind { COPY_CHECKPOINT, COPY_RESTORE, COPY_FORK };
+
+/* One request in progress. */
+struct sandbox_copy {
+	TAILQ_ENTRY(sandbox_copy) link;
+	enum copy_kind kind;
+	char to[ID_TEXT_MAX];          /* the new checkpoint, or the holder that starts with the copy */
+	char sandbox_id[ID_SIZE];      /* that is copied or restored; FORK: the new one */
+	char source_id[ID_SIZE];       /* whose layers are read: no command may start in it; "" = a checkpoint's */
+	char name[ID_SIZE];            /* of the new checkpoint; "" = none */
+	char checkpoint[ID_TEXT_MAX];  /* that is copied; "" = the holder's layers */
+	char previous_id[ID_TEXT_MAX]; /* RESTORE: the holder that is replaced, once sandbox.restored is durable */
+	struct caller caller;          /* a copy */
+	struct pending_reply reply;
+	uint64_t sequence; /* of the event that records it; 0 = not committed yet */
+};
+
+struct sandbox_copy *sandbox_copy_new(struct engine *engine, enum copy_kind kind, const char *sandbox_id,
+				      const struct caller *c);
+void sandbox_copy_free(struct engine *engine, struct sandbox_copy *x);
+/* Ends the request with an error. Nothing is left of the copy. */
+void sandbox_copy_fail(struct engine *engine, struct sandbox_copy *x, const struct err *e);
+struct sandbox_copy *sandbox_find_copy(struct engine *engine, const char *to);
+/* The restore of this sandbox, if one is under way. */
+struct sandbox_copy *sandbox_find_restore(struct engine *engine, const char *sandbox_id);
+void sandbox_copies_free(struct engine *engine);
+void sandbox_drop_copy(struct engine *engine, const char *id);
+int sandbox_check_copying(const struct sandbox *s, struct err *e); /* ERR_STATE while its layers are copied */
+/* Whether its checkpoints stay after its end; otherwise they are removed after the commit that records the end. */
+bool sandbox_keeps_checkpoints(const struct sandbox *s);
+void sandbox_drop_checkpoints(const struct sandbox *s, struct transaction *tx);
+
+/* sandbox_end.c: the commands that run in it */
+void sandbox_members(const struct sandbox *s, struct view_ids *ret);
+void sandbox_end_holder(struct sandbox *s);
+void sandbox_end_process(struct engine *engine, const char *id, const char *why);
 /* sandbox_end.c: begins its end; no effect if it has begun. `by` NULL = the daemon. */
 void sandbox_end(struct sandbox *s, const char *reason, const struct requester *by);
 /* Its holder has ended without that: the commands end with it. */

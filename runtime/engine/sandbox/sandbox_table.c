@@ -169,7 +169,11 @@ void engine_sandbox_id(struct engine *engine, const char *given, const struct ca
 
 /* ---- the module ---- */
 
-void sandbox_init(struct engine *engine) { engine->sandboxes = mem_zalloc(1, sizeof *engine->sandboxes); }
+void sandbox_init(struct engine *engine)
+{
+	engine->sandboxes = mem_zalloc(1, sizeof *engine->sandboxes);
+	TAILQ_INIT(&engine->sandboxes->copies);
+}
 
 static void free_open(void *ctx, const char *id, void *value) { sandbox_free(value); }
 
@@ -178,5 +182,6 @@ void sandbox_done(struct engine *engine)
 	strmap_each(&engine->sandboxes->open, free_open, NULL);
 	strmap_done(&engine->sandboxes->open);
 	strmap_done(&engine->sandboxes->creating);
+	sandbox_copies_free(engine);
 	free(engine->sandboxes);
 }

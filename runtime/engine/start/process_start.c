@@ -148,7 +148,8 @@ static int plan_for(struct process *p, const struct start_request *r, struct san
 	process_environment_build(p, r, f, &env);
 	record_environment(p, &env);
 	struct plan_spec spec = {
-		.flags = p->holder ? PLAN_HOLDER | PLAN_STDIN_PIPE | PLAN_STDERR_MERGE
+		.flags = p->holder ? PLAN_HOLDER | PLAN_STDIN_PIPE | PLAN_STDERR_MERGE |
+					     (sandbox_starts_copied(p) ? PLAN_COW_COPY : 0)
 				   : (p->stdin_pipe ? PLAN_STDIN_PIPE : 0) | (p->stderr_merge ? PLAN_STDERR_MERGE : 0) |
 					     (p->keep_tree ? PLAN_KEEP_TREE : 0) | (process_has_tty(p) ? PLAN_TTY : 0) |
 					     (p->within[0] ? PLAN_MEMBER : 0),

@@ -318,6 +318,21 @@ void engine_list_ports(struct engine *g, const char *process_id, uint32_t uid, s
 {
 	buf_str(out, "{\"ports\":[]}");
 }
+void engine_checkpoint_sandbox(struct engine *g, const char *given, const char *name, const struct caller *c,
+			       engine_reply_fn fn, void *ctx)
+{
+	fake_asked("checkpoint_sandbox", given, c, fn, ctx);
+}
+void engine_restore_sandbox(struct engine *g, const char *given, const char *checkpoint, const struct caller *c,
+			    engine_reply_fn fn, void *ctx)
+{
+	fake_asked("restore_sandbox", given, c, fn, ctx);
+}
+void engine_fork_sandbox(struct engine *g, const char *given, const char *checkpoint, const char *name,
+			 const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	fake_asked("fork_sandbox", given, c, fn, ctx);
+}
 void engine_sandbox_id(struct engine *g, const char *given, const struct caller *c, char ret[ID_SIZE])
 {
 	id_copy(ret, given);
