@@ -240,6 +240,19 @@ static void session_text(struct jval result, struct buf *out)
 	print_member("closed", result, "closedAt", out);
 	print_member("idle ms", result, "idleMs", out);
 	print_member("running", result, "processes", out);
+	print_member("forked", result, "forkedFrom", out);
+	for (struct jiter it = jiter_on(jval_get(result, "checkpoints")); jiter_next(&it);) {
+		buf_auto struct buf line = BUF_INIT;
+
+		jval_str_buf(jval_get(it.value, "checkpointId"), &line);
+		buf_str(&line, "  ");
+		jval_str_buf(jval_get(it.value, "createdAt"), &line);
+		buf_str(&line, "  ");
+		jval_str_buf(jval_get(it.value, "name"), &line);
+		buf_str(out, "checkpoint ");
+		text_sanitize_line(line.data, line.len, out);
+		buf_byte(out, '\n');
+	}
 	applied_text(result, out);
 }
 
@@ -325,6 +338,37 @@ static int close_sandboxes(struct cli *c)
 	return status;
 }
 
+/* Prints the new checkpoint or sandbox; for a restore, what is lost. The second argument is the checkpoint. */
+static int copy_sandbox(struct cli *c, const char *what)
+{
+	request_auto struct request q = REQUEST_INIT(q);
+	buf_auto struct buf out = BUF_INIT, lost = BUF_INIT;
+	bool forks = strcmp(what, "fork") == 0;
+	mem_auto char *method = mem_printf("%s_sandbox", what);
+	char id[ID_LOOKUP_MAX];
+
+	if (cli_connect(c, CLI_START_IF_STORE) < 0 || id_lookup(c, ID_SANDBOX, c->opts.args[1], id) < 0)
+		return EXIT_FAILED;
+	jw_kstr(&q.w, "sandboxId", id);
+	if (c->opts.nargs > 2)
+		jw_kstr(&q.w, "checkpoint", c->opts.args[2]);
+	if (forks)
+		jw_kopt(&q.w, "name", opts_get(&c->opts, OPT_sandbox_NAME));
+	if (request_change(c, &q, method) < 0)
+		return cli_fail(c, EXIT_FAILED, &q.e, "sandbox %s", what);
+	if (cli_as_json(c))
+		return format_record(q.result, true);
+	for (struct jiter it = jiter_on(jval_get(q.result, "lost")); jiter_next(&it);) {
+		buf_str(&lost, lost.len ? ", " : "");
+		jval_str_buf(it.value, &lost);
+	}
+	if (lost.len)
+		cli_error("restored; what was in %s is lost", buf_cstr(&lost));
+	format_scalar(jval_get(q.result, forks ? "sandboxId" : "checkpointId"), &out);
+	buf_byte(&out, '\n');
+	return format_out(&out);
+}
+
 /* `list`, or `show` of a name that is not a session sandbox's. */
 static int show_profile(struct cli *c, const char *name)
 {
@@ -363,10 +407,15 @@ int cmd_sandbox(struct cli *c)
 		return create_sandbox(c);
 	if (strcmp(what, "close") == 0 && o->nargs > 1)
 		return close_sandboxes(c);
+	bool copies = strcmp(what, "checkpoint") == 0 || strcmp(what, "restore") == 0 || strcmp(what, "fork") == 0;
+	if (copies && (o->nargs == 2 || o->nargs == 3))
+		return copy_sandbox(c, what);
+	if (copies)
+		return cli_usage(c, "which sandbox?");
 	bool list = strcmp(what, "list") == 0 && o->nargs == 1;
 	if (!list && !(strcmp(what, "show") == 0 && o->nargs == 2))
-		return cli_usage(c, o->nargs ? "expected create, list, or show or close and a name"
-					     : "create, list, show or close?");
+		return cli_usage(c, o->nargs ? "expected create, list, or another action and a sandbox"
+					     : "create, list, show, close, checkpoint, restore or fork?");
 	if (cli_connect(c, CLI_START_ALWAYS) < 0)
 		return EXIT_FAILED;
 	if (!list && (status = show_session_sandbox(c, o->args[1])) != 1)

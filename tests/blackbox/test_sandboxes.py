@@ -510,7 +510,7 @@ def test_copy_on_write(home):
     assert not os.path.exists(new) and open(kept).read() == "old\n"
     with home.rpc() as rpc:
         assert not any(p.get("cow") for p in rpc.call("list_processes", sandboxId="try")["processes"]), "the changes are the sandbox's"
-        rpc.fails("list_changes", {"processId": rpc.call("get_sandbox", sandboxId="try")["processId"]}, code=harness.INVALID_STATE)
+        rpc.fails("apply_changes", {"processId": rpc.call("get_sandbox", sandboxId="try")["processId"]}, code=harness.INVALID_STATE)
     assert sandbox in home.cli("sandbox", "close", "try").err.decode()
     assert "+more" in home.cli("diff", sandbox).text
     home.cli("apply", sandbox, "kept")
