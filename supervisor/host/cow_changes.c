@@ -20,6 +20,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -65,6 +66,8 @@ void cow_changes_init(struct cow_changes *c, struct store *store, struct engine 
 {
 	*c = (struct cow_changes){ .store = store, .engine = engine, .spawner = spawner };
 	TAILQ_INIT(&c->jobs);
+	/* A helper can answer after the runtime that asked has died: its key must not be one of this runtime's. */
+	(void)!getrandom(&c->next, sizeof c->next, 0);
 }
 
 static void job_begin(struct cow_changes_job *j);
@@ -112,7 +115,7 @@ void cow_changes_done(struct cow_changes *c)
 	buf_done(&c->checkpoints);
 }
 
-/* The attempt is unique among the jobs of this runtime: replies are matched by key. */
+/* The attempt is unique among the jobs: replies are matched by key. */
 static struct cow_changes_job *job_new(struct cow_changes *c, enum change_op op, const char *id)
 {
 	struct cow_changes_job *j = mem_zalloc(1, sizeof *j);
@@ -445,6 +448,16 @@ void cow_changes_copy(struct cow_changes *c, const char *from, const char *to, e
 	job_send(j);
 }
 
+static int helper_error(int error, struct err *e)
+{
+	if (error == EBUSY)
+		return err_set(e, ERR_EXHAUSTED, "too many requests of this kind are under way; try again");
+	if (error == ECONNRESET)
+		return err_set(e, ERR_UNAVAILABLE,
+			       "the spawner was restarted meanwhile: list the changes to see what was done");
+	return err_sys(e, error, "read the changes");
+}
+
 static int copy_error(int error, struct err *e)
 {
 	if (error == ENOENT)
@@ -455,11 +468,7 @@ static int copy_error(int error, struct err *e)
 		return err_set(e, ERR_EXHAUSTED, "no space is left for a copy of the changes");
 	if (error == ELOOP)
 		return err_set(e, ERR_STATE, "folders are nested too deep to be copied");
-	if (error == EBUSY)
-		return err_set(e, ERR_EXHAUSTED, "too many requests of this kind are under way; try again");
-	if (error == ECONNRESET)
-		return err_set(e, ERR_UNAVAILABLE, "the spawner was restarted meanwhile; try again");
-	return err_sys(e, error, "copy the changes");
+	return helper_error(error, e);
 }
 
 static void copy_answered(struct cow_changes_job *j, int error)
@@ -637,13 +646,8 @@ static int read_list(struct cow_changes_job *j, int error, struct err *e)
 		return err_set(
 			e, ERR_CORRUPT,
 			"the report on what it changed was not made by this daemon's sandboxes, or was changed since");
-	if (error == EBUSY)
-		return err_set(e, ERR_EXHAUSTED, "too many requests of this kind are under way; try again");
-	if (error == ECONNRESET)
-		return err_set(e, ERR_UNAVAILABLE,
-			       "the spawner was restarted meanwhile: list the changes to see what was done");
 	if (error)
-		return err_sys(e, error, "read the changes");
+		return helper_error(error, e);
 	if (fstat(j->result, &st) < 0)
 		return err_sys(e, errno, "read the changes");
 	if (st.st_size > (off_t)CHANGE_LIST_BYTES_MAX)
