@@ -165,7 +165,10 @@ void engine_close_sandbox(struct engine *engine, const char *given, const struct
 	struct err e = ERR_INIT;
 	struct sandbox *s = sandbox_find(engine, given, c, &e);
 
-	if (!s) {
+	/* Without a holder there is no end that a reply could wait for. */
+	if (s && !s->created)
+		err_at(&e, ERR_STATE, "sandboxId", "sandbox '%s' is being created: try again when that is done", given);
+	if (!s || !s->created) {
 		fn(ctx, &e, NULL, 0);
 		return;
 	}
