@@ -611,19 +611,14 @@ static void on_recorded(void *ctx, const struct err *e, const char *json, size_t
 		reply_changes(j, sequence.text, sequence.len);
 }
 
-static uint64_t count_all(const void *list)
-{
-	const struct change_list_head *h = list;
-	return h->kinds[CHANGE_KIND_ADDED] + h->kinds[CHANGE_KIND_MODIFIED] + h->kinds[CHANGE_KIND_DELETED];
-}
-
 /* Nothing is left: the run changed nothing, or everything was applied or discarded. */
 static bool all_settled(const struct cow_changes_job *j)
 {
 	const struct change_list_head *h = (const void *)j->list.data;
 
 	if (j->op == CHANGE_OP_DIFF)
-		return count_all(h) == 0;
+		return !h->kinds[CHANGE_KIND_ADDED] && !h->kinds[CHANGE_KIND_MODIFIED] &&
+		       !h->kinds[CHANGE_KIND_DELETED];
 	return (j->op == CHANGE_OP_APPLY || j->op == CHANGE_OP_DISCARD) && !j->paths.len &&
 	       !h->outcomes[CHANGE_OUTCOME_CONFLICT] && !h->outcomes[CHANGE_OUTCOME_PENDING];
 }

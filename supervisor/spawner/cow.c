@@ -128,12 +128,10 @@ static bool is_owner(const struct cow_owner *o)
 	return o->magic == COW_MAGIC && o->version == COW_VERSION && o->nroots <= PLAN_MOUNTS_MAX;
 }
 
-int cow_open_copy(struct cow *c, const char *id, const struct plan_head *plan, const struct spawn_identity *peer,
-		  char path[PATH_MAX], int *ret_fd, struct err *e)
+static int open_copy(struct cow *c, const char *id, const struct plan_head *plan, const struct spawn_identity *peer,
+		     int *ret_fd, struct err *e)
 {
 	struct cow_owner o;
-	if (run_path(c, id, path, e) < 0)
-		return -1;
 	fd_auto int run = open_run(c, id);
 	fd_auto int record = run < 0 ? -1 : read_record(run, COW_OWNER_NAME, &o, sizeof o);
 	if (record < 0)
@@ -155,6 +153,8 @@ int cow_prepare(struct cow *c, const char *id, const struct plan_head *plan, con
 	struct stat st;
 	if (run_path(c, id, path, e) < 0)
 		return -1;
+	if (plan->flags & PLAN_COW_COPY)
+		return open_copy(c, id, plan, peer, ret_fd, e);
 	for (size_t i = 0; i < peer->ngroups && o.ngroups < COW_GROUPS_MAX; i++)
 		o.groups[o.ngroups++] = peer->groups[i];
 	if (make_run(c, id) < 0)

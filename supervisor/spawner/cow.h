@@ -44,16 +44,11 @@ struct cow {
 void cow_init(struct cow *c, int fd, bool privileged);
 /*
  * Creates the directories of a run that is about to start and returns the run directory's descriptor and path. `peer`
- * is the requesting client's identity, root included.
+ * is the requesting client's identity, root included. With PLAN_COW_COPY the directory is one that CHANGE_OP_COPY has
+ * made: it must be of changes of this peer, with as many write roots; the init checks that they are the same ones.
  */
 int cow_prepare(struct cow *c, const char *id, const struct plan_head *plan, const struct spawn_identity *peer,
 		char path[PATH_MAX], int *ret_fd, struct err *e);
-/*
- * The same for a run whose directory CHANGE_OP_COPY has made: it starts with what is there. The copy must be of changes
- * of this peer, with as many write roots; the sandbox's init checks that they are the same ones.
- */
-int cow_open_copy(struct cow *c, const char *id, const struct plan_head *plan, const struct spawn_identity *peer,
-		  char path[PATH_MAX], int *ret_fd, struct err *e);
 /* Removes the directories of a run whose start failed. */
 void cow_forget(struct cow *c, const char *id);
 

@@ -475,8 +475,7 @@ static void assign_prebuilt(const struct start *t, struct prebuilt *one, int *re
 	t->answer->layers = one->layers;
 	*ret_pidfd = one->pidfd;
 	if (t->plan->flags & PLAN_COW)
-		fd_close(
-			&one->mounts); /* an overlay must be unmounted with its command: helpers read its upper layer */
+		fd_close(&one->mounts); /* an overlay is unmounted with its command: helpers read its upper layer */
 	t->s->done_link = fd_take(&one->link); /* closed after the reply was sent */
 	prebuilt_name_leaf(&t->s->prebuilt, &t->m->key, t->id->peer_uid, one);
 }
@@ -558,8 +557,7 @@ static int start_init(struct spawner *s, const struct spawn_msg *m, const struct
 		return -1;
 	char cow_path[PATH_MAX] = "";
 	fd_auto int cow = -1;
-	if (plan->flags & PLAN_COW && (plan->flags & PLAN_COW_COPY ? cow_open_copy : cow_prepare)(
-					      &s->cow, m->key.id, plan, id, cow_path, &cow, e) < 0)
+	if (plan->flags & PLAN_COW && cow_prepare(&s->cow, m->key.id, plan, id, cow_path, &cow, e) < 0)
 		return -1;
 	const struct start t = { .s = s,
 				 .m = m,
@@ -571,9 +569,7 @@ static int start_init(struct spawner *s, const struct spawn_msg *m, const struct
 				 .cow_path = cow_path,
 				 .answer = answer };
 	int r = id->outer_root ? 0 : start_generic(&t, ret_pidfd, e);
-	if (r == 0)
-		return start_new(&t, ret_pidfd, e);
-	return r < 0 ? -1 : 0;
+	return r == 0 ? start_new(&t, ret_pidfd, e) : r < 0 ? -1 : 0;
 }
 
 /* Builds a minimal plan of that shape. */

@@ -352,13 +352,13 @@ START_TEST(a_run_starts_only_with_a_copy_of_its_own)
 	spec.nmounts = 2;
 	ck_assert_int_eq(plan_build(&spec, &two, &e), 0);
 	const struct plan_head *plan = (const void *)one.data, *other = (const void *)two.data;
-	ck_assert_int_lt(cow_open_copy(&cow, CHECKPOINT, plan, &peer, path, &fd, &e), 0);
+	ck_assert_int_lt(cow_prepare(&cow, CHECKPOINT, plan, &peer, path, &fd, &e), 0);
 	ck_assert_int_eq(copy_to(CHECKPOINT), 0);
-	ck_assert_int_eq(cow_open_copy(&cow, CHECKPOINT, plan, &peer, path, &fd, &e), 0);
+	ck_assert_int_eq(cow_prepare(&cow, CHECKPOINT, plan, &peer, path, &fd, &e), 0);
 	fd_close(&fd);
-	ck_assert_int_lt(cow_open_copy(&cow, CHECKPOINT, other, &peer, path, &fd, &e), 0);
+	ck_assert_int_lt(cow_prepare(&cow, CHECKPOINT, other, &peer, path, &fd, &e), 0);
 	peer.peer_uid++;
-	ck_assert_int_lt(cow_open_copy(&cow, CHECKPOINT, plan, &peer, path, &fd, &e), 0);
+	ck_assert_int_lt(cow_prepare(&cow, CHECKPOINT, plan, &peer, path, &fd, &e), 0);
 	ck_assert_int_eq(e.code, ERR_NOT_ALLOWED);
 }
 END_TEST
