@@ -25,6 +25,7 @@
 #define MATCH_MIN 4u
 #define TOKEN_MAX 15u
 #define HASH_BITS 13
+#define TEXT_HASH_BITS 11 /* fewer, because they are cleared for each text */
 
 _Static_assert(DICTIONARY_LEN + LZ_MAX <= UINT16_MAX, "a position is 16 bits");
 
@@ -98,38 +99,56 @@ static size_t match_length(const char *a, const char *b, const char *end)
 {
 	const char *from = b;
 
+	while (end - b >= 8 && memcmp(a, b, 8) == 0)
+		a += 8, b += 8;
 	while (b < end && *a == *b)
 		a++, b++;
 	return (size_t)(b - from);
 }
 
-/* Greedy: takes the latest match at each position. Positions inside a match are found again, too. */
+/* The longer of the latest matches in the text and in the dictionary; 0 = none. Remembers the position. */
+static size_t find_match(const char *text, const char *at, const char *end, uint16_t *heads, size_t *ret_offset)
+{
+	uint16_t *head = &heads[hash_of(at) >> (HASH_BITS - TEXT_HASH_BITS)];
+	size_t here = (size_t)(at - text), length = 0, n, word = dictionary_heads[hash_of(at)];
+
+	if (*head && load32(text + *head - 1) == load32(at)) {
+		length = match_length(text + *head - 1, at, end);
+		*ret_offset = here - (*head - 1u);
+	}
+	if (word && load32(dictionary + word - 1) == load32(at)) {
+		size_t left = DICTIONARY_LEN - (word - 1);
+
+		n = match_length(dictionary + word - 1, at, (size_t)(end - at) > left ? at + left : end);
+		if (n > length) {
+			length = n;
+			*ret_offset = here + left;
+		}
+	}
+	*head = (uint16_t)(here + 1);
+	return length;
+}
+
+/* Greedy: takes the match that it finds. Positions inside a match are found again, too. */
 size_t lz_compress(const void *text, size_t n, void *dst)
 {
-	char window[DICTIONARY_LEN + LZ_MAX];
-	uint16_t heads[1u << HASH_BITS];
-	const char *at = window + DICTIONARY_LEN, *end = at + n, *literals = at;
+	uint16_t heads[1u << TEXT_HASH_BITS] = { 0 }; /* position + 1 in the text */
+	const char *at = text, *end = at + n, *literals = at;
 	struct output o = { .at = dst, .end = (uint8_t *)dst + n };
 
 	if (n < LZ_MIN || n > LZ_MAX)
 		return 0;
 	pthread_once(&dictionary_once, prepare_dictionary);
-	memcpy(window, dictionary, DICTIONARY_LEN);
-	memcpy(window + DICTIONARY_LEN, text, n);
-	memcpy(heads, dictionary_heads, sizeof(heads));
 	while (!o.full && at + MATCH_MIN <= end) {
-		uint32_t h = hash_of(at);
-		const char *found = heads[h] ? window + heads[h] - 1 : NULL;
-		size_t match = found && load32(found) == load32(at) ? match_length(found, at, end) : 0;
+		size_t offset = 0, match = find_match(text, at, end, heads, &offset);
 
-		heads[h] = (uint16_t)(at - window + 1);
 		if (!match) {
 			at++;
 			continue;
 		}
-		put_sequence(&o, literals, (size_t)(at - literals), match, (size_t)(at - found));
+		put_sequence(&o, literals, (size_t)(at - literals), match, offset);
 		for (const char *p = at + 1; p < at + match && p + MATCH_MIN <= end; p++)
-			heads[hash_of(p)] = (uint16_t)(p - window + 1);
+			heads[hash_of(p) >> (HASH_BITS - TEXT_HASH_BITS)] = (uint16_t)(p - (const char *)text + 1);
 		at += match;
 		literals = at;
 	}
@@ -160,13 +179,24 @@ static bool get_length(struct input *in, size_t max, size_t *n)
 	return true;
 }
 
-/* Byte by byte: a match may overlap what it produces, or begin in the dictionary and continue in the text. */
+/* A match may begin in the dictionary and continue in the text, and may overlap what it produces. */
 static bool copy_match(char *out, size_t done, size_t offset, size_t match)
 {
 	if (offset == 0 || offset > done + DICTIONARY_LEN)
 		return false;
+	if (offset > done) {
+		size_t n = offset - done < match ? offset - done : match;
+
+		memcpy(out + done, dictionary + DICTIONARY_LEN - (offset - done), n);
+		done += n;
+		match -= n;
+	}
+	if (match && offset >= match) {
+		memcpy(out + done, out + done - offset, match);
+		return true;
+	}
 	for (; match; match--, done++)
-		out[done] = offset > done ? dictionary[DICTIONARY_LEN + done - offset] : out[done - offset];
+		out[done] = out[done - offset];
 	return true;
 }
 
