@@ -114,11 +114,19 @@ int sandbox_enter(struct engine *engine, const struct start_request *r, const st
 		ret->sandbox = s->spec.request;
 		return 0;
 	}
+	if (!s && shared && e->code == ERR_STATE) { /* it has none, and this start may not create it */
+		ret->sandbox_id = NULL;
+		*e = ERR_INIT;
+		return 0;
+	}
 	if (!s || sandbox_check_open(s, c, e) < 0)
 		return -1;
 	if (check_options(s, &r->sandbox, e) < 0) {
+		if (!shared)
+			return -1;
 		ret->sandbox_id = NULL; /* a sandbox of its own */
-		return shared ? 0 : -1;
+		*e = ERR_INIT;
+		return 0;
 	}
 	s->idle_since_ns = engine_now(engine);
 	if (s->end_with_client && !s->connection)

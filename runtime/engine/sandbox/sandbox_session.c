@@ -79,11 +79,22 @@ bool sandbox_session_is_open(struct engine *engine, const char *turn_id, uint32_
 	return s && s->ready;
 }
 
+/*
+ * A request for more access than its profile has, or one that a person approved, must not determine what all later
+ * commands of the session may do. An agent's options can only narrow the profile.
+ */
+static bool may_create(const struct start_request *r, const struct caller *c)
+{
+	const struct profile_change *x = &r->sandbox.change;
+
+	return !r->approval && (c->role == ROLE_AGENT || (!x->nread && !x->nwrite && !x->nhosts && !x->network));
+}
+
 bool sandbox_session_missing(struct engine *engine, const struct start_request *r, const struct caller *c)
 {
 	struct err e = ERR_INIT;
 
-	if (!start_wants_session_sandbox(r))
+	if (!start_wants_session_sandbox(r) || !may_create(r, c))
 		return false;
 	const struct sandbox *s = sandbox_of_session(engine, r, c, &e);
 	return s ? !s->ready : e.code == ERR_STATE;
