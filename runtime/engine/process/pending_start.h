@@ -18,6 +18,7 @@ struct pending_start {
 	void *ctx;
 	uint64_t since_ns;                                          /* start of the first wait; 0 = has not waited */
 	void (*go)(struct engine *engine, struct pending_start *h); /* called at the end of the wait */
+	bool replaced;                                              /* it has replaced the sandbox of its session */
 };
 
 /* NULL with e on failure. Assigns the process id, which is also returned in r->ret_process_id. */

@@ -51,7 +51,7 @@ struct sandbox {
 
 struct sandbox_state {
 	struct strmap open;     /* id → struct sandbox */
-	struct strmap creating; /* session id → struct session_creation (sandbox_session.c) */
+	struct strmap creating; /* name → struct session_creation (sandbox_session.c) */
 	TAILQ_HEAD(, sandbox_copy) copies;
 };
 

@@ -3,9 +3,10 @@
  * starts of their session: it is created for the first of them, has the session's id as its name, and ends with the
  * session.
  *
- * A start with other options than the sandbox has gets a single-use sandbox of its own. If the policy has changed since
- * the sandbox was created, a new one takes its place: the old one ends when its last command has, and the reply to the
- * start says what differed, because /tmp and the processes of the old one are out of reach.
+ * Starts with an explicit profile share another one, with the profile in its name. A start with options of its own,
+ * such as a write root, gets a single-use sandbox. If the policy has changed since the sandbox was created, a new one
+ * takes its place: the old one ends when its last command has, and the reply to the start says what differed, because
+ * /tmp and the processes of the old one are out of reach.
  */
 
 #include "runtime/engine/sandbox/sandbox_private.h"
@@ -24,11 +25,26 @@ struct session_waiter {
 
 struct session_creation {
 	struct engine *engine;
-	char session_id[ID_SIZE];
+	char name[ID_SIZE]; /* of the sandbox */
 	uint32_t uid;
 	char *replaces; /* why the earlier sandbox is not used any longer; NULL = there was none */
 	TAILQ_HEAD(, session_waiter) waiters;
 };
+
+/*
+ * Whether the start asks for nothing but a profile. Anything else, and what a person approved for one command, must not
+ * determine what all commands of the session may do.
+ */
+static bool is_plain(const struct start_request *r)
+{
+	const struct profile_change *x = &r->sandbox.change;
+	bool limited = x->cow || x->tmp_bytes;
+
+	for (int i = 0; i < PLAN_LIMITS; i++)
+		limited |= x->limits.value[i] != 0;
+	return !r->approval && !limited && !x->network && !x->nread && !x->nwrite && !x->nhide && !x->nhosts &&
+	       !r->sandbox.workspace;
+}
 
 /* The session of the request, which may be named by its turn or thread. */
 static int session_of(struct engine *engine, const struct start_request *r, const struct caller *c, char ret[ID_SIZE],
@@ -54,14 +70,24 @@ static int session_of(struct engine *engine, const struct start_request *r, cons
 			 SANDBOX_OF_SESSION);
 }
 
+/* Starts with different profiles do not share a sandbox. */
+static void name_of(const char *session, const struct start_request *r, char ret[ID_SIZE])
+{
+	const char *profile = r->sandbox.profile;
+
+	if (snprintf(ret, ID_SIZE, "%s%s%s", session, profile ? "." : "", profile ? profile : "") >= ID_SIZE)
+		ret[0] = '\0'; /* no sandbox has this name */
+}
+
 struct sandbox *sandbox_of_session(struct engine *engine, const struct start_request *r, const struct caller *c,
 				   struct err *e)
 {
-	char session[ID_SIZE];
+	char session[ID_SIZE], name[ID_SIZE];
 
 	if (session_of(engine, r, c, session, e) < 0)
 		return NULL;
-	struct sandbox *s = sandbox_find_name(engine, session, c->uid);
+	name_of(session, r, name);
+	struct sandbox *s = is_plain(r) ? sandbox_find_name(engine, name, c->uid) : NULL;
 	if (!s || s->reason) {
 		err_at(e, ERR_STATE, "sandboxId", "session '%s' has no sandbox", session);
 		return NULL;
@@ -79,22 +105,11 @@ bool sandbox_session_is_open(struct engine *engine, const char *turn_id, uint32_
 	return s && s->ready;
 }
 
-/*
- * A request for more access than its profile has, or one that a person approved, must not determine what all later
- * commands of the session may do. An agent's options can only narrow the profile.
- */
-static bool may_create(const struct start_request *r, const struct caller *c)
-{
-	const struct profile_change *x = &r->sandbox.change;
-
-	return !r->approval && (c->role == ROLE_AGENT || (!x->nread && !x->nwrite && !x->nhosts && !x->network));
-}
-
 bool sandbox_session_missing(struct engine *engine, const struct start_request *r, const struct caller *c)
 {
 	struct err e = ERR_INIT;
 
-	if (!start_wants_session_sandbox(r) || !may_create(r, c))
+	if (!start_wants_session_sandbox(r) || !is_plain(r))
 		return false;
 	const struct sandbox *s = sandbox_of_session(engine, r, c, &e);
 	return s ? !s->ready : e.code == ERR_STATE;
@@ -104,10 +119,10 @@ static void on_created(void *ctx, const struct err *e, const char *json, size_t 
 {
 	struct session_creation *n = ctx;
 	struct engine *engine = n->engine;
-	struct sandbox *s = sandbox_find_name(engine, n->session_id, n->uid);
+	struct sandbox *s = sandbox_find_name(engine, n->name, n->uid);
 	struct session_waiter *w;
 
-	strmap_del(&engine->sandboxes->creating, n->session_id);
+	strmap_del(&engine->sandboxes->creating, n->name);
 	if (!e && s)
 		s->replaces = n->replaces;
 	else
@@ -124,7 +139,7 @@ void sandbox_session_create(struct engine *engine, const struct start_request *r
 			    const char *replaces, sandbox_session_fn fn, void *ctx)
 {
 	struct session_waiter *w = mem_zalloc(1, sizeof *w);
-	char session[ID_SIZE];
+	char session[ID_SIZE], name[ID_SIZE];
 	struct err e = ERR_INIT;
 
 	*w = (struct session_waiter){ .fn = fn, .ctx = ctx };
@@ -133,19 +148,20 @@ void sandbox_session_create(struct engine *engine, const struct start_request *r
 		fn(engine, ctx, &e);
 		return;
 	}
-	struct session_creation *n = strmap_get(&engine->sandboxes->creating, session);
+	name_of(session, r, name);
+	struct session_creation *n = strmap_get(&engine->sandboxes->creating, name);
 	if (n) {
 		TAILQ_INSERT_TAIL(&n->waiters, w, link);
 		return;
 	}
 	n = mem_zalloc(1, sizeof *n);
 	*n = (struct session_creation){ .engine = engine, .uid = c->uid, .replaces = mem_strdup(replaces) };
-	id_copy(n->session_id, session);
+	id_copy(n->name, name);
 	TAILQ_INIT(&n->waiters);
 	TAILQ_INSERT_TAIL(&n->waiters, w, link);
-	strmap_put(&engine->sandboxes->creating, session, n);
+	strmap_put(&engine->sandboxes->creating, n->name, n);
 	const struct sandbox_creation creation = {
-		.name = session, .session_id = session, .sandbox = r->sandbox, .idle_ms = SANDBOX_IDLE_MS
+		.name = n->name, .session_id = session, .sandbox = r->sandbox, .idle_ms = SANDBOX_IDLE_MS
 	};
 	struct caller by = *c;
 	by.idem_key = NULL; /* the reply of the start is stored, not that of the creation */

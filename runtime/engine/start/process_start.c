@@ -450,6 +450,7 @@ static void wait_for_session(struct engine *engine, const struct start_request *
 		reject_start(engine, r, &e, false, fn, ctx);
 		return;
 	}
+	h->replaced |= replaces != NULL; /* once: a second difference is an error */
 	strmap_put(&engine->processes->pending, h->record.spec.request.process_id, h);
 	sandbox_session_create(engine, &h->record.spec.request, &h->caller, replaces, on_session_sandbox, h);
 }
@@ -527,8 +528,8 @@ static void start_process(struct engine *engine, const struct start_request *r, 
 		p = make_process(engine, r, c, rules, &f, argv, argc, &plan, &e);
 	else if (r->approval || r->hooked)
 		permission_fail(engine_process(engine, r->process_id), &e);
-	if (!p && found == 0 && e.code == ERR_STATE && start_wants_session_sandbox(given) && !r->approval &&
-	    !r->hooked) {
+	if (!p && found == 0 && start_wants_session_sandbox(given) && r->within && !r->approval && !r->hooked &&
+	    e.code == ERR_STATE && strcmp(e.field, "sandboxId") == 0 && !(held && held->replaced)) {
 		/* The policy has changed since the session's sandbox was made. */
 		sandbox_session_replace(engine, given, c);
 		wait_for_session(engine, given, c, held, e.message, fn, ctx);

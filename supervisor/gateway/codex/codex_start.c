@@ -110,8 +110,6 @@ static void on_sandbox(void *ctx, json_t *result, json_t *error)
 	for (size_t i = 0; network && strcmp(network, "allow") == 0 && i < countof(names); i++)
 		json_object_del(json_object_get(c->start, "env"), names[i]);
 	json_object_update(c->start, place);
-	if (c->confined && !c->row) /* shared by the commands of the client that ask for the same access */
-		json_object_set_new(c->start, "sandboxId", json_string("session"));
 	send_start(c);
 }
 
