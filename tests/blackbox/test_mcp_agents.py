@@ -195,5 +195,21 @@ def test_helpers_are_not_listed(home):
         assert "bailiff-tool" in home.cli("ps", "-a").text
 
 
+def test_commands_of_a_client_share_a_sandbox(home):
+    """What an agent does in one command is there in the next: files in /tmp, servers on localhost, processes."""
+    with Raw(home) as mcp:
+        mcp.exec("echo kept >/tmp/made")
+        assert "kept" in mcp.exec("cat /tmp/made")[1]
+        server, _ = mcp.exec("echo $$ >/tmp/pid; exec python3 -m http.server 3000 --bind 127.0.0.1", background=True)
+        _, text = mcp.exec("until curl -sf http://127.0.0.1:3000/ >/dev/null; do sleep 0.05; done; ps -o args= -p $(cat /tmp/pid)")
+        assert "http.server" in text, text
+        mcp.exec("kill $(cat /tmp/pid)")
+        end = mcp.call("wait", None, processId=server["processId"])["structuredContent"]
+        assert end["signal"] == "TERM", end
+        # another client has its own
+        with Raw(home) as other:
+            other.exec("cat /tmp/made", error=True)
+
+
 if __name__ == "__main__":
     harness.main(globals())

@@ -665,22 +665,6 @@ def test_the_facts_are_those_of_native_calls(home):
 
 # ---- statements about a result are correct ----
 
-def test_commands_of_a_client_share_a_sandbox():
-    """What an agent does in one command is there in the next: files in /tmp, servers on localhost, processes."""
-    with place() as home, Raw(home) as mcp:
-        mcp.exec("echo kept >/tmp/made")
-        assert "kept" in mcp.exec("cat /tmp/made")[1]
-        server, _ = mcp.exec("echo $$ >/tmp/pid; exec python3 -m http.server 3000 --bind 127.0.0.1", background=True)
-        _, text = mcp.exec("until curl -sf http://127.0.0.1:3000/ >/dev/null; do sleep 0.05; done; ps -o args= -p $(cat /tmp/pid)")
-        assert "http.server" in text, text
-        mcp.exec("kill $(cat /tmp/pid)")
-        end = mcp.call("wait", None, processId=server["processId"])["structuredContent"]
-        assert end["signal"] == "TERM", end
-        # another client has its own
-        with Raw(home) as other:
-            other.exec("cat /tmp/made", error=True)
-
-
 def test_results_do_not_mislead():
     with place() as home, Raw(home) as mcp:
         _, text = mcp.exec("true", cow=True)

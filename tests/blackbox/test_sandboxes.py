@@ -294,6 +294,47 @@ def test_an_approved_command_runs_in_it():
             harness.check_log(rpc.events())
 
 
+def test_the_sandbox_of_a_session():
+    """Commands that name "session" share a sandbox, as far as they ask for the same; a changed policy replaces it, and the reply says so."""
+    with Home(start=False) as home:
+        policy, elsewhere = os.path.join(home.dir, "host.json"), os.path.join(home.dir, "elsewhere")
+        os.mkdir(elsewhere)
+        with open(policy, "w") as f:
+            f.write('{"profiles": {"mine": {"extends": "workspace"}}}')
+        home.options = ("--audit", "off", "--host-policy", policy)
+        home.start()
+        with home.rpc() as rpc:
+            rpc.fails("start_process", {"command": ["true"], "sandboxId": "session"}, code=INVALID)
+            rpc.fails("create_sandbox", {"name": "session", "cwd": home.work}, code=INVALID)
+            session = rpc.call("create_session")["sessionId"]
+
+            def start(command, **more):
+                return rpc.start(command, **dict({"sandboxId": "session", "sessionId": session, "cwd": home.work, "profile": "mine"}, **more))
+            both = [start(f"echo {i} > /tmp/{i}; until test -s /tmp/{1 - i}; do sleep 0.01; done") for i in (0, 1)]
+            first = both[0]["sandboxId"]
+            assert {p["sandboxId"] for p in both} == {first} and [rpc.wait(p["processId"])["exitCode"] for p in both] == [0, 0]
+            # Other access or another directory: a sandbox of its own. Another profile: another one to share.
+            for more in ({"sandbox": {"hidden": ["/opt"]}}, {"cwd": elsewhere}):
+                single = start("test ! -e /tmp/0", **more)
+                assert "sandboxId" not in single and rpc.wait(single["processId"])["exitCode"] == 0, single
+            readonly = start("test ! -e /tmp/0", profile="readonly")
+            assert readonly["sandboxId"] != first and rpc.wait(readonly["processId"])["exitCode"] == 0
+            with open(policy, "w") as f:
+                f.write('{"profiles": {"mine": {"extends": "workspace", "hidden": ["/srv"]}}}')
+            rpc.call("reload_policy")
+
+            def replaced():
+                again = start("test ! -e /tmp/0")
+                return again if again["sandboxId"] != first else None
+            again = until("the new profile is in effect", replaced)
+            assert session in again["sandboxReplaced"] and again["sandboxReplaced"].endswith('"/srv", which this command would get now'), again
+            assert rpc.wait(again["processId"])["exitCode"] == 0
+            until("the old one ends", lambda: first not in listed(rpc))
+            assert start("true")["sandboxId"] == again["sandboxId"]
+            rpc.call("update_session", sessionId=session, archived=True)
+            until("they end with the session", lambda: not listed(rpc))
+
+
 def test_a_changed_policy_needs_another_sandbox():
     with Home(start=False) as home:
         policy = os.path.join(home.dir, "host.json")

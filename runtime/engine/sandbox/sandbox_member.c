@@ -97,6 +97,15 @@ int sandbox_check_open(const struct sandbox *s, const struct caller *c, struct e
 	return sandbox_check_copying(s, e);
 }
 
+/* Whether the directory belongs to what the sandbox was made for. */
+static bool is_in_workspace(const struct sandbox *s, const char *cwd)
+{
+	const struct sandbox_request *own = &s->spec.request;
+	const char *workspace = own->workspace ? own->workspace : own->cwd;
+
+	return !cwd || (workspace && plan_path_inside(cwd, workspace));
+}
+
 int sandbox_enter(struct engine *engine, const struct start_request *r, const struct caller *c,
 		  struct start_request *ret, struct err *e)
 {
@@ -121,7 +130,7 @@ int sandbox_enter(struct engine *engine, const struct start_request *r, const st
 	}
 	if (!s || sandbox_check_open(s, c, e) < 0)
 		return -1;
-	if (check_options(s, &r->sandbox, e) < 0) {
+	if (check_options(s, &r->sandbox, e) < 0 || (shared && !is_in_workspace(s, r->sandbox.cwd))) {
 		if (!shared)
 			return -1;
 		ret->sandbox_id = NULL; /* a sandbox of its own */

@@ -155,7 +155,11 @@ void sandbox_session_create(struct engine *engine, const struct start_request *r
 		return;
 	}
 	n = mem_zalloc(1, sizeof *n);
-	*n = (struct session_creation){ .engine = engine, .uid = c->uid, .replaces = mem_strdup(replaces) };
+	*n = (struct session_creation){ .engine = engine, .uid = c->uid };
+	if (replaces) { /* without the advice to create another one */
+		const char *advice = strstr(replaces, ": create another");
+		n->replaces = mem_strndup(replaces, advice ? (size_t)(advice - replaces) : strlen(replaces));
+	}
 	id_copy(n->name, name);
 	TAILQ_INIT(&n->waiters);
 	TAILQ_INSERT_TAIL(&n->waiters, w, link);

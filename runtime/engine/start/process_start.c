@@ -379,17 +379,20 @@ static void start_held(struct engine *engine, struct pending_start *h)
 	start_process(engine, &h->record.spec.request, &h->caller, h, h->fn, h->ctx);
 }
 
-/* 1: waits for the policy of the workspace. The pending start then owns the request: `held`, or a new one. */
-static int find_rules(struct engine *engine, const struct start_request *r, const struct caller *c,
-		      const struct sandbox_setup *f, struct pending_start *held, engine_reply_fn fn, void *ctx,
-		      const struct policy_rules **ret, struct err *e)
+/*
+ * 1: waits for the policy of the workspace. The pending start then owns the request: `held`, or a new one for `given`,
+ * the request before it took anything over from a session sandbox.
+ */
+static int find_rules(struct engine *engine, const struct start_request *r, const struct start_request *given,
+		      const struct caller *c, const struct sandbox_setup *f, struct pending_start *held,
+		      engine_reply_fn fn, void *ctx, const struct policy_rules **ret, struct err *e)
 {
 	int found = policy_lookup_rules(engine, f, &r->sandbox, c, held ? held->since_ns : 0, ret, e);
 
 	if (found <= 0)
 		return found;
 	root_authorise(engine, f, c, false);
-	struct pending_start *h = held ? held : pending_start_new(engine, r, c, fn, ctx, e);
+	struct pending_start *h = held ? held : pending_start_new(engine, given, c, fn, ctx, e);
 	if (!h)
 		return -1;
 	strmap_put(&engine->processes->pending, h->record.spec.request.process_id, h);
@@ -398,16 +401,16 @@ static int find_rules(struct engine *engine, const struct start_request *r, cons
 }
 
 /* Builds the sandbox and finds the rules that apply in it. 1 = the rules are being read. */
-static int prepare_sandbox(struct engine *engine, const struct start_request *r, const struct caller *c,
-			   struct sandbox_setup *f, struct pending_start *held, engine_reply_fn fn, void *ctx,
-			   const struct policy_rules **ret, struct err *e)
+static int prepare_sandbox(struct engine *engine, const struct start_request *r, const struct start_request *given,
+			   const struct caller *c, struct sandbox_setup *f, struct pending_start *held,
+			   engine_reply_fn fn, void *ctx, const struct policy_rules **ret, struct err *e)
 {
 	if (request_check(engine, r, c, e) < 0 || sandbox_setup_make(engine, &r->sandbox, c, f, e) < 0)
 		return -1;
 	*ret = engine->rules;
 	if (r->owner == OWNER_HOOK)
 		return 0; /* hooks are policy themselves */
-	return find_rules(engine, r, c, f, held, fn, ctx, ret, e);
+	return find_rules(engine, r, given, c, f, held, fn, ctx, ret, e);
 }
 
 /* The mode may require a narrower sandbox than the one that was built. */
@@ -519,7 +522,7 @@ static void start_process(struct engine *engine, const struct start_request *r, 
 
 	if (found == 0) {
 		r = &member;
-		found = prepare_sandbox(engine, r, c, &f, held, fn, ctx, &rules, &e);
+		found = prepare_sandbox(engine, r, given, c, &f, held, fn, ctx, &rules, &e);
 	}
 
 	if (found > 0)
