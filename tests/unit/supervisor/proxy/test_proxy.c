@@ -333,6 +333,7 @@ START_TEST(a_port_in_use_is_an_error_and_a_dead_server_resets)
 	uint16_t taken, port;
 	fd_auto int other = listening(&taken), listener = listening(&port);
 
+	ck_assert_int_ge(other, 0);
 	ck_assert_uint_eq(publish(port, taken).reason, EADDRINUSE);
 	struct proxy_msg m = publish(port, 0);
 	ck_assert_uint_eq(m.reason, 0);
@@ -351,6 +352,7 @@ START_TEST(a_publication_survives_the_runtime)
 	fd_auto int client = dial(host_port), server = accept(listener, NULL, NULL);
 	fd_auto int lost = dial(dropped);
 
+	ck_assert_int_ge(unclaimed, 0);
 	ck_assert_int_eq(write(client, "one", 3), 3);
 	expect_bytes(server, "one");
 	fd_close(&proxy);
