@@ -33,7 +33,7 @@
 static const char instructions[] =
 	"Runs commands in a sandbox and records them. exec runs a shell command in the working directory; policy "
 	"decides "
-	"what it may read, write and reach, and denials are reported in the result. Each command has its own /tmp and "
+	"what it may read, write and reach, and denials are reported in the result. Commands share /tmp and "
 	"localhost. Long-running commands: use background, then wait and read_output.";
 
 static json_t *server_capabilities(const struct mcp_call_private *p)
