@@ -68,11 +68,11 @@ struct process_io {
 	int peer_fd;
 	unsigned tries;
 	bool launching, waits_for_release;
-	/* of a member (supervisor/spawner/member_msg.h): "" = it is none */
+	/* of a member (supervisor/spawner/member_msg.h); else "" */
 	char within[PLAN_KEY_MAX]; /* its holder */
 	bool led;                  /* its leader has sent READY */
 	struct event *resend;      /* the holder's link was full */
-	unsigned kills;            /* how often it was to be killed without a report of its end */
+	unsigned kills;            /* requests to kill it; from the second one on the whole sandbox is killed */
 };
 
 struct process_io *process_io_new(struct host_ports *w, const char *id, const struct port_streams *names);
@@ -83,8 +83,8 @@ void process_io_free(struct process_io *io, unsigned unspilled);
  * with errno. */
 int process_io_launch(struct process_io *io);
 /*
- * The same for a member: sends them to its holder, whose link is full (1: this will be tried again), or gone (−1 with
- * errno).
+ * The same for a member: sends the other ends to its holder. 1: the holder's link is full, try again later. −1 with
+ * errno.
  */
 int process_io_launch_member(struct process_io *io, const struct process_io *holder);
 /* This attempt failed; closes its pipes. */
@@ -95,9 +95,9 @@ void process_io_take_fds(struct process_io *io, int fds[GUARD_SLOT_COUNT]);
 void process_io_watch(struct process_io *io);
 
 /*
- * The process that a denial in this sandbox belongs to: the member whose tree has `pid` (0 = unknown), or the only
- * member. If neither is known, the holder itself, as for every sandbox without members. `parent` of the pid is asked if
- * that process is gone.
+ * The process to which a denial in this sandbox is assigned: the member whose tree has `pid` (0 = unknown), or the only
+ * member. Otherwise the holder itself, as in every sandbox without members. If the process has ended, its `parent` is
+ * searched instead.
  */
 struct process_io *process_io_blamed(struct process_io *io, int32_t pid, int32_t parent);
 

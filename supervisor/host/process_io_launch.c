@@ -151,8 +151,9 @@ int process_io_launch(struct process_io *io)
 }
 
 /*
- * A member's pipes stay the runtime's own: there is nobody who could give them to the command's user. Its permissions
- * let the command open them again through /dev/stdout etc., only in the pipe's direction; nobody else can reach them.
+ * A member's pipes belong to the runtime's user: the spawner, which could change their owner, takes no part. Their mode
+ * lets the command open them again through /dev/stdout etc., only in the pipe's direction. No other process can reach
+ * them.
  */
 static int permit_reopening(const struct ends *x)
 {

@@ -65,7 +65,6 @@ struct watch {
 	struct resolver_names names;
 };
 
-/* Sends a message with up to two descriptors; −1 = not sent. */
 void init_send_status(int fd, const struct status_msg *m, int first, int second)
 {
 	const int both[] = { first >= 0 ? first : second, second };

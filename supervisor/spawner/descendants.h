@@ -2,8 +2,9 @@
 #define BAILIFF_SUPERVISOR_SPAWNER_DESCENDANTS_H
 
 /*
- * The processes below one of them, as /proc shows them: children, their children, and so on. The list is a snapshot; a
- * caller that needs all of them repeats the scan until it has reaped the last one.
+ * The descendants of a process, as /proc shows them. The list is a snapshot: processes can fork during the scan, so a
+ * caller that needs all of them repeats it until it has reaped the last one. That ends only if orphans cannot leave the
+ * tree, that is, if `root` is pid 1 or a child subreaper.
  */
 
 #include <stdbool.h>
@@ -15,9 +16,9 @@
  * the text of its stat file. Both are valid only during the call.
  */
 typedef void (*descendant_fn)(void *ctx, int process_fd, const char *stat);
-/* `spared`: children of `root` that are left out, with everything below them. */
+/* Calls fn for each descendant of `root`, except the children in `spared` and their descendants. */
 void descendants_each(pid_t root, const pid_t *spared, size_t nspared, descendant_fn fn, void *ctx);
-/* Sends SIGKILL to each of them; false = there was none. */
+/* Sends SIGKILL to each of the same processes; false = there was none. */
 bool descendants_kill(pid_t root, const pid_t *spared, size_t nspared);
 
 #endif

@@ -2,14 +2,15 @@
 #define BAILIFF_SUPERVISOR_SPAWNER_HOLDER_H
 
 /*
- * The init of a holder: pid 1 of a sandbox that outlives its commands. After its own steps it waits for members
- * (member_msg.h) and forks a leader for each, which shares everything of the sandbox: mounts, ids, Landlock, the system
- * call filter, network and pid namespace. So a member costs two forks and an exec.
+ * The init of a holder: pid 1 of a session sandbox. After its own steps it waits for members (member_msg.h) and forks a
+ * leader for each. The leader inherits everything of the sandbox: mounts, ids, Landlock domain, system call filter,
+ * network and pid namespace. So a member costs a fork, a vfork and an exec.
  *
  * The leader starts the command, watches its tree and reports its end (command_run.c). Members have the same uid and
- * can kill each other's leaders, but not pid 1. An init whose leader was killed kills what that leader left (every
- * child of pid 1 that is not a leader) and then reports the end itself: it has a copy of each member's status socket. A
- * status socket without other end is therefore proof that the member's tree is gone.
+ * can kill each other's leaders, but not pid 1. If a leader is killed, its children become children of pid 1, because
+ * nothing else above them is a subreaper. The init then kills every child of its own that is not a leader, and reports
+ * the member as killed: it has a copy of each member's status socket. So while the init lives, a closed status socket
+ * proves that the member's tree is gone. If the init dies, the kernel kills the whole pid namespace.
  */
 
 #include <stdint.h>

@@ -2,10 +2,10 @@
 #define BAILIFF_SUPERVISOR_SPAWNER_MEMBER_MSG_H
 
 /*
- * The link between the runtime and the init of a holder (SOCK_SEQPACKET). A holder is a sandbox that outlives its
- * commands; the commands in it are its members. The runtime's end takes the place of the holder's stdin
- * (GUARD_SLOT_STDIN), so the guard keeps a copy and a restarted runtime finds it. Nothing is sent back: a member
- * reports over its own status socket, as a single-use command does.
+ * The link from the runtime to the init of a holder (SOCK_SEQPACKET), on which members are started and killed. It takes
+ * the place of the holder's stdin: the guard keeps a copy of the runtime's end (GUARD_SLOT_STDIN), where a restarted
+ * runtime finds it. Nothing is sent back: a member reports over its own status socket, like the command of a single-use
+ * sandbox.
  *
  * A process that has the link can run commands with the rights of the sandbox, not more: the spawner checked those
  * rights when it built the sandbox, and the init rejects a plan for another sandbox (plan_fits_holder).
@@ -46,7 +46,7 @@ struct member_msg_buffer {
 	_Alignas(uint64_t) char plan[SPAWN_INLINE_MAX];
 };
 
-/* −1 in `fds` is none. `plan` is NULL if it is in MEMBER_FD_PLAN. −1 with errno; EAGAIN: the socket is full. */
+/* Absent `fds` are −1; `plan` is NULL if it is in MEMBER_FD_PLAN. −1 with errno; EAGAIN: the socket is full. */
 int member_msg_send_start(int link, const struct plan_key *key, const void *plan, size_t plan_len,
 			  const int fds[MEMBER_FDS]);
 int member_msg_send_kill(int link, const struct plan_key *key);

@@ -2,13 +2,14 @@
 #define BAILIFF_ENGINE_SANDBOX_H
 
 /*
- * Session sandboxes: a sandbox that several commands share, one after the other or at the same time. They have the same
+ * Session sandboxes: each is shared by several commands, one after the other or at the same time. They have the same
  * /tmp, loopback and process ids; each keeps its own policy decision, facts, streams and end.
  *
- * A sandbox has an id, and a name if the client gave one (unique among the open sandboxes of a uid). Its live part is a
- * holder: a process without a command, with this module as its owner (process_owner.h). sandbox.created is part of the
+ * A sandbox has an id, and a name if the client gave one (unique among the open sandboxes of a uid). A holder keeps it
+ * alive: a process without a command, with this module as its owner (process_owner.h). sandbox.created is part of the
  * commit that starts the holder, sandbox.closed of the one that records its end, so a sandbox is open exactly as long
- * as its holder is live. The document has everything that a restarted runtime needs.
+ * as its holder is live. A restore replaces the holder (sandbox_checkpoint.c). The document has everything that a
+ * restarted runtime needs.
  *
  * The request of create_sandbox is stored with all that was resolved from it: profile, workspace, nested repositories.
  * A command in the sandbox is set up from that record, and its plan must have the same hash (sandbox/plan.h:
@@ -29,10 +30,10 @@ struct session_updated;
 
 struct sandbox_creation {
 	const char *name;       /* or NULL */
-	const char *session_id; /* the sandbox ends with this session; NULL = it gets a session of its own */
+	const char *session_id; /* the sandbox ends with this session; NULL = creates one for it */
 	struct sandbox_request sandbox;
 	uint64_t idle_ms;     /* 0 = no limit */
-	bool end_with_client; /* it ends when the connection closes that created it */
+	bool end_with_client; /* it ends with the connection that created it */
 };
 /* Replies {sandboxId, name?, status, processId, sessionId, profile, cow?, idleMs, sequence} when commands can be
  * started in it.
@@ -44,10 +45,12 @@ void engine_create_sandbox(struct engine *engine, const struct sandbox_creation 
 void engine_close_sandbox(struct engine *engine, const char *given, const struct caller *c, engine_reply_fn fn,
 			  void *ctx);
 /*
- * Copy-on-write sandboxes (sandbox_checkpoint.c). A checkpoint is given by its id or name.
- * checkpoint: replies {sandboxId, checkpointId, name?}. restore: {sandboxId, checkpointId, processId, lost}; processes
- * in the sandbox get another /tmp. fork: as engine_create_sandbox; `checkpoint` NULL = the sandbox as it is, or was
- * when it was closed.
+ * Copy-on-write sandboxes (sandbox_checkpoint.c). A checkpoint is given by its id or name; NULL = the newest.
+ * checkpoint: replies {sandboxId, checkpointId, name?, sequence}; `name` NULL = none.
+ * restore: replies {sandboxId, checkpointId, processId, lost, sequence}. `lost`: the private directories, which are
+ * empty afterwards.
+ * fork: replies like engine_create_sandbox; `checkpoint` NULL = the current state of the sandbox, or its last one if it
+ * is closed.
  */
 #define SANDBOX_CHECKPOINTS_MAX 64u
 void engine_checkpoint_sandbox(struct engine *engine, const char *given, const char *name, const struct caller *c,
@@ -56,7 +59,7 @@ void engine_restore_sandbox(struct engine *engine, const char *given, const char
 			    engine_reply_fn fn, void *ctx);
 void engine_fork_sandbox(struct engine *engine, const char *given, const char *checkpoint, const char *name,
 			 const struct caller *c, engine_reply_fn fn, void *ctx);
-/* The id of a sandbox that may be given by its name. An id is not looked up: it may be that of a closed sandbox. */
+/* The id of a sandbox that may be given by its name. An id is returned unchecked: the sandbox may be closed. */
 void engine_sandbox_id(struct engine *engine, const char *given, const struct caller *c, char ret[ID_SIZE]);
 
 /* The holder of an open sandbox, by id or name. */
@@ -75,32 +78,34 @@ void engine_create_published(struct engine *engine, const struct sandbox_creatio
 			     const struct port_publication *ports, size_t n, const struct caller *c, engine_reply_fn fn,
 			     void *ctx);
 
-/* Whether the session of this turn has a sandbox that its commands share. */
+/* Whether the session of this turn has a sandbox that its commands without a profile share (sandbox_session.c). */
 bool sandbox_session_is_open(struct engine *engine, const char *turn_id, uint32_t uid);
 
 /* ---- for start/ ---- */
 
-/* Whether the start has to wait for sandbox_session_create first. */
+/* Whether the start names the sandbox of its session and has to wait for sandbox_session_create first. */
 bool sandbox_session_missing(struct engine *engine, const struct start_request *r, const struct caller *c);
 typedef void (*sandbox_session_fn)(struct engine *engine, void *ctx, const struct err *e);
-/* Creates it with the options of this request. `replaces`: why the session's earlier one is not used; or NULL. */
+/* Creates it with the options of this request. `replaces`: why an earlier one is no longer used, or NULL. */
 void sandbox_session_create(struct engine *engine, const struct start_request *r, const struct caller *c,
 			    const char *replaces, sandbox_session_fn fn, void *ctx);
-/* The sandbox does not fit any longer: it ends with its last command, and the next start creates another. */
+/* The sandbox no longer fits: it ends with its last command, and the next start creates another. */
 void sandbox_session_replace(struct engine *engine, const struct start_request *r, const struct caller *c);
-/* What to say about a new sandbox to the first start in it; owned by the caller. NULL = nothing. */
+/* Why this sandbox replaces an earlier one, for the reply to the first start in it; the caller frees it. NULL = none.
+ */
 char *sandbox_take_note(struct engine *engine, const char *sandbox_id);
 
 /*
- * The request with what it takes over from its sandbox, if it names one; otherwise a copy. ERR_NOT_FOUND, ERR_STATE, or
- * ERR_INVALID for an option that would change the sandbox. *ret borrows from the sandbox: valid during the call.
+ * Copies the request, with the options of its sandbox if it names one. ERR_NOT_FOUND, ERR_STATE, ERR_NOT_ALLOWED
+ * (another user's), or ERR_INVALID for an option that would change the sandbox. *ret borrows from the sandbox: do not
+ * keep it.
  */
 int sandbox_enter(struct engine *engine, const struct start_request *r, const struct caller *c,
 		  struct start_request *ret, struct err *e);
-/* The holder's plan is recorded; that of a command must fit it, else ERR_STATE with the first difference. */
+/* Records the plan of a first holder. Any other plan must fit it, else ERR_STATE with the first difference. */
 int sandbox_check_plan(struct process *p, const struct plan_head *plan, struct err *e);
 
-/* The layers of this holder are a copy, made before its start. */
+/* Whether the copy-on-write layers of this holder are a copy that exists before its start (restore, fork). */
 bool sandbox_starts_copied(const struct process *p);
 
 /* ---- rows of modules.def ---- */

@@ -1,7 +1,16 @@
 #ifndef BAILIFF_ENGINE_SANDBOX_PRIVATE_H
 #define BAILIFF_ENGINE_SANDBOX_PRIVATE_H
 
-/* An open sandbox, for the files of this module. */
+/*
+ * Shared by the files of this module:
+ *   sandbox_table.c       the table of open sandboxes, their requests, lookups
+ *   sandbox.c             creation; the end of a holder
+ *   sandbox_end.c         reasons to end a sandbox, deadlines, recovery
+ *   sandbox_member.c      commands in a sandbox: their options and plans
+ *   sandbox_session.c     the sandbox that commands of a session share
+ *   sandbox_checkpoint.c  checkpoint, restore and fork; sandbox_copy.c: their copies in progress
+ *   sandbox_ports.c       published ports
+ */
 
 #include "runtime/base/strmap.h"
 #include "runtime/engine/process/start_spec.h"
@@ -36,7 +45,7 @@ struct sandbox {
 	struct buf nested, git;   /* of `base` */
 	char hash[PLAN_SANDBOX_HASH];
 	char *profile_json; /* the holder's sandboxProfile */
-	char *replaces;     /* sandbox of a session: why the one before it was given up, for the first start; or NULL */
+	char *replaces;     /* sandbox of a session: why it replaces an earlier one, for the first start; or NULL */
 
 	char forked_from[ID_SIZE], forked_checkpoint[ID_TEXT_MAX]; /* "" = none */
 
@@ -75,7 +84,7 @@ int sandbox_check_name(struct engine *engine, const char *name, const struct cal
 /* Starts a holder for it: the first one, or for a restore another one. `process_id` NULL = generate one. */
 void sandbox_start_holder(struct sandbox *s, const char *session_id, const char *process_id, const struct caller *c,
 			  engine_reply_fn fn, void *ctx);
-/* The reply to the start of its first holder: it is open, or will never be. */
+/* The reply to the start of its first holder. After an error the sandbox is freed, now or when the holder has ended. */
 void sandbox_holder_replied(struct engine *engine, const char *id, const struct err *e, const char *json, size_t len);
 /* Commands can be started in it, by this caller. */
 int sandbox_check_open(const struct sandbox *s, const struct caller *c, struct err *e);
@@ -105,7 +114,7 @@ void sandbox_copy_free(struct engine *engine, struct sandbox_copy *x);
 /* Ends the request with an error. Nothing is left of the copy. */
 void sandbox_copy_fail(struct engine *engine, struct sandbox_copy *x, const struct err *e);
 struct sandbox_copy *sandbox_find_copy(struct engine *engine, const char *to);
-/* The restore of this sandbox, if one is under way. */
+/* The restore of this sandbox that is in progress, or NULL. */
 struct sandbox_copy *sandbox_find_restore(struct engine *engine, const char *sandbox_id);
 void sandbox_copies_free(struct engine *engine);
 void sandbox_drop_copy(struct engine *engine, const char *id);
@@ -120,11 +129,11 @@ void sandbox_end_holder(struct sandbox *s);
 void sandbox_end_process(struct engine *engine, const char *id, const char *why);
 /* sandbox_end.c: begins its end; no effect if it has begun. `by` NULL = the daemon. */
 void sandbox_end(struct sandbox *s, const char *reason, const struct requester *by);
-/* Its holder has ended without that: the commands end with it. */
+/* Its holder has ended without sandbox_end: the commands end with it. */
 void sandbox_mark_ended(struct sandbox *s, const char *reason, const struct requester *by);
-/* Its idle period has begun again. */
+/* Its idle period has started again: schedules the check of its deadline. */
 void sandbox_wake(const struct sandbox *s);
-/* The reply to close_sandbox; sequence 0 = not known yet. */
+/* Writes the reply to close_sandbox; sequence 0 = not known yet. */
 void sandbox_result(const struct sandbox *s, uint64_t sequence, struct buf *out);
 
 #endif
