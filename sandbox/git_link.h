@@ -7,7 +7,7 @@
  *
  * Threat model. A command can write any text into its workspace, and a downloaded tree can contain any .git file. So
  * the file proves nothing; it only says where to search. Access is given only to a directory that names the workspace
- * back, in a file that commands of this workspace could not write before:
+ * in return, in a file that commands of this workspace could not write before:
  *
  * - linked worktree: COMMON/worktrees/NAME/gitdir names WORKSPACE/.git, and its commondir names COMMON;
  * - submodule: core.worktree in GITDIR/config names WORKSPACE, and the repository in whose `modules` directory GITDIR

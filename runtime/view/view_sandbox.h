@@ -2,9 +2,9 @@
 #define BAILIFF_VIEW_SANDBOX_H
 
 /*
- * Session sandboxes as clients see them. The document changes only when the sandbox is created or closed; when it was
- * last used, and what runs in it, is read from the lists of its processes, so that starting a command does not rewrite
- * it.
+ * Session sandboxes as clients see them. The document changes only when the sandbox is created, checkpointed, restored
+ * or closed. The time of its last use and its running commands are read from the lists of its processes, so that
+ * starting a command does not rewrite the document.
  */
 
 #include "runtime/view/view_documents.h"
@@ -14,7 +14,7 @@ int view_sandbox(struct store *s, uint32_t uid, const char *sandbox_id, struct b
 
 struct view_sandbox_query {
 	const char *session_id; /* NULL = any */
-	bool closed;            /* also closed ones */
+	bool closed;            /* include closed ones */
 	unsigned limit;         /* 1 … 1000 */
 	const char *cursor;     /* NULL = newest first from the start */
 };
