@@ -329,16 +329,24 @@ static void on_status(evutil_socket_t fd, short what, void *ctx)
  * The init is gone, or a member's status socket is closed, which its holder does only when the tree is gone. The last
  * message may still be unread, and decides how the process ended.
  */
-static void on_pidfd(evutil_socket_t fd, short what, void *ctx)
+static void report_gone(struct process_io *io)
 {
-	struct process_io *io = ctx;
 	struct status_msg last;
 	const struct process_io_ref ref = ref_of(io);
-
-	event_drop(&io->pidfd_ev);
 	int r = status_pump(io, &last);
+
 	if (r < 0)
 		return;
+	/*
+	 * A member's socket closes without a last message only if its holder died. The kernel closes the holder's
+	 * descriptors before it kills the rest of the namespace, and lets the holder itself end after that.
+	 */
+	const struct process_io *holder = io->within[0] ? strmap_get(&io->host->process_ios, io->within) : NULL;
+	io->awaits_holder = r == 0 && holder && !holder->gone;
+	if (io->awaits_holder) {
+		io->host->awaiting_holders = true;
+		return;
+	}
 	io->gone = true;
 	if (io->names.ref[STREAM_PTY][0] && io->fds[GUARD_SLOT_PTY] < 0) { /* it died before READY */
 		stream_close(&io->streams[STREAM_PTY]);
@@ -351,6 +359,31 @@ static void on_pidfd(evutil_socket_t fd, short what, void *ctx)
 					r ? last.error : ECONNRESET, r ? last.path : "");
 	else
 		engine_on_gone(ref.host->engine, ref.key.id, r ? &last : NULL);
+}
+
+static void report_member(void *ctx, const char *id, void *value)
+{
+	const struct plan_key *holder = ctx;
+	struct process_io *io = value;
+
+	if (io->awaits_holder && strcmp(io->within, holder->id) == 0)
+		report_gone(io);
+	else if (io->awaits_holder)
+		io->host->awaiting_holders = true;
+}
+
+static void on_pidfd(evutil_socket_t fd, short what, void *ctx)
+{
+	struct process_io *io = ctx;
+	struct host_ports *w = io->host;
+	struct plan_key key = io->key;
+
+	event_drop(&io->pidfd_ev);
+	report_gone(io);
+	if (!w->awaiting_holders)
+		return;
+	w->awaiting_holders = false; /* set again by a member of another holder */
+	strmap_visit(&w->process_ios, report_member, &key);
 }
 
 /* ---- streams ---- */

@@ -76,8 +76,14 @@ static void report_lost(struct holder *h)
 			i++;
 			continue;
 		}
-		/* Best effort: if the message does not fit, the end of the socket reports the death. */
-		(void)!fd_send(h->member[i].status_fd, &m, sizeof m, NULL, 0, MSG_NOSIGNAL | MSG_DONTWAIT);
+		/* Sent before the socket closes: a socket that closes without a last message means that this init died.
+		 */
+		if (fd_send(h->member[i].status_fd, &m, sizeof m, NULL, 0, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 &&
+		    (fd_recv_again(errno) || errno == ENOBUFS || errno == ENOMEM)) {
+			h->orphans = true; /* tries again */
+			i++;
+			continue;
+		}
 		remove_member(h, i);
 	}
 }

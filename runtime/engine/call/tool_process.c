@@ -12,7 +12,6 @@
 #include "runtime/engine/core/transaction.h"
 #include "runtime/engine/process/process.h"
 #include "runtime/engine/process/start_spec.h"
-#include "runtime/engine/sandbox/sandbox.h"
 #include "runtime/engine/session/turn_read.h"
 
 #define PREVIEW_BYTES 2048u
@@ -92,8 +91,6 @@ static void start_process(struct engine *engine, const struct tool_call_doc *d, 
 	r->step_id = d->stepId;
 	r->trace_id = none_if_empty(d->traceId);
 	r->end_with_client = false;
-	if (!r->sandbox_id && sandbox_session_is_open(engine, d->turnId, by.uid))
-		r->sandbox_id = SANDBOX_OF_SESSION;
 	if (!shell) {
 		r->command_line = NULL;
 		r->argv = argv;

@@ -67,8 +67,17 @@ static void write_warnings(struct jw *w, const void *process, size_t n)
 		buf_printf(&text, "%s is private to the command: files written there are gone when it ends", p->cwd);
 	if (text.len)
 		jw_strn(w, text.data, text.len);
+	if (p->sandbox_note) {
+		buf_reset(&text);
+		buf_printf(&text,
+			   "a new sandbox replaces the earlier one of the session, with its /tmp and processes: %s",
+			   p->sandbox_note);
+		jw_strn(w, text.data, text.len);
+	}
 	jw_arr_end(w);
 }
+
+static bool has_warnings(const struct process *p) { return !p->holder && (p->cwd_is_private || p->sandbox_note); }
 
 static int started_fact(const struct process *p, struct transaction *tx)
 {
@@ -93,7 +102,7 @@ static int started_fact(const struct process *p, struct transaction *tx)
 		    .owner = p->owner ? JSON_OBJECT(owner, .kind = owner_kind_name(p->owner), .id = p->owner_id)
 				      : JSON_NONE,
 		    .limits = json_limits(&p->limits), .outputRefs = json_stream_names(p),
-		    .warnings = p->cwd_is_private && !p->holder ? json_from_writer(write_warnings, p, 0) : JSON_NONE);
+		    .warnings = has_warnings(p) ? json_from_writer(write_warnings, p, 0) : JSON_NONE);
 }
 
 /* The result of start_process. */
@@ -114,8 +123,9 @@ static void start_result(const struct process *p, uint64_t sequence, struct buf 
 	jw_kopt(&w, "sandboxReplaced", p->sandbox_note);
 	if (process_has_changes(p))
 		jw_kbool(&w, "cow", true);
-	if (p->cwd_is_private) {
+	if (p->cwd_is_private)
 		jw_kbool(&w, "cwdIsPrivate", true);
+	if (has_warnings(p)) {
 		jw_key(&w, "warnings");
 		write_warnings(&w, p, 0);
 	}

@@ -78,9 +78,6 @@ void engine_create_published(struct engine *engine, const struct sandbox_creatio
 			     const struct port_publication *ports, size_t n, const struct caller *c, engine_reply_fn fn,
 			     void *ctx);
 
-/* Whether the session of this turn has a sandbox that its commands without a profile share (sandbox_session.c). */
-bool sandbox_session_is_open(struct engine *engine, const char *turn_id, uint32_t uid);
-
 /* ---- for start/ ---- */
 
 /* Whether the start names the sandbox of its session and has to wait for sandbox_session_create first. */

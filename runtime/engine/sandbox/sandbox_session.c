@@ -95,16 +95,6 @@ struct sandbox *sandbox_of_session(struct engine *engine, const struct start_req
 	return s;
 }
 
-bool sandbox_session_is_open(struct engine *engine, const char *turn_id, uint32_t uid)
-{
-	const struct start_request r = { .turn_id = turn_id };
-	const struct caller c = { .uid = uid };
-	struct err e = ERR_INIT;
-	const struct sandbox *s = sandbox_of_session(engine, &r, &c, &e);
-
-	return s && s->ready;
-}
-
 bool sandbox_session_missing(struct engine *engine, const struct start_request *r, const struct caller *c)
 {
 	struct err e = ERR_INIT;

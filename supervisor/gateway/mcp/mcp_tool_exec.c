@@ -80,7 +80,7 @@ static char *workspace_note(const struct mcp_call *c, const json_t *started)
 	struct err e = ERR_INIT;
 
 	if (mcp_workspace_path(c, json_string_value(arg(c, "cwd")), cwd, &e) < 0 || mcp_workspace_is_own(c, cwd, tree))
-		return NULL;
+		return mem_strdup(warning);
 	if (warning)
 		return mem_printf("%s. Keep files in %s.", warning, tree);
 	for (size_t i = 0; i < countof(temporary); i++)

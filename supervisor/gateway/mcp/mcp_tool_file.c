@@ -253,35 +253,10 @@ static void finish_read(struct mcp_call *c, const json_t *answer)
 static void finish_written(struct mcp_call *c, const json_t *answer)
 {
 	json_t *files = json_object_get(answer, "files");
-	buf_auto struct buf words = BUF_INIT, lost = BUF_INIT;
+	buf_auto struct buf words = BUF_INIT;
 	json_t *s = json_pack("{ss sO*}", "status", "completed", "files", files);
 
 	write_files(files, "", &words);
-	/* Each call has a private /tmp. Warn the model, which might expect the file to be there for the next command.
-	 */
-	static const char *const private[] = { "/tmp", "/var/tmp", "/dev/shm" };
-	struct err ignored = ERR_INIT;
-	char path[PATH_MAX], tree[PATH_MAX];
-	struct stat st;
-	const json_t *v;
-	size_t i;
-	json_array_foreach (files, i, v) {
-		if (json_text_is(v, "change", "deleted") || json_text_is(v, "status", "checked") ||
-		    mcp_workspace_path(c, json_get_text(v, "path"), path, &ignored) < 0)
-			continue;
-		(void)mcp_workspace_is_own(c, path, tree);
-		if (tree[1] && path_within(tree, path))
-			continue; /* the workspace may be inside the host's /tmp */
-		for (size_t k = 0; k < countof(private); k++)
-			if (path_within(private[k], path) && lstat(path, &st) < 0 && errno == ENOENT)
-				buf_printf(&lost,
-					   "%s no longer exists: each call and each command has its own %s. Write to "
-					   "the working tree instead.\n",
-					   path, private[k]);
-	}
-	if (lost.len)
-		json_object_set_new(s, "note", rpc_message_text(lost.data, lost.len));
-	buf_append(&words, buf_cstr(&lost), lost.len);
 	if (!words.len || any_has_status(files, "checked"))
 		buf_str(&words, "Nothing was changed.\n");
 	finish_call(c, &words, s, false);
@@ -452,6 +427,7 @@ static void open_turn(struct mcp_call *c)
 	mcp_client_state_turn_is(f->memory, MCP_TURN_OPENING);
 	json_object_set_new(options, "cwd", json_string(cwd));
 	mcp_workspace_profile(c, NULL, options);
+	json_object_set_new(options, "sandboxId", json_string("session")); /* that of the client's commands */
 	mcp_call_mutate(c, "submit_turn",
 			json_pack("{ss ss s[{ss ss}] so}", "sessionId", gateway_session_id(c->up), "turnId",
 				  mcp_client_state_turn(f->memory), "input", "type", "text", "text",
