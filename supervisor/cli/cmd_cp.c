@@ -16,9 +16,11 @@
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -221,8 +223,13 @@ static int copy_out(const struct place *src, const struct place *dst)
 		cli_error("cp: %s: %s", target, strerror(errno));
 		return EXIT_FAILED;
 	}
+	/* The archive comes from the sandbox: no set-id bits, no devices. Root's tar would create both. */
+	if (geteuid() == 0 && prctl(PR_CAPBSET_DROP, CAP_MKNOD, 0, 0, 0) < 0) {
+		cli_error("cp: drop CAP_MKNOD: %s", strerror(errno));
+		return EXIT_FAILED;
+	}
 	return run_pair(IN_SANDBOX(src, "tar", "-C", src->path, "-cf", "-", "."),
-			ON_HOST("tar", "-C", target, "--no-same-owner", "-xf", "-"));
+			ON_HOST("tar", "-C", target, "--no-same-owner", "--no-same-permissions", "-xf", "-"));
 }
 
 /* ---- into the sandbox ---- */

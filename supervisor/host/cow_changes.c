@@ -14,6 +14,7 @@
 #include "runtime/view/view_ids.h"
 #include "runtime/view/view_sandbox.h"
 #include "sandbox/autorun_report.h"
+#include "supervisor/host/autorun_reports.h"
 #include "supervisor/host/spawn_link.h"
 
 #include <errno.h>
@@ -234,36 +235,19 @@ static int job_find(struct cow_changes_job *j, uint32_t viewer, struct err *e)
 
 /* ---- autorun files ---- */
 
-static bool take_report_ref(void *ctx, const struct event_view *ev)
-{
-	if (ev->type != EVENT_SANDBOX_AUTORUN_CHANGED || event_from_client(ev))
-		return true;
-	jval_str(jval_get(event_payload(ev), "reportRef"), ctx, ID_TEXT_MAX);
-	return false;
-}
-
-/* 0; 1 = the run changed none; −1: its report is no longer available. */
-static int read_report(struct store *store, const char *process_id, struct buf *ret, struct err *e)
-{
-	const struct store_query q = { .index = ID_PROCESS, .id = process_id };
-	char ref[ID_TEXT_MAX] = "";
-
-	if (store_events(store, &q, take_report_ref, ref, e) < 0)
-		return -1;
-	if (!ref[0])
-		return 1;
-	if (store_output_whole(store, ref, AUTORUN_REPORT_BYTES_MAX, ret, e) < 0)
-		return -1;
-	return autorun_report_check(ret->data, ret->len, e);
-}
-
 /* Autorun files of a copy-on-write run are applied only if the request names them. Adds those of this process. */
 static int exclude_autorun(const struct cow_changes_job *j, const char *process_id, struct buf *held, struct err *e)
 {
 	buf_auto struct buf report = BUF_INIT;
 	struct autorun_record r;
-	int found = read_report(j->changes->store, process_id, &report, e);
+	int found = autorun_report_read(j->changes->store, process_id, &report, e);
 
+	if (found > 0 && !j->paths.len && autorun_report_missing(j->changes->store, process_id))
+		return err_set(
+			e, ERR_STATE,
+			"which files of %s programs execute by themselves is not known, because its supervisor was "
+			"killed: name the paths to apply",
+			process_id);
 	for (size_t at = 0; found == 0 && autorun_report_next(report.data, &at, &r);) {
 		if (r.after.type == AUTORUN_TYPE_NONE ||
 		    change_list_names(j->paths.data, j->paths.len, r.path, r.path_len))
@@ -325,7 +309,7 @@ static int job_prepare(struct cow_changes_job *j, struct err *e)
 		return exclude_all_autorun(j, e);
 	if (j->op != CHANGE_OP_REVERT)
 		return 0;
-	int r = read_report(j->changes->store, j->key.id, &j->report, e);
+	int r = autorun_report_read(j->changes->store, j->key.id, &j->report, e);
 	return r > 0 ? err_set(e, ERR_STATE,
 			       "it changed no files that programs execute by themselves: there is nothing to revert")
 		     : r;

@@ -113,9 +113,17 @@ static int port_find_peer(void *host, uint32_t uid)
 
 /* ---- launching ---- */
 
+static int launch_member(struct process_io *io);
+
 /* Another attempt of a start that was lost with its spawner. */
 static void launch_try(struct process_io *io)
 {
+	if (io->within[0]) {
+		io->launching = false;
+		if (launch_member(io) < 0)
+			engine_on_launch_failed(io->host->engine, io->key.id, STEP_CLONE, errno, "");
+		return;
+	}
 	if (io->tries < TRIES_MAX && process_io_launch(io) == 0)
 		return;
 	int error = io->tries < TRIES_MAX ? errno : ECONNRESET;

@@ -37,6 +37,7 @@ struct process_io *process_io_new(struct host_ports *w, const char *id, const st
 	io->host = w;
 	io->serial = ++w->process_ios_made;
 	snprintf(io->key.id, sizeof io->key.id, "%s", id);
+	w->members += names->within != NULL;
 	if (names->within)
 		snprintf(io->within, sizeof io->within, "%s", names->within);
 	io->names = *names;
@@ -98,6 +99,7 @@ void process_io_free(struct process_io *io, unsigned unspilled)
 	buf_done(&io->input);
 	fd_close(&io->peer_fd);
 	strmap_del(&io->host->process_ios, io->key.id);
+	io->host->members -= io->within[0] != '\0';
 	free(io);
 }
 

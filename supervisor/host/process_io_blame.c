@@ -28,6 +28,8 @@ struct process_io *process_io_blamed(struct process_io *io, int32_t pid, int32_t
 {
 	struct members m = { .holder = io };
 
+	if (!io->host->members)
+		return io;
 	strmap_each(&io->host->process_ios, count_member, &m);
 	if (m.count <= 1)
 		return m.count ? m.only : io;

@@ -46,6 +46,7 @@
 #include <unistd.h>
 
 #define CPU_POLL_MS 100
+#define KILL_MS 10000u
 #define REAP_MAX 64 /* per iteration: orphans can appear as fast as they are reaped, and requests must be served */
 
 struct watch {
@@ -113,6 +114,13 @@ static pid_t start_command(struct init *in)
 	return pid;
 }
 
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
 static pid_t reap_one(struct watch *w, int flags, bool killed)
 {
 	int status;
@@ -139,11 +147,14 @@ static bool reap_children(struct watch *w)
 
 /*
  * Kills every other process of the namespace, or, in a leader, everything below it; returns when none is left. Repeated
- * before each wait: a dying process may have forked.
+ * before each wait: a dying process may have forked. A leader that does not succeed in time leaves it to the holder.
  */
 static void kill_tree(struct watch *w)
 {
+	uint64_t until_ms = now_ms() + KILL_MS;
 	do {
+		if (w->in->leader && now_ms() > until_ms)
+			_exit(1);
 		if (w->in->leader)
 			descendants_kill(getpid(), NULL, 0);
 		else
@@ -215,12 +226,10 @@ static bool past_cpu_limit(const struct watch *w)
 /* True at most once every CPU_POLL_MS. */
 static bool is_due(uint64_t *at_ms)
 {
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	uint64_t now_ms = (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-	if (now_ms < *at_ms)
+	uint64_t now = now_ms();
+	if (now < *at_ms)
 		return false;
-	*at_ms = now_ms + CPU_POLL_MS;
+	*at_ms = now + CPU_POLL_MS;
 	return true;
 }
 

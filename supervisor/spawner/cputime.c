@@ -40,6 +40,7 @@ static void add_ticks(void *ctx, int process_fd, const char *stat)
 uint64_t cputime_tree_us(pid_t root)
 {
 	uint64_t ticks = 0;
-	descendants_each(root, NULL, 0, add_ticks, &ticks);
+	if (!descendants_each(root, NULL, 0, add_ticks, &ticks))
+		return UINT64_MAX / 2; /* not known: as if the limit were reached */
 	return ticks * (1000000 / (uint64_t)sysconf(_SC_CLK_TCK));
 }

@@ -4,6 +4,7 @@
 #include "runtime/base/mem.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -27,6 +28,8 @@ static bool read_stat(int process_fd, char text[STAT_MAX], pid_t *ret_parent)
 {
 	fd_auto int fd = openat(process_fd, "stat", O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : fd_read_all(fd, text, STAT_MAX - 1);
+	if (n == 0)
+		errno = ESRCH;
 	if (n <= 0)
 		return false;
 	text[n] = 0;
@@ -44,8 +47,10 @@ static int open_process(int proc_fd, pid_t pid)
 	return openat(proc_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-static void take_snapshot(DIR *d, struct snapshot *s)
+/* False: a process that exists could not be read. */
+static bool take_snapshot(DIR *d, struct snapshot *s)
 {
+	bool complete = true;
 	char text[STAT_MAX];
 	for (struct dirent *e; (e = readdir(d));) {
 		pid_t parent;
@@ -53,14 +58,17 @@ static void take_snapshot(DIR *d, struct snapshot *s)
 			continue;
 		pid_t pid = (pid_t)strtol(e->d_name, NULL, 10);
 		fd_auto int fd = open_process(dirfd(d), pid);
-		if (fd < 0 || !read_stat(fd, text, &parent))
+		if (fd < 0 || !read_stat(fd, text, &parent)) {
+			complete &= errno == ENOENT || errno == ESRCH;
 			continue;
+		}
 		if (s->count == s->size) {
 			s->size = s->size ? 2 * s->size : 64;
 			s->entry = mem_realloc(s->entry, s->size * sizeof *s->entry);
 		}
 		s->entry[s->count++] = (struct entry){ .pid = pid, .parent = parent };
 	}
+	return complete;
 }
 
 static bool is_below(const struct snapshot *s, pid_t pid)
@@ -96,14 +104,14 @@ static void mark_below(struct snapshot *s, pid_t root, const pid_t *spared, size
 	}
 }
 
-void descendants_each(pid_t root, const pid_t *spared, size_t nspared, descendant_fn fn, void *ctx)
+bool descendants_each(pid_t root, const pid_t *spared, size_t nspared, descendant_fn fn, void *ctx)
 {
 	char text[STAT_MAX];
 	struct snapshot s = { 0 };
 	DIR *d = opendir("/proc");
 	if (!d)
-		return;
-	take_snapshot(d, &s);
+		return false;
+	bool complete = take_snapshot(d, &s);
 	mark_below(&s, root, spared, nspared);
 	for (size_t i = 0; i < s.count; i++) {
 		pid_t parent;
@@ -116,6 +124,7 @@ void descendants_each(pid_t root, const pid_t *spared, size_t nspared, descendan
 	}
 	closedir(d);
 	free(s.entry);
+	return complete;
 }
 
 static void kill_process(void *ctx, int process_fd, const char *stat)
@@ -128,6 +137,5 @@ static void kill_process(void *ctx, int process_fd, const char *stat)
 bool descendants_kill(pid_t root, const pid_t *spared, size_t nspared)
 {
 	bool any = false;
-	descendants_each(root, spared, nspared, kill_process, &any);
-	return any;
+	return !descendants_each(root, spared, nspared, kill_process, &any) || any;
 }

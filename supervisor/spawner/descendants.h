@@ -16,9 +16,12 @@
  * the text of its stat file. Both are valid only during the call.
  */
 typedef void (*descendant_fn)(void *ctx, int process_fd, const char *stat);
-/* Calls fn for each descendant of `root`, except the children in `spared` and their descendants. */
-void descendants_each(pid_t root, const pid_t *spared, size_t nspared, descendant_fn fn, void *ctx);
-/* Sends SIGKILL to each of the same processes; false = there was none. */
+/*
+ * `spared`: children of `root` that are left out, with everything below them. False: /proc could not be read
+ * completely, so some may be missing.
+ */
+bool descendants_each(pid_t root, const pid_t *spared, size_t nspared, descendant_fn fn, void *ctx);
+/* Sends SIGKILL to each of them. False = there is none. */
 bool descendants_kill(pid_t root, const pid_t *spared, size_t nspared);
 
 #endif

@@ -4,6 +4,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
 #include "sandbox/audit.h"
+#include "sandbox/autorun.h"
 #include "sandbox/plan.h"
 #include "sandbox/status.h"
 #include "sandbox/steps/step.h"
@@ -27,10 +28,12 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MEMBERS_MAX 512u
 #define REAP_MAX 64
+#define KILL_MS 10000u
 #define ORPHANS_MS 2 /* pause between two attempts to kill what a dead leader left */
 
 struct member {
@@ -45,11 +48,19 @@ struct holder {
 	int signal_fd;
 	struct member member[MEMBERS_MAX];
 	size_t count;
-	bool orphans; /* children that are not leaders may exist */
+	bool orphans;              /* children that are not leaders may exist */
+	uint64_t orphans_until_ms; /* when the sandbox is ended because of them; 0 = not begun */
 	struct resolver_names names;
 	struct port_watch ports;
 	struct member_msg_buffer *buffer;
 };
+
+static uint64_t now_ms(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
 
 static size_t leaders_of(const struct holder *h, pid_t ret[MEMBERS_MAX])
 {
@@ -71,7 +82,12 @@ static void remove_member(struct holder *h, size_t i)
 static void report_lost(struct holder *h)
 {
 	for (size_t i = 0; i < h->count;) {
-		const struct status_msg m = { .kind = STATUS_EXITED, .wait_status = SIGKILL };
+		const struct status_msg m = {
+			.kind = STATUS_EXITED,
+			.wait_status = SIGKILL,
+			/* Only its leader could have compared them. */
+			.autorun = autorun_applies(h->in->steps.plan) ? AUTORUN_FAILED : AUTORUN_NONE,
+		};
 		if (!h->member[i].lost) {
 			i++;
 			continue;
@@ -88,11 +104,19 @@ static void report_lost(struct holder *h)
 	}
 }
 
+/*
+ * A member can stop a leader, which would neither enforce its limits nor report its end any longer: such a leader is
+ * killed.
+ */
 static void on_child(struct holder *h, pid_t pid, int status)
 {
 	for (size_t i = 0; i < h->count; i++) {
 		if (h->member[i].leader != pid || h->member[i].lost)
 			continue;
+		if (WIFSTOPPED(status)) {
+			kill(pid, SIGKILL);
+			return;
+		}
 		if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
 			remove_member(h, i);
 			return;
@@ -107,20 +131,28 @@ static void on_child(struct holder *h, pid_t pid, int status)
 static bool reap_children(struct holder *h)
 {
 	int status, n = 0;
-	for (pid_t pid; n < REAP_MAX && (pid = waitpid(-1, &status, WNOHANG)) > 0; n++)
+	for (pid_t pid; n < REAP_MAX && (pid = waitpid(-1, &status, WNOHANG | WUNTRACED)) > 0; n++)
 		on_child(h, pid, status);
 	return n == REAP_MAX;
 }
 
-/* Kills what dead leaders left. Killed processes are reaped by the loop, which then calls this again. */
-static void kill_orphans(struct holder *h)
+/*
+ * Kills what dead leaders left. Killed processes are reaped by the loop, which then calls this again. False: they fork
+ * faster than they can be found; only the end of the sandbox ends them for certain.
+ */
+static bool kill_orphans(struct holder *h)
 {
 	pid_t leaders[MEMBERS_MAX];
 	size_t n = leaders_of(h, leaders);
-	if (descendants_kill(getpid(), leaders, n))
-		return;
+	if (descendants_kill(getpid(), leaders, n)) {
+		if (!h->orphans_until_ms)
+			h->orphans_until_ms = now_ms() + KILL_MS;
+		return now_ms() < h->orphans_until_ms;
+	}
+	h->orphans_until_ms = 0;
 	h->orphans = false;
 	report_lost(h);
+	return true;
 }
 
 static void fail_member(int status_fd, enum sandbox_step step, int error, const char *what)
@@ -217,18 +249,18 @@ static void kill_member(const struct holder *h, const struct plan_key *key)
 	}
 }
 
-/* Takes one message of the link. */
-static void receive_member(struct holder *h)
+/* Takes one message of the link. False: it cannot be received, so the starts in the link would never be answered. */
+static bool receive_member(struct holder *h)
 {
 	int fds[MEMBER_FDS];
 	const void *plan = NULL;
 	int r = member_msg_receive(h->in->steps.stdin_fd, h->buffer, fds, &plan);
-	if (r < 0) {
+	if (r < 0 && errno)
+		return false;
+	if (r < 0)
 		fd_close(&h->in->steps.stdin_fd); /* no more members; the status socket decides about the sandbox */
-		return;
-	}
-	if (r == 0)
-		return;
+	if (r <= 0)
+		return true;
 	if (h->buffer->msg.kind == MEMBER_START)
 		start_member(h, plan, fds);
 	else if (h->buffer->msg.kind == MEMBER_KILL)
@@ -237,6 +269,7 @@ static void receive_member(struct holder *h)
 		munmap((void *)plan, h->buffer->msg.plan_len);
 	for (int i = 0; i < MEMBER_FDS; i++)
 		fd_close(&fds[i]);
+	return true;
 }
 
 /* A request to end the sandbox: KILL_TREE, or a signal that ends a command. False = the request is something else. */
@@ -290,14 +323,14 @@ static void serve(struct holder *h)
 			(void)!read(h->signal_fd, &info, sizeof info);
 			more = reap_children(h);
 		}
-		if (h->orphans)
-			kill_orphans(h);
+		if (h->orphans && !kill_orphans(h))
+			return;
 		if (p[1].revents && ends_sandbox(h))
 			return;
 		if (p[3].revents)
 			resolver_answer(c, &h->names);
-		if (p[4].revents)
-			receive_member(h);
+		if (p[4].revents && !receive_member(h))
+			return;
 		port_watch_run(&h->ports, p[5].revents, c->status_fd);
 	}
 }

@@ -45,8 +45,9 @@ _Noreturn void init_main(struct init *in);
 void exec_command(struct init *in);
 
 /*
- * CPU time in µs of every process below `root`, including reaped children; 0 without a /proc. If a process ignores
- * SIGCHLD, the kernel reaps its children and their time is visible only in the cgroup's statistics.
+ * CPU time in µs of every process below `root`, including reaped children; beyond every limit if /proc cannot be read.
+ * If a process ignores SIGCHLD, the kernel reaps its children and their time is visible only in the cgroup's
+ * statistics.
  */
 uint64_t cputime_tree_us(pid_t root);
 /* Total CPU time of a cgroup in µs, from its cpu.stat. */

@@ -3,10 +3,14 @@
 #include "runtime/base/fd.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
 int member_msg_send_start(int link, const struct plan_key *key, const void *plan, size_t plan_len,
 			  const int fds[MEMBER_FDS])
@@ -41,6 +45,10 @@ static const void *plan_of(struct member_msg_buffer *buffer, size_t len, int pla
 		return len == offsetof(struct member_msg_buffer, plan) + m->plan_len ? buffer->plan : NULL;
 	if (len != sizeof *m || m->plan_len > PLAN_MAX)
 		return NULL;
+	struct stat st;
+	int seals = fcntl(plan_fd, F_GET_SEALS);
+	if (seals < 0 || (seals & SEALS) != SEALS || fstat(plan_fd, &st) < 0 || st.st_size != (off_t)m->plan_len)
+		return NULL;
 	const void *plan = mmap(NULL, m->plan_len, PROT_READ, MAP_PRIVATE | MAP_POPULATE, plan_fd, 0);
 	return plan == MAP_FAILED ? NULL : plan;
 }
@@ -54,8 +62,10 @@ int member_msg_receive(int link, struct member_msg_buffer *buffer, int fds[MEMBE
 		fds[i] = -1;
 	*ret_plan = NULL;
 	ssize_t n = fd_recv(link, buffer, sizeof *buffer, list, &nfds, MSG_DONTWAIT);
-	if (n == 0)
+	if (n == 0) {
+		errno = 0;
 		return -1;
+	}
 	if (n < 0)
 		return fd_recv_again(errno) ? 0 : -1;
 	bool valid = n >= (ssize_t)sizeof *m && !(m->fds >> MEMBER_FDS) && plan_key_valid(&m->key) &&

@@ -53,7 +53,8 @@ int member_msg_send_kill(int link, const struct plan_key *key);
 
 /*
  * 1 = a message, with its descriptors in `fds` (−1 = absent); *ret_plan is NULL or a plan of plan_len bytes, in the
- * buffer or mapped, not checked yet. 0 = nothing now, or an invalid message was discarded. −1 = the link is closed.
+ * buffer or mapped, not checked yet. 0 = nothing now, or an invalid message was discarded. −1 = the link is closed
+ * (errno 0), or it failed.
  */
 int member_msg_receive(int link, struct member_msg_buffer *buffer, int fds[MEMBER_FDS], const void **ret_plan);
 

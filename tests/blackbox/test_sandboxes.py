@@ -339,14 +339,15 @@ def test_a_changed_policy_needs_another_sandbox():
     with Home(start=False) as home:
         policy = os.path.join(home.dir, "host.json")
         with open(policy, "w") as f:
-            f.write('{"profiles": {"mine": {"extends": "workspace"}}}')
+            f.write('{"profiles": {"mine": {"extends": "workspace"}, "net": {"extends": "workspace", "network": {"allow": ["a.example"]}}}}')
         home.options = ("--audit", "off", "--host-policy", policy)
         home.start()
         with home.rpc() as rpc:
-            sandbox = create(rpc, home, profile="mine")
-            assert run(rpc, sandbox, ["true"])[0] == 0
+            sandbox, net = create(rpc, home, profile="mine"), create(rpc, home, profile="net")
+            assert run(rpc, sandbox, ["true"])[0] == 0 and run(rpc, net, ["true"])[0] == 0
             with open(policy, "w") as f:
-                f.write('{"profiles": {"mine": {"extends": "workspace", "hidden": ["/srv"]}}}')
+                f.write('{"profiles": {"mine": {"extends": "workspace", "hidden": ["/srv"]},'
+                        ' "net": {"extends": "workspace", "network": {"allow": ["b.example"]}}}}')
             rpc.call("reload_policy")
 
             def rejected():
@@ -355,6 +356,15 @@ def test_a_changed_policy_needs_another_sandbox():
                 return rpc.fails("start_process", {"command": ["true"], "sandboxId": sandbox}, code=harness.INVALID_STATE)
             e = until("the new profile is in effect", rejected)
             assert e.data["field"] == "sandboxId" and "/srv" in e.message and "create another" in e.message, e
+            e = rpc.fails("start_process", {"command": ["true"], "sandboxId": net}, code=harness.INVALID_STATE)
+            assert e.data["field"] == "sandboxId" and "b.example" in e.message, e
+
+
+def test_files_that_programs_execute_are_not_hidden_by_killing_the_leader(home):
+    with home.rpc() as rpc:
+        sandbox = create(rpc, home)
+        ended = rpc.wait(rpc.start("sleep 0.1; echo x >.envrc; kill -KILL $PPID; sleep 1000", sandboxId=sandbox)["processId"])
+        assert ended["signal"] == "KILL" and ended["autorun"]["examined"] == "none", ended
 
 
 def test_it_ends_when_idle_and_with_its_session(home):

@@ -138,7 +138,8 @@ int sandbox_check_name(struct engine *engine, const char *name, const struct cal
 	    strncmp(name, id_prefix(ID_KIND_PROCESS), 5) == 0)
 		return err_field(e, "name", "must be 1 to %d of A-Z a-z 0-9 _ - . and not begin with %s or %s",
 				 ID_GIVEN_MAX, id_prefix(ID_KIND_SANDBOX), id_prefix(ID_KIND_PROCESS));
-	if (sandbox_find_name(engine, name, c->uid))
+	const struct sandbox *other = sandbox_find_name(engine, name, c->uid);
+	if (other && !other->reason)
 		return err_at(e, ERR_CONFLICT, "name",
 			      "an open sandbox has the name '%s': close it, or use another name", name);
 	return 0;
@@ -191,8 +192,12 @@ static void holder_refused(struct engine *engine, const char *owner_id, const st
 	struct sandbox *s = sandbox_get(engine, owner_id);
 	struct pending_reply reply;
 
-	if (!s || s->created)
-		return; /* on_holder got the same error */
+	/* If it is recorded, or on_holder got the same error, there is nothing to do. The commit may have failed. */
+	if (!s || (s->created && engine_process(engine, s->process_id)))
+		return;
+	const struct close_waiter *w;
+	TAILQ_FOREACH (w, &s->waiters, link)
+		reply_err((struct pending_reply *)&w->reply, e, data, len);
 	reply = s->create;
 	s->create = (struct pending_reply){ 0 };
 	sandbox_free(s);

@@ -328,6 +328,16 @@ void sandbox_load(struct engine *engine)
 	}
 }
 
+static bool session_is_archived(const struct sandbox *s)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct session_doc d;
+	struct err e = ERR_INIT;
+
+	return view_read_speculative(s->engine->o.store, &session_schema, s->session_id, &text, &d, &e) == 0 &&
+	       jval_bool(d.archived, false);
+}
+
 /* A holder that was lost has recorded the end of its sandbox; its process is gone without another report. */
 static void drop_lost(void *ctx, const char *id, void *value)
 {
@@ -335,6 +345,8 @@ static void drop_lost(void *ctx, const char *id, void *value)
 
 	if (!engine_process(s->engine, s->process_id))
 		sandbox_free(s);
+	else if (s->bound && session_is_archived(s))
+		sandbox_end(s, "session_ended", NULL); /* the runtime died between the two */
 	else
 		sandbox_wake(s);
 }

@@ -10,9 +10,11 @@
 
 #include "runtime/engine/sandbox/sandbox_private.h"
 
+#include "runtime/base/hash.h"
 #include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
+#include "sandbox/host_rule.h"
 
 /* ---- options ---- */
 
@@ -212,7 +214,21 @@ static int report_difference(const struct sandbox *s, const struct process *p, s
 		name);
 }
 
-int sandbox_check_plan(struct process *p, const struct plan_head *plan, struct err *e)
+/* Hosts and credentials are not in the plan: the proxy gets them once, with the holder. */
+static void sandbox_hash(const struct plan_head *plan, const struct host_rules *hosts, char ret[PLAN_SANDBOX_HASH])
+{
+	buf_auto struct buf all = BUF_INIT;
+
+	plan_sandbox_hash(plan, ret);
+	buf_str(&all, ret);
+	for (size_t i = 0; plan->network == PLAN_NET_ALLOW && i < hosts->count; i++) {
+		buf_printf(&all, "\n%u %u ", hosts->rule[i].kind, hosts->rule[i].deny);
+		host_rule_text(&hosts->rule[i], &all);
+	}
+	hash_sha256_text(all.data, all.len, ret);
+}
+
+int sandbox_check_plan(struct process *p, const struct plan_head *plan, const struct host_rules *hosts, struct err *e)
 {
 	struct sandbox *s = p->sandbox_id[0] ? sandbox_get(p->engine, p->sandbox_id) : NULL;
 	char hash[PLAN_SANDBOX_HASH];
@@ -221,7 +237,7 @@ int sandbox_check_plan(struct process *p, const struct plan_head *plan, struct e
 		return 0;
 	if (!s)
 		return err_at(e, ERR_STATE, "sandboxId", "sandbox '%s' is closed: create another one", p->sandbox_id);
-	plan_sandbox_hash(plan, hash);
+	sandbox_hash(plan, hosts, hash);
 	if (p->holder && !s->created) {
 		memcpy(s->hash, hash, sizeof s->hash);
 		free(s->profile_json);

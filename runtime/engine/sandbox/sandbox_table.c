@@ -126,7 +126,10 @@ static void match_name(void *ctx, const char *id, void *value)
 	struct name_search *n = ctx;
 	struct sandbox *s = value;
 
-	if (s->uid == n->uid && strcmp(s->name, n->name) == 0)
+	/* One that is ending has lost its name to the next. Of two after a crash, the newer one has it. */
+	if (s->uid == n->uid && strcmp(s->name, n->name) == 0 &&
+	    (!n->found || (n->found->reason && !s->reason) ||
+	     (!n->found->reason == !s->reason && strcmp(s->id, n->found->id) > 0)))
 		n->found = s;
 }
 

@@ -339,8 +339,10 @@ static void process_launch(struct process *p, const struct start_request *r, con
 	/* Kept for permission_offer_retry. Owners have their own ways to retry. */
 	if (p->mode == MODE_ON_FAILURE && !p->owner) {
 		struct buf record = BUF_INIT;
+		struct start_request again = *r;
 
-		start_record_write(r, &record);
+		again.sandbox_id = again.within = NULL; /* with more access it needs a sandbox of its own */
+		start_record_write(&again, &record);
 		p->record = buf_take(&record);
 	}
 	streams_make(p, f, &streams);
@@ -486,7 +488,7 @@ static struct process *make_process(struct engine *engine, const struct start_re
 	     : r->hooked ? take_hooked(p, r->hooked)
 			 : process_find_session(p, r, c, e)) == 0 &&
 	    confine_for_mode(p, r, c, rules, f, e) == 0 && plan_for(p, r, f, argv, argc, plan, e) == 0 &&
-	    sandbox_check_plan(p, (const struct plan_head *)(const void *)plan->data, e) == 0) {
+	    sandbox_check_plan(p, (const struct plan_head *)(const void *)plan->data, &f->profile.hosts, e) == 0) {
 		if (p->within[0])
 			p->sandbox_note = sandbox_take_note(engine, p->sandbox_id);
 		return p;

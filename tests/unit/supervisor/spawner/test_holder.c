@@ -2,6 +2,7 @@
 
 #include "tests/unit/supervisor/spawner/private_root.h"
 
+#include "sandbox/autorun.h"
 #include "supervisor/spawner/member_msg.h"
 
 #include <sys/wait.h>
@@ -151,8 +152,12 @@ START_TEST(a_killed_leader_takes_its_tree_along)
 			   "done; kill -KILL $(cat /tmp/leader)")
 			.wait_status,
 		0);
-	ck_assert_int_eq(member_end(&victim).wait_status, SIGKILL);
+	struct status_msg m = member_end(&victim);
+	ck_assert_int_eq(m.wait_status, SIGKILL);
+	ck_assert_uint_eq(m.autorun, AUTORUN_FAILED); /* nobody has compared them */
 	ck_assert_int_ne(member_run("grep -l 'sleep.100[67]' /proc/[0-9]*/cmdline").wait_status, 0);
+	/* A stopped leader would not enforce limits. */
+	ck_assert_int_eq(member_run("sleep 0.1; kill -STOP $PPID; sleep 1013").wait_status, SIGKILL);
 	/* The runtime can demand the same. */
 	member_start(&victim, "setsid sleep 1008 & sleep 1009", 0);
 	ck_assert_int_eq(member_msg_send_kill(holder.fd[GUARD_SLOT_STDIN], &victim.key), 0);
