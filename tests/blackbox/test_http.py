@@ -561,7 +561,7 @@ def test_a_flood_of_calls_is_held_back():
             socks.append(serve.raw(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode()))
         with home.rpc() as rpc:
             def started():
-                return [e for e in rpc.events(types=["process.started"])]
+                return [e for e in rpc.events(types=["process.started"]) if "owner" not in e["payload"]]  # without the holders of sandboxes
             until("as many run as may", lambda: len(started()) == 64)
             assert serve.post(PING, other)[0] == 200 and "hi" in text_of(serve.tool(other, "exec", command="echo hi")[2]), "others do not suffer"
             assert len(started()) == 65, "nothing else has been started meanwhile"

@@ -117,7 +117,7 @@ static void process_drain(struct process *p)
 static void committing_committed(struct process *p)
 {
 	p->committed = true;
-	p->engine->counts.started++;
+	p->engine->counts.started += !p->holder; /* counts commands */
 	if (p->gone)
 		process_drain(p);
 	else
@@ -196,7 +196,7 @@ static void ending_finish(struct process *p)
 	process_answer_waiters(p);
 	engine->o.ports->release(engine->o.host, p->id, process_unspilled(p));
 	/* A start that was rejected or failed was never counted as started. */
-	engine->counts.ended += p->committed;
+	engine->counts.ended += p->committed && !p->holder;
 	process_finished(p);
 }
 

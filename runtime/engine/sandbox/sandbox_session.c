@@ -158,7 +158,8 @@ void sandbox_session_create(struct engine *engine, const struct start_request *r
 		.name = n->name, .session_id = session, .sandbox = r->sandbox, .idle_ms = SANDBOX_IDLE_MS
 	};
 	struct caller by = *c;
-	by.idem_key = NULL; /* the reply of the start is stored, not that of the creation */
+	by.idem_key = NULL;              /* the reply of the start is stored, not that of the creation */
+	by.trace_id = by.span_id = NULL; /* it serves other requests, too */
 	engine_create_sandbox(engine, &creation, &by, on_created, n);
 }
 
