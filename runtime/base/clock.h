@@ -16,6 +16,7 @@
 
 uint64_t clock_real_us(void); /* microseconds since 1970, UTC */
 uint64_t clock_boot_ns(void); /* CLOCK_BOOTTIME: keeps counting during suspend; the clock of all deadlines */
+static inline uint64_t clock_boot_ms(void) { return clock_boot_ns() / 1000000; }
 uint64_t clock_mono_ns(void); /* CLOCK_MONOTONIC: the clock that condition variables can wait for */
 
 void clock_format(uint64_t real_us, char out[CLOCK_TEXT_MAX]); /* 2026-11-15T02:00:00.123456Z */

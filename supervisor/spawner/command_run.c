@@ -21,6 +21,7 @@
 #include "supervisor/spawner/command_run.h"
 
 #include "runtime/base/buf.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/fd.h"
 #include "sandbox/audit.h"
 #include "sandbox/autorun.h"
@@ -42,7 +43,6 @@
 #include <sys/socket.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define CPU_POLL_MS 100
@@ -114,13 +114,6 @@ static pid_t start_command(struct init *in)
 	return pid;
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 static pid_t reap_one(struct watch *w, int flags, bool killed)
 {
 	int status;
@@ -151,9 +144,9 @@ static bool reap_children(struct watch *w)
  */
 static void kill_tree(struct watch *w)
 {
-	uint64_t until_ms = now_ms() + KILL_MS;
+	uint64_t until_ms = clock_boot_ms() + KILL_MS;
 	do {
-		if (w->in->leader && now_ms() > until_ms)
+		if (w->in->leader && clock_boot_ms() > until_ms)
 			_exit(1);
 		if (w->in->leader)
 			descendants_kill(getpid(), NULL, 0);
@@ -226,7 +219,7 @@ static bool past_cpu_limit(const struct watch *w)
 /* True at most once every CPU_POLL_MS. */
 static bool is_due(uint64_t *at_ms)
 {
-	uint64_t now = now_ms();
+	uint64_t now = clock_boot_ms();
 	if (now < *at_ms)
 		return false;
 	*at_ms = now + CPU_POLL_MS;

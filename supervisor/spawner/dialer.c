@@ -1,5 +1,6 @@
 #include "supervisor/spawner/dialer.h"
 
+#include "runtime/base/clock.h"
 #include "runtime/base/fd.h"
 #include "sandbox/plan.h"
 
@@ -9,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #define REQUESTS_A_TURN 32 /* the init has other work */
@@ -163,17 +163,9 @@ bool listening_ports_check(struct listening_ports *l, uint16_t except)
 
 /* ---- in the loop of an init ---- */
 
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 void port_watch_init(struct port_watch *w, bool on)
 {
-	*w = (struct port_watch){ .on = on, .dialer_fd = -1, .check_at_ms = now_ms() + CHECK_MS };
+	*w = (struct port_watch){ .on = on, .dialer_fd = -1, .check_at_ms = clock_boot_ms() + CHECK_MS };
 }
 
 void port_watch_take(struct port_watch *w, const struct status_msg *m, int *fd)
@@ -190,7 +182,7 @@ int port_watch_timeout(const struct port_watch *w, int other)
 {
 	if (!w->on || other == 0)
 		return other;
-	uint64_t now = now_ms();
+	uint64_t now = clock_boot_ms();
 	int left = now < w->check_at_ms ? (int)(w->check_at_ms - now) : 0;
 	return other < 0 || left < other ? left : other;
 }
@@ -201,7 +193,7 @@ void port_watch_run(struct port_watch *w, bool readable, int status_fd)
 
 	if (readable && !dialer_answer(w->dialer_fd))
 		fd_close(&w->dialer_fd);
-	uint64_t now = w->on ? now_ms() : 0;
+	uint64_t now = w->on ? clock_boot_ms() : 0;
 	if (!w->on || now < w->check_at_ms)
 		return;
 	w->check_at_ms = now + CHECK_MS;

@@ -1,5 +1,6 @@
 #include "supervisor/spawner/holder.h"
 
+#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
@@ -28,7 +29,6 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define MEMBERS_MAX 512u
@@ -54,13 +54,6 @@ struct holder {
 	struct port_watch ports;
 	struct member_msg_buffer *buffer;
 };
-
-static uint64_t now_ms(void)
-{
-	struct timespec t;
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
 
 static size_t leaders_of(const struct holder *h, pid_t ret[MEMBERS_MAX])
 {
@@ -146,8 +139,8 @@ static bool kill_orphans(struct holder *h)
 	size_t n = leaders_of(h, leaders);
 	if (descendants_kill(getpid(), leaders, n)) {
 		if (!h->orphans_until_ms)
-			h->orphans_until_ms = now_ms() + KILL_MS;
-		return now_ms() < h->orphans_until_ms;
+			h->orphans_until_ms = clock_boot_ms() + KILL_MS;
+		return clock_boot_ms() < h->orphans_until_ms;
 	}
 	h->orphans_until_ms = 0;
 	h->orphans = false;
