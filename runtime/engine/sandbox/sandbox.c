@@ -186,6 +186,24 @@ void engine_create_sandbox(struct engine *engine, const struct sandbox_creation 
 
 /* ---- the owner of the holder ---- */
 
+/* Replies to the clients that wait for its end. It is freed first: a reply may lead to the next request. */
+static void free_and_answer(struct sandbox *s, const struct err *e, const char *data, size_t len)
+{
+	TAILQ_HEAD(, close_waiter) waiters = TAILQ_HEAD_INITIALIZER(waiters);
+	struct close_waiter *w;
+
+	TAILQ_CONCAT(&waiters, &s->waiters, link);
+	sandbox_free(s);
+	while ((w = TAILQ_FIRST(&waiters))) {
+		TAILQ_REMOVE(&waiters, w, link);
+		if (e)
+			reply_err(&w->reply, e, data, len);
+		else
+			reply_json(&w->reply, data, len);
+		free(w);
+	}
+}
+
 static void holder_refused(struct engine *engine, const char *owner_id, const struct err *e, const char *data,
 			   unsigned long len)
 {
@@ -195,12 +213,9 @@ static void holder_refused(struct engine *engine, const char *owner_id, const st
 	/* If it is recorded, or on_holder got the same error, there is nothing to do. The commit may have failed. */
 	if (!s || (s->created && engine_process(engine, s->process_id)))
 		return;
-	const struct close_waiter *w;
-	TAILQ_FOREACH (w, &s->waiters, link)
-		reply_err((struct pending_reply *)&w->reply, e, data, len);
 	reply = s->create;
 	s->create = (struct pending_reply){ 0 };
-	sandbox_free(s);
+	free_and_answer(s, e, data, len);
 	if (reply.fn)
 		reply_err(&reply, e, data, len);
 }
@@ -281,20 +296,12 @@ static void holder_ended(struct process *p, const struct process_outcome *o, str
 static void holder_over(struct engine *engine, const char *owner_id)
 {
 	struct sandbox *s = sandbox_get(engine, owner_id);
-	TAILQ_HEAD(, close_waiter) waiters = TAILQ_HEAD_INITIALIZER(waiters);
 	buf_auto struct buf result = BUF_INIT;
-	struct close_waiter *w;
 
 	if (!s || engine_process(engine, s->process_id))
 		return; /* that was the holder before a restore */
 	sandbox_result(s, store_last_sequence(engine->o.store), &result);
-	TAILQ_CONCAT(&waiters, &s->waiters, link);
-	sandbox_free(s); /* first: a reply may lead to the next request */
-	while ((w = TAILQ_FIRST(&waiters))) {
-		TAILQ_REMOVE(&waiters, w, link);
-		reply_json(&w->reply, result.data, result.len);
-		free(w);
-	}
+	free_and_answer(s, NULL, result.data, result.len);
 }
 
 const struct process_owner_ops sandbox_owner = {

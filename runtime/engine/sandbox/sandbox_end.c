@@ -328,13 +328,14 @@ void sandbox_load(struct engine *engine)
 	}
 }
 
+/* A session that cannot be read counts as archived. */
 static bool session_is_archived(const struct sandbox *s)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct session_doc d;
 	struct err e = ERR_INIT;
 
-	return view_read_speculative(s->engine->o.store, &session_schema, s->session_id, &text, &d, &e) == 0 &&
+	return view_read_speculative(s->engine->o.store, &session_schema, s->session_id, &text, &d, &e) != 0 ||
 	       jval_bool(d.archived, false);
 }
 
