@@ -198,19 +198,16 @@ static int report_difference(const struct sandbox *s, const struct process *p, s
 
 		if (more.type != JT_NONE)
 			return err_at(e, ERR_STATE, "sandboxId",
-				      "sandbox '%s' has no %s %.*s, which this command would get now: create another "
-				      "sandbox, or start the command outside it",
+				      "sandbox '%s' has no %s %.*s, which this command would get now" SANDBOX_ADVICE,
 				      name, compared[i].meaning, (int)(more.len < 150 ? more.len : 150), more.text);
 		if (less.type != JT_NONE)
 			return err_at(e, ERR_STATE, "sandboxId",
-				      "sandbox '%s' has %s %.*s, which this command would not get now: create another "
-				      "sandbox, or start the command outside it",
+				      "sandbox '%s' has %s %.*s, which this command would not get now" SANDBOX_ADVICE,
 				      name, compared[i].meaning, (int)(less.len < 150 ? less.len : 150), less.text);
 	}
 	return err_at(
 		e, ERR_STATE, "sandboxId",
-		"the layers or limits of sandbox '%s' are not those that this command would get now: create another "
-		"sandbox, or start the command outside it",
+		"the layers or limits of sandbox '%s' are not those that this command would get now" SANDBOX_ADVICE,
 		name);
 }
 

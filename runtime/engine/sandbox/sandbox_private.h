@@ -20,6 +20,9 @@ struct sandbox_copy;
 struct transaction;
 struct view_ids;
 
+/* Ends the message about a command that the sandbox does not fit. */
+#define SANDBOX_ADVICE ": create another sandbox, or start the command outside it"
+
 /* A client that waits for the end of the sandbox. */
 struct close_waiter {
 	TAILQ_ENTRY(close_waiter) link;

@@ -146,8 +146,8 @@ void sandbox_session_create(struct engine *engine, const struct start_request *r
 	}
 	n = mem_zalloc(1, sizeof *n);
 	*n = (struct session_creation){ .engine = engine, .uid = c->uid };
-	if (replaces) { /* without the advice to create another one */
-		const char *advice = strstr(replaces, ": create another");
+	if (replaces) { /* the difference, without the advice */
+		const char *advice = strstr(replaces, SANDBOX_ADVICE);
 		n->replaces = mem_strndup(replaces, advice ? (size_t)(advice - replaces) : strlen(replaces));
 	}
 	id_copy(n->name, name);

@@ -154,7 +154,7 @@ START_TEST(a_killed_leader_takes_its_tree_along)
 		0);
 	struct status_msg m = member_end(&victim);
 	ck_assert_int_eq(m.wait_status, SIGKILL);
-	ck_assert_uint_eq(m.autorun, AUTORUN_FAILED); /* nobody has compared them */
+	ck_assert_uint_eq(m.autorun, AUTORUN_FAILED); /* only the leader could compare them */
 	ck_assert_int_ne(member_run("grep -l 'sleep.100[67]' /proc/[0-9]*/cmdline").wait_status, 0);
 	/* A stopped leader would not enforce limits. */
 	ck_assert_int_eq(member_run("sleep 0.1; kill -STOP $PPID; sleep 1013").wait_status, SIGKILL);
