@@ -3,7 +3,7 @@
 
 /* A process's violations, collected from its sandbox.violation events and printed in a few lines at the end. */
 
-#include "supervisor/client/violation_text.h"
+#include "sandbox/violation_text.h"
 
 #include <stdbool.h>
 #include <stddef.h>

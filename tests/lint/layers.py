@@ -37,11 +37,11 @@ ALLOWED = {
     "supervisor/webhook": BASE + ["supervisor/common", "sandbox/plan.h", "runtime/engine/hook/hook_http.h"],
     "supervisor/client": BASE + LOOP,
     "supervisor/gateway/common": BASE + LOOP + ["supervisor/client", "supervisor/common/role_sandbox.h"],
-    "supervisor/gateway/mcp": BASE + LOOP + ["pty/sanitize.h", "supervisor/client", "supervisor/gateway/common"],
+    "supervisor/gateway/mcp": BASE + LOOP + ["pty/sanitize.h", "pty/excerpt.h", "sandbox/violation_text.h", "supervisor/client", "supervisor/gateway/common"],
     "supervisor/gateway/http": BASE + LOOP + ["supervisor/client", "supervisor/gateway/common", "supervisor/gateway/mcp", "supervisor/proxy/http_head.h"],
     "supervisor/gateway/codex": BASE + LOOP + ["sandbox/placeholder.h", "supervisor/client", "supervisor/gateway/common"],
     "supervisor/gateway/program": BASE + ["supervisor/gateway/common"],
-    "supervisor/cli": BASE + ["pty", "supervisor/client", "runtime/evidence/pack_check.h"],   # replay --verify projects a pack without a daemon
+    "supervisor/cli": BASE + ["pty", "sandbox/violation_text.h", "supervisor/client", "runtime/evidence/pack_check.h"],   # replay --verify projects a pack without a daemon
     "supervisor/host": BASE + LOOP + ["runtime/event", "runtime/store", "runtime/view", *ENGINE, "policy", "pty", "sandbox",
                                "supervisor/guard/guard_msg.h", "supervisor/spawner", "supervisor/proxy/proxy_msg.h", "supervisor/common"],
     "supervisor/runtime": BASE + LOOP + ["runtime/event", "runtime/store", "runtime/view", *ENGINE, "policy", "pty", "sandbox",
@@ -51,7 +51,7 @@ ALLOWED = {
 }
 for at, module in enumerate(ENGINE):
     ALLOWED[module] = ENGINE[:at] + BASE + ["runtime/dialect", "runtime/event", "runtime/store", "runtime/view", "policy", "sandbox/plan.h", "sandbox/profile.h", "sandbox/host_rule.h", "sandbox/net_address.h",
-                                       "sandbox/status.h", "sandbox/userns.h", "sandbox/workspace.h", "sandbox/violation.h", "sandbox/output_hint.h",
+                                       "sandbox/status.h", "sandbox/userns.h", "sandbox/workspace.h", "sandbox/violation.h", "sandbox/violation_text.h", "pty/excerpt.h", "sandbox/output_hint.h",
                                        "sandbox/change_list.h", "sandbox/autorun.h", "sandbox/autorun_report.h"]
 # The privileged and the unparsing parts stay small: none of these may reach them even through system headers.
 FORBIDDEN_SYSTEM = {

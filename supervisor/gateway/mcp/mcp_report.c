@@ -4,8 +4,8 @@
 #include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
+#include "sandbox/violation_text.h"
 #include "supervisor/client/autorun_text.h"
-#include "supervisor/client/violation_text.h"
 #include "supervisor/gateway/common/rpc_message.h"
 #include "supervisor/gateway/mcp/mcp_reply.h"
 
@@ -87,7 +87,7 @@ static void write_end(const json_t *p, struct buf *out)
 static bool is_truncated(const struct mcp_report *r)
 {
 	for (size_t i = 0; i < r->nstreams; i++)
-		if (mcp_excerpt_omitted(&r->streams[i]))
+		if (excerpt_omitted(&r->streams[i]))
 			return true;
 	return false;
 }
@@ -285,7 +285,7 @@ static const char *guess_unseen(const struct buf *text)
 static const char *guess_reason(const struct mcp_report *r)
 {
 	for (size_t i = 0; i < r->nstreams; i++) {
-		const struct mcp_excerpt *x = &r->streams[i];
+		const struct excerpt *x = &r->streams[i];
 
 		for (size_t k = 0; k < countof(guesses); k++)
 			if (memmem(buf_cstr(&x->first), x->first.len, guesses[k].says, strlen(guesses[k].says)) ||
@@ -319,16 +319,16 @@ static void write_autorun(const json_t *autorun, struct buf *text, json_t *struc
 
 /* ---- output ---- */
 
-static bool has_output(const struct mcp_excerpt *x) { return mcp_excerpt_end(x) > x->from; }
+static bool has_output(const struct excerpt *x) { return excerpt_end(x) > x->from; }
 
-static void write_stream(const struct mcp_excerpt *x, const char *text, bool only, struct buf *out)
+static void write_stream(const struct excerpt *x, const char *text, bool only, struct buf *out)
 {
 	if (!has_output(x))
 		return;
 	if (out->len)
 		buf_byte(out, '\n');
-	if (x->from || mcp_excerpt_omitted(x))
-		buf_printf(out, "%s, bytes %" PRIu64 " to %" PRIu64 ":\n", x->stream, x->from, mcp_excerpt_end(x));
+	if (x->from || excerpt_omitted(x))
+		buf_printf(out, "%s, bytes %" PRIu64 " to %" PRIu64 ":\n", x->stream, x->from, excerpt_end(x));
 	else if (!only || strcmp(x->stream, "stderr") == 0)
 		buf_printf(out, "%s:\n", x->stream);
 	buf_str(out, text);
@@ -345,7 +345,7 @@ static size_t streams_with_text(const struct mcp_report *r)
 	return n;
 }
 
-static json_t *link_to(const char *process_id, const struct mcp_excerpt *x)
+static json_t *link_to(const char *process_id, const struct excerpt *x)
 {
 	buf_auto struct buf uri = BUF_INIT;
 
@@ -360,17 +360,17 @@ static void add_streams(const struct mcp_report *r, struct buf *text, json_t *co
 	json_t *outputs = json_array();
 
 	for (size_t i = 0; i < r->nstreams; i++) {
-		struct mcp_excerpt *x = &r->streams[i];
+		struct excerpt *x = &r->streams[i];
 		buf_auto struct buf shown = BUF_INIT, uri = BUF_INIT;
 
-		mcp_excerpt_text(x, &shown);
+		excerpt_text(x, &shown);
 		write_stream(x, buf_cstr(&shown), streams_with_text(r) == 1, text);
 		mcp_report_uri(id, x->stream, &uri);
 		json_object_set_new(structured, x->stream, rpc_message_text(buf_cstr(&shown), shown.len));
 		json_array_append_new(outputs, json_pack("{ss ss sI sI sI}", "stream", x->stream, "uri", buf_cstr(&uri),
 							 "bytes", (json_int_t)x->total, "from", (json_int_t)x->from,
-							 "omittedBytes", (json_int_t)mcp_excerpt_omitted(x)));
-		if (mcp_excerpt_omitted(x))
+							 "omittedBytes", (json_int_t)excerpt_omitted(x)));
+		if (excerpt_omitted(x))
 			json_array_append_new(content, link_to(id, x));
 	}
 	json_object_set_new(structured, "outputs", outputs);

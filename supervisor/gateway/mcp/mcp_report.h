@@ -7,7 +7,7 @@
  * outputs.
  */
 
-#include "supervisor/gateway/mcp/mcp_excerpt.h"
+#include "pty/excerpt.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -16,8 +16,8 @@
 #define MCP_REPORT_STREAMS 3
 
 struct mcp_report {
-	const json_t *process;       /* reply of get_process */
-	struct mcp_excerpt *streams; /* with their bytes; may be none */
+	const json_t *process;   /* reply of get_process */
+	struct excerpt *streams; /* with their bytes; may be none */
 	size_t nstreams;
 	const char *note;   /* first line of the report, or NULL */
 	int64_t changes;    /* unapplied changes of a copy-on-write run; −1: unknown */

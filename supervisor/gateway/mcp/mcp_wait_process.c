@@ -35,7 +35,7 @@ struct follow {
 	size_t budget;
 	bool patient, ended_is_fine, from_start, beaten;
 	json_t *process;
-	struct mcp_excerpt streams[MCP_REPORT_STREAMS];
+	struct excerpt streams[MCP_REPORT_STREAMS];
 	size_t nstreams, at;     /* at: index of the stream being read */
 	bool reads_last;         /* its tail is being read */
 	int64_t changes;         /* as in struct mcp_report */
@@ -53,7 +53,7 @@ static void follow_free(void *data)
 	struct follow *f = data;
 
 	for (size_t i = 0; i < f->nstreams; i++)
-		mcp_excerpt_done(&f->streams[i]);
+		excerpt_done(&f->streams[i]);
 	json_decref(f->process);
 	if (f->with_free)
 		f->with_free(f->with);
@@ -101,8 +101,7 @@ static void report_process(struct mcp_call *c)
 	};
 
 	for (size_t i = 0; i < f->nstreams; i++)
-		mcp_client_state_set_offset(memory, f->process_id, f->streams[i].stream,
-					    mcp_excerpt_end(&f->streams[i]));
+		mcp_client_state_set_offset(memory, f->process_id, f->streams[i].stream, excerpt_end(&f->streams[i]));
 	if (!mcp_report_has_ended(f->process))
 		mcp_call_remove_process(c, f->process_id); /* it continues after this call */
 	if (f->then)
@@ -134,7 +133,7 @@ static void count_changes(struct mcp_call *c)
 static void on_read(struct mcp_call *c, json_t *result, json_t *error)
 {
 	struct follow *f = c->data;
-	struct mcp_excerpt *x = &f->streams[f->at];
+	struct excerpt *x = &f->streams[f->at];
 	const json_t *data = json_object_get(result, "data");
 
 	/* Bytes that retention has removed meanwhile count as omitted. */
@@ -159,7 +158,7 @@ static void read_next(struct mcp_call *c)
 		f->at++;
 	if (f->at == f->nstreams)
 		return count_changes(c);
-	const struct mcp_excerpt *x = &f->streams[f->at];
+	const struct excerpt *x = &f->streams[f->at];
 	uint64_t offset = f->reads_last ? x->total - x->tail : x->from;
 	mcp_call_read_output(c, x->ref, offset, f->reads_last ? x->tail : x->head, on_read);
 }
@@ -167,7 +166,7 @@ static void read_next(struct mcp_call *c)
 static void add_stream(struct mcp_call *c, const char *name, const json_t *output)
 {
 	struct follow *f = c->data;
-	struct mcp_excerpt *x = &f->streams[f->nstreams];
+	struct excerpt *x = &f->streams[f->nstreams];
 	const char *ref = json_get_string(output, "outputRef");
 
 	if (f->nstreams == MCP_REPORT_STREAMS || !ref)
@@ -194,7 +193,7 @@ static void on_process(struct mcp_call *c, json_t *result, json_t *error)
 		add_stream(c, name, output);
 	for (size_t i = 0; i < f->nstreams; i++)
 		f->streams[i].open = !mcp_report_has_ended(result);
-	mcp_excerpt_plan(f->streams, f->nstreams, f->budget);
+	excerpt_plan(f->streams, f->nstreams, f->budget);
 	read_next(c);
 }
 
@@ -209,7 +208,7 @@ static void on_line(struct mcp_call *c, json_t *result, json_t *error)
 
 	if (!error)
 		(void)text_base64_decode(json_string_value(data), json_string_length(data), &bytes);
-	mcp_excerpt_last_line(buf_cstr(&bytes), bytes.len, LINE_MAX_BYTES, &line);
+	excerpt_last_line(buf_cstr(&bytes), bytes.len, LINE_MAX_BYTES, &line);
 	text_format_size(f->reported_bytes, size);
 	text_format_duration(elapsed_ms(f), time);
 	buf_printf(&message, "running for %s, %s printed%s%s", time, size, line.len ? ": " : "", buf_cstr(&line));

@@ -1,4 +1,4 @@
-#include "supervisor/client/violation_text.h"
+#include "sandbox/violation_text.h"
 
 #include "runtime/base/buf.h"
 

@@ -1,5 +1,5 @@
-#ifndef BAILIFF_CLIENT_VIOLATION_TEXT_H
-#define BAILIFF_CLIENT_VIOLATION_TEXT_H
+#ifndef BAILIFF_SANDBOX_VIOLATION_TEXT_H
+#define BAILIFF_SANDBOX_VIOLATION_TEXT_H
 
 /* A sandbox.violation as text, and the permissions that would prevent it. */
 

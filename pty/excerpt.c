@@ -1,4 +1,4 @@
-#include "supervisor/gateway/mcp/mcp_excerpt.h"
+#include "pty/excerpt.h"
 
 #include "pty/sanitize.h"
 #include "runtime/base/text.h"
@@ -8,9 +8,9 @@
 
 #define BYTES_SHOWN 256u /* of binary output */
 
-static uint64_t length_of(const struct mcp_excerpt *x) { return x->total > x->from ? x->total - x->from : 0; }
+static uint64_t length_of(const struct excerpt *x) { return x->total > x->from ? x->total - x->from : 0; }
 
-static void cut_to_share(struct mcp_excerpt *x, uint64_t share)
+static void cut_to_share(struct excerpt *x, uint64_t share)
 {
 	uint64_t length = length_of(x);
 
@@ -22,7 +22,7 @@ static void cut_to_share(struct mcp_excerpt *x, uint64_t share)
  * Streams that fit into an equal share of the remaining budget are shown whole and leave the rest to the others, which
  * then get equal shares.
  */
-void mcp_excerpt_plan(struct mcp_excerpt *x, size_t n, size_t budget)
+void excerpt_plan(struct excerpt *x, size_t n, size_t budget)
 {
 	uint64_t left = budget;
 	size_t open = n;
@@ -75,7 +75,22 @@ static bool is_no_text(const struct buf *b)
 	return b->len > BYTES_SHOWN && odd > b->len / 4;
 }
 
-static struct shown shown_of(const struct mcp_excerpt *x)
+/* Leaves out the line that the cut splits, unless that is more than half of what is shown. */
+static void cut_at_lines(const struct excerpt *x, struct shown *s)
+{
+	const char *nl = s->first ? memrchr(x->first.data, '\n', s->first) : NULL;
+
+	if (nl && (size_t)(nl + 1 - x->first.data) > s->first / 2)
+		s->first = (size_t)(nl + 1 - x->first.data);
+	nl = s->last ? memchr(x->last.data + s->at, '\n', s->last) : NULL;
+	size_t skip = nl ? (size_t)(nl + 1 - x->last.data) - s->at : 0;
+	if (skip < s->last / 2) {
+		s->at += skip;
+		s->last -= skip;
+	}
+}
+
+static struct shown shown_of(const struct excerpt *x)
 {
 	const struct buf *first = &x->first, *last = &x->last;
 	struct shown s = { .first = first->len, .gap = length_of(x) > first->len + last->len };
@@ -87,6 +102,8 @@ static struct shown shown_of(const struct mcp_excerpt *x)
 	s.last = last->len - s.at;
 	if (s.gap)
 		s.first = whole_characters(first->data, first->len);
+	if (s.gap && x->lines)
+		cut_at_lines(x, &s);
 	if (x->open && last->len) {
 		size_t n = whole_characters(last->data + s.at, s.last);
 		s.held = s.last - n;
@@ -98,14 +115,16 @@ static struct shown shown_of(const struct mcp_excerpt *x)
 	return s;
 }
 
-uint64_t mcp_excerpt_omitted(const struct mcp_excerpt *x)
+uint64_t excerpt_omitted(const struct excerpt *x)
 {
 	struct shown s = shown_of(x);
 
 	return s.gap ? length_of(x) - s.first - s.last - s.held : 0;
 }
 
-uint64_t mcp_excerpt_end(const struct mcp_excerpt *x) { return x->total - shown_of(x).held; }
+uint64_t excerpt_head_end(const struct excerpt *x) { return x->from + shown_of(x).first; }
+
+uint64_t excerpt_end(const struct excerpt *x) { return x->total - shown_of(x).held; }
 
 static void show_bytes(const char *bytes, size_t n, struct buf *out)
 {
@@ -115,7 +134,7 @@ static void show_bytes(const char *bytes, size_t n, struct buf *out)
 	sanitize_end(&s, out);
 }
 
-void mcp_excerpt_text(const struct mcp_excerpt *x, struct buf *out)
+void excerpt_text(const struct excerpt *x, struct buf *out)
 {
 	size_t start = out->len;
 	struct shown s = shown_of(x);
@@ -128,18 +147,18 @@ void mcp_excerpt_text(const struct mcp_excerpt *x, struct buf *out)
 			   s.bytes ? "[… %" PRIu64
 				     " bytes left out: this is not text; file, xxd, base64 or iconv show more …]\n"
 				   : "[… %" PRIu64 " bytes left out …]\n",
-			   mcp_excerpt_omitted(x));
+			   excerpt_omitted(x));
 	}
 	show_bytes(buf_cstr(&x->last) + s.at, s.last, out);
 }
 
-void mcp_excerpt_done(struct mcp_excerpt *x)
+void excerpt_done(struct excerpt *x)
 {
 	buf_done(&x->first);
 	buf_done(&x->last);
 }
 
-void mcp_excerpt_last_line(const char *bytes, size_t n, size_t most, struct buf *out)
+void excerpt_last_line(const char *bytes, size_t n, size_t most, struct buf *out)
 {
 	buf_auto struct buf text = BUF_INIT;
 	size_t end, begin;

@@ -1,11 +1,11 @@
-#include "supervisor/gateway/mcp/mcp_excerpt.h"
+#include "pty/excerpt.h"
 
 #include "runtime/base/mem.h"
 #include "tests/unit/suite.h"
 
 #include <string.h>
 
-static void fill(struct mcp_excerpt *x, const char *bytes, size_t n)
+static void fill(struct excerpt *x, const char *bytes, size_t n)
 {
 	x->total = n;
 	buf_append(&x->first, bytes + x->from, x->head);
@@ -14,39 +14,39 @@ static void fill(struct mcp_excerpt *x, const char *bytes, size_t n)
 
 START_TEST(budgets_are_shared)
 {
-	struct mcp_excerpt x[3] = { { .total = 1000 }, { .from = 5, .total = 10 }, { .total = 1000 } };
+	struct excerpt x[3] = { { .total = 1000 }, { .from = 5, .total = 10 }, { .total = 1000 } };
 
-	mcp_excerpt_plan(x, 3, 205);
+	excerpt_plan(x, 3, 205);
 	ck_assert_uint_eq(x[1].head, 5); /* the short one whole */
 	ck_assert_uint_eq(x[1].tail, 0);
 	ck_assert_uint_eq(x[0].head + x[0].tail, 100);
 	ck_assert_uint_eq(x[2].head + x[2].tail, 100);
-	mcp_excerpt_plan(x, 3, 100000);
+	excerpt_plan(x, 3, 100000);
 	for (size_t i = 0; i < 3; i++)
 		ck_assert_uint_eq(x[i].head, x[i].total - x[i].from);
 	/* One that is longer than its equal share, when the other leaves room. */
-	struct mcp_excerpt y[2] = { { .total = 70 }, { .total = 10 } };
-	mcp_excerpt_plan(y, 2, 80);
+	struct excerpt y[2] = { { .total = 70 }, { .total = 10 } };
+	excerpt_plan(y, 2, 80);
 	ck_assert_uint_eq(y[0].head, 70);
 	ck_assert_uint_eq(y[0].tail, 0);
-	mcp_excerpt_plan(y, 0, 80);
+	excerpt_plan(y, 0, 80);
 }
 END_TEST
 
 START_TEST(ends_and_what_lies_between)
 {
-	struct mcp_excerpt x = { .total = 1000 };
+	struct excerpt x = { .total = 1000 };
 	char bytes[1000];
 	buf_auto struct buf out = BUF_INIT;
 
 	memset(bytes, 'a', sizeof(bytes));
 	memset(bytes + 500, 'b', 500);
-	mcp_excerpt_plan(&x, 1, 10);
+	excerpt_plan(&x, 1, 10);
 	fill(&x, bytes, sizeof(bytes));
-	ck_assert_uint_eq(mcp_excerpt_omitted(&x), 990);
-	mcp_excerpt_text(&x, &out);
+	ck_assert_uint_eq(excerpt_omitted(&x), 990);
+	excerpt_text(&x, &out);
 	ck_assert_str_eq(out.data, "aaaaa\n[… 990 bytes left out …]\nbbbbb");
-	mcp_excerpt_done(&x);
+	excerpt_done(&x);
 }
 END_TEST
 
@@ -56,20 +56,20 @@ START_TEST(whole_characters)
 	const char *text = "é€𝄞é€𝄞é€𝄞é€𝄞é€𝄞é€𝄞";
 
 	for (size_t budget = 2; budget < strlen(text); budget++) {
-		struct mcp_excerpt x = { .total = strlen(text) };
+		struct excerpt x = { .total = strlen(text) };
 		buf_auto struct buf out = BUF_INIT;
 
-		mcp_excerpt_plan(&x, 1, budget);
+		excerpt_plan(&x, 1, budget);
 		fill(&x, text, strlen(text));
-		mcp_excerpt_text(&x, &out);
+		excerpt_text(&x, &out);
 		ck_assert_msg(!strstr(out.data, "\\x"), "budget %zu: %s", budget, out.data);
 		/* What is shown and what is counted as left out are all of it. */
-		uint64_t omitted = mcp_excerpt_omitted(&x);
+		uint64_t omitted = excerpt_omitted(&x);
 		const char *note = strstr(out.data, "[…"), *begin = strchr(note, '\n') + 1;
 		size_t before = (size_t)(note - out.data);
 		before -= before > 0; /* the line feed before the note */
 		ck_assert_uint_eq(before + strlen(begin) + omitted, strlen(text));
-		mcp_excerpt_done(&x);
+		excerpt_done(&x);
 	}
 }
 END_TEST
@@ -79,30 +79,30 @@ START_TEST(half_a_character_waits)
 {
 	static const char bytes[] = "a\xe2\x82\xac"
 				    "b";
-	struct mcp_excerpt x = { .total = 3, .open = true }, y = { .total = 5 }, binary = { .total = 2 };
+	struct excerpt x = { .total = 3, .open = true }, y = { .total = 5 }, binary = { .total = 2 };
 	buf_auto struct buf out = BUF_INIT;
 
-	mcp_excerpt_plan(&x, 1, 100);
+	excerpt_plan(&x, 1, 100);
 	fill(&x, bytes, 3);
-	mcp_excerpt_text(&x, &out);
+	excerpt_text(&x, &out);
 	ck_assert_str_eq(out.data, "a");
-	ck_assert_uint_eq(mcp_excerpt_end(&x), 1);
-	ck_assert_uint_eq(mcp_excerpt_omitted(&x), 0);
-	y.from = mcp_excerpt_end(&x);
-	mcp_excerpt_plan(&y, 1, 100);
+	ck_assert_uint_eq(excerpt_end(&x), 1);
+	ck_assert_uint_eq(excerpt_omitted(&x), 0);
+	y.from = excerpt_end(&x);
+	excerpt_plan(&y, 1, 100);
 	fill(&y, bytes, 5);
 	buf_reset(&out);
-	mcp_excerpt_text(&y, &out);
+	excerpt_text(&y, &out);
 	ck_assert_str_eq(out.data, "€b");
-	ck_assert_uint_eq(mcp_excerpt_end(&y), 5);
-	mcp_excerpt_plan(&binary, 1, 100);
+	ck_assert_uint_eq(excerpt_end(&y), 5);
+	excerpt_plan(&binary, 1, 100);
 	fill(&binary, "\xe2\x82", 2); /* and if nothing comes, it is shown as what it is */
 	buf_reset(&out);
-	mcp_excerpt_text(&binary, &out);
+	excerpt_text(&binary, &out);
 	ck_assert_str_eq(out.data, "\\xe2\\x82");
-	mcp_excerpt_done(&x);
-	mcp_excerpt_done(&y);
-	mcp_excerpt_done(&binary);
+	excerpt_done(&x);
+	excerpt_done(&y);
+	excerpt_done(&binary);
 }
 END_TEST
 
@@ -119,22 +119,22 @@ START_TEST(what_is_no_text)
 
 	for (size_t i = 0; i < countof(cases); i++)
 		for (int open = 0; open < 2; open++) {
-			struct mcp_excerpt x = { .open = open };
+			struct excerpt x = { .open = open };
 			buf_auto struct buf bytes = BUF_INIT, out = BUF_INIT;
 
 			while (bytes.len < 5000)
 				buf_append(&bytes, cases[i].repeated, cases[i].n);
 			x.total = bytes.len;
-			mcp_excerpt_plan(&x, 1, 3000);
+			excerpt_plan(&x, 1, 3000);
 			fill(&x, bytes.data, bytes.len);
-			mcp_excerpt_text(&x, &out);
+			excerpt_text(&x, &out);
 			ck_assert_msg((strstr(out.data, "this is not text") == NULL) == cases[i].text, "%zu: %s", i,
 				      out.data);
 			ck_assert_uint_lt(out.len, 5000);
-			ck_assert_uint_eq(mcp_excerpt_end(&x), bytes.len);
+			ck_assert_uint_eq(excerpt_end(&x), bytes.len);
 			if (!cases[i].text)
-				ck_assert_uint_eq(mcp_excerpt_omitted(&x), bytes.len - 256);
-			mcp_excerpt_done(&x);
+				ck_assert_uint_eq(excerpt_omitted(&x), bytes.len - 256);
+			excerpt_done(&x);
 		}
 }
 END_TEST
@@ -156,7 +156,7 @@ START_TEST(last_line)
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		buf_auto struct buf out = BUF_INIT;
 
-		mcp_excerpt_last_line(cases[i].bytes, strlen(cases[i].bytes), 10, &out);
+		excerpt_last_line(cases[i].bytes, strlen(cases[i].bytes), 10, &out);
 		ck_assert_str_eq(buf_cstr(&out), cases[i].line);
 	}
 }
@@ -164,6 +164,6 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("mcp_excerpt", budgets_are_shared, ends_and_what_lies_between, whole_characters,
+	return SUITE("excerpt", budgets_are_shared, ends_and_what_lies_between, whole_characters,
 		     half_a_character_waits, what_is_no_text, last_line);
 }

@@ -1,5 +1,5 @@
-#ifndef BAILIFF_MCP_EXCERPT_H
-#define BAILIFF_MCP_EXCERPT_H
+#ifndef BAILIFF_PTY_EXCERPT_H
+#define BAILIFF_PTY_EXCERPT_H
 
 /*
  * The part of a stream that a model is shown: all of it, or, if it exceeds the budget, its head and tail with the
@@ -16,28 +16,31 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define MCP_EXCERPT_MAX 1000000u /* the largest budget: at most two reads from the daemon */
+#define EXCERPT_MAX 1000000u /* the largest budget: at most two reads from the daemon */
 
-struct mcp_excerpt {
+struct excerpt {
 	char stream[16]; /* stdout, stderr, pty */
 	char ref[72];
 	uint64_t from, total;   /* the range of bytes to report */
 	uint64_t head, tail;    /* how many bytes of its head and tail are shown */
 	struct buf first, last; /* the bytes of head and tail */
-	bool open; /* more output may follow, so an incomplete character at the end is left for the next excerpt */
+	bool open;  /* more output may follow, so an incomplete character at the end is left for the next excerpt */
+	bool lines; /* cut at line ends where there are some near the cut */
 };
 
 /* Divides the budget: sets head and tail of each excerpt. */
-void mcp_excerpt_plan(struct mcp_excerpt *x, size_t n, size_t budget);
+void excerpt_plan(struct excerpt *x, size_t n, size_t budget);
 /* The exact number of bytes omitted, including those of characters that were split. */
-uint64_t mcp_excerpt_omitted(const struct mcp_excerpt *x);
+uint64_t excerpt_omitted(const struct excerpt *x);
+/* Where the omitted part begins: the offset after the last byte of the head that is shown. */
+uint64_t excerpt_head_end(const struct excerpt *x);
 /* The offset of the next excerpt: after the last complete character if more output may follow. */
-uint64_t mcp_excerpt_end(const struct mcp_excerpt *x);
+uint64_t excerpt_end(const struct excerpt *x);
 /* The text; requires first and last. */
-void mcp_excerpt_text(const struct mcp_excerpt *x, struct buf *out);
-void mcp_excerpt_done(struct mcp_excerpt *x);
+void excerpt_text(const struct excerpt *x, struct buf *out);
+void excerpt_done(struct excerpt *x);
 
 /* The last line that is not blank, sanitised and at most `most` bytes long; for progress. */
-void mcp_excerpt_last_line(const char *bytes, size_t n, size_t most, struct buf *out);
+void excerpt_last_line(const char *bytes, size_t n, size_t most, struct buf *out);
 
 #endif
