@@ -11,6 +11,7 @@
  * tool_process.c    calls that run as processes
  * tool_permission.c whether a call that a client executes may start
  * tool_hooks.c      the hooks for those
+ * tool_result.c     the result as a model reads it
  */
 
 #include "runtime/base/hash.h"

@@ -219,6 +219,7 @@ void fake_reopen(struct fake_host *w, const struct port_held *held, size_t ndefe
 		.ports = &fake_ports,
 		.host = w,
 		.boot_id = "boot",
+		.tool_program = "/usr/bin/true",
 		.owner_uid = 0,
 		.defaults = { LIMIT_NONE, LIMIT_NONE, LIMIT_NONE, LIMIT_NONE, LIMIT_NONE, LIMIT_NONE },
 	};
