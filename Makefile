@@ -23,7 +23,7 @@ CC := gcc
 endif
 BUILD ?= build$(if $(filter-out debug,$(MODE)),-$(MODE))$(if $(filter %clang,$(CC)),$(if $(filter-out fuzz,$(MODE)),-clang))
 # MODE=static: what the static tarball holds. libcurl cannot be linked statically on Debian (Kerberos has no static library), so the
-# two programs that use it are left out; bailiffd says so where they are needed.
+# three programs that use it are left out; bailiffd says so where they are needed.
 STATIC := $(filter static,$(MODE))
 PKGS := libevent_core libevent_extra libevent_pthreads jansson lmdb libseccomp libcap libmd libxxhash vterm libcrypto $(if $(STATIC),,libcurl)
 PYTHON ?= /usr/bin/python3
@@ -65,10 +65,10 @@ LIBS := $(shell $(PKG_CONFIG) $(if $(STATIC),--static) --libs $(PKGS) 2>/dev/nul
 CHECK_LIBS := $(shell $(PKG_CONFIG) --libs check 2>/dev/null)
 
 # Layers, upper ones first (the order in which archives are linked).
-LAYERS := supervisor/daemon supervisor/runtime supervisor/cli supervisor/gateway/program supervisor/gateway/http supervisor/gateway/codex supervisor/gateway/mcp supervisor/gateway/common supervisor/client supervisor/tool supervisor/control supervisor/spawner supervisor/proxy supervisor/otlp supervisor/webhook supervisor/host supervisor/guard supervisor/common runtime/evidence \
+LAYERS := supervisor/daemon supervisor/runtime supervisor/cli supervisor/gateway/program supervisor/gateway/http supervisor/gateway/codex supervisor/gateway/mcp supervisor/gateway/common supervisor/client supervisor/tool supervisor/control supervisor/spawner supervisor/proxy supervisor/otlp supervisor/webhook supervisor/model supervisor/host supervisor/guard supervisor/common runtime/evidence \
 	runtime/engine runtime/engine/channel runtime/engine/model runtime/engine/work runtime/engine/turn runtime/engine/call runtime/engine/start runtime/engine/permission runtime/engine/hook runtime/engine/action runtime/engine/sandbox runtime/engine/process runtime/engine/tool runtime/engine/session runtime/engine/policy runtime/engine/core \
 	runtime/view runtime/store runtime/event runtime/dialect policy policy/shell pty sandbox/steps sandbox runtime/loop runtime/base
-MAINS := supervisor/daemon/main.c supervisor/cli/main.c supervisor/gateway/program/main.c supervisor/tool/main.c supervisor/spawner/main.c supervisor/otlp/main.c supervisor/webhook/main.c
+MAINS := supervisor/daemon/main.c supervisor/cli/main.c supervisor/gateway/program/main.c supervisor/tool/main.c supervisor/spawner/main.c supervisor/otlp/main.c supervisor/webhook/main.c supervisor/model/main.c
 
 layer_sources = $(filter-out $(MAINS),$(sort $(wildcard $(1)/*.c)))
 layer_objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(call layer_sources,$(1)))
@@ -87,7 +87,7 @@ SPAWNER := $(if $(filter debug release static,$(MODE)),$(BUILD)/bailiff-spawner)
 SPAWNER_LIBS ?= -Wl,-Bstatic -lseccomp -lcap -lmd -lxxhash $(if $(STATIC),,-Wl,-Bdynamic)
 
 .PHONY: all
-all: $(BUILD)/bailiffd $(BUILD)/bailiff $(BUILD)/bailiff-gateway $(BUILD)/bailiff-tool $(SPAWNER) $(if $(STATIC),,$(BUILD)/bailiff-otlp $(BUILD)/bailiff-webhook)
+all: $(BUILD)/bailiffd $(BUILD)/bailiff $(BUILD)/bailiff-gateway $(BUILD)/bailiff-tool $(SPAWNER) $(if $(STATIC),,$(BUILD)/bailiff-otlp $(BUILD)/bailiff-webhook $(BUILD)/bailiff-model)
 
 $(BUILD)/bailiffd: $(BUILD)/obj/supervisor/daemon/main.o $(ARCHIVES)
 	$(call say,LINK)
@@ -100,6 +100,9 @@ $(BUILD)/bailiff-otlp: $(BUILD)/obj/supervisor/otlp/main.o $(ARCHIVES)
 	$(call say,LINK)
 	$(LINK)
 $(BUILD)/bailiff-webhook: $(BUILD)/obj/supervisor/webhook/main.o $(ARCHIVES)
+	$(call say,LINK)
+	$(LINK)
+$(BUILD)/bailiff-model: $(BUILD)/obj/supervisor/model/main.o $(ARCHIVES)
 	$(call say,LINK)
 	$(LINK)
 # bailiff is started for every command, and loading its libraries took longer than what it does: it has the small ones inside and loads

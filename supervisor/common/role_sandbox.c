@@ -38,6 +38,7 @@ enum role_bit {
 	PROXY = 1 << ROLE_SANDBOX_PROXY,
 	EXPORTER = 1 << ROLE_SANDBOX_EXPORTER,
 	WEBHOOK = 1 << ROLE_SANDBOX_WEBHOOK,
+	MODEL = 1 << ROLE_SANDBOX_MODEL,
 	GATEWAY = 1 << ROLE_SANDBOX_GATEWAY,
 	ALL = (1 << ROLE_SANDBOX_COUNT) - 1
 };
@@ -52,6 +53,7 @@ static const struct {
 	[ROLE_SANDBOX_PROXY] = { "proxy", { AF_INET, AF_INET6 }, .binds = true },
 	[ROLE_SANDBOX_EXPORTER] = { "exporter", { AF_INET, AF_INET6 } },
 	[ROLE_SANDBOX_WEBHOOK] = { "webhook", { AF_INET } },
+	[ROLE_SANDBOX_MODEL] = { "model", { AF_INET } },
 	[ROLE_SANDBOX_GATEWAY] = { "gateway", { AF_UNIX } },
 };
 

@@ -59,7 +59,7 @@ struct runtime {
 	int files[GUARD_FILES]; /* opened by the guard; −1 = does not exist */
 	struct policy_files policy;
 	struct private_paths private_paths;
-	char *webhook; /* bailiff-webhook; NULL = not installed */
+	char *webhook, *model; /* bailiff-webhook and bailiff-model; NULL = not installed */
 	struct event_base *base;
 	struct store *store;
 	struct engine *engine;
@@ -274,17 +274,12 @@ static void on_retention(evutil_socket_t fd, short what, void *ctx)
 /* ---- set-up ---- */
 
 /* Installed next to bailiff-tool. */
-static void find_webhook(struct runtime *r)
+static char *find_program_of_bailiff(const struct runtime *r, const char *name)
 {
 	const char *tool = r->o->tool_program, *slash = tool ? strrchr(tool, '/') : NULL;
+	mem_auto char *path = slash ? mem_printf("%.*s/%s", (int)(slash - tool), tool, name) : NULL;
 
-	if (!slash)
-		return;
-	r->webhook = mem_printf("%.*s/bailiff-webhook", (int)(slash - tool), tool);
-	if (access(r->webhook, X_OK) == 0)
-		return;
-	free(r->webhook);
-	r->webhook = NULL;
+	return path && access(path, X_OK) == 0 ? mem_take(&path) : NULL;
 }
 
 /* 1 = exists, 0 = does not exist, −1 = unknown. */
@@ -304,7 +299,8 @@ static void engine_start(struct runtime *r)
 	char boot[40];
 
 	boot_id(boot);
-	find_webhook(r);
+	r->webhook = find_program_of_bailiff(r, "bailiff-webhook");
+	r->model = find_program_of_bailiff(r, "bailiff-model");
 	const struct engine_options o = {
 		.store = r->store,
 		.ports = &host_ports_table,
@@ -328,6 +324,7 @@ static void engine_start(struct runtime *r)
 		.ask_alone_ms = r->config.permission_alone_ms,
 		.tool_program = r->o->tool_program,
 		.webhook_program = r->webhook,
+		.model_program = r->model,
 		.boot_id = boot,
 		.owner_uid = r->o->owner_uid,
 		.violations = audit_is_on(r),
@@ -538,6 +535,7 @@ static void runtime_tear_down(struct runtime *r)
 	r->host.screens = NULL;
 	engine_free(r->engine);
 	free(r->webhook);
+	free(r->model);
 	r->engine = NULL;
 	policy_files_done(&r->policy);
 	private_paths_done(&r->private_paths);

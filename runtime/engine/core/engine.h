@@ -139,6 +139,7 @@ struct engine_options {
 	uint64_t ask_alone_ms;          /* the same for a client with no_person; 0 = deny instead of asking */
 	const char *tool_program;       /* runs the file tools inside sandboxes; NULL = none. Owned by the caller */
 	const char *webhook_program;    /* sends hooks of type http; likewise */
+	const char *model_program;      /* sends requests to model providers; likewise */
 	const char *boot_id;
 	uint32_t owner_uid;                 /* the daemon's uid; owns the system session */
 	bool violations;                    /* the host reports exact violations (engine_on_violation) … */
