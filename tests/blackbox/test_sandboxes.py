@@ -313,12 +313,31 @@ def test_the_sandbox_of_a_session():
             both = [start(f"echo {i} > /tmp/{i}; until test -s /tmp/{1 - i}; do sleep 0.01; done") for i in (0, 1)]
             first = both[0]["sandboxId"]
             assert {p["sandboxId"] for p in both} == {first} and [rpc.wait(p["processId"])["exitCode"] for p in both] == [0, 0]
-            # Other access or another directory: a sandbox of its own. Another profile: another one to share.
-            for more in ({"sandbox": {"hidden": ["/opt"]}}, {"cwd": elsewhere}):
+            assert "warnings" not in both[0] and "warnings" not in start("true")
+            # Another directory, limits on the tree, copy-on-write: a sandbox of its own.
+            for more, why in (({"cwd": elsewhere}, "not in the workspace"), ({"limits": {"pids": 50}}, "apply to a whole sandbox"), ({"cow": True}, "copy-on-write")):
                 single = start("test ! -e /tmp/0", **more)
                 assert "sandboxId" not in single and rpc.wait(single["processId"])["exitCode"] == 0, single
-            readonly = start("test ! -e /tmp/0", profile="readonly")
-            assert readonly["sandboxId"] != first and rpc.wait(readonly["processId"])["exitCode"] == 0
+                assert len(single["warnings"]) == 1 and why in single["warnings"][0] and "/tmp" in single["warnings"][0], single
+            # Other access or another profile: another one to share, with the starts that ask for exactly that.
+            others = set()
+            for more in ({"sandbox": {"hidden": ["/opt"]}}, {"profile": "readonly"}, {"profile": "readonly", "sandbox": {"hidden": ["/opt"]}}):
+                alone, again, back = start("test ! -e /tmp/0; echo > /tmp/2", **more), start("until test -e /tmp/2; do sleep 0.01; done", **more), start("test -e /tmp/0")
+                assert [rpc.wait(p["processId"])["exitCode"] for p in (alone, again, back)] == [0, 0, 0], more
+                assert alone["sandboxId"] == again["sandboxId"] != back["sandboxId"] == first, (alone, again, back)
+                assert first in alone["warnings"][0] and "warnings" not in again and alone["sandboxId"] in back["warnings"][0], (alone, again, back)
+                others.add(alone["sandboxId"])
+            assert len(others) == 3, others
+            # A session has a limited number of them.
+            many = [start("true", sandbox={"hidden": [f"/opt/{i}"]}) for i in range(6)]
+            assert ["sandboxId" in p for p in many] == [True] * 4 + [False] * 2 and "too many" in many[-1]["warnings"][0], many
+            # A directory that every sandbox has for itself is no other workspace, and creates no sandbox that the workspace could not use.
+            temporary = start("test -e /tmp/0 && test $PWD = /tmp", cwd="/tmp")
+            assert temporary["sandboxId"] == first and rpc.wait(temporary["processId"])["exitCode"] == 0, temporary
+            other = rpc.call("create_session")["sessionId"]
+            made = [start("true", sessionId=other, cwd=cwd)["sandboxId"] for cwd in ("/tmp", home.work, "/tmp")]
+            assert made[0] != made[1] == made[2], made
+            rpc.call("update_session", sessionId=other, archived=True)
             with open(policy, "w") as f:
                 f.write('{"profiles": {"mine": {"extends": "workspace", "hidden": ["/srv"]}}}')
             rpc.call("reload_policy")

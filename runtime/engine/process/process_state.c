@@ -257,6 +257,7 @@ void process_free(struct process *p)
 	free(p->profile);
 	free(p->sandbox_json);
 	free(p->sandbox_note);
+	free(p->apart);
 	free(p->refusal);
 	free(p->decision_json);
 	free(p->reason);

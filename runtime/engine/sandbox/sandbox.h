@@ -89,7 +89,9 @@ void sandbox_session_create(struct engine *engine, const struct start_request *r
 			    const char *replaces, sandbox_session_fn fn, void *ctx);
 /* The sandbox no longer fits: it ends with its last command, and the next start creates another. */
 void sandbox_session_replace(struct engine *engine, const struct start_request *r, const struct caller *c);
-/* Why this sandbox replaces an earlier one, for the reply to the first start in it; the caller frees it. NULL = none.
+/*
+ * A command is being started in it. Returns why this sandbox replaces an earlier one, for the reply to the first start;
+ * the caller frees it. NULL = none.
  */
 char *sandbox_take_note(struct engine *engine, const char *sandbox_id);
 

@@ -105,7 +105,33 @@ static bool is_in_workspace(const struct sandbox *s, const char *cwd)
 	const struct sandbox_request *own = &s->spec.request;
 	const char *workspace = own->workspace ? own->workspace : own->cwd;
 
-	return !cwd || (workspace && plan_path_inside(cwd, workspace));
+	return sandbox_cwd_is_temporary(cwd) || (workspace && plan_path_inside(cwd, workspace));
+}
+
+/* A start that named the sandbox of its session gets one of its own. Noted if earlier commands had one. */
+static int run_apart(struct engine *engine, const struct start_request *r, const struct caller *c, const char *why,
+		     struct start_request *ret, struct err *e)
+{
+	char session[ID_SIZE];
+
+	*e = ERR_INIT;
+	if (sandbox_session_of(engine, r, c, session, e) < 0)
+		return -1;
+	ret->sandbox_id = NULL;
+	ret->apart = sandbox_latest(engine, session) ? why : NULL;
+	return 0;
+}
+
+/* A start whose session used another sandbox before does not see what is in that one. NULL = it is the same. */
+static const char *compare_latest(struct sandbox *s)
+{
+	const struct sandbox *last = sandbox_latest(s->engine, s->session_id);
+
+	free(s->apart);
+	s->apart = last && last != s
+			   ? mem_printf("it asks for other access than the previous one, in sandbox %s", last->id)
+			   : NULL;
+	return s->apart;
 }
 
 int sandbox_enter(struct engine *engine, const struct start_request *r, const struct caller *c,
@@ -126,19 +152,20 @@ int sandbox_enter(struct engine *engine, const struct start_request *r, const st
 		return 0;
 	}
 	if (!s && shared && e->code == ERR_STATE) { /* it has none, and this start may not create it */
-		ret->sandbox_id = NULL;
-		*e = ERR_INIT;
-		return 0;
+		const char *why = sandbox_not_shared(r);
+
+		return run_apart(engine, r, c, why ? why : "the session has too many sandboxes for other access", ret,
+				 e);
 	}
 	if (!s || sandbox_check_open(s, c, e) < 0)
 		return -1;
-	if (check_options(s, &r->sandbox, e) < 0 || (shared && !is_in_workspace(s, r->sandbox.cwd))) {
-		if (!shared)
-			return -1;
-		ret->sandbox_id = NULL; /* a sandbox of its own */
-		*e = ERR_INIT;
-		return 0;
-	}
+	if (shared && !is_in_workspace(s, r->sandbox.cwd))
+		return run_apart(engine, r, c, "its directory is not in the workspace of the session's sandbox", ret,
+				 e);
+	if (!shared && check_options(s, &r->sandbox, e) < 0)
+		return -1;
+	if (shared)
+		ret->apart = compare_latest(s);
 	s->idle_since_ns = engine_now(engine);
 	if (s->end_with_client && !s->connection)
 		s->connection = c->connection;

@@ -49,6 +49,8 @@ struct sandbox {
 	char hash[PLAN_SANDBOX_HASH];
 	char *profile_json; /* the holder's sandboxProfile */
 	char *replaces;     /* sandbox of a session: why it replaces an earlier one, for the first start; or NULL */
+	uint64_t used;      /* … the number of its last start, counted over all of them; 0 = none yet */
+	char *apart;        /* … text about the next start (struct start_request) */
 
 	char forked_from[ID_SIZE], forked_checkpoint[ID_TEXT_MAX]; /* "" = none */
 
@@ -61,7 +63,10 @@ struct sandbox {
 	TAILQ_HEAD(, close_waiter) waiters;
 };
 
+#define SESSION_SANDBOXES_MAX 8u /* of one session, each for other options */
+
 struct sandbox_state {
+	uint64_t starts;        /* in sandboxes of sessions */
 	struct strmap open;     /* id → struct sandbox */
 	struct strmap creating; /* name → struct session_creation (sandbox_session.c) */
 	TAILQ_HEAD(, sandbox_copy) copies;
@@ -81,6 +86,16 @@ struct sandbox *sandbox_find(struct engine *engine, const char *given, const str
 /* The sandbox of the request's session; NULL with ERR_STATE: it has none. */
 struct sandbox *sandbox_of_session(struct engine *engine, const struct start_request *r, const struct caller *c,
 				   struct err *e);
+/* The session of the request, which may be named by its turn or thread. */
+int sandbox_session_of(struct engine *engine, const struct start_request *r, const struct caller *c, char ret[ID_SIZE],
+		       struct err *e);
+/* Why this start cannot share a sandbox with others; NULL = it can. */
+const char *sandbox_not_shared(const struct start_request *r);
+/* Not given, or a directory that every sandbox has for itself: the start is in no workspace. */
+bool sandbox_cwd_is_temporary(const char *cwd);
+/* Of the session's open sandboxes, the one with the last start; NULL = none has had one since the runtime started. */
+const struct sandbox *sandbox_latest(struct engine *engine, const char *session);
+bool sandbox_session_is_full(struct engine *engine, const char *session);
 
 /* A name that a new sandbox of the caller can have; NULL = none. */
 int sandbox_check_name(struct engine *engine, const char *name, const struct caller *c, struct err *e);

@@ -3,16 +3,24 @@
  * starts of their session: it is created for the first of them, has the session's id as its name, and ends with the
  * session.
  *
- * Starts with an explicit profile share another one, with the profile in its name. A start with options of its own,
- * such as a write root, gets a single-use sandbox. If the policy has changed since the sandbox was created, a new one
- * takes its place: the old one ends when its last command has, and the reply to the start says what differed, because
- * /tmp and the processes of the old one are out of reach.
+ * Starts with a profile or other options of the sandbox, such as a hidden path, share another one with the starts that
+ * have exactly the same options; its name has a hash of them. So no start determines the access of another, and each
+ * still needs the right to what it asks for. What concerns a single command (copy-on-write changes, limits on the
+ * tree), a directory outside of the sandbox's workspace, or more than SESSION_SANDBOXES_MAX sandboxes of one session
+ * make a start run in a single-use sandbox. The reply to a start that does not see what the session's previous one left
+ * says so (sandbox_member.c).
+ *
+ * If the policy has changed since the sandbox was created, a new one takes its place: the old one ends when its last
+ * command has, and the reply to the start says what differed, because /tmp and the processes of the old one are out of
+ * reach.
  */
 
 #include "runtime/engine/sandbox/sandbox_private.h"
 
+#include "runtime/base/hash.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
+#include "runtime/engine/process/start_record.h"
 #include "runtime/engine/session/session.h"
 #include "runtime/view/view.h"
 
@@ -31,24 +39,28 @@ struct session_creation {
 	TAILQ_HEAD(, session_waiter) waiters;
 };
 
-/*
- * Whether the start asks for nothing but a profile. Anything else, and what a person approved for one command, must not
- * determine what all commands of the session may do.
- */
-static bool is_plain(const struct start_request *r)
+const char *sandbox_not_shared(const struct start_request *r)
 {
 	const struct profile_change *x = &r->sandbox.change;
-	bool limited = x->cow || x->tmp_bytes;
 
 	for (int i = 0; i < PLAN_LIMITS; i++)
-		limited |= x->limits.value[i] != 0;
-	return !r->approval && !limited && !x->network && !x->nread && !x->nwrite && !x->nhide && !x->nhosts &&
-	       !r->sandbox.workspace;
+		if (x->limits.value[i])
+			return "limits on memory, processes, CPUs and I/O apply to a whole sandbox";
+	return x->cow ? "copy-on-write changes belong to a whole sandbox" : NULL;
 }
 
-/* The session of the request, which may be named by its turn or thread. */
-static int session_of(struct engine *engine, const struct start_request *r, const struct caller *c, char ret[ID_SIZE],
-		      struct err *e)
+bool sandbox_cwd_is_temporary(const char *cwd)
+{
+	static const char *const folders[] = { "/tmp", "/var/tmp", "/dev/shm" };
+
+	for (size_t i = 0; cwd && i < countof(folders); i++)
+		if (strcmp(cwd, folders[i]) == 0)
+			return true;
+	return !cwd;
+}
+
+int sandbox_session_of(struct engine *engine, const struct start_request *r, const struct caller *c, char ret[ID_SIZE],
+		       struct err *e)
 {
 	struct view_turn_brief turn;
 	struct view_thread_brief thread;
@@ -70,39 +82,108 @@ static int session_of(struct engine *engine, const struct start_request *r, cons
 			 SANDBOX_OF_SESSION);
 }
 
-/* Starts with different profiles do not share a sandbox. */
-static void name_of(const char *session, const struct start_request *r, char ret[ID_SIZE])
+/*
+ * The name of the sandbox that a start shares: starts have the same one exactly if they have the same options. A start
+ * without a workspace uses the sandbox that has one, but does not create it: then no command in the workspace could use
+ * it. It creates one of another name.
+ */
+static void name_of(const char *session, const struct start_request *r, bool temporary, char ret[ID_SIZE])
 {
-	const char *profile = r->sandbox.profile;
+	const struct profile_change *x = &r->sandbox.change;
+	const bool options = temporary || x->network || x->nread || x->nwrite || x->nhide || x->nhosts ||
+			     x->tmp_bytes || r->sandbox.workspace;
+	struct sandbox_request given = r->sandbox;
+	buf_auto struct buf text = BUF_INIT;
+	char hash[HASH_SHA256_TEXT];
+	struct jw w = jw_on(&text);
 
-	if (snprintf(ret, ID_SIZE, "%s%s%s", session, profile ? "." : "", profile ? profile : "") >= ID_SIZE)
-		ret[0] = '\0'; /* no sandbox has this name */
+	if (!options && !given.profile) {
+		id_copy(ret, session);
+		return;
+	}
+	int n = snprintf(ret, ID_SIZE, "%s.%s", session, given.profile ? given.profile : "");
+	if (!options && n <= ID_GIVEN_MAX && id_valid(ret, (size_t)n))
+		return;
+	given.cwd = NULL;
+	jw_obj(&w);
+	jw_kstr(&w, "session", session);
+	jw_kbool(&w, "temporary", temporary);
+	start_record_sandbox(&given, &w);
+	jw_obj_end(&w);
+	hash_sha256_text(text.data, text.len, hash);
+	snprintf(ret, ID_SIZE, "%.40s.%.16s", session, hash);
+}
+
+static struct sandbox *find_open(struct engine *engine, const char *name, uint32_t uid)
+{
+	struct sandbox *s = sandbox_find_name(engine, name, uid);
+
+	return s && !s->reason ? s : NULL;
 }
 
 struct sandbox *sandbox_of_session(struct engine *engine, const struct start_request *r, const struct caller *c,
 				   struct err *e)
 {
+	const bool temporary = sandbox_cwd_is_temporary(r->sandbox.cwd);
 	char session[ID_SIZE], name[ID_SIZE];
+	struct sandbox *s = NULL;
 
-	if (session_of(engine, r, c, session, e) < 0)
+	if (sandbox_session_of(engine, r, c, session, e) < 0)
 		return NULL;
-	name_of(session, r, name);
-	struct sandbox *s = is_plain(r) ? sandbox_find_name(engine, name, c->uid) : NULL;
-	if (!s || s->reason) {
-		err_at(e, ERR_STATE, "sandboxId", "session '%s' has no sandbox", session);
-		return NULL;
+	for (int i = 0; !s && !sandbox_not_shared(r) && i <= temporary; i++) {
+		name_of(session, r, i, name);
+		s = find_open(engine, name, c->uid);
 	}
+	if (!s)
+		err_at(e, ERR_STATE, "sandboxId", "session '%s' has no sandbox", session);
 	return s;
+}
+
+struct session_search {
+	const char *session;
+	const struct sandbox *latest;
+	size_t count;
+};
+
+static void visit_session(void *ctx, const char *id, void *value)
+{
+	struct session_search *n = ctx;
+	const struct sandbox *s = value;
+
+	if (!s->bound || s->reason || strcmp(s->session_id, n->session) != 0)
+		return;
+	n->count++;
+	if (s->used && (!n->latest || s->used > n->latest->used))
+		n->latest = s;
+}
+
+const struct sandbox *sandbox_latest(struct engine *engine, const char *session)
+{
+	struct session_search n = { .session = session };
+
+	strmap_each(&engine->sandboxes->open, visit_session, &n);
+	return n.latest;
+}
+
+bool sandbox_session_is_full(struct engine *engine, const char *session)
+{
+	struct session_search n = { .session = session };
+
+	strmap_each(&engine->sandboxes->open, visit_session, &n);
+	return n.count >= SESSION_SANDBOXES_MAX;
 }
 
 bool sandbox_session_missing(struct engine *engine, const struct start_request *r, const struct caller *c)
 {
+	char session[ID_SIZE];
 	struct err e = ERR_INIT;
 
-	if (!start_wants_session_sandbox(r) || !is_plain(r))
+	if (!start_wants_session_sandbox(r) || r->approval || sandbox_not_shared(r))
 		return false;
 	const struct sandbox *s = sandbox_of_session(engine, r, c, &e);
-	return s ? !s->ready : e.code == ERR_STATE;
+	if (s || e.code != ERR_STATE)
+		return s && !s->ready;
+	return sandbox_session_of(engine, r, c, session, &e) == 0 && !sandbox_session_is_full(engine, session);
 }
 
 static void on_created(void *ctx, const struct err *e, const char *json, size_t len)
@@ -133,12 +214,12 @@ void sandbox_session_create(struct engine *engine, const struct start_request *r
 	struct err e = ERR_INIT;
 
 	*w = (struct session_waiter){ .fn = fn, .ctx = ctx };
-	if (session_of(engine, r, c, session, &e) < 0) {
+	if (sandbox_session_of(engine, r, c, session, &e) < 0) {
 		free(w);
 		fn(engine, ctx, &e);
 		return;
 	}
-	name_of(session, r, name);
+	name_of(session, r, sandbox_cwd_is_temporary(r->sandbox.cwd), name);
 	struct session_creation *n = strmap_get(&engine->sandboxes->creating, name);
 	if (n) {
 		TAILQ_INSERT_TAIL(&n->waiters, w, link);
@@ -180,7 +261,9 @@ char *sandbox_take_note(struct engine *engine, const char *sandbox_id)
 	struct sandbox *s = sandbox_get(engine, sandbox_id);
 	char *note = s ? s->replaces : NULL;
 
-	if (s)
+	if (s) {
 		s->replaces = NULL;
+		s->used = ++engine->sandboxes->starts;
+	}
 	return note;
 }

@@ -287,6 +287,7 @@ static void process_take_request(struct process *p, const struct start_request *
 	p->limits = r->limits;
 	p->holder = r->holder;
 	id_copy(p->sandbox_id, r->sandbox_id);
+	p->apart = mem_strdup(r->apart);
 	if (r->within)
 		snprintf(p->within, sizeof p->within, "%s", r->within);
 }
@@ -430,18 +431,21 @@ static int confine_for_mode(struct process *p, const struct start_request *r, co
 	return 0;
 }
 
-/* The sandbox of the session exists now, or cannot be created. */
+/*
+ * The sandbox of the session exists now, or cannot be created. Then the command gets one of its own, or the error that
+ * concerns it; a profile without isolation has no sandbox that could be shared.
+ */
 static void on_session_sandbox(struct engine *engine, void *ctx, const struct err *e)
 {
 	struct pending_start *h = ctx;
+	struct start_request *r = &h->record.spec.request;
 
-	if (!e) {
-		start_held(engine, h);
-		return;
+	if (e) {
+		r->sandbox_id = NULL;
+		if (!(e->code == ERR_INVALID && strcmp(e->field, "profile") == 0))
+			r->apart = h->apart = mem_printf("that of the session cannot be created: %s", e->message);
 	}
-	strmap_del(&engine->processes->pending, h->record.spec.request.process_id);
-	reject_start(engine, &h->record.spec.request, e, true, h->fn, h->ctx);
-	pending_start_free(h);
+	start_held(engine, h);
 }
 
 /* `replaces`: why the earlier sandbox of the session is given up; NULL = there was none. */

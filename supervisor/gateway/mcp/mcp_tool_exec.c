@@ -71,16 +71,28 @@ static int put_profile(const struct mcp_call *c, const char *cwd, json_t *params
 	return 0;
 }
 
-/* The note for a command that ran outside of the workspace; NULL if it did not. `started`: the reply, or NULL. */
+/* The warnings of a start as one text; NULL if there are none. `started`: the reply, or NULL. */
+static char *join_warnings(const json_t *started)
+{
+	struct buf text = BUF_INIT;
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach (json_object_get(started, "warnings"), i, v)
+		buf_printf(&text, "%s%s", i ? ". " : "", json_string_value(v));
+	return text.len ? buf_take(&text) : NULL;
+}
+
+/* The note for a command that ran outside of the workspace; NULL if it did not. */
 static char *workspace_note(const struct mcp_call *c, const json_t *started)
 {
-	const char *warning = json_string_value(json_array_get(json_object_get(started, "warnings"), 0));
+	mem_auto char *warning = join_warnings(started);
 	static const char *const temporary[] = { "/tmp", "/var/tmp", "/dev/shm" };
 	char cwd[PATH_MAX], tree[PATH_MAX];
 	struct err e = ERR_INIT;
 
 	if (mcp_workspace_path(c, json_string_value(arg(c, "cwd")), cwd, &e) < 0 || mcp_workspace_is_own(c, cwd, tree))
-		return mem_strdup(warning);
+		return mem_take(&warning);
 	if (warning)
 		return mem_printf("%s. Keep files in %s.", warning, tree);
 	for (size_t i = 0; i < countof(temporary); i++)
