@@ -22,6 +22,11 @@ def live(rpc, session=None):
     return rpc.call("list_processes", liveOnly=True, **({"sessionId": session} if session else {}))["processes"]
 
 
+def commands_of(events):
+    """The starts of commands, without those of sandboxes."""
+    return [e for e in events if e["type"] == "process.started" and "owner" not in e["payload"]]
+
+
 def entry(path, access, **more):
     return dict({"path": {"type": "path", "path": uri(path)}, "access": access}, **more)
 

@@ -5,8 +5,14 @@ import os
 import signal
 
 import harness
-from codex import Codex, CodexError, live, uri
+from codex import Codex, CodexError, commands_of, live, uri
 from harness import until
+
+
+def reasons(rpc, session):
+    events = rpc.events(sessionId=session)
+    commands = [e["processId"] for e in commands_of(events)]
+    return [e["payload"]["reason"] for e in events if e["type"] == "process.terminated" and e["processId"] in commands]
 
 
 def test_a_client_that_goes_leaves_nothing(home):
@@ -18,8 +24,8 @@ def test_a_client_that_goes_leaves_nothing(home):
         assert len(live(rpc, session)) == 2
         assert c.close() == 0
         until("its processes are gone", lambda: not live(rpc, session))
-        ends = {e["payload"]["reason"] for e in rpc.events(sessionId=session) if e["type"] == "process.terminated"}
-        assert ends == {"its client has gone"}, ends
+        assert set(reasons(rpc, session)) == {"its client has gone"}
+        until("its sandbox is closed", lambda: not rpc.call("list_sandboxes", sessionId=session)["sandboxes"])
 
 
 def test_processes_are_found_again_after_the_gateway_was_killed(home):
@@ -139,8 +145,8 @@ def test_a_client_that_goes_while_the_runtime_is_away_leaves_nothing(home):
         os.kill(home.guard.pid, signal.SIGCONT)
     with home.rpc() as rpc:
         until("its process is gone", lambda: not live(rpc, session))
-        ends = [e["payload"]["reason"] for e in rpc.events(sessionId=session) if e["type"] == "process.terminated"]
-        assert ends == ["its client has gone"], ends
+        assert reasons(rpc, session) == ["its client has gone"]
+        until("its sandbox is closed", lambda: not rpc.call("list_sandboxes", sessionId=session)["sandboxes"])
 
 
 def test_it_survives_a_new_runtime(home):

@@ -73,6 +73,7 @@ void codex_call_free(struct codex_call *c)
 	json_decref(c->params);
 	json_decref(c->start);
 	json_decref(c->chunks);
+	json_decref(c->warnings);
 	sandbox_intent_done(&c->intent);
 	free(c->cwd);
 	buf_done(&c->file);

@@ -52,6 +52,7 @@ struct codex_server {
 	struct strmap by_name, by_id; /* keys: the client's ids, the daemon's ids */
 	struct strmap threads;        /* client's thread id → daemon's, a heap string */
 	struct strmap handles;        /* struct codex_handle */
+	struct strmap sandboxes;      /* ids of the session's sandboxes, which end with the client */
 	struct strmap file_questions; /* processes of file methods for which policy wants an approval */
 	struct event later;           /* sends more output when the client has read some */
 	char *tool;                   /* bailiff-tool */
@@ -72,6 +73,7 @@ struct codex_call {
 	bool asked;    /* waiting for a person's approval */
 	bool unplaced; /* retried without a working directory */
 	bool confined;
+	json_t *warnings; /* of the start, for the client; or NULL */
 	/* requests about a process */
 	struct codex_process *process;
 	struct event timer;

@@ -316,6 +316,8 @@ void codex_process_fold(struct codex_server *s, const json_t *event)
 	if (!p)
 		return;
 	if (strcmp(type, "process.started") == 0) {
+		if (*json_get_text(event, "sandboxId"))
+			strmap_put(&s->sandboxes, json_get_text(event, "sandboxId"), s);
 		apply_refs(p, payload);
 		resolve_approval(p, true, payload);
 	} else if (strcmp(type, "process.output") == 0) {
@@ -358,8 +360,8 @@ void codex_process_started(struct codex_process *p)
 {
 	struct codex_call *c = mem_take(&p->start);
 
-	codex_call_reply(
-		c, json_pack("{ss ss}", "processId", p->name, "sandboxType", c->confined ? "linuxSeccomp" : "none"));
+	codex_call_reply(c, json_pack("{ss ss sO*}", "processId", p->name, "sandboxType",
+				      c->confined ? "linuxSeccomp" : "none", "warnings", c->warnings));
 	p->answered = true;
 	codex_process_notify(p);
 }

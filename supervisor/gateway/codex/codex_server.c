@@ -394,6 +394,13 @@ struct codex_server *codex_server_new(struct event_base *base, const struct code
 	return s;
 }
 
+static void close_sandbox(void *ctx, const char *id, void *value)
+{
+	const struct codex_server *s = ctx;
+
+	gateway_session_mutate(s->session, "close_sandbox", json_pack("{ss}", "sandboxId", id), NULL, NULL, NULL);
+}
+
 static bool has_live(const struct codex_server *s)
 {
 	const struct codex_process *p;
@@ -401,7 +408,7 @@ static bool has_live(const struct codex_server *s)
 	TAILQ_FOREACH (p, &s->processes, entry)
 		if (!p->ended)
 			return true;
-	return s->ncalls > 0;
+	return s->ncalls > 0 || s->sandboxes.count > 0;
 }
 
 static void on_left(void *ctx, bool answered)
@@ -429,6 +436,7 @@ void codex_server_free(struct codex_server *s)
 		TAILQ_FOREACH (p, &s->processes, entry)
 			if (p->id[0] && !p->ended)
 				gateway_session_terminate(s->session, p->id, "its client has gone");
+		strmap_each(&s->sandboxes, close_sandbox, s);
 	}
 	/* The client is gone: from here on nothing is sent to it, and no callback of it is called. */
 	s->ops = nothing;
@@ -442,6 +450,7 @@ void codex_server_free(struct codex_server *s)
 	if (!s->session)
 		session_reaper_cancel(s->o.reaper_fd);
 	codex_handle_free_all(s);
+	strmap_done(&s->sandboxes);
 	strmap_done(&s->file_questions);
 	strmap_done(&s->by_name);
 	strmap_done(&s->by_id);

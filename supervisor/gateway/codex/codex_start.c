@@ -5,6 +5,11 @@
  * requested (sandbox_intent.h), and sends start_process with the difference. Two round trips instead of one: the
  * difference can only be computed from the resolved profile.
  *
+ * Commands run in the sandbox of the session (sandbox_session.c of the engine), and so do the file methods that name a
+ * sandbox: those with equal changes to the profile share /tmp, loopback and process ids. Codex may send another sandbox
+ * with each request. The daemon then warns that the command does not see what earlier ones left, and the warning is
+ * passed on.
+ *
  * A start that needs an approval is answered when a person has decided or the time is up. onDisconnect is `keep`,
  * because the processes must survive this program for a client that resumes.
  */
@@ -41,7 +46,11 @@ static bool retry_without_thread(struct codex_call *c, const json_t *error)
 static void on_started(void *ctx, json_t *result, json_t *error)
 {
 	struct codex_call *c = ctx;
+	const char *sandbox = json_get_string(result, "sandboxId");
 
+	if (sandbox)
+		strmap_put(&c->server->sandboxes, sandbox, c->server);
+	c->warnings = json_incref(json_object_get(result, "warnings"));
 	if (!error || !retry_without_thread(c, error))
 		c->launched(c, result, error);
 }
@@ -110,6 +119,9 @@ static void on_sandbox(void *ctx, json_t *result, json_t *error)
 	for (size_t i = 0; network && strcmp(network, "allow") == 0 && i < countof(names); i++)
 		json_object_del(json_object_get(c->start, "env"), names[i]);
 	json_object_update(c->start, place);
+	/* A file method without a sandbox may be about any directory: it must not be the first to create one for it. */
+	if (c->confined && (!c->row || c->intent.given))
+		json_object_set_new(c->start, "sandboxId", json_string("session"));
 	send_start(c);
 }
 

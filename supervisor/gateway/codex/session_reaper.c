@@ -93,28 +93,36 @@ static bool has_client(struct remote *r, const char *session_id)
 	return false;
 }
 
-/* Best effort: an error of one process does not keep the others. */
-static void end_processes(struct remote *r, const char *session_id)
+/* Best effort: an error of one does not keep the others. */
+static void end_each(struct remote *r, const struct remote_answer *all, const char *list, const char *member,
+		     const char *method)
 {
-	remote_answer_auto struct remote_answer all = REMOTE_ANSWER_INIT;
-
-	if (!call_method(r, "list_processes", session_id, "liveOnly", &all))
-		return;
-	for (struct jiter it = jiter_on(jval_get(all.result, "processes")); jiter_next(&it);) {
+	for (struct jiter it = jiter_on(jval_get(all->result, list)); jiter_next(&it);) {
 		remote_answer_auto struct remote_answer a = REMOTE_ANSWER_INIT;
 		buf_auto struct buf params = BUF_INIT;
 		struct jw w = jw_on(&params);
 		struct err e = ERR_INIT;
 		char id[72];
 
-		jval_str(jval_get(it.value, "processId"), id, sizeof(id));
+		jval_str(jval_get(it.value, member), id, sizeof(id));
 		jw_obj(&w);
-		jw_kstr(&w, "processId", id);
-		jw_kstr(&w, "reason", "its client has gone");
+		jw_kstr(&w, member, id);
+		if (strcmp(method, "terminate_process") == 0)
+			jw_kstr(&w, "reason", "its client has gone");
 		remote_key(r, &w);
 		jw_obj_end(&w);
-		(void)remote_call(r, "terminate_process", &params, &a, &e);
+		(void)remote_call(r, method, &params, &a, &e);
 	}
+}
+
+static void end_session(struct remote *r, const char *session_id)
+{
+	remote_answer_auto struct remote_answer processes = REMOTE_ANSWER_INIT, sandboxes = REMOTE_ANSWER_INIT;
+
+	if (call_method(r, "list_processes", session_id, "liveOnly", &processes))
+		end_each(r, &processes, "processes", "processId", "terminate_process");
+	if (call_method(r, "list_sandboxes", session_id, NULL, &sandboxes))
+		end_each(r, &sandboxes, "sandboxes", "sandboxId", "close_sandbox");
 }
 
 static void reap_session(int fd, uint64_t linger_ms)
@@ -132,7 +140,7 @@ static void reap_session(int fd, uint64_t linger_ms)
 	if (remote_open(&o, &r, &e) < 0)
 		return; /* the daemon is gone, and its processes with it */
 	if (!has_client(r, id))
-		end_processes(r, id);
+		end_session(r, id);
 	remote_free(r);
 }
 
