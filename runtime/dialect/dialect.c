@@ -1,30 +1,34 @@
 #include "runtime/dialect/dialect.h"
 
 #include "runtime/base/err.h"
+#include "runtime/base/json_get.h"
+#include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
+#include "runtime/dialect/conversation.h"
+#include "runtime/dialect/decoder.h"
 
 #include <string.h>
 
-static const struct {
-	const char *name, *base_url;
-} TABLE[DIALECT_COUNT] = {
-	[DIALECT_ANTHROPIC] = { "anthropic", "https://api.anthropic.com/v1" },
-	[DIALECT_OPENAI_RESPONSES] = { "openai-responses", "https://api.openai.com/v1" },
-	[DIALECT_OPENAI_CHAT] = { "openai-chat", "https://api.openai.com/v1" },
-	[DIALECT_GEMINI] = { "gemini", "https://generativelanguage.googleapis.com/v1beta" },
+static const struct dialect_codec *const CODECS[DIALECT_COUNT] = {
+	[DIALECT_ANTHROPIC] = &dialect_anthropic,
+	[DIALECT_OPENAI_RESPONSES] = &dialect_responses,
+	[DIALECT_OPENAI_CHAT] = &dialect_chat,
+	[DIALECT_GEMINI] = &dialect_gemini,
 };
+
+const struct dialect_codec *dialect_codec(enum dialect d) { return CODECS[d]; }
 
 int dialect_find(const char *name)
 {
 	for (int d = 0; name && d < DIALECT_COUNT; d++)
-		if (strcmp(TABLE[d].name, name) == 0)
+		if (strcmp(CODECS[d]->name, name) == 0)
 			return d;
 	return -1;
 }
 
-const char *dialect_name(enum dialect d) { return TABLE[d].name; }
+const char *dialect_name(enum dialect d) { return CODECS[d]->name; }
 
-const char *dialect_base_url(enum dialect d) { return TABLE[d].base_url; }
+const char *dialect_base_url(enum dialect d) { return CODECS[d]->base_url; }
 
 const char *dialect_stop_name(enum dialect_stop stop)
 {
@@ -41,9 +45,83 @@ const char *dialect_stop_name(enum dialect_stop stop)
 	return NAMES[stop];
 }
 
+void encode_value(struct jw *w, const json_t *value)
+{
+	mem_auto char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
+
+	if (text)
+		jw_raw(w, text, strlen(text));
+	else
+		jw_null(w); /* deeper than jansson writes */
+}
+
+void encode_key_value(struct jw *w, const char *key, const json_t *value_or_null)
+{
+	jw_key(w, key);
+	if (value_or_null)
+		encode_value(w, value_or_null);
+	else
+		jw_raw(w, "{}", 2);
+}
+
+void encode_key_text(struct jw *w, const char *key, const json_t *value_or_null)
+{
+	mem_auto char *text = value_or_null ? json_dumps(value_or_null, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+
+	jw_kstr(w, key, text ? text : "{}");
+}
+
+bool request_has_tools(const struct dialect_request *r) { return json_array_size(r->tools) > 0; }
+
+static int check_tools(const json_t *tools, struct err *e)
+{
+	const json_t *tool;
+	size_t i;
+
+	json_array_foreach (tools, i, tool) {
+		if (!*json_get_text(tool, "name"))
+			return err_field(e, "tools", "tools[%zu] has no name", i);
+		if (!json_is_object(json_object_get(tool, "schema")))
+			return err_field(e, "tools", "tools[%zu] (%s) has no schema", i, json_get_text(tool, "name"));
+	}
+	return 0;
+}
+
+static json_t *make_headers(const struct dialect_codec *codec)
+{
+	json_t *headers = json_pack("{s:s, s:s}", "content-type", "application/json", "accept", "text/event-stream");
+
+	if (codec->version_header)
+		json_object_set_new(headers, codec->version_header, json_string(codec->version));
+	return headers;
+}
+
 int dialect_encode(enum dialect d, const struct dialect_request *r, struct dialect_http *ret, struct err *e)
 {
-	return err_set(e, ERR_UNAVAILABLE, "dialect %s: no codec", dialect_name(d));
+	const struct dialect_codec *codec = CODECS[d];
+	buf_auto struct buf url = BUF_INIT, body = BUF_INIT;
+	struct jw w = jw_on(&body);
+	struct conversation c;
+
+	if (!r->model || !*r->model)
+		return err_field(e, "model", "the provider's id of the model is missing");
+	if (json_array_size(r->items) == 0)
+		return err_field(e, "items", "the conversation has no items");
+	if (check_tools(r->tools, e) < 0 || conversation_init(&c, r->items, r->identity, codec->name, e) < 0)
+		return -1;
+	codec->encode(r, &c, &w);
+	conversation_done(&c);
+	buf_str(&url, r->base_url && *r->base_url ? r->base_url : codec->base_url);
+	while (url.len && url.data[url.len - 1] == '/')
+		url.data[--url.len] = '\0';
+	codec->path(r, &url);
+	*ret = (struct dialect_http){ .headers = make_headers(codec),
+				      .key_header = codec->key_header,
+				      .key_prefix = codec->key_prefix,
+				      .body_len = body.len };
+	ret->url = buf_take(&url);
+	ret->body = buf_take(&body);
+	return 0;
 }
 
 void dialect_http_done(struct dialect_http *h)
@@ -61,28 +139,3 @@ void dialect_answer_done(struct dialect_answer *a)
 	free(a->partial_text);
 	*a = (struct dialect_answer){ 0 };
 }
-
-struct dialect_decoder {
-	enum dialect d;
-};
-
-struct dialect_decoder *dialect_decoder_new(enum dialect d, const struct dialect_sink *sink_or_null, void *ctx)
-{
-	struct dialect_decoder *x = mem_zalloc(1, sizeof(*x));
-
-	x->d = d;
-	return x;
-}
-
-void dialect_decoder_head(struct dialect_decoder *x, int status, const json_t *headers) {}
-
-void dialect_decoder_feed(struct dialect_decoder *x, const void *p, size_t n) {}
-
-void dialect_decoder_finish(struct dialect_decoder *x, struct dialect_answer *ret)
-{
-	*ret = (struct dialect_answer){ .blocks = json_array(),
-					.usage.cost_usd = -1,
-					.failure = { .category = "protocol", .message = "no codec" } };
-}
-
-void dialect_decoder_free(struct dialect_decoder *x) { free(x); }

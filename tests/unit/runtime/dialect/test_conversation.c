@@ -1,0 +1,272 @@
+#include "runtime/dialect/conversation.h"
+
+#include "tests/unit/runtime/dialect/dialect_rig.h"
+
+/* Encodes for every dialect; rig_encode checks what providers reject. */
+static void encode_all(const json_t *items)
+{
+	for (int d = 0; d < DIALECT_COUNT; d++)
+		free(rig_encode((enum dialect)d, "gemini-3-model", items));
+}
+
+static bool body_has(enum dialect d, const json_t *items, const char *text)
+{
+	mem_auto char *body = rig_encode(d, "model-1", items);
+
+	return strstr(body, text) != NULL;
+}
+
+#define CALL(id) "{\"type\":\"tool_call\",\"id\":\"" id "\",\"name\":\"shell\",\"arguments\":{\"command\":\"ls\"}}"
+#define ASSISTANT(blocks) "{\"type\":\"assistant\",\"model\":\"x/y\",\"dialect\":\"anthropic\",\"blocks\":[" blocks "]}"
+#define RESULT(id, text) "{\"type\":\"tool_result\",\"id\":\"" id "\",\"name\":\"shell\",\"text\":\"" text "\"}"
+#define USER(text) "{\"type\":\"user\",\"text\":\"" text "\"}"
+
+START_TEST(call_without_result_gets_one)
+{
+	json_auto_t *items = rig_json(
+		"[" USER("a") "," ASSISTANT(CALL("c1") "," CALL("c2")) "," RESULT("c2", "two") "," USER("b") "]");
+
+	encode_all(items);
+	for (int d = 0; d < DIALECT_COUNT; d++) {
+		ck_assert(body_has((enum dialect)d, items, CONVERSATION_NO_RESULT));
+		ck_assert(body_has((enum dialect)d, items, "\"two\""));
+	}
+	ck_assert(body_has(DIALECT_ANTHROPIC, items, "\"is_error\":true"));
+	ck_assert(body_has(DIALECT_GEMINI, items, "\"response\":{\"error\":"));
+}
+END_TEST
+
+START_TEST(result_without_call_is_dropped)
+{
+	json_auto_t *items = rig_json(
+		"[" USER("a") "," RESULT("c0", "stray") "," ASSISTANT(CALL("c1")) "," RESULT("c1", "first") "," RESULT(
+			"c1", "again") "," ASSISTANT("{\"type\":\"text\",\"text\":\"ok\"}") "," RESULT("c1",
+												       "late") "]");
+
+	encode_all(items);
+	for (int d = 0; d < DIALECT_COUNT; d++) {
+		ck_assert(body_has((enum dialect)d, items, "\"first\""));
+		ck_assert(!body_has((enum dialect)d, items, "stray"));
+		ck_assert(!body_has((enum dialect)d, items, "again"));
+		ck_assert(!body_has((enum dialect)d, items, "late"));
+	}
+}
+END_TEST
+
+START_TEST(empty_messages_are_dropped)
+{
+	json_auto_t *items = rig_json("[" ASSISTANT("{\"type\":\"text\",\"text\":\"first\"}") "," ASSISTANT(
+		"") "," ASSISTANT("{\"typ"
+				  "e\":"
+				  "\"text"
+				  "\","
+				  "\"text"
+				  "\":\" "
+				  "\\n\""
+				  "}") "," USER("  ") "," ASSISTANT("{\"type\":\"reasoning\",\"text\":\"hm\",\"raw\":{"
+								    "\"signature\":"
+								    "\"s\"}}") "," ASSISTANT("{\"type\":\"text\","
+											     "\"text\":\"last\"}") "]");
+
+	encode_all(items);
+	ck_assert(body_has(DIALECT_ANTHROPIC, items, "first"));
+	ck_assert(body_has(DIALECT_ANTHROPIC, items, "last"));
+	ck_assert(body_has(DIALECT_ANTHROPIC, items, CONVERSATION_FILLER));
+}
+END_TEST
+
+START_TEST(results_arrive_while_an_empty_answer_is_between)
+{
+	json_auto_t *items = rig_json(
+		"[" USER("a") "," ASSISTANT(CALL("c1")) "," ASSISTANT("") "," RESULT("c1", "there") "]");
+
+	for (int d = 0; d < DIALECT_COUNT; d++)
+		ck_assert(body_has((enum dialect)d, items, "\"there\""));
+}
+END_TEST
+
+START_TEST(ids_and_names_are_acceptable_to_all)
+{
+	json_auto_t *items = rig_json("[" USER("a") "," ASSISTANT(CALL("call_1") "," CALL("call_1") "," CALL(
+		"with "
+		"space") "," CALL("")) "," RESULT("call_1",
+						  "one") "," RESULT("call_1",
+								    "two") "," RESULT("with space",
+										      "three") "," ASSISTANT(CALL("call"
+														  "_1") "," CALL("call_2_0") ",{"
+																	     "\"type"
+																	     "\":"
+																	     "\"tool_"
+																	     "call\","
+																	     "\"id\":"
+																	     "\"01234"
+																	     "5678901"
+																	     "2345678"
+																	     "9012345"
+																	     "6789012"
+																	     "3456789"
+																	     "0123456"
+																	     "7890123"
+																	     "4567890"
+																	     "1234567"
+																	     "89\","
+																	     "\"name"
+																	     "\":"
+																	     "\"funct"
+																	     "ions."
+																	     "shell:"
+																	     "0\","
+																	     "\"argum"
+																	     "ents\":"
+																	     "[]}") "]");
+
+	encode_all(items);
+	ck_assert(body_has(DIALECT_OPENAI_CHAT, items, "\"three\""));
+	ck_assert(body_has(DIALECT_OPENAI_CHAT, items, "\"two\""));
+	ck_assert(body_has(DIALECT_OPENAI_CHAT, items, "functions_shell_0"));
+}
+END_TEST
+
+START_TEST(foreign_reasoning_is_dropped)
+{
+	static const char *const RAW[] = { "{\"signature\":\"s3cret\"}",
+					   "{\"encrypted_content\":\"s3cret\",\"summary\":[]}",
+					   "{\"member\":\"reasoning_content\"}", "{\"thoughtSignature\":\"s3cret\"}" };
+
+	for (int d = 0; d < DIALECT_COUNT; d++)
+		for (int own = 0; own < 3; own++) {
+			mem_auto char *text = mem_printf(
+				"[" USER("a") ",{\"type\":\"assistant\",\"model\":\"%s\",\"dialect\":\"%s\",\"blocks\":"
+					      "[{\"type\":\"reasoning\","
+					      "\"text\":\"s3cret\",\"raw\":%s}," CALL("c") "]}," RESULT("c", "ok") "]",
+				own == 1 ? "acme/model-2" : RIG_IDENTITY,
+				dialect_name((enum dialect)(own == 2 ? (d + 1) % DIALECT_COUNT : d)), RAW[d]);
+			json_auto_t *items = rig_json(text);
+			ck_assert_int_eq(body_has((enum dialect)d, items, "s3cret"), own == 0);
+		}
+}
+END_TEST
+
+START_TEST(calls_of_other_models_have_a_placeholder_signature)
+{
+	json_auto_t *items = rig_json("[" USER("a") "," ASSISTANT(CALL("c1") "," CALL("c2")) "]");
+	mem_auto char *third = rig_encode(DIALECT_GEMINI, "gemini-3-pro", items),
+		      *second = rig_encode(DIALECT_GEMINI, "gemini-2.5-pro", items);
+	const char *at = strstr(third, "skip_thought_signature_validator");
+
+	ck_assert(at && !strstr(at + 1, "skip_thought_signature_validator"));
+	ck_assert(!strstr(second, "thoughtSignature"));
+}
+END_TEST
+
+START_TEST(invalid_parameters_are_named)
+{
+	static const struct {
+		const char *model, *items, *tools, *field;
+	} CASES[] = { { "", "[" USER("a") "]", "[]", "model" },
+		      { "m", "[]", "[]", "items" },
+		      { "m", "[{\"type\":\"usr\"}]", "[]", "items" },
+		      { "m", "[{\"type\":\"assistant\"}]", "[]", "items" },
+		      { "m", "[" ASSISTANT("{\"type\":\"image\"}") "]", "[]", "items" },
+		      { "m", "[" USER("a") "]", "[{\"name\":\"x\"}]", "tools" } };
+
+	for (size_t i = 0; i < countof(CASES); i++) {
+		json_auto_t *items = rig_json(CASES[i].items), *tools = rig_json(CASES[i].tools);
+		struct dialect_request r = { .model = CASES[i].model, .items = items, .tools = tools };
+		struct dialect_http http;
+		struct err e = ERR_INIT;
+		ck_assert_int_eq(dialect_encode(DIALECT_ANTHROPIC, &r, &http, &e), -1);
+		ck_assert_int_eq(e.code, ERR_INVALID);
+		ck_assert_str_eq(e.field, CASES[i].field);
+	}
+}
+END_TEST
+
+/* ---- any items ---- */
+
+static unsigned long seed;
+
+static unsigned pick(unsigned n)
+{
+	seed = seed * 6364136223846793005ul + 1442695040888963407ul;
+	return (unsigned)(seed >> 33) % n;
+}
+
+static json_t *random_block(enum dialect d)
+{
+	static const char *const TEXTS[] = { "", " ", "hello", "\xe2\x82\xac" };
+	static const char *const IDS[] = { "", "call_1", "call_2", "c 3", "toolu_4" };
+
+	switch (pick(4)) {
+	case 0:
+		return json_pack("{s:s,s:s,s:{s:s,s:s,s:[],s:s}}", "type", "reasoning", "text", TEXTS[pick(4)], "raw",
+				 "signature", "s", "encrypted_content", "e", "summary",
+				 pick(2) ? "thoughtSignature" : "member", "reasoning_content");
+	case 1:
+		return json_pack("{s:s,s:s,s:{s:s}}", "type", "text", "text", TEXTS[pick(4)], "raw",
+				 pick(3) ? "x" : "thoughtSignature", "t");
+	default:
+		return json_pack("{s:s,s:s,s:s,s:{s:i}}", "type", "tool_call", "id", IDS[pick(5)], "name",
+				 pick(3) ? "shell" : "", "arguments", "n", (int)pick(100));
+	}
+}
+
+static json_t *random_item(enum dialect d)
+{
+	static const char *const IDS[] = { "", "call_1", "call_2", "c 3", "toolu_4" };
+
+	switch (pick(5)) {
+	case 0: return json_pack("{s:s,s:s}", "type", pick(2) ? "user" : "note", "text", pick(4) ? "do it" : "");
+	case 1:
+	case 2: {
+		json_t *blocks = json_array();
+		for (unsigned n = pick(5); n > 0; n--)
+			json_array_append_new(blocks, random_block(d));
+		return json_pack("{s:s,s:s,s:s,s:o}", "type", "assistant", "model", pick(3) ? RIG_IDENTITY : "o/m",
+				 "dialect", dialect_name(d), "blocks", blocks);
+	}
+	default:
+		return json_pack("{s:s,s:s,s:s,s:s,s:b}", "type", "tool_result", "id", IDS[pick(5)], "name", "shell",
+				 "text", pick(3) ? "out" : "", "isError", (int)pick(2));
+	}
+}
+
+/* Removes Anthropic's breakpoints, which move and do not count for the cache. */
+static void strip_breakpoints(char *body)
+{
+	static const char MARK[] = ",\"cache_control\":{\"type\":\"ephemeral\"}";
+
+	for (char *at; (at = strstr(body, MARK));)
+		memmove(at, at + sizeof(MARK) - 1, strlen(at + sizeof(MARK) - 1) + 1);
+}
+
+/* A request is valid whatever the items are, and the next answer leaves its bytes as they are. */
+START_TEST(any_items_are_valid_requests)
+{
+	for (seed = 1; seed < 3000; seed += 7) {
+		unsigned long start = seed;
+		enum dialect d = (enum dialect)pick(DIALECT_COUNT);
+		json_auto_t *items = json_array();
+		for (unsigned n = 1 + pick(12); n > 0; n--)
+			json_array_append_new(items, random_item(d));
+		mem_auto char *before = rig_encode(d, "gemini-3", items);
+		json_array_append_new(items, rig_json(ASSISTANT("{\"type\":\"text\",\"text\":\"next\"}," CALL("z"))));
+		json_array_append_new(items, rig_json(RESULT("z", "end")));
+		mem_auto char *after = rig_encode(d, "gemini-3", items);
+		strip_breakpoints(before);
+		strip_breakpoints(after);
+		ck_assert_msg(strncmp(before, after, strlen(before) - 2) == 0, "seed %lu, %s:\n%s\n%s", start,
+			      dialect_name(d), before, after);
+		seed = start;
+	}
+}
+END_TEST
+
+int main(void)
+{
+	return SUITE("conversation", call_without_result_gets_one, result_without_call_is_dropped,
+		     empty_messages_are_dropped, results_arrive_while_an_empty_answer_is_between,
+		     ids_and_names_are_acceptable_to_all, foreign_reasoning_is_dropped,
+		     calls_of_other_models_have_a_placeholder_signature, invalid_parameters_are_named,
+		     any_items_are_valid_requests);
+}
