@@ -4,6 +4,7 @@
  */
 
 #include "policy/hooks.h"
+#include "policy/http_url.h"
 #include "policy/policy_text.h"
 
 #include "runtime/base/buf.h"
@@ -11,7 +12,6 @@
 #include "runtime/base/jscan.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
-#include "sandbox/host_rule.h"
 
 #include <jansson.h>
 #include <stdarg.h>
@@ -136,41 +136,17 @@ static int read_type(struct hook_reading *f, const json_t *v, bool *ret_http, st
 
 /* ---- http hooks ---- */
 
-/* The destination, in the syntax of the rules of a sandbox. */
-static int read_host(struct hook_reading *f, const char *at, bool tls, struct policy_hook *h, struct err *e)
-{
-	size_t n = strcspn(at, "/?#");
-	mem_auto char *given = mem_strndup(at, n);
-	struct err inner = ERR_INIT;
-	struct host_rule r;
-
-	if (strchr(given, '@'))
-		return set_error(f, e, "url must have no user or password in it; give an Authorization header");
-	if (host_rule_parse(given, false, &r, &inner) < 0)
-		return set_error(f, e, "url: %.150s", inner.message);
-	if ((r.kind != HOST_RULE_NAME && r.kind != HOST_RULE_NET) || (r.kind == HOST_RULE_NET && strchr(given, '/')))
-		return set_error(f, e, "url must name one host");
-	const char *colon = strrchr(given, ':');
-	bool bare = given[0] == '[' ? given[n - 1] == ']' : !colon;
-	h->host = r.port || !bare ? mem_strdup(given) : mem_printf("%s:%u", given, tls ? 443u : 80u);
-	return 0;
-}
-
-/* The URL decides which host the hook's sandbox may reach, so its syntax is checked strictly. */
 static int read_url(struct hook_reading *f, const json_t *v, struct policy_hook *h, struct err *e)
 {
 	const char *url = json_string_value(v);
+	struct err inner = ERR_INIT;
+	struct http_url parsed;
 
 	if (!is_text(v, HOOK_URL_MAX))
 		return set_error(f, e, "url must be a string of at most %u bytes", HOOK_URL_MAX);
-	for (const char *s = url; *s; s++)
-		if (*s <= ' ' || *s > '~' || strchr("\"<>\\^`{|}", *s))
-			return set_error(f, e, "url has invalid characters; write them as %%xx");
-	const bool tls = strncmp(url, "https://", 8) == 0;
-	if (!tls && strncmp(url, "http://", 7) != 0)
-		return set_error(f, e, "url must begin with http:// or https://");
-	if (read_host(f, url + 7 + tls, tls, h, e) < 0)
-		return -1;
+	if (http_url_parse(url, &parsed, &inner) < 0)
+		return set_error(f, e, "url %.180s", inner.message);
+	h->host = parsed.host;
 	h->url = mem_strdup(url);
 	/* The query string may contain a secret. */
 	h->command = mem_printf("POST %.*s", (int)strcspn(url, "?#"), url);
