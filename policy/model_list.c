@@ -151,22 +151,66 @@ static int take_capabilities(const struct entry *n, struct policy_model *m, stru
 	return 0;
 }
 
-/* Prices per million tokens; cached input costs as much as other input unless given. */
+/*
+ * Rejects members of an object inside an entry that the table does not list. `where` is the object's name in messages.
+ */
+static int check_members(const struct entry *n, const char *where, const json_t *object, const char *const *known,
+			 size_t count, struct err *e)
+{
+	const char *key;
+	json_t *v;
+
+	if (!json_is_object(object))
+		return set_error(n, where, e, "must be an object with inputPerMTok and outputPerMTok");
+	json_object_foreach ((json_t *)(uintptr_t)object, key, v)
+		if (word_find(known, count, key) < 0)
+			return set_error(n, where, e, "unknown key \"%.40s\"", key);
+	return 0;
+}
+
+/* Cached input, and input written to the cache, cost as much as other input unless given. */
+static int take_rates(const struct entry *n, const json_t *from, struct model_rates *ret, struct err *e)
+{
+	struct model_rates r = { 0 };
+
+	if (take_usd(n, "inputPerMTok", from, true, &r.input, e) < 0 ||
+	    take_usd(n, "outputPerMTok", from, true, &r.output, e) < 0)
+		return -1;
+	r.cached = r.cache_write = r.input;
+	if (take_usd(n, "cachedPerMTok", from, false, &r.cached, e) < 0 ||
+	    take_usd(n, "cacheWritePerMTok", from, false, &r.cache_write, e) < 0)
+		return -1;
+	r.cache_write_1h = r.cache_write;
+	if (take_usd(n, "cacheWrite1hPerMTok", from, false, &r.cache_write_1h, e) < 0)
+		return -1;
+	*ret = r;
+	return 0;
+}
+
+/* Prices per million tokens, and the higher ones of requests with much input. */
 static int take_price(const struct entry *n, struct model_price *ret, struct err *e)
 {
-	const json_t *price = json_object_get(n->json, "price");
+	static const char *const keys[] = {
+		"inputPerMTok",        "outputPerMTok", "cachedPerMTok", "cacheWritePerMTok",
+		"cacheWrite1hPerMTok", "above",         "tokens"
+	};
+	const json_t *price = json_object_get(n->json, "price"), *above = json_object_get(price, "above"),
+		     *tokens = json_object_get(above, "tokens");
 	struct model_price p = { .known = true };
 
 	if (!price)
 		return 0;
-	if (!json_is_object(price))
-		return set_error(n, "price", e, "must be an object with inputPerMTok and outputPerMTok");
-	if (take_usd(n, "inputPerMTok", price, true, &p.input, e) < 0 ||
-	    take_usd(n, "outputPerMTok", price, true, &p.output, e) < 0)
+	/* "tokens" is last: only the tier has it. */
+	if (check_members(n, "price", price, keys, countof(keys) - 1, e) < 0 || take_rates(n, price, &p.base, e) < 0)
 		return -1;
-	p.cached = p.input;
-	if (take_usd(n, "cachedPerMTok", price, false, &p.cached, e) < 0)
-		return -1;
+	if (above) {
+		if (check_members(n, "price.above", above, keys, countof(keys), e) < 0 ||
+		    take_rates(n, above, &p.above, e) < 0)
+			return -1;
+		if (!json_is_integer(tokens) || json_integer_value(tokens) < 1)
+			return set_error(n, "price.above.tokens", e, "must be a number, 1 or more");
+		p.above_tokens = (uint64_t)json_integer_value(tokens);
+	}
 	*ret = p;
 	return 0;
 }
@@ -308,14 +352,4 @@ const struct policy_model *model_list_find(const struct model_list *s, const cha
 		if (strcmp(s->model[i].provider, provider) == 0 && strcmp(s->model[i].model, model) == 0)
 			return &s->model[i];
 	return NULL;
-}
-
-uint64_t model_price_of(const struct model_price *p, uint64_t input, uint64_t output, uint64_t cached)
-{
-	if (cached > input)
-		cached = input;
-	/* Rounded up, so that many small requests are not free. */
-	__uint128_t sum = (__uint128_t)(input - cached) * p->input + (__uint128_t)cached * p->cached +
-			  (__uint128_t)output * p->output;
-	return (uint64_t)((sum + 999999) / 1000000);
 }

@@ -6,7 +6,8 @@
  *
  *   "models": [{ "provider": "acme", "model": "large-2", "capabilities": ["tools", "vision"], "latency": "fast",
  *                "budgetClass": "standard", "contextTokens": 200000,
- *                "price": { "inputPerMTok": 3, "outputPerMTok": 15, "cachedPerMTok": 0.3 },
+ *                "price": { "inputPerMTok": 3, "outputPerMTok": 15, "cachedPerMTok": 0.3, "cacheWritePerMTok": 3.75,
+ *                           "cacheWrite1hPerMTok": 6, "above": { "tokens": 200000, "inputPerMTok": 6, … } },
  *                "disabled": "retired" }]
  *   "limits": { "budgets": [{ "name": "daily", "scope": "user", "window": "day", "usd": 20, "lowMark": 0.8 }] }
  *
@@ -14,9 +15,9 @@
  * low | standard | high (default standard). A budget is of a user or of each session; window none | day | month.
  */
 
-#include <stdbool.h>
+#include "policy/model_price.h"
+
 #include <stddef.h>
-#include <stdint.h>
 
 struct err;
 
@@ -24,12 +25,6 @@ enum model_latency { LATENCY_FAST, LATENCY_BALANCED, LATENCY_SLOW, LATENCY_COUNT
 enum budget_class { BUDGET_LOW, BUDGET_STANDARD, BUDGET_HIGH, BUDGET_CLASS_COUNT };
 enum budget_scope { BUDGET_OF_USER, BUDGET_OF_SESSION };
 enum budget_window { BUDGET_EVER, BUDGET_DAY, BUDGET_MONTH };
-
-/* Money is counted in millionths of a US dollar. */
-struct model_price {
-	bool known;
-	uint64_t input, output, cached; /* micro-USD for a million tokens */
-};
 
 struct policy_model {
 	char *provider, *model, *disabled; /* disabled: the reason, or NULL */
@@ -63,7 +58,6 @@ struct model_list {
 int model_list_parse(struct model_list *s, const char *file, const char *text, size_t len, struct err *e);
 void model_list_done(struct model_list *s);
 const struct policy_model *model_list_find(const struct model_list *s, const char *provider, const char *model);
-uint64_t model_price_of(const struct model_price *p, uint64_t input, uint64_t output, uint64_t cached);
 
 const char *model_latency_name(enum model_latency l);
 const char *budget_class_name(enum budget_class c);

@@ -179,7 +179,8 @@ void routing_decide(const struct model_list *models, const struct routing_reques
 						 .priced = m->price.known };
 		c->excluded = find_exclusion(m, r, &l, c->missing);
 		if (m->price.known)
-			c->estimate = model_price_of(&m->price, r->input_tokens, r->output_tokens, 0);
+			c->estimate = model_price_of(&m->price, &(struct model_tokens){ .input = r->input_tokens,
+											.output = r->output_tokens });
 		ret->fitting += c->excluded == ROUTING_FITS;
 	}
 	sort_candidates(ret, r);

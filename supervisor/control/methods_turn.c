@@ -210,9 +210,11 @@ int method_record_cost(struct call *c, const struct record_cost_params *p, struc
 		.provider = p->provider,
 		.model = p->model,
 		.model_request_id = p->modelRequestId,
-		.input_tokens = p->inputTokens.value,
-		.output_tokens = p->outputTokens.value,
-		.cached_tokens = p->cachedTokens.value,
+		.tokens = { .input = p->inputTokens.value,
+			    .output = p->outputTokens.value,
+			    .cached = p->cachedTokens.value,
+			    .cache_write = p->cacheWriteTokens.value,
+			    .cache_write_1h = p->cacheWrite1hTokens.value },
 		.usd = p->costUsd.given ? p->costUsd.value : -1,
 		.estimate = p->estimate.value,
 	};
@@ -220,11 +222,15 @@ int method_record_cost(struct call *c, const struct record_cost_params *p, struc
 	/* `!(usd >= 0)` also rejects NaN. */
 	if (p->costUsd.given && (!(r.usd >= 0) || r.usd > 1e6))
 		return err_field(e, "costUsd", "must be 0 to 1000000 US dollars");
-	if (r.input_tokens > TOKENS_MAX || r.output_tokens > TOKENS_MAX)
-		return err_field(e, r.input_tokens > TOKENS_MAX ? "inputTokens" : "outputTokens",
+	if (r.tokens.input > TOKENS_MAX || r.tokens.output > TOKENS_MAX)
+		return err_field(e, r.tokens.input > TOKENS_MAX ? "inputTokens" : "outputTokens",
 				 "is larger than any request can be");
-	if (r.cached_tokens > r.input_tokens)
+	if (r.tokens.cached > r.tokens.input)
 		return err_field(e, "cachedTokens", "cannot be more than inputTokens");
+	if (r.tokens.cache_write > r.tokens.input - r.tokens.cached)
+		return err_field(e, "cacheWriteTokens", "and cachedTokens cannot be more than inputTokens");
+	if (r.tokens.cache_write_1h > r.tokens.cache_write)
+		return err_field(e, "cacheWrite1hTokens", "cannot be more than cacheWriteTokens");
 	if (param_length("provider", r.provider, 1, WORD_MAX, e) < 0 ||
 	    param_length("model", r.model, 1, WORD_MAX, e) < 0)
 		return -1;

@@ -4,6 +4,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
 #include "runtime/engine/model/model.h"
+#include "runtime/engine/model/model_registry.h"
 #include "runtime/view/view.h"
 #include "runtime/view/view_cost.h"
 
@@ -170,14 +171,19 @@ static void budget_facts(struct engine *engine, const struct scope *s, struct tr
 	id_copy(row->session_id, s->session);
 }
 
+static struct opt_int opt_count(uint64_t n) { return opt_int_if(n, (int64_t)n); }
+
 /* An estimate and a cost have the same members; only costs count against budgets. */
 static void cost_fact(const struct scope *s, struct transaction *tx, const struct cost_report *r, uint64_t micro,
 		      const char *basis)
 {
 	const struct json_value provider = json_from_string(r->provider), model = json_from_string(r->model),
 				basis_json = json_from_string(basis), micro_json = json_from_uint(&micro),
-				tokens = JSON_OBJECT(token_counts, .input = r->input_tokens, .output = r->output_tokens,
-						     .cached = r->cached_tokens);
+				tokens = JSON_OBJECT(token_counts, .input = (int64_t)r->tokens.input,
+						     .output = (int64_t)r->tokens.output,
+						     .cached = (int64_t)r->tokens.cached,
+						     .cacheWrite = opt_count(r->tokens.cache_write),
+						     .cacheWrite1h = opt_count(r->tokens.cache_write_1h));
 	struct scope of = *s;
 
 	of.model_request = r->model_request_id;
@@ -194,19 +200,17 @@ static void cost_fact(const struct scope *s, struct transaction *tx, const struc
 /* −1: no price is known and no amount was given. */
 static int cost_amount(struct engine *engine, const struct cost_report *r, uint64_t *ret, const char **ret_basis)
 {
-	const struct policy_model *m = engine->models && r->model
-					       ? model_list_find(engine->models, r->provider, r->model)
-					       : NULL;
+	struct model_price price;
 
-	/* An amount that the client gives takes precedence over the policy's prices. */
+	/* An amount that the client gives takes precedence over prices. */
 	if (r->usd >= 0) {
 		*ret = (uint64_t)(r->usd * 1e6 + 0.5);
 		*ret_basis = "reported";
 		return 0;
 	}
-	if (!m || !m->price.known)
+	if (!r->model || !model_price_find(engine, r->provider, r->model, &price))
 		return -1;
-	*ret = model_price_of(&m->price, r->input_tokens, r->output_tokens, r->cached_tokens);
+	*ret = model_price_of(&price, &r->tokens);
 	*ret_basis = "price_table";
 	return 0;
 }
@@ -403,9 +407,11 @@ void routing_model_completed(struct engine *engine, struct transaction *tx, cons
 		.model = model,
 		.model_request_id = ev->ids[ID_MODEL_REQUEST],
 		.usd = -1,
-		.input_tokens = jval_uint(jval_get(usage, "inputTokens"), 0),
-		.output_tokens = jval_uint(jval_get(usage, "outputTokens"), 0),
-		.cached_tokens = jval_uint(jval_get(usage, "cachedTokens"), 0),
+		.tokens = { .input = jval_uint(jval_get(usage, "inputTokens"), 0),
+			    .output = jval_uint(jval_get(usage, "outputTokens"), 0),
+			    .cached = jval_uint(jval_get(usage, "cachedTokens"), 0),
+			    .cache_write = jval_uint(jval_get(usage, "cacheWriteTokens"), 0),
+			    .cache_write_1h = jval_uint(jval_get(usage, "cacheWrite1hTokens"), 0) },
 	};
 	if (cost_amount(engine, &r, &micro, &basis) < 0 ||
 	    money_scope(engine, turn[0] ? turn : NULL, &c, &named, &s, &e) < 0)

@@ -6,9 +6,10 @@
  * makes the decision (policy/routing.h). This module collects its inputs from the documents, records the candidates and
  * the decision, and updates the budgets when costs are reported. It keeps no state of its own.
  *
- * emit.c           emit_events: facts that clients report
- * routing_facts.c  resolve_routing
- * cost.c           costs, budgets and limits; the order of clients' model events
+ * model_registry.c  the models that the execution loop may call
+ * emit.c            emit_events: facts that clients report
+ * routing_facts.c   resolve_routing
+ * cost.c            costs, budgets and limits; the order of clients' model events
  */
 
 #include "policy/routing.h"
@@ -34,8 +35,8 @@ void engine_resolve_routing(struct engine *engine, const struct routing_ask *r, 
 
 struct cost_report {
 	const char *turn_id, *provider, *model, *model_request_id; /* turn_id NULL: the system turn */
-	uint64_t input_tokens, output_tokens, cached_tokens;
-	double usd; /* negative = not given: computed from the policy's prices */
+	struct model_tokens tokens;
+	double usd; /* negative = not given: computed from the prices */
 	bool estimate;
 };
 void engine_record_cost(struct engine *engine, const struct cost_report *r, const struct caller *c, engine_reply_fn fn,

@@ -2,6 +2,7 @@
 
 #include "tests/unit/suite.h"
 
+#include "policy/known_model.h"
 #include "policy/routing.h"
 #include "runtime/base/err.h"
 
@@ -137,15 +138,65 @@ START_TEST(what_failed_is_not_tried_again)
 }
 END_TEST
 
+#define price(m, ...) model_price_of(&(m)->price, &(struct model_tokens){ __VA_ARGS__ })
+
 START_TEST(prices_are_exact_and_rounded_up)
 {
 	setup();
 	const struct policy_model *m = model_list_find(&models, "a", "small");
 
-	ck_assert_uint_eq(model_price_of(&m->price, 1000000, 0, 0), 1000000);
-	ck_assert_uint_eq(model_price_of(&m->price, 1000000, 1000000, 500000), 500000 + 50000 + 5000000);
-	ck_assert_uint_eq(model_price_of(&m->price, 1, 0, 1), 1);
+	ck_assert_uint_eq(price(m, .input = 1000000), 1000000);
+	ck_assert_uint_eq(price(m, .input = 1000000, .output = 1000000, .cached = 500000), 500000 + 50000 + 5000000);
+	ck_assert_uint_eq(price(m, .input = 1, .cached = 1), 1);
 	ck_assert_uint_eq(models.budget[0].micro_usd, 2500000);
+}
+END_TEST
+
+START_TEST(cache_writes_and_tiers_have_prices_of_their_own)
+{
+	static const char text[] =
+		"{\"models\":[{\"provider\":\"c\",\"model\":\"m\",\"price\":{\"inputPerMTok\":4,\"outputPerMTok\":20,"
+		"\"cachedPerMTok\":0.4,\"cacheWritePerMTok\":5,\"cacheWrite1hPerMTok\":8,"
+		"\"above\":{\"tokens\":200000,\"inputPerMTok\":8,\"outputPerMTok\":30}}}]}";
+	struct model_list list = { 0 };
+	struct err e = ERR_INIT;
+
+	ck_assert_int_eq(model_list_parse(&list, "p", text, strlen(text), &e), 0);
+	const struct policy_model *m = &list.model[0];
+	/* 100,000 sent: 40,000 cached, 40,000 written, of which 10,000 for an hour, 20,000 neither. */
+	ck_assert_uint_eq(price(m, .input = 100000, .output = 1000, .cached = 40000, .cache_write = 40000,
+				.cache_write_1h = 10000),
+			  16000 + 150000 + 80000 + 80000 + 20000);
+	/* One token more than the tier's limit: everything costs more. What the tier does not give costs what input
+	 * does. */
+	ck_assert_uint_eq(price(m, .input = 200000), 800000);
+	ck_assert_uint_eq(price(m, .input = 200001, .cached = 200001, .output = 100), 1600008 + 3000);
+	/* Parts that are more than the whole. */
+	ck_assert_uint_eq(price(m, .input = 10, .cached = 5, .cache_write = 100), 27);
+	/* The dearest way in which 1,000 tokens can be counted is a write for an hour. */
+	ck_assert_uint_eq(model_price_bound(&m->price, 1000, 100), 8000 + 2000);
+	ck_assert_uint_eq(model_price_output(&m->price, 1000, 10000), 100);
+	ck_assert_uint_eq(model_price_output(&m->price, 1000, 8000), 0);
+	model_list_done(&list);
+}
+END_TEST
+
+START_TEST(known_models_have_a_price_also_in_dated_versions)
+{
+	const struct known_model *opus = known_model_find("anthropic", "claude-opus-4-6");
+
+	ck_assert_ptr_nonnull(opus);
+	ck_assert_uint_eq(opus->price.base.input, 5000000);
+	ck_assert_uint_eq(opus->price.base.cache_write, 6250000);
+	ck_assert_uint_eq(opus->price.base.cache_write_1h, 10000000);
+	ck_assert_ptr_eq(known_model_find("anthropic", "claude-opus-4-6-20260205"), opus);
+	ck_assert_str_eq(known_model_find("openai", "gpt-5-2025-08-07")->model, "gpt-5");
+	ck_assert_str_eq(known_model_find("openai", "gpt-5-mini")->model, "gpt-5-mini");
+	ck_assert_ptr_null(known_model_find("openai", "gpt-5-max"));
+	ck_assert_ptr_null(known_model_find("else", "claude-opus-4-6"));
+	ck_assert_uint_eq(known_model_find("gemini", "gemini-2.5-pro")->price.above_tokens, 200000);
+	ck_assert_str_eq(known_provider_of("openai-responses")->name, "openai");
+	ck_assert_ptr_null(known_provider_find("acme"));
 }
 END_TEST
 
@@ -161,6 +212,12 @@ START_TEST(mistakes_are_named)
 		{ "{\"models\":[{\"provider\":\"a\",\"model\":\"b\",\"price\":{\"inputPerMTok\":-1,\"outputPerMTok\":1}"
 		  "}]}",
 		  "models[0].inputPerMTok" },
+		{ "{\"models\":[{\"provider\":\"a\",\"model\":\"b\",\"price\":{\"inputPerMTok\":1,\"outputPerMTok\":1,"
+		  "\"cachePerMTok\":1}}]}",
+		  "models[0].price" },
+		{ "{\"models\":[{\"provider\":\"a\",\"model\":\"b\",\"price\":{\"inputPerMTok\":1,\"outputPerMTok\":1,"
+		  "\"above\":{\"inputPerMTok\":1,\"outputPerMTok\":1}}}]}",
+		  "models[0].price.above.tokens" },
 		{ "{\"limits\":{\"budgets\":[{\"name\":\"x\"}]}}", "limits.budgets[0].usd" },
 		{ "{\"limits\":{\"budgets\":[{\"name\":\"x\",\"usd\":1,\"scope\":\"session\",\"window\":\"day\"}]}}",
 		  "limits.budgets[0].window" },
@@ -181,5 +238,6 @@ int main(void)
 {
 	return SUITE("routing", the_policys_order_is_the_preference, needs_leave_out_and_one_that_is_left_is_single,
 		     a_request_ranks_first_or_is_all, speed_and_price_rank, what_failed_is_not_tried_again,
-		     prices_are_exact_and_rounded_up, mistakes_are_named);
+		     prices_are_exact_and_rounded_up, cache_writes_and_tiers_have_prices_of_their_own,
+		     known_models_have_a_price_also_in_dated_versions, mistakes_are_named);
 }
