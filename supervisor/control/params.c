@@ -168,12 +168,29 @@ static char *field_name(const char *prefix, const char *name)
 	return prefix && *prefix ? mem_printf("%s.%s", prefix, name) : mem_strdup(name);
 }
 
+/* Whether the name suggests that the value is a key, not a reference to one. */
+static bool names_secret(const char *key)
+{
+	static const char *const words[] = { "key", "token", "secret", "password", "credential" };
+
+	if (strcasestr(key, "file") || strcasestr(key, "command"))
+		return false;
+	for (size_t i = 0; i < countof(words); i++)
+		if (strcasestr(key, words[i]))
+			return true;
+	return false;
+}
+
 /* A misspelled name gets the nearest one; otherwise all names are listed. */
 static int reject_unknown(const struct param *params, const char *prefix, const char *key, struct err *e)
 {
 	struct did_you_mean near = did_you_mean_for(key);
 	struct buf buf_auto known = BUF_INIT;
 	for (const struct param *p = params; p->name; p++) {
+		if (strcmp(p->name, "keyFile") == 0 && names_secret(key))
+			return err_field(e, key,
+					 "a key is never part of a request: put it in a file with mode 0600 and give "
+					 "keyFile, or give keyCommand, a command that prints it");
 		did_you_mean_try(&near, p->name);
 		buf_printf(&known, "%s%s", known.len ? ", " : "", p->name);
 	}

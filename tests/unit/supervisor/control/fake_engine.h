@@ -11,6 +11,7 @@
 #include "runtime/engine/channel/channel.h"
 #include "runtime/engine/core/engine.h"
 #include "runtime/engine/model/model.h"
+#include "runtime/engine/model/model_registry.h"
 #include "runtime/engine/process/evidence_facts.h"
 #include "runtime/engine/process/process_ports.h"
 #include "runtime/engine/sandbox/sandbox.h"
@@ -231,6 +232,25 @@ void engine_record_limit(struct engine *g, const struct limit_report *r, const s
 			 void *ctx)
 {
 	fake_asked("limit", r->provider, c, fn, ctx);
+}
+void engine_add_model(struct engine *g, const struct model_registration *r, const struct caller *c, engine_reply_fn fn,
+		      void *ctx)
+{
+	fake_asked("add_model", r->name, c, fn, ctx);
+}
+void engine_remove_model(struct engine *g, const char *name, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	fake_asked("remove_model", name, c, fn, ctx);
+}
+int engine_list_models(struct engine *g, uint32_t uid, struct buf *out, struct err *e)
+{
+	buf_str(out, "{\"models\":[]}");
+	return 0;
+}
+int engine_get_model(struct engine *g, uint32_t uid, const char *name, struct buf *out, struct err *e)
+{
+	buf_str(out, "{}");
+	return 0;
 }
 #define SUBAGENT_METHOD(name)                                                                                  \
 	void engine_##name(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, \
