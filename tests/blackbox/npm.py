@@ -26,6 +26,7 @@ SETS = {
     "mcp-conformance": ["@modelcontextprotocol/conformance@0.2.0-alpha.12"],
     "mcp-sdk": ["@modelcontextprotocol/sdk@1.32.2", "@modelcontextprotocol/client@2.4.0"],
     "codex": ["@openai/codex@0.166.0"],
+    "model-sdk": ["@anthropic-ai/sdk@1.8.0", "openai@7.53.0", "@google/genai@2.32.0"],
 }
 NODE = "node-linux-" + {"aarch64": "arm64", "x86_64": "x64"}.get(platform.machine(), platform.machine()) + "@22.23.3"
 CONFORMANCE_NODE = 22   # what the conformance suite runs on
