@@ -5,13 +5,16 @@
  * bailiff-tool: the file tools, as a small static program. It runs inside the turn's sandbox as the turn's user, so the
  * kernel decides what it may access. It gets the call's arguments (JSON that the runtime has checked) on stdin and
  * writes one JSON object to stdout. Exit status 0: the object is the result; 1: it is
- * {"error":{"category","message",…}}.
+ * {"error":{"category","message",…}}, and members that explain it.
  *
  * main.c          selects the tool
  * tool_file.c     reads, writes (atomically) and lists files
  * patch.c         parses both patch formats into one list of changes
  * patch_text.c    applies changes to the text of one file
  * tool_patch.c    apply_patch: nothing is written unless every hunk applies; each file is replaced atomically
+ * tool_edit.c     edit_file: replaces a text that occurs once
+ * tool_search.c   glob and grep
+ * file_tree.c     … the files that they visit, without what .gitignore excludes
  * tool_fs.c       single operations on files, for gateways; with its own arguments and replies
  * tool_walk.c     … the one that walks a tree
  * tool_inspect.c  reports what the sandbox looks like from inside, for `bailiff doctor`
@@ -39,6 +42,9 @@ int tool_read_file(struct jval args, struct jw *w, struct err *e);
 int tool_write_file(struct jval args, struct jw *w, struct err *e);
 int tool_list_directory(struct jval args, struct jw *w, struct err *e);
 int tool_apply_patch(struct jval args, struct jw *w, struct err *e);
+int tool_edit_file(struct jval args, struct jw *w, struct err *e);
+int tool_glob(struct jval args, struct jw *w, struct err *e);
+int tool_grep(struct jval args, struct jw *w, struct err *e);
 
 /* Reads the whole file. ERR_NOT_FOUND, ERR_SYS, ERR_EXHAUSTED. */
 int tool_file_load(const char *path, struct buf *ret, struct err *e);

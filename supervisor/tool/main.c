@@ -19,6 +19,9 @@ static const struct {
 	{ "write_file", tool_write_file },
 	{ "list_directory", tool_list_directory },
 	{ "apply_patch", tool_apply_patch },
+	{ "edit_file", tool_edit_file },
+	{ "glob", tool_glob },
+	{ "grep", tool_grep },
 };
 
 static int read_request(struct buf *ret, struct err *e)
