@@ -33,7 +33,8 @@ static const struct {
 	{ "read_file", RULE_READ },   { "Glob", RULE_READ },           { "Grep", RULE_READ },
 	{ "LS", RULE_READ },          { "list_directory", RULE_READ }, { "Edit", RULE_EDIT },
 	{ "MultiEdit", RULE_EDIT },   { "Write", RULE_EDIT },          { "write_file", RULE_EDIT },
-	{ "apply_patch", RULE_EDIT }, { "NotebookEdit", RULE_EDIT },   { "WebFetch", RULE_FETCH },
+	{ "apply_patch", RULE_EDIT }, { "edit_file", RULE_EDIT },      { "glob", RULE_READ },
+	{ "grep", RULE_READ },        { "NotebookEdit", RULE_EDIT },   { "WebFetch", RULE_FETCH },
 };
 
 const char *rule_effect_name(enum rule_effect e) { return effects[e]; }

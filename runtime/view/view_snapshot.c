@@ -201,7 +201,7 @@ static int write_thread(struct store *s, const struct thread_doc *d, const struc
 			uint64_t *updated, struct err *e)
 {
 	view_write_members(w, &thread_schema, d,
-			   "threadId status phase reason activeTurnId origin parentThreadId createdAt");
+			   "threadId status phase reason activeTurnId origin parentThreadId createdAt plan");
 	if (d->updatedAt > *updated)
 		*updated = d->updatedAt;
 	if (write_turns(s, d->threadId, win, w, updated, e) < 0 || view_write_actions(s, d->threadId, w, e) < 0 ||

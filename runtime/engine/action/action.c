@@ -377,8 +377,8 @@ static void list_actions(struct engine *engine, enum view_kind kind, const char 
 		log_error("look for open actions: %s", e.message);
 }
 
-bool action_of_call(struct engine *engine, const char *turn_id, const char *call_id, struct buf *text,
-		    struct action_doc *ret)
+bool action_of_call(struct engine *engine, enum action_kind kind, const char *turn_id, const char *call_id,
+		    struct buf *text, struct action_doc *ret)
 {
 	mem_auto char *prefix = mem_printf("%s/", turn_id);
 	struct action_list l = { 0 };
@@ -387,8 +387,8 @@ bool action_of_call(struct engine *engine, const char *turn_id, const char *call
 
 	list_actions(engine, VIEW_TURN_OPEN_ACTION, prefix, &l);
 	for (size_t i = 0; i < l.count && !found; i++)
-		found = action_read(engine, l.ids[i], text, ret, &e) == 0 &&
-			strcmp(ret->kind, names[ACTION_KIND_TOOL]) == 0 && strcmp(ret->toolCallId, call_id) == 0;
+		found = action_read(engine, l.ids[i], text, ret, &e) == 0 && strcmp(ret->kind, names[kind]) == 0 &&
+			strcmp(ret->toolCallId, call_id) == 0;
 	free(l.ids);
 	return found;
 }

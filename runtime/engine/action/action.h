@@ -88,9 +88,9 @@ int action_open(struct engine *engine, const struct action_spec *s, struct trans
 		struct err *e);
 /* 0 = found, 1 = not found, −1 with e. Includes events that are not committed yet. `ret` points into `text`. */
 int action_read(struct engine *engine, const char *action_id, struct buf *text, struct action_doc *ret, struct err *e);
-/* The open action that a tool call of this turn waits for before it starts; false = none. */
-bool action_of_call(struct engine *engine, const char *turn_id, const char *call_id, struct buf *text,
-		    struct action_doc *ret);
+/* The open action of this kind that a tool call of this turn waits for; false = none. */
+bool action_of_call(struct engine *engine, enum action_kind kind, const char *turn_id, const char *call_id,
+		    struct buf *text, struct action_doc *ret);
 /* Adds action.resolved and its consequences to the transaction; effects follow its commit. Every resolution uses this.
  */
 void action_resolve(struct transaction *tx, const struct action_outcome *o);

@@ -116,7 +116,8 @@ void tool_call_begin(struct transaction *tx, const struct turn_doc *t, const str
 				  .uid = opt_int_if(!builtin, of ? of->uid : u->by.uid),
 				  .connection = opt_int_if(!builtin, of ? of->connection : u->connection)),
 	     .flags = of ? json_from_writer(write_flags, of, 0) : JSON_NONE,
-	     .policy = JSON_OBJECT(tool_policy, .sandbox = builtin ? "turn" : "not_applicable"),
+	     .policy = JSON_OBJECT(tool_policy,
+				   .sandbox = builtin && of->runs != TOOL_RUNS_ENGINE ? "turn" : "not_applicable"),
 	     .part = opt_int_if(u->part >= 0, u->part), .requestedBy = json_requester(&u->by));
 	args_fact(&doc, &use, tx);
 	if (!u->runner)

@@ -9,7 +9,8 @@
  * tool_call.c       calls: their facts, their start, their end
  * tool_report.c     invoke_tool and report_tool_call
  * tool_process.c    calls that run as processes
- * tool_permission.c whether a call that a client executes may start
+ * tool_engine.c     calls that the engine executes itself
+ * tool_permission.c whether a call that has no process may start
  * tool_hooks.c      the hooks for those
  * tool_result.c     the result as a model reads it
  */
@@ -69,7 +70,7 @@ void tool_cancel_of_turn(struct engine *engine, const char *turn_id, const char 
 void tool_owner_disconnected(struct engine *engine, uint64_t connection);
 void tool_recover(struct engine *engine);
 
-/* tool_permission.c: calls that a client executes */
+/* tool_permission.c: calls that a client or the engine executes */
 enum tool_from { TOOL_FROM_LOOP, TOOL_FROM_INVOKE, TOOL_FROM_REPORT };
 /*
  * Evaluates the call: starts it, asks a person or denies it. fn NULL: called by the turn's own loop. The reply is
@@ -89,6 +90,10 @@ void tool_call_doc_of(const struct turn_doc *t, const struct tool_use *u, struct
 
 /* tool_process.c */
 void tool_process_start(struct engine *engine, const char *call_id);
+
+/* tool_engine.c: the call has begun and its arguments match the schema; it ends with tool.result or tool.failed. */
+void tool_engine_run(struct engine *engine, const struct tool_call_doc *d, const struct turn_doc *t,
+		     const struct tool *tool, const json_t *args);
 
 /* tool_hooks.c: the hooks of a call that a client executes, during its evaluation */
 struct tool_hooks {

@@ -1,8 +1,8 @@
 /*
- * Calls that a client executes with a tool of its own are evaluated like commands before they start: by the tool's
- * name and, if that is one of the convention's (Read, Edit, WebFetch, Bash …), by their arguments. A denied call
- * never starts, so its owner never sees a tool.started. A call that needs approval waits in an action, whose
- * continuation holds everything needed to start it.
+ * Calls without a process, which a client executes with a tool of its own or the engine with one of its, are evaluated
+ * like commands before they start: by the tool's name and, if that is one of the convention's (Read, Edit, WebFetch,
+ * Bash …), by their arguments. A denied call never starts, so its owner never sees a tool.started. A call that needs
+ * approval waits in an action, whose continuation holds everything needed to start it.
  */
 
 #include "runtime/engine/call/tool_call.h"
@@ -245,7 +245,7 @@ static void request_approval(struct engine *engine, struct tool_evaluation *j, c
 	if (j->suggestions_json)
 		jw_kraw(&w, "always", j->suggestions_json, strlen(j->suggestions_json));
 	jw_obj_end(&w);
-	buf_printf(&prompt, "call the client's tool %s with ", j->use.tool);
+	buf_printf(&prompt, "call the tool %s with ", j->use.tool);
 	text_ends(args, strlen(args), ARGUMENTS_SHOWN, &prompt);
 	const struct action_spec spec = {
 		.kind = ACTION_KIND_TOOL,
@@ -353,6 +353,26 @@ static void resolve_ask(struct engine *engine, struct tool_evaluation *j, const 
 	}
 }
 
+/* What the rules do not know: whether they are complete, and which tool it is. */
+static void adjust_decision(struct engine *engine, struct tool_evaluation *j, const struct turn_doc *t, bool too_many,
+			    const char *unread)
+{
+	struct tool tool;
+	const bool known = tool_find(engine, j->use.tool, (struct tool_scope){ (uint32_t)t->uid, t->sessionId }, &tool);
+
+	if (known && tool.destructive)
+		j->decision.destructive = true;
+	/* Only rules and hooks restrict the engine's own tools: a mode has nothing to protect from them. */
+	if (known && tool.runs == TOOL_RUNS_ENGINE && !j->decision.ruled)
+		overrule_decision(j, POLICY_ALLOW, POLICY_BY_CLASSIFIER, "it has no effect outside of bailiff");
+	/* The session's own rules cannot be read, and one of them might deny the call. */
+	if (unread)
+		overrule_decision(j, POLICY_DENY, POLICY_BY_RULE, unread);
+	if (too_many)
+		overrule_decision(j, POLICY_DENY, POLICY_BY_RULE,
+				  "it names too many files for one decision; split it into several calls");
+}
+
 /* True: hooks have to run first. */
 static bool decide_call(struct engine *engine, struct tool_evaluation *j, const struct policy_rules *rules,
 			const struct turn_doc *turn)
@@ -372,7 +392,6 @@ static bool decide_call(struct engine *engine, struct tool_evaluation *j, const 
 	struct buf out = BUF_INIT;
 	const struct policy_rules *session = NULL;
 	struct err unread = ERR_INIT;
-	struct tool t;
 
 	if (line)
 		command_analyse_line(line, strlen(line), &how, &facts);
@@ -401,14 +420,7 @@ static bool decide_call(struct engine *engine, struct tool_evaluation *j, const 
 		.session_rules = session,
 	};
 	policy_decide(&r, &j->decision);
-	/* The session's own rules cannot be read, and one of them might deny the call. */
-	if (unread.code)
-		overrule_decision(j, POLICY_DENY, POLICY_BY_RULE, unread.message);
-	if (named.too_many)
-		overrule_decision(j, POLICY_DENY, POLICY_BY_RULE,
-				  "it names too many files for one decision; split it into several calls");
-	if (tool_find(engine, j->use.tool, (struct tool_scope){ (uint32_t)turn->uid, session_id }, &t) && t.destructive)
-		j->decision.destructive = true;
+	adjust_decision(engine, j, turn, named.too_many, unread.code ? unread.message : NULL);
 	const struct rules_query use = { .facts = r.facts,
 					 .tool = r.tool,
 					 .path = paths,
@@ -572,7 +584,7 @@ int tool_not_begun(struct engine *engine, const char *turn_id, const char *call_
 			id_copy(ret_tool, j->use.tool);
 			return 1;
 		}
-	if (!action_of_call(engine, turn_id, call_id, &text, &a))
+	if (!action_of_call(engine, ACTION_KIND_TOOL, turn_id, call_id, &text, &a))
 		return 0;
 	jval_str(jval_get(a.continuation, "argumentsHash"), ret_hash, HASH_SHA256_TEXT);
 	jval_str(jval_get(a.continuation, "toolName"), ret_tool, ID_SIZE);

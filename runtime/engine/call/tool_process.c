@@ -1,6 +1,6 @@
 /*
- * Calls of bailiff's own tools: each runs as a process in the turn's sandbox. The shell tool is the command itself.
- * The file tools are bailiff-tool (supervisor/tool), which reads its request from stdin and writes its answer to
+ * Calls of bailiff's own tools that run as a process in the turn's sandbox. The shell tool is the command itself. The
+ * file tools are bailiff-tool (supervisor/tool), which reads its request from stdin and writes its answer to
  * stdout.
  */
 
@@ -140,6 +140,8 @@ void tool_process_start(struct engine *engine, const char *call_id)
 	json_auto_t *args = tool_call_arguments(engine, &d, &e);
 	if (!args)
 		return fail_start(engine, call_id, &e);
+	if (tool.runs == TOOL_RUNS_ENGINE)
+		return tool_engine_run(engine, &d, &t, &tool, args);
 	start_process(engine, &d, &t, &tool, args);
 }
 

@@ -106,7 +106,7 @@ void engine_invoke_tool(struct engine *engine, const struct tool_request *r, con
 		return;
 	if (check_invocation(engine, r, c, &text, &t, &e) < 0)
 		return transaction_reject(tx, &e);
-	if (tool_is_client_run(r->tool, NULL)) {
+	if (tool_evaluated_first(r->tool, NULL)) {
 		struct pending_reply unused;
 
 		/* tool_check_permission replies instead of this transaction. */

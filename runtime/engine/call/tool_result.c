@@ -335,6 +335,34 @@ static void write_files(struct jval files, struct buf *out)
 		buf_str(out, "Nothing was changed.\n");
 }
 
+/* Text that a tool has found: as much as fits, and how to get the rest. */
+static void write_found(struct jval answer, size_t budget, struct buf *out)
+{
+	const struct jval next = jval_get(answer, "nextOffset");
+	const uint64_t total = jval_uint(jval_get(answer, "totalBytes"), 0);
+	buf_auto struct buf text = BUF_INIT;
+
+	jval_str_buf(jval_get(answer, "text"), &text);
+	size_t n = text.len;
+	if (n > budget) {
+		const char *nl = memrchr(text.data, '\n', budget);
+
+		n = nl ? (size_t)(nl + 1 - text.data) : text_utf8_cut(text.data, budget);
+	}
+	text_sanitize(buf_cstr(&text), n, out);
+	end_line(out);
+	if (!text.len)
+		buf_str(out, next.type == JT_NUMBER ? "(no more output)\n" : "(no match)\n");
+	if (next.type == JT_NUMBER) {
+		uint64_t at = n < text.len ? jval_uint(jval_get(answer, "offset"), 0) + n : jval_uint(next, 0);
+
+		if (at < total)
+			buf_printf(out, "[%" PRIu64 " of %" PRIu64 " bytes follow; go on with offset %" PRIu64 "]\n",
+				   total - at, total, at);
+	} else if (n < text.len || jval_bool(jval_get(answer, "truncated"), false))
+		buf_str(out, "[there are more matches; search fewer files or for something more specific]\n");
+}
+
 /* Names of files, one a line, until the budget is used up. */
 static void write_entries(struct jval list, bool truncated, size_t budget, struct buf *out)
 {
@@ -361,7 +389,7 @@ static void write_entries(struct jval list, bool truncated, size_t budget, struc
 			   truncated ? "more than " : "", n);
 }
 
-static void write_file_answer(struct engine *engine, const struct tool_call_doc *d, size_t budget, struct buf *out)
+static void write_answer(struct engine *engine, const struct tool_call_doc *d, size_t budget, struct buf *out)
 {
 	buf_auto struct buf text = BUF_INIT;
 	char ref[ID_SIZE];
@@ -378,6 +406,12 @@ static void write_file_answer(struct engine *engine, const struct tool_call_doc 
 		write_content(d, answer, budget, out);
 	else if (files.type == JT_ARRAY)
 		write_files(files, out);
+	else if (jval_get(answer, "text").type == JT_STRING)
+		write_found(answer, budget, out);
+	else if (jval_get(answer, "steps").type == JT_ARRAY)
+		buf_str(out, "The plan is recorded.\n");
+	else if (jval_get(answer, "answer").type == JT_STRING)
+		write_text(jval_get(answer, "answer"), out);
 	else if (entries.type == JT_ARRAY)
 		write_entries(entries, jval_bool(jval_get(answer, "truncated"), false), budget, out);
 	else
@@ -406,7 +440,22 @@ static void write_reported(struct engine *engine, const char *ref, size_t budget
 			   plain.len, ref);
 }
 
-static void write_failure(const struct tool_call_doc *d, struct buf *out)
+/* What bailiff-tool adds to its error. */
+static void write_near_miss(struct engine *engine, const struct tool_call_doc *d, struct buf *out)
+{
+	buf_auto struct buf text = BUF_INIT, miss = BUF_INIT;
+	char ref[ID_SIZE];
+	struct err e = ERR_INIT;
+
+	jval_str(d->rawOutputRef, ref, sizeof ref);
+	if (!ref[0] || store_output_whole(engine->o.store, ref, ANSWER_MAX, &text, &e) < 0)
+		return;
+	jval_str_buf(jval_get(jval_of(buf_cstr(&text), text.len), "nearMiss"), &miss);
+	text_sanitize(buf_cstr(&miss), miss.len, out);
+	end_line(out);
+}
+
+static void write_failure(struct engine *engine, const struct tool_call_doc *d, struct buf *out)
 {
 	const bool unknown = strcmp(d->status, "lost") == 0 || strcmp(d->status, "running") == 0;
 	char category[64];
@@ -423,6 +472,8 @@ static void write_failure(const struct tool_call_doc *d, struct buf *out)
 	else
 		buf_str(out, unknown ? "the outcome is unknown" : "no reason was given");
 	end_line(out);
+	if (strcmp(d->runner, "runtime") == 0)
+		write_near_miss(engine, d, out);
 	/* Its effects are unknown even if no output is: the caller must look before it repeats the call. */
 	if (unknown || (strcmp(d->status, "cancelled") == 0 && d->startedAt))
 		buf_str(out, "It may have run, completely or partly. Check its effects before repeating it.\n");
@@ -465,9 +516,9 @@ void tool_result_text(struct engine *engine, const struct tool_call_doc *d, size
 	else if (command && d->endedAt && write_command(engine, d, budget, ret_text))
 		;
 	else if (!completed)
-		write_failure(d, ret_text);
+		write_failure(engine, d, ret_text);
 	else if (runtime && ref[0])
-		write_file_answer(engine, d, budget, ret_text);
+		write_answer(engine, d, budget, ret_text);
 	else if (ref[0])
 		write_reported(engine, ref, budget, ret_text);
 	if (ret_text->len == start)

@@ -25,15 +25,16 @@
 #define SCHEMA_MAX 32768u
 
 static const struct tool own[] = {
-#define TOOL(NAME, name_, read_only_, concurrent_, destructive_, interrupt_, description_, schema_) \
-	{ .builtin = TOOL_##NAME,                                                                   \
-	  .name = name_,                                                                            \
-	  .read_only = read_only_,                                                                  \
-	  .concurrent = concurrent_,                                                                \
-	  .destructive = destructive_,                                                              \
-	  .interrupt = interrupt_,                                                                  \
-	  .description = description_,                                                              \
-	  .schema = schema_,                                                                        \
+#define TOOL(NAME, name_, runs_, read_only_, concurrent_, destructive_, interrupt_, description_, schema_) \
+	{ .builtin = TOOL_##NAME,                                                                          \
+	  .name = name_,                                                                                   \
+	  .runs = TOOL_RUNS_##runs_,                                                                       \
+	  .read_only = read_only_,                                                                         \
+	  .concurrent = concurrent_,                                                                       \
+	  .destructive = destructive_,                                                                     \
+	  .interrupt = interrupt_,                                                                         \
+	  .description = description_,                                                                     \
+	  .schema = schema_,                                                                               \
 	  .session_id = "" },
 #include "runtime/engine/tool/tools.def"
 #undef TOOL
@@ -90,8 +91,12 @@ bool tool_find(struct engine *engine, const char *name, struct tool_scope in, st
 	return t || x;
 }
 
-/* Whether the client runs the tool itself: it said so (`runner`), or the tool is not built in. */
-bool tool_is_client_run(const char *tool, const char *runner) { return runner || !own_find(tool); }
+bool tool_evaluated_first(const char *tool, const char *runner)
+{
+	const struct tool *t = own_find(tool);
+
+	return runner || !t || t->runs == TOOL_RUNS_ENGINE;
+}
 
 /* Both flags: a tool that writes may say that it is safe to run in parallel, but its order with other tools matters. */
 bool tool_is_parallel(struct engine *engine, const char *name, struct tool_scope in)
@@ -156,6 +161,16 @@ void tool_flags_json(const struct tool *t, struct jw *w)
 	jw_obj_end(w);
 }
 
+static const char *capability_of(const struct tool *t)
+{
+	static const char *const names[] = { [TOOL_RUNS_CLIENT] = "external",
+					     [TOOL_RUNS_COMMAND] = "process",
+					     [TOOL_RUNS_FILES] = "filesystem",
+					     [TOOL_RUNS_ENGINE] = "runtime" };
+
+	return names[t->runs];
+}
+
 static void tool_json(const struct tool *t, bool brief, struct jw *w)
 {
 	jw_obj(w);
@@ -170,13 +185,13 @@ static void tool_json(const struct tool *t, bool brief, struct jw *w)
 	jw_key(w, "flags");
 	tool_flags_json(t, w);
 	jw_kobj(w, "policy");
-	jw_kstr(w, "sandbox", t->builtin ? "turn" : "not_applicable");
+	jw_kstr(w, "sandbox", t->runs == TOOL_RUNS_COMMAND || t->runs == TOOL_RUNS_FILES ? "turn" : "not_applicable");
 	jw_obj_end(w);
 	if (!brief) {
 		jw_kstr(w, "description", t->description);
 		jw_kraw(w, "inputSchema", t->schema, strlen(t->schema));
 		jw_karr(w, "capabilities");
-		jw_str(w, t->builtin == TOOL_SHELL ? "process" : t->builtin ? "filesystem" : "external");
+		jw_str(w, capability_of(t));
 		jw_arr_end(w);
 		jw_kstr(w, "status", "available");
 		if (t->session_id[0])

@@ -4,8 +4,8 @@
 /*
  * The inventory of tools.
  *
- * A tool is built in (tools.def) and runs as a process in the turn's sandbox, or external: registered by a client,
- * which runs it itself as long as it is connected. Tool calls are in call/.
+ * A tool is built in (tools.def) and runs as a process in the turn's sandbox or in the engine itself, or external:
+ * registered by a client, which runs it itself as long as it is connected. Tool calls are in call/.
  *
  * The flags of a tool are claims of its author. The execution loop orders calls by them (tool_is_parallel) and
  * decisions show `destructive` to the approver; no flag allows anything.
@@ -31,8 +31,11 @@ enum tool_builtin {
 	TOOL_COUNT
 };
 
+enum tool_runs { TOOL_RUNS_CLIENT, TOOL_RUNS_COMMAND, TOOL_RUNS_FILES, TOOL_RUNS_ENGINE };
+
 struct tool {
 	enum tool_builtin builtin;
+	enum tool_runs runs;
 	char name[TOOL_NAME_MAX + 1];
 	bool read_only, concurrent, destructive; /* see tools.def; `concurrent` is isConcurrencySafe on the wire */
 	const char *interrupt;                   /* cancel, block */
@@ -60,7 +63,11 @@ bool tool_is_parallel(struct engine *engine, const char *name, struct tool_scope
 void tool_flags_json(const struct tool *t, struct jw *w);
 /* [{…}], the tools that this uid can call. `brief`: without schemas. */
 void tool_list_json(struct engine *engine, uint32_t uid, const char *session_id, bool brief, struct jw *w);
-bool tool_is_client_run(const char *tool, const char *runner);
+/*
+ * Whether a call is evaluated before it begins (tool_check_permission): the client executes it, because it says so
+ * (`runner`) or because the tool is not built in, or the engine does. Others are evaluated when their process starts.
+ */
+bool tool_evaluated_first(const char *tool, const char *runner);
 /* Adds tool.catalog_resolved, the list of tools that a turn can call. */
 void tool_catalog_fact(struct engine *engine, const struct turn_doc *t, struct transaction *tx);
 void tools_client_disconnected(struct engine *engine, uint64_t connection);

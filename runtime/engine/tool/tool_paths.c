@@ -93,7 +93,7 @@ static void name_patch_paths(struct naming *n, const char *patch)
 /* Tools that use the working directory if no path is given. */
 static bool defaults_to_cwd(const char *tool)
 {
-	static const char *const names[] = { "list_directory", "LS", "Grep", "Glob" };
+	static const char *const names[] = { "list_directory", "LS", "Grep", "Glob", "grep", "glob" };
 
 	for (size_t i = 0; i < countof(names); i++)
 		if (strcmp(names[i], tool) == 0)
@@ -129,8 +129,8 @@ void tool_paths_done(struct tool_paths *n)
 	*n = (struct tool_paths){ 0 };
 }
 
-/* Tools of common agents that read everything below a directory. */
-bool tool_searches(const char *tool) { return strcmp(tool, "Grep") == 0 || strcmp(tool, "Glob") == 0; }
+/* Tools that read everything below a directory: bailiff's own, and those of common agents. */
+bool tool_searches(const char *tool) { return strcasecmp(tool, "grep") == 0 || strcasecmp(tool, "glob") == 0; }
 
 /*
  * The host of a URL; NULL if it is ambiguous. A client may normalise slashes, decode escapes or map characters, and so

@@ -205,6 +205,26 @@ START_TEST(changed_files_and_listings_are_lines)
 }
 END_TEST
 
+START_TEST(matches_and_near_misses_are_shown)
+{
+	struct fake_process *p = call("grep", "{\"pattern\":\"x\"}");
+
+	print(p, STREAM_STDOUT, "{\"matches\":2,\"truncated\":true,\"text\":\"a:1:x\\nb:2:x\\n\"}\n");
+	fake_exit(&w, p, EXITED(0), 0);
+	ck_assert_str_eq(result(0), "a:1:x\nb:2:x\n[there are more matches; search fewer files or for something more "
+				    "specific]\n");
+	result(8);
+	HAS("a:1:x\n[there");
+	p = call("edit_file", "{\"path\":\"a\",\"oldText\":\"x\",\"newText\":\"y\"}");
+	print(p, STREAM_STDOUT,
+	      "{\"nearMiss\":\"at line 7:\\n\",\"error\":{\"category\":\"conflict\",\"message\":\"not there\"}}\n");
+	fake_exit(&w, p, EXITED(1), 0);
+	result(0);
+	ck_assert(failed);
+	HAS("Failed (conflict): not there\nat line 7:\n");
+}
+END_TEST
+
 START_TEST(a_lost_call_may_have_run)
 {
 	call("write_file", "{\"path\":\"a\",\"content\":\"x\"}");
@@ -238,7 +258,7 @@ int main(void)
 			      long_output_keeps_head_and_tail_with_whole_lines, bytes_that_are_not_text_are_replaced,
 			      denials_name_the_argument_that_would_ask_for_access,
 			      a_file_has_numbered_lines_and_an_offset_to_go_on, changed_files_and_listings_are_lines,
-			      a_lost_call_may_have_run) },
+			      matches_and_near_misses_are_shown, a_lost_call_may_have_run) },
 	};
 
 	return suite_run_cases("tool_result", cases, 1);

@@ -357,7 +357,7 @@ void engine_sandbox_id(struct engine *g, const char *given, const struct caller 
 {
 	id_copy(ret, given);
 }
-bool tool_is_client_run(const char *tool, const char *runner) { return false; }
+bool tool_evaluated_first(const char *tool, const char *runner) { return false; }
 
 /* There are no copy-on-write runs. */
 void cow_changes_request(struct cow_changes *c, enum change_op op, const char *process_id, uint32_t viewer,

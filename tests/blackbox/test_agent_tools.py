@@ -1,0 +1,162 @@
+"""Tools for agents: edits and searches as processes in the sandbox, and those that the engine executes itself."""
+
+import json
+import os
+import signal
+
+import harness
+from test_tool import call, ended, open_turn, result, turn_of, valid
+
+
+def write(home, path, content):
+    path = os.path.join(home.work, path)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8", newline="") as f:
+        f.write(content)
+
+
+def read(home, path):
+    with open(os.path.join(home.work, path), encoding="utf-8", newline="") as f:
+        return f.read()
+
+
+def test_an_edit_needs_exactly_one_match(home):
+    write(home, "a.c", "int f(void)\n{\n\treturn 1;\n}\nint g;\nint g;\n")
+    write(home, "dos.txt", "one\r\ntwo\r\nthree\r\n")
+    with home.rpc() as rpc:
+        turn = open_turn(rpc, home)["turnId"]
+
+        def edit(path, old, new, **more):
+            return rpc.call("invoke_tool", turnId=turn, toolName="edit_file", arguments={"path": path, "oldText": old, "newText": new, **more})
+
+        done = edit("a.c", "return 1;", "return 2;")
+        assert done["status"] == "completed" and len(done["artifactRefs"]) == 1, done
+        assert result(rpc, done)["replacements"] == 1 and "return 2;" in read(home, "a.c")
+        twice = edit("a.c", "int g;", "int h;")
+        assert twice["status"] == "failed" and twice["error"]["category"] == "conflict", twice
+        assert "2 times" in twice["error"]["message"] and "lines 5, 6" in twice["error"]["message"], twice
+        assert edit("a.c", "int g;", "int h;", replaceAll=True)["status"] == "completed"
+        assert read(home, "a.c").count("int h;") == 2
+        near = edit("a.c", "int f(void)\n{\n    return 2;\n}", "x")
+        assert near["error"]["category"] == "conflict" and "does not occur" in near["error"]["message"], near
+        assert "at line 1:\n     1\tint f(void)" in result(rpc, near)["nearMiss"], near
+        assert edit("none", "a", "b")["error"]["category"] == "not_found"
+        assert edit("a.c", "int", "int")["error"]["category"] == "tool"
+        assert edit("dos.txt", "one\ntwo", "1\n2")["status"] == "completed", "a text with \\n fits a file with \\r\\n"
+        assert read(home, "dos.txt") == "1\r\n2\r\nthree\r\n"
+        rpc.fails("invoke_tool", {"turnId": turn, "toolName": "edit_file", "arguments": {"path": "a.c", "oldText": "", "newText": "x"}}, code=-32602)
+        valid(home, rpc)
+
+
+def test_searches_skip_what_is_ignored(home):
+    for path, content in {".gitignore": "*.o\n/out/\n!keep.o\n", "src/a.c": "int needle;\nint other;\n", "src/b.h": "NEEDLE (x)\n", "x.o": "needle\n",
+                          "keep.o": "needle\n", "out/c": "needle\n", "src/out/d": "no\n", ".git/config": "needle\n", "bin": "a\0needle\n"}.items():
+        write(home, path, content)
+    os.symlink("..", os.path.join(home.work, "src", "up"))
+    with home.rpc() as rpc:
+        turn = open_turn(rpc, home)["turnId"]
+
+        def ask(tool, **arguments):
+            done = rpc.call("invoke_tool", turnId=turn, toolName=tool, arguments=arguments)
+            return result(rpc, done) if done["status"] == "completed" else done["error"]
+
+        assert ask("glob", pattern="*.{c,h}")["entries"] == ["src/a.c", "src/b.h"]
+        assert ask("glob", pattern="**/*")["entries"] == [".gitignore", "bin", "keep.o", "src/a.c", "src/b.h", "src/out/d"]
+        assert ask("glob", pattern="*", path="src", limit=1) == {"entries": ["src/a.c"], "truncated": True}
+        assert "out/c" in ask("glob", pattern="*", includeIgnored=True)["entries"]
+        found = ask("grep", pattern="needle")
+        assert found["text"] == "keep.o:1:needle\nsrc/a.c:1:int needle;\n" and found["matchingFiles"] == 2 and found["skippedFiles"] == 1, found
+        assert ask("grep", pattern="needle", ignoreCase=True, include="*.h")["text"] == "src/b.h:1:NEEDLE (x)\n"
+        assert ask("grep", pattern=r"^int\s+\w+;$", path="src/a.c", context=1)["matches"] == 2
+        assert ask("grep", pattern="needle", path="src", context=1)["text"] == "src/a.c:1:int needle;\nsrc/a.c-2-int other;\n"
+        assert ask("grep", pattern="(x)", literal=True, filesOnly=True)["text"] == "src/b.h\n"
+        assert ask("grep", pattern="int", limit=1)["truncated"]
+        assert ask("grep", pattern="(x")["category"] == "tool" and ask("grep", pattern="x", path="none")["category"] == "not_found"
+        denied = {"permissions": {"deny": ["Read(src/b.h)"]}}
+        os.makedirs(os.path.join(home.work, ".bailiff"), exist_ok=True)
+        with open(os.path.join(home.work, ".bailiff", "policy.json"), "w", encoding="utf-8") as f:
+            json.dump(denied, f)
+        refused = ask("grep", pattern="x")
+        assert refused["category"] == "permission", "a search reads everything below, also what a rule denies"
+
+
+def test_a_plan_is_in_the_thread(home):
+    steps = [{"step": "read", "status": "completed"}, {"step": "write", "status": "in_progress"}]
+    with home.rpc() as rpc:
+        turn = open_turn(rpc, home)
+        done = rpc.call("invoke_tool", turnId=turn["turnId"], toolName="update_plan", arguments={"steps": steps, "explanation": "why"})
+        assert done["status"] == "completed" and "processId" not in done and result(rpc, done) == {"steps": steps}, done
+        assert rpc.call("get_thread_read", threadId=turn["threadId"])["plan"] == steps
+        told = [e for e in rpc.events() if e["type"] == "plan.updated"]
+        assert [e["payload"] for e in told] == [{"steps": steps, "explanation": "why"}] and told[0]["toolCallId"] == done["toolCallId"], told
+        wrong = {"turnId": turn["turnId"], "toolName": "update_plan", "arguments": {"steps": [{"step": "x", "status": "done"}]}}
+        assert rpc.fails("invoke_tool", wrong, code=-32602).data["field"] == "arguments.steps[0].status"
+        parts = rpc.call("submit_turn", input=[call("update_plan", steps=[])], options={"cwd": home.work})
+        assert ended(rpc, parts)["status"] == "completed", "also as a part of a turn that the loop runs"
+        valid(home, rpc)
+
+
+def test_a_question_waits_for_its_answer(home):
+    question = {"question": "Which one?", "options": ["left", "right"]}
+    with home.rpc() as rpc:
+        turn = open_turn(rpc, home)
+
+        def ask(call_id):
+            arguments = {"turnId": turn["turnId"], "toolName": "ask_user", "arguments": question, "toolCallId": call_id, "timeoutMs": 50}
+            assert rpc.call("invoke_tool", **arguments)["status"] == "running"
+            return arguments, [a for a in rpc.call("list_actions")["actions"] if a.get("toolCallId") == call_id]
+
+        asked, actions = ask("call-1")
+        assert len(actions) == 1 and actions[0]["actionType"] == "input" and "Which one?\n  1. left\n  2. right" in actions[0]["prompt"], actions
+        rpc.fails("respond_action", {"actionId": actions[0]["actionId"], "decision": "answer"}, code=-32602)
+    home.stop(signal.SIGKILL)
+    home.start()
+    with home.rpc() as rpc:
+        assert rpc.call("invoke_tool", **asked)["status"] == "running"
+        assert len(rpc.call("list_actions")["actions"]) == 1, "asked once, also after a restart"
+        rpc.call("respond_action", actionId=actions[0]["actionId"], decision="answer", payload={"answer": "left"})
+        done = rpc.call("invoke_tool", **{**asked, "timeoutMs": 10000})
+        assert done["status"] == "completed" and result(rpc, done) == {"answer": "left"}, done
+        asked, actions = ask("call-2")
+        rpc.call("respond_action", actionId=actions[0]["actionId"], decision="deny")
+        declined = rpc.call("invoke_tool", **asked)
+        assert declined["status"] == "failed" and declined["error"]["category"] == "declined", declined
+        asked, actions = ask("call-3")
+        rpc.call("interrupt_turn", turnId=turn["turnId"])
+        assert [a for a in rpc.call("list_actions")["actions"] if a["status"] == "pending"] == []
+        assert turn_of(rpc, turn)[1]["status"] == "cancelled", turn_of(rpc, turn)
+        ends = [e for e in rpc.events() if e["type"] == "tool.failed" and e["toolCallId"] == "call-3"]
+        assert len(ends) == 1 and ends[0]["status"] == "cancelled", ends
+        valid(home, rpc)
+
+
+def test_the_rest_of_an_output_can_be_read(home):
+    with home.rpc() as rpc:
+        turn = open_turn(rpc, home)["turnId"]
+        done = rpc.call("invoke_tool", turnId=turn, toolName="shell", arguments={"commandLine": "seq 100000"})
+
+        def ask(**arguments):
+            return rpc.call("invoke_tool", turnId=turn, toolName="read_output", arguments={"ref": done["resultRef"], **arguments})
+
+        part = result(rpc, ask(offset=4, length=4))
+        assert part == {"ref": done["resultRef"], "offset": 4, "nextOffset": 8, "totalBytes": 588895, "text": "3\n4\n"}, part
+        assert result(rpc, ask(tail=7))["text"] == "100000\n"
+        assert result(rpc, ask(offset=588895))["text"] == ""
+        missing = rpc.call("invoke_tool", turnId=turn, toolName="read_output", arguments={"ref": "out_none"})
+        assert missing["status"] == "failed" and missing["error"]["category"] == "not_found", missing
+
+
+def test_rules_apply_to_tools_of_the_engine(home):
+    with open(os.path.join(home.dir, "policy.json"), "w", encoding="utf-8") as f:
+        json.dump({"permissions": {"deny": ["update_plan"], "defaultMode": "plan"}}, f)
+    home.restart()
+    with home.rpc() as rpc:
+        turn = open_turn(rpc, home)["turnId"]
+        refused = rpc.fails("invoke_tool", {"turnId": turn, "toolName": "update_plan", "arguments": {"steps": []}}, code=-32010)
+        assert "update_plan" in str(refused), refused
+        assert rpc.call("invoke_tool", turnId=turn, toolName="read_output", arguments={"ref": "out_none"})["error"]["category"] == "not_found", \
+            "mode plan does not restrict what has no effect"
+
+
+if __name__ == "__main__":
+    harness.main(globals())
