@@ -65,8 +65,8 @@ enum guard_slot {
 	GUARD_SLOT_GATE,      /* write end: one byte opens, closing aborts */
 	GUARD_SLOT_PIDFD,     /* of the init; from the spawner */
 	GUARD_SLOT_PTY,       /* master of the terminal; sent with the init's READY */
-	GUARD_SLOT_PTY_PIPE,  /* pipe between the terminal and the spool: read end */
-	GUARD_SLOT_PTY_FEED,  /* the same pipe: write end */
+	GUARD_SLOT_RELAY,     /* pipe between the terminal, or stdout with much output, and the spool: read end */
+	GUARD_SLOT_FEED,      /* the same pipe: write end */
 	GUARD_SLOT_NET,       /* listening socket inside the sandbox, for the proxy */
 	GUARD_SLOT_NET_RULES, /* hosts that the proxy allows: sealed memfd of struct host_rule */
 	GUARD_SLOT_COUNT

@@ -26,8 +26,9 @@
 #define TAKE_AT_ONCE (1u << 20) /* bytes per splice */
 #define TAKES_A_TURN 8          /* splices before the loop serves others */
 #define PIPE_LARGE (1 << 18)    /* a larger pipe's pages leave the CPU cache before they are spliced */
-#define PIPES_LARGE_MAX 16u     /* a quarter of a user's soft limit of pipe pages */
+#define PIPES_LARGE_MAX 16u     /* with relays an eighth of a user's soft limit of pipe pages */
 #define STALL_RETRY_MS 200
+#define RELAY_SLOTS (1u << GUARD_SLOT_RELAY | 1u << GUARD_SLOT_FEED)
 #define ROOM_RETRY_MS 20 /* a terminal can become writable without an event */
 
 struct process_io *process_io_new(struct host_ports *w, const char *id, const struct port_streams *names)
@@ -47,7 +48,7 @@ struct process_io *process_io_new(struct host_ports *w, const char *id, const st
 		io->fds[i] = -1;
 	for (int i = 0; i < STREAM_COUNT; i++)
 		io->streams[i] = (struct process_io_stream){
-			.io = io, .index = i, .fd = -1, .feed = -1, .spool = SPOOL_FILE_INIT
+			.io = io, .index = i, .fd = -1, .relay = -1, .feed = -1, .spool = SPOOL_FILE_INIT
 		};
 	strmap_put(&w->process_ios, io->key.id, io);
 	return io;
@@ -65,6 +66,7 @@ static void stream_close(struct process_io_stream *s)
 	event_drop(&s->ev);
 	event_drop(&s->retry);
 	fd_close(&s->fd);
+	fd_close(&s->relay);
 	fd_close(&s->feed);
 	if (s->grown)
 		s->io->host->grown_pipes--;
@@ -107,11 +109,12 @@ void process_io_take_fds(struct process_io *io, int fds[GUARD_SLOT_COUNT])
 {
 	io->streams[STREAM_STDOUT].fd = fd_take(&fds[GUARD_SLOT_STDOUT]);
 	io->streams[STREAM_STDERR].fd = fd_take(&fds[GUARD_SLOT_STDERR]);
-	io->streams[STREAM_PTY].fd = fd_take(&fds[GUARD_SLOT_PTY_PIPE]);
-	io->streams[STREAM_PTY].feed = fd_take(&fds[GUARD_SLOT_PTY_FEED]);
+	struct process_io_stream *s = &io->streams[io->names.ref[STREAM_PTY][0] ? STREAM_PTY : STREAM_STDOUT];
+	s->relay = fd_take(&fds[GUARD_SLOT_RELAY]);
+	s->feed = fd_take(&fds[GUARD_SLOT_FEED]);
 	int piped = 0;
-	if (io->streams[STREAM_PTY].fd >= 0 && ioctl(io->streams[STREAM_PTY].fd, FIONREAD, &piped) == 0)
-		io->streams[STREAM_PTY].piped = (size_t)piped;
+	if (s->relay >= 0 && ioctl(s->relay, FIONREAD, &piped) == 0)
+		s->piped = (size_t)piped;
 	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
 		if (fds[i] >= 0)
 			io->fds[i] = fd_take(&fds[i]);
@@ -424,6 +427,19 @@ static void stream_retry(evutil_socket_t fd, short what, void *ctx)
 	event_active(s->ev, EV_READ, 0);
 }
 
+/* Deposited before it is used. Without one, splice(2) reads from the command's pipe: slower, not less safe. */
+static void stream_add_relay(struct process_io_stream *s)
+{
+	int p[2], fds[GUARD_SLOT_COUNT];
+
+	if (pipe2(p, O_CLOEXEC | O_NONBLOCK) < 0)
+		return;
+	fcntl(p[0], F_SETPIPE_SZ, PIPE_LARGE);
+	s->relay = fds[GUARD_SLOT_RELAY] = p[0];
+	s->feed = fds[GUARD_SLOT_FEED] = p[1];
+	guard_link_deposit(&s->io->host->guard, &s->io->key, RELAY_SLOTS, fds);
+}
+
 /* A stream that fills its pipe gets a larger one, up to PIPES_LARGE_MAX. */
 static void stream_grow(struct process_io_stream *s, int64_t taken)
 {
@@ -434,18 +450,20 @@ static void stream_grow(struct process_io_stream *s, int64_t taken)
 	if (fcntl(s->fd, F_SETPIPE_SZ, PIPE_LARGE) > 0) {
 		s->grown = true;
 		w->grown_pipes++;
+		if (s->index == STREAM_STDOUT && s->relay < 0)
+			stream_add_relay(s);
 	}
 }
 
 /* End of a stream without output: no spool file is created for it. */
 static bool stream_ended_empty(const struct process_io_stream *s)
 {
-	struct pollfd p = { .fd = s->feed < 0 ? s->fd : s->io->fds[GUARD_SLOT_PTY], .events = POLLIN };
+	struct pollfd p = { .fd = s->index == STREAM_PTY ? s->io->fds[GUARD_SLOT_PTY] : s->fd, .events = POLLIN };
 
 	return s->spool.fd < 0 && !s->piped && poll(&p, 1, 0) == 1 && p.revents == POLLHUP;
 }
 
-/* Terminal output passes through the pipe; what an earlier runtime left in it comes first. */
+/* What an earlier runtime left in the relay comes first. */
 static int64_t stream_take(struct process_io_stream *s)
 {
 	if (stream_spool(s) < 0)
@@ -453,12 +471,14 @@ static int64_t stream_take(struct process_io_stream *s)
 	if (s->feed < 0)
 		return spool_take(&s->spool, s->fd, TAKE_AT_ONCE);
 	if (!s->piped) {
-		ssize_t moved = master_move(s->io->fds[GUARD_SLOT_PTY], s->feed);
+		ssize_t moved = s->index == STREAM_PTY
+					? master_move(s->io->fds[GUARD_SLOT_PTY], s->feed)
+					: splice(s->fd, NULL, s->feed, NULL, PIPE_LARGE, SPLICE_F_NONBLOCK);
 		if (moved <= 0)
 			return moved;
 		s->piped = (size_t)moved;
 	}
-	int64_t n = spool_take(&s->spool, s->fd, s->piped);
+	int64_t n = spool_take(&s->spool, s->relay, s->piped);
 	if (n > 0)
 		s->piped -= (size_t)n;
 	return n;
@@ -565,7 +585,7 @@ void process_io_close_output(struct process_io *io, int stream)
 {
 	stream_close(&io->streams[stream]);
 	guard_link_withdraw(&io->host->guard, &io->key,
-			    1u << (stream == STREAM_STDOUT ? GUARD_SLOT_STDOUT : GUARD_SLOT_STDERR));
+			    stream == STREAM_STDOUT ? RELAY_SLOTS | 1u << GUARD_SLOT_STDOUT : 1u << GUARD_SLOT_STDERR);
 }
 
 unsigned process_io_closed_streams(const int fds[GUARD_SLOT_COUNT])

@@ -7,8 +7,10 @@
  * process_io again.
  *
  * Everything that arrives is reported to the engine; the bytes themselves go from pipe to spool inside the kernel.
- * Terminal output passes through a pipe of the runtime's, because splice(2) needs one; the guard keeps both ends, so a
- * restarted runtime finds what was in it.
+ * Terminal output passes through a pipe of the runtime's, the relay, because splice(2) needs one. So does stdout with
+ * much output: splice locks the pipe that it reads from during the copy to the file, and a command that writes to it
+ * meanwhile would spin on that lock. The guard keeps both ends of the relay, so a restarted runtime finds what was in
+ * it.
  *
  * The order for one process: process_io_launch; the spawner's reply (process_io_watch); on the status socket READY,
  * EXECED, COMMAND_EXITED and EXITED, or FAILED; the ends of the streams; the init's death by its pidfd, which may
@@ -33,10 +35,10 @@ struct published_ports;
 
 struct process_io_stream {
 	struct process_io *io;
-	int index;    /* STREAM_… */
-	int fd;       /* the pipe's read end; −1 once it ended */
-	int feed;     /* of a terminal: the pipe's write end; else −1 */
-	size_t piped; /* of a terminal: bytes in the pipe */
+	int index;       /* STREAM_… */
+	int fd;          /* the command's pipe: read end; −1 once it ended, and for a terminal */
+	int relay, feed; /* the relay: read end, write end; −1 = none */
+	size_t piped;    /* bytes in the relay */
 	struct event *ev, *retry;
 	struct spool_file spool;
 	bool grown; /* its pipe was enlarged */

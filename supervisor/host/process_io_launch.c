@@ -75,9 +75,9 @@ static int ends_link(struct ends *x)
 static int ends_streams(const struct process_io *io, struct ends *x)
 {
 	if (io->flags & PLAN_TTY) {
-		if (ends_pipe(x, GUARD_SLOT_PTY_PIPE, false) < 0)
+		if (ends_pipe(x, GUARD_SLOT_RELAY, false) < 0)
 			return -1;
-		x->ours[GUARD_SLOT_PTY_FEED] = fd_take(&x->theirs[GUARD_SLOT_PTY_PIPE]);
+		x->ours[GUARD_SLOT_FEED] = fd_take(&x->theirs[GUARD_SLOT_RELAY]);
 		return 0;
 	}
 	if (ends_pipe(x, GUARD_SLOT_STDOUT, false) < 0)
