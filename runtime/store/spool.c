@@ -13,9 +13,6 @@
 /* Holes consist of whole blocks; larger steps need fewer calls and keep at most one step more. */
 #define BLOCK 4096u
 #define PUNCH_STEP (256u * 1024)
-/* Below this size a stream allocates as it grows: most outputs are small and must not reserve space. */
-#define RESERVE_FROM (8u << 20)
-#define RESERVE_STEP (64u << 20)
 
 /* Refs are ids, which have no slash; "." and ".." are valid ids, but not file names. */
 static int check_name(const char *ref, struct err *e)
@@ -73,25 +70,10 @@ static void punch_hole(struct spool_file *f, uint64_t step)
 		f->punched = to;
 }
 
-/* Allocating block by block is a large part of the cost of a large stream. Never reserves where a hole may follow. */
-static void reserve_blocks(struct spool_file *f)
-{
-	uint64_t from = f->reserved > f->size ? f->reserved : f->size;
-
-	if (f->size < RESERVE_FROM || f->size + RESERVE_STEP / 2 < f->reserved)
-		return;
-	if (f->limit && from + RESERVE_STEP > f->limit - f->limit / 4)
-		return;
-	if (fallocate(f->fd, FALLOC_FL_KEEP_SIZE, (off_t)from, RESERVE_STEP) == 0)
-		f->reserved = from + RESERVE_STEP;
-}
-
 void spool_done(struct spool_file *f)
 {
 	if (f->fd >= 0)
 		punch_hole(f, 1);
-	if (f->reserved > f->size && ftruncate(f->fd, (off_t)f->size) < 0)
-		f->reserved = f->size; /* the blocks stay allocated until the file is removed */
 	fd_close(&f->fd);
 }
 
@@ -106,7 +88,6 @@ int64_t spool_take(struct spool_file *f, int pipe_fd, size_t max)
 	if (n <= 0)
 		return n;
 	f->size += (uint64_t)n;
-	reserve_blocks(f);
 	punch_hole(f, PUNCH_STEP);
 	return n;
 }

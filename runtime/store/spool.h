@@ -17,10 +17,9 @@ struct err;
 
 struct spool_file {
 	int fd;
-	uint64_t size;     /* bytes received */
-	uint64_t limit;    /* bytes to keep; 0 = all */
-	uint64_t reserved; /* blocks are allocated up to this offset, for a large stream */
-	uint64_t punched;  /* end of the hole so far; 0 = none */
+	uint64_t size;    /* bytes received */
+	uint64_t limit;   /* bytes to keep; 0 = all */
+	uint64_t punched; /* end of the hole so far; 0 = none */
 };
 
 #define SPOOL_FILE_INIT ((struct spool_file){ .fd = -1 })
