@@ -97,7 +97,7 @@ static int sync_error(struct err *e, int errnum, const char *ref)
 	return -1;
 }
 
-static int sync_range(struct store *store, struct batch_range *r, struct chunk_syncs *y, char *tmp, struct err *e)
+static int sync_range(struct store *store, struct batch_range *r, struct chunk_syncs *y, struct err *e)
 {
 	struct stat st;
 
@@ -107,7 +107,7 @@ static int sync_range(struct store *store, struct batch_range *r, struct chunk_s
 		return err_sys(e, errno, "open spool file '%s'", r->ref);
 	if (was_synced(y, &st) && !store->spool_suspect)
 		return 0;
-	if (store->spool_suspect && write_again(r, tmp) != 0)
+	if (store->spool_suspect && write_again(r, store->chunk_buffer) != 0)
 		return sync_error(e, errno ? errno : EIO, r->ref);
 	if (fdatasync(r->fd) != 0) {
 		store->spool_suspect = true;
@@ -188,19 +188,19 @@ static int sum_range(struct batch_range *r, char *tmp, struct err *e)
 /* Syncs before checksumming, so that the checksum is of bytes that are on the disk. */
 int chunk_prepare(struct store *store, struct store_batch *b, struct chunk_syncs *y, struct err *e)
 {
-	mem_auto char *tmp = NULL;
 	uint64_t start;
 
 	if (b->prepared || b->nranges == 0)
 		return 0;
-	tmp = mem_alloc(CHUNK_MAX);
+	if (!store->chunk_buffer)
+		store->chunk_buffer = mem_alloc(CHUNK_MAX);
 	start = clock_mono_ns();
 	for (size_t i = 0; i < b->nranges; i++) {
 		struct batch_range *r = &b->ranges[i];
 
-		if (sync_range(store, r, y, tmp, e) != 0 || sync_name(store, r, y, e) != 0)
+		if (sync_range(store, r, y, e) != 0 || sync_name(store, r, y, e) != 0)
 			return -1;
-		if (sum_range(r, tmp, e) != 0) {
+		if (sum_range(r, store->chunk_buffer, e) != 0) {
 			if (e->code != ERR_CORRUPT || !batch_is_must(b))
 				return -1;
 			/* the event must be written; readers find out that the bytes are missing */

@@ -89,6 +89,7 @@ static void store_free(struct store *store)
 	free(store->dir);
 	free(store->spool_dir);
 	free(store->schema_version);
+	free(store->chunk_buffer);
 	free(store);
 }
 

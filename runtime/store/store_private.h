@@ -97,10 +97,12 @@ struct store {
 	struct layer *tentative;                      /* group whose commit may or may not have happened */
 	struct settling *commit_in_doubt;             /* its commit */
 	int models;                                   /* DB_MODELS_A or DB_MODELS_B; set under the mutex */
-	bool spool_suspect;                           /* the sync of a spool file has failed once (chunk.c) */
-	size_t txn_id;                                /* of the last write transaction */
-	uint64_t retry_ns;                            /* when deferred batches are retried; 0 = there are none */
-	char **unlinks; /* spool files of expired outputs, to be removed when no backup runs */
+	char *chunk_buffer; /* CHUNK_MAX bytes; NULL until output is spilled. Kept: mapping it costs as much as a
+			       checksum */
+	bool spool_suspect; /* the sync of a spool file has failed once (chunk.c) */
+	size_t txn_id;      /* of the last write transaction */
+	uint64_t retry_ns;  /* when deferred batches are retried; 0 = there are none */
+	char **unlinks;     /* spool files of expired outputs, to be removed when no backup runs */
 	size_t nunlinks;
 	struct space space;
 };

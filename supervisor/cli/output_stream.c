@@ -24,6 +24,7 @@
 #include "supervisor/cli/spool_source.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -32,8 +33,9 @@
 #define PIECE (512u << 10) /* bytes of one read_output */
 /* Enough to keep the daemon busy over several round trips. */
 #define WINDOW (4u << 20)
-#define ITEMS_MOST 4096  /* above this, ranges are merged at the cost of the order between streams */
-#define SURE_WRITE 4096  /* a pipe that polls writable takes this much without blocking */
+#define ITEMS_MOST 4096 /* above this, ranges are merged at the cost of the order between streams */
+#define SURE_WRITE 4096 /* a pipe that polls writable takes this much without blocking */
+#define PIPE_LARGE (1 << 20)
 #define CHECK_MOST_MS 64 /* a file that has not grown for twice this time is checked with the next event */
 
 enum item_state { WANTED, REQUESTED, READY };
@@ -372,10 +374,14 @@ static void cite_upto(struct output_stream *f, int stream, uint64_t end)
 	request_more(f);
 }
 
+/* Larger pipes mean fewer wakeups of the reader and of us. The kernel may refuse. */
 static void on_opened(void *ctx)
 {
 	struct output_stream *f = ctx;
 
+	for (int i = 0; i < OUTPUT_PTY; i++)
+		if (f->splices[i] && f->source[i].fd >= 0)
+			fcntl(f->o.fd[i], F_SETPIPE_SZ, PIPE_LARGE);
 	f->check_ms = 1;
 	request_more(f);
 }

@@ -238,12 +238,13 @@ struct process {
 	const char *ended_as; /* the status of a process that never ran; NULL otherwise */
 };
 
-#define PROCESS_DRAIN_MS 2000u    /* timeout for the rest of the output, after the tree has terminated */
-#define PROCESS_FLUSH_MS 50u      /* minimum interval between process.output events */
-#define PROCESS_FLUSH_TYPED_MS 5u /* … while the terminal is interactive */
-#define PROCESS_TYPED_MS 250u     /* how long a terminal counts as interactive after input */
-#define PROCESS_SETTLE_MS 10000u  /* timeout for reports of violations, after the tree has terminated */
-#define PROCESS_FOLLOW_MS 30000u  /* how long a process with end_with_client waits for a client after a restart */
+#define PROCESS_DRAIN_MS 2000u          /* timeout for the rest of the output, after the tree has terminated */
+#define PROCESS_FLUSH_MS 50u            /* minimum interval between process.output events … */
+#define PROCESS_FLUSH_BYTES (16u << 20) /* … unless this much is not cited yet: the end waits until it is durable */
+#define PROCESS_FLUSH_TYPED_MS 5u       /* … while the terminal is interactive */
+#define PROCESS_TYPED_MS 250u           /* how long a terminal counts as interactive after input */
+#define PROCESS_SETTLE_MS 10000u        /* timeout for reports of violations, after the tree has terminated */
+#define PROCESS_FOLLOW_MS 30000u        /* how long a process with end_with_client waits for a client after a restart */
 
 /* State of the module process/. */
 struct process_table {

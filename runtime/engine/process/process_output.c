@@ -1,9 +1,9 @@
 /*
  * Facts about output. The bytes are already in the spool (the kernel moved them there); process.output events cite
  * them, each with the range received since the last one and a preview of its beginning. The first event after a quiet
- * period is submitted immediately, then at most one every 50 ms for each process. Interactive terminals need lower
- * latency: the first output after input is submitted immediately and committed without waiting for other batches, and
- * for a quarter of a second the interval is a few milliseconds.
+ * period is submitted immediately, then at most one every 50 ms or 16 MiB for each process. Interactive terminals need
+ * lower latency: the first output after input is submitted immediately and committed without waiting for other batches,
+ * and for a quarter of a second the interval is a few milliseconds.
  *
  * A stream within the inline limit is stored whole in the database, and its spool file is removed at the end. Beyond
  * the limit it is *spilled*: from then on the cited bytes are synced and checksummed before the event commits.
@@ -28,10 +28,21 @@ int stream_index(struct jval name)
 	return -1;
 }
 
+static bool much_is_uncited(const struct process *p)
+{
+	uint64_t bytes = 0;
+
+	for (int i = 0; i < STREAM_COUNT; i++)
+		bytes += p->streams[i].size - p->streams[i].cited;
+	return bytes >= PROCESS_FLUSH_BYTES;
+}
+
 void process_output_due(struct process *p)
 {
 	uint64_t now = engine_now(p->engine);
-	uint64_t pause_ms = p->typed ? 0 : now < p->typed_until_ns ? PROCESS_FLUSH_TYPED_MS : PROCESS_FLUSH_MS;
+	uint64_t pause_ms = p->typed || much_is_uncited(p) ? 0
+			    : now < p->typed_until_ns      ? PROCESS_FLUSH_TYPED_MS
+							   : PROCESS_FLUSH_MS;
 	uint64_t earliest = p->last_flush_ns + pause_ms * 1000000ull;
 	uint64_t at = now >= earliest ? now : earliest;
 
