@@ -4,6 +4,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "supervisor/cli/cow_verbs.h"
+#include "supervisor/cli/event_stream.h"
 #include "supervisor/cli/exit_status.h"
 #include "supervisor/cli/foreground.h"
 #include "supervisor/cli/format.h"
@@ -151,8 +152,8 @@ static int print_rejection(struct cli *c, const struct request *q)
 }
 
 /* With --json the events of the start itself are shown too, which were recorded before its reply. */
-static int follow_process(struct cli *c, const char *process_id, uint64_t sequence, bool stdin_pipe, bool cow,
-			  const struct keys_watch *watch, bool *ret_seen)
+static int follow_process(struct cli *c, const char *process_id, uint64_t sequence, const struct early_events *early,
+			  bool stdin_pipe, bool cow, const struct keys_watch *watch, bool *ret_seen)
 {
 	bool json = opts_has(&c->opts, OPT_run_JSON);
 	struct foreground f = {
@@ -160,6 +161,7 @@ static int follow_process(struct cli *c, const char *process_id, uint64_t sequen
 		.process_id = process_id,
 		.name = c->opts.args[0],
 		.after_sequence = sequence,
+		.early = early,
 		.json = json,
 		.forward_stdin = stdin_pipe,
 		.cow = cow,
@@ -270,7 +272,8 @@ static int run_command(struct cli *c, const char *sandbox)
 	bool stdin_pipe = interactive || (!detach && foreground_stdin_given());
 	const char *detach_keys = opts_get(o, OPT_run_DETACH_KEYS);
 	request_auto struct request q = REQUEST_INIT(q);
-	buf_auto struct buf out = BUF_INIT;
+	buf_auto struct buf out = BUF_INIT, lines = BUF_INIT;
+	struct early_events early = { .lines = &lines };
 	struct keys_watch watch;
 	char id[ID_LOOKUP_MAX];
 
@@ -287,6 +290,11 @@ static int run_command(struct cli *c, const char *sandbox)
 		return EXIT_BAILIFF;
 	if (sandbox)
 		jw_kstr(&q.w, "sandboxId", id);
+	/* One request starts and follows it. --json shows earlier events, too, and has its own subscription. */
+	if (!detach && !opts_has(o, OPT_run_JSON)) {
+		jw_kbool(&q.w, "subscribe", true);
+		early_events_listen(&early, c->remote);
+	}
 	if (request_change(c, &q, "start_process") < 0)
 		return print_rejection(c, &q);
 	if (on_question(c, q.result) < 0)
@@ -308,8 +316,9 @@ static int run_command(struct cli *c, const char *sandbox)
 	}
 	/* A profile may request copy-on-write, too. */
 	bool cow = !sandbox && (opts_has(o, OPT_run_COW) || jval_bool(jval_get(q.result, "cow"), false));
-	int status = follow_process(c, id, jval_uint(jval_get(q.result, "sequence"), 0), stdin_pipe, cow, &watch,
-				    &seen);
+	int status = follow_process(c, id, jval_uint(jval_get(q.result, "sequence"), 0),
+				    jval_get(q.result, "subscriptionId").type == JT_NONE ? NULL : &early, stdin_pipe,
+				    cow, &watch, &seen);
 	if (seen && !cli_as_json(c) && !sandbox) /* a session sandbox stays, with what was written in it */
 		print_aftermath(c, q.result, id, cow);
 	return status;

@@ -51,10 +51,39 @@ static void on_event(void *ctx, struct jval event)
 	f->event(f->ctx, event);
 }
 
+static void on_early_lost(void *ctx)
+{
+	struct early_events *v = ctx;
+
+	v->lost = true;
+}
+
+static void on_early_event(void *ctx, struct jval event)
+{
+	struct early_events *v = ctx;
+
+	buf_append(v->lines, event.text, event.len);
+	buf_byte(v->lines, '\n');
+}
+
+void early_events_listen(struct early_events *v, struct remote *r)
+{
+	remote_listen(r, on_early_lost, on_early_event, v);
+}
+
 void event_stream_start(struct event_stream *f)
 {
+	const struct buf *lines = f->early ? f->early->lines : NULL;
+
 	remote_listen(f->remote, on_connected, on_event, f);
-	send_subscription(f);
+	for (size_t at = 0; lines && at < lines->len;) {
+		size_t n = (size_t)((char *)memchr(lines->data + at, '\n', lines->len - at) - (lines->data + at));
+
+		on_event(f, jval_of(lines->data + at, n));
+		at += n + 1;
+	}
+	if (!f->early || f->early->lost)
+		send_subscription(f);
 }
 
 void event_stream_stop(struct event_stream *f) { remote_listen(f->remote, NULL, NULL, NULL); }

@@ -10,10 +10,19 @@
 
 #include <stdint.h>
 
+/* What arrives of a subscription that start_process makes, until an event_stream takes over. */
+struct early_events {
+	struct buf *lines;
+	bool lost; /* the connection broke, and the subscription with it */
+};
+
+void early_events_listen(struct early_events *v, struct remote *r); /* before the request; the struct must not move */
+
 struct event_stream {
 	struct remote *remote;
-	const struct buf *filter; /* members of the request that filter (`"processId":"…"`), or empty */
-	uint64_t sequence;        /* of the last event seen */
+	const struct early_events *early; /* a subscription that exists already; or NULL */
+	const struct buf *filter;         /* members of the request that filter (`"processId":"…"`), or empty */
+	uint64_t sequence;                /* of the last event seen */
 	void (*event)(void *ctx, struct jval event);
 	void (*connected)(void *ctx); /* after each reconnect, before it subscribes; or NULL */
 	void *ctx;

@@ -624,6 +624,7 @@ static void prepare_poll(struct follow *f)
 	output_stream_outputs(f->flow, o->outputs);
 	jw_kstr(&w, "processId", o->process_id);
 	f->feed = (struct event_stream){ .remote = o->remote,
+					 .early = o->early,
 					 .filter = &f->filter,
 					 .sequence = o->after_sequence,
 					 .event = on_event,

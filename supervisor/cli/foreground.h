@@ -8,12 +8,15 @@
 
 #include <stdint.h>
 
+struct early_events;
+
 struct foreground {
 	struct remote *remote;
 	const char *process_id;
-	const char *name;        /* the command's name for messages */
-	uint64_t after_sequence; /* follow its events after this one */
-	bool json;               /* print events instead of output */
+	const char *name;                 /* the command's name for messages */
+	uint64_t after_sequence;          /* follow its events after this one */
+	const struct early_events *early; /* they are subscribed to already; or NULL */
+	bool json;                        /* print events instead of output */
 	bool forward_stdin;
 	bool cow; /* a copy-on-write run */
 	/* terminals */

@@ -19,6 +19,7 @@
 #include "supervisor/control/method_params.h"
 
 struct buf;
+struct jw;
 
 #define DECLARE_READING(name) \
 	int method_##name(struct call *c, const struct name##_params *p, struct buf *out, struct err *e);
@@ -36,5 +37,11 @@ struct buf;
 #undef PARAM
 #undef OBJECT
 #undef END
+
+/*
+ * Subscribes the call's client to the events of a process after `after`, and writes subscriptionId; writes nothing if
+ * the client is gone or has too many subscriptions.
+ */
+void subscribe_to_process(struct call *c, const char *process_id, uint64_t after, struct jw *w);
 
 #endif

@@ -68,6 +68,23 @@ int method_subscribe_events(struct call *c, const struct subscribe_events_params
 	return CALL_REPLY;
 }
 
+void subscribe_to_process(struct call *c, const char *process_id, uint64_t after, struct jw *w)
+{
+	json_auto_t *ids = json_pack("{s:s}", "processId", process_id);
+	struct filter filter;
+	struct err e = ERR_INIT;
+
+	if (!c->client || c->client->account->subscriptions >= call_config(c)->max_subscriptions_per_uid)
+		return;
+	if (filter_init(&filter, ids, c->caller.uid, call_sees_all(c), &e) < 0) {
+		filter_done(&filter);
+		return;
+	}
+	struct subscription *s = subscription_new(c->client, &filter, after);
+	jw_kstr(w, "subscriptionId", s->id);
+	subscription_start(s, c->priv->batch);
+}
+
 int method_unsubscribe_events(struct call *c, const struct unsubscribe_events_params *p, struct buf *out, struct err *e)
 {
 	struct subscription *s = subscription_find(c->client, p->subscriptionId);

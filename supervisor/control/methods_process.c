@@ -325,12 +325,33 @@ static void fail_unavailable(struct call *c, const struct err *e)
 	call_fail_data(c, e, data, sizeof(data) - 1);
 }
 
+/* The result of the start, with the subscription. */
+static void reply_subscribed(struct call *c, const char *json, size_t len)
+{
+	struct jval started = jval_of(json, len);
+	buf_auto struct buf out = BUF_INIT;
+	struct jw w = jw_on(&out);
+	char id[72];
+
+	(void)jval_str(jval_get(started, "processId"), id, sizeof(id));
+	jw_obj(&w);
+	buf_append(&out, json + 1, len - 2); /* its members */
+	w.need_comma = true;
+	subscribe_to_process(c, id, jval_uint(jval_get(started, "sequence"), 0), &w);
+	jw_obj_end(&w);
+	call_reply(c, out.data, out.len);
+}
+
 static void on_started(void *ctx, const struct err *e, const char *json, size_t len)
 {
+	struct call *c = ctx;
+
 	if (e && e->code == ERR_UNAVAILABLE && e->field[0] && !json)
 		fail_unavailable(ctx, e);
 	else if (e)
 		call_fail_data(ctx, e, json, json ? len : 0);
+	else if (json_is_true(json_object_get(c->params, "subscribe")))
+		reply_subscribed(c, json, len);
 	else
 		yield_reply(ctx, NULL, json, len);
 }
@@ -339,6 +360,8 @@ int method_start_process(struct call *c, const struct start_process_params *p, s
 {
 	start_spec_auto struct start_spec s = { 0 };
 
+	if (p->subscribe.value && p->yieldMs.given)
+		return err_field(e, "subscribe", "cannot be combined with yieldMs, which waits for the end itself");
 	if (yield_check(c, e) == 0 && start_spec_of(call_engine(c), c->params, &s, e) == 0)
 		engine_start_process(call_engine(c), &s.request, &c->caller, on_started, c);
 	else if (e->code == ERR_UNAVAILABLE)

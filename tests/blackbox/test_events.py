@@ -53,6 +53,17 @@ def test_only_live(home):
         assert sub.event()["sequence"] > last
 
 
+def test_one_request_starts_and_follows(home):
+    with home.rpc() as rpc:
+        started = rpc.call("start_process", command=["echo", "hi"], subscribe=True)
+        seen = []
+        while not seen or seen[-1]["type"] != "process.completed":
+            seen.append(rpc.event())
+        assert seen == rpc.events(after=started["sequence"], processId=started["processId"])
+        rpc.call("unsubscribe_events", subscriptionId=started["subscriptionId"])
+        assert rpc.fails("start_process", command=["true"], subscribe=True, yieldMs=10).data["field"] == "subscribe"
+
+
 def test_resume_from_every_sequence(home):
     with home.rpc() as rpc:
         for n in range(3):
