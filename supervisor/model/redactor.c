@@ -5,6 +5,8 @@
 #include <string.h>
 #include <strings.h>
 
+#define BACKSLASHES_MAX 7
+
 enum match { MATCH_NONE, MATCH_PART, MATCH_FULL };
 
 void redactor_done(struct redactor *r) { buf_done(&r->held); }
@@ -23,22 +25,24 @@ void redactor_add(struct redactor *r, const char *key)
 /* The length of one character of the key at p, as itself or escaped. 0 = another character, −1 = not complete. */
 static int match_char(const char *p, size_t n, char c)
 {
-	char hex[7];
+	char hex[6];
+	size_t at = 0;
 
-	if (!n)
-		return -1;
-	if (p[0] == c)
+	if (n && p[0] == c)
 		return 1;
-	if (p[0] != '\\')
-		return 0;
-	if (n < 2)
+	/* Text in JSON in JSON has several backslashes. */
+	while (at < n && at < BACKSLASHES_MAX && p[at] == '\\')
+		at++;
+	if (at == n)
 		return -1;
-	if (p[1] == c && strchr("/\"\\", c))
-		return 2;
-	snprintf(hex, sizeof hex, "\\u%04x", (unsigned char)c);
-	if (strncasecmp(p, hex, n < 6 ? n : 6) != 0)
+	if (!at)
 		return 0;
-	return n < 6 ? -1 : 6;
+	if (p[at] == c && strchr("/\"\\", c))
+		return (int)at + 1;
+	snprintf(hex, sizeof hex, "u%04x", (unsigned char)c);
+	if (strncasecmp(p + at, hex, n - at < 5 ? n - at : 5) != 0)
+		return 0;
+	return n - at < 5 ? -1 : (int)at + 5;
 }
 
 static enum match match_key(const char *key, const char *p, size_t n, size_t *ret_len)

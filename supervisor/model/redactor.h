@@ -4,7 +4,8 @@
 /*
  * Replaces the API key in whatever a server sends by REDACTED, before it is written anywhere: some servers echo the
  * key in an error message. The bytes may be split anywhere; an end that could be the beginning of the key is held back
- * until the next bytes arrive. The key is also found with JSON escapes in it (\/ or \u003d for =).
+ * until the next bytes arrive. The key is also found with JSON escapes in it (\/ or \u003d for =), even if
+ * these are escaped again.
  *
  * A key shorter than REDACTOR_KEY_MIN is not replaced: local servers take words like "ollama" for a key, and replacing
  * those would change the answer of the model.
