@@ -29,6 +29,8 @@ struct transfer {
 	struct curl_slist key_header; /* the list's first: its text is among the secrets, not a copy of libcurl's */
 	char problem[CURL_ERROR_SIZE];
 	const char *stage;
+	char proxy_says[256]; /* why it did not connect */
+	bool unresolved;      /* because it did not find the name */
 	bool resend, renewed;
 	struct buf head, chunk;
 	uint64_t body_bytes;
@@ -112,14 +114,33 @@ static int end_head(struct transfer *t)
 	return 0;
 }
 
-/* One line of a head, or of trailers, which are ignored. Returning another length aborts the transfer. */
+/* Proxy-Status: bailiff; error=dns_error; details="…" */
+static void read_proxy_status(struct transfer *t, const char *line, size_t n)
+{
+	static const char name[] = "proxy-status:", details[] = "details=\"";
+	mem_auto char *text = mem_strndup(line, n);
+	const char *why = strncasecmp(text, name, strlen(name)) == 0 ? strstr(text, details) : NULL;
+
+	if (!why)
+		return;
+	why += strlen(details);
+	snprintf(t->proxy_says, sizeof t->proxy_says, "%.*s", (int)strcspn(why, "\"\r\n"), why);
+	t->unresolved = strstr(text, "error=dns_error") != NULL;
+}
+
+/*
+ * One line of a head: of the proxy's, of the response's, or of trailers, which are ignored. Returning another length
+ * aborts the transfer.
+ */
 static size_t on_header(char *line, size_t size, size_t n, void *ctx)
 {
 	struct transfer *t = ctx;
 
 	n *= size;
 	t->active = clock_boot_ms();
-	if (strcmp(t->stage, MODEL_STAGE_RESPONSE) == 0)
+	if (strcmp(t->stage, MODEL_STAGE_CONNECT) == 0)
+		read_proxy_status(t, line, n);
+	if (strcmp(t->stage, MODEL_STAGE_REQUEST) != 0)
 		return n;
 	if (n <= 2 && line[0] != ' ')
 		return end_head(t) < 0 ? 0 : n;
@@ -228,7 +249,6 @@ static void set_route(struct transfer *t)
 	curl_easy_setopt(t->easy, CURLOPT_PROXY, in->direct ? "" : proxy);
 	curl_easy_setopt(t->easy, CURLOPT_NOPROXY, "");
 	curl_easy_setopt(t->easy, CURLOPT_HTTPPROXYTUNNEL, in->direct ? 0L : 1L);
-	curl_easy_setopt(t->easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
 	curl_easy_setopt(t->easy, CURLOPT_IPRESOLVE, (long)CURL_IPRESOLVE_V4); /* the role has no other sockets */
 	curl_easy_setopt(t->easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_2TLS);
 	/* libcurl's own limit, 5 minutes by default, must not be the first. */
@@ -327,12 +347,13 @@ static int perform(struct transfer *t, CURLcode *ret)
 
 static int fail_tunnel(struct transfer *t, long status)
 {
+	const char *why = t->proxy_says[0] ? t->proxy_says : "the sandbox's proxy cannot connect";
+
 	if (status == 403)
-		return fail(t, "proxy", false, "the sandbox's network rules deny the host of %s", t->o->input->url);
+		return fail(t, "proxy", false, "the sandbox's network rules: %s", why);
 	if (status == 504)
-		return fail(t, "timeout", true, "the host did not answer the proxy's connection in time");
-	return fail(t, "connect", true,
-		    "the proxy cannot connect to the host: it refused, or its name is unknown (%ld)", status);
+		return fail(t, "timeout", true, "%s", why);
+	return fail(t, t->unresolved ? "dns" : "connect", true, "%s", why);
 }
 
 static int fail_curl(struct transfer *t, CURLcode code)

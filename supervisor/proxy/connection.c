@@ -15,6 +15,7 @@
 #include "supervisor/proxy/served_sandbox.h"
 #include "supervisor/proxy/socks.h"
 
+#include <ctype.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/event.h>
@@ -133,6 +134,17 @@ static const char *status_text(unsigned status)
 	}
 }
 
+/* The error type of RFC 9209. */
+static const char *error_type(const struct connection *c, unsigned status)
+{
+	switch (status) {
+	case 403: return "http_request_denied";
+	case 504: return "connection_timeout";
+	case 502: return c->naddresses ? "destination_unavailable" : "dns_error";
+	default: return "http_request_error";
+	}
+}
+
 void connection_answer_socks(struct connection *c, enum socks_reply reply)
 {
 	uint8_t out[SOCKS_REPLY_LEN];
@@ -159,11 +171,18 @@ void connection_answer(struct connection *c, unsigned status, const char *fmt, .
 						   : status == 400 ? SOCKS_FAILED
 								   : SOCKS_UNREACHABLE);
 	} else {
+		char details[sizeof text]; /* HTTP clients rarely show the body of the answer to CONNECT */
+
+		snprintf(details, sizeof details, "%s", text);
+		for (char *d = details; *d; d++)
+			if (*d == '"' || *d == '\\' || !isprint((unsigned char)*d))
+				*d = '?';
 		evbuffer_add_printf(
 			bufferevent_get_output(c->client),
 			"HTTP/1.1 %u %s\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: %zu\r\n"
-			"Connection: close\r\nProxy-Agent: bailiff\r\n\r\nbailiff: %s\n",
-			status, status_text(status), strlen(text) + 10, text);
+			"Connection: close\r\nProxy-Agent: bailiff\r\n"
+			"Proxy-Status: bailiff; error=%s; details=\"%s\"\r\n\r\nbailiff: %s\n",
+			status, status_text(status), strlen(text) + 10, error_type(c, status), details, text);
 	}
 	connection_close(c);
 }

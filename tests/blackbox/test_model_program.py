@@ -475,12 +475,15 @@ def test_from_inside_a_sandbox_through_its_proxy():
         status, head, body, failure = inside(p.url, [where])
         assert status == 0 and json.loads(head)["status"] == 200 and b"out there" in body, (status, head, failure)
         status, _, _, failure = inside(p.url, ["good.test:1"])
-        assert status == 1 and (failure["category"], failure["retryable"]) == ("proxy", False) and "network rules" in failure["message"], failure
+        assert status == 1 and (failure["category"], failure["retryable"]) == ("proxy", False) and f"denied: connect {where}" in failure["message"], failure
         with socket.socket() as nobody:
             nobody.bind(("127.0.0.1", 0))
             port = nobody.getsockname()[1]
             status, _, _, failure = inside(f"http://127.0.0.1:{port}", [f"127.0.0.1:{port}"])
             assert status == 1 and (failure["category"], failure["stage"], failure["retryable"]) == ("connect", "connect", True), failure
+            assert failure["message"] == f"connect 127.0.0.1:{port}: Connection refused", failure
+        status, _, _, failure = inside("http://nohost.invalid", ["nohost.invalid:80"])
+        assert status == 1 and (failure["category"], failure["stage"], failure["retryable"]) == ("dns", "connect", True), failure
         with Provider("anthropic", ["encrypted"], keys=[KEY], tls=context) as q:
             status, head, body, failure = inside(q.url, [f"localhost:{q.port}"], caFile=cert)
             assert status == 0 and b"encrypted" in body, (status, failure)
