@@ -34,15 +34,12 @@ uint64_t model_price_of(const struct model_price *p, const struct model_tokens *
 	return round_up(sum);
 }
 
+/* The loop never asks a provider to keep what it caches for an hour. */
 static uint64_t highest_input_rate(const struct model_rates *r)
 {
-	uint64_t most = r->input;
+	uint64_t most = r->input > r->cached ? r->input : r->cached;
 
-	if (r->cached > most)
-		most = r->cached;
-	if (r->cache_write > most)
-		most = r->cache_write;
-	return r->cache_write_1h > most ? r->cache_write_1h : most;
+	return most > r->cache_write ? most : r->cache_write;
 }
 
 uint64_t model_price_bound(const struct model_price *p, uint64_t input, uint64_t output)

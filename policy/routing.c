@@ -17,12 +17,15 @@ static const char *const exclusions[ROUTING_EXCLUSION_COUNT] = {
 	[ROUTING_DISABLED] = "disabled",
 	[ROUTING_NOT_REQUESTED] = "not_requested",
 	[ROUTING_FAILED_BEFORE] = "failed_before",
+	[ROUTING_NOT_REGISTERED] = "not_registered",
 	[ROUTING_CAPABILITY_MISSING] = "capability_missing",
 	[ROUTING_TOO_DEAR] = "budget_class",
 	[ROUTING_CONTEXT_TOO_SMALL] = "context_too_small",
+	[ROUTING_PRICE_UNKNOWN] = "price_unknown",
 	[ROUTING_RATE_LIMITED] = "rate_limited",
 	[ROUTING_QUOTA_BLOCKED] = "quota_blocked",
 	[ROUTING_BUDGET_BLOCKED] = "budget_blocked",
+	[ROUTING_LIMIT_REACHED] = "limit_reached",
 };
 static const char *const modes[] = {
 	[ROUTING_RANKED] = "ranked",     [ROUTING_REQUESTED] = "requested",       [ROUTING_SINGLE] = "single_candidate",
@@ -76,19 +79,25 @@ static enum routing_exclusion find_exclusion(const struct policy_model *m, const
 		return ROUTING_DISABLED;
 	if (r->fallback == FALLBACK_NONE && (r->provider || r->model) && !is_named(m, r->provider, r->model))
 		return ROUTING_NOT_REQUESTED;
-	if (is_named(m, r->failed_provider, r->failed_model))
+	if (l->failed || is_named(m, r->failed_provider, r->failed_model))
 		return ROUTING_FAILED_BEFORE;
+	if (l->not_registered)
+		return ROUTING_NOT_REGISTERED;
 	if (missing)
 		return ROUTING_CAPABILITY_MISSING;
 	if (m->budget_class > r->budget_class)
 		return ROUTING_TOO_DEAR;
 	if (m->context_tokens && r->input_tokens + r->output_tokens > m->context_tokens)
 		return ROUTING_CONTEXT_TOO_SMALL;
+	if (l->price_unknown)
+		return ROUTING_PRICE_UNKNOWN;
 	if (l->rate_limited)
 		return ROUTING_RATE_LIMITED;
 	if (l->quota_blocked)
 		return ROUTING_QUOTA_BLOCKED;
-	return l->budget_blocked ? ROUTING_BUDGET_BLOCKED : ROUTING_FITS;
+	if (l->budget_blocked)
+		return ROUTING_BUDGET_BLOCKED;
+	return l->limit_reached ? ROUTING_LIMIT_REACHED : ROUTING_FITS;
 }
 
 /* Smaller is better; candidates of equal rank keep the policy's order. */

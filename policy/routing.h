@@ -32,8 +32,12 @@ struct routing_request {
 
 /* The current state of a candidate. */
 struct routing_limits {
+	bool failed;         /* in this turn */
+	bool not_registered; /* the loop has no address and key for it */
+	bool price_unknown;  /* and a limit of the cost is to be enforced */
 	bool rate_limited, quota_blocked, budget_blocked;
-	uint64_t reset_us; /* when it is available again; 0 = unknown */
+	bool limit_reached; /* of the turn */
+	uint64_t reset_us;  /* when it is available again; 0 = unknown */
 };
 typedef void (*routing_limits_fn)(void *ctx, const struct policy_model *m, struct routing_limits *ret);
 
@@ -42,12 +46,15 @@ enum routing_exclusion {
 	ROUTING_DISABLED,
 	ROUTING_NOT_REQUESTED,
 	ROUTING_FAILED_BEFORE,
+	ROUTING_NOT_REGISTERED,
 	ROUTING_CAPABILITY_MISSING,
 	ROUTING_TOO_DEAR,
 	ROUTING_CONTEXT_TOO_SMALL,
+	ROUTING_PRICE_UNKNOWN,
 	ROUTING_RATE_LIMITED,
 	ROUTING_QUOTA_BLOCKED,
 	ROUTING_BUDGET_BLOCKED,
+	ROUTING_LIMIT_REACHED,
 	ROUTING_EXCLUSION_COUNT
 };
 const char *routing_exclusion_name(enum routing_exclusion x);

@@ -29,7 +29,9 @@ int method_add_model(struct call *c, const struct add_model_params *p, struct bu
 
 int method_list_models(struct call *c, const struct list_models_params *p, struct buf *out, struct err *e)
 {
-	return engine_list_models(call_engine(c), c->caller.uid, out, e) < 0 ? -1 : CALL_REPLY;
+	return engine_list_models(call_engine(c), c->caller.uid, param_page_limit(p->limit, 100), p->cursor, out, e) < 0
+		       ? -1
+		       : CALL_REPLY;
 }
 
 int method_get_model(struct call *c, const struct get_model_params *p, struct buf *out, struct err *e)

@@ -46,6 +46,7 @@ struct engine {
 	struct work_state *work;
 	struct channel_state *channels;
 	struct sandbox_state *sandboxes;
+	struct reservation_table *reservations;
 };
 
 static inline uint64_t engine_now(struct engine *engine) { return engine->o.ports->boot_ns(engine->o.host); }

@@ -5,6 +5,7 @@
 #include "runtime/engine/core/core.h"
 #include "runtime/engine/model/model.h"
 #include "runtime/engine/model/model_registry.h"
+#include "runtime/engine/model/reservation.h"
 #include "runtime/view/view.h"
 #include "runtime/view/view_cost.h"
 
@@ -48,22 +49,44 @@ static uint64_t window_end(enum budget_window w, uint64_t now_us)
 	return (uint64_t)timegm(&tm) * 1000000;
 }
 
-/* Checks all budgets, also after one is used up: the latest end of a window counts. */
-bool budget_spent(struct engine *engine, uint32_t uid, const char *session_id, uint64_t now_us, uint64_t *reset_us)
+/* What is left for new requests: open ones have reserved their part. */
+static uint64_t budget_left(struct engine *engine, const struct policy_budget *b, uint32_t uid, const char *session_id,
+			    uint64_t now_us)
 {
-	bool spent = false;
+	const char *session = b->scope == BUDGET_OF_SESSION ? session_id : NULL;
+	uint64_t used = spent_of(engine, b, uid, session_id, now_us) +
+			reservation_sum(engine, uid, session, NULL).micro_usd;
+
+	return used < b->micro_usd ? b->micro_usd - used : 0;
+}
+
+/* Checks all budgets, also after one is too small: the latest end of a window counts. */
+const struct policy_budget *budget_blocks(struct engine *engine, uint32_t uid, const char *session_id, uint64_t now_us,
+					  uint64_t needed, uint64_t *reset_us, uint64_t *ret_left)
+{
+	const struct policy_budget *blocks = NULL;
 
 	for (size_t i = 0; engine->models && i < engine->models->nbudget; i++) {
 		const struct policy_budget *b = &engine->models->budget[i];
-		uint64_t end = window_end(b->window, now_us);
+		uint64_t left = budget_left(engine, b, uid, session_id, now_us), end = window_end(b->window, now_us);
 
-		if (spent_of(engine, b, uid, session_id, now_us) < b->micro_usd)
+		if (left < *ret_left)
+			*ret_left = left;
+		if (left >= needed)
 			continue;
-		spent = true;
+		if (!blocks || end > *reset_us)
+			blocks = b;
 		if (end > *reset_us)
 			*reset_us = end;
 	}
-	return spent;
+	return blocks;
+}
+
+bool budget_spent(struct engine *engine, uint32_t uid, const char *session_id, uint64_t now_us, uint64_t *reset_us)
+{
+	uint64_t left = UINT64_MAX;
+
+	return budget_blocks(engine, uid, session_id, now_us, 1, reset_us, &left) != NULL;
 }
 
 static const char *budget_state(const struct policy_budget *b, uint64_t spent)
@@ -84,6 +107,9 @@ void budget_json(struct engine *engine, uint32_t uid, const char *session_id, ui
 		jw_kstr(w, "window", budget_window_name(b->window));
 		jw_kuint(w, "limitMicroUsd", b->micro_usd);
 		jw_kuint(w, "spentMicroUsd", spent);
+		jw_kuint(w, "reservedMicroUsd",
+			 reservation_sum(engine, uid, b->scope == BUDGET_OF_SESSION ? session_id : NULL, NULL)
+				 .micro_usd);
 		jw_kstr(w, "state", budget_state(b, spent));
 		jw_obj_end(w);
 	}
@@ -215,6 +241,20 @@ static int cost_amount(struct engine *engine, const struct cost_report *r, uint6
 	return 0;
 }
 
+uint64_t cost_record(struct transaction *tx, const struct scope *s, const struct cost_report *r, bool estimated_usage)
+{
+	const char *basis = "unpriced";
+	uint64_t micro = 0;
+
+	if (cost_amount(tx->engine, r, &micro, &basis) == 0) {
+		budget_facts(tx->engine, s, tx, micro, engine_real(tx->engine), NULL);
+		if (estimated_usage)
+			basis = "estimated_usage";
+	}
+	cost_fact(s, tx, r, micro, basis);
+	return micro;
+}
+
 void engine_record_cost(struct engine *engine, const struct cost_report *r, const struct caller *c, engine_reply_fn fn,
 			void *ctx)
 {
@@ -244,6 +284,8 @@ void engine_record_cost(struct engine *engine, const struct cost_report *r, cons
 
 /* ---- limits that providers report ---- */
 
+#define LIMIT_NAME_MAX 200
+
 /*
  * The state of a limit as reported, or derived from what remains; a report with neither means that the limit was hit.
  */
@@ -256,46 +298,60 @@ static const char *state_of(const struct limit_report *r)
 	return strcmp(r->kind, "rate_limit") == 0 ? "hit" : "blocked";
 }
 
-/* The event for people (rate limit, quota) comes first, then the state that routing reads. */
-void engine_record_limit(struct engine *engine, const struct limit_report *r, const struct caller *c,
-			 engine_reply_fn fn, void *ctx)
+static void limit_name(const struct limit_report *r, char ret[LIMIT_NAME_MAX])
 {
-	struct transaction *tx = transaction_new(engine, c, fn, ctx);
+	(void)snprintf(ret, LIMIT_NAME_MAX, "%s:%.64s%s%.64s", r->kind, r->provider, r->model ? "/" : "",
+		       r->model ? r->model : "");
+}
+
+/* The event for people (rate limit, quota) comes first, then the state that routing reads. */
+void limit_record(struct transaction *tx, const struct scope *s, const struct limit_report *r)
+{
 	const char *state = state_of(r);
 	bool hit = strcmp(state, "hit") == 0 || strcmp(state, "blocked") == 0;
 	bool rate = strcmp(r->kind, "rate_limit") == 0;
-	struct view_turn_brief named;
-	struct scope s;
 	struct err e = ERR_INIT;
-	char limit[200], key[VIEW_COST_KEY], old[ID_SIZE] = "unknown";
+	char limit[LIMIT_NAME_MAX], key[VIEW_COST_KEY], old[ID_SIZE] = "unknown";
 	buf_auto struct buf text = BUF_INIT;
 	struct limit_doc d;
 
-	if (money_scope(engine, r->turn_id, c, &named, &s, &e) < 0)
-		return transaction_reject(tx, &e);
-	snprintf(limit, sizeof limit, "%s:%.64s%s%.64s", r->kind, r->provider, r->model ? "/" : "",
-		 r->model ? r->model : "");
+	limit_name(r, limit);
 	if (hit || strcmp(state, "low") == 0) {
 		if (rate && hit)
-			EMIT(rate_limit_hit, tx, s, .limit = limit, .provider = r->provider, .model = r->model,
+			EMIT(rate_limit_hit, tx, *s, .limit = limit, .provider = r->provider, .model = r->model,
 			     .resetAt = r->reset_at);
 		else if (hit)
-			EMIT(quota_blocked, tx, s, .limit = limit, .provider = r->provider, .model = r->model,
+			EMIT(quota_blocked, tx, *s, .limit = limit, .provider = r->provider, .model = r->model,
 			     .resetAt = r->reset_at, .held = json_from_string("routing to it"));
 		else
-			EMIT(quota_low, tx, s, .limit = limit, .provider = r->provider, .model = r->model,
+			EMIT(quota_low, tx, *s, .limit = limit, .provider = r->provider, .model = r->model,
 			     .resetAt = r->reset_at, .left = r->has_remaining ? r->remaining : 0);
 	}
-	limit_key(s.uid, r->kind, r->provider, r->model, key);
-	if (view_read_speculative(engine->o.store, &limit_schema, key, &text, &d, &e) == 0)
+	limit_key(s->uid, r->kind, r->provider, r->model, key);
+	if (view_read_speculative(tx->engine->o.store, &limit_schema, key, &text, &d, &e) == 0)
 		id_copy(old, d.state);
-	EMIT(limit_changed, tx, s, .limit = limit, .kind = r->kind, .provider = r->provider, .model = r->model,
+	EMIT(limit_changed, tx, *s, .limit = limit, .kind = r->kind, .provider = r->provider, .model = r->model,
 	     .old = json_from_string(old),
 	     .new = JSON_OBJECT(limit_state, .state = state,
 				.remaining = r->has_remaining ? json_from_real(&r->remaining) : JSON_NONE),
 	     .resetAt = r->reset_at);
+}
+
+void engine_record_limit(struct engine *engine, const struct limit_report *r, const struct caller *c,
+			 engine_reply_fn fn, void *ctx)
+{
+	struct transaction *tx = transaction_new(engine, c, fn, ctx);
+	struct view_turn_brief named;
+	struct scope s;
+	struct err e = ERR_INIT;
+	char limit[LIMIT_NAME_MAX];
+
+	if (money_scope(engine, r->turn_id, c, &named, &s, &e) < 0)
+		return transaction_reject(tx, &e);
+	limit_record(tx, &s, r);
+	limit_name(r, limit);
 	jw_kstr(&tx->w, "limit", limit);
-	jw_kstr(&tx->w, "state", state);
+	jw_kstr(&tx->w, "state", state_of(r));
 	transaction_commit(tx);
 }
 

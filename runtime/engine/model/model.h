@@ -4,9 +4,11 @@
 /*
  * Routing, costs and limits of language models as facts, and the events that clients report about them. The policy
  * makes the decision (policy/routing.h). This module collects its inputs from the documents, records the candidates and
- * the decision, and updates the budgets when costs are reported. It keeps no state of its own.
+ * the decision, and updates the budgets when costs are reported.
  *
  * model_registry.c  the models that the execution loop may call
+ * model_route.c     the model of one request of the loop; its cost
+ * reservation.c     what open requests may still cost
  * emit.c            emit_events: facts that clients report
  * routing_facts.c   resolve_routing
  * cost.c            costs, budgets and limits; the order of clients' model events
@@ -16,10 +18,12 @@
 #include "runtime/engine/core/engine.h"
 #include "runtime/event/id.h"
 
+struct buf;
 struct emit_event;
 struct err;
 struct event_draft;
 struct jw;
+struct scope;
 struct transaction;
 
 struct routing_ask {
@@ -63,8 +67,36 @@ void engine_set_models(struct engine *engine, const struct model_list *models);
  * that is later.
  */
 bool budget_spent(struct engine *engine, uint32_t uid, const char *session_id, uint64_t now_us, uint64_t *reset_us);
-/* "budgets":[{name, scope, window, limitMicroUsd, spentMicroUsd, state}] */
+/*
+ * The budget that does not have `needed` left, after what is spent and reserved; NULL = all have it. *ret_left is
+ * lowered to the least that is left.
+ */
+const struct policy_budget *budget_blocks(struct engine *engine, uint32_t uid, const char *session_id, uint64_t now_us,
+					  uint64_t needed, uint64_t *reset_us, uint64_t *ret_left);
+/* "budgets":[{name, scope, window, limitMicroUsd, spentMicroUsd, reservedMicroUsd, state}] */
 void budget_json(struct engine *engine, uint32_t uid, const char *session_id, uint64_t now_us, struct jw *w);
+
+/* Adds a cost to the transaction, and what it means for the budgets. Returns the amount in micro-USD. */
+uint64_t cost_record(struct transaction *tx, const struct scope *s, const struct cost_report *r, bool estimated_usage);
+
+/* Likewise a limit that a provider reported. */
+void limit_record(struct transaction *tx, const struct scope *s, const struct limit_report *r);
+
+/* Inputs of the decision that are known from earlier facts; the context of routing_known_limits. */
+struct routing_lookup {
+	struct engine *engine;
+	uint32_t uid;
+	const char *session_id;
+	uint64_t now;
+};
+void routing_known_limits(void *routing_lookup, const struct policy_model *m, struct routing_limits *ret);
+/*
+ * The facts of a decision: the candidates, then the choice, the fallback or the reason why there is none. The buffers
+ * get the JSON of candidateModelSet and routingDecision.
+ */
+void routing_record(struct transaction *tx, const struct scope *s, const struct routing_ask *r,
+		    const struct routing_outcome *o, const struct routing_lookup *l, struct buf *candidates,
+		    struct buf *decision);
 
 /*
  * The costs of the batch under construction. Budgets are read before the batch is submitted, so these are added to

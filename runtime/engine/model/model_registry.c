@@ -14,6 +14,7 @@
 #define COMMAND_MAX 1024u
 #define WORD_MAX 64u
 #define TOKENS_MAX 1000000000u
+#define OUTPUT_DEFAULT 32000u
 
 /* ---- reading ---- */
 
@@ -64,8 +65,10 @@ static void resolve_figures(struct engine *engine, struct model_config *c)
 		c->context_tokens = listed->context_tokens;
 	if (!c->context_tokens && known)
 		c->context_tokens = known->context_tokens;
+	/* Less than what the model could write: a request reserves what its longest answer costs. */
 	if (!c->max_output_tokens && known)
-		c->max_output_tokens = known->max_output_tokens;
+		c->max_output_tokens = known->max_output_tokens < OUTPUT_DEFAULT ? known->max_output_tokens
+										 : OUTPUT_DEFAULT;
 }
 
 /* 0, 1 = not there, −1. */
@@ -237,21 +240,30 @@ static void write_model(struct jw *w, const struct model_config *c, bool is_defa
 	view_write_time(w, "addedAt", c->added_us);
 }
 
-int engine_list_models(struct engine *engine, uint32_t uid, struct buf *out, struct err *e)
+int engine_list_models(struct engine *engine, uint32_t uid, unsigned limit, const char *cursor, struct buf *out,
+		       struct err *e)
 {
 	model_configs_auto struct model_configs all = { 0 };
 	struct jw w = jw_on(out);
+	size_t from = 0;
 
+	if (limit < 1 || limit > 1000)
+		return err_field(e, "limit", "must be 1 to 1000");
 	if (model_configs_load(engine, uid, &all, e) < 0)
 		return -1;
+	/* The cursor is the name of the last one that was returned. */
+	while (cursor && from < all.count && strcmp(all.config[from++].name, cursor) != 0)
+		;
 	jw_obj(&w);
 	jw_karr(&w, "models");
-	for (size_t i = 0; i < all.count; i++) {
+	for (size_t i = from; i < all.count && i < from + limit; i++) {
 		jw_obj(&w);
 		write_model(&w, &all.config[i], i == 0);
 		jw_obj_end(&w);
 	}
 	jw_arr_end(&w);
+	if (from + limit < all.count)
+		jw_kstr(&w, "nextCursor", all.config[from + limit - 1].name);
 	jw_obj_end(&w);
 	return 0;
 }

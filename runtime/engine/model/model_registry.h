@@ -70,8 +70,9 @@ void engine_add_model(struct engine *engine, const struct model_registration *r,
 		      engine_reply_fn fn, void *ctx);
 void engine_remove_model(struct engine *engine, const char *name, const struct caller *c, engine_reply_fn fn,
 			 void *ctx);
-/* {"models":[…]} */
-int engine_list_models(struct engine *engine, uint32_t uid, struct buf *out, struct err *e);
+/* {"models":[…],"nextCursor"?}; limit 1 … 1000, cursor NULL = from the first. */
+int engine_list_models(struct engine *engine, uint32_t uid, unsigned limit, const char *cursor, struct buf *out,
+		       struct err *e);
 int engine_get_model(struct engine *engine, uint32_t uid, const char *name, struct buf *out, struct err *e);
 
 #endif

@@ -14,15 +14,8 @@ void engine_set_models(struct engine *engine, const struct model_list *models) {
 
 /* ---- known limits ---- */
 
-struct limits_lookup {
-	struct engine *engine;
-	uint32_t uid;
-	const char *session_id;
-	uint64_t now;
-};
-
 /* Is a limit of this kind in effect for the model, or with model NULL for its provider? Raises *reset to its end. */
-static bool limit_holds(struct limits_lookup *l, const char *kind, const struct policy_model *m, const char *model,
+static bool limit_holds(struct routing_lookup *l, const char *kind, const struct policy_model *m, const char *model,
 			uint64_t *reset)
 {
 	buf_auto struct buf text = BUF_INIT;
@@ -43,9 +36,9 @@ static bool limit_holds(struct limits_lookup *l, const char *kind, const struct 
 }
 
 /* A limit may be known for the model or for its whole provider. Budgets apply only to models with a price. */
-static void limits_of(void *ctx, const struct policy_model *m, struct routing_limits *ret)
+void routing_known_limits(void *ctx, const struct policy_model *m, struct routing_limits *ret)
 {
-	struct limits_lookup *l = ctx;
+	struct routing_lookup *l = ctx;
 
 	ret->rate_limited = limit_holds(l, "rate_limit", m, m->model, &ret->reset_us) ||
 			    limit_holds(l, "rate_limit", m, NULL, &ret->reset_us);
@@ -100,6 +93,16 @@ static void candidate_json(struct jw *w, const struct routing_candidate *c)
 	jw_obj_end(w);
 }
 
+static void write_excluded(struct jw *w, const void *outcome, size_t n)
+{
+	const struct routing_outcome *o = outcome;
+
+	jw_arr(w);
+	for (size_t i = o->fitting; i < o->count && i < o->fitting + SHOWN_MAX; i++)
+		candidate_json(w, &o->candidate[i]);
+	jw_arr_end(w);
+}
+
 static void candidates_json(const struct routing_ask *r, const struct routing_outcome *o, struct buf *out)
 {
 	struct jw w = jw_on(out);
@@ -110,10 +113,8 @@ static void candidates_json(const struct routing_ask *r, const struct routing_ou
 	for (size_t i = 0; i < o->fitting && i < SHOWN_MAX; i++)
 		candidate_json(&w, &o->candidate[i]);
 	jw_arr_end(&w);
-	jw_karr(&w, "excluded");
-	for (size_t i = o->fitting; i < o->count && i < o->fitting + SHOWN_MAX; i++)
-		candidate_json(&w, &o->candidate[i]);
-	jw_arr_end(&w);
+	jw_key(&w, "excluded");
+	write_excluded(&w, o, 0);
 	jw_kuint(&w, "excludedCount", o->count - o->fitting);
 	jw_kbool(&w, "singleCandidate", o->fitting == 1);
 	jw_kobj(&w, "constraints");
@@ -146,7 +147,7 @@ static void write_chain(struct jw *w, const void *outcome, size_t n)
 }
 
 static void decision_json(struct engine *engine, const struct routing_ask *r, const struct routing_outcome *o,
-			  const struct limits_lookup *l, struct buf *out)
+			  const struct routing_lookup *l, struct buf *out)
 {
 	const struct policy_model *m = o->fitting ? o->candidate[0].model : NULL;
 	const bool asked = r->want.provider || r->want.model;
@@ -217,25 +218,25 @@ static int routing_scope_of(struct engine *engine, const struct routing_ask *r, 
 	return 0;
 }
 
-static void fallback_fact(const struct routing_scope *s, const struct routing_ask *r, const struct routing_outcome *o)
+static void fallback_fact(struct transaction *tx, const struct scope *s, const struct routing_ask *r,
+			  const struct routing_outcome *o)
 {
 	const struct policy_model *to = o->candidate[0].model;
-	struct scope of = s->scope;
+	struct scope of = *s;
 
 	of.model_request = r->failed_request_id;
-	EMIT(routing_fallback_applied, s->transaction, of,
+	EMIT(routing_fallback_applied, tx, of,
 	     .from = JSON_OBJECT(model_choice, .provider = r->want.failed_provider, .model = r->want.failed_model),
 	     .to = JSON_OBJECT(model_choice, .provider = to->provider, .model = to->model), .reason = r->failed_reason,
 	     .chain = json_from_writer(write_chain, o, 1));
 }
 
-static void outcome_facts(const struct routing_scope *s, const struct routing_ask *r, const struct routing_outcome *o,
-			  const struct buf *decision)
+static void outcome_facts(struct transaction *tx, const struct scope *s, const struct routing_ask *r,
+			  const struct routing_outcome *o, const struct buf *decision)
 {
 	const struct routing_candidate *first = &o->candidate[0];
 	const struct json_value decided = json_from_buf(decision);
-	struct transaction *tx = s->transaction;
-	const struct scope of = s->scope;
+	const struct scope of = *s;
 
 	/* No model fits; the decision lists the reasons. */
 	if (!o->fitting) {
@@ -243,12 +244,12 @@ static void outcome_facts(const struct routing_scope *s, const struct routing_as
 		     .envelope = { .status = "blocked",
 				   .status_reason = o->reason,
 				   .members.routingDecision = decided },
-		     .excludedCount = opt_int(o->count), .requiresUserOverride = opt_bool(o->requires_override),
-		     .routingDecision = decided);
+		     .excludedCount = opt_int((int64_t)o->count), .excluded = json_from_writer(write_excluded, o, 0),
+		     .requiresUserOverride = opt_bool(o->requires_override), .routingDecision = decided);
 		return;
 	}
 	if (r->failed_reason)
-		fallback_fact(s, r, o);
+		fallback_fact(tx, s, r, o);
 	EMIT(routing_decided, tx, of, .envelope.members.routingDecision = decided, .routingDecision = decided);
 	if (o->fitting == 1)
 		EMIT(routing_single_candidate, tx, of, .candidateCount = 1, .selectedProvider = first->model->provider,
@@ -259,6 +260,20 @@ static void outcome_facts(const struct routing_scope *s, const struct routing_as
 		     .model = json_from_string(first->model->model),
 		     .basis = JSON_OBJECT(token_basis, .inputTokens = r->want.input_tokens,
 					  .outputTokens = r->want.output_tokens));
+}
+
+void routing_record(struct transaction *tx, const struct scope *s, const struct routing_ask *r,
+		    const struct routing_outcome *o, const struct routing_lookup *l, struct buf *candidates,
+		    struct buf *decision)
+{
+	const struct scope of = *s;
+
+	candidates_json(r, o, candidates);
+	const struct json_value set = json_from_buf(candidates);
+	EMIT(routing_candidates_resolved, tx, of, .envelope.members.candidateModelSet = set,
+	     .candidateCount = (int64_t)o->fitting, .candidateModelSet = set);
+	decision_json(tx->engine, r, o, l, decision);
+	outcome_facts(tx, s, r, o, decision);
 }
 
 /* The profile, the candidates and the decision are one commit, also if no model fits. */
@@ -276,10 +291,10 @@ void engine_resolve_routing(struct engine *engine, const struct routing_ask *r, 
 		free(o);
 		return;
 	}
-	struct limits_lookup l = {
+	struct routing_lookup l = {
 		.engine = engine, .uid = s.scope.uid, .session_id = s.scope.session, .now = engine_real(engine)
 	};
-	routing_decide(engine->models, &r->want, limits_of, &l, o);
+	routing_decide(engine->models, &r->want, routing_known_limits, &l, o);
 	/* A turn without a task gets an internal one, which lists omit. */
 	if (!s.task_id[0]) {
 		id_make(ID_KIND_TASK, s.task_id);
@@ -290,12 +305,7 @@ void engine_resolve_routing(struct engine *engine, const struct routing_ask *r, 
 	const struct scope of = s.scope;
 	EMIT(task_profile_resolved, tx, of, .envelope.members.taskProfile = profile, .taskProfile = profile,
 	     .source = "request", .settingsSource = engine->models && engine->models->count ? "policy" : "none");
-	candidates_json(r, o, &candidates);
-	const struct json_value set = json_from_buf(&candidates);
-	EMIT(routing_candidates_resolved, tx, of, .envelope.members.candidateModelSet = set,
-	     .candidateCount = o->fitting, .candidateModelSet = set);
-	decision_json(engine, r, o, &l, &decision);
-	outcome_facts(&s, r, o, &decision);
+	routing_record(tx, &s.scope, r, o, &l, &candidates, &decision);
 	jw_kstr(&tx->w, "turnId", s.scope.turn);
 	jw_kstr(&tx->w, "taskId", s.task_id);
 	jw_kraw(&tx->w, "routingDecision", decision.data, decision.len);

@@ -173,10 +173,10 @@ START_TEST(cache_writes_and_tiers_have_prices_of_their_own)
 	ck_assert_uint_eq(price(m, .input = 200001, .cached = 200001, .output = 100), 1600008 + 3000);
 	/* Parts that are more than the whole. */
 	ck_assert_uint_eq(price(m, .input = 10, .cached = 5, .cache_write = 100), 27);
-	/* The dearest way in which 1,000 tokens can be counted is a write for an hour. */
-	ck_assert_uint_eq(model_price_bound(&m->price, 1000, 100), 8000 + 2000);
-	ck_assert_uint_eq(model_price_output(&m->price, 1000, 10000), 100);
-	ck_assert_uint_eq(model_price_output(&m->price, 1000, 8000), 0);
+	/* The dearest way in which 1,000 tokens can be counted is a write to the cache. */
+	ck_assert_uint_eq(model_price_bound(&m->price, 1000, 100), 5000 + 2000);
+	ck_assert_uint_eq(model_price_output(&m->price, 1000, 7000), 100);
+	ck_assert_uint_eq(model_price_output(&m->price, 1000, 5000), 0);
 	model_list_done(&list);
 }
 END_TEST

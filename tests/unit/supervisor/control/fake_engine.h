@@ -242,7 +242,8 @@ void engine_remove_model(struct engine *g, const char *name, const struct caller
 {
 	fake_asked("remove_model", name, c, fn, ctx);
 }
-int engine_list_models(struct engine *g, uint32_t uid, struct buf *out, struct err *e)
+int engine_list_models(struct engine *g, uint32_t uid, unsigned limit, const char *cursor, struct buf *out,
+		       struct err *e)
 {
 	buf_str(out, "{\"models\":[]}");
 	return 0;
