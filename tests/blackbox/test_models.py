@@ -27,6 +27,8 @@ def test_a_known_provider_needs_only_a_key(home):
         gemini = rpc.call("add_model", name="fast", dialect="gemini", model="gemini-2.5-flash", keyFile="/k", isDefault=True, effort="low")
         assert gemini["provider"] == "gemini" and gemini["isDefault"] and gemini["baseUrl"].startswith("https://generativelanguage."), gemini
         assert [m["name"] for m in rpc.call("list_models")["models"]] == ["fast", "anthropic", "openai"]
+        page = rpc.call("list_models", limit=2)
+        assert page["nextCursor"] == "anthropic" and [m["name"] for m in rpc.call("list_models", limit=2, cursor=page["nextCursor"])["models"]] == ["openai"]
         assert rpc.call("get_model")["name"] == "fast" and rpc.call("get_model", name="openai")["isDefault"] is False
         events = [e for e in rpc.events() if e["type"] == "model.added"]
         assert [e["payload"]["name"] for e in events] == ["anthropic", "openai", "fast"], events
@@ -117,6 +119,35 @@ def test_policy_prices_take_precedence(home):
         names(rpc.fails("record_cost", dict(about, inputTokens=10, cacheWriteTokens=11)), "cacheWriteTokens")
         assert rpc.call("record_cost", provider="openai", model="gpt-5", inputTokens=1000000)["amount"] == 1.25, "a built-in price"
         assert rpc.call("record_cost", provider="openai", model="gpt-99", inputTokens=1000000)["basis"] == "unpriced"
+
+
+def test_the_command_line_registers_models(home):
+    def fails(why, *args):
+        said = home.cli(*args, status=1).err.decode()
+        assert why in said, (why, said)
+
+    key = os.path.join(home.dir, "key file")
+    with open(key, "w") as f:
+        f.write(SECRET + "\n")
+    os.chmod(key, 0o644)
+    fails("chmod 600", "model", "add", "anthropic", "--key-file", key)
+    os.chmod(key, 0o600)
+    fails("No such file", "model", "add", "anthropic", "--key-file", key + ".none")
+    fails("never given", "model", "add", "anthropic", "--key-file", SECRET)
+    assert home.cli("model", "add", "anthropic", "--key-file", "key file", cwd=home.dir).text == "anthropic\n"
+    fails("baseUrl", "model", "add", "acme")
+    home.cli("model", "add", "local", "--base-url", "http://127.0.0.1:11434/v1", "--model", "qwen3", "--context", "32768", "--default")
+    table = home.cli("model", "list").text.splitlines()
+    assert table[0].split()[:4] == ["NAME", "PROVIDER", "MODEL", "DIALECT"] and table[1].startswith("local ") and table[2].startswith("anthropic "), table
+    assert [m["name"] for m in home.cli("model", "list", "--json").json] == ["local", "anthropic"]
+    shown = home.cli("model", "show", "anthropic", "--json").json
+    assert shown["keyFile"] == key and "keyFile" in home.cli("model", "show", "anthropic").text, shown
+    fails("replace", "model", "add", "local", "--base-url", "http://127.0.0.1:1/v1", "--model", "m")
+    home.cli("model", "add", "local", "--base-url", "http://127.0.0.1:1/v1", "--model", "m", "--replace")
+    assert home.cli("model", "remove", "local").text == "local\n"
+    fails("model list", "model", "remove", "local")
+    with home.rpc() as rpc:
+        assert SECRET not in json.dumps(rpc.events())
 
 
 if __name__ == "__main__":
