@@ -264,19 +264,39 @@ static struct unit *find_call(struct dialect_decoder *x, const json_t *fragment)
 	else
 		for (size_t i = x->nunits; i-- > 0 && !u;)
 			u = x->units[i]->kind == UNIT_CALL ? x->units[i] : NULL;
-	if (!u || !*name || !u->name || (id && u->id && strcmp(id, u->id) == 0))
-		; /* the first fragment, one without a name, or the same id again */
-	else if (strcmp(u->name, name) != 0 || is_whole(&u->text) || (!json_is_integer(index) && id && u->id))
+	if (!u || !*name || !u->name)
+		; /* the first fragment, or one without a name */
+	else if (strcmp(u->name, name) != 0 || is_whole(&u->text))
+		u = NULL;
+	else if (!json_is_integer(index) && id && u->id && strcmp(id, u->id) != 0)
 		u = NULL;
 	return u ? u : unit_new(x, UNIT_CALL, json_is_integer(index) ? json_integer_value(index) : -1);
+}
+
+/* Some servers repeat whole calls at the end of the stream. */
+static bool is_repetition(struct dialect_decoder *x, const json_t *fragment)
+{
+	const json_t *function = json_object_get(fragment, "function");
+	const char *id = json_get_text(fragment, "id"), *arguments = json_get_text(function, "arguments");
+
+	for (size_t i = 0; *id && *arguments && i < x->nunits; i++) {
+		const struct unit *u = x->units[i];
+		if (u->kind == UNIT_CALL && u->id && u->name && strcmp(u->id, id) == 0 &&
+		    json_text_is(function, "name", u->name) && strcmp(buf_cstr(&u->text), arguments) == 0 &&
+		    is_whole(&u->text))
+			return true;
+	}
+	return false;
 }
 
 static void take_call(struct dialect_decoder *x, const json_t *fragment)
 {
 	const json_t *function = json_object_get(fragment, "function");
 	const json_t *arguments = json_object_get(function, "arguments");
-	struct unit *u = find_call(x, fragment);
 
+	if (is_repetition(x, fragment))
+		return;
+	struct unit *u = find_call(x, fragment);
 	unit_set_id(u, json_get_string(fragment, "id"));
 	unit_set_name(x, u, json_get_string(function, "name"));
 	unit_set_raw(u, "extra_content", json_object_get(fragment, "extra_content"));
