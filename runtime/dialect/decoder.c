@@ -262,11 +262,12 @@ static void take_event(void *ctx, const char *data, size_t n)
 	json_decref(event);
 }
 
-struct dialect_decoder *dialect_decoder_new(enum dialect d, const struct dialect_sink *sink_or_null, void *ctx)
+struct dialect_decoder *decoder_new(const struct dialect_codec *codec, const struct dialect_sink *sink_or_null,
+				    void *ctx)
 {
 	struct dialect_decoder *x = mem_zalloc(1, sizeof(*x));
 
-	x->codec = dialect_codec(d);
+	x->codec = codec;
 	if (sink_or_null)
 		x->sink = *sink_or_null;
 	x->ctx = ctx;

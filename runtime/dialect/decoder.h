@@ -68,17 +68,11 @@ struct dialect_codec {
 };
 
 extern const struct dialect_codec dialect_anthropic, dialect_responses, dialect_chat, dialect_gemini;
-const struct dialect_codec *dialect_codec(enum dialect d);
 
-/* ---- for encoders ---- */
+struct dialect_decoder *decoder_new(const struct dialect_codec *codec, const struct dialect_sink *sink_or_null,
+				    void *ctx);
 
-void encode_value(struct jw *w, const json_t *value);
-void encode_key_value(struct jw *w, const char *key, const json_t *value_or_null); /* NULL = {} */
-/* A value as a string that holds its JSON text. */
-void encode_key_text(struct jw *w, const char *key, const json_t *value_or_null);
-bool request_has_tools(const struct dialect_request *r);
-
-/* ---- for decoders ---- */
+/* ---- for event functions ---- */
 
 struct unit *unit_new(struct dialect_decoder *x, enum unit_kind kind, int64_t key);
 /* The newest unit with this key (and kind) that has not ended, or NULL. */

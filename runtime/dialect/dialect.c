@@ -16,8 +16,6 @@ static const struct dialect_codec *const CODECS[DIALECT_COUNT] = {
 	[DIALECT_GEMINI] = &dialect_gemini,
 };
 
-const struct dialect_codec *dialect_codec(enum dialect d) { return CODECS[d]; }
-
 int dialect_find(const char *name)
 {
 	for (int d = 0; name && d < DIALECT_COUNT; d++)
@@ -44,34 +42,6 @@ const char *dialect_stop_name(enum dialect_stop stop)
 
 	return NAMES[stop];
 }
-
-void encode_value(struct jw *w, const json_t *value)
-{
-	mem_auto char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY);
-
-	if (text)
-		jw_raw(w, text, strlen(text));
-	else
-		jw_null(w); /* deeper than jansson writes */
-}
-
-void encode_key_value(struct jw *w, const char *key, const json_t *value_or_null)
-{
-	jw_key(w, key);
-	if (value_or_null)
-		encode_value(w, value_or_null);
-	else
-		jw_raw(w, "{}", 2);
-}
-
-void encode_key_text(struct jw *w, const char *key, const json_t *value_or_null)
-{
-	mem_auto char *text = value_or_null ? json_dumps(value_or_null, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
-
-	jw_kstr(w, key, text ? text : "{}");
-}
-
-bool request_has_tools(const struct dialect_request *r) { return json_array_size(r->tools) > 0; }
 
 static int check_tools(const json_t *tools, struct err *e)
 {
@@ -122,6 +92,11 @@ int dialect_encode(enum dialect d, const struct dialect_request *r, struct diale
 	ret->url = buf_take(&url);
 	ret->body = buf_take(&body);
 	return 0;
+}
+
+struct dialect_decoder *dialect_decoder_new(enum dialect d, const struct dialect_sink *sink_or_null, void *ctx)
+{
+	return decoder_new(CODECS[d], sink_or_null, ctx);
 }
 
 void dialect_http_done(struct dialect_http *h)

@@ -5,6 +5,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/dialect/conversation.h"
 #include "runtime/dialect/decoder.h"
+#include "runtime/dialect/encode.h"
 
 #include <string.h>
 
@@ -29,7 +30,7 @@ static void write_tools(const struct dialect_request *r, bool breakpoint, struct
 	const json_t *tool;
 	size_t i;
 
-	if (!request_has_tools(r))
+	if (json_array_size(r->tools) == 0)
 		return;
 	jw_karr(w, "tools");
 	json_array_foreach (r->tools, i, tool) {
@@ -112,8 +113,8 @@ static void write_assistant(const struct conversation_exchange *exchange, struct
 			 (exchange->ncalls || i < last_text))
 			write_thinking(w, block);
 	}
-	for (const struct conversation_call *call = exchange->calls; call < exchange->calls + exchange->ncalls;
-	     call++) {
+	for (size_t k = 0; k < exchange->ncalls; k++) {
+		const struct conversation_call *call = &exchange->calls[k];
 		const json_t *arguments = json_object_get(call->block, "arguments");
 		jw_obj(w);
 		jw_kstr(w, "type", "tool_use");
@@ -133,8 +134,8 @@ static void write_user(const struct conversation_exchange *exchange, bool breakp
 	jw_obj(w);
 	jw_kstr(w, "role", "user");
 	jw_karr(w, "content");
-	for (const struct conversation_call *call = exchange->calls; call < exchange->calls + exchange->ncalls;
-	     call++) {
+	for (size_t k = 0; k < exchange->ncalls; k++) {
+		const struct conversation_call *call = &exchange->calls[k];
 		bool error;
 		const char *text = conversation_result(call, &error);
 		jw_obj(w);

@@ -9,6 +9,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/dialect/conversation.h"
 #include "runtime/dialect/decoder.h"
+#include "runtime/dialect/encode.h"
 
 #include <string.h>
 
@@ -27,7 +28,7 @@ static void write_tools(const struct dialect_request *r, struct jw *w)
 	const json_t *tool;
 	size_t i;
 
-	if (!request_has_tools(r))
+	if (json_array_size(r->tools) == 0)
 		return;
 	jw_karr(w, "tools");
 	json_array_foreach (r->tools, i, tool) {
@@ -105,8 +106,8 @@ static void write_assistant(const struct conversation_exchange *exchange, struct
 	write_reasoning(exchange, w);
 	if (exchange->ncalls)
 		jw_karr(w, "tool_calls");
-	for (const struct conversation_call *call = exchange->calls; call < exchange->calls + exchange->ncalls;
-	     call++) {
+	for (size_t k = 0; k < exchange->ncalls; k++) {
+		const struct conversation_call *call = &exchange->calls[k];
 		const json_t *arguments = json_object_get(call->block, "arguments");
 		const json_t *extra = json_object_get(json_object_get(call->block, "raw"), "extra_content");
 		jw_obj(w);
@@ -130,8 +131,8 @@ static void write_user(const struct conversation_exchange *exchange, struct jw *
 {
 	buf_auto struct buf text = BUF_INIT;
 
-	for (const struct conversation_call *call = exchange->calls; call < exchange->calls + exchange->ncalls;
-	     call++) {
+	for (size_t k = 0; k < exchange->ncalls; k++) {
+		const struct conversation_call *call = &exchange->calls[k];
 		bool error;
 		jw_obj(w);
 		jw_kstr(w, "role", "tool");

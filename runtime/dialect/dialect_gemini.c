@@ -5,6 +5,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/dialect/conversation.h"
 #include "runtime/dialect/decoder.h"
+#include "runtime/dialect/encode.h"
 #include "runtime/dialect/headers.h"
 
 #include <ctype.h>
@@ -42,7 +43,7 @@ static void write_tools(const struct dialect_request *r, struct jw *w)
 	const json_t *tool;
 	size_t i;
 
-	if (!request_has_tools(r))
+	if (json_array_size(r->tools) == 0)
 		return;
 	jw_karr(w, "tools");
 	jw_obj(w);
@@ -157,8 +158,8 @@ static void write_user(const struct conversation_exchange *exchange, struct jw *
 	jw_obj(w);
 	jw_kstr(w, "role", "user");
 	jw_karr(w, "parts");
-	for (const struct conversation_call *call = exchange->calls; call < exchange->calls + exchange->ncalls;
-	     call++) {
+	for (size_t k = 0; k < exchange->ncalls; k++) {
+		const struct conversation_call *call = &exchange->calls[k];
 		bool error;
 		const char *text = conversation_result(call, &error);
 		jw_obj(w);

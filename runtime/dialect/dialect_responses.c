@@ -7,6 +7,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/dialect/conversation.h"
 #include "runtime/dialect/decoder.h"
+#include "runtime/dialect/encode.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +23,7 @@ static void write_tools(const struct dialect_request *r, struct jw *w)
 	const json_t *tool;
 	size_t i;
 
-	if (!request_has_tools(r))
+	if (json_array_size(r->tools) == 0)
 		return;
 	jw_karr(w, "tools");
 	json_array_foreach (r->tools, i, tool) {
@@ -139,8 +140,8 @@ static void write_assistant(const struct conversation_exchange *exchange, struct
 
 static void write_user(const struct conversation_exchange *exchange, struct jw *w)
 {
-	for (const struct conversation_call *call = exchange->calls; call < exchange->calls + exchange->ncalls;
-	     call++) {
+	for (size_t k = 0; k < exchange->ncalls; k++) {
+		const struct conversation_call *call = &exchange->calls[k];
 		bool error;
 		jw_obj(w);
 		jw_kstr(w, "type", "function_call_output");

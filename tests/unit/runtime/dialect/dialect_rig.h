@@ -19,6 +19,23 @@
 
 #define RIG_IDENTITY "acme/model-1"
 
+/* Several strings as one (static); the list ends with NULL. */
+static inline const char *rig_join(const char *before, const char *between, const char *const *strings,
+				   const char *after)
+{
+	static struct buf joined;
+
+	buf_reset(&joined);
+	buf_str(&joined, before);
+	for (const char *const *s = strings; *s; s++)
+		buf_printf(&joined, "%s%s", s > strings ? between : "", *s);
+	buf_str(&joined, after);
+	return joined.data;
+}
+
+#define STREAM(...) rig_join("", "", (const char *const[]){ __VA_ARGS__, NULL }, "")
+#define ITEMS(...) rig_join("[", ",", (const char *const[]){ __VA_ARGS__, NULL }, "]")
+
 static void rig_text(void *ctx, const char *s, size_t n) { buf_append(ctx, s, n); }
 
 static void rig_reasoning(void *ctx, const char *s, size_t n) { buf_printf(ctx, "<%.*s>", (int)n, s); }

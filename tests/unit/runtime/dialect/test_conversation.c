@@ -19,12 +19,16 @@ static bool body_has(enum dialect d, const json_t *items, const char *text)
 #define CALL(id) "{\"type\":\"tool_call\",\"id\":\"" id "\",\"name\":\"shell\",\"arguments\":{\"command\":\"ls\"}}"
 #define ASSISTANT(blocks) "{\"type\":\"assistant\",\"model\":\"x/y\",\"dialect\":\"anthropic\",\"blocks\":[" blocks "]}"
 #define RESULT(id, text) "{\"type\":\"tool_result\",\"id\":\"" id "\",\"name\":\"shell\",\"text\":\"" text "\"}"
+#define TEXT(text) "{\"type\":\"text\",\"text\":\"" text "\"}"
+#define THINKING "{\"type\":\"reasoning\",\"text\":\"hm\",\"raw\":{\"signature\":\"s\"}}"
+#define LONG_ID "0123456789012345678901234567890123456789012345678901234567890123456789"
+#define ODD_CALL "{\"type\":\"tool_call\",\"id\":\"" LONG_ID "\",\"name\":\"functions.shell:0\",\"arguments\":[]}"
 #define USER(text) "{\"type\":\"user\",\"text\":\"" text "\"}"
 
 START_TEST(call_without_result_gets_one)
 {
 	json_auto_t *items = rig_json(
-		"[" USER("a") "," ASSISTANT(CALL("c1") "," CALL("c2")) "," RESULT("c2", "two") "," USER("b") "]");
+		ITEMS(USER("a"), ASSISTANT(CALL("c1") "," CALL("c2")), RESULT("c2", "two"), USER("b")));
 
 	encode_all(items);
 	for (int d = 0; d < DIALECT_COUNT; d++) {
@@ -38,10 +42,9 @@ END_TEST
 
 START_TEST(result_without_call_is_dropped)
 {
-	json_auto_t *items = rig_json(
-		"[" USER("a") "," RESULT("c0", "stray") "," ASSISTANT(CALL("c1")) "," RESULT("c1", "first") "," RESULT(
-			"c1", "again") "," ASSISTANT("{\"type\":\"text\",\"text\":\"ok\"}") "," RESULT("c1",
-												       "late") "]");
+	json_auto_t *items = rig_json(ITEMS(USER("a"), RESULT("c0", "stray"), ASSISTANT(CALL("c1")),
+					    RESULT("c1", "first"), RESULT("c1", "again"), ASSISTANT(TEXT("ok")),
+					    RESULT("c1", "late")));
 
 	encode_all(items);
 	for (int d = 0; d < DIALECT_COUNT; d++) {
@@ -55,18 +58,8 @@ END_TEST
 
 START_TEST(empty_messages_are_dropped)
 {
-	json_auto_t *items = rig_json("[" ASSISTANT("{\"type\":\"text\",\"text\":\"first\"}") "," ASSISTANT(
-		"") "," ASSISTANT("{\"typ"
-				  "e\":"
-				  "\"text"
-				  "\","
-				  "\"text"
-				  "\":\" "
-				  "\\n\""
-				  "}") "," USER("  ") "," ASSISTANT("{\"type\":\"reasoning\",\"text\":\"hm\",\"raw\":{"
-								    "\"signature\":"
-								    "\"s\"}}") "," ASSISTANT("{\"type\":\"text\","
-											     "\"text\":\"last\"}") "]");
+	json_auto_t *items = rig_json(ITEMS(ASSISTANT(TEXT("first")), ASSISTANT(""), ASSISTANT(TEXT(" \\n")),
+					    USER("  "), ASSISTANT(THINKING), ASSISTANT(TEXT("last"))));
 
 	encode_all(items);
 	ck_assert(body_has(DIALECT_ANTHROPIC, items, "first"));
@@ -77,8 +70,7 @@ END_TEST
 
 START_TEST(results_arrive_while_an_empty_answer_is_between)
 {
-	json_auto_t *items = rig_json(
-		"[" USER("a") "," ASSISTANT(CALL("c1")) "," ASSISTANT("") "," RESULT("c1", "there") "]");
+	json_auto_t *items = rig_json(ITEMS(USER("a"), ASSISTANT(CALL("c1")), ASSISTANT(""), RESULT("c1", "there")));
 
 	for (int d = 0; d < DIALECT_COUNT; d++)
 		ck_assert(body_has((enum dialect)d, items, "\"there\""));
@@ -87,38 +79,10 @@ END_TEST
 
 START_TEST(ids_and_names_are_acceptable_to_all)
 {
-	json_auto_t *items = rig_json("[" USER("a") "," ASSISTANT(CALL("call_1") "," CALL("call_1") "," CALL(
-		"with "
-		"space") "," CALL("")) "," RESULT("call_1",
-						  "one") "," RESULT("call_1",
-								    "two") "," RESULT("with space",
-										      "three") "," ASSISTANT(CALL("call"
-														  "_1") "," CALL("call_2_0") ",{"
-																	     "\"type"
-																	     "\":"
-																	     "\"tool_"
-																	     "call\","
-																	     "\"id\":"
-																	     "\"01234"
-																	     "5678901"
-																	     "2345678"
-																	     "9012345"
-																	     "6789012"
-																	     "3456789"
-																	     "0123456"
-																	     "7890123"
-																	     "4567890"
-																	     "1234567"
-																	     "89\","
-																	     "\"name"
-																	     "\":"
-																	     "\"funct"
-																	     "ions."
-																	     "shell:"
-																	     "0\","
-																	     "\"argum"
-																	     "ents\":"
-																	     "[]}") "]");
+	json_auto_t *items = rig_json(
+		ITEMS(USER("a"), ASSISTANT(CALL("call_1") "," CALL("call_1") "," CALL("with space") "," CALL("")),
+		      RESULT("call_1", "one"), RESULT("call_1", "two"), RESULT("with space", "three"),
+		      ASSISTANT(CALL("call_1") "," CALL("call_2_0") "," ODD_CALL)));
 
 	encode_all(items);
 	ck_assert(body_has(DIALECT_OPENAI_CHAT, items, "\"three\""));
@@ -149,7 +113,7 @@ END_TEST
 
 START_TEST(calls_of_other_models_have_a_placeholder_signature)
 {
-	json_auto_t *items = rig_json("[" USER("a") "," ASSISTANT(CALL("c1") "," CALL("c2")) "]");
+	json_auto_t *items = rig_json(ITEMS(USER("a"), ASSISTANT(CALL("c1") "," CALL("c2"))));
 	mem_auto char *third = rig_encode(DIALECT_GEMINI, "gemini-3-pro", items),
 		      *second = rig_encode(DIALECT_GEMINI, "gemini-2.5-pro", items);
 	const char *at = strstr(third, "skip_thought_signature_validator");
@@ -250,7 +214,7 @@ START_TEST(any_items_are_valid_requests)
 		for (unsigned n = 1 + pick(12); n > 0; n--)
 			json_array_append_new(items, random_item(d));
 		mem_auto char *before = rig_encode(d, "gemini-3", items);
-		json_array_append_new(items, rig_json(ASSISTANT("{\"type\":\"text\",\"text\":\"next\"}," CALL("z"))));
+		json_array_append_new(items, rig_json(ASSISTANT(TEXT("next") "," CALL("z"))));
 		json_array_append_new(items, rig_json(RESULT("z", "end")));
 		mem_auto char *after = rig_encode(d, "gemini-3", items);
 		strip_breakpoints(before);

@@ -26,23 +26,19 @@ START_TEST(text_reasoning_and_calls)
 {
 	const char *seen = rig_decode(
 		DIALECT_ANTHROPIC,
-		START(USAGE) EVENT("ping", "") BLOCK("0", "\"type\":\"thinking\",\"thinking\":\"\",\"signature\":\"\"")
-			DELTA("0", "\"type\":\"thinking_delta\",\"thinking\":\"Let me see.\"") DELTA(
-				"0", "\"type\":\"signature_delta\",\"signature\":\"c2ln\"") STOP("0")
-				BLOCK("1", "\"type\":\"redacted_thinking\",\"data\":\"b3BhcXVl\"") STOP("1") BLOCK(
-					"2", "\"type\":\"text\",\"text\":\"\"") TEXT("2", "Gr\xc3\xbc\xc3\x9f")
-					TEXT("2", "e \\ud83d\\ude00") STOP("2") EVENT(
-						"shiny_new_event",
-						",\"x\":1") BLOCK("3", "\"type\":\"tool_use\",\"id\":\"toolu_1\","
-								       "\"name\":\"shell\",\"input\":{}") JSON("3", "")
-						JSON("3", "{\\\"command\\\": \\\"l") JSON("3", "s\\\"}") STOP(
-							"3") BLOCK("4", "\"type\":\"tool_use\",\"id\":\"toolu_2\","
-									"\"name\":\"list\",\"input\":{}")
-							STOP("4") "event: message_delta\ndata: "
-								  "{\"type\":\"message_delta\", "
-								  "\"delta\":{\"stop_reason\":\"tool_use\"}, "
-								  "\"usage\":{\"output_tokens\":77}    }\n\n" EVENT(
-									  "message_stop", ""),
+		STREAM(START(USAGE), EVENT("ping", ""),
+		       BLOCK("0", "\"type\":\"thinking\",\"thinking\":\"\",\"signature\":\"\""),
+		       DELTA("0", "\"type\":\"thinking_delta\",\"thinking\":\"Let me see.\""),
+		       DELTA("0", "\"type\":\"signature_delta\",\"signature\":\"c2ln\""), STOP("0"),
+		       BLOCK("1", "\"type\":\"redacted_thinking\",\"data\":\"b3BhcXVl\""), STOP("1"),
+		       BLOCK("2", "\"type\":\"text\",\"text\":\"\""), TEXT("2", "Gr\xc3\xbc\xc3\x9f"),
+		       TEXT("2", "e \\ud83d\\ude00"), STOP("2"), EVENT("shiny_new_event", ",\"x\":1"),
+		       BLOCK("3", "\"type\":\"tool_use\",\"id\":\"toolu_1\",\"name\":\"shell\",\"input\":{}"),
+		       JSON("3", ""), JSON("3", "{\\\"command\\\": \\\"l"), JSON("3", "s\\\"}"), STOP("3"),
+		       BLOCK("4", "\"type\":\"tool_use\",\"id\":\"toolu_2\",\"name\":\"list\",\"input\":{}"), STOP("4"),
+		       "event: message_delta\ndata: {\"type\":\"message_delta\", "
+		       "\"delta\":{\"stop_reason\":\"tool_use\"}, \"usage\":{\"output_tokens\":77}    }\n\n",
+		       EVENT("message_stop", "")),
 		&a);
 
 	ck_assert_str_eq(seen, "<Let me see.>Gr\xc3\xbc\xc3\x9f"
@@ -76,8 +72,8 @@ END_TEST
 START_TEST(broken_stream_keeps_whole_blocks)
 {
 	rig_decode(DIALECT_ANTHROPIC,
-		   START(USAGE) BLOCK("0", "\"type\":\"text\",\"text\":\"\"") TEXT("0", "First.") STOP("0")
-			   BLOCK("1", "\"type\":\"text\",\"text\":\"\"") TEXT("1", "Second, whi"),
+		   STREAM(START(USAGE), BLOCK("0", "\"type\":\"text\",\"text\":\"\""), TEXT("0", "First."), STOP("0"),
+			  BLOCK("1", "\"type\":\"text\",\"text\":\"\""), TEXT("1", "Second, whi")),
 		   &a);
 	ck_assert(!a.complete);
 	rig_assert_json(a.blocks, "[{'type':'text','text':'First.'}]");
@@ -93,10 +89,10 @@ END_TEST
 START_TEST(thinking_without_signature_is_not_sent_back)
 {
 	rig_decode(DIALECT_ANTHROPIC,
-		   START(USAGE) BLOCK("0", "\"type\":\"thinking\",\"thinking\":\"\"")
-			   DELTA("0", "\"type\":\"thinking_delta\",\"thinking\":\"Hidden\"") STOP("0")
-				   BLOCK("1", "\"type\":\"text\",\"text\":\"\"") TEXT("1", "Hi") STOP("1")
-					   END("end_turn", "\"output_tokens\":3"),
+		   STREAM(START(USAGE), BLOCK("0", "\"type\":\"thinking\",\"thinking\":\"\""),
+			  DELTA("0", "\"type\":\"thinking_delta\",\"thinking\":\"Hidden\""), STOP("0"),
+			  BLOCK("1", "\"type\":\"text\",\"text\":\"\""), TEXT("1", "Hi"), STOP("1"),
+			  END("end_turn", "\"output_tokens\":3")),
 		   &a);
 	ck_assert(a.complete);
 	ck_assert_int_eq(a.stop, DIALECT_STOP_DONE);
@@ -108,18 +104,15 @@ END_TEST
 
 START_TEST(truncated_call_is_dropped)
 {
-	static const char *const ARGUMENTS[] = { "{\\\"command\\\": \\\"rm -rf /tmp/x", "" };
+	static const char *const ARGUMENTS[] = { JSON("1", "{\\\"command\\\": \\\"rm -rf /tmp/x"), JSON("1", "") };
 
 	for (size_t i = 0; i < countof(ARGUMENTS); i++) {
-		mem_auto char *body = mem_printf(
-			"%s%s%s",
-			START(USAGE) BLOCK("0", "\"type\":\"text\",\"text\":\"\"") TEXT("0", "Now") STOP("0")
-				BLOCK("1", "\"type\":\"tool_use\",\"id\":\"t\",\"name\":\"shell\",\"input\":{"
-					   "}") "data: "
-						"{\"type\":\"content_block_delta\",\"index\":1,\"delta\":{"
-						"\"type\":\"input_json_delta\",\"partial_json\":\"",
-			ARGUMENTS[i], "\"}}\n\n" STOP("1") END("max_tokens", "\"output_tokens\":9"));
-		rig_decode(DIALECT_ANTHROPIC, body, &a);
+		rig_decode(DIALECT_ANTHROPIC,
+			   STREAM(START(USAGE), BLOCK("0", "\"type\":\"text\",\"text\":\"\""), TEXT("0", "Now"),
+				  STOP("0"),
+				  BLOCK("1", "\"type\":\"tool_use\",\"id\":\"t\",\"name\":\"shell\",\"input\":{}"),
+				  ARGUMENTS[i], STOP("1"), END("max_tokens", "\"output_tokens\":9")),
+			   &a);
 		ck_assert(a.complete);
 		ck_assert_int_eq(a.stop, DIALECT_STOP_MAX_TOKENS);
 		rig_assert_json(a.blocks, "[{'type':'text','text':'Now'}]");
@@ -131,8 +124,9 @@ END_TEST
 START_TEST(unparsable_call_is_a_failure)
 {
 	rig_decode(DIALECT_ANTHROPIC,
-		   START(USAGE) BLOCK("0", "\"type\":\"tool_use\",\"id\":\"t\",\"name\":\"shell\",\"input\":{}")
-			   JSON("0", "[1,2]") STOP("0") END("tool_use", "\"output_tokens\":9"),
+		   STREAM(START(USAGE),
+			  BLOCK("0", "\"type\":\"tool_use\",\"id\":\"t\",\"name\":\"shell\",\"input\":{}"),
+			  JSON("0", "[1,2]"), STOP("0"), END("tool_use", "\"output_tokens\":9")),
 		   &a);
 	ck_assert(!a.complete);
 	ck_assert_uint_eq(json_array_size(a.blocks), 0);
@@ -144,10 +138,10 @@ END_TEST
 START_TEST(error_event_after_success)
 {
 	rig_decode(DIALECT_ANTHROPIC,
-		   START(USAGE) BLOCK("0", "\"type\":\"text\",\"text\":\"\"")
-			   TEXT("0", "He") "event: error\ndata: "
-					   "{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":"
-					   "\"Overloaded\"},\"request_id\":\"req_9\"}\n\n",
+		   STREAM(START(USAGE), BLOCK("0", "\"type\":\"text\",\"text\":\"\""), TEXT("0", "He"),
+			  "event: error\ndata: "
+			  "{\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"},"
+			  "\"request_id\":\"req_9\"}\n\n"),
 		   &a);
 	ck_assert(!a.complete);
 	ck_assert_str_eq(a.failure.category, "overloaded");
@@ -186,10 +180,10 @@ END_TEST
 START_TEST(blocks_of_unknown_types_are_skipped)
 {
 	rig_decode(DIALECT_ANTHROPIC,
-		   START(USAGE) BLOCK("0", "\"type\":\"server_tool_use\",\"id\":\"s\",\"name\":\"web\"") JSON("0", "{}")
-			   STOP("0") BLOCK("1", "\"type\":\"text\",\"text\":\"Half \"")
-				   DELTA("1", "\"type\":\"citations_delta\",\"citation\":{}") TEXT("1", "whole")
-					   STOP("1") END("end_turn", "\"output_tokens\":9"),
+		   STREAM(START(USAGE), BLOCK("0", "\"type\":\"server_tool_use\",\"id\":\"s\",\"name\":\"web\""),
+			  JSON("0", "{}"), STOP("0"), BLOCK("1", "\"type\":\"text\",\"text\":\"Half \""),
+			  DELTA("1", "\"type\":\"citations_delta\",\"citation\":{}"), TEXT("1", "whole"), STOP("1"),
+			  END("end_turn", "\"output_tokens\":9")),
 		   &a);
 	ck_assert(a.complete);
 	rig_assert_json(a.blocks, "[{'type':'text','text':'Half whole'}]");
@@ -198,7 +192,8 @@ END_TEST
 
 START_TEST(data_without_a_block_is_malformed)
 {
-	rig_decode(DIALECT_ANTHROPIC, START(USAGE) TEXT("0", "lost") END("end_turn", "\"output_tokens\":9"), &a);
+	rig_decode(DIALECT_ANTHROPIC, STREAM(START(USAGE), TEXT("0", "lost"), END("end_turn", "\"output_tokens\":9")),
+		   &a);
 	ck_assert(!a.complete);
 	ck_assert_str_eq(a.failure.category, "protocol");
 }

@@ -19,19 +19,18 @@ static const char *decode(const char *body) { return rig_decode(DIALECT_OPENAI_C
 START_TEST(text_and_calls_in_fragments)
 {
 	const char *seen = decode(
-		": OPENROUTER PROCESSING\n\n" DELTA("\"role\":\"assistant\",\"content\":null") DELTA(
-			"\"role\":\"assistant\",\"content\":\"Su\"")
-			DELTA("\"role\":\"assistant\",\"content\":\"re\"") ":\n\n" CALL(
-				"\"index\":0,\"id\":\"call_a\",\"type\":\"function\",\"function\":{\"name\":\"shell\","
-				"\"arguments\":\"\"}")
-				CALL("\"index\":0,\"function\":{\"arguments\":\"{\\\"command\\\":\"}") CALL(
-					"\"index\":1,\"id\":\"call_b\",\"type\":\"function\",\"function\":{"
-					"\"name\":\"list\",\"arguments\":null}")
-					CALL("\"index\":0,\"function\":{\"arguments\":\"\\\"ls\\\"}\"}")
-						FINISH("tool_calls") USAGE(
-							COUNTS ",\"prompt_tokens_details\":{\"cached_tokens\":64},"
-							       "\"completion_tokens_details\":{\"reasoning_tokens\":5}")
-							DONE);
+		STREAM(": OPENROUTER PROCESSING\n\n", DELTA("\"role\":\"assistant\",\"content\":null"),
+		       DELTA("\"role\":\"assistant\",\"content\":\"Su\""),
+		       DELTA("\"role\":\"assistant\",\"content\":\"re\""), ":\n\n",
+		       CALL("\"index\":0,\"id\":\"call_a\",\"type\":\"function\",\"function\":{\"name\":\"shell\","
+			    "\"arguments\":\"\"}"),
+		       CALL("\"index\":0,\"function\":{\"arguments\":\"{\\\"command\\\":\"}"),
+		       CALL("\"index\":1,\"id\":\"call_b\",\"type\":\"function\",\"function\":{\"name\":\"list\","
+			    "\"arguments\":null}"),
+		       CALL("\"index\":0,\"function\":{\"arguments\":\"\\\"ls\\\"}\"}"), FINISH("tool_calls"),
+		       USAGE(COUNTS ",\"prompt_tokens_details\":{\"cached_tokens\":64},\"completion_tokens_details\":{"
+				    "\"reasoning_tokens\":5}"),
+		       DONE));
 	ck_assert_str_eq(seen, "Sure{shell}{list}");
 	ck_assert(a.complete);
 	ck_assert_int_eq(a.stop, DIALECT_STOP_CALLS);
@@ -48,22 +47,23 @@ END_TEST
 
 START_TEST(usage_may_come_anywhere)
 {
-	static const char *const STREAMS[] = {
-		DELTA("\"content\":\"x\"") FINISH("stop") USAGE(COUNTS) DONE,
-		DELTA("\"content\":\"x\"") "data: "
-					   "{\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}],"
-					   "\"usage\":{" COUNTS "}}\n\n" DONE,
-		DELTA("\"content\":\"x\"") "data: "
-					   "{\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}],\"x_"
-					   "groq\":{\"usage\":{\"prompt_tokens\":1,\"completion_tokens\":1}}}"
-					   "\n\n" USAGE(COUNTS) DONE,
-		DELTA("\"content\":\"x\"") FINISH("stop") FINISH("stop")
-			USAGE("\"prompt_tokens\":1,\"completion_tokens\":1") USAGE(COUNTS) DONE,
-		DELTA("\"content\":\"x\"") FINISH("stop") USAGE(COUNTS),
+	static const char *const STREAMS[][8] = {
+		{ DELTA("\"content\":\"x\""), FINISH("stop"), USAGE(COUNTS), DONE },
+		{ DELTA("\"content\":\"x\""),
+		  "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}],\"usage\":{", COUNTS,
+		  "}}\n\n", DONE },
+		{ DELTA("\"content\":\"x\""),
+		  "data: "
+		  "{\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}],\"x_groq\":{\"usage\":{"
+		  "\"prompt_tokens\":1,\"completion_tokens\":1}}}\n\n",
+		  USAGE(COUNTS), DONE },
+		{ DELTA("\"content\":\"x\""), FINISH("stop"), FINISH("stop"),
+		  USAGE("\"prompt_tokens\":1,\"completion_tokens\":1"), USAGE(COUNTS), DONE },
+		{ DELTA("\"content\":\"x\""), FINISH("stop"), USAGE(COUNTS) },
 	};
 
 	for (size_t i = 0; i < countof(STREAMS); i++) {
-		decode(STREAMS[i]);
+		decode(rig_join("", "", STREAMS[i], ""));
 		ck_assert(a.complete);
 		ck_assert(!a.usage.estimated);
 		ck_assert_uint_eq(a.usage.input, 100);
@@ -71,12 +71,13 @@ START_TEST(usage_may_come_anywhere)
 		rig_assert_json(a.blocks, "[{'type':'text','text':'x'}]");
 		dialect_answer_done(&a);
 	}
-	decode(DELTA("\"content\":\"123456789\"") FINISH("stop") DONE);
+	decode(STREAM(DELTA("\"content\":\"123456789\""), FINISH("stop"), DONE));
 	ck_assert(a.complete && a.usage.estimated && !a.usage.known);
 	ck_assert_uint_eq(a.usage.output, 3);
 	dialect_answer_done(&a);
-	decode(DELTA("\"content\":\"x\"") FINISH("stop") USAGE(
-		"\"prompt_tokens\":9,\"completion_tokens\":1,\"prompt_cache_hit_tokens\":8,\"cost\":0.25") DONE);
+	decode(STREAM(DELTA("\"content\":\"x\""), FINISH("stop"),
+		      USAGE("\"prompt_tokens\":9,\"completion_tokens\":1,\"prompt_cache_hit_tokens\":8,\"cost\":0.25"),
+		      DONE));
 	ck_assert_uint_eq(a.usage.cached, 8);
 	ck_assert(a.usage.cost_usd == 0.25);
 }
@@ -84,21 +85,21 @@ END_TEST
 
 START_TEST(whole_calls_that_share_an_index)
 {
-	static const char *const STREAMS[] = {
-		DELTA("\"tool_calls\":[{\"index\":0,\"id\":\"x\",\"function\":{\"name\":\"shell\",\"arguments\":\"{"
-		      "\\\"n\\\":1}\"}},"
-		      "{\"index\":0,\"id\":\"x\",\"function\":{\"name\":\"list\",\"arguments\":\"{}\"}}]")
-			FINISH("stop") DONE,
-		CALL("\"id\":\"\",\"function\":{\"name\":\"shell\",\"arguments\":{\"n\":1}}")
-			CALL("\"function\":{\"name\":\"list\",\"arguments\":\"\"}") FINISH("tool_calls") DONE,
-		CALL("\"index\":0,\"id\":\"a1\",\"function\":{\"name\":\"shell\",\"arguments\":\"{\\\"n\\\"\"}")
-			CALL("\"index\":0,\"id\":\"a2\",\"function\":{\"name\":\"shell\",\"arguments\":\":1}\"}") CALL(
-				"\"index\":1,\"id\":\"a1\",\"function\":{\"name\":\"list\",\"arguments\":\"null\"}")
-				FINISH("tool_calls") DONE,
+	static const char *const STREAMS[][8] = {
+		{ DELTA("\"tool_calls\":[{\"index\":0,\"id\":\"x\",\"function\":{\"name\":\"shell\",\"arguments\":\"{"
+			"\\\"n\\\":1}\"}},{\"index\":0,\"id\":\"x\",\"function\":{\"name\":\"list\",\"arguments\":\"{}"
+			"\"}}]"),
+		  FINISH("stop"), DONE },
+		{ CALL("\"id\":\"\",\"function\":{\"name\":\"shell\",\"arguments\":{\"n\":1}}"),
+		  CALL("\"function\":{\"name\":\"list\",\"arguments\":\"\"}"), FINISH("tool_calls"), DONE },
+		{ CALL("\"index\":0,\"id\":\"a1\",\"function\":{\"name\":\"shell\",\"arguments\":\"{\\\"n\\\"\"}"),
+		  CALL("\"index\":0,\"id\":\"a2\",\"function\":{\"name\":\"shell\",\"arguments\":\":1}\"}"),
+		  CALL("\"index\":1,\"id\":\"a1\",\"function\":{\"name\":\"list\",\"arguments\":\"null\"}"),
+		  FINISH("tool_calls"), DONE },
 	};
 
 	for (size_t i = 0; i < countof(STREAMS); i++) {
-		decode(STREAMS[i]);
+		decode(rig_join("", "", STREAMS[i], ""));
 		ck_assert_msg(a.complete, "%zu: %s", i, a.failure.message);
 		ck_assert_int_eq(a.stop, DIALECT_STOP_CALLS);
 		ck_assert_uint_eq(json_array_size(a.blocks), 2);
@@ -115,8 +116,9 @@ END_TEST
 
 START_TEST(same_name_twice_without_index)
 {
-	decode(DELTA("\"tool_calls\":[{\"id\":\"a\",\"function\":{\"name\":\"list\",\"arguments\":\"\"}},"
-		     "{\"id\":\"b\",\"function\":{\"name\":\"list\",\"arguments\":\"\"}}]") FINISH("tool_calls") DONE);
+	decode(STREAM(DELTA("\"tool_calls\":[{\"id\":\"a\",\"function\":{\"name\":\"list\",\"arguments\":\"\"}},{"
+			    "\"id\":\"b\",\"function\":{\"name\":\"list\",\"arguments\":\"\"}}]"),
+		      FINISH("tool_calls"), DONE));
 	ck_assert(a.complete);
 	ck_assert_uint_eq(json_array_size(a.blocks), 2);
 }
@@ -124,9 +126,9 @@ END_TEST
 
 START_TEST(repeated_call_runs_once)
 {
-	decode(CALL("\"index\":0,\"id\":\"a\",\"function\":{\"name\":\"list\",\"arguments\":\"{}\"}")
-		       CALL("\"index\":0,\"id\":\"a\",\"function\":{\"name\":\"list\",\"arguments\":\"{}\"}")
-			       FINISH("tool_calls") DONE);
+	decode(STREAM(CALL("\"index\":0,\"id\":\"a\",\"function\":{\"name\":\"list\",\"arguments\":\"{}\"}"),
+		      CALL("\"index\":0,\"id\":\"a\",\"function\":{\"name\":\"list\",\"arguments\":\"{}\"}"),
+		      FINISH("tool_calls"), DONE));
 	ck_assert(a.complete);
 	ck_assert_uint_eq(json_array_size(a.blocks), 1);
 }
@@ -135,10 +137,10 @@ END_TEST
 START_TEST(reasoning_under_both_names)
 {
 	const char *seen = decode(
-		DELTA("\"content\":\"\",\"reasoning_content\":\"Hm\"")
-			DELTA("\"reasoning_content\":\"m\",\"reasoning\":\"m\"")
-				CALL("\"index\":0,\"id\":\"c\",\"function\":{\"name\":\"shell\",\"arguments\":\"{}\"}")
-					FINISH("tool_calls") DONE);
+		STREAM(DELTA("\"content\":\"\",\"reasoning_content\":\"Hm\""),
+		       DELTA("\"reasoning_content\":\"m\",\"reasoning\":\"m\""),
+		       CALL("\"index\":0,\"id\":\"c\",\"function\":{\"name\":\"shell\",\"arguments\":\"{}\"}"),
+		       FINISH("tool_calls"), DONE));
 
 	ck_assert_str_eq(seen, "<Hm><m>{shell}");
 	json_auto_t *items = rig_items(DIALECT_OPENAI_CHAT, a.blocks);
@@ -146,7 +148,7 @@ START_TEST(reasoning_under_both_names)
 	ck_assert(strstr(body, "\"content\":null,\"reasoning_content\":\"Hmm\",\"tool_calls\":"));
 	dialect_answer_done(&a);
 
-	decode(DELTA("\"reasoning\":\"Hm\"") DELTA("\"content\":\"Yes\"") FINISH("stop") DONE);
+	decode(STREAM(DELTA("\"reasoning\":\"Hm\""), DELTA("\"content\":\"Yes\""), FINISH("stop"), DONE));
 	rig_assert_json(a.blocks,
 			"[{'type':'reasoning','text':'Hm','raw':{'member':'reasoning'}},{'type':'text','text':'Yes'}]");
 	json_auto_t *plain = rig_items(DIALECT_OPENAI_CHAT, a.blocks);
@@ -154,16 +156,18 @@ START_TEST(reasoning_under_both_names)
 	ck_assert(!strstr(second, "Hm")); /* without calls nobody needs it back */
 	dialect_answer_done(&a);
 
-	seen = decode(DELTA("\"content\":[{\"type\":\"thinking\",\"thinking\":[{\"type\":\"text\",\"text\":\"Hm\"}]},{"
-			    "\"type\":\"text\",\"text\":\"Yes\"}]") FINISH("stop") DONE);
+	seen = decode(STREAM(DELTA("\"content\":[{\"type\":\"thinking\",\"thinking\":[{\"type\":\"text\",\"text\":"
+				   "\"Hm\"}]},{\"type\":\"text\",\"text\":\"Yes\"}]"),
+			     FINISH("stop"), DONE));
 	ck_assert_str_eq(seen, "<Hm>Yes");
 }
 END_TEST
 
 START_TEST(signatures_of_calls_are_sent_back)
 {
-	decode(CALL("\"index\":0,\"id\":\"c\",\"function\":{\"name\":\"shell\",\"arguments\":\"{}\"},\"extra_content\":"
-		    "{\"google\":{\"thought_signature\":\"sig\"}}") FINISH("tool_calls") DONE);
+	decode(STREAM(CALL("\"index\":0,\"id\":\"c\",\"function\":{\"name\":\"shell\",\"arguments\":\"{}\"},\"extra_"
+			   "content\":{\"google\":{\"thought_signature\":\"sig\"}}"),
+		      FINISH("tool_calls"), DONE));
 	json_auto_t *items = rig_items(DIALECT_OPENAI_CHAT, a.blocks);
 	mem_auto char *body = rig_encode(DIALECT_OPENAI_CHAT, "m", items);
 	ck_assert(strstr(body, "\"extra_content\":{\"google\":{\"thought_signature\":\"sig\"}}"));
@@ -172,25 +176,25 @@ END_TEST
 
 START_TEST(truncation)
 {
-	decode(CALL("\"index\":0,\"id\":\"a\",\"function\":{\"name\":\"shell\",\"arguments\":\"{}\"}")
-		       CALL("\"index\":1,\"id\":\"b\",\"function\":{\"name\":\"shell\",\"arguments\":\"{\\\"comm\"}")
-			       FINISH("length") DONE);
+	decode(STREAM(CALL("\"index\":0,\"id\":\"a\",\"function\":{\"name\":\"shell\",\"arguments\":\"{}\"}"),
+		      CALL("\"index\":1,\"id\":\"b\",\"function\":{\"name\":\"shell\",\"arguments\":\"{\\\"comm\"}"),
+		      FINISH("length"), DONE));
 	ck_assert(a.complete);
 	ck_assert_int_eq(a.stop, DIALECT_STOP_MAX_TOKENS);
 	rig_assert_json(a.blocks, "[{'type':'tool_call','id':'a','name':'shell','arguments':{}}]");
 	dialect_answer_done(&a);
 
 	/* The server says tool_calls, but the call was cut. */
-	decode(CALL("\"index\":0,\"id\":\"b\",\"function\":{\"name\":\"shell\",\"arguments\":\"{\\\"comm\"}")
-		       FINISH("tool_calls") DONE);
+	decode(STREAM(CALL("\"index\":0,\"id\":\"b\",\"function\":{\"name\":\"shell\",\"arguments\":\"{\\\"comm\"}"),
+		      FINISH("tool_calls"), DONE));
 	ck_assert(!a.complete);
 	ck_assert_str_eq(a.failure.category, "protocol");
 	ck_assert_uint_eq(json_array_size(a.blocks), 0);
 	dialect_answer_done(&a);
 
 	/* No finish_reason: nothing that was called counts. */
-	decode(DELTA("\"content\":\"Half\"")
-		       CALL("\"index\":0,\"id\":\"b\",\"function\":{\"name\":\"shell\",\"arguments\":\"{}\"}") DONE);
+	decode(STREAM(DELTA("\"content\":\"Half\""),
+		      CALL("\"index\":0,\"id\":\"b\",\"function\":{\"name\":\"shell\",\"arguments\":\"{}\"}"), DONE));
 	ck_assert(!a.complete);
 	ck_assert_uint_eq(json_array_size(a.blocks), 0);
 	ck_assert_str_eq(a.partial_text, "Half");
@@ -200,8 +204,8 @@ END_TEST
 
 START_TEST(errors_in_the_stream)
 {
-	decode(DELTA(
-		"\"content\":\"Half\"") "data: {\"error\":{\"message\":\"Upstream overloaded\",\"code\":529}}\n\n");
+	decode(STREAM(DELTA("\"content\":\"Half\""),
+		      "data: {\"error\":{\"message\":\"Upstream overloaded\",\"code\":529}}\n\n"));
 	ck_assert(!a.complete);
 	ck_assert_str_eq(a.failure.category, "overloaded");
 	ck_assert_str_eq(a.partial_text, "Half");
@@ -214,12 +218,13 @@ START_TEST(errors_in_the_stream)
 	ck_assert(!a.failure.retryable);
 	dialect_answer_done(&a);
 
-	decode(DELTA("\"content\":\"Half\"") FINISH("insufficient_system_resource") DONE);
+	decode(STREAM(DELTA("\"content\":\"Half\""), FINISH("insufficient_system_resource"), DONE));
 	ck_assert(!a.complete);
 	ck_assert_str_eq(a.failure.category, "overloaded");
 	dialect_answer_done(&a);
 
-	decode(DELTA("\"content\":\"Half\"") "data: {oops\n\n" DELTA("\"content\":\" more\"") FINISH("stop") DONE);
+	decode(STREAM(DELTA("\"content\":\"Half\""), "data: {oops\n\n", DELTA("\"content\":\" more\""), FINISH("stop"),
+		      DONE));
 	ck_assert(!a.complete);
 	ck_assert_str_eq(a.failure.category, "protocol");
 }
@@ -227,11 +232,11 @@ END_TEST
 
 START_TEST(refusals_and_filters)
 {
-	decode(DELTA("\"refusal\":\"I can't\"") FINISH("stop") DONE);
+	decode(STREAM(DELTA("\"refusal\":\"I can't\""), FINISH("stop"), DONE));
 	ck_assert(a.complete);
 	ck_assert_int_eq(a.stop, DIALECT_STOP_REFUSAL);
 	dialect_answer_done(&a);
-	decode(DELTA("\"content\":\"Some\"") FINISH("content_filter") DONE);
+	decode(STREAM(DELTA("\"content\":\"Some\""), FINISH("content_filter"), DONE));
 	ck_assert(a.complete);
 	ck_assert_int_eq(a.stop, DIALECT_STOP_FILTERED);
 }
@@ -239,8 +244,8 @@ END_TEST
 
 START_TEST(text_that_json_libraries_refuse)
 {
-	decode(DELTA("\"content\":\"a\\u0000b\\ud83dc\\\\u0000\"") DELTA("\"content\":\"\xff\"")
-		       DELTA("\"content\":\"\\ud83d\\ude00\\ud83d\"") FINISH("stop") DONE);
+	decode(STREAM(DELTA("\"content\":\"a\\u0000b\\ud83dc\\\\u0000\""), DELTA("\"content\":\"\xff\""),
+		      DELTA("\"content\":\"\\ud83d\\ude00\\ud83d\""), FINISH("stop"), DONE));
 	ck_assert_msg(a.complete, "%s", a.failure.message);
 	ck_assert_str_eq(json_get_text(json_array_get(a.blocks, 0), "text"),
 			 "a\xef\xbf\xbd"

@@ -19,11 +19,12 @@ static const char *decode(const char *body) { return rig_decode(DIALECT_GEMINI, 
 
 START_TEST(thoughts_text_and_calls)
 {
-	const char *seen = decode(CHUNK("{\"text\":\"Pondering\",\"thought\":true}") CHUNK(TEXT("Let ")) CHUNK(TEXT(
-		"me")) CHUNK("{\"functionCall\":{\"name\":\"shell\",\"args\":{\"command\":\"ls\"},\"id\":\"f1\"},"
-			     "\"thoughtSignature\":\"c2ln\"}") LAST("{\"functionCall\":{\"name\":\"shell\",\"args\":{}}"
-								    "},{\"functionCall\":{\"name\":\"list\"}}",
-								    "STOP"));
+	const char *seen = decode(STREAM(
+		CHUNK("{\"text\":\"Pondering\",\"thought\":true}"), CHUNK(TEXT("Let ")), CHUNK(TEXT("me")),
+		CHUNK("{\"functionCall\":{\"name\":\"shell\",\"args\":{\"command\":\"ls\"},\"id\":\"f1\"},"
+		      "\"thoughtSignature\":\"c2ln\"}"),
+		LAST("{\"functionCall\":{\"name\":\"shell\",\"args\":{}}},{\"functionCall\":{\"name\":\"list\"}}",
+		     "STOP")));
 
 	ck_assert_str_eq(seen, "<Pondering>Let me{shell}{shell}{list}");
 	ck_assert(a.complete);
@@ -54,7 +55,8 @@ END_TEST
 
 START_TEST(signature_stays_with_its_part)
 {
-	decode(CHUNK(TEXT("A")) CHUNK(TEXT("B")) LAST("{\"text\":\"\",\"thoughtSignature\":\"ZW5k\"}", "STOP"));
+	decode(STREAM(CHUNK(TEXT("A")), CHUNK(TEXT("B")),
+		      LAST("{\"text\":\"\",\"thoughtSignature\":\"ZW5k\"}", "STOP")));
 	ck_assert(a.complete);
 	rig_assert_json(a.blocks,
 			"[{'type':'text','text':'AB'},{'type':'text','text':'','raw':{'thoughtSignature':'ZW5k'}}]");
@@ -94,26 +96,27 @@ END_TEST
 
 START_TEST(streams_without_a_reason_are_broken)
 {
-	decode(CHUNK(TEXT("Hal")) CHUNK("{\"functionCall\":{\"name\":\"shell\",\"args\":{}}}"));
+	decode(STREAM(CHUNK(TEXT("Hal")), CHUNK("{\"functionCall\":{\"name\":\"shell\",\"args\":{}}}")));
 	ck_assert(!a.complete);
 	ck_assert_uint_eq(json_array_size(a.blocks), 0);
 	ck_assert_str_eq(a.partial_text, "Hal");
 	ck_assert(a.usage.known && a.usage.estimated);
 	dialect_answer_done(&a);
 
-	decode("data: {\"candidates\":[{\"content\":{\"role\":\"model\"},\"finishReason\":\"STOP\"}]," USAGE "}\n\n");
+	decode(STREAM("data: {\"candidates\":[{\"content\":{\"role\":\"model\"},\"finishReason\":\"STOP\"}],", USAGE,
+		      "}\n\n"));
 	ck_assert(!a.complete);
 	ck_assert(a.failure.retryable);
 	ck_assert(strstr(a.failure.message, "empty"));
 	dialect_answer_done(&a);
 
-	decode("data: {\"promptFeedback\":{\"blockReason\":\"SAFETY\"}," USAGE "}\n\n");
+	decode(STREAM("data: {\"promptFeedback\":{\"blockReason\":\"SAFETY\"},", USAGE, "}\n\n"));
 	ck_assert(!a.complete);
 	ck_assert_str_eq(a.failure.category, "content_filter");
 	dialect_answer_done(&a);
 
-	decode(CHUNK(TEXT("Hal")) "data: {\"error\":{\"code\":503,\"message\":\"The model is "
-				  "overloaded.\",\"status\":\"UNAVAILABLE\"}}\n\n");
+	decode(STREAM(CHUNK(TEXT("Hal")), "data: {\"error\":{\"code\":503,\"message\":\"The model is "
+					  "overloaded.\",\"status\":\"UNAVAILABLE\"}}\n\n"));
 	ck_assert_str_eq(a.failure.category, "overloaded");
 	ck_assert_str_eq(a.partial_text, "Hal");
 }

@@ -30,26 +30,22 @@ static const char *decode(const char *body) { return rig_decode(DIALECT_OPENAI_R
 START_TEST(reasoning_text_and_calls)
 {
 	const char *seen = decode(
-		CREATED ADDED("0", "\"type\":\"reasoning\",\"id\":\"rs_1\",\"summary\":[]") EVENT(
-			"response.reasoning_summary_part.added",
-			",\"output_index\":0,\"summary_index\":0") DELTA("reasoning_summary_text", "0", "One")
-			EVENT("response.reasoning_summary_part.added", ",\"output_index\":0,\"summary_index\":1") DELTA(
-				"reasoning_summary_text", "0", "Two") ITEM("0", REASONING)
-				ADDED("1", "\"type\":\"message\",\"id\":\"msg_1\",\"role\":\"assistant\",\"content\":["
-					   "]") EVENT("response.content_part.added", ",\"output_index\":1")
-					DELTA("output_text", "1", "Look") DELTA("output_text", "1", "ing") EVENT(
-						"response.output_text.done", ",\"output_index\":1,\"text\":\"Looking\"")
-						ITEM("1", MESSAGE("Looking") ",\"phase\":\"commentary\"") ADDED(
-							"2",
-							"\"type\":\"function_call\",\"id\":\"fc_1\",\"call_id\":\"call_"
-							"9\",\"name\":\"shell\",\"arguments\":\"\"")
-							DELTA("function_call_arguments", "2", "{\\\"command\\\":")
-								DELTA("function_call_arguments", "2", "\\\"ls\\\"}")
-									ITEM("2", CALL("completed",
-										       "{\\\"command\\\":\\\"ls\\\"}"))
-										ENDED("completed",
-										      "\"status\":\"completed\","
-										      "\"output\":[{}]," USAGE));
+		STREAM(CREATED, ADDED("0", "\"type\":\"reasoning\",\"id\":\"rs_1\",\"summary\":[]"),
+		       EVENT("response.reasoning_summary_part.added", ",\"output_index\":0,\"summary_index\":0"),
+		       DELTA("reasoning_summary_text", "0", "One"),
+		       EVENT("response.reasoning_summary_part.added", ",\"output_index\":0,\"summary_index\":1"),
+		       DELTA("reasoning_summary_text", "0", "Two"), ITEM("0", REASONING),
+		       ADDED("1", "\"type\":\"message\",\"id\":\"msg_1\",\"role\":\"assistant\",\"content\":[]"),
+		       EVENT("response.content_part.added", ",\"output_index\":1"), DELTA("output_text", "1", "Look"),
+		       DELTA("output_text", "1", "ing"),
+		       EVENT("response.output_text.done", ",\"output_index\":1,\"text\":\"Looking\""),
+		       ITEM("1", MESSAGE("Looking") ",\"phase\":\"commentary\""),
+		       ADDED("2", "\"type\":\"function_call\",\"id\":\"fc_1\",\"call_id\":\"call_9\",\"name\":"
+				  "\"shell\",\"arguments\":\"\""),
+		       DELTA("function_call_arguments", "2", "{\\\"command\\\":"),
+		       DELTA("function_call_arguments", "2", "\\\"ls\\\"}"),
+		       ITEM("2", CALL("completed", "{\\\"command\\\":\\\"ls\\\"}")),
+		       ENDED("completed", "\"status\":\"completed\",\"output\":[{}]," USAGE)));
 
 	ck_assert_str_eq(seen, "<One><\n\n><Two>Looking{shell}");
 	ck_assert(a.complete);
@@ -80,15 +76,16 @@ END_TEST
 
 START_TEST(items_without_deltas_or_only_at_the_end)
 {
-	const char *seen = decode(CREATED ITEM("0", MESSAGE("Hi")) ENDED("completed", USAGE));
+	const char *seen = decode(STREAM(CREATED, ITEM("0", MESSAGE("Hi")), ENDED("completed", USAGE)));
 
 	ck_assert_str_eq(seen, "Hi");
 	rig_assert_json(a.blocks, "[{'type':'text','text':'Hi'}]");
 	ck_assert_int_eq(a.stop, DIALECT_STOP_DONE);
 	dialect_answer_done(&a);
 
-	seen = decode(CREATED DELTA("output_text", "0", "H") ENDED(
-		"completed", "\"output\":[{" MESSAGE("Hi") "},{" CALL("completed", "{}") "}]," USAGE));
+	seen = decode(
+		STREAM(CREATED, DELTA("output_text", "0", "H"),
+		       ENDED("completed", "\"output\":[{" MESSAGE("Hi") "},{" CALL("completed", "{}") "}]," USAGE)));
 	ck_assert_str_eq(seen, "H{shell}");
 	rig_assert_json(
 		a.blocks,
@@ -96,25 +93,25 @@ START_TEST(items_without_deltas_or_only_at_the_end)
 	dialect_answer_done(&a);
 
 	/* A repetition does not call twice. */
-	decode(CREATED ITEM("0", CALL("completed", "{}")) ITEM("0", CALL("completed", "{}")) ENDED("completed", USAGE));
+	decode(STREAM(CREATED, ITEM("0", CALL("completed", "{}")), ITEM("0", CALL("completed", "{}")),
+		      ENDED("completed", USAGE)));
 	ck_assert_uint_eq(json_array_size(a.blocks), 1);
 	dialect_answer_done(&a);
 
 	/* llama.cpp: no output_index, and items are told apart by their ids. */
-	decode("data: "
-	       "{\"type\":\"response.output_item.added\",\"item\":{\"type\":\"function_call\",\"id\":\"fc_1\",\"call_"
-	       "id\":\"c1\",\"name\":\"shell\"}}\n\n"
-	       "data: {\"type\":\"response.function_call_arguments.delta\",\"item_id\":\"fc_1\",\"delta\":\"{}\"}\n\n"
-	       "data: "
-	       "{\"type\":\"response.output_item.added\",\"item\":{\"type\":\"function_call\",\"id\":\"fc_2\",\"call_"
-	       "id\":\"c2\",\"name\":\"list\"}}\n\n"
-	       "data: {\"type\":\"response.function_call_arguments.delta\",\"item_id\":\"fc_2\",\"delta\":\"{}\"}\n\n"
-	       "data: "
-	       "{\"type\":\"response.output_item.done\",\"item\":{\"type\":\"function_call\",\"id\":\"fc_1\",\"call_"
-	       "id\":\"c1\",\"name\":\"shell\",\"arguments\":\"{}\"}}\n\n"
-	       "data: "
-	       "{\"type\":\"response.output_item.done\",\"item\":{\"type\":\"function_call\",\"id\":\"fc_2\",\"call_"
-	       "id\":\"c2\",\"name\":\"list\",\"arguments\":\"{}\"}}\n\n" ENDED("completed", USAGE));
+	decode(STREAM(
+		"data: "
+		"{\"type\":\"response.output_item.added\",\"item\":{\"type\":\"function_call\",\"id\":\"fc_1\",\"call_"
+		"id\":\"c1\",\"name\":\"shell\"}}\n\ndata: "
+		"{\"type\":\"response.function_call_arguments.delta\",\"item_id\":\"fc_1\",\"delta\":\"{}\"}\n\ndata: "
+		"{\"type\":\"response.output_item.added\",\"item\":{\"type\":\"function_call\",\"id\":\"fc_2\",\"call_"
+		"id\":\"c2\",\"name\":\"list\"}}\n\ndata: "
+		"{\"type\":\"response.function_call_arguments.delta\",\"item_id\":\"fc_2\",\"delta\":\"{}\"}\n\ndata: "
+		"{\"type\":\"response.output_item.done\",\"item\":{\"type\":\"function_call\",\"id\":\"fc_1\",\"call_"
+		"id\":\"c1\",\"name\":\"shell\",\"arguments\":\"{}\"}}\n\ndata: "
+		"{\"type\":\"response.output_item.done\",\"item\":{\"type\":\"function_call\",\"id\":\"fc_2\",\"call_"
+		"id\":\"c2\",\"name\":\"list\",\"arguments\":\"{}\"}}\n\n",
+		ENDED("completed", USAGE)));
 	rig_assert_json(a.blocks, "[{'type':'tool_call','id':'c1','name':'shell','arguments':{}},{'type':'tool_call','"
 				  "id':'c2','name':'list','arguments':{}}]");
 }
@@ -122,23 +119,23 @@ END_TEST
 
 START_TEST(incomplete_responses)
 {
-	decode(CREATED ITEM("0", MESSAGE("Part")) ITEM("1", CALL("incomplete", "{}"))
-		       ENDED("incomplete", "\"incomplete_details\":{\"reason\":\"max_output_tokens\"}," USAGE));
+	decode(STREAM(CREATED, ITEM("0", MESSAGE("Part")), ITEM("1", CALL("incomplete", "{}")),
+		      ENDED("incomplete", "\"incomplete_details\":{\"reason\":\"max_output_tokens\"}," USAGE)));
 	ck_assert(a.complete);
 	ck_assert_int_eq(a.stop, DIALECT_STOP_MAX_TOKENS);
 	rig_assert_json(a.blocks, "[{'type':'text','text':'Part'}]");
 	dialect_answer_done(&a);
 
-	decode(CREATED DELTA("output_text", "0", "Par")
-		       ENDED("incomplete", "\"incomplete_details\":{\"reason\":\"content_filter\"}," USAGE));
+	decode(STREAM(CREATED, DELTA("output_text", "0", "Par"),
+		      ENDED("incomplete", "\"incomplete_details\":{\"reason\":\"content_filter\"}," USAGE)));
 	ck_assert(a.complete);
 	ck_assert_int_eq(a.stop, DIALECT_STOP_FILTERED);
 	rig_assert_json(a.blocks, "[{'type':'text','text':'Par'}]");
 	dialect_answer_done(&a);
 
 	/* Reasoning alone is never sent back. */
-	decode(CREATED ITEM("0", REASONING)
-		       ENDED("incomplete", "\"incomplete_details\":{\"reason\":\"max_output_tokens\"}," USAGE));
+	decode(STREAM(CREATED, ITEM("0", REASONING),
+		      ENDED("incomplete", "\"incomplete_details\":{\"reason\":\"max_output_tokens\"}," USAGE)));
 	json_auto_t *items = rig_items(DIALECT_OPENAI_RESPONSES, a.blocks);
 	mem_auto char *body = rig_encode(DIALECT_OPENAI_RESPONSES, "model-1", items);
 	ck_assert(!strstr(body, "gAAA"));
@@ -147,7 +144,8 @@ END_TEST
 
 START_TEST(broken_stream_keeps_whole_items)
 {
-	decode(CREATED ITEM("0", REASONING) ITEM("1", CALL("completed", "{}")) DELTA("output_text", "2", "An"));
+	decode(STREAM(CREATED, ITEM("0", REASONING), ITEM("1", CALL("completed", "{}")),
+		      DELTA("output_text", "2", "An")));
 	ck_assert(!a.complete);
 	ck_assert_uint_eq(json_array_size(a.blocks), 2);
 	ck_assert_str_eq(a.partial_text, "An");
@@ -194,16 +192,17 @@ START_TEST(failures)
 		ck_assert_uint_eq(a.failure.retry_after_ms, CASES[i].after);
 		dialect_answer_done(&a);
 	}
-	decode(CREATED ENDED("failed", "\"error\":{\"code\":\"server_error\",\"message\":\"x\"}," USAGE));
+	decode(STREAM(CREATED, ENDED("failed", "\"error\":{\"code\":\"server_error\",\"message\":\"x\"}," USAGE)));
 	ck_assert(a.usage.known && !a.usage.estimated); /* what it cost is known all the same */
 }
 END_TEST
 
 START_TEST(refusals)
 {
-	const char *seen = decode(CREATED DELTA("refusal", "0", "No") ITEM(
-		"0", "\"type\":\"message\",\"content\":[{\"type\":\"refusal\",\"refusal\":\"No.\"}]")
-					  ENDED("completed", USAGE));
+	const char *seen = decode(
+		STREAM(CREATED, DELTA("refusal", "0", "No"),
+		       ITEM("0", "\"type\":\"message\",\"content\":[{\"type\":\"refusal\",\"refusal\":\"No.\"}]"),
+		       ENDED("completed", USAGE)));
 
 	ck_assert_str_eq(seen, "No");
 	ck_assert_int_eq(a.stop, DIALECT_STOP_REFUSAL);
