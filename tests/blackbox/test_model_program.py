@@ -297,7 +297,7 @@ def test_an_expired_key_is_read_again_once():
         assert status == 0 and head["status"] == 401 and len(p.requests) == 3, head
         with open(f.path("count")) as lines:
             assert len(lines.readlines()) == 2
-        # It cannot be read any more.
+        # It cannot be read a second time.
         failure = fails(p, "key", "key", False, keyCommand=f"rm {f.key} && echo {old}")[2]
         assert "rejected" in failure["message"] and "status 1" in failure["message"], failure
 
@@ -370,7 +370,7 @@ def test_killing_it_closes_the_connection():
         with Folder() as f, Provider("anthropic", [{"text": "hello", "gate_after": 2}], keys=[KEY]) as p:
             mark = f"mark-{os.getpid()}-{sig}"
             run = Run(request(p.url + "/messages", keyFile=f.key), json.dumps(BODY).encode(), env={"MARK": mark})
-            assert json.loads(run.process.stdout.readline())["status"] == 200   # written at once, while the response goes on
+            assert json.loads(run.process.stdout.readline())["status"] == 200   # written at once, before the response has ended
             assert run.process.stdout.readline() == b"event: message_start\n"
             run.process.send_signal(sig)
             assert p.requests[0].aborted.wait(PATIENCE)

@@ -175,7 +175,7 @@ class Gemini(Dialect):
         groups = self.parts(request, step)
         told = None if step.get("usage") == "missing" else usage
         for i, parts in enumerate(groups):
-            last = i == len(groups) - 1 and not step.get("finish_alone")
+            last = i == len(groups) - 1 and not step.get("finish_alone") and not step.get("drop_terminal")
             yield event(self.object(request, parts, self.finish(step) if last else None, told), end="\r\n"), last
         if step.get("finish_alone") or step.get("duplicate_finish"):
             yield event(self.object(request, [{"text": ""}], self.finish(step), told), end="\r\n"), True
