@@ -99,15 +99,6 @@ int sandbox_check_open(const struct sandbox *s, const struct caller *c, struct e
 	return sandbox_check_copying(s, e);
 }
 
-/* Whether the directory belongs to what the sandbox was made for. */
-static bool is_in_workspace(const struct sandbox *s, const char *cwd)
-{
-	const struct sandbox_request *own = &s->spec.request;
-	const char *workspace = own->workspace ? own->workspace : own->cwd;
-
-	return sandbox_cwd_is_temporary(cwd) || (workspace && plan_path_inside(cwd, workspace));
-}
-
 /* A start that named the sandbox of its session gets one of its own. Noted if earlier commands had one. */
 static int run_apart(struct engine *engine, const struct start_request *r, const struct caller *c, const char *why,
 		     struct start_request *ret, struct err *e)
@@ -128,9 +119,10 @@ static const char *compare_latest(struct sandbox *s)
 	const struct sandbox *last = sandbox_latest(s->engine, s->session_id);
 
 	free(s->apart);
-	s->apart = last && last != s
-			   ? mem_printf("it asks for other access than the previous one, in sandbox %s", last->id)
-			   : NULL;
+	s->apart = last && last != s ? mem_printf("it has another workspace or asks for other access than the previous "
+						  "one, in sandbox %s",
+						  last->id)
+				     : NULL;
 	return s->apart;
 }
 
@@ -154,14 +146,10 @@ int sandbox_enter(struct engine *engine, const struct start_request *r, const st
 	if (!s && shared && e->code == ERR_STATE) { /* it has none, and this start may not create it */
 		const char *why = sandbox_not_shared(r);
 
-		return run_apart(engine, r, c, why ? why : "the session has too many sandboxes for other access", ret,
-				 e);
+		return run_apart(engine, r, c, why ? why : "the session has too many sandboxes", ret, e);
 	}
 	if (!s || sandbox_check_open(s, c, e) < 0)
 		return -1;
-	if (shared && !is_in_workspace(s, r->sandbox.cwd))
-		return run_apart(engine, r, c, "its directory is not in the workspace of the session's sandbox", ret,
-				 e);
 	if (!shared && check_options(s, &r->sandbox, e) < 0)
 		return -1;
 	if (shared)

@@ -63,7 +63,7 @@ struct sandbox {
 	TAILQ_HEAD(, close_waiter) waiters;
 };
 
-#define SESSION_SANDBOXES_MAX 8u /* of one session, each for other options */
+#define SESSION_SANDBOXES_MAX 8u /* of one session, each for other options or another workspace */
 
 struct sandbox_state {
 	uint64_t starts;        /* in sandboxes of sessions */
@@ -91,8 +91,6 @@ int sandbox_session_of(struct engine *engine, const struct start_request *r, con
 		       struct err *e);
 /* Why this start cannot share a sandbox with others; NULL = it can. */
 const char *sandbox_not_shared(const struct start_request *r);
-/* Not given, or a directory that every sandbox has for itself: the start is in no workspace. */
-bool sandbox_cwd_is_temporary(const char *cwd);
 /* Of the session's open sandboxes, the one with the last start; NULL = none has had one since the runtime started. */
 const struct sandbox *sandbox_latest(struct engine *engine, const char *session);
 bool sandbox_session_is_full(struct engine *engine, const char *session);

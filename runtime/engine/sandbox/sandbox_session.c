@@ -49,16 +49,6 @@ const char *sandbox_not_shared(const struct start_request *r)
 	return x->cow ? "copy-on-write changes belong to a whole sandbox" : NULL;
 }
 
-bool sandbox_cwd_is_temporary(const char *cwd)
-{
-	static const char *const folders[] = { "/tmp", "/var/tmp", "/dev/shm" };
-
-	for (size_t i = 0; cwd && i < countof(folders); i++)
-		if (strcmp(cwd, folders[i]) == 0)
-			return true;
-	return !cwd;
-}
-
 int sandbox_session_of(struct engine *engine, const struct start_request *r, const struct caller *c, char ret[ID_SIZE],
 		       struct err *e)
 {
@@ -83,15 +73,14 @@ int sandbox_session_of(struct engine *engine, const struct start_request *r, con
 }
 
 /*
- * The name of the sandbox that a start shares: starts have the same one exactly if they have the same options. A start
- * without a workspace uses the sandbox that has one, but does not create it: then no command in the workspace could use
- * it. It creates one of another name.
+ * The name of the sandbox that a start shares: it depends on the options alone. `number` is above 0 for further ones
+ * with the same options, for other workspaces.
  */
-static void name_of(const char *session, const struct start_request *r, bool temporary, char ret[ID_SIZE])
+static void name_of(const char *session, const struct start_request *r, unsigned number, char ret[ID_SIZE])
 {
 	const struct profile_change *x = &r->sandbox.change;
-	const bool options = temporary || x->network || x->nread || x->nwrite || x->nhide || x->nhosts ||
-			     x->tmp_bytes || r->sandbox.workspace;
+	const bool options = number || x->network || x->nread || x->nwrite || x->nhide || x->nhosts || x->tmp_bytes ||
+			     r->sandbox.workspace;
 	struct sandbox_request given = r->sandbox;
 	buf_auto struct buf text = BUF_INIT;
 	char hash[HASH_SHA256_TEXT];
@@ -107,33 +96,61 @@ static void name_of(const char *session, const struct start_request *r, bool tem
 	given.cwd = NULL;
 	jw_obj(&w);
 	jw_kstr(&w, "session", session);
-	jw_kbool(&w, "temporary", temporary);
+	jw_kuint(&w, "number", number);
 	start_record_sandbox(&given, &w);
 	jw_obj_end(&w);
 	hash_sha256_text(text.data, text.len, hash);
 	snprintf(ret, ID_SIZE, "%.40s.%.16s", session, hash);
 }
 
-static struct sandbox *find_open(struct engine *engine, const char *name, uint32_t uid)
+/* No directory, or one that every sandbox has for itself. */
+static bool is_temporary(const char *cwd)
 {
-	struct sandbox *s = sandbox_find_name(engine, name, uid);
+	static const char *const folders[] = { "/tmp", "/var/tmp", "/dev/shm" };
 
-	return s && !s->reason ? s : NULL;
+	for (size_t i = 0; cwd && i < countof(folders); i++)
+		if (strcmp(cwd, folders[i]) == 0)
+			return true;
+	return !cwd;
+}
+
+/* Whether the directory belongs to what the sandbox was made for. */
+static bool contains(const struct sandbox *s, const char *cwd)
+{
+	const struct sandbox_request *own = &s->spec.request;
+	const char *workspace = own->workspace ? own->workspace : own->cwd;
+
+	return is_temporary(cwd) || (!is_temporary(workspace) && plan_path_inside(cwd, workspace));
+}
+
+/* Of the sandboxes with these options and this directory, the one used last. NULL: the name of a new one. */
+static struct sandbox *find_shared(struct engine *engine, const char *session, const struct start_request *r,
+				   uint32_t uid, char ret_name[ID_SIZE])
+{
+	struct sandbox *found = NULL;
+	char name[ID_SIZE];
+
+	ret_name[0] = '\0';
+	for (unsigned i = 0; i < SESSION_SANDBOXES_MAX; i++) {
+		name_of(session, r, i, name);
+		struct sandbox *s = sandbox_find_name(engine, name, uid);
+
+		if (!s || s->reason)
+			id_copy(ret_name, ret_name[0] ? ret_name : name);
+		else if (contains(s, r->sandbox.cwd) && (!found || s->used > found->used))
+			found = s;
+	}
+	return found;
 }
 
 struct sandbox *sandbox_of_session(struct engine *engine, const struct start_request *r, const struct caller *c,
 				   struct err *e)
 {
-	const bool temporary = sandbox_cwd_is_temporary(r->sandbox.cwd);
 	char session[ID_SIZE], name[ID_SIZE];
-	struct sandbox *s = NULL;
 
 	if (sandbox_session_of(engine, r, c, session, e) < 0)
 		return NULL;
-	for (int i = 0; !s && !sandbox_not_shared(r) && i <= temporary; i++) {
-		name_of(session, r, i, name);
-		s = find_open(engine, name, c->uid);
-	}
+	struct sandbox *s = sandbox_not_shared(r) ? NULL : find_shared(engine, session, r, c->uid, name);
 	if (!s)
 		err_at(e, ERR_STATE, "sandboxId", "session '%s' has no sandbox", session);
 	return s;
@@ -219,7 +236,9 @@ void sandbox_session_create(struct engine *engine, const struct start_request *r
 		fn(engine, ctx, &e);
 		return;
 	}
-	name_of(session, r, sandbox_cwd_is_temporary(r->sandbox.cwd), name);
+	const struct sandbox *other = find_shared(engine, session, r, c->uid, name);
+	if (other) /* it is being created */
+		id_copy(name, other->name);
 	struct session_creation *n = strmap_get(&engine->sandboxes->creating, name);
 	if (n) {
 		TAILQ_INSERT_TAIL(&n->waiters, w, link);
