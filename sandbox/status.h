@@ -7,10 +7,10 @@
  *
  * init → runtime: READY once (all steps done, waiting at the gate; with PLAN_TTY it has the terminal's master), then
  * EXECED or FAILED, then EXITED once, with a report on autorun files (sandbox/autorun.h) if there is something to
- * report. With PLAN_KEEP_TREE, COMMAND_EXITED reports a command that ends before the rest of its tree; it can be
- * consumed immediately, because a SIGNAL of 0 makes the init repeat it. LOOKUP, at any time after EXECED: a name was
- * looked up for the first time; it may be lost. PORTS: the set of TCP ports on which the sandbox listens has changed; a
- * lost one is sent again. The runtime *peeks* FAILED and EXITED and consumes them only after
+ * report. With PLAN_KEEP_TREE, COMMAND_EXITED reports a command that ends before the rest of its tree, and what is left
+ * of it; it can be consumed immediately, because a SIGNAL of 0 makes the init repeat it. LOOKUP, at any time after
+ * EXECED: a name was looked up for the first time; it may be lost. PORTS: the set of TCP ports on which the sandbox
+ * listens has changed; a lost one is sent again. The runtime *peeks* FAILED and EXITED and consumes them only after
  * their events are committed, so that a runtime after a crash finds them again. READY and EXECED can be consumed
  * immediately; a READY with descriptors (the terminal's master; with PLAN_NET_ALLOW the socket that the proxy serves)
  * only after those are deposited with the guard. End of file without EXITED or FAILED means that the init was killed.
@@ -46,6 +46,13 @@ enum status_cause {
 	STATUS_CAUSE_KILLED = 2, /* KILL_TREE was received */
 };
 
+#define STATUS_LEFT_MAX 6u
+/* A process that still runs, with its pid in the sandbox. */
+struct status_left {
+	int32_t pid;   /* 0 = unused entry */
+	char name[16]; /* with a NUL */
+};
+
 #define STATUS_PORTS_MAX 32u
 /* Ordered, without duplicates; unused entries are 0. */
 struct status_ports {
@@ -64,7 +71,9 @@ struct status_msg {
 		uint32_t autorun; /* EXITED: enum autorun_state; with AUTORUN_REPORT a sealed memfd is attached */
 	};
 	uint32_t layers;      /* READY: enum plan_layer in effect */
-	uint32_t left_behind; /* EXITED: processes that were killed after the command ended */
+	uint32_t left_behind; /* EXITED: processes that were killed after the command ended; COMMAND_EXITED: that still
+			       * run
+			       */
 	uint32_t session;     /* READY: id of this sandbox in audit records; AUDIT_NO_SESSION = none */
 	uint32_t tmp_full;    /* EXITED: the file system of /tmp etc. was full at the end */
 	uint64_t user_us, system_us, max_rss_bytes; /* EXITED: of all processes that were waited for */
@@ -73,6 +82,7 @@ struct status_msg {
 	union {
 		char path[128];            /* FAILED: the path or object concerned, or ""; LOOKUP: the name */
 		struct status_ports ports; /* PORTS */
+		struct status_left left[STATUS_LEFT_MAX]; /* COMMAND_EXITED: the first of left_behind */
 	};
 	struct tree_count count; /* EXITED: the cgroups' counters */
 };

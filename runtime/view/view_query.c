@@ -142,6 +142,8 @@ int view_wait_result(struct store *s, uint32_t uid, const char *process_id, bool
 		return -1;
 	jw_obj(&w);
 	view_write_members(&w, &process_schema, &d, "processId status statusReason exitCode signal durationMs");
+	if (!d.endedAt)
+		view_write_members(&w, &process_schema, &d, "commandExited");
 	jw_kbool(&w, "timedOut", timed_out);
 	view_write_members(&w, &process_schema, &d, "category stage errnoName limit message");
 	if (write_outputs(s, &d, true, &w, e) < 0)

@@ -157,9 +157,10 @@ static int write_range(struct store *s, uint32_t uid, const struct output_range 
 
 /*
  * With yieldMs the call waits for the process and returns its output in the same reply, when the process has ended or
- * the time is up. The reply then also has the current `status`, `exitCode`, `signal`, `durationMs`, and `output`: for
- * each stream a range as in read_output, at most maxOutputBytes long. Of more output it has the first and the last
- * half, the latter as `tail`, and `omittedBytes` counts the bytes in between.
+ * the time is up. The reply then also has the current `status`, `exitCode`, `signal`, `durationMs`, `commandExited` if
+ * the command has ended before its descendants, and `output`: for each stream a range as in read_output, at most
+ * maxOutputBytes long. Of more output it has the first and the last half, the latter as `tail`, and `omittedBytes`
+ * counts the bytes in between.
  */
 struct yield {
 	struct call *call;
@@ -245,7 +246,7 @@ static void write_stream(const struct yield *y, const char *stream, struct jval 
 /* The method's own result, updated by the result of the wait. */
 static void write_result(const struct yield *y, struct jval waited, struct buf *out)
 {
-	static const char *const fresh[] = { "status", "exitCode", "signal", "durationMs" };
+	static const char *const fresh[] = { "status", "exitCode", "signal", "durationMs", "commandExited" };
 	struct jw w = jw_on(out);
 
 	jw_obj(&w);
@@ -310,7 +311,7 @@ static void yield_reply(struct call *c, struct buf *before, const char *json, si
 		y->before = *before;
 		*before = BUF_INIT;
 	}
-	engine_wait_process(call_engine(c), *id ? id : json_string_value(json_object_get(c->params, "processId")),
+	engine_wait_command(call_engine(c), *id ? id : json_string_value(json_object_get(c->params, "processId")),
 			    call_uint(c, "yieldMs", 0), &c->caller, on_waited, y);
 }
 
@@ -510,8 +511,9 @@ int method_wait_process(struct call *c, const struct wait_process_params *p, str
 {
 	uint64_t timeout = param_uint_or(p->timeoutMs, LIMIT_NONE);
 
-	engine_wait_process(call_engine(c), p->processId, timeout > FOREVER_MS ? LIMIT_NONE : timeout, &c->caller,
-			    call_engine_reply, c);
+	(is_word(p->until, "command") ? engine_wait_command : engine_wait_process)(
+		call_engine(c), p->processId, timeout > FOREVER_MS ? LIMIT_NONE : timeout, &c->caller,
+		call_engine_reply, c);
 	return CALL_PENDING;
 }
 

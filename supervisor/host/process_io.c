@@ -310,7 +310,7 @@ static int status_pump(struct process_io *io, struct status_msg *ret_last)
 		else if (m.kind == STATUS_PORTS)
 			engine_on_ports(g, ref.key.id, &m.ports);
 		else if (m.kind == STATUS_COMMAND_EXITED && read_streams(io))
-			engine_on_command_exited(g, ref.key.id, m.wait_status);
+			engine_on_command_exited(g, ref.key.id, &m);
 		if (!is_alive(&ref))
 			return -1;
 	}

@@ -37,6 +37,8 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -166,9 +168,24 @@ static void signal_command(struct watch *w, int sig)
 		kill(w->command, sig);
 }
 
+static void add_left(void *ctx, int process_fd, const char *stat)
+{
+	struct status_msg *m = ctx;
+	const char *name = strchr(stat, '('), *end = strrchr(stat, ')');
+	if (!name || !end || end[1] != ' ' || end[2] == 'Z')
+		return;
+	if (m->left_behind++ >= STATUS_LEFT_MAX)
+		return;
+	struct status_left *left = &m->left[m->left_behind - 1];
+	left->pid = (int32_t)strtol(stat, NULL, 10);
+	snprintf(left->name, sizeof left->name, "%.*s", (int)(end - name - 1), name + 1);
+}
+
 static void report_command_exit(const struct watch *w)
 {
-	const struct status_msg m = { .kind = STATUS_COMMAND_EXITED, .wait_status = w->status };
+	struct status_msg m = { .kind = STATUS_COMMAND_EXITED, .wait_status = w->status };
+	if (w->in->steps.layers & PLAN_LAYER_MOUNTS) /* /proc is the sandbox's own */
+		(void)!descendants_each(getpid(), NULL, 0, add_left, &m);
 	init_send_status(w->in->steps.status_fd, &m, -1, -1);
 }
 

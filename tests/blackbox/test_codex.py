@@ -107,6 +107,12 @@ def test_commands_share_a_sandbox_as_far_as_they_ask_for_the_same(home):
         look = "until test -s /tmp/port; do sleep 0.05; done; exec 3<>/dev/tcp/127.0.0.1/$(cat /tmp/port) && echo reached; pgrep -x python3 >/dev/null && echo seen"
         c.start("client", "/bin/bash", "-c", look, **same)
         assert c.ended("client")[0] == b"reached\nseen\n"
+        # What a command leaves is there for the next; for the client the command has ended.
+        assert c.run("left", "sleep 1000 & echo done", **same)[0] == b"done\n"
+        assert c.run("look", "pgrep -x sleep >/dev/null && echo there", **same)[0] == b"there\n"
+        assert c.call("process/terminate", {"processId": "left"}) == {"running": True}
+        assert c.run("again", "pgrep -x sleep || echo gone", **same)[0] == b"gone\n"
+        assert c.run("last", "sleep 1000 &", **same)[1]["exitCode"] == 0
         # File methods with that sandbox see its /tmp, too.
         assert base64.b64decode(c.fs("readFile", path=uri("/tmp/port"), **same)["dataBase64"]).isdigit()
         c.fs("writeFile", path=uri("/tmp/x"), dataBase64=b64(b"written"), **same)
@@ -116,7 +122,7 @@ def test_commands_share_a_sandbox_as_far_as_they_ask_for_the_same(home):
             if name == "hidden":
                 other["permissions"]["file_system"]["entries"].append(entry("/opt", "deny"))
             told = c.shell(name, "test ! -e /tmp/x; echo $?; echo > /tmp/y", sandbox=other)["warnings"]
-            assert len(told) == 1 and "other access" in told[0], told
+            assert len(told) == 1 and "asks for other access" in told[0], told
             assert c.ended(name)[0] == b"0\n"
             assert "warnings" not in c.shell(name + "2", "test -e /tmp/y; echo $?", sandbox=other)
             assert c.ended(name + "2")[0] == b"0\n"

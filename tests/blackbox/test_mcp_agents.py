@@ -121,6 +121,7 @@ def test_progress_does_not_say_running_while_the_question_is_open():
         mcp.initialize(elicitation={})
         call = mcp.send("tools/call", name="exec", arguments={"command": "touch made; sleep 1000"}, _meta={"progressToken": "p"})
         question = mcp.request()
+        mcp.notes.clear()       # those from before the question
         said = [mcp.note("notifications/progress")["message"] for _ in range(3)]
         assert any("waiting for an answer" in m for m in said) and not any("running" in m for m in said[1:]), said
         mcp.notes.clear()
@@ -159,7 +160,8 @@ def test_serve_works_where_the_client_does():
             assert "outside of" in calls(3, command="pwd", cwd=home.work), "elsewhere it is a guest"
             until("the title names it", lambda: [s for s in rpc.call("list_sessions")["sessions"] if s.get("title", "").endswith(" in " + theirs)])
             serve.post({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}, session)
-            assert calls(4, [], command="pwd").startswith(home.work + "\n"), "none is usable: where it was started"
+            text = calls(4, [], command="pwd")
+            assert home.work + "\n" in text and "another workspace" in text, "none is usable: where it was started"
             # Modern: asked in a round of input.
             params = {"name": "exec", "arguments": {"command": "pwd"}}
             asked = serve.modern("tools/call", params, capabilities={"roots": {}})[2]["result"]
@@ -206,6 +208,15 @@ def test_commands_of_a_client_share_a_sandbox(home):
         mcp.exec("kill $(cat /tmp/pid)")
         end = mcp.call("wait", None, processId=server["processId"])["structuredContent"]
         assert end["signal"] == "TERM", end
+        # A command that leaves something running has ended all the same, and the report names what it left.
+        left, text = mcp.exec("sleep 1000 & echo done")
+        assert left["status"] == "completed" and left["exitCode"] == 0 and len(left["running"]) == 1, left
+        assert "Exit code 0" in text and f" (pid {left['running'][0]['pid']})" in text and "done" in text, text
+        mcp.exec(f"kill -0 {left['running'][0]['pid']}")
+        mcp.call("kill", None, processId=left["processId"])
+        mcp.exec("pgrep -x sleep", error=True)
+        failed, text = mcp.exec("sleep 1000 & exit 3", error=True)
+        assert failed["exitCode"] == 3 and "Exit code 3" in text, failed
         # another client has its own
         with Raw(home) as other:
             other.exec("cat /tmp/made", error=True)

@@ -174,7 +174,7 @@ static void tool_output(struct process *p, struct transaction *tx)
 	struct err e = ERR_INIT;
 
 	/* No progress after the end: the result follows. */
-	if (p->state > PROCESS_RUNNING || engine_now(p->engine) - p->owner_told_ns < PROGRESS_NS ||
+	if (p->state > PROCESS_RUNNING || p->command_exited || engine_now(p->engine) - p->owner_told_ns < PROGRESS_NS ||
 	    tool_call_read(p->engine, p->owner_id, &text, &d, &e) != 0)
 		return;
 	p->owner_told_ns = engine_now(p->engine);
@@ -307,6 +307,7 @@ const struct process_owner_ops tool_owner_ops = {
 	.refused = tool_refused,
 	.wanted = tool_wanted,
 	.output = tool_output,
+	.command_exited = tool_ended,
 	.ended = tool_ended,
 	.over = tool_call_ended,
 };

@@ -96,7 +96,9 @@ struct start_request {
 	const char *const *env_unset; /* "K" */
 	size_t nenv_unset;
 	struct sandbox_request sandbox;
-	bool stdin_pipe, stderr_merge, keep_tree, end_with_client;
+	bool stdin_pipe, stderr_merge, end_with_client;
+	bool keep_tree;               /* the command's descendants continue after its end … */
+	bool end_tree;                /* … or not, also in the sandbox of the session, where they do by default */
 	uint32_t tty_rows, tty_cols;  /* size of the terminal; 0 = pipes */
 	struct process_limits limits; /* fill with engine_default_limits first */
 	const char *session_id, *thread_id, *turn_id, *task_id, *tool_call_id, *justification; /* or NULL */
@@ -213,6 +215,9 @@ void engine_resize_process(struct engine *engine, const char *process_id, uint32
 void engine_terminate_process(struct engine *engine, const char *process_id, const char *reason, int sig,
 			      uint64_t grace_ms, const struct caller *c, engine_reply_fn fn, void *ctx);
 /* timeout_ms LIMIT_NONE = no timeout. After a timeout the result has timedOut: true. */
+/* Like engine_wait_process, but with keep_tree only until the command has ended. */
+void engine_wait_command(struct engine *engine, const char *process_id, uint64_t timeout_ms, const struct caller *c,
+			 engine_reply_fn fn, void *ctx);
 void engine_wait_process(struct engine *engine, const char *process_id, uint64_t timeout_ms, const struct caller *c,
 			 engine_reply_fn fn, void *ctx);
 

@@ -195,7 +195,7 @@ void engine_on_launch_failed(struct engine *engine, const char *id, uint32_t ste
 void engine_on_ready(struct engine *engine, const char *id, uint32_t layers);
 void engine_on_execed(struct engine *engine, const char *id);
 /* Only with keepTree: the command has exited and its descendants continue. May be reported more than once. */
-void engine_on_command_exited(struct engine *engine, const char *id, int wait_status);
+void engine_on_command_exited(struct engine *engine, const char *id, const struct status_msg *m);
 /* The init's report on autorun files (sandbox/autorun_report.h), before engine_on_exited or engine_on_gone. Only the
  * first one counts. */
 void engine_on_autorun(struct engine *engine, const char *id, const void *report, size_t len);

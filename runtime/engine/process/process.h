@@ -99,6 +99,7 @@ struct process_waiter {
 	struct pending_reply reply;
 	uint64_t deadline_ns; /* UINT64_MAX = none */
 	bool terminate;       /* the request is terminate_process */
+	bool command;         /* it waits for the command, not for the rest of its tree (keep_tree) */
 };
 
 /* Input that is not fully written to the pipe yet. The reply is sent when all of it is. */
@@ -177,7 +178,8 @@ struct process {
 	char *sandbox_note;          /* why the sandbox of its session is a new one; NULL = it is not */
 	char *apart;                 /* why it does not run where the session's previous command ran; or NULL */
 	char sandbox_id[ID_SIZE];    /* the sandbox of that holder; "" = none */
-	bool command_exited;         /* keep_tree: the command has exited; process.command_exited is submitted */
+	bool command_exited;         /* keep_tree: the command has exited; process.command_exited is submitted … */
+	bool command_exit_committed; /* … and durable */
 	uint32_t tty_rows, tty_cols; /* current size of its terminal; 0 = pipes */
 	struct process_limits limits;
 	struct requester by;

@@ -178,26 +178,6 @@ static void wait_status_members(int status, struct jw *w)
 
 static void write_process_outputs(struct jw *w, const void *process, size_t n) { process_outputs_json(process, w); }
 
-/* keepTree: the command has exited, but the process continues until its tree is empty. */
-void engine_on_command_exited(struct engine *engine, const char *id, int wait_status)
-{
-	struct process *p = engine_process(engine, id);
-	struct transaction *tx;
-
-	if (!p || !p->keep_tree || p->command_exited || p->state != PROCESS_RUNNING)
-		return;
-	p->command_exited = true;
-	tx = transaction_new_internal(engine);
-	(void)process_output_flush(p, tx);
-	EMIT(process_command_exited, tx, process_scope(p),
-	     .commandExited = JSON_OBJECT(
-		     command_end, .exitCode = opt_int_if(WIFEXITED(wait_status), WEXITSTATUS(wait_status)),
-		     .signal = WIFSIGNALED(wait_status) ? text_signal_name(WTERMSIG(wait_status)) : NULL,
-		     .durationMs = duration_ms(p)),
-	     .outputs = json_from_writer(write_process_outputs, p, 0));
-	transaction_commit(tx);
-}
-
 static void write_end(struct jw *w, const void *process, size_t n)
 {
 	const struct process *p = process;
@@ -338,19 +318,19 @@ static bool ending_resource(const struct process *p, int sig, struct ending *r)
 	return true;
 }
 
-static void ending_completed(const struct process *p, int sig, struct ending *r)
+static void ending_completed(int wait_status, struct ending *r)
 {
 	r->type = EVENT_PROCESS_COMPLETED;
 	r->status = "completed";
 	r->turn_status = "completed";
-	if (!sig && WEXITSTATUS(p->last.wait_status) == 0)
+	if (wait_status == 0)
 		return;
 	r->turn_status = "failed";
 	r->turn_category = "exit";
-	if (sig)
-		snprintf(r->message, sizeof r->message, "killed by signal %s", text_signal_name(sig));
+	if (WIFSIGNALED(wait_status))
+		snprintf(r->message, sizeof r->message, "killed by signal %s", text_signal_name(WTERMSIG(wait_status)));
 	else
-		snprintf(r->message, sizeof r->message, "exit code %d", WEXITSTATUS(p->last.wait_status));
+		snprintf(r->message, sizeof r->message, "exit code %d", WEXITSTATUS(wait_status));
 }
 
 /*
@@ -399,7 +379,7 @@ static void ending_of(const struct process *p, struct ending *r)
 				 ? ", or by the kernel because the memory limit was reached"
 				 : "");
 	} else if (!ending_resource(p, sig, r)) {
-		ending_completed(p, sig, r);
+		ending_completed(p->last.wait_status, r);
 	}
 }
 
@@ -479,18 +459,25 @@ static void on_end_committed(void *ctx, const struct store_result *r)
 	process_event(p, PROCESS_EV_END_COMMITTED);
 }
 
-static void add_owner_facts(struct process *p, const struct ending *how, struct transaction *tx)
+static struct process_outcome outcome_of(const struct ending *how, bool ran, int exit_code)
 {
-	bool exited = p->has_last && p->last.kind == STATUS_EXITED && WIFEXITED(p->last.wait_status);
-	const struct process_outcome o = {
+	return (struct process_outcome){
 		.clean = !how->turn_category,
-		.ran = p->execed || (p->has_last && p->last.kind == STATUS_EXITED),
-		.exit_code = exited ? WEXITSTATUS(p->last.wait_status) : -1,
+		.ran = ran,
+		.exit_code = exit_code,
 		.status = how->turn_status,
 		.category = how->turn_category,
 		.limit = how->limit,
 		.message = how->message,
 	};
+}
+
+static void add_owner_facts(struct process *p, const struct ending *how, struct transaction *tx)
+{
+	bool reported = p->has_last && p->last.kind == STATUS_EXITED;
+	const struct process_outcome o = outcome_of(
+		how, p->execed || reported,
+		reported && WIFEXITED(p->last.wait_status) ? WEXITSTATUS(p->last.wait_status) : -1);
 
 	if (p->owner)
 		process_owner(p->engine, p->owner)->ended(p, &o, tx);
@@ -587,15 +574,15 @@ void process_waiters_expire(struct process *p, uint64_t now)
 	} while (w);
 }
 
-void engine_wait_process(struct engine *engine, const char *process_id, uint64_t timeout_ms, const struct caller *c,
-			 engine_reply_fn fn, void *ctx)
+static void wait_for(struct engine *engine, const char *process_id, uint64_t timeout_ms, bool command,
+		     const struct caller *c, engine_reply_fn fn, void *ctx)
 {
 	struct process *p = engine_process(engine, process_id);
 	buf_auto struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
 
 	/* Ended, or of another user: the document has the answer, and view_wait_result checks the uid. */
-	if (!p || p->over || !process_is_controlled_by(p, c)) {
+	if (!p || p->over || !process_is_controlled_by(p, c) || (command && p->command_exit_committed)) {
 		int found = view_wait_result(engine->o.store, c->uid, process_id, false, &out, &e);
 		fn(ctx, found < 0 ? &e : NULL, out.data, out.len);
 		return;
@@ -603,8 +590,87 @@ void engine_wait_process(struct engine *engine, const char *process_id, uint64_t
 	engine_client_follows(engine, process_id, c);
 	struct process_waiter *w = mem_zalloc(1, sizeof *w);
 	reply_copy(&w->reply, c, fn, ctx);
+	w->command = command;
 	w->deadline_ns = timeout_ms >= UINT64_MAX / 2000000 ? UINT64_MAX : engine_now(engine) + timeout_ms * 1000000ull;
 	TAILQ_INSERT_TAIL(&p->waiters, w, link);
 	if (w->deadline_ns != UINT64_MAX)
 		engine_wake(engine, w->deadline_ns);
+}
+
+void engine_wait_process(struct engine *engine, const char *process_id, uint64_t timeout_ms, const struct caller *c,
+			 engine_reply_fn fn, void *ctx)
+{
+	wait_for(engine, process_id, timeout_ms, false, c, fn, ctx);
+}
+
+void engine_wait_command(struct engine *engine, const char *process_id, uint64_t timeout_ms, const struct caller *c,
+			 engine_reply_fn fn, void *ctx)
+{
+	wait_for(engine, process_id, timeout_ms, true, c, fn, ctx);
+}
+
+/* ---- commands that end before the rest of their tree (keepTree) ---- */
+
+static void write_left(struct jw *w, const void *status, size_t n)
+{
+	const struct status_msg *m = status;
+
+	jw_arr(w);
+	for (size_t i = 0; i < STATUS_LEFT_MAX && m->left[i].pid; i++) {
+		jw_obj(w);
+		jw_kint(w, "pid", m->left[i].pid);
+		jw_kstrn(w, "name", m->left[i].name, strnlen(m->left[i].name, sizeof m->left[i].name));
+		jw_obj_end(w);
+	}
+	jw_arr_end(w);
+}
+
+/* What waits for the command continues; the clients of wait_process wait for the rest. */
+static void on_command_exit_durable(struct engine *engine, const char *id)
+{
+	struct process *p = engine_process(engine, id);
+	struct process_waiter *w;
+
+	if (!p)
+		return;
+	p->command_exit_committed = true;
+	do {
+		TAILQ_FOREACH (w, &p->waiters, link)
+			if (w->command)
+				break;
+		if (w) {
+			TAILQ_REMOVE(&p->waiters, w, link);
+			answer_waiter(p, w, false);
+		}
+	} while (w);
+}
+
+void engine_on_command_exited(struct engine *engine, const char *id, const struct status_msg *m)
+{
+	struct process *p = engine_process(engine, id);
+	const int status = m->wait_status;
+	struct ending how = { 0 };
+
+	if (!p || !p->keep_tree || p->command_exited || p->state != PROCESS_RUNNING)
+		return;
+	p->command_exited = true;
+	struct transaction *tx = transaction_new_internal(engine);
+	(void)process_output_flush(p, tx);
+	(void)process_violations_flush(p, tx);
+	EMIT(process_command_exited, tx, process_scope(p),
+	     .commandExited = JSON_OBJECT(command_end, .exitCode = opt_int_if(WIFEXITED(status), WEXITSTATUS(status)),
+					  .signal = WIFSIGNALED(status) ? text_signal_name(WTERMSIG(status)) : NULL,
+					  .durationMs = duration_ms(p),
+					  .runningCount = opt_int_if(m->left_behind, m->left_behind),
+					  .running = json_from_writer(write_left, m, 0)),
+	     .outputs = json_from_writer(write_process_outputs, p, 0));
+	ending_completed(status, &how);
+	const struct process_outcome o = outcome_of(&how, true, WIFEXITED(status) ? WEXITSTATUS(status) : -1);
+	const struct process_owner_ops *owner = p->owner && p->within[0] ? process_owner(engine, p->owner) : NULL;
+	if (owner && owner->command_exited) {
+		owner->command_exited(p, &o, tx);
+		transaction_after_commit(tx, owner->over, p->owner_id);
+	}
+	transaction_after_commit(tx, on_command_exit_durable, p->id);
+	transaction_commit(tx);
 }

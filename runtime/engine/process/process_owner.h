@@ -53,6 +53,12 @@ struct process_owner_ops {
 	void (*started)(struct process *p, struct transaction *tx);
 	/* Adds the owner's facts to a batch with process.output. May be NULL. */
 	void (*output)(struct process *p, struct transaction *tx);
+	/*
+	 * The command in a session sandbox has exited and left processes running. The owner's facts about its end are
+	 * part of the transaction, and `over` follows its commit; `ended` and `over` follow once more with the end of
+	 * the process. NULL = the owner waits for that.
+	 */
+	void (*command_exited)(struct process *p, const struct process_outcome *o, struct transaction *tx);
 	/* Adds the owner's facts to `b`, which already has the terminal event. */
 	void (*ended)(struct process *p, const struct process_outcome *o, struct transaction *tx);
 	/* The end is committed and the process freed: the owner may start its next work. May be NULL. */

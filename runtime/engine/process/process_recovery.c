@@ -107,7 +107,7 @@ static bool take_document(struct process *p, struct jval m)
 	copy_member(jval_get(m, "within"), p->within, sizeof p->within);
 	p->holder = p->owner == OWNER_SANDBOX;
 	p->keep_tree = jval_bool(jval_get(m, "keepTree"), false);
-	p->command_exited = jval_get(m, "commandExited").type == JT_OBJECT;
+	p->command_exited = p->command_exit_committed = jval_get(m, "commandExited").type == JT_OBJECT;
 	p->stdin_pipe = jval_is_str(jval_get(m, "stdin"), "pipe");
 	struct jval tty = jval_get(m, "tty");
 	p->tty_rows = (uint32_t)jval_uint(jval_get(tty, "rows"), 0);

@@ -77,11 +77,15 @@ static uint64_t limit_deadline(uint64_t from_ns, uint64_t ms)
 	return ms >= UINT64_MAX / 2000000 ? UINT64_MAX : from_ns + ms * 1000000ull;
 }
 
-/* Limits apply only while the command runs. A pause extends the wall limit and restarts the idle limit. */
+/*
+ * Limits apply only while the command runs; what it leaves in a session sandbox ends with that. A pause extends the
+ * wall limit and restarts the idle limit.
+ */
 static void tick_limits(struct tick *t, struct process *p)
 {
-	uint64_t wall = limit_deadline(p->started_boot_ns + p->held_ns, p->limits.wall_ms);
-	uint64_t idle = limit_deadline(p->last_output_ns, p->limits.idle_ms);
+	const bool left = p->command_exited && p->within[0];
+	uint64_t wall = left ? UINT64_MAX : limit_deadline(p->started_boot_ns + p->held_ns, p->limits.wall_ms);
+	uint64_t idle = left ? UINT64_MAX : limit_deadline(p->last_output_ns, p->limits.idle_ms);
 
 	/*
 	 * An end that was requested keeps its reason: a limit that is reached during the grace period changes nothing.

@@ -143,7 +143,8 @@ void start_record_write(const struct start_request *r, struct buf *out)
 	jw_kstr(&w, "stdin", r->stdin_pipe ? "pipe" : "none");
 	if (!r->tty_rows)
 		jw_kstr(&w, "stderr", r->stderr_merge ? "merge" : "separate");
-	jw_kbool(&w, "keepTree", r->keep_tree);
+	if (r->keep_tree || r->end_tree)
+		jw_kbool(&w, "keepTree", r->keep_tree);
 	jw_kstr(&w, "onDisconnect", r->end_with_client ? "terminate" : "keep");
 	for (size_t i = 0; i < countof(own); i++)
 		jw_kopt(&w, own[i].name, *string_member(&copy, own[i].offset));

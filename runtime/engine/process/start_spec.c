@@ -278,6 +278,7 @@ int start_spec_of(const struct engine *engine, const json_t *json, struct start_
 					.stdin_pipe = json_text_is(json, "stdin", "pipe"),
 					.stderr_merge = json_text_is(json, "stderr", "merge"),
 					.keep_tree = json_is_true(json_object_get(json, "keepTree")),
+					.end_tree = json_is_false(json_object_get(json, "keepTree")),
 					.end_with_client = json_text_is(json, "onDisconnect", "terminate"),
 					.sandbox_id = json_get_string(json, "sandboxId"),
 					.session_id = json_get_string(json, "sessionId"),

@@ -16,8 +16,8 @@
  * plan_sandbox_hash). If policy has changed since, the hashes differ and the command is rejected.
  *
  * A sandbox ends by close_sandbox, with the session or connection it is bound to, after an idle period without a
- * command, with the daemon, or if its holder dies. Commands that still run are terminated first and listed in
- * sandbox.closed.
+ * command, with the daemon, or if its holder dies. Commands that still run, and processes that ended commands have
+ * left, are terminated first and listed in sandbox.closed.
  */
 
 #include "runtime/engine/core/engine.h"
@@ -25,6 +25,7 @@
 
 struct host_rules;
 struct plan_head;
+struct process_command_exited;
 struct session_updated;
 
 #define SANDBOX_IDLE_MS (30u * 60 * 1000) /* unless the request gives another period */
@@ -118,6 +119,7 @@ uint64_t sandbox_tick(struct engine *engine, uint64_t now_ns);
 void sandbox_client_disconnected(struct engine *engine, uint64_t connection);
 void sandbox_on_holder_over(struct engine *engine, const struct process_over *x);
 void sandbox_on_process_over(struct engine *engine, const struct process_over *x);
+void sandbox_on_command_exited(struct transaction *tx, const struct scope *s, const struct process_command_exited *p);
 void sandbox_on_session_updated(struct transaction *tx, const struct scope *s, const struct session_updated *p);
 
 #endif

@@ -22,6 +22,7 @@
 struct member_list {
 	const struct sandbox *sandbox;
 	struct view_ids ids;
+	size_t commands; /* those that have not exited; the others have left processes in the sandbox */
 };
 
 static void collect_member(void *ctx, const char *id, void *value)
@@ -33,6 +34,7 @@ static void collect_member(void *ctx, const char *id, void *value)
 		return;
 	l->ids.id = mem_realloc(l->ids.id, (l->ids.n + 1) * sizeof *l->ids.id);
 	id_copy(l->ids.id[l->ids.n++], id);
+	l->commands += !p->command_exited;
 }
 
 static void list_members(const struct sandbox *s, struct member_list *ret)
@@ -57,6 +59,15 @@ static bool has_members(const struct sandbox *s)
 	bool any = l.ids.n > 0;
 	view_ids_done(&l.ids);
 	return any;
+}
+
+static bool has_commands(const struct sandbox *s)
+{
+	struct member_list l;
+
+	list_members(s, &l);
+	view_ids_done(&l.ids);
+	return l.commands > 0;
 }
 
 static char *running_json(const struct sandbox *s, const struct view_ids *ids)
@@ -207,6 +218,15 @@ void sandbox_on_process_over(struct engine *engine, const struct process_over *x
 		sandbox_wake(s);
 }
 
+void sandbox_on_command_exited(struct transaction *tx, const struct scope *s, const struct process_command_exited *p)
+{
+	const struct process *process = engine_process(tx->engine, s->process);
+	struct sandbox *sandbox = process ? sandbox_get(tx->engine, process->sandbox_id) : NULL;
+
+	if (sandbox)
+		sandbox->idle_since_ns = engine_now(tx->engine);
+}
+
 /* ---- deadlines ---- */
 
 struct sandbox_visit {
@@ -223,7 +243,7 @@ static void check_deadline(void *ctx, const char *id, void *value)
 
 	if (!s->reason && s->engine->stopping)
 		sandbox_end(s, "shutdown", NULL);
-	else if (!s->reason && v->now >= idle_deadline(s) && has_members(s))
+	else if (!s->reason && v->now >= idle_deadline(s) && has_commands(s))
 		s->idle_since_ns = v->now; /* the end of its last command restarts the period */
 	else if (!s->reason && v->now >= idle_deadline(s))
 		sandbox_end(s, "idle", NULL);

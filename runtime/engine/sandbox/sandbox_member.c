@@ -152,8 +152,10 @@ int sandbox_enter(struct engine *engine, const struct start_request *r, const st
 		return -1;
 	if (!shared && check_options(s, &r->sandbox, e) < 0)
 		return -1;
-	if (shared)
+	if (shared) {
 		ret->apart = compare_latest(s);
+		ret->keep_tree = !r->end_tree; /* a server that one command starts is there for the next */
+	}
 	s->idle_since_ns = engine_now(engine);
 	if (s->end_with_client && !s->connection)
 		s->connection = c->connection;

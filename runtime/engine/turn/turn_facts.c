@@ -200,6 +200,10 @@ static void visit_process(void *ctx, const char *id, void *value)
 
 	if (strcmp(p->turn_id, w->turn_id) != 0)
 		return;
+	/* What an ended command left in a session sandbox does not keep the turn open, but ends when it is interrupted.
+	 */
+	if (p->command_exited && p->within[0] && !w->end_by)
+		return;
 	if (!w->count++)
 		id_copy(w->first, id);
 	w->hooks += p->owner == OWNER_HOOK;

@@ -148,8 +148,10 @@ struct codex_process {
 	struct codex_chunk *chunk; /* chunk[i] has the sequence number i + 1 */
 	size_t count, capacity, sent;
 	bool ended, end_sent;
+	bool has_left; /* the command has ended, which ends it for the client, and left processes running */
 	int exit_code;
-	uint64_t by_mode; /* violations caused by file owner and mode, not by the sandbox */
+	uint64_t violations; /* events so far … */
+	uint64_t by_mode;    /* … of them caused by file owner and mode, not by the sandbox */
 	bool denied, looks_denied;
 	char *failure;
 	struct strmap writes; /* writeIds already handled */

@@ -114,7 +114,7 @@ const char *codex_process_idle_thread(const struct codex_server *s, const char *
 
 	if (ours)
 		TAILQ_FOREACH (p, &s->processes, entry)
-			if (!p->ended && strcmp(p->thread, ours) == 0)
+			if ((!p->ended || p->has_left) && strcmp(p->thread, ours) == 0)
 				return NULL;
 	return ours;
 }
@@ -219,7 +219,7 @@ static void apply_output(struct codex_process *p, const json_t *payload)
 	int stream = stream_of(json_object_get(payload, "stream"));
 	const json_t *preview = json_object_get(payload, "preview");
 
-	if (stream < 0 || !length)
+	if (stream < 0 || !length || p->ended)
 		return;
 	if (p->count - p->sent < UNSENT_MAX && length <= CHUNK_MAX &&
 	    json_get_uint(payload, "previewBytes") == length && json_is_string(preview)) {
@@ -271,6 +271,7 @@ static void apply_end(struct codex_process *p, const json_t *payload)
 	int sig = text_signal_number(json_get_text(payload, "signal"));
 	const char *message = json_get_text(payload, "message");
 
+	p->has_left = false;
 	if (p->ended)
 		return;
 	p->ended = true;
@@ -283,7 +284,9 @@ static void apply_end(struct codex_process *p, const json_t *payload)
 	 * A command that succeeded is not reported as denied, even if something in it was blocked: Codex may offer to
 	 * run a denied one again with fewer restrictions.
 	 */
-	p->denied = p->server->exact && p->exit_code != 0 && json_get_uint(payload, "violationCount") > p->by_mode;
+	uint64_t violations = json_get_uint(payload, "violationCount");
+	p->denied = p->server->exact && p->exit_code != 0 &&
+		    (violations > p->violations ? violations : p->violations) > p->by_mode;
 	if (*message)
 		p->failure = mem_strdup(message);
 }
@@ -328,9 +331,15 @@ void codex_process_fold(struct codex_server *s, const json_t *event)
 		 * too, so it does not count as one of the sandbox.
 		 */
 		uint64_t count = json_get_uint(payload, "count");
+		if (!json_text_is(payload, "confidence", "hint"))
+			p->violations += count ? count : 1;
 		if (json_text_is(payload, "source", "audit") &&
 		    json_text_is(payload, "reason", "not permitted to its user"))
 			p->by_mode += count ? count : 1;
+	} else if (strcmp(type, "process.command_exited") == 0) {
+		/* For the client the process ends here. What the command left is there for the next ones. */
+		apply_end(p, json_object_get(payload, "commandExited"));
+		p->has_left = true;
 	} else if (strcmp(type, "process.completed") == 0 || strcmp(type, "process.failed") == 0 ||
 		   strcmp(type, "process.terminated") == 0) {
 		apply_end(p, payload);

@@ -264,7 +264,7 @@ void codex_process_terminate(struct codex_call *c)
 	/* A process that is starting or waits for approval must not start after the client has terminated it. */
 	if (p && !p->id[0])
 		p->unwanted = true;
-	if (!p || !p->id[0] || p->ended)
+	if (!p || !p->id[0] || (p->ended && !p->has_left))
 		return codex_call_reply(c, json_pack("{sb}", "running", 0));
 	codex_process_add_waiter(p, c);
 	end_process(p, c->trace[0] ? c->trace : NULL, on_terminated, c);

@@ -41,8 +41,8 @@ static const struct codex_method methods[] = {
  * has the client's ids.
  */
 static const char *const kept_types[] = {
-	"permission.evaluated", "process.started", "process.output",     "sandbox.violation",
-	"process.completed",    "process.failed",  "process.terminated",
+	"permission.evaluated", "process.started",   "process.output", "process.command_exited",
+	"sandbox.violation",    "process.completed", "process.failed", "process.terminated",
 };
 
 /* An error without a request id gets the id −1, as from Codex's own executor: its clients reject null. */
@@ -434,7 +434,7 @@ void codex_server_free(struct codex_server *s)
 		struct codex_process *p;
 
 		TAILQ_FOREACH (p, &s->processes, entry)
-			if (p->id[0] && !p->ended)
+			if (p->id[0] && (!p->ended || p->has_left))
 				gateway_session_terminate(s->session, p->id, "its client has gone");
 		strmap_each(&s->sandboxes, close_sandbox, s);
 	}

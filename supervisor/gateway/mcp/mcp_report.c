@@ -20,6 +20,14 @@ bool mcp_report_has_ended(const json_t *process)
 	       !json_text_is(process, "status", "starting");
 }
 
+/* How a command ended that has left processes running; NULL: the process has ended with it, or the command runs. */
+static const json_t *early_end(const json_t *process)
+{
+	const json_t *end = json_object_get(process, "commandExited");
+
+	return !mcp_report_has_ended(process) && json_is_object(end) ? end : NULL;
+}
+
 void mcp_report_uri(const char *process_id, const char *stream, struct buf *out)
 {
 	buf_printf(out, "bailiff://output/%s/%s", process_id, stream);
@@ -30,21 +38,21 @@ void mcp_report_uri(const char *process_id, const char *stream, struct buf *out)
 /* The daemon's status, except that a denial by a person or policy is reported as "denied". */
 static const char *status_of(const json_t *p)
 {
-	return json_text_is(p, "status", "failed") && json_text_is(p, "category", "permission")
-		       ? "denied"
-		       : json_get_text(p, "status");
+	return json_text_is(p, "status", "failed") && json_text_is(p, "category", "permission") ? "denied"
+	       : early_end(p)                                                                   ? "completed"
+			      : json_get_text(p, "status");
 }
 
 static bool has_failed(const struct mcp_report *r)
 {
-	const json_t *p = r->process;
+	const json_t *p = r->process, *early = early_end(p), *end = early ? early : p;
 
-	if (!mcp_report_has_ended(p))
+	if (!mcp_report_has_ended(p) && !early)
 		return false;
 	if (json_text_is(p, "status", "terminated"))
 		return !r->ended_is_fine;
-	return !json_text_is(p, "status", "completed") || json_get_text(p, "signal")[0] ||
-	       json_integer_value(json_object_get(p, "exitCode")) != 0;
+	return strcmp(status_of(p), "completed") != 0 || json_get_text(end, "signal")[0] ||
+	       json_integer_value(json_object_get(end, "exitCode")) != 0;
 }
 
 static void write_duration(const json_t *p, struct buf *out)
@@ -84,6 +92,22 @@ static void write_end(const json_t *p, struct buf *out)
 	buf_str(out, ".\n");
 }
 
+/* "node (pid 12), sh (pid 13) and 4 more" */
+static void write_left(const json_t *end, struct buf *out)
+{
+	const json_t *running = json_object_get(end, "running"), *v;
+	json_int_t count = json_integer_value(json_object_get(end, "runningCount"));
+	size_t i, n = json_array_size(running);
+
+	json_array_foreach (running, i, v)
+		buf_printf(out, "%s%s (pid %d)", i ? ", " : "", json_get_text(v, "name"),
+			   (int)json_integer_value(json_object_get(v, "pid")));
+	if (!n)
+		buf_str(out, "processes");
+	else if (count > (json_int_t)n)
+		buf_printf(out, " and %d more", (int)count - (int)n);
+}
+
 static bool is_truncated(const struct mcp_report *r)
 {
 	for (size_t i = 0; i < r->nstreams; i++)
@@ -103,6 +127,13 @@ static void write_next(const struct mcp_report *r, struct buf *out)
 			   "A person has to allow it (bailiff approve %s). Call wait with {\"actionId\":\"%s\"} to "
 			   "wait for that.",
 			   json_get_text(p, "actionId"), json_get_text(p, "actionId"));
+	} else if (early_end(p)) {
+		buf_printf(out, "It left running: ");
+		write_left(early_end(p), out);
+		buf_printf(out,
+			   ". Later commands can use them. With {\"processId\":\"%s\"}, read_output reads what they "
+			   "print and kill ends them; otherwise they end with the session.",
+			   id);
 	} else if (!mcp_report_has_ended(p)) {
 		buf_printf(
 			out,
@@ -136,6 +167,8 @@ static void write_status(const struct mcp_report *r, const char *next, struct bu
 	if (json_text_is(p, "status", "waiting_permission"))
 		buf_printf(out, "Not started yet: it waits for permission (action %s).\n",
 			   json_get_text(p, "actionId"));
+	else if (early_end(p))
+		write_end(early_end(p), out);
 	else if (!mcp_report_has_ended(p))
 		buf_printf(out, "Still running as %s.\n", json_get_text(p, "processId"));
 	else
@@ -393,6 +426,12 @@ static json_t *structured_of(const struct mcp_report *r, const char *next, const
 
 	for (size_t i = 0; i < countof(same); i++)
 		copy_members(s, r->process, same[i]);
+	if (early_end(r->process)) {
+		static const char *const ended[] = { "exitCode", "signal", "durationMs", "running" };
+
+		for (size_t i = 0; i < countof(ended); i++)
+			copy_members(s, early_end(r->process), ended[i]);
+	}
 	if (!json_text_is(s, "status", "waiting_permission"))
 		json_object_del(s, "actionId");
 	if (mcp_report_has_ended(r->process) && !json_text_is(r->process, "status", "completed"))
@@ -424,7 +463,7 @@ json_t *mcp_report_result(const struct mcp_report *r)
 	const json_t *violations = json_object_get(r->process, "violations");
 	buf_auto struct buf text = BUF_INIT, allow = BUF_INIT, next = BUF_INIT;
 	json_auto_t *denials = denials_of(violations, json_get_text(r->process, "sandboxProfile"),
-					  json_text_is(r->process, "status", "completed") && !has_failed(r), &allow);
+					  strcmp(status_of(r->process), "completed") == 0 && !has_failed(r), &allow);
 	json_t *content = json_array(), *structured;
 
 	write_next(r, &next);

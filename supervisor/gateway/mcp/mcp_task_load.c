@@ -167,8 +167,8 @@ static void wait_process(struct mcp_call *c)
 	const struct recall *r = c->data;
 
 	mcp_call_query(c, "wait_process",
-		       r->result ? json_pack("{ss}", "processId", r->process)
-				 : json_pack("{ss si}", "processId", r->process, "timeoutMs", 0),
+		       r->result ? json_pack("{ss ss}", "processId", r->process, "until", "command")
+				 : json_pack("{ss ss si}", "processId", r->process, "until", "command", "timeoutMs", 0),
 		       on_process);
 }
 

@@ -1,6 +1,6 @@
 /*
  * The steps of a wait, each a request whose reply starts the next: wait_process in slices, with a progress message
- * after each (which reads the last line of the output), until the process has ended or the time is over; then
+ * after each (which reads the last line of the output), until the command has ended or the time is over; then
  * get_process, the planned excerpts of each stream, the number of changes of a copy-on-write run, and the report.
  *
  * The offsets that the client has seen are stored only when the report is complete. If the call is cancelled in
@@ -270,7 +270,7 @@ static void wait_on(struct mcp_call *c)
 
 	f->beaten = true;
 	mcp_call_query(c, "wait_process",
-		       json_pack("{ss sI}", "processId", f->process_id, "timeoutMs",
+		       json_pack("{ss ss sI}", "processId", f->process_id, "until", "command", "timeoutMs",
 				 (json_int_t)(left < slice ? left : slice)),
 		       on_waited);
 }
