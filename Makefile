@@ -214,6 +214,11 @@ $(BUILD)/shell_stub: tests/fuzz/shell_stub.c
 	$(call say,LINK)
 	$(Q)$(CC) -std=gnu11 -O2 -g -D_GNU_SOURCE $(WARN) -static -o $@ $<
 
+# The dialects of model providers as a filter, for tests/blackbox/test_dialects.py.
+$(BUILD)/dialect_filter: $(BUILD)/obj/tests/fakes/dialect_filter.o $(ARCHIVES)
+	$(call say,LINK)
+	$(LINK)
+
 # Static, and not instrumented: it runs where none of our libraries are.
 PROBE_SOURCES := $(wildcard tests/escape/probe*.c)
 $(BUILD)/probe: $(PROBE_SOURCES) tests/escape/probe.h
@@ -244,13 +249,13 @@ $(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(if $(filter fuzz,$(MODE)),,$(BUIL
 	$(call say,LINK)
 	$(LINK) $(if $(filter fuzz,$(MODE)),-fsanitize=fuzzer,$(BUILD)/obj/tests/fuzz/replay.o)
 
-TEST_PROGRAMS := $(UNIT_TESTS) $(CRASH_PROGRAMS) $(FUZZ_TARGETS) $(BUILD)/talker $(BUILD)/probe $(BUILD)/faults.so $(BUILD)/conformance-gateway $(BUILD)/shell_reader $(BUILD)/shell_stub
+TEST_PROGRAMS := $(UNIT_TESTS) $(CRASH_PROGRAMS) $(FUZZ_TARGETS) $(BUILD)/talker $(BUILD)/probe $(BUILD)/faults.so $(BUILD)/dialect_filter $(BUILD)/conformance-gateway $(BUILD)/shell_reader $(BUILD)/shell_stub
 .PHONY: programs unit-programs objects
 programs: all $(TEST_PROGRAMS) $(BENCH_PROGRAMS) event-doc
 unit-programs: $(UNIT_TESTS) $(FUZZ_TARGETS)
 # Everything that has a .c, compiled only: what the other compiler thinks of the tree.
 objects: $(patsubst %.c,$(BUILD)/obj/%.o,$(foreach l,$(LAYERS) runtime/event/gen,$(wildcard $(l)/*.c)) $(UNIT_SOURCES) \
-	$(wildcard tests/crash/*.c tests/bench/*.c tests/fuzz/*.c tests/conformance/*.c)) $(UNIT_SHARED)
+	$(wildcard tests/crash/*.c tests/bench/*.c tests/fuzz/*.c tests/conformance/*.c tests/fakes/*.c)) $(UNIT_SHARED)
 
 export N GUARD_N SEED COUNT AS K FUZZ_S LEAKS SIM_STEPS
 TEST_RUN = $(PYTHON) tests/run --build $(BUILD) --make '$(MAKE) --no-print-directory -s'
@@ -266,7 +271,7 @@ lint:
 	+@$(MAKE) --no-print-directory -s $(JOBS) all event-doc
 	+@$(TEST_RUN) lint
 blackbox:
-	+@$(MAKE) --no-print-directory -s $(JOBS) all $(BUILD)/talker $(BUILD)/probe $(BUILD)/faults.so $(BUILD)/conformance-gateway
+	+@$(MAKE) --no-print-directory -s $(JOBS) all $(BUILD)/talker $(BUILD)/probe $(BUILD)/faults.so $(BUILD)/dialect_filter $(BUILD)/conformance-gateway
 	@$(TEST_RUN) blackbox
 crash:
 	+@$(MAKE) --no-print-directory -s $(JOBS) all $(CRASH_PROGRAMS) $(BUILD)/talker

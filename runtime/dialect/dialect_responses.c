@@ -90,6 +90,7 @@ static void write_reasoning(struct jw *w, const json_t *raw)
 		return;
 	jw_obj(w);
 	jw_kstr(w, "type", "reasoning");
+	jw_kopt(w, "id", json_get_string(raw, "id"));
 	jw_key(w, "summary");
 	if (json_is_array(summary))
 		encode_value(w, summary);
@@ -271,6 +272,7 @@ static void close_item(struct dialect_decoder *x, int64_t key, const json_t *ite
 		if (!text.len)
 			gather_parts(x, json_object_get(item, "content"), "\n\n", &text);
 		if (json_get_string(item, "encrypted_content")) {
+			unit_set_raw(u, "id", json_object_get(item, "id"));
 			unit_set_raw(u, "summary", json_object_get(item, "summary"));
 			unit_set_raw(u, "encrypted_content", json_object_get(item, "encrypted_content"));
 		}

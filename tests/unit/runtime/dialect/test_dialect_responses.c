@@ -62,7 +62,7 @@ START_TEST(reasoning_text_and_calls)
 
 	json_auto_t *items = rig_items(DIALECT_OPENAI_RESPONSES, a.blocks);
 	mem_auto char *body = rig_encode(DIALECT_OPENAI_RESPONSES, "model-1", items);
-	ck_assert(strstr(body, "{\"type\":\"reasoning\",\"summary\":[{\"type\":\"summary_text\",\"text\":\"One\"},{"
+	ck_assert(strstr(body, "{\"type\":\"reasoning\",\"id\":\"rs_1\",\"summary\":[{\"type\":\"summary_text\",\"text\":\"One\"},{"
 			       "\"type\":\"summary_text\",\"text\":\"Two\"}],"
 			       "\"encrypted_content\":\"gAAA\"},{\"type\":\"message\",\"role\":\"assistant\","
 			       "\"content\":[{\"type\":\"output_text\",\"text\":\"Looking\"}],"
