@@ -123,7 +123,7 @@ enum view_kind {
  * The version of the projections. If a store's models have another one, the log is projected again before anything is
  * read. Raise it whenever the same events would give other documents.
  */
-#define VIEW_VERSION "6"
+#define VIEW_VERSION "7"
 
 /* For store_open. */
 int view_project(struct models *m, const struct event_view *ev, struct err *e);

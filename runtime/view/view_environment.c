@@ -151,7 +151,20 @@ static int write_environment(struct store *s, const struct resolved_scope *p, st
 
 static int write_permissions(struct store *s, const struct resolved_scope *p, struct jw *w, struct err *e)
 {
+	buf_auto struct buf text = BUF_INIT;
+	struct session_doc session;
+	int r = view_read(s, &session_schema, p->session, &text, &session, e);
+
+	if (r < 0)
+		return -1;
 	jw_kobj(w, "permissionState");
+	if (r == 0) {
+		/* Without a mode of its own, the session has that of the policy files (get_policy). */
+		jw_kstr(w, "mode", session.permissionMode[0] ? session.permissionMode : "policy");
+		jw_kstr(w, "modeSource", session.permissionMode[0] ? "session" : "policy");
+		view_write_json(w, "sessionRules", session.permissions);
+	}
+	jw_kbool(w, "waitsForPerson", view_counted(p->doc.openActions) > 0);
 	write_object(w, "lastDecision", p->doc.permissionDecision, "not_applicable");
 	jw_obj_end(w);
 	jw_kobj(w, "sandboxState");

@@ -445,15 +445,14 @@ int view_jobs(struct store *s, uint32_t uid, const struct view_job_query *q, str
 	return view_page_write(&list, s, uid, q->limit, q->cursor, q, out, e);
 }
 
-int view_jobs_of_session(struct store *s, const char *session_id, struct jw *w, struct err *e)
+static int write_jobs(struct store *s, enum view_kind kind, const char *owner, struct jw *w, struct err *e)
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
 	buf_auto struct buf text = BUF_INIT;
 	struct job_doc d;
 
-	if (view_members(s, VIEW_SESSION_JOB, session_id, VIEW_NEWEST_FIRST, VIEW_WINDOW, &ids, e) < 0)
+	if (view_members(s, kind, owner, VIEW_NEWEST_FIRST, VIEW_WINDOW, &ids, e) < 0)
 		return -1;
-	jw_karr(w, "jobs");
 	for (size_t i = 0; i < ids.n; i++) {
 		int r = view_read(s, &job_schema, ids.id[i], &text, &d, e);
 
@@ -462,6 +461,18 @@ int view_jobs_of_session(struct store *s, const char *session_id, struct jw *w, 
 		if (r == 0)
 			write_brief(&text, &d, w);
 	}
-	jw_arr_end(w);
 	return 0;
+}
+
+int view_write_jobs_of_task(struct store *s, const char *task_id, struct jw *w, struct err *e)
+{
+	return write_jobs(s, VIEW_TASK_JOB, task_id, w, e);
+}
+
+int view_jobs_of_session(struct store *s, const char *session_id, struct jw *w, struct err *e)
+{
+	jw_karr(w, "jobs");
+	int r = write_jobs(s, VIEW_SESSION_JOB, session_id, w, e);
+	jw_arr_end(w);
+	return r;
 }

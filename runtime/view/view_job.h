@@ -28,6 +28,8 @@ struct view_job_query {
 };
 int view_jobs(struct store *s, uint32_t uid, const struct view_job_query *q, struct buf *out, struct err *e);
 /* `"jobs":[…]`: the latest of a session, without their items; the job half of subagent_job_summary. */
-int view_jobs_of_session(struct store *s, const char *session_id, struct jw *w, struct err *e);
+int view_jobs_of_session(struct store *s, const char *session_id, struct jw *w, struct err *e); /* "jobs" */
+/* The same objects, into an open array. */
+int view_write_jobs_of_task(struct store *s, const char *task_id, struct jw *w, struct err *e);
 
 #endif

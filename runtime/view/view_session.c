@@ -6,6 +6,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/event/payloads.h"
 #include "runtime/view/projections.h"
+#include "runtime/view/view_write.h"
 
 #include <inttypes.h>
 
@@ -113,6 +114,42 @@ int view_thread_next_turn(struct models *m, const struct event_view *ev, uint64_
 	if (r)
 		return r;
 	*ret = d.turnNumber = view_add(d.turnNumber, 1);
+	return view_save(m, &thread_schema, d.threadId, &d, e);
+}
+
+#define WARNINGS_KEPT 10u
+
+/* A thread keeps its latest warnings; the log has all of them. */
+int view_thread_on_warning(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev);
+	buf_auto struct buf list = BUF_INIT;
+	struct jw w = jw_on(&list);
+	struct thread_doc d;
+	size_t n = 0, skip;
+	int r = view_open_event(m, &thread_schema, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	for (struct jiter it = jiter_on(d.warnings); jiter_next(&it);)
+		n++;
+	skip = n >= WARNINGS_KEPT;
+	jw_arr(&w);
+	for (struct jiter it = jiter_on(d.warnings); jiter_next(&it);)
+		if (!skip)
+			jw_raw(&w, it.value.text, it.value.len);
+		else
+			skip--;
+	jw_obj(&w);
+	view_write_json(&w, "code", jval_get(payload, "code"));
+	view_write_json(&w, "detail", jval_get(payload, "detail"));
+	view_write_json(&w, "advice", jval_get(payload, "advice"));
+	view_write_json(&w, "turnId", event_member(ev, "turnId"));
+	view_write_json(&w, "at", event_member(ev, "timestamp"));
+	jw_obj_end(&w);
+	jw_arr_end(&w);
+	d.warnings = jval_of(list.data, list.len);
+	d.warningCount = view_add(d.warningCount, 1);
 	return view_save(m, &thread_schema, d.threadId, &d, e);
 }
 

@@ -23,6 +23,7 @@
 #include "runtime/view/view_page.h"
 #include "runtime/view/view_subagent.h"
 #include "runtime/view/view_task.h"
+#include "runtime/view/view_thread_state.h"
 #include "runtime/view/view_write.h"
 
 #define STEPS_TURNS 20u /* of a thread: the newest, whose steps are shown */
@@ -243,6 +244,14 @@ static int write_threads(struct store *s, const struct view_ids *ids, struct jw 
 		jw_obj_end(w);
 	}
 	jw_arr_end(w);
+	jw_karr(w, "activeThreadIds");
+	for (size_t i = ids->n; i-- > 0;) {
+		struct thread_doc d;
+
+		if (view_read(s, &thread_schema, ids->id[i], &text, &d, e) == 0 && d.activeTurnId[0])
+			jw_str(w, d.threadId);
+	}
+	jw_arr_end(w);
 	return 0;
 }
 
@@ -283,7 +292,7 @@ static int write_session_tail(struct store *s, const struct session_doc *d, stru
 	if (view_write_subagents(s, session, NULL, w, e) < 0 || view_jobs_of_session(s, session, w, e) < 0)
 		return -1;
 	jw_obj_end(w);
-	if (write_telemetry(s, d, w, e) < 0)
+	if (write_telemetry(s, d, w, e) < 0 || view_write_artifact_refs(s, session, NULL, w, e) < 0)
 		return -1;
 	return view_write_evidence(s, session, false, w, e);
 }
@@ -354,7 +363,7 @@ int view_thread(struct store *s, uint32_t uid, const char *thread_id, const stru
 	jw_kstr(&w, "schemaVersion", store_env(s)->schema_version);
 	jw_kstr(&w, "runtimeId", store_runtime_id(s));
 	jw_kstr(&w, "sessionId", d.sessionId);
-	if (write_thread(s, &d, win, &w, &d.updatedAt, e) < 0)
+	if (write_thread(s, &d, win, &w, &d.updatedAt, e) < 0 || view_write_thread_state(s, &d, &w, e) < 0)
 		return -1;
 	view_write_time(&w, "updatedAt", d.updatedAt);
 	jw_obj_end(&w);

@@ -1,5 +1,7 @@
 """The read models of the specification: each answers, after a restart too, and says what it does not know."""
 
+import signal
+
 import harness
 
 BY = {
@@ -36,6 +38,7 @@ def test_every_kind_before_and_after_a_restart(home):
         assert [p["processId"] for p in environment["activeProcesses"]] == [work["processId"]] and environment["sandboxProfile"], environment
         assert rpc.call("get_execution_environment", turnId=work["turnId"]) == environment
         permission = found["permission_sandbox_summary"]
+        assert permission["permissionState"]["mode"] == "policy" and not permission["permissionState"]["waitsForPerson"], permission
         assert permission["permissionState"]["lastDecision"]["decision"] == "allow" and permission["sandboxState"]["violationCount"] == 0, permission
         assert found["context_boundary_snapshot"]["status"] == "not_applicable"
     home.restart()
@@ -44,6 +47,35 @@ def test_every_kind_before_and_after_a_restart(home):
         assert after["execution_environment_snapshot"]["activeProcesses"] == []
         for kind in ("task_snapshot", "context_boundary_snapshot", "channel_summary", "artifact_checkpoint_summary", "subagent_job_summary"):
             assert after[kind] == found[kind], kind
+
+
+def test_a_thread_says_how_it_stands(home):
+    with home.rpc() as rpc:
+        write = {"type": "tool_call", "toolName": "write_file", "arguments": {"path": "f", "content": "x"}}
+        made = rpc.call("submit_turn", input=[write], options={"cwd": home.work, "sandbox": {"workspace": home.work}})
+        ids = {"sessionId": made["sessionId"], "threadId": made["threadId"]}
+        harness.until("it has ended", lambda: rpc.call("get_thread_read", threadId=ids["threadId"]).get("lastOutcome"))
+        rpc.call("set_permission_mode", sessionId=ids["sessionId"], mode="on_request")
+        work = rpc.start(["sleep", "1000"], **ids)
+        thread = rpc.call("get_thread_read", threadId=ids["threadId"])
+        assert thread["lastOutcome"]["turnId"] == made["turnId"] and thread["lastOutcome"]["status"] == "completed", thread["lastOutcome"]
+        assert [p["processId"] for p in thread["activeProcesses"]] == [work["processId"]] and thread["activeProcesses"][0]["outputRefs"], thread
+        assert [(a["path"], a["turnId"]) for a in thread["artifactRefs"]] == [("f", made["turnId"])], thread["artifactRefs"]
+        assert thread["permissionMode"] == "on_request" and thread["permissionState"]["decision"] == "allow" and thread["sandboxProfile"], thread
+        assert thread["diagnosticsSummary"]["status"] == "ok" and thread["telemetrySummary"]["joinStatus"] == "missing_correlation", thread
+        assert thread["jobs"] == [] and thread["channelSummary"] == {"channels": []}, thread
+        session = rpc.call("get_session", sessionId=ids["sessionId"])
+        assert session["artifactRefs"] == thread["artifactRefs"], session
+        rpc.call("get_snapshot", kind="permission_sandbox_summary", sessionId=ids["sessionId"])
+    home.stop(signal.SIGKILL)
+    home.start()
+    with home.rpc() as rpc:
+        rpc.fails("terminate_process", {"processId": work["processId"]})
+        found = rpc.call("get_thread_read", threadId=ids["threadId"])["diagnosticsSummary"]
+        assert found["status"] == "attention" and found["lostTurns"] == [work["turnId"]], found
+        assert found["warningCount"] == 1 and found["warnings"][0]["code"] == "process_lost", found
+        harness.validate(harness.snapshot_validators(), [rpc.call("get_session", sessionId=ids["sessionId"])])
+        home.cli("store", "verify")
 
 
 def test_what_there_is_not(home):

@@ -1,0 +1,258 @@
+#include "runtime/view/view_thread_state.h"
+
+#include "runtime/base/mem.h"
+#include "runtime/event/event.h"
+#include "runtime/event/id.h"
+#include "runtime/store/store.h"
+#include "runtime/view/view_channel.h"
+#include "runtime/view/view_ids.h"
+#include "runtime/view/view_job.h"
+#include "runtime/view/view_write.h"
+
+#define TURNS_EXAMINED 20u /* of a thread: the newest */
+#define ARTIFACTS_SHOWN 20u
+#define TASKS_EXAMINED 50u
+
+/* ---- artifacts ---- */
+
+struct artifact_refs {
+	const struct view_ids *turns;
+	struct {
+		char id[ID_SIZE], turn[ID_SIZE];
+		char *path;
+		uint64_t at;
+	} newest[ARTIFACTS_SHOWN]; /* sorted, the newest first */
+	size_t n;
+};
+
+static bool is_of_turns(const struct view_ids *turns, const char *turn)
+{
+	for (size_t i = 0; turns && i < turns->n; i++)
+		if (strcmp(turns->id[i], turn) == 0)
+			return true;
+	return !turns;
+}
+
+/* Keys are names, not times: the newest ones are found by insertion. */
+static bool take_artifact(void *ctx, const char *key, size_t key_len, const char *json, size_t len)
+{
+	struct artifact_refs *r = ctx;
+	struct artifact_doc d;
+	size_t at = 0;
+
+	view_decode(&artifact_schema, jval_of(json, len), &d);
+	if (!is_of_turns(r->turns, d.turnId))
+		return true;
+	while (at < r->n && r->newest[at].at >= d.updatedAt)
+		at++;
+	if (at == ARTIFACTS_SHOWN)
+		return true;
+	if (r->n == ARTIFACTS_SHOWN)
+		free(r->newest[--r->n].path);
+	memmove(&r->newest[at + 1], &r->newest[at], (r->n - at) * sizeof r->newest[0]);
+	r->n++;
+	id_copy(r->newest[at].id, d.artifactId);
+	id_copy(r->newest[at].turn, d.turnId);
+	r->newest[at].path = jval_strdup(d.path);
+	r->newest[at].at = d.updatedAt;
+	return true;
+}
+
+int view_write_artifact_refs(struct store *s, const char *session_id, const struct view_ids *turns, struct jw *w,
+			     struct err *e)
+{
+	mem_auto char *prefix = mem_printf("%s/", session_id);
+	struct artifact_refs r = { .turns = turns };
+	int result = store_model_scan(s, VIEW_ARTIFACT, prefix, NULL, false, take_artifact, &r, e);
+
+	jw_karr(w, "artifactRefs");
+	for (size_t i = 0; i < r.n; i++) {
+		jw_obj(w);
+		jw_kstr(w, "artifactId", r.newest[i].id);
+		jw_kopt(w, "path", r.newest[i].path);
+		view_write_word(w, "turnId", r.newest[i].turn);
+		view_write_time(w, "updatedAt", r.newest[i].at);
+		jw_obj_end(w);
+		free(r.newest[i].path);
+	}
+	jw_arr_end(w);
+	return result < 0 ? -1 : 0;
+}
+
+/* ---- what the newest turns say ---- */
+
+struct thread_state {
+	struct store *store;
+	struct jw *w;
+	struct buf stalled, lost, quota, traces; /* arrays of ids, without brackets */
+	size_t nstalled, nlost, nquota, turns, traced;
+	bool outcome, permission, profile, environment; /* written */
+};
+
+static void add_id(struct buf *list, const char *id) { buf_printf(list, "%s\"%s\"", list->len ? "," : "", id); }
+
+static void write_list(struct jw *w, const char *key, struct buf *list)
+{
+	mem_auto char *text = mem_printf("[%s]", buf_cstr(list));
+
+	jw_kraw(w, key, text, strlen(text));
+	buf_done(list);
+}
+
+/* The newest turn that has a value decides. */
+static void write_once(struct jw *w, bool *done, const char *key, struct jval v)
+{
+	if (*done || v.type != JT_OBJECT)
+		return;
+	view_write_json(w, key, v);
+	*done = true;
+}
+
+static void examine_turn(struct thread_state *t, const struct turn_doc *d)
+{
+	const bool quota = jval_is_str(d->category, "quota") || jval_is_str(d->category, "budget") ||
+			   jval_is_str(d->category, "rate_limit");
+
+	if (!t->outcome && turn_doc_ended(d)) {
+		jw_kobj(t->w, "lastOutcome");
+		view_write_members(t->w, &turn_schema, d,
+				   "turnId status outcome category message retryable completedAt");
+		jw_obj_end(t->w);
+		t->outcome = true;
+	}
+	write_once(t->w, &t->permission, "permissionState", d->permissionDecision);
+	write_once(t->w, &t->profile, "sandboxProfile", d->sandboxProfile);
+	write_once(t->w, &t->environment, "executionEnvironment", d->executionEnvironment);
+	if (strcmp(d->status, "stalled") == 0 || strcmp(d->phase, "stalled") == 0) {
+		add_id(&t->stalled, d->turnId);
+		t->nstalled++;
+	}
+	if (strcmp(d->status, "lost") == 0) {
+		add_id(&t->lost, d->turnId);
+		t->nlost++;
+	}
+	if (quota) {
+		add_id(&t->quota, d->turnId);
+		t->nquota++;
+	}
+	t->turns++;
+	if (d->traceId[0]) {
+		t->traced++;
+		if (!strstr(buf_cstr(&t->traces), d->traceId))
+			add_id(&t->traces, d->traceId);
+	}
+}
+
+/* Processes that have not ended, of turns that have not: a turn ends after its processes. */
+static int write_active(struct thread_state *t, char (*live)[ID_SIZE], size_t nlive, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
+
+	jw_karr(t->w, "activeProcesses");
+	for (size_t i = 0; i < nlive; i++) {
+		view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
+
+		if (view_members(t->store, VIEW_TURN_PROCESS, live[i], VIEW_NEWEST_FIRST, VIEW_WINDOW, &ids, e) < 0)
+			return -1;
+		for (size_t k = 0; k < ids.n; k++) {
+			struct process_doc d;
+			int r = view_read(t->store, &process_schema, ids.id[k], &text, &d, e);
+
+			if (r < 0)
+				return -1;
+			if (r > 0 || process_doc_ended(&d))
+				continue;
+			jw_obj(t->w);
+			view_write_members(t->w, &process_schema, &d,
+					   "processId turnId toolCallId status command cwd pid startedAt outputRefs");
+			jw_obj_end(t->w);
+		}
+	}
+	jw_arr_end(t->w);
+	return 0;
+}
+
+/* Warnings are part of the thread's document; the rest is derived. */
+static void write_diagnostics(struct thread_state *t, const struct thread_doc *d, bool context_gap)
+{
+	jw_kobj(t->w, "diagnosticsSummary");
+	jw_kstr(t->w, "status",
+		t->nstalled || t->nlost || t->nquota || context_gap || d->warnings.type == JT_ARRAY ? "attention"
+												    : "ok");
+	jw_kuint(t->w, "warningCount", view_counted(d->warningCount));
+	if (d->warnings.type == JT_ARRAY)
+		view_write_json(t->w, "warnings", d->warnings);
+	write_list(t->w, "stalledTurns", &t->stalled);
+	write_list(t->w, "lostTurns", &t->lost);
+	write_list(t->w, "quotaBlockedTurns", &t->quota);
+	jw_kbool(t->w, "contextGap", context_gap);
+	jw_kuint(t->w, "turnsExamined", t->turns);
+	jw_obj_end(t->w);
+}
+
+static void write_telemetry(struct thread_state *t)
+{
+	jw_kobj(t->w, "telemetrySummary");
+	write_list(t->w, "traceIds", &t->traces);
+	jw_kstr(t->w, "joinStatus",
+		!t->turns               ? "not_applicable"
+		: t->traced == t->turns ? "joined"
+		: t->traced             ? "partial"
+					: "missing_correlation");
+	jw_kuint(t->w, "turns", t->turns);
+	jw_kuint(t->w, "tracedTurns", t->traced);
+	jw_obj_end(t->w);
+}
+
+/* Jobs of the thread's tasks. */
+static int write_jobs(struct store *s, const char *thread_id, struct jw *w, struct err *e)
+{
+	view_ids_auto struct view_ids tasks = VIEW_IDS_INIT;
+
+	if (view_members(s, VIEW_THREAD_TASK, thread_id, VIEW_NEWEST_FIRST, TASKS_EXAMINED, &tasks, e) < 0)
+		return -1;
+	jw_karr(w, "jobs");
+	for (size_t i = 0; i < tasks.n; i++)
+		if (view_write_jobs_of_task(s, tasks.id[i], w, e) < 0)
+			return -1;
+	jw_arr_end(w);
+	return 0;
+}
+
+int view_write_thread_state(struct store *s, const struct thread_doc *d, struct jw *w, struct err *e)
+{
+	view_ids_auto struct view_ids turns = VIEW_IDS_INIT;
+	buf_auto struct buf text = BUF_INIT;
+	char live[TURNS_EXAMINED][ID_SIZE];
+	size_t nlive = 0;
+	struct thread_state t = { .store = s, .w = w };
+	struct session_doc session;
+	struct history_doc history;
+
+	if (view_members(s, VIEW_THREAD_TURN, d->threadId, VIEW_NEWEST_FIRST, TURNS_EXAMINED, &turns, e) < 0)
+		return -1;
+	for (size_t i = 0; i < turns.n; i++) {
+		struct turn_doc turn;
+		int r = view_read(s, &turn_schema, turns.id[i], &text, &turn, e);
+
+		if (r < 0)
+			return -1;
+		if (r > 0)
+			continue;
+		examine_turn(&t, &turn);
+		if (!turn_doc_ended(&turn))
+			id_copy(live[nlive++], turn.turnId);
+	}
+	if (view_read(s, &session_schema, d->sessionId, &text, &session, e) == 0)
+		jw_kstr(w, "permissionMode", session.permissionMode[0] ? session.permissionMode : "policy");
+	if (write_active(&t, live, nlive, e) < 0 || view_write_artifact_refs(s, d->sessionId, &turns, w, e) < 0)
+		return -1;
+	bool failed = view_read(s, &history_schema, d->threadId, &text, &history, e) == 0 &&
+		      strcmp(history.compaction, "failed") == 0;
+	write_diagnostics(&t, d, failed);
+	write_telemetry(&t);
+	if (write_jobs(s, d->threadId, w, e) < 0)
+		return -1;
+	jw_key(w, "channelSummary");
+	return view_channel_summary(s, d->sessionId, w, e);
+}
