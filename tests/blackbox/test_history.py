@@ -60,6 +60,9 @@ def test_rollback_takes_turns_and_files_back(home):
         harness.until("its changes are known", lambda: rpc.call("list_changes", processId=undone["processId"])["changes"])
         live = rpc.start(["sleep", "1000"], sessionId=session, threadId=thr)
         rpc.fails("rollback_thread", {"threadId": thr, "toTurnId": turns[0]}, code=-32015)
+        task = rpc.call("create_task", objective="x", sessionId=session, threadId=thr, turnId=live["turnId"])["taskId"]
+        job = rpc.call("create_job", taskId=task, items=[{"itemId": "1", "input": {}}])["jobId"]
+        assert [j["jobId"] for j in rpc.call("get_thread_read", threadId=thr)["jobs"]] == [job]
         rpc.call("terminate_process", processId=live["processId"])
         rpc.fails("rollback_thread", {"threadId": thr, "toTurnId": "turn_none"}, code=-32004)
         done = rpc.call("rollback_thread", sessionId=session, threadId=thr, toTurnId=turns[0], reason="wrong way")
@@ -72,6 +75,7 @@ def test_rollback_takes_turns_and_files_back(home):
         read = rpc.call("get_thread_read", threadId=thr)
         assert [t.get("rolledBack", False) for t in read["turns"]] == [False, True, True, True] and read["status"] == "idle", read
         assert set(read["history"]["rollback"]["affected"]["processes"]) == {kept["processId"], undone["processId"], live["processId"]}, read["history"]
+        assert read["history"]["rollback"]["affected"]["jobs"] == [job], read["history"]
         again = rpc.run(["true"], sessionId=session, threadId=thr)[0]
         assert rpc.call("rollback_thread", threadId=thr, toTurnId=turns[0])["removedTurns"] == [again["turnId"]]
         assert kinds(rpc, session, "history.rollback") == ["history.rollback.started", "history.rollback.completed"] * 2

@@ -67,6 +67,31 @@ static bool artifact_of(void *ctx, const char *key, size_t key_len, const char *
 	return a->count < AFFECTED_MAX;
 }
 
+/* Jobs belong to tasks, and these to the turn that created them. */
+static void affected_jobs(struct engine *engine, const char *thread_id, const struct view_ids *removed, struct jw *w)
+{
+	view_ids_auto struct view_ids tasks = VIEW_IDS_INIT;
+	size_t n = 0;
+
+	id_list_read(engine, VIEW_THREAD_TASK, thread_id, ID_LIST_ALL, &tasks);
+	jw_karr(w, "jobs");
+	for (size_t i = 0; i < tasks.n && n < AFFECTED_MAX; i++) {
+		view_ids_auto struct view_ids jobs = VIEW_IDS_INIT;
+		buf_auto struct buf text = BUF_INIT;
+		struct task_doc d;
+		struct err e = ERR_INIT;
+
+		if (view_read_speculative(engine->o.store, &task_schema, tasks.id[i], &text, &d, &e) != 0 ||
+		    !id_list_has(removed->id, removed->n, d.turnId))
+			continue;
+		id_list_read(engine, VIEW_TASK_JOB, tasks.id[i], AFFECTED_MAX - n, &jobs);
+		n += jobs.n;
+		for (size_t k = 0; k < jobs.n; k++)
+			jw_str(w, jobs.id[k]);
+	}
+	jw_arr_end(w);
+}
+
 /* The ids of what the removed turns did, at most AFFECTED_MAX of each kind. */
 static void affected_json(struct engine *engine, const struct history_scope *s, const struct view_ids *removed,
 			  struct jw *w)
@@ -110,6 +135,7 @@ static void affected_json(struct engine *engine, const struct history_scope *s, 
 		n++;
 	}
 	jw_arr_end(w);
+	affected_jobs(engine, s->thread_id, removed, w);
 	jw_karr(w, "artifacts");
 	if (store_model_scan_speculative(engine->o.store, VIEW_ARTIFACT, prefix, artifact_of, &artifacts, &e) < 0)
 		log_error("list the artifacts of session %s: %s", s->session_id, e.message);
