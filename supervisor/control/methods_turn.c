@@ -32,6 +32,7 @@ int method_submit_turn(struct call *c, const struct submit_turn_params *p, struc
 		.input = p->input,
 		.options = p->options.json,
 		.metadata = p->metadata,
+		.new_thread = p->newThread.value,
 	};
 
 	engine_submit_turn(call_engine(c), &r, &c->caller, call_engine_reply, c);
@@ -81,18 +82,34 @@ int method_interrupt_turn(struct call *c, const struct interrupt_turn_params *p,
 	return CALL_PENDING;
 }
 
+/* A queued turn has one id, which two names may carry. */
+static const char *queued_turn(const char *queued, const char *turn, struct err *e)
+{
+	if (!queued && !turn)
+		err_field(e, "queuedTurnId", "missing");
+	else if (queued && turn && strcmp(queued, turn) != 0)
+		err_field(e, "turnId", "is another turn than queuedTurnId");
+	return queued ? queued : turn;
+}
+
 int method_remove_queued_turn(struct call *c, const struct remove_queued_turn_params *p, struct buf *out, struct err *e)
 {
-	if (param_length("reason", p->reason, 0, REASON_MAX, e) < 0)
+	const char *turn = queued_turn(p->queuedTurnId, p->turnId, e);
+
+	if (e->code || param_length("reason", p->reason, 0, REASON_MAX, e) < 0)
 		return -1;
-	engine_remove_queued_turn(call_engine(c), p->turnId, p->reason, &c->caller, call_engine_reply, c);
+	engine_remove_queued_turn(call_engine(c), turn, p->reason, &c->caller, call_engine_reply, c);
 	return CALL_PENDING;
 }
 
 int method_promote_queued_turn(struct call *c, const struct promote_queued_turn_params *p, struct buf *out,
 			       struct err *e)
 {
-	engine_promote_queued_turn(call_engine(c), p->turnId, &c->caller, call_engine_reply, c);
+	const char *turn = queued_turn(p->queuedTurnId, p->turnId, e);
+
+	if (e->code)
+		return -1;
+	engine_promote_queued_turn(call_engine(c), turn, &c->caller, call_engine_reply, c);
 	return CALL_PENDING;
 }
 

@@ -126,9 +126,11 @@ def test_queue(home):
         assert [t["status"] for t in (second, third, fourth)] == ["queued"] * 3 and second["queuedTurnId"] == second["turnId"]
         rpc.fails("submit_turn", {"sessionId": session, "input": [text("x")], "options": {"whenBusy": "reject"}}, code=-32009)
         rpc.fails("start_process", {"command": ["true"], "threadId": first["threadId"]}, code=-32009)
-        order = rpc.call("promote_queued_turn", turnId=fourth["turnId"])["order"]
+        order = rpc.call("promote_queued_turn", queuedTurnId=fourth["queuedTurnId"])["order"]
         assert order == [fourth["turnId"], second["turnId"], third["turnId"]], order
         assert [q["turnId"] for q in thread(rpc, first)["queuedTurns"]] == order
+        assert rpc.fails("remove_queued_turn", {}, code=-32602).data["field"] == "queuedTurnId"
+        rpc.fails("remove_queued_turn", {"queuedTurnId": second["turnId"], "turnId": third["turnId"]}, code=-32602)
         removed = rpc.call("remove_queued_turn", turnId=second["turnId"])
         assert removed["order"] == [fourth["turnId"], third["turnId"]], removed
         assert turn_of(rpc, second)["status"] == "cancelled", turn_of(rpc, second)
@@ -137,6 +139,22 @@ def test_queue(home):
         assert ended(rpc, fourth)["startedAt"] < ended(rpc, third)["startedAt"]
         changes = [e["payload"]["change"] for e in rpc.events(sessionId=session) if e["type"] == "queue.changed"]
         assert changes == ["queued"] * 3 + ["promoted", "removed", "taken", "taken"], changes
+        valid(home, rpc)
+
+
+def test_threads_of_a_session_run_independently(home):
+    with home.rpc() as rpc:
+        first = rpc.call("submit_turn", input=[text("a")])
+        beside = rpc.call("submit_turn", sessionId=first["sessionId"], newThread=True, turnId="turn_beside", input=[text("b")])
+        assert beside["status"] == "accepted" and beside["threadId"] != first["threadId"], beside
+        again = rpc.call("submit_turn", sessionId=first["sessionId"], newThread=True, turnId="turn_beside", input=[text("b")])
+        assert again["threadId"] == beside["threadId"], "a retry makes no further thread"
+        session = rpc.call("get_session", sessionId=first["sessionId"])
+        assert sorted(session["activeThreadIds"]) == sorted([first["threadId"], beside["threadId"]]), session["activeThreadIds"]
+        rpc.call("complete_turn", turnId=first["turnId"])
+        assert rpc.call("get_session", sessionId=first["sessionId"])["activeThreadIds"] == [beside["threadId"]]
+        both = {"threadId": beside["threadId"], "newThread": True, "input": [text("c")]}
+        assert rpc.fails("submit_turn", both, code=-32602).data["field"] == "newThread"
         valid(home, rpc)
 
 

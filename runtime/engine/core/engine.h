@@ -234,6 +234,7 @@ struct json_t;
 struct turn_request {
 	const char *session_id, *thread_id, *turn_id;
 	const struct json_t *input, *options, *metadata; /* already validated; NULL = not given */
+	bool new_thread;                                 /* in a new thread of the session */
 };
 void engine_submit_turn(struct engine *engine, const struct turn_request *r, const struct caller *c, engine_reply_fn fn,
 			void *ctx);

@@ -136,7 +136,10 @@ static int plan_turn(struct engine *engine, const struct turn_request *r, const 
 
 	if (engine->stopping)
 		return err_set(e, ERR_UNAVAILABLE, "the daemon is stopping");
-	if (session_scope_find(engine, r->session_id, r->thread_id, SCOPE_FIRST_THREAD, c, &p->scope, e) < 0 ||
+	if (r->new_thread && r->thread_id)
+		return err_field(e, "newThread", "cannot be combined with threadId");
+	if (session_scope_find(engine, r->session_id, r->thread_id,
+			       r->new_thread ? SCOPE_NEW_THREAD : SCOPE_FIRST_THREAD, c, &p->scope, e) < 0 ||
 	    check_input(engine, r, c, p, e) < 0 || dump_input(r, p, e) < 0 ||
 	    dump_json(r->metadata, OPTIONS_MAX, "metadata", &p->metadata, e) < 0)
 		return -1;
