@@ -218,7 +218,11 @@ void engine_compact_context(struct engine *engine, const struct compaction_reque
 		     .turns = r->affected_turns ? json_from_tree(r->affected_turns)
 						: json_from_ids(turns.id + first, turns.n - first),
 		     .tokensBefore = r->tokens_before, .dueUs = opt_int(engine_real(engine) + TIMEOUT_US));
-		engine_wake(engine, engine_now(engine) + TIMEOUT_US * 1000);
+		const uint64_t due_ns = engine_now(engine) + TIMEOUT_US * 1000;
+
+		if (due_ns < engine->turns->history_due_ns)
+			engine->turns->history_due_ns = due_ns;
+		engine_wake(engine, due_ns);
 	}
 	if (r->failure)
 		compaction_failed_fact(tx, &s, r->failure, true, c->request_id);

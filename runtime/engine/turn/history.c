@@ -363,6 +363,7 @@ void history_recover(struct engine *engine)
 {
 	/* Deferred to the first tick: the host can discard files only when everything is running. */
 	engine->turns->history_found = true;
+	engine->turns->history_due_ns = 0;
 	engine_wake(engine, engine_now(engine));
 }
 
@@ -374,6 +375,8 @@ uint64_t history_tick(struct engine *engine, uint64_t now_ns)
 	view_ids_auto struct view_ids open = VIEW_IDS_INIT;
 	uint64_t next = UINT64_MAX;
 
+	if (now_ns < engine->turns->history_due_ns)
+		return engine->turns->history_due_ns;
 	engine->turns->history_found = false;
 	id_list_read(engine, VIEW_OPEN_HISTORY, NULL, ID_LIST_ALL, &open);
 	for (size_t i = 0; i < open.n; i++) {
@@ -406,7 +409,8 @@ uint64_t history_tick(struct engine *engine, uint64_t now_ns)
 		if (at_start && strcmp(d.rollback, "open") == 0)
 			continue_rollback(engine, open.id[i]);
 	}
-	return next == UINT64_MAX ? UINT64_MAX : now_ns + next * 1000;
+	engine->turns->history_due_ns = next == UINT64_MAX ? UINT64_MAX : now_ns + next * 1000;
+	return engine->turns->history_due_ns;
 }
 
 void history_done(struct engine *engine)

@@ -27,6 +27,7 @@
 struct turn_state {
 	TAILQ_HEAD(, rollback) rollbacks; /* in progress (history.c) */
 	bool history_found;               /* open histories were found after a restart and not checked yet */
+	uint64_t history_due_ns;          /* boot time: open histories are checked then, and not before */
 	struct strmap stops;              /* turn id → struct stopping: waits for hooks before its end */
 	struct strmap prompts; /* thread id → struct hook_prompt: a turn that waits for hooks before its start */
 };
