@@ -9,7 +9,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -206,6 +209,31 @@ ssize_t fd_recv(int sock, void *msg, size_t cap, int *fds, size_t *nfds, int fla
 int fd_pidfd_open(pid_t pid) { return (int)syscall(SYS_pidfd_open, pid, 0); }
 
 int fd_pidfd_signal(int pidfd, int sig) { return (int)syscall(SYS_pidfd_send_signal, pidfd, sig, NULL, 0); }
+
+/* PIDFD_GET_INFO of <linux/pidfd.h>, as far as all versions have it; since Linux 6.13. */
+struct pidfd_info_head {
+	uint64_t mask, cgroup_id;
+	uint32_t pid, rest[11];
+};
+#define PIDFD_GET_INFO_HEAD _IOWR(0xff, 11, struct pidfd_info_head)
+#define PIDFD_INFO_PID_BIT 1u
+
+/* Older kernels have the pid in /proc only, which takes four calls. */
+pid_t fd_pidfd_pid(int pidfd)
+{
+	struct pidfd_info_head info = { .mask = PIDFD_INFO_PID_BIT };
+	char name[48], text[512];
+
+	if (ioctl(pidfd, PIDFD_GET_INFO_HEAD, &info) == 0)
+		return info.mask & PIDFD_INFO_PID_BIT ? (pid_t)info.pid : 0;
+	snprintf(name, sizeof(name), "/proc/self/fdinfo/%d", pidfd);
+	fd_auto int fd = open(name, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : fd_read_all(fd, text, sizeof(text) - 1);
+	text[n > 0 ? n : 0] = '\0';
+	const char *line = strstr(text, "\nPid:");
+	long pid = line ? strtol(line + 5, NULL, 10) : 0;
+	return pid > 0 ? (pid_t)pid : 0;
+}
 
 int fd_close_range(unsigned first, unsigned last) { return (int)syscall(SYS_close_range, first, last, 0); }
 

@@ -42,6 +42,7 @@ bool fd_recv_again(int errnum);
 /* pidfd_open, pidfd_send_signal and close_range as raw system calls */
 int fd_pidfd_open(pid_t pid);
 int fd_pidfd_signal(int pidfd, int sig);
+pid_t fd_pidfd_pid(int pidfd); /* in our own pid namespace; 0 = gone, or in another one */
 int fd_close_range(unsigned first, unsigned last);
 int fd_memfd_sealed(const char *name, const void *p, size_t n); /* −1 with errno */
 

@@ -168,20 +168,6 @@ static void listener_take(struct process_io *io, int fd)
 	proxy_link_serve(&io->host->proxy, io);
 }
 
-/* The pid in our own namespace, or 0. */
-static int32_t pid_of_pidfd(int pidfd)
-{
-	char name[48], text[512];
-
-	snprintf(name, sizeof name, "/proc/self/fdinfo/%d", pidfd);
-	fd_auto int fd = open(name, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : fd_read_all(fd, text, sizeof text - 1);
-	text[n > 0 ? n : 0] = '\0';
-	const char *line = strstr(text, "\nPid:");
-	long pid = line ? strtol(line + 5, NULL, 10) : 0;
-	return pid > 0 ? (int32_t)pid : 0;
-}
-
 /*
  * READY carries the terminal and the proxy's socket. They are deposited with the guard before the message is taken off
  * the socket. Without its terminal a command's output would be lost, so it does not run. A member's READY also carries
@@ -206,7 +192,7 @@ static void take_brought(struct process_io *io)
 	if (listener)
 		listener_take(io, first < nfds ? fd_take(&fds[first]) : -1);
 	if (io->within[0] && first < nfds)
-		io->pid = pid_of_pidfd(fds[first]);
+		io->pid = (int32_t)fd_pidfd_pid(fds[first]);
 	for (size_t i = 0; i < nfds; i++)
 		fd_close(&fds[i]);
 }

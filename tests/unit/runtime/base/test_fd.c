@@ -203,6 +203,7 @@ START_TEST(processes_by_descriptor)
 		fd_auto int pidfd = fd_pidfd_open(pid);
 
 		ck_assert_int_ge(pidfd, 0);
+		ck_assert_int_eq(fd_pidfd_pid(pidfd), pid);
 		ck_assert_int_eq(fd_pidfd_signal(pidfd, SIGKILL), 0);
 		ck_assert_int_eq(waitpid(pid, &status, 0), pid);
 		ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
