@@ -82,7 +82,7 @@ enum guard_kind {
 	GUARD_DEPOSIT = 1,  /* key, slots + as many descriptors, in slot order; pid when PIDFD is among them */
 	GUARD_WITHDRAW = 2, /* key, slots: closes only those (stdin after close_process_stdin) */
 	GUARD_KILL = 3,     /* key: SIGKILL to the init; no reply */
-	GUARD_RELEASE = 4,  /* key → RELEASED */
+	GUARD_RELEASE = 4,  /* key → RELEASED; value 1: no reply is needed (a member has no init and no cgroup) */
 	GUARD_NEXT = 5,  /* index → ITEM with the entry at or after index, or END; one that is being released has no
 			    descriptors */
 	GUARD_READY = 6, /* the child is serving (resets its restart delay). value, from the runtime: ms that it gives

@@ -16,10 +16,16 @@ void guard_link_init(struct guard_link *l, int fd, const struct guard_link_event
 	*l = (struct guard_link){ .fd = fd, .on = on, .ctx = ctx };
 }
 
+/* Releases of members wait this long if there is no deposit, and until there are this many of them. */
+#define MEMBERS_WAIT_S 1
+#define MEMBERS_MAX 64
+
+static void send_release(struct guard_link *l, const struct plan_key *key, bool member);
+
 static void release_all(struct guard_link *l)
 {
 	for (size_t i = 0; i < l->nlater; i++)
-		guard_link_release(l, &l->later[i]);
+		send_release(l, &l->later[i].key, l->later[i].member);
 	l->nlater = 0;
 }
 
@@ -132,6 +138,7 @@ void guard_link_deposit(struct guard_link *l, const struct plan_key *key, uint32
 		if (slots & (1u << i))
 			given[n++] = fds[i];
 	guard_link_send(l, &m, given, n);
+	release_all(l); /* the guard is awake anyway */
 }
 
 static void send_key(struct guard_link *l, enum guard_kind kind, const struct plan_key *key, uint32_t slots)
@@ -148,20 +155,32 @@ void guard_link_withdraw(struct guard_link *l, const struct plan_key *key, uint3
 
 void guard_link_kill(struct guard_link *l, const struct plan_key *key) { send_key(l, GUARD_KILL, key, 0); }
 
-void guard_link_release(struct guard_link *l, const struct plan_key *key) { send_key(l, GUARD_RELEASE, key, 0); }
-
-void guard_link_release_later(struct guard_link *l, const struct plan_key *key)
+static void send_release(struct guard_link *l, const struct plan_key *key, bool member)
 {
+	const struct guard_msg m = { .kind = GUARD_RELEASE, .value = member, .key = *key };
+
+	guard_link_send(l, &m, NULL, 0);
+}
+
+void guard_link_release(struct guard_link *l, const struct plan_key *key) { send_release(l, key, false); }
+
+void guard_link_release_later(struct guard_link *l, const struct plan_key *key, bool member)
+{
+	const struct timeval wait = { .tv_sec = MEMBERS_WAIT_S };
+
 	if (!l->later_ev) {
-		guard_link_release(l, key);
+		send_release(l, key, member);
 		return;
 	}
 	if (l->nlater == l->later_size) {
 		l->later_size = l->later_size ? 2 * l->later_size : 16;
 		l->later = mem_realloc(l->later, l->later_size * sizeof *l->later);
 	}
-	l->later[l->nlater++] = *key;
-	event_active(l->later_ev, EV_TIMEOUT, 0);
+	l->later[l->nlater++] = (struct guard_release){ .key = *key, .member = member };
+	if (!member || l->nlater >= MEMBERS_MAX)
+		event_active(l->later_ev, EV_TIMEOUT, 0);
+	else if (!event_pending(l->later_ev, EV_TIMEOUT, NULL))
+		loop_add(l->later_ev, &wait);
 }
 
 void guard_link_ready(struct guard_link *l, uint64_t grace_ms)

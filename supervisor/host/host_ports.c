@@ -448,7 +448,7 @@ static void port_release(void *host, const char *id, unsigned unspilled)
 		return;
 	spawn_link_answered(&w->spawner);
 	if (io->key.attempt)
-		guard_link_release_later(&io->host->guard, &io->key);
+		guard_link_release_later(&io->host->guard, &io->key, io->within[0]);
 	if (io->cow && io->host->changes)
 		cow_changes_on_ended(io->host->changes, id);
 	process_io_free(io, unspilled);

@@ -79,6 +79,25 @@ START_TEST(release_kills_and_reaps)
 }
 END_TEST
 
+/* As the runtime does for a member, which has no init: the next message is the reply to another request. */
+START_TEST(release_without_a_reply)
+{
+	struct guard_msg m = { .kind = GUARD_DEPOSIT, .slots = 1u << GUARD_SLOT_GATE, .key = { .id = "proc_member" } };
+	int ends[2], fds[GUARD_SLOT_COUNT];
+	char byte;
+
+	m.key.attempt = 1;
+	ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+	ck_assert_int_eq(fd_send(rig.link, &m, sizeof m, &ends[1], 1, 0), 0);
+	fd_close(&ends[1]);
+	m = (struct guard_msg){ .kind = GUARD_RELEASE, .value = 1, .key = m.key };
+	ck_assert_int_eq(fd_send(rig.link, &m, sizeof m, NULL, 0, 0), 0);
+	ck_assert_uint_eq(next(0, fds).kind, GUARD_END);
+	ck_assert_int_eq(read(ends[0], &byte, 1), 0); /* the guard has closed its copy */
+	fd_close(&ends[0]);
+}
+END_TEST
+
 START_TEST(kill_leaves_the_entry)
 {
 	struct run run;
@@ -299,9 +318,9 @@ END_TEST
 int main(int argc, char **argv)
 {
 	return RIG_SUITE(argc, argv, "guard", "guard", setup, teardown, 600, release_of_the_unknown,
-			 release_kills_and_reaps, kill_leaves_the_entry, process_survives_the_runtime,
-			 process_survives_the_spawner, process_survives_both, exit_while_nobody_looks,
-			 start_whose_sender_died, spawner_dies_during_a_start, bad_messages_end_the_sender,
-			 upgrade_under_a_running_process, stop_and_reload_reach_the_runtime,
-			 nothing_survives_the_guard);
+			 release_kills_and_reaps, release_without_a_reply, kill_leaves_the_entry,
+			 process_survives_the_runtime, process_survives_the_spawner, process_survives_both,
+			 exit_while_nobody_looks, start_whose_sender_died, spawner_dies_during_a_start,
+			 bad_messages_end_the_sender, upgrade_under_a_running_process,
+			 stop_and_reload_reach_the_runtime, nothing_survives_the_guard);
 }
