@@ -28,6 +28,8 @@ struct engine {
 	struct engine_counts counts;
 	/* Contents of the policy files, as the host parsed them. Borrowed from the host; each may be NULL. */
 	const struct policy_profiles *profiles;
+	uint64_t profiles_generation; /* counts engine_set_profiles: the policy may have changed what `profiles` points
+					 to */
 	const struct model_list *models;
 	const struct policy_rules *rules;
 	const struct policy_hooks *hooks;

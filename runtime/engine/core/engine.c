@@ -139,7 +139,11 @@ void engine_error(struct engine *engine, const char *code, const char *advice, c
 
 /* ---- policy ---- */
 
-void engine_set_profiles(struct engine *engine, const struct policy_profiles *profiles) { engine->profiles = profiles; }
+void engine_set_profiles(struct engine *engine, const struct policy_profiles *profiles)
+{
+	engine->profiles = profiles;
+	engine->profiles_generation++;
+}
 
 void engine_set_rules(struct engine *engine, const struct policy_rules *rules) { engine->rules = rules; }
 

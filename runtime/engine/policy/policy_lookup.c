@@ -233,6 +233,7 @@ void policy_init(struct engine *engine)
 void policy_done(struct engine *engine)
 {
 	session_rules_done(engine);
+	sandbox_setup_forget(engine);
 	strmap_done(&engine->policy->writes);
 	free(engine->policy);
 }

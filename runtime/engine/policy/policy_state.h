@@ -8,12 +8,15 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+struct compiled_profile;
 struct engine;
 
 struct policy_state {
-	struct strmap session_rules;         /* session id → struct session_rules */
-	TAILQ_HEAD(, policy_waiter) waiters; /* for files of a workspace (policy_lookup.c) */
-	uint64_t sequence;                   /* of the last policy.changed that a policy file caused */
+	struct strmap session_rules;          /* session id → struct session_rules */
+	TAILQ_HEAD(, policy_waiter) waiters;  /* for files of a workspace (policy_lookup.c) */
+	uint64_t sequence;                    /* of the last policy.changed that a policy file caused */
+	struct compiled_profile *compiled[8]; /* of recent setups (sandbox_setup.c); any may be NULL */
+	unsigned ncompiled;                   /* how many were added */
 	struct strmap writes; /* key → struct policy_write: submitted policy.changed facts; freed by their commit */
 };
 

@@ -5,6 +5,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
 #include "runtime/engine/core/core.h"
+#include "runtime/engine/policy/policy_state.h"
 
 #include <string.h>
 
@@ -79,25 +80,177 @@ static void make_read_only(struct profile *p)
 			p->entry[i].kind = PLAN_MOUNT_READ;
 }
 
-static int compile_profile(struct engine *engine, const struct sandbox_request *r, const struct caller *c,
-			   struct sandbox_setup *f, struct err *e)
+/*
+ * ---- compiled profiles ----
+ *
+ * Most starts repeat an earlier one: the same profile, directory and options. The compiled profile is a function of
+ * these and of nothing else (it reads no file), so the last few are kept, each with its whole input as the key.
+ */
+
+struct compiled_profile {
+	unsigned refs;
+	struct buf key;
+	struct profile profile;
+	char *git_left_out;
+};
+
+static void compiled_unref(struct compiled_profile *x)
+{
+	if (!x || --x->refs)
+		return;
+	buf_done(&x->key);
+	profile_done(&x->profile);
+	free(x->git_left_out);
+	free(x);
+}
+
+void sandbox_setup_forget(struct engine *engine)
+{
+	for (size_t i = 0; i < countof(engine->policy->compiled); i++)
+		compiled_unref(mem_take(&engine->policy->compiled[i]));
+}
+
+/* With a mark before each text: NULL differs from "". */
+static void key_text(struct buf *key, const char *text)
+{
+	buf_byte(key, text ? 1 : 0);
+	if (text)
+		buf_append(key, text, strlen(text) + 1);
+}
+
+static void key_bytes(struct buf *key, const void *p, size_t n)
+{
+	buf_append(key, &n, sizeof n);
+	if (n)
+		buf_append(key, p, n);
+}
+
+static void key_list(struct buf *key, const char *const *list, size_t n)
+{
+	buf_append(key, &n, sizeof n);
+	for (size_t i = 0; i < n; i++)
+		key_text(key, list[i]);
+}
+
+/* Everything that compile_profile reads. The secrets are the engine's options, which never change. */
+static void write_key(const struct engine *engine, const struct sandbox_request *r, const struct profile_paths *place,
+		      bool operator, struct buf * key)
+{
+	const struct profile_change *change = &r->change;
+	const uint8_t flags[] = { operator, place->root, r->reads_only, change->cow };
+
+	key_bytes(key, &engine->profiles_generation, sizeof engine->profiles_generation);
+	key_bytes(key, flags, sizeof flags);
+	key_text(key, r->profile);
+	key_text(key, place->cwd);
+	key_text(key, place->home);
+	key_text(key, place->workspace);
+	key_bytes(key, place->nested, place->nested_len);
+	key_bytes(key, place->git, place->git_len);
+	key_list(key, change->read, change->nread);
+	key_list(key, change->write, change->nwrite);
+	key_list(key, change->hide, change->nhide);
+	key_list(key, change->hosts, change->nhosts);
+	key_text(key, change->network);
+	key_bytes(key, &change->tmp_bytes, sizeof change->tmp_bytes);
+	key_bytes(key, &change->limits, sizeof change->limits);
+	key_text(key, r->own_program);
+}
+
+static struct compiled_profile *find_compiled(const struct engine *engine, const struct buf *key)
+{
+	for (size_t i = 0; i < countof(engine->policy->compiled); i++) {
+		struct compiled_profile *x = engine->policy->compiled[i];
+
+		if (x && x->key.len == key->len && memcmp(x->key.data, key->data, key->len) == 0)
+			return x;
+	}
+	return NULL;
+}
+
+/* Replaces the oldest one. */
+static void keep_compiled(struct engine *engine, struct compiled_profile *x)
+{
+	struct compiled_profile *
+		*slot = &engine->policy->compiled[engine->policy->ncompiled++ % countof(engine->policy->compiled)];
+
+	compiled_unref(*slot);
+	x->refs++;
+	*slot = x;
+}
+
+static int compile_profile(const struct sandbox_request *r, const struct profile_paths *place, bool operator,
+			   struct compiled_profile * x, struct err *e)
+{
+	const char *left_out;
+
+	if (profile_expand(&x->profile, place, e) < 0 || profile_add_git(&x->profile, place, &left_out, e) < 0)
+		return -1;
+	x->git_left_out = left_out ? mem_strdup(left_out) : NULL;
+	if (profile_adjust(&x->profile, &r->change, place, operator, e) < 0)
+		return -1;
+	/* After profile_adjust, so that it also applies to write roots that the request adds. */
+	if (r->reads_only)
+		make_read_only(&x->profile);
+	if ((r->own_program && x->profile.confined &&
+	     profile_add(&x->profile, PLAN_MOUNT_READ, 0, r->own_program, e) < 0) ||
+	    profile_compile(&x->profile, place, e) < 0)
+		return -1;
+	if (place->root)
+		profile_drop_root_ids(&x->profile);
+	return 0;
+}
+
+/* Takes `base`, the profile as the policy has it. */
+static int find_profile(struct engine *engine, const struct sandbox_request *r, const struct profile_paths *place,
+			bool operator, struct profile * base, struct sandbox_setup *f, struct err *e)
+{
+	buf_auto struct buf key = BUF_INIT;
+	struct compiled_profile *x;
+
+	write_key(engine, r, place, operator, & key);
+	x = find_compiled(engine, &key);
+	if (x) {
+		x->refs++;
+	} else {
+		x = mem_zalloc(1, sizeof *x);
+		x->refs = 1;
+		x->key = key;
+		key = BUF_INIT;
+		x->profile = *base;
+		*base = (struct profile){ 0 };
+		if (compile_profile(r, place, operator, x, e) < 0) {
+			compiled_unref(x);
+			return -1;
+		}
+		keep_compiled(engine, x);
+	}
+	f->compiled = x;
+	f->profile = x->profile;
+	f->git_left_out = x->git_left_out;
+	return 0;
+}
+
+/* ---- setups ---- */
+
+static int make_setup(struct engine *engine, const struct sandbox_request *r, const struct caller *c,
+		      struct profile *base, struct sandbox_setup *f, struct err *e)
 {
 	buf_auto struct buf nested = BUF_INIT, git = BUF_INIT;
 	struct sandbox_request at = *r;
-	const char *left_out;
 	char home[PATH_MAX];
 
 	engine->o.ports->base_env(engine->o.host, c->uid, &f->env);
 	home_of(&f->env, home);
 	if (r->base && r->base->cwd)
 		at.cwd = r->base->cwd;
-	if (check_unconfined(&f->profile, c, e) < 0 || find_workspace(&f->profile, &at, home, &f->workspace, e) < 0 ||
+	if (check_unconfined(base, c, e) < 0 || find_workspace(base, &at, home, &f->workspace, e) < 0 ||
 	    check_agent_workspace(&f->workspace, home, c, e) < 0)
 		return -1;
 	if (r->base) {
 		buf_append(&nested, r->base->nested, r->base->nested_len);
 		buf_append(&git, r->base->git, r->base->git_len);
-	} else if (f->profile.confined && f->workspace.path[0] && engine->o.ports->repos_of) {
+	} else if (base->confined && f->workspace.path[0] && engine->o.ports->repos_of) {
 		engine->o.ports->repos_of(engine->o.host, c->uid, f->workspace.path, &nested, &git);
 	}
 	const struct profile_paths place = {
@@ -114,20 +267,8 @@ static int compile_profile(struct engine *engine, const struct sandbox_request *
 		.git_len = git.len,
 		.root = c->uid == 0,
 	};
-	if (profile_expand(&f->profile, &place, e) < 0 || profile_add_git(&f->profile, &place, &left_out, e) < 0)
+	if (find_profile(engine, r, &place, c->role == ROLE_OPERATOR, base, f, e) < 0)
 		return -1;
-	f->git_left_out = left_out ? mem_strdup(left_out) : NULL;
-	if (profile_adjust(&f->profile, &r->change, &place, c->role == ROLE_OPERATOR, e) < 0)
-		return -1;
-	/* After profile_adjust, so that it also applies to write roots that the request adds. */
-	if (r->reads_only)
-		make_read_only(&f->profile);
-	if ((r->own_program && f->profile.confined &&
-	     profile_add(&f->profile, PLAN_MOUNT_READ, 0, r->own_program, e) < 0) ||
-	    profile_compile(&f->profile, &place, e) < 0)
-		return -1;
-	if (c->uid == 0)
-		profile_drop_root_ids(&f->profile);
 	/* The profile is expanded for the sandbox's directory; the command runs in its own. */
 	if (at.cwd != r->cwd && r->cwd)
 		return path_clean(r->cwd, f->workspace.cwd, e) < 0 ? err_at(e, ERR_INVALID, "cwd", "%s", e->message)
@@ -141,25 +282,27 @@ int sandbox_setup_make(struct engine *engine, const struct sandbox_request *r, c
 	static const struct policy_profiles none;
 	const struct policy_profiles *profiles = engine->profiles ? engine->profiles : &none;
 
+	struct profile base = { 0 };
+	int rc;
+
 	*ret = (struct sandbox_setup){ 0 };
 	if (engine->policy_problem[0])
 		return err_set(e, ERR_UNAVAILABLE, "nothing is started while the policy cannot be read: %s",
 			       engine->policy_problem);
-	if (policy_profiles_get(profiles, r->profile ? r->profile : PROFILE_DEFAULT, &ret->profile, e) < 0)
+	if (policy_profiles_get(profiles, r->profile ? r->profile : PROFILE_DEFAULT, &base, e) < 0)
 		return -1;
-	if (compile_profile(engine, r, c, ret, e) < 0) {
+	rc = make_setup(engine, r, c, &base, ret, e);
+	profile_done(&base);
+	if (rc < 0)
 		sandbox_setup_done(ret);
-		return -1;
-	}
-	return 0;
+	return rc;
 }
 
 void sandbox_setup_done(struct sandbox_setup *f)
 {
-	profile_done(&f->profile);
-	free(f->git_left_out);
-	f->git_left_out = NULL;
+	compiled_unref(f->compiled);
 	buf_done(&f->env);
+	*f = (struct sandbox_setup){ 0 };
 }
 
 bool sandbox_setup_cwd_is_private(const struct sandbox_setup *f)

@@ -17,18 +17,22 @@ struct caller;
 struct sandbox_request;
 struct process_limits;
 
+struct compiled_profile;
+
 struct sandbox_setup {
-	struct profile profile;       /* compiled */
-	struct workspace workspace;   /* and the working directory */
-	char *git_left_out;           /* the workspace's .git file names it, and it is not accessible; or NULL */
-	struct profile_mounts mounts; /* of the plan; point into `profile` */
-	struct buf env;               /* base environment (ports.h: base_env) */
+	struct profile profile;            /* compiled; belongs to `compiled` */
+	struct workspace workspace;        /* and the working directory */
+	char *git_left_out;                /* the workspace's .git file names it, and it is not accessible; or NULL */
+	struct profile_mounts mounts;      /* of the plan; point into `profile` */
+	struct compiled_profile *compiled; /* shared with later setups from the same input */
+	struct buf env;                    /* base environment (ports.h: base_env) */
 };
 
 /* ERR_NOT_FOUND, ERR_PERMISSION (with `field`), ERR_INVALID, ERR_UNAVAILABLE. */
 int sandbox_setup_make(struct engine *engine, const struct sandbox_request *r, const struct caller *c,
 		       struct sandbox_setup *ret, struct err *e);
 void sandbox_setup_done(struct sandbox_setup *f);
+void sandbox_setup_forget(struct engine *engine); /* the compiled profiles that are kept */
 #define sandbox_setup_auto __attribute__((cleanup(sandbox_setup_done)))
 
 /* Whether the working directory is the sandbox's own and deleted with it. */

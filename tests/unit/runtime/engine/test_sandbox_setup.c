@@ -82,6 +82,40 @@ START_TEST(what_would_be_applied_can_be_asked)
 }
 END_TEST
 
+/* Compiled profiles are kept: not longer than the policy that they come from, and only for the same request. */
+START_TEST(a_changed_profile_counts_at_once)
+{
+	static const char *const texts[] = { "{\"profiles\":{\"mine\":{\"hidden\":[\"/srv/x\"]}}}",
+					     "{\"profiles\":{\"mine\":{\"hidden\":[\"/srv/y\"]}}}" };
+	const char *const more[] = { "/srv/z" };
+	struct sandbox_request r = { .profile = "mine", .cwd = "/srv/proj/src", .workspace = "/srv/proj" };
+	struct policy_profiles profiles = { 0 };
+	struct err e = ERR_INIT;
+
+	fake_open(&w);
+	for (int i = 0; i < 4; i++) {
+		buf_auto struct buf out = BUF_INIT;
+
+		if (i % 2 == 0) {
+			policy_profiles_done(&profiles);
+			profiles = (struct policy_profiles){ 0 };
+			ck_assert_int_eq(
+				policy_profiles_parse(&profiles, "policy.json", texts[i / 2], strlen(texts[i / 2]), &e),
+				0);
+			engine_set_profiles(w.engine, &profiles);
+		}
+		r.change.hide = more;
+		r.change.nhide = (size_t)i % 2;
+		ck_assert_int_eq(engine_show_sandbox(w.engine, &r, &fake_caller, &out, &e), 0);
+		ck_assert_int_eq(strstr(out.data, "\"/srv/x\"") != NULL, i < 2);
+		ck_assert_int_eq(strstr(out.data, "\"/srv/y\"") != NULL, i >= 2);
+		ck_assert_int_eq(strstr(out.data, "\"/srv/z\"") != NULL, i % 2);
+	}
+	fake_close(&w);
+	policy_profiles_done(&profiles);
+}
+END_TEST
+
 START_TEST(nothing_starts_while_the_policy_is_not_known)
 {
 	fake_open(&w);
@@ -121,6 +155,6 @@ END_TEST
 int main(void)
 {
 	return SUITE("confinement", a_start_is_confined_by_default, more_is_for_operators,
-		     what_would_be_applied_can_be_asked, nothing_starts_while_the_policy_is_not_known,
-		     another_policy_is_a_fact_once);
+		     what_would_be_applied_can_be_asked, a_changed_profile_counts_at_once,
+		     nothing_starts_while_the_policy_is_not_known, another_policy_is_a_fact_once);
 }
