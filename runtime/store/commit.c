@@ -57,32 +57,61 @@ void commit_count(struct store *store, uint64_t start_ns)
 /* What the transaction at hand settles, and what it found. */
 struct settling {
 	const struct layer *head;
-	struct tip tip;
-	struct buf record; /* of the event at hand */
+	struct tip tip;                                /* of the log in the database */
+	struct record_event events[RECORD_EVENTS_MAX]; /* to be written after it; they point into the groups */
+	size_t nevents, bytes;
+	struct buf record; /* of the events at hand */
+	struct index_batch index;
 	uint64_t freed;
 	char **expired;
 	size_t nexpired;
 };
 
-/* The log is append-only, and MDB_APPEND makes LMDB check that. */
-static int put_event(struct store *store, MDB_txn *txn, const struct group_entry *n, struct settling *g, struct err *e)
+/* Bytes of events that are compressed together: a reader of one event expands all of them. */
+#define BLOCK_BYTES 12288u
+
+/* The log is append-only, and MDB_APPEND makes LMDB check that. Events that do not fit into one record get two. */
+static int put_record(struct store *store, MDB_txn *txn, struct settling *g, const struct record_event *events,
+		      size_t n, struct err *e)
 {
-	struct event_view ev;
 	struct db_key k;
-	MDB_val kv, v;
+	MDB_val kv = db_key_sequence(&k, g->tip.sequence + 1), v;
 	int rc;
 
-	if (event_view_of(n->data, n->len, g->tip.sequence + 1, &ev, e) != 0)
-		return -1;
-	record_write(&g->record, n->data, n->len, ev.real_us, &g->tip);
-	kv = db_key_sequence(&k, ev.sequence);
+	if (!record_write(&g->record, events, n, &g->tip)) {
+		if (put_record(store, txn, g, events, n / 2, e) != 0)
+			return -1;
+		return put_record(store, txn, g, events + n / 2, n - n / 2, e);
+	}
 	v = (MDB_val){ .mv_size = g->record.len, .mv_data = g->record.data };
 	rc = mdb_put(txn, store->db.t[DB_EVENTS], &kv, &v, MDB_APPEND);
 	if (rc == MDB_KEYEXIST) /* there is a larger key: another program wrote here */
 		return err_set(e, ERR_CORRUPT, "the log continues after its last event");
-	if (rc != 0)
-		return db_err(e, rc, "write an event");
-	return event_index_put(&store->db, txn, &ev, e);
+	return rc == 0 ? 0 : db_err(e, rc, "write an event");
+}
+
+static int put_events(struct store *store, MDB_txn *txn, struct settling *g, struct err *e)
+{
+	size_t n = g->nevents;
+
+	g->nevents = g->bytes = 0;
+	return n ? put_record(store, txn, g, g->events, n, e) : 0;
+}
+
+static uint64_t last_sequence(const struct settling *g) { return g->tip.sequence + g->nevents; }
+
+static int put_event(struct store *store, MDB_txn *txn, const struct group_entry *n, struct settling *g, struct err *e)
+{
+	struct event_view ev;
+
+	if ((g->nevents == RECORD_EVENTS_MAX || g->bytes + n->len > BLOCK_BYTES) && put_events(store, txn, g, e) != 0)
+		return -1;
+	if (event_view_of(n->data, n->len, last_sequence(g) + 1, &ev, e) != 0)
+		return -1;
+	g->events[g->nevents++] = (struct record_event){ .data = n->data, .len = n->len, .real_us = ev.real_us };
+	g->bytes += n->len;
+	index_batch_add(&g->index, &ev);
+	return 0;
 }
 
 static int put_expiry(struct store *store, MDB_txn *txn, const struct group_entry *n, struct settling *g, struct err *e)
@@ -129,9 +158,9 @@ static int put_group(struct store *store, MDB_txn *txn, const struct layer *l, s
 	while ((rc = group_next(l->group.data, l->group.len, &at, &n, e)) > 0)
 		if (put_entry(store, txn, &n, g, e) != 0)
 			return -1;
-	if (rc == 0 && g->tip.sequence != l->last_sequence)
+	if (rc == 0 && last_sequence(g) != l->last_sequence)
 		return err_set(e, ERR_INTERNAL, "group %llu ends at event %llu instead of %llu",
-			       (unsigned long long)l->ordinal, (unsigned long long)g->tip.sequence,
+			       (unsigned long long)l->ordinal, (unsigned long long)last_sequence(g),
 			       (unsigned long long)l->last_sequence);
 	return rc;
 }
@@ -167,7 +196,8 @@ static int put_layers(struct store *store, MDB_txn *txn, void *ctx, struct err *
 	for (i = 0; i < n; i++)
 		if (put_group(store, txn, all[i], g, e) != 0)
 			return -1;
-	if (put_docs(store, txn, g->head, e) != 0)
+	if (put_events(store, txn, g, e) != 0 || index_batch_put(&g->index, &store->db, txn, e) != 0 ||
+	    put_docs(store, txn, g->head, e) != 0)
 		return -1;
 	pthread_mutex_lock(&store->mutex);
 	store->settling = store->txn_id; /* readers of this or a later transaction need no layers */
@@ -181,6 +211,7 @@ static void settling_done(struct settling *g)
 		free(g->expired[i]);
 	free(g->expired);
 	buf_done(&g->record);
+	index_batch_done(&g->index);
 	free(g);
 }
 

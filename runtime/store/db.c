@@ -297,15 +297,32 @@ int db_meta_put(MDB_txn *txn, const struct db *d, const char *name, const void *
 	return db_seal_put(txn, d->t[DB_META], &key, p, n, e);
 }
 
-int db_event_get(MDB_txn *txn, const struct db *d, uint64_t sequence, MDB_val *ret, struct err *e)
+int db_event_missing(uint64_t sequence, struct err *e)
 {
-	struct db_key k;
-	MDB_val key = db_key_sequence(&k, sequence);
-	int rc = mdb_get(txn, d->t[DB_EVENTS], &key, ret);
+	return err_set(e, ERR_CORRUPT, "event %llu is missing", (unsigned long long)sequence);
+}
 
+int db_event_get(MDB_txn *txn, const struct db *d, uint64_t sequence, uint64_t *ret_first, MDB_val *ret, struct err *e)
+{
+	db_cursor_auto MDB_cursor *cur = NULL;
+	struct db_key k;
+	MDB_val key = db_key_sequence(&k, sequence), v;
+	int rc = mdb_cursor_open(txn, d->t[DB_EVENTS], &cur);
+
+	if (rc != 0)
+		return db_err(e, rc, "read an event");
+	rc = mdb_cursor_get(cur, &key, &v, MDB_SET_RANGE);
 	if (rc == MDB_NOTFOUND)
-		return err_set(e, ERR_CORRUPT, "event %llu is missing", (unsigned long long)sequence);
-	return rc == 0 ? 0 : db_err(e, rc, "read an event");
+		rc = mdb_cursor_get(cur, &key, &v, MDB_LAST);
+	else if (rc == 0 && (key.mv_size != sizeof(sequence) || db_u64_at(key.mv_data) != sequence))
+		rc = mdb_cursor_get(cur, &key, &v, MDB_PREV);
+	if (rc == MDB_NOTFOUND || (rc == 0 && key.mv_size != sizeof(sequence)))
+		return db_event_missing(sequence, e);
+	if (rc != 0)
+		return db_err(e, rc, "read an event");
+	*ret_first = db_u64_at(key.mv_data);
+	*ret = v;
+	return 0;
 }
 
 uint64_t db_entries(MDB_txn *txn, MDB_dbi dbi)

@@ -83,7 +83,9 @@ int db_meta_get(MDB_txn *txn, const struct db *d, const char *name, void *p, siz
 int db_meta_put(MDB_txn *txn, const struct db *d, const char *name, const void *p, size_t n, struct err *e);
 
 /* The stored record of an event, valid until the transaction's next write; ERR_CORRUPT if it is missing. */
-int db_event_get(MDB_txn *txn, const struct db *d, uint64_t sequence, MDB_val *ret, struct err *e);
+/* The last record that begins at or before this event, and the sequence of its first event; ERR_CORRUPT. */
+int db_event_get(MDB_txn *txn, const struct db *d, uint64_t sequence, uint64_t *ret_first, MDB_val *ret, struct err *e);
+int db_event_missing(uint64_t sequence, struct err *e); /* sets the error; −1 */
 
 static inline void db_cursor_close(MDB_cursor **cur)
 {

@@ -1,8 +1,10 @@
 #include "runtime/store/event_index.h"
 
 #include "runtime/base/err.h"
+#include "runtime/base/mem.h"
 #include "runtime/event/event.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Bytes of a list: it is rewritten for each event that is added, so it must not become long. */
@@ -122,33 +124,60 @@ static int put_postings(const struct db *d, MDB_txn *txn, const struct db_key *p
 	return rc == 0 ? 0 : db_err(e, rc, "write an index entry");
 }
 
-/* Appends to the newest list of the id, or begins another one. */
-static int put_sequence(const struct db *d, MDB_txn *txn, MDB_cursor *cur, const struct db_key *prefix,
-			uint64_t sequence, struct err *e)
-{
-	unsigned char list[POSTINGS_MAX + DISTANCE_MAX];
-	const unsigned char *at, *end;
+/* A list that is being written. */
+struct postings {
 	uint64_t first, last;
+	size_t len;
+	unsigned char bytes[POSTINGS_MAX + DISTANCE_MAX];
+};
+
+/* The newest list of the id: 0, or 1 if there is none that takes more sequences. */
+static int load_postings(MDB_cursor *cur, const struct db_key *prefix, uint64_t sequence, struct postings *ret,
+			 struct err *e)
+{
+	const unsigned char *at, *end;
 	MDB_val k, v;
-	size_t n;
 	int rc = seek_postings(cur, prefix, sequence, &k, &v);
 
 	if (rc == MDB_NOTFOUND)
-		return put_postings(d, txn, prefix, sequence, list, 0, e);
+		return 1;
 	if (rc != 0)
 		return db_err(e, rc, "read an index");
-	if (v.mv_size >= POSTINGS_MAX || !enter_postings(prefix, &k, &v, &first, &at, &end))
-		return put_postings(d, txn, prefix, sequence, list, 0, e);
-	last = first;
-	while ((rc = next_posting(&at, end, &last)) > 0)
+	if (v.mv_size >= POSTINGS_MAX || !enter_postings(prefix, &k, &v, &ret->first, &at, &end))
+		return 1;
+	ret->last = ret->first;
+	while ((rc = next_posting(&at, end, &ret->last)) > 0)
 		;
-	if (rc < 0 || last >= sequence)
+	if (rc < 0 || ret->last >= sequence)
 		return set_corrupt(e);
-	n = v.mv_size;
-	if (n)
-		memcpy(list, v.mv_data, n);
-	n += put_distance(list + n, sequence - last);
-	return put_postings(d, txn, prefix, first, list, n, e);
+	ret->len = v.mv_size;
+	if (ret->len)
+		memcpy(ret->bytes, v.mv_data, ret->len);
+	return 0;
+}
+
+/* Appends ascending sequences to the newest list of the id, or begins another one. */
+static int put_sequences(const struct db *d, MDB_txn *txn, MDB_cursor *cur, const struct db_key *prefix,
+			 const uint64_t *sequences, size_t n, struct err *e)
+{
+	struct postings list;
+	int found = load_postings(cur, prefix, sequences[0], &list, e);
+
+	if (found < 0)
+		return -1;
+	for (size_t i = 0; i < n; i++) {
+		if (found == 0 && list.len < POSTINGS_MAX) {
+			list.len += put_distance(list.bytes + list.len, sequences[i] - list.last);
+		} else {
+			if (found == 0 && put_postings(d, txn, prefix, list.first, list.bytes, list.len, e) != 0)
+				return -1;
+			list.first = sequences[i];
+			list.len = 0;
+			found = 0;
+		}
+		list.last = sequences[i];
+	}
+	return put_postings(d, txn, prefix, list.first, list.bytes, list.len, e);
 }
 
 int event_index_put(const struct db *d, MDB_txn *txn, const struct event_view *ev, struct err *e)
@@ -160,9 +189,96 @@ int event_index_put(const struct db *d, MDB_txn *txn, const struct event_view *e
 	if (rc != 0)
 		return db_err(e, rc, "read an index");
 	for (int f = 0; f < ID_FIELD_COUNT; f++)
-		if (make_event_prefix(ev, f, &prefix) && put_sequence(d, txn, cur, &prefix, ev->sequence, e) != 0)
+		if (make_event_prefix(ev, f, &prefix) && put_sequences(d, txn, cur, &prefix, &ev->sequence, 1, e) != 0)
 			return -1;
 	return 0;
+}
+
+/* ---- many events ---- */
+
+struct batch_list {
+	struct db_key prefix;
+	uint64_t *sequences;
+	size_t count, size;
+};
+
+/* By the field, as a character that is never NUL, and the id. */
+static struct batch_list *find_list(struct index_batch *b, int field, const struct id_text *id)
+{
+	char key[DB_KEY_MAX + 2];
+	struct batch_list *l;
+
+	key[0] = (char)(field + 1);
+	memcpy(key + 1, id->text, id->len);
+	key[1 + id->len] = '\0';
+	l = strmap_get(&b->lists, key);
+	if (!l) {
+		l = mem_zalloc(1, sizeof(*l));
+		strmap_put(&b->lists, key, l);
+	}
+	return l;
+}
+
+void index_batch_add(struct index_batch *b, const struct event_view *ev)
+{
+	struct db_key prefix;
+
+	for (int f = 0; f < ID_FIELD_COUNT; f++) {
+		if (!make_event_prefix(ev, f, &prefix))
+			continue;
+		struct batch_list *l = find_list(b, f, &ev->ids[f]);
+
+		if (!l->count)
+			l->prefix = prefix;
+		if (l->count == l->size) {
+			l->size = l->size ? 2 * l->size : 16;
+			l->sequences = mem_realloc(l->sequences, l->size * sizeof(*l->sequences));
+		}
+		l->sequences[l->count++] = ev->sequence;
+	}
+}
+
+struct batch_put {
+	const struct db *db;
+	MDB_txn *txn;
+	MDB_cursor *cur;
+	struct err *e;
+	int rc;
+};
+
+static void put_list(void *ctx, const char *key, void *value)
+{
+	const struct batch_list *l = value;
+	struct batch_put *x = ctx;
+
+	if (x->rc == 0)
+		x->rc = put_sequences(x->db, x->txn, x->cur, &l->prefix, l->sequences, l->count, x->e);
+}
+
+int index_batch_put(struct index_batch *b, const struct db *d, MDB_txn *txn, struct err *e)
+{
+	db_cursor_auto MDB_cursor *cur = NULL;
+	int rc = mdb_cursor_open(txn, d->t[DB_INDEX], &cur);
+	struct batch_put x = { .db = d, .txn = txn, .cur = cur, .e = e };
+
+	if (rc != 0)
+		return db_err(e, rc, "read an index");
+	strmap_each(&b->lists, put_list, &x);
+	return x.rc;
+}
+
+static void free_list(void *ctx, const char *key, void *value)
+{
+	struct batch_list *l = value;
+
+	free(l->sequences);
+	free(l);
+}
+
+void index_batch_done(struct index_batch *b)
+{
+	strmap_each(&b->lists, free_list, NULL);
+	strmap_done(&b->lists);
 }
 
 /* The oldest event is the first of its lists, which begin with their next one then. */

@@ -7,6 +7,7 @@
  * next.
  */
 
+#include "runtime/base/strmap.h"
 #include "runtime/store/db.h"
 
 #include <stdbool.h>
@@ -18,6 +19,13 @@ struct event_view;
 
 /* Adds an event, which is newer than all others, under all its indexed ids. */
 int event_index_put(const struct db *d, MDB_txn *txn, const struct event_view *ev, struct err *e);
+/* The same for many events: each list is written once. The batch is empty at first (zeroed). */
+struct index_batch {
+	struct strmap lists;
+};
+void index_batch_add(struct index_batch *b, const struct event_view *ev);
+int index_batch_put(struct index_batch *b, const struct db *d, MDB_txn *txn, struct err *e);
+void index_batch_done(struct index_batch *b);
 /* Removes an event, which is older than all others; not an error if it is missing. Adds to *puts for each write. */
 int event_index_remove(const struct db *d, MDB_txn *txn, const struct event_view *ev, unsigned *puts, struct err *e);
 

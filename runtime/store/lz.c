@@ -25,7 +25,8 @@
 #define MATCH_MIN 4u
 #define TOKEN_MAX 15u
 #define HASH_BITS 13
-#define TEXT_HASH_BITS 11 /* fewer, because they are cleared for each text */
+#define SHORT_HASH_BITS 11 /* for texts up to SHORT_TEXT: the heads are cleared for each text */
+#define SHORT_TEXT 2048u
 
 _Static_assert(DICTIONARY_LEN + LZ_MAX <= UINT16_MAX, "a position is 16 bits");
 
@@ -107,9 +108,10 @@ static size_t match_length(const char *a, const char *b, const char *end)
 }
 
 /* The longer of the latest matches in the text and in the dictionary; 0 = none. Remembers the position. */
-static size_t find_match(const char *text, const char *at, const char *end, uint16_t *heads, size_t *ret_offset)
+static size_t find_match(const char *text, const char *at, const char *end, uint16_t *heads, unsigned shift,
+			 size_t *ret_offset)
 {
-	uint16_t *head = &heads[hash_of(at) >> (HASH_BITS - TEXT_HASH_BITS)];
+	uint16_t *head = &heads[hash_of(at) >> shift];
 	size_t here = (size_t)(at - text), length = 0, n, word = dictionary_heads[hash_of(at)];
 
 	if (*head && load32(text + *head - 1) == load32(at)) {
@@ -132,15 +134,17 @@ static size_t find_match(const char *text, const char *at, const char *end, uint
 /* Greedy: takes the match that it finds. Positions inside a match are found again, too. */
 size_t lz_compress(const void *text, size_t n, void *dst)
 {
-	uint16_t heads[1u << TEXT_HASH_BITS] = { 0 }; /* position + 1 in the text */
+	const unsigned shift = n <= SHORT_TEXT ? HASH_BITS - SHORT_HASH_BITS : 0;
+	uint16_t heads[1u << HASH_BITS]; /* position + 1 in the text */
 	const char *at = text, *end = at + n, *literals = at;
 	struct output o = { .at = dst, .end = (uint8_t *)dst + n };
 
 	if (n < LZ_MIN || n > LZ_MAX)
 		return 0;
 	pthread_once(&dictionary_once, prepare_dictionary);
+	memset(heads, 0, sizeof(heads) >> shift);
 	while (!o.full && at + MATCH_MIN <= end) {
-		size_t offset = 0, match = find_match(text, at, end, heads, &offset);
+		size_t offset = 0, match = find_match(text, at, end, heads, shift, &offset);
 
 		if (!match) {
 			at++;
@@ -148,7 +152,7 @@ size_t lz_compress(const void *text, size_t n, void *dst)
 		}
 		put_sequence(&o, literals, (size_t)(at - literals), match, offset);
 		for (const char *p = at + 1; p < at + match && p + MATCH_MIN <= end; p++)
-			heads[hash_of(p) >> (HASH_BITS - TEXT_HASH_BITS)] = (uint16_t)(p - (const char *)text + 1);
+			heads[hash_of(p) >> shift] = (uint16_t)(p - (const char *)text + 1);
 		at += match;
 		literals = at;
 	}

@@ -28,7 +28,7 @@ struct event_scan {
 	bool (*fn)(void *ctx, const struct event_view *ev);
 	void *ctx;
 	bool stopped;
-	struct buf space; /* of the event at hand */
+	struct record_block block; /* of the event at hand */
 };
 
 static int set_expired(struct err *e, uint64_t after, uint64_t first)
@@ -57,11 +57,11 @@ static bool matches_index(const struct event_scan *c, const struct event_view *e
 	return id->text && id->len == c->id_len && memcmp(id->text, c->q->id, id->len) == 0;
 }
 
-static int deliver_event(struct event_scan *c, const MDB_val *v, uint64_t sequence, struct err *e)
+static int deliver_event(struct event_scan *c, const struct reader *r, uint64_t sequence, struct err *e)
 {
 	struct event_view ev;
 
-	if (record_view(v->mv_data, v->mv_size, sequence, &c->space, &ev, e) != 0)
+	if (record_load(r->txn, r->db, sequence, &c->block, e) != 0 || record_event(&c->block, sequence, &ev, e) != 0)
 		return -1;
 	if (!matches_index(c, &ev))
 		return err_set(e, ERR_CORRUPT, "event %llu: an index entry is wrong", (unsigned long long)sequence);
@@ -74,28 +74,14 @@ static int deliver_event(struct event_scan *c, const MDB_val *v, uint64_t sequen
 static int scan_log(struct event_scan *c, uint64_t last, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
-	db_cursor_auto MDB_cursor *cur = NULL;
 	unsigned budget = EVENTS_A_TXN;
-	struct db_key k;
-	MDB_val kv, v;
-	int rc;
 
 	if (reader_begin(c->store, &r, e) != 0 || check_floor(&r, c, e) != 0)
 		return -1;
-	rc = mdb_cursor_open(r.txn, r.db->t[DB_EVENTS], &cur);
-	if (rc != 0)
-		return db_err(e, rc, "read events");
-	kv = db_key_sequence(&k, c->next);
-	rc = mdb_cursor_get(cur, &kv, &v, MDB_SET_RANGE);
-	for (; rc == 0 && c->next <= last && !c->stopped && budget--; rc = mdb_cursor_get(cur, &kv, &v, MDB_NEXT)) {
-		if (kv.mv_size != 8 || db_u64_at(kv.mv_data) != c->next)
-			return err_set(e, ERR_CORRUPT, "event %llu is missing", (unsigned long long)c->next);
-		if (deliver_event(c, &v, c->next, e) != 0)
+	while (c->next <= last && !c->stopped && budget--)
+		if (deliver_event(c, &r, c->next, e) != 0)
 			return -1;
-	}
-	if (rc == MDB_NOTFOUND && c->next <= last && !c->stopped)
-		return err_set(e, ERR_CORRUPT, "event %llu is missing", (unsigned long long)c->next);
-	return rc == 0 || rc == MDB_NOTFOUND ? 0 : db_err(e, rc, "read events");
+	return 0;
 }
 
 static int scan_index(struct event_scan *c, uint64_t last, struct err *e)
@@ -110,11 +96,9 @@ static int scan_index(struct event_scan *c, uint64_t last, struct err *e)
 	    index_scan_begin(r.db, r.txn, c->q->index, c->q->id, c->id_len, c->next, &s, e) != 0)
 		return -1;
 	while (!c->stopped && (rc = index_scan_next(&s, &sequence, e)) > 0 && sequence <= last) {
-		MDB_val v;
-
 		if (budget-- == 0)
 			return 0; /* the next transaction continues at c->next */
-		if (db_event_get(r.txn, r.db, sequence, &v, e) != 0 || deliver_event(c, &v, sequence, e) != 0)
+		if (deliver_event(c, &r, sequence, e) != 0)
 			return -1;
 	}
 	if (rc < 0)
@@ -170,7 +154,7 @@ int store_events(struct store *store, const struct store_query *q, bool (*fn)(vo
 	}
 	if (rc == 0 && !c.stopped)
 		rc = scan_ring(&c, e);
-	buf_done(&c.space);
+	record_block_done(&c.block);
 	return rc;
 }
 
@@ -186,15 +170,50 @@ static int query_committed(struct store *store, const struct store_query *q,
 	c.id_len = q->index >= 0 ? strlen(q->id) : 0;
 	while (rc == 0 && !c.stopped && c.next <= c.last)
 		rc = q->index >= 0 ? scan_index(&c, c.last, e) : scan_log(&c, c.last, e);
-	buf_done(&c.space);
+	record_block_done(&c.block);
 	return rc;
 }
 
-/* A binary search by max_us, because the clock may have been set back between two events. */
+/*
+ * The first event in [lo, hi) that is not older than real_us, or hi: a binary search for its record by max_us, because
+ * the clock may have been set back between two events.
+ */
+static int find_time(const struct reader *r, uint64_t real_us, uint64_t lo, uint64_t hi, uint64_t *ret, struct err *e)
+{
+	record_block_auto struct record_block block = RECORD_BLOCK_INIT;
+	const uint64_t end = hi;
+	struct event_view ev;
+
+	/* max_us never decreases, and it reaches real_us in the record of the first event that is not older */
+	while (lo < hi) {
+		uint64_t mid = lo + (hi - lo) / 2, first;
+		struct record_head h;
+		MDB_val v;
+
+		if (db_event_get(r->txn, r->db, mid, &first, &v, e) != 0 ||
+		    record_check(v.mv_data, v.mv_size, first, &h, e) != 0)
+			return -1;
+		if (mid > first + h.more)
+			return db_event_missing(mid, e);
+		if (h.max_us < real_us)
+			lo = first + h.more + 1;
+		else
+			hi = first > lo ? first : lo;
+	}
+	for (; lo < end; lo++) {
+		if (record_load(r->txn, r->db, lo, &block, e) != 0 || record_event(&block, lo, &ev, e) != 0)
+			return -1;
+		if (ev.real_us >= real_us)
+			break;
+	}
+	*ret = lo;
+	return 0;
+}
+
 int store_sequence_at(struct store *store, uint64_t real_us, uint64_t *ret, struct err *e)
 {
 	reader_auto struct reader r = READER_INIT;
-	uint64_t lo, hi, settled;
+	uint64_t lo = 0, settled;
 	struct tip floor;
 
 	if (reader_begin(store, &r, e) != 0 || reader_floor(&r, &floor, e) != 0)
@@ -202,21 +221,8 @@ int store_sequence_at(struct store *store, uint64_t real_us, uint64_t *ret, stru
 	settled = layer_settled(r.over, store->last);
 	if (settled > store->last)
 		settled = store->last;
-	lo = floor.sequence + 1;
-	hi = settled + 1;
-	/* max_us never decreases, and it reaches real_us at the first event that is not older */
-	while (lo < hi) {
-		uint64_t mid = lo + (hi - lo) / 2;
-		struct record_head h;
-		MDB_val v;
-
-		if (db_event_get(r.txn, r.db, mid, &v, e) != 0 || record_check(v.mv_data, v.mv_size, mid, &h, e) != 0)
-			return -1;
-		if (h.max_us >= real_us)
-			hi = mid;
-		else
-			lo = mid + 1;
-	}
+	if (find_time(&r, real_us, floor.sequence + 1, settled + 1, &lo, e) != 0)
+		return -1;
 	/* events that are not settled yet are in memory */
 	for (; lo > settled && lo <= store->last; lo++) {
 		struct event_view ev;

@@ -5,6 +5,8 @@
 #include "runtime/store/store_meta.h"
 #include "runtime/store/store_private.h"
 
+#include <string.h>
+
 /* Transaction and layers must belong to the same moment, hence the mutex around both. */
 int reader_begin(struct store *store, struct reader *ret, struct err *e)
 {
@@ -68,8 +70,13 @@ int reader_last(const struct reader *r, uint64_t *ret, struct err *e)
 	if (rc != 0)
 		return db_err(e, rc, "read the log's end");
 	rc = mdb_cursor_get(cur, &kv, &v, MDB_LAST);
-	*ret = rc == 0 && kv.mv_size == 8 ? db_u64_at(kv.mv_data) : 0;
-	return rc == 0 || rc == MDB_NOTFOUND ? 0 : db_err(e, rc, "read the log's end");
+	if (rc != 0 && rc != MDB_NOTFOUND)
+		return db_err(e, rc, "read the log's end");
+	struct record_head h = { 0 };
+	if (rc == 0 && v.mv_size >= sizeof(h))
+		memcpy(&h, v.mv_data, sizeof(h));
+	*ret = rc == 0 && kv.mv_size == 8 ? db_u64_at(kv.mv_data) + h.more : 0;
+	return 0;
 }
 
 /* The table changes only in a rebuild; META_MODELS is the truth for transactions around it. */

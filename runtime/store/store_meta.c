@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define CHECK_LAST 64 /* records to check when a store is opened */
+#define CHECK_LAST 64u /* events whose records are checked when a store is opened */
 
 static int check_version(const struct db *d, MDB_txn *txn, uint32_t *ret, struct err *e)
 {
@@ -54,19 +54,21 @@ static int follow_to_end(MDB_cursor *cur, MDB_val kv, MDB_val v, bool chained, s
 	return rc == MDB_NOTFOUND ? 0 : db_err(e, rc, "read the log");
 }
 
-/* The newest event. The newest CHECK_LAST records must match their checksums and their chain. */
+/* The newest event. The records of the newest CHECK_LAST events must match their checksums and their chain. */
 static int load_tip(const struct db *d, MDB_txn *txn, const struct tip *floor, struct tip *ret, struct err *e)
 {
 	struct tip tip = *floor;
 	db_cursor_auto MDB_cursor *cur = NULL;
 	MDB_val kv, v;
+	uint64_t newest;
 	bool chained;
 	int rc = mdb_cursor_open(txn, d->t[DB_EVENTS], &cur);
 
 	if (rc != 0)
 		return db_err(e, rc, "read the log");
 	rc = mdb_cursor_get(cur, &kv, &v, MDB_LAST);
-	for (int i = 1; rc == 0 && i < CHECK_LAST; i++)
+	newest = rc == 0 && kv.mv_size == 8 ? db_u64_at(kv.mv_data) : 0;
+	while (rc == 0 && kv.mv_size == 8 && newest - db_u64_at(kv.mv_data) < CHECK_LAST)
 		rc = mdb_cursor_get(cur, &kv, &v, MDB_PREV);
 	chained = rc == MDB_NOTFOUND; /* so short a log is checked from the floor on */
 	if (chained)

@@ -7,7 +7,7 @@ struct db;
 struct err;
 struct store;
 
-#define STORE_VERSION 4u
+#define STORE_VERSION 5u
 #define META_VERSION "version"    /* uint32_t */
 #define META_RUNTIME "runtime_id" /* text */
 #define META_FLOOR "floor"        /* struct tip: the last removed event */

@@ -55,21 +55,23 @@ struct prune {
 /*
  * Projected before it is removed, into `base`; an index entry that is already missing is no reason to keep the event.
  */
-static int remove_event(struct store *store, MDB_txn *txn, struct models *m, struct tip *floor, struct err *e)
+static int remove_event(struct store *store, MDB_txn *txn, struct models *m, struct tip *floor,
+			struct record_block *block, struct err *e)
 {
-	buf_auto struct buf space = BUF_INIT;
 	struct event_view ev;
 	struct db_key k;
 	MDB_val kv;
 	int rc;
 
-	if (writer_project_next(store, txn, m, floor, &space, &ev, e) != 0)
+	if (writer_project_next(store, txn, m, floor, block, &ev, e) != 0)
 		return -1;
-	kv = db_key_sequence(&k, ev.sequence);
-	rc = mdb_del(txn, store->db.t[DB_EVENTS], &kv, NULL);
-	m->puts++;
-	if (rc != 0)
-		return db_err(e, rc, "remove an event");
+	if (ev.sequence == block->last) { /* the others of its record are removed already */
+		kv = db_key_sequence(&k, block->first);
+		rc = mdb_del(txn, store->db.t[DB_EVENTS], &kv, NULL);
+		m->puts++;
+		if (rc != 0)
+			return db_err(e, rc, "remove an event");
+	}
 	return event_index_remove(&store->db, txn, &ev, &m->puts, e);
 }
 
@@ -77,6 +79,7 @@ static int prune_txn(struct store *store, MDB_txn *txn, void *ctx, struct err *e
 {
 	struct prune *p = ctx;
 	struct models m = { .txn = txn, .dbi = store->db.t[DB_BASE] };
+	record_block_auto struct record_block block = RECORD_BLOCK_INIT;
 	struct tip floor = { 0 };
 	uint64_t end = p->floor < store->settled.sequence ? p->floor : store->settled.sequence; /* the newest stays */
 
@@ -84,7 +87,7 @@ static int prune_txn(struct store *store, MDB_txn *txn, void *ctx, struct err *e
 		return -1;
 	p->next_removed = p->idem_removed = 0;
 	for (unsigned i = 0; i < p->step_events && m.puts < STEP_PUTS && floor.sequence + 1 < end; i++) {
-		if (remove_event(store, txn, &m, &floor, e) != 0)
+		if (remove_event(store, txn, &m, &floor, &block, e) != 0)
 			return -1;
 		p->next_removed++;
 	}
@@ -283,14 +286,14 @@ static int copy_base(struct rebuild *b, struct store *store, MDB_txn *txn, struc
 static int project_log(struct rebuild *b, struct store *store, MDB_txn *txn, struct err *e)
 {
 	struct models m = { .txn = txn, .dbi = store->db.t[b->target] };
+	record_block_auto struct record_block block = RECORD_BLOCK_INIT;
 	uint8_t which = b->target == DB_MODELS_B;
 
 	for (unsigned i = 0; i < REBUILD_EVENTS && m.puts < STEP_PUTS && b->next_at.sequence < store->settled.sequence;
 	     i++) {
-		buf_auto struct buf space = BUF_INIT;
 		struct event_view ev;
 
-		if (writer_project_next(store, txn, &m, &b->next_at, &space, &ev, e) != 0)
+		if (writer_project_next(store, txn, &m, &b->next_at, &block, &ev, e) != 0)
 			return -1;
 	}
 	if (b->next_at.sequence < store->settled.sequence)
@@ -512,8 +515,9 @@ void store_backup(struct store *store, const char *dir, void (*done)(void *ctx, 
 /* ---- upgrade ---- */
 
 /*
- * Version 3 may have groups that are only in the journal, version 4 events and documents that are compressed: programs
- * of earlier versions must reject such a store. Version 4 has another index, too: the table is emptied and filled again
+ * Version 3 may have groups that are only in the journal, version 4 events and documents that are compressed, version 5
+ * events that are compressed together: programs of earlier versions must reject such a store. What is stored already
+ * stays as it is, except for the index, which is another one since version 4: the table is emptied and filled again
  * from the log, in transactions of bounded size. The last one writes the version, so an interrupted upgrade starts
  * over.
  */
@@ -526,6 +530,7 @@ int upkeep_upgrade(struct store *store, uint32_t version, struct err *e)
 	const uint32_t current = STORE_VERSION;
 	bool emptied = version >= INDEX_VERSION;
 	uint64_t next = emptied ? store->settled.sequence + 1 : atomic_load(&store->first);
+	record_block_auto struct record_block block = RECORD_BLOCK_INIT;
 
 	if (version == current)
 		return 0;
@@ -543,14 +548,12 @@ int upkeep_upgrade(struct store *store, uint32_t version, struct err *e)
 		if (!emptied && (rc = mdb_drop(txn, store->db.t[DB_INDEX], 0)) != 0)
 			db_err(e, rc, "empty the index");
 		for (unsigned i = 0; rc == 0 && i < EVENTS_A_TXN && next <= store->settled.sequence; i++, next++) {
-			buf_auto struct buf space = BUF_INIT;
 			struct err why = ERR_INIT;
 			struct event_view ev;
-			MDB_val v;
 
 			/* a store with a damaged record still opens; `bailiff store verify` reports it */
-			if (db_event_get(txn, &store->db, next, &v, &why) == 0 &&
-			    record_view(v.mv_data, v.mv_size, next, &space, &ev, &why) == 0)
+			if (record_load(txn, &store->db, next, &block, &why) == 0 &&
+			    record_event(&block, next, &ev, &why) == 0)
 				rc = event_index_put(&store->db, txn, &ev, e);
 			else if (why.code == ERR_CORRUPT)
 				log_error("store: event %llu has no index entries: %s", (unsigned long long)next,

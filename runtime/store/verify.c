@@ -37,7 +37,7 @@ struct verify {
 	struct reader r;
 	struct scratch scratch;
 	struct store_verdict v;
-	struct buf space; /* of the event at hand */
+	struct record_block block; /* of the event at hand */
 	uint64_t index_entries;
 	bool log_ok;
 	void (*done)(void *ctx, const struct store_verdict *v, const struct err *e);
@@ -140,22 +140,14 @@ static int check_index_size(struct verify *y, struct err *e)
 	return 0;
 }
 
-/* A damaged event is reported and skipped; the models are not compared afterwards. */
-static int check_event(struct verify *y, const MDB_val *kv, const MDB_val *v, struct tip *tip, struct err *e)
+static int check_event(struct verify *y, uint64_t sequence, struct err *e)
 {
-	uint64_t sequence = kv->mv_size == 8 ? db_u64_at(kv->mv_data) : 0;
 	struct err bad = ERR_INIT;
-	struct record_head h = { 0 };
 	struct event_view ev;
 
-	if (record_follow(v->mv_data, v->mv_size, sequence, tip, &bad) != 0 ||
-	    record_view(v->mv_data, v->mv_size, sequence, &y->space, &ev, &bad) != 0) {
+	if (record_event(&y->block, sequence, &ev, &bad) != 0) {
 		add_problem(y, sequence, "%s", bad.message);
 		y->log_ok = false;
-		/* continue after it: the next record contains its checksum */
-		if (v->mv_size >= sizeof(h))
-			memcpy(&h, v->mv_data, sizeof(h));
-		*tip = (struct tip){ .sequence = sequence, .checksum = h.checksum, .max_us = h.max_us };
 		return 0;
 	}
 	y->v.events++;
@@ -174,6 +166,32 @@ static int check_event(struct verify *y, const MDB_val *kv, const MDB_val *v, st
 		y->log_ok = false;
 	}
 	return scratch_yield(&y->scratch, e);
+}
+
+/* A damaged record is reported and skipped; the models are not compared afterwards. */
+static int check_record(struct verify *y, const MDB_val *kv, const MDB_val *v, struct tip *tip, struct err *e)
+{
+	uint64_t first = kv->mv_size == 8 ? db_u64_at(kv->mv_data) : 0, next = tip->sequence + 1;
+	struct err bad = ERR_INIT;
+	struct record_head h = { 0 };
+
+	if (record_follow(v->mv_data, v->mv_size, first, tip, &bad) != 0 ||
+	    record_open(v->mv_data, v->mv_size, first, &y->block, &bad) != 0) {
+		y->log_ok = false;
+		/* continue after it: the next record contains its checksum */
+		if (v->mv_size >= sizeof(h))
+			memcpy(&h, v->mv_data, sizeof(h));
+		if (h.more >= RECORD_EVENTS_MAX)
+			h.more = 0;
+		for (uint64_t lost = first; lost <= first + h.more; lost++)
+			add_problem(y, lost, "%s", bad.message);
+		*tip = (struct tip){ .sequence = first + h.more, .checksum = h.checksum, .max_us = h.max_us };
+		return 0;
+	}
+	for (; next <= y->block.last; next++)
+		if (check_event(y, next, e) != 0)
+			return -1;
+	return 0;
 }
 
 static int copy_base(struct verify *y, struct err *e)
@@ -208,7 +226,7 @@ static int check_log(struct verify *y, struct err *e)
 	if (rc != 0)
 		return db_err(e, rc, "read the log");
 	while ((rc = mdb_cursor_get(cur, &kv, &v, MDB_NEXT)) == 0)
-		if (check_cancelled(y, e) || check_event(y, &kv, &v, &tip, e) != 0)
+		if (check_cancelled(y, e) || check_record(y, &kv, &v, &tip, e) != 0)
 			return -1;
 	if (rc != MDB_NOTFOUND)
 		return db_err(e, rc, "read the log");
@@ -237,15 +255,15 @@ static int compare_keys(const MDB_val *a, const MDB_val *b)
 /* By their texts: a program of an earlier version may have stored one that is not compressed. */
 static bool same_doc(struct verify *y, const MDB_val *key, const MDB_val *stored, const MDB_val *fresh)
 {
-	buf_auto struct buf space = BUF_INIT;
+	buf_auto struct buf a_space = BUF_INIT, b_space = BUF_INIT;
 	struct err bad = ERR_INIT;
 	const char *a, *b;
 	size_t a_len, b_len;
 
 	if (stored->mv_size == fresh->mv_size && memcmp(stored->mv_data, fresh->mv_data, stored->mv_size) == 0)
 		return true;
-	return stored_doc_open(key, stored, &space, &a, &a_len, &bad) == 0 &&
-	       stored_doc_open(key, fresh, &y->space, &b, &b_len, &bad) == 0 && a_len == b_len &&
+	return stored_doc_open(key, stored, &a_space, &a, &a_len, &bad) == 0 &&
+	       stored_doc_open(key, fresh, &b_space, &b, &b_len, &bad) == 0 && a_len == b_len &&
 	       memcmp(a, b, a_len) == 0;
 }
 
@@ -475,7 +493,7 @@ static enum job_step verify_step(struct store *store, struct job *j)
 	if (rc == 0 && (check_log(y, &j->err) != 0 || check_models(y, &j->err) != 0 || check_tables(y, &j->err) != 0))
 		rc = -1;
 	scratch_done(&y->scratch);
-	buf_done(&y->space);
+	record_block_done(&y->block);
 	reader_end(&y->r);
 	if (rc == 0 && check_spool(y, &j->err) != 0)
 		rc = -1;

@@ -108,23 +108,23 @@ int writer_txn(struct store *store, int (*fn)(struct store *store, MDB_txn *txn,
 	return -1;
 }
 
-int writer_project_next(struct store *store, MDB_txn *txn, struct models *m, struct tip *tip, struct buf *space,
-			struct event_view *ret_ev, struct err *e)
+int writer_project_next(struct store *store, MDB_txn *txn, struct models *m, struct tip *tip,
+			struct record_block *block, struct event_view *ret_ev, struct err *e)
 {
 	struct tip next = *tip;
 	struct event_view ev;
-	MDB_val v;
 	int rc;
 
-	if (db_event_get(txn, &store->db, tip->sequence + 1, &v, e) != 0 ||
-	    record_follow(v.mv_data, v.mv_size, tip->sequence + 1, &next, e) != 0)
+	if (record_load(txn, &store->db, tip->sequence + 1, block, e) != 0)
 		return -1;
-	rc = record_view(v.mv_data, v.mv_size, next.sequence, space, &ev, e);
+	rc = record_event(block, tip->sequence + 1, &ev, e);
+	if (rc == 0)
+		rc = record_advance(block, &ev, &next, e);
 	if (rc == 0 && store->project)
 		rc = store->project(m, &ev, e);
 	models_release(m);
 	if (rc != 0)
-		return err_wrap(e, "project event %llu", (unsigned long long)next.sequence);
+		return err_wrap(e, "project event %llu", (unsigned long long)tip->sequence + 1);
 	*tip = next;
 	*ret_ev = ev;
 	return 0;

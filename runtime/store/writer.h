@@ -21,9 +21,9 @@ int writer_txn(struct store *store, int (*fn)(struct store *store, MDB_txn *txn,
 int writer_reopen(struct store *store, int (*between)(struct store *store, struct err *e), struct err *e);
 /*
  * For jobs that read the log in order: projects the event after *tip into m and advances *tip. *ret_ev points into
- * `space`, which survives later puts, unlike LMDB's memory.
+ * `block`, which survives later puts, unlike LMDB's memory.
  */
-int writer_project_next(struct store *store, MDB_txn *txn, struct models *m, struct tip *tip, struct buf *space,
-			struct event_view *ret_ev, struct err *e);
+int writer_project_next(struct store *store, MDB_txn *txn, struct models *m, struct tip *tip,
+			struct record_block *block, struct event_view *ret_ev, struct err *e);
 
 #endif

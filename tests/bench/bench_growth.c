@@ -24,6 +24,23 @@ static void exit_with(const char *what, const char *why)
 	exit(1);
 }
 
+/* The number of events and of their bytes before compression, which several of them share. */
+static void sum_events(const MDB_val *k, const MDB_val *v, struct sum *types)
+{
+	record_block_auto struct record_block block = RECORD_BLOCK_INIT;
+	struct err e = ERR_INIT;
+	struct event_view ev;
+
+	if (record_open(v->mv_data, v->mv_size, db_u64_at(k->mv_data), &block, &e) != 0)
+		exit_with("record", e.message);
+	for (uint64_t sequence = block.first; sequence <= block.last; sequence++) {
+		if (record_event(&block, sequence, &ev, &e) != 0)
+			exit_with("event", e.message);
+		types[ev.type].entries++;
+		types[ev.type].values += block.event[sequence - block.first].length;
+	}
+}
+
 /* Adds every entry of a table to `total`, and to the row of `parts` that its key or value selects. */
 static void sum_table(MDB_txn *txn, MDB_dbi dbi, struct sum *total, struct sum *parts, bool events)
 {
@@ -32,21 +49,15 @@ static void sum_table(MDB_txn *txn, MDB_dbi dbi, struct sum *total, struct sum *
 	int rc = mdb_cursor_open(txn, dbi, &cur);
 
 	while (rc == 0 && (rc = mdb_cursor_get(cur, &k, &v, MDB_NEXT)) == 0) {
-		struct err e = ERR_INIT;
-		buf_auto struct buf space = BUF_INIT;
-		struct event_view ev;
-		struct sum *part = parts ? &parts[*(unsigned char *)k.mv_data] : NULL;
+		struct sum *part = parts && !events ? &parts[*(unsigned char *)k.mv_data] : NULL;
 
-		if (events) {
-			if (record_view(v.mv_data, v.mv_size, db_u64_at(k.mv_data), &space, &ev, &e) != 0)
-				exit_with("event", e.message);
-			part = &parts[ev.type];
-		}
 		for (struct sum *s = total; s; s = s == total ? part : NULL) {
 			s->entries++;
 			s->keys += k.mv_size;
 			s->values += v.mv_size;
 		}
+		if (events)
+			sum_events(&k, &v, parts);
 	}
 	if (rc != MDB_NOTFOUND)
 		exit_with("table", mdb_strerror(rc));

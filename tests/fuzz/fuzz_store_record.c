@@ -5,6 +5,7 @@
 
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
+#include "runtime/base/hash.h"
 #include "runtime/base/mem.h"
 #include "runtime/event/event.h"
 #include "runtime/store/chunk.h"
@@ -24,14 +25,31 @@ static void expect_corrupt(int rc, const struct err *e)
 		abort();
 }
 
+static void open_record(const void *p, size_t n, struct record_block *block, struct err *e)
+{
+	struct event_view v;
+	int rc = record_open(p, n, 7, block, e);
+
+	expect_corrupt(rc, e);
+	for (uint64_t sequence = 7; rc == 0 && sequence <= block->last; sequence++)
+		expect_corrupt(record_event(block, sequence, &v, e), e);
+}
+
 static void record(void *p, size_t n, struct err *e)
 {
 	struct tip tip = { .sequence = 6 };
+	record_block_auto struct record_block block = RECORD_BLOCK_INIT;
 	buf_auto struct buf space = BUF_INIT;
 	struct event_view v;
 
-	expect_corrupt(record_view(p, n, 7, &space, &v, e), e);
+	open_record(p, n, &block, e);
 	expect_corrupt(record_follow(p, n, 7, &tip, e), e);
+	if (n > sizeof(struct record_head)) { /* the same bytes with a checksum that matches */
+		const uint64_t checksum = hash64((char *)p + 8, n - 8, 7);
+
+		memcpy(p, &checksum, sizeof(checksum));
+		open_record(p, n, &block, e);
+	}
 	/* past the checksum, which a fuzzer does not guess: what is stored was written by us, or the checksum says so
 	 */
 	if (n > sizeof(struct record_head))

@@ -126,14 +126,39 @@ static int fold_long(struct models *m, const struct event_view *ev, struct err *
 	return rc < 0 ? -1 : models_put(m, 1, id->text, id->len, text, n, e);
 }
 
-/* Stores every event and document as version 3 did. Returns how many were compressed. */
-static unsigned write_uncompressed(struct rig *r)
+/* Writes the events of a record one by one, uncompressed. Returns how many were compressed. */
+static unsigned write_single_events(MDB_txn *txn, const struct db *db, const struct record_block *block,
+				    struct tip *tip)
 {
-	buf_auto struct buf record = BUF_INIT, space = BUF_INIT;
+	buf_auto struct buf record = BUF_INIT;
+	struct record_head h = { .version = RECORD_VERSION, .max_us = block->head.max_us };
+
+	for (uint64_t sequence = block->first; sequence <= block->last; sequence++) {
+		const char *event = block->text.data + block->event[sequence - block->first].offset;
+		struct db_key key;
+		MDB_val k = db_key_sequence(&key, sequence), v;
+
+		h.previous = tip->checksum;
+		h.length = block->event[sequence - block->first].length;
+		buf_reset(&record);
+		buf_append(&record, &h, sizeof(h));
+		buf_append(&record, event, h.length);
+		tip->checksum = hash64(record.data + 8, record.len - 8, sequence);
+		memcpy(record.data, &tip->checksum, 8);
+		v = (MDB_val){ record.len, record.data };
+		ck_assert_int_eq(mdb_put(txn, db->t[DB_EVENTS], &k, &v, 0), 0);
+	}
+	return block->head.version == RECORD_VERSION ? 0 : 1u + block->head.more;
+}
+
+/* Stores every event and document as version 3 did, and as version 4 may. Returns how many were compressed. */
+static unsigned write_uncompressed(struct rig *r, uint32_t version)
+{
+	record_block_auto struct record_block block = RECORD_BLOCK_INIT;
+	buf_auto struct buf space = BUF_INIT;
 	struct err e = ERR_INIT;
 	struct tip tip = { 0 };
 	unsigned compressed = 0;
-	uint32_t version = 3;
 	struct db db;
 	MDB_txn *txn;
 	MDB_cursor *cur;
@@ -142,29 +167,16 @@ static unsigned write_uncompressed(struct rig *r)
 
 	ck_assert_int_eq(db_open(r->store_dir, 1u << 30, 0, &db, &empty, &e), 0);
 	ck_assert_int_eq(mdb_txn_begin(db.env, NULL, 0, &txn), 0);
-	/* keys are copied: a put moves those of its page */
-	ck_assert_int_eq(mdb_cursor_open(txn, db.t[DB_EVENTS], &cur), 0);
-	while (mdb_cursor_get(cur, &k, &v, MDB_NEXT) == 0) {
-		mem_auto void *key = mem_dup(k.mv_data, k.mv_size);
-		uint64_t sequence = db_u64_at(k.mv_data);
-		struct event_view ev;
-		struct record_head h;
+	for (uint64_t next = 1;; next = block.last + 1) {
+		struct db_key key;
 
-		memcpy(&h, v.mv_data, sizeof(h));
-		ck_assert_int_eq(record_view(v.mv_data, v.mv_size, sequence, &space, &ev, &e), 0);
-		compressed += h.version == RECORD_VERSION_COMPRESSED;
-		h.version = RECORD_VERSION;
-		h.previous = tip.checksum;
-		buf_reset(&record);
-		buf_append(&record, &h, sizeof(h));
-		buf_append(&record, space.data, space.len);
-		tip.checksum = hash64(record.data + 8, record.len - 8, sequence);
-		memcpy(record.data, &tip.checksum, 8);
-		k.mv_data = key;
-		v = (MDB_val){ record.len, record.data };
-		ck_assert_int_eq(mdb_cursor_put(cur, &k, &v, MDB_CURRENT), 0);
+		k = db_key_sequence(&key, next);
+		if (mdb_get(txn, db.t[DB_EVENTS], &k, &v) != 0)
+			break;
+		ck_assert_int_eq(record_open(v.mv_data, v.mv_size, next, &block, &e), 0);
+		compressed += write_single_events(txn, &db, &block, &tip);
 	}
-	mdb_cursor_close(cur);
+	/* keys are copied: a put moves those of its page */
 	ck_assert_int_eq(mdb_cursor_open(txn, db.t[DB_MODELS_A], &cur), 0);
 	while (mdb_cursor_get(cur, &k, &v, MDB_NEXT) == 0) {
 		mem_auto void *key = mem_dup(k.mv_data, k.mv_size);
@@ -195,7 +207,7 @@ static void a_store_of_version_3_is_continued_in(struct rig *r)
 	rig_append(r, 200, "sess_b", "proc_1");
 	rig_verify_ok(r);
 	rig_close(r);
-	ck_assert_uint_eq(write_uncompressed(r), 402);
+	ck_assert_uint_eq(write_uncompressed(r, 3), 402);
 	rig_open(r);
 	rig_verify_ok(r);
 	ck_assert_uint_eq(rig_append(r, 1, "sess_a", "proc_1"), 1);
@@ -207,7 +219,11 @@ static void a_store_of_version_3_is_continued_in(struct rig *r)
 	ck_assert_str_eq(out.data, "{\"sessionId\":\"sess_a\",\"status\":\"completed\",\"turns\":201}");
 	rig_verify_ok(r);
 	rig_close(r);
-	ck_assert_uint_eq(write_uncompressed(r), 2); /* only what was written since */
+	ck_assert_uint_eq(write_uncompressed(r, 4), 2); /* only what was written since */
+	rig_open(r);
+	rig_append(r, 40, "sess_a", "proc_1");
+	rig_verify_ok(r);
+	ck_assert_uint_eq(rig_events(r, 0, 0, ID_SESSION, "sess_a").count, 241);
 }
 RIG_TEST(a_store_of_version_3_is_continued)
 

@@ -321,7 +321,7 @@ static void a_newer_version_is_rejected_untouched_in(struct rig *r)
 	rig_open(r);
 	rig_append(r, 3, "sess_a", NULL);
 	rig_close(r);
-	write_version(r, 5);
+	write_version(r, 6);
 	snprintf(path, sizeof(path), "%s/data.mdb", r->store_dir);
 	fd = open(path, O_RDONLY);
 	ck_assert_int_eq(fstat(fd, &before), 0);
@@ -330,7 +330,7 @@ static void a_newer_version_is_rejected_untouched_in(struct rig *r)
 	ck_assert_int_eq(pread(fd, a, (size_t)before.st_size, 0), before.st_size);
 	ck_assert_int_lt(store_open(&r->o, &s, &e), 0);
 	ck_assert_int_eq(e.code, ERR_UNAVAILABLE);
-	ck_assert_ptr_nonnull(strstr(e.message, "version 5"));
+	ck_assert_ptr_nonnull(strstr(e.message, "version 6"));
 	ck_assert_int_eq(fstat(fd, &after), 0);
 	ck_assert_int_eq(before.st_size, after.st_size);
 	ck_assert_int_eq(pread(fd, b, (size_t)before.st_size, 0), before.st_size);

@@ -69,6 +69,32 @@ static void prune_keeps_the_proof_in(struct rig *r)
 }
 RIG_TEST(prune_keeps_the_proof)
 
+/* Events are stored several to a record: retention may end at each of them. */
+static void prune_ends_anywhere_in(struct rig *r)
+{
+	rig_open(r);
+	fill(r, 12);
+	for (uint64_t first = 2; first <= 58; first++) {
+		struct store_query q = { .index = -1, .after = first - 1 };
+		struct rig_seen seen = { .gapless = true };
+		struct err e = ERR_INIT;
+		struct rig_job j = rig_prune(r, first, 0);
+
+		ck_assert_msg(!j.failed && j.a == 1, "%s", j.e.message);
+		if (first % 7 == 0) {
+			rig_close(r);
+			rig_open(r);
+		}
+		ck_assert_uint_eq(store_first_sequence(r->s), first);
+		ck_assert_int_eq(store_events(r->s, &q, rig_see, &seen, &e), 0);
+		ck_assert(seen.gapless && seen.first == first && seen.last == 60);
+		rig_verify_ok(r);
+	}
+	ck_assert_uint_eq(rig_append(r, 3, "sess_a", NULL), 3);
+	rig_verify_ok(r);
+}
+RIG_TEST(prune_ends_anywhere)
+
 static void prune_while_writing_in(struct rig *r)
 {
 	struct rig_job j = { 0 };
@@ -236,6 +262,6 @@ RIG_TEST(killed_upkeep)
 
 int main(void)
 {
-	return SUITE("upkeep", prune_keeps_the_proof, prune_while_writing, old_keys_go, compact_shrinks,
-		     a_backup_is_a_store, killed_upkeep);
+	return SUITE("upkeep", prune_keeps_the_proof, prune_ends_anywhere, prune_while_writing, old_keys_go,
+		     compact_shrinks, a_backup_is_a_store, killed_upkeep);
 }
