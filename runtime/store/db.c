@@ -149,6 +149,9 @@ int db_make(struct db *d, MDB_txn *txn, struct err *e)
 
 void db_close(struct db *d)
 {
+	if (d->spare)
+		mdb_txn_abort(d->spare);
+	d->spare = NULL;
 	if (d->env)
 		mdb_env_close(d->env);
 	d->env = NULL;

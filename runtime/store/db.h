@@ -38,6 +38,7 @@ enum db_table {
 struct db {
 	MDB_env *env; /* NULL = not open */
 	MDB_dbi t[DB_TABLE_COUNT];
+	MDB_txn *spare; /* a read transaction that has ended and can be begun again (reader.c); or NULL */
 	uint64_t map_bytes;
 	bool smaller; /* the address space is too small for the requested map */
 };

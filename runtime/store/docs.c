@@ -20,9 +20,16 @@ void docs_done(struct docs *d)
 	strmap_each(&d->entries, free_value, NULL);
 	strmap_done(&d->entries);
 	memset(d->kinds, 0, sizeof(d->kinds));
+	memset(d->hashes, 0, sizeof(d->hashes));
 }
 
 static bool may_have_kind(const struct docs *d, uint8_t kind) { return d->kinds[kind / 64] >> kind % 64 & 1; }
+
+/* By the upper bits of the hash; the lower ones select the slot of the map. */
+static bool may_have_hash(const struct docs *d, uint64_t hash)
+{
+	return d->hashes[hash >> 62] >> (hash >> 56 & 63) & 1;
+}
 
 static void make_key(uint8_t kind, const char *id, size_t id_len, char key[MODEL_ID_MAX + 2])
 {
@@ -49,15 +56,17 @@ static struct doc *replace_doc(struct docs *d, uint64_t ordinal, uint8_t kind, c
 	n->id_len = id_len;
 	memcpy(n->id, id, id_len);
 	make_key(kind, id, id_len, key);
+	const uint64_t hash = strmap_hash(key);
 	doc_free(strmap_put(&d->entries, key, n));
 	d->kinds[kind / 64] |= 1ull << kind % 64;
+	d->hashes[hash >> 62] |= 1ull << (hash >> 56 & 63);
 	return n;
 }
 
 /* Every read searches all layers. */
 int docs_get(const struct docs *d, const struct docs_key *key, const char **ret, size_t *ret_len)
 {
-	const struct doc *n = may_have_kind(d, key->kind) ? strmap_get_hashed(&d->entries, key->text, key->hash) : NULL;
+	const struct doc *n = may_have_hash(d, key->hash) ? strmap_get_hashed(&d->entries, key->text, key->hash) : NULL;
 
 	if (!n)
 		return 2;

@@ -15,6 +15,7 @@
 struct docs {
 	struct strmap entries; /* "<kind byte><id>" → struct doc */
 	uint64_t kinds[4];     /* a bit for each kind that may be among them: most scans find none in most maps */
+	uint64_t hashes[4];    /* a bit for each of 256 classes of hashes, for lookups */
 };
 
 /* What to look for in several maps. */

@@ -1,11 +1,26 @@
 #include "runtime/store/reader.h"
 
 #include "runtime/base/err.h"
+#include "runtime/base/mem.h"
 #include "runtime/store/layer.h"
 #include "runtime/store/store_meta.h"
 #include "runtime/store/store_private.h"
 
 #include <string.h>
+
+/* With the mutex held. A transaction that is begun again costs no memory and no slot in LMDB's table of readers. */
+static int begin_txn(struct db *d, MDB_txn **ret)
+{
+	int rc;
+
+	if (!d->spare)
+		return mdb_txn_begin(d->env, NULL, MDB_RDONLY, ret);
+	*ret = mem_take(&d->spare);
+	rc = mdb_txn_renew(*ret);
+	if (rc != 0)
+		mdb_txn_abort(*ret);
+	return rc;
+}
 
 /* Transaction and layers must belong to the same moment, hence the mutex around both. */
 int reader_begin(struct store *store, struct reader *ret, struct err *e)
@@ -20,7 +35,7 @@ int reader_begin(struct store *store, struct reader *ret, struct err *e)
 		return err_set(e, ERR_UNAVAILABLE, "the store's disk has failed; the daemon keeps retrying");
 	}
 	pthread_mutex_lock(&store->mutex);
-	rc = mdb_txn_begin(store->db.env, NULL, MDB_RDONLY, &txn);
+	rc = begin_txn(&store->db, &txn);
 	/* a transaction at or after the one that settles the layers already contains them */
 	if (rc == 0 && mdb_txn_id(txn) < store->settling)
 		over = layer_ref(store->layers);
@@ -39,7 +54,13 @@ void reader_end(struct reader *r)
 {
 	if (!r->store)
 		return;
-	mdb_txn_abort(r->txn);
+	mdb_txn_reset(r->txn);
+	pthread_mutex_lock(&r->store->mutex);
+	if (!r->store->db.spare)
+		r->store->db.spare = mem_take(&r->txn);
+	pthread_mutex_unlock(&r->store->mutex);
+	if (r->txn)
+		mdb_txn_abort(r->txn);
 	layer_unref(r->over);
 	pthread_rwlock_unlock(&r->store->db_lock);
 	*r = READER_INIT;
