@@ -77,7 +77,8 @@ static enum routing_exclusion find_exclusion(const struct policy_model *m, const
 {
 	if (m->disabled)
 		return ROUTING_DISABLED;
-	if (r->fallback == FALLBACK_NONE && (r->provider || r->model) && !is_named(m, r->provider, r->model))
+	if (!r->override && r->fallback == FALLBACK_NONE && (r->provider || r->model) &&
+	    !is_named(m, r->provider, r->model))
 		return ROUTING_NOT_REQUESTED;
 	if (l->failed || is_named(m, r->failed_provider, r->failed_model))
 		return ROUTING_FAILED_BEFORE;
@@ -85,10 +86,12 @@ static enum routing_exclusion find_exclusion(const struct policy_model *m, const
 		return ROUTING_NOT_REGISTERED;
 	if (missing)
 		return ROUTING_CAPABILITY_MISSING;
-	if (m->budget_class > r->budget_class)
+	if (!r->override && m->budget_class > r->budget_class)
 		return ROUTING_TOO_DEAR;
 	if (m->context_tokens && r->input_tokens + r->output_tokens > m->context_tokens)
 		return ROUTING_CONTEXT_TOO_SMALL;
+	if (r->override)
+		return ROUTING_FITS;
 	if (l->price_unknown)
 		return ROUTING_PRICE_UNKNOWN;
 	if (l->rate_limited)

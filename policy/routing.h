@@ -26,6 +26,7 @@ struct routing_request {
 	enum budget_class budget_class; /* more expensive models are excluded; BUDGET_HIGH = none is */
 	enum fallback_policy fallback;
 	const char *provider, *model; /* requested; NULL = any. With FALLBACK_NONE no other model is used */
+	bool override; /* by an operator: limits, budgets, budget_class and FALLBACK_NONE exclude no model */
 	const char *failed_provider, *failed_model; /* an earlier choice that failed, or NULL */
 	uint64_t input_tokens, output_tokens;       /* expected; 0 = not given */
 };

@@ -11,6 +11,7 @@
 #include "runtime/engine/channel/channel.h"
 #include "runtime/engine/core/core.h"
 #include "runtime/engine/hook/hook.h"
+#include "runtime/engine/model/model.h"
 #include "runtime/engine/model/reservation.h"
 #include "runtime/engine/permission/permission.h"
 #include "runtime/engine/policy/policy_lookup.h"

@@ -55,7 +55,7 @@ enum view_kind {
 	VIEW_COW_PROCESS = 25, /* id processId, while its changes may be kept */
 	VIEW_COST = 64,        /* ids: cost_key, limit_key */
 	VIEW_LIMIT = 65,
-	VIEW_ROUTING = 66,           /* turnId or threadId */
+	VIEW_ROUTING = 66,           /* turnId, threadId or sessionId */
 	VIEW_MODEL_REQUEST = 67,     /* sessionId/modelRequestId */
 	VIEW_TURN_OPEN_REQUEST = 68, /* "<turnId>/<modelRequestId>", while it has not ended */
 	VIEW_MODEL = 69,             /* "<uid>/<name>": a registered model */
@@ -123,7 +123,7 @@ enum view_kind {
  * The version of the projections. If a store's models have another one, the log is projected again before anything is
  * read. Raise it whenever the same events would give other documents.
  */
-#define VIEW_VERSION "7"
+#define VIEW_VERSION "8"
 
 /* For store_open. */
 int view_project(struct models *m, const struct event_view *ev, struct err *e);

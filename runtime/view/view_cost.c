@@ -69,7 +69,7 @@ static uint64_t micro_usd_of(struct jval payload)
 
 static uint64_t add_count(uint64_t n, uint64_t more) { return view_counted(n) + more; }
 
-/* Adds the event's amount and tokens to one scope's document. */
+/* Adds the event's amount and tokens to one scope's document. Of estimates only the last one is kept. */
 static int add_cost(struct models *m, const struct event_view *ev, const char *key, struct err *e)
 {
 	struct jval payload = event_payload(ev), tokens = jval_get(payload, "tokens");
@@ -77,6 +77,10 @@ static int add_cost(struct models *m, const struct event_view *ev, const char *k
 
 	if (view_load(m, &cost_schema, key, &d, e) < 0)
 		return -1;
+	if (ev->type == EVENT_COST_ESTIMATED) {
+		d.estimatedMicroUsd = micro_usd_of(payload);
+		return view_save(m, &cost_schema, key, &d, e);
+	}
 	d.microUsd = add_count(d.microUsd, micro_usd_of(payload));
 	d.inputTokens = add_count(d.inputTokens, jval_uint(jval_get(tokens, "input"), 0));
 	d.outputTokens = add_count(d.outputTokens, jval_uint(jval_get(tokens, "output"), 0));
@@ -86,8 +90,8 @@ static int add_cost(struct models *m, const struct event_view *ev, const char *k
 	return view_save(m, &cost_schema, key, &d, e);
 }
 
-/* An event counts once in each scope that it names, and always for its user. */
-int view_cost_on_recorded(struct models *m, const struct event_view *ev, struct err *e)
+/* The session, thread, turn and task of the event. */
+static int add_to_scopes(struct models *m, const struct event_view *ev, struct err *e)
 {
 	static const struct {
 		enum id_field field;
@@ -96,9 +100,7 @@ int view_cost_on_recorded(struct models *m, const struct event_view *ev, struct 
 		    { ID_THREAD, COST_OF_THREAD },
 		    { ID_TURN, COST_OF_TURN },
 		    { ID_TASK, COST_OF_TASK } };
-	static const enum cost_of uids[] = { COST_OF_USER, COST_OF_USER_DAY, COST_OF_USER_MONTH };
-	struct jval payload = event_payload(ev);
-	char key[VIEW_COST_KEY], id[ID_SIZE], provider[ID_SIZE], model[ID_SIZE];
+	char key[VIEW_COST_KEY], id[ID_SIZE];
 
 	for (size_t i = 0; i < countof(ids); i++) {
 		event_id_copy(ev, ids[i].field, id, sizeof id);
@@ -108,6 +110,23 @@ int view_cost_on_recorded(struct models *m, const struct event_view *ev, struct 
 		if (add_cost(m, ev, key, e) < 0)
 			return -1;
 	}
+	return 0;
+}
+
+int view_cost_on_estimated(struct models *m, const struct event_view *ev, struct err *e)
+{
+	return add_to_scopes(m, ev, e);
+}
+
+/* An event counts once in each scope that it names, and always for its user. */
+int view_cost_on_recorded(struct models *m, const struct event_view *ev, struct err *e)
+{
+	static const enum cost_of uids[] = { COST_OF_USER, COST_OF_USER_DAY, COST_OF_USER_MONTH };
+	struct jval payload = event_payload(ev);
+	char key[VIEW_COST_KEY], provider[ID_SIZE], model[ID_SIZE];
+
+	if (add_to_scopes(m, ev, e) < 0)
+		return -1;
 	for (size_t i = 0; i < countof(uids); i++) {
 		cost_key(uids[i], NULL, ev->uid, ev->real_us, key);
 		if (add_cost(m, ev, key, e) < 0)
@@ -173,6 +192,8 @@ int view_write_cost(struct store *s, enum cost_of of, const char *id, struct jw 
 	jw_kuint(w, "outputTokens", view_counted(d.outputTokens));
 	jw_kuint(w, "cachedTokens", view_counted(d.cachedTokens));
 	jw_kuint(w, "requests", view_counted(d.requests));
+	if (d.estimatedMicroUsd != VIEW_ABSENT)
+		jw_kuint(w, "estimatedMicroUsd", d.estimatedMicroUsd);
 	jw_obj_end(w);
 	return 0;
 }
@@ -213,10 +234,10 @@ int view_write_limits(struct store *s, uint32_t uid, struct jw *w, struct err *e
 
 /* ---- routing ---- */
 
-/* One member of a routing event, into the documents of its turn and its thread. */
+/* One member of a routing event, into the documents of its turn, its thread and its session. */
 int view_routing_on_changed(struct models *m, const struct event_view *ev, struct err *e)
 {
-	static const enum id_field owners[] = { ID_TURN, ID_THREAD };
+	static const enum id_field owners[] = { ID_TURN, ID_THREAD, ID_SESSION };
 	bool fallback = ev->type == EVENT_ROUTING_FALLBACK_APPLIED;
 	const char *member = ev->type == EVENT_TASK_PROFILE_RESOLVED         ? "taskProfile"
 			     : ev->type == EVENT_ROUTING_CANDIDATES_RESOLVED ? "candidateModelSet"
@@ -314,7 +335,7 @@ int view_routing_summary(struct store *s, uint32_t uid, const char *session_id, 
 			 struct err *e)
 {
 	jw_obj(w);
-	if (thread_id && view_write_routing(s, thread_id, false, w, e) < 0)
+	if (view_write_routing(s, thread_id ? thread_id : session_id, false, w, e) < 0)
 		return -1;
 	if (view_write_cost(s, thread_id ? COST_OF_THREAD : COST_OF_SESSION, thread_id ? thread_id : session_id, w, e) <
 	    0)

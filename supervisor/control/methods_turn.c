@@ -190,7 +190,9 @@ int method_resolve_routing(struct call *c, const struct resolve_routing_params *
 		.task_id = p->taskId,
 		.failed_request_id = p->failed.modelRequestId,
 		.failed_reason = p->failed.reason,
+		.override_reason = p->override.reason,
 		.want = {
+			.override = p->override.json != NULL,
 			.kind = profile->kind,
 			.capability = capability,
 			.latency = latency ? (enum model_latency)model_latency_find(latency) : LATENCY_COUNT,
@@ -205,6 +207,10 @@ int method_resolve_routing(struct call *c, const struct resolve_routing_params *
 		},
 	};
 
+	if (p->override.json && c->caller.role < ROLE_OPERATOR)
+		return err_at(e, ERR_NOT_ALLOWED, "override", "only an operator can override limits and budgets");
+	if (param_length("override.reason", r.override_reason, 1, REASON_MAX, e) < 0)
+		return -1;
 	if (json_array_size(profile->requiredCapabilities) > CAPABILITIES_MAX)
 		return err_field(e, "taskProfile.requiredCapabilities", "must have at most %u words", CAPABILITIES_MAX);
 	json_array_foreach (profile->requiredCapabilities, r.want.ncapability, v)

@@ -203,5 +203,51 @@ def test_model_requests_end_with_their_turn(home):
         assert rpc.call("verify_store")["ok"]
 
 
+def test_an_operator_overrides_limits(home):
+    setup(home)
+    with home.rpc() as rpc:
+        t = turn(rpc)
+        rpc.call("record_cost", turnId=t["turnId"], provider="else", model="where", costUsd=1)
+        only = {"requested": {"provider": "acme", "model": "large"}, "taskProfile": {"fallbackPolicy": "none"}}
+        none = rpc.call("resolve_routing", turnId=t["turnId"], **only)
+        assert none["routingDecision"]["requiresUserOverride"] and "selectedModel" not in none["routingDecision"], none
+        event = [e for e in rpc.events(turnId=t["turnId"]) if e["type"] == "routing.not_possible"][-1]
+        assert {"provider": "acme", "model": "large", "reason": "budget_blocked"} in event["payload"]["excluded"], event
+        given = rpc.call("resolve_routing", turnId=t["turnId"], override={"reason": "agreed with the owner of the budget"}, **only)
+        assert given["routingDecision"]["selectedModel"] == "large" and given["routingDecision"]["decisionSource"] == "override", given
+        assert given["routingDecision"]["overrideReason"].startswith("agreed"), given
+        summary = rpc.call("get_snapshot", kind="routing_limit_summary", sessionId=t["sessionId"])["snapshot"]
+        assert summary["modelRouting"]["routingDecision"]["selectedModel"] == "large" and summary["costState"]["amount"] == 1, summary
+        rpc.call("record_cost", turnId=t["turnId"], provider="acme", model="large", costUsd=0.25, estimate=True)
+        summary = rpc.call("get_snapshot", kind="routing_limit_summary", sessionId=t["sessionId"])["snapshot"]
+        assert summary["costState"]["amount"] == 1 and summary["costState"]["estimatedMicroUsd"] == 250000, summary
+        gap = rpc.call("resolve_routing", turnId=t["turnId"], taskProfile={"requiredCapabilities": ["smell"]}, override={"reason": "x"})
+        assert gap["routingDecision"]["capabilityGap"] == "smell", "an override adds no capability"
+        names(rpc.fails("resolve_routing", {"turnId": t["turnId"], "override": {}}), "override.reason")
+        with home.rpc() as agent:
+            agent.call("initialize", role="agent")
+            agent.fails("resolve_routing", {"turnId": t["turnId"], "override": {"reason": "please"}}, code=-32003)
+        assert rpc.call("verify_store")["ok"]
+
+
+def test_other_budgets_in_the_policy_are_reported(home):
+    setup(home)
+
+    def budgets(rpc):
+        return [(e["payload"].get("old", {}).get("limitMicroUsd"), e["payload"].get("new", {}).get("limitMicroUsd"))
+                for e in rpc.events() if e["type"] == "limit.changed" and e["payload"]["limit"] == "budget:purse"]
+    with home.rpc() as rpc:
+        assert budgets(rpc) == [(None, 1000000)]
+        policy(home, dict(POLICY, limits={"budgets": [{"name": "purse", "usd": 2}]}))
+        rpc.call("reload_policy")
+        harness.until("the change is reported", lambda: budgets(rpc) == [(None, 1000000), (1000000, 2000000)])
+        rpc.call("reload_policy")
+    home.stop()
+    policy(home, {})
+    home.start()
+    with home.rpc() as rpc:
+        assert budgets(rpc) == [(None, 1000000), (1000000, 2000000), (2000000, None)], "also across a restart"
+
+
 if __name__ == "__main__":
     harness.main(globals())

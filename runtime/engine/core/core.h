@@ -49,6 +49,7 @@ struct engine {
 	struct channel_state *channels;
 	struct sandbox_state *sandboxes;
 	struct reservation_table *reservations;
+	char *budgets; /* of the policy, as model/ reported them last */
 };
 
 static inline uint64_t engine_now(struct engine *engine) { return engine->o.ports->boot_ns(engine->o.host); }

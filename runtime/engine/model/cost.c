@@ -1,6 +1,7 @@
 /* Costs, budgets, and limits that providers report; and the checks of clients' model events. */
 
 #include "runtime/base/clock.h"
+#include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
 #include "runtime/engine/model/model.h"
@@ -114,6 +115,80 @@ void budget_json(struct engine *engine, uint32_t uid, const char *session_id, ui
 		jw_obj_end(w);
 	}
 	jw_arr_end(w);
+}
+
+/* ---- budgets of the policy files ---- */
+
+#define BUDGETS_META "limits.budgets" /* what the last version of the policy had, by name */
+
+static void budget_settings(struct jw *w, const struct policy_budget *b)
+{
+	jw_obj(w);
+	jw_kstr(w, "scope", b->scope == BUDGET_OF_SESSION ? "session" : "user");
+	jw_kstr(w, "window", budget_window_name(b->window));
+	jw_kuint(w, "limitMicroUsd", b->micro_usd);
+	jw_kuint(w, "lowPercent", b->low_percent);
+	jw_obj_end(w);
+}
+
+static void budget_changed(struct transaction *tx, const char *name, struct jval old, struct jval new)
+{
+	const struct scope s = { .uid = tx->engine->o.owner_uid,
+				 .session = tx->engine->system_session,
+				 .thread = tx->engine->system_thread };
+	char limit[100];
+
+	if (old.len == new.len && (!old.len || memcmp(old.text, new.text, old.len) == 0))
+		return;
+	(void)snprintf(limit, sizeof limit, "budget:%.64s", name);
+	EMIT(limit_changed, tx, s, .limit = limit, .old = json_from_jval(old), .new = json_from_jval(new));
+}
+
+/* limit.changed for each budget that differs from the last version of the policy, also across restarts. */
+static void report_budgets(struct engine *engine)
+{
+	buf_auto struct buf now = BUF_INIT, before = BUF_INIT;
+	struct jw w = jw_on(&now);
+	struct err e = ERR_INIT;
+
+	jw_obj(&w);
+	for (size_t i = 0; i < engine->models->nbudget; i++) {
+		jw_key(&w, engine->models->budget[i].name);
+		budget_settings(&w, &engine->models->budget[i]);
+	}
+	jw_obj_end(&w);
+	/* What an earlier call wrote may not be committed yet. */
+	if (engine->budgets)
+		buf_str(&before, engine->budgets);
+	else if (store_meta_get(engine->o.store, BUDGETS_META, &before, &e) < 0)
+		return log_error("look up the budgets of last time: %s", e.message);
+	free(engine->budgets);
+	engine->budgets = mem_strdup(buf_cstr(&now));
+	if (strcmp(before.len ? buf_cstr(&before) : "{}", buf_cstr(&now)) == 0)
+		return;
+	struct transaction *tx = transaction_new_internal(engine);
+	struct jval old = jval_of(before.data, before.len), new = jval_of(now.data, now.len);
+	char name[ID_SIZE];
+	for (struct jiter it = jiter_on(new); jiter_next(&it);) {
+		jval_str(it.key, name, sizeof name);
+		budget_changed(tx, name, jval_get(old, name), it.value);
+	}
+	for (struct jiter it = jiter_on(old); jiter_next(&it);) {
+		jval_str(it.key, name, sizeof name);
+		if (jval_get(new, name).type == JT_NONE)
+			budget_changed(tx, name, it.value, (struct jval){ 0 });
+	}
+	transaction_set_meta(tx, BUDGETS_META, now.data, now.len);
+	transaction_commit_then(tx, STORE_MUST, NULL, NULL);
+}
+
+void budget_done(struct engine *engine) { free(engine->budgets); }
+
+void engine_set_models(struct engine *engine, const struct model_list *models)
+{
+	engine->models = models;
+	if (models && engine->system_session[0])
+		report_budgets(engine);
 }
 
 /* ---- facts ---- */

@@ -33,6 +33,7 @@ struct routing_ask {
 	const char *profile_json; /* taskProfile as given, with defaults */
 	size_t profile_len;
 	const char *failed_request_id, *failed_reason; /* of an earlier choice that failed; reason NULL = none */
+	const char *override_reason;                   /* with want.override */
 };
 void engine_resolve_routing(struct engine *engine, const struct routing_ask *r, const struct caller *c,
 			    engine_reply_fn fn, void *ctx);
@@ -59,6 +60,8 @@ void engine_record_limit(struct engine *engine, const struct limit_report *r, co
 
 /* Sets the models and budgets of the policy files. The caller keeps them alive until the next call. */
 void engine_set_models(struct engine *engine, const struct model_list *models);
+
+void budget_done(struct engine *engine); /* a row of modules.def */
 
 /* ---- between the files of the module ---- */
 

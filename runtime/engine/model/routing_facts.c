@@ -4,13 +4,12 @@
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
 #include "runtime/engine/model/model.h"
+#include "runtime/engine/model/model_registry.h"
 #include "runtime/engine/work/work.h"
 #include "runtime/view/view.h"
 #include "runtime/view/view_cost.h"
 
 #define SHOWN_MAX 48u /* candidates of each kind listed in an event */
-
-void engine_set_models(struct engine *engine, const struct model_list *models) { engine->models = models; }
 
 /* ---- known limits ---- */
 
@@ -103,7 +102,29 @@ static void write_excluded(struct jw *w, const void *outcome, size_t n)
 	jw_arr_end(w);
 }
 
-static void candidates_json(const struct routing_ask *r, const struct routing_outcome *o, struct buf *out)
+/* Whether this user has registered the candidates that fit, with a key: all, some or none of them. */
+static const char *credentials_of(const struct routing_outcome *o, const struct routing_lookup *l)
+{
+	model_configs_auto struct model_configs own = { 0 };
+	struct err e = ERR_INIT;
+	size_t found = 0;
+
+	if (model_configs_load(l->engine, l->uid, &own, &e) < 0)
+		return "unavailable";
+	for (size_t i = 0; i < o->fitting; i++) {
+		const struct policy_model *m = o->candidate[i].model;
+		bool registered = false;
+
+		for (size_t k = 0; k < own.count; k++)
+			registered |= strcmp(own.config[k].provider, m->provider) == 0 &&
+				      strcmp(own.config[k].model, m->model) == 0;
+		found += registered;
+	}
+	return !found ? "unavailable" : found == o->fitting ? "registered" : "partly_registered";
+}
+
+static void candidates_json(const struct routing_ask *r, const struct routing_outcome *o,
+			    const struct routing_lookup *l, struct buf *out)
 {
 	struct jw w = jw_on(out);
 
@@ -126,7 +147,7 @@ static void candidates_json(const struct routing_ask *r, const struct routing_ou
 	jw_obj_end(&w);
 	/* State explicitly what the runtime cannot know, instead of guessing. */
 	jw_kobj(&w, "gaps");
-	jw_kstr(&w, "credentials", "unavailable");
+	jw_kstr(&w, "credentials", credentials_of(o, l));
 	jw_kstr(&w, "network", "unavailable");
 	jw_obj_end(&w);
 	jw_obj_end(&w);
@@ -155,7 +176,11 @@ static void decision_json(struct engine *engine, const struct routing_ask *r, co
 
 	jw_obj(&w);
 	jw_kstr(&w, "routingMode", routing_mode_name(o->mode));
-	jw_kstr(&w, "decisionSource", asked && o->mode == ROUTING_REQUESTED ? "request" : "policy");
+	jw_kstr(&w, "decisionSource",
+		r->want.override                        ? "override"
+		: asked && o->mode == ROUTING_REQUESTED ? "request"
+							: "policy");
+	jw_kopt(&w, "overrideReason", r->override_reason);
 	jw_kstr(&w, "decisionReason", o->reason);
 	if (m) {
 		jw_kstr(&w, "selectedProvider", m->provider);
@@ -268,7 +293,7 @@ void routing_record(struct transaction *tx, const struct scope *s, const struct 
 {
 	const struct scope of = *s;
 
-	candidates_json(r, o, candidates);
+	candidates_json(r, o, l, candidates);
 	const struct json_value set = json_from_buf(candidates);
 	EMIT(routing_candidates_resolved, tx, of, .envelope.members.candidateModelSet = set,
 	     .candidateCount = (int64_t)o->fitting, .candidateModelSet = set);
