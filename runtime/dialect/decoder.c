@@ -11,10 +11,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#define EVENT_MAX (16u << 20)  /* bytes of one event: the last one of a Responses stream repeats the whole answer */
+#define EVENT_MAX (8u << 20)   /* bytes of one event: the last one of a Responses stream repeats the whole answer */
 #define ANSWER_MAX (32u << 20) /* bytes of all units */
 #define UNITS_MAX 1024
-#define BODY_MAX (64u << 10) /* bytes that are kept of a body that is not an event stream */
+#define BODY_MAX (64u << 10)  /* bytes that are kept of a body that is not an event stream */
+#define DEPTH_MAX 256         /* of JSON: jansson reads 2,048 levels, and blocks are stored inside of other JSON */
+#define CONTAINERS_MAX 200000 /* in one JSON text: each takes some hundred bytes of memory */
 #define CALL_NAME_MAX 128
 #define CALL_ID_MAX 256
 
@@ -55,7 +57,7 @@ struct unit *unit_find_kind(struct dialect_decoder *x, enum unit_kind kind, int6
 
 void unit_add(struct dialect_decoder *x, struct unit *u, const char *s, size_t n)
 {
-	if (!n)
+	if (!n || x->failure.category[0])
 		return;
 	if (x->received + n > ANSWER_MAX) {
 		decoder_fail(x, "protocol", false, "the answer is larger than %u bytes", ANSWER_MAX);
@@ -222,8 +224,30 @@ static void repair_json(const char *p, size_t n, struct buf *out)
 	}
 }
 
+static bool is_reasonable(const char *text, size_t n)
+{
+	size_t depth = 0, containers = 0;
+	bool inside = false; /* a string */
+
+	for (size_t i = 0; i < n; i++) {
+		char c = text[i];
+		if (inside && c == '\\')
+			i++;
+		else if (c == '"')
+			inside = !inside;
+		else if (!inside && (c == '{' || c == '[')) {
+			if (++depth > DEPTH_MAX || ++containers > CONTAINERS_MAX)
+				return false;
+		} else if (!inside && (c == '}' || c == ']') && depth)
+			depth--;
+	}
+	return true;
+}
+
 json_t *decoder_parse(const char *text, size_t n)
 {
+	if (!is_reasonable(text, n))
+		return NULL;
 	json_t *v = json_loadb(text, n, JSON_DECODE_ANY, NULL);
 
 	if (!v) {

@@ -101,7 +101,9 @@ void decoder_fail(struct dialect_decoder *x, const char *category, bool retryabl
 	__attribute__((format(printf, 4, 5)));
 /* The same with the provider's own description of it. */
 void decoder_fail_error(struct dialect_decoder *x, const json_t *error);
-/* JSON text from outside; what jansson refuses but providers send (NUL, half surrogates, broken UTF-8) becomes U+FFFD.
+/*
+ * JSON text from outside, or NULL; what jansson refuses but providers send (NUL, half surrogates, broken UTF-8) becomes
+ * U+FFFD. Text that is nested too deeply, or would need too much memory, is refused.
  */
 json_t *decoder_parse(const char *text, size_t n);
 /* Sets *ret if object[key] is a non-negative number. */

@@ -257,8 +257,10 @@ void failure_classify(int status, const json_t *headers, const json_t *error, st
 		f.retry_after_ms = SLOW_DOWN_MS;
 	read_details(error, &f);
 	apply_headers(headers, &f);
-	if (!message.len)
+	if (!message.len && status)
 		buf_printf(&message, "HTTP status %d without a description", status);
+	else if (!message.len)
+		buf_str(&message, "the provider reported an error without a description");
 	failure_message(&f, message.data, message.len);
 	*ret = f;
 }

@@ -254,6 +254,27 @@ START_TEST(text_that_json_libraries_refuse)
 }
 END_TEST
 
+START_TEST(deeply_nested_arguments_are_refused)
+{
+	buf_auto struct buf call = BUF_INIT;
+
+	for (int depth = 200; depth <= 300; depth += 100) {
+		buf_reset(&call);
+		buf_str(&call,
+			"data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"c\",\"function\":{"
+			"\"name\":\"x\",\"arguments\":\"{\\\"a\\\":");
+		for (int i = 0; i < depth; i++)
+			buf_byte(&call, '[');
+		for (int i = 0; i < depth; i++)
+			buf_byte(&call, ']');
+		buf_str(&call, "}\"}}]}}]}\n\n");
+		decode(STREAM(call.data, FINISH("tool_calls")));
+		ck_assert_int_eq(a.complete, depth == 200);
+		dialect_answer_done(&a);
+	}
+}
+END_TEST
+
 START_TEST(request_members_depend_on_the_server)
 {
 	json_auto_t *items = rig_json("[{\"type\":\"user\",\"text\":\"one\"},{\"type\":\"note\",\"text\":\"two\"}]");
@@ -284,7 +305,8 @@ int main(void)
 		  SUITE_TESTS(text_and_calls_in_fragments, usage_may_come_anywhere, whole_calls_that_share_an_index,
 			      same_name_twice_without_index, repeated_call_runs_once, reasoning_under_both_names,
 			      signatures_of_calls_are_sent_back, truncation, errors_in_the_stream, refusals_and_filters,
-			      text_that_json_libraries_refuse, request_members_depend_on_the_server) }
+			      text_that_json_libraries_refuse, deeply_nested_arguments_are_refused,
+			      request_members_depend_on_the_server) }
 	};
 
 	return suite_run_cases("dialect_chat", cases, 1);
