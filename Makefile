@@ -293,7 +293,7 @@ coverage:
 # Which event types the black-box tests cause: docs/event-coverage.md.
 .PHONY: event-coverage
 event-coverage:
-	+@$(MAKE) --no-print-directory -s $(JOBS) all $(BUILD)/talker $(BUILD)/probe $(BUILD)/conformance-gateway
+	+@$(MAKE) --no-print-directory -s $(JOBS) all $(BUILD)/talker $(BUILD)/probe $(BUILD)/dialect_filter $(BUILD)/conformance-gateway
 	@rm -rf $(BUILD)/event-coverage && mkdir -p $(BUILD)/event-coverage
 	@AS=root BAILIFF_EVENT_COVERAGE=$(CURDIR)/$(BUILD)/event-coverage $(TEST_RUN) blackbox
 	@$(PYTHON) docs/generate.py --coverage $(BUILD)/event-coverage

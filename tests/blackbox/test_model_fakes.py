@@ -29,7 +29,7 @@ GOOD = {
                                      {"type": "text", "text": "and now?"}]}]},
     "openai-responses": {"model": "gpt-fake", "stream": True, "store": False, "include": ["reasoning.encrypted_content"],
                          "tools": [{"type": "function", "name": "shell", "parameters": SCHEMA}], "input": [
-        {"role": "user", "content": "hello"}, {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": seal("reasoning", "gpt-fake", "rs", "")},
+        {"role": "user", "content": "hello"}, {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": seal("reasoning", "gpt-fake")},
         {"type": "function_call", "call_id": "a", "name": "shell", "arguments": "{}"}, {"type": "function_call", "call_id": "b", "name": "shell", "arguments": "{}"},
         {"type": "function_call_output", "call_id": "a", "output": "1"}, {"type": "function_call_output", "call_id": "b", "output": "2"}]},
     "openai-chat": {"model": "m", "stream": True, "stream_options": {"include_usage": True}, "tools": [{"type": "function", "function": {"name": "shell", "parameters": SCHEMA}}], "messages": [

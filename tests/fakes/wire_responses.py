@@ -119,8 +119,7 @@ class Responses(Dialect):
             stored = request.body.get("store", True)
             require(sealed or stored, f"Item with id '{item.get('id')}' not found. Items are not persisted when `store` is set to false. Try again with `store` set to true, or remove this item from your input.",
                     404, param="input")
-            summary = "".join(p.get("text", "") for p in item["summary"])
-            require(not sealed or sealed == seal("reasoning", request.body["model"], item.get("id", ""), summary), f"The encrypted content for item {item.get('id')} could not be verified.",
+            require(not sealed or sealed.startswith(seal("reasoning", request.body["model"])), f"The encrypted content for item {item.get('id')} could not be verified.",
                     code="invalid_encrypted_content")
         else:
             known = ("custom_tool_call", "custom_tool_call_output", "shell_call", "shell_call_output", "apply_patch_call", "apply_patch_call_output", "local_shell_call", "local_shell_call_output", "compaction",
@@ -138,7 +137,7 @@ class Responses(Dialect):
             rs = f"rs_{n}"
             item = {"id": rs, "type": "reasoning", "summary": [{"type": "summary_text", "text": step["reasoning"]}] if step["reasoning"] else []}
             if "reasoning.encrypted_content" in (request.body.get("include") or []):
-                item["encrypted_content"] = seal("reasoning", request.body["model"], rs, step["reasoning"])
+                item["encrypted_content"] = seal("reasoning", request.body["model"]) + f"-{n}"
             out.append(item)
         if step.get("text") is not None and not step.get("refusal"):
             out.append({"id": f"msg_{n}", "type": "message", "status": "completed", "role": "assistant",
