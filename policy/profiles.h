@@ -12,8 +12,7 @@
  *   network       none | host | {"allow": [HOST, …], "deny": [HOST, …], "credentials": [NAME, …]}; syntax of hosts:
  *                 sandbox/host_rule.h; credentials are defined in the daemon's configuration
  *   tmpBytes      a number, or "512M"
- *   memoryBytes, memoryHighBytes, pids, cpus, ioWeight, ioReadBps, ioWriteBps
- *                 limits of the whole tree: every row of sandbox/plan_limits.def
+ *   memoryBytes … limits of the whole tree: every row of sandbox/plan_limits.def
  *   require       layers without which a request is rejected: namespaces mounts landlock seccomp capabilities cgroup
  *                 abstractSockets
  *   cow           copy-on-write

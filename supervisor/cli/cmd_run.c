@@ -267,7 +267,7 @@ static void terminate_process(struct cli *c, const char *id)
 }
 
 /* `sandbox` is the session sandbox as the user named it, or NULL. */
-static int run_command(struct cli *c, const char *sandbox)
+static int run_command(struct cli *c, const char *sandbox, bool subscribe)
 {
 	const struct opts *o = &c->opts;
 	bool detach = opts_has(o, OPT_run_DETACH), interactive = opts_has(o, OPT_run_INTERACTIVE), seen;
@@ -293,12 +293,16 @@ static int run_command(struct cli *c, const char *sandbox)
 	if (sandbox)
 		jw_kstr(&q.w, "sandboxId", id);
 	/* One request starts and follows it. --json shows earlier events, too, and has its own subscription. */
-	if (!detach && !opts_has(o, OPT_run_JSON)) {
+	if (subscribe && !detach && !opts_has(o, OPT_run_JSON)) {
 		jw_kbool(&q.w, "subscribe", true);
 		early_events_listen(&early, c->remote);
 	}
-	if (request_change(c, &q, "start_process") < 0)
-		return print_rejection(c, &q);
+	if (request_change(c, &q, "start_process") < 0) {
+		if (!subscribe || strcmp(q.e.field, "subscribe") != 0)
+			return print_rejection(c, &q);
+		remote_free(c->remote); /* a daemon of an earlier version, which an upgrade has left running */
+		return run_command(c, sandbox, false);
+	}
 	if (on_question(c, q.result) < 0)
 		return EXIT_BAILIFF;
 	for (struct jiter it = jiter_on(jval_get(q.result, "missingLayers")); jiter_next(&it);)
@@ -326,7 +330,7 @@ static int run_command(struct cli *c, const char *sandbox)
 	return status;
 }
 
-int cmd_run(struct cli *c) { return run_command(c, opts_get(&c->opts, OPT_run_IN)); }
+int cmd_run(struct cli *c) { return run_command(c, opts_get(&c->opts, OPT_run_IN), true); }
 
 /* The option of `run` with the same name. */
 static int option_of_run(int option)
@@ -360,5 +364,5 @@ int cmd_exec(struct cli *c)
 	o->args = more.args;
 	o->nargs = more.nargs;
 	free(more.given);
-	return run_command(c, sandbox);
+	return run_command(c, sandbox, true);
 }

@@ -4,8 +4,10 @@ import hashlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import tempfile
+import threading
 
 import harness
 import window
@@ -25,6 +27,42 @@ def test_exit_code(home):
 def test_signal_status(home):
     for sig in (signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV):
         home.cli("run", "--", "sh", "-c", f"kill -{int(sig)} $$", status=128 + sig)
+
+
+def test_a_daemon_of_an_earlier_version(home):
+    """It stays after an upgrade, and does not know the parameter `subscribe` of start_process."""
+    rejected = []
+
+    def serve(client):
+        with client, socket.socket(socket.AF_UNIX) as daemon, client.makefile("rb") as requests:
+            daemon.connect(home.socket)
+            threading.Thread(target=copy, args=(daemon, client), daemon=True).start()
+            for line in requests:
+                request = json.loads(line)
+                if "subscribe" not in request.get("params", {}):
+                    daemon.sendall(line)
+                    continue
+                rejected.append(request["method"])
+                error = {"code": -32602, "message": "subscribe: unknown parameter", "data": {"field": "subscribe"}}
+                client.sendall(json.dumps({"jsonrpc": "2.0", "id": request["id"], "error": error}).encode() + b"\n")
+
+    def copy(daemon, client):
+        try:
+            while data := daemon.recv(1 << 16):
+                client.sendall(data)
+        except OSError:
+            pass        # the client has ended
+
+    with tempfile.TemporaryDirectory(prefix="bl-") as old, socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(os.path.join(old, "control.sock"))
+        listener.listen()
+
+        def accept():
+            while True:
+                threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+        threading.Thread(target=accept, daemon=True).start()
+        done = cli("run", "--", "sh", "-c", "echo out; exit 3", env={"BAILIFF_HOME": old}, cwd=home.work, status=3)
+    assert done.out == b"out\n" and rejected == ["start_process"], (done.out, done.err, rejected)
 
 
 def test_a_command_that_exits_139_was_not_killed(home):
