@@ -11,6 +11,7 @@
 
 #include "runtime/engine/channel/channel.h"
 #include "runtime/engine/model/model.h"
+#include "runtime/engine/model/model_registry.h"
 #include "runtime/engine/turn/turn.h"
 #include "runtime/engine/work/work.h"
 
@@ -346,10 +347,17 @@ static void do_money(struct sim *s)
 		.provider = "p", .model = "m", .usd = 0.01, .turn_id = sim_chance(&s->w, 50) ? PICK(turns) : NULL
 	};
 
-	if (sim_chance(&s->w, 50))
-		engine_resolve_routing(s->w.engine, &r, &c, on_reply, s);
-	else
-		engine_record_cost(s->w.engine, &cost, &c, on_reply, s);
+	const struct model_registration model = { .name = sim_chance(&s->w, 50) ? "a" : "b",
+						  .base_url = "http://127.0.0.1/v1",
+						  .model = "m",
+						  .replace = true };
+
+	switch (sim_pick(&s->w, 4)) {
+	case 0: engine_resolve_routing(s->w.engine, &r, &c, on_reply, s); break;
+	case 1: engine_add_model(s->w.engine, &model, &c, on_reply, s); break;
+	case 2: engine_remove_model(s->w.engine, model.name, &c, on_reply, s); break;
+	default: engine_record_cost(s->w.engine, &cost, &c, on_reply, s);
+	}
 }
 
 static void do_job(struct sim *s)
