@@ -42,7 +42,7 @@ ALLOWED = {
     "supervisor/gateway/http": BASE + LOOP + ["supervisor/client", "supervisor/gateway/common", "supervisor/gateway/mcp", "supervisor/proxy/http_head.h"],
     "supervisor/gateway/codex": BASE + LOOP + ["sandbox/placeholder.h", "supervisor/client", "supervisor/gateway/common"],
     "supervisor/gateway/program": BASE + ["supervisor/gateway/common"],
-    "supervisor/cli": BASE + ["pty", "sandbox/violation_text.h", "supervisor/client", "runtime/evidence/pack_check.h"],   # replay --verify projects a pack without a daemon
+    "supervisor/cli": BASE + ["pty", "sandbox/violation_text.h", "sandbox/plan_limits.def", "supervisor/client", "runtime/evidence/pack_check.h"],   # replay --verify projects a pack without a daemon
     "supervisor/host": BASE + LOOP + ["runtime/event", "runtime/store", "runtime/view", *ENGINE, "policy", "pty", "sandbox",
                                "supervisor/guard/guard_msg.h", "supervisor/spawner", "supervisor/proxy/proxy_msg.h", "supervisor/common"],
     "supervisor/runtime": BASE + LOOP + ["runtime/event", "runtime/store", "runtime/view", *ENGINE, "policy", "pty", "sandbox",
@@ -97,7 +97,7 @@ def may_include(layer, target):
     folder = os.path.dirname(target)
     if folder == layer:
         return True
-    return any(target == a if a.endswith(".h") else folder == a for a in ALLOWED[layer])
+    return any(target == a if a.endswith((".h", ".def")) else folder == a for a in ALLOWED[layer])
 
 
 def check(path, text):
