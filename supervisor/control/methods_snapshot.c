@@ -45,7 +45,7 @@ static int thread_read_model(const struct snapshot_call *c, struct buf *out, str
 
 static int tool_inventory(const struct snapshot_call *c, struct buf *out, struct err *e)
 {
-	engine_tool_inventory(call_engine(c->call), c->session_id, &c->call->caller, out);
+	engine_tool_inventory_now(call_engine(c->call), c->session_id, &c->call->caller, out);
 	return 0;
 }
 

@@ -117,8 +117,10 @@ int method_promote_queued_turn(struct call *c, const struct promote_queued_turn_
 
 int method_get_tool_inventory(struct call *c, const struct get_tool_inventory_params *p, struct buf *out, struct err *e)
 {
-	engine_tool_inventory(call_engine(c), p->sessionId, &c->caller, out);
-	return CALL_REPLY;
+	const struct inventory_query q = { .session_id = p->sessionId, .cwd = p->cwd, .mode = p->mode };
+
+	engine_tool_inventory(call_engine(c), &q, &c->caller, call_engine_reply, c);
+	return CALL_PENDING;
 }
 
 int method_register_tools(struct call *c, const struct register_tools_params *p, struct buf *out, struct err *e)

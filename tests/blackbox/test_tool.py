@@ -52,6 +52,45 @@ def test_inventory(home):
         assert all(t["inputSchema"]["type"] == "object" and t["description"] and t["owner"]["kind"] == "runtime" for t in tools.values())
 
 
+def statuses(rpc, **scope):
+    return {t["toolName"]: t["policy"].get("status") for t in rpc.call("get_tool_inventory", **scope)["tools"]}
+
+
+def test_the_inventory_says_what_policy_says(home):
+    with home.rpc() as rpc:
+        turn = open_turn(rpc, home)
+        session = turn["sessionId"]
+        usual = statuses(rpc, sessionId=session)
+        assert usual["shell"] == usual["write_file"] == usual["read_file"] == "sandboxed" and usual["update_plan"] == "allowed", usual
+        plan = statuses(rpc, sessionId=session, mode="plan")
+        assert (plan["shell"], plan["write_file"], plan["read_file"], plan["ask_user"]) == ("ask", "denied", "sandboxed", "allowed"), plan
+        assert statuses(rpc, mode="untrusted")["edit_file"] == "ask"
+        assert rpc.fails("get_tool_inventory", {"mode": "none"}, code=-32602).data["field"] == "mode"
+        rpc.fails("get_tool_inventory", {"sessionId": "sess_none"}, code=-32004)
+        rpc.call("invoke_tool", turnId=turn["turnId"], toolName="shell", arguments={"commandLine": "true"})
+        rpc.call("set_permission_mode", sessionId=session, mode="plan")
+        assert statuses(rpc, sessionId=session) == plan
+
+        def catalogs():
+            return [{t["name"]: t["policy"].get("status") for t in e["payload"]["tools"]} for e in rpc.events() if e["type"] == "tool.catalog.resolved"]
+
+        told = until("the catalogue is told again", lambda: (c := catalogs()) and len(c) == 2 and c)
+        assert told[0]["write_file"] in ("sandboxed", "unknown") and told[1] == plan, told
+        os.makedirs(os.path.join(home.work, ".bailiff"))
+        with open(os.path.join(home.work, ".bailiff", "policy.json"), "w", encoding="utf-8") as f:
+            json.dump({"permissions": {"deny": ["apply_patch"], "ask": ["update_plan"]}}, f)
+        here = statuses(rpc, cwd=home.work)
+        assert (here["apply_patch"], here["update_plan"], here["read_file"]) == ("denied", "ask", "sandboxed"), here
+        claims = {"capabilities": ["search"], "runtimeOwner": "mcp", "metadataRef": "doc:1"}
+        rpc.call("register_tools", tools=[{"name": "mine", **claims}])
+        mine = [t for t in rpc.call("get_tool_inventory")["tools"] if t["toolName"] == "mine"][0]
+        assert {k: mine[k] for k in claims} == claims and mine["policy"]["status"] == "allowed", mine
+        for name, value in {"capabilities": "search", "runtimeOwner": "me", "metadataRef": 1}.items():
+            wrong = rpc.fails("register_tools", {"tools": [{"name": "mine", name: value}]}, code=-32602)
+            assert wrong.data["field"] == f"tools[0].{name}", wrong
+        valid(home, rpc)
+
+
 def test_shell(home):
     with home.rpc() as rpc:
         turn = open_turn(rpc, home)

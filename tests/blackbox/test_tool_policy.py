@@ -24,7 +24,7 @@ def report(rpc, turn, tool, **arguments):
 def refused(rpc, turn, tool, **arguments):
     before = rpc.events()[-1]["sequence"]
     error = rpc.fails("report_tool_call", status="started", turnId=turn["turnId"], toolName=tool, arguments=arguments, code=-32010)
-    new = [e for e in rpc.events(after=before) if e["type"] != "policy.changed"]
+    new = [e for e in rpc.events(after=before) if e["type"] not in ("policy.changed", "tool.catalog.resolved")]
     assert [e["type"] for e in new] == ["permission.evaluated"] and new[0]["payload"]["toolName"] == tool, new
     assert new[0]["toolCallId"] == error.data["toolCallId"], new
     decision = error.data["permissionDecision"]

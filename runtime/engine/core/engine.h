@@ -261,8 +261,15 @@ void engine_promote_queued_turn(struct engine *engine, const char *turn_id, cons
 				void *ctx);
 void engine_resume_thread(struct engine *engine, const char *session_id, const char *thread_id, const struct caller *c,
 			  engine_reply_fn fn, void *ctx);
-void engine_tool_inventory(struct engine *engine, const char *session_id, const struct caller *c,
-			   struct buf *out); /* {"tools":[…]} */
+/* {"mode":…,"tools":[…]}, with what policy says about each tool in that directory and mode. */
+struct inventory_query {
+	const char *session_id, *cwd, *mode; /* or NULL */
+};
+void engine_tool_inventory(struct engine *engine, const struct inventory_query *r, const struct caller *c,
+			   engine_reply_fn fn, void *ctx);
+/* The same at once: without the policy files of a workspace, and with the status unknown while others are being read.
+ */
+void engine_tool_inventory_now(struct engine *engine, const char *session_id, const struct caller *c, struct buf *out);
 void engine_register_tools(struct engine *engine, const struct json_t *tools, const char *session_id,
 			   const struct caller *c, engine_reply_fn fn, void *ctx);
 struct tool_request {

@@ -15,14 +15,8 @@
 #include "runtime/base/json_schema.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
-#include "runtime/engine/core/id_list.h"
-#include "runtime/engine/session/turn_read.h"
 
 #include <sys/queue.h>
-
-#define EXTERNAL_MAX 256u /* for each uid, so that one user cannot exhaust the inventory for others */
-#define DESCRIPTION_MAX 4096u
-#define SCHEMA_MAX 32768u
 
 static const struct tool own[] = {
 #define TOOL(NAME, name_, runs_, read_only_, concurrent_, destructive_, interrupt_, description_, schema_) \
@@ -47,7 +41,7 @@ struct tool_state {
 struct external_tool {
 	TAILQ_ENTRY(external_tool) link;
 	struct tool tool;
-	char *description, *schema, *session_id;
+	char *description, *schema, *session_id, *capabilities, *runtime_owner, *metadata_ref;
 };
 
 static void external_free(struct external_tool *x)
@@ -55,6 +49,9 @@ static void external_free(struct external_tool *x)
 	free(x->description);
 	free(x->schema);
 	free(x->session_id);
+	free(x->capabilities);
+	free(x->runtime_owner);
+	free(x->metadata_ref);
 	free(x);
 }
 
@@ -149,88 +146,25 @@ int tool_check(struct engine *engine, const char *name, const json_t *arguments,
 	return 0;
 }
 
-/* ---- JSON ---- */
-
-void tool_flags_json(const struct tool *t, struct jw *w)
-{
-	jw_obj(w);
-	jw_kbool(w, "isReadOnly", t->read_only);
-	jw_kbool(w, "isConcurrencySafe", t->concurrent);
-	jw_kbool(w, "isDestructive", t->destructive);
-	jw_kstr(w, "interruptBehavior", t->interrupt);
-	jw_obj_end(w);
-}
-
-static const char *capability_of(const struct tool *t)
-{
-	static const char *const names[] = { [TOOL_RUNS_CLIENT] = "external",
-					     [TOOL_RUNS_COMMAND] = "process",
-					     [TOOL_RUNS_FILES] = "filesystem",
-					     [TOOL_RUNS_ENGINE] = "runtime" };
-
-	return names[t->runs];
-}
-
-static void tool_json(const struct tool *t, bool brief, struct jw *w)
-{
-	jw_obj(w);
-	jw_kstr(w, "name", t->name);
-	jw_kobj(w, "owner");
-	jw_kstr(w, "kind", t->builtin ? "runtime" : "client");
-	if (!t->builtin) {
-		jw_kuint(w, "uid", t->uid);
-		jw_kuint(w, "connection", t->connection);
-	}
-	jw_obj_end(w);
-	jw_key(w, "flags");
-	tool_flags_json(t, w);
-	jw_kobj(w, "policy");
-	jw_kstr(w, "sandbox", t->runs == TOOL_RUNS_COMMAND || t->runs == TOOL_RUNS_FILES ? "turn" : "not_applicable");
-	jw_obj_end(w);
-	if (!brief) {
-		jw_kstr(w, "description", t->description);
-		jw_kraw(w, "inputSchema", t->schema, strlen(t->schema));
-		jw_karr(w, "capabilities");
-		jw_str(w, capability_of(t));
-		jw_arr_end(w);
-		jw_kstr(w, "status", "available");
-		if (t->session_id[0])
-			jw_kstr(w, "sessionId", t->session_id);
-	}
-	jw_obj_end(w);
-}
-
-void tool_list_json(struct engine *engine, uint32_t uid, const char *session_id, bool brief, struct jw *w)
+void tool_each(struct engine *engine, uint32_t uid, const char *session_id, tool_fn *fn, void *ctx)
 {
 	const struct external_tool *x;
 
-	jw_arr(w);
 	for (size_t i = 0; i < countof(own); i++)
-		tool_json(&own[i], brief, w);
+		fn(ctx, &own[i]);
 	TAILQ_FOREACH (x, &engine->tools->external, link) {
 		if ((uid != 0 && x->tool.uid != uid) ||
 		    (session_id && x->session_id[0] && strcmp(session_id, x->session_id) != 0))
 			continue;
 		if (session_id && !x->session_id[0] && external_find(engine, x->tool.name, x->tool.uid, session_id))
 			continue; /* hidden by a tool of the same name registered for this session */
-		tool_json(&x->tool, brief, w);
+		fn(ctx, &x->tool);
 	}
-	jw_arr_end(w);
 }
 
-void engine_tool_inventory(struct engine *engine, const char *session_id, const struct caller *c, struct buf *out)
-{
-	struct jw w = jw_on(out);
+/* ---- registered tools ---- */
 
-	jw_obj(&w);
-	jw_key(&w, "tools");
-	tool_list_json(engine, c->uid, session_id, false, &w);
-	jw_obj_end(&w);
-}
-
-/* ---- register_tools ---- */
-
-static size_t external_count(struct engine *engine, uint32_t uid)
+size_t tool_registered_count(struct engine *engine, uint32_t uid)
 {
 	const struct external_tool *x;
 	size_t n = 0;
@@ -240,66 +174,23 @@ static size_t external_count(struct engine *engine, uint32_t uid)
 	return n;
 }
 
-static bool name_fits(const char *name)
+uint64_t tool_registered_by(struct engine *engine, const char *name, uint32_t uid, const char *session_id)
 {
-	size_t n = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./-");
+	const struct external_tool *x = external_find(engine, name, uid, session_id ? session_id : "");
 
-	return n >= 1 && n <= TOOL_NAME_MAX && !name[n];
+	return x ? x->tool.connection : 0;
 }
 
-static int check_schema(const json_t *schema, json_t *unchecked, size_t i, struct err *e)
-{
-	char field[ERR_FIELD_MAX];
-	mem_auto char *text = json_dumps(schema, JSON_COMPACT | JSON_ENCODE_ANY);
+bool tool_is_builtin(const char *name) { return own_find(name); }
 
-	snprintf(field, sizeof field, "tools[%zu].inputSchema", i);
-	if (!json_is_object(schema))
-		return err_field(e, field, "must be an object");
-	if (strlen(text) > SCHEMA_MAX)
-		return err_field(e, field, "has %zu bytes as JSON; at most %u are kept", strlen(text), SCHEMA_MAX);
-	if (json_schema_verify(schema, unchecked, e) == 0)
-		return 0;
-	snprintf(field, sizeof field, "tools[%u].inputSchema%s%.30s", (unsigned)i, e->field[0] ? "." : "", e->field);
-	memcpy(e->field, field, sizeof field);
-	return -1;
-}
-
-/*
- * A name belongs to one connection within its uid and session: that connection can replace the tool, others cannot. The
- * names of built-in tools are reserved.
- */
-static int check_registered(struct engine *engine, const json_t *v, size_t i, const char *session_id,
-			    const struct caller *c, json_t *unchecked, struct err *e)
-{
-	const char *name = json_string_value(json_object_get(v, "name")),
-		   *text = json_string_value(json_object_get(v, "description"));
-	const json_t *schema = json_object_get(v, "inputSchema");
-	const struct external_tool *x;
-	char field[ERR_FIELD_MAX];
-
-	snprintf(field, sizeof field, "tools[%zu].name", i);
-	if (!name || !name_fits(name))
-		return err_field(e, field, "must be 1 to %u of A-Z a-z 0-9 _ . / -", TOOL_NAME_MAX);
-	if (own_find(name))
-		return err_field(e, field, "'%s' is one of the runtime's own tools", name);
-	x = external_find(engine, name, c->uid, session_id ? session_id : "");
-	if (x && x->tool.connection != c->connection) {
-		err_set(e, ERR_CONFLICT, "tools[%zu].name: another connection offers '%s'", i, name);
-		return -1;
-	}
-	if (text && strlen(text) > DESCRIPTION_MAX) {
-		snprintf(field, sizeof field, "tools[%zu].description", i);
-		return err_field(e, field, "must have at most %u bytes", DESCRIPTION_MAX);
-	}
-	return schema ? check_schema(schema, unchecked, i, e) : 0;
-}
-
-/* Adds a tool that check_registered has accepted, or replaces the connection's earlier one of that name. */
-static void external_put(struct engine *engine, const json_t *v, const char *session_id, const struct caller *c)
+/* Adds the tool, or replaces the connection's earlier one of that name. */
+void tool_register(struct engine *engine, const json_t *v, const char *session_id, const struct caller *c)
 {
 	const json_t *schema = json_object_get(v, "inputSchema");
 	const char *text = json_string_value(json_object_get(v, "description"));
-	const char *behaviour = json_string_value(json_object_get(v, "interruptBehavior"));
+	const char *behaviour = json_string_value(json_object_get(v, "interruptBehavior")),
+		   *owner = json_string_value(json_object_get(v, "runtimeOwner"));
+	const json_t *capabilities = json_object_get(v, "capabilities");
 	struct external_tool *x = external_find(engine, json_string_value(json_object_get(v, "name")), c->uid,
 						session_id ? session_id : "");
 	char *dumped = schema ? json_dumps(schema, JSON_COMPACT) : NULL;
@@ -312,7 +203,13 @@ static void external_put(struct engine *engine, const json_t *v, const char *ses
 	x->schema = dumped ? dumped : mem_strdup("{\"type\":\"object\"}");
 	x->description = mem_strdup(text ? text : "");
 	x->session_id = mem_strdup(session_id ? session_id : "");
+	x->capabilities = capabilities ? json_dumps(capabilities, JSON_COMPACT) : NULL;
+	x->runtime_owner = mem_strdup(owner ? owner : "client");
+	x->metadata_ref = mem_strdup(json_string_value(json_object_get(v, "metadataRef")));
 	x->tool = (struct tool){
+		.capabilities = x->capabilities,
+		.runtime_owner = x->runtime_owner,
+		.metadata_ref = x->metadata_ref,
 		.read_only = json_get_flag(v, "isReadOnly"),
 		.concurrent = json_get_flag(v, "isConcurrencySafe"),
 		.destructive = json_get_flag(v, "isDestructive"),
@@ -325,110 +222,6 @@ static void external_put(struct engine *engine, const json_t *v, const char *ses
 	};
 	snprintf(x->tool.name, sizeof x->tool.name, "%s", json_string_value(json_object_get(v, "name")));
 	TAILQ_INSERT_TAIL(&engine->tools->external, x, link);
-}
-
-struct catalog_of {
-	struct engine *engine;
-	const struct turn_doc *turn;
-};
-
-static void write_catalog(struct jw *w, const void *turn, size_t n)
-{
-	const struct catalog_of *c = turn;
-
-	tool_list_json(c->engine, (uint32_t)c->turn->uid, c->turn->sessionId, true, w);
-}
-
-void tool_catalog_fact(struct engine *engine, const struct turn_doc *t, struct transaction *tx)
-{
-	const struct catalog_of catalog = { engine, t };
-	char step[ID_TEXT_MAX], call[ID_TEXT_MAX];
-	struct scope s = turn_scope(t);
-
-	/* The catalogue is not a call, but its event type requires the ids of a step and a call: generate unused ones.
-	 */
-	id_make(ID_KIND_STEP, step);
-	id_make(ID_KIND_TOOL_CALL, call);
-	s.step = step;
-	s.tool_call = call;
-	EMIT(tool_catalog_resolved, tx, s, .tools = json_from_writer(write_catalog, &catalog, 0));
-}
-
-/* The inventory has changed: records the catalogue of live turns again. */
-static void update_catalogs(struct engine *engine, uint32_t uid, const char *session_id, struct transaction *tx)
-{
-	view_ids_auto struct view_ids turns = VIEW_IDS_INIT;
-	buf_auto struct buf text = BUF_INIT;
-	struct turn_doc t;
-	struct err e = ERR_INIT;
-
-	id_list_read(engine, VIEW_LIVE_TURN, NULL, ID_LIST_ALL, &turns);
-	for (size_t i = 0; i < turns.n; i++)
-		if (turn_read(engine, turns.id[i], &text, &t, &e) == 0 && t.catalog && t.uid == uid &&
-		    (!session_id || strcmp(session_id, t.sessionId) == 0))
-			tool_catalog_fact(engine, &t, tx);
-}
-
-/* Reports the schema keywords that are not supported, so that authors do not rely on checks that do not happen. */
-static void unchecked_json(const json_t *tools, const json_t *unchecked, struct jw *w)
-{
-	const json_t *words, *word;
-	size_t i, k, n = 0;
-
-	json_array_foreach (unchecked, i, words)
-		n += json_array_size(words);
-	if (!n)
-		return;
-	jw_karr(w, "uncheckedKeywords");
-	json_array_foreach (unchecked, i, words) {
-		if (!json_array_size(words))
-			continue;
-		jw_obj(w);
-		jw_kstr(w, "name", json_string_value(json_object_get(json_array_get(tools, i), "name")));
-		jw_karr(w, "keywords");
-		json_array_foreach (words, k, word)
-			jw_str(w, json_string_value(word));
-		jw_arr_end(w);
-		jw_obj_end(w);
-	}
-	jw_arr_end(w);
-}
-
-void engine_register_tools(struct engine *engine, const json_t *tools, const char *session_id, const struct caller *c,
-			   engine_reply_fn fn, void *ctx)
-{
-	struct transaction *tx = transaction_new(engine, c, fn, ctx);
-	json_auto_t *unchecked = json_array();
-	const json_t *v;
-	struct err e = ERR_INIT;
-	size_t i;
-
-	if (!c->connection)
-		err_set(&e, ERR_UNAVAILABLE, "tools belong to a connection, and this request has none");
-	else if (external_count(engine, c->uid) + json_array_size(tools) > EXTERNAL_MAX)
-		err_set(&e, ERR_EXHAUSTED, "uid %u has registered %zu tools; at most %u can be", c->uid,
-			external_count(engine, c->uid), EXTERNAL_MAX);
-	json_array_foreach (tools, i, v) {
-		json_t *words = json_array();
-
-		json_array_append_new(unchecked, words);
-		if (e.code || check_registered(engine, v, i, session_id, c, words, &e) < 0)
-			break;
-	}
-	if (e.code) {
-		transaction_reject(tx, &e);
-		return;
-	}
-	/* All tools were checked above, so that a request registers all of them or none. */
-	jw_karr(&tx->w, "tools");
-	json_array_foreach (tools, i, v) {
-		external_put(engine, v, session_id, c);
-		jw_str(&tx->w, json_string_value(json_object_get(v, "name")));
-	}
-	jw_arr_end(&tx->w);
-	unchecked_json(tools, unchecked, &tx->w);
-	update_catalogs(engine, c->uid, session_id, tx);
-	transaction_commit(tx);
 }
 
 /* ---- disconnect ---- */

@@ -17,8 +17,9 @@
 
 #include <jansson.h>
 
+struct policy_changed;
+struct scope;
 struct transaction;
-enum event_type;
 
 #define TOOL_NAME_MAX 64
 #define TOOL_ARGS_INLINE 4096u
@@ -40,6 +41,8 @@ struct tool {
 	bool read_only, concurrent, destructive; /* see tools.def; `concurrent` is isConcurrencySafe on the wire */
 	const char *interrupt;                   /* cancel, block */
 	const char *description, *schema;
+	/* external: what its client says about it; capabilities as JSON; or NULL, except for runtime_owner */
+	const char *capabilities, *runtime_owner, *metadata_ref;
 	uint32_t uid;           /* external: the uid of its client, */
 	uint64_t connection;    /* its connection, */
 	const char *session_id; /* and the session that it is registered for; "" = all sessions of the uid */
@@ -60,16 +63,31 @@ bool tool_find(struct engine *engine, const char *name, struct tool_scope in, st
 /* Checks that the tool exists and that the arguments match its schema: ERR_NOT_FOUND, ERR_INVALID. */
 int tool_check(struct engine *engine, const char *name, const json_t *arguments, struct tool_scope in, struct err *e);
 bool tool_is_parallel(struct engine *engine, const char *name, struct tool_scope in);
-void tool_flags_json(const struct tool *t, struct jw *w);
-/* [{…}], the tools that this uid can call. `brief`: without schemas. */
-void tool_list_json(struct engine *engine, uint32_t uid, const char *session_id, bool brief, struct jw *w);
+/* The tools that this uid can call; session_id NULL = in any session. */
+typedef void tool_fn(void *ctx, const struct tool *t);
+void tool_each(struct engine *engine, uint32_t uid, const char *session_id, tool_fn *fn, void *ctx);
 /*
  * Whether a call is evaluated before it begins (tool_check_permission): the client executes it, because it says so
  * (`runner`) or because the tool is not built in, or the engine does. Others are evaluated when their process starts.
  */
 bool tool_evaluated_first(const char *tool, const char *runner);
+
+/* tool_inventory.c */
+void tool_flags_json(const struct tool *t, struct jw *w);
 /* Adds tool.catalog_resolved, the list of tools that a turn can call. */
 void tool_catalog_fact(struct engine *engine, const struct turn_doc *t, struct transaction *tx);
+/* The inventory or the policy has changed: records the catalogue of live turns again; session_id NULL = of all. */
+#define TOOL_ANY_UID UINT32_MAX
+void tool_update_catalogs(struct engine *engine, uint32_t uid, const char *session_id, struct transaction *tx);
+/* Reaction to policy.changed. */
+void tool_on_policy_changed(struct transaction *tx, const struct scope *s, const struct policy_changed *p);
+
+/* Registered tools: an accepted one replaces that of the same name and session; the connection that has one, 0 = none.
+ */
+void tool_register(struct engine *engine, const json_t *v, const char *session_id, const struct caller *c);
+uint64_t tool_registered_by(struct engine *engine, const char *name, uint32_t uid, const char *session_id);
+size_t tool_registered_count(struct engine *engine, uint32_t uid);
+bool tool_is_builtin(const char *name);
 void tools_client_disconnected(struct engine *engine, uint64_t connection);
 
 /* tool_paths.c: the files that a call names, each once and spelled as in the arguments. Rules about paths match these.

@@ -161,7 +161,8 @@ FAKE(engine_invoke_tool, const struct tool_request *r, r->tool)
 FAKE(engine_report_tool_call, const struct tool_report *r, r->call_id)
 FAKE(engine_request_action, const struct action_request *r, r->action_type)
 FAKE(engine_respond_action, const struct action_answer *r, r->action_id)
-void engine_tool_inventory(struct engine *g, const char *session_id, const struct caller *c, struct buf *out)
+FAKE(engine_tool_inventory, const struct inventory_query *r, r->session_id)
+void engine_tool_inventory_now(struct engine *g, const char *session_id, const struct caller *c, struct buf *out)
 {
 	buf_str(out, "{\"tools\":[]}");
 }
