@@ -11,6 +11,7 @@
 #include "runtime/engine/channel/channel.h"
 #include "runtime/engine/core/core.h"
 #include "runtime/engine/hook/hook.h"
+#include "runtime/engine/loop/loop.h"
 #include "runtime/engine/model/model.h"
 #include "runtime/engine/model/reservation.h"
 #include "runtime/engine/permission/permission.h"
@@ -128,6 +129,7 @@ static const struct engine_modules modules = {
 	.due = due,
 #define SESSION_CREATED(fn) .session_created = fn,
 #define HOOK_STOP(fn) .hook_stop = fn,
+#define TURN_DRIVER(fn) .turn_driver = fn,
 #include "runtime/engine/modules.def"
 	.reconstructed = reconstructed,
 	.process_owners = owners,

@@ -16,13 +16,14 @@
  */
 
 static const char *const prefixes[ID_KIND_COUNT] = {
-	[ID_KIND_RUNTIME] = "rt_",   [ID_KIND_SESSION] = "sess_", [ID_KIND_THREAD] = "thr_",
-	[ID_KIND_TURN] = "turn_",    [ID_KIND_TASK] = "task_",    [ID_KIND_RUN] = "run_",
-	[ID_KIND_ATTEMPT] = "att_",  [ID_KIND_STEP] = "step_",    [ID_KIND_TOOL_CALL] = "call_",
-	[ID_KIND_ACTION] = "act_",   [ID_KIND_SUBAGENT] = "sub_", [ID_KIND_PROCESS] = "proc_",
-	[ID_KIND_OUTPUT] = "out_",   [ID_KIND_JOB] = "job_",      [ID_KIND_JOB_ITEM] = "item_",
-	[ID_KIND_CHANNEL] = "chan_", [ID_KIND_EVENT] = "evt_",    [ID_KIND_EVIDENCE] = "evd_",
-	[ID_KIND_ARTIFACT] = "art_", [ID_KIND_SANDBOX] = "sbx_",  [ID_KIND_CHECKPOINT] = "ckp_",
+	[ID_KIND_RUNTIME] = "rt_",         [ID_KIND_SESSION] = "sess_", [ID_KIND_THREAD] = "thr_",
+	[ID_KIND_TURN] = "turn_",          [ID_KIND_TASK] = "task_",    [ID_KIND_RUN] = "run_",
+	[ID_KIND_ATTEMPT] = "att_",        [ID_KIND_STEP] = "step_",    [ID_KIND_TOOL_CALL] = "call_",
+	[ID_KIND_ACTION] = "act_",         [ID_KIND_SUBAGENT] = "sub_", [ID_KIND_PROCESS] = "proc_",
+	[ID_KIND_OUTPUT] = "out_",         [ID_KIND_JOB] = "job_",      [ID_KIND_JOB_ITEM] = "item_",
+	[ID_KIND_CHANNEL] = "chan_",       [ID_KIND_EVENT] = "evt_",    [ID_KIND_EVIDENCE] = "evd_",
+	[ID_KIND_ARTIFACT] = "art_",       [ID_KIND_SANDBOX] = "sbx_",  [ID_KIND_CHECKPOINT] = "ckp_",
+	[ID_KIND_MODEL_REQUEST] = "mreq_",
 };
 
 #define ID_DIGITS 26

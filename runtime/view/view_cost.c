@@ -290,10 +290,12 @@ int view_model_request_on_event(struct models *m, const struct event_view *ev, s
 	view_model_request_key(session, id, key);
 	if (view_open(m, &model_request_schema, ev, key, &d, e) < 0)
 		return -1;
-	if (delta)
+	if (delta) {
 		d.deltas = view_add(d.deltas, 1);
-	else
+		d.offset = jval_uint(jval_get(event_payload(ev), "offset"), d.offset);
+	} else {
 		view_copy_members(&model_request_schema, &d, event_payload(ev));
+	}
 	if (!delta && !requested) {
 		id_copy(d.status, ev->type == EVENT_MODEL_COMPLETED ? "completed" : "failed");
 		d.endedAt = ev->real_us;
@@ -302,6 +304,9 @@ int view_model_request_on_event(struct models *m, const struct event_view *ev, s
 		return -1;
 	if (delta)
 		return 0;
+	if (requested && !event_from_client(ev) &&
+	    view_list_put(m, VIEW_TURN_REQUEST, d.turnId, d.modelRequestId, e) < 0)
+		return -1;
 	return requested ? view_list_put(m, VIEW_TURN_OPEN_REQUEST, d.turnId, d.modelRequestId, e)
 			 : view_list_del(m, VIEW_TURN_OPEN_REQUEST, d.turnId, d.modelRequestId, e);
 }

@@ -152,6 +152,30 @@ bool turn_on_tool_ended(struct projection *p, void *doc)
 	return true;
 }
 
+/* The instruction files that the loop has read. */
+bool turn_on_context(struct projection *p, void *doc)
+{
+	struct jval found = jval_get(jval_get(p->payload, "refs"), "instructions");
+
+	if (found.type != JT_OBJECT || event_from_client(p->event))
+		return false;
+	((struct turn_doc *)doc)->instructions = found;
+	return true;
+}
+
+/* A request of the loop. Those that a client reports do not count. */
+bool turn_on_model_requested(struct projection *p, void *doc)
+{
+	struct turn_doc *d = doc;
+
+	if (event_from_client(p->event))
+		return false;
+	event_id_copy(p->event, ID_MODEL_REQUEST, d->lastRequestId, sizeof(d->lastRequestId));
+	d->requests = view_add(d->requests, 1);
+	d->steered = jval_uint(jval_get(p->payload, "steered"), d->steered);
+	return true;
+}
+
 /* The status of a queued or ended turn stays as it is; its open actions are still counted. */
 bool turn_on_action_required(struct projection *p, void *doc)
 {

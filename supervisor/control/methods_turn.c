@@ -9,6 +9,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
+#include "runtime/engine/loop/loop.h"
 #include "runtime/engine/model/model.h"
 #include "runtime/engine/turn/turn.h"
 
@@ -18,6 +19,7 @@
 #define REASON_MAX 256u
 #define SUMMARY_MAX 16384u
 #define USAGE_MAX 8192u
+#define STEER_MAX (256u << 10)
 #define CAPABILITIES_MAX 64u
 #define TOKENS_MAX (1ull << 40)
 
@@ -33,9 +35,24 @@ int method_submit_turn(struct call *c, const struct submit_turn_params *p, struc
 		.options = p->options.json,
 		.metadata = p->metadata,
 		.new_thread = p->newThread.value,
+		.loop = p->driver && strcmp(p->driver, "loop") == 0,
+		.model = p->model,
+		.loop_limits = p->limits.json,
 	};
 
+	if (param_length("model", p->model, 1, WORD_MAX, e) < 0)
+		return -1;
 	engine_submit_turn(call_engine(c), &r, &c->caller, call_engine_reply, c);
+	return CALL_PENDING;
+}
+
+int method_steer_turn(struct call *c, const struct steer_turn_params *p, struct buf *out, struct err *e)
+{
+	const struct turn_steer r = { .turn_id = p->turnId, .input = p->input };
+
+	if (param_length("input", p->input, 1, STEER_MAX, e) < 0)
+		return -1;
+	engine_steer_turn(call_engine(c), &r, &c->caller, call_engine_reply, c);
 	return CALL_PENDING;
 }
 

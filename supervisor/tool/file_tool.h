@@ -17,6 +17,7 @@
  * file_tree.c     … the files that they visit, without what .gitignore excludes
  * tool_fs.c       single operations on files, for gateways; with its own arguments and replies
  * tool_walk.c     … the one that walks a tree
+ * tool_instructions.c  the instruction files of a working directory, for the loop
  * tool_inspect.c  reports what the sandbox looks like from inside, for `bailiff doctor`
  *
  * It does not check paths itself and is not trusted: a command in the same sandbox could do everything that it does. It
@@ -66,6 +67,7 @@ int tool_fs_main(int argc, char **argv);
 int tool_fs_walk(const char *path, const char *flags, struct jw *w, struct err *e);
 /* SUBJECT ARGUMENT; returns the exit status. */
 int tool_inspect_main(int argc, char **argv);
+int tool_instructions_main(void); /* returns the exit status */
 int tool_write_out(const struct buf *out);
 
 #endif

@@ -70,6 +70,8 @@ int main(int argc, char **argv)
 		return tool_fs_main(argc - 2, argv + 2);
 	if (argc > 1 && strcmp(argv[1], "inspect") == 0)
 		return tool_inspect_main(argc - 2, argv + 2);
+	if (argc == 2 && strcmp(argv[1], "instructions") == 0)
+		return tool_instructions_main();
 	jw_obj(&w);
 	if (argc != 2)
 		err_set(&e, ERR_INVALID, "expected one argument: the tool's name");

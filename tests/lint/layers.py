@@ -11,7 +11,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BASE = ["runtime/base"]
 LOOP = ["runtime/loop"]
 # The modules of the engine, from the bottom to the top.
-ENGINE = ["runtime/engine/" + m for m in ("core", "policy", "session", "tool", "process", "sandbox", "action", "hook", "permission", "start", "call", "turn", "work", "model", "channel")] + ["runtime/engine"]
+ENGINE = ["runtime/engine/" + m for m in ("core", "policy", "session", "tool", "process", "sandbox", "action", "hook", "permission", "start", "call", "turn", "work", "model", "loop", "channel")] + ["runtime/engine"]
 # Layer: the folders it may include from, in addition to itself. A path that ends in .h allows just that header (plain data).
 ALLOWED = {
     "runtime/base": [],

@@ -46,6 +46,7 @@ struct engine {
 	struct call_state *calls;
 	struct turn_state *turns;
 	struct work_state *work;
+	struct loop_state *loop;
 	struct channel_state *channels;
 	struct sandbox_state *sandboxes;
 	struct reservation_table *reservations;

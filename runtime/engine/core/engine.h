@@ -235,6 +235,9 @@ struct turn_request {
 	const char *session_id, *thread_id, *turn_id;
 	const struct json_t *input, *options, *metadata; /* already validated; NULL = not given */
 	bool new_thread;                                 /* in a new thread of the session */
+	bool loop;                                       /* text goes to a model; the loop drives the turn */
+	const char *model;                               /* of the loop: its name, or NULL */
+	const struct json_t *loop_limits;                /* likewise */
 };
 void engine_submit_turn(struct engine *engine, const struct turn_request *r, const struct caller *c, engine_reply_fn fn,
 			void *ctx);

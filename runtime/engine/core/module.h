@@ -29,6 +29,7 @@ struct scope;
 struct session_created_notice;
 struct hook_stop_notice;
 struct transaction;
+struct turn_doc;
 
 typedef void (*module_fn)(struct engine *engine);
 
@@ -75,8 +76,9 @@ struct engine_modules {
 	void (*session_created)(struct engine *engine,
 				const struct session_created_notice *n); /* the session is durable */
 	void (*hook_stop)(struct engine *engine,
-			  const struct hook_stop_notice *n); /* a hook ended the turn it ran for */
-	const struct reconstructed_member *reconstructed;    /* of history.reconstructed */
+			  const struct hook_stop_notice *n);                  /* a hook ended the turn it ran for */
+	void (*turn_driver)(struct engine *engine, const struct turn_doc *t); /* of turns with the driver "loop" */
+	const struct reconstructed_member *reconstructed;                     /* of history.reconstructed */
 	/* processes */
 	const struct process_owner_ops *const *process_owners; /* by enum owner_kind */
 	int (*const *may_start)(struct engine *engine, const struct start_request *r, struct err *e);

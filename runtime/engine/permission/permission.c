@@ -191,6 +191,18 @@ static void decide_hook(const struct process *p, const struct sandbox_setup *f, 
 	ret->hook = run ? &run->said->ref : NULL;
 }
 
+/*
+ * An operator has registered the model; its program reaches that provider and nothing else. The instruction files are
+ * read in the sandbox of the turn.
+ */
+static void decide_loop(enum owner_kind owner, struct policy_decision *ret)
+{
+	*ret = (struct policy_decision){ .scope = POLICY_ONCE };
+	overrule_decision(ret, POLICY_ALLOW, POLICY_BY_HOST,
+			  owner == OWNER_MODEL ? "it calls a model that an operator has registered"
+					       : "it reads the instruction files of the workspace");
+}
+
 /* The sandbox itself was checked against policy when it was set up; each command in it is decided on its own. */
 static void decide_holder(struct policy_decision *ret)
 {
@@ -232,10 +244,10 @@ static bool ask_hooks(const struct hook_evaluation *j, struct policy_decision *d
 				"untrusted unless trusted");
 		return false;
 	}
-	p->hooks_after = p->owner != OWNER_HOOK && !p->holder &&
+	p->hooks_after = !owner_is_internal(p->owner) && !p->holder &&
 			 (hooks_are_at(j->hooks, HOOK_POST_TOOL_USE) || hooks_are_at(j->hooks, HOOK_POST_TOOL_FAILURE));
 	/* Answers that were given stay valid, even if the policy files that named the hooks have changed since. */
-	if ((!j->hooks && !hooked) || p->owner == OWNER_HOOK || p->holder || j->request->approval)
+	if ((!j->hooks && !hooked) || owner_is_internal(p->owner) || p->holder || j->request->approval)
 		return false;
 	p->hooks_begin = hooks_are_at(j->hooks, HOOK_SESSION_START);
 	if (!hooked && hook_wanted(j, HOOK_PRE_TOOL_USE))
@@ -270,7 +282,8 @@ int permission_confine(struct process *p, const struct start_request *r, const s
 	struct sandbox_request tame = r->sandbox;
 
 	p->mode = policy_lookup_mode(rules, permission_mode_of(p->engine, is_new_session(p, r) ? NULL : p->session_id));
-	if (r->owner == OWNER_HOOK || f->profile.cow || !f->profile.confined || p->mode != MODE_PLAN)
+	if (owner_is_internal((enum owner_kind)r->owner) || f->profile.cow || !f->profile.confined ||
+	    p->mode != MODE_PLAN)
 		return 0;
 	tame.reads_only = true;
 	sandbox_setup_done(f);
@@ -363,12 +376,14 @@ bool permission_judge(struct process *p, const struct start_request *r, const st
 	};
 	if (r->owner == OWNER_HOOK)
 		decide_hook(p, f, &decision);
+	else if (owner_is_internal(p->owner))
+		decide_loop(p->owner, &decision);
 	else if (r->holder)
 		decide_holder(&decision);
 	else
 		policy_decide(&request, &decision);
 	/* The session's own rules cannot be read, and one of them might deny this. */
-	if (unread.code && r->owner != OWNER_HOOK)
+	if (unread.code && !owner_is_internal(p->owner))
 		overrule_decision(&decision, POLICY_DENY, POLICY_BY_RULE, "%s", unread.message);
 	bool wait = ask_hooks(&judging, &decision);
 	if (!wait) {

@@ -31,6 +31,15 @@ enum owner_kind {
 	OWNER_KIND_COUNT
 };
 
+/*
+ * Processes that bailiff runs for itself, as configured by the policy or an operator: no rules or hooks apply to them,
+ * and they belong to the turn that they are run for.
+ */
+static inline bool owner_is_internal(enum owner_kind k)
+{
+	return k == OWNER_HOOK || k == OWNER_MODEL || k == OWNER_CONTEXT;
+}
+
 /* The outcome of a process, for its owner. */
 struct process_outcome {
 	bool clean;           /* exited on its own with exit code 0 */

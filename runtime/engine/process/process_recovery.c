@@ -199,7 +199,7 @@ static void adopt_process(struct recovery *r, struct process *p, const struct po
 	p->state = PROCESS_RUNNING;
 	p->committed = p->ready = p->execed = true;
 	engine->counts.started += !p->holder;
-	p->hooks_after = p->owner != OWNER_HOOK && !p->holder; /* unknown after a restart: check at its end */
+	p->hooks_after = !owner_is_internal(p->owner) && !p->holder; /* unknown after a restart: check at its end */
 	p->violations_before = view_violation_count(engine->o.store, p->id);
 	p->unwatched = !h->watched;
 	/* The reader of violations began after the process, or is unavailable now: some may be missing. */

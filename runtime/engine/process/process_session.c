@@ -79,7 +79,7 @@ int process_find_session(struct process *p, const struct start_request *r, const
 {
 	if (!p->step_id[0])
 		id_make(ID_KIND_STEP, p->step_id);
-	if (p->owner == OWNER_HOOK) { /* a hook belongs to the turn that it was run for */
+	if (owner_is_internal(p->owner)) {
 		id_copy(p->session_id, r->session_id);
 		id_copy(p->thread_id, r->thread_id);
 		id_copy(p->turn_id, r->turn_id);

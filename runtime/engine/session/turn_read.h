@@ -34,6 +34,7 @@ int turn_open_of_caller(struct engine *engine, const char *turn_id, const struct
 /* The identity that its work runs with. An unknown role counts as agent, the one with fewer rights. */
 void turn_requester(const struct turn_doc *d, struct requester *ret);
 static inline bool turn_driven_by_client(const struct turn_doc *d) { return jval_is_str(d->driver, "client"); }
+static inline bool turn_driven_by_loop(const struct turn_doc *d) { return jval_is_str(d->driver, "loop"); }
 struct scope turn_scope(const struct turn_doc *d);
 
 json_t *turn_input(struct engine *engine, const struct turn_doc *d, struct err *e); /* its parts; NULL with e */

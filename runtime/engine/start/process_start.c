@@ -411,8 +411,8 @@ static int prepare_sandbox(struct engine *engine, const struct start_request *r,
 	if (request_check(engine, r, c, e) < 0 || sandbox_setup_make(engine, &r->sandbox, c, f, e) < 0)
 		return -1;
 	*ret = engine->rules;
-	if (r->owner == OWNER_HOOK)
-		return 0; /* hooks are policy themselves */
+	if (owner_is_internal((enum owner_kind)r->owner))
+		return 0;
 	return find_rules(engine, r, given, c, f, held, fn, ctx, ret, e);
 }
 

@@ -14,7 +14,8 @@
 /* A checked submit_turn request. */
 struct turn_plan {
 	struct session_scope scope;
-	char *input, *options, *metadata; /* JSON */
+	char *input, *options, *metadata, *loop_limits; /* JSON */
+	const char *driver, *model;
 	char hash[HASH_SHA256_TEXT];
 	char preview[PREVIEW_MAX + 1];
 	size_t parts, texts;
@@ -144,8 +145,19 @@ static int plan_turn(struct engine *engine, const struct turn_request *r, const 
 	    dump_json(r->metadata, OPTIONS_MAX, "metadata", &p->metadata, e) < 0)
 		return -1;
 	p->reject = busy && strcmp(busy, "reject") == 0;
+	/* A turn with text is driven by its client, unless the loop is to send the text to a model. */
+	p->driver = r->loop ? "\"loop\"" : p->texts ? "\"client\"" : "\"runtime\"";
+	if (r->loop && !p->texts)
+		return err_field(e, "input", "must have a text part: that is what the model is asked");
+	if (!r->loop && (r->model || r->loop_limits))
+		return err_field(e, r->model ? "model" : "limits", "needs driver loop");
+	p->model = r->model;
+	if (dump_json(r->loop_limits, OPTIONS_MAX, "limits", &p->loop_limits, e) < 0)
+		return -1;
 	/* The hash recognises a repeated request with the same turnId. */
 	buf_printf(&body, "%s\n%s", p->input, p->options ? p->options : "{}");
+	if (r->loop)
+		buf_printf(&body, "\nloop %s %s", p->model ? p->model : "", p->loop_limits ? p->loop_limits : "");
 	hash_sha256_text(body.data, body.len, p->hash);
 	return 0;
 }
@@ -154,15 +166,12 @@ static int plan_turn(struct engine *engine, const struct turn_request *r, const 
 static void doc_of_plan(const struct turn_plan *p, const char *turn_id, const char *by_json, const struct caller *c,
 			struct turn_doc *ret)
 {
-	/* A turn with text is driven by its client. */
-	const char *driver = p->texts ? "\"client\"" : "\"runtime\"";
-
 	view_clear(&turn_schema, ret);
 	id_copy(ret->turnId, turn_id);
 	id_copy(ret->sessionId, p->scope.session_id);
 	id_copy(ret->threadId, p->scope.thread_id);
 	ret->uid = p->scope.uid;
-	ret->driver = jval_of(driver, strlen(driver));
+	ret->driver = jval_of(p->driver, strlen(p->driver));
 	if (p->options)
 		ret->options = jval_of(p->options, strlen(p->options));
 	ret->requestedBy = jval_of(by_json, strlen(by_json));
@@ -185,7 +194,8 @@ static void submitted_fact(const struct turn_plan *p, const struct turn_doc *d, 
 	     .preview = p->preview, .inputRef = input_ref, .inputBytes = opt_int(strlen(p->input)),
 	     .inputHash = p->hash, .parts = opt_int(p->parts), .driver = json_from_jval(d->driver),
 	     .options = json_from_text(p->options), .metadata = json_from_text(p->metadata),
-	     .requestedBy = json_from_jval(d->requestedBy));
+	     .requestedBy = json_from_jval(d->requestedBy), .model = p->model,
+	     .loopLimits = json_from_text(p->loop_limits));
 	transaction_add_output(tx, input_ref, p->input, strlen(p->input));
 }
 
@@ -300,4 +310,5 @@ void engine_submit_turn(struct engine *engine, const struct turn_request *r, con
 	free(p.input);
 	free(p.options);
 	free(p.metadata);
+	free(p.loop_limits);
 }

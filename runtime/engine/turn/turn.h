@@ -31,6 +31,7 @@
 
 struct json_t;
 struct jw;
+struct turn_doc;
 struct hook_stop_notice;
 struct process_over;
 
@@ -56,6 +57,21 @@ void engine_window_loaded(struct engine *engine, uint32_t uid, const char *sessi
 			  const char *cursor, uint64_t from, uint64_t to, bool truncated);
 /* The host has discarded the changes of a copy-on-write run; `e` is set if that failed. */
 void engine_on_discarded(struct engine *engine, const char *process_id, const struct err *e);
+
+/* ---- for the loop ---- */
+
+struct turn_end {
+	const char *status;   /* completed, failed, cancelled, timed_out, lost */
+	const char *category; /* NULL = completed */
+	const char *message;
+	const char *outcome; /* if completed */
+	const char *summary; /* or NULL */
+	const char *usage;   /* a JSON object, or NULL */
+	const char *call_id; /* the tool call that made it fail, or NULL */
+	bool retryable;
+};
+/* Runs the hooks for the end and ends the turn, unless one of them continues it. */
+void turn_finish(struct engine *engine, const struct turn_doc *t, const struct turn_end *end);
 
 /* A client reported a model's answer: runs the hooks for that. Nothing waits for them. */
 void turn_hooks_sampled(struct engine *engine, const char *turn_id, const char *payload, size_t len);

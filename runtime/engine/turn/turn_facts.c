@@ -87,10 +87,13 @@ void turn_start_facts(struct engine *engine, const struct turn_doc *d, bool from
 		jw_kraw(&r, "sessionHookContext", session.hookContextRefs.text, session.hookContextRefs.len);
 	jw_obj_end(&r);
 	thread_status_fact(engine, (uint32_t)d->uid, d->sessionId, d->threadId, "running", "turn_started", tx);
-	EMIT(context_resolved, tx, s, .refs = json_from_buf(&refs), .omissions = json_from_strings(omissions, 1),
-	     .missing = JSON_EMPTY_ARRAY);
+	/* The loop reads the instruction files in the sandbox, and adds another context.resolved. */
+	EMIT(context_resolved, tx, s, .refs = json_from_buf(&refs),
+	     .omissions = json_from_strings(omissions, turn_driven_by_loop(d) ? 0 : 1), .missing = JSON_EMPTY_ARRAY);
 	EMIT(run_status, tx, s, .envelope.phase = "running", .phase = "running",
-	     .title = turn_driven_by_client(d) ? "driven by its client" : "run by the execution loop");
+	     .title = turn_driven_by_client(d) ? "driven by its client"
+		      : turn_driven_by_loop(d) ? "driven by the loop"
+					       : "run by the execution loop");
 }
 
 /* ---- the end ---- */

@@ -38,6 +38,12 @@ static struct tool_scope scope_of(const struct loop *l)
 	return (struct tool_scope){ (uint32_t)l->turn->uid, l->turn->sessionId };
 }
 
+void turn_finish(struct engine *engine, const struct turn_doc *t, const struct turn_end *end)
+{
+	if (end->category || !turn_hooks_stop(engine, t, end, NULL))
+		turn_end_now(engine, t, end);
+}
+
 /*
  * With stopOnFailure the failed call determines the turn's status and message; otherwise all parts ran, and the
  * message counts.
@@ -70,8 +76,7 @@ static void end_turn(struct loop *l)
 			}
 		}
 	}
-	if (end.category || !turn_hooks_stop(l->engine, t, &end, NULL))
-		turn_end_now(l->engine, t, &end);
+	turn_finish(l->engine, t, &end);
 }
 
 /* Finds the next part and the open ones, from the turn's document. */
@@ -99,7 +104,11 @@ static bool loop_once(struct loop *l)
 {
 	read_progress(l);
 	if ((view_counted(l->turn->partsFailed) && l->stops) || l->next >= json_array_size(l->input)) {
-		if (!l->open && !turn_driven_by_client(l->turn) && !turn_busy(l->engine, l->turn))
+		if (l->open || turn_driven_by_client(l->turn))
+			return false;
+		if (turn_driven_by_loop(l->turn) && !view_counted(l->turn->partsFailed))
+			l->engine->modules->turn_driver(l->engine, l->turn);
+		else if (!turn_busy(l->engine, l->turn))
 			end_turn(l);
 		return false;
 	}

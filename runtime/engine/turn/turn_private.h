@@ -40,16 +40,6 @@ struct turn_state {
  */
 void turn_start_facts(struct engine *engine, const struct turn_doc *d, bool from_queue, const char *hook_context,
 		      struct transaction *tx);
-struct turn_end {
-	const char *status;   /* completed, failed, cancelled, timed_out, lost */
-	const char *category; /* NULL = completed */
-	const char *message;
-	const char *outcome; /* if completed */
-	const char *summary; /* or NULL */
-	const char *usage;   /* a JSON object, or NULL */
-	const char *call_id; /* the tool call that made it fail, or NULL */
-	bool retryable;
-};
 void turn_end_facts(struct engine *engine, const struct turn_doc *t, const struct turn_end *end,
 		    struct transaction *tx);
 /* The members of a reply about a turn. */

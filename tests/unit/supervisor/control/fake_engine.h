@@ -10,6 +10,7 @@
 #include "runtime/base/err.h"
 #include "runtime/engine/channel/channel.h"
 #include "runtime/engine/core/engine.h"
+#include "runtime/engine/loop/loop.h"
 #include "runtime/engine/model/model.h"
 #include "runtime/engine/model/model_registry.h"
 #include "runtime/engine/process/evidence_facts.h"
@@ -151,6 +152,7 @@ void engine_create_session(struct engine *g, const struct session_request *r, co
 FAKE(engine_update_session, const struct session_change *r, r->session_id)
 FAKE(engine_resume_thread, const char *session_id AND const char *thread_id, thread_id)
 FAKE(engine_submit_turn, const struct turn_request *r, r->turn_id)
+FAKE(engine_steer_turn, const struct turn_steer *r, r->turn_id)
 FAKE(engine_complete_turn, const struct turn_verdict *v, v->turn_id)
 FAKE(engine_fail_turn, const struct turn_verdict *v, v->turn_id)
 FAKE(engine_interrupt_turn, const struct turn_interrupt *r, r->turn_id)

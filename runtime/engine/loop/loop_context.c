@@ -1,0 +1,224 @@
+/*
+ * What a conversation begins with: the system prompt, the tools, a description of the surroundings, and the instruction
+ * files of the workspace. The runtime cannot read the user's files, so a process in the turn's sandbox does.
+ */
+
+#include "runtime/engine/loop/loop_private.h"
+
+#include "runtime/base/json_get.h"
+#include "runtime/base/mem.h"
+#include "runtime/engine/core/ref.h"
+#include "runtime/engine/process/process.h"
+#include "runtime/engine/process/start_spec.h"
+#include "runtime/engine/session/turn_read.h"
+#include "runtime/engine/tool/tool.h"
+
+#include <time.h>
+
+#define INSTRUCTIONS_MAX (256u << 10) /* of the output of bailiff-tool */
+#define READ_MS 10000u
+
+/* A prompt cache covers the prompt only while its bytes stay the same: no time, no path, nothing of the turn in it. */
+static const char prompt[] =
+	"You are a coding agent that works in a user's workspace through bailiff, a supervisor that runs your commands "
+	"in a "
+	"sandbox.\n"
+	"\n"
+	"- Use the tools to inspect and change files and to run commands. Read a file before you change it.\n"
+	"- Each command runs in a sandbox. An operation that the sandbox or the policy denies fails with an "
+	"explanation: read "
+	"it and choose another way, or tell the user which permission is needed. Do not try to evade it.\n"
+	"- Commands of a session share /tmp and the loopback network. A command that keeps running blocks you: start "
+	"servers in "
+	"the background.\n"
+	"- Long output is shortened in the middle; the result says how to read the rest.\n"
+	"- Verify your work: run the tests or the program when there is a way to.\n"
+	"- Work until the request is done or you need the user. Then answer in a few sentences: what you changed, how "
+	"you "
+	"checked it, what is left.\n";
+
+void loop_system_prompt(struct buf *ret) { buf_str(ret, prompt); }
+
+static void add_member(struct buf *out, const char *label, struct jval v)
+{
+	mem_auto char *text = jval_strdup(v);
+
+	if (text && *text)
+		buf_printf(out, "%s: %s\n", label, text);
+}
+
+json_t *loop_environment(struct engine *engine, const struct turn_doc *t)
+{
+	const struct jval env = t->executionEnvironment;
+	buf_auto struct buf out = BUF_INIT;
+	time_t now = (time_t)(engine_real(engine) / 1000000);
+	struct tm tm;
+	char date[32] = "";
+
+	if (gmtime_r(&now, &tm))
+		strftime(date, sizeof date, "%Y-%m-%d", &tm);
+	buf_str(&out, "<environment>\n");
+	add_member(&out, "working directory", jval_get(env, "cwd"));
+	add_member(&out, "operating system", jval_get(env, "os"));
+	add_member(&out, "architecture", jval_get(env, "arch"));
+	add_member(&out, "shell", jval_get(env, "shell"));
+	add_member(&out, "sandbox profile", jval_get(env, "sandbox"));
+	add_member(&out, "network", jval_get(env, "network"));
+	if (date[0])
+		buf_printf(&out, "date: %s\n", date);
+	buf_str(&out, "</environment>");
+	return json_pack("{s:s,s:s}", "type", "note", "text", buf_cstr(&out));
+}
+
+/* The parameters of the shell tool that a model should use; clients may give more. */
+static const char shell_schema[] =
+	"{\"type\":\"object\",\"additionalProperties\":false,\"required\":[\"command\"],\"properties\":{"
+	"\"command\":{\"type\":\"string\",\"description\":\"run by /bin/sh -c\"},"
+	"\"cwd\":{\"type\":\"string\",\"description\":\"absolute path; default: the working directory\"},"
+	"\"timeoutMs\":{\"type\":\"integer\",\"minimum\":1,\"description\":\"end the command after this time\"},"
+	"\"justification\":{\"type\":\"string\",\"description\":\"why it is needed, shown to the person who approves "
+	"it\"}}}";
+
+json_t *loop_tools(struct engine *engine, const struct turn_doc *t)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct jw w = jw_on(&text);
+	json_t *tools = json_array(), *row;
+	size_t i;
+
+	tool_list_json(engine, (uint32_t)t->uid, t->sessionId, false, &w);
+	json_auto_t *all = json_loadb(text.data, text.len, 0, NULL);
+	json_array_foreach (all, i, row) {
+		const char *name = json_get_text(row, "name");
+		json_t *schema = strcmp(name, "shell") == 0 ? json_loads(shell_schema, 0, NULL)
+							    : json_incref(json_object_get(row, "inputSchema"));
+
+		json_array_append_new(tools, json_pack("{s:s,s:s,s:o}", "name", name, "description",
+						       json_get_text(row, "description"), "schema",
+						       schema ? schema : json_object()));
+	}
+	return tools;
+}
+
+/* ---- instruction files ---- */
+
+bool loop_read_instructions(struct engine *engine, const struct turn_doc *t)
+{
+	const char *const argv[] = { engine->o.tool_program, "instructions" };
+	struct start_spec spec;
+	struct requester by;
+	char process[ID_TEXT_MAX];
+	struct err e = ERR_INIT;
+
+	if (t->instructions.type == JT_OBJECT || !engine->o.tool_program)
+		return false;
+	if (strmap_get(&engine->loop->reading, t->turnId))
+		return true;
+	json_auto_t *where = turn_part_merged(NULL, t, NULL);
+	json_object_set_new(where, "commandLine", json_string("instructions")); /* for the check; replaced below */
+	json_object_del(where, "sandboxId"); /* it needs no session sandbox, and must not create one */
+	if (start_spec_of(engine, where, &spec, &e) < 0)
+		return false;
+	struct start_request *r = &spec.request;
+	turn_requester(t, &by);
+	r->command_line = NULL;
+	r->argv = argv;
+	r->argc = countof(argv);
+	r->stdin_pipe = false;
+	r->session_id = t->sessionId;
+	r->thread_id = t->threadId;
+	r->turn_id = t->turnId;
+	r->task_id = none_if_empty(t->taskId);
+	r->trace_id = none_if_empty(t->traceId);
+	r->end_with_client = false;
+	r->sandbox.own_program = engine->o.tool_program;
+	r->sandbox.reads_only = true;
+	r->limits.wall_ms = READ_MS;
+	strmap_put(&engine->loop->reading, t->turnId, engine);
+	process_start_owned(engine, r, &by, OWNER_CONTEXT, t->turnId, process);
+	start_spec_done(&spec);
+	return true;
+}
+
+/* context.resolved: the files, and their text behind a ref. `found` NULL = they cannot be read. */
+static void instructions_fact(struct engine *engine, const char *turn_id, const json_t *found, struct transaction *tx)
+{
+	static const char *const omissions[] = { "instruction_files" };
+	const char *said = json_get_text(found, "text");
+	json_auto_t *refs = json_pack("{s:{}}", "instructions");
+	buf_auto struct buf text = BUF_INIT;
+	struct turn_doc t;
+	struct err e = ERR_INIT;
+
+	if (turn_read(engine, turn_id, &text, &t, &e) != 0)
+		return;
+	const struct ref_owner owner = {
+		.uid = (uint32_t)t.uid,
+		.session_id = t.sessionId,
+		.thread_id = t.threadId,
+		.turn_id = t.turnId,
+		.kind = "turn",
+		.id = t.turnId,
+	};
+	if (*said) {
+		char ref[ID_TEXT_MAX];
+
+		ref_store(tx, &owner, said, strlen(said), ref);
+		json_object_set_new(json_object_get(refs, "instructions"), "ref", json_string(ref));
+	}
+	if (json_object_get(found, "files"))
+		json_object_set(json_object_get(refs, "instructions"), "files", json_object_get(found, "files"));
+	EMIT(context_resolved, tx, turn_scope(&t), .refs = json_from_tree(refs),
+	     .omissions = json_from_strings(omissions, found ? 0 : 1), .missing = JSON_EMPTY_ARRAY);
+}
+
+static void context_refused(struct engine *engine, const char *turn_id, const struct err *e, const char *data,
+			    unsigned long len)
+{
+	struct transaction *tx = transaction_new_internal(engine);
+
+	strmap_del(&engine->loop->reading, turn_id);
+	instructions_fact(engine, turn_id, NULL, tx);
+	transaction_after_commit(tx, loop_step_due, turn_id);
+	transaction_commit(tx);
+}
+
+static void context_ended(struct process *p, const struct process_outcome *o, struct transaction *tx)
+{
+	struct engine *engine = p->engine;
+	const uint64_t size = p->streams[STREAM_STDOUT].size;
+	buf_auto struct buf out = BUF_INIT;
+	json_auto_t *found = NULL;
+
+	if (o->clean && size && size <= INSTRUCTIONS_MAX) {
+		char *at = buf_reserve(&out, (size_t)size);
+		ssize_t n = engine->o.ports->peek_output(engine->o.host, p->id, STREAM_STDOUT, 0, at, (size_t)size);
+
+		found = n > 0 ? json_loadb(at, (size_t)n, 0, NULL) : NULL;
+	}
+	strmap_del(&engine->loop->reading, p->owner_id);
+	instructions_fact(engine, p->owner_id, found, tx);
+}
+
+const struct process_owner_ops loop_context_owner = {
+	.refused = context_refused,
+	.ended = context_ended,
+	.over = loop_step_due,
+};
+
+void loop_add_instructions(struct engine *engine, const struct turn_doc *t, const json_t *history, json_t *items)
+{
+	mem_auto char *ref = jval_strdup(jval_get(t->instructions, "ref"));
+	buf_auto struct buf text = BUF_INIT, note = BUF_INIT;
+	struct err e = ERR_INIT;
+	const json_t *item;
+	size_t i;
+
+	if (!ref || store_output_whole(engine->o.store, ref, INSTRUCTIONS_MAX, &text, &e) < 0)
+		return;
+	buf_printf(&note, "<instructions>\n%s</instructions>", buf_cstr(&text));
+	json_array_foreach (history, i, item)
+		if (json_text_is(item, "text", buf_cstr(&note)))
+			return;
+	json_array_append_new(items, json_pack("{s:s,s:s}", "type", "note", "text", buf_cstr(&note)));
+}

@@ -1,0 +1,296 @@
+/*
+ * One request to a model: routed, encoded, recorded, and sent by a process of its own. The process may reach the
+ * provider's host and read the file with the key; nothing else of the user is visible to it.
+ */
+
+#include "runtime/engine/loop/loop_private.h"
+
+#include "runtime/base/mem.h"
+#include "runtime/engine/core/id_list.h"
+#include "runtime/engine/core/ref.h"
+#include "runtime/engine/model/model_route.h"
+#include "runtime/engine/model/reservation.h"
+#include "runtime/engine/process/process.h"
+#include "runtime/engine/session/turn_read.h"
+#include "runtime/engine/turn/turn.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+
+/* Timeouts of bailiff-model. A model may think for minutes before the first byte, and streams can be long. */
+#define CONNECT_MS 15000
+#define FIRST_BYTE_MS 600000
+#define IDLE_MS 300000
+#define TOTAL_MS 3600000
+#define BODY_MAX (48u << 20)
+#define FAILED_MAX 32
+#define RAW_MAX (64u << 20) /* of the response */
+
+void loop_fail(struct engine *engine, const struct turn_doc *t, const char *category, bool retryable, const char *fmt,
+	       ...)
+{
+	char message[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(message, sizeof message, fmt, ap);
+	va_end(ap);
+	const struct turn_end end = {
+		.status = "failed", .category = category, .message = message, .retryable = retryable
+	};
+	turn_finish(engine, t, &end);
+}
+
+/* The input of bailiff-model: a line of parameters, then the body. */
+static char *program_input(const struct model_config *m, const struct dialect_http *http)
+{
+	json_auto_t *head = json_pack("{s:s,s:O,s:s,s:s,s:s*,s:s*,s:s*,s:{s:i,s:i,s:i,s:i}}", "url", http->url,
+				      "headers", http->headers, "keyHeader", http->key_header, "keyPrefix",
+				      http->key_prefix, "keyFile", m->key_file, "keyCommand", m->key_command, "caFile",
+				      m->ca_file, "timeouts", "connectMs", CONNECT_MS, "firstByteMs", FIRST_BYTE_MS,
+				      "idleMs", IDLE_MS, "totalMs", TOTAL_MS);
+	mem_auto char *line = json_dumps(head, JSON_COMPACT);
+
+	return mem_printf("%s\n%s", line, http->body);
+}
+
+/* The facts are durable: starts the program (an effect of model.requested). */
+static void launch(struct engine *engine, const char *turn_id)
+{
+	struct loop_stream *s = loop_stream_of(engine, turn_id);
+	buf_auto struct buf text = BUF_INIT, request_text = BUF_INIT;
+	model_config_auto struct model_config m = MODEL_CONFIG_INIT;
+	struct model_request_doc r;
+	struct turn_doc t;
+	struct err e = ERR_INIT;
+
+	if (!s || !s->input || turn_read(engine, turn_id, &text, &t, &e) != 0 ||
+	    loop_request_read(engine, &t, s->request_id, &request_text, &r, &e) != 0)
+		return;
+	mem_auto char *name = jval_strdup(r.name), *process_id = jval_strdup(r.processId), *input = mem_take(&s->input);
+	if (!engine->o.model_program)
+		err_set(&e, ERR_UNAVAILABLE, "bailiff-model, which calls models, was not found next to bailiffd");
+	if (e.code || model_config_find(engine, (uint32_t)t.uid, name, &m, &e) < 0) {
+		loop_owner.refused(engine, turn_id, &e, NULL, 0);
+		return;
+	}
+	const char *const argv[] = { engine->o.model_program, m.name }, *const hosts[] = { m.host };
+	const char *reads[3];
+	size_t nreads = 0;
+	if (m.key_file)
+		reads[nreads++] = m.key_file;
+	if (m.ca_file)
+		reads[nreads++] = m.ca_file;
+	/* The operator who registered the model has decided what it may reach; the turn may have been submitted by an
+	 * agent. */
+	const struct requester by = { .uid = (uint32_t)t.uid, .role = ROLE_OPERATOR };
+	struct start_request start = {
+		.argv = argv,
+		.argc = countof(argv),
+		.sandbox = { .profile = m.key_command ? "readonly" : "isolated",
+			     .cwd = "/",
+			     .own_program = engine->o.model_program,
+			     .change = { .network = "allow",
+					 .hosts = hosts,
+					 .nhosts = 1,
+					 .read = reads,
+					 .nread = nreads } },
+		.stdin_pipe = true,
+		.stdin_text = input,
+		.session_id = t.sessionId,
+		.thread_id = t.threadId,
+		.turn_id = t.turnId,
+		.task_id = none_if_empty(t.taskId),
+		.trace_id = none_if_empty(t.traceId),
+		.process_id = process_id,
+	};
+	char started[ID_TEXT_MAX];
+	engine_default_limits(engine, &start.limits);
+	start.limits.wall_ms = TOTAL_MS + 60000;
+	start.limits.idle_ms = LIMIT_NONE; /* the program has timeouts of its own */
+	start.limits.output_bytes = RAW_MAX;
+	s->started_ns = engine_now(engine);
+	process_start_owned(engine, &start, &by, OWNER_MODEL, turn_id, started);
+}
+
+/* What a request sends: the prompt, the tools, and the conversation with the new items. */
+struct request_text {
+	struct buf prompt;
+	json_t *tools, *items;
+	uint64_t tokens; /* an estimate: four bytes are about one token */
+};
+
+static void text_init(struct request_text *x, struct engine *engine, const struct turn_doc *t,
+		      const struct loop_history *h, const struct loop_ask *ask)
+{
+	*x = (struct request_text){ .tools = loop_tools(engine, t), .items = json_copy(h->items) };
+	json_array_extend(x->items, ask->items);
+	loop_system_prompt(&x->prompt);
+	mem_auto char *items = json_dumps(x->items, JSON_COMPACT), *tools = json_dumps(x->tools, JSON_COMPACT);
+	x->tokens = (strlen(items) + strlen(tools) + x->prompt.len) / 4;
+}
+
+static void text_done(struct request_text *x)
+{
+	buf_done(&x->prompt);
+	json_decref(x->tools);
+	json_decref(x->items);
+}
+
+static int encode(const struct turn_doc *t, const struct model_choice *c, const struct request_text *x, bool no_tools,
+		  struct dialect_http *ret, struct err *e)
+{
+	const struct model_config *m = &c->config;
+	mem_auto char *identity = mem_printf("%s/%s", m->provider, m->model);
+	const struct dialect_request r = {
+		.base_url = m->base_url,
+		.model = m->model,
+		.identity = identity,
+		.instructions = buf_cstr((struct buf *)(uintptr_t)&x->prompt),
+		.tools = x->tools,
+		.items = x->items,
+		.max_output_tokens = c->max_output_tokens,
+		.cache_key = t->threadId,
+		.effort = m->effort,
+		.no_tools = no_tools,
+	};
+
+	if (dialect_encode(m->dialect, &r, ret, e) < 0)
+		return -1;
+	if (ret->body_len > BODY_MAX)
+		return err_set(e, ERR_EXHAUSTED, "the request has %zu bytes; at most %u are sent", ret->body_len,
+			       BODY_MAX);
+	return 0;
+}
+
+/* model.requested, what the request adds to the conversation, and the process that follows. */
+static void requested_facts(struct transaction *tx, const struct turn_doc *t, const char *request_id,
+			    const struct model_config *m, const struct loop_ask *ask, uint64_t tokens, char *input)
+{
+	struct engine *engine = tx->engine;
+	struct loop_stream *s = mem_zalloc(1, sizeof *s);
+	char process_id[ID_TEXT_MAX], items_ref[ID_TEXT_MAX], step[ID_TEXT_MAX];
+	mem_auto char *items = json_dumps(ask->items, JSON_COMPACT);
+	struct scope scope = turn_scope(t);
+	const struct ref_owner owner = { .uid = (uint32_t)t->uid,
+					 .session_id = t->sessionId,
+					 .thread_id = t->threadId,
+					 .turn_id = t->turnId,
+					 .kind = "modelRequest",
+					 .id = request_id,
+					 .media_type = "application/json" };
+
+	id_make(ID_KIND_PROCESS, process_id);
+	id_make(ID_KIND_STEP, step);
+	ref_store(tx, &owner, items, strlen(items), items_ref);
+	scope.model_request = request_id;
+	scope.step = step;
+	EMIT(model_requested, tx, scope, .envelope.status = "running", .modelRequestId = request_id,
+	     .provider = m->provider, .model = m->model, .name = m->name, .dialect = dialect_name(m->dialect),
+	     .purpose = ask->purpose == LOOP_COMPACTION ? "compaction" : "turn", .attempt = opt_int(ask->attempt),
+	     .processId = process_id, .itemsRef = items_ref, .base = ask->base, .steered = opt_int(ask->steered),
+	     .estimatedTokens = opt_int(tokens));
+	id_copy(s->request_id, request_id);
+	id_copy(s->session_id, t->sessionId);
+	s->dialect = m->dialect;
+	s->input = input;
+	strmap_put(&engine->loop->streams, t->turnId, s);
+	transaction_after_commit(tx, launch, t->turnId);
+	transaction_commit(tx);
+}
+
+static bool can_compact(const struct loop_ask *ask) { return !ask->base && ask->purpose == LOOP_TURN; }
+
+/* A tenth of the context is for the answer. */
+static bool fits(const struct model_config *m, uint64_t tokens)
+{
+	return !m->context_tokens || tokens < m->context_tokens - m->context_tokens / 10;
+}
+
+/* The names of the models that have failed in this turn, so that they are not tried again. */
+static size_t failed_models(struct engine *engine, const struct turn_doc *t, char *ret[FAILED_MAX])
+{
+	view_ids_auto struct view_ids requests = VIEW_IDS_INIT;
+	size_t n = 0;
+
+	id_list_read(engine, VIEW_TURN_REQUEST, t->turnId, ID_LIST_ALL, &requests);
+	for (size_t i = 0; i < requests.n && n < FAILED_MAX; i++) {
+		buf_auto struct buf text = BUF_INIT;
+		struct model_request_doc r;
+		struct err e = ERR_INIT;
+
+		if (loop_request_read(engine, t, requests.id[i], &text, &r, &e) == 0 && strcmp(r.status, "failed") == 0)
+			ret[n++] = jval_strdup(r.name);
+	}
+	return n;
+}
+
+static int route(struct transaction *tx, const struct turn_doc *t, const char *request_id, const struct loop_ask *ask,
+		 uint64_t tokens, struct model_choice *ret, struct err *e)
+{
+	mem_auto char *wanted = jval_strdup(t->model);
+	char *failed[FAILED_MAX] = { 0 }, cost[32] = "";
+	struct jval most = jval_get(t->loopLimits, "maxCostUsd");
+
+	if (most.type == JT_NUMBER)
+		snprintf(cost, sizeof cost, "%.*s", (int)most.len, most.text);
+	struct model_route_ask r = {
+		.scope = turn_scope(t),
+		.requested = wanted,
+		.fallback = wanted ? FALLBACK_NONE : FALLBACK_NEXT,
+		.input_tokens = tokens,
+		.max_cost_usd = cost[0] ? strtod(cost, NULL) : -1,
+		.max_tokens = jval_uint(jval_get(t->loopLimits, "maxTokens"), 0),
+		.failed_request_id = ask->fallback ? t->lastRequestId : NULL,
+		.failed_reason = ask->fallback,
+	};
+	r.scope.model_request = request_id;
+	if (ask->fallback) {
+		r.nfailed = failed_models(tx->engine, t, failed);
+		r.failed = (const char *const *)failed;
+	}
+	int rc = model_route(tx, &r, ret, e);
+	for (size_t i = 0; i < r.nfailed; i++)
+		free(failed[i]);
+	return rc;
+}
+
+bool loop_request(struct engine *engine, const struct turn_doc *t, struct loop_history *history, struct loop_ask *ask)
+{
+	model_choice_auto struct model_choice c = MODEL_CHOICE_INIT;
+	struct transaction *tx = transaction_new_internal(engine);
+	struct dialect_http http = { 0 };
+	struct request_text x;
+	struct err e = ERR_INIT;
+	char id[ID_TEXT_MAX];
+	bool sent = true;
+
+	id_make(ID_KIND_MODEL_REQUEST, id);
+	text_init(&x, engine, t, history, ask);
+	if (route(tx, t, id, ask, x.tokens, &c, &e) < 0) {
+		sent = !(c.category && strcmp(c.category, "context") == 0 && can_compact(ask));
+		if (sent) {
+			transaction_commit(tx); /* the facts say why no model was chosen */
+			loop_fail(engine, t,
+				  ask->fallback ? "model"
+				  : c.category  ? c.category
+						: "routing",
+				  false, "%s%s%s", ask->fallback ? ask->fallback : "",
+				  ask->fallback ? "; no other model: " : "", e.message);
+		} else {
+			transaction_free(tx);
+		}
+	} else if ((can_compact(ask) && !(sent = fits(&c.config, x.tokens))) ||
+		   encode(t, &c, &x, ask->no_tools, &http, &e) < 0) {
+		reservation_release(engine, id);
+		transaction_free(tx);
+		if (sent)
+			loop_fail(engine, t, "model", false, "%s", e.message);
+	} else {
+		requested_facts(tx, t, id, &c.config, ask, x.tokens, program_input(&c.config, &http));
+	}
+	json_decref(ask->items);
+	dialect_http_done(&http);
+	text_done(&x);
+	return sent;
+}

@@ -1,0 +1,507 @@
+/*
+ * `agent`: submits a prompt as a turn that the daemon drives with a model, and shows the turn while it runs. The turn
+ * belongs to the daemon: if this program dies, the turn continues, and --resume shows the session again.
+ *
+ * On a terminal, approvals are asked in place. Ctrl-C interrupts the turn; a second one leaves at once.
+ */
+
+#include "runtime/base/fd.h"
+#include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+#include "supervisor/cli/event_stream.h"
+#include "supervisor/cli/format.h"
+#include "supervisor/cli/id_lookup.h"
+#include "supervisor/cli/noun.h"
+#include "supervisor/cli/sandbox_options.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define EXIT_BLOCKED 3 /* the turn needs a person, or was denied */
+#define PROMPT_MAX (1u << 20)
+#define LINE_SHOWN 160
+
+/* What is shown of one turn. */
+struct agent {
+	struct cli *cli;
+	char session_id[ID_LOOKUP_MAX], turn_id[ID_LOOKUP_MAX];
+	bool json, print; /* --json, -p */
+	bool coloured;
+	int terminal;     /* for questions; −1 = none */
+	struct buf text;  /* of the last answer */
+	bool in_line;     /* text without a final newline was printed */
+	struct buf usage; /* of the turn, JSON */
+	char status[32], category[32], message[512];
+	char sandbox_id[ID_LOOKUP_MAX]; /* --cow: the sandbox with the changes */
+	struct question {
+		char action_id[ID_LOOKUP_MAX];
+		struct buf prompt;
+	} question;
+	bool ended, interrupted;
+};
+
+static volatile sig_atomic_t interrupts;
+
+static void on_interrupt(int sig) { interrupts++; }
+
+/* ---- showing events ---- */
+
+static void end_line(struct agent *a)
+{
+	if (a->in_line)
+		(void)fd_write_all(STDOUT_FILENO, "\n", 1);
+	a->in_line = false;
+}
+
+/* A line about what happens, on stderr: stdout has only the answer. */
+static void note(struct agent *a, enum format_colour colour, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+static void note(struct agent *a, enum format_colour colour, const char *fmt, ...)
+{
+	buf_auto struct buf safe = BUF_INIT, out = BUF_INIT;
+	va_list ap;
+
+	va_start(ap, fmt);
+	mem_auto char *text = NULL;
+	if (vasprintf(&text, fmt, ap) < 0)
+		text = NULL;
+	va_end(ap);
+	if (!text || a->json)
+		return;
+	for (char *s = text; *s; s++)
+		if (*s == '\n' || *s == '\t')
+			*s = ' ';
+	size_t n = strlen(text);
+	text_sanitize(text, text_utf8_cut(text, n < LINE_SHOWN ? n : LINE_SHOWN), &safe);
+	end_line(a);
+	format_paint(&out, a->coloured, colour, buf_cstr(&safe));
+	buf_byte(&out, '\n');
+	(void)fd_write_all(STDERR_FILENO, out.data, out.len);
+}
+
+static void show_text(struct agent *a, struct jval text)
+{
+	buf_auto struct buf raw = BUF_INIT, safe = BUF_INIT;
+
+	jval_str_buf(text, &raw);
+	buf_append(&a->text, buf_cstr(&raw), raw.len);
+	if (a->json || !raw.len)
+		return;
+	text_sanitize(raw.data, raw.len, &safe);
+	(void)fd_write_all(STDOUT_FILENO, safe.data, safe.len);
+	a->in_line = safe.data[safe.len - 1] != '\n';
+}
+
+static void show_call(struct agent *a, struct jval payload)
+{
+	struct jval args = jval_get(payload, "safeArgs");
+	static const char *const members[] = { "command", "commandLine", "path", "pattern", "patch", "query" };
+	buf_auto struct buf what = BUF_INIT;
+
+	for (size_t i = 0; i < countof(members) && !what.len; i++)
+		jval_str_buf(jval_get(args, members[i]), &what);
+	if (what.len)
+		note(a, FORMAT_DIM, "  %s", buf_cstr(&what));
+}
+
+static void ask(struct agent *a, struct jval event, struct jval payload)
+{
+	jval_str(jval_get(event, "actionId"), a->question.action_id, sizeof a->question.action_id);
+	a->question.prompt.len = 0;
+	jval_str_buf(jval_get(payload, "prompt"), &a->question.prompt);
+}
+
+static void turn_ended(struct agent *a, bool completed, struct jval event, struct jval payload)
+{
+	struct jval usage = jval_get(payload, "usage");
+
+	a->ended = true;
+	snprintf(a->status, sizeof a->status, "%s", completed ? "completed" : "failed");
+	if (!completed)
+		jval_str(jval_get(event, "status"), a->status, sizeof a->status);
+	jval_str(jval_get(payload, "category"), a->category, sizeof a->category);
+	jval_str(jval_get(payload, "message"), a->message, sizeof a->message);
+	if (usage.type == JT_OBJECT)
+		buf_append(&a->usage, usage.text, usage.len);
+}
+
+static void on_event(void *ctx, struct jval event)
+{
+	struct jval payload = jval_get(event, "payload"), type = jval_get(event, "type");
+	struct agent *a = ctx;
+	char name[64];
+
+	if (a->json) {
+		buf_auto struct buf line = BUF_INIT;
+
+		buf_append(&line, event.text, event.len);
+		buf_byte(&line, '\n');
+		(void)fd_write_all(STDOUT_FILENO, line.data, line.len);
+	}
+	jval_str(type, name, sizeof name);
+	if (strcmp(name, "model.requested") == 0) {
+		a->text.len = 0;
+	} else if (strcmp(name, "model.delta") == 0) {
+		show_text(a, jval_get(payload, "text"));
+	} else if (strcmp(name, "model.failed") == 0) {
+		mem_auto char *message = jval_strdup(jval_get(payload, "message"));
+		note(a, FORMAT_YELLOW, "model: %s", message ? message : "the request failed");
+	} else if (strcmp(name, "tool.started") == 0) {
+		mem_auto char *tool = jval_strdup(jval_get(payload, "toolName"));
+		note(a, FORMAT_CYAN, "%s", tool ? tool : "tool");
+	} else if (strcmp(name, "tool.args") == 0) {
+		show_call(a, payload);
+	} else if (strcmp(name, "tool.failed") == 0) {
+		mem_auto char *message = jval_strdup(jval_get(payload, "message"));
+		note(a, FORMAT_RED, "  failed: %s", message ? message : "");
+	} else if (strcmp(name, "action.required") == 0) {
+		ask(a, event, payload);
+	} else if (strcmp(name, "action.resolved") == 0) {
+		a->question.action_id[0] = '\0';
+	} else if (strcmp(name, "turn.completed") == 0 || strcmp(name, "turn.failed") == 0) {
+		turn_ended(a, strcmp(name, "turn.completed") == 0, event, payload);
+	}
+}
+
+/* ---- questions and interruption ---- */
+
+static void ignore_reply(void *ctx, struct jval result, struct jval error) {}
+
+static void send(struct agent *a, const char *method, const char *member, const char *id, const char *decision,
+		 const char *scope)
+{
+	buf_auto struct buf params = BUF_INIT;
+	struct jw w = jw_on(&params);
+
+	jw_obj(&w);
+	jw_kstr(&w, member, id);
+	jw_kopt(&w, "decision", decision);
+	jw_kopt(&w, "scope", scope);
+	remote_key(a->cli->remote, &w);
+	jw_obj_end(&w);
+	remote_send(a->cli->remote, method, &params, ignore_reply, NULL);
+}
+
+static void interrupt_turn(struct agent *a)
+{
+	if (!a->interrupted)
+		send(a, "interrupt_turn", "turnId", a->turn_id, NULL, NULL);
+	a->interrupted = true;
+}
+
+/* Asks on the terminal. Without one, nobody can answer: the turn is ended as blocked. */
+static void answer_question(struct agent *a)
+{
+	buf_auto struct buf safe = BUF_INIT, out = BUF_INIT;
+	char key[64] = "", id[ID_LOOKUP_MAX];
+
+	memcpy(id, a->question.action_id, sizeof id);
+	a->question.action_id[0] = '\0';
+	text_sanitize(buf_cstr(&a->question.prompt), a->question.prompt.len, &safe);
+	if (a->terminal < 0) {
+		snprintf(a->category, sizeof a->category, "needs_input");
+		cli_error("the agent needs an approval: %s", buf_cstr(&a->question.prompt));
+		cli_hint("allow it in the policy, or answer it with bailiff approve %s in another terminal", id);
+		interrupt_turn(a);
+		return;
+	}
+	end_line(a);
+	buf_printf(&out, "%s\n[y]es once  [s]ession  [a]lways  [n]o: ", buf_cstr(&safe));
+	(void)fd_write_all(a->terminal, out.data, out.len);
+	ssize_t n = read(a->terminal, key, sizeof key - 1);
+	if (n <= 0) /* Ctrl-C or end of input */
+		return interrupt_turn(a);
+	const char *scope = key[0] == 's' ? "session" : key[0] == 'a' ? "always" : "once";
+	const bool yes = strchr("ysa", key[0]) && key[0];
+	send(a, "respond_action", "actionId", id, yes ? "allow" : "deny", yes ? scope : NULL);
+}
+
+/* ---- one turn ---- */
+
+static int follow_turn(struct agent *a, uint64_t after)
+{
+	struct remote *r = a->cli->remote;
+	buf_auto struct buf filter = BUF_INIT;
+	struct jw w = jw_on(&filter);
+	struct err e = ERR_INIT;
+	int status = 0;
+
+	jw_kstr(&w, "turnId", a->turn_id);
+	struct event_stream feed = { .remote = r, .filter = &filter, .sequence = after, .event = on_event, .ctx = a };
+	event_stream_start(&feed);
+	while (!a->ended && !status) {
+		struct pollfd p;
+		int timeout = remote_prepare_poll(r, true, &p);
+
+		if (poll(&p, 1, timeout) < 0)
+			p.revents = 0;
+		if (interrupts > 1)
+			status = 130;
+		else if (interrupts)
+			interrupt_turn(a);
+		if (remote_process_poll(r, p.revents, &e) < 0)
+			status = cli_fail(NULL, EXIT_FAILED, &e, "agent");
+		else if (feed.failed)
+			status = cli_fail(NULL, EXIT_FAILED, &feed.failure, "agent");
+		else if (a->question.action_id[0] && !a->ended)
+			answer_question(a);
+	}
+	event_stream_stop(&feed);
+	end_line(a);
+	return status;
+}
+
+static void write_limits(const struct cli *c, struct jw *w)
+{
+	const char *cost = opts_get(&c->opts, OPT_agent_MAX_COST),
+		   *requests = opts_get(&c->opts, OPT_agent_MAX_REQUESTS),
+		   *tokens = opts_get(&c->opts, OPT_agent_MAX_TOKENS);
+
+	if (!cost && !requests && !tokens)
+		return;
+	jw_kobj(w, "limits");
+	if (cost)
+		jw_kraw(w, "maxCostUsd", cost, strlen(cost));
+	if (requests)
+		jw_kraw(w, "maxRequests", requests, strlen(requests));
+	if (tokens)
+		jw_kraw(w, "maxTokens", tokens, strlen(tokens));
+	jw_obj_end(w);
+}
+
+static const struct sandbox_options places = SANDBOX_OPTIONS(agent);
+
+/* --cow: the turns run in a sandbox of their own, whose changes are kept apart. */
+static int create_sandbox(struct agent *a)
+{
+	request_auto struct request q = REQUEST_INIT(q);
+	struct cli *c = a->cli;
+
+	jw_kbool(&q.w, "cow", true);
+	if (a->session_id[0])
+		jw_kstr(&q.w, "sessionId", a->session_id);
+	if (sandbox_options_write(&c->opts, &places, &q.w, &q.e) < 0 || request_change(c, &q, "create_sandbox") < 0)
+		return cli_fail(c, EXIT_FAILED, &q.e, "create a sandbox");
+	jval_str(jval_get(q.result, "sandboxId"), a->sandbox_id, sizeof a->sandbox_id);
+	return 0;
+}
+
+static int submit(struct agent *a, const char *prompt, uint64_t *ret_sequence)
+{
+	request_auto struct request q = REQUEST_INIT(q);
+	struct cli *c = a->cli;
+
+	if (a->session_id[0])
+		jw_kstr(&q.w, "sessionId", a->session_id);
+	jw_kstr(&q.w, "driver", "loop");
+	jw_kopt(&q.w, "model", opts_get(&c->opts, OPT_agent_MODEL));
+	write_limits(c, &q.w);
+	jw_karr(&q.w, "input");
+	jw_obj(&q.w);
+	jw_kstr(&q.w, "type", "text");
+	jw_kstr(&q.w, "text", prompt);
+	jw_obj_end(&q.w);
+	jw_arr_end(&q.w);
+	jw_kobj(&q.w, "options");
+	if (a->sandbox_id[0]) {
+		char here[4096];
+		const char *cwd = opts_get(&c->opts, OPT_agent_CWD);
+
+		jw_kstr(&q.w, "sandboxId", a->sandbox_id);
+		jw_kopt(&q.w, "cwd", cwd ? cwd : getcwd(here, sizeof here));
+	} else if (sandbox_options_write(&c->opts, &places, &q.w, &q.e) < 0) {
+		return cli_fail(c, EXIT_FAILED, &q.e, "agent");
+	}
+	jw_obj_end(&q.w);
+	if (request_change(c, &q, "submit_turn") < 0)
+		return cli_fail(c, EXIT_FAILED, &q.e, "submit the turn");
+	jval_str(jval_get(q.result, "turnId"), a->turn_id, sizeof a->turn_id);
+	jval_str(jval_get(q.result, "sessionId"), a->session_id, sizeof a->session_id);
+	*ret_sequence = jval_uint(jval_get(q.result, "sequence"), 0);
+	return 0;
+}
+
+/* 0 done, 1 failed, 3 blocked or needs input, 124 a limit. */
+static int status_of(const struct agent *a)
+{
+	if (strcmp(a->status, "completed") == 0)
+		return 0;
+	if (strcmp(a->category, "limit") == 0 || strcmp(a->category, "budget") == 0)
+		return EXIT_TIME_LIMIT;
+	if (strcmp(a->category, "needs_input") == 0 || strcmp(a->category, "permission") == 0)
+		return EXIT_BLOCKED;
+	return a->interrupted ? 130 : EXIT_FAILED;
+}
+
+static void print_result(const struct agent *a)
+{
+	struct jval usage = jval_of(buf_cstr((struct buf *)(uintptr_t)&a->usage), a->usage.len);
+	static const char *const counts[] = { "inputTokens", "outputTokens", "cachedTokens" };
+	buf_auto struct buf line = BUF_INIT;
+	struct jw w = jw_on(&line);
+	struct jval cost = jval_get(usage, "costUsd");
+
+	jw_obj(&w);
+	jw_kstr(&w, "type", "result");
+	jw_kstr(&w, "status", a->status);
+	jw_kstrn(&w, "text", a->text.data ? a->text.data : "", a->text.len);
+	jw_kstr(&w, "turnId", a->turn_id);
+	jw_kstr(&w, "sessionId", a->session_id);
+	jw_kobj(&w, "usage");
+	for (size_t i = 0; i < countof(counts); i++)
+		jw_kuint(&w, counts[i], jval_uint(jval_get(usage, counts[i]), 0));
+	jw_obj_end(&w);
+	if (cost.type == JT_NUMBER)
+		jw_kraw(&w, "costUsd", cost.text, cost.len);
+	jw_kopt(&w, "category", a->category[0] ? a->category : NULL);
+	jw_kopt(&w, "message", a->message[0] ? a->message : NULL);
+	jw_kopt(&w, "sandboxId", a->sandbox_id[0] ? a->sandbox_id : NULL);
+	jw_obj_end(&w);
+	buf_byte(&line, '\n');
+	(void)fd_write_all(STDOUT_FILENO, line.data, line.len);
+}
+
+static int run_turn(struct agent *a, const char *prompt)
+{
+	uint64_t sequence = 0;
+	int status;
+
+	a->ended = a->interrupted = false;
+	a->text.len = a->usage.len = 0;
+	a->status[0] = a->category[0] = a->message[0] = '\0';
+	interrupts = 0;
+	if (opts_has(&a->cli->opts, OPT_agent_COW) && !a->sandbox_id[0] && (status = create_sandbox(a)))
+		return status;
+	if ((status = submit(a, prompt, &sequence)) || (status = follow_turn(a, sequence)))
+		return status;
+	if (a->json)
+		print_result(a);
+	else if (strcmp(a->status, "completed") != 0)
+		cli_error("the turn %s: %s", a->status[0] ? a->status : "failed",
+			  a->message[0] ? a->message : a->category);
+	return status_of(a);
+}
+
+/* ---- the prompt ---- */
+
+static void show_changes_hint(const struct agent *a)
+{
+	if (a->sandbox_id[0] && !a->json)
+		cli_hint("the changes are in a copy: bailiff diff %s, then bailiff apply or discard it", a->sandbox_id);
+}
+
+/* Reads prompts from the terminal until the end of input. */
+static int converse(struct agent *a)
+{
+	char *line = NULL;
+	size_t cap = 0;
+	int status = 0;
+
+	for (;;) {
+		(void)fd_write_all(STDERR_FILENO, "> ", 2);
+		ssize_t n = getline(&line, &cap, stdin);
+
+		if (n < 0)
+			break;
+		while (n > 0 && (line[n - 1] == '\n' || line[n - 1] == ' '))
+			line[--n] = '\0';
+		if (!n)
+			continue;
+		if (strcmp(line, "/quit") == 0 || strcmp(line, "/exit") == 0)
+			break;
+		if (strcmp(line, "/help") == 0) {
+			note(a, FORMAT_PLAIN,
+			     "/quit ends; /session shows the session; anything else goes to the model");
+			continue;
+		}
+		if (strcmp(line, "/session") == 0) {
+			note(a, FORMAT_PLAIN, "session %s", a->session_id[0] ? a->session_id : "(none yet)");
+			continue;
+		}
+		status = run_turn(a, line);
+		if (status == 130 && interrupts > 1)
+			break;
+	}
+	free(line);
+	if (a->session_id[0])
+		note(a, FORMAT_DIM, "continue with: bailiff agent --resume %s", a->session_id);
+	return status;
+}
+
+static bool is_session_id(const char *s) { return strncmp(s, "sess_", 5) == 0 && !strchr(s, ' '); }
+
+/* The prompt: the arguments, or stdin if it is not a terminal. 0, or the exit status. */
+static int read_prompt(struct cli *c, struct buf *ret)
+{
+	size_t i = opts_has(&c->opts, OPT_agent_RESUME) && c->opts.nargs && is_session_id(c->opts.args[0]) ? 1 : 0;
+
+	for (; i < c->opts.nargs; i++)
+		buf_printf(ret, "%s%s", ret->len ? " " : "", c->opts.args[i]);
+	if (ret->len || isatty(STDIN_FILENO))
+		return 0;
+	char *at = buf_reserve(ret, PROMPT_MAX + 1);
+	ssize_t n = fd_read_all(STDIN_FILENO, at, PROMPT_MAX + 1);
+	if (n < 0 || n > (ssize_t)PROMPT_MAX) {
+		cli_error("stdin: %s", n < 0 ? strerror(errno) : "the prompt is larger than 1 MiB");
+		return EXIT_FAILED;
+	}
+	buf_extend(ret, (size_t)n);
+	return 0;
+}
+
+/* --resume: the session that is the first argument, or the newest one. */
+static int find_session(struct agent *a)
+{
+	const struct opts *o = &a->cli->opts;
+	request_auto struct request q = REQUEST_INIT(q);
+
+	if (!opts_has(o, OPT_agent_RESUME))
+		return 0;
+	if (o->nargs && is_session_id(o->args[0]))
+		return id_lookup(a->cli, ID_SESSION, o->args[0], a->session_id) < 0 ? EXIT_FAILED : 0;
+	jw_kuint(&q.w, "limit", 1);
+	if (request_read(a->cli, &q, "list_sessions") < 0)
+		return cli_fail(a->cli, EXIT_FAILED, &q.e, "find the last session");
+	struct jiter it = jiter_on(jval_get(q.result, "sessions"));
+	if (!jiter_next(&it)) {
+		cli_error("there is no session to resume");
+		return EXIT_FAILED;
+	}
+	jval_str(jval_get(it.value, "sessionId"), a->session_id, sizeof a->session_id);
+	return 0;
+}
+
+int cmd_agent(struct cli *c)
+{
+	struct agent a = { .cli = c,
+			   .json = cli_as_json(c),
+			   .print = opts_has(&c->opts, OPT_agent_PRINT),
+			   .coloured = format_coloured(STDERR_FILENO),
+			   .terminal = -1 };
+	const struct sigaction catch = { .sa_handler = on_interrupt };
+	buf_auto struct buf prompt = BUF_INIT;
+	int status = read_prompt(c, &prompt);
+
+	if (status)
+		return status;
+	if (!prompt.len && (a.print || a.json))
+		return cli_usage(c, "-p and --json need a prompt");
+	if (cli_connect(c, CLI_START_ALWAYS) < 0 || (status = find_session(&a)))
+		return status ? status : EXIT_FAILED;
+	if (!a.print && !a.json)
+		a.terminal = open("/dev/tty", O_RDWR | O_CLOEXEC);
+	sigaction(SIGINT, &catch, NULL);
+	status = prompt.len ? run_turn(&a, buf_cstr(&prompt)) : converse(&a);
+	show_changes_hint(&a);
+	if (a.terminal >= 0)
+		close(a.terminal);
+	buf_done(&a.text);
+	buf_done(&a.usage);
+	buf_done(&a.question.prompt);
+	return status;
+}

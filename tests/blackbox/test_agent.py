@@ -1,0 +1,256 @@
+"""The loop: a turn that the daemon drives with a model. The model is a fake provider that checks every request as strictly as the real one."""
+
+import contextlib
+import json
+import os
+import sys
+import tempfile
+
+import harness
+from harness import until
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "fakes"))
+from provider import Provider   # noqa: E402
+
+KEY = "sk-" + "test-" + "a1b2" * 6
+DIALECTS = ("anthropic", "openai-responses", "openai-chat", "gemini")
+
+
+@contextlib.contextmanager
+def model(home, rpc, script, dialect="anthropic", name="fake", **more):
+    """A provider with this script, registered under the name."""
+    with tempfile.NamedTemporaryFile("w", prefix="bl-key-") as f, Provider(dialect, script, keys=(KEY,)) as p:
+        f.write(KEY + "\n")
+        f.flush()
+        rpc.call("add_model", name=name, baseUrl=p.url, dialect=dialect, model="fake-1", keyFile=f.name, replace=True, **more)
+        yield p
+        assert p.violations == [], p.violations
+
+
+def submit(rpc, prompt, **more):
+    return rpc.call("submit_turn", driver="loop", input=[{"type": "text", "text": prompt}], **more)
+
+
+def events(rpc, turn, *types):
+    return [e for e in rpc.events(turnId=turn["turnId"]) if not types or e["type"] in types]
+
+
+def ended(rpc, turn):
+    return until("the turn ends", lambda: (e := events(rpc, turn, "turn.completed", "turn.failed")) and e[0])
+
+
+def completed(rpc, turn):
+    end = ended(rpc, turn)
+    assert end["type"] == "turn.completed", (end, [(e["type"], e["payload"]) for e in events(rpc, turn, "model.failed", "tool.failed")])
+    return end
+
+
+def call(name, **arguments):
+    return {"name": name, "arguments": arguments}
+
+
+def test_a_model_answers(home):
+    for dialect in DIALECTS:
+        with home.rpc() as rpc, model(home, rpc, [{"text": "It is five.", "reasoning": "counting"}], dialect=dialect) as p:
+            turn = submit(rpc, "what is the time?")
+            end = completed(rpc, turn)
+            assert end["payload"]["summary"] == "It is five.", end
+            texts = "".join(e["payload"].get("text", "") for e in events(rpc, turn, "model.delta"))
+            assert texts == "It is five.", (dialect, texts)
+            assert "what is the time?" in p.requests[0].texts[-1] and p.requests[0].key == KEY, p.requests[0].texts
+            harness.validate(harness.event_validators(), rpc.events())
+    assert KEY not in json.dumps(rpc_dump(home)), "the key is nowhere in the log"
+    home.cli("store", "verify")
+
+
+def rpc_dump(home):
+    with home.rpc() as rpc:
+        return rpc.events()
+
+
+def test_tools_run_and_their_results_are_sent(home):
+    for dialect in DIALECTS:
+        script = [{"text": "Looking.", "calls": [call("shell", command="echo one; echo two >&2; exit 3"), call("read_file", path="missing.txt")]},
+                  {"text": "Done."}]
+        with home.rpc() as rpc, model(home, rpc, script, dialect=dialect) as p:
+            turn = submit(rpc, "try it", options={"cwd": home.work})
+            completed(rpc, turn)
+            results = p.requests[1].results
+            assert len(results) == 2 and "one" in str(results[0]) and "two" in str(results[0]) and "3" in str(results[0]), results
+            assert "missing.txt" in str(results[1]), results
+            order = [e["type"] for e in events(rpc, turn, "model.completed", "tool.started", "tool.result", "tool.failed", "model.requested")]
+            assert order.index("tool.started") > order.index("model.completed"), "no tool before the whole answer is durable"
+            usage = events(rpc, turn, "model.completed")[0]["payload"]["usage"]
+            assert usage["inputTokens"] > 0 and usage["outputTokens"] > 0, usage
+
+
+def test_unknown_tools_and_wrong_arguments_are_told_to_the_model(home):
+    script = [{"calls": [call("no_such_tool", x=1), call("read_file", file="a")]}, {"text": "I see."}]
+    with home.rpc() as rpc, model(home, rpc, script) as p:
+        completed(rpc, submit(rpc, "go"))
+        results = p.requests[1].results
+        assert "no_such_tool" in str(results[0]) and "path" in str(results[1]), results
+
+
+def test_a_conversation_goes_on_and_its_prefix_stays(home):
+    for dialect in DIALECTS:
+        with home.rpc() as rpc, model(home, rpc, [{"text": "One."}, {"text": "Two."}], dialect=dialect) as p:
+            turn = submit(rpc, "first")
+            completed(rpc, turn)
+            completed(rpc, submit(rpc, "second", sessionId=turn["sessionId"]))
+            texts = p.requests[1].texts
+            assert "first" in str(texts) and "second" in str(texts), texts
+            assert "One." in p.requests[1].raw.decode(), "the answer is part of the conversation"
+
+
+def test_failures_are_retried_and_then_reported(home):
+    with home.rpc() as rpc, model(home, rpc, [{"status": 529}, {"status": 429, "retry_after": 0}, {"text": "Now."}]) as p:
+        turn = submit(rpc, "go")
+        completed(rpc, turn)
+        assert len(p.requests) == 3
+        failed = events(rpc, turn, "model.failed")
+        assert [e["payload"]["retryable"] for e in failed] == [True, True], failed
+        assert [e["payload"]["attempt"] for e in events(rpc, turn, "model.requested")] == [1, 2, 3]
+    with home.rpc() as rpc, model(home, rpc, [{"status": 401, "echo_key": True}], name="refused") as p:
+        turn = submit(rpc, "go", model="refused")
+        end = ended(rpc, turn)
+        assert end["type"] == "turn.failed" and end["payload"]["category"] == "model" and "authentication" in end["payload"]["message"], end
+        assert KEY not in json.dumps(rpc.events())
+
+
+def test_another_model_is_used_when_one_fails(home):
+    with home.rpc() as rpc, model(home, rpc, [{"status": 401}], name="first") as first, model(home, rpc, [{"text": "Second."}], name="second", dialect="openai-chat") as second:
+        turn = submit(rpc, "go")
+        completed(rpc, turn)
+        assert len(first.requests) == 1 and len(second.requests) == 1
+        assert [e["payload"]["name"] for e in events(rpc, turn, "model.requested")] == ["first", "second"]
+        assert events(rpc, turn, "routing.fallback.applied"), [e["type"] for e in events(rpc, turn)]
+
+
+def test_no_money_is_spent_beyond_the_limit(home):
+    with home.rpc() as rpc, model(home, rpc, [{"text": "Dear."}]) as p:
+        end = ended(rpc, submit(rpc, "go", limits={"maxCostUsd": 0.5}))
+        assert end["type"] == "turn.failed" and end["payload"]["category"] == "price" and p.requests == [], end
+    with home.rpc() as rpc, model(home, rpc, lambda request: {"calls": [call("shell", command="true")]}) as p:
+        end = ended(rpc, submit(rpc, "go", limits={"maxTokens": 6000}))
+        assert end["type"] == "turn.failed" and end["payload"]["category"] == "limit" and len(p.requests) < 10, end
+
+
+def test_a_broken_stream_runs_no_tool(home):
+    script = [{"text": "Working", "calls": [call("shell", command="touch twice; echo x >> twice")], "cut_after_events": 4},
+              {"text": "Working", "calls": [call("shell", command="echo x >> count")], "drop_terminal": True},
+              {"text": "Fine."}]
+    with home.rpc() as rpc, model(home, rpc, script) as p:
+        turn = submit(rpc, "go")
+        completed(rpc, turn)
+        assert events(rpc, turn, "tool.started") == [], "no call of an incomplete answer runs"
+        assert len(p.requests) == 3
+
+
+def test_limits_end_the_turn(home):
+    loop = {"calls": [call("shell", command="true")]}
+    with home.rpc() as rpc, model(home, rpc, lambda request: loop) as p:
+        end = ended(rpc, submit(rpc, "go", limits={"maxRequests": 3}))
+        assert end["type"] == "turn.failed" and end["payload"]["category"] == "limit", end
+        assert len(p.requests) == 3
+
+
+def test_steering_enters_before_the_next_request(home):
+    script = [{"calls": [call("shell", command="while ! test -e go; do sleep 0.05; done")]}, {"text": "Ok."}]
+    with home.rpc() as rpc, model(home, rpc, script) as p:
+        turn = submit(rpc, "go", options={"cwd": home.work})
+        until("the tool runs", lambda: events(rpc, turn, "process.output", "tool.started"))
+        rpc.call("steer_turn", turnId=turn["turnId"], input="use blue")
+        open(os.path.join(home.work, "go"), "w").close()
+        completed(rpc, turn)
+        assert "use blue" in str(p.requests[1].texts), p.requests[1].texts
+
+
+def test_an_interrupted_turn_leaves_a_valid_history(home):
+    for dialect in DIALECTS:
+        script = [{"calls": [call("shell", command="sleep 600")]}, {"text": "Back."}]
+        with home.rpc() as rpc, model(home, rpc, script, dialect=dialect) as p:
+            turn = submit(rpc, "go")
+            until("the tool runs", lambda: events(rpc, turn, "tool.started"))
+            rpc.call("interrupt_turn", turnId=turn["turnId"])
+            assert ended(rpc, turn)["status"] == "cancelled"
+            completed(rpc, submit(rpc, "again", sessionId=turn["sessionId"]))
+            assert len(p.requests) == 2 and "again" in str(p.requests[1].texts), p.requests
+
+
+def test_interrupting_a_stream_closes_the_connection(home):
+    with home.rpc() as rpc, model(home, rpc, [{"text": "slow " * 50, "gate_after": 6}, {"text": "Next."}]) as p:
+        turn = submit(rpc, "go")
+        until("the stream began", lambda: events(rpc, turn, "model.delta"))
+        rpc.call("interrupt_turn", turnId=turn["turnId"])
+        assert ended(rpc, turn)["status"] == "cancelled"
+        assert p.requests[0].aborted.wait(harness.PATIENCE), "the provider sees the close"
+        completed(rpc, submit(rpc, "again", sessionId=turn["sessionId"]))
+
+
+def test_the_loop_survives_the_death_of_the_runtime(home):
+    script = [{"text": "Look", "calls": [call("shell", command="echo x >> count; sleep 1; cat count")], "gate_after": 2}, {"text": "Done."}]
+    with home.rpc() as rpc, model(home, rpc, script) as p:
+        turn = submit(rpc, "go", options={"cwd": home.work})
+        until("the stream began", lambda: p.requests and p.requests[0].status)
+        home.kill_part("runtime")
+        with home.rpc() as again:
+            for _ in range(20):
+                p.release()
+            completed(again, turn)
+            assert open(os.path.join(home.work, "count")).read() == "x\n", "the tool ran once"
+            assert len(p.requests) == 2, [r.body for r in p.requests]
+            again.call("verify_store")
+
+
+def test_the_instruction_files_are_part_of_the_conversation(home):
+    work = os.path.join(home.work, "repo")
+    os.makedirs(os.path.join(work, "sub"))
+    os.mkdir(os.path.join(work, ".git"))
+    for path, text in (("AGENTS.md", "Be brief."), ("sub/CLAUDE.md", "Use tabs.")):
+        with open(os.path.join(work, path), "w") as f:
+            f.write(text)
+    with home.rpc() as rpc, model(home, rpc, [{"text": "Yes."}, {"text": "Yes."}]) as p:
+        options = {"cwd": os.path.join(work, "sub"), "sandbox": {"workspace": work}}
+        turn = submit(rpc, "go", options=options)
+        completed(rpc, turn)
+        said = str(p.requests[0].texts)
+        assert said.index("Be brief.") < said.index("Use tabs."), said
+        found = [e["payload"]["refs"]["instructions"] for e in events(rpc, turn, "context.resolved") if "instructions" in e["payload"]["refs"]]
+        assert [os.path.basename(f["path"]) for f in found[0]["files"]] == ["AGENTS.md", "CLAUDE.md"], found
+        completed(rpc, submit(rpc, "again", sessionId=turn["sessionId"], options=options))
+        assert str(p.requests[1].texts).count("Be brief.") == 1, "the same instructions are sent once"
+
+
+def test_a_conversation_that_is_too_long_is_compacted(home):
+    big = "x" * 60000
+    script = [{"text": "Big. " + big}, {"text": "Bigger. " + big}, {"text": "SUMMARY: we counted to two."}, {"text": "Three."}]
+    with home.rpc() as rpc, model(home, rpc, script, contextTokens=32000) as p:
+        turn = submit(rpc, "one")
+        completed(rpc, turn)
+        completed(rpc, submit(rpc, "two", sessionId=turn["sessionId"]))
+        third = submit(rpc, "three", sessionId=turn["sessionId"])
+        completed(rpc, third)
+        assert "SUMMARY: we counted" in p.requests[3].raw.decode() and big not in p.requests[3].raw.decode()
+        assert "three" in str(p.requests[3].texts)
+        until("the compaction is recorded", lambda: "context.compaction.completed" in [e["type"] for e in rpc.events()])
+
+
+def test_the_command_line_runs_an_agent(home):
+    script = [{"text": "Writing.", "calls": [call("write_file", path="new.txt", content="made\n")]}, {"text": "Wrote new.txt."}]
+    with home.rpc() as rpc, model(home, rpc, script):
+        done = home.cli("agent", "-p", "write a file", cwd=home.work)
+        assert "Wrote new.txt." in done.text and b"write_file" in done.err, done.err
+    assert open(os.path.join(home.work, "new.txt")).read() == "made\n"
+    with home.rpc() as rpc, model(home, rpc, [{"text": "Again."}]):
+        done = home.cli("agent", "--json", "hello", cwd=home.work)
+        lines = [json.loads(line) for line in done.text.splitlines()]
+        result = lines[-1]
+        assert result["type"] == "result" and result["status"] == "completed" and result["text"] == "Again.", result
+        assert result["usage"]["inputTokens"] >= 0 and result["turnId"] and result["sessionId"], result
+    with home.rpc() as rpc, model(home, rpc, lambda request: {"calls": [call("shell", command="true")]}):
+        home.cli("agent", "-p", "--max-requests", "2", "go", cwd=home.work, status=124)
+
+
+if __name__ == "__main__":
+    harness.main(globals())
