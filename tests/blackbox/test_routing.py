@@ -230,6 +230,24 @@ def test_an_operator_overrides_limits(home):
         assert rpc.call("verify_store")["ok"]
 
 
+def test_a_task_without_a_model_is_blocked(home):
+    setup(home)
+    with home.rpc() as rpc:
+        t = turn(rpc)
+        task = rpc.call("create_task", objective="think")["taskId"]
+        rpc.call("start_task", taskId=task)
+        about = {"turnId": t["turnId"], "taskId": task}
+        rpc.call("resolve_routing", about, taskProfile={"requiredCapabilities": ["smell"]})
+        blocked = rpc.call("get_task", taskId=task)
+        assert blocked["status"] == "blocked" and blocked["blocker"]["kind"] == "routing", blocked
+        rpc.call("resolve_routing", about)
+        assert rpc.call("get_task", taskId=task)["status"] == "running"
+        rpc.call("update_task", taskId=task, status="blocked", reason="a holiday")
+        rpc.call("resolve_routing", about)
+        assert rpc.call("get_task", taskId=task)["status"] == "blocked", "blocked by something else"
+        assert rpc.call("verify_store")["ok"]
+
+
 def test_other_budgets_in_the_policy_are_reported(home):
     setup(home)
 

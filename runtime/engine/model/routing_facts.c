@@ -331,6 +331,7 @@ void engine_resolve_routing(struct engine *engine, const struct routing_ask *r, 
 	EMIT(task_profile_resolved, tx, of, .envelope.members.taskProfile = profile, .taskProfile = profile,
 	     .source = "request", .settingsSource = engine->models && engine->models->count ? "policy" : "none");
 	routing_record(tx, &s.scope, r, o, &l, &candidates, &decision);
+	task_routing_changed(tx, s.task_id, o->fitting ? NULL : o->reason);
 	jw_kstr(&tx->w, "turnId", s.scope.turn);
 	jw_kstr(&tx->w, "taskId", s.task_id);
 	jw_kraw(&tx->w, "routingDecision", decision.data, decision.len);

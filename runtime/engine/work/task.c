@@ -303,6 +303,25 @@ static void status_fact(const struct task *t, const json_t *params, struct trans
 	}
 }
 
+#define BLOCKED_BY_ROUTING "routing"
+
+void task_routing_changed(struct transaction *tx, const char *id, const char *reason)
+{
+	task_auto struct task t = TASK_INIT;
+	struct err e = ERR_INIT;
+
+	if (task_read(tx->engine, id, &t, &e) != 0 || !t.d.attemptOpen)
+		return;
+	const struct scope s = task_scope(&t.d, &tx->caller);
+	if (reason && check_status(&t, "blocked", reason, &e) == 0)
+		EMIT(task_blocked, tx, s, .envelope = { .status = "blocked", .status_reason = reason },
+		     .blockerKind = BLOCKED_BY_ROUTING,
+		     .blocker = JSON_OBJECT(blocker, .kind = BLOCKED_BY_ROUTING, .reason = reason), .reason = reason);
+	else if (!reason && t.status == TASK_BLOCKED && jval_is_str(jval_get(t.d.blocker, "kind"), BLOCKED_BY_ROUTING))
+		EMIT(task_resumed, tx, s, .envelope.status = "running", .status = "running",
+		     .reason = "a model can be used again");
+}
+
 /* byWorker: an update by the client that works on the task is also a sign of life. */
 static int updated_fact(struct engine *engine, const struct task *t, const json_t *params, struct transaction *tx,
 			const struct caller *c, struct err *e)

@@ -78,6 +78,11 @@ void task_done(struct task *t);
 int task_read(struct engine *engine, const char *id, struct task *ret, struct err *e); /* 0 found, 1 not found, −1 */
 /* ERR_NOT_FOUND also if it belongs to another uid. */
 int task_get(struct engine *engine, const char *id, const struct caller *c, struct task *ret, struct err *e);
+/*
+ * No model can be used for a task that is worked on: it becomes blocked. reason NULL: one can be used again, and a task
+ * that was blocked by this continues. Other tasks stay as they are.
+ */
+void task_routing_changed(struct transaction *tx, const char *id, const char *reason);
 
 /* The channel is disconnected: the peer's running tasks are unreachable until they are reported again. */
 void peer_tasks_unreachable(struct engine *engine, const char *channel_id, struct transaction *tx);
