@@ -262,6 +262,25 @@ def test_matchers_and_conditions():
         assert log() == ["all", "regex", "write"]
 
 
+def test_edits_and_searches_have_the_names_that_hooks_know():
+    with Hooked(pre("cat >seen.json", matcher="Edit|Glob|Grep")) as home, home.rpc() as rpc:
+        for tool, arguments, name, members in (
+                ("edit_file", {"path": "f", "oldText": "a", "newText": "b"}, "Edit", {"file_path": home.made("f"), "old_string": "a", "new_string": "b"}),
+                ("glob", {"pattern": "*", "path": "."}, "Glob", {"pattern": "*", "path": home.work}),
+                ("grep", {"pattern": "x", "include": "*.c", "context": 1}, "Grep", {"pattern": "x", "glob": "*.c", "-C": 1})):
+            with open(home.made("f"), "w", encoding="utf-8") as f:
+                f.write("a")
+            assert run_turn(rpc, home, {"type": "tool_call", "toolName": tool, "arguments": arguments})["status"] == "completed"
+            seen = json.loads(home.text("seen.json"))
+            assert seen["tool_name"] == name and seen["tool_input"] == members, seen
+            os.unlink(home.made("seen.json"))
+    with Hooked(pre(says(updatedInput={"file_path": "g", "old_string": "a", "new_string": "c"}), matcher="Edit")) as home, home.rpc() as rpc:
+        with open(home.made("g"), "w", encoding="utf-8") as f:
+            f.write("a")
+        run_turn(rpc, home, {"type": "tool_call", "toolName": "edit_file", "arguments": {"path": "f", "oldText": "a", "newText": "b"}})
+        assert home.text("g") == "c", "a hook changes an edit"
+
+
 def test_hooks_do_not_look_at_hooks():
     with Hooked(pre("echo x >>log", matcher="*")) as home, home.rpc() as rpc:
         rpc.run(["true"], cwd=home.work)

@@ -6,7 +6,9 @@
  *   read_file          Read {file_path, offset?, limit?}
  *   write_file         Write {file_path, content, …}
  *   apply_patch        Edit {file_path, file_paths, patch}; a matcher may also say Write, MultiEdit or apply_patch
+ *   edit_file          Edit {file_path, old_string, new_string, replace_all?}; or Write, MultiEdit, edit_file
  *   list_directory     LS {path}
+ *   glob, grep         Glob {pattern, path?}, Grep {pattern, path?, glob?, -i?, -C?}
  *
  * Other tools keep their own names and arguments. Paths of bailiff's own tools are made absolute. A call that works on
  * several files is passed to hooks once per file.
@@ -32,13 +34,26 @@ static const struct mapping {
 	struct {
 		const char *ours, *theirs;
 		bool is_path;
-	} member[2];
+	} member[4];
 } mappings[] = {
 	{ "shell", { "Bash", "shell" }, { { "commandLine", "command", false } } },
 	{ "read_file", { "Read", "read_file" }, { { "path", "file_path", true } } },
 	{ "write_file", { "Write", "write_file" }, { { "path", "file_path", true } } },
 	{ "apply_patch", { "Edit", "Write", "MultiEdit", "apply_patch" }, { { 0 } } },
 	{ "list_directory", { "LS", "list_directory" }, { { "path", "path", true } } },
+	{ "edit_file",
+	  { "Edit", "Write", "MultiEdit", "edit_file" },
+	  { { "path", "file_path", true },
+	    { "oldText", "old_string", false },
+	    { "newText", "new_string", false },
+	    { "replaceAll", "replace_all", false } } },
+	{ "glob", { "Glob", "glob" }, { { "path", "path", true } } },
+	{ "grep",
+	  { "Grep", "grep" },
+	  { { "path", "path", true },
+	    { "include", "glob", false },
+	    { "ignoreCase", "-i", false },
+	    { "context", "-C", false } } },
 };
 #define PATCHING (&mappings[3])
 
