@@ -514,8 +514,7 @@ static int write_queued(struct store *s, const struct queue_doc *d, struct jw *w
 		jw_kuint(w, "position", position++);
 		if (r == 0) {
 			jw_kstr(w, "status", t.status);
-			if (t.preview.type == JT_STRING)
-				jw_kraw(w, "preview", t.preview.text, t.preview.len);
+			view_write_members(w, &turn_schema, &t, "source driver preview submittedAt");
 		}
 		jw_obj_end(w);
 	}
@@ -535,8 +534,10 @@ int view_write_queue(struct store *s, const char *thread_id, struct jw *w, struc
 	if (r == 0 && write_queued(s, &d, w, e) < 0)
 		return -1;
 	jw_arr_end(w);
-	if (r == 0)
+	if (r == 0) {
 		jw_kstr(w, "resumeState", d.resumeState[0] ? d.resumeState : "running");
+		view_write_json(w, "queuePolicy", d.policy);
+	}
 	return 0;
 }
 

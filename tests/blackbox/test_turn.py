@@ -129,6 +129,8 @@ def test_queue(home):
         order = rpc.call("promote_queued_turn", queuedTurnId=fourth["queuedTurnId"])["order"]
         assert order == [fourth["turnId"], second["turnId"], third["turnId"]], order
         assert [q["turnId"] for q in thread(rpc, first)["queuedTurns"]] == order
+        queue = rpc.call("get_snapshot", kind="queue_snapshot", threadId=first["threadId"])["snapshot"]
+        assert queue["queuePolicy"] == "in_order" and queue["queuedTurns"][0]["source"] == "client" and queue["queuedTurns"][0]["submittedAt"], queue
         assert rpc.fails("remove_queued_turn", {}, code=-32602).data["field"] == "queuedTurnId"
         rpc.fails("remove_queued_turn", {"queuedTurnId": second["turnId"], "turnId": third["turnId"]}, code=-32602)
         removed = rpc.call("remove_queued_turn", turnId=second["turnId"])
