@@ -2,6 +2,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/jw.h"
+#include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "supervisor/common/role_sandbox.h"
 #include "supervisor/model/model.h"
@@ -146,6 +147,8 @@ int main(void)
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	mlock(&secrets, sizeof secrets);
 	signal(SIGPIPE, SIG_IGN);
+	log_setup("bailiff-model", LOG_LEVEL_ERROR,
+		  false); /* stderr is for the failure; doctor reports a missing Landlock */
 	int r = read_input(&in, &body, &f);
 	const bool invalid = r < 0;
 	if (r == 0)

@@ -14,7 +14,7 @@ import time
 
 import harness
 import npm
-from harness import BUILD, PATIENCE, ROOT, Skip, environment, marked, until
+from harness import BUILD, PATIENCE, ROOT, Skip, environment, kernel_without, marked, until
 from net import allow, network_home
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "fakes"))
@@ -54,8 +54,8 @@ class Folder:
 class Run:
     """One process of bailiff-model."""
 
-    def __init__(self, line, body=b"", env=None):
-        self.process = subprocess.Popen([MODEL], env=environment(**(env or {})), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    def __init__(self, line, body=b"", env=None, through=()):
+        self.process = subprocess.Popen([*through, MODEL], env=environment(**(env or {})), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.feeder = threading.Thread(target=self.feed, args=(line.encode() + b"\n" + body,), daemon=True)
         self.feeder.start()
 
@@ -333,6 +333,11 @@ def test_the_key_is_nowhere_else():
         assert state["NoNewPrivs"] == "1" and (sanitized or state["Seccomp"] == "2"), state
         p.release(100)
         assert run.end()[0] == 0
+
+
+def test_without_landlock_stderr_has_nothing_else():
+    status, head, _, failure = Run(request("http://127.0.0.1:1/"), through=kernel_without("landlock_create_ruleset")).end()
+    assert status == 1 and head is None and failure["category"] == "connect", failure
 
 
 def test_bodies_of_several_megabytes():
