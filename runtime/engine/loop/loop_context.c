@@ -76,27 +76,23 @@ static const char shell_schema[] =
 	"\"command\":{\"type\":\"string\",\"description\":\"run by /bin/sh -c\"},"
 	"\"cwd\":{\"type\":\"string\",\"description\":\"absolute path; default: the working directory\"},"
 	"\"timeoutMs\":{\"type\":\"integer\",\"minimum\":1,\"description\":\"end the command after this time\"},"
+	"\"sandbox\":{\"type\":\"object\",\"description\":\"more access, as a result that reports a denial names it\"},"
 	"\"justification\":{\"type\":\"string\",\"description\":\"why it is needed, shown to the person who approves "
 	"it\"}}}";
 
+static void add_tool(void *ctx, const struct tool *t)
+{
+	json_t *schema = json_loads(t->builtin == TOOL_SHELL ? shell_schema : t->schema, 0, NULL);
+
+	json_array_append_new(ctx, json_pack("{s:s,s:s,s:o}", "name", t->name, "description", t->description, "schema",
+					     schema ? schema : json_object()));
+}
+
 json_t *loop_tools(struct engine *engine, const struct turn_doc *t)
 {
-	buf_auto struct buf text = BUF_INIT;
-	struct jw w = jw_on(&text);
-	json_t *tools = json_array(), *row;
-	size_t i;
+	json_t *tools = json_array();
 
-	tool_list_json(engine, (uint32_t)t->uid, t->sessionId, false, &w);
-	json_auto_t *all = json_loadb(text.data, text.len, 0, NULL);
-	json_array_foreach (all, i, row) {
-		const char *name = json_get_text(row, "name");
-		json_t *schema = strcmp(name, "shell") == 0 ? json_loads(shell_schema, 0, NULL)
-							    : json_incref(json_object_get(row, "inputSchema"));
-
-		json_array_append_new(tools, json_pack("{s:s,s:s,s:o}", "name", name, "description",
-						       json_get_text(row, "description"), "schema",
-						       schema ? schema : json_object()));
-	}
+	tool_each(engine, (uint32_t)t->uid, t->sessionId, add_tool, tools);
 	return tools;
 }
 
