@@ -25,9 +25,7 @@ static const struct limit_option limits[] = {
 	{ OPT_run_IDLE_TIMEOUT, "idleMs", text_duration_ms },
 	{ OPT_run_CPU_TIME, "cpuMs", text_duration_ms },
 	{ OPT_run_OUTPUT_LIMIT, "outputBytes", text_size_bytes },
-#define PLAN_LIMIT(NAME, key, controller, UNIT, least, most, otherwise) { OPT_run_##NAME, key, LIMIT_PARSE_##UNIT },
-#include "sandbox/plan_limits.def"
-#undef PLAN_LIMIT
+	TREE_LIMIT_OPTIONS(run),
 };
 
 /* A program on a terminal needs TERM: ours, or the one that bailiff's own screen emulates. */

@@ -270,11 +270,7 @@ static int show_session_sandbox(struct cli *c, const char *given)
 static int create_sandbox(struct cli *c)
 {
 	static const struct sandbox_options options = SANDBOX_OPTIONS(sandbox);
-	static const struct limit_option limits[] = {
-#define PLAN_LIMIT(NAME, key, controller, UNIT, least, most, otherwise) { OPT_sandbox_##NAME, key, LIMIT_PARSE_##UNIT },
-#include "sandbox/plan_limits.def"
-#undef PLAN_LIMIT
-	};
+	static const struct limit_option limits[] = { TREE_LIMIT_OPTIONS(sandbox) };
 	const struct opts *o = &c->opts;
 	const char *idle = opts_get(o, OPT_sandbox_IDLE);
 	request_auto struct request q = REQUEST_INIT(q);
