@@ -260,6 +260,7 @@ void commit_settled(struct store *store, struct settling *g)
 
 	if (g) {
 		store->settled = g->tip;
+		atomic_store(&store->settled_until, g->tip.sequence);
 		queue_unlinks(store, g);
 		settling_done(g);
 	}

@@ -330,7 +330,7 @@ static int replay_group(struct store *store, const struct journal_cursor *c, str
 								.length = (uint32_t)n.len };
 		buf_append(&b->records, n.data, n.len);
 	}
-	ring_push(&store->ring, b);
+	ring_push(&store->ring, b, store->settled.sequence);
 	store_batch_free(b);
 	store->last = l->last_sequence;
 	return 0;

@@ -42,8 +42,10 @@ static void double_cap(struct ring *r)
 	r->cap = cap;
 }
 
+static uint64_t last_of(const struct ring_part *p) { return p->first + p->count - 1; }
+
 /* Takes the records and not copies: the batch is freed right after its dispatch. */
-void ring_push(struct ring *r, struct store_batch *b)
+void ring_push(struct ring *r, struct store_batch *b, uint64_t settled)
 {
 	struct ring_part *p;
 
@@ -62,7 +64,7 @@ void ring_push(struct ring *r, struct store_batch *b)
 	b->nevents = b->events_cap = 0;
 	r->bytes += part_bytes(p);
 	/* keep the newest part, however large: the range must end at the last sequence */
-	while (r->bytes > RING_BYTES_MAX && r->count > 1)
+	while (r->bytes > RING_BYTES_MAX && r->count > 1 && last_of(part_at(r, 0)) <= settled)
 		drop_first(r);
 }
 

@@ -212,7 +212,7 @@ static void batch_run(struct store *store, struct completion *c)
 	store->pending--;
 	if (b->status == 0 && b->nevents) {
 		store->last = b->last_sequence;
-		ring_push(&store->ring, b);
+		ring_push(&store->ring, b, atomic_load(&store->settled_until));
 	}
 	speculative_resolve(store, b);
 	if (b->done)

@@ -104,6 +104,7 @@ static int load_txn(struct store *store, struct db *d, MDB_txn *txn, struct err 
 	if (!store->runtime_id[0])
 		memcpy(store->runtime_id, id, n); /* only once: after a reopen other threads may be reading it */
 	store->settled = tip;
+	atomic_store(&store->settled_until, tip.sequence);
 	store->applied_there = applied;
 	pthread_mutex_lock(&store->mutex);
 	store->models = models ? DB_MODELS_B : DB_MODELS_A;

@@ -85,8 +85,9 @@ struct store {
 	char journal_note[160]; /* why there is no journal */
 
 	atomic_bool full;
-	atomic_bool cancel, closing; /* either: worker jobs return as soon as possible */
-	_Atomic uint64_t first;      /* sequence of the first event that retention has kept */
+	atomic_bool cancel, closing;    /* either: worker jobs return as soon as possible */
+	_Atomic uint64_t first;         /* sequence of the first event that retention has kept */
+	_Atomic uint64_t settled_until; /* settled.sequence, for the loop thread */
 
 	/* owned by the writer thread */
 	struct tip settled;     /* newest event in the database */
