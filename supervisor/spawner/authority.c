@@ -45,6 +45,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -52,6 +53,19 @@
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
 #endif
+
+/* Linux 6.13; <linux/pidfd.h> may be older. */
+struct process_info {
+	uint64_t mask;
+	uint64_t cgroup;
+	uint32_t pid, tgid, ppid;
+	uint32_t ruid, rgid, euid, egid, suid, sgid, fsuid, fsgid;
+	int32_t exit_code;
+};
+#define PROCESS_INFO_PID (1u << 0)
+#define PROCESS_INFO_CREDS (1u << 1)
+#define GET_PROCESS_INFO _IOWR(0xFF, 11, struct process_info)
+_Static_assert(sizeof(struct process_info) == 64, "the kernel's first version of this struct");
 
 #define LIST_NAME "root-write-roots"
 #define LIST_MAX (64u << 10)
@@ -206,12 +220,26 @@ static long status_number(const char *text, const char *label, int skip)
 }
 
 /*
- * A process that connected as root and has changed its uid since no longer has root's authority. The guard's own child
- * is about to change its uid.
+ * Reads the uid and the parent of the process; false if the kernel is too old, or the process has ended.
+ * /proc/PID/status has the same, but the kernel formats much more for it.
  */
-static bool is_root_process(pid_t pid)
+static bool read_process_info(int pidfd, struct process_info *ret)
+{
+	const uint64_t wanted = PROCESS_INFO_PID | PROCESS_INFO_CREDS;
+	*ret = (struct process_info){ .mask = wanted };
+	return pidfd >= 0 && ioctl(pidfd, GET_PROCESS_INFO, ret) == 0 && (ret->mask & wanted) == wanted;
+}
+
+/*
+ * A process that connected as root and has changed its uid since no longer has root's authority. The guard's own child
+ * is about to change its uid; only a child of the guard, like the spawner, needs to be asked for its name.
+ */
+static bool is_root_process(pid_t pid, int pidfd)
 {
 	char text[4096];
+	struct process_info info;
+	if (read_process_info(pidfd, &info) && (info.euid != 0 || (pid_t)info.ppid != getppid()))
+		return info.euid == 0;
 	if (proc_read(pid, "status", text, sizeof text) < 0 || status_number(text, "\nUid:", 1) != 0)
 		return false;
 	return !(strncmp(text, "Name:\tbailiff-guard\n", 20) == 0 && status_number(text, "\nPPid:", 0) == getppid());
@@ -231,7 +259,7 @@ bool authority_is_present(int client)
 		if (errno != ENOPROTOOPT) /* kernels before 6.5 do not support it */
 			return false;
 	}
-	return is_root_process(cred.pid) && (pidfd < 0 || !has_ended(pidfd));
+	return is_root_process(cred.pid, pidfd) && (pidfd < 0 || !has_ended(pidfd));
 }
 
 /* ---- directories ---- */
@@ -388,11 +416,12 @@ static int check_own_files(const struct authority *a, const struct plan_head *pl
 
 static int check_confined(struct authority *a, const struct plan_head *plan, bool present, struct err *e)
 {
-	bool changed = false;
+	bool changed = false, needs_grant[PLAN_MOUNTS_MAX] = { false };
 	for (uint32_t i = 0; i < plan->mount_count; i++) {
 		const char *path = path_of(plan, i);
 		if (!is_roots(plan_mount(plan, i)) || is_toolchain(a, plan, i))
 			continue;
+		needs_grant[i] = true;
 		if (check_folder(a, path, plan_mount(plan, i)->kind == PLAN_MOUNT_WRITE, e) < 0)
 			return -1;
 		if (!present && !granted_for(a, path, now_s()))
@@ -402,7 +431,7 @@ static int check_confined(struct authority *a, const struct plan_head *plan, boo
 	if (check_own_files(a, plan, e) < 0)
 		return -1;
 	for (uint32_t i = 0; present && i < plan->mount_count; i++) {
-		if (is_roots(plan_mount(plan, i)) && !is_toolchain(a, plan, i))
+		if (needs_grant[i])
 			changed |= record_grant(a, path_of(plan, i));
 	}
 	if (changed)
