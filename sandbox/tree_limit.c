@@ -464,12 +464,20 @@ int tree_limiter_make(struct tree_limiter *t, const struct plan_key *key, const 
 	return 0;
 }
 
+/* Most commands have no limits: this spares a lookup in each hierarchy. */
+static bool has_leaves(int folder)
+{
+	struct stat st;
+
+	return fstat(folder, &st) < 0 || st.st_nlink > 2;
+}
+
 void tree_limiter_remove(struct tree_limiter *t, const struct plan_key *key)
 {
 	char name[LEAF_NAME_MAX];
 
 	leaf_name(key, name);
 	for (int i = 0; i < TREE_LIMITS; i++)
-		if (t->of[i].folder >= 0 && !t->of[i].v2)
+		if (t->of[i].folder >= 0 && !t->of[i].v2 && has_leaves(t->of[i].folder))
 			unlinkat(t->of[i].folder, name, AT_REMOVEDIR);
 }

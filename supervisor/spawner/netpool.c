@@ -40,14 +40,14 @@ static int take_used(struct netpool *p, size_t i)
 int netpool_take(struct netpool *p, uid_t owner)
 {
 	p->asked = true;
-	for (size_t i = p->nused; owner != NETPOOL_ANY && i-- > 0;) {
+	for (size_t i = p->nused; i-- > 0;) {
 		if (p->used[i].owner == owner)
 			return take_used(p, i);
 	}
 	return p->count > 0 ? p->fd[--p->count] : -1;
 }
 
-bool netpool_wants(const struct netpool *p) { return p->asked && p->home >= 0 && p->count < NETPOOL_MAX; }
+bool netpool_wants(const struct netpool *p) { return p->asked && p->home >= 0 && p->count < NETPOOL_NEW; }
 
 static bool read_file(int folder, const char *name, bool first_line, struct buf *out)
 {
@@ -123,7 +123,7 @@ static bool is_unused(struct netpool *p, int fd)
 void netpool_give_back(struct netpool *p, int fd, uid_t owner)
 {
 	fd_auto int ns = fd;
-	if (ns < 0 || owner == NETPOOL_ANY || !is_unused(p, ns))
+	if (ns < 0 || !is_unused(p, ns))
 		return;
 	if (p->nused == NETPOOL_MAX) {
 		fd_auto int oldest = take_used(p, 0);

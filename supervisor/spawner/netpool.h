@@ -20,12 +20,12 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#define NETPOOL_MAX 8
-#define NETPOOL_ANY ((uid_t)-1) /* the user is not known yet: gets a new namespace only */
+#define NETPOOL_MAX 8 /* that came back */
+#define NETPOOL_NEW 2
 
 struct netpool {
 	int home; /* the spawner's own network namespace; −1 = the pool is disabled */
-	int fd[NETPOOL_MAX];
+	int fd[NETPOOL_NEW];
 	size_t count;
 	struct {
 		int fd;
@@ -42,7 +42,7 @@ void netpool_done(struct netpool *p);
 int netpool_take(struct netpool *p, uid_t owner);
 /* Takes back, or closes, the namespace of a command of this user, all of whose processes must have ended. */
 void netpool_give_back(struct netpool *p, int fd, uid_t owner);
-/* Whether the pool is not full: call netpool_fill when idle. */
+/* Whether there are too few new ones: call netpool_fill when idle. */
 bool netpool_wants(const struct netpool *p);
 /* Creates one namespace. */
 void netpool_fill(struct netpool *p);

@@ -20,6 +20,7 @@
 #define FAILURES_MAX 3u
 #define RETRY_USES 32u /* uses after which a kind that failed is tried again */
 #define EXPIRE_MS 60000
+#define SPARE_MS 5000                   /* after that long without a use, one sandbox of a kind is enough */
 #define EARLY_CHECK_NS (2 * 1000000ull) /* from a request until its start */
 
 void prebuilt_pool_init(struct prebuilt_pool *pool, struct cgroup_tree *cgroup, struct idmap *idmap,
@@ -128,6 +129,12 @@ static void drop_stale(struct prebuilt_pool *pool)
 	}
 }
 
+/* A kind that is not in use keeps one, so that an idle daemon has few processes. */
+static size_t wanted_of(const struct prebuilt_pool *pool, const struct prebuilt_kind *k, uint64_t now)
+{
+	return now - k->used_ns <= SPARE_MS * 1000000ull || !pool->wanted ? pool->wanted : 1;
+}
+
 int prebuilt_expire(struct prebuilt_pool *pool)
 {
 	uint64_t now = clock_boot_ns();
@@ -136,7 +143,11 @@ int prebuilt_expire(struct prebuilt_pool *pool)
 		struct prebuilt_kind *k = &pool->kinds[i];
 		if (k->count && now - k->used_ns > KEEP_NS)
 			drop_kind(pool, k);
-		if (k->count)
+		while (k->count > wanted_of(pool, k, now))
+			prebuilt_free(pool, &k->spare[--k->count]);
+		if (k->count > 1)
+			wait_ms = SPARE_MS;
+		else if (k->count && wait_ms < 0)
 			wait_ms = EXPIRE_MS;
 	}
 	return wait_ms;
@@ -144,10 +155,11 @@ int prebuilt_expire(struct prebuilt_pool *pool)
 
 /* ---- taking and making ---- */
 
-static struct prebuilt_kind *kind_of(struct prebuilt_pool *pool, const struct step_shape *shape)
+static struct prebuilt_kind *kind_of(struct prebuilt_pool *pool, const struct step_shape *shape, uid_t owner)
 {
 	for (size_t i = 0; i < PREBUILT_SHAPES; i++) {
-		if (pool->kinds[i].used_ns && memcmp(&pool->kinds[i].shape, shape, sizeof *shape) == 0)
+		if (pool->kinds[i].used_ns && pool->kinds[i].owner == owner &&
+		    memcmp(&pool->kinds[i].shape, shape, sizeof *shape) == 0)
 			return &pool->kinds[i];
 	}
 	return NULL;
@@ -184,14 +196,16 @@ static void take_out(struct prebuilt_kind *k, size_t i, struct prebuilt *ret)
 	memmove(k->spare + i, k->spare + i + 1, (k->count - i) * sizeof *k->spare);
 }
 
-bool prebuilt_take_generic(struct prebuilt_pool *pool, const struct step_shape *shape, struct prebuilt *ret)
+bool prebuilt_take_generic(struct prebuilt_pool *pool, const struct step_shape *shape, uid_t owner,
+			   struct prebuilt *ret)
 {
 	if (!pool->wanted)
 		return false;
-	struct prebuilt_kind *k = kind_of(pool, shape);
+	struct prebuilt_kind *k = kind_of(pool, shape, owner);
 	if (!k) {
 		k = new_kind(pool, 0, PREBUILT_SHAPES);
 		k->shape = *shape;
+		k->owner = owner;
 	}
 	k->used_ns = clock_boot_ns();
 	if (k->count)
@@ -289,6 +303,7 @@ bool prebuilt_take_dedicated(struct prebuilt_pool *pool, const struct plan_head 
 		k = new_kind(pool, PREBUILT_SHAPES, PREBUILT_KINDS);
 		if (prebuilt_key_init(&k->key, plan, id) < 0)
 			return false;
+		k->owner = k->key.uid;
 	}
 	k->hint = start->hint;
 	if (++k->uses % RETRY_USES == 0)
@@ -323,9 +338,9 @@ void prebuilt_check_early(struct prebuilt_pool *pool, uint64_t hint, uint64_t to
 	pool->early_check.pid = k->spare[i].pid;
 }
 
-void prebuilt_failed(struct prebuilt_pool *pool, const struct step_shape *shape)
+void prebuilt_failed(struct prebuilt_pool *pool, const struct step_shape *shape, uid_t owner)
 {
-	struct prebuilt_kind *k = kind_of(pool, shape);
+	struct prebuilt_kind *k = kind_of(pool, shape, owner);
 	if (k)
 		k->failures++;
 }
@@ -334,9 +349,10 @@ struct prebuilt_kind *prebuilt_wanted_kind(struct prebuilt_pool *pool)
 {
 	uint64_t now = clock_boot_ns();
 	struct prebuilt_kind *best = NULL;
-	for (size_t i = 0; i < PREBUILT_KINDS; i++) {
+	/* Dedicated ones first: a start that finds one leaves less to do, and needs no generic one. */
+	for (size_t i = PREBUILT_KINDS; i-- > 0;) {
 		struct prebuilt_kind *k = &pool->kinds[i];
-		if (!k->used_ns || k->count >= pool->wanted || k->failures >= FAILURES_MAX ||
+		if (!k->used_ns || k->count >= wanted_of(pool, k, now) || k->failures >= FAILURES_MAX ||
 		    now - k->used_ns > KEEP_NS)
 			continue;
 		if (k->key.plan && k->uses < DEDICATED_FROM)
@@ -361,20 +377,26 @@ void prebuilt_add(struct prebuilt_kind *k, const struct prebuilt *one) { k->spar
 
 void prebuilt_name_leaf(struct prebuilt_pool *pool, const struct plan_key *key, uid_t owner, struct prebuilt *one)
 {
+	prebuilt_hold(pool, key, &one->leaf, owner, one->pidfd, &one->mounts, &one->net);
+	free(one->fingerprint);
+	one->fingerprint = NULL;
+}
+
+void prebuilt_hold(struct prebuilt_pool *pool, const struct plan_key *key, const struct plan_key *leaf, uid_t owner,
+		   int init, int *mounts, int *net)
+{
 	if (pool->nleaves == pool->leaves_size) {
 		pool->leaves_size = pool->leaves_size ? 2 * pool->leaves_size : 64;
 		pool->leaves = mem_realloc(pool->leaves, pool->leaves_size * sizeof *pool->leaves);
 	}
-	int pidfd = one->net < 0 ? -1 : fcntl(one->pidfd, F_DUPFD_CLOEXEC, 0);
+	int pidfd = *net < 0 ? -1 : fcntl(init, F_DUPFD_CLOEXEC, 0);
 	if (pidfd < 0)
-		fd_close(&one->net);
+		fd_close(net);
 	pool->leaves[pool->nleaves++] = (struct prebuilt_leaf){
 		.key = *key,
-		.leaf = one->leaf,
-		.held = { .mounts = fd_take(&one->mounts), .net = fd_take(&one->net), .pidfd = pidfd, .owner = owner }
+		.leaf = *leaf,
+		.held = { .mounts = fd_take(mounts), .net = fd_take(net), .pidfd = pidfd, .owner = owner }
 	};
-	free(one->fingerprint);
-	one->fingerprint = NULL;
 }
 
 struct plan_key prebuilt_forget_leaf(struct prebuilt_pool *pool, const struct plan_key *key)

@@ -4,9 +4,10 @@
 /*
  * Prebuilt sandboxes: inits that wait for a command. Each is used once. There are two kinds:
  *
- * A *generic* one has run the steps of STEP_PREBUILT and fits every plan of its shape (step_shape_of). Everything that
- * depends on the peer or on paths (write roots, hidden and protected paths; ids, capabilities, Landlock, seccomp) is
- * done after the command's message arrives, exactly as in a sandbox that is built on demand.
+ * A *generic* one has run the steps of STEP_PREBUILT and fits every plan of its shape (step_shape_of) of one user,
+ * whose network namespace it has (netpool.h). Everything else that depends on the peer or on paths (write roots, hidden
+ * and protected paths; ids, capabilities, Landlock, seccomp) is done after the command's message arrives, exactly as in
+ * a sandbox that is built on demand.
  *
  * A *dedicated* one is built for one peer and one plan without its command (prebuilt_key.h) and has run every step of
  * the init. Only what is executed, where, and with which environment and descriptors is missing. The spawner records
@@ -70,6 +71,7 @@ struct prebuilt {
 };
 
 struct prebuilt_kind {
+	uid_t owner;             /* the peer whose commands use it */
 	struct step_shape shape; /* of a generic kind */
 	struct prebuilt_key key; /* of a dedicated kind */
 	uint64_t hint;           /* of the last start that wanted one */
@@ -88,7 +90,7 @@ struct prebuilt_held {
 	uid_t owner; /* the peer whose command uses net */
 };
 
-/* The cgroup name and namespaces of a running sandbox that was prebuilt. */
+/* The cgroup name and namespaces of a running sandbox. */
 struct prebuilt_leaf {
 	struct plan_key key, leaf;
 	struct prebuilt_held held;
@@ -121,13 +123,14 @@ void prebuilt_pool_init(struct prebuilt_pool *pool, struct cgroup_tree *cgroup, 
 void prebuilt_pool_done(struct prebuilt_pool *pool);
 
 /* Returns a matching one, owned by the caller; false = none. Records that the kind is in use. */
-bool prebuilt_take_generic(struct prebuilt_pool *pool, const struct step_shape *shape, struct prebuilt *ret);
+bool prebuilt_take_generic(struct prebuilt_pool *pool, const struct step_shape *shape, uid_t owner,
+			   struct prebuilt *ret);
 bool prebuilt_take_dedicated(struct prebuilt_pool *pool, const struct plan_head *plan, const struct spawn_identity *id,
 			     const struct spawn_msg *start, struct prebuilt *ret);
 /* Checks the one that a start with this hint would take now, so that the start with this token need not. */
 void prebuilt_check_early(struct prebuilt_pool *pool, uint64_t hint, uint64_t token);
 /* Records that one of this shape was dead when it was needed. */
-void prebuilt_failed(struct prebuilt_pool *pool, const struct step_shape *shape);
+void prebuilt_failed(struct prebuilt_pool *pool, const struct step_shape *shape, uid_t owner);
 void prebuilt_free(struct prebuilt_pool *pool, struct prebuilt *one); /* kills it */
 
 /* Returns a kind that has too few sandboxes, or NULL. */
@@ -150,6 +153,9 @@ void prebuilt_on_ready(struct prebuilt_pool *pool, int fd);
 
 /* A command of this user runs in this one now; its namespaces are held until the leaf is forgotten. */
 void prebuilt_name_leaf(struct prebuilt_pool *pool, const struct plan_key *key, uid_t owner, struct prebuilt *one);
+/* The same for one that was built on demand; takes `mounts` and `net`. */
+void prebuilt_hold(struct prebuilt_pool *pool, const struct plan_key *key, const struct plan_key *leaf, uid_t owner,
+		   int init, int *mounts, int *net);
 /* Returns the name of the command's leaf and forgets it: the command's own key if it was not prebuilt. */
 struct plan_key prebuilt_forget_leaf(struct prebuilt_pool *pool, const struct plan_key *key);
 

@@ -435,6 +435,9 @@ static int start_new(const struct start *t, int *ret_pidfd, struct err *e)
 	t->answer->pid = pid;
 	t->answer->start_time = proc_start_time(pid);
 	t->answer->layers = c->layers;
+	int mounts = -1; /* the init has not left the host's mounts yet */
+	if (net >= 0)
+		prebuilt_hold(&s->prebuilt, &t->m->key, &t->m->key, id->peer_uid, *ret_pidfd, &mounts, &net);
 	return 0;
 }
 
@@ -488,7 +491,7 @@ static int start_generic(const struct start *t, int *ret_pidfd, struct err *e)
 	struct prebuilt one;
 	struct tree_files limits;
 	if (!step_shape_of(t->plan, &shape) || t->id->ngroups > PREBUILT_MSG_GROUPS_MAX ||
-	    !prebuilt_take_generic(&s->prebuilt, &shape, &one))
+	    !prebuilt_take_generic(&s->prebuilt, &shape, t->id->peer_uid, &one))
 		return 0;
 	if (make_limits(t, &one.leaf, &limits, e) < 0) {
 		prebuilt_free(&s->prebuilt, &one);
@@ -497,7 +500,7 @@ static int start_generic(const struct start *t, int *ret_pidfd, struct err *e)
 	int r = send_prebuilt_msg(t, &one, &limits);
 	tree_files_close(&limits);
 	if (r < 0) {
-		prebuilt_failed(&s->prebuilt, &shape);
+		prebuilt_failed(&s->prebuilt, &shape, t->id->peer_uid);
 		prebuilt_free(&s->prebuilt, &one);
 		tree_limiter_remove(&s->limiter, &t->m->key);
 		return 0;
@@ -644,7 +647,7 @@ static int clone_prebuilt(struct spawner *s, const struct prebuilt_kind *k, cons
 	one->link = fds[0];
 	struct init in = init_base(s);
 	init_set_plan(&in, plan);
-	one->net = take_network(s, plan, k->key.plan ? k->key.uid : NETPOOL_ANY);
+	one->net = take_network(s, plan, k->owner);
 	in.steps.net_fd = one->net;
 	in.steps.prebuilt_fd = theirs;
 	if (k->key.plan && apply_key(s, &k->key, one, &in.steps, e) < 0)

@@ -99,6 +99,38 @@ START_TEST(each_is_used_once)
 }
 END_TEST
 
+/* Whether the sandbox was built ahead or on demand. Only a privileged spawner can check that nothing happened in one.
+ */
+START_TEST(unused_network_namespaces_are_used_again)
+{
+	char seen[16][64];
+	size_t again = 0;
+	for (size_t i = 0; i < countof(seen); i++) {
+		run_script("readlink /proc/self/ns/net");
+		snprintf(seen[i], sizeof seen[i], "%.63s", out);
+		bool known = false;
+		for (size_t k = 0; k < i && !known; k++)
+			known = strcmp(seen[k], seen[i]) == 0;
+		again += known;
+		poll(NULL, 0, i % 2 ? 20 : 0);
+	}
+	ck_assert(geteuid() != 0 || again >= countof(seen) / 2);
+}
+END_TEST
+
+START_TEST(one_stays_when_idle)
+{
+	run_script("true");
+	rig_await_prebuilt(&rig, 2);
+	for (int ms = 0; rig_prebuilt(&rig, NULL, 0) != 1; ms += 50) {
+		ck_assert_int_lt(ms, RIG_PATIENCE_MS);
+		poll(NULL, 0, 50);
+	}
+	poll(NULL, 0, 100);
+	ck_assert_uint_eq(rig_prebuilt(&rig, NULL, 0), 1);
+}
+END_TEST
+
 /* One that waits for a command of another shape is not what this one gets. */
 START_TEST(only_of_the_same_shape)
 {
@@ -233,7 +265,7 @@ END_TEST
 int main(int argc, char **argv)
 {
 	return RIG_SUITE(argc, argv, "prebuilt", "pool", setup, teardown, 300, none_before_the_first_command,
-			 each_is_used_once, only_of_the_same_shape, they_leave_with_the_spawner,
-			 they_leave_with_the_guard, a_dead_one_is_not_missed, they_know_the_hosts_mounts,
-			 their_cgroups_go);
+			 each_is_used_once, unused_network_namespaces_are_used_again, one_stays_when_idle,
+			 only_of_the_same_shape, they_leave_with_the_spawner, they_leave_with_the_guard,
+			 a_dead_one_is_not_missed, they_know_the_hosts_mounts, their_cgroups_go);
 }
