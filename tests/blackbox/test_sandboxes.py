@@ -362,7 +362,7 @@ def test_what_a_command_leaves_in_the_sandbox_of_the_session_stays(home):
 
         def start(command, **more):
             return rpc.start(command, **dict({"sandboxId": "session", "sessionId": session, "cwd": home.work}, **more))
-        first = start("echo begun; sleep 1000 & while :; do sleep 0.1; echo on; done & exit 3", yieldMs=20000, limits={"wallMs": 1000})
+        first = start("echo begun; sleep 1000 & until grep -q sleep /proc/$!/comm; do :; done; while :; do sleep 0.1; echo on; done & exit 3", yieldMs=20000, limits={"wallMs": 1000})
         exited = first["commandExited"]
         assert first["status"] == "running" and exited["exitCode"] == 3 and "begun" in first["output"]["stdout"]["data"], first
         assert {p["name"] for p in exited["running"]} == {"sh", "sleep"} and exited["runningCount"] == len(exited["running"]), exited
