@@ -178,6 +178,18 @@ def test_an_interrupted_turn_leaves_a_valid_history(home):
             assert len(p.requests) == 2 and "again" in str(p.requests[1].texts), p.requests
 
 
+def test_a_client_cannot_answer_for_the_model(home):
+    with home.rpc() as rpc, model(home, rpc, [{"text": "slow " * 50, "gate_after": 6}]) as p:
+        turn = submit(rpc, "go")
+        until("the stream began", lambda: events(rpc, turn, "model.delta"))
+        forged = {"type": "model.completed", "turnId": turn["turnId"], "threadId": turn["threadId"],
+                  "modelRequestId": events(rpc, turn, "model.requested")[0]["payload"]["modelRequestId"],
+                  "payload": {"calls": [{"toolCallId": "call_x", "id": "x", "name": "shell"}], "responseRef": "out_x"}}
+        rpc.fails("emit_events", {"sessionId": turn["sessionId"], "events": [forged]})
+        rpc.call("interrupt_turn", turnId=turn["turnId"])
+        assert p.requests
+
+
 def test_interrupting_a_stream_closes_the_connection(home):
     with home.rpc() as rpc, model(home, rpc, [{"text": "slow " * 50, "gate_after": 6}, {"text": "Next."}]) as p:
         turn = submit(rpc, "go")

@@ -80,19 +80,28 @@ static const char shell_schema[] =
 	"\"justification\":{\"type\":\"string\",\"description\":\"why it is needed, shown to the person who approves "
 	"it\"}}}";
 
-static void add_tool(void *ctx, const struct tool *t)
-{
-	json_t *schema = json_loads(t->builtin == TOOL_SHELL ? shell_schema : t->schema, 0, NULL);
-
-	json_array_append_new(ctx, json_pack("{s:s,s:s,s:o}", "name", t->name, "description", t->description, "schema",
-					     schema ? schema : json_object()));
-}
-
 json_t *loop_tools(struct engine *engine, const struct turn_doc *t)
 {
-	json_t *tools = json_array();
+	const struct caller c = { .uid = (uint32_t)t->uid, .role = ROLE_AGENT, .peer_fd = -1 };
+	buf_auto struct buf text = BUF_INIT;
+	json_t *tools = json_array(), *row;
+	size_t i;
 
-	tool_each(engine, (uint32_t)t->uid, t->sessionId, add_tool, tools);
+	engine_tool_inventory_now(engine, t->sessionId, &c, &text);
+	json_auto_t *all = json_loadb(text.data, text.len, 0, NULL);
+	json_array_foreach (json_object_get(all, "tools"), i, row) {
+		const char *name = json_get_text(row, "name");
+		const json_t *policy = json_object_get(row, "policy");
+
+		if (json_text_is(policy, "status", "denied") || json_text_is(policy, "status", "unavailable"))
+			continue;
+		json_t *schema = strcmp(name, "shell") == 0 ? json_loads(shell_schema, 0, NULL)
+							    : json_incref(json_object_get(row, "inputSchema"));
+
+		json_array_append_new(tools, json_pack("{s:s,s:s,s:o}", "name", name, "description",
+						       json_get_text(row, "description"), "schema",
+						       schema ? schema : json_object()));
+	}
 	return tools;
 }
 

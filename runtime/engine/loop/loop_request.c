@@ -68,7 +68,9 @@ static void launch(struct engine *engine, const char *turn_id)
 	    loop_request_read(engine, &t, s->request_id, &request_text, &r, &e) != 0)
 		return;
 	mem_auto char *name = jval_strdup(r.name), *process_id = jval_strdup(r.processId), *input = mem_take(&s->input);
-	if (!engine->o.model_program)
+	if (strcmp(r.status, "open") != 0 || turn_doc_ended(&t) || t.ending.type == JT_OBJECT)
+		err_set(&e, ERR_STATE, "the turn was ended before the request was sent");
+	else if (!engine->o.model_program)
 		err_set(&e, ERR_UNAVAILABLE, "bailiff-model, which calls models, was not found next to bailiffd");
 	if (e.code || model_config_find(engine, (uint32_t)t.uid, name, &m, &e) < 0) {
 		loop_owner.refused(engine, turn_id, &e, NULL, 0);

@@ -411,7 +411,8 @@ static void model_refused(struct engine *engine, const char *turn_id, const stru
 	if (!s)
 		return;
 	strmap_del(&engine->loop->streams, turn_id);
-	if (turn_read(engine, turn_id, &text, &t, &e) == 0) {
+	/* The request may have been closed with its turn. */
+	if (turn_read(engine, turn_id, &text, &t, &e) == 0 && !turn_doc_ended(&t)) {
 		struct transaction *tx = transaction_new_internal(engine);
 
 		EMIT(model_failed, tx, request_scope(&t, s->request_id),

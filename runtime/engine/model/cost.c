@@ -480,6 +480,9 @@ int routing_check_model_event(struct engine *engine, const struct emit_event *ev
 
 		if (r < 0)
 			return -1;
+		/* A client must not report an answer that the loop waits for. */
+		if (r == 0 && d.processId.type != JT_NONE)
+			return err_set(e, ERR_PERMISSION, "model request '%.64s' is made by the runtime itself", id);
 		id_copy(status, r == 0 ? d.status : "");
 	}
 	bool begins = strcmp(events[i].type, "model.requested") == 0;
