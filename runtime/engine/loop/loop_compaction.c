@@ -25,7 +25,11 @@ static const char handoff[] =
 	"their "
 	"reasons; what is known about the code; what failed; what remains to be done next. Be specific and complete.";
 
-/* Shortens results of tools, the oldest first, until the text has at most `most` bytes. */
+/*
+ * Makes the conversation short enough to be summarised: shortens results of tools, the oldest first, until it has at
+ * most `most` bytes, and then drops the oldest items. The encoders repair pairs of calls and results that this
+ * separates.
+ */
 static void prune(json_t *items, size_t most)
 {
 	mem_auto char *text = json_dumps(items, JSON_COMPACT);
@@ -47,6 +51,12 @@ static void prune(json_t *items, size_t most)
 		json_object_set_new(copy, "text", json_string(cut));
 		json_array_set_new(items, i, copy);
 		size -= n - strlen(cut);
+	}
+	while (size > most && json_array_size(items) > 1) {
+		mem_auto char *oldest = json_dumps(json_array_get(items, 0), JSON_COMPACT);
+
+		size -= strlen(oldest) < size ? strlen(oldest) : size;
+		json_array_remove(items, 0);
 	}
 }
 
