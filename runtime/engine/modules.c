@@ -13,6 +13,7 @@
 #include "runtime/engine/hook/hook.h"
 #include "runtime/engine/loop/loop.h"
 #include "runtime/engine/model/model.h"
+#include "runtime/engine/model/model_route.h"
 #include "runtime/engine/model/reservation.h"
 #include "runtime/engine/permission/permission.h"
 #include "runtime/engine/policy/policy_lookup.h"

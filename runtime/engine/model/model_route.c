@@ -1,16 +1,19 @@
 #include "runtime/engine/model/model_route.h"
 
 #include "runtime/base/clock.h"
+#include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
 #include "runtime/engine/model/model.h"
 #include "runtime/engine/model/reservation.h"
 #include "runtime/view/view_cost.h"
+#include "runtime/view/view_ids.h"
 
 #include <inttypes.h>
 
 /* An answer that is cut to less than this is not worth its input. */
 #define OUTPUT_MIN 256u
+#define OPEN_MAX 64u /* requests of one turn */
 
 /* One decision. `lookup` is the first member: the context of routing_known_limits. */
 struct route {
@@ -427,4 +430,57 @@ void model_limited(struct transaction *tx, const struct scope *s, const struct m
 					     .model = c->model,
 					     .kind = kind,
 					     .reset_at = reset_us ? reset : NULL });
+}
+
+/* ---- recovery ---- */
+
+/* With the length of the answer that the model has without limits: the limits of then are not recorded. */
+static void reserve_again(struct engine *engine, const struct turn_doc *t, const struct model_request_doc *r)
+{
+	model_config_auto struct model_config m = MODEL_CONFIG_INIT;
+	const uint64_t input = jval_uint(r->estimatedTokens, 0);
+	struct reservation x = { .uid = (uint32_t)t->uid };
+	struct err e = ERR_INIT;
+	char name[ID_SIZE];
+
+	jval_str(r->name, name, sizeof name);
+	/* Requests of clients have no name; a model may have been removed. */
+	if (!name[0] || model_config_find(engine, x.uid, name, &m, &e) < 0)
+		return;
+	x.micro_usd = m.price.known ? model_price_bound(&m.price, input, m.max_output_tokens) : 0;
+	x.tokens = input + m.max_output_tokens;
+	id_copy(x.request_id, r->modelRequestId);
+	id_copy(x.turn_id, t->turnId);
+	id_copy(x.session_id, t->sessionId);
+	reservation_set(engine, &x);
+}
+
+static bool recover_turn(void *ctx, const char *id, const char *json, size_t len)
+{
+	struct engine *engine = ctx;
+	view_ids_auto struct view_ids open = VIEW_IDS_INIT;
+	struct err e = ERR_INIT;
+	struct turn_doc t;
+
+	view_decode(&turn_schema, jval_of(json, len), &t);
+	if (view_members(engine->o.store, VIEW_TURN_OPEN_REQUEST, id, VIEW_OLDEST_FIRST, OPEN_MAX, &open, &e) < 0)
+		return true;
+	for (size_t i = 0; i < open.n; i++) {
+		buf_auto struct buf text = BUF_INIT;
+		char key[VIEW_REQUEST_KEY_MAX];
+		struct model_request_doc r;
+
+		view_model_request_key(t.sessionId, open.id[i], key);
+		if (view_read(engine->o.store, &model_request_schema, key, &text, &r, &e) == 0)
+			reserve_again(engine, &t, &r);
+	}
+	return true;
+}
+
+void model_route_recover(struct engine *engine)
+{
+	struct err e = ERR_INIT;
+
+	if (view_live_turns(engine->o.store, recover_turn, engine, &e) < 0)
+		log_error("find the open requests to models: %s", e.message);
 }

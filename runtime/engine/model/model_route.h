@@ -66,4 +66,7 @@ void model_limited(struct transaction *tx, const struct scope *s, const struct m
 void model_settle(struct transaction *tx, const struct scope *s, const struct model_config *c,
 		  const struct dialect_usage *u);
 
+/* A row of modules.def: reserves again for requests that were open when the runtime ended. */
+void model_route_recover(struct engine *engine);
+
 #endif

@@ -295,6 +295,31 @@ START_TEST(a_failed_request_ends_its_reservation_and_estimates_are_marked)
 }
 END_TEST
 
+START_TEST(open_requests_are_reserved_again_after_a_restart)
+{
+	const struct model_registration known = { .name = "anthropic", .model = "claude-opus-4-6", .key_file = "/k" };
+	struct transaction *tx = transaction_new_internal(w.engine);
+
+	engine_add_model(w.engine, &known, &fake_caller, fake_reply_fn, &reply);
+	fake_settle(&w);
+	EMIT(model_requested, tx, turn, .modelRequestId = "req_1", .name = "anthropic",
+	     .estimatedTokens = opt_int(1000));
+	transaction_commit(tx);
+	fake_settle(&w);
+	const struct port_held held = { .id = fake_last(&w)->id, .attempt = 1, .started = true };
+	fake_crash(&w);
+	fake_reopen(&w, &held, 1);
+	fake_settle(&w);
+	/* 1,000 tokens that may be written to the cache at 6.25, and 32,000 of output at 25 USD. */
+	ck_assert_uint_eq(reserved(), 6250 + 800000);
+	tx = transaction_new_internal(w.engine);
+	EMIT(model_failed, tx, turn, .category = "timeout");
+	transaction_commit(tx);
+	fake_settle(&w);
+	ck_assert_uint_eq(reserved(), 0);
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_case cases[] = {
@@ -303,7 +328,8 @@ int main(void)
 			      a_request_reserves_the_most_that_it_can_cost, open_requests_share_a_budget,
 			      limits_of_the_turn_count_what_is_used_and_reserved, a_cost_limit_needs_a_price,
 			      the_answer_fits_the_context, a_limited_model_is_avoided_until_it_resets,
-			      a_failed_request_ends_its_reservation_and_estimates_are_marked) },
+			      a_failed_request_ends_its_reservation_and_estimates_are_marked,
+			      open_requests_are_reserved_again_after_a_restart) },
 	};
 
 	return suite_run_cases("model_route", cases, 1);
