@@ -5,6 +5,7 @@ import os
 import signal
 
 import harness
+from test_agent import call as tool, completed, model, submit
 from test_tool import call, ended, open_turn, result, turn_of, valid
 
 
@@ -156,6 +157,31 @@ def test_rules_apply_to_tools_of_the_engine(home):
         assert "update_plan" in str(refused), refused
         assert rpc.call("invoke_tool", turnId=turn, toolName="read_output", arguments={"ref": "out_none"})["error"]["category"] == "not_found", \
             "mode plan does not restrict what has no effect"
+
+
+def test_a_model_edits_searches_plans_and_asks(home):
+    write(home, "src/a.c", "int needle;\n")
+    script = [{"calls": [tool("grep", pattern="needle"), tool("glob", pattern="*.c"), tool("update_plan", steps=[{"step": "edit", "status": "in_progress"}])]},
+              {"calls": [tool("edit_file", path="src/a.c", oldText="int missing;", newText="x")]},
+              {"calls": [tool("edit_file", path="src/a.c", oldText="needle", newText="thread")]},
+              {"calls": [tool("shell", command="seq 20000")]},
+              {"calls": [tool("ask_user", question="Go on?")]},
+              {"text": "Done."}]
+    with home.rpc() as rpc, model(home, rpc, script) as p:
+        turn = submit(rpc, "rename it", options={"cwd": home.work, "sandbox": {"workspace": home.work}})
+        asked = harness.until("it asks", lambda: [a for a in rpc.call("list_actions")["actions"] if a["status"] == "pending"])
+        assert asked[0]["prompt"] == "Go on?" and asked[0]["turnId"] == turn["turnId"], asked
+        rpc.call("respond_action", actionId=asked[0]["actionId"], decision="answer", payload={"answer": "yes, please"})
+        completed(rpc, turn)
+        found = [str(r) for r in p.requests[1].results]
+        assert "src/a.c:1:int needle;" in found[0] and "src/a.c" in found[1] and "The plan is recorded." in found[2], found
+        assert "does not occur" in str(p.requests[2].results[0]), p.requests[2].results
+        assert "modified src/a.c" in str(p.requests[3].results) and read(home, "src/a.c") == "int thread;\n"
+        shown = str(p.requests[4].results[0])
+        assert "20000" in shown and "bytes are not shown; read_output with" in shown and len(shown) < 20000, shown[-400:]
+        assert "yes, please" in str(p.requests[5].results[0]), p.requests[5].results
+        assert rpc.call("get_thread_read", threadId=turn["threadId"])["plan"][0]["step"] == "edit"
+        valid(home, rpc)
 
 
 if __name__ == "__main__":
