@@ -168,14 +168,19 @@ static struct jval span_doc(struct survey *s, const struct span_row *r, const st
 	return survey_doc(s, r->view, id);
 }
 
-/* start_process accepts the id of a client's own tool call, for which there is no span. */
+/*
+ * There is no span for a client's own tool call, whose id start_process accepts, and for the system turn, to which the
+ * holders of session sandboxes belong.
+ */
 static bool is_known(struct survey *s, const struct event_view *ev, enum id_field field)
 {
 	char id[EVIDENCE_ID_MAX];
 
-	if (field != ID_TOOL_CALL)
+	if (field != ID_TOOL_CALL && field != ID_TURN)
 		return true;
 	event_id_copy(ev, field, id, sizeof(id));
+	if (field == ID_TURN)
+		return !jval_is_str(jval_get(survey_doc(s, VIEW_TURN, id), "source"), "system");
 	return survey_doc(s, VIEW_TOOL_CALL, id).type != JT_NONE;
 }
 

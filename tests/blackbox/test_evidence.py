@@ -74,7 +74,9 @@ def test_a_pack_holds_what_the_log_says(home):
         valid("evidence-pack.schema.json", p)
         assert p["events"] == before, (len(p["events"]), len(before))
         harness.validate(harness.event_validators(), p["events"])
-        assert p["runtimeCorrelation"]["sessionId"] == session and p["runtimeCorrelation"]["turnIds"] == [loop["turnId"], driven["turnId"]]
+        turns = [e["turnId"] for e in before if e["type"] == "turn.submitted" and e["payload"]["source"] != "system"]
+        assert turns == [loop["turnId"], driven["turnId"]] and set(turns) <= set(p["runtimeCorrelation"]["turnIds"])
+        assert p["runtimeCorrelation"]["sessionId"] == session
         assert [c["toolName"] for c in p["toolCalls"]] == ["shell"] * 3, p["toolCalls"]
         assert [c["exitCode"] for c in p["failedToolCalls"]] == [3], p["failedToolCalls"]
         assert p["verificationOutcomes"][0]["outcome"] == {"name": "tests", "status": "passed"}
@@ -94,6 +96,8 @@ def test_a_pack_holds_what_the_log_says(home):
 def test_the_same_facts_give_the_same_pack(home):
     with home.rpc() as rpc:
         session, loop, _ = work(rpc)
+        for sandbox in rpc.call("list_sandboxes", sessionId=session)["sandboxes"]:     # its end would be another fact
+            rpc.call("close_sandbox", sandboxId=sandbox["sandboxId"])
         first = rpc.call("export_evidence", scope={"sessionId": session})
         rpc.run(["true"])  # in another session
         again = rpc.call("export_evidence", scope={"sessionId": session})

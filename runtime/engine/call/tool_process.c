@@ -1,7 +1,7 @@
 /*
- * Calls of bailiff's own tools that run as a process in the turn's sandbox. The shell tool is the command itself. The
- * file tools are bailiff-tool (supervisor/tool), which reads its request from stdin and writes its answer to
- * stdout.
+ * Calls of bailiff's own tools that run as a process in the turn's sandbox: that of its session, unless its options
+ * need another one. The shell tool is the command itself. The file tools are bailiff-tool (supervisor/tool), which
+ * reads its request from stdin and writes its answer to stdout.
  */
 
 #include "runtime/engine/call/tool_call.h"
@@ -77,6 +77,8 @@ static void start_process(struct engine *engine, const struct tool_call_doc *d, 
 		return tool_call_fail(engine, d->toolCallId, &missing);
 	json_auto_t *where = turn_part_merged(engine, t, shell ? args : NULL);
 	turn_requester(t, &by);
+	if (!json_object_get(where, "sandboxId"))
+		json_object_set_new(where, "sandboxId", json_string(SANDBOX_OF_THREAD));
 	if (shell)
 		shell_arguments(where);
 	else /* a valid command for the check; the program replaces it below */
@@ -146,12 +148,6 @@ void tool_process_start(struct engine *engine, const char *call_id)
 }
 
 /* ---- the owner's callbacks (process_owner.h) ---- */
-
-static void tool_refused(struct engine *engine, const char *call_id, const struct err *e, const char *data,
-			 unsigned long len)
-{
-	fail_start(engine, call_id, e);
-}
 
 /* The start of the stream as text, or NULL. */
 static const char *preview_of(const struct process *p, int stream, char ret[PREVIEW_BYTES + 1])
@@ -301,6 +297,20 @@ static bool tool_wanted(struct engine *engine, const char *call_id, const char *
 
 	return tool_call_read(engine, call_id, &text, &d, &e) == 0 && !d.endedAt &&
 	       turn_read(engine, d.turnId, &turn_text, &t, &e) == 0 && t.ending.type != JT_OBJECT;
+}
+
+/* A turn that is being ended ends its calls, also those whose process has not started. */
+static void tool_refused(struct engine *engine, const char *call_id, const struct err *e, const char *data,
+			 unsigned long len)
+{
+	static const struct tool_failure ended = { .status = "cancelled",
+						   .category = "cancelled",
+						   .message = "the turn was ended" };
+
+	if (tool_wanted(engine, call_id, NULL))
+		fail_start(engine, call_id, e);
+	else
+		tool_call_fail(engine, call_id, &ended);
 }
 
 const struct process_owner_ops tool_owner_ops = {

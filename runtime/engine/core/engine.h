@@ -85,8 +85,12 @@ struct start_approval {
 	uint64_t connection; /* the process ends when this connection closes; 0 = none */
 };
 
-/* In the place of a sandbox's id: the one that commands of the session share (sandbox/sandbox_session.c). */
+/* In the place of a sandbox's id: the one that commands of the session share (sandbox/sandbox_session.c) … */
 #define SANDBOX_OF_SESSION "session"
+/* … the same, but a subagent has its own for its thread … */
+#define SANDBOX_OF_THREAD "thread"
+/* … a single-use one. */
+#define SANDBOX_OWN "own"
 struct start_request {
 	const char *const *argv; /* argc > 0, or command_line */
 	size_t argc;
@@ -123,7 +127,8 @@ struct start_request {
 };
 static inline bool start_wants_session_sandbox(const struct start_request *r)
 {
-	return r->sandbox_id && strcmp(r->sandbox_id, SANDBOX_OF_SESSION) == 0;
+	return r->sandbox_id &&
+	       (strcmp(r->sandbox_id, SANDBOX_OF_SESSION) == 0 || strcmp(r->sandbox_id, SANDBOX_OF_THREAD) == 0);
 }
 
 struct engine_options {

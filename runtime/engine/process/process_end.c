@@ -318,6 +318,18 @@ static bool ending_resource(const struct process *p, int sig, struct ending *r)
 	return true;
 }
 
+/* Whether a client has sent this signal; 0 = none. */
+static bool was_sent(const struct process *p, int sig) { return sig && (p->sent_signals >> (sig - 1) & 1); }
+
+static void ending_terminated(const struct process *p, struct ending *r)
+{
+	r->type = EVENT_PROCESS_TERMINATED;
+	r->status = "terminated";
+	r->turn_status = r->turn_category = "cancelled";
+	snprintf(r->message, sizeof r->message, "the process was ended: %s",
+		 p->end_reason ? p->end_reason : "by a signal");
+}
+
 static void ending_completed(int wait_status, struct ending *r)
 {
 	r->type = EVENT_PROCESS_COMPLETED;
@@ -361,12 +373,8 @@ static void ending_of(const struct process *p, struct ending *r)
 		ending_limit(r, "wall", p->limits.wall_ms);
 	} else if (p->end == PROCESS_END_IDLE) {
 		ending_limit(r, "idle", p->limits.idle_ms);
-	} else if (p->end != PROCESS_END_NONE || (sig && (p->sent_signals >> (sig - 1) & 1))) {
-		r->type = EVENT_PROCESS_TERMINATED;
-		r->status = "terminated";
-		r->turn_status = r->turn_category = "cancelled";
-		snprintf(r->message, sizeof r->message, "the process was ended: %s",
-			 p->end_reason ? p->end_reason : "by a signal");
+	} else if (p->end != PROCESS_END_NONE || was_sent(p, sig)) {
+		ending_terminated(p, r);
 	} else if (!exited) {
 		r->type = EVENT_PROCESS_FAILED;
 		r->status = r->turn_status = "failed";
@@ -651,7 +659,8 @@ void engine_on_command_exited(struct engine *engine, const char *id, const struc
 	const int status = m->wait_status;
 	struct ending how = { 0 };
 
-	if (!p || !p->keep_tree || p->command_exited || p->state != PROCESS_RUNNING)
+	/* If the process is being ended, that is how its command ended, too: its end follows. */
+	if (!p || !p->keep_tree || p->command_exited || p->state != PROCESS_RUNNING || p->end != PROCESS_END_NONE)
 		return;
 	p->command_exited = true;
 	struct transaction *tx = transaction_new_internal(engine);
@@ -664,7 +673,10 @@ void engine_on_command_exited(struct engine *engine, const char *id, const struc
 					  .runningCount = opt_int_if(m->left_behind, m->left_behind),
 					  .running = json_from_writer(write_left, m, 0)),
 	     .outputs = json_from_writer(write_process_outputs, p, 0));
-	ending_completed(status, &how);
+	if (was_sent(p, WIFSIGNALED(status) ? WTERMSIG(status) : 0))
+		ending_terminated(p, &how);
+	else
+		ending_completed(status, &how);
 	const struct process_outcome o = outcome_of(&how, true, WIFEXITED(status) ? WEXITSTATUS(status) : -1);
 	const struct process_owner_ops *owner = p->owner && p->within[0] ? process_owner(engine, p->owner) : NULL;
 	if (owner && owner->command_exited) {

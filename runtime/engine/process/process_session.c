@@ -107,6 +107,11 @@ int process_find_session(struct process *p, const struct start_request *r, const
 		id_make(ID_KIND_THREAD, p->thread_id);
 		p->makes_thread = true;
 	}
+	if (p->holder && !p->makes_session) { /* no work of the session: process_session_facts finds the system turn */
+		p->makes_thread = false;
+		p->thread_id[0] = '\0';
+		return 0;
+	}
 	id_make(ID_KIND_TURN, p->turn_id);
 	p->owns_turn = true;
 	return 0;
@@ -125,8 +130,12 @@ int process_session_facts(struct process *p, struct transaction *tx)
 {
 	struct scope s = { .uid = p->uid, .session = p->session_id, .thread = p->thread_id };
 
+	struct err e = ERR_INIT;
+
 	if (p->hooked)
 		return 0; /* already recorded, when its hooks were started */
+	if (p->holder && !p->turn_id[0])
+		return session_system_turn(p->engine, tx, p->uid, p->session_id, p->thread_id, p->turn_id, &e);
 	if (p->makes_session)
 		session_created_fact(tx, s, "user", NULL, &p->by);
 	if (p->makes_thread)

@@ -280,7 +280,9 @@ int start_spec_of(const struct engine *engine, const json_t *json, struct start_
 					.keep_tree = json_is_true(json_object_get(json, "keepTree")),
 					.end_tree = json_is_false(json_object_get(json, "keepTree")),
 					.end_with_client = json_text_is(json, "onDisconnect", "terminate"),
-					.sandbox_id = json_get_string(json, "sandboxId"),
+					.sandbox_id = json_text_is(json, "sandboxId", SANDBOX_OWN)
+							      ? NULL
+							      : json_get_string(json, "sandboxId"),
 					.session_id = json_get_string(json, "sessionId"),
 					.thread_id = json_get_string(json, "threadId"),
 					.turn_id = json_get_string(json, "turnId"),

@@ -27,6 +27,7 @@ struct host_rules;
 struct plan_head;
 struct process_command_exited;
 struct session_updated;
+struct subagent_closed;
 
 #define SANDBOX_IDLE_MS (30u * 60 * 1000) /* unless the request gives another period */
 
@@ -120,6 +121,7 @@ void sandbox_client_disconnected(struct engine *engine, uint64_t connection);
 void sandbox_on_holder_over(struct engine *engine, const struct process_over *x);
 void sandbox_on_process_over(struct engine *engine, const struct process_over *x);
 void sandbox_on_command_exited(struct transaction *tx, const struct scope *s, const struct process_command_exited *p);
+void sandbox_on_subagent_closed(struct transaction *tx, const struct scope *s, const struct subagent_closed *p);
 void sandbox_on_session_updated(struct transaction *tx, const struct scope *s, const struct session_updated *p);
 
 #endif

@@ -103,20 +103,23 @@ int sandbox_check_open(const struct sandbox *s, const struct caller *c, struct e
 static int run_apart(struct engine *engine, const struct start_request *r, const struct caller *c, const char *why,
 		     struct start_request *ret, struct err *e)
 {
-	char session[ID_SIZE];
+	struct sandbox_group g;
 
 	*e = ERR_INIT;
-	if (sandbox_session_of(engine, r, c, session, e) < 0)
+	if (sandbox_group_of(engine, r, c, &g, e) < 0)
 		return -1;
 	ret->sandbox_id = NULL;
-	ret->apart = sandbox_latest(engine, session) ? why : NULL;
+	ret->apart = sandbox_latest(engine, &g) ? why : NULL;
 	return 0;
 }
 
 /* A start whose session used another sandbox before does not see what is in that one. NULL = it is the same. */
-static const char *compare_latest(struct sandbox *s)
+static const char *compare_latest(struct sandbox *s, const struct start_request *r, const struct caller *c)
 {
-	const struct sandbox *last = sandbox_latest(s->engine, s->session_id);
+	struct sandbox_group g;
+	struct err e = ERR_INIT;
+	const struct sandbox *last = sandbox_group_of(s->engine, r, c, &g, &e) == 0 ? sandbox_latest(s->engine, &g)
+										    : NULL;
 
 	free(s->apart);
 	s->apart = last && last != s ? mem_printf("it has another workspace or asks for other access than the previous "
@@ -153,7 +156,7 @@ int sandbox_enter(struct engine *engine, const struct start_request *r, const st
 	if (!shared && check_options(s, &r->sandbox, e) < 0)
 		return -1;
 	if (shared) {
-		ret->apart = compare_latest(s);
+		ret->apart = compare_latest(s, r, c);
 		ret->keep_tree = !r->end_tree; /* a server that one command starts is there for the next */
 	}
 	s->idle_since_ns = engine_now(engine);

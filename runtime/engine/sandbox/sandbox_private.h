@@ -63,7 +63,7 @@ struct sandbox {
 	TAILQ_HEAD(, close_waiter) waiters;
 };
 
-#define SESSION_SANDBOXES_MAX 8u /* of one session, each for other options or another workspace */
+#define SESSION_SANDBOXES_MAX 8u /* of one group, each for other options or another workspace */
 
 struct sandbox_state {
 	uint64_t starts;        /* in sandboxes of sessions */
@@ -86,14 +86,18 @@ struct sandbox *sandbox_find(struct engine *engine, const char *given, const str
 /* The sandbox of the request's session; NULL with ERR_STATE: it has none. */
 struct sandbox *sandbox_of_session(struct engine *engine, const struct start_request *r, const struct caller *c,
 				   struct err *e);
-/* The session of the request, which may be named by its turn or thread. */
-int sandbox_session_of(struct engine *engine, const struct start_request *r, const struct caller *c, char ret[ID_SIZE],
-		       struct err *e);
+/* The starts that can share a sandbox: those of a session, which may be named by its turn or thread, or of a subagent.
+ */
+struct sandbox_group {
+	char session[ID_SIZE];
+	char key[ID_SIZE]; /* the session's id, or that of the subagent's thread */
+};
+int sandbox_group_of(struct engine *engine, const struct start_request *r, const struct caller *c,
+		     struct sandbox_group *ret, struct err *e);
 /* Why this start cannot share a sandbox with others; NULL = it can. */
 const char *sandbox_not_shared(const struct start_request *r);
-/* Of the session's open sandboxes, the one with the last start; NULL = none has had one since the runtime started. */
-const struct sandbox *sandbox_latest(struct engine *engine, const char *session);
-bool sandbox_session_is_full(struct engine *engine, const char *session);
+/* Of its open sandboxes, the one with the last start; NULL = none has had one since the runtime started. */
+const struct sandbox *sandbox_latest(struct engine *engine, const struct sandbox_group *g);
 
 /* A name that a new sandbox of the caller can have; NULL = none. */
 int sandbox_check_name(struct engine *engine, const char *name, const struct caller *c, struct err *e);

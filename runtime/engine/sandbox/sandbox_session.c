@@ -1,7 +1,8 @@
 /*
  * The sandbox of a session. Starts that name SANDBOX_OF_SESSION instead of a sandbox share one with the other such
  * starts of their session: it is created for the first of them, has the session's id as its name, and ends with the
- * session.
+ * session. The same with SANDBOX_OF_THREAD, except that a subagent, whose thread is part of its parent's session, has
+ * one of its own, which ends when it is closed.
  *
  * Starts with a profile or other options of the sandbox, such as a hidden path, share another one with the starts that
  * have exactly the same options; its name has a hash of them. So no start determines the access of another, and each
@@ -23,6 +24,9 @@
 #include "runtime/engine/process/start_record.h"
 #include "runtime/engine/session/session.h"
 #include "runtime/view/view.h"
+#include "runtime/view/view_documents.h"
+
+#define KEY_SHOWN 40 /* bytes of the group's key in a name */
 
 /* A start that waits until the sandbox of its session exists. */
 struct session_waiter {
@@ -49,34 +53,49 @@ const char *sandbox_not_shared(const struct start_request *r)
 	return x->cow ? "copy-on-write changes belong to a whole sandbox" : NULL;
 }
 
-int sandbox_session_of(struct engine *engine, const struct start_request *r, const struct caller *c, char ret[ID_SIZE],
-		       struct err *e)
+/* Whether the thread is a subagent's. */
+static int is_subagent(struct engine *engine, const char *thread_id, struct err *e)
 {
-	struct view_turn_brief turn;
-	struct view_thread_brief thread;
-	int found = 0;
+	buf_auto struct buf text = BUF_INIT;
+	struct thread_doc d;
+	int r = view_read_speculative(engine->o.store, &thread_schema, thread_id, &text, &d, e);
 
-	ret[0] = '\0';
-	if (r->session_id) {
-		id_copy(ret, r->session_id);
-	} else if (r->turn_id) {
+	return r < 0 ? -1 : r == 0 && jval_is_str(d.origin, "subagent");
+}
+
+int sandbox_group_of(struct engine *engine, const struct start_request *r, const struct caller *c,
+		     struct sandbox_group *ret, struct err *e)
+{
+	struct view_turn_brief turn = { 0 };
+	struct view_thread_brief thread = { 0 };
+	const char *session = r->session_id, *of = r->thread_id;
+	int found = 0, own = 0;
+
+	if (!session && r->turn_id) {
 		found = view_turn_brief(engine->o.store, c->uid, r->turn_id, &turn, e);
-		id_copy(ret, found == 0 ? turn.session_id : NULL);
-	} else if (r->thread_id) {
-		found = view_thread_brief(engine->o.store, c->uid, r->thread_id, &thread, e);
-		id_copy(ret, found == 0 ? thread.session_id : NULL);
+		session = turn.session_id;
+		of = turn.thread_id;
+	} else if (!session && of) {
+		found = view_thread_brief(engine->o.store, c->uid, of, &thread, e);
+		session = thread.session_id;
 	}
-	if (found < 0 || ret[0])
-		return found < 0 ? -1 : 0;
-	return err_field(e, "sandboxId", "'%s' needs a sessionId, threadId or turnId that is known",
-			 SANDBOX_OF_SESSION);
+	if (found == 0 && of && strcmp(r->sandbox_id, SANDBOX_OF_THREAD) == 0)
+		own = is_subagent(engine, of, e);
+	if (found < 0 || own < 0)
+		return -1;
+	if (found > 0 || !session || !*session)
+		return err_field(e, "sandboxId", "'%s' needs a sessionId, threadId or turnId that is known",
+				 r->sandbox_id);
+	id_copy(ret->session, session);
+	id_copy(ret->key, own ? of : session);
+	return 0;
 }
 
 /*
  * The name of the sandbox that a start shares: it depends on the options alone. `number` is above 0 for further ones
  * with the same options, for other workspaces.
  */
-static void name_of(const char *session, const struct start_request *r, unsigned number, char ret[ID_SIZE])
+static void name_of(const char *key, const struct start_request *r, unsigned number, char ret[ID_SIZE])
 {
 	const struct profile_change *x = &r->sandbox.change;
 	const bool options = number || x->network || x->nread || x->nwrite || x->nhide || x->nhosts || x->tmp_bytes ||
@@ -87,20 +106,20 @@ static void name_of(const char *session, const struct start_request *r, unsigned
 	struct jw w = jw_on(&text);
 
 	if (!options && !given.profile) {
-		id_copy(ret, session);
+		id_copy(ret, key);
 		return;
 	}
-	int n = snprintf(ret, ID_SIZE, "%s.%s", session, given.profile ? given.profile : "");
+	int n = snprintf(ret, ID_SIZE, "%s.%s", key, given.profile ? given.profile : "");
 	if (!options && n <= ID_GIVEN_MAX && id_valid(ret, (size_t)n))
 		return;
 	given.cwd = NULL;
 	jw_obj(&w);
-	jw_kstr(&w, "session", session);
+	jw_kstr(&w, "of", key);
 	jw_kuint(&w, "number", number);
 	start_record_sandbox(&given, &w);
 	jw_obj_end(&w);
 	hash_sha256_text(text.data, text.len, hash);
-	snprintf(ret, ID_SIZE, "%.40s.%.16s", session, hash);
+	snprintf(ret, ID_SIZE, "%.*s.%.16s", KEY_SHOWN, key, hash);
 }
 
 /* No directory, or one that every sandbox has for itself. */
@@ -124,15 +143,15 @@ static bool contains(const struct sandbox *s, const char *cwd)
 }
 
 /* Of the sandboxes with these options and this directory, the one used last. NULL: the name of a new one. */
-static struct sandbox *find_shared(struct engine *engine, const char *session, const struct start_request *r,
-				   uint32_t uid, char ret_name[ID_SIZE])
+static struct sandbox *find_shared(struct engine *engine, const char *key, const struct start_request *r, uint32_t uid,
+				   char ret_name[ID_SIZE])
 {
 	struct sandbox *found = NULL;
 	char name[ID_SIZE];
 
 	ret_name[0] = '\0';
 	for (unsigned i = 0; i < SESSION_SANDBOXES_MAX; i++) {
-		name_of(session, r, i, name);
+		name_of(key, r, i, name);
 		struct sandbox *s = sandbox_find_name(engine, name, uid);
 
 		if (!s || s->reason)
@@ -146,61 +165,84 @@ static struct sandbox *find_shared(struct engine *engine, const char *session, c
 struct sandbox *sandbox_of_session(struct engine *engine, const struct start_request *r, const struct caller *c,
 				   struct err *e)
 {
-	char session[ID_SIZE], name[ID_SIZE];
+	struct sandbox_group g;
+	char name[ID_SIZE];
 
-	if (sandbox_session_of(engine, r, c, session, e) < 0)
+	if (sandbox_group_of(engine, r, c, &g, e) < 0)
 		return NULL;
-	struct sandbox *s = sandbox_not_shared(r) ? NULL : find_shared(engine, session, r, c->uid, name);
+	struct sandbox *s = sandbox_not_shared(r) ? NULL : find_shared(engine, g.key, r, c->uid, name);
 	if (!s)
-		err_at(e, ERR_STATE, "sandboxId", "session '%s' has no sandbox", session);
+		err_at(e, ERR_STATE, "sandboxId", "session '%s' has no sandbox", g.session);
 	return s;
 }
 
-struct session_search {
-	const char *session;
+struct group_search {
+	const char *key;
 	const struct sandbox *latest;
 	size_t count;
 };
 
-static void visit_session(void *ctx, const char *id, void *value)
+static bool is_of(const struct sandbox *s, const char *key)
 {
-	struct session_search *n = ctx;
+	size_t n = strnlen(key, KEY_SHOWN);
+
+	return s->bound && !s->reason && strncmp(s->name, key, n) == 0 && (!s->name[n] || s->name[n] == '.');
+}
+
+static void visit_group(void *ctx, const char *id, void *value)
+{
+	struct group_search *n = ctx;
 	const struct sandbox *s = value;
 
-	if (!s->bound || s->reason || strcmp(s->session_id, n->session) != 0)
+	if (!is_of(s, n->key))
 		return;
 	n->count++;
 	if (s->used && (!n->latest || s->used > n->latest->used))
 		n->latest = s;
 }
 
-const struct sandbox *sandbox_latest(struct engine *engine, const char *session)
+const struct sandbox *sandbox_latest(struct engine *engine, const struct sandbox_group *g)
 {
-	struct session_search n = { .session = session };
+	struct group_search n = { .key = g->key };
 
-	strmap_each(&engine->sandboxes->open, visit_session, &n);
+	strmap_each(&engine->sandboxes->open, visit_group, &n);
 	return n.latest;
-}
-
-bool sandbox_session_is_full(struct engine *engine, const char *session)
-{
-	struct session_search n = { .session = session };
-
-	strmap_each(&engine->sandboxes->open, visit_session, &n);
-	return n.count >= SESSION_SANDBOXES_MAX;
 }
 
 bool sandbox_session_missing(struct engine *engine, const struct start_request *r, const struct caller *c)
 {
-	char session[ID_SIZE];
+	struct sandbox_group g;
 	struct err e = ERR_INIT;
 
 	if (!start_wants_session_sandbox(r) || r->approval || sandbox_not_shared(r))
 		return false;
 	const struct sandbox *s = sandbox_of_session(engine, r, c, &e);
-	if (s || e.code != ERR_STATE)
+	if (s || e.code != ERR_STATE || sandbox_group_of(engine, r, c, &g, &e) < 0)
 		return s && !s->ready;
-	return sandbox_session_of(engine, r, c, session, &e) == 0 && !sandbox_session_is_full(engine, session);
+	struct group_search n = { .key = g.key };
+	strmap_each(&engine->sandboxes->open, visit_group, &n);
+	return n.count < SESSION_SANDBOXES_MAX;
+}
+
+static void end_group(void *ctx, const char *id, void *value)
+{
+	if (is_of(value, ctx))
+		sandbox_end(value, "subagent_closed", NULL);
+}
+
+static void end_subagent(struct engine *engine, const char *subagent_id)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct subagent_doc d;
+	struct err e = ERR_INIT;
+
+	if (view_read_speculative(engine->o.store, &subagent_schema, subagent_id, &text, &d, &e) == 0)
+		strmap_visit(&engine->sandboxes->open, end_group, d.threadId);
+}
+
+void sandbox_on_subagent_closed(struct transaction *tx, const struct scope *s, const struct subagent_closed *p)
+{
+	transaction_after_commit(tx, end_subagent, s->subagent);
 }
 
 static void on_created(void *ctx, const struct err *e, const char *json, size_t len)
@@ -227,16 +269,17 @@ void sandbox_session_create(struct engine *engine, const struct start_request *r
 			    const char *replaces, sandbox_session_fn fn, void *ctx)
 {
 	struct session_waiter *w = mem_zalloc(1, sizeof *w);
-	char session[ID_SIZE], name[ID_SIZE];
+	struct sandbox_group g;
+	char name[ID_SIZE];
 	struct err e = ERR_INIT;
 
 	*w = (struct session_waiter){ .fn = fn, .ctx = ctx };
-	if (sandbox_session_of(engine, r, c, session, &e) < 0) {
+	if (sandbox_group_of(engine, r, c, &g, &e) < 0) {
 		free(w);
 		fn(engine, ctx, &e);
 		return;
 	}
-	const struct sandbox *other = find_shared(engine, session, r, c->uid, name);
+	const struct sandbox *other = find_shared(engine, g.key, r, c->uid, name);
 	if (other) /* it is being created */
 		id_copy(name, other->name);
 	struct session_creation *n = strmap_get(&engine->sandboxes->creating, name);
@@ -255,7 +298,7 @@ void sandbox_session_create(struct engine *engine, const struct start_request *r
 	TAILQ_INSERT_TAIL(&n->waiters, w, link);
 	strmap_put(&engine->sandboxes->creating, n->name, n);
 	const struct sandbox_creation creation = {
-		.name = n->name, .session_id = session, .sandbox = r->sandbox, .idle_ms = SANDBOX_IDLE_MS
+		.name = n->name, .session_id = g.session, .sandbox = r->sandbox, .idle_ms = SANDBOX_IDLE_MS
 	};
 	struct caller by = *c;
 	by.idem_key = NULL;              /* the reply of the start is stored, not that of the creation */

@@ -375,7 +375,8 @@ static void start_held(struct engine *engine, struct pending_start *h)
 	    !process_owner(engine, r->owner)->wanted(engine, r->owner_id, r->process_id)) {
 		struct err e = ERR_INIT;
 		err_set(&e, ERR_STATE, "it is no longer wanted");
-		h->fn(h->ctx, &e, NULL, 0);
+		/* A tool call ends only with its process; the other owners have ended already. */
+		reject_start(engine, r, &e, r->owner == OWNER_TOOL, h->fn, h->ctx);
 		pending_start_free(h);
 		return;
 	}
