@@ -315,7 +315,8 @@ static void failure_of(struct process *p, const struct process_outcome *o, const
 		       struct stream_failure *ret)
 {
 	*ret = (struct stream_failure){ 0 };
-	if (a && a->failure.category[0] && strcmp(o->status, "cancelled") != 0) {
+	/* A transport failure leaves an incomplete response; the program knows why. */
+	if (a && a->failure.category[0] && o->clean) {
 		snprintf(ret->category, sizeof ret->category, "%s", a->failure.category);
 		snprintf(ret->message, sizeof ret->message, "%s", a->failure.message);
 		snprintf(ret->code, sizeof ret->code, "%s", a->failure.code);
