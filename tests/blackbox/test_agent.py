@@ -49,6 +49,11 @@ def call(name, **arguments):
     return {"name": name, "arguments": arguments}
 
 
+def endless():
+    """A model that never ends, with another call each time."""
+    return lambda request: {"calls": [call("shell", command=f": {request.number}")]}
+
+
 def test_a_model_answers(home):
     for dialect in DIALECTS:
         with home.rpc() as rpc, model(home, rpc, [{"text": "It is five.", "reasoning": "counting"}], dialect=dialect) as p:
@@ -131,7 +136,7 @@ def test_no_money_is_spent_beyond_the_limit(home):
     with home.rpc() as rpc, model(home, rpc, [{"text": "Dear."}]) as p:
         end = ended(rpc, submit(rpc, "go", limits={"maxCostUsd": 0.5}))
         assert end["type"] == "turn.failed" and end["payload"]["category"] == "price" and p.requests == [], end
-    with home.rpc() as rpc, model(home, rpc, lambda request: {"calls": [call("shell", command="true")]}) as p:
+    with home.rpc() as rpc, model(home, rpc, endless()) as p:
         end = ended(rpc, submit(rpc, "go", limits={"maxTokens": 6000}))
         assert end["type"] == "turn.failed" and end["payload"]["category"] == "limit" and len(p.requests) < 10, end
 
@@ -148,11 +153,22 @@ def test_a_broken_stream_runs_no_tool(home):
 
 
 def test_limits_end_the_turn(home):
-    loop = {"calls": [call("shell", command="true")]}
-    with home.rpc() as rpc, model(home, rpc, lambda request: loop) as p:
+    with home.rpc() as rpc, model(home, rpc, endless()) as p:
         end = ended(rpc, submit(rpc, "go", limits={"maxRequests": 3}))
         assert end["type"] == "turn.failed" and end["payload"]["category"] == "limit", end
         assert len(p.requests) == 3
+
+
+def test_a_model_that_repeats_itself_needs_approval(home):
+    with home.rpc() as rpc, model(home, rpc, lambda request: {"calls": [call("shell", command="true")]}) as p:
+        turn = submit(rpc, "go")
+        for n in (3, 6):
+            action = until("a person is asked", lambda: (a := rpc.call("list_actions", status="pending")["actions"]) and a[0])
+            assert "same calls" in action["prompt"] and len(p.requests) == n, (action, len(p.requests))
+            rpc.call("respond_action", actionId=action["actionId"], decision="allow" if n == 3 else "deny")
+            until("it is answered", lambda: not rpc.call("list_actions", status="pending")["actions"] or len(p.requests) > n)
+        assert ended(rpc, turn)["payload"]["category"] == "permission"
+        assert len(p.requests) == 6
 
 
 def test_steering_enters_before_the_next_request(home):
@@ -260,7 +276,7 @@ def test_the_command_line_runs_an_agent(home):
         result = lines[-1]
         assert result["type"] == "result" and result["status"] == "completed" and result["text"] == "Again.", result
         assert result["usage"]["inputTokens"] >= 0 and result["turnId"] and result["sessionId"], result
-    with home.rpc() as rpc, model(home, rpc, lambda request: {"calls": [call("shell", command="true")]}):
+    with home.rpc() as rpc, model(home, rpc, endless()):
         home.cli("agent", "-p", "--max-requests", "2", "go", cwd=home.work, status=124)
 
 

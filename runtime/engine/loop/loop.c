@@ -18,7 +18,8 @@
 #define BACKOFF_MOST_MS 30000u
 #define WAIT_MOST_MS 300000u /* a provider that asks for more time has failed */
 #define PARALLEL_MAX 4u
-#define SUMMARY_MAX 4096u
+#define REPEATS_ASK 3u /* a person is asked at each multiple of this */
+#define CALLS_SHOWN 300
 
 /* ---- limits ---- */
 
@@ -283,6 +284,69 @@ static bool run_calls(struct engine *engine, const struct turn_doc *t, const str
 	return open == 0;
 }
 
+/* ---- repeated calls ---- */
+
+static json_t *calls_in(const json_t *answer)
+{
+	json_t *calls = json_array();
+	const json_t *b;
+	size_t i;
+
+	json_array_foreach (json_object_get(answer, "blocks"), i, b)
+		if (json_text_is(b, "type", "tool_call"))
+			json_array_append_new(calls, json_pack("{s:s,s:O}", "name", json_get_text(b, "name"),
+							       "arguments", json_object_get(b, "arguments")));
+	return calls;
+}
+
+/* How many answers in a row make the same calls, up to the last one; *ret_calls: which. New reference. */
+static unsigned count_repeats(const json_t *items, json_t **ret_calls)
+{
+	unsigned n = 0;
+
+	*ret_calls = NULL;
+	for (size_t i = json_array_size(items); i-- > 0;) {
+		const json_t *item = json_array_get(items, i);
+
+		if (json_text_is(item, "type", "user"))
+			break;
+		if (!json_text_is(item, "type", "assistant"))
+			continue;
+		json_auto_t *calls = calls_in(item);
+		if (*ret_calls && !json_equal(*ret_calls, calls))
+			break;
+		if (!*ret_calls)
+			*ret_calls = json_incref(calls);
+		n++;
+	}
+	return n;
+}
+
+static void ignore_reply(void *ctx, const struct err *e, const char *json, size_t len) {}
+
+/* True: the model repeats itself, and a person was asked whether it may. A "no" ends the turn. */
+static bool ask_about_repeats(struct engine *engine, const struct turn_doc *t)
+{
+	loop_history_auto struct loop_history h = { 0 };
+	json_auto_t *calls = NULL;
+	struct err e = ERR_INIT;
+
+	if (view_counted(t->requests) < REPEATS_ASK || loop_history_read(engine, t, &h, &e) < 0)
+		return false;
+	const unsigned n = count_repeats(h.items, &calls);
+	if (n < REPEATS_ASK || n % REPEATS_ASK || (uintptr_t)strmap_get(&engine->loop->repeats, t->turnId) == n)
+		return false;
+	strmap_put(&engine->loop->repeats, t->turnId, (void *)(uintptr_t)n);
+	mem_auto char *text = json_dumps(calls, JSON_COMPACT);
+	mem_auto char *prompt = mem_printf(
+		"The model has made the same calls %u times in a row: %.*s. May it continue?", n,
+		(int)text_utf8_cut(text, strnlen(text, CALLS_SHOWN)), text);
+	const struct action_request r = { .turn_id = t->turnId, .action_type = "approval", .prompt = prompt };
+	const struct caller c = { .uid = (uint32_t)t->uid, .role = ROLE_AGENT, .peer_fd = -1 };
+	engine_request_action(engine, &r, &c, ignore_reply, NULL);
+	return true;
+}
+
 /* ---- an answer without calls ---- */
 
 static json_t *usage_of(struct engine *engine, const struct turn_doc *t)
@@ -312,6 +376,10 @@ static void answered(struct engine *engine, const struct turn_doc *t, const stru
 	json_auto_t *calls = r->calls.type == JT_ARRAY ? json_loadb(r->calls.text, r->calls.len, 0, NULL) : NULL;
 
 	if (json_array_size(calls)) {
+		const char *first = json_get_text(json_array_get(calls, 0), "toolCallId");
+
+		if (call_progress(engine, t, first) == CALL_NEW && ask_about_repeats(engine, t))
+			return;
 		if (run_calls(engine, t, r, calls))
 			next_request(engine, t, calls, NULL, 1, NULL);
 		return;
@@ -386,17 +454,21 @@ static void find_due(void *ctx, const char *id, void *value)
 	id_copy(d->id[d->count++], id);
 }
 
-/* The step of a turn that has ended meanwhile does nothing; its wait is dropped here. */
-static void wait_over(struct engine *engine, const char *turn_id)
+/* The turn has ended: nothing of it waits any longer. */
+static void forget(struct engine *engine, const char *turn_id)
 {
-	buf_auto struct buf text = BUF_INIT;
-	struct turn_doc t;
-	struct err e = ERR_INIT;
+	free(strmap_del(&engine->loop->waits, turn_id));
+	strmap_del(&engine->loop->repeats, turn_id);
+}
 
-	if (turn_read(engine, turn_id, &text, &t, &e) != 0 || turn_doc_ended(&t) || t.ending.type == JT_OBJECT)
-		free(strmap_del(&engine->loop->waits, turn_id));
-	else
-		loop_step_due(engine, turn_id);
+void loop_on_turn_completed(struct transaction *tx, const struct scope *s, const struct turn_completed *p)
+{
+	forget(tx->engine, s->turn);
+}
+
+void loop_on_turn_failed(struct transaction *tx, const struct scope *s, const struct turn_failed *p)
+{
+	forget(tx->engine, s->turn);
 }
 
 uint64_t loop_tick(struct engine *engine, uint64_t now)
@@ -407,7 +479,7 @@ uint64_t loop_tick(struct engine *engine, uint64_t now)
 		return UINT64_MAX;
 	strmap_each(&engine->loop->waits, find_due, &due);
 	for (size_t i = 0; i < due.count; i++)
-		wait_over(engine, due.id[i]);
+		loop_step_due(engine, due.id[i]);
 	free(due.id);
 	return due.next;
 }
@@ -463,5 +535,6 @@ void loop_done(struct engine *engine)
 	strmap_done(&engine->loop->streams);
 	strmap_done(&engine->loop->waits);
 	strmap_done(&engine->loop->reading);
+	strmap_done(&engine->loop->repeats);
 	free(engine->loop);
 }

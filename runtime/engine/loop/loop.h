@@ -25,7 +25,11 @@
 
 #include "runtime/engine/core/engine.h"
 
+struct scope;
+struct transaction;
+struct turn_completed;
 struct turn_doc;
+struct turn_failed;
 
 struct turn_steer {
 	const char *turn_id, *input;
@@ -39,5 +43,7 @@ void loop_init(struct engine *engine);
 void loop_done(struct engine *engine);
 uint64_t loop_tick(struct engine *engine, uint64_t now);
 void loop_drive(struct engine *engine, const struct turn_doc *t);
+void loop_on_turn_completed(struct transaction *tx, const struct scope *s, const struct turn_completed *p);
+void loop_on_turn_failed(struct transaction *tx, const struct scope *s, const struct turn_failed *p);
 
 #endif

@@ -36,6 +36,7 @@ struct loop_state {
 	struct strmap streams; /* turn id → struct loop_stream */
 	struct strmap waits;   /* turn id → struct loop_wait: the next attempt is delayed */
 	struct strmap reading; /* turn id: its instruction files are being read */
+	struct strmap repeats; /* turn id → number of equal answers that a person has been asked about */
 };
 
 struct loop_wait {
