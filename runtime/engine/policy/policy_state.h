@@ -4,6 +4,7 @@
 /* State of the module policy/, private to its files. */
 
 #include "runtime/base/strmap.h"
+#include "sandbox/profile.h"
 
 #include <stdint.h>
 #include <sys/queue.h>
@@ -17,6 +18,11 @@ struct policy_state {
 	uint64_t sequence;                    /* of the last policy.changed that a policy file caused */
 	struct compiled_profile *compiled[8]; /* of recent setups (sandbox_setup.c); any may be NULL */
 	unsigned ncompiled;                   /* how many were added */
+	struct {
+		char *name; /* NULL = none */
+		uint64_t generation;
+		struct profile profile;
+	} base;               /* the profile of the last setup, as the policy has it */
 	struct strmap writes; /* key → struct policy_write: submitted policy.changed facts; freed by their commit */
 };
 

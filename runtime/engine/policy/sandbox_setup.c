@@ -108,6 +108,8 @@ void sandbox_setup_forget(struct engine *engine)
 {
 	for (size_t i = 0; i < countof(engine->policy->compiled); i++)
 		compiled_unref(mem_take(&engine->policy->compiled[i]));
+	profile_done(&engine->policy->base.profile);
+	free(mem_take(&engine->policy->base.name));
 }
 
 /* With a mark before each text: NULL differs from "". */
@@ -134,10 +136,10 @@ static void key_list(struct buf *key, const char *const *list, size_t n)
 
 /* Everything that compile_profile reads. The secrets are the engine's options, which never change. */
 static void write_key(const struct engine *engine, const struct sandbox_request *r, const struct profile_paths *place,
-		      bool operator, struct buf * key)
+		      bool may_widen, struct buf *key)
 {
 	const struct profile_change *change = &r->change;
-	const uint8_t flags[] = { operator, place->root, r->reads_only, change->cow };
+	const uint8_t flags[] = { may_widen, place->root, r->reads_only, change->cow };
 
 	key_bytes(key, &engine->profiles_generation, sizeof engine->profiles_generation);
 	key_bytes(key, flags, sizeof flags);
@@ -179,15 +181,15 @@ static void keep_compiled(struct engine *engine, struct compiled_profile *x)
 	*slot = x;
 }
 
-static int compile_profile(const struct sandbox_request *r, const struct profile_paths *place, bool operator,
-			   struct compiled_profile * x, struct err *e)
+static int compile_profile(const struct sandbox_request *r, const struct profile_paths *place, bool may_widen,
+			   struct compiled_profile *x, struct err *e)
 {
 	const char *left_out;
 
 	if (profile_expand(&x->profile, place, e) < 0 || profile_add_git(&x->profile, place, &left_out, e) < 0)
 		return -1;
 	x->git_left_out = left_out ? mem_strdup(left_out) : NULL;
-	if (profile_adjust(&x->profile, &r->change, place, operator, e) < 0)
+	if (profile_adjust(&x->profile, &r->change, place, may_widen, e) < 0)
 		return -1;
 	/* After profile_adjust, so that it also applies to write roots that the request adds. */
 	if (r->reads_only)
@@ -201,14 +203,14 @@ static int compile_profile(const struct sandbox_request *r, const struct profile
 	return 0;
 }
 
-/* Takes `base`, the profile as the policy has it. */
+/* `base` is the profile as the policy has it. */
 static int find_profile(struct engine *engine, const struct sandbox_request *r, const struct profile_paths *place,
-			bool operator, struct profile * base, struct sandbox_setup *f, struct err *e)
+			bool may_widen, const struct profile *base, struct sandbox_setup *f, struct err *e)
 {
 	buf_auto struct buf key = BUF_INIT;
 	struct compiled_profile *x;
 
-	write_key(engine, r, place, operator, & key);
+	write_key(engine, r, place, may_widen, &key);
 	x = find_compiled(engine, &key);
 	if (x) {
 		x->refs++;
@@ -217,9 +219,8 @@ static int find_profile(struct engine *engine, const struct sandbox_request *r, 
 		x->refs = 1;
 		x->key = key;
 		key = BUF_INIT;
-		x->profile = *base;
-		*base = (struct profile){ 0 };
-		if (compile_profile(r, place, operator, x, e) < 0) {
+		profile_copy(base, &x->profile);
+		if (compile_profile(r, place, may_widen, x, e) < 0) {
 			compiled_unref(x);
 			return -1;
 		}
@@ -234,7 +235,7 @@ static int find_profile(struct engine *engine, const struct sandbox_request *r, 
 /* ---- setups ---- */
 
 static int make_setup(struct engine *engine, const struct sandbox_request *r, const struct caller *c,
-		      struct profile *base, struct sandbox_setup *f, struct err *e)
+		      const struct profile *base, struct sandbox_setup *f, struct err *e)
 {
 	buf_auto struct buf nested = BUF_INIT, git = BUF_INIT;
 	struct sandbox_request at = *r;
@@ -276,26 +277,43 @@ static int make_setup(struct engine *engine, const struct sandbox_request *r, co
 	return 0;
 }
 
-int sandbox_setup_make(struct engine *engine, const struct sandbox_request *r, const struct caller *c,
-		       struct sandbox_setup *ret, struct err *e)
+/* The profile as the policy has it; the last one is kept, because it is read again for each start. */
+static const struct profile *find_base(struct engine *engine, const char *name, struct err *e)
 {
 	static const struct policy_profiles none;
 	const struct policy_profiles *profiles = engine->profiles ? engine->profiles : &none;
+	struct policy_state *s = engine->policy;
+	struct profile fresh = { 0 };
 
-	struct profile base = { 0 };
-	int rc;
+	if (s->base.generation == engine->profiles_generation && s->base.name && strcmp(s->base.name, name) == 0)
+		return &s->base.profile;
+	if (policy_profiles_get(profiles, name, &fresh, e) < 0)
+		return NULL;
+	profile_done(&s->base.profile);
+	free(s->base.name);
+	s->base.profile = fresh;
+	s->base.name = mem_strdup(name);
+	s->base.generation = engine->profiles_generation;
+	return &s->base.profile;
+}
+
+int sandbox_setup_make(struct engine *engine, const struct sandbox_request *r, const struct caller *c,
+		       struct sandbox_setup *ret, struct err *e)
+{
+	const struct profile *base;
 
 	*ret = (struct sandbox_setup){ 0 };
 	if (engine->policy_problem[0])
 		return err_set(e, ERR_UNAVAILABLE, "nothing is started while the policy cannot be read: %s",
 			       engine->policy_problem);
-	if (policy_profiles_get(profiles, r->profile ? r->profile : PROFILE_DEFAULT, &base, e) < 0)
+	base = find_base(engine, r->profile ? r->profile : PROFILE_DEFAULT, e);
+	if (!base)
 		return -1;
-	rc = make_setup(engine, r, c, &base, ret, e);
-	profile_done(&base);
-	if (rc < 0)
+	if (make_setup(engine, r, c, base, ret, e) < 0) {
 		sandbox_setup_done(ret);
-	return rc;
+		return -1;
+	}
+	return 0;
 }
 
 void sandbox_setup_done(struct sandbox_setup *f)
