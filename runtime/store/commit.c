@@ -172,6 +172,7 @@ static int put_docs(struct store *store, MDB_txn *txn, const struct layer *head,
 	struct models m = { .txn = txn, .dbi = store->db.t[store->models] };
 
 	layer_docs(head, &list, -1, NULL);
+	docs_list_sort(&list, false); /* new ones of a kind in their order: they fill pages (read_models.c, fences) */
 	for (size_t i = 0; i < list.count; i++) {
 		const struct doc *n = list.all[i];
 		int rc = n->gone ? models_del(&m, n->kind, n->id, n->id_len, e)

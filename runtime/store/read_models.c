@@ -27,6 +27,50 @@ static int wrap_model(struct err *e, uint8_t kind, const char *id, size_t id_len
 	return err_wrap(e, "model %u '%.*s'", kind, id_len < 80 ? (int)id_len : 80, id);
 }
 
+/*
+ * ---- fences ----
+ *
+ * LMDB splits a full page in the middle, except when the new key is the last one of its page: then the page stays full.
+ * The documents of most kinds are created in the order of their ids, but the last page of a kind also has the first
+ * documents of the next one, so each split left a page half empty for ever. A fence is an entry after all documents of
+ * a kind (and before the first), of almost half a page. Two of them fill a page: the first document between them splits
+ * it, and from then on the fence is the first entry of its page. This needs an empty table, so only a new or a rebuilt
+ * one has fences.
+ */
+
+#define FENCE_ID 0xffu       /* no id begins with it */
+#define FENCE_PAGE_MAX 4096u /* larger pages would make fences too large */
+
+bool model_is_fence(const MDB_val *key)
+{
+	return key->mv_size == 2 && ((const unsigned char *)key->mv_data)[1] == FENCE_ID;
+}
+
+int models_put_fences(MDB_txn *txn, MDB_dbi dbi, const uint8_t *kinds, struct err *e)
+{
+	MDB_stat st;
+	int rc = mdb_stat(txn, dbi, &st);
+
+	if (rc != 0)
+		return db_err(e, rc, "read the models");
+	if (st.ms_psize > FENCE_PAGE_MAX)
+		return 0;
+	/* Half a page without its head, and without the heads of node, key and seal. */
+	const size_t size = (st.ms_psize - 16) / 2 - 32;
+	mem_auto char *zeroes = mem_zalloc(1, size);
+	/* The first one, of kind 0, is before all documents. */
+	for (uint8_t kind = 0; kinds; kind = *kinds++) {
+		unsigned char bytes[2] = { kind, FENCE_ID };
+		MDB_val key = { .mv_size = sizeof(bytes), .mv_data = bytes };
+
+		if (db_seal_put(txn, dbi, &key, zeroes, size, e) != 0)
+			return -1;
+		if (!*kinds)
+			break;
+	}
+	return 0;
+}
+
 /* Newest first: own changes, then the layers, then the table. */
 int models_get(struct models *m, uint8_t kind, const char *id, size_t id_len, const char **ret, size_t *ret_len,
 	       struct err *e)
@@ -262,6 +306,8 @@ static int scan_table(struct doc_scan *c, const struct models *m, const struct d
 
 		if (kv.mv_size < pk->len || memcmp(kv.mv_data, pk->bytes, pk->len) != 0)
 			break;
+		if (model_is_fence(&kv))
+			continue;
 		if (c->over.count && deliver_over(c, id, kv.mv_size - 1))
 			continue;
 		if (stored_doc_open(&kv, &v, &space, &json, &len, e) != 0)

@@ -28,4 +28,9 @@ struct models {
 /* Frees them. Called after each event that is projected, and where the models are no longer used. */
 static inline void models_release(struct models *m) { expanded_release(&m->expanded); }
 
+/* Entries of a table of models that are no models (read_models.c). */
+bool model_is_fence(const MDB_val *key);
+/* For an empty table: after each of these kinds; ends with 0, NULL = none. */
+int models_put_fences(MDB_txn *txn, MDB_dbi dbi, const uint8_t *kinds, struct err *e);
+
 #endif

@@ -44,6 +44,7 @@ static void store_init(struct store *store, const struct store_options *o)
 	store->schema_version = mem_strdup(o->schema_version ? o->schema_version : SCHEMA_DEFAULT);
 	store->env = (struct event_env){ .runtime_id = store->runtime_id, .schema_version = store->schema_version };
 	store->project = o->project;
+	store->growing_models = o->growing_models;
 	store->project_speculative = o->project_speculative;
 	store->real_us = o->real_us;
 	store->clock = o->clock;

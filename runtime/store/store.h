@@ -65,6 +65,9 @@ struct store_options {
 	uint32_t settle_ms;       /* idle time after which the journal is settled; 0 = 200 */
 	uint32_t soon_ms;         /* how long an event that is not urgent may wait for others; 0 = 50 */
 	store_project_fn project; /* NULL = no models */
+	/* Kinds of models whose newest id is usually the largest, and of which there are many; ascending, ends with 0;
+	 * NULL = none. Only affects the space that they take in a new or rebuilt table. */
+	const uint8_t *growing_models;
 	store_project_fn project_speculative; /* for speculative reads; NULL = none */
 	bool read_only;                       /* for verify without a daemon */
 	uint64_t (*real_us)(void *ctx);       /* time of events whose draft has none; NULL = the system's clock */

@@ -1,6 +1,7 @@
 #include "runtime/store/store_meta.h"
 
 #include "runtime/base/buf.h"
+#include "runtime/store/read_models.h"
 #include "runtime/store/reader.h"
 #include "runtime/store/store_dirs.h"
 #include "runtime/store/store_private.h"
@@ -138,6 +139,7 @@ int store_meta_create(struct store *store, struct err *e)
 		return db_err(e, rc, "create the store");
 	id_make(ID_KIND_RUNTIME, id);
 	if (db_make(&store->db, txn, e) != 0 ||
+	    models_put_fences(txn, store->db.t[DB_MODELS_A], store->growing_models, e) != 0 ||
 	    db_meta_put(txn, &store->db, META_VERSION, &version, sizeof(version), e) != 0 ||
 	    db_meta_put(txn, &store->db, META_RUNTIME, id, strlen(id), e) != 0) {
 		mdb_txn_abort(txn);

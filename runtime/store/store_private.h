@@ -32,6 +32,7 @@ struct store {
 	char runtime_id[ID_TEXT_MAX];
 	struct event_env env;
 	store_project_fn project, project_speculative;
+	const uint8_t *growing_models;
 	uint64_t (*real_us)(void *ctx);
 	void *clock;
 	uint64_t map_bytes, soon_ns, settle_ns;

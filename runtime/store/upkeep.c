@@ -323,7 +323,8 @@ static int rebuild_txn(struct store *store, MDB_txn *txn, void *ctx, struct err 
 		b->next_at = b->at;
 		rc = mdb_drop(txn, store->db.t[b->target], 0);
 		b->next_phase = PHASE_BASE;
-		return rc == 0 ? 0 : db_err(e, rc, "clear the models");
+		return rc == 0 ? models_put_fences(txn, store->db.t[b->target], store->growing_models, e)
+			       : db_err(e, rc, "clear the models");
 	case PHASE_BASE: return copy_base(b, store, txn, e);
 	default: return project_log(b, store, txn, e);
 	}

@@ -267,11 +267,21 @@ static bool same_doc(struct verify *y, const MDB_val *key, const MDB_val *stored
 	       memcmp(a, b, a_len) == 0;
 }
 
+static int next_stored(MDB_cursor *cur, MDB_val *key, MDB_val *value)
+{
+	int rc;
+
+	do
+		rc = mdb_cursor_get(cur, key, value, MDB_NEXT);
+	while (rc == 0 && model_is_fence(key));
+	return rc;
+}
+
 /* Walks both tables in key order. */
 static int compare_models(struct verify *y, MDB_cursor *stored, MDB_cursor *fresh, struct err *e)
 {
 	MDB_val sk, sv, fk, fv;
-	int src = mdb_cursor_get(stored, &sk, &sv, MDB_NEXT), frc = mdb_cursor_get(fresh, &fk, &fv, MDB_NEXT);
+	int src = next_stored(stored, &sk, &sv), frc = mdb_cursor_get(fresh, &fk, &fv, MDB_NEXT);
 
 	while (src == 0 || frc == 0) {
 		int cmp = src != 0 ? 1 : frc != 0 ? -1 : compare_keys(&sk, &fk);
@@ -285,7 +295,7 @@ static int compare_models(struct verify *y, MDB_cursor *stored, MDB_cursor *fres
 		else if (!same_doc(y, &sk, &sv, &fv))
 			add_model_problem(y, &sk, "differs from the projection of the log");
 		if (cmp <= 0)
-			src = mdb_cursor_get(stored, &sk, &sv, MDB_NEXT);
+			src = next_stored(stored, &sk, &sv);
 		if (cmp >= 0)
 			frc = mdb_cursor_get(fresh, &fk, &fv, MDB_NEXT);
 	}

@@ -53,6 +53,26 @@ static const struct {
 #include "runtime/view/projections.def"
 };
 
+const uint8_t view_growing_kinds[] = {
+	VIEW_SESSION,
+	VIEW_THREAD,
+	VIEW_TURN,
+	VIEW_PROCESS,
+	VIEW_OUTPUT,
+	VIEW_PREVIEW,
+	VIEW_SESSION_THREAD,
+	VIEW_THREAD_TURN,
+	VIEW_TURN_PROCESS,
+	VIEW_SESSION_PROCESS,
+	VIEW_ENDED_PROCESS,
+	VIEW_TOOL_CALL,
+	VIEW_TURN_STEP,
+	VIEW_TURN_TOOL_CALL,
+	VIEW_MODEL_REQUEST,
+	VIEW_SANDBOX_PROCESS,
+	0,
+};
+
 /* A failure is the store's, never the event's, and aborts the transaction. */
 static int project_event(struct models *m, const struct event_view *ev, bool speculative, struct err *e)
 {

@@ -126,6 +126,9 @@ enum view_kind {
  */
 #define VIEW_VERSION "8"
 
+/* Kinds with a document or list entry for each command, turn or call (struct store_options: growing_models). */
+extern const uint8_t view_growing_kinds[];
+
 /* For store_open. */
 int view_project(struct models *m, const struct event_view *ev, struct err *e);
 /* The part that also runs before the commit: documents that decisions are made from. */

@@ -155,6 +155,7 @@ static int store_start(struct runtime *r, struct err *e)
 		.map_bytes = r->config.store_map_bytes,
 		.quota_bytes = r->config.store_quota_bytes,
 		.project = view_project,
+		.growing_models = view_growing_kinds,
 		.project_speculative = view_project_speculative,
 		.schema_version = r->config.schema_version,
 	};

@@ -189,18 +189,22 @@ def threads_of(pid):
 def bench_threads(commands=int(os.environ.get("COMMANDS", "500"))):
     print("\nCPU time of the runtime's threads per command /bin/true, profile workspace, µs:")
     with Home() as home:
-        def run(count, pause):
-            subprocess.run([os.path.join(BUILD, "bench", "bench_spawn"), home.socket, home.work, str(count), str(pause), "", "", "workspace", "1"],
+        def run(count, pause, way, by=1):
+            subprocess.run([os.path.join(BUILD, "bench", "bench_spawn"), home.socket, home.work, str(count), str(pause), "", "", way, str(by)],
                            stdout=subprocess.DEVNULL, check=True)
 
-        run(50, 0)
-        for name, pause in (("without a pause", 0), ("a pause after each command", PAUSE_MS)):
-            before = threads_of(home.part("runtime"))
-            run(commands, pause)
-            time.sleep(0.5) # until the journal is settled
-            after = threads_of(home.part("runtime"))
-            print(f"  {name:<42} " + ", ".join(f"{k} {(after[k][0] - before[k][0]) / commands * 1e6:.0f} ({(after[k][1] - before[k][1]) / commands:.1f} switches)"
-                                               for k in after))
+        with home.rpc() as rpc:
+            rpc.call("create_sandbox", name="bench", profile="workspace", cwd=home.work)
+        for way, sandbox in (("workspace", "fresh sandbox"), ("session", "session sandbox")):
+            run(50, 0, way)
+            for name, pause, by in (("without a pause", 0, 1), ("a pause after each command", PAUSE_MS, 1), ("8 clients", 0, 8)):
+                before = threads_of(home.part("runtime"))
+                run(commands // by, pause, way, by)
+                time.sleep(0.5) # until the journal is settled
+                after = threads_of(home.part("runtime"))
+                count = commands // by * by
+                print(f"  {sandbox + ', ' + name:<42} " + ", ".join(f"{k} {(after[k][0] - before[k][0]) / count * 1e6:.0f} ({(after[k][1] - before[k][1]) / count:.1f} switches)"
+                                                                   for k in after))
 
 
 def bench_output(size=GIB, rounds=3):

@@ -62,6 +62,8 @@ static inline int rig_rm(const char *path, const struct stat *st, int type, stru
 
 static inline void rig_at(struct rig *r, const char *dir)
 {
+	static const uint8_t growing[] = { 1, 2, 0 };
+
 	memset(r, 0, sizeof(*r));
 	snprintf(r->dir, sizeof(r->dir), "%s", dir);
 	snprintf(r->store_dir, sizeof(r->store_dir), "%s/store", r->dir);
@@ -72,6 +74,7 @@ static inline void rig_at(struct rig *r, const char *dir)
 		.map_bytes = 1u << 30,
 		.ballast_bytes = 64 * 1024,
 		.project = rig_fold,
+		.growing_models = growing,
 	};
 	log_setup("test", LOG_LEVEL_ERROR, false);
 }

@@ -1,4 +1,5 @@
 #include "runtime/base/clock.h"
+#include "runtime/store/db.h"
 #include "runtime/store/spool.h"
 #include "tests/unit/runtime/store/rig.h"
 
@@ -94,6 +95,54 @@ static void prune_ends_anywhere_in(struct rig *r)
 	rig_verify_ok(r);
 }
 RIG_TEST(prune_ends_anywhere)
+
+/* Of the pages of the models: the part that is used. */
+static double filled_part(struct rig *r)
+{
+	struct err e = ERR_INIT;
+	size_t used = 0;
+	MDB_cursor *cur;
+	MDB_val k, v;
+	MDB_stat st;
+	struct db db;
+	MDB_txn *txn;
+	bool empty;
+
+	ck_assert_int_eq(db_open(r->store_dir, 1u << 30, 0, &db, &empty, &e), 0);
+	ck_assert_int_eq(mdb_txn_begin(db.env, NULL, MDB_RDONLY, &txn), 0);
+	ck_assert_int_eq(mdb_stat(txn, db.t[DB_MODELS_A], &st), 0);
+	ck_assert_int_eq(mdb_cursor_open(txn, db.t[DB_MODELS_A], &cur), 0);
+	while (mdb_cursor_get(cur, &k, &v, MDB_NEXT) == 0)
+		used += k.mv_size + v.mv_size + 10;
+	mdb_cursor_close(cur);
+	mdb_txn_abort(txn);
+	db_close(&db);
+	return (double)used / (double)(st.ms_leaf_pages * st.ms_psize);
+}
+
+/* Two kinds of documents, each in the order of its ids, settled many times. */
+static void documents_fill_their_pages_in(struct rig *r)
+{
+	rig_open(r);
+	for (unsigned i = 0; i < 3000; i++) {
+		struct store_batch *b = store_batch_new(r->s);
+		char session[32], process[32];
+
+		snprintf(session, sizeof(session), "sess_%06u", i);
+		snprintf(process, sizeof(process), "proc_%06u", i);
+		rig_event(b, EVENT_RUNTIME_WARNING, session, process, i);
+		store_submit(r->s, b, 0, rig_result, r);
+		if (i % 50 == 0)
+			store_flush(r->s);
+	}
+	store_flush(r->s);
+	rig_verify_ok(r);
+	rig_close(r);
+	ck_assert_double_gt(filled_part(r), 0.8);
+	rig_open(r);
+	rig_verify_ok(r);
+}
+RIG_TEST(documents_fill_their_pages)
 
 static void prune_while_writing_in(struct rig *r)
 {
@@ -262,6 +311,6 @@ RIG_TEST(killed_upkeep)
 
 int main(void)
 {
-	return SUITE("upkeep", prune_keeps_the_proof, prune_ends_anywhere, prune_while_writing, old_keys_go,
-		     compact_shrinks, a_backup_is_a_store, killed_upkeep);
+	return SUITE("upkeep", prune_keeps_the_proof, prune_ends_anywhere, documents_fill_their_pages,
+		     prune_while_writing, old_keys_go, compact_shrinks, a_backup_is_a_store, killed_upkeep);
 }
