@@ -209,6 +209,10 @@ static void set_advice(struct cli *c, struct jval error)
 	for (size_t i = 0; i < countof(rows); i++)
 		if (strstr(c->advice, rows[i].says))
 			snprintf(c->advice, sizeof(c->advice), "%s", rows[i].instead);
+	struct jval field = jval_path(error, "data.field");
+	if (jval_is_str(field, "port") || jval_is_str(field, "hostPort"))
+		snprintf(c->advice, sizeof(c->advice),
+			 "bailiff ports lists published ports; bailiff unpublish closes one");
 }
 
 /* Replaces advice that only makes sense to programs by one for the command line, also inside an error's message. */

@@ -288,8 +288,12 @@ static int run_command(struct cli *c, const char *sandbox, bool subscribe)
 	    id_lookup_option(c, OPT_run_SESSION, ID_SESSION, "sessionId", &q.w) < 0 ||
 	    (sandbox && find_sandbox(c, sandbox, id) < 0))
 		return EXIT_BAILIFF;
-	if (sandbox)
+	if (sandbox) {
 		jw_kstr(&q.w, "sandboxId", id);
+		/* They are the sandbox's: open before the command looks for them, and after its end. */
+		if (published_ports_open(c, OPT_run_PUBLISH, "sandboxId", id) < 0)
+			return EXIT_BAILIFF;
+	}
 	/* One request starts and follows it. --json shows earlier events, too, and has its own subscription. */
 	if (subscribe && !detach && !opts_has(o, OPT_run_JSON)) {
 		jw_kbool(&q.w, "subscribe", true);
@@ -310,7 +314,7 @@ static int run_command(struct cli *c, const char *sandbox, bool subscribe)
 	if (!cli_as_json(c))
 		print_warnings(q.result, sandbox != NULL);
 	jval_str(jval_get(q.result, "processId"), id, sizeof(id));
-	if (published_ports_open(c, OPT_run_PUBLISH, id) < 0) {
+	if (!sandbox && published_ports_open(c, OPT_run_PUBLISH, "processId", id) < 0) {
 		terminate_process(c, id);
 		return EXIT_BAILIFF;
 	}

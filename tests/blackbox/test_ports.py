@@ -294,6 +294,26 @@ def test_the_command_line(home):
         assert "[ADDR:][HOSTPORT:]PORT" in home.cli("publish", sandbox, wrong, status=2).err.decode(), wrong
 
 
+def test_exec_publishes_ports_of_its_sandbox(home):
+    sandbox, port = home.cli("sandbox", "create").text.strip(), free_port()
+    server_id = home.cli("exec", "-d", "--publish", f"{port}:5000", sandbox, "--", *server(5000)).text.strip()
+    with home.rpc() as rpc:
+        listening(rpc, 5000)
+        exchange(port, b"x", 1)
+        # It is the sandbox's port and outlives the command. The error says what to do.
+        rpc.call("terminate_process", processId=server_id)
+        assert listed(rpc)[5000]["hostPort"] == port, listed(rpc)
+        error = home.cli("exec", "--publish", f"{free_port()}:5000", sandbox, "--", "true", status=125).err.decode()
+        assert "unpublish it first" in error and "bailiff ports" in error and "another id" not in error, error
+        # The stored reply to create_sandbox is that of the whole request.
+        key = {"cwd": home.work, "publish": [{"port": 5000, "hostPort": port}], "idempotencyKey": "k"}
+        assert "in use" in str(rpc.fails("create_sandbox", key, code=CONFLICT))
+        home.cli("unpublish", sandbox, "5000")
+        made = rpc.call("create_sandbox", key)
+        assert rpc.call("create_sandbox", key)["sandboxId"] == made["sandboxId"]
+        assert listed(rpc, sandboxId=made["sandboxId"])[5000]["hostPort"] == port
+
+
 def test_a_single_command_with_a_port(home):
     port = free_port()
     run = home.cli_start("run", "--publish", f"{port}:5001", "--", *server(5001), stdout=subprocess.PIPE, stderr=subprocess.PIPE)

@@ -5,6 +5,8 @@
 #include "runtime/base/err.h"
 #include "runtime/base/jscan.h"
 #include "runtime/base/mem.h"
+#include "runtime/engine/core/core.h"
+#include "runtime/engine/core/transaction.h"
 #include "runtime/engine/process/process_ports.h"
 
 #include <stdio.h>
@@ -84,8 +86,7 @@ void engine_unpublish_port(struct engine *engine, const char *process_id, uint16
 struct published_creation {
 	struct engine *engine;
 	struct caller caller;
-	engine_reply_fn fn;
-	void *ctx;
+	struct pending_reply reply;
 	struct buf result;
 	char process_id[ID_TEXT_MAX], sandbox_id[ID_SIZE];
 	size_t count, next;
@@ -95,9 +96,19 @@ struct published_creation {
 	} row[SANDBOX_PUBLISH_MAX];
 };
 
+/* The reply is stored for a retry when the ports are open, not before. It does not wait for that commit. */
 static void end_creation(struct published_creation *x, const struct err *e, const char *json, size_t len)
 {
-	x->fn(x->ctx, e, json, len);
+	if (!e && x->reply.idem_key) {
+		struct transaction *tx = transaction_new_internal(x->engine);
+
+		transaction_store_reply(tx, &x->reply, json, len);
+		transaction_commit_then(tx, 0, NULL, NULL);
+	}
+	if (e)
+		reply_err(&x->reply, e, json, len);
+	else
+		reply_json(&x->reply, json, len);
 	caller_done(&x->caller);
 	buf_done(&x->result);
 	free(x);
@@ -155,13 +166,14 @@ void engine_create_published(struct engine *engine, const struct sandbox_creatio
 	struct published_creation *x = mem_zalloc(1, sizeof *x);
 	struct caller by = *c;
 
-	by.idem_key = NULL; /* the reply of create_sandbox is stored, not those of its ports */
-	*x = (struct published_creation){ .engine = engine, .fn = fn, .ctx = ctx };
+	by.idem_key = NULL; /* the reply to the whole request is stored, not those of its parts */
+	*x = (struct published_creation){ .engine = engine };
+	reply_copy(&x->reply, c, fn, ctx);
 	caller_copy(&x->caller, &by);
 	for (; x->count < n && x->count < SANDBOX_PUBLISH_MAX; x->count++) {
 		x->row[x->count].host_port = ports[x->count].host_port;
 		x->row[x->count].port = ports[x->count].port;
 		snprintf(x->row[x->count].address, sizeof x->row[0].address, "%s", ports[x->count].address);
 	}
-	engine_create_sandbox(engine, r, c, on_created, x);
+	engine_create_sandbox(engine, r, &by, on_created, x);
 }
