@@ -2,6 +2,7 @@
 
 #include "supervisor/control/methods.h"
 
+#include "runtime/base/buf.h"
 #include "runtime/engine/model/model_registry.h"
 
 int method_add_model(struct call *c, const struct add_model_params *p, struct buf *out, struct err *e)
@@ -42,5 +43,20 @@ int method_get_model(struct call *c, const struct get_model_params *p, struct bu
 int method_remove_model(struct call *c, const struct remove_model_params *p, struct buf *out, struct err *e)
 {
 	engine_remove_model(call_engine(c), p->name, &c->caller, call_engine_reply, c);
+	return CALL_PENDING;
+}
+
+/* A turn with one request: the same path as any other, with its budgets, facts and costs. */
+int method_test_model(struct call *c, const struct test_model_params *p, struct buf *out, struct err *e)
+{
+	json_auto_t *input = json_pack("[{s:s,s:s}]", "type", "text", "text",
+				       "This is a test of the connection. Answer with the word ok and call no tool."),
+		    *limits = json_pack("{s:i}", "maxRequests", 1);
+	const struct turn_request r = { .input = input, .loop = true, .model = p->name, .loop_limits = limits };
+	buf_auto struct buf known = BUF_INIT;
+
+	if (engine_get_model(call_engine(c), c->caller.uid, p->name, &known, e) < 0)
+		return -1;
+	engine_submit_turn(call_engine(c), &r, &c->caller, call_engine_reply, c);
 	return CALL_PENDING;
 }

@@ -2,8 +2,12 @@
 
 import json
 import os
+import sys
 
 import harness
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "fakes"))
+from provider import Provider   # noqa: E402
 
 SECRET = "sk-" + "proj-" + "x1y2" * 8
 
@@ -148,6 +152,28 @@ def test_the_command_line_registers_models(home):
     fails("model list", "model", "remove", "local")
     with home.rpc() as rpc:
         assert SECRET not in json.dumps(rpc.events())
+
+
+def test_a_model_can_be_tested(home):
+    key = os.path.join(home.dir, "key")
+    with open(key, "w") as f:
+        f.write(SECRET + "\n")
+    os.chmod(key, 0o600)
+    with Provider("anthropic", [{"text": "ok"}, {"status": 401}], keys=(SECRET,)) as p:
+        home.cli("model", "add", "anthropic", "--base-url", p.url, "--key-file", key)
+        assert home.cli("model", "test", "anthropic").text == "ok\n"
+        said = home.cli("model", "test", "anthropic", status=1).err.decode()
+        assert "authentication" in said, said
+        assert p.violations == [], p.violations
+    said = home.cli("model", "test", "none", status=1).err.decode()
+    assert "model list" in said, said
+    with home.rpc() as rpc:
+        cost = [e for e in rpc.events() if e["type"] == "cost.recorded"]
+        assert cost and cost[0]["payload"]["amount"] > 0 and cost[0]["payload"]["basis"] == "price_table", cost
+        assert SECRET not in json.dumps(rpc.events())
+    with home.rpc() as agent:
+        agent.call("initialize", role="agent")
+        agent.fails("test_model", {"name": "anthropic"}, code=-32003)
 
 
 if __name__ == "__main__":
