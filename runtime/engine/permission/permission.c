@@ -211,6 +211,21 @@ static void decide_holder(struct policy_decision *ret)
 			  "it only holds a sandbox: each command in it is decided");
 }
 
+/* False: the rules decide. */
+static bool decide_without_rules(const struct process *p, const struct start_request *r, const struct sandbox_setup *f,
+				 struct policy_decision *ret)
+{
+	if (p->owner == OWNER_HOOK)
+		decide_hook(p, f, ret);
+	else if (owner_is_internal(p->owner))
+		decide_loop(p->owner, ret);
+	else if (r->holder)
+		decide_holder(ret);
+	else
+		return false;
+	return true;
+}
+
 static void record_decision(struct process *p, const struct policy_decision *d, const char *const *argv, size_t argc,
 			    const struct command_facts *facts)
 {
@@ -374,13 +389,7 @@ bool permission_judge(struct process *p, const struct start_request *r, const st
 	const struct hook_evaluation judging = {
 		.process = p, .request = r, .hooks = rules ? rules->hooks : NULL, .use = &use
 	};
-	if (r->owner == OWNER_HOOK)
-		decide_hook(p, f, &decision);
-	else if (owner_is_internal(p->owner))
-		decide_loop(p->owner, &decision);
-	else if (r->holder)
-		decide_holder(&decision);
-	else
+	if (!decide_without_rules(p, r, f, &decision))
 		policy_decide(&request, &decision);
 	/* The session's own rules cannot be read, and one of them might deny this. */
 	if (unread.code && !owner_is_internal(p->owner))
