@@ -25,6 +25,7 @@
 #define EXIT_BLOCKED 3 /* the turn needs a person, or was denied */
 #define PROMPT_MAX (1u << 20)
 #define LINE_SHOWN 160
+#define ANSWER_MAX 4096 /* a line of a terminal has no more */
 
 /* What is shown of one turn. */
 struct agent {
@@ -41,6 +42,7 @@ struct agent {
 	struct question {
 		char action_id[ID_LOOKUP_MAX];
 		struct buf prompt;
+		bool input; /* the agent asks for a text, not for permission */
 	} question;
 	bool ended, interrupted;
 };
@@ -113,6 +115,7 @@ static void ask(struct agent *a, struct jval event, struct jval payload)
 {
 	jval_str(jval_get(event, "actionId"), a->question.action_id, sizeof a->question.action_id);
 	a->question.prompt.len = 0;
+	a->question.input = jval_is_str(jval_get(payload, "actionType"), "input");
 	jval_str_buf(jval_get(payload, "prompt"), &a->question.prompt);
 }
 
@@ -124,7 +127,9 @@ static void turn_ended(struct agent *a, bool completed, struct jval event, struc
 	snprintf(a->status, sizeof a->status, "%s", completed ? "completed" : "failed");
 	if (!completed)
 		jval_str(jval_get(event, "status"), a->status, sizeof a->status);
-	jval_str(jval_get(payload, "category"), a->category, sizeof a->category);
+	/* This program has ended a turn that needs a person: that is the reason, not "cancelled". */
+	if (strcmp(a->category, "needs_input") != 0)
+		jval_str(jval_get(payload, "category"), a->category, sizeof a->category);
 	jval_str(jval_get(payload, "message"), a->message, sizeof a->message);
 	if (usage.type == JT_OBJECT)
 		buf_append(&a->usage, usage.text, usage.len);
@@ -172,8 +177,9 @@ static void on_event(void *ctx, struct jval event)
 
 static void ignore_reply(void *ctx, struct jval result, struct jval error) {}
 
+/* `answer`: to a question for a text; or NULL. */
 static void send(struct agent *a, const char *method, const char *member, const char *id, const char *decision,
-		 const char *scope)
+		 const char *scope, const char *answer)
 {
 	buf_auto struct buf params = BUF_INIT;
 	struct jw w = jw_on(&params);
@@ -182,6 +188,11 @@ static void send(struct agent *a, const char *method, const char *member, const 
 	jw_kstr(&w, member, id);
 	jw_kopt(&w, "decision", decision);
 	jw_kopt(&w, "scope", scope);
+	if (answer) {
+		jw_kobj(&w, "payload");
+		jw_kstr(&w, "answer", answer);
+		jw_obj_end(&w);
+	}
 	remote_key(a->cli->remote, &w);
 	jw_obj_end(&w);
 	remote_send(a->cli->remote, method, &params, ignore_reply, NULL);
@@ -190,7 +201,7 @@ static void send(struct agent *a, const char *method, const char *member, const 
 static void interrupt_turn(struct agent *a)
 {
 	if (!a->interrupted)
-		send(a, "interrupt_turn", "turnId", a->turn_id, NULL, NULL);
+		send(a, "interrupt_turn", "turnId", a->turn_id, NULL, NULL, NULL);
 	a->interrupted = true;
 }
 
@@ -198,27 +209,36 @@ static void interrupt_turn(struct agent *a)
 static void answer_question(struct agent *a)
 {
 	buf_auto struct buf safe = BUF_INIT, out = BUF_INIT;
-	char key[64] = "", id[ID_LOOKUP_MAX];
+	char key[ANSWER_MAX] = "", id[ID_LOOKUP_MAX];
 
 	memcpy(id, a->question.action_id, sizeof id);
 	a->question.action_id[0] = '\0';
 	text_sanitize(buf_cstr(&a->question.prompt), a->question.prompt.len, &safe);
 	if (a->terminal < 0) {
 		snprintf(a->category, sizeof a->category, "needs_input");
-		cli_error("the agent needs an approval: %s", buf_cstr(&a->question.prompt));
-		cli_hint("allow it in the policy, or answer it with bailiff approve %s in another terminal", id);
+		cli_error("the agent needs an %s: %s", a->question.input ? "answer" : "approval",
+			  buf_cstr(&a->question.prompt));
+		if (!a->question.input)
+			cli_hint("allow it in the policy, or answer it with bailiff approve %s in another terminal",
+				 id);
 		interrupt_turn(a);
 		return;
 	}
 	end_line(a);
-	buf_printf(&out, "%s\n[y]es once  [s]ession  [a]lways  [n]o: ", buf_cstr(&safe));
+	buf_printf(&out, "%s\n%s", buf_cstr(&safe),
+		   a->question.input ? "(an empty line declines) > " : "[y]es once  [s]ession  [a]lways  [n]o: ");
 	(void)fd_write_all(a->terminal, out.data, out.len);
 	ssize_t n = read(a->terminal, key, sizeof key - 1);
 	if (n <= 0) /* Ctrl-C or end of input */
 		return interrupt_turn(a);
+	if (a->question.input) {
+		key[strcspn(key, "\r\n")] = '\0';
+		send(a, "respond_action", "actionId", id, key[0] ? "answer" : "decline", NULL, key[0] ? key : NULL);
+		return;
+	}
 	const char *scope = key[0] == 's' ? "session" : key[0] == 'a' ? "always" : "once";
 	const bool yes = strchr("ysa", key[0]) && key[0];
-	send(a, "respond_action", "actionId", id, yes ? "allow" : "deny", yes ? scope : NULL);
+	send(a, "respond_action", "actionId", id, yes ? "allow" : "deny", yes ? scope : NULL, NULL);
 }
 
 /* ---- one turn ---- */

@@ -1,8 +1,12 @@
 """Tools for agents: edits and searches as processes in the sandbox, and those that the engine executes itself."""
 
+import contextlib
+import fcntl
 import json
 import os
+import pty
 import signal
+import termios
 
 import harness
 from test_agent import call as tool, completed, model, submit
@@ -182,6 +186,28 @@ def test_a_model_edits_searches_plans_and_asks(home):
         assert "yes, please" in str(p.requests[5].results[0]), p.requests[5].results
         assert rpc.call("get_thread_read", threadId=turn["threadId"])["plan"][0]["step"] == "edit"
         valid(home, rpc)
+
+
+def test_a_question_is_answered_on_the_terminal(home):
+    script = [{"calls": [tool("ask_user", question="Which one?", options=["left", "right"])]}, {"text": "Thanks."}]
+    with home.rpc() as rpc, model(home, rpc, script) as p:
+        ours, theirs = pty.openpty()
+        agent = home.cli_start("agent", "go", stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+                               preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        os.close(theirs)
+        seen = b""
+        while b"declines) > " not in seen:
+            seen += os.read(ours, 4096)
+        assert b"Which one?" in seen and b"2. right" in seen, seen
+        os.write(ours, "die linke, bitte\n".encode())
+        with contextlib.suppress(OSError):      # the end of the terminal
+            while part := os.read(ours, 4096):
+                seen += part
+        os.close(ours)
+        assert agent.wait(harness.PATIENCE) == 0 and b"Thanks." in seen, seen
+        assert "die linke, bitte" in str(p.requests[1].results), p.requests[1].results
+    with home.rpc() as rpc, model(home, rpc, script):
+        assert b"needs an answer: Which one?" in home.cli("agent", "-p", "go", status=3).err
 
 
 if __name__ == "__main__":
