@@ -21,8 +21,9 @@
 static int reject_option(const struct sandbox *s, const char *field, const char *given, struct err *e)
 {
 	return err_field(e, field,
-			 "'%.100s' differs from sandbox '%s': leave it out, or create another sandbox with it", given,
-			 s->name[0] ? s->name : s->id);
+			 "'%.100s' differs from sandbox '%s', whose access does not change: leave it out, or create "
+			 "another sandbox with it (bailiff cp copies files out of this one)",
+			 given, s->name[0] ? s->name : s->id);
 }
 
 static int check_text(const struct sandbox *s, const char *field, const char *given, const char *own, struct err *e)

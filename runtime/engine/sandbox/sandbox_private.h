@@ -21,7 +21,8 @@ struct transaction;
 struct view_ids;
 
 /* Ends the message about a command that the sandbox does not fit. */
-#define SANDBOX_ADVICE ": create another sandbox, or start the command outside it"
+#define SANDBOX_ADVICE \
+	": create another sandbox (bailiff cp copies files out of this one), or start the command outside it"
 
 /* A client that waits for the end of the sandbox. */
 struct close_waiter {
