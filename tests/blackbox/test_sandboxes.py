@@ -422,7 +422,7 @@ def test_what_a_command_leaves_in_the_sandbox_of_the_session_stays(home):
         assert looked["status"] == "completed" and looked["exitCode"] == 0 and looked["sandboxId"] == first["sandboxId"], looked
         until("its output is still recorded", lambda: rpc.outputs(first["processId"])["stdout"].count(b"on\n") > 5)
         # Ending the process ends what its command left, and nothing else.
-        second = start("sleep 2000 &", yieldMs=20000)
+        second = start("sleep 2000 & until grep -q sleep /proc/$!/comm; do :; done", yieldMs=20000)
         rpc.call("terminate_process", processId=first["processId"])
         assert rpc.wait(first["processId"])["status"] == "terminated"
         assert rpc.outputs(start("pgrep -af 'sleep [12]000'", yieldMs=20000)["processId"])["stdout"].split()[1:] == [b"sleep", b"2000"]
