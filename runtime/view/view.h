@@ -147,7 +147,7 @@ struct view_process_query {
 	const char *session_id, *task_id, *sandbox_id, *status; /* NULL = any */
 	const char *match; /* NULL, or typed by a person: the start of the id, with or without "proc_", or its last ≥ 4
 			      characters */
-	const char *except; /* NULL, or a program whose processes are left out */
+	const char *except; /* NULL, or the tool program: bailiff's helpers are left out */
 	bool live_only;
 	bool holders;       /* also the holders of session sandboxes */
 	unsigned limit;     /* 1 … 1000 */

@@ -159,11 +159,13 @@ int view_wait_result(struct store *s, uint32_t uid, const char *process_id, bool
 
 /* ---- lists ---- */
 
-static bool runs_program(const struct process_doc *d, const char *program)
+/* The tool program, and what the loop runs for itself. */
+static bool is_helper(const struct process_doc *d, const char *program)
 {
 	struct jiter words = jiter_on(d->command);
 
-	return jiter_next(&words) && jval_is_str(words.value, program);
+	return jval_is_str(jval_get(d->owner, "kind"), "model") || jval_is_str(jval_get(d->owner, "kind"), "context") ||
+	       (jiter_next(&words) && jval_is_str(words.value, program));
 }
 
 /* The holder of a session sandbox runs no command. */
@@ -176,7 +178,7 @@ static bool process_matches(const void *query, const void *doc)
 
 	return view_is(q->session_id, d->sessionId) && view_is(q->task_id, d->taskId) &&
 	       view_is(q->sandbox_id, d->sandboxId) && (q->holders || !is_holder(d)) && view_is(q->status, d->status) &&
-	       !(q->live_only && process_doc_ended(d)) && !(q->except && runs_program(d, q->except));
+	       !(q->live_only && process_doc_ended(d)) && !(q->except && is_helper(d, q->except));
 }
 
 static int write_listed_process(struct view_page *p, const void *doc, struct err *e)
