@@ -154,11 +154,15 @@ def test_the_command_line_registers_models(home):
         assert SECRET not in json.dumps(rpc.events())
 
 
-def test_a_model_can_be_tested(home):
-    key = os.path.join(home.dir, "key")
-    with open(key, "w") as f:
+def key_file(home):
+    path = os.path.join(home.dir, "key")
+    with open(path, "w", opener=lambda name, flags: os.open(name, flags, 0o600)) as f:
         f.write(SECRET + "\n")
-    os.chmod(key, 0o600)
+    return path
+
+
+def test_a_model_can_be_tested(home):
+    key = key_file(home)
     with Provider("anthropic", [{"text": "ok"}, {"status": 401}], keys=(SECRET,)) as p:
         home.cli("model", "add", "anthropic", "--base-url", p.url, "--key-file", key)
         assert home.cli("model", "test", "anthropic").text == "ok\n"
@@ -174,6 +178,18 @@ def test_a_model_can_be_tested(home):
     with home.rpc() as agent:
         agent.call("initialize", role="agent")
         agent.fails("test_model", {"name": "anthropic"}, code=-32003)
+
+
+def test_a_request_to_a_removed_model_is_paid_for(home):
+    with Provider("openai-chat", [{"text": "ok", "gate_after": 1}], keys=(SECRET,)) as p, home.rpc() as rpc:
+        rpc.call("add_model", name="openai", baseUrl=p.url, dialect="openai-chat", model="gpt-5", keyFile=key_file(home))
+        turn = rpc.call("test_model", name="openai")["turnId"]
+        harness.until("the request has arrived", lambda: p.requests)
+        rpc.call("remove_model", name="openai")
+        p.release(1000)
+        harness.until("the turn ends", lambda: any(e["type"] in ("turn.completed", "turn.failed") for e in rpc.events(turnId=turn)))
+        cost = [e["payload"] for e in rpc.events(turnId=turn) if e["type"] == "cost.recorded"]
+        assert len(cost) == 1 and cost[0]["amount"] > 0 and cost[0]["provider"] == "openai", [(e["type"], e["payload"]) for e in rpc.events(turnId=turn) if e["type"].split(".")[0] in ("model", "turn", "cost")]
 
 
 if __name__ == "__main__":

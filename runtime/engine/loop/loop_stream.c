@@ -346,13 +346,13 @@ static void failed_facts(struct process *p, const struct loop_stream *s, const s
 static void settle(struct process *p, const struct loop_stream *s, const struct turn_doc *t,
 		   const struct model_request_doc *r, const struct dialect_answer *a, struct transaction *tx)
 {
-	model_config_auto struct model_config m = MODEL_CONFIG_INIT;
-	mem_auto char *name = jval_strdup(r->name);
+	/* What the request was sent to: the model may have been removed or replaced since. */
+	model_config_auto struct model_config m = { .provider = jval_strdup(r->provider),
+						    .model = jval_strdup(r->model) };
 	struct dialect_usage usage = a->usage;
 	struct scope scope = request_scope(t, s->request_id);
-	struct err e = ERR_INIT;
 
-	if (!s->decoder || model_config_find(p->engine, (uint32_t)t->uid, name, &m, &e) < 0)
+	if (!s->decoder || !m.provider || !m.model)
 		return;
 	if (a->failure.retry_after_ms && strcmp(a->failure.category, "rate_limit") == 0)
 		model_limited(tx, &scope, &m, "rate_limit", engine_real(p->engine) + a->failure.retry_after_ms * 1000);
