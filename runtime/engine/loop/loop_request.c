@@ -71,7 +71,7 @@ static void launch(struct engine *engine, const char *turn_id)
 	if (strcmp(r.status, "open") != 0 || turn_doc_ended(&t) || t.ending.type == JT_OBJECT)
 		err_set(&e, ERR_STATE, "the turn was ended before the request was sent");
 	else if (!engine->o.model_program)
-		err_set(&e, ERR_UNAVAILABLE, "bailiff-model, which calls models, was not found next to bailiffd");
+		err_set(&e, ERR_NOT_FOUND, "bailiff-model, which calls models, was not found next to bailiffd");
 	if (e.code || model_config_find(engine, (uint32_t)t.uid, name, &m, &e) < 0) {
 		loop_owner.refused(engine, turn_id, &e, NULL, 0);
 		return;

@@ -308,7 +308,9 @@ static void failure_of_program(struct process *p, const struct process_outcome *
 		 o->clean                      ? "the response ended before it was complete"
 		 : o->message && o->message[0] ? o->message
 					       : "bailiff-model failed");
-	ret->retryable = o->clean || strcmp(o->status, "lost") == 0 || strcmp(o->status, "timed_out") == 0;
+	/* A program that was killed from outside has not answered; one that exited with a failure would do so again. */
+	const bool killed = ended && o->ran && o->exit_code < 0 && !o->limit;
+	ret->retryable = o->clean || killed || strcmp(o->status, "lost") == 0 || strcmp(o->status, "timed_out") == 0;
 }
 
 static void failure_of(struct process *p, const struct process_outcome *o, const struct dialect_answer *a,
@@ -415,10 +417,12 @@ static void model_refused(struct engine *engine, const char *turn_id, const stru
 	/* The request may have been closed with its turn. */
 	if (turn_read(engine, turn_id, &text, &t, &e) == 0 && !turn_doc_ended(&t)) {
 		struct transaction *tx = transaction_new_internal(engine);
+		/* A part of the daemon may just be restarting. */
+		const bool passing = why->code == ERR_UNAVAILABLE || why->code == ERR_EXHAUSTED || why->code == ERR_SYS;
 
 		EMIT(model_failed, tx, request_scope(&t, s->request_id),
 		     .envelope = { .status = "failed", .status_reason = why->message }, .category = "program",
-		     .message = why->message, .retryable = OPT_BOOL_FALSE);
+		     .message = why->message, .retryable = opt_bool(passing));
 		transaction_after_commit(tx, loop_step_due, turn_id);
 		transaction_commit(tx);
 	}
