@@ -404,6 +404,15 @@ static void answered(struct engine *engine, const struct turn_doc *t, const stru
 
 /* ---- the module ---- */
 
+/* True: nothing can be started in the name of the turn's user yet. loop_client_connected continues. */
+static bool held(struct engine *engine, const struct turn_doc *t)
+{
+	if (engine->o.ports->find_peer(engine->o.host, (uint32_t)t->uid) >= 0)
+		return false;
+	strmap_put(&engine->loop->held, t->turnId, engine->loop);
+	return true;
+}
+
 void loop_drive(struct engine *engine, const struct turn_doc *t)
 {
 	buf_auto struct buf text = BUF_INIT;
@@ -411,7 +420,7 @@ void loop_drive(struct engine *engine, const struct turn_doc *t)
 	struct err e = ERR_INIT;
 
 	/* A request is on its way, or a person has to answer first. Both end with another step. */
-	if (engine->stopping || loop_stream_of(engine, t->turnId) || view_counted(t->openActions))
+	if (engine->stopping || loop_stream_of(engine, t->turnId) || view_counted(t->openActions) || held(engine, t))
 		return;
 	if (!t->lastRequestId[0]) {
 		if (!loop_read_instructions(engine, t))
@@ -484,6 +493,16 @@ uint64_t loop_tick(struct engine *engine, uint64_t now)
 	return due.next;
 }
 
+static void let_go(void *ctx, const char *turn_id, void *value)
+{
+	struct engine *engine = ctx;
+
+	strmap_del(&engine->loop->held, turn_id);
+	loop_step_due(engine, turn_id);
+}
+
+void loop_client_connected(struct engine *engine) { strmap_visit(&engine->loop->held, let_go, engine); }
+
 void engine_steer_turn(struct engine *engine, const struct turn_steer *r, const struct caller *c, engine_reply_fn fn,
 		       void *ctx)
 {
@@ -536,5 +555,6 @@ void loop_done(struct engine *engine)
 	strmap_done(&engine->loop->waits);
 	strmap_done(&engine->loop->reading);
 	strmap_done(&engine->loop->repeats);
+	strmap_done(&engine->loop->held);
 	free(engine->loop);
 }

@@ -42,6 +42,7 @@ void engine_steer_turn(struct engine *engine, const struct turn_steer *r, const 
 void loop_init(struct engine *engine);
 void loop_done(struct engine *engine);
 uint64_t loop_tick(struct engine *engine, uint64_t now);
+void loop_client_connected(struct engine *engine);
 void loop_drive(struct engine *engine, const struct turn_doc *t);
 void loop_on_turn_completed(struct transaction *tx, const struct scope *s, const struct turn_completed *p);
 void loop_on_turn_failed(struct transaction *tx, const struct scope *s, const struct turn_failed *p);

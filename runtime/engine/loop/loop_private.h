@@ -37,6 +37,7 @@ struct loop_state {
 	struct strmap waits;   /* turn id → struct loop_wait: the next attempt is delayed */
 	struct strmap reading; /* turn id: its instruction files are being read */
 	struct strmap repeats; /* turn id → number of equal answers that a person has been asked about */
+	struct strmap held;    /* turn id: no client of its user has connected since the guard started */
 };
 
 struct loop_wait {
