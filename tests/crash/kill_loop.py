@@ -225,11 +225,11 @@ def in_parallel(function, shares):
     return ok, total
 
 
-def options(kills):
+def options(kills, homes=min(4, (os.cpu_count() or 2) + 1)):
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, default=kills)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
-    parser.add_argument("--homes", type=int, default=min(4, (os.cpu_count() or 2) + 1))
+    parser.add_argument("--homes", type=int, default=homes)
     o = parser.parse_args()
     o.homes = max(1, min(o.homes, o.kills))
     print(f"# seed {o.seed}, {o.kills} kills in {o.homes} homes", flush=True)

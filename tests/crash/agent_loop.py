@@ -1,0 +1,279 @@
+#!/usr/bin/python3
+"""SIGKILL of the runtime, the spawner, a model program or the guard, at random moments, while the loop drives turns.
+
+    agent_loop.py [--kills N] [--seed S] [--homes H]            (CRASHES=N is the default of --kills)
+
+One thread for each dialect submits turn after turn to a fake provider, some of them in the same session. The model is a function of the request: it
+finds the tag of the last turn and how many of its steps the conversation has, and answers with the calls of the next step. What a call appends to the
+file of its thread is therefore a function of the history: a line that is there twice means that a call ran twice, that a call of an incomplete answer
+ran, or that an answer was forgotten. Whatever was killed: no line occurs twice, a call that succeeded has left its line, every turn ends, every request
+satisfies the rules of its dialect (the fake checks them), and the store verifies.
+"""
+
+import collections
+import contextlib
+import os
+import random
+import re
+import signal
+import sys
+import tempfile
+import threading
+import time
+import traceback
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import kill_loop  # noqa: E402
+import harness  # noqa: E402
+from harness import Gone, Home, Rpc, RpcError, until  # noqa: E402
+
+sys.path.insert(0, os.path.join(harness.ROOT, "tests", "fakes"))
+from provider import Provider   # noqa: E402
+
+DIALECTS = ("anthropic", "openai-responses", "openai-chat", "gemini")
+KEY = "sk-" + "test-" + "c3d4" * 6
+SESSION_TURNS = 4
+ENDS = ("turn.completed", "turn.failed")
+
+
+class Model:
+    """What the model answers. The lines of a turn with the tag T7 are T7.1.1, T7.1.2, T7.2.1 …: step, then call."""
+
+    def __init__(self, rng, effects):
+        self.rng, self.effects = rng, effects
+        self.lock = threading.Lock()
+        self.results = collections.Counter()    # how calls were reported
+
+    def __call__(self, request):
+        with self.lock:
+            for r in request.results:
+                if r["name"] == "shell":
+                    self.results["as done" if "did " in r["text"] else "as failed"] += 1
+            rng = random.Random(self.rng.random())
+        said = request.raw.decode()
+        tag, steps = re.findall(r"tag (\w+), (\d+) steps", said)[-1]
+        step = 1 + max((int(n) for n in re.findall(rf"\b{tag}\.(\d+)\.\d", said)), default=0)
+        time.sleep(rng.choice((0, 0, 0.01, 0.1)))
+        how = rng.choice(({}, {"gated": True}, {"gate_after": 3}))
+        if step > int(steps):
+            return dict(text=f"Turn {tag} has ended.", reasoning="nothing is left", **how)
+        calls = [self.call(tag, step, n, rng) for n in range(1, int(tag[-1], 36) % 4 + 2)]
+        calls.insert(rng.randrange(len(calls) + 1), {"name": "read_file", "arguments": {"path": os.path.basename(self.effects)}})
+        return dict(text="Working on it.", reasoning="one step more", calls=calls, **how)
+
+    def call(self, tag, step, n, rng):
+        line = f"{tag}.{step}.{n}"
+        nap = rng.choice(("", "", "sleep 0.02; ", "sleep 0.2; "))
+        return {"name": "shell", "arguments": {"command": f"echo {line} >> {self.effects}; {nap}echo did {line}"}}
+
+
+class Client(threading.Thread):
+    """One turn after the other with one dialect."""
+
+    def __init__(self, home, dialect, rng, stop):
+        super().__init__(daemon=True)
+        self.home, self.dialect, self.rng, self.stop = home, dialect, rng, stop
+        self.effects = os.path.join(home.work, dialect)
+        self.model = Model(random.Random(rng.random()), self.effects)
+        self.turns, self.ends, self.again, self.link, self.error = [], collections.Counter(), 0, None, None
+        self.guards = 0     # deaths of the guard
+        open(self.effects, "w").close()
+
+    def call(self, method, **params):
+        """Retries until it is answered, also after a lost connection."""
+        while True:
+            try:
+                if self.link is None:
+                    self.link = Rpc(self.home.socket)
+                return self.link.call(method, **params)
+            except (Gone, OSError):
+                self.again += 1
+                if self.link:
+                    self.link.close()
+                self.link = None
+                time.sleep(0.002)
+            except RpcError as e:
+                if not e.data.get("retryable"):
+                    raise
+                time.sleep(0.01)
+
+    def events(self, turn):
+        found = []
+        while True:
+            page = self.call("list_events", turnId=turn, limit=1000, afterSequence=found[-1]["sequence"] if found else 0)
+            found += page["events"]
+            if not page["hasMore"]:
+                return found
+
+    def end_of(self, turn, tag):
+        """Waits as long as something happens."""
+        seen, since = None, time.monotonic()
+        while True:
+            events = self.events(turn)
+            ends = [e for e in events if e["type"] in ENDS]
+            if ends:
+                return ends[0]
+            if seen != len(events) or not self.stop.is_set():
+                seen, since = len(events), time.monotonic()
+            assert time.monotonic() - since < harness.PATIENCE, f"{self.dialect}: turn {tag} is stuck:\n" + told(events)
+            time.sleep(0.05)
+
+    def one(self, session):
+        number, guards = len(self.turns), self.guards
+        tag = f"T{number}{self.rng.choice('ABCD')}"
+        where = {"sessionId": session} if session else {}
+        turn = self.call("submit_turn", driver="loop", model=self.dialect, idempotencyKey=f"{self.dialect}-{number}", options={"cwd": self.home.work},
+                         input=[{"type": "text", "text": f"tag {tag}, {self.rng.randrange(1, 4)} steps"}], **where)
+        self.turns.append(turn["turnId"])
+        end = self.end_of(turn["turnId"], tag)
+        how = end["status"] + (f" ({end['payload']['category']})" if end["type"] == "turn.failed" else "")
+        self.ends[how] += 1
+        allowed = ("completed",) + (("failed (lost)", "lost (lost)") if guards != self.guards else ())
+        assert how in allowed, f"{self.dialect}: turn {tag} ended as {how}:\n" + told(self.events(turn["turnId"]))
+        return turn["sessionId"]
+
+    def run(self):
+        try:
+            session = None
+            while not self.stop.is_set():
+                session = self.one(session if len(self.turns) % SESSION_TURNS else None)
+        except Exception:
+            self.error = traceback.format_exc()
+
+    def check(self):
+        """Every line once at most, and one for each call that succeeded."""
+        with open(self.effects) as f:
+            lines = f.read().split()
+        check_lines(self.dialect, lines)
+        did = {line for turn in self.turns for e in self.events(turn) if e["type"] == "tool.result" for line in re.findall(r"did (\w+\.\d+\.\d+)", str(e["payload"]))}
+        missing = did - set(lines)
+        assert not missing, f"{self.dialect}: calls that succeeded without an effect: {sorted(missing)}"
+        return len(lines)
+
+
+def told(events):
+    return "\n".join(f"    {e['sequence']} {e['type']} {e.get('status', '')} {str(e['payload'])[:300]}" for e in events)
+
+
+def check_lines(name, lines):
+    twice = [line for line, n in collections.Counter(lines).items() if n > 1]
+    assert not twice, f"{name}: calls had their effect twice: {twice}"
+
+
+def control_bad():
+    """The check must be able to see a call that ran twice."""
+    try:
+        check_lines("control", ["T1A.1.1", "T1A.1.2", "T1A.1.1"])
+    except AssertionError:
+        return
+    raise SystemExit("the checker does not see a call that ran twice")
+
+
+def models_of(home):
+    return [pid for pid, _ in harness.descendants_of(home.guard.pid) if os.path.basename(harness.command_of(pid).split(" ")[0]) == "bailiff-model"]
+
+
+def kill(pids):
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    for pid in pids:
+        until("it is dead", lambda pid=pid: not harness.alive(pid))
+
+
+def kill_one(home, clients, rng):
+    """Kills a part, and waits until the daemon answers. Returns what was killed."""
+    time.sleep(rng.random() ** 2 * 0.8)
+    target = rng.choice(("runtime",) * 4 + ("spawner",) * 2 + ("both",) * 2 + ("model",) * 3 + ("guard",))
+    if target == "guard":
+        for c in clients:
+            c.guards += 1
+        home.note_tree()
+        home.guard.kill()
+        home.guard.wait()
+        home.start()
+        return target
+    if target == "model":
+        kill([rng.choice(until("a model is asked", lambda: models_of(home) or failed(clients)))])
+    else:
+        kill([p for p in map(home.part, ("runtime", "spawner") if target == "both" else (target,)) if p])
+    if rng.random() < 0.8:      # otherwise the next kill may meet a part that is starting
+        until("the daemon answers", home.answers)
+    return target
+
+
+def failed(clients):
+    found = [c for c in clients if c.error]
+    assert not found, found[0].error
+
+
+def release_gates(providers, stop):
+    """Gated streams go on by an event every few milliseconds."""
+    while not stop.wait(0.004):
+        for p in providers:
+            if p.tokens <= 0:
+                p.release()
+    for p in providers:
+        p.release(1 << 30)
+
+
+def drive(home, kills, rng, providers, clients, stop):
+    figures = collections.Counter()
+    for c in clients:
+        c.start()
+    for _ in range(kills):
+        figures["kill " + kill_one(home, clients, rng)] += 1
+        failed(clients)
+    stop.set()
+    until("the daemon answers", home.answers)
+    for c in clients:
+        while c.is_alive():     # it fails if nothing happens any more
+            c.join(1)
+    failed(clients)
+    for c, p in zip(clients, providers):
+        assert p.violations == [] and p.unscripted == [], (c.dialect, p.violations, p.unscripted)
+        figures["effects"] += c.check()
+        figures["requests"] += len(p.requests)
+        figures["repeated calls of methods"] += c.again
+        figures.update({f"turns {how}": n for how, n in c.ends.items()})
+        figures.update({f"results told {how}": n for how, n in c.model.results.items()})
+    with home.rpc() as rpc:
+        log = rpc.events()
+        harness.check_log(log)
+        for kind in ("model.requested", "model.failed", "tool.failed", "tool.result"):
+            figures[kind] = sum(e["type"] == kind for e in log)
+        report = rpc.call("verify_store")
+        assert report["ok"] is True, report
+    return figures
+
+
+def work(kills, seed):
+    """One home. Returns figures."""
+    rng, stop, over = random.Random(seed), threading.Event(), threading.Event()
+    with contextlib.ExitStack() as stack:
+        home = stack.enter_context(Home())
+        clients = [Client(home, d, random.Random(rng.random()), stop) for d in DIALECTS]
+        providers = [stack.enter_context(Provider(c.dialect, c.model, keys=(KEY,))) for c in clients]
+        key = stack.enter_context(tempfile.NamedTemporaryFile("w", prefix="bl-key-"))
+        key.write(KEY + "\n")
+        key.flush()
+        with home.rpc() as rpc:
+            for p, d in zip(providers, DIALECTS):
+                rpc.call("add_model", name=d, baseUrl=p.url, dialect=d, model="fake-1", keyFile=key.name)
+        stack.callback(over.set)
+        threading.Thread(target=release_gates, args=(providers, over), daemon=True).start()
+        return drive(home, kills, rng, providers, clients, stop)
+
+
+def main():
+    o, shares = kill_loop.options(int(os.environ.get("CRASHES") or 40), homes=1)
+    control_bad()
+    begin = time.monotonic()
+    ok, figures = kill_loop.in_parallel(work, shares)
+    print(f"# {time.monotonic() - begin:.0f} s: " + ", ".join(f"{v} {k}" for k, v in sorted(figures.items())))
+    print(f"{'ok' if ok else 'not ok'} 1 - {o.kills} kills while the loop drives turns")
+    return 0 if ok else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
