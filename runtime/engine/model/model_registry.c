@@ -457,6 +457,21 @@ static struct scope registry_scope(struct engine *engine, const struct caller *c
 			       .trace = c->trace_id };
 }
 
+/* Root's requests read these files also after the client has disconnected (sandbox_setup.h: root_authorise). */
+static void authorise_files(struct engine *engine, const struct model_config *config, const struct caller *c)
+{
+	buf_auto struct buf paths = BUF_INIT;
+
+	if (c->uid != 0 || !c->connection || c->peer_fd < 0 || !engine->o.ports->authorise)
+		return;
+	if (config->key_file)
+		buf_append(&paths, config->key_file, strlen(config->key_file) + 1);
+	if (config->ca_file)
+		buf_append(&paths, config->ca_file, strlen(config->ca_file) + 1);
+	if (paths.len)
+		engine->o.ports->authorise(engine->o.host, c->peer_fd, paths.data, paths.len, true);
+}
+
 void engine_add_model(struct engine *engine, const struct model_registration *r, const struct caller *c,
 		      engine_reply_fn fn, void *ctx)
 {
@@ -473,6 +488,7 @@ void engine_add_model(struct engine *engine, const struct model_registration *r,
 	int fresh = check_name(engine, r, &config, &e);
 	if (fresh < 0)
 		return transaction_reject(tx, &e);
+	authorise_files(engine, &config, c);
 	config.added_us = engine_real(engine);
 	bool is_default = r->is_default || model_config_find(engine, c->uid, NULL, &first, &ignored) < 0 ||
 			  strcmp(first.name, config.name) == 0;
