@@ -319,9 +319,9 @@ static void failure_of(struct process *p, const struct process_outcome *o, const
 	*ret = (struct stream_failure){ 0 };
 	/* A transport failure leaves an incomplete response; the program knows why. */
 	if (a && a->failure.category[0] && o->clean) {
-		snprintf(ret->category, sizeof ret->category, "%s", a->failure.category);
-		snprintf(ret->message, sizeof ret->message, "%s", a->failure.message);
-		snprintf(ret->code, sizeof ret->code, "%s", a->failure.code);
+		snprintf(ret->category, sizeof ret->category, "%.31s", a->failure.category);
+		snprintf(ret->message, sizeof ret->message, "%.511s", a->failure.message);
+		snprintf(ret->code, sizeof ret->code, "%.63s", a->failure.code);
 		ret->retryable = a->failure.retryable;
 		ret->retry_after_ms = a->failure.retry_after_ms;
 		return;
