@@ -231,6 +231,32 @@ def test_the_loop_survives_the_death_of_the_runtime(home):
             again.call("verify_store")
 
 
+def test_a_request_whose_program_is_killed_is_sent_again(home):
+    with home.rpc() as rpc, model(home, rpc, [{"text": "slow " * 50, "gate_after": 2}, {"text": "Done."}]) as p:
+        turn = submit(rpc, "go")
+        until("the stream began", lambda: p.requests and p.requests[0].status)
+        for pid, _ in harness.descendants_of(home.guard.pid):
+            if os.path.basename(harness.command_of(pid).split(" ")[0]) == "bailiff-model":
+                os.kill(pid, 9)
+        completed(rpc, turn)
+        assert len(p.requests) == 2 and events(rpc, turn, "model.failed")[0]["payload"]["retryable"], p.requests
+
+
+def test_the_loop_survives_the_death_of_the_guard(home):
+    script = [{"calls": [call("shell", command="echo x >> count; sleep 600"), call("shell", command="echo y >> count")]}, {"text": "Done."}]
+    with home.rpc() as rpc, model(home, rpc, script) as p:
+        turn = submit(rpc, "go", options={"cwd": home.work})
+        until("the tool runs", lambda: os.path.exists(os.path.join(home.work, "count")))
+        home.note_tree()
+        home.guard.kill()
+        home.guard.wait()
+        home.start()
+        with home.rpc() as again:
+            completed(again, turn)
+        assert open(os.path.join(home.work, "count")).read() == "x\ny\n", "no call ran twice, and the next one waited for a client"
+        assert len(p.requests) == 2 and p.requests[1].results[0]["isError"] and not p.requests[1].results[1]["isError"], p.requests[1].results
+
+
 def test_the_instruction_files_are_part_of_the_conversation(home):
     work = os.path.join(home.work, "repo")
     os.makedirs(os.path.join(work, "sub"))
