@@ -21,6 +21,7 @@
 
 #define TEXT_MAX (32u << 10) /* of all files together */
 #define DEPTH_MAX 64
+#define FILES_MAX 16u /* the deepest directories count */
 
 static bool exists(const char *folder, const char *name)
 {
@@ -38,7 +39,7 @@ static bool add_file(const char *folder, const char *name, struct buf *text, str
 	struct stat st;
 
 	snprintf(path, sizeof path, "%s/%s", strcmp(folder, "/") == 0 ? "" : folder, name);
-	fd_auto int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	fd_auto int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
 	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
 		return false;
 	const size_t room = text->len < TEXT_MAX ? TEXT_MAX - text->len : 0;
@@ -89,7 +90,7 @@ int tool_instructions_main(void)
 			*slash = '\0';
 		}
 		/* Outside of a repository only the working directory itself counts. */
-		for (size_t i = root ? n : n ? 1 : 0; i-- > 0;)
+		for (size_t i = !root ? n > 0 : n < FILES_MAX ? n : FILES_MAX; i-- > 0;)
 			for (size_t k = 0; k < countof(names) && !add_file(folders[i], names[k], &text, &f); k++)
 				;
 		while (n)

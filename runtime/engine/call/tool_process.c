@@ -6,6 +6,7 @@
 
 #include "runtime/engine/call/tool_call.h"
 
+#include "policy/command_text.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "runtime/engine/core/core.h"
@@ -36,6 +37,47 @@ static void shell_arguments(json_t *args)
 		json_object_set_new(args, "limits", limits);
 		json_object_del(args, "timeoutMs");
 	}
+}
+
+/*
+ * A call of a model that the loop drives. The turn's options are its user's and may have widened the sandbox; the
+ * arguments are the model's and may not: only what is run counts. A working directory becomes a part of the command, so
+ * that it does not select another workspace. New reference; NULL with e.
+ */
+static json_t *model_arguments(const json_t *args, struct err *e)
+{
+	static const char *const members[] = { "env", "timeoutMs", "stderr", "description", "justification" };
+	const char *cwd = json_string_value(json_object_get(args, "cwd")),
+		   *line = json_string_value(json_object_get(args, "command"));
+	json_t *ret = json_object(), *v;
+	const char *key;
+
+	if (!line)
+		line = json_string_value(json_object_get(args, "commandLine"));
+	for (size_t i = 0; i < countof(members); i++)
+		if ((v = json_object_get(args, members[i])))
+			json_object_set(ret, members[i], v);
+	if (line) {
+		buf_auto struct buf text = BUF_INIT;
+
+		if (cwd) {
+			buf_str(&text, "cd ");
+			command_quote(cwd, strlen(cwd), &text);
+			buf_str(&text, " && {\n");
+		}
+		buf_printf(&text, "%s%s", line, cwd ? "\n}" : "");
+		json_object_set_new(ret, "commandLine", json_string(buf_cstr(&text)));
+	} else if ((v = json_object_get(args, "command"))) {
+		json_object_set(ret, "command", v);
+	}
+	json_object_foreach ((json_t *)(uintptr_t)args, key, v)
+		if (!json_object_get(ret, key) && strcmp(key, "command") != 0 && strcmp(key, "commandLine") != 0 &&
+		    !(line && strcmp(key, "cwd") == 0))
+			err_at(e, ERR_PERMISSION, key, "%.40s: only the user of the agent can set this", key);
+	if (!e->code)
+		return ret;
+	json_decref(ret);
+	return NULL;
 }
 
 /* Maps the error of a start to the categories of tool.failed, which clients act upon. */
@@ -144,6 +186,12 @@ void tool_process_start(struct engine *engine, const char *call_id)
 		return fail_start(engine, call_id, &e);
 	if (tool.runs == TOOL_RUNS_ENGINE)
 		return tool_engine_run(engine, &d, &t, &tool, args);
+	/* A call that is no part of the input is the model's. */
+	if (turn_driven_by_loop(&t) && d.part == VIEW_ABSENT && tool.builtin == TOOL_SHELL) {
+		json_auto_t *own = model_arguments(args, &e);
+
+		return own ? start_process(engine, &d, &t, &tool, own) : fail_start(engine, call_id, &e);
+	}
 	start_process(engine, &d, &t, &tool, args);
 }
 

@@ -322,7 +322,20 @@ static unsigned count_repeats(const json_t *items, json_t **ret_calls)
 	return n;
 }
 
-static void ignore_reply(void *ctx, const struct err *e, const char *json, size_t len) {}
+struct repeat_question {
+	struct engine *engine;
+	char turn_id[ID_SIZE];
+};
+
+/* If nobody can be asked, the calls run: the next step finds that it was tried. */
+static void on_asked(void *ctx, const struct err *e, const char *json, size_t len)
+{
+	struct repeat_question *q = ctx;
+
+	if (e)
+		loop_step_due(q->engine, q->turn_id);
+	free(q);
+}
 
 /* True: the model repeats itself, and a person was asked whether it may. A "no" ends the turn. */
 static bool ask_about_repeats(struct engine *engine, const struct turn_doc *t)
@@ -343,7 +356,10 @@ static bool ask_about_repeats(struct engine *engine, const struct turn_doc *t)
 		(int)text_utf8_cut(text, strnlen(text, CALLS_SHOWN)), text);
 	const struct action_request r = { .turn_id = t->turnId, .action_type = "approval", .prompt = prompt };
 	const struct caller c = { .uid = (uint32_t)t->uid, .role = ROLE_AGENT, .peer_fd = -1 };
-	engine_request_action(engine, &r, &c, ignore_reply, NULL);
+	struct repeat_question *q = mem_zalloc(1, sizeof *q);
+	q->engine = engine;
+	id_copy(q->turn_id, t->turnId);
+	engine_request_action(engine, &r, &c, on_asked, q);
 	return true;
 }
 

@@ -76,7 +76,6 @@ static const char shell_schema[] =
 	"\"command\":{\"type\":\"string\",\"description\":\"run by /bin/sh -c\"},"
 	"\"cwd\":{\"type\":\"string\",\"description\":\"absolute path; default: the working directory\"},"
 	"\"timeoutMs\":{\"type\":\"integer\",\"minimum\":1,\"description\":\"end the command after this time\"},"
-	"\"sandbox\":{\"type\":\"object\",\"description\":\"more access, as a result that reports a denial names it\"},"
 	"\"justification\":{\"type\":\"string\",\"description\":\"why it is needed, shown to the person who approves "
 	"it\"}}}";
 
@@ -122,6 +121,7 @@ bool loop_read_instructions(struct engine *engine, const struct turn_doc *t)
 	json_auto_t *where = turn_part_merged(NULL, t, NULL);
 	json_object_set_new(where, "commandLine", json_string("instructions")); /* for the check; replaced below */
 	json_object_del(where, "sandboxId"); /* it needs no session sandbox, and must not create one */
+	json_object_set_new(where, "profile", json_string("readonly")); /* whatever the turn may do */
 	if (start_spec_of(engine, where, &spec, &e) < 0)
 		return false;
 	struct start_request *r = &spec.request;

@@ -113,8 +113,12 @@ void loop_add_results(struct engine *engine, const json_t *calls, json_t *items)
 		struct err e = ERR_INIT;
 		bool failed = true;
 
-		if (tool_call_read(engine, json_get_text(call, "toolCallId"), &doc, &d, &e) == 0 && d.endedAt)
+		const int found = tool_call_read(engine, json_get_text(call, "toolCallId"), &doc, &d, &e);
+
+		if (found == 0 && d.endedAt)
 			tool_result_text(engine, &d, RESULT_MAX, &result, &failed);
+		else if (found <= 0)
+			buf_str(&result, "The call was interrupted. It may have run.");
 		else
 			buf_str(&result, "The call was interrupted before it ran.");
 		json_array_append_new(items, json_pack("{s:s,s:s,s:s,s:s%,s:b}", "type", "tool_result", "id",

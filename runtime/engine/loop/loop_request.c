@@ -209,10 +209,14 @@ static bool fits(const struct model_config *m, uint64_t tokens)
 	return !m->context_tokens || tokens < m->context_tokens - m->context_tokens / 10;
 }
 
-/* The names of the models that have failed in this turn, so that they are not tried again. */
-static size_t failed_models(struct engine *engine, const struct turn_doc *t, char *ret[FAILED_MAX])
+/*
+ * The names of the models that were given up in this turn, so that they are not tried again: each failed, and the next
+ * request went to another one. `last`: the last request counts, too.
+ */
+static size_t failed_models(struct engine *engine, const struct turn_doc *t, bool last, char *ret[FAILED_MAX])
 {
 	view_ids_auto struct view_ids requests = VIEW_IDS_INIT;
+	bool open = false; /* ret[n - 1] is the request before */
 	size_t n = 0;
 
 	id_list_read(engine, VIEW_TURN_REQUEST, t->turnId, ID_LIST_ALL, &requests);
@@ -221,9 +225,17 @@ static size_t failed_models(struct engine *engine, const struct turn_doc *t, cha
 		struct model_request_doc r;
 		struct err e = ERR_INIT;
 
-		if (loop_request_read(engine, t, requests.id[i], &text, &r, &e) == 0 && strcmp(r.status, "failed") == 0)
+		if (loop_request_read(engine, t, requests.id[i], &text, &r, &e) != 0)
+			continue;
+		/* The next request went to the same model: it was not given up. */
+		if (n && open && jval_is_str(r.name, ret[n - 1]))
+			free(ret[--n]);
+		open = strcmp(r.status, "failed") == 0 && r.name.type == JT_STRING;
+		if (open)
 			ret[n++] = jval_strdup(r.name);
 	}
+	if (n && open && !last)
+		free(ret[--n]);
 	return n;
 }
 
@@ -247,10 +259,8 @@ static int route(struct transaction *tx, const struct turn_doc *t, const char *r
 		.failed_reason = ask->fallback,
 	};
 	r.scope.model_request = request_id;
-	if (ask->fallback) {
-		r.nfailed = failed_models(tx->engine, t, failed);
-		r.failed = (const char *const *)failed;
-	}
+	r.nfailed = failed_models(tx->engine, t, ask->fallback != NULL, failed);
+	r.failed = (const char *const *)failed;
 	int rc = model_route(tx, &r, ret, e);
 	for (size_t i = 0; i < r.nfailed; i++)
 		free(failed[i]);

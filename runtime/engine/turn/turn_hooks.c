@@ -257,7 +257,7 @@ bool turn_hooks_prompt(struct engine *engine, const struct turn_doc *t, const js
 	struct hook_group *group = NULL;
 	struct hook_subject s;
 
-	if (!turn_driven_by_client(t))
+	if (!turn_driven_by_client(t) && !turn_driven_by_loop(t))
 		return false;
 	mem_auto char *cwd = turn_cwd(t);
 	subject_of_turn(t, HOOK_USER_PROMPT_SUBMIT, cwd, &s);

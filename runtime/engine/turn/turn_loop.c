@@ -106,7 +106,7 @@ static bool loop_once(struct loop *l)
 	if ((view_counted(l->turn->partsFailed) && l->stops) || l->next >= json_array_size(l->input)) {
 		if (l->open || turn_driven_by_client(l->turn))
 			return false;
-		if (turn_driven_by_loop(l->turn) && !view_counted(l->turn->partsFailed))
+		if (turn_driven_by_loop(l->turn) && !(view_counted(l->turn->partsFailed) && l->stops))
 			l->engine->modules->turn_driver(l->engine, l->turn);
 		else if (!turn_busy(l->engine, l->turn))
 			end_turn(l);

@@ -48,7 +48,8 @@ void turn_thread_free(struct engine *engine, const char *thread_id)
 	struct transaction *tx = transaction_new_internal(engine);
 	turn_queue_fact(&q, "taken", id, NULL, tx);
 	if (turn_read(engine, id, &text, &t, &e) == 0 && !turn_doc_ended(&t)) {
-		json_auto_t *input = turn_driven_by_client(&t) ? turn_input(engine, &t, &e) : NULL;
+		const bool text_part = turn_driven_by_client(&t) || turn_driven_by_loop(&t);
+		json_auto_t *input = text_part ? turn_input(engine, &t, &e) : NULL;
 
 		if (input && turn_hooks_prompt(engine, &t, input, tx))
 			return;
