@@ -20,11 +20,13 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <termios.h>
 #include <unistd.h>
 
 #define EXIT_BLOCKED 3 /* the turn needs a person, or was denied */
 #define PROMPT_MAX (1u << 20)
 #define LINE_SHOWN 160
+#define QUESTIONS_MAX 16
 #define ANSWER_MAX 4096 /* a line of a terminal has no more */
 
 /* What is shown of one turn. */
@@ -41,9 +43,10 @@ struct agent {
 	char sandbox_id[ID_LOOKUP_MAX]; /* --cow: the sandbox with the changes */
 	struct question {
 		char action_id[ID_LOOKUP_MAX];
-		struct buf prompt;
-		bool input; /* the agent asks for a text, not for permission */
-	} question;
+		char *prompt;
+		bool input;        /* asks for a text */
+	} question[QUESTIONS_MAX]; /* that are not answered; several calls may ask at once */
+	size_t nquestions;
 	bool ended, interrupted;
 };
 
@@ -111,12 +114,26 @@ static void show_call(struct agent *a, struct jval payload)
 		note(a, FORMAT_DIM, "  %s", buf_cstr(&what));
 }
 
+/* What does not fit is asked when it is asked again: the daemon keeps the turn waiting. */
 static void ask(struct agent *a, struct jval event, struct jval payload)
 {
-	jval_str(jval_get(event, "actionId"), a->question.action_id, sizeof a->question.action_id);
-	a->question.prompt.len = 0;
-	a->question.input = jval_is_str(jval_get(payload, "actionType"), "input");
-	jval_str_buf(jval_get(payload, "prompt"), &a->question.prompt);
+	if (a->nquestions == QUESTIONS_MAX)
+		return;
+	struct question *q = &a->question[a->nquestions++];
+	jval_str(jval_get(event, "actionId"), q->action_id, sizeof q->action_id);
+	q->input = jval_is_str(jval_get(payload, "actionType"), "input");
+	q->prompt = jval_strdup(jval_get(payload, "prompt"));
+}
+
+/* The question was answered, here or by another client. */
+static void drop_question(struct agent *a, const char *id)
+{
+	for (size_t i = 0; i < a->nquestions; i++)
+		if (strcmp(a->question[i].action_id, id) == 0) {
+			free(a->question[i].prompt);
+			a->question[i] = a->question[--a->nquestions];
+			return;
+		}
 }
 
 static void turn_ended(struct agent *a, bool completed, struct jval event, struct jval payload)
@@ -167,7 +184,10 @@ static void on_event(void *ctx, struct jval event)
 	} else if (strcmp(name, "action.required") == 0) {
 		ask(a, event, payload);
 	} else if (strcmp(name, "action.resolved") == 0) {
-		a->question.action_id[0] = '\0';
+		char id[ID_LOOKUP_MAX];
+
+		jval_str(jval_get(event, "actionId"), id, sizeof id);
+		drop_question(a, id);
 	} else if (strcmp(name, "turn.completed") == 0 || strcmp(name, "turn.failed") == 0) {
 		turn_ended(a, strcmp(name, "turn.completed") == 0, event, payload);
 	}
@@ -205,40 +225,67 @@ static void interrupt_turn(struct agent *a)
 	a->interrupted = true;
 }
 
+/* A line from the terminal. Keys that were pressed before the question do not answer it. −1: none. */
+static int read_answer(struct agent *a, const char *prompt, const char *choices, char line[ANSWER_MAX])
+{
+	buf_auto struct buf out = BUF_INIT;
+
+	end_line(a);
+	text_sanitize(prompt, strlen(prompt), &out);
+	buf_printf(&out, "\n%s", choices);
+	(void)tcflush(a->terminal, TCIFLUSH);
+	(void)fd_write_all(a->terminal, out.data, out.len);
+	ssize_t n = read(a->terminal, line, ANSWER_MAX - 1);
+	if (n <= 0) /* Ctrl-C or end of input */
+		return -1;
+	line[n] = '\0';
+	if (!strchr(line, '\n'))
+		(void)tcflush(a->terminal, TCIFLUSH); /* the rest of a line that is too long */
+	line[strcspn(line, "\r\n")] = '\0';
+	return 0;
+}
+
+static bool is_word(const char *line, const char *letter, const char *word)
+{
+	return strcmp(line, letter) == 0 || strcmp(line, word) == 0;
+}
+
 /* Asks on the terminal. Without one, nobody can answer: the turn is ended as blocked. */
 static void answer_question(struct agent *a)
 {
-	buf_auto struct buf safe = BUF_INIT, out = BUF_INIT;
-	char key[ANSWER_MAX] = "", id[ID_LOOKUP_MAX];
+	struct question q = a->question[0];
+	mem_auto char *prompt = mem_strdup(q.prompt ? q.prompt : "");
+	char line[ANSWER_MAX];
 
-	memcpy(id, a->question.action_id, sizeof id);
-	a->question.action_id[0] = '\0';
-	text_sanitize(buf_cstr(&a->question.prompt), a->question.prompt.len, &safe);
 	if (a->terminal < 0) {
 		snprintf(a->category, sizeof a->category, "needs_input");
-		cli_error("the agent needs an %s: %s", a->question.input ? "answer" : "approval",
-			  buf_cstr(&a->question.prompt));
-		if (!a->question.input)
+		cli_error("the agent needs an %s: %s", q.input ? "answer" : "approval", prompt);
+		if (!q.input)
 			cli_hint("allow it in the policy, or answer it with bailiff approve %s in another terminal",
-				 id);
+				 q.action_id);
+		drop_question(a, q.action_id);
 		interrupt_turn(a);
 		return;
 	}
-	end_line(a);
-	buf_printf(&out, "%s\n%s", buf_cstr(&safe),
-		   a->question.input ? "(an empty line declines) > " : "[y]es once  [s]ession  [a]lways  [n]o: ");
-	(void)fd_write_all(a->terminal, out.data, out.len);
-	ssize_t n = read(a->terminal, key, sizeof key - 1);
-	if (n <= 0) /* Ctrl-C or end of input */
+	if (read_answer(a, prompt, q.input ? "(an empty line declines) > " : "[y]es once  [s]ession  [a]lways  [n]o: ",
+			line) < 0) {
+		drop_question(a, q.action_id);
 		return interrupt_turn(a);
-	if (a->question.input) {
-		key[strcspn(key, "\r\n")] = '\0';
-		send(a, "respond_action", "actionId", id, key[0] ? "answer" : "decline", NULL, key[0] ? key : NULL);
-		return;
 	}
-	const char *scope = key[0] == 's' ? "session" : key[0] == 'a' ? "always" : "once";
-	const bool yes = strchr("ysa", key[0]) && key[0];
-	send(a, "respond_action", "actionId", id, yes ? "allow" : "deny", yes ? scope : NULL, NULL);
+	if (q.input) {
+		send(a, "respond_action", "actionId", q.action_id, line[0] ? "answer" : "decline", NULL,
+		     line[0] ? line : NULL);
+	} else {
+		const char *scope = is_word(line, "y", "yes")       ? "once"
+				    : is_word(line, "s", "session") ? "session"
+				    : is_word(line, "a", "always")  ? "always"
+								    : NULL;
+
+		if (!scope && !is_word(line, "n", "no"))
+			return; /* not an answer: it is asked again */
+		send(a, "respond_action", "actionId", q.action_id, scope ? "allow" : "deny", scope, NULL);
+	}
+	drop_question(a, q.action_id);
 }
 
 /* ---- one turn ---- */
@@ -249,8 +296,12 @@ static int follow_turn(struct agent *a, uint64_t after)
 	buf_auto struct buf filter = BUF_INIT;
 	struct jw w = jw_on(&filter);
 	struct err e = ERR_INIT;
+	sigset_t blocked, unblocked;
 	int status = 0;
 
+	sigemptyset(&blocked);
+	sigaddset(&blocked, SIGINT);
+	sigprocmask(SIG_BLOCK, &blocked, &unblocked);
 	jw_kstr(&w, "turnId", a->turn_id);
 	struct event_stream feed = { .remote = r, .filter = &filter, .sequence = after, .event = on_event, .ctx = a };
 	event_stream_start(&feed);
@@ -258,9 +309,11 @@ static int follow_turn(struct agent *a, uint64_t after)
 		struct pollfd p;
 		int timeout = remote_prepare_poll(r, true, &p);
 
-		if (poll(&p, 1, timeout) < 0)
+		/* SIGINT is blocked outside of ppoll, so that none is missed. */
+		const struct timespec wait = { timeout / 1000, timeout % 1000 * 1000000L };
+		if (ppoll(&p, 1, timeout < 0 ? NULL : &wait, &unblocked) < 0)
 			p.revents = 0;
-		if (interrupts > 1)
+		if (interrupts > 1 && a->interrupted)
 			status = 130;
 		else if (interrupts)
 			interrupt_turn(a);
@@ -268,10 +321,11 @@ static int follow_turn(struct agent *a, uint64_t after)
 			status = cli_fail(NULL, EXIT_FAILED, &e, "agent");
 		else if (feed.failed)
 			status = cli_fail(NULL, EXIT_FAILED, &feed.failure, "agent");
-		else if (a->question.action_id[0] && !a->ended)
+		else if (a->nquestions && !a->ended)
 			answer_question(a);
 	}
 	event_stream_stop(&feed);
+	sigprocmask(SIG_SETMASK, &unblocked, NULL);
 	end_line(a);
 	return status;
 }
@@ -522,6 +576,7 @@ int cmd_agent(struct cli *c)
 		close(a.terminal);
 	buf_done(&a.text);
 	buf_done(&a.usage);
-	buf_done(&a.question.prompt);
+	while (a.nquestions)
+		free(a.question[--a.nquestions].prompt);
 	return status;
 }

@@ -97,6 +97,35 @@ def test_unknown_tools_and_wrong_arguments_are_told_to_the_model(home):
         assert "no_such_tool" in str(results[0]) and "path" in str(results[1]), results
 
 
+def test_a_model_cannot_widen_its_sandbox(home):
+    other = tempfile.mkdtemp(prefix="bl-other-", dir="/var/tmp")
+    secret = os.path.join(other, "secret")
+    with open(secret, "w") as f:
+        f.write("hidden words\n")
+    script = [{"calls": [call("shell", command=f"cat {secret}", sandbox={"readRoots": [other]}), call("shell", command=f"cat {secret}", profile="host"),
+                         call("shell", command="cat secret; echo x > new", cwd=other), call("shell", command="pwd; cat here", cwd="sub")]}, {"text": "No."}]
+    os.makedirs(os.path.join(home.work, "sub"))
+    with open(os.path.join(home.work, "sub", "here"), "w") as f:
+        f.write("found it\n")
+    with home.rpc() as rpc, model(home, rpc, script) as p:
+        completed(rpc, submit(rpc, "go", options={"cwd": home.work}))
+        results = [str(r) for r in p.requests[1].results]
+        assert "hidden words" not in str(results) and not os.path.exists(os.path.join(other, "new")), results
+        assert "only the user" in results[0] and "only the user" in results[1], results
+        assert "found it" in results[3], results
+    os.unlink(secret)
+    os.rmdir(other)
+
+
+def test_a_hook_can_stop_a_prompt(home):
+    with open(os.path.join(home.dir, "policy.json"), "w") as f:
+        json.dump({"hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": "echo not today >&2; exit 2"}]}]}}, f)
+    with home.rpc() as rpc, model(home, rpc, [{"text": "Never."}]) as p:
+        rpc.call("reload_policy")
+        refused = rpc.fails("submit_turn", {"driver": "loop", "input": [{"type": "text", "text": "go"}], "options": {"cwd": home.work}})
+        assert "not today" in str(refused) and p.requests == [], refused
+
+
 def test_a_conversation_goes_on_and_its_prefix_stays(home):
     for dialect in DIALECTS:
         with home.rpc() as rpc, model(home, rpc, [{"text": "One."}, {"text": "Two."}], dialect=dialect) as p:

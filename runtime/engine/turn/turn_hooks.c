@@ -328,6 +328,16 @@ static void stopping_drop(void *ctx)
 	stopping_free(w);
 }
 
+/* Input of steer_turn that no request has sent yet. */
+static bool turn_has_unsent(const struct turn_doc *t)
+{
+	uint64_t n = 0;
+
+	for (struct jiter it = jiter_on(t->steers); jiter_next(&it);)
+		n++;
+	return n > view_counted(t->steered);
+}
+
 /*
  * Continues when the hooks have answered, or if there are none. A client gets their objection as the rejection of its
  * request; a turn of the loop cannot continue and fails.
@@ -347,7 +357,10 @@ static void stop_go(struct stopping *w, const struct hook_result *sum)
 		snprintf(reason, sizeof reason, "%s", w->unknown);
 	else if (sum->verdict >= HOOK_SAYS_ASK)
 		hook_result_reason(sum, reason, sizeof reason);
-	if (gone) {
+	if (!gone && !w->transaction && turn_driven_by_loop(&t) && turn_has_unsent(&t)) {
+		/* Input arrived while the hooks ran: the loop sends it, and the hooks run again at the next end. */
+		turn_step_due(engine, w->turn_id);
+	} else if (gone) {
 		err_set(&e, ERR_STATE, "turn '%s' was ended while its hooks ran", w->turn_id);
 	} else if (w->transaction && reason[0]) {
 		err_set(&e, ERR_STATE, "the turn continues: %s", reason);
