@@ -351,8 +351,8 @@ static struct init init_base(const struct spawner *s)
 
 static int take_network(struct spawner *s, const struct plan_head *plan, uid_t owner)
 {
-	return plan->flags & PLAN_PRIVATE_ROOT && plan->network != PLAN_NET_HOST ? netpool_take(&s->netpool, owner)
-										 : -1;
+	const bool private = plan->flags & PLAN_PRIVATE_ROOT && plan->network != PLAN_NET_HOST;
+	return private ? netpool_take(&s->netpool, owner) : -1;
 }
 
 /* The state of one start. */
@@ -371,9 +371,8 @@ struct start {
 /* Without privileges the user namespace was denied: the message names the cause (userns_failed). */
 static int clone_failed(const struct spawner *s, int error, struct err *e)
 {
-	if (s->privileged || error == ENOMEM || error == EAGAIN)
-		return err_sys(e, error, "clone");
-	return userns_failed(USERNS_STAGE_CLONE, error, e);
+	const bool denied = !s->privileged && error != ENOMEM && error != EAGAIN;
+	return denied ? userns_failed(USERNS_STAGE_CLONE, error, e) : err_sys(e, error, "clone");
 }
 
 /* `leaf` is the name of its cgroup on v2. */

@@ -1,0 +1,125 @@
+"""The sandboxes that commands of a session share: which starts share one, and what a command leaves running in it."""
+
+import os
+
+import harness
+from harness import Home, until
+from test_sandboxes import INVALID, closed_event, create, listed
+
+
+def test_the_sandbox_of_a_session():
+    """Commands that name "session" share a sandbox, as far as they ask for the same; a changed policy replaces it, and the reply says so."""
+    with Home(start=False) as home:
+        policy, elsewhere = os.path.join(home.dir, "host.json"), os.path.join(home.dir, "elsewhere")
+        os.mkdir(elsewhere)
+        with open(policy, "w") as f:
+            f.write('{"profiles": {"mine": {"extends": "workspace"}}}')
+        home.options = ("--audit", "off", "--host-policy", policy)
+        home.start()
+        with home.rpc() as rpc:
+            rpc.fails("start_process", {"command": ["true"], "sandboxId": "session"}, code=INVALID)
+            rpc.fails("create_sandbox", {"name": "session", "cwd": home.work}, code=INVALID)
+            session = rpc.call("create_session")["sessionId"]
+
+            def start(command, **more):
+                return rpc.start(command, **dict({"sandboxId": "session", "sessionId": session, "cwd": home.work, "profile": "mine"}, **more))
+            both = [start(f"echo {i} > /tmp/{i}; until test -s /tmp/{1 - i}; do sleep 0.01; done") for i in (0, 1)]
+            first = both[0]["sandboxId"]
+            assert {p["sandboxId"] for p in both} == {first} and [rpc.wait(p["processId"])["exitCode"] for p in both] == [0, 0]
+            assert "warnings" not in both[0] and "warnings" not in start("true")
+            # Limits on the tree, copy-on-write: a sandbox of its own.
+            limited = [({"limits": {"pids": 50}}, "apply to a whole sandbox")] if os.getuid() == 0 else []   # needs a cgroup
+            for more, why in limited + [({"cow": True}, "copy-on-write")]:
+                single = start("test ! -e /tmp/0", **more)
+                assert "sandboxId" not in single and rpc.wait(single["processId"])["exitCode"] == 0, single
+                assert len(single["warnings"]) == 1 and why in single["warnings"][0] and "/tmp" in single["warnings"][0], single
+            # Other access, another profile or workspace: another one to share, with the starts that ask for exactly that.
+            others = set()
+            for more in ({"cwd": elsewhere}, {"sandbox": {"hidden": ["/opt"]}}, {"profile": "readonly"}, {"profile": "readonly", "sandbox": {"hidden": ["/opt"]}}):
+                alone, again, back = start("test ! -e /tmp/0; echo > /tmp/2", **more), start("until test -e /tmp/2; do sleep 0.01; done", **more), start("test -e /tmp/0")
+                assert [rpc.wait(p["processId"])["exitCode"] for p in (alone, again, back)] == [0, 0, 0], more
+                assert alone["sandboxId"] == again["sandboxId"] != back["sandboxId"] == first, (alone, again, back)
+                assert first in alone["warnings"][0] and "warnings" not in again and alone["sandboxId"] in back["warnings"][0], (alone, again, back)
+                others.add(alone["sandboxId"])
+            assert len(others) == 4, others
+            # A session has a limited number of them.
+            many = [start("true", sandbox={"hidden": [f"/opt/{i}"]}) for i in range(6)]
+            assert ["sandboxId" in p for p in many] == [True] * 3 + [False] * 3 and "too many" in many[-1]["warnings"][0], many
+            # A directory that every sandbox has for itself is no other workspace.
+            start("true")
+            temporary = start("test -e /tmp/0 && test $PWD = /tmp", cwd="/tmp")
+            assert temporary["sandboxId"] == first and rpc.wait(temporary["processId"])["exitCode"] == 0, temporary
+            other = rpc.call("create_session")["sessionId"]
+            made = [start("true", sessionId=other, cwd=cwd)["sandboxId"] for cwd in ("/tmp", home.work, "/tmp")]
+            assert made[0] != made[1] == made[2], made
+            rpc.call("update_session", sessionId=other, archived=True)
+            with open(policy, "w") as f:
+                f.write('{"profiles": {"mine": {"extends": "workspace", "hidden": ["/srv"]}}}')
+            rpc.call("reload_policy")
+
+            def replaced():
+                again = start("test ! -e /tmp/0")
+                return again if again["sandboxId"] != first else None
+            again = until("the new profile is in effect", replaced)
+            assert session in again["sandboxReplaced"] and again["sandboxReplaced"].endswith('"/srv", which this command would get now'), again
+            assert rpc.wait(again["processId"])["exitCode"] == 0
+            until("the old one ends", lambda: first not in listed(rpc))
+            assert start("true")["sandboxId"] == again["sandboxId"]
+            rpc.call("update_session", sessionId=session, archived=True)
+            until("they end with the session", lambda: not listed(rpc))
+
+
+def test_what_a_command_leaves_in_the_sandbox_of_the_session_stays(home):
+    """`server &` is there for the next command, although the first has ended, with a time limit, too; it ends with the sandbox or by request."""
+    with home.rpc() as rpc:
+        session = rpc.call("create_session")["sessionId"]
+
+        def start(command, **more):
+            return rpc.start(command, **dict({"sandboxId": "session", "sessionId": session, "cwd": home.work}, **more))
+        first = start("echo begun; sleep 1000 & until grep -q sleep /proc/$!/comm; do :; done; while :; do sleep 0.1; echo on; done & exit 3", yieldMs=20000, limits={"wallMs": 1000})
+        exited = first["commandExited"]
+        assert first["status"] == "running" and exited["exitCode"] == 3 and "begun" in first["output"]["stdout"]["data"], first
+        assert {p["name"] for p in exited["running"]} <= {"sh", "sleep"} and exited["runningCount"] == len(exited["running"]) >= 2, exited
+        waited = rpc.call("wait_process", processId=first["processId"], until="command")
+        assert waited["commandExited"] == exited and waited["timedOut"] is False and waited["status"] == "running", waited
+        assert rpc.call("wait_process", processId=first["processId"], timeoutMs=1)["timedOut"]
+        # Longer than its limit. The pids are those that the next command sees.
+        looked = start("sleep 1.2; kill -0 " + " ".join(str(p["pid"]) for p in exited["running"][:2]) + " && pgrep -x sleep >/dev/null", yieldMs=20000)
+        assert looked["status"] == "completed" and looked["exitCode"] == 0 and looked["sandboxId"] == first["sandboxId"], looked
+        until("its output is still recorded", lambda: rpc.outputs(first["processId"])["stdout"].count(b"on\n") > 5)
+        # Ending the process ends what its command left, and nothing else.
+        second = start("sleep 2000 & until grep -q sleep /proc/$!/comm; do :; done", yieldMs=20000)
+        rpc.call("terminate_process", processId=first["processId"])
+        assert rpc.wait(first["processId"])["status"] == "terminated"
+        assert rpc.outputs(start("pgrep -af 'sleep [12]000'", yieldMs=20000)["processId"])["stdout"].split()[1:] == [b"sleep", b"2000"]
+        # On request the tree ends with its command.
+        third = start("sleep 3000 &", yieldMs=20000, keepTree=False)
+        assert third["status"] == "completed" and "commandExited" not in third, third
+        gone = rpc.call("close_sandbox", sandboxId=first["sandboxId"])
+        assert [p["processId"] for p in gone["running"]] == [second["processId"]], gone
+        assert rpc.wait(second["processId"])["status"] == "terminated"
+        harness.check_log(rpc.events())
+
+
+def test_what_a_command_left_survives_the_runtime_and_is_no_reason_to_stay_open(home):
+    with home.rpc() as rpc:
+        session = rpc.call("create_session")["sessionId"]
+        left = rpc.start("sleep 1000 & exit 4", sandboxId="session", sessionId=session, cwd=home.work, yieldMs=20000)
+        idle = create(rpc, home, idleMs=500)
+        ended = rpc.start("sleep 1000 &", sandboxId=idle, keepTree=True, yieldMs=20000)
+        assert ended["commandExited"]["exitCode"] == 0, ended
+        until("a sandbox without a command ends", lambda: idle not in listed(rpc))
+        assert [p["processId"] for p in closed_event(rpc, idle)[0]["payload"]["running"]] == [ended["processId"]]
+    home.kill_part("runtime")
+    until("the daemon answers", home.answers)
+    with home.rpc() as rpc:
+        waited = rpc.call("wait_process", processId=left["processId"], until="command")
+        assert waited["commandExited"]["exitCode"] == 4 and waited["status"] == "running", waited
+        again = rpc.start("pgrep -x sleep", sandboxId="session", sessionId=session, cwd=home.work, yieldMs=20000)
+        assert again["exitCode"] == 0 and again["sandboxId"] == left["sandboxId"], again
+        rpc.call("update_session", sessionId=session, archived=True)
+        assert rpc.wait(left["processId"])["exitCode"] == 4
+
+
+if __name__ == "__main__":
+    harness.main(globals())
