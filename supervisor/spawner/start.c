@@ -28,7 +28,6 @@
 #include <linux/magic.h>
 #include <linux/sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
