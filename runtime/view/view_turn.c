@@ -152,15 +152,20 @@ bool turn_on_tool_ended(struct projection *p, void *doc)
 	return true;
 }
 
-/* The instruction files that the loop has read. */
+/* What the loop sends to the model: the instruction files that it has read, and what hooks added. */
 bool turn_on_context(struct projection *p, void *doc)
 {
-	struct jval found = jval_get(jval_get(p->payload, "refs"), "instructions");
+	struct jval refs = jval_get(p->payload, "refs"), read = jval_get(refs, "instructions"),
+		    added = jval_get(refs, "hookContext");
+	struct turn_doc *d = doc;
 
-	if (found.type != JT_OBJECT || event_from_client(p->event))
+	if (event_from_client(p->event))
 		return false;
-	((struct turn_doc *)doc)->instructions = found;
-	return true;
+	if (read.type == JT_OBJECT)
+		d->instructions = read;
+	if (added.type == JT_ARRAY)
+		d->hookContext = added;
+	return read.type == JT_OBJECT || added.type == JT_ARRAY;
 }
 
 /* A request of the loop. Those that a client reports do not count. */

@@ -117,13 +117,19 @@ def test_a_model_cannot_widen_its_sandbox(home):
     os.rmdir(other)
 
 
-def test_a_hook_can_stop_a_prompt(home):
+def test_hooks_can_stop_a_prompt_and_add_to_it(home):
     with open(os.path.join(home.dir, "policy.json"), "w") as f:
         json.dump({"hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": "echo not today >&2; exit 2"}]}]}}, f)
     with home.rpc() as rpc, model(home, rpc, [{"text": "Never."}]) as p:
         rpc.call("reload_policy")
         refused = rpc.fails("submit_turn", {"driver": "loop", "input": [{"type": "text", "text": "go"}], "options": {"cwd": home.work}})
         assert "not today" in str(refused) and p.requests == [], refused
+        with open(os.path.join(home.dir, "policy.json"), "w") as f:
+            said = {"hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": "it rains"}}
+            json.dump({"hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": f"echo '{json.dumps(said)}'"}]}]}}, f)
+        rpc.call("reload_policy")
+        completed(rpc, submit(rpc, "go", options={"cwd": home.work}))
+        assert "it rains" in str(p.requests[0].texts), p.requests[0].texts
 
 
 def test_a_conversation_goes_on_and_its_prefix_stays(home):

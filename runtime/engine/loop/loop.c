@@ -82,6 +82,7 @@ static void first_request(struct engine *engine, const struct turn_doc *t)
 	}
 	if (h.fresh)
 		json_array_append_new(items, loop_environment(engine, t));
+	loop_add_hook_context(engine, t, h.fresh, items);
 	loop_add_instructions(engine, t, h.items, items);
 	if (loop_add_input(engine, t, items, &e) < 0) {
 		json_decref(items);

@@ -227,3 +227,28 @@ void loop_add_instructions(struct engine *engine, const struct turn_doc *t, cons
 			return;
 	json_array_append_new(items, json_pack("{s:s,s:s}", "type", "note", "text", buf_cstr(&note)));
 }
+
+/* ---- context from hooks ---- */
+
+static void add_refs(struct engine *engine, struct jval refs, json_t *items)
+{
+	for (struct jiter it = jiter_on(refs); jiter_next(&it);) {
+		mem_auto char *ref = jval_strdup(it.value);
+		buf_auto struct buf text = BUF_INIT;
+		struct err e = ERR_INIT;
+
+		if (ref && store_output_whole(engine->o.store, ref, INSTRUCTIONS_MAX, &text, &e) == 0 && text.len)
+			json_array_append_new(items, json_pack("{s:s,s:s}", "type", "note", "text", buf_cstr(&text)));
+	}
+}
+
+void loop_add_hook_context(struct engine *engine, const struct turn_doc *t, bool session, json_t *items)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct session_doc d;
+	struct err e = ERR_INIT;
+
+	if (session && view_read_speculative(engine->o.store, &session_schema, t->sessionId, &text, &d, &e) == 0)
+		add_refs(engine, d.hookContextRefs, items);
+	add_refs(engine, t->hookContext, items);
+}

@@ -58,6 +58,8 @@ json_t *loop_tools(struct engine *engine, const struct turn_doc *t);
  * known, or cannot be read.
  */
 bool loop_read_instructions(struct engine *engine, const struct turn_doc *t);
+/* Appends the context that hooks added: to this turn, and with `session` at the start of its session. */
+void loop_add_hook_context(struct engine *engine, const struct turn_doc *t, bool session, json_t *items);
 /* Appends them as an item, unless the conversation has the same text already. */
 void loop_add_instructions(struct engine *engine, const struct turn_doc *t, const json_t *history, json_t *items);
 

@@ -16,6 +16,7 @@
 #include "runtime/engine/model/model_route.h"
 #include "runtime/engine/process/process.h"
 #include "runtime/engine/session/turn_read.h"
+#include "runtime/engine/turn/turn.h"
 
 #define CHUNK 65536u
 #define HEAD_MAX (256u << 10)
@@ -440,10 +441,30 @@ static bool model_wanted(struct engine *engine, const char *turn_id, const char 
 
 void loop_step_due(struct engine *engine, const char *turn_id) { modules_due(engine, DUE_TURN_STEP, turn_id); }
 
+/* The answer is durable: runs the hooks for it, and continues the turn. */
+static void model_over(struct engine *engine, const char *turn_id)
+{
+	buf_auto struct buf turn_text = BUF_INIT, text = BUF_INIT, payload = BUF_INIT;
+	struct jw w = jw_on(&payload);
+	struct model_request_doc r;
+	struct turn_doc t;
+	struct err e = ERR_INIT;
+
+	if (turn_read(engine, turn_id, &turn_text, &t, &e) == 0 && t.lastRequestId[0] &&
+	    loop_request_read(engine, &t, t.lastRequestId, &text, &r, &e) == 0 && strcmp(r.status, "completed") == 0) {
+		jw_obj(&w);
+		view_write_members(&w, &model_request_schema, &r,
+				   "modelRequestId provider model usage stopReason preview");
+		jw_obj_end(&w);
+		turn_hooks_sampled(engine, t.turnId, payload.data, payload.len);
+	}
+	loop_step_due(engine, turn_id);
+}
+
 const struct process_owner_ops loop_owner = {
 	.refused = model_refused,
 	.wanted = model_wanted,
 	.output = model_output,
 	.ended = model_ended,
-	.over = loop_step_due,
+	.over = model_over,
 };
