@@ -40,13 +40,15 @@ static struct fake_process *call(const char *tool, const char *arguments)
 {
 	json_t *parts = json_pack("[{ss ss so}]", "type", "tool_call", "toolName", tool, "arguments",
 				  json_loads(arguments, 0, NULL));
-	const struct turn_request q = { .input = parts };
+	json_t *options = json_pack("{ss}", "sandboxId", "own"); /* no holder */
+	const struct turn_request q = { .input = parts, .options = options };
 	const struct port_started s = { .pid = 4242, .start_time = 99, .attempt = 1 };
 
 	ck_assert_ptr_nonnull(parts);
 	engine_submit_turn(w.engine, &q, &fake_caller, fake_reply_fn, &reply);
 	fake_settle(&w);
 	json_decref(parts);
+	json_decref(options);
 	ck_assert_msg(reply.code == 0, "%s", reply.message);
 	struct fake_process *p = fake_last(&w);
 	engine_on_started(w.engine, p->id, &s);

@@ -43,12 +43,14 @@ static bool answers(const struct fake_reply *r, const char *path, const char *va
 static void submit(const char *thread, const char *input, struct fake_reply *r, char ret[72])
 {
 	json_t *parts = json_loads(input, 0, NULL);
-	const struct turn_request q = { .thread_id = thread, .input = parts };
+	json_t *options = json_pack("{ss}", "sandboxId", "own"); /* one process for each part, and no holder */
+	const struct turn_request q = { .thread_id = thread, .input = parts, .options = options };
 
 	ck_assert_ptr_nonnull(parts);
 	engine_submit_turn(w.engine, &q, &fake_caller, fake_reply_fn, r);
 	fake_settle(&w);
 	json_decref(parts);
+	json_decref(options);
 	if (r->code == 0)
 		copy(r, "turnId", ret);
 }
