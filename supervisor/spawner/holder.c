@@ -19,6 +19,7 @@
 #include "supervisor/spawner/resolver_answer.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -53,6 +54,7 @@ struct holder {
 	struct resolver_names names;
 	struct port_watch ports;
 	struct member_msg_buffer *buffer;
+	int mounts_fd; /* polls as POLLPRI when the mounts of the sandbox have changed */
 };
 
 static size_t leaders_of(const struct holder *h, pid_t ret[MEMBERS_MAX])
@@ -300,17 +302,25 @@ static void serve(struct holder *h)
 	for (bool more = false;;) {
 		/* Without a command nothing can begin to listen. */
 		bool watches = h->count || h->ports.listening.ports.count;
-		struct pollfd p[6] = {
+		struct pollfd p[7] = {
 			{ .fd = h->signal_fd, .events = POLLIN },   { .fd = c->status_fd, .events = POLLIN },
 			{ .fd = c->guard_pidfd, .events = POLLIN }, { .fd = c->resolver_fd, .events = POLLIN },
 			{ .fd = c->stdin_fd, .events = POLLIN },    { .fd = h->ports.dialer_fd, .events = POLLIN },
+			{ .fd = h->mounts_fd, .events = POLLPRI },
 		};
 		int timeout = more ? 0 : h->orphans ? ORPHANS_MS : -1;
-		int n = poll(p, 6, watches ? port_watch_timeout(&h->ports, timeout) : timeout);
+		int n = poll(p, 7, watches ? port_watch_timeout(&h->ports, timeout) : timeout);
 		if (n < 0)
 			continue;
 		if (p[2].revents)
 			_exit(1);
+		/*
+		 * Nothing inside can mount or unmount. But when a file or directory is removed on the host, what is
+		 * mounted on it is unmounted everywhere, and with it the protection of that path. The sandbox is no
+		 * longer what it was created as, so it ends.
+		 */
+		if (p[6].revents)
+			return;
 		if (more || p[0].revents) {
 			struct signalfd_siginfo info;
 			(void)!read(h->signal_fd, &info, sizeof info);
@@ -341,9 +351,12 @@ _Noreturn void holder_run(struct init *in, uint32_t session)
 	port_watch_init(&h->ports, in->steps.plan->network != PLAN_NET_HOST);
 	h->buffer = mem_zalloc(1, sizeof *h->buffer);
 	h->signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+	h->mounts_fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
 	/* Without a /proc of the sandbox's own, the tree of a single member could not be found. */
 	if (!(c->layers & PLAN_LAYER_MOUNTS))
 		init_fail(in, STEP_PROC, EOPNOTSUPP);
+	if (h->mounts_fd < 0)
+		init_fail(in, STEP_PROC, errno);
 	if (h->signal_fd < 0 || fd_nonblock(c->stdin_fd, true) < 0)
 		init_fail(in, STEP_CLONE, errno);
 	init_send_status(c->status_fd, &ready, c->listen_fd, -1);

@@ -1,6 +1,7 @@
 """The sandboxes that commands of a session share: which starts share one, and what a command leaves running in it."""
 
 import os
+import subprocess
 
 import harness
 from harness import Home, until
@@ -119,6 +120,30 @@ def test_what_a_command_left_survives_the_runtime_and_is_no_reason_to_stay_open(
         assert again["exitCode"] == 0 and again["sandboxId"] == left["sandboxId"], again
         rpc.call("update_session", sessionId=session, archived=True)
         assert rpc.wait(left["processId"])["exitCode"] == 4
+
+
+def test_a_sandbox_ends_when_what_protects_it_is_removed(home):
+    """Removing a file on the host unmounts what protects it in sandboxes; the next command gets a new sandbox, with the protection."""
+    subprocess.run(["git", "init", "-q", home.work], check=True)
+    with home.rpc() as rpc:
+        session = rpc.call("create_session")["sessionId"]
+
+        def start(command):
+            started = rpc.start(command, sandboxId="session", sessionId=session, cwd=home.work)
+            return started["sandboxId"], rpc.wait(started["processId"])["exitCode"]
+        attack = "echo evil > .git/config"
+        first, status = start(attack)
+        assert status != 0
+        with open(os.path.join(home.work, ".git", "config")) as f:
+            text = f.read()
+        os.unlink(os.path.join(home.work, ".git", "config"))
+        with open(os.path.join(home.work, ".git", "config"), "w") as f:
+            f.write(text)
+        until("the sandbox ends", lambda: first not in listed(rpc))
+        second, status = start(attack)
+        assert second != first and status != 0
+        with open(os.path.join(home.work, ".git", "config")) as f:
+            assert f.read() == text
 
 
 if __name__ == "__main__":
