@@ -40,6 +40,11 @@
 static inline bool turn_doc_ended(const struct turn_doc *d) { return d->completedAt != 0; }
 
 static inline bool process_doc_ended(const struct process_doc *d) { return d->endedAt != 0; }
+/* It runs no command: it holds a session sandbox. */
+static inline bool process_doc_holds(const struct process_doc *d)
+{
+	return jval_is_str(jval_get(d->owner, "kind"), "sandbox");
+}
 
 static inline bool job_doc_ended(const struct job_doc *d) { return d->endedAt != 0; }
 

@@ -139,7 +139,7 @@ static int write_environment(struct store *s, const struct resolved_scope *p, st
 
 		if (r < 0)
 			return -1;
-		if (r > 0 || process_doc_ended(&d))
+		if (r > 0 || process_doc_ended(&d) || process_doc_holds(&d))
 			continue;
 		jw_obj(w);
 		view_write_members(w, &process_schema, &d, "processId status command pid cwd limits");

@@ -168,17 +168,15 @@ static bool is_helper(const struct process_doc *d, const char *program)
 	       (jiter_next(&words) && jval_is_str(words.value, program));
 }
 
-/* The holder of a session sandbox runs no command. */
-static bool is_holder(const struct process_doc *d) { return jval_is_str(jval_get(d->owner, "kind"), "sandbox"); }
-
 static bool process_matches(const void *query, const void *doc)
 {
 	const struct view_process_query *q = query;
 	const struct process_doc *d = doc;
 
 	return view_is(q->session_id, d->sessionId) && view_is(q->task_id, d->taskId) &&
-	       view_is(q->sandbox_id, d->sandboxId) && (q->holders || !is_holder(d)) && view_is(q->status, d->status) &&
-	       !(q->live_only && process_doc_ended(d)) && !(q->except && is_helper(d, q->except));
+	       view_is(q->sandbox_id, d->sandboxId) && (q->holders || !process_doc_holds(d)) &&
+	       view_is(q->status, d->status) && !(q->live_only && process_doc_ended(d)) &&
+	       !(q->except && is_helper(d, q->except));
 }
 
 static int write_listed_process(struct view_page *p, const void *doc, struct err *e)
@@ -462,7 +460,7 @@ int view_process_brief(struct store *s, uint32_t uid, const char *process_id, st
 	id_copy(ret->turn_id, d.turnId);
 	id_copy(ret->task_id, d.taskId);
 	id_copy(ret->tool_call_id, d.toolCallId);
-	if (is_holder(&d))
+	if (process_doc_holds(&d))
 		jval_str(jval_get(d.owner, "id"), ret->holds, sizeof ret->holds);
 	return 0;
 }

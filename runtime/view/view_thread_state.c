@@ -160,7 +160,7 @@ static int write_active(struct thread_state *t, char (*live)[ID_SIZE], size_t nl
 
 			if (r < 0)
 				return -1;
-			if (r > 0 || process_doc_ended(&d))
+			if (r > 0 || process_doc_ended(&d) || process_doc_holds(&d))
 				continue;
 			jw_obj(t->w);
 			view_write_members(t->w, &process_schema, &d,
