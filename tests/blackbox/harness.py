@@ -479,7 +479,7 @@ def check_log(events, first=1):
     for event in events:
         if event["type"] == "process.started":
             started[event["processId"]] += 1
-            if event["payload"].get("owner", {}).get("kind") == "sandbox":
+            if event.get("payload", {}).get("owner", {}).get("kind") == "sandbox":
                 holders.add(event["processId"])
         elif event["type"] in TERMINAL:
             ended[event["processId"]] += 1
