@@ -105,8 +105,10 @@ static int prepare(const struct model_input *in, struct key_reader *reader, stru
 	if (!in->key_file && !in->key_command)
 		return 0;
 	if (key_reader_start(in->key_file, in->key_command, reader, &e) < 0 ||
-	    key_reader_read(reader, &secrets.key[0], &e) < 0)
+	    key_reader_read(reader, &secrets.key[0], &e) < 0) {
+		f->retryable = e.code == ERR_UNAVAILABLE; /* the process was killed */
 		return fail(f, "key", MODEL_STAGE_KEY, "%s", e.message);
+	}
 	return 0;
 }
 

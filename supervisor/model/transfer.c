@@ -79,7 +79,8 @@ static int renew_key(struct transfer *t)
 	t->renewed = true;
 	if (key_reader_read(t->o->reader, &key[1], &e) < 0) {
 		t->stage = MODEL_STAGE_KEY;
-		return fail(t, "key", false, "the server rejected the key, and it cannot be read again: %s", e.message);
+		return fail(t, "key", e.code == ERR_UNAVAILABLE,
+			    "the server rejected the key, and it cannot be read again: %s", e.message);
 	}
 	if (strcmp(key[0].text, key[1].text) == 0)
 		return 0;
