@@ -236,7 +236,7 @@ static void begin_call(struct engine *engine, const struct turn_doc *t, const js
 	transaction_commit(tx);
 }
 
-enum call_progress { CALL_NEW, CALL_OPEN, CALL_ENDED };
+enum call_progress { CALL_NEW, CALL_OPEN, CALL_ENDED, CALL_UNREADABLE };
 
 static enum call_progress call_progress(struct engine *engine, const struct turn_doc *t, const char *id)
 {
@@ -245,7 +245,10 @@ static enum call_progress call_progress(struct engine *engine, const struct turn
 	struct tool_call_doc d;
 	struct err e = ERR_INIT;
 
-	if (tool_call_read(engine, id, &text, &d, &e) == 0)
+	const int found = tool_call_read(engine, id, &text, &d, &e);
+	if (found < 0)
+		return CALL_UNREADABLE;
+	if (found == 0)
 		return d.endedAt ? CALL_ENDED : CALL_OPEN;
 	return tool_not_begun(engine, t->turnId, id, hash, tool) ? CALL_OPEN : CALL_NEW;
 }
@@ -276,6 +279,11 @@ static bool run_calls(struct engine *engine, const struct turn_doc *t, const str
 			}
 			begin_call(engine, t, answer, call);
 			state = call_progress(engine, t, id);
+		}
+		/* It may have run: it must not begin again. */
+		if (state == CALL_UNREADABLE) {
+			loop_fail(engine, t, "store", false, "tool call %s cannot be read", id);
+			return false;
 		}
 		if (state == CALL_ENDED)
 			continue;
@@ -328,25 +336,33 @@ struct repeat_question {
 	char turn_id[ID_SIZE];
 };
 
-/* If nobody can be asked, the calls run: the next step finds that it was tried. */
+/* If nobody can be asked, nobody has allowed it: the turn ends. */
 static void on_asked(void *ctx, const struct err *e, const char *json, size_t len)
 {
 	struct repeat_question *q = ctx;
+	buf_auto struct buf text = BUF_INIT;
+	struct turn_doc t;
+	struct err unread = ERR_INIT;
 
-	if (e)
-		loop_step_due(q->engine, q->turn_id);
+	if (e && turn_read(q->engine, q->turn_id, &text, &t, &unread) == 0 && !turn_doc_ended(&t))
+		loop_fail(q->engine, &t, "permission", false,
+			  "the model repeats the same calls, and nobody can be asked about it: %s", e->message);
 	free(q);
 }
 
-/* True: the model repeats itself, and a person was asked whether it may. A "no" ends the turn. */
+/* True: the model repeats itself, and a person was asked whether it may, or the turn was ended. A "no" ends it, too. */
 static bool ask_about_repeats(struct engine *engine, const struct turn_doc *t)
 {
 	loop_history_auto struct loop_history h = { 0 };
 	json_auto_t *calls = NULL;
 	struct err e = ERR_INIT;
 
-	if (view_counted(t->requests) < REPEATS_ASK || loop_history_read(engine, t, &h, &e) < 0)
+	if (view_counted(t->requests) < REPEATS_ASK)
 		return false;
+	if (loop_history_read(engine, t, &h, &e) < 0) {
+		loop_fail(engine, t, "store", false, "the conversation cannot be read: %s", e.message);
+		return true;
+	}
 	const unsigned n = count_repeats(h.items, &calls);
 	if (n < REPEATS_ASK || n % REPEATS_ASK || (uintptr_t)strmap_get(&engine->loop->repeats, t->turnId) == n)
 		return false;
@@ -485,6 +501,7 @@ static void forget(struct engine *engine, const char *turn_id)
 {
 	free(strmap_del(&engine->loop->waits, turn_id));
 	strmap_del(&engine->loop->repeats, turn_id);
+	strmap_del(&engine->loop->held, turn_id);
 }
 
 void loop_on_turn_completed(struct transaction *tx, const struct scope *s, const struct turn_completed *p)
