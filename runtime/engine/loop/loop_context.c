@@ -106,45 +106,6 @@ json_t *loop_tools(struct engine *engine, const struct turn_doc *t)
 
 /* ---- instruction files ---- */
 
-bool loop_read_instructions(struct engine *engine, const struct turn_doc *t)
-{
-	const char *const argv[] = { engine->o.tool_program, "instructions" };
-	struct start_spec spec;
-	struct requester by;
-	char process[ID_TEXT_MAX];
-	struct err e = ERR_INIT;
-
-	if (t->instructions.type == JT_OBJECT || !engine->o.tool_program)
-		return false;
-	if (strmap_get(&engine->loop->reading, t->turnId))
-		return true;
-	json_auto_t *where = turn_part_merged(NULL, t, NULL);
-	json_object_set_new(where, "commandLine", json_string("instructions")); /* for the check; replaced below */
-	json_object_del(where, "sandboxId"); /* it needs no session sandbox, and must not create one */
-	json_object_set_new(where, "profile", json_string("readonly")); /* whatever the turn may do */
-	if (start_spec_of(engine, where, &spec, &e) < 0)
-		return false;
-	struct start_request *r = &spec.request;
-	turn_requester(t, &by);
-	r->command_line = NULL;
-	r->argv = argv;
-	r->argc = countof(argv);
-	r->stdin_pipe = false;
-	r->session_id = t->sessionId;
-	r->thread_id = t->threadId;
-	r->turn_id = t->turnId;
-	r->task_id = none_if_empty(t->taskId);
-	r->trace_id = none_if_empty(t->traceId);
-	r->end_with_client = false;
-	r->sandbox.own_program = engine->o.tool_program;
-	r->sandbox.reads_only = true;
-	r->limits.wall_ms = READ_MS;
-	strmap_put(&engine->loop->reading, t->turnId, engine);
-	process_start_owned(engine, r, &by, OWNER_CONTEXT, t->turnId, process);
-	start_spec_done(&spec);
-	return true;
-}
-
 /* context.resolved: the files, and their text behind a ref. `found` NULL = they cannot be read. */
 static void instructions_fact(struct engine *engine, const char *turn_id, const json_t *found, struct transaction *tx)
 {
@@ -186,6 +147,49 @@ static void context_refused(struct engine *engine, const char *turn_id, const st
 	instructions_fact(engine, turn_id, NULL, tx);
 	transaction_after_commit(tx, loop_step_due, turn_id);
 	transaction_commit(tx);
+}
+
+bool loop_read_instructions(struct engine *engine, const struct turn_doc *t)
+{
+	const char *const argv[] = { engine->o.tool_program, "instructions" };
+	struct start_spec spec;
+	struct requester by;
+	char process[ID_TEXT_MAX];
+	struct err e = ERR_INIT;
+
+	if (t->instructions.type == JT_OBJECT)
+		return false;
+	if (strmap_get(&engine->loop->reading, t->turnId))
+		return true;
+	json_auto_t *where = turn_part_merged(NULL, t, NULL);
+	json_object_set_new(where, "commandLine", json_string("instructions")); /* for the check; replaced below */
+	json_object_del(where, "sandboxId"); /* it needs no session sandbox, and must not create one */
+	json_object_set_new(where, "profile", json_string("readonly")); /* whatever the turn may do */
+	if (!engine->o.tool_program)
+		err_set(&e, ERR_UNAVAILABLE, "bailiff-tool, which reads them, was not found next to bailiffd");
+	if (e.code || start_spec_of(engine, where, &spec, &e) < 0) {
+		context_refused(engine, t->turnId, &e, NULL, 0);
+		return true;
+	}
+	struct start_request *r = &spec.request;
+	turn_requester(t, &by);
+	r->command_line = NULL;
+	r->argv = argv;
+	r->argc = countof(argv);
+	r->stdin_pipe = false;
+	r->session_id = t->sessionId;
+	r->thread_id = t->threadId;
+	r->turn_id = t->turnId;
+	r->task_id = none_if_empty(t->taskId);
+	r->trace_id = none_if_empty(t->traceId);
+	r->end_with_client = false;
+	r->sandbox.own_program = engine->o.tool_program;
+	r->sandbox.reads_only = true;
+	r->limits.wall_ms = READ_MS;
+	strmap_put(&engine->loop->reading, t->turnId, engine);
+	process_start_owned(engine, r, &by, OWNER_CONTEXT, t->turnId, process);
+	start_spec_done(&spec);
+	return true;
 }
 
 static void context_ended(struct process *p, const struct process_outcome *o, struct transaction *tx)

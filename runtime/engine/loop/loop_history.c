@@ -156,8 +156,12 @@ uint64_t loop_add_steers(struct engine *engine, const struct turn_doc *t, json_t
 		buf_auto struct buf text = BUF_INIT;
 		struct err e = ERR_INIT;
 
-		if (n >= from && ref && store_output_whole(engine->o.store, ref, LOOP_ITEMS_MAX, &text, &e) == 0)
+		if (n < from)
+			continue;
+		if (ref && store_output_whole(engine->o.store, ref, LOOP_ITEMS_MAX, &text, &e) == 0)
 			add_text(items, "user", buf_cstr(&text));
+		else
+			add_text(items, "note", "The user has added input that cannot be read. Ask for it.");
 	}
 	return n;
 }

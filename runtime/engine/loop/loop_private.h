@@ -54,8 +54,8 @@ json_t *loop_environment(struct engine *engine, const struct turn_doc *t);
 json_t *loop_tools(struct engine *engine, const struct turn_doc *t);
 
 /*
- * Starts to read the instruction files that apply to the turn; the turn continues when that has ended. False: they are
- * known, or cannot be read.
+ * Starts to read the instruction files that apply to the turn; the turn continues when that has ended, with or without
+ * success. False: it has ended.
  */
 bool loop_read_instructions(struct engine *engine, const struct turn_doc *t);
 /* Appends the context that hooks added: to this turn, and with `session` at the start of its session. */
