@@ -138,8 +138,9 @@ def test_a_conversation_goes_on_and_its_prefix_stays(home):
             turn = submit(rpc, "first")
             completed(rpc, turn)
             completed(rpc, submit(rpc, "second", sessionId=turn["sessionId"]))
-            texts = p.requests[1].texts
-            assert "first" in str(texts) and "second" in str(texts), texts
+            before, after = p.requests
+            assert after.texts[:len(before.texts)] == before.texts and after.system == before.system and after.tools == before.tools, (before.texts, after.texts)
+            assert "first" in str(before.texts) and "second" in str(after.texts[len(before.texts):]), after.texts
             assert "One." in p.requests[1].raw.decode(), "the answer is part of the conversation"
 
 
