@@ -218,6 +218,21 @@ def test_steering_enters_before_the_next_request(home):
         assert "use blue" in str(p.requests[1].texts), p.requests[1].texts
 
 
+def test_steering_while_a_stop_hook_runs_continues_the_turn(home):
+    hook = "until test -e go; do sleep 0.05; done"
+    with open(os.path.join(home.dir, "policy.json"), "w") as f:
+        json.dump({"hooks": {"Stop": [{"hooks": [{"type": "command", "command": hook}]}]}}, f)
+    with home.rpc() as rpc, model(home, rpc, [{"text": "One."}, {"text": "Two."}]) as p:
+        rpc.call("reload_policy")
+        turn = submit(rpc, "go", options={"cwd": home.work})
+        until("the hook runs", lambda: events(rpc, turn, "hook.started"))
+        rpc.call("steer_turn", turnId=turn["turnId"], input="and then")
+        assert len(p.requests) == 1, "the hook decides first"
+        open(os.path.join(home.work, "go"), "w").close()
+        assert completed(rpc, turn)["payload"]["summary"] == "Two."
+        assert "and then" in str(p.requests[1].texts) and len(events(rpc, turn, "model.completed")) == 2
+
+
 def test_an_interrupted_turn_leaves_a_valid_history(home):
     for dialect in DIALECTS:
         script = [{"calls": [call("shell", command="sleep 600")]}, {"text": "Back."}]

@@ -452,8 +452,10 @@ void loop_drive(struct engine *engine, const struct turn_doc *t)
 	struct model_request_doc r;
 	struct err e = ERR_INIT;
 
-	/* A request is on its way, or a person has to answer first. Both end with another step. */
-	if (engine->stopping || loop_stream_of(engine, t->turnId) || view_counted(t->openActions) || held(engine, t))
+	/* A request is on its way, a person has to answer first, or hooks decide about the end: another step follows.
+	 */
+	if (engine->stopping || loop_stream_of(engine, t->turnId) || view_counted(t->openActions) ||
+	    turn_stop_pending(engine, t->turnId) || held(engine, t))
 		return;
 	if (!t->lastRequestId[0]) {
 		if (!loop_read_instructions(engine, t))

@@ -72,6 +72,8 @@ struct turn_end {
 };
 /* Runs the hooks for the end and ends the turn, unless one of them continues it. */
 void turn_finish(struct engine *engine, const struct turn_doc *t, const struct turn_end *end);
+/* Hooks run before the end of the turn. It ends or continues when they have answered. */
+bool turn_stop_pending(const struct engine *engine, const char *turn_id);
 
 /* A client reported a model's answer: runs the hooks for that. Nothing waits for them. */
 void turn_hooks_sampled(struct engine *engine, const char *turn_id, const char *payload, size_t len);

@@ -359,7 +359,11 @@ static void stop_go(struct stopping *w, const struct hook_result *sum)
 		hook_result_reason(sum, reason, sizeof reason);
 	if (!gone && !w->transaction && turn_driven_by_loop(&t) && turn_has_unsent(&t)) {
 		/* Input arrived while the hooks ran: the loop sends it, and the hooks run again at the next end. */
-		turn_step_due(engine, w->turn_id);
+		char turn_id[ID_SIZE];
+
+		id_copy(turn_id, w->turn_id);
+		stopping_free(w);
+		return turn_step_due(engine, turn_id);
 	} else if (gone) {
 		err_set(&e, ERR_STATE, "turn '%s' was ended while its hooks ran", w->turn_id);
 	} else if (w->transaction && reason[0]) {
@@ -428,6 +432,11 @@ static void stop_known(struct engine *engine, const struct policy_hooks *hooks, 
 	hook_group_run(group, stop_replied, w);
 }
 
+bool turn_stop_pending(const struct engine *engine, const char *turn_id)
+{
+	return strmap_get(&engine->turns->stops, turn_id) != NULL;
+}
+
 /* The loop may ask again while hooks run, at each event of the turn: they run once. */
 bool turn_hooks_stop(struct engine *engine, const struct turn_doc *t, const struct turn_end *end,
 		     struct transaction *tx)
@@ -435,7 +444,7 @@ bool turn_hooks_stop(struct engine *engine, const struct turn_doc *t, const stru
 	const struct policy_hooks *hooks = NULL;
 	struct hook_subject s;
 
-	if (!tx && strmap_get(&engine->turns->stops, t->turnId))
+	if (!tx && turn_stop_pending(engine, t->turnId))
 		return true;
 	mem_auto char *cwd = turn_cwd(t);
 	subject_of_turn(t, HOOK_STOP, cwd, &s);
