@@ -207,7 +207,35 @@ def coverage(folder):
     return 0
 
 
+STATES = {"DONE": "done", "PARTIAL": "partial", "NOT_DONE": "not done", "NOT_APPLICABLE": "not applicable"}
+CONFORMANCE = """# Conformance with the Agent Runtime specification
+
+Written by `make docs` from [conformance.def](conformance.def): each requirement of the specification in our words, its state, and the tests or documents
+that show it. `tests/lint/conformance.py` checks that no requirement is missing and that all evidence exists. Tests without a folder are in `tests/blackbox` or `tests/escape`.
+
+"""
+
+
+def conformance():
+    out, counts, names = [], dict.fromkeys(STATES, 0), {}
+    for kind, a in rows("docs/conformance.def", ("PAGE", "REQUIREMENT")):
+        if kind == "PAGE":
+            out += ["", f"## {a[0]}", "", "| | requirement | state | evidence |", "|---|---|---|---|"]
+            continue
+        number, state, text, evidence, reason = a
+        counts[state] += 1
+        names.clear()
+        for e in evidence.split():
+            file, _, test = e.partition(":")
+            names.setdefault(file, []).append(f"`{test}`" if test else f"[{file[5:]}]({file[5:]})")
+        shown = "; ".join(", ".join(t) if f.startswith("docs/") else f"`{f}`: {', '.join(t)}" for f, t in names.items())
+        out.append(f"| {number} | {cell(text)} | {STATES[state]}{': ' + cell(reason) if reason else ''} | {shown} |")
+    total = ", ".join(f"{n} {STATES[s]}" for s, n in counts.items())
+    return CONFORMANCE + f"**{sum(counts.values())} requirements: {total}.**\n" + "\n".join(out) + "\n"
+
+
 def wanted(build):
+    yield "docs/conformance.md", conformance()
     for path, tables in TABLES.items():
         with open(os.path.join(ROOT, path), encoding="utf-8") as f:
             text = f.read()
