@@ -243,6 +243,8 @@ struct turn_request {
 	bool loop;                                       /* text goes to a model; the loop drives the turn */
 	const char *model;                               /* of the loop: its name, or NULL */
 	const struct json_t *loop_limits;                /* likewise */
+	const char *task_id, *run_id, *attempt_id;       /* the work that it does; only from the engine itself */
+	const char *tool_call_id;                        /* the call that it answers; likewise */
 };
 void engine_submit_turn(struct engine *engine, const struct turn_request *r, const struct caller *c, engine_reply_fn fn,
 			void *ctx);

@@ -16,6 +16,7 @@ struct turn_plan {
 	struct session_scope scope;
 	char *input, *options, *metadata, *loop_limits; /* JSON */
 	const char *driver, *model;
+	const struct turn_request *request;
 	char hash[HASH_SHA256_TEXT];
 	char preview[PREVIEW_MAX + 1];
 	size_t parts, texts;
@@ -171,6 +172,10 @@ static void doc_of_plan(const struct turn_plan *p, const char *turn_id, const ch
 	id_copy(ret->sessionId, p->scope.session_id);
 	id_copy(ret->threadId, p->scope.thread_id);
 	ret->uid = p->scope.uid;
+	id_copy(ret->taskId, p->request->task_id);
+	id_copy(ret->runId, p->request->run_id);
+	id_copy(ret->attemptId, p->request->attempt_id);
+	id_copy(ret->toolCallId, p->request->tool_call_id);
 	ret->driver = jval_of(p->driver, strlen(p->driver));
 	if (p->options)
 		ret->options = jval_of(p->options, strlen(p->options));
@@ -188,6 +193,9 @@ static void submitted_fact(const struct turn_plan *p, const struct turn_doc *d, 
 	if (p->texts)
 		id_make(ID_KIND_STEP, step);
 	s.step = step;
+	s.run = d->runId;
+	s.attempt = d->attemptId;
+	s.tool_call = d->toolCallId;
 	s.request = c->request_id;
 	s.span = c->span_id;
 	EMIT(turn_submitted, tx, s, .envelope.status = status, .source = "client", .status = status,
@@ -286,7 +294,7 @@ void engine_submit_turn(struct engine *engine, const struct turn_request *r, con
 			void *ctx)
 {
 	struct transaction *tx = transaction_new(engine, c, fn, ctx);
-	struct turn_plan p = { 0 };
+	struct turn_plan p = { .request = r };
 	struct err e = ERR_INIT;
 
 	if (plan_turn(engine, r, c, &p, &e) < 0)
