@@ -101,6 +101,9 @@ struct item_change {
 	struct buf ids;
 };
 
+/* What runs the item: its process, or an agent's turn; "" = neither. */
+static const char *worker_of(const struct job_item_doc *d) { return d->processId[0] ? d->processId : d->turnId; }
+
 /* 1: the event names no job or no item. */
 static int load_item(struct models *m, const struct event_view *ev, const char *item, struct item_change *c,
 		     struct err *e)
@@ -117,7 +120,7 @@ static int load_item(struct models *m, const struct event_view *ev, const char *
 		return -1;
 	id_copy(c->item.itemId, item);
 	id_copy(c->before, c->item.status);
-	id_copy(c->process, c->item.processId);
+	id_copy(c->process, worker_of(&c->item));
 	retry_owner(c->job.jobId, c->item.dueAt, c->again);
 	return 0;
 }
@@ -136,7 +139,7 @@ static int save_item_counts(struct models *m, const struct event_view *ev, struc
 	count_status(&c->job, c->before, -1);
 	count_status(&c->job, status, 1);
 	/* Clients claim items in any order; the supervisor starts them from first to last. */
-	if (index != VIEW_ABSENT && c->item.processId[0] && strcmp(status, "running") == 0 && index >= c->job.cursor)
+	if (index != VIEW_ABSENT && *worker_of(&c->item) && strcmp(status, "running") == 0 && index >= c->job.cursor)
 		c->job.cursor = index + 1;
 	if (strcmp(status, "failed") == 0)
 		c->job.failedItems = add_id(c->job.failedItems, item, FAILED_SHOWN, false, &c->ids);
@@ -183,24 +186,25 @@ int view_job_item_on_started(struct models *m, const struct event_view *ev, stru
 	c.item.index = jval_uint(started.index, c.item.index);
 	c.item.attemptCount = jval_uint(started.attempt, c.item.attemptCount + 1);
 	c.item.assigned = started.assigned;
-	c.item.processId[0] = c.item.threadId[0] = '\0';
+	c.item.processId[0] = c.item.threadId[0] = c.item.turnId[0] = '\0';
 	event_id_copy(ev, ID_PROCESS, c.item.processId, sizeof(c.item.processId));
-	c.item.outputRefs = (struct jval){ 0 };
+	jval_str(jval_get(started.assigned, "turnId"), c.item.turnId, sizeof(c.item.turnId));
+	c.item.outputRefs = c.item.summary = (struct jval){ 0 };
 	c.item.startedAt = ev->real_us;
 	c.item.endedAt = c.item.dueAt = 0;
 	if (save_item(m, ev, &c, e) < 0)
 		return -1;
-	/* Finds the item from its process. */
+	/* Finds the item from its process or turn. */
 	buf_auto struct buf text = BUF_INIT;
 	struct jw w = jw_on(&text);
 
-	if (!*c.item.processId)
+	if (!*worker_of(&c.item))
 		return 0;
 	jw_obj(&w);
 	jw_kstr(&w, "jobId", c.job.jobId);
 	jw_kstr(&w, "itemId", item);
 	jw_obj_end(&w);
-	return models_put(m, VIEW_JOB_PROCESS, c.item.processId, strlen(c.item.processId), text.data, text.len, e);
+	return models_put(m, VIEW_JOB_PROCESS, worker_of(&c.item), strlen(worker_of(&c.item)), text.data, text.len, e);
 }
 
 /* A failed item with attempts left is pending again; a client may report an item instead of completing it. */
@@ -229,6 +233,7 @@ int view_job_item_on_ended(struct models *m, const struct event_view *ev, struct
 	event_id_copy(ev, ID_THREAD, c.item.threadId, sizeof(c.item.threadId));
 	c.item.outputRefs = jval_get(payload, "outputRefs");
 	c.item.lastError = jval_get(payload, "lastError");
+	c.item.summary = jval_get(payload, "summary");
 	c.item.retryable = jval_bool(jval_get(payload, "retryable"), false);
 	c.item.endedAt = ev->real_us;
 	if (strcmp(c.item.status, "pending") == 0) {

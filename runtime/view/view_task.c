@@ -85,7 +85,10 @@ static bool waits_for_slot(const struct task_doc *d)
 	return task_doc_status(d) == TASK_QUEUED && strcmp(d->queuedFor, "parallel_limit") == 0;
 }
 
-static bool has_slot(const struct task_doc *d) { return d->attemptOpen && strcmp(d->workerKind, "supervisor") == 0; }
+static bool has_slot(const struct task_doc *d)
+{
+	return d->attemptOpen && (strcmp(d->workerKind, "supervisor") == 0 || strcmp(d->workerKind, "agent") == 0);
+}
 
 static struct before before_of(const struct task_doc *d)
 {

@@ -91,7 +91,10 @@ void tool_call_doc_of(const struct turn_doc *t, const struct tool_use *u, struct
 /* tool_process.c */
 void tool_process_start(struct engine *engine, const char *call_id);
 
-/* tool_engine.c: the call has begun and its arguments match the schema; it ends with tool.result or tool.failed. */
+/* tool_engine.c */
+/* Adds tool.result with this text as its output. Hooks and the next step follow the commit. */
+void tool_call_finish(const struct tool_call_doc *d, const char *text, size_t len, struct transaction *tx);
+/* The call has begun and its arguments match the schema; it ends with tool.result or tool.failed. */
 void tool_engine_run(struct engine *engine, const struct tool_call_doc *d, const struct turn_doc *t,
 		     const struct tool *tool, const json_t *args);
 

@@ -2,6 +2,7 @@
  * Tools that the engine executes itself, without a process. They have no effect outside of bailiff. Like every call
  * they begin with durable facts, and their effect and tool.result are one commit: a restart in between finds the call
  * open and executes it again, or finds its question still open and waits for the answer.
+ * A subagent is a turn of its own; its end is the result (work/subagent_turn.c).
  */
 
 #include "runtime/base/mem.h"
@@ -16,8 +17,7 @@
 
 #define PREVIEW_BYTES 2048u
 
-/* Adds tool.result with this text as its output. Hooks and the next step follow the commit. */
-static void finish_call(const struct tool_call_doc *d, const char *text, size_t len, struct transaction *tx)
+void tool_call_finish(const struct tool_call_doc *d, const char *text, size_t len, struct transaction *tx)
 {
 	mem_auto char *preview = mem_strndup(text, text_utf8_cut(text, len < PREVIEW_BYTES ? len : PREVIEW_BYTES));
 	char ref[ID_TEXT_MAX];
@@ -48,7 +48,7 @@ static void update_plan(struct engine *engine, const struct tool_call_doc *d, co
 
 	EMIT(plan_updated, tx, tool_call_scope(d), .steps = json_from_text(steps),
 	     .explanation = json_string_value(json_object_get(args, "explanation")));
-	finish_call(d, answer, strlen(answer), tx);
+	tool_call_finish(d, answer, strlen(answer), tx);
 	transaction_commit(tx);
 }
 
@@ -84,7 +84,7 @@ static void read_output(struct engine *engine, const struct tool_call_doc *d, co
 	jw_kstrn(&w, "text", buf_cstr(&bytes), n);
 	jw_obj_end(&w);
 	struct transaction *tx = transaction_new_internal(engine);
-	finish_call(d, answer.data, answer.len, tx);
+	tool_call_finish(d, answer.data, answer.len, tx);
 	transaction_commit(tx);
 }
 
@@ -165,7 +165,7 @@ static void question_resolved(struct engine *engine, const struct action_outcome
 	if (answered) {
 		const char *response = o->response_json ? o->response_json : "{}";
 
-		finish_call(&d, response, strlen(response), tx);
+		tool_call_finish(&d, response, strlen(response), tx);
 		return;
 	}
 	tool_failed_fact(&d, &why, tx);
@@ -183,6 +183,7 @@ void tool_engine_run(struct engine *engine, const struct tool_call_doc *d, const
 	case TOOL_UPDATE_PLAN: return update_plan(engine, d, t, args);
 	case TOOL_READ_OUTPUT: return read_output(engine, d, t, args);
 	case TOOL_ASK_USER: return ask_user(engine, d, t, args);
+	case TOOL_SUBAGENT: return modules_due(engine, DUE_SUBAGENT_CALL, d->toolCallId);
 	default: return fail_call(engine, d, "unavailable", "this version does not execute the tool");
 	}
 }

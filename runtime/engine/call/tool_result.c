@@ -392,7 +392,7 @@ static void write_entries(struct jval list, bool truncated, size_t budget, struc
 static void write_answer(struct engine *engine, const struct tool_call_doc *d, size_t budget, struct buf *out)
 {
 	buf_auto struct buf text = BUF_INIT;
-	char ref[ID_SIZE];
+	char ref[ID_SIZE], said[ID_SIZE];
 	struct err e = ERR_INIT;
 
 	jval_str(d->rawOutputRef, ref, sizeof ref);
@@ -402,7 +402,10 @@ static void write_answer(struct engine *engine, const struct tool_call_doc *d, s
 	}
 	struct jval answer = jval_of(buf_cstr(&text), text.len);
 	struct jval files = jval_get(answer, "files"), entries = jval_get(answer, "entries");
-	if (jval_get(answer, "content").type == JT_STRING)
+	jval_str(jval_get(answer, "answerRef"), said, sizeof said);
+	if (said[0]) /* of a subagent */
+		write_ref(engine, said, budget, out);
+	else if (jval_get(answer, "content").type == JT_STRING)
 		write_content(d, answer, budget, out);
 	else if (files.type == JT_ARRAY)
 		write_files(files, out);

@@ -50,6 +50,7 @@ enum due_work {
 	DUE_TURN_STEP,         /* turn: something that its next step waits for has ended */
 	DUE_NEXT_TURN,         /* thread: its turn has ended */
 	DUE_CALL_START,        /* tool call: it is allowed and recorded */
+	DUE_SUBAGENT_CALL,     /* tool call: it runs a subagent */
 	DUE_TASK_START,        /* task: its dependencies are met */
 	DUE_TASK_CANCELLATION, /* task: a part that its cancellation waits for has ended */
 	DUE_JOB_STEP,          /* job: an item has ended */

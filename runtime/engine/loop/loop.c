@@ -10,10 +10,10 @@
 #include "runtime/engine/process/process.h"
 #include "runtime/engine/session/turn_read.h"
 #include "runtime/engine/turn/turn.h"
+#include "runtime/engine/work/work.h"
 #include "runtime/view/view_cost.h"
 
-#define REQUESTS_MAX 100u /* of a turn, unless the client says otherwise */
-#define ATTEMPTS_MAX 5u   /* of a request */
+#define ATTEMPTS_MAX 5u /* of a request */
 #define BACKOFF_MS 500u
 #define BACKOFF_MOST_MS 30000u
 #define WAIT_MOST_MS 300000u /* a provider that asks for more time has failed */
@@ -37,9 +37,11 @@ static void read_cost(struct engine *engine, const struct turn_doc *t, struct co
 /* True: the turn has made all of its requests, and was ended. Routing checks tokens and costs. */
 static bool over_limit(struct engine *engine, const struct turn_doc *t)
 {
-	const uint64_t most = jval_uint(jval_get(t->loopLimits, "maxRequests"), REQUESTS_MAX);
+	const uint64_t most = jval_uint(jval_get(t->loopLimits, "maxRequests"), TURN_REQUESTS_MAX);
+	struct agent_usage below;
 
-	if (view_counted(t->requests) >= most) {
+	subagent_usage(engine, t, &below);
+	if (view_counted(t->requests) + below.requests >= most) {
 		loop_fail(engine, t, "limit", false, "the turn has made %llu requests to models, which is its limit",
 			  (unsigned long long)most);
 		return true;
@@ -382,15 +384,20 @@ static bool ask_about_repeats(struct engine *engine, const struct turn_doc *t)
 
 /* ---- an answer without calls ---- */
 
+/* With that of its subagents. */
 static json_t *usage_of(struct engine *engine, const struct turn_doc *t)
 {
+	struct agent_usage below;
 	struct cost_doc d;
 
 	read_cost(engine, t, &d);
-	return json_pack("{s:I,s:I,s:I,s:I,s:f}", "inputTokens", (json_int_t)view_counted(d.inputTokens),
-			 "outputTokens", (json_int_t)view_counted(d.outputTokens), "cachedTokens",
-			 (json_int_t)view_counted(d.cachedTokens), "requests", (json_int_t)view_counted(t->requests),
-			 "costUsd", (double)view_counted(d.microUsd) / 1e6);
+	subagent_usage(engine, t, &below);
+	return json_pack("{s:I,s:I,s:I,s:I,s:f}", "inputTokens",
+			 (json_int_t)(view_counted(d.inputTokens) + below.input), "outputTokens",
+			 (json_int_t)(view_counted(d.outputTokens) + below.output), "cachedTokens",
+			 (json_int_t)(view_counted(d.cachedTokens) + below.cached), "requests",
+			 (json_int_t)(view_counted(t->requests) + below.requests), "costUsd",
+			 (double)(view_counted(d.microUsd) + below.micro_usd) / 1e6);
 }
 
 static void end_answered(struct engine *engine, const struct turn_doc *t, const struct model_request_doc *r)

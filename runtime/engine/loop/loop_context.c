@@ -12,6 +12,7 @@
 #include "runtime/engine/process/start_spec.h"
 #include "runtime/engine/session/turn_read.h"
 #include "runtime/engine/tool/tool.h"
+#include "runtime/engine/work/work.h"
 
 #include <time.h>
 
@@ -92,6 +93,8 @@ json_t *loop_tools(struct engine *engine, const struct turn_doc *t)
 		const char *name = json_get_text(row, "name");
 		const json_t *policy = json_object_get(row, "policy");
 
+		if (strcmp(name, "subagent") == 0 && !subagent_may_call(engine, t))
+			continue;
 		if (json_text_is(policy, "status", "denied") || json_text_is(policy, "status", "unavailable"))
 			continue;
 		json_t *schema = strcmp(name, "shell") == 0 ? json_loads(shell_schema, 0, NULL)

@@ -13,6 +13,7 @@
 #include "runtime/engine/process/process.h"
 #include "runtime/engine/session/turn_read.h"
 #include "runtime/engine/turn/turn.h"
+#include "runtime/engine/work/work.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -244,10 +245,12 @@ static int route(struct transaction *tx, const struct turn_doc *t, const char *r
 {
 	mem_auto char *wanted = jval_strdup(t->model);
 	char *failed[FAILED_MAX] = { 0 }, cost[32] = "";
+	struct agent_usage below;
 	struct jval most = jval_get(t->loopLimits, "maxCostUsd");
 
 	if (most.type == JT_NUMBER)
 		snprintf(cost, sizeof cost, "%.*s", (int)most.len, most.text);
+	subagent_usage(tx->engine, t, &below);
 	struct model_route_ask r = {
 		.scope = turn_scope(t),
 		.requested = wanted,
@@ -255,6 +258,8 @@ static int route(struct transaction *tx, const struct turn_doc *t, const char *r
 		.input_tokens = tokens,
 		.max_cost_usd = cost[0] ? strtod(cost, NULL) : -1,
 		.max_tokens = jval_uint(jval_get(t->loopLimits, "maxTokens"), 0),
+		.used_tokens = below.input + below.output,
+		.used_micro_usd = below.micro_usd,
 		.failed_request_id = ask->fallback ? t->lastRequestId : NULL,
 		.failed_reason = ask->fallback,
 	};

@@ -181,8 +181,8 @@ static void read_turn_totals(struct route *r)
 	char key[VIEW_COST_KEY];
 	struct cost_doc d;
 
-	r->turn_micro_usd = open.micro_usd;
-	r->turn_tokens = open.tokens;
+	r->turn_micro_usd = open.micro_usd + r->ask->used_micro_usd;
+	r->turn_tokens = open.tokens + r->ask->used_tokens;
 	cost_key(COST_OF_TURN, s->turn, 0, 0, key);
 	if (view_read_speculative(r->lookup.engine->o.store, &cost_schema, key, &text, &d, &e) != 0)
 		return;

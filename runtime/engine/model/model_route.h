@@ -35,6 +35,7 @@ struct model_route_ask {
 	uint64_t output_tokens;                        /* the longest answer wanted; 0 = as the model allows */
 	double max_cost_usd;                           /* of the whole turn; negative = no limit */
 	uint64_t max_tokens;                           /* likewise, sent and received; 0 = no limit */
+	uint64_t used_tokens, used_micro_usd;          /* of these, in other turns that count for it */
 };
 
 struct model_choice {

@@ -128,7 +128,7 @@ static int making_scope(struct making *k, struct err *e)
 
 static bool has_own_command(const json_t *v)
 {
-	return json_object_get(v, "command") || json_object_get(v, "commandLine");
+	return json_object_get(v, "command") || json_object_get(v, "commandLine") || json_object_get(v, "agent");
 }
 
 static int making_check(struct making *k, struct err *e)

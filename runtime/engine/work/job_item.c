@@ -4,7 +4,10 @@
  * certainly not run and is launched again. Output belongs to its attempt: a retry replaces it.
  */
 
+#include "runtime/engine/core/ref.h"
 #include "runtime/engine/process/start_spec.h"
+#include "runtime/engine/session/turn_read.h"
+#include "runtime/engine/work/agent_turn.h"
 #include "runtime/engine/work/job_private.h"
 #include "runtime/view/view_documents.h"
 
@@ -23,17 +26,21 @@ static int item_read(struct engine *engine, const char *job_id, const char *item
 	return view_read_speculative(engine->o.store, &job_item_schema, key, text, ret, e);
 }
 
-/* Without a process a client works on the item. */
+/* Without a process or a turn a client works on the item. */
 static void started_fact(const struct job *j, struct transaction *tx, const struct caller *c, const char *item,
-			 uint64_t index, uint64_t attempt, const char *process)
+			 uint64_t index, uint64_t attempt, const char *process, const char *turn)
 {
 	struct scope s = job_scope(&j->d, c);
-	bool client = !process && c;
+	bool client = !process && !turn && c;
 
 	s.job_item = item;
 	s.process = process;
 	EMIT(job_item_started, tx, s, .envelope.status = "running", .attempt = attempt, .index = opt_int(index),
-	     .assigned = JSON_OBJECT(worker, .kind = process ? "supervisor" : "client", .processId = process,
+	     .assigned = JSON_OBJECT(worker,
+				     .kind = process ? "supervisor"
+					     : turn  ? "agent"
+						     : "client",
+				     .processId = process, .turnId = turn,
 				     .uid = opt_int_if(client, client ? c->uid : 0),
 				     .pid = opt_int_if(client && c->pid > 0, client ? c->pid : 0)));
 }
@@ -111,19 +118,22 @@ struct round {
 	const struct job *job;
 	struct transaction *transaction;
 	size_t slots, begun;
+	bool agent; /* the template is an agent's prompt */
 };
 
-/* The process gets its id here, so that a restart can tell whether it was ever launched. */
-static void round_begin(struct engine *engine, struct round *r, const char *item, uint64_t index, uint64_t attempt)
+/* The process or turn gets its id here, so that a restart can tell whether it was ever launched. */
+static void round_begin(struct engine *engine, struct round *r, const char *item, uint64_t index, uint64_t attempt,
+			bool own_command)
 {
-	char process[ID_TEXT_MAX];
+	const bool agent = r->agent && !own_command;
+	char id[ID_TEXT_MAX];
 
 	if (!r->transaction) {
 		r->transaction = transaction_new_internal(engine);
 		job_started(r->job, r->transaction, NULL);
 	}
-	id_make(ID_KIND_PROCESS, process);
-	started_fact(r->job, r->transaction, NULL, item, index, attempt, process);
+	id_make(agent ? ID_KIND_TURN : ID_KIND_PROCESS, id);
+	started_fact(r->job, r->transaction, NULL, item, index, attempt, agent ? NULL : id, agent ? id : NULL);
 	r->begun++;
 }
 
@@ -150,7 +160,7 @@ static void begin_fresh(struct engine *engine, struct round *r)
 			if (!own && !j->d.hasTemplate)
 				continue;
 			jval_str(jval_get(it.value, "itemId"), id, sizeof id);
-			round_begin(engine, r, id, at, 1);
+			round_begin(engine, r, id, at, 1, own);
 		}
 		if (index == from)
 			break;
@@ -165,7 +175,10 @@ void job_dispatch(struct engine *engine, const char *job_id)
 	if (job_read(engine, job_id, &j, &e) != 0 || !may_run(engine, &j) || j.d.running >= j.d.maxParallel)
 		return;
 	uint64_t slots = j.d.maxParallel - j.d.running;
-	struct round r = { .job = &j, .slots = slots < STARTS_MOST ? (size_t)slots : STARTS_MOST };
+	json_auto_t *template = j.d.hasTemplate ? command_read(engine, j.d.command, j.d.commandRef, &e) : NULL;
+	struct round r = { .job = &j,
+			   .agent = json_object_get(template, "agent") != NULL,
+			   .slots = slots < STARTS_MOST ? (size_t)slots : STARTS_MOST };
 	/* Due retries come before items that were never started. */
 	struct again a = { .now = engine_real(engine), .most = r.slots };
 	items_again(engine, job_id, &a);
@@ -176,7 +189,8 @@ void job_dispatch(struct engine *engine, const char *job_id)
 			continue;
 		json_auto_t *given = job_item_given(engine, &j, d.index, &e);
 		if (given && job_item_supervised(&j, given)) /* otherwise a client will claim it */
-			round_begin(engine, &r, a.id[i], d.index, d.attemptCount + 1);
+			round_begin(engine, &r, a.id[i], d.index, d.attemptCount + 1,
+				    json_object_get(given, "command") || json_object_get(given, "commandLine"));
 	}
 	if (a.due != UINT64_MAX && a.due > a.now)
 		job_wake(engine, a.due);
@@ -190,56 +204,6 @@ void job_dispatch(struct engine *engine, const char *job_id)
 	/* A full round may have left room for more: continue in another commit. */
 	if (r.begun == STARTS_MOST)
 		job_dispatch(engine, job_id);
-}
-
-/* ---- launching ---- */
-
-/* Launches an item that has a process id and no process yet. Harmless when repeated. */
-static void launch_one(struct engine *engine, const struct job *j, const char *item_id)
-{
-	buf_auto struct buf text = BUF_INIT, process = BUF_INIT;
-	struct process_doc known;
-	struct job_item_doc d;
-	struct start_spec s;
-	struct err e = ERR_INIT;
-	char made[ID_TEXT_MAX];
-
-	if (item_read(engine, j->d.jobId, item_id, &text, &d, &e) != 0 || !d.processId[0] ||
-	    engine_process(engine, d.processId) ||
-	    view_read(engine->o.store, &process_schema, d.processId, &process, &known, &e) == 0)
-		return;
-	json_auto_t *given = job_item_given(engine, j, d.index, &e),
-		    *command = given ? job_item_command(engine, j, given, d.index, &e) : NULL;
-	if (!command || start_spec_of(engine, command, &s, &e) < 0) {
-		process_owner(engine, OWNER_JOB_ITEM)->refused(engine, d.processId, &e, NULL, 0);
-		return;
-	}
-	const struct requester by = { .uid = (uint32_t)j->d.uid, .role = command_role(command) };
-	uint64_t each = jval_uint(jval_get(j->d.retryPolicy, "timeoutMs"), LIMIT_NONE);
-	/* 0 is not a valid limit. */
-	if (each < s.request.limits.wall_ms)
-		s.request.limits.wall_ms = each ? each : 1;
-	s.request.session_id = j->d.sessionId;
-	s.request.task_id = j->d.taskId[0] ? j->d.taskId : NULL;
-	s.request.job_id = j->d.jobId;
-	s.request.job_item_id = item_id;
-	s.request.process_id = d.processId;
-	s.request.end_with_client = false;
-	process_start_owned(engine, &s.request, &by, OWNER_JOB_ITEM, d.processId, made);
-	start_spec_done(&s);
-}
-
-void job_launch(struct engine *engine, const char *job_id)
-{
-	view_ids_auto struct view_ids running = VIEW_IDS_INIT;
-	job_auto struct job j = JOB_INIT;
-	struct err e = ERR_INIT;
-
-	if (job_read(engine, job_id, &j, &e) != 0 || !may_run(engine, &j))
-		return;
-	id_list_read(engine, VIEW_JOB_RUNNING, job_id, ID_LIST_ALL, &running);
-	for (size_t i = 0; i < running.n; i++)
-		launch_one(engine, &j, running.id[i]);
 }
 
 /* ---- the end of an attempt ---- */
@@ -294,23 +258,146 @@ static void completed_fact(struct engine *engine, const struct job *j, const str
 	job_progress_fact(engine, j, tx, "running", status, false);
 }
 
+/* The turn ends later than the attempt, and then finds it closed. */
+static void item_timed_out(struct engine *engine, const struct job *j, const struct job_item_doc *d)
+{
+	const struct attempt_end end = { .status = "timed_out",
+					 .category = "timeout",
+					 .limit = "attempt",
+					 .message = "the attempt's time limit was reached",
+					 .exit_code = -1,
+					 .may_retry = true };
+	struct transaction *own = transaction_new_internal(engine);
+
+	failed_fact(engine, j, d, own, NULL, &end);
+	transaction_after_commit(own, job_step_due, j->d.jobId);
+	transaction_commit(own);
+	agent_turn_interrupt(engine, d->turnId, end.message);
+}
+
+/* ---- launching ---- */
+
+struct launched {
+	struct engine *engine;
+	char turn_id[ID_SIZE];
+};
+
+/* A turn that exists ends with facts; without one, the item is refused. */
+static void on_submitted(void *ctx, const struct err *e, const char *json, size_t len)
+{
+	struct launched *l = ctx;
+	buf_auto struct buf text = BUF_INIT;
+	struct turn_doc t;
+	struct err none = ERR_INIT;
+
+	if (e && !l->engine->stopping && turn_read(l->engine, l->turn_id, &text, &t, &none) != 0)
+		process_owner(l->engine, OWNER_JOB_ITEM)->refused(l->engine, l->turn_id, e, NULL, 0);
+	free(l);
+}
+
+/* The turn of an item that an agent works on; also checks its time limit, which a process enforces itself. */
+static void launch_agent(struct engine *engine, const struct job *j, const struct job_item_doc *d)
+{
+	const uint64_t each = jval_uint(jval_get(j->d.retryPolicy, "timeoutMs"), LIMIT_NONE),
+		       end = each > UINT64_MAX / 2000 - d->startedAt / 1000 ? UINT64_MAX : d->startedAt + each * 1000;
+	buf_auto struct buf text = BUF_INIT;
+	struct turn_doc t;
+	struct err e = ERR_INIT;
+
+	if (end != UINT64_MAX && end > engine_real(engine))
+		job_wake(engine, end);
+	if (end <= engine_real(engine))
+		return item_timed_out(engine, j, d);
+	if (turn_read(engine, d->turnId, &text, &t, &e) == 0)
+		return;
+	json_auto_t *given = job_item_given(engine, j, d->index, &e),
+		    *command = given ? job_item_command(engine, j, given, d->index, &e) : NULL;
+	if (!command) {
+		process_owner(engine, OWNER_JOB_ITEM)->refused(engine, d->turnId, &e, NULL, 0);
+		return;
+	}
+	const struct turn_request r = { .session_id = j->d.sessionId,
+					.new_thread = true,
+					.turn_id = d->turnId,
+					.task_id = none_if_empty(j->d.taskId) };
+	struct launched *l = mem_zalloc(1, sizeof *l);
+	l->engine = engine;
+	id_copy(l->turn_id, d->turnId);
+	agent_command_submit(engine, &r, command, (uint32_t)j->d.uid, on_submitted, l);
+}
+
+/* Launches an item that has a process id and no process yet. Harmless when repeated. */
+static void launch_one(struct engine *engine, const struct job *j, const char *item_id)
+{
+	buf_auto struct buf text = BUF_INIT, process = BUF_INIT;
+	struct process_doc known;
+	struct job_item_doc d;
+	struct start_spec s;
+	struct err e = ERR_INIT;
+	char made[ID_TEXT_MAX];
+
+	if (item_read(engine, j->d.jobId, item_id, &text, &d, &e) != 0)
+		return;
+	if (d.turnId[0])
+		return launch_agent(engine, j, &d);
+	if (!d.processId[0] || engine_process(engine, d.processId) ||
+	    view_read(engine->o.store, &process_schema, d.processId, &process, &known, &e) == 0)
+		return;
+	json_auto_t *given = job_item_given(engine, j, d.index, &e),
+		    *command = given ? job_item_command(engine, j, given, d.index, &e) : NULL;
+	if (!command || start_spec_of(engine, command, &s, &e) < 0) {
+		process_owner(engine, OWNER_JOB_ITEM)->refused(engine, d.processId, &e, NULL, 0);
+		return;
+	}
+	const struct requester by = { .uid = (uint32_t)j->d.uid, .role = command_role(command) };
+	uint64_t each = jval_uint(jval_get(j->d.retryPolicy, "timeoutMs"), LIMIT_NONE);
+	/* 0 is not a valid limit. */
+	if (each < s.request.limits.wall_ms)
+		s.request.limits.wall_ms = each ? each : 1;
+	s.request.session_id = j->d.sessionId;
+	s.request.task_id = j->d.taskId[0] ? j->d.taskId : NULL;
+	s.request.job_id = j->d.jobId;
+	s.request.job_item_id = item_id;
+	s.request.process_id = d.processId;
+	s.request.end_with_client = false;
+	process_start_owned(engine, &s.request, &by, OWNER_JOB_ITEM, d.processId, made);
+	start_spec_done(&s);
+}
+
+void job_launch(struct engine *engine, const char *job_id)
+{
+	view_ids_auto struct view_ids running = VIEW_IDS_INIT;
+	job_auto struct job j = JOB_INIT;
+	struct err e = ERR_INIT;
+
+	if (job_read(engine, job_id, &j, &e) != 0 || !may_run(engine, &j))
+		return;
+	id_list_read(engine, VIEW_JOB_RUNNING, job_id, ID_LIST_ALL, &running);
+	for (size_t i = 0; i < running.n; i++)
+		launch_one(engine, &j, running.id[i]);
+}
+
 /* ---- callbacks as the owner of processes ---- */
 
-/* −1 also if the item has ended or was started again: a late report about an old process is ignored. */
-static int item_of_process(struct engine *engine, const char *process_id, struct job *j, struct buf *text,
+/*
+ * By its process or turn. −1 also if the item has ended or was started again: a late report about an old process is
+ * ignored.
+ */
+static int item_of_process(struct engine *engine, const char *id, struct job *j, struct buf *text,
 			   struct job_item_doc *d)
 {
 	buf_auto struct buf doc = BUF_INIT;
 	char job[ID_SIZE], item[ID_SIZE];
 	struct err e = ERR_INIT;
 
-	if (store_model_get_speculative(engine->o.store, VIEW_JOB_PROCESS, process_id, &doc, &e) != 0)
+	if (store_model_get_speculative(engine->o.store, VIEW_JOB_PROCESS, id, &doc, &e) != 0)
 		return -1;
 	jval_str(jval_get(jval_of(doc.data, doc.len), "jobId"), job, sizeof job);
 	jval_str(jval_get(jval_of(doc.data, doc.len), "itemId"), item, sizeof item);
 	if (job_read(engine, job, j, &e) != 0 || item_read(engine, job, item, text, d, &e) != 0)
 		return -1;
-	return strcmp(d->status, "running") == 0 && strcmp(d->processId, process_id) == 0 ? 0 : -1;
+	return strcmp(d->status, "running") == 0 && (strcmp(d->processId, id) == 0 || strcmp(d->turnId, id) == 0) ? 0
+														  : -1;
 }
 
 static void item_refused(struct engine *engine, const char *process_id, const struct err *e, const char *data,
@@ -362,6 +449,48 @@ static bool item_wanted(struct engine *engine, const char *owner_id, const char 
 extern const struct process_owner_ops job_item_owner;
 const struct process_owner_ops job_item_owner = { .refused = item_refused, .wanted = item_wanted, .ended = item_ended };
 
+/* ---- the end of an agent's turn ---- */
+
+void job_on_turn_completed(struct transaction *tx, const struct scope *s, const struct turn_completed *p)
+{
+	buf_auto struct buf text = BUF_INIT, turn_text = BUF_INIT, answer = BUF_INIT;
+	job_auto struct job j = JOB_INIT;
+	json_auto_t *refs = json_array();
+	struct job_item_doc d;
+	struct turn_doc t;
+	struct err e = ERR_INIT;
+	char ref[ID_TEXT_MAX];
+
+	if (item_of_process(tx->engine, s->turn, &j, &text, &d) < 0 ||
+	    turn_read(tx->engine, s->turn, &turn_text, &t, &e) != 0)
+		return;
+	/* The answer is the item's output. */
+	agent_turn_answer(tx->engine, &t, &answer);
+	const struct ref_owner owner = { .uid = (uint32_t)t.uid,
+					 .session_id = t.sessionId,
+					 .thread_id = t.threadId,
+					 .turn_id = t.turnId,
+					 .kind = "job",
+					 .id = j.d.jobId };
+	ref_store(tx, &owner, buf_cstr(&answer), answer.len, ref);
+	json_array_append_new(refs, json_pack("{s:s}", "outputRef", ref));
+	completed_fact(tx->engine, &j, &d, tx, NULL, "completed", NULL, refs, p->summary);
+	transaction_after_commit(tx, job_step_due, j.d.jobId);
+}
+
+void job_on_turn_failed(struct transaction *tx, const struct scope *s, const struct turn_failed *p)
+{
+	const struct attempt_end end = attempt_end_of_turn(p);
+	buf_auto struct buf text = BUF_INIT;
+	job_auto struct job j = JOB_INIT;
+	struct job_item_doc d;
+
+	if (item_of_process(tx->engine, s->turn, &j, &text, &d) < 0)
+		return;
+	failed_fact(tx->engine, &j, &d, tx, NULL, &end);
+	transaction_after_commit(tx, job_step_due, j.d.jobId);
+}
+
 /* The job is read again for each item, because the end of an item changes its counts. */
 void job_items_end(struct engine *engine, const char *job_id)
 {
@@ -379,6 +508,10 @@ void job_items_end(struct engine *engine, const char *job_id)
 		if (p) {
 			process_enforce_end(p, PROCESS_END_USER, NULL, process_stop_signal(p), engine->o.stop_grace_ms,
 					    "parent_cancelled");
+			continue;
+		}
+		if (d.turnId[0] && agent_turn_open(engine, d.turnId)) {
+			agent_turn_interrupt(engine, d.turnId, "parent_cancelled");
 			continue;
 		}
 		/* It has no process: a client works on it, or it was not launched yet. */
@@ -490,7 +623,7 @@ void engine_report_job_item(struct engine *engine, const json_t *params, const s
 		return transaction_reject(tx, &e);
 	if (strcmp(item.status, "running") != 0) {
 		job_started(&j, tx, c);
-		started_fact(&j, tx, c, item.itemId, item.index, ++item.attemptCount, NULL);
+		started_fact(&j, tx, c, item.itemId, item.index, ++item.attemptCount, NULL, NULL);
 	}
 	if (strcmp(status, "failed") == 0) {
 		const struct attempt_end end = { .status = "failed",

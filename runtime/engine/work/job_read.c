@@ -182,6 +182,7 @@ json_t *job_item_command(struct engine *engine, const struct job *j, const json_
 	if (json_object_get(given, "command") || json_object_get(given, "commandLine")) {
 		json_object_del(command, "command");
 		json_object_del(command, "commandLine");
+		json_object_del(command, "agent");
 	} else {
 		mem_auto char *text = input && !json_is_string(input)
 					      ? json_dumps(input, JSON_COMPACT | JSON_ENCODE_ANY)
@@ -201,6 +202,11 @@ json_t *job_item_command(struct engine *engine, const struct job *j, const json_
 		if (json_array_size(filled))
 			json_object_set(command, "command", filled);
 		json_decref(filled);
+		json_t *agent = json_object_get(command, "agent");
+		if (agent) {
+			mem_auto char *prompt = fill_text(param_str(agent, "prompt"), &f);
+			json_object_set_new(agent, "prompt", json_string(prompt));
+		}
 		if (line) {
 			mem_auto char *filled_line = fill_text(json_string_value(line), &f);
 			json_object_set_new(command, "commandLine", json_string(filled_line));

@@ -17,7 +17,7 @@
 #define CHILDREN_MAX 1000u /* of one parent */
 #define DEPTH_MAX 16u      /* of nested subagents that are closed together */
 
-static struct scope subagent_scope(const struct subagent_doc *d, const char *process_id, const char *request_id)
+struct scope subagent_scope(const struct subagent_doc *d, const char *process_id, const char *request_id)
 {
 	return (struct scope){ .uid = (uint32_t)d->uid,
 			       .session = d->sessionId,
@@ -62,8 +62,8 @@ static void subagent_status_fact(struct engine *engine, struct transaction *tx, 
 	     .closing = closing);
 }
 
-static void subagent_closed_fact(struct transaction *tx, const struct subagent_doc *d, const char *reason,
-				 const char *request_id)
+void subagent_closed_fact(struct transaction *tx, const struct subagent_doc *d, const char *reason,
+			  const char *request_id)
 {
 	/* Its process, if it had one, has terminated. */
 	EMIT(subagent_closed, tx, subagent_scope(d, NULL, request_id),
@@ -72,7 +72,7 @@ static void subagent_closed_fact(struct transaction *tx, const struct subagent_d
 
 /* ---- starting its command ---- */
 
-static bool subagent_doc_of(struct engine *engine, const char *id, struct buf *text, struct subagent_doc *d)
+bool subagent_doc_of(struct engine *engine, const char *id, struct buf *text, struct subagent_doc *d)
 {
 	struct err e = ERR_INIT;
 
@@ -335,6 +335,17 @@ const struct process_owner_ops subagent_process_owner = {
 	.over = subagent_ended,
 };
 
+/* The subagent of a tool call is a turn of the loop, not a process. */
+static bool refuse_turn(const struct subagent_doc *d, const char *instead, struct err *e)
+{
+	char turn[ID_SIZE];
+
+	if (subagent_turn_of(d, turn))
+		err_set(e, ERR_STATE, "subagent '%.64s' is the turn '%.64s' of a tool call: %s", d->subagentId, turn,
+			instead);
+	return e->code;
+}
+
 /* ---- send_subagent_input ---- */
 
 void engine_send_subagent_input(struct engine *engine, const json_t *params, const struct caller *c, engine_reply_fn fn,
@@ -348,6 +359,8 @@ void engine_send_subagent_input(struct engine *engine, const json_t *params, con
 	struct err e = ERR_INIT;
 
 	if (subagent_load(engine, id, c, &text, &doc, &e) < 0 || text_check(params, "input", INPUT_MAX, &e) < 0)
+		return transaction_reject(tx, &e);
+	if (refuse_turn(&doc, "steer_turn adds input to it", &e))
 		return transaction_reject(tx, &e);
 	if (subagent_doc_ended(&doc) || doc.closing) {
 		err_set(&e, ERR_STATE, "subagent '%.64s' is %s: resume_subagent can bring it back", id,
@@ -376,6 +389,8 @@ void engine_resume_subagent(struct engine *engine, const json_t *params, const s
 	struct err e = ERR_INIT;
 
 	if (subagent_load(engine, id, c, &text, &doc, &e) < 0 || text_check(params, "input", INPUT_MAX, &e) < 0)
+		return transaction_reject(tx, &e);
+	if (refuse_turn(&doc, "submit_turn continues its thread", &e))
 		return transaction_reject(tx, &e);
 	if (!subagent_doc_ended(&doc)) {
 		err_set(&e, ERR_STATE, "subagent '%.64s' is %s: only one that has ended is resumed", id, doc.status);
@@ -559,8 +574,10 @@ void subagent_recover(struct engine *engine)
 	for (size_t i = 0; i < live.n; i++) {
 		buf_auto struct buf text = BUF_INIT;
 		struct subagent_doc doc;
+		char turn[ID_SIZE];
 
-		if (!subagent_doc_of(engine, live.id[i], &text, &doc) || !doc.supervised)
+		if (!subagent_doc_of(engine, live.id[i], &text, &doc) || !doc.supervised ||
+		    subagent_turn_of(&doc, turn)) /* the recovery of its call submits the turn */
 			continue;
 		/* A close that was recorded before the restart is carried out now. */
 		if (doc.processId[0] && engine_process(engine, doc.processId)) {

@@ -6,7 +6,8 @@
  */
 
 #include "runtime/engine/process/start_spec.h"
-#include "runtime/engine/work/task_private.h"
+#include "runtime/engine/session/turn_read.h"
+#include "runtime/engine/work/agent_turn.h"
 #include "runtime/view/view_documents.h"
 
 #define PROGRESS_MS 1000u /* minimum interval between facts about a command's output */
@@ -55,8 +56,9 @@ static void write_input_refs(struct jw *w, const void *task, size_t n)
 }
 
 void task_begin(struct engine *engine, const struct task *t, struct transaction *tx, const struct caller *c,
-		const char *reason, bool has_command, struct task_begun *ret)
+		const char *reason, enum task_work work, struct task_begun *ret)
 {
+	const bool has_command = work == TASK_WORK_COMMAND, client = work == TASK_WORK_CLIENT;
 	char blocker[ID_SIZE];
 	enum task_wait wait = task_blockers(engine, t->d.taskId, blocker);
 
@@ -71,7 +73,7 @@ void task_begin(struct engine *engine, const struct task *t, struct transaction 
 	if (wait == TASK_WAIT_UNFINISHED)
 		return queued_fact(t, tx, c, "blocked_by", "a task that it needs is not finished", 0, 0);
 	/* Only attempts that the supervisor runs use a slot (maxTasks). */
-	if (has_command && slots_used(engine) >= engine->o.max_tasks) {
+	if (!client && slots_used(engine) >= engine->o.max_tasks) {
 		view_ids_auto struct view_ids queue = VIEW_IDS_INIT;
 
 		id_list_read(engine, VIEW_TASK_QUEUE, NULL, ID_LIST_ALL, &queue);
@@ -84,11 +86,17 @@ void task_begin(struct engine *engine, const struct task *t, struct transaction 
 	id_make(ID_KIND_ATTEMPT, ret->attempt_id);
 	if (has_command)
 		id_make(ID_KIND_PROCESS, ret->process_id);
+	char turn[ID_SIZE] = "";
+	if (work == TASK_WORK_AGENT)
+		agent_id(ID_KIND_TURN, ret->attempt_id, turn);
 	/* A task without a command is worked on by the client that started it. */
-	const struct worker_part worker = { .kind = has_command ? "supervisor" : "client",
+	const struct worker_part worker = { .kind = has_command ? "supervisor"
+						    : client    ? "client"
+								: "agent",
 					    .processId = none_if_empty(ret->process_id),
-					    .uid = opt_int_if(!has_command && c, c ? c->uid : 0),
-					    .pid = opt_int_if(!has_command && c && c->pid > 0, c ? c->pid : 0) };
+					    .turnId = none_if_empty(turn),
+					    .uid = opt_int_if(client && c, c ? c->uid : 0),
+					    .pid = opt_int_if(client && c && c->pid > 0, c ? c->pid : 0) };
 	const struct json_value worker_json = json_from_writer(json_write_worker, &worker, 0);
 	struct scope s = task_scope(&t->d, c);
 	s.run = ret->run_id;
@@ -114,7 +122,7 @@ void task_begin_now(struct engine *engine, const char *task_id, const char *reas
 	    task_status_ended(t.status))
 		return;
 	struct transaction *tx = transaction_new_internal(engine);
-	task_begin(engine, &t, tx, NULL, reason, task_has_command(&t), &begun);
+	task_begin(engine, &t, tx, NULL, reason, task_work_of(engine, &t, NULL), &begun);
 	transaction_after_commit(tx, task_launch, task_id);
 	transaction_commit(tx);
 }
@@ -147,8 +155,11 @@ void task_launch(struct engine *engine, const char *task_id)
 
 	/* Harmless when repeated: nothing happens if the process exists, has been recorded, or must not run now. */
 	if (engine->stopping || task_read(engine, task_id, &t, &e) != 0 || !t.d.attemptOpen ||
-	    !t.d.currentProcessId[0] || t.status == TASK_CANCELLING || t.status == TASK_PAUSED ||
-	    engine_process(engine, t.d.currentProcessId) ||
+	    t.status == TASK_CANCELLING || t.status == TASK_PAUSED)
+		return;
+	if (strcmp(t.d.workerKind, "agent") == 0)
+		return task_agent_launch(engine, &t);
+	if (!t.d.currentProcessId[0] || engine_process(engine, t.d.currentProcessId) ||
 	    view_read(engine->o.store, &process_schema, t.d.currentProcessId, &text, &known, &e) == 0)
 		return;
 	json_auto_t *command = command_read(engine, t.d.command, t.d.commandRef, &e);
@@ -339,10 +350,33 @@ static void task_output(struct process *p, struct transaction *tx)
 	EMIT(task_progress, tx, process_scope(p), .phase = "working", .outputRefs = json_stream_names(p));
 }
 
+void task_attempt_succeeded(struct engine *engine, const struct task *t, struct transaction *tx,
+			    const struct process *p, const char *summary)
+{
+	buf_auto struct buf missing = BUF_INIT;
+
+	task_attempt_completed(engine, t, tx, NULL, p, summary);
+	/* task_next lets the cancellation finish. */
+	if (t->status == TASK_CANCELLING)
+		return;
+	const size_t lacks = t->d.autoComplete
+				     ? task_missing(engine, t, t->d.acceptance, t->d.deliveryState, true, &missing)
+				     : 0;
+	json_auto_t *params = summary ? json_pack("{s:s}", "summary", summary) : NULL;
+	if (t->d.autoComplete && !lacks)
+		return task_completed_fact(engine, t, tx, NULL, params, NULL, "auto_complete");
+	mem_auto char *reason = mem_printf("the %s succeeded%s", p ? "command" : "agent",
+					   lacks ? ", but the task's acceptance criteria are not reported yet"
+						 : "; complete_task or fail_task decides the outcome");
+	EMIT(task_waiting, tx, task_scope(&t->d, NULL),
+	     .envelope = { .status = "waiting_input", .status_reason = reason }, .status = "waiting_input",
+	     .waitingFor = lacks ? "acceptance" : "complete_task",
+	     .missing = lacks ? json_from_buf(&missing) : JSON_NONE, .reason = reason);
+}
+
 /* In the commit of the process's end. */
 static void task_ended(struct process *p, const struct process_outcome *o, struct transaction *tx)
 {
-	buf_auto struct buf missing = BUF_INIT;
 	task_auto struct task t = TASK_INIT;
 
 	if (owned_attempt(p, &t) < 0)
@@ -352,21 +386,7 @@ static void task_ended(struct process *p, const struct process_outcome *o, struc
 
 		return task_attempt_failed(p->engine, &t, tx, NULL, &end);
 	}
-	task_attempt_completed(p->engine, &t, tx, NULL, p, NULL);
-	/* task_next lets the cancellation finish. */
-	if (t.status == TASK_CANCELLING)
-		return;
-	const size_t lacks = t.d.autoComplete
-				     ? task_missing(p->engine, &t, t.d.acceptance, t.d.deliveryState, true, &missing)
-				     : 0;
-	if (t.d.autoComplete && !lacks)
-		return task_completed_fact(p->engine, &t, tx, NULL, NULL, NULL, "auto_complete");
-	const char *reason = lacks ? "the command succeeded, but the task's acceptance criteria are not reported yet"
-				   : "the command succeeded; complete_task or fail_task decides the outcome";
-	EMIT(task_waiting, tx, task_scope(&t.d, NULL),
-	     .envelope = { .status = "waiting_input", .status_reason = reason }, .status = "waiting_input",
-	     .waitingFor = lacks ? "acceptance" : "complete_task",
-	     .missing = lacks ? json_from_buf(&missing) : JSON_NONE, .reason = reason);
+	task_attempt_succeeded(p->engine, &t, tx, p, NULL);
 }
 
 /* Idempotent. Runs after the commit of every end of an attempt. */
@@ -411,15 +431,52 @@ const struct process_owner_ops task_owner = {
 	.over = task_next,
 };
 
+/* ---- the end of an agent's turn ---- */
+
+/* The attempt that the turn works on, if it is still open. */
+static int attempt_of(struct engine *engine, const char *turn_id, struct task *ret)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct turn_doc d;
+	struct err e = ERR_INIT;
+
+	return turn_read(engine, turn_id, &text, &d, &e) == 0 && turn_driven_by_loop(&d) && d.attemptId[0] &&
+			       task_read(engine, d.taskId, ret, &e) == 0 && ret->d.attemptOpen &&
+			       strcmp(ret->d.currentAttemptId, d.attemptId) == 0
+		       ? 0
+		       : -1;
+}
+
+void task_on_turn_completed(struct transaction *tx, const struct scope *s, const struct turn_completed *p)
+{
+	task_auto struct task t = TASK_INIT;
+
+	if (attempt_of(tx->engine, s->turn, &t) < 0)
+		return;
+	task_attempt_succeeded(tx->engine, &t, tx, NULL, p->summary);
+	transaction_after_commit(tx, task_next, t.d.taskId);
+}
+
+void task_on_turn_failed(struct transaction *tx, const struct scope *s, const struct turn_failed *p)
+{
+	const struct attempt_end end = attempt_end_of_turn(p);
+	task_auto struct task t = TASK_INIT;
+
+	if (attempt_of(tx->engine, s->turn, &t) < 0)
+		return;
+	task_attempt_failed(tx->engine, &t, tx, NULL, &end);
+	transaction_after_commit(tx, task_next, t.d.taskId);
+}
+
 /* ---- start_task and retry_task ---- */
 
 /* Begins an attempt for a request, and replies with its ids. */
-static void begin_for_request(struct transaction *tx, const struct task *t, const char *reason, bool has_command)
+static void begin_for_request(struct transaction *tx, const struct task *t, const char *reason, enum task_work work)
 {
 	struct task_begun begun;
 
-	task_begin(tx->engine, t, tx, &tx->caller, reason, has_command, &begun);
-	if (begun.how == TASK_BEGUN && !has_command)
+	task_begin(tx->engine, t, tx, &tx->caller, reason, work, &begun);
+	if (begun.how == TASK_BEGUN && work == TASK_WORK_CLIENT)
 		task_set_worker(tx->engine, t->d.taskId, &tx->caller);
 	transaction_after_commit(tx, task_launch, t->d.taskId);
 	jw_kstr(&tx->w, "taskId", t->d.taskId);
@@ -454,7 +511,7 @@ void engine_start_task(struct engine *engine, const json_t *params, const struct
 		     .changes = JSON_OBJECT(task_changes, .run = command_part(&run),
 					    .limits.heartbeatMs = param_int(params, "heartbeatMs")));
 	}
-	begin_for_request(tx, &t, "start_task", command || task_has_command(&t));
+	begin_for_request(tx, &t, "start_task", task_work_of(engine, &t, command));
 }
 
 /* A new attempt after an end, regardless of the retry policy. */
@@ -476,7 +533,7 @@ void engine_retry_task(struct engine *engine, const json_t *params, const struct
 	const struct scope s = task_scope(&t.d, c);
 	EMIT(task_retrying, tx, s, .envelope = { .status = "retrying", .status_reason = reason },
 	     .attempt = view_counted(t.d.attemptCount) + 1, .reason = reason);
-	begin_for_request(tx, &t, reason, task_has_command(&t));
+	begin_for_request(tx, &t, reason, task_work_of(engine, &t, NULL));
 }
 
 void task_on_dependencies_met(struct engine *engine, const char *task_id)

@@ -85,9 +85,9 @@ static const struct task_part {
 	bool (*open)(struct engine *engine, const char *task_id);                    /* some of it has not ended yet */
 	void (*end)(struct engine *engine, const char *task_id, const char *reason); /* asks all of it to end */
 } parts[] = {
-	{ task_processes_open, task_processes_end }, { task_children_open, task_children_end },
-	{ task_actions_open, task_actions_end },     { task_jobs_open, task_jobs_end },
-	{ task_subagents_open, task_subagents_end },
+	{ task_agent_open, task_agent_end },       { task_processes_open, task_processes_end },
+	{ task_children_open, task_children_end }, { task_actions_open, task_actions_end },
+	{ task_jobs_open, task_jobs_end },         { task_subagents_open, task_subagents_end },
 };
 
 /* ---- ending the work ---- */

@@ -55,6 +55,8 @@ size_t task_missing(struct engine *engine, const struct task *t, struct jval acc
 	jw_arr(&w);
 	if (!skip_attempt && t->d.attemptOpen && t->d.currentProcessId[0])
 		n += add_missing(&w, "process_running", t->d.currentProcessId);
+	if (!skip_attempt && t->d.attemptOpen && task_agent_turn(t, id))
+		n += add_missing(&w, "turn_running", id);
 	if (id_list_first(engine, VIEW_TASK_ACTION, t->d.taskId, NULL, id))
 		n += add_missing(&w, "action_open", id);
 	if (task_has_open_child(engine, t->d.taskId, id))

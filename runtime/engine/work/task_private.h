@@ -7,6 +7,7 @@
  * task.c             creates and updates tasks
  * task_verbs.c       progress, pause, resume, complete, fail, archive
  * task_attempt.c     attempts: start, launch, end, retry; the owner of their processes
+ * task_agent.c       attempts whose worker is a turn of the loop
  * task_cancel.c      cancellation: intent, propagation, and the proof that nothing is left
  * task_completion.c  what a task still waits for, its outputs, and how it completes
  * task_graph.c       edges between tasks, and the release of tasks that waited
@@ -81,6 +82,7 @@ struct work_state {
 #define TASK_REASON_MAX 1024u
 #define TASK_COMMAND_INLINE 12288u
 #define TASK_COMMAND_MAX (256u << 10)
+#define AGENT_PROMPT_MAX (128u << 10)
 #define TASK_DEPTH_MAX 64 /* levels of parents */
 
 enum task_verb {
@@ -148,6 +150,19 @@ int task_may_run(struct engine *engine, const char *task_id, struct err *e);
 /* Something that a task in cancellation waits for may have ended (row DUE). */
 void task_cancel_due(struct engine *engine, const char *task_id);
 
+/* task_agent.c */
+enum task_work { TASK_WORK_CLIENT, TASK_WORK_COMMAND, TASK_WORK_AGENT };
+/* What works on the task's attempts; `given` is the command that it is about to get, or NULL. */
+enum task_work task_work_of(struct engine *engine, const struct task *t, const json_t *given);
+/* Submits the turn of a command that is an agent's prompt. */
+void agent_command_submit(struct engine *engine, const struct turn_request *r, const json_t *command, uint32_t uid,
+			  engine_reply_fn fn, void *ctx);
+void task_agent_launch(struct engine *engine, const struct task *t);
+/* The turn of the current or last attempt; false = no agent works on it. */
+bool task_agent_turn(const struct task *t, char ret[ID_SIZE]);
+bool task_agent_open(struct engine *engine, const char *task_id);
+void task_agent_end(struct engine *engine, const char *task_id, const char *reason);
+
 /* task_attempt.c */
 enum task_begin { TASK_BEGUN, TASK_BEGIN_QUEUED, TASK_BEGIN_BLOCKED };
 struct task_begun {
@@ -158,7 +173,7 @@ struct task_begun {
 };
 /* Starts an attempt, or queues or blocks the task. The caller then runs task_launch after the commit. */
 void task_begin(struct engine *engine, const struct task *t, struct transaction *tx, const struct caller *c,
-		const char *reason, bool has_command, struct task_begun *ret);
+		const char *reason, enum task_work work, struct task_begun *ret);
 void task_launch(struct engine *engine, const char *task_id);
 /* The start lacks resources, or a connected client with whose identity it can run: both are temporary. */
 static inline bool task_can_wait(enum err_code code) { return code == ERR_EXHAUSTED || code == ERR_UNAVAILABLE; }
@@ -174,6 +189,7 @@ struct attempt_end {
 /* Of a process that did not end cleanly, and of a start that was rejected. The texts are borrowed. */
 struct attempt_end attempt_end_of_process(const struct process *p, const struct process_outcome *o);
 struct attempt_end attempt_end_of_refusal(const struct err *e);
+struct attempt_end attempt_end_of_turn(const struct turn_failed *p);
 /*
  * The retry policy, as the client gave it. May another attempt follow this end, after `made` attempts: decided by
  * maxAttempts and nonRetryable (categories or statuses).
@@ -185,6 +201,9 @@ uint64_t retry_backoff_ms(struct jval policy, uint64_t made);
 void task_attempt_failed(struct engine *engine, const struct task *t, struct transaction *tx, const struct caller *c,
 			 const struct attempt_end *end);
 void task_attempt_completed(struct engine *engine, const struct task *t, struct transaction *tx, const struct caller *c,
+			    const struct process *p, const char *summary);
+/* The same, and then completes the task or lets it wait for its outcome. */
+void task_attempt_succeeded(struct engine *engine, const struct task *t, struct transaction *tx,
 			    const struct process *p, const char *summary);
 /* After an attempt or the task ended: continues dependents, the queue, and a waiting parent. */
 void task_next(struct engine *engine, const char *task_id);

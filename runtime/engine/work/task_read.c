@@ -171,12 +171,13 @@ json_t *param_delivery(const json_t *params, const char *name, struct err *e)
 /* ---- commands ---- */
 
 /* The parameters of start_process that are stored with a task or job. */
-static const char *const command_members[] = { "command", "commandLine", "cwd", "env",      "profile",      "sandbox",
-					       "stderr",  "limits",      "cow", "keepTree", "justification" };
+static const char *const command_members[] = { "command", "commandLine", "cwd", "env",      "profile",       "sandbox",
+					       "stderr",  "limits",      "cow", "keepTree", "justification", "agent" };
 
 json_t *command_of(const json_t *params, const struct caller *c)
 {
-	if (!json_object_get(params, "command") && !json_object_get(params, "commandLine"))
+	if (!json_object_get(params, "command") && !json_object_get(params, "commandLine") &&
+	    !json_object_get(params, "agent"))
 		return NULL;
 	json_t *command = json_object();
 	for (size_t i = 0; i < countof(command_members); i++) {
@@ -196,6 +197,20 @@ enum engine_role command_role(const json_t *command)
 	return role && strcmp(role, "operator") == 0 ? ROLE_OPERATOR : ROLE_AGENT;
 }
 
+/* What an agent gets instead of a command. */
+static int check_agent(const json_t *command, struct err *e)
+{
+	static const char *const not_possible[] = { "command", "commandLine", "cow", "keepTree", "stderr" };
+	const char *prompt = param_str(json_object_get(command, "agent"), "prompt");
+
+	for (size_t i = 0; i < countof(not_possible); i++)
+		if (json_object_get(command, not_possible[i]))
+			return err_field(e, not_possible[i], "cannot be combined with agent");
+	if (!prompt || !*prompt || strlen(prompt) > AGENT_PROMPT_MAX)
+		return err_field(e, "agent.prompt", "must have 1 to %u bytes", AGENT_PROMPT_MAX);
+	return 0;
+}
+
 /* A root client authorises the command now, because it may have disconnected when the command runs. */
 int command_check(struct engine *engine, const json_t *command, const struct caller *c, struct err *e)
 {
@@ -205,7 +220,14 @@ int command_check(struct engine *engine, const json_t *command, const struct cal
 	if (strlen(text) > TASK_COMMAND_MAX)
 		return err_field(e, "command", "must have at most %u bytes as JSON, with everything that belongs to it",
 				 TASK_COMMAND_MAX);
-	if (start_spec_of(engine, command, &s, e) < 0)
+	/* The other members are checked with a placeholder for the command that an agent does not have. */
+	json_auto_t *checked = json_copy((json_t *)(uintptr_t)command);
+	if (json_object_get(command, "agent")) {
+		if (check_agent(command, e) < 0)
+			return -1;
+		json_object_set_new(checked, "commandLine", json_string("true"));
+	}
+	if (start_spec_of(engine, checked, &s, e) < 0)
 		return -1;
 	root_authorise_request(engine, &s.request.sandbox, c, true);
 	start_spec_done(&s);
@@ -319,6 +341,15 @@ struct attempt_end attempt_end_of_refusal(const struct err *e)
 				     .message = e->message,
 				     .exit_code = -1,
 				     .may_retry = !final };
+}
+
+struct attempt_end attempt_end_of_turn(const struct turn_failed *p)
+{
+	return (struct attempt_end){ .status = p->envelope.status,
+				     .category = p->category,
+				     .message = p->message,
+				     .exit_code = -1,
+				     .may_retry = strcmp(p->envelope.status, "cancelled") != 0 };
 }
 
 /* ---- which verbs are legal ---- */

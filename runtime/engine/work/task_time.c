@@ -71,32 +71,40 @@ static uint64_t after_ms(uint64_t from_us, uint64_t ms)
 											: from_us + ms * 1000;
 }
 
+static uint64_t attempt_deadline(const struct task *t)
+{
+	return after_ms(t->d.attemptStartedAt, jval_uint(jval_get(t->d.retryPolicy, "timeoutMs"), VIEW_ABSENT));
+}
+
 /* The earliest deadline of the task, and what to do then. A paused task has none. */
 static struct deadline deadline_of(struct engine *engine, const struct task *t)
 {
 	struct deadline d = { DUE_NOTHING, UINT64_MAX };
-	bool supervised = t->d.attemptOpen && t->d.currentProcessId[0];
+	const bool supervised = t->d.attemptOpen && t->d.currentProcessId[0],
+		   agent = t->d.attemptOpen && strcmp(t->d.workerKind, "agent") == 0;
 
 	if (task_status_ended(t->status) || t->status == TASK_CANCELLING)
 		return d;
 	if (t->status == TASK_QUEUED && t->d.dueAt)
 		set_if_sooner(&d, DUE_BEGIN, t->d.dueAt);
-	if (t->status == TASK_WAITING_RESOURCE && supervised && t->d.dueAt &&
-	    !engine_process(engine, t->d.currentProcessId))
+	if (t->status == TASK_WAITING_RESOURCE && t->d.dueAt &&
+	    ((supervised && !engine_process(engine, t->d.currentProcessId)) ||
+	     (agent && !task_agent_open(engine, t->d.taskId))))
 		set_if_sooner(&d, DUE_LAUNCH, engine->work->waits ? t->d.dueAt : 0);
 	if (t->status == TASK_PAUSED)
 		return d;
 	/* The process of a supervised attempt enforces these limits itself. */
 	if (!supervised || !engine_process(engine, t->d.currentProcessId))
 		set_if_sooner(&d, DUE_TASK_TIME, after_ms(t->d.startedAt, t->d.timeoutMs));
+	if (agent)
+		set_if_sooner(&d, DUE_ATTEMPT_TIME, attempt_deadline(t));
 	if (!t->d.attemptOpen || supervised || strcmp(t->d.workerKind, "client") != 0)
 		return d;
 	/* A client works on the attempt. */
 	const struct task_worker *w = strmap_get(&engine->work->task_workers, t->d.taskId);
 	const uint64_t seen = t->d.lastSeenAt,
 		       worker_ms = engine->o.task_worker_ms ? engine->o.task_worker_ms : VIEW_ABSENT;
-	set_if_sooner(&d, DUE_ATTEMPT_TIME,
-		      after_ms(t->d.attemptStartedAt, jval_uint(jval_get(t->d.retryPolicy, "timeoutMs"), VIEW_ABSENT)));
+	set_if_sooner(&d, DUE_ATTEMPT_TIME, attempt_deadline(t));
 	set_if_sooner(&d, DUE_IDLE, after_ms(seen, t->d.idleMs));
 	if (!w || !w->connection)
 		set_if_sooner(&d, DUE_LOST,
@@ -127,6 +135,8 @@ static void handle_due(struct engine *engine, const struct task *t, enum due due
 					 .message = ends[due].message,
 					 .exit_code = -1,
 					 .may_retry = true };
+	/* A turn ends later than the attempt, and then finds it closed. */
+	task_agent_end(engine, t->d.taskId, ends[due].message);
 	struct transaction *tx = transaction_new_internal(engine);
 	task_attempt_failed(engine, t, tx, NULL, &end);
 	transaction_after_commit(tx, task_next, t->d.taskId);

@@ -162,11 +162,17 @@ void engine_pause_task(struct engine *engine, const json_t *params, const struct
 	task_auto struct task t = TASK_INIT;
 	struct transaction *tx = begin_verb(engine, params, c, fn, ctx, TASK_VERB_PAUSE, &t);
 	const char *reason = param_str(params, "reason");
+	struct err e = ERR_INIT;
 	buf_auto struct buf stopped = BUF_INIT;
 	struct jw w = jw_on(&stopped);
 
 	if (!tx)
 		return;
+	if (task_agent_open(engine, t.d.taskId)) {
+		err_set(&e, ERR_STATE, "task '%s' is worked on by a model and cannot be paused; possible: cancel",
+			t.d.taskId);
+		return transaction_reject(tx, &e);
+	}
 	struct pause_request h = { .task_id = t.d.taskId, .pause = true, .w = &w };
 	jw_arr(&w);
 	strmap_each(&engine->processes->live, pause_process, &h);
@@ -279,6 +285,7 @@ static void end_process(struct engine *engine, const char *task_id)
 	task_auto struct task t = TASK_INIT;
 	struct err e = ERR_INIT;
 
+	task_agent_end(engine, task_id, "task_failed");
 	task_processes_end(engine, task_id, "task_failed");
 	task_worker_over(engine, task_id);
 	if (task_read(engine, task_id, &t, &e) == 0)

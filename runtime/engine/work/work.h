@@ -35,9 +35,14 @@
 struct action_required;
 struct action_resolved;
 struct process_over;
+struct run_status;
 struct scope;
 struct start_request;
+struct subagent_closed;
 struct transaction;
+struct turn_completed;
+struct turn_doc;
+struct turn_failed;
 
 #define TASK_METHODS(X)         \
 	X(create_task)          \
@@ -84,6 +89,21 @@ int task_get(struct engine *engine, const char *id, const struct caller *c, stru
  */
 void task_routing_changed(struct transaction *tx, const char *id, const char *reason);
 
+/* Limits of a turn of the loop, unless its client says otherwise. */
+#define TURN_REQUESTS_MAX 100u
+#define SUBAGENTS_OF_TURN 8u
+#define SUBAGENT_DEPTH 1u
+#define SUBAGENT_DEPTH_MAX 8u
+
+struct agent_usage {
+	uint64_t requests, input, output, cached, micro_usd; /* tokens */
+	uint64_t subagents;
+};
+/* What the subagents that the turn's calls run have used, and those below them. */
+void subagent_usage(struct engine *engine, const struct turn_doc *t, struct agent_usage *ret);
+/* May a call of the turn run a subagent? */
+bool subagent_may_call(struct engine *engine, const struct turn_doc *t);
+
 /* The channel is disconnected: the peer's running tasks are unreachable until they are reported again. */
 void peer_tasks_unreachable(struct engine *engine, const char *channel_id, struct transaction *tx);
 
@@ -96,7 +116,11 @@ uint64_t job_tick(struct engine *engine, uint64_t now);
 void task_client_connected(struct engine *engine);
 void task_client_disconnected(struct engine *engine, uint64_t connection);
 void task_recover(struct engine *engine);
+void task_on_turn_completed(struct transaction *tx, const struct scope *s, const struct turn_completed *p);
+void task_on_turn_failed(struct transaction *tx, const struct scope *s, const struct turn_failed *p);
 void job_recover(struct engine *engine);
+void job_on_turn_completed(struct transaction *tx, const struct scope *s, const struct turn_completed *p);
+void job_on_turn_failed(struct transaction *tx, const struct scope *s, const struct turn_failed *p);
 /* For a process that a client starts for a task. */
 int task_may_start(struct engine *engine, const struct start_request *r, struct err *e);
 /* The task is in cancellation: if nothing of it is left, it is cancelled. */
@@ -108,6 +132,13 @@ void task_on_process_over(struct engine *engine, const struct process_over *x);
 void job_on_process_over(struct engine *engine, const struct process_over *x);
 void task_on_action_required(struct transaction *tx, const struct scope *s, const struct action_required *p);
 void task_on_action_resolved(struct transaction *tx, const struct scope *s, const struct action_resolved *p);
+/* A call of the tool subagent is allowed and recorded. */
+void subagent_call_start(struct engine *engine, const char *call_id);
+void subagent_on_turn_completed(struct transaction *tx, const struct scope *s, const struct turn_completed *p);
+void subagent_on_turn_failed(struct transaction *tx, const struct scope *s, const struct turn_failed *p);
+void subagent_on_run_status(struct transaction *tx, const struct scope *s, const struct run_status *p);
+void subagent_on_closed(struct transaction *tx, const struct scope *s, const struct subagent_closed *p);
+void subagent_turns_recover(struct engine *engine);
 void subagent_recover(struct engine *engine);
 uint64_t subagent_tick(struct engine *engine, uint64_t now_ns);
 void subagent_client_disconnected(struct engine *engine, uint64_t connection);
