@@ -28,6 +28,7 @@
 #define LINE_SHOWN 160
 #define QUESTIONS_MAX 16
 #define ANSWER_MAX 4096 /* a line of a terminal has no more */
+#define LEVELS_MAX 9    /* of subagents, and the turn itself */
 
 /* What is shown of one turn. */
 struct agent {
@@ -47,6 +48,10 @@ struct agent {
 		bool input;        /* asks for a text */
 	} question[QUESTIONS_MAX]; /* that are not answered; several calls may ask at once */
 	size_t nquestions;
+	/* The turn and below it the subagents that run; each level has at most one. */
+	struct level {
+		char turn_id[ID_LOOKUP_MAX], call_id[ID_LOOKUP_MAX]; /* the turn, and the call that it answers */
+	} level[LEVELS_MAX];
 	bool ended, interrupted;
 };
 
@@ -105,7 +110,8 @@ static void show_text(struct agent *a, struct jval text)
 static void show_call(struct agent *a, struct jval payload)
 {
 	struct jval args = jval_get(payload, "safeArgs");
-	static const char *const members[] = { "command", "commandLine", "path", "pattern", "patch", "query" };
+	static const char *const members[] = { "command", "commandLine", "path",        "pattern",
+					       "patch",   "query",       "description", "prompt" };
 	buf_auto struct buf what = BUF_INIT;
 
 	for (size_t i = 0; i < countof(members) && !what.len; i++)
@@ -152,12 +158,35 @@ static void turn_ended(struct agent *a, bool completed, struct jval event, struc
 		buf_append(&a->usage, usage.text, usage.len);
 }
 
+/* The level of the event's turn: 0 = the turn itself, −1 = another turn of the session. */
+static int level_of(struct agent *a, struct jval event, const char *name)
+{
+	struct jval turn = jval_get(event, "turnId"), call = jval_get(event, "toolCallId");
+	int at = -1;
+
+	for (int i = 0; i < LEVELS_MAX && at < 0; i++) {
+		if (i && strcmp(name, "turn.submitted") == 0 && a->level[i].call_id[0] &&
+		    jval_is_str(call, a->level[i].call_id))
+			jval_str(turn, a->level[i].turn_id, sizeof a->level[i].turn_id);
+		if (a->level[i].turn_id[0] && jval_is_str(turn, a->level[i].turn_id))
+			at = i;
+	}
+	if (at >= 0 && at + 1 < LEVELS_MAX && strcmp(name, "tool.started") == 0 &&
+	    jval_is_str(jval_get(jval_get(event, "payload"), "toolName"), "subagent"))
+		jval_str(call, a->level[at + 1].call_id, sizeof a->level[at + 1].call_id);
+	return at;
+}
+
 static void on_event(void *ctx, struct jval event)
 {
 	struct jval payload = jval_get(event, "payload"), type = jval_get(event, "type");
 	struct agent *a = ctx;
 	char name[64];
 
+	jval_str(type, name, sizeof name);
+	const int level = level_of(a, event, name);
+	if (level < 0)
+		return;
 	if (a->json) {
 		buf_auto struct buf line = BUF_INIT;
 
@@ -165,7 +194,10 @@ static void on_event(void *ctx, struct jval event)
 		buf_byte(&line, '\n');
 		(void)fd_write_all(STDOUT_FILENO, line.data, line.len);
 	}
-	jval_str(type, name, sizeof name);
+	/* The answers of subagents are results of calls, and their ends are not the turn's. */
+	if (level > 0 && (strcmp(name, "model.requested") == 0 || strcmp(name, "model.delta") == 0 ||
+			  strcmp(name, "turn.completed") == 0 || strcmp(name, "turn.failed") == 0))
+		return;
 	if (strcmp(name, "model.requested") == 0) {
 		a->text.len = 0;
 	} else if (strcmp(name, "model.delta") == 0) {
@@ -302,7 +334,9 @@ static int follow_turn(struct agent *a, uint64_t after)
 	sigemptyset(&blocked);
 	sigaddset(&blocked, SIGINT);
 	sigprocmask(SIG_BLOCK, &blocked, &unblocked);
-	jw_kstr(&w, "turnId", a->turn_id);
+	jw_kstr(&w, "sessionId", a->session_id);
+	memset(a->level, 0, sizeof a->level);
+	memcpy(a->level[0].turn_id, a->turn_id, sizeof a->turn_id);
 	struct event_stream feed = { .remote = r, .filter = &filter, .sequence = after, .event = on_event, .ctx = a };
 	event_stream_start(&feed);
 	while (!a->ended && !status) {

@@ -9,6 +9,7 @@
 #include "supervisor/cli/noun.h"
 #include "supervisor/cli/sandbox_options.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,47 @@
 
 #define WAIT_MS 200 /* between two looks at a job: its end is not an event that a client can wait for */
 #define ITEM_MAX 65536
+#define EXIT_BLOCKED 3 /* needs a person */
+#define OBJECTIVE_MAX 1000
+
+/* ---- --agent ---- */
+
+/* The options of a noun that say how a model works. */
+struct agent_options {
+	int model, max_cost, max_requests, max_tokens;
+};
+#define AGENT_OPTIONS(noun)                                                                                   \
+	{                                                                                                     \
+		OPT_##noun##_MODEL, OPT_##noun##_MAX_COST, OPT_##noun##_MAX_REQUESTS, OPT_##noun##_MAX_TOKENS \
+	}
+
+/* The prompt is the arguments after the subverb. */
+static void read_prompt(const struct opts *o, const char *otherwise, struct buf *ret)
+{
+	for (size_t i = 1; i < o->nargs; i++)
+		buf_printf(ret, "%s%s", i > 1 ? " " : "", o->args[i]);
+	if (!ret->len)
+		buf_str(ret, otherwise);
+}
+
+static void write_agent(const struct opts *o, const struct agent_options *of, const char *prompt, struct jw *w)
+{
+	const struct {
+		const char *name, *value;
+	} limits[] = { { "maxCostUsd", opts_get(o, of->max_cost) },
+		       { "maxRequests", opts_get(o, of->max_requests) },
+		       { "maxTokens", opts_get(o, of->max_tokens) } };
+
+	jw_kobj(w, "agent");
+	jw_kstr(w, "prompt", prompt);
+	jw_kopt(w, "model", opts_get(o, of->model));
+	jw_kobj(w, "limits");
+	for (size_t i = 0; i < countof(limits); i++)
+		if (limits[i].value)
+			jw_kraw(w, limits[i].name, limits[i].value, strlen(limits[i].value));
+	jw_obj_end(w);
+	jw_obj_end(w);
+}
 
 /* ---- tasks ---- */
 
@@ -45,6 +87,77 @@ int task_create(struct cli *c)
 	jval_str(jval_get(q.result, "taskId"), id, sizeof(id));
 	jw_kstr(&start.w, "taskId", id);
 	return noun_change(c, &start, "start_task", "taskId");
+}
+
+/* Until the task has ended, or cannot go on without a person. Prints the summary. */
+static int wait_task(struct cli *c, const char *id)
+{
+	for (;;) {
+		request_auto struct request q = REQUEST_INIT(q);
+
+		jw_kstr(&q.w, "taskId", id);
+		if (request_read(c, &q, "get_task") < 0)
+			return cli_fail(c, EXIT_FAILED, &q.e, "%s", id);
+		struct jval status = jval_get(q.result, "status");
+		const bool ended = jval_get(q.result, "endedAt").type != JT_NONE,
+			   done = jval_is_str(status, "completed"),
+			   waits = jval_is_str(status, "blocked") || jval_is_str(status, "waiting_permission") ||
+				   jval_is_str(status, "waiting_input");
+		if (!ended && !waits) {
+			poll(NULL, 0, WAIT_MS);
+			continue;
+		}
+		mem_auto char *text = jval_strdup(jval_get(q.result, done ? "completionSummary" : "statusReason")),
+			      *name = jval_strdup(status);
+		if (cli_as_json(c))
+			printf("%.*s\n", (int)q.result.len, q.result.text);
+		else if (done) {
+			buf_auto struct buf safe = BUF_INIT;
+
+			text_sanitize(text ? text : "", text ? strlen(text) : 0, &safe);
+			printf("%s\n", buf_cstr(&safe));
+		} else {
+			cli_error("%s is %s%s%s", id, name, text ? ": " : "", text ? text : "");
+		}
+		return done ? 0 : ended ? EXIT_FAILED : EXIT_BLOCKED;
+	}
+}
+
+/* Creates and starts a task whose attempts are turns of the loop, and waits for its end. */
+int task_run(struct cli *c)
+{
+	static const struct sandbox_options options = SANDBOX_OPTIONS(task);
+	static const struct agent_options agent = AGENT_OPTIONS(task);
+	request_auto struct request q = REQUEST_INIT(q), start = REQUEST_INIT(start);
+	const struct opts *o = &c->opts;
+	buf_auto struct buf prompt = BUF_INIT;
+	char id[ID_LOOKUP_MAX];
+	int status;
+
+	if (!opts_has(o, OPT_task_AGENT)) {
+		cli_error("run needs --agent; task create --start runs a command");
+		return EXIT_USAGE;
+	}
+	read_prompt(o, "", &prompt);
+	jw_kstrn(&q.w, "objective", buf_cstr(&prompt),
+		 prompt.len > OBJECTIVE_MAX ? text_utf8_cut(prompt.data, OBJECTIVE_MAX) : prompt.len);
+	write_agent(o, &agent, buf_cstr(&prompt), &q.w);
+	if (!opts_has(o, OPT_task_AUTO_COMPLETE))
+		jw_kbool(&q.w, "autoComplete", true);
+	if (sandbox_options_write(o, &options, &q.w, &q.e) < 0)
+		return cli_fail(c, EXIT_FAILED, &q.e, "run");
+	status = noun_options(
+		c, "session=sessionId:session parent=parentTaskId:task after=blockedBy[]:task " TASK_DESCRIPTION, &q.w);
+	if (status)
+		return status;
+	if (request_change(c, &q, "create_task") < 0)
+		return cli_fail(c, EXIT_FAILED, &q.e, "task run");
+	jval_str(jval_get(q.result, "taskId"), id, sizeof id);
+	jw_kstr(&start.w, "taskId", id);
+	if (request_change(c, &start, "start_task") < 0)
+		return cli_fail(c, EXIT_FAILED, &start.e, "task run");
+	cli_hint("task %s", id);
+	return wait_task(c, id);
 }
 
 /* An edge TASK KIND TARGET. The target of some kinds is a task, whose id may be shortened. */
@@ -88,21 +201,25 @@ static int write_item(const char *text, struct jw *w, struct err *e)
 	return 0;
 }
 
-/* The items of --item or, without any, the lines of stdin. Empty lines are skipped. */
+/* The items of --item or, without any, the lines of --items or stdin. Empty lines are skipped. */
 static int write_items(const struct opts *o, struct jw *w, struct err *e)
 {
+	const char *path = opts_get(o, OPT_job_ITEMS);
+	FILE *from = path && strcmp(path, "-") != 0 ? fopen(path, "re") : stdin;
 	char *line = NULL;
 	size_t cap = 0;
 	ssize_t n;
 	int r = 0;
 
+	if (!from)
+		return err_set(e, ERR_INVALID, "%s: %s", path, strerror(errno));
 	jw_karr(w, "items");
 	for (size_t i = 0; r == 0 && i < o->ngiven; i++)
 		if (o->given[i].option == OPT_job_ITEM)
 			r = write_item(o->given[i].value, w, e);
-	if (!opts_has(o, OPT_job_ITEM) && isatty(STDIN_FILENO))
+	if (!opts_has(o, OPT_job_ITEM) && from == stdin && isatty(STDIN_FILENO))
 		r = err_set(e, ERR_INVALID, "no items: give --item TEXT, or one a line on stdin");
-	while (r == 0 && !opts_has(o, OPT_job_ITEM) && (n = getline(&line, &cap, stdin)) >= 0) {
+	while (r == 0 && !opts_has(o, OPT_job_ITEM) && (n = getline(&line, &cap, from)) >= 0) {
 		if (n > ITEM_MAX)
 			r = err_set(e, ERR_INVALID, "a line has more than %d bytes", ITEM_MAX);
 		if (n > 0 && line[n - 1] == '\n')
@@ -111,6 +228,8 @@ static int write_items(const struct opts *o, struct jw *w, struct err *e)
 			r = write_item(line, w, e);
 	}
 	free(line);
+	if (from != stdin)
+		fclose(from);
 	jw_arr_end(w);
 	return r;
 }
@@ -130,6 +249,10 @@ static int wait_job(struct cli *c, const char *id)
 	}
 }
 
+#define JOB_SETTINGS                                                                                      \
+	"task=taskId:task session=sessionId:session parallel=maxParallel:uint timeout=maxRuntimeMs:time " \
+	"attempts=retryPolicy.maxAttempts:uint item-timeout=retryPolicy.timeoutMs:time"
+
 /* With --wait the exit status tells whether all items succeeded. */
 int job_create(struct cli *c)
 {
@@ -141,11 +264,7 @@ int job_create(struct cli *c)
 
 	if (o->nargs > 1)
 		jw_kstrv(&q.w, "command", o->args + 1, o->nargs - 1);
-	status = noun_options(c,
-			      "task=taskId:task session=sessionId:session parallel=maxParallel:uint "
-			      "timeout=maxRuntimeMs:time attempts=retryPolicy.maxAttempts:uint "
-			      "item-timeout=retryPolicy.timeoutMs:time",
-			      &q.w);
+	status = noun_options(c, JOB_SETTINGS, &q.w);
 	if (status)
 		return status;
 	if ((o->nargs > 1 && sandbox_options_write(o, &options, &q.w, &q.e) < 0) || write_items(o, &q.w, &q.e) < 0)
@@ -153,4 +272,61 @@ int job_create(struct cli *c)
 	status = noun_change(c, &q, "create_job", "jobId");
 	jval_str(jval_get(q.result, "jobId"), id, sizeof(id));
 	return status == 0 && opts_has(o, OPT_job_WAIT) ? wait_job(c, id) : status;
+}
+
+/* One line for each item: its status, its text, and how its agent's answer begins or why it failed. */
+static int print_report(struct cli *c, const char *id)
+{
+	request_auto struct request q = REQUEST_INIT(q);
+
+	jw_kstr(&q.w, "jobId", id);
+	if (request_read(c, &q, "get_job") < 0)
+		return cli_fail(c, EXIT_FAILED, &q.e, "%s", id);
+	if (cli_as_json(c)) {
+		printf("%.*s\n", (int)q.result.len, q.result.text);
+		return 0;
+	}
+	for (struct jiter it = jiter_on(jval_get(q.result, "items")); jiter_next(&it);) {
+		mem_auto char *status = jval_strdup(jval_get(it.value, "status")),
+			      *input = jval_strdup(jval_get(it.value, "input")),
+			      *said = jval_strdup(jval_get(it.value, "summary")),
+			      *error = jval_strdup(jval_get(jval_get(it.value, "lastError"), "message"));
+		const char *outcome = said ? said : error;
+		buf_auto struct buf line = BUF_INIT, safe = BUF_INIT;
+
+		buf_printf(&line, "%s  %s%s%.*s", status ? status : "", input ? input : "", outcome ? ": " : "",
+			   outcome ? (int)strcspn(outcome, "\n") : 0, outcome ? outcome : "");
+		text_sanitize(buf_cstr(&line), line.len, &safe);
+		printf("%s\n", buf_cstr(&safe));
+	}
+	return 0;
+}
+
+/* A job whose items are prompts, or fill in one. */
+int job_run(struct cli *c)
+{
+	static const struct sandbox_options options = SANDBOX_OPTIONS(job);
+	static const struct agent_options agent = AGENT_OPTIONS(job);
+	request_auto struct request q = REQUEST_INIT(q);
+	const struct opts *o = &c->opts;
+	buf_auto struct buf prompt = BUF_INIT;
+	char id[ID_LOOKUP_MAX];
+	int status;
+
+	if (!opts_has(o, OPT_job_AGENT)) {
+		cli_error("run needs --agent; job create --wait runs a command");
+		return EXIT_USAGE;
+	}
+	read_prompt(o, "{item}", &prompt);
+	write_agent(o, &agent, buf_cstr(&prompt), &q.w);
+	if ((status = noun_options(c, JOB_SETTINGS, &q.w)))
+		return status;
+	if (sandbox_options_write(o, &options, &q.w, &q.e) < 0 || write_items(o, &q.w, &q.e) < 0)
+		return cli_fail(c, EXIT_USAGE, &q.e, "run");
+	if (request_change(c, &q, "create_job") < 0)
+		return cli_fail(c, EXIT_FAILED, &q.e, "job run");
+	jval_str(jval_get(q.result, "jobId"), id, sizeof id);
+	cli_hint("job %s", id);
+	status = wait_job(c, id);
+	return print_report(c, id) ? EXIT_FAILED : status;
 }
