@@ -68,11 +68,12 @@ static size_t record_bytes(size_t payload)
 /* A record counts only if length, checksum, ordinal and chain are right; the first that does not ends the journal. */
 bool journal_next(struct journal_cursor *c, const void *file, size_t size)
 {
-	const char *here = (const char *)file + c->at;
+	const char *here;
 	struct journal_head h;
 
 	if (size < c->at || size - c->at < sizeof(h))
 		return false;
+	here = (const char *)file + c->at;
 	memcpy(&h, here, sizeof(h));
 	if (h.magic != MAGIC || h.ordinal == 0 || h.length > size - c->at - sizeof(h))
 		return false;

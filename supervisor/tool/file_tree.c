@@ -45,10 +45,12 @@ static bool match_from(const char *p, const char *s, unsigned *steps)
 		if (n == 2 && memcmp(p, "**", 2) == 0) {
 			if (!p[2])
 				return true;
-			for (p += 3; s; s = strchr(s, '/'), s += s != NULL)
-				if (match_from(p, s, steps))
-					return true;
-			return false;
+			for (p += 3; !match_from(p, s, steps); s++) {
+				s = strchr(s, '/');
+				if (!s)
+					return false;
+			}
+			return true;
 		}
 		if (!match_component(p, n, s, m))
 			return false;
