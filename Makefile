@@ -65,7 +65,7 @@ LIBS := $(shell $(PKG_CONFIG) $(if $(STATIC),--static) --libs $(PKGS) 2>/dev/nul
 CHECK_LIBS := $(shell $(PKG_CONFIG) --libs check 2>/dev/null)
 
 # Layers, upper ones first (the order in which archives are linked).
-LAYERS := supervisor/daemon supervisor/runtime supervisor/cli supervisor/gateway/program supervisor/gateway/http supervisor/gateway/codex supervisor/gateway/mcp supervisor/gateway/common supervisor/client supervisor/tool supervisor/control supervisor/spawner supervisor/proxy supervisor/otlp supervisor/webhook supervisor/model supervisor/host supervisor/guard supervisor/common runtime/evidence \
+LAYERS := supervisor/daemon supervisor/runtime supervisor/cli supervisor/gateway/program supervisor/gateway/http supervisor/gateway/codex supervisor/gateway/acp supervisor/gateway/mcp supervisor/gateway/common supervisor/client supervisor/tool supervisor/control supervisor/spawner supervisor/proxy supervisor/otlp supervisor/webhook supervisor/model supervisor/host supervisor/guard supervisor/common runtime/evidence \
 	runtime/engine runtime/engine/channel runtime/engine/loop runtime/engine/model runtime/engine/work runtime/engine/turn runtime/engine/call runtime/engine/start runtime/engine/permission runtime/engine/hook runtime/engine/action runtime/engine/sandbox runtime/engine/process runtime/engine/tool runtime/engine/session runtime/engine/policy runtime/engine/core \
 	runtime/view runtime/store runtime/event runtime/dialect policy policy/shell pty sandbox/steps sandbox runtime/loop runtime/base
 MAINS := supervisor/daemon/main.c supervisor/cli/main.c supervisor/gateway/program/main.c supervisor/tool/main.c supervisor/spawner/main.c supervisor/otlp/main.c supervisor/webhook/main.c supervisor/model/main.c

@@ -41,6 +41,7 @@ ALLOWED = {
     "supervisor/gateway/mcp": BASE + LOOP + ["pty/sanitize.h", "pty/excerpt.h", "sandbox/violation_text.h", "supervisor/client", "supervisor/gateway/common"],
     "supervisor/gateway/http": BASE + LOOP + ["supervisor/client", "supervisor/gateway/common", "supervisor/gateway/mcp", "supervisor/proxy/http_head.h"],
     "supervisor/gateway/codex": BASE + LOOP + ["sandbox/placeholder.h", "supervisor/client", "supervisor/gateway/common"],
+    "supervisor/gateway/acp": BASE + LOOP + ["policy/modes.def", "supervisor/client", "supervisor/gateway/common", "supervisor/tool/patch.h"],
     "supervisor/gateway/program": BASE + ["supervisor/gateway/common"],
     "supervisor/cli": BASE + ["pty", "sandbox/violation_text.h", "sandbox/plan_limits.def", "supervisor/client", "runtime/evidence/pack_check.h"],   # replay --verify projects a pack without a daemon
     "supervisor/host": BASE + LOOP + ["runtime/event", "runtime/store", "runtime/view", *ENGINE, "policy", "pty", "sandbox",
@@ -82,6 +83,7 @@ FORBIDDEN_SYSTEM = {
     "supervisor/gateway/mcp": ["lmdb.h"],
     "supervisor/gateway/http": ["lmdb.h"],
     "supervisor/gateway/codex": ["lmdb.h"],
+    "supervisor/gateway/acp": ["lmdb.h"],
 }
 UNCHECKED = re.compile(r"\b(event_add|evtimer_add|evsignal_add|bufferevent_enable|event_base_dispatch)\s*\(")
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.M)

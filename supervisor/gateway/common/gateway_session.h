@@ -40,7 +40,7 @@ struct gateway_session_ops {
 struct gateway_session_options {
 	struct event_base *base;
 	const char *client_name, *client_version; /* of the gateway's client; may be NULL */
-	const char *native_protocol;              /* "mcp", "codex" */
+	const char *native_protocol;              /* "mcp", "codex", "acp" */
 	const char *transport;                    /* connect_channel's: stdio, http_json, … */
 	bool asks;              /* the client can ask its user: the channel has the capability "permissions" */
 	const char *session_id; /* an existing session, or NULL: create one … */
@@ -102,7 +102,7 @@ void gateway_session_detach_callbacks(struct gateway_session *s, const void *ctx
 size_t gateway_session_under_way(const struct gateway_session *s);
 /*
  * Like gateway_session_mutate, with the authority of the person who decided: respond_action, apply_changes,
- * discard_changes.
+ * discard_changes, set_permission_mode.
  */
 void gateway_session_answer(struct gateway_session *s, const char *method, json_t *params, gateway_session_reply_fn fn,
 			    void *ctx);
