@@ -22,8 +22,10 @@ class McpError(Exception):
 class Mcp:
     """One gateway process. Requests may be pipelined; notifications are kept in `notes` (requests of the server in `asked`)."""
 
+    verb = "mcp"
+
     def __init__(self, home, *options, cwd=None, env=None, program=harness.CLI):
-        self.process = subprocess.Popen([program, "mcp", *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        self.process = subprocess.Popen([program, self.verb, *options], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                         cwd=cwd or home.work, env=harness.environment(BAILIFF_HOME=home.dir, **{"BAILIFF_MCP_HUMAN_MS": "0", **(env or {})}))
         self.lines, self.next_id = queue.Queue(), 0
         self.replies, self.notes, self.asked, self.odd, self.meta = {}, [], [], [], None

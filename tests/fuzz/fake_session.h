@@ -7,6 +7,7 @@
  * may ever go out, and `mood` from its input.
  */
 
+#include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 #include "supervisor/gateway/common/gateway_session.h"
 
@@ -35,6 +36,8 @@ static uint8_t mood;
 int gateway_session_open(const struct gateway_session_options *o, const struct gateway_session_ops *ops, void *ctx,
 			 struct gateway_session **ret, struct err *e)
 {
+	if (up)
+		return err_set(e, ERR_UNAVAILABLE, "there is only one session");
 	up = mem_zalloc(1, sizeof(*up));
 	up->ops = *ops;
 	up->ctx = ctx;

@@ -1,0 +1,332 @@
+"""`bailiff acp`: the loop as an agent of an editor. The model is a fake provider, the editor a raw client (acp.py)."""
+
+import json
+import os
+
+import harness
+from acp import Acp, calls_of, text_of
+from harness import until
+from test_agent import call, model
+
+TERMINALS = {"_meta": {"terminal_output": True}}
+
+
+def policy(home, **permissions):
+    with open(os.path.join(home.dir, "policy.json"), "w", encoding="utf-8") as f:
+        json.dump({"permissions": permissions}, f)
+    with home.rpc() as rpc:
+        rpc.call("reload_policy")
+
+
+def selects(option):
+    return lambda request: {"outcome": {"outcome": "selected", "optionId": option}}
+
+
+def write(home, name, text):
+    with open(os.path.join(home.work, name), "w", encoding="utf-8") as f:
+        f.write(text)
+
+
+def read(home, name):
+    with open(os.path.join(home.work, name), encoding="utf-8") as f:
+        return f.read()
+
+
+def test_the_handshake(home):
+    with Acp(home) as acp:
+        assert acp.hello["protocolVersion"] == 1 and acp.hello["agentInfo"]["name"] == "bailiff", acp.hello
+        can = acp.hello["agentCapabilities"]
+        assert can["loadSession"] and can["promptCapabilities"] == {"image": False, "audio": False, "embeddedContext": True}, can
+        assert acp.call("initialize", protocolVersion=9)["protocolVersion"] == 1, "an unknown version: the client decides"
+        acp.fails("initialize", code=-32602)
+        acp.fails("session/new", cwd="relative", mcpServers=[], code=-32602)
+        acp.fails("session/prompt", sessionId="ses_none", prompt=[], code=-32002)
+        acp.fails("session/fly", code=-32601)
+        acp.raw(b"{nonsense\n")
+        until("a parse error", lambda: acp.pump(1) and acp.odd)
+        assert acp.odd[0]["error"]["code"] == -32700, acp.odd
+        acp.open(home.work)
+        modes = acp.session["modes"]
+        assert modes["currentModeId"] == "default" and "plan" in [m["id"] for m in modes["availableModes"]], modes
+        assert "bypass" not in [m["id"] for m in modes["availableModes"]], "the host's policy does not permit it"
+        assert acp.close() == 0
+
+
+def test_requests_before_initialize_are_rejected(home):
+    class Early(Acp):
+        def __init__(self, home):
+            super(Acp, self).__init__(home)
+            self.answer_with, self.seen = None, 0
+
+    with Early(home) as acp:
+        acp.fails("session/new", cwd=home.work, mcpServers=[], code=-32600)
+
+
+def test_a_prompt_is_answered(home):
+    script = [{"text": "It is five.", "reasoning": "counting"}, {"text": "Again."}]
+    with home.rpc() as rpc, model(home, rpc, script) as p, Acp(home) as acp:
+        acp.open(home.work)
+        stop, updates = acp.run("what is the time?")
+        assert stop == "end_turn" and text_of(updates) == "It is five.", updates
+        assert text_of(updates, "agent_thought_chunk") == "counting", updates
+        link = {"type": "resource_link", "name": "a b", "uri": "file:///src/a%20b.c"}
+        embedded = {"type": "resource", "resource": {"uri": "file:///src/c.c", "text": "int c;"}}
+        assert acp.run([{"type": "text", "text": "look at "}, link, embedded])[0] == "end_turn"
+        said = str(p.requests[1].texts)
+        assert "@/src/a b.c" in said and "int c;" in said and "/src/c.c" in said, said
+        assert "what is the time?" in said, "the conversation continues"
+        acp.fails("session/prompt", sessionId=acp.id, prompt=[{"type": "image", "data": "", "mimeType": "image/png"}], code=-32602)
+        acp.fails("session/prompt", sessionId=acp.id, prompt=[], code=-32602)
+        session = rpc.call("get_session", sessionId=acp.id)
+        assert "test-editor" in str(session) and home.work in str(session), "the session names the editor and its directory"
+
+
+def test_tools_are_shown(home):
+    write(home, "a.c", "int needle;\n")
+    patch = "*** Begin Patch\n*** Update File: a.c\n@@\n-int thread;\n+int rope;\n*** Add File: b.c\n+new\n*** End Patch\n"
+    script = [{"text": "Looking.", "calls": [call("read_file", path="a.c"), call("update_plan", steps=[{"step": "edit", "status": "in_progress"}])]},
+              {"calls": [call("edit_file", path="a.c", oldText="needle", newText="thread")]},
+              {"calls": [call("apply_patch", patch=patch)]},
+              {"calls": [call("write_file", path="long.txt", content="x" * 10000)]},
+              {"calls": [call("shell", command="echo one; echo two >&2; exit 3"), call("no_such_tool", x=1)]},
+              {"text": "Done."}]
+    with home.rpc() as rpc, model(home, rpc, script), Acp(home) as acp:
+        acp.open(home.work)
+        stop, updates = acp.run("go")
+        assert stop == "end_turn" and text_of(updates) == "Looking.Done.", updates
+        reads, edit, patched, long, shell, unknown = calls_of(updates)
+        path = os.path.join(home.work, "a.c")
+        assert reads["kind"] == "read" and reads["title"] == "Read a.c" and reads["locations"][0]["path"] == path and reads["status"] == "completed", reads
+        assert edit["kind"] == "edit" and edit["status"] == "completed", edit
+        assert edit["content"] == [{"type": "diff", "path": path, "oldText": "needle", "newText": "thread"}], edit
+        assert [(d["path"], d["oldText"], d["newText"]) for d in patched["content"]] == [
+            (path, "int thread;\n", "int rope;\n"), (os.path.join(home.work, "b.c"), None, "new\n")], patched
+        assert long["content"][0]["newText"] == "x" * 10000, "long arguments are behind a ref"
+        assert shell["kind"] == "execute" and shell["title"].startswith("echo one") and shell["status"] == "failed", shell
+        assert "one\n" in str(shell["content"][0]["content"]["text"]) and "two" in str(shell["content"]), shell
+        assert shell["rawOutput"] == {"exitCode": 3}, shell
+        assert unknown["status"] == "failed" and "no_such_tool" in unknown["title"], unknown
+        plans = [u for u in updates if u["sessionUpdate"] == "plan"]
+        assert plans == [{"sessionUpdate": "plan", "entries": [{"content": "edit", "priority": "medium", "status": "in_progress"}]}], plans
+        assert read(home, "a.c") == "int rope;\n" and read(home, "b.c") == "new\n"
+
+
+def test_output_is_streamed_to_a_terminal(home):
+    script = [{"calls": [call("shell", command="echo one; exit 4")]}, {"text": "Done."}]
+    with home.rpc() as rpc, model(home, rpc, script), Acp(home, capabilities=TERMINALS) as acp:
+        acp.open(home.work)
+        updates = acp.run("go")[1]
+        shell = calls_of(updates)[0]
+        assert shell["content"][0] == {"type": "terminal", "terminalId": shell["toolCallId"]}, shell
+        meta = [u["_meta"] for u in updates if "_meta" in u]
+        assert meta[0]["terminal_info"]["cwd"] == home.work, meta
+        assert "".join(m["terminal_output"]["data"] for m in meta if "terminal_output" in m) == "one\n", meta
+        assert meta[-1]["terminal_exit"]["exit_code"] == 4, meta
+
+
+def test_permission_is_requested(home):
+    policy(home, ask=["Bash(touch *)"])
+    for option, exists in (("allow_once", True), ("reject_once", False), ("nonsense", False)):
+        name = f"made-{option}"
+        script = [{"calls": [call("shell", command=f"touch {name}")]}, {"text": "Done."}]
+        with home.rpc() as rpc, model(home, rpc, script), Acp(home, answer=selects(option)) as acp:
+            acp.open(home.work)
+            assert acp.run("go")[0] == "end_turn"
+            asked, = acp.asked
+            assert asked["method"] == "session/request_permission" and asked["params"]["sessionId"] == acp.id, asked
+            assert name in asked["params"]["toolCall"]["title"], asked
+            assert [o["kind"] for o in asked["params"]["options"]][-1] == "reject_once", asked
+            assert os.path.exists(os.path.join(home.work, name)) == exists, option
+            resolved = [e for e in rpc.events(sessionId=acp.id) if e["type"] == "action.resolved"][-1]
+            assert resolved["payload"]["decision"] == ("allow" if exists else "deny"), resolved
+
+
+def test_an_approver_sees_the_diff(home):
+    write(home, "a.c", "int needle;\n")
+    policy(home, ask=["edit_file"])
+    script = [{"calls": [call("edit_file", path="a.c", oldText="needle", newText="thread")]}, {"text": "Done."}]
+    with home.rpc() as rpc, model(home, rpc, script), Acp(home, answer=selects("allow_once")) as acp:
+        acp.open(home.work)
+        stop, updates = acp.run("go")
+        diff = {"type": "diff", "path": os.path.join(home.work, "a.c"), "oldText": "needle", "newText": "thread"}
+        shown = acp.asked[0]["params"]["toolCall"]
+        assert stop == "end_turn" and diff in shown["content"] and len(shown["content"]) == 2, shown
+        edit, = calls_of(updates)
+        assert edit["title"] == "Edit a.c" and edit["content"] == [diff] and edit["status"] == "completed", edit
+        assert read(home, "a.c") == "int thread;\n"
+
+
+def test_permission_for_the_session(home):
+    policy(home, ask=["Bash(touch *)"])
+    script = [{"calls": [call("shell", command="touch x")]}, {"calls": [call("shell", command="touch x")]}, {"text": "Done."}]
+    with home.rpc() as rpc, model(home, rpc, script), Acp(home, answer=selects("allow_session")) as acp:
+        acp.open(home.work)
+        assert acp.run("go")[0] == "end_turn" and len(acp.asked) == 1, acp.asked
+
+
+def test_a_question_that_another_client_answers_is_withdrawn(home):
+    policy(home, ask=["Bash(touch *)"])
+    script = [{"calls": [call("shell", command="touch x")]}, {"text": "Done."}]
+    with home.rpc() as rpc, model(home, rpc, script), Acp(home) as acp:
+        acp.open(home.work)
+        prompt = acp.prompt("go")
+        until("it asks", lambda: acp.pump(1) and acp.asked)
+        action = rpc.call("list_actions", status="pending")["actions"][0]["actionId"]
+        rpc.call("respond_action", actionId=action, decision="allow")
+        assert acp.reply(prompt)["stopReason"] == "end_turn"
+        withdrawn = [n for n in acp.notes if n["method"] == "$/cancel_request"]
+        assert [n["params"]["requestId"] for n in withdrawn] == [acp.asked[0]["id"]], acp.notes
+        acp.answer(acp.asked[0], {"outcome": {"outcome": "cancelled"}})     # too late
+        acp.fails("session/fly", code=-32601)
+
+
+def test_the_model_asks(home):
+    script = [{"calls": [call("ask_user", question="Which one?", options=["left", "right"])]}, {"text": "Thanks."}]
+    with home.rpc() as rpc, model(home, rpc, script) as p, Acp(home, answer=selects("choice_2")) as acp:
+        acp.open(home.work)
+        assert acp.run("go")[0] == "end_turn"
+        assert "Which one?" in acp.asked[0]["params"]["toolCall"]["title"] and "right" in str(p.requests[1].results), p.requests[1].results
+    form = {"elicitation": {"form": {}}}
+    with home.rpc() as rpc, model(home, rpc, script) as p, \
+            Acp(home, capabilities=form, answer=lambda r: {"action": "accept", "content": {"answer": "the middle"}}) as acp:
+        acp.open(home.work)
+        assert acp.run("go")[0] == "end_turn" and acp.asked[0]["method"] == "elicitation/create", acp.asked
+        assert "the middle" in str(p.requests[1].results), p.requests[1].results
+    script = [{"calls": [call("ask_user", question="What name?")]}, {"text": "Well."}]
+    with home.rpc() as rpc, model(home, rpc, script) as p, Acp(home) as acp:
+        acp.open(home.work)
+        stop, updates = acp.run("go")
+        assert stop == "end_turn" and "What name?" in text_of(updates) and not acp.asked, "an editor that cannot ask for text"
+
+
+def test_cancellation(home):
+    script = [{"calls": [call("shell", command="echo begun; sleep 1000")]}, {"text": "Next."}]
+    with home.rpc() as rpc, model(home, rpc, script), Acp(home) as acp:
+        acp.open(home.work)
+        prompt = acp.prompt("go")
+        until("the command runs", lambda: acp.pump(1) and "begun" in json.dumps(acp.notes))
+        acp.fails("session/prompt", sessionId=acp.id, prompt=[{"type": "text", "text": "more"}], code=-32600)
+        acp.notify("session/cancel", sessionId=acp.id)
+        assert acp.reply(prompt)["stopReason"] == "cancelled"
+        assert calls_of(acp.updates())[0]["status"] == "failed"
+        assert acp.run("go on")[0] == "end_turn", "the session continues"
+
+
+def test_cancellation_while_it_asks(home):
+    policy(home, ask=["Bash(touch *)"])
+    script = [{"calls": [call("shell", command="touch x")]}, {"text": "Done."}]
+    with home.rpc() as rpc, model(home, rpc, script[:1]), Acp(home) as acp:
+        acp.open(home.work)
+        prompt = acp.prompt("go")
+        until("it asks", lambda: acp.pump(1) and acp.asked)
+        acp.notify("session/cancel", sessionId=acp.id)
+        acp.answer(acp.asked[0], {"outcome": {"outcome": "cancelled"}})
+        assert acp.reply(prompt)["stopReason"] == "cancelled" and not os.path.exists(os.path.join(home.work, "x"))
+
+
+def test_an_editor_that_leaves_ends_its_turn(home):
+    script = [{"calls": [call("shell", command="echo begun; sleep 1000")]}]
+    with home.rpc() as rpc, model(home, rpc, script):
+        acp = Acp(home)
+        acp.open(home.work)
+        acp.prompt("go")
+        until("the command runs", lambda: acp.pump(1) and "begun" in json.dumps(acp.notes))
+        assert acp.close() == 0
+        until("the turn has ended", lambda: [e for e in rpc.events(sessionId=acp.id) if e["type"] == "turn.failed"])
+
+
+def test_limits_refusals_and_failures(home):
+    endless = lambda request: {"calls": [call("shell", command=f": {request.number}")]}    # noqa: E731
+    with home.rpc() as rpc, model(home, rpc, [endless] * 5), Acp(home, "--max-requests", "2") as acp:
+        acp.open(home.work)
+        stop, updates = acp.run("go")
+        assert stop == "max_turn_requests" and "limit" in text_of(updates), updates
+    with home.rpc() as rpc, model(home, rpc, [{"text": "No.", "stop": "refusal"}]), Acp(home) as acp:
+        acp.open(home.work)
+        assert acp.run("go")[0] == "refusal"
+    with home.rpc() as rpc, model(home, rpc, [{"status": 400, "message": "bad luck"}] * 9), Acp(home) as acp:
+        acp.open(home.work)
+        failed = acp.fails("session/prompt", sessionId=acp.id, prompt=[{"type": "text", "text": "go"}], code=-32603)
+        assert "bad luck" in failed.message and failed.data["category"], failed
+    with Acp(home, "--model", "unknown") as acp:
+        acp.open(home.work)
+        failed = acp.fails("session/prompt", sessionId=acp.id, prompt=[{"type": "text", "text": "go"}], code=-32603)
+        assert "unknown" in failed.message, failed
+
+
+def test_an_answer_that_broke_off_is_marked(home):
+    script = [{"text": "Half of an answer", "piece": 4, "gate_after": 5, "cut_after_events": 6, "cut": "broken"}, {"text": "Whole."}]
+    with home.rpc() as rpc, model(home, rpc, script) as p, Acp(home) as acp:
+        acp.open(home.work)
+        prompt = acp.prompt("go")
+        until("a part is shown", lambda: acp.pump(1) and text_of(acp.updates()))
+        p.release()
+        assert acp.reply(prompt)["stopReason"] == "end_turn"
+        text = text_of(acp.updates())
+        assert text.startswith("Half") and "broke off" in text and text.endswith("Whole."), text
+
+
+def test_modes(home):
+    script = [{"calls": [call("shell", command="touch x")]}, {"text": "Done."}]
+    with home.rpc() as rpc, model(home, rpc, script), Acp(home) as acp:
+        acp.open(home.work)
+        assert acp.call("session/set_mode", sessionId=acp.id, modeId="plan") == {}
+        assert rpc.call("get_policy", sessionId=acp.id)["mode"] == "plan"
+        assert acp.run("go")[0] == "end_turn" and not os.path.exists(os.path.join(home.work, "x"))
+        acp.fails("session/set_mode", sessionId=acp.id, modeId="nonsense")
+        rpc.call("set_permission_mode", sessionId=acp.id, mode="never")
+        until("the editor is told", lambda: acp.pump(1) and [u for u in acp.updates() if u.get("currentModeId") == "never"])
+
+
+def test_a_session_is_loaded(home):
+    script = [{"text": "Looking.", "reasoning": "hm", "calls": [call("write_file", path="long.txt", content="x" * 10000), call("shell", command="echo one")]},
+              {"text": "Done."}, {"text": "Two."}]
+    with home.rpc() as rpc, model(home, rpc, script) as p:
+        with Acp(home) as first:
+            first.open(home.work)
+            shown = first.run("the first prompt")[1]
+            rpc.call("start_process", command=["true"], sessionId=first.id)     # a turn that is not the editor's
+        home.restart()
+        with Acp(home) as acp:
+            acp.id = first.id
+            loaded = acp.call("session/load", sessionId=first.id, cwd=home.work, mcpServers=[])
+            assert loaded["modes"]["currentModeId"] == "default", loaded
+            again = acp.updates()
+            assert text_of(again, "user_message_chunk") == "the first prompt" and text_of(again) == text_of(shown) == "Looking.Done.", again
+            assert text_of(again, "agent_thought_chunk") == "hm", again
+            old, new = calls_of(shown), calls_of(again)
+            assert [c["toolCallId"] for c in old] == [c["toolCallId"] for c in new], (old, new)
+            assert [(c["status"], c["title"], c.get("content")) for c in old] == [(c["status"], c["title"], c.get("content")) for c in new], (old, new)
+            assert acp.run("the second prompt")[0] == "end_turn"
+            assert "the first prompt" in str(p.requests[2].texts), "the conversation continues"
+            acp.fails("session/load", sessionId="ses_none", cwd=home.work, mcpServers=[])
+            first_note = len(acp.notes)
+            assert "modes" in acp.call("session/resume", sessionId=first.id, cwd=home.work)
+            assert not acp.updates(first_note), "resumed without a replay"
+            assert acp.call("session/close", sessionId=first.id) == {}
+            acp.fails("session/prompt", sessionId=first.id, prompt=[{"type": "text", "text": "x"}], code=-32002)
+
+
+def test_two_sessions_at_once(home):
+    script = [lambda request: {"text": "Alpha." if "alpha" in str(request.texts) else "Beta."}] * 2
+    with home.rpc() as rpc, model(home, rpc, script), Acp(home) as acp:
+        one, two = (acp.call("session/new", cwd=home.work, mcpServers=[])["sessionId"] for _ in range(2))
+        prompts = [acp.send("session/prompt", sessionId=i, prompt=[{"type": "text", "text": t}]) for i, t in ((one, "alpha"), (two, "beta"))]
+        assert [acp.reply(r)["stopReason"] for r in prompts] == ["end_turn"] * 2
+        said = {i: "".join(n["params"]["update"]["content"]["text"] for n in acp.notes if n["params"]["sessionId"] == i) for i in (one, two)}
+        assert said == {one: "Alpha.", two: "Beta."}, said
+
+
+def test_a_prompt_survives_a_restart_of_the_daemon(home):
+    script = [{"calls": [call("shell", command="echo begun; sleep 3")]}, {"text": "Done."}]
+    with home.rpc() as rpc, model(home, rpc, script), Acp(home) as acp:
+        acp.open(home.work)
+        prompt = acp.prompt("go")
+        until("the command runs", lambda: acp.pump(1) and "begun" in json.dumps(acp.notes))
+        home.restart()
+        assert acp.reply(prompt)["stopReason"] == "end_turn", "the turn continues: the model is told that the command was interrupted"
+        assert text_of(acp.updates()) == "Done.", acp.updates()
+
+
+if __name__ == "__main__":
+    harness.main(globals())
