@@ -126,6 +126,12 @@ void units_end(struct dialect_decoder *x)
 		x->units[i]->ended = true;
 }
 
+void units_end_text(struct dialect_decoder *x)
+{
+	for (size_t i = 0; x->terminal && i < x->nunits; i++)
+		x->units[i]->ended |= x->units[i]->kind == UNIT_TEXT;
+}
+
 static void unit_free(struct unit *u)
 {
 	buf_done(&u->text);

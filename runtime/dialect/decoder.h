@@ -89,6 +89,8 @@ void unit_set_id(struct unit *u, const char *id_or_null);
 /* raw[key] = value, if the value is a non-empty string or container. */
 void unit_set_raw(struct unit *u, const char *key, const json_t *value_or_null);
 void units_end(struct dialect_decoder *x); /* all of them */
+/* Text that never ended is text all the same, once the answer has. */
+void units_end_text(struct dialect_decoder *x);
 
 struct stop_word {
 	const char *word;

@@ -290,13 +290,6 @@ static void take_event(struct dialect_decoder *x, const json_t *event)
 		x->terminal = true;
 }
 
-/* Text that never ended is text all the same, once the message has. */
-static void end_stream(struct dialect_decoder *x)
-{
-	for (size_t i = 0; x->terminal && i < x->nunits; i++)
-		x->units[i]->ended |= x->units[i]->kind == UNIT_TEXT;
-}
-
 const struct dialect_codec dialect_anthropic = {
 	.name = "anthropic",
 	.base_url = "https://api.anthropic.com/v1",
@@ -308,5 +301,5 @@ const struct dialect_codec dialect_anthropic = {
 	.path = write_path,
 	.encode = write_body,
 	.event = take_event,
-	.end = end_stream,
+	.end = units_end_text,
 };

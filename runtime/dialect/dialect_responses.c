@@ -342,13 +342,6 @@ static void take_event(struct dialect_decoder *x, const json_t *event)
 		take_response(x, type, json_object_get(event, "response"));
 }
 
-/* Text that never ended is text all the same, once the response has. */
-static void end_stream(struct dialect_decoder *x)
-{
-	for (size_t i = 0; x->terminal && i < x->nunits; i++)
-		x->units[i]->ended |= x->units[i]->kind == UNIT_TEXT;
-}
-
 const struct dialect_codec dialect_responses = {
 	.name = "openai-responses",
 	.base_url = "https://api.openai.com/v1",
@@ -358,5 +351,5 @@ const struct dialect_codec dialect_responses = {
 	.path = write_path,
 	.encode = write_body,
 	.event = take_event,
-	.end = end_stream,
+	.end = units_end_text,
 };

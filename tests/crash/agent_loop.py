@@ -25,7 +25,7 @@ import traceback
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import kill_loop  # noqa: E402
 import harness  # noqa: E402
-from harness import Gone, Home, Rpc, RpcError, until  # noqa: E402
+from harness import Home, RpcError, until  # noqa: E402
 
 sys.path.insert(0, os.path.join(harness.ROOT, "tests", "fakes"))
 from provider import Provider   # noqa: E402
@@ -67,7 +67,7 @@ class Model:
         return {"name": "shell", "arguments": {"command": f"echo {line} >> {self.effects}; {nap}echo did {line}"}}
 
 
-class Client(threading.Thread):
+class Client(kill_loop.Linked, threading.Thread):
     """One turn after the other with one dialect."""
 
     def __init__(self, home, dialect, rng, stop):
@@ -80,18 +80,9 @@ class Client(threading.Thread):
         open(self.effects, "w").close()
 
     def call(self, method, **params):
-        """Retries until it is answered, also after a lost connection."""
         while True:
             try:
-                if self.link is None:
-                    self.link = Rpc(self.home.socket)
-                return self.link.call(method, **params)
-            except (Gone, OSError):
-                self.again += 1
-                if self.link:
-                    self.link.close()
-                self.link = None
-                time.sleep(0.002)
+                return super().call(method, **params)
             except RpcError as e:
                 if not e.data.get("retryable"):
                     raise

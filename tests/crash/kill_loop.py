@@ -26,14 +26,10 @@ from harness import Gone, Home, Rpc, RpcError, TALKER, until  # noqa: E402
 CLIENTS = 10
 
 
-class Client(threading.Thread):
-    """One command after the other: start, wait, compare."""
+class Linked:
+    """A client with `home` that connects when it calls; `again` counts its lost connections."""
 
-    def __init__(self, home, number, rng, stop):
-        super().__init__(daemon=True)
-        self.home, self.number, self.rng, self.stop = home, number, rng, stop
-        self.state, self.done, self.again, self.refused, self.error = "idle", 0, 0, 0, None
-        self.link = None
+    again, link = 0, None
 
     def call(self, method, **params):
         """Retries until it is answered, also after a lost connection."""
@@ -48,6 +44,16 @@ class Client(threading.Thread):
                     self.link.close()
                 self.link = None
                 time.sleep(0.001)
+
+
+class Client(Linked, threading.Thread):
+    """One command after the other: start, wait, compare."""
+
+    def __init__(self, home, number, rng, stop):
+        super().__init__(daemon=True)
+        self.home, self.number, self.rng, self.stop = home, number, rng, stop
+        self.state, self.done, self.again, self.refused, self.error = "idle", 0, 0, 0, None
+        self.link = None
 
     def output(self, ref):
         import base64
