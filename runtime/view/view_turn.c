@@ -156,13 +156,15 @@ bool turn_on_tool_ended(struct projection *p, void *doc)
 bool turn_on_context(struct projection *p, void *doc)
 {
 	struct jval refs = jval_get(p->payload, "refs"), read = jval_get(refs, "instructions"),
-		    added = jval_get(refs, "hookContext");
+		    added = jval_get(refs, "hookContext"), prompt = jval_get(refs, "systemPrompt");
 	struct turn_doc *d = doc;
 
 	if (event_from_client(p->event))
 		return false;
 	if (read.type == JT_OBJECT)
 		d->instructions = read;
+	if (prompt.type == JT_OBJECT)
+		d->systemPrompt = prompt;
 	if (added.type == JT_ARRAY)
 		d->hookContext = added;
 	return read.type == JT_OBJECT || added.type == JT_ARRAY;

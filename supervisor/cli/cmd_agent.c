@@ -25,6 +25,7 @@
 
 #define EXIT_BLOCKED 3 /* the turn needs a person, or was denied */
 #define PROMPT_MAX (1u << 20)
+#define SYSTEM_PROMPT_MAX (64u << 10)
 #define LINE_SHOWN 160
 #define QUESTIONS_MAX 16
 #define ANSWER_MAX 4096 /* a line of a terminal has no more */
@@ -41,6 +42,7 @@ struct agent {
 	bool in_line;     /* text without a final newline was printed */
 	struct buf usage; /* of the turn, JSON */
 	char status[32], category[32], message[512];
+	struct buf system_prompt;       /* --system-prompt; empty = none */
 	char sandbox_id[ID_LOOKUP_MAX]; /* --cow: the sandbox with the changes */
 	struct question {
 		char action_id[ID_LOOKUP_MAX];
@@ -408,6 +410,8 @@ static int submit(struct agent *a, const char *prompt, uint64_t *ret_sequence)
 		jw_kstr(&q.w, "sessionId", a->session_id);
 	jw_kstr(&q.w, "driver", "loop");
 	jw_kopt(&q.w, "model", opts_get(&c->opts, OPT_agent_MODEL));
+	if (a->system_prompt.len)
+		jw_kstrn(&q.w, "systemPrompt", a->system_prompt.data, a->system_prompt.len);
 	write_limits(c, &q.w);
 	jw_karr(&q.w, "input");
 	jw_obj(&q.w);
@@ -562,6 +566,29 @@ static int read_prompt(struct cli *c, struct buf *ret)
 	return 0;
 }
 
+/* --system-prompt. 0, or the exit status. */
+static int read_system_prompt(struct cli *c, struct buf *ret)
+{
+	const char *path = opts_get(&c->opts, OPT_agent_SYSTEM_PROMPT);
+
+	if (!path)
+		return 0;
+	fd_auto int fd = open(path, O_RDONLY | O_CLOEXEC);
+	char *at = buf_reserve(ret, SYSTEM_PROMPT_MAX + 1);
+	ssize_t n = fd < 0 ? -1 : fd_read_all(fd, at, SYSTEM_PROMPT_MAX + 1);
+	const char *problem = n < 0                                                         ? strerror(errno)
+			      : n == 0                                                      ? "the file is empty"
+			      : n > (ssize_t)SYSTEM_PROMPT_MAX                              ? "larger than 64 KiB"
+			      : memchr(at, 0, (size_t)n) || !text_utf8_valid(at, (size_t)n) ? "not UTF-8 text"
+											    : NULL;
+	if (problem) {
+		cli_error("--system-prompt %s: %s", path, problem);
+		return EXIT_FAILED;
+	}
+	buf_extend(ret, (size_t)n);
+	return 0;
+}
+
 /* --resume: the session that is the first argument, or the newest one. */
 static int find_session(struct agent *a)
 {
@@ -595,7 +622,7 @@ int cmd_agent(struct cli *c)
 	buf_auto struct buf prompt = BUF_INIT;
 	int status = read_prompt(c, &prompt);
 
-	if (status)
+	if (status || (status = read_system_prompt(c, &a.system_prompt)))
 		return status;
 	if (!prompt.len && (a.print || a.json))
 		return cli_usage(c, "-p and --json need a prompt");
@@ -610,6 +637,7 @@ int cmd_agent(struct cli *c)
 		close(a.terminal);
 	buf_done(&a.text);
 	buf_done(&a.usage);
+	buf_done(&a.system_prompt);
 	while (a.nquestions)
 		free(a.question[--a.nquestions].prompt);
 	return status;

@@ -19,6 +19,7 @@
 #define REASON_MAX 256u
 #define SUMMARY_MAX 16384u
 #define USAGE_MAX 8192u
+#define PROMPT_MAX (64u << 10)
 #define STEER_MAX (256u << 10)
 #define CAPABILITIES_MAX 64u
 #define TOKENS_MAX (1ull << 40)
@@ -38,9 +39,11 @@ int method_submit_turn(struct call *c, const struct submit_turn_params *p, struc
 		.loop = p->driver && strcmp(p->driver, "loop") == 0,
 		.model = p->model,
 		.loop_limits = p->limits.json,
+		.system_prompt = p->systemPrompt,
 	};
 
-	if (param_length("model", p->model, 1, WORD_MAX, e) < 0)
+	if (param_length("model", p->model, 1, WORD_MAX, e) < 0 ||
+	    param_length("systemPrompt", p->systemPrompt, 1, PROMPT_MAX, e) < 0)
 		return -1;
 	engine_submit_turn(call_engine(c), &r, &c->caller, call_engine_reply, c);
 	return CALL_PENDING;

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import subprocess
 import sys
 import tempfile
 
@@ -325,6 +326,68 @@ def test_the_instruction_files_are_part_of_the_conversation(home):
         assert [os.path.basename(f["path"]) for f in found[0]["files"]] == ["AGENTS.md", "CLAUDE.md"], found
         completed(rpc, submit(rpc, "again", sessionId=turn["sessionId"], options=options))
         assert str(p.requests[1].texts).count("Be brief.") == 1, "the same instructions are sent once"
+
+
+def test_the_system_prompt_has_a_version_and_can_be_replaced(home):
+    def prompt_of(turn):
+        found, = [e["payload"]["refs"]["systemPrompt"] for e in events(rpc, turn, "context.resolved") if "systemPrompt" in e["payload"]["refs"]]
+        return found
+    for dialect in DIALECTS:
+        with home.rpc() as rpc, model(home, rpc, ["One.", "Two.", {"calls": [call("shell", command="true")]}, "Three."], dialect=dialect) as p:
+            turn = submit(rpc, "go")
+            completed(rpc, turn)
+            assert prompt_of(turn)["source"] == "built-in" and prompt_of(turn)["version"], prompt_of(turn)
+            completed(rpc, submit(rpc, "again", sessionId=turn["sessionId"]))
+            assert p.requests[0].system == p.requests[1].system, "the same bytes in every request"
+            own = submit(rpc, "go", systemPrompt="Answer in \u00fcppercase.")
+            completed(rpc, own)
+            assert [str(r.system).count("Answer in \u00fcppercase.") for r in p.requests] == [0, 0, 1, 1], [r.system for r in p.requests]
+            assert "sandbox" not in str(p.requests[3].system) and prompt_of(own)["source"] == "turn", prompt_of(own)
+    with home.rpc() as rpc:
+        for wrong, params in (("systemPrompt", {"driver": "loop", "systemPrompt": ""}), ("systemPrompt", {"systemPrompt": "x"}),
+                              ("systemPrompt", {"driver": "loop", "systemPrompt": "x" * 70000})):
+            try:
+                rpc.call("submit_turn", input=[{"type": "text", "text": "go"}], **params)
+            except harness.RpcError as e:
+                assert wrong in str(e), e
+            else:
+                raise AssertionError(f"accepted: {params}")
+    path = os.path.join(home.work, "prompt.md")
+    with open(path, "w") as f:
+        f.write("Be a pirate.")
+    with home.rpc() as rpc, model(home, rpc, ["Arr."]) as p:
+        home.cli("agent", "-p", "--system-prompt", path, "go", cwd=home.work)
+        assert "Be a pirate." in str(p.requests[0].system), p.requests[0].system
+        home.cli("agent", "-p", "--system-prompt", path + ".missing", "go", cwd=home.work, status=1)
+        assert len(p.requests) == 1
+
+
+def test_instruction_files_begin_with_those_of_the_home(home):
+    user, repo = os.path.join(home.work, "user"), os.path.join(home.work, "repo")
+    files = {"user/.config/AGENTS.md": "From home.", "user/.claude/CLAUDE.md": "Not this one.", "user/.config/bailiff/system-prompt.md": "My prompt.",
+             "repo/AGENTS.md": "From the root.", "repo/sub/CLAUDE.md": "From the folder.", "repo/sub/deep/AGENTS.md": "x" * 40000}
+    os.makedirs(os.path.join(repo, ".git"))
+    for path, text in files.items():
+        os.makedirs(os.path.dirname(os.path.join(home.work, path)), exist_ok=True)
+        with open(os.path.join(home.work, path), "w") as f:
+            f.write(text)
+    os.symlink("/etc/passwd", os.path.join(repo, "sub/AGENTS.md"))
+
+    def read():
+        out = subprocess.run([os.path.join(os.environ["BUILD"], "bailiff-tool"), "instructions"], cwd=os.path.join(repo, "sub/deep"),
+                             env={"HOME": user}, capture_output=True, check=True).stdout
+        return json.loads(out)
+    found = read()
+    order = [found["text"].index(t) for t in ("From home.", "From the root.", "From the folder.", "xxx")]
+    assert order == sorted(order) and "root:" not in found["text"] and len(found["text"]) < 34000, found["text"][:500]
+    assert [f.get("truncated", False) for f in found["files"]] == [False, False, False, True], found["files"]
+    omitted = {os.path.relpath(o["path"], home.work): o["reason"] for o in found["omitted"]}
+    assert omitted == {"user/.claude/CLAUDE.md": "another_file_applies", "repo/sub/AGENTS.md": "symbolic_link"}, omitted
+    assert found["systemPrompt"] == {"path": os.path.join(user, ".config/bailiff/system-prompt.md"), "text": "My prompt."}, found["systemPrompt"]
+    with open(os.path.join(user, ".config/bailiff/system-prompt.md"), "w") as f:
+        f.write("y" * 70000)
+    found = read()
+    assert "systemPrompt" not in found and "limit" in [o["reason"] for o in found["omitted"]], found["omitted"]
 
 
 def test_a_conversation_that_is_too_long_is_compacted(home):

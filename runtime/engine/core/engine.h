@@ -245,6 +245,7 @@ struct turn_request {
 	const struct json_t *loop_limits;                /* likewise */
 	const char *task_id, *run_id, *attempt_id;       /* the work that it does; only from the engine itself */
 	const char *tool_call_id;                        /* the call that it answers; likewise */
+	const char *system_prompt;                       /* of the loop, instead of the default; or NULL */
 };
 void engine_submit_turn(struct engine *engine, const struct turn_request *r, const struct caller *c, engine_reply_fn fn,
 			void *ctx);

@@ -20,6 +20,8 @@
 #define READ_MS 10000u
 
 /* A prompt cache covers the prompt only while its bytes stay the same: no time, no path, nothing of the turn in it. */
+#define PROMPT_VERSION "1" /* changes with the text */
+#define PROMPT_MAX (64u << 10)
 static const char prompt[] =
 	"You are a coding agent that works in a user's workspace through bailiff, a supervisor that runs your commands "
 	"in a "
@@ -38,7 +40,15 @@ static const char prompt[] =
 	"you "
 	"checked it, what is left.\n";
 
-void loop_system_prompt(struct buf *ret) { buf_str(ret, prompt); }
+int loop_system_prompt(struct engine *engine, const struct turn_doc *t, struct buf *ret, struct err *e)
+{
+	mem_auto char *ref = jval_strdup(jval_get(t->systemPrompt, "ref"));
+
+	if (ref)
+		return store_output_whole(engine->o.store, ref, PROMPT_MAX, ret, e);
+	buf_str(ret, prompt);
+	return 0;
+}
 
 static void add_member(struct buf *out, const char *label, struct jval v)
 {
@@ -109,10 +119,29 @@ json_t *loop_tools(struct engine *engine, const struct turn_doc *t)
 
 /* ---- instruction files ---- */
 
-/* context.resolved: the files, and their text behind a ref. `found` NULL = they cannot be read. */
+/* The prompt of the turn, else of the user's file, else the built-in one. New reference. */
+static json_t *choose_prompt(const json_t *submitted, const json_t *found, const struct ref_owner *owner,
+			     struct transaction *tx)
+{
+	const json_t *file = json_object_get(found, "systemPrompt");
+	const char *text = submitted ? json_string_value(submitted) : json_get_string(file, "text");
+	char ref[ID_TEXT_MAX];
+
+	if (!text)
+		return json_pack("{s:s,s:s}", "source", "built-in", "version", PROMPT_VERSION);
+	ref_store(tx, owner, text, strlen(text), ref);
+	return json_pack("{s:s,s:s,s:I,s:s*}", "source", submitted ? "turn" : "file", "ref", ref, "bytes",
+			 (json_int_t)strlen(text), "path", submitted ? NULL : json_get_string(file, "path"));
+}
+
+/*
+ * context.resolved: the system prompt; the instruction files that were selected and omitted, and their text behind a
+ * ref. `found` NULL = the files cannot be read.
+ */
 static void instructions_fact(struct engine *engine, const char *turn_id, const json_t *found, struct transaction *tx)
 {
-	static const char *const omissions[] = { "instruction_files" };
+	static const char *const omissions[] = { "instruction_files", "system_prompt_file" };
+	static const char *const members[] = { "files", "omitted" };
 	const char *said = json_get_text(found, "text");
 	json_auto_t *refs = json_pack("{s:{}}", "instructions");
 	buf_auto struct buf text = BUF_INIT;
@@ -121,6 +150,7 @@ static void instructions_fact(struct engine *engine, const char *turn_id, const 
 
 	if (turn_read(engine, turn_id, &text, &t, &e) != 0)
 		return;
+	json_auto_t *submitted = turn_system_prompt(engine, &t, &e);
 	const struct ref_owner owner = {
 		.uid = (uint32_t)t.uid,
 		.session_id = t.sessionId,
@@ -135,10 +165,14 @@ static void instructions_fact(struct engine *engine, const char *turn_id, const 
 		ref_store(tx, &owner, said, strlen(said), ref);
 		json_object_set_new(json_object_get(refs, "instructions"), "ref", json_string(ref));
 	}
-	if (json_object_get(found, "files"))
-		json_object_set(json_object_get(refs, "instructions"), "files", json_object_get(found, "files"));
+	for (size_t i = 0; i < countof(members); i++)
+		if (json_object_get(found, members[i]))
+			json_object_set(json_object_get(refs, "instructions"), members[i],
+					json_object_get(found, members[i]));
+	/* An unreadable input fails the turn where its text is read; no other prompt is sent before that. */
+	json_object_set_new(refs, "systemPrompt", choose_prompt(submitted, found, &owner, tx));
 	EMIT(context_resolved, tx, turn_scope(&t), .refs = json_from_tree(refs),
-	     .omissions = json_from_strings(omissions, found ? 0 : 1), .missing = JSON_EMPTY_ARRAY);
+	     .omissions = json_from_strings(omissions, found ? 0 : countof(omissions)), .missing = JSON_EMPTY_ARRAY);
 }
 
 static void context_refused(struct engine *engine, const char *turn_id, const struct err *e, const char *data,

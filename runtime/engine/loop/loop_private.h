@@ -46,8 +46,8 @@ struct loop_wait {
 
 /* ---- loop_context.c ---- */
 
-/* The system prompt for the turn's thread; the same text for every request of it. */
-void loop_system_prompt(struct buf *ret);
+/* The system prompt: the same text for every request of the turn. A replacement that cannot be read is an error. */
+int loop_system_prompt(struct engine *engine, const struct turn_doc *t, struct buf *ret, struct err *e);
 /* What the model should know about where it runs, as an item; NULL = nothing. New reference. */
 json_t *loop_environment(struct engine *engine, const struct turn_doc *t);
 /* [{"name","description","schema"}], the tools that the turn may call. New reference. */

@@ -123,14 +123,16 @@ struct request_text {
 	uint64_t tokens; /* an estimate: four bytes are about one token */
 };
 
-static void text_init(struct request_text *x, struct engine *engine, const struct turn_doc *t,
-		      const struct loop_history *h, const struct loop_ask *ask)
+static int text_init(struct request_text *x, struct engine *engine, const struct turn_doc *t,
+		     const struct loop_history *h, const struct loop_ask *ask, struct err *e)
 {
 	*x = (struct request_text){ .tools = loop_tools(engine, t), .items = json_copy(h->items) };
 	json_array_extend(x->items, ask->items);
-	loop_system_prompt(&x->prompt);
+	if (loop_system_prompt(engine, t, &x->prompt, e) < 0)
+		return -1;
 	mem_auto char *items = json_dumps(x->items, JSON_COMPACT), *tools = json_dumps(x->tools, JSON_COMPACT);
 	x->tokens = (strlen(items) + strlen(tools) + x->prompt.len) / 4;
+	return 0;
 }
 
 static void text_done(struct request_text *x)
@@ -283,8 +285,10 @@ bool loop_request(struct engine *engine, const struct turn_doc *t, struct loop_h
 	bool sent = true;
 
 	id_make(ID_KIND_MODEL_REQUEST, id);
-	text_init(&x, engine, t, history, ask);
-	if (route(tx, t, id, ask, x.tokens, &c, &e) < 0) {
+	if (text_init(&x, engine, t, history, ask, &e) < 0) {
+		transaction_free(tx);
+		loop_fail(engine, t, "store", false, "the system prompt cannot be read: %s", e.message);
+	} else if (route(tx, t, id, ask, x.tokens, &c, &e) < 0) {
 		sent = !(c.category && strcmp(c.category, "context") == 0 && can_compact(ask));
 		if (sent) {
 			transaction_commit(tx); /* the facts say why no model was chosen */

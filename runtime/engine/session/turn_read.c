@@ -86,6 +86,11 @@ json_t *turn_input(struct engine *engine, const struct turn_doc *d, struct err *
 	return d->inputRef[0] ? read_stored_member(engine, d, "input", e) : json_array();
 }
 
+json_t *turn_system_prompt(struct engine *engine, const struct turn_doc *d, struct err *e)
+{
+	return d->inputRef[0] ? read_stored_member(engine, d, "systemPrompt", e) : NULL;
+}
+
 json_t *turn_part_merged(struct engine *engine, const struct turn_doc *d, const json_t *part)
 {
 	static const char *const members[] = { "cwd", "profile", "sandbox", "limits", "sandboxId" };

@@ -37,6 +37,8 @@ static inline bool turn_driven_by_client(const struct turn_doc *d) { return jval
 static inline bool turn_driven_by_loop(const struct turn_doc *d) { return jval_is_str(d->driver, "loop"); }
 struct scope turn_scope(const struct turn_doc *d);
 
+/* The system prompt that was submitted with the turn; NULL = none, or with e. New reference. */
+json_t *turn_system_prompt(struct engine *engine, const struct turn_doc *d, struct err *e);
 json_t *turn_input(struct engine *engine, const struct turn_doc *d, struct err *e); /* its parts; NULL with e */
 /*
  * A part of the input with the turn's options for cwd, profile, sandbox and limits as defaults. If `engine` is not

@@ -123,6 +123,8 @@ static int dump_input(const struct turn_request *r, struct turn_plan *p, struct 
 		json_object_set(kept, "env", env);
 		shown = tool_safe_arguments(r->options, &changed);
 	}
+	if (r->system_prompt)
+		json_object_set_new(kept, "systemPrompt", json_string(r->system_prompt));
 	return dump_json(kept, TURN_INPUT_MAX, "input", &p->input, e) < 0 ||
 			       dump_json(shown ? shown : r->options, OPTIONS_MAX, "options", &p->options, e) < 0
 		       ? -1
@@ -150,8 +152,12 @@ static int plan_turn(struct engine *engine, const struct turn_request *r, const 
 	p->driver = r->loop ? "\"loop\"" : p->texts ? "\"client\"" : "\"runtime\"";
 	if (r->loop && !p->texts)
 		return err_field(e, "input", "must have a text part: that is what the model is asked");
-	if (!r->loop && (r->model || r->loop_limits))
-		return err_field(e, r->model ? "model" : "limits", "needs driver loop");
+	if (!r->loop && (r->model || r->loop_limits || r->system_prompt))
+		return err_field(e,
+				 r->model         ? "model"
+				 : r->loop_limits ? "limits"
+						  : "systemPrompt",
+				 "needs driver loop");
 	p->model = r->model;
 	if (dump_json(r->loop_limits, OPTIONS_MAX, "limits", &p->loop_limits, e) < 0)
 		return -1;
