@@ -7,8 +7,10 @@
 #include "runtime/view/view.h"
 #include "supervisor/control/client.h"
 #include "supervisor/control/control_private.h"
+#include "supervisor/control/peer.h"
 #include "supervisor/control/rpc.h"
 #include "supervisor/control/subscription.h"
+#include "supervisor/host/config.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -246,6 +248,13 @@ struct store *call_store(const struct call *c) { return c->control->o.store; }
 struct engine *call_engine(const struct call *c) { return c->control->o.engine; }
 
 const struct config *call_config(const struct call *c) { return c->control->o.config; }
+
+bool call_may_approve(const struct call *c)
+{
+	uint32_t groups[PEER_GROUPS_MAX];
+	size_t n = peer_groups(c->caller.peer_fd, c->caller.gid, groups);
+	return config_may_approve(call_config(c), c->caller.uid, groups, n);
+}
 
 bool call_sees_all(const struct call *c) { return c->caller.uid == 0 || c->caller.uid == c->control->owner_uid; }
 

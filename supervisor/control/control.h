@@ -110,6 +110,7 @@ struct store *call_store(const struct call *c);
 struct engine *call_engine(const struct call *c);
 const struct config *call_config(const struct call *c);
 
+bool call_may_approve(const struct call *c); /* by its user or one of its groups (configuration: approvers) */
 /* A peer sees what belongs to its uid; root and the daemon's own uid see everything. */
 bool call_sees(const struct call *c, uint32_t uid);
 bool call_sees_all(const struct call *c);

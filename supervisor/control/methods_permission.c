@@ -50,7 +50,7 @@ int method_request_action(struct call *c, const struct request_action_params *p,
 /* The configuration's `approvers` limits which users may decide for others and for themselves. */
 static int check_approver(const struct call *c, const char *what, struct err *e)
 {
-	return config_may_approve(call_config(c), c->caller.uid, c->caller.gid)
+	return call_may_approve(c)
 		       ? 0
 		       : err_set(e, ERR_NOT_ALLOWED, "uid %u may not %s here (approvers)", c->caller.uid, what);
 }

@@ -27,7 +27,7 @@ static const struct session_rules_request *rules_of(const struct call *c, json_t
 	*ret = (struct session_rules_request){ .permissions = permissions };
 	if (c->caller.role < ROLE_OPERATOR)
 		ret->tightens = "an agent may only add rules that deny or ask";
-	else if (!config_may_approve(call_config(c), c->caller.uid, c->caller.gid))
+	else if (!call_may_approve(c))
 		ret->tightens =
 			"a user who may not answer actions here (approvers) may only add rules that deny or ask";
 	return ret->permissions ? ret : NULL;

@@ -42,6 +42,15 @@ int peer_read(int fd, struct peer *ret, struct err *e)
 	return 0;
 }
 
+size_t peer_groups(int fd, uint32_t gid, uint32_t ret[PEER_GROUPS_MAX])
+{
+	socklen_t size = (PEER_GROUPS_MAX - 1) * sizeof *ret;
+	ret[0] = gid;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, ret + 1, &size) < 0)
+		return 1;
+	return 1 + size / sizeof *ret;
+}
+
 /* The value of a line; NULL = no such line. */
 static const char *value_of(const char *text, const char *label)
 {

@@ -6,6 +6,7 @@
  */
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct err;
@@ -16,6 +17,9 @@ struct peer {
 };
 
 int peer_read(int fd, struct peer *ret, struct err *e);
+/* The peer's primary group, then its supplementary groups; returns how many. Those that cannot be read do not count. */
+#define PEER_GROUPS_MAX 1024
+size_t peer_groups(int fd, uint32_t gid, uint32_t ret[PEER_GROUPS_MAX]);
 
 /*
  * Rejects (ERR_NOT_ALLOWED) a peer inside a sandbox of any daemon: one in a pid namespace below the daemon's whose pid

@@ -40,15 +40,15 @@ void config_defaults(struct config *c)
 }
 
 /* Without a list every user may answer its own actions. */
-bool config_may_approve(const struct config *c, uint32_t uid, uint32_t gid)
+bool config_may_approve(const struct config *c, uint32_t uid, const uint32_t *gids, size_t ngids)
 {
 	if (!c->napprover_uids && !c->napprover_gids)
 		return true;
 	for (size_t i = 0; i < c->napprover_uids; i++)
 		if (c->approver_uids[i] == uid)
 			return true;
-	for (size_t i = 0; i < c->napprover_gids; i++)
-		if (c->approver_gids[i] == gid)
+	for (size_t i = 0; i < c->napprover_gids * ngids; i++)
+		if (c->approver_gids[i / ngids] == gids[i % ngids])
 			return true;
 	return false;
 }

@@ -49,11 +49,8 @@ struct config {
 };
 
 void config_defaults(struct config *c);
-/*
- * Whether this peer may answer actions: every operator, unless approvers are named. `gid` is the peer's primary group
- * as the kernel reports it for the connection; supplementary groups do not count.
- */
-bool config_may_approve(const struct config *c, uint32_t uid, uint32_t gid);
+/* Whether a user in these groups may answer actions: every operator, unless approvers are named. */
+bool config_may_approve(const struct config *c, uint32_t uid, const uint32_t *gids, size_t ngids);
 /* Keys that are not given get their defaults. *ret is untouched on failure. */
 int config_parse(const char *text, size_t len, struct config *ret, struct err *e);
 

@@ -1,7 +1,10 @@
 """Actions: something waits for a person, and nothing but an answer, its own time limit or the end of its turn ends that."""
 
+import json
+import os
+
 import harness
-from harness import until
+from harness import Skip, until
 
 
 def text(words):
@@ -110,6 +113,21 @@ def test_approvers_are_the_configurations():
         turn = rpc.call("submit_turn", input=[text("x")])
         asked = rpc.call("request_action", turnId=turn["turnId"], actionType="approval")
         rpc.fails("respond_action", {"actionId": asked["actionId"], "decision": "allow"}, code=-32003)
+
+
+def test_a_supplementary_group_may_approve():
+    """In the group that the configuration names, and not in it: the group is neither client's primary one."""
+    if os.geteuid() != 0:
+        raise Skip("takes root")
+    with harness.Home(config={"approvers": {"gids": [4242]}}) as home, home.rpc() as rpc:
+        turn = rpc.call("submit_turn", input=[text("x")])
+        asked = rpc.call("request_action", turnId=turn["turnId"], actionType="approval")
+        answer = "call", "respond_action", json.dumps({"actionId": asked["actionId"], "decision": "deny"})
+        stranger = home.cli_start(*answer, extra_groups=[4343])
+        assert b"approvers" in stranger.communicate()[1] and stranger.returncode != 0
+        member = home.cli_start(*answer, extra_groups=[4343, 4242])
+        assert member.communicate()[1] == b"" and member.returncode == 0
+        assert rpc.call("list_actions")["actions"][0]["decision"] == "deny"
 
 
 def test_time_is_over(home):
