@@ -84,7 +84,9 @@ static int write_turn_processes(struct store *s, const char *turn, struct jw *w,
 static int write_turn(struct store *s, const struct turn_doc *d, bool newest, struct jw *w, struct err *e)
 {
 	jw_obj(w);
-	view_write_members(w, &turn_schema, d, "turnId status statusReason");
+	view_write_members(w, &turn_schema, d, "turnId");
+	jw_kstr(w, "status", view_turn_status(s, d));
+	view_write_members(w, &turn_schema, d, "statusReason");
 	if (view_turn_rolled_back(s, d->threadId, d->turnId))
 		jw_kbool(w, "rolledBack", true);
 	view_write_members(w, &turn_schema, d, "source preview submittedAt startedAt completedAt outcome");
@@ -201,8 +203,14 @@ static int write_turns(struct store *s, const char *thread, const struct view_wi
 static int write_thread(struct store *s, const struct thread_doc *d, const struct view_window *win, struct jw *w,
 			uint64_t *updated, struct err *e)
 {
-	view_write_members(w, &thread_schema, d,
-			   "threadId status phase reason activeTurnId origin parentThreadId createdAt plan");
+	const char *phase;
+	const bool stale = view_thread_is_stale(s, d, &phase);
+
+	jw_kstr(w, "threadId", d->threadId);
+	jw_kstr(w, "status", stale ? "stale" : d->status);
+	view_write_word(w, "phase", phase ? phase : d->phase);
+	jw_kbool(w, "stale", stale);
+	view_write_members(w, &thread_schema, d, "reason activeTurnId origin parentThreadId createdAt plan");
 	if (d->updatedAt > *updated)
 		*updated = d->updatedAt;
 	if (write_turns(s, d->threadId, win, w, updated, e) < 0 || view_write_actions(s, d->threadId, w, e) < 0 ||
@@ -228,6 +236,8 @@ static int write_thread(struct store *s, const struct thread_doc *d, const struc
 static int write_threads(struct store *s, const struct view_ids *ids, struct jw *w, uint64_t *updated, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
+	const char *phase;
+	bool stale = false;
 
 	jw_karr(w, "threads");
 	for (size_t i = ids->n; i-- > 0;) {
@@ -248,10 +258,13 @@ static int write_threads(struct store *s, const struct view_ids *ids, struct jw 
 	for (size_t i = ids->n; i-- > 0;) {
 		struct thread_doc d;
 
-		if (view_read(s, &thread_schema, ids->id[i], &text, &d, e) == 0 && d.activeTurnId[0])
-			jw_str(w, d.threadId);
+		if (view_read(s, &thread_schema, ids->id[i], &text, &d, e) != 0 || !d.activeTurnId[0])
+			continue;
+		jw_str(w, d.threadId);
+		stale = stale || view_thread_is_stale(s, &d, &phase);
 	}
 	jw_arr_end(w);
+	jw_kbool(w, "stale", stale);
 	return 0;
 }
 
@@ -341,6 +354,7 @@ int view_session(struct store *s, uint32_t uid, const char *session_id, const st
 		return -1;
 	if (write_session_tail(s, &d, &w, e) < 0)
 		return -1;
+	jw_kbool(&w, "truncated", more > 0);
 	if (more)
 		jw_kstr(&w, "historyCursor", ids.id[ids.n - 1]);
 	jw_obj_end(&w);

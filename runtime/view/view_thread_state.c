@@ -1,10 +1,12 @@
 #include "runtime/view/view_thread_state.h"
 
+#include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 #include "runtime/event/event.h"
 #include "runtime/event/id.h"
 #include "runtime/store/store.h"
 #include "runtime/view/view_channel.h"
+#include "runtime/view/view_cost.h"
 #include "runtime/view/view_ids.h"
 #include "runtime/view/view_job.h"
 #include "runtime/view/view_write.h"
@@ -79,13 +81,83 @@ int view_write_artifact_refs(struct store *s, const char *session_id, const stru
 	return result < 0 ? -1 : 0;
 }
 
+/* ---- the status of a turn ---- */
+
+/* The newest open request of the turn, else the last one of the loop. 0 found, 1 none, −1. */
+static int read_request(struct store *s, const struct turn_doc *d, struct buf *text, struct model_request_doc *ret,
+			struct err *e)
+{
+	view_ids_auto struct view_ids open = VIEW_IDS_INIT;
+	char key[VIEW_REQUEST_KEY_MAX];
+
+	if (view_members(s, VIEW_TURN_OPEN_REQUEST, d->turnId, VIEW_NEWEST_FIRST, 1, &open, e) < 0)
+		return -1;
+	const char *id = open.n ? open.id[0] : d->lastRequestId;
+	if (!*id)
+		return 1;
+	view_model_request_key(d->sessionId, id, key);
+	return view_read(s, &model_request_schema, key, text, ret, e);
+}
+
+/* Phases that the runtime reports for a turn and that are statuses, too. */
+static const char *status_of_phase(const char *phase)
+{
+	static const char *const phases[] = { "stalled", "waiting_resource", "retrying", "preparing" };
+
+	for (size_t i = 0; i < countof(phases); i++)
+		if (strcmp(phase, phases[i]) == 0)
+			return phases[i];
+	return NULL;
+}
+
+const char *view_turn_status(struct store *s, const struct turn_doc *d)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct model_request_doc r;
+	struct err e = ERR_INIT;
+	const bool loop = jval_is_str(d->driver, "loop");
+
+	if (turn_doc_ended(d) || !d->startedAt || strcmp(d->status, "running") != 0)
+		return d->status;
+	const char *phase = status_of_phase(d->phase);
+	const int found = phase ? 1 : read_request(s, d, &text, &r, &e);
+	if (found < 0)
+		return "unknown";
+	if (found > 0)
+		return phase ? phase : loop && !d->lastRequestId[0] ? "preparing" : "running";
+	if (strcmp(r.status, "open") == 0)
+		return view_counted(r.deltas) ? "streaming" : jval_uint(r.attempt, 1) > 1 ? "retrying" : "running";
+	if (!loop || strcmp(r.status, "failed") != 0)
+		return "running";
+	return jval_is_str(r.category, "rate_limit") ? "waiting_resource" : "retrying";
+}
+
+bool view_thread_is_stale(struct store *s, const struct thread_doc *d, const char **ret_phase)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct turn_doc turn;
+	struct err e = ERR_INIT;
+
+	*ret_phase = NULL;
+	if (!d->activeTurnId[0] || view_read(s, &turn_schema, d->activeTurnId, &text, &turn, &e) != 0)
+		return false;
+	const char *status = view_turn_status(s, &turn);
+	/* `status` may point into the document on the stack. */
+	static const char *const fine[] = { "preparing", "streaming", "retrying", "waiting_resource", "stalled" };
+	for (size_t i = 0; i < countof(fine); i++)
+		if (strcmp(status, fine[i]) == 0)
+			*ret_phase = fine[i];
+	return strcmp(status, "stalled") == 0;
+}
+
 /* ---- what the newest turns say ---- */
 
 struct thread_state {
 	struct store *store;
 	struct jw *w;
-	struct buf stalled, lost, quota, traces; /* arrays of ids, without brackets */
-	size_t nstalled, nlost, nquota, turns, traced;
+	struct view_ids tasks;                                                    /* of the thread, the newest first */
+	struct buf stalled, lost, quota, ending, stale_tasks, lost_tasks, traces; /* arrays of ids, without brackets */
+	size_t turns, traced;
 	bool outcome, permission, profile, environment; /* written */
 };
 
@@ -110,8 +182,9 @@ static void write_once(struct jw *w, bool *done, const char *key, struct jval v)
 
 static void examine_turn(struct thread_state *t, const struct turn_doc *d)
 {
+	const char *status = view_turn_status(t->store, d);
 	const bool quota = jval_is_str(d->category, "quota") || jval_is_str(d->category, "budget") ||
-			   jval_is_str(d->category, "rate_limit");
+			   jval_is_str(d->category, "rate_limit") || strcmp(status, "waiting_resource") == 0;
 
 	if (!t->outcome && turn_doc_ended(d)) {
 		jw_kobj(t->w, "lastOutcome");
@@ -123,18 +196,14 @@ static void examine_turn(struct thread_state *t, const struct turn_doc *d)
 	write_once(t->w, &t->permission, "permissionState", d->permissionDecision);
 	write_once(t->w, &t->profile, "sandboxProfile", d->sandboxProfile);
 	write_once(t->w, &t->environment, "executionEnvironment", d->executionEnvironment);
-	if (strcmp(d->status, "stalled") == 0 || strcmp(d->phase, "stalled") == 0) {
+	if (strcmp(status, "stalled") == 0)
 		add_id(&t->stalled, d->turnId);
-		t->nstalled++;
-	}
-	if (strcmp(d->status, "lost") == 0) {
+	if (strcmp(status, "lost") == 0)
 		add_id(&t->lost, d->turnId);
-		t->nlost++;
-	}
-	if (quota) {
+	if (quota)
 		add_id(&t->quota, d->turnId);
-		t->nquota++;
-	}
+	if (!turn_doc_ended(d) && d->ending.type == JT_OBJECT)
+		add_id(&t->ending, d->turnId);
 	t->turns++;
 	if (d->traceId[0]) {
 		t->traced++;
@@ -172,19 +241,43 @@ static int write_active(struct thread_state *t, char (*live)[ID_SIZE], size_t nl
 	return 0;
 }
 
+static int examine_tasks(struct thread_state *t, const char *thread_id, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT;
+
+	if (view_members(t->store, VIEW_THREAD_TASK, thread_id, VIEW_NEWEST_FIRST, TASKS_EXAMINED, &t->tasks, e) < 0)
+		return -1;
+	for (size_t i = 0; i < t->tasks.n; i++) {
+		struct task_doc d;
+		int r = view_read(t->store, &task_schema, t->tasks.id[i], &text, &d, e);
+
+		if (r < 0)
+			return -1;
+		if (r == 0 && strcmp(d.status, "lost") == 0)
+			add_id(&t->lost_tasks, d.taskId);
+		if (r == 0 && strcmp(d.status, "stale") == 0)
+			add_id(&t->stale_tasks, d.taskId);
+	}
+	return 0;
+}
+
 /* Warnings are part of the thread's document; the rest is derived. */
 static void write_diagnostics(struct thread_state *t, const struct thread_doc *d, bool context_gap)
 {
+	const bool attention = t->stalled.len || t->lost.len || t->quota.len || t->stale_tasks.len ||
+			       t->lost_tasks.len || context_gap || d->warnings.type == JT_ARRAY;
+
 	jw_kobj(t->w, "diagnosticsSummary");
-	jw_kstr(t->w, "status",
-		t->nstalled || t->nlost || t->nquota || context_gap || d->warnings.type == JT_ARRAY ? "attention"
-												    : "ok");
+	jw_kstr(t->w, "status", attention ? "attention" : "ok");
 	jw_kuint(t->w, "warningCount", view_counted(d->warningCount));
 	if (d->warnings.type == JT_ARRAY)
 		view_write_json(t->w, "warnings", d->warnings);
 	write_list(t->w, "stalledTurns", &t->stalled);
 	write_list(t->w, "lostTurns", &t->lost);
 	write_list(t->w, "quotaBlockedTurns", &t->quota);
+	write_list(t->w, "interruptedTurns", &t->ending);
+	write_list(t->w, "stalledTasks", &t->stale_tasks);
+	write_list(t->w, "lostTasks", &t->lost_tasks);
 	jw_kbool(t->w, "contextGap", context_gap);
 	jw_kuint(t->w, "turnsExamined", t->turns);
 	jw_obj_end(t->w);
@@ -205,17 +298,13 @@ static void write_telemetry(struct thread_state *t)
 }
 
 /* Jobs of the thread's tasks. */
-static int write_jobs(struct store *s, const char *thread_id, struct jw *w, struct err *e)
+static int write_jobs(struct thread_state *t, struct err *e)
 {
-	view_ids_auto struct view_ids tasks = VIEW_IDS_INIT;
-
-	if (view_members(s, VIEW_THREAD_TASK, thread_id, VIEW_NEWEST_FIRST, TASKS_EXAMINED, &tasks, e) < 0)
-		return -1;
-	jw_karr(w, "jobs");
-	for (size_t i = 0; i < tasks.n; i++)
-		if (view_write_jobs_of_task(s, tasks.id[i], w, e) < 0)
+	jw_karr(t->w, "jobs");
+	for (size_t i = 0; i < t->tasks.n; i++)
+		if (view_write_jobs_of_task(t->store, t->tasks.id[i], t->w, e) < 0)
 			return -1;
-	jw_arr_end(w);
+	jw_arr_end(t->w);
 	return 0;
 }
 
@@ -225,7 +314,7 @@ int view_write_thread_state(struct store *s, const struct thread_doc *d, struct 
 	buf_auto struct buf text = BUF_INIT;
 	char live[TURNS_EXAMINED][ID_SIZE];
 	size_t nlive = 0;
-	struct thread_state t = { .store = s, .w = w };
+	struct thread_state t = { .store = s, .w = w, .tasks = VIEW_IDS_INIT };
 	struct session_doc session;
 	struct history_doc history;
 
@@ -249,9 +338,13 @@ int view_write_thread_state(struct store *s, const struct thread_doc *d, struct 
 		return -1;
 	bool failed = view_read(s, &history_schema, d->threadId, &text, &history, e) == 0 &&
 		      strcmp(history.compaction, "failed") == 0;
+	int r = examine_tasks(&t, d->threadId, e);
 	write_diagnostics(&t, d, failed);
 	write_telemetry(&t);
-	if (write_jobs(s, d->threadId, w, e) < 0)
+	if (r == 0)
+		r = write_jobs(&t, e);
+	view_ids_done(&t.tasks);
+	if (r < 0)
 		return -1;
 	jw_key(w, "channelSummary");
 	return view_channel_summary(s, d->sessionId, w, e);

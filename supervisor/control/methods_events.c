@@ -28,13 +28,14 @@
 static int check_expired(struct call *c, uint64_t after, uint64_t first)
 {
 	struct err e = ERR_INIT;
-	char data[64];
+	char data[96];
 
 	if (after + 1 >= first)
 		return 0;
 	err_set(&e, ERR_EXPIRED, "events up to %llu are no longer kept; the first one is %llu, but %llu was requested",
 		(unsigned long long)(first - 1), (unsigned long long)first, (unsigned long long)(after + 1));
-	int n = snprintf(data, sizeof data, "\"firstSequence\":%llu", (unsigned long long)first);
+	int n = snprintf(data, sizeof data, "\"firstSequence\":%llu,\"recoveryMode\":\"snapshot_then_events\"",
+			 (unsigned long long)first);
 	call_fail_data(c, &e, data, (size_t)n);
 	return CALL_PENDING;
 }

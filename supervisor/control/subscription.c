@@ -166,7 +166,7 @@ static void write_gap(struct subscription *s, struct buf *out)
 	buf_printf(out,
 		   "{\"jsonrpc\":\"2.0\",\"method\":\"event_gap\",\"params\":{\"subscriptionId\":\"%s\","
 		   "\"firstSequence\":%llu,"
-		   "\"lostAfter\":%llu,\"lostBefore\":%llu}}\n",
+		   "\"lostAfter\":%llu,\"lostBefore\":%llu,\"recoveryMode\":\"snapshot_then_events\"}}\n",
 		   s->id, (unsigned long long)first, (unsigned long long)s->cursor, (unsigned long long)first);
 	s->cursor = first - 1;
 }

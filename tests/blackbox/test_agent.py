@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -63,6 +64,9 @@ def test_a_model_answers(home):
             assert end["payload"]["summary"] == "It is five.", end
             texts = "".join(e["payload"].get("text", "") for e in events(rpc, turn, "model.delta"))
             assert texts == "It is five.", (dialect, texts)
+            assert "".join(e["payload"]["text"] for e in events(rpc, turn, "reasoning.delta")) == "counting", dialect
+            done = events(rpc, turn, "model.completed")[0]["payload"]
+            assert done["stopReason"] == "done" and done["usage"]["outputTokens"] and rpc.call("read_output", outputRef=done["rawRef"])["data"], done
             assert "what is the time?" in p.requests[0].texts[-1] and p.requests[0].key == KEY, p.requests[0].texts
             harness.validate(harness.event_validators(), rpc.events())
     assert KEY not in json.dumps(rpc_dump(home)), "the key is nowhere in the log"
@@ -158,6 +162,31 @@ def test_failures_are_retried_and_then_reported(home):
         end = ended(rpc, turn)
         assert end["type"] == "turn.failed" and end["payload"]["category"] == "model" and "authentication" in end["payload"]["message"], end
         assert KEY not in json.dumps(rpc.events())
+
+
+def test_the_status_of_a_turn_follows_its_requests(home):
+    def status(rpc, turn):
+        read = rpc.call("get_thread_read", threadId=turn["threadId"])
+        assert read["status"] == "running" and not read["stale"], read
+        return read["turns"][-1]["status"], read.get("phase"), turn["turnId"] in read["diagnosticsSummary"]["quotaBlockedTurns"]
+
+    with home.rpc() as rpc, model(home, rpc, [{"text": "slow " * 50, "gate_after": 4}], name="slow"):
+        home.kill_part("spawner", signal.SIGSTOP)
+        turn = submit(rpc, "go", model="slow")
+        prepared = status(rpc, turn)
+        home.kill_part("spawner", signal.SIGCONT)
+        assert prepared == ("preparing", "preparing", False), prepared
+        until("text arrives", lambda: status(rpc, turn) == ("streaming", "streaming", False))
+        rpc.call("interrupt_turn", turnId=turn["turnId"])
+        ended(rpc, turn)
+    for code, wanted in ((429, "waiting_resource"), (529, "retrying")):
+        with home.rpc() as rpc, model(home, rpc, [{"status": code, "retry_after": 100}], name=f"m{code}"):
+            turn = submit(rpc, "go", model=f"m{code}")
+            until(f"the answer to {code}", lambda: events(rpc, turn, "model.failed"))
+            assert status(rpc, turn) == (wanted, wanted, code == 429), status(rpc, turn)
+            rpc.call("interrupt_turn", turnId=turn["turnId"])
+            assert ended(rpc, turn)["status"] == "cancelled"
+            harness.validate(harness.snapshot_validators(), [rpc.call("get_session", sessionId=turn["sessionId"])])
 
 
 def test_another_model_is_used_when_one_fails(home):
@@ -305,6 +334,7 @@ def test_the_loop_survives_the_death_of_the_guard(home):
         home.start()
         with home.rpc() as again:
             completed(again, turn)
+            assert "waiting_resource" in [e["payload"]["phase"] for e in events(again, turn, "run.status")], "it waited for its user"
         assert open(os.path.join(home.work, "count")).read() == "x\ny\n", "no call ran twice, and the next one waited for a client"
         assert len(p.requests) == 2 and p.requests[1].results[0]["isError"] and not p.requests[1].results[1]["isError"], p.requests[1].results
 
@@ -324,6 +354,7 @@ def test_the_instruction_files_are_part_of_the_conversation(home):
         assert said.index("Be brief.") < said.index("Use tabs."), said
         found = [e["payload"]["refs"]["instructions"] for e in events(rpc, turn, "context.resolved") if "instructions" in e["payload"]["refs"]]
         assert [os.path.basename(f["path"]) for f in found[0]["files"]] == ["AGENTS.md", "CLAUDE.md"], found
+        assert events(rpc, turn, "context.resolved")[0]["payload"]["refs"]["policy"] == {"mode": "default", "files": []}, events(rpc, turn, "context.resolved")
         completed(rpc, submit(rpc, "again", sessionId=turn["sessionId"], options=options))
         assert str(p.requests[1].texts).count("Be brief.") == 1, "the same instructions are sent once"
 

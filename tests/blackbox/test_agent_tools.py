@@ -89,7 +89,11 @@ def test_a_plan_is_in_the_thread(home):
     steps = [{"step": "read", "status": "completed"}, {"step": "write", "status": "in_progress"}]
     with home.rpc() as rpc:
         turn = open_turn(rpc, home)
+        rpc.call("subscribe_events", items=True, types=["item.*"], turnId=turn["turnId"])
         done = rpc.call("invoke_tool", turnId=turn["turnId"], toolName="update_plan", arguments={"steps": steps, "explanation": "why"})
+        while (item := rpc.event()["payload"]["item"])["kind"] != "todo_list":
+            pass
+        assert item["steps"] == steps, item
         assert done["status"] == "completed" and "processId" not in done and result(rpc, done) == {"steps": steps}, done
         assert rpc.call("get_thread_read", threadId=turn["threadId"])["plan"] == steps
         told = [e for e in rpc.events() if e["type"] == "plan.updated"]

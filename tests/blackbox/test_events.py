@@ -272,6 +272,7 @@ def test_expired_after_prune(home):
         error = rpc.fails("list_events", {"afterSequence": 0}, code=-32013)
         assert error.data["category"] == "sequence_expired", error.data
         error = rpc.fails("subscribe_events", {"afterSequence": first - 2}, code=-32013)
+        assert error.data["firstSequence"] == first and error.data["recoveryMode"] == "snapshot_then_events", error.data
         with home.rpc() as sub:
             sub.call("subscribe_events", afterSequence=first - 1)
             model = Model(first - 1)

@@ -64,6 +64,10 @@ def test_a_thread_says_how_it_stands(home):
         assert thread["permissionMode"] == "on_request" and thread["permissionState"]["decision"] == "allow" and thread["sandboxProfile"], thread
         assert thread["diagnosticsSummary"]["status"] == "ok" and thread["telemetrySummary"]["joinStatus"] == "missing_correlation", thread
         assert thread["jobs"] == [] and thread["channelSummary"] == {"channels": []}, thread
+        task = rpc.call("create_task", objective="x", heartbeatMs=100, **ids)["taskId"]
+        with home.rpc() as worker:
+            worker.call("start_task", taskId=task)
+        harness.until("its worker is lost", lambda: rpc.call("get_thread_read", threadId=ids["threadId"])["diagnosticsSummary"]["lostTasks"] == [task])
         session = rpc.call("get_session", sessionId=ids["sessionId"])
         assert session["artifactRefs"] == thread["artifactRefs"], session
         rpc.call("get_snapshot", kind="permission_sandbox_summary", sessionId=ids["sessionId"])

@@ -230,6 +230,7 @@ def test_old_sessions(home):
             while True:
                 page = rpc.call("get_session", sessionId=session["sessionId"], window=window)
                 seen = [t["threadId"] for t in page["threads"]] + seen
+                assert page["truncated"] == ("historyCursor" in page) and page["stale"] is False, page
                 if "historyCursor" not in page:
                     break
                 window = {"limit": 5, "before": page["historyCursor"]}

@@ -444,12 +444,27 @@ static void answered(struct engine *engine, const struct turn_doc *t, const stru
 
 /* ---- the module ---- */
 
+static void phase_fact(struct engine *engine, const struct turn_doc *t, const char *phase, const char *title)
+{
+	struct transaction *tx = transaction_new_internal(engine);
+
+	EMIT(run_status, tx, turn_scope(t), .envelope.phase = phase, .phase = phase, .title = title);
+	transaction_commit(tx);
+}
+
 /* True: nothing can be started in the name of the turn's user yet. loop_client_connected continues. */
 static bool held(struct engine *engine, const struct turn_doc *t)
 {
-	if (engine->o.ports->find_peer(engine->o.host, (uint32_t)t->uid) >= 0)
+	const bool waits = strcmp(t->phase, "waiting_resource") == 0;
+
+	if (engine->o.ports->find_peer(engine->o.host, (uint32_t)t->uid) >= 0) {
+		if (waits)
+			phase_fact(engine, t, "running", "a client of its user has connected");
 		return false;
+	}
 	strmap_put(&engine->loop->held, t->turnId, engine->loop);
+	if (!waits)
+		phase_fact(engine, t, "waiting_resource", "no client of its user has connected since the restart");
 	return true;
 }
 

@@ -6,6 +6,7 @@
 #include "runtime/base/hash.h"
 #include "runtime/engine/action/action.h"
 #include "runtime/engine/call/tool_call.h"
+#include "runtime/engine/policy/policy_lookup.h"
 #include "runtime/engine/policy/sandbox_setup.h"
 #include "runtime/engine/process/process.h"
 #include "runtime/engine/process/start_spec.h"
@@ -63,6 +64,21 @@ static void environment_facts(struct engine *engine, const struct turn_doc *d, s
 	jw_obj_end(w);
 }
 
+/* The mode at the start, and the host's and the daemon's files; permission.evaluated names the rules of each decision.
+ */
+static void policy_facts(struct engine *engine, const struct turn_doc *d, struct jw *refs)
+{
+	const struct policy_rules *rules = engine->rules;
+
+	jw_kobj(refs, "policy");
+	jw_kstr(refs, "mode", permission_mode_name(permission_mode_of(engine, d->sessionId)));
+	jw_karr(refs, "files");
+	for (size_t i = 0; rules && i < rules->nfiles; i++)
+		jw_str(refs, rules->files[i]);
+	jw_arr_end(refs);
+	jw_obj_end(refs);
+}
+
 void turn_start_facts(struct engine *engine, const struct turn_doc *d, bool from_queue, const char *hook_context,
 		      struct transaction *tx)
 {
@@ -77,6 +93,7 @@ void turn_start_facts(struct engine *engine, const struct turn_doc *d, bool from
 
 	jw_obj(&r);
 	environment_facts(engine, d, &w, &r);
+	policy_facts(engine, d, &r);
 	EMIT(turn_started, tx, s, .envelope.status = "running", .driver = driver, .fromQueue = from_queue,
 	     .executionEnvironment = json_from_buf(&environment));
 	/* The context that hooks added to this turn ("[]" = none) and at the start of the session. */

@@ -50,6 +50,27 @@ START_TEST(fine_statuses_become_the_small_ones)
 }
 END_TEST
 
+START_TEST(a_thread_is_stale_while_its_turn_is_stalled)
+{
+	const struct ids ids = { .session = S1, .thread = T1, .turn = U1 };
+	buf_auto struct buf thread = BUF_INIT, session = BUF_INIT, again = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	put_start();
+	put(EVENT_RUN_STATUS, ids, NULL, "{\"phase\":\"stalled\"}");
+	ck_assert_int_eq(view_thread(store, 1000, T1, NULL, &thread, &e), 0);
+	is_text(value_of(&thread), "status", "stale");
+	is_text(value_of(&thread), "phase", "stalled");
+	is_text(element(jval_get(value_of(&thread), "turns"), 0), "status", "stalled");
+	ck_assert(jval_is_str(element(jval_path(value_of(&thread), "diagnosticsSummary.stalledTurns"), 0), U1));
+	ck_assert_int_eq(view_session(store, 1000, S1, NULL, &session, &e), 0);
+	ck_assert(jval_bool(jval_get(value_of(&session), "stale"), false));
+	put(EVENT_RUN_STATUS, ids, NULL, "{\"phase\":\"running\"}");
+	ck_assert_int_eq(view_thread(store, 1000, T1, NULL, &again, &e), 0);
+	is_text(value_of(&again), "status", "running");
+}
+END_TEST
+
 /* ---- stores from before turns had a number ---- */
 
 static int fold_of_version_4(struct models *m, const struct event_view *ev, struct err *e)
@@ -146,5 +167,6 @@ END_TEST
 int main(void)
 {
 	return VIEW_SUITE("view_thread", { a_thread_follows_its_turn }, { fine_statuses_become_the_small_ones, 6 },
+			  { a_thread_is_stale_while_its_turn_is_stalled },
 			  { turns_whose_submission_was_removed_before_the_upgrade_are_the_oldest });
 }
