@@ -155,8 +155,8 @@ bool view_thread_is_stale(struct store *s, const struct thread_doc *d, const cha
 struct thread_state {
 	struct store *store;
 	struct jw *w;
-	struct view_ids tasks;                                                    /* of the thread, the newest first */
-	struct buf stalled, lost, quota, ending, stale_tasks, lost_tasks, traces; /* arrays of ids, without brackets */
+	struct view_ids tasks;                                       /* of the thread, the newest first */
+	struct buf stalled, lost, quota, ending, lost_tasks, traces; /* arrays of ids, without brackets */
 	size_t turns, traced;
 	bool outcome, permission, profile, environment; /* written */
 };
@@ -255,8 +255,6 @@ static int examine_tasks(struct thread_state *t, const char *thread_id, struct e
 			return -1;
 		if (r == 0 && strcmp(d.status, "lost") == 0)
 			add_id(&t->lost_tasks, d.taskId);
-		if (r == 0 && strcmp(d.status, "stale") == 0)
-			add_id(&t->stale_tasks, d.taskId);
 	}
 	return 0;
 }
@@ -264,8 +262,8 @@ static int examine_tasks(struct thread_state *t, const char *thread_id, struct e
 /* Warnings are part of the thread's document; the rest is derived. */
 static void write_diagnostics(struct thread_state *t, const struct thread_doc *d, bool context_gap)
 {
-	const bool attention = t->stalled.len || t->lost.len || t->quota.len || t->stale_tasks.len ||
-			       t->lost_tasks.len || context_gap || d->warnings.type == JT_ARRAY;
+	const bool attention = t->stalled.len || t->lost.len || t->quota.len || t->lost_tasks.len || context_gap ||
+			       d->warnings.type == JT_ARRAY;
 
 	jw_kobj(t->w, "diagnosticsSummary");
 	jw_kstr(t->w, "status", attention ? "attention" : "ok");
@@ -276,7 +274,6 @@ static void write_diagnostics(struct thread_state *t, const struct thread_doc *d
 	write_list(t->w, "lostTurns", &t->lost);
 	write_list(t->w, "quotaBlockedTurns", &t->quota);
 	write_list(t->w, "interruptedTurns", &t->ending);
-	write_list(t->w, "stalledTasks", &t->stale_tasks);
 	write_list(t->w, "lostTasks", &t->lost_tasks);
 	jw_kbool(t->w, "contextGap", context_gap);
 	jw_kuint(t->w, "turnsExamined", t->turns);

@@ -69,7 +69,12 @@ def test_a_thread_says_how_it_stands(home):
             worker.call("start_task", taskId=task)
         harness.until("its worker is lost", lambda: rpc.call("get_thread_read", threadId=ids["threadId"])["diagnosticsSummary"]["lostTasks"] == [task])
         session = rpc.call("get_session", sessionId=ids["sessionId"])
-        assert session["artifactRefs"] == thread["artifactRefs"], session
+        assert session["artifactRefs"] == thread["artifactRefs"] and ids["threadId"] in session["activeThreadIds"], session
+        other = rpc.call("create_task", objective="y", **ids)["taskId"]
+        job = rpc.call("create_job", items=[{"input": "a"}], taskId=other)["jobId"]
+        channel = rpc.call("connect_channel", transport="json_rpc", peerRole="client", sessionId=ids["sessionId"])["channelId"]
+        thread = rpc.call("get_thread_read", threadId=ids["threadId"])
+        assert [j["jobId"] for j in thread["jobs"]] == [job] and [c["channelId"] for c in thread["channelSummary"]["channels"]] == [channel], thread
         rpc.call("get_snapshot", kind="permission_sandbox_summary", sessionId=ids["sessionId"])
     home.stop(signal.SIGKILL)
     home.start()
