@@ -42,6 +42,7 @@ struct agent {
 	bool in_line;     /* text without a final newline was printed */
 	struct buf usage; /* of the turn, JSON */
 	char status[32], category[32], message[512];
+	char *model;                    /* chosen with /model; NULL = that of --model */
 	struct buf system_prompt;       /* --system-prompt; empty = none */
 	char sandbox_id[ID_LOOKUP_MAX]; /* --cow: the sandbox with the changes */
 	struct question {
@@ -58,7 +59,6 @@ struct agent {
 };
 
 static volatile sig_atomic_t interrupts;
-
 static void on_interrupt(int sig) { interrupts++; }
 
 /* ---- showing events ---- */
@@ -71,9 +71,7 @@ static void end_line(struct agent *a)
 }
 
 /* A line about what happens, on stderr: stdout has only the answer. */
-static void note(struct agent *a, enum format_colour colour, const char *fmt, ...)
-	__attribute__((format(printf, 3, 4)));
-static void note(struct agent *a, enum format_colour colour, const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static void note(struct agent *a, enum format_colour colour, const char *fmt, ...)
 {
 	buf_auto struct buf safe = BUF_INIT, out = BUF_INIT;
 	va_list ap;
@@ -262,14 +260,18 @@ static void interrupt_turn(struct agent *a)
 /* A line from the terminal. Keys that were pressed before the question do not answer it. −1: none. */
 static int read_answer(struct agent *a, const char *prompt, const char *choices, char line[ANSWER_MAX])
 {
+	struct pollfd p = { .fd = a->terminal, .events = POLLIN };
 	buf_auto struct buf out = BUF_INIT;
+	sigset_t mask;
 
 	end_line(a);
 	text_sanitize(prompt, strlen(prompt), &out);
 	buf_printf(&out, "\n%s", choices);
 	(void)tcflush(a->terminal, TCIFLUSH);
 	(void)fd_write_all(a->terminal, out.data, out.len);
-	ssize_t n = read(a->terminal, line, ANSWER_MAX - 1);
+	sigprocmask(SIG_BLOCK, NULL, &mask);
+	sigdelset(&mask, SIGINT); /* blocked outside of ppoll */
+	ssize_t n = ppoll(&p, 1, NULL, &mask) < 0 ? -1 : read(a->terminal, line, ANSWER_MAX - 1);
 	if (n <= 0) /* Ctrl-C or end of input */
 		return -1;
 	line[n] = '\0';
@@ -344,7 +346,7 @@ static int follow_turn(struct agent *a, uint64_t after)
 	while (!a->ended && !status) {
 		struct pollfd p;
 		int timeout = remote_prepare_poll(r, true, &p);
-
+		timeout = a->nquestions ? 0 : timeout; /* a question is still open, and no event will say so again */
 		/* SIGINT is blocked outside of ppoll, so that none is missed. */
 		const struct timespec wait = { timeout / 1000, timeout % 1000 * 1000000L };
 		if (ppoll(&p, 1, timeout < 0 ? NULL : &wait, &unblocked) < 0)
@@ -409,7 +411,7 @@ static int submit(struct agent *a, const char *prompt, uint64_t *ret_sequence)
 	if (a->session_id[0])
 		jw_kstr(&q.w, "sessionId", a->session_id);
 	jw_kstr(&q.w, "driver", "loop");
-	jw_kopt(&q.w, "model", opts_get(&c->opts, OPT_agent_MODEL));
+	jw_kopt(&q.w, "model", a->model ? a->model : opts_get(&c->opts, OPT_agent_MODEL));
 	if (a->system_prompt.len)
 		jw_kstrn(&q.w, "systemPrompt", a->system_prompt.data, a->system_prompt.len);
 	write_limits(c, &q.w);
@@ -507,6 +509,71 @@ static void show_changes_hint(const struct agent *a)
 		cli_hint("the changes are in a copy: bailiff diff %s, then bailiff apply or discard it", a->sandbox_id);
 }
 
+static void show_session(struct agent *a, const char *argument)
+{
+	note(a, FORMAT_PLAIN, "session %s", a->session_id[0] ? a->session_id : "(none yet)");
+}
+
+/* The sandbox of --cow stays with the session that it belongs to. */
+static void begin_session(struct agent *a, const char *argument)
+{
+	show_changes_hint(a);
+	a->session_id[0] = a->sandbox_id[0] = '\0';
+	note(a, FORMAT_PLAIN, "the next prompt begins a new session");
+}
+
+/* The daemon checks the name with the next turn. */
+static void choose_model(struct agent *a, const char *argument)
+{
+	if (*argument) {
+		free(a->model);
+		a->model = mem_strdup(argument);
+	}
+	const char *name = a->model ? a->model : opts_get(&a->cli->opts, OPT_agent_MODEL);
+	note(a, FORMAT_PLAIN, "model %s", name ? name : "(the default one)");
+}
+
+static const struct {
+	const char *name, *argument, *help;
+	void (*run)(struct agent *a, const char *argument); /* NULL: run_command does it */
+} commands[] = {
+	{ "/help", "", "lists these commands; anything else goes to the model", NULL },
+	{ "/model", " [NAME]", "shows the model, or chooses another one", choose_model },
+	{ "/session", "", "shows the session", show_session },
+	{ "/new", "", "begins a new session", begin_session },
+	{ "/quit", "", "ends, like the end of input; the session can be resumed", NULL },
+};
+
+/* A slash and lower-case letters alone; a path goes to the model. */
+static bool is_command(const char *line)
+{
+	const size_t n = 1 + strspn(line + 1, "abcdefghijklmnopqrstuvwxyz");
+
+	return line[0] == '/' && n > 1 && (line[n] == '\0' || line[n] == ' ');
+}
+
+/* False: the conversation ends. */
+static bool run_command(struct agent *a, const char *line)
+{
+	const int n = (int)strcspn(line, " ");
+	const bool help = n == 5 && strncmp(line, "/help", 5) == 0;
+	bool known = help;
+
+	for (size_t i = 0; i < countof(commands); i++) {
+		if (help)
+			note(a, FORMAT_PLAIN, "%s%s  %s", commands[i].name, commands[i].argument, commands[i].help);
+		if (help || strncmp(commands[i].name, line, (size_t)n) != 0 || commands[i].name[n])
+			continue;
+		if (!commands[i].run)
+			return false;
+		commands[i].run(a, line + n + strspn(line + n, " "));
+		known = true;
+	}
+	if (!known)
+		note(a, FORMAT_YELLOW, "%.*s is not a command; /help lists them", n, line);
+	return true;
+}
+
 /* Reads prompts from the terminal until the end of input. */
 static int converse(struct agent *a)
 {
@@ -524,15 +591,9 @@ static int converse(struct agent *a)
 			line[--n] = '\0';
 		if (!n)
 			continue;
-		if (strcmp(line, "/quit") == 0 || strcmp(line, "/exit") == 0)
-			break;
-		if (strcmp(line, "/help") == 0) {
-			note(a, FORMAT_PLAIN,
-			     "/quit ends; /session shows the session; anything else goes to the model");
-			continue;
-		}
-		if (strcmp(line, "/session") == 0) {
-			note(a, FORMAT_PLAIN, "session %s", a->session_id[0] ? a->session_id : "(none yet)");
+		if (is_command(line)) {
+			if (!run_command(a, line))
+				break;
 			continue;
 		}
 		status = run_turn(a, line);
@@ -547,6 +608,22 @@ static int converse(struct agent *a)
 
 static bool is_session_id(const char *s) { return strncmp(s, "sess_", 5) == 0 && !strchr(s, ' '); }
 
+/* A whole file of text. 0, or the exit status. */
+static int read_text(int fd, const char *name, size_t most, struct buf *ret)
+{
+	char *at = buf_reserve(ret, most + 1);
+	const ssize_t n = fd < 0 ? -1 : fd_read_all(fd, at, most + 1);
+	const char *problem = n < 0 ? strerror(errno) : memchr(at, 0, (size_t)n) ? "not a text" : NULL;
+
+	if (!problem && (size_t)n <= most) {
+		buf_extend(ret, (size_t)n);
+		return 0;
+	}
+	cli_error("%s: %s", name,
+		  problem ? problem : "larger than what is accepted (a prompt 1 MiB, a system prompt 64 KiB)");
+	return EXIT_FAILED;
+}
+
 /* The prompt: the arguments, or stdin if it is not a terminal. 0, or the exit status. */
 static int read_prompt(struct cli *c, struct buf *ret)
 {
@@ -556,37 +633,16 @@ static int read_prompt(struct cli *c, struct buf *ret)
 		buf_printf(ret, "%s%s", ret->len ? " " : "", c->opts.args[i]);
 	if (ret->len || isatty(STDIN_FILENO))
 		return 0;
-	char *at = buf_reserve(ret, PROMPT_MAX + 1);
-	ssize_t n = fd_read_all(STDIN_FILENO, at, PROMPT_MAX + 1);
-	if (n < 0 || n > (ssize_t)PROMPT_MAX) {
-		cli_error("stdin: %s", n < 0 ? strerror(errno) : "the prompt is larger than 1 MiB");
-		return EXIT_FAILED;
-	}
-	buf_extend(ret, (size_t)n);
-	return 0;
+	return read_text(STDIN_FILENO, "stdin", PROMPT_MAX, ret);
 }
 
 /* --system-prompt. 0, or the exit status. */
 static int read_system_prompt(struct cli *c, struct buf *ret)
 {
 	const char *path = opts_get(&c->opts, OPT_agent_SYSTEM_PROMPT);
+	fd_auto int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
 
-	if (!path)
-		return 0;
-	fd_auto int fd = open(path, O_RDONLY | O_CLOEXEC);
-	char *at = buf_reserve(ret, SYSTEM_PROMPT_MAX + 1);
-	ssize_t n = fd < 0 ? -1 : fd_read_all(fd, at, SYSTEM_PROMPT_MAX + 1);
-	const char *problem = n < 0                                                         ? strerror(errno)
-			      : n == 0                                                      ? "the file is empty"
-			      : n > (ssize_t)SYSTEM_PROMPT_MAX                              ? "larger than 64 KiB"
-			      : memchr(at, 0, (size_t)n) || !text_utf8_valid(at, (size_t)n) ? "not UTF-8 text"
-											    : NULL;
-	if (problem) {
-		cli_error("--system-prompt %s: %s", path, problem);
-		return EXIT_FAILED;
-	}
-	buf_extend(ret, (size_t)n);
-	return 0;
+	return path ? read_text(fd, path, SYSTEM_PROMPT_MAX, ret) : 0;
 }
 
 /* --resume: the session that is the first argument, or the newest one. */
@@ -633,11 +689,11 @@ int cmd_agent(struct cli *c)
 	sigaction(SIGINT, &catch, NULL);
 	status = prompt.len ? run_turn(&a, buf_cstr(&prompt)) : converse(&a);
 	show_changes_hint(&a);
-	if (a.terminal >= 0)
-		close(a.terminal);
+	fd_close(&a.terminal);
 	buf_done(&a.text);
 	buf_done(&a.usage);
 	buf_done(&a.system_prompt);
+	free(a.model);
 	while (a.nquestions)
 		free(a.question[--a.nquestions].prompt);
 	return status;

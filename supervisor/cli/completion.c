@@ -155,6 +155,8 @@ static const struct id_kind_row profiles = {
 	.method = "get_sandbox", .list = "profiles", .member = "name", .filter = "\"profile\":\"host\",\"cwd\":\"/\""
 };
 
+static const struct id_kind_row models = { .method = "list_models", .list = "models", .member = "name", .filter = "" };
+
 #define NO_WORDS            \
 	{                   \
 		SOURCE_NONE \
@@ -190,6 +192,7 @@ static const struct {
 	struct source source;
 } option_values[] = {
 	{ "profile", LISTING(profiles) },
+	{ "model", LISTING(models) },
 	{ "in", IDS(ID_SANDBOX) },
 	{ "session", IDS(ID_SESSION) },
 	{ "task", IDS(ID_TASK) },
@@ -232,6 +235,9 @@ static const struct {
 	{ "session", "update", 0, IDS(ID_SESSION) },
 	{ "approve", NULL, 0, IDS(ID_PENDING) },
 	{ "deny", NULL, 0, IDS(ID_PENDING) },
+	{ "model", "show", 0, LISTING(models) },
+	{ "model", "test", 0, LISTING(models) },
+	{ "model", "remove", 0, LISTING(models) },
 	{ "policy", "check", 0, COMMANDS },
 	{ "policy", "lint", 0, FILES },
 	{ "policy", "explain", 0, IDS(ID_PENDING) },

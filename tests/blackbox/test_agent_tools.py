@@ -5,11 +5,13 @@ import fcntl
 import json
 import os
 import pty
+import select
 import signal
 import termios
 
 import harness
 from test_agent import call as tool, completed, model, submit
+from test_policy import Policed
 from test_tool import call, ended, open_turn, result, turn_of, valid
 
 
@@ -192,23 +194,84 @@ def test_a_model_edits_searches_plans_and_asks(home):
         valid(home, rpc)
 
 
+class Terminal:
+    """`bailiff agent` on a terminal of its own."""
+
+    def __init__(self, home, *args):
+        self.ours, theirs = pty.openpty()
+        self.agent = home.cli_start("agent", *args, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+                                    preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        os.close(theirs)
+        self.seen = b""
+
+    def read(self):
+        assert select.select([self.ours], [], [], harness.PATIENCE)[0], ("nothing more is shown", self.seen)
+        return os.read(self.ours, 4096)
+
+    def expect(self, text):
+        """Everything up to this text, which has to come; what follows it is for the next call."""
+        while text not in self.seen:
+            self.seen += self.read()
+        before, _, self.seen = self.seen.partition(text)
+        return before
+
+    def type(self, text):
+        os.write(self.ours, text.encode())
+
+    def end(self):
+        """The rest of the output, and the exit status."""
+        with contextlib.suppress(OSError):      # the end of the terminal
+            while part := self.read():
+                self.seen += part
+        os.close(self.ours)
+        return self.seen, self.agent.wait(harness.PATIENCE)
+
+
+def test_an_approval_is_asked_on_the_terminal():
+    with Policed({"permissions": {"ask": ["Bash(touch:*)"]}}) as home:
+        for answers, second, made, status in ((("maybe", "y", "n"), "more", ["made"], 0), (("s",), "made", ["made"], 0), (("n", "no"), "more", [], 0),
+                                              (("\x03",), "more", [], 130)):
+            script = [{"calls": [tool("shell", command="touch made"), tool("shell", command="touch " + second)]}, {"text": "Finished."}]
+            for name in ("made", "more"):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(os.path.join(home.work, name))
+            with home.rpc() as rpc, model(home, rpc, script):
+                t = Terminal(home, "go")
+                for answer in answers:
+                    assert b"touch" in t.expect(b"[n]o: "), answer
+                    t.type(answer if answer == "\x03" else answer + "\n")
+                seen, ended = t.end()
+                assert ended == status and (b"Finished." in seen) == (status == 0), (answers, ended, seen)
+                assert [n for n in ("made", "more") if os.path.exists(os.path.join(home.work, n))] == made, (answers, seen)
+
+
+def test_the_prompt_has_commands(home):
+    with home.rpc() as rpc, model(home, rpc, ["One.", "Two."], name="first") as p, model(home, rpc, ["Three."], name="second") as q:
+        t = Terminal(home)
+        t.expect(b"> ")
+        for line, shown in (("/help", b"/session  shows the session"), ("/model", b"(the default one)"), ("/session", b"(none yet)"), ("/nonsense x", b"is not a command"),
+                            ("one", b"One."), ("/session", b"session sess_"), ("/etc/passwd is a file", b"Two."), ("/new", b"new session"), ("/model second", b"model second"),
+                            ("three", b"Three.")):
+            t.type(line + "\n")
+            t.expect(shown)
+            t.expect(b"> ")
+        t.type("/quit\n")
+        assert t.end()[1] == 0
+        assert "/etc/passwd is a file" in str(p.requests[1].texts) and "one" in str(p.requests[1].texts), p.requests[1].texts
+        assert "one" not in q.requests[0].texts, "a new session"
+        for words in (("agent", "--model", ""), ("model", "show", "")):
+            assert set(home.cli("completion", "words", *words).text.split()) == {"first", "second"}, words
+
+
 def test_a_question_is_answered_on_the_terminal(home):
     script = [{"calls": [tool("ask_user", question="Which one?", options=["left", "right"])]}, {"text": "Thanks."}]
     with home.rpc() as rpc, model(home, rpc, script) as p:
-        ours, theirs = pty.openpty()
-        agent = home.cli_start("agent", "go", stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
-                               preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
-        os.close(theirs)
-        seen = b""
-        while b"declines) > " not in seen:
-            seen += os.read(ours, 4096)
-        assert b"Which one?" in seen and b"2. right" in seen, seen
-        os.write(ours, "die linke, bitte\n".encode())
-        with contextlib.suppress(OSError):      # the end of the terminal
-            while part := os.read(ours, 4096):
-                seen += part
-        os.close(ours)
-        assert agent.wait(harness.PATIENCE) == 0 and b"Thanks." in seen, seen
+        t = Terminal(home, "go")
+        asked = t.expect(b"declines) > ")
+        assert b"Which one?" in asked and b"2. right" in asked, asked
+        t.type("die linke, bitte\n")
+        seen, status = t.end()
+        assert status == 0 and b"Thanks." in seen, seen
         assert "die linke, bitte" in str(p.requests[1].results), p.requests[1].results
     with home.rpc() as rpc, model(home, rpc, script):
         assert b"needs an answer: Which one?" in home.cli("agent", "-p", "go", status=3).err
