@@ -9,6 +9,7 @@ import select
 import signal
 import termios
 
+import agent_run
 import harness
 from test_agent import call as tool, completed, model, submit
 from test_policy import Policed
@@ -275,6 +276,12 @@ def test_a_question_is_answered_on_the_terminal(home):
         assert "die linke, bitte" in str(p.requests[1].results), p.requests[1].results
     with home.rpc() as rpc, model(home, rpc, script):
         assert b"needs an answer: Which one?" in home.cli("agent", "-p", "go", status=3).err
+
+
+def test_the_recording_in_the_documentation_is_current():
+    with open(agent_run.DOCUMENT) as f:
+        written, = agent_run.PLACE.findall(f.read())
+    assert written == agent_run.record(), "run tests/blackbox/agent_run.py --write"
 
 
 if __name__ == "__main__":
