@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 """The figures of docs/performance.md, measured together in one run.
 
-    bench.py BUILD [spawn] [cost] [threads] [shell] [output] [foreground] [events] [terminal] [session] [store] [growth]
+    bench.py BUILD [spawn] [cost] [floor] [threads] [shell] [output] [foreground] [events] [terminal] [session] [store] [growth]
 
 spawn   spawn to exit of /bin/true: vfork+exec, bwrap and unshare where installed, and bailiff over its socket, by profile
 cost    CPU time per command: bailiff (all of its processes and the command), posix_spawn and bwrap; commands/s with 8 clients; what an idle daemon keeps
+floor   CPU time of a minimal sandbox, by stage: the lower bound of cost
 threads  CPU time of the runtime's threads for COMMANDS times /bin/true
 output  1 GiB of output: bailiff against `cmd > file`, and the runtime's peak memory
 shell   `bailiff run -- true` and `bwrap … true`, both from a shell, without other load and next to LOAD (8) busy programs
@@ -173,6 +174,18 @@ def bench_cost(turns=int(os.environ.get("ROUNDS", "20")), each=25, clients=8):
         time.sleep(6) # until sandboxes that were prebuilt for more than one command are gone
         pids = tree_of(home.guard.pid)
         print(f"  {'idle after that':<42} {len(pids):8} processes, {sum(status_kib(p, 'RssAnon') for p in pids) / 1024:.1f} MB of anonymous memory")
+
+
+def bench_floor():
+    """What the kernel alone takes for a sandbox: no daemon, no events; every stage includes those before it."""
+    done = subprocess.run([os.path.join(BUILD, "bench", "bench_floor"), "200"], stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        print("\nno lower bound of a sandbox: requires root and Linux 6.15")
+        return
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    print("\nCPU time of a minimal sandbox with /bin/true, by stage, µs; each includes those before it, except \"only\":")
+    for name, us in rows:
+        print(f"  {name:<42} {us:>8}   ÷ posix_spawn {float(us) / float(rows[0][1]):5.2f}")
 
 
 def threads_of(pid):
@@ -568,7 +581,7 @@ def main():
         model = [line.split(":")[1].strip() for line in f if line.startswith("model name")]
     print(f"{platform.machine()}, {os.cpu_count()} cpus{', ' + model[0] if model else ''}, Linux {platform.release()}, "
           f"{'root' if os.geteuid() == 0 else 'plain user'}, {os.path.basename(BUILD)}")
-    for name in sys.argv[2:] or ("spawn", "cost", "threads", "shell", "output", "foreground", "events", "terminal", "session", "store"):
+    for name in sys.argv[2:] or ("spawn", "cost", "floor", "threads", "shell", "output", "foreground", "events", "terminal", "session", "store"):
         globals()["bench_" + name]()
         sys.stdout.flush()
 
