@@ -13,7 +13,7 @@ import harness
 from test_agent import call, model
 
 DOCUMENT = os.path.join(harness.ROOT, "docs", "agent.md")
-PLACE = re.compile(r"(?<=<!-- tests/blackbox/agent_run.py --write -->\n```\n).*?(?=```\n)", re.S)
+PLACE = re.compile(r"(?<=<!-- tests/blackbox/agent_run.py --write -->\n```\n)(?:[^`\n].*\n)*(?=```\n)")     # the lines of the block
 PROMPT = "make the failing test pass"
 FILES = {"add.sh": "echo $(($1 - $2))\n", "test.sh": '[ "$(sh add.sh 2 3)" = 5 ] && echo passed || { echo "add 2 3: wrong"; exit 1; }\n'}
 SCRIPT = [
@@ -44,6 +44,6 @@ if __name__ == "__main__":
         with open(DOCUMENT) as f:
             old = f.read()
         with open(DOCUMENT, "w") as f:
-            f.write(PLACE.sub(lambda _: text, old))
+            f.write(PLACE.sub(lambda _: text, old, count=1))
     else:
         print(text, end="")
