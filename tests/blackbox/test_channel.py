@@ -180,7 +180,69 @@ def test_a_peers_task_and_ours(home):
         harness.until("it runs", lambda: rpc.call("get_task", taskId=failing)["status"] == "running")
         rpc.call("update_peer_task", channelId=made["channelId"], remoteTaskId="r-2", remoteStatus="rejected", message="no")
         harness.until("it failed", lambda: rpc.call("get_task", taskId=failing)["status"] == "failed")
-        assert rpc.fails("update_peer_task", {"channelId": made["channelId"], "remoteTaskId": "r-2", "remoteStatus": "odd"}).data["field"] == "remoteStatus"
+        assert rpc.fails("update_peer_task", {"channelId": made["channelId"], "remoteTaskId": "r-2", "remoteStatus": "x" * 65}).data["field"] == "remoteStatus"
+
+
+def running_peer_task(rpc, channel, remote):
+    task = rpc.call("link_peer_task", channelId=channel, remoteTaskId=remote)["taskId"]
+    harness.until("it runs", lambda: rpc.call("get_task", taskId=task)["status"] == "running")
+    return task
+
+
+def test_native_states_are_normalized_and_kept(home):
+    with home.rpc() as rpc:
+        made = connect(rpc, heartbeatMs=600000)
+        task = running_peer_task(rpc, made["channelId"], "r-1")
+        for native, state, status in (("TASK_STATE_INPUT_REQUIRED", "waiting", "waiting_input"), ("input_required", "waiting", "waiting_input"),
+                                      ("odd", "unreachable", "waiting_input"), ("TASK_STATE_WORKING", "running", "running"), ("odd", "unreachable", "running")):
+            assert rpc.call("update_peer_task", channelId=made["channelId"], remoteTaskId="r-1", remoteStatus=native)["remoteState"] == state
+            record = rpc.call("get_task", taskId=task)
+            assert record["nativeStatus"] == native and record["peer"]["remoteStatus"] == native and record["status"] == status, (native, record)
+        rpc.fails("complete_task", {"taskId": task}, code=-32015)
+
+
+def test_a_peer_that_needs_authorization_asks_a_person(home):
+    with home.rpc() as rpc, home.rpc() as peer:
+        made = connect(rpc, capabilities=["permissions"], heartbeatMs=600000)
+        peer.call("initialize", channelId=made["channelId"])
+        task = running_peer_task(rpc, made["channelId"], "r-1")
+
+        def report(status):
+            rpc.call("update_peer_task", channelId=made["channelId"], remoteTaskId="r-1", remoteStatus=status, message="sign in")
+
+        def pending():
+            return [a for a in rpc.call("list_actions")["actions"] if a.get("taskId") == task and a["status"] == "pending"]
+
+        report("auth-required")
+        report("auth-required")
+        assert len(pending()) == 1, "asked once"
+        action = pending()[0]["actionId"]
+        facts = {e["type"]: e for e in rpc.events(sessionId=made["sessionId"]) if e.get("actionId") == action}
+        assert {"action.required", "permission.requested", "channel.permission_forwarded"} <= set(facts), facts
+        assert facts["channel.permission_forwarded"]["taskId"] == task and facts["permission.requested"]["taskId"] == task, facts
+        assert rpc.call("get_task", taskId=task)["status"] == "waiting_permission"
+        peer.call("respond_action", actionId=action, decision="allow")
+        returned = [e for e in rpc.events(sessionId=made["sessionId"]) if e["type"] == "channel.permission_returned"]
+        assert returned[0]["payload"]["decidedBy"] == "peer" and returned[0]["payload"]["outcome"] == "allow", returned
+        report("working")
+        assert rpc.call("get_task", taskId=task)["status"] == "running"
+        report("auth-required")
+        assert len(pending()) == 1
+        report("working")
+        assert not pending(), "the peer no longer waits for it"
+        assert rpc.call("verify_store")["ok"]
+        harness.validate(harness.event_validators(), rpc.events(sessionId=made["sessionId"]))
+
+
+def test_a_returning_channel_restores_the_last_reported_state(home):
+    with home.rpc() as rpc:
+        made = connect(rpc, heartbeatMs=600000)
+        tasks = {remote: running_peer_task(rpc, made["channelId"], remote) for remote in ("r-1", "r-2")}
+        rpc.call("update_peer_task", channelId=made["channelId"], remoteTaskId="r-2", remoteStatus="idle")
+        rpc.call("disconnect_channel", channelId=made["channelId"])
+        assert {rpc.call("get_task", taskId=t)["peer"]["remoteState"] for t in tasks.values()} == {"unreachable"}
+        rpc.call("reconnect_channel", channelId=made["channelId"], lastAckedSequence=0, resumeToken=made["resumeToken"])
+        assert [rpc.call("get_task", taskId=t)["peer"]["remoteState"] for t in tasks.values()] == ["running", "idle"]
 
 
 if __name__ == "__main__":

@@ -189,6 +189,7 @@ void engine_reconnect_channel(struct engine *engine, const char *channel_id, uin
 	}
 	EMIT(channel_resumed, tx, s, .envelope.status = "connected", .resumedFrom = gap ? first - 1 : last_acked,
 	     .gap = missed, .tokenHash = hash);
+	peer_tasks_channel(engine, doc.channelId, true, tx);
 	struct channel_live *l = live_of(engine, doc.channelId);
 	l->heartbeat_ms = view_counted(doc.heartbeatMs);
 	l->connection = l->heartbeat_ms ? 0 : c->connection;
@@ -212,7 +213,7 @@ static void disconnected_fact(struct engine *engine, struct transaction *tx, con
 	     .reason = reason, .lastSeenAt = l ? l->seen_us : doc->lastSeenAt,
 	     .lastAcked = opt_int(view_channel_acked(engine->o.store, doc->channelId)));
 	/* In the same commit, so that no reader sees the channel disconnected and its tasks reachable. */
-	peer_tasks_unreachable(engine, doc->channelId, tx);
+	peer_tasks_channel(engine, doc->channelId, false, tx);
 }
 
 /* Ends no work; the channel can be resumed with its token. */
@@ -423,6 +424,9 @@ static struct scope bridge_scope(const struct scope *action, const char *channel
 			       .session = action->session,
 			       .thread = action->thread,
 			       .turn = action->turn,
+			       .task = action->task,
+			       .process = action->process,
+			       .tool_call = action->tool_call,
 			       .channel = channel_id,
 			       .action = action->action };
 }

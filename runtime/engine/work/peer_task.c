@@ -4,28 +4,38 @@
  * results were taken over. A disconnected channel ends nothing: the peer's task is then `unreachable`, not failed.
  */
 
+#include "runtime/engine/action/action.h"
+#include "runtime/engine/session/session.h"
 #include "runtime/engine/work/task_private.h"
 #include "runtime/view/view_channel.h"
 
+#include <ctype.h>
+
 #define REMOTE_ID_MAX 64u
 #define ARTIFACTS_MAX 64u
+#define STATUS_MAX 64u
 
-/* The meaning of the peer's status words. Recovery distinguishes the states. */
+/* The meaning of the peer's status words, spelled as in A2A's JSON. Recovery distinguishes the states. */
 static const struct remote_word {
 	const char *word, *state, *waiting; /* waiting: the local task's status in that state */
-	enum { REMOTE_CONTINUES, REMOTE_WAITS, REMOTE_COMPLETED, REMOTE_FAILED, REMOTE_CANCELLED } meaning;
+	enum {
+		REMOTE_CONTINUES,
+		REMOTE_UNKNOWN,
+		REMOTE_WAITS,
+		REMOTE_COMPLETED,
+		REMOTE_FAILED,
+		REMOTE_CANCELLED
+	} meaning;
 } words[] = {
+	{ "unknown", "unreachable", NULL, REMOTE_UNKNOWN }, /* first: also stands for every other word */
 	{ "submitted", "running", NULL, REMOTE_CONTINUES },
 	{ "working", "running", NULL, REMOTE_CONTINUES },
 	{ "running", "running", NULL, REMOTE_CONTINUES },
 	{ "idle", "idle", NULL, REMOTE_CONTINUES },
-	{ "unknown", "unreachable", NULL, REMOTE_CONTINUES },
 	{ "unreachable", "unreachable", NULL, REMOTE_CONTINUES },
 	{ "missing", "missing", NULL, REMOTE_CONTINUES },
 	{ "input-required", "waiting", "waiting_input", REMOTE_WAITS },
-	{ "input_required", "waiting", "waiting_input", REMOTE_WAITS },
 	{ "auth-required", "waiting", "waiting_permission", REMOTE_WAITS },
-	{ "auth_required", "waiting", "waiting_permission", REMOTE_WAITS },
 	{ "completed", "completed_undelivered", NULL, REMOTE_COMPLETED },
 	{ "failed", "", NULL, REMOTE_FAILED },
 	{ "rejected", "", NULL, REMOTE_FAILED },
@@ -33,12 +43,22 @@ static const struct remote_word {
 	{ "cancelled", "", NULL, REMOTE_CANCELLED },
 };
 
-static const struct remote_word *word_of(const char *word)
+/* Accepts the other spellings of A2A too (input_required, TASK_STATE_INPUT_REQUIRED). The peer's own word is kept. */
+static const struct remote_word *word_of(const char *native)
 {
+	static const char prefix[] = "TASK_STATE_";
+	char word[STATUS_MAX + 1];
+	size_t n = 0;
+
+	if (strncmp(native, prefix, sizeof prefix - 1) == 0)
+		native += sizeof prefix - 1;
+	for (; native[n] && n < STATUS_MAX; n++)
+		word[n] = native[n] == '_' ? '-' : (char)tolower((unsigned char)native[n]);
+	word[n] = '\0';
 	for (size_t i = 0; i < countof(words); i++)
 		if (strcmp(words[i].word, word) == 0)
 			return &words[i];
-	return NULL;
+	return &words[0];
 }
 
 /* Reads the link of a peer's task; 0 found, 1 not linked, −1. */
@@ -157,19 +177,15 @@ static void on_task_made(void *ctx, const struct err *e, const char *json, size_
 /* A peer's task is linked once. Its id is unique within the channel only. */
 static int check_link(struct engine *engine, const json_t *params, const struct channel_doc *channel, struct err *e)
 {
-	const char *remote = param_str(params, "remoteTaskId"), *status = param_str(params, "remoteStatus");
+	const char *remote = param_str(params, "remoteTaskId");
 	buf_auto struct buf text = BUF_INIT;
 	struct peer_task_doc known;
 
 	if (param_text(params, "remoteTaskId", REMOTE_ID_MAX, e) < 0 ||
 	    param_text(params, "remoteContextId", 256, e) < 0 || param_text(params, "agentCardRef", 1024, e) < 0 ||
 	    param_text(params, "deliveryMechanism", 64, e) < 0 || param_text(params, "nativeProtocol", 64, e) < 0 ||
-	    param_text(params, "objective", 4096, e) < 0)
+	    param_text(params, "objective", 4096, e) < 0 || param_text(params, "remoteStatus", STATUS_MAX, e) < 0)
 		return -1;
-	if (status && !word_of(status))
-		return err_field(e, "remoteStatus",
-				 "'%.40s' is not a known state (submitted, working, input-required, completed …)",
-				 status);
 	if (peer_read(engine, channel->channelId, remote, &text, &known, e) == 0)
 		return err_at(e, ERR_CONFLICT, "remoteTaskId",
 			      "the channel's task '%.64s' is linked to '%.64s' already", remote, known.taskId);
@@ -229,6 +245,9 @@ static void status_facts(struct engine *engine, const struct task *t, const stru
 {
 	char text[300];
 
+	/* A word without a known meaning changes nothing but the recorded status. */
+	if (word->meaning == REMOTE_UNKNOWN)
+		return;
 	snprintf(text, sizeof text, "the peer reports %.60s%s%.200s", status, message ? ": " : "",
 		 message ? message : "");
 	/* The peer's failure ends the attempt, and the task with it: the attempt is not retried automatically. */
@@ -259,6 +278,78 @@ static void status_facts(struct engine *engine, const struct task *t, const stru
 				   ? "peer"
 				   : "completion: take over what the peer delivered, then complete_task",
 	     .reason = text);
+}
+
+/* ---- authorization inside a peer's task ---- */
+
+/* The open question of this peer's task, which its continuation names; false = none. */
+static bool question_of(struct engine *engine, const struct task_doc *t, const char *remote, struct buf *text,
+			struct action_doc *ret)
+{
+	view_ids_auto struct view_ids open = VIEW_IDS_INIT;
+	struct err e = ERR_INIT;
+
+	id_list_read(engine, VIEW_TASK_ACTION, t->taskId, ID_LIST_ALL, &open);
+	for (size_t i = 0; i < open.n; i++)
+		if (action_read(engine, open.id[i], text, ret, &e) == 0 &&
+		    jval_is_str(jval_get(ret->continuation, "remoteTaskId"), remote))
+			return true;
+	return false;
+}
+
+/*
+ * A peer that needs authorization asks a person: once, until the question is answered or the peer reports another
+ * state. The answer reaches the peer through the channel's permission bridge.
+ */
+static int question_facts(struct engine *engine, const struct task_doc *t, const struct remote_word *word,
+			  const char *remote, const char *message, struct transaction *tx, struct err *e)
+{
+	const bool wanted = word->waiting && strcmp(word->waiting, "waiting_permission") == 0;
+	buf_auto struct buf text = BUF_INIT;
+	struct action_doc open;
+	char prompt[1200], id[ID_SIZE], thread[ID_SIZE], turn[ID_SIZE];
+
+	if (word->meaning == REMOTE_UNKNOWN)
+		return 0;
+	if (question_of(engine, t, remote, &text, &open)) {
+		const struct action_outcome o = { .action = &open,
+						  .decision = "cancelled",
+						  .status = "cancelled",
+						  .source = "peer",
+						  .note = "the peer no longer waits for it" };
+		if (!wanted)
+			action_resolve(tx, &o);
+		return 0;
+	}
+	if (!wanted)
+		return 0;
+	/* Both facts belong to the system turn, which does not block any other work. */
+	if (session_system_turn(engine, tx, (uint32_t)t->uid, t->sessionId, thread, turn, e) < 0)
+		return -1;
+	json_auto_t *about = json_pack("{s:s}", "remoteTaskId", remote);
+	mem_auto char *continuation = json_dumps(about, JSON_COMPACT);
+	snprintf(prompt, sizeof prompt, "The peer's task %s needs authorization%s%s", remote, message ? ": " : ".",
+		 message ? message : "");
+	const struct action_spec s = { .kind = ACTION_KIND_REQUEST,
+				       .uid = (uint32_t)t->uid,
+				       .session_id = t->sessionId,
+				       .thread_id = thread,
+				       .turn_id = turn,
+				       .task_id = t->taskId,
+				       .request_id = tx->caller.request_id,
+				       .action_type = "permission",
+				       .prompt = prompt,
+				       .continuation_json = continuation,
+				       .by = requester_of(&tx->caller) };
+	if (action_open(engine, &s, tx, id, e) < 0)
+		return -1;
+	struct scope asks = task_scope(t, &tx->caller);
+	asks.thread = thread;
+	asks.turn = turn;
+	asks.action = id;
+	EMIT(permission_requested, tx, asks, .envelope.status = "waiting_permission", .actionId = id,
+	     .interactive = true, .owner = JSON_OBJECT(owner, .kind = "peer_task", .id = remote));
+	return 0;
 }
 
 static int find_peer(struct engine *engine, const json_t *params, const struct caller *c, struct buf *text,
@@ -292,12 +383,10 @@ void engine_update_peer_task(struct engine *engine, const json_t *params, const 
 	size_t i;
 	struct err e = ERR_INIT;
 
-	if (!word)
-		err_field(&e, "remoteStatus",
-			  "'%.40s' is not a known state (working, input-required, completed, failed …)", status);
-	else if (json_array_size(artifacts) > ARTIFACTS_MAX)
+	if (json_array_size(artifacts) > ARTIFACTS_MAX)
 		err_field(&e, "remoteArtifactRefs", "must have at most %u of them", ARTIFACTS_MAX);
 	if (e.code || param_text(params, "message", 1024, &e) < 0 ||
+	    param_text(params, "remoteStatus", STATUS_MAX, &e) < 0 ||
 	    param_small(params, "remoteArtifactRefs", 8192, &e) < 0 ||
 	    find_peer(engine, params, c, &text, &peer, &e) < 0 || task_get(engine, peer.taskId, c, &t, &e) < 0)
 		return transaction_reject(tx, &e);
@@ -321,6 +410,8 @@ void engine_update_peer_task(struct engine *engine, const json_t *params, const 
 		     .peerArtifact = json_is_string(ref) ? JSON_NONE : json_from_tree(ref));
 		task_edge_fact(&t.d, tx, c, "produced_artifact", id, "active", "the peer delivered it");
 	}
+	if (question_facts(engine, &t.d, word, param_str(params, "remoteTaskId"), message, tx, &e) < 0)
+		return transaction_reject(tx, &e);
 	status_facts(engine, &t, word, status, message, tx, c);
 	if (word->meaning == REMOTE_FAILED || word->meaning == REMOTE_CANCELLED)
 		transaction_after_commit(tx, task_next, peer.taskId);
@@ -329,45 +420,48 @@ void engine_update_peer_task(struct engine *engine, const json_t *params, const 
 	transaction_commit(tx);
 }
 
-/* ---- a channel is disconnected ---- */
+/* ---- a channel is disconnected or returns ---- */
 
-struct unreachable {
+struct channel_change {
 	struct engine *engine;
 	struct transaction *tx;
 	const char *channel_id;
+	bool back;
 };
 
 /*
  * A peer's task that has ended, is missing or waits for its results to be taken over keeps its state: that does not
- * depend on the channel.
+ * depend on the channel. When the channel returns, the state that the peer reported last applies again.
  */
 static bool check_peer(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
 {
-	const struct unreachable *u = ctx;
+	const struct channel_change *u = ctx;
 	task_auto struct task t = TASK_INIT;
 	char remote[ID_SIZE], status[ID_SIZE];
 	struct peer_task_doc peer;
 	struct err e = ERR_INIT;
 
 	view_decode(&peer_task_schema, jval_of(json, len), &peer);
-	if (strcmp(peer.remoteState, "running") != 0 && strcmp(peer.remoteState, "idle") != 0 &&
-	    strcmp(peer.remoteState, "waiting") != 0)
+	jval_str(peer.remoteStatus, status, sizeof status);
+	const char *now = u->back ? word_of(status)->state : "unreachable";
+	if (u->back ? strcmp(peer.remoteState, "unreachable") != 0 || strcmp(now, "unreachable") == 0
+		    : strcmp(peer.remoteState, "running") != 0 && strcmp(peer.remoteState, "idle") != 0 &&
+			      strcmp(peer.remoteState, "waiting") != 0)
 		return true;
 	if (task_read(u->engine, peer.taskId, &t, &e) != 0 || task_status_ended(t.status))
 		return true;
 	jval_str(peer.remoteTaskId, remote, sizeof remote);
-	jval_str(peer.remoteStatus, status, sizeof status);
 	/* The peer's last status stays as reported. */
 	EMIT(channel_peer_task_updated, u->tx, peer_scope(&t.d, u->channel_id, NULL), .remoteTaskId = remote,
-	     .remoteStatus = status, .remoteState = "unreachable");
-	json_auto_t *mapping = mapping_of(u->channel_id, t.d.peer, NULL, "unreachable");
+	     .remoteStatus = status, .remoteState = now);
+	json_auto_t *mapping = mapping_of(u->channel_id, t.d.peer, NULL, now);
 	updated_fact(&t.d, u->tx, NULL, NULL, mapping);
 	return true;
 }
 
-void peer_tasks_unreachable(struct engine *engine, const char *channel_id, struct transaction *tx)
+void peer_tasks_channel(struct engine *engine, const char *channel_id, bool back, struct transaction *tx)
 {
-	struct unreachable u = { .engine = engine, .tx = tx, .channel_id = channel_id };
+	struct channel_change u = { .engine = engine, .tx = tx, .channel_id = channel_id, .back = back };
 	mem_auto char *prefix = mem_printf("%s/", channel_id);
 	struct err e = ERR_INIT;
 

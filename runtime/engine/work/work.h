@@ -105,7 +105,7 @@ void subagent_usage(struct engine *engine, const struct turn_doc *t, struct agen
 bool subagent_may_call(struct engine *engine, const struct turn_doc *t);
 
 /* The channel is disconnected: the peer's running tasks are unreachable until they are reported again. */
-void peer_tasks_unreachable(struct engine *engine, const char *channel_id, struct transaction *tx);
+void peer_tasks_channel(struct engine *engine, const char *channel_id, bool back, struct transaction *tx);
 
 /* ---- rows of modules.def ---- */
 
