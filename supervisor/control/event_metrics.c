@@ -11,22 +11,26 @@
 #include <string.h>
 
 #define PIECE 4096u     /* events per turn */
-#define OPEN_MAX 10000u /* open actions and tasks whose start is remembered; others have no duration */
+#define OPEN_MAX 10000u /* starts that are remembered; what began after that many has no duration */
 
 static const struct {
 	const char *name, *labels[TALLY_LABELS];
 } families[] = {
 	[TALLY_DECISIONS] = { "permissionDecisions", { "allow", "ask", "deny" } },
 	[TALLY_ACTIONS] = { "actions", { "required", "allow", "deny", "other" } },
-	[TALLY_TASKS] = { "tasks", { "created", "completed", "failed", "cancelled", "timed_out", "lost" } },
+	[TALLY_TASKS] = { "tasks", { "created", "completed", "failed", "cancelled", "timed_out", "lost", "retried" } },
 	[TALLY_PROCESSES] = { "processes", { "completed", "failed", "terminated" } },
 	[TALLY_VIOLATIONS] = { "sandboxViolations", { "filesystem", "network", "other" } },
+	[TALLY_TURNS] = { "turns", { "submitted", "started", "completed", "failed" } },
+	[TALLY_TOOLS] = { "toolCalls", { "started", "completed", "failed" } },
+	[TALLY_MODELS] = { "modelRequests", { "requested", "completed", "failed", "retried" } },
+	[TALLY_TOKENS] = { "tokens", { "input", "output", "cached" } },
 };
 
 static const char *const timings[] = {
-	[TALLY_PROCESS_TIME] = "processDuration",
-	[TALLY_APPROVAL_TIME] = "approvalWait",
-	[TALLY_TASK_TIME] = "taskDuration",
+	[TALLY_PROCESS_TIME] = "processDuration", [TALLY_APPROVAL_TIME] = "approvalWait",
+	[TALLY_TASK_TIME] = "taskDuration",       [TALLY_QUEUE_TIME] = "queueWait",
+	[TALLY_TOOL_TIME] = "toolDuration",       [TALLY_MODEL_TIME] = "modelLatency",
 };
 
 static const unsigned bounds_ms[TALLY_BUCKETS] = { 5,    10,    50,    100,    500,     1000,
@@ -51,6 +55,31 @@ static const struct {
 	{ EVENT_PROCESS_FAILED, TALLY_PROCESSES, "failed", NULL },
 	{ EVENT_PROCESS_TERMINATED, TALLY_PROCESSES, "terminated", NULL },
 	{ EVENT_SANDBOX_VIOLATION, TALLY_VIOLATIONS, NULL, "kind" },
+	{ EVENT_TASK_RETRYING, TALLY_TASKS, "retried", NULL },
+	{ EVENT_TURN_SUBMITTED, TALLY_TURNS, "submitted", NULL },
+	{ EVENT_TURN_STARTED, TALLY_TURNS, "started", NULL },
+	{ EVENT_TURN_COMPLETED, TALLY_TURNS, "completed", NULL },
+	{ EVENT_TURN_FAILED, TALLY_TURNS, "failed", NULL },
+	{ EVENT_TOOL_STARTED, TALLY_TOOLS, "started", NULL },
+	{ EVENT_TOOL_RESULT, TALLY_TOOLS, "completed", NULL },
+	{ EVENT_TOOL_FAILED, TALLY_TOOLS, "failed", NULL },
+	{ EVENT_MODEL_REQUESTED, TALLY_MODELS, "requested", NULL },
+	{ EVENT_MODEL_COMPLETED, TALLY_MODELS, "completed", NULL },
+	{ EVENT_MODEL_FAILED, TALLY_MODELS, "failed", NULL },
+};
+
+/* Which labels of a family begin and end a duration, by the id that both events have. NULL = every other label. */
+static const struct {
+	enum tally_family family;
+	const char *first, *last;
+	enum id_field id;
+	enum tally_timing timing;
+} durations[] = {
+	{ TALLY_ACTIONS, "required", NULL, ID_ACTION, TALLY_APPROVAL_TIME },
+	{ TALLY_TASKS, "created", NULL, ID_TASK, TALLY_TASK_TIME },
+	{ TALLY_TURNS, "submitted", "started", ID_TURN, TALLY_QUEUE_TIME },
+	{ TALLY_TOOLS, "started", NULL, ID_TOOL_CALL, TALLY_TOOL_TIME },
+	{ TALLY_MODELS, "requested", NULL, ID_MODEL_REQUEST, TALLY_MODEL_TIME },
 };
 
 void event_metrics_init(struct event_metrics *t, struct store *s)
@@ -98,16 +127,16 @@ static void start_timing(struct event_metrics *t, const struct event_view *ev, e
 	free(strmap_put(&t->open, id, at));
 }
 
-/* Real time may jump backwards; such a duration is dropped. */
+/* Real time may jump backwards; such a duration is dropped, as is that of work which ended in another way. */
 static void end_timing(struct event_metrics *t, const struct event_view *ev, enum id_field field,
-		       enum tally_timing timing)
+		       enum tally_timing timing, bool counts)
 {
 	char id[72];
 	uint64_t *began;
 
 	event_id_copy(ev, field, id, sizeof(id));
 	began = id[0] ? strmap_del(&t->open, id) : NULL;
-	if (began && ev->real_us >= *began)
+	if (began && counts && ev->real_us >= *began)
 		add_time(&t->histogram[timing], (ev->real_us - *began) / 1000);
 	free(began);
 }
@@ -119,14 +148,15 @@ static void time_event(struct event_metrics *t, const struct event_view *ev, enu
 
 	if (family == TALLY_PROCESSES && took.type == JT_NUMBER)
 		add_time(&t->histogram[TALLY_PROCESS_TIME], jval_uint(took, 0));
-	else if (family == TALLY_ACTIONS && label && strcmp(label, "required") == 0)
-		start_timing(t, ev, ID_ACTION);
-	else if (family == TALLY_ACTIONS)
-		end_timing(t, ev, ID_ACTION, TALLY_APPROVAL_TIME);
-	else if (family == TALLY_TASKS && strcmp(label, "created") == 0)
-		start_timing(t, ev, ID_TASK);
-	else if (family == TALLY_TASKS)
-		end_timing(t, ev, ID_TASK, TALLY_TASK_TIME);
+	for (size_t i = 0; i < countof(durations); i++) {
+		if (durations[i].family != family || (label && strcmp(label, "retried") == 0))
+			continue;
+		if (label && strcmp(label, durations[i].first) == 0)
+			start_timing(t, ev, durations[i].id);
+		else
+			end_timing(t, ev, durations[i].id, durations[i].timing,
+				   !durations[i].last || strcmp(durations[i].last, label) == 0);
+	}
 }
 
 /* A word without a label of its own counts as "other", which comes last in the list. */
@@ -139,6 +169,18 @@ static void count_label(struct event_metrics *t, enum tally_family family, const
 			t->count[family][i]++;
 			return;
 		}
+}
+
+/* Tokens, and requests that repeat a failed one. */
+static void count_model(struct event_metrics *t, const struct event_view *ev)
+{
+	static const char *const members[] = { "inputTokens", "outputTokens", "cachedTokens" };
+	struct jval payload = event_payload(ev), usage = jval_get(payload, "usage");
+
+	for (size_t i = 0; i < countof(members); i++)
+		t->count[TALLY_TOKENS][i] += jval_uint(jval_get(usage, members[i]), 0);
+	if (jval_uint(jval_get(payload, "attempt"), 1) > 1)
+		count_label(t, TALLY_MODELS, "retried");
 }
 
 struct metrics_piece {
@@ -165,6 +207,8 @@ static bool count_event(void *ctx, const struct event_view *ev)
 			jval_str(jval_path(payload, rows[i].member), word, sizeof(word));
 		count_label(p->tally, rows[i].family, rows[i].label ? rows[i].label : word);
 		time_event(p->tally, ev, rows[i].family, rows[i].label);
+		if (rows[i].family == TALLY_MODELS)
+			count_model(p->tally, ev);
 		break;
 	}
 	return true;

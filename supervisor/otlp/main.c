@@ -67,7 +67,7 @@ static void write_uint(struct jw *w, const char *key, uint64_t v)
 static void metric_write(struct jw *w, struct jval metrics, uint64_t since_us, uint64_t now_us)
 {
 	for (size_t i = 0; i < countof(rows); i++) {
-		struct jval v = jval_get(metrics, rows[i].member);
+		struct jval v = jval_path(metrics, rows[i].member);
 
 		/* A member that the daemon does not report is left out: 0 would be a measurement. */
 		if (v.type != JT_NUMBER)
