@@ -73,6 +73,21 @@ def test_a_model_answers(home):
     home.cli("store", "verify")
 
 
+def test_metrics_count_requests_tokens_and_calls(home):
+    script = [{"status": 529}, {"calls": [call("shell", command="true")]}, {"text": "Done."}]
+    with home.rpc() as rpc, model(home, rpc, script, dialect="anthropic"):
+        turn = submit(rpc, "go")
+        completed(rpc, turn)
+        metrics = rpc.call("get_metrics")
+        counters, times = metrics["counters"], metrics["histograms"]
+        assert counters["modelRequests"] == {"requested": 3, "completed": 2, "failed": 1, "retried": 1}, counters
+        usage = [e["payload"]["usage"] for e in events(rpc, turn, "model.completed")]
+        assert counters["tokens"]["input"] == sum(u["inputTokens"] for u in usage) > 0, (counters, usage)
+        assert counters["tokens"]["output"] == sum(u["outputTokens"] for u in usage) > 0, (counters, usage)
+        assert counters["toolCalls"] == {"started": 1, "completed": 1, "failed": 0}, counters
+        assert times["modelLatency"]["count"] == 3 and times["toolDuration"]["count"] == 1 and times["queueWait"]["count"] >= 1, times
+
+
 def rpc_dump(home):
     with home.rpc() as rpc:
         return rpc.events()

@@ -36,6 +36,7 @@ def test_a_changed_file_is_loaded_by_itself():
 
 def test_reload_answers_when_the_change_is_a_fact():
     with Policed({"permissions": {"deny": ["Bash(rm:*)"]}}) as home, home.rpc() as rpc:
+        named = 0
         for n in range(20):
             policy(home, {"permissions": {"deny": ["Bash(rm:*)", "Bash(x%d:*)" % n]}})
             told = rpc.call("reload_policy")
@@ -44,6 +45,8 @@ def test_reload_answers_when_the_change_is_a_fact():
                 now = hashlib.sha256(f.read()).hexdigest()
             changed = [e for e in rpc.events(types=["policy.changed"]) if e["payload"].get("newHash") == now]
             assert changed and changed[0]["sequence"] <= told["sequence"], (told, now)
+            named += "by" in changed[0]["payload"] and changed[0]["payload"]["by"]["uid"] == os.getuid()
+        assert named, "a change that the client requested names it"
 
 
 if __name__ == "__main__":

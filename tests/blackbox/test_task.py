@@ -217,15 +217,17 @@ def test_time_limits(home):
         idle = make(rpc, commandLine="sleep 100", idleMs=100)
         each = make(rpc, commandLine="sleep 100", retryPolicy={"maxAttempts": 2, "timeoutMs": 100})
         client = make(rpc, timeoutMs=100)
+        constrained = make(rpc, constraints={"timeMs": 100}, timeoutMs=100000)
         quiet = make(rpc, idleMs=100)
-        for id in (wall, idle, each, client, quiet):
+        for id in (wall, idle, each, client, quiet, constrained):
             rpc.call("start_task", taskId=id)
-        for id, limit, attempts in ((wall, "wall", 1), (idle, "idle", 1), (each, "wall", 2), (client, "task", 1), (quiet, "idle", 1)):
+        for id, limit, attempts in ((wall, "wall", 1), (idle, "idle", 1), (each, "wall", 2), (client, "task", 1), (constrained, "task", 1), (quiet, "idle", 1)):
             record = reaches(rpc, id, *ENDED)
             assert record["status"] == "timed_out" and len(record["attempts"]) == attempts, record
             assert record["attempts"][0]["status"] == "failed" and record["attempts"][0]["nativeStatus"] == "timed_out", record
             said = [e for e in rpc.events(taskId=id) if e["type"] == "task.timed_out"]
             assert len(said) == 1 and said[0]["payload"]["limit"] == limit, said
+        assert rpc.fails("create_task", {"objective": "x", "constraints": {"timeMs": "1 h"}}).data["field"] == "constraints.timeMs"
         check_all(home, rpc)
 
 

@@ -393,6 +393,7 @@ void engine_reload_policy(struct engine *engine, const struct caller *c, engine_
 	w->since = store_last_sequence(engine->o.store);
 	reply_copy(&w->reply, c, fn, ctx);
 	TAILQ_INSERT_TAIL(&engine->permissions->reloads, w, link);
+	policy_reloading(engine, c);
 	engine->o.ports->want_reload(engine->o.host);
 }
 
@@ -424,6 +425,7 @@ void engine_policy_loaded(struct engine *engine, const char *problem)
 {
 	struct reload_waiter *w;
 
+	policy_reloading(engine, NULL);
 	while ((w = TAILQ_FIRST(&engine->permissions->reloads))) {
 		struct transaction *tx = transaction_new_internal(engine);
 

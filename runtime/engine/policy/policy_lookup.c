@@ -196,7 +196,9 @@ static void policy_is(struct engine *engine, const char *key, const char *layer,
 				 .session = engine->system_session,
 				 .thread = engine->system_thread };
 	if (EMIT(policy_changed, tx, s, .layer = layer, .file = file, .uid = opt_int_if(file, uid),
-		 .oldHash = none_if_empty(buf_cstr(&before)), .newHash = none_if_empty(hash), .summary = summary) < 0) {
+		 .oldHash = none_if_empty(buf_cstr(&before)), .newHash = none_if_empty(hash), .summary = summary,
+		 .by = engine->policy->reloading && !file ? json_requester(&engine->policy->reload_by) : JSON_NONE) <
+	    0) {
 		transaction_free(tx);
 		return;
 	}
@@ -205,6 +207,13 @@ static void policy_is(struct engine *engine, const char *key, const char *layer,
 	*w = (struct policy_write){ .engine = engine, .key = mem_strdup(key), .hash = mem_strdup(hash) };
 	strmap_put(&engine->policy->writes, key, w);
 	transaction_commit_then(tx, STORE_MUST, on_policy_written, w);
+}
+
+void policy_reloading(struct engine *engine, const struct caller *c)
+{
+	engine->policy->reloading = c != NULL;
+	if (c)
+		engine->policy->reload_by = requester_of(c);
 }
 
 void engine_policy_is(struct engine *engine, const char *layer, const char *hash, const char *summary)

@@ -47,6 +47,8 @@ void policy_lookup_stop(struct engine *engine);
 enum permission_mode permission_mode_of(struct engine *engine, const char *session_id);
 /* The sequence number of the last policy.changed that a policy file caused in this run. */
 uint64_t policy_sequence(const struct engine *engine);
+/* reload_policy by this client is in progress, so that policy.changed names it; NULL = no longer. */
+void policy_reloading(struct engine *engine, const struct caller *c);
 void policy_init(struct engine *engine);
 void policy_done(struct engine *engine);
 

@@ -57,7 +57,20 @@ static int check_described(const json_t *params, struct err *e)
 	for (size_t i = 0; i < countof(described); i++)
 		if ((described[i].text ? param_text : param_small)(params, described[i].name, described[i].most, e) < 0)
 			return -1;
+	const json_t *most = json_object_get(json_object_get(params, "constraints"), "timeMs");
+	if (most && (!json_is_integer(most) || json_integer_value(most) < 1))
+		return err_field(e, "constraints.timeMs", "must be a number of milliseconds, at least 1");
 	return 0;
+}
+
+/* The shorter of timeoutMs and constraints.timeMs. */
+static struct opt_int time_limit_of(const json_t *params)
+{
+	const json_t *own = json_object_get(params, "timeoutMs"),
+		     *most = json_object_get(json_object_get(params, "constraints"), "timeMs");
+
+	return most && (!own || json_integer_value(most) < json_integer_value(own)) ? opt_int(json_integer_value(most))
+										    : param_int(params, "timeoutMs");
 }
 
 /* Normalises criteria to objects with an id and `required`; a string is the criterion's text. */
@@ -133,7 +146,7 @@ static struct task_limits_part limits_of(const json_t *params)
 	const json_t *complete = json_object_get(params, "autoComplete");
 
 	return (struct task_limits_part){ .autoComplete = complete ? opt_bool(json_is_true(complete)) : OPT_BOOL_ABSENT,
-					  .timeoutMs = param_int(params, "timeoutMs"),
+					  .timeoutMs = time_limit_of(params),
 					  .idleMs = param_int(params, "idleMs"),
 					  .heartbeatMs = param_int(params, "heartbeatMs") };
 }
