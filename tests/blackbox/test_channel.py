@@ -183,6 +183,18 @@ def test_a_peers_task_and_ours(home):
         assert rpc.fails("update_peer_task", {"channelId": made["channelId"], "remoteTaskId": "r-2", "remoteStatus": "x" * 65}).data["field"] == "remoteStatus"
 
 
+def test_a_turn_names_the_channel_that_submitted_it(home):
+    with home.rpc() as rpc, home.rpc() as peer:
+        made = connect(rpc, heartbeatMs=600000)
+        peer.call("initialize", channelId=made["channelId"])
+        for by, channel in ((peer, made["channelId"]), (rpc, None)):
+            turn = by.call("submit_turn", sessionId=made["sessionId"], newThread=True, input=[{"type": "text", "text": "x"}])["turnId"]
+            submitted = rpc.events(turnId=turn, types=["turn.submitted"])[0]
+            assert submitted.get("channelId") == channel, submitted
+            rpc.call("complete_turn", turnId=turn)
+        harness.validate(harness.event_validators(), rpc.events(sessionId=made["sessionId"]))
+
+
 def running_peer_task(rpc, channel, remote):
     task = rpc.call("link_peer_task", channelId=channel, remoteTaskId=remote)["taskId"]
     harness.until("it runs", lambda: rpc.call("get_task", taskId=task)["status"] == "running")

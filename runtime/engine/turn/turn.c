@@ -204,6 +204,7 @@ static void submitted_fact(const struct turn_plan *p, const struct turn_doc *d, 
 	s.tool_call = d->toolCallId;
 	s.request = c->request_id;
 	s.span = c->span_id;
+	s.channel = c->channel_id;
 	EMIT(turn_submitted, tx, s, .envelope.status = status, .source = "client", .status = status,
 	     .preview = p->preview, .inputRef = input_ref, .inputBytes = opt_int(strlen(p->input)),
 	     .inputHash = p->hash, .parts = opt_int(p->parts), .driver = json_from_jval(d->driver),
