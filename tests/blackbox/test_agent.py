@@ -420,7 +420,7 @@ def test_instruction_files_begin_with_those_of_the_home(home):
     os.symlink("/etc/passwd", os.path.join(repo, "sub/AGENTS.md"))
 
     def read():
-        out = subprocess.run([os.path.join(os.environ["BUILD"], "bailiff-tool"), "instructions"], cwd=os.path.join(repo, "sub/deep"),
+        out = subprocess.run([os.path.join(harness.BUILD, "bailiff-tool"), "instructions"], cwd=os.path.join(repo, "sub/deep"),
                              env={"HOME": user}, capture_output=True, check=True).stdout
         return json.loads(out)
     found = read()
