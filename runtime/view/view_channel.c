@@ -92,6 +92,42 @@ int view_channels(struct store *s, uint32_t uid, const char *session_id, unsigne
 	return view_page_write(&list, s, uid, limit, cursor, session_id, out, e);
 }
 
+#define PEER_TASKS_SHOWN 50u
+
+struct peer_scan {
+	struct jw *w;
+	unsigned n;
+};
+
+static bool on_peer_task(void *ctx, const char *id, size_t id_len, const char *json, size_t len)
+{
+	struct peer_scan *scan = ctx;
+	struct peer_task_doc d;
+
+	view_decode(&peer_task_schema, jval_of(json, len), &d);
+	jw_obj(scan->w);
+	view_write_members(scan->w, &peer_task_schema, &d,
+			   "channelId taskId remoteTaskId remoteStatus remoteState updatedAt");
+	jw_obj_end(scan->w);
+	return ++scan->n < PEER_TASKS_SHOWN;
+}
+
+/* The tasks at the peers of these channels, at most PEER_TASKS_SHOWN of each. */
+static int write_peer_tasks(struct store *s, const struct view_ids *channels, struct jw *w, struct err *e)
+{
+	jw_karr(w, "peerTasks");
+	for (size_t i = 0; i < channels->n; i++) {
+		struct peer_scan scan = { .w = w };
+		char prefix[ID_SIZE + 2];
+
+		snprintf(prefix, sizeof prefix, "%s/", channels->id[i]);
+		if (store_model_scan(s, VIEW_PEER_TASK, prefix, NULL, false, on_peer_task, &scan, e) < 0)
+			return -1;
+	}
+	jw_arr_end(w);
+	return 0;
+}
+
 int view_channel_summary(struct store *s, const char *session_id, struct jw *w, struct err *e)
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
@@ -111,6 +147,8 @@ int view_channel_summary(struct store *s, const char *session_id, struct jw *w, 
 			channel_json(&d, view_channel_acked(s, d.channelId), w);
 	}
 	jw_arr_end(w);
+	if (ids.n && write_peer_tasks(s, &ids, w, e) < 0)
+		return -1;
 	jw_obj_end(w);
 	return 0;
 }

@@ -127,6 +127,8 @@ static int write_environment(struct store *s, const struct resolved_scope *p, st
 	write_object(w, "executionEnvironment", p->doc.executionEnvironment,
 		     p->doc.turnId[0] ? "unknown" : "not_applicable");
 	write_object(w, "sandboxProfile", p->doc.sandboxProfile, NULL);
+	/* names the variables of the latest process; their values are kept nowhere */
+	view_write_json(w, "envRef", jval_get(p->doc.sandboxProfile, "environmentRef"));
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
 	buf_auto struct buf text = BUF_INIT;
 

@@ -218,14 +218,22 @@ int view_write_history(struct store *s, const char *thread_id, struct jw *w, str
 
 int view_context_boundary(struct store *s, const char *thread_id, struct jw *w, struct err *e)
 {
-	buf_auto struct buf text = BUF_INIT;
+	buf_auto struct buf text = BUF_INIT, thread_text = BUF_INIT;
+	struct thread_doc thread;
 	struct history_doc d;
-	int r = view_read(s, &history_schema, thread_id, &text, &d, e);
+	int r = view_read(s, &history_schema, thread_id, &text, &d, e),
+	    found = r < 0 ? -1 : view_read(s, &thread_schema, thread_id, &thread_text, &thread, e);
 
-	if (r < 0)
+	if (found < 0)
 		return -1;
 	jw_obj(w);
 	jw_kstr(w, "threadId", thread_id);
+	if (found == 0) {
+		jw_kobj(w, "context"); /* what context.resolved said last: references, omissions, missing facts */
+		view_write_members(w, &thread_schema, &thread,
+				   "turn=turnContext loop=loopContext client=clientContext");
+		jw_obj_end(w);
+	}
 	if (r == 0)
 		write_compaction(&d, w);
 	else

@@ -153,6 +153,23 @@ int view_thread_on_warning(struct models *m, const struct event_view *ev, struct
 	return view_save(m, &thread_schema, d.threadId, &d, e);
 }
 
+#define CONTEXT_MAX 4096u
+
+/* What was selected for the thread last. A longer one is only in the log. */
+bool thread_on_context(struct projection *p, void *doc)
+{
+	static const char longer[] = "{\"status\":\"truncated\"}";
+	struct thread_doc *d = doc;
+	struct jval refs = jval_get(p->payload, "refs");
+	bool of_loop = jval_get(refs, "instructions").text || jval_get(refs, "hookContext").text;
+	struct jval *kept = event_from_client(p->event) ? &d->clientContext
+			    : of_loop                   ? &d->loopContext
+							: &d->turnContext;
+
+	*kept = p->payload.len <= CONTEXT_MAX ? p->payload : jval_of(longer, sizeof longer - 1);
+	return true;
+}
+
 /* Turns can end in any order: only the end of the active one clears it. */
 bool thread_on_turn_ended(struct projection *p, void *doc)
 {

@@ -309,5 +309,9 @@ int view_step_on_ended(struct models *m, const struct event_view *ev, struct err
 	view_copy_string(status, event_member(ev, "status"));
 	id_copy(d.status, status);
 	d.endedAt = ev->real_us;
+	if (ev->type == EVENT_MODEL_COMPLETED) {
+		d.preview = jval_get(event_payload(ev), "preview");
+		d.responseRef = jval_get(event_payload(ev), "responseRef");
+	}
 	return view_save(m, &step_schema, key, &d, e);
 }

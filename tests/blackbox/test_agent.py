@@ -68,6 +68,7 @@ def test_a_model_answers(home):
             done = events(rpc, turn, "model.completed")[0]["payload"]
             assert done["stopReason"] == "done" and done["usage"]["outputTokens"] and rpc.call("read_output", outputRef=done["rawRef"])["data"], done
             assert "what is the time?" in p.requests[0].texts[-1] and p.requests[0].key == KEY, p.requests[0].texts
+            shown_by_the_read_model(rpc, turn)
             harness.validate(harness.event_validators(), rpc.events())
     assert KEY not in json.dumps(rpc_dump(home)), "the key is nowhere in the log"
     home.cli("store", "verify")
@@ -86,6 +87,20 @@ def test_metrics_count_requests_tokens_and_calls(home):
         assert counters["tokens"]["output"] == sum(u["outputTokens"] for u in usage) > 0, (counters, usage)
         assert counters["toolCalls"] == {"started": 1, "completed": 1, "failed": 0}, counters
         assert times["modelLatency"]["count"] == 3 and times["toolDuration"]["count"] == 1 and times["queueWait"]["count"] >= 1, times
+
+
+def shown_by_the_read_model(rpc, turn):
+    """The text of an answer, its reasoning by reference, and the context that was sent."""
+    asked = events(rpc, turn, "model.requested", "reasoning.delta", "model.delta", "model.completed")
+    assert len({e.get("stepId") for e in asked}) == 1 and "reasoning.delta" in [e["type"] for e in asked], asked
+    shown = rpc.call("get_thread_read", threadId=turn["threadId"])["turns"][0]
+    step, = [s for s in shown["steps"] if s["kind"] == "model"]
+    assert (step["stepId"], step["status"], step["preview"]) == (asked[0]["stepId"], "completed", "It is five."), step
+    answer = json.loads(rpc.output(step["responseRef"]))
+    assert [b["type"] for b in answer["blocks"]][:2] == ["reasoning", "text"], answer
+    boundary = rpc.call("get_snapshot", kind="context_boundary_snapshot", threadId=turn["threadId"])["snapshot"]
+    for e in events(rpc, turn, "context.resolved"):
+        assert e["payload"] in boundary["context"].values(), (boundary, e)
 
 
 def rpc_dump(home):

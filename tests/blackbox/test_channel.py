@@ -113,6 +113,9 @@ def test_a_gone_channel_makes_its_peers_tasks_unreachable(home):
         for task, state in states.items():
             record = rpc.call("get_task", taskId=task)
             assert record["peer"]["remoteState"] == state and record["status"] == before[task], "not failed, and not completed"
+        session = rpc.call("get_task", taskId=next(iter(states)))["sessionId"]
+        listed = rpc.call("get_snapshot", kind="channel_summary", sessionId=session)["snapshot"]["peerTasks"]
+        assert {t["taskId"]: t["remoteState"] for t in listed} == states and {t["channelId"] for t in listed} == {made["channelId"]}, listed
         rpc.call("update_peer_task", channelId=made["channelId"], remoteTaskId="r-1", remoteStatus="working")
         assert rpc.call("get_task", taskId=next(iter(states)))["peer"]["remoteState"] == "running"
         assert rpc.call("verify_store")["ok"]

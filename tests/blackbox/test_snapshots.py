@@ -36,6 +36,7 @@ def test_every_kind_before_and_after_a_restart(home):
         found = read_all(rpc, ids)
         environment = found["execution_environment_snapshot"]
         assert [p["processId"] for p in environment["activeProcesses"]] == [work["processId"]] and environment["sandboxProfile"], environment
+        assert environment["envRef"] == environment["sandboxProfile"]["environmentRef"], environment
         assert rpc.call("get_execution_environment", turnId=work["turnId"]) == environment
         permission = found["permission_sandbox_summary"]
         assert permission["permissionState"]["mode"] == "policy" and not permission["permissionState"]["waitsForPerson"], permission

@@ -169,12 +169,13 @@ static void retry(struct engine *engine, const struct turn_doc *t, const struct 
 }
 
 /* The request is open and no process runs for it: the runtime died before it was started, or the process was lost. */
-static void request_lost(struct engine *engine, const struct turn_doc *t)
+static void request_lost(struct engine *engine, const struct turn_doc *t, const struct model_request_doc *r)
 {
 	struct transaction *tx = transaction_new_internal(engine);
 	struct scope s = turn_scope(t);
 
 	s.model_request = t->lastRequestId;
+	s.step = none_if_empty(r->stepId);
 	EMIT(model_failed, tx, s,
 	     .envelope = { .status = "lost", .status_reason = "the daemon was restarted before there was an answer" },
 	     .category = "lost", .message = "the daemon was restarted before there was an answer",
@@ -490,7 +491,7 @@ void loop_drive(struct engine *engine, const struct turn_doc *t)
 		mem_auto char *process = jval_strdup(r.processId);
 
 		if (!process || !engine_process(engine, process))
-			request_lost(engine, t);
+			request_lost(engine, t, &r);
 		return;
 	}
 	if (strcmp(r.status, "completed") != 0)

@@ -19,7 +19,7 @@
 
 /* A request whose process has not ended. Rebuilt from the log after a restart (loop_stream_of). */
 struct loop_stream {
-	char request_id[ID_SIZE], session_id[ID_SIZE];
+	char request_id[ID_SIZE], session_id[ID_SIZE], step_id[ID_SIZE];
 	enum dialect dialect;
 	struct dialect_decoder *decoder; /* NULL until the head has arrived */
 	struct buf head;                 /* the first line of the program's output, while it is incomplete */

@@ -197,6 +197,7 @@ static void requested_facts(struct transaction *tx, const struct turn_doc *t, co
 	     .estimatedTokens = opt_int(tokens));
 	id_copy(s->request_id, request_id);
 	id_copy(s->session_id, t->sessionId);
+	id_copy(s->step_id, step);
 	s->dialect = m->dialect;
 	s->input = input;
 	strmap_put(&engine->loop->streams, t->turnId, s);

@@ -84,6 +84,7 @@ static struct loop_stream *stream_of(struct process *p)
 	s = mem_zalloc(1, sizeof *s);
 	id_copy(s->request_id, t.lastRequestId);
 	id_copy(s->session_id, t.sessionId);
+	id_copy(s->step_id, r.stepId);
 	s->dialect = (enum dialect)d;
 	s->recorded = view_counted(r.offset);
 	strmap_put(&engine->loop->streams, p->owner_id, s);
@@ -147,18 +148,19 @@ static void read_output(struct process *p, struct loop_stream *s)
 	}
 }
 
-static struct scope request_scope(const struct turn_doc *t, const char *request_id)
+static struct scope request_scope(const struct turn_doc *t, const struct loop_stream *s)
 {
-	struct scope s = turn_scope(t);
+	struct scope scope = turn_scope(t);
 
-	s.model_request = request_id;
-	return s;
+	scope.model_request = s->request_id;
+	scope.step = none_if_empty(s->step_id);
+	return scope;
 }
 
 /* Events for what was decoded. Text is cut at UTF-8 boundaries: decoders only deliver whole characters. */
 static void delta_facts(struct loop_stream *s, const struct turn_doc *t, struct transaction *tx)
 {
-	const struct scope scope = request_scope(t, s->request_id);
+	const struct scope scope = request_scope(t, s);
 
 	for (size_t at = 0; at < s->reasoning.len;) {
 		size_t n = s->reasoning.len - at;
@@ -266,7 +268,7 @@ static void completed_facts(struct process *p, struct loop_stream *s, const stru
 					 .id = s->request_id,
 					 .media_type = "application/json" };
 	char ref[ID_TEXT_MAX];
-	struct scope scope = request_scope(t, s->request_id);
+	struct scope scope = request_scope(t, s);
 
 	ref_store(tx, &owner, text, strlen(text), ref);
 	scope.process = p->id;
@@ -334,7 +336,7 @@ static void failed_facts(struct process *p, const struct loop_stream *s, const s
 			 const struct stream_failure *f, const struct dialect_answer *a, struct transaction *tx)
 {
 	json_auto_t *usage = a && a->usage.known ? usage_json(&a->usage) : NULL;
-	struct scope scope = request_scope(t, s->request_id);
+	struct scope scope = request_scope(t, s);
 
 	scope.process = p->id;
 	EMIT(model_failed, tx, scope, .envelope = { .status = "failed", .status_reason = f->message },
@@ -353,7 +355,7 @@ static void settle(struct process *p, const struct loop_stream *s, const struct 
 	model_config_auto struct model_config m = { .provider = jval_strdup(r->provider),
 						    .model = jval_strdup(r->model) };
 	struct dialect_usage usage = a->usage;
-	struct scope scope = request_scope(t, s->request_id);
+	struct scope scope = request_scope(t, s);
 
 	if (!s->decoder || !m.provider || !m.model)
 		return;
@@ -421,7 +423,7 @@ static void model_refused(struct engine *engine, const char *turn_id, const stru
 		/* A part of the daemon may just be restarting. */
 		const bool passing = why->code == ERR_UNAVAILABLE || why->code == ERR_EXHAUSTED || why->code == ERR_SYS;
 
-		EMIT(model_failed, tx, request_scope(&t, s->request_id),
+		EMIT(model_failed, tx, request_scope(&t, s),
 		     .envelope = { .status = "failed", .status_reason = why->message }, .category = "program",
 		     .message = why->message, .retryable = opt_bool(passing));
 		transaction_after_commit(tx, loop_step_due, turn_id);

@@ -19,6 +19,7 @@
 #include "runtime/engine/policy/session_rules.h"
 #include "runtime/engine/session/session_state.h"
 #include "runtime/view/view.h"
+#include "runtime/view/view_cost.h"
 #include "runtime/view/view_documents.h"
 
 int session_field_err(struct err *e, enum err_code code, const char *field, const char *what, const char *id)
@@ -309,9 +310,19 @@ void turn_close_requests(struct engine *engine, uint32_t uid, const char *sessio
 		log_error("look for open model requests: %s", e.message);
 	mem_auto char *ids = mem_strdup(buf_cstr(&list));
 	for (char *id = strtok_r(ids, "\n", &next); id; id = strtok_r(NULL, "\n", &next)) {
-		const struct scope s = {
-			.uid = uid, .session = session_id, .thread = thread_id, .turn = turn_id, .model_request = id
-		};
+		char key[VIEW_REQUEST_KEY_MAX];
+		buf_auto struct buf text = BUF_INIT;
+		struct model_request_doc d;
+
+		view_model_request_key(session_id, id, key);
+		const bool found = view_read_speculative(engine->o.store, &model_request_schema, key, &text, &d, &e) ==
+				   0;
+		const struct scope s = { .uid = uid,
+					 .session = session_id,
+					 .thread = thread_id,
+					 .turn = turn_id,
+					 .model_request = id,
+					 .step = found && d.stepId[0] ? d.stepId : NULL };
 
 		EMIT(model_failed, tx, s,
 		     .envelope = { .status = "cancelled", .status_reason = "the turn ended first" },
