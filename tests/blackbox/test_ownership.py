@@ -239,12 +239,13 @@ def test_an_agent_does_not_answer_its_own_question(home):
             error = agent.fails("request_action", params, code=NOT_ALLOWED)
             assert error.data["field"] == "defaultDecision" and "agent" in error.message, error
         action = agent.call("request_action", turnId=turn, actionType="approval", prompt="?", timeoutMs=1, defaultDecision="deny")["actionId"]
-        theirs = rpc.call("request_action", turnId=turn, actionType="approval", prompt="?", timeoutMs=1, defaultDecision="allow")["actionId"]
+        rpc.fails("request_action", {"turnId": turn, "actionType": "approval", "timeoutMs": 1, "defaultDecision": "allow"}, code=NOT_ALLOWED)
+        theirs = rpc.call("request_action", turnId=turn, actionType="plan", prompt="?", timeoutMs=1, decisions=["a", "b"], defaultDecision="b")["actionId"]
 
         def answered(which):
             return until("it is over", lambda: [e["payload"] for e in rpc.events() if e["type"] == "action.resolved" and e.get("actionId") == which])[0]
         assert answered(action)["decision"] == "deny"
-        assert answered(theirs)["decision"] == "allow", "who may answer may say what counts without an answer"
+        assert answered(theirs)["decision"] == "b", "who may answer may say what counts without an answer, but not approve"
 
 
 if __name__ == "__main__":

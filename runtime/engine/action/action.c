@@ -334,10 +334,13 @@ void engine_respond_action(struct engine *engine, const struct action_answer *r,
 	transaction_commit(tx);
 }
 
-/* A requester must not approve its own request, so an agent's default decision can only be "deny". */
+/*
+ * A timeout approves nothing, whoever made the request. A requester must not answer its own request, so an agent's
+ * default decision can only be "deny"; an operator's can be any that does not allow.
+ */
 bool action_may_decide_alone(enum engine_role role, const char *decision)
 {
-	return role == ROLE_OPERATOR || strcmp(decision, "deny") == 0;
+	return strcmp(decision, "deny") == 0 || (role == ROLE_OPERATOR && !means_allow(decision));
 }
 
 /* ---- cancellation and timeouts ---- */
@@ -457,7 +460,7 @@ static void expire_action(struct engine *engine, const char *id)
 					  .status = "timed_out",
 					  .source = "timeout",
 					  .note = "the action timed out without an answer",
-					  .allowed = means_allow(decision) };
+					  .allowed = false };
 	action_resolve(tx, &o);
 	transaction_commit(tx);
 }

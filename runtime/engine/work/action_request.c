@@ -29,7 +29,8 @@ static int check_request(const struct action_request *r, json_t *unchecked, cons
 		err_field(e, "defaultDecision", "must be one of decisions, or deny");
 	if (!e->code && r->default_decision && !action_may_decide_alone(c->role, r->default_decision))
 		err_at(e, ERR_NOT_ALLOWED, "defaultDecision",
-		       "defaultDecision: an agent cannot make '%.64s' the default answer to its own question, only "
+		       "defaultDecision: '%.64s' needs an answer: a timeout approves nothing, and an agent can only "
+		       "set "
 		       "deny",
 		       r->default_decision);
 	if (!e->code && r->schema_json && json_schema_verify(schema, unchecked, e) < 0) {
