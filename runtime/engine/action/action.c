@@ -335,7 +335,7 @@ void engine_respond_action(struct engine *engine, const struct action_answer *r,
 }
 
 /*
- * A timeout approves nothing, whoever made the request. A requester must not answer its own request, so an agent's
+ * A timeout approves nothing, regardless of the requester. A requester must not answer its own request, so an agent's
  * default decision can only be "deny"; an operator's can be any that does not allow.
  */
 bool action_may_decide_alone(enum engine_role role, const char *decision)
