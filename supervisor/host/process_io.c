@@ -280,7 +280,7 @@ static int status_pump(struct process_io *io, struct status_msg *ret_last)
 		if (m.kind == STATUS_READY && io->within[0]) {
 			io->led = true;
 			const struct port_started s = { .pid = io->pid,
-							.start_time = proc_start_time(io->pid),
+							.start_time = proc_start_time_since(io->pid, io->launched_ns),
 							.layers = m.layers,
 							.attempt = io->key.attempt };
 			engine_on_started(g, ref.key.id, &s);

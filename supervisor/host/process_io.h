@@ -73,6 +73,7 @@ struct process_io {
 	/* of a member (supervisor/spawner/member_msg.h); else "" */
 	char within[PLAN_KEY_MAX]; /* its holder */
 	bool led;                  /* its leader has sent READY */
+	uint64_t launched_ns;      /* before its leader was forked; 0 = unknown, after a restart */
 	bool awaits_holder;        /* its end is reported with that of its holder */
 	struct event *resend;      /* the holder's link was full */
 	unsigned kills;            /* requests to kill it; from the second one on the whole sandbox is killed */

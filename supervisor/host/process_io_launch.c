@@ -2,6 +2,7 @@
 
 #include "supervisor/host/process_io.h"
 
+#include "runtime/base/clock.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
 #include "supervisor/host/host_ports.h"
@@ -175,6 +176,7 @@ int process_io_launch_member(struct process_io *io, const struct process_io *hol
 		x.ours[i] = x.theirs[i] = -1;
 	int r = (!brief && plan < 0) || ends_make(io, &x) < 0 || permit_reopening(&x) < 0 ? -1 : 0;
 	io->key.attempt++;
+	io->launched_ns = clock_boot_ns();
 	if (r == 0) {
 		const int fds[MEMBER_FDS] = {
 			[MEMBER_FD_PLAN] = plan,

@@ -1,5 +1,6 @@
 #include "supervisor/spawner/proc_stat.h"
 
+#include "runtime/base/clock.h"
 #include "runtime/base/fd.h"
 
 #include <fcntl.h>
@@ -33,5 +34,12 @@ static uint64_t stat_field(pid_t pid, int wanted)
 }
 
 uint64_t proc_start_time(pid_t pid) { return stat_field(pid, 22); }
+
+/* If no tick began since then, the process started in the current one. */
+uint64_t proc_start_time_since(pid_t pid, uint64_t since_ns)
+{
+	const uint64_t tick_ns = 1000000000u / (uint64_t)sysconf(_SC_CLK_TCK), tick = clock_boot_ns() / tick_ns;
+	return since_ns && since_ns / tick_ns == tick ? tick : proc_start_time(pid);
+}
 
 pid_t proc_parent(pid_t pid) { return (pid_t)stat_field(pid, 4); }

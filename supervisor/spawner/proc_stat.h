@@ -14,6 +14,8 @@ ssize_t proc_read(pid_t pid, const char *file, char *text, size_t cap);
  * uniquely.
  */
 uint64_t proc_start_time(pid_t pid);
+/* The same for a process that was forked after `since_ns` (0 = unknown) of clock_boot_ns: rarely has to read /proc. */
+uint64_t proc_start_time_since(pid_t pid, uint64_t since_ns);
 pid_t proc_parent(pid_t pid); /* 0 = unknown */
 
 #endif

@@ -71,6 +71,18 @@ def test_commands_share_files_and_processes(home):
         harness.check_facts(home, rpc)
 
 
+def test_the_start_time_of_a_member_is_its_leaders(home):
+    """It is recorded without reading /proc unless a clock tick begins meanwhile; ten starts have both cases."""
+    with home.rpc() as rpc:
+        sandbox = create(rpc, home)
+        for _ in range(10):
+            process = rpc.start(["sleep", "1000"], sandboxId=sandbox)["processId"]
+            fact = [e["payload"] for e in rpc.events(types=["process.started"]) if e.get("processId") == process][0]
+            with open(f"/proc/{fact['pid']}/stat") as f:
+                assert int(f.read().rsplit(")", 1)[1].split()[19]) == fact["startTime"], fact
+        rpc.call("close_sandbox", sandboxId=sandbox)
+
+
 def test_a_server_of_one_command_is_reached_by_the_next(home):
     with home.rpc() as rpc:
         sandbox = create(rpc, home)
