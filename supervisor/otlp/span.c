@@ -46,6 +46,9 @@ static void write_tool(struct span *s);
 static void write_process(struct span *s);
 static void write_action(struct span *s);
 static void write_hook(struct span *s);
+static void write_context(struct span *s);
+static void write_artifact(struct span *s);
+static void write_evidence(struct span *s);
 static void write_exec(struct span *s);
 
 static const struct span_row {
@@ -251,6 +254,16 @@ static void write_hook(struct span *s)
 	add_string(s, "bailiff.hook.point", jval_path(s->end, "payload.hookPoint"));
 	add_string(s, "bailiff.decision", jval_path(s->end, "payload.decision"));
 }
+
+static void write_context(struct span *s) { add_string(s, "bailiff.context.event", jval_get(s->end, "type")); }
+
+static void write_artifact(struct span *s)
+{
+	add_string(s, "bailiff.artifact.change", jval_path(s->end, "payload.change"));
+	add_string(s, "bailiff.artifact.source", jval_path(s->end, "payload.source"));
+}
+
+static void write_evidence(struct span *s) { add_string(s, "bailiff.export.kind", jval_path(s->end, "payload.kind")); }
 
 /*
  * By the name of the end event, or by how the command ended: process.completed with a status other than 0 is a failed

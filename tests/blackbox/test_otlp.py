@@ -221,6 +221,17 @@ def test_a_tool_and_its_process():
         assert not [s for s in collector.spans() if s["name"] == "execute_tool exec"], "the tool's own span is the call"
 
 
+def test_context_artifacts_and_exports_are_spans():
+    with Collector() as collector, exporting(collector.url) as home, home.rpc() as rpc:
+        turn = rpc.call("submit_turn", input=[{"type": "tool_call", "toolName": "write_file", "arguments": {"path": "new", "content": "x"}}], options={"cwd": home.work})
+        until("the turn's span", lambda: [s for s in collector.spans() if s["name"] == "interaction"])
+        rpc.call("export_evidence", scope={"sessionId": turn["sessionId"]})
+        spans = until("all of them", lambda: (n := {s["name"]: s for s in collector.spans()}) and {"context", "artifact_write", "export"} <= set(n) and n)
+        assert spans["context"]["parentSpanId"] == spans["interaction"]["spanId"], spans
+        assert spans["artifact_write"]["attributes"]["bailiff.turn.id"] == turn["turnId"] and spans["artifact_write"]["parentSpanId"], spans
+        assert spans["artifact_write"]["attributes"]["bailiff.artifact.change"], spans
+
+
 def test_names_are_those_of_the_conventions():
     with Collector() as collector, exporting(collector.url) as home, home.rpc() as rpc:
         for command, limits, error in (("true", {}, None), ("exit 3", {}, "3"), ("kill -9 $$", {}, "SIGKILL"), ("sleep 1000", {"wallMs": 100}, "timeout")):
