@@ -16,7 +16,6 @@
 #define ATTEMPTS_MAX 5u /* of a request */
 #define BACKOFF_MS 500u
 #define BACKOFF_MOST_MS 30000u
-#define WAIT_MOST_MS 300000u /* a provider that asks for more time has failed */
 #define PARALLEL_MAX 4u
 #define REPEATS_ASK 3u /* a person is asked at each multiple of this */
 #define CALLS_SHOWN 300
@@ -114,6 +113,16 @@ static void next_request(struct engine *engine, const struct turn_doc *t, const 
 
 /* ---- a request failed ---- */
 
+static bool loop_waits(struct engine *engine, const char *turn_id)
+{
+	const struct loop_wait *w = strmap_get(&engine->loop->waits, turn_id);
+
+	if (!w || w->due_ns <= engine_now(engine))
+		return false;
+	engine_wake(engine, w->due_ns);
+	return true;
+}
+
 static uint64_t delay_ms(unsigned attempt, uint64_t asked)
 {
 	uint64_t wait = BACKOFF_MS;
@@ -143,12 +152,10 @@ static void give_up(struct engine *engine, const struct turn_doc *t, const struc
 static void retry(struct engine *engine, const struct turn_doc *t, const struct model_request_doc *r)
 {
 	const unsigned attempt = (unsigned)jval_uint(r->attempt, 1);
-	struct loop_wait *w = strmap_get(&engine->loop->waits, t->turnId);
+	const struct loop_wait *w = strmap_get(&engine->loop->waits, t->turnId);
 	char message[400] = "", category[64] = "model";
 
 	if (w) {
-		if (w->due_ns > engine_now(engine))
-			return engine_wake(engine, w->due_ns);
 		free(strmap_del(&engine->loop->waits, t->turnId));
 		if (jval_is_str(r->purpose, "compaction"))
 			return loop_compact(engine, t, attempt + 1);
@@ -162,10 +169,7 @@ static void retry(struct engine *engine, const struct turn_doc *t, const struct 
 	jval_str(r->category, category, sizeof category);
 	if (!jval_bool(r->retryable, false) || attempt >= ATTEMPTS_MAX || asked > WAIT_MOST_MS)
 		return give_up(engine, t, r, category, message, attempt);
-	w = mem_zalloc(1, sizeof *w);
-	w->due_ns = engine_now(engine) + delay_ms(attempt, asked) * 1000000;
-	strmap_put(&engine->loop->waits, t->turnId, w);
-	engine_wake(engine, w->due_ns);
+	loop_wait(engine, t->turnId, delay_ms(attempt, asked));
 }
 
 /* The request is open and no process runs for it: the runtime died before it was started, or the process was lost. */
@@ -478,7 +482,7 @@ void loop_drive(struct engine *engine, const struct turn_doc *t)
 	/* A request is on its way, a person has to answer first, or hooks decide about the end: another step follows.
 	 */
 	if (engine->stopping || loop_stream_of(engine, t->turnId) || view_counted(t->openActions) ||
-	    turn_stop_pending(engine, t->turnId) || held(engine, t))
+	    turn_stop_pending(engine, t->turnId) || held(engine, t) || loop_waits(engine, t->turnId))
 		return;
 	if (!t->lastRequestId[0]) {
 		if (!loop_read_instructions(engine, t))

@@ -43,6 +43,9 @@ struct loop_state {
 struct loop_wait {
 	uint64_t due_ns;
 };
+#define WAIT_MOST_MS 300000u /* a provider that asks for more time has failed */
+/* The turn's next request is made after this time. */
+void loop_wait(struct engine *engine, const char *turn_id, uint64_t ms);
 
 /* ---- loop_context.c ---- */
 

@@ -65,9 +65,15 @@ static void launch(struct engine *engine, const char *turn_id)
 	struct turn_doc t;
 	struct err e = ERR_INIT;
 
-	if (!s || !s->input || turn_read(engine, turn_id, &text, &t, &e) != 0 ||
-	    loop_request_read(engine, &t, s->request_id, &request_text, &r, &e) != 0)
+	if (!s || !s->input || turn_read(engine, turn_id, &text, &t, &e) != 0)
 		return;
+	if (loop_request_read(engine, &t, s->request_id, &request_text, &r, &e) != 0) {
+		/* Nothing else would end the request: it is not in the turn's document. */
+		strmap_del(&engine->loop->streams, turn_id);
+		reservation_release(engine, s->request_id);
+		loop_stream_free(s);
+		return loop_fail(engine, &t, "store", true, "the request could not be recorded: %s", e.message);
+	}
 	mem_auto char *name = jval_strdup(r.name), *process_id = jval_strdup(r.processId), *input = mem_take(&s->input);
 	if (strcmp(r.status, "open") != 0 || turn_doc_ended(&t) || t.ending.type == JT_OBJECT)
 		err_set(&e, ERR_STATE, "the turn was ended before the request was sent");
@@ -275,6 +281,28 @@ static int route(struct transaction *tx, const struct turn_doc *t, const char *r
 	return rc;
 }
 
+void loop_wait(struct engine *engine, const char *turn_id, uint64_t ms)
+{
+	struct loop_wait *w = mem_zalloc(1, sizeof *w);
+
+	w->due_ns = engine_now(engine) + ms * 1000000;
+	free(strmap_del(&engine->loop->waits, turn_id));
+	strmap_put(&engine->loop->waits, turn_id, w);
+	engine_wake(engine, w->due_ns);
+}
+
+/* Another request met the provider's rate limit: this one waits as well, unless the limit lasts too long. */
+static bool wait_for_rate(struct engine *engine, const struct turn_doc *t, const struct model_choice *c)
+{
+	const uint64_t now = engine_real(engine);
+
+	if (!c->category || strcmp(c->category, "rate_limit") != 0 || c->reset_us <= now ||
+	    c->reset_us - now > WAIT_MOST_MS * 1000ull)
+		return false;
+	loop_wait(engine, t->turnId, (c->reset_us - now) / 1000 + 1);
+	return true;
+}
+
 bool loop_request(struct engine *engine, const struct turn_doc *t, struct loop_history *history, struct loop_ask *ask)
 {
 	model_choice_auto struct model_choice c = MODEL_CHOICE_INIT;
@@ -285,6 +313,7 @@ bool loop_request(struct engine *engine, const struct turn_doc *t, struct loop_h
 	char id[ID_TEXT_MAX];
 	bool sent = true;
 
+	free(strmap_del(&engine->loop->waits, t->turnId));
 	id_make(ID_KIND_MODEL_REQUEST, id);
 	if (text_init(&x, engine, t, history, ask, &e) < 0) {
 		transaction_free(tx);
@@ -293,12 +322,13 @@ bool loop_request(struct engine *engine, const struct turn_doc *t, struct loop_h
 		sent = !(c.category && strcmp(c.category, "context") == 0 && can_compact(ask));
 		if (sent) {
 			transaction_commit(tx); /* the facts say why no model was chosen */
-			loop_fail(engine, t,
-				  ask->fallback ? "model"
-				  : c.category  ? c.category
-						: "routing",
-				  false, "%s%s%s", ask->fallback ? ask->fallback : "",
-				  ask->fallback ? "; no other model: " : "", e.message);
+			if (ask->fallback || !wait_for_rate(engine, t, &c))
+				loop_fail(engine, t,
+					  ask->fallback ? "model"
+					  : c.category  ? c.category
+							: "routing",
+					  false, "%s%s%s", ask->fallback ? ask->fallback : "",
+					  ask->fallback ? "; no other model: " : "", e.message);
 		} else {
 			transaction_free(tx);
 		}
