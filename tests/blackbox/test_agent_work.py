@@ -63,6 +63,19 @@ def test_a_subagent_has_a_share_of_the_limits(home):
         assert "subagent" not in [t["name"] for t in p.requests[0].body["tools"]]
 
 
+def test_subagents_of_subagents_share_the_limits(home):
+    script = by_prompt(top=[{"calls": [call("subagent", prompt="middle")]}, {"text": "Top."}],
+                       middle=[{"calls": [call("subagent", prompt="bottom")]}, {"text": "Middle."}], bottom=[{"text": "Bottom."}])
+    with home.rpc() as rpc, model(home, rpc, script) as p:
+        turn = submit(rpc, "top", limits={"subagentDepth": 2, "maxTokens": 200000}, options={"cwd": home.work})
+        assert completed(rpc, turn)["payload"]["usage"]["requests"] == 5
+        offered = ["subagent" in [t["name"] for t in r.body["tools"]] for r in p.requests]
+        assert offered == [True, True, False, True, True], offered
+        shares = [e["payload"]["loopLimits"]["maxTokens"] for e in rpc.events() if e["type"] == "turn.submitted" and "loopLimits" in e["payload"]]
+        assert len(shares) == 3 and shares[0] > shares[1] > shares[2] > 0, shares
+        harness.validate(harness.event_validators(), rpc.events())
+
+
 def slow_child():
     return by_prompt(parent=[{"calls": [call("subagent", prompt="child")]}, {"text": "Done."}],
                      child=[{"calls": [call("shell", command="echo x >> count; sleep 1")]}, {"text": "Ran."}])
