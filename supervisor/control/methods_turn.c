@@ -59,6 +59,12 @@ int method_steer_turn(struct call *c, const struct steer_turn_params *p, struct 
 	return CALL_PENDING;
 }
 
+int method_claim_turn(struct call *c, const struct claim_turn_params *p, struct buf *out, struct err *e)
+{
+	engine_claim_turn(call_engine(c), p->turnId, &c->caller, call_engine_reply, c);
+	return CALL_PENDING;
+}
+
 int method_complete_turn(struct call *c, const struct complete_turn_params *p, struct buf *out, struct err *e)
 {
 	mem_auto char *usage = param_json_text("usage", p->usage, USAGE_MAX, e);

@@ -217,6 +217,8 @@ def test_the_status_of_a_turn_follows_its_requests(home):
             rpc.call("interrupt_turn", turnId=turn["turnId"])
             assert ended(rpc, turn)["status"] == "cancelled"
             harness.validate(harness.snapshot_validators(), [rpc.call("get_session", sessionId=turn["sessionId"])])
+
+
 def test_a_turn_waits_for_a_rate_limit_that_another_has_met(home):
     with home.rpc() as rpc, model(home, rpc, [{"status": 429, "retry_after": 2}, {"text": "Now."}, {"text": "Now."}]) as p:
         first = submit(rpc, "one")

@@ -316,6 +316,7 @@ def test_a_turn_whose_client_has_gone_is_lost_and_its_queue_goes_on():
             rpc.call("emit_events", sessionId=taken["sessionId"], events=[{"type": "run.status", "turnId": taken["turnId"], "threadId": taken["threadId"],
                                                                            "payload": {"phase": "running"}}])
         harness.until("it is lost", lambda: status(rpc, left) == "lost")
+        assert [e["payload"]["phase"] for e in rpc.events(turnId=left["turnId"]) if e["type"] == "run.status"] == ["running", "stalled"]
         end = [e for e in rpc.events(turnId=left["turnId"]) if e["type"] == "turn.failed"][0]
         assert end["status"] == "lost" and end["payload"]["category"] == "client_gone" and end["payload"]["retryable"], end
         harness.until("the queue continues", lambda: status(rpc, behind) == "running")
@@ -332,6 +333,81 @@ def test_a_turn_whose_client_has_gone_is_lost_and_its_queue_goes_on():
             rpc.call("complete_turn", turnId=kept["turnId"])
             harness.validate(harness.event_validators(), rpc.events())
             assert rpc.call("verify_store")["ok"]
+
+
+WORDS = [{"type": "text", "text": "x"}]
+
+
+def diagnostics(rpc, turn):
+    return rpc.call("get_thread_read", threadId=turn["threadId"])["diagnosticsSummary"]
+
+
+def phases(rpc, turn):
+    return [e["payload"]["phase"] for e in rpc.events(turnId=turn["turnId"]) if e["type"] == "run.status"]
+
+
+def emit(rpc, turn, kind, ids=(), **payload):
+    return rpc.call("emit_events", sessionId=turn["sessionId"], events=[{"type": kind, "turnId": turn["turnId"], "threadId": turn["threadId"], **dict(ids), "payload": payload}])
+
+
+def test_a_silent_client_loses_its_lease_and_then_its_turn(home):
+    with home.rpc() as rpc, home.rpc() as other:
+        turn = rpc.call("submit_turn", input=WORDS, options={"leaseMs": 400})
+        emit(rpc, turn, "model.requested", {"modelRequestId": "mr_1"}, model="m")
+        behind = other.call("submit_turn", threadId=turn["threadId"], input=WORDS)
+        harness.until("it is stalled", lambda: phases(other, turn)[-1] == "stalled")
+        assert diagnostics(other, turn)["stalledTurns"] == [turn["turnId"]], diagnostics(other, turn)
+        assert rpc.call("claim_turn", turnId=turn["turnId"])["leaseMs"] == 400
+        assert phases(other, turn) == ["running", "stalled", "running"], phases(other, turn)
+        harness.until("it is lost", lambda: diagnostics(other, turn)["lostTurns"] == [turn["turnId"]])
+        ends = [(e["type"], e["status"]) for e in other.events(turnId=turn["turnId"]) if e["type"] in ("model.failed", "turn.failed")]
+        assert ends == [("model.failed", "cancelled"), ("turn.failed", "lost")], ends
+        harness.until("the queue continues", lambda: phases(other, behind) == ["running"])
+        rpc.fails("claim_turn", {"turnId": turn["turnId"]}, code=-32015)
+        harness.validate(harness.event_validators(), other.events())
+
+
+def test_a_lease_is_exclusive_until_it_expires(home):
+    with home.rpc() as rpc, home.rpc() as other:
+        turn = rpc.call("submit_turn", input=WORDS, options={"leaseMs": 60000})
+        for method, more in (("claim_turn", {}), ("complete_turn", {}), ("fail_turn", {}), ("request_action", {"actionType": "input", "prompt": "?"})):
+            e = other.fails(method, {"turnId": turn["turnId"], **more}, code=-32009)
+            assert "leased to another client" in str(e), e
+        try:
+            emit(other, turn, "run.status", phase="running")
+            raise AssertionError("an event of another client was accepted")
+        except harness.RpcError as e:
+            assert "leased to another client" in str(e), e
+        rpc.close()
+        harness.until("it can be taken over", lambda: "turnId" in taken(other, turn))
+        other.call("complete_turn", turnId=turn["turnId"])
+
+
+def taken(rpc, turn):
+    try:
+        return rpc.call("claim_turn", turnId=turn["turnId"])
+    except harness.RpcError:
+        return {}
+
+
+def test_a_lease_survives_the_death_of_the_runtime(home):
+    with home.rpc() as rpc:
+        turn = rpc.call("submit_turn", input=WORDS, options={"leaseMs": 1000})
+        kept = rpc.call("submit_turn", input=WORDS, options={"leaseMs": 60000})
+    home.kill_part("runtime")
+    with home.rpc() as rpc, home.rpc() as other:
+        assert rpc.call("claim_turn", turnId=kept["turnId"])["leaseMs"] == 60000
+        other.fails("claim_turn", {"turnId": kept["turnId"]}, code=-32009)
+        harness.until("it is lost", lambda: diagnostics(rpc, turn)["lostTurns"] == [turn["turnId"]])
+        assert phases(rpc, turn) == ["running", "stalled"], phases(rpc, turn)
+        rpc.call("complete_turn", turnId=kept["turnId"])
+
+
+def test_leases_are_checked(home):
+    with home.rpc() as rpc:
+        for wrong in ({"options": {"leaseMs": 1}}, {"options": {"leaseMs": 86400001}}, {"options": {"leaseMs": 1000, "onDisconnect": "keep"}},
+                      {"options": {"leaseMs": 1000}, "input": [{"type": "command", "commandLine": "true"}]}, {"options": {"leaseMs": 1000}, "driver": "loop"}):
+            rpc.fails("submit_turn", {"input": WORDS, **wrong}, code=-32602)
 
 
 if __name__ == "__main__":

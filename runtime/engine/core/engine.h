@@ -249,6 +249,9 @@ struct turn_request {
 };
 void engine_submit_turn(struct engine *engine, const struct turn_request *r, const struct caller *c, engine_reply_fn fn,
 			void *ctx);
+/* The caller drives the turn: renews its lease, or takes it over from a client that is gone. */
+void engine_claim_turn(struct engine *engine, const char *turn_id, const struct caller *c, engine_reply_fn fn,
+		       void *ctx);
 struct turn_verdict {
 	const char *turn_id;
 	const char *outcome, *summary, *usage_json; /* complete_turn */

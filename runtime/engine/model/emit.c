@@ -95,7 +95,8 @@ static int emit_check_turn(struct engine *engine, const struct emit_event *ev, s
 	int r = turn_read(engine, turn, &text, &t, e);
 	if (r)
 		return r < 0 ? -1 : emit_refuse(e, ERR_NOT_FOUND, i, "turnId", "is not known");
-	turn_owner_seen(engine, &t, c->connection, c->channel_id);
+	if (turn_owner_seen(engine, &t, c->connection, c->channel_id, e) < 0)
+		return -1;
 	if (model && turn_doc_ended(&t))
 		return emit_refuse(e, ERR_STATE, i, "turnId", "has ended");
 	if (t.ending.type == JT_OBJECT && strcmp(ev->type, "model.requested") == 0)

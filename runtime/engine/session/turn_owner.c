@@ -4,43 +4,76 @@
  *
  * The connection that submitted the turn drives it, until another connection makes a request in it (a tool call, an
  * event, an action, the same turn again) and takes over. When the driving connection closes, or the runtime restarts,
- * another client has turn_grace_ms to take over; then the turn is lost (turn/turn_end.c). The grace period is
- * renewed while work of the turn still runs, or while its channel is connected. Turns whose client asked to keep them
- * (options.onDisconnect: keep), as the command line does, are not tracked.
+ * another client has turn_grace_ms to take over. After half of it the turn is stalled, then it is lost
+ * (turn/turn_end.c). The period is renewed while work of the turn still runs, or while its channel is connected. Turns
+ * whose client asked to keep them (options.onDisconnect: keep), as the command line does, are not tracked.
  *
- * None of this is recorded, because connections do not survive a restart of the runtime.
+ * With a lease (options.leaseMs) a connection is not enough: the client must use the turn at least that often
+ * (claim_turn does nothing else), and while it does, requests of other connections in the turn are rejected. A lease
+ * that has expired makes the turn stalled, and another such period lost.
+ *
+ * The lease and `stalled` are part of the turn's document. Connections are not recorded, because they do not survive a
+ * restart of the runtime: the period begins anew then, and the first client that uses the turn drives it.
  */
 
 #include "runtime/engine/session/turn_owner.h"
 
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
+#include "runtime/engine/core/fact.h"
 #include "runtime/engine/session/session_state.h"
 #include "runtime/engine/session/turn_read.h"
 
-void turn_owner_give_grace(struct engine *engine, struct turn_owner *d)
+void turn_owner_renew(struct engine *engine, struct turn_owner *d)
 {
-	d->connection = 0;
-	d->deadline_ns = engine_now(engine) + engine->o.turn_grace_ms * 1000000ull;
-	engine_wake(engine, d->deadline_ns);
+	d->deadline_ns = engine_now(engine) + d->period_ns;
+	if (d->leased || !d->connection)
+		engine_wake(engine, d->deadline_ns);
 }
 
-void turn_owner_seen(struct engine *engine, const struct turn_doc *t, uint64_t connection, const char *channel_id)
+/* A client uses a stalled turn. */
+static void resumed_fact(struct engine *engine, const struct turn_doc *t)
+{
+	struct transaction *tx = transaction_new_internal(engine);
+	const struct scope s = { .uid = (uint32_t)t->uid,
+				 .session = t->sessionId,
+				 .thread = t->threadId,
+				 .turn = t->turnId,
+				 .task = t->taskId,
+				 .trace = t->traceId };
+
+	EMIT(run_status, tx, s, .envelope.phase = "running", .phase = "running",
+	     .detail = "a client drives the turn again");
+	transaction_commit(tx);
+}
+
+int turn_owner_seen(struct engine *engine, const struct turn_doc *t, uint64_t connection, const char *channel_id,
+		    struct err *e)
 {
 	struct turn_owner *d = strmap_get(&engine->sessions->turn_owners, t->turnId);
+	const uint64_t lease_ms = jval_uint(jval_get(t->options, "leaseMs"), 0);
 
-	if (!engine->o.turn_grace_ms || !turn_driven_by_client(t) || turn_doc_ended(t) ||
+	if ((!engine->o.turn_grace_ms && !lease_ms) || !turn_driven_by_client(t) || turn_doc_ended(t) ||
 	    jval_is_str(jval_get(t->options, "onDisconnect"), "keep"))
-		return;
+		return 0;
+	if (d && d->leased && connection && d->connection && d->connection != connection)
+		return err_at(e, ERR_CONFLICT, "turnId",
+			      "turn '%s' is leased to another client, which has used it in the last %llu ms; "
+			      "interrupt_turn ends it",
+			      t->turnId, (unsigned long long)lease_ms);
 	if (!d) {
 		d = mem_zalloc(1, sizeof *d);
+		d->leased = lease_ms != 0;
+		d->period_ns = (lease_ms ? lease_ms : (engine->o.turn_grace_ms + 1) / 2) * 1000000ull;
 		strmap_put(&engine->sessions->turn_owners, t->turnId, d);
 	}
 	if (channel_id)
 		id_copy(d->channel_id, channel_id);
 	d->connection = connection;
-	if (!connection)
-		turn_owner_give_grace(engine, d);
+	turn_owner_renew(engine, d);
+	if (connection && strcmp(t->phase, "stalled") == 0)
+		resumed_fact(engine, t);
+	return 0;
 }
 
 void turn_owner_forget(struct engine *engine, const char *turn_id)
@@ -59,8 +92,10 @@ static void begin_grace(void *ctx, const char *turn_id, void *value)
 	struct owner_scan *s = ctx;
 	struct turn_owner *d = value;
 
-	if (d->connection == s->connection)
-		turn_owner_give_grace(s->engine, d);
+	if (d->connection != s->connection)
+		return;
+	d->connection = 0;
+	turn_owner_renew(s->engine, d);
 }
 
 void turn_owner_disconnected(struct engine *engine, uint64_t connection)
@@ -76,7 +111,7 @@ static void collect_due(void *ctx, const char *turn_id, void *value)
 	struct owner_scan *s = ctx;
 	const struct turn_owner *d = value;
 
-	if (d->connection)
+	if (d->connection && !d->leased)
 		return;
 	if (s->now >= d->deadline_ns)
 		id_copy(s->due->id[s->due->count++], turn_id);

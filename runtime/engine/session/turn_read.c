@@ -39,8 +39,7 @@ int turn_open_of_caller(struct engine *engine, const char *turn_id, const struct
 	if (!ret->startedAt)
 		return err_set(e, ERR_STATE, "turn '%s' has not started (%s)", turn_id, ret->status);
 	/* A request inside the turn shows that this client works on it. */
-	turn_owner_seen(engine, ret, c->connection, c->channel_id);
-	return 0;
+	return turn_owner_seen(engine, ret, c->connection, c->channel_id, e);
 }
 
 void turn_requester(const struct turn_doc *d, struct requester *ret)

@@ -1,6 +1,7 @@
 /* submit_turn. turn.h describes the module. */
 
 #include "runtime/base/hash.h"
+#include "runtime/base/json_get.h"
 #include "runtime/base/text.h"
 #include "runtime/engine/call/tool_call.h"
 #include "runtime/engine/policy/sandbox_setup.h"
@@ -9,6 +10,8 @@
 #include "runtime/engine/turn/turn_private.h"
 
 #define PREVIEW_MAX 256u
+#define LEASE_MIN_MS 100
+#define LEASE_MAX_MS 86400000
 #define OPTIONS_MAX 16384u
 
 /* A checked submit_turn request. */
@@ -132,6 +135,22 @@ static int dump_input(const struct turn_request *r, struct turn_plan *p, struct 
 }
 
 /* Everything that can be checked before the thread is read. The plan owns its strings. */
+static int check_lease(const struct turn_request *r, const struct turn_plan *p, struct err *e)
+{
+	const json_t *lease = json_object_get(r->options, "leaseMs");
+	const json_int_t ms = json_integer_value(lease);
+
+	if (!lease)
+		return 0;
+	if (ms < LEASE_MIN_MS || ms > LEASE_MAX_MS)
+		return err_field(e, "options.leaseMs", "must be between 100 and 86400000");
+	if (r->loop || !p->texts)
+		return err_field(e, "options.leaseMs", "needs a turn with text that its client drives");
+	if (json_text_is(r->options, "onDisconnect", "keep"))
+		return err_field(e, "options.leaseMs", "cannot be combined with onDisconnect keep");
+	return 0;
+}
+
 static int plan_turn(struct engine *engine, const struct turn_request *r, const struct caller *c, struct turn_plan *p,
 		     struct err *e)
 {
@@ -149,6 +168,8 @@ static int plan_turn(struct engine *engine, const struct turn_request *r, const 
 		return -1;
 	p->reject = busy && strcmp(busy, "reject") == 0;
 	/* A turn with text is driven by its client, unless the loop is to send the text to a model. */
+	if (check_lease(r, p, e) < 0)
+		return -1;
 	p->driver = r->loop ? "\"loop\"" : p->texts ? "\"client\"" : "\"runtime\"";
 	if (r->loop && !p->texts)
 		return err_field(e, "input", "must have a text part: that is what the model is asked");
@@ -234,7 +255,8 @@ static int submit_again(struct engine *engine, struct transaction *tx, const str
 		transaction_reject(tx, &e);
 		return 1;
 	}
-	turn_owner_seen(engine, &t, tx->caller.connection, tx->caller.channel_id);
+	/* The turn is the same whether or not another client drives it now. */
+	(void)turn_owner_seen(engine, &t, tx->caller.connection, tx->caller.channel_id, &e);
 	turn_result(tx, &t, t.status);
 	if (strcmp(t.status, "queued") == 0)
 		jw_kstr(&tx->w, "queuedTurnId", t.turnId);
@@ -279,7 +301,8 @@ static void submit_turn(struct engine *engine, struct transaction *tx, const str
 		return transaction_reject(tx, &e);
 	json_value_write(&w, json_requester(&by));
 	doc_of_plan(p, turn_id, buf_cstr(&by_json), &tx->caller, &t);
-	turn_owner_seen(engine, &t, tx->caller.connection, tx->caller.channel_id);
+	if (turn_owner_seen(engine, &t, tx->caller.connection, tx->caller.channel_id, &e) < 0)
+		return transaction_reject(tx, &e);
 	session_scope_facts(&p->scope, "turn", NULL, &by, tx);
 	submitted_fact(p, &t, busy ? "queued" : "accepted", &tx->caller, input_ref, tx);
 	if (busy) {

@@ -11,8 +11,8 @@
  *
  * The execution loop (turn_loop.c) runs a turn of commands and tool calls, which ends automatically. A turn with text
  * is driven by its client: the loop runs the commands that accompany the text, and the client ends the turn
- * (complete_turn, fail_turn). If the client disconnects and no other takes the turn over in time, it is lost
- * (turn_end.c).
+ * (complete_turn, fail_turn). If the client disconnects, or does not renew its lease, and no other takes the turn over
+ * in time, the turn is stalled, then lost (session/turn_owner.c).
  *
  * History: compaction replaces a thread's past by a summary for the agent that continues, rollback removes turns from
  * it. Neither deletes an event; both are boundaries that readers see. A compaction lists open actions, incidents and

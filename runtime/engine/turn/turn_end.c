@@ -322,13 +322,26 @@ void turn_on_process_over(struct engine *engine, const struct process_over *x)
 
 /* ---- turns whose client has disconnected (session/turn_owner.c) ---- */
 
+/* Any client may take it over from now on. */
+static void stall_turn(struct engine *engine, const struct turn_doc *t, struct turn_owner *d)
+{
+	struct transaction *tx = transaction_new_internal(engine);
+
+	EMIT(run_status, tx, turn_scope(t), .envelope.phase = "stalled", .phase = "stalled",
+	     .detail = d->connection ? "its client was silent for longer than its lease"
+				     : "its client has disconnected");
+	transaction_commit(tx);
+	d->connection = 0;
+	turn_owner_renew(engine, d);
+}
+
 static void check_owner(struct engine *engine, const char *turn_id)
 {
 	static const struct turn_end lost = { .status = "lost",
 					      .category = "client_gone",
 					      .retryable = true,
-					      .message = "the client that drives it has disconnected, and no other "
-							 "client took it over" };
+					      .message = "the client that drives it has disconnected or was silent, "
+							 "and no other client took it over" };
 	struct turn_owner *d = turn_owner_of(engine, turn_id);
 	buf_auto struct buf text = BUF_INIT, channel_text = BUF_INIT;
 	struct channel_doc channel;
@@ -346,9 +359,32 @@ static void check_owner(struct engine *engine, const char *turn_id)
 	if (!d || r > 0 || (r == 0 && turn_doc_ended(&t)))
 		turn_owner_forget(engine, turn_id);
 	else if (r < 0 || !t.startedAt || turn_is_ending(&t) || turn_busy(engine, &t) || reachable)
-		turn_owner_give_grace(engine, d);
-	else
+		turn_owner_renew(engine, d);
+	else if (strcmp(t.phase, "stalled") == 0)
 		turn_end_now(engine, &t, &lost); /* also forgets its owner */
+	else
+		stall_turn(engine, &t, d);
+}
+
+void engine_claim_turn(struct engine *engine, const char *turn_id, const struct caller *c, engine_reply_fn fn,
+		       void *ctx)
+{
+	struct transaction *tx = transaction_new(engine, c, fn, ctx);
+	buf_auto struct buf text = BUF_INIT;
+	struct turn_doc t;
+	struct err e = ERR_INIT;
+
+	if (turn_of_caller(engine, turn_id, c, &text, &t, &e) == 0 &&
+	    (turn_doc_ended(&t) || !turn_driven_by_client(&t)))
+		err_set(&e, ERR_STATE, "turn '%s' %s", t.turnId,
+			turn_doc_ended(&t) ? "has ended" : "is not driven by a client");
+	if (e.code || turn_owner_seen(engine, &t, c->connection, c->channel_id, &e) < 0)
+		return transaction_reject(tx, &e);
+	const struct turn_owner *d = turn_owner_of(engine, turn_id);
+	turn_result(tx, &t, t.status);
+	if (d && d->leased)
+		jw_kuint(&tx->w, "leaseMs", d->period_ns / 1000000u);
+	transaction_commit(tx);
 }
 
 uint64_t turn_owner_tick(struct engine *engine, uint64_t now)
@@ -409,7 +445,7 @@ void turn_recover(struct engine *engine)
 		struct err e = ERR_INIT;
 
 		if (turn_read(engine, turns.id[i], &text, &t, &e) == 0)
-			turn_owner_seen(engine, &t, 0, NULL);
+			(void)turn_owner_seen(engine, &t, 0, NULL, &e);
 		turn_stop_decided(engine, turns.id[i]);
 	}
 }
