@@ -33,6 +33,25 @@ static int find_newest(struct store *s, enum view_kind kind, const char *owner, 
 	return 0;
 }
 
+/* The turn that describes a thread, and its document: the newest; the system turn, which only carries facts, if alone.
+ */
+static int find_turn(struct store *s, const char *thread, char ret[ID_SIZE], struct buf *text, struct turn_doc *doc,
+		     struct err *e)
+{
+	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
+
+	if (view_members(s, VIEW_THREAD_TURN, thread, VIEW_NEWEST_FIRST, 2, &ids, e) < 0)
+		return -1;
+	for (size_t i = 0; i < ids.n; i++) {
+		id_copy(ret, ids.id[i]);
+		if (view_read(s, &turn_schema, ret, text, doc, e) < 0)
+			return -1;
+		if (!jval_is_str(doc->source, "system"))
+			return 0;
+	}
+	return 0; /* a session has one system turn: it is the only one */
+}
+
 /* What a view_scope means: a session, its thread and turn if it has any, and the turn's document. */
 struct resolved_scope {
 	char session[ID_SIZE], thread[ID_SIZE], turn[ID_SIZE];
@@ -73,8 +92,8 @@ static int resolve_scope(struct store *s, uint32_t uid, const struct view_scope 
 	view_copy_string(ret->turn, jval_get(members, "turnId"));
 	if (!ret->thread[0] && find_newest(s, VIEW_SESSION_THREAD, ret->session, ret->thread, e) < 0)
 		return -1;
-	if (ret->thread[0] && !ret->turn[0] && find_newest(s, VIEW_THREAD_TURN, ret->thread, ret->turn, e) < 0)
-		return -1;
+	if (ret->thread[0] && !ret->turn[0])
+		return find_turn(s, ret->thread, ret->turn, &ret->text, &ret->doc, e);
 	return ret->turn[0] && view_read(s, &turn_schema, ret->turn, &ret->text, &ret->doc, e) < 0 ? -1 : 0;
 }
 

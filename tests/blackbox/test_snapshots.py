@@ -28,6 +28,16 @@ def read_all(rpc, ids):
     return found
 
 
+def test_the_environment_of_a_thread_is_that_of_its_work(home):
+    """A sandbox of the session has a turn of the system, which is newer but has no environment."""
+    with home.rpc() as rpc:
+        ids = rpc.call("create_session", title="work")
+        work = rpc.start(["sleep", "1000"], sessionId=ids["sessionId"], threadId=ids["threadId"])
+        rpc.call("create_sandbox", sessionId=ids["sessionId"])
+        assert [t["source"] for t in rpc.call("get_thread_read", threadId=ids["threadId"])["turns"]][-1] == "system"
+        assert rpc.call("get_execution_environment", threadId=ids["threadId"])["turnId"] == work["turnId"]
+
+
 def test_every_kind_before_and_after_a_restart(home):
     with home.rpc() as rpc:
         ids = rpc.call("create_session", title="all")
