@@ -183,8 +183,10 @@ static void write_once(struct jw *w, bool *done, const char *key, struct jval v)
 static void examine_turn(struct thread_state *t, const struct turn_doc *d)
 {
 	const char *status = view_turn_status(t->store, d);
-	const bool quota = jval_is_str(d->category, "quota") || jval_is_str(d->category, "budget") ||
-			   jval_is_str(d->category, "rate_limit") || strcmp(status, "waiting_resource") == 0;
+	/* A turn that reports the phase itself waits for a client of its user, not for a rate limit. */
+	const bool limited = strcmp(status, "waiting_resource") == 0 && strcmp(d->phase, "waiting_resource") != 0;
+	const bool quota = limited || jval_is_str(d->category, "quota") || jval_is_str(d->category, "budget") ||
+			   jval_is_str(d->category, "rate_limit");
 
 	if (!t->outcome && turn_doc_ended(d)) {
 		jw_kobj(t->w, "lastOutcome");
