@@ -220,7 +220,7 @@ def test_the_status_of_a_turn_follows_its_requests(home):
 
 
 def test_a_turn_waits_for_a_rate_limit_that_another_has_met(home):
-    with home.rpc() as rpc, model(home, rpc, [{"status": 429, "retry_after": 2}, {"text": "Now."}, {"text": "Now."}]) as p:
+    with home.rpc() as rpc, model(home, rpc, [{"status": 429, "retry_after": 5}, {"text": "Now."}, {"text": "Now."}]) as p:
         first = submit(rpc, "one")
         until("the limit is met", lambda: events(rpc, first, "rate_limit.hit"))
         second = submit(rpc, "two")

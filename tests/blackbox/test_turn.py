@@ -352,12 +352,13 @@ def emit(rpc, turn, kind, ids=(), **payload):
 
 def test_a_silent_client_loses_its_lease_and_then_its_turn(home):
     with home.rpc() as rpc, home.rpc() as other:
-        turn = rpc.call("submit_turn", input=WORDS, options={"leaseMs": 1500})
+        turn = rpc.call("submit_turn", input=WORDS, options={"leaseMs": 3000})
         emit(rpc, turn, "model.requested", {"modelRequestId": "mr_1"}, model="m")
         behind = other.call("submit_turn", threadId=turn["threadId"], input=WORDS)
         harness.until("it is stalled", lambda: phases(other, turn)[-1] == "stalled")
         assert diagnostics(other, turn)["stalledTurns"] == [turn["turnId"]], diagnostics(other, turn)
-        assert rpc.call("claim_turn", turnId=turn["turnId"])["leaseMs"] == 1500
+        assert other.call("get_thread_read", threadId=turn["threadId"])["stale"] is True
+        assert rpc.call("claim_turn", turnId=turn["turnId"])["leaseMs"] == 3000
         assert phases(other, turn) == ["running", "stalled", "running"], phases(other, turn)
         harness.until("it is lost", lambda: diagnostics(other, turn)["lostTurns"] == [turn["turnId"]])
         ends = [(e["type"], e["status"]) for e in other.events(turnId=turn["turnId"]) if e["type"] in ("model.failed", "turn.failed")]
