@@ -40,58 +40,80 @@ json_t *loop_load(struct engine *engine, struct jval ref, struct err *e)
 	return v;
 }
 
-/* One request: what it added, and the answer if there is one. */
-static int add_request(struct engine *engine, const struct model_request_doc *r, struct loop_history *h, struct err *e)
+/* One request, as {"items", "answer"?, "calls"?}: what it added, and the answer if there is one. */
+static int read_request(struct engine *engine, const struct model_request_doc *r, json_t *parts, struct err *e)
 {
-	if (jval_is_str(r->purpose, "compaction"))
-		return 0;
-	json_auto_t *items = loop_load(engine, r->itemsRef, e);
+	json_t *items = loop_load(engine, r->itemsRef, e), *part, *answer;
+
 	if (!items)
 		return -1;
-	h->fresh = false;
-	if (jval_bool(r->base, false))
-		json_array_clear(h->items);
-	if (json_array_size(items)) {
-		json_decref(h->open);
-		h->open = NULL;
-	}
-	json_array_extend(h->items, items);
+	part = json_pack("{s:o}", "items", items);
+	json_array_append_new(parts, part);
 	if (strcmp(r->status, "completed") != 0 || r->responseRef.type != JT_STRING)
 		return 0;
-	json_t *answer = loop_load(engine, r->responseRef, e);
+	answer = loop_load(engine, r->responseRef, e);
 	if (!answer)
 		return -1;
-	json_array_append_new(h->items, answer);
-	json_decref(h->open);
-	h->open = r->calls.type == JT_ARRAY ? json_loadb(r->calls.text, r->calls.len, 0, NULL) : NULL;
+	json_object_set_new(part, "answer", answer);
+	if (r->calls.type == JT_ARRAY)
+		json_object_set_new(part, "calls", json_loadb(r->calls.text, r->calls.len, 0, NULL));
 	return 0;
 }
 
+/* The requests of a turn, newest first. 1: one of them is a base; the conversation begins with it. */
+static int read_turn(struct engine *engine, const struct turn_doc *t, const char *turn_id, json_t *parts, struct err *e)
+{
+	view_ids_auto struct view_ids requests = VIEW_IDS_INIT;
+
+	id_list_read(engine, VIEW_TURN_REQUEST, turn_id, ID_LIST_ALL, &requests);
+	for (size_t k = requests.n; k-- > 0;) {
+		buf_auto struct buf text = BUF_INIT;
+		struct model_request_doc r;
+
+		if (loop_request_read(engine, t, requests.id[k], &text, &r, e) != 0)
+			return -1;
+		if (jval_is_str(r.purpose, "compaction"))
+			continue;
+		if (read_request(engine, &r, parts, e) < 0)
+			return -1;
+		if (jval_bool(r.base, false))
+			return 1;
+	}
+	return 0;
+}
+
+static void add_part(struct loop_history *h, const json_t *part)
+{
+	json_t *items = json_object_get(part, "items"), *answer = json_object_get(part, "answer");
+
+	if (json_array_size(items) || answer) {
+		json_decref(h->open);
+		h->open = json_incref(json_object_get(part, "calls"));
+	}
+	json_array_extend(h->items, items);
+	if (answer)
+		json_array_append(h->items, answer);
+}
+
+/* Read backwards: what a summary has replaced is not read again for every request. */
 int loop_history_read(struct engine *engine, const struct turn_doc *t, struct loop_history *ret, struct err *e)
 {
 	view_ids_auto struct view_ids turns = VIEW_IDS_INIT;
-	bool last = false;
+	json_auto_t *parts = json_array();
+	size_t n = 0;
+	int rc = 0;
 
-	*ret = (struct loop_history){ .items = json_array(), .fresh = true };
 	id_list_read(engine, VIEW_THREAD_TURN, t->threadId, ID_LIST_ALL, &turns);
-	for (size_t i = 0; i < turns.n && !last; i++) {
-		view_ids_auto struct view_ids requests = VIEW_IDS_INIT;
-
-		last = strcmp(turns.id[i], t->turnId) == 0;
-		if (!last && view_turn_rolled_back(engine->o.store, t->threadId, turns.id[i]))
-			continue;
-		id_list_read(engine, VIEW_TURN_REQUEST, turns.id[i], ID_LIST_ALL, &requests);
-		for (size_t k = 0; k < requests.n; k++) {
-			buf_auto struct buf text = BUF_INIT;
-			struct model_request_doc r;
-
-			if (loop_request_read(engine, t, requests.id[k], &text, &r, e) != 0 ||
-			    add_request(engine, &r, ret, e) < 0) {
-				loop_history_done(ret);
-				return -1;
-			}
-		}
-	}
+	while (n < turns.n && strcmp(turns.id[n], t->turnId) != 0)
+		n++;
+	for (size_t i = n < turns.n ? n + 1 : n; i-- > 0 && rc == 0;)
+		if (i == n || !view_turn_rolled_back(engine->o.store, t->threadId, turns.id[i]))
+			rc = read_turn(engine, t, turns.id[i], parts, e);
+	if (rc < 0)
+		return -1;
+	*ret = (struct loop_history){ .items = json_array(), .fresh = !json_array_size(parts) };
+	for (size_t i = json_array_size(parts); i-- > 0;)
+		add_part(ret, json_array_get(parts, i));
 	return 0;
 }
 
