@@ -19,7 +19,8 @@ enum sim_life { LIFE_NONE, LIFE_BEGUN, LIFE_STARTED, LIFE_ENDED };
 struct sim_check {
 	uint64_t sequence;
 	struct strmap turns, processes, calls, actions, tasks, jobs, subagents; /* id → enum sim_life */
-	struct strmap active;                                                   /* threadId → turnId (owned) */
+	struct strmap loops;  /* turns that the loop drives, likewise */
+	struct strmap active; /* threadId → turnId (owned) */
 	uint64_t seen[EVENT_TYPE_COUNT];
 	char wrong[300]; /* "" = nothing */
 };
@@ -82,10 +83,13 @@ static inline void check_turn(struct sim_check *c, const struct event_view *ev)
 		if (active)
 			check_fail(c, ev, "another turn is active on the thread", thread);
 		live(&c->turns, turn, LIFE_STARTED);
+		if (jval_is_str(jval_get(event_payload(ev), "driver"), "loop"))
+			live(&c->loops, turn, LIFE_STARTED);
 		free(strmap_put(&c->active, thread, mem_strdup(turn)));
 		return;
 	default:
 		check_life(c, ev, &c->turns, ID_TURN, PART_END);
+		(void)strmap_del(&c->loops, turn);
 		if (active && strcmp(active, turn) == 0)
 			free(strmap_del(&c->active, thread));
 	}
@@ -171,8 +175,12 @@ static inline bool check_event(void *ctx, const struct event_view *ev)
 	case EVENT_TOOL_STARTED: check_life(c, ev, &c->calls, ID_TOOL_CALL, PART_BEGIN); break;
 	case EVENT_TOOL_ARGS:
 	case EVENT_TOOL_PROGRESS: check_life(c, ev, &c->calls, ID_TOOL_CALL, PART_MIDDLE); break;
-	case EVENT_TOOL_RESULT:
-	case EVENT_TOOL_FAILED: check_life(c, ev, &c->calls, ID_TOOL_CALL, PART_END); break;
+	case EVENT_TOOL_FAILED: /* one that was rejected has no beginning */
+		if (jval_is_str(jval_get(event_payload(ev), "stage"), "check"))
+			check_life(c, ev, &c->calls, ID_TOOL_CALL, PART_BEGIN);
+		check_life(c, ev, &c->calls, ID_TOOL_CALL, PART_END);
+		break;
+	case EVENT_TOOL_RESULT: check_life(c, ev, &c->calls, ID_TOOL_CALL, PART_END); break;
 	case EVENT_ACTION_REQUIRED:
 	case EVENT_ACTION_RESOLVED: check_action(c, ev); break;
 	case EVENT_JOB_CREATED: check_life(c, ev, &c->jobs, ID_JOB, PART_BEGIN); break;
@@ -200,8 +208,8 @@ static inline void check_free_value(void *ctx, const char *key, void *value) { f
 
 static inline void check_done(struct sim_check *c)
 {
-	struct strmap *const all[] = { &c->turns, &c->processes, &c->calls,    &c->actions,
-				       &c->tasks, &c->jobs,      &c->subagents };
+	struct strmap *const all[] = { &c->turns, &c->processes, &c->calls,     &c->actions,
+				       &c->tasks, &c->jobs,      &c->subagents, &c->loops };
 
 	strmap_each(&c->active, check_free_value, NULL);
 	strmap_done(&c->active);

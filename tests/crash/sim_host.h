@@ -13,6 +13,7 @@
 #include "runtime/engine/core/ports.h"
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
+#include "tests/crash/sim_model.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,6 +25,7 @@
 #include <unistd.h>
 
 #define SIM_PROCESSES 256
+#define SIM_OUTPUT "some output of a process that does not exist\n"
 
 enum sim_stage { SIM_FREE, SIM_ASKED, SIM_STARTED, SIM_READY, SIM_RUNNING, SIM_EXITED };
 
@@ -34,6 +36,8 @@ struct sim_process {
 	bool gate_open, doomed; /* doomed: its end was requested */
 	uint64_t size;
 	int fd;
+	struct sim_answer answer; /* of a model */
+	unsigned effect;          /* of a call of a model, from 1 */
 };
 
 struct sim_host {
@@ -43,6 +47,7 @@ struct sim_host {
 	struct engine *engine;
 	uint64_t boot_ns, real_us, wake_ns;
 	struct sim_process processes[SIM_PROCESSES];
+	struct sim_models models;
 };
 
 static inline uint64_t sim_random(struct sim_host *w)
@@ -93,6 +98,9 @@ static void sim_launch(void *host, const char *id, const void *plan, size_t len,
 
 			*p = (struct sim_process){ .stage = SIM_ASKED, .streams = *streams, .fd = -1 };
 			snprintf(p->id, sizeof p->id, "%s", id);
+			p->effect = sim_effect_of(plan, len);
+			if (streams->input && strncmp(streams->input, "{\"url\"", 6) == 0)
+				sim_answer(&w->models, streams->input, sim_random(w), &p->answer);
 			return;
 		}
 	fprintf(stderr, "more processes than the simulator has room for\n");
@@ -158,6 +166,8 @@ static void sim_release(void *host, const char *id, unsigned unspilled)
 		return;
 	if (p->fd >= 0)
 		close(p->fd);
+	free(p->answer.text);
+	p->answer.text = NULL;
 	p->stage = SIM_FREE;
 }
 
@@ -185,22 +195,24 @@ static const struct ports sim_ports = {
 
 /* ---- what processes do ---- */
 
-static void sim_print(struct sim_host *w, struct sim_process *p)
+static void sim_print(struct sim_host *w, struct sim_process *p, const char *text, size_t len)
 {
-	static const char text[] = "some output of a process that does not exist\n";
 	mem_auto char *path = mem_printf("%s/%s", w->spool, p->streams.ref[STREAM_STDOUT]);
 
 	if (p->fd < 0)
 		p->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-	if (pwrite(p->fd, text, sizeof text - 1, (off_t)p->size) != (ssize_t)sizeof text - 1)
+	if (pwrite(p->fd, text, len, (off_t)p->size) != (ssize_t)len)
 		abort();
-	p->size += sizeof text - 1;
+	p->size += len;
 	engine_on_output(w->engine, p->id, STREAM_STDOUT, p->size);
 }
 
 static void sim_exit(struct sim_host *w, struct sim_process *p)
 {
-	int status = p->doomed ? SIGTERM : sim_chance(w, 70) ? 0 : (int)(1 + sim_pick(w, 3)) << 8;
+	int status = p->doomed           ? SIGTERM
+		     : p->answer.text    ? p->answer.sent < p->answer.len ? SIGKILL : p->answer.exit_code << 8
+		     : sim_chance(w, 70) ? 0
+					 : (int)(1 + sim_pick(w, 3)) << 8;
 	const struct status_msg m = { .kind = STATUS_EXITED, .wait_status = status };
 	char id[PLAN_KEY_MAX];
 
@@ -210,6 +222,21 @@ static void sim_exit(struct sim_host *w, struct sim_process *p)
 	engine_on_gone(w->engine, id, &m);
 	for (int i = 0; i < STREAM_COUNT; i++)
 		engine_on_output_end(w->engine, id, i);
+}
+
+/* A model prints a part of its answer, or ends. */
+static void sim_step_model(struct sim_host *w, struct sim_process *p)
+{
+	struct sim_answer *a = &p->answer;
+	const size_t left = a->len - a->sent, n = left < 200 ? left : 1 + sim_pick(w, (unsigned)left);
+
+	if (p->doomed || !left || sim_chance(w, 2)) {
+		sim_exit(w, p);
+		return;
+	}
+	a->sent += n;
+	sim_answered(&w->models, a, a->sent - n);
+	sim_print(w, p, a->text + a->sent - n, n);
 }
 
 /* One process takes one step. */
@@ -235,14 +262,18 @@ static void sim_step(struct sim_host *w, struct sim_process *p)
 			sim_exit(w, p);
 		} else if (p->gate_open) {
 			p->stage = SIM_RUNNING;
+			if (p->effect)
+				sim_effect_happens(&w->models, p->effect);
 			engine_on_execed(w->engine, p->id);
 		}
 		return;
 	case SIM_RUNNING:
-		if (p->doomed || sim_chance(w, 40))
+		if (p->answer.text)
+			sim_step_model(w, p);
+		else if (p->doomed || sim_chance(w, 40))
 			sim_exit(w, p);
 		else if (sim_chance(w, 30))
-			sim_print(w, p);
+			sim_print(w, p, SIM_OUTPUT, strlen(SIM_OUTPUT));
 		return;
 	default: return;
 	}
@@ -341,6 +372,7 @@ static inline void sim_open(struct sim_host *w)
 		.host = w,
 		.boot_id = "boot",
 		.owner_uid = 0,
+		.model_program = "/bin/true", /* any program that exists: nothing is executed */
 		.defaults = { LIMIT_NONE, LIMIT_NONE, LIMIT_NONE, LIMIT_NONE, LIMIT_NONE, LIMIT_NONE },
 	};
 	w->engine = engine_new(&eo);
@@ -357,6 +389,7 @@ static inline void sim_open(struct sim_host *w)
 		fprintf(stderr, "recover: %s\n", e.message);
 		abort();
 	}
+	engine_resume(w->engine);
 	sim_settle(w);
 }
 

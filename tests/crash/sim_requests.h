@@ -1,0 +1,426 @@
+#ifndef BAILIFF_TESTS_SIM_REQUESTS_H
+#define BAILIFF_TESTS_SIM_REQUESTS_H
+
+/* What simulated clients request: random methods with random ids, most of which exist. */
+
+#include "tests/crash/sim_check.h"
+
+#include "runtime/engine/channel/channel.h"
+#include "runtime/engine/loop/loop.h"
+#include "runtime/engine/model/model.h"
+#include "runtime/engine/model/model_registry.h"
+#include "runtime/engine/turn/turn.h"
+#include "runtime/engine/work/work.h"
+
+#include <jansson.h>
+#include <stdarg.h>
+
+#define IDS 24u /* of each kind, the newest */
+
+/* Ids that requests may name. */
+struct pool {
+	char id[IDS][80];
+	unsigned count;
+};
+
+struct sim {
+	struct sim_host w;
+	struct sim_check check;
+	struct pool sessions, threads, turns, tasks, actions, subagents, channels, processes, jobs, calls;
+	char token[IDS][80]; /* by channel */
+	uint64_t connection;
+	unsigned asked, answered, refused, crashes;
+};
+
+static const struct caller nobody = { .uid = 0, .role = ROLE_OPERATOR, .connection = 1, .peer_fd = 0 };
+
+static void pool_add(struct pool *p, const char *id)
+{
+	if (*id)
+		snprintf(p->id[p->count++ % IDS], sizeof p->id[0], "%s", id);
+}
+
+/* One of them; now and then one that is not there. */
+static const char *pool_pick(struct sim *s, const struct pool *p, const char *none)
+{
+	unsigned n = p->count < IDS ? p->count : IDS;
+
+	return n && !sim_chance(&s->w, 2) ? p->id[sim_pick(&s->w, n)] : none;
+}
+
+static void remember(struct pool *p, struct jval result, const char *member)
+{
+	char id[80];
+
+	jval_str(jval_get(result, member), id, sizeof id);
+	pool_add(p, id);
+}
+
+static void on_reply(void *ctx, const struct err *e, const char *json, size_t len)
+{
+	struct sim *s = ctx;
+	struct jval r = jval_of(json, e ? 0 : len);
+
+	s->answered++;
+	s->refused += e != NULL;
+	if (e && (e->code == ERR_INTERNAL || e->code == ERR_CORRUPT) && !s->check.wrong[0])
+		snprintf(s->check.wrong, sizeof s->check.wrong, "an answer: %.200s", e->message);
+	if (e)
+		return;
+	remember(&s->sessions, r, "sessionId");
+	remember(&s->threads, r, "threadId");
+	remember(&s->turns, r, "turnId");
+	remember(&s->tasks, r, "taskId");
+	remember(&s->actions, r, "actionId");
+	remember(&s->subagents, r, "subagentId");
+	remember(&s->processes, r, "processId");
+	remember(&s->jobs, r, "jobId");
+	remember(&s->calls, r, "toolCallId");
+	char token[80];
+	if (jval_str(jval_get(r, "resumeToken"), token, sizeof token)) {
+		snprintf(s->token[s->channels.count % IDS], sizeof token, "%s", token);
+		remember(&s->channels, r, "channelId");
+	}
+}
+
+/* ---- requests ---- */
+
+static struct caller caller_of(struct sim *s)
+{
+	struct caller c = nobody;
+
+	c.connection = s->connection + sim_pick(&s->w, 3);
+	c.request_id = "sim";
+	return c;
+}
+
+static json_t *object(const char *fmt, ...)
+{
+	va_list ap;
+	json_error_t e;
+
+	va_start(ap, fmt);
+	json_t *v = json_vpack_ex(&e, 0, fmt, ap);
+	va_end(ap);
+	if (!v) {
+		fprintf(stderr, "the simulator's own JSON: %s\n", e.text);
+		abort();
+	}
+	return v;
+}
+
+typedef void (*json_method)(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
+			    void *ctx);
+
+static void ask(struct sim *s, json_method method, json_t *params)
+{
+	const struct caller c = caller_of(s);
+
+	method(s->w.engine, params, &c, on_reply, s);
+	json_decref(params);
+}
+
+#define ASK(sim, method, ...) ask(sim, method, object(__VA_ARGS__))
+#define PICK(kind) pool_pick(s, &s->kind, #kind "_none")
+
+static void do_session(struct sim *s)
+{
+	const struct session_request r = { .title = "simulated" };
+	const struct caller c = caller_of(s);
+
+	engine_create_session(s->w.engine, &r, &c, on_reply, s);
+}
+
+static void do_process(struct sim *s)
+{
+	const struct caller c = caller_of(s);
+	struct start_request r = { .command_line = "true",
+				   .end_with_client = sim_chance(&s->w, 20),
+				   .stdin_pipe = sim_chance(&s->w, 30) };
+
+	engine_default_limits(s->w.engine, &r.limits);
+	if (sim_chance(&s->w, 20))
+		r.limits.wall_ms = 1000;
+	if (sim_chance(&s->w, 30))
+		r.session_id = PICK(sessions);
+	engine_start_process(s->w.engine, &r, &c, on_reply, s);
+}
+
+static void do_terminate(struct sim *s)
+{
+	const struct caller c = caller_of(s);
+
+	engine_terminate_process(s->w.engine, PICK(processes), "enough", 0, sim_chance(&s->w, 50) ? 0 : 1000, &c,
+				 on_reply, s);
+}
+
+static void do_submit(struct sim *s)
+{
+	static const char *const inputs[] = {
+		"[{\"type\":\"text\",\"text\":\"hello\"}]",
+		"[{\"type\":\"command\",\"commandLine\":\"true\"}]",
+		("[{\"type\":\"command\",\"command\":[\"true\"]},{\"type\":\"tool_call\",\"toolName\":\"shell\","
+		 "\"arguments\":{\"command\":\"ls\"}}]"),
+		"[{\"type\":\"text\",\"text\":\"both\"},{\"type\":\"command\",\"commandLine\":\"true\"}]",
+		"[{\"type\":\"tool_call\",\"toolName\":\"nonsense\",\"arguments\":{}}]",
+	};
+	json_auto_t *input = json_loads(inputs[sim_pick(&s->w, countof(inputs))], 0, NULL);
+	json_auto_t *options = object("{s:s}", "whenBusy", sim_chance(&s->w, 80) ? "queue" : "reject");
+	struct turn_request r = { .input = input, .options = options };
+	const struct caller c = caller_of(s);
+
+	if (sim_chance(&s->w, 70))
+		r.thread_id = PICK(threads);
+	engine_submit_turn(s->w.engine, &r, &c, on_reply, s);
+}
+
+static void do_turn(struct sim *s)
+{
+	const struct caller c = caller_of(s);
+	const char *turn = PICK(turns);
+	const struct turn_verdict v = { .turn_id = turn, .category = "client", .message = "no" };
+	const struct turn_interrupt i = {
+		.session_id = PICK(sessions), .turn_id = turn, .reason = "enough", .clear_queue = sim_chance(&s->w, 20)
+	};
+
+	switch (sim_pick(&s->w, 6)) {
+	case 0: engine_complete_turn(s->w.engine, &v, &c, on_reply, s); break;
+	case 1: engine_fail_turn(s->w.engine, &v, &c, on_reply, s); break;
+	case 2: engine_interrupt_turn(s->w.engine, &i, &c, on_reply, s); break;
+	case 3: engine_remove_queued_turn(s->w.engine, turn, "not needed", &c, on_reply, s); break;
+	case 4: engine_promote_queued_turn(s->w.engine, turn, &c, on_reply, s); break;
+	default: engine_resume_thread(s->w.engine, NULL, PICK(threads), &c, on_reply, s);
+	}
+}
+
+static void do_tool(struct sim *s)
+{
+	json_auto_t *arguments = object("{s:s}", "command", "true");
+	const struct tool_request r = { .turn_id = PICK(turns),
+					.tool = "shell",
+					.arguments = arguments,
+					.timeout_ms = sim_chance(&s->w, 50) ? 0 : LIMIT_NONE };
+	const struct caller c = caller_of(s);
+
+	engine_invoke_tool(s->w.engine, &r, &c, on_reply, s);
+}
+
+static void do_action(struct sim *s)
+{
+	const struct caller c = caller_of(s);
+	const bool of_task = sim_chance(&s->w, 30);
+	const struct action_request r = { .turn_id = of_task ? NULL : PICK(turns),
+					  .task_id = of_task ? PICK(tasks) : NULL,
+					  .action_type = "approval",
+					  .prompt = "may it?",
+					  .timeout_ms = sim_chance(&s->w, 50) ? 500 + sim_pick(&s->w, 5000) : 0 };
+	const struct action_answer a = { .action_id = PICK(actions),
+					 .decision = sim_chance(&s->w, 50) ? "allow" : "deny",
+					 .source = "user" };
+
+	if (sim_chance(&s->w, 50))
+		engine_request_action(s->w.engine, &r, &c, on_reply, s);
+	else
+		engine_respond_action(s->w.engine, &a, &c, on_reply, s);
+}
+
+static void do_make_task(struct sim *s)
+{
+	json_t *p = object("{s:s}", "objective", "simulate");
+
+	if (sim_chance(&s->w, 60))
+		json_object_set_new(p, "commandLine", json_string("true"));
+	if (sim_chance(&s->w, 30))
+		json_object_set_new(p, "parentTaskId", json_string(PICK(tasks)));
+	if (sim_chance(&s->w, 40))
+		json_object_set_new(p, "retryPolicy", object("{s:i,s:i}", "maxAttempts", 3, "backoffMs", 100));
+	if (sim_chance(&s->w, 40))
+		json_object_set_new(p, "autoComplete", json_true());
+	ask(s, engine_create_task, p);
+}
+
+static void do_task(struct sim *s)
+{
+	static const char *const kinds[] = { "blocks", "blocked_by", "parent", "source_task" };
+	const char *id = PICK(tasks);
+
+	switch (sim_pick(&s->w, 12)) {
+	case 0:
+	case 1:
+	case 2: ASK(s, engine_start_task, "{s:s}", "taskId", id); break;
+	case 3:
+		ASK(s, engine_append_task_progress, "{s:s,s:s,s:i}", "taskId", id, "phase", "working", "percent", 50);
+		break;
+	case 4: ASK(s, engine_pause_task, "{s:s,s:s}", "taskId", id, "reason", "wait"); break;
+	case 5: ASK(s, engine_resume_task, "{s:s}", "taskId", id); break;
+	case 6: ASK(s, engine_cancel_task, "{s:s,s:s,s:b}", "taskId", id, "reason", "enough", "propagate", 1); break;
+	case 7: ASK(s, engine_retry_task, "{s:s,s:s}", "taskId", id, "reason", "again"); break;
+	case 8: ASK(s, engine_complete_task, "{s:s}", "taskId", id); break;
+	case 9:
+		ASK(s, engine_fail_task, "{s:s,s:{s:s,s:s}}", "taskId", id, "error", "category", "x", "message", "y");
+		break;
+	case 10:
+		ASK(s, engine_link_tasks, "{s:s,s:s,s:s}", "taskId", id, "kind", kinds[sim_pick(&s->w, countof(kinds))],
+		    "targetId", PICK(tasks));
+		break;
+	default: ASK(s, engine_archive_task, "{s:s}", "taskId", id);
+	}
+}
+
+static void do_subagent(struct sim *s)
+{
+	const char *id = PICK(subagents);
+
+	switch (sim_pick(&s->w, 6)) {
+	case 0:
+	case 1: {
+		json_t *p = object("{s:s,s:s}", "threadId", PICK(threads), "role", "helper");
+		if (sim_chance(&s->w, 60))
+			json_object_set_new(p, "commandLine", json_string("cat"));
+		if (sim_chance(&s->w, 30))
+			json_object_set_new(p, "taskId", json_string(PICK(tasks)));
+		if (sim_chance(&s->w, 50))
+			json_object_set_new(p, "input", json_string("go"));
+		ask(s, engine_spawn_subagent, p);
+		break;
+	}
+	case 2: ASK(s, engine_send_subagent_input, "{s:s,s:s}", "subagentId", id, "input", "more"); break;
+	case 3: ASK(s, engine_close_subagent, "{s:s}", "subagentId", id); break;
+	case 4: ASK(s, engine_resume_subagent, "{s:s}", "subagentId", id); break;
+	default:
+		ASK(s, engine_report_subagent, "{s:s,s:s}", "subagentId", id, "status",
+		    sim_chance(&s->w, 50) ? "completed" : "idle");
+	}
+}
+
+static void do_channel(struct sim *s)
+{
+	const struct caller c = caller_of(s);
+	const struct channel_request r = { .transport = "json_rpc",
+					   .heartbeat_ms = sim_chance(&s->w, 50) ? 1000 : 0,
+					   .session_id = sim_chance(&s->w, 50) ? PICK(sessions) : NULL,
+					   .capabilities_json = "[\"permissions\"]" };
+	unsigned n = s->channels.count < IDS ? s->channels.count : IDS, at = sim_pick(&s->w, n);
+	const char *id = n ? s->channels.id[at] : "channel_none";
+
+	switch (sim_pick(&s->w, 4)) {
+	case 0: engine_connect_channel(s->w.engine, &r, &c, on_reply, s); break;
+	case 1: engine_reconnect_channel(s->w.engine, id, 0, n ? s->token[at] : "", &c, on_reply, s); break;
+	case 2: engine_ack_events(s->w.engine, id, sim_pick(&s->w, 100), &c, on_reply, s); break;
+	default: engine_disconnect_channel(s->w.engine, id, "done", &c, on_reply, s);
+	}
+}
+
+static void do_history(struct sim *s)
+{
+	const struct caller c = caller_of(s);
+	struct compaction_request compaction = { .thread_id = PICK(threads), .trigger = "manual" };
+	struct rollback_request rollback = { .thread_id = compaction.thread_id };
+
+	switch (sim_pick(&s->w, 4)) {
+	case 0: engine_compact_context(s->w.engine, &compaction, &c, on_reply, s); break;
+	case 1:
+		compaction.summary = "so far";
+		engine_compact_context(s->w.engine, &compaction, &c, on_reply, s);
+		break;
+	default: rollback.to_turn_id = PICK(turns); engine_rollback_thread(s->w.engine, &rollback, &c, on_reply, s);
+	}
+}
+
+static void do_money(struct sim *s)
+{
+	const struct caller c = caller_of(s);
+	const struct routing_ask r = { .turn_id = PICK(turns),
+				       .want = { .latency = LATENCY_COUNT, .budget_class = BUDGET_HIGH },
+				       .profile_json = "{}",
+				       .profile_len = 2 };
+	const struct cost_report cost = {
+		.provider = "p", .model = "m", .usd = 0.01, .turn_id = sim_chance(&s->w, 50) ? PICK(turns) : NULL
+	};
+
+	const struct model_registration model = { .name = sim_chance(&s->w, 50) ? "a" : "b",
+						  .base_url = "http://127.0.0.1/v1",
+						  .model = "m",
+						  .replace = true };
+
+	switch (sim_pick(&s->w, 4)) {
+	case 0: engine_resolve_routing(s->w.engine, &r, &c, on_reply, s); break;
+	case 1: engine_add_model(s->w.engine, &model, &c, on_reply, s); break;
+	case 2: engine_remove_model(s->w.engine, model.name, &c, on_reply, s); break;
+	default: engine_record_cost(s->w.engine, &cost, &c, on_reply, s);
+	}
+}
+
+static void do_job(struct sim *s)
+{
+	switch (sim_pick(&s->w, 3)) {
+	case 0:
+		ASK(s, engine_create_job, "{s:[{s:s},{s:s},{s:s}],s:i,s:{s:i}}", "items", "commandLine", "true",
+		    "commandLine", "true", "input", "x", "maxParallel", 2, "retryPolicy", "maxAttempts", 2);
+		break;
+	case 1: ASK(s, engine_cancel_job, "{s:s,s:s}", "jobId", PICK(jobs), "reason", "enough"); break;
+	default: ASK(s, engine_retry_job_item, "{s:s,s:s}", "jobId", PICK(jobs), "itemId", "item_none");
+	}
+}
+
+static void add_model(struct sim *s)
+{
+	const struct caller c = caller_of(s);
+	const enum dialect d = (enum dialect)sim_pick(&s->w, DIALECT_COUNT);
+	const struct model_registration r = { .name = sim_chance(&s->w, 50) ? "a" : "b",
+					      .base_url = "http://127.0.0.1/v1",
+					      .dialect = dialect_name(d),
+					      .model = "m",
+					      .context_tokens = sim_chance(&s->w, 30) ? 4000 : 200000,
+					      .replace = true };
+
+	s->asked++;
+	engine_add_model(s->w.engine, &r, &c, on_reply, s);
+}
+
+/* Turns that the loop drives with the simulated model. */
+static void do_loop(struct sim *s)
+{
+	json_auto_t *input = object("[{s:s,s:s}]", "type", "text", "text", "work"),
+		    *options = object("{s:s,s:s}", "whenBusy", "queue", "sandboxId", "own");
+	struct turn_request r = { .input = input, .options = options, .loop = true };
+	const struct turn_steer steer = { .turn_id = PICK(turns), .input = "and more" };
+	const struct caller c = caller_of(s);
+
+	if (sim_chance(&s->w, 20))
+		add_model(s);
+	if (sim_chance(&s->w, 60))
+		r.thread_id = PICK(threads);
+	if (sim_chance(&s->w, 15))
+		engine_steer_turn(s->w.engine, &steer, &c, on_reply, s);
+	else
+		engine_submit_turn(s->w.engine, &r, &c, on_reply, s);
+}
+
+static const struct {
+	unsigned weight;
+	void (*fn)(struct sim *s);
+} requests[] = {
+	{ 3, do_session }, { 6, do_process }, { 4, do_terminate }, { 12, do_submit }, { 12, do_turn },
+	{ 6, do_tool },    { 8, do_action },  { 6, do_make_task }, { 16, do_task },   { 8, do_subagent },
+	{ 4, do_channel }, { 4, do_history }, { 3, do_money },     { 3, do_job },     { 14, do_loop },
+};
+
+static void request(struct sim *s)
+{
+	unsigned total = 0, at;
+
+	for (size_t i = 0; i < countof(requests); i++)
+		total += requests[i].weight;
+	at = sim_pick(&s->w, total);
+	for (size_t i = 0; i < countof(requests); i++) {
+		if (at < requests[i].weight) {
+			s->asked++;
+			requests[i].fn(s);
+			return;
+		}
+		at -= requests[i].weight;
+	}
+}
+
+#endif
