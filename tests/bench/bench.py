@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """The figures of docs/performance.md, measured together in one run.
 
-    bench.py BUILD [spawn] [cost] [floor] [threads] [shell] [output] [foreground] [events] [terminal] [session] [store] [growth]
+    bench.py BUILD [spawn] [cost] [floor] [threads] [shell] [output] [foreground] [events] [terminal] [session] [agent] [turns] [conversation] [store] [growth]
 
 spawn   spawn to exit of /bin/true: vfork+exec, bwrap and unshare where installed, and bailiff over its socket, by profile
 cost    CPU time per command: bailiff (all of its processes and the command), posix_spawn and bwrap; commands/s with 8 clients; what an idle daemon keeps
@@ -13,6 +13,9 @@ foreground  300 MB through `bailiff run` to a pipe, against a plain pipe; CPU ti
 events  events acknowledged after commit, alone and with subscribers that never read
 terminal  a key written until its echo is seen: a bare pty, script and tmux where installed, and bailiff's subscribers
 session  reading a session with 100,000 events, and starting on a store with 1,000,000 (EVENTS, of both)
+agent   CPU time of a turn of the loop, and of a token of its stream, against a bare libcurl reader of the same stream (ROUNDS turns)
+turns   the runtime's memory, and its CPU time per turn, during TURNS (2,000) turns of the loop without a history
+conversation  the same, all in one thread: each request has the conversation so far
 growth  what COMMANDS times /bin/true add to the store's database, by table, event type and read model
 """
 
@@ -22,6 +25,7 @@ import json
 import os
 import platform
 import pty
+import resource
 import shutil
 import signal
 import socket
@@ -36,6 +40,9 @@ if len(sys.argv) > 1:
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "blackbox"))
 import harness  # noqa: E402
 from harness import BUILD, Home, TALKER  # noqa: E402
+
+sys.path.insert(0, os.path.join(harness.ROOT, "tests", "fakes"))
+from provider import Provider  # noqa: E402
 
 GIB = 1 << 30
 PAUSE_MS = 10  # after each command: cleanup and prebuilding must not count against the next one
@@ -534,9 +541,110 @@ def bench_session(one=100000, many=int(os.environ.get("EVENTS", "1000000"))):
               f"after SIGKILL of the runtime {statistics.median(killed) * 1e3:.0f}")
 
 
+class LeanProvider(Provider):
+    """Keeps only the last request, and simulates no cache: both would cost more with every turn."""
+
+    def keep(self, request):
+        self.requests.clear()
+        super().keep(request)
+
+    def usage(self, request, step):
+        return {"input": 1000, "cached": 0, "written": 0, "reasoning": 0, "output": 10}
+
+
+class Agent:
+    """A daemon with a registered model, which answers with `step`."""
+
+    def __init__(self, stack, step):
+        self.step = step
+        self.provider = stack.enter_context(LeanProvider("anthropic", lambda _: self.step))
+        self.home = stack.enter_context(Home())
+        self.rpc = stack.enter_context(self.home.rpc())
+        self.ends = stack.enter_context(self.home.rpc())
+        key = stack.enter_context(tempfile.NamedTemporaryFile("w", prefix="bl-key-"))
+        key.write("bench\n")
+        key.flush()
+        self.rpc.call("add_model", name="bench", baseUrl=self.provider.url, dialect="anthropic", model="fake-1", keyFile=key.name, contextTokens=10000000)
+        self.ends.call("subscribe_events", types=["turn.completed", "turn.failed"])
+
+    def turn(self, text="go on", **where):
+        made = self.rpc.call("submit_turn", driver="loop", input=[{"type": "text", "text": text}], **where)
+        end = self.ends.event()
+        assert end["type"] == "turn.completed" and end["turnId"] == made["turnId"], end
+
+    def read_barely(self):
+        """The last request again, by a program of its own that only reads: its CPU time."""
+        last = self.provider.requests[-1]
+        headers = [f"{name}: {last.headers[name]}" for name in ("content-type", "anthropic-version", "x-api-key")]
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([os.path.join(BUILD, "bench", "bench_curl"), self.provider.origin + last.path, *headers], input=last.raw, check=True, capture_output=True)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def bench_agent(rounds=int(os.environ.get("ROUNDS", "20"))):
+    """The cost of a token is the difference between long and short answers. Each turn has a session of its own: none has a history."""
+    def measure(agent, tokens, pace):
+        agent.step = {"text": "token " * tokens, "piece": 6, "pace": pace}
+        used, plain = {}, []
+        for _ in range(rounds):
+            before = cpu_of_parts(agent.home)
+            agent.turn()
+            time.sleep(0.3) # until the journal is settled
+            for part, seconds in cpu_of_parts(agent.home).items():
+                used[part] = used.get(part, 0) + (seconds - before[part]) / rounds
+            plain.append(agent.read_barely())
+        return dict(used, all=sum(used.values()), libcurl=statistics.mean(plain))
+
+    def show(name, used, unit):
+        parts = ", ".join(f"{k} {used[k] * 1e6:.{unit}f}" for k in ("runtime", "spawner", "guard", "sandboxes"))
+        print(f"  {name:<42} {used['all'] * 1e6:8.{unit}f}   libcurl {used['libcurl'] * 1e6:.{unit}f}   ({parts})")
+
+    with contextlib.ExitStack() as stack:
+        agent = Agent(stack, {"text": "warm up"})
+        agent.turn()
+        print("\nCPU time of the loop, µs; bailiff: all of its processes and bailiff-model; libcurl: a program that only reads the same stream:")
+        short = measure(agent, 1, 0)
+        show("turn, answer of one token", short, 0)
+        for name, tokens, pace in (("token, 2,000 as fast as possible", 2000, 0), ("token, 300 at 100 per second", 300, 0.01)):
+            long = measure(agent, tokens, pace)
+            show(name, {k: (v - short[k]) / (tokens - 1) for k, v in long.items()}, 1)
+
+
+def measure_turns(name, one_thread, turns=int(os.environ.get("TURNS", "2000")), samples=10):
+    def memory(pid):
+        with open(f"/proc/{pid}/smaps_rollup") as f:
+            return {line.split(":")[0]: int(line.split()[1]) for line in f if line.startswith(("Rss:", "Pss:", "Pss_Anon:"))}
+
+    with contextlib.ExitStack() as stack:
+        agent = Agent(stack, {"text": "An answer of some length. " * 8, "piece": 40})
+        where = {"threadId": agent.rpc.call("create_session")["threadId"]} if one_thread else {}
+        runtime, each, rows = agent.home.part("runtime"), turns // samples, []
+        print(f"\nthe runtime during {turns} turns of the loop, {name}; memory in KiB, CPU time and wall time per turn in ms:")
+        for _ in range(samples):
+            cpu, begin = cpu_of_parts(agent.home)["runtime"], time.perf_counter()
+            for _ in range(each):
+                agent.turn(**where)
+            wall = time.perf_counter() - begin
+            rows.append(memory(runtime))
+            print(f"  {len(rows) * each:6} turns   RSS {rows[-1]['Rss']:7}   PSS {rows[-1]['Pss']:7}   anonymous {rows[-1]['Pss_Anon']:7}   "
+                  f"CPU {(cpu_of_parts(agent.home)['runtime'] - cpu) * 1e3 / each:6.1f}   wall {wall * 1e3 / each:6.1f}   "
+                  f"request {len(agent.provider.requests[-1].raw):,} bytes", flush=True)
+        grown = {k: (rows[-1][k] - rows[0][k]) * 1024 / (turns - each) for k in rows[0]}
+        print(f"  growth per turn after the first {each}, bytes: RSS {grown['Rss']:.0f}, PSS {grown['Pss']:.0f}, anonymous {grown['Pss_Anon']:.0f}")
+
+
+def bench_turns():
+    measure_turns("each in a session of its own", False)
+
+
+def bench_conversation():
+    measure_turns("all in one thread", True)
+
+
 def bench_store():
     for program in sorted(glob.glob(os.path.join(BUILD, "bench", "bench_*"))):
-        if os.access(program, os.X_OK) and not program.endswith("bench_growth"): # it reads a store
+        if os.access(program, os.X_OK) and not program.endswith(("bench_growth", "bench_curl")): # they need a store, a server
             print(f"\n{os.path.basename(program)}:", flush=True)
             with tempfile.TemporaryDirectory(prefix="bl-") as folder:
                 subprocess.run([program], cwd=folder, check=False)
@@ -581,7 +689,7 @@ def main():
         model = [line.split(":")[1].strip() for line in f if line.startswith("model name")]
     print(f"{platform.machine()}, {os.cpu_count()} cpus{', ' + model[0] if model else ''}, Linux {platform.release()}, "
           f"{'root' if os.geteuid() == 0 else 'plain user'}, {os.path.basename(BUILD)}")
-    for name in sys.argv[2:] or ("spawn", "cost", "floor", "threads", "shell", "output", "foreground", "events", "terminal", "session", "store"):
+    for name in sys.argv[2:] or ("spawn", "cost", "floor", "threads", "shell", "output", "foreground", "events", "terminal", "session", "agent", "turns", "conversation", "store"):
         globals()["bench_" + name]()
         sys.stdout.flush()
 

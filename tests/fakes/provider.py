@@ -15,6 +15,7 @@ violates one, which p.violations records. Otherwise it takes the next step. A st
     error_body                                                                   an error in the body of a 200
     piece: N                                                                     characters of a delta
     split: N                                                                     bytes of a chunk, regardless of events and characters
+    pace: S                                                                      seconds before each event
     gated: true | gate_after: N                                                  every event, or those after the first N, wait for release()
     cut_after: N | cut_after_events: N, cut: "broken" | "eof" | "reset"          the connection breaks; "eof": the stream ends without its end
     stall: "head" | stall_after: N                                               silence, before the head or after N bytes, until the client leaves
@@ -40,6 +41,7 @@ import socket
 import struct
 import sys
 import threading
+import time
 import urllib.parse
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
@@ -229,6 +231,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 while True:
                     yield dialect.keep_alive(step)
                     self.wait_for_end(0.02)
+            if step.get("pace"):
+                time.sleep(step["pace"])
             if step.get("gated") or n >= step.get("gate_after", 1 << 30):
                 yield None
             yield (dialect.keep_alive(step) if step.get("comments") else b"") + data
