@@ -20,6 +20,8 @@
 
 bool conversation_blank(const char *text) { return text[strspn(text, " \t\r\n\v\f")] == '\0'; }
 
+bool conversation_is_image(const json_t *item) { return json_text_is(item, "type", "image"); }
+
 const char *conversation_result(const struct conversation_call *call, bool *ret_error)
 {
 	*ret_error = !call->result || json_get_flag(call->result, "isError");
@@ -121,9 +123,12 @@ int conversation_init(struct conversation *c, const json_t *items, const char *i
 	json_array_foreach (items, i, item) {
 		struct conversation_exchange *exchange = &c->exchanges[c->nexchanges - 1];
 		const char *type = json_get_text(item, "type");
-		if (strcmp(type, "user") == 0 || strcmp(type, "note") == 0) {
+		const bool image = conversation_is_image(item);
+		if (image && (!json_get_string(item, "data") || !json_get_string(item, "mediaType")))
+			r = err_field(e, "items", "items[%zu] is an image without data or mediaType", i);
+		else if (image || strcmp(type, "user") == 0 || strcmp(type, "note") == 0) {
 			GROW(exchange->texts, exchange->ntexts, exchange->texts_cap);
-			if (!conversation_blank(json_get_text(item, "text")))
+			if (image || !conversation_blank(json_get_text(item, "text")))
 				exchange->texts[exchange->ntexts++] = item;
 		} else if (strcmp(type, "tool_result") == 0)
 			add_result(exchange, item);

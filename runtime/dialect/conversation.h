@@ -6,6 +6,7 @@
  * to:
  *
  *   {"type":"user","text":"…"}
+ *   {"type":"image","ref":"…","mediaType":"image/png","data":"…"}   of the user; see below
  *   {"type":"note","text":"…"}                          from bailiff to the model; sent as user text
  *   {"type":"assistant","model":"PROVIDER/MODEL","dialect":"anthropic","blocks":[…],"interrupted":true?}
  *   {"type":"tool_result","id":"…","name":"shell","text":"…","isError":false}
@@ -15,6 +16,8 @@
  *   {"type":"reasoning","text":"…","raw":{…}?}
  *   {"type":"text","text":"…","raw":{…}?}
  *   {"type":"tool_call","id":"…","name":"shell","arguments":{…},"raw":{…}?}
+ *
+ * An image is stored by its ref. `data`, its bytes as base64, is only there while a request is encoded.
  *
  * `raw` is what the provider needs back verbatim and only the dialect that wrote it reads it: a signature, encrypted
  * reasoning. It is sent only to the model that it came from (same `model` and `dialect`); reasoning without it is never
@@ -41,6 +44,7 @@ struct err;
 
 #define CONVERSATION_FILLER "Continue."
 #define CONVERSATION_NO_RESULT "The call was interrupted and has no result. It may have run, fully or in part."
+#define CONVERSATION_UNSEEN "An image was attached; this model cannot see it."
 #define CONVERSATION_NAME_MAX 64
 
 struct conversation_call {
@@ -55,7 +59,7 @@ struct conversation_exchange {
 	bool own;                        /* it is by the model that the request goes to */
 	struct conversation_call *calls; /* one for each tool_call block, in this order */
 	size_t ncalls, calls_cap;
-	const json_t **texts; /* user and note items */
+	const json_t **texts; /* user, note and image items */
 	size_t ntexts, texts_cap;
 };
 
@@ -71,6 +75,7 @@ void conversation_done(struct conversation *c);
 
 /* The text that the model gets as the result of a call. */
 const char *conversation_result(const struct conversation_call *call, bool *ret_error);
+bool conversation_is_image(const json_t *item);
 /* Only white space, or nothing: several providers reject such text. */
 bool conversation_blank(const char *text);
 

@@ -75,6 +75,19 @@ static void write_text(struct jw *w, const char *text, bool breakpoint)
 	jw_obj_end(w);
 }
 
+static void write_image(struct jw *w, const json_t *image, bool breakpoint)
+{
+	jw_obj(w);
+	jw_kstr(w, "type", "image");
+	jw_kobj(w, "source");
+	jw_kstr(w, "type", "base64");
+	jw_kstr(w, "media_type", json_get_text(image, "mediaType"));
+	jw_kstr(w, "data", json_get_text(image, "data"));
+	jw_obj_end(w);
+	write_breakpoint(w, breakpoint);
+	jw_obj_end(w);
+}
+
 static void write_thinking(struct jw *w, const json_t *block)
 {
 	const json_t *raw = json_object_get(block, "raw");
@@ -147,8 +160,14 @@ static void write_user(const struct conversation_exchange *exchange, bool breakp
 		write_breakpoint(w, breakpoint && --left == 0);
 		jw_obj_end(w);
 	}
-	for (size_t i = 0; i < exchange->ntexts; i++)
-		write_text(w, json_get_text(exchange->texts[i], "text"), breakpoint && i + 1 == exchange->ntexts);
+	for (size_t i = 0; i < exchange->ntexts; i++) {
+		const bool last = breakpoint && i + 1 == exchange->ntexts;
+
+		if (conversation_is_image(exchange->texts[i]))
+			write_image(w, exchange->texts[i], last);
+		else
+			write_text(w, json_get_text(exchange->texts[i], "text"), last);
+	}
 	if (!exchange->ncalls && !exchange->ntexts)
 		write_text(w, CONVERSATION_FILLER, breakpoint);
 	jw_arr_end(w);

@@ -126,6 +126,31 @@ static void write_assistant(const struct conversation_exchange *exchange, struct
 	jw_obj_end(w);
 }
 
+/* A user message with images: its content is a list of parts. */
+static void write_parts(const struct conversation_exchange *exchange, struct jw *w)
+{
+	jw_obj(w);
+	jw_kstr(w, "role", "user");
+	jw_karr(w, "content");
+	for (size_t i = 0; i < exchange->ntexts; i++) {
+		const json_t *item = exchange->texts[i];
+		const bool image = conversation_is_image(item);
+
+		jw_obj(w);
+		jw_kstr(w, "type", image ? "image_url" : "text");
+		if (image) {
+			jw_kobj(w, "image_url");
+			encode_key_data_url(w, "url", item);
+			jw_obj_end(w);
+		} else {
+			jw_kstr(w, "text", json_get_text(item, "text"));
+		}
+		jw_obj_end(w);
+	}
+	jw_arr_end(w);
+	jw_obj_end(w);
+}
+
 /* Texts that follow each other are one message: templates of many models require alternating roles. */
 static void write_user(const struct conversation_exchange *exchange, struct jw *w)
 {
@@ -140,8 +165,11 @@ static void write_user(const struct conversation_exchange *exchange, struct jw *
 		jw_kstr(w, "content", conversation_result(call, &error));
 		jw_obj_end(w);
 	}
-	for (size_t i = 0; i < exchange->ntexts; i++)
+	for (size_t i = 0; i < exchange->ntexts; i++) {
+		if (conversation_is_image(exchange->texts[i]))
+			return write_parts(exchange, w);
 		buf_printf(&text, "%s%s", i ? "\n\n" : "", json_get_text(exchange->texts[i], "text"));
+	}
 	if (text.len)
 		write_message(w, "user", text.data);
 	else if (!exchange->ncalls)

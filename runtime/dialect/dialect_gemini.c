@@ -109,6 +109,21 @@ static void write_text(struct jw *w, const char *text)
 	jw_obj_end(w);
 }
 
+/* GIF is not accepted. */
+static void write_image(struct jw *w, const json_t *image)
+{
+	if (json_text_is(image, "mediaType", "image/gif")) {
+		write_text(w, CONVERSATION_UNSEEN);
+		return;
+	}
+	jw_obj(w);
+	jw_kobj(w, "inlineData");
+	jw_kstr(w, "mimeType", json_get_text(image, "mediaType"));
+	jw_kstr(w, "data", json_get_text(image, "data"));
+	jw_obj_end(w);
+	jw_obj_end(w);
+}
+
 static const char *own_id(const struct conversation_exchange *exchange, const struct conversation_call *call)
 {
 	return exchange->own ? json_get_string(json_object_get(call->block, "raw"), "id") : NULL;
@@ -173,7 +188,10 @@ static void write_user(const struct conversation_exchange *exchange, struct jw *
 		jw_obj_end(w);
 	}
 	for (size_t i = 0; i < exchange->ntexts; i++)
-		write_text(w, json_get_text(exchange->texts[i], "text"));
+		if (conversation_is_image(exchange->texts[i]))
+			write_image(w, exchange->texts[i]);
+		else
+			write_text(w, json_get_text(exchange->texts[i], "text"));
 	if (!exchange->ncalls && !exchange->ntexts)
 		write_text(w, CONVERSATION_FILLER);
 	jw_arr_end(w);

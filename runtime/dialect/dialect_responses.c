@@ -82,6 +82,21 @@ static void write_message(struct jw *w, bool assistant, const char *text, const 
 	jw_obj_end(w);
 }
 
+static void write_image(struct jw *w, const json_t *image)
+{
+	jw_obj(w);
+	jw_kstr(w, "type", "message");
+	jw_kstr(w, "role", "user");
+	jw_karr(w, "content");
+	jw_obj(w);
+	jw_kstr(w, "type", "input_image");
+	jw_kstr(w, "detail", "auto");
+	encode_key_data_url(w, "image_url", image);
+	jw_obj_end(w);
+	jw_arr_end(w);
+	jw_obj_end(w);
+}
+
 static void write_reasoning(struct jw *w, const json_t *raw)
 {
 	const json_t *summary = json_object_get(raw, "summary");
@@ -151,7 +166,10 @@ static void write_user(const struct conversation_exchange *exchange, struct jw *
 		jw_obj_end(w);
 	}
 	for (size_t i = 0; i < exchange->ntexts; i++)
-		write_message(w, false, json_get_text(exchange->texts[i], "text"), NULL);
+		if (conversation_is_image(exchange->texts[i]))
+			write_image(w, exchange->texts[i]);
+		else
+			write_message(w, false, json_get_text(exchange->texts[i], "text"), NULL);
 	if (!exchange->ncalls && !exchange->ntexts)
 		write_message(w, false, CONVERSATION_FILLER, NULL);
 }

@@ -1,5 +1,6 @@
 #include "runtime/dialect/encode.h"
 
+#include "runtime/base/json_get.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 
@@ -22,6 +23,14 @@ void encode_key_value(struct jw *w, const char *key, const json_t *value_or_null
 		encode_value(w, value_or_null);
 	else
 		jw_raw(w, "{}", 2);
+}
+
+void encode_key_data_url(struct jw *w, const char *key, const json_t *image)
+{
+	mem_auto char *url = mem_printf("data:%s;base64,%s", json_get_text(image, "mediaType"),
+					json_get_text(image, "data"));
+
+	jw_kstr(w, key, url);
 }
 
 void encode_key_text(struct jw *w, const char *key, const json_t *value_or_null)

@@ -8,6 +8,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
+#include "supervisor/cli/agent_input.h"
 #include "supervisor/cli/event_stream.h"
 #include "supervisor/cli/format.h"
 #include "supervisor/cli/id_lookup.h"
@@ -44,6 +45,7 @@ struct agent {
 	char status[32], category[32], message[512];
 	char *model;                    /* chosen with /model; NULL = that of --model */
 	struct buf system_prompt;       /* --system-prompt; empty = none */
+	struct buf images;              /* --image: parts, JSON; empty once they are submitted */
 	char sandbox_id[ID_LOOKUP_MAX]; /* --cow: the sandbox with the changes */
 	struct question {
 		char action_id[ID_LOOKUP_MAX];
@@ -415,12 +417,7 @@ static int submit(struct agent *a, const char *prompt, uint64_t *ret_sequence)
 	if (a->system_prompt.len)
 		jw_kstrn(&q.w, "systemPrompt", a->system_prompt.data, a->system_prompt.len);
 	write_limits(c, &q.w);
-	jw_karr(&q.w, "input");
-	jw_obj(&q.w);
-	jw_kstr(&q.w, "type", "text");
-	jw_kstr(&q.w, "text", prompt);
-	jw_obj_end(&q.w);
-	jw_arr_end(&q.w);
+	agent_input_write(prompt, &a->images, &q.w);
 	jw_kobj(&q.w, "options");
 	if (a->sandbox_id[0]) {
 		char here[4096];
@@ -437,6 +434,7 @@ static int submit(struct agent *a, const char *prompt, uint64_t *ret_sequence)
 	jval_str(jval_get(q.result, "turnId"), a->turn_id, sizeof a->turn_id);
 	jval_str(jval_get(q.result, "sessionId"), a->session_id, sizeof a->session_id);
 	*ret_sequence = jval_uint(jval_get(q.result, "sequence"), 0);
+	a->images.len = 0;
 	return 0;
 }
 
@@ -678,7 +676,7 @@ int cmd_agent(struct cli *c)
 	buf_auto struct buf prompt = BUF_INIT;
 	int status = read_prompt(c, &prompt);
 
-	if (status || (status = read_system_prompt(c, &a.system_prompt)))
+	if (status || (status = read_system_prompt(c, &a.system_prompt)) || (status = agent_images_read(c, &a.images)))
 		return status;
 	if (!prompt.len && (a.print || a.json))
 		return cli_usage(c, "-p and --json need a prompt");
@@ -693,6 +691,7 @@ int cmd_agent(struct cli *c)
 	buf_done(&a.text);
 	buf_done(&a.usage);
 	buf_done(&a.system_prompt);
+	buf_done(&a.images);
 	free(a.model);
 	while (a.nquestions)
 		free(a.question[--a.nquestions].prompt);

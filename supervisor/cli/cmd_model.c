@@ -66,7 +66,7 @@ int model_add(struct cli *c)
 	    (status = noun_options(c,
 				   "model provider dialect base-url=baseUrl key-command=keyCommand effort "
 				   "insecure:yes context=contextTokens:uint max-output=maxOutputTokens:uint "
-				   "default=isDefault:yes replace:yes",
+				   "text-only=textOnly:yes default=isDefault:yes replace:yes",
 				   &q.w)))
 		return status;
 	return noun_change(c, &q, "add_model", "name");

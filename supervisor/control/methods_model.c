@@ -22,6 +22,7 @@ int method_add_model(struct call *c, const struct add_model_params *p, struct bu
 		.insecure = p->insecure.value,
 		.is_default = p->isDefault.value,
 		.replace = p->replace.value,
+		.text_only = p->textOnly.value,
 	};
 
 	engine_add_model(call_engine(c), &r, &c->caller, call_engine_reply, c);

@@ -36,7 +36,7 @@ def test_the_handshake(home):
     with Acp(home) as acp:
         assert acp.hello["protocolVersion"] == 1 and acp.hello["agentInfo"]["name"] == "bailiff", acp.hello
         can = acp.hello["agentCapabilities"]
-        assert can["loadSession"] and can["promptCapabilities"] == {"image": False, "audio": False, "embeddedContext": True}, can
+        assert can["loadSession"] and can["promptCapabilities"] == {"image": True, "audio": False, "embeddedContext": True}, can
         assert acp.call("initialize", protocolVersion=9)["protocolVersion"] == 1, "an unknown version: the client decides"
         acp.fails("initialize", code=-32602)
         acp.fails("session/new", cwd="relative", mcpServers=[], code=-32602)
@@ -75,7 +75,7 @@ def test_a_prompt_is_answered(home):
         said = str(p.requests[1].texts)
         assert "@/src/a b.c" in said and "int c;" in said and "/src/c.c" in said, said
         assert "what is the time?" in said, "the conversation continues"
-        acp.fails("session/prompt", sessionId=acp.id, prompt=[{"type": "image", "data": "", "mimeType": "image/png"}], code=-32602)
+        acp.fails("session/prompt", sessionId=acp.id, prompt=[{"type": "audio", "data": "", "mimeType": "audio/wav"}], code=-32602)
         acp.fails("session/prompt", sessionId=acp.id, prompt=[], code=-32602)
         session = rpc.call("get_session", sessionId=acp.id)
         assert "test-editor" in str(session) and home.work in str(session), "the session names the editor and its directory"

@@ -165,6 +165,10 @@ int loop_add_input(struct engine *engine, const struct turn_doc *t, json_t *item
 	json_array_foreach (input, i, part)
 		if (json_text_is(part, "type", "text"))
 			add_text(items, "user", json_get_text(part, "text"));
+		else if (json_text_is(part, "type", "image"))
+			json_array_append_new(items, json_pack("{s:s,s:s,s:s}", "type", "image", "ref",
+							       json_get_text(part, "outputRef"), "mediaType",
+							       json_get_text(part, "mediaType")));
 	return 0;
 }
 

@@ -88,7 +88,8 @@ void loop_history_done(struct loop_history *h);
 #define loop_history_auto __attribute__((cleanup(loop_history_done)))
 /* Appends the results of finished calls. Calls without a result are reported as interrupted. */
 void loop_add_results(struct engine *engine, const json_t *calls, json_t *items);
-/* Appends the text of the turn, and of steering input from number `from` on. Returns how many there are. */
+/* Appends the text and images of the turn, and the text of steering input from number `from` on. Returns how many there
+ * are. */
 int loop_add_input(struct engine *engine, const struct turn_doc *t, json_t *items, struct err *e);
 uint64_t loop_add_steers(struct engine *engine, const struct turn_doc *t, json_t *items);
 

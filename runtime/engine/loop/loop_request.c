@@ -5,7 +5,11 @@
 
 #include "runtime/engine/loop/loop_private.h"
 
+#include "runtime/base/image.h"
+#include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+#include "runtime/dialect/conversation.h"
 #include "runtime/engine/core/id_list.h"
 #include "runtime/engine/core/ref.h"
 #include "runtime/engine/model/model_route.h"
@@ -25,6 +29,7 @@
 #define TOTAL_MS 3600000
 #define BODY_MAX (48u << 20)
 #define FAILED_MAX 32
+#define IMAGE_TOKENS 1600   /* of a large image, about */
 #define RAW_MAX (64u << 20) /* of the response */
 
 void loop_fail(struct engine *engine, const struct turn_doc *t, const char *category, bool retryable, const char *fmt,
@@ -138,6 +143,42 @@ static int text_init(struct request_text *x, struct engine *engine, const struct
 		return -1;
 	mem_auto char *items = json_dumps(x->items, JSON_COMPACT), *tools = json_dumps(x->tools, JSON_COMPACT);
 	x->tokens = (strlen(items) + strlen(tools) + x->prompt.len) / 4;
+	const json_t *item;
+	size_t i;
+	json_array_foreach (x->items, i, item)
+		x->tokens += conversation_is_image(item) ? IMAGE_TOKENS : 0;
+	return 0;
+}
+
+/*
+ * Replaces the refs of images by their bytes, or by a note where the model cannot see them. Only for this request: the
+ * conversation keeps the refs. The bytes behind a ref never change, so that equal items are equal text.
+ */
+static int load_images(struct engine *engine, const struct model_config *m, json_t *items, struct err *e)
+{
+	json_t *item;
+	size_t i;
+
+	json_array_foreach (items, i, item) {
+		buf_auto struct buf bytes = BUF_INIT, data = BUF_INIT;
+		const char *note = m->text_only ? CONVERSATION_UNSEEN : NULL;
+
+		if (!conversation_is_image(item))
+			continue;
+		if (note) {
+			json_array_set_new(items, i, json_pack("{s:s,s:s}", "type", "note", "text", note));
+			continue;
+		}
+		if (store_output_whole(engine->o.store, json_get_text(item, "ref"), IMAGE_MAX, &bytes, e) < 0)
+			return err_wrap(e, "an image of the conversation");
+		if (!bytes.len)
+			return err_set(e, ERR_CORRUPT, "output '%s', an image of the conversation, is missing",
+				       json_get_text(item, "ref"));
+		text_base64_encode(bytes.data, bytes.len, &data);
+		json_t *loaded = json_copy(item);
+		json_object_set_new(loaded, "data", json_stringn_nocheck(data.data, data.len));
+		json_array_set_new(items, i, loaded);
+	}
 	return 0;
 }
 
@@ -333,7 +374,7 @@ bool loop_request(struct engine *engine, const struct turn_doc *t, struct loop_h
 			transaction_free(tx);
 		}
 	} else if ((can_compact(ask) && !(sent = fits(&c.config, x.tokens))) ||
-		   encode(t, &c, &x, ask->no_tools, &http, &e) < 0) {
+		   load_images(engine, &c.config, x.items, &e) < 0 || encode(t, &c, &x, ask->no_tools, &http, &e) < 0) {
 		reservation_release(engine, id);
 		transaction_free(tx);
 		if (sent)

@@ -95,6 +95,7 @@ static int read_config(struct engine *engine, uint32_t uid, const char *name, st
 		.effort = jval_strdup(d.effort),
 		.context_tokens = jval_uint(d.contextTokens, 0),
 		.max_output_tokens = jval_uint(d.maxOutputTokens, 0),
+		.text_only = jval_bool(d.textOnly, false),
 		.added_us = d.addedAt,
 		.default_us = view_counted(d.defaultUs),
 	};
@@ -230,6 +231,8 @@ static void write_settings(struct jw *w, const struct model_config *c)
 		jw_kuint(w, "contextTokens", c->context_tokens);
 	if (c->max_output_tokens)
 		jw_kuint(w, "maxOutputTokens", c->max_output_tokens);
+	if (c->text_only)
+		jw_kbool(w, "textOnly", true);
 	write_price(w, c);
 }
 
@@ -412,6 +415,7 @@ static int resolve_registration(const struct model_registration *r, uint32_t uid
 	c->effort = mem_strdup(r->effort);
 	c->context_tokens = r->context_tokens;
 	c->max_output_tokens = r->max_output_tokens;
+	c->text_only = r->text_only;
 	return 0;
 }
 
@@ -497,7 +501,7 @@ void engine_add_model(struct engine *engine, const struct model_registration *r,
 		     .model = config.model, .dialect = dialect_name(config.dialect), .baseUrl = config.base_url,
 		     .keyFile = config.key_file, .keyCommand = config.key_command, .caFile = config.ca_file,
 		     .effort = config.effort, .contextTokens = context, .maxOutputTokens = output,
-		     .isDefault = r->is_default, .requestedBy = json_requester(&by));
+		     .textOnly = config.text_only, .isDefault = r->is_default, .requestedBy = json_requester(&by));
 	write_model(&tx->w, &config, is_default);
 	transaction_commit(tx);
 }

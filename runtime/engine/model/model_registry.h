@@ -30,6 +30,7 @@ struct model_config {
 	char *host;                                      /* of base_url, with its port: what its sandbox may reach */
 	char *key_file, *key_command, *ca_file, *effort; /* NULL = none */
 	uint64_t context_tokens, max_output_tokens;      /* 0 = not known */
+	bool text_only;                                  /* it cannot see images */
 	struct model_price price;
 	const char *price_source;      /* "policy", "built-in", NULL = unknown */
 	uint64_t added_us, default_us; /* when it was added, and made the default (0 = never) */
@@ -64,7 +65,7 @@ struct model_registration {
 	const char *name, *provider, *model, *dialect, *base_url, *key_file, *key_command, *ca_file, *effort;
 	uint64_t context_tokens, max_output_tokens;
 	bool insecure; /* allow http to a host that is not this machine */
-	bool is_default, replace;
+	bool is_default, replace, text_only;
 };
 void engine_add_model(struct engine *engine, const struct model_registration *r, const struct caller *c,
 		      engine_reply_fn fn, void *ctx);

@@ -23,7 +23,9 @@ struct turn_plan {
 	char hash[HASH_SHA256_TEXT];
 	char preview[PREVIEW_MAX + 1];
 	size_t parts, texts;
-	bool reject;
+	json_t *kept; /* the parts as they are stored, new reference */
+	struct turn_images images;
+	bool reject, has_image;
 };
 
 /* A short description of the turn: the start of its first part. */
@@ -46,16 +48,22 @@ static void preview_of(const json_t *part, char ret[PREVIEW_MAX + 1])
 }
 
 /* Reports mistakes when the turn is submitted. What depends on the state at its start is checked again then. */
-static int check_part(struct engine *engine, const struct turn_request *r, const struct turn_plan *p,
-		      const json_t *part, const struct caller *c, struct err *e)
+static int check_part(struct engine *engine, const struct turn_request *r, struct turn_plan *p, const json_t *part,
+		      const struct caller *c, struct err *e)
 {
 	const char *type = json_string_value(json_object_get(part, "type"));
 	const json_t *arguments = json_object_get(part, "arguments");
 
 	if (!type)
-		return err_field(e, "type", "missing; text, command or tool_call");
+		return err_field(e, "type", "missing; text, image, command or tool_call");
 	if (strcmp(type, "text") == 0)
 		return json_is_string(json_object_get(part, "text")) ? 0 : err_field(e, "text", "must be a string");
+	if (strcmp(type, "image") == 0) {
+		json_t *kept = turn_image_check(engine, part, c, &p->images, e);
+
+		p->has_image = true;
+		return kept ? json_array_set_new(p->kept, json_array_size(p->kept) - 1, kept) : -1;
+	}
 	if (strcmp(type, "command") == 0) {
 		json_auto_t *merged = r->options ? json_copy((json_t *)(uintptr_t)r->options) : json_object();
 		sandbox_setup_auto struct sandbox_setup f = { 0 };
@@ -70,7 +78,7 @@ static int check_part(struct engine *engine, const struct turn_request *r, const
 		return 0;
 	}
 	if (strcmp(type, "tool_call") != 0)
-		return err_field(e, "type", "'%.40s' is not text, command or tool_call", type);
+		return err_field(e, "type", "'%.40s' is not text, image, command or tool_call", type);
 	if (!json_is_string(json_object_get(part, "toolName")))
 		return err_field(e, "toolName", "missing");
 	if (arguments && !json_is_object(arguments))
@@ -88,7 +96,9 @@ static int check_input(struct engine *engine, const struct turn_request *r, cons
 	p->parts = json_array_size(r->input);
 	if (p->parts < 1 || p->parts > TURN_PARTS_MAX)
 		return err_field(e, "input", "must have 1 to %u parts", TURN_PARTS_MAX);
+	p->kept = json_array();
 	json_array_foreach (r->input, i, part) {
+		json_array_append(p->kept, (json_t *)(uintptr_t)part);
 		if (check_part(engine, r, p, part, c, e) < 0) {
 			char field[ERR_FIELD_MAX];
 
@@ -98,7 +108,10 @@ static int check_input(struct engine *engine, const struct turn_request *r, cons
 		}
 		p->texts += strcmp(json_string_value(json_object_get(part, "type")), "text") == 0;
 	}
-	preview_of(json_array_get(r->input, 0), p->preview);
+	for (i = 0; i < p->parts && !p->preview[0]; i++)
+		preview_of(json_array_get(r->input, i), p->preview);
+	if (p->has_image && !p->texts)
+		return err_field(e, "input", "must have a text part: an image alone asks for nothing");
 	return 0;
 }
 
@@ -121,7 +134,7 @@ static int dump_input(const struct turn_request *r, struct turn_plan *p, struct 
 	json_auto_t *kept = json_object(), *shown = NULL;
 	bool changed;
 
-	json_object_set(kept, "input", (json_t *)(uintptr_t)r->input);
+	json_object_set(kept, "input", p->kept);
 	if (env) {
 		json_object_set(kept, "env", env);
 		shown = tool_safe_arguments(r->options, &changed);
@@ -187,7 +200,13 @@ static int plan_turn(struct engine *engine, const struct turn_request *r, const 
 	if (r->loop)
 		buf_printf(&body, "\nloop %s %s", p->model ? p->model : "", p->loop_limits ? p->loop_limits : "");
 	hash_sha256_text(body.data, body.len, p->hash);
-	return 0;
+	if (!p->images.n)
+		return 0;
+	/* The refs are new each time, so they are not part of the hash. */
+	turn_images_name(&p->images);
+	free(mem_take(&p->input));
+	free(mem_take(&p->options));
+	return dump_input(r, p, e);
 }
 
 /* Predicts the document that the events will produce, for other facts of the same batch. */
@@ -233,6 +252,7 @@ static void submitted_fact(const struct turn_plan *p, const struct turn_doc *d, 
 	     .requestedBy = json_from_jval(d->requestedBy), .model = p->model,
 	     .loopLimits = json_from_text(p->loop_limits));
 	transaction_add_output(tx, input_ref, p->input, strlen(p->input));
+	turn_images_store(&p->images, d, tx);
 }
 
 /* 1 = the turn already exists, and the request has its reply. */
@@ -308,7 +328,7 @@ static void submit_turn(struct engine *engine, struct transaction *tx, const str
 	if (busy) {
 		id_copy(q.ids[q.count++], turn_id);
 		turn_queue_fact(&q, "queued", turn_id, tx->caller.request_id, tx);
-	} else if (turn_hooks_prompt(engine, &t, r->input, tx)) {
+	} else if (turn_hooks_prompt(engine, &t, p->kept, tx)) {
 		return; /* the hooks run first; the reply follows their answers */
 	} else {
 		turn_start_facts(engine, &t, false, NULL, tx);
@@ -345,6 +365,8 @@ void engine_submit_turn(struct engine *engine, const struct turn_request *r, con
 						.by = &by,
 						.cwd = json_string_value(json_object_get(r->options, "cwd")) });
 	}
+	json_decref(p.kept);
+	turn_images_done(&p.images);
 	free(p.input);
 	free(p.options);
 	free(p.metadata);

@@ -19,11 +19,12 @@ struct loop {
 	bool stops;     /* at the first part that fails */
 };
 
-static bool is_text(const json_t *part)
+/* Text and images are for the client or the model: nothing is run for them. */
+static bool is_message(const json_t *part)
 {
 	const char *type = json_string_value(json_object_get(part, "type"));
 
-	return type && strcmp(type, "text") == 0;
+	return type && (strcmp(type, "text") == 0 || strcmp(type, "image") == 0);
 }
 
 static const char *tool_name_of(const json_t *part)
@@ -87,7 +88,7 @@ static void read_progress(struct loop *l)
 
 	l->next = (size_t)view_counted(l->turn->partsStarted);
 	for (size_t i = 0; i < l->next && i < json_array_size(l->input); i++)
-		started += !is_text(json_array_get(l->input, i));
+		started += !is_message(json_array_get(l->input, i));
 	l->open = started > ended ? started - (size_t)ended : 0;
 	/*
 	 * A part that runs alone is never open together with others, so the last started part is representative of
@@ -95,7 +96,7 @@ static void read_progress(struct loop *l)
 	 */
 	l->open_safe = !l->open ||
 		       tool_is_parallel(l->engine, tool_name_of(json_array_get(l->input, l->next - 1)), scope_of(l));
-	while (l->next < json_array_size(l->input) && is_text(json_array_get(l->input, l->next)))
+	while (l->next < json_array_size(l->input) && is_message(json_array_get(l->input, l->next)))
 		l->next++;
 }
 

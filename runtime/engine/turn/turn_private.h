@@ -5,6 +5,7 @@
  * What the files of turn/ share. Calls between them go in one direction, from the top:
  *
  *   turn.c         submit_turn
+ *   turn_images.c  images in its input
  *   turn_end.c     requests that end a turn, the end of its work, owners that disconnect, restarts
  *   history.c      rollback_thread, and open histories after a restart
  *   compaction.c   compact_context, and the part of a thread's past that a request refers to
@@ -23,6 +24,26 @@
 #include "runtime/engine/turn/turn.h"
 
 #include <sys/queue.h>
+
+/* ---- turn_images.c ---- */
+
+struct turn_images {
+	struct turn_image {
+		json_t *part; /* as it is stored */
+		char ref[ID_TEXT_MAX];
+		struct buf bytes;
+	} * image;
+	size_t n, bytes;
+};
+/*
+ * The part as it is stored, {"type":"image","mediaType","sha256","outputRef"}: a new reference; NULL with e. Its bytes
+ * are added to `images`; turn_images_name then adds the refs to the stored parts.
+ */
+json_t *turn_image_check(struct engine *engine, const json_t *part, const struct caller *c, struct turn_images *images,
+			 struct err *e);
+void turn_images_name(struct turn_images *images);
+void turn_images_store(const struct turn_images *images, const struct turn_doc *t, struct transaction *tx);
+void turn_images_done(struct turn_images *images);
 
 struct turn_state {
 	TAILQ_HEAD(, rollback) rollbacks; /* in progress (history.c) */

@@ -1,4 +1,4 @@
-/* The content of messages: prompts of the editor as text, and calls of tools as an editor shows them. */
+/* The content of messages: prompts of the editor as parts of a turn, and calls of tools as an editor shows them. */
 
 #include "supervisor/gateway/acp/acp_private.h"
 
@@ -56,7 +56,7 @@ static void add_reference(const char *uri, struct buf *out)
 	buf_str(out, file_uri_path(uri, path, &e) == 0 ? path : uri);
 }
 
-static int add_block(const json_t *block, struct buf *out)
+static int add_block(const json_t *block, struct buf *out, json_t *parts)
 {
 	const json_t *resource = json_object_get(block, "resource");
 	const char *uri = json_get_string(block, "uri");
@@ -70,26 +70,38 @@ static int add_block(const json_t *block, struct buf *out)
 		buf_str(out, "\n<file name=\"");
 		add_reference(json_get_text(resource, "uri"), out);
 		buf_printf(out, "\">\n%s\n</file>\n", json_get_text(resource, "text"));
+	} else if (json_text_is(block, "type", "image") && json_get_string(block, "data")) {
+		/* The daemon checks the bytes, and takes the type from them. */
+		json_array_append_new(parts,
+				      json_pack("{ss sO}", "type", "image", "data", json_object_get(block, "data")));
 	} else {
 		return -1;
 	}
 	return 0;
 }
 
-int acp_content_prompt(const json_t *blocks, struct buf *ret, struct err *e)
+json_t *acp_content_prompt(const json_t *blocks, struct err *e)
 {
+	json_auto_t *parts = json_array();
+	buf_auto struct buf text = BUF_INIT;
 	const json_t *block;
 	size_t i;
 
 	json_array_foreach (blocks, i, block)
-		if (add_block(block, ret) < 0)
-			return err_field(e, "prompt",
-					 "block %zu has the type '%.40s'; expected text, resource_link or a "
-					 "resource with text",
-					 i, json_get_text(block, "type"));
-	if (!ret->len)
-		return err_field(e, "prompt", "must have at least one block with text");
-	return 0;
+		if (add_block(block, &text, parts) < 0) {
+			err_field(e, "prompt",
+				  "block %zu has the type '%.40s'; expected text, image, resource_link or a resource "
+				  "with text",
+				  i, json_get_text(block, "type"));
+			return NULL;
+		}
+	if (!text.len) {
+		err_field(e, "prompt", "must have at least one block with text");
+		return NULL;
+	}
+	json_array_insert_new(parts, 0,
+			      json_pack("{ss so}", "type", "text", "text", rpc_message_text(text.data, text.len)));
+	return json_incref(parts);
 }
 
 /* ---- calls ---- */

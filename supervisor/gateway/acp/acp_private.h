@@ -67,7 +67,7 @@ struct acp_session {
 
 	/* The prompt; prompt_id NULL = none. */
 	json_t *prompt_id;
-	char *prompt;             /* to be submitted when the daemon is back; or NULL */
+	json_t *prompt;           /* its parts, to be submitted when the daemon is back; or NULL */
 	char turn_id[ACP_ID_MAX]; /* "" until submit_turn was answered … */
 	json_t *backlog;          /* … events that arrive until then; or NULL */
 	bool cancelled;
@@ -132,8 +132,9 @@ void acp_question_response(struct acp_server *s, const json_t *id, const json_t 
 /* ---- acp_content ---- */
 
 struct buf;
-/* The blocks of a prompt as one text. ERR_INVALID names the block. */
-int acp_content_prompt(const json_t *blocks, struct buf *ret, struct err *e);
+/* The blocks of a prompt as parts of a turn: one text, and images. New reference; NULL with ERR_INVALID, which names
+ * the block. */
+json_t *acp_content_prompt(const json_t *blocks, struct err *e);
 /* kind, title, locations, rawInput and, for changes of files, diffs as content. `args` may be NULL. */
 json_t *acp_content_call(const char *tool, const json_t *args, const char *cwd);
 bool acp_content_is_edit(const char *tool);

@@ -28,6 +28,8 @@ static void show_prompt(struct acp_session *s, const json_t *parts)
 
 		if (json_text_is(part, "type", "text"))
 			acp_message_text(s, "user_message_chunk", text, strlen(text), NULL);
+		else if (json_text_is(part, "type", "image"))
+			acp_message_text(s, "user_message_chunk", "\n(an image)", strlen("\n(an image)"), NULL);
 	}
 }
 

@@ -48,7 +48,7 @@ void acp_server_initialize(struct acp_server *s, struct acp_session *session, co
 	s->initialized = true;
 	acp_reply(s, id,
 		  json_pack("{si s{sb s{sb sb sb} s{sb sb} s{s{} s{}}} s{ss ss ss} s[]}", "protocolVersion",
-			    PROTOCOL_VERSION, "agentCapabilities", "loadSession", 1, "promptCapabilities", "image", 0,
+			    PROTOCOL_VERSION, "agentCapabilities", "loadSession", 1, "promptCapabilities", "image", 1,
 			    "audio", 0, "embeddedContext", 1, "mcpCapabilities", "http", 0, "sse", 0,
 			    "sessionCapabilities", "resume", "close", "agentInfo", "name", "bailiff", "title",
 			    "bailiff", "version", BAILIFF_VERSION, "authMethods"));

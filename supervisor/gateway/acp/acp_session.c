@@ -116,7 +116,7 @@ static void fail_prompt(struct acp_session *s, const char *what, const json_t *e
 {
 	json_auto_t *id = mem_take(&s->prompt_id);
 
-	free(mem_take(&s->prompt));
+	json_decref(mem_take(&s->prompt));
 	json_decref(mem_take(&s->backlog));
 	json_decref(mem_take(&s->ending));
 	s->turn_id[0] = '\0';
@@ -299,9 +299,8 @@ static void on_submitted(void *ctx, json_t *result, json_t *error)
 static void submit_prompt(struct acp_session *s)
 {
 	const struct acp_options *o = &s->server->o;
-	mem_auto char *prompt = mem_take(&s->prompt);
-	json_t *params = json_pack("{ss ss s[{ss so}] s{ss}}", "sessionId", s->id, "driver", "loop", "input", "type",
-				   "text", "text", rpc_message_text(prompt, strlen(prompt)), "options", "cwd", s->cwd);
+	json_t *params = json_pack("{ss ss so s{ss}}", "sessionId", s->id, "driver", "loop", "input",
+				   mem_take(&s->prompt), "options", "cwd", s->cwd);
 
 	if (o->model)
 		json_object_set_new(params, "model", json_string(o->model));
@@ -315,16 +314,16 @@ static void submit_prompt(struct acp_session *s)
 
 void acp_session_prompt(struct acp_server *s, struct acp_session *session, const json_t *id, const json_t *params)
 {
-	buf_auto struct buf text = BUF_INIT;
 	struct err e = ERR_INIT;
 
 	if (session->prompt_id)
 		return acp_fail(s, id, RPC_INVALID_REQUEST, NULL,
 				"a prompt is running in this session; wait for its end or send session/cancel");
-	if (acp_content_prompt(json_object_get(params, "prompt"), &text, &e) < 0)
+	json_t *prompt = acp_content_prompt(json_object_get(params, "prompt"), &e);
+	if (!prompt)
 		return acp_fail(s, id, RPC_INVALID_PARAMS, NULL, "%s", e.message);
 	session->prompt_id = json_deep_copy(id);
-	session->prompt = mem_strdup(buf_cstr(&text));
+	session->prompt = prompt;
 	session->cancelled = false;
 	acp_update_reset(session);
 	if (gateway_session_ready(session->up)) {
@@ -434,6 +433,6 @@ void acp_session_free(struct acp_session *s)
 	json_decref(s->page);
 	json_decref(s->backlog);
 	json_decref(s->calls);
-	free(s->prompt);
+	json_decref(s->prompt);
 	free(s);
 }

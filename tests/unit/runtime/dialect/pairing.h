@@ -82,9 +82,10 @@ static inline const char *pairing_anthropic_user(const json_t *content, const js
 					json_text_is(block, "tool_use_id", json_string_value(json_array_get(open, i))),
 				"result %zu of the message before", i);
 		else
-			PAIRING_REQUIRE(json_text_is(block, "type", "text") &&
-						!pairing_blank(json_get_text(block, "text")),
-					"text expected");
+			PAIRING_REQUIRE(
+				(json_text_is(block, "type", "text") && !pairing_blank(json_get_text(block, "text"))) ||
+					json_text_is(block, "type", "image"),
+				"text or image expected");
 	}
 	return NULL;
 }
@@ -148,7 +149,8 @@ static inline const char *pairing_responses(const json_t *body, json_t *used)
 		else {
 			const json_t *part = json_array_get(json_object_get(item, "content"), 0);
 			role = json_get_text(item, "role");
-			PAIRING_REQUIRE(strcmp(type, "message") == 0 && !pairing_blank(json_get_text(part, "text")),
+			PAIRING_REQUIRE(strcmp(type, "message") == 0 && (!pairing_blank(json_get_text(part, "text")) ||
+									 json_get_string(part, "image_url")),
 					"message");
 			PAIRING_REQUIRE(strcmp(role, "user") != 0 || json_object_size(open) == 0,
 					"call without output");
@@ -202,7 +204,9 @@ static inline const char *pairing_chat(const json_t *body, json_t *used)
 			PAIRING_REQUIRE(strcmp(role, "user") == 0 || (strcmp(role, "system") == 0 && i == 0), "role %s",
 					role);
 			PAIRING_REQUIRE(strcmp(last, role) != 0 || i == 0, "two messages of %s", role);
-			PAIRING_REQUIRE(!pairing_blank(json_get_text(message, "content")), "blank text");
+			PAIRING_REQUIRE(json_array_size(json_object_get(message, "content")) ||
+						!pairing_blank(json_get_text(message, "content")),
+					"blank text");
 		}
 		last = role;
 	}
@@ -239,8 +243,9 @@ static inline const char *pairing_gemini(const json_t *body)
 			} else
 				PAIRING_REQUIRE(!call && !response &&
 							(!pairing_blank(json_get_text(part, "text")) ||
+							 json_object_get(part, "inlineData") ||
 							 json_get_string(part, "thoughtSignature")),
-						"text expected");
+						"text or image expected");
 		}
 		if (i % 2 == 0)
 			json_array_clear(open);

@@ -23,6 +23,7 @@ static bool body_has(enum dialect d, const json_t *items, const char *text)
 #define THINKING "{\"type\":\"reasoning\",\"text\":\"hm\",\"raw\":{\"signature\":\"s\"}}"
 #define LONG_ID "0123456789012345678901234567890123456789012345678901234567890123456789"
 #define ODD_CALL "{\"type\":\"tool_call\",\"id\":\"" LONG_ID "\",\"name\":\"functions.shell:0\",\"arguments\":[]}"
+#define IMAGE(type) "{\"type\":\"image\",\"ref\":\"out_1\",\"mediaType\":\"image/" type "\",\"data\":\"iVBORw==\"}"
 #define USER(text) "{\"type\":\"user\",\"text\":\"" text "\"}"
 
 START_TEST(call_without_result_gets_one)
@@ -148,6 +149,49 @@ END_TEST
 
 /* ---- any items ---- */
 
+START_TEST(images_in_every_dialect)
+{
+	static const char *const PARTS[DIALECT_COUNT] = {
+		[DIALECT_ANTHROPIC] = "[{\"type\":\"text\",\"text\":\"look\"},{\"type\":\"image\",\"source\":{\"type\":"
+				      "\"base64\",\"media_type\":\"image/png\",\"data\":\"iVBORw==\"}},{\"type\":"
+				      "\"text\",\"text\":\"closely\"",
+		[DIALECT_OPENAI_RESPONSES] = "\"content\":[{\"type\":\"input_image\",\"detail\":\"auto\",\"image_url\":"
+					     "\"data:image/png;base64,iVBORw==\"}]}",
+		[DIALECT_OPENAI_CHAT] = "\"content\":[{\"type\":\"text\",\"text\":\"look\"},{\"type\":\"image_url\","
+					"\"image_url\":{\"url\":\"data:image/png;base64,iVBORw==\"}},{\"type\":"
+					"\"text\",\"text\":\"closely\"}]}",
+		[DIALECT_GEMINI] = "\"parts\":[{\"text\":\"look\"},{\"inlineData\":{\"mimeType\":\"image/png\","
+				   "\"data\":\"iVBORw==\"}},{\"text\":\"closely\"}]}",
+	};
+	json_auto_t *items = rig_json(ITEMS(USER("look"), IMAGE("png"), USER("closely")));
+	json_auto_t *last = rig_json(ITEMS(USER("a"), ASSISTANT(CALL("c1")), RESULT("c1", "r"), IMAGE("png")));
+	json_auto_t *gif = rig_json(ITEMS(USER("look"), IMAGE("gif")));
+
+	for (int d = 0; d < DIALECT_COUNT; d++)
+		ck_assert_msg(body_has((enum dialect)d, items, PARTS[d]), "%s", dialect_name((enum dialect)d));
+	encode_all(last);
+	ck_assert(body_has(DIALECT_ANTHROPIC, last,
+			   "\"data\":\"iVBORw==\"},\"cache_control\":{\"type\":\"ephemeral\"}}]}"));
+	for (int d = 0; d < DIALECT_COUNT; d++)
+		ck_assert(body_has((enum dialect)d, gif, "image/gif") == (d != DIALECT_GEMINI));
+	ck_assert(body_has(DIALECT_GEMINI, gif, CONVERSATION_UNSEEN));
+}
+END_TEST
+
+START_TEST(an_image_without_its_bytes_is_an_error)
+{
+	json_auto_t *items = rig_json("[{\"type\":\"image\",\"ref\":\"out_1\",\"mediaType\":\"image/png\"}]");
+	const struct dialect_request r = { .model = "m", .identity = RIG_IDENTITY, .items = items };
+	struct dialect_http http;
+	struct err e = ERR_INIT;
+
+	for (int d = 0; d < DIALECT_COUNT; d++) {
+		ck_assert_int_lt(dialect_encode((enum dialect)d, &r, &http, &e), 0);
+		ck_assert_msg(strstr(e.message, "items[0]") != NULL, "%s", e.message);
+	}
+}
+END_TEST
+
 static unsigned long seed;
 
 static unsigned pick(unsigned n)
@@ -179,7 +223,10 @@ static json_t *random_item(enum dialect d)
 {
 	static const char *const IDS[] = { "", "call_1", "call_2", "c 3", "toolu_4" };
 
-	switch (pick(5)) {
+	switch (pick(6)) {
+	case 5:
+		return json_pack("{s:s,s:s,s:s,s:s}", "type", "image", "ref", "out_1", "mediaType",
+				 pick(2) ? "image/png" : "image/gif", "data", "iVBORw==");
 	case 0: return json_pack("{s:s,s:s}", "type", pick(2) ? "user" : "note", "text", pick(4) ? "do it" : "");
 	case 1:
 	case 2: {
@@ -232,5 +279,5 @@ int main(void)
 		     empty_messages_are_dropped, results_arrive_while_an_empty_answer_is_between,
 		     ids_and_names_are_acceptable_to_all, foreign_reasoning_is_dropped,
 		     calls_of_other_models_have_a_placeholder_signature, invalid_parameters_are_named,
-		     any_items_are_valid_requests);
+		     images_in_every_dialect, an_image_without_its_bytes_is_an_error, any_items_are_valid_requests);
 }
