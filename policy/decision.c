@@ -101,9 +101,10 @@ static void decide_by_mode(const struct policy_request *r, const struct evaluati
 	case MODE_AUTO:
 		if (j->unknown)
 			set_decision(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "mode %s asks: %.150s", j->mode, j->unknown);
-		else if (r->foreign && !j->reads)
+		else if (!j->reads && (r->foreign || (r->tool && rule_kind_of_tool(r->tool) == RULE_TOOL)))
 			set_decision(d, POLICY_ASK, POLICY_BY_CLASSIFIER,
-				     "mode %s asks: the effect of a client's own tool is unknown", j->mode);
+				     "mode %s asks: the effect of %s tool is unknown", j->mode,
+				     r->foreign ? "a client's own" : "an MCP server's");
 		else if (j->harm)
 			set_decision(d, POLICY_ASK, POLICY_BY_CLASSIFIER, "mode %s asks: it %.120s", j->mode, impact);
 		else

@@ -59,6 +59,7 @@ enum view_kind {
 	VIEW_MODEL_REQUEST = 67,     /* sessionId/modelRequestId */
 	VIEW_TURN_OPEN_REQUEST = 68, /* "<turnId>/<modelRequestId>", while it has not ended */
 	VIEW_MODEL = 69,             /* "<uid>/<name>": a registered model */
+	VIEW_MCP_SERVER = 54,        /* "<uid>/<name>": a registered MCP server */
 	VIEW_TURN_REQUEST = 53,      /* "<turnId>/<modelRequestId>": the requests of the loop */
 	VIEW_CHANNEL = 70,           /* channelId */
 	VIEW_SESSION_CHANNEL = 71,

@@ -48,3 +48,22 @@ int view_model_on_removed(struct models *m, const struct event_view *ev, struct 
 	key_of(ev, key);
 	return models_del(m, VIEW_MODEL, key, strlen(key), e) < 0 ? -1 : 0;
 }
+
+int view_mcp_server_on_added(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct mcp_server_doc d;
+	char key[ID_SIZE];
+
+	key_of(ev, key);
+	view_create(&mcp_server_schema, ev, &d);
+	view_copy_members(&mcp_server_schema, &d, event_payload(ev));
+	return view_save(m, &mcp_server_schema, key, &d, e);
+}
+
+int view_mcp_server_on_removed(struct models *m, const struct event_view *ev, struct err *e)
+{
+	char key[ID_SIZE];
+
+	key_of(ev, key);
+	return models_del(m, VIEW_MCP_SERVER, key, strlen(key), e) < 0 ? -1 : 0;
+}

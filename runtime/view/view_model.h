@@ -1,7 +1,7 @@
 #ifndef BAILIFF_VIEW_MODEL_H
 #define BAILIFF_VIEW_MODEL_H
 
-/* Registered models: one document for each name of a uid. */
+/* Registered models and MCP servers: one document for each name of a uid. */
 
 #include "runtime/view/view_documents.h"
 

@@ -16,6 +16,7 @@ static const struct verb rows[] = {
 #define VERB(name, flags, usage, summary, details) { #name, #name, flags, usage, summary, details, cmd_##name },
 #define VERB_AS(key, name, flags, usage, summary, details) { #key, name, flags, usage, summary, details, cmd_##key },
 #define NOUN(name, flags, usage, summary, details) { #name, #name, flags, usage, summary, details, noun_run },
+#define NOUN_AS(key, name, flags, usage, summary, details) { #key, name, flags, usage, summary, details, noun_run },
 #include "supervisor/cli/verbs.def"
 };
 static const struct subverb subverbs[] = {

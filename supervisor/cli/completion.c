@@ -157,6 +157,10 @@ static const struct id_kind_row profiles = {
 
 static const struct id_kind_row models = { .method = "list_models", .list = "models", .member = "name", .filter = "" };
 
+static const struct id_kind_row mcp_servers = {
+	.method = "list_mcp_servers", .list = "servers", .member = "name", .filter = ""
+};
+
 #define NO_WORDS            \
 	{                   \
 		SOURCE_NONE \
@@ -238,6 +242,10 @@ static const struct {
 	{ "model", "show", 0, LISTING(models) },
 	{ "model", "test", 0, LISTING(models) },
 	{ "model", "remove", 0, LISTING(models) },
+	{ "mcp-server", "add", 1, COMMANDS },
+	{ "mcp-server", "show", 0, LISTING(mcp_servers) },
+	{ "mcp-server", "test", 0, LISTING(mcp_servers) },
+	{ "mcp-server", "remove", 0, LISTING(mcp_servers) },
 	{ "policy", "check", 0, COMMANDS },
 	{ "policy", "lint", 0, FILES },
 	{ "policy", "explain", 0, IDS(ID_PENDING) },

@@ -146,7 +146,7 @@ int method_evaluate_permission(struct call *c, const struct evaluate_permission_
 
 	if (param_length("toolName", tool, 1, 200, e) < 0 || start_spec_of(call_engine(c), start, &s, e) < 0)
 		return -1;
-	if (tool && tool_evaluated_first(tool, NULL))
+	if (tool && tool_evaluated_first(call_engine(c), tool, (struct tool_scope){ c->caller.uid, p->sessionId }))
 		s.request.tool_runner = "client";
 	if (!command) {
 		tool_paths_of(tool, p->arguments, &paths);

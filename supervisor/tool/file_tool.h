@@ -18,6 +18,8 @@
  * tool_fs.c       single operations on files, for gateways; with its own arguments and replies
  * tool_walk.c     … the one that walks a tree
  * tool_instructions.c  the instruction files of a working directory, for the loop
+ * tool_mcp.c      one conversation with an external MCP server
+ * mcp_reader.c    … the messages that it writes
  * tool_inspect.c  reports what the sandbox looks like from inside, for `bailiff doctor`
  *
  * It does not check paths itself and is not trusted: a command in the same sandbox could do everything that it does. It
@@ -46,6 +48,7 @@ int tool_apply_patch(struct jval args, struct jw *w, struct err *e);
 int tool_edit_file(struct jval args, struct jw *w, struct err *e);
 int tool_glob(struct jval args, struct jw *w, struct err *e);
 int tool_grep(struct jval args, struct jw *w, struct err *e);
+int tool_mcp(int argc, char **argv, struct jval arguments, struct jw *w, struct err *e);
 
 /* Reads the whole file. ERR_NOT_FOUND, ERR_SYS, ERR_EXHAUSTED. */
 int tool_file_load(const char *path, struct buf *ret, struct err *e);

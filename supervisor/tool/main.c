@@ -63,6 +63,7 @@ int main(int argc, char **argv)
 {
 	buf_auto struct buf request = BUF_INIT, out = BUF_INIT;
 	struct jw w = jw_on(&out);
+	const bool mcp = argc > 1 && strcmp(argv[1], "mcp") == 0;
 	struct err e = ERR_INIT;
 	int r = -1;
 
@@ -73,9 +74,11 @@ int main(int argc, char **argv)
 	if (argc == 2 && strcmp(argv[1], "instructions") == 0)
 		return tool_instructions_main();
 	jw_obj(&w);
-	if (argc != 2)
+	if (argc != 2 && !mcp)
 		err_set(&e, ERR_INVALID, "expected one argument: the tool's name");
-	else if (read_request(&request, &e) == 0) {
+	else if (read_request(&request, &e) == 0 && mcp)
+		r = tool_mcp(argc - 2, argv + 2, jval_of(buf_cstr(&request), request.len), &w, &e);
+	else if (!e.code) {
 		err_set(&e, ERR_INVALID, "there is no tool '%.64s'", argv[1]);
 		for (size_t i = 0; i < countof(tools); i++)
 			if (strcmp(tools[i].name, argv[1]) == 0) {

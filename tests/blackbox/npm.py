@@ -25,6 +25,7 @@ except ImportError:     # on its own, as the step that fetches
 SETS = {
     "mcp-conformance": ["@modelcontextprotocol/conformance@0.2.0-alpha.12"],
     "mcp-sdk": ["@modelcontextprotocol/sdk@1.32.2", "@modelcontextprotocol/client@2.4.0"],
+    "mcp-server": ["@modelcontextprotocol/server-filesystem@2026.8.31"],
     "acp-sdk": ["@agentclientprotocol/sdk@2.4.0"],
     "codex": ["@openai/codex@0.166.0"],
     "model-sdk": ["@anthropic-ai/sdk@1.8.0", "openai@7.53.0", "@google/genai@2.32.0"],

@@ -13,6 +13,7 @@
  * tool_permission.c whether a call that has no process may start
  * tool_hooks.c      the hooks for those
  * tool_result.c     the result as a model reads it
+ * mcp_server.c      registered MCP servers, whose tools run as processes
  */
 
 #include "runtime/base/hash.h"

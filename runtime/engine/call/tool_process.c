@@ -1,7 +1,7 @@
 /*
- * Calls of bailiff's own tools that run as a process in the turn's sandbox: that of its session, unless its options
- * need another one. The shell tool is the command itself. The file tools are bailiff-tool (supervisor/tool), which
- * reads its request from stdin and writes its answer to stdout.
+ * Calls of bailiff's own tools and those of MCP servers, which run as a process in the turn's sandbox: that of its
+ * session, unless its options need another one. The shell tool is the command itself. The file tools are bailiff-tool
+ * (supervisor/tool), which reads its request from stdin and writes its answer to stdout; it also starts MCP servers.
  */
 
 #include "runtime/engine/call/tool_call.h"
@@ -9,6 +9,7 @@
 #include "policy/command_text.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
+#include "runtime/engine/call/mcp_server.h"
 #include "runtime/engine/core/core.h"
 #include "runtime/engine/core/transaction.h"
 #include "runtime/engine/process/process.h"
@@ -96,7 +97,7 @@ static void fail_start(struct engine *engine, const char *call_id, const struct 
 	tool_call_fail(engine, call_id, &why);
 }
 
-/* Starts the process of a call in the turn's sandbox. A file tool gets its arguments as its standard input. */
+/* Starts the process of a call in the turn's sandbox. All but the shell get their arguments as standard input. */
 static void start_process(struct engine *engine, const struct tool_call_doc *d, const struct turn_doc *t,
 			  const struct tool *tool, json_t *args)
 {
@@ -107,7 +108,8 @@ static void start_process(struct engine *engine, const struct tool_call_doc *d, 
 		.advice = "install bailiff-tool and restart bailiffd"
 	};
 	const bool shell = tool->builtin == TOOL_SHELL;
-	const char *const argv[] = { engine->o.tool_program, tool->name };
+	const char *argv[MCP_SERVER_ARGS_MAX + 5] = { engine->o.tool_program, tool->name };
+	size_t argc = 2;
 	mem_auto char *input = json_dumps(args, JSON_COMPACT);
 	struct tool_paths paths = { 0 };
 	char process[ID_TEXT_MAX];
@@ -117,6 +119,17 @@ static void start_process(struct engine *engine, const struct tool_call_doc *d, 
 
 	if (!shell && !engine->o.tool_program)
 		return tool_call_fail(engine, d->toolCallId, &missing);
+	json_auto_t *command = NULL;
+	if (tool->runs == TOOL_RUNS_MCP) {
+		if (!(command = mcp_server_command(engine, (uint32_t)d->uid, tool->name, &e)))
+			return fail_start(engine, d->toolCallId, &e);
+		argv[1] = "mcp";
+		argv[argc++] = "call";
+		argv[argc++] = mcp_tool_name(tool->name);
+		argv[argc++] = "--";
+		for (size_t i = 0; i < json_array_size(command) && argc < countof(argv); i++)
+			argv[argc++] = json_string_value(json_array_get(command, i));
+	}
 	json_auto_t *where = turn_part_merged(engine, t, shell ? args : NULL);
 	turn_requester(t, &by);
 	if (!json_object_get(where, "sandboxId"))
@@ -138,7 +151,7 @@ static void start_process(struct engine *engine, const struct tool_call_doc *d, 
 	if (!shell) {
 		r->command_line = NULL;
 		r->argv = argv;
-		r->argc = countof(argv);
+		r->argc = argc;
 		r->stdin_pipe = true;
 		r->stderr_merge = false;
 		r->sandbox.own_program = engine->o.tool_program;
@@ -302,7 +315,8 @@ static void tool_ended(struct process *p, const struct process_outcome *outcome,
 		ssize_t n = want ? engine->o.ports->peek_output(engine->o.host, p->id, STREAM_STDOUT, 0, at, want) : 0;
 		buf_extend(&answer, n > 0 ? (size_t)n : 0);
 		struct jval all = jval_of(buf_cstr(&answer), answer.len), error = jval_get(all, "error");
-		artifact_facts(p, &d, jval_get(all, "files"), &r, tx);
+		if (tool.runs == TOOL_RUNS_FILES)
+			artifact_facts(p, &d, jval_get(all, "files"), &r, tx);
 		/* The tool's own error says more than "exit code 1". */
 		if (error.type == JT_OBJECT && !o.clean && strcmp(o.category, "exit") == 0) {
 			jval_str(jval_get(error, "category"), category, sizeof category);

@@ -106,7 +106,7 @@ void engine_invoke_tool(struct engine *engine, const struct tool_request *r, con
 		return;
 	if (check_invocation(engine, r, c, &text, &t, &e) < 0)
 		return transaction_reject(tx, &e);
-	if (tool_evaluated_first(r->tool, NULL)) {
+	if (tool_evaluated_first(engine, r->tool, (struct tool_scope){ (uint32_t)t.uid, t.sessionId })) {
 		struct pending_reply unused;
 
 		/* tool_check_permission replies instead of this transaction. */

@@ -389,6 +389,40 @@ static void write_entries(struct jval list, bool truncated, size_t budget, struc
 			   truncated ? "more than " : "", n);
 }
 
+/* What an MCP server answered: its texts; of other content only the type. false: the answer is not of that form. */
+static bool write_mcp_content(struct jval content, const char *ref, size_t budget, struct buf *out)
+{
+	const size_t start = out->len;
+	bool cut = false;
+
+	if (content.type != JT_ARRAY)
+		return false;
+	for (struct jiter it = jiter_on(content); !cut && jiter_next(&it);) {
+		buf_auto struct buf text = BUF_INIT;
+		struct jval v = jval_get(it.value, "text");
+		char type[64];
+
+		if (v.type != JT_STRING)
+			v = jval_path(it.value, "resource.text");
+		jval_str_buf(v, &text);
+		jval_str(jval_get(it.value, "type"), type, sizeof type);
+		const size_t used = out->len - start, room = used < budget ? budget - used : 0;
+		cut = text.len > room;
+		if (v.type == JT_STRING)
+			text_sanitize(buf_cstr(&text), cut ? text_utf8_cut(text.data, room) : text.len, out);
+		else {
+			buf_str(out, "[content that is not text: ");
+			text_sanitize_line(type, strlen(type), out);
+			buf_str(out, "]");
+		}
+		end_line(out);
+	}
+	if (cut)
+		buf_printf(out, "[the result is longer; read_output with {\"ref\":\"%s\"} reads all of it as JSON]\n",
+			   ref);
+	return true;
+}
+
 static void write_answer(struct engine *engine, const struct tool_call_doc *d, size_t budget, struct buf *out)
 {
 	buf_auto struct buf text = BUF_INIT;
@@ -405,6 +439,8 @@ static void write_answer(struct engine *engine, const struct tool_call_doc *d, s
 	jval_str(jval_get(answer, "answerRef"), said, sizeof said);
 	if (said[0]) /* of a subagent */
 		write_ref(engine, said, budget, out);
+	else if (write_mcp_content(jval_path(answer, "result.content"), ref, budget, out))
+		;
 	else if (jval_get(answer, "content").type == JT_STRING)
 		write_content(d, answer, budget, out);
 	else if (files.type == JT_ARRAY)

@@ -44,6 +44,7 @@ struct engine {
 	struct hook_state *hook;
 	struct permission_state *permissions;
 	struct call_state *calls;
+	struct mcp_server_state *mcp_servers;
 	struct turn_state *turns;
 	struct work_state *work;
 	struct loop_state *loop;

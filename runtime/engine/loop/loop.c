@@ -234,7 +234,7 @@ static void begin_call(struct engine *engine, const struct turn_doc *t, const js
 	turn_requester(t, &use.by);
 	if (tool_check(engine, use.tool, use.arguments, (struct tool_scope){ (uint32_t)t->uid, t->sessionId }, &e) < 0)
 		return reject_call(engine, t, &use, &e);
-	if (tool_evaluated_first(use.tool, NULL)) {
+	if (tool_evaluated_first(engine, use.tool, (struct tool_scope){ (uint32_t)t->uid, t->sessionId })) {
 		tool_check_permission(engine, t->turnId, &use, TOOL_FROM_LOOP, LIMIT_NONE, NULL, NULL, NULL);
 		return;
 	}

@@ -1,12 +1,13 @@
 /*
- * The inventory: built-in tools, and the tools that connected clients have registered.
+ * The inventory: built-in tools, those of registered MCP servers, and the tools that connected clients have registered.
  *
  * External tools live in memory and end with the connection of their client, which is the only one that can run them; a
  * client registers them again when it reconnects. What a turn could call at a given time is recorded as
  * tool.catalog_resolved, so that the log explains a call even after its tool is gone.
  *
  * A name is resolved in this order: built in, registered for the session, registered for all sessions of the uid.
- * Built-in names cannot be registered, so a client can never replace a tool whose calls are confined by the sandbox.
+ * Built-in names and those of MCP servers cannot be registered, so a client can never replace a tool whose calls are
+ * confined by the sandbox.
  */
 
 #include "runtime/engine/tool/tool.h"
@@ -88,11 +89,11 @@ bool tool_find(struct engine *engine, const char *name, struct tool_scope in, st
 	return t || x;
 }
 
-bool tool_evaluated_first(const char *tool, const char *runner)
+bool tool_evaluated_first(struct engine *engine, const char *tool, struct tool_scope in)
 {
-	const struct tool *t = own_find(tool);
+	struct tool t;
 
-	return runner || !t || t->runs == TOOL_RUNS_ENGINE;
+	return !tool_find(engine, tool, in, &t) || t.runs == TOOL_RUNS_CLIENT || t.runs == TOOL_RUNS_ENGINE;
 }
 
 /* Both flags: a tool that writes may say that it is safe to run in parallel, but its order with other tools matters. */
@@ -153,7 +154,7 @@ void tool_each(struct engine *engine, uint32_t uid, const char *session_id, tool
 	for (size_t i = 0; i < countof(own); i++)
 		fn(ctx, &own[i]);
 	TAILQ_FOREACH (x, &engine->tools->external, link) {
-		if ((uid != 0 && x->tool.uid != uid) ||
+		if (((uid != 0 || x->tool.builtin) && x->tool.uid != uid) ||
 		    (session_id && x->session_id[0] && strcmp(session_id, x->session_id) != 0))
 			continue;
 		if (session_id && !x->session_id[0] && external_find(engine, x->tool.name, x->tool.uid, session_id))
@@ -170,7 +171,7 @@ size_t tool_registered_count(struct engine *engine, uint32_t uid)
 	size_t n = 0;
 
 	TAILQ_FOREACH (x, &engine->tools->external, link)
-		n += x->tool.uid == uid;
+		n += x->tool.uid == uid && !x->tool.builtin;
 	return n;
 }
 
@@ -224,6 +225,79 @@ void tool_register(struct engine *engine, const json_t *v, const char *session_i
 	TAILQ_INSERT_TAIL(&engine->tools->external, x, link);
 }
 
+/* ---- MCP servers ---- */
+
+bool tool_is_registered(struct engine *engine, const char *name, uint32_t uid)
+{
+	const struct external_tool *x;
+
+	TAILQ_FOREACH (x, &engine->tools->external, link)
+		if (!x->tool.builtin && x->tool.uid == uid && strcmp(x->tool.name, name) == 0)
+			return true;
+	return false;
+}
+
+bool tool_is_mcp(struct engine *engine, const char *name, uint32_t uid)
+{
+	const struct external_tool *x = external_find(engine, name, uid, "");
+
+	return x && x->tool.builtin == TOOL_MCP;
+}
+
+/* Before the clients' tools and in the order of their names, so that a restart does not change what models are sent. */
+static void insert_mcp(struct engine *engine, struct external_tool *x)
+{
+	struct external_tool *at;
+
+	TAILQ_FOREACH (at, &engine->tools->external, link)
+		if (at->tool.builtin != TOOL_MCP || strcmp(at->tool.name, x->tool.name) > 0)
+			break;
+	if (at)
+		TAILQ_INSERT_BEFORE(at, x, link);
+	else
+		TAILQ_INSERT_TAIL(&engine->tools->external, x, link);
+}
+
+void tool_set_mcp(struct engine *engine, uint32_t uid, const char *server, const json_t *tools)
+{
+	mem_auto char *prefix = mem_printf(TOOL_MCP_PREFIX "%s__", server);
+	struct external_tool *x, *next;
+	const json_t *v;
+	size_t i;
+
+	for (x = TAILQ_FIRST(&engine->tools->external); x; x = next) {
+		next = TAILQ_NEXT(x, link);
+		if (x->tool.builtin != TOOL_MCP || x->tool.uid != uid ||
+		    strncmp(x->tool.name, prefix, strlen(prefix)) != 0)
+			continue;
+		TAILQ_REMOVE(&engine->tools->external, x, link);
+		external_free(x);
+	}
+	json_array_foreach (tools, i, v) {
+		mem_auto char *name = mem_printf("%s%s", prefix, json_get_text(v, "name"));
+
+		if (strlen(name) > TOOL_NAME_MAX || tool_is_registered(engine, name, uid))
+			continue;
+		x = mem_zalloc(1, sizeof *x);
+		x->schema = json_dumps(json_object_get(v, "inputSchema"), JSON_COMPACT | JSON_SORT_KEYS);
+		x->description = mem_strdup(json_get_text(v, "description"));
+		x->session_id = mem_strdup("");
+		x->runtime_owner = mem_strdup("mcp");
+		/* What a server says about the effects of its tools is not believed. */
+		x->tool = (struct tool){ .builtin = TOOL_MCP,
+					 .runs = TOOL_RUNS_MCP,
+					 .destructive = true,
+					 .interrupt = "cancel",
+					 .description = x->description,
+					 .schema = x->schema,
+					 .runtime_owner = x->runtime_owner,
+					 .session_id = x->session_id,
+					 .uid = uid };
+		snprintf(x->tool.name, sizeof x->tool.name, "%s", name);
+		insert_mcp(engine, x);
+	}
+}
+
 /* ---- disconnect ---- */
 
 void tools_client_disconnected(struct engine *engine, uint64_t connection)
@@ -232,7 +306,7 @@ void tools_client_disconnected(struct engine *engine, uint64_t connection)
 
 	for (x = TAILQ_FIRST(&engine->tools->external); x; x = next) {
 		next = TAILQ_NEXT(x, link);
-		if (x->tool.connection != connection)
+		if (x->tool.builtin || x->tool.connection != connection)
 			continue;
 		TAILQ_REMOVE(&engine->tools->external, x, link);
 		external_free(x);

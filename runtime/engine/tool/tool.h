@@ -5,7 +5,8 @@
  * The inventory of tools.
  *
  * A tool is built in (tools.def) and runs as a process in the turn's sandbox or in the engine itself, or external:
- * registered by a client, which runs it itself as long as it is connected. Tool calls are in call/.
+ * registered by a client, which runs it itself as long as it is connected. The tools of a registered MCP server
+ * (call/mcp_server.h) run as processes like built-in ones. Tool calls are in call/.
  *
  * The flags of a tool are claims of its author. The execution loop orders calls by them (tool_is_parallel) and
  * decisions show `destructive` to the approver; no flag allows anything.
@@ -29,10 +30,10 @@ enum tool_builtin {
 #define TOOL(NAME, ...) TOOL_##NAME,
 #include "runtime/engine/tool/tools.def"
 #undef TOOL
-	TOOL_COUNT
+	TOOL_MCP /* of a registered MCP server */
 };
 
-enum tool_runs { TOOL_RUNS_CLIENT, TOOL_RUNS_COMMAND, TOOL_RUNS_FILES, TOOL_RUNS_ENGINE };
+enum tool_runs { TOOL_RUNS_CLIENT, TOOL_RUNS_COMMAND, TOOL_RUNS_FILES, TOOL_RUNS_ENGINE, TOOL_RUNS_MCP };
 
 struct tool {
 	enum tool_builtin builtin;
@@ -67,10 +68,10 @@ bool tool_is_parallel(struct engine *engine, const char *name, struct tool_scope
 typedef void tool_fn(void *ctx, const struct tool *t);
 void tool_each(struct engine *engine, uint32_t uid, const char *session_id, tool_fn *fn, void *ctx);
 /*
- * Whether a call is evaluated before it begins (tool_check_permission): the client executes it, because it says so
- * (`runner`) or because the tool is not built in, or the engine does. Others are evaluated when their process starts.
+ * Whether a call is evaluated before it begins (tool_check_permission): a client or the engine executes it. Others are
+ * evaluated when their process starts.
  */
-bool tool_evaluated_first(const char *tool, const char *runner);
+bool tool_evaluated_first(struct engine *engine, const char *tool, struct tool_scope in);
 
 /* tool_inventory.c */
 void tool_flags_json(const struct tool *t, struct jw *w);
@@ -89,6 +90,15 @@ uint64_t tool_registered_by(struct engine *engine, const char *name, uint32_t ui
 size_t tool_registered_count(struct engine *engine, uint32_t uid);
 bool tool_is_builtin(const char *name);
 void tools_client_disconnected(struct engine *engine, uint64_t connection);
+/*
+ * mcp__SERVER__TOOL for each tool of the list [{name, description?, inputSchema}], in place of the server's earlier
+ * ones; tools NULL = none. The list was checked by mcp_server.c. A name that a client has registered is skipped.
+ */
+#define TOOL_MCP_PREFIX "mcp__"
+void tool_set_mcp(struct engine *engine, uint32_t uid, const char *server, const json_t *tools);
+/* Whether a client of the uid has registered this name, for whichever session. */
+bool tool_is_registered(struct engine *engine, const char *name, uint32_t uid);
+bool tool_is_mcp(struct engine *engine, const char *name, uint32_t uid);
 
 /* tool_paths.c: the files that a call names, each once and spelled as in the arguments. Rules about paths match these.
  */

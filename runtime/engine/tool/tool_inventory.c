@@ -40,7 +40,10 @@ void tool_flags_json(const struct tool *t, struct jw *w)
 	jw_obj_end(w);
 }
 
-static bool in_sandbox(const struct tool *t) { return t->runs == TOOL_RUNS_COMMAND || t->runs == TOOL_RUNS_FILES; }
+static bool in_sandbox(const struct tool *t)
+{
+	return t->runs == TOOL_RUNS_COMMAND || t->runs == TOOL_RUNS_FILES || t->runs == TOOL_RUNS_MCP;
+}
 
 /* ---- policy ---- */
 
@@ -60,7 +63,7 @@ static const char *policy_status(const struct inventory *v, const struct tool *t
 					  .session_rules = v->session_rules };
 
 	*d = (struct policy_decision){ 0 };
-	if (v->problem || (t->runs == TOOL_RUNS_FILES && !v->engine->o.tool_program)) {
+	if (v->problem || ((t->runs == TOOL_RUNS_FILES || t->runs == TOOL_RUNS_MCP) && !v->engine->o.tool_program)) {
 		snprintf(d->reason, sizeof d->reason, "%s",
 			 v->problem ? v->problem : "bailiff-tool is not installed next to bailiffd");
 		return "unavailable";
@@ -97,7 +100,8 @@ static void write_capabilities(const struct tool *t, struct jw *w)
 	static const char *const names[] = { [TOOL_RUNS_CLIENT] = "external",
 					     [TOOL_RUNS_COMMAND] = "process",
 					     [TOOL_RUNS_FILES] = "filesystem",
-					     [TOOL_RUNS_ENGINE] = "runtime" };
+					     [TOOL_RUNS_ENGINE] = "runtime",
+					     [TOOL_RUNS_MCP] = "process" };
 
 	if (t->capabilities) {
 		jw_kraw(w, "capabilities", t->capabilities, strlen(t->capabilities));
@@ -123,7 +127,7 @@ static void write_tool(void *ctx, const struct tool *t)
 		jw_kuint(w, "connection", t->connection);
 	}
 	jw_obj_end(w);
-	jw_kstr(w, "runtimeOwner", t->builtin ? "runtime" : t->runtime_owner);
+	jw_kstr(w, "runtimeOwner", t->runtime_owner ? t->runtime_owner : "runtime");
 	jw_key(w, "flags");
 	tool_flags_json(t, w);
 	write_policy(v, t);

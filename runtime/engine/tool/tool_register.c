@@ -81,6 +81,8 @@ static int check_registered(struct engine *engine, const json_t *v, size_t i, co
 		return err_field(e, field, "must be 1 to %u of A-Z a-z 0-9 _ . / -", TOOL_NAME_MAX);
 	if (tool_is_builtin(name))
 		return err_field(e, field, "'%s' is one of the runtime's own tools", name);
+	if (tool_is_mcp(engine, name, c->uid))
+		return err_field(e, field, "'%s' is a tool of a registered MCP server", name);
 	other = tool_registered_by(engine, name, c->uid, session_id);
 	if (other && other != c->connection) {
 		err_set(e, ERR_CONFLICT, "tools[%zu].name: another connection offers '%s'", i, name);

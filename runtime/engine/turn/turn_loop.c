@@ -125,7 +125,7 @@ static bool loop_once(struct loop *l)
 	if (command)
 		json_object_del(arguments, "type");
 	turn_requester(l->turn, &use.by);
-	if (tool_evaluated_first(use.tool, NULL)) {
+	if (tool_evaluated_first(l->engine, use.tool, scope_of(l))) {
 		tool_check_permission(l->engine, l->turn->turnId, &use, TOOL_FROM_LOOP, LIMIT_NONE, NULL, NULL, NULL);
 	} else {
 		struct transaction *tx = transaction_new_internal(l->engine);

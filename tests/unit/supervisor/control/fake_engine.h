@@ -8,6 +8,7 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
+#include "runtime/engine/call/mcp_server.h"
 #include "runtime/engine/channel/channel.h"
 #include "runtime/engine/core/engine.h"
 #include "runtime/engine/loop/loop.h"
@@ -262,6 +263,26 @@ int engine_get_model(struct engine *g, uint32_t uid, const char *name, struct bu
 	buf_str(out, "{}");
 	return 0;
 }
+void engine_add_mcp_server(struct engine *g, const struct mcp_registration *r, const struct caller *c,
+			   engine_reply_fn fn, void *ctx)
+{
+	fake_asked("add_mcp_server", r->name, c, fn, ctx);
+}
+void engine_remove_mcp_server(struct engine *g, const char *name, const struct caller *c, engine_reply_fn fn, void *ctx)
+{
+	fake_asked("remove_mcp_server", name, c, fn, ctx);
+}
+int engine_list_mcp_servers(struct engine *g, uint32_t uid, unsigned limit, const char *cursor, struct buf *out,
+			    struct err *e)
+{
+	buf_str(out, "{\"servers\":[]}");
+	return 0;
+}
+int engine_get_mcp_server(struct engine *g, uint32_t uid, const char *name, struct buf *out, struct err *e)
+{
+	buf_str(out, "{}");
+	return 0;
+}
 #define SUBAGENT_METHOD(name)                                                                                  \
 	void engine_##name(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn, \
 			   void *ctx)                                                                          \
@@ -367,7 +388,7 @@ void engine_sandbox_id(struct engine *g, const char *given, const struct caller 
 {
 	id_copy(ret, given);
 }
-bool tool_evaluated_first(const char *tool, const char *runner) { return false; }
+bool tool_evaluated_first(struct engine *g, const char *tool, struct tool_scope in) { return false; }
 
 /* There are no copy-on-write runs. */
 void cow_changes_request(struct cow_changes *c, enum change_op op, const char *process_id, uint32_t viewer,
