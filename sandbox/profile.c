@@ -150,11 +150,13 @@ static const struct {
 } shipped_entries[] = {
 #define OWNED PLAN_MOUNT_OWNED
 #define IN_PARENT PLAN_MOUNT_IN_PARENT
+#define EXACT PLAN_MOUNT_EXACT
 #define ENTRY(set, kind, flags, path) { SET_##set, PLAN_MOUNT_##kind, flags, path },
 #include "sandbox/profiles.def"
 #undef ENTRY
 #undef OWNED
 #undef IN_PARENT
+#undef EXACT
 };
 
 static const struct shipped {

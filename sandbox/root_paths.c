@@ -48,11 +48,13 @@ static const struct {
 } entries[] = {
 #define OWNED PLAN_MOUNT_OWNED
 #define IN_PARENT PLAN_MOUNT_IN_PARENT
+#define EXACT PLAN_MOUNT_EXACT
 #define ENTRY(set, kind, flags, path) { PLAN_MOUNT_##kind, flags, path },
 #include "sandbox/profiles.def"
 #undef ENTRY
 #undef OWNED
 #undef IN_PARENT
+#undef EXACT
 };
 
 /* Returns the length of what follows "~" in an entry's path, without its mark '?'; 0 if it is not in a home. */
@@ -72,7 +74,7 @@ bool root_path_is_toolchain(const char *home, const char *path)
 		return false;
 	for (size_t i = 0; i < countof(entries); i++) {
 		size_t n = length_below_home(entries[i].path);
-		if (n && entries[i].kind == PLAN_MOUNT_READ && entries[i].flags & PLAN_MOUNT_OWNED &&
+		if (n && entries[i].kind == PLAN_MOUNT_READ && entries[i].flags == PLAN_MOUNT_OWNED &&
 		    strncmp(path + len, entries[i].path + 1, n) == 0 && !path[len + n])
 			return true;
 	}

@@ -96,8 +96,9 @@ static int switch_back(const struct step_context *c, int before)
 
 static bool may_be_missing(const struct step_context *c, uint32_t i)
 {
-	return plan_mount(c->plan, i)->flags & (PLAN_MOUNT_OPTIONAL | PLAN_MOUNT_IN_PARENT) &&
-	       (errno == ENOENT || errno == ENOTDIR || errno == EACCES);
+	uint32_t flags = plan_mount(c->plan, i)->flags;
+	return flags & (PLAN_MOUNT_OPTIONAL | PLAN_MOUNT_IN_PARENT) &&
+	       (errno == ENOENT || errno == ENOTDIR || errno == EACCES || (errno == ELOOP && flags & PLAN_MOUNT_EXACT));
 }
 
 /*
@@ -110,7 +111,7 @@ static bool may_lead_elsewhere(const struct step_context *c, uint32_t i)
 	const struct plan_mount *m = plan_mount(c->plan, i);
 	if (m->kind != PLAN_MOUNT_READ || !(m->flags & PLAN_MOUNT_OWNED))
 		return m->kind == PLAN_MOUNT_READ;
-	return m->flags & PLAN_MOUNT_OPTIONAL &&
+	return m->flags & PLAN_MOUNT_OPTIONAL && !(m->flags & PLAN_MOUNT_EXACT) &&
 	       (c->peer_uid != 0 || root_path_is_toolchain(c->root_home, path_of(c, i)));
 }
 

@@ -201,7 +201,7 @@ bool loop_read_instructions(struct engine *engine, const struct turn_doc *t)
 	json_auto_t *where = turn_part_merged(NULL, t, NULL);
 	json_object_set_new(where, "commandLine", json_string("instructions")); /* for the check; replaced below */
 	json_object_del(where, "sandboxId"); /* it needs no session sandbox, and must not create one */
-	json_object_set_new(where, "profile", json_string("readonly")); /* whatever the turn may do */
+	json_object_set_new(where, "profile", json_string("instructions")); /* whatever the turn may do */
 	if (!engine->o.tool_program)
 		err_set(&e, ERR_UNAVAILABLE, "bailiff-tool, which reads them, was not found next to bailiffd");
 	if (e.code || start_spec_of(engine, where, &spec, &e) < 0) {

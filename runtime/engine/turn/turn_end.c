@@ -351,8 +351,8 @@ static void check_owner(struct engine *engine, const char *turn_id)
 
 	if (r < 0)
 		log_error("turn %s: %s", turn_id, e.message);
-	/* A connected channel still belongs to the client, even without a connection of its own. */
-	bool reachable = d && d->channel_id[0] &&
+	/* A connected channel still belongs to the client, even without a connection of its own. It renews no lease. */
+	bool reachable = d && !d->leased && d->channel_id[0] &&
 			 view_read_speculative(engine->o.store, &channel_schema, d->channel_id, &channel_text, &channel,
 					       &e) == 0 &&
 			 strcmp(channel.status, "connected") == 0;

@@ -12,8 +12,6 @@
 #include "runtime/engine/work/subagent_private.h"
 #include "runtime/view/view.h"
 
-#define CHILDREN_MAX 1000u
-
 /* ---- limits ---- */
 
 static uint64_t limit_of(const struct turn_doc *t, const char *name, uint64_t otherwise)
@@ -55,7 +53,7 @@ void subagent_usage(struct engine *engine, const struct turn_doc *t, struct agen
 	view_ids_auto struct view_ids children = VIEW_IDS_INIT;
 
 	*ret = (struct agent_usage){ 0 };
-	id_list_read(engine, VIEW_THREAD_SUBAGENT, t->threadId, CHILDREN_MAX, &children);
+	id_list_read(engine, VIEW_THREAD_SUBAGENT, t->threadId, ID_LIST_ALL, &children);
 	for (size_t i = 0; i < children.n; i++) {
 		buf_auto struct buf text = BUF_INIT, turn_text = BUF_INIT;
 		struct agent_usage below;
@@ -111,6 +109,7 @@ static json_t *share_of(struct engine *engine, const struct turn_doc *t, struct 
 			err_set(e, ERR_EXHAUSTED, "the turn's limit of %s USD is reached", text);
 		json_object_set_new(limits, "maxCostUsd", json_real(left));
 	}
+	json_object_set_new(limits, "maxSubagents", json_integer((json_int_t)most));
 	json_object_set_new(limits, "subagentDepth",
 			    json_integer((json_int_t)limit_of(t, "subagentDepth", SUBAGENT_DEPTH)));
 	if (!e->code)
@@ -169,9 +168,14 @@ static void submit_turn(struct engine *engine, const char *subagent_id)
 	struct requester by;
 	struct err e = ERR_INIT;
 
-	if (!subagent_doc_of(engine, subagent_id, &text, &d) || subagent_doc_ended(&d) || !subagent_turn_of(&d, turn))
+	if (!subagent_doc_of(engine, subagent_id, &text, &d) || !subagent_turn_of(&d, turn))
 		return;
 	jval_str(jval_get(d.start, "toolCallId"), call, sizeof call);
+	if (subagent_doc_ended(&d)) { /* closed before its turn existed: nothing else would end the call */
+		if (tool_call_read(engine, call, &call_text, &c, &e) == 0 && !c.endedAt)
+			fail_call(engine, call, "cancelled", "the subagent was ended before it began");
+		return;
+	}
 	if (agent_turn_open(engine, turn) || tool_call_read(engine, call, &call_text, &c, &e) != 0 || c.endedAt ||
 	    turn_read(engine, d.parentTurnId, &turn_text, &t, &e) != 0)
 		return;
@@ -353,7 +357,7 @@ void subagent_on_run_status(struct transaction *tx, const struct scope *s, const
 
 	if (!p->ending.value || !s->thread || !s->turn)
 		return;
-	id_list_read(tx->engine, VIEW_THREAD_SUBAGENT, s->thread, CHILDREN_MAX, &children);
+	id_list_read(tx->engine, VIEW_THREAD_SUBAGENT, s->thread, ID_LIST_ALL, &children);
 	for (size_t i = 0; i < children.n; i++) {
 		buf_auto struct buf text = BUF_INIT;
 		struct subagent_doc d;

@@ -8,6 +8,7 @@
  * attempt is lost.
  */
 
+#include "runtime/engine/work/agent_turn.h"
 #include "runtime/engine/work/task_private.h"
 
 /* ---- clients ---- */
@@ -135,12 +136,14 @@ static void handle_due(struct engine *engine, const struct task *t, enum due due
 					 .message = ends[due].message,
 					 .exit_code = -1,
 					 .may_retry = true };
-	/* A turn ends later than the attempt, and then finds it closed. */
-	task_agent_end(engine, t->d.taskId, ends[due].message);
+	char turn[ID_SIZE];
+	const bool agent = task_agent_turn(t, turn);
 	struct transaction *tx = transaction_new_internal(engine);
 	task_attempt_failed(engine, t, tx, NULL, &end);
 	transaction_after_commit(tx, task_next, t->d.taskId);
 	transaction_commit(tx);
+	if (agent) /* the turn ends later than the attempt, and then finds it closed */
+		agent_turn_interrupt(engine, turn, end.message);
 }
 
 /* Reads every live task, but only when a deadline is due; handling one may make others due. */

@@ -306,8 +306,10 @@ static void submit_prompt(struct acp_session *s)
 		json_object_set_new(params, "model", json_string(o->model));
 	if (o->profile)
 		json_object_set_new(json_object_get(params, "options"), "profile", json_string(o->profile));
-	if (o->limits)
-		json_object_set(params, "limits", o->limits);
+	/* Questions of subagents would not reach the editor, so there are none. */
+	json_t *limits = o->limits ? json_copy(o->limits) : json_object();
+	json_object_set_new(limits, "subagentDepth", json_integer(0));
+	json_object_set_new(params, "limits", limits);
 	s->backlog = json_array();
 	gateway_session_mutate(s->up, "submit_turn", params, NULL, on_submitted, s);
 }

@@ -103,6 +103,15 @@ START_TEST(the_other_profiles)
 	compile(&p, &ann);
 	ck_assert_str_eq(kind_of(&p, "/home/ann/proj"), "read");
 	ck_assert_str_eq(kind_of(&p, "/home/ann/proj/.git/hooks"), "");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/.claude/CLAUDE.md"), "");
+	profile_done(&p);
+
+	make("instructions", &ann, &p);
+	compile(&p, &ann);
+	ck_assert_str_eq(kind_of(&p, "/home/ann/proj"), "read");
+	ck_assert_str_eq(kind_of(&p, "/home/ann/.cargo"), "");
+	ck_assert_uint_eq(p.entry[place_of(&p, "/home/ann/.claude/CLAUDE.md")].flags,
+			  PLAN_MOUNT_OPTIONAL | PLAN_MOUNT_OWNED | PLAN_MOUNT_EXACT);
 	profile_done(&p);
 
 	make("isolated", &ann, &p);
