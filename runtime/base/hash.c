@@ -1,11 +1,10 @@
 /*
  * hash64 is not keyed and detects damage only: a peer that can write the store can also write its checksums. SHA-256
- * is libmd's; whole blocks are added by the CPU's instructions if it has them.
+ * is libmd's.
  */
 
 #include "runtime/base/hash.h"
 #include "runtime/base/mem.h"
-#include "runtime/base/sha256_blocks.h"
 
 #include <assert.h>
 #include <sha256.h>
@@ -14,30 +13,13 @@
 
 uint64_t hash64(const void *p, size_t n, uint64_t seed) { return XXH3_64bits_withSeed(n ? p : "", n, seed); }
 
-static void sha256_add(SHA2_CTX *ctx, const void *p, size_t n)
-{
-	const uint8_t *bytes = p;
-	size_t first = (64 - ctx->bitcount[0] / 8 % 64) % 64; /* completes the block that has begun */
-
-	if (n >= first + 64 && sha256_blocks_supported()) {
-		const size_t blocks = (n - first) / 64;
-
-		SHA256Update(ctx, bytes, first);
-		sha256_blocks(ctx->state.st32, bytes + first, blocks);
-		ctx->bitcount[0] += (uint64_t)blocks * 512;
-		bytes += first + blocks * 64;
-		n -= first + blocks * 64;
-	}
-	if (n)
-		SHA256Update(ctx, bytes, n);
-}
-
 void hash_sha256(const void *p, size_t n, uint8_t out[32])
 {
 	SHA2_CTX ctx;
 
 	SHA256Init(&ctx);
-	sha256_add(&ctx, p, n);
+	if (n)
+		SHA256Update(&ctx, p, n);
 	SHA256Final(out, &ctx);
 }
 
@@ -54,7 +36,7 @@ void hash_hmac_sha256(const void *key, size_t key_len, const void *p, size_t n, 
 	}
 	SHA256Init(&ctx);
 	SHA256Update(&ctx, inner, sizeof inner);
-	sha256_add(&ctx, p, n);
+	SHA256Update(&ctx, p, n);
 	SHA256Final(digest, &ctx);
 	SHA256Init(&ctx);
 	SHA256Update(&ctx, outer, sizeof outer);
@@ -93,7 +75,11 @@ struct hash_sha256_stream *hash_sha256_stream_new(void)
 	return s;
 }
 
-void hash_sha256_stream_add(struct hash_sha256_stream *s, const void *p, size_t n) { sha256_add(&s->ctx, p, n); }
+void hash_sha256_stream_add(struct hash_sha256_stream *s, const void *p, size_t n)
+{
+	if (n)
+		SHA256Update(&s->ctx, p, n);
+}
 
 /* On a copy of the state, so that the stream can continue. */
 void hash_sha256_stream_so_far(const struct hash_sha256_stream *s, char ret[HASH_SHA256_TEXT])

@@ -1,7 +1,6 @@
 #include "runtime/base/hash.h"
 #include "tests/unit/suite.h"
 
-#include <sha256.h>
 #include <string.h>
 
 START_TEST(sha256_of_known_texts)
@@ -12,35 +11,6 @@ START_TEST(sha256_of_known_texts)
 	ck_assert_str_eq(text, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 	hash_sha256_text("abc", 3, text);
 	ck_assert_str_eq(text, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-}
-END_TEST
-
-/* libmd alone computes the expected value: whole blocks go through the CPU's instructions where it has them. */
-START_TEST(sha256_is_libmds_for_every_length_and_cut)
-{
-	uint8_t data[400], expected[32], digest[32];
-	char text[HASH_SHA256_TEXT], pieces[HASH_SHA256_TEXT];
-
-	for (size_t i = 0; i < sizeof(data); i++)
-		data[i] = (uint8_t)(i * 37 + i / 5);
-	for (size_t n = 0; n <= sizeof(data); n++) {
-		SHA2_CTX ctx;
-
-		SHA256Init(&ctx);
-		SHA256Update(&ctx, data, n);
-		SHA256Final(expected, &ctx);
-		hash_sha256(data, n, digest);
-		ck_assert_mem_eq(digest, expected, 32);
-		hash_sha256_text(data, n, text);
-		for (size_t cut = 0; cut <= n; cut += 7) {
-			struct hash_sha256_stream *s = hash_sha256_stream_new();
-
-			hash_sha256_stream_add(s, data, cut);
-			hash_sha256_stream_add(s, data + cut, n - cut);
-			hash_sha256_stream_free(s, pieces);
-			ck_assert_str_eq(pieces, text);
-		}
-	}
 }
 END_TEST
 
@@ -73,8 +43,4 @@ START_TEST(pieces_give_the_digest_of_the_whole)
 }
 END_TEST
 
-int main(void)
-{
-	return SUITE("hash", sha256_of_known_texts, sha256_is_libmds_for_every_length_and_cut, hash64_is_xxh3,
-		     pieces_give_the_digest_of_the_whole);
-}
+int main(void) { return SUITE("hash", sha256_of_known_texts, hash64_is_xxh3, pieces_give_the_digest_of_the_whole); }
