@@ -45,7 +45,7 @@ static int send_request(struct cli *c, struct request *q, const char *method, co
 	if ((status = noun_options(c, "profile", &q->w)))
 		return status;
 	if (request_change(c, q, method) < 0)
-		return cli_fail(c, EXIT_FAILED, &q->e, verb);
+		return cli_fail(c, EXIT_FAILED, &q->e, "%s", verb);
 	return print_tools(c, q->result);
 }
 

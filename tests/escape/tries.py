@@ -1,7 +1,9 @@
 """Shared by the escape tests: the probe, run outside and inside, and the expected results."""
 
 import contextlib
+import ctypes
 import os
+import platform
 import subprocess
 import sys
 
@@ -64,6 +66,12 @@ def inside_terminal(home, profile, words, place):
     return parse(output)
 
 
+def landlock_abi():
+    """0 = the kernel has no Landlock, or the machine is of a kind that we do not know."""
+    number = {"x86_64": 444, "aarch64": 444}.get(platform.machine())
+    return max(0, ctypes.CDLL(None).syscall(number, None, 0, 1)) if number else 0
+
+
 def check(rows, lines, where, wanted):
     """wanted: "open" outside for those whom it concerns, "shut" inside."""
     bad = []
@@ -71,6 +79,8 @@ def check(rows, lines, where, wanted):
         if wanted == "open" and (bites == "-" or bites == "root" and not ROOT):
             continue
         outcome, error, said = lines.get(word, ["nothing", "", "nothing"])
+        if wanted == "open" and error == "ENOSYS":
+            continue    # this kernel does not have the call
         if outcome != wanted or wanted == "shut" and error not in errors:
             bad.append(f"{word}: {said}" + (f" (expected shut by {' '.join(sorted(errors))})" if wanted == "shut" else " (expected open)"))
     assert not bad, f"{where}:\n  " + "\n  ".join(bad)
