@@ -251,6 +251,9 @@ class Images:
         for name in ("bin", "sbin", "lib", "lib64"):
             os.makedirs(os.path.join(folder, "usr", name), exist_ok=True)
             os.symlink("usr/" + name, os.path.join(folder, name))
+        for name in ("run", "var"):
+            os.makedirs(os.path.join(folder, name))
+        os.symlink("../run", os.path.join(folder, "var", "run")) # likewise for /var/run, which the scripts of a package link
         for deb in sorted(f for f in os.listdir(archives) if f.endswith(".deb")):
             run(["sh", "-c", 'dpkg-deb --fsys-tarfile "$1" | tar x -C "$2" --keep-directory-symlink', "_", os.path.join(archives, deb), folder])
         self.borrow(native, folder)

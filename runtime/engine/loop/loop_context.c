@@ -16,7 +16,7 @@
 
 #include <time.h>
 
-#define INSTRUCTIONS_MAX (256u << 10) /* of the output of bailiff-tool */
+#define INSTRUCTIONS_MAX (1u << 20) /* of the output of bailiff-tool: its files in JSON may be six times as long */
 #define READ_MS 10000u
 
 /* A prompt cache covers the prompt only while its bytes stay the same: no time, no path, nothing of the turn in it. */

@@ -83,7 +83,7 @@ START_TEST(an_unknown_name_lists_the_others)
 	ck_assert_int_eq(policy_profiles_get(&s, "yours", &p, &e), -1);
 	ck_assert_int_eq(e.code, ERR_NOT_FOUND);
 	ck_assert_str_eq(e.field, "profile");
-	ck_assert_ptr_nonnull(strstr(e.message, "mine, workspace, readonly, isolated, ci, hook, host"));
+	ck_assert_ptr_nonnull(strstr(e.message, "mine, workspace, readonly, isolated, ci, hook, instructions, host"));
 	policy_profiles_done(&s);
 }
 END_TEST
