@@ -67,9 +67,19 @@ static size_t leaders_of(const struct holder *h, pid_t ret[MEMBERS_MAX])
 	return n;
 }
 
+/*
+ * The last copy of the socket: the leader is dead. If a request were left unread in it, the runtime's end would report
+ * an error instead of the end of file, which libevent's EV_CLOSED does not see. So none may arrive, and none is left.
+ */
 static void remove_member(struct holder *h, size_t i)
 {
-	fd_close(&h->member[i].status_fd);
+	int *status_fd = &h->member[i].status_fd;
+	char byte;
+	shutdown(*status_fd, SHUT_RD);
+	do
+		errno = 0;
+	while (recv(*status_fd, &byte, 1, MSG_DONTWAIT) > 0 || errno == EINTR);
+	fd_close(status_fd);
 	h->member[i] = h->member[--h->count];
 }
 

@@ -618,5 +618,18 @@ def test_copying(home):
     assert sorted(os.listdir(outside)) == ["back", "named", "renamed", "tree"], "nothing is left of what failed"
 
 
+def test_a_request_that_comes_too_late_hides_no_end(home):
+    """A leader that exits before it has read a signal: its end is noticed all the same."""
+    with home.rpc() as rpc, home.rpc() as other:
+        sandbox = create(rpc, home)
+        for _ in range(100):
+            process = rpc.start(["/bin/true"], sandboxId=sandbox)["processId"]
+            try:
+                other.call("signal_process", processId=process, signal="CONT")
+            except harness.RpcError:
+                pass    # it had ended
+            assert rpc.wait(process)["status"] == "completed"
+
+
 if __name__ == "__main__":
     harness.main(globals())
