@@ -147,9 +147,16 @@ $(BUILD)/build-stamp: always
 
 # ---- what is missing on this machine ----
 
-.PHONY: deps
+.PHONY: deps deps-browser
 deps:
 	@packaging/deps.sh check
+deps-browser:
+	@packaging/deps.sh browser
+
+# Updates supervisor/console/vendor/ from the versions in its package.json; needs npm, which nothing else does.
+.PHONY: ui
+ui:
+	@supervisor/console/update.sh $(CURDIR)/$(BUILD)/ui
 
 # `make demo` and `make check` call make again after deps; JOBS only where the caller gave no -j.
 JOBS = $(if $(findstring -j,$(MAKEFLAGS))$(findstring jobserver,$(MAKEFLAGS)),,-j$(shell nproc))

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the Debian packages that bailiff is built ("build") or built and tested ("check") with. Quick when nothing is
-# missing; without root it uses sudo, or says what to do.
+# Installs the Debian packages that bailiff is built ("build") or built and tested ("check") with, or the browser of the console's
+# tests ("browser"). Quick when nothing is missing; without root it uses sudo, or says what to do.
 set -eu
 
 what=${1:-check}
@@ -9,11 +9,13 @@ test="git curl wget openssl check bubblewrap python3-jsonschema strace util-linu
 case $what in
 build) packages=$build ;;
 check) packages="$build $test" ;;
-*) echo "usage: deps.sh build|check" >&2; exit 2 ;;
+browser) packages="chromium fonts-dejavu-core" ;;
+*) echo "usage: deps.sh build|check|browser" >&2; exit 2 ;;
 esac
 
 modules="libevent_core libevent_extra libevent_pthreads jansson lmdb libseccomp libcap libmd libxxhash vterm libcurl libcrypto"
 ready() {
+	[ "$what" = browser ] && { command -v chromium >/dev/null; return; }
 	command -v gcc >/dev/null && command -v pkg-config >/dev/null && command -v python3 >/dev/null || return 1
 	# shellcheck disable=SC2086
 	pkg-config --exists $modules || return 1
