@@ -131,6 +131,14 @@ $(call layer_archive,$(1)): $(call layer_objects,$(1))
 endef
 $(foreach l,$(LAYERS),$(if $(call layer_sources,$(l)),$(eval $(call layer_rule,$(l)))))
 
+# The files of the console, for supervisor/gateway/http/console_files.c. The folders are there because a file may have been removed.
+CONSOLE_FILES := $(shell find supervisor/console -name node_modules -prune -o -print)
+$(BUILD)/gen/console_files.inc: $(CONSOLE_FILES)
+	@mkdir -p $(@D)
+	$(Q)$(PYTHON) supervisor/console/embed.py supervisor/console $@
+$(BUILD)/obj/supervisor/gateway/http/console_files.o: $(BUILD)/gen/console_files.inc
+$(BUILD)/obj/supervisor/gateway/http/console_files.o: CPPFLAGS_ALL += -I$(BUILD)/gen
+
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,CC)

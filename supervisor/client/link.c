@@ -25,6 +25,7 @@ static void arm_events(struct link *l);
 static void process_turn(struct link *l, short revents)
 {
 	struct err e = ERR_INIT;
+	bool connected = l->fd >= 0;
 
 	l->in_turn = true;
 	if (remote_process_poll(l->remote, revents, &e) < 0) {
@@ -34,6 +35,8 @@ static void process_turn(struct link *l, short revents)
 	}
 	l->in_turn = false;
 	arm_events(l);
+	if (connected && l->fd < 0 && !l->dead && l->ops.disconnected)
+		l->ops.disconnected(l->ctx);
 }
 
 static void on_io(evutil_socket_t fd, short what, void *arg)

@@ -18,6 +18,7 @@ struct link;
 
 struct link_ops {
 	void (*connected)(void *ctx);                 /* after a reconnect; or NULL */
+	void (*disconnected)(void *ctx);              /* reconnecting from now on; or NULL */
 	void (*event)(void *ctx, struct jval event);  /* or NULL */
 	void (*lost)(void *ctx, const struct err *e); /* the daemon cannot be reached: no callback follows */
 };

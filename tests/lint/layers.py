@@ -39,7 +39,7 @@ ALLOWED = {
     "supervisor/client": BASE + LOOP,
     "supervisor/gateway/common": BASE + LOOP + ["supervisor/client", "supervisor/common/role_sandbox.h"],
     "supervisor/gateway/mcp": BASE + LOOP + ["pty/sanitize.h", "pty/excerpt.h", "sandbox/violation_text.h", "supervisor/client", "supervisor/gateway/common"],
-    "supervisor/gateway/http": BASE + LOOP + ["supervisor/client", "supervisor/gateway/common", "supervisor/gateway/mcp", "supervisor/proxy/http_head.h"],
+    "supervisor/gateway/http": BASE + LOOP + ["supervisor/client", "supervisor/gateway/common", "supervisor/gateway/mcp", "supervisor/proxy/http_head.h", "supervisor/control/methods.def"],
     "supervisor/gateway/codex": BASE + LOOP + ["sandbox/placeholder.h", "supervisor/client", "supervisor/gateway/common"],
     "supervisor/gateway/acp": BASE + LOOP + ["policy/modes.def", "supervisor/client", "supervisor/gateway/common", "supervisor/tool/patch.h"],
     "supervisor/gateway/program": BASE + ["supervisor/gateway/common"],

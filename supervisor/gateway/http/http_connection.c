@@ -364,6 +364,7 @@ const char *http_status_text(unsigned status)
 		{ 200, "OK" },
 		{ 202, "Accepted" },
 		{ 204, "No Content" },
+		{ 304, "Not Modified" },
 		{ 400, "Bad Request" },
 		{ 401, "Unauthorized" },
 		{ 403, "Forbidden" },
@@ -394,8 +395,10 @@ static void write_head(struct http_exchange *x, unsigned status, const char *typ
 	buf_printf(&out, "HTTP/1.1 %u %s\r\n", status, http_status_text(status));
 	if (type)
 		buf_printf(&out, "Content-Type: %s\r\nX-Content-Type-Options: nosniff\r\n", type);
-	/* Responses contain command output and data that needs a token: never cache them. */
-	buf_str(&out, "Cache-Control: no-store\r\n");
+	/* Responses contain command output and data that needs a token: never cache them, unless the handler says so.
+	 */
+	if (!strstr(buf_cstr(&x->headers), "Cache-Control:"))
+		buf_str(&out, "Cache-Control: no-store\r\n");
 	if (x->headers.len)
 		buf_append(&out, x->headers.data, x->headers.len);
 	buf_str(&out, framing);
@@ -433,7 +436,7 @@ void http_exchange_reply(struct http_exchange *x, unsigned status, const char *t
 	char framing[64];
 
 	snprintf(framing, sizeof(framing), "Content-Length: %zu\r\n", n);
-	write_head(x, status, type, status == 204 ? "" : framing);
+	write_head(x, status, type, status == 204 || status == 304 ? "" : framing);
 	if (n && !x->head_only)
 		bufferevent_write(x->c->bev, body, n);
 	finish_exchange(x);

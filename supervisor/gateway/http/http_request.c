@@ -2,6 +2,7 @@
 
 #include "runtime/base/mem.h"
 
+#include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
@@ -176,6 +177,48 @@ bool http_request_lists(const struct http_request *r, const char *name, const ch
 		if (kn == want && strncasecmp(k, name, kn) == 0 && list_has(v, vn, word))
 			return true;
 	return false;
+}
+
+/* NAME=VALUE parts between separators: copies the value if exactly one part has the name. */
+static bool find_pair(const char *p, size_t n, char separator, const char *name, struct buf *out)
+{
+	size_t want = strlen(name);
+	unsigned found = 0;
+
+	buf_reset(out);
+	for (size_t at = 0; at < n;) {
+		const char *end = memchr(p + at, separator, n - at);
+		size_t to = end ? (size_t)(end - p) : n;
+
+		while (at < to && p[at] == ' ')
+			at++;
+		if (to - at > want && memcmp(p + at, name, want) == 0 && p[at + want] == '=' && found++ == 0)
+			buf_append(out, p + at + want + 1, to - at - want - 1);
+		at = to + 1;
+	}
+	return found == 1;
+}
+
+bool http_request_query(const struct http_request *r, const char *name, struct buf *out)
+{
+	const char *path = r->head.data + r->parsed.path_at;
+	const char *query = r->have_head ? memchr(path, '?', r->parsed.path_len) : NULL;
+
+	buf_reset(out);
+	if (!query || !find_pair(query + 1, r->parsed.path_len - (size_t)(query + 1 - path), '&', name, out))
+		return false;
+	for (size_t i = 0; i < out->len; i++)
+		if (!isalnum((unsigned char)out->data[i]) && !strchr("._-", out->data[i]))
+			return false;
+	return true;
+}
+
+bool http_request_cookie(const struct http_request *r, const char *name, struct buf *out)
+{
+	buf_auto struct buf all = BUF_INIT;
+
+	buf_reset(out);
+	return http_request_header(r, "Cookie", &all) == 1 && all.len && find_pair(all.data, all.len, ';', name, out);
 }
 
 bool http_request_wants_close(const struct http_request *r)

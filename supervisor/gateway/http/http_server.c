@@ -21,7 +21,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define ROUTES_MAX 16
+#define ROUTES_MAX 24
 #define BACKLOG 128
 #define ACCEPT_PAUSE_MS 200 /* after accept failed, most likely because no descriptor is left */
 
@@ -78,11 +78,14 @@ static bool lists_method(const char *methods, const char *method)
 
 static size_t route_of(const struct http_server *s, const struct http_request *r)
 {
-	size_t i = 0;
+	for (size_t i = 0; i < s->nroutes; i++) {
+		const struct http_route *route = &s->routes[i].route;
 
-	while (i < s->nroutes && strcmp(s->routes[i].route.path, r->path) != 0)
-		i++;
-	return i;
+		if (route->prefix ? strncmp(r->path, route->path, strlen(route->path)) == 0
+				  : strcmp(r->path, route->path) == 0)
+			return i;
+	}
+	return s->nroutes;
 }
 
 /* Unknown paths require the token too: without it, a client cannot find out which paths exist. */
@@ -96,17 +99,25 @@ static struct http_access access_of(const struct http_server *s, const struct ht
 	return a;
 }
 
-/* Runs before the body is read, so that an unauthorised client cannot make us buffer one. */
-static bool on_head(void *ctx, const struct http_request *r, struct http_refusal *ret)
+static bool allows_request(struct http_server *s, const struct http_request *r, const struct http_token **ret_who,
+			   struct http_refusal *ret)
 {
-	struct http_server *s = ctx;
 	struct http_access access = access_of(s, r);
-	const struct http_token *who;
+	size_t i = route_of(s, r);
 
-	if (http_access_allows(&access, r, &who, ret))
+	if (http_access_allows(&access, r, ret_who, ret) &&
+	    (i == s->nroutes || !s->routes[i].route.allows || s->routes[i].route.allows(s->routes[i].ctx, r, ret)))
 		return true;
 	s->counts.refused++;
 	return false;
+}
+
+/* Runs before the body is read, so that an unauthorised client cannot make us buffer one. */
+static bool on_head(void *ctx, const struct http_request *r, struct http_refusal *ret)
+{
+	const struct http_token *who;
+
+	return allows_request(ctx, r, &who, ret);
 }
 
 /* Checks the access again: on_head runs only if the body was not received together with the head. */
@@ -114,14 +125,12 @@ static void on_request(void *ctx, struct http_exchange *x)
 {
 	struct http_server *s = ctx;
 	const struct http_request *r = http_exchange_request(x);
-	struct http_access access = access_of(s, r);
 	const struct http_token *who = NULL;
 	struct http_refusal no = { 0 };
 	size_t i = route_of(s, r);
 	const struct http_route *route = i < s->nroutes ? &s->routes[i].route : NULL;
 
-	if (!http_access_allows(&access, r, &who, &no)) {
-		s->counts.refused++;
+	if (!allows_request(s, r, &who, &no)) {
 		if (no.status == 401)
 			http_exchange_header(x, "WWW-Authenticate", HTTP_AUTHENTICATE);
 		return http_exchange_refuse(x, no.status, no.why);

@@ -28,6 +28,8 @@ struct err;
 struct event_base;
 struct http_address;
 struct http_exchange;
+struct http_refusal;
+struct http_request;
 struct http_server;
 struct http_tokens;
 
@@ -47,8 +49,11 @@ struct http_limits {
 
 struct http_route {
 	const char *path;    /* exact match; static string */
+	bool prefix;         /* also all paths that begin with it */
 	const char *methods; /* "GET, POST": others get 405 */
 	bool open;           /* no token needed */
+	/* A further check of the head, before the body is read; or NULL. False: *ret is the response. */
+	bool (*allows)(void *ctx, const struct http_request *r, struct http_refusal *ret);
 	void (*handle)(void *ctx, struct http_exchange *x);
 };
 

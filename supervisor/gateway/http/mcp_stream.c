@@ -4,115 +4,12 @@
 #include "runtime/base/mem.h"
 #include "runtime/loop/loop.h"
 #include "supervisor/gateway/http/http_exchange.h"
+#include "supervisor/gateway/http/http_sse.h"
 #include "supervisor/gateway/http/mcp_headers.h"
 
 #include <event2/event.h>
 #include <string.h>
 #include <sys/queue.h>
-
-/* ---- server-sent events ---- */
-
-struct sse {
-	struct http_exchange *x;
-	struct event *comments;
-	void (*gone)(void *ctx);
-	void *ctx;
-};
-
-static void free_sse(struct sse *s)
-{
-	event_free(s->comments);
-	free(s);
-}
-
-/* Frees the object before calling `gone`: the callee may free its own state, but must not use this one. */
-static void notify_gone(struct sse *s)
-{
-	void (*gone)(void *ctx) = s->gone;
-	void *ctx = s->ctx;
-
-	free_sse(s);
-	gone(ctx);
-}
-
-static void on_exchange_closed(void *ctx) { notify_gone(ctx); }
-
-static bool write_bytes(struct sse *s, const char *p, size_t n)
-{
-	if (http_exchange_queued(s->x) > SSE_QUEUE_MOST) {
-		http_exchange_drop(s->x);
-		notify_gone(s);
-		return false;
-	}
-	http_exchange_write(s->x, p, n);
-	return true;
-}
-
-/* Runs every SSE_COMMENT_S seconds. */
-static void on_comment(evutil_socket_t fd, short what, void *arg)
-{
-	struct sse *s = arg;
-
-	/* Queued output keeps the connection alive as well. */
-	if (http_exchange_queued(s->x) == 0)
-		write_bytes(s, ":\n\n", 3);
-}
-
-struct sse *sse_new(struct event_base *base, struct http_exchange *x, void (*gone)(void *ctx), void *ctx)
-{
-	static const struct http_exchange_ops ops = { .gone = on_exchange_closed };
-	struct sse *s = mem_zalloc(1, sizeof(*s));
-	struct timeval tv = { SSE_COMMENT_S, 0 };
-
-	s->x = x;
-	s->gone = gone;
-	s->ctx = ctx;
-	s->comments = event_new(base, -1, EV_PERSIST, on_comment, s);
-	if (!s->comments)
-		abort();
-	loop_add(s->comments, &tv);
-	http_exchange_listen(x, &ops, s);
-	http_exchange_header(x, "X-Accel-Buffering", "no");
-	http_exchange_stream(x, 200, "text/event-stream");
-	return s;
-}
-
-bool sse_event(struct sse *s, const char *id, const char *data, size_t n)
-{
-	buf_auto struct buf out = BUF_INIT;
-
-	buf_str(&out, "event: message\n");
-	if (id)
-		buf_printf(&out, "id: %s\n", id);
-	/* A line feed inside the data starts another "data:" line, as the format requires. */
-	for (size_t at = 0; at <= n;) {
-		const char *end = memchr(data + at, '\n', n - at);
-		size_t len = end ? (size_t)(end - data) - at : n - at;
-
-		buf_str(&out, "data: ");
-		buf_append(&out, data + at, len);
-		buf_byte(&out, '\n');
-		at += len + 1;
-	}
-	buf_byte(&out, '\n');
-	return write_bytes(s, out.data, out.len);
-}
-
-bool sse_prime(struct sse *s, const char *id, unsigned retry_ms)
-{
-	buf_auto struct buf out = BUF_INIT;
-
-	buf_printf(&out, "id: %s\nretry: %u\ndata:\n\n", id, retry_ms);
-	return write_bytes(s, out.data, out.len);
-}
-
-void sse_end(struct sse *s)
-{
-	struct http_exchange *x = s->x;
-
-	free_sse(s);
-	http_exchange_end(x);
-}
 
 #define REPLAY_BYTES (4u << 20)
 #define REPLAY_EVENTS 4096
@@ -126,7 +23,7 @@ struct mcp_stream {
 	uint64_t last, sent;     /* numbers of the last event created, and of the last one written */
 	size_t kept;             /* its events in the replay buffer */
 	struct http_exchange *x; /* not NULL: no response yet */
-	struct sse *sse;         /* not NULL: responding with events */
+	struct http_sse *sse;    /* not NULL: responding with events */
 	struct event *slow;
 	struct mcp_post post;
 	bool begun; /* became an event stream, so the client may know its event ids */
@@ -245,7 +142,7 @@ static bool write_event(struct mcp_stream *st, uint64_t number, const char *text
 	char id[MCP_EVENT_ID_MAX];
 
 	mcp_event_id_format(st->number, number, id);
-	if (!sse_event(st->sse, st->of->o.resumable ? id : NULL, text, len))
+	if (!http_sse_event(st->sse, "message", st->of->o.resumable ? id : NULL, text, len))
 		return false;
 	st->sent = number;
 	return true;
@@ -258,7 +155,7 @@ static void send_prime(struct mcp_stream *st, uint64_t after)
 	if (!st->of->o.resumable || !st->of->prime)
 		return;
 	mcp_event_id_format(st->number, after, id);
-	sse_prime(st->sse, id, RETRY_MS);
+	http_sse_prime(st->sse, id, RETRY_MS);
 }
 
 /* Turns the response to a POST into an event stream. */
@@ -271,11 +168,11 @@ static void begin_stream(struct mcp_stream *st)
 	evtimer_del(st->slow);
 	if (st->post.session_id)
 		http_exchange_header(x, "Mcp-Session-Id", st->post.session_id);
-	st->sse = sse_new(st->of->o.base, x, on_sse_gone, st);
+	st->sse = http_sse_new(st->of->o.base, x, on_sse_gone, st);
 	send_prime(st, 0);
 	if (st->post.hang_up && st->sse) {
 		st->of->open--;
-		sse_end(st->sse);
+		http_sse_end(st->sse);
 		st->sse = NULL;
 	}
 }
@@ -295,13 +192,13 @@ static void on_slow(evutil_socket_t fd, short what, void *arg)
 
 static void close_connection(struct mcp_stream *st)
 {
-	struct sse *sse = st->sse;
+	struct http_sse *sse = st->sse;
 
 	if (!sse)
 		return;
 	st->sse = NULL;
 	st->of->open--;
-	sse_end(sse);
+	http_sse_end(sse);
 }
 
 /* ---- messages ---- */
@@ -454,7 +351,7 @@ static void attach_stream(struct mcp_stream *st, struct http_exchange *x, uint64
 
 	close_connection(st);
 	s->open++;
-	st->sse = sse_new(s->o.base, x, on_sse_gone, st);
+	st->sse = http_sse_new(s->o.base, x, on_sse_gone, st);
 	send_prime(st, after);
 	for (k = TAILQ_FIRST(&s->replay); k && st->sse; k = next) {
 		next = TAILQ_NEXT(k, entry);

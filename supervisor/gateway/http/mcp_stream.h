@@ -21,7 +21,6 @@ struct event_base;
 struct http_exchange;
 struct mcp_stream;
 struct mcp_streams;
-struct sse;
 
 struct mcp_streams_options {
 	struct event_base *base;
@@ -54,27 +53,5 @@ bool mcp_streams_get(struct mcp_streams *s, struct http_exchange *x, const char 
 void mcp_streams_prime(struct mcp_streams *s, bool on);
 /* Number of open connections. */
 size_t mcp_streams_open(const struct mcp_streams *s);
-
-/* ---- server-sent events ---- */
-
-/*
- * Server-sent events on an exchange: a stream of "data:" blocks, with periodic comments so that intermediaries do not
- * time out a quiet stream. A client that does not read is dropped: if more than SSE_QUEUE_MOST bytes are queued when an
- * event is added, the connection is closed and `gone` is called, as for a disconnect.
- */
-
-#define SSE_QUEUE_MOST (4u << 20)
-#define SSE_COMMENT_S 15
-
-/* Takes ownership of the exchange and sends the head. `gone`: as for the exchange; the sse has been freed then. */
-struct sse *sse_new(struct event_base *base, struct http_exchange *x, void (*gone)(void *ctx), void *ctx);
-/* id may be NULL. False: the client was too slow and `gone` was called. */
-bool sse_event(struct sse *s, const char *id, const char *data, size_t n);
-/*
- * Sends an event without data: it gives the client an id to resume after from the start, and the delay before it does.
- */
-bool sse_prime(struct sse *s, const char *id, unsigned retry_ms);
-/* Ends the stream and frees the sse. */
-void sse_end(struct sse *s);
 
 #endif

@@ -1,7 +1,8 @@
 /*
- * `bailiff serve`: the HTTP listener with MCP on /mcp, and /healthz and /metrics. Other gateways add their paths here.
- * It has the privileges of the user who started it, so it listens on loopback only, and everything except /healthz
- * needs the token unless --metrics-open is given.
+ * `bailiff serve`: the HTTP listener with MCP on /mcp, the console on /ui/ and /api/, and /healthz and /metrics. Other
+ * gateways add their paths here. It has the privileges of the user who started it, so it listens on loopback only, and
+ * everything except /healthz and the console's files needs the token (the console: a session that began with it) unless
+ * --metrics-open is given.
  */
 
 #include "runtime/base/buf.h"
@@ -15,6 +16,7 @@
 #include "runtime/loop/loop.h"
 #include "supervisor/client/remote.h"
 #include "supervisor/gateway/common/gateway_program.h"
+#include "supervisor/gateway/http/console.h"
 #include "supervisor/gateway/http/http_access.h"
 #include "supervisor/gateway/http/http_server.h"
 #include "supervisor/gateway/http/http_tokens.h"
@@ -47,6 +49,7 @@ struct serve {
 	struct http_server *server;
 	struct mcp_endpoint *endpoint;
 	struct status_pages *pages;
+	struct console *console;
 	bool stopping;
 };
 
@@ -120,11 +123,13 @@ static void run_server(struct serve *s, const char *address)
 	uint64_t until = clock_boot_ns() + DRAIN_MS * 1000000ull;
 	loop_add(tick, &tv);
 	mcp_endpoint_stop(s->endpoint);
+	console_stop(s->console);
 	http_server_stop(s->server);
 	while (!http_server_idle(s->server) && clock_boot_ns() < until)
 		event_base_loop(s->base, EVLOOP_ONCE);
 	event_free(tick);
 	status_pages_free(s->pages);
+	console_free(s->console);
 	http_server_free(s->server);
 	mcp_endpoint_free(s->endpoint);
 	/* Only connections to the daemon are left; run until their last replies have arrived. */
@@ -136,6 +141,7 @@ static void on_token_gone(void *ctx, const char *principal)
 	struct serve *s = ctx;
 
 	mcp_endpoint_forget(s->endpoint, principal);
+	console_forget(s->console, principal);
 }
 
 /* The length of the longest path in the list that contains `path`; 0 if none does. */
@@ -234,9 +240,11 @@ static int start_server(struct serve *s, struct err *e)
 	mcp_endpoint_serve(s->endpoint, s->server, "/mcp");
 	http_tokens_listen(s->tokens, on_token_gone, s);
 	s->pages = status_pages_new(s->base, s->server, s->endpoint, s->metrics_open);
+	s->console = console_new(s->base, s->server);
 	if (http_server_listen(s->server, &address, &address, e) < 0 ||
 	    gateway_sandbox_enter(http_tokens_file(s->tokens), e) < 0)
 		return -1;
+	console_set_port(s->console, address.port);
 	http_address_format(&address, text);
 	run_server(s, text);
 	event_base_free(s->base);

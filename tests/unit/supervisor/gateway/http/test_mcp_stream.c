@@ -6,6 +6,7 @@
 #include "supervisor/gateway/http/http_exchange.h"
 #include "supervisor/gateway/http/http_request.h"
 #include "supervisor/gateway/http/http_server.h"
+#include "supervisor/gateway/http/http_sse.h"
 #include "supervisor/gateway/http/mcp_stream.h"
 #include "tests/unit/suite.h"
 
@@ -268,16 +269,16 @@ END_TEST
 START_TEST(who_does_not_read_is_cut_off)
 {
 	int fd = ask("GET");
-	struct sse *s = sse_new(rig.base, rig.x, on_gone, NULL);
+	struct http_sse *s = http_sse_new(rig.base, rig.x, on_gone, NULL);
 	mem_auto char *big = mem_alloc(65536);
 	unsigned sent = 0;
 
 	memset(big, 'a', 65536);
-	while (sent < 1000 && sse_event(s, NULL, big, 65536)) {
+	while (sent < 1000 && http_sse_event(s, "message", NULL, big, 65536)) {
 		sent++;
 		turn();
 	}
-	ck_assert_msg(sent >= SSE_QUEUE_MOST / 65536 && sent < 200, "%u events", sent);
+	ck_assert_msg(sent >= HTTP_SSE_QUEUE_MOST / 65536 && sent < 200, "%u events", sent);
 	ck_assert_uint_eq(rig.gone, 1);
 	turn();
 	ck_assert(http_server_idle(rig.server));

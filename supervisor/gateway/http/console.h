@@ -1,0 +1,40 @@
+#ifndef BAILIFF_GATEWAY_HTTP_CONSOLE_H
+#define BAILIFF_GATEWAY_HTTP_CONSOLE_H
+
+/*
+ * The console in a browser: its files under /ui/ and its data under /api/ (docs/console.md).
+ *
+ *   POST /api/code     a one-time code, for a client with the token
+ *   POST /api/login    exchanges a code for the session's cookie
+ *   POST /api/logout   ends the session
+ *   POST /api/call     one method of the control socket
+ *   GET  /api/stream   the events, and the output of watched processes (console_stream.h)
+ *   POST /api/watch    begins or ends watching a process
+ *   GET  /api/output   a stream of a process as a file (console_output.h)
+ *   GET  /api/series   numbers over time (console_series.h)
+ *
+ * Cookies are shared by all ports of a host, and any page can send a request, so every request to /api/ must also come
+ * from the console's own page: Origin and Sec-Fetch-Site must say so if they are present, and the header X-Bailiff,
+ * which a form or an image cannot send, must be 1 (except for the download).
+ */
+
+#include <stdint.h>
+
+struct console;
+struct event_base;
+struct http_server;
+
+#define CONSOLE_SESSIONS_MOST 64
+#define CONSOLE_SESSION_MS (12ull * 3600 * 1000)
+
+/* Registers the paths. */
+struct console *console_new(struct event_base *base, struct http_server *server);
+/* The port is part of the cookie's name; 0 until then. */
+void console_set_port(struct console *c, uint16_t port);
+/* Ends the sessions and codes of this principal, whose token was removed. */
+void console_forget(struct console *c, const char *principal);
+/* Ends all sessions and streams. */
+void console_stop(struct console *c);
+void console_free(struct console *c);
+
+#endif
