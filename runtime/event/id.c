@@ -70,12 +70,11 @@ static struct id_bits id_next(void)
 }
 
 /* Digits from the right; the value is shifted by five bits each time. */
-void id_make(enum id_kind kind, char out[ID_TEXT_MAX])
+static void write_id(enum id_kind kind, struct id_bits b, char out[ID_TEXT_MAX])
 {
 	static const char digits[] = "0123456789abcdefghjkmnpqrstvwxyz";
 	const char *prefix = id_prefix(kind);
 	size_t n = strlen(prefix);
-	struct id_bits b = id_next();
 
 	memcpy(out, prefix, n);
 	for (int i = ID_DIGITS - 1; i >= 0; i--) {
@@ -84,6 +83,15 @@ void id_make(enum id_kind kind, char out[ID_TEXT_MAX])
 		b.high >>= 5;
 	}
 	out[n + ID_DIGITS] = '\0';
+}
+
+void id_make(enum id_kind kind, char out[ID_TEXT_MAX]) { write_id(kind, id_next(), out); }
+
+void id_floor(enum id_kind kind, uint64_t ms, char out[ID_TEXT_MAX])
+{
+	const uint64_t most = (1ull << 48) - 1;
+
+	write_id(kind, (struct id_bits){ .high = (ms < most ? ms : most) << 16 }, out);
 }
 
 void id_copy(char dst[ID_SIZE], const char *src)

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct err;
 
@@ -43,6 +44,8 @@ enum id_kind {
 #define ID_SIZE 72      /* of a buffer for any id with its NUL, generated or given by a caller */
 
 void id_make(enum id_kind kind, char out[ID_TEXT_MAX]);
+/* The smallest id that could be made in this millisecond: earlier ids sort before it. */
+void id_floor(enum id_kind kind, uint64_t ms, char out[ID_TEXT_MAX]);
 /* Copies an id or a short word; NULL becomes "", and what does not fit is cut. */
 void id_copy(char dst[ID_SIZE], const char *src);
 const char *id_prefix(enum id_kind kind); /* "proc_" */

@@ -7,13 +7,15 @@
 
 #include "runtime/view/view_page.h"
 
+#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/event/id.h"
 #include "runtime/view/view_documents.h"
 
 static bool is_full(const struct view_page *p)
 {
-	return p->found == p->limit || p->seen == VIEW_PAGE_SEEN || p->w.buf->len > VIEW_PAGE_BYTES;
+	return p->found == p->limit || p->seen == VIEW_PAGE_SEEN || p->w.buf->len > VIEW_PAGE_BYTES ||
+	       (p->deadline_ns && p->seen && clock_boot_ns() > p->deadline_ns);
 }
 
 /* Counts and writes a document if the uid may see it and it matches. */
@@ -35,6 +37,10 @@ static int write_document(struct view_page *p, const char *id, struct err *e)
 static int write_all(struct view_page *p, const struct view_ids *ids, struct err *e)
 {
 	for (size_t i = 0; i < ids->n; i++) {
+		if (p->floor && strcmp(ids->id[i], p->floor) < 0) {
+			p->below_floor = true;
+			return 0;
+		}
 		if (is_full(p)) {
 			p->more = true;
 			return 0;
@@ -64,9 +70,9 @@ int view_page_scan(struct view_page *p, struct view_ids_query q, const char *own
 			return -1;
 		memcpy(after, last, sizeof(last));
 		q.after = after;
-	} while (more && !p->more && ids.n && !is_full(p));
+	} while (more && !p->more && !p->below_floor && ids.n && !is_full(p));
 	/* A full page that ends with the last id of a read: there may be more. */
-	if (more)
+	if (more && !p->below_floor)
 		p->more = true;
 	return 0;
 }
@@ -124,7 +130,7 @@ int view_page_write(const struct view_list *list, struct store *s, uint32_t uid,
 		return -1;
 	jw_arr_end(&p.w);
 	if (p.more && p.last[0])
-		jw_kstr(&p.w, "nextCursor", p.last);
+		jw_kstr(&p.w, list->next ? list->next : "nextCursor", p.last);
 	jw_obj_end(&p.w);
 	buf_append(out, page.data, page.len);
 	return 0;

@@ -28,6 +28,7 @@ struct view_list {
 	int (*find)(struct view_page *p, struct err *e);
 	/* Writes one through `w`, with its stored text in `text`; NULL = as it is stored. */
 	int (*write)(struct view_page *p, const void *doc, struct err *e);
+	const char *next; /* the member with the cursor of the next page; NULL = nextCursor */
 };
 
 struct view_page {
@@ -37,11 +38,14 @@ struct view_page {
 	unsigned limit;     /* 1 … 1000 */
 	const char *cursor; /* NULL = from the newest */
 	const void *query;
+	/* Set by `find`: ids below `floor` end the list; the page ends at `deadline_ns` (clock_boot_ns, 0 = none). */
+	const char *floor;
+	uint64_t deadline_ns;
 
 	struct jw w;
 	struct buf text;
 	unsigned found, seen;
-	bool more;
+	bool more, below_floor;
 	char last[ID_SIZE]; /* examined last: the next cursor */
 };
 

@@ -14,6 +14,7 @@
 #include "runtime/store/store.h"
 #include "runtime/view/view_documents.h"
 #include "runtime/view/view_page.h"
+#include "runtime/view/view_search.h"
 #include "runtime/view/view_write.h"
 
 /* ---- one process ---- */
@@ -159,8 +160,7 @@ int view_wait_result(struct store *s, uint32_t uid, const char *process_id, bool
 
 /* ---- lists ---- */
 
-/* The tool program, and what the loop runs for itself. */
-static bool is_helper(const struct process_doc *d, const char *program)
+bool view_process_is_helper(const struct process_doc *d, const char *program)
 {
 	struct jiter words = jiter_on(d->command);
 
@@ -176,10 +176,10 @@ static bool process_matches(const void *query, const void *doc)
 	return view_is(q->session_id, d->sessionId) && view_is(q->task_id, d->taskId) &&
 	       view_is(q->sandbox_id, d->sandboxId) && (q->holders || !process_doc_holds(d)) &&
 	       view_is(q->status, d->status) && !(q->live_only && process_doc_ended(d)) &&
-	       !(q->except && is_helper(d, q->except));
+	       !(q->except && view_process_is_helper(d, q->except));
 }
 
-static int write_listed_process(struct view_page *p, const void *doc, struct err *e)
+int view_write_listed_process(struct view_page *p, const void *doc, struct err *e)
 {
 	return write_process(p->store, &p->text, doc, false, &p->w, e);
 }
@@ -210,7 +210,7 @@ static int check_id(const char *text, const char *field, struct err *e)
 int view_processes(struct store *s, uint32_t uid, const struct view_process_query *q, struct buf *out, struct err *e)
 {
 	static const struct view_list list = { "processes", &process_schema, .matches = process_matches,
-					       .find = find_processes, .write = write_listed_process };
+					       .find = find_processes, .write = view_write_listed_process };
 
 	if (check_id(q->match, "match", e) < 0 || check_id(q->session_id, "sessionId", e) < 0 ||
 	    check_id(q->sandbox_id, "sandboxId", e) < 0)

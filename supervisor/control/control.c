@@ -306,5 +306,6 @@ void control_free(struct control *k)
 	fd_close(&k->spare_fd);
 	free(k->methods);
 	free(k->scratch);
+	tree_usage_done(&k->usage);
 	free(k);
 }

@@ -8,6 +8,7 @@
 #include "supervisor/control/attachment.h"
 #include "supervisor/control/control.h"
 #include "supervisor/control/event_metrics.h"
+#include "supervisor/host/tree_usage.h"
 
 #include <event2/event.h>
 #include <sys/queue.h>
@@ -61,6 +62,7 @@ struct control {
 	struct method_count *methods; /* like o.methods->rows */
 	struct control_counts counts;
 	struct event_metrics tally; /* counted from the log since the start, for get_metrics */
+	struct tree_usage usage;    /* of the latest list_processes that wanted it */
 	uint64_t started_boot_ns;
 	char *scratch; /* read buffer of all sockets */
 };

@@ -519,32 +519,6 @@ int method_wait_process(struct call *c, const struct wait_process_params *p, str
 
 /* ---- reading ---- */
 
-int method_list_processes(struct call *c, const struct list_processes_params *p, struct buf *out, struct err *e)
-{
-	char sandbox[ID_SIZE];
-	const struct view_process_query q = {
-		.session_id = p->sessionId,
-		.task_id = p->taskId,
-		.sandbox_id = p->sandboxId ? sandbox : NULL,
-		.holders = param_bool_or(p->holders, p->match != NULL),
-		.status = p->status,
-		.match = p->match,
-		.live_only = p->liveOnly.value,
-		.except = param_bool_or(p->helpers, true) ? NULL : engine_tool_program(call_engine(c)),
-		.limit = param_page_limit(p->limit, 100),
-		.cursor = p->cursor,
-	};
-
-	if (p->sandboxId)
-		engine_sandbox_id(call_engine(c), p->sandboxId, &c->caller, sandbox);
-	return view_processes(call_store(c), call_visible_uid(c), &q, out, e);
-}
-
-int method_get_process(struct call *c, const struct get_process_params *p, struct buf *out, struct err *e)
-{
-	return view_process(call_store(c), call_visible_uid(c), p->processId, out, e);
-}
-
 int method_read_output(struct call *c, const struct read_output_params *p, struct buf *out, struct err *e)
 {
 	uint64_t length = param_uint_or(p->length, READ_DEFAULT);

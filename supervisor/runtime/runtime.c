@@ -438,7 +438,8 @@ static void control_start(struct runtime *r)
 /*
  * The store and the spool, and the parents of both, which are synced when the store is created. Below /proc: the
  * identity of peers, and the boot id; a Landlock domain cannot read the files of a process that require the right to
- * trace it. Configuration and policy are read from descriptors that the guard opened.
+ * trace it. The cgroups: what commands use (tree_usage.h). Configuration and policy are read from descriptors that the
+ * guard opened.
  */
 static int enter_sandbox(struct err *e)
 {
@@ -447,7 +448,7 @@ static int enter_sandbox(struct err *e)
 	const struct role_sandbox_path own[] = {
 		{ ROLE_SANDBOX_WRITE, NULL, GUARD_FD_STORE }, { ROLE_SANDBOX_WRITE, NULL, GUARD_FD_SPOOL },
 		{ ROLE_SANDBOX_READ, "/proc", -1 },           { ROLE_SANDBOX_LIST, NULL, store_parent },
-		{ ROLE_SANDBOX_LIST, NULL, spool_parent },
+		{ ROLE_SANDBOX_LIST, NULL, spool_parent },    { ROLE_SANDBOX_READ, "/sys/fs/cgroup", -1 },
 	};
 
 	return role_sandbox_enter(ROLE_SANDBOX_RUNTIME, own, countof(own), e);

@@ -1,0 +1,95 @@
+"""Finding processes: what running ones use now, and a search of all that ever ran."""
+
+import os
+import pwd
+import time
+
+import harness
+from harness import until
+
+
+def found(rpc, **conditions):
+    """The commands that match, newest first, over all pages."""
+    names, before = [], {}
+    while True:
+        page = rpc.call("search_history", **conditions, **before)
+        names += [p["processId"] for p in page["processes"]]
+        if "next" not in page:
+            return names
+        before = {"before": page["next"]}
+
+
+def test_a_list_shows_what_running_processes_use(home):
+    work = "import threading, time\nx = bytearray(80 << 20)\nthreading.Thread(target=time.sleep, args=(1000,)).start()\nwhile True: pass"
+    with home.rpc() as rpc:
+        busy = rpc.start(["/usr/bin/python3", "-c", work])["processId"]
+        ended = rpc.run(["true"])[0]["processId"]
+
+        def usage():
+            listed = {p["processId"]: p for p in rpc.call("list_processes", usage=True)["processes"]}
+            assert listed[busy]["user"] == pwd.getpwuid(os.getuid()).pw_name and listed[busy]["sessionId"]
+            assert "cpuUs" not in listed[ended].get("usage", {})
+            u = listed[busy]["usage"]
+            return u["memoryBytes"] > 80 << 20 and u["tasks"] >= 3 and u["cpuUs"] > 100000 and u
+        first = until("80 MB, two threads, and CPU time", usage)
+        second = until("more CPU time", lambda: (u := usage()) and u["cpuUs"] > first["cpuUs"] + 50000 and u)
+        share = (second["cpuUs"] - first["cpuUs"]) / (second["timeUs"] - first["timeUs"])
+        assert 0 < share < 1.3, (first, second)
+        assert "usage" not in rpc.call("list_processes", match=busy)["processes"][0]
+        rpc.end(busy)
+
+
+def test_usage_in_a_session_sandbox_is_each_commands_own(home):
+    with home.rpc() as rpc:
+        box = rpc.call("create_sandbox")["sandboxId"]
+        idle = rpc.start(["sleep", "1000"], sandboxId=box)["processId"]
+        busy = rpc.start(["sh", "-c", "while :; do :; done"], sandboxId=box)["processId"]
+
+        def usage():
+            return {p["processId"]: p["usage"] for p in rpc.call("list_processes", liveOnly=True, usage=True)["processes"] if "usage" in p}
+        used = until("CPU time", lambda: (u := usage()) and u[busy]["cpuUs"] > 300000 and u)
+        assert used[idle]["cpuUs"] < 200000, used
+        rpc.call("close_sandbox", sandboxId=box)
+
+
+def test_a_search_combines_conditions(home):
+    with home.rpc() as rpc:
+        a, _ = rpc.run(["echo", "Alpha beta"])
+        b, _ = rpc.run(["sh", "-c", "echo gamma >&2; exit 3"], cwd="/usr")
+        c, _ = rpc.run(["sh", "-c", "kill -9 $$"], sessionId=b["sessionId"])
+        a, b, c, session = a["processId"], b["processId"], c["processId"], b["sessionId"]
+        assert found(rpc) == [c, b, a]
+        assert found(rpc, grep="ALPHA b") == [a] and found(rpc, grep="alphab") == []
+        assert found(rpc, output="beta\n") == [a] and found(rpc, output="GAMMA") == [b]
+        assert found(rpc, exit=3) == [b] and found(rpc, exit=0) == [a] and found(rpc, exit="nonzero") == [c, b]
+        assert found(rpc, cwd="/usr/") == [b] and found(rpc, cwd="/us") == [] and len(found(rpc, cwd="/")) == 3
+        assert found(rpc, session=session) == [c, b] and found(rpc, session=session, exit=3) == [b]
+        assert found(rpc, limit=1) == [c, b, a]
+        assert found(rpc, user=str(os.getuid())) == [c, b, a] and found(rpc, user="54321") == []
+        assert found(rpc, path="/usr") == [b] and found(rpc, host="example.org") == []
+        for field, value in (("exit", "some"), ("user", "no-such-account"), ("grep", ""), ("limit", 0)):
+            assert rpc.fails("search_history", {field: value}).data["field"] == field
+
+
+def test_a_search_by_time_and_by_denials(home):
+    with home.rpc() as rpc:
+        first = rpc.run(["true"])[0]["processId"]
+        border = time.time_ns() // 1000000 + 1
+        until("the clock has passed", lambda: time.time_ns() // 1000000 > border)
+        second = rpc.run(["sh", "-c", "echo x > /usr/denied-here"])[0]["processId"]
+        assert found(rpc, until=border) == [first] and found(rpc, since=border) == [second]
+        assert found(rpc, since=border, until=border) == []
+        assert found(rpc, until=border, limit=1) == [first]
+        if found(rpc, denied=True):              # where the kernel or a shell's message tells of denials
+            assert found(rpc, denied=True) == [second] == found(rpc, path="denied-here")
+
+
+def test_a_search_finds_text_across_portions_of_an_output(home):
+    with home.rpc() as rpc:
+        far, _ = rpc.run(["sh", "-c", "head -c 1048573 /dev/zero | tr '\\0' x; echo needle"])
+        assert found(rpc, output="needle") == [far["processId"]]
+        assert found(rpc, output="xxneedle\n") == [far["processId"]]
+
+
+if __name__ == "__main__":
+    harness.main(globals())
