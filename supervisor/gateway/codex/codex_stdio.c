@@ -5,136 +5,46 @@
  * byte of the client.
  */
 
-#include "runtime/base/buf.h"
 #include "runtime/base/err.h"
-#include "runtime/base/mem.h"
-#include "runtime/base/text.h"
-#include "runtime/loop/loop.h"
-#include "supervisor/client/remote.h"
 #include "supervisor/gateway/codex/codex_server.h"
 #include "supervisor/gateway/codex/session_reaper.h"
 #include "supervisor/gateway/common/gateway_program.h"
-#include "supervisor/gateway/common/line_stream.h"
-#include "supervisor/gateway/common/rpc_message.h"
+#include "supervisor/gateway/common/gateway_stdio.h"
 
-#include <event2/event.h>
 #include <stdio.h>
-#include <unistd.h>
 
 /* A file is written with a single message, in base64. */
 #define LINE_MAX_BYTES (64u << 20)
 #define APPROVAL_MS (120u * 1000)
 #define LINGER_MS (30u * 1000)
 
-struct stdio {
-	struct event_base *base;
-	struct line_stream *lines;
-	struct codex_server *server;
-	struct event *signals[GATEWAY_SIGNALS], *leave;
-	int status;
-};
+static bool lost; /* the daemon is unreachable: the exit status is 1 */
 
-static void on_line(void *ctx, const char *line, size_t len)
+static void on_line(void *server, const char *line, size_t len) { codex_server_feed(server, line, len); }
+static void on_too_long(void *server) { codex_server_too_long(server); }
+static bool on_busy(void *server) { return codex_server_busy(server); }
+static void on_free(void *server) { codex_server_free(server); }
+
+static void on_lost(void *io, const struct err *e)
 {
-	struct stdio *s = ctx;
-
-	if (s->server)
-		codex_server_feed(s->server, line, len);
-}
-
-static void on_too_long(void *ctx)
-{
-	struct stdio *s = ctx;
-
-	if (s->server)
-		codex_server_too_long(s->server);
-}
-
-static bool on_busy(void *ctx)
-{
-	struct stdio *s = ctx;
-
-	return s->server && codex_server_busy(s->server);
-}
-
-/*
- * May be called from inside a write, so the server is freed on the next turn of the loop. The loop then ends when the
- * daemon has received the last requests.
- */
-static void on_end(void *ctx) { event_active(((struct stdio *)ctx)->leave, 0, 0); }
-
-static void on_leave(evutil_socket_t fd, short what, void *arg)
-{
-	struct stdio *s = arg;
-
-	if (s->server)
-		codex_server_free(mem_take(&s->server));
-	line_stream_free(mem_take(&s->lines));
-	/* The signal events would keep the loop alive. */
-	for (size_t i = 0; i < GATEWAY_SIGNALS; i++)
-		event_del(s->signals[i]);
-}
-
-static void on_signal(evutil_socket_t sig, short what, void *arg) { on_end(arg); }
-
-static void on_send(void *ctx, json_t *message)
-{
-	struct stdio *s = ctx;
-	buf_auto struct buf line = BUF_INIT;
-
-	rpc_message_write(message, true, &line);
-	json_decref(message);
-	if (s->lines)
-		line_stream_write(s->lines, line.data, line.len);
-}
-
-static bool on_flushed(void *ctx)
-{
-	struct stdio *s = ctx;
-
-	return !s->lines || line_stream_flushed(s->lines);
-}
-
-static void on_wake(void *ctx)
-{
-	struct stdio *s = ctx;
-
-	if (s->lines)
-		line_stream_wake(s->lines);
-}
-
-static void on_lost(void *ctx, const struct err *e)
-{
-	struct stdio *s = ctx;
-
 	fprintf(stderr, "bailiff codex-exec-server: %s\n", e->message);
-	s->status = 1;
-	event_active(s->leave, 0, 0);
+	lost = true;
+	gateway_stdio_leave(io);
 }
 
 static int serve_stdio(const struct codex_options *o)
 {
-	static const struct line_stream_ops line_ops = {
-		.line = on_line, .too_long = on_too_long, .busy = on_busy, .end = on_end
+	static const struct gateway_stdio_ops io_ops = {
+		.line = on_line, .too_long = on_too_long, .busy = on_busy, .free = on_free, .line_max = LINE_MAX_BYTES
 	};
-	static const struct codex_server_ops ops = {
-		.send = on_send, .flushed = on_flushed, .wake = on_wake, .lost = on_lost
-	};
-	struct stdio s = { .base = event_base_new() };
+	static const struct codex_server_ops ops = { .send = gateway_stdio_send,
+						     .flushed = gateway_stdio_flushed,
+						     .wake = gateway_stdio_wake,
+						     .lost = on_lost };
+	struct gateway_stdio *io = gateway_stdio_new(&io_ops);
+	int r = gateway_stdio_run(io, codex_server_new(gateway_stdio_base(io), o, &ops, io));
 
-	if (!s.base)
-		abort();
-	s.leave = event_new(s.base, -1, 0, on_leave, &s);
-	s.server = codex_server_new(s.base, o, &ops, &s);
-	s.lines = line_stream_new(s.base, STDIN_FILENO, STDOUT_FILENO, LINE_MAX_BYTES, &line_ops, &s);
-	gateway_signals_add(s.base, on_signal, &s, s.signals);
-	if (loop_run(s.base) < 0)
-		s.status = 1;
-	for (size_t i = 0; i < GATEWAY_SIGNALS; i++)
-		event_free(s.signals[i]);
-	event_free(s.leave);
-	event_base_free(s.base);
-	return s.status;
+	return r < 0 || lost;
 }
 
 int codex_stdio_main(int argc, char **argv)
