@@ -1,5 +1,6 @@
 """`bailiff acp`: the loop as an agent of an editor. The model is a fake provider, the editor a raw client (acp.py)."""
 
+import base64
 import json
 import os
 
@@ -7,6 +8,7 @@ import harness
 from acp import Acp, calls_of, text_of
 from harness import until
 from test_agent import call, model
+from test_agent_work import by_prompt
 
 TERMINALS = {"_meta": {"terminal_output": True}}
 
@@ -154,6 +156,95 @@ def test_an_approver_sees_the_diff(home):
         edit, = calls_of(updates)
         assert edit["title"] == "Edit a.c" and edit["content"] == [diff] and edit["status"] == "completed", edit
         assert read(home, "a.c") == "int thread;\n"
+
+
+def test_an_approver_sees_what_is_written(home):
+    policy(home, ask=["write_file"])
+    written = {"long.txt": b"x" * 10000, "text": "ü\n".encode(), "bytes": b"\0\1\2"}
+    script = [{"calls": [call("write_file", path="long.txt", content="x" * 10000)]}]
+    script += [{"calls": [call("write_file", path=p, content=base64.b64encode(written[p]).decode(), encoding="base64")]} for p in ("text", "bytes")]
+    with home.rpc() as rpc, model(home, rpc, script + [{"text": "Done."}]), Acp(home, answer=selects("allow_once")) as acp:
+        acp.open(home.work)
+        assert acp.run("go")[0] == "end_turn"
+        long, text, binary = (a["params"]["toolCall"]["content"][0] for a in acp.asked)
+        assert long["newText"] == "x" * 10000, "arguments behind a ref are read before the question"
+        assert text["newText"] == "ü\n", text
+        assert "3 bytes that are not text" in binary["content"]["text"], binary
+        for name, content in written.items():
+            with open(os.path.join(home.work, name), "rb") as f:
+                assert f.read() == content, name
+
+
+def test_a_question_is_asked_again_if_its_answer_is_not_accepted(home):
+    policy(home, ask=["Bash(touch *)"])
+    file = os.path.join(home.dir, "policy.json")
+
+    def answer(request):
+        if len(acp.asked) == 1:
+            os.rename(file, file + ".kept")
+            os.mkdir(file)      # the rule cannot be saved
+            return selects("allow_always")(request)
+        os.rmdir(file)
+        os.rename(file + ".kept", file)
+        return selects("allow_once")(request)
+
+    script = [{"calls": [call("shell", command="touch x")]}, {"text": "Done."}]
+    with home.rpc() as rpc, model(home, rpc, script), Acp(home, answer=answer) as acp:
+        acp.open(home.work)
+        stop, updates = acp.run("go")
+        assert stop == "end_turn" and "not accepted" in text_of(updates), updates
+        first, second = acp.asked
+        assert first["params"] == second["params"] and first["id"] != second["id"], acp.asked
+        assert os.path.exists(os.path.join(home.work, "x"))
+
+
+def test_questions_of_a_subagent_reach_the_editor(home):
+    policy(home, ask=["edit_file"])
+    write(home, "a.c", "int needle;\n")
+    script = by_prompt(parent=[{"calls": [call("subagent", prompt="child: edit", description="editor")]}, {"text": "It did."}],
+                       child=[{"text": "Mine.", "calls": [call("edit_file", path="a.c", oldText="needle", newText="thread")]}, {"text": "Edited."}])
+    with home.rpc() as rpc, model(home, rpc, script), Acp(home, answer=selects("allow_once")) as acp:
+        acp.open(home.work)
+        stop, updates = acp.run("parent: go")
+        assert stop == "end_turn" and text_of(updates) == "It did.", "the child's answer is the result of a call"
+        assert [(c["name"] if "name" in c else c["kind"], c["status"]) for c in calls_of(updates)] == [("other", "completed"), ("edit", "completed")]
+        assert acp.asked[0]["params"]["toolCall"]["content"][0]["newText"] == "thread" and read(home, "a.c") == "int thread;\n", acp.asked
+        again = Acp(home)
+        again.id = acp.id
+        acp.call("session/close", sessionId=acp.id)
+        again.call("session/load", sessionId=acp.id, cwd=home.work, mcpServers=[])
+        assert text_of(again.updates(), "user_message_chunk") == "parent: go", "a child's prompt is not the user's"
+        assert [c["status"] for c in calls_of(again.updates())] == ["completed"] * 2
+        again.close()
+
+
+def test_sessions_are_listed(home):
+    other = os.path.join(home.work, "other")
+    os.mkdir(other)
+    with home.rpc() as rpc, model(home, rpc, [{"text": "One."}] * 3), Acp(home) as acp:
+        assert acp.call("session/list") == {"sessions": []}
+        ids = []
+        for cwd, text in ((home.work, "the first"), (other, "the second")):
+            acp.open(cwd)
+            assert acp.reply(acp.prompt(text))["stopReason"] == "end_turn"
+            ids.append(acp.id)
+        acp.open(home.work)     # without a prompt: nothing to load
+        listed = acp.call("session/list")["sessions"]
+        assert [(s["sessionId"], s["cwd"], s["title"]) for s in listed] == [(ids[1], other, "the second"), (ids[0], home.work, "the first")], listed
+        assert [s["sessionId"] for s in acp.call("session/list", cwd=other)["sessions"]] == [ids[1]]
+        for i in range(26):
+            rpc.call("create_session", title=str(i))
+        page = acp.call("session/list")
+        assert page["sessions"] == [] and len(acp.call("session/list", cursor=page["nextCursor"])["sessions"]) == 2, page
+
+
+def test_servers_of_the_editor_are_reported(home):
+    servers = [{"name": "files", "command": "npx", "args": ["-y", "a b"], "env": [{"name": "KEY", "value": "hush"}]}]
+    with home.rpc() as rpc, model(home, rpc, [{"text": "One."}, {"text": "Two."}]), Acp(home) as acp:
+        acp.id = acp.call("session/new", cwd=home.work, mcpServers=servers)["sessionId"]
+        said = text_of(acp.run("go")[1])
+        assert "bailiff mcp-server add files -- npx -y 'a b'\n" in said and said.endswith("One.") and "hush" not in said, said
+        assert text_of(acp.run("go")[1]) == "Two.", "once"
 
 
 def test_permission_for_the_session(home):

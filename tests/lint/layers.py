@@ -41,7 +41,7 @@ ALLOWED = {
     "supervisor/gateway/mcp": BASE + LOOP + ["pty/sanitize.h", "pty/excerpt.h", "sandbox/violation_text.h", "supervisor/client", "supervisor/gateway/common"],
     "supervisor/gateway/http": BASE + LOOP + ["supervisor/client", "supervisor/gateway/common", "supervisor/gateway/mcp", "supervisor/proxy/http_head.h", "supervisor/control/methods.def"],
     "supervisor/gateway/codex": BASE + LOOP + ["sandbox/placeholder.h", "supervisor/client", "supervisor/gateway/common"],
-    "supervisor/gateway/acp": BASE + LOOP + ["policy/modes.def", "supervisor/client", "supervisor/gateway/common", "supervisor/tool/patch.h"],
+    "supervisor/gateway/acp": BASE + LOOP + ["policy/command_text.h", "policy/modes.def", "supervisor/client", "supervisor/gateway/common", "supervisor/tool/patch.h"],
     "supervisor/gateway/program": BASE + ["supervisor/gateway/common"],
     "supervisor/cli": BASE + ["pty", "sandbox/violation_text.h", "sandbox/plan_limits.def", "supervisor/client", "runtime/evidence/pack_check.h"],   # replay --verify projects a pack without a daemon
     "supervisor/host": BASE + LOOP + ["runtime/event", "runtime/store", "runtime/view", *ENGINE, "policy", "pty", "sandbox",

@@ -184,6 +184,18 @@ static void add_member(const json_t *args, const char *key, struct buf *out)
 	buf_append(out, json_is_string(v) ? json_string_value(v) : "", json_string_length(v));
 }
 
+/* Decodes base64. False: the bytes are not text that can be shown. */
+static bool decode_text(struct buf *text)
+{
+	buf_auto struct buf bytes = BUF_INIT;
+
+	if (text_base64_decode(buf_cstr(text), text->len, &bytes) < 0)
+		return false; /* the call will fail with the reason */
+	buf_reset(text);
+	buf_append(text, buf_cstr(&bytes), bytes.len);
+	return text_utf8_valid(buf_cstr(text), text->len) && !memchr(buf_cstr(text), '\0', text->len);
+}
+
 static void add_edit(const char *tool, const json_t *args, const char *cwd, json_t *content, json_t *locations)
 {
 	buf_auto struct buf old = BUF_INIT, new = BUF_INIT;
@@ -191,10 +203,14 @@ static void add_edit(const char *tool, const json_t *args, const char *cwd, json
 
 	if (strcmp(tool, "apply_patch") == 0)
 		return add_patch(args, cwd, content, locations);
-	if (whole && json_text_is(args, "encoding", "base64"))
-		return;
 	add_member(args, "oldText", &old);
 	add_member(args, whole ? "content" : "newText", &new);
+	if (whole && json_text_is(args, "encoding", "base64") && !decode_text(&new)) {
+		mem_auto char *text = mem_printf("Writes %zu bytes that are not text", new.len);
+
+		json_array_append_new(content, acp_content_text(text, strlen(text)));
+		return;
+	}
 	json_array_append_new(content, diff_of(json_get_text(args, "path"), cwd, whole ? NULL : &old, &new));
 }
 

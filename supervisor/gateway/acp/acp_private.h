@@ -17,6 +17,8 @@ enum { ACP_NOT_FOUND = -32002 };
 
 struct acp_session;
 TAILQ_HEAD(acp_session_list, acp_session);
+struct acp_list;
+TAILQ_HEAD(acp_list_list, acp_list);
 struct acp_read;
 TAILQ_HEAD(acp_read_list, acp_read);
 struct acp_question;
@@ -33,6 +35,7 @@ struct acp_server {
 	bool forms;     /* the editor can ask for text (elicitation) */
 	struct acp_session_list sessions;
 	size_t nsessions;
+	struct acp_list_list lists;
 	uint64_t questions; /* asked so far */
 };
 
@@ -55,6 +58,7 @@ struct acp_session {
 	char id[ACP_ID_MAX], cwd[PATH_MAX], mode[32];
 	enum acp_opening opening;
 	json_t *opening_id;
+	json_t *notice;  /* text that precedes the first answer; or NULL */
 	json_t *mode_id; /* of the request session/set_mode that is not answered yet; or NULL */
 
 	/* session/load */
@@ -77,6 +81,7 @@ struct acp_session {
 	bool compacting;           /* the current request summarizes the conversation: not part of the answer */
 	bool shown;                /* a part of the current answer was sent */
 	json_t *calls;             /* toolCallId: {name, title, content, output, ended} */
+	json_t *subagents;         /* their turns, as members */
 	struct acp_read_list args; /* of calls, that are being read */
 	struct acp_question_list questions;
 };
@@ -93,7 +98,7 @@ void acp_fail_with(struct acp_server *s, const json_t *id, const char *what, con
 void acp_message_update(struct acp_session *s, json_t *update);
 void acp_message_text(struct acp_session *s, const char *kind, const char *text, size_t n, const char *message_id);
 
-/* ---- requests of the editor: acp_server and acp_session ---- */
+/* ---- requests of the editor: acp_server, acp_session and acp_list ---- */
 
 #define METHOD(name, of_session, run) \
 	void run(struct acp_server *s, struct acp_session *session, const json_t *id, const json_t *params);
@@ -105,6 +110,10 @@ void acp_message_text(struct acp_session *s, const char *kind, const char *text,
 void acp_session_cancel(struct acp_session *s);
 void acp_session_free(struct acp_session *s);
 
+/* ---- acp_list ---- */
+
+void acp_list_free(struct acp_list *l);
+
 /* ---- acp_replay ---- */
 
 void acp_replay_start(struct acp_session *s);
@@ -115,6 +124,8 @@ void acp_replay_continue(struct acp_session *s);
 
 /* One event of the turn that is shown, live or replayed. */
 void acp_update_event(struct acp_session *s, const json_t *event);
+/* An event of another turn: of that of a subagent, calls and questions are shown. */
+void acp_update_other(struct acp_session *s, const json_t *event);
 /* Forgets what was shown; before each turn. */
 void acp_update_reset(struct acp_session *s);
 void acp_update_done(struct acp_session *s);

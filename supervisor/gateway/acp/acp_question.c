@@ -17,6 +17,7 @@
 #include <string.h>
 
 #define PREFIX "bailiff-"
+#define ASKED_MAX 3 /* times, if answers are not accepted */
 
 struct acp_question {
 	TAILQ_ENTRY(acp_question) entry;
@@ -24,6 +25,8 @@ struct acp_question {
 	uint64_t number; /* 0: answered, the daemon has not replied yet */
 	char action_id[ACP_ID_MAX];
 	json_t *options; /* optionId: what respond_action gets for it; NULL: a form */
+	json_t *event;   /* action.required */
+	unsigned asked;
 };
 
 static void question_free(struct acp_question *q)
@@ -32,6 +35,7 @@ static void question_free(struct acp_question *q)
 		gateway_session_cancel_callbacks(q->session->up, q);
 	TAILQ_REMOVE(&q->session->questions, q, entry);
 	json_decref(q->options);
+	json_decref(q->event);
 	free(q);
 }
 
@@ -54,17 +58,29 @@ static void send_request(struct acp_question *q, const char *method, json_t *par
 
 /* ---- answers ---- */
 
+static void ask(struct acp_question *q);
+static void decide(struct acp_question *q, json_t *decision);
+static json_t *refusal(const char *note) { return json_pack("{ss ss}", "decision", "deny", "note", note); }
+
+/* An answer that is not accepted leaves the turn waiting: asks again, and in the end denies. */
 static void on_decided(void *ctx, json_t *result, json_t *error)
 {
 	struct acp_question *q = ctx;
+	const char *category = json_get_text(json_object_get(error, "data"), "category");
 
-	if (error) {
-		mem_auto char *text = mem_printf("\n\n*(The answer was not accepted: %s)*\n\n",
-						 json_get_text(error, "message"));
-
-		acp_message_text(q->session, "agent_message_chunk", text, strlen(text), NULL);
+	/* Answered by another client meanwhile, or over: there is nothing to ask any more. */
+	if (!error || q->asked > ASKED_MAX || strcmp(category, "conflict") == 0 || strcmp(category, "not_found") == 0) {
+		question_free(q);
+		return;
 	}
-	question_free(q);
+	mem_auto char *text = mem_printf("\n\n*(The answer was not accepted: %s)*\n\n",
+					 json_get_text(error, "message"));
+
+	acp_message_text(q->session, "agent_message_chunk", text, strlen(text), NULL);
+	if (q->asked < ASKED_MAX)
+		return ask(q);
+	q->asked++;
+	decide(q, refusal("no answer in the editor was accepted"));
 }
 
 /* Takes ownership of `decision`: {decision, scope, payload, note}. */
@@ -74,8 +90,6 @@ static void decide(struct acp_question *q, json_t *decision)
 	json_object_set_new(decision, "actionId", json_string(q->action_id));
 	gateway_session_answer(q->session->up, "respond_action", decision, on_decided, q);
 }
-
-static json_t *refusal(const char *note) { return json_pack("{ss ss}", "decision", "deny", "note", note); }
 
 static json_t *read_outcome(const struct acp_question *q, const json_t *result)
 {
@@ -150,7 +164,6 @@ static json_t *permission_options(struct acp_question *q, const json_t *payload)
 {
 	json_t *list = json_array();
 
-	q->options = json_object();
 	add_option(q, list, "allow_once", "Allow once", "allow_once", allowance("once"));
 	if (json_text_is(payload, "actionType", "permission"))
 		add_option(q, list, "allow_session", "Allow for this session", "allow_always", allowance("session"));
@@ -170,7 +183,6 @@ static json_t *choice_options(struct acp_question *q, const json_t *payload)
 	json_t *list = json_array();
 	size_t i;
 
-	q->options = json_object();
 	json_array_foreach (choices, i, choice) {
 		mem_auto char *id = mem_printf("choice_%zu", i + 1);
 
@@ -214,30 +226,42 @@ static void ask_form(struct acp_question *q, const json_t *event, const struct b
 	send_request(q, "elicitation/create", params);
 }
 
-void acp_question_ask(struct acp_session *s, const json_t *event)
+static void ask(struct acp_question *q)
 {
-	const json_t *payload = json_object_get(event, "payload");
+	const json_t *event = q->event, *payload = json_object_get(event, "payload");
 	const char *text = json_get_text(payload, "prompt");
-	struct acp_question *q = mem_zalloc(1, sizeof(*q));
+	struct acp_session *s = q->session;
 	buf_auto struct buf prompt = BUF_INIT;
 	json_t *options;
 
-	q->session = s;
-	snprintf(q->action_id, sizeof(q->action_id), "%s", json_get_text(event, "actionId"));
-	TAILQ_INSERT_TAIL(&s->questions, q, entry);
+	q->asked++;
+	json_decref(mem_take(&q->options));
 	/* An approver reads it: it must not be able to disguise itself. */
 	text_sanitize(text, strlen(text), &prompt);
 	buf_cstr(&prompt);
+	if (json_text_is(payload, "actionType", "input") && s->server->forms)
+		return ask_form(q, event, &prompt);
+	q->options = json_object();
 	if (!json_text_is(payload, "actionType", "input"))
 		return ask_options(q, event, &prompt, permission_options(q, payload));
-	if (s->server->forms)
-		return ask_form(q, event, &prompt);
 	options = choice_options(q, payload);
 	if (json_array_size(options) > 1)
 		return ask_options(q, event, &prompt, options);
 	json_decref(options);
 	acp_message_text(s, "agent_message_chunk", prompt.data, prompt.len, NULL);
+	q->asked = ASKED_MAX;
 	decide(q, refusal("the editor cannot ask for text; the user can answer with the next prompt"));
+}
+
+void acp_question_ask(struct acp_session *s, const json_t *event)
+{
+	struct acp_question *q = mem_zalloc(1, sizeof(*q));
+
+	q->session = s;
+	q->event = json_deep_copy(event);
+	snprintf(q->action_id, sizeof(q->action_id), "%s", json_get_text(event, "actionId"));
+	TAILQ_INSERT_TAIL(&s->questions, q, entry);
+	ask(q);
 }
 
 /* ---- withdrawing ---- */

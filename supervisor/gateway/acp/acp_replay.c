@@ -54,7 +54,8 @@ static bool begins_turn(struct acp_session *s, const json_t *event)
 	const json_t *payload = json_object_get(event, "payload");
 	const char *ref = json_get_string(payload, "inputRef");
 
-	if (!json_text_is(event, "type", "turn.submitted") || !json_text_is(payload, "driver", "loop") || !ref)
+	if (!json_text_is(event, "type", "turn.submitted") || !json_text_is(payload, "driver", "loop") || !ref ||
+	    json_get_string(event, "toolCallId")) /* a subagent's */
 		return false;
 	json_object_set_new(s->replayed, json_get_text(event, "turnId"), json_true());
 	s->reading = true;
@@ -73,8 +74,12 @@ void acp_replay_continue(struct acp_session *s)
 	while (!waits(s) && s->at < json_array_size(s->page)) {
 		const json_t *event = json_array_get(s->page, s->at++);
 
-		if (!begins_turn(s, event) && json_object_get(s->replayed, json_get_text(event, "turnId")))
+		if (begins_turn(s, event))
+			continue;
+		if (json_object_get(s->replayed, json_get_text(event, "turnId")))
 			acp_update_event(s, event);
+		else
+			acp_update_other(s, event);
 	}
 	if (waits(s))
 		return;

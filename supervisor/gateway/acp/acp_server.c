@@ -47,10 +47,10 @@ void acp_server_initialize(struct acp_server *s, struct acp_session *session, co
 	s->forms = json_is_object(json_object_get(json_object_get(can, "elicitation"), "form"));
 	s->initialized = true;
 	acp_reply(s, id,
-		  json_pack("{si s{sb s{sb sb sb} s{sb sb} s{s{} s{}}} s{ss ss ss} s[]}", "protocolVersion",
+		  json_pack("{si s{sb s{sb sb sb} s{sb sb} s{s{} s{} s{}}} s{ss ss ss} s[]}", "protocolVersion",
 			    PROTOCOL_VERSION, "agentCapabilities", "loadSession", 1, "promptCapabilities", "image", 1,
 			    "audio", 0, "embeddedContext", 1, "mcpCapabilities", "http", 0, "sse", 0,
-			    "sessionCapabilities", "resume", "close", "agentInfo", "name", "bailiff", "title",
+			    "sessionCapabilities", "list", "resume", "close", "agentInfo", "name", "bailiff", "title",
 			    "bailiff", "version", BAILIFF_VERSION, "authMethods"));
 }
 
@@ -121,15 +121,19 @@ struct acp_server *acp_server_new(struct event_base *base, const struct acp_opti
 
 	*s = (struct acp_server){ .base = base, .o = *o, .ops = *ops, .ctx = ctx };
 	TAILQ_INIT(&s->sessions);
+	TAILQ_INIT(&s->lists);
 	return s;
 }
 
 void acp_server_free(struct acp_server *s)
 {
 	struct acp_session *one;
+	struct acp_list *list;
 
 	while ((one = TAILQ_FIRST(&s->sessions)))
 		acp_session_free(one);
+	while ((list = TAILQ_FIRST(&s->lists)))
+		acp_list_free(list);
 	free(s->client_name);
 	free(s->client_version);
 	free(s);

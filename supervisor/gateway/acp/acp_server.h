@@ -10,6 +10,7 @@
  *
  *   acp_server    handshake, dispatch, the sessions
  *   acp_session   one session: opening, prompts, cancellation, modes
+ *   acp_list      session/list
  *   acp_replay    session/load: the conversation so far, from the log
  *   acp_update    events as session/update
  *   acp_question  action.required as session/request_permission or elicitation/create

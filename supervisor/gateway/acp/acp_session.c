@@ -6,11 +6,13 @@
 
 #include "supervisor/gateway/acp/acp_private.h"
 
+#include "policy/command_text.h"
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
+#include "runtime/base/text.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -161,6 +163,8 @@ static void apply_event(struct acp_session *s, const json_t *event)
 {
 	if (s->turn_id[0] && json_text_is(event, "turnId", s->turn_id))
 		acp_update_event(s, event);
+	else if (s->turn_id[0])
+		acp_update_other(s, event);
 }
 
 static void on_event(void *ctx, struct jval text)
@@ -180,16 +184,37 @@ static void on_event(void *ctx, struct jval text)
 		apply_event(s, event);
 }
 
-/* MCP servers of the editor are not started: their commands would run outside of the sandbox, with the user's rights.
+/*
+ * MCP servers of the editor are not connected. A registered server (mcp_server.h) is its user's for all turns, and an
+ * operator's decision; the editor's are a session's, and their environment often has secrets, which the log would keep.
+ * The first answer says how to register each. New reference; NULL = there are none.
  */
-static void report_servers(const json_t *params)
+static json_t *servers_notice(const json_t *params)
 {
-	const json_t *servers = json_object_get(params, "mcpServers");
+	const json_t *servers = json_object_get(params, "mcpServers"), *server, *word;
+	buf_auto struct buf text = BUF_INIT, shown = BUF_INIT;
+	size_t i, k;
 
-	if (json_array_size(servers))
-		fprintf(stderr,
-			"bailiff acp: the editor's %zu MCP servers are not connected: the loop has no MCP tools\n",
-			json_array_size(servers));
+	if (!json_array_size(servers))
+		return NULL;
+	json_array_foreach (servers, i, server) {
+		const char *command = json_get_string(server, "command");
+
+		buf_printf(&text, "bailiff mcp-server add %s -- ", json_get_text(server, "name"));
+		buf_str(&text, command ? command : "(only servers on stdio can be added)");
+		json_array_foreach (json_object_get(server, "args"), k, word) {
+			buf_byte(&text, ' ');
+			command_quote(json_string_value(word) ? json_string_value(word) : "", json_string_length(word),
+				      &text);
+		}
+		buf_byte(&text, '\n');
+	}
+	text_sanitize(text.data, text.len, &shown);
+	mem_auto char *notice = mem_printf(
+		"*(The MCP servers of the editor are not connected. To let the agent use one, in "
+		"its sandbox, run once:)*\n\n~~~~\n%s~~~~\n\n",
+		buf_cstr(&shown));
+	return json_string(notice);
 }
 
 static void open_session(struct acp_server *s, const json_t *id, const json_t *params, enum acp_opening how)
@@ -216,12 +241,13 @@ static void open_session(struct acp_server *s, const json_t *id, const json_t *p
 	session->opening = how;
 	session->opening_id = json_deep_copy(id);
 	session->calls = json_object();
+	session->subagents = json_object();
 	TAILQ_INIT(&session->questions);
 	TAILQ_INIT(&session->args);
 	snprintf(session->cwd, sizeof(session->cwd), "%s", clean);
 	TAILQ_INSERT_TAIL(&s->sessions, session, entry);
 	s->nsessions++;
-	report_servers(params);
+	session->notice = servers_notice(params);
 	const struct gateway_session_options o = {
 		.base = s->base,
 		.client_name = s->client_name ? s->client_name : "acp",
@@ -306,10 +332,8 @@ static void submit_prompt(struct acp_session *s)
 		json_object_set_new(params, "model", json_string(o->model));
 	if (o->profile)
 		json_object_set_new(json_object_get(params, "options"), "profile", json_string(o->profile));
-	/* Questions of subagents would not reach the editor, so there are none. */
-	json_t *limits = o->limits ? json_copy(o->limits) : json_object();
-	json_object_set_new(limits, "subagentDepth", json_integer(0));
-	json_object_set_new(params, "limits", limits);
+	if (o->limits)
+		json_object_set(params, "limits", o->limits);
 	s->backlog = json_array();
 	gateway_session_mutate(s->up, "submit_turn", params, NULL, on_submitted, s);
 }
@@ -328,6 +352,10 @@ void acp_session_prompt(struct acp_server *s, struct acp_session *session, const
 	session->prompt = prompt;
 	session->cancelled = false;
 	acp_update_reset(session);
+	if (session->notice)
+		acp_message_text(session, "agent_message_chunk", json_string_value(session->notice),
+				 json_string_length(session->notice), NULL);
+	json_decref(mem_take(&session->notice));
 	if (gateway_session_ready(session->up)) {
 		submit_prompt(session);
 	} else if (gateway_session_reconnect(session->up, &e) < 0) {
@@ -435,6 +463,8 @@ void acp_session_free(struct acp_session *s)
 	json_decref(s->page);
 	json_decref(s->backlog);
 	json_decref(s->calls);
+	json_decref(s->subagents);
 	json_decref(s->prompt);
+	json_decref(s->notice);
 	free(s);
 }

@@ -20,6 +20,7 @@
 #define OUTPUT_LIVE (16u << 10)  /* as text: after this much, the next update comes with the end */
 #define OUTPUT_SHOWN (64u << 10) /* of a command, as text */
 #define ARGS_MAX (1 << 20)
+#define UNSHOWN "(The arguments are too long to be shown here. bailiff logs shows them.)"
 
 typedef void (*update_fn)(struct acp_session *s, const json_t *event, const json_t *payload);
 
@@ -27,6 +28,7 @@ void acp_update_reset(struct acp_session *s)
 {
 	s->compacting = s->shown = false;
 	json_object_clear(s->calls);
+	json_object_clear(s->subagents);
 }
 
 /* ---- the model ---- */
@@ -133,9 +135,11 @@ static void show_args(struct acp_session *s, const char *id, json_t *call, const
 {
 	json_t *update = acp_content_call(json_get_text(call, "name"), args, s->cwd);
 
-	json_object_set(call, "title", json_object_get(update, "title"));
-	if (json_object_get(update, "content"))
-		json_object_set(call, "content", json_object_get(update, "content"));
+	if (!json_get_flag(call, "ended")) {
+		json_object_set(call, "title", json_object_get(update, "title"));
+		if (json_object_get(update, "content"))
+			json_object_set(call, "content", json_object_get(update, "content"));
+	}
 	send_call(s, "tool_call_update", id, update);
 }
 
@@ -144,13 +148,25 @@ struct acp_read {
 	TAILQ_ENTRY(acp_read) entry;
 	struct acp_session *session;
 	char *call_id;
+	json_t *actions; /* actionId: action.required, asked when the approver can see the arguments */
 };
 
 static void read_free(struct acp_read *r)
 {
 	TAILQ_REMOVE(&r->session->args, r, entry);
 	free(r->call_id);
+	json_decref(r->actions);
 	free(r);
+}
+
+static struct acp_read *find_read(const struct acp_session *s, const char *call_id)
+{
+	struct acp_read *r;
+
+	TAILQ_FOREACH (r, &s->args, entry)
+		if (strcmp(r->call_id, call_id) == 0)
+			return r;
+	return NULL;
 }
 
 static void on_args_read(void *ctx, json_t *result, json_t *error)
@@ -158,11 +174,17 @@ static void on_args_read(void *ctx, json_t *result, json_t *error)
 	struct acp_read *r = ctx;
 	struct acp_session *s = r->session;
 	json_t *call = json_object_get(s->calls, r->call_id);
-	json_auto_t *args = json_loads(json_get_text(result, "data"), 0, NULL);
+	json_auto_t *args = json_loads(json_get_text(result, "data"), 0, NULL), *actions = json_incref(r->actions);
+	const char *action_id;
+	json_t *event;
 
 	if (call && args)
 		show_args(s, r->call_id, call, args);
+	else if (call) /* an approver must not take this for all of it */
+		json_array_append_new(json_object_get(call, "content"), acp_content_text(UNSHOWN, strlen(UNSHOWN)));
 	read_free(r);
+	json_object_foreach (actions, action_id, event)
+		acp_question_ask(s, event);
 	s->ops->args_read(s);
 }
 
@@ -190,6 +212,7 @@ static void on_tool_args(struct acp_session *s, const json_t *event, const json_
 	struct acp_read *r = mem_zalloc(1, sizeof(*r));
 	r->session = s;
 	r->call_id = mem_strdup(id);
+	r->actions = json_object();
 	TAILQ_INSERT_TAIL(&s->args, r, entry);
 	gateway_session_query(s->up, "read_output",
 			      json_pack("{ss si ss}", "outputRef", ref, "length", ARGS_MAX, "encoding", "utf8"),
@@ -275,7 +298,6 @@ static void end_call(struct acp_session *s, const json_t *event, const json_t *p
 
 	if (!call)
 		return;
-	json_object_set_new(call, "ended", json_true());
 	update = json_pack("{ss}", "status", status);
 	content = json_deep_copy(json_object_get(call, "content"));
 	if (json_object_get(call, "output"))
@@ -295,6 +317,11 @@ static void end_call(struct acp_session *s, const json_t *event, const json_t *p
 	else if (preview)
 		json_object_set_new(update, "rawOutput", rpc_message_text(preview, strlen(preview)));
 	send_call(s, "tool_call_update", id, update);
+	/* Its diff and its output are no longer needed; a turn may have many calls. */
+	json_object_set_new(call, "ended", json_true());
+	json_object_del(call, "title");
+	json_object_del(call, "content");
+	json_object_del(call, "output");
 }
 
 static void on_result(struct acp_session *s, const json_t *event, const json_t *payload)
@@ -312,7 +339,13 @@ static void on_failed(struct acp_session *s, const json_t *event, const json_t *
 /* Questions of the past are not asked again. */
 static void on_action(struct acp_session *s, const json_t *event, const json_t *payload)
 {
-	if (s->opening == ACP_OPEN)
+	struct acp_read *r = find_read(s, json_get_text(event, "toolCallId"));
+
+	if (s->opening != ACP_OPEN)
+		return;
+	if (r)
+		json_object_set(r->actions, json_get_text(event, "actionId"), (json_t *)(uintptr_t)event);
+	else
 		acp_question_ask(s, event);
 }
 
@@ -321,7 +354,10 @@ static void on_resolved(struct acp_session *s, const json_t *event, const json_t
 {
 	const char *id = json_get_text(event, "toolCallId");
 	const json_t *call = json_object_get(s->calls, id);
+	struct acp_read *r = find_read(s, id);
 
+	if (r)
+		json_object_del(r->actions, json_get_text(event, "actionId"));
 	acp_question_withdraw(s, json_get_text(event, "actionId"));
 	if (call && !json_get_flag(call, "ended") && s->opening == ACP_OPEN)
 		send_call(s, "tool_call_update", id,
@@ -342,13 +378,17 @@ static void ignore_event(struct acp_session *s, const json_t *event, const json_
 static const struct {
 	const char *type;
 	update_fn run;
+	bool of_subagents; /* also shown of them: their answers are results of calls, and their ends are not the turn's
+			    */
 } updates[] = {
-	{ "turn.submitted", ignore_event }, /* acp_replay reads it */
-	{ "model.requested", on_requested }, { "model.delta", on_delta },      { "reasoning.delta", on_reasoning },
-	{ "model.failed", on_model_failed }, { "plan.updated", on_plan },      { "tool.started", on_tool_started },
-	{ "tool.args", on_tool_args },       { "process.output", on_output },  { "tool.result", on_result },
-	{ "tool.failed", on_failed },        { "action.required", on_action }, { "action.resolved", on_resolved },
-	{ "turn.completed", on_turn_ended }, { "turn.failed", on_turn_ended },
+	{ "turn.submitted", ignore_event, false }, /* acp_replay reads it */
+	{ "model.requested", on_requested, false }, { "model.delta", on_delta, false },
+	{ "reasoning.delta", on_reasoning, false }, { "model.failed", on_model_failed, false },
+	{ "plan.updated", on_plan, false },         { "tool.started", on_tool_started, true },
+	{ "tool.args", on_tool_args, true },        { "process.output", on_output, true },
+	{ "tool.result", on_result, true },         { "tool.failed", on_failed, true },
+	{ "action.required", on_action, true },     { "action.resolved", on_resolved, true },
+	{ "turn.completed", on_turn_ended, false }, { "turn.failed", on_turn_ended, false },
 };
 
 bool acp_update_wants(struct jval type)
@@ -368,11 +408,24 @@ json_t *acp_update_types(void)
 	return types;
 }
 
-void acp_update_event(struct acp_session *s, const json_t *event)
+static void run_update(struct acp_session *s, const json_t *event, bool of_subagent)
 {
 	for (size_t i = 0; i < countof(updates); i++)
-		if (json_text_is(event, "type", updates[i].type)) {
+		if (json_text_is(event, "type", updates[i].type) && (!of_subagent || updates[i].of_subagents)) {
 			updates[i].run(s, event, json_object_get(event, "payload"));
 			return;
 		}
+}
+
+void acp_update_event(struct acp_session *s, const json_t *event) { run_update(s, event, false); }
+
+void acp_update_other(struct acp_session *s, const json_t *event)
+{
+	const char *turn = json_get_text(event, "turnId");
+	const json_t *call = json_object_get(s->calls, json_get_text(event, "toolCallId"));
+
+	if (json_text_is(event, "type", "turn.submitted") && json_text_is(call, "name", "subagent"))
+		json_object_set_new(s->subagents, turn, json_true());
+	else if (json_object_get(s->subagents, turn))
+		run_update(s, event, true);
 }

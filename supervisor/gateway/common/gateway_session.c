@@ -394,6 +394,12 @@ void gateway_session_retitle(struct gateway_session *s, const char *folder)
  */
 static void connect_channel(struct gateway_session *s)
 {
+	if (s->o.reads_only) {
+		event_del(&s->late);
+		s->ready = true;
+		s->ops.ready(s->ctx, NULL);
+		return;
+	}
 	json_t *params = json_pack("{ss ss ss so}", "transport", s->o.transport, "peerRole", "client", "nativeProtocol",
 				   s->o.native_protocol, "capabilities",
 				   s->o.asks ? json_pack("[ss]", "streaming", "permissions")
@@ -431,7 +437,7 @@ static void on_connected(void *ctx)
 		return;
 	if (!s->ready && s->agent_greeted)
 		connect_channel(s);
-	else if (s->ready)
+	else if (s->ready && !s->o.reads_only)
 		send_on(s, s->agent, "reconnect_channel",
 			with_key(s->agent,
 				 json_pack("{ss ss sI}", "channelId", s->channel, "resumeToken", s->token,

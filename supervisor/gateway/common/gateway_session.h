@@ -45,6 +45,7 @@ struct gateway_session_options {
 	bool asks;              /* the client can ask its user: the channel has the capability "permissions" */
 	const char *session_id; /* an existing session, or NULL: create one … */
 	const char *folder;     /* … titled with the client and this directory; or NULL */
+	bool reads_only;        /* no channel and no session, only gateway_session_query */
 };
 
 /* −1: no daemon is available. */

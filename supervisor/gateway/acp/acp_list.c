@@ -1,0 +1,135 @@
+/*
+ * session/list: the sessions that session/load shows something of, those with a turn of the loop. The protocol wants a
+ * working directory for each; turns have one, so it is that of the newest turn. The title is the first prompt.
+ *
+ * There may be no session yet, so each list has its own connection to the daemon.
+ */
+
+#include "supervisor/gateway/acp/acp_private.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/json_get.h"
+#include "runtime/base/mem.h"
+
+#include <string.h>
+
+#define PAGE 25
+#define TURNS_MAX 1000
+
+struct acp_list {
+	TAILQ_ENTRY(acp_list) entry;
+	struct acp_server *server;
+	struct gateway_session *up;
+	json_t *id, *params;
+	json_t *page; /* list_sessions */
+	size_t at;    /* in its sessions */
+	json_t *shown;
+};
+
+static void read_next(struct acp_list *l);
+
+void acp_list_free(struct acp_list *l)
+{
+	gateway_session_free(l->up);
+	TAILQ_REMOVE(&l->server->lists, l, entry);
+	json_decref(l->id);
+	json_decref(l->params);
+	json_decref(l->page);
+	json_decref(l->shown);
+	free(l);
+}
+
+static void list_failed(struct acp_list *l, const json_t *error)
+{
+	acp_fail_with(l->server, l->id, "list the sessions", error);
+	acp_list_free(l);
+}
+
+/* The turns of the loop in a session, oldest first; a subagent's are a part of another. */
+static void on_turns(void *ctx, json_t *result, json_t *error)
+{
+	struct acp_list *l = ctx;
+	const json_t *session = json_array_get(json_object_get(l->page, "sessions"), l->at++), *event;
+	const char *wanted = json_get_string(l->params, "cwd"), *cwd = NULL;
+	const json_t *title = NULL;
+	size_t i;
+
+	if (error)
+		return list_failed(l, error);
+	json_array_foreach (json_object_get(result, "events"), i, event) {
+		const json_t *payload = json_object_get(event, "payload");
+		const char *at = json_get_string(json_object_get(payload, "options"), "cwd");
+
+		if (!json_text_is(payload, "driver", "loop") || json_get_string(event, "toolCallId"))
+			continue;
+		cwd = at ? at : cwd;
+		title = title ? title : json_object_get(payload, "preview");
+	}
+	if (cwd && (!wanted || strcmp(wanted, cwd) == 0))
+		json_array_append_new(l->shown,
+				      json_pack("{sO ss sO* sO*}", "sessionId", json_object_get(session, "sessionId"),
+						"cwd", cwd, "title", (json_t *)(uintptr_t)title, "updatedAt",
+						json_object_get(session, "updatedAt")));
+	read_next(l);
+}
+
+static void read_next(struct acp_list *l)
+{
+	const json_t *session = json_array_get(json_object_get(l->page, "sessions"), l->at),
+		     *next = json_object_get(l->page, "nextCursor");
+
+	if (session) {
+		gateway_session_query(l->up, "list_events",
+				      json_pack("{sO s[s] si}", "sessionId", json_object_get(session, "sessionId"),
+						"types", "turn.submitted", "limit", TURNS_MAX),
+				      on_turns, l);
+		return;
+	}
+	acp_reply(l->server, l->id,
+		  json_pack("{sO sO*}", "sessions", l->shown, "nextCursor", (json_t *)(uintptr_t)next));
+	acp_list_free(l);
+}
+
+static void on_sessions(void *ctx, json_t *result, json_t *error)
+{
+	struct acp_list *l = ctx;
+
+	if (error)
+		return list_failed(l, error);
+	l->page = json_deep_copy(result);
+	read_next(l);
+}
+
+static void on_ready(void *ctx, const struct err *failed)
+{
+	struct acp_list *l = ctx;
+	json_t *query = json_pack("{si}", "limit", PAGE);
+
+	if (failed) {
+		json_auto_t *error = json_pack("{ss}", "message", failed->message);
+
+		json_decref(query);
+		return list_failed(l, error);
+	}
+	if (json_get_string(l->params, "cursor"))
+		json_object_set(query, "cursor", json_object_get(l->params, "cursor"));
+	gateway_session_query(l->up, "list_sessions", query, on_sessions, l);
+}
+
+void acp_list_sessions(struct acp_server *s, struct acp_session *session, const json_t *id, const json_t *params)
+{
+	static const struct gateway_session_ops ops = { .ready = on_ready };
+	const struct gateway_session_options o = { .base = s->base, .client_name = "acp", .reads_only = true };
+	struct acp_list *l = mem_zalloc(1, sizeof(*l));
+	struct err e = ERR_INIT;
+
+	l->server = s;
+	l->id = json_deep_copy(id);
+	l->params = json_deep_copy(params);
+	l->shown = json_array();
+	TAILQ_INSERT_TAIL(&s->lists, l, entry);
+	if (gateway_session_open(&o, &ops, l, &l->up, &e) < 0) {
+		acp_fail(s, id, RPC_INTERNAL_ERROR, NULL, "%s", e.message);
+		acp_list_free(l);
+	}
+}
