@@ -239,7 +239,7 @@ export const Card = ({ title, actions, children, wide }) => html`<section class=
 
 // rows: [[name, content], …]; rows without content are left out.
 export const Facts = ({ rows }) => html`<dl class="facts">${rows
-	.filter((row) => row && row[1] !== undefined && row[1] !== null && row[1] !== "")
+	.filter((row) => row && ![undefined, null, "", false].includes(row[1]))
 	.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
 
 export const Empty = ({ children }) => html`<p class="empty">${children}</p>`;
@@ -399,12 +399,13 @@ const toggle = (set, key) => {
 };
 
 // A list of any length: only the rows in view are in the document. columns: [{key, label, width (of a grid track), align, render(row),
-// sortable}]. rowKey(row) → string. Optional: selected (a Set of keys) with onSelect(Set), onOpen(row), sort {key, desc} with
+// sortable, desc (sorts descending first), from (px: hidden in a narrower table)}]. rowKey(row) → string. Optional: selected (a Set of keys) with onSelect(Set), onOpen(row), sort {key, desc} with
 // onSort({key, desc}), onEnd() when the end comes into view, label, empty, rowClass(row).
 // Keys: j k ↑ ↓ Home End PgUp PgDn move, x or space selects, Enter opens.
-export function Table({ columns, rows, rowKey, selected, onSelect, onOpen, sort, onSort, onEnd, label, empty, rowClass }) {
+export function Table({ columns: given, rows, rowKey, selected, onSelect, onOpen, sort, onSort, onEnd, label, empty, rowClass }) {
 	const box = useRef();
-	const [view, setView] = useState({ top: 0, height: 600 });
+	const [view, setView] = useState({ top: 0, height: 600, width: 1100 });
+	const columns = given.filter((c) => !c.from || view.width >= c.from);
 	const [active, setActive] = useState({ index: 0, key: null });
 	const anchor = useRef({ key: null, index: 0, rows: null });
 
@@ -417,8 +418,8 @@ export function Table({ columns, rows, rowKey, selected, onSelect, onOpen, sort,
 	}, [rows, active]);
 
 	const measure = useCallback(() => {
-		const { scrollTop, clientHeight } = box.current;
-		setView((old) => (old.top === scrollTop && old.height === clientHeight ? old : { top: scrollTop, height: clientHeight }));
+		const { scrollTop: top, clientHeight: height, clientWidth: width } = box.current;
+		setView((old) => (old.top === top && old.height === height && old.width === width ? old : { top, height, width }));
 	}, []);
 	useLayoutEffect(() => {
 		measure();

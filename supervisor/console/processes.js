@@ -1,0 +1,254 @@
+// All processes: a tree by session and sandbox, or a flat list that can be sorted. Live ones come with their use of CPU and memory
+// every two seconds; ended ones are loaded as the reader scrolls.
+
+import { call, can, stream, useCall, useEvents } from "./api.js";
+import { Command, Confirm, Duration, ErrorBox, Id, Page, Status, Table, Time, formatBytes, formatNumber, html, notify, plain, shellQuote, useCallback, useEffect, useMemo, useRef, useState } from "./parts.js";
+
+const POLL_MS = 2000;
+const PAGE_ROWS = 1000;
+const KEPT = ["processId", "status", "command", "commandLine", "cwd", "tty", "startedAt", "endedAt", "exitCode", "signal", "durationMs", "sessionId", "sandboxId", "uid", "user",
+	"violationCount", "usage", "statusReason", "message", "limit", "category"];
+const LIVE = ["running", "waiting_permission"];
+
+// Only what the list shows: 100,000 whole documents would be 150 MB.
+const slim = (process) => Object.fromEntries(KEPT.filter((k) => process[k] !== undefined).map((k) => [k, process[k]]));
+
+export const textOf = (p) => p.commandLine ?? (p.command ?? []).map(shellQuote).join(" ");
+const isLive = (p) => LIVE.includes(p.status);
+
+// The end in a few words: exit 1, signal KILL, time limit.
+export function Outcome({ process: p }) {
+	if (p.status === "completed" && p.exitCode)
+		return html`<${Status} status="failed" label=${`exit ${p.exitCode}`} />`;
+	if (p.status === "completed" && p.signal)
+		return html`<${Status} status="failed" label=${`signal ${p.signal}`} />`;
+	if (p.status === "failed" && p.category === "permission")
+		return html`<${Status} status="denied" />`;
+	return html`<${Status} status=${p.status} label=${p.limit ? `${p.limit} limit` : undefined} />`;
+}
+
+async function loadLive() {
+	const found = [];
+	let cursor;
+	do {
+		const page = await call("list_processes", { liveOnly: true, usage: true, helpers: false, limit: PAGE_ROWS, cursor });
+		found.push(...page.processes.map(slim));
+		cursor = page.nextCursor;
+	} while (cursor);
+	return found;
+}
+
+// CPU in percent of one processor, from two samples.
+function useLive() {
+	const [state, set] = useState({ rows: [], error: null, loaded: false });
+	const before = useRef(new Map());
+	const busy = useRef(false);
+	const load = useCallback(async () => {
+		if (busy.current)
+			return;
+		busy.current = true;
+		try {
+			const rows = await loadLive();
+			const now = performance.now();
+			const samples = new Map();
+			for (const row of rows) {
+				const last = before.current.get(row.processId);
+				if (row.usage?.cpuUs === undefined)
+					continue;
+				row.cpu = last && now - last.at > 200 ? Math.max(0, (row.usage.cpuUs - last.cpuUs) / (now - last.at) / 10) : last?.cpu;
+				samples.set(row.processId, last && now - last.at <= 200 ? last : { at: now, cpuUs: row.usage.cpuUs, cpu: row.cpu });
+			}
+			before.current = samples;
+			set({ rows, error: null, loaded: true });
+		} catch (error) {
+			set((old) => ({ ...old, error }));
+		}
+		busy.current = false;
+	}, []);
+	useEffect(() => {
+		load();
+		const timer = setInterval(() => document.hidden || stream.state.daemon !== "connected" || load(), POLL_MS);
+		return () => clearInterval(timer);
+	}, []);
+	return { ...state, load };
+}
+
+// Ended processes, newest first, page by page.
+function useEnded(active) {
+	const [state, set] = useState({ rows: [], cursor: undefined, done: false });
+	const busy = useRef(false);
+	const merge = (rows, page) => {
+		const known = new Set(rows.map((r) => r.processId));
+		const fresh = page.filter((p) => !isLive(p) && !known.has(p.processId)).map(slim);
+		return fresh.length ? [...rows, ...fresh].sort((a, b) => (a.processId < b.processId ? 1 : -1)) : rows;
+	};
+	const more = useCallback(async () => {
+		if (busy.current || state.done)
+			return;
+		busy.current = true;
+		try {
+			const page = await call("list_processes", { helpers: false, limit: PAGE_ROWS, cursor: state.cursor });
+			set((old) => ({ rows: merge(old.rows, page.processes), cursor: page.nextCursor, done: !page.nextCursor }));
+		} catch (e) {
+			notify(e.message, "bad");
+		}
+		busy.current = false;
+	}, [state.cursor, state.done]);
+	const newest = useCallback(async () => {
+		const page = await call("list_processes", { helpers: false, limit: 100 });
+		set((old) => ({ ...old, rows: merge(old.rows, page.processes) }));
+	}, []);
+	useEffect(() => {
+		if (active && !state.rows.length && !state.done)
+			more();
+	}, [active]);
+	return { ...state, more, newest };
+}
+
+const SORT = {
+	status: (p) => p.status, command: textOf, user: (p) => p.user ?? p.uid, cpu: (p) => p.cpu ?? -1, memory: (p) => p.usage?.memoryBytes ?? p.usage?.maxRssBytes ?? -1, tasks: (p) => p.usage?.tasks ?? -1,
+	io: (p) => (p.usage?.readBytes ?? 0) + (p.usage?.writeBytes ?? 0), started: (p) => p.startedAt ?? p.processId, duration: (p) => p.durationMs ?? Date.now() - Date.parse(p.startedAt ?? 0),
+};
+
+function sorted(rows, { key, desc }) {
+	const of = SORT[key] ?? SORT.started;
+	return rows
+		.map((row) => [of(row), row])
+		.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0) * (desc ? -1 : 1))
+		.map(([, row]) => row);
+}
+
+const sum = (rows, of) => rows.reduce((total, row) => total + (of(row) ?? 0), 0);
+
+// Sessions in the order of their newest process; in each, its own processes and then its sandboxes. A session without a title that
+// was created for one command needs no heading.
+function tree(rows, titles, closed) {
+	const sessions = new Map();
+	for (const row of rows) {
+		const key = row.sessionId ?? "none";
+		if (!sessions.has(key))
+			sessions.set(key, []);
+		sessions.get(key).push(row);
+	}
+	const out = [];
+	const group = (id, label, members, depth) => {
+		const shut = closed.has(id);
+		out.push({ group: id, label, depth, shut, count: members.length, cpu: members.some(isLive) ? sum(members, (m) => m.cpu) : undefined, memory: sum(members.filter(isLive), (m) => m.usage?.memoryBytes) });
+		return shut;
+	};
+	for (const [session, members] of sessions) {
+		if (members.length === 1 && !titles.get(session) && !members[0].sandboxId) {
+			out.push({ ...members[0], depth: 0 });
+			continue;
+		}
+		if (group(session, titles.get(session) || "Session", members, 0))
+			continue;
+		out.push(...members.filter((m) => !m.sandboxId).map((m) => ({ ...m, depth: 1 })));
+		for (const sandbox of new Set(members.map((m) => m.sandboxId).filter(Boolean))) {
+			const inside = members.filter((m) => m.sandboxId === sandbox);
+			if (!group(sandbox, "Sandbox", inside, 1))
+				out.push(...inside.map((m) => ({ ...m, depth: 2 })));
+		}
+	}
+	return out;
+}
+
+const matches = (row, words, titles) => {
+	const text = `${textOf(row)} ${row.processId} ${row.cwd ?? ""} ${row.user ?? row.uid ?? ""} ${row.sessionId ?? ""} ${row.sandboxId ?? ""} ${titles.get(row.sessionId) ?? ""} ${row.status}`.toLowerCase();
+	return words.every((w) => text.includes(w));
+};
+
+const percent = (v) => (v === undefined ? "" : v < 9.95 ? `${v.toFixed(1)} %` : `${Math.round(v)} %`);
+
+function columns({ toggleGroup, flat }) {
+	const cell = (of) => (row) => (row.group ? "" : of(row));
+	return [
+		{ key: "command", label: "Command", width: "minmax(240px, 1fr)", sortable: true, render: (row) => row.group
+			? html`<span class=${`indent d${row.depth}`}><button class="fold" aria-expanded=${String(!row.shut)} aria-label=${`${row.shut ? "Show" : "Hide"} ${plain(row.label)}`} tabindex="-1"
+				onClick=${() => toggleGroup(row.group)}>${row.shut ? "▸" : "▾"}</button> <strong>${plain(row.label)}</strong> <${Id} id=${row.group} /> <span class="faint num">${formatNumber(row.count)}</span></span>`
+			: html`<span class=${`indent d${flat ? 0 : row.depth}`}><a class="cover" href=${`#/processes/${row.processId}`}><${Command} text=${textOf(row)} /></a></span>` },
+		{ key: "status", label: "Status", width: "118px", sortable: true, render: cell((row) => html`<${Outcome} process=${row} />`) },
+		{ key: "cpu", label: "CPU", width: "54px", align: "right", sortable: true, desc: true, render: (row) => html`<span class=${`num ${row.group ? "faint" : ""}`}>${isLive(row) || row.group ? percent(row.cpu) : ""}</span>` },
+		{ key: "memory", label: "Memory", width: "70px", align: "right", sortable: true, desc: true,
+			render: (row) => html`<span class=${`num ${row.group || !isLive(row) ? "faint" : ""}`}>${row.group ? (row.memory ? formatBytes(row.memory) : "") : formatBytes(row.usage?.memoryBytes ?? row.usage?.maxRssBytes)}</span>` },
+		{ key: "tasks", label: "Tasks", width: "44px", from: 1250, align: "right", sortable: true, desc: true, render: cell((row) => html`<span class="num">${row.usage?.tasks ?? ""}</span>`) },
+		{ key: "io", label: "Read / written", width: "138px", from: 1250, align: "right", sortable: true, desc: true,
+			render: cell((row) => row.usage?.readBytes === undefined ? "" : html`<span class="num">${formatBytes(row.usage.readBytes)} / ${formatBytes(row.usage.writeBytes)}</span>`) },
+		{ key: "user", label: "User", width: "60px", sortable: true, render: cell((row) => plain(row.user ?? row.uid ?? "")) },
+		{ key: "started", label: "Started", width: "80px", align: "right", sortable: true, desc: true, render: cell((row) => html`<${Time} at=${row.startedAt ?? row.endedAt} />`) },
+		{ key: "duration", label: "Duration", width: "88px", align: "right", sortable: true, desc: true,
+			render: cell((row) => row.status === "waiting_permission" ? "" : html`<${Duration} ms=${row.durationMs} since=${isLive(row) ? row.startedAt : undefined} />`) },
+		{ key: "id", label: "Id", width: "100px", render: cell((row) => html`<${Id} id=${row.processId} />`) },
+	];
+}
+
+// Ends many; returns when every tree is proved to have terminated.
+async function terminateAll(ids) {
+	const failed = [];
+	await Promise.all(ids.map((processId) => call("terminate_process", { processId }).catch((e) => e.code !== "invalid_state" && failed.push(e))));
+	if (failed.length)
+		throw failed[0];
+	notify(ids.length === 1 ? "Terminated" : `${ids.length} processes terminated`);
+}
+
+export default function Processes({ query, setQuery }) {
+	const all = query.show === "all";
+	const flat = query.view === "flat" || Boolean(query.sort);
+	const sort = { key: query.sort || "started", desc: query.desc !== "0" };
+	const live = useLive();
+	const ended = useEnded(all);
+	const sessions = useCall("list_sessions", { limit: 1000 }, { refreshOn: (e) => e.type === "session.created" || e.type === "session.updated" });
+	const [selected, setSelected] = useState(new Set());
+	const [closed, setClosed] = useState(new Set());
+	const soon = useRef(0);
+	useEvents((e) => /^process\.(started|completed|failed|terminated|lost)$|^permission\.(requested|resolved)$/.test(e.type), () => {
+		if (!soon.current)
+			soon.current = setTimeout(() => {
+				soon.current = 0;
+				live.load();
+				if (all)
+					ended.newest().catch(() => {});
+			}, 250);
+	});
+
+	const titles = useMemo(() => new Map((sessions.data?.sessions ?? []).map((s) => [s.sessionId, s.title ?? ""])), [sessions.data]);
+	const merged = useMemo(() => {
+		if (!all)
+			return live.rows;
+		const now = new Map(live.rows.map((r) => [r.processId, r]));
+		return [...live.rows, ...ended.rows.filter((r) => !now.has(r.processId))];
+	}, [all, live.rows, ended.rows]);
+	const found = useMemo(() => {
+		const words = (query.filter ?? "").toLowerCase().split(/\s+/).filter(Boolean);
+		return merged.filter((row) => (!query.status || row.status === query.status) && matches(row, words, titles));
+	}, [merged, query.filter, query.status, titles]);
+	const rows = useMemo(() => {
+		const ordered = sorted(found, flat ? sort : { key: "started", desc: true });
+		return flat ? ordered : tree(ordered, titles, closed);
+	}, [found, flat, sort.key, sort.desc, titles, closed]);
+
+	const toggleGroup = (id) => setClosed((old) => {
+		const next = new Set(old);
+		if (!next.delete(id))
+			next.add(id);
+		return next;
+	});
+	const cols = useMemo(() => columns({ toggleGroup, flat }), [flat]);
+	const running = useMemo(() => found.filter((r) => isLive(r) && selected.has(r.processId)), [found, selected]);
+	return html`<${Page} fill title="Processes" count=${`${formatNumber(found.length)}${all && !ended.done ? "+" : ""}`} cli=${["ps", ...(all ? ["--all"] : [])]}
+		actions=${html`<${Confirm} label=${running.length ? `Terminate ${formatNumber(running.length)}` : "Terminate"} disabled=${!running.length || !can("agent")} question=${running.length === 1 ? "Terminate this process?" : `Terminate ${formatNumber(running.length)} processes?`} confirm="Terminate"
+			detail=${html`<ul class="plain-list">${running.slice(0, 8).map((r) => html`<li><${Command} text=${textOf(r)} /></li>`)}${running.length > 8 && html`<li class="faint">and ${formatNumber(running.length - 8)} more</li>`}</ul>
+			<p class="faint">Each gets a signal and, after the grace time, its whole process tree is killed.</p>`}
+			onConfirm=${() => terminateAll(running.map((r) => r.processId)).then(() => setSelected(new Set()))} />`}>
+		<div class="toolbar"><input type="search" placeholder="Filter by command, folder, user, session" aria-label="Filter" value=${query.filter ?? ""} onInput=${(e) => setQuery({ filter: e.target.value })} />
+			<select aria-label="Which processes" value=${all ? "all" : "live"} onChange=${(e) => setQuery({ show: e.target.value === "all" ? "all" : undefined, status: undefined })}><option value="live">Running and waiting</option><option value="all">All</option></select>
+			${all && html`<select aria-label="Status" value=${query.status ?? ""} onChange=${(e) => setQuery({ status: e.target.value })}><option value="">Any status</option>${["running", "waiting_permission", "completed", "failed", "terminated", "lost"].map(
+				(s) => html`<option value=${s}>${s.replaceAll("_", " ")}</option>`)}</select>`}
+			<select aria-label="Arrangement" value=${flat ? "flat" : "tree"} onChange=${(e) => setQuery({ view: e.target.value === "flat" ? "flat" : undefined, sort: undefined, desc: undefined })}><option value="tree">By session and sandbox</option><option value="flat">Flat list</option></select>
+			<span class="grow"></span>${selected.size > 0 && html`<button class="quiet" onClick=${() => setSelected(new Set())}>${formatNumber(selected.size)} selected · clear</button>`}</div>
+		<${ErrorBox} error=${live.error} retry=${live.load} />
+		<${Table} label="Processes" columns=${cols} rows=${rows} rowKey=${(row) => row.group ?? row.processId} selected=${selected} sort=${flat ? sort : undefined}
+			onSelect=${(set) => setSelected(new Set([...set].filter((id) => id.startsWith("proc_"))))} onSort=${({ key, desc }) => setQuery({ sort: key, desc: desc ? undefined : "0" })}
+			onOpen=${(row) => row.group ? toggleGroup(row.group) : (location.hash = `#/processes/${row.processId}`)} onEnd=${all ? ended.more : undefined}
+			rowClass=${(row) => (row.group ? "group" : "")} empty=${live.loaded ? (query.filter || query.status ? "No process matches." : "Nothing is running.") : "Loading…"} /><//>`;
+}
