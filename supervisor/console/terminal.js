@@ -5,7 +5,7 @@ import { Terminal } from "./vendor/xterm.js";
 import { FitAddon } from "./vendor/xterm-fit.js";
 import { SearchAddon } from "./vendor/xterm-search.js";
 
-// xterm creates <style> elements, which need the nonce of the content security policy, and style attributes, which it does not
+// xterm creates style elements, which need the nonce of the content security policy, and style attributes, which it does not
 // allow; properties of the same effect it does.
 const nonce = document.querySelector("meta[name=bailiff-nonce]").content;
 const createElement = document.createElement.bind(document);
