@@ -6,7 +6,11 @@
 #include "runtime/base/mem.h"
 #include "runtime/loop/loop.h"
 #include "supervisor/gateway/http/console_files.h"
+#include "supervisor/gateway/http/console_output.h"
+#include "supervisor/gateway/http/console_reply.h"
+#include "supervisor/gateway/http/console_series.h"
 #include "supervisor/gateway/http/console_session.h"
+#include "supervisor/gateway/http/console_stream.h"
 #include "supervisor/gateway/http/http_access.h"
 #include "supervisor/gateway/http/http_exchange.h"
 #include "supervisor/gateway/http/http_request.h"
@@ -23,6 +27,7 @@ struct console {
 	struct event_base *base;
 	struct event *sweep;
 	struct console_codes codes;
+	struct console_series *series;
 	TAILQ_HEAD(, console_session) sessions;
 	size_t nsessions;
 	char cookie[32];
@@ -97,37 +102,6 @@ static bool allows_session(void *ctx, const struct http_request *r, struct http_
 	return allows_page(ctx, r, ret) && has_session(ctx, r, ret);
 }
 
-/* ---- responses ---- */
-
-/* {"error":{"code","message"}}: the shape of the daemon's errors. */
-static void reply_error(struct http_exchange *x, unsigned status, const char *code, const char *message)
-{
-	buf_auto struct buf out = BUF_INIT;
-	struct jw w = jw_on(&out);
-
-	jw_obj(&w);
-	jw_kobj(&w, "error");
-	jw_kstr(&w, "code", code);
-	jw_kstr(&w, "message", message);
-	jw_obj_end(&w);
-	jw_obj_end(&w);
-	http_exchange_reply(x, status, JSON_TYPE, out.data, out.len);
-}
-
-/* The body as an object, or NULL after an error was sent. An empty body is an empty object. */
-static json_t *read_body(struct http_exchange *x)
-{
-	const struct buf *body = &http_exchange_request(x)->body;
-	json_error_t e;
-	json_t *v = body->len ? json_loadb(body->data, body->len, JSON_REJECT_DUPLICATES, &e) : json_object();
-
-	if (json_is_object(v))
-		return v;
-	json_decref(v);
-	reply_error(x, 400, "invalid", "the body is not a JSON object");
-	return NULL;
-}
-
 /* ---- login ---- */
 
 static void end_session(struct console *c, struct console_session *s)
@@ -141,7 +115,7 @@ static void handle_code(void *ctx, struct http_exchange *x)
 {
 	static const char *const roles[] = { "", "observer", "agent", "operator" };
 	struct console *c = ctx;
-	json_auto_t *body = read_body(x);
+	json_auto_t *body = console_reply_body(x);
 	const char *role = json_string_value(json_object_get(body, "role"));
 	buf_auto struct buf out = BUF_INIT;
 	struct jw w = jw_on(&out);
@@ -152,7 +126,7 @@ static void handle_code(void *ctx, struct http_exchange *x)
 	while (json_object_get(body, "role") && i < countof(roles) && (!role || strcmp(roles[i], role) != 0))
 		i++;
 	if (i == countof(roles))
-		return reply_error(x, 400, "invalid", "role: expected observer, agent or operator");
+		return console_reply_error(x, 400, "invalid", "role: expected observer, agent or operator");
 	jw_obj(&w);
 	jw_kstr(&w, "code", console_codes_add(&c->codes, roles[i], http_exchange_principal(x), now_ms()));
 	jw_obj_end(&w);
@@ -173,16 +147,16 @@ static void evict_session(struct console *c)
 static void handle_login(void *ctx, struct http_exchange *x)
 {
 	struct console *c = ctx;
-	json_auto_t *body = read_body(x);
+	json_auto_t *body = console_reply_body(x);
 	const char *text = json_string_value(json_object_get(body, "code"));
 	struct console_code code;
 
 	if (!body)
 		return;
 	if (!text)
-		return reply_error(x, 400, "invalid", "code: expected the code of the page's address");
+		return console_reply_error(x, 400, "invalid", "code: expected the code of the page's address");
 	if (!console_codes_take(&c->codes, text, now_ms(), &code))
-		return reply_error(
+		return console_reply_error(
 			x, 403, "forbidden",
 			"the code was used already, or is older than a minute: 'bailiff console' makes a new one");
 	if (c->nsessions == CONSOLE_SESSIONS_MOST)
@@ -213,39 +187,66 @@ static void on_gone(void *ctx) { console_call_cancel(ctx); }
 
 static void on_reply(void *ctx, unsigned status, struct jval result, struct jval error)
 {
-	buf_auto struct buf out = BUF_INIT;
-	struct jw w = jw_on(&out);
+	bool failed = error.type != JT_NONE;
 
-	jw_obj(&w);
-	if (error.type == JT_NONE)
-		jw_kraw(&w, "result", result.text, result.len);
-	else
-		jw_kraw(&w, "error", error.text, error.len);
-	jw_obj_end(&w);
-	http_exchange_reply(ctx, status, JSON_TYPE, out.data, out.len);
+	console_reply_raw(ctx, status, failed ? "error" : "result", failed ? error : result);
 }
 
 static void handle_call(void *ctx, struct http_exchange *x)
 {
 	static const struct http_exchange_ops ops = { .gone = on_gone };
 	struct console_session *s = session_of(ctx, http_exchange_request(x));
-	json_auto_t *body = read_body(x);
+	json_auto_t *body = console_reply_body(x);
 	const char *method = json_string_value(json_object_get(body, "method"));
 	const json_t *params = json_object_get(body, "params");
 
 	if (!body)
 		return;
 	if (!method)
-		return reply_error(x, 400, "invalid", "method: expected the name of a method of the control socket");
+		return console_reply_error(x, 400, "invalid",
+					   "method: expected the name of a method of the control socket");
 	if (params && !json_is_object(params))
-		return reply_error(x, 400, "invalid", "params: expected an object");
+		return console_reply_error(x, 400, "invalid", "params: expected an object");
 	if (console_method_refused(method))
-		return reply_error(x, 400, "invalid", console_method_refused(method));
+		return console_reply_error(x, 400, "invalid", console_method_refused(method));
 	if (json_is_true(json_object_get(params, "subscribe")))
-		return reply_error(x, 400, "invalid", "params.subscribe: events come with GET /api/stream");
+		return console_reply_error(x, 400, "invalid", "params.subscribe: events come with GET /api/stream");
 	if (s->ncalls >= CONSOLE_CALLS_MOST)
-		return reply_error(x, 429, "resource_exhausted", "too many calls of this session are unanswered");
+		return console_reply_error(x, 429, "resource_exhausted",
+					   "too many calls of this session are unanswered");
 	http_exchange_listen(x, &ops, console_session_call(s, method, params, on_reply, x));
+}
+
+/* ---- streams, downloads, numbers ---- */
+
+static void handle_stream(void *ctx, struct http_exchange *x)
+{
+	console_stream_open(session_of(ctx, http_exchange_request(x)), x);
+}
+
+static void handle_watch(void *ctx, struct http_exchange *x)
+{
+	console_stream_watch(session_of(ctx, http_exchange_request(x)), x);
+}
+
+/* A link cannot send X-Bailiff; the cookie is not sent with requests of other sites. */
+static bool allows_download(void *ctx, const struct http_request *r, struct http_refusal *ret)
+{
+	return is_own_origin(r, ret) && has_session(ctx, r, ret);
+}
+
+static void handle_output(void *ctx, struct http_exchange *x)
+{
+	console_output_send(session_of(ctx, http_exchange_request(x)), x);
+}
+
+static void handle_series(void *ctx, struct http_exchange *x)
+{
+	struct console *c = ctx;
+	buf_auto struct buf out = BUF_INIT;
+
+	console_series_write(c->series, &out);
+	http_exchange_reply(x, 200, JSON_TYPE, out.data, out.len);
 }
 
 /* ---- the console ---- */
@@ -264,23 +265,19 @@ static void on_sweep(evutil_socket_t fd, short what, void *arg)
 
 struct console *console_new(struct event_base *base, struct http_server *server)
 {
-	static const struct http_route routes[] = {
-		{ .path = "/api/code", .methods = "POST", .allows = allows_page, .handle = handle_code },
-		{ .path = "/api/login",
-		  .methods = "POST",
-		  .open = true,
-		  .allows = allows_page,
-		  .handle = handle_login },
-		{ .path = "/api/logout",
-		  .methods = "POST",
-		  .open = true,
-		  .allows = allows_session,
-		  .handle = handle_logout },
-		{ .path = "/api/call",
-		  .methods = "POST",
-		  .open = true,
-		  .allows = allows_session,
-		  .handle = handle_call },
+	static const struct {
+		const char *path, *methods;
+		bool (*allows)(void *ctx, const struct http_request *r, struct http_refusal *ret);
+		void (*handle)(void *ctx, struct http_exchange *x);
+	} rows[] = {
+		{ "/api/code", "POST", allows_page, handle_code }, /* the only one that needs the token */
+		{ "/api/login", "POST", allows_page, handle_login },
+		{ "/api/logout", "POST", allows_session, handle_logout },
+		{ "/api/call", "POST", allows_session, handle_call },
+		{ "/api/stream", "GET", allows_session, handle_stream },
+		{ "/api/watch", "POST", allows_session, handle_watch },
+		{ "/api/output", "GET", allows_download, handle_output },
+		{ "/api/series", "GET", allows_session, handle_series },
 	};
 	struct console *c = mem_zalloc(1, sizeof(*c));
 	struct timeval tv = { SWEEP_S, 0 };
@@ -291,9 +288,16 @@ struct console *console_new(struct event_base *base, struct http_server *server)
 	if (!c->sweep)
 		abort();
 	loop_add(c->sweep, &tv);
+	c->series = console_series_new(base);
 	console_files_serve(server);
-	for (size_t i = 0; i < countof(routes); i++)
-		http_server_route(server, &routes[i], c);
+	for (size_t i = 0; i < countof(rows); i++)
+		http_server_route(server,
+				  &(struct http_route){ .path = rows[i].path,
+							.methods = rows[i].methods,
+							.open = i > 0,
+							.allows = rows[i].allows,
+							.handle = rows[i].handle },
+				  c);
 	return c;
 }
 
@@ -325,6 +329,7 @@ void console_free(struct console *c)
 	if (!c)
 		return;
 	console_stop(c);
+	console_series_free(c->series);
 	event_free(c->sweep);
 	free(c);
 }

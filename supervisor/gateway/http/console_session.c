@@ -4,6 +4,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/loop/loop.h"
 #include "supervisor/gateway/http/console_link.h"
+#include "supervisor/gateway/http/console_stream.h"
 
 #include <event2/event.h>
 #include <string.h>
@@ -191,14 +192,18 @@ struct console_session *console_session_new(struct event_base *base, const struc
 	snprintf(s->role, sizeof(s->role), "%s", code->role);
 	snprintf(s->principal, sizeof(s->principal), "%s", code->principal);
 	TAILQ_INIT(&s->calls);
+	TAILQ_INIT(&s->streams);
 	s->link = console_link_new(base, s->role, &ops, s);
 	return s;
 }
 
 void console_session_free(struct console_session *s)
 {
+	struct console_stream *stream;
 	struct console_call *c;
 
+	while ((stream = TAILQ_FIRST(&s->streams)))
+		console_stream_free(stream);
 	console_link_free(s->link);
 	while ((c = TAILQ_FIRST(&s->calls)))
 		fail_call(c, "{\"code\":\"unavailable\",\"message\":\"the console's session has ended\"}");

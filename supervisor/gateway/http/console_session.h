@@ -19,6 +19,7 @@
 
 struct console_call;
 struct console_session;
+struct console_stream;
 struct event_base;
 
 #define CONSOLE_WAIT_MS 10000
@@ -29,6 +30,8 @@ typedef void (*console_reply_fn)(void *ctx, unsigned status, struct jval result,
 
 struct console_session {
 	TAILQ_ENTRY(console_session) entry; /* of the owner */
+	TAILQ_HEAD(, console_stream) streams;
+	size_t nstreams;
 	struct event_base *base;
 	char cookie[CONSOLE_SECRET_TEXT];
 	char role[CONSOLE_ROLE_MAX]; /* as requested; "": the user's own */

@@ -179,8 +179,8 @@ bool http_request_lists(const struct http_request *r, const char *name, const ch
 	return false;
 }
 
-/* NAME=VALUE parts between separators: copies the value if exactly one part has the name. */
-static bool find_pair(const char *p, size_t n, char separator, const char *name, struct buf *out)
+/* NAME=VALUE parts between separators: copies the first value. Returns how many parts have the name. */
+static unsigned find_pair(const char *p, size_t n, char separator, const char *name, struct buf *out)
 {
 	size_t want = strlen(name);
 	unsigned found = 0;
@@ -196,21 +196,24 @@ static bool find_pair(const char *p, size_t n, char separator, const char *name,
 			buf_append(out, p + at + want + 1, to - at - want - 1);
 		at = to + 1;
 	}
-	return found == 1;
+	return found;
 }
 
-bool http_request_query(const struct http_request *r, const char *name, struct buf *out)
+int http_request_query(const struct http_request *r, const char *name, struct buf *out)
 {
 	const char *path = r->head.data + r->parsed.path_at;
 	const char *query = r->have_head ? memchr(path, '?', r->parsed.path_len) : NULL;
+	unsigned found;
 
 	buf_reset(out);
-	if (!query || !find_pair(query + 1, r->parsed.path_len - (size_t)(query + 1 - path), '&', name, out))
-		return false;
+	if (!query)
+		return 0;
+	query++;
+	found = find_pair(query, r->parsed.path_len - (size_t)(query - path), '&', name, out);
 	for (size_t i = 0; i < out->len; i++)
 		if (!isalnum((unsigned char)out->data[i]) && !strchr("._-", out->data[i]))
-			return false;
-	return true;
+			return -1;
+	return found > 1 ? -1 : (int)found;
 }
 
 bool http_request_cookie(const struct http_request *r, const char *name, struct buf *out)
@@ -218,7 +221,8 @@ bool http_request_cookie(const struct http_request *r, const char *name, struct 
 	buf_auto struct buf all = BUF_INIT;
 
 	buf_reset(out);
-	return http_request_header(r, "Cookie", &all) == 1 && all.len && find_pair(all.data, all.len, ';', name, out);
+	return http_request_header(r, "Cookie", &all) == 1 && all.len &&
+	       find_pair(all.data, all.len, ';', name, out) == 1;
 }
 
 bool http_request_wants_close(const struct http_request *r)

@@ -50,10 +50,10 @@ unsigned http_request_header(const struct http_request *r, const char *name, str
  */
 bool http_request_lists(const struct http_request *r, const char *name, const char *word);
 /*
- * Copies the value of a parameter of the query, undecoded, to `out`. False: it is missing, repeated or has characters
- * other than letters, digits, '.', '_' and '-', which ids and numbers do not need.
+ * Copies the value of a parameter of the query, undecoded, to `out`. 1: found; 0: missing; −1: repeated, or it has
+ * characters other than letters, digits, '.', '_' and '-', which ids and numbers do not need.
  */
-bool http_request_query(const struct http_request *r, const char *name, struct buf *out);
+int http_request_query(const struct http_request *r, const char *name, struct buf *out);
 /* Copies the value of a cookie to `out`. False: it is missing or sent more than once. */
 bool http_request_cookie(const struct http_request *r, const char *name, struct buf *out);
 /* The connection must close after the response. */

@@ -1,0 +1,153 @@
+#include "supervisor/gateway/http/console_series.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
+#include "runtime/loop/loop.h"
+#include "supervisor/gateway/http/console_link.h"
+
+#include <event2/event.h>
+#include <string.h>
+
+enum kind { GAUGE, RATE, TOTAL }; /* RATE: per second; TOTAL: since the daemon started */
+
+/* `paths`: members of get_metrics, added up. The value is divided by the divisor. */
+static const struct {
+	const char *name;
+	enum kind kind;
+	double divisor;
+	const char *paths[4];
+} rows[] = {
+	{ "commandsPerSecond", RATE, 1, { "processesStarted" } },
+	{ "running", GAUGE, 1, { "processesLive" } },
+	{ "cpuPercent", RATE, 10000, { "commandCpuUs" } }, /* 10,000 µs each second are 1 % of one processor */
+	{ "daemonMemoryBytes", GAUGE, 1, { "memoryBytes" } },
+	{ "outputBytesPerSecond", RATE, 1, { "outputBytes" } },
+	{ "costUsd", TOTAL, 1000000, { "costMicroUsd" } },
+	{ "approvals", TOTAL, 1, { "counters.actions.required" } },
+	{ "denials",
+	  TOTAL,
+	  1,
+	  { "counters.permissionDecisions.deny", "counters.sandboxViolations.filesystem",
+	    "counters.sandboxViolations.network", "counters.sandboxViolations.other" } },
+};
+#define SERIES countof(rows)
+
+struct point {
+	uint64_t at_ms;
+	double values[SERIES];
+};
+
+struct console_series {
+	struct event *timer;
+	struct console_link *link;
+	struct point *points; /* a ring */
+	size_t count, first;
+	bool based; /* `base` is of this connection */
+	double base[SERIES];
+	uint64_t base_ns;
+	bool pending;
+};
+
+static void add_point(struct console_series *s, const struct point *p)
+{
+	s->points[(s->first + s->count) % CONSOLE_SERIES_POINTS] = *p;
+	if (s->count < CONSOLE_SERIES_POINTS)
+		s->count++;
+	else
+		s->first = (s->first + 1) % CONSOLE_SERIES_POINTS;
+}
+
+/* A counter that decreased is one of another runtime: it began again at 0. */
+static void on_metrics(void *ctx, struct jval result, struct jval error)
+{
+	struct console_series *s = ctx;
+	struct point p = { .at_ms = clock_real_us() / 1000 };
+	uint64_t now = clock_boot_ns();
+	double seconds = (double)(now - s->base_ns) / 1e9;
+
+	s->pending = false;
+	if (result.type != JT_OBJECT)
+		return;
+	for (size_t i = 0; i < SERIES; i++) {
+		double v = 0;
+
+		for (size_t k = 0; k < countof(rows[i].paths) && rows[i].paths[k]; k++)
+			v += (double)jval_uint(jval_path(result, rows[i].paths[k]), 0);
+		double since = v < s->base[i] ? v : v - s->base[i];
+		p.values[i] = (rows[i].kind == RATE ? since / (seconds > 0 ? seconds : 1) : v) / rows[i].divisor;
+		s->base[i] = v;
+	}
+	s->base_ns = now;
+	if (s->based)
+		add_point(s, &p);
+	s->based = true;
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+	struct console_series *s = arg;
+
+	if (s->pending || !console_link_is_up(s->link))
+		return;
+	s->pending = true;
+	console_link_send(s->link, "get_metrics", NULL, on_metrics, s);
+}
+
+static void on_up(void *ctx, struct jval hello)
+{
+	struct console_series *s = ctx;
+
+	s->based = false;
+	on_tick(-1, 0, s);
+}
+
+struct console_series *console_series_new(struct event_base *base)
+{
+	static const struct console_link_ops ops = { .up = on_up };
+	static const struct timeval tv = { CONSOLE_SERIES_MS / 1000, 0 };
+	struct console_series *s = mem_zalloc(1, sizeof(*s));
+
+	s->points = mem_zalloc(CONSOLE_SERIES_POINTS, sizeof(*s->points));
+	s->link = console_link_new(base, "observer", &ops, s);
+	s->timer = event_new(base, -1, EV_PERSIST, on_tick, s);
+	if (!s->timer)
+		abort();
+	loop_add(s->timer, &tv);
+	return s;
+}
+
+void console_series_free(struct console_series *s)
+{
+	if (!s)
+		return;
+	console_link_free(s->link);
+	event_free(s->timer);
+	free(s->points);
+	free(s);
+}
+
+void console_series_write(const struct console_series *s, struct buf *out)
+{
+	struct jw w = jw_on(out);
+
+	jw_obj(&w);
+	jw_kuint(&w, "intervalMs", CONSOLE_SERIES_MS);
+	jw_karr(&w, "names");
+	for (size_t i = 0; i < SERIES; i++)
+		jw_str(&w, rows[i].name);
+	jw_arr_end(&w);
+	jw_karr(&w, "points");
+	for (size_t i = 0; i < s->count; i++) {
+		const struct point *p = &s->points[(s->first + i) % CONSOLE_SERIES_POINTS];
+
+		jw_arr(&w);
+		jw_uint(&w, p->at_ms);
+		for (size_t k = 0; k < SERIES; k++)
+			jw_real(&w, p->values[k]);
+		jw_arr_end(&w);
+	}
+	jw_arr_end(&w);
+	jw_obj_end(&w);
+}
