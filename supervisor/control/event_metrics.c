@@ -25,6 +25,7 @@ static const struct {
 	[TALLY_TOOLS] = { "toolCalls", { "started", "completed", "failed" } },
 	[TALLY_MODELS] = { "modelRequests", { "requested", "completed", "failed", "retried" } },
 	[TALLY_TOKENS] = { "tokens", { "input", "output", "cached" } },
+	[TALLY_SPENT] = { "spent", { "cpuMs", "microUsd" } },
 };
 
 static const char *const timings[] = {
@@ -183,6 +184,18 @@ static void count_model(struct event_metrics *t, const struct event_view *ev)
 		count_label(t, TALLY_MODELS, "retried");
 }
 
+/* The CPU time of commands that ended, and recorded costs. */
+static void count_spent(struct event_metrics *t, const struct event_view *ev)
+{
+	struct jval payload = event_payload(ev), usage = jval_get(payload, "usage");
+
+	if (ev->type == EVENT_COST_RECORDED)
+		t->count[TALLY_SPENT][1] += jval_uint(jval_get(payload, "microUsd"), 0);
+	else
+		t->count[TALLY_SPENT][0] += jval_uint(jval_get(usage, "userMs"), 0) +
+					    jval_uint(jval_get(usage, "systemMs"), 0);
+}
+
 struct metrics_piece {
 	struct event_metrics *tally;
 	unsigned left;
@@ -209,8 +222,12 @@ static bool count_event(void *ctx, const struct event_view *ev)
 		time_event(p->tally, ev, rows[i].family, rows[i].label);
 		if (rows[i].family == TALLY_MODELS)
 			count_model(p->tally, ev);
+		if (rows[i].family == TALLY_PROCESSES)
+			count_spent(p->tally, ev);
 		break;
 	}
+	if (ev->type == EVENT_COST_RECORDED && !event_from_client(ev))
+		count_spent(p->tally, ev);
 	return true;
 }
 

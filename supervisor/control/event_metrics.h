@@ -3,7 +3,7 @@
 
 /*
  * Counters and histograms for get_metrics, counted from the log since the runtime started: decisions, denials,
- * approvals, tasks, turns, tool calls, model requests with their tokens, and durations. Events that clients wrote are
+ * approvals, tasks, turns, tool calls, model requests with their tokens, CPU time and cost, and durations. Events that clients wrote are
  * not counted. Counting follows the log in pieces: when metrics are requested, and when many events were committed
  * since the last time.
  */
@@ -33,6 +33,7 @@ enum tally_family {
 	TALLY_TOOLS,
 	TALLY_MODELS,
 	TALLY_TOKENS,
+	TALLY_SPENT,
 	TALLY_FAMILIES
 };
 enum tally_timing {

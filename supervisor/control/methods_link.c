@@ -169,6 +169,19 @@ static void write_methods(struct jw *w, const struct control *k)
 	jw_obj_end(w);
 }
 
+/* Resident memory of this process; 0 if /proc cannot be read. */
+static uint64_t memory_bytes(void)
+{
+	FILE *f = fopen("/proc/self/statm", "re");
+	unsigned long long size, resident = 0;
+
+	if (f && fscanf(f, "%llu %llu", &size, &resident) != 2)
+		resident = 0;
+	if (f)
+		fclose(f);
+	return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 int method_get_metrics(struct call *c, const struct get_metrics_params *p, struct buf *out, struct err *e)
 {
 	struct control *k = c->control;
@@ -182,6 +195,7 @@ int method_get_metrics(struct call *c, const struct get_metrics_params *p, struc
 		uint64_t value;
 	} rows[] = {
 		{ "uptimeMs", uptime_ms(k) },
+		{ "memoryBytes", memory_bytes() },
 		{ "connections", k->nclients },
 		{ "connectionsAccepted", k->counts.accepted },
 		{ "connectionsRefused", k->counts.refused },

@@ -12,7 +12,7 @@
 
 enum kind { GAUGE, RATE, TOTAL }; /* RATE: per second; TOTAL: since the daemon started */
 
-/* `paths`: members of get_metrics, added up. The value is divided by the divisor. */
+/* `paths`: members of get_metrics, added up. The value is divided by the divisor. CPU: see live_cpu_ms. */
 static const struct {
 	const char *name;
 	enum kind kind;
@@ -21,10 +21,10 @@ static const struct {
 } rows[] = {
 	{ "commandsPerSecond", RATE, 1, { "processesStarted" } },
 	{ "running", GAUGE, 1, { "processesLive" } },
-	{ "cpuPercent", RATE, 10000, { "commandCpuUs" } }, /* 10,000 µs each second are 1 % of one processor */
+	{ "cpuPercent", RATE, 10, { "counters.spent.cpuMs" } }, /* 10 ms each second are 1 % of one processor */
 	{ "daemonMemoryBytes", GAUGE, 1, { "memoryBytes" } },
 	{ "outputBytesPerSecond", RATE, 1, { "outputBytes" } },
-	{ "costUsd", TOTAL, 1000000, { "costMicroUsd" } },
+	{ "costUsd", TOTAL, 1000000, { "counters.spent.microUsd" } },
 	{ "approvals", TOTAL, 1, { "counters.actions.required" } },
 	{ "denials",
 	  TOTAL,
@@ -33,6 +33,7 @@ static const struct {
 	    "counters.sandboxViolations.network", "counters.sandboxViolations.other" } },
 };
 #define SERIES countof(rows)
+#define CPU 2 /* its index */
 
 struct point {
 	uint64_t at_ms;
@@ -40,15 +41,25 @@ struct point {
 };
 
 struct console_series {
+	struct event_base *loop;
 	struct event *timer;
-	struct console_link *link;
-	struct point *points; /* a ring */
+	struct console_link *link; /* NULL between two samples: an idle daemon may exit */
+	struct buf metrics;        /* of the sample that is being taken */
+	struct point *points;      /* a ring */
 	size_t count, first;
-	bool based; /* `base` is of this connection */
-	double base[SERIES];
-	uint64_t base_ns;
-	bool pending;
+	double base[SERIES]; /* counters of the latest sample … */
+	uint64_t base_ns;    /* … and its time; 0: the daemon did not answer then */
 };
+
+/* Counters of get_metrics have the CPU time of ended commands only; running ones add what they have used so far. */
+static double live_cpu_ms(struct jval processes)
+{
+	double us = 0;
+
+	for (struct jiter it = jiter_on(processes); jiter_next(&it);)
+		us += (double)jval_uint(jval_path(it.value, "usage.cpuUs"), 0);
+	return us / 1000;
+}
 
 static void add_point(struct console_series *s, const struct point *p)
 {
@@ -59,62 +70,81 @@ static void add_point(struct console_series *s, const struct point *p)
 		s->first = (s->first + 1) % CONSOLE_SERIES_POINTS;
 }
 
-/* A counter that decreased is one of another runtime: it began again at 0. */
-static void on_metrics(void *ctx, struct jval result, struct jval error)
+/* A counter that decreased is one of another runtime: this sample only sets its base. */
+static void take_sample(struct console_series *s, struct jval processes)
 {
-	struct console_series *s = ctx;
+	struct jval metrics = jval_of(buf_cstr(&s->metrics), s->metrics.len);
 	struct point p = { .at_ms = clock_real_us() / 1000 };
 	uint64_t now = clock_boot_ns();
 	double seconds = (double)(now - s->base_ns) / 1e9;
 
-	s->pending = false;
-	if (result.type != JT_OBJECT)
-		return;
 	for (size_t i = 0; i < SERIES; i++) {
-		double v = 0;
+		double v = i == CPU ? live_cpu_ms(processes) : 0;
 
 		for (size_t k = 0; k < countof(rows[i].paths) && rows[i].paths[k]; k++)
-			v += (double)jval_uint(jval_path(result, rows[i].paths[k]), 0);
-		double since = v < s->base[i] ? v : v - s->base[i];
+			v += (double)jval_uint(jval_path(metrics, rows[i].paths[k]), 0);
+		double since = v < s->base[i] ? 0 : v - s->base[i];
 		p.values[i] = (rows[i].kind == RATE ? since / (seconds > 0 ? seconds : 1) : v) / rows[i].divisor;
 		s->base[i] = v;
 	}
-	s->base_ns = now;
-	if (s->based)
+	if (s->base_ns)
 		add_point(s, &p);
-	s->based = true;
+	s->base_ns = now;
 }
 
-static void on_tick(evutil_socket_t fd, short what, void *arg)
+static void on_processes(void *ctx, struct jval result, struct jval error)
 {
-	struct console_series *s = arg;
+	struct console_series *s = ctx;
 
-	if (s->pending || !console_link_is_up(s->link))
+	console_link_free(s->link);
+	s->link = NULL;
+	if (result.type == JT_OBJECT)
+		take_sample(s, jval_get(result, "processes"));
+}
+
+static void on_metrics(void *ctx, struct jval result, struct jval error)
+{
+	struct console_series *s = ctx;
+	buf_auto struct buf params = BUF_INIT;
+
+	if (result.type != JT_OBJECT)
 		return;
-	s->pending = true;
-	console_link_send(s->link, "get_metrics", NULL, on_metrics, s);
+	buf_reset(&s->metrics);
+	buf_append(&s->metrics, result.text, result.len);
+	buf_str(&params, "{\"liveOnly\":true,\"usage\":true,\"limit\":1000}");
+	console_link_send(s->link, "list_processes", &params, on_processes, s);
 }
 
 static void on_up(void *ctx, struct jval hello)
 {
 	struct console_series *s = ctx;
 
-	s->based = false;
-	on_tick(-1, 0, s);
+	console_link_send(s->link, "get_metrics", NULL, on_metrics, s);
+}
+
+static void on_tick(evutil_socket_t fd, short what, void *arg)
+{
+	static const struct console_link_ops ops = { .up = on_up };
+	struct console_series *s = arg;
+
+	if (s->link)
+		s->base_ns = 0; /* no answer to the last one */
+	console_link_free(s->link);
+	s->link = console_link_new(s->loop, "observer", &ops, s);
 }
 
 struct console_series *console_series_new(struct event_base *base)
 {
-	static const struct console_link_ops ops = { .up = on_up };
 	static const struct timeval tv = { CONSOLE_SERIES_MS / 1000, 0 };
 	struct console_series *s = mem_zalloc(1, sizeof(*s));
 
+	s->loop = base;
 	s->points = mem_zalloc(CONSOLE_SERIES_POINTS, sizeof(*s->points));
-	s->link = console_link_new(base, "observer", &ops, s);
 	s->timer = event_new(base, -1, EV_PERSIST, on_tick, s);
 	if (!s->timer)
 		abort();
 	loop_add(s->timer, &tv);
+	on_tick(-1, 0, s);
 	return s;
 }
 
@@ -124,6 +154,7 @@ void console_series_free(struct console_series *s)
 		return;
 	console_link_free(s->link);
 	event_free(s->timer);
+	buf_done(&s->metrics);
 	free(s->points);
 	free(s);
 }

@@ -3,8 +3,8 @@
 
 /*
  * GET /api/series: numbers of the daemon over time, for plots. Sampled every CONSOLE_SERIES_MS since `bailiff serve`
- * started, with the role observer; the last CONSOLE_SERIES_POINTS are kept. While the daemon does not answer there are
- * no points. Counters become rates; the first sample after a restart of the daemon only sets their base.
+ * started, each on a connection of its own with the role observer; the last CONSOLE_SERIES_POINTS are kept. While the
+ * daemon does not answer there are no points. Counters become rates, so the first sample only sets their base.
  */
 
 struct buf;

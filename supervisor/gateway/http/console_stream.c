@@ -31,6 +31,7 @@ struct console_stream {
 	struct event *drain;     /* runs while paused */
 	struct console_link *link;
 	struct console_watches *watches;
+	bool connected;  /* the latest state that was sent */
 	bool positioned; /* `last` is valid */
 	uint64_t last;   /* the last event that was sent or skipped */
 	uint64_t newest, oldest;
@@ -118,8 +119,9 @@ static bool begin_stream(struct console_stream *st)
 	struct http_exchange *x = st->x;
 
 	if (st->sse)
-		return send_state(st, "connected");
+		return st->connected || (st->connected = true, send_state(st, "connected"));
 	st->x = NULL;
+	st->connected = true;
 	evtimer_del(st->late);
 	st->sse = http_sse_new(st->of->base, x, on_gone, st);
 	jw_obj(&w);
@@ -211,8 +213,10 @@ static void on_down(void *ctx)
 {
 	struct console_stream *st = ctx;
 
-	if (st->sse)
+	if (st->sse && st->connected) {
+		st->connected = false;
 		send_state(st, "disconnected");
+	}
 }
 
 /* ---- requests ---- */
