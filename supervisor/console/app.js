@@ -77,17 +77,18 @@ function useModule(name) {
 	if (!modules.has(name)) {
 		const entry = { view: null, error: null };
 		modules.set(name, entry);
-		entry.done = import(`./${name}.js`).then((m) => (entry.view = m.default), (e) => {
-			entry.error = e;
-			modules.delete(name);
-		});
+		entry.done = import(`./${name}.js`).then((m) => (entry.view = m.default), (e) => (entry.error = e));
 	}
 	const entry = modules.get(name);
 	useEffect(() => {
 		let live = true;
-		if (!entry.view && !entry.error)
-			entry.done.then(() => live && again((n) => n + 1));
-		return () => (live = false);
+		// It may have been loaded between this component's first rendering and now.
+		entry.done.then(() => live && again((n) => n + 1));
+		return () => {
+			live = false;
+			if (entry.error)
+				modules.delete(name);   // the next visit tries again
+		};
 	}, [name]);
 	return entry;
 }

@@ -335,11 +335,11 @@ const diffClass = (line) =>
 	line.startsWith("+++") || line.startsWith("---") ? "file" : line.startsWith("@@") ? "hunk" : line.startsWith("+") ? "add" : line.startsWith("-") ? "del" : "";
 
 // A unified diff. Longer ones are cut after `limit` lines, with a button for the rest.
-export function Diff({ text, limit = 2000 }) {
+export function Diff({ text, limit = 2000, label = "Diff" }) {
 	const [all, setAll] = useState(false);
 	const lines = useMemo(() => String(text ?? "").replace(/\n$/, "").split("\n"), [text]);
 	const shown = all ? lines : lines.slice(0, limit);
-	return html`<div class="diff" role="region" aria-label="Diff" tabindex="0"><pre>${shown.map((line) => html`<span class=${diffClass(line)}>${visible(line, true)}${"\n"}</span>`)}</pre>
+	return html`<div class="diff" role="region" aria-label=${plain(label)} tabindex="0"><pre>${shown.map((line) => html`<span class=${diffClass(line)}>${visible(line, true)}${"\n"}</span>`)}</pre>
 		${shown.length < lines.length && html`<button onClick=${() => setAll(true)}>Show ${formatNumber(lines.length - shown.length)} more lines</button>`}</div>`;
 }
 
