@@ -126,10 +126,12 @@ def profiles():
 
 
 def nested_rows(path, name):
-    """The arguments of each row, also where they have brackets of their own; MCP_SCHEMA(…) comes as what its JSON says."""
+    """The arguments of each row, as MCP clients get it, also where they have brackets of their own; a schema comes as what its JSON says."""
     with open(os.path.join(ROOT, path), encoding="utf-8") as f:
         text = re.sub(r"^\s*#.*?[^\\]$|/\*.*?\*/", "", f.read(), flags=re.S | re.M)
-    for m in re.finditer(rf"^{name}\(", text, re.M):
+    inside = rf"\(((?:{STRING}|[^\")])*)\)"
+    text = re.sub(r"(?:MCP_SCHEMA|TOOL_SCHEMA|MCP_TEXT|MCP_ONLY)" + inside, r"\1", re.sub("LOOP_(?:TEXT|ONLY)" + inside, "", text))
+    for m in re.finditer(rf"^(?:{name})\(", text, re.M):
         depth, parts, at = 1, [""], m.end()
         while depth:
             token = re.compile(STRING + "|.", re.S).match(text, at).group()
@@ -139,14 +141,15 @@ def nested_rows(path, name):
                 parts.append("")
             elif depth:
                 parts[-1] += token
-        yield [json.loads(p[p.index("(") + 1:p.rindex(")")]) if p.strip().startswith("MCP_SCHEMA") else
+        yield [json.loads(p) if p.strip()[:1] in ("[", "{") else
                "".join(s[1:-1] for s in re.findall(STRING, p)).replace('\\"', '"') if '"' in p else p.strip() for p in parts]
 
 
 def tools():
     out = []
-    for name, title, description, hints, task, schema, _, _ in nested_rows("supervisor/gateway/mcp/mcp_tools.def", "MCP_TOOL"):
-        words = ["only reads"] if "MCP_READS" in hints else []
+    for row in nested_rows("runtime/engine/tool/tools.def", "MCP_TOOL|SHARED_TOOL"):
+        name, _, description, hints, task, schema, *_ = row if len(row) == 8 else (row[6], row[7], row[4], row[3], row[8], row[5])
+        words = ["only reads"] if "TOOL_READS" in hints else []
         words += ["can be a task"] if task == "MCP_TASK_MAY" else []
         out += [f"### `{name}`", "", description + (f" ({', '.join(words)})" if words else ""), "", "| argument | type | |", "|---|---|---|"]
         for key, value in schema["properties"].items():

@@ -212,7 +212,7 @@ static void complete_argument(struct mcp_call *c)
 
 #undef TOOL
 #undef TOOL_WITH
-#define TOOL(name, task, input, call) TOOL_WITH(name, MCP_READS, task, input, call)
+#define TOOL(name, task, input, call) TOOL_WITH(name, TOOL_READS, task, input, call)
 #define TOOL_WITH(name, hints, task, input, call) { name, name, ABOUT, hints, task, input, NULL, call },
 static const struct mcp_tool tools[] = {
 #include "tests/conformance/mcp_fixtures.def"

@@ -38,7 +38,7 @@ ALLOWED = {
     "supervisor/model": BASE + ["supervisor/common", "sandbox/plan.h"],
     "supervisor/client": BASE + LOOP,
     "supervisor/gateway/common": BASE + LOOP + ["supervisor/client", "supervisor/common/role_sandbox.h"],
-    "supervisor/gateway/mcp": BASE + LOOP + ["pty/sanitize.h", "pty/excerpt.h", "sandbox/violation_text.h", "supervisor/client", "supervisor/gateway/common"],
+    "supervisor/gateway/mcp": BASE + LOOP + ["runtime/engine/tool/tools.def", "pty/sanitize.h", "pty/excerpt.h", "sandbox/violation_text.h", "supervisor/client", "supervisor/gateway/common"],
     "supervisor/gateway/http": BASE + LOOP + ["supervisor/client", "supervisor/gateway/common", "supervisor/gateway/mcp", "supervisor/proxy/http_head.h", "supervisor/control/methods.def"],
     "supervisor/gateway/codex": BASE + LOOP + ["sandbox/placeholder.h", "supervisor/client", "supervisor/gateway/common"],
     "supervisor/gateway/acp": BASE + LOOP + ["policy/command_text.h", "policy/modes.def", "supervisor/client", "supervisor/gateway/common", "supervisor/tool/patch.h"],

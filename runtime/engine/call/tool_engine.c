@@ -16,6 +16,7 @@
 #include "runtime/view/view.h"
 
 #define PREVIEW_BYTES 2048u
+#define READ_MAX 262144u /* bytes of an output in one answer */
 
 void tool_call_finish(const struct tool_call_doc *d, const char *text, size_t len, struct transaction *tx)
 {
@@ -73,6 +74,7 @@ static void read_output(struct engine *engine, const struct tool_call_doc *d, co
 		want = (uint64_t)json_integer_value(tail);
 		from = o.bytes > want ? o.bytes - want : 0;
 	}
+	want = want < READ_MAX ? want : READ_MAX;
 	if (store_output_read(engine->o.store, ref, from, want, &bytes, &e) < 0)
 		return fail_call(engine, d, "store", e.message);
 	size_t n = bytes.len && from + bytes.len < o.bytes ? text_utf8_cut(bytes.data, bytes.len) : bytes.len;

@@ -81,20 +81,12 @@ json_t *loop_environment(struct engine *engine, const struct turn_doc *t)
 	return json_pack("{s:s,s:s}", "type", "note", "text", buf_cstr(&out));
 }
 
-/* The parameters of the shell tool that a model should use; clients may give more. */
-static const char shell_schema[] =
-	"{\"type\":\"object\",\"additionalProperties\":false,\"required\":[\"command\"],\"properties\":{"
-	"\"command\":{\"type\":\"string\",\"description\":\"run by /bin/sh -c\"},"
-	"\"cwd\":{\"type\":\"string\",\"description\":\"absolute path; default: the working directory\"},"
-	"\"timeoutMs\":{\"type\":\"integer\",\"minimum\":1,\"description\":\"end the command after this time\"},"
-	"\"justification\":{\"type\":\"string\",\"description\":\"why it is needed, shown to the person who approves "
-	"it\"}}}";
-
 json_t *loop_tools(struct engine *engine, const struct turn_doc *t)
 {
 	const struct caller c = { .uid = (uint32_t)t->uid, .role = ROLE_AGENT, .peer_fd = -1 };
 	buf_auto struct buf text = BUF_INIT;
 	json_t *tools = json_array(), *row;
+	struct tool tool;
 	size_t i;
 
 	engine_tool_inventory_now(engine, t->sessionId, &c, &text);
@@ -107,12 +99,10 @@ json_t *loop_tools(struct engine *engine, const struct turn_doc *t)
 			continue;
 		if (json_text_is(policy, "status", "denied") || json_text_is(policy, "status", "unavailable"))
 			continue;
-		json_t *schema = strcmp(name, "shell") == 0 ? json_loads(shell_schema, 0, NULL)
-							    : json_incref(json_object_get(row, "inputSchema"));
-
-		json_array_append_new(tools, json_pack("{s:s,s:s,s:o}", "name", name, "description",
-						       json_get_text(row, "description"), "schema",
-						       schema ? schema : json_object()));
+		if (tool_find(engine, name, (struct tool_scope){ c.uid, t->sessionId }, &tool))
+			json_array_append_new(tools,
+					      json_pack("{s:s,s:s,s:o}", "name", name, "description", tool.description,
+							"schema", json_loads(tool.schema, 0, NULL)));
 	}
 	return tools;
 }

@@ -15,25 +15,55 @@
 #include "runtime/base/json_get.h"
 #include "runtime/base/json_schema.h"
 #include "runtime/base/mem.h"
+#include "runtime/base/tool_flags.h"
 #include "runtime/engine/core/core.h"
 
 #include <sys/queue.h>
 
+#define LOOP_TEXT(text) text
+#define LOOP_ONLY(...) #__VA_ARGS__
+#define MCP_TEXT(text)
+#define MCP_ONLY(...)
+
 static const struct tool own[] = {
-#define TOOL(NAME, name_, runs_, read_only_, concurrent_, destructive_, interrupt_, description_, schema_) \
-	{ .builtin = TOOL_##NAME,                                                                          \
-	  .name = name_,                                                                                   \
-	  .runs = TOOL_RUNS_##runs_,                                                                       \
-	  .read_only = read_only_,                                                                         \
-	  .concurrent = concurrent_,                                                                       \
-	  .destructive = destructive_,                                                                     \
-	  .interrupt = interrupt_,                                                                         \
-	  .description = description_,                                                                     \
-	  .schema = schema_,                                                                               \
+#define TOOL(NAME, name_, runs_, flags, description_, schema_) \
+	{ .builtin = TOOL_##NAME,                              \
+	  .name = name_,                                       \
+	  .runs = TOOL_RUNS_##runs_,                           \
+	  .read_only = ((flags)&TOOL_READS) != 0,              \
+	  .concurrent = ((flags)&TOOL_PARALLEL) != 0,          \
+	  .destructive = ((flags)&TOOL_DESTROYS) != 0,         \
+	  .interrupt = "cancel",                               \
+	  .description = description_,                         \
+	  .schema = schema_,                                   \
 	  .session_id = "" },
+#define SHARED_TOOL(NAME, name, runs, flags, description, schema, ...) \
+	TOOL(NAME, name, runs, flags, description, schema)
 #include "runtime/engine/tool/tools.def"
-#undef TOOL
 };
+
+/* Clients choose the sandbox of a command too; of a model's call only what tools.def has counts. */
+static const char shell_of_clients[] = TOOL_SCHEMA({
+	"type" : "object",
+	"properties" : {
+		"commandLine" : { "type" : "string" },
+		"command" : { "type" : [ "array", "string" ], "items" : { "type" : "string" } },
+		"cwd" : { "type" : "string" },
+		"env" : { "type" : "object", "additionalProperties" : { "type" : [ "string", "null" ] } },
+		"timeoutMs" : { "type" : "integer", "minimum" : 1 },
+		"limits" : { "type" : "object" },
+		"profile" : { "type" : "string" },
+		"sandbox" : { "type" : "object" },
+		"cow" : { "type" : "boolean" },
+		"stderr" : { "enum" : [ "separate", "merge" ] },
+		"keepTree" : { "type" : "boolean" },
+		"description" : { "type" : "string" },
+		"justification" : { "type" : "string" }
+	},
+	"additionalProperties" : false
+});
+
+const char *tool_client_schema(const struct tool *t) { return t->builtin == TOOL_SHELL ? shell_of_clients : t->schema; }
 
 struct tool_state {
 	TAILQ_HEAD(, external_tool) external; /* registered by clients; removed when the client disconnects */
@@ -107,7 +137,7 @@ bool tool_is_parallel(struct engine *engine, const char *name, struct tool_scope
 /* Validates the arguments against the tool's schema. Errors name the field as "arguments.<path>". */
 static int check_arguments(const struct tool *t, const json_t *arguments, struct err *e)
 {
-	json_auto_t *schema = json_loads(t->schema, JSON_DECODE_ANY, NULL), *none = json_object();
+	json_auto_t *schema = json_loads(tool_client_schema(t), JSON_DECODE_ANY, NULL), *none = json_object();
 	char field[ERR_FIELD_MAX];
 
 	if (!schema)

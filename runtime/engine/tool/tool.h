@@ -28,8 +28,8 @@ struct transaction;
 enum tool_builtin {
 	TOOL_EXTERNAL,
 #define TOOL(NAME, ...) TOOL_##NAME,
+#define SHARED_TOOL(NAME, ...) TOOL_##NAME,
 #include "runtime/engine/tool/tools.def"
-#undef TOOL
 	TOOL_MCP /* of a registered MCP server */
 };
 
@@ -39,9 +39,9 @@ struct tool {
 	enum tool_builtin builtin;
 	enum tool_runs runs;
 	char name[TOOL_NAME_MAX + 1];
-	bool read_only, concurrent, destructive; /* see tools.def; `concurrent` is isConcurrencySafe on the wire */
+	bool read_only, concurrent, destructive; /* see tool_flags.h; `concurrent` is isConcurrencySafe on the wire */
 	const char *interrupt;                   /* cancel, block */
-	const char *description, *schema;
+	const char *description, *schema;        /* as models get them */
 	/* external: what its client says about it; capabilities as JSON; or NULL, except for runtime_owner */
 	const char *capabilities, *runtime_owner, *metadata_ref;
 	uint32_t uid;           /* external: the uid of its client, */
@@ -63,6 +63,8 @@ void tool_done(struct engine *engine);
 bool tool_find(struct engine *engine, const char *name, struct tool_scope in, struct tool *ret);
 /* Checks that the tool exists and that the arguments match its schema: ERR_NOT_FOUND, ERR_INVALID. */
 int tool_check(struct engine *engine, const char *name, const json_t *arguments, struct tool_scope in, struct err *e);
+/* What clients may give: more than models for the shell, otherwise the same. */
+const char *tool_client_schema(const struct tool *t);
 bool tool_is_parallel(struct engine *engine, const char *name, struct tool_scope in);
 /* The tools that this uid can call; session_id NULL = in any session. */
 typedef void tool_fn(void *ctx, const struct tool *t);

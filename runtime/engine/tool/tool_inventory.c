@@ -115,6 +115,7 @@ static void write_capabilities(const struct tool *t, struct jw *w)
 static void write_tool(void *ctx, const struct tool *t)
 {
 	const struct inventory *v = ctx;
+	const char *schema = tool_client_schema(t);
 	struct jw *w = v->w;
 
 	jw_obj(w);
@@ -133,7 +134,7 @@ static void write_tool(void *ctx, const struct tool *t)
 	write_policy(v, t);
 	if (!v->brief) {
 		jw_kstr(w, "description", t->description);
-		jw_kraw(w, "inputSchema", t->schema, strlen(t->schema));
+		jw_kraw(w, "inputSchema", schema, strlen(schema));
 		write_capabilities(t, w);
 		jw_kstr(w, "status", "available");
 		jw_kopt(w, "metadataRef", t->metadata_ref);

@@ -11,11 +11,17 @@
 
 #define HUMAN_MS 1000u /* minimum time to see a question, read it and press a key */
 
+#define MCP_TEXT(text) text
+#define MCP_ONLY(...) #__VA_ARGS__
+#define LOOP_TEXT(text)
+#define LOOP_ONLY(...)
+
 static const struct mcp_tool tools[] = {
 #define MCP_TOOL(name, title, description, hints, task, input, output, call) \
 	{ name, title, description, hints, task, input, output, call },
-#include "supervisor/gateway/mcp/mcp_tools.def"
-#undef MCP_TOOL
+#define SHARED_TOOL(NAME, name, runs, hints, description, input, mcp, title, task, output, call) \
+	MCP_TOOL(mcp, title, description, hints, task, input, output, call)
+#include "runtime/engine/tool/tools.def"
 };
 
 static const struct mcp_resource resources[] = {

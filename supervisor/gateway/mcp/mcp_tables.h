@@ -2,7 +2,7 @@
 #define BAILIFF_MCP_TABLES_H
 
 /*
- * The tools, resources and prompts of a gateway. The first set are the product's rows (mcp_tools.def and others); a
+ * The tools, resources and prompts of a gateway. The first set are the product's rows (tools.def and others); a
  * program may add a second one before it starts its gateways, as the gateway of the conformance tests does. The tables
  * refer to handlers and are therefore above them; lower modules get them from struct mcp_config.
  */

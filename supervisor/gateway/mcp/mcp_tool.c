@@ -45,13 +45,13 @@ json_t *mcp_tool_describe(const struct mcp_tool *t, enum mcp_era era, const char
 
 		if (!mcp_version_at_least(version, "2025-06-18")) /* later versions have it next to the name */
 			json_object_set_new(a, "title", json_string(t->title));
-		set_hint(a, "readOnlyHint", t->hints & MCP_READS);
-		if (!(t->hints & MCP_READS)) {
-			set_hint(a, "destructiveHint", t->hints & MCP_DESTROYS);
-			if (t->hints & MCP_REPEATABLE)
+		set_hint(a, "readOnlyHint", t->hints & TOOL_READS);
+		if (!(t->hints & TOOL_READS)) {
+			set_hint(a, "destructiveHint", t->hints & TOOL_DESTROYS);
+			if (t->hints & TOOL_REPEATABLE)
 				set_hint(a, "idempotentHint", true);
 		}
-		if (!(t->hints & MCP_OPEN_WORLD))
+		if (!(t->hints & TOOL_OPEN_WORLD))
 			set_hint(a, "openWorldHint", false);
 		json_object_set_new(d, "annotations", a);
 	}
@@ -104,7 +104,7 @@ void mcp_method_tools_call(struct mcp_call *c)
 	if (json_schema_check(schema, c->arguments, &e) < 0)
 		return mcp_call_tool_error(c, "%s: %s", e.field[0] ? e.field : "arguments", e.message);
 	json_schema_normalise_integers(schema, c->arguments);
-	if (t->hints & MCP_IN_FOLDER)
+	if (t->hints & TOOL_IN_FOLDER)
 		mcp_roots_then(c, run_tool);
 	else
 		run_tool(c);

@@ -2,18 +2,14 @@
 #define BAILIFF_MCP_TOOL_H
 
 /*
- * Tools: a table, mcp_tools.def, and a handler each, in mcp_tool_<noun>.c.
- *
- *   MCP_TOOL(name, title, description, hints, task, input schema, output schema, handler)
- *
- * Schemas are literal JSON in MCP_SCHEMA(…), which turns it into a string; MCP_NO_SCHEMA: no output schema. Arguments
- * are checked against the input schema before the handler runs (type, required, properties, additionalProperties, enum,
- * minimum, maximum, minLength, maxLength, minItems, maxItems, items), so the handler may rely on it. Violations are
- * returned to the model as a tool error that names the argument.
+ * Tools: rows of runtime/engine/tool/tools.def, the table that the execution loop uses too, and a handler each, in
+ * mcp_tool_<noun>.c. Arguments are checked against the input schema before the handler runs, so the handler may rely on
+ * it. Violations are returned to the model as a tool error that names the argument.
  *
  * A tool with task MCP_TASK_MAY can be called as a task. The handler need not know: the call just has no deadline.
  */
 
+#include "runtime/base/tool_flags.h"
 #include "supervisor/gateway/mcp/mcp_call.h"
 
 #include <stddef.h>
@@ -21,14 +17,9 @@
 #define MCP_SCHEMA(...) #__VA_ARGS__
 #define MCP_NO_SCHEMA NULL
 
-enum mcp_tool_hints {
-	MCP_READS = 1,
-	MCP_DESTROYS = 2,
-	MCP_REPEATABLE = 4,
-	MCP_OPEN_WORLD = 8,
-	MCP_IN_FOLDER = 16, /* works in the client's directory */
-	MCP_HANG_UP = 32    /* HTTP: the stream of a legacy call is closed before the response, to test reconnection */
-};
+/* A hint in addition to enum tool_flags. HTTP: the stream of a legacy call is closed before the response, to test
+ * reconnection. */
+#define MCP_HANG_UP 1024u
 /*
  * Whether calls can be tasks. MAY: if a legacy client requests it, and for modern clients that support tasks when the
  * call takes longer than a second. AT_ONCE: like MAY, without that second. MUST: only as a task. OWN: like MUST, but
@@ -40,15 +31,16 @@ struct mcp_config;
 
 struct mcp_tool {
 	const char *name, *title, *description;
-	unsigned hints;
+	unsigned hints; /* enum tool_flags */
 	enum mcp_tool_task task;
 	const char *input, *output; /* JSON; output may be NULL */
 	mcp_call_fn call;
 };
 
 #define MCP_TOOL(name, title, description, hints, task, input, output, call) void call(struct mcp_call *c);
-#include "supervisor/gateway/mcp/mcp_tools.def"
-#undef MCP_TOOL
+#define SHARED_TOOL(NAME, name, runs, hints, description, input, mcp, title, task, output, call) \
+	void call(struct mcp_call *c);
+#include "runtime/engine/tool/tools.def"
 
 /* Row i of the tools of a session, or NULL. */
 const struct mcp_tool *mcp_tool_at(const struct mcp_config *config, size_t i);
