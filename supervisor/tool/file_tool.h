@@ -20,7 +20,7 @@
  * tool_instructions.c  the instruction files of a working directory, for the loop
  * tool_mcp.c      one conversation with an external MCP server
  * mcp_reader.c    … the messages that it writes
- * mcp_keeper.c    … the process that keeps it running for later calls
+ * mcp_runner.c    … the process that keeps it running for later calls
  * tool_inspect.c  reports what the sandbox looks like from inside, for `bailiff doctor`
  *
  * It does not check paths itself and is not trusted: a command in the same sandbox could do everything that it does. It

@@ -7,7 +7,7 @@
  *   bailiff-tool mcp call [OPTIONS] TOOL -- CMD…   {"server":{…},"result": what tools/call returned}; stdin has the
  *                                                  arguments
  *   --env-file NAME=PATH   the variable NAME of the server has what is in the file, without the end of its line
- *   --keep KEY             call: of the server that runs under this key in the sandbox (mcp_keeper.h)
+ *   --keep KEY             call: of the server that runs under this key in the sandbox (mcp_runner.h)
  *
  * Both are the server's own JSON: the runtime parses them.
  */
@@ -18,8 +18,8 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
-#include "supervisor/tool/mcp_keeper.h"
 #include "supervisor/tool/mcp_reader.h"
+#include "supervisor/tool/mcp_runner.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -55,7 +55,7 @@ struct mcp {
 	struct buf pending, said; /* pending: not written yet; said: the end of its stderr */
 	int64_t id;               /* of the last request */
 	uint64_t deadline_ms;
-	/* Of a keeper: while it waits for a caller its listener, during a call the caller; otherwise −1. */
+	/* Of a runner: while it waits for a caller its listener, during a call the caller; otherwise −1. */
 	int watched;
 	short watched_for;
 };
@@ -335,7 +335,7 @@ static int call_tool(struct mcp *m, const struct buf *params, struct jw *w, stru
 	return check_result(result, e);
 }
 
-/* ---- the keeper ---- */
+/* ---- the runner ---- */
 
 struct kept {
 	char **argv;
@@ -416,7 +416,7 @@ static int cancel_call(struct mcp *m, struct err *e)
 	return ask(m, "ping", NULL, &ignored, e);
 }
 
-/* −1 = the server cannot be used any more. */
+/* −1 = the server can no longer be used. */
 static int serve_caller(struct kept *k, int fd, struct err *e)
 {
 	buf_auto struct buf params = BUF_INIT, out = BUF_INIT, hello = BUF_INIT;
@@ -458,13 +458,13 @@ static void keep_server(void *ctx, int listener)
 		fd_auto int fd = -1;
 
 		r = e.code ? 0 : wait_for_caller(&k->mcp, listener, &e);
-		if (r == 0 && (fd = mcp_keeper_accept(listener)) >= 0)
+		if (r == 0 && (fd = mcp_runner_accept(listener)) >= 0)
 			r = serve_caller(k, fd, &e);
 	} while (r == 0 && !e.code);
 	end_server(&k->mcp);
 }
 
-/* A line of the keeper: its value is appended to *ret, its error becomes e. 0 = it is gone. */
+/* A line of the runner: its value is appended to *ret, its error becomes e. 0 = it is gone. */
 static int receive_line(int fd, struct buf *ret, struct err *e)
 {
 	buf_auto struct buf line = BUF_INIT;
@@ -481,14 +481,14 @@ static int receive_line(int fd, struct buf *ret, struct err *e)
 	return 1;
 }
 
-/* Nothing has been sent before the first line arrives, so a keeper that is just ending is replaced. */
+/* Nothing has been sent before the first line arrives, so a runner that is just ending is replaced. */
 static int call_kept(const char *key, char **argv, const struct buf *params, struct buf *ret_info, struct buf *ret,
 		     struct err *e)
 {
 	struct kept k = { .argv = argv, .mcp = MCP_INIT };
 
 	for (int i = 0; i < RETRIES; i++) {
-		fd_auto int fd = mcp_keeper_connect(key, keep_server, &k, e);
+		fd_auto int fd = mcp_runner_connect(key, keep_server, &k, e);
 
 		if (fd < 0)
 			return -1;

@@ -1,4 +1,4 @@
-#include "supervisor/tool/mcp_keeper.h"
+#include "supervisor/tool/mcp_runner.h"
 
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
@@ -16,7 +16,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define IO_SECONDS 10 /* for a line that the keeper reads or writes */
+#define IO_SECONDS 10 /* for a line that the runner reads or writes */
 #define WAITING 64    /* callers */
 
 /* /tmp may be the host's: the other end must be this user's. */
@@ -57,12 +57,12 @@ static void detach(void)
 }
 
 /* The parent listens: a caller can connect at once and waits until the server has started. */
-static int start_keeper(const struct sockaddr_un *at, int lock, mcp_keeper_fn *serve, void *ctx, struct err *e)
+static int start_runner(const struct sockaddr_un *at, int lock, mcp_runner_fn *serve, void *ctx, struct err *e)
 {
 	fd_auto int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	const mode_t mask = umask(0077);
 
-	unlink(at->sun_path); /* of a keeper that is gone */
+	unlink(at->sun_path); /* of a runner that is gone */
 	const bool ready = listener >= 0 && bind(listener, (const struct sockaddr *)at, sizeof *at) == 0 &&
 			   listen(listener, WAITING) == 0;
 	umask(mask);
@@ -77,7 +77,7 @@ static int start_keeper(const struct sockaddr_un *at, int lock, mcp_keeper_fn *s
 	_exit(0);
 }
 
-int mcp_keeper_connect(const char *key, mcp_keeper_fn *serve, void *ctx, struct err *e)
+int mcp_runner_connect(const char *key, mcp_runner_fn *serve, void *ctx, struct err *e)
 {
 	struct sockaddr_un at = { .sun_family = AF_UNIX };
 	char path[sizeof at.sun_path];
@@ -93,13 +93,13 @@ int mcp_keeper_connect(const char *key, mcp_keeper_fn *serve, void *ctx, struct 
 	if (lock < 0 || flock(lock, LOCK_EX) < 0)
 		return err_sys(e, errno, "keep the server running (%s)", path);
 	fd = try_connect(&at, e); /* another call may have started it */
-	if (fd == -1 && start_keeper(&at, lock, serve, ctx, e) == 0 && (fd = try_connect(&at, e)) == -1)
+	if (fd == -1 && start_runner(&at, lock, serve, ctx, e) == 0 && (fd = try_connect(&at, e)) == -1)
 		err_set(e, ERR_UNAVAILABLE, "the server could not be kept running");
 	flock(lock, LOCK_UN);
 	return fd;
 }
 
-int mcp_keeper_accept(int listener)
+int mcp_runner_accept(int listener)
 {
 	const struct timeval limit = { .tv_sec = IO_SECONDS };
 	fd_auto int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
