@@ -9,6 +9,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "supervisor/cli/agent_input.h"
+#include "supervisor/cli/approval.h"
 #include "supervisor/cli/event_stream.h"
 #include "supervisor/cli/format.h"
 #include "supervisor/cli/id_lookup.h"
@@ -21,7 +22,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <termios.h>
 #include <unistd.h>
 
 #define EXIT_BLOCKED 3 /* the turn needs a person, or was denied */
@@ -29,8 +29,7 @@
 #define SYSTEM_PROMPT_MAX (64u << 10)
 #define LINE_SHOWN 160
 #define QUESTIONS_MAX 16
-#define ANSWER_MAX 4096 /* a line of a terminal has no more */
-#define LEVELS_MAX 9    /* of subagents, and the turn itself */
+#define LEVELS_MAX 9 /* of subagents, and the turn itself */
 
 /* What is shown of one turn. */
 struct agent {
@@ -233,7 +232,7 @@ static void ignore_reply(void *ctx, struct jval result, struct jval error) {}
 
 /* `answer`: to a question for a text; or NULL. */
 static void send(struct agent *a, const char *method, const char *member, const char *id, const char *decision,
-		 const char *scope, const char *answer)
+		 const char *answer)
 {
 	buf_auto struct buf params = BUF_INIT;
 	struct jw w = jw_on(&params);
@@ -241,7 +240,6 @@ static void send(struct agent *a, const char *method, const char *member, const 
 	jw_obj(&w);
 	jw_kstr(&w, member, id);
 	jw_kopt(&w, "decision", decision);
-	jw_kopt(&w, "scope", scope);
 	if (answer) {
 		jw_kobj(&w, "payload");
 		jw_kstr(&w, "answer", answer);
@@ -255,37 +253,8 @@ static void send(struct agent *a, const char *method, const char *member, const 
 static void interrupt_turn(struct agent *a)
 {
 	if (!a->interrupted)
-		send(a, "interrupt_turn", "turnId", a->turn_id, NULL, NULL, NULL);
+		send(a, "interrupt_turn", "turnId", a->turn_id, NULL, NULL);
 	a->interrupted = true;
-}
-
-/* A line from the terminal. Keys that were pressed before the question do not answer it. −1: none. */
-static int read_answer(struct agent *a, const char *prompt, const char *choices, char line[ANSWER_MAX])
-{
-	struct pollfd p = { .fd = a->terminal, .events = POLLIN };
-	buf_auto struct buf out = BUF_INIT;
-	sigset_t mask;
-
-	end_line(a);
-	text_sanitize(prompt, strlen(prompt), &out);
-	buf_printf(&out, "\n%s", choices);
-	(void)tcflush(a->terminal, TCIFLUSH);
-	(void)fd_write_all(a->terminal, out.data, out.len);
-	sigprocmask(SIG_BLOCK, NULL, &mask);
-	sigdelset(&mask, SIGINT); /* blocked outside of ppoll */
-	ssize_t n = ppoll(&p, 1, NULL, &mask) < 0 ? -1 : read(a->terminal, line, ANSWER_MAX - 1);
-	if (n <= 0) /* Ctrl-C or end of input */
-		return -1;
-	line[n] = '\0';
-	if (!strchr(line, '\n'))
-		(void)tcflush(a->terminal, TCIFLUSH); /* the rest of a line that is too long */
-	line[strcspn(line, "\r\n")] = '\0';
-	return 0;
-}
-
-static bool is_word(const char *line, const char *letter, const char *word)
-{
-	return strcmp(line, letter) == 0 || strcmp(line, word) == 0;
 }
 
 /* Asks on the terminal. Without one, nobody can answer: the turn is ended as blocked. */
@@ -293,7 +262,7 @@ static void answer_question(struct agent *a)
 {
 	struct question q = a->question[0];
 	mem_auto char *prompt = mem_strdup(q.prompt ? q.prompt : "");
-	char line[ANSWER_MAX];
+	char line[APPROVAL_LINE_MAX];
 
 	if (a->terminal < 0) {
 		snprintf(a->category, sizeof a->category, "needs_input");
@@ -305,24 +274,16 @@ static void answer_question(struct agent *a)
 		interrupt_turn(a);
 		return;
 	}
-	if (read_answer(a, prompt, q.input ? "(an empty line declines) > " : "[y]es once  [s]ession  [a]lways  [n]o: ",
-			line) < 0) {
+	end_line(a);
+	int r = q.input ? approval_read(a->terminal, prompt, "(an empty line declines) > ", NULL, NULL, line)
+			: approval_ask(a->cli, a->terminal, q.action_id, prompt);
+	if (q.input ? r < 0 : r != 0) {
 		drop_question(a, q.action_id);
 		return interrupt_turn(a);
 	}
-	if (q.input) {
-		send(a, "respond_action", "actionId", q.action_id, line[0] ? "answer" : "decline", NULL,
+	if (q.input)
+		send(a, "respond_action", "actionId", q.action_id, line[0] ? "answer" : "decline",
 		     line[0] ? line : NULL);
-	} else {
-		const char *scope = is_word(line, "y", "yes")       ? "once"
-				    : is_word(line, "s", "session") ? "session"
-				    : is_word(line, "a", "always")  ? "always"
-								    : NULL;
-
-		if (!scope && !is_word(line, "n", "no"))
-			return; /* not an answer: it is asked again */
-		send(a, "respond_action", "actionId", q.action_id, scope ? "allow" : "deny", scope, NULL);
-	}
 	drop_question(a, q.action_id);
 }
 

@@ -62,6 +62,7 @@ static int attach_process(struct cli *c, const char *id, const char *policy, str
 	request_auto struct request hello = REQUEST_INIT(hello), q = REQUEST_INIT(q);
 	buf_auto struct buf screen = BUF_INIT;
 	struct exit_status ended;
+	char action[ID_LOOKUP_MAX];
 
 	/* The position in the log, before anything else is read. */
 	if (f->observer)
@@ -79,6 +80,9 @@ static int attach_process(struct cli *c, const char *id, const char *policy, str
 			 tty ? ", bailiff replay all of it" : "");
 		return EXIT_BAILIFF;
 	}
+	if (jval_is_str(jval_get(q.result, "status"), "waiting_permission") &&
+	    jval_str(jval_get(q.result, "actionId"), action, sizeof(action)))
+		f->action_id = action;
 	f->outputs = jval_get(q.result, "outputs");
 	for (struct jiter it = jiter_on(f->outputs); jiter_next(&it);)
 		if (output_stream_of_name(it.key) >= 0)
@@ -117,6 +121,7 @@ int cmd_attach(struct cli *c)
 		return cli_usage(c, "option '--detach-keys': %s", e.message);
 	if (id_lookup_connect(c, id) < 0)
 		return EXIT_BAILIFF;
+	f.cli = c;
 	f.remote = c->remote;
 	f.process_id = f.name = id;
 	return attach_process(c, id, size ? size : "newest", &f);

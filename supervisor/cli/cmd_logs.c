@@ -8,6 +8,7 @@
 #include "supervisor/cli/exit_status.h"
 #include "supervisor/cli/id_lookup.h"
 #include "supervisor/cli/output_stream.h"
+#include "supervisor/cli/process_logs.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -19,6 +20,7 @@
 
 struct logs {
 	struct cli *cli;
+	struct process_logs how;
 	struct output_stream *flow;
 	struct buf filter; /* members that select this process's output and end events */
 	struct event_stream feed;
@@ -107,7 +109,7 @@ static void pump_output(struct logs *l, bool follow)
 /* With --tail: where each stream starts. Without it all streams start at 0. */
 static int prepare_streams(struct logs *l, struct jval process, struct err *e)
 {
-	const char *tail = opts_get(&l->cli->opts, OPT_logs_TAIL);
+	const char *tail = l->how.tail;
 
 	if (!tail)
 		return 0;
@@ -130,7 +132,7 @@ static int prepare_streams(struct logs *l, struct jval process, struct err *e)
 /* Lists first and follows afterwards, from the last event that was listed: nothing is missed or shown twice. */
 static int show_logs(struct logs *l, const char *id)
 {
-	bool follow = opts_has(&l->cli->opts, OPT_logs_FOLLOW);
+	bool follow = l->how.follow;
 	request_auto struct request q = REQUEST_INIT(q);
 	struct exit_status ignored;
 
@@ -153,41 +155,46 @@ static int show_logs(struct logs *l, const char *id)
 	return l->status;
 }
 
-int cmd_logs(struct cli *c)
+int process_logs(struct cli *c, const char *process_id, const struct process_logs *how)
 {
 	static const char *const types[] = { "process.started", "process.output", "process.completed", "process.failed",
 					     "process.terminated" };
-	const char *only = opts_get(&c->opts, OPT_logs_STREAM), *tail = opts_get(&c->opts, OPT_logs_TAIL);
-	struct output_stream_options fo = { .fd = { STDOUT_FILENO, STDERR_FILENO, STDOUT_FILENO },
-					    .sanitize = !opts_has(&c->opts, OPT_logs_RAW) };
-	struct logs l = { .cli = c };
+	struct output_stream_options fo = { .remote = c->remote,
+					    .fd = { STDOUT_FILENO, STDERR_FILENO, STDOUT_FILENO },
+					    .sanitize = !how->raw };
+	struct logs l = { .cli = c, .how = *how };
 	struct jw w = jw_on(&l.filter);
-	bool known = !only;
-	char id[ID_LOOKUP_MAX];
-	int status = cli_one_process(c);
 
-	for (int i = 0; only && i < OUTPUT_STREAMS; i++) {
-		bool same = strcmp(output_stream_name(i), only) == 0;
-
-		known |= same;
-		if (!same)
+	for (int i = 0; how->stream && i < OUTPUT_STREAMS; i++)
+		if (strcmp(output_stream_name(i), how->stream) != 0)
 			fo.fd[i] = -1;
-	}
-	if (status)
-		return status;
-	if (!known)
-		return cli_usage(c, "option '--stream': '%s' is not stdout, stderr or pty", only);
-	if (tail && (!tail[0] || strspn(tail, "0123456789") != strlen(tail) || strlen(tail) > 18))
-		return cli_usage(c, "option '--tail': '%s' is not a number of lines", tail);
-	if (id_lookup_connect(c, id) < 0)
-		return EXIT_FAILED;
-	jw_kstr(&w, "processId", id);
+	jw_kstr(&w, "processId", process_id);
 	jw_kstrv(&w, "types", types, sizeof(types) / sizeof(types[0]));
-	fo.remote = c->remote;
 	l.feed = (struct event_stream){ .remote = c->remote, .filter = &l.filter, .event = on_event, .ctx = &l };
 	l.flow = output_stream_new(&fo);
-	status = show_logs(&l, id);
+	int status = show_logs(&l, process_id);
 	output_stream_free(l.flow);
 	buf_done(&l.filter);
 	return status;
+}
+
+int cmd_logs(struct cli *c)
+{
+	const struct process_logs how = { .follow = opts_has(&c->opts, OPT_logs_FOLLOW),
+					  .raw = opts_has(&c->opts, OPT_logs_RAW),
+					  .stream = opts_get(&c->opts, OPT_logs_STREAM),
+					  .tail = opts_get(&c->opts, OPT_logs_TAIL) };
+	bool known = !how.stream;
+	char id[ID_LOOKUP_MAX];
+	int status = cli_one_process(c);
+
+	for (int i = 0; how.stream && i < OUTPUT_STREAMS; i++)
+		known |= strcmp(output_stream_name(i), how.stream) == 0;
+	if (status)
+		return status;
+	if (!known)
+		return cli_usage(c, "option '--stream': '%s' is not stdout, stderr or pty", how.stream);
+	if (how.tail && (!how.tail[0] || strspn(how.tail, "0123456789") != strlen(how.tail) || strlen(how.tail) > 18))
+		return cli_usage(c, "option '--tail': '%s' is not a number of lines", how.tail);
+	return id_lookup_connect(c, id) < 0 ? EXIT_FAILED : process_logs(c, id, &how);
 }

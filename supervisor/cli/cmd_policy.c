@@ -5,6 +5,7 @@
 #include "runtime/base/text.h"
 #include "supervisor/cli/format.h"
 #include "supervisor/cli/id_lookup.h"
+#include "supervisor/cli/policy_explanation.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -294,6 +295,24 @@ static void explain_event(struct cli *c, struct jval ev, struct buf *out)
 	}
 }
 
+static void explain_all(struct cli *c, struct jval events, struct buf *out)
+{
+	for (struct jiter it = jiter_on(events); jiter_next(&it);)
+		explain_event(c, it.value, out);
+	if (!out->len)
+		buf_str(out, "nothing was decided about it\n");
+}
+
+int policy_explanation(struct cli *c, const char *given, struct buf *out)
+{
+	buf_auto struct buf found = BUF_INIT;
+
+	if (read_decisions(c, given, &found) < 0)
+		return -1;
+	explain_all(c, jval_of(found.data, found.len), out);
+	return 0;
+}
+
 int policy_explain(struct cli *c)
 {
 	buf_auto struct buf found = BUF_INIT, out = BUF_INIT;
@@ -303,10 +322,7 @@ int policy_explain(struct cli *c)
 	const struct jval events = jval_of(found.data, found.len);
 	if (cli_as_json(c))
 		return format_record(events, true);
-	for (struct jiter it = jiter_on(events); jiter_next(&it);)
-		explain_event(c, it.value, &out);
-	if (!out.len)
-		buf_str(&out, "nothing was decided about it\n");
+	explain_all(c, events, &out);
 	return format_out(&out);
 }
 

@@ -1,8 +1,10 @@
 /* `run`: starts a command, and follows it in the foreground or prints its id. */
 
 #include "pty/rawmode.h"
+#include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
+#include "supervisor/cli/approval.h"
 #include "supervisor/cli/cow_verbs.h"
 #include "supervisor/cli/event_stream.h"
 #include "supervisor/cli/exit_status.h"
@@ -50,26 +52,8 @@ static int write_env(const struct opts *o, struct jw *w, struct err *e)
 	jw_kobj(w, "env");
 	if (opts_has(o, OPT_run_TTY))
 		write_term(o, w);
-	for (size_t i = 0; i < o->ngiven; i++) {
-		const char *text = o->given[i].value, *equals, *value;
-
-		if (o->given[i].option == OPT_run_ENV_PASS) {
-			value = getenv(text);
-			if (value && !text_utf8_valid(value, strlen(value)))
-				return err_field(e, "--env-pass", "option '--env-pass': the value of %s is not UTF-8",
-						 text);
-			if (value)
-				jw_kstr(w, text, value);
-		}
-		if (o->given[i].option != OPT_run_ENV)
-			continue;
-		equals = strchr(text, '=');
-		if (!equals || equals == text)
-			return err_field(e, "--env", "option '--env' wants K=V, not '%s'", text);
-		buf_auto struct buf key = BUF_INIT;
-		buf_append(&key, text, (size_t)(equals - text));
-		jw_kstr(w, key.data, equals + 1);
-	}
+	if (env_options_write(o, OPT_run_ENV, OPT_run_ENV_PASS, w, e) < 0)
+		return -1;
 	jw_obj_end(w);
 	return 0;
 }
@@ -153,11 +137,14 @@ static int print_rejection(struct cli *c, const struct request *q)
 
 /* With --json the events of the start itself are shown too, which were recorded before its reply. */
 static int follow_process(struct cli *c, const char *process_id, uint64_t sequence, const struct early_events *early,
-			  bool stdin_pipe, bool cow, const struct keys_watch *watch, bool *ret_seen)
+			  const char *action_id, bool stdin_pipe, bool cow, const struct keys_watch *watch,
+			  bool *ret_seen)
 {
 	bool json = opts_has(&c->opts, OPT_run_JSON);
 	struct foreground f = {
+		.cli = c,
 		.remote = c->remote,
+		.action_id = action_id,
 		.process_id = process_id,
 		.name = c->opts.args[0],
 		.after_sequence = sequence,
@@ -178,8 +165,11 @@ static int follow_process(struct cli *c, const char *process_id, uint64_t sequen
 	return foreground_follow(&f, ret_seen);
 }
 
-/* Policy asks for approval. --yes: the user who typed the command approves it. */
-static int on_question(struct cli *c, struct jval started)
+/*
+ * Policy asks for approval. --yes: the user who typed the command approves it. Otherwise the person at the terminal is
+ * asked while the command is followed: *ret_ask.
+ */
+static int on_question(struct cli *c, struct jval started, bool *ret_ask)
 {
 	request_auto struct request q = REQUEST_INIT(q);
 	buf_auto struct buf why = BUF_INIT;
@@ -188,6 +178,12 @@ static int on_question(struct cli *c, struct jval started)
 	if (!jval_is_str(jval_get(started, "status"), "waiting_permission"))
 		return 0;
 	jval_str(jval_get(started, "actionId"), action, sizeof(action));
+	fd_auto int terminal = opts_has(&c->opts, OPT_run_DETACH) || opts_has(&c->opts, OPT_run_JSON)
+				       ? -1
+				       : approval_terminal();
+	*ret_ask = terminal >= 0 && !opts_has(&c->opts, OPT_run_YES);
+	if (*ret_ask)
+		return 0;
 	if (!opts_has(&c->opts, OPT_run_YES)) {
 		jval_str_buf(jval_path(started, "permissionDecision.decisionReason"), &why);
 		cli_hint("it waits for permission: %s", buf_cstr(&why));
@@ -275,7 +271,8 @@ static int run_command(struct cli *c, const char *sandbox, bool subscribe)
 	buf_auto struct buf out = BUF_INIT, lines = BUF_INIT;
 	struct early_events early = { .lines = &lines };
 	struct keys_watch watch;
-	char id[ID_LOOKUP_MAX];
+	char id[ID_LOOKUP_MAX], action[ID_LOOKUP_MAX];
+	bool ask = false;
 
 	if (o->nargs == 0)
 		return cli_usage(c, "missing command");
@@ -305,8 +302,9 @@ static int run_command(struct cli *c, const char *sandbox, bool subscribe)
 		remote_free(c->remote); /* a daemon of an earlier version, which an upgrade has left running */
 		return run_command(c, sandbox, false);
 	}
-	if (on_question(c, q.result) < 0)
+	if (on_question(c, q.result, &ask) < 0)
 		return EXIT_BAILIFF;
+	jval_str(jval_get(q.result, "actionId"), action, sizeof(action));
 	for (struct jiter it = jiter_on(jval_get(q.result, "missingLayers")); jiter_next(&it);)
 		if (jval_is_str(it.value, "abstractSockets"))
 			cli_hint("with --net host the command can reach the host's abstract sockets: this kernel's "
@@ -325,8 +323,8 @@ static int run_command(struct cli *c, const char *sandbox, bool subscribe)
 	/* A profile may request copy-on-write, too. */
 	bool cow = !sandbox && (opts_has(o, OPT_run_COW) || jval_bool(jval_get(q.result, "cow"), false));
 	int status = follow_process(c, id, jval_uint(jval_get(q.result, "sequence"), 0),
-				    jval_get(q.result, "subscriptionId").type == JT_NONE ? NULL : &early, stdin_pipe,
-				    cow, &watch, &seen);
+				    jval_get(q.result, "subscriptionId").type == JT_NONE ? NULL : &early,
+				    ask ? action : NULL, stdin_pipe, cow, &watch, &seen);
 	if (seen && !cli_as_json(c) && !sandbox) /* a session sandbox stays, with what was written in it */
 		print_aftermath(c, q.result, id, cow);
 	return status;

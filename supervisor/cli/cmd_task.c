@@ -7,6 +7,7 @@
 #include "runtime/base/text.h"
 #include "supervisor/cli/id_lookup.h"
 #include "supervisor/cli/noun.h"
+#include "supervisor/cli/process_logs.h"
 #include "supervisor/cli/sandbox_options.h"
 
 #include <errno.h>
@@ -59,6 +60,49 @@ static void write_agent(const struct opts *o, const struct agent_options *of, co
 	jw_obj_end(w);
 }
 
+/* ---- options of run ---- */
+
+/* What `run` has beyond the sandbox: the environment, limits, and how the command's changes and tree are treated. */
+struct command_options {
+	int env, env_pass, cow, keep_tree;
+};
+#define COMMAND_OPTIONS(noun)                                                                     \
+	{                                                                                         \
+		OPT_##noun##_ENV, OPT_##noun##_ENV_PASS, OPT_##noun##_COW, OPT_##noun##_KEEP_TREE \
+	}
+
+static int write_command(const struct opts *o, const struct command_options *of, const struct limit_option *limits,
+			 size_t nlimits, struct jw *w, struct err *e)
+{
+	if (opts_has(o, of->cow))
+		jw_kbool(w, "cow", true);
+	if (opts_has(o, of->keep_tree))
+		jw_kbool(w, "keepTree", true);
+	if (limit_options_write(o, limits, nlimits, w, e) < 0)
+		return -1;
+	jw_kobj(w, "env");
+	if (env_options_write(o, of->env, of->env_pass, w, e) < 0)
+		return -1;
+	jw_obj_end(w);
+	return 0;
+}
+
+static int write_task_command(const struct opts *o, struct jw *w, struct err *e)
+{
+	static const struct limit_option limits[] = { COMMAND_LIMIT_OPTIONS(task) };
+	static const struct command_options of = COMMAND_OPTIONS(task);
+
+	return write_command(o, &of, limits, countof(limits), w, e);
+}
+
+static int write_job_command(const struct opts *o, struct jw *w, struct err *e)
+{
+	static const struct limit_option limits[] = { COMMAND_LIMIT_OPTIONS(job) };
+	static const struct command_options of = COMMAND_OPTIONS(job);
+
+	return write_command(o, &of, limits, countof(limits), w, e);
+}
+
 /* ---- tasks ---- */
 
 int task_create(struct cli *c)
@@ -72,7 +116,7 @@ int task_create(struct cli *c)
 	jw_kstr(&q.w, "objective", o->args[1]);
 	if (o->nargs > 2) {
 		jw_kstrv(&q.w, "command", o->args + 2, o->nargs - 2);
-		if (sandbox_options_write(o, &options, &q.w, &q.e) < 0)
+		if (sandbox_options_write(o, &options, &q.w, &q.e) < 0 || write_task_command(o, &q.w, &q.e) < 0)
 			return cli_fail(c, EXIT_FAILED, &q.e, "create");
 	}
 	status = noun_options(
@@ -121,6 +165,37 @@ static int wait_task(struct cli *c, const char *id)
 		}
 		return done ? 0 : ended ? EXIT_FAILED : EXIT_BLOCKED;
 	}
+}
+
+int task_wait(struct cli *c)
+{
+	char id[ID_LOOKUP_MAX];
+
+	return id_lookup(c, ID_TASK, c->opts.args[1], id) < 0 ? EXIT_FAILED : wait_task(c, id);
+}
+
+/* Of an attempt that a model works on there is no command: its conversation is the session's. */
+int task_logs(struct cli *c)
+{
+	const struct process_logs how = { .follow = opts_has(&c->opts, OPT_task_FOLLOW),
+					  .raw = opts_has(&c->opts, OPT_task_RAW) };
+	request_auto struct request q = REQUEST_INIT(q);
+	char task[ID_LOOKUP_MAX], process[ID_LOOKUP_MAX] = "";
+
+	if (id_lookup(c, ID_TASK, c->opts.args[1], task) < 0)
+		return EXIT_FAILED;
+	jw_kstr(&q.w, "taskId", task);
+	jw_kuint(&q.w, "limit", 1);
+	if (request_read(c, &q, "list_processes") < 0)
+		return cli_fail(c, EXIT_FAILED, &q.e, "%s", task);
+	struct jiter it = jiter_on(jval_get(q.result, "processes"));
+	if (jiter_next(&it))
+		jval_str(jval_get(it.value, "processId"), process, sizeof(process));
+	if (process[0])
+		return process_logs(c, process, &how);
+	cli_error("%s has run no command yet", task);
+	cli_hint("bailiff task show %s shows its attempts", task);
+	return EXIT_FAILED;
 }
 
 /* Creates and starts a task whose attempts are turns of the loop, and waits for its end. */
@@ -267,7 +342,9 @@ int job_create(struct cli *c)
 	status = noun_options(c, JOB_SETTINGS, &q.w);
 	if (status)
 		return status;
-	if ((o->nargs > 1 && sandbox_options_write(o, &options, &q.w, &q.e) < 0) || write_items(o, &q.w, &q.e) < 0)
+	if ((o->nargs > 1 &&
+	     (sandbox_options_write(o, &options, &q.w, &q.e) < 0 || write_job_command(o, &q.w, &q.e) < 0)) ||
+	    write_items(o, &q.w, &q.e) < 0)
 		return cli_fail(c, EXIT_USAGE, &q.e, "create");
 	status = noun_change(c, &q, "create_job", "jobId");
 	jval_str(jval_get(q.result, "jobId"), id, sizeof(id));

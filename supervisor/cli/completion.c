@@ -220,6 +220,8 @@ static const struct {
 } arguments[] = {
 	{ "run", NULL, 0, COMMANDS },
 	{ "logs", NULL, 0, IDS(ID_PROCESS) },
+	{ "task", "wait", 0, IDS(ID_TASK) },
+	{ "task", "logs", 0, IDS(ID_TASK) },
 	{ "attach", NULL, 0, LISTING(running) },
 	{ "screen", NULL, 0, IDS(ID_PROCESS) },
 	{ "wait", NULL, 0, IDS(ID_PROCESS) },

@@ -254,6 +254,35 @@ static void put_text(const struct buf *diff, bool terminal, bool coloured, struc
 	}
 }
 
+/* One line for each change, as git does it: the path and how many lines were added and removed. */
+static void put_stat(struct jval change, const struct buf *diff, struct buf *out, uint64_t sum[2])
+{
+	uint64_t n[2] = { 0 };
+	bool body = false;
+
+	for (size_t at = 0; at < diff->len;) {
+		const char *line = diff->data + at, *nl = memchr(line, '\n', diff->len - at);
+
+		body |= line[0] == '@'; /* the header has lines with +++ and --- */
+		if (body && (line[0] == '+' || line[0] == '-'))
+			n[line[0] == '-']++;
+		at += nl ? (size_t)(nl - line) + 1 : diff->len - at;
+	}
+	buf_byte(out, ' ');
+	format_scalar(jval_get(change, "path"), out);
+	buf_str(out, " | ");
+	if (!body) {
+		format_scalar(jval_get(change, "change"), out);
+		buf_byte(out, ' ');
+		format_scalar(jval_get(change, "type"), out);
+		buf_byte(out, '\n');
+		return;
+	}
+	buf_printf(out, "+%llu -%llu\n", (unsigned long long)n[0], (unsigned long long)n[1]);
+	sum[0] += n[0];
+	sum[1] += n[1];
+}
+
 /*
  * Diffs go to a pipe unchanged, so that `bailiff diff P | git apply` works; on a terminal they are sanitised and
  * coloured. A change without a diff (a directory, or too long) becomes a comment, which patch and git skip.
@@ -264,6 +293,8 @@ int cmd_diff(struct cli *c)
 	bool terminal = isatty(STDOUT_FILENO), coloured = format_coloured(STDOUT_FILENO);
 	buf_auto struct buf out = BUF_INIT;
 	struct err e = ERR_INIT;
+	uint64_t sum[2] = { 0 };
+	size_t changes = 0;
 	int status = call_for_paths(c, "list_changes", &q);
 
 	if (status)
@@ -276,6 +307,11 @@ int cmd_diff(struct cli *c)
 
 		if (read_diff(c, jval_get(q.result, "processId"), it.value, &diff, &e) < 0)
 			return cli_fail(c, EXIT_FAILED, &e, "diff");
+		changes++;
+		if (opts_has(&c->opts, OPT_diff_STAT)) {
+			put_stat(it.value, &diff, &out, sum);
+			continue;
+		}
 		if (diff.len) {
 			put_text(&diff, terminal, coloured, &out);
 			continue;
@@ -286,6 +322,9 @@ int cmd_diff(struct cli *c)
 		format_scalar(jval_get(it.value, "path"), &out);
 		buf_byte(&out, '\n');
 	}
+	if (opts_has(&c->opts, OPT_diff_STAT))
+		buf_printf(&out, " %zu changed, %llu lines added, %llu removed\n", changes, (unsigned long long)sum[0],
+			   (unsigned long long)sum[1]);
 	status = format_out(&out);
 	return print_unmatched(c, q.result) ? EXIT_FAILED : status;
 }

@@ -16,173 +16,22 @@
 #include "pty/terminal_modes.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
+#include "supervisor/cli/approval.h"
 #include "supervisor/cli/event_stream.h"
 #include "supervisor/cli/exit_status.h"
+#include "supervisor/cli/input_forwarder.h"
 #include "supervisor/cli/violation_summary.h"
 
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define CHUNK (1u << 20)       /* a write is durable before its reply, so fewer and larger ones are faster */
-#define TYPED_MAX (256u << 10) /* limit of buffered keys */
-#define TYPED_CHUNK 4096u
-#define CTRL_C 3
 #define BUFFERED_MAX (8u << 20) /* --json: bytes buffered for stdout before reading from the daemon stops */
-
-/* ---- stdin ---- */
-
-/*
- * Forwards stdin to a process: one write in flight at a time, each with its own idempotency key, so that it is written
- * exactly once even if the daemon restarts in between. Single keys have no idempotency key: making each of them durable
- * first would be noticeable. A key in flight when the daemon exits is written once or not at all; the user sees which.
- *
- * A pipe or a file is read in large pieces when the buffer has space. A terminal is always read, even while the daemon
- * does not respond, because the detach keys must work then, too; typed bytes wait in a bounded buffer.
- */
-struct input_forwarder {
-	struct remote *remote;
-	const char *process_id;
-	bool terminal;  /* stdin is a terminal: look for the detach keys */
-	bool keys;      /* … in raw mode; its end of file is a hangup, not the end of the process's stdin */
-	bool keep_open; /* do not close the process's stdin at the end of ours */
-	bool discard;   /* send nothing; only look for the detach keys */
-	struct keys_watch watch;
-	/* result */
-	bool over;     /* nothing more will be sent */
-	bool detached; /* the keys were pressed */
-	bool hung_up;  /* the terminal was closed */
-	bool failed;   /* a write was rejected while the process runs: see `failure` */
-	bool unknown;  /* … and it is unknown whether it took effect */
-	struct err failure;
-	/* private */
-	struct buf pending;
-	bool busy, eof;
-};
-
-/* Backpressure: a pipe is not read while a write is pending, a terminal not while its buffer is full. */
-static int forwarder_fd(const struct input_forwarder *t)
-{
-	bool space = t->terminal ? t->pending.len < TYPED_MAX : !t->busy;
-
-	return t->over || t->eof || !space ? -1 : STDIN_FILENO;
-}
-
-static void send_next(struct input_forwarder *t);
-
-/* A lost reply is an error, except for single keys: the user sees whether the key arrived and can press it again. */
-static void on_written(void *ctx, struct jval result, struct jval error)
-{
-	struct input_forwarder *t = ctx;
-
-	t->busy = false;
-	if (error.type != JT_NONE) {
-		remote_error(error, &t->failure);
-		t->unknown = remote_broken(error) || jval_is_str(jval_path(error, "data.outcome"), "unknown");
-		/*
-		 * The process closed its stdin or has ended: not an error. On a terminal the user sees whether the key
-		 * arrived.
-		 */
-		if (t->failure.code == ERR_STATE || t->failure.code == ERR_NOT_FOUND)
-			*(t->terminal ? &t->discard : &t->over) = true;
-		else if (!(t->unknown && t->keys))
-			t->failed = t->over = true;
-	}
-	send_next(t);
-}
-
-/* Sends the pending bytes, or closes the process's stdin after the last of them. */
-static void send_next(struct input_forwarder *t)
-{
-	buf_auto struct buf params = BUF_INIT;
-	struct jw w = jw_on(&params);
-	bool close = t->eof && !t->pending.len;
-
-	if (t->busy || t->over || (!t->pending.len && !t->eof))
-		return;
-	if (close && t->keep_open) {
-		t->over = true;
-		return;
-	}
-	jw_obj(&w);
-	jw_kstr(&w, "processId", t->process_id);
-	if (!t->keys)
-		remote_key(t->remote, &w);
-	if (!close) {
-		jw_key(&w, "data");
-		jw_base64(&w, t->pending.data, t->pending.len);
-		jw_kstr(&w, "encoding", "base64");
-	}
-	jw_obj_end(&w);
-	buf_reset(&t->pending);
-	t->busy = !close;
-	t->over = close;
-	(t->keys ? remote_send_once : remote_send)(t->remote, close ? "close_process_stdin" : "write_process_stdin",
-						   &params, close ? NULL : on_written, t);
-}
-
-/* Reads what is available, up to a chunk: a pipe returns 64 KiB at a time. 0: end of file, −1: nothing available. */
-static ssize_t read_ready(struct buf *to, size_t max)
-{
-	struct pollfd p = { .fd = STDIN_FILENO, .events = POLLIN };
-	size_t have = 0;
-
-	do {
-		ssize_t n = read(STDIN_FILENO, buf_reserve(to, max), max - have);
-
-		if (n < 0 && !have && (errno == EINTR || errno == EAGAIN))
-			return -1;
-		if (n <= 0)
-			break;
-		to->len += (size_t)n;
-		have += (size_t)n;
-	} while (have < max && poll(&p, 1, 0) > 0);
-	return (ssize_t)have;
-}
-
-/* The end of a terminal in raw mode is a hangup; in line mode it is Ctrl-D. */
-static void read_terminal(struct input_forwarder *t)
-{
-	char chunk[TYPED_CHUNK];
-	ssize_t n = read(STDIN_FILENO, chunk, sizeof(chunk));
-
-	if (n < 0 && (errno == EINTR || errno == EAGAIN))
-		return;
-	if (n > 0 && t->keys && t->discard && memchr(chunk, CTRL_C, (size_t)n)) {
-		t->detached = true; /* it has no other receiver */
-		return;
-	}
-	if (n > 0) {
-		t->detached = keys_watch_feed(&t->watch, chunk, (size_t)n, &t->pending);
-		return;
-	}
-	if (n < 0 || t->keys)
-		t->hung_up = true;
-	else
-		t->eof = true;
-}
-
-static void forwarder_read(struct input_forwarder *t)
-{
-	if (t->terminal) {
-		read_terminal(t);
-	} else {
-		ssize_t n = read_ready(&t->pending, CHUNK);
-
-		if (n < 0)
-			return;
-		t->eof = n == 0;
-	}
-	if (t->discard) {
-		buf_reset(&t->pending);
-		t->over = t->eof;
-	}
-	send_next(t);
-}
 
 /* ---- the process ---- */
 
@@ -196,6 +45,9 @@ struct follow {
 	struct terminal_modes modes; /* modes that the output has enabled in our terminal */
 	unsigned interrupts;
 	bool ended, terminating;
+	char question[72];   /* an approval to ask for; "" = none */
+	char asked[72];      /* the last one */
+	int terminal;        /* to ask on; −1 = nobody is asked */
 	bool tree_continues; /* the command has ended, its process has not (keepTree) */
 	bool output_closed[OUTPUT_PTY];
 	unsigned closing; /* close_process_output requests without a reply */
@@ -388,6 +240,9 @@ static void on_event(void *ctx, struct jval event)
 	else
 		output_stream_event(f->flow, event);
 	violation_summary_add(&f->denied, event);
+	if (jval_is_str(jval_get(event, "type"), "action.required") &&
+	    jval_is_str(jval_path(event, "payload.actionType"), "permission"))
+		jval_str(jval_get(event, "actionId"), f->question, sizeof(f->question));
 	if (!f->o.json && !f->o.keys && !f->o.guest && jval_is_str(jval_get(event, "type"), "port.detected"))
 		print_port_hint(event);
 	/* With --keep-tree we exit with the command; its background processes continue. */
@@ -493,6 +348,25 @@ static int open_signals(const struct foreground *o, sigset_t *ret_old)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
+/* Ctrl-C cancels what waits; a guest only leaves it. */
+static void ask_approval(struct follow *f)
+{
+	struct err ignored = ERR_INIT;
+	bool again = strcmp(f->question, f->asked) == 0;
+
+	memcpy(f->asked, f->question, sizeof(f->asked));
+	f->question[0] = '\0';
+	if (f->terminal < 0 || f->ended || again)
+		return;
+	restore_terminal(f);
+	if (approval_ask(f->o.cli, f->terminal, f->asked, NULL) == 0)
+		(void)enter_rawmode(f, &ignored);
+	else if (f->o.guest)
+		stop_following(f, 128 + SIGINT);
+	else
+		end_process(f, "user");
+}
+
 /* ---- loop ---- */
 
 /* An error means that the process had ended already, with output that was never read: exit as for SIGPIPE. */
@@ -553,7 +427,7 @@ static int process_poll(struct follow *f, int signal_fd, struct err *e)
 	timeout = remote_prepare_poll(f->o.remote, !f->o.json || output_stream_buffered(f->flow) < BUFFERED_MAX,
 				      &p[REMOTE]);
 	p[OUTPUT] = (struct pollfd){ .fd = output_stream_fd(f->flow), .events = POLLOUT };
-	p[INPUT] = (struct pollfd){ .fd = f->ended ? -1 : forwarder_fd(&f->typing), .events = POLLIN };
+	p[INPUT] = (struct pollfd){ .fd = f->ended ? -1 : input_forwarder_fd(&f->typing), .events = POLLIN };
 	int check = output_stream_timeout(f->flow);
 	if (check >= 0 && (timeout < 0 || check < timeout))
 		timeout = check;
@@ -570,12 +444,14 @@ static int process_poll(struct follow *f, int signal_fd, struct err *e)
 		*e = f->feed.failure;
 		return -1;
 	}
-	if (p[INPUT].revents && forwarder_fd(&f->typing) >= 0)
-		forwarder_read(&f->typing);
+	if (p[INPUT].revents && input_forwarder_fd(&f->typing) >= 0)
+		input_forwarder_read(&f->typing);
 	on_typed(f);
 	if (output_stream_write(f->flow, &write_error) < 0)
 		on_write_failed(f, &write_error);
 	close_outputs(f);
+	if (f->question[0])
+		ask_approval(f);
 	return 0;
 }
 
@@ -651,7 +527,12 @@ int foreground_follow(const struct foreground *o, bool *ret_seen)
 	prepare_poll(&f);
 	event_stream_start(&f.feed);
 	send_size(&f);
-	if (enter_rawmode(&f, &e) < 0) {
+	f.terminal = o->json || o->observer ? -1 : approval_terminal();
+	if (o->action_id) {
+		snprintf(f.question, sizeof(f.question), "%s", o->action_id);
+		ask_approval(&f);
+	}
+	if (!f.leaving && !f.rawmode.on && enter_rawmode(&f, &e) < 0) {
 		cli_error("%s: %s", o->name, e.message);
 		end_process(&f, "user");
 		stop_following(&f, EXIT_BAILIFF);
@@ -677,6 +558,7 @@ int foreground_follow(const struct foreground *o, bool *ret_seen)
 	buf_done(&f.filter);
 	violation_summary_done(&f.denied);
 	free(f.autorun);
+	fd_close(&f.terminal);
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	return status;
 }

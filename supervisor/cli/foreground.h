@@ -11,11 +11,13 @@
 struct early_events;
 
 struct foreground {
+	struct cli *cli;
 	struct remote *remote;
 	const char *process_id;
 	const char *name;                 /* the command's name for messages */
 	uint64_t after_sequence;          /* follow its events after this one */
 	const struct early_events *early; /* they are subscribed to already; or NULL */
+	const char *action_id;            /* the approval that it waits for, to ask for; NULL = none */
 	bool json;                        /* print events instead of output */
 	bool forward_stdin;
 	bool cow; /* a copy-on-write run */

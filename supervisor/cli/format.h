@@ -23,7 +23,7 @@ void format_paint(struct buf *out, bool on, enum format_colour colour, const cha
 enum format_colour format_status_colour(const char *status);
 
 /* A table: columns are as wide as their widest cell; the last one is cut at the terminal's edge. */
-#define FORMAT_COLUMNS 10
+#define FORMAT_COLUMNS 12
 struct format_table {
 	size_t ncolumns, ncells;
 	struct format_cell {

@@ -15,22 +15,23 @@
 #define CANDIDATES 8   /* shown if an id is ambiguous */
 #define END_LEAST 4
 #define PAGE 500
+#define LAST "@last"
 
 const struct id_kind_row id_kinds[ID_KINDS] = {
-	[ID_PROCESS] = { "process", "proc_", "list_processes", "processes", "processId", "", "bailiff ps -a", true },
-	[ID_SESSION] = { "session", "sess_", "list_sessions", "sessions", "sessionId", "", "bailiff session list" },
+	[ID_PROCESS] = { "process", "proc_", "list_processes", "processes", "processId", "", "bailiff ps -a" },
+	[ID_SESSION] = { "session", "sess_", "list_sessions", "sessions", "sessionId", "", "bailiff session list",
+			 "title" },
 	[ID_THREAD] = { "thread", "thr_", "list_sessions", "sessions", "firstThreadId", "", "bailiff thread list" },
-	[ID_TASK] = { "task", "task_", "list_tasks", "tasks", "taskId", "", "bailiff task list -a" },
+	[ID_TASK] = { "task", "task_", "list_tasks", "tasks", "taskId", "", "bailiff task list -a", "title" },
 	[ID_JOB] = { "job", "job_", "list_jobs", "jobs", "jobId", "", "bailiff job list -a" },
 	[ID_SUBAGENT] = { "subagent", "sub_", "list_subagents", "subagents", "subagentId", "", "bailiff subagent list",
-			  true },
-	[ID_CHANNEL] = { "channel", "chan_", "list_channels", "channels", "channelId", "", "bailiff channel list",
-			 true },
+			  "nickname" },
+	[ID_CHANNEL] = { "channel", "chan_", "list_channels", "channels", "channelId", "", "bailiff channel list" },
 	[ID_SANDBOX] = { "sandbox", "sbx_", "list_sandboxes", "sandboxes", "sandboxId", "", "bailiff sandbox list",
-			 true },
-	[ID_ACTION] = { "action", "act_", "list_actions", "actions", "actionId", "", "bailiff pending", true },
+			 "name" },
+	[ID_ACTION] = { "action", "act_", "list_actions", "actions", "actionId", "", "bailiff pending" },
 	[ID_PENDING] = { "open action", "act_", "list_actions", "actions", "actionId", "\"status\":\"pending\"",
-			 "bailiff pending", true },
+			 "bailiff pending" },
 };
 
 int id_kind_of(const char *noun, size_t len)
@@ -86,13 +87,13 @@ static bool match_element(void *ctx, struct jval element)
 	char id[ID_LOOKUP_MAX], status[32];
 
 	len = jval_str(jval_get(element, s->kind->member), id, sizeof(id));
-	bool exact = strcmp(id, given) == 0 ||
-		     (s->kind == &id_kinds[ID_SANDBOX] && jval_is_str(jval_get(element, "name"), given));
+	bool exact = strcmp(id, given) == 0 || strcmp(given, LAST) == 0;
+	bool named = s->kind->name && jval_is_str(jval_get(element, s->kind->name), given);
 	if (!n)
 		return false; /* would match everything */
-	if (!exact && strncmp(id, given, n) != 0 &&
+	if (!exact && !named && strncmp(id, given, n) != 0 &&
 	    !(strncmp(id, s->kind->prefix, p) == 0 && strncmp(id + p, given, n) == 0) &&
-	    !(s->kind->ends && n >= END_LEAST && len >= n && len < sizeof(id) && strcmp(id + len - n, given) == 0))
+	    !(n >= END_LEAST && len >= n && len < sizeof(id) && strcmp(id + len - n, given) == 0))
 		return true;
 	if (exact || s->n == 0) {
 		buf_reset(&s->found);
@@ -118,7 +119,9 @@ int id_lookup_element(struct cli *c, enum id_kind kind, const char *given, struc
 	int r;
 
 	buf_str(&filter, s.kind->filter);
-	if (kind == ID_PROCESS) { /* there may be many: the daemon searches them, for prefixes and ends */
+	if (kind == ID_PROCESS && strcmp(given, LAST) == 0) {
+		buf_str(&filter, "\"helpers\":false");
+	} else if (kind == ID_PROCESS) { /* there may be many: the daemon searches them, for prefixes and ends */
 		struct jw w = jw_on(&filter);
 
 		jw_kstr(&w, "match", given);
@@ -138,6 +141,33 @@ int id_lookup_element(struct cli *c, enum id_kind kind, const char *given, struc
 	buf_done(&s.found);
 	buf_done(&s.lines);
 	return s.n == 1 && r == 0 ? 0 : -1;
+}
+
+struct exact_search {
+	const struct id_kind_row *kind;
+	const char *id;
+	struct buf *ret;
+};
+
+static bool take_exact(void *ctx, struct jval element)
+{
+	struct exact_search *s = ctx;
+
+	if (!jval_is_str(jval_get(element, s->kind->member), s->id))
+		return true;
+	buf_append(s->ret, element.text, element.len);
+	return false;
+}
+
+int id_read_element(struct cli *c, enum id_kind kind, const char *id, struct buf *ret)
+{
+	struct exact_search s = { &id_kinds[kind], id, ret };
+	buf_auto struct buf filter = BUF_INIT;
+	struct err ignored = ERR_INIT;
+
+	buf_str(&filter, s.kind->filter);
+	(void)list_pages(c, s.kind->method, s.kind->list, &filter, take_exact, &s, &ignored);
+	return ret->len ? 0 : -1;
 }
 
 int id_lookup(struct cli *c, enum id_kind kind, const char *given, char ret[ID_LOOKUP_MAX])

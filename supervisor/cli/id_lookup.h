@@ -3,8 +3,8 @@
 
 /*
  * Lists of the daemon, read page by page, and ids as users write them: complete, or any unique prefix, with or without
- * "proc_" (or "sess_"). Ids of some kinds may also be given by their last 4 or more characters: ids are random, and
- * shorter ends would match by accident.
+ * "proc_" (or "sess_"), or the last 4 or more characters: ids are random, and shorter ends would match by accident.
+ * "@last" is the newest one. Sandboxes, subagents, sessions and tasks are also found by their exact names.
  */
 
 #include "supervisor/cli/cli.h"
@@ -19,7 +19,7 @@ enum id_kind {
 	ID_JOB,
 	ID_SUBAGENT,
 	ID_CHANNEL,
-	ID_SANDBOX, /* also found by their names */
+	ID_SANDBOX,
 	ID_ACTION,  /* any action */
 	ID_PENDING, /* an action that is still open */
 	ID_KINDS
@@ -32,7 +32,7 @@ struct id_kind_row {
 	const char *method, *list, *member;
 	const char *filter; /* members of the request; "": none */
 	const char *hint;   /* the command that lists them */
-	bool ends;          /* the last characters are sufficient */
+	const char *name;   /* the member with a name that people gave it; NULL: none */
 };
 extern const struct id_kind_row id_kinds[ID_KINDS];
 
@@ -41,6 +41,8 @@ int id_kind_of(const char *noun, size_t len);
 
 /* On failure prints why (no match, or several, which are listed) and returns −1. */
 int id_lookup(struct cli *c, enum id_kind kind, const char *given, char ret[ID_LOOKUP_MAX]);
+/* The element with exactly this id, silently: −1 if there is none. */
+int id_read_element(struct cli *c, enum id_kind kind, const char *id, struct buf *ret);
 /* The whole element of the list. */
 int id_lookup_element(struct cli *c, enum id_kind kind, const char *given, struct buf *ret);
 /* Connects, and looks up the process in the verb's first argument. */

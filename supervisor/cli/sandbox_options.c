@@ -146,3 +146,28 @@ int limit_options_write(const struct opts *o, const struct limit_option *limits,
 	jw_obj_end(w);
 	return 0;
 }
+
+int env_options_write(const struct opts *o, int env, int env_pass, struct jw *w, struct err *e)
+{
+	for (size_t i = 0; i < o->ngiven; i++) {
+		const char *text = o->given[i].value, *equals, *value;
+
+		if (o->given[i].option == env_pass) {
+			value = getenv(text);
+			if (value && !text_utf8_valid(value, strlen(value)))
+				return err_field(e, "--env-pass", "option '--env-pass': the value of %s is not UTF-8",
+						 text);
+			if (value)
+				jw_kstr(w, text, value);
+		}
+		if (o->given[i].option != env)
+			continue;
+		equals = strchr(text, '=');
+		if (!equals || equals == text)
+			return err_field(e, "--env", "option '--env' wants K=V, not '%s'", text);
+		buf_auto struct buf key = BUF_INIT;
+		buf_append(&key, text, (size_t)(equals - text));
+		jw_kstr(w, key.data, equals + 1);
+	}
+	return 0;
+}

@@ -39,6 +39,15 @@ struct limit_option {
 /* Writes the member `limits`. */
 int limit_options_write(const struct opts *o, const struct limit_option *rows, size_t n, struct jw *w, struct err *e);
 
+/* The options of `run` that a task or job passes to each of its commands, other than those of the sandbox. */
+#define COMMAND_LIMIT_OPTIONS(verb)                                   \
+	{ OPT_##verb##_COMMAND_TIMEOUT, "wallMs", text_duration_ms }, \
+		{ OPT_##verb##_CPU_TIME, "cpuMs", text_duration_ms }, \
+		{ OPT_##verb##_OUTPUT_LIMIT, "outputBytes", text_size_bytes }, TREE_LIMIT_OPTIONS(verb)
+
+/* The variables of --env and --env-pass, in the order of the command line, as members of an open object. */
+int env_options_write(const struct opts *o, int env, int env_pass, struct jw *w, struct err *e);
+
 /* Of a verb with all of them; needs the OPT_… values of cli.h. */
 #define SANDBOX_OPTIONS(verb)                                                                                \
 	{                                                                                                    \

@@ -239,7 +239,7 @@ def test_an_approval_is_asked_on_the_terminal():
             with home.rpc() as rpc, model(home, rpc, script):
                 t = Terminal(home, "go")
                 for answer in answers:
-                    assert b"touch" in t.expect(b"[n]o: "), answer
+                    assert b"touch" in t.expect(b"[n]o  [e]xplain: "), answer
                     t.type(answer if answer == "\x03" else answer + "\n")
                 seen, ended = t.end()
                 assert ended == status and (b"Finished." in seen) == (status == 0), (answers, ended, seen)

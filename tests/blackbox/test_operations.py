@@ -83,7 +83,7 @@ def test_top_shows_the_whole_tree(home):
         def shown():
             for line in home.cli("top").text.splitlines():
                 if line.startswith(process):
-                    _, _, _, cpu, memory, *_ = line.split()
+                    _, _, _, _, _, cpu, memory, *_ = line.split()
                     return cpu, memory
         def busy_and_large():
             cpu, memory = shown()

@@ -91,5 +91,37 @@ def test_a_search_finds_text_across_portions_of_an_output(home):
         assert found(rpc, output="xxneedle\n") == [far["processId"]]
 
 
+def test_history_searches_from_the_command_line(home):
+    with home.rpc() as rpc:
+        ok, _ = rpc.run(["echo", "first"])
+        bad, _ = rpc.run(["sh", "-c", "echo second; exit 4"], cwd="/usr")
+
+    def ids(*conditions):
+        return [p["processId"] for p in home.cli("history", "--json", *conditions).json]
+    assert ids() == [bad["processId"], ok["processId"]]
+    assert ids("--exit", "4") == ids("--exit", "nonzero") == ids("--cwd", "/usr") == ids("--output", "SECOND") == [bad["processId"]]
+    assert ids("--grep", "first", "--since", "1h") == [ok["processId"]] and ids("--until", "1h") == []
+    assert ids("--since", "2020-01-02", "--until", "2021-01-01 10:30") == [] and len(ids("--since", "2020-01-02T00:00:00Z")) == 2
+    assert ids("-n", "1") == [bad["processId"]] and ids("--user", str(os.getuid()), "--session", ok["sessionId"]) == [ok["processId"]]
+    table = home.cli("history", "--grep", "second").text
+    assert bad["processId"] in table and "USER" in table and ok["processId"] not in table, table
+    for option, value in (("--exit", "x"), ("--since", "yesterday"), ("--limit", "0")):
+        assert option.encode() in home.cli("history", option, value, status=2).err
+
+
+def test_ids_have_short_handles_and_names(home):
+    with home.rpc() as rpc:
+        session = rpc.call("create_session", title="the work")["sessionId"]
+        first = rpc.run(["echo", "one"], sessionId=session)[0]["processId"]
+        last = rpc.run(["echo", "two"], sessionId=session)[0]["processId"]
+        task = rpc.call("create_task", objective="x", title="build it")["taskId"]
+    assert home.cli("logs", "@last").text == "two\n" and home.cli("logs", first[-6:]).text == "one\n"
+    for name in ("the work", session[-5:], "@last" if session == home.cli("session", "list", "--json").json[0]["sessionId"] else session):
+        assert home.cli("session", "show", "--json", name).json["sessionId"] == session
+    for name in ("build it", task[-5:], "@last"):
+        assert home.cli("task", "show", "--json", name).json["taskId"] == task
+    assert last in home.cli("history", "--session", "the work").text
+
+
 if __name__ == "__main__":
     harness.main(globals())

@@ -530,5 +530,31 @@ def test_the_command_line(home):
     home.cli("task", "fail", third, status=2)
 
 
+def test_a_task_takes_the_options_of_run_and_shows_its_output(home):
+    made = home.cli("task", "create", "--start", "--auto-complete", "--env", "GREETING=hello", "--cow", "--command-timeout", "1m", "--cpu-time", "40s",
+                    "say it", "--", "sh", "-c", "echo $GREETING; echo x > made; sleep 0.2; echo bye").text.strip()
+    until("it runs", lambda: home.rpc().call("list_processes", taskId=made)["processes"])
+    assert home.cli("task", "logs", "-f", made).text == "hello\nbye\n"
+    home.cli("task", "wait", made)
+    assert home.cli("task", "logs", made).text == "hello\nbye\n"
+    with home.rpc() as rpc:
+        process = rpc.call("list_processes", taskId=made)["processes"][0]
+        assert process["cow"] is True and process["limits"]["wallMs"] == 60000 and process["limits"]["cpuMs"] == 40000
+    stat = home.cli("diff", "--stat", process["processId"]).text
+    assert "made | +1 -0" in stat and stat.endswith(" 1 changed, 1 lines added, 0 removed\n"), stat
+    failing = home.cli("task", "create", "--start", "--auto-complete", "fail", "--", "false").text.strip()
+    home.cli("task", "wait", failing, status=1)
+    idle = home.cli("task", "create", "nothing yet").text.strip()
+    assert b"has run no command" in home.cli("task", "logs", idle, status=1).err
+
+
+def test_a_job_takes_the_options_of_run(home):
+    job = home.cli("job", "create", "--wait", "--item", "a", "--env", "WORD=hi", "--output-limit", "1M", "--", "sh", "-c", "echo $WORD {item}").text.split()[0]
+    with home.rpc() as rpc:
+        process = rpc.call("get_job", jobId=job)["items"][0]["processId"]
+        assert rpc.outputs(process)["stdout"] == b"hi a\n"
+        assert rpc.call("get_process", processId=process)["limits"]["outputBytes"] == 1 << 20
+
+
 if __name__ == "__main__":
     harness.main(globals())
