@@ -41,6 +41,8 @@ int cmd_mcp(struct cli *c) { return exec_gateway(c, "mcp"); }
 
 int cmd_serve(struct cli *c) { return exec_gateway(c, "serve"); }
 
+int cmd_console(struct cli *c) { return exec_gateway(c, "console"); }
+
 int cmd_acp(struct cli *c) { return exec_gateway(c, "acp"); }
 
 int cmd_codex_exec_server(struct cli *c) { return exec_gateway(c, "codex-exec-server"); }

@@ -20,6 +20,7 @@ static const struct {
 	{ CONFIG, "config.json" },
 	{ CONFIG, "policy.json" },
 	{ CONFIG, "http-token" },
+	{ CONFIG, "console.html" }, /* a one-time code of the console */
 	{ CONFIG, "root-write-roots" },
 	{ STATE, "root-authority" },
 };

@@ -8,8 +8,8 @@
 #include "supervisor/gateway/http/http_exchange.h"
 #include "supervisor/gateway/http/http_request.h"
 #include "supervisor/gateway/http/http_server.h"
+#include "supervisor/gateway/http/http_sse.h"
 #include "supervisor/gateway/http/http_tokens.h"
-#include "supervisor/gateway/http/mcp_stream.h"
 
 #include <event2/event.h>
 #include <signal.h>
@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static struct event_base *base;
 static struct http_exchange *later; /* one connection has one exchange at a time */
-static struct sse *stream;
+static struct http_sse *stream;
 
 static void on_later_gone(void *ctx) { later = NULL; }
 
@@ -32,7 +32,12 @@ static void on_stream_gone(void *ctx) { stream = NULL; }
 static void echo(void *ctx, struct http_exchange *x)
 {
 	const struct http_request *r = http_exchange_request(x);
+	buf_auto struct buf v = BUF_INIT;
 
+	if (http_request_query(r, "q", &v) > 0 && strpbrk(buf_cstr(&v), "&?= \""))
+		abort();
+	if (http_request_cookie(r, "c", &v) && strchr(buf_cstr(&v), ';'))
+		abort();
 	http_exchange_reply(x, 200, "text/plain", r->body.data, r->body.len);
 }
 
@@ -50,8 +55,8 @@ static void answer_stream(void *ctx, struct http_exchange *x)
 {
 	if (stream)
 		abort();
-	stream = sse_new(base, x, on_stream_gone, NULL);
-	sse_prime(stream, "1-0", 100);
+	stream = http_sse_new(base, x, on_stream_gone, NULL);
+	http_sse_prime(stream, "1-0", 100);
 }
 
 static void turn(int fd)
@@ -66,10 +71,10 @@ static void turn(int fd)
 			http_exchange_refuse(x, 404, "later");
 		}
 		if (stream && i == 1) {
-			struct sse *s = stream;
-			if (sse_event(s, "1-1", "a\nb", 3)) {
+			struct http_sse *s = stream;
+			if (http_sse_event(s, "message", "1-1", "a\nb", 3)) {
 				stream = NULL;
-				sse_end(s);
+				http_sse_end(s);
 			}
 		}
 		while (read(fd, sink, sizeof(sink)) > 0)

@@ -230,16 +230,17 @@ void console_stream_open(struct console_session *s, struct http_exchange *x)
 	const struct http_request *r = http_exchange_request(x);
 	buf_auto struct buf after = BUF_INIT;
 	struct console_stream *st;
-	char *end = NULL;
 
 	int resumes = http_request_query(r, "after", &after);
-	uint64_t last = resumes ? strtoull(buf_cstr(&after), &end, 10) : 0;
-	if (resumes && (resumes < 0 || after.len == 0 || after.len > 19 || *end))
+	if (resumes &&
+	    (resumes < 0 || after.len == 0 || after.len > 19 || strspn(after.data, "0123456789") != after.len))
 		return console_reply_error(x, 400, "invalid", "after: expected a sequence number");
 	if (s->nstreams >= CONSOLE_STREAMS_MOST)
 		return console_reply_error(x, 429, "resource_exhausted", "too many tabs of this session are open");
 	st = mem_zalloc(1, sizeof(*st));
-	*st = (struct console_stream){ .of = s, .x = x, .positioned = resumes > 0, .last = last };
+	*st = (struct console_stream){
+		.of = s, .x = x, .positioned = resumes > 0, .last = strtoull(buf_cstr(&after), NULL, 10)
+	};
 	console_secret_new(st->id);
 	st->late = evtimer_new(s->base, on_late, st);
 	st->drain = event_new(s->base, -1, EV_PERSIST, on_drain, st);

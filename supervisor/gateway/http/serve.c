@@ -5,6 +5,7 @@
  * --metrics-open is given.
  */
 
+#include "supervisor/gateway/http/serve.h"
 #include "runtime/base/buf.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
@@ -30,8 +31,8 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-#define LISTEN_DEFAULT "127.0.0.1:7717"
 #define SESSIONS_MOST 256
 #define SESSION_IDLE_MS (30 * 60 * 1000)
 #define DRAIN_MS 5000 /* how long responses in progress may take on shutdown */
@@ -43,6 +44,7 @@ struct serve {
 	bool print_token, metrics_open;
 	uint64_t session_idle_ms, request_ms, connections;
 	struct mcp_config mcp;
+	int notify_fd; /* gets the address; −1: none */
 	/* state */
 	struct http_tokens *tokens;
 	struct event_base *base;
@@ -79,7 +81,7 @@ static int parse_options(struct serve *s, int argc, char **argv, struct err *e)
 	connections = gateway_option(&o, "max-connections");
 	if (connections && parse_count("--max-connections", connections, 65536, &s->connections, e) < 0)
 		return -1;
-	s->listen = gateway_option(&o, "listen") ?: LISTEN_DEFAULT;
+	s->listen = gateway_option(&o, "listen") ?: SERVE_LISTEN;
 	s->token_file = gateway_option(&o, "token-file");
 	s->client = gateway_option(&o, "client") ?: "";
 	s->print_token = gateway_option(&o, "print-token") != NULL;
@@ -112,6 +114,9 @@ static void run_server(struct serve *s, const char *address)
 	/* Printed after the handlers are installed: the reader may send a signal immediately. */
 	printf("listening on http://%s/mcp\n", address);
 	fflush(stdout);
+	if (s->notify_fd >= 0 && write(s->notify_fd, address, strlen(address)) < 0)
+		fprintf(stderr, "bailiff serve: the address could not be reported: %s\n", strerror(errno));
+	fd_close(&s->notify_fd);
 	while (!s->stopping)
 		event_base_loop(s->base, EVLOOP_ONCE);
 	/* The handlers are removed, so that a second signal terminates the process. */
@@ -183,12 +188,8 @@ static int is_readable_in(struct remote *r, const char *folder, const char *path
 	return (shut > empty ? shut : empty) < (read > written ? read : written);
 }
 
-/*
- * The token grants the user's authority over answers, so no command may be able to read it, wherever it runs: also not
- * in the file's own directory or a parent, which an agent can choose as its working directory. The default file is one
- * of the daemon's secret paths; any other file must be configured as one.
- */
-static int check_hidden(const char *file, struct err *e)
+/* Also in the file's own directory or a parent, which an agent can choose as its working directory. */
+int serve_commands_read(const char *file, struct err *e)
 {
 	static const struct remote_options o = { 0 };
 	mem_auto char *path = realpath(file, NULL), *folder = mem_strdup(path);
@@ -208,13 +209,22 @@ static int check_hidden(const char *file, struct err *e)
 		seen = is_readable_in(r, folder, path, e);
 	}
 	remote_free(r);
-	if (seen < 0)
-		return err_wrap(e, "check whether commands can read '%s'", path);
-	return !seen ? 0
-		     : err_field(e, "--token-file",
-				 "commands in sandboxes could read '%s': add it to secretPaths in config.json and "
-				 "restart the daemon, or omit --token-file",
-				 path);
+	return seen < 0 ? err_wrap(e, "check whether commands can read '%s'", path) : seen;
+}
+
+/*
+ * The token grants the user's authority over answers, so no command may be able to read it. The default file is one of
+ * the daemon's secret paths; any other file must be configured as one.
+ */
+static int check_hidden(const char *file, struct err *e)
+{
+	int seen = serve_commands_read(file, e);
+
+	return seen <= 0 ? seen
+			 : err_field(e, "--token-file",
+				     "commands in sandboxes could read '%s': add it to secretPaths in config.json and "
+				     "restart the daemon, or omit --token-file",
+				     file);
 }
 
 static int start_server(struct serve *s, struct err *e)
@@ -270,9 +280,12 @@ static int print_token(const struct serve *s, struct err *e)
 	return 0;
 }
 
-int serve_main(int argc, char **argv)
+int serve_main(int argc, char **argv) { return serve_run(argc, argv, -1); }
+
+int serve_run(int argc, char **argv, int notify_fd)
 {
-	struct serve s = { .session_idle_ms = SESSION_IDLE_MS,
+	struct serve s = { .notify_fd = notify_fd,
+			   .session_idle_ms = SESSION_IDLE_MS,
 			   .request_ms = HTTP_LIMITS_DEFAULT.request_ms,
 			   .connections = HTTP_LIMITS_DEFAULT.connections };
 	struct err e = ERR_INIT;

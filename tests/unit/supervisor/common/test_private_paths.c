@@ -26,6 +26,7 @@ START_TEST(one_home_is_one_folder)
 	ck_assert(has(s.path, s.npath, "/srv/b/policy.json"));
 	ck_assert(has(s.path, s.npath, "/srv/b/config.json"));
 	ck_assert(has(s.path, s.npath, "/srv/b/http-token")); /* with it a command could answer its own questions */
+	ck_assert(has(s.path, s.npath, "/srv/b/console.html"));
 	private_paths_done(&s);
 }
 END_TEST

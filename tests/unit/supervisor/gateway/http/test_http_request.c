@@ -104,6 +104,57 @@ START_TEST(lists_of_words)
 }
 END_TEST
 
+START_TEST(queries_and_cookies)
+{
+	static const struct {
+		const char *query;
+		int found;
+		const char *value;
+	} queries[] = {
+		{ "", 0, "" },
+		{ "?", 0, "" },
+		{ "?b=1", 0, "" },
+		{ "?a", 0, "" },
+		{ "?a=", 1, "" },
+		{ "?a=x.y_z-1", 1, "x.y_z-1" },
+		{ "?aa=2&a=1&b", 1, "1" },
+		{ "?a=1&a=2", -1, NULL },
+		{ "?a=%31", -1, NULL },
+		{ "?a=1=2", -1, NULL },
+		{ "?&&a=1", 1, "1" },
+	};
+	static const struct {
+		const char *header, *value; /* NULL: not found */
+	} cookies[] = {
+		{ "", NULL },
+		{ "Cookie: a=1\r\n", "1" },
+		{ "Cookie: b=2; a=1; c=3\r\n", "1" },
+		{ "Cookie: aa=1; a\r\n", NULL },
+		{ "Cookie: a=1; a=1\r\n", NULL },
+		{ "Cookie: a=1\r\nCookie: b=2\r\n", NULL },
+		{ "Cookie: a=x=y\r\n", "x=y" },
+	};
+
+	for (size_t i = 0; i < countof(queries) + countof(cookies); i++) {
+		bool query = i < countof(queries);
+		size_t k = query ? i : i - countof(queries), used;
+		mem_auto char *text = mem_printf("GET /x%s HTTP/1.1\r\nHost: localhost\r\n%s\r\n",
+						 query ? queries[k].query : "", query ? "" : cookies[k].header);
+		buf_auto struct buf v = BUF_INIT;
+		struct http_request r;
+
+		ck_assert_int_eq(fed(&r, text, 0, &used), HTTP_REQUEST_DONE);
+		if (query)
+			ck_assert_msg(http_request_query(&r, "a", &v) == queries[k].found, "%s", text);
+		else
+			ck_assert_msg(http_request_cookie(&r, "a", &v) == (cookies[k].value != NULL), "%s", text);
+		if (query ? queries[k].value : cookies[k].value)
+			ck_assert_str_eq(buf_cstr(&v), query ? queries[k].value : cookies[k].value);
+		http_request_done(&r);
+	}
+}
+END_TEST
+
 START_TEST(only_names_of_this_machine)
 {
 	static const char *const local[] = { "localhost",       "LocalHost:80", "127.0.0.1",
@@ -217,5 +268,5 @@ END_TEST
 int main(void)
 {
 	return SUITE("http_request", a_request_is_the_same_in_any_pieces, limits_have_their_status, lists_of_words,
-		     only_names_of_this_machine, who_may_ask, addresses_of_this_machine);
+		     queries_and_cookies, only_names_of_this_machine, who_may_ask, addresses_of_this_machine);
 }
