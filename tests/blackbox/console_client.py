@@ -13,9 +13,9 @@ PAGE = {"X-Bailiff": "1"}
 class Page:
     """One session: its cookie, calls and streams."""
 
-    def __init__(self, serve, role=None):
+    def __init__(self, serve, role=None, code=None):
         self.serve = serve
-        self.cookie = log_in(serve, code_of(serve, role))
+        self.cookie = log_in(serve, code or code_of(serve, role))
 
     @property
     def headers(self):

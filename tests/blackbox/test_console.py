@@ -7,11 +7,12 @@ import json
 import os
 import re
 import signal
+import subprocess
 import threading
 import time
 
 from console_client import PAGE, EventStream, Page, code_of, log_in
-from harness import Home, main, until
+from harness import PATIENCE, Home, main, until
 from http_client import Serve
 from test_policy import Policed
 
@@ -381,6 +382,59 @@ def test_output_is_downloaded_as_a_file():
         for query in ("", f"?processId={process}", "?stream=stdout", f"?processId={process}&stream=pty", f"?processId={process}%22&stream=stdout",
                       f"?processId={process}&processId={process}&stream=stdout"):
             assert page.ask("GET", "/api/output" + query)[0] == 400, query
+
+
+# ---- bailiff console ----
+
+def address_of(line):
+    return re.fullmatch(r"http://127\.0\.0\.1:(\d+)/ui/#code=([0-9a-f]{64})", line.strip())
+
+
+def test_the_verb_prints_the_address_of_a_running_server():
+    with Home() as home, Serve(home) as serve:
+        found = address_of(home.cli("console", "--print", "--listen", str(serve.port), "--role", "observer").text)
+        assert found and int(found.group(1)) == serve.port
+        with Page(serve, code=found.group(2)).stream() as stream:
+            assert stream.hello()["role"] == "observer"
+        assert b"--role" in home.cli("console", "--role", "root", status=2).err
+        assert b"127.0.0.1:PORT" in home.cli("console", "--listen", "0.0.0.0:1", status=2).err
+        with Home() as other:
+            assert b"--listen" in other.cli("console", "--print", "--listen", str(serve.port), status=1).err
+
+
+def test_the_verb_starts_a_server_if_none_listens():
+    with Home() as home:
+        process = home.cli_start("console", "--print", "--listen", "0", stdout=subprocess.PIPE)
+        try:
+            lines = [process.stdout.readline().decode() for _ in range(2)]
+            found = address_of(lines[1])
+            assert lines[0] == f"listening on http://127.0.0.1:{found.group(1)}/mcp\n", lines
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE) == 0
+        finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
+
+
+def test_the_browser_gets_a_file_and_no_code_in_its_arguments():
+    with Home() as home, Serve(home) as serve:
+        tools, seen = os.path.join(home.dir, "tools"), os.path.join(home.work, "seen")
+        os.mkdir(tools)
+        with open(os.path.join(tools, "xdg-open"), "w") as f:
+            f.write(f'#!/bin/sh\nprintf "%s\\n" "$*" >{seen}; stat -c %a "$1" >>{seen}; cat "$1" >>{seen}\n')
+        os.chmod(f.name, 0o755)
+        env = {"DISPLAY": ":9", "PATH": tools + ":" + os.environ["PATH"]}
+        done = home.cli("console", "--listen", str(serve.port), env=env)
+        with open(seen) as f:
+            argv, mode, page = f.readline().strip(), f.readline().strip(), f.read()
+        assert argv == os.path.join(home.dir, "console.html") and mode == "600" and "code=" not in (done.out + done.err).decode(), (argv, mode)
+        log_in(serve, re.search(r"#code=([0-9a-f]{64})", page).group(1))
+        with home.rpc() as rpc:
+            hidden = rpc.call("get_sandbox", cwd=home.dir)["sandboxProfile"]["hidden"]
+            assert argv in hidden or home.dir in hidden, hidden
+        os.unlink(os.path.join(tools, "xdg-open"))
+        assert address_of(home.cli("console", "--listen", str(serve.port), env=dict(env, PATH=tools)).text), "without a browser it is printed"
 
 
 # ---- what takes ten seconds ----

@@ -20,11 +20,8 @@ void console_secret_new(char ret[CONSOLE_SECRET_TEXT])
 
 const char *console_codes_add(struct console_codes *c, const char *role, const char *principal, uint64_t now)
 {
-	struct console_code *row = &c->rows[0];
+	struct console_code *row = &c->rows[c->next++ % countof(c->rows)];
 
-	for (size_t i = 0; i < countof(c->rows); i++)
-		if (!c->rows[i].text[0] || (row->text[0] && c->rows[i].until < row->until))
-			row = &c->rows[i];
 	console_secret_new(row->text);
 	snprintf(row->role, sizeof(row->role), "%s", role);
 	snprintf(row->principal, sizeof(row->principal), "%s", principal);

@@ -29,10 +29,11 @@ struct console_code {
 };
 
 struct console_codes {
-	struct console_code rows[CONSOLE_CODES_MOST];
+	struct console_code rows[CONSOLE_CODES_MOST]; /* a ring */
+	size_t next;
 };
 
-/* If all rows are in use, the oldest code becomes invalid. */
+/* Of more than CONSOLE_CODES_MOST unused codes the oldest becomes invalid. */
 const char *console_codes_add(struct console_codes *c, const char *role, const char *principal, uint64_t now);
 /* True: the code was valid, and *ret has its role and principal. Compares in constant time; a valid code is consumed.
  */
