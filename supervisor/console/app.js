@@ -186,7 +186,7 @@ function Frame() {
 	<nav aria-label="Views"><div class="brand">bailiff</div><ul>${ROUTES.filter((r) => r.label).map((r) => html`<li><a href=${`#/${r.name}`} aria-current=${r.name === section ? "page" : undefined}>${r.label}
 		${r.name === "approvals" && pending.count > 0 && html`<span class="badge" title="waiting for an answer">${pending.count}</span>`}</a></li>`)}</ul>
 		<div class="foot"><${Connection} state=${state} /><div class="faint">${state.role} · ${state.version}</div>
-		<div class="foot-buttons"><button class="quiet small" onClick=${() => setHelp(true)} aria-label="Keyboard shortcuts">Keys <kbd>?</kbd></button>
+		<div class="foot-buttons"><button class="quiet small" onClick=${() => setHelp(true)} title="Keyboard shortcuts">Keys <kbd>?</kbd></button>
 		<button class="quiet small" onClick=${logout}>Sign out</button></div></div></nav>
 	<main id="main" tabindex="-1" ref=${main}>
 		${state.link === "disconnected" && html`<div class="banner" role="alert">bailiff serve is not reachable; the page reconnects automatically. What you see may be out of date.</div>`}

@@ -101,7 +101,7 @@ function Denials({ query }) {
 		return html`<${Loading} />`;
 	return html`<p class="faint">Decisions of the latest 20,000 events, newest first. An option widens one run; a rule in a policy file applies to all.</p>
 		${data.length === 0 ? html`<${Empty}>Nothing was denied or asked.<//>` : html`<ul class="plain denials">${data.slice(0, 100).map((r) => html`<li key=${r.key}><div><${Status} status=${r.decision} /> <${Id} id=${r.event.processId} /> ${r.what && html`<${Command} text=${r.what} />`} <span class="faint"><${Text} text=${r.why} /></span> <a class="num faint" href=${`#/events?seq=${r.event.sequence}`}>#${r.event.sequence}</a> <${Time} at=${r.event.timestamp} /></div>
-			${r.options?.map((o) => html`<${Cli} argv=${["run", ...o, "…"]} />`)}${r.suggestion && html`<${Suggested} suggestion=${r.suggestion} />`}</li>`)}</ul>`}`;
+			${r.options?.map((o) => html`<${Cli} argv=${["run", ...o, "--", "CMD"]} />`)}${r.suggestion && html`<${Suggested} suggestion=${r.suggestion} />`}</li>`)}</ul>`}`;
 }
 
 export default function View({ query, setQuery }) {

@@ -78,7 +78,6 @@ const attemptColumns = (setQuery) => [
 	{ key: "reason", label: "Started because", width: "140px", render: (a) => plain(String(a.reason ?? "").replaceAll("_", " ")) },
 	{ key: "error", label: "Error", width: "minmax(120px, 1fr)", render: (a) => html`<span class="bad"><${Text} text=${a.lastError?.message ?? ""} /></span>` },
 	{ key: "worker", label: "Worker", width: "120px", render: (a) => html`<${Id} id=${a.processId ?? a.worker?.processId ?? a.turnId} />` },
-	{ key: "thread", label: "Thread", width: "110px", render: (a) => html`<${Id} id=${a.threadId} />` },
 	{ key: "started", label: "Started", width: "90px", render: (a) => html`<${Time} at=${a.startedAt} />` },
 	{ key: "duration", label: "Duration", width: "90px", align: "right", render: (a) => html`<${Duration} since=${a.startedAt} until=${a.endedAt} />` },
 ];

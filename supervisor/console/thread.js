@@ -275,7 +275,7 @@ function ContextMeter({ thread, tokens }) {
 	if (!cost)
 		return null;
 	const size = known?.contextTokens ?? known?.price?.contextTokens ?? known?.context?.tokens;
-	return html`<span class="context"><span class="faint">Cost</span> <b class="num">${formatUsd(cost.amount)}</b> <span class="faint num">${formatNumber(cost.requests)} requests, ${formatNumber(cost.inputTokens)} tokens in${cost.cachedTokens ? ` (${Math.round((100 * cost.cachedTokens) / Math.max(1, cost.inputTokens))} % cached)` : ""}, ${formatNumber(cost.outputTokens)} out</span>
+	return html`<span class="context"><span class="faint">Cost</span> <b class="num">${cost.amount ? formatUsd(cost.amount) : "no known price"}</b> <span class="faint num">${formatNumber(cost.requests)} requests, ${formatNumber(cost.inputTokens)} tokens in${cost.cachedTokens ? ` (${Math.round((100 * cost.cachedTokens) / Math.max(1, cost.inputTokens))} % cached)` : ""}, ${formatNumber(cost.outputTokens)} out</span>
 		${tokens > 0 && html` <span class="faint">Context</span> ${size ? html`<${Meter} value=${tokens} max=${size} label="Context used" text=${`${formatNumber(tokens)} of ${formatNumber(size)}`} />` : html`<b class="num">${formatNumber(tokens)}</b> <span class="faint">tokens${model ? `, ${plain(model)}` : ""}</span>`}`}</span>`;
 }
 
@@ -293,6 +293,7 @@ function Thread({ threadId, turnId, query, setQuery }) {
 		return parts.length === 2 && parts.every(Number.isFinite) && parts[1] > parts[0] ? parts : null;
 	}, [query.range]);
 	const scrolled = useRef(false);
+	const shown = useRef(new Set());
 	useEffect(() => {
 		if (turnId && turns.length && !scrolled.current) {
 			scrolled.current = true;
@@ -303,11 +304,13 @@ function Thread({ threadId, turnId, query, setQuery }) {
 	if (!thread)
 		return html`<${Page} title=${title} cli=${["thread", "show", threadId]}>${error ? html`<${ErrorBox} error=${error} retry=${reload} />` : html`<${Loading} />`}<//>`;
 	const active = turns.find((t) => t.turnId === thread.activeTurnId);
-	// The newest turn is open, or the one in the address; others as in the address: open=… and closed=…
+	// Open are: the turn in the address, the newest one, those that were newest or active during this visit, and what the address says
+	// (open=…, closed=…).
 	const opened = new Set((query.open ?? "").split(",").filter(Boolean));
 	const closed = new Set((query.closed ?? "").split(",").filter(Boolean));
-	const base = turnId ?? turns[turns.length - 1]?.turnId;
-	const isOpen = (t) => opened.has(t.turnId) || (!closed.has(t.turnId) && (t.turnId === base || t.turnId === thread.activeTurnId));
+	for (const id of [turnId, turns[turns.length - 1]?.turnId, thread.activeTurnId])
+		shown.current.add(id);
+	const isOpen = (t) => opened.has(t.turnId) || (!closed.has(t.turnId) && shown.current.has(t.turnId));
 	const toggle = (t) => {
 		const was = isOpen(t);
 		opened.delete(t.turnId);
