@@ -5,7 +5,9 @@
 
 import { useCallback, useEffect, useRef, useState } from "./vendor/preact.js";
 
-const HEADERS = { "X-Bailiff": "1" };
+// Cookies are sent to every port of a host, so a server on another port can read the session's. The key is known to this origin only.
+const KEY = "bailiff-console-key";
+const headers = () => ({ "X-Bailiff": localStorage.getItem(KEY) || "1" });
 
 // An error of a call. `code` is a word (not_found, invalid_params, unavailable …), `hint` says what to do, if the daemon does.
 export class CallError extends Error {
@@ -23,7 +25,7 @@ export async function post(path, body) {
 	try {
 		reply = await fetch(path, {
 			method: "POST",
-			headers: { ...HEADERS, "Content-Type": "application/json" },
+			headers: { ...headers(), "Content-Type": "application/json" },
 			body: JSON.stringify(body ?? {}),
 			credentials: "same-origin",
 		});
@@ -53,7 +55,7 @@ export async function call(method, params = {}) {
 
 // GET of JSON: /api/series.
 export async function get(path) {
-	const reply = await fetch(path, { headers: HEADERS, credentials: "same-origin" });
+	const reply = await fetch(path, { headers: headers(), credentials: "same-origin" });
 	if (reply.status === 401)
 		stream.expire();
 	if (!reply.ok)
@@ -61,10 +63,14 @@ export async function get(path) {
 	return reply.json();
 }
 
-export const login = (code) => post("/api/login", { code });
+export async function login(code) {
+	localStorage.removeItem(KEY);
+	localStorage.setItem(KEY, (await post("/api/login", { code })).key);
+}
 
 export async function logout() {
 	await post("/api/logout").catch(() => {});
+	localStorage.removeItem(KEY);
 	stream.expire();
 }
 
@@ -166,7 +172,7 @@ class Stream {
 
 	async read() {
 		const path = this.last === undefined ? "/api/stream" : `/api/stream?after=${this.last}`;
-		const reply = await fetch(path, { headers: { ...HEADERS, Accept: "text/event-stream" }, credentials: "same-origin", signal: this.abort.signal });
+		const reply = await fetch(path, { headers: { ...headers(), Accept: "text/event-stream" }, credentials: "same-origin", signal: this.abort.signal });
 		if (reply.status === 401)
 			return this.expire();
 		if (!reply.ok)

@@ -15,11 +15,11 @@ class Page:
 
     def __init__(self, serve, role=None, code=None):
         self.serve = serve
-        self.cookie = log_in(serve, code or code_of(serve, role))
+        self.cookie, self.key = log_in(serve, code or code_of(serve, role))
 
     @property
     def headers(self):
-        return dict(PAGE, Cookie=self.cookie)
+        return {"X-Bailiff": self.key, "Cookie": self.cookie}
 
     def ask(self, method, path, body=None, headers=None, **more):
         """(status, headers, body) with the session's headers; a value of None leaves one out."""
@@ -129,9 +129,9 @@ def code_of(serve, role=None):
 
 
 def log_in(serve, code):
-    """The cookie, as a browser would send it."""
+    """The cookie, as a browser would send it, and the key."""
     status, headers, body = serve.ask("POST", "/api/login", json.dumps({"code": code}), PAGE, token=False)
-    assert status == 204, (status, body)
+    assert status == 200, (status, body)
     cookie, *attributes = headers["Set-Cookie"].split("; ")
     assert attributes == ["HttpOnly", "SameSite=Strict", "Path=/api/"] and cookie.startswith(f"bailiff_console_{serve.port}="), headers["Set-Cookie"]
-    return cookie
+    return cookie, json.loads(body)["key"]

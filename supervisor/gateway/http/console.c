@@ -99,7 +99,20 @@ static bool has_session(struct console *c, const struct http_request *r, struct 
 
 static bool allows_session(void *ctx, const struct http_request *r, struct http_refusal *ret)
 {
-	return allows_page(ctx, r, ret) && has_session(ctx, r, ret);
+	buf_auto struct buf key = BUF_INIT;
+	struct console_session *s;
+
+	if (!is_own_origin(r, ret))
+		return false;
+	if (http_request_header(r, "X-Bailiff", &key) != 1 || key.len == 0)
+		return reject_request(ret, 403, "this needs the header 'X-Bailiff: KEY'");
+	if (!has_session(ctx, r, ret))
+		return false;
+	s = session_of(ctx, r);
+	return http_access_same(key.data, key.len, s->key, strlen(s->key))
+		       ? true
+		       : reject_request(ret, 401,
+					"X-Bailiff is not the session's key: 'bailiff console' opens a new one");
 }
 
 /* ---- login ---- */
@@ -133,13 +146,13 @@ static void handle_code(void *ctx, struct http_exchange *x)
 	http_exchange_reply(x, 200, JSON_TYPE, out.data, out.len);
 }
 
-/* The session that was not used for longest makes room. */
+/* The session that was not used for longest makes room, one without an open page first. */
 static void evict_session(struct console *c)
 {
 	struct console_session *s, *oldest = TAILQ_FIRST(&c->sessions);
 
 	TAILQ_FOREACH (s, &c->sessions, entry)
-		if (s->used < oldest->used)
+		if (!s->nstreams != !oldest->nstreams ? !s->nstreams : s->used < oldest->used)
 			oldest = s;
 	end_session(c, oldest);
 }
@@ -150,6 +163,8 @@ static void handle_login(void *ctx, struct http_exchange *x)
 	json_auto_t *body = console_reply_body(x);
 	const char *text = json_string_value(json_object_get(body, "code"));
 	struct console_code code;
+	buf_auto struct buf out = BUF_INIT;
+	struct jw w = jw_on(&out);
 
 	if (!body)
 		return;
@@ -168,7 +183,10 @@ static void handle_login(void *ctx, struct http_exchange *x)
 	c->nsessions++;
 	mem_auto char *cookie = mem_printf("%s=%s; HttpOnly; SameSite=Strict; Path=/api/", c->cookie, s->cookie);
 	http_exchange_header(x, "Set-Cookie", cookie);
-	http_exchange_reply(x, 204, NULL, NULL, 0);
+	jw_obj(&w);
+	jw_kstr(&w, "key", s->key);
+	jw_obj_end(&w);
+	http_exchange_reply(x, 200, JSON_TYPE, out.data, out.len);
 }
 
 static void handle_logout(void *ctx, struct http_exchange *x)

@@ -13,9 +13,11 @@
  *   GET  /api/output   a stream of a process as a file (console_output.h)
  *   GET  /api/series   numbers over time (console_series.h)
  *
- * Cookies are shared by all ports of a host, and any page can send a request, so every request to /api/ must also come
- * from the console's own page: Origin and Sec-Fetch-Site must say so if they are present, and the header X-Bailiff,
- * which a form or an image cannot send, must be 1 (except for the download).
+ * Any page can send a request, so every request to /api/ must come from the console's own page: Origin and
+ * Sec-Fetch-Site must say so if they are present. Cookies are sent to all ports of a host, so a server on another port,
+ * such as one that an agent published, can read the cookie when the user visits it. Therefore the session has a second
+ * secret, its key, which the page keeps in the storage of its origin and sends as X-Bailiff; no form or link can do
+ * that. Only the download, which is a link, has to do without. Before the login X-Bailiff is 1.
  */
 
 #include <stdint.h>

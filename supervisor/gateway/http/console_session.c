@@ -189,6 +189,7 @@ struct console_session *console_session_new(struct event_base *base, const struc
 
 	s->base = base;
 	console_secret_new(s->cookie);
+	console_secret_new(s->key);
 	snprintf(s->role, sizeof(s->role), "%s", code->role);
 	snprintf(s->principal, sizeof(s->principal), "%s", code->principal);
 	TAILQ_INIT(&s->calls);

@@ -2,8 +2,8 @@
 #define BAILIFF_GATEWAY_HTTP_CONSOLE_SESSION_H
 
 /*
- * One login to the console: its cookie, its role, and its own connection to the daemon, which alone decides what the
- * role may do.
+ * One login to the console: its cookie and key, its role, and its own connection to the daemon, which alone decides
+ * what the role may do.
  *
  * A call waits while the daemon is away, for CONSOLE_WAIT_MS at most. One whose connection broke before the reply is
  * sent again on the next connection if that is safe: the method only reads, or it has an idempotency key, which is
@@ -34,7 +34,8 @@ struct console_session {
 	size_t nstreams;
 	struct event_base *base;
 	char cookie[CONSOLE_SECRET_TEXT];
-	char role[CONSOLE_ROLE_MAX]; /* as requested; "": the user's own */
+	char key[CONSOLE_SECRET_TEXT]; /* of the header X-Bailiff */
+	char role[CONSOLE_ROLE_MAX];   /* as requested; "": the user's own */
 	char principal[HTTP_PRINCIPAL_MAX];
 	uint64_t until, used; /* ms */
 	struct console_link *link;
