@@ -18,7 +18,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define LEAF_NAME_MAX (PLAN_KEY_MAX + 16)
 #define BUSY_TRIES_MAX 200
 #define BUSY_PAUSE_MS 20
 #define BUSY_PAUSE_LONG_MS 1000
@@ -99,9 +98,9 @@ int cgroup_own_folder(char ret[PATH_MAX], struct err *e)
 	return 0;
 }
 
-static void leaf_name(const struct plan_key *key, char ret[LEAF_NAME_MAX])
+void cgroup_leaf_name(const struct plan_key *key, char ret[CGROUP_LEAF_MAX])
 {
-	snprintf(ret, LEAF_NAME_MAX, "%.*s-%u", PLAN_KEY_MAX - 1, key->id, key->attempt);
+	snprintf(ret, CGROUP_LEAF_MAX, "%.*s-%u", PLAN_KEY_MAX - 1, key->id, key->attempt);
 }
 
 /* A child cloned into a new leaf must survive until it exits by itself. */
@@ -163,23 +162,79 @@ void cgroup_tree_close(struct cgroup_tree *t)
 
 int cgroup_tree_make(struct cgroup_tree *t, const struct plan_key *key)
 {
-	char name[LEAF_NAME_MAX];
+	char name[CGROUP_LEAF_MAX];
 	if (t->fd < 0) {
 		errno = ENOENT;
 		return -1;
 	}
-	leaf_name(key, name);
+	cgroup_leaf_name(key, name);
 	if (mkdirat(t->fd, name, 0755) < 0 && errno != EEXIST) /* a limit may have created it */
 		return -1;
 	return openat(t->fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
+int cgroup_make_holder(int leaf)
+{
+	if (mkdirat(leaf, CGROUP_HOLDER, 0755) < 0 && errno != EEXIST)
+		return -1;
+	return openat(leaf, CGROUP_HOLDER, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+int cgroup_tree_enter_holder(struct cgroup_tree *t, const struct plan_key *key, pid_t pid)
+{
+	char text[16];
+	fd_auto int leaf = cgroup_tree_make(t, key);
+	fd_auto int holder = leaf < 0 ? -1 : cgroup_make_holder(leaf);
+	fd_auto int procs = holder < 0 ? -1 : openat(holder, "cgroup.procs", O_WRONLY | O_CLOEXEC);
+	int n = snprintf(text, sizeof text, "%d", pid);
+	return procs < 0 || write(procs, text, (size_t)n) < 0 ? -1 : 0;
+}
+
+bool cgroup_holder_leaf(pid_t pid, char ret[CGROUP_LEAF_MAX])
+{
+	char file[32], text[8192];
+	snprintf(file, sizeof file, "/proc/%d/cgroup", pid);
+	fd_auto int fd = open(file, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : fd_read_all(fd, text, sizeof text - 1);
+	text[n > 0 ? n : 0] = 0;
+	char *path = strncmp(text, "0::/", 4) == 0 ? text : strstr(text, "\n0::/");
+	if (!path)
+		return false;
+	path += *path == '\n';
+	path[strcspn(path, "\n")] = 0;
+	char *last = strrchr(path, '/');
+	if (strcmp(last, "/" CGROUP_HOLDER) != 0)
+		return false;
+	*last = 0;
+	const char *leaf = strrchr(path, '/');
+	return leaf && (size_t)snprintf(ret, CGROUP_LEAF_MAX, "%s", leaf + 1) < CGROUP_LEAF_MAX;
+}
+
+int cgroup_remove(int folder, const char *name)
+{
+	if (unlinkat(folder, name, AT_REMOVEDIR) == 0)
+		return 0;
+	if (errno != EBUSY)
+		return -1;
+	int fd = openat(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	for (struct dirent *entry; d && (entry = readdir(d));) {
+		if (entry->d_type == DT_DIR && entry->d_name[0] != '.')
+			unlinkat(fd, entry->d_name, AT_REMOVEDIR);
+	}
+	if (d)
+		closedir(d);
+	else
+		fd_close(&fd);
+	return unlinkat(folder, name, AT_REMOVEDIR);
+}
+
 /* Returns true if no retry is needed. */
 static bool remove_leaf(struct cgroup_tree *t, const struct plan_key *key)
 {
-	char name[LEAF_NAME_MAX];
-	leaf_name(key, name);
-	return unlinkat(t->fd, name, AT_REMOVEDIR) == 0 || errno != EBUSY;
+	char name[CGROUP_LEAF_MAX];
+	cgroup_leaf_name(key, name);
+	return cgroup_remove(t->fd, name) == 0 || errno != EBUSY;
 }
 
 bool cgroup_tree_remove(struct cgroup_tree *t, const struct plan_key *key)
@@ -208,7 +263,7 @@ static bool sweep_leaves(struct cgroup_tree *t)
 	for (struct dirent *entry; (entry = readdir(d));) {
 		if (strncmp(entry->d_name, CGROUP_PREBUILT, strlen(CGROUP_PREBUILT)) == 0 &&
 		    strncmp(entry->d_name, t->own, strlen(t->own)) != 0)
-			busy |= unlinkat(t->fd, entry->d_name, AT_REMOVEDIR) < 0 && errno == EBUSY;
+			busy |= cgroup_remove(t->fd, entry->d_name) < 0 && errno == EBUSY;
 	}
 	closedir(d);
 	return busy;
@@ -264,7 +319,7 @@ static void kill_leaf(int tree_fd, const char *name)
 		for (int ms = 0; is_populated(leaf) && ms < KILL_WAIT_MS; ms++)
 			poll(NULL, 0, 1);
 	}
-	unlinkat(tree_fd, name, AT_REMOVEDIR);
+	(void)!cgroup_remove(tree_fd, name);
 }
 
 void cgroup_kill_leftovers(const char *base, const char *tag)

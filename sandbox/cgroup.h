@@ -5,6 +5,9 @@
  * A cgroup for each sandbox, if the v2 tree is writable: <base>/<tag>/<process id>-<attempt>. It proves that a tree is
  * empty and finds what an earlier guard may have left. Each leaf is used once, because children cloned into a cgroup
  * that was killed die immediately, even later. The guard chooses the base when it starts (cgroup_base.h).
+ *
+ * The first process of a session sandbox is in a cgroup inside the leaf (CGROUP_HOLDER): controllers can be enabled
+ * only in a cgroup without processes, and those of single members are next to it (tree_limit.h).
  */
 
 #include "sandbox/plan.h"
@@ -18,6 +21,10 @@ struct clone_args;
 struct err;
 
 #define CGROUP_PREBUILT "ahead_" /* prefix of leaves that were created before there was a process for them */
+#define CGROUP_HOLDER                                                                                   \
+	"holder" /* inside the leaf of a session sandbox: its first process, and members without limits \
+		  */
+#define CGROUP_LEAF_MAX (PLAN_KEY_MAX + 16)
 
 struct cgroup_tree {
 	int fd; /* of the tag's directory; −1 = none */
@@ -52,6 +59,15 @@ int cgroup_tree_open(struct cgroup_tree *t, const char *base, const char *tag, s
 void cgroup_tree_close(struct cgroup_tree *t); /* removes the directory if it is empty */
 /* A new leaf's descriptor for CLONE_INTO_CGROUP, or −1 with errno. */
 int cgroup_tree_make(struct cgroup_tree *t, const struct plan_key *key);
+/* Creates and opens CGROUP_HOLDER in a leaf. −1 with errno. */
+int cgroup_make_holder(int leaf);
+/* Moves a process that only we can end from its leaf to CGROUP_HOLDER in it. −1 with errno: it stays in its leaf. */
+int cgroup_tree_enter_holder(struct cgroup_tree *t, const struct plan_key *key, pid_t pid);
+/* The leaf of the session sandbox with this first process; false = that is not in CGROUP_HOLDER of a leaf. */
+bool cgroup_holder_leaf(pid_t pid, char ret[CGROUP_LEAF_MAX]);
+void cgroup_leaf_name(const struct plan_key *key, char ret[CGROUP_LEAF_MAX]);
+/* Removes a directory of cgroups with the empty ones in it. −1 with errno. */
+int cgroup_remove(int folder, const char *name);
 /* Removes it now, or once it is empty; false = no such leaf. */
 bool cgroup_tree_remove(struct cgroup_tree *t, const struct plan_key *key);
 /*

@@ -15,8 +15,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LEAF_NAME_MAX (PLAN_KEY_MAX + 16)
-
 static const struct {
 	const char *name, *v1; /* the names in both versions */
 } rows[TREE_LIMITS] = {
@@ -109,7 +107,7 @@ static void remove_leaves(int folder)
 		rewinddir(d);
 	while (d && (entry = readdir(d)))
 		if (entry->d_type == DT_DIR && entry->d_name[0] != '.')
-			unlinkat(folder, entry->d_name, AT_REMOVEDIR);
+			(void)!cgroup_remove(folder, entry->d_name);
 	if (d)
 		closedir(d);
 }
@@ -205,11 +203,6 @@ void tree_limiter_close(struct tree_limiter *t)
 		}
 		fd_close(&t->of[i].folder);
 	}
-}
-
-static void leaf_name(const struct plan_key *key, char ret[LEAF_NAME_MAX])
-{
-	snprintf(ret, LEAF_NAME_MAX, "%.*s-%u", PLAN_KEY_MAX - 1, key->id, key->attempt);
 }
 
 /* ---- one leaf ---- */
@@ -417,13 +410,13 @@ const char *tree_limit_of_disks(const struct plan_limits *l)
 	return NULL;
 }
 
-/* Sets the limits of one controller in its leaf. */
-static int make_leaf(struct tree_limiter *t, enum tree_limit c, const char *name, struct leaf *f,
-		     struct tree_files *ret, struct err *e)
+/* Sets the limits of one controller in a leaf in `folder`. */
+static int make_leaf(const struct tree_limiter *t, enum tree_limit c, int folder, const char *name, struct leaf *f,
+		     int *ret, struct err *e)
 {
-	if (mkdirat(t->of[c].folder, name, 0755) < 0 && errno != EEXIST)
+	if (mkdirat(folder, name, 0755) < 0 && errno != EEXIST)
 		return err_sys(e, errno, "make a %s cgroup", rows[c].name);
-	fd_auto int leaf = openat(t->of[c].folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd_auto int leaf = openat(folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (leaf < 0)
 		return err_sys(e, errno, "open a %s cgroup", rows[c].name);
 	f->fd = leaf;
@@ -432,9 +425,24 @@ static int make_leaf(struct tree_limiter *t, enum tree_limit c, const char *name
 		if (controllers[i] == c && is_wanted(t, &f->plan->limits, (enum plan_limit)i) &&
 		    set_limit(f, (enum plan_limit)i) < 0)
 			return fail_limit((enum plan_limit)i, errno, e);
-	if (!f->v2)
-		ret->leaf[c] = fd_take(&leaf);
+	*ret = fd_take(&leaf);
 	return 0;
+}
+
+/* Bits 1 << enum tree_limit: the controllers that the plan's limits need, all of which can be enforced. −1 = not. */
+static int needed_controllers(const struct tree_limiter *t, const struct plan_head *plan,
+			      const struct tree_disks *disks, struct err *e)
+{
+	int needed = 0;
+
+	for (int i = 0; i < PLAN_LIMITS; i++) {
+		if (!is_wanted(t, &plan->limits, (enum plan_limit)i))
+			continue;
+		if (check_limit(t, (enum plan_limit)i, disks, e) < 0)
+			return -1;
+		needed |= 1 << controllers[i];
+	}
+	return needed;
 }
 
 int tree_limiter_make(struct tree_limiter *t, const struct plan_key *key, const struct plan_key *leaf,
@@ -442,24 +450,25 @@ int tree_limiter_make(struct tree_limiter *t, const struct plan_key *key, const 
 		      struct err *e)
 {
 	struct leaf f = { .plan = plan, .disks = disks };
-	unsigned needed = 0;
-	char name[LEAF_NAME_MAX];
+	char name[CGROUP_LEAF_MAX];
 
 	tree_files_init(ret);
-	for (int i = 0; i < PLAN_LIMITS; i++) {
-		if (!is_wanted(t, &plan->limits, (enum plan_limit)i))
-			continue;
-		if (check_limit(t, (enum plan_limit)i, disks, e) < 0)
-			return -1;
-		needed |= 1u << controllers[i];
-	}
-	for (int c = 0; c < TREE_LIMITS; c++) {
-		leaf_name(t->of[c].v2 ? leaf : key, name);
-		if (!(needed >> c & 1) || make_leaf(t, (enum tree_limit)c, name, &f, ret, e) == 0)
-			continue;
-		tree_files_close(ret);
-		tree_limiter_remove(t, key);
+	int needed = needed_controllers(t, plan, disks, e);
+	if (needed < 0)
 		return -1;
+	for (int c = 0; c < TREE_LIMITS; c++) {
+		fd_auto int made = -1;
+
+		cgroup_leaf_name(t->of[c].v2 ? leaf : key, name);
+		if (!(needed >> c & 1))
+			continue;
+		if (make_leaf(t, (enum tree_limit)c, t->of[c].folder, name, &f, &made, e) < 0) {
+			tree_files_close(ret);
+			tree_limiter_remove(t, key);
+			return -1;
+		}
+		if (!t->of[c].v2)
+			ret->leaf[c] = fd_take(&made);
 	}
 	return 0;
 }
@@ -474,10 +483,107 @@ static bool has_leaves(int folder)
 
 void tree_limiter_remove(struct tree_limiter *t, const struct plan_key *key)
 {
-	char name[LEAF_NAME_MAX];
+	char name[CGROUP_LEAF_MAX];
 
-	leaf_name(key, name);
+	cgroup_leaf_name(key, name);
 	for (int i = 0; i < TREE_LIMITS; i++)
 		if (t->of[i].folder >= 0 && !t->of[i].v2 && has_leaves(t->of[i].folder))
-			unlinkat(t->of[i].folder, name, AT_REMOVEDIR);
+			(void)!cgroup_remove(t->of[i].folder, name);
+}
+
+/* ---- members of a session sandbox ---- */
+
+/* The first limit of the plan that needs this controller. */
+static enum plan_limit limit_of(const struct plan_head *plan, enum tree_limit c)
+{
+	for (int i = 0; i < PLAN_LIMITS; i++)
+		if (plan->limits.value[i] && controllers[i] == c)
+			return (enum plan_limit)i;
+	return PLAN_LIMITS;
+}
+
+/* The directory in which a member's leaf of this controller is. −1 with the reason, of `why` bytes. */
+static int open_sandbox(const struct tree_limiter *t, enum tree_limit c, const struct tree_sandbox *in, bool enable,
+			char why[CGROUP_BASE_TEXT_MAX])
+{
+	char name[CGROUP_LEAF_MAX], path[PATH_MAX];
+
+	cgroup_leaf_name(&in->key, name);
+	why[0] = 0;
+	if (!t->of[c].v2) {
+		int own = openat(t->of[c].folder, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		return own >= 0 ? own : openat(t->of[c].folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	}
+	if (!in->leaf[0]) {
+		snprintf(why, CGROUP_BASE_TEXT_MAX, "the sandbox has no cgroup with room for those of its commands");
+		return -1;
+	}
+	if (snprintf(path, sizeof path, "%s/%s", t->tag_path[c], in->leaf) >= (int)sizeof path ||
+	    (enable && cgroup_base_enable(path, rows[c].name, why, CGROUP_BASE_TEXT_MAX) < 0))
+		return -1;
+	return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+int tree_limiter_make_member(struct tree_limiter *t, const struct tree_sandbox *in, const struct plan_key *key,
+			     const struct plan_head *plan, const struct tree_disks *disks, struct tree_files *ret,
+			     struct err *e)
+{
+	struct leaf f = { .plan = plan, .disks = disks };
+	char name[CGROUP_LEAF_MAX], why[CGROUP_BASE_TEXT_MAX];
+
+	tree_files_init(ret);
+	cgroup_leaf_name(key, name);
+	int needed = needed_controllers(t, plan, disks, e);
+	for (int c = 0; needed >= 0 && c < TREE_LIMITS; c++) {
+		if (!(needed >> c & 1))
+			continue;
+		fd_auto int folder = open_sandbox(t, (enum tree_limit)c, in, true, why);
+		if (folder < 0)
+			needed = set_unavailable(limit_of(plan, (enum tree_limit)c), e,
+						 "%s; run the command in a sandbox of its own",
+						 why[0] ? why : strerror(errno));
+		else if (make_leaf(t, (enum tree_limit)c, folder, name, &f, &ret->leaf[c], e) < 0)
+			needed = -1;
+	}
+	if (needed >= 0)
+		return 0;
+	tree_files_close(ret);
+	tree_limiter_remove_member(t, in, key);
+	return -1;
+}
+
+int tree_limiter_enter(const struct tree_limiter *t, struct tree_files *leaves, pid_t pid)
+{
+	char text[16];
+	int n = snprintf(text, sizeof text, "%d", pid);
+
+	for (int c = 0; c < TREE_LIMITS; c++) {
+		if (leaves->leaf[c] < 0)
+			continue;
+		fd_auto int procs = openat(leaves->leaf[c], "cgroup.procs", O_WRONLY | O_CLOEXEC);
+		if (procs < 0 || write(procs, text, (size_t)n) < 0)
+			return -1;
+		if (t->of[c].v2)
+			tree_files_open_v2(leaves, leaves->leaf[c]);
+	}
+	/* After those of v2, which has files only for the controllers that it has. */
+	for (int c = 0; c < TREE_LIMITS; c++)
+		if (leaves->leaf[c] >= 0 && !t->of[c].v2)
+			tree_files_open_v1(leaves, (enum tree_limit)c, leaves->leaf[c]);
+	return 0;
+}
+
+bool tree_limiter_remove_member(struct tree_limiter *t, const struct tree_sandbox *in, const struct plan_key *key)
+{
+	char name[CGROUP_LEAF_MAX], why[CGROUP_BASE_TEXT_MAX];
+	bool empty = true;
+
+	cgroup_leaf_name(key, name);
+	for (int c = 0; c < TREE_LIMITS; c++) {
+		fd_auto int folder = t->of[c].folder < 0 ? -1 : open_sandbox(t, (enum tree_limit)c, in, false, why);
+
+		if (folder >= 0 && unlinkat(folder, name, AT_REMOVEDIR) < 0 && errno == EBUSY)
+			empty = false;
+	}
+	return empty;
 }

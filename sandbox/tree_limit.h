@@ -8,8 +8,12 @@
  * Leaves are <base>/<tag>/<process id>-<attempt>; on v1 the base is our own cgroup. On v2 the leaf is the one that
  * cgroup.h creates and the init is cloned into; on v1 the init enters it as its first step (step_limits), before
  * anything of the command exists.
+ *
+ * The limits of a single member of a session sandbox are those of a leaf inside the sandbox's, so that both apply. On
+ * v1 it is inside the tag's directory where the sandbox itself has no limit of that controller.
  */
 
+#include "sandbox/cgroup.h"
 #include "sandbox/cgroup_base.h"
 #include "sandbox/plan.h"
 #include "sandbox/tree_files.h"
@@ -48,5 +52,22 @@ bool tree_limiter_needs_init(const struct tree_limiter *t, const struct plan_lim
 /* The key of the first limit that needs disks; NULL = none. */
 const char *tree_limit_of_disks(const struct plan_limits *l);
 void tree_limiter_remove(struct tree_limiter *t, const struct plan_key *key);
+
+/* The place of a session sandbox: its key, and the name of its leaf on v2 ("" = its init is not in CGROUP_HOLDER). */
+struct tree_sandbox {
+	struct plan_key key;
+	char leaf[CGROUP_LEAF_MAX];
+};
+/*
+ * The same for a member: all limits of the plan are required, and `ret` receives the leaves of both versions
+ * (tree_limiter_enter).
+ */
+int tree_limiter_make_member(struct tree_limiter *t, const struct tree_sandbox *in, const struct plan_key *key,
+			     const struct plan_head *plan, const struct tree_disks *disks, struct tree_files *ret,
+			     struct err *e);
+/* Moves a process there and opens the files that count what its tree uses. −1 with errno. */
+int tree_limiter_enter(const struct tree_limiter *t, struct tree_files *leaves, pid_t pid);
+/* False: processes are still in it. */
+bool tree_limiter_remove_member(struct tree_limiter *t, const struct tree_sandbox *in, const struct plan_key *key);
 
 #endif

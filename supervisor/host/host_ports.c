@@ -120,7 +120,8 @@ static void launch_try(struct process_io *io)
 {
 	if (io->within[0]) {
 		io->launching = false;
-		if (launch_member(io) < 0)
+		errno = ECONNRESET;
+		if (io->tries >= TRIES_MAX || launch_member(io) < 0)
 			engine_on_launch_failed(io->host->engine, io->key.id, STEP_CLONE, errno, "");
 		return;
 	}
@@ -167,9 +168,13 @@ static int launch_member(struct process_io *io)
 		errno = ESRCH;
 		return -1;
 	}
+	if (process_io_needs_limits(io))
+		return process_io_request_limits(io, holder);
 	int r = process_io_launch_member(io, holder);
-	if (r <= 0)
+	if (r <= 0) {
+		fd_close(&io->limits_fd);
 		return r;
+	}
 	/* The link is full: the holder works off the starts before this one. */
 	if (!io->resend)
 		io->resend = evtimer_new(io->host->base, on_resend, io);
@@ -235,6 +240,21 @@ static void on_spawn_started(void *host, const struct spawn_msg *m, int pidfd)
 	engine_on_started(w->engine, m->key.id, &s);
 }
 
+/* The cgroups of a member exist: its holder can start it. */
+static void on_spawn_limited(void *host, const struct spawn_msg *m)
+{
+	struct process_io *io = find_process_io(host, m->key.id);
+	struct host_ports *w = host;
+
+	if (!io || !io->launching || io->key.attempt != m->key.attempt) {
+		spawn_link_remove_leaf(&w->spawner, &m->key);
+		return;
+	}
+	io->launching = false;
+	if (launch_member(io) < 0)
+		engine_on_launch_failed(w->engine, m->key.id, STEP_CLONE, errno, "");
+}
+
 static void on_spawn_failed(void *host, const struct spawn_msg *m)
 {
 	struct process_io *io = find_process_io(host, m->key.id);
@@ -257,6 +277,11 @@ static void on_spawn_unanswered(void *host, const struct plan_key *key)
 
 	if (!io || !io->launching || io->key.attempt != key->attempt)
 		return;
+	if (io->within[0]) { /* nothing was started yet: only its cgroups were requested */
+		fd_close(&io->limits_fd);
+		launch_try(io);
+		return;
+	}
 	process_io_abort_launch(io);
 	io->waits_for_release = true;
 	guard_link_release(&w->guard, key);
@@ -449,6 +474,8 @@ static void port_release(void *host, const char *id, unsigned unspilled)
 	spawn_link_answered(&w->spawner);
 	if (io->key.attempt)
 		guard_link_release_later(&io->host->guard, &io->key, io->within[0]);
+	if (io->limited)
+		spawn_link_remove_leaf(&w->spawner, &io->key);
 	if (io->cow && io->host->changes)
 		cow_changes_on_ended(io->host->changes, id);
 	process_io_free(io, unspilled);
@@ -535,8 +562,8 @@ static void on_spawn_broken(void *host)
 	guard_link_want_restart(&w->guard, GUARD_SPAWNER);
 }
 
-static const struct spawn_link_events spawn_events = { on_spawn_started, on_spawn_failed, on_spawn_unanswered,
-						       on_spawn_changed, on_spawn_broken };
+static const struct spawn_link_events spawn_events = { on_spawn_started,    on_spawn_limited, on_spawn_failed,
+						       on_spawn_unanswered, on_spawn_changed, on_spawn_broken };
 
 /* Nothing is read or sent before host_ports_recover and host_ports_listen. */
 void host_ports_init(struct host_ports *w, struct event_base *base, struct store *store, int guard_fd, int spawner_fd,

@@ -35,6 +35,7 @@ static void recovery_adopt(void *host, const struct port_held *held, const struc
 	io->pid = io->within[0] ? streams->pid : item->pid;
 	io->led = true;
 	io->cow = true;
+	io->limited = io->within[0]; /* not known either */
 	process_io_take_fds(io, item->fds);
 	process_io_find_spools(io, size);
 	if (io->within[0])

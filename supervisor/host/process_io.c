@@ -43,7 +43,7 @@ struct process_io *process_io_new(struct host_ports *w, const char *id, const st
 		snprintf(io->within, sizeof io->within, "%s", names->within);
 	io->names = *names;
 	io->names.within = NULL; /* borrowed, like the hosts and the input */
-	io->peer_fd = -1;
+	io->peer_fd = io->limits_fd = -1;
 	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
 		io->fds[i] = -1;
 	for (int i = 0; i < STREAM_COUNT; i++)
@@ -100,6 +100,7 @@ void process_io_free(struct process_io *io, unsigned unspilled)
 	buf_done(&io->rules);
 	buf_done(&io->input);
 	fd_close(&io->peer_fd);
+	fd_close(&io->limits_fd);
 	strmap_del(&io->host->process_ios, io->key.id);
 	io->host->members -= io->within[0] != '\0';
 	free(io);

@@ -76,6 +76,8 @@ struct process_io {
 	uint64_t launched_ns;      /* before its leader was forked; 0 = unknown, after a restart */
 	bool awaits_holder;        /* its end is reported with that of its holder */
 	struct event *resend;      /* the holder's link was full */
+	bool limited;              /* it may have cgroups of its own */
+	int limits_fd;             /* … the leader's end of the socket to the spawner; −1 = not requested yet */
 	unsigned kills;            /* requests to kill it; from the second one on the whole sandbox is killed */
 };
 
@@ -91,6 +93,10 @@ int process_io_launch(struct process_io *io);
  * errno.
  */
 int process_io_launch_member(struct process_io *io, const struct process_io *holder);
+/* Before that, for a member with limits of its own: asks the spawner for its cgroups. −1 with errno. */
+int process_io_request_limits(struct process_io *io, const struct process_io *holder);
+/* Whether that has to be done. */
+bool process_io_needs_limits(const struct process_io *io);
 /* This attempt failed; closes its pipes. */
 void process_io_abort_launch(struct process_io *io);
 /* Descriptors by guard slot; ownership passes. */

@@ -165,6 +165,35 @@ static int permit_reopening(const struct ends *x)
 	return x->theirs[GUARD_SLOT_STDIN] >= 0 && fchmod(x->theirs[GUARD_SLOT_STDIN], 0444) < 0 ? -1 : 0;
 }
 
+bool process_io_needs_limits(const struct process_io *io) { return io->names.limits.required && io->limits_fd < 0; }
+
+/* The spawner gets the plan with the member's limits in place of the sandbox's. */
+int process_io_request_limits(struct process_io *io, const struct process_io *holder)
+{
+	buf_auto struct buf plan = BUF_INIT;
+	int pair[2], fds[SPAWN_FDS_MAX];
+	size_t n = 0;
+
+	buf_append(&plan, io->plan.data, io->plan.len);
+	((struct plan_head *)(void *)plan.data)->limits = io->names.limits;
+	bool brief = plan.len <= SPAWN_INLINE_MAX;
+	fd_auto int memfd = brief ? -1 : fd_memfd_sealed("bailiff-plan", plan.data, plan.len);
+	fd_auto int peer = !brief && memfd < 0 ? -1 : fcntl(io->peer_fd, F_DUPFD_CLOEXEC, 3);
+	if (peer < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -1;
+	io->limits_fd = pair[0];
+	io->tries++;
+	io->key.attempt++;
+	io->launching = io->limited = true;
+	if (!brief)
+		fds[n++] = fd_take(&memfd);
+	fds[n++] = fd_take(&peer);
+	fds[n++] = pair[1];
+	spawn_link_limit(&io->host->spawner, &io->key, &holder->key, holder->pid, io->flags, brief ? plan.data : NULL,
+			 plan.len, fds, n);
+	return 0;
+}
+
 int process_io_launch_member(struct process_io *io, const struct process_io *holder)
 {
 	bool brief = io->plan.len <= SPAWN_INLINE_MAX;
@@ -175,7 +204,7 @@ int process_io_launch_member(struct process_io *io, const struct process_io *hol
 	for (int i = 0; i < GUARD_SLOT_COUNT; i++)
 		x.ours[i] = x.theirs[i] = -1;
 	int r = (!brief && plan < 0) || ends_make(io, &x) < 0 || permit_reopening(&x) < 0 ? -1 : 0;
-	io->key.attempt++;
+	io->key.attempt += !io->limited; /* its cgroups have the name of this attempt */
 	io->launched_ns = clock_boot_ns();
 	if (r == 0) {
 		const int fds[MEMBER_FDS] = {
@@ -185,6 +214,7 @@ int process_io_launch_member(struct process_io *io, const struct process_io *hol
 			[MEMBER_FD_OUT] = x.theirs[GUARD_SLOT_STDOUT],
 			[MEMBER_FD_ERR] = x.theirs[GUARD_SLOT_STDERR],
 			[MEMBER_FD_IN] = x.theirs[GUARD_SLOT_STDIN],
+			[MEMBER_FD_LIMITS] = io->limits_fd,
 		};
 		r = member_msg_send_start(holder->fds[GUARD_SLOT_STDIN], &io->key, brief ? io->plan.data : NULL,
 					  io->plan.len, fds);

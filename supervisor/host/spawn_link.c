@@ -14,8 +14,8 @@
 /*
  * Three kinds of messages, by what happens when a spawner dies:
  *
- * - START and CHANGES stay in `requests` until they are answered. Unsent ones go to the next spawner; those that were
- *   sent are reported as unanswered, because their outcome is unknown.
+ * - START, LIMIT and CHANGES stay in `requests` until they are answered. Unsent ones go to the next spawner; those that
+ * were sent are reported as unanswered, because their outcome is unknown.
  * - PEER_FILES and GRANT have a socket or pipe of their own for the answer, which ends if the spawner dies. They are in
  *   `requests` only until they are sent.
  * - ANNOUNCE, CLEAN and MARK are sent without waiting, or not at all. The first two are optimisations or tidying; the
@@ -125,6 +125,8 @@ static void handle_reply(struct spawn_link *l, const struct spawn_msg *m, int *f
 	request_free(l, r);
 	if (m->kind == SPAWN_STARTED && nfds == 1)
 		l->on->started(l->ctx, m, fd_take(&fds[0]));
+	else if (m->kind == SPAWN_LIMITED)
+		l->on->limited(l->ctx, m);
 	else if (m->kind == SPAWN_FAILED)
 		l->on->failed(l->ctx, m);
 	else if (m->kind == SPAWN_CHANGED && l->on->changed)
@@ -211,7 +213,7 @@ void spawn_link_replace(struct spawn_link *l, int fd)
 		spawn_link_listen(l, l->base);
 	while ((r = TAILQ_FIRST(&lost))) {
 		const struct spawn_msg gone = { .kind = SPAWN_CHANGED, .error = ECONNRESET, .key = r->msg.key };
-		bool was_start = r->msg.kind == SPAWN_START;
+		bool was_start = r->msg.kind == SPAWN_START || r->msg.kind == SPAWN_LIMIT;
 
 		TAILQ_REMOVE(&lost, r, link);
 		free(r); /* its descriptors were sent */
@@ -249,6 +251,19 @@ void spawn_link_start(struct spawn_link *l, const struct plan_key *key, uint32_t
 				     .token = x->token,
 				     .hint = x->hint,
 				     .cpu = sched_getcpu() };
+
+	queue_request(l, &m, plan, fds, nfds);
+}
+
+void spawn_link_limit(struct spawn_link *l, const struct plan_key *key, const struct plan_key *holder, int32_t pid,
+		      uint32_t flags, const void *plan, size_t plan_len, const int *fds, size_t nfds)
+{
+	const struct spawn_msg m = { .kind = SPAWN_LIMIT,
+				     .flags = flags,
+				     .key = *key,
+				     .holder = *holder,
+				     .pid = pid,
+				     .plan_len = plan ? (uint32_t)plan_len : 0 };
 
 	queue_request(l, &m, plan, fds, nfds);
 }

@@ -33,6 +33,7 @@ TAILQ_HEAD(spawn_requests, spawn_request);
 
 struct spawn_link_events {
 	void (*started)(void *ctx, const struct spawn_msg *m, int pidfd); /* pidfd is taken */
+	void (*limited)(void *ctx, const struct spawn_msg *m);
 	void (*failed)(void *ctx, const struct spawn_msg *m);
 	/* This start was sent to a spawner that died: its outcome is unknown. */
 	void (*unanswered)(void *ctx, const struct plan_key *key);
@@ -61,6 +62,9 @@ void spawn_link_replace(struct spawn_link *l, int fd);
  * NULL. */
 void spawn_link_start(struct spawn_link *l, const struct plan_key *key, uint32_t flags, const struct port_expected *x,
 		      const void *plan, size_t plan_len, const int *fds, size_t nfds);
+/* LIMIT for a member of the holder with this pid and key; the plan and descriptors as above. */
+void spawn_link_limit(struct spawn_link *l, const struct plan_key *key, const struct plan_key *holder, int32_t pid,
+		      uint32_t flags, const void *plan, size_t plan_len, const int *fds, size_t nfds);
 /* Announces that a start of this kind is likely to follow. Returns what to send with it; zeros if that is not possible
  * now. */
 struct port_expected spawn_link_announce(struct spawn_link *l, uint64_t hint);

@@ -99,7 +99,7 @@ _Noreturn void init_fail(struct init *in, enum sandbox_step step, int error)
  */
 void init_set_oom_score(const struct init *in, const char *score)
 {
-	if (in->steps.plan->limits.value[PLAN_LIMIT_MEMORY] && in->steps.oom_fd >= 0)
+	if ((in->steps.plan->limits.value[PLAN_LIMIT_MEMORY] || in->own_memory) && in->steps.oom_fd >= 0)
 		(void)!pwrite(in->steps.oom_fd, score, strlen(score), 0);
 }
 
@@ -218,8 +218,18 @@ static bool receive_request(struct watch *w)
 
 static uint64_t time_us(struct timeval t) { return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_usec; }
 
-/* The cgroup's CPU time; −1 = not known. A leader shares its cgroup with the other members. */
-static int cpu_stat(const struct init *in) { return in->leader ? -1 : in->steps.tree.file[TREE_FILE_CPU_TIME]; }
+/* The command's own cgroups. A leader shares those of its sandbox with other members, unless its member has limits. */
+static const struct tree_files *own_files(const struct init *in)
+{
+	return !in->leader ? &in->steps.tree : in->has_own ? &in->own : NULL;
+}
+
+/* The cgroup's CPU time; −1 = not known. */
+static int cpu_stat(const struct init *in)
+{
+	const struct tree_files *own = own_files(in);
+	return own ? own->file[TREE_FILE_CPU_TIME] : -1;
+}
 
 static bool past_cpu_limit(const struct watch *w)
 {
@@ -336,19 +346,25 @@ static void examine_after(struct watch *w)
 
 static uint64_t subtract_own(uint64_t all, uint64_t own) { return all > own ? all - own : 0; }
 
+static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
 /*
- * Reads the cgroup's counters and subtracts the init's own share. A leader's cgroup is the whole sandbox's: it only
- * reports what the limits denied while its command ran.
+ * Reads the cgroup's counters and subtracts the init's own share. In the whole sandbox's cgroup a leader only counts
+ * what the limits denied while its command ran; on v2 that includes what the command's own denied.
  */
 static void count_tree(const struct watch *w, struct tree_count *ret)
 {
 	struct rusage self;
-	tree_files_read(&w->in->steps.tree, ret);
-	if (w->in->leader) {
-		*ret = (struct tree_count){ .oom_kills = ret->oom_kills - w->before.oom_kills,
-					    .pids_refused = ret->pids_refused - w->before.pids_refused };
+	struct tree_count shared = { 0 };
+	*ret = (struct tree_count){ 0 };
+	if (w->in->leader)
+		tree_files_read(&w->in->steps.tree, &shared);
+	if (own_files(w->in))
+		tree_files_read(own_files(w->in), ret);
+	ret->oom_kills = larger(ret->oom_kills, shared.oom_kills - w->before.oom_kills);
+	ret->pids_refused = larger(ret->pids_refused, shared.pids_refused - w->before.pids_refused);
+	if (!own_files(w->in))
 		return;
-	}
 	getrusage(RUSAGE_SELF, &self);
 	ret->user_us = subtract_own(ret->user_us, time_us(self.ru_utime));
 	ret->system_us = subtract_own(ret->system_us, time_us(self.ru_stime));

@@ -17,8 +17,11 @@ struct init {
 	struct step_context steps;
 	struct process_title *title;
 	const struct cpu_affinity *affinity;
-	int leaf_fd;    /* the cgroup into which it is cloned; −1 = none */
-	bool leader;    /* not pid 1: runs a member of a holder (holder.c) */
+	int leaf_fd; /* the cgroup into which it is cloned; −1 = none */
+	bool leader; /* not pid 1: runs a member of a holder (holder.c) */
+	/* Of a leader whose member has limits of its own (member_limits.h); steps.tree is the whole sandbox's. */
+	bool has_own, own_memory;
+	struct tree_files own;
 	bool audit;     /* enter an audit session of its own */
 	bool reset_oom; /* the spawner is protected from the OOM killer; the sandbox must not be */
 	/*

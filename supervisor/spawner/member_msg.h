@@ -30,6 +30,7 @@ enum member_fd {
 	MEMBER_FD_OUT,  /* not with PLAN_TTY, like the next two */
 	MEMBER_FD_ERR,
 	MEMBER_FD_IN,
+	MEMBER_FD_LIMITS, /* a member with limits of its own: a socket to the spawner (member_limits.h) */
 	MEMBER_FDS
 };
 

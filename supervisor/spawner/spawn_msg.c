@@ -15,6 +15,7 @@
 #define START_FLAGS                                                                                                  \
 	((uint32_t)(PLAN_KEEP_TREE | PLAN_STDIN_PIPE | PLAN_STDERR_MERGE | PLAN_PRIVATE_ROOT | PLAN_COW | PLAN_TTY | \
 		    PLAN_COW_COPY | PLAN_HOLDER))
+#define LIMIT_FLAGS (START_FLAGS | PLAN_MEMBER)
 
 /* A message kind without a row is rejected. */
 static const struct {
@@ -24,7 +25,7 @@ static const struct {
 } permitted[] = {
 	{ SPAWN_START, true, true },      { SPAWN_SYNC, false, false },  { SPAWN_CLEAN, true, false },
 	{ SPAWN_MARK, false, false },     { SPAWN_CHANGES, true, true }, { SPAWN_PEER_FILES, false, true },
-	{ SPAWN_ANNOUNCE, false, false }, { SPAWN_GRANT, false, true },
+	{ SPAWN_ANNOUNCE, false, false }, { SPAWN_GRANT, false, true },  { SPAWN_LIMIT, true, true },
 };
 
 static size_t start_fds(const struct spawn_msg *m)
@@ -41,6 +42,8 @@ static size_t expected_fds(const struct spawn_msg *m)
 		return PEER_FILES_FDS;
 	if (m->kind == SPAWN_GRANT)
 		return GRANT_FDS;
+	if (m->kind == SPAWN_LIMIT)
+		return 2 + !m->plan_len;
 	return start_fds(m);
 }
 
@@ -66,12 +69,13 @@ int spawn_msg_check(const void *message, size_t len, size_t nfds, struct err *e)
 	if (len < sizeof m)
 		return err_set(e, ERR_INVALID, "a message of %zu bytes from the runtime", len);
 	memcpy(&m, message, sizeof m);
-	if (m.plan_len > SPAWN_INLINE_MAX || len != sizeof m + m.plan_len || (m.plan_len && m.kind != SPAWN_START))
+	const bool planned = m.kind == SPAWN_START || m.kind == SPAWN_LIMIT;
+	if (m.plan_len > SPAWN_INLINE_MAX || len != sizeof m + m.plan_len || (m.plan_len && !planned))
 		return err_set(e, ERR_INVALID, "a message of %zu bytes from the runtime", len);
 	for (size_t i = 0; i < countof(permitted); i++) {
 		if (permitted[i].kind != m.kind)
 			continue;
-		if (m.kind == SPAWN_START ? m.flags & ~START_FLAGS : m.flags)
+		if (planned ? m.flags & ~(m.kind == SPAWN_START ? START_FLAGS : LIMIT_FLAGS) : m.flags)
 			return err_set(e, ERR_INVALID, "a message of the runtime's with unknown flags");
 		if (m.kind == SPAWN_CHANGES && m.op >= CHANGE_OP_COUNT)
 			return err_set(e, ERR_INVALID, "a message of the runtime's that asks for an unknown operation");
@@ -79,7 +83,8 @@ int spawn_msg_check(const void *message, size_t len, size_t nfds, struct err *e)
 			return err_set(e, ERR_INVALID, "a message of the runtime's that asks for an unknown file");
 		if (nfds != (permitted[i].has_fds ? expected_fds(&m) : 0))
 			return err_set(e, ERR_INVALID, "a message of the runtime's with %zu descriptors", nfds);
-		if (permitted[i].has_key && !plan_key_valid(&m.key))
+		if (permitted[i].has_key &&
+		    (!plan_key_valid(&m.key) || (m.kind == SPAWN_LIMIT && !plan_key_valid(&m.holder))))
 			return err_set(e, ERR_INVALID, "a message of the runtime's with a bad key");
 		return 0;
 	}

@@ -35,16 +35,20 @@ enum spawn_kind {
 		7,       /* token, hint: a START is likely to follow; what it may need can be checked early; no reply */
 	SPAWN_GRANT = 8, /* directories in which a root client authorises later commands (authority.h); descriptors:
 			    enum grant_fd */
+	SPAWN_LIMIT = 9, /* pid of a holder, holder, plan (with the limits of one member): make cgroups for that member
+			    (member_limits.h) → LIMITED or FAILED; descriptors: plan if it is not in the message, the
+			    client's socket, a socket on which the member's leader will ask to be moved there */
 	SPAWN_STARTED = 16, /* pid, start_time, layers + pidfd */
 	SPAWN_FAILED = 17,  /* step, error, path */
 	SPAWN_SYNCED = 18,
 	SPAWN_CHANGED = 19, /* key, error: the result is written, or the reason why not */
+	SPAWN_LIMITED = 20, /* key */
 };
 
 struct spawn_msg {
 	uint32_t kind;
-	uint32_t flags; /* START: must equal the plan's */
-	int32_t pid;
+	uint32_t flags; /* START, LIMIT: must equal the plan's */
+	int32_t pid;    /* STARTED: of the init; LIMIT: of the holder */
 	int32_t error;
 	uint32_t step;       /* enum sandbox_step */
 	uint32_t layers;     /* STARTED: enum plan_layer that the clone set up */
@@ -54,9 +58,12 @@ struct spawn_msg {
 	int32_t cpu;         /* ANNOUNCE, START: the runtime's CPU; CLEAN: its CPU when it replied */
 	uint32_t reserved;
 	uint32_t op;       /* CHANGES: enum change_op */
-	uint32_t plan_len; /* START: bytes of the plan that follow this struct; 0 = it is in a memfd */
+	uint32_t plan_len; /* START, LIMIT: bytes of the plan that follow this struct; 0 = it is in a memfd */
 	struct plan_key key;
-	char path[512]; /* FAILED: the path or object concerned; for STEP_LIMITS "field: why and what to do" */
+	union {
+		char path[512]; /* FAILED: the path or object concerned; for STEP_LIMITS "field: why and what to do" */
+		struct plan_key holder; /* LIMIT */
+	};
 };
 #define SPAWN_INLINE_MAX (24u << 10)
 

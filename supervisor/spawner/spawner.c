@@ -8,6 +8,7 @@
 #include "sandbox/audit.h"
 #include "sandbox/capability.h"
 #include "sandbox/steps.h"
+#include "sandbox/tree_disk.h"
 #include "supervisor/guard/guard_msg.h"
 #include "supervisor/spawner/peer_files.h"
 #include "supervisor/spawner/placeholder_helper.h"
@@ -66,6 +67,34 @@ static void deposit_init(struct spawner *s, const struct plan_key *key, pid_t pi
 /* True if starts follow each other closely. */
 static bool is_busy(const struct spawner *s, uint64_t now) { return now - s->started_ns < BUSY_NS; }
 
+int spawner_find_disks(const struct spawner *s, const struct plan_head *plan, const struct spawn_identity *id, int cow,
+		       struct tree_disks *ret, struct err *e)
+{
+	const struct fingerprint_peer peer = { .uid = id->peer_uid,
+					       .gid = id->peer_gid,
+					       .groups = id->groups,
+					       .ngroups = id->ngroups,
+					       .switches = s->privileged && id->peer_uid != 0 };
+	const char *key = tree_limit_of_disks(&plan->limits);
+	*ret = (struct tree_disks){ .count = 0 };
+	if (!key || tree_disks_find(plan, &peer, cow, ret, e) == 0)
+		return 0;
+	snprintf(e->field, sizeof e->field, "limits.%s", key);
+	return err_wrap(e, "cannot be enforced here");
+}
+
+static void fail_start(struct spawner *s, struct spawn_msg *answer, const struct err *e)
+{
+	answer->kind = SPAWN_FAILED;
+	answer->step = e->code == ERR_UNAVAILABLE ? STEP_LIMITS : STEP_CLONE;
+	answer->error = e->sys                       ? e->sys
+			: e->code == ERR_NOT_ALLOWED ? EPERM
+			: e->code == ERR_UNAVAILABLE ? EOPNOTSUPP
+						     : EINVAL;
+	snprintf(answer->path, sizeof answer->path, "%.63s%s%.440s", e->field, e->field[0] ? ": " : "", e->message);
+	answer_runtime(s, answer, NULL, 0);
+}
+
 static void on_start(struct spawner *s, const struct spawn_msg *m, const int *fds)
 {
 	struct start_fds f;
@@ -79,14 +108,7 @@ static void on_start(struct spawner *s, const struct spawn_msg *m, const int *fd
 	s->idle_ms = s->busy ? IDLE_BUSY_MS : IDLE_STARTED_MS;
 	s->started_ns = now;
 	if (start_sandbox(s, m, &f, &answer, &pidfd, &e) < 0) {
-		answer.kind = SPAWN_FAILED;
-		answer.step = e.code == ERR_UNAVAILABLE ? STEP_LIMITS : STEP_CLONE;
-		answer.error = e.sys                       ? e.sys
-			       : e.code == ERR_NOT_ALLOWED ? EPERM
-			       : e.code == ERR_UNAVAILABLE ? EOPNOTSUPP
-							   : EINVAL;
-		snprintf(answer.path, sizeof answer.path, "%.63s%s%.440s", e.field, e.field[0] ? ": " : "", e.message);
-		answer_runtime(s, &answer, NULL, 0);
+		fail_start(s, &answer, &e);
 		return;
 	}
 	deposit_init(s, &m->key, answer.pid, pidfd);
@@ -105,6 +127,8 @@ static void on_clean(struct spawner *s, const struct spawn_msg *m, const int *fd
 	s->idle_ms = IDLE_ENDED_MS;
 	cpu_affinity_avoid(&s->affinity, s->busy ? -1 : m->cpu);
 	struct plan_key leaf = prebuilt_forget_leaf(&s->prebuilt, &m->key);
+	if (member_limits_remove(s, &m->key))
+		return;
 	if (!cgroup_tree_remove(&s->cgroup, &leaf))
 		cgroup_tree_sweep(&s->cgroup, s->prebuilt.name);
 	tree_limiter_remove(&s->limiter, &m->key);
@@ -177,6 +201,16 @@ static void on_announce(struct spawner *s, const struct spawn_msg *m, const int 
 	prebuilt_check_early(&s->prebuilt, m->hint, m->token);
 }
 
+static void on_limit(struct spawner *s, const struct spawn_msg *m, int *fds)
+{
+	struct spawn_msg answer = { .kind = SPAWN_LIMITED, .key = m->key };
+	struct err e = ERR_INIT;
+	if (member_limits_make(s, m, fds, &e) < 0)
+		fail_start(s, &answer, &e);
+	else
+		answer_runtime(s, &answer, NULL, 0);
+}
+
 static void reap_helper(struct spawner *s, int pidfd)
 {
 	struct spawn_msg answer = { .kind = SPAWN_CHANGED };
@@ -184,8 +218,12 @@ static void reap_helper(struct spawner *s, int pidfd)
 		answer_runtime(s, &answer, NULL, 0);
 }
 
-static void dispatch_message(struct spawner *s, const struct spawn_msg *m, const int *fds)
+static void dispatch_message(struct spawner *s, const struct spawn_msg *m, int *fds)
 {
+	if (m->kind == SPAWN_LIMIT) {
+		on_limit(s, m, fds);
+		return;
+	}
 	static void (*const handlers[])(struct spawner * s, const struct spawn_msg *m, const int *fds) = {
 		[SPAWN_START] = on_start,       [SPAWN_SYNC] = on_sync,   [SPAWN_CLEAN] = on_clean,
 		[SPAWN_CHANGES] = on_changes,   [SPAWN_MARK] = on_mark,   [SPAWN_PEER_FILES] = on_peer_files,
@@ -385,6 +423,7 @@ static int earlier_ms(int a, int b) { return a < 0 || (b >= 0 && b < a) ? b : a;
 static int wait_ms(struct spawner *s, bool ahead, bool idle)
 {
 	int ms = earlier_ms(cgroup_tree_tick(&s->cgroup), prebuilt_expire(&s->prebuilt));
+	ms = earlier_ms(ms, member_limits_tick(s));
 	ms = earlier_ms(ms, placeholder_helper_reap() ? HELPERS_MS : -1);
 	return earlier_ms(ms, !ahead ? -1 : idle ? 0 : s->idle_ms);
 }
@@ -399,7 +438,7 @@ int spawner_main(const struct spawner_options *o)
 	if (fd_send(s.guard_fd, &ready, sizeof ready, NULL, 0, 0) < 0)
 		return 1;
 	for (bool idle = false;;) {
-		struct pollfd p[POLL_HELPERS + COW_HELPERS_MAX + PREBUILT_POLLS_MAX] = {
+		struct pollfd p[POLL_HELPERS + COW_HELPERS_MAX + PREBUILT_POLLS_MAX + MEMBER_LIMITS_POLLS_MAX] = {
 			[POLL_GUARD] = { .fd = s.guard_fd, .events = POLLIN },
 			[POLL_PEER] = { .fd = s.peer_fd, .events = POLLIN },
 			[POLL_MOUNTS] = { .fd = s.prebuilt.mounts_fd, .events = POLLPRI },
@@ -413,8 +452,13 @@ int spawner_main(const struct spawner_options *o)
 		struct pollfd *spare = p + POLL_HELPERS + nhelpers;
 		for (size_t i = 0; i < nprebuilt; i++)
 			spare[i] = (struct pollfd){ .fd = links[i], .events = POLLIN };
+		int joining[MEMBER_LIMITS_POLLS_MAX];
+		size_t njoining = member_limits_polls(&s.members, joining);
+		struct pollfd *leaders = spare + nprebuilt;
+		for (size_t i = 0; i < njoining; i++)
+			leaders[i] = (struct pollfd){ .fd = joining[i], .events = POLLIN };
 		bool ahead = has_chores(&s);
-		int n = poll(p, POLL_HELPERS + nhelpers + nprebuilt, wait_ms(&s, ahead, idle));
+		int n = poll(p, POLL_HELPERS + nhelpers + nprebuilt + njoining, wait_ms(&s, ahead, idle));
 		if (n < 0 && errno != EINTR)
 			return 1;
 		idle = n == 0 && ahead;
@@ -432,6 +476,10 @@ int spawner_main(const struct spawner_options *o)
 			if (spare[i].revents)
 				prebuilt_on_ready(&s.prebuilt, links[i]);
 		}
+		for (size_t i = 0; i < njoining; i++) {
+			if (leaders[i].revents)
+				member_limits_on_request(&s, joining[i]);
+		}
 		/* The runtime's link first: a new link must not overtake messages on the old one. */
 		if (p[POLL_PEER].revents)
 			receive_message(&s, MSG_DONTWAIT);
@@ -439,6 +487,7 @@ int spawner_main(const struct spawner_options *o)
 			break;
 	}
 	prebuilt_pool_done(&s.prebuilt);
+	member_limits_done(&s);
 	cgroup_tree_close(&s.cgroup);
 	tree_limiter_close(&s.limiter);
 	sysfilter_done(&s.filter);

@@ -15,6 +15,7 @@
 #include "supervisor/spawner/cow.h"
 #include "supervisor/spawner/cpu_affinity.h"
 #include "supervisor/spawner/idmap.h"
+#include "supervisor/spawner/member_limits.h"
 #include "supervisor/spawner/netpool.h"
 #include "supervisor/spawner/prebuilt.h"
 #include "supervisor/spawner/spawn_msg.h"
@@ -26,6 +27,7 @@
 
 struct err;
 struct process_title;
+struct tree_disks;
 
 struct spawner_options {
 	const char *cgroup_tag;                /* name of the directory with this home's cgroups */
@@ -63,6 +65,7 @@ struct spawner {
 	struct prebuilt_pool prebuilt; /* sandboxes, built ahead */
 	struct authority authority;    /* what root peers may do */
 	struct cow cow;                /* copy-on-write runs and their helpers */
+	struct member_limits members;  /* cgroups of single members of session sandboxes */
 	struct sysfilter filter;       /* system call filter of all confined plans */
 	bool has_filter;
 	struct sockaddr_un listen_name; /* of the control socket, through which clients must have connected */
@@ -106,6 +109,13 @@ void start_fds_assign(struct start_fds *f, const struct spawn_msg *m, const int 
  */
 int start_sandbox(struct spawner *s, const struct spawn_msg *m, struct start_fds *f, struct spawn_msg *answer,
 		  int *ret_pidfd, struct err *e);
+
+/* Finds the plan in the message or the memfd and checks it. *ret_mapped is the length to unmap, or 0. */
+int spawner_take_plan(const struct spawner *s, const struct spawn_msg *m, int fd, const struct plan_head **ret,
+		      size_t *ret_mapped, struct err *e);
+/* The disks of the plan's write roots and of `cow` (−1 = none), if it limits I/O. */
+int spawner_find_disks(const struct spawner *s, const struct plan_head *plan, const struct spawn_identity *id, int cow,
+		       struct tree_disks *ret, struct err *e);
 
 /* Prebuilds one sandbox. */
 void start_prebuilt(struct spawner *s, struct prebuilt_kind *k);

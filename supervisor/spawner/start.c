@@ -170,9 +170,8 @@ static int map_plan(int fd, const struct plan_head **ret, size_t *ret_len, struc
 	return 0;
 }
 
-/* Finds the plan in the message or the memfd and checks it. *ret_mapped is the length to unmap, or 0. */
-static int take_plan(const struct spawner *s, const struct spawn_msg *m, int fd, const struct plan_head **ret,
-		     size_t *ret_mapped, struct err *e)
+int spawner_take_plan(const struct spawner *s, const struct spawn_msg *m, int fd, const struct plan_head **ret,
+		      size_t *ret_mapped, struct err *e)
 {
 	const struct plan_head *plan = (const struct plan_head *)(const void *)s->spawn_msg_buffer->plan;
 	size_t len = m->plan_len, mapped = 0;
@@ -265,6 +264,7 @@ static int maps_pipe(int *ret_write, int *ret_read)
 static pid_t clone_init(struct spawner *s, const struct plan_key *key, struct init *in, int *ret_pidfd)
 {
 	fd_auto int leaf = in->steps.plan->layers & PLAN_LAYER_CGROUP ? cgroup_tree_make(&s->cgroup, key) : -1;
+	fd_auto int holder = leaf >= 0 && in->steps.plan->flags & PLAN_HOLDER ? cgroup_make_holder(leaf) : -1;
 	int pidfd = -1;
 	struct clone_args a = {
 		.flags = CLONE_PARENT | CLONE_PIDFD | CLONE_CLEAR_SIGHAND | namespace_flags(s, &in->steps),
@@ -272,7 +272,7 @@ static pid_t clone_init(struct spawner *s, const struct plan_key *key, struct in
 	};
 	if (leaf >= 0) {
 		a.flags |= CLONE_INTO_CGROUP;
-		a.cgroup = (uint64_t)leaf;
+		a.cgroup = (uint64_t)(holder >= 0 ? holder : leaf);
 		in->leaf_fd = leaf;
 	}
 	in->steps.layers = PLAN_LAYER_NAMESPACES | (leaf >= 0 ? PLAN_LAYER_CGROUP : 0);
@@ -377,18 +377,9 @@ static int clone_failed(const struct spawner *s, int error, struct err *e)
 /* `leaf` is the name of its cgroup on v2. */
 static int make_limits(const struct start *t, const struct plan_key *leaf, struct tree_files *ret, struct err *e)
 {
-	const struct spawn_identity *id = t->id;
-	const struct fingerprint_peer peer = { .uid = id->peer_uid,
-					       .gid = id->peer_gid,
-					       .groups = id->groups,
-					       .ngroups = id->ngroups,
-					       .switches = t->s->privileged && id->peer_uid != 0 };
-	struct tree_disks disks = { .count = 0 };
-	const char *key = tree_limit_of_disks(&t->plan->limits);
-	if (key && tree_disks_find(t->plan, &peer, t->cow, &disks, e) < 0) {
-		snprintf(e->field, sizeof e->field, "limits.%s", key);
-		return err_wrap(e, "cannot be enforced here");
-	}
+	struct tree_disks disks;
+	if (spawner_find_disks(t->s, t->plan, t->id, t->cow, &disks, e) < 0)
+		return -1;
 	return tree_limiter_make(&t->s->limiter, &t->m->key, leaf, t->plan, &disks, ret, e);
 }
 
@@ -442,6 +433,10 @@ static int start_new(const struct start *t, int *ret_pidfd, struct err *e)
 static int send_prebuilt_msg(const struct start *t, const struct prebuilt *one, const struct tree_files *limits)
 {
 	const struct spawn_identity *id = t->id;
+	/* Otherwise its members cannot have limits of their own. */
+	if (t->plan->flags & PLAN_HOLDER && one->layers & PLAN_LAYER_CGROUP &&
+	    cgroup_tree_enter_holder(&t->s->cgroup, &one->leaf, one->pid) < 0)
+		log_info("move the first process of a sandbox: %s", strerror(errno));
 	struct prebuilt_msg_buffer *room = t->s->prebuilt_msg_buffer;
 	room->msg = (struct prebuilt_msg){ .uid = id->uid,
 					   .gid = id->gid,
@@ -682,7 +677,7 @@ int start_sandbox(struct spawner *s, const struct spawn_msg *m, struct start_fds
 	struct spawn_identity id;
 	const struct plan_head *plan = NULL;
 	size_t mapped = 0;
-	if (take_plan(s, m, f->plan, &plan, &mapped, e) < 0)
+	if (spawner_take_plan(s, m, f->plan, &plan, &mapped, e) < 0)
 		return -1;
 	int r = spawn_identity(s, m, plan, f->client, &id, e);
 	int dedicated = r < 0 ? 0 : start_dedicated(s, m, f, plan, &id, answer, ret_pidfd, e);

@@ -124,6 +124,72 @@ def test_an_agent_gets_no_larger_share(home):
         assert "ioWeight" in error.data.get("field", "") or "101" in error.message, error.message
 
 
+FORKS = "import os, time\nn = 1\ntry:\n while n < 30:\n  if os.fork() == 0: time.sleep(1000)\n  n += 1\nexcept OSError: pass\nprint(n, flush=True)\nos._exit(9)\n"
+
+
+def test_a_command_in_a_session_sandbox_has_limits_of_its_own(home):
+    with client(home) as rpc:
+        if refused(rpc, memoryBytes=64 << 20) or refused(rpc, pids=5):
+            raise Skip("no cgroup limits memory and processes here")
+        sandbox = rpc.call("create_sandbox", cwd=rpc.work, limits={"pids": 20})["sandboxId"]
+
+        def run(command, **limits):
+            started, end = rpc.run(command, sandboxId=sandbox, limits=limits)
+            return end, rpc.outputs(started["processId"])["stdout"].decode().strip()
+        free = rpc.start(["sleep", "1000"], sandboxId=sandbox)["processId"]
+        end, out = run(["python3", "-c", FORKS], pids=5)
+        assert end["limit"] == "pids" and out == "5" and end["usage"].get("pidsPeak", 5) == 5, (end, out)
+        end, _ = run(["python3", "-c", "bytearray(300 << 20)"], memoryBytes=64 << 20)
+        assert end["limit"] == "memory" and end["signal"] == "KILL" and end["usage"]["memoryPeakBytes"] <= 64 << 20, end
+        # Without limits of its own it has those of the sandbox, which count all of its commands; a higher one changes nothing.
+        for more in ({}, {"pids": 100}):
+            end, out = run(["python3", "-c", FORKS], **more)
+            assert end["limit"] == "pids" and 10 <= int(out) < 20, (more, end, out)
+        # At the same time, each with its own; neither the other command nor the end of one changes that.
+        both = [rpc.start(["python3", "-c", FORKS.replace("os._exit", "os.wait(); os._exit")], sandboxId=sandbox, limits={"pids": n})["processId"] for n in (2, 3)]
+        for process, n in zip(both, (2, 3)):
+            until("all of its processes are there", lambda: rpc.outputs(process)["stdout"])
+            assert rpc.outputs(process)["stdout"] == b"%d\n" % n
+        for process in both:
+            rpc.call("terminate_process", processId=process, graceMs=0)
+        assert rpc.call("get_process", processId=free)["status"] == "running"
+        if not refused(rpc, cpus=0.2):
+            end, _ = run(BUSY, cpus=0.2)
+            assert end["usage"]["userMs"] + end["usage"]["systemMs"] < 900 and end["usage"]["throttledMs"] > 0, end["usage"]
+        for limits in ({"memoryHighBytes": 64 << 20}, {"ioWeight": 200}, {"ioReadBps": 1 << 20}, {"ioWriteBps": 1 << 20}):
+            why = refused(rpc, **limits)
+            try:
+                run(["true"], **limits)
+                assert why is None, "a limit was ignored"
+            except harness.RpcError as e:
+                assert e.code == UNAVAILABLE and e.message == why, (e.message, why)
+
+
+def test_such_limits_survive_the_runtime_and_another_spawner_sets_them(home):
+    with client(home) as rpc:
+        if refused(rpc, pids=5):
+            raise Skip("no cgroup limits processes here")
+        rpc.call("create_sandbox", cwd=rpc.work, name="dev")
+        wait = "import os, time\nwhile not os.path.exists('/tmp/go'): time.sleep(0.01)\n" + FORKS
+        process = rpc.start(["python3", "-c", wait], sandboxId="dev", limits={"pids": 4})["processId"]
+    for part in ("runtime", "spawner"):
+        home.kill_part(part)
+        until("the daemon answers", home.answers)
+    with client(home) as rpc:
+        _, end = rpc.run(["touch", "/tmp/go"], sandboxId="dev", limits={"pids": 3})
+        assert end["exitCode"] == 0, end
+        end = rpc.wait(process)
+        assert end["limit"] == "pids" and rpc.outputs(process)["stdout"] == b"4\n", end
+
+
+def test_an_agent_gets_no_larger_share_in_a_sandbox_either(home):
+    with client(home) as rpc:
+        rpc.call("initialize", role="agent")
+        sandbox = rpc.call("create_sandbox", cwd=rpc.work)["sandboxId"]
+        error = rpc.fails("start_process", command=["true"], sandboxId=sandbox, limits={"ioWeight": 101}, code=harness_code("denied"))
+        assert "ioWeight" in error.message or error.data.get("field") == "limits.ioWeight", error.message
+
+
 def test_usage_is_of_the_whole_tree(home):
     # Children that no process waits for: rusage does not include them.
     unseen = "import os, signal, time\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n" \

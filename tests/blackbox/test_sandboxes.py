@@ -219,7 +219,7 @@ def test_names_and_options(home):
         assert run(rpc, "one", ["true"], **same)[0] == 0
         for field, more in (("profile", {"profile": "readonly"}), ("sandbox.network", {"sandbox": {"network": "host"}}),
                             ("sandbox.writeRoots", {"sandbox": {"writeRoots": ["/srv"]}}), ("sandbox.hidden", {"sandbox": {"hidden": ["/opt"]}}),
-                            ("cow", {"cow": True}), ("limits.pids", {"limits": {"pids": 501}}), ("limits.memoryBytes", {"limits": {"memoryBytes": 1 << 30}}),
+                            ("cow", {"cow": True}), ("limits.memoryHighBytes", {"limits": {"memoryHighBytes": 1 << 30, "memoryBytes": 1 << 30}}),
                             ("sandbox.tmpBytes", {"sandbox": {"tmpBytes": 1 << 20}})):
             e = rpc.fails("start_process", dict({"command": ["true"], "sandboxId": "one"}, **more), code=INVALID)
             assert e.data["field"] == field, (field, e)

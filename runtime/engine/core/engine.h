@@ -115,8 +115,9 @@ struct start_request {
 	const char *sandbox_id; /* the session sandbox that it holds, or runs in (id or name); NULL = none */
 	bool holder;            /* no command: the process holds a sandbox for members (engine/sandbox) */
 	const char *within;     /* the process runs in the sandbox of this holder, by process id; NULL = in its own */
-	const char *apart;      /* it does not run where the session's previous command ran: why; or NULL */
-	const char *tool;       /* the process runs this tool; rules match its name … */
+	struct plan_limits own_limits; /* … with these limits of its own, in addition to the sandbox's */
+	const char *apart;             /* it does not run where the session's previous command ran: why; or NULL */
+	const char *tool;              /* the process runs this tool; rules match its name … */
 	const char *const *tool_paths; /* … these paths, spelled as in its arguments … */
 	size_t ntool_paths;
 	const char *tool_host;                 /* … and this host; or NULL */

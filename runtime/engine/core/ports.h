@@ -40,6 +40,7 @@ struct port_streams {
 	const char *input;              /* the complete input; NULL = write_stdin follows. Valid only during the call */
 	const char *within;             /* the holder that starts it; NULL = the spawner. Valid only during the call */
 	int32_t pid;                    /* adopted member: its leader, which the guard does not know */
+	struct plan_limits limits;      /* of a member alone; the values are 0 if it has none */
 };
 
 /* The current line settings of a terminal. */

@@ -108,8 +108,7 @@ static void write_limits(const struct start_request *r, struct jw *w)
 	for (size_t i = 0; i < countof(rows); i++)
 		if (rows[i].value && rows[i].value != rows[i].none)
 			jw_kuint(w, rows[i].name, rows[i].value);
-	if (!takes_sandbox(r))
-		plan_limits_write(&r->sandbox.change.limits, w);
+	plan_limits_write(r->within ? &r->own_limits : &r->sandbox.change.limits, w);
 	jw_obj_end(w);
 }
 

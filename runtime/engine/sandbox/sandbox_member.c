@@ -45,19 +45,32 @@ static int check_list(const struct sandbox *s, const char *field, const char *co
 	return 0;
 }
 
-static int check_limits(const struct sandbox *s, const struct plan_limits *given, struct err *e)
+/*
+ * The limits of the command alone, in addition to those of the sandbox. One that the sandbox has already needs no
+ * cgroup.
+ */
+static int take_limits(const struct sandbox *s, const struct plan_limits *given, const struct caller *c,
+		       struct plan_limits *ret, struct err *e)
 {
+	const uint64_t *value = given->value, *shared = s->spec.request.change.limits.value;
+
+	*ret = (struct plan_limits){ 0 };
 	for (int i = 0; i < PLAN_LIMITS; i++) {
 		char field[ERR_FIELD_MAX];
 
-		if (!given->value[i] || given->value[i] == s->spec.request.change.limits.value[i])
+		if (!value[i] || value[i] == shared[i])
 			continue;
 		snprintf(field, sizeof field, "limits.%s", plan_limit_info[i].key);
-		return err_field(
-			e, field,
-			"is a limit of the whole sandbox '%s': leave it out, or create another sandbox with it",
-			s->name[0] ? s->name : s->id);
+		if (c->role != ROLE_OPERATOR && value[i] > (shared[i] ? shared[i] : plan_limit_info[i].otherwise))
+			return err_at(e, ERR_PERMISSION, field,
+				      "is more than sandbox '%s' has, which only an operator may ask for",
+				      s->name[0] ? s->name : s->id);
+		ret->value[i] = value[i];
+		ret->required |= 1u << i;
 	}
+	if (value[PLAN_LIMIT_MEMORY] && value[PLAN_LIMIT_MEMORY_HIGH] >= value[PLAN_LIMIT_MEMORY])
+		return err_field(e, "limits.memoryHighBytes", "must be less than memoryBytes, which is %llu",
+				 (unsigned long long)value[PLAN_LIMIT_MEMORY]);
 	return 0;
 }
 
@@ -80,7 +93,7 @@ static int check_options(const struct sandbox *s, const struct sandbox_request *
 		return reject_option(s, "cow", "true", e);
 	if (a->tmp_bytes && a->tmp_bytes != b->tmp_bytes)
 		return reject_option(s, "sandbox.tmpBytes", "another size", e);
-	return check_limits(s, &a->limits, e);
+	return 0;
 }
 
 int sandbox_check_open(const struct sandbox *s, const struct caller *c, struct err *e)
@@ -154,7 +167,8 @@ int sandbox_enter(struct engine *engine, const struct start_request *r, const st
 	}
 	if (!s || sandbox_check_open(s, c, e) < 0)
 		return -1;
-	if (!shared && check_options(s, &r->sandbox, e) < 0)
+	if ((!shared && check_options(s, &r->sandbox, e) < 0) ||
+	    take_limits(s, &r->sandbox.change.limits, c, &ret->own_limits, e) < 0)
 		return -1;
 	if (shared) {
 		ret->apart = compare_latest(s, r, c);

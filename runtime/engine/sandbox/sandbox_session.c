@@ -6,10 +6,10 @@
  *
  * Starts with a profile or other options of the sandbox, such as a hidden path, share another one with the starts that
  * have exactly the same options; its name has a hash of them. So no start determines the access of another, and each
- * still needs the right to what it asks for. What concerns a single command (copy-on-write changes, limits on the
- * tree), a directory outside of the sandbox's workspace, or more than SESSION_SANDBOXES_MAX sandboxes of one session
- * make a start run in a single-use sandbox. The reply to a start that does not see what the session's previous one left
- * says so (sandbox_member.c).
+ * still needs the right to what it asks for. Limits on the tree are those of the command alone. Copy-on-write changes,
+ * a directory outside of the sandbox's workspace, or more than SESSION_SANDBOXES_MAX sandboxes of one session make a
+ * start run in a single-use sandbox. The reply to a start that does not see what the session's previous one left says
+ * so (sandbox_member.c).
  *
  * If the policy has changed since the sandbox was created, a new one takes its place: the old one ends when its last
  * command has, and the reply to the start says what differed, because /tmp and the processes of the old one are out of
@@ -45,12 +45,7 @@ struct session_creation {
 
 const char *sandbox_not_shared(const struct start_request *r)
 {
-	const struct profile_change *x = &r->sandbox.change;
-
-	for (int i = 0; i < PLAN_LIMITS; i++)
-		if (x->limits.value[i])
-			return "limits on memory, processes, CPUs and I/O apply to a whole sandbox";
-	return x->cow ? "copy-on-write changes belong to a whole sandbox" : NULL;
+	return r->sandbox.change.cow ? "copy-on-write changes belong to a whole sandbox" : NULL;
 }
 
 /* Whether the thread is a subagent's. */
@@ -297,9 +292,10 @@ void sandbox_session_create(struct engine *engine, const struct start_request *r
 	TAILQ_INIT(&n->waiters);
 	TAILQ_INSERT_TAIL(&n->waiters, w, link);
 	strmap_put(&engine->sandboxes->creating, n->name, n);
-	const struct sandbox_creation creation = {
+	struct sandbox_creation creation = {
 		.name = n->name, .session_id = g.session, .sandbox = r->sandbox, .idle_ms = SANDBOX_IDLE_MS
 	};
+	creation.sandbox.change.limits = (struct plan_limits){ 0 }; /* each command has its own */
 	struct caller by = *c;
 	by.idem_key = NULL;              /* the reply of the start is stored, not that of the creation */
 	by.trace_id = by.span_id = NULL; /* it serves other requests, too */

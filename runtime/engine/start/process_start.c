@@ -74,8 +74,16 @@ static void command_take(struct process *p, const char *const *argv, size_t argc
 
 /* ---- the plan ---- */
 
+static void add_limits(struct plan_limits *l, const struct plan_limits *own)
+{
+	for (int i = 0; i < PLAN_LIMITS; i++)
+		if (own->value[i])
+			l->value[i] = own->value[i];
+	l->required |= own->required;
+}
+
 /* Copies what the profile says, for the facts. */
-static void take_confinement(struct process *p, const struct sandbox_setup *f)
+static void take_confinement(struct process *p, const struct start_request *r, const struct sandbox_setup *f)
 {
 	struct buf json = BUF_INIT;
 	struct jw w = jw_on(&json);
@@ -87,6 +95,7 @@ static void take_confinement(struct process *p, const struct sandbox_setup *f)
 	for (size_t i = 0; i < f->profile.count; i++)
 		p->writes |= f->profile.entry[i].kind == PLAN_MOUNT_WRITE;
 	p->limits.tree = f->profile.limits;
+	add_limits(&p->limits.tree, &r->own_limits);
 	p->limits.tmp_bytes = f->profile.tmp_bytes;
 	sandbox_setup_profile_json(f, &p->limits, &w);
 	p->sandbox_json = buf_take(&json);
@@ -167,7 +176,8 @@ static int plan_for(struct process *p, const struct start_request *r, struct san
 	profile_plan(&f->profile, &f->mounts, &spec);
 	p->plan_layers = spec.layers;
 	p->plan_kind = (spec.flags & (PLAN_PRIVATE_ROOT | PLAN_COW)) |
-		       (spec.network == PLAN_NET_HOST ? KIND_HOST_NETWORK : 0) | limits_kind(&spec.limits);
+		       (spec.network == PLAN_NET_HOST ? KIND_HOST_NETWORK : 0) | limits_kind(&spec.limits) |
+		       limits_kind(&r->own_limits);
 	int rc = plan_build(&spec, plan, e);
 	process_environment_done(&env);
 	if (rc == 0)
@@ -343,6 +353,7 @@ static void process_launch(struct process *p, const struct start_request *r, con
 		struct start_request again = *r;
 
 		again.sandbox_id = again.within = NULL; /* with more access it needs a sandbox of its own */
+		add_limits(&again.sandbox.change.limits, &r->own_limits);
 		start_record_write(&again, &record);
 		p->record = buf_take(&record);
 	}
@@ -353,6 +364,7 @@ static void process_launch(struct process *p, const struct start_request *r, con
 		p->stdin_closed = true;
 	}
 	streams.input = p->given_input;
+	streams.limits = r->own_limits;
 	p->state = PROCESS_LAUNCHING;
 	store_prepare(
 		engine->o.store); /* the facts follow as soon as the clone exists, and the command waits for them */
@@ -428,7 +440,7 @@ static int confine_for_mode(struct process *p, const struct start_request *r, co
 	free(p->cwd);
 	free(p->profile);
 	free(p->sandbox_json);
-	take_confinement(p, f);
+	take_confinement(p, r, f);
 	return 0;
 }
 
@@ -487,7 +499,7 @@ static struct process *make_process(struct engine *engine, const struct start_re
 		p = process_new(engine, id);
 	p->wait_ops = &permission_wait_ops;
 	process_take_request(p, r, c);
-	take_confinement(p, f);
+	take_confinement(p, r, f);
 	p->home = mem_strdup(permission_home(f, r)); /* before the plan takes the environment over */
 	if ((r->approval ? take_approval(p, r->approval)
 	     : r->hooked ? take_hooked(p, r->hooked)

@@ -154,10 +154,24 @@ START_TEST(options_of_the_sandbox_are_rejected)
 	engine_start_process(w.engine, &r, &fake_caller, fake_reply_fn, &second);
 	ck_assert_int_eq(second.code, ERR_INVALID);
 	r.sandbox.profile = "workspace";
-	r.sandbox.change.limits.value[0] = 1 << 20;
+	r.sandbox.change.cow = true;
 	engine_start_process(w.engine, &r, &fake_caller, fake_reply_fn, &second);
 	ck_assert_int_eq(second.code, ERR_INVALID);
 	ck_assert_uint_eq(w.nprocesses, 1);
+}
+END_TEST
+
+START_TEST(limits_are_those_of_the_command)
+{
+	struct start_request r = fake_request(&w, "true");
+
+	r.sandbox_id = sandbox;
+	r.sandbox.change.limits.value[PLAN_LIMIT_MEMORY] = 1 << 20;
+	engine_start_process(w.engine, &r, &fake_caller, fake_reply_fn, &second);
+	const struct plan_limits *l = &w.processes[1].streams.limits;
+	ck_assert_uint_eq(l->value[PLAN_LIMIT_MEMORY], 1 << 20);
+	ck_assert_uint_eq(l->required, 1u << PLAN_LIMIT_MEMORY);
+	ck_assert_uint_eq(l->value[PLAN_LIMIT_PIDS], 0);
 }
 END_TEST
 
@@ -293,6 +307,7 @@ int main(void)
 		a_name_is_taken_while_it_is_open,
 		a_command_is_launched_through_the_holder,
 		options_of_the_sandbox_are_rejected,
+		limits_are_those_of_the_command,
 		closing_ends_commands_first,
 		a_command_that_does_not_end_does_not_keep_it,
 		the_idle_period_begins_with_the_last_end,

@@ -56,7 +56,8 @@ static void member_send(struct run *run, const struct run_spec *s)
 	ck_assert_int_eq(fstat(plan, &st), 0);
 	const int fds[MEMBER_FDS] = {
 		[MEMBER_FD_PLAN] = plan,       [MEMBER_FD_STATUS] = status[1], [MEMBER_FD_GATE] = gate[0],
-		[MEMBER_FD_OUT] = out_pipe[1], [MEMBER_FD_ERR] = -1,           [MEMBER_FD_IN] = -1
+		[MEMBER_FD_OUT] = out_pipe[1], [MEMBER_FD_ERR] = -1,           [MEMBER_FD_IN] = -1,
+		[MEMBER_FD_LIMITS] = -1
 	};
 	ck_assert_int_eq(member_msg_send_start(holder.fd[GUARD_SLOT_STDIN], &run->key, NULL, (size_t)st.st_size, fds),
 			 0);
@@ -235,10 +236,55 @@ START_TEST(the_end_of_the_holder_ends_its_members)
 }
 END_TEST
 
+/* LIMIT without limits, which needs no cgroup. `sock` is the leader's end of the socket. */
+static struct spawn_msg send_limit(int32_t pid, int *sock)
+{
+	const struct run_spec s = spec_of("", PLAN_MEMBER | PLAN_STDERR_MERGE);
+	struct spawn_msg m = { .kind = SPAWN_LIMIT, .flags = s.flags, .pid = pid, .holder = holder.key };
+	int pair[2];
+	snprintf(m.key.id, sizeof m.key.id, "proc_%d_%u", getpid(), rig.started++);
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	const int fds[] = { run_plan(&s), rig.client[0], pair[1] };
+	ck_assert_int_eq(fd_send(rig.peer, &m, sizeof m, fds, countof(fds), 0), 0);
+	close(fds[0]);
+	close(pair[1]);
+	*sock = pair[0];
+	rig_readable(rig.peer, "an answer");
+	ck_assert_int_eq(fd_recv(rig.peer, &m, sizeof m, NULL, NULL, 0), sizeof m);
+	return m;
+}
+
+/* A compromised runtime cannot have other processes moved. */
+START_TEST(only_a_leader_of_the_holder_is_moved_to_cgroups)
+{
+	int sock, error[4] = { 0 };
+	hold();
+	const pid_t others[] = { 1, getpid(), getppid() };
+	for (size_t i = 0; i < countof(others); i++) {
+		struct spawn_msg m = send_limit(others[i], &sock);
+		ck_assert_uint_eq(m.kind, SPAWN_FAILED);
+		ck_assert_int_eq(m.error, EPERM);
+		close(sock);
+	}
+	for (size_t i = 0; i < countof(others) - 1; i++) {
+		int pidfd = fd_pidfd_open(others[i]);
+		ck_assert_uint_eq(send_limit(holder.answer.pid, &sock).kind, SPAWN_LIMITED);
+		ck_assert_int_eq(fd_send(sock, "j", 1, &pidfd, 1, 0), 0);
+		rig_readable(sock, "an answer");
+		ck_assert_int_eq(fd_recv(sock, error, sizeof error, NULL, NULL, 0), sizeof error);
+		ck_assert_int_eq(error[0], EPERM);
+		close(pidfd);
+		close(sock);
+	}
+	ck_assert_int_eq(member_run("true").wait_status, 0);
+	let_go();
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
-	return PRIVATE_ROOT_SUITE(argc, argv, "holder", members_share_the_sandbox,
-				  a_member_ends_with_its_tree_and_alone, a_killed_leader_takes_its_tree_along,
-				  a_forgotten_member_ends, a_plan_for_another_sandbox_is_rejected,
-				  the_end_of_the_holder_ends_its_members);
+	return PRIVATE_ROOT_SUITE(
+		argc, argv, "holder", members_share_the_sandbox, a_member_ends_with_its_tree_and_alone,
+		a_killed_leader_takes_its_tree_along, a_forgotten_member_ends, a_plan_for_another_sandbox_is_rejected,
+		the_end_of_the_holder_ends_its_members, only_a_leader_of_the_holder_is_moved_to_cgroups);
 }
