@@ -53,7 +53,7 @@ function List({ query, setQuery }) {
 	const sandboxes = usePages("list_sandboxes", { closed: true }, "sandboxes", (s) => s.sandboxId, { refreshOn: (e) => e.type.startsWith("sandbox.") && e.type !== "sandbox.applied" && e.type !== "sandbox.violation" });
 	const cow = useMemo(() => sandboxes.rows.filter((s) => s.cow), [sandboxes.rows]);
 	const rows = useMemo(() => (runs.data?.rows ?? []).filter((r) => query.all || r.kept !== false), [runs.data, query.all]);
-	return html`<${Page} title="Changes" count=${formatNumber(rows.length)} cli=${["sandbox", "list"]} fill>
+	return html`<${Page} title="Changes" count=${formatNumber(rows.length)} cli=${["sandbox", "list", "-a"]} fill>
 		<div class="toolbar"><label><input type="checkbox" checked=${Boolean(query.all)} onChange=${(e) => setQuery({ all: e.target.checked ? "1" : undefined })} />Also decided ones</label>
 			<span class="grow"></span>${runs.data && !runs.data.complete && html`<span class="faint">in the last ${formatNumber(span)} events</span><button class="small" onClick=${() => setQuery({ span: String(span * 4) })}>Search older ones</button>`}</div>
 		<${ErrorBox} error=${runs.error ?? sandboxes.error} retry=${runs.reload} />

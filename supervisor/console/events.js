@@ -37,7 +37,9 @@ export function summaryOf(e) {
 	const p = e.payload ?? {};
 	if (p.command && Array.isArray(p.command))
 		return html`<${Command} argv=${p.command} />`;
-	const text = p.message ?? p.preview ?? p.prompt ?? p.decisionReason ?? p.permissionDecision?.decisionReason ?? p.reason ?? p.objective ?? p.text ?? p.path ?? p.host ?? p.toolName ?? p.summary ?? p.title ?? p.phase ?? "";
+	if (p.exitCode !== undefined)
+		return `exit ${p.exitCode}`;
+	const text = p.message ?? p.lastError?.message ?? p.preview ?? p.prompt ?? p.decisionReason ?? p.permissionDecision?.decisionReason ?? p.reason ?? p.objective ?? p.text ?? p.path ?? p.host ?? p.toolName ?? p.summary ?? p.title ?? p.phase ?? "";
 	return html`<${Text} text=${typeof text === "string" ? text.slice(0, 300) : JSON.stringify(text).slice(0, 300)} />`;
 }
 
@@ -93,15 +95,17 @@ export default function View({ query, setQuery }) {
 				first = part.first;
 				end = start;
 				size = Math.min(size * 2, 64000);
+				if (run.current === mine && found.length < 100)
+					set((old) => ({ ...old, key, rows: old.key === key && !fresh ? old.rows : [], from: end, first, busy: end > first }));
 			} while (found.length < 100 && end > first && run.current === mine);
 			if (run.current !== mine)
 				return;
 			Object.assign(mine, { from: end, first });
 			const live = fresh ? mine.buffer.filter((e) => !found.length || e.sequence > found[0].sequence).reverse() : [];
-			set((old) => ({ key, rows: fresh ? [...live, ...found] : [...old.rows, ...found], from: end, first, error: null }));
+			set((old) => ({ key, rows: fresh ? [...live, ...found] : [...old.rows, ...found], from: end, first, error: null, busy: false }));
 		} catch (error) {
 			if (run.current === mine)
-				set((old) => ({ ...old, key, rows: fresh ? [] : old.rows, error }));
+				set((old) => ({ ...old, key, rows: fresh ? [] : old.rows, error, busy: false }));
 		}
 		mine.busy = false;
 	}, [key]);
@@ -149,8 +153,8 @@ export default function View({ query, setQuery }) {
 			${Object.keys(FILTERS).map((name) => (query[name] ? html`<button class="small" onClick=${() => setQuery({ [name]: undefined })} aria-label=${`Remove the filter for ${name}`}>${name} …${plain(query[name].slice(-6))} ✕</button>` : null))}
 			<${Field} label="Up to sequence" value=${query.until ?? ""} width="100px" placeholder="latest" onChange=${(text) => setQuery({ until: /^\d+$/.test(text.trim()) ? text.trim() : undefined })} />
 			<${Check} label="Follow" value=${follow} onChange=${(on) => setQuery({ follow: on ? undefined : "0", until: on ? undefined : query.until })} /><span class="grow"></span>
-			<span class="faint num">${state.from > state.first ? `loaded back to ${formatNumber(state.from)}; the log begins at ${formatNumber(state.first)}` : `all of the log, from ${formatNumber(state.first)}`}</span></div>
+			<span class="faint num" role="status">${state.busy ? `searching, at ${formatNumber(state.from)}` : state.from > state.first ? `loaded back to ${formatNumber(state.from)}; the log begins at ${formatNumber(state.first)}` : `all of the log, from ${formatNumber(state.first)}`}</span></div>
 		<${ErrorBox} error=${state.error} retry=${() => older(true)} />
-		<div class="panes"><${Table} label="Events" columns=${seq ? NARROW : COLUMNS} rows=${rows} rowKey=${(e) => String(e.sequence)} onEnd=${() => older(false)} onOpen=${(e) => setQuery({ seq: String(e.sequence) })} rowClass=${(e) => (e.sequence === seq ? "current" : "")} empty="No event matches." />
+		<div class="panes"><${Table} label="Events" columns=${seq ? NARROW : COLUMNS} rows=${rows} rowKey=${(e) => String(e.sequence)} onEnd=${() => older(false)} onOpen=${(e) => setQuery({ seq: String(e.sequence) })} rowClass=${(e) => (e.sequence === seq ? "current" : "")} empty=${state.busy ? "Searching…" : "No event matches."} />
 			${seq > 0 && (shown?.error ? html`<div class="pane"><${ErrorBox} error=${shown.error} /></div>` : shown?.missing ? html`<div class="pane"><${Empty}>There is no event ${seq} that you may see.<//></div>` : shown && html`<${Detail} event=${shown} onClose=${() => setQuery({ seq: undefined })} />`)}</div><//>`;
 }

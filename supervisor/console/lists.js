@@ -143,7 +143,7 @@ export function Output({ outputRef, preview, label = "Output", bytes, auto, butt
 	const text = state.started ? state.text : preview ?? "";
 	const more = outputRef && (state.started ? !state.end : bytes === undefined || bytes > new TextEncoder().encode(text).length);
 	return html`<div class="output-box">${text !== "" && html`<pre class="output" tabindex="0" role="region" aria-label=${label}><${Text} text=${text} lines /></pre>`}
-		${state.started && text === "" && html`<p class="faint">no output</p>`}${state.error && html`<p class="bad">${plain(state.error)}</p>`}
+		${state.started && !auto && text === "" && html`<p class="faint">no output</p>`}${state.error && html`<p class="bad">${plain(state.error)}</p>`}
 		${more && html`<button class="quiet small" disabled=${state.busy} onClick=${load}>${state.started ? "Load more" : text ? "Load all of it" : button}</button>`}</div>`;
 }
 

@@ -123,7 +123,7 @@ function ToolItem({ item, open }) {
 		${diff && html`<${Diff} text=${diff} limit=${200} label=${`Change by ${item.name} ${item.id.slice(-6)}`} />`}
 		${!known && item.argsRef && html`<button class="quiet small" disabled=${busy} onClick=${() => run(async () => setArgs(JSON.parse((await call("read_output", { outputRef: item.argsRef, length: 1048576 })).data)))}>Show the arguments</button>`}
 		${!isEdit && shows && html`<${Output} outputRef=${item.ref} preview=${item.name === "shell" ? item.preview : resultText(item)} label=${`Output of ${plain(item.name)} ${item.id.slice(-6)}`} bytes=${(item.preview ?? "").length < PREVIEW_CHARS && item.status !== "running" ? 0 : undefined} />`}
-		${item.errorRef && item.errorRef !== item.ref && html`<${Output} outputRef=${item.errorRef} label=${`Error output of ${plain(item.name)} ${item.id.slice(-6)}`} button="Show the error output" />`}
+		${item.errorRef && item.errorRef !== item.ref && html`<${Output} outputRef=${item.errorRef} label=${`Error output of ${plain(item.name)} ${item.id.slice(-6)}`} button="Show the error output" auto=${item.status === "failed"} />`}
 		${item.error && html`<p class="bad"><${Text} text=${item.error} />${item.advice && html` <span class="faint"><${Text} text=${item.advice} /></span>`}</p>`}<${Denials} list=${item.denials} />
 		${known && !diff && item.name !== "shell" && html`<details><summary class="faint">Arguments</summary><${Json} value=${known} label=${`Arguments of ${item.id.slice(-6)}`} /></details>`}</details>${item.processId && html`<span class="corner"><${Id} id=${item.processId} /></span>`}</article>`;
 }
