@@ -122,8 +122,15 @@ class EventStream:
         return first, data
 
 
+def console_token(serve):
+    """The header with the token of the console, which is not one of the agents' tokens."""
+    if not hasattr(serve, "console"):
+        serve.console = serve.home.cli("serve", "--print-token", "--client", "console").text.strip()
+    return {"Authorization": f"Bearer {serve.console}"}
+
+
 def code_of(serve, role=None):
-    status, headers, body = serve.ask("POST", "/api/code", json.dumps({"role": role} if role else {}), PAGE)
+    status, headers, body = serve.ask("POST", "/api/code", json.dumps({"role": role} if role else {}), dict(PAGE, **console_token(serve)))
     assert status == 200 and headers["Cache-Control"] == "no-store", (status, body)
     return json.loads(body)["code"]
 

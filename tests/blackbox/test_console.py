@@ -8,11 +8,12 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import threading
 import time
 
-from console_client import PAGE, EventStream, Page, code_of, log_in
-from harness import PATIENCE, Home, main, until
+from console_client import PAGE, EventStream, Page, code_of, console_token, log_in
+from harness import PATIENCE, Home, Skip, main, until
 from http_client import Serve
 from test_policy import Policed
 
@@ -117,10 +118,36 @@ def test_a_code_is_valid_once():
         assert log_in(serve, code_of(serve)) != first
         for body, word in (("[]", "object"), ("{", "object"), ("{}", "code"), ('{"code":1}', "code")):
             fails(serve.ask("POST", "/api/login", body, PAGE, token=False), 400, word)
-        fails(serve.ask("POST", "/api/code", '{"role":"root"}', PAGE), 400, "role")
+        fails(serve.ask("POST", "/api/code", '{"role":"root"}', dict(PAGE, **console_token(serve))), 400, "role")
         codes = [code_of(serve) for _ in range(17)]
         fails(serve.ask("POST", "/api/login", json.dumps({"code": codes[0]}), PAGE, token=False), 403, "code")
         log_in(serve, codes[-1])
+
+
+def test_the_tokens_of_agents_open_no_console():
+    with Home() as home, Serve(home) as serve:
+        agent = home.cli("serve", "--print-token", "--client", "agent").text.strip()
+        for token in (serve.token, agent):
+            assert serve.ask("GET", "/metrics", headers={"Authorization": f"Bearer {token}"})[0] == 200
+            fails(serve.ask("POST", "/api/code", "{}", dict(PAGE, Authorization=f"Bearer {token}")), 403, "agents")
+
+
+def test_the_token_is_not_sent_to_another_user():
+    if os.getuid() != 0:
+        raise Skip("only root can listen as another user")
+    listener = "import os, socket, sys; os.setuid(65534); s = socket.create_server(('127.0.0.1', 0)); print(s.getsockname()[1], flush=True); " \
+               "c = s.accept()[0]; c.settimeout(60); print(c.recv(4096), flush=True)"
+    other = subprocess.Popen([sys.executable, "-c", listener], stdout=subprocess.PIPE)
+    try:
+        port = other.stdout.readline().decode().strip()
+        with Home() as home:
+            refused = home.cli("console", "--print", "--listen", f"127.0.0.1:{port}", status=1)
+            assert "another user (uid 65534)" in refused.err.decode(), refused.err
+        assert other.stdout.readline() == b"b''\n", "nothing was sent"
+    finally:
+        other.kill()
+        other.wait()
+        other.stdout.close()
 
 
 def test_a_removed_token_ends_the_sessions_that_began_with_it():

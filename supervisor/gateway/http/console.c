@@ -15,6 +15,7 @@
 #include "supervisor/gateway/http/http_exchange.h"
 #include "supervisor/gateway/http/http_request.h"
 #include "supervisor/gateway/http/http_server.h"
+#include "supervisor/gateway/http/http_tokens.h"
 
 #include <event2/event.h>
 #include <string.h>
@@ -126,6 +127,7 @@ static void end_session(struct console *c, struct console_session *s)
 
 static void handle_code(void *ctx, struct http_exchange *x)
 {
+	static const char console_principal[] = "client:" HTTP_CONSOLE_CLIENT ":";
 	static const char *const roles[] = { "", "observer", "agent", "operator" };
 	struct console *c = ctx;
 	json_auto_t *body = console_reply_body(x);
@@ -136,6 +138,9 @@ static void handle_code(void *ctx, struct http_exchange *x)
 
 	if (!body)
 		return;
+	if (strncmp(http_exchange_principal(x), console_principal, strlen(console_principal)) != 0)
+		return console_reply_error(x, 403, "forbidden",
+					   "this token is for agents and opens no console: use 'bailiff console'");
 	while (json_object_get(body, "role") && i < countof(roles) && (!role || strcmp(roles[i], role) != 0))
 		i++;
 	if (i == countof(roles))

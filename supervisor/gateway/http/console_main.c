@@ -44,6 +44,36 @@ struct console_command {
 
 /* ---- the code ---- */
 
+/*
+ * Whether the socket that listens on this port belongs to the user or to root: any local user could listen there and
+ * would get the token. The rows of /proc/net/tcp: number, local address, remote address, state (0A: listening), queues,
+ * timer, retransmits, uid.
+ */
+static int check_listener(const struct http_address *a, bool is_six, struct err *e)
+{
+	FILE *f = fopen(is_six ? "/proc/net/tcp6" : "/proc/net/tcp", "re");
+	unsigned port, state, uid;
+	char line[512];
+	int r = -1;
+
+	err_set(e, ERR_UNAVAILABLE, "which user listens on port %u is not known", a->port);
+	while (r < 0 && f && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, " %*[^:]: %*[0-9A-Fa-f]:%x %*s %x %*s %*s %*s %u", &port, &state, &uid) != 3 ||
+		    port != a->port || state != 0x0a)
+			continue;
+		if (uid != geteuid() && uid != 0) {
+			err_set(e, ERR_NOT_ALLOWED,
+				"another user (uid %u) listens on port %u: choose another port with --listen", uid,
+				a->port);
+			break;
+		}
+		r = 0;
+	}
+	if (f)
+		fclose(f);
+	return r;
+}
+
 /* 1: nothing listens there. */
 static int connect_server(const struct http_address *a, int *ret, struct err *e)
 {
@@ -62,6 +92,8 @@ static int connect_server(const struct http_address *a, int *ret, struct err *e)
 	if (connect(fd, is_six ? (struct sockaddr *)&six : (struct sockaddr *)&four,
 		    is_six ? sizeof(six) : sizeof(four)) < 0)
 		return errno == ECONNREFUSED ? 1 : err_sys(e, errno, "connect to port %u", a->port);
+	if (check_listener(a, is_six, e) < 0)
+		return -1;
 	*ret = fd_take(&fd);
 	return 0;
 }
@@ -253,14 +285,12 @@ int console_main(int argc, char **argv)
 	struct http_address a;
 	buf_auto struct buf url = BUF_INIT;
 	struct err e = ERR_INIT;
-	size_t n = 0;
 	int r = -1;
 
 	if (gateway_options_parse("console", argc, argv, &o, &e) == 0 && parse_options(&o, &c, &e) == 0 &&
-	    http_address_parse(c.listen, &a, &e) == 0 && http_tokens_load(c.token_file, "", true, &tokens, &e) == 0) {
-		const struct http_token *all = http_tokens_all(tokens, &n);
-
-		c.token = n ? all[0].text : "";
+	    http_address_parse(c.listen, &a, &e) == 0 &&
+	    http_tokens_load(c.token_file, HTTP_CONSOLE_CLIENT, true, &tokens, &e) == 0) {
+		c.token = http_tokens_named(tokens, HTTP_CONSOLE_CLIENT)->text;
 		r = page_address(&c, &a, &url, &e);
 	}
 	if (r == 0)

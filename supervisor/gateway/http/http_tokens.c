@@ -214,12 +214,14 @@ static int append_token(int fd, const char *path, const char *name, struct err *
 }
 
 /*
- * The shared token is created only if the file has no token at all: a user who gave each client its own token does not
- * want a shared one.
+ * The shared token is created only if the file has no token for agents at all: a user who gave each client its own
+ * token does not want a shared one.
  */
 static bool has_token(const struct http_tokens *t, const char *name)
 {
-	return name[0] ? http_tokens_named(t, name) != NULL : t->n > 0;
+	if (name[0])
+		return http_tokens_named(t, name) != NULL;
+	return t->n > (http_tokens_named(t, HTTP_CONSOLE_CLIENT) ? 1 : 0);
 }
 
 static int make_token(const char *path, const char *name, struct http_tokens **ret, struct err *e)
