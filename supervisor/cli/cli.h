@@ -65,10 +65,11 @@ struct subverb {
 	int (*run)(struct cli *c);
 };
 enum {
-	SUB_READS = 1,  /* the method changes nothing and takes no idempotency key */
-	SUB_STARTS = 2, /* start a daemon for it even if there is no store */
-	SUB_WHOLE = 4,  /* a list: --json prints the whole reply */
-	SUB_LISTED = 8, /* prints the element of the list in which the id of the first argument is looked up */
+	SUB_READS = 1,    /* the method changes nothing and takes no idempotency key */
+	SUB_STARTS = 2,   /* start a daemon for it even if there is no store */
+	SUB_WHOLE = 4,    /* a list: --json prints the whole reply */
+	SUB_OFFLINE = 16, /* `run` connects itself */
+	SUB_LISTED = 8,   /* prints the element of the list in which the id of the first argument is looked up */
 };
 
 struct verb_table {

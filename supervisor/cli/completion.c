@@ -7,6 +7,7 @@
 #include "supervisor/cli/completion.h"
 
 #include "runtime/base/mem.h"
+#include "runtime/base/text.h"
 #include "supervisor/cli/format.h"
 #include "supervisor/cli/id_lookup.h"
 
@@ -16,6 +17,7 @@
 /* If one of these is the only candidate, the shell completes files or commands itself. */
 #define FILES_CANDIDATE "@files"
 #define COMMANDS_CANDIDATE "@commands"
+#define DESCRIBED_MAX 100u
 
 static bool is_option_of(size_t option, const struct verb *v) { return strcmp(option_rows[option].group, v->key) == 0; }
 
@@ -37,17 +39,20 @@ static const char zsh_script[] =
 	"#compdef bailiff\n# " NOTE "\n\n"
 	"_bailiff() {\n"
 	"\tlocal -a found\n"
-	"\tfound=(${(f)\"$(bailiff completion words \"${(@)words[2,CURRENT]}\" 2>/dev/null)\"})\n"
+	"\tlocal -a shown\n"
+	"\tshown=(${(f)\"$(bailiff completion described \"${(@)words[2,CURRENT]}\" 2>/dev/null)\"})\n"
+	"\tfound=(${shown%%$'\\t'*})\n"
+	"\tshown=(${shown//$'\\t'/  -- })\n"
 	"\tcase $found[1] in\n"
 	"\t" FILES_CANDIDATE ") _files ;;\n"
 	"\t" COMMANDS_CANDIDATE ") _command_names -e ;;\n"
-	"\t*) compadd -a found ;;\n"
+	"\t*) compadd -l -d shown -a found ;;\n"
 	"\tesac\n}\n\n_bailiff \"$@\"\n";
 
 static const char fish_script[] = "# fish completion for bailiff; " NOTE "\n"
 				  "function __bailiff_complete\n"
 				  "    set -l words (commandline -opc) (commandline -ct)\n"
-				  "    set -l found (bailiff completion words $words[2..-1] 2>/dev/null)\n"
+				  "    set -l found (bailiff completion described $words[2..-1] 2>/dev/null)\n"
 				  "    switch \"$found\"\n"
 				  "        case " FILES_CANDIDATE "\n"
 				  "            __fish_complete_path (commandline -ct)\n"
@@ -220,6 +225,7 @@ static const struct {
 } arguments[] = {
 	{ "run", NULL, 0, COMMANDS },
 	{ "logs", NULL, 0, IDS(ID_PROCESS) },
+	{ "watch", NULL, 0, IDS(ID_SESSION) },
 	{ "task", "wait", 0, IDS(ID_TASK) },
 	{ "task", "logs", 0, IDS(ID_TASK) },
 	{ "attach", NULL, 0, LISTING(running) },
@@ -296,17 +302,37 @@ static const struct {
 struct collection {
 	struct cli *cli;
 	const char *prefix;
-	int lead; /* length of the word before the prefix: "--net=" */
+	bool described; /* with the command or the title of each id, after a tab */
+	int lead;       /* length of the word before the prefix: "--net=" */
 	struct buf *out;
 };
 
 /* Clients choose some ids freely: only words that no shell needs to quote are offered. */
-static void add_word(struct collection *into, const char *word)
+static void add_described(struct collection *into, const char *word, const char *description)
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:@%+=,-";
 
 	if (word[0] && !word[strspn(word, plain)] && strncmp(word, into->prefix, strlen(into->prefix)) == 0)
-		buf_printf(into->out, "%.*s%s\n", into->lead, into->prefix - into->lead, word);
+		buf_printf(into->out, "%.*s%s%s%s\n", into->lead, into->prefix - into->lead, word,
+			   into->described && description[0] ? "\t" : "", into->described ? description : "");
+}
+
+static void add_word(struct collection *into, const char *word) { add_described(into, word, ""); }
+
+/* What a person recognises: the command of a process, or the first text that the element has. */
+static void describe(struct jval element, struct buf *out)
+{
+	static const char *const members[] = {
+		"title", "objective", "name", "nickname", "prompt", "summary", "status"
+	};
+	buf_auto struct buf text = BUF_INIT;
+
+	if (jval_get(element, "command").type == JT_ARRAY)
+		format_command(element, &text);
+	for (size_t i = 0; i < countof(members) && !text.len; i++)
+		jval_str_buf(jval_get(element, members[i]), &text);
+	text_sanitize_line(buf_cstr(&text),
+			   text_utf8_cut(buf_cstr(&text), text.len < DESCRIBED_MAX ? text.len : DESCRIBED_MAX), out);
 }
 
 /* Words separated by one of these characters; longer ones than 63 characters do not occur. */
@@ -336,8 +362,12 @@ static void add_listing(struct collection *into, const struct id_kind_row *l)
 	for (struct jiter it = jiter_on(jval_get(q.result, l->list)); jiter_next(&it);) {
 		char id[128];
 
+		buf_auto struct buf description = BUF_INIT;
+
+		if (into->described)
+			describe(it.value, &description);
 		if (jval_str(jval_get(it.value, l->member), id, sizeof(id)) < sizeof(id))
-			add_word(into, id);
+			add_described(into, id, buf_cstr(&description));
 	}
 }
 
@@ -535,8 +565,11 @@ int cmd_completion(struct cli *c)
 				   1; /* those after "bailiff"; the last is completed, and may be empty */
 	size_t n = c->opts.nargs ? c->opts.nargs - 1 : 0;
 
-	if (c->opts.nargs >= 1 && strcmp(c->opts.args[0], "words") == 0) {
-		struct collection into = { .cli = c, .prefix = n ? words[n - 1] : "", .out = &out };
+	if (c->opts.nargs >= 1 &&
+	    (strcmp(c->opts.args[0], "words") == 0 || strcmp(c->opts.args[0], "described") == 0)) {
+		struct collection into = {
+			.cli = c, .described = c->opts.args[0][0] == 'd', .prefix = n ? words[n - 1] : "", .out = &out
+		};
 		const struct verb *v = n > 1 ? verb_find(c->verbs, words[0]) : NULL;
 
 		if (n <= 1)

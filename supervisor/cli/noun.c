@@ -298,7 +298,8 @@ static int run_subverb(struct cli *c, const struct subverb *s)
 	request_auto struct request q = REQUEST_INIT(q);
 	int status;
 
-	if (cli_connect(c, s->flags & SUB_STARTS ? CLI_START_ALWAYS : CLI_START_IF_STORE) < 0)
+	if (!(s->flags & SUB_OFFLINE) &&
+	    cli_connect(c, s->flags & SUB_STARTS ? CLI_START_ALWAYS : CLI_START_IF_STORE) < 0)
 		return EXIT_FAILED;
 	if (s->run)
 		return s->run(c);

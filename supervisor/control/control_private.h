@@ -47,6 +47,7 @@ struct control {
 	struct event *accept_ev, *accept_again_ev, *turn_ev;
 	int spare_fd; /* closed for a moment to reject a connection when no descriptors are left */
 	bool accepting, exhausted;
+	bool draining; /* drain: nothing new is started */
 	LIST_HEAD(, account) accounts;
 	LIST_HEAD(, client) clients; /* connected */
 	unsigned nclients;

@@ -3,9 +3,9 @@
 
 /*
  * Counters and histograms for get_metrics, counted from the log since the runtime started: decisions, denials,
- * approvals, tasks, turns, tool calls, model requests with their tokens, CPU time and cost, and durations. Events that clients wrote are
- * not counted. Counting follows the log in pieces: when metrics are requested, and when many events were committed
- * since the last time.
+ * approvals, tasks, turns, tool calls, model requests with their tokens, CPU time and cost, and durations. Events that
+ * clients wrote are not counted. Counting follows the log in pieces: when metrics are requested, and when many events
+ * were committed since the last time.
  */
 
 #include "runtime/base/strmap.h"

@@ -112,6 +112,8 @@ int method_get_health(struct call *c, const struct get_health_params *p, struct 
 	struct jw w = jw_on(out);
 	jw_obj(&w);
 	jw_kstr(&w, "status", degraded ? "degraded" : "ok");
+	if (k->draining)
+		jw_kbool(&w, "draining", true);
 	jw_kstr(&w, "version", BAILIFF_VERSION);
 	jw_kint(&w, "pid", getpid());
 	jw_kuint(&w, "uid", geteuid());
@@ -145,6 +147,21 @@ int method_get_health(struct call *c, const struct get_health_params *p, struct 
 		jw_kraw(&w, "limits", k->o.limits, strlen(k->o.limits));
 	if (rest.len)
 		buf_append(out, rest.data, rest.len);
+	jw_obj_end(&w);
+	return CALL_REPLY;
+}
+
+/* ---- drain ---- */
+
+int method_drain(struct call *c, const struct drain_params *p, struct buf *out, struct err *e)
+{
+	struct jw w = jw_on(out);
+
+	if (call_require_full_view(c, e) < 0)
+		return -1;
+	c->control->draining = param_bool_or(p->on, true);
+	jw_obj(&w);
+	jw_kbool(&w, "draining", c->control->draining);
 	jw_obj_end(&w);
 	return CALL_REPLY;
 }

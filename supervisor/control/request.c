@@ -83,6 +83,20 @@ static int read_traceparent(struct call *c, const char *given, struct err *e)
 	return 0;
 }
 
+/* While the daemon drains: what would start more. What is already queued continues. */
+static int check_draining(const struct call *c, struct err *e)
+{
+	static const char *const starting[] = {
+		"start_process", "create_sandbox", "fork_sandbox",   "submit_turn", "start_task",     "retry_task",
+		"resume_task",   "create_job",     "retry_job_item", "invoke_tool", "spawn_subagent", "resume_subagent"
+	};
+
+	for (size_t i = 0; c->control->draining && i < countof(starting); i++)
+		if (strcmp(c->method->name, starting[i]) == 0)
+			return err_set(e, ERR_UNAVAILABLE, "the daemon is about to stop and starts nothing new");
+	return 0;
+}
+
 /* Ownership comes last: it reads the store, and relies on parameters of the declared types. */
 static int check_call(struct call *c, struct err *e)
 {
@@ -97,7 +111,9 @@ static int check_call(struct call *c, struct err *e)
 	const char *key = p ? p->idempotencyKey : NULL;
 	if (key && (!*key || strlen(key) > KEY_MAX))
 		return err_field(e, "idempotencyKey", "expected 1 to %d bytes", KEY_MAX);
-	return p && read_traceparent(c, p->traceparent, e) < 0 ? -1 : ownership_check(c, e);
+	if (check_draining(c, e) < 0 || (p && read_traceparent(c, p->traceparent, e) < 0))
+		return -1;
+	return ownership_check(c, e);
 }
 
 /*
