@@ -125,7 +125,7 @@ function ToolItem({ item, open }) {
 		${!isEdit && shows && html`<${Output} outputRef=${item.ref} preview=${item.name === "shell" ? item.preview : resultText(item)} label=${`Output of ${plain(item.name)} ${item.id.slice(-6)}`} bytes=${(item.preview ?? "").length < PREVIEW_CHARS && item.status !== "running" ? 0 : undefined} />`}
 		${item.errorRef && item.errorRef !== item.ref && html`<${Output} outputRef=${item.errorRef} label=${`Error output of ${plain(item.name)} ${item.id.slice(-6)}`} button="Show the error output" auto=${item.status === "failed"} />`}
 		${item.error && html`<p class="bad"><${Text} text=${item.error} />${item.advice && html` <span class="faint"><${Text} text=${item.advice} /></span>`}</p>`}<${Denials} list=${item.denials} />
-		${known && !diff && item.name !== "shell" && html`<details><summary class="faint">Arguments</summary><${Json} value=${known} label=${`Arguments of ${item.id.slice(-6)}`} /></details>`}</details>${item.processId && html`<span class="corner"><${Id} id=${item.processId} /></span>`}</article>`;
+		${known && !diff && item.name !== "shell" && html`<details><summary class="faint">Arguments</summary><${Json} value=${known} label=${`Arguments of ${item.id.slice(-6)}`} /></details>`}</details>${(item.processId ?? item.threadId) && html`<span class="corner"><${Id} id=${item.threadId ?? item.processId} /></span>`}</article>`;
 }
 
 function CommandItem({ item }) {
@@ -300,24 +300,27 @@ function Thread({ threadId, turnId, query, setQuery }) {
 			document.getElementById(turnId)?.scrollIntoView();
 		}
 	}, [turns]);
-	const title = "Thread";
+	// The same elements while only the timeline moves: a long conversation is not compared again. Open are: the turn in the address, the
+	// newest one, those that were newest or active during this visit, and what the address says (open=…, closed=…).
+	const list = useMemo(() => {
+		const opened = new Set((query.open ?? "").split(",").filter(Boolean));
+		const closed = new Set((query.closed ?? "").split(",").filter(Boolean));
+		for (const id of [turnId, turns[turns.length - 1]?.turnId, thread?.activeTurnId])
+			shown.current.add(id);
+		const isOpen = (t) => opened.has(t.turnId) || (!closed.has(t.turnId) && shown.current.has(t.turnId));
+		const toggle = (t) => {
+			const was = isOpen(t);
+			opened.delete(t.turnId);
+			closed.delete(t.turnId);
+			(was ? closed : opened).add(t.turnId);
+			setQuery({ open: [...opened].join(",") || undefined, closed: [...closed].join(",") || undefined });
+		};
+		return turns.map((t, i) => html`<${Turn} key=${t.turnId} turn=${t} number=${(thread.historyCursor ? "…" : "") + (i + 1)} open=${isOpen(t)} onToggle=${() => toggle(t)}
+			onState=${t === turns[turns.length - 1] ? (s) => s.tokens && setTokens(s.tokens) : undefined} />`);
+	}, [turns, query.open, query.closed]);
 	if (!thread)
-		return html`<${Page} title=${title} cli=${["thread", "show", threadId]}>${error ? html`<${ErrorBox} error=${error} retry=${reload} />` : html`<${Loading} />`}<//>`;
+		return html`<${Page} title="Thread" cli=${["thread", "show", threadId]}>${error ? html`<${ErrorBox} error=${error} retry=${reload} />` : html`<${Loading} />`}<//>`;
 	const active = turns.find((t) => t.turnId === thread.activeTurnId);
-	// Open are: the turn in the address, the newest one, those that were newest or active during this visit, and what the address says
-	// (open=…, closed=…).
-	const opened = new Set((query.open ?? "").split(",").filter(Boolean));
-	const closed = new Set((query.closed ?? "").split(",").filter(Boolean));
-	for (const id of [turnId, turns[turns.length - 1]?.turnId, thread.activeTurnId])
-		shown.current.add(id);
-	const isOpen = (t) => opened.has(t.turnId) || (!closed.has(t.turnId) && shown.current.has(t.turnId));
-	const toggle = (t) => {
-		const was = isOpen(t);
-		opened.delete(t.turnId);
-		closed.delete(t.turnId);
-		(was ? closed : opened).add(t.turnId);
-		setQuery({ open: [...opened].join(",") || undefined, closed: [...closed].join(",") || undefined });
-	};
 	const queued = thread.queuedTurns ?? [];
 	const paused = thread.status === "paused" || thread.phase === "paused" || thread.reason === "restart";
 	return html`<${Page} title=${html`Thread <${Status} status=${thread.phase && active ? (active.status ?? thread.phase) : thread.status} />`} cli=${["thread", "show", threadId]}
@@ -327,9 +330,10 @@ function Thread({ threadId, turnId, query, setQuery }) {
 		}} />`}${(paused || (queued.length > 0 && !active)) && html`<button class="primary" onClick=${() => call("resume_thread", { threadId }).then(() => (notify("The queue continues"), reload()), (e) => notify(e.message, "bad"))}>Resume the queue</button>`}`}>
 		<${ErrorBox} error=${error} retry=${reload} />
 		<p class="line"><span class="faint">Session</span> <${Id} id=${thread.sessionId} /> ${thread.executionEnvironment?.cwd && html`<span class="faint">in</span> <code><${Text} text=${thread.executionEnvironment.cwd} /></code>`} <${ContextMeter} thread=${thread} tokens=${tokens} /></p>
+		${thread.subagents?.length > 0 && html`<p class="line"><span class="faint">Subagents</span> ${thread.subagents.map((a) => html`<span class="subagent"><${Id} id=${a.threadId ?? a.subagentId} /> <${Text} text=${a.nickname ?? a.role ?? ""} /> <${Status} status=${a.status} /></span> `)}</p>`}
 		${spans.length > 0 && html`<${Timeline} spans=${spans} range=${range} onRange=${(r) => setQuery({ range: r ? `${r[0].toFixed(2)}~${r[1].toFixed(2)}` : undefined })} selected=${query.span} onSelect=${(span) => setQuery({ span })} />`}
 		${thread.historyCursor && html`<div class="toolbar"><button onClick=${() => setQuery({ turns: String(count * 2) })}>Older turns</button></div>`}
-		<div class="turns">${turns.map((t, i) => html`<${Turn} key=${t.turnId} turn=${t} number=${(thread.historyCursor ? "…" : "") + (i + 1)} open=${isOpen(t)} onToggle=${() => toggle(t)} onState=${t === turns[turns.length - 1] ? (s) => s.tokens && setTokens(s.tokens) : undefined} />`)}</div>
+		<div class="turns">${list}</div>
 		${turns.length === 0 && html`<${Empty}>No turn yet.<//>`}
 		${queued.length > 0 && html`<${Card} title="Queued turns"><ul class="plain rows">${queued.map((q) => html`<li><${Id} id=${q.turnId ?? q.queuedTurnId} /> <${Text} text=${q.preview ?? ""} /><span class="grow"></span>${can("agent") && html`<button class="small" onClick=${() => call("promote_queued_turn", { turnId: q.turnId ?? q.queuedTurnId }).then(reload, (e) => notify(e.message, "bad"))}>First</button>
 			<button class="small" onClick=${() => call("remove_queued_turn", { turnId: q.turnId ?? q.queuedTurnId, reason: "console" }).then(reload, (e) => notify(e.message, "bad"))}>Remove</button>`}</li>`)}</ul><//>`}

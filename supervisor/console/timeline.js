@@ -138,15 +138,15 @@ export function Timeline({ spans, range, onRange, selected, onSelect }) {
 			${ticks.map((t) => html`<g class="tick"><line x1=${xOf(t)} x2=${xOf(t)} y1=${TOP - 4} y2=${height} /><text x=${xOf(t)} y="11">${tickText(t, step)}</text></g>`)}
 			${placed.map((row) => html`<text class="row-label" x="0" y=${row.top + 12}>${row.label}</text>`)}
 			<g clip-path="url(#timeline-clip)">${placed.map((row) => {
-				const last = [];    // spans narrower than a pixel that fall on the same one are drawn once
+				const last = [];    // of very narrow spans at the same place one is drawn
 				return row.spans.map((s) => {
 					const end = s.end ?? now;
 					if (end < from || s.start > to)
 						return null;
 					const x = Math.max(LEFT - 2, xOf(s.start)), w = Math.max(2, Math.min(width, xOf(end)) - x);
-					if (w <= 2 && s.id !== selected && Math.floor(x / 2) === last[s.lane])
+					if (w <= 2 && s.id !== selected && Math.floor(x / 3) === last[s.lane])
 						return null;
-					last[s.lane] = w <= 2 ? Math.floor(x / 2) : -1;
+					last[s.lane] = w <= 2 ? Math.floor(x / 3) : -1;
 					const top = row.top + s.lane * (LANE + GAP);
 					return html`<g key=${s.id} data-span=${s.id} class=${`span ${s.row} ${TONE[s.status] ?? (s.end === undefined ? "live" : "good")} ${s.id === selected ? "selected" : ""}`} onClick=${() => pick(s)} onDblClick=${() => show(s.start - (end - s.start) * 0.2 - 1, end + (end - s.start) * 0.2 + 1)}>
 						<title>${plain(`${s.label}: ${s.status}, ${formatDuration(end - s.start)}`)}</title><rect x=${x} y=${top} width=${w} height=${LANE} rx="3" />

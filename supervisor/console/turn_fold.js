@@ -114,7 +114,10 @@ export function fold(events) {
 				(process.denials ??= []).push(p);
 			break;
 		case "subagent.spawned":
-			add(e.eventId, { kind: "note", id: e.eventId, at: e.timestamp, text: `subagent ${p.role ?? ""}`, href: p.threadId ?? p.childThreadId, sequence: e.sequence });
+			if (tool)
+				tool.threadId = p.childThreadId;
+			else
+				add(e.eventId, { kind: "note", id: e.eventId, at: e.timestamp, text: `subagent ${p.nickname ?? p.role ?? ""}`, href: p.childThreadId, sequence: e.sequence });
 			break;
 		case "routing.fallback.applied":
 		case "routing.not_possible":
