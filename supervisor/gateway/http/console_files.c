@@ -18,7 +18,7 @@ static const struct {
 	const char *bytes;
 } files[] = {
 #define FILE(name, type, len, bytes) { name, type, len, bytes },
-#include "console_files.inc"
+#include <console_files.inc> /* generated: build/gen */
 #undef FILE
 };
 
