@@ -113,14 +113,10 @@ static void read_cpu(const struct tree_files *f, struct tree_count *ret)
 	}
 }
 
-static void read_memory(const struct tree_files *f, struct tree_count *ret)
+static void read_memory_events(const struct tree_files *f, struct tree_count *ret)
 {
 	char text[TEXT_MAX];
 
-	if (read_text(f, TREE_FILE_MEMORY_PEAK, text)) {
-		ret->memory_peak = strtoull(text, NULL, 10);
-		ret->known |= TREE_COUNT_MEMORY;
-	}
 	if (!read_text(f, TREE_FILE_MEMORY_EVENTS, text))
 		return;
 	(void)read_line(text, "oom_kill", &ret->oom_kills);
@@ -128,19 +124,35 @@ static void read_memory(const struct tree_files *f, struct tree_count *ret)
 		ret->known |= TREE_COUNT_HIGH;
 }
 
+static void read_pids_events(const struct tree_files *f, struct tree_count *ret)
+{
+	char text[TEXT_MAX];
+
+	if (read_text(f, TREE_FILE_PIDS_EVENTS, text))
+		(void)read_line(text, "max", &ret->pids_refused);
+}
+
+void tree_files_read_denials(const struct tree_files *f, struct tree_count *ret)
+{
+	*ret = (struct tree_count){ 0 };
+	read_memory_events(f, ret);
+	read_pids_events(f, ret);
+}
+
 void tree_files_read(const struct tree_files *f, struct tree_count *ret)
 {
 	char text[TEXT_MAX];
 
-	*ret = (struct tree_count){ 0 };
+	tree_files_read_denials(f, ret);
 	read_cpu(f, ret);
-	read_memory(f, ret);
+	if (read_text(f, TREE_FILE_MEMORY_PEAK, text)) {
+		ret->memory_peak = strtoull(text, NULL, 10);
+		ret->known |= TREE_COUNT_MEMORY;
+	}
 	if (read_text(f, TREE_FILE_PIDS_PEAK, text)) {
 		ret->pids_peak = strtoull(text, NULL, 10);
 		ret->known |= TREE_COUNT_PIDS;
 	}
-	if (read_text(f, TREE_FILE_PIDS_EVENTS, text))
-		(void)read_line(text, "max", &ret->pids_refused);
 	if (f->file[TREE_FILE_IO] >= 0) {
 		read_text(f, TREE_FILE_IO, text); /* empty if nothing was read or written */
 		ret->io_read = sum_after(text, "rbytes=") + sum_after(text, " Read ");

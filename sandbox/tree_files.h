@@ -62,5 +62,7 @@ void tree_files_open_v1(struct tree_files *f, enum tree_limit controller, int le
 void tree_files_open_v2(struct tree_files *f, int leaf);
 /* Does not allocate: used in the init. */
 void tree_files_read(const struct tree_files *f, struct tree_count *ret);
+/* Only oom_kills and pids_refused: the other files make the kernel sum up what every CPU has counted. */
+void tree_files_read_denials(const struct tree_files *f, struct tree_count *ret);
 
 #endif

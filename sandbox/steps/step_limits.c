@@ -82,11 +82,11 @@ static int limit_advantages(void)
  * Whether core_pattern is a pipe: the kernel then runs that program outside, as root, with the crashed command's
  * memory.
  */
-static bool host_handles_crashes(void)
+static bool host_handles_crashes(const struct step_context *c)
 {
 	char first = 0;
-	fd_auto int fd = open("/proc/sys/kernel/core_pattern", O_RDONLY | O_CLOEXEC);
-	return fd < 0 || read(fd, &first, 1) != 1 || first == '|';
+	fd_auto int fd = c->core_fd >= 0 ? -1 : open("/proc/sys/kernel/core_pattern", O_RDONLY | O_CLOEXEC);
+	return pread(c->core_fd >= 0 ? c->core_fd : fd, &first, 1, 0) != 1 || first == '|';
 }
 
 /*
@@ -94,12 +94,12 @@ static bool host_handles_crashes(void)
  * of 1 is too small for any core, and the only value that keeps the kernel from running the host's core_pattern
  * program. If there is such a program, the hard limit is lowered, too.
  */
-static int disable_core_files(void)
+static int disable_core_files(const struct step_context *c)
 {
 	struct rlimit r;
 	if (getrlimit(RLIMIT_CORE, &r) < 0)
 		return -1;
-	if (r.rlim_max > 1 && host_handles_crashes())
+	if (r.rlim_max > 1 && host_handles_crashes(c))
 		r.rlim_max = 1;
 	r.rlim_cur = r.rlim_max ? 1 : 0;
 	return setrlimit(RLIMIT_CORE, &r);
@@ -108,7 +108,7 @@ static int disable_core_files(void)
 int step_rlimits(struct step_context *c)
 {
 	const struct plan_head *p = c->plan;
-	if (step_confined(c) && (limit_advantages() < 0 || disable_core_files() < 0))
+	if (step_confined(c) && (limit_advantages() < 0 || disable_core_files(c) < 0))
 		return -1;
 	if (limit_open_files(c) < 0) {
 		step_path(c, "openFiles");

@@ -358,7 +358,7 @@ static void count_tree(const struct watch *w, struct tree_count *ret)
 	struct tree_count shared = { 0 };
 	*ret = (struct tree_count){ 0 };
 	if (w->in->leader)
-		tree_files_read(&w->in->steps.tree, &shared);
+		tree_files_read_denials(&w->in->steps.tree, &shared);
 	if (own_files(w->in))
 		tree_files_read(own_files(w->in), ret);
 	ret->oom_kills = larger(ret->oom_kills, shared.oom_kills - w->before.oom_kills);
@@ -427,7 +427,7 @@ _Noreturn void command_run(struct init *in, uint32_t session)
 	if (cpu_stat(in) >= 0 && in->steps.plan->cpu_ms != PLAN_UNLIMITED)
 		w.cpu_before_us = cputime_cgroup_us(cpu_stat(in));
 	if (in->leader)
-		tree_files_read(&in->steps.tree, &w.before);
+		tree_files_read_denials(&in->steps.tree, &w.before);
 	in->reached = STEP_SESSION;
 	in->error = 0;
 	if (w.signal_fd < 0 || (w.command = start_command(in)) < 0)

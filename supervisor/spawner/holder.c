@@ -366,6 +366,7 @@ _Noreturn void holder_run(struct init *in, uint32_t session)
 	h->buffer = mem_zalloc(1, sizeof *h->buffer);
 	h->signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
 	h->mounts_fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+	c->core_fd = open("/proc/sys/kernel/core_pattern", O_RDONLY | O_CLOEXEC); /* read again for each member */
 	/* Without a /proc of the sandbox's own, the tree of a single member could not be found. */
 	if (!(c->layers & PLAN_LAYER_MOUNTS))
 		init_fail(in, STEP_PROC, EOPNOTSUPP);

@@ -327,6 +327,7 @@ static struct init init_base(const struct spawner *s)
 			   .resolver_fd = -1,
 			   .prebuilt_fd = -1,
 			   .oom_fd = -1,
+			   .core_fd = -1,
 			   .placeholder_fd = -1,
 			   .root_fd = -1,
 			   .void_folder = -1,
