@@ -402,12 +402,19 @@ bool tree_limiter_needs_init(const struct tree_limiter *t, const struct plan_lim
 	return false;
 }
 
-const char *tree_limit_of_disks(const struct plan_limits *l)
+int tree_limit_find_disks(const struct plan_head *plan, const struct fingerprint_peer *peer, int cow,
+			  struct tree_disks *ret, struct err *e)
 {
-	for (int i = 0; i < PLAN_LIMITS; i++)
-		if (l->value[i] && controllers[i] == TREE_LIMIT_IO)
-			return plan_limit_info[i].key;
-	return NULL;
+	const char *key = NULL;
+
+	*ret = (struct tree_disks){ .count = 0 };
+	for (int i = 0; i < PLAN_LIMITS && !key; i++)
+		if (plan->limits.value[i] && controllers[i] == TREE_LIMIT_IO)
+			key = plan_limit_info[i].key;
+	if (!key || tree_disks_find(plan, peer, cow, ret, e) == 0)
+		return 0;
+	snprintf(e->field, sizeof e->field, "limits.%s", key);
+	return err_wrap(e, "cannot be enforced here");
 }
 
 /* Sets the limits of one controller in a leaf in `folder`. */

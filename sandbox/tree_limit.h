@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 struct err;
+struct fingerprint_peer;
 struct tree_disks;
 
 struct tree_limiter {
@@ -49,8 +50,9 @@ int tree_limiter_make(struct tree_limiter *t, const struct plan_key *key, const 
 		      struct err *e);
 /* Whether this plan's init has to enter a v1 leaf, which needs rights that a dedicated prebuilt one no longer has. */
 bool tree_limiter_needs_init(const struct tree_limiter *t, const struct plan_limits *l);
-/* The key of the first limit that needs disks; NULL = none. */
-const char *tree_limit_of_disks(const struct plan_limits *l);
+/* The disks of the plan's write roots and of `cow` (−1 = none), if it limits I/O. */
+int tree_limit_find_disks(const struct plan_head *plan, const struct fingerprint_peer *peer, int cow,
+			  struct tree_disks *ret, struct err *e);
 void tree_limiter_remove(struct tree_limiter *t, const struct plan_key *key);
 
 /* The place of a session sandbox: its key, and the name of its leaf on v2 ("" = its init is not in CGROUP_HOLDER). */

@@ -14,7 +14,7 @@
 #include "supervisor/spawner/descendants.h"
 #include "supervisor/spawner/dialer.h"
 #include "supervisor/spawner/init.h"
-#include "supervisor/spawner/member_limits.h"
+#include "supervisor/spawner/member_join.h"
 #include "supervisor/spawner/member_msg.h"
 #include "supervisor/spawner/placeholder_helper.h"
 #include "supervisor/spawner/resolver_answer.h"
@@ -192,7 +192,7 @@ static _Noreturn void lead(struct holder *h, const struct plan_head *plan, int f
 	process_title_set(in->title, "bailiffd: leader");
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
 		init_fail(in, STEP_CLONE, errno);
-	if (fds[MEMBER_FD_LIMITS] >= 0 && member_limits_join(in, fds[MEMBER_FD_LIMITS]) < 0)
+	if (fds[MEMBER_FD_LIMITS] >= 0 && member_join(in, fds[MEMBER_FD_LIMITS]) < 0)
 		init_fail(in, STEP_LIMITS, errno);
 	fd_close(&fds[MEMBER_FD_LIMITS]);
 	if (step_terminal(c) < 0)

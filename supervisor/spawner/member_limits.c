@@ -2,18 +2,15 @@
 
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
-#include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "sandbox/cgroup.h"
 #include "sandbox/plan.h"
 #include "sandbox/tree_disk.h"
-#include "supervisor/spawner/init.h"
 #include "supervisor/spawner/proc_stat.h"
 #include "supervisor/spawner/spawner.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,15 +20,6 @@
 
 #define RETRY_MS 20
 #define RETRIES_MAX 500u /* after that it is removed with the sandbox */
-#define OOM_BIT (1u << TREE_FILES)
-
-/* The reply to the leader, with the descriptors of `files`: bits 1 << enum tree_file, and OOM_BIT for oom_score_adj. */
-struct joined_msg {
-	int32_t error;
-	uint32_t files;
-	uint32_t memory; /* the tree's memory is limited */
-	uint32_t reserved;
-};
 
 static void drop_member(struct member_limits *l, struct limited_member *m)
 {
@@ -39,8 +27,6 @@ static void drop_member(struct member_limits *l, struct limited_member *m)
 	tree_files_close(&m->leaves);
 	*m = l->member[--l->count];
 }
-
-/* ---- in the spawner ---- */
 
 size_t member_limits_polls(const struct member_limits *l, int ret[MEMBER_LIMITS_POLLS_MAX])
 {
@@ -61,7 +47,10 @@ static int make_leaves(struct spawner *s, const struct spawn_msg *m, const struc
 		return err_field(e, "plan", "is not a member's");
 	if (proc_parent(ret->holder) != getppid())
 		return err_set(e, ERR_NOT_ALLOWED, "process %d is not the first one of a sandbox", ret->holder);
-	if (spawner_peer(s, client, &peer, e) < 0 || spawner_find_disks(s, plan, &peer, -1, &disks, e) < 0)
+	if (spawner_peer(s, client, &peer, e) < 0)
+		return -1;
+	const struct fingerprint_peer rights = spawn_identity_peer(s, &peer);
+	if (tree_limit_find_disks(plan, &rights, -1, &disks, e) < 0)
 		return -1;
 	if (!cgroup_holder_leaf(ret->holder, ret->in.leaf))
 		ret->in.leaf[0] = 0;
@@ -169,7 +158,7 @@ static void answer_leader(const struct limited_member *m, int error, int pidfd)
 	snprintf(path, sizeof path, "/proc/%d/oom_score_adj", fd_pidfd_pid(pidfd));
 	fd_auto int oom = error || !m->memory ? -1 : open(path, O_WRONLY | O_CLOEXEC);
 	if (oom >= 0) {
-		answer.files |= OOM_BIT;
+		answer.files |= JOINED_OOM;
 		fds[n++] = oom;
 	}
 	(void)!fd_send(m->fd, &answer, sizeof answer, fds, n, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -193,46 +182,4 @@ void member_limits_on_request(struct spawner *s, int fd)
 		tree_files_close(&m->leaves);
 		return;
 	}
-}
-
-/* ---- in the leader ---- */
-
-static int take_files(struct init *in, const struct joined_msg *m, const int *list, size_t n)
-{
-	if ((size_t)__builtin_popcount(m->files) != n || m->files >= OOM_BIT << 1) {
-		errno = EPROTO;
-		return -1;
-	}
-	for (int i = 0; i < TREE_FILES; i++)
-		in->own.file[i] = m->files & 1u << i ? *list++ : -1;
-	if (m->files & OOM_BIT)
-		in->steps.oom_fd = *list;
-	in->has_own = true;
-	in->own_memory = m->memory;
-	in->steps.layers |= PLAN_LAYER_CGROUP;
-	return 0;
-}
-
-int member_limits_join(struct init *in, int fd)
-{
-	struct joined_msg m = { 0 };
-	int list[TREE_FILES + 1];
-	size_t n = TREE_FILES + 1;
-	fd_auto int self = fd_pidfd_open(getpid());
-	struct pollfd p[3] = { { .fd = fd, .events = POLLIN },
-			       { .fd = in->steps.guard_pidfd, .events = POLLIN },
-			       { .fd = in->steps.status_fd, .events = POLLIN } };
-	if (self < 0 || fd_send(fd, "j", 1, &self, 1, MSG_NOSIGNAL) < 0)
-		return -1;
-	while (poll(p, 3, -1) < 0) {
-		if (errno != EINTR)
-			return -1;
-	}
-	if (p[1].revents || p[2].revents) /* whatever is requested of it: nothing runs yet */
-		_exit(1);
-	ssize_t got = fd_recv(fd, &m, sizeof m, list, &n, MSG_DONTWAIT);
-	if (got == (ssize_t)sizeof m && !m.error)
-		return take_files(in, &m, list, n);
-	errno = got == (ssize_t)sizeof m ? m.error : got < 0 ? errno : ECONNRESET;
-	return -1;
 }

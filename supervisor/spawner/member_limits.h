@@ -8,11 +8,11 @@
  * 1. The runtime sends LIMIT, with the limits in the plan and one end of a socket pair. The spawner creates the cgroups
  *    inside those of the sandbox (tree_limit.h) and replies; a limit that cannot be enforced is the error.
  * 2. The runtime sends the start to the holder, with the other end of the pair. The leader sends its pidfd on it and
- *    waits (member_limits_join). The spawner moves it and sends the files that count what its cgroups use.
+ *    waits (member_join.h). The spawner moves it and sends the files that count what its cgroups use.
  * 3. CLEAN removes the cgroups.
  *
- * The leader does not get a descriptor with which it could move itself: whoever has one can move any process there, and
- * it would pass through the runtime. The spawner moves only a child of the holder, and that must be a child of the
+ * The leader does not get a descriptor with which it could move itself: with it any process can be moved there, and it
+ * would pass through the runtime. The spawner moves only a child of the holder, and that must be a child of the
  * guard, so a compromised runtime can limit nothing but what this daemon has started.
  *
  * Nothing of this is kept across spawners. If one dies before step 2, the leader sees its socket close and fails; what
@@ -25,11 +25,22 @@
 #include <stddef.h>
 
 struct err;
-struct init;
 struct spawn_msg;
 struct spawner;
 
 #define MEMBER_LIMITS_POLLS_MAX 64
+
+#define JOINED_OOM (1u << TREE_FILES)
+/*
+ * The reply to the leader, with the descriptors of `files`: bits 1 << enum tree_file, and JOINED_OOM for its
+ * oom_score_adj.
+ */
+struct joined_msg {
+	int32_t error;
+	uint32_t files;
+	uint32_t memory; /* the tree's memory is limited */
+	uint32_t reserved;
+};
 
 struct member_limits {
 	struct limited_member {
@@ -55,11 +66,5 @@ void member_limits_on_request(struct spawner *s, int fd);
 /* Retries what could not be removed. The ms until the next retry; −1 = nothing is left. */
 int member_limits_tick(struct spawner *s);
 void member_limits_done(struct spawner *s);
-
-/*
- * In the leader: waits until it is in its cgroups. Fills in->own and, where possible, steps.oom_fd. −1 with errno;
- * gives up when the guard or the runtime is gone, or when the member is to be killed.
- */
-int member_limits_join(struct init *in, int fd);
 
 #endif

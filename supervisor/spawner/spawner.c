@@ -8,7 +8,6 @@
 #include "sandbox/audit.h"
 #include "sandbox/capability.h"
 #include "sandbox/steps.h"
-#include "sandbox/tree_disk.h"
 #include "supervisor/guard/guard_msg.h"
 #include "supervisor/spawner/peer_files.h"
 #include "supervisor/spawner/placeholder_helper.h"
@@ -66,22 +65,6 @@ static void deposit_init(struct spawner *s, const struct plan_key *key, pid_t pi
 
 /* True if starts follow each other closely. */
 static bool is_busy(const struct spawner *s, uint64_t now) { return now - s->started_ns < BUSY_NS; }
-
-int spawner_find_disks(const struct spawner *s, const struct plan_head *plan, const struct spawn_identity *id, int cow,
-		       struct tree_disks *ret, struct err *e)
-{
-	const struct fingerprint_peer peer = { .uid = id->peer_uid,
-					       .gid = id->peer_gid,
-					       .groups = id->groups,
-					       .ngroups = id->ngroups,
-					       .switches = s->privileged && id->peer_uid != 0 };
-	const char *key = tree_limit_of_disks(&plan->limits);
-	*ret = (struct tree_disks){ .count = 0 };
-	if (!key || tree_disks_find(plan, &peer, cow, ret, e) == 0)
-		return 0;
-	snprintf(e->field, sizeof e->field, "limits.%s", key);
-	return err_wrap(e, "cannot be enforced here");
-}
 
 static void fail_start(struct spawner *s, struct spawn_msg *answer, const struct err *e)
 {

@@ -8,6 +8,7 @@
 
 #include "sandbox/cgroup.h"
 #include "sandbox/cgroup_base.h"
+#include "sandbox/host_fingerprint.h"
 #include "sandbox/plan.h"
 #include "sandbox/sysfilter.h"
 #include "sandbox/tree_limit.h"
@@ -27,7 +28,6 @@
 
 struct err;
 struct process_title;
-struct tree_disks;
 
 struct spawner_options {
 	const char *cgroup_tag;                /* name of the directory with this home's cgroups */
@@ -113,9 +113,15 @@ int start_sandbox(struct spawner *s, const struct spawn_msg *m, struct start_fds
 /* Finds the plan in the message or the memfd and checks it. *ret_mapped is the length to unmap, or 0. */
 int spawner_take_plan(const struct spawner *s, const struct spawn_msg *m, int fd, const struct plan_head **ret,
 		      size_t *ret_mapped, struct err *e);
-/* The disks of the plan's write roots and of `cow` (−1 = none), if it limits I/O. */
-int spawner_find_disks(const struct spawner *s, const struct plan_head *plan, const struct spawn_identity *id, int cow,
-		       struct tree_disks *ret, struct err *e);
+/* The rights with which the peer's disks are found. */
+static inline struct fingerprint_peer spawn_identity_peer(const struct spawner *s, const struct spawn_identity *id)
+{
+	return (struct fingerprint_peer){ .uid = id->peer_uid,
+					  .gid = id->peer_gid,
+					  .groups = id->groups,
+					  .ngroups = id->ngroups,
+					  .switches = s->privileged && id->peer_uid != 0 };
+}
 
 /* Prebuilds one sandbox. */
 void start_prebuilt(struct spawner *s, struct prebuilt_kind *k);

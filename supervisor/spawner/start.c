@@ -379,7 +379,8 @@ static int clone_failed(const struct spawner *s, int error, struct err *e)
 static int make_limits(const struct start *t, const struct plan_key *leaf, struct tree_files *ret, struct err *e)
 {
 	struct tree_disks disks;
-	if (spawner_find_disks(t->s, t->plan, t->id, t->cow, &disks, e) < 0)
+	const struct fingerprint_peer peer = spawn_identity_peer(t->s, t->id);
+	if (tree_limit_find_disks(t->plan, &peer, t->cow, &disks, e) < 0)
 		return -1;
 	return tree_limiter_make(&t->s->limiter, &t->m->key, leaf, t->plan, &disks, ret, e);
 }
