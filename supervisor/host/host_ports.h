@@ -64,7 +64,6 @@ struct host_ports {
 	int spool_dir;             /* O_DIRECTORY */
 	struct strmap process_ios; /* id → struct process_io */
 	size_t members;            /* those of them that run in a session sandbox */
-	bool awaiting_holders;     /* one of them may wait for the death of its holder */
 	struct strmap abandoned;   /* id → struct abandoned: found in the guard at the start and not adopted */
 	struct known_peers peers;
 	struct root_grants grants;

@@ -36,6 +36,7 @@ static void recovery_adopt(void *host, const struct port_held *held, const struc
 	io->led = true;
 	io->cow = true;
 	io->limited = io->within[0]; /* not known either */
+	io->flags = streams->holder ? PLAN_HOLDER : 0;
 	process_io_take_fds(io, item->fds);
 	process_io_find_spools(io, size);
 	if (io->within[0])

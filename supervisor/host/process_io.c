@@ -334,11 +334,8 @@ static void report_gone(struct process_io *io)
 	 * descriptors before it kills the rest of the namespace, and lets the holder itself end after that.
 	 */
 	const struct process_io *holder = io->within[0] ? strmap_get(&io->host->process_ios, io->within) : NULL;
-	io->awaits_holder = r == 0 && holder && !holder->gone;
-	if (io->awaits_holder) {
-		io->host->awaiting_holders = true;
-		return;
-	}
+	if (r == 0 && holder && !holder->gone)
+		return; /* report_member follows */
 	io->gone = true;
 	if (io->names.ref[STREAM_PTY][0] && io->fds[GUARD_SLOT_PTY] < 0) { /* it died before READY */
 		stream_close(&io->streams[STREAM_PTY]);
@@ -353,15 +350,19 @@ static void report_gone(struct process_io *io)
 		engine_on_gone(ref.host->engine, ref.key.id, r ? &last : NULL);
 }
 
+/*
+ * The holder is dead, and with it each of its members. Whether the end of a member's socket was noticed does not
+ * matter: a request that nobody read turns it into an error, which libevent's EV_CLOSED does not report.
+ */
 static void report_member(void *ctx, const char *id, void *value)
 {
 	const struct plan_key *holder = ctx;
 	struct process_io *io = value;
 
-	if (io->awaits_holder && strcmp(io->within, holder->id) == 0)
-		report_gone(io);
-	else if (io->awaits_holder)
-		io->host->awaiting_holders = true;
+	if (strcmp(io->within, holder->id) != 0 || io->gone || io->fds[GUARD_SLOT_STATUS] < 0)
+		return; /* without a socket it was not sent yet: its launch fails */
+	event_drop(&io->pidfd_ev);
+	report_gone(io);
 }
 
 static void on_pidfd(evutil_socket_t fd, short what, void *ctx)
@@ -369,13 +370,12 @@ static void on_pidfd(evutil_socket_t fd, short what, void *ctx)
 	struct process_io *io = ctx;
 	struct host_ports *w = io->host;
 	struct plan_key key = io->key;
+	const bool holder = io->flags & PLAN_HOLDER;
 
 	event_drop(&io->pidfd_ev);
 	report_gone(io);
-	if (!w->awaiting_holders)
-		return;
-	w->awaiting_holders = false; /* set again by a member of another holder */
-	strmap_visit(&w->process_ios, report_member, &key);
+	if (holder)
+		strmap_visit(&w->process_ios, report_member, &key);
 }
 
 /* ---- streams ---- */

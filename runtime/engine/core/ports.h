@@ -41,6 +41,7 @@ struct port_streams {
 	const char *within;             /* the holder that starts it; NULL = the spawner. Valid only during the call */
 	int32_t pid;                    /* adopted member: its leader, which the guard does not know */
 	struct plan_limits limits;      /* of a member alone; the values are 0 if it has none */
+	bool holder;                    /* adopted: it holds a session sandbox */
 };
 
 /* The current line settings of a terminal. */

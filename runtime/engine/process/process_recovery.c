@@ -170,6 +170,7 @@ static void port_streams_of(const struct process *p, struct port_streams *ret)
 	*ret = (struct port_streams){ .limit = p->limits.output_bytes == LIMIT_NONE ? 0 : p->limits.output_bytes };
 	ret->within = p->within[0] ? p->within : NULL;
 	ret->pid = p->pid;
+	ret->holder = p->holder;
 	for (int i = 0; i < STREAM_COUNT; i++)
 		memcpy(ret->ref[i], p->streams[i].ref, sizeof ret->ref[i]);
 }
