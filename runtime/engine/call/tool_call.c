@@ -84,8 +84,15 @@ void tool_call_doc_of(const struct turn_doc *t, const struct tool_use *u, struct
 
 static void write_flags(struct jw *w, const void *tool, size_t n) { tool_flags_json(tool, w); }
 
-/* tool.started is durable: the tool runs (row ON_COMMIT). */
-static void start_call(struct engine *engine, const char *call_id) { modules_due(engine, DUE_CALL_START, call_id); }
+/*
+ * tool.started is durable: the tool runs. Once in the life of a runtime: a call that began just before tool_recover is
+ * found by it, too, and tool.started may become durable later than that.
+ */
+static void start_call(struct engine *engine, const char *call_id)
+{
+	if (!strmap_put(&engine->calls->begun, call_id, engine))
+		modules_due(engine, DUE_CALL_START, call_id);
+}
 
 /*
  * The order matters to readers: the catalogue of tools that the turn can use, tool.started, then tool.args. Nothing
@@ -187,6 +194,7 @@ void tool_call_ended(struct engine *engine, const char *call_id)
 	if (tool_call_read(engine, call_id, &text, &d, &e) != 0)
 		return;
 	id_copy(turn, d.turnId);
+	strmap_del(&engine->calls->begun, d.toolCallId);
 	tool_waiters_answer(engine, call_id);
 	modules_due(engine, DUE_TURN_STEP, turn);
 }

@@ -30,6 +30,13 @@ struct fact;
 struct transaction;
 struct transaction;
 
+struct call_state {
+	TAILQ_HEAD(, tool_evaluation)
+	evaluations;         /* calls that clients execute, until they are allowed, asked about or denied */
+	struct strmap begun; /* ids of open calls that this runtime has started */
+	struct strmap held;  /* ids of those that continue when a client of their user has connected */
+};
+
 void call_init(struct engine *engine);
 void call_done(struct engine *engine);
 
@@ -70,6 +77,7 @@ void tool_call_ended(struct engine *engine, const char *call_id);
 void tool_cancel_of_turn(struct engine *engine, const char *turn_id, const char *reason);
 void tool_owner_disconnected(struct engine *engine, uint64_t connection);
 void tool_recover(struct engine *engine);
+void tool_client_connected(struct engine *engine);
 
 /* tool_permission.c: calls that a client or the engine executes */
 enum tool_from { TOOL_FROM_LOOP, TOOL_FROM_INVOKE, TOOL_FROM_REPORT };

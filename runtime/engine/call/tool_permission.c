@@ -30,11 +30,6 @@
 
 #define ARGUMENTS_SHOWN 2048u /* bytes of the arguments in the question to a person */
 
-struct call_state {
-	TAILQ_HEAD(, tool_evaluation)
-	evaluations; /* calls that clients execute, until they are allowed, asked about or denied */
-};
-
 /* A call that is being evaluated. */
 struct tool_evaluation {
 	TAILQ_ENTRY(tool_evaluation) link;
@@ -93,6 +88,8 @@ void call_done(struct engine *engine)
 {
 	while (!TAILQ_EMPTY(&engine->calls->evaluations))
 		evaluation_free(engine, TAILQ_FIRST(&engine->calls->evaluations));
+	strmap_done(&engine->calls->begun);
+	strmap_done(&engine->calls->held);
 	free(engine->calls);
 }
 

@@ -199,6 +199,11 @@ void tool_process_start(struct engine *engine, const char *call_id)
 		return fail_start(engine, call_id, &e);
 	if (tool.runs == TOOL_RUNS_ENGINE)
 		return tool_engine_run(engine, &d, &t, &tool, args);
+	/* The daemon was restarted: nothing can be started in the name of this user yet. */
+	if (engine->o.ports->find_peer(engine->o.host, (uint32_t)t.uid) < 0) {
+		strmap_put(&engine->calls->held, call_id, engine);
+		return;
+	}
 	/* A call that is no part of the input is the model's. */
 	if (turn_driven_by_loop(&t) && d.part == VIEW_ABSENT && tool.builtin == TOOL_SHELL) {
 		json_auto_t *own = model_arguments(args, &e);
@@ -207,6 +212,18 @@ void tool_process_start(struct engine *engine, const char *call_id)
 	}
 	start_process(engine, &d, &t, &tool, args);
 }
+
+static void start_held(void *ctx, const char *call_id, void *value)
+{
+	struct engine *engine = ctx;
+	char id[ID_SIZE];
+
+	id_copy(id, call_id);
+	strmap_del(&engine->calls->held, call_id);
+	tool_process_start(engine, id);
+}
+
+void tool_client_connected(struct engine *engine) { strmap_visit(&engine->calls->held, start_held, engine); }
 
 /* ---- the owner's callbacks (process_owner.h) ---- */
 

@@ -61,6 +61,8 @@ void permission_cancel(struct process *p, const char *reason, bool stopping);
 void permission_offer_retry(struct process *p);
 /* Rebuilds the processes that wait for a person. Starts nothing. */
 void permission_recover(struct engine *engine);
+uint64_t permission_reload_tick(struct engine *engine, uint64_t now);
+void permission_client_connected(struct engine *engine);
 void permission_resume(struct engine *engine); /* once starts are possible again */
 void permission_init(struct engine *engine);
 void permission_done(struct engine *engine);

@@ -12,6 +12,7 @@
 struct permission_state {
 	TAILQ_HEAD(, always) persisting;     /* answers that are being written as rules */
 	TAILQ_HEAD(, reload_waiter) reloads; /* requests that wait until the policy files are loaded */
+	struct strmap held;                  /* ids of actions: allowed starts that wait for a client of their user */
 };
 
 /* How a process that never ran ends. */

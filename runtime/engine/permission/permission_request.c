@@ -369,11 +369,14 @@ void engine_set_permission_mode(struct engine *engine, const char *session_id, c
 
 /* ---- reload_policy ---- */
 
+#define RELOAD_MS 10000u
+
 struct reload_waiter {
 	TAILQ_ENTRY(reload_waiter) link;
 	struct engine *engine;
 	struct pending_reply reply;
 	uint64_t since; /* the last sequence number at the time of the request */
+	uint64_t deadline_ns;
 	size_t rules, notes;
 	struct err problem; /* code 0: the files were loaded */
 };
@@ -391,10 +394,29 @@ void engine_reload_policy(struct engine *engine, const struct caller *c, engine_
 	w = mem_zalloc(1, sizeof *w);
 	w->engine = engine;
 	w->since = store_last_sequence(engine->o.store);
+	w->deadline_ns = engine_now(engine) + RELOAD_MS * 1000000ull;
+	engine_wake(engine, w->deadline_ns);
 	reply_copy(&w->reply, c, fn, ctx);
 	TAILQ_INSERT_TAIL(&engine->permissions->reloads, w, link);
 	policy_reloading(engine, c);
 	engine->o.ports->want_reload(engine->o.host);
+}
+
+/* Without an answer of the guard the next load would count as this client's. */
+uint64_t permission_reload_tick(struct engine *engine, uint64_t now)
+{
+	struct reload_waiter *w;
+	struct err e = ERR_INIT;
+
+	err_set(&e, ERR_UNAVAILABLE,
+		"the policy files were not opened within %u s; the previous policy stays in effect", RELOAD_MS / 1000);
+	while ((w = TAILQ_FIRST(&engine->permissions->reloads)) && now >= w->deadline_ns) {
+		TAILQ_REMOVE(&engine->permissions->reloads, w, link);
+		policy_reloading(engine, NULL);
+		reply_err(&w->reply, &e, NULL, 0);
+		free(w);
+	}
+	return w ? w->deadline_ns : UINT64_MAX;
 }
 
 /* Committed after policy.changed, so a client that has the reply also finds that event in the log. */
@@ -451,6 +473,7 @@ void permission_done(struct engine *engine)
 		reply_done(&w->reply);
 		free(w);
 	}
+	strmap_done(&engine->permissions->held);
 	free(engine->permissions);
 }
 

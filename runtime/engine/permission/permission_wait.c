@@ -285,14 +285,13 @@ static void resume_start(struct engine *engine, struct process *p, const struct 
 			    .role = p->by.role,
 			    .connection = p->bound_connection,
 			    .peer_fd = engine->o.ports->find_peer(engine->o.host, p->by.uid) };
-	/* Sandboxes run with the identity of a connected peer; without one the start is not possible. */
-	if (c.peer_fd < 0)
-		err_set(&e, ERR_UNAVAILABLE,
-			"it was allowed, but no client of uid %u has connected since the daemon began, so nothing can "
-			"be run in "
-			"its name",
-			p->by.uid);
-	if (e.code || store_output_whole(engine->o.store, ref, START_RECORD_MAX, &text, &e) < 0 ||
+	/* Sandboxes run with the identity of a connected peer: permission_client_connected continues. */
+	if (c.peer_fd < 0) {
+		p->resumed = false;
+		strmap_put(&engine->permissions->held, a->actionId, engine);
+		return;
+	}
+	if (store_output_whole(engine->o.store, ref, START_RECORD_MAX, &text, &e) < 0 ||
 	    start_record_read(engine, buf_cstr(&text), text.len, &record, &e) < 0) {
 		permission_fail(p, &e);
 		return;
@@ -327,6 +326,21 @@ static void permission_over(struct engine *engine, const char *action_id)
 		process_answer_waiters(p);
 		process_finished(p);
 	}
+}
+
+static void resume_held(void *ctx, const char *action_id, void *value)
+{
+	struct engine *engine = ctx;
+	char id[ID_SIZE];
+
+	id_copy(id, action_id);
+	strmap_del(&engine->permissions->held, action_id);
+	permission_over(engine, id);
+}
+
+void permission_client_connected(struct engine *engine)
+{
+	strmap_visit(&engine->permissions->held, resume_held, engine);
 }
 
 const struct action_kind_ops permission_action_ops = { .persist = permission_persist,

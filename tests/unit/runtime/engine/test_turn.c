@@ -367,6 +367,48 @@ START_TEST(a_call_is_told_of_when_it_is_written)
 }
 END_TEST
 
+/* A call that began just before the calls of an earlier runtime are resumed is found with them. */
+START_TEST(a_call_is_started_once)
+{
+	char turn[72];
+	json_t *arguments = json_pack("{s:s}", "commandLine", "one");
+	const struct tool_request r = { .turn_id = turn, .tool = "shell", .arguments = arguments, .timeout_ms = 50 };
+
+	submit(NULL, TEXT, &reply, turn);
+	engine_invoke_tool(w.engine, &r, &fake_caller, fake_reply_fn, &other);
+	engine_resume(w.engine);
+	fake_settle(&w);
+	ck_assert_uint_eq(fake_count(&w, "tool.started"), 1);
+	ck_assert_uint_eq(fake_count(&w, "sandbox.created"), 0);
+	size_t n = w.nprocesses;
+	fake_exit(&w, runs(), EXITED(0), 0);
+	ck_assert_uint_eq(n, 1);
+	ck_assert_uint_eq(fake_count(&w, "tool.result"), 1);
+	json_decref(arguments);
+}
+END_TEST
+
+START_TEST(a_call_waits_for_a_client_of_its_user)
+{
+	char turn[72];
+
+	submit(NULL, ONE, &reply, turn);
+	fake_crash(&w);
+	w.nobody = true;
+	fake_reopen(&w, NULL, 0);
+	fake_settle(&w);
+	ck_assert_uint_eq(w.nprocesses, 1);
+	ck_assert_uint_eq(fake_count(&w, "tool.failed"), 0);
+	ck_assert(turn_is(turn, "running"));
+	w.nobody = false;
+	engine_client_connected(w.engine, &fake_caller);
+	fake_settle(&w);
+	ck_assert_uint_eq(w.nprocesses, 2);
+	fake_exit(&w, runs(), EXITED(0), 0);
+	ck_assert(turn_is(turn, "completed"));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("turn");
@@ -377,6 +419,8 @@ int main(void)
 		two_requests_in_one_loop_turn_do_not_both_start,
 		a_crash_between_call_and_process_starts_it_again,
 		a_crash_while_it_runs_goes_on_or_is_lost,
+		a_call_is_started_once,
+		a_call_waits_for_a_client_of_its_user,
 		a_queue_is_held_after_a_crash,
 		an_interrupt_is_finished_after_a_crash,
 		an_action_waits_for_its_answer,
