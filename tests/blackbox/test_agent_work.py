@@ -174,7 +174,28 @@ def test_an_attempt_of_an_agent_has_a_time_limit(home):
         task = rpc.call("create_task", objective="wait", agent={"prompt": "wait"}, retryPolicy={"timeoutMs": 700}, cwd=home.work)["taskId"]
         rpc.call("start_task", taskId=task)
         until("it has timed out", lambda: rpc.call("get_task", taskId=task)["status"] == "timed_out")
-        until("its turn has ended", lambda: "turn.failed" in [e["type"] for e in rpc.events(taskId=task)])
+        types = [e["type"] for e in rpc.events(taskId=task)]
+        assert types.index("turn.failed") < types.index("task.attempt.failed") < types.index("task.timed_out"), types
+
+
+def test_the_next_attempt_of_an_agent_waits_for_the_end_of_the_last(home):
+    """The command of the first attempt goes on for a while after its time limit."""
+    slow = call("shell", command="trap 'sleep 0.7; echo last >> log; exit' TERM; echo first >> log; while :; do sleep 0.1; done")
+    for work in ("task", "job"):
+        log = os.path.join(home.work, "log")
+        with home.rpc() as rpc, model(home, rpc, [{"calls": [slow]}, {"calls": [call("shell", command="echo second >> log")]}, {"text": "Done."}]):
+            policy = {"maxAttempts": 2, "timeoutMs": 800}
+            if work == "task":
+                task = rpc.call("create_task", objective="wait", autoComplete=True, agent={"prompt": "wait"}, retryPolicy=policy, cwd=home.work)["taskId"]
+                rpc.call("start_task", taskId=task)
+                until("it is completed", lambda: rpc.call("get_task", taskId=task)["status"] == "completed")
+            else:
+                job = rpc.call("create_job", agent={"prompt": "wait"}, items=[{"itemId": "a"}], retryPolicy=policy, cwd=home.work)["jobId"]
+                until("it is completed", lambda: rpc.call("get_job", jobId=job)["status"] == "completed")
+            assert open(log).read().split() == ["first", "last", "second"], open(log).read()
+            ends = [e for e in rpc.events() if e["type"] in ("task.attempt.failed", "job.item.failed")]
+            assert [(e["status"], e["payload"]["lastError"]["limit"]) for e in ends][-1] == ("timed_out", "attempt"), ends
+        os.unlink(log)
 
 
 def test_agents_work_on_the_items_of_a_job(home):

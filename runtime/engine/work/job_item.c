@@ -258,21 +258,31 @@ static void completed_fact(struct engine *engine, const struct job *j, const str
 	job_progress_fact(engine, j, tx, "running", status, false);
 }
 
-/* The turn ends later than the attempt, and then finds it closed. */
+static const struct attempt_end timed_out = { .status = "timed_out",
+					      .category = "timeout",
+					      .limit = "attempt",
+					      .message = "the attempt's time limit was reached",
+					      .exit_code = -1,
+					      .may_retry = true };
+
+/* When the time of an item that an agent works on ends. A process enforces its limit itself. */
+static uint64_t item_deadline(const struct job *j, const struct job_item_doc *d)
+{
+	const uint64_t each = jval_uint(jval_get(j->d.retryPolicy, "timeoutMs"), LIMIT_NONE);
+
+	return each > UINT64_MAX / 2000 - d->startedAt / 1000 ? UINT64_MAX : d->startedAt + each * 1000;
+}
+
+/* The end of its turn ends the item (job_on_turn_failed): the next attempt must not work beside it. */
 static void item_timed_out(struct engine *engine, const struct job *j, const struct job_item_doc *d)
 {
-	const struct attempt_end end = { .status = "timed_out",
-					 .category = "timeout",
-					 .limit = "attempt",
-					 .message = "the attempt's time limit was reached",
-					 .exit_code = -1,
-					 .may_retry = true };
+	if (agent_turn_open(engine, d->turnId))
+		return agent_turn_interrupt(engine, d->turnId, timed_out.message);
 	struct transaction *own = transaction_new_internal(engine);
 
-	failed_fact(engine, j, d, own, NULL, &end);
+	failed_fact(engine, j, d, own, NULL, &timed_out);
 	transaction_after_commit(own, job_step_due, j->d.jobId);
 	transaction_commit(own);
-	agent_turn_interrupt(engine, d->turnId, end.message);
 }
 
 /* ---- launching ---- */
@@ -282,24 +292,30 @@ struct launched {
 	char turn_id[ID_SIZE];
 };
 
+static int item_of_process(struct engine *engine, const char *id, struct job *j, struct buf *text,
+			   struct job_item_doc *d);
+
 /* A turn that exists ends with facts; without one, the item is refused. */
 static void on_submitted(void *ctx, const struct err *e, const char *json, size_t len)
 {
 	struct launched *l = ctx;
-	buf_auto struct buf text = BUF_INIT;
+	buf_auto struct buf text = BUF_INIT, item_text = BUF_INIT;
+	job_auto struct job j = JOB_INIT;
+	struct job_item_doc d;
 	struct turn_doc t;
 	struct err none = ERR_INIT;
 
+	if (!e && item_of_process(l->engine, l->turn_id, &j, &item_text, &d) < 0)
+		agent_turn_interrupt(l->engine, l->turn_id, "its attempt has ended"); /* before the turn existed */
 	if (e && !l->engine->stopping && turn_read(l->engine, l->turn_id, &text, &t, &none) != 0)
 		process_owner(l->engine, OWNER_JOB_ITEM)->refused(l->engine, l->turn_id, e, NULL, 0);
 	free(l);
 }
 
-/* The turn of an item that an agent works on; also checks its time limit, which a process enforces itself. */
+/* The turn of an item that an agent works on; also checks its time limit. */
 static void launch_agent(struct engine *engine, const struct job *j, const struct job_item_doc *d)
 {
-	const uint64_t each = jval_uint(jval_get(j->d.retryPolicy, "timeoutMs"), LIMIT_NONE),
-		       end = each > UINT64_MAX / 2000 - d->startedAt / 1000 ? UINT64_MAX : d->startedAt + each * 1000;
+	const uint64_t end = item_deadline(j, d);
 	buf_auto struct buf text = BUF_INIT;
 	struct turn_doc t;
 	struct err e = ERR_INIT;
@@ -345,7 +361,9 @@ static void launch_one(struct engine *engine, const struct job *j, const char *i
 		return;
 	json_auto_t *given = job_item_given(engine, j, d.index, &e),
 		    *command = given ? job_item_command(engine, j, given, d.index, &e) : NULL;
-	if (!command || start_spec_of(engine, command, &s, &e) < 0) {
+	if (command && json_object_get(command, "agent"))
+		err_set(&e, ERR_CORRUPT, "the stored command could not be read when the attempt began");
+	if (!command || e.code || start_spec_of(engine, command, &s, &e) < 0) {
 		process_owner(engine, OWNER_JOB_ITEM)->refused(engine, d.processId, &e, NULL, 0);
 		return;
 	}
@@ -480,13 +498,16 @@ void job_on_turn_completed(struct transaction *tx, const struct scope *s, const 
 
 void job_on_turn_failed(struct transaction *tx, const struct scope *s, const struct turn_failed *p)
 {
-	const struct attempt_end end = attempt_end_of_turn(p);
+	struct attempt_end end = attempt_end_of_turn(p);
 	buf_auto struct buf text = BUF_INIT;
 	job_auto struct job j = JOB_INIT;
 	struct job_item_doc d;
 
 	if (item_of_process(tx->engine, s->turn, &j, &text, &d) < 0)
 		return;
+	if (strcmp(p->envelope.status, "cancelled") == 0 && strcmp(j.d.status, "cancelling") != 0 &&
+	    item_deadline(&j, &d) <= engine_real(tx->engine))
+		end = timed_out;
 	failed_fact(tx->engine, &j, &d, tx, NULL, &end);
 	transaction_after_commit(tx, job_step_due, j.d.jobId);
 }

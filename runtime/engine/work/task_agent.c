@@ -65,6 +65,10 @@ static void on_submitted(void *ctx, const struct err *e, const char *json, size_
 	struct err none = ERR_INIT;
 
 	agent_id(ID_KIND_TURN, l->attempt_id, turn);
+	/* The attempt may have ended meanwhile, for example by its time limit. */
+	if (!e && (task_read(l->engine, l->task_id, &t, &none) != 0 || !t.d.attemptOpen ||
+		   strcmp(t.d.currentAttemptId, l->attempt_id) != 0))
+		agent_turn_interrupt(l->engine, turn, "its attempt has ended");
 	if (e && !l->engine->stopping && task_read(l->engine, l->task_id, &t, &none) == 0 && t.d.attemptOpen &&
 	    strcmp(t.d.currentAttemptId, l->attempt_id) == 0 && turn_read(l->engine, turn, &text, &d, &none) != 0)
 		process_owner(l->engine, OWNER_TASK)->refused(l->engine, l->task_id, e, NULL, 0);

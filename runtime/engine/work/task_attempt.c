@@ -163,7 +163,9 @@ void task_launch(struct engine *engine, const char *task_id)
 	    view_read(engine->o.store, &process_schema, t.d.currentProcessId, &text, &known, &e) == 0)
 		return;
 	json_auto_t *command = command_read(engine, t.d.command, t.d.commandRef, &e);
-	if (!command || start_spec_of(engine, command, &s, &e) < 0) {
+	if (command && json_object_get(command, "agent"))
+		err_set(&e, ERR_CORRUPT, "the stored command could not be read when the attempt began");
+	if (!command || e.code || start_spec_of(engine, command, &s, &e) < 0) {
 		process_owner(engine, OWNER_TASK)->refused(engine, task_id, &e, NULL, 0);
 		return;
 	}
@@ -459,11 +461,13 @@ void task_on_turn_completed(struct transaction *tx, const struct scope *s, const
 
 void task_on_turn_failed(struct transaction *tx, const struct scope *s, const struct turn_failed *p)
 {
-	const struct attempt_end end = attempt_end_of_turn(p);
+	struct attempt_end end = attempt_end_of_turn(p);
 	task_auto struct task t = TASK_INIT;
 
 	if (attempt_of(tx->engine, s->turn, &t) < 0)
 		return;
+	if (strcmp(p->envelope.status, "cancelled") == 0)
+		(void)!task_agent_timed_out(tx->engine, &t, &end); /* then the time limit has interrupted it */
 	task_attempt_failed(tx->engine, &t, tx, NULL, &end);
 	transaction_after_commit(tx, task_next, t.d.taskId);
 }

@@ -186,6 +186,8 @@ struct attempt_end {
 	const struct process *process;
 	const json_t *output_refs; /* of a client's report, or NULL */
 };
+/* task_time.c: a time limit has passed that ends the open attempt; how it ends. */
+bool task_agent_timed_out(struct engine *engine, const struct task *t, struct attempt_end *ret);
 /* Of a process that did not end cleanly, and of a start that was rejected. The texts are borrowed. */
 struct attempt_end attempt_end_of_process(const struct process *p, const struct process_outcome *o);
 struct attempt_end attempt_end_of_refusal(const struct err *e);

@@ -124,26 +124,42 @@ static const struct {
 	[DUE_LOST] = { "lost", "lost", NULL, "the client that worked on it disconnected and did not return in time" },
 };
 
+static struct attempt_end attempt_end_at(enum due due)
+{
+	return (struct attempt_end){ .status = ends[due].status,
+				     .category = ends[due].category,
+				     .limit = ends[due].limit,
+				     .message = ends[due].message,
+				     .exit_code = -1,
+				     .may_retry = true };
+}
+
+bool task_agent_timed_out(struct engine *engine, const struct task *t, struct attempt_end *ret)
+{
+	const struct deadline d = deadline_of(engine, t);
+
+	if ((d.due != DUE_TASK_TIME && d.due != DUE_ATTEMPT_TIME) || d.at_us > engine_real(engine))
+		return false;
+	*ret = attempt_end_at(d.due);
+	return true;
+}
+
 static void handle_due(struct engine *engine, const struct task *t, enum due due)
 {
 	if (due == DUE_BEGIN)
 		return task_begin_now(engine, t->d.taskId, "retry_policy");
 	if (due == DUE_LAUNCH)
 		return task_launch(engine, t->d.taskId); /* if it fails again, it is retried again */
-	const struct attempt_end end = { .status = ends[due].status,
-					 .category = ends[due].category,
-					 .limit = ends[due].limit,
-					 .message = ends[due].message,
-					 .exit_code = -1,
-					 .may_retry = true };
+	const struct attempt_end end = attempt_end_at(due);
 	char turn[ID_SIZE];
-	const bool agent = task_agent_turn(t, turn);
+
+	/* The end of the turn ends the attempt (task_on_turn_failed): the next one must not work beside it. */
+	if (t->d.attemptOpen && task_agent_turn(t, turn) && agent_turn_open(engine, turn))
+		return agent_turn_interrupt(engine, turn, end.message);
 	struct transaction *tx = transaction_new_internal(engine);
 	task_attempt_failed(engine, t, tx, NULL, &end);
 	transaction_after_commit(tx, task_next, t->d.taskId);
 	transaction_commit(tx);
-	if (agent) /* the turn ends later than the attempt, and then finds it closed */
-		agent_turn_interrupt(engine, turn, end.message);
 }
 
 /* Reads every live task, but only when a deadline is due; handling one may make others due. */
