@@ -40,7 +40,7 @@ int item_type(const struct event_view *ev)
 
 	if (!rule->kind || !ev->ids[ID_THREAD].text || !ev->ids[ID_TURN].text)
 		return -1; /* items are steps of turns */
-	if (ev->type == EVENT_PROCESS_STARTED && jval_is_str(jval_path(event_payload(ev), "owner.kind"), "sandbox"))
+	if (rule->id == ID_PROCESS && jval_is_str(jval_path(event_payload(ev), "owner.kind"), "sandbox"))
 		return -1; /* the holder of a session sandbox is no command */
 	if (ev->type == EVENT_TASK_PROGRESS && jval_get(event_payload(ev), "plan").type == JT_NONE)
 		return -1;

@@ -631,5 +631,42 @@ def test_a_request_that_comes_too_late_hides_no_end(home):
             assert rpc.wait(process)["status"] == "completed"
 
 
+def test_a_holder_that_dies_with_a_request_unread_ends_its_members(home):
+    """The leader has reported the end of its command and is not reaped; the question after a restart stays unread."""
+    with home.rpc() as rpc:
+        made = rpc.call("create_sandbox", cwd=home.work)
+        holder = rpc.call("get_process", processId=made["processId"])["pid"]
+        go = os.path.join(home.work, "go")
+        process = rpc.start("until test -e go; do sleep 0.02; done", sandboxId=made["sandboxId"], keepTree=True)["processId"]
+        leader = rpc.call("get_process", processId=process)["pid"]
+    runtime = home.part("runtime")
+    os.kill(runtime, signal.SIGSTOP)    # the end of the command is reported to the next one
+    os.kill(holder, signal.SIGSTOP)
+    open(go, "w").close()
+    until("the leader has reported the end", lambda: not harness.alive(leader))
+    os.kill(runtime, signal.SIGKILL)
+    until("the runtime is back", home.answers)
+    with home.rpc() as rpc:
+        until("it was taken over", lambda: rpc.call("get_process", processId=process))
+        os.kill(holder, signal.SIGKILL)
+        assert rpc.wait(process)["exitCode"] == 0
+        until("the sandbox is closed", lambda: closed_event(rpc, made["sandboxId"]))
+
+
+def test_the_end_of_a_holder_is_not_an_item(home):
+    """Items are steps of turns: nothing ends that has not begun."""
+    with home.rpc() as rpc, home.rpc() as watcher:
+        watcher.call("subscribe_events", items=True)
+        made = rpc.call("create_sandbox", cwd=home.work)
+        said(rpc, made["sandboxId"], ["true"])
+        rpc.call("close_sandbox", sandboxId=made["sandboxId"])
+        seen = []
+        while not seen or seen[-1]["type"] != "sandbox.closed":
+            seen.append(watcher.event())
+        items = [(e["type"], e["payload"]["item"]["id"]) for e in seen if e["type"].startswith("item.") and e["payload"]["item"]["kind"] == "command"]
+        began = {i for kind, i in items if kind == "item.started"}
+        assert began and began == {i for kind, i in items if kind == "item.completed"} and made["processId"] not in began, items
+
+
 if __name__ == "__main__":
     harness.main(globals())

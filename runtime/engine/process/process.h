@@ -327,6 +327,7 @@ int process_session_end_facts(struct process *p, struct transaction *tx, const c
 /* process_autorun.c: the event, which stores the report first, and the member `autorun` of the terminal event */
 void process_autorun_facts(struct process *p, struct transaction *tx);
 void process_autorun_member(const struct process *p, struct jw *w);
+void process_holder_member(const struct process *p, struct jw *w);
 
 /* process_output.c */
 struct json_value;

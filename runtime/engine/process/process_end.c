@@ -178,6 +178,17 @@ static void wait_status_members(int status, struct jw *w)
 
 static void write_process_outputs(struct jw *w, const void *process, size_t n) { process_outputs_json(process, w); }
 
+/* What ends is no command, but holds a session sandbox. */
+void process_holder_member(const struct process *p, struct jw *w)
+{
+	if (!p->holder)
+		return;
+	jw_kobj(w, "owner");
+	jw_kstr(w, "kind", owner_kind_name(p->owner));
+	jw_kstr(w, "id", p->owner_id);
+	jw_obj_end(w);
+}
+
 static void write_end(struct jw *w, const void *process, size_t n)
 {
 	const struct process *p = process;
@@ -201,6 +212,7 @@ static void write_end(struct jw *w, const void *process, size_t n)
 	process_violations_members(p, w);
 	process_network_members(p, w);
 	process_autorun_member(p, w);
+	process_holder_member(p, w);
 }
 
 void process_truncated_facts(struct process *p, struct transaction *tx)

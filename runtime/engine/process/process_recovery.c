@@ -99,6 +99,9 @@ static bool take_document(struct process *p, struct jval m)
 	take_owner(p, jval_get(m, "owner"));
 	copy_member(jval_get(m, "planHash"), p->plan_hash, sizeof p->plan_hash);
 	p->profile = jval_strdup(jval_get(m, "sandboxProfile"));
+	/* Which hooks apply after its end depends on them. */
+	p->cwd = jval_strdup(jval_get(m, "cwd"));
+	p->by = (struct requester){ .uid = p->uid, .role = ROLE_AGENT };
 	p->pid = (int32_t)jval_int(jval_get(m, "pid"), 0);
 	p->start_time = jval_uint(jval_get(m, "startTime"), 0);
 	p->started_boot_ns = jval_uint(jval_get(m, "startedBootNs"), 0);
@@ -258,6 +261,7 @@ static void write_lost_end(struct jw *w, const void *process, size_t n)
 	jw_key(w, "outputs");
 	process_outputs_json(process, w);
 	process_autorun_member(process, w);
+	process_holder_member(process, w);
 }
 
 static void lost_facts(struct recovery *r, struct process *p, struct transaction *tx)
