@@ -46,6 +46,11 @@ int loop_system_prompt(struct engine *engine, const struct turn_doc *t, struct b
 
 	if (ref)
 		return store_output_whole(engine->o.store, ref, PROMPT_MAX, ret, e);
+	if (jval_is_str(jval_get(t->systemPrompt, "source"), "file"))
+		return err_set(
+			e, ERR_UNAVAILABLE,
+			"~/.config/bailiff/system-prompt.md replaced it in an earlier turn, and the process that "
+			"reads the file failed; see its output");
 	buf_str(ret, prompt);
 	return 0;
 }
@@ -109,14 +114,35 @@ json_t *loop_tools(struct engine *engine, const struct turn_doc *t)
 
 /* ---- instruction files ---- */
 
-/* The prompt of the turn, else of the user's file, else the built-in one. New reference. */
+/* Whether the user's last turn had a prompt from a file; it is not known now, because the reader failed. */
+static bool had_prompt_file(struct engine *engine, const char *key)
+{
+	buf_auto struct buf last = BUF_INIT;
+	struct err e = ERR_INIT;
+	int r = store_meta_get(engine->o.store, key, &last, &e);
+
+	return r < 0 || (r == 0 && strcmp(buf_cstr(&last), "file") == 0);
+}
+
+/*
+ * The prompt of the turn, else of the user's file, else the built-in one. If the file cannot be read, the built-in one
+ * is used only for a user who has no such file. New reference.
+ */
 static json_t *choose_prompt(const json_t *submitted, const json_t *found, const struct ref_owner *owner,
 			     struct transaction *tx)
 {
 	const json_t *file = json_object_get(found, "systemPrompt");
 	const char *text = submitted ? json_string_value(submitted) : json_get_string(file, "text");
+	mem_auto char *key = mem_printf("prompt.%u", owner->uid);
 	char ref[ID_TEXT_MAX];
 
+	if (!found && !submitted && had_prompt_file(tx->engine, key))
+		return json_pack("{s:s}", "source", "file");
+	if (found) {
+		const char *source = json_get_string(file, "text") ? "file" : "built-in";
+
+		transaction_set_meta(tx, key, source, strlen(source));
+	}
 	if (!text)
 		return json_pack("{s:s,s:s}", "source", "built-in", "version", PROMPT_VERSION);
 	ref_store(tx, owner, text, strlen(text), ref);
@@ -130,7 +156,7 @@ static json_t *choose_prompt(const json_t *submitted, const json_t *found, const
  */
 static void instructions_fact(struct engine *engine, const char *turn_id, const json_t *found, struct transaction *tx)
 {
-	static const char *const omissions[] = { "instruction_files", "system_prompt_file" };
+	static const char *const unread[] = { "instruction_files", "system_prompt_file" };
 	static const char *const members[] = { "files", "omitted" };
 	const char *said = json_get_text(found, "text");
 	json_auto_t *refs = json_pack("{s:{}}", "instructions");
@@ -161,8 +187,8 @@ static void instructions_fact(struct engine *engine, const char *turn_id, const 
 					json_object_get(found, members[i]));
 	/* An unreadable input fails the turn where its text is read; no other prompt is sent before that. */
 	json_object_set_new(refs, "systemPrompt", choose_prompt(submitted, found, &owner, tx));
-	EMIT(context_resolved, tx, turn_scope(&t), .refs = json_from_tree(refs),
-	     .omissions = json_from_strings(omissions, found ? 0 : countof(omissions)), .missing = JSON_EMPTY_ARRAY);
+	EMIT(context_resolved, tx, turn_scope(&t), .refs = json_from_tree(refs), .omissions = JSON_EMPTY_ARRAY,
+	     .missing = json_from_strings(unread, found ? 0 : countof(unread)));
 }
 
 static void context_refused(struct engine *engine, const char *turn_id, const struct err *e, const char *data,
