@@ -521,6 +521,18 @@ def workspace_file(home, hooks, **more):
     return hashlib.sha256(text).hexdigest()
 
 
+def test_hooks_of_the_workspace_run_after_a_process_of_an_earlier_runtime():
+    with Hooked({}) as home, home.rpc() as rpc:
+        workspace_file(home, {"PostToolUse": [entry("true", "Bash")]})
+        process = rpc.start(["sh", "-c", "until test -e go; do sleep 0.05; done"], cwd=home.work)["processId"]
+        home.kill_part("runtime")
+        until("the runtime is back", home.answers)
+        with home.rpc() as again:
+            open(home.made("go"), "w").close()
+            assert again.wait(process)["exitCode"] == 0
+            until("the hook ran", lambda: hooks_of(again, "hook.completed", "post_tool_use"))
+
+
 def test_a_workspace_is_not_trusted_by_itself():
     untrusted = {"permissions": {"defaultMode": "untrusted"}}
 

@@ -210,9 +210,9 @@ class Client(kill_loop.Linked, threading.Thread):
 
     def check_steering(self, requests):
         """Accepted text is in the conversation of its turn, and there once."""
-        for text in self.steered:
+        for text, turn in self.steered.items():
             seen = [len(re.findall(rf"\b{text}\b", "\n".join(r.texts))) for r in requests]
-            assert max(seen, default=0) == 1, f"{self.dialect}: '{text}' was accepted and is in requests {seen} times"
+            assert max(seen, default=0) == 1, f"{self.dialect}: '{text}' was accepted and is in requests {max(seen, default=0)} times:\n" + told(self.events(turn))
 
 
 def told(events):
@@ -355,7 +355,7 @@ def work(kills, seed):
 
 
 def main():
-    o, shares = kill_loop.options(int(os.environ.get("CRASHES") or 40), homes=1)
+    o, shares = kill_loop.options(int(os.environ.get("CRASHES") or 20), homes=1)
     control_bad()
     begin = time.monotonic()
     ok, figures = kill_loop.in_parallel(work, shares)

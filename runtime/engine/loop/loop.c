@@ -432,6 +432,8 @@ static void answered(struct engine *engine, const struct turn_doc *t, const stru
 	uint64_t steers = 0;
 	for (struct jiter it = jiter_on(t->steers); jiter_next(&it);)
 		steers++;
+	if (steers > view_counted(t->steered) && loop_durable_steers(engine, t) <= view_counted(t->steered))
+		return; /* its commit is another step (engine_steer_turn) */
 	if (steers > view_counted(t->steered) || jval_is_str(r->stopReason, "paused"))
 		next_request(engine, t, NULL, NULL, 1, NULL);
 	else if (jval_is_str(r->stopReason, "max_tokens"))

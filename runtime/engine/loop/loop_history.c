@@ -172,12 +172,26 @@ int loop_add_input(struct engine *engine, const struct turn_doc *t, json_t *item
 	return 0;
 }
 
-uint64_t loop_add_steers(struct engine *engine, const struct turn_doc *t, json_t *items)
+uint64_t loop_durable_steers(struct engine *engine, const struct turn_doc *t)
 {
-	const uint64_t from = view_counted(t->steered);
+	buf_auto struct buf text = BUF_INIT;
+	struct turn_doc d;
+	struct err e = ERR_INIT;
 	uint64_t n = 0;
 
-	for (struct jiter it = jiter_on(t->steers); jiter_next(&it); n++) {
+	if (view_read(engine->o.store, &turn_schema, t->turnId, &text, &d, &e) != 0)
+		return view_counted(t->steered);
+	for (struct jiter it = jiter_on(d.steers); jiter_next(&it);)
+		n++;
+	return n;
+}
+
+uint64_t loop_add_steers(struct engine *engine, const struct turn_doc *t, json_t *items)
+{
+	const uint64_t from = view_counted(t->steered), end = loop_durable_steers(engine, t);
+	uint64_t n = 0;
+
+	for (struct jiter it = jiter_on(t->steers); n < end && jiter_next(&it); n++) {
 		mem_auto char *ref = jval_strdup(it.value);
 		buf_auto struct buf text = BUF_INIT;
 		struct err e = ERR_INIT;

@@ -92,6 +92,8 @@ void loop_add_results(struct engine *engine, const json_t *calls, json_t *items)
  * are. */
 int loop_add_input(struct engine *engine, const struct turn_doc *t, json_t *items, struct err *e);
 uint64_t loop_add_steers(struct engine *engine, const struct turn_doc *t, json_t *items);
+/* How many inputs of steer_turn are durable: others cannot be read yet. */
+uint64_t loop_durable_steers(struct engine *engine, const struct turn_doc *t);
 
 /* ---- loop_stream.c ---- */
 

@@ -151,10 +151,32 @@ static int policy_of(void *host, const struct policy_key *at, const struct polic
 	return 0;
 }
 
+/* Never answered. */
+static void want_reload(void *host) {}
+
 static const struct ports fake_ports = {
-	real_us,   boot_ns,     wake_at,   base_env,     add_peer,     find_peer,   launch,
-	open_gate, send_signal, kill_tree, kill_init,    write_stdin,  close_stdin, line,
-	resize,    peek_output, output_fd, stop_reading, close_output, release,     .policy_of = policy_of,
+	real_us,
+	boot_ns,
+	wake_at,
+	base_env,
+	add_peer,
+	find_peer,
+	launch,
+	open_gate,
+	send_signal,
+	kill_tree,
+	kill_init,
+	write_stdin,
+	close_stdin,
+	line,
+	resize,
+	peek_output,
+	output_fd,
+	stop_reading,
+	close_output,
+	release,
+	.policy_of = policy_of,
+	.want_reload = want_reload,
 };
 
 /* ---- recovery ---- */

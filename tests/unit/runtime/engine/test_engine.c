@@ -650,6 +650,22 @@ START_TEST(a_given_turn_stays_the_clients)
 }
 END_TEST
 
+START_TEST(a_reload_without_an_answer_fails_and_names_nobody_later)
+{
+	engine_reload_policy(w.engine, &fake_caller, fake_reply_fn, &reply);
+	fake_advance(&w, 9000);
+	ck_assert_uint_eq(reply.count, 0);
+	fake_advance(&w, 2000);
+	ck_assert_uint_eq(reply.count, 1);
+	ck_assert_int_eq(reply.code, ERR_UNAVAILABLE);
+	engine_policy_is(w.engine, "host", "changed", "one rule");
+	fake_settle(&w);
+	mem_auto char *json = fake_event(&w, "policy.changed");
+	ck_assert_ptr_nonnull(json);
+	ck_assert_int_eq(jval_path(jval_of(json, strlen(json)), "payload.by").type, JT_NONE);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("engine");
@@ -686,6 +702,7 @@ int main(void)
 		stopping_ends_everything_and_refuses_the_rest,
 		a_profile_that_is_not_there_is_refused,
 		a_given_turn_stays_the_clients,
+		a_reload_without_an_answer_fails_and_names_nobody_later,
 	};
 
 	tcase_add_checked_fixture(t, set_up, tear_down);

@@ -409,6 +409,40 @@ START_TEST(a_call_waits_for_a_client_of_its_user)
 }
 END_TEST
 
+/* A turn of the loop, whose reader of the instruction files prints this. No model is registered, so it ends then. */
+static void drive(const char *printed, int wait_status)
+{
+	json_t *parts = json_loads(TEXT, 0, NULL);
+	const struct turn_request q = { .input = parts, .loop = true };
+
+	engine_submit_turn(w.engine, &q, &fake_caller, fake_reply_fn, &reply);
+	fake_settle(&w);
+	struct fake_process *p = runs();
+	if (*printed)
+		fake_print(&w, p, STREAM_STDOUT, printed, strlen(printed));
+	fake_exit(&w, p, wait_status, 0);
+	json_decref(parts);
+}
+
+START_TEST(a_prompt_from_a_file_is_not_replaced_when_its_reader_fails)
+{
+	drive("", EXITED(1));
+	ck_assert(event_says("context.resolved", "payload.refs.systemPrompt.source", "built-in"));
+	mem_auto char *json = fake_event(&w, "context.resolved");
+	ck_assert_ptr_nonnull(strstr(json, "system_prompt_file"));
+	drive("{\"files\":[],\"omitted\":[],\"text\":\"\",\"systemPrompt\":{\"path\":\"/p\",\"text\":\"Mine.\"}}",
+	      EXITED(0));
+	ck_assert(event_says("context.resolved", "payload.refs.systemPrompt.source", "file"));
+	drive("", EXITED(1));
+	ck_assert(event_says("turn.failed", "payload.category", "store"));
+	ck_assert_uint_eq(fake_count(&w, "model.requested"), 0);
+	drive("{\"files\":[],\"omitted\":[],\"text\":\"\"}", EXITED(0));
+	drive("", EXITED(1));
+	ck_assert(event_says("context.resolved", "payload.refs.systemPrompt.source", "built-in"));
+	ck_assert(!event_says("turn.failed", "payload.category", "store"));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("turn");
@@ -420,6 +454,7 @@ int main(void)
 		a_crash_between_call_and_process_starts_it_again,
 		a_crash_while_it_runs_goes_on_or_is_lost,
 		a_call_is_started_once,
+		a_prompt_from_a_file_is_not_replaced_when_its_reader_fails,
 		a_call_waits_for_a_client_of_its_user,
 		a_queue_is_held_after_a_crash,
 		an_interrupt_is_finished_after_a_crash,
