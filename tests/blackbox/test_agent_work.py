@@ -179,7 +179,7 @@ def test_an_attempt_of_an_agent_has_a_time_limit(home):
 
 
 def test_the_next_attempt_of_an_agent_waits_for_the_end_of_the_last(home):
-    """The command of the first attempt goes on for a while after its time limit."""
+    """The command of the first attempt runs for a while after its time limit."""
     slow = call("shell", command="trap 'sleep 0.7; echo last >> log; exit' TERM; echo first >> log; while :; do sleep 0.1; done")
     for work in ("task", "job"):
         log = os.path.join(home.work, "log")

@@ -186,7 +186,12 @@ struct attempt_end {
 	const struct process *process;
 	const json_t *output_refs; /* of a client's report, or NULL */
 };
-/* task_time.c: a time limit has passed that ends the open attempt; how it ends. */
+/* UINT64_MAX = never: the start is not known, there is no limit, or the sum would overflow. */
+uint64_t task_after_ms(uint64_t from_us, uint64_t ms);
+uint64_t task_attempt_deadline(const struct task *t);
+/* By the time limit of the whole task, or of one attempt. */
+struct attempt_end attempt_end_of_time(bool whole_task);
+/* A time limit has passed that ends the open attempt of an agent; how it ends. */
 bool task_agent_timed_out(struct engine *engine, const struct task *t, struct attempt_end *ret);
 /* Of a process that did not end cleanly, and of a start that was rejected. The texts are borrowed. */
 struct attempt_end attempt_end_of_process(const struct process *p, const struct process_outcome *o);

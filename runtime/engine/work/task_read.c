@@ -352,6 +352,40 @@ struct attempt_end attempt_end_of_turn(const struct turn_failed *p)
 				     .may_retry = strcmp(p->envelope.status, "cancelled") != 0 };
 }
 
+/* ---- time limits ---- */
+
+uint64_t task_after_ms(uint64_t from_us, uint64_t ms)
+{
+	return !from_us || ms == VIEW_ABSENT || ms > UINT64_MAX / 2000 - from_us / 1000 ? UINT64_MAX
+											: from_us + ms * 1000;
+}
+
+uint64_t task_attempt_deadline(const struct task *t)
+{
+	return task_after_ms(t->d.attemptStartedAt, jval_uint(jval_get(t->d.retryPolicy, "timeoutMs"), VIEW_ABSENT));
+}
+
+struct attempt_end attempt_end_of_time(bool whole_task)
+{
+	return (struct attempt_end){ .status = "timed_out",
+				     .category = "timeout",
+				     .limit = whole_task ? "task" : "attempt",
+				     .message = whole_task ? "the task's time limit was reached"
+							   : "the attempt's time limit was reached",
+				     .exit_code = -1,
+				     .may_retry = true };
+}
+
+bool task_agent_timed_out(struct engine *engine, const struct task *t, struct attempt_end *ret)
+{
+	const uint64_t whole = task_after_ms(t->d.startedAt, t->d.timeoutMs), attempt = task_attempt_deadline(t);
+
+	if (t->status == TASK_CANCELLING || (whole < attempt ? whole : attempt) > engine_real(engine))
+		return false;
+	*ret = attempt_end_of_time(whole <= attempt);
+	return true;
+}
+
 /* ---- which verbs are legal ---- */
 
 #define V(name) (1u << TASK_VERB_##name)

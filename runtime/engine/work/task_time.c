@@ -65,18 +65,6 @@ static void set_if_sooner(struct deadline *d, enum due due, uint64_t at_us)
 		*d = (struct deadline){ due, at_us };
 }
 
-/* UINT64_MAX = never: the start is not known, there is no limit, or the sum would overflow. */
-static uint64_t after_ms(uint64_t from_us, uint64_t ms)
-{
-	return !from_us || ms == VIEW_ABSENT || ms > UINT64_MAX / 2000 - from_us / 1000 ? UINT64_MAX
-											: from_us + ms * 1000;
-}
-
-static uint64_t attempt_deadline(const struct task *t)
-{
-	return after_ms(t->d.attemptStartedAt, jval_uint(jval_get(t->d.retryPolicy, "timeoutMs"), VIEW_ABSENT));
-}
-
 /* The earliest deadline of the task, and what to do then. A paused task has none. */
 static struct deadline deadline_of(struct engine *engine, const struct task *t)
 {
@@ -96,21 +84,21 @@ static struct deadline deadline_of(struct engine *engine, const struct task *t)
 		return d;
 	/* The process of a supervised attempt enforces these limits itself. */
 	if (!supervised || !engine_process(engine, t->d.currentProcessId))
-		set_if_sooner(&d, DUE_TASK_TIME, after_ms(t->d.startedAt, t->d.timeoutMs));
+		set_if_sooner(&d, DUE_TASK_TIME, task_after_ms(t->d.startedAt, t->d.timeoutMs));
 	if (agent)
-		set_if_sooner(&d, DUE_ATTEMPT_TIME, attempt_deadline(t));
+		set_if_sooner(&d, DUE_ATTEMPT_TIME, task_attempt_deadline(t));
 	if (!t->d.attemptOpen || supervised || strcmp(t->d.workerKind, "client") != 0)
 		return d;
 	/* A client works on the attempt. */
 	const struct task_worker *w = strmap_get(&engine->work->task_workers, t->d.taskId);
 	const uint64_t seen = t->d.lastSeenAt,
 		       worker_ms = engine->o.task_worker_ms ? engine->o.task_worker_ms : VIEW_ABSENT;
-	set_if_sooner(&d, DUE_ATTEMPT_TIME, attempt_deadline(t));
-	set_if_sooner(&d, DUE_IDLE, after_ms(seen, t->d.idleMs));
+	set_if_sooner(&d, DUE_ATTEMPT_TIME, task_attempt_deadline(t));
+	set_if_sooner(&d, DUE_IDLE, task_after_ms(seen, t->d.idleMs));
 	if (!w || !w->connection)
 		set_if_sooner(&d, DUE_LOST,
-			      after_ms(w && w->gone_us > seen ? w->gone_us : seen,
-				       t->d.heartbeatMs != VIEW_ABSENT ? t->d.heartbeatMs : worker_ms));
+			      task_after_ms(w && w->gone_us > seen ? w->gone_us : seen,
+					    t->d.heartbeatMs != VIEW_ABSENT ? t->d.heartbeatMs : worker_ms));
 	return d;
 }
 
@@ -118,30 +106,20 @@ static struct deadline deadline_of(struct engine *engine, const struct task *t)
 static const struct {
 	const char *status, *category, *limit, *message;
 } ends[] = {
-	[DUE_TASK_TIME] = { "timed_out", "timeout", "task", "the task's time limit was reached" },
-	[DUE_ATTEMPT_TIME] = { "timed_out", "timeout", "attempt", "the attempt's time limit was reached" },
 	[DUE_IDLE] = { "timed_out", "timeout", "idle", "the worker did not report for the time that the task allows" },
 	[DUE_LOST] = { "lost", "lost", NULL, "the client that worked on it disconnected and did not return in time" },
 };
 
 static struct attempt_end attempt_end_at(enum due due)
 {
+	if (due == DUE_TASK_TIME || due == DUE_ATTEMPT_TIME)
+		return attempt_end_of_time(due == DUE_TASK_TIME);
 	return (struct attempt_end){ .status = ends[due].status,
 				     .category = ends[due].category,
 				     .limit = ends[due].limit,
 				     .message = ends[due].message,
 				     .exit_code = -1,
 				     .may_retry = true };
-}
-
-bool task_agent_timed_out(struct engine *engine, const struct task *t, struct attempt_end *ret)
-{
-	const struct deadline d = deadline_of(engine, t);
-
-	if ((d.due != DUE_TASK_TIME && d.due != DUE_ATTEMPT_TIME) || d.at_us > engine_real(engine))
-		return false;
-	*ret = attempt_end_at(d.due);
-	return true;
 }
 
 static void handle_due(struct engine *engine, const struct task *t, enum due due)
