@@ -225,6 +225,7 @@ static const struct {
 } arguments[] = {
 	{ "run", NULL, 0, COMMANDS },
 	{ "logs", NULL, 0, IDS(ID_PROCESS) },
+	{ "pipeline", NULL, 0, FILES },
 	{ "watch", NULL, 0, IDS(ID_SESSION) },
 	{ "task", "wait", 0, IDS(ID_TASK) },
 	{ "task", "logs", 0, IDS(ID_TASK) },

@@ -1,0 +1,71 @@
+"""`bailiff pipeline`: steps in order, failures, needs, parallel steps, reports; and `bailiff undo`."""
+
+import json
+import os
+import xml.etree.ElementTree as xml
+
+import harness
+from harness import Home
+
+
+def pipeline(home, *steps, **more):
+    path = os.path.join(home.work, "ci.json")
+    with open(path, "w") as f:
+        json.dump(dict({"name": "ci", "steps": list(steps)}, **more), f)
+    return path
+
+
+def test_steps_run_in_order_and_stop_at_a_failure(home):
+    path = pipeline(home, {"name": "one", "commandLine": "echo 1 > made; echo $WORD", "env": {"WORD": "<first> & \x01"}},
+                    {"name": "two", "command": ["sh", "-c", "cat made; echo bad >&2; exit 3"]}, {"name": "three", "command": ["true"]})
+    report = os.path.join(home.work, "junit.xml")
+    done = home.cli("pipeline", "--junit", report, path, status=1, cwd="/usr")
+    assert "1\n" in done.text and b"ok one" in done.err and b"FAILED two" in done.err and b"exit status 3" in done.err and b"1 of 3 steps passed" in done.err, done.err
+    suite = xml.parse(report).getroot()[0]
+    assert {k: suite.get(k) for k in ("name", "tests", "failures", "skipped")} == {"name": "ci", "tests": "3", "failures": "1", "skipped": "1"}
+    cases = {c.get("name"): c for c in suite}
+    assert cases["one"].find("system-out").text == "<first> & \\x01\n" and cases["one"].find("failure") is None
+    assert cases["two"].find("failure").get("message") == "exit status 3" and cases["two"].find("system-err").text == "bad\n"
+    assert cases["three"].find("skipped") is not None
+
+
+def test_needs_and_allowed_failures(home):
+    path = pipeline(home, {"name": "lint", "command": ["false"], "allowFailure": True}, {"name": "build", "command": ["false"]},
+                    {"name": "test", "command": ["true"], "needs": ["build"]}, {"name": "docs", "command": ["true"], "needs": ["lint"]})
+    result = home.cli("pipeline", "--keep-going", "-j", "2", "--json", path, status=1).json
+    assert [s["status"] for s in result["steps"]] == ["failed", "failed", "skipped", "passed"] and result["status"] == "failed", result
+    assert {p["status"] for p in home.cli("history", "--json", "--session", result["sessionId"]).json} == {"completed"}
+    path = pipeline(home, {"name": "lint", "command": ["false"], "allowFailure": True}, {"name": "build", "command": ["true"]})
+    assert home.cli("pipeline", "--json", path).json["status"] == "passed"
+
+
+def test_steps_run_at_the_same_time(home):
+    # Each waits for the other: one after the other they would never end.
+    def step(me, other):
+        return {"name": me, "commandLine": f"touch {me}; while [ ! -e {other} ]; do sleep 0.02; done", "limits": {"wallMs": 60000}}
+    home.cli("pipeline", "-j", "2", pipeline(home, step("a", "b"), step("b", "a")))
+
+
+def test_errors_of_a_file_name_their_place(home):
+    one = {"name": "one", "command": ["true"]}
+    for steps, more, words in (([], {}, "steps: must be"), ([{"command": ["true"]}], {}, "steps[0].name"), ([one, one], {}, "another step"),
+                               ([{"name": "x"}], {}, 'step "x": needs command'), ([dict(one, needs=["two"])], {}, "no earlier step"),
+                               ([one], {"stage": 1}, 'unknown key "stage"')):
+        failed = home.cli("pipeline", pipeline(home, *steps, **more), status=2)
+        assert words.encode() in failed.err, failed.err
+    with open(os.path.join(home.work, "ci.json"), "w") as f:
+        f.write('{"steps": [\n}')
+    assert b"ci.json:2" in home.cli("pipeline", f.name, status=2).err
+    failed = home.cli("pipeline", pipeline(home, dict(one, profil="x")), status=1)
+    assert b"profil" in failed.err, failed.err
+
+
+def test_a_step_that_needs_an_approval_fails_without_a_terminal():
+    with Home(options=("--audit", "off", *harness.host_policy(ask=["Bash(touch:*)"]))) as home, home.rpc() as rpc:
+        result = home.cli("pipeline", "--json", pipeline(home, {"name": "x", "command": ["touch", "made"]}), status=1).json
+        assert result["steps"][0]["message"] == "it needs an approval" and result["steps"][0]["exitCode"] == 126, result
+        assert not os.path.exists(os.path.join(home.work, "made")) and rpc.call("list_actions", status="pending")["actions"] == []
+
+
+if __name__ == "__main__":
+    harness.main(globals())
