@@ -200,6 +200,7 @@ static void port_launch(void *host, const char *id, const void *plan, size_t pla
 		buf_append(&io->rules, streams->hosts->rule, streams->hosts->count * sizeof *streams->hosts->rule);
 	io->names.hosts = NULL;
 	io->given = streams->input != NULL;
+	io->given_stays = streams->input_stays;
 	if (io->given)
 		buf_str(&io->input, streams->input);
 	io->names.input = NULL;

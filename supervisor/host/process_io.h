@@ -65,7 +65,8 @@ struct process_io {
 	struct buf plan;
 	struct buf rules; /* network `allow`: struct host_rule, one after another */
 	struct buf input; /* its complete input … */
-	bool given;       /* … if it is known in advance */
+	bool given;       /* … if it is known in advance … */
+	bool given_stays; /* … and may be continued */
 	uint32_t flags;
 	int peer_fd;
 	unsigned tries;

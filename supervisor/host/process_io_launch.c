@@ -42,7 +42,7 @@ static int ends_pipe(struct ends *x, int slot, bool we_write)
 
 /*
  * Input that is known in advance is written before the start, so that it arrives even if the runtime dies. More than
- * fits into a pipe becomes a memfd.
+ * fits into a pipe becomes a memfd, which cannot be continued.
  */
 static int ends_given(const struct process_io *io, struct ends *x)
 {
@@ -54,8 +54,10 @@ static int ends_given(const struct process_io *io, struct ends *x)
 	    (io->input.len && write(p[1], io->input.data, io->input.len) != (ssize_t)io->input.len)) {
 		close(p[0]);
 		p[0] = fd_memfd_sealed("bailiff-input", io->input.data, io->input.len);
+	} else if (io->given_stays) {
+		x->ours[GUARD_SLOT_STDIN] = fd_take(&p[1]);
 	}
-	close(p[1]);
+	fd_close(&p[1]);
 	x->theirs[GUARD_SLOT_STDIN] = p[0];
 	return p[0] < 0 ? -1 : 0;
 }

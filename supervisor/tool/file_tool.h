@@ -12,6 +12,7 @@
  * patch.c         parses both patch formats into one list of changes
  * patch_text.c    applies changes to the text of one file
  * tool_patch.c    apply_patch: nothing is written unless every hunk applies; each file is replaced atomically
+ * tool_editor.c   the text of files in the user's editor
  * tool_edit.c     edit_file: replaces a text that occurs once
  * tool_search.c   glob and grep
  * file_tree.c     … the files that they visit, without what .gitignore excludes
@@ -63,6 +64,13 @@ enum tool_store {
 };
 int tool_file_store(const char *path, const void *p, size_t n, unsigned flags, mode_t mode, struct err *e);
 bool tool_file_exists(const char *path);
+
+/* The tool was started with --editor: files that are loaded as text may be replaced by the text in the editor. */
+void tool_editor_enable(void);
+/* `file` is the text of the open descriptor. */
+struct stat;
+void tool_editor_replace(int fd, const struct stat *st, struct buf *file);
+bool tool_editor_unsaved(void); /* a file that was loaded differs from the one on disk */
 
 #define TOOL_FS_FILE_MAX (64u << 20)
 

@@ -24,7 +24,8 @@ static const struct {
 	{ "grep", tool_grep },
 };
 
-static int read_request(struct buf *ret, struct err *e)
+/* To the end of input, or with `line` one line. */
+static int read_request(bool line, struct buf *ret, struct err *e)
 {
 	for (;;) {
 		char *at = buf_reserve(ret, 65536);
@@ -36,6 +37,8 @@ static int read_request(struct buf *ret, struct err *e)
 			return err_sys(e, errno, "read the request");
 		if (n > 0)
 			ret->len += (size_t)n;
+		if (line && n > 0 && at[n - 1] == '\n')
+			return 0;
 		if (ret->len > REQUEST_MAX)
 			return err_set(e, ERR_EXHAUSTED, "the request is longer than %u bytes", REQUEST_MAX);
 	}
@@ -63,7 +66,8 @@ int main(int argc, char **argv)
 {
 	buf_auto struct buf request = BUF_INIT, out = BUF_INIT;
 	struct jw w = jw_on(&out);
-	const bool mcp = argc > 1 && strcmp(argv[1], "mcp") == 0;
+	const bool mcp = argc > 1 && strcmp(argv[1], "mcp") == 0,
+		   editor = argc == 3 && strcmp(argv[2], "--editor") == 0;
 	struct err e = ERR_INIT;
 	int r = -1;
 
@@ -74,9 +78,11 @@ int main(int argc, char **argv)
 	if (argc == 2 && strcmp(argv[1], "instructions") == 0)
 		return tool_instructions_main();
 	jw_obj(&w);
-	if (argc != 2 && !mcp)
+	if (editor)
+		tool_editor_enable();
+	if (argc != 2 && !mcp && !editor)
 		err_set(&e, ERR_INVALID, "expected one argument: the tool's name");
-	else if (read_request(&request, &e) == 0 && mcp)
+	else if (read_request(editor, &request, &e) == 0 && mcp)
 		r = tool_mcp(argc - 2, argv + 2, jval_of(buf_cstr(&request), request.len), &w, &e);
 	else if (!e.code) {
 		err_set(&e, ERR_INVALID, "there is no tool '%.64s'", argv[1]);
@@ -86,6 +92,8 @@ int main(int argc, char **argv)
 				r = tools[i].run(jval_of(buf_cstr(&request), request.len), &w, &e);
 			}
 	}
+	if (tool_editor_unsaved())
+		jw_kbool(&w, "unsaved", true);
 	if (r < 0) {
 		mem_auto char *whole = e.field[0] ? mem_printf("%s: %s", e.field, e.message) : NULL;
 

@@ -39,6 +39,9 @@ bool tool_file_exists(const char *path)
 
 /* ---- reading ---- */
 
+/* NUL is valid UTF-8, but programs that read text do not expect it. */
+static bool is_text(const char *s, size_t n) { return text_utf8_valid(s, n) && !memchr(s, '\0', n); }
+
 int tool_file_load(const char *path, struct buf *ret, struct err *e)
 {
 	/* O_NONBLOCK: opening a FIFO must not block. It is rejected below, because it is not a regular file. */
@@ -65,6 +68,8 @@ int tool_file_load(const char *path, struct buf *ret, struct err *e)
 		if (ret->len > TOOL_FILE_MAX)
 			r = err_set(e, ERR_EXHAUSTED, "'%.200s' is larger than %u bytes", path, TOOL_FILE_MAX);
 	}
+	if (r == 0 && is_text(buf_cstr(ret), ret->len))
+		tool_editor_replace(fd, &st, ret);
 	close(fd);
 	return r;
 }
@@ -89,9 +94,6 @@ static void pick_lines(const struct buf *text, uint64_t from, uint64_t count, si
 	*ret_len = (size_t)(p - start);
 	*ret_more = p < end;
 }
-
-/* NUL is valid UTF-8, but programs that read text do not expect it. */
-static bool is_text(const char *s, size_t n) { return text_utf8_valid(s, n) && !memchr(s, '\0', n); }
 
 int tool_read_file(struct jval args, struct jw *w, struct err *e)
 {

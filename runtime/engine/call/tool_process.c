@@ -97,6 +97,17 @@ static void fail_start(struct engine *engine, const char *call_id, const struct 
 	tool_call_fail(engine, call_id, &why);
 }
 
+/*
+ * Whether the tool asks the turn's client for the text of files in an editor (options.editor): it then writes a request
+ * to its stderr and reads the reply from its stdin (supervisor/tool/tool_editor.c).
+ */
+static bool asks_editor(const struct turn_doc *t, const struct tool *tool)
+{
+	return (tool->builtin == TOOL_READ_FILE || tool->builtin == TOOL_EDIT_FILE ||
+		tool->builtin == TOOL_APPLY_PATCH) &&
+	       jval_bool(jval_get(t->options, "editor"), false);
+}
+
 /* Starts the process of a call in the turn's sandbox. All but the shell get their arguments as standard input. */
 static void start_process(struct engine *engine, const struct tool_call_doc *d, const struct turn_doc *t,
 			  const struct tool *tool, json_t *args)
@@ -107,7 +118,7 @@ static void start_process(struct engine *engine, const struct tool_call_doc *d, 
 		.message = "bailiff-tool, which runs this tool, was not found in the directory of bailiffd",
 		.advice = "install bailiff-tool and restart bailiffd"
 	};
-	const bool shell = tool->builtin == TOOL_SHELL;
+	const bool shell = tool->builtin == TOOL_SHELL, editor = asks_editor(t, tool);
 	const char *argv[MCP_SERVER_ARGS_MAX + 5] = { engine->o.tool_program, tool->name };
 	size_t argc = 2;
 	mem_auto char *input = json_dumps(args, JSON_COMPACT);
@@ -130,6 +141,8 @@ static void start_process(struct engine *engine, const struct tool_call_doc *d, 
 		for (size_t i = 0; i < json_array_size(command) && argc < countof(argv); i++)
 			argv[argc++] = json_string_value(json_array_get(command, i));
 	}
+	if (editor)
+		argv[argc++] = "--editor";
 	json_auto_t *where = turn_part_merged(engine, t, shell ? args : NULL);
 	turn_requester(t, &by);
 	if (!json_object_get(where, "sandboxId"))
@@ -160,6 +173,7 @@ static void start_process(struct engine *engine, const struct tool_call_doc *d, 
 		r->tool_paths = (const char *const *)paths.path;
 		r->ntool_paths = paths.count;
 		r->stdin_text = input;
+		r->stdin_stays = editor;
 	}
 	process_start_owned(engine, r, &by, OWNER_TOOL, d->toolCallId, process);
 	tool_paths_done(&paths);

@@ -423,6 +423,13 @@ static bool write_mcp_content(struct jval content, const char *ref, size_t budge
 	return true;
 }
 
+/* The text of a file, or what was changed, included changes that are not saved in the user's editor. */
+static void write_unsaved(struct jval answer, const char *text, struct buf *out)
+{
+	if (jval_bool(jval_get(answer, "unsaved"), false))
+		buf_str(out, text);
+}
+
 static void write_answer(struct engine *engine, const struct tool_call_doc *d, size_t budget, struct buf *out)
 {
 	buf_auto struct buf text = BUF_INIT;
@@ -441,11 +448,13 @@ static void write_answer(struct engine *engine, const struct tool_call_doc *d, s
 		write_ref(engine, said, budget, out);
 	else if (write_mcp_content(jval_path(answer, "result.content"), ref, budget, out))
 		;
-	else if (jval_get(answer, "content").type == JT_STRING)
+	else if (jval_get(answer, "content").type == JT_STRING) {
 		write_content(d, answer, budget, out);
-	else if (files.type == JT_ARRAY)
+		write_unsaved(answer, "[this is the text in the user's editor; not all of it is saved yet]\n", out);
+	} else if (files.type == JT_ARRAY) {
 		write_files(files, out);
-	else if (jval_get(answer, "text").type == JT_STRING)
+		write_unsaved(answer, "[what was not saved in the user's editor is now in the file, too]\n", out);
+	} else if (jval_get(answer, "text").type == JT_STRING)
 		write_found(answer, budget, out);
 	else if (jval_get(answer, "steps").type == JT_ARRAY)
 		buf_str(out, "The plan is recorded.\n");

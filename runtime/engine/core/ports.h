@@ -37,11 +37,12 @@ struct port_streams {
 	uint64_t limit;                       /* bytes kept of each stream; 0 = all */
 	struct port_expected expected;        /* what `expect` returned for the same request */
 	const struct host_rules *hosts; /* network `allow`: the host rules; else NULL. Valid only during the call */
-	const char *input;              /* the complete input; NULL = write_stdin follows. Valid only during the call */
-	const char *within;             /* the holder that starts it; NULL = the spawner. Valid only during the call */
-	int32_t pid;                    /* adopted member: its leader, which the guard does not know */
-	struct plan_limits limits;      /* of a member alone; the values are 0 if it has none */
-	bool holder;                    /* adopted: it holds a session sandbox */
+	const char *input;         /* the complete input; NULL = write_stdin follows. Valid only during the call … */
+	bool input_stays;          /* … its beginning: write_stdin may follow, if it fits into a pipe */
+	const char *within;        /* the holder that starts it; NULL = the spawner. Valid only during the call */
+	int32_t pid;               /* adopted member: its leader, which the guard does not know */
+	struct plan_limits limits; /* of a member alone; the values are 0 if it has none */
+	bool holder;               /* adopted: it holds a session sandbox */
 };
 
 /* The current line settings of a terminal. */

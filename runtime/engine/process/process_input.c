@@ -63,6 +63,8 @@ void process_given_facts(struct process *p, struct transaction *tx)
 
 	in.reply.request_id = p->start.request_id;
 	process_input_fact(p, tx, &in);
+	if (!p->stdin_closed)
+		return;
 	in.eof = true;
 	in.len = 0;
 	process_input_fact(p, tx, &in);

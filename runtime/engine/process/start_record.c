@@ -151,6 +151,8 @@ void start_record_write(const struct start_request *r, struct buf *out)
 		jw_kstrv(&w, "toolPaths", r->tool_paths, r->ntool_paths);
 	if (r->owner)
 		jw_kint(&w, "owner", r->owner);
+	if (r->stdin_stays)
+		jw_kbool(&w, "stdinStays", true);
 	jw_obj_end(&w);
 }
 
@@ -170,6 +172,7 @@ int start_record_read(const struct engine *engine, const char *text, size_t len,
 	for (size_t i = 0; i < countof(own); i++)
 		*string_member(r, own[i].offset) = json_string_value(json_object_get(s.json, own[i].name));
 	r->holder = json_is_true(json_object_get(s.json, "holder"));
+	r->stdin_stays = json_is_true(json_object_get(s.json, "stdinStays"));
 	r->owner = (int)json_integer_value(json_object_get(s.json, "owner"));
 	const json_t *paths = json_object_get(s.json, "toolPaths"), *v;
 	size_t i;

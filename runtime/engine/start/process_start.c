@@ -360,10 +360,11 @@ static void process_launch(struct process *p, const struct start_request *r, con
 	streams_make(p, f, &streams);
 	if (p->stdin_pipe && r->stdin_text) {
 		/* The host writes it and closes the pipe, so requests to write are rejected from the beginning. */
-		p->given_input = mem_strdup(r->stdin_text);
-		p->stdin_closed = true;
+		p->given_input = mem_printf("%s%s", r->stdin_text, r->stdin_stays ? "\n" : "");
+		p->stdin_closed = !r->stdin_stays;
 	}
 	streams.input = p->given_input;
+	streams.input_stays = r->stdin_stays;
 	streams.limits = r->own_limits;
 	p->state = PROCESS_LAUNCHING;
 	store_prepare(

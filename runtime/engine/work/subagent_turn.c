@@ -184,6 +184,8 @@ static void submit_turn(struct engine *engine, const char *subagent_id)
 	mem_auto char *model = jval_strdup(t.model);
 	if (!args)
 		return fail_call(engine, call, "store", e.message);
+	if (jval_bool(jval_get(t.options, "editor"), false))
+		json_object_set_new(options, "editor", json_true());
 	turn_requester(&t, &by);
 	const struct caller as = {
 		.uid = by.uid, .pid = by.pid, .role = by.role, .peer_fd = -1, .trace_id = none_if_empty(t.traceId)
