@@ -1,6 +1,6 @@
 // The released ACP client, driven by a test: node acp_driver.mjs PACKAGES SETTINGS COMMAND ARG…
 //
-// SETTINGS: {env, cwd, option, steps: [[method, params]…]}. "$session" in params is the session of the last session/new. Permission is
+// SETTINGS: {env, cwd, option, buffers: {path: text}, steps: [[method, params]…]}. "$session" in params is the session of the last session/new. Permission is
 // answered with `option`. Prints {result} or {error} of each step, and {update} and {asked} as they come.
 import { spawn } from 'node:child_process';
 import { Readable, Writable } from 'node:stream';
@@ -18,7 +18,8 @@ const client = acp.client({ name: 'bailiff-test' })
   .onRequest(acp.methods.client.session.requestPermission, ({ params }) => {
     say({ asked: params });
     return { outcome: { outcome: 'selected', optionId: settings.option } };
-  });
+  })
+  .onRequest(acp.methods.client.fs.readTextFile, ({ params }) => ({ content: settings.buffers[params.path] }));
 
 await client.connectWith(stream, async (peer) => {
   let session;

@@ -1,11 +1,15 @@
-/* What is sent to the editor: replies and session/update. */
+/* What is sent to the editor: replies, requests and session/update. */
 
 #include "supervisor/gateway/acp/acp_private.h"
 
 #include "runtime/base/json_get.h"
+#include "runtime/base/mem.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+
+#define PREFIX "bailiff-"
 
 void acp_reply(struct acp_server *s, const json_t *id, json_t *result)
 {
@@ -29,6 +33,28 @@ void acp_fail_with(struct acp_server *s, const json_t *id, const char *what, con
 
 	acp_fail(s, id, RPC_INTERNAL_ERROR, json_incref(json_object_get(error, "data")), "%s: %s", what,
 		 message ? message : "the daemon gave no reason");
+}
+
+uint64_t acp_request(struct acp_server *s, const char *method, json_t *params)
+{
+	json_auto_t *id = acp_request_id(++s->requests);
+
+	s->ops.send(s->ctx, rpc_message_request(RPC_VERSIONED, id, method, params));
+	return s->requests;
+}
+
+json_t *acp_request_id(uint64_t number)
+{
+	mem_auto char *text = mem_printf(PREFIX "%llu", (unsigned long long)number);
+
+	return json_string(text);
+}
+
+uint64_t acp_request_number(const json_t *id)
+{
+	const char *text = json_string_value(id);
+
+	return text && strncmp(text, PREFIX, strlen(PREFIX)) == 0 ? strtoull(text + strlen(PREFIX), NULL, 10) : 0;
 }
 
 void acp_message_update(struct acp_session *s, json_t *update)

@@ -21,6 +21,8 @@ struct acp_list;
 TAILQ_HEAD(acp_list_list, acp_list);
 struct acp_read;
 TAILQ_HEAD(acp_read_list, acp_read);
+struct acp_buffer;
+TAILQ_HEAD(acp_buffer_list, acp_buffer);
 struct acp_question;
 TAILQ_HEAD(acp_question_list, acp_question);
 
@@ -36,7 +38,8 @@ struct acp_server {
 	struct acp_session_list sessions;
 	size_t nsessions;
 	struct acp_list_list lists;
-	uint64_t questions; /* asked so far */
+	bool buffers;      /* the editor can read files, with changes that are not saved */
+	uint64_t requests; /* sent so far */
 };
 
 /* A request that opens a session is answered when the session is ready. */
@@ -80,10 +83,11 @@ struct acp_session {
 	/* What is shown of the turn. */
 	bool compacting;           /* the current request summarizes the conversation: not part of the answer */
 	bool shown;                /* a part of the current answer was sent */
-	json_t *calls;             /* toolCallId: {name, title, content, output, ended} */
+	json_t *calls;             /* toolCallId: {name, title, content, output, sandbox, ended} */
 	json_t *subagents;         /* their turns, as members */
 	struct acp_read_list args; /* of calls, that are being read */
 	struct acp_question_list questions;
+	struct acp_buffer_list buffers;
 };
 
 /* ---- acp_message ---- */
@@ -94,6 +98,10 @@ void acp_fail(struct acp_server *s, const json_t *id, int code, json_t *data, co
 	__attribute__((format(printf, 5, 6)));
 /* The daemon's error, or the connection's. */
 void acp_fail_with(struct acp_server *s, const json_t *id, const char *what, const json_t *error);
+/* Sends a request; takes ownership of `params`. Returns its number, which its id contains. */
+uint64_t acp_request(struct acp_server *s, const char *method, json_t *params);
+json_t *acp_request_id(uint64_t number);
+uint64_t acp_request_number(const json_t *id); /* 0 = not one of these */
 /* Takes ownership of `update`, an object with sessionUpdate. */
 void acp_message_update(struct acp_session *s, json_t *update);
 void acp_message_text(struct acp_session *s, const char *kind, const char *text, size_t n, const char *message_id);
@@ -138,7 +146,15 @@ void acp_question_ask(struct acp_session *s, const json_t *event);
 /* The action was answered by another client: withdraws the question. */
 void acp_question_withdraw(struct acp_session *s, const char *action_id);
 void acp_question_withdraw_all(struct acp_session *s);
-void acp_question_response(struct acp_server *s, const json_t *id, const json_t *result, const json_t *error);
+void acp_question_response(struct acp_server *s, uint64_t number, const json_t *result, const json_t *error);
+
+/* ---- acp_buffer ---- */
+
+/* A tool asks for the text of a file. `profile`: of its sandbox, as in sandbox.applied; or NULL. */
+void acp_buffer_request(struct acp_session *s, const char *process_id, const json_t *profile, const char *line);
+/* True: it was the answer to such a request. `result` NULL: the editor has no text. */
+bool acp_buffer_response(struct acp_server *server, uint64_t number, const json_t *result);
+void acp_buffer_drop_all(struct acp_session *s);
 
 /* ---- acp_content ---- */
 

@@ -16,7 +16,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PREFIX "bailiff-"
 #define ASKED_MAX 3 /* times, if answers are not accepted */
 
 struct acp_question {
@@ -37,23 +36,6 @@ static void question_free(struct acp_question *q)
 	json_decref(q->options);
 	json_decref(q->event);
 	free(q);
-}
-
-static json_t *request_id(const struct acp_question *q)
-{
-	mem_auto char *text = mem_printf(PREFIX "%llu", (unsigned long long)q->number);
-
-	return json_string(text);
-}
-
-/* Takes ownership of `params`. */
-static void send_request(struct acp_question *q, const char *method, json_t *params)
-{
-	struct acp_server *server = q->session->server;
-
-	q->number = ++server->questions;
-	json_auto_t *id = request_id(q);
-	server->ops.send(server->ctx, rpc_message_request(RPC_VERSIONED, id, method, params));
 }
 
 /* ---- answers ---- */
@@ -122,12 +104,9 @@ static struct acp_question *find_question(const struct acp_server *s, uint64_t n
 	return NULL;
 }
 
-void acp_question_response(struct acp_server *s, const json_t *id, const json_t *result, const json_t *error)
+void acp_question_response(struct acp_server *s, uint64_t number, const json_t *result, const json_t *error)
 {
-	const char *text = json_string_value(id);
-	struct acp_question *q = text && strncmp(text, PREFIX, strlen(PREFIX)) == 0
-					 ? find_question(s, strtoull(text + strlen(PREFIX), NULL, 10))
-					 : NULL;
+	struct acp_question *q = find_question(s, number);
 
 	if (!q)
 		return; /* withdrawn, or never asked */
@@ -210,8 +189,9 @@ static void ask_options(struct acp_question *q, const json_t *event, const struc
 	json_t *about = json_pack("{ss so ss so}", "toolCallId", call ? call : q->action_id, "title",
 				  rpc_message_text(prompt->data, prompt->len), "status", "pending", "content", content);
 
-	send_request(q, "session/request_permission",
-		     json_pack("{ss so so}", "sessionId", q->session->id, "toolCall", about, "options", options));
+	q->number = acp_request(
+		q->session->server, "session/request_permission",
+		json_pack("{ss so so}", "sessionId", q->session->id, "toolCall", about, "options", options));
 }
 
 static void ask_form(struct acp_question *q, const json_t *event, const struct buf *prompt)
@@ -223,7 +203,7 @@ static void ask_form(struct acp_question *q, const json_t *event, const struct b
 
 	if (json_get_string(event, "toolCallId"))
 		json_object_set(params, "toolCallId", json_object_get(event, "toolCallId"));
-	send_request(q, "elicitation/create", params);
+	q->number = acp_request(q->session->server, "elicitation/create", params);
 }
 
 static void ask(struct acp_question *q)
@@ -271,8 +251,9 @@ static void withdraw(struct acp_question *q)
 	struct acp_server *server = q->session->server;
 
 	if (q->number)
-		server->ops.send(server->ctx, rpc_message_notification(RPC_VERSIONED, "$/cancel_request",
-								       json_pack("{so}", "requestId", request_id(q))));
+		server->ops.send(server->ctx,
+				 rpc_message_notification(RPC_VERSIONED, "$/cancel_request",
+							  json_pack("{so}", "requestId", acp_request_id(q->number))));
 	question_free(q);
 }
 

@@ -45,6 +45,7 @@ void acp_server_initialize(struct acp_server *s, struct acp_session *session, co
 	s->client_version = name_of(info, "version");
 	s->terminals = json_get_flag(json_object_get(can, "_meta"), "terminal_output");
 	s->forms = json_is_object(json_object_get(json_object_get(can, "elicitation"), "form"));
+	s->buffers = json_get_flag(json_object_get(can, "fs"), "readTextFile");
 	s->initialized = true;
 	acp_reply(s, id,
 		  json_pack("{si s{sb s{sb sb sb} s{sb sb} s{s{} s{} s{}}} s{ss ss ss} s[]}", "protocolVersion",
@@ -103,7 +104,10 @@ void acp_server_feed(struct acp_server *s, const char *line, size_t len)
 	} else if (m.kind == RPC_REQUEST) {
 		dispatch_request(s, &m);
 	} else if (m.kind == RPC_RESPONSE) {
-		acp_question_response(s, m.id, m.result, m.error);
+		uint64_t number = acp_request_number(m.id);
+
+		if (number && !acp_buffer_response(s, number, m.result))
+			acp_question_response(s, number, m.result, m.error);
 	} else if (strcmp(m.method, "session/cancel") == 0 && (session = find_session(s, m.params))) {
 		acp_session_cancel(session);
 	}

@@ -14,6 +14,8 @@
  *   acp_replay    session/load: the conversation so far, from the log
  *   acp_update    events as session/update
  *   acp_question  action.required as session/request_permission or elicitation/create
+ *   acp_buffer    the text of files in the editor, for file tools
+ *   path_guard    … whether a path was exchanged meanwhile
  *   acp_message   replies and notifications
  *   acp_content   prompts as text; the arguments of tools as titles, locations and diffs
  */

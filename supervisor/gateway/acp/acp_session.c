@@ -243,6 +243,7 @@ static void open_session(struct acp_server *s, const json_t *id, const json_t *p
 	session->calls = json_object();
 	session->subagents = json_object();
 	TAILQ_INIT(&session->questions);
+	TAILQ_INIT(&session->buffers);
 	TAILQ_INIT(&session->args);
 	snprintf(session->cwd, sizeof(session->cwd), "%s", clean);
 	TAILQ_INSERT_TAIL(&s->sessions, session, entry);
@@ -332,6 +333,8 @@ static void submit_prompt(struct acp_session *s)
 		json_object_set_new(params, "model", json_string(o->model));
 	if (o->profile)
 		json_object_set_new(json_object_get(params, "options"), "profile", json_string(o->profile));
+	if (s->server->buffers)
+		json_object_set_new(json_object_get(params, "options"), "editor", json_true());
 	if (o->limits)
 		json_object_set(params, "limits", o->limits);
 	s->backlog = json_array();

@@ -29,6 +29,7 @@ void acp_update_reset(struct acp_session *s)
 	s->compacting = s->shown = false;
 	json_object_clear(s->calls);
 	json_object_clear(s->subagents);
+	acp_buffer_drop_all(s);
 }
 
 /* ---- the model ---- */
@@ -194,6 +195,7 @@ void acp_update_done(struct acp_session *s)
 
 	while ((r = TAILQ_FIRST(&s->args)))
 		read_free(r);
+	acp_buffer_drop_all(s);
 }
 
 static void on_tool_args(struct acp_session *s, const json_t *event, const json_t *payload)
@@ -266,6 +268,9 @@ static void on_output(struct acp_session *s, const json_t *event, const json_t *
 	uint64_t length = json_get_uint(payload, "length"), shown = json_get_uint(payload, "previewBytes");
 	buf_auto struct buf text = BUF_INIT;
 
+	if (json_object_get(call, "sandbox") && json_text_is(payload, "stream", "stderr"))
+		return acp_buffer_request(s, json_get_text(event, "processId"), json_object_get(call, "sandbox"),
+					  json_get_text(payload, "preview"));
 	if (!is_shell(call))
 		return;
 	if (json_text_is(payload, "encoding", "base64"))
@@ -287,6 +292,17 @@ static void on_output(struct acp_session *s, const json_t *event, const json_t *
 	if (json_string_length(json_object_get(call, "output")) < OUTPUT_LIVE && s->opening == ACP_OPEN &&
 	    !s->server->ops.lags(s->server->ctx))
 		send_call(s, "tool_call_update", id, json_pack("{s[o]}", "content", output_text(call)));
+}
+
+/* Only the file tools of bailiff ask for the text in the editor, not commands that write the same to their stderr. */
+static void on_sandbox(struct acp_session *s, const json_t *event, const json_t *payload)
+{
+	json_t *call = json_object_get(s->calls, json_get_text(event, "toolCallId"));
+
+	if (s->server->buffers && s->opening == ACP_OPEN &&
+	    (json_text_is(call, "name", "read_file") || json_text_is(call, "name", "edit_file") ||
+	     json_text_is(call, "name", "apply_patch")))
+		json_object_set(call, "sandbox", json_object_get(payload, "sandboxProfile"));
 }
 
 static void end_call(struct acp_session *s, const json_t *event, const json_t *payload, const char *status)
@@ -322,6 +338,7 @@ static void end_call(struct acp_session *s, const json_t *event, const json_t *p
 	json_object_del(call, "title");
 	json_object_del(call, "content");
 	json_object_del(call, "output");
+	json_object_del(call, "sandbox");
 }
 
 static void on_result(struct acp_session *s, const json_t *event, const json_t *payload)
@@ -385,10 +402,11 @@ static const struct {
 	{ "model.requested", on_requested, false }, { "model.delta", on_delta, false },
 	{ "reasoning.delta", on_reasoning, false }, { "model.failed", on_model_failed, false },
 	{ "plan.updated", on_plan, false },         { "tool.started", on_tool_started, true },
-	{ "tool.args", on_tool_args, true },        { "process.output", on_output, true },
-	{ "tool.result", on_result, true },         { "tool.failed", on_failed, true },
-	{ "action.required", on_action, true },     { "action.resolved", on_resolved, true },
-	{ "turn.completed", on_turn_ended, false }, { "turn.failed", on_turn_ended, false },
+	{ "tool.args", on_tool_args, true },        { "sandbox.applied", on_sandbox, true },
+	{ "process.output", on_output, true },      { "tool.result", on_result, true },
+	{ "tool.failed", on_failed, true },         { "action.required", on_action, true },
+	{ "action.resolved", on_resolved, true },   { "turn.completed", on_turn_ended, false },
+	{ "turn.failed", on_turn_ended, false },
 };
 
 bool acp_update_wants(struct jval type)
