@@ -112,7 +112,7 @@ void tool_editor_replace(int fd, const struct stat *st, struct buf *file)
 	if (!enabled || file->len > ASKED_MAX)
 		return;
 	if (ask(fd, st, &line) < 0) {
-		enabled = false; /* nobody answers; and a late answer must not be taken for that of another file */
+		enabled = false; /* nobody answers; and a late answer must not be confused with that of another file */
 		return;
 	}
 	struct jval v = jval_get(jval_of(buf_cstr(&line), line.len), "text");

@@ -50,7 +50,7 @@ static void on_decided(void *ctx, json_t *result, json_t *error)
 	struct acp_question *q = ctx;
 	const char *category = json_get_text(json_object_get(error, "data"), "category");
 
-	/* Answered by another client meanwhile, or over: there is nothing to ask any more. */
+	/* Answered by another client meanwhile, or over: there is nothing left to ask. */
 	if (!error || q->asked > ASKED_MAX || strcmp(category, "conflict") == 0 || strcmp(category, "not_found") == 0) {
 		question_free(q);
 		return;
