@@ -1,11 +1,14 @@
 /* `mcp-server add` and `test`: both start the server and show what it lists. */
 
 #include "runtime/base/buf.h"
+#include "runtime/base/mem.h"
 #include "supervisor/cli/cli.h"
+#include "supervisor/cli/file_option.h"
 #include "supervisor/cli/format.h"
 #include "supervisor/cli/noun.h"
 
 #include <limits.h>
+#include <string.h>
 #include <unistd.h>
 
 /* The names of the tools, one a line, and a warning for each that cannot be called. */
@@ -49,16 +52,48 @@ static int send_request(struct cli *c, struct request *q, const char *method, co
 	return print_tools(c, q->result);
 }
 
+/* --env K=V and --env-file K=FILE. 0, or the exit status. */
+static int write_env(struct cli *c, int option, const char *name, const char *parameter, struct jw *w)
+{
+	int status = 0;
+
+	if (!opts_has(&c->opts, option))
+		return 0;
+	jw_kobj(w, parameter);
+	for (size_t i = 0; i < c->opts.ngiven && status == 0; i++) {
+		const char *text = c->opts.given[i].value, *equals;
+
+		if (c->opts.given[i].option != option)
+			continue;
+		if (!(equals = strchr(text, '=')) || equals == text)
+			return cli_usage(c, "option '%s' wants K=%s, not '%s'", name,
+					 option == OPT_mcp_server_ENV ? "V" : "FILE", text);
+		mem_auto char *key = mem_strndup(text, (size_t)(equals - text));
+		if (option == OPT_mcp_server_ENV)
+			jw_kstr(w, key, equals + 1);
+		else
+			status = file_option_write(equals + 1, name, true, key, w);
+	}
+	jw_obj_end(w);
+	return status;
+}
+
 int mcp_server_add(struct cli *c)
 {
 	request_auto struct request q = REQUEST_INIT(q);
 	int status;
 
 	if (c->opts.nargs < 3 && !opts_get(&c->opts, OPT_mcp_server_URL))
-		return cli_usage(c, "add needs the command of the server: add NAME -- CMD ARG...");
+		return cli_usage(c, "add needs the command of the server: add NAME -- CMD ARG..., or --url URL");
 	if (c->opts.nargs > 2)
 		jw_kstrv(&q.w, "command", (const char *const *)c->opts.args + 2, c->opts.nargs - 2);
-	if ((status = noun_options(c, "url replace:yes", &q.w)))
+	if ((status = noun_options(c, "url insecure:yes stateful:yes replace:yes", &q.w)) ||
+	    (status = write_env(c, OPT_mcp_server_ENV, "--env", "env", &q.w)) ||
+	    (status = write_env(c, OPT_mcp_server_ENV_FILE, "--env-file", "envFiles", &q.w)) ||
+	    (status = file_option_write(opts_get(&c->opts, OPT_mcp_server_KEY_FILE), "--key-file", true, "keyFile",
+					&q.w)) ||
+	    (status = file_option_write(opts_get(&c->opts, OPT_mcp_server_CA_FILE), "--ca-file", false, "caFile",
+					&q.w)))
 		return status;
 	return send_request(c, &q, "add_mcp_server", "mcp-server add");
 }

@@ -12,6 +12,12 @@ int method_add_mcp_server(struct call *c, const struct add_mcp_server_params *p,
 					    .cwd = p->cwd,
 					    .profile = p->profile,
 					    .command = p->command,
+					    .key_file = p->keyFile,
+					    .ca_file = p->caFile,
+					    .env = p->env,
+					    .env_files = p->envFiles,
+					    .stateful = p->stateful.value,
+					    .insecure = p->insecure.value,
 					    .replace = p->replace.value };
 
 	engine_add_mcp_server(call_engine(c), &r, &c->caller, call_engine_reply, c);

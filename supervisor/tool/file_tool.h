@@ -22,6 +22,7 @@
  * tool_mcp.c      one conversation with an external MCP server
  * mcp_reader.c    … the messages that it writes
  * mcp_runner.c    … the process that keeps it running for later calls
+ * tool_mcp_http.c … one that is reached by a URL
  * tool_inspect.c  reports what the sandbox looks like from inside, for `bailiff doctor`
  *
  * It does not check paths itself and is not trusted: a command in the same sandbox could do everything that it does. It
@@ -80,6 +81,8 @@ int tool_fs_walk(const char *path, const char *flags, struct jw *w, struct err *
 /* SUBJECT ARGUMENT; returns the exit status. */
 int tool_inspect_main(int argc, char **argv);
 int tool_instructions_main(void); /* returns the exit status */
+/* MODEL_PROGRAM URL OPTIONS; returns the exit status. */
+int tool_mcp_http_main(int argc, char **argv);
 int tool_write_out(const struct buf *out);
 
 #endif

@@ -75,6 +75,8 @@ int main(int argc, char **argv)
 		return tool_fs_main(argc - 2, argv + 2);
 	if (argc > 1 && strcmp(argv[1], "inspect") == 0)
 		return tool_inspect_main(argc - 2, argv + 2);
+	if (argc > 3 && strcmp(argv[1], "mcp-http") == 0)
+		return tool_mcp_http_main(argc - 2, argv + 2);
 	if (argc == 2 && strcmp(argv[1], "instructions") == 0)
 		return tool_instructions_main();
 	jw_obj(&w);

@@ -22,6 +22,7 @@ if fault == "exit":
     sys.exit("no database\x1b[31m")
 if fault == "noise":
     print("Starting\x1b[2J…", flush=True)
+calls = 0
 for line in sys.stdin:
     m = json.loads(line)
     method, params = m.get("method"), m.get("params", {})
@@ -47,6 +48,16 @@ for line in sys.stdin:
         say({"id": m["id"], "result": {"tools": TOOLS[at:at + 1], **({"nextCursor": str(at + (fault != "pages"))} if at + 1 < len(TOOLS) else {})}})
     elif fault == "iserror" and method == "tools/call":
         say({"id": m["id"], "result": {"isError": True, "content": [{"type": "text", "text": "it did not work"}]}})
+    elif fault == "state" and method == "tools/call":
+        calls += 1
+        text = params["arguments"]["text"]
+        if text == "crash":
+            os.abort()
+        if text == "hang":
+            time.sleep(1000)
+        say({"id": m["id"], "result": {"content": [{"type": "text", "text": f"{calls} {os.environ.get(text, text)}"}]}})
+    elif fault == "state" and method == "ping":
+        say({"id": m["id"], "result": {}})
     elif method == "tools/call" and params["name"] == "echo":
         say({"id": m["id"], "result": {"content": [{"type": "text", "text": params["arguments"]["text"]}]}})
     elif "id" in m:

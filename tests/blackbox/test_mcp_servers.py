@@ -1,8 +1,10 @@
-"""External MCP servers as tools: registered once, started for each call in the sandbox of its turn."""
+"""External MCP servers as tools: registered once, started for each call, or kept running, in the sandbox of its turn, or reached by a URL."""
 
+import http.server
 import json
 import os
 import shutil
+import threading
 
 import harness
 import npm
@@ -65,7 +67,12 @@ def test_a_server_is_registered_and_called(home):
 
 def test_what_cannot_be_registered(home):
     with home.rpc() as rpc:
-        assert "url: unavailable" in str(rpc.fails("add_mcp_server", {"name": "x", "url": "https://mcp.example.com"}))
+        for more, why in (({"url": "ftp://mcp.example.com"}, "url"), ({"url": "http://mcp.example.com"}, "https"), ({"url": "https://m.example", "command": ["x"]}, "either"),
+                          ({"url": "https://m.example", "env": {"A": "b"}}, "keyFile"), ({"command": ["x"], "keyFile": "/k"}, "envFiles"),
+                          ({"command": ["x"], "env": {"TOKEN": "ghp_0123456789abcdef0123456789"}}, "contains a key"), ({"command": ["x"], "env": {"A": None}}, "env.A"),
+                          ({"command": ["x"], "envFiles": {"A": "relative"}}, "absolute"), ({"command": ["x"], "envFiles": {"A": 1}}, "envFiles.A")):
+            failed = rpc.fails("add_mcp_server", {"name": "x", **more}, code=-32602)
+            assert why in str(failed) and "ghp_" not in str(failed), (more, failed)
         for name in ("a__b", "_a", "a_", "x" * 33, "a.b"):
             assert "name" in str(rpc.fails("add_mcp_server", {"name": name, "command": ["x"]}, code=-32602))
         assert "command" in str(rpc.fails("add_mcp_server", {"name": "x"}, code=-32602))
@@ -219,14 +226,146 @@ def test_the_filesystem_server_of_the_project(home):
         valid(home, rpc)
 
 
+def said(rpc, done):
+    assert done["status"] == "completed", done
+    return result(rpc, done)["result"]["content"][0]["text"]
+
+
+def test_a_stateful_server_keeps_running_in_the_sandbox_of_its_thread(home):
+    with home.rpc() as rpc:
+        add(rpc, home, "state", stateful=True)
+        turn, other = open_turn(rpc, home), open_turn(rpc, home)
+        assert [said(rpc, echo(rpc, turn, t)) for t in "ab"] == ["1 a", "2 b"]
+        assert said(rpc, echo(rpc, other, "c")) == "1 c", "another session has its own"
+        died = echo(rpc, turn, "crash")
+        assert died["status"] == "failed" and "exited before it answered" in died["error"]["message"], died
+        assert [said(rpc, echo(rpc, turn, t)) for t in "de"] == ["1 d", "2 e"], "started again"
+        assert [said(rpc, echo(rpc, turn, "f")), said(rpc, echo(rpc, other, "f"))] == ["3 f", "2 f"]
+        running = echo(rpc, turn, "hang", timeoutMs=1)
+        until("it runs", lambda: [e for e in rpc.events(turnId=turn["turnId"]) if e["type"] == "process.started" and e.get("toolCallId") == running["toolCallId"]])
+    home.kill_part("runtime")
+    with home.rpc() as rpc:
+        assert said(rpc, echo(rpc, other, "g")) == "3 g", "it survives the runtime"
+        rpc.call("interrupt_turn", turnId=turn["turnId"])
+        until("the call is reported", lambda: [e for e in rpc.events(turnId=turn["turnId"]) if e["type"] == "tool.failed" and e["toolCallId"] == running["toolCallId"]])
+        add(rpc, home, "state", stateful=True, replace=True)
+        assert said(rpc, echo(rpc, other, "h")) == "1 h", "a replaced server is another one"
+        calls = [e for e in rpc.events(turnId=other["turnId"]) if e["type"] == "permission.evaluated"]
+        assert len(calls) >= 4, "each call is decided"
+        valid(home, rpc)
+
+
+def test_variables_of_a_server(home):
+    secret = os.path.join(home.dir, "secret")
+    with open(secret, "w", encoding="utf-8") as f:
+        f.write("hidden value\n")
+    os.chmod(secret, 0o600)
+    with home.rpc() as rpc:
+        for stateful in (False, True):
+            added = add(rpc, home, "state", replace=True, stateful=stateful, env={"PLAIN": "seen"}, envFiles={"SECRET": secret})
+            assert added["tools"] == ["echo", "env"], added
+            turn = open_turn(rpc, home)
+            assert [said(rpc, echo(rpc, turn, t)) for t in ("PLAIN", "SECRET")] == ["1 seen", f"{1 + stateful} hidden value"]
+            stolen = rpc.call("invoke_tool", turnId=turn["turnId"], toolName="shell",
+                              arguments={"commandLine": f"cat {secret} /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep -a 'hidden.value'"})
+            assert stolen["status"] == "failed", "a command of the turn reads it neither from the file nor from the server"
+        leaks = [e["type"] for e in rpc.events() if "hidden value" in json.dumps(e) and e["type"] not in ("tool.result", "tool.progress", "process.output")]
+        assert leaks == [], "only the server's own answer has it"
+        os.chmod(secret, 0o640)
+        wrong = echo(rpc, open_turn(rpc, home), "SECRET")
+        assert wrong["status"] == "failed" and "chmod 600" in wrong["error"]["message"], wrong
+        valid(home, rpc)
+
+
+class Web(http.server.BaseHTTPRequestHandler):
+    """An MCP server on streamable HTTP with sessions; answers as JSON or as a stream."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_):
+        pass
+
+    def reply(self, status, body=b"", kind="application/json", **headers):
+        self.send_response(status)
+        for name, value in {"Content-Type": kind, "Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_POST(self):
+        web, m = self.server, json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        session, method = self.headers.get("Mcp-Session-Id"), m.get("method")
+        web.seen.append((method, session, self.headers.get("MCP-Protocol-Version")))
+        if self.headers.get("Authorization") != "Bearer t0ken-of-the-test":
+            return self.reply(401, b"who are you?", "text/plain")
+        if method == "initialize":
+            web.sessions[f"s{len(web.sessions)}"] = 0
+            return self.answer(m, {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "web", "version": "2"}},
+                               Mcp_Session_Id=f"s{len(web.sessions) - 1}")
+        if session not in web.sessions:
+            return self.reply(404)
+        if "id" not in m:
+            return self.reply(202)
+        if method == "tools/list":
+            return self.answer(m, {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]})
+        web.sessions[session] += 1
+        text = f"{web.sessions[session]} {m['params']['arguments']['text']}"
+        return self.answer(m, {"content": [{"type": "text", "text": text}]}, stream=True)
+
+    def answer(self, m, result, stream=False, **headers):
+        body = json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": result}, indent=1)
+        if stream:
+            note = json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}})
+            body = f": hello\r\n\r\ndata: {note}\n\nevent: message\n" + "".join(f"data: {line}\n" for line in body.split("\n")) + "\n"
+        self.reply(200, body.encode(), "text/event-stream" if stream else "application/json", **headers)
+
+
+def test_a_server_is_reached_by_its_url(home):
+    web = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Web)
+    web.sessions, web.seen = {}, []
+    threading.Thread(target=web.serve_forever, daemon=True).start()
+    url, key = f"http://127.0.0.1:{web.server_address[1]}/mcp", os.path.join(home.dir, "token")
+    with open(key, "w", encoding="utf-8") as f:
+        f.write("t0ken-of-the-test\n")
+    os.chmod(key, 0o600)
+    with home.rpc() as rpc:
+        assert "HTTP status 401" in str(rpc.fails("add_mcp_server", {"name": "web", "url": url}))
+        for stateful in (False, True):
+            added = rpc.call("add_mcp_server", name="web", url=url, keyFile=key, replace=True, stateful=stateful)
+            assert added["tools"] == ["echo"] and added["serverInfo"]["name"] == "web", added
+            turn = open_turn(rpc, home)
+            answers = [said(rpc, echo(rpc, turn, t, name="web")) for t in "ab"]
+            assert answers == ["1 a", f"{1 + stateful} b"], (answers, web.seen)
+        assert web.seen[-1] == ("tools/call", f"s{len(web.sessions) - 1}", "2025-06-18"), web.seen[-1]
+        web.sessions.clear()
+        assert echo(rpc, turn, "c", name="web")["status"] == "failed"
+        assert said(rpc, echo(rpc, turn, "d", name="web")) == "1 d", "a session that has ended is begun again"
+        assert "t0ken" not in json.dumps(rpc.events())
+        web.shutdown()
+        web.server_close()
+        gone = echo(rpc, open_turn(rpc, home), "e", name="web")
+        assert gone["status"] == "failed" and "onnect" in gone["error"]["message"], gone
+        valid(home, rpc)
+
+
 def test_the_command_line(home):
     path = os.path.join(home.work, "s.py")
     shutil.copyfile(SERVER, path)
     assert home.cli("mcp-server", "add", "fake", "--", "python3", path, cwd=home.work).text.split() == ["mcp__fake__echo", "mcp__fake__env"]
     assert "fake" in home.cli("mcp-server", "list").text and "Returns its text." in home.cli("mcp-server", "show", "fake").text
     assert "mcp__fake__env" in home.cli("mcp-server", "test", "fake", cwd=home.work).text
-    refused = home.cli("mcp-server", "add", "web", "--url", "https://mcp.example.com", status=1)
-    assert "unavailable" in refused.err.decode(), refused.err
+    refused = home.cli("mcp-server", "add", "web", "--url", "http://mcp.example.com", status=1)
+    assert "https://" in refused.err.decode(), refused.err
+    secret = os.path.join(home.work, "secret")
+    with open(secret, "w", encoding="utf-8") as f:
+        f.write("hidden value\n")
+    os.chmod(secret, 0o644)
+    assert "chmod 600" in home.cli("mcp-server", "add", "state", "--env-file", "S=" + secret, "--", "python3", path, "state", cwd=home.work, status=1).err.decode()
+    os.chmod(secret, 0o600)
+    home.cli("mcp-server", "add", "state", "--env", "A=b", "--env-file", "S=secret", "--stateful", "--", "python3", path, "state", cwd=home.work)
+    shown = json.loads(home.cli("mcp-server", "show", "state", "--json").text)
+    assert shown["env"] == {"A": "b"} and shown["envFiles"] == {"S": os.path.realpath(secret)} and shown["stateful"] is True, shown
+    home.cli("mcp-server", "remove", "state")
     home.cli("mcp-server", "add", "fake", status=2)
     assert "65 texts" in home.cli("mcp-server", "add", "many", "--", *["x"] * 65, status=1).err.decode()
     home.cli("mcp-server", "remove", "fake")

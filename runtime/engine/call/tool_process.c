@@ -119,7 +119,7 @@ static void start_process(struct engine *engine, const struct tool_call_doc *d, 
 		.advice = "install bailiff-tool and restart bailiffd"
 	};
 	const bool shell = tool->builtin == TOOL_SHELL, editor = asks_editor(t, tool);
-	const char *argv[MCP_SERVER_ARGS_MAX + 5] = { engine->o.tool_program, tool->name };
+	const char *argv[MCP_SERVER_ARGV_MAX] = { engine->o.tool_program, tool->name };
 	size_t argc = 2;
 	mem_auto char *input = json_dumps(args, JSON_COMPACT);
 	struct tool_paths paths = { 0 };
@@ -130,17 +130,6 @@ static void start_process(struct engine *engine, const struct tool_call_doc *d, 
 
 	if (!shell && !engine->o.tool_program)
 		return tool_call_fail(engine, d->toolCallId, &missing);
-	json_auto_t *command = NULL;
-	if (tool->runs == TOOL_RUNS_MCP) {
-		if (!(command = mcp_server_command(engine, (uint32_t)d->uid, tool->name, &e)))
-			return fail_start(engine, d->toolCallId, &e);
-		argv[1] = "mcp";
-		argv[argc++] = "call";
-		argv[argc++] = mcp_tool_name(tool->name);
-		argv[argc++] = "--";
-		for (size_t i = 0; i < json_array_size(command) && argc < countof(argv); i++)
-			argv[argc++] = json_string_value(json_array_get(command, i));
-	}
 	if (editor)
 		argv[argc++] = "--editor";
 	json_auto_t *where = turn_part_merged(engine, t, shell ? args : NULL);
@@ -151,6 +140,16 @@ static void start_process(struct engine *engine, const struct tool_call_doc *d, 
 		shell_arguments(where);
 	else /* a valid command for the check; the program replaces it below */
 		json_object_set_new(where, "commandLine", json_string(tool->name));
+	json_auto_t *command = NULL;
+	if (tool->runs == TOOL_RUNS_MCP) {
+		bool granted = false;
+
+		if (!(command = mcp_server_launch(engine, d, where, &granted, &e)))
+			return fail_start(engine, d->toolCallId, &e);
+		argc = mcp_server_strv(command, argv);
+		if (granted)
+			by.role = ROLE_OPERATOR;
+	}
 	if (start_spec_of(engine, where, &spec, &e) < 0)
 		return fail_start(engine, d->toolCallId, &e);
 	struct start_request *r = &spec.request;

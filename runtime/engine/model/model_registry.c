@@ -4,13 +4,10 @@
 #include "policy/known_model.h"
 #include "policy/model_list.h"
 #include "runtime/base/mem.h"
-#include "runtime/base/path.h"
-#include "runtime/engine/core/core.h"
-#include "runtime/view/view_ids.h"
+#include "runtime/engine/core/registry.h"
 #include "runtime/view/view_model.h"
 #include "runtime/view/view_write.h"
 
-#define URL_MAX 512u
 #define COMMAND_MAX 1024u
 #define WORD_MAX 64u
 #define TOKENS_MAX 1000000000u
@@ -78,10 +75,9 @@ static int read_config(struct engine *engine, uint32_t uid, const char *name, st
 	struct err ignored = ERR_INIT;
 	struct http_url url;
 	struct model_doc d;
-	char key[ID_SIZE], dialect[ID_SIZE];
+	char dialect[ID_SIZE];
+	int r = registry_read(engine, &model_schema, uid, name, &text, &d, e);
 
-	view_model_key(uid, name, key);
-	int r = view_read_speculative(engine->o.store, &model_schema, key, &text, &d, e);
 	if (r)
 		return r;
 	*ret = (struct model_config){
@@ -124,11 +120,9 @@ int model_configs_load(struct engine *engine, uint32_t uid, struct model_configs
 {
 	view_ids_auto struct view_ids names = VIEW_IDS_INIT;
 	model_configs_auto struct model_configs all = { 0 };
-	char owner[ID_SIZE];
 	size_t first = 0;
 
-	(void)snprintf(owner, sizeof owner, "%u", uid);
-	if (view_ids_speculative(engine->o.store, VIEW_MODEL, owner, MODELS_MAX, &names, e) < 0)
+	if (registry_names(engine, VIEW_MODEL, uid, MODELS_MAX, &names, e) < 0)
 		return -1;
 	all.config = mem_zalloc(names.n + 1, sizeof *all.config);
 	for (size_t i = 0; i < names.n; i++) {
@@ -315,8 +309,8 @@ static int resolve_provider(const struct model_registration *r, struct model_con
 	c->provider = mem_strdup(provider);
 	c->dialect = (enum dialect)dialect_find(dialect);
 	c->model = mem_strdup(model);
-	c->base_url = mem_strdup(r->base_url ? r->base_url : dialect_base_url(c->dialect));
-	return 0;
+	return registry_url("baseUrl", r->base_url ? r->base_url : dialect_base_url(c->dialect), r->insecure,
+			    &c->base_url, &c->host, e);
 }
 
 static int check_text(const char *field, const char *s, size_t most, struct err *e)
@@ -331,73 +325,25 @@ static int check_text(const char *field, const char *s, size_t most, struct err 
 	return 0;
 }
 
-static int resolve_url(const struct model_registration *r, struct model_config *c, struct err *e)
-{
-	struct err inner = ERR_INIT;
-	struct http_url url;
-
-	for (size_t n = strlen(c->base_url); n && c->base_url[n - 1] == '/'; n--)
-		c->base_url[n - 1] = '\0';
-	if (strlen(c->base_url) > URL_MAX)
-		return err_field(e, "baseUrl", "must have at most %u bytes", URL_MAX);
-	if (strpbrk(c->base_url, "?#"))
-		return err_field(e, "baseUrl",
-				 "must have no query and no fragment: it is the part that all requests "
-				 "have in common");
-	if (http_url_parse(c->base_url, &url, &inner) < 0)
-		return err_field(e, "baseUrl", "%.200s", inner.message);
-	c->host = url.host;
-	if (!url.tls && !url.loopback && !r->insecure)
-		return err_field(e, "baseUrl",
-				 "must begin with https://: http would send the key and the conversation unencrypted; "
-				 "give insecure to allow that");
-	return 0;
-}
-
-/* A word that has the form of the common providers' keys. */
-static bool contains_key(const char *s)
-{
-	static const char *const prefixes[] = { "sk-", "gsk_", "xai-", "AIza", "hf_", "pplx-" };
-	static const char word[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
-
-	for (size_t n; *s; s += n ? n : 1) {
-		n = strspn(s, word);
-		for (size_t i = 0; n >= 20 && i < countof(prefixes); i++)
-			if (strncmp(s, prefixes[i], strlen(prefixes[i])) == 0)
-				return true;
-	}
-	return false;
-}
-
 /* Error messages do not repeat what was given: it may be a key. */
 static int resolve_key(const struct model_registration *r, struct model_config *c, struct err *e)
 {
-	char path[PATH_MAX];
-	struct err ignored = ERR_INIT;
-
 	if (r->key_file && r->key_command)
 		return err_field(e, "keyCommand", "give either keyFile or keyCommand");
 	if (!r->key_file && !r->key_command && !r->base_url)
 		return err_field(e, "keyFile",
 				 "missing: give keyFile, a file with mode 0600 that contains the key, or keyCommand, a "
 				 "command that prints it");
-	if (r->key_file && (path_clean(r->key_file, path, &ignored) < 0 || contains_key(r->key_file)))
-		return err_field(e, "keyFile",
-				 "must be the absolute path of a file that contains the key; the key itself is never "
-				 "part of a request");
-	if (r->key_file)
-		c->key_file = mem_strdup(path);
+	if (registry_file("keyFile", r->key_file, "the key", &c->key_file, e) < 0)
+		return -1;
 	if (check_text("keyCommand", r->key_command, COMMAND_MAX, e) < 0)
 		return -1;
-	if (r->key_command && contains_key(r->key_command))
+	if (r->key_command && registry_contains_key(r->key_command))
 		return err_field(e, "keyCommand",
 				 "contains a key: commands are stored and shown; put the key in a file with mode 0600 "
 				 "and give keyFile");
 	c->key_command = mem_strdup(r->key_command);
-	if (r->ca_file && path_clean(r->ca_file, path, &ignored) < 0)
-		return err_field(e, "caFile", "must be the absolute path of a file of certificates");
-	c->ca_file = r->ca_file ? mem_strdup(path) : NULL;
-	return 0;
+	return registry_file("caFile", r->ca_file, "certificates", &c->ca_file, e);
 }
 
 static int resolve_registration(const struct model_registration *r, uint32_t uid, struct model_config *c, struct err *e)
@@ -407,7 +353,7 @@ static int resolve_registration(const struct model_registration *r, uint32_t uid
 	c->uid = uid;
 	id_copy(c->name, r->name);
 	if (check_text("model", r->model, WORD_MAX, e) < 0 || check_text("effort", r->effort, 16, e) < 0 ||
-	    resolve_provider(r, c, e) < 0 || resolve_url(r, c, e) < 0 || resolve_key(r, c, e) < 0)
+	    resolve_provider(r, c, e) < 0 || resolve_key(r, c, e) < 0)
 		return -1;
 	if (r->context_tokens > TOKENS_MAX || r->max_output_tokens > TOKENS_MAX)
 		return err_field(e, r->context_tokens > TOKENS_MAX ? "contextTokens" : "maxOutputTokens",
@@ -451,31 +397,6 @@ static int check_name(struct engine *engine, const struct model_registration *r,
 	return 1;
 }
 
-static struct scope registry_scope(struct engine *engine, const struct caller *c)
-{
-	return (struct scope){ .uid = c->uid,
-			       .session = engine->system_session,
-			       .thread = engine->system_thread,
-			       .turn = engine->system_turn,
-			       .request = c->request_id,
-			       .trace = c->trace_id };
-}
-
-/* Root's requests read these files also after the client has disconnected (sandbox_setup.h: root_authorise). */
-static void authorise_files(struct engine *engine, const struct model_config *config, const struct caller *c)
-{
-	buf_auto struct buf paths = BUF_INIT;
-
-	if (c->uid != 0 || !c->connection || c->peer_fd < 0 || !engine->o.ports->authorise)
-		return;
-	if (config->key_file)
-		buf_append(&paths, config->key_file, strlen(config->key_file) + 1);
-	if (config->ca_file)
-		buf_append(&paths, config->ca_file, strlen(config->ca_file) + 1);
-	if (paths.len)
-		engine->o.ports->authorise(engine->o.host, c->peer_fd, paths.data, paths.len, true);
-}
-
 void engine_add_model(struct engine *engine, const struct model_registration *r, const struct caller *c,
 		      engine_reply_fn fn, void *ctx)
 {
@@ -492,16 +413,17 @@ void engine_add_model(struct engine *engine, const struct model_registration *r,
 	int fresh = check_name(engine, r, &config, &e);
 	if (fresh < 0)
 		return transaction_reject(tx, &e);
-	authorise_files(engine, &config, c);
+	registry_authorise(engine, c, (const char *const[]){ config.key_file, config.ca_file }, 2);
 	config.added_us = engine_real(engine);
 	bool is_default = r->is_default || model_config_find(engine, c->uid, NULL, &first, &ignored) < 0 ||
 			  strcmp(first.name, config.name) == 0;
 	if (fresh)
-		EMIT(model_added, tx, registry_scope(engine, c), .name = config.name, .provider = config.provider,
-		     .model = config.model, .dialect = dialect_name(config.dialect), .baseUrl = config.base_url,
-		     .keyFile = config.key_file, .keyCommand = config.key_command, .caFile = config.ca_file,
-		     .effort = config.effort, .contextTokens = context, .maxOutputTokens = output,
-		     .textOnly = config.text_only, .isDefault = r->is_default, .requestedBy = json_requester(&by));
+		EMIT(model_added, tx, registry_scope(engine, c->uid, c->request_id, c->trace_id), .name = config.name,
+		     .provider = config.provider, .model = config.model, .dialect = dialect_name(config.dialect),
+		     .baseUrl = config.base_url, .keyFile = config.key_file, .keyCommand = config.key_command,
+		     .caFile = config.ca_file, .effort = config.effort, .contextTokens = context,
+		     .maxOutputTokens = output, .textOnly = config.text_only, .isDefault = r->is_default,
+		     .requestedBy = json_requester(&by));
 	write_model(&tx->w, &config, is_default);
 	transaction_commit(tx);
 }
@@ -518,7 +440,8 @@ void engine_remove_model(struct engine *engine, const char *name, const struct c
 	/* A damaged one can be removed. */
 	if (model_config_find(engine, c->uid, name, &config, &e) < 0 && e.code != ERR_CORRUPT)
 		return transaction_reject(tx, &e);
-	EMIT(model_removed, tx, registry_scope(engine, c), .name = name, .requestedBy = json_requester(&by));
+	EMIT(model_removed, tx, registry_scope(engine, c->uid, c->request_id, c->trace_id), .name = name,
+	     .requestedBy = json_requester(&by));
 	jw_kstr(&tx->w, "name", name);
 	jw_kbool(&tx->w, "removed", true);
 	transaction_commit(tx);
