@@ -6,6 +6,7 @@ import { Command, Confirm, Duration, ErrorBox, Id, Page, Status, Table, Time, fo
 
 const POLL_MS = 2000;
 const PAGE_ROWS = 1000;
+const SAMPLE_US = 500000;       // between two readings of the CPU time that are compared
 const KEPT = ["processId", "status", "command", "commandLine", "cwd", "tty", "startedAt", "endedAt", "exitCode", "signal", "durationMs", "sessionId", "sandboxId", "uid", "user",
 	"violationCount", "usage", "statusReason", "message", "limit", "category"];
 const LIVE = ["running", "waiting_permission"];
@@ -27,15 +28,22 @@ export function Outcome({ process: p }) {
 	return html`<${Status} status=${p.status} label=${p.limit ? `${p.limit} limit` : undefined} />`;
 }
 
-async function loadLive() {
+async function loadPages(params) {
 	const found = [];
 	let cursor;
 	do {
-		const page = await call("list_processes", { liveOnly: true, usage: true, helpers: false, limit: PAGE_ROWS, cursor });
+		const page = await call("list_processes", { ...params, helpers: false, limit: PAGE_ROWS, cursor });
 		found.push(...page.processes.map(slim));
 		cursor = page.nextCursor;
 	} while (cursor);
 	return found;
+}
+
+// What runs, and what waits for an approval to do so.
+async function loadLive() {
+	const [running, waiting] = await Promise.all([loadPages({ liveOnly: true, usage: true }), loadPages({ status: "waiting_permission" })]);
+	const known = new Set(running.map((p) => p.processId));
+	return [...running, ...waiting.filter((p) => !known.has(p.processId))];
 }
 
 // CPU in percent of one processor, from two samples.
@@ -49,14 +57,14 @@ function useLive() {
 		busy.current = true;
 		try {
 			const rows = await loadLive();
-			const now = performance.now();
 			const samples = new Map();
 			for (const row of rows) {
-				const last = before.current.get(row.processId);
 				if (row.usage?.cpuUs === undefined)
 					continue;
-				row.cpu = last && now - last.at > 200 ? Math.max(0, (row.usage.cpuUs - last.cpuUs) / (now - last.at) / 10) : last?.cpu;
-				samples.set(row.processId, last && now - last.at <= 200 ? last : { at: now, cpuUs: row.usage.cpuUs, cpu: row.cpu });
+				const last = before.current.get(row.processId);
+				const passed = last ? row.usage.timeUs - last.timeUs : 0;
+				row.cpu = passed >= SAMPLE_US ? Math.max(0, ((row.usage.cpuUs - last.cpuUs) / passed) * 100) : last?.cpu;
+				samples.set(row.processId, last && passed < SAMPLE_US ? last : { timeUs: row.usage.timeUs, cpuUs: row.usage.cpuUs, cpu: row.cpu });
 			}
 			before.current = samples;
 			set({ rows, error: null, loaded: true });
@@ -146,7 +154,7 @@ function tree(rows, titles, closed) {
 		out.push(...members.filter((m) => !m.sandboxId).map((m) => ({ ...m, depth: 1 })));
 		for (const sandbox of new Set(members.map((m) => m.sandboxId).filter(Boolean))) {
 			const inside = members.filter((m) => m.sandboxId === sandbox);
-			if (!group(sandbox, "Sandbox", inside, 1))
+			if (!group(sandbox, titles.get(sandbox) || "Sandbox", inside, 1))
 				out.push(...inside.map((m) => ({ ...m, depth: 2 })));
 		}
 	}
@@ -154,7 +162,7 @@ function tree(rows, titles, closed) {
 }
 
 const matches = (row, words, titles) => {
-	const text = `${textOf(row)} ${row.processId} ${row.cwd ?? ""} ${row.user ?? row.uid ?? ""} ${row.sessionId ?? ""} ${row.sandboxId ?? ""} ${titles.get(row.sessionId) ?? ""} ${row.status}`.toLowerCase();
+	const text = `${textOf(row)} ${row.processId} ${row.cwd ?? ""} ${row.user ?? row.uid ?? ""} ${row.sessionId ?? ""} ${row.sandboxId ?? ""} ${titles.get(row.sessionId) ?? ""} ${titles.get(row.sandboxId) ?? ""} ${row.status}`.toLowerCase();
 	return words.every((w) => text.includes(w));
 };
 
@@ -197,6 +205,7 @@ export default function Processes({ query, setQuery }) {
 	const sort = { key: query.sort || "started", desc: query.desc !== "0" };
 	const live = useLive();
 	const ended = useEnded(all);
+	const sandboxes = useCall("list_sandboxes", { limit: 1000 }, { refreshOn: (e) => e.type.startsWith("sandbox.c") });
 	const sessions = useCall("list_sessions", { limit: 1000 }, { refreshOn: (e) => e.type === "session.created" || e.type === "session.updated" });
 	const [selected, setSelected] = useState(new Set());
 	const [closed, setClosed] = useState(new Set());
@@ -211,7 +220,7 @@ export default function Processes({ query, setQuery }) {
 			}, 250);
 	});
 
-	const titles = useMemo(() => new Map((sessions.data?.sessions ?? []).map((s) => [s.sessionId, s.title ?? ""])), [sessions.data]);
+	const titles = useMemo(() => new Map([...(sessions.data?.sessions ?? []).map((s) => [s.sessionId, s.title ?? ""]), ...(sandboxes.data?.sandboxes ?? []).map((s) => [s.sandboxId, s.name ? `Sandbox ${s.name}` : ""])]), [sessions.data, sandboxes.data]);
 	const merged = useMemo(() => {
 		if (!all)
 			return live.rows;

@@ -28,6 +28,7 @@ SETS = {
     "mcp-server": ["@modelcontextprotocol/server-filesystem@2026.8.31"],
     "acp-sdk": ["@agentclientprotocol/sdk@2.4.0"],
     "codex": ["@openai/codex@0.166.0"],
+    "console": ["playwright-core@1.65.0", "axe-core@4.14.0"],
     "model-sdk": ["@anthropic-ai/sdk@1.8.0", "openai@7.53.0", "@google/genai@2.32.0"],
 }
 NODE = "node-linux-" + {"aarch64": "arm64", "x86_64": "x64"}.get(platform.machine(), platform.machine()) + "@22.23.3"
