@@ -5,19 +5,12 @@ import { Card, Command, Duration, Empty, ErrorBox, Facts, Loading, Meter, Page, 
 import { textOf } from "./processes.js";
 
 const EVENTS_BACK = 20000;      // how far back denials are searched
-const FORMATS = [
-	[/cost|usd/i, formatUsd],
-	[/bytes.*(second|rate)|outputB/i, (v) => (v === null || v === undefined ? "–" : `${formatBytes(v)}/s`)],
-	[/bytes|memory/i, formatBytes],
-	[/cpu/i, (v) => (v === null || v === undefined ? "–" : `${formatNumber(Math.round(v * 10) / 10)} %`)],
-];
-
-const formatOf = (name) => FORMATS.find(([pattern]) => pattern.test(name))?.[1] ?? formatNumber;
-
-// commandsPerSecond → Commands per second
-const labelOf = (name) => {
-	const words = name.replace(/Usd$/, "").replaceAll("_", " ").replace(/([a-z])([A-Z])/g, "$1 $2").toLowerCase();
-	return (words[0].toUpperCase() + words.slice(1)).replace(/cpu/i, "CPU");
+const perSecond = (v) => (v === null || v === undefined ? "–" : `${formatBytes(v)}/s`);
+const percent = (v) => (v === null || v === undefined ? "–" : `${formatNumber(Math.round(v * 10) / 10)} %`);
+// Series of the gateway (docs/console.md): label and format.
+const SERIES = {
+	commandsPerSecond: ["Commands per second", formatNumber], running: ["Running processes", formatNumber], cpuPercent: ["CPU of commands", percent], daemonMemoryBytes: ["Memory of the daemon", formatBytes],
+	outputBytesPerSecond: ["Output", perSecond], costUsd: ["Cost of models", formatUsd], approvals: ["Approvals asked", formatNumber], denials: ["Denials", formatNumber],
 };
 
 function Plots() {
@@ -27,7 +20,10 @@ function Plots() {
 		return html`<${ErrorBox} error=${error} />`;
 	return html`<section aria-label="Over time"><h2 class="section">Over time</h2>${data.points.length < 2
 		? html`<${Empty}>The first points come after ${formatDuration(2 * data.intervalMs)}.<//>`
-		: html`<div class="plots">${data.names.map((name, i) => html`<${Plot} key=${name} label=${labelOf(name)} names=${[labelOf(name)]} series=${[columns[0], columns[i + 1]]} format=${formatOf(name)} />`)}</div>`}</section>`;
+		: html`<div class="plots">${data.names.map((name, i) => {
+			const [label, format] = SERIES[name] ?? [name, formatNumber];
+			return html`<${Plot} key=${name} label=${label} names=${[label]} series=${[columns[0], columns[i + 1]]} format=${format} />`;
+		})}</div>`}</section>`;
 }
 
 function Running() {

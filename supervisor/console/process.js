@@ -189,7 +189,7 @@ function LiveTerminal({ process }) {
 	}, [view, driving, running]);
 	return html`<div class="terminal-tools"><${Search} view=${view} /><span class="faint num">${size}</span><span class="grow"></span>
 		${running && html`<button class=${driving ? "primary small" : "small"} aria-pressed=${String(driving)} disabled=${!can("agent")} onClick=${() => setDriving(!driving)}>${driving ? "Stop typing" : "Take over"}</button>`}
-		<${Download} processId=${processId} stream="pty" /></div><${ErrorBox} error=${error} />
+		<${Download} processId=${processId} stream="terminal" /></div><${ErrorBox} error=${error} />
 		<div class=${`screen ${driving && running ? "driving" : ""}`} ref=${box} role="group" aria-label="Terminal"></div>
 		<p class="faint hint">${running ? (driving ? "Keys go to the program. Ctrl+Alt+Esc leaves the terminal." : "You are watching; the program gets no keys from here.") : "The last screen of the terminal."}</p>`;
 }

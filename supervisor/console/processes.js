@@ -14,6 +14,25 @@ const LIVE = ["running", "waiting_permission"];
 // Only what the list shows: 100,000 whole documents would be 150 MB.
 const slim = (process) => Object.fromEntries(KEPT.filter((k) => process[k] !== undefined).map((k) => [k, process[k]]));
 
+// Ids sort by time. Both lists have the newest first; of a process in both, the first list's.
+function mergeNewest(a, b) {
+	const out = [];
+	let i = 0;
+	let j = 0;
+	while (i < a.length || j < b.length) {
+		if (j >= b.length || (i < a.length && a[i].processId >= b[j].processId)) {
+			if (j < b.length && a[i].processId === b[j].processId)
+				j++;
+			out.push(a[i++]);
+		} else {
+			out.push(b[j++]);
+		}
+	}
+	return out;
+}
+
+const newestFirst = (rows) => [...rows].sort((a, b) => (a.processId < b.processId ? 1 : -1));
+
 export const textOf = (p) => p.commandLine ?? (p.command ?? []).map(shellQuote).join(" ");
 const isLive = (p) => LIVE.includes(p.status);
 
@@ -43,7 +62,7 @@ async function loadPages(params) {
 async function loadLive() {
 	const [running, waiting] = await Promise.all([loadPages({ liveOnly: true, usage: true }), loadPages({ status: "waiting_permission" })]);
 	const known = new Set(running.map((p) => p.processId));
-	return [...running, ...waiting.filter((p) => !known.has(p.processId))];
+	return newestFirst([...running, ...waiting.filter((p) => !known.has(p.processId))]);
 }
 
 // CPU in percent of one processor, from two samples.
@@ -85,11 +104,7 @@ function useLive() {
 function useEnded(active) {
 	const [state, set] = useState({ rows: [], cursor: undefined, done: false });
 	const busy = useRef(false);
-	const merge = (rows, page) => {
-		const known = new Set(rows.map((r) => r.processId));
-		const fresh = page.filter((p) => !isLive(p) && !known.has(p.processId)).map(slim);
-		return fresh.length ? [...rows, ...fresh].sort((a, b) => (a.processId < b.processId ? 1 : -1)) : rows;
-	};
+	const merge = (rows, page) => mergeNewest(rows, newestFirst(page.filter((p) => !isLive(p)).map(slim)));
 	const more = useCallback(async () => {
 		if (busy.current || state.done)
 			return;
@@ -119,6 +134,8 @@ const SORT = {
 };
 
 function sorted(rows, { key, desc }) {
+	if (key === "started" && desc)
+		return rows;
 	const of = SORT[key] ?? SORT.started;
 	return rows
 		.map((row) => [of(row), row])
@@ -221,15 +238,10 @@ export default function Processes({ query, setQuery }) {
 	});
 
 	const titles = useMemo(() => new Map([...(sessions.data?.sessions ?? []).map((s) => [s.sessionId, s.title ?? ""]), ...(sandboxes.data?.sandboxes ?? []).map((s) => [s.sandboxId, s.name ? `Sandbox ${s.name}` : ""])]), [sessions.data, sandboxes.data]);
-	const merged = useMemo(() => {
-		if (!all)
-			return live.rows;
-		const now = new Map(live.rows.map((r) => [r.processId, r]));
-		return [...live.rows, ...ended.rows.filter((r) => !now.has(r.processId))];
-	}, [all, live.rows, ended.rows]);
+	const merged = useMemo(() => (all ? mergeNewest(live.rows, ended.rows) : live.rows), [all, live.rows, ended.rows]);
 	const found = useMemo(() => {
 		const words = (query.filter ?? "").toLowerCase().split(/\s+/).filter(Boolean);
-		return merged.filter((row) => (!query.status || row.status === query.status) && matches(row, words, titles));
+		return !words.length && !query.status ? merged : merged.filter((row) => (!query.status || row.status === query.status) && matches(row, words, titles));
 	}, [merged, query.filter, query.status, titles]);
 	const rows = useMemo(() => {
 		const ordered = sorted(found, flat ? sort : { key: "started", desc: true });
