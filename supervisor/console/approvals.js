@@ -120,7 +120,7 @@ function Question({ action, onDone }) {
 
 	const others = (action.decisions ?? []).filter((d) => !permission || (d !== "allow" && d !== "deny"));
 	const off = busy || !can("operator");
-	return html`<article class="question" role="alertdialog" aria-labelledby="question-title" aria-describedby="question-what" tabindex="-1" ref=${root}>
+	return html`<div class="question" role="alertdialog" aria-labelledby="question-title" aria-describedby="question-what" tabindex="-1" ref=${root}>
 		<header><h2 id="question-title">${permission ? "Run this command?" : plain(action.actionType)}</h2>${policy.destructive && html`<span class="badge bad">destructive</span>`}
 			<span class="grow"></span>${action.expiresAt && html`<${Deadline} at=${action.expiresAt} fallback=${action.defaultDecision} />`}</header>
 		<div id="question-what" class="what">${process?.command && !process.commandTruncated ? html`<${Command} argv=${process.commandLine ? undefined : process.command} text=${process.commandLine} lines />` : html`<${Command} text=${action.prompt ?? ""} lines />`}</div>
@@ -147,7 +147,7 @@ function Question({ action, onDone }) {
 			${always.deny?.length > 0 && html`<button class="danger" disabled=${off} title=${`Adds to your policy.json: ${plain(always.deny.join(", "))}`} onClick=${() => answer("deny", "always")}>Always deny</button>`}`}
 			${others.map((d, i) => html`<button class=${i ? "" : "primary"} disabled=${off} onClick=${() => answer(d)}>${plain(d)}</button>`)}</div>
 		${permission && !canAlways && always.why && html`<p class="faint hint">“Always” is not possible: <${Text} text=${always.why} />.</p>`}
-		${!can("operator") && html`<p class="wait">Your role may watch, not answer.</p>`}</article>`;
+		${!can("operator") && html`<p class="wait">Your role may watch, not answer.</p>`}</div>`;
 }
 
 function NotifyButton() {

@@ -307,6 +307,6 @@ export default function Process({ path: [processId], query, setQuery }) {
 			<span><span class="faint">in</span> <code><${Text} text=${process.cwd} /></code></span><span><span class="faint">session</span> <${Id} id=${process.sessionId} /></span>${process.sandboxId && html`<span><span class="faint">sandbox</span> <${Id} id=${process.sandboxId} /></span>`}</div>
 		${process.message && html`<p class="bad"><${Text} text=${process.message} /></p>`}
 		<${Tabs} label="Process" value=${tab} onChange=${(t) => setQuery({ tab: t === "output" ? undefined : t })} tabs=${TABS.map(([key, label]) => [key, key === "output" && process.tty ? "Terminal" : label, key === "denials" && denied ? denied : undefined])} />
-		<div class="tab" role="tabpanel" aria-labelledby=${`tab-${tab}`}>${tab === "output" && html`<${Output} process=${process} query=${query} setQuery=${setQuery} />`}${tab === "events" && html`<${Events} processId=${processId} />`}
+		<div class="tab" role="tabpanel" tabindex="0" aria-labelledby=${`tab-${tab}`}>${tab === "output" && html`<${Output} process=${process} query=${query} setQuery=${setQuery} />`}${tab === "events" && html`<${Events} processId=${processId} />`}
 			${tab === "sandbox" && html`<${Sandbox} process=${process} />`}${tab === "denials" && html`<${Denials} process=${process} />`}${tab === "details" && html`<pre class="json" tabindex="0"><${Text} lines text=${JSON.stringify(process, null, 2)} /></pre>`}</div><//>`;
 }

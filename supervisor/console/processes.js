@@ -6,6 +6,7 @@ import { Command, Confirm, Duration, ErrorBox, Id, Page, Status, Table, Time, fo
 
 const POLL_MS = 2000;
 const PAGE_ROWS = 1000;
+const PAGES_AHEAD = 10;
 const SAMPLE_US = 500000;       // between two readings of the CPU time that are compared
 const KEPT = ["processId", "status", "command", "commandLine", "cwd", "tty", "startedAt", "endedAt", "exitCode", "signal", "durationMs", "sessionId", "sandboxId", "uid", "user",
 	"violationCount", "usage", "statusReason", "message", "limit", "category"];
@@ -110,8 +111,17 @@ function useEnded(active) {
 			return;
 		busy.current = true;
 		try {
-			const page = await call("list_processes", { helpers: false, limit: PAGE_ROWS, cursor: state.cursor });
-			set((old) => ({ rows: merge(old.rows, page.processes), cursor: page.nextCursor, done: !page.nextCursor }));
+			let rows = [];
+			let cursor = state.cursor;
+			// The further the reader has come, the more at a time.
+			for (let i = Math.min(PAGES_AHEAD, 1 + state.rows.length / PAGE_ROWS); i >= 1; i--) {
+				const page = await call("list_processes", { helpers: false, limit: PAGE_ROWS, cursor });
+				rows = merge(rows, page.processes);
+				cursor = page.nextCursor;
+				if (!cursor)
+					break;
+			}
+			set((old) => ({ rows: mergeNewest(old.rows, rows), cursor, done: !cursor }));
 		} catch (e) {
 			notify(e.message, "bad");
 		}

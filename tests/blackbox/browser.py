@@ -1,7 +1,6 @@
 """A real browser for tests of the console: Debian's chromium, driven through tests/console/driver.mjs (playwright-core and axe-core from npm)."""
 
 import atexit
-import http.client
 import json
 import os
 import shutil
@@ -9,6 +8,7 @@ import subprocess
 import tempfile
 
 import npm
+from console_client import code_of
 from harness import Skip, environment
 from http_client import Serve
 
@@ -92,14 +92,6 @@ class Console:
             tab.close()
         self.serve.__exit__(kind)
 
-    def code(self, **body):
-        c = http.client.HTTPConnection(self.serve.host, self.serve.port, timeout=20)
-        c.request("POST", "/api/code", json.dumps(body), {"Authorization": f"Bearer {self.serve.token}", "Content-Type": "application/json", "X-Bailiff": "1"})
-        reply = c.getresponse()
-        text = reply.read()
-        assert reply.status == 200, (reply.status, text)
-        return json.loads(text)["code"]
-
     def url(self, hash=""):
         return f"http://{self.serve.host}:{self.serve.port}/ui/{hash}"
 
@@ -108,7 +100,7 @@ class Console:
         if like:
             tab = Tab(self.browser, self.browser.do("open", url=self.url(hash), like=like.number))
         else:
-            tab = Tab(self.browser, self.browser.do("open", url=self.url("#code=" + self.code(**({"role": role} if role else {}))), scheme=scheme))
+            tab = Tab(self.browser, self.browser.do("open", url=self.url("#code=" + code_of(self.serve, role)), scheme=scheme))
             tab.wait(selector="nav")
             tab.hash(hash=hash)
         self.tabs.append(tab)

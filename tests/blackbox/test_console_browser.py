@@ -7,10 +7,11 @@ import signal
 
 import harness
 from browser import Console
+from console_client import code_of
 from harness import until
 from test_policy import Policed
 
-VIEWS = ["overview", "approvals", "processes", "processes?show=all", "sessions", "tasks", "jobs", "changes", "policy", "history", "events"]
+VIEWS = ["overview", "approvals", "processes?show=all", "sessions", "tasks", "jobs", "changes", "policy", "history", "events"]
 ASK = {"permissions": {"ask": ["Bash(touch:*)"]}}
 TTY = {"rows": 24, "cols": 80}
 
@@ -42,13 +43,13 @@ def end_all(rpc):
         rpc.call("terminate_process", processId=process["processId"], graceMs=0)
 
 
-def pages_are_clean(scheme):
+def test_every_view_is_clean_and_accessible(home):
+    """No error, no violation of the content security policy, and none of the accessibility rules in light and dark."""
     with Policed(ASK) as home, home.rpc() as rpc, Console(home) as console:
         session, process, terminal = fill(home, rpc)
         thread = rpc.call("get_process", processId=process)["threadId"]
-        tab = console.open(scheme=scheme)
-        found = []
-        one = [f"processes/{process}{tab_of}" for tab_of in ("", "?stream=stderr", "?tab=events", "?tab=sandbox", "?tab=denials", "?tab=details")]
+        tab, found = console.open(), []
+        one = [f"processes/{process}{tab_of}" for tab_of in ("", "?tab=events", "?tab=sandbox", "?tab=denials", "?tab=details")]
         for name in [*VIEWS, *one, f"processes/{terminal}", f"sessions/{session}", f"threads/{thread}"]:
             view(tab, f"#/{name}")
             tab.until(script="return !document.body.innerText.includes('Loading…')")
@@ -57,14 +58,6 @@ def pages_are_clean(scheme):
             found += [f"{name}: {text}" for text in tab.evaluate(script="return [...document.querySelectorAll('.error')].map((e) => e.innerText)")]
         assert not found, "\n".join(found)
         end_all(rpc)
-
-
-def test_every_view_is_clean_and_accessible_in_light(home):
-    pages_are_clean("light")
-
-
-def test_every_view_is_clean_and_accessible_in_dark(home):
-    pages_are_clean("dark")
 
 
 def test_processes_are_terminated_by_keyboard(home):
@@ -206,34 +199,39 @@ def test_the_page_survives_the_daemon(home):
 HOSTILE = "<img src=x onerror=window.owned=1>"
 
 
+QUERIES = "printf '\\033[6n\\033[c\\033]10;?\\007\\033[?6n\\033P$qm\\033\\134'"
+OUTPUT = ("printf '\\033]52;c;b3duZWQ=\\007'; printf '\\033]8;;https://evil.invalid/\\033\\\\click\\033]8;;\\033\\\\\\n'; printf '\\033]0;owned\\007'; "
+          "printf '\\033[2J\\033[Hhidden\\rshown\\n'; printf '\\342\\200\\256lanoitcerid\\n'; echo '" + HOSTILE + "'")
+
+
 def test_hostile_names_and_output_are_inert(home):
-    script = ("printf '\\033]52;c;b3duZWQ=\\007'; printf '\\033]8;;https://evil.invalid/\\033\\\\click\\033]8;;\\033\\\\\\n'; printf '\\033]0;owned\\007'; "
-              "printf '\\033[6n\\033[c'; printf '\\033[2J\\033[Hhidden\\rshown\\n'; printf '\\342\\200\\256lanoitcerid\\n'; echo '%s'; exec sleep 1000" % HOSTILE)
     with home.rpc() as rpc, Console(home) as console:
         session = rpc.call("create_session", title=HOSTILE + "\u202eevil")["sessionId"]
-        pipe = rpc.start(["sh", "-c", script, HOSTILE, "\u202etxt.exe\u2066", "a\nb"], sessionId=session)["processId"]
-        terminal = rpc.start(["sh", "-c", script, HOSTILE], sessionId=session, tty=TTY)["processId"]
+        pipe = rpc.start(["sh", "-c", f"{OUTPUT}; exec sleep 1000", HOSTILE, "\u202etxt.exe\u2066", "a\nb"], sessionId=session)["processId"]
+        terminal = rpc.start(["sh", "-c", f"{OUTPUT}; read -r go; {OUTPUT}; {QUERIES}; echo asked; exec sleep 1000", HOSTILE], sessionId=session, tty=TTY)["processId"]
         rpc.call("create_task", objective=HOSTILE, sessionId=session)
         tab = console.open("#/processes")
         tab.wait_text(text="<img src=x")
         tab.until(script="return [...document.querySelectorAll('.esc')].some((e) => e.textContent === '\\\\u202e')")
-        views = ["#/overview", "#/sessions", f"#/sessions/{session}", "#/tasks", "#/events", "#/history", *(f"#/processes/{pipe}?tab={t}" for t in ("events", "details", "sandbox"))]
-        for where in views:
+        for where in ("#/overview", "#/sessions", f"#/sessions/{session}", "#/tasks", "#/events", "#/history", *(f"#/processes/{pipe}?tab={t}" for t in ("events", "details", "sandbox"))):
             view(tab, where)
             tab.until(script="return !document.body.innerText.includes('Loading…')")
+            assert not tab.evaluate(script="return /[\\u202a-\\u202e\\u2066-\\u2069]/.test(document.body.innerText)"), where
         view(tab, f"#/processes/{pipe}")
         tab.until(script="return document.querySelector('.xterm-rows')?.innerText.includes('<img src=x')")
-        rows = tab.text(selector=".xterm-rows")
+        rows = tab.text(selector=".xterm-rows").replace("\xa0", " ")
         for shown in ("\\x1b]52;c;b3duZWQ=", "\\x1b[2J", "\\u202elanoitcerid", "hidden"):
-            assert shown in rows.replace("\xa0", " "), rows
+            assert shown in rows, rows
         view(tab, f"#/processes/{terminal}")
         tab.until(script="return document.querySelector('.xterm-rows')?.innerText.includes('<img src=x')")
-        found = tab.evaluate(script="return { owned: window.owned, images: document.querySelectorAll('#app img').length, links: [...document.links].filter((a) => a.host !== location.host).length,"
-                                    " bidi: /[\\u202a-\\u202e\\u2066-\\u2069]/.test(document.body.innerText), title: document.title }")
-        assert found == {"owned": None, "images": 0, "links": 0, "bidi": False, "title": "Processes · bailiff"} or (
-            "owned" not in found and (found["images"], found["links"], found["bidi"], found["title"]) == (0, 0, False, "Processes · bailiff")), found
-        inputs = [e for e in rpc.events(processId=terminal) if e["type"] == "process.input" and e["payload"].get("kind") != "resize"]
-        assert not inputs, "the page answered a query of the program"
+        rpc.call("write_process_stdin", processId=terminal, data="go\n")
+        tab.click(selector="text='Take over'")
+        tab.until(script="return document.querySelector('.xterm-rows').innerText.includes('asked')")
+        found = tab.evaluate(script="return [window.owned ?? 0, document.querySelectorAll('#app img').length, [...document.links].filter((a) => a.host !== location.host).length,"
+                                    " /[\\u202a-\\u202e\\u2066-\\u2069]/.test(document.body.innerText), document.title]")
+        assert found == [0, 0, 0, False, "Processes · bailiff"], found
+        answers = [e["payload"]["preview"] for e in rpc.events(processId=terminal) if e["type"] == "process.input" and e["payload"]["kind"] == "data"]
+        assert len([a for a in answers if a.startswith("\x1b")]) == 1, f"the daemon answers queries of programs, and the page does not: {answers}"
         tab.clean()
         for process in (pipe, terminal):
             rpc.end(process)
@@ -249,30 +247,35 @@ return { processes, ...(to < total && { nextCursor: String(to) }) };
 """
 
 
+SCROLL = """
+const t = document.querySelector('.table'), frame = () => new Promise(requestAnimationFrame), times = [];
+for (let i = 0; i < 40; i++) {
+  const start = performance.now();
+  t.scrollTop = (t.scrollHeight / 40) * i;
+  await frame(); await frame();
+  times.push(performance.now() - start);
+}
+return times.sort((a, b) => a - b)[20];
+"""
+
+
 def test_a_hundred_thousand_rows_stay_smooth(home):
+    """Scrolling takes as long as in a list of a thousand, and only the rows in view are in the document."""
     with Console(home) as console:
         tab = console.open()
         tab.serve(method="list_processes", script=MANY)
         view(tab, "#/processes?show=all&view=flat")
         tab.until(script="return Number(document.querySelector('.table')?.getAttribute('aria-rowcount')) > 1000")
-        # To the end until the last page is there.
+        few = tab.evaluate(script=SCROLL)
         tab.until(script="const t = document.querySelector('.table'); t.scrollTop = t.scrollHeight; return t.getAttribute('aria-rowcount') === '100001'")
-        took = tab.evaluate(script="""
-            const t = document.querySelector('.table'), frame = () => new Promise(requestAnimationFrame), times = [];
-            for (let i = 0; i < 60; i++) {
-                const start = performance.now();
-                t.scrollTop = (t.scrollHeight / 60) * i;
-                await frame(); await frame();
-                times.push(performance.now() - start);
-            }
-            return { median: times.sort((a, b) => a - b)[30], rows: t.querySelectorAll('.tbody > .tr').length };""")
-        assert took["rows"] < 100 and took["median"] < 150, took
+        many = tab.evaluate(script=SCROLL)
+        assert many < 3 * few + 50, (few, many)
+        assert tab.count(selector=".tbody > .tr") < 100
         tab.evaluate(script="document.querySelector('.table').focus()")
         tab.press(key="End")
-        tab.wait(selector="text='echo '")
         tab.wait_text(text="row 99999")
-        tab.fill(selector="main input[type=search]", text="row 4242")
-        tab.until(script="return Number(document.querySelector('.table').getAttribute('aria-rowcount')) === 12")
+        tab.fill(selector="main input[type=search]", text="4242'")
+        tab.until(script="return document.querySelector('.table').getAttribute('aria-rowcount') === '11'")
         tab.clean()
 
 
@@ -292,7 +295,7 @@ def test_an_observer_sees_and_cannot_act(home):
 
 def test_a_code_works_once(home):
     with Console(home) as console:
-        url = console.url("#code=" + console.code())
+        url = console.url("#code=" + code_of(console.serve))
         tab = console.open()
         assert "code=" not in tab.evaluate(script="return location.href")
         first = console.browser.do("open", url=url)
