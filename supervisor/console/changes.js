@@ -2,7 +2,8 @@
 
 import { call, can, useCall, useLoad } from "./api.js";
 import { Act, latestEvents, useAction, usePages } from "./lists.js";
-import { Bytes, Card, Command, Confirm, Diff, Empty, ErrorBox, Facts, Id, Loading, Page, Status, Table, Text, Time, formatNumber, html, plain, useEffect, useMemo, useState } from "./parts.js";
+import { Bytes, Card, Command, Confirm, Diff, Empty, ErrorBox, Facts, Id, Loading, Page, Status, Table, Text, Time,
+	formatNumber, html, plain, useEffect, useMemo, useState } from "./parts.js";
 
 const SPAN = 20000;     // sequence numbers of the log that are searched for runs with changes, and again for each click on "older"
 
@@ -13,7 +14,9 @@ async function loadRuns(span) {
 	for (const e of events)
 		if (e.payload?.change === "summary" && e.processId) {
 			const old = runs.get(e.processId);
-			runs.set(e.processId, { processId: e.processId, sessionId: e.sessionId, counts: old?.counts && e.payload.source !== "cow" ? old.counts : e.payload.counts, last: e.payload.counts, source: e.payload.source, kept: e.payload.kept, at: e.timestamp });
+			runs.set(e.processId, { processId: e.processId, sessionId: e.sessionId,
+				counts: old?.counts && e.payload.source !== "cow" ? old.counts : e.payload.counts,
+				last: e.payload.counts, source: e.payload.source, kept: e.payload.kept, at: e.timestamp });
 		}
 	const rows = [...runs.values()].reverse();
 	// Commands of the runs that are listed first; a run whose record was pruned is shown without.
@@ -30,44 +33,62 @@ async function loadRuns(span) {
 const countText = (c) => (c ? ["added", "modified", "deleted"].filter((k) => c[k]).map((k) => `${c[k]} ${k}`).join(", ") || "none" : "");
 
 const RUN_COLUMNS = [
-	{ key: "id", label: "Run", width: "120px", render: (r) => html`<a class="id" href=${`#/changes/${r.processId}`}>proc…${plain(r.processId.slice(-6))}</a>` },
-	{ key: "state", label: "State", width: "110px", render: (r) => html`<${Status} status=${r.kept === false ? (r.source === "discard" ? "discarded" : "applied") : "pending"} label=${r.kept === false ? "decided" : "to review"} />` },
+	{ key: "id", label: "Run", width: "120px", render: (r) => html`<a class="id"
+		href=${`#/changes/${r.processId}`}>proc…${plain(r.processId.slice(-6))}</a>` },
+	{ key: "state", label: "State", width: "110px", render: (r) => html`<${Status}
+		status=${r.kept === false ? (r.source === "discard" ? "discarded" : "applied") : "pending"}
+		label=${r.kept === false ? "decided" : "to review"} />` },
 	{ key: "counts", label: "Files", width: "220px", render: (r) => plain(countText(r.counts)) },
-	{ key: "command", label: "Command", width: "minmax(160px, 2fr)", render: (r) => (r.command ? html`<${Command} argv=${r.commandLine ? undefined : r.command} text=${r.commandLine} />` : "") },
+	{ key: "command", label: "Command", width: "minmax(160px, 2fr)", render: (r) => (r.command
+		? html`<${Command} argv=${r.commandLine ? undefined : r.command} text=${r.commandLine} />` : "") },
 	{ key: "session", label: "Session", width: "110px", render: (r) => html`<${Id} id=${r.sessionId} />` },
 	{ key: "at", label: "Ended", width: "90px", render: (r) => html`<${Time} at=${r.at} />` },
 ];
 
 const SANDBOX_COLUMNS = [
-	{ key: "id", label: "Sandbox", width: "120px", render: (s) => html`<a class="id" href=${`#/changes/${s.sandboxId}`}>sbx…${plain(s.sandboxId.slice(-6))}</a>` },
-	{ key: "state", label: "State", width: "110px", render: (s) => html`<${Status} status=${s.status === "open" ? "active" : s.status} label=${s.status} />` },
+	{ key: "id", label: "Sandbox", width: "120px", render: (s) => html`<a class="id"
+		href=${`#/changes/${s.sandboxId}`}>sbx…${plain(s.sandboxId.slice(-6))}</a>` },
+	{ key: "state", label: "State", width: "110px", render: (s) => html`<${Status}
+		status=${s.status === "open" ? "active" : s.status} label=${s.status} />` },
 	{ key: "name", label: "Name", width: "minmax(140px, 1fr)", render: (s) => html`<${Text} text=${s.name ?? ""} />` },
-	{ key: "running", label: "Running", width: "70px", align: "right", render: (s) => html`<span class="num">${s.processes?.length ?? 0}</span>` },
+	{ key: "running", label: "Running", width: "70px", align: "right", render: (s) => html`<span class="num">
+		${s.processes?.length ?? 0}</span>` },
 	{ key: "session", label: "Session", width: "110px", render: (s) => html`<${Id} id=${s.sessionId} />` },
-	{ key: "used", label: "Last used", width: "90px", render: (s) => html`<${Time} at=${s.lastUsedAt ?? s.createdAt} />` },
+	{ key: "used", label: "Last used", width: "90px", render: (s) => html`<${Time}
+		at=${s.lastUsedAt ?? s.createdAt} />` },
 ];
 
 function List({ query, setQuery }) {
 	const span = Number(query.span) || SPAN;
-	const runs = useLoad(`runs ${span}`, () => loadRuns(span), { refreshOn: (e) => e.type === "artifact.changed" && e.payload?.change === "summary", keep: true });
+	const runs = useLoad(`runs ${span}`, () => loadRuns(span), { refreshOn: (e) => e.type === "artifact.changed" && e.payload?.change === "summary",
+		keep: true });
 	const sandboxes = usePages("list_sandboxes", { closed: true }, "sandboxes", (s) => s.sandboxId, { refreshOn: (e) => e.type.startsWith("sandbox.") && e.type !== "sandbox.applied" && e.type !== "sandbox.violation" });
 	const cow = useMemo(() => sandboxes.rows.filter((s) => s.cow), [sandboxes.rows]);
 	const rows = useMemo(() => (runs.data?.rows ?? []).filter((r) => query.all || r.kept !== false), [runs.data, query.all]);
 	return html`<${Page} title="Changes" count=${formatNumber(rows.length)} cli=${["sandbox", "list", "-a"]} fill>
-		<div class="toolbar"><label><input type="checkbox" checked=${Boolean(query.all)} onChange=${(e) => setQuery({ all: e.target.checked ? "1" : undefined })} />Also decided ones</label>
-			<span class="grow"></span>${runs.data && !runs.data.complete && html`<span class="faint">in the last ${formatNumber(span)} events</span><button class="small" onClick=${() => setQuery({ span: String(span * 4) })}>Search older ones</button>`}</div>
+		<div class="toolbar"><label><input type="checkbox" checked=${Boolean(query.all)}
+			onChange=${(e) => setQuery({ all: e.target.checked ? "1" : undefined })} />Also decided ones</label>
+			<span class="grow"></span>${runs.data && !runs.data.complete
+				&& html`<span class="faint">in the last ${formatNumber(span)} events</span>
+				<button class="small"
+				onClick=${() => setQuery({ span: String(span * 4) })}>Search older ones</button>`}</div>
 		<${ErrorBox} error=${runs.error ?? sandboxes.error} retry=${runs.reload} />
 		<h2 class="pad-title">Copy-on-write runs</h2>
-		${runs.data ? html`<${Table} label="Copy-on-write runs" columns=${RUN_COLUMNS} rows=${rows} rowKey=${(r) => r.processId} onOpen=${(r) => (location.hash = `#/changes/${r.processId}`)} empty="Nothing to review. Run a command with: bailiff run --cow -- CMD" />` : html`<${Loading} />`}
+		${runs.data ? html`<${Table} label="Copy-on-write runs" columns=${RUN_COLUMNS} rows=${rows}
+			rowKey=${(r) => r.processId} onOpen=${(r) => (location.hash = `#/changes/${r.processId}`)}
+			empty="Nothing to review. Run a command with: bailiff run --cow -- CMD" />` : html`<${Loading} />`}
 		<h2 class="pad-title">Copy-on-write sandboxes</h2>
-		<${Table} label="Copy-on-write sandboxes" columns=${SANDBOX_COLUMNS} rows=${cow} rowKey=${(s) => s.sandboxId} onEnd=${sandboxes.more} onOpen=${(s) => (location.hash = `#/changes/${s.sandboxId}`)} empty="None. Create one with: bailiff sandbox create --cow" /><//>`;
+		<${Table} label="Copy-on-write sandboxes" columns=${SANDBOX_COLUMNS} rows=${cow} rowKey=${(s) => s.sandboxId}
+			onEnd=${sandboxes.more} onOpen=${(s) => (location.hash = `#/changes/${s.sandboxId}`)}
+			empty="None. Create one with: bailiff sandbox create --cow" /><//>`;
 }
 
 const KIND = { added: ["good", "A"], modified: ["live", "M"], deleted: ["bad", "D"] };
 
 // The diff of one file; beyond the first ones it is asked for when it is shown.
 function FileDiff({ target, change }) {
-	const { data, error } = useCall("list_changes", { ...target, paths: [change.path], diffs: true }, { skip: change.diff !== undefined });
+	const { data, error } = useCall("list_changes", { ...target, paths: [change.path], diffs: true },
+		{ skip: change.diff !== undefined });
 	const diff = change.diff ?? data?.changes.find((c) => c.path === change.path)?.diff;
 	if (error)
 		return html`<${ErrorBox} error=${error} />`;
@@ -96,23 +117,33 @@ function Checkpoints({ sandbox, reload }) {
 		reload();
 		return result;
 	}, done);
-	return html`<${Card} title="Checkpoints" actions=${open && can("agent") && html`<label><span class="hidden-label">Name of the checkpoint</span><input type="text" value=${name} placeholder="name (optional)" onInput=${(e) => setName(e.target.value)} /></label>
-			<button class="small" disabled=${busy} onClick=${async () => (await act("checkpoint_sandbox", name ? { checkpoint: name } : {}, "Checkpoint created")) && setName("")}>Create checkpoint</button>`}>
-		${(sandbox.checkpoints ?? []).length === 0 ? html`<${Empty}>No checkpoint.<//>` : html`<ul class="plain rows">${sandbox.checkpoints.map((c) => html`<li><code><${Text} text=${c.name ?? c.checkpointId} /></code> <${Time} at=${c.createdAt} /><span class="grow"></span>
-			${open && can("agent") && html`<${Confirm} label="Restore" kind="danger small" question="Return the sandbox to this checkpoint?" confirm="Restore" detail=${html`<p>Later changes in it are lost, and so are the contents of its private directories such as /tmp.</p>`}
+	return html`<${Card} title="Checkpoints" actions=${open && can("agent") && html`<label>
+		<span class="hidden-label">Name of the checkpoint</span><input type="text" value=${name}
+		placeholder="name (optional)" onInput=${(e) => setName(e.target.value)} /></label>
+			<button class="small" disabled=${busy}
+				onClick=${async () => (await act("checkpoint_sandbox", name ? { checkpoint: name } : {}, "Checkpoint created")) && setName("")}>Create checkpoint</button>`}>
+		${(sandbox.checkpoints ?? []).length === 0 ? html`<${Empty}>No checkpoint.<//>` : html`<ul class="plain rows">
+			${sandbox.checkpoints.map((c) => html`<li><code>
+			<${Text} text=${c.name ?? c.checkpointId} /></code> <${Time} at=${c.createdAt} /><span class="grow"></span>
+			${open && can("agent") && html`<${Confirm} label="Restore" kind="danger small"
+				question="Return the sandbox to this checkpoint?" confirm="Restore"
+				detail=${html`<p>Later changes in it are lost, and so are the contents of its private directories such as /tmp.</p>`}
 				onConfirm=${async () => {
 					await call("restore_sandbox", { sandboxId: id, checkpoint: c.checkpointId });
 					reload();
 				}} />`}
-			${can("agent") && html`<button class="small" disabled=${busy} onClick=${() => act("fork_sandbox", { checkpoint: c.checkpointId }, (r) => `New sandbox ${r?.sandboxId}`)}>Fork</button>`}</li>`)}</ul>`}<//>`;
+			${can("agent") && html`<button class="small" disabled=${busy}
+				onClick=${() => act("fork_sandbox", { checkpoint: c.checkpointId }, (r) => `New sandbox ${r?.sandboxId}`)}>Fork</button>`}</li>`)}</ul>`}<//>`;
 }
 
 function One({ id, query, setQuery }) {
 	const isSandbox = !id.startsWith("proc_");
 	const target = isSandbox ? { sandboxId: id } : { processId: id };
 	const mine = (e) => e.processId === id || e.sandboxId === id || (e.type === "artifact.changed" && isSandbox);
-	const changes = useCall("list_changes", { ...target, diffs: true }, { refreshOn: (e) => mine(e) && /^(artifact\.changed|sandbox\.|process\.(completed|failed|terminated))/.test(e.type) });
-	const sandbox = useCall("get_sandbox", { sandboxId: id }, { skip: !isSandbox, refreshOn: (e) => e.sandboxId === id && e.type.startsWith("sandbox.") });
+	const changes = useCall("list_changes", { ...target, diffs: true },
+		{ refreshOn: (e) => mine(e) && /^(artifact\.changed|sandbox\.|process\.(completed|failed|terminated))/.test(e.type) });
+	const sandbox = useCall("get_sandbox", { sandboxId: id }, { skip: !isSandbox,
+		refreshOn: (e) => e.sandboxId === id && e.type.startsWith("sandbox.") });
 	const process = useCall("get_process", { processId: id }, { skip: isSandbox });
 	const [picked, setPicked] = useState(new Set());
 	const [outcome, setOutcome] = useState(null);
@@ -130,38 +161,70 @@ function One({ id, query, setQuery }) {
 		await changes.reload();
 	};
 	const columns = [
-		{ key: "change", label: html`<span class="hidden-label">Change</span>`, width: "22px", render: (c) => html`<b class=${`mono ${KIND[c.change]?.[0] ?? ""}`} title=${plain(c.change)}>${KIND[c.change]?.[1] ?? plain(c.change)}</b>` },
-		{ key: "path", label: "File", width: "minmax(120px, 1fr)", render: (c) => html`<${Act} title=${plain(c.path)} onClick=${() => setQuery({ file: c.path })}><code><${Text} text=${c.path.slice(folder.length) || c.path} /></code><//>` },
+		{ key: "change", label: html`<span class="hidden-label">Change</span>`, width: "22px",
+			render: (c) => html`<b class=${`mono ${KIND[c.change]?.[0] ?? ""}`} title=${plain(c.change)}>
+			${KIND[c.change]?.[1] ?? plain(c.change)}</b>` },
+		{ key: "path", label: "File", width: "minmax(120px, 1fr)", render: (c) => html`<${Act} title=${plain(c.path)}
+			onClick=${() => setQuery({ file: c.path })}><code>
+			<${Text} text=${c.path.slice(folder.length) || c.path} /></code><//>` },
 		{ key: "bytes", label: "Size", width: "70px", align: "right", render: (c) => html`<${Bytes} n=${c.bytes} />` },
 	];
 	const cli = ["diff", id, ...(query.file ? [query.file] : [])];
-	return html`<${Page} title=${isSandbox ? html`Changes of <${Text} text=${sandbox.data?.name ?? "a sandbox"} />` : "Changes of a run"} count=${changes.data ? formatNumber(changes.data.total) : undefined} cli=${cli} fill
+	return html`<${Page} title=${isSandbox ? html`Changes of <${Text}
+		text=${sandbox.data?.name ?? "a sandbox"} />` : "Changes of a run"}
+		count=${changes.data ? formatNumber(changes.data.total) : undefined} cli=${cli} fill
 		actions=${can("operator") && !open && rows.length > 0 && html`
-			<${Confirm} kind="primary" label=${picked.size ? `Apply ${picked.size}` : "Apply all"} question=${`Apply ${what} to the host?`} confirm="Apply" onConfirm=${decide("apply_changes")}
-				detail=${html`<p>Files that changed on the host since the run began are conflicts and are not overwritten.</p><p class="faint mono">bailiff apply ${plain(id)}${(paths.paths ?? []).slice(0, 3).map((p) => ` ${plain(p)}`)}${picked.size > 3 ? " …" : ""}</p>`} />
-			<${Confirm} label=${picked.size ? `Discard ${picked.size}` : "Discard all"} question=${`Discard ${what}?`} confirm="Discard" onConfirm=${decide("discard_changes")} detail=${html`<p>The host's files stay as they are. This cannot be undone.</p>`} />`}>
+			<${Confirm} kind="primary" label=${picked.size ? `Apply ${picked.size}` : "Apply all"}
+				question=${`Apply ${what} to the host?`} confirm="Apply" onConfirm=${decide("apply_changes")}
+				detail=${html`<p>Files that changed on the host since the run began are conflicts and are not overwritten.</p>
+					<p class="faint mono">bailiff apply ${plain(id)}${(paths.paths ?? []).slice(0, 3).map((p) => ` ${plain(p)}`)}${picked.size > 3 ? " …" : ""}</p>`} />
+			<${Confirm} label=${picked.size ? `Discard ${picked.size}` : "Discard all"} question=${`Discard ${what}?`}
+				confirm="Discard" onConfirm=${decide("discard_changes")}
+				detail=${html`<p>The host's files stay as they are. This cannot be undone.</p>`} />`}>
 		<${ErrorBox} error=${changes.error ?? sandbox.error} retry=${changes.reload} />
-		${outcome && html`<div class=${`outcome ${outcome.conflicts?.length ? "bad" : "good"}`} role="status">${outcome.applied?.length ? `${formatNumber(outcome.applied.length)} applied. ` : ""}${outcome.discarded?.length ? `${formatNumber(outcome.discarded.length)} discarded. ` : ""}
-			${outcome.conflicts?.length ? html`${formatNumber(outcome.conflicts.length)} conflicts, left unchanged on the host:${outcome.conflicts.slice(0, 10).map((c) => html` <code><${Text} text=${c.path ?? c} /></code>`)}` : ""}</div>`}
-		${process.data && html`<p class="line"><${Status} status=${process.data.status} /> <${Command} argv=${process.data.commandLine ? undefined : process.data.command} text=${process.data.commandLine} /> <${Id} id=${id} /> in <code><${Text} text=${process.data.cwd} /></code></p>`}
-		${sandbox.data && html`<div class="cards pad"><${Card} title=${html`<${Status} status=${open ? "active" : sandbox.data.status} label=${sandbox.data.status} />`} actions=${open && can("agent") && html`<${Confirm} kind="small" label="Close sandbox" question="Close this sandbox?" confirm="Close"
-			detail=${html`<p>Its commands are ended. Then its changes can be applied or discarded.</p>`} onConfirm=${async () => {
+		${outcome && html`<div class=${`outcome ${outcome.conflicts?.length ? "bad" : "good"}`} role="status">
+			${outcome.applied?.length ? `${formatNumber(outcome.applied.length)} applied. ` : ""}${outcome.discarded?.length ? `${formatNumber(outcome.discarded.length)} discarded. ` : ""}
+			${outcome.conflicts?.length
+				? html`${formatNumber(outcome.conflicts.length)} conflicts, left unchanged on the host:${outcome.conflicts.slice(0, 10).map((c) => html` <code>
+				<${Text} text=${c.path ?? c} /></code>`)}` : ""}</div>`}
+		${process.data && html`<p class="line"><${Status} status=${process.data.status} /> <${Command}
+			argv=${process.data.commandLine ? undefined : process.data.command}
+			text=${process.data.commandLine} /> <${Id} id=${id} /> in <code>
+			<${Text} text=${process.data.cwd} /></code></p>`}
+		${sandbox.data && html`<div class="cards pad"><${Card} title=${html`<${Status}
+			status=${open ? "active" : sandbox.data.status} label=${sandbox.data.status} />`}
+			actions=${open && can("agent") && html`<${Confirm} kind="small" label="Close sandbox"
+			question="Close this sandbox?" confirm="Close"
+			detail=${html`<p>Its commands are ended. Then its changes can be applied or discarded.</p>`}
+				onConfirm=${async () => {
 				await call("close_sandbox", { sandboxId: id });
 				sandbox.reload();
 				changes.reload();
-			}} />`}><${Facts} rows=${[["Id", html`<${Id} id=${id} full />`], ["Directory", html`<code><${Text} text=${sandbox.data.sandboxProfile?.cwd ?? sandbox.data.request?.cwd} /></code>`], ["Profile", plain(sandbox.data.profile)], ["Session", html`<${Id} id=${sandbox.data.sessionId} />`],
-				["Running", (sandbox.data.processes ?? []).length > 0 && sandbox.data.processes.map((p) => html`<${Id} id=${p.processId ?? p} /> `)], ["", open && "Close the sandbox to apply or discard its changes."]]} /><//>
+			}} />`}><${Facts} rows=${[["Id", html`<${Id} id=${id} full />`], ["Directory", html`<code>
+				<${Text} text=${sandbox.data.sandboxProfile?.cwd ?? sandbox.data.request?.cwd} /></code>`],
+				["Profile", plain(sandbox.data.profile)], ["Session", html`<${Id} id=${sandbox.data.sessionId} />`],
+				["Running", (sandbox.data.processes ?? []).length > 0 && sandbox.data.processes.map((p) => html`<${Id}
+					id=${p.processId ?? p} /> `)],
+					["", open && "Close the sandbox to apply or discard its changes."]]} /><//>
 			<${Checkpoints} sandbox=${sandbox.data} reload=${() => {
 				sandbox.reload();
 				changes.reload();
 			}} /></div>`}
 		${changes.data && rows.length === 0 && html`<${Empty}>No changes are left to decide.<//>`}
 		${!changes.data && !changes.error && html`<${Loading} />`}
-		${rows.length > 0 && html`<div class="review"><div class="files"><p class="faint path">${folder && html`in <code><${Text} text=${folder} /></code>`}</p><${Table} label="Changed files" columns=${columns} rows=${rows} rowKey=${(c) => c.path} selected=${picked} onSelect=${setPicked} onOpen=${(c) => setQuery({ file: c.path })}
-				rowClass=${(c) => (c === current ? "current" : "")} /><p class="faint">${plain(`Enter shows a file, x selects it${changes.data.total > rows.length ? `; the first ${rows.length} of ${changes.data.total}` : ""}`)}</p></div>
-			<div class="file" aria-live="polite">${current && html`<h2><b class=${KIND[current.change]?.[0]}>${plain(current.change)}</b> <code><${Text} text=${current.path} /></code>${current.type !== "file" ? html` <span class="faint">${plain(current.type)}</span>` : ""}</h2><${FileDiff} key=${current.path} target=${target} change=${current} />`}</div></div>`}<//>`;
+		${rows.length > 0 && html`<div class="review"><div class="files"><p class="faint path">${folder
+			&& html`in <code><${Text} text=${folder} /></code>`}</p><${Table} label="Changed files" columns=${columns}
+			rows=${rows} rowKey=${(c) => c.path} selected=${picked} onSelect=${setPicked}
+			onOpen=${(c) => setQuery({ file: c.path })}
+				rowClass=${(c) => (c === current ? "current" : "")} /><p class="faint">
+					${plain(`Enter shows a file, x selects it${changes.data.total > rows.length ? `; the first ${rows.length} of ${changes.data.total}` : ""}`)}</p></div>
+			<div class="file" aria-live="polite">${current && html`<h2><b class=${KIND[current.change]?.[0]}>
+				${plain(current.change)}</b> <code><${Text} text=${current.path} /></code>${current.type !== "file"
+				? html` <span class="faint">${plain(current.type)}</span>` : ""}</h2><${FileDiff} key=${current.path}
+				target=${target} change=${current} />`}</div></div>`}<//>`;
 }
 
 export default function View({ path, query, setQuery }) {
-	return path[0] ? html`<${One} id=${path[0]} query=${query} setQuery=${setQuery} />` : html`<${List} query=${query} setQuery=${setQuery} />`;
+	return path[0] ? html`<${One} id=${path[0]} query=${query} setQuery=${setQuery} />` : html`<${List} query=${query}
+		setQuery=${setQuery} />`;
 }

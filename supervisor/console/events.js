@@ -2,7 +2,8 @@
 
 import { call, stream, useEvents } from "./api.js";
 import { Check, Field, Json } from "./lists.js";
-import { Command, Empty, ErrorBox, Id, Page, Status, Table, Text, Time, copy, formatNumber, formatTime, html, plain, useCallback, useEffect, useMemo, useRef, useState } from "./parts.js";
+import { Command, Empty, ErrorBox, Id, Page, Status, Table, Text, Time, copy, formatNumber, formatTime, html, plain,
+	useCallback, useEffect, useMemo, useRef, useState } from "./parts.js";
 
 const WINDOW = 2000;    // sequence numbers read at once; more if few of them match
 const KEEP = 200000;    // rows kept while following
@@ -44,11 +45,16 @@ export function summaryOf(e) {
 }
 
 const COLUMNS = [
-	{ key: "seq", label: "Sequence", width: "70px", align: "right", render: (e) => html`<a class="num" tabindex="-1" href=${`#/events?${new URLSearchParams({ ...Object.fromEntries(new URLSearchParams(location.hash.split("?")[1] ?? "")), seq: e.sequence })}`}>${e.sequence}</a>` },
-	{ key: "time", label: "Time", width: "65px", render: (e) => html`<time class="num" datetime=${e.timestamp} title=${plain(e.timestamp)}>${formatTime(e.timestamp, false)}</time>` },
+	{ key: "seq", label: "Sequence", width: "70px", align: "right", render: (e) => html`<a class="num" tabindex="-1"
+		href=${`#/events?${new URLSearchParams({ ...Object.fromEntries(new URLSearchParams(location.hash.split("?")[1] ?? "")),
+		seq: e.sequence })}`}>${e.sequence}</a>` },
+	{ key: "time", label: "Time", width: "65px", render: (e) => html`<time class="num" datetime=${e.timestamp}
+		title=${plain(e.timestamp)}>${formatTime(e.timestamp, false)}</time>` },
 	{ key: "type", label: "Type", width: "175px", render: (e) => html`<code>${plain(e.type)}</code>` },
-	{ key: "status", label: "Status", width: "105px", render: (e) => (e.status ? html`<${Status} status=${e.status} />` : "") },
-	{ key: "subject", label: "Subject", width: "100px", render: (e) => html`<${Id} id=${e.actionId ?? e.processId ?? e.jobId ?? e.taskId ?? e.turnId ?? e.sessionId} />` },
+	{ key: "status", label: "Status", width: "105px", render: (e) => (e.status
+		? html`<${Status} status=${e.status} />` : "") },
+	{ key: "subject", label: "Subject", width: "100px", render: (e) => html`<${Id}
+		id=${e.actionId ?? e.processId ?? e.jobId ?? e.taskId ?? e.turnId ?? e.sessionId} />` },
 	{ key: "what", label: "What", width: "minmax(140px, 2fr)", render: summaryOf },
 ];
 
@@ -56,8 +62,13 @@ const NARROW = COLUMNS.filter((c) => !["status", "subject"].includes(c.key));   
 
 function Detail({ event, onClose }) {
 	const ids = Object.entries(event).filter(([key, value]) => /Id$/.test(key) && typeof value === "string" && !["eventId", "runtimeId", "requestId"].includes(key));
-	return html`<div class="pane detail" aria-live="polite"><header><h2>#${event.sequence} <code>${plain(event.type)}</code></h2><button class="quiet small" onClick=${() => copy(JSON.stringify(event, null, 2))}>Copy JSON</button><button class="quiet small" onClick=${onClose}>Close</button></header>
-		<p><${Time} at=${event.timestamp} abs /></p><p class="id-list">${ids.map(([key, value]) => html`<span><span class="faint">${plain(key.slice(0, -2))}</span> <${Id} id=${value} /></span> `)}</p><${Json} value=${event.payload ?? {}} label="Payload" />
+	return html`<div class="pane detail" aria-live="polite"><header><h2>#${event.sequence} <code>
+		${plain(event.type)}</code></h2>
+		<button class="quiet small" onClick=${() => copy(JSON.stringify(event, null, 2))}>Copy JSON</button>
+		<button class="quiet small" onClick=${onClose}>Close</button></header>
+		<p><${Time} at=${event.timestamp} abs /></p><p class="id-list">${ids.map(([key, value]) => html`<span>
+			<span class="faint">${plain(key.slice(0, -2))}</span> <${Id} id=${value} /></span> `)}</p>
+			<${Json} value=${event.payload ?? {}} label="Payload" />
 		<details><summary>Whole event</summary><${Json} value=${event} label="Whole event" /></details></div>`;
 }
 
@@ -96,13 +107,15 @@ export default function View({ query, setQuery }) {
 				end = start;
 				size = Math.min(size * 2, 64000);
 				if (run.current === mine && found.length < 100)
-					set((old) => ({ ...old, key, rows: old.key === key && !fresh ? old.rows : [], from: end, first, busy: end > first }));
+					set((old) => ({ ...old, key, rows: old.key === key && !fresh ? old.rows : [], from: end, first,
+						busy: end > first }));
 			} while (found.length < 100 && end > first && run.current === mine);
 			if (run.current !== mine)
 				return;
 			Object.assign(mine, { from: end, first });
 			const live = fresh ? mine.buffer.filter((e) => !found.length || e.sequence > found[0].sequence).reverse() : [];
-			set((old) => ({ key, rows: fresh ? [...live, ...found] : [...old.rows, ...found], from: end, first, error: null, busy: false }));
+			set((old) => ({ key, rows: fresh ? [...live, ...found] : [...old.rows, ...found], from: end, first,
+				error: null, busy: false }));
 		} catch (error) {
 			if (run.current === mine)
 				set((old) => ({ ...old, key, rows: fresh ? [] : old.rows, error, busy: false }));
@@ -142,19 +155,33 @@ export default function View({ query, setQuery }) {
 		let live = true;
 		setSingle(null);
 		if (seq && !listed)
-			call("list_events", { afterSequence: seq - 1, beforeSequence: seq + 1, limit: 1 }).then((page) => live && setSingle(page.events[0] ?? { missing: true }), (error) => live && setSingle({ error }));
+			call("list_events", { afterSequence: seq - 1, beforeSequence: seq + 1,
+				limit: 1 }).then((page) => live && setSingle(page.events[0] ?? { missing: true }), (error) => live && setSingle({ error }));
 		return () => (live = false);
 	}, [seq, Boolean(listed)]);
 	const shown = listed ?? single;
 	const cli = ["events", ...(query.type ? ["--type", query.type] : []), ...(query.process ? ["--process", query.process] : []), ...(query.session ? ["--session", query.session] : []), ...(seq ? ["--since", String(seq - 1)] : []), ...(follow && !seq ? ["-f"] : [])];
 	const rows = state.key === key ? state.rows : [];
 	return html`<${Page} title="Events" count=${formatNumber(rows.length)} cli=${cli} fill>
-		<div class="toolbar"><${Field} label="Type" type="search" value=${query.type ?? ""} placeholder="process.* model.*" width="220px" mono onChange=${(type) => setQuery({ type: type.trim() })} />
-			${Object.keys(FILTERS).map((name) => (query[name] ? html`<button class="small" onClick=${() => setQuery({ [name]: undefined })} aria-label=${`Remove the filter for ${name}`}>${name} …${plain(query[name].slice(-6))} ✕</button>` : null))}
-			<${Field} label="Up to sequence" value=${query.until ?? ""} width="100px" placeholder="latest" onChange=${(text) => setQuery({ until: /^\d+$/.test(text.trim()) ? text.trim() : undefined })} />
-			<${Check} label="Follow" value=${follow} onChange=${(on) => setQuery({ follow: on ? undefined : "0", until: on ? undefined : query.until })} /><span class="grow"></span>
-			<span class="faint num" role="status">${state.busy ? `searching, at ${formatNumber(state.from)}` : state.from > state.first ? `loaded back to ${formatNumber(state.from)}; the log begins at ${formatNumber(state.first)}` : `all of the log, from ${formatNumber(state.first)}`}</span></div>
+		<div class="toolbar"><${Field} label="Type" type="search" value=${query.type ?? ""}
+			placeholder="process.* model.*" width="220px" mono onChange=${(type) => setQuery({ type: type.trim() })} />
+			${Object.keys(FILTERS).map((name) => (query[name] ? html`<button class="small"
+				onClick=${() => setQuery({ [name]: undefined })} aria-label=${`Remove the filter for ${name}`}>
+				${name} …${plain(query[name].slice(-6))} ✕</button>` : null))}
+			<${Field} label="Up to sequence" value=${query.until ?? ""} width="100px" placeholder="latest"
+				onChange=${(text) => setQuery({ until: /^\d+$/.test(text.trim()) ? text.trim() : undefined })} />
+			<${Check} label="Follow" value=${follow} onChange=${(on) => setQuery({ follow: on ? undefined : "0",
+				until: on ? undefined : query.until })} /><span class="grow"></span>
+			<span class="faint num" role="status">
+				${state.busy ? `searching, at ${formatNumber(state.from)}` : state.from > state.first ? `loaded back to ${formatNumber(state.from)}; the log begins at ${formatNumber(state.first)}` : `all of the log, from ${formatNumber(state.first)}`}</span></div>
 		<${ErrorBox} error=${state.error} retry=${() => older(true)} />
-		<div class="panes"><${Table} label="Events" columns=${seq ? NARROW : COLUMNS} rows=${rows} rowKey=${(e) => String(e.sequence)} onEnd=${() => older(false)} onOpen=${(e) => setQuery({ seq: String(e.sequence) })} rowClass=${(e) => (e.sequence === seq ? "current" : "")} empty=${state.busy ? "Searching…" : "No event matches."} />
-			${seq > 0 && (shown?.error ? html`<div class="pane"><${ErrorBox} error=${shown.error} /></div>` : shown?.missing ? html`<div class="pane"><${Empty}>There is no event ${seq} that you may see.<//></div>` : shown && html`<${Detail} event=${shown} onClose=${() => setQuery({ seq: undefined })} />`)}</div><//>`;
+		<div class="panes"><${Table} label="Events" columns=${seq ? NARROW : COLUMNS} rows=${rows}
+			rowKey=${(e) => String(e.sequence)} onEnd=${() => older(false)}
+			onOpen=${(e) => setQuery({ seq: String(e.sequence) })}
+			rowClass=${(e) => (e.sequence === seq ? "current" : "")}
+			empty=${state.busy ? "Searching…" : "No event matches."} />
+			${seq > 0 && (shown?.error ? html`<div class="pane">
+				<${ErrorBox} error=${shown.error} /></div>` : shown?.missing ? html`<div class="pane">
+				<${Empty}>There is no event ${seq} that you may see.<//></div>` : shown
+				&& html`<${Detail} event=${shown} onClose=${() => setQuery({ seq: undefined })} />`)}</div><//>`;
 }

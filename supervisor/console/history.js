@@ -1,7 +1,8 @@
 // What has run: search by command, output, result, time, user, path and host. The newest come first.
 
 import { Check, Field, usePages } from "./lists.js";
-import { Command, ErrorBox, Id, Loading, Page, Status, Table, Text, Time, Duration, formatNumber, html, plain, useMemo } from "./parts.js";
+import { Command, ErrorBox, Id, Loading, Page, Status, Table, Text, Time, Duration, formatNumber, html, plain,
+	useMemo } from "./parts.js";
 
 const UNITS = { s: 1e3, m: 6e4, h: 36e5, d: 864e5, w: 6048e5 };
 
@@ -14,8 +15,12 @@ export function parseWhen(text, now = Date.now()) {
 }
 
 const FIELDS = [
-	["grep", "Command has", "200px", "text"], ["output", "Output has", "160px", "text"], ["exit", "Exit", "90px", "0, 1, nonzero"], ["since", "Since", "150px", "2h, 3d, 2026-11-16 10:00"], ["until", "Until", "150px", "1h"],
-	["cwd", "Directory", "180px", "/path"], ["path", "Touched path", "160px", "/path"], ["host", "Host", "130px", "example.com"], ["user", "User", "90px", "name or uid"], ["session", "Session", "200px", "sess_…"],
+	["grep", "Command has", "200px", "text"], ["output", "Output has", "160px", "text"],
+		["exit", "Exit", "90px", "0, 1, nonzero"], ["since", "Since", "150px", "2h, 3d, 2026-11-16 10:00"],
+		["until", "Until", "150px", "1h"],
+	["cwd", "Directory", "180px", "/path"], ["path", "Touched path", "160px", "/path"],
+		["host", "Host", "130px", "example.com"], ["user", "User", "90px", "name or uid"],
+		["session", "Session", "200px", "sess_…"],
 ];
 
 const exitOf = (p) => (p.exitCode !== undefined && p.exitCode !== null ? String(p.exitCode) : p.signal ?? "");
@@ -23,12 +28,20 @@ const exitOf = (p) => (p.exitCode !== undefined && p.exitCode !== null ? String(
 const COLUMNS = [
 	{ key: "id", label: "Process", width: "115px", render: (p) => html`<${Id} id=${p.processId} />` },
 	{ key: "status", label: "Status", width: "120px", render: (p) => html`<${Status} status=${p.status} />` },
-	{ key: "exit", label: "Exit", width: "55px", align: "right", render: (p) => html`<span class=${`num ${p.exitCode ? "bad" : ""}`}>${plain(exitOf(p))}</span>` },
-	{ key: "started", label: "Started", width: "90px", render: (p) => html`<${Time} at=${p.startedAt ?? p.createdAt} />` },
-	{ key: "duration", label: "Duration", width: "90px", align: "right", render: (p) => (p.durationMs !== undefined ? html`<${Duration} ms=${p.durationMs} />` : p.startedAt ? html`<${Duration} since=${p.startedAt} until=${p.endedAt} />` : "") },
-	{ key: "denied", label: "Denials", width: "65px", align: "right", render: (p) => html`<span class=${p.violationCount ? "num wait" : "num faint"}>${p.violationCount ?? 0}</span>` },
-	{ key: "command", label: "Command", width: "minmax(200px, 3fr)", render: (p) => html`<${Command} argv=${p.commandLine ? undefined : p.command} text=${p.commandLine} />` },
-	{ key: "cwd", label: "Directory", width: "minmax(100px, 1fr)", render: (p) => html`<code><${Text} text=${p.cwd ?? ""} /></code>` },
+	{ key: "exit", label: "Exit", width: "55px", align: "right",
+		render: (p) => html`<span class=${`num ${p.exitCode ? "bad" : ""}`}>${plain(exitOf(p))}</span>` },
+	{ key: "started", label: "Started", width: "90px", render: (p) => html`<${Time}
+		at=${p.startedAt ?? p.createdAt} />` },
+	{ key: "duration", label: "Duration", width: "90px", align: "right", render: (p) => (p.durationMs !== undefined
+		? html`<${Duration} ms=${p.durationMs} />` : p.startedAt ? html`<${Duration} since=${p.startedAt}
+		until=${p.endedAt} />` : "") },
+	{ key: "denied", label: "Denials", width: "65px", align: "right",
+		render: (p) => html`<span class=${p.violationCount ? "num wait" : "num faint"}>
+		${p.violationCount ?? 0}</span>` },
+	{ key: "command", label: "Command", width: "minmax(200px, 3fr)", render: (p) => html`<${Command}
+		argv=${p.commandLine ? undefined : p.command} text=${p.commandLine} />` },
+	{ key: "cwd", label: "Directory", width: "minmax(100px, 1fr)", render: (p) => html`<code>
+		<${Text} text=${p.cwd ?? ""} /></code>` },
 	{ key: "user", label: "User", width: "70px", render: (p) => plain(p.user ?? p.uid ?? "") },
 	{ key: "session", label: "Session", width: "110px", render: (p) => html`<${Id} id=${p.sessionId} />` },
 ];
@@ -55,14 +68,27 @@ export default function View({ query, setQuery }) {
 		if (query[key] && Number.isNaN(params[key]))
 			problems.push(`${key === "since" ? "Since" : "Until"}: a time such as 2h, 3d or 2026-11-16 10:00`);
 	const { rows, error, loading, more, hasMore, reload } = usePages("search_history", problems.length ? {} : params, "processes", (p) => p.processId, {
-		cursorName: "before", nextName: "next", least: 50, skip: problems.length > 0, refreshOn: (e) => !query.until && /^process\.(started|completed|failed|terminated)$/.test(e.type),
+		cursorName: "before", nextName: "next", least: 50, skip: problems.length > 0,
+			refreshOn: (e) => !query.until && /^process\.(started|completed|failed|terminated)$/.test(e.type),
 	});
 	const cli = ["history", ...["since", "until", "exit", "grep", "output", "cwd", "path", "host", "user", "session"].flatMap((k) => (query[k] ? [`--${k}`, query[k]] : [])), ...(query.denied ? ["--denied"] : [])];
 	const any = FIELDS.some(([key]) => query[key]) || query.denied;
-	return html`<${Page} title="History" count=${`${formatNumber(rows.length)}${hasMore ? "+" : ""}`} cli=${cli} fill actions=${any && html`<button onClick=${() => setQuery({ ...Object.fromEntries(FIELDS.map(([key]) => [key, undefined])), denied: undefined })}>Clear</button>`}>
-		<search class="toolbar conditions" aria-label="Search the history">${FIELDS.map(([key, label, width, hint], i) => html`<${Field} key=${key} label=${label} type=${i ? "text" : "search"} value=${query[key] ?? ""} width=${width} placeholder=${hint} onChange=${(value) => setQuery({ [key]: value.trim() })} />`)}
-			<${Check} label="With denials" value=${query.denied} onChange=${(on) => setQuery({ denied: on ? "1" : undefined })} /></search>
-		${problems.length > 0 && html`<div class="error" role="alert">${problems.join("; ")}</div>`}<${ErrorBox} error=${error} retry=${reload} />
-		${loading && !problems.length && !error ? html`<${Loading} />` : html`<${Table} label="Processes found" columns=${COLUMNS} rows=${rows} rowKey=${(p) => p.processId} onEnd=${more} onOpen=${(p) => (location.hash = `#/processes/${p.processId}`)} empty=${hasMore ? "Nothing found so far." : any ? "Nothing matches." : "Nothing has run yet."} />`}
-		${hasMore && html`<div class="toolbar top-gap"><button onClick=${more}>Search further back</button></div>`}<//>`;
+	return html`<${Page} title="History" count=${`${formatNumber(rows.length)}${hasMore ? "+" : ""}`}
+		cli=${cli} fill actions=${any
+		&& html`<button onClick=${() => setQuery({ ...Object.fromEntries(FIELDS.map(([key]) => [key, undefined])),
+		denied: undefined })}>Clear</button>`}>
+		<search class="toolbar conditions" aria-label="Search the history">
+			${FIELDS.map(([key, label, width, hint], i) => html`<${Field} key=${key} label=${label}
+			type=${i ? "text" : "search"} value=${query[key] ?? ""} width=${width} placeholder=${hint}
+			onChange=${(value) => setQuery({ [key]: value.trim() })} />`)}
+			<${Check} label="With denials" value=${query.denied}
+				onChange=${(on) => setQuery({ denied: on ? "1" : undefined })} /></search>
+		${problems.length > 0 && html`<div class="error" role="alert">${problems.join("; ")}</div>`}<${ErrorBox}
+			error=${error} retry=${reload} />
+		${loading && !problems.length && !error ? html`<${Loading} />` : html`<${Table} label="Processes found"
+			columns=${COLUMNS} rows=${rows} rowKey=${(p) => p.processId} onEnd=${more}
+			onOpen=${(p) => (location.hash = `#/processes/${p.processId}`)}
+			empty=${hasMore ? "Nothing found so far." : any ? "Nothing matches." : "Nothing has run yet."} />`}
+		${hasMore && html`<div class="toolbar top-gap">
+			<button onClick=${more}>Search further back</button></div>`}<//>`;
 }

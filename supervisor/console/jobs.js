@@ -2,18 +2,24 @@
 
 import { call, can, useCall } from "./api.js";
 import { Act, Choice, Output, useAction, usePages } from "./lists.js";
-import { Card, Command, Confirm, ErrorBox, Facts, Id, Loading, Meter, Page, Status, Table, Text, Time, Duration, formatNumber, html, plain, useMemo } from "./parts.js";
+import { Card, Command, Confirm, ErrorBox, Facts, Id, Loading, Meter, Page, Status, Table, Text, Time, Duration,
+	formatNumber, html, plain, useMemo } from "./parts.js";
 
 const STATUS = ["accepted", "running", "cancelling", "completed", "failed", "cancelled"];
 
-export const commandOf = (c) => (!c ? "" : c.agent ? html`<span class="faint">agent:</span> <${Text} text=${c.agent.prompt} />` : html`<${Command} argv=${c.command} text=${c.commandLine} />`);
+export const commandOf = (c) => (!c ? "" : c.agent ? html`<span class="faint">agent:</span> <${Text}
+	text=${c.agent.prompt} />` : html`<${Command} argv=${c.command} text=${c.commandLine} />`);
 
 function Progress({ job }) {
 	const p = job.progress ?? {};
 	const done = (p.completed ?? 0) + (p.failed ?? 0) + (p.reported ?? 0);
-	return html`<span class="progress" role="meter" aria-label="Items that have ended" aria-valuemin="0" aria-valuemax=${p.total ?? 0} aria-valuenow=${done}>
-		<span class="stack" aria-hidden="true">${[["good", p.completed], ["off", p.reported], ["bad", p.failed], ["live", p.running]].map(([tone, n]) => n > 0 && html`<i class=${`fill-${tone}`} style=${{ width: `${(100 * n) / (p.total || 1)}%` }}></i>`)}</span>
-		<span class="num">${formatNumber(done)} of ${formatNumber(p.total)}${p.failed ? html`, <span class="bad">${formatNumber(p.failed)} failed</span>` : ""}</span></span>`;
+	return html`<span class="progress" role="meter" aria-label="Items that have ended" aria-valuemin="0"
+		aria-valuemax=${p.total ?? 0} aria-valuenow=${done}>
+		<span class="stack" aria-hidden="true">${[["good", p.completed], ["off", p.reported], ["bad", p.failed],
+			["live", p.running]].map(([tone, n]) => n > 0 && html`<i class=${`fill-${tone}`}
+			style=${{ width: `${(100 * n) / (p.total || 1)}%` }}></i>`)}</span>
+		<span class="num">${formatNumber(done)} of ${formatNumber(p.total)}${p.failed ? html`, <span class="bad">
+			${formatNumber(p.failed)} failed</span>` : ""}</span></span>`;
 }
 
 const COLUMNS = [
@@ -22,7 +28,8 @@ const COLUMNS = [
 	{ key: "progress", label: "Items", width: "260px", render: (j) => html`<${Progress} job=${j} />` },
 	{ key: "command", label: "Command", width: "minmax(160px, 2fr)", render: (j) => commandOf(j.command) },
 	{ key: "created", label: "Created", width: "90px", render: (j) => html`<${Time} at=${j.createdAt} />` },
-	{ key: "duration", label: "Duration", width: "90px", align: "right", render: (j) => html`<${Duration} since=${j.startedAt} until=${j.endedAt} />` },
+	{ key: "duration", label: "Duration", width: "90px", align: "right", render: (j) => html`<${Duration}
+		since=${j.startedAt} until=${j.endedAt} />` },
 ];
 
 function List({ query, setQuery }) {
@@ -30,11 +37,15 @@ function List({ query, setQuery }) {
 	const { rows, error, loading, more, hasMore, reload } = usePages("list_jobs", params, "jobs", (j) => j.jobId, { refreshOn: (e) => /^job\.(created|started|progress|completed|failed|cancelled)$/.test(e.type) });
 	const cli = ["job", "list", ...(query.live ? [] : ["-a"])];
 	return html`<${Page} title="Jobs" count=${`${formatNumber(rows.length)}${hasMore ? "+" : ""}`} cli=${cli} fill>
-		<div class="toolbar"><${Choice} label="Status" value=${query.status ?? ""} options=${[["", "any"], ...STATUS]} onChange=${(status) => setQuery({ status })} />
-			<label><input type="checkbox" checked=${Boolean(query.live)} onChange=${(e) => setQuery({ live: e.target.checked ? "1" : undefined })} />Only running</label>
-			${query.session && html`<button class="small" onClick=${() => setQuery({ session: undefined })}>of session …${plain(query.session.slice(-6))} ✕</button>`}</div>
+		<div class="toolbar"><${Choice} label="Status" value=${query.status ?? ""} options=${[["", "any"], ...STATUS]}
+			onChange=${(status) => setQuery({ status })} />
+			<label><input type="checkbox" checked=${Boolean(query.live)}
+				onChange=${(e) => setQuery({ live: e.target.checked ? "1" : undefined })} />Only running</label>
+			${query.session && html`<button class="small"
+				onClick=${() => setQuery({ session: undefined })}>of session …${plain(query.session.slice(-6))} ✕</button>`}</div>
 		<${ErrorBox} error=${error} retry=${reload} />
-		${loading ? html`<${Loading} />` : html`<${Table} label="Jobs" columns=${COLUMNS} rows=${rows} rowKey=${(j) => j.jobId} onEnd=${more} onOpen=${(j) => (location.hash = `#/jobs/${j.jobId}`)}
+		${loading ? html`<${Loading} />` : html`<${Table} label="Jobs" columns=${COLUMNS} rows=${rows}
+			rowKey=${(j) => j.jobId} onEnd=${more} onOpen=${(j) => (location.hash = `#/jobs/${j.jobId}`)}
 			empty="No job. Create one with: bailiff job run --items FILE -- CMD {item}" />`}<//>`;
 }
 
@@ -52,38 +63,63 @@ function One({ id, query, setQuery }) {
 		items.reload();
 	}, `Retrying ${plain(i.itemId)}`);
 	const columns = [
-		{ key: "index", label: "#", width: "56px", align: "right", render: (i) => html`<span class="num">${i.index}</span>` },
-		{ key: "item", label: "Item", width: "minmax(120px, 1fr)", render: (i) => html`<${Act} onClick=${() => setQuery({ item: i.itemId })}><code><${Text} text=${i.itemId} /></code><//>` },
+		{ key: "index", label: "#", width: "56px", align: "right", render: (i) => html`<span class="num">
+			${i.index}</span>` },
+		{ key: "item", label: "Item", width: "minmax(120px, 1fr)", render: (i) => html`<${Act}
+			onClick=${() => setQuery({ item: i.itemId })}><code><${Text} text=${i.itemId} /></code><//>` },
 		{ key: "status", label: "Status", width: "110px", render: (i) => html`<${Status} status=${i.status} />` },
-		{ key: "attempts", label: "Attempts", width: "70px", align: "right", render: (i) => html`<span class="num">${i.attemptCount ?? 0}</span>` },
-		{ key: "error", label: "Last error", width: "minmax(120px, 1fr)", render: (i) => html`<span class="bad"><${Text} text=${i.lastError?.message ?? ""} /></span>` },
+		{ key: "attempts", label: "Attempts", width: "70px", align: "right", render: (i) => html`<span class="num">
+			${i.attemptCount ?? 0}</span>` },
+		{ key: "error", label: "Last error", width: "minmax(120px, 1fr)", render: (i) => html`<span class="bad">
+			<${Text} text=${i.lastError?.message ?? ""} /></span>` },
 		{ key: "process", label: "Process", width: "120px", render: (i) => html`<${Id} id=${i.processId} />` },
-		{ key: "duration", label: "Duration", width: "90px", align: "right", render: (i) => (i.startedAt ? html`<${Duration} since=${i.startedAt} until=${i.endedAt} />` : "–") },
+		{ key: "duration", label: "Duration", width: "90px", align: "right", render: (i) => (i.startedAt
+			? html`<${Duration} since=${i.startedAt} until=${i.endedAt} />` : "–") },
 	];
 	if (!job)
-		return html`<${Page} title="Job" cli=${["job", "show", id]}>${error ? html`<${ErrorBox} error=${error} retry=${reload} />` : html`<${Loading} />`}<//>`;
+		return html`<${Page} title="Job" cli=${["job", "show", id]}>${error ? html`<${ErrorBox} error=${error}
+			retry=${reload} />` : html`<${Loading} />`}<//>`;
 	const open = !["completed", "failed", "cancelled"].includes(job.status);
-	return html`<${Page} title="Job" cli=${["job", "show", id]} fill actions=${html`${open && can("agent") && html`<${Confirm} label="Cancel job" confirm="Cancel the job" question="Cancel this job? Running items are ended."
+	return html`<${Page} title="Job" cli=${["job", "show", id]} fill actions=${html`${open && can("agent")
+		&& html`<${Confirm} label="Cancel job" confirm="Cancel the job"
+		question="Cancel this job? Running items are ended."
 			onConfirm=${async () => {
 				await call("cancel_job", { jobId: id, reason: "console" });
 				reload();
 			}} />`}`}>
 		<${ErrorBox} error=${error ?? items.error} retry=${reload} />
 		<div class="cards pad"><${Card} title=${html`<${Status} status=${job.status} />`}><${Facts} rows=${[
-			["Id", html`<${Id} id=${id} full />`], ["Items", html`<${Progress} job=${job} />`], ["Parallel", formatNumber(job.maxParallel)],
-			["Command", commandOf(job.command)], ["Session", html`<${Id} id=${job.sessionId} />`], ["Task", job.taskId && html`<${Id} id=${job.taskId} />`],
-			["Started", job.startedAt && html`<${Time} at=${job.startedAt} abs /> for <${Duration} since=${job.startedAt} until=${job.endedAt} />`], ["Reason", job.statusReason && plain(job.statusReason)],
+			["Id", html`<${Id} id=${id} full />`], ["Items", html`<${Progress} job=${job} />`],
+				["Parallel", formatNumber(job.maxParallel)],
+			["Command", commandOf(job.command)], ["Session", html`<${Id} id=${job.sessionId} />`], ["Task", job.taskId
+				&& html`<${Id} id=${job.taskId} />`],
+			["Started", job.startedAt && html`<${Time} at=${job.startedAt} abs /> for <${Duration}
+				since=${job.startedAt} until=${job.endedAt} />`],
+				["Reason", job.statusReason && plain(job.statusReason)],
 		]} /><//>
-		${item && html`<${Card} title=${html`Item <code><${Text} text=${item.itemId} /></code> <${Status} status=${item.status} />`} actions=${html`${can("agent") && ENDED.includes(item.status) && html`<button class="small" disabled=${busy} onClick=${() => retry(item)}>Retry</button>`}
+		${item && html`<${Card} title=${html`Item <code><${Text} text=${item.itemId} /></code> <${Status}
+			status=${item.status} />`} actions=${html`${can("agent") && ENDED.includes(item.status)
+			&& html`<button class="small" disabled=${busy} onClick=${() => retry(item)}>Retry</button>`}
 			<button class="quiet small" onClick=${() => setQuery({ item: undefined })}>Close</button>`}>
-			<${Facts} rows=${[["Input", item.input !== undefined && html`<code><${Text} text=${typeof item.input === "string" ? item.input : JSON.stringify(item.input)} lines /></code>`], ["Process", item.processId && html`<${Id} id=${item.processId} />`],
-				["Thread", item.threadId && html`<${Id} id=${item.threadId} />`], ["Error", item.lastError && html`<span class="bad"><${Text} text=${item.lastError.message} /></span>`], ["Summary", item.summary && html`<${Text} text=${item.summary} lines />`]]} />
-			${(item.outputRefs ?? []).filter((o) => o.bytes).map((o) => html`<h3>${plain(o.stream ?? "output")}</h3><${Output} auto key=${o.outputRef} outputRef=${o.outputRef} label=${`${o.stream} of ${plain(item.itemId)}`} />`)}<//>`}</div>
-		<div class="toolbar"><${Choice} label="Items" value=${query.status ?? ""} options=${[["", "all"], "pending", "running", "completed", "reported", "failed", "cancelled"]} onChange=${(status) => setQuery({ status })} />
+			<${Facts} rows=${[["Input", item.input !== undefined && html`<code>
+				<${Text} text=${typeof item.input === "string" ? item.input : JSON.stringify(item.input)} lines /></code>`],
+				["Process", item.processId && html`<${Id} id=${item.processId} />`],
+				["Thread", item.threadId && html`<${Id} id=${item.threadId} />`], ["Error", item.lastError
+					&& html`<span class="bad"><${Text} text=${item.lastError.message} /></span>`],
+					["Summary", item.summary && html`<${Text} text=${item.summary} lines />`]]} />
+			${(item.outputRefs ?? []).filter((o) => o.bytes).map((o) => html`<h3>${plain(o.stream ?? "output")}</h3>
+				<${Output} auto key=${o.outputRef} outputRef=${o.outputRef}
+				label=${`${o.stream} of ${plain(item.itemId)}`} />`)}<//>`}</div>
+		<div class="toolbar"><${Choice} label="Items" value=${query.status ?? ""}
+			options=${[["", "all"], "pending", "running", "completed", "reported", "failed", "cancelled"]}
+			onChange=${(status) => setQuery({ status })} />
 			<span class="faint">Enter shows an item</span></div>
-		<${Table} label="Items" columns=${columns} rows=${shown} rowKey=${(i) => i.itemId} onEnd=${items.more} onOpen=${(i) => setQuery({ item: i.itemId })} rowClass=${(i) => (i.itemId === query.item ? "current" : "")} /><//>`;
+		<${Table} label="Items" columns=${columns} rows=${shown} rowKey=${(i) => i.itemId} onEnd=${items.more}
+			onOpen=${(i) => setQuery({ item: i.itemId })}
+			rowClass=${(i) => (i.itemId === query.item ? "current" : "")} /><//>`;
 }
 
 export default function View({ path, query, setQuery }) {
-	return path[0] ? html`<${One} id=${path[0]} query=${query} setQuery=${setQuery} />` : html`<${List} query=${query} setQuery=${setQuery} />`;
+	return path[0] ? html`<${One} id=${path[0]} query=${query} setQuery=${setQuery} />` : html`<${List} query=${query}
+		setQuery=${setQuery} />`;
 }

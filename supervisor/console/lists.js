@@ -9,7 +9,8 @@ const RELOAD_PAGES = 10;    // of a list that was read further, only as many pag
 
 // The rows of a list method that were loaded so far, in its order. They are loaded again when refreshOn(event) says so; more() loads the
 // next page, if there is one. member: the list in the result; idOf(row): its key.
-export function usePages(method, params, member, idOf, { refreshOn, skip, least = 1, cursorName = "cursor", nextName = "nextCursor" } = {}) {
+export function usePages(method, params, member, idOf, { refreshOn, skip, least = 1, cursorName = "cursor",
+	nextName = "nextCursor" } = {}) {
 	const key = JSON.stringify([method, params]);
 	const pages = useRef({ key, count: 1 });
 	if (pages.current.key !== key)
@@ -50,7 +51,8 @@ export function usePages(method, params, member, idOf, { refreshOn, skip, least 
 			if (old.key !== key || pages.current.count <= RELOAD_PAGES)
 				return loaded;
 			const fresh = new Set(loaded.rows.map(idOf));
-			return { key, rows: [...loaded.rows, ...old.rows.filter((row) => !fresh.has(idOf(row)))], cursor: old.cursor };
+			return { key, rows: [...loaded.rows, ...old.rows.filter((row) => !fresh.has(idOf(row)))],
+				cursor: old.cursor };
 		});
 	}, [first.data]);
 	const now = state.key === key ? state : { rows: [], cursor: null };
@@ -65,7 +67,8 @@ export function usePages(method, params, member, idOf, { refreshOn, skip, least 
 				if (old.key !== key)
 					return old;
 				const known = new Set(old.rows.map(idOf));
-				return { key, rows: [...old.rows, ...(page[member] ?? []).filter((row) => !known.has(idOf(row)))], cursor: page[nextName] ?? null };
+				return { key, rows: [...old.rows, ...(page[member] ?? []).filter((row) => !known.has(idOf(row)))],
+					cursor: page[nextName] ?? null };
 			});
 			setMoreError(null);
 		} catch (error) {
@@ -73,7 +76,8 @@ export function usePages(method, params, member, idOf, { refreshOn, skip, least 
 		}
 		busy.current = false;
 	};
-	return { rows: now.rows, error: first.error ?? moreError, loading: first.loading && !now.rows.length, more, hasMore: Boolean(now.cursor), reload: first.reload };
+	return { rows: now.rows, error: first.error ?? moreError, loading: first.loading && !now.rows.length, more,
+		hasMore: Boolean(now.cursor), reload: first.reload };
 }
 
 // An action of a button: fn() with the result announced. Returns [run, busy].
@@ -101,37 +105,46 @@ export function Field({ label, value = "", onChange, type = "text", width, place
 	const [text, set] = useState(value);
 	useEffect(() => set(value), [value]);
 	const commit = () => text !== value && onChange(text);
-	return html`<label>${label}<input type=${type} value=${text} list=${list} placeholder=${placeholder} class=${mono ? "mono" : ""} style=${width ? { width } : undefined} spellcheck="false" autocomplete="off"
-		onInput=${(e) => set(e.target.value)} onBlur=${commit} onKeyDown=${(e) => e.key === "Enter" && commit()} /></label>`;
+	return html`<label>${label}<input type=${type} value=${text} list=${list} placeholder=${placeholder}
+		class=${mono ? "mono" : ""} style=${width ? { width } : undefined} spellcheck="false" autocomplete="off"
+		onInput=${(e) => set(e.target.value)} onBlur=${commit}
+			onKeyDown=${(e) => e.key === "Enter" && commit()} /></label>`;
 }
 
 // options: texts, or [value, label].
-export const Choice = ({ label, value = "", options, onChange, disabled }) => html`<label>${label}<select value=${value} disabled=${disabled} onChange=${(e) => onChange(e.target.value)}>${options.map((o) => {
+export const Choice = ({ label, value = "", options, onChange, disabled }) => html`<label>
+	${label}<select value=${value} disabled=${disabled} onChange=${(e) => onChange(e.target.value)}>
+	${options.map((o) => {
 	const [v, text] = Array.isArray(o) ? o : [o, o];
 	return html`<option value=${v} selected=${v === value}>${text}</option>`;
 })}</select></label>`;
 
-export const Check = ({ label, value, onChange }) => html`<label><input type="checkbox" checked=${Boolean(value)} onChange=${(e) => onChange(e.target.checked)} />${label}</label>`;
+export const Check = ({ label, value, onChange }) => html`<label><input type="checkbox" checked=${Boolean(value)}
+	onChange=${(e) => onChange(e.target.checked)} />${label}</label>`;
 
 // A text that does something when clicked, as a link does; rows of tables open with Enter as well.
-export const Act = ({ onClick, children, title }) => html`<button class="link" tabindex="-1" title=${title} onClick=${onClick}>${children}</button>`;
+export const Act = ({ onClick, children, title }) => html`<button class="link" tabindex="-1" title=${title}
+	onClick=${onClick}>${children}</button>`;
 
 // JSON as text, with characters that do not show made visible.
 export function Json({ value, label }) {
 	const text = useMemo(() => JSON.stringify(value, null, 2), [value]);
-	return html`<pre class="json" tabindex="0" role="region" aria-label=${label ?? "JSON"}><${Text} text=${text} lines /></pre>`;
+	return html`<pre class="json" tabindex="0" role="region" aria-label=${label ?? "JSON"}>
+		<${Text} text=${text} lines /></pre>`;
 }
 
 // The text of an output, as it was recorded, in pieces of 64 KiB.
 const PIECE = 65536;
 export function Output({ outputRef, preview, label = "Output", bytes, auto, button = "Show the output" }) {
-	const [state, set] = useState({ text: preview ?? "", offset: 0, end: false, started: false, busy: false, error: "" });
+	const [state, set] = useState({ text: preview ?? "", offset: 0, end: false, started: false, busy: false,
+		error: "" });
 	const load = async () => {
 		set((old) => ({ ...old, busy: true }));
 		try {
 			const part = await call("read_output", { outputRef, offset: state.offset, length: PIECE });
 			const text = part.encoding === "base64" ? new TextDecoder().decode(Uint8Array.from(atob(part.data), (c) => c.charCodeAt(0))) : part.data;
-			set((old) => ({ text: (old.started ? old.text : "") + text, offset: part.nextOffset, end: part.eof || part.nextOffset === old.offset, started: true, busy: false, error: "" }));
+			set((old) => ({ text: (old.started ? old.text : "") + text, offset: part.nextOffset,
+				end: part.eof || part.nextOffset === old.offset, started: true, busy: false, error: "" }));
 		} catch (error) {
 			set((old) => ({ ...old, busy: false, error: error.message }));
 		}
@@ -142,9 +155,12 @@ export function Output({ outputRef, preview, label = "Output", bytes, auto, butt
 	}, []);
 	const text = state.started ? state.text : preview ?? "";
 	const more = outputRef && (state.started ? !state.end : bytes === undefined || bytes > new TextEncoder().encode(text).length);
-	return html`<div class="output-box">${text !== "" && html`<pre class="output" tabindex="0" role="region" aria-label=${label}><${Text} text=${text} lines /></pre>`}
-		${state.started && !auto && text === "" && html`<p class="faint">no output</p>`}${state.error && html`<p class="bad">${plain(state.error)}</p>`}
-		${more && html`<button class="quiet small" disabled=${state.busy} onClick=${load}>${state.started ? "Load more" : text ? "Load all of it" : button}</button>`}</div>`;
+	return html`<div class="output-box">${text !== "" && html`<pre class="output" tabindex="0" role="region"
+		aria-label=${label}><${Text} text=${text} lines /></pre>`}
+		${state.started && !auto && text === "" && html`<p class="faint">no output</p>`}${state.error
+			&& html`<p class="bad">${plain(state.error)}</p>`}
+		${more && html`<button class="quiet small" disabled=${state.busy} onClick=${load}>
+			${state.started ? "Load more" : text ? "Load all of it" : button}</button>`}</div>`;
 }
 
 // Where a rule is written, as file:line or its session.
@@ -169,7 +185,8 @@ export async function latestEvents({ types, want = 200, span = 20000, before, pa
 		let after = start - 1;
 		const part = [];
 		for (;;) {
-			const page = await call("list_events", { ...params, types, afterSequence: after, beforeSequence: end, limit: 1000 });
+			const page = await call("list_events", { ...params, types, afterSequence: after, beforeSequence: end,
+				limit: 1000 });
 			part.push(...page.events);
 			if (!page.hasMore || !page.events.length)
 				break;

@@ -2,7 +2,8 @@
 
 import { call, can, useCall, useEvents, useLoad } from "./api.js";
 import { Json, Output, useAction } from "./lists.js";
-import { Card, Command, Confirm, Diff, Duration, Empty, ErrorBox, Facts, Id, Link, Loading, Meter, Page, Status, Text, Time, formatDuration, formatNumber, formatUsd, html, notify, plain, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./parts.js";
+import { Card, Command, Confirm, Diff, Duration, Empty, ErrorBox, Facts, Id, Link, Loading, Meter, Page, Status, Text,
+	Time, formatDuration, formatNumber, formatUsd, html, notify, plain, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./parts.js";
 import { Timeline } from "./timeline.js";
 import { TYPES, diffOf, fold } from "./turn_fold.js";
 
@@ -16,7 +17,8 @@ const ACTIVE = ["running", "accepted", "queued", "waiting_permission", "waiting_
 async function readEvents(turnId) {
 	const found = [];
 	for (;;) {
-		const page = await call("list_events", { turnId, types: TYPES, limit: 1000, ...(found.length ? { afterSequence: found[found.length - 1].sequence } : {}) });
+		const page = await call("list_events", { turnId, types: TYPES,
+			limit: 1000, ...(found.length ? { afterSequence: found[found.length - 1].sequence } : {}) });
 		found.push(...page.events);
 		if (!page.hasMore || !page.events.length || found.length >= EVENTS_MAX)
 			return { events: found, cut: page.hasMore };
@@ -55,7 +57,8 @@ const ADDRESS = /(https?:\/\/[^\s<>"'`)\]]+)/g;
 function Prose({ text }) {
 	return html`<div class="prose">${String(text).split(/^```.*$/m).map((part, i) => (i % 2
 		? html`<pre class="code" tabindex="0"><${Text} text=${part.replace(/^\n|\n$/g, "")} lines /></pre>`
-		: part.trim() && html`<p>${part.trim().split(ADDRESS).map((piece, j) => (j % 2 ? html`<${Link} href=${piece} />` : html`<${Text} text=${piece} lines />`))}</p>`))}</div>`;
+		: part.trim() && html`<p>${part.trim().split(ADDRESS).map((piece, j) => (j % 2
+			? html`<${Link} href=${piece} />` : html`<${Text} text=${piece} lines />`))}</p>`))}</div>`;
 }
 
 function UserItem({ item }) {
@@ -71,17 +74,26 @@ function UserItem({ item }) {
 		}
 	});
 	const more = full === null && item.ref && item.bytes > new TextEncoder().encode(item.text).length + 60;
-	return html`<article class="item user"><header><b>${item.steered ? "Steered" : "Prompt"}</b><${Time} at=${item.at} /></header><${Prose} text=${full ?? item.text} />${more && html`<button class="quiet small" disabled=${busy} onClick=${load}>Show all of it</button>`}</article>`;
+	return html`<article class="item user"><header><b>${item.steered ? "Steered" : "Prompt"}</b>
+		<${Time} at=${item.at} /></header><${Prose} text=${full ?? item.text} />${more
+		&& html`<button class="quiet small" disabled=${busy} onClick=${load}>Show all of it</button>`}</article>`;
 }
 
 function RequestItem({ item }) {
 	const usage = item.usage ?? {};
-	return html`<article class=${`item request ${item.status}`}><header><b>${plain(item.model)}</b>${item.attempt > 1 && html`<span class="wait">attempt ${item.attempt}</span>`}${item.purpose && item.purpose !== "turn" && html`<span class="faint">${plain(item.purpose)}</span>`}
+	return html`<article class=${`item request ${item.status}`}><header><b>${plain(item.model)}</b>${item.attempt > 1
+		&& html`<span class="wait">attempt ${item.attempt}</span>`}${item.purpose && item.purpose !== "turn"
+		&& html`<span class="faint">${plain(item.purpose)}</span>`}
 			${item.status !== "completed" && html`<${Status} status=${item.status} />`}<span class="grow"></span>
-			<span class="faint num">${item.usage && `${formatNumber(usage.inputTokens)} → ${formatNumber(usage.outputTokens)} tokens`}${usage.cachedTokens ? `, ${Math.round((100 * usage.cachedTokens) / Math.max(1, usage.inputTokens))} % cached` : ""}${item.cost ? `, ${formatUsd(item.cost)}` : ""}${item.firstMs ? `, first after ${formatDuration(item.firstMs)}` : ""}</span>
+			<span class="faint num">
+				${item.usage && `${formatNumber(usage.inputTokens)} → ${formatNumber(usage.outputTokens)} tokens`}${usage.cachedTokens ? `, ${Math.round((100 * usage.cachedTokens) / Math.max(1, usage.inputTokens))} % cached` : ""}${item.cost ? `, ${formatUsd(item.cost)}` : ""}${item.firstMs ? `, first after ${formatDuration(item.firstMs)}` : ""}</span>
 			<${Duration} since=${item.at} until=${item.end} /></header>
-		${item.reasoning && html`<details class="reasoning"><summary>Reasoning <span class="faint">${formatNumber(item.reasoning.length)} characters</span></summary><${Prose} text=${item.reasoning} /></details>`}
-		${item.status === "failed" ? html`<p class="bad"><${Text} text=${item.error ?? "failed"} />${item.text && " (what had arrived was discarded)"}</p>` : item.text && html`<${Prose} text=${item.text} />`}</article>`;
+		${item.reasoning && html`<details class="reasoning"><summary>Reasoning <span class="faint">
+			${formatNumber(item.reasoning.length)} characters</span></summary>
+			<${Prose} text=${item.reasoning} /></details>`}
+		${item.status === "failed" ? html`<p class="bad"><${Text} text=${item.error ?? "failed"} />
+			${item.text && " (what had arrived was discarded)"}</p>` : item.text
+			&& html`<${Prose} text=${item.text} />`}</article>`;
 }
 
 // What a call does, in one line.
@@ -91,7 +103,8 @@ function argsLine(name, args) {
 	if (args.command)
 		return html`<${Command} text=${Array.isArray(args.command) ? args.command.join(" ") : args.command} lines />`;
 	const main = args.path ?? args.pattern ?? args.query ?? args.prompt ?? args.question;
-	return main !== undefined ? html`<code><${Text} text=${String(main)} /></code>` : name === "apply_patch" ? "" : html`<code class="faint"><${Text} text=${JSON.stringify(args).slice(0, 200)} /></code>`;
+	return main !== undefined ? html`<code><${Text} text=${String(main)} /></code>` : name === "apply_patch" ? ""
+		: html`<code class="faint"><${Text} text=${JSON.stringify(args).slice(0, 200)} /></code>`;
 }
 
 // A file tool's result is JSON; what it read is shown as text.
@@ -107,7 +120,10 @@ function resultText(item) {
 }
 
 function Denials({ list }) {
-	return list?.length > 0 && html`<ul class="plain">${list.slice(0, 10).map((d) => html`<li class="wait">denied: ${plain(d.operation ?? d.kind)} <code><${Text} text=${d.path ?? d.host ?? ""} /></code> <span class="faint"><${Text} text=${d.reason ?? ""} /></span></li>`)}</ul>`;
+	return list?.length > 0 && html`<ul class="plain">
+		${list.slice(0, 10).map((d) => html`<li class="wait">denied: ${plain(d.operation ?? d.kind)} <code>
+		<${Text} text=${d.path ?? d.host ?? ""} /></code> <span class="faint">
+		<${Text} text=${d.reason ?? ""} /></span></li>`)}</ul>`;
 }
 
 function ToolItem({ item, open }) {
@@ -117,20 +133,43 @@ function ToolItem({ item, open }) {
 	const diff = diffOf(item.name, known);
 	const isEdit = ["edit_file", "write_file", "apply_patch"].includes(item.name);
 	const shows = isEdit ? diff : item.preview || item.ref;
-	return html`<article class=${`item tool ${item.status}`}><details open=${open || item.status === "failed" || item.status === "running" || (isEdit && Boolean(diff))}><summary><b>${plain(item.name)}</b> ${argsLine(item.name, known)}<span class="grow"></span>
-			<${Status} status=${item.status} label=${item.exitCode ? `exit ${item.exitCode}` : undefined} /><${Duration} since=${item.at} until=${item.end} /></summary>
-		${item.files.length > 0 && html`<p class="files-line">${item.files.map((f) => html`<span><b class=${f.change === "created" ? "good" : f.change === "deleted" ? "bad" : "live"}>${plain(f.change)}</b> <code><${Text} text=${f.path} /></code></span> `)}</p>`}
+	return html`<article class=${`item tool ${item.status}`}>
+		<details open=${open || item.status === "failed" || item.status === "running" || (isEdit && Boolean(diff))}>
+		<summary><b>${plain(item.name)}</b> ${argsLine(item.name, known)}<span class="grow"></span>
+			<${Status} status=${item.status} label=${item.exitCode ? `exit ${item.exitCode}` : undefined} />
+				<${Duration} since=${item.at} until=${item.end} /></summary>
+		${item.files.length > 0 && html`<p class="files-line">${item.files.map((f) => html`<span>
+			<b class=${f.change === "created" ? "good" : f.change === "deleted" ? "bad" : "live"}>
+			${plain(f.change)}</b> <code><${Text} text=${f.path} /></code></span> `)}</p>`}
 		${diff && html`<${Diff} text=${diff} limit=${200} label=${`Change by ${item.name} ${item.id.slice(-6)}`} />`}
-		${!known && item.argsRef && html`<button class="quiet small" disabled=${busy} onClick=${() => run(async () => setArgs(JSON.parse((await call("read_output", { outputRef: item.argsRef, length: 1048576 })).data)))}>Show the arguments</button>`}
-		${!isEdit && shows && html`<${Output} outputRef=${item.ref} preview=${item.name === "shell" ? item.preview : resultText(item)} label=${`Output of ${plain(item.name)} ${item.id.slice(-6)}`} bytes=${(item.preview ?? "").length < PREVIEW_CHARS && item.status !== "running" ? 0 : undefined} />`}
-		${item.errorRef && item.errorRef !== item.ref && html`<${Output} outputRef=${item.errorRef} label=${`Error output of ${plain(item.name)} ${item.id.slice(-6)}`} button="Show the error output" auto=${item.status === "failed"} />`}
-		${item.error && html`<p class="bad"><${Text} text=${item.error} />${item.advice && html` <span class="faint"><${Text} text=${item.advice} /></span>`}</p>`}<${Denials} list=${item.denials} />
-		${known && !diff && item.name !== "shell" && html`<details><summary class="faint">Arguments</summary><${Json} value=${known} label=${`Arguments of ${item.id.slice(-6)}`} /></details>`}</details>${(item.processId ?? item.threadId) && html`<span class="corner"><${Id} id=${item.threadId ?? item.processId} /></span>`}</article>`;
+		${!known && item.argsRef && html`<button class="quiet small" disabled=${busy}
+			onClick=${() => run(async () => setArgs(JSON.parse((await call("read_output", { outputRef: item.argsRef,
+			length: 1048576 })).data)))}>Show the arguments</button>`}
+		${!isEdit && shows && html`<${Output} outputRef=${item.ref}
+			preview=${item.name === "shell" ? item.preview : resultText(item)}
+			label=${`Output of ${plain(item.name)} ${item.id.slice(-6)}`}
+			bytes=${(item.preview ?? "").length < PREVIEW_CHARS && item.status !== "running" ? 0 : undefined} />`}
+		${item.errorRef && item.errorRef !== item.ref && html`<${Output} outputRef=${item.errorRef}
+			label=${`Error output of ${plain(item.name)} ${item.id.slice(-6)}`} button="Show the error output"
+			auto=${item.status === "failed"} />`}
+		${item.error && html`<p class="bad"><${Text} text=${item.error} />${item.advice && html` <span class="faint">
+			<${Text} text=${item.advice} /></span>`}</p>`}<${Denials} list=${item.denials} />
+		${known && !diff && item.name !== "shell" && html`<details><summary class="faint">Arguments</summary>
+			<${Json} value=${known} label=${`Arguments of ${item.id.slice(-6)}`} /></details>`}</details>
+			${(item.processId ?? item.threadId) && html`<span class="corner">
+			<${Id} id=${item.threadId ?? item.processId} /></span>`}</article>`;
 }
 
 function CommandItem({ item }) {
-	return html`<article class=${`item tool ${item.status}`}><details open=${item.status !== "completed"}><summary><b>command</b> <${Command} argv=${item.argv} text=${item.line} lines /><span class="grow"></span><${Status} status=${item.status} label=${item.exitCode ? `exit ${item.exitCode}` : undefined} /><${Duration} since=${item.at} until=${item.end} /></summary>
-		${item.error && html`<p class="bad"><${Text} text=${item.error} /></p>`}${item.outputs.filter((o) => o.bytes).map((o) => html`<${Output} key=${o.outputRef} outputRef=${o.outputRef} preview=${o.preview} label=${`${plain(o.stream)} of ${item.id.slice(-6)}`} />`)}<${Denials} list=${item.denials} /></details><span class="corner"><${Id} id=${item.id} /></span></article>`;
+	return html`<article class=${`item tool ${item.status}`}><details open=${item.status !== "completed"}><summary>
+		<b>command</b> <${Command} argv=${item.argv} text=${item.line} lines /><span class="grow"></span>
+		<${Status} status=${item.status} label=${item.exitCode ? `exit ${item.exitCode}` : undefined} />
+		<${Duration} since=${item.at} until=${item.end} /></summary>
+		${item.error && html`<p class="bad">
+			<${Text} text=${item.error} /></p>`}${item.outputs.filter((o) => o.bytes).map((o) => html`<${Output}
+			key=${o.outputRef} outputRef=${o.outputRef} preview=${o.preview}
+			label=${`${plain(o.stream)} of ${item.id.slice(-6)}`} />`)}<${Denials} list=${item.denials} /></details>
+			<span class="corner"><${Id} id=${item.id} /></span></article>`;
 }
 
 // A question, answered in place. The daemon accepts one answer: a second one from another window is reported.
@@ -138,7 +177,8 @@ function ActionItem({ item }) {
 	const [note, setNote] = useState("");
 	const [error, setError] = useState(null);
 	const [busy, setBusy] = useState(false);
-	const { data: process } = useCall("get_process", { processId: item.processId }, { skip: !item.processId || item.status !== "pending" });
+	const { data: process } = useCall("get_process", { processId: item.processId },
+		{ skip: !item.processId || item.status !== "pending" });
 	const pending = item.status === "pending";
 	const always = item.continuation?.always ?? {};
 	const isPermission = item.actionType === "permission";
@@ -154,26 +194,56 @@ function ActionItem({ item }) {
 		setBusy(false);
 	};
 	if (!pending)
-		return html`<article class="item note"><${Status} status=${item.decision === "allow" ? "allowed" : item.decision === "deny" ? "denied" : "resolved"} label=${`${plain(item.actionType)}: ${plain(item.decision ?? "")}`} /> <${Command} text=${item.prompt ?? ""} />
-			${item.note && html`<span>“<${Text} text=${item.note} />”</span>`} <span class="faint">${plain(item.source ?? "")}</span> <${Time} at=${item.end} /></article>`;
+		return html`<article class="item note">
+			<${Status} status=${item.decision === "allow" ? "allowed" : item.decision === "deny" ? "denied" : "resolved"}
+			label=${`${plain(item.actionType)}: ${plain(item.decision ?? "")}`} /> <${Command}
+			text=${item.prompt ?? ""} />
+			${item.note && html`<span>“<${Text} text=${item.note} />”</span>`} <span class="faint">
+				${plain(item.source ?? "")}</span> <${Time} at=${item.end} /></article>`;
 	const off = busy || !can("operator");
 	const policy = item.policy ?? {};
-	return html`<section class="item ask" aria-label=${`Waiting for an answer: ${plain(item.prompt ?? item.actionType).slice(0, 80)}`}><header><${Status} status="waiting_permission" label=${isPermission ? "Run this command?" : plain(item.actionType)} />${policy.destructive && html`<span class="badge bad">destructive</span>`}<span class="grow"></span><a href=${`#/approvals/${encodeURIComponent(item.id)}`}>details</a></header>
-		<div class="what">${process?.command && !process.commandTruncated ? html`<${Command} argv=${process.commandLine ? undefined : process.command} text=${process.commandLine} lines />` : html`<${Command} text=${item.prompt ?? ""} lines />`}</div>
-		<${Facts} rows=${[["In", process?.cwd && html`<code><${Text} text=${process.cwd} /></code>`], ["Why it asks", policy.decisionReason && html`<${Text} text=${policy.decisionReason} />`], ["Effect", policy.impact && html`<span class="bad"><${Text} text=${policy.impact} /></span>`]]} />
-		${item.schema ? html`<p><a href=${`#/approvals/${encodeURIComponent(item.id)}`}>This question needs a form: answer it there.</a></p>` : html`<div class="toolbar">${isPermission ? html`<button class="primary" disabled=${off} onClick=${() => answer("allow", "once")}>Allow once</button><button disabled=${off} onClick=${() => answer("allow", "session")}>For this session</button>
-			<button disabled=${off || !always.allow?.length} title=${always.allow?.length ? `Adds to your policy.json: ${plain(always.allow.join(", "))}` : plain(always.why ?? "")} onClick=${() => answer("allow", "always")}>Always</button><button class="danger" disabled=${off} onClick=${() => answer("deny", "once")}>Deny</button>`
-			: (item.decisions ?? ["allow", "deny"]).map((d) => html`<button disabled=${off} onClick=${() => answer(d)}>${plain(d)}</button>`)}
-			<label class="grow"><span class="hidden-label">Reason, for the record</span><input class="grow" type="text" placeholder="reason, for the record" maxlength="1000" value=${note} onInput=${(e) => setNote(e.target.value)} /></label></div>`}
-		<${ErrorBox} error=${error} />${!can("operator") && html`<p class="wait">Your role may watch, not answer.</p>`}</section>`;
+	return html`<section class="item ask"
+		aria-label=${`Waiting for an answer: ${plain(item.prompt ?? item.actionType).slice(0, 80)}`}><header>
+		<${Status} status="waiting_permission" label=${isPermission ? "Run this command?" : plain(item.actionType)} />
+		${policy.destructive && html`<span class="badge bad">destructive</span>`}<span class="grow"></span>
+		<a href=${`#/approvals/${encodeURIComponent(item.id)}`}>details</a></header>
+		<div class="what">${process?.command && !process.commandTruncated
+			? html`<${Command} argv=${process.commandLine ? undefined : process.command}
+			text=${process.commandLine} lines />` : html`<${Command} text=${item.prompt ?? ""} lines />`}</div>
+		<${Facts} rows=${[["In", process?.cwd && html`<code><${Text} text=${process.cwd} /></code>`],
+			["Why it asks", policy.decisionReason && html`<${Text} text=${policy.decisionReason} />`],
+			["Effect", policy.impact && html`<span class="bad"><${Text} text=${policy.impact} /></span>`]]} />
+		${item.schema ? html`<p>
+			<a href=${`#/approvals/${encodeURIComponent(item.id)}`}>This question needs a form: answer it there.</a></p>`
+			: html`<div class="toolbar">${isPermission ? html`<button class="primary" disabled=${off}
+			onClick=${() => answer("allow", "once")}>Allow once</button>
+			<button disabled=${off} onClick=${() => answer("allow", "session")}>For this session</button>
+			<button disabled=${off || !always.allow?.length}
+				title=${always.allow?.length ? `Adds to your policy.json: ${plain(always.allow.join(", "))}` : plain(always.why ?? "")}
+				onClick=${() => answer("allow", "always")}>Always</button><button class="danger" disabled=${off}
+				onClick=${() => answer("deny", "once")}>Deny</button>`
+			: (item.decisions ?? ["allow", "deny"]).map((d) => html`<button disabled=${off} onClick=${() => answer(d)}>
+				${plain(d)}</button>`)}
+			<label class="grow"><span class="hidden-label">Reason, for the record</span><input class="grow" type="text"
+				placeholder="reason, for the record" maxlength="1000" value=${note}
+				onInput=${(e) => setNote(e.target.value)} /></label></div>`}
+		<${ErrorBox} error=${error} />${!can("operator")
+			&& html`<p class="wait">Your role may watch, not answer.</p>`}</section>`;
 }
 
 const PLAN = { completed: "good", in_progress: "live", pending: "off" };
 const ITEMS = {
 	user: UserItem, request: RequestItem, tool: ToolItem, command: CommandItem, action: ActionItem,
-	plan: ({ item }) => html`<article class="item note"><b>Plan</b>${item.explanation && html` <${Text} text=${item.explanation} />`}<ul class="plain">${(item.steps ?? []).map((s) => html`<li class=${PLAN[s.status] ?? ""}>${{ completed: "✓", in_progress: "▶" }[s.status] ?? "·"} <${Text} text=${s.step ?? s.title ?? String(s)} /></li>`)}</ul></article>`,
-	changes: ({ item }) => html`<article class="item note"><a href=${`#/changes/${encodeURIComponent(item.processId)}`}>Review the changes</a> <span class="faint">${plain(Object.entries(item.counts ?? {}).filter(([, n]) => n).map(([k, n]) => `${n} ${k}`).join(", "))}</span></article>`,
-	note: ({ item }) => html`<article class=${`item note ${item.tone ?? ""}`}><${Text} text=${item.text} /> ${item.href && html`<${Id} id=${item.href} />`} <${Time} at=${item.at} /></article>`,
+	plan: ({ item }) => html`<article class="item note"><b>Plan</b>${item.explanation
+		&& html` <${Text} text=${item.explanation} />`}<ul class="plain">
+		${(item.steps ?? []).map((s) => html`<li class=${PLAN[s.status] ?? ""}>
+		${{ completed: "✓", in_progress: "▶" }[s.status] ?? "·"} <${Text}
+		text=${s.step ?? s.title ?? String(s)} /></li>`)}</ul></article>`,
+	changes: ({ item }) => html`<article class="item note">
+		<a href=${`#/changes/${encodeURIComponent(item.processId)}`}>Review the changes</a> <span class="faint">
+		${plain(Object.entries(item.counts ?? {}).filter(([, n]) => n).map(([k, n]) => `${n} ${k}`).join(", "))}</span></article>`,
+	note: ({ item }) => html`<article class=${`item note ${item.tone ?? ""}`}><${Text} text=${item.text} /> ${item.href
+		&& html`<${Id} id=${item.href} />`} <${Time} at=${item.at} /></article>`,
 };
 
 // ---- a turn ----
@@ -203,18 +273,34 @@ function TurnBody({ turn, onState }) {
 		return html`<${Loading} />`;
 	// In a very long turn the beginning is left out until it is asked for.
 	const hidden = all ? 0 : Math.max(0, state.items.length - STEPS_SHOWN);
-	return html`<div class="items" role="log" aria-label="Conversation" aria-live=${ACTIVE.includes(turn.status) ? "polite" : "off"}>${hidden > 0 && html`<button onClick=${() => setAll(true)}>Show ${formatNumber(hidden)} earlier steps</button>`}
-		${state.items.slice(hidden).map((item) => ITEMS[item.kind] && html`<${ITEMS[item.kind]} key=${item.id} item=${item} />`)}
+	return html`<div class="items" role="log" aria-label="Conversation"
+		aria-live=${ACTIVE.includes(turn.status) ? "polite" : "off"}>${hidden > 0
+		&& html`<button onClick=${() => setAll(true)}>Show ${formatNumber(hidden)} earlier steps</button>`}
+		${state.items.slice(hidden).map((item) => ITEMS[item.kind] && html`<${ITEMS[item.kind]} key=${item.id}
+			item=${item} />`)}
 		${state.cut && html`<p class="faint">Only the first ${formatNumber(EVENTS_MAX)} events are shown. <a href=${`#/events?turn=${encodeURIComponent(turn.turnId)}`}>All events</a></p>`}
-		${state.end && html`<p class=${`turn-end ${state.end.status === "completed" ? "" : "bad"}`}><${Status} status=${state.end.status} label=${plain(state.end.outcome ?? state.end.status)} /> ${state.end.message && html`<${Text} text=${state.end.message} />`}
-			<span class="faint num">${state.requests > 0 && `${formatNumber(state.requests)} requests, `}${state.priced ? formatUsd(state.cost) : state.requests > 0 ? "price unknown" : ""}</span> <${Time} at=${state.end.at} /> <a class="num faint" href=${`#/events?seq=${state.end.sequence}&turn=${encodeURIComponent(turn.turnId)}`}>#${state.end.sequence}</a></p>`}</div>`;
+		${state.end && html`<p class=${`turn-end ${state.end.status === "completed" ? "" : "bad"}`}>
+			<${Status} status=${state.end.status}
+			label=${plain(state.end.outcome ?? state.end.status)} /> ${state.end.message
+			&& html`<${Text} text=${state.end.message} />`}
+			<span class="faint num">
+				${state.requests > 0 && `${formatNumber(state.requests)} requests, `}${state.priced ? formatUsd(state.cost) : state.requests > 0 ? "price unknown" : ""}</span> <${Time}
+				at=${state.end.at} /> <a class="num faint"
+				href=${`#/events?seq=${state.end.sequence}&turn=${encodeURIComponent(turn.turnId)}`}>#${state.end.sequence}</a></p>`}</div>`;
 }
 
 function Turn({ turn, open, onToggle, onState, number }) {
 	const active = ACTIVE.includes(turn.status);
-	return html`<section class="turn" id=${turn.turnId} aria-label=${`Turn ${number}`}><header class="turn-head"><button class="quiet" aria-expanded=${String(open)} onClick=${onToggle}><span aria-hidden="true">${open ? "▾" : "▸"}</span> Turn ${number}</button><${Status} status=${turn.status} />
-			${!open && html`<span class="turn-preview"><${Text} text=${turn.preview ?? (turn.processes?.length ? "commands" : "")} /></span>`}<span class="grow"></span>
-			${turn.costState?.requests > 0 && html`<span class="faint num">${formatNumber(turn.costState.inputTokens + turn.costState.outputTokens)} tokens${turn.costState.amount ? `, ${formatUsd(turn.costState.amount)}` : ""}</span>`}<${Duration} since=${turn.startedAt ?? turn.submittedAt} until=${active ? undefined : turn.completedAt ?? turn.submittedAt} /><${Id} id=${turn.turnId} /></header>
+	return html`<section class="turn" id=${turn.turnId} aria-label=${`Turn ${number}`}><header class="turn-head">
+		<button class="quiet" aria-expanded=${String(open)} onClick=${onToggle}><span aria-hidden="true">
+		${open ? "▾" : "▸"}</span> Turn ${number}</button><${Status} status=${turn.status} />
+			${!open && html`<span class="turn-preview">
+				<${Text} text=${turn.preview ?? (turn.processes?.length ? "commands" : "")} /></span>`}<span class="grow"></span>
+			${turn.costState?.requests > 0 && html`<span class="faint num">
+				${formatNumber(turn.costState.inputTokens + turn.costState.outputTokens)} tokens${turn.costState.amount ? `, ${formatUsd(turn.costState.amount)}` : ""}</span>`}<${Duration}
+				since=${turn.startedAt ?? turn.submittedAt}
+				until=${active ? undefined : turn.completedAt ?? turn.submittedAt} />
+				<${Id} id=${turn.turnId} /></header>
 		${open && html`<${TurnBody} turn=${turn} onState=${onState} />`}</section>`;
 }
 
@@ -225,17 +311,24 @@ function spansOf(turns) {
 	const spans = [];
 	for (const turn of turns) {
 		const start = ms(turn.startedAt ?? turn.submittedAt);
-		spans.push({ id: turn.turnId, row: "turn", label: turn.preview ?? "turn", status: turn.status, start, end: ACTIVE.includes(turn.status) ? undefined : ms(turn.completedAt) ?? start, href: `#/turns/${turn.turnId}` });
+		spans.push({ id: turn.turnId, row: "turn", label: turn.preview ?? "turn", status: turn.status, start,
+			end: ACTIVE.includes(turn.status) ? undefined : ms(turn.completedAt) ?? start,
+			href: `#/turns/${turn.turnId}` });
 		for (const s of turn.steps ?? []) {
 			if (!s.startedAt || !["model", "tool", "command"].includes(s.kind))
 				continue;
 			const row = s.kind === "model" ? "request" : s.toolCallId ? "tool" : null;
 			if (row)
-				spans.push({ id: s.stepId, row, label: s.title ?? s.kind, status: s.status, start: ms(s.startedAt), end: s.status === "running" ? undefined : ms(s.endedAt) ?? ms(s.startedAt), href: s.processId && `#/processes/${s.processId}` });
+				spans.push({ id: s.stepId, row, label: s.title ?? s.kind, status: s.status, start: ms(s.startedAt),
+					end: s.status === "running" ? undefined : ms(s.endedAt) ?? ms(s.startedAt),
+					href: s.processId && `#/processes/${s.processId}` });
 		}
 		for (const p of turn.processes ?? [])
 			if (p.startedAt)
-				spans.push({ id: p.processId, row: "process", label: p.exitCode ? `exit ${p.exitCode}` : `…${p.processId.slice(-6)}`, status: p.exitCode ? "failed" : p.status, start: ms(p.startedAt), end: p.status === "running" ? undefined : ms(p.endedAt) ?? ms(p.startedAt), href: `#/processes/${p.processId}` });
+				spans.push({ id: p.processId, row: "process",
+					label: p.exitCode ? `exit ${p.exitCode}` : `…${p.processId.slice(-6)}`, status: p.exitCode ? "failed" : p.status,
+					start: ms(p.startedAt), end: p.status === "running" ? undefined : ms(p.endedAt) ?? ms(p.startedAt),
+					href: `#/processes/${p.processId}` });
 	}
 	return spans;
 }
@@ -253,7 +346,8 @@ function Composer({ thread, active, reload }) {
 		if (steers)
 			await call("steer_turn", { turnId: active.turnId, input: text });
 		else
-			await call("submit_turn", { threadId: thread.threadId, driver: "loop", input: [{ type: "text", text }], ...(thread.executionEnvironment?.cwd ? { options: { cwd: thread.executionEnvironment.cwd } } : {}) });
+			await call("submit_turn", { threadId: thread.threadId, driver: "loop",
+				input: [{ type: "text", text }], ...(thread.executionEnvironment?.cwd ? { options: { cwd: thread.executionEnvironment.cwd } } : {}) });
 		setText("");
 		reload();
 		return true;
@@ -261,9 +355,13 @@ function Composer({ thread, active, reload }) {
 	return html`<form class="composer" onSubmit=${(e) => {
 		e.preventDefault();
 		send();
-	}}><label><span class="hidden-label">${steers ? "Text for the running turn" : "Prompt for the next turn"}</span><textarea rows="2" value=${text} placeholder=${steers ? "Steer the running turn: sent with its next request" : "Continue the conversation: a new turn, driven by the default model"} onInput=${(e) => setText(e.target.value)}
+	}}><label><span class="hidden-label">${steers ? "Text for the running turn" : "Prompt for the next turn"}</span>
+		<textarea rows="2" value=${text}
+		placeholder=${steers ? "Steer the running turn: sent with its next request" : "Continue the conversation: a new turn, driven by the default model"}
+		onInput=${(e) => setText(e.target.value)}
 		onKeyDown=${(e) => e.key === "Enter" && (e.ctrlKey || e.metaKey) && send()}></textarea></label>
-		<button class="primary" disabled=${busy || !text.trim()}>${steers ? "Steer" : "Submit"} <kbd>Ctrl ↵</kbd></button></form>`;
+		<button class="primary" disabled=${busy || !text.trim()}>
+			${steers ? "Steer" : "Submit"} <kbd>Ctrl ↵</kbd></button></form>`;
 }
 
 function ContextMeter({ thread, tokens }) {
@@ -275,8 +373,12 @@ function ContextMeter({ thread, tokens }) {
 	if (!cost)
 		return null;
 	const size = known?.contextTokens ?? known?.price?.contextTokens ?? known?.context?.tokens;
-	return html`<span class="context"><span class="faint">Cost</span> <b class="num">${cost.amount ? formatUsd(cost.amount) : "no known price"}</b> <span class="faint num">${formatNumber(cost.requests)} requests, ${formatNumber(cost.inputTokens)} tokens in${cost.cachedTokens ? ` (${Math.round((100 * cost.cachedTokens) / Math.max(1, cost.inputTokens))} % cached)` : ""}, ${formatNumber(cost.outputTokens)} out</span>
-		${tokens > 0 && html` <span class="faint">Context</span> ${size ? html`<${Meter} value=${tokens} max=${size} label="Context used" text=${`${formatNumber(tokens)} of ${formatNumber(size)}`} />` : html`<b class="num">${formatNumber(tokens)}</b> <span class="faint">tokens${model ? `, ${plain(model)}` : ""}</span>`}`}</span>`;
+	return html`<span class="context"><span class="faint">Cost</span> <b class="num">
+		${cost.amount ? formatUsd(cost.amount) : "no known price"}</b> <span class="faint num">
+		${formatNumber(cost.requests)} requests, ${formatNumber(cost.inputTokens)} tokens in${cost.cachedTokens ? ` (${Math.round((100 * cost.cachedTokens) / Math.max(1, cost.inputTokens))} % cached)` : ""}, ${formatNumber(cost.outputTokens)} out</span>
+		${tokens > 0 && html` <span class="faint">Context</span> ${size ? html`<${Meter} value=${tokens} max=${size}
+			label="Context used" text=${`${formatNumber(tokens)} of ${formatNumber(size)}`} />` : html`<b class="num">
+			${formatNumber(tokens)}</b> <span class="faint">tokens${model ? `, ${plain(model)}` : ""}</span>`}`}</span>`;
 }
 
 function Thread({ threadId, turnId, query, setQuery }) {
@@ -315,28 +417,49 @@ function Thread({ threadId, turnId, query, setQuery }) {
 			(was ? closed : opened).add(t.turnId);
 			setQuery({ open: [...opened].join(",") || undefined, closed: [...closed].join(",") || undefined });
 		};
-		return turns.map((t, i) => html`<${Turn} key=${t.turnId} turn=${t} number=${(thread.historyCursor ? "…" : "") + (i + 1)} open=${isOpen(t)} onToggle=${() => toggle(t)}
+		return turns.map((t, i) => html`<${Turn} key=${t.turnId} turn=${t}
+			number=${(thread.historyCursor ? "…" : "") + (i + 1)} open=${isOpen(t)} onToggle=${() => toggle(t)}
 			onState=${t === turns[turns.length - 1] ? (s) => s.tokens && setTokens(s.tokens) : undefined} />`);
 	}, [turns, query.open, query.closed]);
 	if (!thread)
-		return html`<${Page} title="Thread" cli=${["thread", "show", threadId]}>${error ? html`<${ErrorBox} error=${error} retry=${reload} />` : html`<${Loading} />`}<//>`;
+		return html`<${Page} title="Thread" cli=${["thread", "show", threadId]}>${error
+			? html`<${ErrorBox} error=${error} retry=${reload} />` : html`<${Loading} />`}<//>`;
 	const active = turns.find((t) => t.turnId === thread.activeTurnId);
 	const queued = thread.queuedTurns ?? [];
 	const paused = thread.status === "paused" || thread.phase === "paused" || thread.reason === "restart";
-	return html`<${Page} title=${html`Thread <${Status} status=${thread.phase && active ? (active.status ?? thread.phase) : thread.status} />`} cli=${["thread", "show", threadId]}
-		actions=${can("agent") && html`${active && html`<${Confirm} label="Interrupt" question="Interrupt the running turn?" confirm="Interrupt" detail=${html`<p>Its request is aborted and everything that it runs is ended.</p><p class="faint mono">bailiff turn interrupt ${plain(active.turnId)}</p>`} onConfirm=${async () => {
+	return html`<${Page} title=${html`Thread <${Status}
+		status=${thread.phase && active ? (active.status ?? thread.phase) : thread.status} />`}
+		cli=${["thread", "show", threadId]}
+		actions=${can("agent") && html`${active && html`<${Confirm} label="Interrupt"
+			question="Interrupt the running turn?" confirm="Interrupt"
+			detail=${html`<p>Its request is aborted and everything that it runs is ended.</p>
+			<p class="faint mono">bailiff turn interrupt ${plain(active.turnId)}</p>`} onConfirm=${async () => {
 			await call("interrupt_turn", { turnId: active.turnId, reason: "console" });
 			reload();
-		}} />`}${(paused || (queued.length > 0 && !active)) && html`<button class="primary" onClick=${() => call("resume_thread", { threadId }).then(() => (notify("The queue continues"), reload()), (e) => notify(e.message, "bad"))}>Resume the queue</button>`}`}>
+		}} />`}${(paused || (queued.length > 0 && !active)) && html`<button class="primary"
+			onClick=${() => call("resume_thread", { threadId }).then(() => (notify("The queue continues"), reload()), (e) => notify(e.message, "bad"))}>Resume the queue</button>`}`}>
 		<${ErrorBox} error=${error} retry=${reload} />
-		<p class="line"><span class="faint">Session</span> <${Id} id=${thread.sessionId} /> ${thread.executionEnvironment?.cwd && html`<span class="faint">in</span> <code><${Text} text=${thread.executionEnvironment.cwd} /></code>`} <${ContextMeter} thread=${thread} tokens=${tokens} /></p>
-		${thread.subagents?.length > 0 && html`<p class="line"><span class="faint">Subagents</span> ${thread.subagents.map((a) => html`<span class="subagent"><${Id} id=${a.threadId ?? a.subagentId} /> <${Text} text=${a.nickname ?? a.role ?? ""} /> <${Status} status=${a.status} /></span> `)}</p>`}
-		${spans.length > 0 && html`<${Timeline} spans=${spans} range=${range} onRange=${(r) => setQuery({ range: r ? `${r[0].toFixed(2)}~${r[1].toFixed(2)}` : undefined })} selected=${query.span} onSelect=${(span) => setQuery({ span })} />`}
-		${thread.historyCursor && html`<div class="toolbar"><button onClick=${() => setQuery({ turns: String(count * 2) })}>Older turns</button></div>`}
+		<p class="line"><span class="faint">Session</span> <${Id}
+			id=${thread.sessionId} /> ${thread.executionEnvironment?.cwd && html`<span class="faint">in</span> <code>
+			<${Text} text=${thread.executionEnvironment.cwd} /></code>`} <${ContextMeter} thread=${thread}
+			tokens=${tokens} /></p>
+		${thread.subagents?.length > 0 && html`<p class="line">
+			<span class="faint">Subagents</span> ${thread.subagents.map((a) => html`<span class="subagent">
+			<${Id} id=${a.threadId ?? a.subagentId} /> <${Text} text=${a.nickname ?? a.role ?? ""} /> <${Status}
+			status=${a.status} /></span> `)}</p>`}
+		${spans.length > 0 && html`<${Timeline} spans=${spans} range=${range}
+			onRange=${(r) => setQuery({ range: r ? `${r[0].toFixed(2)}~${r[1].toFixed(2)}` : undefined })}
+			selected=${query.span} onSelect=${(span) => setQuery({ span })} />`}
+		${thread.historyCursor && html`<div class="toolbar">
+			<button onClick=${() => setQuery({ turns: String(count * 2) })}>Older turns</button></div>`}
 		<div class="turns">${list}</div>
 		${turns.length === 0 && html`<${Empty}>No turn yet.<//>`}
-		${queued.length > 0 && html`<${Card} title="Queued turns"><ul class="plain rows">${queued.map((q) => html`<li><${Id} id=${q.turnId ?? q.queuedTurnId} /> <${Text} text=${q.preview ?? ""} /><span class="grow"></span>${can("agent") && html`<button class="small" onClick=${() => call("promote_queued_turn", { turnId: q.turnId ?? q.queuedTurnId }).then(reload, (e) => notify(e.message, "bad"))}>First</button>
-			<button class="small" onClick=${() => call("remove_queued_turn", { turnId: q.turnId ?? q.queuedTurnId, reason: "console" }).then(reload, (e) => notify(e.message, "bad"))}>Remove</button>`}</li>`)}</ul><//>`}
+		${queued.length > 0 && html`<${Card} title="Queued turns"><ul class="plain rows">${queued.map((q) => html`<li>
+			<${Id} id=${q.turnId ?? q.queuedTurnId} /> <${Text} text=${q.preview ?? ""} /><span class="grow"></span>
+			${can("agent") && html`<button class="small"
+			onClick=${() => call("promote_queued_turn", { turnId: q.turnId ?? q.queuedTurnId }).then(reload, (e) => notify(e.message, "bad"))}>First</button>
+			<button class="small" onClick=${() => call("remove_queued_turn", { turnId: q.turnId ?? q.queuedTurnId,
+				reason: "console" }).then(reload, (e) => notify(e.message, "bad"))}>Remove</button>`}</li>`)}</ul><//>`}
 		${thread.origin !== "job" && html`<${Composer} thread=${thread} active=${active} reload=${reload} />`}<//>`;
 }
 
@@ -345,11 +468,14 @@ export default function View({ name, path, query, setQuery }) {
 	const byTurn = name === "turns";
 	const { data, error } = useCall("list_events", { turnId: path[0], limit: 1 }, { skip: !byTurn });
 	if (!path[0])
-		return html`<${Page} title="Thread"><${Empty}>No thread is named in the address. <a href="#/sessions">Sessions</a><//><//>`;
+		return html`<${Page} title="Thread">
+			<${Empty}>No thread is named in the address. <a href="#/sessions">Sessions</a><//><//>`;
 	if (!byTurn)
 		return html`<${Thread} threadId=${path[0]} query=${query} setQuery=${setQuery} />`;
 	const threadId = data?.events[0]?.threadId;
 	if (threadId)
 		return html`<${Thread} threadId=${threadId} turnId=${path[0]} query=${query} setQuery=${setQuery} />`;
-	return html`<${Page} title="Turn"><${ErrorBox} error=${error ?? (data && { message: `There is no turn ${path[0]}`, hint: "It belongs to another user, or was removed with old events." })} />${!data && !error && html`<${Loading} />`}<//>`;
+	return html`<${Page} title="Turn">
+		<${ErrorBox} error=${error ?? (data && { message: `There is no turn ${path[0]}`, hint: "It belongs to another user, or was removed with old events." })} />
+		${!data && !error && html`<${Loading} />`}<//>`;
 }

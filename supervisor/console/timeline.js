@@ -1,16 +1,19 @@
 // A zoomable timeline in SVG: turns, requests to models, tool calls and processes, each in lanes of its own.
 // spans: [{id, row, label, status, start, end (ms, or undefined while it runs), href}]. The visible range is in the URL.
 
-import { Duration, Status, Text, formatDuration, formatTime, html, plain, useEffect, useLayoutEffect, useMemo, useNow, useRef, useState } from "./parts.js";
+import { Duration, Status, Text, formatDuration, formatTime, html, plain, useEffect, useLayoutEffect, useMemo, useNow,
+	useRef, useState } from "./parts.js";
 
 const ROWS = [["turn", "Turns"], ["request", "Requests"], ["tool", "Tools"], ["process", "Processes"]];
 const LANE = 16, GAP = 3, LEFT = 76, TOP = 20, LANES = 6, PAD = 8;
-const TONE = { completed: "good", failed: "bad", lost: "bad", timed_out: "bad", cancelled: "off", interrupted: "off", terminated: "off", waiting_permission: "wait" };
+const TONE = { completed: "good", failed: "bad", lost: "bad", timed_out: "bad", cancelled: "off", interrupted: "off",
+	terminated: "off", waiting_permission: "wait" };
 const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 3e4, 6e4, 12e4, 3e5, 6e5, 18e5, 36e5, 72e5, 216e5, 432e5, 864e5, 6048e5];
 
 // Overlapping spans of a row go into further lanes; the last lane takes the rest.
 function lanesOf(spans) {
-	const rows = ROWS.map(([key, label]) => ({ key, label, spans: spans.filter((s) => s.row === key).sort((a, b) => a.start - b.start), lanes: 1 }));
+	const rows = ROWS.map(([key, label]) => ({ key, label,
+		spans: spans.filter((s) => s.row === key).sort((a, b) => a.start - b.start), lanes: 1 }));
 	for (const row of rows) {
 		const ends = [];
 		for (const s of row.spans) {
@@ -96,8 +99,10 @@ export function Timeline({ spans, range, onRange, selected, onSelect }) {
 		const rowAt = ROWS.findIndex(([k]) => k === current?.row);
 		const near = (row) => row?.spans.length && row.spans.reduce((best, s) => (Math.abs(s.start - (current?.start ?? from)) < Math.abs(best.start - (current?.start ?? from)) ? s : best));
 		const act = {
-			ArrowRight: () => pick(order[Math.min(order.length - 1, at + 1)]), ArrowLeft: () => pick(order[Math.max(0, at - 1)]),
-			ArrowDown: () => pick(near(rows.slice(rowAt + 1).find((r) => r.spans.length))), ArrowUp: () => rowAt > 0 && pick(near(rows.slice(0, rowAt).reverse().find((r) => r.spans.length))),
+			ArrowRight: () => pick(order[Math.min(order.length - 1, at + 1)]),
+				ArrowLeft: () => pick(order[Math.max(0, at - 1)]),
+			ArrowDown: () => pick(near(rows.slice(rowAt + 1).find((r) => r.spans.length))),
+				ArrowUp: () => rowAt > 0 && pick(near(rows.slice(0, rowAt).reverse().find((r) => r.spans.length))),
 			"+": () => zoom(0.5, current ? (current.start + (current.end ?? now)) / 2 : undefined), "=": () => zoom(0.5), "-": () => zoom(2), 0: () => onRange(null), "[": () => pan(-0.25), "]": () => pan(0.25),
 			Enter: () => current && show(current.start - ((current.end ?? now) - current.start) * 0.2 - 1, (current.end ?? now) + ((current.end ?? now) - current.start) * 0.2 + 1),
 		}[e.key];
@@ -119,10 +124,16 @@ export function Timeline({ spans, range, onRange, selected, onSelect }) {
 	const ticks = [];
 	for (let t = Math.ceil(from / step) * step; t <= to; t += step)
 		ticks.push(t);
-	return html`<section class="timeline" aria-label="Timeline"><div class="toolbar"><h2>Timeline</h2><span class="faint num">${formatTime(from)} · ${formatDuration(to - from)}</span><span class="grow"></span>
-			<button class="small" onClick=${() => pan(-0.25)} aria-label="Earlier">◀</button><button class="small" onClick=${() => zoom(2)} aria-label="Zoom out">−</button><button class="small" onClick=${() => zoom(0.5)} aria-label="Zoom in">+</button>
-			<button class="small" onClick=${() => pan(0.25)} aria-label="Later">▶</button><button class="small" disabled=${!range} onClick=${() => onRange(null)}>All</button></div>
-		<div ref=${box} class="timeline-box" tabindex="0" role="group" aria-label=${`Timeline of ${order.length} spans. Arrow keys select a span, plus and minus zoom, brackets move, 0 shows all.`} onKeyDown=${keys}
+	return html`<section class="timeline" aria-label="Timeline"><div class="toolbar"><h2>Timeline</h2>
+		<span class="faint num">${formatTime(from)} · ${formatDuration(to - from)}</span><span class="grow"></span>
+			<button class="small" onClick=${() => pan(-0.25)} aria-label="Earlier">◀</button>
+				<button class="small" onClick=${() => zoom(2)} aria-label="Zoom out">−</button>
+				<button class="small" onClick=${() => zoom(0.5)} aria-label="Zoom in">+</button>
+			<button class="small" onClick=${() => pan(0.25)} aria-label="Later">▶</button>
+				<button class="small" disabled=${!range} onClick=${() => onRange(null)}>All</button></div>
+		<div ref=${box} class="timeline-box" tabindex="0" role="group"
+			aria-label=${`Timeline of ${order.length} spans. Arrow keys select a span, plus and minus zoom, brackets move, 0 shows all.`}
+			onKeyDown=${keys}
 			onPointerDown=${(e) => {
 				if (e.button === 0 && !e.target.closest("[data-span]")) {
 					drag.current = { x: e.clientX, from, to };
@@ -134,8 +145,10 @@ export function Timeline({ spans, range, onRange, selected, onSelect }) {
 					show(drag.current.from - by, drag.current.to - by);
 				}
 			}} onPointerUp=${() => (drag.current = null)} onPointerCancel=${() => (drag.current = null)}>
-		<svg width=${width} height=${height} aria-hidden="true"><defs><clipPath id="timeline-clip"><rect x=${LEFT} y="0" width=${inner + PAD} height=${height} /></clipPath></defs>
-			${ticks.map((t) => html`<g class="tick"><line x1=${xOf(t)} x2=${xOf(t)} y1=${TOP - 4} y2=${height} /><text x=${xOf(t)} y="11">${tickText(t, step)}</text></g>`)}
+		<svg width=${width} height=${height} aria-hidden="true"><defs><clipPath id="timeline-clip">
+			<rect x=${LEFT} y="0" width=${inner + PAD} height=${height} /></clipPath></defs>
+			${ticks.map((t) => html`<g class="tick"><line x1=${xOf(t)} x2=${xOf(t)} y1=${TOP - 4} y2=${height} />
+				<text x=${xOf(t)} y="11">${tickText(t, step)}</text></g>`)}
 			${placed.map((row) => html`<text class="row-label" x="0" y=${row.top + 12}>${row.label}</text>`)}
 			<g clip-path="url(#timeline-clip)">${placed.map((row) => {
 				const last = [];    // of very narrow spans at the same place one is drawn
@@ -148,11 +161,20 @@ export function Timeline({ spans, range, onRange, selected, onSelect }) {
 						return null;
 					last[s.lane] = w <= 2 ? Math.floor(x / 3) : -1;
 					const top = row.top + s.lane * (LANE + GAP);
-					return html`<g key=${s.id} data-span=${s.id} class=${`span ${s.row} ${TONE[s.status] ?? (s.end === undefined ? "live" : "good")} ${s.id === selected ? "selected" : ""}`} onClick=${() => pick(s)} onDblClick=${() => show(s.start - (end - s.start) * 0.2 - 1, end + (end - s.start) * 0.2 + 1)}>
-						<title>${plain(`${s.label}: ${s.status}, ${formatDuration(end - s.start)}`)}</title><rect x=${x} y=${top} width=${w} height=${LANE} rx="3" />
-						${w > 34 && html`<text x=${x + 5} y=${top + 12}>${plain(s.label).slice(0, Math.floor((w - 8) / 6.4))}</text>`}</g>`;
+					return html`<g key=${s.id} data-span=${s.id}
+						class=${`span ${s.row} ${TONE[s.status] ?? (s.end === undefined ? "live" : "good")} ${s.id === selected ? "selected" : ""}`}
+						onClick=${() => pick(s)}
+						onDblClick=${() => show(s.start - (end - s.start) * 0.2 - 1, end + (end - s.start) * 0.2 + 1)}>
+						<title>${plain(`${s.label}: ${s.status}, ${formatDuration(end - s.start)}`)}</title>
+							<rect x=${x} y=${top} width=${w} height=${LANE} rx="3" />
+						${w > 34 && html`<text x=${x + 5} y=${top + 12}>
+							${plain(s.label).slice(0, Math.floor((w - 8) / 6.4))}</text>`}</g>`;
 				});
 			})}</g></svg></div>
-		<p class="chosen" role="status">${current ? html`<span class="faint">${current.row}</span> <b><${Text} text=${current.label} /></b> <${Status} status=${current.status} /> <${Duration} since=${current.start} until=${current.end} />
-			<span class="faint">at</span> <span class="num">${formatTime(current.start, false)}</span> ${current.href && html`<a href=${current.href}>open</a>`}` : html`<span class="faint">Select a span, or use the arrow keys. Ctrl+wheel zooms, Shift+wheel moves.</span>`}</p></section>`;
+		<p class="chosen" role="status">${current ? html`<span class="faint">${current.row}</span> <b>
+			<${Text} text=${current.label} /></b> <${Status} status=${current.status} /> <${Duration}
+			since=${current.start} until=${current.end} />
+			<span class="faint">at</span> <span class="num">${formatTime(current.start, false)}</span> ${current.href
+				&& html`<a href=${current.href}>open</a>`}`
+				: html`<span class="faint">Select a span, or use the arrow keys. Ctrl+wheel zooms, Shift+wheel moves.</span>`}</p></section>`;
 }
