@@ -16,7 +16,7 @@ export function usePages(method, params, member, idOf, { refreshOn, skip, least 
 	if (pages.current.key !== key)
 		pages.current = { key, count: 1 };
 	const readOne = (cursor) => call(method, { limit: PAGE_ROWS, ...params, ...(cursor ? { [cursorName]: cursor } : {}) });
-	// A search may return a page with few rows although there are more: it goes on until `least` are found, for a bounded number of calls.
+	// A search may return a page with few rows although there are more: it continues until `least` are found, for a bounded number of calls.
 	const read = async (cursor) => {
 		const page = await readOne(cursor);
 		const rows = page[member] ?? [];

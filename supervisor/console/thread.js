@@ -254,7 +254,7 @@ function TurnBody({ turn, onState }) {
 	const { state, error, reload } = useTurnEvents(turn.turnId);
 	const [all, setAll] = useState(false);
 	useEffect(() => state && onState?.(state), [state]);
-	// A reader at the end of the page stays there while the turn goes on.
+	// A reader at the end of the page stays there while the turn continues.
 	const atEnd = useRef(false);
 	useEffect(() => {
 		const page = document.getElementById("main");

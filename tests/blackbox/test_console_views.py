@@ -88,7 +88,7 @@ def test_a_turn_is_steered_interrupted_and_continued(home):
             tab.press(key="Enter")
             tab.wait(selector=".turn-end")
             assert ended(rpc, turn)["type"] == "turn.failed"
-            # The thread goes on with another prompt.
+            # The thread continues with another prompt.
             tab.fill(selector=".composer textarea", text="again")
             tab.click(selector=".composer button")
             shows(tab, "never")

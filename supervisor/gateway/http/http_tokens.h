@@ -11,8 +11,8 @@
  *   # …            comment
  *
  * The modern era of the protocol has no sessions, and nothing in a request distinguishes two agents of the same kind.
- * The token is what identifies a client. The name "console" is reserved: only its token gets codes for the console, which
- * can do all that the user may; the tokens that agents have cannot.
+ * The token is what identifies a client. The name "console" is reserved: only its token gets codes for the console,
+ * which can do all that the user may; the tokens that agents have cannot.
  *
  * The file is read again when it changes, so that clients can be added and removed while others are served. If it
  * becomes unreadable or invalid, the previous tokens stay in effect.
