@@ -13,6 +13,8 @@ function Deadline({ at, fallback }) {
 
 const List = ({ items }) => html`<ul class="paths">${items.map((item) => html`<li><code><${Text} text=${item} /></code></li>`)}</ul>`;
 
+// The text of a command may tell what it does with the network, but not with which host.
+const networkUse = ({ host, port, intent }) => [intent, host && (port ? `${host}:${port}` : host)].filter(Boolean).join(" ");
 const labelOf = (item) => (typeof item === "string" ? item : item.path ?? item.host ?? item.text ?? JSON.stringify(item));
 
 // What the parser found in the command: the files it names, hosts, what cannot be known.
@@ -26,7 +28,7 @@ function Touches({ action, process }) {
 	return html`<${Facts} rows=${[
 		["Runs", parts.length > 1 && html`<${List} items=${parts.map(labelOf)} />`],
 		["Names files", command?.paths?.length > 0 && html`<${List} items=${command.paths.map((p) => (typeof p === "string" ? p : `${p.path ?? labelOf(p)}${p.access ? ` (${p.access})` : ""}`))} />`],
-		["Names hosts", command?.network?.length > 0 && html`<${List} items=${command.network.map(labelOf)} />`],
+		["Uses the network", command?.network?.length > 0 && html`<${List} items=${command.network.map(networkUse)} />`],
 		["With variables", command?.environment?.length > 0 && html`<${List} items=${command.environment.map(labelOf)} />`],
 		["Unknown", command?.unknown?.length > 0 && html`<span class="wait">${plain(command.unknown.join(", "))}: the text alone does not determine what runs</span>`],
 		["Can write", box && html`<${List} items=${box.writeRoots?.length ? box.writeRoots : ["nothing outside its private folders"]} />`],

@@ -24,6 +24,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -166,7 +167,18 @@ static void on_peer_files(struct spawner *s, const struct spawn_msg *m, const in
 		log_warning("look for a policy file: %s", e.message);
 }
 
-/* The reply is the closing of the last descriptor, after which the grant is in effect. */
+/* Only to a pipe with room: a write with these rights may have an effect on other files, and must not block. */
+static void confirm_grant(int fd)
+{
+	struct pollfd room = { .fd = fd, .events = POLLOUT };
+	struct stat st;
+
+	if (fstat(fd, &st) < 0 || !S_ISFIFO(st.st_mode) || poll(&room, 1, 0) != 1 || room.revents != POLLOUT ||
+	    write(fd, "", 1) != 1)
+		log_info("the runtime does not wait for the authorisation");
+}
+
+/* The reply is a byte, after which the grant is in effect; without one the runtime repeats the request. */
 static void on_grant(struct spawner *s, const struct spawn_msg *m, const int *fds)
 {
 	struct spawn_identity peer;
@@ -176,7 +188,7 @@ static void on_grant(struct spawner *s, const struct spawn_msg *m, const int *fd
 	    (s->privileged && peer.peer_uid == 0 &&
 	     authority_grant(&s->authority, fds[GRANT_FD_CLIENT], paths.data, paths.len, &e) < 0))
 		log_info("what root authorises is not noted: %s", e.message);
-	(void)!write(fds[GRANT_FD_DONE], "", 1); /* handled: without it the runtime repeats the request */
+	confirm_grant(fds[GRANT_FD_DONE]);
 }
 
 static void on_announce(struct spawner *s, const struct spawn_msg *m, const int *fds)

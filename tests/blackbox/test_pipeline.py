@@ -1,4 +1,4 @@
-"""`bailiff pipeline`: steps in order, failures, needs, parallel steps, reports; and `bailiff undo`."""
+"""`bailiff pipeline`: steps in order, failures, needs, parallel steps, reports."""
 
 import json
 import os
