@@ -271,6 +271,10 @@ def test_variables_of_a_server(home):
             assert stolen["status"] == "failed", "a command of the turn reads it neither from the file nor from the server"
         leaks = [e["type"] for e in rpc.events() if "hidden value" in json.dumps(e) and e["type"] not in ("tool.result", "tool.progress", "process.output")]
         assert leaks == [], "only the server's own answer has it"
+        with home.rpc() as agent:
+            agent.call("initialize", role="agent")
+            refused = echo(agent, open_turn(agent, home), "SECRET")
+            assert refused["status"] == "failed" and "only turns that an operator requested" in refused["error"]["message"], refused
         os.chmod(secret, 0o640)
         wrong = echo(rpc, open_turn(rpc, home), "SECRET")
         assert wrong["status"] == "failed" and "chmod 600" in wrong["error"]["message"], wrong

@@ -260,9 +260,24 @@ json_t *mcp_server_argv(struct engine *engine, const json_t *settings, const cha
 	return argv;
 }
 
-json_t *mcp_server_launch(struct engine *engine, const struct tool_call_doc *call, json_t *where, bool *ret_operator,
+/*
+ * An operator's rights extend what the turn itself asks for (profile, directory, roots), not only by the files of the
+ * server. A URL's sandbox has nothing of the turn; any other is only for turns that an operator requested.
+ */
+static int extend_rights(const json_t *settings, struct requester *by, struct err *e)
+{
+	if (by->role != ROLE_OPERATOR && !json_object_get(settings, "url"))
+		return err_set(e, ERR_PERMISSION,
+			       "this MCP server reads secrets from files (envFiles), so only turns that an operator "
+			       "requested can call it");
+	by->role = ROLE_OPERATOR;
+	return 0;
+}
+
+json_t *mcp_server_launch(struct engine *engine, const struct tool_call_doc *call, json_t *where, struct requester *by,
 			  struct err *e)
 {
+	bool extended = false;
 	buf_auto struct buf text = BUF_INIT;
 	const char *begin = call->toolName + strlen(TOOL_MCP_PREFIX), *tool = mcp_tool_name(call->toolName);
 	char name[ID_SIZE], key[HASH_SHA256_TEXT];
@@ -272,7 +287,8 @@ json_t *mcp_server_launch(struct engine *engine, const struct tool_call_doc *cal
 	if (mcp_server_find(engine, (uint32_t)call->uid, name, &text, &d, e) < 0)
 		return NULL;
 	json_auto_t *settings = mcp_server_settings(&d);
-	if (mcp_server_sandbox(engine, settings, where, ret_operator, e) < 0)
+	if (mcp_server_sandbox(engine, settings, where, &extended, e) < 0 ||
+	    (extended && extend_rights(settings, by, e) < 0))
 		return NULL;
 	/* One for each thread, as its sandboxes; and another one when it is registered again. */
 	mem_auto char *words = mem_printf("%s %s %" PRIu64, call->threadId, name, d.addedAt);

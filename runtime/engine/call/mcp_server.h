@@ -24,6 +24,7 @@
 #include <jansson.h>
 
 struct buf;
+struct requester;
 struct err;
 
 #define MCP_SERVERS_MAX 32u /* of a uid */
@@ -59,8 +60,9 @@ static inline size_t mcp_server_strv(const json_t *words, const char *ret[MCP_SE
 	}
 	return n;
 }
-/* The command for a call of a tool mcp__NAME__TOOL; `where` as above. New reference; NULL with e. */
-json_t *mcp_server_launch(struct engine *engine, const struct tool_call_doc *call, json_t *where, bool *ret_operator,
+/* The command for a call of a tool mcp__NAME__TOOL; `where` as above. `by`, who requested the turn, becomes an operator
+ * if the server needs it. New reference; NULL with e. */
+json_t *mcp_server_launch(struct engine *engine, const struct tool_call_doc *call, json_t *where, struct requester *by,
 			  struct err *e);
 /* The server's own name of the tool. */
 const char *mcp_tool_name(const char *tool);

@@ -142,13 +142,9 @@ static void start_process(struct engine *engine, const struct tool_call_doc *d, 
 		json_object_set_new(where, "commandLine", json_string(tool->name));
 	json_auto_t *command = NULL;
 	if (tool->runs == TOOL_RUNS_MCP) {
-		bool granted = false;
-
-		if (!(command = mcp_server_launch(engine, d, where, &granted, &e)))
+		if (!(command = mcp_server_launch(engine, d, where, &by, &e)))
 			return fail_start(engine, d->toolCallId, &e);
 		argc = mcp_server_strv(command, argv);
-		if (granted)
-			by.role = ROLE_OPERATOR;
 	}
 	if (start_spec_of(engine, where, &spec, &e) < 0)
 		return fail_start(engine, d->toolCallId, &e);
