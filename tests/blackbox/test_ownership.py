@@ -17,7 +17,7 @@ WITHIN = {"before", "name", "itemId", "runId", "modelRequestId", "datasetId", "d
 LISTS = {"subagentIds": "subagentId", "affectedTurns": "turnId", "blockedBy": "taskId", "pinnedThreadIds": "threadId", "outputRefs": "outputRef",
          "evidenceRefs": "evidenceId", "artifactRefs": "outputRef", "outputs": "outputRef", "artifacts": "outputRef", "remoteArtifactRefs": "outputRef"}
 REFS = {"instructionRef": "outputRef", "outputSchemaRef": "outputRef", "lastMessageRef": "outputRef", "parentThreadId": "threadId", "toTurnId": "turnId",
-        "queuedTurnId": "turnId", "parentTaskId": "taskId", "targetId": "taskId", "blockerId": "taskId"}
+        "queuedTurnId": "turnId", "parentTaskId": "taskId", "targetId": "taskId", "blockerId": "taskId", "session": "sessionId"}
 
 
 @contextlib.contextmanager

@@ -174,7 +174,7 @@ def test_a_port_is_published_before_its_server_listens_and_outlives_it(home):
         sandbox = rpc.call("create_sandbox", cwd=home.work)["sandboxId"]
         port = rpc.call("publish_port", sandboxId=sandbox, port=4003)["hostPort"]
         # Nothing listens: the connection is accepted and reset.
-        with socket.create_connection(("127.0.0.1", port), harness.PATIENCE) as s, contextlib.suppress(ConnectionResetError):
+        with contextlib.suppress(ConnectionResetError), socket.create_connection(("127.0.0.1", port), harness.PATIENCE) as s:
             assert s.recv(1) == b""
         for text in (b"one", b"two"):
             process = rpc.start(server(4003), sandboxId=sandbox)["processId"]
