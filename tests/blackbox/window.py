@@ -27,6 +27,7 @@ class Window:
         self.seen, self.at = b"", 0
 
         def own():
+            signal.signal(signal.SIGINT, signal.SIG_DFL)     # ignored if the tests run in the background
             os.setsid()
             fcntl.ioctl(self.slave, termios.TIOCSCTTY, 0)
         self.process = subprocess.Popen([program or harness.CLI, *args], stdin=self.slave if stdin is None else stdin, stderr=self.slave,
