@@ -112,13 +112,13 @@ int approval_ask(struct cli *c, int terminal, const char *action_id, const char 
 		char line[APPROVAL_LINE_MAX];
 		int r = approval_read(terminal, prompt ? prompt : "",
 				      "[y]es once  [s]ession  [a]lways  [n]o  [e]xplain: ", is_answered, &action, line);
+		if (r)
+			return r < 0 ? 1 : 0;
 		const char *scope = is_word(line, "y", "yes")       ? "once"
 				    : is_word(line, "s", "session") ? "session"
 				    : is_word(line, "a", "always")  ? "always"
 								    : NULL;
 
-		if (r)
-			return r < 0 ? 1 : 0;
 		if (scope || is_word(line, "n", "no"))
 			return send_answer(c, action_id, scope);
 		if (is_word(line, "e", "explain")) {
