@@ -103,7 +103,7 @@ class Person(kill_loop.Linked, threading.Thread):
             self.error = traceback.format_exc()
 
 
-class Client(kill_loop.Linked, threading.Thread):
+class Client(kill_loop.Retrying, threading.Thread):
     """One turn after the other with one dialect."""
 
     def __init__(self, home, dialect, rng, stop):
@@ -115,15 +115,6 @@ class Client(kill_loop.Linked, threading.Thread):
         self.guards = 0     # deaths of the guard
         self.steered = {}   # texts that were accepted, with their turn's end
         open(self.effects, "w").close()
-
-    def call(self, method, **params):
-        while True:
-            try:
-                return super().call(method, **params)
-            except RpcError as e:
-                if not e.data.get("retryable"):
-                    raise
-                time.sleep(0.01)
 
     def events(self, turn):
         found = []

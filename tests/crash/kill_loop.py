@@ -46,6 +46,19 @@ class Linked:
                 time.sleep(0.001)
 
 
+class Retrying(Linked):
+    """Also retries what the daemon reports as retryable."""
+
+    def call(self, method, **params):
+        while True:
+            try:
+                return super().call(method, **params)
+            except RpcError as e:
+                if not e.data.get("retryable"):
+                    raise
+                time.sleep(0.01)
+
+
 class Client(Linked, threading.Thread):
     """One command after the other: start, wait, compare."""
 

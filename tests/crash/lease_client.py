@@ -20,7 +20,7 @@ LEASE_MS = {"complete": 20000, "leave": 20000, "silent": 250}
 CONFLICT, STATE = -32009, -32015
 
 
-class LeaseClient(kill_loop.Linked, threading.Thread):
+class LeaseClient(kill_loop.Retrying, threading.Thread):
     def __init__(self, home, rng, stop):
         super().__init__(daemon=True)
         self.home, self.rng, self.stop, self.error = home, rng, stop, None
@@ -28,15 +28,6 @@ class LeaseClient(kill_loop.Linked, threading.Thread):
         self.turns, self.did, self.figures = 0, set(), collections.Counter()
         self.guards = 0     # deaths of the guard
         open(self.effects, "w").close()
-
-    def call(self, method, **params):
-        while True:
-            try:
-                return super().call(method, **params)
-            except RpcError as e:
-                if not e.data.get("retryable"):
-                    raise
-                time.sleep(0.01)
 
     def use(self, turn, method="claim_turn", **params):
         """Notes when the lease was used last, at the latest known time before that."""
