@@ -1,6 +1,6 @@
 /*
- * `daemon`: the daemon itself. None of its verbs starts one. The process to signal is the peer of the control socket,
- * as the kernel knows it: a pid in a file may be another process's by now.
+ * `daemon`: the daemon itself. None of its verbs starts one. The process to signal is the parent of the one that
+ * answers on the control socket: a pid in a file may be another process's by now.
  */
 
 #include "runtime/base/fd.h"
