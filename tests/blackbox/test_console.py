@@ -1,14 +1,17 @@
 #!/usr/bin/python3
 """The console over HTTP: its files, login, calls, the event stream, live output, downloads and numbers; and requests of other pages."""
 
+import fcntl
 import gzip
 import hashlib
+import http.client
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import termios
 import threading
 import time
 
@@ -411,6 +414,32 @@ def test_output_is_downloaded_as_a_file():
         for query in ("", f"?processId={process}", "?stream=stdout", f"?processId={process}&stream=pty", f"?processId={process}%22&stream=stdout",
                       f"?processId={process}&processId={process}&stream=stdout"):
             assert page.ask("GET", "/api/output" + query)[0] == 400, query
+
+
+def test_a_download_ends_with_its_session():
+    with Home() as home, Serve(home) as serve, home.rpc() as rpc:
+        page, other = Page(serve), Page(serve)
+        size = 40 << 20     # more than sockets and the gateway keep for a client that does not read
+        process = rpc.run(["head", "-c", str(size), "/dev/zero"])[0]["processId"]
+        connection = http.client.HTTPConnection(serve.host, serve.port, timeout=PATIENCE)
+        connection.request("GET", f"/api/output?processId={process}&stream=stdout", headers={"Cookie": page.cookie})
+        answer = connection.getresponse()
+        assert answer.status == 200
+
+        def stalled():
+            waiting = [fcntl.ioctl(connection.sock, termios.FIONREAD, bytes(4)) for _ in range(5) if not time.sleep(0.1)]
+            return waiting[0] == waiting[-1] != bytes(4)
+        until("the gateway waits for the client", stalled)
+        assert page.ask("POST", "/api/logout")[0] == 204
+        got = 0
+        try:
+            while piece := answer.read(1 << 20):
+                got += len(piece)
+        except (http.client.IncompleteRead, ConnectionResetError):
+            pass
+        connection.close()
+        assert got < size - 1, "it breaks off"
+        assert other.call("get_health")["status"]
 
 
 # ---- bailiff console ----

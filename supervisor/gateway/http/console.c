@@ -122,6 +122,7 @@ static void end_session(struct console *c, struct console_session *s)
 {
 	TAILQ_REMOVE(&c->sessions, s, entry);
 	c->nsessions--;
+	console_output_stop_all(s);
 	console_session_free(s);
 }
 

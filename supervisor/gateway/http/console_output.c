@@ -17,7 +17,8 @@
 #define QUEUE_BYTES (1u << 20) /* no further piece is requested while this much is unsent */
 #define DRAIN_MS 10
 
-struct download {
+struct console_download {
+	TAILQ_ENTRY(console_download) entry; /* of the session */
 	struct console_session *session;
 	struct http_exchange *x;
 	struct console_call *call; /* NULL: none pending */
@@ -27,8 +28,9 @@ struct download {
 	uint64_t next;
 };
 
-static void free_download(struct download *d)
+static void free_download(struct console_download *d)
 {
+	TAILQ_REMOVE(&d->session->downloads, d, entry);
 	if (d->call)
 		console_call_cancel(d->call);
 	event_free(d->drain);
@@ -40,9 +42,25 @@ static void free_download(struct download *d)
 
 static void on_gone(void *ctx) { free_download(ctx); }
 
+static void break_off(struct console_download *d)
+{
+	struct http_exchange *x = d->x;
+
+	free_download(d);
+	http_exchange_drop(x);
+}
+
+void console_output_stop_all(struct console_session *s)
+{
+	struct console_download *d;
+
+	while ((d = TAILQ_FIRST(&s->downloads)))
+		break_off(d);
+}
+
 static void on_piece(void *ctx, unsigned status, struct jval result, struct jval error);
 
-static void request_piece(struct download *d)
+static void request_piece(struct console_download *d)
 {
 	static const struct timeval tv = { 0, DRAIN_MS * 1000 };
 	json_auto_t *params = NULL;
@@ -61,7 +79,7 @@ static void on_drain(evutil_socket_t fd, short what, void *arg) { request_piece(
 /* The response has begun: an error can only break it off. */
 static void on_piece(void *ctx, unsigned status, struct jval result, struct jval error)
 {
-	struct download *d = ctx;
+	struct console_download *d = ctx;
 	struct http_exchange *x = d->x;
 	struct jval data = jval_get(result, "data");
 	uint64_t next = jval_uint(jval_get(result, "nextOffset"), d->next);
@@ -70,8 +88,7 @@ static void on_piece(void *ctx, unsigned status, struct jval result, struct jval
 	d->call = NULL;
 	if (error.type != JT_NONE || data.type != JT_STRING ||
 	    text_base64_decode(data.text + 1, data.len - 2, &bytes) < 0) {
-		free_download(d);
-		return http_exchange_drop(x);
+		return break_off(d);
 	}
 	http_exchange_write(x, bytes.data, bytes.len);
 	if (jval_bool(jval_get(result, "eof"), true) || next <= d->next) {
@@ -84,7 +101,7 @@ static void on_piece(void *ctx, unsigned status, struct jval result, struct jval
 
 static void on_process(void *ctx, unsigned status, struct jval result, struct jval error)
 {
-	struct download *d = ctx;
+	struct console_download *d = ctx;
 	struct http_exchange *x = d->x;
 	struct jval output = jval_get(jval_get(result, "outputs"), d->stream);
 
@@ -109,7 +126,7 @@ void console_output_send(struct console_session *s, struct http_exchange *x)
 	const struct http_request *r = http_exchange_request(x);
 	buf_auto struct buf process = BUF_INIT, name = BUF_INIT;
 	json_auto_t *params = NULL;
-	struct download *d;
+	struct console_download *d;
 
 	if (http_request_query(r, "processId", &process) != 1 || process.len == 0 || process.len > 71)
 		return console_reply_error(x, 400, "invalid", "processId: expected the id of a process");
@@ -119,14 +136,15 @@ void console_output_send(struct console_session *s, struct http_exchange *x)
 		return console_reply_error(x, 429, "resource_exhausted",
 					   "too many calls of this session are unanswered");
 	d = mem_zalloc(1, sizeof(*d));
-	*d = (struct download){ .session = s,
-				.x = x,
-				.stream = console_watch_stream(name.data),
-				.process = mem_strdup(process.data),
-				.name = mem_strdup(name.data) };
+	*d = (struct console_download){ .session = s,
+					.x = x,
+					.stream = console_watch_stream(name.data),
+					.process = mem_strdup(process.data),
+					.name = mem_strdup(name.data) };
 	d->drain = evtimer_new(s->base, on_drain, d);
 	if (!d->drain)
 		abort();
+	TAILQ_INSERT_TAIL(&s->downloads, d, entry);
 	http_exchange_listen(x, &ops, d);
 	params = json_pack("{s:s}", "processId", d->process);
 	d->call = console_session_call(s, "get_process", params, on_process, d);

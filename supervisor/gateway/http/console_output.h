@@ -12,5 +12,7 @@ struct console_session;
 struct http_exchange;
 
 void console_output_send(struct console_session *s, struct http_exchange *x);
+/* Breaks off all downloads of a session that ends. */
+void console_output_stop_all(struct console_session *s);
 
 #endif

@@ -193,6 +193,7 @@ struct console_session *console_session_new(struct event_base *base, const struc
 	snprintf(s->role, sizeof(s->role), "%s", code->role);
 	snprintf(s->principal, sizeof(s->principal), "%s", code->principal);
 	TAILQ_INIT(&s->calls);
+	TAILQ_INIT(&s->downloads);
 	TAILQ_INIT(&s->streams);
 	s->link = console_link_new(base, s->role, &ops, s);
 	return s;

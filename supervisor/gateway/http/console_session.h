@@ -18,6 +18,7 @@
 #include <sys/queue.h>
 
 struct console_call;
+struct console_download;
 struct console_session;
 struct console_stream;
 struct event_base;
@@ -41,10 +42,11 @@ struct console_session {
 	struct console_link *link;
 	TAILQ_HEAD(, console_call) calls;
 	size_t ncalls;
+	TAILQ_HEAD(, console_download) downloads;
 };
 
 struct console_session *console_session_new(struct event_base *base, const struct console_code *code);
-/* Ends its streams; open calls get 503. */
+/* Ends its streams; open calls get 503. Its downloads must have ended (console_output_stop_all). */
 void console_session_free(struct console_session *s);
 
 /* NULL, or why this method cannot be called over HTTP; static. */
