@@ -498,21 +498,28 @@ def test_the_browser_gets_a_file_and_no_code_in_its_arguments():
 # ---- what takes ten seconds ----
 
 def check_away(home, serve):
-    """The daemon stays away: calls and streams fail."""
+    """The daemon stays away: calls, streams and watches fail."""
     page = Page(serve)
-    page.call("get_health")
+    process = page.call("start_process", command=["true"], yieldMs=10000)["processId"]
+    stream = page.stream()
+    stream.hello()
     home.stop()
+    stream.until("it is away", lambda: {"daemon": "disconnected"} in stream.of("state"))
     found, began = [], time.monotonic()
     threads = [threading.Thread(target=lambda: found.append(page.reply("get_health"))),
-               threading.Thread(target=lambda: found.append((page.ask("GET", "/api/stream")[0], {"error": {"code": "unavailable"}})))]
+               threading.Thread(target=lambda: found.append((page.ask("GET", "/api/stream")[0], {"error": {"code": "unavailable"}}))),
+               threading.Thread(target=lambda: found.append((lambda answer: (answer[0], json.loads(answer[2])))(stream.watch(process))))]
     for t in threads:
         t.start()
     for t in threads:
         t.join()
-    assert len(found) == 2 and all(status == 503 and reply["error"]["code"] == "unavailable" for status, reply in found), found
+    assert len(found) == 3 and all(status == 503 and reply["error"]["code"] == "unavailable" for status, reply in found), found
     assert 9 < time.monotonic() - began
     home.start()
     assert page.reply("get_health")[0] == 200
+    with stream:
+        stream.until("it is back", lambda: stream.of("state")[-1] == {"daemon": "connected"})
+        assert stream.watch(process)[0] == 204
 
 
 def check_series(serve):

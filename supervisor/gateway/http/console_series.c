@@ -12,7 +12,7 @@
 
 enum kind { GAUGE, RATE, TOTAL }; /* RATE: per second; TOTAL: since the daemon started */
 
-/* `paths`: members of get_metrics, added up. The value is divided by the divisor. CPU: see live_cpu_ms. */
+/* `paths`: members of get_metrics, added up. The value is divided by the divisor. CPU, RUNNING: see add_live. */
 static const struct {
 	const char *name;
 	enum kind kind;
@@ -20,7 +20,7 @@ static const struct {
 	const char *paths[4];
 } rows[] = {
 	{ "commandsPerSecond", RATE, 1, { "processesStarted" } },
-	{ "running", GAUGE, 1, { "processesLive" } },
+	{ "running", GAUGE, 1, { NULL } },
 	{ "cpuPercent", RATE, 10, { "counters.spent.cpuMs" } }, /* 10 ms each second are 1 % of one processor */
 	{ "daemonMemoryBytes", GAUGE, 1, { "memoryBytes" } },
 	{ "outputBytesPerSecond", RATE, 1, { "outputBytes" } },
@@ -33,7 +33,8 @@ static const struct {
 	    "counters.sandboxViolations.network", "counters.sandboxViolations.other" } },
 };
 #define SERIES countof(rows)
-#define CPU 2 /* its index */
+#define RUNNING 1 /* indexes */
+#define CPU 2
 
 struct point {
 	uint64_t at_ms;
@@ -51,14 +52,16 @@ struct console_series {
 	uint64_t base_ns;    /* … and its time; 0: the daemon did not answer then */
 };
 
-/* Counters of get_metrics have the CPU time of ended commands only; running ones add what they have used so far. */
-static double live_cpu_ms(struct jval processes)
+/*
+ * Counters of get_metrics have the CPU time of ended commands only; running ones add what they have used so far. Its
+ * gauge of live processes includes those that run no command, such as holders of sandboxes.
+ */
+static void add_live(struct jval processes, double *values)
 {
-	double us = 0;
-
-	for (struct jiter it = jiter_on(processes); jiter_next(&it);)
-		us += (double)jval_uint(jval_path(it.value, "usage.cpuUs"), 0);
-	return us / 1000;
+	for (struct jiter it = jiter_on(processes); jiter_next(&it);) {
+		values[CPU] += (double)jval_uint(jval_path(it.value, "usage.cpuUs"), 0) / 1000;
+		values[RUNNING] += jval_is_str(jval_get(it.value, "status"), "running");
+	}
 }
 
 static void add_point(struct console_series *s, const struct point *p)
@@ -76,10 +79,11 @@ static void take_sample(struct console_series *s, struct jval processes)
 	struct jval metrics = jval_of(buf_cstr(&s->metrics), s->metrics.len);
 	struct point p = { .at_ms = clock_real_us() / 1000 };
 	uint64_t now = clock_boot_ns();
-	double seconds = (double)(now - s->base_ns) / 1e9;
+	double seconds = (double)(now - s->base_ns) / 1e9, live[SERIES] = { 0 };
 
+	add_live(processes, live);
 	for (size_t i = 0; i < SERIES; i++) {
-		double v = i == CPU ? live_cpu_ms(processes) : 0;
+		double v = live[i];
 
 		for (size_t k = 0; k < countof(rows[i].paths) && rows[i].paths[k]; k++)
 			v += (double)jval_uint(jval_path(metrics, rows[i].paths[k]), 0);
@@ -111,7 +115,7 @@ static void on_metrics(void *ctx, struct jval result, struct jval error)
 		return;
 	buf_reset(&s->metrics);
 	buf_append(&s->metrics, result.text, result.len);
-	buf_str(&params, "{\"liveOnly\":true,\"usage\":true,\"limit\":1000}");
+	buf_str(&params, "{\"liveOnly\":true,\"helpers\":false,\"usage\":true,\"limit\":1000}");
 	console_link_send(s->link, "list_processes", &params, on_processes, s);
 }
 

@@ -248,7 +248,7 @@ void console_stream_open(struct console_session *s, struct http_exchange *x)
 		abort();
 	loop_add(st->late, &late);
 	st->link = console_link_new(s->base, s->role, &ops, st);
-	st->watches = console_watches_new(st->link, &watch_ops, st);
+	st->watches = console_watches_new(s->base, st->link, &watch_ops, st);
 	TAILQ_INSERT_TAIL(&s->streams, st, entry);
 	s->nstreams++;
 	http_exchange_listen(x, &exchange_ops, st);

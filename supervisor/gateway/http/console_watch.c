@@ -3,10 +3,14 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
+#include "runtime/loop/loop.h"
 #include "supervisor/gateway/http/console_link.h"
 #include "supervisor/gateway/http/console_reply.h"
+#include "supervisor/gateway/http/console_session.h"
 #include "supervisor/gateway/http/http_exchange.h"
 
+#include <event2/event.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/queue.h>
 
@@ -29,7 +33,8 @@ struct watch {
 	TAILQ_ENTRY(watch) entry;
 	struct console_watches *of;
 	char id[72];
-	struct http_exchange *x; /* until the daemon has answered get_process */
+	struct http_exchange *x; /* until the daemon has answered get_process … */
+	struct event *late;      /* … or this time has passed */
 	bool from_given, known;
 	uint64_t from;
 	unsigned pending; /* requests with this object as context */
@@ -38,6 +43,7 @@ struct watch {
 };
 
 struct console_watches {
+	struct event_base *base;
 	struct console_link *link;
 	struct console_watches_ops ops;
 	void *ctx;
@@ -69,6 +75,7 @@ static void free_watch(struct watch *v)
 	v->of->count -= !v->removed;
 	if (v->x)
 		http_exchange_refuse(v->x, 503, "the event stream has ended");
+	event_free(v->late);
 	free(v);
 }
 
@@ -190,6 +197,7 @@ static void on_process(void *ctx, struct jval result, struct jval error)
 		return;
 	x = v->x;
 	v->x = NULL;
+	evtimer_del(v->late);
 	if (error.type != JT_NONE) {
 		if (x)
 			console_reply_raw(x, 404, "error", error);
@@ -212,12 +220,36 @@ static void request_process(struct watch *v)
 	console_link_send(v->of->link, "get_process", &params, on_process, v);
 }
 
+static void remove_watch(struct watch *v)
+{
+	if (v->pending == 0) {
+		free_watch(v);
+	} else {
+		v->removed = true;
+		v->of->count--;
+		evtimer_del(v->late);
+	}
+}
+
 static void on_gone(void *ctx) { ((struct watch *)ctx)->x = NULL; }
+
+/* The daemon is away. The page asks again, so nothing is watched until then. */
+static void on_late(evutil_socket_t fd, short what, void *arg)
+{
+	struct watch *v = arg;
+	struct http_exchange *x = v->x;
+
+	v->x = NULL;
+	if (x)
+		console_reply_error(x, 503, "unavailable", "the daemon does not answer");
+	remove_watch(v);
+}
 
 void console_watches_add(struct console_watches *w, const char *process_id, const uint64_t *offset,
 			 struct http_exchange *x)
 {
 	static const struct http_exchange_ops ops = { .gone = on_gone };
+	static const struct timeval tv = { CONSOLE_WAIT_MS / 1000, 0 };
 	struct watch *v = mem_zalloc(1, sizeof(*v));
 
 	console_watches_remove(w, process_id);
@@ -230,6 +262,10 @@ void console_watches_add(struct console_watches *w, const char *process_id, cons
 	v->from_given = offset != NULL;
 	v->from = offset ? *offset : 0;
 	v->x = x;
+	v->late = evtimer_new(w->base, on_late, v);
+	if (!v->late)
+		abort();
+	loop_add(v->late, &tv);
 	for (size_t i = 0; i < OUTPUTS; i++)
 		v->outputs[i].of = v;
 	TAILQ_INSERT_TAIL(&w->all, v, entry);
@@ -250,12 +286,7 @@ void console_watches_remove(struct console_watches *w, const char *process_id)
 		if (v->x)
 			http_exchange_refuse(v->x, 409, "another request about this process came first");
 		v->x = NULL;
-		if (v->pending == 0) {
-			free_watch(v);
-		} else {
-			v->removed = true;
-			w->count--;
-		}
+		remove_watch(v);
 	}
 }
 
@@ -294,11 +325,12 @@ void console_watches_resume(struct console_watches *w)
 	}
 }
 
-struct console_watches *console_watches_new(struct console_link *link, const struct console_watches_ops *ops, void *ctx)
+struct console_watches *console_watches_new(struct event_base *base, struct console_link *link,
+					    const struct console_watches_ops *ops, void *ctx)
 {
 	struct console_watches *w = mem_zalloc(1, sizeof(*w));
 
-	*w = (struct console_watches){ .link = link, .ops = *ops, .ctx = ctx };
+	*w = (struct console_watches){ .base = base, .link = link, .ops = *ops, .ctx = ctx };
 	TAILQ_INIT(&w->all);
 	return w;
 }

@@ -17,6 +17,7 @@
 
 struct console_link;
 struct console_watches;
+struct event_base;
 struct http_exchange;
 
 #define CONSOLE_WATCHES_MOST 32
@@ -27,13 +28,14 @@ struct console_watches_ops {
 };
 
 /* `link` is borrowed. */
-struct console_watches *console_watches_new(struct console_link *link, const struct console_watches_ops *ops,
-					    void *ctx);
+struct console_watches *console_watches_new(struct event_base *base, struct console_link *link,
+					    const struct console_watches_ops *ops, void *ctx);
 /* After the link was freed. Exchanges without a response get 503. */
 void console_watches_free(struct console_watches *w);
 /*
  * Follows the output of a process from an offset of each stream on; NULL: from now on. Responds through the exchange:
- * 204, or the daemon's error with 404. A process that is followed already continues there.
+ * 204, the daemon's error with 404, or 503 if it does not answer within CONSOLE_WAIT_MS. A process that is followed
+ * already continues there.
  */
 void console_watches_add(struct console_watches *w, const char *process_id, const uint64_t *offset,
 			 struct http_exchange *x);
