@@ -150,6 +150,8 @@ struct view_process_query {
 			      characters */
 	const char *except; /* NULL, or the tool program: bailiff's helpers are left out */
 	bool live_only;
+	bool cow;           /* only copy-on-write runs … */
+	bool held;          /* … that have ended with changes to apply or discard */
 	bool holders;       /* also the holders of session sandboxes */
 	unsigned limit;     /* 1 … 1000 */
 	const char *cursor; /* NULL = newest first from the start */

@@ -176,6 +176,7 @@ static bool process_matches(const void *query, const void *doc)
 	return view_is(q->session_id, d->sessionId) && view_is(q->task_id, d->taskId) &&
 	       view_is(q->sandbox_id, d->sandboxId) && (q->holders || !process_doc_holds(d)) &&
 	       view_is(q->status, d->status) && !(q->live_only && process_doc_ended(d)) &&
+	       (!q->cow || jval_bool(d->cow, false)) && !(q->held && !process_doc_ended(d)) &&
 	       !(q->except && view_process_is_helper(d, q->except));
 }
 
@@ -193,6 +194,8 @@ static int find_processes(struct view_page *p, struct err *e)
 		return view_page_find_match(p, "proc_", q->match, e);
 	if (q->live_only || (q->status && strcmp(q->status, "running") == 0))
 		return view_page_scan(p, VIEW_PAGE_QUERY(VIEW_LIVE_PROCESS), "", e);
+	if (q->held)
+		return view_page_scan(p, VIEW_PAGE_QUERY(VIEW_COW_PROCESS), "", e);
 	if (q->session_id)
 		return view_page_scan_list(p, VIEW_SESSION_PROCESS, q->session_id, e);
 	if (q->sandbox_id)

@@ -17,12 +17,106 @@
 #define PIECE_LOOKED 8192
 #define RESULT_MAX (4u << 20) /* bytes of events; the event that reaches it is the page's last */
 
+/* ---- newest first ---- */
+
+/*
+ * The store reads forwards, so a listing with the newest events first reads windows of the log, the last one first, and
+ * reverses each. The first window has as many sequence numbers as events are wanted, and the next ones grow as long as
+ * little is read in them: without an id up to PIECE_LOOKED, with one over gaps of any length.
+ */
+#define SPAN_GROWTH 4u
+
+static void empty_window(struct event_listing *l)
+{
+	for (size_t i = l->kept.first; i < l->kept.count; i++)
+		buf_done(&l->kept.texts[i]);
+	l->kept.first = l->kept.count = l->kept.bytes = 0;
+}
+
+/* Of a window only its last events are kept, as many as the page still takes. */
+static bool keep_event(void *ctx, const struct event_view *ev)
+{
+	struct event_listing *l = ctx;
+	struct event_listing_window *k = &l->kept;
+
+	if (l->looked >= PIECE_LOOKED) {
+		l->ended = false;
+		return false;
+	}
+	l->looked++;
+	if (!filter_match(&l->filter, ev))
+		return true;
+	if (l->found >= l->limit || l->events.len >= RESULT_MAX) {
+		l->more = true;
+		return false;
+	}
+	if (k->count == k->size) {
+		k->size = k->size ? 2 * k->size : 64;
+		k->texts = mem_realloc(k->texts, k->size * sizeof(*k->texts));
+	}
+	k->texts[k->count] = BUF_INIT;
+	event_json(ev, &k->texts[k->count]);
+	k->bytes += k->texts[k->count++].len;
+	while (k->count - k->first > l->limit - l->found ||
+	       l->events.len + k->bytes - k->texts[k->first].len >= RESULT_MAX) {
+		k->bytes -= k->texts[k->first].len;
+		buf_done(&k->texts[k->first++]);
+		l->more = true;
+	}
+	return true;
+}
+
+/* The window was read: its events are the next of the page. */
+static void take_window(struct event_listing *l)
+{
+	struct event_listing_window *k = &l->kept;
+
+	for (size_t i = k->count; i > k->first; i--) {
+		if (l->found++)
+			buf_byte(&l->events, ',');
+		buf_append(&l->events, k->texts[i - 1].data, k->texts[i - 1].len);
+	}
+	empty_window(l);
+}
+
+/* Reads one window; sets l->ended when no more is needed. */
+static int read_window(struct event_listing *l, struct store_query *q, struct err *e)
+{
+	struct store *s = call_store(l->call);
+	uint64_t floor = store_first_sequence(s) - 1;
+
+	if (l->cursor < floor)
+		l->cursor = floor; /* removed meanwhile */
+	if (l->before <= l->cursor + 1)
+		return 0;
+	q->after = l->before - l->cursor - 1 > l->span ? l->before - l->span - 1 : l->cursor;
+	q->before = l->before;
+	if (store_events(s, q, keep_event, l, e) < 0)
+		return -1;
+	if (!l->ended) { /* too much for one piece */
+		empty_window(l);
+		l->more = false;
+		l->span = l->span > SPAN_GROWTH ? l->span / SPAN_GROWTH : 1;
+		return 0;
+	}
+	take_window(l);
+	l->before = q->after + 1;
+	if (l->looked <= PIECE_LOOKED / SPAN_GROWTH && l->span < UINT64_MAX / SPAN_GROWTH)
+		l->span *= SPAN_GROWTH;
+	l->ended = l->more;
+	return 0;
+}
+
 static void event_listing_free(struct event_listing *l)
 {
+	empty_window(l);
+	free(l->kept.texts);
 	filter_done(&l->filter);
 	buf_done(&l->events);
 	free(l);
 }
+
+/* ---- oldest first ---- */
 
 /* The cursor also advances over events that do not match, so that the next piece starts behind them. */
 static bool one_event(void *ctx, const struct event_view *ev)
@@ -78,11 +172,13 @@ static bool read_piece(struct event_listing *l)
 {
 	struct err e = ERR_INIT;
 	struct store_query q = { .after = l->cursor, .before = l->before };
+	int r = 0;
+
 	filter_query(&l->filter, &q);
 	l->looked = 0;
 	l->ended = true;
-	int r = l->call->client ? store_events(call_store(l->call), &q, one_event, l, &e)
-				: 0; /* the client has disconnected: finish without reading */
+	if (l->call->client) /* else it has disconnected: finish without reading */
+		r = l->span ? read_window(l, &q, &e) : store_events(call_store(l->call), &q, one_event, l, &e);
 	if (r == 0 && !l->ended)
 		return false;
 	if (r == 0)
@@ -94,14 +190,17 @@ static bool read_piece(struct event_listing *l)
 }
 
 /* Short listings are answered at once; only one that needs more than a piece is queued. */
-void event_listing_run(struct call *c, struct filter *f, uint64_t after, uint64_t before, size_t limit)
+void event_listing_run(struct call *c, struct filter *f, uint64_t after, uint64_t before, size_t limit,
+		       bool newest_first)
 {
+	uint64_t end = store_last_sequence(call_store(c)) + 1;
 	struct event_listing *l = mem_zalloc(1, sizeof *l);
 	l->call = c;
 	l->filter = *f;
 	*f = (struct filter){ 0 };
 	l->cursor = after;
-	l->before = before;
+	l->before = newest_first && (!before || before > end) ? end : before;
+	l->span = newest_first ? limit + 1 : 0;
 	l->limit = limit;
 	struct control *k = c->control;
 	if (read_piece(l))

@@ -288,7 +288,13 @@ def test_discard(home):
     before = tree(home.work)
     with home.rpc() as rpc:
         process = run(rpc, home, SCRIPT)
+        held = lambda which="held": [p["processId"] for p in rpc.call("list_processes", changes=which)["processes"]]
+        rpc.run(["true"])
+        live = rpc.start(["sleep", "1000"], cwd=home.work, cow=True)["processId"]
+        assert held() == [process] and held("any") == [live, process]
+        rpc.end(live)
         done, conflicts = settle(rpc, home, "discard_changes", process, "edited", "new", "again")
+        assert held() == [process], "something is left"
         assert done == {"edited", "new", "new/deep", "new/deep/file", "again/old", "again/new"} and not conflicts, (done, conflicts)
         left = changes(rpc, home, process)
         assert set(left) == set(WANTED) - done, left
@@ -296,6 +302,8 @@ def test_discard(home):
         assert done == set(left) and not conflicts, (done, conflicts)
         assert tree(home.work) == before
         assert changes(rpc, home, process) == {}
+        until("nothing is left to decide", lambda: held() == [])
+        assert held("any") == [live, process]
 
 
 def test_a_choice_of_paths(home):

@@ -134,6 +134,13 @@ def test_list_pages(home):
         page = rpc.call("list_events", afterSequence=5, beforeSequence=9)
         assert page["events"] == log[5:8], [e["sequence"] for e in page["events"]]
         assert rpc.call("list_events", afterSequence=len(log))["events"] == []
+        newest, before = [], None
+        while before is None or page["hasMore"]:
+            page = rpc.call("list_events", order="desc", limit=3, **({} if before is None else {"beforeSequence": before}))
+            newest += page["events"]
+            before = page["events"][-1]["sequence"]
+        assert newest == log[::-1], [e["sequence"] for e in newest]
+        rpc.fails("list_events", order="down")
 
 
 def test_several_subscriptions_on_one_connection(home):

@@ -60,9 +60,53 @@ START_TEST(ranges)
 }
 END_TEST
 
+START_TEST(newest_first)
+{
+	append(&w, EVENT_RUN_STATUS, me, "sess_1", "proc_1", 150, 1);
+	append(&w, EVENT_ARTIFACT_CHANGED, me, "sess_2", NULL, 10, 1);
+	append(&w, EVENT_RUN_STATUS, me, "sess_1", NULL, 20000, 1);
+	expect_range("\"order\":\"asc\"", 1, 100, true);
+	expect_range("\"order\":\"desc\"", 20160, 100, true);
+	expect_range("\"order\":\"desc\",\"beforeSequence\":101", 100, 100, false);
+	expect_range("\"order\":\"desc\",\"beforeSequence\":102", 101, 100, true);
+	expect_range("\"order\":\"desc\",\"beforeSequence\":99999,\"limit\":1", 20160, 1, true);
+	expect_range("\"order\":\"desc\",\"beforeSequence\":0", 0, 0, false);
+	expect_range("\"order\":\"desc\",\"afterSequence\":20150", 20160, 10, false);
+	expect_range("\"order\":\"desc\",\"afterSequence\":20160", 0, 0, false);
+	expect_range("\"order\":\"desc\",\"limit\":0", 0, 0, true);
+	expect_range("\"order\":\"desc\",\"sessionId\":\"sess_2\"", 160, 10, false);
+	expect_range("\"order\":\"desc\",\"sessionId\":\"sess_2\",\"limit\":4", 160, 4, true);
+	expect_range("\"order\":\"desc\",\"types\":[\"artifact.*\"],\"limit\":10", 160, 10, false);
+	expect_range("\"order\":\"desc\",\"types\":[\"artifact.*\"],\"limit\":9", 160, 9, true);
+	expect_range("\"order\":\"desc\",\"processId\":\"proc_1\",\"afterSequence\":149", 150, 1, false);
+	expect_range("\"order\":\"desc\",\"sessionId\":\"sess_none\"", 0, 0, false);
+
+	/* Pages, the last one first, are the log in reverse. */
+	for (long long before = 20161, n = 0;; before -= n) {
+		char params[100];
+		snprintf(params, sizeof params, "\"order\":\"desc\",\"limit\":997,\"beforeSequence\":%lld", before);
+		json_auto_t *reply = call("list_events", params);
+		size_t i;
+		json_t *event;
+		n = 0;
+		json_array_foreach (at(reply, "result.events"), i, event)
+			ck_assert_int_eq(int_at(event, "sequence"), before - ++n);
+		if (!json_is_true(at(reply, "result.hasMore"))) {
+			ck_assert_int_eq(before - n, 1);
+			break;
+		}
+		ck_assert_int_eq(n, 997);
+	}
+}
+END_TEST
+
 START_TEST(a_page_is_bounded_in_bytes)
 {
 	append(&w, EVENT_RUN_STATUS, me, "sess_1", NULL, 200, 60000);
+	json_auto_t *newest = call("list_events", "\"order\":\"desc\",\"limit\":1000");
+	size_t found = json_array_size(at(newest, "result.events"));
+	ck_assert(found > 60 && found < 80 && json_is_true(at(newest, "result.hasMore")));
+	ck_assert_int_eq(int_at(newest, "result.events.0.sequence"), 200);
 	long long after = 0;
 	bool more = true;
 	int pages = 0;
@@ -176,6 +220,7 @@ int main(void)
 	tcase_set_timeout(t, 240);
 	tcase_add_checked_fixture(t, setup, teardown);
 	tcase_add_test(t, ranges);
+	tcase_add_test(t, newest_first);
 	tcase_add_test(t, a_page_is_bounded_in_bytes);
 	tcase_add_test(t, a_long_search_lets_others_work);
 	tcase_add_test(t, emit);
