@@ -17,8 +17,7 @@
  * across the exec, and guard.c replaces them then: messages that they have sent are still in their links.
  *
  * The new program cannot go back. If it rejects the state, it exits, and all commands with it. So the format may only
- * grow at the end of the head (head_size); entries have a fixed size, and a new slot needs a new version with a reader
- * for the old one.
+ * grow at the end: of the head by roles (head_size), of an entry by slots (entry_size).
  */
 
 #define STATE_MAGIC 0x54534742u /* "BGST" */
@@ -110,10 +109,13 @@ int guard_state_save(const struct guard *g)
 	return fd_take(&fd);
 }
 
-static int read_entry(struct guard *g, int fd)
+/* An older program had fewer slots: those that it lacks are empty. */
+static int read_entry(struct guard *g, int fd, size_t size)
 {
 	struct state_entry s;
-	if (fd_read_all(fd, &s, sizeof s) != (ssize_t)sizeof s)
+	for (int slot = 0; slot < GUARD_SLOT_COUNT; slot++)
+		s.fd[slot] = -1;
+	if (fd_read_all(fd, &s, size) != (ssize_t)size)
 		return -1;
 	struct fd_store_entry *en = fd_store_get(&g->store, &s.key);
 	if (!en)
@@ -144,7 +146,8 @@ int guard_state_load(struct guard *g, struct guard_options *o, int fd)
 {
 	fd_auto int state = fd;
 	struct state_head h;
-	if (read_head(state, &h) < 0 || h.entry_size != sizeof(struct state_entry))
+	if (read_head(state, &h) < 0 || h.entry_size < offsetof(struct state_entry, fd) ||
+	    h.entry_size > sizeof(struct state_entry))
 		return -1;
 	o->listen_fd = h.listen_fd;
 	o->store_fd = h.store_fd;
@@ -157,7 +160,7 @@ int guard_state_load(struct guard *g, struct guard_options *o, int fd)
 		g->child[i].link = h.child[i].link;
 	}
 	for (uint32_t i = 0; i < h.count; i++) {
-		if (read_entry(g, state) < 0)
+		if (read_entry(g, state, h.entry_size) < 0)
 			return -1;
 	}
 	guard_state_set_inheritable(g, false);

@@ -1,5 +1,7 @@
 #include "tests/unit/supervisor/rig.h"
 
+#include "supervisor/guard/guard.h"
+
 #include <time.h>
 
 static struct rig rig;
@@ -274,6 +276,55 @@ START_TEST(upgrade_under_a_running_process)
 }
 END_TEST
 
+/* Saves the state of a guard with one process, and shortens its entry by `slots` as a program with fewer would have
+ * written it. */
+static int older_state(struct guard *g, int out, unsigned slots)
+{
+	uint32_t head[5]; /* magic, version, head_size, entry_size, count */
+	char bytes[4096];
+	struct fd_store_entry *en = fd_store_get(&g->store, &(struct plan_key){ .id = "proc_1" });
+	fd_store_deposit(en, 1u << GUARD_SLOT_STDOUT, &out, 0);
+	int fd = guard_state_save(g);
+	ssize_t n = read(fd, bytes, sizeof bytes);
+	memcpy(head, bytes, sizeof head);
+	ck_assert_int_eq(n, head[2] + head[3]);
+	head[3] -= slots * (uint32_t)sizeof(int32_t);
+	ck_assert_int_eq(pwrite(fd, head, sizeof head, 0), sizeof head);
+	ck_assert_int_eq(ftruncate(fd, head[2] + head[3]), 0);
+	ck_assert_int_eq(lseek(fd, 0, SEEK_SET), 0);
+	return fd;
+}
+
+static void load_older_state(unsigned slots, int expected)
+{
+	struct guard_options o = { .listen_fd = -1, .store_fd = -1, .spool_fd = -1, .lock_fd = -1, .audit_fd = -1 };
+	struct guard old = { .o = &o }, new = { .o = &o };
+	int fds[GUARD_SLOT_COUNT], out = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	uint32_t held = 0;
+
+	fd_store_init(&old.store, 4), fd_store_init(&new.store, 4);
+	for (int i = 0; i < GUARD_ROLES; i++)
+		guard_child_init(&old.child[i], (enum guard_role)i),
+			guard_child_init(&new.child[i], (enum guard_role)i);
+	ck_assert_int_eq(guard_state_load(&new, &o, older_state(&old, out, slots)), expected);
+	if (expected == 0) {
+		const struct fd_store_entry *en = fd_store_find(&new.store, &(struct plan_key){ .id = "proc_1" });
+		ck_assert_ptr_nonnull(en);
+		ck_assert_uint_eq(fd_store_list(en, fds, &held), 1);
+		ck_assert_uint_eq(held, 1u << GUARD_SLOT_STDOUT);
+		ck_assert_int_eq(fds[0], out);
+	}
+	fd_store_done(&old.store);
+}
+
+START_TEST(state_of_a_program_with_fewer_slots)
+{
+	load_older_state(0, 0);
+	load_older_state(2, 0);
+	load_older_state(GUARD_SLOT_COUNT + 1, -1);
+}
+END_TEST
+
 START_TEST(stop_and_reload_reach_the_runtime)
 {
 	kill(rig.guard, SIGHUP);
@@ -317,10 +368,10 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-	return RIG_SUITE(argc, argv, "guard", "guard", setup, teardown, 600, release_of_the_unknown,
-			 release_kills_and_reaps, release_without_a_reply, kill_leaves_the_entry,
-			 process_survives_the_runtime, process_survives_the_spawner, process_survives_both,
-			 exit_while_nobody_looks, start_whose_sender_died, spawner_dies_during_a_start,
-			 bad_messages_end_the_sender, upgrade_under_a_running_process,
-			 stop_and_reload_reach_the_runtime, nothing_survives_the_guard);
+	return RIG_SUITE(
+		argc, argv, "guard", "guard", setup, teardown, 600, release_of_the_unknown, release_kills_and_reaps,
+		release_without_a_reply, kill_leaves_the_entry, process_survives_the_runtime,
+		process_survives_the_spawner, process_survives_both, exit_while_nobody_looks, start_whose_sender_died,
+		spawner_dies_during_a_start, bad_messages_end_the_sender, upgrade_under_a_running_process,
+		state_of_a_program_with_fewer_slots, stop_and_reload_reach_the_runtime, nothing_survives_the_guard);
 }
