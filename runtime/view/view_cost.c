@@ -313,7 +313,8 @@ int view_model_request_on_event(struct models *m, const struct event_view *ev, s
 
 /* ---- for snapshots ---- */
 
-/* The turn's members are written into the turn itself, the thread's into an object of its own. */
+/* The turn's members are written into the turn itself, the thread's into an object of its own. 1: nothing was routed.
+ */
 int view_write_routing(struct store *s, const char *id, bool of_turn, struct jw *w, struct err *e)
 {
 	buf_auto struct buf text = BUF_INIT;
@@ -321,7 +322,7 @@ int view_write_routing(struct store *s, const char *id, bool of_turn, struct jw 
 	int r = view_read(s, &routing_schema, id, &text, &d, e);
 
 	if (r)
-		return r < 0 ? -1 : 0;
+		return r;
 	if (!of_turn) {
 		jw_kobj(w, "modelRouting");
 		jw_kstr(w, "turnId", d.turnId);
@@ -340,8 +341,11 @@ int view_routing_summary(struct store *s, uint32_t uid, const char *session_id, 
 			 struct err *e)
 {
 	jw_obj(w);
-	if (view_write_routing(s, thread_id ? thread_id : session_id, false, w, e) < 0)
+	const int r = view_write_routing(s, thread_id ? thread_id : session_id, false, w, e);
+	if (r < 0)
 		return -1;
+	if (r > 0)
+		jw_kstr(w, "status", "not_applicable");
 	if (view_write_cost(s, thread_id ? COST_OF_THREAD : COST_OF_SESSION, thread_id ? thread_id : session_id, w, e) <
 	    0)
 		return -1;

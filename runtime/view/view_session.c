@@ -118,6 +118,20 @@ int view_thread_next_turn(struct models *m, const struct event_view *ev, uint64_
 }
 
 #define WARNINGS_KEPT 10u
+#define HOOK_RUNS_KEPT 20u
+
+/* Begins an array with the latest members of `old`, so that with one more there are at most `most`. */
+static void begin_latest(struct jw *w, struct jval old, size_t most)
+{
+	size_t n = 0;
+
+	for (struct jiter it = jiter_on(old); jiter_next(&it);)
+		n++;
+	jw_arr(w);
+	for (struct jiter it = jiter_on(old); jiter_next(&it);)
+		if (n-- < most)
+			jw_raw(w, it.value.text, it.value.len);
+}
 
 /* A thread keeps its latest warnings; the log has all of them. */
 int view_thread_on_warning(struct models *m, const struct event_view *ev, struct err *e)
@@ -126,20 +140,11 @@ int view_thread_on_warning(struct models *m, const struct event_view *ev, struct
 	buf_auto struct buf list = BUF_INIT;
 	struct jw w = jw_on(&list);
 	struct thread_doc d;
-	size_t n = 0, skip;
 	int r = view_open_event(m, &thread_schema, ev, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	for (struct jiter it = jiter_on(d.warnings); jiter_next(&it);)
-		n++;
-	skip = n >= WARNINGS_KEPT;
-	jw_arr(&w);
-	for (struct jiter it = jiter_on(d.warnings); jiter_next(&it);)
-		if (!skip)
-			jw_raw(&w, it.value.text, it.value.len);
-		else
-			skip--;
+	begin_latest(&w, d.warnings, WARNINGS_KEPT);
 	jw_obj(&w);
 	view_write_json(&w, "code", jval_get(payload, "code"));
 	view_write_json(&w, "detail", jval_get(payload, "detail"));
@@ -380,21 +385,31 @@ int view_hook_on_ended(struct models *m, const struct event_view *ev, struct err
 	return view_list_del(m, VIEW_HOOK, id, NULL, e);
 }
 
-/* A stop hook continued the turn. */
+/* A turn keeps the outcomes of its latest hooks; the log has all of them. A stop hook may have continued it. */
 int view_turn_on_hook(struct models *m, const struct event_view *ev, struct err *e)
 {
+	static const char *const members[] = { "hookPoint", "handlerRef", "processId",  "decision",
+					       "reason",    "category",   "failedOpen", "durationMs" };
 	struct jval payload = event_payload(ev);
+	buf_auto struct buf list = BUF_INIT;
+	struct jw w = jw_on(&list);
 	struct turn_doc d;
 	char id[ID_SIZE];
 
 	event_id_copy(ev, ID_TURN, id, sizeof(id));
-	if (!*id || !jval_is_str(jval_get(payload, "hookPoint"), "stop") ||
-	    !jval_is_str(jval_get(payload, "decision"), "block"))
-		return 0;
-	int r = view_load(m, &turn_schema, id, &d, e);
+	int r = *id ? view_load(m, &turn_schema, id, &d, e) : 1;
 	if (r)
 		return r < 0 ? -1 : 0;
-	d.stopBlocked = true;
+	if (jval_is_str(jval_get(payload, "hookPoint"), "stop") && jval_is_str(jval_get(payload, "decision"), "block"))
+		d.stopBlocked = true;
+	begin_latest(&w, d.hookRuns, HOOK_RUNS_KEPT);
+	jw_obj(&w);
+	jw_kstr(&w, "status", ev->type == EVENT_HOOK_FAILED ? "failed" : "completed");
+	for (size_t i = 0; i < countof(members); i++)
+		view_write_json(&w, members[i], jval_get(payload, members[i]));
+	jw_obj_end(&w);
+	jw_arr_end(&w);
+	d.hookRuns = jval_of(list.data, list.len);
 	return view_save(m, &turn_schema, id, &d, e);
 }
 

@@ -107,6 +107,7 @@ static int write_turn(struct store *s, const struct turn_doc *d, bool newest, st
 		return -1;
 	if (is_array_of_objects(d->outputRefs))
 		view_write_json(w, "outputRefs", d->outputRefs);
+	view_write_members(w, &turn_schema, d, "hookRuns");
 	view_write_members(w, &turn_schema, d, "taskId runId attemptId");
 	jw_obj_end(w);
 	return 0;

@@ -14,6 +14,7 @@
 #define TURNS_EXAMINED 20u /* of a thread: the newest */
 #define ARTIFACTS_SHOWN 20u
 #define TASKS_EXAMINED 50u
+#define PROCESSES_EXAMINED 20u
 
 /* ---- artifacts ---- */
 
@@ -110,6 +111,23 @@ static const char *status_of_phase(const char *phase)
 	return NULL;
 }
 
+/* A system turn carries facts of its session and hooks that run after the end of a turn; it never starts or ends. */
+static const char *system_turn_status(struct store *s, const char *turn_id)
+{
+	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
+	buf_auto struct buf text = BUF_INIT;
+	struct process_doc d;
+	struct err e = ERR_INIT;
+
+	if (view_members(s, VIEW_TURN_PROCESS, turn_id, VIEW_NEWEST_FIRST, PROCESSES_EXAMINED, &ids, &e) < 0)
+		return "unknown";
+	for (size_t i = 0; i < ids.n; i++)
+		if (view_read(s, &process_schema, ids.id[i], &text, &d, &e) == 0 && !process_doc_ended(&d) &&
+		    !process_doc_holds(&d))
+			return "running";
+	return "completed";
+}
+
 const char *view_turn_status(struct store *s, const struct turn_doc *d)
 {
 	buf_auto struct buf text = BUF_INIT;
@@ -117,6 +135,8 @@ const char *view_turn_status(struct store *s, const struct turn_doc *d)
 	struct err e = ERR_INIT;
 	const bool loop = jval_is_str(d->driver, "loop");
 
+	if (jval_is_str(d->source, "system"))
+		return system_turn_status(s, d->turnId);
 	if (turn_doc_ended(d) || !d->startedAt || strcmp(d->status, "running") != 0)
 		return d->status;
 	const char *phase = status_of_phase(d->phase);
@@ -325,7 +345,7 @@ int view_write_thread_state(struct store *s, const struct thread_doc *d, struct 
 
 		if (r < 0)
 			return -1;
-		if (r > 0)
+		if (r > 0 || jval_is_str(turn.source, "system"))
 			continue;
 		examine_turn(&t, &turn);
 		if (!turn_doc_ended(&turn))

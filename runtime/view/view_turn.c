@@ -86,12 +86,13 @@ int view_turn_on_started(struct models *m, const struct event_view *ev, struct e
 	return view_save(m, &turn_schema, d.turnId, &d, e);
 }
 
-/* The latest decision of the turn. A dry run decides nothing. */
+/* The latest decision of the turn. A dry run decides nothing, and bailiff's own programs do not count. */
 bool turn_on_permission(struct projection *p, void *doc)
 {
 	struct jval decision = jval_get(p->payload, "permissionDecision");
 
-	if (decision.type != JT_OBJECT || jval_bool(jval_get(p->payload, "dryRun"), false))
+	if (decision.type != JT_OBJECT || jval_bool(jval_get(p->payload, "dryRun"), false) ||
+	    jval_bool(jval_get(p->payload, "internal"), false))
 		return false;
 	((struct turn_doc *)doc)->permissionDecision = decision;
 	return true;
@@ -101,8 +102,10 @@ bool turn_on_sandbox(struct projection *p, void *doc)
 {
 	struct jval profile = jval_get(p->payload, "sandboxProfile");
 
+	if (profile.type != JT_OBJECT || jval_bool(jval_get(p->payload, "internal"), false))
+		return false;
 	((struct turn_doc *)doc)->sandboxProfile = profile;
-	return profile.type == JT_OBJECT;
+	return true;
 }
 
 /* Only the runtime's own events: phases that a client reports change no status. */

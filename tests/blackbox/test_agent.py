@@ -120,6 +120,14 @@ def test_tools_run_and_their_results_are_sent(home):
             assert "missing.txt" in str(results[1]), results
             order = [e["type"] for e in events(rpc, turn, "model.completed", "tool.started", "tool.result", "tool.failed", "model.requested")]
             assert order.index("tool.started") > order.index("model.completed"), "no tool before the whole answer is durable"
+            read = rpc.call("get_thread_read", threadId=turn["threadId"])["turns"][0]
+            tool = events(rpc, turn, "tool.started")[-1]["toolCallId"]
+            of_tool = [e["payload"] for e in events(rpc, turn, "sandbox.applied", "permission.evaluated") if e.get("toolCallId") == tool]
+            shown = {"sandboxProfile": read["sandboxProfile"], "permissionDecision": read["permissionState"]}
+            for payload in of_tool:
+                for key in shown.keys() & payload.keys():
+                    assert payload[key] == shown[key], (key, "those of the tool, not of the program that calls the model")
+            assert len(of_tool) >= 2, of_tool
             usage = events(rpc, turn, "model.completed")[0]["payload"]["usage"]
             assert usage["inputTokens"] > 0 and usage["outputTokens"] > 0, usage
 

@@ -415,6 +415,9 @@ def test_what_hooks_learn_afterwards():
         bad = json.loads(home.text("bad.json"))
         assert bad["hook_event_name"] == "PostToolUseFailure" and bad["tool_response"]["exit_code"] == 3 and bad["error"] and not bad["is_interrupt"], bad
         assert len(hooks_of(rpc, "hook.started")) == 2
+        turn = rpc.call("get_thread_read", threadId=started["threadId"])["turns"][-1]
+        run, = turn["hookRuns"]
+        assert (run["hookPoint"], run["status"]) == ("post_tool_use", "completed") and run["durationMs"] >= 0 and run["processId"], turn
         valid(home, rpc)
 
 

@@ -34,7 +34,8 @@ def test_the_environment_of_a_thread_is_that_of_its_work(home):
         ids = rpc.call("create_session", title="work")
         work = rpc.start(["sleep", "1000"], sessionId=ids["sessionId"], threadId=ids["threadId"])
         rpc.call("create_sandbox", sessionId=ids["sessionId"])
-        assert [t["source"] for t in rpc.call("get_thread_read", threadId=ids["threadId"])["turns"]][-1] == "system"
+        turns = rpc.call("get_thread_read", threadId=ids["threadId"])["turns"]
+        assert (turns[-1]["source"], turns[-1]["status"]) == ("system", "completed"), "nothing of it is awaited"
         assert rpc.call("get_execution_environment", threadId=ids["threadId"])["turnId"] == work["turnId"]
 
 
@@ -47,6 +48,7 @@ def test_every_kind_before_and_after_a_restart(home):
         environment = found["execution_environment_snapshot"]
         assert [p["processId"] for p in environment["activeProcesses"]] == [work["processId"]] and environment["sandboxProfile"], environment
         assert environment["envRef"] == environment["sandboxProfile"]["environmentRef"], environment
+        assert found["routing_limit_summary"]["status"] == "not_applicable", "no request was routed"
         assert rpc.call("get_execution_environment", turnId=work["turnId"]) == environment
         permission = found["permission_sandbox_summary"]
         assert permission["permissionState"]["mode"] == "policy" and not permission["permissionState"]["waitsForPerson"], permission

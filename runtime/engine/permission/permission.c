@@ -413,7 +413,7 @@ int permission_fact(const struct process *p, struct transaction *tx)
 	int rc = EMIT(permission_evaluated, tx, process_scope(p), .envelope.members.permissionDecision = decision,
 		      .permissionDecision = decision, .command = json_from_text(p->judged_json),
 		      .justification = p->justification, .mode = permission_mode_name((enum permission_mode)p->mode),
-		      .suggestion = json_from_text(p->suggestions_json));
+		      .internal = owner_is_internal(p->owner), .suggestion = json_from_text(p->suggestions_json));
 
 	if (p->answered_by_hook)
 		EMIT(permission_resolved, tx, process_scope(p),

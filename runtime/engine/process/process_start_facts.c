@@ -196,7 +196,8 @@ void process_submit_start(struct process *p)
 		transaction_add_output(tx, p->command_ref, p->command_full.data, p->command_full.len);
 	EMIT(sandbox_applied, tx, process_scope(p), .envelope.members.sandboxProfile = profile,
 	     .sandboxProfile = profile, .layers = json_from_writer(write_layers, p, 0),
-	     .violations = p->engine->o.violations ? "enforced" : "unavailable", .planHash = p->plan_hash);
+	     .violations = p->engine->o.violations ? "enforced" : "unavailable", .planHash = p->plan_hash,
+	     .internal = owner_is_internal(p->owner));
 	started_fact(p, tx);
 	if (p->owner && process_owner(p->engine, p->owner)->started)
 		process_owner(p->engine, p->owner)->started(p, tx);
