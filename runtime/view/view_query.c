@@ -224,7 +224,15 @@ int view_processes(struct store *s, uint32_t uid, const struct view_process_quer
 int view_sessions(struct store *s, uint32_t uid, unsigned limit, const char *cursor, struct buf *out, struct err *e)
 {
 	static const struct view_list list = { "sessions", &session_schema };
+	buf_auto struct buf text = BUF_INIT;
+	struct session_doc d;
+	const int found = cursor ? view_read(s, &session_schema, cursor, &text, &d, e) : 0;
 
+	/* The last session of a page may belong to another user. */
+	if (found < 0)
+		return -1;
+	if (found > 0)
+		return err_field(e, "cursor", "no session has this id now: list again without a cursor");
 	return view_page_write(&list, s, uid, limit, cursor, NULL, out, e);
 }
 

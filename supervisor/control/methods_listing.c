@@ -87,8 +87,10 @@ static void write_page(const struct tree_usage *usage, struct jval page, struct 
 			jw_obj(&w);
 			buf_append(out, p.value.text + 1, p.value.len - 2); /* its members */
 			w.need_comma = true;
-			find_name(&user, (uint32_t)jval_uint(jval_get(p.value, "uid"), 0));
-			if (*user.name)
+			const struct jval uid = jval_get(p.value, "uid");
+			if (uid.type == JT_NUMBER)
+				find_name(&user, (uint32_t)jval_uint(uid, UINT32_MAX));
+			if (uid.type == JT_NUMBER && *user.name)
 				jw_kstr(&w, "user", user.name);
 			if (usage)
 				write_usage(usage, p.value, &w);

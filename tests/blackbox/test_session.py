@@ -60,6 +60,10 @@ def test_list_sessions(home):
         assert listed == made[::-1], listed
         page = rpc.call("list_sessions", limit=2)
         assert len(page["sessions"]) == 2 and page["nextCursor"], page
+        rest = rpc.call("list_sessions", cursor=page["nextCursor"])["sessions"]
+        assert [s["sessionId"] for s in rest][:3] == made[2::-1], rest
+        for wrong in ("sess_none", "no id", ""):
+            assert rpc.fails("list_sessions", {"cursor": wrong}, code=-32602).data["field"] == "cursor", wrong
 
 
 def test_every_event_is_valid(home):

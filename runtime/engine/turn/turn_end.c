@@ -71,10 +71,10 @@ static void turn_stop_decided(struct engine *engine, const char *turn_id)
 		return;
 	if (turn_is_ending(&d)) {
 		struct jval who = jval_get(d.ending, "by");
-		const struct requester by = { .uid = (uint32_t)jval_uint(jval_get(who, "uid"), 0),
+		const struct requester by = { .uid = (uint32_t)jval_uint(jval_get(who, "uid"), d.uid),
 					      .pid = (int32_t)jval_int(jval_get(who, "pid"), 0),
-					      .role = jval_is_str(jval_get(who, "role"), "agent") ? ROLE_AGENT
-												  : ROLE_OPERATOR };
+					      .role = jval_is_str(jval_get(who, "role"), "operator") ? ROLE_OPERATOR
+												     : ROLE_AGENT };
 
 		jval_str(jval_get(d.ending, "message"), reason, sizeof reason);
 		turn_stop_work(engine, turn_id, &by, reason);
