@@ -278,7 +278,7 @@ TEST_RUN = $(PYTHON) tests/run --build $(BUILD) --make '$(MAKE) --no-print-direc
 .PHONY: check unit lint blackbox crash
 check:
 	@packaging/deps.sh check
-	+@$(TEST_RUN) build lint unit asan fuzz blackbox crash
+	+@$(TEST_RUN) build lint unit asan fuzz blackbox crash prove
 unit:
 	+@$(MAKE) --no-print-directory -s $(JOBS) unit-programs
 	@$(TEST_RUN) unit
@@ -296,6 +296,11 @@ crash:
 simulate:
 	+@$(MAKE) --no-print-directory -s $(JOBS) MODE=release BUILD=build-release build-release/crash/crash_engine
 	@SIM_STEPS=$(or $(SIM_STEPS),1000000) build-release/crash/crash_engine
+
+# Every proof against its goal (docs/proof.md): HOURS=n for all of them, SEED=n, K=word for some.
+.PHONY: prove
+prove:
+	+@HOURS='$(HOURS)' $(PYTHON) tests/prove/run --make '$(MAKE) --no-print-directory -s'
 
 # Line coverage per folder by the unit tests and the fuzz targets' corpora; IN=policy prints one row per file of that folder.
 .PHONY: coverage
