@@ -187,6 +187,31 @@ def test_a_conversation_goes_on_and_its_prefix_stays(home):
             assert "One." in p.requests[1].raw.decode(), "the answer is part of the conversation"
 
 
+def test_a_conversation_in_memory_is_the_one_in_the_store(home):
+    """A rollback in between, and a runtime that has to read everything again, which its predecessor had in memory."""
+    script = [{"text": f"Answer {n}.", "calls": []} for n in range(4)] + [{"calls": [call("shell", command="echo tool")]}, {"text": "Done."}, {"status": 529}, {"text": "End."}]
+    with home.rpc() as rpc, model(home, rpc, script, dialect="openai-chat") as p:
+        turns = [submit(rpc, "first")]
+        where = {"threadId": turns[0]["threadId"]}
+        completed(rpc, turns[0])
+        for prompt in ("second", "third"):
+            turns.append(submit(rpc, prompt, **where))
+            completed(rpc, turns[-1])
+        rpc.call("rollback_thread", toTurnId=turns[0]["turnId"], **where)
+        completed(rpc, submit(rpc, "fourth", **where))
+        completed(rpc, submit(rpc, "fifth", options={"cwd": home.work}, **where))
+        home.kill_part("runtime")
+        until("it answers again", home.answers)
+        with home.rpc() as again:
+            completed(again, submit(again, "sixth", **where))
+    sent = [r.body["messages"] for r in p.requests]
+    assert sent[2][:len(sent[1])] == sent[1] and "third" in str(sent[2][-1]), sent[2]
+    assert "second" not in str(sent[3:]) and sent[3][:len(sent[0]) + 1] == sent[1][:len(sent[0]) + 1], sent[3]
+    for before, after in zip(sent[3:], sent[4:]):
+        assert after[:len(before)] == before, (before, after)
+    assert len(sent) == 8 and sent[6] == sent[7], "what was sent again is the same"
+
+
 def test_failures_are_retried_and_then_reported(home):
     with home.rpc() as rpc, model(home, rpc, [{"status": 529}, {"status": 429, "retry_after": 0}, {"text": "Now."}]) as p:
         turn = submit(rpc, "go")
@@ -244,6 +269,8 @@ def test_another_model_is_used_when_one_fails(home):
         assert len(first.requests) == 1 and len(second.requests) == 1
         assert [e["payload"]["name"] for e in events(rpc, turn, "model.requested")] == ["first", "second"]
         assert events(rpc, turn, "routing.fallback.applied"), [e["type"] for e in events(rpc, turn)]
+        gaps = events(rpc, turn, "routing.candidates.resolved")[0]["payload"]["candidateModelSet"]["gaps"]
+        assert gaps == {"credentials": "registered", "network": "unavailable"}, gaps
 
 
 def test_no_money_is_spent_beyond_the_limit(home):

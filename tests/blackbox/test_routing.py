@@ -51,6 +51,7 @@ def test_choices_are_explained(home):
                                                                         "outputTokens": 1000})
         assert r["routingDecision"]["selectedModel"] == "large" and r["routingDecision"]["candidateCount"] == 3, r
         assert [c["model"] for c in r["routingDecision"]["fallbackChain"]] == ["small", "free"], r
+        assert r["candidateModelSet"]["gaps"] == {"credentials": "unavailable", "network": "unavailable"}, "no key was given for any of them"
         assert r["candidateModelSet"]["excluded"] == [{"provider": "local", "model": "gone", "reason": "disabled", "detail": "retired"}], r
         assert kinds(rpc, t["turnId"]) == ["task.profile.resolved", "routing.candidates.resolved", "routing.decided", "cost.estimated"]
         single = rpc.call("resolve_routing", turnId=t["turnId"], taskId=r["taskId"], taskProfile={"requiredCapabilities": ["vision"]})

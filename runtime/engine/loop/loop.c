@@ -555,7 +555,8 @@ uint64_t loop_tick(struct engine *engine, uint64_t now)
 	for (size_t i = 0; i < due.count; i++)
 		loop_step_due(engine, due.id[i]);
 	free(due.id);
-	return due.next;
+	const uint64_t forget = loop_history_forget(engine, now);
+	return forget < due.next ? forget : due.next;
 }
 
 static void let_go(void *ctx, const char *turn_id, void *value)
@@ -621,5 +622,6 @@ void loop_done(struct engine *engine)
 	strmap_done(&engine->loop->reading);
 	strmap_done(&engine->loop->repeats);
 	strmap_done(&engine->loop->held);
+	(void)loop_history_forget(engine, UINT64_MAX);
 	free(engine->loop);
 }

@@ -30,18 +30,17 @@ static const char handoff[] =
  * most `most` bytes, and then drops the oldest items. The encoders repair pairs of calls and results that this
  * separates.
  */
-static void prune(json_t *items, size_t most)
+static void prune(struct loop_history *h, size_t most)
 {
-	mem_auto char *text = json_dumps(items, JSON_COMPACT);
-	size_t size = strlen(text), i;
-	json_t *item;
+	json_t *items = h->items, *item;
+	size_t size = json_dumpb(items, NULL, 0, JSON_COMPACT), i;
 
 	json_array_foreach (items, i, item) {
 		const char *result = json_get_text(item, "text");
 		const size_t n = strlen(result);
 
 		if (size <= most)
-			return;
+			break;
 		if (!json_text_is(item, "type", "tool_result") || n <= PRUNED_KEPT + 100)
 			continue;
 		const size_t kept = text_utf8_cut(result, PRUNED_KEPT);
@@ -53,11 +52,12 @@ static void prune(json_t *items, size_t most)
 		size -= n - strlen(cut);
 	}
 	while (size > most && json_array_size(items) > 1) {
-		mem_auto char *oldest = json_dumps(json_array_get(items, 0), JSON_COMPACT);
+		const size_t oldest = json_dumpb(json_array_get(items, 0), NULL, 0, JSON_COMPACT);
 
-		size -= strlen(oldest) < size ? strlen(oldest) : size;
+		size -= oldest < size ? oldest : size;
 		json_array_remove(items, 0);
 	}
+	h->bytes = size;
 }
 
 static uint64_t context_of(struct engine *engine, const struct turn_doc *t)
@@ -81,7 +81,7 @@ void loop_compact(struct engine *engine, const struct turn_doc *t, unsigned atte
 		return loop_fail(engine, t, "context", false,
 				 "the request alone does not fit into the model's context");
 	/* Four bytes are about one token; the rest is for the summary. */
-	prune(h.items, (size_t)(context ? context * 4 / 10 * 6 : 240000));
+	prune(&h, (size_t)(context ? context * 4 / 10 * 6 : 240000));
 	struct loop_ask ask = {
 		.purpose = LOOP_COMPACTION, .items = json_array(), .attempt = attempt, .no_tools = true
 	};

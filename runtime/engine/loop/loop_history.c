@@ -22,7 +22,8 @@ int loop_request_read(struct engine *engine, const struct turn_doc *t, const cha
 	return view_read_speculative(engine->o.store, &model_request_schema, key, text, ret, e);
 }
 
-json_t *loop_load(struct engine *engine, struct jval ref, struct err *e)
+/* As loop_load, and counts the bytes. */
+static json_t *load_counted(struct engine *engine, struct jval ref, size_t *bytes, struct err *e)
 {
 	mem_auto char *id = jval_strdup(ref);
 	buf_auto struct buf text = BUF_INIT;
@@ -37,21 +38,120 @@ json_t *loop_load(struct engine *engine, struct jval ref, struct err *e)
 	v = json_loadb(buf_cstr(&text), text.len, 0, NULL);
 	if (!v)
 		err_set(e, ERR_CORRUPT, "output '%s', a part of a conversation, cannot be read", id);
+	*bytes += text.len;
 	return v;
 }
 
-/* One request, as {"items", "answer"?, "calls"?}: what it added, and the answer if there is one. */
-static int read_request(struct engine *engine, const struct model_request_doc *r, json_t *parts, struct err *e)
+json_t *loop_load(struct engine *engine, struct jval ref, struct err *e)
 {
-	json_t *items = loop_load(engine, r->itemsRef, e), *part, *answer;
+	size_t bytes = 0;
+
+	return load_counted(engine, ref, &bytes, e);
+}
+
+/* ---- conversations that are kept ---- */
+
+#define KEPT_BYTES (16u << 20) /* of memory, of all of them */
+#define KEPT_ITEM_BYTES 1024u  /* of a parsed item, in addition to its text */
+
+static size_t memory_of(const struct loop_conversation *k)
+{
+	return k->bytes + json_array_size(k->items) * KEPT_ITEM_BYTES;
+}
+
+static void conversation_done(struct loop_conversation *k)
+{
+	json_decref(k->items);
+	json_decref(k->open);
+	*k = (struct loop_conversation){ 0 };
+}
+
+static struct loop_conversation *find_kept(struct engine *engine, const char *thread_id)
+{
+	for (size_t i = 0; i < LOOP_CONVERSATIONS; i++)
+		if (strcmp(engine->loop->kept[i].thread_id, thread_id) == 0)
+			return &engine->loop->kept[i];
+	return NULL;
+}
+
+/* The one that was used longest ago; with `in_use` NULL if there is none, else a free place comes first. */
+static struct loop_conversation *find_oldest(struct engine *engine, bool in_use)
+{
+	struct loop_conversation *oldest = NULL;
+
+	for (size_t i = 0; i < LOOP_CONVERSATIONS; i++) {
+		struct loop_conversation *k = &engine->loop->kept[i];
+
+		if ((k->items || !in_use) && (!oldest || k->used_ns < oldest->used_ns))
+			oldest = k;
+	}
+	return oldest;
+}
+
+static void keep(struct engine *engine, const char *thread_id, const char *request_id, const struct loop_history *h)
+{
+	struct loop_conversation *k = find_kept(engine, thread_id);
+	const uint64_t now = engine_now(engine);
+	size_t memory = 0;
+
+	if (!k)
+		k = find_oldest(engine, false);
+	conversation_done(k);
+	*k = (struct loop_conversation){
+		.items = json_copy(h->items), .open = json_incref(h->open), .bytes = h->bytes, .used_ns = now
+	};
+	id_copy(k->thread_id, thread_id);
+	id_copy(k->request_id, request_id);
+	for (size_t i = 0; i < LOOP_CONVERSATIONS; i++)
+		memory += memory_of(&engine->loop->kept[i]);
+	while (memory > KEPT_BYTES && (k = find_oldest(engine, true))) {
+		memory -= memory_of(k);
+		conversation_done(k);
+	}
+	engine_wake(engine, now + LOOP_KEPT_NS);
+}
+
+uint64_t loop_history_forget(struct engine *engine, uint64_t now)
+{
+	uint64_t next = UINT64_MAX;
+
+	for (size_t i = 0; i < LOOP_CONVERSATIONS; i++) {
+		struct loop_conversation *k = &engine->loop->kept[i];
+
+		if (k->items && now - k->used_ns >= LOOP_KEPT_NS)
+			conversation_done(k);
+		else if (k->items && k->used_ns + LOOP_KEPT_NS < next)
+			next = k->used_ns + LOOP_KEPT_NS;
+	}
+	return next;
+}
+
+/* ---- reading ---- */
+
+/* The part of a conversation that is read from the store. */
+struct unread {
+	const struct loop_conversation *kept; /* of the thread, or NULL */
+	json_t *parts;                        /* newest first: {"items", "answer"?, "calls"?} */
+	size_t bytes;
+	char newest[ID_SIZE]; /* the last request */
+	bool open;            /* a request has not ended: its part will change */
+};
+
+enum { READ_ON, READ_BASE, READ_KEPT };
+
+/* What a request added, and the answer if there is one. */
+static int read_request(struct engine *engine, const struct model_request_doc *r, struct unread *u, struct err *e)
+{
+	json_t *items = load_counted(engine, r->itemsRef, &u->bytes, e), *part, *answer;
 
 	if (!items)
 		return -1;
 	part = json_pack("{s:o}", "items", items);
-	json_array_append_new(parts, part);
+	json_array_append_new(u->parts, part);
+	u->open |= strcmp(r->status, "open") == 0;
 	if (strcmp(r->status, "completed") != 0 || r->responseRef.type != JT_STRING)
 		return 0;
-	answer = loop_load(engine, r->responseRef, e);
+	answer = load_counted(engine, r->responseRef, &u->bytes, e);
 	if (!answer)
 		return -1;
 	json_object_set_new(part, "answer", answer);
@@ -60,8 +160,9 @@ static int read_request(struct engine *engine, const struct model_request_doc *r
 	return 0;
 }
 
-/* The requests of a turn, newest first. 1: one of them is a base; the conversation begins with it. */
-static int read_turn(struct engine *engine, const struct turn_doc *t, const char *turn_id, json_t *parts, struct err *e)
+/* The requests of a turn, newest first, until one is a base, with which the conversation begins, or is kept. */
+static int read_turn(struct engine *engine, const struct turn_doc *t, const char *turn_id, struct unread *u,
+		     struct err *e)
 {
 	view_ids_auto struct view_ids requests = VIEW_IDS_INIT;
 
@@ -70,16 +171,20 @@ static int read_turn(struct engine *engine, const struct turn_doc *t, const char
 		buf_auto struct buf text = BUF_INIT;
 		struct model_request_doc r;
 
+		if (u->kept && strcmp(u->kept->request_id, requests.id[k]) == 0)
+			return READ_KEPT;
 		if (loop_request_read(engine, t, requests.id[k], &text, &r, e) != 0)
 			return -1;
 		if (jval_is_str(r.purpose, "compaction"))
 			continue;
-		if (read_request(engine, &r, parts, e) < 0)
+		if (read_request(engine, &r, u, e) < 0)
 			return -1;
+		if (!u->newest[0])
+			id_copy(u->newest, requests.id[k]);
 		if (jval_bool(r.base, false))
-			return 1;
+			return READ_BASE;
 	}
-	return 0;
+	return READ_ON;
 }
 
 static void add_part(struct loop_history *h, const json_t *part)
@@ -95,25 +200,31 @@ static void add_part(struct loop_history *h, const json_t *part)
 		json_array_append(h->items, answer);
 }
 
-/* Read backwards: what a summary has replaced is not read again for every request. */
+/* Read backwards: what a summary has replaced, or what is kept, is not read again for every request. */
 int loop_history_read(struct engine *engine, const struct turn_doc *t, struct loop_history *ret, struct err *e)
 {
 	view_ids_auto struct view_ids turns = VIEW_IDS_INIT;
 	json_auto_t *parts = json_array();
+	struct unread u = { .kept = find_kept(engine, t->threadId), .parts = parts };
 	size_t n = 0;
-	int rc = 0;
+	int rc = READ_ON;
 
 	id_list_read(engine, VIEW_THREAD_TURN, t->threadId, ID_LIST_ALL, &turns);
 	while (n < turns.n && strcmp(turns.id[n], t->turnId) != 0)
 		n++;
-	for (size_t i = n < turns.n ? n + 1 : n; i-- > 0 && rc == 0;)
+	for (size_t i = n < turns.n ? n + 1 : n; i-- > 0 && rc == READ_ON;)
 		if (i == n || !view_turn_rolled_back(engine->o.store, t->threadId, turns.id[i]))
-			rc = read_turn(engine, t, turns.id[i], parts, e);
+			rc = read_turn(engine, t, turns.id[i], &u, e);
 	if (rc < 0)
 		return -1;
-	*ret = (struct loop_history){ .items = json_array(), .fresh = !json_array_size(parts) };
+	*ret = (struct loop_history){ .items = rc == READ_KEPT ? json_copy(u.kept->items) : json_array(),
+				      .open = rc == READ_KEPT ? json_incref(u.kept->open) : NULL,
+				      .bytes = u.bytes + (rc == READ_KEPT ? u.kept->bytes : 0),
+				      .fresh = rc != READ_KEPT && !json_array_size(parts) };
 	for (size_t i = json_array_size(parts); i-- > 0;)
 		add_part(ret, json_array_get(parts, i));
+	if (json_array_size(parts) && !u.open)
+		keep(engine, t->threadId, u.newest, ret);
 	return 0;
 }
 

@@ -32,12 +32,25 @@ struct loop_stream {
 	char *input; /* of the process, until it is started */
 };
 
+/*
+ * The conversation of a thread up to and including a request, parsed. It only saves reading: it equals what the store
+ * has, which never changes, and a rollback that takes back a part of it takes back its last request as well.
+ */
+struct loop_conversation {
+	char thread_id[ID_SIZE], request_id[ID_SIZE]; /* "" = unused */
+	json_t *items, *open;                         /* as in struct loop_history */
+	size_t bytes;
+	uint64_t used_ns;
+};
+#define LOOP_CONVERSATIONS 8u /* kept, those of the threads that were used last */
+
 struct loop_state {
 	struct strmap streams; /* turn id → struct loop_stream */
 	struct strmap waits;   /* turn id → struct loop_wait: the next attempt is delayed */
 	struct strmap reading; /* turn id: its instruction files are being read */
 	struct strmap repeats; /* turn id → number of equal answers that a person has been asked about */
 	struct strmap held;    /* turn id: no client of its user has connected since the guard started */
+	struct loop_conversation kept[LOOP_CONVERSATIONS];
 };
 
 struct loop_wait {
@@ -72,19 +85,18 @@ int loop_request_read(struct engine *engine, const struct turn_doc *t, const cha
 		      struct model_request_doc *ret, struct err *e);
 /* A text that a request has stored, as JSON. New reference; NULL with e. */
 json_t *loop_load(struct engine *engine, struct jval ref, struct err *e);
-/*
- * The conversation of the turn's thread up to its last request. New reference; NULL with e. *ret_open: the calls of the
- * last answer whose results are not part of it yet, as in model.completed; borrowed from the result's last item, or
- * NULL.
- */
+/* The conversation of the turn's thread up to its last request. The array is the caller's, its items are shared. */
 struct loop_history {
 	json_t *items;
-	json_t *open;            /* calls without results: [{"toolCallId","id","name"}]; or NULL */
-	char open_turn[ID_SIZE]; /* the turn that made them */
-	bool fresh;              /* the thread has no earlier request */
+	json_t *open; /* calls of the last answer without results: [{"toolCallId","id","name"}]; or NULL */
+	size_t bytes; /* of the items, as they are stored */
+	bool fresh;   /* the thread has no earlier request */
 };
 int loop_history_read(struct engine *engine, const struct turn_doc *t, struct loop_history *ret, struct err *e);
 void loop_history_done(struct loop_history *h);
+/* Frees the conversations that have not been used since `before`; returns when the next one is due, or UINT64_MAX. */
+#define LOOP_KEPT_NS (300ull * 1000000000)
+uint64_t loop_history_forget(struct engine *engine, uint64_t now);
 #define loop_history_auto __attribute__((cleanup(loop_history_done)))
 /* Appends the results of finished calls. Calls without a result are reported as interrupted. */
 void loop_add_results(struct engine *engine, const json_t *calls, json_t *items);

@@ -141,8 +141,9 @@ static int text_init(struct request_text *x, struct engine *engine, const struct
 	json_array_extend(x->items, ask->items);
 	if (loop_system_prompt(engine, t, &x->prompt, e) < 0)
 		return -1;
-	mem_auto char *items = json_dumps(x->items, JSON_COMPACT), *tools = json_dumps(x->tools, JSON_COMPACT);
-	x->tokens = (strlen(items) + strlen(tools) + x->prompt.len) / 4;
+	const size_t added = json_dumpb(ask->items, NULL, 0, JSON_COMPACT),
+		     tools = json_dumpb(x->tools, NULL, 0, JSON_COMPACT);
+	x->tokens = (h->bytes + added + tools + x->prompt.len) / 4;
 	const json_t *item;
 	size_t i;
 	json_array_foreach (x->items, i, item)

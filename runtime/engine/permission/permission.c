@@ -116,14 +116,14 @@ bool permission_is_granted(struct engine *engine, const char *session_id, const 
 
 /*
  * Computes the hash that an approval is bound to. It includes stdin_text because a tool reads its request from stdin;
- * the plan does not contain it.
+ * the plan does not contain it. Nobody approves bailiff's own programs, whose input can be a whole conversation.
  */
 static void set_binding(struct process *p, const struct start_request *r)
 {
 	buf_auto struct buf all = BUF_INIT;
 
 	buf_printf(&all, "%s\n%s\n", p->plan_hash, p->sandbox_json);
-	if (r->stdin_text)
+	if (r->stdin_text && !owner_is_internal(p->owner))
 		buf_str(&all, r->stdin_text);
 	hash_sha256_text(all.data, all.len, p->binding);
 }
