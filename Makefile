@@ -247,6 +247,12 @@ $(BUILD)/faults.so: tests/faults/faults.c
 	$(call say,LINK)
 	$(Q)$(CC) -std=gnu11 -O1 -g -D_GNU_SOURCE $(WARN) -shared -fPIC -o $@ $< -ldl
 
+# System calls that fail, are delayed or kill, for tests/prove.
+$(BUILD)/nth: tests/prove/nth.c
+	@mkdir -p $(@D)
+	$(call say,LINK)
+	$(Q)$(CC) -std=gnu11 -O2 -g -D_GNU_SOURCE $(WARN) -o $@ $< -lseccomp
+
 # The gateway with what MCP's conformance suite calls.
 CONFORMANCE_O := $(patsubst %.c,$(BUILD)/obj/%.o,$(wildcard tests/conformance/*.c))
 $(BUILD)/conformance-gateway: $(CONFORMANCE_O) $(ARCHIVES)
@@ -264,7 +270,7 @@ $(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(if $(filter fuzz,$(MODE)),,$(BUIL
 	$(call say,LINK)
 	$(LINK) $(if $(filter fuzz,$(MODE)),-fsanitize=fuzzer,$(BUILD)/obj/tests/fuzz/replay.o)
 
-TEST_PROGRAMS := $(UNIT_TESTS) $(CRASH_PROGRAMS) $(FUZZ_TARGETS) $(BUILD)/talker $(BUILD)/probe $(BUILD)/faults.so $(BUILD)/dialect_filter $(BUILD)/conformance-gateway $(BUILD)/shell_reader $(BUILD)/shell_stub
+TEST_PROGRAMS := $(UNIT_TESTS) $(CRASH_PROGRAMS) $(FUZZ_TARGETS) $(BUILD)/talker $(BUILD)/probe $(BUILD)/faults.so $(BUILD)/nth $(BUILD)/dialect_filter $(BUILD)/conformance-gateway $(BUILD)/shell_reader $(BUILD)/shell_stub
 .PHONY: programs unit-programs objects
 programs: all $(TEST_PROGRAMS) $(BENCH_PROGRAMS) event-doc
 unit-programs: $(UNIT_TESTS) $(FUZZ_TARGETS)
