@@ -8,6 +8,7 @@
 
 #include "runtime/engine/action/action.h"
 #include "runtime/engine/call/mcp_server.h"
+#include "runtime/engine/call/process_tools.h"
 #include "runtime/engine/call/tool_call.h"
 #include "runtime/engine/channel/channel.h"
 #include "runtime/engine/core/core.h"

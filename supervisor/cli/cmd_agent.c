@@ -36,6 +36,7 @@ struct agent {
 	struct cli *cli;
 	char session_id[ID_LOOKUP_MAX], turn_id[ID_LOOKUP_MAX];
 	bool json, print; /* --json, -p */
+	bool converses;   /* reads prompts from the terminal */
 	bool coloured;
 	int terminal;     /* for questions; −1 = none */
 	struct buf text;  /* of the last answer */
@@ -111,12 +112,14 @@ static void show_text(struct agent *a, struct jval text)
 static void show_call(struct agent *a, struct jval payload)
 {
 	struct jval args = jval_get(payload, "safeArgs");
-	static const char *const members[] = { "command", "commandLine", "path",        "pattern",
-					       "patch",   "query",       "description", "prompt" };
+	static const char *const members[] = { "command", "commandLine", "path",   "pattern", "patch",
+					       "query",   "description", "prompt", "text",    "processId" };
 	buf_auto struct buf what = BUF_INIT;
 
 	for (size_t i = 0; i < countof(members) && !what.len; i++)
 		jval_str_buf(jval_get(args, members[i]), &what);
+	if (jval_bool(jval_get(args, "background"), false))
+		buf_str(&what, " &");
 	if (what.len)
 		note(a, FORMAT_DIM, "  %s", buf_cstr(&what));
 }
@@ -380,6 +383,8 @@ static int submit(struct agent *a, const char *prompt, uint64_t *ret_sequence)
 	write_limits(c, &q.w);
 	agent_input_write(prompt, &a->images, &q.w);
 	jw_kobj(&q.w, "options");
+	/* Without a conversation nobody uses what the commands leave running; otherwise end_processes ends it. */
+	jw_kbool(&q.w, "endProcesses", !a->converses);
 	if (a->sandbox_id[0]) {
 		char here[4096];
 		const char *cwd = opts_get(&c->opts, OPT_agent_CWD);
@@ -473,9 +478,36 @@ static void show_session(struct agent *a, const char *argument)
 	note(a, FORMAT_PLAIN, "session %s", a->session_id[0] ? a->session_id : "(none yet)");
 }
 
+/* Ends what the commands of the session have left running. Best effort: the session may be in use elsewhere. */
+static void end_processes(struct agent *a)
+{
+	request_auto struct request q = REQUEST_INIT(q);
+
+	if (!a->session_id[0])
+		return;
+	jw_kstr(&q.w, "sessionId", a->session_id);
+	jw_kbool(&q.w, "liveOnly", true);
+	jw_kbool(&q.w, "helpers", false);
+	if (request_read(a->cli, &q, "list_processes") < 0)
+		return;
+	for (struct jiter it = jiter_on(jval_get(q.result, "processes")); jiter_next(&it);) {
+		request_auto struct request end = REQUEST_INIT(end);
+		char id[ID_LOOKUP_MAX];
+
+		if (jval_get(it.value, "toolCallId").type != JT_STRING)
+			continue;
+		jval_str(jval_get(it.value, "processId"), id, sizeof id);
+		jw_kstr(&end.w, "processId", id);
+		jw_kstr(&end.w, "reason", "the agent was ended");
+		if (request_change(a->cli, &end, "terminate_process") == 0)
+			note(a, FORMAT_DIM, "ended %s", id);
+	}
+}
+
 /* The sandbox of --cow stays with the session that it belongs to. */
 static void begin_session(struct agent *a, const char *argument)
 {
+	end_processes(a);
 	show_changes_hint(a);
 	a->session_id[0] = a->sandbox_id[0] = '\0';
 	note(a, FORMAT_PLAIN, "the next prompt begins a new session");
@@ -499,7 +531,7 @@ static const struct {
 	{ "/help", "", "lists these commands; anything else goes to the model", NULL },
 	{ "/model", " [NAME]", "shows the model, or chooses another one", choose_model },
 	{ "/session", "", "shows the session", show_session },
-	{ "/new", "", "begins a new session", begin_session },
+	{ "/new", "", "begins a new session; processes in the background end", begin_session },
 	{ "/quit", "", "ends, like the end of input; the session can be resumed", NULL },
 };
 
@@ -540,6 +572,7 @@ static int converse(struct agent *a)
 	size_t cap = 0;
 	int status = 0;
 
+	a->converses = true;
 	for (;;) {
 		(void)fd_write_all(STDERR_FILENO, "> ", 2);
 		ssize_t n = getline(&line, &cap, stdin);
@@ -560,6 +593,7 @@ static int converse(struct agent *a)
 			break;
 	}
 	free(line);
+	end_processes(a);
 	if (a->session_id[0])
 		note(a, FORMAT_DIM, "continue with: bailiff agent --resume %s", a->session_id);
 	return status;

@@ -484,6 +484,57 @@ static void port_release(void *host, const char *id, unsigned unspilled)
 		screens_on_ended(w->screens, id);
 }
 
+/* ---- screens for the engine ---- */
+
+struct screen_for_engine {
+	struct host_ports *host;
+	char id[ID_SIZE], process_id[ID_SIZE];
+};
+
+static void on_screen(void *ctx, const struct err *e, const struct screen *s, enum screens_reason why, bool ended)
+{
+	struct screen_for_engine *x = ctx;
+	buf_auto struct buf text = BUF_INIT;
+	struct screen_info i = { 0 };
+
+	if (!e) {
+		screen_info(s, &i);
+		screen_text(s, 0, &text);
+	}
+	const struct port_screen shown = { .process_id = x->process_id,
+					   .text = buf_cstr(&text),
+					   .rows = i.rows,
+					   .cols = i.cols,
+					   .cursor_row = i.cursor_row,
+					   .cursor_col = i.cursor_col,
+					   .timed_out = why == SCREENS_TIMED_OUT,
+					   .ended = ended };
+	engine_on_screen(x->host->engine, x->id, &shown, e);
+	free(x);
+}
+
+static int port_screen(void *host, const struct port_screen_request *r, struct err *e)
+{
+	struct screens_request q = { .process_id = r->process_id,
+				     .viewer = r->uid,
+				     .wait = r->wait,
+				     .exit = true,
+				     .idle_ms = r->idle_ms,
+				     .timeout_ms = r->timeout_ms };
+	struct host_ports *w = host;
+
+	if (!w->screens)
+		return err_set(e, ERR_UNAVAILABLE, "this runtime does not serve terminals");
+	if (screen_condition_init(&q.condition, r->text, r->regex, e) < 0)
+		return -1;
+	struct screen_for_engine *x = mem_zalloc(1, sizeof(*x));
+	x->host = w;
+	snprintf(x->id, sizeof(x->id), "%s", r->id);
+	snprintf(x->process_id, sizeof(x->process_id), "%s", r->process_id);
+	screens_submit(w->screens, &q, on_screen, x);
+	return 0;
+}
+
 const struct ports host_ports_table = {
 	.real_us = port_real_us,
 	.boot_ns = port_boot_ns,
@@ -497,6 +548,7 @@ const struct ports host_ports_table = {
 	.repos_of = port_repos_of,
 	.write_rule = port_write_rule,
 	.expect = port_expect,
+	.screen = port_screen,
 	.launch = port_launch,
 	.open_gate = port_open_gate,
 	.signal = port_signal,

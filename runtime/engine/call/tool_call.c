@@ -183,6 +183,13 @@ void tool_call_fail(struct engine *engine, const char *call_id, const struct too
 	transaction_commit(own);
 }
 
+void tool_call_fail_as(struct engine *engine, const char *call_id, const char *category, const char *message)
+{
+	const struct tool_failure why = { .status = "failed", .category = category, .message = message };
+
+	tool_call_fail(engine, call_id, &why);
+}
+
 /* The id of the turn is copied because a reply may release the document that it was read from. */
 void tool_call_ended(struct engine *engine, const char *call_id)
 {
@@ -212,7 +219,8 @@ void tool_cancel_of_turn(struct engine *engine, const char *turn_id, const char 
 	id_list_read(engine, VIEW_TURN_OPEN_CALL, turn_id, ID_LIST_ALL, &calls);
 	for (size_t i = 0; i < calls.n; i++)
 		/* A call whose process is being launched ends with that process. */
-		if (tool_call_read(engine, calls.id[i], &text, &d, &e) == 0 && strcmp(d.runner, "runtime") != 0)
+		if (tool_call_read(engine, calls.id[i], &text, &d, &e) == 0 &&
+		    (strcmp(d.runner, "runtime") != 0 || tool_is_about_process(d.toolName)))
 			tool_call_fail(engine, calls.id[i], &why);
 }
 
@@ -245,6 +253,10 @@ void tool_recover(struct engine *engine)
 	static const struct tool_failure lost = {
 		.status = "lost", .category = "lost", .retryable = true, .message = "the process was lost"
 	};
+	/* Input and signals are not repeated. */
+	static const struct tool_failure unknown = { .status = "lost",
+						     .category = "lost",
+						     .message = "the daemon was restarted; it may have been sent" };
 	view_ids_auto struct view_ids calls = VIEW_IDS_INIT;
 	buf_auto struct buf text = BUF_INIT;
 	struct tool_call_doc d;
@@ -256,6 +268,8 @@ void tool_recover(struct engine *engine)
 			continue;
 		if (strcmp(d.runner, "external") == 0)
 			tool_call_fail(engine, calls.id[i], &gone);
+		else if (strcmp(d.runner, "runtime") == 0 && tool_sends_to_process(d.toolName))
+			tool_call_fail(engine, calls.id[i], &unknown);
 		else if (strcmp(d.runner, "runtime") == 0 && !d.processId[0])
 			start_call(engine, calls.id[i]); /* its process never passed the gate: nothing has run */
 		else if (strcmp(d.runner, "runtime") == 0 && !engine_process(engine, d.processId))

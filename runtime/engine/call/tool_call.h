@@ -10,6 +10,7 @@
  * tool_report.c     invoke_tool and report_tool_call
  * tool_process.c    calls that run as processes
  * tool_engine.c     calls that the engine executes itself
+ * process_tools.c   those about processes that the shell has left running; process_report.c, what they answer
  * tool_permission.c whether a call that has no process may start
  * tool_hooks.c      the hooks for those
  * tool_result.c     the result as a model reads it
@@ -32,9 +33,10 @@ struct transaction;
 
 struct call_state {
 	TAILQ_HEAD(, tool_evaluation)
-	evaluations;         /* calls that clients execute, until they are allowed, asked about or denied */
-	struct strmap begun; /* ids of open calls that this runtime has started */
-	struct strmap held;  /* ids of those that continue when a client of their user has connected */
+	evaluations; /* calls that clients execute, until they are allowed, asked about or denied */
+	TAILQ_HEAD(, process_wait) waits; /* process_tools.c */
+	struct strmap begun;              /* ids of open calls that this runtime has started */
+	struct strmap held;               /* ids of those that continue when a client of their user has connected */
 };
 
 void call_init(struct engine *engine);
@@ -71,9 +73,10 @@ const char *tool_advice(const char *category);
 void tool_failed_fact(const struct tool_call_doc *d, const struct tool_failure *why, struct transaction *tx);
 /* Fails the call in its own transaction; its turn continues. */
 void tool_call_fail(struct engine *engine, const char *call_id, const struct tool_failure *why);
+void tool_call_fail_as(struct engine *engine, const char *call_id, const char *category, const char *message);
 /* The end of the call is durable: replies to the waiting clients and continues its turn. */
 void tool_call_ended(struct engine *engine, const char *call_id);
-/* Fails calls that clients execute. Calls that run as processes end with their process. */
+/* Fails calls that clients execute or that wait for a process. Calls that run as processes end with their process. */
 void tool_cancel_of_turn(struct engine *engine, const char *turn_id, const char *reason);
 void tool_owner_disconnected(struct engine *engine, uint64_t connection);
 void tool_recover(struct engine *engine);
@@ -101,8 +104,6 @@ void tool_call_doc_of(const struct turn_doc *t, const struct tool_use *u, struct
 void tool_process_start(struct engine *engine, const char *call_id);
 
 /* tool_engine.c */
-/* Adds tool.result with this text as its output. Hooks and the next step follow the commit. */
-void tool_call_finish(const struct tool_call_doc *d, const char *text, size_t len, struct transaction *tx);
 /* The call has begun and its arguments match the schema; it ends with tool.result or tool.failed. */
 void tool_engine_run(struct engine *engine, const struct tool_call_doc *d, const struct turn_doc *t,
 		     const struct tool *tool, const json_t *args);
@@ -140,5 +141,7 @@ json_t *tool_hooks_rewritten(struct tool_hooks *h, const char *tool, const json_
 void tool_hooks_done(struct tool_hooks *h);
 /* The end of the call is durable: runs its hooks, then tool_call_ended. */
 void tool_hooks_after(struct engine *engine, const char *call_id);
+/* Adds tool.result with this text as its output. Hooks and the next step follow the commit. */
+void tool_call_finish(const struct tool_call_doc *d, const char *text, size_t len, struct transaction *tx);
 
 #endif

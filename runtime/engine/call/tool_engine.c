@@ -2,12 +2,14 @@
  * Tools that the engine executes itself, without a process. They have no effect outside of bailiff. Like every call
  * they begin with durable facts, and their effect and tool.result are one commit: a restart in between finds the call
  * open and executes it again, or finds its question still open and waits for the answer.
- * A subagent is a turn of its own; its end is the result (work/subagent_turn.c).
+ * A subagent is a turn of its own; its end is the result (work/subagent_turn.c). The tools for processes of the shell
+ * are in process_tools.c.
  */
 
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "runtime/engine/action/action.h"
+#include "runtime/engine/call/process_tools.h"
 #include "runtime/engine/call/tool_call.h"
 #include "runtime/engine/call/tool_result.h"
 #include "runtime/engine/core/core.h"
@@ -15,28 +17,7 @@
 #include "runtime/engine/session/turn_read.h"
 #include "runtime/view/view.h"
 
-#define PREVIEW_BYTES 2048u
 #define READ_MAX 262144u /* bytes of an output in one answer */
-
-void tool_call_finish(const struct tool_call_doc *d, const char *text, size_t len, struct transaction *tx)
-{
-	mem_auto char *preview = mem_strndup(text, text_utf8_cut(text, len < PREVIEW_BYTES ? len : PREVIEW_BYTES));
-	char ref[ID_TEXT_MAX];
-
-	id_make(ID_KIND_OUTPUT, ref);
-	transaction_add_output(tx, ref, text, len);
-	EMIT(tool_result, tx, tool_call_scope(d), .envelope.status = "completed", .rawOutputRef = ref,
-	     .rawOutputBytes = opt_int((int64_t)len), .structuredContentRef = ref, .displayPreview = preview,
-	     .part = opt_int_if(d->part != VIEW_ABSENT, d->part));
-	transaction_after_commit(tx, tool_hooks_after, d->toolCallId);
-}
-
-static void fail_call(struct engine *engine, const struct tool_call_doc *d, const char *category, const char *message)
-{
-	const struct tool_failure why = { .status = "failed", .category = category, .message = message };
-
-	tool_call_fail(engine, d->toolCallId, &why);
-}
 
 /* ---- update_plan ---- */
 
@@ -69,14 +50,14 @@ static void read_output(struct engine *engine, const struct tool_call_doc *d, co
 	struct err e = ERR_INIT;
 
 	if (view_read_visible(engine->o.store, &output_schema, (uint32_t)d->uid, "output", ref, &text, &o, &e) < 0)
-		return fail_call(engine, d, "not_found", e.message);
+		return tool_call_fail_as(engine, d->toolCallId, "not_found", e.message);
 	if (tail) {
 		want = (uint64_t)json_integer_value(tail);
 		from = o.bytes > want ? o.bytes - want : 0;
 	}
 	want = want < READ_MAX ? want : READ_MAX;
 	if (store_output_read(engine->o.store, ref, from, want, &bytes, &e) < 0)
-		return fail_call(engine, d, "store", e.message);
+		return tool_call_fail_as(engine, d->toolCallId, "store", e.message);
 	size_t n = bytes.len && from + bytes.len < o.bytes ? text_utf8_cut(bytes.data, bytes.len) : bytes.len;
 	jw_obj(&w);
 	jw_kstr(&w, "ref", ref);
@@ -138,7 +119,7 @@ static void ask_user(struct engine *engine, const struct tool_call_doc *d, const
 	struct transaction *tx = transaction_new_internal(engine);
 	if (action_open(engine, &spec, tx, action, &e) < 0) {
 		transaction_free(tx);
-		return fail_call(engine, d, "tool", e.message);
+		return tool_call_fail_as(engine, d->toolCallId, "tool", e.message);
 	}
 	transaction_commit(tx);
 }
@@ -185,7 +166,14 @@ void tool_engine_run(struct engine *engine, const struct tool_call_doc *d, const
 	case TOOL_UPDATE_PLAN: return update_plan(engine, d, t, args);
 	case TOOL_READ_OUTPUT: return read_output(engine, d, t, args);
 	case TOOL_ASK_USER: return ask_user(engine, d, t, args);
+	case TOOL_WAIT: return process_tool_wait(engine, d, args);
+	case TOOL_WRITE_STDIN: return process_tool_write_stdin(engine, d, args);
+	case TOOL_SCREEN: return process_tool_screen(engine, d, args);
+	case TOOL_KILL: return process_tool_kill(engine, d, args);
+	case TOOL_PS: return process_tool_ps(engine, d);
 	case TOOL_SUBAGENT: return modules_due(engine, DUE_SUBAGENT_CALL, d->toolCallId);
-	default: return fail_call(engine, d, "unavailable", "this version does not execute the tool");
+	default:
+		return tool_call_fail_as(engine, d->toolCallId, "unavailable",
+					 "this version does not execute the tool");
 	}
 }

@@ -6,11 +6,13 @@
 #include "runtime/engine/call/tool_call.h"
 
 #include "runtime/base/mem.h"
+#include "runtime/base/text.h"
 #include "runtime/engine/core/core.h"
 #include "runtime/engine/policy/policy_lookup.h"
 #include "runtime/engine/session/turn_read.h"
 
 #define RESPONSE_MAX (256u << 10)
+#define PREVIEW_BYTES 2048u
 
 /* The index in replies, requested and sum: 0 = pre_tool_use, 1 = permission_request. */
 static int stage_of(enum hook_point point) { return point == HOOK_PERMISSION_REQUEST; }
@@ -239,4 +241,17 @@ void tool_hooks_after(struct engine *engine, const char *call_id)
 	turn_requester(&t, &by);
 	hooks_wait(engine, cwd, &by, after_hooks_known, w);
 	json_decref(where);
+}
+
+void tool_call_finish(const struct tool_call_doc *d, const char *text, size_t len, struct transaction *tx)
+{
+	mem_auto char *preview = mem_strndup(text, text_utf8_cut(text, len < PREVIEW_BYTES ? len : PREVIEW_BYTES));
+	char ref[ID_TEXT_MAX];
+
+	id_make(ID_KIND_OUTPUT, ref);
+	transaction_add_output(tx, ref, text, len);
+	EMIT(tool_result, tx, tool_call_scope(d), .envelope.status = "completed", .rawOutputRef = ref,
+	     .rawOutputBytes = opt_int((int64_t)len), .structuredContentRef = ref, .displayPreview = preview,
+	     .part = opt_int_if(d->part != VIEW_ABSENT, d->part));
+	transaction_after_commit(tx, tool_hooks_after, d->toolCallId);
 }

@@ -10,6 +10,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "runtime/engine/call/mcp_server.h"
+#include "runtime/engine/call/process_tools.h"
 #include "runtime/engine/core/core.h"
 #include "runtime/engine/core/transaction.h"
 #include "runtime/engine/process/process.h"
@@ -17,13 +18,15 @@
 #include "runtime/engine/session/turn_read.h"
 
 #define PREVIEW_BYTES 2048u
+#define TTY_ROWS 24
+#define TTY_COLS 80
 #define PROGRESS_NS 1000000000ull
 #define ANSWER_READ (256u << 10)
 #define ARTIFACTS_MAX 100u
 
 /* ---- the start ---- */
 
-/* Models pass the command as one string, and the time limit as timeoutMs. */
+/* Models pass the command as one string, the time limit as timeoutMs, and whether it needs a terminal or input. */
 static void shell_arguments(json_t *args)
 {
 	json_t *command = json_object_get(args, "command"), *timeout = json_object_get(args, "timeoutMs"), *limits;
@@ -38,6 +41,12 @@ static void shell_arguments(json_t *args)
 		json_object_set_new(args, "limits", limits);
 		json_object_del(args, "timeoutMs");
 	}
+	const bool tty = json_is_true(json_object_get(args, "tty"));
+	json_object_del(args, "tty");
+	if (tty)
+		json_object_set_new(args, "tty", json_pack("{si si}", "rows", TTY_ROWS, "cols", TTY_COLS));
+	else if (json_is_true(json_object_get(args, "interactive")))
+		json_object_set_new(args, "stdin", json_string("pipe"));
 }
 
 /*
@@ -47,7 +56,8 @@ static void shell_arguments(json_t *args)
  */
 static json_t *model_arguments(const json_t *args, struct err *e)
 {
-	static const char *const members[] = { "env", "timeoutMs", "stderr", "description", "justification" };
+	static const char *const members[] = { "env",     "timeoutMs",  "stderr",      "description", "justification",
+					       "yieldMs", "background", "interactive", "tty" };
 	const char *cwd = json_string_value(json_object_get(args, "cwd")),
 		   *line = json_string_value(json_object_get(args, "command"));
 	json_t *ret = json_object(), *v;
@@ -130,6 +140,8 @@ static void start_process(struct engine *engine, const struct tool_call_doc *d, 
 
 	if (!shell && !engine->o.tool_program)
 		return tool_call_fail(engine, d->toolCallId, &missing);
+	if (shell && process_tools_check(engine, d->threadId, args, &e) < 0)
+		return fail_start(engine, d->toolCallId, &e);
 	if (editor)
 		argv[argc++] = "--editor";
 	json_auto_t *where = turn_part_merged(engine, t, shell ? args : NULL);
@@ -258,7 +270,7 @@ static void tool_output(struct process *p, struct transaction *tx)
 
 	/* No progress after the end: the result follows. */
 	if (p->state > PROCESS_RUNNING || p->command_exited || engine_now(p->engine) - p->owner_told_ns < PROGRESS_NS ||
-	    tool_call_read(p->engine, p->owner_id, &text, &d, &e) != 0)
+	    tool_call_read(p->engine, p->owner_id, &text, &d, &e) != 0 || d.endedAt)
 		return;
 	p->owner_told_ns = engine_now(p->engine);
 	char preview[PREVIEW_BYTES + 1];
@@ -401,11 +413,20 @@ static void tool_refused(struct engine *engine, const char *call_id, const struc
 		tool_call_fail(engine, call_id, &ended);
 }
 
+static void tool_process_started(struct process *p, struct transaction *tx) { process_tools_started(p); }
+
+static void tool_process_over(struct engine *engine, const char *call_id)
+{
+	tool_call_ended(engine, call_id);
+	process_tools_over(engine, call_id);
+}
+
 const struct process_owner_ops tool_owner_ops = {
 	.refused = tool_refused,
 	.wanted = tool_wanted,
+	.started = tool_process_started,
 	.output = tool_output,
 	.command_exited = tool_ended,
 	.ended = tool_ended,
-	.over = tool_call_ended,
+	.over = tool_process_over,
 };

@@ -92,18 +92,35 @@ static void write_ref(struct engine *engine, const char *ref, size_t budget, str
 
 /* ---- commands ---- */
 
-static void write_duration(const struct process_doc *p, struct buf *out)
+static void write_duration(struct jval duration, struct buf *out)
 {
-	int64_t ms = jval_int(p->durationMs, -1);
+	int64_t ms = jval_int(duration, -1);
 
 	if (ms >= 0)
 		buf_printf(out, " after %.*f s", ms < 10000 ? 2 : 0, (double)ms / 1000);
 }
 
-static void write_exit(const struct process_doc *p, struct buf *out)
+/* In a session sandbox, a command may end before the processes that it has started. */
+static void write_command_exit(struct jval how, struct buf *out)
+{
+	const int64_t left = jval_int(jval_get(how, "runningCount"), 0);
+	char signal[32];
+
+	jval_str(jval_get(how, "signal"), signal, sizeof signal);
+	if (signal[0])
+		buf_printf(out, "Killed by signal %s", signal);
+	else
+		buf_printf(out, "Exit code %d", (int)jval_int(jval_get(how, "exitCode"), -1));
+	write_duration(jval_get(how, "durationMs"), out);
+	buf_printf(out, left > 0 ? "; processes that it started still run: %lld.\n" : ".\n", (long long)left);
+}
+
+void tool_result_exit(const struct process_doc *p, struct buf *out)
 {
 	char signal[32], limit[32];
 
+	if (!p->endedAt)
+		return write_command_exit(p->commandExited, out);
 	jval_str(p->signal, signal, sizeof signal);
 	jval_str(p->limit, limit, sizeof limit);
 	if (strcmp(p->status, "lost") == 0) {
@@ -111,7 +128,7 @@ static void write_exit(const struct process_doc *p, struct buf *out)
 			     "unknown; it may have run completely, partly or not at all");
 	} else if (limit[0]) {
 		buf_printf(out, "Stopped by its %s limit", limit);
-		write_duration(p, out);
+		write_duration(p->durationMs, out);
 		buf_str(out, ": ");
 		write_text(p->message, out);
 	} else if (strcmp(p->status, "failed") == 0) {
@@ -119,14 +136,14 @@ static void write_exit(const struct process_doc *p, struct buf *out)
 		write_text(p->message, out);
 	} else if (strcmp(p->status, "terminated") == 0) {
 		buf_str(out, "Terminated");
-		write_duration(p, out);
+		write_duration(p->durationMs, out);
 		buf_str(out, "; it may have run partly");
 	} else if (signal[0]) {
 		buf_printf(out, "Killed by signal %s", signal);
-		write_duration(p, out);
+		write_duration(p->durationMs, out);
 	} else {
 		buf_printf(out, "Exit code %d", (int)jval_int(p->exitCode, -1));
-		write_duration(p, out);
+		write_duration(p->durationMs, out);
 	}
 	buf_str(out, ".\n");
 }
@@ -153,15 +170,10 @@ static size_t load_streams(struct engine *engine, const struct process_doc *p, s
 	return n;
 }
 
-static void write_streams(struct engine *engine, const struct process_doc *p, size_t budget, struct buf *out)
+static void write_streams(struct engine *engine, struct excerpt *x, const uint64_t *lost, size_t n, size_t budget,
+			  struct buf *out)
 {
-	struct excerpt x[STREAM_COUNT];
-	uint64_t lost[STREAM_COUNT];
-	size_t n = load_streams(engine, p, x, lost);
-
 	excerpt_plan(x, n, budget);
-	if (!n)
-		buf_str(out, "(no output)\n");
 	for (size_t i = 0; i < n; i++) {
 		/* A single stream needs no name, except that standard error is worth one. */
 		if (n > 1 || strcmp(x[i].stream, "stderr") == 0)
@@ -250,10 +262,75 @@ static bool write_command(struct engine *engine, const struct tool_call_doc *d, 
 	if (!d->processId[0] || view_read(engine->o.store, &process_schema, d->processId, &text, &p, &e) != 0 ||
 	    !process_doc_ended(&p))
 		return false;
-	write_exit(&p, out);
-	write_streams(engine, &p, budget, out);
+	tool_result_exit(&p, out);
+	struct excerpt x[STREAM_COUNT];
+	uint64_t lost[STREAM_COUNT];
+	const size_t n = load_streams(engine, &p, x, lost);
+	if (!n)
+		buf_str(out, "(no output)\n");
+	write_streams(engine, x, lost, n, budget, out);
 	write_denials(engine, &p, strcmp(d->status, "completed") == 0, out);
 	return true;
+}
+
+/* ---- reports about a process that may still run (process_report.h) ---- */
+
+bool tool_result_report(struct engine *engine, const struct tool_call_doc *d, struct buf *text, struct jval *ret)
+{
+	static const char *const tools[] = { "shell", "wait", "write_stdin", "screen", "kill" };
+	bool reports = strcmp(d->runner, "runtime") == 0 && strcmp(d->status, "completed") == 0;
+	struct err e = ERR_INIT;
+	char ref[ID_SIZE];
+	size_t i = 0;
+
+	while (i < countof(tools) && strcmp(tools[i], d->toolName) != 0)
+		i++;
+	/* A command that ended in time has no answer other than its output. */
+	jval_str(d->structuredContentRef, ref, sizeof ref);
+	if (!reports || i == countof(tools) || !ref[0] ||
+	    store_output_whole(engine->o.store, ref, ANSWER_MAX, text, &e) < 0)
+		return false;
+	*ret = jval_of(buf_cstr(text), text->len);
+	return jval_get(*ret, "processId").type == JT_STRING;
+}
+
+/* Both summaries end with a newline. */
+static void write_report(struct engine *engine, struct jval report, size_t budget, struct buf *out)
+{
+	const struct jval screen = jval_get(report, "screen"), note = jval_get(report, "note");
+	buf_auto struct buf text = BUF_INIT, shown = BUF_INIT;
+	struct excerpt x[STREAM_COUNT];
+	uint64_t lost[STREAM_COUNT] = { 0 };
+	struct process_doc p;
+	struct err e = ERR_INIT;
+	char id[ID_SIZE];
+	size_t n = 0;
+
+	jval_str(jval_get(report, "processId"), id, sizeof id);
+	if (note.type == JT_STRING) {
+		write_text(note, out);
+		end_line(out);
+	}
+	write_text(jval_get(report, "summary"), out);
+	if (screen.type == JT_STRING) {
+		jval_str_buf(screen, &shown);
+		text_sanitize(buf_cstr(&shown), shown.len, out);
+		return end_line(out);
+	}
+	for (struct jiter it = jiter_on(jval_get(report, "outputs")); n < STREAM_COUNT && jiter_next(&it);) {
+		x[n] = (struct excerpt){ .from = jval_uint(jval_get(it.value, "from"), 0),
+					 .total = jval_uint(jval_get(it.value, "to"), 0),
+					 .lines = true };
+		jval_str(jval_get(it.value, "stream"), x[n].stream, sizeof x[n].stream);
+		jval_str(jval_get(it.value, "outputRef"), x[n].ref, sizeof x[n].ref);
+		n += x[n].total > x[n].from;
+	}
+	if (!n)
+		buf_str(out, "(no new output)\n");
+	write_streams(engine, x, lost, n, budget, out);
+	if (!jval_bool(jval_get(report, "running"), false) &&
+	    view_read(engine->o.store, &process_schema, id, &text, &p, &e) == 0 && p.endedAt)
+		write_denials(engine, &p, jval_int(p.exitCode, -1) == 0, out);
 }
 
 /* ---- file tools ---- */
@@ -555,12 +632,16 @@ void tool_result_text(struct engine *engine, const struct tool_call_doc *d, size
 		   command = runtime && strcmp(d->toolName, "shell") == 0;
 	const size_t budget = max_bytes ? max_bytes : TOOL_RESULT_BYTES, start = ret_text->len;
 	char ref[ID_SIZE] = "", replaced[ID_SIZE] = "";
+	buf_auto struct buf report_text = BUF_INIT;
+	struct jval report;
 
 	jval_str(d->rawOutputRef, ref, sizeof ref);
 	jval_str(d->updatedOutputRef, replaced, sizeof replaced);
 	*ret_error = !completed;
 	if (replaced[0])
 		write_reported(engine, replaced, budget, ret_text);
+	else if (tool_result_report(engine, d, &report_text, &report))
+		write_report(engine, report, budget, ret_text);
 	else if (command && d->endedAt && write_command(engine, d, budget, ret_text))
 		;
 	else if (!completed)

@@ -10,12 +10,13 @@
  * same text later stores it.
  */
 
+#include "runtime/view/view_documents.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
 struct buf;
 struct engine;
-struct tool_call_doc;
 
 #define TOOL_RESULT_BYTES (16u << 10)
 
@@ -25,5 +26,9 @@ struct tool_call_doc;
  */
 void tool_result_text(struct engine *engine, const struct tool_call_doc *d, size_t max_bytes, struct buf *ret_text,
 		      bool *ret_error);
+/* A line about how the command of the process ended. */
+void tool_result_exit(const struct process_doc *p, struct buf *out);
+/* The report of the call about a process (process_report.h), in `text`; false if it has none. */
+bool tool_result_report(struct engine *engine, const struct tool_call_doc *d, struct buf *text, struct jval *ret);
 
 #endif

@@ -75,6 +75,21 @@ struct port_publication {
 	uint16_t host_port, port; /* host_port 0 = the host chooses */
 };
 
+/* A request for the screen of a terminal. Valid only during the call. */
+struct port_screen_request {
+	const char *id, *process_id; /* id: passed back to engine_on_screen */
+	uint32_t uid;                /* whose processes may be shown */
+	bool wait;                   /* until one of these is met, or the process has ended */
+	const char *text, *regex;    /* or NULL */
+	uint64_t idle_ms;            /* UINT64_MAX = none */
+	uint64_t timeout_ms;
+};
+struct port_screen {
+	const char *process_id, *text;
+	unsigned rows, cols, cursor_row, cursor_col; /* the cursor from 0 */
+	bool timed_out, ended;
+};
+
 struct ports {
 	uint64_t (*real_us)(void *host);
 	uint64_t (*boot_ns)(void *host);
@@ -154,6 +169,9 @@ struct ports {
 	int (*publish)(void *host, const char *id, const struct port_publication *p);
 	/* 0: engine_on_unpublished follows, once its connections are closed. 1: it was not published. May be NULL. */
 	int (*unpublish)(void *host, const char *id, uint16_t port);
+	/* 0: engine_on_screen follows; this port alone may call it before it returns. −1: the request is invalid. May
+	 * be NULL. */
+	int (*screen)(void *host, const struct port_screen_request *r, struct err *e);
 };
 
 /* A process that the guard has kept across a restart of the runtime. */
@@ -231,6 +249,8 @@ void engine_on_unpublished(struct engine *engine, const char *id, uint16_t port)
 void engine_on_port_traffic(struct engine *engine, const char *id, const struct port_traffic *t);
 /* The TCP ports on which this process's sandbox listens have changed. */
 void engine_on_ports(struct engine *engine, const char *id, const struct status_ports *ports);
+/* The answer to request `id` for a screen; e != NULL: there is none. */
+void engine_on_screen(struct engine *engine, const char *id, const struct port_screen *s, const struct err *e);
 /* The copy to this id is complete and durable; e != NULL: there is none. */
 void engine_on_copied(struct engine *engine, const char *to, const struct err *e);
 /* The policy files for this uid and workspace were read, with or without success. */

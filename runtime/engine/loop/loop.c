@@ -11,6 +11,7 @@
 #include "runtime/engine/session/turn_read.h"
 #include "runtime/engine/turn/turn.h"
 #include "runtime/engine/work/work.h"
+#include "runtime/view/view.h"
 #include "runtime/view/view_cost.h"
 
 #define ATTEMPTS_MAX 5u /* of a request */
@@ -18,6 +19,7 @@
 #define BACKOFF_MOST_MS 30000u
 #define PARALLEL_MAX 4u
 #define REPEATS_ASK 3u /* a person is asked at each multiple of this */
+#define WAITS_ASK 20u  /* … if the calls only wait for processes */
 #define CALLS_SHOWN 300
 
 /* ---- limits ---- */
@@ -60,6 +62,7 @@ static void request(struct engine *engine, const struct turn_doc *t, struct loop
 		json_decref(items);
 		return;
 	}
+	loop_add_processes(engine, t, h->items, false, items);
 	ask.steered = loop_add_steers(engine, t, items);
 	if (!loop_request(engine, t, h, &ask))
 		loop_compact(engine, t, 1);
@@ -255,8 +258,11 @@ static enum call_progress call_progress(struct engine *engine, const struct turn
 	const int found = tool_call_read(engine, id, &text, &d, &e);
 	if (found < 0)
 		return CALL_UNREADABLE;
+	/* A result can be read when it is durable; its commit is another step. */
 	if (found == 0)
-		return d.endedAt ? CALL_ENDED : CALL_OPEN;
+		return d.endedAt && view_read(engine->o.store, &tool_call_schema, id, &text, &d, &e) == 0 && d.endedAt
+			       ? CALL_ENDED
+			       : CALL_OPEN;
 	return tool_not_begun(engine, t->turnId, id, hash, tool) ? CALL_OPEN : CALL_NEW;
 }
 
@@ -338,6 +344,18 @@ static unsigned count_repeats(const json_t *items, json_t **ret_calls)
 	return n;
 }
 
+/* Calls that wait for a process may have to be repeated. */
+static bool only_wait(const json_t *calls)
+{
+	const json_t *call;
+	size_t i;
+
+	json_array_foreach (calls, i, call)
+		if (!json_text_is(call, "name", "wait") && !json_text_is(call, "name", "screen"))
+			return false;
+	return true;
+}
+
 struct repeat_question {
 	struct engine *engine;
 	char turn_id[ID_SIZE];
@@ -370,8 +388,8 @@ static bool ask_about_repeats(struct engine *engine, const struct turn_doc *t)
 		loop_fail(engine, t, "store", false, "the conversation cannot be read: %s", e.message);
 		return true;
 	}
-	const unsigned n = count_repeats(h.items, &calls);
-	if (n < REPEATS_ASK || n % REPEATS_ASK || (uintptr_t)strmap_get(&engine->loop->repeats, t->turnId) == n)
+	const unsigned n = count_repeats(h.items, &calls), most = only_wait(calls) ? WAITS_ASK : REPEATS_ASK;
+	if (n < most || n % most || (uintptr_t)strmap_get(&engine->loop->repeats, t->turnId) == n)
 		return false;
 	strmap_put(&engine->loop->repeats, t->turnId, (void *)(uintptr_t)n);
 	mem_auto char *text = json_dumps(calls, JSON_COMPACT);

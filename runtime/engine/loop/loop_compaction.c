@@ -90,7 +90,10 @@ void loop_compact(struct engine *engine, const struct turn_doc *t, unsigned atte
 	loop_request(engine, t, &h, &ask);
 }
 
-/* The calls of the turn's last answer, as text: the answer itself is not part of the new conversation. */
+/*
+ * The calls of the turn's last answer, as text, because the answer itself is not part of the new conversation; and the
+ * processes that it left running.
+ */
 static void add_pending(struct engine *engine, const struct turn_doc *t, json_t *items)
 {
 	loop_history_auto struct loop_history h = { 0 };
@@ -99,15 +102,18 @@ static void add_pending(struct engine *engine, const struct turn_doc *t, json_t 
 	struct err e = ERR_INIT;
 	size_t i;
 
-	if (loop_history_read(engine, t, &h, &e) < 0 || !h.open)
+	if (loop_history_read(engine, t, &h, &e) < 0)
 		return;
-	loop_add_results(engine, h.open, results);
+	if (h.open)
+		loop_add_results(engine, h.open, results);
 	json_array_foreach (results, i, item) {
 		mem_auto char *text = mem_printf("Result of your last call of %s:\n%s", json_get_text(item, "name"),
 						 json_get_text(item, "text"));
 
 		json_array_append_new(items, json_pack("{s:s,s:s}", "type", "note", "text", text));
 	}
+	json_array_extend(h.items, results);
+	loop_add_processes(engine, t, h.items, true, items);
 }
 
 static char *answer_text(const json_t *answer)

@@ -20,7 +20,7 @@
 #define READ_MS 10000u
 
 /* A prompt cache covers the prompt only while its bytes stay the same: no time, no path, nothing of the turn in it. */
-#define PROMPT_VERSION "1" /* changes with the text */
+#define PROMPT_VERSION "2" /* changes with the text */
 #define PROMPT_MAX (64u << 10)
 static const char prompt[] =
 	"You are a coding agent that works in a user's workspace through bailiff, a supervisor that runs your commands "
@@ -31,9 +31,9 @@ static const char prompt[] =
 	"- Each command runs in a sandbox. An operation that the sandbox or the policy denies fails with an "
 	"explanation: read "
 	"it and choose another way, or tell the user which permission is needed. Do not try to evade it.\n"
-	"- Commands of a session share /tmp and the loopback network. A command that keeps running blocks you: start "
-	"servers in "
-	"the background.\n"
+	"- Commands of a session share /tmp and the loopback network. A command that keeps running blocks you: run "
+	"servers with background, long commands with yieldMs, and programs that ask or draw with tty. Continue with "
+	"wait, write_stdin, screen and kill.\n"
 	"- Long output is shortened in the middle; the result says how to read the rest.\n"
 	"- Verify your work: run the tests or the program when there is a way to.\n"
 	"- Work until the request is done or you need the user. Then answer in a few sentences: what you changed, how "

@@ -4,6 +4,8 @@
 
 #include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
+#include "runtime/base/text.h"
+#include "runtime/engine/call/process_report.h"
 #include "runtime/engine/call/tool_call.h"
 #include "runtime/engine/call/tool_result.h"
 #include "runtime/engine/core/id_list.h"
@@ -12,6 +14,7 @@
 #include "runtime/view/view_history.h"
 
 #define RESULT_MAX (16u << 10) /* bytes of a tool's result that a model reads */
+#define COMMAND_SHOWN 200u
 
 int loop_request_read(struct engine *engine, const struct turn_doc *t, const char *request_id, struct buf *text,
 		      struct model_request_doc *ret, struct err *e)
@@ -235,6 +238,19 @@ void loop_history_done(struct loop_history *h)
 	*h = (struct loop_history){ 0 };
 }
 
+/* An item about a process in the background names it; providers do not get these members. */
+static void mark_process(struct engine *engine, const struct tool_call_doc *d, json_t *item)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct jval report;
+
+	if (!tool_result_report(engine, d, &text, &report))
+		return;
+	mem_auto char *id = jval_strdup(jval_get(report, "processId"));
+	json_object_set_new(item, "process", json_string(id));
+	json_object_set_new(item, "running", json_boolean(jval_bool(jval_get(report, "running"), false)));
+}
+
 void loop_add_results(struct engine *engine, const json_t *calls, json_t *items)
 {
 	const json_t *call;
@@ -254,9 +270,71 @@ void loop_add_results(struct engine *engine, const json_t *calls, json_t *items)
 			buf_str(&result, "The call was interrupted. It may have run.");
 		else
 			buf_str(&result, "The call was interrupted before it ran.");
-		json_array_append_new(items, json_pack("{s:s,s:s,s:s,s:s%,s:b}", "type", "tool_result", "id",
-						       json_get_text(call, "id"), "name", json_get_text(call, "name"),
-						       "text", buf_cstr(&result), result.len, "isError", failed));
+		json_t *item = json_pack("{s:s,s:s,s:s,s:s%,s:b}", "type", "tool_result", "id",
+					 json_get_text(call, "id"), "name", json_get_text(call, "name"), "text",
+					 buf_cstr(&result), result.len, "isError", failed);
+		if (found == 0)
+			mark_process(engine, &d, item);
+		json_array_append_new(items, item);
+	}
+}
+
+/* ---- processes in the background ---- */
+
+/* The last item about each process says whether it runs, as far as the model knows. */
+static void note_states(const json_t *items, json_t *running)
+{
+	const json_t *item, *process;
+	size_t i;
+
+	json_array_foreach (items, i, item)
+		if ((process = json_object_get(item, "process")) && json_is_true(json_object_get(item, "running")))
+			json_object_set_new(running, json_string_value(process), json_true());
+		else if (process)
+			json_object_del(running, json_string_value(process));
+}
+
+static void write_process(const struct process_doc *p, struct buf *out)
+{
+	mem_auto char *line = jval_strdup(p->commandLine);
+
+	buf_printf(out, "Process %s", p->processId);
+	if (line) {
+		buf_str(out, " (");
+		text_sanitize_line(line, text_utf8_cut(line, strnlen(line, COMMAND_SHOWN)), out);
+		buf_str(out, ")");
+	}
+}
+
+void loop_add_processes(struct engine *engine, const struct turn_doc *t, const json_t *history, bool all, json_t *items)
+{
+	json_auto_t *running = json_object();
+	const char *id;
+	json_t *v;
+
+	note_states(history, running);
+	note_states(items, running);
+	json_object_foreach (running, id, v) {
+		buf_auto struct buf text = BUF_INIT, note = BUF_INIT;
+		struct process_doc p;
+		bool runs = true;
+
+		if (!process_report_find(engine, t->threadId, id, &text, &p)) {
+			buf_printf(&note, "Process %s is no longer known.", id);
+			runs = false;
+		} else if (process_report_ended(&p)) {
+			runs = false;
+			write_process(&p, &note);
+			buf_str(&note, " has ended: ");
+			tool_result_exit(&p, &note);
+			buf_str(&note, "wait shows the rest of its output.");
+		} else if (all) {
+			write_process(&p, &note);
+			buf_str(&note, " still runs in the background.");
+		}
+		if (note.len)
+			json_array_append_new(items, json_pack("{s:s,s:s,s:s,s:b}", "type", "note", "text",
+							       buf_cstr(&note), "process", id, "running", runs));
 	}
 }
 

@@ -100,6 +100,12 @@ uint64_t loop_history_forget(struct engine *engine, uint64_t now);
 #define loop_history_auto __attribute__((cleanup(loop_history_done)))
 /* Appends the results of finished calls. Calls without a result are reported as interrupted. */
 void loop_add_results(struct engine *engine, const json_t *calls, json_t *items);
+/*
+ * Appends a note for each process that runs as far as the conversation says, and has ended; with `all` also for those
+ * that run. The note is part of the request from then on, so the model is told once.
+ */
+void loop_add_processes(struct engine *engine, const struct turn_doc *t, const json_t *history, bool all,
+			json_t *items);
 /* Appends the text and images of the turn, and the text of steering input from number `from` on. Returns how many there
  * are. */
 int loop_add_input(struct engine *engine, const struct turn_doc *t, json_t *items, struct err *e);

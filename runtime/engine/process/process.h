@@ -194,6 +194,9 @@ struct process {
 	uint64_t follow_deadline_ns; /* after a restart: ends unless a client follows it again by then */
 
 	struct process_stream streams[STREAM_COUNT];
+	/* Of the shell tool: the model was shown each stream up to here (call/process_report.h); else not known. */
+	uint64_t reported[STREAM_COUNT];
+	bool reported_known;
 	uint64_t flush_at_ns, last_flush_ns, last_output_ns, drain_until_ns;
 	bool drain_cut;
 

@@ -51,6 +51,10 @@ static const char shell_of_clients[] = TOOL_SCHEMA({
 		"cwd" : { "type" : "string" },
 		"env" : { "type" : "object", "additionalProperties" : { "type" : [ "string", "null" ] } },
 		"timeoutMs" : { "type" : "integer", "minimum" : 1 },
+		"yieldMs" : { "type" : "integer", "minimum" : 0, "maximum" : 600000 },
+		"background" : { "type" : "boolean" },
+		"interactive" : { "type" : "boolean" },
+		"tty" : { "type" : "boolean" },
 		"limits" : { "type" : "object" },
 		"profile" : { "type" : "string" },
 		"sandbox" : { "type" : "object" },
@@ -213,6 +217,20 @@ uint64_t tool_registered_by(struct engine *engine, const char *name, uint32_t ui
 }
 
 bool tool_is_builtin(const char *name) { return own_find(name); }
+
+bool tool_sends_to_process(const char *name)
+{
+	const struct tool *t = own_find(name);
+
+	return t && (t->builtin == TOOL_WRITE_STDIN || t->builtin == TOOL_KILL);
+}
+
+bool tool_is_about_process(const char *name)
+{
+	const struct tool *t = own_find(name);
+
+	return tool_sends_to_process(name) || (t && (t->builtin == TOOL_WAIT || t->builtin == TOOL_SCREEN));
+}
 
 /* Adds the tool, or replaces the connection's earlier one of that name. */
 void tool_register(struct engine *engine, const json_t *v, const char *session_id, const struct caller *c)

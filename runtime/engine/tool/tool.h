@@ -91,6 +91,9 @@ void tool_register(struct engine *engine, const json_t *v, const char *session_i
 uint64_t tool_registered_by(struct engine *engine, const char *name, uint32_t uid, const char *session_id);
 size_t tool_registered_count(struct engine *engine, uint32_t uid);
 bool tool_is_builtin(const char *name);
+/* Whether the engine executes it for a process that the shell has left running, and whether that process notices. */
+bool tool_is_about_process(const char *name);
+bool tool_sends_to_process(const char *name);
 void tools_client_disconnected(struct engine *engine, uint64_t connection);
 /*
  * mcp__SERVER__TOOL for each tool of the list [{name, description?, inputSchema}], in place of the server's earlier

@@ -5,6 +5,7 @@
 
 #include "runtime/base/hash.h"
 #include "runtime/engine/action/action.h"
+#include "runtime/engine/call/process_tools.h"
 #include "runtime/engine/call/tool_call.h"
 #include "runtime/engine/policy/policy_lookup.h"
 #include "runtime/engine/policy/sandbox_setup.h"
@@ -221,8 +222,8 @@ static void visit_process(void *ctx, const char *id, void *value)
 	if (strcmp(p->turn_id, w->turn_id) != 0)
 		return;
 	/* What an ended command left in a session sandbox does not keep the turn open, but ends when it is interrupted.
-	 */
-	if (p->command_exited && p->within[0] && !w->end_by)
+	 * Neither applies to a command in the background. */
+	if ((p->command_exited && p->within[0] && !w->end_by) || process_in_background(p))
 		return;
 	if (!w->count++)
 		id_copy(w->first, id);

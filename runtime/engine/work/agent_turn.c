@@ -23,14 +23,17 @@ void agent_id(enum id_kind kind, const char *owner_id, char ret[ID_SIZE])
 void agent_turn_submit(struct engine *engine, const struct turn_request *r, const struct agent_prompt *p,
 		       const struct caller *c, engine_reply_fn fn, void *ctx)
 {
-	json_auto_t *input = json_pack("[{s:s,s:s}]", "type", "text", "text", p->text);
+	json_auto_t *input = json_pack("[{s:s,s:s}]", "type", "text", "text", p->text),
+		    *options = p->options ? json_copy((json_t *)(uintptr_t)p->options) : json_object();
 	struct turn_request request = *r;
+
+	json_object_set_new(options, "endProcesses", json_true()); /* nobody continues its thread */
 
 	request.input = input;
 	request.loop = true;
 	request.model = p->model;
 	request.loop_limits = p->limits;
-	request.options = p->options;
+	request.options = options;
 	engine_submit_turn(engine, &request, c, fn, ctx);
 }
 

@@ -1,0 +1,218 @@
+"""Commands that a model leaves running: background, yield, input, the screen of a terminal, and their end."""
+
+import os
+import re
+
+import harness
+from harness import until
+from test_agent import DIALECTS, call, completed, ended, events, model, submit
+from test_agent_tools import Terminal
+from test_tool import valid
+
+SERVER = ("import http.server,sys;s=http.server.HTTPServer(('127.0.0.1',8099),http.server.SimpleHTTPRequestHandler);"
+          "print('serving',flush=True);s.serve_forever()")
+CLIENT = "import urllib.request as u;print('got',u.urlopen('http://127.0.0.1:8099/page.txt').read().decode())"
+
+
+def process_of(request):
+    """The last process that the conversation names."""
+    return re.findall(r"process (proc_\w+)", request.raw.decode())[-1]
+
+
+def on(name, **arguments):
+    """A step that calls the tool for that process."""
+    return lambda request: {"calls": [call(name, processId=process_of(request), **arguments)]}
+
+
+def shell(command, **more):
+    return {"calls": [call("shell", command=command, **more)]}
+
+
+def result(p, request, at=0):
+    return p.requests[request].results[at]["text"]
+
+
+def running(rpc, turn):
+    return [x for x in rpc.call("list_processes", sessionId=turn["sessionId"], helpers=False, liveOnly=True)["processes"] if x.get("toolCallId")]
+
+
+def notes(p, request):
+    return [t for t in p.requests[request].texts if "has ended: " in t]
+
+
+def test_a_server_in_the_background_is_used_and_killed(home):
+    with open(os.path.join(home.work, "page.txt"), "w") as f:
+        f.write("a page")
+    wait_line = f"until python3 -c \"{CLIENT}\" 2> /dev/null; do sleep 0.05; done"
+    for dialect in DIALECTS[:1]:
+        script = [shell(f"exec python3 -c \"{SERVER}\"", background=True), shell(wait_line), {"calls": [call("ps")]},
+                  lambda r: {"calls": [call("kill", processId=re.findall(r"proc_\w+", r.results[-1]["text"])[0])]}, {"calls": [call("ps")]}, {"text": "Done."}]
+        with home.rpc() as rpc, model(home, rpc, script, dialect=dialect) as p:
+            turn = submit(rpc, "serve", options={"cwd": home.work})
+            completed(rpc, turn)
+            assert "It still runs, as process proc_" in result(p, 1), result(p, 1)
+            assert "got a page" in result(p, 2), result(p, 2)
+            assert "running, for" in result(p, 3) and "http.server" in result(p, 3), result(p, 3)
+            assert "Terminated" in result(p, 4), result(p, 4)
+            assert result(p, 5) == "(nothing)\n", result(p, 5)
+            assert not running(rpc, turn) and not notes(p, 5), "the result of kill has told it"
+            valid(home, rpc)
+    home.cli("store", "verify")
+
+
+def test_a_command_yields_and_is_waited_for(home):
+    script = [shell("echo one; until [ -e go ]; do sleep 0.02; done; echo two; exit 3", yieldMs=200), on("wait", timeoutMs=0),
+              lambda r: open(os.path.join(home.work, "go"), "w").close() or on("wait")(r), on("wait"), shell("echo quick", yieldMs=10000), {"text": "Done."}]
+    with home.rpc() as rpc, model(home, rpc, script) as p:
+        turn = submit(rpc, "go", options={"cwd": home.work})
+        completed(rpc, turn)
+        assert "still runs" in result(p, 1) and "one" in result(p, 1), result(p, 1)
+        assert "still runs" in result(p, 2) and "(no new output)" in result(p, 2), result(p, 2)
+        assert result(p, 3).startswith("Exit code 3 after ") and "two" in result(p, 3) and "one" not in result(p, 3), result(p, 3)
+        assert "Exit code 3" in result(p, 4) and "(no new output)" in result(p, 4), result(p, 4)
+        assert result(p, 5).startswith("Exit code 0") and "quick" in result(p, 5), "a command that ends in time has an ordinary result"
+        assert not notes(p, 5)
+        valid(home, rpc)
+
+
+def test_a_terminal_is_typed_into_and_shown(home):
+    script = [shell("exec python3 -q", tty=True, yieldMs=0), on("screen", waitForText=">>> "), on("write_stdin", text="print(6*7)\r", yieldMs=100),
+              on("screen", waitForRegex="^42"), on("screen", waitForText="never", timeoutMs=100), on("write_stdin", eof=True, yieldMs=5000), on("screen"), {"text": "Done."}]
+    with home.rpc() as rpc, model(home, rpc, script) as p:
+        completed(rpc, submit(rpc, "calculate", options={"cwd": home.work}))
+        assert "24 rows of 80 columns" in result(p, 2) and ">>>" in result(p, 2), result(p, 2)
+        assert "42" in result(p, 4), result(p, 4)
+        assert result(p, 5).startswith("Timed out: "), result(p, 5)
+        assert "Exit code 0" in result(p, 6), result(p, 6)
+        assert "the process has ended" in result(p, 7), result(p, 7)
+        valid(home, rpc)
+
+
+def test_input_goes_to_a_pipe(home):
+    script = [shell("while read line; do echo \"<$line>\"; done; echo over", interactive=True, background=True), on("write_stdin", text="one\ntwo\n", yieldMs=200),
+              on("write_stdin", text="three\n", eof=True, yieldMs=5000), on("write_stdin", text="late\n"), shell("cat", background=True), {"text": "Done."}]
+    with home.rpc() as rpc, model(home, rpc, script) as p:
+        completed(rpc, submit(rpc, "go", options={"cwd": home.work}))
+        assert "<one>\n<two>" in result(p, 2) and "still runs" in result(p, 2), result(p, 2)
+        assert "<three>\nover" in result(p, 3) and "Exit code 0" in result(p, 3) and "<one>" not in result(p, 3), result(p, 3)
+        assert "has ended" in result(p, 4) and p.requests[4].results[0]["isError"], p.requests[4].results
+
+
+def test_the_end_of_a_process_is_told_once_also_in_the_next_turn(home):
+    script = [shell("until [ -e go ]; do sleep 0.02; done; exit 4", background=True), shell(":"), {"text": "One."}, shell(": again"), {"text": "Two."},
+              on("wait"), {"text": "Three."}]
+    with home.rpc() as rpc, model(home, rpc, script) as p:
+        turn = submit(rpc, "start it", options={"cwd": home.work})
+        completed(rpc, turn)
+        assert len(running(rpc, turn)) == 1 and not notes(p, 2), "it survives the end of the turn"
+        open(os.path.join(home.work, "go"), "w").close()
+        until("it ends", lambda: not running(rpc, turn))
+        completed(rpc, submit(rpc, "and now?", sessionId=turn["sessionId"], options={"cwd": home.work}))
+        told, = notes(p, 3)
+        assert "Exit code 4" in told and "until [ -e go ]" in told, told
+        assert p.requests[4].raw.count(b"has ended: ") == 1, "once"
+        completed(rpc, submit(rpc, "its output?", sessionId=turn["sessionId"], options={"cwd": home.work}))
+        assert "Exit code 4" in result(p, 6), result(p, 6)
+        assert p.requests[6].raw.count(b"has ended: ") == 1
+        valid(home, rpc)
+
+
+def test_a_process_of_another_conversation_is_unknown(home):
+    with home.rpc() as rpc, model(home, rpc, [shell("sleep 600", background=True), {"text": "One."}]) as p:
+        first = submit(rpc, "start it", options={"cwd": home.work})
+        completed(rpc, first)
+        foreign = process_of(p.requests[1])
+        own = rpc.start("sleep 600")["processId"]
+    calls = [call("wait", processId=i) for i in (foreign, own, "proc_none", "../x", "")] + [
+        call("kill", processId=foreign), call("write_stdin", processId=own, text="x"), call("screen", processId=foreign), call("ps")]
+    with home.rpc() as rpc, model(home, rpc, [{"calls": calls}, {"text": "Two."}]) as p:
+        completed(rpc, submit(rpc, "look", options={"cwd": home.work}))
+        shown = [r["text"] for r in p.requests[1].results]
+        assert len({re.sub(r"\A.*?: ", "", s) for s in shown[:-1]}) == 1 and "no such process in this conversation" in shown[0], shown
+        assert shown[-1] == "(nothing)\n" and len(running(rpc, first)) == 1, shown
+        rpc.call("update_session", sessionId=first["sessionId"], archived=True)
+        until("it ends with its session", lambda: not running(rpc, first))
+
+
+def test_an_interrupt_ends_the_wait_and_not_the_process(home):
+    script = [shell("sleep 600", background=True), on("wait", timeoutMs=600000), {"text": "Back."}, shell("sleep 601", yieldMs=600000), {"text": "Again."}]
+    with home.rpc() as rpc, model(home, rpc, script) as p:
+        turn = submit(rpc, "go", options={"cwd": home.work})
+        until("it waits", lambda: [e for e in events(rpc, turn, "tool.started") if e["payload"]["toolName"] == "wait"])
+        rpc.call("interrupt_turn", turnId=turn["turnId"])
+        assert ended(rpc, turn)["status"] == "cancelled" and events(rpc, turn, "tool.failed")[0]["status"] == "cancelled"
+        completed(rpc, submit(rpc, "again", sessionId=turn["sessionId"], options={"cwd": home.work}))
+        assert len(running(rpc, turn)) == 1 and "Cancelled" in result(p, 2), result(p, 2)
+        third = submit(rpc, "more", sessionId=turn["sessionId"], options={"cwd": home.work})
+        until("it runs", lambda: len(running(rpc, turn)) == 2)
+        rpc.call("interrupt_turn", turnId=third["turnId"])
+        assert ended(rpc, third)["status"] == "cancelled"
+        assert [x["commandLine"] for x in running(rpc, turn)] == ["sleep 600"], "a command that has not yielded is ended"
+
+
+def test_waiting_survives_the_death_of_the_runtime(home):
+    script = [shell("echo one; until [ -e go ]; do sleep 0.02; done; echo two", yieldMs=100, tty=True), on("wait", timeoutMs=600000), {"text": "Done."},
+              on("screen", waitForText="three", timeoutMs=2000), {"text": "Again."}]
+    with home.rpc() as rpc, model(home, rpc, script) as p:
+        turn = submit(rpc, "go", options={"cwd": home.work})
+        until("it waits", lambda: [e for e in events(rpc, turn, "tool.started") if e["payload"]["toolName"] == "wait"])
+        home.kill_part("runtime")
+        with home.rpc() as again:
+            open(os.path.join(home.work, "go"), "w").close()
+            completed(again, turn)
+            assert "Exit code 0" in result(p, 2) and "two" in result(p, 2) and "one" not in result(p, 2), result(p, 2)
+            completed(again, submit(again, "again", sessionId=turn["sessionId"]))
+            again.call("verify_store")
+
+
+def test_input_is_never_written_twice(home):
+    script = [shell("while read line; do echo $line >> lines; done", interactive=True, background=True), on("write_stdin", text="x\n", yieldMs=600000), {"text": "Done."}]
+    with home.rpc() as rpc, model(home, rpc, script) as p:
+        turn = submit(rpc, "go", options={"cwd": home.work})
+        until("it is written", lambda: os.path.exists(os.path.join(home.work, "lines")))
+        home.kill_part("runtime")
+        with home.rpc() as again:
+            completed(again, turn)
+            assert "Interrupted (lost)" in result(p, 2) and "may have been sent" in result(p, 2), result(p, 2)
+            assert open(os.path.join(home.work, "lines")).read() == "x\n"
+
+
+def test_only_so_many_run_at_once(home):
+    script = [{"calls": [call("shell", command="sleep 600", yieldMs=0) for _ in range(17)]}, {"text": "Done."}]
+    with home.rpc() as rpc, model(home, rpc, script) as p:
+        turn = submit(rpc, "go", options={"cwd": home.work, "endProcesses": True})
+        completed(rpc, turn)
+        shown = [r["text"] for r in p.requests[1].results]
+        assert all("still runs" in s for s in shown[:16]) and "16 commands of this conversation run in the background" in shown[16], shown
+        until("they end with the turn", lambda: not running(rpc, turn))
+
+
+def test_policy_sees_input(home):
+    script = [shell("cat", interactive=True, background=True), on("write_stdin", text="x\n"), {"text": "Done."}]
+    with home.rpc() as rpc, model(home, rpc, script) as p:
+        session = rpc.call("create_session", permissions={"deny": ["write_stdin"]})["sessionId"]
+        completed(rpc, submit(rpc, "go", sessionId=session, options={"cwd": home.work, "endProcesses": True}))
+        assert "Denied (permission)" in result(p, 2), result(p, 2)
+
+
+def test_nothing_is_left_by_the_command_line(home):
+    script = [shell("sleep 600", background=True), shell("sleep 601 > /dev/null 2>&1 & echo begun"), {"text": "Done."}]
+    with home.rpc() as rpc:
+        with model(home, rpc, script):
+            out = home.cli("agent", "-p", "go")
+            assert b"sleep 600 &" in out.err, out.err
+            until("they end", lambda: not [x for x in rpc.call("list_processes", liveOnly=True, helpers=False)["processes"] if x.get("toolCallId")])
+        with model(home, rpc, [shell("sleep 602", background=True), {"text": "Done."}]):
+            t = Terminal(home)
+            t.expect(b"> ")
+            t.type("go\n")
+            t.expect(b"Done.")
+            t.expect(b"> ")
+            assert [x["commandLine"] for x in rpc.call("list_processes", liveOnly=True, helpers=False)["processes"] if x.get("toolCallId")] == ["sleep 602"]
+            t.type("/quit\n")
+            assert t.end()[1] == 0
+            until("it ends", lambda: not [x for x in rpc.call("list_processes", liveOnly=True, helpers=False)["processes"] if x.get("toolCallId")])
+
+
+if __name__ == "__main__":
+    harness.main(globals())
