@@ -1,8 +1,9 @@
 // The page's side of /api/: calls, the tab's one event stream, and hooks for both.
 //
-// All data comes from the daemon through the gateway. A call is one POST; everything live arrives on one stream per tab, which
-// resumes after the last sequence number seen. Events are delivered once and in order, also across restarts of the daemon.
+// All data comes from the daemon through the gateway. A call is one POST; everything live arrives on one stream, which resumes after the
+// last sequence number seen. Events are delivered once and in order, also across restarts of the daemon.
 
+import { Upstream } from "./upstream.js";
 import { useCallback, useEffect, useRef, useState } from "./vendor/preact.js";
 
 // Cookies are sent to every port of a host, so a server on another port can read the session's. The key is known to this origin only.
@@ -76,45 +77,69 @@ export async function logout() {
 
 const bytesOf = (base64) => Uint8Array.from(atob(base64), (c) => c.charCodeAt(0));
 
-// A watched process: every byte once per output stream, also when the connection was replaced in between.
+// A watched output of a process: every byte once, also when the connection was replaced in between.
 class Watch {
-	constructor(processId, fn, offset) {
+	constructor(processId, name, fn, offset) {
+		this.number = Watch.count = (Watch.count ?? 0) + 1;
 		this.processId = processId;
+		this.name = name;
 		this.fn = fn;
-		this.start = offset;
-		this.next = {};
+		this.next = offset;
 	}
 
-	get offset() {
-		const known = Object.values(this.next);
-		return known.length ? Math.min(...known) : this.start;
+	get request() {
+		return { watch: { number: this.number, processId: this.processId, stream: this.name, next: this.next } };
 	}
 
-	take({ stream: name, offset, data }) {
-		let bytes = bytesOf(data);
-		const next = this.next[name];
-		if (next !== undefined && offset < next) {
-			if (offset + bytes.length <= next)
-				return;
-			bytes = bytes.subarray(next - offset);
-			offset = next;
-		}
-		this.next[name] = offset + bytes.length;
-		this.fn({ stream: name, offset, data: bytes, gap: next !== undefined && offset > next ? offset - next : 0 });
+	take({ offset, base64 }) {
+		const bytes = bytesOf(base64);
+		const known = Math.max(0, this.next - offset);
+		if (known >= bytes.length)
+			return;
+		const gap = Math.max(0, offset - this.next);
+		this.next = offset + bytes.length;
+		this.fn({ offset: offset + known, data: bytes.subarray(known), gap });
 	}
 }
 
-// state.link: connecting, connected, disconnected (bailiff serve), login (no valid session); state.daemon: connected, disconnected.
+// A shared worker needs the name of its script as a trusted one; the policy accepts this one only.
+const WORKER = "/ui/worker.js";
+const scripts = window.trustedTypes?.createPolicy("bailiff", { createScriptURL: (url) => {
+	if (url !== WORKER)
+		throw new TypeError("not a script of the console");
+	return url;
+} }) ?? { createScriptURL: (url) => url };
+
+// What the tab sends to and gets from upstream.js: through a worker that all tabs share or, where there is none, directly. `ended` is
+// called if the worker ends.
+async function connect(take, ended) {
+	if (!window.SharedWorker || !navigator.locks) {
+		const upstream = new Upstream();
+		const tab = { id: "only", send: take };
+		return (message) => upstream.handle(tab, message);
+	}
+	const lock = `bailiff tab ${crypto.randomUUID()}`;
+	await new Promise((ready) => navigator.locks.request(lock, () => (ready(), new Promise(() => {}))));
+	// The name is another one when the messages change: a worker of older tabs may still run.
+	const { port } = new SharedWorker(scripts.createScriptURL(WORKER), { type: "module", name: "bailiff 1" });
+	port.onmessage = ({ data }) => {
+		if (data.worker)
+			navigator.locks.request(data.worker, { mode: "shared" }, ended);
+		else
+			take(data);
+	};
+	return (message) => port.postMessage(message.join ? { join: { ...message.join, lock } } : message);
+}
+
+// The tab's view of the stream. state: see upstream.js.
 class Stream {
 	constructor() {
-		this.state = { link: "connecting", daemon: "connected", role: "", version: "", sequence: 0 };
+		this.state = { link: "connecting", daemon: "connected", role: "", version: "", problem: "" };
 		this.listeners = new Set();
 		this.stateListeners = new Set();
 		this.watches = new Set();
-		this.id = "";
 		this.last = undefined;
-		this.failures = 0;
-		this.running = false;
+		this.send = null;
 	}
 
 	// fn(event) for every event; for lists that must be loaded again, fn({type: "reset"}).
@@ -145,112 +170,66 @@ class Stream {
 	}
 
 	expire() {
-		this.running = false;
-		this.abort?.abort();
+		this.ended = true;
 		this.set({ link: "login" });
 	}
 
 	async start() {
-		if (this.running)
-			return;
-		this.running = true;
-		while (this.running) {
-			this.abort = new AbortController();
-			try {
-				await this.read();
-			} catch {
-				// The connection ended; the next one resumes.
-			}
-			this.id = "";
-			if (!this.running)
-				break;
-			this.set({ link: "disconnected" });
-			this.failures++;
-			await new Promise((done) => setTimeout(done, Math.min(250 * 2 ** Math.min(this.failures, 5), 4000)));
-		}
+		this.send = await connect((message) => this.ended || this.take(message), () => this.ended || this.start());
+		this.send({ join: { key: localStorage.getItem(KEY) || "1", after: this.last } });
+		for (const watch of this.watches)
+			this.send(watch.request);
 	}
 
-	async read() {
-		const path = this.last === undefined ? "/api/stream" : `/api/stream?after=${this.last}`;
-		const reply = await fetch(path, { headers: { ...headers(), Accept: "text/event-stream" }, credentials: "same-origin", signal: this.abort.signal });
-		if (reply.status === 401)
-			return this.expire();
-		if (!reply.ok)
-			throw new Error(`HTTP status ${reply.status}`);
-		const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
-		let rest = "";
-		for (;;) {
-			const { done, value } = await reader.read();
-			if (done)
-				return;
-			const frames = (rest + value).split("\n\n");
-			rest = frames.pop();
-			for (const frame of frames)
-				this.frame(frame);
+	take({ joined, frames = [] }) {
+		if (joined) {
+			if (joined.missed)
+				this.reset();
+			this.last ??= joined.last;
+			this.set(joined.state);
 		}
+		for (const [name, data, id] of frames)
+			this.dispatch(name, data, id);
 	}
 
-	frame(text) {
-		let name = "event";
-		let data = "";
-		for (const line of text.split("\n")) {
-			if (line.startsWith("event: "))
-				name = line.slice(7);
-			else if (line.startsWith("data: "))
-				data += line.slice(6);
-		}
-		if (data)
-			this.dispatch(name, JSON.parse(data));
+	reset() {
+		this.last = undefined;
+		this.emit({ type: "reset" });
 	}
 
-	dispatch(name, data) {
+	dispatch(name, data, id) {
 		if (name === "event") {
-			if (this.last !== undefined && data.sequence <= this.last && !data.type.startsWith("item."))
+			const event = JSON.parse(data);
+			if (this.last !== undefined && id <= this.last)
 				return;
-			this.last = data.sequence;
-			this.state.sequence = data.sequence;
-			this.emit(data);
-		} else if (name === "hello") {
-			this.id = data.stream;
-			this.failures = 0;
-			this.last ??= data.seq;
-			this.set({ link: "connected", role: data.role, version: data.version, sequence: this.last });
-			for (const watch of this.watches)
-				this.send(watch, true);
-		} else if (name === "state") {
-			this.set({ daemon: data.daemon });
+			this.last = id;
+			this.emit(event);
+		} else if (name === "local") {
+			this.last ??= id;
+			this.set(data);
 		} else if (name === "expired") {
-			this.last = undefined;
-			this.emit({ type: "reset" });
-		} else if (name === "output") {
-			for (const watch of [...this.watches])
-				if (watch.processId === data.processId)
-					watch.take(data);
+			this.reset();
+		} else {
+			const watch = [...this.watches].find((w) => w.number === data.number);
+			if (name === "output")
+				watch?.take(data);
+			else
+				watch?.fn({ error: new CallError(data.error, data.status) });
 		}
-	}
-
-	send(watch, on) {
-		if (!this.id)
-			return;
-		const body = { stream: this.id, processId: watch.processId, on };
-		if (on && watch.offset !== undefined)
-			body.offset = watch.offset;
-		post("/api/watch", body).catch((error) => on && watch.fn({ error }));
 	}
 }
 
 export const stream = new Stream();
 
-// Live output of a process: fn({stream, offset, data: Uint8Array, gap}) from `offset` on (default: from now on), until the returned
-// function is called. fn({error}) if it cannot be watched.
-export function watchOutput(processId, fn, offset) {
-	const watch = new Watch(processId, fn, offset);
+// Live output of a process, of its stdout, stderr or terminal: fn({offset, data: Uint8Array, gap}) from `offset` on, until the returned
+// function is called. gap: bytes before it that were not stored. fn({error}) if it cannot be watched.
+export function watchOutput(processId, name, offset, fn) {
+	const watch = new Watch(processId, name, fn, offset);
 	stream.watches.add(watch);
-	stream.send(watch, true);
+	stream.send?.(watch.request);
 	return () => {
 		stream.watches.delete(watch);
-		if (![...stream.watches].some((other) => other.processId === processId))
-			stream.send(watch, false);
+		stream.send?.({ unwatch: watch.number });
 	};
 }
 
@@ -346,9 +325,10 @@ export function useLoad(key, load, { refreshOn, every, skip, keep } = {}) {
 	}, [every, skip]);
 	// A call that failed while the daemon or the gateway was away is made again when it is back.
 	useEffect(() => {
-		let was = true;
-		return stream.onState(({ link, daemon }) => {
-			const up = link === "connected" && daemon === "connected";
+		const isUp = ({ link, daemon }) => link === "connected" && daemon === "connected";
+		let was = isUp(stream.state);
+		return stream.onState((state) => {
+			const up = isUp(state);
 			if (up && !was)
 				refresh();
 			was = up;

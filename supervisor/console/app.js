@@ -70,6 +70,8 @@ function useRoute() {
 	return [route, setQuery];
 }
 
+const SLOW_MS = 4000;
+
 const modules = new Map();
 
 function useModule(name) {
@@ -106,7 +108,7 @@ function CurrentView({ route, setQuery }) {
 
 function Login({ error }) {
 	return html`<main class="login"><h1>bailiff console</h1>
-		<p>${error ?? "This browser is not signed in, or its session has ended."}</p><p>Run this command; it opens the page again with a code that works once:</p>
+		<p>${error || "This browser is not signed in, or its session has ended."}</p><p>Run this command; it opens the page again with a code that works once:</p>
 		<${Cli} argv=${["console"]} /></main>`;
 }
 
@@ -197,17 +199,31 @@ function Frame() {
 		<div class="dialog-actions"><button onClick=${() => setHelp(false)} autofocus>Close</button></div><//>`}`;
 }
 
+// The event stream has not begun yet: after a few seconds the page says why.
+function Connecting({ problem }) {
+	const [slow, set] = useState(false);
+	useEffect(() => {
+		const timer = setTimeout(() => set(true), SLOW_MS);
+		return () => clearTimeout(timer);
+	}, []);
+	return problem || slow ? html`<main class="login"><h1>bailiff console</h1>
+		<p role="alert">${problem ? `The event stream is not available: ${plain(problem)}.` : "The server has not answered yet."} The page tries again automatically.</p>
+		<p class="faint">Is the daemon running? <code>bailiff daemon status</code> shows it. A browser opens six connections to a server: downloads that are in progress use them, too.</p></main>` : html`<${Loading} />`;
+}
+
 function App({ error }) {
-	const { link, version } = useStream();
+	const { link, version, problem } = useStream();
 	if (link === "login" || error)
 		return html`<${Login} error=${error} />`;
 	// Lists are loaded after the stream has begun: no change between the two is missed.
-	return version ? html`<${Frame} />` : html`<${Loading} />`;
+	return version ? html`<${Frame} />` : html`<${Connecting} problem=${problem} />`;
 }
+
+const codeOf = () => /^#code=([^&]+)/.exec(location.hash)?.[1];
 
 async function start() {
 	const root = document.getElementById("app");
-	const code = /^#code=([^&]+)/.exec(location.hash)?.[1];
+	const code = codeOf();
 	let error = "";
 	if (code) {
 		history.replaceState(null, "", "#/overview");
@@ -222,6 +238,9 @@ async function start() {
 	render(html`<${App} error=${error} />`, root);
 }
 
+// The address with a new code was opened in this tab, or another tab signed in.
+addEventListener("hashchange", () => codeOf() && location.reload());
+addEventListener("storage", () => stream.state.link === "login" && location.reload());
 start();
 
 export { call, can };

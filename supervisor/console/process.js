@@ -85,7 +85,7 @@ function PipeOutput({ process, stream }) {
 				at = reply.nextOffset;
 			}
 			if (live.current)
-				stop = watchOutput(process.processId, (frame) => frame.error ? setError(frame.error) : frame.stream === stream && frame.offset + frame.data.length > at && made.write(frame.data.subarray(Math.max(0, at - frame.offset))), at);
+				stop = watchOutput(process.processId, stream, at, (frame) => frame.error ? setError(frame.error) : made.write(frame.data));
 		})().catch(setError);
 		return () => {
 			ended = true;
@@ -151,7 +151,7 @@ function LiveTerminal({ process }) {
 			setSize(`${screen.cols} × ${screen.rows}`);
 			made.write(screen.ansi);
 			if (!screen.ended)
-				stop = watchOutput(processId, (frame) => frame.error ? setError(frame.error) : frame.gap ? show().catch(setError) : made.write(frame.data), screen.offset);
+				stop = watchOutput(processId, "terminal", screen.offset, (frame) => frame.error ? setError(frame.error) : frame.gap ? show().catch(setError) : made.write(frame.data));
 		};
 		const fit = async () => {
 			const at = made.fitter.proposeDimensions();

@@ -14,6 +14,8 @@ from test_policy import Policed
 VIEWS = ["overview", "approvals", "processes?show=all", "sessions", "tasks", "jobs", "changes", "policy", "history", "events"]
 ASK = {"permissions": {"ask": ["Bash(touch:*)"]}}
 TTY = {"rows": 24, "cols": 80}
+# Collects the sequence numbers of all events from now on.
+FOLLOW = "const { stream } = await import('/ui/api.js'); window.seen = [stream.last]; stream.on((e) => window.seen.push(e.sequence)); return stream.last"
 
 
 def view(tab, hash, selector="main h1"):
@@ -57,6 +59,31 @@ def test_every_view_is_clean_and_accessible(home):
             # The fixtures make no call fail.
             found += [f"{name}: {text}" for text in tab.evaluate(script="return [...document.querySelectorAll('.error')].map((e) => e.innerText)")]
         assert not found, "\n".join(found)
+        end_all(rpc)
+
+
+SHIFTS = """
+window.shifts = [];
+new PerformanceObserver((list) => window.shifts.push(...list.getEntries().filter((e) => !e.hadRecentInput).map((e) => [location.hash, e.value])))
+  .observe({ type: 'layout-shift', buffered: true });
+"""
+
+
+def test_nothing_moves_while_views_load_and_update(home):
+    """Cumulative layout shift, by the browser's own measure: good is up to 0.1."""
+    with Policed(ASK) as home, home.rpc() as rpc, Console(home) as console:
+        session, process, _ = fill(home, rpc)
+        tab = console.open()
+        tab.evaluate(script=SHIFTS)
+        for name in [*VIEWS, f"processes/{process}", f"sessions/{session}"]:
+            view(tab, f"#/{name}")
+            tab.until(script="return !document.body.innerText.includes('Loading…')")
+            rpc.run(["echo", "update"], sessionId=session)
+            tab.evaluate(script="await new Promise((done) => setTimeout(done, 400))")      # the update is drawn
+        total = {}
+        for name, value in tab.evaluate(script="return window.shifts"):
+            total[name] = total.get(name, 0) + value
+        assert all(value <= 0.1 for value in total.values()), total
         end_all(rpc)
 
 
@@ -146,6 +173,23 @@ def test_approvals_are_answered_by_keyboard(home):
         tab.clean()
 
 
+NOTIFIED = """
+window.notes = [];
+window.Notification = class { static permission = 'granted'; constructor(title, options) { window.notes.push([title, options.body]); } };
+Object.defineProperty(document, 'hidden', { get: () => true, configurable: true });
+"""
+
+
+def test_a_hidden_page_notifies_of_a_question(home):
+    with Policed(ASK) as home, home.rpc() as rpc, Console(home) as console:
+        tab = console.open("#/overview")
+        tab.evaluate(script=NOTIFIED)
+        ask(home, rpc, "noticed")
+        notes = tab.until(script="return window.notes.length && window.notes")
+        assert notes[0][0] == "bailiff: approval needed" and "touch noticed" in notes[0][1], notes
+        end_all(rpc)
+
+
 def test_only_one_of_two_tabs_answers(home):
     with Policed(ASK) as home, home.rpc() as rpc, Console(home) as console:
         first = console.open("#/approvals")
@@ -173,7 +217,7 @@ def test_the_page_survives_the_daemon(home):
     with Console(home) as console:
         tab = console.open("#/processes?show=all&view=flat")
         tab.wait_text(text="echo before")
-        tab.evaluate(script="const { stream } = await import('/ui/api.js'); window.seen = [stream.last]; stream.on((e) => window.seen.push(e.sequence));")
+        tab.evaluate(script=FOLLOW)
         with home.rpc() as rpc:
             for n in range(5):
                 rpc.run(["echo", f"early {n}"])
@@ -194,6 +238,49 @@ def test_the_page_survives_the_daemon(home):
         tab.wait_text(text="echo 'late 4'")
         # The browser itself logs the requests that failed meanwhile.
         assert not [p for p in tab.problems() if "503" not in p and "Failed to load resource" not in p]
+
+
+def test_eight_tabs_share_one_stream(home):
+    """Browsers open six connections to a server. Each tab sees every event once, whichever others close, also when the daemon is killed."""
+    with home.rpc() as rpc, Console(home) as console:
+        process = rpc.start(["sh", "-c", "echo ready; while read -r line; do echo \"got $line\"; echo \"err $line\" >&2; done"], stdin="pipe")["processId"]
+        first = console.open(f"#/processes/{process}?stream=stderr")
+        tabs = [console.open(f"#/processes/{process}", like=first) for _ in range(7)]
+        shown = "return document.querySelector('.xterm-rows')?.innerText.replaceAll('\\u00a0', ' ').includes(arg)"
+        for tab in tabs:
+            tab.until(script=shown, arg="ready")
+        for tab in (first, *tabs):
+            tab.evaluate(script=FOLLOW)
+        rpc.call("write_process_stdin", processId=process, data="one\n")
+        first.until(script=shown, arg="err one")
+        for tab in tabs:
+            tab.until(script=shown, arg="got one")
+        first.close_tab()
+        tabs.pop().close_tab()
+        home.stop(sig=signal.SIGKILL, expect=False)
+        tabs[0].wait(selector=".banner")
+        home.start()
+        with home.rpc() as again:
+            for n in range(3):
+                again.run(["echo", f"late {n}"])
+            last = again.call("get_health")["store"]["lastSequence"]
+        for tab in tabs:
+            tab.until(script="return window.seen.at(-1) >= arg", arg=last)
+            seen = tab.evaluate(script="return window.seen")
+            assert seen == list(range(seen[0], seen[0] + len(seen))), seen
+            assert tab.text(selector=".xterm-rows").replace("\xa0", " ").count("got one") == 1
+
+
+def test_a_tab_is_signed_in_again_by_a_new_address(home):
+    with Console(home) as console:
+        tab = console.open("#/processes")
+        other = console.open("#/processes", like=tab)
+        tab.click(selector="text='Sign out'")
+        for one in (tab, other):
+            one.wait(selector="text=This browser is not signed in")
+        tab.hash(hash="#code=" + code_of(console.serve))
+        for one in (tab, other):
+            one.wait(selector="nav >> text=live")
 
 
 HOSTILE = "<img src=x onerror=window.owned=1>"

@@ -43,6 +43,8 @@ const STEPS = {
     pages.delete(id);
     await page.context().close();
   },
+  // Only this tab; the others of its context stay open.
+  close_tab: ({ page }) => page.close(),
   // Another view of the same document: no reload, as for a reader who follows a link.
   hash: ({ page, hash }) => page.evaluate((h) => { location.hash = h; }, hash),
   reload: ({ page }) => page.reload(),
@@ -87,6 +89,14 @@ const STEPS = {
       found.push(...violations.map((v) => `${scheme}: ${v.id}: ${v.help}: ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 160)).join(' | ')}`));
     }
     return found;
+  },
+  // Bytes of JavaScript objects that are in use.
+  async heap({ page }) {
+    const session = await page.context().newCDPSession(page);
+    await session.send('HeapProfiler.collectGarbage');
+    const { usedSize } = await session.send('Runtime.getHeapUsage');
+    await session.detach();
+    return usedSize;
   },
   shot: ({ page, path }) => page.screenshot({ path }).then(() => true),
 };

@@ -71,6 +71,10 @@ static void reply_file(struct http_exchange *x, const char *type, const char *by
 	snprintf(etag, sizeof(etag), "\"%.32s\"", hash);
 	http_exchange_header(x, "ETag", etag);
 	http_exchange_header(x, "Vary", "Accept-Encoding");
+	/* For worker.js: a shared worker has the policy of its own script, not of the page that starts it. */
+	http_exchange_header(x, "Content-Security-Policy",
+			     "default-src 'none'; script-src 'self'; connect-src 'self'; "
+			     "require-trusted-types-for 'script'; trusted-types 'none'");
 	if (http_request_lists(r, "If-None-Match", etag))
 		return http_exchange_reply(x, 304, NULL, NULL, 0);
 	/* A request without the header accepts every encoding (RFC 9110, section 12.5.3). */
