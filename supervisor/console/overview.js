@@ -4,7 +4,8 @@ import { call, get, useCall, useLoad } from "./api.js";
 import { Card, Command, Duration, Empty, ErrorBox, Facts, Loading, Meter, Page, Plot, Status, Text, Time, formatBytes, formatDuration, formatNumber, formatUsd, html, plain, useMemo } from "./parts.js";
 import { textOf } from "./processes.js";
 
-const EVENTS_BACK = 20000;      // how far back denials are searched
+const DENIALS_SHOWN = 7;
+const DENIAL_PAGES = 3;         // of decisions that are searched for them
 const perSecond = (v) => (v === null || v === undefined ? "–" : `${formatBytes(v)}/s`);
 const percent = (v) => (v === null || v === undefined ? "–" : `${formatNumber(Math.round(v * 10) / 10)} %`);
 // Series of the gateway (docs/console.md): label and format.
@@ -22,7 +23,7 @@ function Plots() {
 		? html`<${Empty}>The first points come after ${formatDuration(2 * data.intervalMs)}.<//>`
 		: html`<div class="plots">${data.names.map((name, i) => {
 			const [label, format] = SERIES[name] ?? [name, formatNumber];
-			return html`<${Plot} key=${name} label=${label} names=${[label]} series=${[columns[0], columns[i + 1]]} format=${format} />`;
+			return html`<${Plot} key=${name} label=${label} names=${[label]} series=${[columns[0], columns[i + 1]]} format=${format} bytes=${/Bytes/.test(name)} />`;
 		})}</div>`}</section>`;
 }
 
@@ -50,18 +51,16 @@ const denialText = (e) => {
 };
 
 async function loadDenials() {
-	const { store } = await call("get_health");
-	const after = Math.max(0, store.lastSequence - EVENTS_BACK, store.firstSequence - 1);
 	const found = [];
-	let from = after;
-	for (let i = 0; i < 5; i++) {
-		const page = await call("list_events", { afterSequence: from, types: ["sandbox.violation", "permission.evaluated"], limit: 1000 });
+	let before;
+	for (let i = 0; i < DENIAL_PAGES && found.length < DENIALS_SHOWN; i++) {
+		const page = await call("list_events", { order: "desc", types: ["sandbox.violation", "permission.evaluated"], limit: 1000, beforeSequence: before });
 		found.push(...page.events.filter((e) => e.type === "sandbox.violation" || (e.payload.permissionDecision.decision === "deny" && !e.payload.dryRun)));
-		if (!page.hasMore || !page.events.length)
+		if (!page.hasMore)
 			break;
-		from = page.events[page.events.length - 1].sequence;
+		before = page.events[page.events.length - 1].sequence;
 	}
-	return found.reverse().slice(0, 7);
+	return found.slice(0, DENIALS_SHOWN);
 }
 
 function Denials() {
@@ -90,19 +89,20 @@ function Health() {
 	]} /><//>`;
 }
 
-// What the policy allows to be spent, and what models have cost since the daemon began to count.
+const WINDOWS = { day: " a day", month: " a month" };
+
+// What the policy allows to be spent in a window, and what models have cost since the daemon began to count.
 function Budgets() {
-	const { data, error } = useLoad("budgets", async () => {
-		const [policy, metrics] = await Promise.all([call("get_policy", {}), call("get_metrics", {})]);
-		return { budgets: policy.budgets ?? [], models: metrics.models ?? metrics.counters?.models, metrics };
-	}, { refreshOn: (e) => e.type.startsWith("cost.") || e.type.startsWith("limit.") });
-	const counters = data?.metrics.counters ?? {};
+	const { data, error } = useCall("get_metrics", {}, { every: 30000, refreshOn: (e) => /^(cost|limit|quota|policy|action)\./.test(e.type) });
+	const counters = data?.counters ?? {};
 	const decisions = counters.permissionDecisions ?? {};
 	return html`<${Card} title="Decisions and cost" actions=${html`<a href="#/policy">Policy</a>`}><${ErrorBox} error=${error} />${data && html`<${Facts} rows=${[
 		["Allowed", html`<span class="num">${formatNumber(decisions.allow)}</span>`], ["Asked", html`<span class="num">${formatNumber(decisions.ask)}</span>`], ["Denied", html`<span class="num">${formatNumber(decisions.deny)}</span>`],
 		["Approved", counters.actions && html`<span class="num">${formatNumber(counters.actions.allow)} of ${formatNumber(counters.actions.required)}</span>`],
 		["Model requests", counters.modelRequests && html`<span class="num">${formatNumber(Object.values(counters.modelRequests).reduce((a, b) => a + b, 0))}</span>`],
-		...data.budgets.map((b) => [plain(b.name), html`<${Meter} label=${plain(b.name)} value=${b.spentUsd ?? 0} max=${b.usd} text=${`${formatUsd(b.spentUsd ?? 0)} of ${formatUsd(b.usd)} per ${plain(b.window)}`} />`]),
+		["Cost", html`<span class="num">${formatUsd((counters.spent?.microUsd ?? 0) / 1e6)}</span> <span class="faint">since the daemon started</span>`],
+		...data.budgets.map((b) => [html`Budget ${plain(b.name)}`, html`<${Meter} label=${`Budget ${plain(b.name)}`} value=${b.spentMicroUsd} max=${b.limitMicroUsd}
+			text=${`${formatUsd(b.spentMicroUsd / 1e6)} of ${formatUsd(b.limitMicroUsd / 1e6)}${WINDOWS[b.window] ?? ""}`} />${b.state !== "ok" && html` <span class=${b.state === "blocked" ? "bad" : "wait"}>${b.state === "blocked" ? "used up" : plain(b.state)}</span>`}`]),
 	]} />`}<//>`;
 }
 

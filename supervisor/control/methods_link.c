@@ -4,6 +4,7 @@
 #include "runtime/base/jscan.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
+#include "runtime/engine/model/model.h"
 #include "runtime/store/store.h"
 #include "supervisor/control/client.h"
 #include "supervisor/control/control_private.h"
@@ -245,6 +246,7 @@ int method_get_metrics(struct call *c, const struct get_metrics_params *p, struc
 	for (size_t i = 0; i < countof(rows); i++)
 		jw_kuint(&w, rows[i].name, rows[i].value);
 	event_metrics_write(&k->tally, &w);
+	engine_budgets(call_engine(c), c->caller.uid, &w);
 	write_methods(&w, k);
 	jw_obj_end(&w);
 	return CALL_REPLY;

@@ -100,6 +100,9 @@ void budget_json(struct engine *engine, uint32_t uid, const char *session_id, ui
 	jw_karr(w, "budgets");
 	for (size_t i = 0; engine->models && i < engine->models->nbudget; i++) {
 		const struct policy_budget *b = &engine->models->budget[i];
+
+		if (b->scope == BUDGET_OF_SESSION && !session_id)
+			continue;
 		uint64_t spent = spent_of(engine, b, uid, session_id, now_us);
 
 		jw_obj(w);
@@ -115,6 +118,11 @@ void budget_json(struct engine *engine, uint32_t uid, const char *session_id, ui
 		jw_obj_end(w);
 	}
 	jw_arr_end(w);
+}
+
+void engine_budgets(struct engine *engine, uint32_t uid, struct jw *w)
+{
+	budget_json(engine, uid, NULL, clock_real_us(), w);
 }
 
 /* ---- budgets of the policy files ---- */

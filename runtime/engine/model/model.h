@@ -35,6 +35,8 @@ struct routing_ask {
 	const char *failed_request_id, *failed_reason; /* of an earlier choice that failed; reason NULL = none */
 	const char *override_reason;                   /* with want.override */
 };
+/* "budgets":[…] of a user, as budget_json writes them without a session. */
+void engine_budgets(struct engine *engine, uint32_t uid, struct jw *w);
 void engine_resolve_routing(struct engine *engine, const struct routing_ask *r, const struct caller *c,
 			    engine_reply_fn fn, void *ctx);
 
@@ -76,7 +78,8 @@ bool budget_spent(struct engine *engine, uint32_t uid, const char *session_id, u
  */
 const struct policy_budget *budget_blocks(struct engine *engine, uint32_t uid, const char *session_id, uint64_t now_us,
 					  uint64_t needed, uint64_t *reset_us, uint64_t *ret_left);
-/* "budgets":[{name, scope, window, limitMicroUsd, spentMicroUsd, reservedMicroUsd, state}] */
+/* "budgets":[{name, scope, window, limitMicroUsd, spentMicroUsd, reservedMicroUsd, state}]; session_id NULL: without
+ * those of sessions */
 void budget_json(struct engine *engine, uint32_t uid, const char *session_id, uint64_t now_us, struct jw *w);
 
 /* Adds a cost to the transaction, and what it means for the budgets. Returns the amount in micro-USD. */

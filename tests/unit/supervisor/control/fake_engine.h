@@ -195,6 +195,12 @@ void engine_client_disconnected(struct engine *g, uint64_t connection) { fake.go
 void engine_client_follows(struct engine *g, const char *id, const struct caller *c) { fake.follows++; }
 const char *engine_tool_program(const struct engine *g) { return "/usr/libexec/bailiff/bailiff-tool"; }
 
+void engine_budgets(struct engine *g, uint32_t uid, struct jw *w)
+{
+	jw_karr(w, "budgets");
+	jw_arr_end(w);
+}
+
 void engine_counts_get(const struct engine *g, struct engine_counts *ret)
 {
 	*ret = (struct engine_counts){ .live = 3 };
