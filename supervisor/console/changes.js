@@ -1,48 +1,34 @@
 // Changes that wait for a decision: copy-on-write runs and sandboxes. Diffs per file, apply, discard; checkpoints of sandboxes.
 
-import { call, can, useCall, useLoad } from "./api.js";
-import { Act, latestEvents, useAction, usePages } from "./lists.js";
+import { call, can, useCall } from "./api.js";
+import { Act, useAction, usePages } from "./lists.js";
 import { Bytes, Card, Command, Confirm, Diff, Empty, ErrorBox, Facts, Id, Loading, Page, Status, Table, Text, Time,
 	formatNumber, html, plain, useEffect, useMemo, useState } from "./parts.js";
 
-const SPAN = 20000;     // sequence numbers of the log that are searched for runs with changes, and again for each click on "older"
-
-// The last summary of each run: what it changed, and whether something is still to be decided.
-async function loadRuns(span) {
-	const { events, complete } = await latestEvents({ types: ["artifact.changed"], want: Infinity, span });
-	const runs = new Map();
-	for (const e of events)
-		if (e.payload?.change === "summary" && e.processId) {
-			const old = runs.get(e.processId);
-			runs.set(e.processId, { processId: e.processId, sessionId: e.sessionId,
-				counts: old?.counts && e.payload.source !== "cow" ? old.counts : e.payload.counts,
-				last: e.payload.counts, source: e.payload.source, kept: e.payload.kept, at: e.timestamp });
-		}
-	const rows = [...runs.values()].reverse();
-	// Commands of the runs that are listed first; a run whose record was pruned is shown without.
-	await Promise.all(rows.slice(0, 60).map(async (run) => {
-		const process = await call("get_process", { processId: run.processId }).catch(() => null);
-		run.command = process?.command;
-		run.commandLine = process?.commandLine;
-		run.sandboxId = process?.sandboxId;
-		run.holder = process?.owner?.kind === "sandbox";
-	}));
-	return { rows: rows.filter((run) => !run.holder), complete };
-}
-
 const countText = (c) => (c ? ["added", "modified", "deleted"].filter((k) => c[k]).map((k) => `${c[k]} ${k}`).join(", ") || "none" : "");
+
+const isSummary = (e) => e.type === "artifact.changed" && e.payload?.change === "summary";
+
+// What a run changed, and whether something is left to decide: the latest summaries in its events.
+function Summary({ run }) {
+	const { data } = useCall("list_events", { processId: run.processId, types: ["artifact.changed"], order: "desc", limit: 20 },
+		{ refreshOn: (e) => isSummary(e) && e.processId === run.processId });
+	const summaries = (data?.events ?? []).filter(isSummary);
+	const made = summaries.find((e) => e.payload.source === "cow") ?? summaries[summaries.length - 1];
+	const decided = summaries[0]?.payload.kept === false;
+	return html`${!run.endedAt ? html`<${Status} status="running" />` : summaries.length > 0
+		&& html`<${Status} status=${decided ? "completed" : "pending"} label=${decided ? "decided" : "to review"} />`} <span class="faint">
+		${plain(countText(made?.payload.counts))}</span>`;
+}
 
 const RUN_COLUMNS = [
 	{ key: "id", label: "Run", width: "120px", render: (r) => html`<a class="id"
 		href=${`#/changes/${r.processId}`}>proc…${plain(r.processId.slice(-6))}</a>` },
-	{ key: "state", label: "State", width: "110px", render: (r) => html`<${Status}
-		status=${r.kept === false ? (r.source === "discard" ? "discarded" : "applied") : "pending"}
-		label=${r.kept === false ? "decided" : "to review"} />` },
-	{ key: "counts", label: "Files", width: "220px", render: (r) => plain(countText(r.counts)) },
+	{ key: "state", label: "Changes", width: "260px", render: (r) => html`<${Summary} run=${r} />` },
 	{ key: "command", label: "Command", width: "minmax(160px, 2fr)", render: (r) => (r.command
 		? html`<${Command} argv=${r.commandLine ? undefined : r.command} text=${r.commandLine} />` : "") },
-	{ key: "session", label: "Session", width: "110px", render: (r) => html`<${Id} id=${r.sessionId} />` },
-	{ key: "at", label: "Ended", width: "90px", render: (r) => html`<${Time} at=${r.at} />` },
+	{ key: "session", label: "Session", width: "110px", from: 700, render: (r) => html`<${Id} id=${r.sessionId} />` },
+	{ key: "at", label: "Ended", width: "90px", from: 560, render: (r) => html`<${Time} at=${r.endedAt} />` },
 ];
 
 const SANDBOX_COLUMNS = [
@@ -53,33 +39,29 @@ const SANDBOX_COLUMNS = [
 	{ key: "name", label: "Name", width: "minmax(140px, 1fr)", render: (s) => html`<${Text} text=${s.name ?? ""} />` },
 	{ key: "running", label: "Running", width: "70px", align: "right", render: (s) => html`<span class="num">
 		${s.processes?.length ?? 0}</span>` },
-	{ key: "session", label: "Session", width: "110px", render: (s) => html`<${Id} id=${s.sessionId} />` },
+	{ key: "session", label: "Session", width: "110px", from: 560, render: (s) => html`<${Id} id=${s.sessionId} />` },
 	{ key: "used", label: "Last used", width: "90px", render: (s) => html`<${Time}
 		at=${s.lastUsedAt ?? s.createdAt} />` },
 ];
 
 function List({ query, setQuery }) {
-	const span = Number(query.span) || SPAN;
-	const runs = useLoad(`runs ${span}`, () => loadRuns(span), { refreshOn: (e) => e.type === "artifact.changed" && e.payload?.change === "summary",
-		keep: true });
+	const changes = query.all ? "any" : "held";
+	const runs = usePages("list_processes", { changes, helpers: false }, "processes", (p) => p.processId,
+		{ refreshOn: (e) => isSummary(e) || (query.all && e.type === "process.started"), least: query.all ? 50 : 1 });
 	const sandboxes = usePages("list_sandboxes", { closed: true }, "sandboxes", (s) => s.sandboxId, { refreshOn: (e) => e.type.startsWith("sandbox.") && e.type !== "sandbox.applied" && e.type !== "sandbox.violation" });
 	const cow = useMemo(() => sandboxes.rows.filter((s) => s.cow), [sandboxes.rows]);
-	const rows = useMemo(() => (runs.data?.rows ?? []).filter((r) => query.all || r.kept !== false), [runs.data, query.all]);
-	return html`<${Page} title="Changes" count=${formatNumber(rows.length)} cli=${["sandbox", "list", "-a"]} fill>
+	return html`<${Page} title="Changes" count=${`${formatNumber(runs.rows.length)}${runs.hasMore ? "+" : ""}`}
+		cli=${["call", "list_processes", JSON.stringify({ changes })]} fill>
 		<div class="toolbar"><label><input type="checkbox" checked=${Boolean(query.all)}
-			onChange=${(e) => setQuery({ all: e.target.checked ? "1" : undefined })} />Also decided ones</label>
-			<span class="grow"></span>${runs.data && !runs.data.complete
-				&& html`<span class="faint">in the last ${formatNumber(span)} events</span>
-				<button class="small"
-				onClick=${() => setQuery({ span: String(span * 4) })}>Search older ones</button>`}</div>
+			onChange=${(e) => setQuery({ all: e.target.checked ? "1" : undefined })} />Also decided ones</label></div>
 		<${ErrorBox} error=${runs.error ?? sandboxes.error} retry=${runs.reload} />
 		<h2 class="pad-title">Copy-on-write runs</h2>
-		${runs.data ? html`<${Table} label="Copy-on-write runs" columns=${RUN_COLUMNS} rows=${rows}
-			rowKey=${(r) => r.processId} onOpen=${(r) => (location.hash = `#/changes/${r.processId}`)}
+		${!runs.loading ? html`<${Table} label="Copy-on-write runs" columns=${RUN_COLUMNS} rows=${runs.rows}
+			rowKey=${(r) => r.processId} onEnd=${runs.more} onView=${runs.onView} onOpen=${(r) => (location.hash = `#/changes/${r.processId}`)}
 			empty="Nothing to review. Run a command with: bailiff run --cow -- CMD" />` : html`<${Loading} />`}
 		<h2 class="pad-title">Copy-on-write sandboxes</h2>
 		<${Table} label="Copy-on-write sandboxes" columns=${SANDBOX_COLUMNS} rows=${cow} rowKey=${(s) => s.sandboxId}
-			onEnd=${sandboxes.more} onOpen=${(s) => (location.hash = `#/changes/${s.sandboxId}`)}
+			onEnd=${sandboxes.more} onView=${sandboxes.onView} onOpen=${(s) => (location.hash = `#/changes/${s.sandboxId}`)}
 			empty="None. Create one with: bailiff sandbox create --cow" /><//>`;
 }
 

@@ -5,7 +5,8 @@ import { Check, Field, Json } from "./lists.js";
 import { Command, Empty, ErrorBox, Id, Page, Status, Table, Text, Time, copy, formatNumber, formatTime, html, plain,
 	useCallback, useEffect, useMemo, useRef, useState } from "./parts.js";
 
-const WINDOW = 2000;    // sequence numbers read at once; more if few of them match
+const PAGE = 500;
+const SPAN = 200000;    // sequence numbers that one call examines for a filter that matches little
 const KEEP = 200000;    // rows kept while following
 
 const FILTERS = { session: "sessionId", thread: "threadId", turn: "turnId", task: "taskId", process: "processId" };
@@ -19,19 +20,6 @@ const paramsOf = (query) => ({
 	...((query.type ?? "").trim() ? { types: query.type.split(/[\s,]+/).filter(Boolean) } : {}),
 	...Object.fromEntries(Object.entries(FILTERS).filter(([key]) => query[key]).map(([key, member]) => [member, query[key]])),
 });
-
-// The events from `start` to before `end`, newest first.
-async function readRange(params, start, end) {
-	const found = [];
-	let after = start - 1;
-	for (;;) {
-		const page = await call("list_events", { ...params, afterSequence: after, beforeSequence: end, limit: 1000 });
-		found.push(...page.events);
-		if (!page.hasMore || !page.events.length)
-			return { events: found.reverse(), first: page.firstSequence || 1, last: page.lastSequence };
-		after = page.events[page.events.length - 1].sequence;
-	}
-}
 
 // One line about what happened.
 export function summaryOf(e) {
@@ -51,9 +39,9 @@ const COLUMNS = [
 	{ key: "time", label: "Time", width: "65px", render: (e) => html`<time class="num" datetime=${e.timestamp}
 		title=${plain(e.timestamp)}>${formatTime(e.timestamp, false)}</time>` },
 	{ key: "type", label: "Type", width: "175px", render: (e) => html`<code>${plain(e.type)}</code>` },
-	{ key: "status", label: "Status", width: "105px", render: (e) => (e.status
+	{ key: "status", label: "Status", width: "130px", from: 900, render: (e) => (e.status
 		? html`<${Status} status=${e.status} />` : "") },
-	{ key: "subject", label: "Subject", width: "100px", render: (e) => html`<${Id}
+	{ key: "subject", label: "Subject", width: "100px", from: 700, render: (e) => html`<${Id}
 		id=${e.actionId ?? e.processId ?? e.jobId ?? e.taskId ?? e.turnId ?? e.sessionId} />` },
 	{ key: "what", label: "What", width: "minmax(140px, 2fr)", render: summaryOf },
 ];
@@ -82,7 +70,7 @@ export default function View({ query, setQuery }) {
 	const matches = useMemo(() => matcherOf(query), [key]);
 	const follow = query.follow !== "0" && !until;
 
-	// Reads further back until something was found; windows grow where little matches.
+	// Reads further back until a page is full, in steps.
 	const older = useCallback(async (fresh) => {
 		const now = run.current;
 		if ((now.busy && !fresh) || (!fresh && now.from <= now.first))
@@ -90,32 +78,26 @@ export default function View({ query, setQuery }) {
 		const mine = fresh ? (run.current = { key, busy: true, from: 0, first: 1, buffer: [] }) : now;
 		mine.busy = true;
 		try {
-			let end = fresh ? (until ? until + 1 : Number.MAX_SAFE_INTEGER) : mine.from;
-			let found = [];
-			let size = WINDOW;
-			let first = mine.first;
-			if (fresh && !until) {
-				const probe = await call("list_events", { limit: 1 });
-				end = probe.lastSequence + 1;
-				first = probe.firstSequence || 1;
+			if (fresh) {
+				const newest = await call("list_events", { order: "desc", limit: 1 });
+				Object.assign(mine, { from: until ? until + 1 : newest.lastSequence + 1, first: newest.firstSequence || 1 });
 			}
-			do {
-				const start = Math.max(first, end - size);
-				const part = await readRange(params, start, end);
-				found = [...found, ...part.events];
-				first = part.first;
-				end = start;
-				size = Math.min(size * 2, 64000);
-				if (run.current === mine && found.length < 100)
-					set((old) => ({ ...old, key, rows: old.key === key && !fresh ? old.rows : [], from: end, first,
-						busy: end > first }));
-			} while (found.length < 100 && end > first && run.current === mine);
+			const found = [];
+			while (found.length < PAGE && mine.from > mine.first && run.current === mine) {
+				const after = Math.max(mine.first - 1, mine.from - 1 - SPAN);
+				const page = await call("list_events", { ...params, order: "desc", afterSequence: after, beforeSequence: mine.from, limit: PAGE - found.length });
+				found.push(...page.events);
+				mine.from = page.hasMore ? page.events[page.events.length - 1].sequence : after + 1;
+				const { from, first } = mine;
+				if (run.current === mine && found.length < PAGE)
+					set((old) => ({ ...old, key, rows: old.key === key && !fresh ? old.rows : [], from, first, busy: from > first }));
+			}
 			if (run.current !== mine)
 				return;
-			Object.assign(mine, { from: end, first });
 			const live = fresh ? mine.buffer.filter((e) => !found.length || e.sequence > found[0].sequence).reverse() : [];
-			set((old) => ({ key, rows: fresh ? [...live, ...found] : [...old.rows, ...found], from: end, first,
-				error: null, busy: false }));
+			const { from, first } = mine;
+			set((old) => ({ key, rows: fresh ? [...live, ...found] : [...old.rows, ...found], from, first, error: null,
+				busy: false }));
 		} catch (error) {
 			if (run.current === mine)
 				set((old) => ({ ...old, key, rows: fresh ? [] : old.rows, error, busy: false }));

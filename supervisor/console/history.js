@@ -1,7 +1,8 @@
 // What has run: search by command, output, result, time, user, path and host. The newest come first.
 
 import { Check, Field, usePages } from "./lists.js";
-import { Command, ErrorBox, Id, Loading, Page, Status, Table, Text, Time, Duration, formatNumber, html, plain,
+import { Outcome } from "./processes.js";
+import { Command, ErrorBox, Id, Loading, Page, Table, Text, Time, Duration, formatNumber, html, plain,
 	useMemo } from "./parts.js";
 
 const UNITS = { s: 1e3, m: 6e4, h: 36e5, d: 864e5, w: 6048e5 };
@@ -16,34 +17,30 @@ export function parseWhen(text, now = Date.now()) {
 
 const FIELDS = [
 	["grep", "Command has", "200px", "text"], ["output", "Output has", "160px", "text"],
-		["exit", "Exit", "90px", "0, 1, nonzero"], ["since", "Since", "150px", "2h, 3d, 2026-11-16 10:00"],
+		["exit", "Exit", "110px", "0, 1, nonzero"], ["since", "Since", "190px", "2h, 3d, 2026-11-16 10:00"],
 		["until", "Until", "150px", "1h"],
 	["cwd", "Directory", "180px", "/path"], ["path", "Touched path", "160px", "/path"],
-		["host", "Host", "130px", "example.com"], ["user", "User", "90px", "name or uid"],
+		["host", "Host", "130px", "example.com"], ["user", "User", "110px", "name or uid"],
 		["session", "Session", "200px", "sess_…"],
 ];
 
-const exitOf = (p) => (p.exitCode !== undefined && p.exitCode !== null ? String(p.exitCode) : p.signal ?? "");
-
 const COLUMNS = [
-	{ key: "id", label: "Process", width: "115px", render: (p) => html`<${Id} id=${p.processId} />` },
-	{ key: "status", label: "Status", width: "120px", render: (p) => html`<${Status} status=${p.status} />` },
-	{ key: "exit", label: "Exit", width: "55px", align: "right",
-		render: (p) => html`<span class=${`num ${p.exitCode ? "bad" : ""}`}>${plain(exitOf(p))}</span>` },
-	{ key: "started", label: "Started", width: "90px", render: (p) => html`<${Time}
+	{ key: "command", label: "Command", width: "minmax(180px, 3fr)", render: (p) => html`<a class="cover" tabindex="-1" href=${`#/processes/${p.processId}`}>
+		<${Command} argv=${p.commandLine ? undefined : p.command} text=${p.commandLine} /></a>` },
+	{ key: "status", label: "Status", width: "150px", render: (p) => html`<${Outcome} process=${p} />` },
+	{ key: "started", label: "Started", width: "90px", from: 560, render: (p) => html`<${Time}
 		at=${p.startedAt ?? p.createdAt} />` },
-	{ key: "duration", label: "Duration", width: "90px", align: "right", render: (p) => (p.durationMs !== undefined
+	{ key: "duration", label: "Duration", width: "90px", from: 700, align: "right", render: (p) => (p.durationMs !== undefined
 		? html`<${Duration} ms=${p.durationMs} />` : p.startedAt ? html`<${Duration} since=${p.startedAt}
 		until=${p.endedAt} />` : "") },
-	{ key: "denied", label: "Denials", width: "65px", align: "right",
+	{ key: "denied", label: "Denials", width: "65px", from: 700, align: "right",
 		render: (p) => html`<span class=${p.violationCount ? "num wait" : "num faint"}>
 		${p.violationCount ?? 0}</span>` },
-	{ key: "command", label: "Command", width: "minmax(200px, 3fr)", render: (p) => html`<${Command}
-		argv=${p.commandLine ? undefined : p.command} text=${p.commandLine} />` },
-	{ key: "cwd", label: "Directory", width: "minmax(100px, 1fr)", render: (p) => html`<code>
+	{ key: "cwd", label: "Directory", width: "minmax(100px, 1fr)", from: 800, render: (p) => html`<code title=${plain(p.cwd ?? "")}>
 		<${Text} text=${p.cwd ?? ""} /></code>` },
-	{ key: "user", label: "User", width: "70px", render: (p) => plain(p.user ?? p.uid ?? "") },
-	{ key: "session", label: "Session", width: "110px", render: (p) => html`<${Id} id=${p.sessionId} />` },
+	{ key: "user", label: "User", width: "70px", from: 900, render: (p) => plain(p.user ?? p.uid ?? "") },
+	{ key: "session", label: "Session", width: "110px", from: 1000, render: (p) => html`<${Id} id=${p.sessionId} />` },
+	{ key: "id", label: "Process", width: "110px", from: 1000, render: (p) => html`<${Id} id=${p.processId} />` },
 ];
 
 export default function View({ query, setQuery }) {
@@ -67,7 +64,7 @@ export default function View({ query, setQuery }) {
 	for (const key of ["since", "until"])
 		if (query[key] && Number.isNaN(params[key]))
 			problems.push(`${key === "since" ? "Since" : "Until"}: a time such as 2h, 3d or 2026-11-16 10:00`);
-	const { rows, error, loading, more, hasMore, reload } = usePages("search_history", problems.length ? {} : params, "processes", (p) => p.processId, {
+	const { rows, error, loading, more, onView, hasMore, reload } = usePages("search_history", problems.length ? {} : params, "processes", (p) => p.processId, {
 		cursorName: "before", nextName: "next", least: 50, skip: problems.length > 0,
 			refreshOn: (e) => !query.until && /^process\.(started|completed|failed|terminated)$/.test(e.type),
 	});
@@ -86,7 +83,7 @@ export default function View({ query, setQuery }) {
 		${problems.length > 0 && html`<div class="error" role="alert">${problems.join("; ")}</div>`}<${ErrorBox}
 			error=${error} retry=${reload} />
 		${loading && !problems.length && !error ? html`<${Loading} />` : html`<${Table} label="Processes found"
-			columns=${COLUMNS} rows=${rows} rowKey=${(p) => p.processId} onEnd=${more}
+			columns=${COLUMNS} rows=${rows} rowKey=${(p) => p.processId} onEnd=${more} onView=${onView}
 			onOpen=${(p) => (location.hash = `#/processes/${p.processId}`)}
 			empty=${hasMore ? "Nothing found so far." : any ? "Nothing matches." : "Nothing has run yet."} />`}
 		${hasMore && html`<div class="toolbar top-gap">

@@ -25,16 +25,16 @@ function Progress({ job }) {
 const COLUMNS = [
 	{ key: "id", label: "Job", width: "110px", render: (j) => html`<${Id} id=${j.jobId} />` },
 	{ key: "status", label: "Status", width: "110px", render: (j) => html`<${Status} status=${j.status} />` },
-	{ key: "progress", label: "Items", width: "260px", render: (j) => html`<${Progress} job=${j} />` },
-	{ key: "command", label: "Command", width: "minmax(160px, 2fr)", render: (j) => commandOf(j.command) },
-	{ key: "created", label: "Created", width: "90px", render: (j) => html`<${Time} at=${j.createdAt} />` },
-	{ key: "duration", label: "Duration", width: "90px", align: "right", render: (j) => html`<${Duration}
+	{ key: "progress", label: "Items", width: "220px", render: (j) => html`<${Progress} job=${j} />` },
+	{ key: "command", label: "Command", width: "minmax(160px, 2fr)", from: 700, render: (j) => (j.command ? commandOf(j.command) : html`<span class="faint">one for each item</span>`) },
+	{ key: "created", label: "Created", width: "90px", from: 560, render: (j) => html`<${Time} at=${j.createdAt} />` },
+	{ key: "duration", label: "Duration", width: "90px", from: 560, align: "right", render: (j) => html`<${Duration}
 		since=${j.startedAt} until=${j.endedAt} />` },
 ];
 
 function List({ query, setQuery }) {
 	const params = { ...(query.status ? { status: query.status } : {}), ...(query.live ? { liveOnly: true } : {}), ...(query.session ? { sessionId: query.session } : {}), ...(query.task ? { taskId: query.task } : {}) };
-	const { rows, error, loading, more, hasMore, reload } = usePages("list_jobs", params, "jobs", (j) => j.jobId, { refreshOn: (e) => /^job\.(created|started|progress|completed|failed|cancelled)$/.test(e.type) });
+	const { rows, error, loading, more, onView, hasMore, reload } = usePages("list_jobs", params, "jobs", (j) => j.jobId, { refreshOn: (e) => /^job\.(created|started|progress|completed|failed|cancelled)$/.test(e.type) });
 	const cli = ["job", "list", ...(query.live ? [] : ["-a"])];
 	return html`<${Page} title="Jobs" count=${`${formatNumber(rows.length)}${hasMore ? "+" : ""}`} cli=${cli} fill>
 		<div class="toolbar"><${Choice} label="Status" value=${query.status ?? ""} options=${[["", "any"], ...STATUS]}
@@ -45,7 +45,7 @@ function List({ query, setQuery }) {
 				onClick=${() => setQuery({ session: undefined })}>of session …${plain(query.session.slice(-6))} ✕</button>`}</div>
 		<${ErrorBox} error=${error} retry=${reload} />
 		${loading ? html`<${Loading} />` : html`<${Table} label="Jobs" columns=${COLUMNS} rows=${rows}
-			rowKey=${(j) => j.jobId} onEnd=${more} onOpen=${(j) => (location.hash = `#/jobs/${j.jobId}`)}
+			rowKey=${(j) => j.jobId} onEnd=${more} onView=${onView} onOpen=${(j) => (location.hash = `#/jobs/${j.jobId}`)}
 			empty="No job. Create one with: bailiff job run --items FILE -- CMD {item}" />`}<//>`;
 }
 
@@ -54,7 +54,8 @@ const ENDED = ["completed", "failed", "cancelled", "reported"];
 function One({ id, query, setQuery }) {
 	const concerns = (e) => e.jobId === id && e.type.startsWith("job.");
 	const { data: job, error, reload } = useCall("get_job", { jobId: id, limit: 1 }, { refreshOn: concerns });
-	const items = usePages("get_job", { jobId: id, limit: 1000 }, "items", (i) => i.itemId, { refreshOn: concerns });
+	const items = usePages("get_job", { jobId: id, limit: 1000 }, "items", (i) => i.itemId, { refreshOn: concerns,
+		cursorOf: (i) => String(i.index + 1) });
 	const [run, busy] = useAction();
 	const shown = useMemo(() => items.rows.filter((i) => !query.status || i.status === query.status), [items.rows, query.status]);
 	const item = items.rows.find((i) => i.itemId === query.item);
@@ -68,12 +69,12 @@ function One({ id, query, setQuery }) {
 		{ key: "item", label: "Item", width: "minmax(120px, 1fr)", render: (i) => html`<${Act}
 			onClick=${() => setQuery({ item: i.itemId })}><code><${Text} text=${i.itemId} /></code><//>` },
 		{ key: "status", label: "Status", width: "110px", render: (i) => html`<${Status} status=${i.status} />` },
-		{ key: "attempts", label: "Attempts", width: "70px", align: "right", render: (i) => html`<span class="num">
+		{ key: "attempts", label: "Attempts", width: "70px", from: 560, align: "right", render: (i) => html`<span class="num">
 			${i.attemptCount ?? 0}</span>` },
-		{ key: "error", label: "Last error", width: "minmax(120px, 1fr)", render: (i) => html`<span class="bad">
+		{ key: "error", label: "Last error", width: "minmax(120px, 1fr)", from: 480, render: (i) => html`<span class="bad">
 			<${Text} text=${i.lastError?.message ?? ""} /></span>` },
-		{ key: "process", label: "Process", width: "120px", render: (i) => html`<${Id} id=${i.processId} />` },
-		{ key: "duration", label: "Duration", width: "90px", align: "right", render: (i) => (i.startedAt
+		{ key: "process", label: "Process", width: "120px", from: 700, render: (i) => html`<${Id} id=${i.processId} />` },
+		{ key: "duration", label: "Duration", width: "90px", from: 560, align: "right", render: (i) => (i.startedAt
 			? html`<${Duration} since=${i.startedAt} until=${i.endedAt} />` : "–") },
 	];
 	if (!job)
@@ -91,7 +92,7 @@ function One({ id, query, setQuery }) {
 		<div class="cards pad"><${Card} title=${html`<${Status} status=${job.status} />`}><${Facts} rows=${[
 			["Id", html`<${Id} id=${id} full />`], ["Items", html`<${Progress} job=${job} />`],
 				["Parallel", formatNumber(job.maxParallel)],
-			["Command", commandOf(job.command)], ["Session", html`<${Id} id=${job.sessionId} />`], ["Task", job.taskId
+			["Command", job.command && commandOf(job.command)], ["Session", html`<${Id} id=${job.sessionId} />`], ["Task", job.taskId
 				&& html`<${Id} id=${job.taskId} />`],
 			["Started", job.startedAt && html`<${Time} at=${job.startedAt} abs /> for <${Duration}
 				since=${job.startedAt} until=${job.endedAt} />`],
@@ -114,7 +115,7 @@ function One({ id, query, setQuery }) {
 			options=${[["", "all"], "pending", "running", "completed", "reported", "failed", "cancelled"]}
 			onChange=${(status) => setQuery({ status })} />
 			<span class="faint">Enter shows an item</span></div>
-		<${Table} label="Items" columns=${columns} rows=${shown} rowKey=${(i) => i.itemId} onEnd=${items.more}
+		<${Table} label="Items" columns=${columns} rows=${shown} rowKey=${(i) => i.itemId} onEnd=${items.more} onView=${items.onView}
 			onOpen=${(i) => setQuery({ item: i.itemId })}
 			rowClass=${(i) => (i.itemId === query.item ? "current" : "")} /><//>`;
 }

@@ -5,70 +5,94 @@ import { Text, html, notify, plain, useCallback, useEffect, useMemo, useRef, use
 
 export const PAGE_ROWS = 500;
 const READS = 20;
-const RELOAD_PAGES = 10;    // of a list that was read further, only as many pages are kept up to date
+const NEW_PAGES = 10;       // read for rows that are new, until one is known
 
-// The rows of a list method that were loaded so far, in its order. They are loaded again when refreshOn(event) says so; more() loads the
-// next page, if there is one. member: the list in the result; idOf(row): its key.
+// Replaces the rows that follow the one with the id `after` (null: the first ones) up to the last that the page has in common.
+function replaceRows(rows, after, page, idOf) {
+	const ids = new Set(page.map(idOf));
+	const start = after === null ? 0 : rows.findIndex((row) => idOf(row) === after) + 1;
+	if (after !== null && !start)
+		return rows;
+	let end = start;
+	for (let i = start; i < rows.length && i < start + page.length; i++)
+		if (ids.has(idOf(rows[i])))
+			end = i + 1;
+	return [...rows.slice(0, start), ...page, ...rows.slice(end).filter((row) => !ids.has(idOf(row)))];
+}
+
+// The rows of a list method that were loaded so far, in its order; more() loads the next page, if there is one. When refreshOn(event) says
+// so, the new ones and those in view are loaded again, however many there are; pass onView to the table. member: the list in the
+// result; idOf(row): its key; cursorOf(row): the cursor of what follows it.
 export function usePages(method, params, member, idOf, { refreshOn, skip, least = 1, cursorName = "cursor",
-	nextName = "nextCursor" } = {}) {
+	nextName = "nextCursor", cursorOf = idOf } = {}) {
 	const key = JSON.stringify([method, params]);
-	const pages = useRef({ key, count: 1 });
-	if (pages.current.key !== key)
-		pages.current = { key, count: 1 };
-	const readOne = (cursor) => call(method, { limit: PAGE_ROWS, ...params, ...(cursor ? { [cursorName]: cursor } : {}) });
-	// A search may return a page with few rows although there are more: it continues until `least` are found, for a bounded number of calls.
-	const read = async (cursor) => {
-		const page = await readOne(cursor);
-		const rows = page[member] ?? [];
-		let next = page[nextName];
-		for (let i = 0; next && rows.length < least && i < READS; i++) {
-			const further = await readOne(next);
-			rows.push(...(further[member] ?? []));
-			next = further[nextName];
-		}
-		return { [member]: rows, [nextName]: next };
-	};
-	const first = useLoad(key, async () => {
-		const rows = [];
-		let cursor = null;
-		for (let i = 0; i < Math.min(pages.current.count, RELOAD_PAGES); i++) {
-			const page = await read(cursor);
-			rows.push(...(page[member] ?? []));
-			cursor = page[nextName] ?? null;
-			if (!cursor)
-				break;
-		}
-		return { key, rows, cursor };
-	}, { refreshOn, skip });
 	const [state, set] = useState({ key, rows: [], cursor: null });
 	const [moreError, setMoreError] = useState(null);
 	const busy = useRef(false);
-	useEffect(() => {
-		const loaded = first.data;
-		if (!loaded || loaded.key !== key)
-			return;
-		set((old) => {
-			if (old.key !== key || pages.current.count <= RELOAD_PAGES)
-				return loaded;
-			const fresh = new Set(loaded.rows.map(idOf));
-			return { key, rows: [...loaded.rows, ...old.rows.filter((row) => !fresh.has(idOf(row)))],
-				cursor: old.cursor };
-		});
-	}, [first.data]);
+	const view = useRef({ first: null, last: null, changes: 0, read: new WeakMap() });
 	const now = state.key === key ? state : { rows: [], cursor: null };
+	const latest = useRef();
+	latest.current = now;
+	const readOne = async (cursor) => {
+		const changes = view.current.changes;
+		const page = await call(method, { limit: PAGE_ROWS, ...params, ...(cursor ? { [cursorName]: cursor } : {}) });
+		const rows = page[member] ?? [];
+		rows.forEach((row) => view.current.read.set(row, changes));
+		return { rows, cursor: page[nextName] ?? null };
+	};
+	// A search may return a page with few rows although there are more: it continues until `least` are found, for a bounded number of calls.
+	const read = async (cursor) => {
+		const page = await readOne(cursor);
+		for (let i = 0; page.cursor && page.rows.length < least && i < READS; i++) {
+			const further = await readOne(page.cursor);
+			page.rows.push(...further.rows);
+			page.cursor = further.cursor;
+		}
+		return page;
+	};
+	const loaded = useLoad(key, async () => {
+		const { rows: old } = latest.current;
+		if (!old.length)
+			return { key, whole: await read(null) };
+		const known = new Set(old.map(idOf));
+		const top = await readOne(null);
+		for (let i = 1; top.cursor && i < NEW_PAGES && !top.rows.some((row) => known.has(idOf(row))); i++) {
+			const further = await readOne(top.cursor);
+			top.rows.push(...further.rows);
+			top.cursor = further.cursor;
+		}
+		if (!top.cursor || (top.rows.length >= PAGE_ROWS && !top.rows.some((row) => known.has(idOf(row)))))
+			return { key, whole: top };
+		const parts = [[null, top.rows]];
+		const at = old.findIndex((row) => idOf(row) === view.current.first);
+		if (at >= top.rows.length)
+			parts.push([idOf(old[at - 1]), (await readOne(cursorOf(old[at - 1]))).rows]);
+		return { key, parts };
+	}, { refreshOn: (e) => refreshOn?.(e) && (view.current.changes++, true), skip });
+	useEffect(() => {
+		const { data } = loaded;
+		if (data?.key !== key)
+			return;
+		set((old) => (data.whole ? { key, ...data.whole } : { ...old, rows: data.parts.reduce((rows, [after, page]) => replaceRows(rows, after, page, idOf), old.rows) }));
+	}, [loaded.data]);
+	// Rows that were read before the latest change are read again when they come into view.
+	const onView = useCallback((first, last) => {
+		const { changes, read: at } = view.current;
+		Object.assign(view.current, { first: first && idOf(first), last: last && idOf(last) });
+		if ([first, last].some((row) => row && (at.get(row) ?? changes) < changes))
+			loaded.reload();
+	}, [loaded.reload]);
 	const more = async () => {
 		if (busy.current || !now.cursor)
 			return;
 		busy.current = true;
 		try {
 			const page = await read(now.cursor);
-			pages.current.count++;
 			set((old) => {
 				if (old.key !== key)
 					return old;
 				const known = new Set(old.rows.map(idOf));
-				return { key, rows: [...old.rows, ...(page[member] ?? []).filter((row) => !known.has(idOf(row)))],
-					cursor: page[nextName] ?? null };
+				return { key, rows: [...old.rows, ...page.rows.filter((row) => !known.has(idOf(row)))], cursor: page.cursor };
 			});
 			setMoreError(null);
 		} catch (error) {
@@ -76,8 +100,8 @@ export function usePages(method, params, member, idOf, { refreshOn, skip, least 
 		}
 		busy.current = false;
 	};
-	return { rows: now.rows, error: first.error ?? moreError, loading: first.loading && !now.rows.length, more,
-		hasMore: Boolean(now.cursor), reload: first.reload };
+	return { rows: now.rows, error: loaded.error ?? moreError, loading: loaded.loading && !now.rows.length, more, onView,
+		hasMore: Boolean(now.cursor), reload: loaded.reload };
 }
 
 // An action of a button: fn() with the result announced. Returns [run, busy].
@@ -170,31 +194,4 @@ export function ruleSource(rule) {
 	if (rule.sessionId)
 		return `session …${rule.sessionId.slice(-6)}`;
 	return rule.layer ?? "built in";
-}
-
-// The latest events of these types: reads the log backwards in windows until `want` are found or `span` sequence numbers were read.
-export async function latestEvents({ types, want = 200, span = 20000, before, params = {} }) {
-	const probe = await call("list_events", { limit: 1 });
-	let end = before ?? probe.lastSequence + 1;
-	const first = probe.firstSequence || 1;
-	const floor = Math.max(first, end - span);
-	let size = 2000;
-	let found = [];
-	while (end > floor && found.length < want) {
-		const start = Math.max(floor, end - size);
-		let after = start - 1;
-		const part = [];
-		for (;;) {
-			const page = await call("list_events", { ...params, types, afterSequence: after, beforeSequence: end,
-				limit: 1000 });
-			part.push(...page.events);
-			if (!page.hasMore || !page.events.length)
-				break;
-			after = page.events[page.events.length - 1].sequence;
-		}
-		found = [...part, ...found];
-		end = start;
-		size *= 2;
-	}
-	return { events: found, from: end, first, complete: end <= first };
 }

@@ -347,8 +347,10 @@ export function Diff({ text, limit = 2000, label = "Diff" }) {
 
 const colourOf = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-// series: [times in s, values, values …]; names: one for each of the values; format: of a value.
-export function Plot({ series, names, label, format = formatNumber, height = 110 }) {
+const BYTE_STEPS = Array.from({ length: 44 }, (_, i) => 2 ** i);
+
+// series: [times in s, values, values …]; names: one for each of the values; format: of a value; bytes: ticks are powers of two.
+export function Plot({ series, names, label, format = formatNumber, height = 110, bytes }) {
 	const box = useRef();
 	const plot = useRef();
 	const [dark, setDark] = useState(matchMedia("(prefers-color-scheme: dark)").matches);
@@ -365,7 +367,7 @@ export function Plot({ series, names, label, format = formatNumber, height = 110
 			width: width(), height, legend: { show: false }, cursor: { drag: { x: true, y: false }, points: { size: 5 } }, padding: [8, 6, 0, 0],
 			scales: { y: { range: (_, min, max) => [Math.min(0, min ?? 0), max > 0 ? max * 1.1 : 1] } },
 			axes: [{ ...axis, size: 22, space: 60, values: (_, ticks) => ticks.map((t) => formatTime(t * 1000, false).slice(0, ticks.at(-1) - ticks[0] < 300 ? 8 : 5)) },
-				{ ...axis, size: 58, space: 34, values: (_, ticks) => ticks.map((v) => format(v)) }],
+				{ ...axis, size: 58, space: 34, incrs: bytes ? BYTE_STEPS : undefined, values: (_, ticks) => ticks.map((v) => format(v)) }],
 			series: [{}, ...names.map((name, i) => ({ label: name, stroke: colourOf(`--plot-${i + 1}`), width: 1.5, fill: i ? undefined : colourOf("--plot-fill"), points: { show: false } }))],
 		};
 		plot.current = new window.uPlot(options, series, box.current);
@@ -400,9 +402,10 @@ const toggle = (set, key) => {
 
 // A list of any length: only the rows in view are in the document. columns: [{key, label, width (of a grid track), align, render(row),
 // sortable, desc (sorts descending first), from (px: hidden in a narrower table)}]. rowKey(row) → string. Optional: selected (a Set of keys) with onSelect(Set), onOpen(row), sort {key, desc} with
-// onSort({key, desc}), onEnd() when the end comes into view, label, empty, rowClass(row).
+// onSort({key, desc}), onEnd() when the end comes into view, onView(row, row) with the first and the last row in view, label, empty,
+// rowClass(row).
 // Keys: j k ↑ ↓ Home End PgUp PgDn move, x or space selects, Enter opens.
-export function Table({ columns: given, rows, rowKey, selected, onSelect, onOpen, sort, onSort, onEnd, label, empty, rowClass }) {
+export function Table({ columns: given, rows, rowKey, selected, onSelect, onOpen, sort, onSort, onEnd, onView, label, empty, rowClass }) {
 	const box = useRef();
 	const [view, setView] = useState({ top: 0, height: 600, width: 1100 });
 	const columns = given.filter((c) => !c.from || view.width >= c.from);
@@ -446,6 +449,7 @@ export function Table({ columns: given, rows, rowKey, selected, onSelect, onOpen
 		if (onEnd && last >= rows.length)
 			onEnd();
 	}, [last, rows.length]);
+	useEffect(() => onView?.(rows[first], rows[last - 1]), [first, last, rows]);
 
 	const move = (index) => {
 		const to = Math.max(0, Math.min(rows.length - 1, index));

@@ -1,21 +1,21 @@
 // The policy in effect: rules with file and line, what a command would get, and what recent denials suggest.
 
 import { call, can, useCall, useLoad } from "./api.js";
-import { Field, latestEvents, ruleSource, useAction } from "./lists.js";
+import { Field, ruleSource, useAction } from "./lists.js";
 import { MODES } from "./sessions.js";
 import { Card, Cli, Command, Empty, ErrorBox, Facts, Id, Loading, Page, Status, Table, Tabs, Text, Time, copy,
 	formatNumber, html, plain, useEffect, useMemo, useState } from "./parts.js";
 
 const RULE_COLUMNS = [
 	{ key: "effect", label: "Effect", width: "90px", render: (r) => html`<${Status} status=${r.effect} />` },
-	{ key: "rule", label: "Rule", width: "minmax(180px, 2fr)", render: (r) => html`<code>
+	{ key: "rule", label: "Rule", width: "minmax(120px, 2fr)", render: (r) => html`<code>
 		<${Text} text=${r.rule ?? JSON.stringify(r.pattern ?? r)} /></code>` },
-	{ key: "layer", label: "Layer", width: "90px", render: (r) => plain(r.layer) },
-	{ key: "source", label: "Written in", width: "minmax(160px, 1fr)", render: (r) => (r.sessionId
+	{ key: "layer", label: "Layer", width: "90px", from: 700, render: (r) => plain(r.layer) },
+	{ key: "source", label: "Written in", width: "minmax(110px, 1fr)", render: (r) => (r.sessionId
 		? html`<${Id} id=${r.sessionId} /> <span class="faint">
 		${plain(`${r.list ?? ""} rule ${r.number ?? ""}`)}</span>` : html`<code>
 		<${Text} text=${ruleSource(r)} /></code>`) },
-	{ key: "why", label: "Justification", width: "minmax(100px, 1fr)", render: (r) => html`<${Text}
+	{ key: "why", label: "Justification", width: "minmax(100px, 1fr)", from: 700, render: (r) => html`<${Text}
 		text=${r.justification ?? ""} />` },
 ];
 
@@ -115,10 +115,12 @@ function Try({ query, setQuery }) {
 			error=${error} />${result && html`<${Verdict} result=${result} />`}`;
 }
 
+const DECISIONS = 1000;     // and ends of processes that are examined
+
 // What was denied lately, with what would allow it.
 async function loadDenials(params) {
-	const { events } = await latestEvents({ types: ["permission.evaluated", "process.completed", "process.failed", "process.terminated"],
-		want: 2000, span: 20000, params });
+	const { events } = await call("list_events", { ...params, order: "desc", limit: DECISIONS,
+		types: ["permission.evaluated", "process.completed", "process.failed", "process.terminated"] });
 	const rows = [];
 	for (const e of events) {
 		const open = e.payload?.wouldOpen;
@@ -133,7 +135,7 @@ async function loadDenials(params) {
 				options: [...(open.writeRoots ?? []).map((p) => ["--rw", p]), ...(open.readRoots ?? []).map((p) => ["--ro", p]), ...(open.allowHosts ?? []).map((h) => ["--net", "allow", "--allow-host", h])] });
 		}
 	}
-	return rows.reverse();
+	return rows;
 }
 
 function Denials({ query }) {
@@ -143,7 +145,7 @@ function Denials({ query }) {
 		return html`<${ErrorBox} error=${error} retry=${reload} />`;
 	if (!data)
 		return html`<${Loading} />`;
-	return html`<p class="faint">Decisions of the latest 20,000 events, newest first. An option widens one run; a rule in a policy file applies to all.</p>
+	return html`<p class="faint">From the latest ${formatNumber(DECISIONS)} decisions and results, newest first. An option widens one run; a rule in a policy file applies to all.</p>
 		${data.length === 0 ? html`<${Empty}>Nothing was denied or asked.<//>` : html`<ul class="plain denials">
 			${data.slice(0, 100).map((r) => html`<li key=${r.key}><div><${Status} status=${r.decision} /> <${Id}
 			id=${r.event.processId} /> ${r.what && html`<${Command} text=${r.what} />`} <span class="faint">

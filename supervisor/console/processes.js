@@ -7,6 +7,7 @@ import { Command, Confirm, Duration, ErrorBox, Id, Page, Status, Table, Time, fo
 const POLL_MS = 2000;
 const PAGE_ROWS = 1000;
 const PAGES_AHEAD = 10;
+const NEW_ROWS = 100;           // read at once when processes have started or ended
 const SAMPLE_US = 500000;       // between two readings of the CPU time that are compared
 const KEPT = ["processId", "status", "command", "commandLine", "cwd", "tty", "startedAt", "endedAt", "exitCode", "signal", "durationMs", "sessionId", "sandboxId", "uid", "user",
 	"violationCount", "usage", "statusReason", "message", "limit", "category"];
@@ -48,6 +49,8 @@ export function Outcome({ process: p }) {
 	return html`<${Status} status=${p.status} label=${p.limit ? `${p.limit} limit` : undefined} />`;
 }
 
+const readOne = (processId) => call("list_processes", { match: processId, helpers: false, usage: true, limit: 1 }).then((page) => page.processes.map(slim), () => []);
+
 async function loadPages(params) {
 	const found = [];
 	let cursor;
@@ -59,15 +62,18 @@ async function loadPages(params) {
 	return found;
 }
 
-// What runs, and what waits for an approval to do so.
-async function loadLive() {
-	const [running, waiting] = await Promise.all([loadPages({ liveOnly: true, usage: true }), loadPages({ status: "waiting_permission" })]);
+// What runs, and what waits for an approval to do so. The daemon has lists of running processes and of open questions, so that the cost does
+// not depend on how many processes there are.
+async function loadLive(scope) {
+	const [running, { actions }] = await Promise.all([loadPages({ ...scope, liveOnly: true, usage: true }), call("list_actions", { ...scope, status: "pending", limit: 1000 })]);
 	const known = new Set(running.map((p) => p.processId));
-	return newestFirst([...running, ...waiting.filter((p) => !known.has(p.processId))]);
+	const asking = [...new Set(actions.map((a) => a.processId).filter((id) => id && !known.has(id)))];
+	const waiting = (await Promise.all(asking.map(readOne))).flat().filter((p) => p.status === "waiting_permission");
+	return newestFirst([...running, ...waiting]);
 }
 
 // CPU in percent of one processor, from two samples.
-function useLive() {
+function useLive(scope) {
 	const [state, set] = useState({ rows: [], error: null, loaded: false });
 	const before = useRef(new Map());
 	const busy = useRef(false);
@@ -76,7 +82,7 @@ function useLive() {
 			return;
 		busy.current = true;
 		try {
-			const rows = await loadLive();
+			const rows = await loadLive(scope);
 			const samples = new Map();
 			for (const row of rows) {
 				if (row.usage?.cpuUs === undefined)
@@ -102,10 +108,11 @@ function useLive() {
 }
 
 // Ended processes, newest first, page by page.
-function useEnded(active) {
+function useEnded(active, scope) {
 	const [state, set] = useState({ rows: [], cursor: undefined, done: false });
 	const busy = useRef(false);
-	const merge = (rows, page) => mergeNewest(rows, newestFirst(page.filter((p) => !isLive(p)).map(slim)));
+	const merge = (rows, page) => mergeNewest(newestFirst(page.filter((p) => !isLive(p)).map(slim)), rows);
+	const read = (cursor, limit = PAGE_ROWS) => call("list_processes", { ...scope, helpers: false, usage: true, limit, cursor });
 	const more = useCallback(async () => {
 		if (busy.current || state.done)
 			return;
@@ -115,7 +122,7 @@ function useEnded(active) {
 			let cursor = state.cursor;
 			// The further the reader has come, the more at a time.
 			for (let i = Math.min(PAGES_AHEAD, 1 + state.rows.length / PAGE_ROWS); i >= 1; i--) {
-				const page = await call("list_processes", { helpers: false, limit: PAGE_ROWS, cursor });
+				const page = await read(cursor);
 				rows = merge(rows, page.processes);
 				cursor = page.nextCursor;
 				if (!cursor)
@@ -126,16 +133,31 @@ function useEnded(active) {
 			notify(e.message, "bad");
 		}
 		busy.current = false;
-	}, [state.cursor, state.done]);
-	const newest = useCallback(async () => {
-		const page = await call("list_processes", { helpers: false, limit: 100 });
-		set((old) => ({ ...old, rows: merge(old.rows, page.processes) }));
+	}, [state]);
+	const latest = useRef();
+	latest.current = state;
+	// What is new, and what has ended of what is not: `ids`.
+	const refresh = useCallback(async (ids) => {
+		const newest = latest.current.rows[0]?.processId ?? "";
+		const { cursor: end, done } = latest.current;
+		let rows = [];
+		let cursor;
+		do {
+			const page = await read(cursor, NEW_ROWS);
+			rows = merge(rows, page.processes);
+			page.processes.forEach((p) => ids.delete(p.processId));
+			cursor = page.nextCursor;
+		} while (cursor && cursor > newest);
+		// Those beyond what was loaded come with their page.
+		const old = [...ids].filter((id) => done || !end || id > end);
+		rows = merge(rows, (await Promise.all(old.map(readOne))).flat());
+		set((now) => ({ ...now, rows: mergeNewest(rows, now.rows) }));
 	}, []);
 	useEffect(() => {
 		if (active && !state.rows.length && !state.done)
 			more();
 	}, [active]);
-	return { ...state, more, newest };
+	return { ...state, more, refresh };
 }
 
 const SORT = {
@@ -198,22 +220,22 @@ const percent = (v) => (v === undefined ? "" : v < 9.95 ? `${v.toFixed(1)} %` : 
 function columns({ toggleGroup, flat }) {
 	const cell = (of) => (row) => (row.group ? "" : of(row));
 	return [
-		{ key: "command", label: "Command", width: "minmax(240px, 1fr)", sortable: true, render: (row) => row.group
+		{ key: "command", label: "Command", width: "minmax(180px, 1fr)", sortable: true, render: (row) => row.group
 			? html`<span class=${`indent d${row.depth}`}><button class="fold" aria-expanded=${String(!row.shut)} aria-label=${`${row.shut ? "Show" : "Hide"} ${plain(row.label)}`} tabindex="-1"
 				onClick=${() => toggleGroup(row.group)}>${row.shut ? "▸" : "▾"}</button> <strong>${plain(row.label)}</strong> <${Id} id=${row.group} /> <span class="faint num">${formatNumber(row.count)}</span></span>`
 			: html`<span class=${`indent d${flat ? 0 : row.depth}`}><a class="cover" href=${`#/processes/${row.processId}`}><${Command} text=${textOf(row)} /></a></span>` },
-		{ key: "status", label: "Status", width: "118px", sortable: true, render: cell((row) => html`<${Outcome} process=${row} />`) },
-		{ key: "cpu", label: "CPU", width: "54px", align: "right", sortable: true, desc: true, render: (row) => html`<span class=${`num ${row.group ? "faint" : ""}`}>${isLive(row) || row.group ? percent(row.cpu) : ""}</span>` },
-		{ key: "memory", label: "Memory", width: "70px", align: "right", sortable: true, desc: true,
-			render: (row) => html`<span class=${`num ${row.group || !isLive(row) ? "faint" : ""}`}>${row.group ? (row.memory ? formatBytes(row.memory) : "") : formatBytes(row.usage?.memoryBytes ?? row.usage?.maxRssBytes)}</span>` },
+		{ key: "status", label: "Status", width: "140px", sortable: true, render: cell((row) => html`<${Outcome} process=${row} />`) },
+		{ key: "cpu", label: "CPU", width: "54px", from: 560, align: "right", sortable: true, desc: true, render: (row) => html`<span class=${`num ${row.group ? "faint" : ""}`}>${isLive(row) || row.group ? percent(row.cpu) : ""}</span>` },
+		{ key: "memory", label: "Memory", width: "70px", from: 560, align: "right", sortable: true, desc: true,
+			render: (row) => html`<span class=${`num ${row.group || !isLive(row) ? "faint" : ""}`}>${row.group ? (row.memory ? formatBytes(row.memory) : "") : row.usage ? formatBytes(row.usage.memoryBytes ?? row.usage.maxRssBytes) : ""}</span>` },
 		{ key: "tasks", label: "Tasks", width: "44px", from: 1250, align: "right", sortable: true, desc: true, render: cell((row) => html`<span class="num">${row.usage?.tasks ?? ""}</span>`) },
 		{ key: "io", label: "Read / written", width: "138px", from: 1250, align: "right", sortable: true, desc: true,
 			render: cell((row) => row.usage?.readBytes === undefined ? "" : html`<span class="num">${formatBytes(row.usage.readBytes)} / ${formatBytes(row.usage.writeBytes)}</span>`) },
-		{ key: "user", label: "User", width: "60px", sortable: true, render: cell((row) => plain(row.user ?? row.uid ?? "")) },
-		{ key: "started", label: "Started", width: "80px", align: "right", sortable: true, desc: true, render: cell((row) => html`<${Time} at=${row.startedAt ?? row.endedAt} />`) },
-		{ key: "duration", label: "Duration", width: "88px", align: "right", sortable: true, desc: true,
+		{ key: "user", label: "User", width: "60px", from: 900, sortable: true, render: cell((row) => plain(row.user ?? row.uid ?? "")) },
+		{ key: "started", label: "Started", width: "80px", from: 700, align: "right", sortable: true, desc: true, render: cell((row) => html`<${Time} at=${row.startedAt ?? row.endedAt} />`) },
+		{ key: "duration", label: "Duration", width: "88px", from: 700, align: "right", sortable: true, desc: true,
 			render: cell((row) => row.status === "waiting_permission" ? "" : html`<${Duration} ms=${row.durationMs} since=${isLive(row) ? row.startedAt : undefined} />`) },
-		{ key: "id", label: "Id", width: "100px", render: cell((row) => html`<${Id} id=${row.processId} />`) },
+		{ key: "id", label: "Id", width: "100px", from: 1000, render: cell((row) => html`<${Id} id=${row.processId} />`) },
 	];
 }
 
@@ -226,28 +248,35 @@ async function terminateAll(ids) {
 	notify(ids.length === 1 ? "Terminated" : `${ids.length} processes terminated`);
 }
 
-export default function Processes({ query, setQuery }) {
-	const all = query.show === "all";
+function Processes({ query, setQuery }) {
+	const scope = query.session ? { sessionId: query.session } : {};
+	const all = (query.show ?? (query.session && "all")) === "all";
 	const flat = query.view === "flat" || Boolean(query.sort);
 	const sort = { key: query.sort || "started", desc: query.desc !== "0" };
-	const live = useLive();
-	const ended = useEnded(all);
+	const live = useLive(scope);
+	const ended = useEnded(all, scope);
 	const sandboxes = useCall("list_sandboxes", { limit: 1000 }, { refreshOn: (e) => e.type.startsWith("sandbox.c") });
 	const sessions = useCall("list_sessions", { limit: 1000 }, { refreshOn: (e) => e.type === "session.created" || e.type === "session.updated" });
 	const [selected, setSelected] = useState(new Set());
 	const [closed, setClosed] = useState(new Set());
 	const soon = useRef(0);
-	useEvents((e) => /^process\.(started|completed|failed|terminated|lost)$|^permission\.(requested|resolved)$/.test(e.type), () => {
+	const changed = useRef(new Set());
+	useEvents((e) => (!query.session || e.sessionId === query.session) && /^process\.(started|completed|failed|terminated|lost)$|^permission\.(requested|resolved)$/.test(e.type), (e) => {
+		if (e.processId)
+			changed.current.add(e.processId);
 		if (!soon.current)
-			soon.current = setTimeout(() => {
-				soon.current = 0;
-				live.load();
+			soon.current = setTimeout(async () => {
+				const ids = changed.current;
+				changed.current = new Set();
+				// What has ended is in one list before it leaves the other.
 				if (all)
-					ended.newest().catch(() => {});
+					await ended.refresh(ids).catch(() => ids.forEach((id) => changed.current.add(id)));
+				await live.load();
+				soon.current = 0;
 			}, 250);
 	});
 
-	const titles = useMemo(() => new Map([...(sessions.data?.sessions ?? []).map((s) => [s.sessionId, s.title ?? ""]), ...(sandboxes.data?.sandboxes ?? []).map((s) => [s.sandboxId, s.name ? `Sandbox ${s.name}` : ""])]), [sessions.data, sandboxes.data]);
+	const titles = useMemo(() => new Map([...(sessions.data?.sessions ?? []).map((s) => [s.sessionId, s.title ?? ""]), ...(sandboxes.data?.sandboxes ?? []).map((s) => [s.sandboxId, s.name ? (s.name === s.sessionId ? "The session's sandbox" : `Sandbox ${s.name}`) : ""])]), [sessions.data, sandboxes.data]);
 	const merged = useMemo(() => (all ? mergeNewest(live.rows, ended.rows) : live.rows), [all, live.rows, ended.rows]);
 	const found = useMemo(() => {
 		const words = (query.filter ?? "").toLowerCase().split(/\s+/).filter(Boolean);
@@ -266,16 +295,17 @@ export default function Processes({ query, setQuery }) {
 	});
 	const cols = useMemo(() => columns({ toggleGroup, flat }), [flat]);
 	const running = useMemo(() => found.filter((r) => isLive(r) && selected.has(r.processId)), [found, selected]);
-	return html`<${Page} fill title="Processes" count=${`${formatNumber(found.length)}${all && !ended.done ? "+" : ""}`} cli=${["ps", ...(all ? ["--all"] : [])]}
+	return html`<${Page} fill title="Processes" count=${`${formatNumber(found.length)}${all && !ended.done ? "+" : ""}`} cli=${query.session ? ["history", "--session", query.session] : ["ps", ...(all ? ["--all"] : [])]}
 		actions=${html`<${Confirm} label=${running.length ? `Terminate ${formatNumber(running.length)}` : "Terminate"} disabled=${!running.length || !can("agent")} question=${running.length === 1 ? "Terminate this process?" : `Terminate ${formatNumber(running.length)} processes?`} confirm="Terminate"
 			detail=${html`<ul class="plain-list">${running.slice(0, 8).map((r) => html`<li><${Command} text=${textOf(r)} /></li>`)}${running.length > 8 && html`<li class="faint">and ${formatNumber(running.length - 8)} more</li>`}</ul>
 			<p class="faint">Each gets a signal and, after the grace time, its whole process tree is killed.</p>`}
 			onConfirm=${() => terminateAll(running.map((r) => r.processId)).then(() => setSelected(new Set()))} />`}>
 		<div class="toolbar"><input type="search" placeholder="Filter by command, folder, user, session" aria-label="Filter" value=${query.filter ?? ""} onInput=${(e) => setQuery({ filter: e.target.value })} />
-			<select aria-label="Which processes" value=${all ? "all" : "live"} onChange=${(e) => setQuery({ show: e.target.value === "all" ? "all" : undefined, status: undefined })}><option value="live">Running and waiting</option><option value="all">All</option></select>
+			<select aria-label="Which processes" value=${all ? "all" : "live"} onChange=${(e) => setQuery({ show: e.target.value === "all" ? "all" : query.session ? "live" : undefined, status: undefined })}><option value="live">Running and waiting</option><option value="all">All</option></select>
 			${all && html`<select aria-label="Status" value=${query.status ?? ""} onChange=${(e) => setQuery({ status: e.target.value })}><option value="">Any status</option>${["running", "waiting_permission", "completed", "failed", "terminated", "lost"].map(
 				(s) => html`<option value=${s}>${s.replaceAll("_", " ")}</option>`)}</select>`}
 			<select aria-label="Arrangement" value=${flat ? "flat" : "tree"} onChange=${(e) => setQuery({ view: e.target.value === "flat" ? "flat" : undefined, sort: undefined, desc: undefined })}><option value="tree">By session and sandbox</option><option value="flat">Flat list</option></select>
+			${query.session && html`<button class="small" onClick=${() => setQuery({ session: undefined })}>of session …${plain(query.session.slice(-6))} ✕</button>`}
 			<span class="grow"></span>${selected.size > 0 && html`<button class="quiet" onClick=${() => setSelected(new Set())}>${formatNumber(selected.size)} selected · clear</button>`}</div>
 		<${ErrorBox} error=${live.error} retry=${live.load} />
 		<${Table} label="Processes" columns=${cols} rows=${rows} rowKey=${(row) => row.group ?? row.processId} selected=${selected} sort=${flat ? sort : undefined}
@@ -283,3 +313,6 @@ export default function Processes({ query, setQuery }) {
 			onOpen=${(row) => row.group ? toggleGroup(row.group) : (location.hash = `#/processes/${row.processId}`)} onEnd=${all ? ended.more : undefined}
 			rowClass=${(row) => (row.group ? "group" : "")} empty=${live.loaded ? (query.filter || query.status ? "No process matches." : "Nothing is running.") : "Loading…"} /><//>`;
 }
+
+// The processes of another session are another list.
+export default (props) => html`<${Processes} key=${props.query.session ?? ""} ...${props} />`;

@@ -7,24 +7,33 @@ import { Card, Confirm, Empty, ErrorBox, Facts, Id, Loading, Page, Status, Table
 
 export const MODES = ["default", "untrusted", "on_request", "on_failure", "never", "plan", "bypass", "auto"];
 
+// A session without a title is shown by what it did last.
+function Latest({ session }) {
+	const { data } = useCall("get_session", { sessionId: session.sessionId, window: { limit: 5 } },
+		{ refreshOn: (e) => e.type === "turn.submitted" && e.sessionId === session.sessionId });
+	const turns = (data?.threads ?? []).flatMap((t) => t.turns ?? []).filter((t) => t.source !== "system" && t.preview);
+	const last = turns.reduce((a, b) => (a && a.submittedAt > b.submittedAt ? a : b), null);
+	return html`<span class="faint"><${Text} text=${last?.preview ?? ""} /></span>`;
+}
+
 const COLUMNS = [
-	{ key: "id", label: "Session", width: "120px", render: (s) => html`<${Id} id=${s.sessionId} />` },
-	{ key: "title", label: "Title", width: "minmax(160px, 2fr)", render: (s) => (s.title
-		? html`<${Text} text=${s.title} />` : html`<span class="faint">no title</span>`) },
-	{ key: "kind", label: "Kind", width: "80px", render: (s) => html`<span class="faint">
+	{ key: "id", label: "Session", width: "105px", render: (s) => html`<${Id} id=${s.sessionId} />` },
+	{ key: "title", label: "Title or latest turn", width: "minmax(160px, 2fr)", render: (s) => (s.title
+		? html`<${Text} text=${s.title} />` : html`<${Latest} key=${s.sessionId} session=${s} />`) },
+	{ key: "kind", label: "Kind", width: "80px", from: 700, render: (s) => html`<span class="faint">
 		${plain(s.kind)}${s.archived ? ", archived" : ""}</span>` },
 	{ key: "turns", label: "Turns", width: "60px", align: "right", render: (s) => html`<span class="num">
 		${formatNumber(s.turns)}</span>` },
-	{ key: "user", label: "User", width: "70px", render: (s) => html`<span class="num">
+	{ key: "user", label: "User", width: "70px", from: 700, render: (s) => html`<span class="num">
 		${plain(s.user ?? s.uid)}</span>` },
-	{ key: "created", label: "Created", width: "90px", render: (s) => html`<${Time} at=${s.createdAt} />` },
-	{ key: "updated", label: "Updated", width: "90px", render: (s) => html`<${Time} at=${s.updatedAt} />` },
+	{ key: "created", label: "Created", width: "90px", from: 900, render: (s) => html`<${Time} at=${s.createdAt} />` },
+	{ key: "updated", label: "Updated", width: "90px", from: 560, render: (s) => html`<${Time} at=${s.updatedAt} />` },
 ];
 
 const changesSessions = (e) => e.type.startsWith("session.") || e.type === "turn.submitted" || e.type === "turn.completed" || e.type === "turn.failed";
 
 function List({ query, setQuery }) {
-	const { rows, error, loading, more, hasMore, reload } = usePages("list_sessions", {}, "sessions", (s) => s.sessionId, { refreshOn: changesSessions });
+	const { rows, error, loading, more, onView, hasMore, reload } = usePages("list_sessions", {}, "sessions", (s) => s.sessionId, { refreshOn: changesSessions });
 	const text = (query.filter ?? "").toLowerCase();
 	const shown = useMemo(() => rows.filter((s) => (query.archived || !s.archived) && (!text || `${s.title ?? ""} ${s.sessionId} ${s.kind}`.toLowerCase().includes(text))), [rows, text, query.archived]);
 	return html`<${Page} title="Sessions" count=${`${formatNumber(shown.length)}${hasMore ? "+" : ""}`}
@@ -35,7 +44,7 @@ function List({ query, setQuery }) {
 				onChange=${(e) => setQuery({ archived: e.target.checked ? "1" : undefined })} />Archived</label></div>
 		<${ErrorBox} error=${error} retry=${reload} />
 		${loading ? html`<${Loading} />` : html`<${Table} label="Sessions" columns=${COLUMNS} rows=${shown}
-			rowKey=${(s) => s.sessionId} onEnd=${more}
+			rowKey=${(s) => s.sessionId} onEnd=${more} onView=${onView}
 			onOpen=${(s) => (location.hash = `#/sessions/${s.sessionId}`)}
 				empty="No session. A command, a task or an agent creates one." />`}<//>`;
 }
@@ -44,20 +53,20 @@ const THREAD_COLUMNS = [
 	{ key: "id", label: "Thread", width: "110px", render: (t) => html`<${Id} id=${t.threadId} />` },
 	{ key: "status", label: "Status", width: "150px", render: (t) => html`<${Status}
 		status=${t.phase === "waiting_permission" ? t.phase : t.status} />` },
-	{ key: "last", label: "Latest turn", width: "minmax(200px, 2fr)", render: (t) => {
+	{ key: "last", label: "Latest turn", width: "minmax(140px, 2fr)", render: (t) => {
 		const turns = (t.turns ?? []).filter((turn) => turn.source !== "system");
 		return html`<${Text} text=${turns[turns.length - 1]?.preview ?? ""} />`;
 	} },
-	{ key: "turns", label: "Turns", width: "60px", align: "right", render: (t) => html`<span class="num">
+	{ key: "turns", label: "Turns", width: "60px", from: 560, align: "right", render: (t) => html`<span class="num">
 		${formatNumber((t.turns ?? []).filter((turn) => turn.source !== "system").length)}</span>` },
-	{ key: "asks", label: "Asks", width: "60px", align: "right",
+	{ key: "asks", label: "Asks", width: "60px", from: 560, align: "right",
 		render: (t) => html`<span class=${`num ${t.pendingRequests?.length ? "wait" : "faint"}`}>
 		${t.pendingRequests?.length ?? 0}</span>` },
-	{ key: "queued", label: "Queued", width: "65px", align: "right", render: (t) => html`<span class="num">
+	{ key: "queued", label: "Queued", width: "65px", from: 800, align: "right", render: (t) => html`<span class="num">
 		${t.queuedTurns?.length ?? 0}</span>` },
-	{ key: "cost", label: "Cost", width: "80px", align: "right", render: (t) => html`<span class="num">
+	{ key: "cost", label: "Cost", width: "80px", from: 700, align: "right", render: (t) => html`<span class="num">
 		${t.costState ? formatUsd(t.costState.amount) : "–"}</span>` },
-	{ key: "created", label: "Created", width: "90px", render: (t) => html`<${Time} at=${t.createdAt} />` },
+	{ key: "created", label: "Created", width: "90px", from: 700, render: (t) => html`<${Time} at=${t.createdAt} />` },
 ];
 
 function One({ id, query, setQuery }) {

@@ -19,22 +19,22 @@ const COLUMNS = [
 	{ key: "status", label: "Status", width: "140px", render: (t) => html`<${Status} status=${t.status} />` },
 	{ key: "name", label: "Objective", width: "minmax(180px, 2fr)", render: (t) => html`<${Text} text=${nameOf(t)} />
 		${t.visibility === "internal" && html` <span class="faint">internal</span>`}` },
-	{ key: "progress", label: "Progress", width: "170px", render: (t) => (percentOf(t) !== undefined
+	{ key: "progress", label: "Progress", width: "170px", from: 800, render: (t) => (percentOf(t) !== undefined
 		? html`<${Meter} value=${percentOf(t)} max=${100} label="Progress" text=${`${percentOf(t)} %`} />`
 		: html`<${Text} text=${t.progress?.step ?? t.progress?.summary ?? t.progress?.phase ?? ""} />`) },
-	{ key: "attempts", label: "Attempts", width: "70px", align: "right", render: (t) => html`<span class="num">
+	{ key: "attempts", label: "Attempts", width: "70px", from: 700, align: "right", render: (t) => html`<span class="num">
 		${t.attemptCount ?? 0}${t.retryPolicy?.maxAttempts ? `/${t.retryPolicy.maxAttempts}` : ""}</span>` },
-	{ key: "reason", label: "Reason", width: "minmax(120px, 1fr)", render: (t) => html`<${Text}
+	{ key: "reason", label: "Reason", width: "minmax(120px, 1fr)", from: 900, render: (t) => html`<${Text}
 		text=${t.statusReason ?? ""} />` },
-	{ key: "session", label: "Session", width: "110px", render: (t) => html`<${Id} id=${t.sessionId} />` },
-	{ key: "updated", label: "Updated", width: "90px", render: (t) => html`<${Time} at=${t.updatedAt} />` },
+	{ key: "session", label: "Session", width: "110px", from: 1000, render: (t) => html`<${Id} id=${t.sessionId} />` },
+	{ key: "updated", label: "Updated", width: "90px", from: 560, render: (t) => html`<${Time} at=${t.updatedAt} />` },
 ];
 
 const isTask = (e) => e.type.startsWith("task.") && e.type !== "task.output";
 
 function List({ query, setQuery }) {
 	const params = { ...(query.status ? { status: query.status } : {}), ...(query.live ? { liveOnly: true } : {}), ...(query.session ? { sessionId: query.session } : {}) };
-	const { rows, error, loading, more, hasMore, reload } = usePages("list_tasks", params, "tasks", (t) => t.taskId, { refreshOn: isTask });
+	const { rows, error, loading, more, onView, hasMore, reload } = usePages("list_tasks", params, "tasks", (t) => t.taskId, { refreshOn: isTask });
 	const text = (query.filter ?? "").toLowerCase();
 	const shown = useMemo(() => rows.filter((t) => (query.internal || !["internal", "hidden"].includes(t.visibility)) && (!text || `${nameOf(t)} ${t.taskId}`.toLowerCase().includes(text))), [rows, text, query.internal]);
 	const cli = ["task", "list", ...(query.live ? [] : ["-a"]), ...(query.status ? ["--status", query.status] : []), ...(query.session ? ["--session", query.session] : [])];
@@ -51,7 +51,7 @@ function List({ query, setQuery }) {
 				onClick=${() => setQuery({ session: undefined })}>of session …${plain(query.session.slice(-6))} ✕</button>`}</div>
 		<${ErrorBox} error=${error} retry=${reload} />
 		${loading ? html`<${Loading} />` : html`<${Table} label="Tasks" columns=${COLUMNS} rows=${shown}
-			rowKey=${(t) => t.taskId} onEnd=${more} onOpen=${(t) => (location.hash = `#/tasks/${t.taskId}`)}
+			rowKey=${(t) => t.taskId} onEnd=${more} onView=${onView} onOpen=${(t) => (location.hash = `#/tasks/${t.taskId}`)}
 			empty="No task. Create one with: bailiff task create OBJECTIVE -- CMD" />`}<//>`;
 }
 
@@ -91,14 +91,14 @@ const attemptColumns = (setQuery) => [
 	{ key: "n", label: "#", width: "36px", align: "right", render: (a) => html`<${Act}
 		onClick=${() => setQuery({ attempt: a.attemptId })}>${a.attemptCount}<//>` },
 	{ key: "status", label: "Status", width: "110px", render: (a) => html`<${Status} status=${a.status} />` },
-	{ key: "reason", label: "Started because", width: "140px",
+	{ key: "reason", label: "Started because", width: "140px", from: 560,
 		render: (a) => plain(String(a.reason ?? "").replaceAll("_", " ")) },
 	{ key: "error", label: "Error", width: "minmax(120px, 1fr)", render: (a) => html`<span class="bad">
 		<${Text} text=${a.lastError?.message ?? ""} /></span>` },
-	{ key: "worker", label: "Worker", width: "120px", render: (a) => html`<${Id}
+	{ key: "worker", label: "Worker", width: "120px", from: 400, render: (a) => html`<${Id}
 		id=${a.processId ?? a.worker?.processId ?? a.turnId} />` },
-	{ key: "started", label: "Started", width: "90px", render: (a) => html`<${Time} at=${a.startedAt} />` },
-	{ key: "duration", label: "Duration", width: "90px", align: "right", render: (a) => html`<${Duration}
+	{ key: "started", label: "Started", width: "90px", from: 700, render: (a) => html`<${Time} at=${a.startedAt} />` },
+	{ key: "duration", label: "Duration", width: "90px", from: 480, align: "right", render: (a) => html`<${Duration}
 		since=${a.startedAt} until=${a.endedAt} />` },
 ];
 

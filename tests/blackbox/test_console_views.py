@@ -2,12 +2,13 @@
 
 import contextlib
 import os
+import signal
 
 import harness
 from browser import Console
 from harness import Home, until
 from test_agent import call, completed, ended, events, model, submit
-from test_policy import Policed
+from test_policy import Policed, policy
 
 HOSTILE = "<img src=x onerror=window.owned=1>"
 
@@ -201,6 +202,31 @@ def test_changes_are_reviewed_applied_and_discarded(home):
         assert not os.path.exists(os.path.join(home.work, "b.txt"))
 
 
+def test_a_file_that_changed_on_the_host_is_a_conflict(home):
+    with home.rpc() as rpc:
+        for name in ("a.txt", "b.txt"):
+            with open(os.path.join(home.work, name), "w") as f:
+                f.write("one\n")
+        process = rpc.run(["sh", "-ec", "echo two >>a.txt; echo two >>b.txt"], cwd=home.work, cow=True)[0]["processId"]
+        until("its changes are known", lambda: rpc.call("list_changes", processId=process)["total"] == 2)
+        with open(os.path.join(home.work, "a.txt"), "w") as f:
+            f.write("mine\n")
+        with page(home, f"#/changes/{process}") as tab:
+            tab.click(selector="text='Apply all'")
+            tab.click(selector="dialog button.primary")
+            tab.wait(selector=".outcome.bad >> text=1 applied. 1 conflicts, left unchanged on the host:")
+            shows(tab, "a.txt")
+            with open(os.path.join(home.work, "a.txt")) as f:
+                assert f.read() == "mine\n"
+            # It stays on the list until it is decided.
+            tab.hash(hash="#/changes")
+            tab.wait(selector=".tbody .tr >> text='to review'")
+            rpc.call("discard_changes", processId=process)
+            shows(tab, "Nothing to review.")
+            tab.click(selector="text='Also decided ones'")
+            tab.wait(selector=".tbody .tr >> text='decided'")
+
+
 def test_a_sandbox_is_returned_to_a_checkpoint_and_closed(home):
     with home.rpc() as rpc:
         sandbox = rpc.call("create_sandbox", cow=True, cwd=home.work, name="review")["sandboxId"]
@@ -248,13 +274,14 @@ def test_the_history_is_searched(home):
     with home.rpc() as rpc:
         rpc.run(["sh", "-c", "echo needle; exit 3"], cwd=home.work)
         rpc.run(["sh", "-c", "echo hay"], cwd=home.work)
+        rpc.run(["sh", "-c", "echo x >/usr/denied; curl -sS http://host.invalid/"])
         with page(home, "#/history") as tab:
             shows(tab, "echo hay")
             tab.fill(selector="main input[type=search]", text="NEEDLE")
             tab.press(key="Enter", selector="main input[type=search]")
             tab.until(script="return document.querySelectorAll('.tbody .tr').length === 1")
             assert query(tab)["grep"] == "NEEDLE" and "--grep NEEDLE" in tab.text(selector=".cli code")
-            for found, hash in ((1, "output=needle"), (1, "exit=3"), (1, "exit=nonzero"), (0, "exit=9"), (2, f"since=1h&cwd={home.work}"), (0, "until=1h")):
+            for found, hash in ((1, "output=needle"), (1, "exit=3"), (2, "exit=nonzero"), (1, "host=host.invalid"), (1, "path=/usr/denied"), (1, "denied=1"), (0, "exit=9"), (2, f"since=1h&cwd={home.work}"), (0, "until=1h")):
                 tab.hash(hash=f"#/history?{hash}")
                 tab.until(script="return location.hash.includes(arg[0]) && !document.body.innerText.includes('Loading…') && document.querySelectorAll('.tbody .tr').length === arg[1]", arg=[hash, found])
             tab.hash(hash="#/history?since=tomorrow")
@@ -285,23 +312,97 @@ def test_events_are_followed_filtered_and_opened(home):
 
 
 MANY_SESSIONS = """
-const total = 100000, from = Number(params.cursor ?? 0), to = Math.min(total, from + (params.limit ?? 100));
+window.calls = (window.calls ?? 0) + 1;
+const total = 100000, from = params.cursor ? total + 1 - Number(params.cursor.slice(5)) : 0, to = Math.min(total, from + (params.limit ?? 100));
 const sessions = [];
 for (let i = from; i < to; i++)
-  sessions.push({ sessionId: 'sess_' + String(total - i).padStart(26, '0'), kind: 'user', title: 'row ' + i, turns: i, uid: 0, createdAt: new Date(1e12 - i).toISOString(), updatedAt: new Date(1e12 - i).toISOString() });
-return { sessions, ...(to < total && { nextCursor: String(to) }) };
+  sessions.push({ sessionId: 'sess_' + String(total - i).padStart(26, '0'), kind: 'user', title: (window.word ?? 'row') + ' ' + i, turns: i, uid: 0, createdAt: new Date(1e12 - i).toISOString(), updatedAt: new Date(1e12 - i).toISOString() });
+return { sessions, ...(to < total && { nextCursor: sessions.at(-1).sessionId }) };
 """
 
 
-def test_long_lists_are_read_page_by_page(home):
-    with Console(home) as console:
+def test_long_lists_are_read_page_by_page_and_kept_up_to_date(home):
+    """However long a list is, the rows in view and new ones are read again when something changes."""
+    with home.rpc() as rpc, Console(home) as console:
         tab = console.open()
         tab.serve(method="list_sessions", script=MANY_SESSIONS)
         tab.hash(hash="#/sessions")
         tab.until(script="return document.querySelector('.table')?.getAttribute('aria-rowcount') === '501'")
-        tab.until(script="const t = document.querySelector('.table'); t.scrollTop = t.scrollHeight; return Number(t.getAttribute('aria-rowcount')) > 5000")
+        tab.until(script="const t = document.querySelector('.table'); t.scrollTop = t.scrollHeight; return Number(t.getAttribute('aria-rowcount')) > 6000")
         assert tab.count(selector=".tbody .tr") < 100
+        tab.evaluate(script="document.querySelector('.table').scrollTop = 28 * 5600")
+        tab.wait_text(text="row 5600")
+        tab.evaluate(script="window.calls = 0; window.word = 'changed'")
+        rpc.call("create_session", title="an event")
+        tab.wait_text(text="changed 5600")
+        assert tab.evaluate(script="return window.calls") <= 3, "the page in view and the newest, not all of them"
+        tab.evaluate(script="document.querySelector('.table').scrollTop = 28 * 3000")
+        tab.wait_text(text="changed 3000")
         tab.clean()
+
+
+def test_a_process_that_began_long_ago_ends_in_the_list(home):
+    with home.rpc() as rpc:
+        process = rpc.start(["sleep", "1000"])["processId"]
+        for n in range(101):
+            rpc.send("start_process", {"command": ["true"]})
+        until("they have ended", lambda: len(rpc.call("list_processes", limit=1000)["processes"]) == 102 and len(rpc.call("list_processes", liveOnly=True)["processes"]) == 1)
+        with page(home, "#/processes?show=all&view=flat&filter=sleep") as tab:
+            tab.wait(selector=".tbody .tr >> text=running")
+            rpc.call("terminate_process", processId=process, graceMs=0)
+            tab.wait(selector=".tbody .tr >> text=terminated")
+
+
+PRICED = {"limits": {"budgets": [{"name": "purse", "usd": 1, "window": "day", "lowMark": 0.5}]}, "permissions": {"ask": ["Bash(touch:*)"]}}
+
+
+def test_the_overview_has_budgets_and_numbers(home):
+    """Each plot gets data: commands, CPU, memory, output, cost and approvals."""
+    with Policed(PRICED) as home, home.rpc() as rpc:
+        with page(home, "#/overview") as tab:
+            shows(tab, "Budget purse")
+            shows(tab, "$0.00 of $1.00 a day")
+            turn = rpc.call("submit_turn", input=[{"type": "text", "text": "go"}])
+            rpc.call("record_cost", turnId=turn["turnId"], provider="else", model="where", costUsd=0.75)
+            shows(tab, "$0.7500 of $1.00 a day")
+            shows(tab, "low")
+            rpc.send("start_process", {"command": ["touch", "x"], "cwd": home.work})
+            action = asked(rpc)["actionId"]
+            busy = rpc.start(["sh", "-c", "while :; do echo busy; i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done; done"])["processId"]
+            tab.wait(selector=".plot")
+            value = "return [...document.querySelectorAll('.plot')].map((p) => p.querySelector('b').innerText)"
+            tab.until(script=f"const v = await (async () => {{ {value} }})(); return v.length === 8 && v.every((t) => parseFloat(t.replace('$', '')) > 0 || t === v[7])")
+            is_clean(tab)
+            rpc.call("respond_action", actionId=action, decision="deny")
+            rpc.end(busy)
+
+
+def test_views_continue_when_the_daemon_returns():
+    """Each view is open while the daemon is killed, and shows what happens after its restart."""
+    with Policed({"permissions": {"deny": ["Bash(curl:*)"]}}) as home, Console(home) as console:
+        with home.rpc() as rpc:
+            session = rpc.call("create_session", title="before")
+        views = {"sessions": "after session", f"threads/{session['threadId']}": "after turn", "tasks": "after task", "jobs": "2 of 2", "changes": "1 added", "policy": "Bash(wget:*)",
+                 "history": "echo after-run", "events": "process.completed"}
+        tabs = {}
+        for name in views:
+            tabs[name] = console.open(f"#/{name}", like=next(iter(tabs.values()), None))
+        home.stop(sig=signal.SIGKILL, expect=False)
+        for tab in tabs.values():
+            tab.wait(selector=".banner")
+        policy(home, {"permissions": {"deny": ["Bash(wget:*)"]}})
+        home.start()
+        with home.rpc() as rpc:
+            rpc.call("create_session", title="after session")
+            rpc.call("submit_turn", threadId=session["threadId"], input=[{"type": "text", "text": "after turn"}])
+            rpc.call("create_task", objective="after task")
+            rpc.call("create_job", items=[{"itemId": "one", "command": ["true"]}, {"itemId": "two", "command": ["true"]}])
+            rpc.run(["sh", "-c", "echo x >new"], cwd=home.work, cow=True)
+            rpc.run(["echo", "after-run"])
+        for name, tab in tabs.items():
+            tab.wait(selector=".banner", gone=True)
+            shows(tab, views[name])
+            assert not tab.evaluate(script="return [...document.querySelectorAll('.error')].map((e) => e.innerText)"), name
 
 
 def test_an_observer_is_offered_no_action():
