@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """SIGKILL at every system call of a scenario, in every process of the daemon, alone and together with another one.
 
-    kill_nth.py [arguments of proof.py]     a case is a plan of build/nth: "runtime pwrite64 7 kill", "spawner clone3 2 kill+runtime"
+    kill_nth.py [--only REGEX] [arguments of proof.py]     a case is a plan of build/nth: "runtime pwrite64 7 kill", "spawner clone3 2 kill+runtime"
 
 The call does not take place. The checks are those of fail_nth.py. If the runtime, the spawner or the proxy is killed, the commands keep running: what
 was acknowledged ends as if nothing had happened.
@@ -11,7 +11,6 @@ import os
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from proof import Proof     # noqa: E402
 import nth_loop             # noqa: E402
 import nth_scenario         # noqa: E402
 
@@ -40,4 +39,4 @@ def rules(case):
 
 
 if __name__ == "__main__":
-    sys.exit(nth_loop.main(Proof("kill_nth"), make_cases, rules, SHORT, "SIGKILL at any system call loses nothing and repeats nothing"))
+    sys.exit(nth_loop.main("kill_nth", make_cases, rules, SHORT, "SIGKILL at any system call loses nothing and repeats nothing"))

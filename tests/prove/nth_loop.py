@@ -4,6 +4,7 @@ import collections
 import multiprocessing
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import traceback
 
 import nth_scenario as scenario
 from nth_scenario import harness
+from proof import Proof
 
 WORKERS = int(os.environ.get("WORKERS") or len(os.sched_getaffinity(0)) + 1)
 COUNT_RUNS = 2
@@ -136,8 +138,9 @@ def run_controls(place, names):
     return caught, len(names)
 
 
-def main(proof, make_cases, rules, short, claim):
+def main(name, make_cases, rules, short, claim):
     """`make_cases` lists the cases for the counts of calls; `rules` are the arguments of scenario.run for a case; `short` are the cases of --as-test."""
+    proof = Proof(name, more=lambda parser: parser.add_argument("--only", help="a regular expression: only these cases"))
     if proof.case:
         with scenario.Place() as place:
             outcome, report = run_case(place, proof.case, rules)
@@ -150,6 +153,7 @@ def main(proof, make_cases, rules, short, claim):
         control = run_controls(place, list(CONTROLS)[:1 if proof.as_test else None])
         counts = {} if proof.as_test else count_calls(place)
     cases = short if proof.as_test else in_order(make_cases(counts), random.Random(proof.seed))
+    cases = [c for c in cases if re.search(proof.options.only or "", c)]
     outcomes, hit = in_parallel(proof, cases, rules)
     roles = collections.Counter()
     for (role, _), n in counts.items():
