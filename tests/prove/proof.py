@@ -7,6 +7,7 @@ tests/run instead, and the proof does its short share. A failed case is kept in 
 """
 
 import argparse
+import collections
 import json
 import os
 import random
@@ -19,7 +20,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BUILD = os.path.join(ROOT, os.environ.get("BUILD") or "build")
 SHORT_S = 8             # the time limit of --as-test
 PROGRESS_S = 1.0
-KEPT = 50               # failed cases that are kept; the rest is only counted
+KEPT, KEPT_ALIKE = 50, 3   # failed cases that are kept, in all and with the same message; the rest is only counted
 
 
 class Proof:
@@ -43,7 +44,8 @@ class Proof:
         self.name, self.seed, self.out, self.as_test, self.case = name, o.seed, os.path.abspath(o.out), o.as_test, o.case
         self.seconds = o.seconds or (SHORT_S if o.as_test else 0)
         self.cases, self.done, self.failed, self.note = o.cases, 0, 0, ""
-        self.begin = self.shown = time.monotonic()
+        self.begin, self.alike = time.monotonic(), collections.Counter()
+        self.shown = self.begin
         os.makedirs(self.out, exist_ok=True)
         print(f"# {name}: seed {self.seed}", file=sys.stdout if o.as_test else sys.stderr, flush=True)
 
@@ -68,9 +70,11 @@ class Proof:
         print(("# " if self.as_test else "") + json.dumps(line), flush=True)
 
     def fail(self, case, report, argv=None, env=None):
-        """Counts a failure and keeps it; returns its folder, or None if enough are kept. `argv` if --case is not how it is repeated."""
+        """Counts a failure and keeps it; returns its folder, or None if enough like it are kept. `argv` if --case is not how it is repeated."""
         self.failed += 1
-        if self.failed > KEPT:
+        kind = re.sub(r"[0-9]+|/\S*/", "", report.strip().splitlines()[-1] if report.strip() else "")
+        self.alike[kind] += 1
+        if self.alike[kind] > KEPT_ALIKE or len(self.alike) * KEPT_ALIKE > KEPT:
             return None
         folder = os.path.join(self.out, re.sub(r"[^A-Za-z0-9_.-]+", "-", case)[:100] or "case")
         os.makedirs(folder, exist_ok=True)
