@@ -95,6 +95,25 @@ static void store_free(struct store *store)
 }
 
 /*
+ * Under another name until it is complete: a power cut could leave a part of the file, which would be neither a store
+ * nor its absence. Nothing else exists before the name is durable (store_dirs_check_lost).
+ */
+static int create_database(struct store *store, struct err *e)
+{
+	mem_auto char *path = mem_printf("%s/" STORE_DIRS_DATA_NEW, store->dir);
+	bool empty;
+	int rc;
+
+	if (db_open(path, store->map_bytes, MDB_NOSUBDIR | MDB_NOLOCK, &store->db, &empty, e) != 0)
+		return -1;
+	rc = store_meta_create(store, e);
+	db_close(&store->db);
+	if (rc == 0 && renameat(store->dir_fd, STORE_DIRS_DATA_NEW, store->dir_fd, STORE_DIRS_DATA) != 0)
+		rc = err_sys(e, errno, "name the new database");
+	return rc == 0 ? store_dirs_sync_new(store, e) : -1;
+}
+
+/*
  * The order protects the data: pages are checked before LMDB maps them, and an empty or missing file is replaced only
  * if nothing shows that a store was here.
  */
@@ -112,8 +131,8 @@ static int open_database(struct store *store, struct err *e)
 		return err_set(e, ERR_NOT_FOUND, "there is no store in '%s'", store->dir);
 	if (rc > 0 && store_dirs_check_lost(store, e) != 0)
 		return -1;
-	if (rc > 0)
-		unlinkat(store->dir_fd, STORE_DIRS_DATA, 0);
+	if (rc > 0 && create_database(store, e) != 0)
+		return -1;
 	if (db_open(store->dir, store->map_bytes, flags, &store->db, &empty, e) != 0)
 		return -1;
 	if (store->db.smaller)
@@ -121,7 +140,8 @@ static int open_database(struct store *store, struct err *e)
 			    (unsigned long long)(store->db.map_bytes >> 20));
 	if (empty && store->read_only)
 		return err_set(e, ERR_NOT_FOUND, "there is no store in '%s'", store->dir);
-	if (empty && store_meta_create(store, e) != 0)
+	/* an earlier version wrote the first pages and was interrupted */
+	if (empty && (store_meta_create(store, e) != 0 || store_dirs_sync_new(store, e) != 0))
 		return -1;
 	if (store_meta_load(store, &store->db, e) != 0 || upkeep_upgrade(store, store->version, e) != 0)
 		return -1;

@@ -149,7 +149,7 @@ int store_meta_create(struct store *store, struct err *e)
 	if (rc != 0)
 		return db_err(e, rc, "create the store");
 	store->is_new = true;
-	return store_dirs_sync_new(store, e);
+	return 0;
 }
 
 int store_meta_get(struct store *store, const char *key, struct buf *out, struct err *e)

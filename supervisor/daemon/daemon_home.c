@@ -131,6 +131,18 @@ void daemon_home_init(struct daemon_home *h, const struct daemon_paths *p)
 	snprintf(h->config_file, sizeof h->config_file, "%.*s/config.json", PATH_MAX - 32, p->config);
 }
 
+/* The name of a new directory is durable only after this: without it a power cut takes everything in it. */
+static int sync_name(int folder, const char *name, struct err *e)
+{
+	char above[PATH_MAX];
+
+	snprintf(above, sizeof above, "%.*s/..", PATH_MAX - 8, name);
+	fd_auto int fd = openat(folder, above, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 && errno == EACCES)
+		return 0; /* a directory that we may write to, but not read */
+	return fd < 0 || fsync(fd) < 0 ? err_sys(e, errno, "sync the directory that contains '%s'", name) : 0;
+}
+
 /* Like mkdir -p; only the last new directory gets the mode. */
 static int make_folders(const char *path, mode_t mode, struct err *e)
 {
@@ -146,6 +158,8 @@ static int make_folders(const char *path, mode_t mode, struct err *e)
 				return err_sys(e, errno, "create directory '%s'", part);
 		} else if (chmod(part, i == len ? mode : 0755) < 0) { /* independent of the umask */
 			return err_sys(e, errno, "set the mode of '%s'", part);
+		} else if (sync_name(AT_FDCWD, part, e) < 0) {
+			return -1;
 		}
 	}
 	return 0;
@@ -168,6 +182,8 @@ static int open_inner(struct daemon_home *h, const char *name, const struct daem
 {
 	if (mkdirat(h->state_fd, name, 0700) < 0 && errno != EEXIST)
 		return err_sys(e, errno, "create directory '%s/%s'", h->paths.state, name);
+	if (sync_name(h->state_fd, name, e) < 0)
+		return -1;
 	fd_auto int fd = openat(h->state_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	struct stat st;
 	if (fd < 0 || fstat(fd, &st) < 0)

@@ -9,6 +9,9 @@
  * A conflict is a host file that changed after the run began. Overlayfs does not record a file's state when it copies
  * the file up, so the file's ctime, which cannot be set back, is compared with the run's start. Changes in conflict
  * stay in the upper layer; the rest is applied.
+ *
+ * A change leaves the upper layer only when it is durable on the host, file and name: the two may be on different
+ * disks, and a power cut must not take a change from both.
  */
 
 #include "supervisor/spawner/cow.h"
@@ -235,7 +238,7 @@ static int write_in_place(struct cow_spot *s, int from)
 		return -1;
 	if ((st.st_mode & FILE_BITS) != (s->upper.st_mode & FILE_BITS))
 		fchmod(to, s->upper.st_mode & FILE_BITS);
-	return fdatasync(to);
+	return fsync(to);
 }
 
 /* Returns 0, 1 if it is written but its owner could not be set, or −1 with errno. */
@@ -250,7 +253,7 @@ static int write_temporary(struct cow_spot *s, int from, const char *temporary)
 		goto failed;
 	bool same_owner = (st.st_uid == s->upper.st_uid && st.st_gid == s->upper.st_gid) ||
 			  fchown(to, s->upper.st_uid, s->upper.st_gid) == 0;
-	if (fchmod(to, s->upper.st_mode & FILE_BITS) < 0 || futimens(to, times) < 0 || fdatasync(to) < 0)
+	if (fchmod(to, s->upper.st_mode & FILE_BITS) < 0 || futimens(to, times) < 0 || fsync(to) < 0)
 		goto failed;
 	return same_owner ? 0 : 1;
 failed:;
@@ -329,6 +332,8 @@ void cow_finish_folder(struct cow_spot *s, int host, mode_t before)
 	mode_t wanted = s->outcome == CHANGE_OUTCOME_APPLIED ? s->upper.st_mode & FOLDER_BITS : before & 07777;
 	if ((s->outcome == CHANGE_OUTCOME_APPLIED || before) && fstat(host, &st) == 0 && (st.st_mode & 07777) != wanted)
 		fchmod(host, wanted);
+	if (s->outcome == CHANGE_OUTCOME_APPLIED)
+		fsync(host); /* best effort: its mode and owner; what is in it is durable */
 }
 
 /* Checks whether the host's entry conflicts with the change; if so, sets s->outcome. */
@@ -373,6 +378,8 @@ void cow_apply(struct cow_walk *w, struct cow_spot *s)
 		apply_symlink(s);
 	else
 		apply_folder(s);
+	if (s->outcome != CHANGE_OUTCOME_CONFLICT && fsync(s->host_dir) < 0)
+		set_conflict(s, "sync its folder: %s", strerror(errno));
 	if (s->outcome == CHANGE_OUTCOME_CONFLICT)
 		return;
 	s->outcome = CHANGE_OUTCOME_APPLIED;

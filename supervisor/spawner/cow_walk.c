@@ -299,8 +299,8 @@ static void walk_entry(struct cow_walk *w, int upper, int host, const char *name
 	if (s.kind == CHANGE_KIND_ADDED || !is_unchanged(&s))
 		visit_change(w, &s);
 	else if (s.type != CHANGE_TYPE_FOLDER && is_selected(w) &&
-		 (w->op == CHANGE_OP_APPLY || w->op == CHANGE_OP_DISCARD))
-		unlinkat(upper, name, 0);
+		 ((w->op == CHANGE_OP_APPLY && fsync(host) == 0) || w->op == CHANGE_OP_DISCARD))
+		unlinkat(upper, name, 0); /* an apply that was interrupted may not have synced the name */
 	if (s.type == CHANGE_TYPE_FOLDER)
 		walk_below(w, &s);
 }

@@ -43,7 +43,7 @@ static int write_key(int folder, const uint8_t key[AUTORUN_SEAL_BYTES])
 	fd_auto int fd = openat(folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0 || fd_write_all(fd, key, AUTORUN_SEAL_BYTES) < 0 || fsync(fd) < 0)
 		return -1;
-	return renameat(folder, temporary, folder, KEY_NAME);
+	return renameat(folder, temporary, folder, KEY_NAME) < 0 ? -1 : fsync(folder);
 }
 
 void revert_key_load(int folder, uint8_t key[AUTORUN_SEAL_BYTES])
@@ -196,6 +196,8 @@ static void put_back(struct spot *s, const struct autorun_version *v)
 	if (r == 0)
 		r = renameat(s->folder, temporary, s->folder, s->name);
 	if (r == 0)
+		r = fsync(s->folder);
+	if (r == 0)
 		return;
 	set_conflict(s, "%s", strerror(errno));
 	unlinkat(s->folder, temporary, 0);
@@ -222,7 +224,8 @@ static void revert_one(const struct autorun_record *r, struct spot *s)
 		set_conflict(s, "changed since the run ended");
 	else if (r->before.type != AUTORUN_TYPE_NONE)
 		put_back(s, &r->before);
-	else if (unlinkat(s->folder, s->name, now.type == AUTORUN_TYPE_FOLDER ? AT_REMOVEDIR : 0) < 0)
+	else if (unlinkat(s->folder, s->name, now.type == AUTORUN_TYPE_FOLDER ? AT_REMOVEDIR : 0) < 0 ||
+		 fsync(s->folder) < 0)
 		set_conflict(s, "remove it: %s", strerror(errno));
 }
 
