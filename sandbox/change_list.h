@@ -15,7 +15,7 @@ struct buf;
 struct err;
 
 #define CHANGE_LIST_MAGIC 0x47484342u /* "BCHG" */
-#define CHANGE_LIST_VERSION 1u
+#define CHANGE_LIST_VERSION 2u
 #define CHANGE_LIST_BYTES_MAX (64u << 20)
 #define CHANGE_LIST_RECORDS_MAX 50000u
 #define CHANGE_PATH_MAX 4096u
@@ -31,14 +31,16 @@ struct err;
 	X(OP, REVERT, "revert") /* restores autorun files (sandbox/autorun_report.h) after a run without an overlay */ \
 	X(OP, DROP, "drop")     /* removes everything of this process */                                               \
 	X(OP, SWEEP, "sweep")   /* removes every run except those named, instead of paths */                           \
-	X(OP, COPY, "copy")     /* copies the run to the id that is named instead of paths */
+	X(OP, COPY, "copy")     /* copies the run to the id that is named instead of paths */                          \
+	X(OP, UNDO, "undo")     /* restores what the newest apply replaced */
 #define CHANGE_KINDS(X) X(KIND, ADDED, "added") X(KIND, MODIFIED, "modified") X(KIND, DELETED, "deleted")
 #define CHANGE_TYPES(X) \
 	X(TYPE, FILE, "file") X(TYPE, FOLDER, "directory") X(TYPE, SYMLINK, "symlink") X(TYPE, OTHER, "other")
-#define CHANGE_OUTCOMES(X)             \
-	X(OUTCOME, PENDING, "pending") \
-	X(OUTCOME, APPLIED, "applied") \
-	X(OUTCOME, DISCARDED, "discarded") X(OUTCOME, CONFLICT, "conflict") X(OUTCOME, REVERTED, "reverted")
+#define CHANGE_OUTCOMES(X)                 \
+	X(OUTCOME, PENDING, "pending")     \
+	X(OUTCOME, APPLIED, "applied")     \
+	X(OUTCOME, DISCARDED, "discarded") \
+	X(OUTCOME, CONFLICT, "conflict") X(OUTCOME, REVERTED, "reverted") X(OUTCOME, UNDONE, "undone")
 
 #define CHANGE_ENUM(group, name, text) CHANGE_##group##_##name,
 enum change_op { CHANGE_OPS(CHANGE_ENUM) CHANGE_OP_COUNT };
@@ -51,7 +53,7 @@ const char *change_op_name(enum change_op op);
 /* Operations that change something require a client that is connected. */
 static inline bool change_op_needs_client(enum change_op op)
 {
-	return op == CHANGE_OP_APPLY || op == CHANGE_OP_DISCARD || op == CHANGE_OP_REVERT;
+	return op == CHANGE_OP_APPLY || op == CHANGE_OP_DISCARD || op == CHANGE_OP_REVERT || op == CHANGE_OP_UNDO;
 }
 const char *change_kind_name(enum change_kind kind);
 const char *change_type_name(enum change_type type);
@@ -63,6 +65,8 @@ struct change_list_head {
 	uint32_t count;                    /* number of records */
 	uint64_t kinds[CHANGE_KIND_COUNT]; /* number of changes of each kind, including those without a record */
 	uint64_t outcomes[CHANGE_OUTCOME_COUNT];
+	uint32_t applies;    /* number of applies of the run that can be undone */
+	uint32_t undo_error; /* errno: why this apply cannot be undone */
 };
 
 struct change {
@@ -81,6 +85,7 @@ struct change {
 void change_list_begin(struct buf *out);
 void change_list_add(struct buf *out, const struct change *c);
 void change_list_end(struct buf *out);
+void change_list_set_undo(struct buf *out, uint32_t applies, int error);
 
 int change_list_check(const void *list, size_t len, struct err *e);
 /* Call after the check: the record at *at (initially 0); false at the end. */

@@ -9,6 +9,7 @@
  *   <process id>/<n>/root   struct cow_root: identifies write root n; written by the sandbox's init, which resolves it
  *   <process id>/<n>/upper  the overlay's upper layer: what the command wrote there
  *   <process id>/<n>/work   overlayfs's own
+ *   <process id>/undo       what applies replaced (supervisor/spawner/cow_undo.h); not part of a checkpoint
  *
  * A checkpoint is a copy of such a directory, named by its id.
  */

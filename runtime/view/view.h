@@ -52,8 +52,9 @@ enum view_kind {
 	VIEW_LIVE_TURN = 21,    /* id turnId, while it has not ended */
 	VIEW_PROCESS_DIFF =
 		24, /* "<processId>/<outputRef>": diffs of what a copy-on-write run changed, until they expire */
-	VIEW_COW_PROCESS = 25, /* id processId, while its changes may be kept */
-	VIEW_COST = 64,        /* ids: cost_key, limit_key */
+	VIEW_COW_PROCESS = 25,  /* id processId, while its changes may be kept */
+	VIEW_UNDO_PROCESS = 26, /* id processId, while what an apply of its changes replaced may be kept */
+	VIEW_COST = 64,         /* ids: cost_key, limit_key */
 	VIEW_LIMIT = 65,
 	VIEW_ROUTING = 66,           /* turnId, threadId or sessionId */
 	VIEW_MODEL_REQUEST = 67,     /* sessionId/modelRequestId */
@@ -266,7 +267,8 @@ struct view_process_brief {
 };
 int view_process_brief(struct store *s, uint32_t uid, const char *process_id, struct view_process_brief *ret,
 		       struct err *e);
-/* Copy-on-write runs whose changes may still be kept: all (floor 0), or those that ended below `floor`. */
+/* Copy-on-write runs of which something may still be kept, changes or what an apply replaced: all (floor 0), or those
+ * that ended below `floor`. */
 int view_cow_processes(struct store *s, uint64_t floor, bool (*fn)(void *ctx, const char *process_id), void *ctx,
 		       struct err *e);
 struct view_output_brief {

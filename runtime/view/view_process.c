@@ -23,15 +23,25 @@ bool process_on_started(struct projection *p, void *doc)
 	return true;
 }
 
-/* The changes of a copy-on-write run are gone: applied, discarded, or there were none. */
+/*
+ * kept false: the changes of a copy-on-write run are gone: applied, discarded, or there were none. What an apply
+ * replaced stays until retention removes it.
+ */
 int view_process_on_artifact(struct models *m, const struct event_view *ev, struct err *e)
 {
 	char id[ID_SIZE];
 
+	struct jval payload = event_payload(ev);
+
 	event_id_copy(ev, ID_PROCESS, id, sizeof(id));
-	if (event_from_client(ev) || jval_bool(jval_get(event_payload(ev), "kept"), true))
+	if (event_from_client(ev))
 		return 0;
-	return view_list_del(m, VIEW_COW_PROCESS, id, NULL, e);
+	if (jval_uint(jval_get(payload, "undoable"), 0) && view_list_put(m, VIEW_UNDO_PROCESS, id, NULL, e) < 0)
+		return -1;
+	if (jval_is_str(jval_get(payload, "source"), "retention") &&
+	    view_list_del(m, VIEW_UNDO_PROCESS, id, NULL, e) < 0)
+		return -1;
+	return jval_bool(jval_get(payload, "kept"), true) ? 0 : view_list_del(m, VIEW_COW_PROCESS, id, NULL, e);
 }
 
 /* Only an end of file and a new window size matter. A terminal accepts input after an end of file. */

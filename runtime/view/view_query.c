@@ -373,27 +373,40 @@ int view_expirable_outputs(struct store *s, uint64_t floor, unsigned limit, expi
 	return 0;
 }
 
-/* Collected first: fn may discard the changes, which changes the list. */
-int view_cow_processes(struct store *s, uint64_t floor, bool (*fn)(void *ctx, const char *process_id), void *ctx,
-		       struct err *e)
+/* Collected first: fn may discard the changes, which changes the list. 1: fn has ended it. */
+static int each_kept(struct store *s, enum view_kind kind, uint64_t floor,
+		     bool (*fn)(void *ctx, const char *process_id), void *ctx, struct err *e)
 {
 	view_ids_auto struct view_ids ids = VIEW_IDS_INIT;
-	struct view_ids_query q = { .kind = VIEW_COW_PROCESS, .max = COW_MAX };
+	struct view_ids_query q = { .kind = kind, .max = COW_MAX };
 
 	if (view_ids(s, &q, &ids, NULL, e) < 0)
 		return -1;
 	for (size_t i = 0; i < ids.n; i++) {
 		struct view_process_brief b;
+		buf_auto struct buf listed = BUF_INIT;
 		int r = floor ? view_process_brief(s, VIEW_ANY_UID, ids.id[i], &b, e) : 1;
 
 		if (r < 0)
 			return -1;
 		if (r == 0 && (!b.ended || b.end_sequence >= floor))
 			continue;
+		if (kind == VIEW_UNDO_PROCESS && store_model_get(s, VIEW_COW_PROCESS, ids.id[i], &listed, e) == 0)
+			continue;
 		if (!fn(ctx, ids.id[i]))
-			break;
+			return 1;
 	}
 	return 0;
+}
+
+int view_cow_processes(struct store *s, uint64_t floor, bool (*fn)(void *ctx, const char *process_id), void *ctx,
+		       struct err *e)
+{
+	int r = each_kept(s, VIEW_COW_PROCESS, floor, fn, ctx, e);
+
+	if (r == 0)
+		r = each_kept(s, VIEW_UNDO_PROCESS, floor, fn, ctx, e);
+	return r < 0 ? -1 : 0;
 }
 
 /* A few members of one document, for decisions of the engine and the control socket. */

@@ -241,6 +241,7 @@ static const struct {
 	{ "diff", NULL, 1, FILES },
 	{ "apply", NULL, 0, IDS(ID_PROCESS) },
 	{ "apply", NULL, 1, FILES },
+	{ "undo", NULL, 0, IDS(ID_PROCESS) },
 	{ "discard", NULL, 0, IDS(ID_PROCESS) },
 	{ "discard", NULL, 1, FILES },
 	{ "revert", NULL, 0, IDS(ID_PROCESS) },

@@ -42,16 +42,17 @@ static void clean_path(const char *path, struct buf *out)
 /* The process with the changes: that of the argument, or the holder of the session sandbox that it names. */
 static int find_process(struct cli *c, char ret[ID_LOOKUP_MAX])
 {
+	const char *given = c->opts.nargs ? c->opts.args[0] : "@last";
 	request_auto struct request q = REQUEST_INIT(q);
 
 	if (cli_connect(c, CLI_START_IF_STORE) < 0)
 		return -1;
-	jw_kstr(&q.w, "sandboxId", c->opts.args[0]);
-	if (strncmp(c->opts.args[0], "proc_", 5) != 0 && request_read(c, &q, "get_sandbox") == 0) {
+	jw_kstr(&q.w, "sandboxId", given);
+	if (strncmp(given, "proc_", 5) != 0 && given[0] != '@' && request_read(c, &q, "get_sandbox") == 0) {
 		jval_str(jval_get(q.result, "processId"), ret, ID_LOOKUP_MAX);
 		return 0;
 	}
-	return id_lookup(c, ID_PROCESS, c->opts.args[0], ret);
+	return id_lookup(c, ID_PROCESS, given, ret);
 }
 
 /*
@@ -62,7 +63,11 @@ static int call_for_paths(struct cli *c, const char *method, struct request *q)
 {
 	char id[ID_LOOKUP_MAX];
 
-	if (c->opts.nargs < 1)
+	bool undo = strcmp(method, "undo_changes") == 0;
+
+	if (undo && c->opts.nargs > 1)
+		return cli_usage(c, "an apply is undone as a whole: no paths");
+	if (!undo && c->opts.nargs < 1)
 		return cli_usage(c, "which process?");
 	if (find_process(c, id) < 0)
 		return EXIT_FAILED;
@@ -117,7 +122,7 @@ static size_t print_unmatched(struct cli *c, struct jval result)
 	return n;
 }
 
-/* ---- apply, discard, revert ---- */
+/* ---- apply, undo, discard, revert ---- */
 
 /* The paths that were settled, and those that were not. Conflicts and PATHs without changes are failures, so that
  * scripts notice them. */
@@ -150,7 +155,12 @@ static int settle_changes(struct cli *c, const char *method, const char *settled
 	}
 	if (!changes && !conflicts && c->opts.nargs < 2 && !cli_as_json(c))
 		cli_error("no changes left to be %s", settled);
-	if (conflicts && strcmp(settled, "reverted") == 0)
+	mem_auto char *lost = jval_strdup(jval_get(q.result, "undoLost"));
+	if (lost)
+		cli_hint("this apply cannot be undone: %s", lost);
+	if (conflicts && strcmp(settled, "undone") == 0)
+		cli_hint("%s", out.len ? "stopped; repeat it when the cause is fixed" : "nothing was undone");
+	else if (conflicts && strcmp(settled, "reverted") == 0)
 		cli_hint("%zu left unchanged; check them yourself", conflicts);
 	else if (conflicts)
 		cli_hint("%zu left unchanged; show them with bailiff diff, or delete them with bailiff discard",
@@ -159,6 +169,8 @@ static int settle_changes(struct cli *c, const char *method, const char *settled
 }
 
 int cmd_apply(struct cli *c) { return settle_changes(c, "apply_changes", "applied"); }
+
+int cmd_undo(struct cli *c) { return settle_changes(c, "undo_changes", "undone"); }
 
 int cmd_discard(struct cli *c) { return settle_changes(c, "discard_changes", "discarded"); }
 

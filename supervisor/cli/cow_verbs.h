@@ -1,7 +1,8 @@
 #ifndef BAILIFF_CLI_COW_VERBS_H
 #define BAILIFF_CLI_COW_VERBS_H
 
-/* The verbs for the changes of a copy-on-write run (diff, apply, discard), and revert, which has the same form. */
+/* The verbs for the changes of a copy-on-write run (diff, apply, undo, discard), and revert, which has the same form.
+ */
 
 struct cli;
 

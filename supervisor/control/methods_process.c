@@ -636,6 +636,11 @@ int method_apply_changes(struct call *c, const struct apply_changes_params *p, s
 	return request_changes(c, CHANGE_OP_APPLY, p->processId, p->sandboxId, p->paths, e);
 }
 
+int method_undo_changes(struct call *c, const struct undo_changes_params *p, struct buf *out, struct err *e)
+{
+	return request_changes(c, CHANGE_OP_UNDO, p->processId, p->sandboxId, NULL, e);
+}
+
 int method_revert_autorun(struct call *c, const struct revert_autorun_params *p, struct buf *out, struct err *e)
 {
 	return request_changes(c, CHANGE_OP_REVERT, p->processId, NULL, p->paths, e);

@@ -202,10 +202,10 @@ static int job_find_live(const struct cow_changes_job *j, struct err *e)
 			e, ERR_STATE,
 			"it is still running: its changes can be listed, applied or discarded once it has ended");
 	if (j->op != CHANGE_OP_LIST && j->op != CHANGE_OP_DIFF)
-		return err_set(
-			e, ERR_STATE,
-			"sandbox %s is open: close it first (bailiff sandbox close), then apply or discard its changes",
-			sandbox);
+		return err_set(e, ERR_STATE,
+			       "sandbox %s is open: close it first (bailiff sandbox close), then apply, undo or "
+			       "discard its changes",
+			       sandbox);
 	if (view_members(j->changes->store, VIEW_SANDBOX_RUNNING, sandbox, VIEW_OLDEST_FIRST, 1, &running, e) < 0)
 		return -1;
 	return running.n ? err_set(e, ERR_STATE,
@@ -570,7 +570,12 @@ static void reply_changes(struct cow_changes_job *j, const char *sequence, size_
 	if (list && store_events(j->changes->store, &q, take_diff, &refs, &e) < 0)
 		log_debug("diffs of %s: %s", j->key.id, e.message); /* pruned: reply without diffs */
 	jw_obj(&w);
+	const struct change_list_head *head = (const void *)j->list.data;
 	jw_kstr(&w, "processId", j->key.id);
+	jw_kuint(&w, "undoable", head->applies);
+	if (head->undo_error)
+		jw_kstr(&w, "undoLost",
+			head->undo_error == EFBIG ? "it replaces more than is kept" : strerror((int)head->undo_error));
 	changes_write(j->list.data, list ? find_diff : NULL, &refs, &w);
 	if (sequence_len)
 		jw_kraw(&w, "sequence", sequence, sequence_len);
@@ -607,6 +612,15 @@ static bool all_settled(const struct cow_changes_job *j)
 	       !h->outcomes[CHANGE_OUTCOME_CONFLICT] && !h->outcomes[CHANGE_OUTCOME_PENDING];
 }
 
+static int nothing_to_undo(int error, struct err *e)
+{
+	return err_set(e, ERR_STATE, "%s",
+		       error == EALREADY
+			       ? "it is already undone"
+			       : "there is nothing to undo: nothing of it was applied, or what was replaced is no "
+				 "longer kept");
+}
+
 /* The result memfd is written by a helper that runs as the peer: its size is bounded and its content checked. */
 static int read_list(struct cow_changes_job *j, int error, struct err *e)
 {
@@ -614,6 +628,8 @@ static int read_list(struct cow_changes_job *j, int error, struct err *e)
 
 	change_list_begin(&j->list);
 	change_list_end(&j->list);
+	if (j->op == CHANGE_OP_UNDO && (error == ENOENT || error == ENODATA || error == EALREADY))
+		return nothing_to_undo(error, e);
 	if (error == ENOENT)
 		return 0; /* everything was applied or discarded before */
 	if (error == ESTALE)
@@ -639,7 +655,7 @@ static int read_list(struct cow_changes_job *j, int error, struct err *e)
 	return change_list_check(j->list.data, j->list.len, e);
 }
 
-/* For `run`, `apply`, `discard` and `revert` the events are committed before the client gets its reply. */
+/* For `run`, `apply`, `undo`, `discard` and `revert` the events are committed before the client gets its reply. */
 static void job_answered(struct cow_changes_job *j, int error)
 {
 	struct err e = ERR_INIT;
@@ -666,7 +682,8 @@ static void job_answered(struct cow_changes_job *j, int error)
 	job_facts(j, &f);
 	f.list = j->list.data;
 	f.kept = !all_settled(j);
-	if (!f.kept)
+	/* What applies replaced stays until retention removes it. */
+	if (!f.kept && !((const struct change_list_head *)(const void *)j->list.data)->applies)
 		cow_changes_drop(j->changes, j->key.id);
 	changes_record(j->changes->engine, &f, on_recorded, j);
 }

@@ -35,8 +35,8 @@ void cow_changes_init(struct cow_changes *c, struct store *store, struct engine 
 void cow_changes_done(struct cow_changes *c); /* open requests are not answered */
 
 /*
- * A client's request: LIST, DIFF (a list with the diffs themselves), APPLY or DISCARD. paths: NUL-terminated strings
- * one after another, none = all. `viewer`: the uid whose processes are visible, or VIEW_ANY_UID.
+ * A client's request: LIST, DIFF (a list with the diffs themselves), APPLY, UNDO, DISCARD or REVERT. paths:
+ * NUL-terminated strings one after another, none = all. `viewer`: the uid whose processes are visible, or VIEW_ANY_UID.
  */
 void cow_changes_request(struct cow_changes *c, enum change_op op, const char *process_id, uint32_t viewer,
 			 const char *paths, size_t paths_len, const struct caller *caller, engine_reply_fn fn,

@@ -7,6 +7,7 @@
 #include "runtime/base/mem.h"
 #include "sandbox/become_peer.h"
 #include "sandbox/capability.h"
+#include "supervisor/spawner/cow_undo.h"
 #include "supervisor/spawner/revert.h"
 #include "supervisor/spawner/spawner.h"
 
@@ -181,6 +182,7 @@ void cow_forget(struct cow *c, const char *id)
 struct helper {
 	struct cow_walk walk;
 	struct cow_owner owner;
+	struct cow_undo undo;
 	bool privileged;
 	int run, result;
 };
@@ -296,18 +298,47 @@ static int walk_layer(struct helper *h, const struct layer *l)
 	return cow_walk_root(w, l->upper, host);
 }
 
+/* Every write root is opened before the first file changes. */
+static int undo_apply(struct helper *h, const struct layer *layers)
+{
+	mem_auto int *hosts = mem_zalloc(h->owner.nroots + 1, sizeof *hosts);
+	mem_auto const char **paths = mem_zalloc(h->owner.nroots + 1, sizeof *paths);
+	for (uint32_t i = 0; i < h->owner.nroots; i++) {
+		size_t len = strlen(layers[i].root.path);
+		bool top = len == 1;
+		hosts[i] = layers[i].upper < 0 ? -1 : open_host(&layers[i].root);
+		paths[i] = top ? "" : layers[i].root.path;
+	}
+	return cow_undo_newest_apply(&h->undo, &h->walk, hosts, paths, h->owner.nroots);
+}
+
 static int walk_layers(struct helper *h, struct buf *out)
 {
 	mem_auto struct layer *layers = mem_zalloc(h->owner.nroots + 1, sizeof *layers);
-	if (open_layers(h, layers) < 0 || become_owner(h) < 0)
+	struct cow_undo *u = &h->undo;
+	uint32_t applies;
+	int r = 0;
+	if (open_layers(h, layers) < 0 || cow_undo_open(u, h->run, &h->owner, h->walk.op == CHANGE_OP_APPLY) < 0 ||
+	    become_owner(h) < 0)
 		return -1;
 	umask(0);
 	change_list_begin(out);
-	for (uint32_t i = 0; i < h->owner.nroots; i++) {
-		if (layers[i].upper >= 0 && walk_layer(h, &layers[i]) < 0)
-			return -1;
+	if (h->walk.op == CHANGE_OP_UNDO)
+		r = undo_apply(h, layers);
+	if (h->walk.op == CHANGE_OP_APPLY)
+		cow_keep_begin(u);
+	for (uint32_t i = 0; r == 0 && h->walk.op != CHANGE_OP_UNDO && i < h->owner.nroots; i++) {
+		u->root = i;
+		r = layers[i].upper >= 0 ? walk_layer(h, &layers[i]) : 0;
 	}
+	int saved = errno;
+	if (h->walk.op == CHANGE_OP_APPLY)
+		cow_keep_end(u);
+	if (r < 0)
+		return fail_with(saved);
 	change_list_end(out);
+	cow_undo_newest(u, &applies);
+	change_list_set_undo(out, applies, u->error);
 	return 0;
 }
 
@@ -377,6 +408,7 @@ static int helper_work(struct helper *h, const struct cow *c, const char *id, in
 		return -1;
 	h->walk.started = (struct timespec){ .tv_sec = h->owner.started_s, .tv_nsec = h->owner.started_ns };
 	h->walk.out = &out;
+	h->walk.undo = &h->undo;
 	if (walk_layers(h, &out) < 0)
 		return -1;
 	return fd_write_all(h->result, out.data, out.len);
@@ -437,7 +469,10 @@ static void close_others(struct helper *h, struct cow *c, int *paths, int *clien
 
 static _Noreturn void helper_main(struct cow *c, const struct spawn_msg *m, const int *fds)
 {
-	struct helper h = { .privileged = c->privileged, .result = fds[1], .walk = { .op = (enum change_op)m->op } };
+	struct helper h = { .undo = COW_UNDO_INIT,
+			    .privileged = c->privileged,
+			    .result = fds[1],
+			    .walk = { .op = (enum change_op)m->op } };
 	int paths = fds[0], client = change_op_needs_client(h.walk.op) ? fds[2] : -1,
 	    report = h.walk.op == CHANGE_OP_REVERT ? fds[3] : -1;
 	struct timespec now;

@@ -8,8 +8,8 @@
  * file.
  *
  * cow.c manages the directories and forks helpers; cow_walk.c finds the differences; cow_apply.c applies them to the
- * host; cow_show.c writes diffs; cow_copy.c copies a run. revert.c restores autorun files changed by runs without an
- * overlay.
+ * host; cow_undo.h is about undoing that; cow_show.c writes diffs; cow_copy.c copies a run; cow_remove.c removes trees.
+ * revert.c restores autorun files changed by runs without an overlay.
  */
 
 #include "sandbox/autorun_report.h"
@@ -23,6 +23,7 @@
 #include <sys/types.h>
 
 struct buf;
+struct cow_undo;
 struct err;
 struct plan_head;
 struct spawn_identity;
@@ -75,6 +76,7 @@ struct cow_walk {
 	size_t held_len;
 	struct timespec started;
 	struct buf *out;
+	struct cow_undo *undo;          /* keeps what an apply replaces */
 	char path[CHANGE_PATH_MAX + 2]; /* absolute path of the current entry */
 	size_t path_len, root_len;
 	unsigned depth;
@@ -83,12 +85,15 @@ struct cow_walk {
 
 /* A path that differs: its entries in the upper layer and on the host. */
 struct cow_spot {
-	int upper_dir, host_dir; /* host_dir −1: no such directory */
-	const char *name;
+	int upper_dir, host_dir;       /* host_dir −1: no such directory */
+	const char *name, *upper_name; /* equal, except in an undo */
 	enum change_kind kind;
 	enum change_type type;
-	bool in_upper;           /* false: gone because its directory was replaced */
-	bool opaque;             /* a directory that replaces one */
+	bool in_upper; /* false: gone because its directory was replaced */
+	bool opaque;   /* a directory that replaces one */
+	bool replaces; /* an entry of another type, which is removed first */
+	bool touched;  /* the host's entry may have changed */
+	struct cow_undo *undo;
 	struct stat upper, host; /* st_mode 0 = no entry */
 	enum change_outcome outcome;
 	char note[CHANGE_NOTE_MAX];
@@ -101,6 +106,17 @@ bool cow_whiteout(const struct stat *st);
 /* Handles one difference, one function per op; fills outcome and note. */
 void cow_apply(struct cow_walk *w, struct cow_spot *s);
 void cow_discard(struct cow_walk *w, struct cow_spot *s);
+/* Puts the upper entry on the host; sets the outcome only if that fails. */
+void cow_put(struct cow_spot *s);
+/* Whether the host's entry is still the one that the walk found. */
+bool cow_still_same(const struct cow_spot *s);
+/* Calls fn for each entry of a directory until it returns non-zero; returns that value, or −1 with errno. */
+int cow_each_entry(int folder, int (*fn)(void *ctx, int folder, const char *name), void *ctx);
+/*
+ * Opens a directory and gives its owner access for the time of the work in it, whatever its mode. Returns the mode to
+ * restore, or 0; *ret is −1 on failure.
+ */
+mode_t cow_open_up(int dir, const char *name, int *ret);
 /*
  * Sets the mode of a host directory after everything below it was applied. `before` is the mode that it had, or 0 if
  * the walk did not change it.

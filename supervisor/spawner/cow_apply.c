@@ -14,24 +14,20 @@
  * disks, and a power cut must not take a change from both.
  */
 
-#include "supervisor/spawner/cow.h"
+#include "supervisor/spawner/cow_undo.h"
 
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #define COPY_CHUNK (128u * 1024)
-#define FILE_BITS 0777u
-#define FOLDER_BITS 01777u
 
 static void set_conflict(struct cow_spot *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 static void set_conflict(struct cow_spot *s, const char *fmt, ...)
@@ -49,93 +45,6 @@ static bool is_later(const struct timespec *a, const struct timespec *b)
 }
 
 /* ---- removing ---- */
-
-static void temporary_name(char out[64])
-{
-	uint64_t bits = 0;
-	if (getrandom(&bits, sizeof bits, 0) != (ssize_t)sizeof bits)
-		bits = (uint64_t)getpid();
-	snprintf(out, 64, ".bailiff-%016llx", (unsigned long long)bits);
-}
-
-/* Calls fn for each entry of a directory until it returns non-zero; returns that value. */
-static int each_entry(int folder, int (*fn)(void *ctx, int folder, const char *name), void *ctx)
-{
-	int r = 0, fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	if (!d) {
-		fd_close(&fd);
-		return -1;
-	}
-	for (const struct dirent *en; r == 0 && (en = readdir(d));) {
-		if (strcmp(en->d_name, ".") != 0 && strcmp(en->d_name, "..") != 0)
-			r = fn(ctx, folder, en->d_name);
-	}
-	int saved = errno;
-	closedir(d);
-	errno = saved;
-	return r;
-}
-
-/* A tree removal in progress. */
-struct removal {
-	int top; /* the topmost directory, once it is open */
-	unsigned depth;
-	uint64_t hoisted;
-};
-
-static int remove_entry(void *removal, int folder, const char *name);
-
-/*
- * A command can nest directories thousands deep. Those below the recursion limit are moved up into the topmost
- * directory, which is then scanned again.
- */
-static int hoist_entry(struct removal *r, int dir, const char *name)
-{
-	char up[64];
-	temporary_name(up);
-	if (renameat(dir, name, r->top, up) < 0)
-		return -1;
-	r->hoisted++;
-	return 0;
-}
-
-static int remove_folder(struct removal *r, int dir, const char *name)
-{
-	fd_auto int folder = cow_open_folder(dir, name);
-	if (folder < 0 && errno == EACCES && fchmodat(dir, name, 0700, AT_SYMLINK_NOFOLLOW) == 0)
-		folder = cow_open_folder(dir, name); /* overlayfs creates its work directory with mode 0 */
-	if (folder < 0)
-		return -1;
-	if (faccessat(folder, ".", W_OK | X_OK, AT_EACCESS) < 0)
-		fchmod(folder, 0700);
-	if (r->depth >= COW_DEPTH_MAX)
-		return hoist_entry(r, dir, name);
-	if (r->depth == 0)
-		r->top = folder;
-	uint64_t before;
-	int done;
-	do {
-		before = r->hoisted;
-		r->depth++;
-		done = each_entry(folder, remove_entry, r);
-		r->depth--;
-	} while (done == 0 && r->depth == 0 && r->hoisted != before);
-	return done < 0 ? -1 : unlinkat(dir, name, AT_REMOVEDIR);
-}
-
-static int remove_entry(void *removal, int folder, const char *name)
-{
-	if (unlinkat(folder, name, 0) == 0 || errno == ENOENT)
-		return 0;
-	return errno == EISDIR || errno == EPERM ? remove_folder(removal, folder, name) : -1;
-}
-
-int cow_remove(int dir, const char *name)
-{
-	struct removal r = { .top = -1 };
-	return remove_entry(&r, dir, name);
-}
 
 /* Whether anything in a host tree changed after the run began: 1 yes, 0 no, −1 with errno. */
 struct age {
@@ -161,7 +70,7 @@ static int is_younger(void *ctx, int dir, const char *name)
 		errno = ELOOP;
 		return -1;
 	}
-	return each_entry(folder, is_younger, &below);
+	return cow_each_entry(folder, is_younger, &below);
 }
 
 /* Removes the host's entry unless something in it changed after the run began. */
@@ -173,7 +82,7 @@ static int clear_host(struct cow_walk *w, struct cow_spot *s)
 		set_conflict(s, "changed on the host since the run began");
 	else if (young < 0)
 		set_conflict(s, "look at what the host has there: %s", strerror(errno));
-	else if (cow_remove(s->host_dir, s->name) < 0)
+	else if (s->touched = true, cow_remove(s->host_dir, s->name) < 0)
 		set_conflict(s, "remove: %s", strerror(errno));
 	return s->outcome == CHANGE_OUTCOME_CONFLICT ? -1 : 0;
 }
@@ -194,8 +103,7 @@ static int copy_bytes(int from, int to)
 	}
 }
 
-/* Whether the host's entry is still the one that the walk found. */
-static bool still_same(const struct cow_spot *s)
+bool cow_still_same(const struct cow_spot *s)
 {
 	struct stat now;
 	if (fstatat(s->host_dir, s->name, &now, AT_SYMLINK_NOFOLLOW) < 0)
@@ -210,7 +118,7 @@ static int put_in_place(struct cow_spot *s, const char *temporary)
 	int r;
 	if (!s->host.st_mode)
 		r = renameat2(s->host_dir, temporary, s->host_dir, s->name, RENAME_NOREPLACE);
-	else if (!still_same(s))
+	else if (!cow_still_same(s))
 		r = (errno = ESTALE, -1);
 	else
 		r = renameat(s->host_dir, temporary, s->host_dir, s->name);
@@ -234,11 +142,16 @@ static int write_in_place(struct cow_spot *s, int from)
 		errno = ESTALE;
 		return -1;
 	}
-	if (lseek(from, 0, SEEK_SET) < 0 || ftruncate(to, 0) < 0 || copy_bytes(from, to) < 0)
+	if (lseek(from, 0, SEEK_SET) < 0 || (s->undo && cow_keep_writing(s->undo, &st, false) < 0))
 		return -1;
-	if ((st.st_mode & FILE_BITS) != (s->upper.st_mode & FILE_BITS))
-		fchmod(to, s->upper.st_mode & FILE_BITS);
-	return fsync(to);
+	s->touched = true;
+	if (ftruncate(to, 0) < 0 || copy_bytes(from, to) < 0)
+		return -1;
+	if ((st.st_mode & COW_FILE_BITS) != (s->upper.st_mode & COW_FILE_BITS))
+		fchmod(to, s->upper.st_mode & COW_FILE_BITS);
+	if (fsync(to) < 0)
+		return -1;
+	return s->undo ? cow_keep_writing(s->undo, &st, true) : 0;
 }
 
 /* Returns 0, 1 if it is written but its owner could not be set, or −1 with errno. */
@@ -253,7 +166,7 @@ static int write_temporary(struct cow_spot *s, int from, const char *temporary)
 		goto failed;
 	bool same_owner = (st.st_uid == s->upper.st_uid && st.st_gid == s->upper.st_gid) ||
 			  fchown(to, s->upper.st_uid, s->upper.st_gid) == 0;
-	if (fchmod(to, s->upper.st_mode & FILE_BITS) < 0 || futimens(to, times) < 0 || fsync(to) < 0)
+	if (fchmod(to, s->upper.st_mode & COW_FILE_BITS) < 0 || futimens(to, times) < 0 || fsync(to) < 0)
 		goto failed;
 	return same_owner ? 0 : 1;
 failed:;
@@ -271,7 +184,7 @@ static void apply_file(struct cow_spot *s)
 		set_conflict(s, "read what the command wrote: %s", strerror(errno));
 		return;
 	}
-	temporary_name(temporary);
+	cow_temporary_name(s->undo ? s->undo->temporary : 0, temporary);
 	int r = write_temporary(s, from, temporary);
 	/* The directory may be read-only, or chown may be denied; the file itself can still be writable. */
 	bool in_place = r != 0 && S_ISREG(s->host.st_mode) && s->host.st_uid == s->upper.st_uid &&
@@ -291,13 +204,13 @@ static void apply_file(struct cow_spot *s)
 static void apply_symlink(struct cow_spot *s)
 {
 	char target[PATH_MAX], temporary[64];
-	ssize_t n = readlinkat(s->upper_dir, s->name, target, sizeof target - 1);
+	ssize_t n = readlinkat(s->upper_dir, s->upper_name, target, sizeof target - 1);
 	if (n < 0) {
 		set_conflict(s, "read the link: %s", strerror(errno));
 		return;
 	}
 	target[n] = 0;
-	temporary_name(temporary);
+	cow_temporary_name(s->undo ? s->undo->temporary : 0, temporary);
 	if (symlinkat(target, s->host_dir, temporary) < 0) {
 		set_conflict(s, "%s", strerror(errno));
 		return;
@@ -312,6 +225,7 @@ static void apply_folder(struct cow_spot *s)
 		set_conflict(s, "make the folder: %s", strerror(errno));
 		return;
 	}
+	s->touched = true;
 	fd_auto int folder = cow_open_folder(s->host_dir, s->name);
 	struct stat st;
 	if (folder < 0 || fstat(folder, &st) < 0) {
@@ -321,15 +235,25 @@ static void apply_folder(struct cow_spot *s)
 	if ((st.st_uid != s->upper.st_uid || st.st_gid != s->upper.st_gid) &&
 	    fchown(folder, s->upper.st_uid, s->upper.st_gid) < 0 && S_ISDIR(s->host.st_mode))
 		set_conflict(s, "give it to its owner: %s", strerror(errno));
-	else if (fchmod(folder, (s->upper.st_mode & FOLDER_BITS) | 0700) <
+	else if (fchmod(folder, (s->upper.st_mode & COW_FOLDER_BITS) | 0700) <
 		 0) /* cow_finish_folder removes the extra bits */
 		set_conflict(s, "set its mode: %s", strerror(errno));
+}
+
+void cow_put(struct cow_spot *s)
+{
+	if (s->type == CHANGE_TYPE_FILE)
+		apply_file(s);
+	else if (s->type == CHANGE_TYPE_SYMLINK)
+		apply_symlink(s);
+	else
+		apply_folder(s);
 }
 
 void cow_finish_folder(struct cow_spot *s, int host, mode_t before)
 {
 	struct stat st;
-	mode_t wanted = s->outcome == CHANGE_OUTCOME_APPLIED ? s->upper.st_mode & FOLDER_BITS : before & 07777;
+	mode_t wanted = s->outcome == CHANGE_OUTCOME_APPLIED ? s->upper.st_mode & COW_FOLDER_BITS : before & 07777;
 	if ((s->outcome == CHANGE_OUTCOME_APPLIED || before) && fstat(host, &st) == 0 && (st.st_mode & 07777) != wanted)
 		fchmod(host, wanted);
 	if (s->outcome == CHANGE_OUTCOME_APPLIED)
@@ -348,9 +272,8 @@ static void check_conflict(struct cow_walk *w, struct cow_spot *s)
 		return;
 	else if (is_later(&s->host.st_ctim, &w->started))
 		set_conflict(s, "changed on the host since the run began");
-	else if ((folder_now != folder_then || !S_ISREG(s->host.st_mode) != !S_ISREG(s->upper.st_mode)) &&
-		 clear_host(w, s) == 0)
-		s->host = (struct stat){ 0 };
+	else
+		s->replaces = folder_now != folder_then || !S_ISREG(s->host.st_mode) != !S_ISREG(s->upper.st_mode);
 }
 
 /* True for an autorun file that the request does not name: those are applied only by name. */
@@ -370,18 +293,20 @@ void cow_apply(struct cow_walk *w, struct cow_spot *s)
 		set_conflict(s, "held back: a program outside the sandbox executes it by itself; name it to apply it");
 	if (s->outcome == CHANGE_OUTCOME_CONFLICT)
 		return;
-	if (s->kind == CHANGE_KIND_DELETED)
-		clear_host(w, s);
-	else if (s->type == CHANGE_TYPE_FILE)
-		apply_file(s);
-	else if (s->type == CHANGE_TYPE_SYMLINK)
-		apply_symlink(s);
-	else
-		apply_folder(s);
-	if (s->outcome != CHANGE_OUTCOME_CONFLICT && fsync(s->host_dir) < 0)
+	off_t mark = cow_keep(w, s);
+	if ((s->kind == CHANGE_KIND_DELETED || s->replaces) && clear_host(w, s) == 0 && s->replaces)
+		s->host = (struct stat){ 0 };
+	if (s->outcome != CHANGE_OUTCOME_CONFLICT && s->kind != CHANGE_KIND_DELETED)
+		cow_put(s);
+	if (s->outcome != CHANGE_OUTCOME_CONFLICT && fsync(s->host_dir) < 0) {
+		s->touched = true;
 		set_conflict(s, "sync its folder: %s", strerror(errno));
-	if (s->outcome == CHANGE_OUTCOME_CONFLICT)
+	}
+	if (s->outcome == CHANGE_OUTCOME_CONFLICT) {
+		if (!s->touched)
+			cow_keep_cancel(w->undo, mark);
 		return;
+	}
 	s->outcome = CHANGE_OUTCOME_APPLIED;
 	/* Best effort: if the unlink fails, the entry equals the host's and is no longer a difference. */
 	if (s->in_upper && (s->type != CHANGE_TYPE_FOLDER || s->kind == CHANGE_KIND_DELETED))

@@ -27,11 +27,11 @@ bool cow_whiteout(const struct stat *st) { return S_ISCHR(st->st_mode) && st->st
 int cow_open_upper(const struct cow_spot *s)
 {
 	const int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
-	int fd = openat(s->upper_dir, s->name, flags);
+	int fd = openat(s->upper_dir, s->upper_name, flags);
 	if (fd < 0 && errno == EACCES && S_ISREG(s->upper.st_mode) &&
-	    fchmodat(s->upper_dir, s->name, 0400, AT_SYMLINK_NOFOLLOW) == 0) {
-		fd = openat(s->upper_dir, s->name, flags);
-		if (fchmodat(s->upper_dir, s->name, s->upper.st_mode & 07777, AT_SYMLINK_NOFOLLOW) < 0)
+	    fchmodat(s->upper_dir, s->upper_name, 0400, AT_SYMLINK_NOFOLLOW) == 0) {
+		fd = openat(s->upper_dir, s->upper_name, flags);
+		if (fchmodat(s->upper_dir, s->upper_name, s->upper.st_mode & 07777, AT_SYMLINK_NOFOLLOW) < 0)
 			fd_close(&fd); /* a file that changed meanwhile must not be shown as the command's work */
 	}
 	return fd;

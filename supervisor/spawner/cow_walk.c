@@ -221,11 +221,7 @@ static bool is_discarded(const struct cow_walk *w, int upper_dir, const char *na
 	return w->op == CHANGE_OP_DISCARD && (w->chosen || is_selected(w)) && cow_remove(upper_dir, name) == 0;
 }
 
-/*
- * Gives the owner access to its own directory for the time of the walk, whatever its mode. Returns the mode to restore,
- * or 0.
- */
-static mode_t open_up(int dir, const char *name, int *ret)
+mode_t cow_open_up(int dir, const char *name, int *ret)
 {
 	struct stat st;
 	mode_t before = 0;
@@ -246,7 +242,7 @@ static void walk_below(struct cow_walk *w, struct cow_spot *s)
 {
 	bool chosen = w->chosen, writes = w->op == CHANGE_OP_APPLY;
 	fd_auto int upper = -1;
-	mode_t upper_before = open_up(s->upper_dir, s->name, &upper), host_before = 0;
+	mode_t upper_before = cow_open_up(s->upper_dir, s->name, &upper), host_before = 0;
 	if (upper >= 0 && w->depth >= COW_DEPTH_MAX && is_discarded(w, s->upper_dir, s->name))
 		return;
 	if (upper < 0 || w->depth >= COW_DEPTH_MAX) {
@@ -259,7 +255,7 @@ static void walk_below(struct cow_walk *w, struct cow_spot *s)
 	 */
 	fd_auto int host = -1;
 	if (s->host_dir >= 0 && writes)
-		host_before = open_up(s->host_dir, s->name, &host);
+		host_before = cow_open_up(s->host_dir, s->name, &host);
 	else if (s->host_dir >= 0)
 		host = cow_open_folder(s->host_dir, s->name);
 	w->depth++;
@@ -278,7 +274,12 @@ static void walk_below(struct cow_walk *w, struct cow_spot *s)
 
 static void walk_entry(struct cow_walk *w, int upper, int host, const char *name)
 {
-	struct cow_spot s = { .upper_dir = upper, .host_dir = host, .name = name, .in_upper = true };
+	struct cow_spot s = { .upper_dir = upper,
+			      .host_dir = host,
+			      .name = name,
+			      .upper_name = name,
+			      .undo = w->undo,
+			      .in_upper = true };
 	stat_entry(upper, name, &s.upper);
 	stat_entry(host, name, &s.host);
 	if (!s.upper.st_mode)
@@ -308,7 +309,9 @@ static void walk_entry(struct cow_walk *w, int upper, int host, const char *name
 /* Entries that the host has in a replaced directory and the new directory lacks. */
 static void walk_gone(struct cow_walk *w, int upper, int host, const char *name)
 {
-	struct cow_spot s = { .upper_dir = upper, .host_dir = host, .name = name, .kind = CHANGE_KIND_DELETED };
+	struct cow_spot s = {
+		.upper_dir = upper, .host_dir = host, .name = name, .upper_name = name, .kind = CHANGE_KIND_DELETED
+	};
 	stat_entry(upper, name, &s.upper);
 	if (s.upper.st_mode)
 		return;

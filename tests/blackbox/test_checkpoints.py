@@ -89,7 +89,9 @@ def test_several_attempts_start_from_one_state_and_one_is_applied():
         rpc.call("discard_changes", sandboxId=b)
         rpc.call("close_sandbox", sandboxId=s)
         rpc.call("discard_changes", sandboxId=s)
-        until("nothing is left", lambda: kept(home) == [])
+        holder = rpc.call("get_sandbox", sandboxId=a)["processId"]
+        until("nothing is left but what the apply replaced", lambda: kept(home) == [holder])
+        assert rpc.call("undo_changes", sandboxId=a)["undoable"] == 0 and get(f"{home.work}/code") == "base\n"
 
 
 def test_changes_of_an_open_sandbox_can_be_read_while_nothing_runs():

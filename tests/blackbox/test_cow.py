@@ -401,12 +401,17 @@ def test_refusals(home):
 
 
 def test_nothing_is_left_when_all_is_settled(home):
+    """An apply leaves what it replaced, until retention removes that."""
+    cow = os.path.join(home.dir, "cow")
     with home.rpc() as rpc:
         first, second = run(rpc, home, "echo a >a"), run(rpc, home, "mkdir -p b/c; chmod 0 b/c; chmod 555 b")
         settle(rpc, home, "apply_changes", first)
         settle(rpc, home, "discard_changes", second)
-        until("the folders are gone", lambda: runs(os.path.join(home.dir, "cow")) == [])
+        until("the folder is gone", lambda: runs(cow) == [first])
         assert changes(rpc, home, first) == {} == changes(rpc, home, second)
+        new = rpc.run(["true"], cwd=home.work)[0]["processId"]
+        rpc.call("prune_store", beforeSequence=rpc.call("get_process", processId=new)["endSequence"])
+        until("the folders are gone", lambda: runs(cow) == [])
 
 
 NEST = """python3 - <<'END'
@@ -428,12 +433,11 @@ def test_folders_without_end(home):
         for process in (deep, long):
             _, conflicts = settle(rpc, home, "apply_changes", process)
             assert len(conflicts) == 1, conflicts
-            assert settle(rpc, home, "discard_changes", process)[1] == {}
-        until("the folders are gone", lambda: runs(cow) == [])
+            assert settle(rpc, home, "discard_changes", process)[1] == {} == changes(rpc, home, process)
         process = run(rpc, home, NEST.format(count=270, name="e"))
         new = run(rpc, home, "true")
         rpc.call("prune_store", beforeSequence=rpc.call("get_process", processId=new)["endSequence"])
-        until("what retention removes is gone", lambda: process not in runs(cow))
+        until("what retention removes is gone", lambda: not {deep, long, process} & set(runs(cow)))
     subprocess.run(["rm", "-rf", home.work], check=True)
     os.mkdir(home.work)
 

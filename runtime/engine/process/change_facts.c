@@ -94,7 +94,8 @@ void changes_record(struct engine *engine, const struct changes_facts *f, engine
 		path_fact(f, &c, by, tx, &room);
 	EMIT(artifact_changed, tx, change_scope(f), .source = f->source, .change = h ? "summary" : "requested",
 	     .counts = h ? json_from_writer(write_counts, h, 0) : JSON_NONE,
-	     .kept = h ? opt_bool(f->kept) : OPT_BOOL_ABSENT, .by = by);
+	     .kept = h ? opt_bool(f->kept) : OPT_BOOL_ABSENT,
+	     .undoable = opt_int_if(h && h->applies, h ? h->applies : 0), .by = by);
 	/* Changes that were made must be recorded even when space is short; a mere request may fail. */
 	transaction_commit_then(tx, f->list ? STORE_MUST : 0, on_recorded, rec);
 }
@@ -165,9 +166,10 @@ void changes_write(const void *list, const char *(*diff_ref)(void *ctx, const ch
 	jw_kuint(w, "total", all);
 	if (diff_ref)
 		return;
-	/* The outcome of applying, discarding or reverting; a list of pending changes has none. */
+	/* The outcome of applying, undoing, discarding or reverting; a list of pending changes has none. */
 	write_paths(list, "applied", CHANGE_OUTCOME_APPLIED, w);
 	write_paths(list, "discarded", CHANGE_OUTCOME_DISCARDED, w);
 	write_paths(list, "reverted", CHANGE_OUTCOME_REVERTED, w);
+	write_paths(list, "undone", CHANGE_OUTCOME_UNDONE, w);
 	write_paths(list, "conflicts", CHANGE_OUTCOME_CONFLICT, w);
 }

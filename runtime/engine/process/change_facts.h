@@ -20,7 +20,7 @@ struct view_process_brief;
 struct changes_facts {
 	const char *process_id;
 	const struct view_process_brief *process;
-	const char *source;      /* "run", "apply", "discard", "retention" */
+	const char *source;      /* "run", "apply", "undo", "discard", "revert", "retention" */
 	const void *list;        /* sandbox/change_list.h, validated; NULL = record only the request */
 	bool kept;               /* some changes may remain to be applied or discarded */
 	const struct caller *by; /* NULL = the runtime itself */
@@ -30,9 +30,9 @@ struct changes_facts {
 void changes_record(struct engine *engine, const struct changes_facts *f, engine_reply_fn fn, void *ctx);
 
 /*
- * Writes "changes":[…] and the outcome ("applied", "discarded", "conflicts") as members of an open object. With
- * `diff_ref`, which returns the ref of the diff that was recorded for a path (as JSON text; NULL = none), the list is
- * one of pending changes and the outcome is left out.
+ * Writes "changes":[…] and the outcome ("applied", "undone", "discarded", "conflicts") as members of an open object.
+ * With `diff_ref`, which returns the ref of the diff that was recorded for a path (as JSON text; NULL = none), the list
+ * is one of pending changes and the outcome is left out.
  */
 struct jw;
 void changes_write(const void *list, const char *(*diff_ref)(void *ctx, const char *path_json), void *ctx,

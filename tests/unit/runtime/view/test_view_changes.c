@@ -61,6 +61,13 @@ START_TEST(runs_are_known_until_nothing_is_kept)
 	check_kept(0, P1 " ");
 	put_of(EVENT_ARTIFACT_CHANGED, P1, "{\"source\":\"discard\",\"change\":\"summary\",\"kept\":false}");
 	check_kept(0, "");
+	put_of(EVENT_ARTIFACT_CHANGED, P1,
+	       "{\"source\":\"apply\",\"change\":\"summary\",\"kept\":false,\"undoable\":1}");
+	check_kept(0, P1 " ");
+	put_of(EVENT_ARTIFACT_CHANGED, P1, "{\"source\":\"undo\",\"change\":\"summary\",\"kept\":true}");
+	check_kept(4, P1 " ");
+	put_of(EVENT_ARTIFACT_CHANGED, P1, "{\"source\":\"retention\",\"change\":\"summary\",\"kept\":false}");
+	check_kept(0, "");
 }
 END_TEST
 

@@ -326,10 +326,10 @@ START_TEST(other_requests_need_a_client_too)
 	rig_readable(answer[0], "the end of the look");
 	ck_assert_int_eq(recv(answer[0], &byte, 1, 0), 0);
 	int changes[4] = { look[0], memfd_create("result", MFD_CLOEXEC | MFD_ALLOW_SEALING), rig.client[0], look[0] };
-	static const enum change_op ops[] = { CHANGE_OP_APPLY, CHANGE_OP_REVERT };
+	static const enum change_op ops[] = { CHANGE_OP_APPLY, CHANGE_OP_UNDO, CHANGE_OP_REVERT };
 	for (size_t i = 0; i < countof(ops); i++) {
 		m = (struct spawn_msg){ .kind = SPAWN_CHANGES, .op = ops[i], .key = { .id = "proc_x" } };
-		ck_assert_int_eq(fd_send(rig.peer, &m, sizeof m, changes, 3 + i, 0), 0);
+		ck_assert_int_eq(fd_send(rig.peer, &m, sizeof m, changes, 3 + (ops[i] == CHANGE_OP_REVERT), 0), 0);
 		rig_readable(rig.peer, "an answer");
 		ck_assert_int_eq(fd_recv(rig.peer, &m, sizeof m, NULL, NULL, 0), sizeof m);
 		ck_assert_int_eq(m.error, EPERM);

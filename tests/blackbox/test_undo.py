@@ -1,0 +1,235 @@
+"""bailiff undo: what an apply replaced on the host is put back, exactly or not at all."""
+
+import os
+import shutil
+import subprocess
+import threading
+
+import harness
+from harness import INVALID_STATE, until
+from test_cow import SCRIPT, WANTED, changes, daemon_for_all, get, old_enough, put, run, sample, settle, tree
+
+
+def times(top):
+    return {os.path.relpath(os.path.join(d, n), top): os.lstat(os.path.join(d, n)).st_mtime_ns for d, _, fs in os.walk(top) for n in fs}
+
+
+def undo(rpc, home, process):
+    answer = rpc.call("undo_changes", processId=process)
+    return {os.path.relpath(p, home.work) for p in answer["undone"]}, {os.path.relpath(c["path"], home.work): c["reason"] for c in answer["conflicts"]}
+
+
+def applied(rpc, home, script, *paths):
+    process = run(rpc, home, script)
+    done, conflicts = settle(rpc, home, "apply_changes", process, *paths)
+    assert done and not conflicts, (done, conflicts)
+    return process
+
+
+def test_everything_is_as_it_was(home):
+    sample(home)
+    before, stamps = tree(home.work), times(home.work)
+    validators = harness.event_validators()
+    with home.rpc() as rpc:
+        process = applied(rpc, home, SCRIPT)
+        assert tree(home.work) != before
+        answer = rpc.call("undo_changes", processId=process)
+        below = {"away/x", "away/x/y"}
+        assert {os.path.relpath(p, home.work) for p in answer["undone"]} == set(WANTED) | below and answer["undoable"] == 0, answer
+        kinds = {os.path.relpath(c["path"], home.work): c["change"] for c in answer["changes"]}
+        assert [kinds[n] for n in ("edited", "gone", "new")] == ["modified", "added", "deleted"], kinds
+        assert tree(home.work) == before and times(home.work) == stamps
+        told = [e for e in rpc.events(processId=process, types=["artifact.changed"]) if e["payload"]["source"] == "undo"]
+        assert told[0]["payload"]["change"] == "requested" and told[-1]["payload"]["counts"]["undone"] == len(WANTED) + 2, told
+        harness.validate(validators, told)
+        assert "already undone" in rpc.fails("undo_changes", {"processId": process}, code=INVALID_STATE).message
+        assert not [n for n in os.listdir(home.work) if n.startswith(".bailiff-")]
+        other = run(rpc, home, "echo x >x")
+        assert "nothing to undo" in rpc.fails("undo_changes", {"processId": other}, code=INVALID_STATE).message
+        plain = rpc.run(["true"], cwd=home.work)[0]["processId"]
+        rpc.fails("undo_changes", {"processId": plain}, code=INVALID_STATE)
+    with home.rpc() as rpc:
+        rpc.call("initialize", role="agent")
+        rpc.fails("undo_changes", {"processId": process})
+
+
+def test_types_and_modes(home):
+    for name in ("file", "link-old", "ro/x", "shut/old", "folder/a/b"):
+        put(os.path.join(home.work, name), name + "\n")
+    os.symlink("file", os.path.join(home.work, "link"))
+    os.chmod(os.path.join(home.work, "shut"), 0o555)
+    old_enough(home)
+    before = tree(home.work)
+    with home.rpc() as rpc:
+        process = applied(rpc, home, "rm file; mkdir file; echo 1 >file/in; rm link; echo file >link; rm link-old; ln -s nowhere link-old;"
+                          "rm -r folder; echo file >folder; chmod 711 ro; mkdir -p dark/er; echo y >dark/er/y; chmod 0 dark/er/y; chmod 0 dark/er;"
+                          "chmod 111 dark; chmod u+w shut; echo z >shut/new; rm shut/old; chmod u-w shut")
+        assert os.path.isdir(os.path.join(home.work, "file")) and get(os.path.join(home.work, "folder")) == "file\n"
+        _, conflicts = undo(rpc, home, process)
+        assert not conflicts and tree(home.work) == before, (conflicts, tree(home.work), before)
+    os.chmod(os.path.join(home.work, "shut"), 0o755)
+
+
+def test_a_conflict_changes_nothing(home):
+    sample(home)
+    before = tree(home.work)
+    outside = os.path.join(home.dir, "outside")
+    with home.rpc() as rpc:
+        process = applied(rpc, home, SCRIPT)
+        after = tree(home.work)
+
+        def refused(path, change, back, reason):
+            change()
+            now = tree(home.work)
+            done, conflicts = undo(rpc, home, process)
+            assert not done and reason in conflicts.pop(path, ""), (path, done, conflicts)
+            assert not conflicts and tree(home.work) == now, conflicts
+            back()
+            assert tree(home.work) == after
+
+        at = lambda name: os.path.join(home.work, name)
+        refused("edited", lambda: put(at("edited"), "mine\n"), lambda: put(at("edited"), "one\nTWO\nthree\n"), "changed since")
+        refused("gone", lambda: put(at("gone"), "mine\n"), lambda: os.unlink(at("gone")), "changed since")
+        refused("mode", lambda: os.chmod(at("mode"), 0o700), lambda: os.chmod(at("mode"), 0o755), "changed since")
+        refused("new/deep", lambda: put(at("new/deep/mine"), "mine\n"), lambda: os.unlink(at("new/deep/mine")), "contains mine")
+        # A link in place of a folder is not followed.
+        shutil.copytree(at("dir"), outside)
+        os.rename(at("dir"), at("dir.away"))
+        os.symlink(outside, at("dir"))
+        done = home.cli("undo", process, status=1)
+        assert b"conflict" in done.err and b"dir/c" in done.err and b"nothing was undone" in done.err, done.err
+        assert sorted(os.listdir(outside)) == ["a", "b", "c"]
+        os.unlink(at("dir"))
+        os.rename(at("dir.away"), at("dir"))
+        assert not undo(rpc, home, process)[1] and tree(home.work) == before
+
+
+def test_the_newest_apply_goes_first(home):
+    sample(home)
+    before = tree(home.work)
+    with home.rpc() as rpc:
+        process = applied(rpc, home, SCRIPT, "edited", "gone")
+        first = tree(home.work)
+        settle(rpc, home, "apply_changes", process, "new")
+        settle(rpc, home, "discard_changes", process)
+        home.restart()
+    with home.rpc() as rpc:
+        assert rpc.call("list_changes", processId=process)["undoable"] == 2
+        assert undo(rpc, home, process)[0] == {"new", "new/deep", "new/deep/file"} and tree(home.work) == first
+        assert undo(rpc, home, process)[0] == {"edited", "gone"} and tree(home.work) == before
+        rpc.fails("undo_changes", {"processId": process}, code=INVALID_STATE)
+
+
+def test_by_the_command_line(home):
+    put(os.path.join(home.work, "f"), "one\n")
+    old_enough(home)
+    home.cli("run", "--cow", "--", "sh", "-c", "echo two >>f; echo new >n")
+    home.cli("apply", "@last")
+    done = home.cli("undo")
+    assert "undone    modified" in done.text and "undone    deleted" in done.text, done
+    assert get(os.path.join(home.work, "f")) == "one\n" and not os.path.exists(os.path.join(home.work, "n"))
+    assert b"already undone" in home.cli("undo", "@last", status=1).err
+    home.cli("undo", "@last", "f", status=2)
+    home.cli("run", "--cow", "--", "sh", "-c", "echo three >>f")
+    home.cli("apply", "@last")
+    assert home.cli("undo", "--json").json["undone"] == [os.path.join(home.work, "f")]
+
+
+def test_what_is_kept_is_bounded(home):
+    big = os.path.join(home.work, "big")
+    with open(big, "w") as f:
+        f.truncate(257 << 20)
+    put(os.path.join(home.work, "small"), "small\n")
+    old_enough(home)
+    with home.rpc() as rpc:
+        process = run(rpc, home, "rm big small")
+        answer = rpc.call("apply_changes", processId=process)
+        assert len(answer["applied"]) == 2 and answer["undoable"] == 0 and "more than is kept" in answer["undoLost"], answer
+        rpc.fails("undo_changes", {"processId": process}, code=INVALID_STATE)
+        kept = applied(rpc, home, "echo new >new")
+        folder = os.path.join(home.dir, "cow", kept, "undo")
+        assert os.path.isdir(folder)
+        new = run(rpc, home, "true")
+        rpc.call("prune_store", beforeSequence=rpc.call("get_process", processId=new)["endSequence"])
+        until("retention removes it", lambda: not os.path.exists(folder))
+
+
+def killed(home, request, begun):
+    """Sends a request and kills the spawner, with its helpers, once it has begun."""
+    failed = []
+
+    def send():
+        try:
+            with home.rpc() as rpc:
+                request(rpc)
+        except Exception as e:  # the answer is lost with the spawner
+            failed.append(e)
+    thread = threading.Thread(target=send)
+    thread.start()
+    until("it has begun", lambda: begun() or not thread.is_alive())
+    home.kill_part("spawner")
+    thread.join()
+    until("it answers again", home.answers)
+    return bool(failed)
+
+
+def test_killed_in_between(home):
+    count = 400
+    for i in range(count):
+        put(os.path.join(home.work, f"d{i % 7}/f{i}"), f"old {i}\n")
+    old_enough(home)
+    before = tree(home.work)
+    path = lambda i: os.path.join(home.work, f"d{i % 7}/f{i}")
+    with home.rpc() as rpc:
+        process = run(rpc, home, f"for i in $(seq 0 {count - 1}); do f=d$((i % 7))/f$i; if test $((i % 2)) = 0; then rm $f; else echo new $i >$f; fi;"
+                      "echo n >$f.new; done")
+    apply = lambda rpc: rpc.call("apply_changes", processId=process)
+    cut = killed(home, apply, lambda: os.path.exists(path(0) + ".new"))
+    assert tree(home.work) != before
+    for attempt in range(3):
+        start = sum(os.path.exists(path(i) + ".new") for i in range(count))
+        cut |= killed(home, lambda rpc: rpc.call("undo_changes", processId=process),
+                      lambda: sum(os.path.exists(path(i) + ".new") for i in range(count)) < start)
+    assert cut, "nothing was interrupted"
+    with home.rpc() as rpc:
+        try:
+            assert not undo(rpc, home, process)[1]
+        except harness.RpcError as e:
+            assert "already undone" in e.message, e
+        found = tree(home.work)
+        assert found == before, {n: (found.get(n), before.get(n)) for n in {*found, *before} if found.get(n) != before.get(n)}
+        assert set(changes(rpc, home, process)) <= {os.path.relpath(path(i), home.work) + s for i in range(count) for s in ("", ".new")}
+
+
+def test_other_users():
+    """As the run's owner: a file that it may only write to keeps its owner, and others cannot undo anything."""
+    def as_user(uid, home, *args, status=0):
+        done = subprocess.run(["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", harness.CLI, *args], cwd=home.work,
+                              env=harness.environment(BAILIFF_HOME=home.dir, HOME="/nonexistent"), capture_output=True, text=True)
+        assert done.returncode == status, done
+        return done
+
+    with daemon_for_all() as home:
+        put(os.path.join(home.work, "mine"), "old\n", 0o644)
+        put(os.path.join(home.work, "shared"), "old\n", 0o666)
+        os.chown(os.path.join(home.work, "mine"), 4321, 4321)
+        os.chown(home.work, 4321, 4321)
+        old_enough(home)
+        before = tree(home.work)
+        process = as_user(4321, home, "run", "--cow", "--", "sh", "-c", "echo new >mine; echo new >>shared; echo new >made") \
+            .stderr.split("bailiff diff|apply|discard ")[1].split()[0]
+        as_user(4321, home, "apply", process)
+        after = tree(home.work)
+        as_user(4322, home, "undo", process, status=1)
+        assert tree(home.work) == after != before
+        os.chmod(os.path.join(home.work, "shared"), 0o600)
+        with home.rpc() as rpc:
+            done, conflicts = undo(rpc, home, process)  # root may, with the owner's rights
+        assert not done and "shared" in conflicts, (done, conflicts)
+        os.chmod(os.path.join(home.work, "shared"), 0o666)
+        as_user(4321, home, "undo", process)
+        assert tree(home.work) == before
+
+
+if __name__ == "__main__":
+    harness.main(globals())
