@@ -114,7 +114,7 @@ function Work() {
 	const rows = [...(tasks.data?.tasks ?? []).map((t) => [t.taskId, t.title ?? t.objective, t.status]), ...(jobs.data?.jobs ?? []).map((j) => [j.jobId, `job of ${formatNumber(j.itemCount ?? j.items?.length ?? j.total)} items`, j.status])];
 	return html`<${Card} title=${html`Tasks and jobs <span class="count num">${tasks.data && jobs.data ? formatNumber(rows.length) : ""}</span>`} actions=${html`<a href="#/tasks">Tasks</a><a href="#/jobs">Jobs</a>`}>
 		<${ErrorBox} error=${tasks.error ?? jobs.error} />${tasks.data && jobs.data && !rows.length && html`<${Empty}>No open task or job.<//>`}
-		<ul class="rows">${rows.slice(0, 6).map(([id, text, status]) => html`<li><a href=${`#/${id.startsWith("job_") ? "jobs" : "tasks"}/${encodeURIComponent(id)}`}><${Text} text=${text} /></a><${Status} status=${status} /><span></span></li>`)}</ul><//>`;
+		<ul class="rows">${rows.slice(0, 6).map(([id, text, status]) => html`<li><a href=${`#/${id.startsWith("job_") ? "jobs" : "tasks"}/${encodeURIComponent(id)}`}><${Text} text=${text} /></a><span></span><${Status} status=${status} /></li>`)}</ul><//>`;
 }
 
 export default function Overview() {

@@ -271,7 +271,7 @@ function Denials({ process }) {
 		return html`<${Empty}>Nothing was denied.<//>`;
 	return html`<${ErrorBox} error=${ends.error} />${rules.map(({ payload: { permissionDecision: d, suggestion } }) => html`<${Card} wide title=${d.decision === "deny" ? "Denied by policy" : "Policy asked"}><${Facts} rows=${[
 		["Why", html`<${Text} text=${d.decisionReason} />`], ["Rule", d.ruleRefs?.map((r) => html`<div><code><${Text} text=${r.rule} /></code> <span class="faint">${plain(r.file)}:${r.line}, ${r.layer}</span></div>`)],
-		["Would allow it", suggestion?.allow?.length ? html`<${Paths} list=${suggestion.allow} />` : html`<${Text} text=${suggestion?.why ?? "no rule"} />`]]} /><//>`)}
+		["Would allow it", suggestion?.allow?.length ? html`<${Paths} list=${suggestion.allow} />` : html`only another version of this rule <span class="faint"><${Text} text=${suggestion?.why ?? ""} /></span>`]]} /><//>`)}
 	${violations.length > 0 && html`<${Card} wide title="Blocked by the sandbox"><table class="grid"><thead><tr><th>Operation</th><th>Target</th><th>Why</th><th>Times</th><th>Confidence</th><th>Would allow it</th></tr></thead>
 		<tbody>${violations.map((v) => html`<tr><td>${plain(v.kind)} ${plain(v.operation)}</td><td><code><${Text} text=${target(v)} /></code></td><td><${Text} text=${v.reason ?? v.errnoName} />${v.evidence && html`<div class="faint"><${Text} text=${v.evidence} /></div>`}</td>
 		<td class="num">${v.count}</td><td>${v.confidence === "hint" ? "guess from its output" : plain(v.confidence)}</td><td>${opener(v, would) ? html`<code><${Text} text=${opener(v, would).join(" ")} /></code>` : html`<span class="faint">nothing; it is protected or not yours</span>`}</td></tr>`)}</tbody></table>
