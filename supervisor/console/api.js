@@ -110,10 +110,12 @@ const scripts = window.trustedTypes?.createPolicy("bailiff", { createScriptURL: 
 	return url;
 } }) ?? { createScriptURL: (url) => url };
 
+let alone = !window.SharedWorker || !navigator.locks;
+
 // What the tab sends to and gets from upstream.js: through a worker that all tabs share or, where there is none, directly. `ended` is
-// called if the worker ends.
+// called if the worker ends or cannot run.
 async function connect(take, ended) {
-	if (!window.SharedWorker || !navigator.locks) {
+	if (alone) {
 		const upstream = new Upstream();
 		const tab = { id: "only", send: take };
 		return (message) => upstream.handle(tab, message);
@@ -121,7 +123,12 @@ async function connect(take, ended) {
 	const lock = `bailiff tab ${crypto.randomUUID()}`;
 	await new Promise((ready) => navigator.locks.request(lock, () => (ready(), new Promise(() => {}))));
 	// The name is another one when the messages change: a worker of older tabs may still run.
-	const { port } = new SharedWorker(scripts.createScriptURL(WORKER), { type: "module", name: "bailiff 1" });
+	const worker = new SharedWorker(scripts.createScriptURL(WORKER), { type: "module", name: "bailiff 1" });
+	const { port } = worker;
+	worker.onerror = () => {
+		alone = true;
+		ended();
+	};
 	port.onmessage = ({ data }) => {
 		if (data.worker)
 			navigator.locks.request(data.worker, { mode: "shared" }, ended);

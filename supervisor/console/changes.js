@@ -22,13 +22,12 @@ function Summary({ run }) {
 }
 
 const RUN_COLUMNS = [
-	{ key: "id", label: "Run", width: "120px", render: (r) => html`<a class="id"
-		href=${`#/changes/${r.processId}`}>proc…${plain(r.processId.slice(-6))}</a>` },
-	{ key: "state", label: "Changes", width: "260px", render: (r) => html`<${Summary} run=${r} />` },
-	{ key: "command", label: "Command", width: "minmax(160px, 2fr)", render: (r) => (r.command
-		? html`<${Command} argv=${r.commandLine ? undefined : r.command} text=${r.commandLine} />` : "") },
+	{ key: "command", label: "Command", width: "minmax(140px, 2fr)", render: (r) => html`<a class="cover" tabindex="-1" href=${`#/changes/${r.processId}`}>
+		<${Command} argv=${r.commandLine ? undefined : r.command} text=${r.commandLine} /></a>` },
+	{ key: "state", label: "Changes", width: "minmax(180px, 260px)", render: (r) => html`<${Summary} run=${r} />` },
 	{ key: "session", label: "Session", width: "110px", from: 700, render: (r) => html`<${Id} id=${r.sessionId} />` },
 	{ key: "at", label: "Ended", width: "90px", from: 560, render: (r) => html`<${Time} at=${r.endedAt} />` },
+	{ key: "id", label: "Run", width: "110px", from: 700, render: (r) => html`<${Id} id=${r.processId} />` },
 ];
 
 const SANDBOX_COLUMNS = [

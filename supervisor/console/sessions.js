@@ -9,7 +9,7 @@ export const MODES = ["default", "untrusted", "on_request", "on_failure", "never
 
 // A session without a title is shown by what it did last.
 function Latest({ session }) {
-	const { data } = useCall("get_session", { sessionId: session.sessionId, window: { limit: 5 } },
+	const { data } = useCall("get_session", { sessionId: session.sessionId, window: { limit: 1 } },
 		{ refreshOn: (e) => e.type === "turn.submitted" && e.sessionId === session.sessionId });
 	const turns = (data?.threads ?? []).flatMap((t) => t.turns ?? []).filter((t) => t.source !== "system" && t.preview);
 	const last = turns.reduce((a, b) => (a && a.submittedAt > b.submittedAt ? a : b), null);

@@ -95,12 +95,12 @@ class Console:
     def url(self, hash=""):
         return f"http://{self.serve.host}:{self.serve.port}/ui/{hash}"
 
-    def open(self, hash="#/overview", like=None, role=None, scheme="light"):
-        """A tab that shows this view; with `like` of a session that another tab began."""
+    def open(self, hash="#/overview", like=None, role=None, scheme="light", **more):
+        """A tab that shows this view; with `like` of a session that another tab began. More: of driver.mjs's `open`."""
         if like:
             tab = Tab(self.browser, self.browser.do("open", url=self.url(hash), like=like.number))
         else:
-            tab = Tab(self.browser, self.browser.do("open", url=self.url("#code=" + code_of(self.serve, role)), scheme=scheme))
+            tab = Tab(self.browser, self.browser.do("open", url=self.url("#code=" + code_of(self.serve, role)), scheme=scheme, **more))
             tab.wait(selector="nav")
             tab.hash(hash=hash)
         self.tabs.append(tab)

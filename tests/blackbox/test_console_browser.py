@@ -271,6 +271,19 @@ def test_eight_tabs_share_one_stream(home):
             assert tab.text(selector=".xterm-rows").replace("\xa0", " ").count("got one") == 1
 
 
+def test_a_browser_without_shared_workers_has_a_stream_in_the_tab(home):
+    with home.rpc() as rpc, Console(home) as console:
+        tab = console.open("#/processes", init="delete window.SharedWorker;")
+        process = rpc.start(["sh", "-c", "echo ready; read -r line; echo \"got $line\"; sleep 1000"], stdin="pipe")["processId"]
+        tab.wait_text(text="echo ready")
+        view(tab, f"#/processes/{process}")
+        tab.until(script="return document.querySelector('.xterm-rows')?.innerText.includes('ready')")
+        rpc.call("write_process_stdin", processId=process, data="it\n")
+        tab.until(script="return document.querySelector('.xterm-rows').innerText.includes('got')")
+        tab.clean()
+        rpc.end(process)
+
+
 def test_a_tab_is_signed_in_again_by_a_new_address(home):
     with Console(home) as console:
         tab = console.open("#/processes")

@@ -28,13 +28,14 @@ function collect(page, problems) {
 
 const STEPS = {
   // A tab of its own browser context, or with `like` of that of another tab.
-  async open({ url, scheme = 'light', like, width = 1360, height = 820 }) {
+  async open({ url, scheme = 'light', like, width = 1360, height = 820, init }) {
     const context = like ? pages.get(like).page.context() : await browser.newContext({ colorScheme: scheme, viewport: { width, height }, reducedMotion: 'reduce' });
     const page = await context.newPage();
     const problems = [];
     page.setDefaultTimeout(TIMEOUT_MS);
     collect(page, problems);
     await page.addInitScript(() => addEventListener('securitypolicyviolation', (e) => console.error(`policy: ${e.violatedDirective} ${e.blockedURI} ${e.sourceFile}:${e.lineNumber}`)));
+    if (init) await page.addInitScript(init);
     pages.set(next, { page, problems });
     await page.goto(url);
     return next++;
