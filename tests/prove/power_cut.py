@@ -10,6 +10,7 @@ checks each. Some are also given to a real daemon, which must start, verify and 
 A record is not repeatable (ids and times differ), so it is kept with a failing case: --record FOLDER --case POINT:VARIANT checks that state again.
 """
 
+import concurrent.futures
 import contextlib
 import ctypes
 import hashlib
@@ -279,7 +280,26 @@ def backup(folder, rng):
     return home
 
 
-SCENARIOS = {f.__name__: f for f in (commands, approvals, tasks, copy_on_write, maintenance, backup)}
+def upgrade(folder, rng):
+    """A store of an earlier version is upgraded by the next start, in several transactions."""
+    home = Recorded(folder)
+    with home.rpc() as rpc:
+        for n in range(3):
+            home.run_one(rpc, ["seq", "1", str(rng.randrange(1, 9000))], key=f"u-{n}")
+        while rpc.call("initialize")["lastSequence"] < 400:
+            for process in [rpc.start(["true"])["processId"] for _ in range(8)]:
+                rpc.wait(process)
+    home.stop()
+    home.thread.join()
+    subprocess.run([STATES, "age", os.path.join(home.dir, "store"), "3"], env={**os.environ, **home.env}, check=True)
+    home.start()
+    home.listen()
+    with home.rpc() as rpc:
+        home.run_one(rpc, ["echo", "upgraded"], key="upgraded")
+    return home
+
+
+SCENARIOS = {f.__name__: f for f in (commands, approvals, tasks, copy_on_write, maintenance, backup, upgrade)}
 
 
 # ---- the states of a record ----
@@ -351,8 +371,9 @@ def keep_record(folder, to):
 
 class PowerCuts:
     def __init__(self, proof):
+        self.lock = threading.Lock()
         self.proof, self.real, self.points, self.per, self.caught, self.tried = proof, 0, 0, {}, 0, 0
-        self.processors = len(os.sched_getaffinity(0))
+        self.parallel = 3 * len(os.sched_getaffinity(0))    # a store's threads wait for each other most of the time
 
     def failures(self, folder, name, shares, round_seed):
         kept = None
@@ -372,15 +393,15 @@ class PowerCuts:
                 # As a test a sample of the states, but of all points.
                 options = [f"seed={seed}", f"seconds={int(max(3, budget))}", *([f"states={states}"] if states else []),
                            *(["variants=4"] if self.proof.as_test else ["variants=40", "dump=400"])]
-                shares = Shares(folder, options, self.processors, 12 * self.processors if self.proof.as_test else 0)
+                shares = Shares(folder, options, self.parallel, 12 * self.parallel if self.proof.as_test else 0)
                 shares.run(lambda: self.proof.add(done + shares.distinct - self.proof.done, f"{name}: {shares.states} checks"))
                 self.proof.add(done + shares.distinct - self.proof.done)
                 self.per[name] = self.per.get(name, 0) + shares.distinct
                 self.points += struct.unpack("=Q", content(home.record)[32:40])[0]
                 self.failures(folder, name, shares, seed)
-                for state in sorted(os.listdir(shares.work)):
-                    if state.startswith("dump-"):
-                        self.start_real(os.path.join(shares.work, state), home.dir, name, seed, folder)
+                with concurrent.futures.ThreadPoolExecutor(self.parallel) as pool:
+                    dumped = [os.path.join(shares.work, d) for d in os.listdir(shares.work) if d.startswith("dump-")]
+                    list(pool.map(lambda state: self.start_real(state, home.dir, name, seed, folder), sorted(dumped)))
                 # A sample of the states that a disk would leave whose syncs do nothing; some are from before anything was acknowledged.
                 control = Shares(folder, [f"seed={seed}", "variants=4", "seconds=20", "control=syncs"], 1, 131 if self.proof.as_test else 23).run()
                 self.caught, self.tried = self.caught + control.failed, self.tried + control.states
@@ -389,7 +410,8 @@ class PowerCuts:
     def start_real(self, state, original, name, seed, folder):
         try:
             real_start(state, original)
-            self.real += 1
+            with self.lock:
+                self.real += 1
         except (AssertionError, RpcError, Gone, OSError) as e:
             case = os.path.basename(state)[5:].replace("-", ":")
             record = keep_record(folder, os.path.join(self.proof.out, f"record-{name}-{seed}"))

@@ -2,6 +2,7 @@
  * Crash states of a recorded daemon (recorder.c), each opened and checked (power_check.h).
  *
  *   power_states RECORD ROOT-INODE FACTS WORK [option=value…]
+ *   power_states age STORE VERSION          give a store an earlier version
  *
  * The model of a disk: data of a file is durable after a sync of the file, a name after a sync of its directory; of
  * everything else any part may be there. So a cut after N records leaves the durable data, and of the unsynced writes
@@ -17,6 +18,8 @@
  * A progress line a second: "STATES DISTINCT FAILED POINT POINTS". Failures: "fail POINT:VARIANT what". The states are
  * checked in a child, so that a crash of the store is a failure like any other.
  */
+#include "runtime/store/db.h"
+#include "runtime/store/store_meta.h"
 #include "tests/prove/power_check.h"
 #include "tests/prove/power_disk.h"
 
@@ -225,6 +228,25 @@ static int compare_final(uint64_t root)
 	return differ;
 }
 
+/* ---- an old store ---- */
+
+/* Gives a store an earlier version, so that the next daemon upgrades it: the index is built again. */
+static int age_store(const char *dir, uint32_t version)
+{
+	struct err e = ERR_INIT;
+	struct db db;
+	MDB_txn *txn;
+	bool empty;
+
+	if (db_open(dir, 256u << 20, 0, &db, &empty, &e) != 0 || mdb_txn_begin(db.env, NULL, 0, &txn) != 0 ||
+	    db_meta_put(txn, &db, META_VERSION, &version, sizeof version, &e) != 0 || mdb_txn_commit(txn) != 0) {
+		fprintf(stderr, "%s: %s\n", dir, e.message);
+		return 1;
+	}
+	db_close(&db);
+	return 0;
+}
+
 /* ---- the program ---- */
 
 static void set_option(const char *word)
@@ -300,6 +322,8 @@ int main(int argc, char **argv)
 	struct stat st;
 	int fd;
 
+	if (argc == 4 && strcmp(argv[1], "age") == 0)
+		return age_store(argv[2], (uint32_t)strtoul(argv[3], NULL, 10));
 	if (argc < 5) {
 		fprintf(stderr, "usage: power_states RECORD ROOT-INODE FACTS WORK [option=value...]\n");
 		return 2;
