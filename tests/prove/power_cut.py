@@ -121,6 +121,9 @@ class Recorded(Home):
         done = subprocess.run([STATES, self.record, str(self.root.st_ino), "-", "-", f"final={self.dir}"], stdout=subprocess.PIPE, text=True)
         recorded = {line[4:] for line in done.stdout.splitlines() if line.startswith("has ")}
         differ = [line for line in done.stdout.splitlines() if line.startswith("differs")]
+        with open(os.path.join(self.folder, "owners"), "w") as f:     # the model has none
+            json.dump({os.path.relpath(p, self.dir): [st.st_uid, st.st_gid, st.st_mode & 0o777] for d, _, names in os.walk(self.dir)
+                       for p in [d] + [os.path.join(d, n) for n in names] for st in [os.lstat(p)]}, f)
         have = {os.path.relpath(os.path.join(d, n), self.dir) for d, _, names in os.walk(self.dir) for n in names
                 if os.path.isfile(os.path.join(d, n))}
         missing = have - recorded - {"log"}
@@ -339,32 +342,33 @@ class Shares:
         return self
 
 
-def real_start(state, original):
-    """A real daemon on a copy of a state: it starts, the store verifies, it stops."""
+def real_start(state, folder):
+    """A real daemon on a copy of a state: it starts, the store verifies, a command runs, it stops. Owners are those of the files that were recorded."""
+    owners = json.loads(content(os.path.join(folder, "owners")))
     home = Home(start=False)
     shutil.rmtree(home.dir)
     shutil.copytree(state, home.dir, symlinks=True)
     os.makedirs(home.work, exist_ok=True)
-    for d, folders, files in os.walk(home.dir):     # the model has no owners: those of the files that were recorded
+    for d, _, files in os.walk(home.dir):
         for path in [d] + [os.path.join(d, f) for f in files]:
-            like = os.path.join(original, os.path.relpath(path, home.dir))
-            while not os.path.lexists(like):
-                like = os.path.dirname(like)
-            st = os.lstat(like)
-            os.lchown(path, st.st_uid, st.st_gid)
+            like = os.path.relpath(path, home.dir)
+            known = like in owners
+            while like not in owners:
+                like = os.path.dirname(like) or "."
+            os.lchown(path, *owners[like][:2])
             if not os.path.islink(path):
-                os.chmod(path, st.st_mode & 0o777 if os.path.isdir(path) == os.path.isdir(like) else 0o600)
+                os.chmod(path, owners[like][2] if known else 0o700 if os.path.isdir(path) else 0o600)
     with home:
         home.start()
         with home.rpc() as rpc:
             assert rpc.call("verify_store")["ok"] is True
-            harness.check_log([e for e in rpc.events(after=None)], first=rpc.call("list_events", limit=1)["firstSequence"])
+            harness.check_log(rpc.events(after=None), first=rpc.call("list_events", limit=1)["firstSequence"])
             assert rpc.run(["true"])[1]["exitCode"] == 0
 
 
 def keep_record(folder, to):
     os.makedirs(to, exist_ok=True)
-    for name in ("record", "facts", "root", "log"):
+    for name in ("record", "facts", "root", "owners", "log"):
         shutil.copy(os.path.join(folder, name), to)
     return to
 
@@ -401,22 +405,22 @@ class PowerCuts:
                 self.failures(folder, name, shares, seed)
                 with concurrent.futures.ThreadPoolExecutor(self.parallel) as pool:
                     dumped = [os.path.join(shares.work, d) for d in os.listdir(shares.work) if d.startswith("dump-")]
-                    list(pool.map(lambda state: self.start_real(state, home.dir, name, seed, folder), sorted(dumped)))
+                    list(pool.map(lambda state: self.start_real(state, name, seed, folder), sorted(dumped)))
                 # A sample of the states that a disk would leave whose syncs do nothing; some are from before anything was acknowledged.
                 control = Shares(folder, [f"seed={seed}", "variants=4", "seconds=20", "control=syncs"], 1, 131 if self.proof.as_test else 23).run()
                 self.caught, self.tried = self.caught + control.failed, self.tried + control.states
                 home.guard = None
 
-    def start_real(self, state, original, name, seed, folder):
+    def start_real(self, state, name, seed, folder):
         try:
-            real_start(state, original)
+            real_start(state, folder)
             with self.lock:
                 self.real += 1
         except (AssertionError, RpcError, Gone, OSError) as e:
             case = os.path.basename(state)[5:].replace("-", ":")
             record = keep_record(folder, os.path.join(self.proof.out, f"record-{name}-{seed}"))
             self.proof.fail(f"{name}-{seed}-{case}-daemon", f"{name}, cut {case}: a real daemon: {e}",
-                            ["python3", "tests/prove/power_cut.py", "--record", os.path.relpath(record, ROOT), "--case", case])
+                            ["python3", "tests/prove/power_cut.py", "--seed", str(seed), "--record", os.path.relpath(record, ROOT), "--case", case])
 
     def run(self, only):
         proof, number = self.proof, 0
@@ -435,11 +439,14 @@ class PowerCuts:
 
 
 def repeat(proof, folder):
-    keep = os.path.join(proof.out, "state")
-    argv = [STATES, os.path.join(folder, "record"), content(os.path.join(folder, "root")).decode(), os.path.join(folder, "facts"), "-",
-            f"seed={proof.seed}", "variants=40", f"only={proof.case}", f"keep={keep}"]
-    print(f"# the state after the check is in {keep}")
-    return subprocess.run(argv).returncode
+    """One state again, by power_states and by a real daemon."""
+    with tempfile.TemporaryDirectory(prefix="bl-power-") as work:
+        options = [f"seed={proof.seed}", f"only={proof.case}", "dump=1", f"keep={os.path.join(proof.out, 'state')}"]
+        status = subprocess.run([STATES, os.path.join(folder, "record"), content(os.path.join(folder, "root")).decode(), os.path.join(folder, "facts"), work,
+                                 *options]).returncode
+        print(f"# as it was after the check: {os.path.join(proof.out, 'state')}", flush=True)
+        real_start(os.path.join(work, "dump-" + proof.case.replace(":", "-")), folder)
+    return status
 
 
 def main():

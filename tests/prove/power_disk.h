@@ -318,9 +318,9 @@ static inline struct choice choose(uint64_t variant, uint64_t changes, uint64_t 
 	static const uint64_t percents[] = { 50, 10, 90 };
 	struct choice c = { 0 };
 
-	if (changes <= EXHAUSTIVE)
+	if (changes <= EXHAUSTIVE && variant < 1u << changes)
 		return (struct choice){ .data = DATA_BITS, .names = NAMES_BITS, .bits = variant };
-	if (variant < 4) {
+	if (changes > EXHAUSTIVE && variant < 4) {
 		c.data = variant & 1 ? DATA_ALL : DATA_NONE;
 		c.names = variant & 2 ? NAMES_ALL : NAMES_NONE;
 		return c;
@@ -329,7 +329,7 @@ static inline struct choice choose(uint64_t variant, uint64_t changes, uint64_t 
 	c.names = draw(2) ? NAMES_RANDOM : draw(2) ? NAMES_PREFIX : NAMES_ALL;
 	c.grain = grains[draw(3)];
 	c.percent = percents[draw(3)];
-	c.one = draw(pieces ? pieces : 1);
+	c.one = draw((pieces ? pieces : 1) * (c.grain == SECTOR ? PAGE / SECTOR : 1));
 	return c;
 }
 

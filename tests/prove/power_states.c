@@ -143,7 +143,7 @@ static bool try_point(struct disk *d, uint64_t point, uint64_t pass, uint64_t fi
 	for (size_t i = 0; i < d->inode_count; i++)
 		for (size_t k = 0; k < d->inodes[i]->count; k++, changes++)
 			pieces += 1 + d->inodes[i]->changes[k].r->length / PAGE;
-	count = changes <= EXHAUSTIVE ? 1u << changes : 4 + options.variants;
+	count = (changes <= EXHAUSTIVE ? 1u << changes : 4) + (changes ? options.variants : 0);
 	if (options.only) {
 		pass = options.only_variant / PASS;
 		first = options.only_variant;
