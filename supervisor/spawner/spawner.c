@@ -46,11 +46,16 @@ static _Noreturn void exit_with_error(const char *what)
 	_exit(1);
 }
 
+/*
+ * Not an error if the runtime died meanwhile: its successor queries the guard. After any other failure the runtime
+ * would wait for this answer for ever; it recovers from a spawner that is gone.
+ */
 static void answer_runtime(struct spawner *s, const struct spawn_msg *m, const int *fds, size_t nfds)
 {
-	/* Not an error if the runtime died meanwhile: its successor queries the guard. */
-	if (fd_send(s->peer_fd, m, sizeof *m, fds, nfds, 0) < 0 && errno != EPIPE && errno != ECONNRESET)
-		log_warning("answer the runtime: %s", strerror(errno));
+	if (fd_send(s->peer_fd, m, sizeof *m, fds, nfds, 0) < 0 && errno != EPIPE && errno != ECONNRESET) {
+		log_error("answer the runtime: %s; leaving", strerror(errno));
+		_exit(1);
+	}
 }
 
 static void deposit_init(struct spawner *s, const struct plan_key *key, pid_t pid, int pidfd)
