@@ -89,19 +89,37 @@ static void write_preview(struct jw *w, const void *bytes, size_t n)
 	}
 }
 
-/* Makes the bytes that the events of this batch cite durable with it. */
-static void stream_secure(struct process *p, int stream, struct transaction *tx)
+/*
+ * Why a stream is not stored in the database, or NULL: then `ret` has all its bytes. Bytes that cannot be read just now
+ * stay in the spool, where the commit that cites them reads them or fails.
+ */
+static const char *spill_reason(struct process *p, int stream, struct buf *ret)
 {
 	struct process_stream *s = &p->streams[stream];
 	struct engine *engine = p->engine;
 
-	/* Not spilled: the whole stream is stored again with each event, which the inline limit keeps cheap. */
+	if (output_spills(p, s->size))
+		return s->size > engine->o.inline_bytes ? "inline_limit" : "output_limit";
+	ssize_t n = engine->o.ports->peek_output(engine->o.host, p->id, stream, 0, buf_reserve(ret, s->size + 1),
+						 s->size);
+	if (n < 0)
+		return "unreadable";
+	ret->len += (size_t)n;
+	return NULL;
+}
+
+/*
+ * Makes the bytes that the events of this batch cite durable with it. `whole` is a stream that is not spilled: it is
+ * stored again with each event, which the inline limit keeps cheap.
+ */
+static void stream_secure(struct process *p, int stream, const struct buf *whole, struct transaction *tx)
+{
+	struct process_stream *s = &p->streams[stream];
+	struct engine *engine = p->engine;
+
 	if (!s->spilled) {
-		char *bytes = mem_alloc(s->size + 1);
-		ssize_t n = engine->o.ports->peek_output(engine->o.host, p->id, stream, 0, bytes, s->size);
-		if (n > 0)
-			transaction_add_output(tx, s->ref, bytes, (size_t)n);
-		free(bytes);
+		if (whole->len)
+			transaction_add_output(tx, s->ref, whole->data, whole->len);
 		return;
 	}
 	/*
@@ -124,6 +142,8 @@ static void output_fact(struct process *p, int stream, struct transaction *tx)
 	const uint32_t inline_max = engine->o.inline_bytes;
 	struct scope scope = process_scope(p);
 	uint64_t want = s->size - s->cited, from, to;
+	buf_auto struct buf whole = BUF_INIT;
+	const char *reason = s->spilled ? NULL : spill_reason(p, stream, &whole);
 
 	/* A preview cannot show bytes that were dropped because of the output limit. */
 	spool_hole(s->size, output_limit(p), &from, &to);
@@ -135,20 +155,17 @@ static void output_fact(struct process *p, int stream, struct transaction *tx)
 	ssize_t n = engine->o.ports->peek_output(engine->o.host, p->id, stream, s->cited, bytes, want);
 
 	scope.output = s->ref;
-	if (!s->spilled && output_spills(p, s->size)) {
-		bool inlined = s->size > inline_max;
-
+	if (reason) {
 		s->spilled = true;
 		EMIT(output_spilled, tx, scope, .outputRef = s->ref, .stream = stream_name(stream), .bytes = s->size,
-		     .limit = inlined ? inline_max : output_limit(p),
-		     .reason = inlined ? "inline_limit" : "output_limit",
+		     .limit = strcmp(reason, "output_limit") == 0 ? output_limit(p) : inline_max, .reason = reason,
 		     .owner = JSON_OBJECT(output_owner, .processId = p->id), .mediaType = "application/octet-stream",
 		     .encoding = "binary");
 		transaction_add_output(tx, s->ref, NULL, 0); /* removes what was stored inline */
 	}
 	EMIT(process_output, tx, scope, .stream = stream_name(stream), .offset = s->cited, .length = s->size - s->cited,
 	     .shown = json_from_writer(write_preview, bytes, n > 0 ? (size_t)n : 0));
-	stream_secure(p, stream, tx);
+	stream_secure(p, stream, &whole, tx);
 	s->cited = s->size;
 }
 
