@@ -243,6 +243,12 @@ static void report_lookup(struct engine *g, const char *id, const char *host)
 	engine_on_violation(g, id, &v);
 }
 
+/* The message is still there: the init died with unread ones (its own remain), or there was no memory for a moment. */
+static bool may_receive_again(int errnum)
+{
+	return errnum == ECONNRESET || errnum == EINTR || errnum == ENOMEM || errnum == ENOBUFS;
+}
+
 /* Takes READY and EXECED; leaves FAILED and EXITED for a restarted runtime. 1 = *ret_last is the last message, −1 = the
  * process_io was freed. */
 static int status_pump(struct process_io *io, struct status_msg *ret_last)
@@ -255,8 +261,8 @@ static int status_pump(struct process_io *io, struct status_msg *ret_last)
 	for (;;) {
 		memset(&m, 0, sizeof m);
 		ssize_t n = recv(fd, &m, sizeof m, MSG_PEEK | MSG_DONTWAIT);
-		if (n < 0 && (errno == ECONNRESET || errno == EINTR))
-			continue; /* the init died with unread messages; its own are still there */
+		if (n < 0 && may_receive_again(errno))
+			continue;
 		if (n < (ssize_t)STATUS_MSG_LEAST) {
 			if (n == 0 || (n < 0 && errno != EAGAIN))
 				event_drop(&io->status_ev); /* closed by the init: its pidfd reports the end */
@@ -272,7 +278,7 @@ static int status_pump(struct process_io *io, struct status_msg *ret_last)
 		}
 		if (m.kind == STATUS_READY)
 			take_brought(io);
-		while (recv(fd, &m, sizeof m, MSG_DONTWAIT) < 0 && (errno == ECONNRESET || errno == EINTR))
+		while (recv(fd, &m, sizeof m, MSG_DONTWAIT) < 0 && may_receive_again(errno))
 			continue;
 		if (m.kind == STATUS_READY && io->within[0])
 			audit_reader_add_member(&io->host->audit, io);

@@ -39,7 +39,7 @@ def test_a_stop_with_a_broken_disk_is_orderly():
 LINES = 25
 PRINTS = ["sh", "-c", f"i=0; while [ $i -lt {LINES} ]; do echo line $i of some; i=$((i+1)); done"]
 PRINTED = "".join(f"line {i} of some\n" for i in range(LINES)).encode()
-SPAWNER_LINK = 4    # GUARD_FD_PEER, in the runtime
+SPAWNER_LINK = 4    # GUARD_FD_PEER, in the runtime and in the spawner
 
 
 def killed(home):
@@ -68,6 +68,24 @@ def test_a_failed_receive_from_the_spawner_is_no_deafness():
             assert rpc.call("get_health")["spawner"] == "ok"
             runs(rpc)
             assert not killed(home), home.log()
+
+
+def test_an_answer_that_the_spawner_cannot_send_is_no_silence():
+    """The spawner leaves, and the request that waits for it is answered: a start, and changes that are applied."""
+    with Faults() as faults, Home(env=faults.env) as home, home.rpc() as rpc:
+        changed = rpc.run(["sh", "-c", "echo new >>file"], cwd=home.work, cow=True)[0]["processId"]
+        for method, params in (("start_process", {"command": ["true"]}), ("apply_changes", {"processId": changed})):
+            faults.fail("sendmsg", "spawner", "ETOOMANYREFS", fd=SPAWNER_LINK)
+            request = rpc.send(method, params)
+            with contextlib.suppress(harness.RpcError):
+                rpc.reply(request)
+            faults.until_done("sendmsg")
+            until("all is well", lambda: rpc.call("get_health")["spawner"] == "ok")
+            runs(rpc)
+        with contextlib.suppress(harness.RpcError):     # it may be applied already
+            rpc.call("apply_changes", processId=changed)
+        with open(os.path.join(home.work, "file")) as f:
+            assert f.read() == "new\n"
 
 
 def test_health_tells_of_a_spawner_that_is_gone(home):
@@ -102,6 +120,31 @@ def test_output_that_cannot_be_watched_is_not_lost():
                 assert rpc.outputs(process)["stdout"] == PRINTED
                 runs(rpc)
             assert any("cannot watch descriptor" in line for line in home.log()), home.log()
+
+
+def test_output_that_cannot_be_read_is_not_lost():
+    """Little output is copied from the spool into the database. What cannot be read stays in the spool, and the commit that cites it reads it again."""
+    with Faults() as faults, Home(env=faults.env) as home:
+        with home.rpc() as rpc:
+            runs(rpc)
+            for skip in range(3):
+                faults.fail("pread", "runtime", "EIO", link=os.path.realpath(home.dir) + "/spool", skip=skip)
+                runs(rpc)
+            faults.heal()
+            assert rpc.call("verify_store")["ok"] is True
+        assert not killed(home), home.log()
+
+
+def test_the_end_of_a_command_that_cannot_be_received_is_not_lost():
+    """No memory for a moment, at any of the messages about a command; one in a session sandbox has no pidfd that reports its end."""
+    with Faults() as faults, Home(env=faults.env) as home, home.rpc() as rpc:
+        session = rpc.call("create_session")["sessionId"]
+        for more in ({}, {"sandboxId": "session", "sessionId": session}):
+            for skip in range(6):
+                faults.fail("recv", "runtime", "ENOMEM", skip=skip)
+                ended = rpc.run(["true"], cwd=home.work, **more)[1]
+                assert ended["status"] == "completed", (more, skip, ended)
+        assert not killed(home), home.log()
 
 
 def test_a_loop_that_fails_is_no_orderly_end():

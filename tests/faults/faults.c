@@ -170,6 +170,18 @@ ssize_t recvmsg(int fd, struct msghdr *m, int flags)
 	return -1;
 }
 
+ssize_t recv(int fd, void *p, size_t n, int flags)
+{
+	FAILING(recv, fd, -1);
+	return behind(fd, p, n, flags);
+}
+
+ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
+{
+	FAILING(sendmsg, fd, -1);
+	return behind(fd, m, flags);
+}
+
 int fdatasync(int fd)
 {
 	FAILING(fdatasync, fd, -1);
@@ -180,6 +192,26 @@ int fsync(int fd)
 {
 	FAILING(fsync, fd, -1);
 	return behind(fd);
+}
+
+ssize_t pread(int fd, void *p, size_t n, off_t at)
+{
+	FAILING(pread, fd, -1);
+	return behind(fd, p, n, at);
+}
+
+ssize_t pread64(int fd, void *p, size_t n, off64_t at)
+{
+	static __typeof__(pread64) *behind;
+	int error;
+
+	if (!behind)
+		behind = (__typeof__(pread64) *)dlsym(RTLD_NEXT, "pread64");
+	if (is_due("pread", fd, &error)) {
+		errno = error;
+		return -1;
+	}
+	return behind(fd, p, n, at);
 }
 
 ssize_t pwrite(int fd, const void *p, size_t n, off_t at)
