@@ -22,7 +22,8 @@ DELAY_MS = 200
 # Calls, separated by spaces, and errors that are plausible for them.
 ERRORS = {
     "openat openat2 open": "EMFILE ENOMEM EIO",
-    "read readv pread64 preadv": "EIO EINTR EAGAIN",
+    "read readv": "EIO EINTR EAGAIN",
+    "pread64 preadv": "EIO EINTR ENOMEM",
     "write writev pwrite64 pwritev": "ENOSPC EIO EINTR",
     "fdatasync fsync msync sync_file_range": "EIO ENOSPC EINTR",
     "ftruncate fallocate truncate": "ENOSPC EIO EINTR",
@@ -56,7 +57,8 @@ ERRORS = {
     "flock": "EINTR ENOLCK EAGAIN",
     "ioctl": "ENOMEM EIO EINTR",
     "timerfd_settime inotify_add_watch name_to_handle_at open_by_handle_at add_key keyctl": "ENOMEM ENOSPC EIO",
-    "getrandom nanosleep clock_nanosleep rt_sigtimedwait": "EINTR EAGAIN",
+    "getrandom nanosleep clock_nanosleep": "EINTR",
+    "rt_sigtimedwait": "EINTR EAGAIN",
 }
 BY_CALL = {call: [getattr(errno, e) for e in errors.split()] for calls, errors in ERRORS.items() for call in calls.split()}
 NEVER = ("exit", "exit_group", "rt_sigreturn", "restart_syscall")
@@ -79,7 +81,7 @@ def rules(case):
     if action == "delay":
         return {"strict": nth_scenario.ALL}
     # Out of memory aborts, by design: the guard starts the process again.
-    return {"may_refuse": int(value) in (errno.EPERM, errno.EINVAL, errno.EACCES),
+    return {"may_refuse": int(value) in (errno.EPERM, errno.EINVAL, errno.EACCES) or call.startswith(("seccomp", "landlock", "prctl")),
             "may_abort": int(value) in (errno.ENOMEM, errno.EAGAIN, errno.ENFILE) and call in ("mmap", "mremap", "mprotect", "clone", "clone3")}
 
 

@@ -286,6 +286,18 @@ static void fire(struct task *t, struct plan *plan)
 	}
 }
 
+/* Reading and writing an eventfd never fails, apart from EAGAIN. */
+static bool is_plausible(const struct task *t, const struct plan *plan, const struct ptrace_syscall_info *info)
+{
+	char path[64], to[64] = "";
+
+	if (plan->action != ACTION_FAIL || plan->value == EAGAIN ||
+	    (plan->call != __NR_write && plan->call != __NR_read))
+		return true;
+	snprintf(path, sizeof path, "/proc/%d/fd/%d", t->tid, (int)info->entry.args[0]);
+	return readlink(path, to, sizeof to - 1) < 0 || strcmp(to, "anon_inode:[eventfd]") != 0;
+}
+
 static void enter_call(struct task *t, const struct ptrace_syscall_info *info)
 {
 	struct process *p = t->process;
@@ -301,7 +313,7 @@ static void enter_call(struct task *t, const struct ptrace_syscall_info *info)
 		fprintf(output, "call %s %llu %u by %d\n", p->role->name, (unsigned long long)call, n, t->tid);
 	for (size_t i = 0; i < n_plans; i++)
 		if (!plans[i].is_fired && plans[i].call == (int)call && plans[i].n == n &&
-		    strcmp(plans[i].role, p->role->name) == 0)
+		    strcmp(plans[i].role, p->role->name) == 0 && is_plausible(t, &plans[i], info))
 			fire(t, &plans[i]);
 }
 
