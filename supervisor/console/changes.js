@@ -136,7 +136,7 @@ function One({ id, query, setQuery }) {
 	const paths = picked.size && picked.size < rows.length ? { paths: [...picked] } : {};
 	const what = paths.paths ? `${picked.size} of ${rows.length} files` : `all ${formatNumber(changes.data?.total ?? rows.length)} files`;
 	const decide = (method) => async () => {
-		const result = await call(method, { ...target, ...paths });
+		const result = await call(method, { ...target, ...(method === "undo_changes" ? {} : paths) });
 		setOutcome({ method, ...result });
 		setPicked(new Set());
 		await changes.reload();
@@ -154,17 +154,20 @@ function One({ id, query, setQuery }) {
 	return html`<${Page} title=${isSandbox ? html`Changes of <${Text}
 		text=${sandbox.data?.name ?? "a sandbox"} />` : "Changes of a run"}
 		count=${changes.data ? formatNumber(changes.data.total) : undefined} cli=${cli} fill
-		actions=${can("operator") && !open && rows.length > 0 && html`
+		actions=${can("operator") && !open && html`${changes.data?.undoable > 0 && html`<${Confirm} kind="" label="Undo the last apply"
+				question="Restore what the last apply replaced on the host?" confirm="Undo" onConfirm=${decide("undo_changes")}
+				detail=${html`<p>If a file changed since then, that is a conflict and nothing is restored.</p>
+					<p class="faint mono">bailiff undo ${plain(id)}</p>`} />`}${rows.length > 0 && html`
 			<${Confirm} kind="primary" label=${picked.size ? `Apply ${picked.size}` : "Apply all"}
 				question=${`Apply ${what} to the host?`} confirm="Apply" onConfirm=${decide("apply_changes")}
 				detail=${html`<p>Files that changed on the host since the run began are conflicts and are not overwritten.</p>
 					<p class="faint mono">bailiff apply ${plain(id)}${(paths.paths ?? []).slice(0, 3).map((p) => ` ${plain(p)}`)}${picked.size > 3 ? " …" : ""}</p>`} />
 			<${Confirm} label=${picked.size ? `Discard ${picked.size}` : "Discard all"} question=${`Discard ${what}?`}
 				confirm="Discard" onConfirm=${decide("discard_changes")}
-				detail=${html`<p>The host's files stay as they are. This cannot be undone.</p>`} />`}>
+				detail=${html`<p>The host's files stay as they are. This cannot be undone.</p>`} />`}`}>
 		<${ErrorBox} error=${changes.error ?? sandbox.error} retry=${changes.reload} />
 		${outcome && html`<div class=${`outcome ${outcome.conflicts?.length ? "bad" : "good"}`} role="status">
-			${outcome.applied?.length ? `${formatNumber(outcome.applied.length)} applied. ` : ""}${outcome.discarded?.length ? `${formatNumber(outcome.discarded.length)} discarded. ` : ""}
+			${outcome.applied?.length ? `${formatNumber(outcome.applied.length)} applied. ` : ""}${outcome.discarded?.length ? `${formatNumber(outcome.discarded.length)} discarded. ` : ""}${outcome.undone?.length ? `${formatNumber(outcome.undone.length)} restored. ` : ""}${outcome.undoLost ? `This apply cannot be undone: ${plain(outcome.undoLost)}. ` : ""}
 			${outcome.conflicts?.length
 				? html`${formatNumber(outcome.conflicts.length)} conflicts, left unchanged on the host:${outcome.conflicts.slice(0, 10).map((c) => html` <code>
 				<${Text} text=${c.path ?? c} /></code>`)}` : ""}</div>`}

@@ -364,7 +364,7 @@ export function Plot({ series, names, label, format = formatNumber, height = 110
 		const axis = { stroke: colourOf("--faint"), grid: { stroke: colourOf("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
 		const width = () => Math.max(80, box.current.clientWidth);
 		const options = {
-			width: width(), height, legend: { show: false }, cursor: { drag: { x: true, y: false }, points: { size: 5 } }, padding: [8, 18, 0, 0],
+			width: width(), height, legend: { show: false }, cursor: { drag: { x: true, y: false }, points: { size: 5 } }, padding: [8, 28, 0, 0],
 			scales: { y: { range: (_, min, max) => [Math.min(0, min ?? 0), max > 0 ? max * 1.1 : 1] } },
 			axes: [{ ...axis, size: 22, space: 60, values: (_, ticks) => ticks.map((t) => formatTime(t * 1000, false).slice(0, ticks.at(-1) - ticks[0] < 300 ? 8 : 5)) },
 				{ ...axis, size: 58, space: 34, incrs: bytes ? BYTE_STEPS : undefined, values: (_, ticks) => ticks.map((v) => format(v)) }],

@@ -176,7 +176,7 @@ def test_items_of_a_job_are_shown_and_retried(home):
             tab.wait(selector=".card h2 >> text=completed")
 
 
-def test_changes_are_reviewed_applied_and_discarded(home):
+def test_changes_are_reviewed_applied_discarded_and_undone(home):
     with home.rpc() as rpc:
         with open(os.path.join(home.work, "a.txt"), "w") as f:
             f.write("one\n")
@@ -199,6 +199,12 @@ def test_changes_are_reviewed_applied_and_discarded(home):
             tab.click(selector="text='Discard all'")
             tab.click(selector="dialog button.danger")
             shows(tab, "No changes are left to decide.")
+            tab.click(selector="text='Undo the last apply'")
+            tab.click(selector="dialog .dialog-actions button:last-child")
+            tab.wait(selector=".outcome >> text=1 restored")
+            tab.wait(selector="text='Undo the last apply'", gone=True)
+        with open(os.path.join(home.work, "a.txt")) as f:
+            assert f.read() == "one\n"
         assert not os.path.exists(os.path.join(home.work, "b.txt"))
 
 
