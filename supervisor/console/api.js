@@ -85,6 +85,7 @@ class Watch {
 		this.name = name;
 		this.fn = fn;
 		this.next = offset;
+		this.ended = new Promise((end) => (this.end = end));
 	}
 
 	get request() {
@@ -95,10 +96,10 @@ class Watch {
 		const bytes = bytesOf(base64);
 		const known = Math.max(0, this.next - offset);
 		if (known >= bytes.length)
-			return;
+			return undefined;
 		const gap = Math.max(0, offset - this.next);
 		this.next = offset + bytes.length;
-		this.fn({ offset: offset + known, data: bytes.subarray(known), gap });
+		return Promise.race([this.fn({ offset: offset + known, data: bytes.subarray(known), gap }), this.ended]);
 	}
 }
 
@@ -188,15 +189,16 @@ class Stream {
 			this.send(watch.request);
 	}
 
-	take({ joined, frames = [] }) {
+	take({ joined, frames = [], size }) {
 		if (joined) {
 			if (joined.missed)
 				this.reset();
 			this.last ??= joined.last;
 			this.set(joined.state);
 		}
-		for (const [name, data, id] of frames)
-			this.dispatch(name, data, id);
+		const done = frames.map(([name, data, id]) => this.dispatch(name, data, id));
+		if (size)
+			Promise.allSettled(done).then(() => this.send({ ack: size }));
 	}
 
 	reset() {
@@ -204,13 +206,13 @@ class Stream {
 		this.emit({ type: "reset" });
 	}
 
+	// For output: a promise, until the bytes are shown.
 	dispatch(name, data, id) {
 		if (name === "event") {
-			const event = JSON.parse(data);
 			if (this.last !== undefined && id <= this.last)
-				return;
+				return undefined;
 			this.last = id;
-			this.emit(event);
+			this.emit(JSON.parse(data));
 		} else if (name === "local") {
 			this.last ??= id;
 			this.set(data);
@@ -219,23 +221,25 @@ class Stream {
 		} else {
 			const watch = [...this.watches].find((w) => w.number === data.number);
 			if (name === "output")
-				watch?.take(data);
-			else
-				watch?.fn({ error: new CallError(data.error, data.status) });
+				return watch?.take(data);
+			watch?.fn({ error: new CallError(data.error, data.status) });
 		}
+		return undefined;
 	}
 }
 
 export const stream = new Stream();
 
 // Live output of a process, of its stdout, stderr or terminal: fn({offset, data: Uint8Array, gap}) from `offset` on, until the returned
-// function is called. gap: bytes before it that were not stored. fn({error}) if it cannot be watched.
+// function is called. gap: bytes before it that were not stored. fn may return a promise: more is sent when it is fulfilled. fn({error}) if
+// it cannot be watched.
 export function watchOutput(processId, name, offset, fn) {
 	const watch = new Watch(processId, name, fn, offset);
 	stream.watches.add(watch);
 	stream.send?.(watch.request);
 	return () => {
 		stream.watches.delete(watch);
+		watch.end();
 		stream.send?.({ unwatch: watch.number });
 	};
 }

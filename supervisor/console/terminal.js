@@ -82,7 +82,7 @@ export function sanitize(text) {
 	return out;
 }
 
-// A terminal in `parent`. pipe: true for output of a pipe. write(bytes | text), find(text, back), onMatches(fn), and xterm itself.
+// A terminal in `parent`. pipe: true for output of a pipe. write(bytes | text) → a promise, until it is drawn; find(text, back), onMatches(fn), and xterm itself.
 export class View {
 	constructor(parent, { pipe = false, rows = 24, cols = 80, onInput } = {}) {
 		this.pipe = pipe;
@@ -115,7 +115,7 @@ export class View {
 			this.pending = cut ? cut[0] : "";
 			text = sanitize(cut ? text.slice(0, cut.index) : text);
 		}
-		this.term.write(text.replace(BIDI, "\ufffd"));
+		return new Promise((shown) => this.term.write(text.replace(BIDI, "\ufffd"), shown));
 	}
 
 	fit() {

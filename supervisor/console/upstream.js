@@ -4,10 +4,15 @@
 // Tabs send {join}, {watch} and {unwatch}; they get {joined} and {frames}, each frame [name, data, id] as the server sent it. Events reach
 // every tab once and in order: the connection resumes after the last sequence number, and a tab that comes back with an older one is
 // told to load its lists again.
+//
+// Tabs acknowledge what they have processed ({ack}). While one owes too much nothing is read, so that the server waits as well. If that
+// takes long, the tab gets nothing until it has caught up, and then it loads its lists again: a slow tab delays the others only for a moment.
 
 const RETRY_MS = 250;
 const RETRY_MOST_MS = 4000;
 const DECODED = 3 / 4;      // bytes for a character of base64
+const OWED_MOST = 4 << 20;  // characters of frames that a tab has not processed
+const PATIENCE_MS = 1000;
 
 const lengthOf = (base64) => base64.length * DECODED - (base64.endsWith("==") ? 2 : base64.endsWith("=") ? 1 : 0);
 
@@ -41,8 +46,10 @@ export class Upstream {
 	}
 
 	// tab: {id, send(message)}.
-	handle(tab, { join, watch, unwatch }) {
-		if (join)
+	handle(tab, { join, watch, unwatch, ack }) {
+		if (ack)
+			this.ack(tab, ack);
+		else if (join)
 			this.join(tab, join);
 		else if (watch)
 			this.watch({ tab, ...watch });
@@ -52,7 +59,7 @@ export class Upstream {
 
 	join(tab, { key, after }) {
 		const missed = after !== undefined && this.last !== undefined && after < this.last;
-		this.tabs.set(tab.id, tab);
+		this.tabs.set(tab.id, Object.assign(tab, { owed: 0, stalled: false }));
 		this.last ??= after;
 		tab.send({ joined: { state: this.state, last: this.last, missed } });
 		if (key !== this.key || this.state.link === "login")
@@ -83,7 +90,45 @@ export class Upstream {
 
 	send(frames) {
 		for (const tab of this.tabs.values())
-			tab.send({ frames });
+			this.deliver(tab, frames);
+	}
+
+	deliver(tab, frames) {
+		if (tab.stalled)
+			return;
+		const size = frames.reduce((sum, [, data]) => sum + (data.length ?? data.base64?.length ?? 0), 1);
+		tab.owed += size;
+		tab.send({ frames, size });
+	}
+
+	ack(tab, size) {
+		tab.owed -= size;
+		if (tab.stalled && tab.owed <= 0) {
+			tab.stalled = false;
+			tab.send({ joined: { state: this.state, last: this.last, missed: true } });
+			for (const processId of new Set([...this.watches.values()].filter((w) => w.tab === tab).map((w) => w.processId)))
+				this.request(processId);
+		}
+		this.wake?.();
+	}
+
+	// Waits until no tab owes too much, or marks those that do.
+	async wait() {
+		const end = Date.now() + PATIENCE_MS;
+		for (;;) {
+			const slow = [...this.tabs.values()].filter((tab) => !tab.stalled && tab.owed > OWED_MOST);
+			const left = end - Date.now();
+			if (!slow.length)
+				return;
+			if (left <= 0) {
+				slow.forEach((tab) => (tab.stalled = true));
+				return;
+			}
+			await new Promise((done) => {
+				this.wake = done;
+				setTimeout(done, left);
+			});
+		}
 	}
 
 	async start(key) {
@@ -128,6 +173,7 @@ export class Upstream {
 			const texts = (rest + value).split("\n\n");
 			rest = texts.pop();
 			this.take(texts.map(parseFrame).filter(([, data]) => data));
+			await this.wait();
 		}
 	}
 
@@ -219,17 +265,17 @@ export class Upstream {
 			return;
 		const { error } = await reply.json().catch(() => ({}));
 		for (const { tab, number } of watches)
-			tab.send({ frames: [["watch", { number, status: reply.status, error: typeof error === "string" ? { message: error } : error ?? {} }]] });
+			this.deliver(tab, [["watch", { number, status: reply.status, error: typeof error === "string" ? { message: error } : error ?? {} }]]);
 	}
 
 	takeOutput([, data]) {
 		const { processId, stream, offset, data: base64 } = JSON.parse(data);
 		const end = offset + lengthOf(base64);
 		for (const watch of this.watchesOf(processId)) {
-			if (watch.stream !== stream || end <= watch.next)
+			if (watch.stream !== stream || end <= watch.next || watch.tab.stalled)
 				continue;
 			watch.next = end;
-			watch.tab.send({ frames: [["output", { number: watch.number, offset, base64 }]] });
+			this.deliver(watch.tab, [["output", { number: watch.number, offset, base64 }]]);
 		}
 	}
 }

@@ -271,6 +271,45 @@ def test_eight_tabs_share_one_stream(home):
             assert tab.text(selector=".xterm-rows").replace("\xa0", " ").count("got one") == 1
 
 
+BLOCKED = """
+const { watchOutput } = await import('/ui/api.js');
+const free = new Promise((done) => { window.free = done; });
+let open = 0;
+Object.assign(window, { got: 0, most: 0, gaps: 0 });
+watchOutput(arg, 'stdout', 0, async ({ data, gap }) => {
+  open += data.length;
+  window.most = Math.max(window.most, open);
+  window.gaps += gap;
+  await free;
+  open -= data.length;
+  window.got += data.length;
+});
+"""
+
+
+def test_a_slow_tab_delays_no_other_and_misses_nothing(home):
+    size = 16 << 20
+    with home.rpc() as rpc, Console(home) as console:
+        process = rpc.start(["sh", "-c", f"read -r go; yes | head -c {size}; sleep 1000"], stdin="pipe")["processId"]
+        slow = console.open("#/events")
+        other = console.open("#/processes?view=flat", like=slow)
+        slow.evaluate(script=BLOCKED, arg=process)
+        rpc.call("write_process_stdin", processId=process, data="go\n")
+        slow.until(script="return window.most > 1e6")
+        later = rpc.start(["sleep", "1001"])["processId"]
+        other.wait_text(text="sleep 1001")
+        until("all of it was written", lambda: rpc.call("get_process", processId=process)["outputs"]["stdout"]["bytes"] == size)
+        assert slow.evaluate(script="return window.most") < size / 2, "what a tab has not processed is bounded"
+        slow.evaluate(script="window.free()")
+        slow.until(script="return window.got >= arg", arg=size)
+        assert slow.evaluate(script="return [window.got, window.gaps]") == [size, 0]
+        # It sees new events again.
+        rpc.run(["echo", "afterwards"])
+        slow.wait_text(text="echo afterwards")
+        for one in (process, later):
+            rpc.end(one)
+
+
 def test_a_browser_without_shared_workers_has_a_stream_in_the_tab(home):
     with home.rpc() as rpc, Console(home) as console:
         tab = console.open("#/processes", init="delete window.SharedWorker;")
