@@ -115,6 +115,18 @@ static int copy_folders(const char *staged, int out, struct err *e)
 	return fsync(out) < 0 ? err_sys(e, errno, "sync the backup") : 0;
 }
 
+/* The backup's new name is durable only after a sync of the directory that contains it. */
+static int sync_name(const char *dir, struct err *e)
+{
+	buf_auto struct buf above = BUF_INIT;
+
+	buf_printf(&above, "%s/..", dir);
+	fd_auto int fd = open_folder(AT_FDCWD, above.data, e);
+	if (fd < 0)
+		return -1;
+	return fsync(fd) < 0 ? err_sys(e, errno, "sync the directory that contains '%s'", dir) : 0;
+}
+
 /* On another file system: copy to a temporary name first, so that `dir` exists only when it is complete. */
 static int copy_backup(const char *staged, const char *dir, struct err *e)
 {
@@ -129,9 +141,12 @@ static int copy_backup(const char *staged, const char *dir, struct err *e)
 	r = out < 0 ? -1 : copy_folders(staged, out, e);
 	if (r == 0 && renameat2(AT_FDCWD, tmp.data, AT_FDCWD, dir, RENAME_NOREPLACE) < 0)
 		r = err_sys(e, errno, "put the backup at '%s'", dir);
-	if (r < 0)
+	if (r < 0) {
 		remove_tree(tmp.data);
-	else
+		return r;
+	}
+	r = sync_name(dir, e);
+	if (r == 0)
 		remove_tree(staged);
 	return r;
 }
@@ -143,7 +158,7 @@ static int copy_backup(const char *staged, const char *dir, struct err *e)
 static int take_backup(const char *staged, const char *dir, struct err *e)
 {
 	if (renameat2(AT_FDCWD, staged, AT_FDCWD, dir, RENAME_NOREPLACE) == 0)
-		return chown_moved(dir, e);
+		return chown_moved(dir, e) < 0 ? -1 : sync_name(dir, e);
 	if (errno == EXDEV)
 		return copy_backup(staged, dir, e);
 	return err_sys(e, errno, "put the backup at '%s'", dir);
