@@ -89,11 +89,71 @@ void verb_overview(const struct verb_table *t, struct buf *out)
 
 /* ---- errors ---- */
 
+/* With --json everything is collected, and printed at the end as one object. */
+static struct {
+	bool on;
+	enum err_code code;
+	struct buf message, more, hint;
+	struct jw more_writer;
+} report;
+
+void cli_collect_errors(void)
+{
+	if (report.on)
+		return;
+	report.on = true;
+	report.more_writer = jw_on(&report.more);
+	jw_arr(&report.more_writer);
+}
+
+void cli_print_errors(int status)
+{
+	buf_auto struct buf out = BUF_INIT;
+	struct jw w = jw_on(&out);
+
+	if (!report.on || (!report.message.len && !report.hint.len))
+		return;
+	report.on = false;
+	jw_arr_end(&report.more_writer);
+	jw_obj(&w);
+	jw_kobj(&w, status ? "error" : "notice");
+	if (report.code)
+		jw_kstr(&w, "code", err_code_name(report.code));
+	jw_kstrn(&w, "message", report.message.data, report.message.len);
+	if (report.hint.len)
+		jw_kstrn(&w, "hint", report.hint.data, report.hint.len);
+	if (report.more.len > 2)
+		jw_kraw(&w, "more", report.more.data, report.more.len);
+	jw_obj_end(&w);
+	jw_obj_end(&w);
+	buf_byte(&out, '\n');
+	fd_write_all(STDERR_FILENO, out.data, out.len);
+}
+
+static void collect_message(bool hint, const char *fmt, va_list ap)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct buf *to = hint ? &report.hint : &report.message;
+
+	buf_vprintf(&text, fmt, ap);
+	if (!hint && to->len) {
+		jw_strn(&report.more_writer, buf_cstr(&text), text.len);
+		return;
+	}
+	if (to->len)
+		buf_byte(to, '\n');
+	buf_append(to, buf_cstr(&text), text.len);
+}
+
 /* An error is one line: quoted text must not be able to imitate another line. */
 static void print_message(const char *prefix, bool one_line, const char *fmt, va_list ap)
 {
 	buf_auto struct buf text = BUF_INIT, line = BUF_INIT;
 
+	if (report.on) {
+		collect_message(!one_line, fmt, ap);
+		return;
+	}
 	buf_vprintf(&text, fmt, ap);
 	buf_str(&line, prefix);
 	(one_line ? text_sanitize_line : text_sanitize)(buf_cstr(&text), text.len, &line);
@@ -128,6 +188,8 @@ int cli_fail(struct cli *c, int status, const struct err *e, const char *what_fm
 	va_start(ap, what_fmt);
 	buf_vprintf(&what, what_fmt, ap);
 	va_end(ap);
+	if (!report.message.len)
+		report.code = e->code;
 	cli_error("%s: %s", buf_cstr(&what), e->message);
 	if (c && c->advice[0])
 		cli_hint("%s", c->advice);

@@ -117,6 +117,13 @@ int cli_fail(struct cli *c, int status, const struct err *e, const char *what_fm
 /* Invalid command line: prints why, and the usage line. Returns the verb's exit status for that. */
 int cli_usage(struct cli *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/*
+ * With --json: errors and hints are collected, and printed at the end to stderr as one object: error, or notice if the
+ * exit status is 0, with message, code, hint and more.
+ */
+void cli_collect_errors(void);
+void cli_print_errors(int status);
+
 /* The verb was given --json. */
 bool cli_as_json(const struct cli *c);
 /* The verb's only argument is the process; other numbers of arguments are a usage error. 0, or the exit status. */

@@ -38,8 +38,16 @@ static int run_verb(const struct verb *v, int argc, char **argv)
 	struct err e = ERR_INIT;
 	int status;
 
-	if (opts_parse(&options, argc, argv, &c.opts, &e) < 0)
-		return cli_usage(&c, "%s", e.message);
+	for (int i = 0; i < argc && strcmp(argv[i], "--") != 0 && (!(v->flags & VERB_STOP) || argv[i][0] == '-'); i++)
+		if (strcmp(argv[i], "--json") == 0)
+			cli_collect_errors();
+	if (opts_parse(&options, argc, argv, &c.opts, &e) < 0) {
+		status = cli_usage(&c, "%s", e.message);
+		cli_print_errors(status);
+		return status;
+	}
+	if (cli_as_json(&c))
+		cli_collect_errors();
 	if (c.opts.help) {
 		buf_auto struct buf help = BUF_INIT;
 
@@ -48,6 +56,7 @@ static int run_verb(const struct verb *v, int argc, char **argv)
 	} else {
 		status = v->run(&c);
 	}
+	cli_print_errors(status);
 	remote_free(c.remote);
 	opts_done(&c.opts);
 	return status;

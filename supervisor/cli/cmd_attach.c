@@ -87,7 +87,7 @@ static int attach_process(struct cli *c, const char *id, const char *policy, str
 	for (struct jiter it = jiter_on(f->outputs); jiter_next(&it);)
 		if (output_stream_of_name(it.key) >= 0)
 			f->start[output_stream_of_name(it.key)] = jval_uint(jval_get(it.value, "bytes"), 0);
-	if (tty) {
+	if (tty && !f->json) {
 		if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
 			policy = NULL; /* no window shows the terminal */
 		if (policy && !f->observer)
@@ -96,9 +96,9 @@ static int attach_process(struct cli *c, const char *id, const char *policy, str
 		f->screen = &screen;
 		f->size_policy = policy;
 	}
-	f->keys = terminal && tty; /* for an observer too: its keys must not be echoed */
-	f->lines = terminal && !f->keys;
-	f->forward_stdin = !f->observer && (terminal || foreground_stdin_given()) &&
+	f->keys = terminal && tty && !f->json; /* for an observer too: its keys must not be echoed */
+	f->lines = terminal && !f->keys && !f->json;
+	f->forward_stdin = !f->observer && ((terminal && !f->json) || foreground_stdin_given()) &&
 			   !jval_is_str(jval_get(q.result, "stdin"), "none");
 	bool seen;
 	return foreground_follow(f, &seen);
@@ -108,7 +108,9 @@ int cmd_attach(struct cli *c)
 {
 	const char *detach_keys = opts_get(&c->opts, OPT_attach_DETACH_KEYS),
 		   *size = opts_get(&c->opts, OPT_attach_SIZE);
-	struct foreground f = { .guest = true, .observer = opts_has(&c->opts, OPT_attach_READ_ONLY) };
+	struct foreground f = { .guest = true,
+				.json = cli_as_json(c),
+				.observer = opts_has(&c->opts, OPT_attach_READ_ONLY) };
 	struct err e = ERR_INIT;
 	char id[ID_LOOKUP_MAX];
 	int status = cli_one_process(c);

@@ -10,6 +10,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
 #include "supervisor/cli/cli.h"
+#include "supervisor/cli/format.h"
 #include "supervisor/cli/id_lookup.h"
 
 #include <errno.h>
@@ -282,5 +283,14 @@ int cmd_cp(struct cli *c)
 	if (!src.sandbox[0] == !dst.sandbox[0])
 		return cli_usage(c, src.sandbox[0] ? "one side must be a path of the host"
 						   : "one side must be SANDBOX:PATH");
-	return src.sandbox[0] ? copy_out(&src, &dst) : copy_in(&src, &dst);
+	status = src.sandbox[0] ? copy_out(&src, &dst) : copy_in(&src, &dst);
+	if (status || !cli_as_json(c))
+		return status;
+	buf_auto struct buf out = BUF_INIT;
+	struct jw w = jw_on(&out);
+	jw_obj(&w);
+	jw_kstr(&w, "source", c->opts.args[0]);
+	jw_kstr(&w, "target", c->opts.args[1]);
+	jw_obj_end(&w);
+	return format_record(jval_of(out.data, out.len), true);
 }

@@ -161,10 +161,13 @@ int process_logs(struct cli *c, const char *process_id, const struct process_log
 					     "process.terminated" };
 	struct output_stream_options fo = { .remote = c->remote,
 					    .fd = { STDOUT_FILENO, STDERR_FILENO, STDOUT_FILENO },
-					    .sanitize = !how->raw };
+					    .sanitize = !how->raw,
+					    .json = how->json };
 	struct logs l = { .cli = c, .how = *how };
 	struct jw w = jw_on(&l.filter);
 
+	if (how->json)
+		fo.fd[OUTPUT_STDERR] = STDOUT_FILENO;
 	for (int i = 0; how->stream && i < OUTPUT_STREAMS; i++)
 		if (strcmp(output_stream_name(i), how->stream) != 0)
 			fo.fd[i] = -1;
@@ -182,6 +185,7 @@ int cmd_logs(struct cli *c)
 {
 	const struct process_logs how = { .follow = opts_has(&c->opts, OPT_logs_FOLLOW),
 					  .raw = opts_has(&c->opts, OPT_logs_RAW),
+					  .json = cli_as_json(c),
 					  .stream = opts_get(&c->opts, OPT_logs_STREAM),
 					  .tail = opts_get(&c->opts, OPT_logs_TAIL) };
 	bool known = !how.stream;
@@ -192,6 +196,8 @@ int cmd_logs(struct cli *c)
 		known |= strcmp(output_stream_name(i), how.stream) == 0;
 	if (status)
 		return status;
+	if (how.raw && how.json)
+		return cli_usage(c, "--raw excludes --json");
 	if (!known)
 		return cli_usage(c, "option '--stream': '%s' is not stdout, stderr or pty", how.stream);
 	if (how.tail && (!how.tail[0] || strspn(how.tail, "0123456789") != strlen(how.tail) || strlen(how.tail) > 18))

@@ -197,7 +197,9 @@ int cmd_unpublish(struct cli *c)
 		return EXIT_FAILED;
 	jw_kstr(&q.w, member, id);
 	jw_kuint(&q.w, "port", port);
-	return request_change(c, &q, "unpublish_port") < 0 ? cli_fail(c, EXIT_FAILED, &q.e, "unpublish") : 0;
+	if (request_change(c, &q, "unpublish_port") < 0)
+		return cli_fail(c, EXIT_FAILED, &q.e, "unpublish");
+	return cli_as_json(c) ? format_record(q.result, true) : 0;
 }
 
 int cmd_ports(struct cli *c)

@@ -3,6 +3,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "supervisor/cli/exit_status.h"
+#include "supervisor/cli/format.h"
 #include "supervisor/cli/id_lookup.h"
 #include "supervisor/cli/noun.h"
 
@@ -51,6 +52,8 @@ int cmd_kill(struct cli *c)
 		/* Every reply is awaited, even after an error: the buffers of the others are still in use. */
 		if (targets[i].id[0] && remote_await(c->remote, &targets[i].answer, &e) < 0)
 			status = cli_fail(c, EXIT_FAILED, &e, "%s", targets[i].id);
+		else if (targets[i].id[0] && cli_as_json(c) && format_record(targets[i].answer.result, true) != 0)
+			status = EXIT_FAILED;
 	}
 	for (size_t i = 0; i < n; i++)
 		remote_answer_done(&targets[i].answer);
@@ -77,6 +80,8 @@ int cmd_wait(struct cli *c)
 		cli_error("%s: the daemon's reply has no exit status", id);
 		return EXIT_BAILIFF;
 	}
+	if (cli_as_json(c))
+		return format_record(q.result, true) ? EXIT_BAILIFF : outcome.status;
 	if (outcome.note[0])
 		cli_error("%s: %s", id, outcome.note);
 	print_autorun(jval_get(q.result, "autorun"), id, jval_bool(jval_get(q.result, "cow"), false));
@@ -100,7 +105,9 @@ int cmd_resize(struct cli *c)
 	jw_kstr(&q.w, "processId", id);
 	jw_kuint(&q.w, "rows", rows);
 	jw_kuint(&q.w, "cols", cols);
-	return request_change(c, &q, "resize_process") < 0 ? cli_fail(c, EXIT_FAILED, &q.e, "%s", id) : 0;
+	if (request_change(c, &q, "resize_process") < 0)
+		return cli_fail(c, EXIT_FAILED, &q.e, "%s", id);
+	return cli_as_json(c) ? format_record(q.result, true) : 0;
 }
 
 /* Answers each action of the command line. One that fails does not keep the others from being answered. */

@@ -186,12 +186,13 @@ static int send_input(struct cli *c, const char *id, const void *p, size_t n, ui
 		jw_kuint(&q->w, "yieldMs", yield_ms);
 	if (request_change(c, q, n ? "write_process_stdin" : "close_process_stdin") < 0)
 		return cli_fail(c, EXIT_FAILED, &q->e, "%s", id);
-	return yield_ms ? show_yielded(q->result) : 0;
+	return yield_ms && !cli_as_json(c) ? show_yielded(q->result) : 0;
 }
 
 /* Each chunk is written before the next is read: a process that does not read slows down the sender. */
 static int send_stdin(struct cli *c, const char *id)
 {
+	buf_auto struct buf last = BUF_INIT;
 	mem_auto char *chunk = mem_alloc(CHUNK);
 
 	for (;;) {
@@ -205,9 +206,14 @@ static int send_stdin(struct cli *c, const char *id)
 			return EXIT_FAILED;
 		}
 		if (n == 0)
-			return 0;
+			return last.len && !opts_has(&c->opts, OPT_input_EOF)
+				       ? format_record(jval_of(last.data, last.len), true)
+				       : 0;
 		if (send_input(c, id, chunk, (size_t)n, 0, &q))
 			return EXIT_FAILED;
+		buf_reset(&last);
+		if (cli_as_json(c))
+			buf_append(&last, q.result.text, q.result.len);
 	}
 }
 
@@ -219,12 +225,15 @@ static int send_typed(struct cli *c, const char *id, const struct buf *bytes, ui
 	int status = send_input(c, id, bytes->data, bytes->len, yield_ms, &q), late;
 
 	if (status || !l->wanted)
-		return status;
+		return status || !cli_as_json(c) || opts_has(&c->opts, OPT_input_EOF) ? status
+										      : format_record(q.result, true);
 	l->has_after = jval_get(q.result, "offset").type == JT_NUMBER;
 	l->after = jval_uint(jval_get(q.result, "offset"), 0);
 	late = run_wait(c, id, l, &wait);
 	if (late < 0)
 		return cli_fail(c, EXIT_FAILED, &wait.e, "%s", id);
+	if (cli_as_json(c))
+		return format_record(wait.result, true) ? EXIT_FAILED : late;
 	append_rows(wait.result, &out);
 	return print_screen(id, &out, late);
 }
@@ -279,5 +288,8 @@ int cmd_input(struct cli *c)
 		status = send_stdin(c, id);
 	else
 		status = bytes.len ? send_typed(c, id, &bytes, yield_ms, &l) : 0;
-	return status || !opts_has(&c->opts, OPT_input_EOF) ? status : send_input(c, id, NULL, 0, 0, &q);
+	if (status || !opts_has(&c->opts, OPT_input_EOF))
+		return status;
+	status = send_input(c, id, NULL, 0, 0, &q);
+	return status || !cli_as_json(c) ? status : format_record(q.result, true);
 }

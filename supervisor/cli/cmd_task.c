@@ -178,7 +178,8 @@ int task_wait(struct cli *c)
 int task_logs(struct cli *c)
 {
 	const struct process_logs how = { .follow = opts_has(&c->opts, OPT_task_FOLLOW),
-					  .raw = opts_has(&c->opts, OPT_task_RAW) };
+					  .raw = opts_has(&c->opts, OPT_task_RAW),
+					  .json = cli_as_json(c) };
 	request_auto struct request q = REQUEST_INIT(q);
 	char task[ID_LOOKUP_MAX], process[ID_LOOKUP_MAX] = "";
 

@@ -8,6 +8,7 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/fd.h"
+#include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 
@@ -365,6 +366,24 @@ int format_record(struct jval record, bool as_json)
 		format_json(record, 0, &out);
 	}
 	return format_out(&out);
+}
+
+void format_output_line(const char *stream, const char *p, size_t n, struct buf *out)
+{
+	struct jw w = jw_on(out);
+
+	if (!n)
+		return;
+	jw_obj(&w);
+	jw_kstr(&w, "stream", stream);
+	if (text_utf8_valid(p, n)) {
+		jw_kstrn(&w, "text", p, n);
+	} else {
+		jw_key(&w, "base64");
+		jw_base64(&w, p, n);
+	}
+	jw_obj_end(&w);
+	buf_byte(out, '\n');
 }
 
 /* ---- lists ---- */

@@ -64,5 +64,7 @@ void format_scalar(struct jval v, struct buf *out);
 int format_write(int fd, const char *text, size_t n);
 /* Writes all of it to stdout; 0, or exit status 1 on failure. */
 int format_out(const struct buf *b);
+/* Output of a process as one line of JSON: stream and text, or base64 where the bytes are not UTF-8. */
+void format_output_line(const char *stream, const char *p, size_t n, struct buf *out);
 
 #endif

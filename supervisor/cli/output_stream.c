@@ -21,6 +21,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
+#include "supervisor/cli/format.h"
 #include "supervisor/cli/spool_source.h"
 
 #include <errno.h>
@@ -96,7 +97,7 @@ struct output_stream *output_stream_new(const struct output_stream_options *o)
 	struct stat st[OUTPUT_STREAMS] = { 0 };
 	for (int i = 0; i < OUTPUT_STREAMS; i++) {
 		f->waits[i] = fstat(o->fd[i], &st[i]) < 0 || !(S_ISREG(st[i].st_mode) || S_ISBLK(st[i].st_mode));
-		f->splices[i] = S_ISFIFO(st[i].st_mode) && !o->sanitize && !o->wrote;
+		f->splices[i] = S_ISFIFO(st[i].st_mode) && !o->sanitize && !o->json && !o->wrote;
 		f->source[i] = SPOOL_SOURCE_INIT;
 		f->source[i].opened = on_opened;
 		f->source[i].ctx = f;
@@ -524,14 +525,17 @@ void output_stream_line(struct output_stream *f, const char *text, size_t len)
 
 /* ---- writing ---- */
 
-/* Sanitises an item's bytes for a terminal; an incomplete character is carried over to the next item. */
+/*
+ * Sanitises an item's bytes for a terminal, or makes them JSON; an incomplete character is carried over to the next
+ * item.
+ */
 static void make_visible(struct output_stream *f, struct item *it)
 {
 	struct buf whole = BUF_INIT, shown = BUF_INIT;
 	int s = it->stream;
 	size_t cut;
 
-	if (s == OUTPUT_PTY) {
+	if (s == OUTPUT_PTY && !f->o.json) {
 		sanitize_feed(&f->terminal, buf_cstr(&it->data), it->data.len, &shown);
 	} else {
 		buf_append(&whole, f->carry[s], f->ncarry[s]);
@@ -540,7 +544,10 @@ static void make_visible(struct output_stream *f, struct item *it)
 		f->ncarry[s] = whole.len - cut;
 		if (f->ncarry[s])
 			memcpy(f->carry[s], whole.data + cut, f->ncarry[s]);
-		text_sanitize(buf_cstr(&whole), cut, &shown);
+		if (f->o.json)
+			format_output_line(output_stream_name(s), buf_cstr(&whole), cut, &shown);
+		else
+			text_sanitize(buf_cstr(&whole), cut, &shown);
 	}
 	f->under_way = f->under_way - it->data.len + shown.len;
 	buf_done(&whole);
@@ -605,8 +612,11 @@ static bool show_carry(struct output_stream *f)
 		if (!f->ncarry[s] && !(s == OUTPUT_PTY && f->terminal.ncarry))
 			continue;
 		struct item *it = insert_after(f, f->last, s, READY);
-		text_sanitize(f->carry[s], f->ncarry[s], &it->data);
-		if (s == OUTPUT_PTY)
+		if (f->o.json)
+			format_output_line(output_stream_name(s), f->carry[s], f->ncarry[s], &it->data);
+		else
+			text_sanitize(f->carry[s], f->ncarry[s], &it->data);
+		if (s == OUTPUT_PTY && !f->o.json)
 			sanitize_end(&f->terminal, &it->data);
 		it->made_visible = true;
 		f->under_way += it->data.len;
@@ -632,7 +642,7 @@ int output_stream_write(struct output_stream *f, struct err *e)
 			request_more(f);
 			continue;
 		}
-		if (f->o.sanitize && !it->own && !it->made_visible)
+		if ((f->o.sanitize || f->o.json) && !it->own && !it->made_visible)
 			make_visible(f, it);
 		if (r == 0 && !f->closed[it->stream])
 			r = write_item(f, it);

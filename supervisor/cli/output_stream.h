@@ -20,6 +20,7 @@ struct output_stream_options {
 	struct remote *remote;
 	int fd[OUTPUT_STREAMS]; /* −1: the stream is not wanted */
 	bool sanitize;          /* control characters become visible */
+	bool json;              /* instead, JSON objects, one per line: stream, and text or base64 */
 	/* The process, if it may still run: much output is read from its spool file instead of through the daemon. */
 	const char *process_id;
 	/* Sees every byte just before it is written; or NULL. */

@@ -7,7 +7,7 @@ struct cli;
 
 /* How the output of a process is shown (cmd_logs.c). */
 struct process_logs {
-	bool follow, raw;
+	bool follow, raw, json;
 	const char *stream; /* only this one; NULL = all */
 	const char *tail;   /* only so many lines of each stream; NULL = all */
 };
