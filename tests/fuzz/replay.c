@@ -20,17 +20,15 @@ static unsigned replay_file(const char *path)
 		perror(path);
 		exit(1);
 	}
-	uint8_t *data = malloc(INPUT_MAX);
-	if (!data)
-		abort();
-	size_t n = fread(data, 1, INPUT_MAX, f);
-	fclose(f);
 	/* In a block of just its size, so that a read past the end is seen. */
-	uint8_t *exact = malloc(n ? n : 1);
-	if (!exact)
+	struct stat st;
+	if (fstat(fileno(f), &st) < 0 || st.st_size > (off_t)INPUT_MAX)
 		abort();
-	memcpy(exact, data, n);
-	free(data);
+	size_t n = (size_t)st.st_size;
+	uint8_t *exact = malloc(n ? n : 1);
+	if (!exact || fread(exact, 1, n, f) != n)
+		abort();
+	fclose(f);
 	LLVMFuzzerTestOneInput(exact, n);
 	free(exact);
 	return 1;
