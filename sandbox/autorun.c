@@ -35,10 +35,22 @@ struct autorun *autorun_new(const struct plan_head *plan)
 
 void autorun_use_fds(struct autorun *a, int self_fds) { a->self_fds = self_fds; }
 
-void autorun_free(struct autorun *a)
+static void clear_set(struct autorun_set *s)
 {
-	if (a)
-		munmap(a, sizeof *a);
+	if (s->count)
+		memset(s->slot, 0, sizeof s->slot);
+	s->count = 0;
+}
+
+/* `search` begins anew with each search, and the rest of the space is used only up to the counters. */
+void autorun_reset(struct autorun *a, const struct plan_head *plan)
+{
+	a->plan = plan;
+	clear_set(&a->before);
+	clear_set(&a->found);
+	a->again = a->led = false;
+	a->partial = a->partial_before = 0;
+	a->changes = a->text_used = 0;
 }
 
 void autorun_before(struct autorun *a)

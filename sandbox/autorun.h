@@ -52,7 +52,8 @@ struct autorun;
 struct autorun *autorun_new(const struct plan_head *plan);
 /* Where to find this process's descriptors if not in /proc/self/fd; stays the caller's. */
 void autorun_use_fds(struct autorun *a, int self_fds);
-void autorun_free(struct autorun *a);
+/* Prepares it for another command, which takes less time than a new one. */
+void autorun_reset(struct autorun *a, const struct plan_head *plan);
 /* Whether the plan lets a command write any host file. */
 bool autorun_applies(const struct plan_head *plan);
 

@@ -76,7 +76,13 @@ struct status_msg {
 			       */
 	uint32_t session;     /* READY: id of this sandbox in audit records; AUDIT_NO_SESSION = none */
 	uint32_t tmp_full;    /* EXITED: the file system of /tmp etc. was full at the end */
-	uint64_t user_us, system_us, max_rss_bytes; /* EXITED: of all processes that were waited for */
+	union {
+		uint64_t user_us;      /* EXITED: of all processes that were waited for, like the following */
+		uint64_t leader_start; /* READY of a member: when its leader started, field 22 of its stat file, if that
+					* has led another one before; otherwise 0
+					*/
+	};
+	uint64_t system_us, max_rss_bytes;
 	uint64_t minor_faults, major_faults, in_blocks, out_blocks, voluntary_switches, involuntary_switches;
 	uint64_t oom_kills, pids_refused; /* EXITED: denied by the tree's limits */
 	union {

@@ -286,10 +286,11 @@ static int status_pump(struct process_io *io, struct status_msg *ret_last)
 			audit_reader_add(&io->host->audit, io, m.session);
 		if (m.kind == STATUS_READY && io->within[0]) {
 			io->led = true;
-			const struct port_started s = { .pid = io->pid,
-							.start_time = proc_start_time_since(io->pid, io->launched_ns),
-							.layers = m.layers,
-							.attempt = io->key.attempt };
+			const uint64_t start_time = m.leader_start ? m.leader_start
+								   : proc_start_time_since(io->pid, io->launched_ns);
+			const struct port_started s = {
+				.pid = io->pid, .start_time = start_time, .layers = m.layers, .attempt = io->key.attempt
+			};
 			engine_on_started(g, ref.key.id, &s);
 			if (!is_alive(&ref))
 				return -1;

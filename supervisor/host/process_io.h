@@ -74,7 +74,7 @@ struct process_io {
 	/* of a member (supervisor/spawner/member_msg.h); else "" */
 	char within[PLAN_KEY_MAX]; /* its holder */
 	bool led;                  /* its leader has sent READY */
-	uint64_t launched_ns;      /* before its leader was forked; 0 = unknown, after a restart */
+	uint64_t launched_ns;      /* before a new leader was forked; 0 = unknown, after a restart */
 	struct event *resend;      /* the holder's link was full */
 	bool limited;              /* it may have cgroups of its own */
 	int limits_fd;             /* … the leader's end of the socket to the spawner; −1 = not requested yet */

@@ -43,6 +43,7 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -57,7 +58,8 @@ struct watch {
 	uint64_t cpu_before_us;   /* the cgroup's usage before the command started */
 	struct tree_count before; /* leader: its counters at that time */
 	pid_t command;
-	bool ended; /* the command was reaped and `status` is valid */
+	struct rusage usage; /* of all children that were reaped, with theirs */
+	bool ended;          /* the command was reaped and `status` is valid */
 	int status;
 	enum status_cause cause;
 	uint32_t left_behind;
@@ -116,10 +118,30 @@ static pid_t start_command(struct init *in)
 	return pid;
 }
 
+static uint64_t time_us(struct timeval t) { return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_usec; }
+
+/* RUSAGE_CHILDREN would have the members that this leader has led before. */
+static void add_usage(struct rusage *sum, const struct rusage *one)
+{
+	timeradd(&sum->ru_utime, &one->ru_utime, &sum->ru_utime);
+	timeradd(&sum->ru_stime, &one->ru_stime, &sum->ru_stime);
+	if (one->ru_maxrss > sum->ru_maxrss)
+		sum->ru_maxrss = one->ru_maxrss;
+	sum->ru_minflt += one->ru_minflt;
+	sum->ru_majflt += one->ru_majflt;
+	sum->ru_inblock += one->ru_inblock;
+	sum->ru_oublock += one->ru_oublock;
+	sum->ru_nvcsw += one->ru_nvcsw;
+	sum->ru_nivcsw += one->ru_nivcsw;
+}
+
 static pid_t reap_one(struct watch *w, int flags, bool killed)
 {
 	int status;
-	pid_t pid = waitpid(-1, &status, flags);
+	struct rusage usage;
+	pid_t pid = wait4(-1, &status, flags, &usage);
+	if (pid > 0)
+		add_usage(&w->usage, &usage);
 	if (pid > 0 && pid == w->command) {
 		w->ended = true;
 		w->status = status;
@@ -216,8 +238,6 @@ static bool receive_request(struct watch *w)
 	return true;
 }
 
-static uint64_t time_us(struct timeval t) { return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_usec; }
-
 /* The command's own cgroups. A leader shares those of its sandbox with other members, unless its member has limits. */
 static const struct tree_files *own_files(const struct init *in)
 {
@@ -234,12 +254,10 @@ static int cpu_stat(const struct init *in)
 static bool past_cpu_limit(const struct watch *w)
 {
 	const struct init *in = w->in;
-	struct rusage u;
 	int stat = cpu_stat(in);
 	if (stat >= 0)
 		return (cputime_cgroup_us(stat) - w->cpu_before_us) / 1000 >= in->steps.plan->cpu_ms;
-	getrusage(RUSAGE_CHILDREN, &u);
-	uint64_t us = cputime_tree_us(getpid()) + time_us(u.ru_utime) + time_us(u.ru_stime);
+	uint64_t us = cputime_tree_us(getpid()) + time_us(w->usage.ru_utime) + time_us(w->usage.ru_stime);
 	return us / 1000 >= in->steps.plan->cpu_ms;
 }
 
@@ -323,7 +341,11 @@ static void examine_before(struct watch *w)
 	if (!autorun_applies(plan))
 		return;
 	w->autorun_state = AUTORUN_FAILED;
-	w->autorun = autorun_new(plan);
+	if (w->in->autorun)
+		autorun_reset(w->in->autorun, plan);
+	else
+		w->in->autorun = autorun_new(plan);
+	w->autorun = w->in->autorun;
 	if (!w->autorun)
 		return;
 	autorun_use_fds(w->autorun, w->in->steps.self_fds);
@@ -373,9 +395,8 @@ static void count_tree(const struct watch *w, struct tree_count *ret)
 
 static void report_exit(const struct watch *w)
 {
-	struct rusage u;
+	const struct rusage *u = &w->usage;
 	struct tree_count count;
-	getrusage(RUSAGE_CHILDREN, &u);
 	count_tree(w, &count);
 	struct status_msg m = {
 		.kind = STATUS_EXITED,
@@ -384,15 +405,15 @@ static void report_exit(const struct watch *w)
 		.left_behind = w->left_behind,
 		.tmp_full = tmp_full(w->in),
 		.autorun = w->autorun_state,
-		.user_us = time_us(u.ru_utime),
-		.system_us = time_us(u.ru_stime),
-		.max_rss_bytes = (uint64_t)u.ru_maxrss * 1024,
-		.minor_faults = (uint64_t)u.ru_minflt,
-		.major_faults = (uint64_t)u.ru_majflt,
-		.in_blocks = (uint64_t)u.ru_inblock,
-		.out_blocks = (uint64_t)u.ru_oublock,
-		.voluntary_switches = (uint64_t)u.ru_nvcsw,
-		.involuntary_switches = (uint64_t)u.ru_nivcsw,
+		.user_us = time_us(u->ru_utime),
+		.system_us = time_us(u->ru_stime),
+		.max_rss_bytes = (uint64_t)u->ru_maxrss * 1024,
+		.minor_faults = (uint64_t)u->ru_minflt,
+		.major_faults = (uint64_t)u->ru_majflt,
+		.in_blocks = (uint64_t)u->ru_inblock,
+		.out_blocks = (uint64_t)u->ru_oublock,
+		.voluntary_switches = (uint64_t)u->ru_nvcsw,
+		.involuntary_switches = (uint64_t)u->ru_nivcsw,
 		.oom_kills = count.oom_kills,
 		.pids_refused = count.pids_refused,
 		.count = count,
@@ -408,19 +429,27 @@ static void close_command_ends(struct step_context *c)
 	fd_close(&c->gate_fd);
 }
 
-_Noreturn void command_run(struct init *in, uint32_t session)
+int command_run_signal_fd(void)
 {
-	const struct status_msg ready = { .kind = STATUS_READY, .layers = in->steps.layers, .session = session };
+	sigset_t child;
+	sigemptyset(&child);
+	sigaddset(&child, SIGCHLD);
+	return signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+uint64_t command_run(struct init *in, const struct command_run *run)
+{
+	const struct status_msg ready = { .kind = STATUS_READY,
+					  .layers = in->steps.layers,
+					  .session = run->session,
+					  .leader_start = run->leader_start };
 	fd_auto int self = in->leader ? fd_pidfd_open(getpid()) : -1;
 	init_send_status(in->steps.status_fd, &ready, in->steps.master_fd, in->leader ? self : in->steps.listen_fd);
 	fd_close(&in->steps.master_fd);
 	fd_close(&in->steps.listen_fd);
 	fd_close(&self);
 
-	sigset_t child;
-	sigemptyset(&child);
-	sigaddset(&child, SIGCHLD);
-	struct watch w = { .in = in, .signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK), .report = -1 };
+	struct watch w = { .in = in, .signal_fd = run->signal_fd, .report = -1 };
 	/* The ports of a session sandbox are its holder's. */
 	port_watch_init(&w.ports, !in->leader && in->steps.plan->network != PLAN_NET_HOST);
 	examine_before(&w);
@@ -442,5 +471,6 @@ _Noreturn void command_run(struct init *in, uint32_t session)
 	examine_after(&w);
 	placeholder_helper_finish(in->steps.placeholder_fd);
 	report_exit(&w);
-	_exit(0);
+	fd_close(&w.report);
+	return time_us(w.usage.ru_utime) + time_us(w.usage.ru_stime);
 }

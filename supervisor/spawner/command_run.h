@@ -8,12 +8,20 @@
 
 struct init;
 
+struct command_run {
+	uint32_t session;      /* the audit session of the sandbox; AUDIT_NO_SESSION in a leader */
+	int signal_fd;         /* of SIGCHLD */
+	uint64_t leader_start; /* when this leader started, if it has led another member before; otherwise 0 */
+};
+
 /*
  * Runs the command of a plan, in the init of a single-use sandbox or in a leader: sends READY, starts the command,
- * waits for the end of its tree and reports it. Then exits, with 0 if the end was reported. `session` is the audit
- * session of the sandbox; AUDIT_NO_SESSION in a leader.
+ * waits for the end of its tree and reports it. Returns the CPU time of the tree in µs once this process has no
+ * children and the end was reported; exits with a status other than 0 otherwise.
  */
-_Noreturn void command_run(struct init *in, uint32_t session);
+uint64_t command_run(struct init *in, const struct command_run *run);
+/* A descriptor that is readable while a SIGCHLD is pending for the process that polls it. */
+int command_run_signal_fd(void);
 
 /* Sends a message with up to two descriptors (−1 = none). Exits if both the runtime and the guard are gone. */
 void init_send_status(int fd, const struct status_msg *m, int first, int second);

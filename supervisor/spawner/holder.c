@@ -17,6 +17,7 @@
 #include "supervisor/spawner/member_join.h"
 #include "supervisor/spawner/member_msg.h"
 #include "supervisor/spawner/placeholder_helper.h"
+#include "supervisor/spawner/proc_stat.h"
 #include "supervisor/spawner/resolver_answer.h"
 
 #include <errno.h>
@@ -37,12 +38,26 @@
 #define REAP_MAX 64
 #define KILL_MS 10000u
 #define ORPHANS_MS 2 /* pause between two attempts to kill what a dead leader left */
+#define IDLE_MAX 8u  /* leaders that wait for another member */
+#define IDLE_MS 4000u
+/*
+ * The CPU time of a leader and of its earlier members counts for the member that it leads now (tree_usage.h). So it is
+ * replaced before that is more than two clock ticks.
+ */
+#define LED_MAX 16u
+#define LED_CPU_US 10000u
 
 struct member {
 	struct plan_key key;
 	pid_t leader;
+	int leader_fd; /* to its leader, if that can lead another member afterwards; −1 = it exits */
 	int status_fd; /* a copy: the leader may die without a report */
 	bool lost;     /* its leader is dead and has not reported the end */
+};
+
+struct idle_leader {
+	pid_t pid;
+	int fd;
 };
 
 struct holder {
@@ -50,6 +65,9 @@ struct holder {
 	int signal_fd;
 	struct member member[MEMBERS_MAX];
 	size_t count;
+	struct idle_leader idle[IDLE_MAX]; /* without children; the last one is used first */
+	size_t idle_count;
+	uint64_t idle_until_ms;    /* when they are told to exit */
 	bool orphans;              /* children that are not leaders may exist */
 	uint64_t orphans_until_ms; /* when the sandbox is ended because of them; 0 = not begun */
 	struct resolver_names names;
@@ -58,13 +76,15 @@ struct holder {
 	int mounts_fd; /* polls as POLLPRI when the mounts of the sandbox have changed */
 };
 
-static size_t leaders_of(const struct holder *h, pid_t ret[MEMBERS_MAX])
+static size_t leaders_of(const struct holder *h, pid_t ret[MEMBERS_MAX + IDLE_MAX])
 {
 	size_t n = 0;
 	for (size_t i = 0; i < h->count; i++) {
 		if (!h->member[i].lost)
 			ret[n++] = h->member[i].leader;
 	}
+	for (size_t i = 0; i < h->idle_count; i++)
+		ret[n++] = h->idle[i].pid;
 	return n;
 }
 
@@ -76,12 +96,42 @@ static void remove_member(struct holder *h, size_t i)
 {
 	int *status_fd = &h->member[i].status_fd;
 	char byte;
+	fd_close(&h->member[i].leader_fd);
 	shutdown(*status_fd, SHUT_RD);
 	do
 		errno = 0;
 	while (recv(*status_fd, &byte, 1, MSG_DONTWAIT) > 0 || errno == EINTR);
 	fd_close(status_fd);
 	h->member[i] = h->member[--h->count];
+}
+
+static void remove_idle(struct holder *h, size_t i)
+{
+	fd_close(&h->idle[i].fd); /* a leader that is alive exits */
+	h->idle[i] = h->idle[--h->idle_count];
+}
+
+/* True if the leader of the member has reported its end, and waits for another member. */
+static bool leader_is_done(struct holder *h, size_t i)
+{
+	char byte;
+	if (h->member[i].leader_fd < 0)
+		return false;
+	ssize_t n = recv(h->member[i].leader_fd, &byte, 1, MSG_DONTWAIT);
+	if (n == 0 || (n < 0 && !fd_recv_again(errno)))
+		fd_close(&h->member[i].leader_fd); /* it exits, which SIGCHLD reports */
+	return n == 1;
+}
+
+static void keep_leader(struct holder *h, size_t i)
+{
+	struct idle_leader idle = { .pid = h->member[i].leader, .fd = fd_take(&h->member[i].leader_fd) };
+	remove_member(h, i);
+	if (h->idle_count == IDLE_MAX)
+		fd_close(&idle.fd);
+	else
+		h->idle[h->idle_count++] = idle;
+	h->idle_until_ms = clock_boot_ms() + IDLE_MS;
 }
 
 /* For a member whose leader was killed: reports it as killed, once nothing of its tree is left. */
@@ -123,12 +173,23 @@ static void on_child(struct holder *h, pid_t pid, int status)
 			kill(pid, SIGKILL);
 			return;
 		}
-		if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+		if ((WIFEXITED(status) && WEXITSTATUS(status) == 0) || leader_is_done(h, i)) {
 			remove_member(h, i);
 			return;
 		}
 		h->member[i].lost = true;
 		h->orphans = true;
+		/* What killed it may have killed the others, too; a member is not given to one that is dying. */
+		while (h->idle_count)
+			remove_idle(h, 0);
+		return;
+	}
+	for (size_t i = 0; i < h->idle_count; i++) {
+		if (h->idle[i].pid != pid)
+			continue;
+		if (WIFSTOPPED(status))
+			kill(pid, SIGKILL);
+		remove_idle(h, i);
 		return;
 	}
 }
@@ -148,7 +209,7 @@ static bool reap_children(struct holder *h)
  */
 static bool kill_orphans(struct holder *h)
 {
-	pid_t leaders[MEMBERS_MAX];
+	pid_t leaders[MEMBERS_MAX + IDLE_MAX];
 	size_t n = leaders_of(h, leaders);
 	if (descendants_kill(getpid(), leaders, n)) {
 		if (!h->orphans_until_ms)
@@ -168,36 +229,83 @@ static void fail_member(int status_fd, enum sandbox_step step, int error, const 
 	(void)!fd_send(status_fd, &m, sizeof m, NULL, 0, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* In the child: replaces the holder's descriptors by the member's, and runs its command. */
-static _Noreturn void lead(struct holder *h, const struct plan_head *plan, int fds[MEMBER_FDS])
+/* In a leader: runs one command. */
+static uint64_t lead_member(struct holder *h, const struct plan_head *plan, int fds[MEMBER_FDS], uint64_t leader_start)
 {
 	struct init *in = h->in;
 	struct step_context *c = &in->steps;
-	for (size_t i = 0; i < h->count; i++)
-		fd_close(&h->member[i].status_fd);
-	fd_close(&h->signal_fd);
-	fd_close(&h->ports.dialer_fd);
-	fd_close(&c->stdin_fd);
-	fd_close(&c->status_fd);
-	fd_close(&c->resolver_fd);
-	c->oom_fd = -1; /* the holder's own */
-	c->placeholder_fd = -1;
 	c->status_fd = fds[MEMBER_FD_STATUS];
 	c->gate_fd = fds[MEMBER_FD_GATE];
 	c->stdout_fd = fds[MEMBER_FD_OUT];
 	c->stderr_fd = fds[MEMBER_FD_ERR];
 	c->stdin_fd = fds[MEMBER_FD_IN];
-	in->leader = true;
 	init_set_plan(in, plan);
-	process_title_set(in->title, "bailiffd: leader");
-	if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+	if (!leader_start && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
 		init_fail(in, STEP_CLONE, errno);
 	if (fds[MEMBER_FD_LIMITS] >= 0 && member_join(in, fds[MEMBER_FD_LIMITS]) < 0)
 		init_fail(in, STEP_LIMITS, errno);
 	fd_close(&fds[MEMBER_FD_LIMITS]);
 	if (step_terminal(c) < 0)
 		init_fail(in, STEP_TERMINAL, errno);
-	command_run(in, AUDIT_NO_SESSION);
+	uint64_t cpu_us = command_run(in, &(struct command_run){ .session = AUDIT_NO_SESSION,
+								 .signal_fd = h->signal_fd,
+								 .leader_start = leader_start });
+	fd_close(&c->status_fd);
+	return cpu_us;
+}
+
+/*
+ * In the child: gives up the holder's descriptors and leads the member. If there is a socket to the holder, it can lead
+ * another one afterwards: it has no children then, so it is as good as a new one, without the cost of a fork.
+ */
+static _Noreturn void lead(struct holder *h, const struct plan_head *plan, int fds[MEMBER_FDS], int holder_fd)
+{
+	struct init *in = h->in;
+	struct step_context *c = &in->steps;
+	for (size_t i = 0; i < h->count; i++) {
+		fd_close(&h->member[i].status_fd);
+		fd_close(&h->member[i].leader_fd);
+	}
+	for (size_t i = 0; i < h->idle_count; i++)
+		fd_close(&h->idle[i].fd);
+	fd_close(&h->ports.dialer_fd);
+	fd_close(&c->stdin_fd);
+	fd_close(&c->status_fd);
+	fd_close(&c->resolver_fd);
+	c->oom_fd = -1; /* the holder's own */
+	c->placeholder_fd = -1;
+	in->leader = true;
+	process_title_set(in->title, "bailiffd: leader");
+	const void *next = plan;
+	uint64_t cpu_us = 0, start = 0;
+	for (uint32_t led = 0;;) {
+		cpu_us += lead_member(h, next, fds, start);
+		if (holder_fd < 0 || ++led == LED_MAX || cpu_us >= LED_CPU_US ||
+		    (!start && !(start = proc_start_time(getpid()))) ||
+		    fd_send(holder_fd, "d", 1, NULL, 0, MSG_NOSIGNAL) < 0 ||
+		    member_msg_receive(holder_fd, 0, h->buffer, fds, &next) <= 0 || !next)
+			_exit(0);
+	}
+}
+
+/* Gives the member to a leader that waits for one. The holder has checked the plan, which is in the message. */
+static bool start_with_idle(struct holder *h, const struct plan_head *plan, int fds[MEMBER_FDS])
+{
+	const struct member_msg *m = &h->buffer->msg;
+	while (h->idle_count) {
+		struct idle_leader *idle = &h->idle[h->idle_count - 1];
+		if (member_msg_send_start(idle->fd, &m->key, plan, m->plan_len, fds) < 0) {
+			remove_idle(h, h->idle_count - 1);
+			continue;
+		}
+		h->member[h->count++] = (struct member){ .key = m->key,
+							 .leader = idle->pid,
+							 .leader_fd = fd_take(&idle->fd),
+							 .status_fd = fd_take(&fds[MEMBER_FD_STATUS]) };
+		h->idle_count--;
+		return true;
+	}
+	return false;
 }
 
 /* What is missing of the descriptors that this plan needs, or NULL. */
@@ -236,10 +344,22 @@ static void start_member(struct holder *h, const struct plan_head *plan, int fds
 		return;
 	}
 	h->names.count = 0; /* each command's lookups are reported */
+	/* A terminal and cgroups of its own stay with the leader. */
+	bool plain = !(plan->flags & PLAN_TTY) && fds[MEMBER_FD_LIMITS] < 0 && (const void *)plan == h->buffer->plan;
+	if (plain && start_with_idle(h, plan, fds))
+		return;
+	fd_auto int holder_fd = -1, leader_fd = -1;
+	int pair[2];
+	if (plain && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0) {
+		holder_fd = pair[0];
+		leader_fd = pair[1];
+	}
 	init_set_oom_score(in, "200");
 	pid_t pid = fork();
-	if (pid == 0)
-		lead(h, plan, fds);
+	if (pid == 0) {
+		fd_close(&leader_fd);
+		lead(h, plan, fds, holder_fd);
+	}
 	init_set_oom_score(in, "0");
 	if (pid < 0) {
 		fail_member(status, STEP_CLONE, errno, "");
@@ -247,6 +367,7 @@ static void start_member(struct holder *h, const struct plan_head *plan, int fds
 	}
 	h->member[h->count++] = (struct member){ .key = m->key,
 						 .leader = pid,
+						 .leader_fd = fd_take(&leader_fd),
 						 .status_fd = fd_take(&fds[MEMBER_FD_STATUS]) };
 }
 
@@ -263,7 +384,7 @@ static bool receive_member(struct holder *h)
 {
 	int fds[MEMBER_FDS];
 	const void *plan = NULL;
-	int r = member_msg_receive(h->in->steps.stdin_fd, h->buffer, fds, &plan);
+	int r = member_msg_receive(h->in->steps.stdin_fd, MSG_DONTWAIT, h->buffer, fds, &plan);
 	if (r < 0 && errno)
 		return false;
 	if (r < 0)
@@ -310,20 +431,37 @@ static uint32_t kill_all(struct holder *h)
 	return left;
 }
 
+/* Leaders that have been idle for long exit. Returns the timeout, shortened to the moment when that is due. */
+static int expire_idle(struct holder *h, int timeout)
+{
+	uint64_t now = h->idle_count ? clock_boot_ms() : 0;
+	while (h->idle_count && now >= h->idle_until_ms)
+		remove_idle(h, h->idle_count - 1);
+	if (!h->idle_count)
+		return timeout;
+	int left = (int)(h->idle_until_ms - now);
+	return timeout < 0 || left < timeout ? left : timeout;
+}
+
 static void serve(struct holder *h)
 {
 	const struct step_context *c = &h->in->steps;
 	for (bool more = false;;) {
 		/* Without a command nothing can begin to listen. */
 		bool watches = h->count || h->ports.listening.ports.count;
-		struct pollfd p[7] = {
+		struct pollfd p[7 + MEMBERS_MAX];
+		const struct pollfd first[7] = {
 			{ .fd = h->signal_fd, .events = POLLIN },   { .fd = c->status_fd, .events = POLLIN },
 			{ .fd = c->guard_pidfd, .events = POLLIN }, { .fd = c->resolver_fd, .events = POLLIN },
 			{ .fd = c->stdin_fd, .events = POLLIN },    { .fd = h->ports.dialer_fd, .events = POLLIN },
 			{ .fd = h->mounts_fd, .events = POLLPRI },
 		};
-		int timeout = more ? 0 : h->orphans ? ORPHANS_MS : -1;
-		int n = poll(p, 7, watches ? port_watch_timeout(&h->ports, timeout) : timeout);
+		memcpy(p, first, sizeof first);
+		size_t leaders = h->count;
+		for (size_t i = 0; i < leaders; i++)
+			p[7 + i] = (struct pollfd){ .fd = h->member[i].leader_fd, .events = POLLIN };
+		int timeout = expire_idle(h, more ? 0 : h->orphans ? ORPHANS_MS : -1);
+		int n = poll(p, 7 + leaders, watches ? port_watch_timeout(&h->ports, timeout) : timeout);
 		if (n < 0)
 			continue;
 		if (p[2].revents)
@@ -335,6 +473,10 @@ static void serve(struct holder *h)
 		 */
 		if (p[6].revents)
 			return;
+		for (size_t i = leaders; i-- > 0;) { /* a removed one is replaced by one that was looked at */
+			if (p[7 + i].revents && leader_is_done(h, i))
+				keep_leader(h, i);
+		}
 		if (more || p[0].revents) {
 			struct signalfd_siginfo info;
 			(void)!read(h->signal_fd, &info, sizeof info);
@@ -357,14 +499,11 @@ _Noreturn void holder_run(struct init *in, uint32_t session)
 	struct step_context *c = &in->steps;
 	const struct status_msg ready = { .kind = STATUS_READY, .layers = c->layers, .session = session };
 	const struct status_msg execed = { .kind = STATUS_EXECED };
-	sigset_t child;
-	sigemptyset(&child);
-	sigaddset(&child, SIGCHLD);
 	struct holder *h = mem_zalloc(1, sizeof *h);
 	h->in = in;
 	port_watch_init(&h->ports, in->steps.plan->network != PLAN_NET_HOST);
 	h->buffer = mem_zalloc(1, sizeof *h->buffer);
-	h->signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+	h->signal_fd = command_run_signal_fd(); /* a leader uses it for its own children */
 	h->mounts_fd = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
 	c->core_fd = open("/proc/sys/kernel/core_pattern", O_RDONLY | O_CLOEXEC); /* read again for each member */
 	/* Without a /proc of the sandbox's own, the tree of a single member could not be found. */

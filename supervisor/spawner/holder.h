@@ -2,9 +2,13 @@
 #define BAILIFF_SUPERVISOR_SPAWNER_HOLDER_H
 
 /*
- * The init of a holder: pid 1 of a session sandbox. After its own steps it waits for members (member_msg.h) and forks a
- * leader for each. The leader inherits everything of the sandbox: mounts, ids, Landlock domain, system call filter,
+ * The init of a holder: pid 1 of a session sandbox. After its own steps it waits for members (member_msg.h) and forks
+ * leaders for them. A leader inherits everything of the sandbox: mounts, ids, Landlock domain, system call filter,
  * network and pid namespace. So a member costs a fork, a vfork and an exec.
+ *
+ * A leader whose tree is gone can lead another member, which saves the fork, its page faults and its exit. It tells the
+ * holder when it is done, which closes its copy of the member's status socket, and waits for the next message. A member
+ * with a terminal or limits of its own gets a leader that exits with it.
  *
  * The leader starts the command, watches its tree and reports its end (command_run.c). Members have the same uid and
  * can kill each other's leaders, but not pid 1. If a leader is killed, its children become children of pid 1, because

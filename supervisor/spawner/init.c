@@ -147,5 +147,6 @@ _Noreturn void init_main(struct init *in)
 	make_sandbox(in);
 	if (in->steps.plan->flags & PLAN_HOLDER)
 		holder_run(in, session);
-	command_run(in, session);
+	command_run(in, &(struct command_run){ .session = session, .signal_fd = command_run_signal_fd() });
+	_exit(0);
 }

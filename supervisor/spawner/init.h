@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct autorun;
 struct cpu_affinity;
 struct process_title;
 
@@ -22,8 +23,9 @@ struct init {
 	/* Of a leader whose member has limits of its own (member_limits.h); steps.tree is the whole sandbox's. */
 	bool has_own, own_memory;
 	struct tree_files own;
-	bool audit;     /* enter an audit session of its own */
-	bool reset_oom; /* the spawner is protected from the OOM killer; the sandbox must not be */
+	struct autorun *autorun; /* of a leader: its members use the same memory one after another */
+	bool audit;              /* enter an audit session of its own */
+	bool reset_oom;          /* the spawner is protected from the OOM killer; the sandbox must not be */
 	/*
 	 * The command's arguments start at argv[1], NULL-terminated. argv[0] is reserved for the shell, which runs a
 	 * script without an interpreter line.

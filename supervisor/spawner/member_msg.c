@@ -15,10 +15,10 @@
 int member_msg_send_start(int link, const struct plan_key *key, const void *plan, size_t plan_len,
 			  const int fds[MEMBER_FDS])
 {
-	struct member_msg_buffer room = { .msg = {
-						  .kind = MEMBER_START, .key = *key, .plan_len = (uint32_t)plan_len } };
+	struct member_msg_buffer room; /* only as much of it is initialised as is sent */
 	int list[MEMBER_FDS];
 	size_t n = 0, len = sizeof room.msg;
+	room.msg = (struct member_msg){ .kind = MEMBER_START, .key = *key, .plan_len = (uint32_t)plan_len };
 	for (int i = 0; i < MEMBER_FDS; i++) {
 		if (fds[i] < 0)
 			continue;
@@ -53,7 +53,8 @@ static const void *plan_of(struct member_msg_buffer *buffer, size_t len, int pla
 	return plan == MAP_FAILED ? NULL : plan;
 }
 
-int member_msg_receive(int link, struct member_msg_buffer *buffer, int fds[MEMBER_FDS], const void **ret_plan)
+int member_msg_receive(int link, int flags, struct member_msg_buffer *buffer, int fds[MEMBER_FDS],
+		       const void **ret_plan)
 {
 	struct member_msg *m = &buffer->msg;
 	int list[MEMBER_FDS];
@@ -61,7 +62,7 @@ int member_msg_receive(int link, struct member_msg_buffer *buffer, int fds[MEMBE
 	for (int i = 0; i < MEMBER_FDS; i++)
 		fds[i] = -1;
 	*ret_plan = NULL;
-	ssize_t n = fd_recv(link, buffer, sizeof *buffer, list, &nfds, MSG_DONTWAIT);
+	ssize_t n = fd_recv(link, buffer, sizeof *buffer, list, &nfds, flags);
 	if (n == 0) {
 		errno = 0;
 		return -1;

@@ -46,6 +46,7 @@ struct member_msg_buffer {
 	struct member_msg msg;
 	_Alignas(uint64_t) char plan[SPAWN_INLINE_MAX];
 };
+_Static_assert(offsetof(struct member_msg_buffer, plan) == sizeof(struct member_msg), "no padding is sent");
 
 /* Absent `fds` are −1; `plan` is NULL if it is in MEMBER_FD_PLAN. −1 with errno; EAGAIN: the socket is full. */
 int member_msg_send_start(int link, const struct plan_key *key, const void *plan, size_t plan_len,
@@ -53,10 +54,11 @@ int member_msg_send_start(int link, const struct plan_key *key, const void *plan
 int member_msg_send_kill(int link, const struct plan_key *key);
 
 /*
- * 1 = a message, with its descriptors in `fds` (−1 = absent); *ret_plan is NULL or a plan of plan_len bytes, in the
- * buffer or mapped, not checked yet. 0 = nothing now, or an invalid message was discarded. −1 = the link is closed
- * (errno 0), or it failed.
+ * `flags` are those of recv(2). 1 = a message, with its descriptors in `fds` (−1 = absent); *ret_plan is NULL or a plan
+ * of plan_len bytes, in the buffer or mapped, not checked yet. 0 = nothing now, or an invalid message was discarded. −1
+ * = the link is closed (errno 0), or it failed.
  */
-int member_msg_receive(int link, struct member_msg_buffer *buffer, int fds[MEMBER_FDS], const void **ret_plan);
+int member_msg_receive(int link, int flags, struct member_msg_buffer *buffer, int fds[MEMBER_FDS],
+		       const void **ret_plan);
 
 #endif

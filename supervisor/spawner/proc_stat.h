@@ -1,7 +1,7 @@
 #ifndef BAILIFF_SUPERVISOR_PROC_STAT_H
 #define BAILIFF_SUPERVISOR_PROC_STAT_H
 
-/* Reads the host's /proc. */
+/* Reads /proc: the host's, or in a leader its sandbox's. */
 
 #include <stddef.h>
 #include <stdint.h>

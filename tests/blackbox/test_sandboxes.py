@@ -72,10 +72,15 @@ def test_commands_share_files_and_processes(home):
 
 
 def test_the_start_time_of_a_member_is_its_leaders(home):
-    """It is recorded without reading /proc unless a clock tick begins meanwhile; ten starts have both cases."""
+    """
+    It is recorded without reading /proc unless a clock tick begins meanwhile; ten starts have both cases. Every second leader has led
+    another member before.
+    """
     with home.rpc() as rpc:
         sandbox = create(rpc, home)
-        for _ in range(10):
+        for i in range(20):
+            if i % 2:
+                said(rpc, sandbox, ["true"])
             process = rpc.start(["sleep", "1000"], sandboxId=sandbox)["processId"]
             fact = [e["payload"] for e in rpc.events(types=["process.started"]) if e.get("processId") == process][0]
             with open(f"/proc/{fact['pid']}/stat") as f:
@@ -637,7 +642,8 @@ def test_a_holder_that_dies_with_a_request_unread_ends_its_members(home):
         made = rpc.call("create_sandbox", cwd=home.work)
         holder = rpc.call("get_process", processId=made["processId"])["pid"]
         go = os.path.join(home.work, "go")
-        process = rpc.start("until test -e go; do sleep 0.02; done", sandboxId=made["sandboxId"], keepTree=True)["processId"]
+        # The leader of a command on a terminal exits with it.
+        process = rpc.start("until test -e go; do sleep 0.02; done", sandboxId=made["sandboxId"], keepTree=True, tty={"rows": 20, "cols": 70})["processId"]
         leader = rpc.call("get_process", processId=process)["pid"]
     runtime = home.part("runtime")
     os.kill(runtime, signal.SIGSTOP)    # the end of the command is reported to the next one

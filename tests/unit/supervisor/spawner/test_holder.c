@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 
 static struct run holder;
+static bool long_plans; /* as if plans did not fit in the message */
 
 static struct run_spec spec_of(const char *script, uint32_t flags)
 {
@@ -52,14 +53,18 @@ static void member_send(struct run *run, const struct run_spec *s)
 	run->fd[GUARD_SLOT_STATUS] = status[0];
 	run->fd[GUARD_SLOT_GATE] = gate[1];
 	int plan = run_plan(s);
-	struct stat st;
-	ck_assert_int_eq(fstat(plan, &st), 0);
-	const int fds[MEMBER_FDS] = {
-		[MEMBER_FD_PLAN] = plan,       [MEMBER_FD_STATUS] = status[1], [MEMBER_FD_GATE] = gate[0],
-		[MEMBER_FD_OUT] = out_pipe[1], [MEMBER_FD_ERR] = -1,           [MEMBER_FD_IN] = -1,
-		[MEMBER_FD_LIMITS] = -1
-	};
-	ck_assert_int_eq(member_msg_send_start(holder.fd[GUARD_SLOT_STDIN], &run->key, NULL, (size_t)st.st_size, fds),
+	char text[SPAWN_INLINE_MAX];
+	ssize_t len = pread(plan, text, sizeof text, 0);
+	ck_assert(len > 0 && len < (ssize_t)sizeof text);
+	const int fds[MEMBER_FDS] = { [MEMBER_FD_PLAN] = long_plans ? plan : -1,
+				      [MEMBER_FD_STATUS] = status[1],
+				      [MEMBER_FD_GATE] = gate[0],
+				      [MEMBER_FD_OUT] = out_pipe[1],
+				      [MEMBER_FD_ERR] = -1,
+				      [MEMBER_FD_IN] = -1,
+				      [MEMBER_FD_LIMITS] = -1 };
+	ck_assert_int_eq(member_msg_send_start(holder.fd[GUARD_SLOT_STDIN], &run->key, long_plans ? NULL : text,
+					       (size_t)len, fds),
 			 0);
 	close(plan);
 	close(status[1]);
@@ -112,6 +117,63 @@ START_TEST(members_share_the_sandbox)
 	ck_assert_int_eq(member_end(&server).wait_status, SIGTERM);
 	ck_assert_int_eq(member_run("echo a >/dev/stderr; echo b >/dev/stdout").wait_status, 0);
 	ck_assert_str_eq(out, "a\nb\n");
+	let_go();
+}
+END_TEST
+
+/* A member's own figures, descriptors and tree, whoever was led before. */
+START_TEST(a_leader_leads_several_members)
+{
+	char first[32];
+	struct run server;
+	hold();
+	struct status_msg m = member_run("echo $PPID; echo x >/tmp/x; umask 077; ulimit -n 99; cd /; exec 7</tmp/x");
+	ck_assert_int_eq(m.wait_status, 0);
+	bool cheap = m.user_us + m.system_us < 10000; /* otherwise its leader exits */
+	snprintf(first, sizeof first, "%.31s", out);
+	m = member_run("head -c 6000000 /dev/zero | tail -c 6000000 | head -c 0; echo $PPID");
+	ck_assert_int_eq(strcmp(out, first) == 0, cheap);
+	uint64_t much = m.max_rss_bytes;
+	m = member_run("echo $PPID $(umask) $(test $(ulimit -n) = 99 && echo low) $(test -e /dev/fd/7 && echo open)");
+	ck_assert_int_eq(strtol(out, NULL, 10) > 0, 1);
+	ck_assert_str_eq(strchr(out, ' '), " 0022\n");
+	ck_assert_uint_lt(m.max_rss_bytes, much);
+	/* At the same time, and with what the other leaves running, they have leaders of their own. */
+	member_start(&server, "echo $PPID; sleep 1014", 0);
+	ck_assert_int_eq(member_run("echo $PPID; setsid sleep 1015 &").wait_status, 0);
+	char second[32];
+	snprintf(second, sizeof second, "%.31s", out);
+	ck_assert_int_eq(member_msg_send_kill(holder.fd[GUARD_SLOT_STDIN], &server.key), 0);
+	ck_assert_int_eq(member_end(&server).wait_status, SIGKILL);
+	ck_assert_str_ne(out, second);
+	/* A plan in a file needs a new one. */
+	long_plans = true;
+	ck_assert_int_eq(member_run("echo $PPID").wait_status, 0);
+	long_plans = false;
+	ck_assert_str_ne(out, second);
+	let_go();
+}
+END_TEST
+
+/* Members can signal the leaders that wait for another member, too. */
+START_TEST(a_leader_that_waits_can_be_killed_or_stopped)
+{
+	static const char *const signals[] = { "KILL", "STOP" };
+	char script[2 * PATH_MAX], go[PATH_MAX];
+	struct run other_one;
+	hold();
+	for (size_t i = 0; i < countof(signals); i++) {
+		snprintf(go, sizeof go, "%s/go%zu", work, i);
+		snprintf(script, sizeof script, "until test -e %s; do sleep 0.01; done; kill -%s $(cat /tmp/idle)", go,
+			 signals[i]);
+		member_start(&other_one, script, 0);
+		ck_assert_int_eq(member_run("echo $PPID >/tmp/idle").wait_status, 0);
+		fd_auto int fd = open(go, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+		ck_assert_int_ge(fd, 0);
+		ck_assert_int_eq(member_end(&other_one).wait_status, 0);
+		ck_assert_int_eq(member_run("while test -d /proc/$(cat /tmp/idle); do sleep 0.01; done").wait_status,
+				 0);
+	}
 	let_go();
 }
 END_TEST
@@ -283,8 +345,9 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-	return PRIVATE_ROOT_SUITE(
-		argc, argv, "holder", members_share_the_sandbox, a_member_ends_with_its_tree_and_alone,
-		a_killed_leader_takes_its_tree_along, a_forgotten_member_ends, a_plan_for_another_sandbox_is_rejected,
-		the_end_of_the_holder_ends_its_members, only_a_leader_of_the_holder_is_moved_to_cgroups);
+	return PRIVATE_ROOT_SUITE(argc, argv, "holder", members_share_the_sandbox, a_leader_leads_several_members,
+				  a_leader_that_waits_can_be_killed_or_stopped, a_member_ends_with_its_tree_and_alone,
+				  a_killed_leader_takes_its_tree_along, a_forgotten_member_ends,
+				  a_plan_for_another_sandbox_is_rejected, the_end_of_the_holder_ends_its_members,
+				  only_a_leader_of_the_holder_is_moved_to_cgroups);
 }
