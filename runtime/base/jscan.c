@@ -12,7 +12,7 @@
  * content of a container is parsed only when a caller iterates over it.
  */
 
-static const char *jscan_space(const char *p, const char *end)
+static inline const char *jscan_space(const char *p, const char *end)
 {
 	while (p < end && (*p == ' ' || *p == '\n' || *p == '\t' || *p == '\r'))
 		p++;
@@ -214,10 +214,11 @@ bool jiter_next(struct jiter *it)
 	}
 	it->fresh = false;
 	if (it->object) {
-		it->key = jscan_value(p, end);
-		if (it->key.type != JT_STRING)
+		const char *stop = p < end && *p == '"' ? jscan_string(p, end) : NULL;
+		if (!stop)
 			return jiter_stop(it, NULL);
-		p = jscan_space(it->key.text + it->key.len, end);
+		it->key = (struct jval){ .type = JT_STRING, .text = p, .len = (size_t)(stop - p) };
+		p = jscan_space(stop, end);
 		if (p >= end || *p != ':')
 			return jiter_stop(it, NULL);
 		p = jscan_space(p + 1, end);
@@ -233,12 +234,18 @@ bool jiter_next(struct jiter *it)
 
 static bool jscan_equal(struct jval v, const char *s, size_t n);
 
+/* Most strings differ in the first byte. False: they may be equal. */
+static inline bool jscan_differs(struct jval v, const char *s)
+{
+	return v.type != JT_STRING || (v.len > 2 && v.text[1] != *s && v.text[1] != '\\');
+}
+
 static struct jval jval_getn(struct jval obj, const char *key, size_t n)
 {
 	if (obj.type != JT_OBJECT)
 		return (struct jval){ 0 };
 	for (struct jiter it = jiter_on(obj); jiter_next(&it);) {
-		if (jscan_equal(it.key, key, n))
+		if (!(n && jscan_differs(it.key, key)) && jscan_equal(it.key, key, n))
 			return it.value;
 	}
 	return (struct jval){ 0 };
@@ -372,13 +379,7 @@ static bool jscan_equal(struct jval v, const char *s, size_t n)
 	return c.equal && c.left == 0;
 }
 
-bool jval_is_str(struct jval v, const char *s)
-{
-	/* most strings differ in the first byte */
-	if (v.type != JT_STRING || (v.len > 2 && v.text[1] != *s && v.text[1] != '\\'))
-		return false;
-	return jscan_equal(v, s, strlen(s));
-}
+bool jval_is_str(struct jval v, const char *s) { return !jscan_differs(v, s) && jscan_equal(v, s, strlen(s)); }
 
 struct jscan_copy {
 	char *dst;

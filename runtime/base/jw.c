@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void jw_value(struct jw *w)
+static inline void jw_value(struct jw *w)
 {
 	if (w->need_comma)
 		buf_byte(w->buf, ',');
@@ -82,12 +82,34 @@ static unsigned jw_unshowable(const char *s, size_t len)
 	return (c >= 0x80 && c < 0xa0) || turns ? c : 0;
 }
 
+static bool jw_all_plain(const unsigned char *p, size_t n)
+{
+	size_t i = 0;
+
+	for (; n - i >= 8; i += 8)
+		if (jw_plain8(p + i) != 8)
+			return false;
+	if (i < n && n >= 8) /* the last eight, of which some are tested again */
+		return jw_plain8(p + n - 8) == 8;
+	for (; i < n; i++)
+		if (p[i] < 0x20 || p[i] >= 0x80 || p[i] == '"' || p[i] == '\\')
+			return false;
+	return true;
+}
+
 /* Copies runs that need no escape as a whole. */
 static void jw_quoted(struct buf *b, const char *s, size_t n)
 {
 	const unsigned char *p = (const unsigned char *)(n ? s : ""), *end = p + n, *run = p;
+	char *at = buf_reserve(b, n + 2);
 
-	buf_reserve(b, n + 2);
+	if (jw_all_plain(p, n)) {
+		at[0] = '"';
+		memcpy(at + 1, p, n);
+		at[n + 1] = '"';
+		buf_extend(b, n + 2);
+		return;
+	}
 	buf_byte(b, '"');
 	while (p < end) {
 		unsigned unshowable;

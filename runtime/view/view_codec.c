@@ -43,10 +43,13 @@ static void decode_field(const struct view_field *f, struct jval v, void *doc)
 /* Members are mostly in table order, so the search starts at the field after the last one. */
 static const struct view_field *field_after(const struct view_schema *schema, struct jval key, size_t *at)
 {
-	for (size_t i = 0; i < schema->nfields; i++) {
-		size_t k = (*at + i) % schema->nfields;
+	const char first = key.len > 2 ? key.text[1] : '\\'; /* decides most comparisons; not if it is escaped */
 
-		if (jval_is_str(key, schema->fields[k].member)) {
+	for (size_t i = 0, k = *at; i < schema->nfields; i++, k++) {
+		if (k >= schema->nfields)
+			k = 0;
+		if ((first == schema->fields[k].member[0] || first == '\\') &&
+		    jval_is_str(key, schema->fields[k].member)) {
 			*at = k + 1;
 			return &schema->fields[k];
 		}
@@ -223,6 +226,7 @@ int view_save(struct models *m, const struct view_schema *schema, const char *id
 {
 	buf_auto struct buf text = BUF_INIT;
 
+	buf_reserve(&text, 1000); /* most documents: one allocation, small enough for the allocator's cache */
 	view_encode(schema, doc, &text);
 	return models_put(m, (uint8_t)schema->kind, id, strlen(id), text.data, text.len, e);
 }

@@ -122,7 +122,10 @@ static void set_binding(struct process *p, const struct start_request *r)
 {
 	buf_auto struct buf all = BUF_INIT;
 
-	buf_printf(&all, "%s\n%s\n", p->plan_hash, p->sandbox_json);
+	buf_str(&all, p->plan_hash);
+	buf_byte(&all, '\n');
+	buf_str(&all, p->sandbox_json);
+	buf_byte(&all, '\n');
 	if (r->stdin_text && !owner_is_internal(p->owner))
 		buf_str(&all, r->stdin_text);
 	hash_sha256_text(all.data, all.len, p->binding);
