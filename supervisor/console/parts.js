@@ -499,7 +499,7 @@ export function Table({ columns: given, rows, rowKey, selected, onSelect, onOpen
 			const index = first + i;
 			const picked = selected?.has(key);
 			return html`<div key=${key} id=${`${id}-${index}`} role="row" aria-rowindex=${index + 2} aria-selected=${onSelect ? String(Boolean(picked)) : undefined}
-				class=${`tr${index === at ? " active" : ""}${picked ? " picked" : ""} ${rowClass?.(row) ?? ""}`} style=${{ ...tracks, top: `${index * ROW_PX}px` }}
+				class=${`tr${index === at ? " active" : ""}${picked ? " picked" : ""} ${rowClass?.(row) ?? ""}`} style=${{ ...tracks, transform: `translateY(${index * ROW_PX}px)` }}
 				onMouseDown=${() => setActive({ index, key })} onDblClick=${() => onOpen?.(row)}>
 				${onSelect && html`<div role="gridcell"><input type="checkbox" tabindex="-1" aria-label=${`Select ${key}`} checked=${picked} onChange=${() => onSelect(toggle(selected, key))} /></div>`}
 				${columns.map((c) => html`<div role="gridcell" class=${c.align ?? ""}>${c.render(row)}</div>`)}</div>`;

@@ -5,6 +5,7 @@ import { call, can, stream, useCall, useEvents } from "./api.js";
 import { Command, Confirm, Duration, ErrorBox, Id, Page, Status, Table, Time, formatBytes, formatNumber, html, notify, plain, shellQuote, useCallback, useEffect, useMemo, useRef, useState } from "./parts.js";
 
 const POLL_MS = 2000;
+const SOON_MS = 250;             // events that arrive together cause one reading
 const PAGE_ROWS = 1000;
 const PAGES_AHEAD = 10;
 const NEW_ROWS = 100;           // read at once when processes have started or ended
@@ -260,21 +261,23 @@ function Processes({ query, setQuery }) {
 	const [selected, setSelected] = useState(new Set());
 	const [closed, setClosed] = useState(new Set());
 	const soon = useRef(0);
-	const changed = useRef(new Set());
+	const changed = useRef({ any: false, ids: new Set() });
+	const refresh = async () => {
+		const { ids } = changed.current;
+		changed.current = { any: false, ids: new Set() };
+		// What has ended is in one list before it leaves the other.
+		if (all)
+			await ended.refresh(ids).catch(() => ids.forEach((id) => changed.current.ids.add(id)));
+		await live.load();
+		soon.current = changed.current.any || changed.current.ids.size ? setTimeout(refresh, changed.current.any ? SOON_MS : POLL_MS) : 0;
+	};
 	useEvents((e) => (!query.session || e.sessionId === query.session) && /^process\.(started|completed|failed|terminated|lost)$|^permission\.(requested|resolved)$/.test(e.type), (e) => {
+		changed.current.any = true;
 		if (e.processId)
-			changed.current.add(e.processId);
-		if (!soon.current)
-			soon.current = setTimeout(async () => {
-				const ids = changed.current;
-				changed.current = new Set();
-				// What has ended is in one list before it leaves the other.
-				if (all)
-					await ended.refresh(ids).catch(() => ids.forEach((id) => changed.current.add(id)));
-				await live.load();
-				soon.current = 0;
-			}, 250);
+			changed.current.ids.add(e.processId);
+		soon.current ||= setTimeout(refresh, SOON_MS);
 	});
+	useEffect(() => () => clearTimeout(soon.current), []);
 
 	const titles = useMemo(() => new Map([...(sessions.data?.sessions ?? []).map((s) => [s.sessionId, s.title ?? ""]), ...(sandboxes.data?.sandboxes ?? []).map((s) => [s.sandboxId, s.name ? (s.name === s.sessionId ? "The session's sandbox" : `Sandbox ${s.name}`) : ""])]), [sessions.data, sandboxes.data]);
 	const merged = useMemo(() => (all ? mergeNewest(live.rows, ended.rows) : live.rows), [all, live.rows, ended.rows]);

@@ -8,7 +8,7 @@ import { createInterface } from 'node:readline';
 import { pathToFileURL } from 'node:url';
 
 const [packages, chromiumPath] = process.argv.slice(2);
-const TIMEOUT_MS = 20000;
+const TIMEOUT_MS = 60000;
 const { chromium } = await import(pathToFileURL(packages + '/node_modules/playwright-core/index.mjs'));
 const axe = readFileSync(packages + '/node_modules/axe-core/axe.min.js', 'utf8');
 // The page under test is our own; a sandbox of its own is not available to root and in containers.
