@@ -431,7 +431,7 @@ static uint32_t kill_all(struct holder *h)
 	return left;
 }
 
-/* Leaders that have been idle for long exit. Returns the timeout, shortened to the moment when that is due. */
+/* Makes leaders exit that were idle for IDLE_MS. Returns the timeout, shortened to the moment when that is due. */
 static int expire_idle(struct holder *h, int timeout)
 {
 	uint64_t now = h->idle_count ? clock_boot_ms() : 0;
@@ -473,7 +473,7 @@ static void serve(struct holder *h)
 		 */
 		if (p[6].revents)
 			return;
-		for (size_t i = leaders; i-- > 0;) { /* a removed one is replaced by one that was looked at */
+		for (size_t i = leaders; i-- > 0;) { /* a removed one is replaced by one that was checked */
 			if (p[7 + i].revents && leader_is_done(h, i))
 				keep_leader(h, i);
 		}

@@ -121,7 +121,7 @@ START_TEST(members_share_the_sandbox)
 }
 END_TEST
 
-/* A member's own figures, descriptors and tree, whoever was led before. */
+/* A member has its own figures, descriptors and tree, also after another member of the same leader. */
 START_TEST(a_leader_leads_several_members)
 {
 	char first[32];
