@@ -305,14 +305,6 @@ static void on_released(void *host, const struct plan_key *key, bool was_alive)
 
 /* ---- the other ports ---- */
 
-static void port_open_gate(void *host, const char *id)
-{
-	struct process_io *io = find_process_io(host, id);
-
-	if (io)
-		process_io_open_gate(io);
-}
-
 static void port_signal(void *host, const char *id, int sig)
 {
 	struct process_io *io = find_process_io(host, id);
@@ -345,6 +337,14 @@ static void port_kill(void *host, const char *id)
 		return;
 	if (io->kills++ > 0 || member_msg_send_kill(holder->fds[GUARD_SLOT_STDIN], &io->key) < 0)
 		guard_link_kill(&io->host->guard, &holder->key);
+}
+
+static void port_open_gate(void *host, const char *id)
+{
+	struct process_io *io = find_process_io(host, id);
+
+	if (io && process_io_open_gate(io) < 0)
+		port_kill(host, id);
 }
 
 static ssize_t port_write_stdin(void *host, const char *id, const void *p, size_t n)

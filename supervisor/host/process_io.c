@@ -29,6 +29,8 @@
 #define PIPES_LARGE_MAX 16u     /* with relays an eighth of a user's soft limit of pipe pages */
 #define STALL_RETRY_MS 200
 #define RELAY_SLOTS (1u << GUARD_SLOT_RELAY | 1u << GUARD_SLOT_FEED)
+#define GATE_RETRIES 10
+#define GATE_RETRY_NS 1000000
 #define ROOM_RETRY_MS 20 /* a terminal can become writable without an event */
 
 struct process_io *process_io_new(struct host_ports *w, const char *id, const struct port_streams *names)
@@ -610,12 +612,25 @@ int process_io_resize(const struct process_io *io, uint32_t rows, uint32_t cols)
 	return -1;
 }
 
-void process_io_open_gate(struct process_io *io)
+/*
+ * The kernel may have no memory for the pipe just now. A gate that stays shut is worse than a short wait: the guard has
+ * a copy of it, so the command would wait for ever.
+ */
+int process_io_open_gate(struct process_io *io)
 {
+	const int fd = io->fds[GUARD_SLOT_GATE];
+	ssize_t n = fd < 0 ? 1 : write(fd, "g", 1);
+
+	for (int i = 0; i < GATE_RETRIES && n < 0 && errno != EPIPE; i++) {
+		nanosleep(&(struct timespec){ .tv_nsec = GATE_RETRY_NS }, NULL);
+		n = write(fd, "g", 1);
+	}
 	/* EPIPE: the command has passed the gate (before a restart) or is dead; both are reported elsewhere. */
-	if (io->fds[GUARD_SLOT_GATE] >= 0 && write(io->fds[GUARD_SLOT_GATE], "g", 1) < 0)
-		log_debug("open the gate of %s: %s", io->key.id, strerror(errno));
+	int r = n < 0 && errno != EPIPE ? -1 : 0;
+	if (r < 0)
+		log_error("open the gate of %s: %s; killing it", io->key.id, strerror(errno));
 	fd_close(&io->fds[GUARD_SLOT_GATE]);
+	return r;
 }
 
 void process_io_signal_init(struct process_io *io, uint32_t kind, uint32_t sig)

@@ -118,7 +118,7 @@ unsigned process_io_closed_streams(const int fds[GUARD_SLOT_COUNT]); /* bits 1u 
 /* −1 with errno: it has no terminal (ENOTTY), or not yet. */
 int process_io_line(const struct process_io *io, struct port_line *ret);
 int process_io_resize(const struct process_io *io, uint32_t rows, uint32_t cols);
-void process_io_open_gate(struct process_io *io);
+int process_io_open_gate(struct process_io *io); /* -1: it stays shut, and the process has to be killed */
 void process_io_signal_init(struct process_io *io, uint32_t kind, uint32_t sig);
 /* Opens the spool files that exist already. */
 void process_io_find_spools(struct process_io *io, uint64_t size[STREAM_COUNT]);

@@ -147,6 +147,23 @@ def test_the_end_of_a_command_that_cannot_be_received_is_not_lost():
         assert not killed(home), home.log()
 
 
+def test_a_gate_that_does_not_open_is_no_silence():
+    """The byte that lets a command begin cannot be written: for a moment, which nobody notices, and for longer: the command is killed."""
+    with Faults() as faults, Home(env=faults.env) as home, home.rpc() as rpc:
+        session = rpc.call("create_session")["sessionId"]
+        rpc.run(["true"], sandboxId="session", sessionId=session, cwd=home.work)
+        faults.fail("write", "runtime", "ENOMEM", link="pipe:", count=3)
+        runs(rpc)
+        faults.until_done("write")
+        for more in ({}, {"sandboxId": "session", "sessionId": session, "cwd": home.work}):
+            faults.fail("write", "runtime", "ENOMEM", link="pipe:", count=-1)
+            with contextlib.suppress(harness.RpcError):
+                ended = rpc.run(["true"], **more)[1]
+                assert ended["status"] != "completed", ended
+            faults.heal()
+            runs(rpc)
+
+
 def test_a_loop_that_fails_is_no_orderly_end():
     """The commands keep running, and another runtime takes over."""
     with Faults() as faults, Home(env=faults.env) as home:

@@ -194,6 +194,12 @@ int fsync(int fd)
 	return behind(fd);
 }
 
+ssize_t write(int fd, const void *p, size_t n)
+{
+	FAILING(write, fd, -1);
+	return behind(fd, p, n);
+}
+
 ssize_t pread(int fd, void *p, size_t n, off_t at)
 {
 	FAILING(pread, fd, -1);

@@ -286,16 +286,17 @@ static void fire(struct task *t, struct plan *plan)
 	}
 }
 
-/* Reading and writing an eventfd never fails, apart from EAGAIN. */
+/* EIO and ENOSPC are errors of files: pipes, sockets, eventfds … have their names in /proc without a leading slash. */
 static bool is_plausible(const struct task *t, const struct plan *plan, const struct ptrace_syscall_info *info)
 {
-	char path[64], to[64] = "";
+	char path[64], to[64] = "/";
 
-	if (plan->action != ACTION_FAIL || plan->value == EAGAIN ||
-	    (plan->call != __NR_write && plan->call != __NR_read))
+	if (plan->action != ACTION_FAIL || (plan->value != EIO && plan->value != ENOSPC) ||
+	    (plan->call != __NR_write && plan->call != __NR_read && plan->call != __NR_writev &&
+	     plan->call != __NR_readv))
 		return true;
 	snprintf(path, sizeof path, "/proc/%d/fd/%d", t->tid, (int)info->entry.args[0]);
-	return readlink(path, to, sizeof to - 1) < 0 || strcmp(to, "anon_inode:[eventfd]") != 0;
+	return readlink(path, to, sizeof to - 1) < 0 || to[0] == '/';
 }
 
 static void enter_call(struct task *t, const struct ptrace_syscall_info *info)

@@ -1,6 +1,7 @@
 """What fail_nth.py and kill_nth.py have in common: the calls of the scenario, workers, and known-bad controls."""
 
 import collections
+import errno
 import multiprocessing
 import os
 import random
@@ -9,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 
@@ -44,15 +46,15 @@ def in_order(cases, rng):
 
 
 def run_case(place, case, rules):
-    """(what it did, the report of a failure or None)"""
+    """(what it did, what the client noticed, the report of a failure or None)"""
     try:
         c = scenario.run(place, [case], **rules(case))
     except Exception as e:
         report = traceback.format_exc()
         parts = [f"case: {case}", f"nth: {getattr(e, 'nth', None)}", f"errors of steps: {getattr(e, 'errors', None)}", "log of the daemon:",
                  *(line.rstrip() for line in getattr(e, "log", [])[-40:]), report]
-        return "failed", "\n".join(parts)
-    return "missed" if not c.fired else "ended" if c.gone else "with errors" if c.errors else "unnoticed", None
+        return "failed", "", "\n".join(parts)
+    return "missed" if not c.fired else "ended" if c.gone else "with errors" if c.errors else "unnoticed", str(c.errors or c.gone or ""), None
 
 
 def work(cases, next_case, end, results, rules):
@@ -83,8 +85,10 @@ def in_parallel(proof, cases, rules):
         if result is None:
             open_workers -= 1
             continue
-        case, outcome, report = result
+        case, outcome, noticed, report = result
         outcomes[outcome] += 1
+        with open(os.path.join(proof.out, "outcomes"), "a") as f:
+            f.write(f"{case}: {outcome} {noticed}\n")
         if report:
             proof.fail(case, report)
         if outcome != "missed":
@@ -125,8 +129,18 @@ CONTROLS = {
 }
 
 
+def call_fails():
+    """Whether nth makes a call fail at all: otherwise every case would pass."""
+    with tempfile.TemporaryDirectory(prefix="bl-nth-") as folder:
+        program = shutil.copy("/bin/cat", os.path.join(folder, "bailiff-cat"))
+        ran = subprocess.run([scenario.NTH, os.path.join(folder, "out"), f"cat openat 1 fail {errno.EMFILE}", "--", program, "/dev/null"],
+                             env={"LC_ALL": "C"}, stderr=subprocess.PIPE, timeout=scenario.PATIENCE)
+        return ran.returncode == 1 and b"Too many open files" in ran.stderr
+
+
 def run_controls(place, names):
     """(caught, tried)"""
+    assert call_fails(), f"{scenario.NTH} does not make a call fail"
     caught, patience = 0, scenario.PATIENCE
     scenario.PATIENCE = 4   # two of them are caught by a wait that is not met
     for name in names:
@@ -143,12 +157,12 @@ def main(name, make_cases, rules, short, claim):
     proof = Proof(name, more=lambda parser: parser.add_argument("--only", help="a regular expression: only these cases"))
     if proof.case:
         with scenario.Place() as place:
-            outcome, report = run_case(place, proof.case, rules)
+            outcome, noticed, report = run_case(place, proof.case, rules)
         proof.add()
         if report:
             print(report, file=sys.stderr)
             proof.fail(proof.case, report)
-        return proof.finish(claim, {"outcome": outcome})
+        return proof.finish(claim, {"outcome": outcome, "noticed": noticed})
     with scenario.Place() as place:
         control = run_controls(place, list(CONTROLS)[:1 if proof.as_test else None])
         counts = {} if proof.as_test else count_calls(place)
