@@ -478,30 +478,16 @@ static void show_session(struct agent *a, const char *argument)
 	note(a, FORMAT_PLAIN, "session %s", a->session_id[0] ? a->session_id : "(none yet)");
 }
 
-/* Ends what the commands of the session have left running. Best effort: the session may be in use elsewhere. */
+/* Ends what the commands of the conversation have left running; its last turn has ended. */
 static void end_processes(struct agent *a)
 {
 	request_auto struct request q = REQUEST_INIT(q);
 
-	if (!a->session_id[0])
+	if (!a->turn_id[0])
 		return;
-	jw_kstr(&q.w, "sessionId", a->session_id);
-	jw_kbool(&q.w, "liveOnly", true);
-	jw_kbool(&q.w, "helpers", false);
-	if (request_read(a->cli, &q, "list_processes") < 0)
-		return;
-	for (struct jiter it = jiter_on(jval_get(q.result, "processes")); jiter_next(&it);) {
-		request_auto struct request end = REQUEST_INIT(end);
-		char id[ID_LOOKUP_MAX];
-
-		if (jval_get(it.value, "toolCallId").type != JT_STRING)
-			continue;
-		jval_str(jval_get(it.value, "processId"), id, sizeof id);
-		jw_kstr(&end.w, "processId", id);
-		jw_kstr(&end.w, "reason", "the agent was ended");
-		if (request_change(a->cli, &end, "terminate_process") == 0)
-			note(a, FORMAT_DIM, "ended %s", id);
-	}
+	jw_kstr(&q.w, "turnId", a->turn_id);
+	jw_kbool(&q.w, "endProcesses", true);
+	(void)request_change(a->cli, &q, "interrupt_turn");
 }
 
 /* The sandbox of --cow stays with the session that it belongs to. */
@@ -509,7 +495,7 @@ static void begin_session(struct agent *a, const char *argument)
 {
 	end_processes(a);
 	show_changes_hint(a);
-	a->session_id[0] = a->sandbox_id[0] = '\0';
+	a->session_id[0] = a->sandbox_id[0] = a->turn_id[0] = '\0';
 	note(a, FORMAT_PLAIN, "the next prompt begins a new session");
 }
 

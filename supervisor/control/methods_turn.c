@@ -100,6 +100,7 @@ int method_interrupt_turn(struct call *c, const struct interrupt_turn_params *p,
 		.thread_id = p->threadId,
 		.turn_id = p->turnId,
 		.clear_queue = p->clearQueue.value,
+		.end_processes = p->endProcesses.value,
 	};
 
 	if (param_length("reason", p->reason, 0, REASON_MAX, e) < 0)

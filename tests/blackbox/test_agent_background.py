@@ -61,12 +61,12 @@ def test_a_server_in_the_background_is_used_and_killed(home):
 
 
 def test_a_command_yields_and_is_waited_for(home):
-    script = [shell("echo one; until [ -e go ]; do sleep 0.02; done; echo two; exit 3", yieldMs=200), on("wait", timeoutMs=0),
+    script = [shell("echo one; seq 20000; until [ -e go ]; do sleep 0.02; done; echo two; exit 3", yieldMs=200), on("wait", timeoutMs=0),
               lambda r: open(os.path.join(home.work, "go"), "w").close() or on("wait")(r), on("wait"), shell("echo quick", yieldMs=10000), {"text": "Done."}]
     with home.rpc() as rpc, model(home, rpc, script) as p:
         turn = submit(rpc, "go", options={"cwd": home.work})
         completed(rpc, turn)
-        assert "still runs" in result(p, 1) and "one" in result(p, 1), result(p, 1)
+        assert "still runs" in result(p, 1) and "one" in result(p, 1) and "20000" in result(p, 1) and "bytes are not shown; read_output with" in result(p, 1), result(p, 1)
         assert "still runs" in result(p, 2) and "(no new output)" in result(p, 2), result(p, 2)
         assert result(p, 3).startswith("Exit code 3 after ") and "two" in result(p, 3) and "one" not in result(p, 3), result(p, 3)
         assert "Exit code 3" in result(p, 4) and "(no new output)" in result(p, 4), result(p, 4)

@@ -5,7 +5,8 @@
 
 One thread for each dialect submits turn after turn to a fake provider, some of them in the same session. The model is a function of the request: it
 finds the tag of the last turn and how many of its steps the conversation has, and answers with the calls of the next step: commands, reads in parallel,
-commands that need approval, questions, and subagents, which are asked the same way. What a command appends to the file of its thread is therefore a
+commands that need approval, questions, subagents, which are asked the same way, and commands in the background, which append what is written to their
+standard input. What a command appends to the file of its thread is therefore a
 function of the history: a line that is there twice means that a call ran twice, that a call of an incomplete answer ran, or that an answer was forgotten.
 Another thread answers what is asked, and some turns are steered. A client with leases drives turns of its own meanwhile (lease_client.py).
 
@@ -52,8 +53,8 @@ class Model:
     def __call__(self, request):
         with self.lock:
             for r in request.results:
-                if r["name"] == "shell":
-                    self.results["as done" if "did " in r["text"] else "as failed"] += 1
+                if r["name"] in ("shell", "write_stdin"):
+                    self.results["as running" if "still runs" in r["text"] else "as done" if "did " in r["text"] else "as failed"] += 1
             rng = random.Random(self.rng.random())
         tag, steps = re.findall(r"tag (\w+), (\d+) steps", "\n".join(request.texts))[-1]
         step = 1 + max((int(n) for n in re.findall(rf"\b{tag}\.(\d+)\.\d", request.raw.decode())), default=0)
@@ -64,11 +65,22 @@ class Model:
         calls = [self.command(tag, step, n, rng) for n in range(1, int(tag[-1], 36) % 4 + 2)]
         at = rng.randrange(len(calls) + 1)
         calls[at:at] = [{"name": "read_file", "arguments": {"path": os.path.basename(self.effects)}}] * rng.randrange(1, 4)
+        left = re.findall(r"as process (proc_\w+)", request.raw.decode())
+        if left and rng.random() < 0.5:
+            calls += self.typing(left[-1], f"{tag}.{step}.{len(calls) + 1}", rng)
+        elif rng.random() < 0.3:
+            calls.append({"name": "shell", "arguments": {"command": f"while read line; do echo $line >> {self.effects}; echo did $line; done", "interactive": True,
+                                                         "yieldMs": rng.choice((0, 50, 200))}})
         if rng.random() < 0.15:
             calls.append({"name": "ask_user", "arguments": {"question": f"Is {tag}.{step} right?"}})
         if "subagent" in request.tools and rng.random() < 0.3:
             calls.insert(0, {"name": "subagent", "arguments": {"prompt": f"tag {tag}s{step}{rng.choice('AB')}, 1 steps"}})
         return dict(text="Working on it.", reasoning="one step more", calls=calls, **how)
+
+    def typing(self, process, line, rng):
+        calls = [{"name": "write_stdin", "arguments": {"processId": process, "text": line + "\n", "yieldMs": rng.choice((0, 50, 300))}},
+                 {"name": "wait", "arguments": {"processId": process, "timeoutMs": rng.choice((0, 50, 300))}}]
+        return calls + [{"name": "kill", "arguments": {"processId": process}}] * (rng.random() < 0.3)
 
     def command(self, tag, step, n, rng):
         line = f"{tag}.{step}.{n}"
@@ -156,7 +168,7 @@ class Client(kill_loop.Retrying, threading.Thread):
         number, guards = len(self.turns), self.guards
         tag = f"T{number}{self.rng.choice('ABCD')}"
         where = {"sessionId": session} if session else {}
-        turn = self.call("submit_turn", driver="loop", model=self.dialect, idempotencyKey=f"{self.dialect}-{number}", options={"cwd": self.home.work},
+        turn = self.call("submit_turn", driver="loop", model=self.dialect, idempotencyKey=f"{self.dialect}-{number}", options={"cwd": self.home.work, "endProcesses": self.rng.random() < 0.5},
                          input=[{"type": "text", "text": f"tag {tag}, {self.rng.randrange(1, 4)} steps"}], **where)
         self.turns.append(turn["turnId"])
         end = self.end_of(turn["turnId"], tag)

@@ -286,64 +286,101 @@ void process_tools_started(struct process *p)
 		wait_new(engine, d.toolCallId, p->id, p->started_boot_ns + ms * 1000000)->shell = true;
 }
 
-static bool ends_processes(struct engine *engine, const char *turn_id, struct requester *ret_by)
+/* ---- their end ---- */
+
+struct end_visit {
+	const char *session_id, *thread_id, *turn_id; /* NULL = any */
+	const struct caller *c;                       /* whose request it is; NULL = the daemon's */
+	const char *reason;
+};
+
+static bool is_or_any(const char *id, const char *wanted) { return !wanted || strcmp(id, wanted) == 0; }
+
+static void end_process(void *ctx, const char *id, void *value)
+{
+	const struct end_visit *v = ctx;
+	struct process *p = value;
+	struct requester by;
+
+	if (p->owner != OWNER_TOOL || (!p->command_exited && !process_in_background(p)) ||
+	    (v->c && !process_is_controlled_by(p, v->c)) || !is_or_any(p->session_id, v->session_id) ||
+	    !is_or_any(p->thread_id, v->thread_id) || !is_or_any(p->turn_id, v->turn_id))
+		return;
+	if (v->c)
+		by = requester_of(v->c);
+	process_enforce_end(p, PROCESS_END_USER, v->c ? &by : NULL, process_stop_signal(p), p->engine->o.stop_grace_ms,
+			    v->reason);
+}
+
+void process_tools_end(struct engine *engine, const char *thread_id, const struct caller *c)
+{
+	struct end_visit v = { .thread_id = thread_id, .c = c, .reason = "ended on request" };
+
+	strmap_visit(&engine->processes->live, end_process, &v);
+}
+
+static bool ends_with_turn(struct engine *engine, const char *turn_id)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct turn_doc t;
 	struct err e = ERR_INIT;
 
-	if (turn_read(engine, turn_id, &text, &t, &e) != 0 || !turn_doc_ended(&t) ||
-	    !jval_bool(jval_get(t.options, "endProcesses"), false))
-		return false;
-	turn_requester(&t, ret_by);
-	return true;
+	return turn_read(engine, turn_id, &text, &t, &e) == 0 && turn_doc_ended(&t) &&
+	       jval_bool(jval_get(t.options, "endProcesses"), false);
 }
 
-struct turn_end_visit {
-	const char *turn_id;
-	struct requester by;
-};
-
-static void end_process(void *ctx, const char *id, void *value)
+static bool is_archived(struct engine *engine, const char *session_id)
 {
-	const struct turn_end_visit *v = ctx;
-	struct process *p = value;
+	buf_auto struct buf text = BUF_INIT;
+	struct session_doc d;
+	struct err e = ERR_INIT;
 
-	if (p->owner == OWNER_TOOL && strcmp(p->turn_id, v->turn_id) == 0)
-		process_enforce_end(p, PROCESS_END_USER, &v->by, process_stop_signal(p), p->engine->o.stop_grace_ms,
-				    "its turn has ended");
+	return view_read_speculative(engine->o.store, &session_schema, session_id, &text, &d, &e) == 0 &&
+	       jval_bool(d.archived, false);
 }
 
-static void end_left(struct engine *engine, const char *turn_id)
+static void end_of_turn(struct engine *engine, const char *turn_id)
 {
-	struct turn_end_visit v = { .turn_id = turn_id };
+	struct end_visit v = { .turn_id = turn_id, .reason = "its turn has ended" };
 
-	if (ends_processes(engine, turn_id, &v.by))
+	if (ends_with_turn(engine, turn_id))
 		strmap_visit(&engine->processes->live, end_process, &v);
+}
+
+static void end_of_session(struct engine *engine, const char *session_id)
+{
+	struct end_visit v = { .session_id = session_id, .reason = "its session was archived" };
+
+	strmap_visit(&engine->processes->live, end_process, &v);
 }
 
 void process_tools_on_turn_completed(struct transaction *tx, const struct scope *s, const struct turn_completed *p)
 {
-	transaction_after_commit(tx, end_left, s->turn);
+	transaction_after_commit(tx, end_of_turn, s->turn);
 }
 
 void process_tools_on_turn_failed(struct transaction *tx, const struct scope *s, const struct turn_failed *p)
 {
-	transaction_after_commit(tx, end_left, s->turn);
+	transaction_after_commit(tx, end_of_turn, s->turn);
 }
 
-/* After a restart: calls that have not left their process yet, and processes whose turn has ended. */
+void process_tools_on_session_updated(struct transaction *tx, const struct scope *s, const struct session_updated *p)
+{
+	if (p->archived == OPT_BOOL_TRUE)
+		transaction_after_commit(tx, end_of_session, s->session);
+}
+
+/* After a restart: calls that have not left their process yet, and processes whose turn or session has ended. */
 static void recover_process(void *ctx, const char *id, void *value)
 {
 	struct process *p = value;
-	struct requester by;
+	struct end_visit v = { .reason = "its turn or session has ended" };
 
 	if (p->owner != OWNER_TOOL)
 		return;
 	process_tools_started(p);
-	if (ends_processes(p->engine, p->turn_id, &by))
-		process_enforce_end(p, PROCESS_END_USER, &by, process_stop_signal(p), p->engine->o.stop_grace_ms,
-				    "its turn has ended");
+	if (ends_with_turn(p->engine, p->turn_id) || is_archived(p->engine, p->session_id))
+		end_process(&v, id, p);
 }
 
 void process_tools_recover(struct engine *engine) { strmap_visit(&engine->processes->live, recover_process, engine); }

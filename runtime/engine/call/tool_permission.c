@@ -360,15 +360,11 @@ static void adjust_decision(struct engine *engine, struct tool_evaluation *j, co
 
 	if (known && tool.destructive)
 		j->decision.destructive = true;
-	/*
-	 * Only rules and hooks restrict the engine's own tools: a mode has nothing to protect from them. Input is for a
-	 * command that was permitted as an interactive one, but mode plan may be newer than that.
-	 */
-	const bool types = known && tool.builtin == TOOL_WRITE_STDIN;
-	if (known && tool.runs == TOOL_RUNS_ENGINE && !j->decision.ruled && !(types && j->mode == MODE_PLAN))
+	/* Only rules and hooks restrict the engine's own tools: a mode has nothing to protect from them. */
+	if (known && tool_ignores_mode(&tool, (int)j->mode) && !j->decision.ruled)
 		overrule_decision(j, POLICY_ALLOW, POLICY_BY_CLASSIFIER,
-				  types ? "it is input for a command that was permitted"
-					: "it has no effect outside of bailiff");
+				  tool.builtin == TOOL_WRITE_STDIN ? "it is input for a command that was permitted"
+								   : "it has no effect outside of bailiff");
 	/* The session's own rules cannot be read, and one of them might deny the call. */
 	if (unread)
 		overrule_decision(j, POLICY_DENY, POLICY_BY_RULE, unread);

@@ -267,7 +267,7 @@ void engine_fail_turn(struct engine *engine, const struct turn_verdict *v, const
 /* Replies when all processes and tool calls of the turn have ended. */
 struct turn_interrupt {
 	const char *session_id, *thread_id, *turn_id, *reason;
-	bool clear_queue;
+	bool clear_queue, end_processes;
 };
 void engine_interrupt_turn(struct engine *engine, const struct turn_interrupt *r, const struct caller *c,
 			   engine_reply_fn fn, void *ctx);

@@ -12,6 +12,7 @@
 
 #include "runtime/engine/tool/tool.h"
 
+#include "policy/rules.h"
 #include "runtime/base/json_get.h"
 #include "runtime/base/json_schema.h"
 #include "runtime/base/mem.h"
@@ -217,6 +218,11 @@ uint64_t tool_registered_by(struct engine *engine, const char *name, uint32_t ui
 }
 
 bool tool_is_builtin(const char *name) { return own_find(name); }
+
+bool tool_ignores_mode(const struct tool *t, int mode)
+{
+	return t->runs == TOOL_RUNS_ENGINE && !(t->builtin == TOOL_WRITE_STDIN && mode == MODE_PLAN);
+}
 
 bool tool_sends_to_process(const char *name)
 {

@@ -91,6 +91,8 @@ void tool_register(struct engine *engine, const json_t *v, const char *session_i
 uint64_t tool_registered_by(struct engine *engine, const char *name, uint32_t uid, const char *session_id);
 size_t tool_registered_count(struct engine *engine, uint32_t uid);
 bool tool_is_builtin(const char *name);
+/* Modes do not restrict the engine's own tools, except that mode plan denies input for processes. */
+bool tool_ignores_mode(const struct tool *t, int mode);
 /* Whether the engine executes it for a process that the shell has left running, and whether that process notices. */
 bool tool_is_about_process(const char *name);
 bool tool_sends_to_process(const char *name);

@@ -74,7 +74,7 @@ static const char *policy_status(const struct inventory *v, const struct tool *t
 		snprintf(d->reason, sizeof d->reason, "mode plan allows only commands that read");
 		return "ask";
 	}
-	if (t->runs == TOOL_RUNS_ENGINE && !d->ruled)
+	if (tool_ignores_mode(t, (int)v->mode) && !d->ruled)
 		return "allowed";
 	return d->answer == POLICY_ALLOW ? (in_sandbox(t) ? "sandboxed" : "allowed")
 	       : d->answer == POLICY_ASK ? "ask"

@@ -5,6 +5,7 @@
 
 #include "runtime/base/log.h"
 #include "runtime/engine/action/action.h"
+#include "runtime/engine/call/process_tools.h"
 #include "runtime/engine/hook/hook.h"
 #include "runtime/engine/process/process.h"
 #include "runtime/engine/session/session_scope.h"
@@ -222,6 +223,8 @@ void engine_interrupt_turn(struct engine *engine, const struct turn_interrupt *r
 	if (find_interrupted(engine, r, c, thread, turn, &e) < 0 ||
 	    (turn[0] && turn_of_caller(engine, turn, c, &text, &t, &e) < 0))
 		return transaction_reject(tx, &e);
+	if (r->end_processes)
+		process_tools_end(engine, turn[0] ? t.threadId : thread, c);
 	if (!turn[0]) {
 		if (r->clear_queue && thread[0])
 			turn_queue_clear(engine, thread, reason, tx);

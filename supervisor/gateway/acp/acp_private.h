@@ -74,9 +74,10 @@ struct acp_session {
 
 	/* The prompt; prompt_id NULL = none. */
 	json_t *prompt_id;
-	json_t *prompt;           /* its parts, to be submitted when the daemon is back; or NULL */
-	char turn_id[ACP_ID_MAX]; /* "" until submit_turn was answered … */
-	json_t *backlog;          /* … events that arrive until then; or NULL */
+	json_t *prompt;                /* its parts, to be submitted when the daemon is back; or NULL */
+	char last_turn_id[ACP_ID_MAX]; /* of the last prompt, also when it has ended */
+	char turn_id[ACP_ID_MAX];      /* "" until submit_turn was answered … */
+	json_t *backlog;               /* … events that arrive until then; or NULL */
 	bool cancelled;
 	json_t *ending; /* turn.completed or turn.failed, while `args` is not empty; or NULL */
 

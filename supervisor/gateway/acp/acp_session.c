@@ -317,6 +317,7 @@ static void on_submitted(void *ctx, json_t *result, json_t *error)
 	if (error)
 		return fail_prompt(s, "submit the prompt", error);
 	snprintf(s->turn_id, sizeof(s->turn_id), "%s", json_get_text(result, "turnId"));
+	memcpy(s->last_turn_id, s->turn_id, sizeof(s->turn_id));
 	if (s->cancelled)
 		interrupt_turn(s);
 	json_array_foreach (backlog, i, event)
@@ -449,11 +450,14 @@ void acp_session_close(struct acp_server *s, struct acp_session *session, const 
 void acp_session_free(struct acp_session *s)
 {
 	acp_question_withdraw_all(s);
-	if (s->up && s->prompt_id && s->turn_id[0])
-		interrupt_turn(s);
-	else if (s->up && s->backlog) /* submitted, and its id is not known yet */
+	if (s->up && s->backlog) /* submitted, and its id is not known yet */
 		gateway_session_mutate(s->up, "interrupt_turn",
 				       json_pack("{ss sb}", "sessionId", s->id, "clearQueue", 1), NULL, NULL, NULL);
+	else if (s->up && s->last_turn_id[0]) /* also what its commands have left running */
+		gateway_session_mutate(s->up, "interrupt_turn",
+				       json_pack("{ss ss sb}", "turnId", s->last_turn_id, "reason",
+						 "closed by the editor", "endProcesses", 1),
+				       NULL, NULL, NULL);
 	gateway_session_free(s->up);
 	acp_update_done(s);
 	TAILQ_REMOVE(&s->server->sessions, s, entry);
