@@ -325,6 +325,10 @@ def drive(home, kills, rng, providers, clients, others, stop):
     figures.update(leases.figures)
     figures.update({f"answers to {kind}": n for kind, n in person.answers.items()})
     with home.rpc() as rpc:
+        left = [x["processId"] for x in rpc.call("list_processes", liveOnly=True, limit=1000)["processes"] if x.get("toolCallId")]
+        for process in left:
+            rpc.call("terminate_process", processId=process)
+        figures["left in the background"] = len(left)
         log = rpc.events()
         harness.check_log(log)
         check_open(rpc, log)
