@@ -518,6 +518,9 @@ void loop_drive(struct engine *engine, const struct turn_doc *t)
 			request_lost(engine, t, &r);
 		return;
 	}
+	/* Any process of the turn may end now, which is a step, too: the commit of the answer is another. */
+	if (!loop_request_has_ended(engine, t, t->lastRequestId))
+		return;
 	if (strcmp(r.status, "completed") != 0)
 		retry(engine, t, &r);
 	else if (jval_is_str(r.purpose, "compaction"))

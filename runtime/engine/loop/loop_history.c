@@ -10,6 +10,7 @@
 #include "runtime/engine/call/tool_result.h"
 #include "runtime/engine/core/id_list.h"
 #include "runtime/engine/session/turn_read.h"
+#include "runtime/view/view.h"
 #include "runtime/view/view_cost.h"
 #include "runtime/view/view_history.h"
 
@@ -23,6 +24,18 @@ int loop_request_read(struct engine *engine, const struct turn_doc *t, const cha
 
 	view_model_request_key(t->sessionId, request_id, key);
 	return view_read_speculative(engine->o.store, &model_request_schema, key, text, ret, e);
+}
+
+bool loop_request_has_ended(struct engine *engine, const struct turn_doc *t, const char *request_id)
+{
+	buf_auto struct buf text = BUF_INIT;
+	char key[VIEW_REQUEST_KEY_MAX];
+	struct model_request_doc r;
+	struct err e = ERR_INIT;
+
+	view_model_request_key(t->sessionId, request_id, key);
+	return view_read(engine->o.store, &model_request_schema, key, &text, &r, &e) == 0 &&
+	       strcmp(r.status, "open") != 0;
 }
 
 /* As loop_load, and counts the bytes. */

@@ -83,6 +83,8 @@ void loop_add_instructions(struct engine *engine, const struct turn_doc *t, cons
 
 int loop_request_read(struct engine *engine, const struct turn_doc *t, const char *request_id, struct buf *text,
 		      struct model_request_doc *ret, struct err *e);
+/* Its end is durable: what it has stored can be read. */
+bool loop_request_has_ended(struct engine *engine, const struct turn_doc *t, const char *request_id);
 /* A text that a request has stored, as JSON. New reference; NULL with e. */
 json_t *loop_load(struct engine *engine, struct jval ref, struct err *e);
 /* The conversation of the turn's thread up to its last request. The array is the caller's, its items are shared. */
