@@ -5,7 +5,7 @@ import re
 
 import harness
 from harness import until
-from test_agent import DIALECTS, call, completed, ended, events, model, submit
+from test_agent import call, completed, ended, events, model, submit
 from test_agent_tools import Terminal
 from test_tool import valid
 
@@ -44,19 +44,18 @@ def test_a_server_in_the_background_is_used_and_killed(home):
     with open(os.path.join(home.work, "page.txt"), "w") as f:
         f.write("a page")
     wait_line = f"until python3 -c \"{CLIENT}\" 2> /dev/null; do sleep 0.05; done"
-    for dialect in DIALECTS[:1]:
-        script = [shell(f"exec python3 -c \"{SERVER}\"", background=True), shell(wait_line), {"calls": [call("ps")]},
-                  lambda r: {"calls": [call("kill", processId=re.findall(r"proc_\w+", r.results[-1]["text"])[0])]}, {"calls": [call("ps")]}, {"text": "Done."}]
-        with home.rpc() as rpc, model(home, rpc, script, dialect=dialect) as p:
-            turn = submit(rpc, "serve", options={"cwd": home.work})
-            completed(rpc, turn)
-            assert "It still runs, as process proc_" in result(p, 1), result(p, 1)
-            assert "got a page" in result(p, 2), result(p, 2)
-            assert "running, for" in result(p, 3) and "http.server" in result(p, 3), result(p, 3)
-            assert "Terminated" in result(p, 4), result(p, 4)
-            assert result(p, 5) == "(nothing)\n", result(p, 5)
-            assert not running(rpc, turn) and not notes(p, 5), "the result of kill has told it"
-            valid(home, rpc)
+    script = [shell(f"exec python3 -c \"{SERVER}\"", background=True), shell(wait_line), {"calls": [call("ps")]},
+              lambda r: {"calls": [call("kill", processId=re.findall(r"proc_\w+", r.results[-1]["text"])[0])]}, {"calls": [call("ps")]}, {"text": "Done."}]
+    with home.rpc() as rpc, model(home, rpc, script) as p:
+        turn = submit(rpc, "serve", options={"cwd": home.work})
+        completed(rpc, turn)
+        assert "It still runs, as process proc_" in result(p, 1), result(p, 1)
+        assert "got a page" in result(p, 2), result(p, 2)
+        assert "running, for" in result(p, 3) and "http.server" in result(p, 3), result(p, 3)
+        assert "Terminated" in result(p, 4), result(p, 4)
+        assert result(p, 5) == "(nothing)\n", result(p, 5)
+        assert not running(rpc, turn) and not notes(p, 5), "the result of kill has told it"
+        valid(home, rpc)
     home.cli("store", "verify")
 
 
@@ -76,12 +75,13 @@ def test_a_command_yields_and_is_waited_for(home):
 
 
 def test_a_terminal_is_typed_into_and_shown(home):
-    script = [shell("exec python3 -q", tty=True, yieldMs=0), on("screen", waitForText=">>> "), on("write_stdin", text="print(6*7)\r", yieldMs=100),
-              on("screen", waitForRegex="^42"), on("screen", waitForText="never", timeoutMs=100), on("write_stdin", eof=True, yieldMs=5000), on("screen"), {"text": "Done."}]
+    repl = "while printf '>>> '; read -r line; do eval \"echo =\\$(($line))\"; done"
+    script = [shell(repl, tty=True, yieldMs=0), on("screen", waitForText=">>> "), on("write_stdin", text="6*7\r", yieldMs=50), on("screen", waitForRegex="^=42"),
+              on("screen", waitForText="never", timeoutMs=100), on("write_stdin", eof=True, yieldMs=5000), on("screen"), {"text": "Done."}]
     with home.rpc() as rpc, model(home, rpc, script) as p:
         completed(rpc, submit(rpc, "calculate", options={"cwd": home.work}))
         assert "24 rows of 80 columns" in result(p, 2) and ">>>" in result(p, 2), result(p, 2)
-        assert "42" in result(p, 4), result(p, 4)
+        assert "=42" in result(p, 4), result(p, 4)
         assert result(p, 5).startswith("Timed out: "), result(p, 5)
         assert "Exit code 0" in result(p, 6), result(p, 6)
         assert "the process has ended" in result(p, 7), result(p, 7)
@@ -177,7 +177,11 @@ def test_input_is_never_written_twice(home):
             assert open(os.path.join(home.work, "lines")).read() == "x\n"
 
 
-def test_only_so_many_run_at_once(home):
+def test_policy_sees_input_and_only_so_many_run_at_once(home):
+    with home.rpc() as rpc, model(home, rpc, [shell("cat", interactive=True, background=True), on("write_stdin", text="x\n"), {"text": "Done."}]) as p:
+        session = rpc.call("create_session", permissions={"deny": ["write_stdin"]})["sessionId"]
+        completed(rpc, submit(rpc, "go", sessionId=session, options={"cwd": home.work, "endProcesses": True}))
+        assert "Denied (permission)" in result(p, 2), result(p, 2)
     script = [{"calls": [call("shell", command="sleep 600", yieldMs=0) for _ in range(17)]}, {"text": "Done."}]
     with home.rpc() as rpc, model(home, rpc, script) as p:
         turn = submit(rpc, "go", options={"cwd": home.work, "endProcesses": True})
@@ -185,14 +189,6 @@ def test_only_so_many_run_at_once(home):
         shown = [r["text"] for r in p.requests[1].results]
         assert all("still runs" in s for s in shown[:16]) and "16 commands of this conversation run in the background" in shown[16], shown
         until("they end with the turn", lambda: not running(rpc, turn))
-
-
-def test_policy_sees_input(home):
-    script = [shell("cat", interactive=True, background=True), on("write_stdin", text="x\n"), {"text": "Done."}]
-    with home.rpc() as rpc, model(home, rpc, script) as p:
-        session = rpc.call("create_session", permissions={"deny": ["write_stdin"]})["sessionId"]
-        completed(rpc, submit(rpc, "go", sessionId=session, options={"cwd": home.work, "endProcesses": True}))
-        assert "Denied (permission)" in result(p, 2), result(p, 2)
 
 
 def test_nothing_is_left_by_the_command_line(home):
