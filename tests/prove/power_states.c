@@ -32,7 +32,7 @@
 #include <time.h>
 
 #define SEEN_BITS 22
-#define PASS 8u /* variants of each point before the next ones are tried */
+#define PASS 2u /* variants of each point before the next ones are tried */
 
 struct shared {
 	uint64_t states, distinct, failed, point, variant, pass, dumped;
@@ -126,6 +126,7 @@ static void check_state(const struct state *s, uint64_t point, uint64_t variant)
 		fflush(stdout);
 	} else if (options.only) {
 		printf("ok %" PRIu64 ":%" PRIu64 "\n", point, variant);
+		fflush(stdout);
 	}
 }
 

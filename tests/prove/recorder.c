@@ -145,7 +145,7 @@ static struct spot find_spot(int at, const char *path)
 	slash = strrchr(parent, '/');
 	snprintf(s.name, sizeof s.name, "%.255s", slash ? slash + 1 : parent);
 	if (!slash)
-		strcpy(parent, ".");
+		memcpy(parent, ".", 2);
 	else
 		parent[slash == parent ? 1 : slash - parent] = '\0';
 	if (fstatat(at, parent, &st, 0) == 0 && st.st_dev == the_log->device) {
