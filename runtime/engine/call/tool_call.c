@@ -147,6 +147,7 @@ const char *tool_advice(const char *category)
 		{ "exit", "read the output: the command itself reported failure" },
 		{ "spawn", "check the command's name and working directory" },
 		{ "lost", "check what it may have done before running it again" },
+		{ "transport", "it did not run, because its sandbox ended while it waited: call it again" },
 		{ "owner_gone", "the client that offers the tool must connect and register it again" },
 		{ "unavailable", "connect as that user once, then try again" },
 		{ "tool", "correct the arguments" },

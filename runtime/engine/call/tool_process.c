@@ -218,13 +218,16 @@ void tool_process_start(struct engine *engine, const char *call_id)
 	json_auto_t *args = tool_call_arguments(engine, &d, &e);
 	if (!args)
 		return fail_start(engine, call_id, &e);
-	if (tool.runs == TOOL_RUNS_ENGINE)
-		return tool_engine_run(engine, &d, &t, &tool, args);
-	/* The daemon was restarted: nothing can be started in the name of this user yet. */
+	/*
+	 * The daemon was restarted: nothing can be started in the name of this user yet, and the hooks of a subagent's
+	 * prompt cannot be read.
+	 */
 	if (engine->o.ports->find_peer(engine->o.host, (uint32_t)t.uid) < 0) {
 		strmap_put(&engine->calls->held, call_id, engine);
 		return;
 	}
+	if (tool.runs == TOOL_RUNS_ENGINE)
+		return tool_engine_run(engine, &d, &t, &tool, args);
 	/* A call that is no part of the input is the model's. */
 	if (turn_driven_by_loop(&t) && d.part == VIEW_ABSENT && tool.builtin == TOOL_SHELL) {
 		json_auto_t *own = model_arguments(args, &e);
@@ -381,7 +384,8 @@ static void tool_ended(struct process *p, const struct process_outcome *outcome,
 	else
 		EMIT(tool_failed, tx, s, .envelope = { .status = o.status, .status_reason = o.message },
 		     .category = o.category, .message = o.message,
-		     .retryable = opt_bool(strcmp(o.status, "lost") == 0 || strcmp(o.status, "timed_out") == 0),
+		     .retryable = opt_bool(strcmp(o.status, "lost") == 0 || strcmp(o.status, "timed_out") == 0 ||
+					   strcmp(o.category, "transport") == 0),
 		     .advice = tool_advice(o.category), .exitCode = code, .rawOutputRef = output,
 		     .errorRef = none_if_empty(p->streams[STREAM_STDERR].ref), .displayPreview = shown,
 		     .permissionRef = none_if_empty(found.permission), .sandboxRef = none_if_empty(found.sandbox),
