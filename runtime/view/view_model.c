@@ -49,11 +49,19 @@ int view_model_on_removed(struct models *m, const struct event_view *ev, struct 
 	return models_del(m, VIEW_MODEL, key, strlen(key), e) < 0 ? -1 : 0;
 }
 
+/* Those of a session are in memory only: they end with the connection that added them. */
+static bool of_session(const struct event_view *ev)
+{
+	return jval_get(event_payload(ev), "sessionId").type == JT_STRING;
+}
+
 int view_mcp_server_on_added(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct mcp_server_doc d;
 	char key[ID_SIZE];
 
+	if (of_session(ev))
+		return 0;
 	key_of(ev, key);
 	view_create(&mcp_server_schema, ev, &d);
 	view_copy_members(&mcp_server_schema, &d, event_payload(ev));
@@ -64,6 +72,8 @@ int view_mcp_server_on_removed(struct models *m, const struct event_view *ev, st
 {
 	char key[ID_SIZE];
 
+	if (of_session(ev))
+		return 0;
 	key_of(ev, key);
 	return models_del(m, VIEW_MCP_SERVER, key, strlen(key), e) < 0 ? -1 : 0;
 }

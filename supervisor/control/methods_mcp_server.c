@@ -8,6 +8,7 @@
 int method_add_mcp_server(struct call *c, const struct add_mcp_server_params *p, struct buf *out, struct err *e)
 {
 	const struct mcp_registration r = { .name = p->name,
+					    .session_id = p->sessionId,
 					    .url = p->url,
 					    .cwd = p->cwd,
 					    .profile = p->profile,
@@ -47,6 +48,6 @@ int method_get_mcp_server(struct call *c, const struct get_mcp_server_params *p,
 
 int method_remove_mcp_server(struct call *c, const struct remove_mcp_server_params *p, struct buf *out, struct err *e)
 {
-	engine_remove_mcp_server(call_engine(c), p->name, &c->caller, call_engine_reply, c);
+	engine_remove_mcp_server(call_engine(c), p->name, p->sessionId, &c->caller, call_engine_reply, c);
 	return CALL_PENDING;
 }

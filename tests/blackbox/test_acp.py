@@ -3,12 +3,14 @@
 import base64
 import json
 import os
+import shutil
 
 import harness
 from acp import Acp, calls_of, text_of
 from harness import until
 from test_agent import call, model
 from test_agent_work import by_prompt
+import test_mcp_servers as mcp_server
 
 TERMINALS = {"_meta": {"terminal_output": True}}
 
@@ -238,13 +240,44 @@ def test_sessions_are_listed(home):
         assert page["sessions"] == [] and len(acp.call("session/list", cursor=page["nextCursor"])["sessions"]) == 2, page
 
 
-def test_servers_of_the_editor_are_reported(home):
-    servers = [{"name": "files", "command": "npx", "args": ["-y", "a b"], "env": [{"name": "KEY", "value": "hush"}]}]
-    with home.rpc() as rpc, model(home, rpc, [{"text": "One."}, {"text": "Two."}]), Acp(home) as acp:
+def test_servers_of_the_editor_are_those_of_its_session(home):
+    shutil.copyfile(mcp_server.SERVER, os.path.join(home.work, "server.py"))
+    servers = [{"name": "My files", "command": "python3", "args": ["server.py"], "env": [{"name": "TOKEN", "value": "sk-" + "hush-" * 8}]},
+               {"name": "gone", "command": "/no/such", "args": [], "env": []},
+               {"type": "http", "name": "far", "url": "https://mcp.example.com/x", "headers": [{"name": "Authorization", "value": "Bearer hush"}]}]
+    script = [{"calls": [call("mcp__My-files__echo", text="hello"), call("mcp__My-files__env")]}, {"text": "Done."}, {"text": "Again."}, {"text": "Two."}]
+    with home.rpc() as rpc, model(home, rpc, script) as p, Acp(home) as acp, Acp(home) as other:
         acp.id = acp.call("session/new", cwd=home.work, mcpServers=servers)["sessionId"]
         said = text_of(acp.run("go")[1])
-        assert "bailiff mcp-server add files -- npx -y 'a b'\n" in said and said.endswith("One.") and "hush" not in said, said
-        assert text_of(acp.run("go")[1]) == "Two.", "once"
+        assert "hello" in str(p.requests[1].results[0]) and not p.requests[1].results[0]["isError"], p.requests[1].results
+        assert "MCP server gone of the editor is not connected" in said and "bailiff mcp-server add far --url https://mcp.example.com/x --key-file FILE" in said, said
+        assert said.endswith("Done.") and text_of(acp.run("go")[1]) == "Again.", "once"
+        other.open(home.work)
+        other.run("go")
+        assert "mcp__My-files__echo" in p.requests[0].tools and not [t for t in p.requests[3].tools if t.startswith("mcp__")], "of this session only"
+        assert rpc.call("list_mcp_servers")["servers"] == [] and "hush" not in json.dumps(rpc.events()), "values of variables are in no event"
+        added = rpc.events(types=["mcp_server.added"])
+        assert [(e["payload"]["name"], e["payload"]["sessionId"]) for e in added] == [("My-files", acp.id)], added
+        acp.call("session/close", sessionId=acp.id)
+        until("they leave with the editor's session", lambda: rpc.events(types=["mcp_server.removed"]))
+        assert not [t for t in rpc.call("get_tool_inventory", sessionId=acp.id)["tools"] if t["name"].startswith("mcp__")]
+        harness.validate(harness.event_validators(), rpc.events())
+
+
+def test_servers_of_the_editor_are_back_after_a_crash(home):
+    shutil.copyfile(mcp_server.SERVER, os.path.join(home.work, "server.py"))
+    script = [{"text": "One."}, {"calls": [call("mcp__files__echo", text="hello")]}, {"text": "Two."}]
+    with home.rpc() as rpc, model(home, rpc, script) as p, Acp(home) as acp:
+        acp.id = acp.call("session/new", cwd=home.work, mcpServers=[{"name": "files", "command": "python3", "args": ["server.py"], "env": []}])["sessionId"]
+        acp.run("go")
+        home.kill_part("runtime")
+        until("it is added again", lambda: home.answers() and with_rpc(home, lambda again: len(again.events(types=["mcp_server.added"])) == 2))
+        assert text_of(acp.run("go")[1]) == "Two." and not p.requests[2].results[0]["isError"], p.requests[2].results
+
+
+def with_rpc(home, fn):
+    with home.rpc() as rpc:
+        return fn(rpc)
 
 
 def test_permission_for_the_session(home):

@@ -281,6 +281,32 @@ def test_variables_of_a_server(home):
         valid(home, rpc)
 
 
+def test_a_server_of_one_session(home):
+    with home.rpc() as rpc, home.rpc() as agent:
+        agent.call("initialize", role="agent")
+        turn = open_turn(agent, home)
+        session = {"sessionId": turn["sessionId"]}
+        assert add(agent, home, env={"PLAIN": "hidden value"}, **session)["tools"] == ["echo", "env"]
+        assert names(rpc, **session) == ["mcp__fake__echo", "mcp__fake__env"] and names(rpc, sessionId=open_turn(rpc, home)["sessionId"]) == []
+        assert echo(agent, turn)["status"] == "completed"
+        assert agent.fails("add_mcp_server", {"name": "all", "command": ["x"]}, code=-32003).data["field"] == "sessionId"
+        agent.fails("remove_mcp_server", {"name": "fake"}, code=-32003)
+        agent.fails("add_mcp_server", {"name": "fake", "command": ["x"], **session}, code=-32009)
+        for more in ({"url": "https://m.example"}, {"command": ["x"], "envFiles": {"A": "/a"}}, {"command": ["x"], "stateful": True}):
+            field = next(k for k in more if k != "command")
+            assert rpc.fails("add_mcp_server", {"name": "other", **session, **more}, code=-32602).data["field"] == field, "neither hosts nor files"
+        agent.fails("register_tools", {"tools": [{"name": "mcp__fake__echo"}], **session}, code=-32602)
+        assert "hidden value" not in json.dumps(rpc.events()) and rpc.call("list_mcp_servers") == {"servers": []}
+        assert rpc.call("remove_mcp_server", name="fake", **session)["removed"] is True and names(rpc, **session) == []
+        add(rpc, home)
+        taken = rpc.fails("add_mcp_server", {"name": "fake", "command": ["x"], "replace": True, **session}, code=-32009)
+        assert "for all sessions" in taken.message, taken
+        add(agent, home, name="mine", **session)
+        agent.close()
+        until("it leaves with its connection", lambda: not [n for n in names(rpc, **session) if "mine" in n])
+        valid(home, rpc)
+
+
 class Web(http.server.BaseHTTPRequestHandler):
     """An MCP server on streamable HTTP with sessions; answers as JSON or as a stream."""
 

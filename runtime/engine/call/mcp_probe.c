@@ -9,6 +9,7 @@
 #include "runtime/base/json_schema.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
+#include "runtime/engine/call/mcp_session.h"
 #include "runtime/engine/core/registry.h"
 #include "runtime/engine/core/transaction.h"
 #include "runtime/engine/process/process.h"
@@ -29,14 +30,11 @@
 struct probe {
 	struct pending_reply reply;
 	struct requester by;
-	char name[ID_SIZE];
+	char name[ID_SIZE], session_id[ID_SIZE]; /* "" = of all sessions of the uid */
+	uint64_t connection;
 	json_t *settings, *answer;
 	bool replace, test;
 	struct err e; /* why there is no answer */
-};
-
-struct mcp_server_state {
-	struct strmap probes;
 };
 
 void mcp_server_init(struct engine *engine) { engine->mcp_servers = mem_zalloc(1, sizeof *engine->mcp_servers); }
@@ -55,6 +53,7 @@ void mcp_server_done(struct engine *engine)
 {
 	strmap_each(&engine->mcp_servers->probes, free_entry, NULL);
 	strmap_done(&engine->mcp_servers->probes);
+	mcp_session_done(engine);
 	free(engine->mcp_servers);
 }
 
@@ -189,8 +188,8 @@ static int check_free(struct engine *engine, uint32_t uid, const char *name, boo
 	return 0;
 }
 
-/* Values are stored and shown; secrets are in files. */
-static int take_env(const json_t *env, const json_t *files, json_t *settings, struct err *e)
+/* Values are stored and shown (unless `hidden`); secrets are in files. */
+static int take_env(const json_t *env, const json_t *files, bool hidden, json_t *settings, struct err *e)
 {
 	const char *name;
 	json_t *v;
@@ -206,7 +205,7 @@ static int take_env(const json_t *env, const json_t *files, json_t *settings, st
 		bytes += strlen(name) + json_string_length(v) + 2;
 		if (!json_is_string(v))
 			return err_field(e, field, "must be a string");
-		if (registry_contains_key(json_string_value(v)))
+		if (!hidden && registry_contains_key(json_string_value(v)))
 			return err_field(e, field,
 					 "contains a key: values are stored and shown; put it in a file with mode 0600 "
 					 "and give that in envFiles");
@@ -251,6 +250,41 @@ static int take_url(const struct mcp_registration *r, json_t *settings, struct e
 	return 0;
 }
 
+/* Those of a session get no right that its turns have not. A call has a sandbox of its own, so nothing keeps running.
+ */
+static int check_of_session(struct engine *engine, const struct mcp_registration *r, uint32_t uid, struct err *e)
+{
+	const struct {
+		const char *field;
+		bool given;
+	} fields[] = { { "url", r->url },
+		       { "keyFile", r->key_file },
+		       { "caFile", r->ca_file },
+		       { "envFiles", json_object_size(r->env_files) },
+		       { "stateful", r->stateful } };
+	buf_auto struct buf text = BUF_INIT;
+	struct mcp_server_doc d;
+
+	for (size_t i = 0; i < countof(fields); i++)
+		if (fields[i].given)
+			return err_field(e, fields[i].field,
+					 "is not possible with sessionId: an operator can register such a server for "
+					 "all sessions");
+	int found = registry_read(engine, &mcp_server_schema, uid, r->name, &text, &d, e);
+	if (found < 0)
+		return -1;
+	if (found == 0)
+		return err_at(e, ERR_CONFLICT, "name", "MCP server '%.64s' is registered for all sessions", r->name);
+	if (!mcp_session_find(engine, uid, r->session_id, r->name))
+		return mcp_session_count(engine, uid) < MCP_SESSION_SERVERS_MAX
+			       ? 0
+			       : err_set(e, ERR_EXHAUSTED, "%u MCP servers of sessions are added, which is the limit",
+					 MCP_SESSION_SERVERS_MAX);
+	return r->replace ? 0
+			  : err_at(e, ERR_CONFLICT, "name",
+				   "the session has an MCP server '%.64s': remove it first, or give replace", r->name);
+}
+
 /* What is registered, or with `test` what is stored. New reference in *ret. */
 static int take_settings(struct engine *engine, const struct mcp_registration *r, uint32_t uid, json_t **ret,
 			 struct err *e)
@@ -270,7 +304,8 @@ static int take_settings(struct engine *engine, const struct mcp_registration *r
 	if (!r->url && (r->key_file || r->ca_file))
 		return err_field(e, r->key_file ? "keyFile" : "caFile", "is for servers with a URL; give envFiles");
 	if ((r->url ? take_url(r, settings, e) : check_command(r->command, e)) < 0 ||
-	    take_env(r->env, r->env_files, settings, e) < 0 || check_free(engine, uid, r->name, r->replace, e) < 0)
+	    take_env(r->env, r->env_files, r->session_id != NULL, settings, e) < 0 ||
+	    (r->session_id ? check_of_session(engine, r, uid, e) : check_free(engine, uid, r->name, r->replace, e)) < 0)
 		return -1;
 	if (!r->url)
 		json_object_set_new(settings, "command", json_deep_copy(r->command));
@@ -337,6 +372,10 @@ void engine_add_mcp_server(struct engine *engine, const struct mcp_registration 
 	json_t *settings = NULL;
 	char id[ID_TEXT_MAX];
 
+	if (r->session_id && !c->connection)
+		err_set(&e, ERR_UNAVAILABLE, "servers of a session belong to a connection, and this request has none");
+	if (e.code || mcp_server_authority(c, r->session_id, &e) < 0)
+		return fn(ctx, &e, NULL, 0);
 	if (take_settings(engine, r, c->uid, &settings, &e) < 0)
 		return fn(ctx, &e, NULL, 0);
 	authorise_files(engine, c, settings);
@@ -345,11 +384,27 @@ void engine_add_mcp_server(struct engine *engine, const struct mcp_registration 
 	p->settings = settings;
 	p->replace = r->replace;
 	p->test = r->test;
+	p->connection = c->connection;
+	id_copy(p->session_id, r->session_id ? r->session_id : "");
 	id_copy(p->name, r->name);
 	reply_copy(&p->reply, c, fn, ctx);
 	id_make(ID_KIND_PROCESS, id);
 	strmap_put(&engine->mcp_servers->probes, id, p);
 	start_probe(engine, r, p, id);
+}
+
+static void record_tools(struct engine *engine, struct probe *p, const json_t *tools, struct transaction *tx)
+{
+	struct mcp_session_server s = { .by = p->by, .connection = p->connection, .settings = p->settings };
+
+	if (p->session_id[0]) {
+		id_copy(s.name, p->name);
+		id_copy(s.session_id, p->session_id);
+		mcp_session_add(engine, &s, tools, tx);
+		return;
+	}
+	tool_set_mcp(engine, p->by.uid, "", p->name, tools);
+	tool_update_catalogs(engine, p->by.uid, NULL, tx);
 }
 
 /* The reply and, unless it is a test, the fact. */
@@ -365,8 +420,11 @@ static void finish_probe(struct engine *engine, struct probe *p)
 	struct err e = ERR_INIT;
 	size_t i;
 
-	if (p->test ? mcp_server_find(engine, p->by.uid, p->name, &text, &d, &e) < 0
-		    : check_free(engine, p->by.uid, p->name, p->replace, &e) < 0) {
+	const bool registers = !p->test && !p->session_id[0];
+	if (p->session_id[0] && !p->connection)
+		err_set(&e, ERR_UNAVAILABLE, "the client has disconnected");
+	if (e.code || (p->test && mcp_server_find(engine, p->by.uid, p->name, &text, &d, &e) < 0) ||
+	    (registers && check_free(engine, p->by.uid, p->name, p->replace, &e) < 0)) {
 		json_decref(left_out);
 		return reply_err(&p->reply, &e, NULL, 0);
 	}
@@ -391,16 +449,31 @@ static void finish_probe(struct engine *engine, struct probe *p)
 		     .url = json_string_value(json_object_get(p->settings, "url")),
 		     .keyFile = json_string_value(json_object_get(p->settings, "keyFile")),
 		     .caFile = json_string_value(json_object_get(p->settings, "caFile")),
-		     .env = json_from_tree(json_object_get(p->settings, "env")),
+		     .sessionId = none_if_empty(p->session_id),
+		     .env = registers ? json_from_tree(json_object_get(p->settings, "env")) : JSON_NONE,
 		     .envFiles = json_from_tree(json_object_get(p->settings, "envFiles")),
 		     .stateful = json_is_true(json_object_get(p->settings, "stateful")), .tools = json_from_tree(tools),
 		     .leftOut = json_array_size(left_out) ? json_from_tree(left_out) : JSON_NONE,
 		     .serverInfo = json_from_tree(server), .requestedBy = json_requester(&p->by));
-		tool_set_mcp(engine, p->by.uid, p->name, tools);
-		tool_update_catalogs(engine, p->by.uid, NULL, tx);
+		record_tools(engine, p, tools, tx);
 	}
 	json_decref(left_out);
 	transaction_commit(tx);
+}
+
+/* A probe that has not ended will add nothing. */
+static void probe_orphaned(void *connection, const char *id, void *value)
+{
+	struct probe *p = value;
+
+	if (p->connection == *(uint64_t *)connection)
+		p->connection = 0;
+}
+
+void mcp_server_client_disconnected(struct engine *engine, uint64_t connection)
+{
+	strmap_each(&engine->mcp_servers->probes, probe_orphaned, &connection);
+	mcp_session_client_disconnected(engine, connection);
 }
 
 /* ---- the owner's callbacks (process_owner.h) ---- */

@@ -4,6 +4,7 @@
 #include "runtime/base/json_get.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "runtime/engine/call/mcp_session.h"
 #include "runtime/engine/core/registry.h"
 #include "runtime/engine/core/transaction.h"
 #include "runtime/engine/tool/tool.h"
@@ -77,7 +78,7 @@ void mcp_server_recover(struct engine *engine)
 		}
 		json_auto_t *tools = load_member(d.tools);
 		jval_str(d.name, name, sizeof name);
-		tool_set_mcp(engine, (uint32_t)d.uid, name, tools);
+		tool_set_mcp(engine, (uint32_t)d.uid, "", name, tools);
 	}
 }
 
@@ -284,6 +285,13 @@ json_t *mcp_server_launch(struct engine *engine, const struct tool_call_doc *cal
 	struct mcp_server_doc d;
 
 	snprintf(name, sizeof name, "%.*s", (int)(tool - begin - 2), begin);
+	const struct mcp_session_server *own = mcp_session_find(engine, (uint32_t)call->uid, call->sessionId, name);
+	if (own) {
+		json_object_set_new(where, "sandboxId", json_string(SANDBOX_OWN));
+		return mcp_server_sandbox(engine, own->settings, where, &extended, e) < 0
+			       ? NULL
+			       : mcp_server_argv(engine, own->settings, tool, NULL);
+	}
 	if (mcp_server_find(engine, (uint32_t)call->uid, name, &text, &d, e) < 0)
 		return NULL;
 	json_auto_t *settings = mcp_server_settings(&d);
@@ -300,8 +308,16 @@ json_t *mcp_server_launch(struct engine *engine, const struct tool_call_doc *cal
 
 /* ---- remove_mcp_server ---- */
 
-void engine_remove_mcp_server(struct engine *engine, const char *name, const struct caller *c, engine_reply_fn fn,
-			      void *ctx)
+int mcp_server_authority(const struct caller *c, const char *session_id, struct err *e)
+{
+	if (!session_id && c->role != ROLE_OPERATOR)
+		return err_at(e, ERR_NOT_ALLOWED, "sessionId",
+			      "only an operator may change the servers of all sessions; an agent gives sessionId");
+	return 0;
+}
+
+void engine_remove_mcp_server(struct engine *engine, const char *name, const char *session_id, const struct caller *c,
+			      engine_reply_fn fn, void *ctx)
 {
 	struct transaction *tx = transaction_new(engine, c, fn, ctx);
 	buf_auto struct buf text = BUF_INIT;
@@ -309,12 +325,16 @@ void engine_remove_mcp_server(struct engine *engine, const char *name, const str
 	struct mcp_server_doc d;
 	struct err e = ERR_INIT;
 
-	if (mcp_server_find(engine, c->uid, name, &text, &d, &e) < 0)
+	if (mcp_server_authority(c, session_id, &e) < 0 ||
+	    (session_id ? mcp_session_remove(engine, &by, session_id, name, tx, &e)
+			: mcp_server_find(engine, c->uid, name, &text, &d, &e)) < 0)
 		return transaction_reject(tx, &e);
-	EMIT(mcp_server_removed, tx, registry_scope(engine, c->uid, c->request_id, c->trace_id), .name = name,
-	     .requestedBy = json_requester(&by));
-	tool_set_mcp(engine, c->uid, name, NULL);
-	tool_update_catalogs(engine, c->uid, NULL, tx);
+	if (!session_id) {
+		EMIT(mcp_server_removed, tx, registry_scope(engine, c->uid, c->request_id, c->trace_id), .name = name,
+		     .requestedBy = json_requester(&by));
+		tool_set_mcp(engine, c->uid, "", name, NULL);
+		tool_update_catalogs(engine, c->uid, NULL, tx);
+	}
 	jw_kstr(&tx->w, "name", name);
 	jw_kbool(&tx->w, "removed", true);
 	transaction_commit(tx);

@@ -34,6 +34,7 @@ struct err;
 
 void mcp_server_init(struct engine *engine);
 void mcp_server_done(struct engine *engine);
+void mcp_server_client_disconnected(struct engine *engine, uint64_t connection);
 /* Adds the tools of all servers to the inventory. */
 void mcp_server_recover(struct engine *engine);
 
@@ -72,6 +73,7 @@ const char *mcp_tool_name(const char *tool);
 /* NULL = not given. Replies when the server has listed its tools. */
 struct mcp_registration {
 	const char *name, *url, *key_file, *ca_file, *cwd, *profile;
+	const char *session_id;        /* only for its turns (mcp_session.h) */
 	const json_t *command;         /* an array of strings; this or url, with `test` neither */
 	const json_t *env, *env_files; /* objects: variables with their values, and with the files of their values */
 	bool stateful, insecure, replace;
@@ -79,8 +81,11 @@ struct mcp_registration {
 };
 void engine_add_mcp_server(struct engine *engine, const struct mcp_registration *r, const struct caller *c,
 			   engine_reply_fn fn, void *ctx);
-void engine_remove_mcp_server(struct engine *engine, const char *name, const struct caller *c, engine_reply_fn fn,
-			      void *ctx);
+/* session_id NULL = of all sessions. */
+void engine_remove_mcp_server(struct engine *engine, const char *name, const char *session_id, const struct caller *c,
+			      engine_reply_fn fn, void *ctx);
+/* ERR_NOT_ALLOWED unless the caller may change the servers of this session, NULL = of all. */
+int mcp_server_authority(const struct caller *c, const char *session_id, struct err *e);
 /* {"servers":[…],"nextCursor"?}; limit 1 … 1000, cursor NULL = from the first. */
 int engine_list_mcp_servers(struct engine *engine, uint32_t uid, unsigned limit, const char *cursor, struct buf *out,
 			    struct err *e);

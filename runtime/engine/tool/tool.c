@@ -293,9 +293,12 @@ bool tool_is_registered(struct engine *engine, const char *name, uint32_t uid)
 
 bool tool_is_mcp(struct engine *engine, const char *name, uint32_t uid)
 {
-	const struct external_tool *x = external_find(engine, name, uid, "");
+	const struct external_tool *x;
 
-	return x && x->tool.builtin == TOOL_MCP;
+	TAILQ_FOREACH (x, &engine->tools->external, link)
+		if (x->tool.builtin == TOOL_MCP && x->tool.uid == uid && strcmp(x->tool.name, name) == 0)
+			return true;
+	return false;
 }
 
 /* Before the clients' tools and in the order of their names, so that a restart does not change what models are sent. */
@@ -312,7 +315,7 @@ static void insert_mcp(struct engine *engine, struct external_tool *x)
 		TAILQ_INSERT_TAIL(&engine->tools->external, x, link);
 }
 
-void tool_set_mcp(struct engine *engine, uint32_t uid, const char *server, const json_t *tools)
+void tool_set_mcp(struct engine *engine, uint32_t uid, const char *session_id, const char *server, const json_t *tools)
 {
 	mem_auto char *prefix = mem_printf(TOOL_MCP_PREFIX "%s__", server);
 	struct external_tool *x, *next;
@@ -321,7 +324,7 @@ void tool_set_mcp(struct engine *engine, uint32_t uid, const char *server, const
 
 	for (x = TAILQ_FIRST(&engine->tools->external); x; x = next) {
 		next = TAILQ_NEXT(x, link);
-		if (x->tool.builtin != TOOL_MCP || x->tool.uid != uid ||
+		if (x->tool.builtin != TOOL_MCP || x->tool.uid != uid || strcmp(x->session_id, session_id) != 0 ||
 		    strncmp(x->tool.name, prefix, strlen(prefix)) != 0)
 			continue;
 		TAILQ_REMOVE(&engine->tools->external, x, link);
@@ -335,7 +338,7 @@ void tool_set_mcp(struct engine *engine, uint32_t uid, const char *server, const
 		x = mem_zalloc(1, sizeof *x);
 		x->schema = json_dumps(json_object_get(v, "inputSchema"), JSON_COMPACT | JSON_SORT_KEYS);
 		x->description = mem_strdup(json_get_text(v, "description"));
-		x->session_id = mem_strdup("");
+		x->session_id = mem_strdup(session_id);
 		x->runtime_owner = mem_strdup("mcp");
 		/* What a server says about the effects of its tools is not believed. */
 		x->tool = (struct tool){ .builtin = TOOL_MCP,

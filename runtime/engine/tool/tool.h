@@ -99,12 +99,14 @@ bool tool_sends_to_process(const char *name);
 void tools_client_disconnected(struct engine *engine, uint64_t connection);
 /*
  * mcp__SERVER__TOOL for each tool of the list [{name, description?, inputSchema}], in place of the server's earlier
- * ones; tools NULL = none. The list was checked by mcp_server.c. A name that a client has registered is skipped.
+ * ones; tools NULL = none; session_id "" = for all sessions. The list was checked by mcp_probe.c. A name that a client
+ * has registered is skipped.
  */
 #define TOOL_MCP_PREFIX "mcp__"
-void tool_set_mcp(struct engine *engine, uint32_t uid, const char *server, const json_t *tools);
+void tool_set_mcp(struct engine *engine, uint32_t uid, const char *session_id, const char *server, const json_t *tools);
 /* Whether a client of the uid has registered this name, for whichever session. */
 bool tool_is_registered(struct engine *engine, const char *name, uint32_t uid);
+/* Likewise: whether an MCP server of the uid has it. */
 bool tool_is_mcp(struct engine *engine, const char *name, uint32_t uid);
 
 /* tool_paths.c: the files that a call names, each once and spelled as in the arguments. Rules about paths match these.

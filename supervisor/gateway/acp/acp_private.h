@@ -51,6 +51,7 @@ struct acp_session_ops {
 	void (*args_read)(struct acp_session *s); /* a read of long arguments has ended */
 	void (*opened)(struct acp_session *s);    /* the conversation was replayed */
 	void (*open_failed)(struct acp_session *s, const char *what, const json_t *error); /* frees the session */
+	void (*servers_known)(struct acp_session *s); /* the editor's MCP servers were added, or were not */
 };
 
 struct acp_session {
@@ -61,8 +62,12 @@ struct acp_session {
 	char id[ACP_ID_MAX], cwd[PATH_MAX], mode[32];
 	enum acp_opening opening;
 	json_t *opening_id;
-	json_t *notice;  /* text that precedes the first answer; or NULL */
-	json_t *mode_id; /* of the request session/set_mode that is not answered yet; or NULL */
+	json_t *notice;  /* text that precedes the next answer; or NULL */
+	json_t *servers; /* mcpServers of the editor; or NULL */
+	size_t next_server;
+	bool adding_servers, add_servers_again;
+	struct event *server_timer; /* a prompt waits for them; or NULL */
+	json_t *mode_id;            /* of the request session/set_mode that is not answered yet; or NULL */
 
 	/* session/load */
 	json_t *replayed; /* turns of the loop that were found so far, as members */
@@ -118,6 +123,14 @@ void acp_message_text(struct acp_session *s, const char *kind, const char *text,
 
 void acp_session_cancel(struct acp_session *s);
 void acp_session_free(struct acp_session *s);
+
+/* ---- acp_servers ---- */
+
+/* There is a new connection: adds the MCP servers of the editor to the session, one after the other. */
+void acp_servers_connect(struct acp_session *s);
+/* True: `servers_known` follows. */
+bool acp_servers_waiting(const struct acp_session *s);
+void acp_servers_done(struct acp_session *s);
 
 /* ---- acp_list ---- */
 

@@ -6,7 +6,6 @@
 
 #include "supervisor/gateway/acp/acp_private.h"
 
-#include "policy/command_text.h"
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/json_get.h"
@@ -139,13 +138,16 @@ static void on_ready(void *ctx, const struct err *failed)
 	if (failed)
 		return fail_prompt(s, "the connection to the daemon is lost", error);
 	snprintf(s->id, sizeof(s->id), "%s", gateway_session_id(s->up));
+	acp_servers_connect(s);
 	if (s->opening == ACP_LOAD)
 		acp_replay_start(s);
 	else if (s->opening != ACP_OPEN)
 		answer_opening(s);
-	else if (s->prompt)
+	else
 		submit_prompt(s);
 }
+
+static void on_resumed(void *ctx) { acp_servers_connect(ctx); }
 
 /* Another client, or a command of this one, has changed the mode. */
 static void note_mode(struct acp_session *s, const json_t *event)
@@ -184,44 +186,17 @@ static void on_event(void *ctx, struct jval text)
 		apply_event(s, event);
 }
 
-/*
- * MCP servers of the editor are not connected. A registered server (mcp_server.h) is its user's for all turns, and an
- * operator's decision; the editor's are a session's, and their environment often has secrets, which the log would keep.
- * The first answer says how to register each. New reference; NULL = there are none.
- */
-static json_t *servers_notice(const json_t *params)
-{
-	const json_t *servers = json_object_get(params, "mcpServers"), *server, *word;
-	buf_auto struct buf text = BUF_INIT, shown = BUF_INIT;
-	size_t i, k;
-
-	if (!json_array_size(servers))
-		return NULL;
-	json_array_foreach (servers, i, server) {
-		const char *command = json_get_string(server, "command");
-
-		buf_printf(&text, "bailiff mcp-server add %s -- ", json_get_text(server, "name"));
-		buf_str(&text, command ? command : "(only servers on stdio can be added)");
-		json_array_foreach (json_object_get(server, "args"), k, word) {
-			buf_byte(&text, ' ');
-			command_quote(json_string_value(word) ? json_string_value(word) : "", json_string_length(word),
-				      &text);
-		}
-		buf_byte(&text, '\n');
-	}
-	text_sanitize(text.data, text.len, &shown);
-	mem_auto char *notice = mem_printf(
-		"*(The MCP servers of the editor are not connected. To let the agent use one, in "
-		"its sandbox, run once:)*\n\n~~~~\n%s~~~~\n\n",
-		buf_cstr(&shown));
-	return json_string(notice);
-}
-
 static void open_session(struct acp_server *s, const json_t *id, const json_t *params, enum acp_opening how)
 {
-	static const struct gateway_session_ops up_ops = { .ready = on_ready, .event = on_event };
+	static const struct gateway_session_ops up_ops = { .ready = on_ready,
+							   .event = on_event,
+							   .resumed = on_resumed };
 	static const struct acp_session_ops ops = {
-		.turn_ended = turn_ended, .args_read = args_read, .opened = answer_opening, .open_failed = open_failed
+		.turn_ended = turn_ended,
+		.args_read = args_read,
+		.opened = answer_opening,
+		.open_failed = open_failed,
+		.servers_known = submit_prompt,
 	};
 	const char *cwd = json_get_string(params, "cwd"), *existing = json_get_string(params, "sessionId");
 	struct acp_session *session;
@@ -248,7 +223,7 @@ static void open_session(struct acp_server *s, const json_t *id, const json_t *p
 	snprintf(session->cwd, sizeof(session->cwd), "%s", clean);
 	TAILQ_INSERT_TAIL(&s->sessions, session, entry);
 	s->nsessions++;
-	session->notice = servers_notice(params);
+	session->servers = json_deep_copy(json_object_get(params, "mcpServers"));
 	const struct gateway_session_options o = {
 		.base = s->base,
 		.client_name = s->client_name ? s->client_name : "acp",
@@ -324,9 +299,17 @@ static void on_submitted(void *ctx, json_t *result, json_t *error)
 		apply_event(s, event);
 }
 
+/* Submits the prompt if there is one and the tools of the editor's servers are known. */
 static void submit_prompt(struct acp_session *s)
 {
 	const struct acp_options *o = &s->server->o;
+
+	if (!s->prompt || acp_servers_waiting(s))
+		return;
+	if (s->notice)
+		acp_message_text(s, "agent_message_chunk", json_string_value(s->notice), json_string_length(s->notice),
+				 NULL);
+	json_decref(mem_take(&s->notice));
 	json_t *params = json_pack("{ss ss so s{ss}}", "sessionId", s->id, "driver", "loop", "input",
 				   mem_take(&s->prompt), "options", "cwd", s->cwd);
 
@@ -356,10 +339,6 @@ void acp_session_prompt(struct acp_server *s, struct acp_session *session, const
 	session->prompt = prompt;
 	session->cancelled = false;
 	acp_update_reset(session);
-	if (session->notice)
-		acp_message_text(session, "agent_message_chunk", json_string_value(session->notice),
-				 json_string_length(session->notice), NULL);
-	json_decref(mem_take(&session->notice));
 	if (gateway_session_ready(session->up)) {
 		submit_prompt(session);
 	} else if (gateway_session_reconnect(session->up, &e) < 0) {
@@ -450,6 +429,7 @@ void acp_session_close(struct acp_server *s, struct acp_session *session, const 
 void acp_session_free(struct acp_session *s)
 {
 	acp_question_withdraw_all(s);
+	acp_servers_done(s);
 	if (s->up && s->backlog) /* submitted, and its id is not known yet */
 		gateway_session_mutate(s->up, "interrupt_turn",
 				       json_pack("{ss sb}", "sessionId", s->id, "clearQueue", 1), NULL, NULL, NULL);

@@ -427,6 +427,8 @@ static void on_resumed(void *ctx, json_t *result, json_t *error)
 		return;
 	}
 	take_str(result, "resumeToken", s->token, sizeof(s->token));
+	if (s->ops.resumed && !s->left)
+		s->ops.resumed(s->ctx);
 }
 
 static void on_connected(void *ctx)

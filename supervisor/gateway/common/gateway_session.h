@@ -35,6 +35,7 @@ typedef void (*gateway_session_reply_fn)(void *ctx, json_t *result, json_t *erro
 struct gateway_session_ops {
 	void (*ready)(void *ctx, const struct err *failed); /* failed NULL: requests may be sent */
 	void (*event)(void *ctx, struct jval event);        /* each event of the session, in order; or NULL */
+	void (*resumed)(void *ctx); /* there is another connection: what belonged to the old one is gone; or NULL */
 };
 
 struct gateway_session_options {

@@ -274,7 +274,8 @@ void engine_add_mcp_server(struct engine *g, const struct mcp_registration *r, c
 {
 	fake_asked("add_mcp_server", r->name, c, fn, ctx);
 }
-void engine_remove_mcp_server(struct engine *g, const char *name, const struct caller *c, engine_reply_fn fn, void *ctx)
+void engine_remove_mcp_server(struct engine *g, const char *name, const char *session_id, const struct caller *c,
+			      engine_reply_fn fn, void *ctx)
 {
 	fake_asked("remove_mcp_server", name, c, fn, ctx);
 }
