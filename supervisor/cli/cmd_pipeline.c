@@ -16,6 +16,7 @@
 #include "supervisor/cli/junit.h"
 #include "supervisor/cli/output_stream.h"
 #include "supervisor/cli/process_logs.h"
+#include "supervisor/cli/progress.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +36,7 @@ struct step {
 	const char *name;
 	json_t *json;
 	bool may_fail;
-	enum step_state { STEP_WAITING, STEP_RUNNING, STEP_PASSED, STEP_FAILED, STEP_SKIPPED } state;
+	enum step_state { STEP_WAITING, STEP_RUNNING, STEP_PASSED, STEP_FAILED, STEP_SKIPPED, STEP_STATES } state;
 	char process_id[ID_LOOKUP_MAX];
 	int exit_code;
 	uint64_t duration_ms;
@@ -52,6 +53,7 @@ struct pipeline {
 	struct step *step;
 	size_t n, running, parallel;
 	bool keep_going, stopped; /* stopped: a step has failed */
+	struct progress line;
 };
 
 /* ---- the file ---- */
@@ -250,6 +252,7 @@ static void report_step(struct pipeline *p, struct step *s)
 
 	if (cli_as_json(p->cli))
 		return;
+	progress_clear(&p->line);
 	if (s->process_id[0])
 		(void)process_logs(p->cli, s->process_id, &how);
 	text_format_duration(s->duration_ms, took);
@@ -275,9 +278,19 @@ static void take_result(struct pipeline *p, struct step *s)
 	report_step(p, s);
 }
 
+static void draw_progress(struct pipeline *p)
+{
+	uint64_t n[STEP_STATES] = { 0 };
+
+	for (size_t i = 0; i < p->n; i++)
+		n[p->step[i].state]++;
+	progress_draw(&p->line, NULL, p->n - n[STEP_WAITING] - n[STEP_RUNNING], p->n, n[STEP_RUNNING], n[STEP_FAILED]);
+}
+
 /* Until no step runs and none can start. */
 static int run_steps(struct pipeline *p, struct err *e)
 {
+	progress_begin(&p->line, p->cli);
 	for (;;) {
 		for (size_t i = 0; i < p->n; i++) {
 			struct step *s = &p->step[i];
@@ -290,10 +303,15 @@ static int run_steps(struct pipeline *p, struct err *e)
 					report_step(p, s);
 			}
 		}
-		if (!p->running)
+		if (!p->running) {
+			progress_clear(&p->line);
 			return 0;
+		}
+		draw_progress(p);
 		struct pollfd fd;
 		int timeout = remote_prepare_poll(p->cli->remote, true, &fd);
+		if (p->line.on && (timeout < 0 || timeout > PROGRESS_MS))
+			timeout = PROGRESS_MS;
 		if (poll(&fd, 1, timeout) < 0)
 			fd.revents = 0;
 		if (remote_process_poll(p->cli->remote, fd.revents, e) < 0)

@@ -144,7 +144,7 @@ int turn_submit(struct cli *c)
 
 	if (c->opts.nargs < 2 && !opts_has(&c->opts, OPT_turn_TEXT) && !opts_has(&c->opts, OPT_turn_LINE))
 		return cli_usage(c, "submit needs --text, --line or a command");
-	if ((status = noun_options(c, "session=sessionId:session thread=threadId", &q.w)))
+	if ((status = noun_options(c, "session=sessionId:session thread=threadId:thread", &q.w)))
 		return status;
 	write_parts(c, &q.w);
 	jw_kobj(&q.w, "options");
@@ -169,8 +169,9 @@ int subagent_spawn(struct cli *c)
 	int status;
 
 	jw_kstr(&q.w, "role", c->opts.args[1]);
-	status = noun_options(c, "thread!=threadId turn=turnId task=taskId nickname input profile=isolation.profile",
-			      &q.w);
+	status = noun_options(
+		c, "thread!=threadId:thread turn=turnId:turn task=taskId:task nickname input profile=isolation.profile",
+		&q.w);
 	if (status)
 		return status;
 	if (c->opts.nargs > 2) { /* without a command its client runs it, and the working directory means nothing */

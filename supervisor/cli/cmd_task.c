@@ -8,6 +8,7 @@
 #include "supervisor/cli/id_lookup.h"
 #include "supervisor/cli/noun.h"
 #include "supervisor/cli/process_logs.h"
+#include "supervisor/cli/progress.h"
 #include "supervisor/cli/sandbox_options.h"
 
 #include <errno.h>
@@ -136,6 +137,9 @@ int task_create(struct cli *c)
 /* Until the task has ended, or cannot go on without a person. Prints the summary. */
 static int wait_task(struct cli *c, const char *id)
 {
+	struct progress line;
+
+	progress_begin(&line, c);
 	for (;;) {
 		request_auto struct request q = REQUEST_INIT(q);
 
@@ -148,9 +152,14 @@ static int wait_task(struct cli *c, const char *id)
 			   waits = jval_is_str(status, "blocked") || jval_is_str(status, "waiting_permission") ||
 				   jval_is_str(status, "waiting_input");
 		if (!ended && !waits) {
+			char now[64];
+
+			jval_str(status, now, sizeof(now));
+			progress_draw(&line, now, 0, 0, 0, 0);
 			poll(NULL, 0, WAIT_MS);
 			continue;
 		}
+		progress_clear(&line);
 		mem_auto char *text = jval_strdup(jval_get(q.result, done ? "completionSummary" : "statusReason")),
 			      *name = jval_strdup(status);
 		if (cli_as_json(c))
@@ -312,6 +321,9 @@ static int write_items(const struct opts *o, struct jw *w, struct err *e)
 
 static int wait_job(struct cli *c, const char *id)
 {
+	struct progress line;
+
+	progress_begin(&line, c);
 	for (;;) {
 		request_auto struct request q = REQUEST_INIT(q);
 
@@ -319,8 +331,14 @@ static int wait_job(struct cli *c, const char *id)
 		jw_kuint(&q.w, "limit", 1);
 		if (request_read(c, &q, "get_job") < 0)
 			return cli_fail(c, EXIT_FAILED, &q.e, "%s", id);
-		if (jval_get(q.result, "endedAt").type != JT_NONE)
+		if (jval_get(q.result, "endedAt").type != JT_NONE) {
+			progress_clear(&line);
 			return jval_is_str(jval_get(q.result, "status"), "completed") ? 0 : EXIT_FAILED;
+		}
+		struct jval n = jval_get(q.result, "progress");
+		uint64_t total = jval_uint(jval_get(n, "total"), 0), running = jval_uint(jval_get(n, "running"), 0);
+		progress_draw(&line, NULL, total - running - jval_uint(jval_get(n, "pending"), 0), total, running,
+			      jval_uint(jval_get(n, "failed"), 0));
 		poll(NULL, 0, WAIT_MS);
 	}
 }

@@ -16,12 +16,14 @@
 #define END_LEAST 4
 #define PAGE 500
 #define LAST "@last"
+#define SESSIONS_MOST 200 /* in which threads and turns are searched */
 
 const struct id_kind_row id_kinds[ID_KINDS] = {
 	[ID_PROCESS] = { "process", "proc_", "list_processes", "processes", "processId", "", "bailiff ps -a" },
 	[ID_SESSION] = { "session", "sess_", "list_sessions", "sessions", "sessionId", "", "bailiff session list",
 			 "title" },
 	[ID_THREAD] = { "thread", "thr_", "list_sessions", "sessions", "firstThreadId", "", "bailiff thread list" },
+	[ID_TURN] = { "turn", "turn_", "list_sessions", "sessions", "systemTurnId", "", "bailiff thread show" },
 	[ID_TASK] = { "task", "task_", "list_tasks", "tasks", "taskId", "", "bailiff task list -a", "title" },
 	[ID_JOB] = { "job", "job_", "list_jobs", "jobs", "jobId", "", "bailiff job list -a" },
 	[ID_SUBAGENT] = { "subagent", "sub_", "list_subagents", "subagents", "subagentId", "", "bailiff subagent list",
@@ -111,14 +113,48 @@ static bool match_element(void *ctx, struct jval element)
 	return !exact && (s->kind != &id_kinds[ID_PROCESS] || s->n <= CANDIDATES);
 }
 
+/* Threads and turns are listed with their session. */
+struct session_search {
+	struct cli *cli;
+	struct id_search *search;
+	enum id_kind kind;
+	unsigned sessions;
+};
+
+static bool search_session(void *ctx, struct jval session)
+{
+	struct session_search *s = ctx;
+	struct jval id = jval_get(session, "sessionId");
+	request_auto struct request q = REQUEST_INIT(q);
+
+	jw_kraw(&q.w, "sessionId", id.text, id.len);
+	if (request_read(s->cli, &q, "get_session") < 0)
+		return true; /* removed meanwhile */
+	for (struct jiter it = jiter_on(jval_get(q.result, "threads")); jiter_next(&it);) {
+		if (s->kind == ID_THREAD && !match_element(s->search, it.value))
+			return false;
+		for (struct jiter turn = jiter_on(jval_get(it.value, "turns"));
+		     s->kind == ID_TURN && jiter_next(&turn);)
+			if (!match_element(s->search, turn.value))
+				return false;
+	}
+	return ++s->sessions < SESSIONS_MOST;
+}
+
 int id_lookup_element(struct cli *c, enum id_kind kind, const char *given, struct buf *ret)
 {
-	struct id_search s = { .kind = &id_kinds[kind], .given = given };
+	static const struct id_kind_row nested[] = {
+		[ID_THREAD] = { "thread", "thr_", .member = "threadId", .hint = "bailiff thread list SESSION" },
+		[ID_TURN] = { "turn", "turn_", .member = "turnId", .hint = "bailiff thread show THREAD" },
+	};
+	bool in_session = kind == ID_THREAD || kind == ID_TURN;
+	struct id_search s = { .kind = in_session ? &nested[kind] : &id_kinds[kind], .given = given };
+	struct session_search sessions = { c, &s, kind, 0 };
 	buf_auto struct buf filter = BUF_INIT;
 	struct err e = ERR_INIT;
 	int r;
 
-	buf_str(&filter, s.kind->filter);
+	buf_str(&filter, id_kinds[kind].filter);
 	if (kind == ID_PROCESS && strcmp(given, LAST) == 0) {
 		buf_str(&filter, "\"helpers\":false");
 	} else if (kind == ID_PROCESS) { /* there may be many: the daemon searches them, for prefixes and ends */
@@ -126,9 +162,18 @@ int id_lookup_element(struct cli *c, enum id_kind kind, const char *given, struc
 
 		jw_kstr(&w, "match", given);
 	}
-	r = list_pages(c, s.kind->method, s.kind->list, &filter, match_element, &s, &e);
+	r = in_session ? list_pages(c, "list_sessions", "sessions", NULL, search_session, &sessions, &e)
+		       : list_pages(c, s.kind->method, s.kind->list, &filter, match_element, &s, &e);
 	if (r < 0) {
 		cli_fail(c, -1, &e, "%s", given);
+	} else if (in_session && s.n == 0) { /* maybe an older one with an id of its client: the daemon decides */
+		struct jw w = jw_on(&s.found);
+
+		jw_obj(&w);
+		jw_kstr(&w, s.kind->member, given);
+		jw_obj_end(&w);
+		s.n = 1;
+		buf_append(ret, s.found.data, s.found.len);
 	} else if (s.n == 1) {
 		buf_append(ret, s.found.data, s.found.len);
 	} else if (s.n) {
@@ -177,13 +222,16 @@ int id_lookup(struct cli *c, enum id_kind kind, const char *given, char ret[ID_L
 	buf_auto struct buf element = BUF_INIT;
 
 	/* A complete id needs no lookup, which saves a request. */
-	if (kind == ID_THREAD || (strncmp(given, k->prefix, n) == 0 && strlen(given) == n + RANDOM_PART)) {
+	if (strncmp(given, k->prefix, n) == 0 && strlen(given) == n + RANDOM_PART) {
 		snprintf(ret, ID_LOOKUP_MAX, "%s", given);
 		return 0;
 	}
 	if (id_lookup_element(c, kind, given, &element) < 0)
 		return -1;
-	jval_str(jval_get(jval_of(element.data, element.len), k->member), ret, ID_LOOKUP_MAX);
+	jval_str(jval_get(jval_of(element.data, element.len), kind == ID_THREAD ? "threadId"
+							      : kind == ID_TURN ? "turnId"
+										: k->member),
+		 ret, ID_LOOKUP_MAX);
 	return 0;
 }
 

@@ -14,7 +14,8 @@
 enum id_kind {
 	ID_PROCESS,
 	ID_SESSION,
-	ID_THREAD, /* not looked up: threads are not listed on their own */
+	ID_THREAD, /* these two are searched in the newest sessions */
+	ID_TURN,
 	ID_TASK,
 	ID_JOB,
 	ID_SUBAGENT,

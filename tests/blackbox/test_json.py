@@ -78,7 +78,7 @@ def outputs(home):
     watcher = subprocess.Popen([harness.CLI, "attach", "--json", live], cwd=home.work, env=harness.environment(BAILIFF_HOME=home.dir),
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
     with home.rpc() as rpc:
-        until("it is attached", lambda: rpc.call("get_health").get("clients", 2) >= 2)
+        until("it is attached", lambda: rpc.call("get_health")["subscriptions"] >= 1)
         rpc.call("write_process_stdin", processId=live, data="x\n")
     lines = [watcher.stdout.readline()]
     yield "kill", cli("kill", "--json", live)

@@ -6,6 +6,7 @@ import xml.etree.ElementTree as xml
 
 import harness
 from harness import Home
+from window import Window
 
 
 def pipeline(home, *steps, **more):
@@ -65,6 +66,18 @@ def test_a_step_that_needs_an_approval_fails_without_a_terminal():
         result = home.cli("pipeline", "--json", pipeline(home, {"name": "x", "command": ["touch", "made"]}), status=1).json
         assert result["steps"][0]["message"] == "it needs an approval" and result["steps"][0]["exitCode"] == 126, result
         assert not os.path.exists(os.path.join(home.work, "made")) and rpc.call("list_actions", status="pending")["actions"] == []
+
+
+def test_progress_is_shown_on_a_terminal(home):
+    with open(os.path.join(home.work, "slow.json"), "w") as f:
+        json.dump({"name": "slow", "steps": [{"name": "a", "command": ["false"], "allowFailure": True}, {"name": "b", "commandLine": "read x < go"}]}, f)
+    os.mkfifo(os.path.join(home.work, "go"))
+    with Window(home, "pipeline", "slow.json", cols=100) as w:
+        w.expect("1 of 2 done, 1 running, 1 failed, ")
+        with open(os.path.join(home.work, "go"), "w") as f:
+            f.write("x\n")
+        w.expect("ok b")
+    assert b"running" not in home.cli("job", "create", "--wait", "--item", "1", "--", "true").err
 
 
 if __name__ == "__main__":

@@ -127,5 +127,20 @@ def test_ids_have_short_handles_and_names(home):
     assert last in home.cli("history", "--session", "the work").text
 
 
+def test_threads_and_turns_have_short_handles(home):
+    with home.rpc() as rpc:
+        made = rpc.call("create_session")
+        thread = made["threadId"]
+        turn = rpc.call("submit_turn", threadId=thread, input=[{"type": "text", "text": "x"}])["turnId"]
+        other = rpc.call("submit_turn", threadId=thread, input=[{"type": "text", "text": "y"}])["turnId"]
+    for name in (thread, thread[-6:], thread[:-2]):
+        assert home.cli("thread", "show", "--json", name).json["threadId"] == thread
+    assert "ambiguous" in home.cli("turn", "complete", turn[:8], status=1).err.decode()
+    home.cli("turn", "remove", other[-6:])
+    home.cli("turn", "complete", turn[-6:])
+    assert [t["status"] for t in home.cli("thread", "show", "--json", thread).json["turns"]][0] == "completed"
+    assert b"thr_none" in home.cli("thread", "show", "thr_none", status=1).err
+
+
 if __name__ == "__main__":
     harness.main(globals())
