@@ -311,9 +311,11 @@ static void failure_of_program(struct process *p, const struct process_outcome *
 		 o->clean                      ? "the response ended before it was complete"
 		 : o->message && o->message[0] ? o->message
 					       : "bailiff-model failed");
-	/* A program that was killed from outside has not answered; one that exited with a failure would do so again. */
+	/* A program that was killed from outside has not answered; one that exited with a failure would do so again. A
+	 * layer that was expected and is missing (the spawner may have been restarted) is not expected next time. */
 	const bool killed = ended && o->ran && o->exit_code < 0 && !o->limit;
-	ret->retryable = o->clean || killed || strcmp(o->status, "lost") == 0 || strcmp(o->status, "timed_out") == 0;
+	ret->retryable = o->clean || killed || p->layer_mismatch || strcmp(o->status, "lost") == 0 ||
+			 strcmp(o->status, "timed_out") == 0;
 }
 
 static void failure_of(struct process *p, const struct process_outcome *o, const struct dialect_answer *a,

@@ -66,6 +66,16 @@ static void remember_layers(const struct process *p)
 		*known = (struct known_layers){ p->plan_kind, p->plan_layers, p->layers };
 }
 
+/* The next start of this kind waits for READY. */
+static void forget_layers(const struct process *p)
+{
+	struct engine *engine = p->engine;
+	struct known_layers *known = known_layers(p);
+
+	if (known)
+		*known = engine->processes->known_layers[--engine->processes->nknown_layers];
+}
+
 static void launching_started(struct process *p)
 {
 	const struct known_layers *known = known_layers(p);
@@ -334,6 +344,8 @@ void engine_on_ready(struct engine *engine, const char *id, uint32_t layers)
 		p->layers = layers;
 	else if (p->state == PROCESS_COMMITTING)
 		p->layer_mismatch = (p->layers & ~layers) != 0;
+	if (p->layer_mismatch)
+		forget_layers(p);
 	process_handle_event(p, PROCESS_EV_READY);
 }
 

@@ -110,6 +110,16 @@ START_TEST(a_sandbox_that_is_less_than_was_recorded_does_not_run)
 	fake_settle(&w);
 	ck_assert_int_eq(second.code, ERR_SANDBOX);
 	ck_assert(event_says("process.failed", "payload.category", "sandbox"));
+	/* The next start does not expect the layer: it waits for its sandbox and records what that has. */
+	engine_start_process(w.engine, &r, &fake_caller, fake_reply_fn, &second);
+	p = fake_last(&w);
+	engine_on_started(w.engine, p->id, &s);
+	fake_settle(&w);
+	ck_assert_uint_eq(fake_count(&w, "process.started"), 2);
+	engine_on_ready(w.engine, p->id, PLAN_LAYER_NAMESPACES);
+	fake_settle(&w);
+	ck_assert(p->gate_open);
+	ck_assert_uint_eq(fake_count(&w, "process.started"), 3);
 }
 END_TEST
 
