@@ -1,6 +1,7 @@
 """`bailiff daemon`: status, stop, drain and logs; and `bailiff watch`."""
 
 import os
+import shutil
 import subprocess
 
 import harness
@@ -106,6 +107,32 @@ def test_completion_describes_ids(home):
     assert f"{process}\techo 'what it was'" in lines, lines
     assert f"{session}\ta title" in home.cli("completion", "described", "watch", "").text.splitlines()
     assert home.cli("completion", "words", "logs", "").text.split() == [process]
+
+
+def test_shells_show_the_descriptions(home):
+    """The scripts in the shells themselves, if these are installed (they are not a dependency)."""
+    shells = [name for name in ("fish", "zsh") if shutil.which(name)]
+    if not shells:
+        raise harness.Skip("neither fish nor zsh is installed")
+    with home.rpc() as rpc:
+        process = rpc.run(["echo", "what it was"])[0]["processId"]
+    path = os.path.join(home.work, "bin")
+    os.mkdir(path)
+    os.symlink(harness.CLI, os.path.join(path, "bailiff"))
+    env = {"PATH": f"{path}:{os.environ['PATH']}", "HOME": home.work}
+    for shell, name in (("fish", "bailiff.fish"), ("zsh", "_bailiff")):
+        with open(os.path.join(home.work, name), "w") as f:
+            f.write(home.cli("completion", shell).text)
+    if "fish" in shells:
+        with Window(home, "--no-config", env=env, program="fish", cols=200) as w:
+            w.type("source bailiff.fish; complete -C 'bailiff logs '\r")
+            w.expect(f"{process}\\s+echo 'what it was'")
+    if "zsh" in shells:
+        with Window(home, "-f", "-i", env=env, program="zsh", cols=200) as w:
+            w.type("fpath=($PWD $fpath); autoload -Uz compinit; compinit -u -D; print do''ne\r")
+            w.expect("done")
+            w.type("bailiff logs \x04")       # lists the candidates
+            w.expect(f"{process}  -- echo 'what it was'")
 
 
 if __name__ == "__main__":
