@@ -21,6 +21,7 @@
 #define BUSY_TRIES_MAX 200
 #define BUSY_PAUSE_MS 20
 #define BUSY_PAUSE_LONG_MS 1000
+#define SLOW_SWEEPS 300 /* of the last tries of a sweep, with the long pause */
 #define KILL_WAIT_MS 10000
 
 pid_t cgroup_clone(struct clone_args *a) { return (pid_t)syscall(SYS_clone3, a, sizeof *a); }
@@ -272,7 +273,7 @@ static bool sweep_leaves(struct cgroup_tree *t)
 void cgroup_tree_sweep(struct cgroup_tree *t, const char *own)
 {
 	snprintf(t->own, sizeof t->own, "%s", own);
-	t->sweeps = sweep_leaves(t) ? BUSY_TRIES_MAX : 0;
+	t->sweeps = sweep_leaves(t) ? BUSY_TRIES_MAX + SLOW_SWEEPS : 0;
 }
 
 int cgroup_tree_tick(struct cgroup_tree *t)
@@ -293,7 +294,9 @@ int cgroup_tree_tick(struct cgroup_tree *t)
 	}
 	if (t->sweeps)
 		t->sweeps = sweep_leaves(t) ? t->sweeps - 1 : 0;
-	return t->sweeps ? BUSY_PAUSE_MS : pause_ms;
+	if (t->sweeps > SLOW_SWEEPS)
+		return BUSY_PAUSE_MS;
+	return t->sweeps && pause_ms < 0 ? BUSY_PAUSE_LONG_MS : pause_ms;
 }
 
 static bool is_populated(int leaf)
