@@ -106,21 +106,22 @@ void cli_collect_errors(void)
 	jw_arr(&report.more_writer);
 }
 
-void cli_print_errors(int status)
+/* Prints what was collected, as a member of an object; then there is nothing. */
+static void print_report(const char *name)
 {
 	buf_auto struct buf out = BUF_INIT;
 	struct jw w = jw_on(&out);
+	const struct buf *message = report.message.len ? &report.message : &report.hint;
 
-	if (!report.on || (!report.message.len && !report.hint.len))
+	if (!report.on || !message->len)
 		return;
-	report.on = false;
 	jw_arr_end(&report.more_writer);
 	jw_obj(&w);
-	jw_kobj(&w, status ? "error" : "notice");
+	jw_kobj(&w, name);
 	if (report.code)
 		jw_kstr(&w, "code", err_code_name(report.code));
-	jw_kstrn(&w, "message", report.message.data, report.message.len);
-	if (report.hint.len)
+	jw_kstrn(&w, "message", message->data, message->len);
+	if (report.hint.len && message != &report.hint)
 		jw_kstrn(&w, "hint", report.hint.data, report.hint.len);
 	if (report.more.len > 2)
 		jw_kraw(&w, "more", report.more.data, report.more.len);
@@ -128,7 +129,21 @@ void cli_print_errors(int status)
 	jw_obj_end(&w);
 	buf_byte(&out, '\n');
 	fd_write_all(STDERR_FILENO, out.data, out.len);
+	buf_reset(&report.message), buf_reset(&report.hint), buf_reset(&report.more);
+	report.code = ERR_NONE;
+	report.on = false;
 }
+
+void cli_print_notice(void)
+{
+	const bool on = report.on;
+
+	print_report("notice");
+	if (on && !report.on)
+		cli_collect_errors();
+}
+
+void cli_print_errors(int status) { print_report(status ? "error" : "notice"); }
 
 static void collect_message(bool hint, const char *fmt, va_list ap)
 {

@@ -123,6 +123,8 @@ int cli_usage(struct cli *c, const char *fmt, ...) __attribute__((format(printf,
  */
 void cli_collect_errors(void);
 void cli_print_errors(int status);
+/* Prints them now, as a notice: a person has to read it before the verb ends. */
+void cli_print_notice(void);
 
 /* The verb was given --json. */
 bool cli_as_json(const struct cli *c);

@@ -188,6 +188,7 @@ static int on_question(struct cli *c, struct jval started, bool *ret_ask)
 		jval_str_buf(jval_path(started, "permissionDecision.decisionReason"), &why);
 		cli_hint("it waits for permission: %s", buf_cstr(&why));
 		cli_hint("bailiff approve %s, or bailiff deny %s", action, action);
+		cli_print_notice();
 		return 0;
 	}
 	jw_kstr(&q.w, "actionId", action);
