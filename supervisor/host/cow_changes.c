@@ -616,7 +616,7 @@ static int nothing_to_undo(int error, struct err *e)
 {
 	return err_set(e, ERR_STATE, "%s",
 		       error == EALREADY
-			       ? "it is already undone"
+			       ? "what can be undone of it is already undone"
 			       : "there is nothing to undo: nothing of it was applied, or what was replaced is no "
 				 "longer kept");
 }

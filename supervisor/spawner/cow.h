@@ -95,6 +95,7 @@ struct cow_spot {
 	bool touched;  /* the host's entry may have changed */
 	struct cow_undo *undo;
 	struct stat upper, host; /* st_mode 0 = no entry */
+	struct stat folder;      /* the host's folder, once it was put */
 	enum change_outcome outcome;
 	char note[CHANGE_NOTE_MAX];
 };
@@ -114,9 +115,9 @@ bool cow_still_same(const struct cow_spot *s);
 int cow_each_entry(int folder, int (*fn)(void *ctx, int folder, const char *name), void *ctx);
 /*
  * Opens a directory and gives its owner access for the time of the work in it, whatever its mode. Returns the mode to
- * restore, or 0; *ret is −1 on failure.
+ * restore, or 0; *ret is −1 on failure. If it is not `wanted` (unless that is NULL), fails with ESTALE.
  */
-mode_t cow_open_up(int dir, const char *name, int *ret);
+mode_t cow_open_up(int dir, const char *name, const struct stat *wanted, int *ret);
 /*
  * Sets the mode of a host directory after everything below it was applied. `before` is the mode that it had, or 0 if
  * the walk did not change it.

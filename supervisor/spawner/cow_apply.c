@@ -73,8 +73,7 @@ static int is_younger(void *ctx, int dir, const char *name)
 	return cow_each_entry(folder, is_younger, &below);
 }
 
-/* Removes the host's entry unless something in it changed after the run began. */
-static int clear_host(struct cow_walk *w, struct cow_spot *s)
+static void check_age(const struct cow_walk *w, struct cow_spot *s)
 {
 	struct age a = { .started = &w->started };
 	int young = is_younger(&a, s->host_dir, s->name);
@@ -82,7 +81,16 @@ static int clear_host(struct cow_walk *w, struct cow_spot *s)
 		set_conflict(s, "changed on the host since the run began");
 	else if (young < 0)
 		set_conflict(s, "look at what the host has there: %s", strerror(errno));
-	else if (s->touched = true, cow_remove(s->host_dir, s->name) < 0)
+}
+
+/* Removes the host's entry unless something in it changed after the run began. */
+static int clear_host(const struct cow_walk *w, struct cow_spot *s)
+{
+	check_age(w, s);
+	if (s->outcome == CHANGE_OUTCOME_CONFLICT)
+		return -1;
+	s->touched = true;
+	if (cow_remove(s->host_dir, s->name) < 0)
 		set_conflict(s, "remove: %s", strerror(errno));
 	return s->outcome == CHANGE_OUTCOME_CONFLICT ? -1 : 0;
 }
@@ -219,21 +227,35 @@ static void apply_symlink(struct cow_spot *s)
 	put_in_place(s, temporary);
 }
 
+static int has_entry(void *ctx, int folder, const char *name) { return 1; }
+
+/*
+ * The owner of the folder above can put another one at the name: it must be the one that was found, or, as a new
+ * one is, empty.
+ */
 static void apply_folder(struct cow_spot *s)
 {
-	if (!S_ISDIR(s->host.st_mode) && mkdirat(s->host_dir, s->name, 0700) < 0) {
+	bool found = S_ISDIR(s->host.st_mode);
+	if (!found && mkdirat(s->host_dir, s->name, 0700) < 0) {
 		set_conflict(s, "make the folder: %s", strerror(errno));
 		return;
 	}
-	s->touched = true;
+	s->touched = !found;
 	fd_auto int folder = cow_open_folder(s->host_dir, s->name);
 	struct stat st;
 	if (folder < 0 || fstat(folder, &st) < 0) {
 		set_conflict(s, "open the folder: %s", strerror(errno));
 		return;
 	}
+	if (found ? st.st_dev != s->host.st_dev || st.st_ino != s->host.st_ino
+		  : cow_each_entry(folder, has_entry, NULL) != 0) {
+		set_conflict(s, "changed on the host just now");
+		return;
+	}
+	s->touched = true;
+	s->folder = st;
 	if ((st.st_uid != s->upper.st_uid || st.st_gid != s->upper.st_gid) &&
-	    fchown(folder, s->upper.st_uid, s->upper.st_gid) < 0 && S_ISDIR(s->host.st_mode))
+	    fchown(folder, s->upper.st_uid, s->upper.st_gid) < 0 && found)
 		set_conflict(s, "give it to its owner: %s", strerror(errno));
 	else if (fchmod(folder, (s->upper.st_mode & COW_FOLDER_BITS) | 0700) <
 		 0) /* cow_finish_folder removes the extra bits */
@@ -291,10 +313,17 @@ void cow_apply(struct cow_walk *w, struct cow_spot *s)
 	check_conflict(w, s);
 	if (s->outcome != CHANGE_OUTCOME_CONFLICT && is_held_back(w))
 		set_conflict(s, "held back: a program outside the sandbox executes it by itself; name it to apply it");
+	bool clears = s->kind == CHANGE_KIND_DELETED || s->replaces;
+	if (s->outcome != CHANGE_OUTCOME_CONFLICT && clears)
+		check_age(w, s); /* clear_host repeats it, for what changes while it is kept */
 	if (s->outcome == CHANGE_OUTCOME_CONFLICT)
 		return;
-	off_t mark = cow_keep(w, s);
-	if ((s->kind == CHANGE_KIND_DELETED || s->replaces) && clear_host(w, s) == 0 && s->replaces)
+	off_t mark;
+	if (cow_keep(w, s, &mark) < 0) {
+		set_conflict(s, "remove what can no longer be undone: %s", strerror(errno));
+		return;
+	}
+	if (clears && clear_host(w, s) == 0 && s->replaces)
 		s->host = (struct stat){ 0 };
 	if (s->outcome != CHANGE_OUTCOME_CONFLICT && s->kind != CHANGE_KIND_DELETED)
 		cow_put(s);

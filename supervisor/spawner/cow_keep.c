@@ -19,23 +19,32 @@
 int cow_undo_open(struct cow_undo *u, int run, const struct cow_owner *owner, bool create)
 {
 	if (create && mkdirat(run, UNDO_NAME, 0700) < 0 && errno != EEXIST)
-		return -1;
+		u->error = errno;
 	u->all = openat(run, UNDO_NAME, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (u->all < 0)
-		return errno == ENOENT && !create ? 0 : -1;
-	return geteuid() == 0 ? fchown(u->all, owner->uid, owner->gid) : 0;
+	if (u->all < 0) /* one that is there but cannot be opened may have journals */
+		return errno == ENOENT && (!create || u->error) ? 0 : -1;
+	if (create && geteuid() == 0 && fchown(u->all, owner->uid, owner->gid) < 0) {
+		u->error = errno;
+		if (unlinkat(run, UNDO_NAME, AT_REMOVEDIR) == 0)
+			fd_close(&u->all);
+	}
+	return 0;
 }
 
 static void folder_name(char name[16], uint32_t number) { snprintf(name, 16, "%08u", number); }
 
 /* The journal goes first: a folder without one is a remainder. */
-void cow_undo_forget(const struct cow_undo *u, uint32_t number)
+int cow_undo_forget(const struct cow_undo *u, uint32_t number)
 {
 	char name[16];
 	folder_name(name, number);
 	fd_auto int folder = cow_open_folder(u->all, name);
-	if (folder >= 0 && (unlinkat(folder, UNDO_JOURNAL, 0) == 0 || errno == ENOENT))
-		cow_remove(u->all, name);
+	if (folder < 0)
+		return errno == ENOENT ? 0 : -1;
+	if ((unlinkat(folder, UNDO_JOURNAL, 0) < 0 && errno != ENOENT) || fsync(folder) < 0)
+		return -1;
+	cow_remove(u->all, name);
+	return 0;
 }
 
 struct scan {
@@ -51,6 +60,8 @@ static int scan_entry(void *ctx, int all, const char *name)
 		return 0;
 	snprintf(journal, sizeof journal, "%.16s/" UNDO_JOURNAL, name);
 	if (faccessat(all, journal, F_OK, AT_SYMLINK_NOFOLLOW) < 0) {
+		if (errno != ENOENT)
+			return -1;
 		cow_remove(all, name);
 		return 0;
 	}
@@ -75,6 +86,7 @@ int cow_undo_enter(struct cow_undo *u, uint32_t number, bool create)
 	folder_name(name, number);
 	if (create && mkdirat(u->all, name, 0700) < 0)
 		return -1;
+	u->number = number;
 	u->folder = cow_open_folder(u->all, name);
 	if (u->folder < 0)
 		return -1;
@@ -86,17 +98,41 @@ int cow_undo_enter(struct cow_undo *u, uint32_t number, bool create)
 void cow_keep_begin(struct cow_undo *u)
 {
 	struct scan s = { 0 };
-	if (cow_each_entry(u->all, scan_entry, &s) == 0 && s.count >= UNDO_APPLIES_MAX)
+	if (u->error)
+		return;
+	if (cow_each_entry(u->all, scan_entry, &s) < 0) {
+		u->error = errno;
+		return;
+	}
+	if (s.count >= UNDO_APPLIES_MAX)
 		cow_undo_forget(u, s.oldest);
 	if ((unlinkat(u->all, UNDO_DONE, 0) < 0 && errno != ENOENT) || cow_undo_enter(u, s.newest + 1, true) < 0)
 		u->error = errno;
 }
 
+/*
+ * Called before the host changes in a way that no journal has. None may remain: this apply's would restore a part, and
+ * the older ones what lies beneath it. The oldest goes first, so that whatever remains after a kill is still valid.
+ */
+static int lose_all(struct cow_undo *u)
+{
+	struct scan s = { 0 };
+	int r = u->all < 0 ? 0 : cow_each_entry(u->all, scan_entry, &s);
+	for (uint32_t n = s.oldest; r == 0 && n && n <= s.newest; n++)
+		r = cow_undo_forget(u, n);
+	u->lost = r < 0 ? UNDO_LOSS_FAILED : UNDO_LOST;
+	u->temporary = 0;
+	return r;
+}
+
 void cow_keep_end(struct cow_undo *u)
 {
-	uint32_t count, newest = cow_undo_newest(u, &count);
-	if (newest && (u->error || u->records == 0))
-		cow_undo_forget(u, newest);
+	if (u->error && !u->lost && u->records)
+		lose_all(u); /* a record of a change that did not take place could not be removed */
+	if (u->number && u->records == 0)
+		cow_undo_forget(u, u->number);
+	if (!u->lost)
+		u->error = 0; /* nothing was applied */
 	fd_close(&u->journal);
 	fd_close(&u->folder);
 }
@@ -274,15 +310,12 @@ static int keep_entry(void *ctx, int dir, const char *name)
 	return done;
 }
 
-off_t cow_keep(struct cow_walk *w, const struct cow_spot *s)
+static int keep_spot(struct cow_walk *w, const struct cow_spot *s)
 {
 	struct cow_undo *u = w->undo;
 	struct undo_version after = { 0 };
 	struct stat st;
 	char path[CHANGE_PATH_MAX + 2];
-	if (u->journal < 0 || u->error)
-		return -1;
-	off_t mark = lseek(u->journal, 0, SEEK_END);
 	uint32_t first = u->records;
 	snprintf(path, sizeof path, "%s", w->path + w->root_len + 1);
 	int r = s->kind == CHANGE_KIND_DELETED
@@ -290,10 +323,23 @@ off_t cow_keep(struct cow_walk *w, const struct cow_spot *s)
 			: undo_version_read(s->upper_dir, s->upper_name, -1, UINT64_MAX, &after, &st);
 	struct keeping k = { u, path, &after, s->kind == CHANGE_KIND_DELETED || s->replaces, 0 };
 	if (r < 0 || keep_entry(&k, s->host_dir, s->name) < 0 || fdatasync(u->journal) < 0 ||
-	    (s->host.st_mode && fsync(u->folder) < 0))
-		u->error = errno;
+	    (s->host.st_mode && fsync(u->folder) < 0)) {
+		u->records = first;
+		return -1;
+	}
 	u->current = first;
-	return mark;
+	return 0;
+}
+
+int cow_keep(struct cow_walk *w, const struct cow_spot *s, off_t *ret_mark)
+{
+	struct cow_undo *u = w->undo;
+	*ret_mark = u->error ? -1 : lseek(u->journal, 0, SEEK_END);
+	if (!u->error && keep_spot(w, s) < 0)
+		u->error = errno;
+	if (u->lost == UNDO_LOSS_FAILED)
+		errno = u->error;
+	return !u->error || u->lost == UNDO_LOST ? 0 : u->lost == UNDO_LOSS_FAILED ? -1 : lose_all(u);
 }
 
 void cow_keep_cancel(struct cow_undo *u, off_t mark)

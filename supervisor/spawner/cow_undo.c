@@ -140,7 +140,7 @@ static int parent_open(const struct undoing *d, const struct step *s, struct par
 		errno = ENAMETOOLONG;
 		if (len < sizeof name && p->n < COW_DEPTH_MAX) {
 			snprintf(name, sizeof name, "%.*s", (int)len, p->name);
-			before = cow_open_up(p->fd, name, &below);
+			before = cow_open_up(p->fd, name, NULL, &below);
 		}
 		int saved = errno;
 		fd_close(&p->fd);
@@ -214,7 +214,7 @@ static void check_entry(struct undoing *d, struct step *s, const struct parent *
 	if (now.type != S_IFDIR || s->r.before.type == S_IFDIR)
 		return;
 	int below = -1;
-	mode_t before = cow_open_up(p->fd, p->name, &below);
+	mode_t before = cow_open_up(p->fd, p->name, &s->now, &below);
 	if (below < 0 || cow_each_entry(below, check_known, &c) < 0)
 		set_conflict(s, "read the folder: %s", strerror(errno));
 	if (before && below >= 0)
@@ -285,6 +285,8 @@ static void restore_entry(struct undoing *d, struct step *s, const struct parent
 	cow_put(&spot);
 	if (spot.outcome == CHANGE_OUTCOME_CONFLICT)
 		set_conflict(s, "%s", spot.note);
+	else if (v->type == S_IFDIR)
+		s->now = spot.folder;
 }
 
 static void finish_folder(struct step *s, const struct parent *p)
@@ -293,7 +295,7 @@ static void finish_folder(struct step *s, const struct parent *p)
 	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
 					   { .tv_sec = v->mtime_s, .tv_nsec = v->mtime_ns } };
 	fd_auto int fd = -1;
-	cow_open_up(p->fd, p->name, &fd);
+	cow_open_up(p->fd, p->name, &s->now, &fd);
 	if (fd < 0 || fchmod(fd, v->mode) < 0 || futimens(fd, times) < 0)
 		set_conflict(s, "set its mode: %s", strerror(errno));
 }

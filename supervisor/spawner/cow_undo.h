@@ -12,7 +12,8 @@
  * is therefore in its version before or after; cow_undo.c restores those that are not in the version before, and can be
  * repeated. An entry in a third version was changed by another program: a conflict, and nothing is undone.
  *
- * The newest apply is undone first. The folders belong to the run's owner, whose identity the helper has; only the
+ * The newest apply is undone first. One that cannot be recorded removes all journals before it changes an entry, so
+ * that none is undone beneath it. The folders belong to the run's owner, whose identity the helper has; only the
  * spawner and its children can enter the folder above them. What is kept is bounded; an apply that exceeds the bounds
  * takes place and cannot be undone, which its reply says.
  */
@@ -60,26 +61,36 @@ struct undo_record {
 	struct undo_version before, after;
 };
 
+enum undo_loss {
+	UNDO_NOT_LOST,
+	UNDO_LOST,        /* no journal is left */
+	UNDO_LOSS_FAILED, /* one may be: the host must not change */
+};
+
 struct cow_undo {
 	int all;             /* the directory of all applies of the run; −1: there is none */
 	int folder, journal; /* of the current one; −1: nothing is kept */
+	uint32_t number;     /* of the current one, once its folder is there; 0: none */
 	uint32_t root;       /* the current write root */
 	uint32_t records, kept;
 	uint32_t current;   /* the record of the entry in progress */
 	uint64_t temporary; /* its temporary name; 0: any */
 	uint64_t bytes;
 	int error; /* errno: why this apply cannot be undone */
+	enum undo_loss lost;
 };
 #define COW_UNDO_INIT                                  \
 	{                                              \
 		.all = -1, .folder = -1, .journal = -1 \
 	}
 
-/* Before the helper assumes the owner's identity: opens the directory; creates it if `create`. −1 with errno. */
+/* Before the helper assumes the owner's identity: opens the directory; creates it if `create`, and notes in u->error if
+ * it cannot. −1 with errno. */
 int cow_undo_open(struct cow_undo *u, int run, const struct cow_owner *owner, bool create);
 /* The number of the newest apply that can be undone; 0: there is none. Counts them, and removes remains of others. */
 uint32_t cow_undo_newest(const struct cow_undo *u, uint32_t *ret_count);
-void cow_undo_forget(const struct cow_undo *u, uint32_t number);
+/* Durably. −1 with errno. */
+int cow_undo_forget(const struct cow_undo *u, uint32_t number);
 int cow_undo_enter(struct cow_undo *u, uint32_t number, bool create);
 
 /* The name under which an entry is written before it is renamed; `bits` 0: a random one. */
@@ -88,8 +99,11 @@ void cow_temporary_name(uint64_t bits, char out[64]);
 /* Begins to keep what an apply replaces, and ends it. Failures are noted in u->error. */
 void cow_keep_begin(struct cow_undo *u);
 void cow_keep_end(struct cow_undo *u);
-/* Before the entry changes. Returns the place in the journal for cow_keep_cancel, which is called if it did not. */
-off_t cow_keep(struct cow_walk *w, const struct cow_spot *s);
+/*
+ * Before the entry changes. *ret_mark is the place in the journal for cow_keep_cancel, which is called if it did not.
+ * −1 with errno: it must not change, because a journal that would be wrong then cannot be removed.
+ */
+int cow_keep(struct cow_walk *w, const struct cow_spot *s, off_t *ret_mark);
 void cow_keep_cancel(struct cow_undo *u, off_t mark);
 /* A file is about to be written in place, or was. −1 with errno. */
 int cow_keep_writing(struct cow_undo *u, const struct stat *st, bool written);

@@ -221,20 +221,31 @@ static bool is_discarded(const struct cow_walk *w, int upper_dir, const char *na
 	return w->op == CHANGE_OP_DISCARD && (w->chosen || is_selected(w)) && cow_remove(upper_dir, name) == 0;
 }
 
-mode_t cow_open_up(int dir, const char *name, int *ret)
+static bool is_wanted(const struct stat *wanted, const struct stat *st)
 {
-	struct stat st;
+	return !wanted || (st->st_dev == wanted->st_dev && st->st_ino == wanted->st_ino);
+}
+
+mode_t cow_open_up(int dir, const char *name, const struct stat *wanted, int *ret)
+{
+	struct stat st, now;
 	mode_t before = 0;
 	int fd = cow_open_folder(dir, name);
 	if (fd < 0 && errno == EACCES && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode) &&
-	    fchmodat(dir, name, 0700, AT_SYMLINK_NOFOLLOW) == 0) {
+	    is_wanted(wanted, &st) && fchmodat(dir, name, 0700, AT_SYMLINK_NOFOLLOW) == 0) {
 		before = st.st_mode;
 		fd = cow_open_folder(dir, name);
-	} else if (fd >= 0 && fstat(fd, &st) == 0 && (st.st_mode & 0700) != 0700 &&
-		   fchmod(fd, (st.st_mode & 07777) | 0700) == 0) {
-		before = st.st_mode;
 	}
 	*ret = fd;
+	if (fd < 0)
+		return before;
+	if (fstat(fd, &now) < 0 || !is_wanted(wanted, &now)) {
+		fd_close(ret);
+		errno = ESTALE;
+		return 0;
+	}
+	if ((now.st_mode & 0700) != 0700 && fchmod(fd, (now.st_mode & 07777) | 0700) == 0)
+		before = now.st_mode;
 	return before;
 }
 
@@ -242,7 +253,7 @@ static void walk_below(struct cow_walk *w, struct cow_spot *s)
 {
 	bool chosen = w->chosen, writes = w->op == CHANGE_OP_APPLY;
 	fd_auto int upper = -1;
-	mode_t upper_before = cow_open_up(s->upper_dir, s->name, &upper), host_before = 0;
+	mode_t upper_before = cow_open_up(s->upper_dir, s->name, NULL, &upper), host_before = 0;
 	if (upper >= 0 && w->depth >= COW_DEPTH_MAX && is_discarded(w, s->upper_dir, s->name))
 		return;
 	if (upper < 0 || w->depth >= COW_DEPTH_MAX) {
@@ -255,7 +266,7 @@ static void walk_below(struct cow_walk *w, struct cow_spot *s)
 	 */
 	fd_auto int host = -1;
 	if (s->host_dir >= 0 && writes)
-		host_before = cow_open_up(s->host_dir, s->name, &host);
+		host_before = cow_open_up(s->host_dir, s->name, s->folder.st_mode ? &s->folder : &s->host, &host);
 	else if (s->host_dir >= 0)
 		host = cow_open_folder(s->host_dir, s->name);
 	w->depth++;

@@ -6,8 +6,9 @@ import subprocess
 import threading
 
 import harness
-from harness import INVALID_STATE, until
-from test_cow import SCRIPT, WANTED, changes, daemon_for_all, get, old_enough, put, run, sample, settle, tree
+from faults import Faults
+from harness import Home, INVALID_STATE, until
+from test_cow import SAMPLE, SCRIPT, WANTED, changes, daemon_for_all, get, old_enough, put, run, sample, settle, tree
 
 
 def times(top):
@@ -152,6 +153,64 @@ def test_what_is_kept_is_bounded(home):
         new = run(rpc, home, "true")
         rpc.call("prune_store", beforeSequence=rpc.call("get_process", processId=new)["endSequence"])
         until("retention removes it", lambda: not os.path.exists(folder))
+
+
+def test_an_apply_that_cannot_be_recorded():
+    with Faults() as faults, Home(env=faults.env) as home, home.rpc() as rpc:
+        sample(home)
+        before = tree(home.work)
+
+        def apply(process, *paths):
+            return rpc.call("apply_changes", processId=process, paths=[os.path.join(home.work, p) for p in paths])
+
+        def undo_folder(process):
+            return os.path.join(home.dir, "cow", process, "undo")
+
+        # Nothing is applied: the apply before it can still be undone.
+        process = applied(rpc, home, SCRIPT, "edited")
+        put(os.path.join(home.work, "gone"), SAMPLE["gone"])
+        faults.fail("mkdirat", "spawner", "ENOSPC", link=undo_folder(process))
+        answer = apply(process, "gone")
+        assert faults.done("mkdirat") and answer["conflicts"] and answer["undoable"] == 1 and "undoLost" not in answer, answer
+        assert undo(rpc, home, process)[0] == {"edited"} and tree(home.work) == before
+
+        # It is applied: neither it nor the one beneath it can be undone, whether no record or only the first can be written.
+        for call, error, skip in (("mkdirat", "ENOSPC", 0), ("fdatasync", "EIO", 2)):
+            old_enough(home)
+            process = applied(rpc, home, "echo more >>edited; echo 1 >first; echo 2 >second; echo 3 >third; echo 4 >fourth", "edited")
+            faults.fail(call, "spawner", error, link=undo_folder(process), skip=skip)
+            answer = apply(process, "first", "second", "third")
+            assert faults.done(call) and len(answer["applied"]) == 3 and answer["undoable"] == 0 and answer["undoLost"], answer
+            now = tree(home.work)
+            assert "nothing to undo" in rpc.fails("undo_changes", {"processId": process}, code=INVALID_STATE).message
+            apply(process, "fourth")
+            assert undo(rpc, home, process)[0] == {"fourth"} and tree(home.work) == now
+            rpc.fails("undo_changes", {"processId": process}, code=INVALID_STATE)
+            for name in ("first", "second", "third"):
+                os.unlink(os.path.join(home.work, name))
+
+        # The folder of all journals cannot be made, or not given to the owner.
+        for call in ("mkdirat", "fchown") if os.geteuid() == 0 else ("mkdirat",):
+            process = run(rpc, home, "echo 1 >first; echo 2 >second")
+            faults.fail(call, "spawner", "EDQUOT", link=os.path.dirname(undo_folder(process)))
+            answer = apply(process, "first")
+            assert faults.done(call) and len(answer["applied"]) == 1 and answer["undoable"] == 0 and answer["undoLost"], answer
+            assert apply(process, "second")["undoable"] == 1 and undo(rpc, home, process)[0] == {"second"}
+            os.unlink(os.path.join(home.work, "first"))
+
+
+def test_a_wrong_journal_is_removed_before_anything_changes():
+    with Faults() as faults, Home(env=faults.env) as home, home.rpc() as rpc:
+        sample(home)
+        before = tree(home.work)
+        process = run(rpc, home, SCRIPT)
+        faults.fail("fsync", "spawner", "EIO", count=-1, link=os.path.join(home.dir, "cow", process, "undo"))
+        done, conflicts = settle(rpc, home, "apply_changes", process)
+        assert not done and "can no longer be undone" in conflicts["edited"] and tree(home.work) == before, (done, conflicts)
+        faults.heal()
+        assert settle(rpc, home, "apply_changes", process) == (set(WANTED), {})
+        undo(rpc, home, process)
+        assert tree(home.work) == before
 
 
 def killed(home, request, begun):

@@ -21,6 +21,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -192,6 +193,18 @@ int fsync(int fd)
 {
 	FAILING(fsync, fd, -1);
 	return behind(fd);
+}
+
+int fchown(int fd, uid_t uid, gid_t gid)
+{
+	FAILING(fchown, fd, -1);
+	return behind(fd, uid, gid);
+}
+
+int mkdirat(int fd, const char *name, mode_t mode)
+{
+	FAILING(mkdirat, fd, -1);
+	return behind(fd, name, mode);
 }
 
 ssize_t write(int fd, const void *p, size_t n)

@@ -363,6 +363,33 @@ START_TEST(a_run_starts_only_with_a_copy_of_its_own)
 }
 END_TEST
 
+/* The owner of the folder above swaps in another one after the walk looked. */
+START_TEST(a_folder_put_in_place_of_the_one_that_was_found_stays_as_it_is)
+{
+	struct cow_spot s = { .upper_dir = cow.fd,
+			      .host_dir = cow.fd,
+			      .name = "folder",
+			      .upper_name = "folder",
+			      .type = CHANGE_TYPE_FOLDER,
+			      .upper = { .st_mode = S_IFDIR | 0777, .st_uid = geteuid(), .st_gid = getegid() } };
+	struct stat st;
+	int fd;
+	ck_assert_int_eq(mkdirat(cow.fd, "folder", 0700), 0);
+	ck_assert_int_eq(mkdirat(cow.fd, "other", 0500), 0);
+	ck_assert_int_eq(fstatat(cow.fd, "folder", &s.host, 0), 0);
+	ck_assert_int_eq(renameat(cow.fd, "folder", cow.fd, "away"), 0);
+	ck_assert_int_eq(renameat(cow.fd, "other", cow.fd, "folder"), 0);
+	cow_put(&s);
+	ck_assert_int_eq(s.outcome, CHANGE_OUTCOME_CONFLICT);
+	ck_assert(!s.touched);
+	ck_assert_uint_eq(cow_open_up(cow.fd, "folder", &s.host, &fd), 0);
+	ck_assert_int_eq(fd, -1);
+	ck_assert_int_eq(errno, ESTALE);
+	ck_assert_int_eq(fstatat(cow.fd, "folder", &st, 0), 0);
+	ck_assert_uint_eq(st.st_mode & 07777, 0500);
+}
+END_TEST
+
 #define TESTS                                                                                                          \
 	SUITE_TESTS(a_copy_has_the_files_with_their_modes_and_times,                                                   \
 		    a_copy_is_a_run_with_the_same_owner_start_and_roots, whiteouts_and_marks_of_the_overlay_are_kept,  \
@@ -370,7 +397,8 @@ END_TEST
 		    a_directory_nested_too_deep_is_an_error_and_leaves_nothing,                                        \
 		    a_copy_that_cannot_be_written_leaves_nothing, a_full_disk_leaves_nothing_and_the_source_as_it_was, \
 		    an_unfinished_copy_is_swept_and_named_ones_stay, bad_requests_are_rejected,                        \
-		    a_run_starts_only_with_a_copy_of_its_own)
+		    a_run_starts_only_with_a_copy_of_its_own,                                                          \
+		    a_folder_put_in_place_of_the_one_that_was_found_stays_as_it_is)
 
 int main(void)
 {
