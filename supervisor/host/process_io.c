@@ -352,9 +352,9 @@ static void report_gone(struct process_io *io)
 	}
 	if (!is_alive(&ref))
 		return;
-	if (io->within[0] && !io->led) /* its holder died first, or rejected it */
+	if (io->within[0] && !io->led) /* its holder or leader died first, or it was rejected */
 		engine_on_launch_failed(ref.host->engine, ref.key.id, r ? last.step : STEP_CLONE,
-					r ? last.error : ECONNRESET, r ? last.path : "");
+					r && last.error ? last.error : ECONNRESET, r ? last.path : "");
 	else
 		engine_on_gone(ref.host->engine, ref.key.id, r ? &last : NULL);
 }

@@ -282,9 +282,13 @@ static _Noreturn void lead(struct holder *h, const struct plan_head *plan, int f
 		cpu_us += lead_member(h, next, fds, start);
 		if (holder_fd < 0 || ++led == LED_MAX || cpu_us >= LED_CPU_US ||
 		    (!start && !(start = proc_start_time(getpid()))) ||
-		    fd_send(holder_fd, "d", 1, NULL, 0, MSG_NOSIGNAL) < 0 ||
-		    member_msg_receive(holder_fd, 0, h->buffer, fds, &next) <= 0 || !next)
+		    fd_send(holder_fd, "d", 1, NULL, 0, MSG_NOSIGNAL) < 0)
 			_exit(0);
+		int r = member_msg_receive(holder_fd, 0, h->buffer, fds, &next);
+		if (r < 0 && errno == 0)
+			_exit(0); /* it is not needed any longer */
+		if (r <= 0 || !next)
+			_exit(1); /* nothing has reported this member, so the holder does */
 	}
 }
 

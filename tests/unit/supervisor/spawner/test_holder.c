@@ -155,6 +155,22 @@ START_TEST(a_leader_leads_several_members)
 }
 END_TEST
 
+/* The leader that waits has no descriptors for the next member. */
+START_TEST(a_member_is_reported_if_its_leader_cannot_receive_it)
+{
+	struct run run;
+	hold();
+	ck_assert_int_eq(member_run("true").wait_status, 0);
+	ck_assert_int_eq(member_run("prlimit -p $PPID --nofile=3:3").wait_status, 0);
+	const struct run_spec s = spec_of("true", PLAN_MEMBER | PLAN_STDERR_MERGE);
+	member_send(&run, &s);
+	ck_assert_uint_eq(run_status(&run).kind, STATUS_EXITED);
+	run_close(&run);
+	ck_assert_int_eq(member_run("true").wait_status, 0);
+	let_go();
+}
+END_TEST
+
 /* Members can signal the leaders that wait for another member, too. */
 START_TEST(a_leader_that_waits_can_be_killed_or_stopped)
 {
@@ -346,6 +362,7 @@ END_TEST
 int main(int argc, char **argv)
 {
 	return PRIVATE_ROOT_SUITE(argc, argv, "holder", members_share_the_sandbox, a_leader_leads_several_members,
+				  a_member_is_reported_if_its_leader_cannot_receive_it,
 				  a_leader_that_waits_can_be_killed_or_stopped, a_member_ends_with_its_tree_and_alone,
 				  a_killed_leader_takes_its_tree_along, a_forgotten_member_ends,
 				  a_plan_for_another_sandbox_is_rejected, the_end_of_the_holder_ends_its_members,
