@@ -22,7 +22,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/ioprio.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,6 +33,7 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -55,6 +58,17 @@ struct member {
 	bool lost;     /* its leader is dead and has not reported the end */
 };
 
+/*
+ * What a command inherits and every process of its user can change. The rest of a leader is out of reach: it cannot be
+ * traced, its files in /proc are not the command's, and its process group is the spawner's.
+ */
+struct inherited {
+	struct rlimit limit[RLIM_NLIMITS];
+	uint64_t scheduling[16]; /* struct sched_attr, with room for what later kernels add: policy, nice value, … */
+	long io_priority;
+	cpu_set_t cpus;
+};
+
 struct idle_leader {
 	pid_t pid;
 	int fd;
@@ -67,6 +81,7 @@ struct holder {
 	size_t count;
 	struct idle_leader idle[IDLE_MAX]; /* without children; the last one is used first */
 	size_t idle_count;
+	struct inherited own;      /* what new leaders have; commands cannot change the holder's */
 	uint64_t idle_until_ms;    /* when they are told to exit */
 	bool orphans;              /* children that are not leaders may exist */
 	uint64_t orphans_until_ms; /* when the sandbox is ended because of them; 0 = not begun */
@@ -292,13 +307,38 @@ static _Noreturn void lead(struct holder *h, const struct plan_head *plan, int f
 	}
 }
 
+static bool read_inherited(pid_t pid, struct inherited *ret)
+{
+	memset(ret, 0, sizeof *ret);
+	for (int i = 0; i < RLIM_NLIMITS; i++) {
+		if (prlimit(pid, i, NULL, &ret->limit[i]) < 0)
+			return false;
+	}
+	ret->io_priority = syscall(SYS_ioprio_get, IOPRIO_WHO_PROCESS, pid);
+	return ret->io_priority >= 0 && sched_getaffinity(pid, sizeof ret->cpus, &ret->cpus) == 0 &&
+	       syscall(SYS_sched_getattr, pid, ret->scheduling, sizeof ret->scheduling, 0) == 0;
+}
+
+/* True if members of this leader inherit what they would inherit from a new one. */
+static bool is_like_new(struct holder *h, pid_t leader)
+{
+	struct inherited now;
+	if (!read_inherited(leader, &now))
+		return false;
+	if (memcmp(&now, &h->own, sizeof now) == 0)
+		return true;
+	/* The host can have changed all of them. */
+	return read_inherited(0, &h->own) && memcmp(&now, &h->own, sizeof now) == 0;
+}
+
 /* Gives the member to a leader that waits for one. The holder has checked the plan, which is in the message. */
 static bool start_with_idle(struct holder *h, const struct plan_head *plan, int fds[MEMBER_FDS])
 {
 	const struct member_msg *m = &h->buffer->msg;
 	while (h->idle_count) {
 		struct idle_leader *idle = &h->idle[h->idle_count - 1];
-		if (member_msg_send_start(idle->fd, &m->key, plan, m->plan_len, fds) < 0) {
+		if (!is_like_new(h, idle->pid) ||
+		    member_msg_send_start(idle->fd, &m->key, plan, m->plan_len, fds) < 0) {
 			remove_idle(h, h->idle_count - 1);
 			continue;
 		}

@@ -155,18 +155,34 @@ START_TEST(a_leader_leads_several_members)
 }
 END_TEST
 
-/* The leader that waits has no descriptors for the next member. */
-START_TEST(a_member_is_reported_if_its_leader_cannot_receive_it)
+/* Commands can change some of what the next member of their leader would inherit. It gets another one. */
+START_TEST(a_changed_leader_leads_nobody)
 {
-	struct run run;
+	static const char *const changes[] = {
+		"prlimit -p $PPID --nofile=3:3", /* it could not even receive a member */
+		"prlimit -p $PPID --fsize=4096:4096",
+		"prlimit -p $PPID --core=0:0",
+		"renice 19 -p $PPID",
+		"chrt -b -p 0 $PPID",
+		"chrt -i -p 0 $PPID",
+		"ionice -c 3 -p $PPID",
+		"taskset -cp $cpu $PPID",
+	};
+	static const char state[] =
+		"ulimit -a; ulimit -H -a; nice; chrt -p $$ | sed s/.*:/:/; ionice; taskset -p $PPID | sed s/.*:/:/";
+	static char before[sizeof out];
+	char script[200];
 	hold();
-	ck_assert_int_eq(member_run("true").wait_status, 0);
-	ck_assert_int_eq(member_run("prlimit -p $PPID --nofile=3:3").wait_status, 0);
-	const struct run_spec s = spec_of("true", PLAN_MEMBER | PLAN_STDERR_MERGE);
-	member_send(&run, &s);
-	ck_assert_uint_eq(run_status(&run).kind, STATUS_EXITED);
-	run_close(&run);
-	ck_assert_int_eq(member_run("true").wait_status, 0);
+	ck_assert_int_eq(member_run(state).wait_status, 0);
+	memcpy(before, out, sizeof out);
+	for (size_t i = 0; i < countof(changes); i++) {
+		ck_assert_int_eq(member_run("true").wait_status, 0);
+		snprintf(script, sizeof script, "cpu=$(taskset -cp $PPID | sed 's/.*: //; s/[-,].*//'); %s >/dev/null",
+			 changes[i]);
+		ck_assert_msg(member_run(script).wait_status == 0, "%s: %s", script, out);
+		ck_assert_int_eq(member_run(state).wait_status, 0);
+		ck_assert_msg(strcmp(out, before) == 0, "%s:\n%s\nbefore:\n%s", changes[i], out, before);
+	}
 	let_go();
 }
 END_TEST
@@ -362,9 +378,9 @@ END_TEST
 int main(int argc, char **argv)
 {
 	return PRIVATE_ROOT_SUITE(argc, argv, "holder", members_share_the_sandbox, a_leader_leads_several_members,
-				  a_member_is_reported_if_its_leader_cannot_receive_it,
-				  a_leader_that_waits_can_be_killed_or_stopped, a_member_ends_with_its_tree_and_alone,
-				  a_killed_leader_takes_its_tree_along, a_forgotten_member_ends,
-				  a_plan_for_another_sandbox_is_rejected, the_end_of_the_holder_ends_its_members,
+				  a_changed_leader_leads_nobody, a_leader_that_waits_can_be_killed_or_stopped,
+				  a_member_ends_with_its_tree_and_alone, a_killed_leader_takes_its_tree_along,
+				  a_forgotten_member_ends, a_plan_for_another_sandbox_is_rejected,
+				  the_end_of_the_holder_ends_its_members,
 				  only_a_leader_of_the_holder_is_moved_to_cgroups);
 }
