@@ -290,7 +290,8 @@ static void watch_tree(struct watch *w)
 	for (;;) {
 		p[4].fd = w->ports.dialer_fd;
 		int n = poll(p, 5, port_watch_timeout(&w->ports, more ? 0 : cpu ? CPU_POLL_MS : -1));
-		if (n > 0 && p[2].revents)
+		/* EINVAL: a member has lowered its leader's limit on open files. The holder ends them. */
+		if ((n > 0 && p[2].revents) || (n < 0 && errno == EINVAL))
 			_exit(1);
 		if (more || (n > 0 && p[0].revents)) {
 			struct signalfd_siginfo info;

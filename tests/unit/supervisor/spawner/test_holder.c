@@ -159,7 +159,7 @@ END_TEST
 START_TEST(a_changed_leader_leads_nobody)
 {
 	static const char *const changes[] = {
-		"prlimit -p $PPID --nofile=3:3", /* it could not even receive a member */
+		"prlimit -p $PPID --nofile=5:5", /* it could not even receive a member */
 		"prlimit -p $PPID --fsize=4096:4096",
 		"prlimit -p $PPID --core=0:0",
 		"renice 19 -p $PPID",
@@ -253,6 +253,8 @@ START_TEST(a_killed_leader_takes_its_tree_along)
 	ck_assert_int_ne(member_run("grep -l 'sleep.100[67]' /proc/[0-9]*/cmdline").wait_status, 0);
 	/* A stopped leader would not enforce limits. */
 	ck_assert_int_eq(member_run("sleep 0.1; kill -STOP $PPID; sleep 1013").wait_status, SIGKILL);
+	/* Nor would one that can no longer wait for anything. */
+	ck_assert_int_eq(member_run("prlimit -p $PPID --nofile=3:3; (sleep 0.05 &); sleep 1016").wait_status, SIGKILL);
 	/* The runtime can demand the same. */
 	member_start(&victim, "setsid sleep 1008 & sleep 1009", 0);
 	ck_assert_int_eq(member_msg_send_kill(holder.fd[GUARD_SLOT_STDIN], &victim.key), 0);
