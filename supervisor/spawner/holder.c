@@ -138,11 +138,23 @@ static bool leader_is_done(struct holder *h, size_t i)
 	return n == 1;
 }
 
+/*
+ * How many leaders may be idle. They count for the sandbox's limits, which are for its commands. So with limits only
+ * one is kept, and only while no command runs.
+ */
+static size_t idle_max(const struct holder *h)
+{
+	const uint64_t *limit = h->in->steps.plan->limits.value;
+	if (!limit[PLAN_LIMIT_PIDS] && !limit[PLAN_LIMIT_MEMORY] && !limit[PLAN_LIMIT_MEMORY_HIGH])
+		return IDLE_MAX;
+	return h->count ? 0 : 1;
+}
+
 static void keep_leader(struct holder *h, size_t i)
 {
 	struct idle_leader idle = { .pid = h->member[i].leader, .fd = fd_take(&h->member[i].leader_fd) };
 	remove_member(h, i);
-	if (h->idle_count == IDLE_MAX)
+	if (h->idle_count >= idle_max(h))
 		fd_close(&idle.fd);
 	else
 		h->idle[h->idle_count++] = idle;
@@ -413,6 +425,8 @@ static void start_member(struct holder *h, const struct plan_head *plan, int fds
 						 .leader = pid,
 						 .leader_fd = fd_take(&leader_fd),
 						 .status_fd = fd_take(&fds[MEMBER_FD_STATUS]) };
+	while (h->idle_count > idle_max(h))
+		remove_idle(h, 0);
 }
 
 static void kill_member(const struct holder *h, const struct plan_key *key)

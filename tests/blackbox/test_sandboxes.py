@@ -73,18 +73,20 @@ def test_commands_share_files_and_processes(home):
 
 def test_the_start_time_of_a_member_is_its_leaders(home):
     """
-    It is recorded without reading /proc unless a clock tick begins meanwhile; ten starts have both cases. Every second leader has led
-    another member before.
+    It is recorded without reading /proc unless a clock tick begins meanwhile; ten starts have both cases. The first ten leaders have led
+    another member before; next to a command that runs, leaders are new.
     """
     with home.rpc() as rpc:
         sandbox = create(rpc, home)
+        said(rpc, sandbox, ["true"])
         for i in range(20):
-            if i % 2:
-                said(rpc, sandbox, ["true"])
             process = rpc.start(["sleep", "1000"], sandboxId=sandbox)["processId"]
             fact = [e["payload"] for e in rpc.events(types=["process.started"]) if e.get("processId") == process][0]
             with open(f"/proc/{fact['pid']}/stat") as f:
                 assert int(f.read().rsplit(")", 1)[1].split()[19]) == fact["startTime"], fact
+            if i < 10:
+                rpc.call("terminate_process", processId=process)
+                rpc.wait(process)
         rpc.call("close_sandbox", sandboxId=sandbox)
 
 
@@ -450,6 +452,24 @@ def test_a_limited_one_leaves_no_cgroup():
     with Home() as home, home.rpc() as rpc:     # the end of Home checks that nothing is left
         sandbox = create(rpc, home, limits={"pids": 500})
         rpc.start(["sleep", "1000"], sandboxId=sandbox)
+
+
+def test_idle_leaders_do_not_count_for_limits(home):
+    """The profile has a limit on processes. So while a command runs, no leader waits for another one."""
+    with home.rpc() as rpc:
+        sandbox = create(rpc, home)
+        rpc.start(["sleep", "1000"], sandboxId=sandbox)
+        leaders = [said(rpc, sandbox, "echo $PPID") for _ in range(5)]
+        assert len(set(leaders)) == 5, leaders
+
+
+def test_a_command_cannot_change_the_next_one(home):
+    with home.rpc() as rpc:
+        sandbox = create(rpc, home)
+        for change in ("prlimit -p $PPID --nofile=5:5", "prlimit -p $PPID --fsize=4096:4096", "renice 19 -p $PPID"):
+            before = said(rpc, sandbox, "ulimit -a; nice")
+            said(rpc, sandbox, change)
+            assert said(rpc, sandbox, "ulimit -a; nice") == before, change
 
 
 def test_it_survives_the_runtime_and_the_spawner(home):
