@@ -27,7 +27,7 @@ struct process_wait {
 	bool shell;   /* the call is that of the process itself: it is left running at the deadline */
 	bool whole;   /* until all that the command started has ended */
 	bool writing; /* its input is not written yet */
-	bool eof;     /* … and is to be closed then */
+	bool eof;     /* … and is to be closed then, which was not requested yet */
 	uint64_t yield_ms;
 };
 
@@ -88,7 +88,7 @@ static uint64_t deadline_of(struct engine *engine, const struct tool_call_doc *d
 	return engine_now(engine) + (passed < ms ? ms - passed : 0) * 1000000;
 }
 
-/* The call ends with a report about the process. That of the shell has its hooks at the end of the process. */
+/* The call ends with a report about the process. That of the shell has hooks now and at the end of the process. */
 static void report(struct engine *engine, const struct tool_call_doc *d, const struct process_doc *p, const char *note)
 {
 	struct transaction *tx = transaction_new_internal(engine);
@@ -106,7 +106,7 @@ static void report(struct engine *engine, const struct tool_call_doc *d, const s
 		     .rawOutputBytes = opt_int((int64_t)answer.len), .structuredContentRef = ref,
 		     .displayPreview = "it continues in the background",
 		     .part = opt_int_if(d->part != VIEW_ABSENT, d->part));
-		transaction_after_commit(tx, tool_call_ended, d->toolCallId);
+		tool_hooks_follow(tx, d->toolCallId);
 	} else {
 		tool_call_finish(d, answer.data, answer.len, tx);
 	}
@@ -124,7 +124,10 @@ static bool can_leave(struct engine *engine, const struct process_wait *w)
 /* Ends the call that waited, unless it was ended by something else. Frees the wait. */
 static void wait_finish(struct engine *engine, struct process_wait *w)
 {
-	const char *note = w->writing ? "Not all input was accepted yet: the process has not read it." : NULL;
+	const char *note = !w->writing ? NULL
+			   : w->eof ? "Not all input was accepted yet: the process has not read it. The input was not "
+				      "closed and stays open: once it is read, call write_stdin with eof again."
+				    : "Not all input was accepted yet: the process has not read it.";
 	buf_auto struct buf text = BUF_INIT, process_text = BUF_INIT;
 	struct tool_call_doc d;
 	struct process_doc p;
@@ -442,8 +445,15 @@ static void on_typed(void *ctx, const struct err *e, const char *json, size_t le
 		free(w);
 		return tool_call_fail_as(x.engine, x.call_id, "tool", e->message);
 	}
-	if (w->eof && !x.closing && tool_call_read(x.engine, x.call_id, &text, &d, &unread) == 0)
+	if (tool_call_read(x.engine, x.call_id, &text, &d, &unread) != 0 || d.endedAt) { /* interrupted */
+		TAILQ_REMOVE(&x.engine->calls->waits, w, link);
+		free(w);
+		return;
+	}
+	if (w->eof) {
+		w->eof = false;
 		return send_input(x.engine, &d, w->process_id, NULL, 0, true);
+	}
 	w->writing = false;
 	w->deadline_ns = engine_now(x.engine) + w->yield_ms * 1000000;
 	engine_wake(x.engine, w->deadline_ns);
@@ -464,7 +474,7 @@ void process_tool_write_stdin(struct engine *engine, const struct tool_call_doc 
 		return;
 	w = wait_new(engine, d->toolCallId, p.processId, engine_now(engine) + (ms + TAKEN_MS) * 1000000);
 	w->writing = true;
-	w->eof = eof;
+	w->eof = eof && json_string_length(input);
 	w->yield_ms = ms;
 	/* Without text and eof only the output is of interest. */
 	if (json_string_length(input))

@@ -178,6 +178,7 @@ void tool_call_fail(struct engine *engine, const char *call_id, const struct too
 	/* Harmless when repeated: the first end counts. */
 	if (tool_call_read(engine, call_id, &text, &d, &e) != 0 || d.endedAt)
 		return;
+	strmap_del(&engine->calls->hooked, call_id); /* of an end that could not be stored */
 	struct transaction *own = transaction_new_internal(engine);
 	tool_failed_fact(&d, why, own);
 	transaction_after_commit(own, tool_call_ended, call_id);
@@ -191,7 +192,10 @@ void tool_call_fail_as(struct engine *engine, const char *call_id, const char *c
 	tool_call_fail(engine, call_id, &why);
 }
 
-/* The id of the turn is copied because a reply may release the document that it was read from. */
+/*
+ * The id of the turn is copied because a reply may release the document that it was read from. The process of a call
+ * may end while the hooks of the call still run; they continue here.
+ */
 void tool_call_ended(struct engine *engine, const char *call_id)
 {
 	buf_auto struct buf text = BUF_INIT;
@@ -199,7 +203,7 @@ void tool_call_ended(struct engine *engine, const char *call_id)
 	struct err e = ERR_INIT;
 	char turn[ID_SIZE];
 
-	if (tool_call_read(engine, call_id, &text, &d, &e) != 0)
+	if (strmap_get(&engine->calls->hooked, call_id) || tool_call_read(engine, call_id, &text, &d, &e) != 0)
 		return;
 	id_copy(turn, d.turnId);
 	strmap_del(&engine->calls->begun, d.toolCallId);

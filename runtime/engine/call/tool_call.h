@@ -37,6 +37,7 @@ struct call_state {
 	TAILQ_HEAD(, process_wait) waits; /* process_tools.c */
 	struct strmap begun;              /* ids of open calls that this runtime has started */
 	struct strmap held;               /* ids of those that continue when a client of their user has connected */
+	struct strmap hooked;             /* ids of ended calls whose hooks have not answered (tool_hooks.c) */
 };
 
 void call_init(struct engine *engine);
@@ -139,8 +140,10 @@ void tool_hooks_run(struct tool_hooks *h, void (*go)(struct engine *engine, void
 /* The arguments as hooks rewrote them, returned once; NULL = unchanged. New reference. */
 json_t *tool_hooks_rewritten(struct tool_hooks *h, const char *tool, const json_t *arguments);
 void tool_hooks_done(struct tool_hooks *h);
-/* The end of the call is durable: runs its hooks, then tool_call_ended. */
-void tool_hooks_after(struct engine *engine, const char *call_id);
+/* The transaction ends the call: after its commit the hooks run, then tool_call_ended. */
+void tool_hooks_follow(struct transaction *tx, const char *call_id);
+/* The call has ended, and its result must not be read yet: hooks may replace it. */
+bool tool_hooks_pending(struct engine *engine, const char *call_id);
 /* Adds tool.result with this text as its output. Hooks and the next step follow the commit. */
 void tool_call_finish(const struct tool_call_doc *d, const char *text, size_t len, struct transaction *tx);
 

@@ -152,7 +152,7 @@ static void question_resolved(struct engine *engine, const struct action_outcome
 		return;
 	}
 	tool_failed_fact(&d, &why, tx);
-	transaction_after_commit(tx, tool_hooks_after, d.toolCallId);
+	tool_hooks_follow(tx, d.toolCallId);
 }
 
 const struct action_kind_ops question_ops = { .resolved = question_resolved };

@@ -1,12 +1,16 @@
 /*
- * Hooks before and after tool calls that a client executes. tool_permission.c evaluates such calls: it runs the hooks
- * here and continues with the arguments as they rewrote them.
+ * Hooks before and after tool calls that a client or the engine itself executes. tool_permission.c evaluates such
+ * calls: it runs the hooks here and continues with the arguments as they rewrote them. Those of a process are in hook/,
+ * but a call of the shell that leaves its process running ends here.
  */
 
 #include "runtime/engine/call/tool_call.h"
 
+#include "policy/command_analysis.h"
+#include "policy/command_text.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
+#include "runtime/engine/call/tool_result.h"
 #include "runtime/engine/core/core.h"
 #include "runtime/engine/policy/policy_lookup.h"
 #include "runtime/engine/session/turn_read.h"
@@ -135,14 +139,88 @@ struct call_ended {
 	char call_id[ID_SIZE], cwd[4096];
 };
 
+/* The result can be read now. */
+static void release(struct engine *engine, const char *call_id)
+{
+	strmap_del(&engine->calls->hooked, call_id);
+	tool_call_ended(engine, call_id);
+}
+
 /* Answers of hooks after a call change nothing about it; they are recorded, and the waiting clients get the result. */
 static void after_replies(struct hook_group *group, void *ctx)
 {
 	struct call_ended *w = ctx;
 
 	hook_on_reply(group);
-	tool_call_ended(w->engine, w->call_id);
+	release(w->engine, w->call_id);
 	free(w);
+}
+
+/* The result as it was reported; of a report about a process, which has only references, the text that a model reads.
+ */
+static json_t *response_of(struct engine *engine, const struct tool_call_doc *d)
+{
+	buf_auto struct buf result = BUF_INIT, shown = BUF_INIT;
+	char ref[ID_SIZE] = "";
+	struct err e = ERR_INIT;
+	json_t *response = NULL;
+	struct jval report;
+	bool failed;
+
+	if (tool_result_report(engine, d, &result, &report)) {
+		mem_auto char *id = jval_strdup(jval_get(report, "processId"));
+
+		tool_result_text(engine, d, 0, &shown, &failed);
+		return json_pack("{s:s%,s:s,s:b,s:s,s:b}", "stdout", buf_cstr(&shown), shown.len, "stderr", "",
+				 "interrupted", 0, "process_id", id, "running",
+				 jval_bool(jval_get(report, "running"), false));
+	}
+	buf_reset(&result);
+	jval_str(d->rawOutputRef, ref, sizeof ref);
+	if (ref[0] && store_output_read(engine->o.store, ref, 0, RESPONSE_MAX, &result, &e) == 0)
+		response = json_loadb(buf_cstr(&result), result.len, JSON_DECODE_ANY, NULL);
+	return response ? response : json_object();
+}
+
+/* The command line of the shell; of separate words, quoted for a shell. */
+static void write_line(const json_t *args, struct buf *out)
+{
+	const json_t *line = json_object_get(args, "commandLine"), *word;
+	size_t i;
+
+	line = line ? line : json_object_get(args, "command");
+	buf_str(out, json_is_string(line) ? json_string_value(line) : "");
+	json_array_foreach (line, i, word) {
+		if (i)
+			buf_byte(out, ' ');
+		command_quote(json_string_value(word), json_string_length(word), out);
+	}
+}
+
+/* Which hooks look at the call; as before its start, conditions about commands apply to the command of the shell. */
+static size_t select_after(const struct policy_hooks *hooks, enum hook_point point, const struct tool_call_doc *d,
+			   const json_t *args, const char *cwd, struct hook_tool *ret_tool,
+			   const struct policy_hook *list[HOOKS_SELECTED_MAX])
+{
+	const bool shell = strcmp(d->runner, "runtime") == 0 && strcmp(d->toolName, "shell") == 0;
+	buf_auto struct buf line = BUF_INIT;
+	const struct analysis_options how = { .cwd = cwd[0] ? cwd : "/", .workspace = cwd[0] ? cwd : NULL };
+	command_facts_auto struct command_facts facts = { 0 };
+	const struct rules_query use = { .facts = shell ? &facts : NULL,
+					 .tool = shell ? NULL : d->toolName,
+					 .bases = { .cwd = cwd, .workspace = shell ? how.workspace : NULL } };
+
+	if (shell) {
+		write_line(args, &line);
+		command_analyse_line(buf_cstr(&line), line.len, &how, &facts);
+		hook_tool_of_command(buf_cstr(&line), NULL, LIMIT_NONE, ret_tool);
+	} else {
+		hook_tool_of_call(d->toolName, args, cwd, ret_tool);
+	}
+	const struct hook_query q = {
+		.point = point, .name = ret_tool->names, .nnames = ret_tool->nnames, .use = &use
+	};
+	return policy_hooks_select(hooks, &q, list);
 }
 
 /*
@@ -163,7 +241,7 @@ static void after_hooks_known(struct engine *engine, const struct policy_hooks *
 
 	if (engine->stopping || tool_call_read(engine, w->call_id, &text, &d, &e) != 0 ||
 	    turn_read(engine, d.turnId, &turn_text, &t, &e) != 0) {
-		tool_call_ended(engine, w->call_id);
+		release(engine, w->call_id);
 		free(w);
 		return;
 	}
@@ -171,10 +249,7 @@ static void after_hooks_known(struct engine *engine, const struct policy_hooks *
 	const enum hook_point point = good ? HOOK_POST_TOOL_USE : HOOK_POST_TOOL_FAILURE;
 	json_t *args = tool_call_arguments(engine, &d, &e);
 	struct hook_tool tool;
-	hook_tool_of_call(d.toolName, args, w->cwd, &tool);
-	const struct rules_query use = { .tool = d.toolName, .bases = { .cwd = w->cwd } };
-	const struct hook_query q = { .point = point, .name = tool.names, .nnames = tool.nnames, .use = &use };
-	n = policy_hooks_select(hooks, &q, list);
+	n = select_after(hooks, point, &d, args, w->cwd, &tool, list);
 	if (n) {
 		struct hook_subject s;
 
@@ -187,14 +262,7 @@ static void after_hooks_known(struct engine *engine, const struct policy_hooks *
 						  .mode = (int)permission_mode_of(engine, t.sessionId) };
 		subject_of(&u, point, &s);
 		json_t *v = input_of(&s, &u, &tool);
-		/* The result that the client reported; an object if there is none or it is not JSON. */
-		buf_auto struct buf result = BUF_INIT;
-		char ref[ID_SIZE] = "";
-		json_t *response = NULL;
-		jval_str(d.rawOutputRef, ref, sizeof ref);
-		if (ref[0] && store_output_read(engine->o.store, ref, 0, RESPONSE_MAX, &result, &e) == 0)
-			response = json_loadb(buf_cstr(&result), result.len, JSON_DECODE_ANY, NULL);
-		json_object_set_new(v, "tool_response", response ? response : json_object());
+		json_object_set_new(v, "tool_response", response_of(engine, &d));
 		if (!good) {
 			mem_auto char *why = jval_strdup(d.message);
 
@@ -211,36 +279,55 @@ static void after_hooks_known(struct engine *engine, const struct policy_hooks *
 		transaction_commit(tx);
 		hook_group_run(group, after_replies, w);
 	} else {
-		tool_call_ended(engine, w->call_id);
+		release(engine, w->call_id);
 		free(w);
 	}
 	hook_tool_done(&tool);
 	json_decref(args);
 }
 
-/* The directory is copied: the policy files may have to be read first, which outlives the documents. */
-void tool_hooks_after(struct engine *engine, const char *call_id)
+/*
+ * The end of the call is durable. The directory is copied: the policy files may have to be read first, which outlives
+ * the documents. It is that of the command, if the call has one.
+ */
+static void run_after(struct engine *engine, const char *call_id)
 {
 	buf_auto struct buf text = BUF_INIT, turn_text = BUF_INIT;
 	struct tool_call_doc d;
 	struct turn_doc t;
 	struct requester by;
 	struct err e = ERR_INIT;
+	buf_auto struct buf process_text = BUF_INIT;
 
 	if (tool_call_read(engine, call_id, &text, &d, &e) != 0 ||
 	    turn_read(engine, d.turnId, &turn_text, &t, &e) != 0) {
-		tool_call_ended(engine, call_id);
+		release(engine, call_id);
 		return;
 	}
 	json_t *where = turn_part_merged(NULL, &t, NULL);
 	const char *cwd = json_string_value(json_object_get(where, "cwd"));
 	struct call_ended *w = mem_zalloc(1, sizeof *w);
+	struct process_doc p;
 	w->engine = engine;
 	id_copy(w->call_id, call_id);
 	snprintf(w->cwd, sizeof w->cwd, "%s", cwd ? cwd : "");
+	if (d.processId[0] && view_read(engine->o.store, &process_schema, d.processId, &process_text, &p, &e) == 0)
+		jval_str(p.cwd, w->cwd, sizeof w->cwd);
 	turn_requester(&t, &by);
-	hooks_wait(engine, cwd, &by, after_hooks_known, w);
+	hooks_wait(engine, none_if_empty(w->cwd), &by, after_hooks_known, w);
 	json_decref(where);
+}
+
+/* Marked before the commit: the end of another call continues the turn, too. */
+void tool_hooks_follow(struct transaction *tx, const char *call_id)
+{
+	strmap_put(&tx->engine->calls->hooked, call_id, tx->engine);
+	transaction_after_commit(tx, run_after, call_id);
+}
+
+bool tool_hooks_pending(struct engine *engine, const char *call_id)
+{
+	return strmap_get(&engine->calls->hooked, call_id) != NULL;
 }
 
 void tool_call_finish(const struct tool_call_doc *d, const char *text, size_t len, struct transaction *tx)
@@ -253,5 +340,5 @@ void tool_call_finish(const struct tool_call_doc *d, const char *text, size_t le
 	EMIT(tool_result, tx, tool_call_scope(d), .envelope.status = "completed", .rawOutputRef = ref,
 	     .rawOutputBytes = opt_int((int64_t)len), .structuredContentRef = ref, .displayPreview = preview,
 	     .part = opt_int_if(d->part != VIEW_ABSENT, d->part));
-	transaction_after_commit(tx, tool_hooks_after, d->toolCallId);
+	tool_hooks_follow(tx, d->toolCallId);
 }

@@ -91,6 +91,7 @@ void call_done(struct engine *engine)
 		evaluation_free(engine, TAILQ_FIRST(&engine->calls->evaluations));
 	strmap_done(&engine->calls->begun);
 	strmap_done(&engine->calls->held);
+	strmap_done(&engine->calls->hooked);
 	free(engine->calls);
 }
 

@@ -247,7 +247,7 @@ void engine_report_tool_call(struct engine *engine, const struct tool_report *r,
 		return transaction_reject(tx, &e);
 	/* The hooks run before the waiting clients get the result. */
 	if (!progress)
-		transaction_after_commit(tx, tool_hooks_after, call.toolCallId);
+		tool_hooks_follow(tx, call.toolCallId);
 	jw_kstr(&tx->w, "toolCallId", r->call_id);
 	jw_kstr(&tx->w, "status", progress ? "running" : r->status);
 	transaction_commit(tx);

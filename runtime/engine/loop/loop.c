@@ -258,9 +258,11 @@ static enum call_progress call_progress(struct engine *engine, const struct turn
 	const int found = tool_call_read(engine, id, &text, &d, &e);
 	if (found < 0)
 		return CALL_UNREADABLE;
-	/* A result can be read when it is durable; its commit is another step. */
+	/* A result can be read when it is durable, which is another step, and its hooks have answered. */
 	if (found == 0)
-		return d.endedAt && view_read(engine->o.store, &tool_call_schema, id, &text, &d, &e) == 0 && d.endedAt
+		return d.endedAt && !tool_hooks_pending(engine, id) &&
+				       view_read(engine->o.store, &tool_call_schema, id, &text, &d, &e) == 0 &&
+				       d.endedAt
 			       ? CALL_ENDED
 			       : CALL_OPEN;
 	return tool_not_begun(engine, t->turnId, id, hash, tool) ? CALL_OPEN : CALL_NEW;

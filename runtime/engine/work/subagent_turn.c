@@ -325,7 +325,7 @@ static void turn_over(struct transaction *tx, const char *turn_id, const struct 
 	else if (open)
 		tool_failed_fact(&c, why, tx);
 	if (open && why)
-		transaction_after_commit(tx, tool_hooks_after, c.toolCallId);
+		tool_hooks_follow(tx, c.toolCallId);
 	if (subagent_doc_ended(&d))
 		return;
 	const struct scope s = subagent_scope(&d, NULL, NULL);
