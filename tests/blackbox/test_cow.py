@@ -496,13 +496,15 @@ def daemon_for_all():
         yield home
 
 
-def test_other_users():
-    def as_user(uid, home, *args, status=0):
-        done = subprocess.run(["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", harness.CLI, *args], cwd=home.work,
-                              env=harness.environment(BAILIFF_HOME=home.dir, HOME="/nonexistent"), capture_output=True, text=True)
-        assert done.returncode == status, done
-        return done
+def as_user(uid, home, *args, status=0):
+    """`bailiff ARGS` as another user of the daemon."""
+    done = subprocess.run(["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", harness.CLI, *args], cwd=home.work,
+                          env=harness.environment(BAILIFF_HOME=home.dir, HOME="/nonexistent"), capture_output=True, text=True)
+    assert done.returncode == status, done
+    return done
 
+
+def test_other_users():
     with daemon_for_all() as home:
         put(os.path.join(home.work, "mine"), "old\n", 0o644)
         put(os.path.join(home.work, "shared"), "old\n", 0o666)

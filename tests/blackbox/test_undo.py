@@ -2,13 +2,12 @@
 
 import os
 import shutil
-import subprocess
 import threading
 
 import harness
 from faults import Faults
 from harness import Home, INVALID_STATE, until
-from test_cow import SAMPLE, SCRIPT, WANTED, changes, daemon_for_all, get, old_enough, put, run, sample, settle, tree
+from test_cow import SAMPLE, SCRIPT, WANTED, as_user, changes, daemon_for_all, get, old_enough, put, run, sample, settle, tree
 
 
 def times(top):
@@ -262,12 +261,6 @@ def test_killed_in_between(home):
 
 def test_other_users():
     """As the run's owner: a file that it may only write to keeps its owner, and others cannot undo anything."""
-    def as_user(uid, home, *args, status=0):
-        done = subprocess.run(["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", harness.CLI, *args], cwd=home.work,
-                              env=harness.environment(BAILIFF_HOME=home.dir, HOME="/nonexistent"), capture_output=True, text=True)
-        assert done.returncode == status, done
-        return done
-
     with daemon_for_all() as home:
         put(os.path.join(home.work, "mine"), "old\n", 0o644)
         put(os.path.join(home.work, "shared"), "old\n", 0o666)
