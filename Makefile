@@ -28,6 +28,8 @@ STATIC := $(filter static,$(MODE))
 PKGS := libevent_core libevent_extra libevent_pthreads jansson lmdb libseccomp libcap libmd libxxhash vterm libcrypto $(if $(STATIC),,libcurl)
 PYTHON ?= /usr/bin/python3
 PKG_CONFIG ?= pkg-config
+# The fleet's bus. Without libnats, and in the static build (Debian has no static library), bailiff-fleet is left out and bailiffd says so.
+NATS_LIBS := $(if $(STATIC),,$(shell $(PKG_CONFIG) --libs libnats 2>/dev/null))
 
 # What `bailiff version` says of this build: the same for the same commit and options, regardless of the builder, place and time. Without
 # git, in an unpacked tarball, the packager gives BUILD_ID and SOURCE_DATE_EPOCH.
@@ -65,12 +67,14 @@ LIBS := $(shell $(PKG_CONFIG) $(if $(STATIC),--static) --libs $(PKGS) 2>/dev/nul
 CHECK_LIBS := $(shell $(PKG_CONFIG) --libs check 2>/dev/null)
 
 # Layers, upper ones first (the order in which archives are linked).
-LAYERS := supervisor/daemon supervisor/runtime supervisor/cli supervisor/gateway/program supervisor/gateway/http supervisor/gateway/codex supervisor/gateway/acp supervisor/gateway/mcp supervisor/gateway/common supervisor/client supervisor/tool supervisor/control supervisor/spawner supervisor/proxy supervisor/otlp supervisor/webhook supervisor/model supervisor/host supervisor/guard supervisor/common runtime/evidence \
+LAYERS := supervisor/daemon supervisor/runtime supervisor/cli supervisor/gateway/program supervisor/gateway/http supervisor/gateway/codex supervisor/gateway/acp supervisor/gateway/mcp supervisor/gateway/common supervisor/client supervisor/tool supervisor/control supervisor/spawner supervisor/proxy supervisor/otlp supervisor/webhook supervisor/model supervisor/fleet supervisor/host supervisor/guard supervisor/common runtime/evidence \
 	runtime/engine runtime/engine/channel runtime/engine/loop runtime/engine/model runtime/engine/work runtime/engine/turn runtime/engine/call runtime/engine/start runtime/engine/permission runtime/engine/hook runtime/engine/action runtime/engine/sandbox runtime/engine/process runtime/engine/tool runtime/engine/session runtime/engine/policy runtime/engine/core \
 	runtime/view runtime/store runtime/event runtime/dialect policy policy/shell pty sandbox/steps sandbox runtime/loop runtime/base
-MAINS := supervisor/daemon/main.c supervisor/cli/main.c supervisor/gateway/program/main.c supervisor/tool/main.c supervisor/spawner/main.c supervisor/otlp/main.c supervisor/webhook/main.c supervisor/model/main.c
+MAINS := supervisor/daemon/main.c supervisor/cli/main.c supervisor/gateway/program/main.c supervisor/tool/main.c supervisor/spawner/main.c supervisor/otlp/main.c supervisor/webhook/main.c supervisor/model/main.c supervisor/fleet/main.c
+# Sources that need a library which this build does not have.
+OMITTED := $(if $(NATS_LIBS),,supervisor/fleet/fleet_nats.c)
 
-layer_sources = $(filter-out $(MAINS),$(sort $(wildcard $(1)/*.c)))
+layer_sources = $(filter-out $(MAINS) $(OMITTED),$(sort $(wildcard $(1)/*.c)))
 layer_objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(call layer_sources,$(1)))
 layer_archive = $(BUILD)/lib/$(subst /,_,$(1)).a
 ARCHIVES := $(foreach l,$(LAYERS),$(if $(call layer_sources,$(l)),$(call layer_archive,$(l))))
@@ -87,7 +91,7 @@ SPAWNER := $(if $(filter debug release static,$(MODE)),$(BUILD)/bailiff-spawner)
 SPAWNER_LIBS ?= -Wl,-Bstatic -lseccomp -lcap -lmd -lxxhash $(if $(STATIC),,-Wl,-Bdynamic)
 
 .PHONY: all
-all: $(BUILD)/bailiffd $(BUILD)/bailiff $(BUILD)/bailiff-gateway $(BUILD)/bailiff-tool $(SPAWNER) $(if $(STATIC),,$(BUILD)/bailiff-otlp $(BUILD)/bailiff-webhook $(BUILD)/bailiff-model)
+all: $(BUILD)/bailiffd $(BUILD)/bailiff $(BUILD)/bailiff-gateway $(BUILD)/bailiff-tool $(SPAWNER) $(if $(STATIC),,$(BUILD)/bailiff-otlp $(BUILD)/bailiff-webhook $(BUILD)/bailiff-model) $(if $(NATS_LIBS),$(BUILD)/bailiff-fleet)
 
 $(BUILD)/bailiffd: $(BUILD)/obj/supervisor/daemon/main.o $(ARCHIVES)
 	$(call say,LINK)
@@ -105,6 +109,9 @@ $(BUILD)/bailiff-webhook: $(BUILD)/obj/supervisor/webhook/main.o $(ARCHIVES)
 $(BUILD)/bailiff-model: $(BUILD)/obj/supervisor/model/main.o $(ARCHIVES)
 	$(call say,LINK)
 	$(LINK)
+$(BUILD)/bailiff-fleet: $(BUILD)/obj/supervisor/fleet/main.o $(ARCHIVES)
+	$(call say,LINK)
+	$(LINK) $(NATS_LIBS)
 # bailiff is started for every command, and loading its libraries took longer than what it does: it has the small ones inside and loads
 # libcrypto only to sign (supervisor/cli/signature.c). CLI_LIBS= takes the shared libraries.
 CLI_LIBS ?= $(if $(STATIC),,-Wl,-Bstatic -ljansson -llmdb -lmd -lxxhash -Wl,-Bdynamic)
@@ -177,7 +184,7 @@ demo:
 
 # ---- tests: tests/run prints a line for each and the summary; logs are in build/test-logs/ ----
 
-UNIT_SOURCES := $(sort $(shell find tests/unit -name 'test_*.c' 2>/dev/null))
+UNIT_SOURCES := $(filter-out $(if $(NATS_LIBS),,%/test_fleet_nats.c),$(sort $(shell find tests/unit -name 'test_*.c' 2>/dev/null)))
 UNIT_TESTS := $(patsubst tests/unit/%.c,$(BUILD)/unit/%,$(UNIT_SOURCES))
 # What several tests of a folder share (fakes): every other source below tests/unit, in one archive.
 UNIT_SHARED := $(patsubst %.c,$(BUILD)/obj/%.o,$(sort $(shell find tests/unit -name '*.c' ! -name 'test_*.c' 2>/dev/null)))
@@ -202,6 +209,7 @@ LINK_WITHOUT_ENGINE = $(Q)$(CC) $(LDFLAGS_ALL) -o $@ $< -Wl,--start-group $(WITH
 FAKE_ENGINE_PROGRAMS := $(filter $(BUILD)/unit/supervisor/control/%,$(UNIT_TESTS)) $(BUILD)/fuzz/fuzz_params $(BUILD)/fuzz/fuzz_rpc_frame
 $(FAKE_ENGINE_PROGRAMS): $(ENGINE_READERS)
 $(FAKE_ENGINE_PROGRAMS): LINK = $(LINK_WITHOUT_ENGINE)
+$(BUILD)/unit/supervisor/fleet/%: LIBS += $(NATS_LIBS)
 # This one answers two reports of the engine itself.
 $(BUILD)/unit/supervisor/host/test_process_io: LDFLAGS_ALL += -Wl,--wrap=engine_on_ready,--wrap=engine_on_gone
 
@@ -283,7 +291,7 @@ TEST_PROGRAMS := $(UNIT_TESTS) $(CRASH_PROGRAMS) $(FUZZ_TARGETS) $(BUILD)/talker
 programs: all $(TEST_PROGRAMS) $(BENCH_PROGRAMS) event-doc
 unit-programs: $(UNIT_TESTS) $(FUZZ_TARGETS)
 # Everything that has a .c, compiled only: what the other compiler thinks of the tree.
-objects: $(patsubst %.c,$(BUILD)/obj/%.o,$(foreach l,$(LAYERS) runtime/event/gen,$(wildcard $(l)/*.c)) $(UNIT_SOURCES) \
+objects: $(patsubst %.c,$(BUILD)/obj/%.o,$(filter-out $(OMITTED),$(foreach l,$(LAYERS) runtime/event/gen,$(wildcard $(l)/*.c))) $(UNIT_SOURCES) \
 	$(wildcard tests/crash/*.c tests/bench/*.c tests/fuzz/*.c tests/conformance/*.c tests/fakes/*.c tests/prove/power_*.c)) $(UNIT_SHARED)
 
 export N GUARD_N SEED COUNT AS K FUZZ_S LEAKS SIM_STEPS

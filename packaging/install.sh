@@ -14,7 +14,7 @@ install | uninstall) ;;
 *) echo "usage: install.sh install|uninstall BUILD" >&2; exit 2 ;;
 esac
 
-sets=${SETS:-program curl doc license data system config}
+sets=${SETS:-program curl $([ "$verb" = install ] && [ ! -e "$build/bailiff-fleet" ] || echo nats) doc license data system config}
 if [ -z "${SETS:-}" ] && { [ -e "$root/etc/apparmor.d/abi/4.0" ] || [ "$verb" = uninstall ]; }; then
 	sets="$sets apparmor"
 fi

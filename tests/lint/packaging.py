@@ -45,7 +45,7 @@ def check_list():
 
 def check_install():
     with tempfile.TemporaryDirectory() as top:
-        env = {"DESTDIR": top, "PREFIX": "/opt/x", "SETS": "program curl doc license data system apparmor config"}
+        env = {"DESTDIR": top, "PREFIX": "/opt/x", "SETS": "program curl nats doc license data system apparmor config"}
         status, said = run("packaging/install.sh", "install", BUILD, env=env)
         if status:
             problems.append(f"install.sh install: {said}")

@@ -1,0 +1,687 @@
+/*
+ * The port over NATS JetStream. Relies on nothing newer than nats-server 2.9.
+ *
+ * Task documents, nodes and classes are KV buckets. They are written by publishing with the expected last sequence of
+ * their subject: that is what a KV update is, and unlike libnats' kvStore_Update it tells a conflict from a failure.
+ * Pull requests, acknowledgements and requests are plain messages of the JetStream protocol, so nothing here blocks
+ * longer than one round trip.
+ *
+ * libnats has threads of its own; they only append to the list of requests and write to the eventfd.
+ */
+
+#include "supervisor/fleet/fleet_port.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/mem.h"
+
+#include <errno.h>
+#include <nats/nats.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#define WAIT_MS 2000
+#define NODE_TTL_S 15
+#define REQUESTS_MAX 256u
+#define REQUEST_BYTES_MAX (64u << 10)
+#define EVENTS_BYTES (128ll << 20)
+#define BLOBS_BYTES (1ll << 30)
+#define WEEK_NS (7ll * 86400 * 1000000000)
+#define QUEUE "bailiff_queue"
+#define WAKE_SUBJECT "bailiff.wake"
+
+enum { TASKS, CLASSES, NODES, BUCKETS };
+static const char *const buckets[BUCKETS] = { "bailiff_tasks", "bailiff_classes", "bailiff_nodes" };
+
+struct request_entry {
+	struct request_entry *next;
+	struct fleet_incoming r;
+};
+
+struct nats_port {
+	struct fleet_port port;
+	natsConnection *nc;
+	jsCtx *js;
+	kvStore *kv[BUCKETS];
+	natsSubscription *wakes, *requests;
+	int wake_fd;
+	pthread_mutex_t lock; /* of what follows: the callbacks of libnats' threads use it */
+	bool woken;
+	unsigned nrequests;
+	struct request_entry *first, **last;
+};
+
+static int fail(struct err *e, natsStatus s, const char *what)
+{
+	const char *why = nats_GetLastError(NULL);
+
+	return err_set(e, ERR_UNAVAILABLE, "fleet: %s: %s%s%s", what, natsStatus_GetText(s), why && why[0] ? ": " : "",
+		       why && why[0] ? why : "");
+}
+
+static struct nats_port *of(struct fleet_port *p) { return (struct nats_port *)p; }
+
+/* Waiting for a server that is gone would only delay what has to happen then. */
+static bool port_connected(struct fleet_port *p)
+{
+	return natsConnection_Status(of(p)->nc) == NATS_CONN_STATUS_CONNECTED;
+}
+
+static int check_connected(struct nats_port *n, struct err *e)
+{
+	return port_connected(&n->port) ? 0 : err_set(e, ERR_UNAVAILABLE, "fleet: not connected to the bus");
+}
+
+/* ---- buckets ---- */
+
+static int get_entry(struct nats_port *n, int bucket, const char *key, struct buf *ret, uint64_t *ret_revision,
+		     struct err *e)
+{
+	kvEntry *entry = NULL;
+
+	if (check_connected(n, e) < 0)
+		return -1;
+	natsStatus s = kvStore_Get(&entry, n->kv[bucket], key);
+	if (s == NATS_NOT_FOUND)
+		return 1;
+	if (s != NATS_OK)
+		return fail(e, s, "read a document");
+	buf_reset(ret);
+	buf_append(ret, kvEntry_Value(entry), (size_t)kvEntry_ValueLen(entry));
+	*ret_revision = kvEntry_Revision(entry);
+	kvEntry_Destroy(entry);
+	return 0;
+}
+
+/* 1: the expectation of `o` does not hold. */
+static int publish(struct nats_port *n, const char *subject, const void *data, size_t len, jsPubOptions *o,
+		   uint64_t *ret_or_null, struct err *e)
+{
+	jsPubAck *ack = NULL;
+	jsErrCode code = 0;
+
+	if (check_connected(n, e) < 0)
+		return -1;
+	natsStatus s = js_Publish(&ack, n->js, subject, data, (int)len, o, &code);
+	if (s != NATS_OK && code == JSStreamWrongLastSequenceErr)
+		return 1;
+	if (s != NATS_OK)
+		return fail(e, s, "write a document");
+	if (ret_or_null)
+		*ret_or_null = ack->Sequence;
+	jsPubAck_Destroy(ack);
+	return 0;
+}
+
+static int put_entry(struct nats_port *n, int bucket, const char *key, const struct buf *text, jsPubOptions *o,
+		     uint64_t *ret_or_null, struct err *e)
+{
+	char subject[256];
+
+	snprintf(subject, sizeof(subject), "$KV.%s.%s", buckets[bucket], key);
+	return publish(n, subject, text->data, text->len, o, ret_or_null, e);
+}
+
+static int list_entries(struct nats_port *n, int bucket, fleet_entry_fn fn, void *ctx, struct err *e)
+{
+	kvWatchOptions o;
+	kvWatcher *w = NULL;
+	kvEntry *entry = NULL;
+
+	if (check_connected(n, e) < 0)
+		return -1;
+	kvWatchOptions_Init(&o);
+	o.IgnoreDeletes = true;
+	o.Timeout = WAIT_MS;
+	natsStatus s = kvStore_WatchAll(&w, n->kv[bucket], &o);
+	/* No entry: the watcher has returned everything that was there. */
+	while (s == NATS_OK && (s = kvWatcher_Next(&entry, w, WAIT_MS)) == NATS_OK && entry) {
+		fn(ctx, kvEntry_Key(entry), kvEntry_Value(entry), (size_t)kvEntry_ValueLen(entry),
+		   kvEntry_Revision(entry));
+		kvEntry_Destroy(entry);
+	}
+	kvWatcher_Destroy(w);
+	return s == NATS_OK ? 0 : fail(e, s, "list documents");
+}
+
+static int port_get_task(struct fleet_port *p, const char *id, struct buf *ret, uint64_t *ret_revision, struct err *e)
+{
+	return get_entry(of(p), TASKS, id, ret, ret_revision, e);
+}
+
+/* kvStore_Create also replaces the mark of a deleted key. */
+static int port_create_task(struct fleet_port *p, const char *id, const struct buf *text, uint64_t *ret_revision,
+			    struct err *e)
+{
+	struct buf buf_auto there = BUF_INIT;
+	uint64_t revision;
+
+	if (check_connected(of(p), e) < 0)
+		return -1;
+	natsStatus s = kvStore_Create(ret_revision, of(p)->kv[TASKS], id, text->data, (int)text->len);
+	if (s == NATS_OK)
+		return 0;
+	if (get_entry(of(p), TASKS, id, &there, &revision, e) == 0)
+		return 1;
+	return fail(e, s, "create a task");
+}
+
+static int port_update_task(struct fleet_port *p, const char *id, const struct buf *text, uint64_t revision,
+			    uint64_t *ret_revision, struct err *e)
+{
+	jsPubOptions o;
+
+	jsPubOptions_Init(&o);
+	o.ExpectLastSubjectSeq = revision;
+	return put_entry(of(p), TASKS, id, text, &o, ret_revision, e);
+}
+
+static int port_list_tasks(struct fleet_port *p, fleet_entry_fn fn, void *ctx, struct err *e)
+{
+	return list_entries(of(p), TASKS, fn, ctx, e);
+}
+
+static int port_put_node(struct fleet_port *p, const char *node, const struct buf *text, struct err *e)
+{
+	return put_entry(of(p), NODES, node, text, NULL, NULL, e);
+}
+
+static int port_list_nodes(struct fleet_port *p, fleet_entry_fn fn, void *ctx, struct err *e)
+{
+	return list_entries(of(p), NODES, fn, ctx, e);
+}
+
+/* ---- the queue ---- */
+
+static int port_put_class(struct fleet_port *p, const char *class, unsigned priority, const struct buf *needs,
+			  struct err *e)
+{
+	struct nats_port *n = of(p);
+	char name[64], filter[128], key[64];
+	struct buf buf_auto there = BUF_INIT;
+	uint64_t revision;
+	jsConsumerConfig c;
+	jsErrCode code = 0;
+
+	snprintf(key, sizeof(key), "%s.%u", class, priority);
+	int r = get_entry(n, CLASSES, key, &there, &revision, e);
+	if (r <= 0)
+		return r;
+	snprintf(name, sizeof(name), "c_%s_%u", class, priority);
+	snprintf(filter, sizeof(filter), "bailiff.queue.%s.%u.*", class, priority);
+	jsConsumerConfig_Init(&c);
+	c.Durable = name;
+	c.AckPolicy = js_AckExplicit;
+	c.AckWait = (int64_t)FLEET_KEEP_MS * 1000000;
+	c.FilterSubject = filter;
+	c.MaxAckPending = 100000;
+	natsStatus s = js_AddConsumer(NULL, n->js, QUEUE, &c, NULL, &code);
+	if (s != NATS_OK && code != JSConsumerNameExistErr)
+		return fail(e, s, "create the consumer of a class");
+	/* Its entry comes last: nodes fetch from what is listed. */
+	return put_entry(n, CLASSES, key, needs, NULL, NULL, e);
+}
+
+static int port_list_classes(struct fleet_port *p, fleet_entry_fn fn, void *ctx, struct err *e)
+{
+	return list_entries(of(p), CLASSES, fn, ctx, e);
+}
+
+static int port_enqueue(struct fleet_port *p, const char *class, unsigned priority, const char *id, uint64_t attempt,
+			struct err *e)
+{
+	struct nats_port *n = of(p);
+	char subject[256], msg_id[128];
+	jsPubOptions o;
+
+	snprintf(subject, sizeof(subject), "bailiff.queue.%s.%u.%s", class, priority, id);
+	snprintf(msg_id, sizeof(msg_id), "%s.%llu", id, (unsigned long long)attempt);
+	jsPubOptions_Init(&o);
+	o.MsgId = msg_id;
+	o.ExpectNoMessage = true;
+	int r = publish(n, subject, id, strlen(id), &o, NULL, e);
+	/* Best effort: nodes also look by themselves. */
+	if (r == 0)
+		(void)natsConnection_PublishString(n->nc, WAKE_SUBJECT, class);
+	return r;
+}
+
+static int port_fetch(struct fleet_port *p, const char *class, unsigned priority, struct fleet_message *ret,
+		      struct err *e)
+{
+	static const char pull[] = "{\"batch\":1,\"no_wait\":true}";
+	struct nats_port *n = of(p);
+	char subject[256];
+	natsMsg *m = NULL;
+	const char *status = NULL, *reply;
+	struct fleet_message found = { 0 };
+
+	if (check_connected(n, e) < 0)
+		return -1;
+	snprintf(subject, sizeof(subject), "$JS.API.CONSUMER.MSG.NEXT." QUEUE ".c_%s_%u", class, priority);
+	natsStatus s = natsConnection_RequestString(&m, n->nc, subject, pull, WAIT_MS);
+	if (s != NATS_OK)
+		return fail(e, s, "fetch from the queue");
+	reply = natsMsg_GetReply(m);
+	if (natsMsgHeader_Get(m, "Status", &status) == NATS_OK || !reply || strncmp(reply, "$JS.ACK.", 8) != 0) {
+		natsMsg_Destroy(m);
+		return 1;
+	}
+	int len = natsMsg_GetDataLength(m);
+	bool valid = len > 0 && len <= (int)FLEET_ID_MAX && strlen(reply) < sizeof(found.handle);
+	if (valid) {
+		memcpy(found.task, natsMsg_GetData(m), (size_t)len);
+		snprintf(found.handle, sizeof(found.handle), "%s", reply);
+		valid = fleet_id_valid(found.task);
+	}
+	if (!valid) /* never a task: it must not come again */
+		(void)natsConnection_PublishString(n->nc, reply, "+TERM");
+	natsMsg_Destroy(m);
+	if (!valid)
+		return 1;
+	*ret = found;
+	return 0;
+}
+
+static int port_acknowledge(struct fleet_port *p, const struct fleet_message *m, struct err *e)
+{
+	natsMsg *answer = NULL;
+
+	if (check_connected(of(p), e) < 0)
+		return -1;
+	natsStatus s = natsConnection_RequestString(&answer, of(p)->nc, m->handle, "+ACK", WAIT_MS);
+	natsMsg_Destroy(answer);
+	return s == NATS_OK ? 0 : fail(e, s, "acknowledge a task");
+}
+
+static int send_text(struct nats_port *n, const char *subject, const char *text, struct err *e)
+{
+	if (check_connected(n, e) < 0)
+		return -1;
+	natsStatus s = natsConnection_PublishString(n->nc, subject, text);
+	return s == NATS_OK ? 0 : fail(e, s, "send a message");
+}
+
+static int port_put_back(struct fleet_port *p, const struct fleet_message *m, uint64_t delay_ms, struct err *e)
+{
+	char text[64];
+
+	if (delay_ms)
+		snprintf(text, sizeof(text), "-NAK {\"delay\":%llu}", (unsigned long long)delay_ms * 1000000);
+	else
+		snprintf(text, sizeof(text), "-NAK");
+	return send_text(of(p), m->handle, text, e);
+}
+
+static int port_keep(struct fleet_port *p, const struct fleet_message *m, struct err *e)
+{
+	return send_text(of(p), m->handle, "+WPI", e);
+}
+
+/* ---- stored messages ---- */
+
+static int port_store(struct fleet_port *p, const char *subject, const void *data, size_t n, struct err *e)
+{
+	return publish(of(p), subject, data, n, NULL, NULL, e);
+}
+
+static int port_get_stored(struct fleet_port *p, const char *subject, struct buf *ret, struct err *e)
+{
+	const char *stream = strncmp(subject, FLEET_BLOB_SUBJECT, strlen(FLEET_BLOB_SUBJECT)) == 0 ? "bailiff_blobs"
+												   : "bailiff_events";
+	natsMsg *m = NULL;
+	jsErrCode code = 0;
+
+	if (check_connected(of(p), e) < 0)
+		return -1;
+	natsStatus s = js_GetLastMsg(&m, of(p)->js, stream, subject, NULL, &code);
+	if (s == NATS_NOT_FOUND)
+		return 1;
+	if (s != NATS_OK)
+		return fail(e, s, "read a stored message");
+	buf_reset(ret);
+	buf_append(ret, natsMsg_GetData(m), (size_t)natsMsg_GetDataLength(m));
+	natsMsg_Destroy(m);
+	return 0;
+}
+
+/* ---- requests ---- */
+
+static void signal_wake(struct nats_port *n)
+{
+	uint64_t one = 1;
+
+	/* EAGAIN: it is readable already. */
+	if (write(n->wake_fd, &one, sizeof(one)) < 0)
+		return;
+}
+
+static void on_wake(natsConnection *nc, natsSubscription *sub, natsMsg *m, void *ctx)
+{
+	struct nats_port *n = ctx;
+
+	natsMsg_Destroy(m);
+	pthread_mutex_lock(&n->lock);
+	n->woken = true;
+	pthread_mutex_unlock(&n->lock);
+	signal_wake(n);
+}
+
+/* Too many or too large ones are dropped: their clients time out. */
+static void on_request(natsConnection *nc, natsSubscription *sub, natsMsg *m, void *ctx)
+{
+	struct nats_port *n = ctx;
+	const char *reply = natsMsg_GetReply(m), *verb = strrchr(natsMsg_GetSubject(m), '.');
+	size_t len = (size_t)natsMsg_GetDataLength(m);
+
+	pthread_mutex_lock(&n->lock);
+	if (reply && verb && fleet_id_valid(verb + 1) && len <= REQUEST_BYTES_MAX && n->nrequests < REQUESTS_MAX &&
+	    strlen(reply) < sizeof(n->first->r.reply)) {
+		struct request_entry *r = mem_zalloc(1, sizeof(*r));
+
+		snprintf(r->r.verb, sizeof(r->r.verb), "%s", verb + 1);
+		snprintf(r->r.reply, sizeof(r->r.reply), "%s", reply);
+		r->r.data = mem_strndup(natsMsg_GetData(m), len);
+		r->r.len = len;
+		*n->last = r;
+		n->last = &r->next;
+		n->nrequests++;
+	}
+	pthread_mutex_unlock(&n->lock);
+	natsMsg_Destroy(m);
+	signal_wake(n);
+}
+
+static int port_serve(struct fleet_port *p, const char *node, struct err *e)
+{
+	struct nats_port *n = of(p);
+	char subject[128];
+
+	snprintf(subject, sizeof(subject), "bailiff.node.%s.*", node);
+	natsStatus s = natsConnection_Subscribe(&n->requests, n->nc, subject, on_request, n);
+	if (s == NATS_OK)
+		s = natsConnection_Subscribe(&n->wakes, n->nc, WAKE_SUBJECT, on_wake, n);
+	return s == NATS_OK ? 0 : fail(e, s, "subscribe to requests");
+}
+
+static int port_next_request(struct fleet_port *p, struct fleet_incoming *ret)
+{
+	struct nats_port *n = of(p);
+	struct request_entry *r;
+
+	pthread_mutex_lock(&n->lock);
+	r = n->first;
+	if (r) {
+		n->first = r->next;
+		n->nrequests--;
+		if (!n->first)
+			n->last = &n->first;
+	}
+	pthread_mutex_unlock(&n->lock);
+	if (!r)
+		return 1;
+	*ret = r->r;
+	free(r);
+	return 0;
+}
+
+static int port_reply(struct fleet_port *p, const char *to, const void *data, size_t n, struct err *e)
+{
+	if (check_connected(of(p), e) < 0)
+		return -1;
+	natsStatus s = natsConnection_Publish(of(p)->nc, to, data, (int)n);
+	return s == NATS_OK ? 0 : fail(e, s, "send a reply");
+}
+
+static int port_request(struct fleet_port *p, const char *node, const char *verb, const struct buf *data,
+			int timeout_ms, struct buf *ret, struct err *e)
+{
+	char subject[256];
+	natsMsg *m = NULL;
+
+	if (check_connected(of(p), e) < 0)
+		return -1;
+	snprintf(subject, sizeof(subject), "bailiff.node.%s.%s", node, verb);
+	natsStatus s = natsConnection_Request(&m, of(p)->nc, subject, data->data, (int)data->len, timeout_ms);
+	if (s == NATS_NO_RESPONDERS || s == NATS_TIMEOUT)
+		return 1;
+	if (s != NATS_OK)
+		return fail(e, s, "send a request to a node");
+	buf_reset(ret);
+	buf_append(ret, natsMsg_GetData(m), (size_t)natsMsg_GetDataLength(m));
+	natsMsg_Destroy(m);
+	return 0;
+}
+
+static int port_wake_fd(struct fleet_port *p) { return of(p)->wake_fd; }
+
+static bool port_take_wake(struct fleet_port *p)
+{
+	struct nats_port *n = of(p);
+	uint64_t count;
+	bool woken;
+
+	if (read(n->wake_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+		return true;
+	pthread_mutex_lock(&n->lock);
+	woken = n->woken;
+	n->woken = false;
+	pthread_mutex_unlock(&n->lock);
+	return woken;
+}
+
+static void port_free(struct fleet_port *p)
+{
+	struct nats_port *n = of(p);
+	struct fleet_incoming r;
+
+	natsSubscription_Destroy(n->wakes);
+	natsSubscription_Destroy(n->requests);
+	for (int i = 0; i < BUCKETS; i++)
+		kvStore_Destroy(n->kv[i]);
+	jsCtx_Destroy(n->js);
+	natsConnection_Destroy(n->nc);
+	while (port_next_request(p, &r) == 0)
+		free(r.data);
+	fd_close(&n->wake_fd);
+	pthread_mutex_destroy(&n->lock);
+	free(n);
+}
+
+static const struct fleet_port_ops ops = {
+	.connected = port_connected,
+	.get_task = port_get_task,
+	.create_task = port_create_task,
+	.update_task = port_update_task,
+	.list_tasks = port_list_tasks,
+	.put_class = port_put_class,
+	.list_classes = port_list_classes,
+	.enqueue = port_enqueue,
+	.fetch = port_fetch,
+	.acknowledge = port_acknowledge,
+	.put_back = port_put_back,
+	.keep = port_keep,
+	.put_node = port_put_node,
+	.list_nodes = port_list_nodes,
+	.store = port_store,
+	.get_stored = port_get_stored,
+	.serve = port_serve,
+	.next_request = port_next_request,
+	.reply = port_reply,
+	.request = port_request,
+	.wake_fd = port_wake_fd,
+	.take_wake = port_take_wake,
+	.free = port_free,
+};
+
+/* ---- the connection ---- */
+
+/* The next step, unless one has failed. */
+#define TRY(s, call)                  \
+	do {                          \
+		if ((s) == NATS_OK)   \
+			(s) = (call); \
+	} while (0)
+
+static natsStatus set_servers(natsOptions *o, const char *url)
+{
+	mem_auto char *copy = mem_strdup(url);
+	const char *list[16];
+	int n = 0;
+
+	for (char *save, *s = strtok_r(copy, ", ", &save); s && n < (int)countof(list); s = strtok_r(NULL, ", ", &save))
+		list[n++] = s;
+	return natsOptions_SetServers(o, list, n);
+}
+
+/* The public key of a seed file: libnats wants both. */
+static natsStatus set_nkey(natsOptions *o, const char *path, struct err *e)
+{
+	char seed[FLEET_SEED_TEXT] = "", key[FLEET_KEY_TEXT];
+	FILE *f = fopen(path, "re");
+	bool read = f && fgets(seed, sizeof(seed), f);
+
+	if (f)
+		fclose(f);
+	if (!read || fleet_key_of(seed, key, e) < 0) {
+		err_set(e, ERR_INVALID, "fleet: '%s' does not begin with the seed of a user's key (SU…)", path);
+		return NATS_INVALID_ARG;
+	}
+	return natsOptions_SetNKeyFromSeed(o, key, path);
+}
+
+static natsStatus set_options(natsOptions *o, const struct fleet_nats_options *f, struct err *e)
+{
+	natsStatus s = set_servers(o, f->url);
+
+	TRY(s, natsOptions_SetName(o, f->name));
+	TRY(s, natsOptions_SetTimeout(o, WAIT_MS));
+	TRY(s, natsOptions_SetMaxReconnect(o, -1));
+	TRY(s, natsOptions_SetReconnectWait(o, 250));
+	TRY(s, natsOptions_SetReconnectJitter(o, 250, 250));
+	TRY(s, natsOptions_SetPingInterval(o, 2000));
+	TRY(s, natsOptions_SetMaxPingsOut(o, 2));
+	TRY(s, natsOptions_SetSendAsap(o, true));
+	/* What could not be sent must not arrive later: it would be about a state that has passed. */
+	TRY(s, natsOptions_SetReconnectBufSize(o, 1));
+	TRY(s, natsOptions_SetFailRequestsOnDisconnect(o, true));
+	TRY(s, natsOptions_SetWriteDeadline(o, WAIT_MS));
+	if (f->creds)
+		TRY(s, natsOptions_SetUserCredentialsFromFiles(o, f->creds, NULL));
+	if (f->nkey_seed)
+		TRY(s, set_nkey(o, f->nkey_seed, e));
+	if (f->tls_ca || strncmp(f->url, "tls://", 6) == 0)
+		TRY(s, natsOptions_SetSecure(o, true));
+	if (f->tls_ca)
+		TRY(s, natsOptions_LoadCATrustedCertificates(o, f->tls_ca));
+	if (f->tls_cert && f->tls_key)
+		TRY(s, natsOptions_LoadCertificatesChain(o, f->tls_cert, f->tls_key));
+	return s;
+}
+
+static int ensure_stream(struct nats_port *n, jsStreamConfig *c, struct err *e)
+{
+	jsStreamInfo *info = NULL;
+	jsErrCode code = 0;
+	natsStatus s = js_GetStreamInfo(&info, n->js, c->Name, NULL, &code);
+
+	jsStreamInfo_Destroy(info);
+	if (s != NATS_NOT_FOUND)
+		return s == NATS_OK ? 0 : fail(e, s, "JetStream is not available (start nats-server with -js)");
+	s = js_AddStream(NULL, n->js, c, NULL, &code);
+	return s == NATS_OK || code == JSStreamNameExistErr ? 0 : fail(e, s, c->Name);
+}
+
+static int ensure_streams(struct nats_port *n, unsigned replicas, struct err *e)
+{
+	static const char *queue[] = { "bailiff.queue.>" }, *events[] = { FLEET_EVENT_SUBJECT ">" },
+			  *blobs[] = { FLEET_BLOB_SUBJECT ">" };
+	jsStreamConfig c;
+
+	jsStreamConfig_Init(&c);
+	c.Name = QUEUE;
+	c.Subjects = queue;
+	c.SubjectsLen = 1;
+	c.Retention = js_WorkQueuePolicy;
+	c.Replicas = replicas;
+	if (ensure_stream(n, &c, e) < 0)
+		return -1;
+	c.Retention = js_LimitsPolicy;
+	c.MaxAge = WEEK_NS;
+	c.Name = "bailiff_events";
+	c.Subjects = events;
+	c.MaxBytes = EVENTS_BYTES;
+	if (ensure_stream(n, &c, e) < 0)
+		return -1;
+	c.Name = "bailiff_blobs";
+	c.Subjects = blobs;
+	c.MaxBytes = BLOBS_BYTES;
+	c.MaxMsgsPerSubject = 1;
+	return ensure_stream(n, &c, e);
+}
+
+static int ensure_bucket(struct nats_port *n, int bucket, unsigned replicas, struct err *e)
+{
+	kvConfig c;
+	natsStatus s = js_KeyValue(&n->kv[bucket], n->js, buckets[bucket]);
+
+	if (s != NATS_NOT_FOUND)
+		return s == NATS_OK ? 0 : fail(e, s, buckets[bucket]);
+	kvConfig_Init(&c);
+	c.Bucket = buckets[bucket];
+	c.History = 1;
+	c.Replicas = (int)replicas;
+	if (bucket == NODES) {
+		c.TTL = NODE_TTL_S * 1000000000ll;
+		c.StorageType = js_MemoryStorage;
+	}
+	s = js_CreateKeyValue(&n->kv[bucket], n->js, &c);
+	if (s != NATS_OK) /* another node may have been faster */
+		s = js_KeyValue(&n->kv[bucket], n->js, buckets[bucket]);
+	return s == NATS_OK ? 0 : fail(e, s, buckets[bucket]);
+}
+
+static int connect_bus(struct nats_port *n, const struct fleet_nats_options *f, struct err *e)
+{
+	natsOptions *o = NULL;
+	jsOptions js;
+	natsStatus s = natsOptions_Create(&o);
+
+	TRY(s, set_options(o, f, e));
+	TRY(s, natsConnection_Connect(&n->nc, o));
+	natsOptions_Destroy(o);
+	if (s != NATS_OK)
+		return e->code ? -1 : fail(e, s, f->url);
+	jsOptions_Init(&js);
+	js.Wait = WAIT_MS;
+	s = natsConnection_JetStream(&n->js, n->nc, &js);
+	return s == NATS_OK ? 0 : fail(e, s, "JetStream");
+}
+
+int fleet_nats_new(const struct fleet_nats_options *o, struct fleet_port **ret, struct err *e)
+{
+	struct nats_port *n = mem_zalloc(1, sizeof(*n));
+	unsigned replicas = o->replicas ? o->replicas : 1;
+
+	n->port.ops = &ops;
+	n->last = &n->first;
+	n->wake_fd = -1;
+	pthread_mutex_init(&n->lock, NULL);
+	int r = connect_bus(n, o, e);
+	if (r == 0)
+		r = ensure_streams(n, replicas, e);
+	for (int i = 0; r == 0 && i < BUCKETS; i++)
+		r = ensure_bucket(n, i, replicas, e);
+	if (r == 0 && (n->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
+		r = err_sys(e, errno, "eventfd");
+	if (r < 0) {
+		port_free(&n->port);
+		return -1;
+	}
+	*ret = &n->port;
+	return 0;
+}
