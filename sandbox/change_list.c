@@ -85,11 +85,7 @@ void change_list_add(struct buf *out, const struct change *c)
 
 void change_list_end(struct buf *out) { head_of(out)->total_len = (uint32_t)out->len; }
 
-void change_list_set_undo(struct buf *out, uint32_t applies, int error)
-{
-	head_of(out)->applies = applies;
-	head_of(out)->undo_error = (uint32_t)error;
-}
+void change_list_set_undo(struct buf *out, const struct change_list_undo *undo) { head_of(out)->undo = *undo; }
 
 /* ---- reading ---- */
 

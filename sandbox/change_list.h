@@ -15,7 +15,7 @@ struct buf;
 struct err;
 
 #define CHANGE_LIST_MAGIC 0x47484342u /* "BCHG" */
-#define CHANGE_LIST_VERSION 2u
+#define CHANGE_LIST_VERSION 3u
 #define CHANGE_LIST_BYTES_MAX (64u << 20)
 #define CHANGE_LIST_RECORDS_MAX 50000u
 #define CHANGE_PATH_MAX 4096u
@@ -59,14 +59,21 @@ const char *change_kind_name(enum change_kind kind);
 const char *change_type_name(enum change_type type);
 const char *change_outcome_name(enum change_outcome outcome);
 
+struct change_list_undo {
+	uint32_t applies;     /* number of applies of the run that can be undone */
+	uint32_t error;       /* errno: why this apply cannot be undone */
+	uint32_t interrupted; /* the apply that was undone had not been completed */
+	uint32_t damaged;     /* number of the apply whose journal is damaged, so that nothing was undone; 0: none */
+	uint64_t damaged_at;  /* the first byte that cannot be read */
+};
+
 struct change_list_head {
 	uint32_t magic, version;
 	uint32_t total_len;
 	uint32_t count;                    /* number of records */
 	uint64_t kinds[CHANGE_KIND_COUNT]; /* number of changes of each kind, including those without a record */
 	uint64_t outcomes[CHANGE_OUTCOME_COUNT];
-	uint32_t applies;    /* number of applies of the run that can be undone */
-	uint32_t undo_error; /* errno: why this apply cannot be undone */
+	struct change_list_undo undo;
 };
 
 struct change {
@@ -85,7 +92,7 @@ struct change {
 void change_list_begin(struct buf *out);
 void change_list_add(struct buf *out, const struct change *c);
 void change_list_end(struct buf *out);
-void change_list_set_undo(struct buf *out, uint32_t applies, int error);
+void change_list_set_undo(struct buf *out, const struct change_list_undo *undo);
 
 int change_list_check(const void *list, size_t len, struct err *e);
 /* Call after the check: the record at *at (initially 0); false at the end. */

@@ -158,6 +158,8 @@ static int settle_changes(struct cli *c, const char *method, const char *settled
 	mem_auto char *lost = jval_strdup(jval_get(q.result, "undoLost"));
 	if (lost)
 		cli_hint("this apply cannot be undone: %s", lost);
+	if (jval_bool(jval_get(q.result, "interrupted"), false))
+		cli_hint("the apply was interrupted: only what it had changed until then can be undone");
 	if (conflicts && strcmp(settled, "undone") == 0)
 		cli_hint("%s", out.len ? "stopped; repeat it when the cause is fixed" : "nothing was undone");
 	else if (conflicts && strcmp(settled, "reverted") == 0)

@@ -167,7 +167,7 @@ function One({ id, query, setQuery }) {
 				detail=${html`<p>The host's files stay as they are. This cannot be undone.</p>`} />`}`}>
 		<${ErrorBox} error=${changes.error ?? sandbox.error} retry=${changes.reload} />
 		${outcome && html`<div class=${`outcome ${outcome.conflicts?.length ? "bad" : "good"}`} role="status">
-			${outcome.applied?.length ? `${formatNumber(outcome.applied.length)} applied. ` : ""}${outcome.discarded?.length ? `${formatNumber(outcome.discarded.length)} discarded. ` : ""}${outcome.undone?.length ? `${formatNumber(outcome.undone.length)} restored. ` : ""}${outcome.undoLost ? `This apply cannot be undone: ${plain(outcome.undoLost)}. ` : ""}
+			${outcome.applied?.length ? `${formatNumber(outcome.applied.length)} applied. ` : ""}${outcome.discarded?.length ? `${formatNumber(outcome.discarded.length)} discarded. ` : ""}${outcome.undone?.length ? `${formatNumber(outcome.undone.length)} restored. ` : ""}${outcome.interrupted ? "The apply had been interrupted. " : ""}${outcome.undoLost ? `This apply cannot be undone: ${plain(outcome.undoLost)}. ` : ""}
 			${outcome.conflicts?.length
 				? html`${formatNumber(outcome.conflicts.length)} conflicts, left unchanged on the host:${outcome.conflicts.slice(0, 10).map((c) => html` <code>
 				<${Text} text=${c.path ?? c} /></code>`)}` : ""}</div>`}

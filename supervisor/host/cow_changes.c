@@ -15,6 +15,7 @@
 #include "runtime/view/view_sandbox.h"
 #include "sandbox/autorun_report.h"
 #include "supervisor/host/autorun_reports.h"
+#include "supervisor/host/cow_errors.h"
 #include "supervisor/host/spawn_link.h"
 
 #include <errno.h>
@@ -432,29 +433,6 @@ void cow_changes_copy(struct cow_changes *c, const char *from, const char *to, e
 	job_send(j);
 }
 
-static int helper_error(int error, struct err *e)
-{
-	if (error == EBUSY)
-		return err_set(e, ERR_EXHAUSTED, "too many requests of this kind are under way; try again");
-	if (error == ECONNRESET)
-		return err_set(e, ERR_UNAVAILABLE,
-			       "the spawner was restarted meanwhile: list the changes to see what was done");
-	return err_sys(e, error, "read the changes");
-}
-
-static int copy_error(int error, struct err *e)
-{
-	if (error == ENOENT)
-		return err_set(
-			e, ERR_STATE,
-			"there is nothing to copy: the changes were applied, discarded or removed, or there were none");
-	if (error == ENOSPC || error == EDQUOT)
-		return err_set(e, ERR_EXHAUSTED, "no space is left for a copy of the changes");
-	if (error == ELOOP)
-		return err_set(e, ERR_STATE, "folders are nested too deep to be copied");
-	return helper_error(error, e);
-}
-
 static void copy_answered(struct cow_changes_job *j, int error)
 {
 	engine_reply_fn fn = j->fn;
@@ -463,7 +441,7 @@ static void copy_answered(struct cow_changes_job *j, int error)
 
 	job_free(j);
 	if (error)
-		copy_error(error, &e);
+		cow_copy_error(error, &e);
 	fn(ctx, error ? &e : NULL, NULL, 0);
 }
 
@@ -572,10 +550,7 @@ static void reply_changes(struct cow_changes_job *j, const char *sequence, size_
 	jw_obj(&w);
 	const struct change_list_head *head = (const void *)j->list.data;
 	jw_kstr(&w, "processId", j->key.id);
-	jw_kuint(&w, "undoable", head->applies);
-	if (head->undo_error)
-		jw_kstr(&w, "undoLost",
-			head->undo_error == EFBIG ? "it replaces more than is kept" : strerror((int)head->undo_error));
+	cow_write_undo(&head->undo, &w);
 	changes_write(j->list.data, list ? find_diff : NULL, &refs, &w);
 	if (sequence_len)
 		jw_kraw(&w, "sequence", sequence, sequence_len);
@@ -612,15 +587,6 @@ static bool all_settled(const struct cow_changes_job *j)
 	       !h->outcomes[CHANGE_OUTCOME_CONFLICT] && !h->outcomes[CHANGE_OUTCOME_PENDING];
 }
 
-static int nothing_to_undo(int error, struct err *e)
-{
-	return err_set(e, ERR_STATE, "%s",
-		       error == EALREADY
-			       ? "what can be undone of it is already undone"
-			       : "there is nothing to undo: nothing of it was applied, or what was replaced is no "
-				 "longer kept");
-}
-
 /* The result memfd is written by a helper that runs as the peer: its size is bounded and its content checked. */
 static int read_list(struct cow_changes_job *j, int error, struct err *e)
 {
@@ -628,21 +594,10 @@ static int read_list(struct cow_changes_job *j, int error, struct err *e)
 
 	change_list_begin(&j->list);
 	change_list_end(&j->list);
-	if (j->op == CHANGE_OP_UNDO && (error == ENOENT || error == ENODATA || error == EALREADY))
-		return nothing_to_undo(error, e);
-	if (error == ENOENT)
+	if (error == ENOENT && j->op != CHANGE_OP_UNDO)
 		return 0; /* everything was applied or discarded before */
-	if (error == ESTALE)
-		return err_set(e, ERR_CONFLICT,
-			       "a write root is no longer the directory that it was when the run started");
-	if (error == EPERM)
-		return err_set(e, ERR_NOT_ALLOWED, "only the user who started it, or root, may do that");
-	if (error == EBADMSG)
-		return err_set(
-			e, ERR_CORRUPT,
-			"the report on what it changed was not made by this daemon's sandboxes, or was changed since");
 	if (error)
-		return helper_error(error, e);
+		return cow_helper_error(j->op, error, e);
 	if (fstat(j->result, &st) < 0)
 		return err_sys(e, errno, "read the changes");
 	if (st.st_size > (off_t)CHANGE_LIST_BYTES_MAX)
@@ -652,7 +607,9 @@ static int read_list(struct cow_changes_job *j, int error, struct err *e)
 	if (n < 0)
 		return err_sys(e, errno, "read the changes");
 	buf_extend(&j->list, (size_t)n);
-	return change_list_check(j->list.data, j->list.len, e);
+	if (change_list_check(j->list.data, j->list.len, e) < 0)
+		return -1;
+	return cow_check_journal(j->key.id, &((const struct change_list_head *)(const void *)j->list.data)->undo, e);
 }
 
 /* For `run`, `apply`, `undo`, `discard` and `revert` the events are committed before the client gets its reply. */
@@ -683,7 +640,7 @@ static void job_answered(struct cow_changes_job *j, int error)
 	f.list = j->list.data;
 	f.kept = !all_settled(j);
 	/* What applies replaced stays until retention removes it. */
-	if (!f.kept && !((const struct change_list_head *)(const void *)j->list.data)->applies)
+	if (!f.kept && !((const struct change_list_head *)(const void *)j->list.data)->undo.applies)
 		cow_changes_drop(j->changes, j->key.id);
 	changes_record(j->changes->engine, &f, on_recorded, j);
 }

@@ -334,11 +334,16 @@ static int walk_layers(struct helper *h, struct buf *out)
 	int saved = errno;
 	if (h->walk.op == CHANGE_OP_APPLY)
 		cow_keep_end(u);
-	if (r < 0)
+	if (r < 0 && !u->damaged)
 		return fail_with(saved);
 	change_list_end(out);
 	cow_undo_newest(u, &applies);
-	change_list_set_undo(out, applies, u->error);
+	const struct change_list_undo undo = { .applies = applies,
+					       .error = (uint32_t)u->error,
+					       .interrupted = u->interrupted,
+					       .damaged = u->damaged ? u->number : 0,
+					       .damaged_at = u->damaged_at };
+	change_list_set_undo(out, &undo);
 	return 0;
 }
 

@@ -2,6 +2,7 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/fd.h"
+#include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 
 #include <errno.h>
@@ -125,18 +126,6 @@ static int lose_all(struct cow_undo *u)
 	return r;
 }
 
-void cow_keep_end(struct cow_undo *u)
-{
-	if (u->error && !u->lost && u->records)
-		lose_all(u); /* a record of a change that did not take place could not be removed */
-	if (u->number && u->records == 0)
-		cow_undo_forget(u, u->number);
-	if (!u->lost)
-		u->error = 0; /* nothing was applied */
-	fd_close(&u->journal);
-	fd_close(&u->folder);
-}
-
 /* ---- versions ---- */
 
 /*
@@ -215,7 +204,7 @@ static int journal_add(struct cow_undo *u, struct undo_record *r, const char *pa
 	off_t at = lseek(u->journal, 0, SEEK_END);
 	if (at < 0)
 		return -1;
-	if (u->records >= UNDO_RECORDS_MAX) {
+	if (r->kind == UNDO_CHANGE && u->records >= UNDO_RECORDS_MAX) {
 		errno = EFBIG;
 		return -1;
 	}
@@ -229,6 +218,15 @@ static int journal_add(struct cow_undo *u, struct undo_record *r, const char *pa
 	u->current = u->records;
 	u->records += r->kind == UNDO_CHANGE;
 	return 0;
+}
+
+static int journal_mark(struct cow_undo *u, enum undo_kind kind)
+{
+	struct undo_record r = { .kind = kind };
+	uint32_t current = u->current;
+	int done = journal_add(u, &r, "");
+	u->current = current;
+	return done;
 }
 
 /* Copies the content of a file, or the link itself. */
@@ -322,8 +320,8 @@ static int keep_spot(struct cow_walk *w, const struct cow_spot *s)
 			? 0
 			: undo_version_read(s->upper_dir, s->upper_name, -1, UINT64_MAX, &after, &st);
 	struct keeping k = { u, path, &after, s->kind == CHANGE_KIND_DELETED || s->replaces, 0 };
-	if (r < 0 || keep_entry(&k, s->host_dir, s->name) < 0 || fdatasync(u->journal) < 0 ||
-	    (s->host.st_mode && fsync(u->folder) < 0)) {
+	if (r < 0 || journal_mark(u, UNDO_SYNCED) < 0 || keep_entry(&k, s->host_dir, s->name) < 0 ||
+	    fdatasync(u->journal) < 0 || (s->host.st_mode && fsync(u->folder) < 0)) {
 		u->records = first;
 		return -1;
 	}
@@ -363,4 +361,18 @@ int cow_keep_writing(struct cow_undo *u, const struct stat *st, bool written)
 	int done = journal_add(u, &r, "") < 0 ? -1 : fdatasync(u->journal);
 	u->current = current;
 	return done;
+}
+
+void cow_keep_end(struct cow_undo *u)
+{
+	if (u->error && !u->lost && u->records)
+		lose_all(u); /* a record of a change that did not take place could not be removed */
+	if (u->number && u->records == 0)
+		cow_undo_forget(u, u->number);
+	if (u->number && u->records && !u->error && (journal_mark(u, UNDO_END) < 0 || fdatasync(u->journal) < 0))
+		log_warning("complete the journal of an apply: %s", strerror(errno)); /* it will read as interrupted */
+	if (!u->lost)
+		u->error = 0; /* nothing was applied */
+	fd_close(&u->journal);
+	fd_close(&u->folder);
 }

@@ -9,7 +9,6 @@
 
 #include "supervisor/spawner/cow_undo.h"
 
-#include "runtime/base/buf.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/strmap.h"
@@ -68,35 +67,45 @@ static void add_step(struct undoing *d, const struct undo_record *r, const char 
 	d->steps[d->n++] = (struct step){ .r = *r, .path = mem_strndup(path, r->path_len) };
 }
 
-/* A torn record at the end belongs to a change that did not begin. */
+struct reading {
+	struct undoing *undoing;
+	uint32_t nroots;
+};
+
+static int take_record(void *ctx, const struct undo_record *r, const char *path)
+{
+	const struct reading *reading = ctx;
+	struct undoing *d = reading->undoing;
+	if (r->kind == UNDO_CHANGE) {
+		if (r->root >= reading->nroots)
+			return -1;
+		add_step(d, r, path);
+	} else if (r->kind == UNDO_WRITING || r->kind == UNDO_WRITTEN) {
+		if (r->kept >= d->n)
+			return -1;
+		struct step *s = &d->steps[r->kept];
+		s->writing = r->kind == UNDO_WRITING;
+		s->r.device = r->device;
+		s->r.inode = r->inode;
+	}
+	return 0;
+}
+
 static int read_journal(struct undoing *d, uint32_t nroots)
 {
-	buf_auto struct buf text = BUF_INIT;
-	struct undo_record r;
-	struct stat st;
-	if (fstat(d->undo->journal, &st) < 0)
+	struct reading reading = { d, nroots };
+	struct cow_journal_end end;
+	if (cow_journal_read(d->undo->journal, take_record, &reading, &end) < 0)
 		return -1;
-	ssize_t len = pread(d->undo->journal, buf_reserve(&text, (size_t)st.st_size + 1), (size_t)st.st_size, 0);
-	if (len < 0)
+	d->undo->interrupted = end.interrupted;
+	d->undo->damaged = end.damaged;
+	d->undo->damaged_at = end.valid;
+	errno = EBADMSG;
+	if (end.damaged)
 		return -1;
-	for (size_t at = 0; (size_t)len - at >= sizeof r; at += sizeof r + r.path_len) {
-		const char *path = text.data + at + sizeof r;
-		memcpy(&r, text.data + at, sizeof r);
-		if (r.path_len > CHANGE_PATH_MAX || (size_t)len - at - sizeof r < r.path_len ||
-		    r.hash != hash64(text.data + at + sizeof r.hash, sizeof r - sizeof r.hash + r.path_len, at))
-			break;
-		errno = EIO;
-		if (r.kind == UNDO_CHANGE && (r.root >= nroots || !r.path_len))
-			return -1;
-		if (r.kind == UNDO_CHANGE) {
-			add_step(d, &r, path);
-		} else if (r.kept < d->n) {
-			struct step *s = &d->steps[r.kept];
-			s->writing = r.kind == UNDO_WRITING;
-			s->r.device = r.device;
-			s->r.inode = r.inode;
-		}
-	}
+	/* The undo's own notes are read again only if they follow the last valid record. */
+	if (ftruncate(d->undo->journal, (off_t)end.valid) < 0)
+		return -1;
 	for (size_t i = 0; i < d->n; i++) {
 		struct step *s = &d->steps[i];
 		snprintf(d->key, sizeof d->key, "%u/%s", s->r.root, s->path);

@@ -10,7 +10,8 @@
  *
  * cow_keep.c writes a record before the host entry changes. At any moment, whatever was killed, each entry on the host
  * is therefore in its version before or after; cow_undo.c restores those that are not in the version before, and can be
- * repeated. An entry in a third version was changed by another program: a conflict, and nothing is undone.
+ * repeated. cow_journal.c reads a journal and tells a torn end from damage. An entry in a third version was changed by
+ * another program: a conflict, and nothing is undone.
  *
  * The newest apply is undone first. One that cannot be recorded removes all journals before it changes an entry, so
  * that none is undone beneath it. The folders belong to the run's owner, whose identity the helper has; only the
@@ -48,10 +49,13 @@ enum undo_kind {
 	UNDO_CHANGE,
 	UNDO_WRITING, /* the entry of record `kept` is being written in place, by apply or undo */
 	UNDO_WRITTEN, /* ... that is complete */
+	UNDO_SYNCED,  /* everything before this was synced */
+	UNDO_END,     /* likewise, and the apply was completed */
+	UNDO_KIND_COUNT,
 };
 
 struct undo_record {
-	uint64_t hash; /* of the rest and the path, bound to the offset: a torn record ends the journal */
+	uint64_t hash; /* of the rest and the path, bound to the offset */
 	uint32_t kind, path_len;
 	uint32_t root;          /* index of the write root */
 	uint32_t kept;          /* name of the previous content */
@@ -78,6 +82,10 @@ struct cow_undo {
 	uint64_t bytes;
 	int error; /* errno: why this apply cannot be undone */
 	enum undo_loss lost;
+	/* Of an undo: */
+	bool interrupted;    /* the apply was */
+	bool damaged;        /* the journal is */
+	uint64_t damaged_at; /* ... from this byte on */
 };
 #define COW_UNDO_INIT                                  \
 	{                                              \
@@ -111,6 +119,16 @@ int cow_keep_writing(struct cow_undo *u, const struct stat *st, bool written);
 /* Reads the version of an entry; with `copy` (or −1) also writes a file's content there, up to `room` bytes. */
 int undo_version_read(int dir, const char *name, int copy, uint64_t room, struct undo_version *ret,
 		      struct stat *ret_st);
+
+struct cow_journal_end {
+	uint64_t valid;   /* bytes of records that were read */
+	bool interrupted; /* the apply was not completed; what follows the valid bytes are torn records */
+	bool damaged;     /* what follows is damage: nothing can be undone by this journal */
+};
+/* `path` is not terminated. Non-zero: the record cannot be right. */
+typedef int (*cow_journal_fn)(void *ctx, const struct undo_record *r, const char *path);
+/* Calls fn for each record, in order. −1 with errno. */
+int cow_journal_read(int fd, cow_journal_fn fn, void *ctx, struct cow_journal_end *ret);
 
 /* Undoes the newest apply and lists what it did. `hosts`: the open write roots, by index; −1: no longer there. */
 int cow_undo_newest_apply(struct cow_undo *u, struct cow_walk *w, const int *hosts, const char *const *paths,

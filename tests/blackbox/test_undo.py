@@ -212,6 +212,44 @@ def test_a_wrong_journal_is_removed_before_anything_changes():
         assert tree(home.work) == before
 
 
+def test_a_damaged_journal(home):
+    """Only the torn end of an interrupted apply is tolerated; any other damage is an error that names the file."""
+    for i in range(12):
+        put(os.path.join(home.work, f"f{i}"), f"old {i}\n")
+    old_enough(home)
+    before = tree(home.work)
+    with home.rpc() as rpc:
+        process = applied(rpc, home, "for i in 0 1 2 3 4 5 6 7 8 9 10 11; do echo new $i >f$i; done")
+        after = tree(home.work)
+        name = f"cow/{process}/undo/00000001/journal"
+        path = os.path.join(home.dir, name)
+        with open(path, "rb") as f:
+            good = f.read()
+
+        def journal(data):
+            with open(path, "r+b") as f:
+                f.truncate(0)
+                f.write(data)
+
+        damaged = [good[:at] + bytes([good[at] ^ 1]) + good[at + 1:] for at in range(0, len(good) - 400, len(good) // 9)]
+        hole = len(good) // 2
+        damaged += [good[:hole] + bytes(512) + good[hole + 512:], bytes(len(good) // 2) + good[len(good) // 2:]]
+        for data in damaged:
+            journal(data)
+            error = rpc.fails("undo_changes", {"processId": process}, code=-32603)
+            assert name in error.message and "nothing was undone" in error.message, error.message
+            assert tree(home.work) == after
+            assert name.encode() in home.cli("undo", process, status=1).err
+            with open(path, "rb") as f:
+                assert f.read() == data
+        # A power cut loses the end: the mark of the complete apply, and records behind zeros.
+        journal(good[:-100] + bytes(60))
+        answer = rpc.call("undo_changes", processId=process)
+        assert answer["interrupted"] is True and len(answer["undone"]) == 12 and tree(home.work) == before, answer
+        process = applied(rpc, home, "echo x >f0")
+        assert "interrupted" not in rpc.call("undo_changes", processId=process)
+
+
 def killed(home, request, begun):
     """Sends a request and kills the spawner, with its helpers, once it has begun."""
     failed = []

@@ -95,7 +95,7 @@ void changes_record(struct engine *engine, const struct changes_facts *f, engine
 	EMIT(artifact_changed, tx, change_scope(f), .source = f->source, .change = h ? "summary" : "requested",
 	     .counts = h ? json_from_writer(write_counts, h, 0) : JSON_NONE,
 	     .kept = h ? opt_bool(f->kept) : OPT_BOOL_ABSENT,
-	     .undoable = opt_int_if(h && h->applies, h ? h->applies : 0), .by = by);
+	     .undoable = opt_int_if(h && h->undo.applies, h ? h->undo.applies : 0), .by = by);
 	/* Changes that were made must be recorded even when space is short; a mere request may fail. */
 	transaction_commit_then(tx, f->list ? STORE_MUST : 0, on_recorded, rec);
 }
