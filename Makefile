@@ -28,7 +28,7 @@ STATIC := $(filter static,$(MODE))
 PKGS := libevent_core libevent_extra libevent_pthreads jansson lmdb libseccomp libcap libmd libxxhash vterm libcrypto $(if $(STATIC),,libcurl)
 PYTHON ?= /usr/bin/python3
 PKG_CONFIG ?= pkg-config
-# The fleet's bus. Without libnats, and in the static build (Debian has no static library), bailiff-fleet is left out and bailiffd says so.
+# The fleet's bus. Without libnats, and in the static build (Debian has no static library), the two programs of the fleet are left out; bailiffd and bailiff say so.
 NATS_LIBS := $(if $(STATIC),,$(shell $(PKG_CONFIG) --libs libnats 2>/dev/null))
 
 # What `bailiff version` says of this build: the same for the same commit and options, regardless of the builder, place and time. Without
@@ -67,10 +67,10 @@ LIBS := $(shell $(PKG_CONFIG) $(if $(STATIC),--static) --libs $(PKGS) 2>/dev/nul
 CHECK_LIBS := $(shell $(PKG_CONFIG) --libs check 2>/dev/null)
 
 # Layers, upper ones first (the order in which archives are linked).
-LAYERS := supervisor/daemon supervisor/runtime supervisor/cli supervisor/gateway/program supervisor/gateway/http supervisor/gateway/codex supervisor/gateway/acp supervisor/gateway/mcp supervisor/gateway/common supervisor/client supervisor/tool supervisor/control supervisor/spawner supervisor/proxy supervisor/otlp supervisor/webhook supervisor/model supervisor/fleet supervisor/host supervisor/guard supervisor/common runtime/evidence \
+LAYERS := supervisor/daemon supervisor/runtime supervisor/fleet/client supervisor/cli supervisor/gateway/program supervisor/gateway/http supervisor/gateway/codex supervisor/gateway/acp supervisor/gateway/mcp supervisor/gateway/common supervisor/client supervisor/tool supervisor/control supervisor/spawner supervisor/proxy supervisor/otlp supervisor/webhook supervisor/model supervisor/fleet supervisor/host supervisor/guard supervisor/common runtime/evidence \
 	runtime/engine runtime/engine/channel runtime/engine/loop runtime/engine/model runtime/engine/work runtime/engine/turn runtime/engine/call runtime/engine/start runtime/engine/permission runtime/engine/hook runtime/engine/action runtime/engine/sandbox runtime/engine/process runtime/engine/tool runtime/engine/session runtime/engine/policy runtime/engine/core \
 	runtime/view runtime/store runtime/event runtime/dialect policy policy/shell pty sandbox/steps sandbox runtime/loop runtime/base
-MAINS := supervisor/daemon/main.c supervisor/cli/main.c supervisor/gateway/program/main.c supervisor/tool/main.c supervisor/spawner/main.c supervisor/otlp/main.c supervisor/webhook/main.c supervisor/model/main.c supervisor/fleet/main.c
+MAINS := supervisor/daemon/main.c supervisor/cli/main.c supervisor/gateway/program/main.c supervisor/tool/main.c supervisor/spawner/main.c supervisor/otlp/main.c supervisor/webhook/main.c supervisor/model/main.c supervisor/fleet/main.c supervisor/fleet/client/main.c
 # Sources that need a library which this build does not have.
 OMITTED := $(if $(NATS_LIBS),,supervisor/fleet/fleet_nats.c)
 
@@ -91,7 +91,7 @@ SPAWNER := $(if $(filter debug release static,$(MODE)),$(BUILD)/bailiff-spawner)
 SPAWNER_LIBS ?= -Wl,-Bstatic -lseccomp -lcap -lmd -lxxhash $(if $(STATIC),,-Wl,-Bdynamic)
 
 .PHONY: all
-all: $(BUILD)/bailiffd $(BUILD)/bailiff $(BUILD)/bailiff-gateway $(BUILD)/bailiff-tool $(SPAWNER) $(if $(STATIC),,$(BUILD)/bailiff-otlp $(BUILD)/bailiff-webhook $(BUILD)/bailiff-model) $(if $(NATS_LIBS),$(BUILD)/bailiff-fleet)
+all: $(BUILD)/bailiffd $(BUILD)/bailiff $(BUILD)/bailiff-gateway $(BUILD)/bailiff-tool $(SPAWNER) $(if $(STATIC),,$(BUILD)/bailiff-otlp $(BUILD)/bailiff-webhook $(BUILD)/bailiff-model) $(if $(NATS_LIBS),$(BUILD)/bailiff-fleet $(BUILD)/bailiff-fleet-client)
 
 $(BUILD)/bailiffd: $(BUILD)/obj/supervisor/daemon/main.o $(ARCHIVES)
 	$(call say,LINK)
@@ -110,6 +110,9 @@ $(BUILD)/bailiff-model: $(BUILD)/obj/supervisor/model/main.o $(ARCHIVES)
 	$(call say,LINK)
 	$(LINK)
 $(BUILD)/bailiff-fleet: $(BUILD)/obj/supervisor/fleet/main.o $(ARCHIVES)
+	$(call say,LINK)
+	$(LINK) $(NATS_LIBS)
+$(BUILD)/bailiff-fleet-client: $(BUILD)/obj/supervisor/fleet/client/main.o $(ARCHIVES)
 	$(call say,LINK)
 	$(LINK) $(NATS_LIBS)
 # bailiff is started for every command, and loading its libraries took longer than what it does: it has the small ones inside and loads

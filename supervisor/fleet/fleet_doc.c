@@ -166,16 +166,19 @@ static int read_numbers(struct fleet_spec *s, struct err *e)
 
 static int read_spec(struct fleet_spec *s, struct err *e)
 {
-	static const char *const known[] = { "v",     "id",         "command",  "agent",       "profile", "cow",
-					     "env",   "cwd",        "needs",    "priority",    "retries", "retryLost",
-					     "after", "deadlineMs", "leaseMs",  "near",        "bundle",  "bundleBytes",
-					     "group", "git",        "notAfter", "submittedAt", NULL };
+	static const char *const known[] = { "v",        "id",          "command",     "agent",      "profile",
+					     "cow",      "env",         "cwd",         "needs",      "priority",
+					     "retries",  "retryLost",   "after",       "deadlineMs", "leaseMs",
+					     "near",     "bundle",      "bundleBytes", "group",      "git",
+					     "notAfter", "submittedAt", "title",       "model",      NULL };
 	const json_t *needs = NULL;
 
 	if (member_known(s->root, "spec", known, e) < 0 || member_version(s->root, e) < 0 ||
 	    member_id(s->root, "id", &s->id, e) < 0 || member_id(s->root, "group", &s->group, e) < 0 ||
 	    member_typed(s->root, "command", JSON_ARRAY, &s->command, e) < 0 ||
 	    member_string(s->root, "agent", 1, TEXT_MAX, &s->agent, e) < 0 ||
+	    member_string(s->root, "model", 1, FLEET_ID_MAX, &s->model, e) < 0 ||
+	    member_string(s->root, "title", 1, 256, &s->title, e) < 0 ||
 	    member_string(s->root, "profile", 1, FLEET_ID_MAX, &s->profile, e) < 0 ||
 	    member_string(s->root, "cwd", 1, 4095, &s->cwd, e) < 0 ||
 	    member_typed(s->root, "env", JSON_OBJECT, &s->env, e) < 0 || member_flag(s->root, "cow", &s->cow, e) < 0 ||

@@ -58,6 +58,8 @@ struct fleet_spec {
 	const char *id;
 	const json_t *command; /* array of strings; empty for an agent */
 	const char *agent;     /* the objective of an agent, or NULL */
+	const char *model;     /* of the agent: a name that the node has registered; or NULL */
+	const char *title;     /* for people, or NULL */
 	const char *profile;   /* or NULL */
 	const char *cwd;       /* relative to the workspace, or NULL */
 	const json_t *env;     /* name → value, or NULL */

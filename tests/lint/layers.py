@@ -45,6 +45,7 @@ ALLOWED = {
     "supervisor/gateway/acp": BASE + LOOP + ["policy/command_text.h", "policy/modes.def", "supervisor/client", "supervisor/gateway/common", "supervisor/tool/patch.h"],
     "supervisor/gateway/program": BASE + ["supervisor/gateway/common"],
     "supervisor/cli": BASE + ["pty", "sandbox/violation_text.h", "sandbox/plan_limits.def", "supervisor/client", "runtime/evidence/pack_check.h"],   # replay --verify projects a pack without a daemon
+    "supervisor/fleet/client": BASE + ["supervisor/cli", "supervisor/client", "supervisor/fleet"],
     "supervisor/host": BASE + LOOP + ["runtime/event", "runtime/store", "runtime/view", *ENGINE, "policy", "pty", "sandbox",
                                "supervisor/guard/guard_msg.h", "supervisor/spawner", "supervisor/proxy/proxy_msg.h", "supervisor/common"],
     "supervisor/runtime": BASE + LOOP + ["runtime/event", "runtime/store", "runtime/view", *ENGINE, "policy", "pty", "sandbox",
@@ -66,6 +67,7 @@ FORBIDDEN_SYSTEM = {
     "supervisor/webhook": ["jansson.h", "lmdb.h", "event2/"],
     "supervisor/model": ["jansson.h", "lmdb.h", "event2/"],
     "supervisor/fleet": ["lmdb.h", "event2/"],
+    "supervisor/fleet/client": ["lmdb.h", "event2/"],
     "sandbox": ["jansson.h", "lmdb.h", "event2/"],
     "sandbox/steps": ["jansson.h", "lmdb.h", "event2/"],
     "runtime/base": ["lmdb.h", "event2/"],

@@ -1,0 +1,139 @@
+/*
+ * `fleet cancel` and `retry`: signed requests in the task's document. Others write it, too (the node renews its claim),
+ * so a write that finds another revision reads again and repeats.
+ */
+
+#include "supervisor/fleet/client/change.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
+#include "supervisor/cli/cli.h"
+#include "supervisor/cli/format.h"
+#include "supervisor/fleet/client/client.h"
+#include "supervisor/fleet/client/submit.h"
+
+#define TRIES 50
+
+/* Changes the document; 1: there is nothing to change. */
+typedef int (*change_fn)(struct connection *x, struct fleet_task *t, struct err *e);
+
+/* The changed task in *ret. 1: there was nothing to change. */
+static int change_task(struct connection *x, const char *id, change_fn fn, struct fleet_entry *ret, struct err *e)
+{
+	for (int i = 0; i < TRIES; i++) {
+		buf_auto struct buf text = BUF_INIT;
+		fleet_entry_auto struct fleet_entry t = { 0 };
+		uint64_t revision;
+		int r = connection_get(x, id, &t, e);
+
+		if (r)
+			return r < 0 ? -1 : err_set(e, ERR_NOT_FOUND, "there is no task '%s'", id);
+		r = fn(x, &t.task, e);
+		if (r < 0)
+			return -1;
+		if (r == 0) {
+			fleet_task_write(&t.task, &text);
+			r = x->port->ops->update_task(x->port, id, &text, t.revision, &revision, e);
+			if (r < 0)
+				return -1;
+			if (r == 1)
+				continue;
+		}
+		*ret = t;
+		t = (struct fleet_entry){ 0 };
+		return r;
+	}
+	return err_set(e, ERR_CONFLICT, "the document of task %s changes all the time", id);
+}
+
+static int add_cancel(struct connection *x, struct fleet_task *t, struct err *e)
+{
+	if (fleet_state_ended(t->state))
+		return 1;
+	fleet_signed_done(&t->cancel);
+	if (fleet_request_make(x->settings.seed, "cancel", t->spec.id, NULL, &t->cancel, e) < 0)
+		return -1;
+	if (t->state == FLEET_QUEUED) {
+		t->state = FLEET_CANCELLED;
+		snprintf(t->reason, sizeof(t->reason), "cancelled before it started");
+	}
+	return 0;
+}
+
+int change_cancel(struct connection *x, const char *id, struct err *e)
+{
+	fleet_entry_auto struct fleet_entry t = { 0 };
+	buf_auto struct buf header = BUF_INIT, bytes = BUF_INIT;
+	struct err ignored = ERR_INIT;
+	int r = change_task(x, id, add_cancel, &t, e);
+
+	/* Faster than the node's next renewal, which would find the request, too. */
+	if (r == 0 && t.task.state == FLEET_RUNNING)
+		(void)connection_ask(x, &t.task, "cancel", NULL, &header, &bytes, &ignored);
+	return r;
+}
+
+/* One more attempt than were begun. */
+static int add_retry(struct connection *x, struct fleet_task *t, struct err *e)
+{
+	mem_auto char *args = mem_printf("{\"attempts\":%llu}", (unsigned long long)t->attempt + 1);
+
+	if (!fleet_state_ended(t->state))
+		return err_set(e, ERR_STATE,
+			       "task %s is %s; only a task that failed, was cancelled or is lost is tried again",
+			       t->spec.id, fleet_state_name(t->state));
+	if (t->state == FLEET_COMPLETED)
+		return err_set(e, ERR_STATE, "task %s completed; submit it again under another id", t->spec.id);
+	fleet_signed_done(&t->retry);
+	fleet_signed_done(&t->cancel);
+	t->state = FLEET_QUEUED;
+	t->reason[0] = 0;
+	return fleet_request_make(x->settings.seed, "retry", t->spec.id, args, &t->retry, e);
+}
+
+/* Applies one of them to every task that the arguments name. */
+static int change_all(struct cli *c, bool retry)
+{
+	connection_auto struct connection x = { 0 };
+	fleet_entries_auto struct fleet_entries list = { 0 };
+	buf_auto struct buf out = BUF_INIT;
+	struct jw w = jw_on(&out);
+	int status, result = 0;
+
+	if ((status = connection_open(c, true, &x)) || (status = connection_find(&x, true, &list)))
+		return status;
+	jw_arr(&w);
+	for (size_t i = 0; i < list.n; i++) {
+		const char *id = list.v[i].task.spec.id;
+		fleet_entry_auto struct fleet_entry t = { 0 };
+		struct err e = ERR_INIT;
+		int r;
+
+		/* A job's tasks that completed are not meant. */
+		if (retry && list.n > 1 && list.v[i].task.state == FLEET_COMPLETED)
+			continue;
+		r = retry ? change_task(&x, id, add_retry, &t, &e) : change_cancel(&x, id, &e);
+		if (retry && r == 0)
+			r = submit_enqueue(&x, &t.task, &e);
+		if (r < 0)
+			result = cli_fail(c, EXIT_FAILED, &e, "fleet %s", c->opts.args[0]);
+		if (r < 0)
+			continue;
+		jw_obj(&w);
+		jw_kstr(&w, "taskId", id);
+		jw_kstr(&w, "result", r == 1 ? "ended" : retry ? "queued" : "cancelling");
+		jw_obj_end(&w);
+		if (r == 1 && !cli_as_json(c))
+			cli_error("task %s had ended already: %s", id, fleet_state_name(list.v[i].task.state));
+	}
+	jw_arr_end(&w);
+	if (!cli_as_json(c))
+		return result;
+	status = format_record(jval_of(out.data, out.len), true);
+	return status ? status : result;
+}
+
+int fleet_cancel(struct cli *c) { return change_all(c, false); }
+
+int fleet_retry(struct cli *c) { return change_all(c, true); }
