@@ -266,6 +266,8 @@ static const struct {
 	{ "task", "link", 0, IDS(ID_TASK) },
 	{ "task", "unlink", 0, IDS(ID_TASK) },
 	{ "job", "create", 0, COMMANDS },
+	{ "fleet", "key", 0, FILES },
+	{ "fleet", NULL, 0, NO_WORDS },
 	{ "channel", "connect", 0, WORDS("websocket sse json_rpc grpc http_json stdio in_process custom") },
 	{ "snapshot", NULL, 0,
 	  WORDS("session_snapshot thread_read_model tool_inventory_snapshot queue_snapshot task_snapshot "
@@ -549,7 +551,8 @@ static void complete_verb(struct collection *into, const struct verb *v, const c
 			into->prefix = "";
 		add_option_value(into, x.value_of);
 	} else if (x.options_ended &&
-		   (strcmp(v->name, "task") == 0 || strcmp(v->name, "turn") == 0 || strcmp(v->name, "subagent") == 0)) {
+		   (strcmp(v->name, "task") == 0 || strcmp(v->name, "turn") == 0 ||
+		    strcmp(v->name, "subagent") == 0 || strcmp(v->name, "fleet") == 0)) {
 		add_source(into, &(struct source)COMMANDS);
 	} else if (!x.options_ended && into->prefix[0] == '-') {
 		complete_option(into, v, strcspn(into->prefix, "="));
