@@ -14,6 +14,8 @@ struct connection {
 	struct cli *cli;
 	struct fleet_settings settings;
 	struct fleet_port *port;
+	char class[FLEET_CLASS_TEXT]; /* the class and priority that were stored last */
+	unsigned priority;
 };
 #define connection_auto __attribute__((cleanup(connection_done)))
 void connection_done(struct connection *x);

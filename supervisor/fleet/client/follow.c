@@ -13,6 +13,7 @@
 #include "supervisor/fleet/client/change.h"
 #include "supervisor/fleet/client/client.h"
 #include "supervisor/fleet/client/connection.h"
+#include "supervisor/fleet/client/queue_hint.h"
 #include "supervisor/fleet/client/submit.h"
 #include "supervisor/fleet/client/task_view.h"
 
@@ -23,7 +24,9 @@
 
 #define PAUSE_MIN_MS 25
 #define PAUSE_MAX_MS 500
+#define TOGETHER_MIN 32u /* tasks that are read at once instead of one by one */
 #define SILENT_MS 15000u /* a node that has not answered for this time is reported */
+#define QUEUED_MS 3000u  /* a task that is queued for longer is explained */
 #define EXIT_INTERRUPTED 130
 
 static volatile sig_atomic_t interrupts;
@@ -40,6 +43,8 @@ struct follow {
 	uint64_t attempt; /* whose output is shown */
 	uint64_t offset[STREAMS];
 	bool ended[STREAMS];
+	uint64_t queued_since; /* boot time in ms; 0: it is not queued */
+	bool queue_explained;
 	uint64_t silent_since; /* boot time in ms; 0: the node answers */
 	bool silence_reported;
 };
@@ -121,6 +126,25 @@ static void note_silence(struct follow *f, const struct fleet_task *t, const str
 		 (unsigned long long)t->lease_ms / 1000, t->spec.id);
 }
 
+/* Explains once why nothing happens. */
+static void note_queue(struct follow *f, const struct fleet_task *t)
+{
+	buf_auto struct buf why = BUF_INIT;
+	const uint64_t now = clock_boot_ms();
+
+	if (t->state != FLEET_QUEUED)
+		f->queued_since = 0;
+	else if (!f->queued_since)
+		f->queued_since = now;
+	else if (!f->queue_explained && now - f->queued_since > QUEUED_MS) {
+		f->queue_explained = true;
+		queue_hint(f->x, t, &why);
+		cli_error("fleet: task %s is queued: %s", t->spec.id, buf_cstr(&why));
+		if (f->json)
+			cli_print_notice();
+	}
+}
+
 /* ---- following one task ---- */
 
 /* Ctrl-C: the first cancels the task, the second leaves. True: leave. */
@@ -155,6 +179,8 @@ static int follow_task(struct follow *f, const char *id, bool cancels, struct fl
 			err_set(&e, ERR_NOT_FOUND, "task %s was removed", id);
 		if (r && (r == 1 || e.code != ERR_UNAVAILABLE))
 			return cli_fail(f->x->cli, EXIT_BAILIFF, &e, "fleet");
+		if (r == 0)
+			note_queue(f, &t.task);
 		if (r == 0 && t.task.node[0] && t.task.state != FLEET_QUEUED) {
 			shown = read_output(f, &t.task, &e);
 			if (shown < 0 && e.code == ERR_SYS && e.sys == EPIPE)
@@ -267,31 +293,53 @@ struct outcome {
 	size_t left, counts[FLEET_LOST + 1];
 };
 
-/* Reads again the tasks that had not ended. 0, or the exit status. */
-static int refresh(struct connection *x, struct fleet_entries *list, struct outcome *ret)
+/* Reads one task again. A server that does not answer is asked again later. 0, or the exit status. */
+static int refresh_task(struct connection *x, struct fleet_entry *t)
 {
-	struct outcome o = { 0 };
+	struct fleet_entry now = { 0 };
+	struct err e = ERR_INIT;
+	int r = connection_get(x, t->task.spec.id, &now, &e);
 
-	for (size_t i = 0; i < list->n; i++) {
-		struct fleet_entry *t = &list->v[i], now = { 0 };
-		struct err e = ERR_INIT;
-
-		if (!fleet_state_ended(t->task.state)) {
-			int r = connection_get(x, t->task.spec.id, &now, &e);
-
-			if (r == 1)
-				err_set(&e, ERR_NOT_FOUND, "task %s was removed", t->task.spec.id);
-			if (r && (r == 1 || e.code != ERR_UNAVAILABLE))
-				return cli_fail(x->cli, EXIT_FAILED, &e, "fleet wait");
-			if (r == 0) {
-				fleet_entry_done(t);
-				*t = now;
-			}
-		}
-		o.counts[t->task.state]++;
-		o.left += !fleet_state_ended(t->task.state);
+	if (r == 1)
+		err_set(&e, ERR_NOT_FOUND, "task %s was removed", t->task.spec.id);
+	if (r && (r == 1 || e.code != ERR_UNAVAILABLE))
+		return cli_fail(x->cli, EXIT_FAILED, &e, "fleet wait");
+	if (r == 0) {
+		fleet_entry_done(t);
+		*t = now;
 	}
-	*ret = o;
+	return 0;
+}
+
+/* Reads again the tasks that had not ended, one by one, or all at once if they are many. 0, or the exit status. */
+static int refresh(struct connection *x, struct fleet_entries *list, struct outcome *o)
+{
+	fleet_entries_auto struct fleet_entries all = { 0 };
+	const bool together = o->left > TOGETHER_MIN;
+	struct err e = ERR_INIT;
+	size_t at = 0;
+	int status;
+
+	if (together && connection_list(x, NULL, &all, &e) < 0)
+		return e.code == ERR_UNAVAILABLE ? 0 : cli_fail(x->cli, EXIT_FAILED, &e, "fleet wait");
+	*o = (struct outcome){ 0 };
+	for (size_t i = 0; i < list->n; i++) {
+		struct fleet_entry *t = &list->v[i];
+
+		/* A job's tasks are in the same order in both lists; others are found one by one. */
+		for (size_t k = 0; together && k < all.n && !fleet_state_ended(t->task.state); k++, at++)
+			if (strcmp(all.v[at % all.n].task.spec.id ? all.v[at % all.n].task.spec.id : "",
+				   t->task.spec.id) == 0) {
+				fleet_entry_done(t);
+				*t = all.v[at % all.n];
+				all.v[at % all.n] = (struct fleet_entry){ 0 };
+				break;
+			}
+		if (!together && !fleet_state_ended(t->task.state) && (status = refresh_task(x, t)))
+			return status;
+		o->counts[t->task.state]++;
+		o->left += !fleet_state_ended(t->task.state);
+	}
 	return 0;
 }
 
@@ -326,7 +374,7 @@ int fleet_wait(struct cli *c)
 	connection_auto struct connection x = { 0 };
 	fleet_entries_auto struct fleet_entries list = { 0 };
 	const char *timeout = opts_get(&c->opts, OPT_fleet_TIMEOUT);
-	struct outcome o = { .left = 1 };
+	struct outcome o = { 0 };
 	uint64_t limit = UINT64_MAX, began = clock_boot_ms();
 	struct err e = ERR_INIT;
 	int status, pause = PAUSE_MIN_MS;
@@ -335,7 +383,7 @@ int fleet_wait(struct cli *c)
 		return cli_usage(c, "--timeout: %s", e.message);
 	if ((status = connection_open(c, false, &x)) || (status = connection_find(&x, true, &list)))
 		return status;
-	for (;;) {
+	for (o.left = list.n;;) {
 		if ((status = refresh(&x, &list, &o)))
 			return status;
 		if (!o.left || clock_boot_ms() - began >= limit)

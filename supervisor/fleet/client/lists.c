@@ -8,6 +8,7 @@
 #include "supervisor/cli/format.h"
 #include "supervisor/fleet/client/client.h"
 #include "supervisor/fleet/client/connection.h"
+#include "supervisor/fleet/client/queue_hint.h"
 #include "supervisor/fleet/client/task_view.h"
 
 #define TASK_COLUMNS \
@@ -43,13 +44,17 @@ int fleet_show(struct cli *c)
 {
 	connection_auto struct connection x = { 0 };
 	fleet_entries_auto struct fleet_entries list = { 0 };
-	buf_auto struct buf text = BUF_INIT;
+	buf_auto struct buf text = BUF_INIT, why = BUF_INIT;
 	struct jw w = jw_on(&text);
 	int status = connection_open(c, false, &x);
 
 	if (status || (status = connection_find(&x, false, &list)))
 		return status;
 	task_view_write(&list.v[0].task, true, &w);
+	if (list.v[0].task.state == FLEET_QUEUED) {
+		queue_hint(&x, &list.v[0].task, &why);
+		cli_hint("it is queued: %s", buf_cstr(&why));
+	}
 	return format_record(jval_of(text.data, text.len), cli_as_json(c));
 }
 

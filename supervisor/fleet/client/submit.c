@@ -30,8 +30,11 @@ int submit_enqueue(struct connection *x, const struct fleet_task *t, struct err 
 
 	fleet_needs_write(&t->spec.needs, &needs);
 	fleet_needs_class(&t->spec.needs, class);
-	if (x->port->ops->put_class(x->port, class, priority, &needs, e) < 0)
+	if ((strcmp(x->class, class) != 0 || x->priority != priority) &&
+	    x->port->ops->put_class(x->port, class, priority, &needs, e) < 0)
 		return -1;
+	memcpy(x->class, class, sizeof(class));
+	x->priority = priority;
 	return x->port->ops->enqueue(x->port, class, priority, t->spec.id, t->attempt + 1, e) < 0 ? -1 : 0;
 }
 
