@@ -99,5 +99,102 @@ def test_errors_are_json_with_json():
         assert not done.out and "no task" in json.loads(done.err)["error"]["message"], done
 
 
+# ---- with nodes ----
+
+def test_run_is_like_run():
+    with Dev(nodes=2) as d:
+        done = d.fleet("run", "--", "sh", "-c", "echo out; echo err >&2; exit 7", status=7)
+        assert (done.out, done.err) == (b"out\n", b"err\n"), (done.out, done.err)
+        assert d.fleet("run", "--", "/nonexistent", status=127).err
+        assert d.fleet("run", "--deadline", "300ms", "--", "sleep", "600", status=124)
+        d.fleet("run", "--", "sh", "-c", "kill -9 $$", status=128 + 9)
+        done = d.fleet("run", "--", "sh", "-c", 'test -n "$BAILIFF_FLEET_TOKEN" && head -c 3000000 /dev/zero')
+        assert done.out == bytes(3000000), len(done.out)
+        nodes = d.fleet("nodes", "--json").json
+        assert [n["node"] for n in nodes] == ["dev-1", "dev-2"] and all(n["cpus"] >= 1 and n["memory"] > 1 << 20 for n in nodes), nodes
+        ran = d.fleet("run", "--label", "node=dev-2", "--json", "--", "true").text.splitlines()
+        task = json.loads(ran[-1])
+        assert (task["node"], task["state"], task["exitCode"], task["attempt"]) == ("dev-2", "completed", 0, 1) and task["token"] > 0, task
+        check_interrupt(d)
+        check_workspace(d)
+        check_dependencies(d)
+        check_job(d)
+        check_strangers(d)
+
+
+def check_interrupt(d):
+    """Ctrl-C ends the command on its node."""
+    run = d.start("run", "--id", "long", "--", "sh", "-c", "echo started; exec sleep 600")
+    assert run.stdout.readline() == "started\n"
+    run.send_signal(signal.SIGINT)
+    out, err = run.communicate(timeout=harness.PATIENCE)
+    assert run.returncode == 130 and "cancelled" in err, (run.returncode, out, err)
+    assert d.show("long")["state"] == "cancelled"
+    follow = d.fleet("logs", "-f", "long")
+    assert follow.text == "started\n", follow.text
+
+
+def check_workspace(d):
+    """The files arrive as they are, and a --cow task's changes are read back from its node."""
+    with open(os.path.join(d.work, "file"), "w") as f:
+        f.write("one\n")
+    os.makedirs(os.path.join(d.work, "sub"))
+    with open(os.path.join(d.work, "sub/run.sh"), "w") as f:
+        f.write("#!/bin/sh\ncat file; echo two >file\n")
+    os.chmod(os.path.join(d.work, "sub/run.sh"), 0o755)
+    task = d.fleet("submit", "--dir", ".", "--cow", "--", "sub/run.sh").text.strip()
+    d.fleet("wait", task)
+    assert d.fleet("logs", task).text == "one\n"
+    diff = d.fleet("diff", task).text
+    assert "-one\n+two\n" in diff, diff
+    assert json.loads(d.fleet("diff", "--json", task).out)["diff"] == diff
+    pack = os.path.join(d.dir, "pack")
+    d.fleet("evidence", "-o", pack, task)
+    assert harness.cli("replay", "--verify", pack, env=d.env).status == 0
+    with open(os.path.join(d.work, "file")) as f:
+        assert f.read() == "one\n"
+
+
+def check_dependencies(d):
+    first = d.fleet("submit", "--", "sh", "-c", "sleep 1; echo first").text.strip()
+    second = d.fleet("submit", "--after", first, "--", "true").text.strip()
+    d.fleet("wait", first, second)
+    assert d.show(second)["startedAt"] > d.show(first)["startedAt"]
+    bad = d.fleet("submit", "--", "false").text.strip()
+    after = d.fleet("submit", "--after", bad, "--", "true").text.strip()
+    d.fleet("wait", bad, after, status=1)
+    assert d.show(after)["state"] == "failed" and bad in d.show(after)["reason"] and d.show(after)["attempt"] == 0, d.show(after)
+
+
+def check_job(d):
+    """One task per item, on any node; failures are listed, and retried by their job."""
+    flag = os.path.join(d.dir, "flag")
+    job = d.fleet("submit", "--items", "-", "--retries", "1", "--", "sh", "-c", "echo {item}; test {item} != three", stdin=b"one\ntwo\nthree\n").text.strip()
+    said = d.fleet("wait", job, status=1).text
+    assert "2 completed, 1 failed" in said and f"{job}-3 failed" in said, said
+    assert d.fleet("logs", f"{job}-2").text == "two\n"
+    failed = d.show(f"{job}-3")
+    assert failed["attempt"] == 2 and len(failed["attempts"]) >= 1, failed
+    d.fleet("retry", job)
+    d.fleet("wait", job, status=1)
+    assert d.show(f"{job}-3")["attempt"] == 3 and d.show(f"{job}-1")["attempt"] == 1
+    assert not os.path.exists(flag)
+
+
+def check_strangers(d):
+    """A key that the nodes do not know runs nothing and reads nothing, although the server admits its connection."""
+    task = d.fleet("submit", "--", "echo", "secret").text.strip()
+    d.fleet("wait", task)
+    other = os.path.join(d.dir, "other.key")
+    d.fleet("key", other)
+    stranger = {"BAILIFF_FLEET_KEY": other, "BAILIFF_FLEET_CREDS": d.env["BAILIFF_FLEET_KEY"]}
+    refused = d.fleet("logs", task, env=stranger, status=1)
+    assert not refused.out and b"submitter" in refused.err, refused.err
+    mine = d.fleet("submit", "--", "echo", "mine", env=stranger).text.strip()
+    until("it is rejected", lambda: d.show(mine)["state"] in ("queued", "failed"))
+    assert d.fleet("wait", "--timeout", "2s", mine, env=stranger, status=None).status != 0
+    assert d.show(mine)["attempt"] == 0, d.show(mine)
+
+
 if __name__ == "__main__":
     harness.main(globals())

@@ -14,6 +14,7 @@
 #include "supervisor/client/daemon_program.h"
 #include "supervisor/fleet/client/client.h"
 #include "supervisor/fleet/client/settings.h"
+#include "supervisor/fleet/fleet_port.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -146,11 +147,31 @@ static void stop(pid_t *pid)
 	*pid = 0;
 }
 
+/* In PATH, and where Debian installs it, which is not in the PATH of plain users. NULL: nowhere. */
+static char *find_server(void)
+{
+	const char *path = getenv("PATH");
+	mem_auto char *list = mem_printf("%s:/usr/local/sbin:/usr/sbin", path ? path : "/usr/bin");
+
+	for (char *at = list, *next; at; at = next) {
+		if ((next = strchr(at, ':')))
+			*next++ = 0;
+		char *program = mem_printf("%s/nats-server", at);
+		if (at[0] == '/' && access(program, X_OK) == 0)
+			return program;
+		free(program);
+	}
+	return NULL;
+}
+
 static int start_server(struct dev *d, struct err *e)
 {
+	mem_auto char *program = find_server();
 	mem_auto char *config = mem_printf("%s/nats.conf", d->dir), *log = mem_printf("%s/nats.out", d->dir);
-	char *argv[] = { (char *)"nats-server", (char *)"-c", config, NULL };
+	char *argv[] = { program, (char *)"-c", config, NULL };
 
+	if (!program)
+		return err_set(e, ERR_NOT_FOUND, "nats-server is not installed (Debian: apt-get install nats-server)");
 	return (d->server = start(argv, log, e)) < 0 ? -1 : 0;
 }
 
@@ -246,10 +267,8 @@ static int wait_for_server(struct dev *d)
 	const uint64_t until = clock_boot_ms() + READY_MS;
 
 	while (!stop_requested && !(d->url = read_address(d))) {
-		if (!is_server_running(d)) {
-			cli_hint("fleet dev needs nats-server in PATH (Debian: apt-get install nats-server)");
+		if (!is_server_running(d))
 			return EXIT_FAILED;
-		}
 		if (clock_boot_ms() > until) {
 			cli_error("fleet dev: nats-server did not start to listen");
 			return EXIT_FAILED;
@@ -259,27 +278,51 @@ static int wait_for_server(struct dev *d)
 	return 0;
 }
 
-/* Nodes report themselves every few seconds; the first report comes when a node is ready. */
-static int wait_for_nodes(struct dev *d)
+static void count_node(void *ctx, const char *key, const char *value, size_t len, uint64_t revision)
 {
-	const uint64_t until = clock_boot_ms() + READY_MS;
+	(*(size_t *)ctx)++;
+}
 
-	for (size_t i = 0; i < d->n && !stop_requested; i++) {
-		mem_auto char *socket = mem_printf("%s/node%zu/control.sock", d->dir, i + 1);
+static bool are_nodes_running(struct dev *d)
+{
+	bool all = true;
+
+	for (size_t i = 0; i < d->n; i++) {
 		mem_auto char *log = mem_printf("%s/node%zu/log", d->dir, i + 1),
 			      *name = mem_printf("node dev-%zu", i + 1);
 
-		while (!stop_requested && access(socket, F_OK) < 0) {
-			if (!check_running(&d->node[i], name, log))
-				return EXIT_FAILED;
-			if (clock_boot_ms() > until) {
-				cli_error("fleet dev: %s did not start; its log is %s", name, log);
-				return EXIT_FAILED;
-			}
-			poll(NULL, 0, LOOK_MS);
-		}
+		all &= check_running(&d->node[i], name, log);
 	}
-	return 0;
+	return all;
+}
+
+/* A node is ready when it has reported itself. 0, or the exit status. */
+static int wait_for_nodes(struct dev *d)
+{
+	mem_auto char *seed = mem_printf("%s/client.seed", d->dir);
+	const struct fleet_nats_options o = { .url = d->url, .name = "bailiff fleet dev", .nkey_seed = seed };
+	const uint64_t until = clock_boot_ms() + READY_MS;
+	struct fleet_port *port = NULL;
+	struct err e = ERR_INIT;
+	int status = 0;
+
+	if (fleet_nats_new(&o, &port, &e) < 0)
+		return cli_fail(d->cli, EXIT_FAILED, &e, "fleet dev");
+	while (!stop_requested && status == 0) {
+		size_t n = 0;
+
+		if (port->ops->list_nodes(port, count_node, &n, &e) == 0 && n >= d->n)
+			break;
+		if (!are_nodes_running(d))
+			status = EXIT_FAILED;
+		if (clock_boot_ms() > until) {
+			cli_error("fleet dev: %zu of %zu nodes have not reported themselves", d->n - n, d->n);
+			status = EXIT_FAILED;
+		}
+		poll(NULL, 0, LOOK_MS);
+	}
+	port->ops->free(port);
+	return status;
 }
 
 /* ---- the verb ---- */
@@ -330,12 +373,7 @@ static int watch(struct dev *d)
 	while (!stop_requested) {
 		if (!is_server_running(d))
 			return EXIT_FAILED;
-		for (size_t i = 0; i < d->n; i++) {
-			mem_auto char *log = mem_printf("%s/node%zu/log", d->dir, i + 1);
-			mem_auto char *name = mem_printf("node dev-%zu", i + 1);
-
-			(void)check_running(&d->node[i], name, log);
-		}
+		(void)are_nodes_running(d);
 		poll(NULL, 0, 200);
 	}
 	return 0;
