@@ -180,6 +180,19 @@ static int port_update_task(struct fleet_port *p, const char *id, const struct b
 	return put_entry(of(p), TASKS, id, text, &o, ret_revision, e);
 }
 
+/* Purges the subject: a deletion marker would stay forever. */
+static int port_remove_task(struct fleet_port *p, const char *id, struct err *e)
+{
+	struct nats_port *n = of(p);
+	mem_auto char *subject = mem_printf("$KV.bailiff_tasks.%s", id);
+	jsOptions o;
+
+	jsOptions_Init(&o);
+	o.Stream.Purge.Subject = subject;
+	natsStatus s = js_PurgeStream(n->js, "KV_bailiff_tasks", &o, NULL);
+	return s == NATS_OK ? 0 : fail(e, s, "remove the task");
+}
+
 static int port_list_tasks(struct fleet_port *p, fleet_entry_fn fn, void *ctx, struct err *e)
 {
 	return list_entries(of(p), TASKS, fn, ctx, e);
@@ -498,6 +511,7 @@ static const struct fleet_port_ops ops = {
 	.create_task = port_create_task,
 	.update_task = port_update_task,
 	.list_tasks = port_list_tasks,
+	.remove_task = port_remove_task,
 	.put_class = port_put_class,
 	.list_classes = port_list_classes,
 	.enqueue = port_enqueue,

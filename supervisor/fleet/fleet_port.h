@@ -48,6 +48,7 @@ struct fleet_port_ops {
 	int (*update_task)(struct fleet_port *p, const char *id, const struct buf *text, uint64_t revision,
 			   uint64_t *ret_revision, struct err *e);
 	int (*list_tasks)(struct fleet_port *p, fleet_entry_fn fn, void *ctx, struct err *e);
+	int (*remove_task)(struct fleet_port *p, const char *id, struct err *e); /* its id can be used again */
 
 	/* The queue: one message for each task. put_class before the first enqueue of a class and priority. */
 	int (*put_class)(struct fleet_port *p, const char *class, unsigned priority, const struct buf *needs,

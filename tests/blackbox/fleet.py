@@ -75,6 +75,8 @@ class Dev(Fleet):
     """`bailiff fleet dev`: a server and nodes. Its end checks that nothing is left."""
 
     def __init__(self, nodes=2):
+        if "--fleet" not in subprocess.run([harness.DAEMON, "--help"], stdout=subprocess.PIPE, text=True).stdout:
+            raise Skip("this bailiffd cannot be a node")
         super().__init__()
         self.env["TMPDIR"] = self.dir
         self.process = self.start("dev", "--nodes", str(nodes), "--json")

@@ -69,6 +69,14 @@ def test_a_queued_task_is_cancelled_and_retried():
         assert "queued" in s.fleet("retry", task, status=1).err.decode()
 
 
+def test_prune_keeps_what_could_be_submitted_again():
+    with Server() as s:
+        task = s.fleet("submit", "--", "true").text.strip()
+        s.fleet("cancel", task)
+        assert s.fleet("prune", "--older-than", "0s", "--json").json == {"removed": 0, "left": 1}, "its signature is valid for a week"
+        assert "--older-than" in s.fleet("prune", status=2).err.decode()
+
+
 def test_items_are_a_job():
     with Server() as s:
         job = s.fleet("submit", "--items", "-", "--", "echo", "{item}", "of {index}", stdin=b"one\n\ntwo\n").text.strip()

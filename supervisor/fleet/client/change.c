@@ -1,13 +1,15 @@
 /*
- * `fleet cancel` and `retry`: signed requests in the task's document. Others write it, too (the node renews its claim),
- * so a write that finds another revision reads again and repeats.
+ * `fleet cancel`, `retry` and `prune`. The first two are signed requests in the task's document. Others write it, too
+ * (the node renews its claim), so a write that finds another revision reads again and repeats.
  */
 
 #include "supervisor/fleet/client/change.h"
 
+#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
+#include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/format.h"
 #include "supervisor/fleet/client/client.h"
@@ -137,3 +139,53 @@ static int change_all(struct cli *c, bool retry)
 int fleet_cancel(struct cli *c) { return change_all(c, false); }
 
 int fleet_retry(struct cli *c) { return change_all(c, true); }
+
+/*
+ * Ended, last written before `limit`, and no longer valid: a signed task could otherwise be stored again by someone who
+ * kept a copy, and would run again.
+ */
+static bool may_be_removed(const struct fleet_task *t, uint64_t now, uint64_t age)
+{
+	const uint64_t last = t->heartbeat_at > t->spec.submitted_at ? t->heartbeat_at : t->spec.submitted_at;
+
+	return fleet_state_ended(t->state) && last + age <= now && t->spec.not_after < now;
+}
+
+int fleet_prune(struct cli *c)
+{
+	connection_auto struct connection x = { 0 };
+	fleet_entries_auto struct fleet_entries list = { 0 };
+	buf_auto struct buf out = BUF_INIT;
+	struct jw w = jw_on(&out);
+	const char *given = opts_get(&c->opts, OPT_fleet_OLDER_THAN);
+	const uint64_t now = clock_real_us() / 1000;
+	struct err e = ERR_INIT;
+	size_t removed = 0;
+	uint64_t age;
+	int status;
+
+	if (!given)
+		return cli_usage(c, "prune needs --older-than TIME");
+	if (text_duration_ms(given, &age, &e) < 0)
+		return cli_usage(c, "--older-than: %s", e.message);
+	if ((status = connection_open(c, false, &x)))
+		return status;
+	if (connection_list(&x, NULL, &list, &e) < 0)
+		return cli_fail(c, EXIT_FAILED, &e, "fleet prune");
+	for (size_t i = 0; i < list.n; i++) {
+		if (!may_be_removed(&list.v[i].task, now, age))
+			continue;
+		if (x.port->ops->remove_task(x.port, list.v[i].task.spec.id, &e) < 0)
+			return cli_fail(c, EXIT_FAILED, &e, "fleet prune");
+		removed++;
+	}
+	if (!cli_as_json(c)) {
+		buf_printf(&out, "removed %zu of %zu tasks\n", removed, list.n);
+		return format_out(&out);
+	}
+	jw_obj(&w);
+	jw_kuint(&w, "removed", removed);
+	jw_kuint(&w, "left", list.n - removed);
+	jw_obj_end(&w);
+	return format_record(jval_of(out.data, out.len), true);
+}

@@ -17,6 +17,7 @@ int fleet_key(struct cli *c);
 int fleet_list(struct cli *c);
 int fleet_logs(struct cli *c);
 int fleet_nodes(struct cli *c);
+int fleet_prune(struct cli *c);
 int fleet_retry(struct cli *c);
 int fleet_run(struct cli *c);
 int fleet_show(struct cli *c);

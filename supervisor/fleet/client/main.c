@@ -15,10 +15,10 @@ static const struct {
 	const char *name;
 	int (*run)(struct cli *c);
 } subverbs[] = {
-	{ "cancel", fleet_cancel }, { "dev", fleet_dev },   { "diff", fleet_diff }, { "evidence", fleet_evidence },
-	{ "key", fleet_key },       { "list", fleet_list }, { "logs", fleet_logs }, { "nodes", fleet_nodes },
-	{ "retry", fleet_retry },   { "run", fleet_run },   { "show", fleet_show }, { "submit", fleet_submit },
-	{ "wait", fleet_wait },
+	{ "cancel", fleet_cancel }, { "dev", fleet_dev },     { "diff", fleet_diff }, { "evidence", fleet_evidence },
+	{ "key", fleet_key },       { "list", fleet_list },   { "logs", fleet_logs }, { "nodes", fleet_nodes },
+	{ "prune", fleet_prune },   { "retry", fleet_retry }, { "run", fleet_run },   { "show", fleet_show },
+	{ "submit", fleet_submit }, { "wait", fleet_wait },
 };
 
 int main(int argc, char **argv)

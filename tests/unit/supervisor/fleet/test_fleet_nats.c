@@ -98,6 +98,10 @@ START_TEST(a_document_changes_only_from_the_last_revision)
 	ck_assert_int_eq(a->ops->get_task(a, "t1", &text, &r3, &e), 0);
 	ck_assert_str_eq(buf_cstr(&text), "two");
 	ck_assert_uint_eq(r3, r2);
+	ck_assert_msg(a->ops->remove_task(a, "t1", &e) == 0, "%s", e.message);
+	ck_assert_int_eq(b->ops->get_task(b, "t1", &text, &r3, &e), 1);
+	ck_assert_int_eq(b->ops->create_task(b, "t1", &text, &r3, &e), 0);
+	ck_assert_uint_gt(r3, r2);
 }
 END_TEST
 
