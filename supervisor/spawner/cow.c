@@ -298,8 +298,8 @@ static int walk_layer(struct helper *h, const struct layer *l)
 	return cow_walk_root(w, l->upper, host);
 }
 
-/* Every write root is opened before the first file changes. */
-static int undo_apply(struct helper *h, const struct layer *layers)
+/* Undoes the newest apply, or cleans up after it before the next. Every write root is opened before a file changes. */
+static int handle_applies(struct helper *h, const struct layer *layers)
 {
 	mem_auto int *hosts = mem_zalloc(h->owner.nroots + 1, sizeof *hosts);
 	mem_auto const char **paths = mem_zalloc(h->owner.nroots + 1, sizeof *paths);
@@ -309,7 +309,12 @@ static int undo_apply(struct helper *h, const struct layer *layers)
 		hosts[i] = layers[i].upper < 0 ? -1 : open_host(&layers[i].root);
 		paths[i] = top ? "" : layers[i].root.path;
 	}
-	return cow_undo_newest_apply(&h->undo, &h->walk, hosts, paths, h->owner.nroots);
+	if (h->walk.op == CHANGE_OP_UNDO)
+		return cow_undo_newest_apply(&h->undo, &h->walk, hosts, paths, h->owner.nroots);
+	cow_undo_clean(&h->undo, hosts, h->owner.nroots);
+	for (uint32_t i = 0; i < h->owner.nroots; i++)
+		fd_close(&hosts[i]);
+	return 0;
 }
 
 static int walk_layers(struct helper *h, struct buf *out)
@@ -323,8 +328,9 @@ static int walk_layers(struct helper *h, struct buf *out)
 		return -1;
 	umask(0);
 	change_list_begin(out);
-	if (h->walk.op == CHANGE_OP_UNDO)
-		r = undo_apply(h, layers);
+	u->seed = hash64(&h->owner.started_s, sizeof h->owner.started_s, (uint64_t)h->owner.started_ns);
+	if (h->walk.op == CHANGE_OP_UNDO || h->walk.op == CHANGE_OP_APPLY)
+		r = handle_applies(h, layers);
 	if (h->walk.op == CHANGE_OP_APPLY)
 		cow_keep_begin(u);
 	for (uint32_t i = 0; r == 0 && h->walk.op != CHANGE_OP_UNDO && i < h->owner.nroots; i++) {

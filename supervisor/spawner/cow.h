@@ -8,8 +8,8 @@
  * file.
  *
  * cow.c manages the directories and forks helpers; cow_walk.c finds the differences; cow_apply.c applies them to the
- * host; cow_undo.h is about undoing that; cow_show.c writes diffs; cow_copy.c copies a run; cow_remove.c removes trees.
- * revert.c restores autorun files changed by runs without an overlay.
+ * host, cow_put.c each entry; cow_undo.h is about undoing that; cow_show.c writes diffs; cow_copy.c copies a run;
+ * cow_remove.c removes trees. revert.c restores autorun files changed by runs without an overlay.
  */
 
 #include "sandbox/autorun_report.h"
@@ -89,10 +89,19 @@ struct cow_spot {
 	const char *name, *upper_name; /* equal, except in an undo */
 	enum change_kind kind;
 	enum change_type type;
-	bool in_upper; /* false: gone because its directory was replaced */
-	bool opaque;   /* a directory that replaces one */
-	bool replaces; /* an entry of another type, which is removed first */
-	bool touched;  /* the host's entry may have changed */
+	bool in_upper;            /* false: gone because its directory was replaced */
+	bool opaque;              /* a directory that replaces one */
+	bool replaces;            /* an entry of another type, which is removed first */
+	bool touched;             /* the host's entry may have changed */
+	bool visited;             /* it is selected, and reported */
+	bool same;                /* not a difference: an apply only removes it from the upper layer */
+	bool below;               /* the walk goes on below it */
+	bool ready;               /* an apply has recorded it */
+	bool prepared;            /* the new entry is there, under its temporary name */
+	bool in_place;            /* it is to be written in place */
+	int unsynced;             /* the new file until it is synced; −1: none */
+	uint32_t record, records; /* in the journal: the first one, and how many */
+	char temporary[64];
 	struct cow_undo *undo;
 	struct stat upper, host; /* st_mode 0 = no entry */
 	struct stat folder;      /* the host's folder, once it was put */
@@ -104,11 +113,27 @@ struct cow_spot {
 int cow_walk_root(struct cow_walk *w, int upper, int host);
 bool cow_whiteout(const struct stat *st);
 
-/* Handles one difference, one function per op; fills outcome and note. */
-void cow_apply(struct cow_walk *w, struct cow_spot *s);
+/*
+ * Applies differences of one directory, `host`: cow_apply_begin for each, which checks and records it, and
+ * cow_apply_batch for up to COW_BATCH_MAX of them. They fill outcome and note.
+ */
+#define COW_BATCH_MAX 128u
+void cow_apply_begin(struct cow_walk *w, struct cow_spot *s);
+void cow_apply_batch(struct cow_walk *w, int host, struct cow_spot *spots, size_t n);
 void cow_discard(struct cow_walk *w, struct cow_spot *s);
-/* Puts the upper entry on the host; sets the outcome only if that fails. */
+void cow_set_conflict(struct cow_spot *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/*
+ * Puts the upper entry on the host; sets the outcome only if that fails. In two steps: cow_put_prepare, sync
+ * s->unsynced, then cow_put_finish or cow_put_cancel.
+ */
 void cow_put(struct cow_spot *s);
+void cow_put_prepare(struct cow_spot *s);
+void cow_put_finish(struct cow_spot *s);
+void cow_put_cancel(struct cow_spot *s);
+/* Whether syncfs does what fsync does for each file, and reports its errors. */
+bool cow_syncs_as_whole(int fd);
+/* Makes files of one file system durable. −1 with errno. */
+int cow_sync(const int *fds, size_t n);
 /* Whether the host's entry is still the one that the walk found. */
 bool cow_still_same(const struct cow_spot *s);
 /* Calls fn for each entry of a directory until it returns non-zero; returns that value, or −1 with errno. */

@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #define CHUNK (128u * 1024)
@@ -122,7 +121,6 @@ static int lose_all(struct cow_undo *u)
 	for (uint32_t n = s.oldest; r == 0 && n && n <= s.newest; n++)
 		r = cow_undo_forget(u, n);
 	u->lost = r < 0 ? UNDO_LOSS_FAILED : UNDO_LOST;
-	u->temporary = 0;
 	return r;
 }
 
@@ -215,18 +213,31 @@ static int journal_add(struct cow_undo *u, struct undo_record *r, const char *pa
 	memcpy(out.data, &r->hash, sizeof r->hash);
 	if (fd_write_all(u->journal, out.data, out.len) < 0)
 		return -1;
-	u->current = u->records;
 	u->records += r->kind == UNDO_CHANGE;
+	u->written = true;
 	return 0;
 }
 
+/* Cancellations are not synced yet. */
 static int journal_mark(struct cow_undo *u, enum undo_kind kind)
 {
 	struct undo_record r = { .kind = kind };
-	uint32_t current = u->current;
-	int done = journal_add(u, &r, "");
-	u->current = current;
-	return done;
+	return u->written && fdatasync(u->journal) < 0 ? -1 : journal_add(u, &r, "");
+}
+
+static int sync_kept(struct cow_undo *u)
+{
+	int fds[countof(u->unsynced) + 2] = { u->folder, u->journal };
+	for (uint32_t i = 0; i < u->nunsynced; i++)
+		fds[i + 2] = u->unsynced[i];
+	int r = u->kept == u->kept_synced ? fdatasync(u->journal) : cow_sync(fds, u->nunsynced + 2);
+	int saved = errno;
+	while (u->nunsynced > 0)
+		fd_close(&u->unsynced[--u->nunsynced]);
+	u->kept_synced = u->kept;
+	u->marked = u->written = false;
+	errno = saved;
+	return r;
 }
 
 /* Copies the content of a file, or the link itself. */
@@ -252,7 +263,9 @@ static int keep_content(struct cow_undo *u, int dir, const char *name, mode_t mo
 	if (r->before.type != (mode & S_IFMT))
 		return -1;
 	u->bytes += r->before.size;
-	return to >= 0 ? fdatasync(to) : 0;
+	if (to >= 0)
+		u->unsynced[u->nunsynced++] = fd_take(&to);
+	return u->nunsynced == countof(u->unsynced) ? sync_kept(u) : 0;
 }
 
 struct keeping {
@@ -294,9 +307,7 @@ static int keep_entry(void *ctx, int dir, const char *name)
 	errno = ENOTSUP;
 	if (!st.st_mode || S_ISREG(st.st_mode) || S_ISLNK(st.st_mode) || S_ISDIR(st.st_mode))
 		done = 0;
-	(void)!getrandom(&r.temporary, sizeof r.temporary, 0);
-	if (k->depth == 0)
-		k->undo->temporary = r.temporary;
+	r.temporary = cow_temporary_bits(k->undo, k->path);
 	r.cleared = st.st_mode && k->after->type && k->cleared;
 	if (done == 0 && st.st_mode)
 		done = keep_content(k->undo, dir, name, st.st_mode, &r);
@@ -308,68 +319,78 @@ static int keep_entry(void *ctx, int dir, const char *name)
 	return done;
 }
 
-static int keep_spot(struct cow_walk *w, const struct cow_spot *s)
+static int keep_spot(struct cow_walk *w, struct cow_spot *s)
 {
 	struct cow_undo *u = w->undo;
 	struct undo_version after = { 0 };
 	struct stat st;
 	char path[CHANGE_PATH_MAX + 2];
-	uint32_t first = u->records;
 	snprintf(path, sizeof path, "%s", w->path + w->root_len + 1);
-	int r = s->kind == CHANGE_KIND_DELETED
-			? 0
-			: undo_version_read(s->upper_dir, s->upper_name, -1, UINT64_MAX, &after, &st);
 	struct keeping k = { u, path, &after, s->kind == CHANGE_KIND_DELETED || s->replaces, 0 };
-	if (r < 0 || journal_mark(u, UNDO_SYNCED) < 0 || keep_entry(&k, s->host_dir, s->name) < 0 ||
-	    fdatasync(u->journal) < 0 || (s->host.st_mode && fsync(u->folder) < 0)) {
-		u->records = first;
+	if (s->kind != CHANGE_KIND_DELETED &&
+	    undo_version_read(s->upper_dir, s->upper_name, -1, UINT64_MAX, &after, &st) < 0)
 		return -1;
-	}
-	u->current = first;
+	if (!u->marked && journal_mark(u, UNDO_SYNCED) < 0)
+		return -1;
+	u->marked = true;
+	s->record = u->records;
+	if (keep_entry(&k, s->host_dir, s->name) < 0)
+		return -1;
+	s->records = u->records - s->record;
 	return 0;
 }
 
-int cow_keep(struct cow_walk *w, const struct cow_spot *s, off_t *ret_mark)
+/* 0: there is a valid journal, or none. */
+static int check_loss(struct cow_undo *u)
 {
-	struct cow_undo *u = w->undo;
-	*ret_mark = u->error ? -1 : lseek(u->journal, 0, SEEK_END);
-	if (!u->error && keep_spot(w, s) < 0)
-		u->error = errno;
 	if (u->lost == UNDO_LOSS_FAILED)
 		errno = u->error;
 	return !u->error || u->lost == UNDO_LOST ? 0 : u->lost == UNDO_LOSS_FAILED ? -1 : lose_all(u);
 }
 
-void cow_keep_cancel(struct cow_undo *u, off_t mark)
+int cow_keep(struct cow_walk *w, struct cow_spot *s)
 {
-	if (mark < 0 || u->error)
-		return;
-	if (ftruncate(u->journal, mark) < 0)
+	struct cow_undo *u = w->undo;
+	if (!u->error && keep_spot(w, s) < 0)
 		u->error = errno;
-	u->records = u->current;
+	return check_loss(u);
 }
 
-int cow_keep_writing(struct cow_undo *u, const struct stat *st, bool written)
+int cow_keep_sync(struct cow_undo *u)
 {
-	struct undo_record r = { .kind = written ? UNDO_WRITTEN : UNDO_WRITING,
-				 .device = st->st_dev,
-				 .inode = st->st_ino };
-	uint32_t current = u->current;
+	if (!u->error && u->written && sync_kept(u) < 0)
+		u->error = errno;
+	return check_loss(u);
+}
+
+void cow_keep_cancel(struct cow_undo *u, const struct cow_spot *s)
+{
+	struct undo_record r = { .kind = UNDO_CANCELLED, .kept = s->record, .cleared = s->records };
+	if (u->error || !s->records)
+		return;
+	if (journal_add(u, &r, "") < 0)
+		u->error = errno;
+	u->cancelled += s->records;
+}
+
+int cow_keep_writing(struct cow_undo *u, uint32_t record, const struct stat *st, bool written)
+{
+	struct undo_record r = {
+		.kind = written ? UNDO_WRITTEN : UNDO_WRITING, .kept = record, .device = st->st_dev, .inode = st->st_ino
+	};
 	if (u->journal < 0 || u->error)
 		return 0;
-	r.kept = current;
-	int done = journal_add(u, &r, "") < 0 ? -1 : fdatasync(u->journal);
-	u->current = current;
-	return done;
+	return journal_add(u, &r, "") < 0 ? -1 : fdatasync(u->journal);
 }
 
 void cow_keep_end(struct cow_undo *u)
 {
+	bool empty = u->records == u->cancelled;
 	if (u->error && !u->lost && u->records)
 		lose_all(u); /* a record of a change that did not take place could not be removed */
-	if (u->number && u->records == 0)
+	if (u->number && empty)
 		cow_undo_forget(u, u->number);
-	if (u->number && u->records && !u->error && (journal_mark(u, UNDO_END) < 0 || fdatasync(u->journal) < 0))
+	if (u->number && !empty && !u->error && (journal_mark(u, UNDO_END) < 0 || fdatasync(u->journal) < 0))
 		log_warning("complete the journal of an apply: %s", strerror(errno)); /* it will read as interrupted */
 	if (!u->lost)
 		u->error = 0; /* nothing was applied */

@@ -23,6 +23,12 @@ void cow_temporary_name(uint64_t bits, char out[64])
 	snprintf(out, 64, ".bailiff-%016llx", (unsigned long long)(bits ? bits : random_bits()));
 }
 
+uint64_t cow_temporary_bits(const struct cow_undo *u, const char *path)
+{
+	uint64_t bits = hash64(path, strlen(path), u->seed ^ u->root);
+	return bits ? bits : 1;
+}
+
 int cow_each_entry(int folder, int (*fn)(void *ctx, int folder, const char *name), void *ctx)
 {
 	int r = 0, fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

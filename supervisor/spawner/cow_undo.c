@@ -24,6 +24,7 @@
 struct step {
 	struct undo_record r;
 	char *path;      /* relative to the write root */
+	bool cancelled;  /* it was not changed */
 	bool writing;    /* a write in place was not completed, of the file r.device, r.inode */
 	bool restored;   /* it is as it was before the apply */
 	struct stat now; /* st_mode 0: no entry */
@@ -36,6 +37,7 @@ struct undoing {
 	const int *hosts;
 	struct step *steps;
 	size_t n, room;
+	bool whole;            /* everything is synced at the end, instead of each step */
 	struct strmap by_path; /* "<root>/<path>" → step */
 	char key[CHANGE_PATH_MAX + 16];
 };
@@ -87,6 +89,11 @@ static int take_record(void *ctx, const struct undo_record *r, const char *path)
 		s->writing = r->kind == UNDO_WRITING;
 		s->r.device = r->device;
 		s->r.inode = r->inode;
+	} else if (r->kind == UNDO_CANCELLED) {
+		if (r->kept >= d->n || r->cleared > d->n - r->kept)
+			return -1;
+		for (size_t i = 0; i < r->cleared; i++)
+			d->steps[r->kept + i].cancelled = true;
 	}
 	return 0;
 }
@@ -109,7 +116,8 @@ static int read_journal(struct undoing *d, uint32_t nroots)
 	for (size_t i = 0; i < d->n; i++) {
 		struct step *s = &d->steps[i];
 		snprintf(d->key, sizeof d->key, "%u/%s", s->r.root, s->path);
-		strmap_put(&d->by_path, d->key, s);
+		if (!s->cancelled)
+			strmap_put(&d->by_path, d->key, s);
 	}
 	return 0;
 }
@@ -289,8 +297,8 @@ static void restore_entry(struct undoing *d, struct step *s, const struct parent
 		return;
 	if (other)
 		spot.host = (struct stat){ 0 };
-	d->undo->current = (uint32_t)(s - d->steps);
-	d->undo->temporary = s->r.temporary;
+	spot.record = (uint32_t)(s - d->steps);
+	cow_temporary_name(s->r.temporary, spot.temporary);
 	cow_put(&spot);
 	if (spot.outcome == CHANGE_OUTCOME_CONFLICT)
 		set_conflict(s, "%s", spot.note);
@@ -317,7 +325,7 @@ static void do_step(struct undoing *d, struct step *s, enum phase phase)
 	bool wanted = phase == REMOVE    ? !s->r.before.type && s->now.st_mode
 		      : phase == RESTORE ? s->r.before.type && !s->restored
 					 : s->r.before.type == S_IFDIR;
-	if (!wanted)
+	if (!wanted || s->cancelled)
 		return;
 	if (parent_open(d, s, &p) < 0) {
 		set_conflict(s, "open its folder: %s", strerror(errno));
@@ -330,7 +338,7 @@ static void do_step(struct undoing *d, struct step *s, enum phase phase)
 	else
 		finish_folder(s, &p);
 	/* Durable before the journal is removed. */
-	if (s->outcome != CHANGE_OUTCOME_CONFLICT && fsync(p.fd) < 0)
+	if (!d->whole && s->outcome != CHANGE_OUTCOME_CONFLICT && fsync(p.fd) < 0)
 		set_conflict(s, "sync its folder: %s", strerror(errno));
 	parent_close(&p);
 }
@@ -353,6 +361,8 @@ static void report_steps(struct undoing *d, struct cow_walk *w, const char *cons
 {
 	for (size_t i = 0; i < d->n; i++) {
 		struct step *s = &d->steps[i];
+		if (s->cancelled)
+			continue;
 		const struct undo_version *v = s->r.before.type ? &s->r.before : &s->r.after;
 		mem_auto char *path = mem_printf("%s/%s", paths[s->r.root], s->path);
 		const struct change c = {
@@ -376,6 +386,33 @@ static void report_steps(struct undoing *d, struct cow_walk *w, const char *cons
 	}
 }
 
+void cow_undo_clean(struct cow_undo *u, const int *hosts, uint32_t nroots)
+{
+	struct cow_undo old = COW_UNDO_INIT;
+	struct undoing d = { .undo = &old, .hosts = hosts, .by_path = STRMAP_INIT };
+	struct reading reading = { &d, nroots };
+	struct cow_journal_end end = { 0 };
+	struct parent p;
+	char temporary[64];
+	uint32_t count, number = u->all < 0 ? 0 : cow_undo_newest(u, &count);
+	old.all = u->all;
+	if (number && cow_undo_enter(&old, number, false) == 0)
+		cow_journal_read(old.journal, take_record, &reading, &end);
+	for (size_t i = 0; end.interrupted && i < d.n; i++) {
+		struct step *s = &d.steps[i];
+		if (hosts[s->r.root] < 0 || parent_open(&d, s, &p) < 0)
+			continue;
+		cow_temporary_name(s->r.temporary, temporary);
+		unlinkat(p.fd, temporary, 0);
+		parent_close(&p);
+	}
+	for (size_t i = 0; i < d.n; i++)
+		free(d.steps[i].path);
+	free(d.steps);
+	fd_close(&old.journal);
+	fd_close(&old.folder);
+}
+
 int cow_undo_newest_apply(struct cow_undo *u, struct cow_walk *w, const int *hosts, const char *const *paths,
 			  uint32_t nroots)
 {
@@ -389,6 +426,8 @@ int cow_undo_newest_apply(struct cow_undo *u, struct cow_walk *w, const int *hos
 		return -1;
 	bool done = true;
 	for (size_t i = d.n; i-- > 0;) { /* what a folder contains is cleaned up before the folder is checked */
+		if (d.steps[i].cancelled)
+			continue;
 		if (hosts[d.steps[i].r.root] < 0) {
 			errno = ESTALE;
 			return -1;
@@ -396,7 +435,14 @@ int cow_undo_newest_apply(struct cow_undo *u, struct cow_walk *w, const int *hos
 		check_step(&d, &d.steps[i]);
 		done &= d.steps[i].outcome != CHANGE_OUTCOME_CONFLICT;
 	}
+	d.whole = d.n > 0;
+	for (uint32_t i = 0; i < nroots; i++)
+		d.whole &= hosts[i] < 0 || cow_syncs_as_whole(hosts[i]);
 	done = done && do_phase(&d, REMOVE) && do_phase(&d, RESTORE) && do_phase(&d, FINISH);
+	for (uint32_t i = 0; done && d.whole && i < nroots; i++) {
+		if (hosts[i] >= 0 && syncfs(hosts[i]) < 0)
+			return -1;
+	}
 	report_steps(&d, w, paths, done);
 	if (!done)
 		return 0; /* the helper exits: nothing is freed */

@@ -47,10 +47,11 @@ struct undo_version {
 
 enum undo_kind {
 	UNDO_CHANGE,
-	UNDO_WRITING, /* the entry of record `kept` is being written in place, by apply or undo */
-	UNDO_WRITTEN, /* ... that is complete */
-	UNDO_SYNCED,  /* everything before this was synced */
-	UNDO_END,     /* likewise, and the apply was completed */
+	UNDO_WRITING,   /* the entry of record `kept` is being written in place, by apply or undo */
+	UNDO_WRITTEN,   /* ... that is complete */
+	UNDO_SYNCED,    /* everything before this was synced */
+	UNDO_END,       /* likewise, and the apply was completed */
+	UNDO_CANCELLED, /* the changes of `cleared` records from `kept` on did not take place */
 	UNDO_KIND_COUNT,
 };
 
@@ -77,10 +78,14 @@ struct cow_undo {
 	uint32_t number;     /* of the current one, once its folder is there; 0: none */
 	uint32_t root;       /* the current write root */
 	uint32_t records, kept;
-	uint32_t current;   /* the record of the entry in progress */
-	uint64_t temporary; /* its temporary name; 0: any */
+	uint32_t cancelled; /* of the records */
 	uint64_t bytes;
-	int error; /* errno: why this apply cannot be undone */
+	uint64_t seed;    /* of temporary names */
+	int unsynced[64]; /* files of previous contents */
+	uint32_t nunsynced, kept_synced;
+	bool written; /* something is to be synced */
+	bool marked;  /* the journal has a mark since the last sync */
+	int error;    /* errno: why this apply cannot be undone */
 	enum undo_loss lost;
 	/* Of an undo: */
 	bool interrupted;    /* the apply was */
@@ -101,20 +106,28 @@ uint32_t cow_undo_newest(const struct cow_undo *u, uint32_t *ret_count);
 int cow_undo_forget(const struct cow_undo *u, uint32_t number);
 int cow_undo_enter(struct cow_undo *u, uint32_t number, bool create);
 
-/* The name under which an entry is written before it is renamed; `bits` 0: a random one. */
+/*
+ * The name under which an entry is written before it is renamed; `bits` 0: a random one. Those of an apply follow from
+ * the path and the run, so that the next apply or undo finds what a killed one left.
+ */
 void cow_temporary_name(uint64_t bits, char out[64]);
+uint64_t cow_temporary_bits(const struct cow_undo *u, const char *path);
 
 /* Begins to keep what an apply replaces, and ends it. Failures are noted in u->error. */
 void cow_keep_begin(struct cow_undo *u);
 void cow_keep_end(struct cow_undo *u);
 /*
- * Before the entry changes. *ret_mark is the place in the journal for cow_keep_cancel, which is called if it did not.
+ * Records an entry that is to be changed, in s->record. It must not change before cow_keep_sync; if it does not
+ * change at all, cow_keep_cancel takes the record back.
  * −1 with errno: it must not change, because a journal that would be wrong then cannot be removed.
  */
-int cow_keep(struct cow_walk *w, const struct cow_spot *s, off_t *ret_mark);
-void cow_keep_cancel(struct cow_undo *u, off_t mark);
-/* A file is about to be written in place, or was. −1 with errno. */
-int cow_keep_writing(struct cow_undo *u, const struct stat *st, bool written);
+int cow_keep(struct cow_walk *w, struct cow_spot *s);
+int cow_keep_sync(struct cow_undo *u);
+void cow_keep_cancel(struct cow_undo *u, const struct cow_spot *s);
+/* The file of a record is about to be written in place, or was. −1 with errno. */
+int cow_keep_writing(struct cow_undo *u, uint32_t record, const struct stat *st, bool written);
+/* Removes temporary files of the newest apply, if it was interrupted. `hosts` as below. */
+void cow_undo_clean(struct cow_undo *u, const int *hosts, uint32_t nroots);
 
 /* Reads the version of an entry; with `copy` (or −1) also writes a file's content there, up to `room` bytes. */
 int undo_version_read(int dir, const char *name, int copy, uint64_t room, struct undo_version *ret,

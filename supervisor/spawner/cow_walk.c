@@ -166,18 +166,24 @@ static void report_change(struct cow_walk *w, const struct cow_spot *s, const st
 	change_list_add(w->out, &c);
 }
 
-static void visit_change(struct cow_walk *w, struct cow_spot *s)
+/* Whether the request is about this difference. An apply is only begun here: cow_apply_batch does it. */
+static void begin_change(struct cow_walk *w, struct cow_spot *s)
 {
-	buf_auto struct buf diff = BUF_INIT;
 	/* The parent directories of a selected path must exist, too. */
 	bool way = w->op == CHANGE_OP_APPLY && s->kind != CHANGE_KIND_DELETED && s->type == CHANGE_TYPE_FOLDER &&
 		   change_list_leads_to(w->paths, w->paths_len, w->path, w->path_len);
 	if (!is_selected(w) && !way)
 		return;
+	s->visited = true;
 	s->outcome = CHANGE_OUTCOME_PENDING;
 	if (w->op == CHANGE_OP_APPLY)
-		cow_apply(w, s);
-	else if (w->op == CHANGE_OP_DISCARD)
+		cow_apply_begin(w, s);
+}
+
+static void end_change(struct cow_walk *w, struct cow_spot *s)
+{
+	buf_auto struct buf diff = BUF_INIT;
+	if (w->op == CHANGE_OP_DISCARD)
 		cow_discard(w, s);
 	else if (w->op == CHANGE_OP_DIFF &&
 		 ((const struct change_list_head *)(const void *)w->out->data)->count < CHANGE_LIST_DIFFED_MAX)
@@ -283,82 +289,102 @@ static void walk_below(struct cow_walk *w, struct cow_spot *s)
 	w->depth--;
 }
 
-static void walk_entry(struct cow_walk *w, int upper, int host, const char *name)
+static void find_entry(struct cow_walk *w, struct cow_spot *s)
 {
-	struct cow_spot s = { .upper_dir = upper,
-			      .host_dir = host,
-			      .name = name,
-			      .upper_name = name,
-			      .undo = w->undo,
-			      .in_upper = true };
-	stat_entry(upper, name, &s.upper);
-	stat_entry(host, name, &s.host);
-	if (!s.upper.st_mode)
-		return;
-	if (cow_whiteout(&s.upper)) {
-		s.kind = CHANGE_KIND_DELETED;
-		s.type = type_of(s.host.st_mode);
-		if (s.host.st_mode)
-			visit_change(w, &s);
-		else if (w->op == CHANGE_OP_APPLY || w->op == CHANGE_OP_DISCARD)
-			unlinkat(upper, name, 0);
+	bool settles = w->op == CHANGE_OP_APPLY || w->op == CHANGE_OP_DISCARD;
+	s->in_upper = true;
+	s->undo = w->undo;
+	if (cow_whiteout(&s->upper)) {
+		s->kind = CHANGE_KIND_DELETED;
+		s->type = type_of(s->host.st_mode);
+		if (s->host.st_mode)
+			begin_change(w, s);
+		else if (settles)
+			unlinkat(s->upper_dir, s->name, 0);
 		return;
 	}
-	s.kind = s.host.st_mode ? CHANGE_KIND_MODIFIED : CHANGE_KIND_ADDED;
-	s.type = type_of(s.upper.st_mode);
-	if (s.kind == CHANGE_KIND_ADDED && is_placeholder(upper, name, s.upper.st_mode))
+	s->kind = s->host.st_mode ? CHANGE_KIND_MODIFIED : CHANGE_KIND_ADDED;
+	s->type = type_of(s->upper.st_mode);
+	if (s->kind == CHANGE_KIND_ADDED && is_placeholder(s->upper_dir, s->name, s->upper.st_mode))
 		return;
-	if (s.kind == CHANGE_KIND_ADDED || !is_unchanged(&s))
-		visit_change(w, &s);
-	else if (s.type != CHANGE_TYPE_FOLDER && is_selected(w) &&
-		 ((w->op == CHANGE_OP_APPLY && fsync(host) == 0) || w->op == CHANGE_OP_DISCARD))
-		unlinkat(upper, name, 0); /* an apply that was interrupted may not have synced the name */
-	if (s.type == CHANGE_TYPE_FOLDER)
-		walk_below(w, &s);
+	s->below = s->type == CHANGE_TYPE_FOLDER;
+	if (s->kind == CHANGE_KIND_ADDED || !is_unchanged(s))
+		begin_change(w, s);
+	else if (!s->below && is_selected(w) && settles)
+		s->same = true; /* an apply that was interrupted may not have synced the name */
+	if (s->same && w->op == CHANGE_OP_DISCARD)
+		unlinkat(s->upper_dir, s->name, 0);
 }
 
-/* Entries that the host has in a replaced directory and the new directory lacks. */
-static void walk_gone(struct cow_walk *w, int upper, int host, const char *name)
+/* The next difference. `gone`: the names are those that the host has in a replaced directory. */
+static void find_change(struct cow_walk *w, int upper, int host, const char *name, bool gone, struct cow_spot *s)
 {
-	struct cow_spot s = {
-		.upper_dir = upper, .host_dir = host, .name = name, .upper_name = name, .kind = CHANGE_KIND_DELETED
+	*s = (struct cow_spot){
+		.upper_dir = upper, .host_dir = host, .name = name, .upper_name = name, .unsynced = -1
 	};
-	stat_entry(upper, name, &s.upper);
-	if (s.upper.st_mode)
-		return;
-	stat_entry(host, name, &s.host);
-	s.type = type_of(s.host.st_mode);
-	if (s.host.st_mode)
-		visit_change(w, &s);
+	stat_entry(upper, name, &s->upper);
+	stat_entry(host, name, &s->host);
+	if (!gone && s->upper.st_mode)
+		find_entry(w, s);
+	if (!gone || s->upper.st_mode || !s->host.st_mode)
+		return; /* the new directory has it, too */
+	s->kind = CHANGE_KIND_DELETED;
+	s->type = type_of(s->host.st_mode);
+	begin_change(w, s);
+}
+
+/* Up to COW_BATCH_MAX entries of one directory, then what is below them. */
+static int walk_batch(struct cow_walk *w, int upper, int host, char **names, size_t n, bool gone)
+{
+	mem_auto struct cow_spot *spots = mem_zalloc(n, sizeof *spots);
+	size_t len = w->path_len, found = 0;
+	int error = 0;
+	for (size_t i = 0; i < n; i++) {
+		if (push_name(w, names[i]))
+			find_change(w, upper, host, names[i], gone, &spots[found++]);
+		else if (!gone && !is_discarded(w, upper, names[i]))
+			error = ENAMETOOLONG;
+		pop_name(w, len);
+	}
+	if (w->op == CHANGE_OP_APPLY)
+		cow_apply_batch(w, host, spots, found);
+	for (size_t i = 0; i < found; i++) {
+		push_name(w, spots[i].name);
+		if (spots[i].visited)
+			end_change(w, &spots[i]);
+		if (spots[i].below)
+			walk_below(w, &spots[i]);
+		pop_name(w, len);
+	}
+	return error;
+}
+
+/* Returns 0 or an errno. */
+static int walk_names(struct cow_walk *w, int upper, int host, const struct names *names, bool gone)
+{
+	int error = 0;
+	for (size_t at = 0; at < names->count; at += COW_BATCH_MAX) {
+		size_t n = names->count - at < COW_BATCH_MAX ? names->count - at : COW_BATCH_MAX;
+		int failed = walk_batch(w, upper, host, names->name + at, n, gone);
+		error = failed ? failed : error;
+	}
+	return error;
 }
 
 static int walk_folder(struct cow_walk *w, int upper, int host, bool opaque)
 {
 	struct names above = { 0 }, below = { 0 };
-	size_t len = w->path_len;
 	/* Read both listings first: the visits change the directories. */
 	int r = names_read(&above, upper);
 	if (r == 0 && opaque && host >= 0)
 		r = names_read(&below, host);
-	int saved = errno;
-	for (size_t i = 0; i < below.count; i++) {
-		if (push_name(w, below.name[i]))
-			walk_gone(w, upper, host, below.name[i]);
-		pop_name(w, len);
-	}
-	for (size_t i = 0; i < above.count; i++) {
-		if (push_name(w, above.name[i])) {
-			walk_entry(w, upper, host, above.name[i]);
-		} else if (!is_discarded(w, upper, above.name[i])) {
-			r = -1;
-			saved = ENAMETOOLONG;
-		}
-		pop_name(w, len);
-	}
+	int error = r < 0 ? errno : 0;
+	walk_names(w, upper, host, &below, true);
+	int failed = walk_names(w, upper, host, &above, false);
 	names_done(&above);
 	names_done(&below);
-	errno = saved;
-	return r;
+	errno = failed ? failed : error;
+	return failed || error ? -1 : 0;
 }
 
 int cow_walk_root(struct cow_walk *w, int upper, int host)

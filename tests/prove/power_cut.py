@@ -218,8 +218,10 @@ def tasks(folder, rng):
     return home
 
 
-SAMPLE = {"tree/edited": "one\ntwo\n", "tree/deep/other": "other\n" * 400, "tree/kept": "kept\n"}
-SCRIPT = "echo TWO >>edited; seq 1 3000 >deep/other; echo new >new; mkdir more; seq 1 500 >more/file"
+SAMPLE = {"tree/edited": "one\ntwo\n", "tree/deep/other": "other\n" * 400, "tree/kept": "kept\n",
+          **{f"tree/deep/old{i}": f"old {i}\n" for i in range(1, 7)}}
+SCRIPT = "echo TWO >>edited; seq 1 3000 >deep/other; echo new >new; mkdir more; seq 1 500 >more/file;" \
+         "for i in 1 2 3 4 5 6; do echo many $i >deep/many$i; echo two >>deep/old$i; done"
 
 
 def copy_on_write(folder, rng):
@@ -235,7 +237,7 @@ def copy_on_write(folder, rng):
         upper = next(d for d, _, files in os.walk(os.path.join(home.dir, "cow")) if "edited" in files)
         home.add_files(os.path.relpath(upper, home.dir))
         before = home.mark()
-        names = ("edited", "deep/other", "new", "more/file")
+        names = ("edited", "deep/other", "new", "more/file", *(f"deep/{n}{i}" for n in ("many", "old") for i in range(1, 7)))
         new = {n: sha(content(os.path.join(upper, n))) for n in names}
         old = {n: sha(SAMPLE[f"tree/{n}"].encode()) if f"tree/{n}" in SAMPLE else "-" for n in names}
         answer = rpc.call("apply_changes", processId=started["processId"])
