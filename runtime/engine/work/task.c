@@ -49,6 +49,7 @@ static const struct {
 	{ "nativeStatus", true, TASK_WORD_MAX },
 	{ "peer", false, 4096 },
 	{ "evidenceRefs", false, TASK_JSON_MAX },
+	{ "fleet", false, 1024 },
 };
 
 /* The members are stored as given; only their size is checked. */
@@ -164,7 +165,7 @@ static int check_creation(struct creation *k, struct err *e)
 {
 	const char *parent = param_str(k->params, "parentTaskId");
 
-	if (check_described(k->params, e) < 0)
+	if (check_described(k->params, e) < 0 || task_lease_check(k->engine, k->params, e) < 0)
 		return -1;
 	if (parent &&
 	    (task_get(k->engine, parent, k->caller, &k->parent, e) < 0 || task_may(&k->parent, TASK_VERB_ADD, e) < 0)) {
@@ -198,7 +199,8 @@ static int created_facts(struct creation *k, struct transaction *tx, struct err 
 				     .acceptance = json_from_tree(k->acceptance),
 				     .deliveryState = json_from_tree(k->delivery),
 				     .limits = limits_of(k->params),
-				     .bodyHash = k->hash };
+				     .bodyHash = k->hash,
+				     .fleet = param_json(k->params, "fleet") };
 	size_t i;
 
 	command_fact_init(&command, k->command, &s, tx);
@@ -264,6 +266,7 @@ void engine_create_task(struct engine *engine, const json_t *params, const struc
 			return transaction_reject(tx, &e);
 		if (strcmp(status, "accepted") == 0)
 			accepted_fact(&k.d, json_object_get(params, "owner"), tx, c);
+		task_lease_begin(engine, k.d.taskId, params);
 	}
 	if (k.has_parent) {
 		struct task self = { .d = k.d };

@@ -12,6 +12,7 @@
  * task_completion.c  what a task still waits for, its outputs, and how it completes
  * task_graph.c       edges between tasks, and the release of tasks that waited
  * task_time.c        time limits, disconnected client workers, and recovery after a restart
+ * task_lease.c       tasks of a fleet, which end unless their lease is renewed
  * task_read.c        documents, parameters, commands, and which verbs are legal in which status
  */
 
@@ -70,6 +71,8 @@ struct work_state {
 	struct subagent_waits subagents;
 	struct strmap task_workers; /* task id → struct task_worker */
 	bool waits;                 /* a launch waits for resources, or for a client with whose identity it can run */
+	struct strmap task_leases;  /* task id → struct task_lease */
+	uint64_t lease_poll_ns;     /* the end of the first of them; UINT64_MAX = none */
 	uint64_t job_poll_ns, task_poll_ns; /* time of the next deadline check; UINT64_MAX = never */
 };
 
@@ -162,6 +165,15 @@ void task_agent_launch(struct engine *engine, const struct task *t);
 bool task_agent_turn(const struct task *t, char ret[ID_SIZE]);
 bool task_agent_open(struct engine *engine, const char *task_id);
 void task_agent_end(struct engine *engine, const char *task_id, const char *reason);
+
+/* task_lease.c */
+int task_lease_check(struct engine *engine, const json_t *params, struct err *e); /* leaseUntil, if given, is ahead */
+void task_lease_begin(struct engine *engine, const char *task_id, const json_t *params);
+int task_lease_holds(struct engine *engine, const char *task_id, struct err *e);
+void task_lease_recover(struct engine *engine, const struct task *t);
+/* Forgets a lease that is over, and returns its task; also sets the time of the next check. */
+bool task_lease_take_due(struct engine *engine, uint64_t now, char ret[ID_SIZE]);
+void task_lease_done(struct engine *engine);
 
 /* task_attempt.c */
 enum task_begin { TASK_BEGUN, TASK_BEGIN_QUEUED, TASK_BEGIN_BLOCKED };

@@ -11,6 +11,8 @@
 #include "runtime/engine/work/agent_turn.h"
 #include "runtime/engine/work/task_private.h"
 
+#include <signal.h>
+
 /* ---- clients ---- */
 
 /* A connection that was closed. */
@@ -164,6 +166,30 @@ uint64_t task_tick(struct engine *engine, uint64_t now)
 	return engine->work->task_poll_ns;
 }
 
+/* ---- leases ---- */
+
+static void kill_process(void *task_id, const char *id, void *value)
+{
+	struct process *p = value;
+
+	if (strcmp(p->task_id, task_id) == 0)
+		process_enforce_end(p, PROCESS_END_USER, NULL, SIGKILL, 0, "lease_over");
+}
+
+/* Without a grace: another node may start the task again a little later. */
+uint64_t task_lease_tick(struct engine *engine, uint64_t now)
+{
+	char id[ID_SIZE];
+
+	if (now < engine->work->lease_poll_ns || engine->stopping)
+		return engine->work->lease_poll_ns;
+	while (task_lease_take_due(engine, now, id)) {
+		strmap_visit(&engine->processes->live, kill_process, id);
+		task_cancel_own(engine, id, "lease_over"); /* nothing, if it has ended */
+	}
+	return engine->work->lease_poll_ns;
+}
+
 /* ---- after a restart ---- */
 
 /* A client that works on the task gets its full time to return: the runtime was away, not the client. */
@@ -174,6 +200,7 @@ static void recover_task(struct engine *engine, const char *task_id)
 
 	if (task_read(engine, task_id, &t, &e) != 0)
 		return;
+	task_lease_recover(engine, &t);
 	if (t.d.attemptOpen && strcmp(t.d.workerKind, "client") == 0) {
 		struct task_worker *w = mem_zalloc(1, sizeof *w);
 		w->gone_us = engine_real(engine);
@@ -226,7 +253,7 @@ void work_init(struct engine *engine)
 	TAILQ_INIT(&engine->work->subagents.waiters);
 	TAILQ_INIT(&engine->work->subagents.inputs);
 	TAILQ_INIT(&engine->work->subagents.after);
-	engine->work->task_poll_ns = engine->work->job_poll_ns = UINT64_MAX;
+	engine->work->task_poll_ns = engine->work->job_poll_ns = engine->work->lease_poll_ns = UINT64_MAX;
 }
 
 static void free_worker(void *ctx, const char *task_id, void *value) { free(value); }
@@ -234,6 +261,7 @@ static void free_worker(void *ctx, const char *task_id, void *value) { free(valu
 void work_done(struct engine *engine)
 {
 	subagent_done(engine);
+	task_lease_done(engine);
 	strmap_each(&engine->work->task_workers, free_worker, NULL);
 	strmap_done(&engine->work->task_workers);
 	free(engine->work);

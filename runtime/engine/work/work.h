@@ -51,7 +51,8 @@ struct turn_failed;
 	X(append_task_progress) \
 	X(pause_task)           \
 	X(resume_task)          \
-	X(cancel_task) X(retry_task) X(complete_task) X(fail_task) X(archive_task) X(link_tasks) X(unlink_tasks)
+	X(cancel_task)          \
+	X(retry_task) X(complete_task) X(fail_task) X(archive_task) X(link_tasks) X(unlink_tasks) X(renew_lease)
 #define JOB_METHODS(X) X(create_job) X(cancel_job) X(retry_job_item) X(report_job_item)
 #define SUBAGENT_METHODS(X) \
 	X(spawn_subagent)   \
@@ -112,6 +113,7 @@ void peer_tasks_channel(struct engine *engine, const char *channel_id, bool back
 void work_init(struct engine *engine);
 void work_done(struct engine *engine);
 uint64_t task_tick(struct engine *engine, uint64_t now);
+uint64_t task_lease_tick(struct engine *engine, uint64_t now);
 uint64_t job_tick(struct engine *engine, uint64_t now);
 void task_client_connected(struct engine *engine);
 void task_client_disconnected(struct engine *engine, uint64_t connection);
