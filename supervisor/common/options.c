@@ -32,10 +32,13 @@ int options_parse(int argc, char *const *argv, struct options *ret, struct err *
 
 	if (opts_parse(&table, argc > 0 ? argc - 1 : 0, argv + (argc > 0), &given, &why) < 0)
 		return err_set(e, ERR_INVALID, "%s (bailiffd --help lists the options)", why.message);
-	for (size_t i = 0; i < given.ngiven; i++)
-		*(const char **)((char *)&o + offsets[given.given[i].option]) = given.given[i].value
-											? given.given[i].value
-											: "";
+	for (size_t i = 0; i < given.ngiven; i++) {
+		const char **at = (const char **)((char *)&o + offsets[given.given[i].option]);
+		const char *value = given.given[i].value ? given.given[i].value : "";
+
+		/* The one option that may be repeated; the list lives as long as the process. */
+		*at = at == &o.label && o.label ? mem_printf("%s,%s", o.label, value) : value;
+	}
 	if (given.nargs)
 		r = err_set(e, ERR_INVALID,
 			    "unexpected argument '%s' (bailiffd takes only options: see bailiffd --help)",

@@ -40,6 +40,7 @@ enum role_bit {
 	WEBHOOK = 1 << ROLE_SANDBOX_WEBHOOK,
 	MODEL = 1 << ROLE_SANDBOX_MODEL,
 	GATEWAY = 1 << ROLE_SANDBOX_GATEWAY,
+	FLEET = 1 << ROLE_SANDBOX_FLEET,
 	ALL = (1 << ROLE_SANDBOX_COUNT) - 1
 };
 
@@ -55,6 +56,7 @@ static const struct {
 	[ROLE_SANDBOX_WEBHOOK] = { "webhook", { AF_INET } },
 	[ROLE_SANDBOX_MODEL] = { "model", { AF_INET } },
 	[ROLE_SANDBOX_GATEWAY] = { "gateway", { AF_UNIX } },
+	[ROLE_SANDBOX_FLEET] = { "fleet", { AF_INET, AF_INET6 } },
 };
 
 /* ---- denied calls ---- */

@@ -20,6 +20,7 @@
 #include "supervisor/common/options.h"
 #include "supervisor/common/process_title.h"
 #include "supervisor/daemon/daemon_home.h"
+#include "supervisor/daemon/fleet_part.h"
 #include "supervisor/daemon/placement.h"
 #include "supervisor/daemon/version.h"
 #include "supervisor/guard/guard.h"
@@ -43,7 +44,7 @@
 
 #define RUNTIME_UID 64613 /* if there is no user "bailiff" */
 #define PROXY_UID 64614   /* a uid of its own: a compromised proxy has no other process's rights */
-#define ARGS_MAX 40
+#define ARGS_MAX 56
 #define AUDIT_CHECK_MS 30000
 #define AUDIT_TRIAL_MS 5000
 #define HOST_POLICY "/etc/bailiff/policy.json"
@@ -64,6 +65,7 @@ struct daemon {
 	int spawner_fd;      /* bailiff-spawner; −1 = this program is used */
 	char otlp[PATH_MAX]; /* bailiff-otlp; "" = nothing is exported */
 	char otlp_cursor[PATH_MAX];
+	struct fleet_part fleet;
 	char real[3][PATH_MAX]; /* the home's directories: run, state, config */
 	char policy[PATH_MAX];
 	struct placement placement; /* of the cgroups */
@@ -324,6 +326,12 @@ static void upgrade_args(const struct daemon *d, struct args *a)
 	args_option(a, "--zygotes", d->o.zygotes);
 	args_option(a, "--audit", d->o.audit);
 	args_option(a, "--audit-check-ms", d->o.audit_check_ms);
+	args_option(a, "--fleet", d->o.fleet);
+	args_option(a, "--fleet-creds", d->o.fleet_creds);
+	args_option(a, "--fleet-tls-ca", d->o.fleet_tls_ca);
+	args_option(a, "--fleet-node", d->o.fleet_node);
+	args_option(a, "--fleet-user", d->o.fleet_user);
+	args_option(a, "--label", d->o.label);
 	args_option(a, "--audit-state", d->audit.state);
 	args_option(a, "--audit-since", d->audit.since);
 	placement_args(d, a);
@@ -342,6 +350,13 @@ static int run_guard(struct daemon *d, int ready_fd, int resume_fd)
 	}
 	snprintf(d->otlp_cursor, sizeof d->otlp_cursor, "%.*s/otlp.cursor", PATH_MAX - 32, d->home.paths.state);
 	snprintf(d->policy, sizeof d->policy, "%.*s/policy.json", PATH_MAX - 32, d->home.paths.config);
+	char fleet_program[PATH_MAX];
+	struct err e = ERR_INIT;
+	find_part("bailiff-fleet", fleet_program);
+	if (fleet_part_find(&d->o, d->home.config_file, d->privileged, fleet_program, &d->fleet, &e) < 0) {
+		daemon_home_clean_up(&d->home);
+		return print_error(&e, DAEMON_EXIT_USAGE);
+	}
 	runtime_args(d, &runtime);
 	spawner_args(d, &spawner);
 	args_add(&proxy, "bailiffd: proxy");
@@ -355,10 +370,15 @@ static int run_guard(struct daemon *d, int ready_fd, int resume_fd)
 	const char *host_policy = d->o.host_policy ? d->o.host_policy : is_own(d) ? HOST_POLICY : d->policy;
 	const struct guard_options g = {
 		.argv = { [GUARD_RUNTIME] = runtime.v, [GUARD_SPAWNER] = spawner.v, [GUARD_PROXY] = proxy.v,
-			  [GUARD_OTLP] = otlp.v },
+			  [GUARD_OTLP] = otlp.v, [GUARD_FLEET] = d->fleet.argv },
 		.spawner_fd = d->spawner_fd,
 		.otlp_exe = d->otlp[0] ? d->otlp : NULL,
 		.otlp_cursor = d->otlp_cursor,
+		.fleet_exe = d->fleet.program[0] ? d->fleet.program : NULL,
+		.fleet_uid = d->fleet.uid,
+		.fleet_gid = d->fleet.gid,
+		.fleet_groups = d->fleet.groups,
+		.nfleet_groups = d->fleet.ngroups,
 		.socket = d->home.socket,
 		.listen_fd = d->home.listen_fd,
 		.store_fd = d->home.store_fd,

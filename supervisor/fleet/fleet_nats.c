@@ -552,20 +552,22 @@ static natsStatus set_servers(natsOptions *o, const char *url)
 	return natsOptions_SetServers(o, list, n);
 }
 
-/* The public key of a seed file: libnats wants both. */
-static natsStatus set_nkey(natsOptions *o, const char *path, struct err *e)
+/* A creds file of NATS, or a file that begins with the seed of a user's key. */
+static natsStatus set_credentials(natsOptions *o, const char *path, struct err *e)
 {
 	char seed[FLEET_SEED_TEXT] = "", key[FLEET_KEY_TEXT];
 	FILE *f = fopen(path, "re");
+	struct err why = ERR_INIT;
 	bool read = f && fgets(seed, sizeof(seed), f);
 
 	if (f)
 		fclose(f);
-	if (!read || fleet_key_of(seed, key, e) < 0) {
-		err_set(e, ERR_INVALID, "fleet: '%s' does not begin with the seed of a user's key (SU…)", path);
+	if (!read) {
+		err_set(e, ERR_INVALID, "fleet: the credentials '%s' cannot be read", path);
 		return NATS_INVALID_ARG;
 	}
-	return natsOptions_SetNKeyFromSeed(o, key, path);
+	return fleet_key_of(seed, key, &why) == 0 ? natsOptions_SetNKeyFromSeed(o, key, path)
+						  : natsOptions_SetUserCredentialsFromFiles(o, path, NULL);
 }
 
 static natsStatus set_options(natsOptions *o, const struct fleet_nats_options *f, struct err *e)
@@ -585,9 +587,7 @@ static natsStatus set_options(natsOptions *o, const struct fleet_nats_options *f
 	TRY(s, natsOptions_SetFailRequestsOnDisconnect(o, true));
 	TRY(s, natsOptions_SetWriteDeadline(o, WAIT_MS));
 	if (f->creds)
-		TRY(s, natsOptions_SetUserCredentialsFromFiles(o, f->creds, NULL));
-	if (f->nkey_seed)
-		TRY(s, set_nkey(o, f->nkey_seed, e));
+		TRY(s, set_credentials(o, f->creds, e));
 	if (f->tls_ca || strncmp(f->url, "tls://", 6) == 0)
 		TRY(s, natsOptions_SetSecure(o, true));
 	if (f->tls_ca)

@@ -98,8 +98,8 @@ struct fleet_port {
 struct fleet_nats_options {
 	const char *url;  /* nats://HOST:4222 or tls://…; several separated by commas */
 	const char *name; /* shown by the server */
-	/* Files; each may be NULL. */
-	const char *creds, *nkey_seed, *tls_ca, *tls_cert, *tls_key;
+	/* Files; each may be NULL. creds: a creds file of NATS, or an nkey seed. */
+	const char *creds, *tls_ca, *tls_cert, *tls_key;
 	unsigned replicas; /* of what is created; 0: 1 */
 };
 

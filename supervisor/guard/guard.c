@@ -161,7 +161,7 @@ static const struct {
 	{ GUARD_KILL, BY(GUARD_RUNTIME), false, on_kill },
 	{ GUARD_RELEASE, BY(GUARD_RUNTIME), false, on_release },
 	{ GUARD_NEXT, BY(GUARD_RUNTIME), false, on_next },
-	{ GUARD_READY, BY_BOTH | BY(GUARD_PROXY) | BY(GUARD_OTLP), false, on_ready },
+	{ GUARD_READY, BY_BOTH | BY(GUARD_PROXY) | BY(GUARD_OTLP) | BY(GUARD_FLEET), false, on_ready },
 	{ GUARD_WANT_PROXY, BY(GUARD_RUNTIME), false, on_want_proxy },
 	{ GUARD_WANT_RELOAD, BY(GUARD_RUNTIME), false, on_want_reload },
 	{ GUARD_WANT_RESTART, BY(GUARD_RUNTIME), false, on_want_restart },
@@ -333,12 +333,13 @@ static void child_died(struct guard *g, struct guard_child *c)
 	g->strays |= c->role == GUARD_SPAWNER;
 	if (g->leaving)
 		return;
-	if (c->role == GUARD_OTLP && WIFEXITED(status) && WEXITSTATUS(status) == GUARD_EXIT_CONFIG) {
+	const bool client = c->role == GUARD_OTLP || c->role == GUARD_FLEET;
+	if (client && WIFEXITED(status) && WEXITSTATUS(status) == GUARD_EXIT_CONFIG) {
 		c->wanted = false; /* it has logged the reason */
-	} else if (c->role == GUARD_OTLP && WIFEXITED(status) && WEXITSTATUS(status) == GUARD_EXIT_DONE) {
+	} else if (client && WIFEXITED(status) && WEXITSTATUS(status) == GUARD_EXIT_DONE) {
 		c->start_at = clock_boot_ns() +
-			      SEC_NS / 10; /* the runtime exited; its successor needs an exporter again */
-	} else if (c->role == GUARD_PROXY || c->role == GUARD_OTLP) { /* nothing else depends on them */
+			      SEC_NS / 10;             /* the runtime exited; its successor needs a client again */
+	} else if (c->role == GUARD_PROXY || client) { /* nothing else depends on them */
 		log_death(c, status);
 	} else if (c->role == GUARD_RUNTIME && WIFEXITED(status) && WEXITSTATUS(status) == GUARD_EXIT_DONE) {
 		leave_loop(g, 0);
@@ -658,6 +659,7 @@ int guard_run(const struct guard_options *options)
 	for (int i = 0; i < GUARD_ROLES; i++)
 		guard_child_init(&g.child[i], (enum guard_role)i);
 	g.child[GUARD_OTLP].wanted = o.otlp_exe != NULL;
+	g.child[GUARD_FLEET].wanted = o.fleet_exe != NULL;
 	raise_descriptor_limit();
 	/* Twice the maximum of live processes: those being released need entries, too. */
 	fd_store_init(&g.store, 2 * GUARD_ENTRIES_MAX);

@@ -34,6 +34,11 @@ struct guard_options {
 	const char *otlp_exe;    /* program of the exporter; NULL: none */
 	const char *socket;      /* path of the control socket, for the exporter */
 	const char *otlp_cursor; /* the exporter's cursor file, created if missing */
+	const char *fleet_exe;   /* program of the fleet's node; NULL: none */
+	uid_t fleet_uid;         /* the user of its tasks, if the guard is root */
+	gid_t fleet_gid;
+	const gid_t *fleet_groups;
+	size_t nfleet_groups;
 	char *const *argv[GUARD_ROLES];
 	int listen_fd, store_fd, spool_fd; /* for the runtime; −1 = none */
 	int cow_fd;                        /* for the spawner; −1 = none */

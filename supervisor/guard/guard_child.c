@@ -35,7 +35,8 @@ const char *guard_role_name(enum guard_role role)
 	static const char *const names[GUARD_ROLES] = { [GUARD_RUNTIME] = "runtime",
 							[GUARD_SPAWNER] = "spawner",
 							[GUARD_PROXY] = "proxy",
-							[GUARD_OTLP] = "exporter" };
+							[GUARD_OTLP] = "exporter",
+							[GUARD_FLEET] = "fleet" };
 	return names[role];
 }
 
@@ -89,12 +90,13 @@ static void assign_descriptors(const int source[GUARD_FD_LAST + 1])
 	fd_close_range(GUARD_FD_LAST + 1, UINT_MAX);
 }
 
-static void drop_privileges(const struct guard_options *o, bool proxy)
+static void drop_privileges(const struct guard_options *o, enum guard_role role)
 {
-	uid_t uid = proxy ? o->proxy_uid : o->runtime_uid;
-	gid_t gid = proxy ? o->proxy_gid : o->runtime_gid;
+	const bool fleet = role == GUARD_FLEET;
+	uid_t uid = role == GUARD_PROXY ? o->proxy_uid : fleet ? o->fleet_uid : o->runtime_uid;
+	gid_t gid = role == GUARD_PROXY ? o->proxy_gid : fleet ? o->fleet_gid : o->runtime_gid;
 	capability_drop_bounds();
-	if (become_peer(true, uid, gid, NULL, 0) < 0)
+	if (become_peer(true, uid, gid, fleet ? o->fleet_groups : NULL, fleet ? o->nfleet_groups : 0) < 0)
 		child_fail("take on an identity without privileges");
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		child_fail("no_new_privs");
@@ -148,6 +150,14 @@ static void assign_otlp_descriptors(const struct guard *g, int *source)
 		child_fail(g->o->otlp_cursor);
 }
 
+/* After the identity was taken on: the kernel tells the daemon whose tasks these are. */
+static void connect_fleet(const struct guard *g)
+{
+	fd_auto int fd = connect_control(g);
+	if (dup2(fd, GUARD_FD_LISTEN) < 0)
+		child_fail("descriptors");
+}
+
 /* Between fork and exec: descriptors, then the identity, then the parent-death signal, which a new identity clears. */
 static _Noreturn void child_main(const struct guard *g, enum guard_role role, int link, int peer)
 {
@@ -163,6 +173,8 @@ static _Noreturn void child_main(const struct guard *g, enum guard_role role, in
 		source[GUARD_FD_LISTEN] = o->listen_fd;
 	if (role == GUARD_OTLP)
 		assign_otlp_descriptors(g, source);
+	if (role == GUARD_FLEET)
+		source[GUARD_FD_CONFIG] = guard_open(g, GUARD_FILE_CONFIG);
 	if (role == GUARD_SPAWNER) {
 		source[GUARD_FD_COW] = o->cow_fd;
 		source[GUARD_FD_PROGRAM] = o->spawner_fd;
@@ -188,11 +200,13 @@ static _Noreturn void child_main(const struct guard *g, enum guard_role role, in
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	assign_descriptors(source);
 	if (role != GUARD_SPAWNER && o->drop)
-		drop_privileges(o, role == GUARD_PROXY);
+		drop_privileges(o, role);
+	if (role == GUARD_FLEET)
+		connect_fleet(g);
 	die_with_guard();
 	if (role != GUARD_SPAWNER)
 		fd_cloexec(GUARD_FD_GUARD_PIDFD, true);
-	const char *exe = role == GUARD_OTLP ? o->otlp_exe : o->exe;
+	const char *exe = role == GUARD_OTLP ? o->otlp_exe : role == GUARD_FLEET ? o->fleet_exe : o->exe;
 	if (role == GUARD_SPAWNER && o->spawner_fd >= 0) {
 		fd_cloexec(GUARD_FD_PROGRAM, true);
 		execveat(GUARD_FD_PROGRAM, "", o->argv[role], environ, AT_EMPTY_PATH);
@@ -224,8 +238,8 @@ int guard_child_start(struct guard *g, struct guard_child *c)
 {
 	struct guard_child *runtime = &g->child[GUARD_RUNTIME], *proxy = &g->child[GUARD_PROXY];
 	struct guard_child *other = c == runtime ? &g->child[GUARD_SPAWNER] : runtime;
-	if (c->role == GUARD_OTLP)
-		other = c; /* the exporter is an ordinary client and has no link */
+	if (c->role == GUARD_OTLP || c->role == GUARD_FLEET)
+		other = c; /* these are ordinary clients and have no link */
 	else if (link_children(c, other) < 0 || (c == runtime && proxy->pid && link_children(c, proxy) < 0))
 		return -1;
 	fd_auto int peer = fd_take(&c->peer_fd[other->role]);

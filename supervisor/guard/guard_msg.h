@@ -12,6 +12,8 @@
  * - proxy: GUARD_FD_LINK guard · GUARD_FD_PEER runtime. Started when the runtime first asks for it (WANT_PROXY)
  * - otlp: GUARD_FD_LINK guard · GUARD_FD_LISTEN a connection to the control socket · GUARD_FD_STORE its cursor file. A
  *   separate program, started if OTEL_EXPORTER_OTLP_ENDPOINT is set
+ * - fleet: GUARD_FD_LINK guard · GUARD_FD_LISTEN a connection to the control socket, made as the user of the fleet's
+ *   tasks · GUARD_FD_CONFIG configuration file. A separate program, started if the daemon is a node of a fleet
  * - spawner: GUARD_FD_LINK guard · GUARD_FD_PEER runtime · GUARD_FD_LISTEN (only to read its name) ·
  *   GUARD_FD_GUARD_PIDFD · GUARD_FD_COW directory of copy-on-write runs
  *
@@ -72,7 +74,7 @@ enum guard_slot {
 	GUARD_SLOT_COUNT
 };
 
-enum guard_role { GUARD_RUNTIME, GUARD_SPAWNER, GUARD_PROXY, GUARD_OTLP, GUARD_ROLES };
+enum guard_role { GUARD_RUNTIME, GUARD_SPAWNER, GUARD_PROXY, GUARD_OTLP, GUARD_FLEET, GUARD_ROLES };
 
 /* Files that the guard opens for the runtime, at GUARD_FD_CONFIG, _POLICY and _HOST_POLICY, if they exist. */
 enum guard_file { GUARD_FILE_CONFIG, GUARD_FILE_POLICY, GUARD_FILE_HOST_POLICY, GUARD_FILES };

@@ -290,6 +290,8 @@ static int set_key(const char *name, json_t *v, struct config *c, struct err *e)
 		return set_secrets(v, c, e);
 	if (strcmp(name, "publishAddresses") == 0)
 		return set_addresses(v, c, e);
+	if (strncmp(name, "fleet.", 6) == 0)
+		return 0; /* of the node of a fleet, which reads and checks them itself */
 	return err_field(e, name, "unknown key");
 }
 

@@ -25,7 +25,7 @@
 #include "runtime/base/mem.h"
 #include "supervisor/common/role_sandbox.h"
 #include "supervisor/guard/guard_msg.h"
-#include "supervisor/otlp/event_link.h"
+#include "supervisor/common/event_link.h"
 #include "supervisor/otlp/otlp_http.h"
 #include "supervisor/otlp/span.h"
 

@@ -36,7 +36,7 @@ ALLOWED = {
     "supervisor/otlp": BASE + ["sandbox/plan.h", "supervisor/guard/guard_msg.h", "supervisor/common"],
     "supervisor/webhook": BASE + ["supervisor/common", "sandbox/plan.h", "runtime/engine/hook/hook_http.h"],
     "supervisor/model": BASE + ["supervisor/common", "sandbox/plan.h"],
-    "supervisor/fleet": BASE + ["sandbox/plan.h", "supervisor/guard/guard_msg.h", "supervisor/common", "supervisor/otlp/event_link.h"],
+    "supervisor/fleet": BASE + ["sandbox/plan.h", "supervisor/guard/guard_msg.h", "supervisor/common"],
     "supervisor/client": BASE + LOOP,
     "supervisor/gateway/common": BASE + LOOP + ["supervisor/client", "supervisor/common/role_sandbox.h"],
     "supervisor/gateway/mcp": BASE + LOOP + ["runtime/engine/tool/tools.def", "pty/sanitize.h", "pty/excerpt.h", "sandbox/violation_text.h", "supervisor/client", "supervisor/gateway/common"],

@@ -9,17 +9,6 @@
 
 #define REQUEST_MS 10000
 
-static bool is_creds_file(const char *path)
-{
-	char line[64] = "";
-	FILE *f = fopen(path, "re");
-	bool creds = f && fgets(line, sizeof(line), f) && strncmp(line, "-----BEGIN NATS", 15) == 0;
-
-	if (f)
-		fclose(f);
-	return creds;
-}
-
 int connection_open(struct cli *c, bool signs, struct connection *ret)
 {
 	struct connection x = { .cli = c };
@@ -34,13 +23,9 @@ int connection_open(struct cli *c, bool signs, struct connection *ret)
 		connection_done(&x);
 		return EXIT_FAILED;
 	}
-	const char *creds = x.settings.creds;
-	const bool whole = creds && is_creds_file(creds);
-	const struct fleet_nats_options o = { .url = x.settings.url,
-					      .name = "bailiff fleet",
-					      .creds = whole ? creds : NULL,
-					      .nkey_seed = whole ? NULL : creds,
-					      .tls_ca = x.settings.ca };
+	const struct fleet_nats_options o = {
+		.url = x.settings.url, .name = "bailiff fleet", .creds = x.settings.creds, .tls_ca = x.settings.ca
+	};
 	if (fleet_nats_new(&o, &x.port, &e) < 0) {
 		cli_error("fleet: %s: %s", x.settings.url, e.message);
 		cli_hint("check the address, and that the server runs with JetStream and admits this key or these "

@@ -300,7 +300,7 @@ static bool are_nodes_running(struct dev *d)
 static int wait_for_nodes(struct dev *d)
 {
 	mem_auto char *seed = mem_printf("%s/client.seed", d->dir);
-	const struct fleet_nats_options o = { .url = d->url, .name = "bailiff fleet dev", .nkey_seed = seed };
+	const struct fleet_nats_options o = { .url = d->url, .name = "bailiff fleet dev", .creds = seed };
 	const uint64_t until = clock_boot_ms() + READY_MS;
 	struct fleet_port *port = NULL;
 	struct err e = ERR_INIT;

@@ -1,6 +1,6 @@
 #include "supervisor/otlp/span.h"
 
-#include "supervisor/otlp/event_link.h"
+#include "supervisor/common/event_link.h"
 #include "supervisor/otlp/otlp_http.h"
 #include "tests/unit/suite.h"
 

@@ -1,4 +1,4 @@
-#include "supervisor/otlp/event_link.h"
+#include "supervisor/common/event_link.h"
 
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"

@@ -1,10 +1,10 @@
-#ifndef BAILIFF_OTLP_EVENT_LINK_H
-#define BAILIFF_OTLP_EVENT_LINK_H
+#ifndef BAILIFF_COMMON_EVENT_LINK_H
+#define BAILIFF_COMMON_EVENT_LINK_H
 
 /*
- * The exporter's end of the control socket: a connection that the guard opened and passed on. Calls block until their
- * response; events that arrive meanwhile are queued. When the connection breaks, reads fail and the exporter exits: the
- * guard starts another one, which continues at the cursor.
+ * The end of the control socket of a process that the guard starts: a connection that the guard opened and passed on.
+ * Calls block until their response; events that arrive meanwhile are queued. When the connection breaks, reads fail and
+ * the process exits: the guard starts another one, which continues at the cursor.
  *
  * One thread, no callbacks: a call reads the socket itself until its own response arrives. An event that was queued
  * meanwhile is returned by event_link_next before anything new is read, so events keep the order of the log. The queue

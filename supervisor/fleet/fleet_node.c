@@ -1,0 +1,217 @@
+/* The node's tick: recovery, runs, suspects, new claims, and its own entry on the bus. */
+
+#include "supervisor/fleet/fleet_node.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/json_get.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+
+#include <string.h>
+
+#define ANNOUNCE_MS 5000u
+#define CLASSES_MS 10000u
+#define FETCH_MS 1000u
+#define SCAN_MS 60000u
+#define TICK_MS 200u
+
+void fleet_node_init(struct fleet_node *n, struct fleet_port *p, struct fleet_daemon *d, struct fleet_node_config *c)
+{
+	*n = (struct fleet_node){ .port = p, .daemon = d, .config = c, .woken = true };
+}
+
+static void free_classes(struct fleet_node *n)
+{
+	for (struct fleet_class *c; (c = n->classes);) {
+		n->classes = c->next;
+		json_decref(c->root);
+		free(c);
+	}
+}
+
+void fleet_node_done(struct fleet_node *n)
+{
+	free_classes(n);
+	for (struct fleet_run *r; (r = n->runs);) {
+		n->runs = r->next;
+		fleet_run_free(r);
+	}
+	for (struct fleet_suspect *s; (s = n->suspects);) {
+		n->suspects = s->next;
+		free(s);
+	}
+	json_decref(n->scanned);
+}
+
+/* ---- recovery ---- */
+
+struct stale_tasks {
+	struct fleet_node *n;
+	uint64_t now;
+	bool failed;
+};
+
+/* A local task that runs: continues if the bus still says that it is ours, ends otherwise. */
+static void recover_local(void *ctx, const char *local_id, const struct fleet_local *l)
+{
+	struct stale_tasks *s = ctx;
+	struct fleet_node *n = s->n;
+	struct buf buf_auto text = BUF_INIT;
+	struct err e = ERR_INIT;
+	struct fleet_task t;
+	uint64_t revision = 0;
+	char own[FLEET_LOCAL_ID] = "";
+
+	if (fleet_node_run(n, l->fleet_id))
+		return;
+	int r = n->port->ops->get_task(n->port, l->fleet_id, &text, &revision, &e);
+	if (r < 0) {
+		s->failed = true;
+		return;
+	}
+	if (r == 0 && fleet_task_parse(text.data, text.len, &t, &e) == 0) {
+		fleet_local_id(&t, own);
+		if (t.state == FLEET_RUNNING && strcmp(t.node, n->config->node) == 0 && strcmp(own, local_id) == 0 &&
+		    fleet_run_adopt(n, &t, revision, NULL, s->now) == 0)
+			return;
+		fleet_task_done(&t);
+	}
+	log_warning("task '%s' is no longer this node's: its processes are ended", l->fleet_id);
+	e = ERR_INIT;
+	if (n->daemon->ops->cancel(n->daemon, local_id, "claim_taken", &e) < 0)
+		s->failed = true;
+}
+
+static void recover(struct fleet_node *n, uint64_t now)
+{
+	struct stale_tasks s = { .n = n, .now = now };
+	struct err e = ERR_INIT;
+
+	if (n->daemon->ops->list(n->daemon, recover_local, &s, &e) == 0 && !s.failed)
+		n->recovered = true;
+}
+
+/* ---- classes ---- */
+
+static void add_class(void *ctx, const char *key, const char *value, size_t len, uint64_t revision)
+{
+	struct fleet_node *n = ctx;
+	struct fleet_class **at = &n->classes, *c = mem_zalloc(1, sizeof(*c));
+	struct err e = ERR_INIT;
+	int used = 0;
+
+	c->root = json_loadb(value, len, JSON_REJECT_DUPLICATES, NULL);
+	if (sscanf(key, "%16[0-9a-f].%u%n", c->class, &c->priority, &used) != 2 || key[used] || c->priority > 9 ||
+	    !json_is_object(c->root) || fleet_needs_read(c->root, &c->needs, &e) < 0) {
+		json_decref(c->root);
+		free(c);
+		return;
+	}
+	while (*at && (*at)->priority >= c->priority)
+		at = &(*at)->next;
+	c->next = *at;
+	*at = c;
+}
+
+static void refresh_classes(struct fleet_node *n, uint64_t now)
+{
+	struct err e = ERR_INIT;
+
+	free_classes(n);
+	n->refreshed_at = now;
+	n->woken = true;
+	n->classes_at = now + (n->port->ops->list_classes(n->port, add_class, n, &e) == 0 ? CLASSES_MS : FETCH_MS);
+}
+
+/* ---- the node's own entry ---- */
+
+static void write_entry(const struct fleet_node *n, bool draining, struct buf *ret)
+{
+	struct jw w = jw_on(ret);
+	mem_auto char *labels = json_dumps(n->config->labels, JSON_COMPACT | JSON_SORT_KEYS);
+	uint64_t memory = 0, running = 0;
+
+	for (const struct fleet_run *r = n->runs; r; r = r->next) {
+		memory += r->task.spec.needs.memory;
+		running++;
+	}
+	jw_obj(&w);
+	jw_kuint(&w, "v", 1);
+	jw_kstr(&w, "node", n->config->node);
+	jw_kstr(&w, "instance", n->config->instance);
+	jw_kraw(&w, "labels", labels ? labels : "{}", strlen(labels ? labels : "{}"));
+	jw_kstr(&w, "arch", n->config->arch);
+	jw_kuint(&w, "memory", n->config->memory);
+	jw_kuint(&w, "cpus", n->config->cpus);
+	jw_kuint(&w, "maxTasks", n->config->max_tasks);
+	jw_kuint(&w, "running", running);
+	jw_kobj(&w, "free");
+	jw_kuint(&w, "memory", memory < n->config->memory ? n->config->memory - memory : 0);
+	jw_kuint(&w, "tasks", running < n->config->max_tasks ? n->config->max_tasks - running : 0);
+	jw_obj_end(&w);
+	jw_kstr(&w, "version", BAILIFF_VERSION);
+	jw_kbool(&w, "draining", draining);
+	jw_obj_end(&w);
+}
+
+static void announce(struct fleet_node *n, bool draining)
+{
+	struct buf buf_auto text = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	write_entry(n, draining, &text);
+	(void)n->port->ops->put_node(n->port, n->config->node, &text, &e);
+}
+
+/* ---- the tick ---- */
+
+static void tick_runs(struct fleet_node *n, uint64_t now, uint64_t real)
+{
+	for (struct fleet_run **at = &n->runs, *r; (r = *at);) {
+		fleet_run_tick(n, r, now, real);
+		if (r->phase != FLEET_RUN_ENDED || r->task.spec_text.text) {
+			at = &r->next;
+			continue;
+		}
+		*at = r->next; /* fleet_run_tick has finished with it */
+		fleet_run_free(r);
+		n->woken = true;
+	}
+	n->checks = false;
+}
+
+uint64_t fleet_node_tick(struct fleet_node *n, uint64_t now, uint64_t real)
+{
+	bool connected = n->port->ops->connected(n->port), draining;
+
+	tick_runs(n, now, real); /* also without the bus: leases end */
+	if (!connected)
+		return now + TICK_MS;
+	if (!n->recovered)
+		recover(n, now);
+	draining = n->daemon->ops->draining(n->daemon);
+	if (now >= n->announce_at) {
+		announce(n, draining);
+		n->announce_at = now + ANNOUNCE_MS;
+	}
+	fleet_suspect_tick(n, now);
+	if (!n->recovered || draining)
+		return now + TICK_MS;
+	/* What was enqueued may be of a class that is not known yet. */
+	if (n->woken && n->classes_at > n->refreshed_at + FETCH_MS)
+		n->classes_at = n->refreshed_at + FETCH_MS;
+	if (now >= n->classes_at)
+		refresh_classes(n, now);
+	if (n->woken || now >= n->fetch_at) {
+		n->woken = false;
+		n->fetch_at = now + FETCH_MS;
+		fleet_claim_fetch(n, now, real);
+	}
+	if (now >= n->scan_at) {
+		n->scan_at = now + SCAN_MS;
+		fleet_scan(n);
+	}
+	return now + TICK_MS;
+}
