@@ -149,8 +149,9 @@ static void save_grants(const struct authority *a)
 		return;
 	fd_auto int fd = openat(a->folder, GRANTED_NAME ".new", O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
 				0600);
-	if (fd < 0 || fd_write_all(fd, a->granted.data, a->granted.len) < 0 ||
-	    renameat(a->folder, GRANTED_NAME ".new", a->folder, GRANTED_NAME) < 0)
+	/* Synced before it is renamed: after a power cut there is the old list or the new one. */
+	if (fd < 0 || fd_write_all(fd, a->granted.data, a->granted.len) < 0 || fdatasync(fd) < 0 ||
+	    renameat(a->folder, GRANTED_NAME ".new", a->folder, GRANTED_NAME) < 0 || fsync(a->folder) < 0)
 		log_warning("keep what root authorised: %s", strerror(errno));
 }
 

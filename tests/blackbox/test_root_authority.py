@@ -6,6 +6,7 @@ import shutil
 import tempfile
 
 import harness
+from faults import Faults
 from harness import Home, Skip, until
 
 ROOT = os.geteuid() == 0
@@ -94,6 +95,15 @@ def test_the_list_of_what_was_authorised_is_out_of_reach(home):
     done = home.cli("run", "--rw", path, "--", "true", status=None)
     assert done.status == 125, done.err
     assert home.cli("run", "--", "cat", path, status=None).status != 0
+
+
+def test_the_list_is_synced_before_it_replaces_the_old_one():
+    """A power cut right after the rename must not leave an empty list. If the sync fails, the old list stays."""
+    only_root()
+    with Faults() as faults, Home(env=faults.env) as home:
+        faults.fail("fdatasync", "spawner", "EIO", link=os.path.join(home.dir, "root-authority"))
+        home.cli("run", "--", "true")
+        assert faults.done("fdatasync") and not os.path.exists(os.path.join(home.dir, "root-authority"))
 
 
 if __name__ == "__main__":
