@@ -288,6 +288,21 @@ static void on_spawn_unanswered(void *host, const struct plan_key *key)
 	guard_link_release(&w->guard, key);
 }
 
+/*
+ * A spawner can die after it has made a member's cgroups and before it moves the leader there. Nothing ran: the guard
+ * ends this attempt, and another one follows with new cgroups.
+ */
+static bool launch_again(struct process_io *io, const struct status_msg *last)
+{
+	if (!io->within[0] || io->led || !io->plan.len || last->kind != STATUS_FAILED || last->step != STEP_LIMITS ||
+	    (last->error != ECONNRESET && last->error != EPIPE) || io->tries >= TRIES_MAX)
+		return false;
+	process_io_abort_launch(io);
+	io->waits_for_release = true;
+	guard_link_release(&io->host->guard, &io->key);
+	return true;
+}
+
 static void on_released(void *host, const struct plan_key *key, bool was_alive)
 {
 	struct process_io *io = find_process_io(host, key->id);
@@ -626,6 +641,7 @@ void host_ports_init(struct host_ports *w, struct event_base *base, struct store
 		.ports = &host_ports_table, .drained = on_drained, .base = base, .store = store, .spool_dir = spool_dir
 	};
 	deadline_timer_init(&w->timer, base, on_time, w);
+	w->launch_again = launch_again;
 	guard_link_init(&w->guard, guard_fd, &guard_events, w);
 	known_peers_init(&w->peers, &w->guard);
 	spawn_link_init(&w->spawner, spawner_fd, &spawn_events, w);

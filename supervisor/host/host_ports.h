@@ -76,7 +76,9 @@ struct host_ports {
 	struct rule_writer *rule_writer;
 	struct cow_changes *changes; /* of copy-on-write runs; NULL = not served */
 	struct takeover *takeover;   /* only during engine_recover: what the guard handed over */
-	void (*stop)(void *ctx);     /* the guard asks the runtime to stop */
+	/* Whether a start that failed was lost with its spawner, and is repeated. */
+	bool (*launch_again)(struct process_io *io, const struct status_msg *last);
+	void (*stop)(void *ctx); /* the guard asks the runtime to stop */
 	void (*reload)(void *ctx, const int files[GUARD_FILES]);
 	void *ctx;
 };

@@ -87,6 +87,14 @@ void process_io_abort_launch(struct process_io *io)
 		fd_close(&io->fds[i]);
 }
 
+static void forget_launch(struct process_io *io)
+{
+	buf_done(&io->plan);
+	buf_done(&io->rules);
+	buf_done(&io->input);
+	fd_close(&io->peer_fd);
+}
+
 void process_io_free(struct process_io *io, unsigned unspilled)
 {
 	audit_reader_remove(&io->host->audit, io);
@@ -98,10 +106,7 @@ void process_io_free(struct process_io *io, unsigned unspilled)
 		if (there && (unspilled & (1u << i)))
 			spool_unlink(io->host->spool_dir, io->names.ref[i]);
 	}
-	buf_done(&io->plan);
-	buf_done(&io->rules);
-	buf_done(&io->input);
-	fd_close(&io->peer_fd);
+	forget_launch(io);
 	fd_close(&io->limits_fd);
 	strmap_del(&io->host->process_ios, io->key.id);
 	io->host->members -= io->within[0] != '\0';
@@ -288,6 +293,7 @@ static int status_pump(struct process_io *io, struct status_msg *ret_last)
 			audit_reader_add(&io->host->audit, io, m.session);
 		if (m.kind == STATUS_READY && io->within[0]) {
 			io->led = true;
+			forget_launch(io);
 			const uint64_t start_time = m.leader_start ? m.leader_start
 								   : proc_start_time_since(io->pid, io->launched_ns);
 			const struct port_started s = {
@@ -320,6 +326,8 @@ static void on_status(evutil_socket_t fd, short what, void *ctx)
 
 	if (status_pump(io, &last) <= 0)
 		return;
+	if (io->host->launch_again(io, &last))
+		return;
 	if (io->within[0] && !io->led && last.kind == STATUS_FAILED)
 		engine_on_launch_failed(ref.host->engine, ref.key.id, last.step, last.error, last.path);
 	else
@@ -345,6 +353,8 @@ static void report_gone(struct process_io *io)
 	const struct process_io *holder = io->within[0] ? strmap_get(&io->host->process_ios, io->within) : NULL;
 	if (r == 0 && holder && !holder->gone)
 		return; /* report_member follows */
+	if (r > 0 && io->host->launch_again(io, &last))
+		return;
 	io->gone = true;
 	if (io->names.ref[STREAM_PTY][0] && io->fds[GUARD_SLOT_PTY] < 0) { /* it died before READY */
 		stream_close(&io->streams[STREAM_PTY]);
@@ -673,10 +683,8 @@ static void terminal_watch(struct process_io *io)
 void process_io_watch(struct process_io *io)
 {
 	io->launching = false;
-	buf_done(&io->plan);
-	buf_done(&io->rules);
-	buf_done(&io->input);
-	fd_close(&io->peer_fd);
+	if (!io->limited) /* one with limits can still be launched again */
+		forget_launch(io);
 	io->status_ev = watch_fd(io, io->fds[GUARD_SLOT_STATUS], EV_READ | EV_PERSIST, on_status, io);
 	if (io->within[0])
 		io->pidfd_ev = watch_fd(io, io->fds[GUARD_SLOT_STATUS], EV_CLOSED | EV_PERSIST, on_pidfd, io);

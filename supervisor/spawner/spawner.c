@@ -349,11 +349,25 @@ static void reset_signals(void)
 	}
 }
 
+/*
+ * A child or the runtime can end just before the spawner writes to its pipe. Blocked and not ignored: commands inherit
+ * what is ignored, and their masks are emptied (sandbox/steps/step_command.c).
+ */
+static void block_pipe_signal(void)
+{
+	sigset_t pipe;
+
+	sigemptyset(&pipe);
+	sigaddset(&pipe, SIGPIPE);
+	sigprocmask(SIG_BLOCK, &pipe, NULL);
+}
+
 static void setup_spawner(struct spawner *s, const struct spawner_options *o)
 {
 	keep_priority();
 	permit_core_limit();
 	reset_signals();
+	block_pipe_signal();
 	capability_prepare();
 	*s = (struct spawner){
 		.guard_fd = GUARD_FD_LINK,

@@ -1,9 +1,11 @@
 #!/usr/bin/python3
 """Limits that cgroups enforce on a whole tree (sandbox/plan_limits.def), and what the kernel counted for it."""
 
+import concurrent.futures
 import json
 import os
 import re
+import signal
 import time
 
 import harness
@@ -34,6 +36,10 @@ def refused(rpc, **limits):
 
 def harness_code(name):
     return {"unavailable": UNAVAILABLE, "invalid": -32602, "denied": -32010}[name]
+
+
+def cgroups():
+    return {d for d, _, _ in os.walk("/sys/fs/cgroup")}
 
 
 def client(home):
@@ -180,6 +186,38 @@ def test_such_limits_survive_the_runtime_and_another_spawner_sets_them(home):
         assert end["exitCode"] == 0, end
         end = rpc.wait(process)
         assert end["limit"] == "pids" and rpc.outputs(process)["stdout"] == b"4\n", end
+
+
+def test_a_spawner_that_dies_before_it_moves_the_command_is_replaced(home):
+    """Its cgroups exist, and the sandbox starts it only then: the start is repeated, as others whose spawner dies are."""
+    with client(home) as rpc:
+        if refused(rpc, pids=5):
+            raise Skip("no cgroup limits processes here")
+        rpc.call("create_sandbox", cwd=rpc.work, name="dev")
+        assert rpc.run(["true"], sandboxId="dev")[1]["exitCode"] == 0
+        holder = rpc.call("get_process", processId=rpc.call("get_sandbox", sandboxId="dev")["processId"])["pid"]
+        os.kill(holder, signal.SIGSTOP)
+        try:
+            before = cgroups()
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                started = pool.submit(lambda: client(home).run(["echo", "it ran"], sandboxId="dev", limits={"pids": 5}))
+                until("its cgroup exists", lambda: cgroups() - before)
+                home.kill_part("spawner")
+                until("the daemon answers", home.answers)
+                os.kill(holder, signal.SIGCONT)
+                process, end = started.result()
+        finally:
+            os.kill(holder, signal.SIGCONT)
+        assert end["exitCode"] == 0 and rpc.outputs(process["processId"])["stdout"] == b"it ran\n", end
+
+
+def test_the_spawner_survives_a_broken_pipe(home):
+    """A child that ends before the spawner writes to its pipe; commands get the signal as always."""
+    with client(home) as rpc:
+        pid = home.part("spawner")
+        os.kill(pid, signal.SIGPIPE)
+        _, end = rpc.run(["sh", "-c", "kill -PIPE $$; sleep 100"], cwd=rpc.work)
+        assert end["signal"] == "PIPE" and home.part("spawner") == pid, end
 
 
 def test_an_agent_gets_no_larger_share_in_a_sandbox_either(home):
