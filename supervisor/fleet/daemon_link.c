@@ -221,6 +221,7 @@ static void read_local(struct jval task, struct fleet_local *ret)
 	jval_str(jval_get(task, "statusReason"), ret->reason, sizeof(ret->reason));
 	jval_str(jval_get(fleet, "taskId"), ret->fleet_id, sizeof(ret->fleet_id));
 	ret->token = jval_uint(jval_get(fleet, "token"), 0);
+	ret->started = jval_get(task, "startedAt").type == JT_STRING;
 	ret->ended = is_ended(ret->status);
 	ret->exit_code = -1;
 }

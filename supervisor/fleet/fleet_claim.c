@@ -81,7 +81,7 @@ static void acknowledge(struct fleet_node *n, const struct fleet_message *m)
 	(void)n->port->ops->acknowledge(n->port, m, &e);
 }
 
-/* Ends a task that nobody may run (again). */
+/* Ends a task that nobody may run (again), or queues it again. */
 static void refuse(const struct candidate *c, enum fleet_state how, const char *reason)
 {
 	struct buf buf_auto text = BUF_INIT;
@@ -94,7 +94,10 @@ static void refuse(const struct candidate *c, enum fleet_state how, const char *
 	int done = c->n->port->ops->update_task(c->n->port, c->t->spec.id, &text, c->revision, &revision, &e);
 	if (done == 0) {
 		log_info("task '%s' is %s: %s", c->t->spec.id, fleet_state_name(how), reason);
-		acknowledge(c->n, c->m);
+		if (how == FLEET_QUEUED)
+			put_back(c, 0);
+		else
+			acknowledge(c->n, c->m);
 	} else {
 		put_back(c, 0);
 	}
@@ -249,7 +252,7 @@ static void look_at(const struct candidate *c)
 		return consider(c);
 	if (strcmp(c->t->node, c->n->config->node) == 0)
 		return own_claim(c);
-	fleet_suspect_add(c->n, c->m, c->t, c->revision, c->now);
+	fleet_suspect_add(c->n, c->m, c->t, c->revision);
 }
 
 /* 1 = the queue of the class is empty. */

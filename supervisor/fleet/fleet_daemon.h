@@ -17,7 +17,7 @@ struct err;
 
 /* A task of the daemon that a claim created. */
 struct fleet_local {
-	bool ended;
+	bool started, ended;
 	char status[32]; /* the daemon's: completed, failed, cancelled … */
 	char reason[FLEET_REASON_MAX];
 	int exit_code; /* −1 = none */

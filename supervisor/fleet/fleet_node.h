@@ -63,6 +63,8 @@ struct fleet_run {
 	uint64_t renew_at, keep_at, check_at;
 	bool cancelled; /* its submitter asked for it */
 	bool taken;     /* another node has taken the task away: nothing more is written */
+	bool unsure;    /* whether the daemon has started it: it is to be ended in any case */
+	const char *end_reason;
 	bool unstarted; /* the daemon refused to start it: it goes back to the queue */
 	struct fleet_local local;
 };
@@ -71,7 +73,8 @@ struct fleet_run {
 struct fleet_suspect {
 	struct fleet_suspect *next;
 	struct fleet_message message;
-	uint64_t revision, since, lease_ms, keep_at;
+	uint64_t revision, lease_ms, keep_at;
+	uint64_t since; /* the first tick that began after the document was read; 0 = not yet */
 };
 
 struct fleet_class {
@@ -120,7 +123,7 @@ void fleet_run_free(struct fleet_run *r);
 void fleet_claim_fetch(struct fleet_node *n, uint64_t now, uint64_t real);
 void fleet_suspect_tick(struct fleet_node *n, uint64_t now);
 void fleet_suspect_add(struct fleet_node *n, const struct fleet_message *m, const struct fleet_task *t,
-		       uint64_t revision, uint64_t now);
+		       uint64_t revision);
 /* The state after a lost or failed attempt, which is noted: queued again, or ended. */
 void fleet_attempt_ended(struct fleet_task *t, enum fleet_state how, int exit_code, const char *reason);
 void fleet_scan(struct fleet_node *n);

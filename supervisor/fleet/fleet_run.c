@@ -60,6 +60,22 @@ void fleet_run_begin(struct fleet_node *n, struct fleet_task *t, uint64_t revisi
 	n->claims++;
 }
 
+static void end_run(struct fleet_node *n, struct fleet_run *r, const char *reason)
+{
+	struct err e = ERR_INIT;
+
+	if (r->phase == FLEET_RUN_PREPARING) { /* nothing to end */
+		r->phase = FLEET_RUN_ENDED;
+		r->unstarted = true;
+		return;
+	}
+	r->phase = FLEET_RUN_ENDING;
+	r->check_at = 0;
+	r->end_reason = reason;
+	if (n->daemon->ops->cancel(n->daemon, r->local_id, reason, &e) < 0)
+		log_warning("cannot end task '%s': %s", r->task.spec.id, e.message);
+}
+
 int fleet_run_adopt(struct fleet_node *n, struct fleet_task *t, uint64_t revision, const struct fleet_message *m,
 		    uint64_t now)
 {
@@ -79,6 +95,11 @@ int fleet_run_adopt(struct fleet_node *n, struct fleet_task *t, uint64_t revisio
 	r->renewed_at = now;
 	r->renew_at = r->check_at = now;
 	r->keep_at = now + KEEP_MS;
+	if (!l.started) { /* it will not be started */
+		r->unsure = true;
+		end_run(n, r, "not_started");
+		return 0;
+	}
 	log_info("task '%s' continues", r->task.spec.id);
 	return 0;
 }
@@ -134,21 +155,6 @@ static int write_claim(struct fleet_node *n, struct fleet_run *r, const struct f
 
 /* ---- running ---- */
 
-static void end_run(struct fleet_node *n, struct fleet_run *r, const char *reason)
-{
-	struct err e = ERR_INIT;
-
-	if (r->phase == FLEET_RUN_PREPARING) { /* nothing to end */
-		r->phase = FLEET_RUN_ENDED;
-		r->unstarted = true;
-		return;
-	}
-	r->phase = FLEET_RUN_ENDING;
-	r->check_at = 0;
-	if (n->daemon->ops->cancel(n->daemon, r->local_id, reason, &e) < 0)
-		log_warning("cannot end task '%s': %s", r->task.spec.id, e.message);
-}
-
 static void take_away(struct fleet_node *n, struct fleet_run *r)
 {
 	log_warning("task '%s' was taken away from this node (token %llu): its processes are ended", r->task.spec.id,
@@ -179,6 +185,25 @@ static void renew(struct fleet_node *n, struct fleet_run *r, uint64_t now, uint6
 		r->check_at = 0; /* it has ended, or its lease is over for the daemon */
 }
 
+/*
+ * The daemon did not start it. What another node may be able to do goes back; what the request itself forbids fails.
+ * Without an answer it may run all the same: it is ended, and only what the daemon then says counts.
+ */
+static void refuse_run(struct fleet_node *n, struct fleet_run *r, const struct err *e)
+{
+	log_warning("task '%s' cannot start: %s", r->task.spec.id, e->message);
+	r->phase = FLEET_RUN_RUNNING; /* for all that is known */
+	r->unsure = true;
+	end_run(n, r, "not_started");
+	snprintf(r->local.status, sizeof(r->local.status), "failed");
+	snprintf(r->local.reason, sizeof(r->local.reason), "%s%s%.400s", e->field, e->field[0] ? ": " : "", e->message);
+	r->local.exit_code = -1;
+	if (e->code == ERR_UNAVAILABLE)
+		return;
+	r->phase = FLEET_RUN_ENDED;
+	r->unstarted = e->code == ERR_EXHAUSTED || e->code == ERR_EXPIRED;
+}
+
 /* Claimed → created and durable → started. Any failure before the start leaves the task as if not claimed. */
 static void prepare_run(struct fleet_node *n, struct fleet_run *r, uint64_t now)
 {
@@ -197,21 +222,8 @@ static void prepare_run(struct fleet_node *n, struct fleet_run *r, uint64_t now)
 	if (done == 0 && (n->daemon->ops->create(n->daemon, &start, &e) < 0 ||
 			  n->daemon->ops->start(n->daemon, r->local_id, &e) < 0))
 		done = -1;
-	if (done < 0) {
-		/* It may have been created; it must not start later. */
-		struct err why = ERR_INIT;
-
-		(void)n->daemon->ops->cancel(n->daemon, r->local_id, "not_started", &why);
-		log_warning("task '%s' cannot start: %s", r->task.spec.id, e.message);
-		r->phase = FLEET_RUN_ENDED;
-		/* What another node may be able to do goes back; what the request itself forbids fails. */
-		r->unstarted = e.code == ERR_UNAVAILABLE || e.code == ERR_EXHAUSTED || e.code == ERR_EXPIRED;
-		snprintf(r->local.status, sizeof(r->local.status), "failed");
-		snprintf(r->local.reason, sizeof(r->local.reason), "%s%s%.400s", e.field, e.field[0] ? ": " : "",
-			 e.message);
-		r->local.exit_code = -1;
-		return;
-	}
+	if (done < 0)
+		return refuse_run(n, r, &e);
 	r->phase = FLEET_RUN_RUNNING;
 	r->renew_at = now; /* writes the token to the document */
 	r->check_at = now;
@@ -226,6 +238,18 @@ static void check_run(struct fleet_node *n, struct fleet_run *r, uint64_t now)
 	int known = n->daemon->ops->status(n->daemon, r->local_id, &l, &e);
 	if (known < 0)
 		return;
+	if (known == 0 && !l.ended) { /* the request to end it may have been lost */
+		if (r->phase == FLEET_RUN_ENDING)
+			(void)n->daemon->ops->cancel(n->daemon, r->local_id, r->end_reason, &e);
+		return;
+	}
+	r->phase = FLEET_RUN_ENDED;
+	r->check_at = now; /* the result is written in this tick */
+	if (r->unsure && (known == 1 || !l.started)) {
+		r->unstarted = true;
+		free(l.result);
+		return;
+	}
 	free(r->local.result);
 	r->local = l;
 	if (known == 1) { /* retention removed it, or the store was replaced */
@@ -233,8 +257,6 @@ static void check_run(struct fleet_node *n, struct fleet_run *r, uint64_t now)
 		snprintf(r->local.reason, sizeof(r->local.reason), "the node no longer knows it");
 		r->local.exit_code = -1;
 	}
-	if (known == 1 || l.ended)
-		r->phase = FLEET_RUN_ENDED;
 }
 
 /* ---- the end ---- */
@@ -268,7 +290,8 @@ static enum fleet_state outcome(const struct fleet_run *r)
 		return FLEET_COMPLETED;
 	if (r->cancelled)
 		return FLEET_CANCELLED;
-	if (strcmp(status, "lost") == 0 || strcmp(r->local.reason, "lease_over") == 0)
+	if (strcmp(status, "lost") == 0 || strcmp(r->local.reason, "lease_over") == 0 ||
+	    (r->unsure && strcmp(status, "cancelled") == 0))
 		return FLEET_LOST;
 	return strcmp(status, "cancelled") == 0 ? FLEET_CANCELLED : FLEET_FAILED;
 }

@@ -16,7 +16,7 @@
 /* ---- suspects ---- */
 
 void fleet_suspect_add(struct fleet_node *n, const struct fleet_message *m, const struct fleet_task *t,
-		       uint64_t revision, uint64_t now)
+		       uint64_t revision)
 {
 	struct fleet_suspect *s;
 	int count = 0;
@@ -31,9 +31,7 @@ void fleet_suspect_add(struct fleet_node *n, const struct fleet_message *m, cons
 	s = mem_zalloc(1, sizeof(*s));
 	s->message = *m;
 	s->revision = revision;
-	s->since = now;
 	s->lease_ms = t->lease_ms;
-	s->keep_at = now + KEEP_MS;
 	s->next = n->suspects;
 	n->suspects = s;
 }
@@ -90,6 +88,10 @@ void fleet_suspect_tick(struct fleet_node *n, uint64_t now)
 	for (struct fleet_suspect **at = &n->suspects, *s; (s = *at);) {
 		struct err e = ERR_INIT;
 
+		if (!s->since) { /* the document was read before this tick, not before the last one */
+			s->since = now;
+			s->keep_at = now + KEEP_MS;
+		}
 		if (now >= s->keep_at) {
 			(void)n->port->ops->keep(n->port, &s->message, &e);
 			s->keep_at = now + KEEP_MS;
