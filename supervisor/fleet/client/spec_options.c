@@ -199,7 +199,7 @@ static int write_input(struct cli *c, const struct bundle *bundle, struct jw *w)
 
 static int write_limits(struct cli *c, struct jw *w)
 {
-	const char *deadline = opts_get(&c->opts, OPT_fleet_DEADLINE);
+	const char *deadline = opts_get(&c->opts, OPT_fleet_DEADLINE), *lease = opts_get(&c->opts, OPT_fleet_LEASE);
 	struct err e = ERR_INIT;
 	uint64_t ms;
 	int status;
@@ -208,6 +208,13 @@ static int write_limits(struct cli *c, struct jw *w)
 		return cli_usage(c, "--deadline: %s", e.message);
 	if (deadline)
 		jw_kuint(w, "deadlineMs", ms);
+	if (lease && text_duration_ms(lease, &ms, &e) < 0)
+		return cli_usage(c, "--lease: %s", e.message);
+	if (lease && (ms < FLEET_LEASE_MIN_MS || ms > FLEET_LEASE_MAX_MS))
+		return cli_usage(c, "--lease: must be from %us to %us", FLEET_LEASE_MIN_MS / 1000,
+				 FLEET_LEASE_MAX_MS / 1000);
+	if (lease)
+		jw_kuint(w, "leaseMs", ms);
 	if ((status = write_number(c, OPT_fleet_PRIORITY, "priority", w)) ||
 	    (status = write_number(c, OPT_fleet_RETRIES, "retries", w)))
 		return status;
