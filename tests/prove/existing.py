@@ -26,6 +26,8 @@ def python(script, *args):
 ROUNDS = {
     "simulator": Round(150000, ["{release}/crash/crash_engine"], {"SIM_STEPS": "{n}", "SEED": "{seed}"}, r"^(\d+) steps: \d+ requests",
                        "the engine's facts hold in every simulated step"),
+    "fleet_simulator": Round(1000000, ["{release}/crash/crash_fleet"], {"FLEET_STEPS": "{n}", "SEED": "{seed}"}, r"^(\d+) steps: \d+ fleets",
+                             "tasks of a simulated fleet run once"),
     "store_kills": Round(300, ["{build}/crash/crash_store"], {"STORE_N": "{n}", "SEED": "{seed}"}, r"^# (\d+) kills",
                          "acknowledged events survive SIGKILL"),
     "disk_cuts": Round(80, ["{build}/crash/crash_power"], {"POWER_N": "{n}", "SEED": "{seed}"}, r"^# (\d+) power cuts",
