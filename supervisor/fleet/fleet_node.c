@@ -51,6 +51,7 @@ struct stale_tasks {
 	struct fleet_node *n;
 	uint64_t now;
 	bool failed;
+	json_t *claims; /* ids */
 };
 
 /* A local task that runs: continues if the bus still says that it is ours, ends otherwise. */
@@ -84,13 +85,56 @@ static void recover_local(void *ctx, const char *local_id, const struct fleet_lo
 		s->failed = true;
 }
 
-static void recover(struct fleet_node *n, uint64_t now)
+/* Claims of this node on the bus, by id. Callbacks make no calls: the listing is still being read. */
+static void find_claim(void *ctx, const char *key, const char *value, size_t len, uint64_t revision)
 {
-	struct stale_tasks s = { .n = n, .now = now };
+	struct stale_tasks *s = ctx;
+	struct fleet_task t;
 	struct err e = ERR_INIT;
 
-	if (n->daemon->ops->list(n->daemon, recover_local, &s, &e) == 0 && !s.failed)
-		n->recovered = true;
+	if (fleet_task_parse(value, len, &t, &e) < 0)
+		return;
+	if (t.state == FLEET_RUNNING && strcmp(t.node, s->n->config->node) == 0 && !fleet_node_run(s->n, t.spec.id))
+		json_array_append_new(s->claims, json_string(t.spec.id));
+	fleet_task_done(&t);
+}
+
+/*
+ * What ended here while this process did not run: its result is not written yet, and another node would take it for
+ * lost. What the daemon does not know was not started; its message brings it back.
+ */
+static void recover_claim(struct stale_tasks *s, const char *id)
+{
+	struct fleet_node *n = s->n;
+	struct buf buf_auto text = BUF_INIT;
+	struct err e = ERR_INIT;
+	struct fleet_task t;
+	uint64_t revision = 0;
+	int r = n->port->ops->get_task(n->port, id, &text, &revision, &e);
+
+	if (r != 0 || fleet_task_parse(text.data, text.len, &t, &e) < 0) {
+		s->failed |= r < 0;
+		return;
+	}
+	if (t.state == FLEET_RUNNING && strcmp(t.node, n->config->node) == 0 && !fleet_node_run(n, id))
+		s->failed |= fleet_run_adopt(n, &t, revision, NULL, s->now) < 0;
+	fleet_task_done(&t);
+}
+
+static void recover(struct fleet_node *n, uint64_t now)
+{
+	struct stale_tasks s = { .n = n, .now = now, .claims = json_array() };
+	struct err e = ERR_INIT;
+	size_t i;
+	json_t *id;
+
+	if (n->daemon->ops->list(n->daemon, recover_local, &s, &e) == 0 &&
+	    n->port->ops->list_tasks(n->port, find_claim, &s, &e) == 0) {
+		json_array_foreach (s.claims, i, id)
+			recover_claim(&s, json_string_value(id));
+		n->recovered = !s.failed;
+	}
+	json_decref(s.claims);
 }
 
 /* ---- classes ---- */

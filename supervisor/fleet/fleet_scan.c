@@ -127,6 +127,7 @@ struct scan {
 		char id[FLEET_ID_MAX + 1], class[FLEET_CLASS_TEXT];
 		unsigned priority;
 		uint64_t attempt;
+		struct buf needs;
 	} * missing;
 };
 
@@ -148,6 +149,7 @@ static void scan_task(void *ctx, const char *key, const char *value, size_t len,
 			fleet_needs_class(&t.spec.needs, m->class);
 			m->priority = (unsigned)t.spec.priority;
 			m->attempt = t.attempt + 1;
+			fleet_needs_write(&t.spec.needs, &m->needs);
 			m->next = s->missing;
 			s->missing = m;
 		}
@@ -172,8 +174,11 @@ void fleet_scan(struct fleet_node *n)
 	}
 	for (struct missing *m; (m = s.missing);) {
 		s.missing = m->next;
-		if (n->port->ops->enqueue(n->port, m->class, m->priority, m->id, m->attempt, &e) == 0)
+		/* The client may not even have come to the class. */
+		if (n->port->ops->put_class(n->port, m->class, m->priority, &m->needs, &e) == 0 &&
+		    n->port->ops->enqueue(n->port, m->class, m->priority, m->id, m->attempt, &e) == 0)
 			log_warning("task '%s' had no message in the queue: it was enqueued again", m->id);
+		buf_done(&m->needs);
 		free(m);
 	}
 	json_decref(s.seen);
