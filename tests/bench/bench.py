@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """The figures of docs/performance.md, measured together in one run.
 
-    bench.py BUILD [spawn] [cost] [floor] [threads] [shell] [output] [foreground] [events] [terminal] [session] [agent] [turns] [conversation] [store] [growth]
+    bench.py BUILD [spawn] [cost] [floor] [threads] [shell] [output] [foreground] [events] [terminal] [session] [agent] [turns] [conversation] [store] [growth] [fleet]
 
 spawn   spawn to exit of /bin/true: vfork+exec, bwrap and unshare where installed, and bailiff over its socket, by profile
 cost    CPU time per command: bailiff (all of its processes and the command), posix_spawn and bwrap; commands/s with 8 clients; what an idle daemon keeps
@@ -17,6 +17,7 @@ agent   CPU time of a turn of the loop, and of a token of its stream, against a 
 turns   the runtime's memory, and its CPU time per turn, during TURNS (2,000) turns of the loop without a history
 conversation  the same, all in one thread: each request has the conversation so far
 growth  what COMMANDS times /bin/true add to the store's database, by table, event type and read model
+fleet   TASKS (200) short tasks a second with 1, 2 and 3 nodes, against one daemon; from submission to start
 """
 
 import contextlib
@@ -43,6 +44,7 @@ from harness import BUILD, Home, TALKER  # noqa: E402
 
 sys.path.insert(0, os.path.join(harness.ROOT, "tests", "fakes"))
 from provider import Provider  # noqa: E402
+from fleet_figures import bench_fleet  # noqa: E402,F401
 
 GIB = 1 << 30
 PAUSE_MS = 10  # after each command: cleanup and prebuilding must not count against the next one
