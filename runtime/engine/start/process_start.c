@@ -376,6 +376,18 @@ static void process_launch(struct process *p, const struct start_request *r, con
 	permission_fact(p, p->facts);
 }
 
+/* The sandbox of a start that waited for an approval can end meanwhile, as all of them do when the guard dies. */
+static void explain_ended_sandbox(const struct start_request *r, struct err *e)
+{
+	if (!r->approval || !r->sandbox_id || e->code != ERR_STATE || strcmp(e->field, "sandboxId") != 0)
+		return;
+	mem_auto char *why = mem_strdup(e->message);
+	err_at(e, ERR_STATE, "sandboxId",
+	       "it did not run, although it was approved, because its sandbox ended while it waited (%.200s): start it "
+	       "again",
+	       why);
+}
+
 static void start_process(struct engine *engine, const struct start_request *r, const struct caller *c,
 			  struct pending_start *held, engine_reply_fn fn, void *ctx);
 
@@ -549,8 +561,10 @@ static void start_process(struct engine *engine, const struct start_request *r, 
 		return;
 	if (found == 0)
 		p = make_process(engine, r, c, rules, &f, argv, argc, &plan, &e);
-	else if (r->approval || r->hooked)
+	else if (r->approval || r->hooked) {
+		explain_ended_sandbox(r, &e);
 		permission_fail(engine_process(engine, r->process_id), &e);
+	}
 	if (!p && found == 0 && start_wants_session_sandbox(given) && r->within && !r->approval && !r->hooked &&
 	    e.code == ERR_STATE && strcmp(e.field, "sandboxId") == 0 && !(held && held->replaced)) {
 		/* The policy has changed since the session's sandbox was made. */
