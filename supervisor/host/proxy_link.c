@@ -129,7 +129,11 @@ static bool send_credential(struct proxy_link *l, const struct config_credential
 	memcpy(c.value, given->value, sizeof c.value);
 	fd_auto int fd = fd_memfd_sealed("bailiff-credential", &c, sizeof c);
 	explicit_bzero(&c, sizeof c);
-	return fd >= 0 && send_message(l, &m, &fd, 1);
+	if (fd < 0) { /* out of descriptors or memory: as for a message that cannot be sent now */
+		loop_add(l->write_ev, NULL);
+		return false;
+	}
+	return send_message(l, &m, &fd, 1);
 }
 
 /* false = not completely sent yet. */

@@ -17,6 +17,7 @@ import time
 import zipfile
 
 import harness
+from faults import Faults
 from harness import Home, RpcError, Skip, until
 from net import NAMES, PORT, Server, allow, ended, get, need, network_home, talk, violations
 
@@ -235,6 +236,22 @@ def test_credentials():
         until("it gives up", lambda: home.guard.poll() is not None)
         home.guard = None
         assert any("plain HTTP only" in line for line in home.log()), home.log()
+
+
+def test_a_credential_that_cannot_be_sent_at_first_is_sent_later():
+    """The runtime is out of descriptors for a moment: nothing else would make it go on with the proxy's configuration."""
+    with Faults() as faults, Server() as server:
+        where = f"good.test:{server.port}"
+        config = {"proxyHosts": NAMES, "proxyCredentials": {"registry": {"host": where, "header": "X-Key", "value": "s3cret"}}}
+        with Home(config=config, start=False, env=faults.env) as home:
+            with open(os.path.join(home.dir, "policy.json"), "w") as f:
+                json.dump({"profiles": {"with": {"network": {"allow": [where, f"127.0.0.1:{server.port}"], "credentials": ["registry"]}}}}, f)
+            faults.fail("bailiff-credential", "runtime", "EMFILE", count=2)
+            home.start()
+            program = (f"import socket\ns=socket.create_connection(('127.0.0.1',{PORT}))\n"
+                       f"s.sendall(b'GET http://{where}/a HTTP/1.1\\r\\nHost: {where}\\r\\nX-Key: placeholder\\r\\n\\r\\n')\nwhile s.recv(9999): pass\n")
+            home.cli("run", "--profile", "with", "--", "/usr/bin/python3", "-c", program)
+            assert faults.done("bailiff-credential") and server.keys == [("/a", ["s3cret"])], server.keys
 
 
 def test_on_a_terminal():

@@ -195,6 +195,21 @@ int fsync(int fd)
 	return behind(fd);
 }
 
+/* Configured by the name of the memfd, in place of that of the call. */
+int memfd_create(const char *name, unsigned flags)
+{
+	static __typeof__(memfd_create) *behind;
+	int error;
+
+	if (!behind)
+		behind = (__typeof__(memfd_create) *)dlsym(RTLD_NEXT, "memfd_create");
+	if (is_due(name, -1, &error)) {
+		errno = error;
+		return -1;
+	}
+	return behind(name, flags);
+}
+
 int fchown(int fd, uid_t uid, gid_t gid)
 {
 	FAILING(fchown, fd, -1);
