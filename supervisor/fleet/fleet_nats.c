@@ -15,6 +15,10 @@
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
+#include "runtime/base/strmap.h"
+#include "runtime/base/text.h"
+#include "supervisor/fleet/fleet_creds.h"
+#include "supervisor/fleet/nats_connection.h"
 
 #include <errno.h>
 #include <nats/nats.h>
@@ -24,7 +28,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define WAIT_MS 2000
 #define NODE_TTL_S 15
 #define REQUESTS_MAX 256u
 #define REQUEST_BYTES_MAX (64u << 10)
@@ -48,20 +51,13 @@ struct nats_port {
 	jsCtx *js;
 	kvStore *kv[BUCKETS];
 	natsSubscription *wakes, *requests;
+	struct fleet_creds creds; /* also used by libnats' threads, when they connect again */
 	int wake_fd;
 	pthread_mutex_t lock; /* of what follows: the callbacks of libnats' threads use it */
 	bool woken;
 	unsigned nrequests;
 	struct request_entry *first, **last;
 };
-
-static int fail(struct err *e, natsStatus s, const char *what)
-{
-	const char *why = nats_GetLastError(NULL);
-
-	return err_set(e, ERR_UNAVAILABLE, "fleet: %s: %s%s%s", what, natsStatus_GetText(s), why && why[0] ? ": " : "",
-		       why && why[0] ? why : "");
-}
 
 static struct nats_port *of(struct fleet_port *p) { return (struct nats_port *)p; }
 
@@ -89,7 +85,7 @@ static int get_entry(struct nats_port *n, int bucket, const char *key, struct bu
 	if (s == NATS_NOT_FOUND)
 		return 1;
 	if (s != NATS_OK)
-		return fail(e, s, "read a document");
+		return nats_fail(e, s, "read a document");
 	buf_reset(ret);
 	buf_append(ret, kvEntry_Value(entry), (size_t)kvEntry_ValueLen(entry));
 	*ret_revision = kvEntry_Revision(entry);
@@ -110,7 +106,7 @@ static int publish(struct nats_port *n, const char *subject, const void *data, s
 	if (s != NATS_OK && code == JSStreamWrongLastSequenceErr)
 		return 1;
 	if (s != NATS_OK)
-		return fail(e, s, "write a document");
+		return nats_fail(e, s, "write a document");
 	if (ret_or_null)
 		*ret_or_null = ack->Sequence;
 	jsPubAck_Destroy(ack);
@@ -126,26 +122,58 @@ static int put_entry(struct nats_port *n, int bucket, const char *key, const str
 	return publish(n, subject, text->data, text->len, o, ret_or_null, e);
 }
 
-static int list_entries(struct nats_port *n, int bucket, fleet_entry_fn fn, void *ctx, struct err *e)
+static void destroy_entry(void *ctx, const char *key, void *entry) { kvEntry_Destroy(entry); }
+
+/* What a watcher returns first: fast, but not all if entries change meanwhile, and some twice; the latest of each. */
+static natsStatus watch_entries(struct nats_port *n, int bucket, struct strmap *ret)
 {
 	kvWatchOptions o;
 	kvWatcher *w = NULL;
 	kvEntry *entry = NULL;
 
-	if (check_connected(n, e) < 0)
-		return -1;
 	kvWatchOptions_Init(&o);
 	o.IgnoreDeletes = true;
-	o.Timeout = WAIT_MS;
+	o.Timeout = FLEET_NATS_WAIT_MS;
 	natsStatus s = kvStore_WatchAll(&w, n->kv[bucket], &o);
-	/* No entry: the watcher has returned everything that was there. */
-	while (s == NATS_OK && (s = kvWatcher_Next(&entry, w, WAIT_MS)) == NATS_OK && entry) {
-		fn(ctx, kvEntry_Key(entry), kvEntry_Value(entry), (size_t)kvEntry_ValueLen(entry),
-		   kvEntry_Revision(entry));
+	while (s == NATS_OK && (s = kvWatcher_Next(&entry, w, FLEET_NATS_WAIT_MS)) == NATS_OK && entry)
+		kvEntry_Destroy(strmap_put(ret, kvEntry_Key(entry), entry));
+	kvWatcher_Destroy(w);
+	return s;
+}
+
+/* Every entry once: the server's list of subjects is complete; what the watcher left out is read one by one. */
+static int list_entries(struct nats_port *n, int bucket, fleet_entry_fn fn, void *ctx, struct err *e)
+{
+	struct strmap found = STRMAP_INIT;
+	char stream[64], filter[64];
+	jsStreamInfo *info = NULL;
+	jsOptions o;
+
+	if (check_connected(n, e) < 0)
+		return -1;
+	snprintf(stream, sizeof(stream), "KV_%s", buckets[bucket]);
+	snprintf(filter, sizeof(filter), "$KV.%s.>", buckets[bucket]);
+	jsOptions_Init(&o);
+	o.Wait = FLEET_NATS_WAIT_MS;
+	o.Stream.Info.SubjectsFilter = filter;
+	natsStatus s = js_GetStreamInfo(&info, n->js, stream, &o, NULL);
+	if (s == NATS_OK)
+		s = watch_entries(n, bucket, &found);
+	const jsStreamStateSubjects *all = s == NATS_OK ? info->State.Subjects : NULL;
+	for (int i = 0; all && i < all->Count && s == NATS_OK; i++) {
+		const char *key = all->List[i].Subject + strlen(filter) - 1;
+		kvEntry *entry = strmap_del(&found, key);
+
+		if (!entry && (s = kvStore_Get(&entry, n->kv[bucket], key)) == NATS_NOT_FOUND)
+			s = NATS_OK; /* removed meanwhile */
+		if (entry)
+			fn(ctx, key, kvEntry_Value(entry), (size_t)kvEntry_ValueLen(entry), kvEntry_Revision(entry));
 		kvEntry_Destroy(entry);
 	}
-	kvWatcher_Destroy(w);
-	return s == NATS_OK ? 0 : fail(e, s, "list documents");
+	strmap_each(&found, destroy_entry, NULL);
+	strmap_done(&found);
+	jsStreamInfo_Destroy(info);
+	return s == NATS_OK ? 0 : nats_fail(e, s, "list documents");
 }
 
 static int port_get_task(struct fleet_port *p, const char *id, struct buf *ret, uint64_t *ret_revision, struct err *e)
@@ -167,7 +195,7 @@ static int port_create_task(struct fleet_port *p, const char *id, const struct b
 		return 0;
 	if (get_entry(of(p), TASKS, id, &there, &revision, e) == 0)
 		return 1;
-	return fail(e, s, "create a task");
+	return nats_fail(e, s, "create a task");
 }
 
 static int port_update_task(struct fleet_port *p, const char *id, const struct buf *text, uint64_t revision,
@@ -190,7 +218,7 @@ static int port_remove_task(struct fleet_port *p, const char *id, struct err *e)
 	jsOptions_Init(&o);
 	o.Stream.Purge.Subject = subject;
 	natsStatus s = js_PurgeStream(n->js, "KV_bailiff_tasks", &o, NULL);
-	return s == NATS_OK ? 0 : fail(e, s, "remove the task");
+	return s == NATS_OK ? 0 : nats_fail(e, s, "remove the task");
 }
 
 static int port_list_tasks(struct fleet_port *p, fleet_entry_fn fn, void *ctx, struct err *e)
@@ -234,7 +262,7 @@ static int port_put_class(struct fleet_port *p, const char *class, unsigned prio
 	c.MaxAckPending = 100000;
 	natsStatus s = js_AddConsumer(NULL, n->js, QUEUE, &c, NULL, &code);
 	if (s != NATS_OK && code != JSConsumerNameExistErr)
-		return fail(e, s, "create the consumer of a class");
+		return nats_fail(e, s, "create the consumer of a class");
 	/* Its entry comes last: nodes fetch from what is listed. */
 	return put_entry(n, CLASSES, key, needs, NULL, NULL, e);
 }
@@ -276,9 +304,9 @@ static int port_fetch(struct fleet_port *p, const char *class, unsigned priority
 	if (check_connected(n, e) < 0)
 		return -1;
 	snprintf(subject, sizeof(subject), "$JS.API.CONSUMER.MSG.NEXT." QUEUE ".c_%s_%u", class, priority);
-	natsStatus s = natsConnection_RequestString(&m, n->nc, subject, pull, WAIT_MS);
+	natsStatus s = natsConnection_RequestString(&m, n->nc, subject, pull, FLEET_NATS_WAIT_MS);
 	if (s != NATS_OK)
-		return fail(e, s, "fetch from the queue");
+		return nats_fail(e, s, "fetch from the queue");
 	reply = natsMsg_GetReply(m);
 	if (natsMsgHeader_Get(m, "Status", &status) == NATS_OK || !reply || strncmp(reply, "$JS.ACK.", 8) != 0) {
 		natsMsg_Destroy(m);
@@ -306,9 +334,9 @@ static int port_acknowledge(struct fleet_port *p, const struct fleet_message *m,
 
 	if (check_connected(of(p), e) < 0)
 		return -1;
-	natsStatus s = natsConnection_RequestString(&answer, of(p)->nc, m->handle, "+ACK", WAIT_MS);
+	natsStatus s = natsConnection_RequestString(&answer, of(p)->nc, m->handle, "+ACK", FLEET_NATS_WAIT_MS);
 	natsMsg_Destroy(answer);
-	return s == NATS_OK ? 0 : fail(e, s, "acknowledge a task");
+	return s == NATS_OK ? 0 : nats_fail(e, s, "acknowledge a task");
 }
 
 static int send_text(struct nats_port *n, const char *subject, const char *text, struct err *e)
@@ -316,7 +344,7 @@ static int send_text(struct nats_port *n, const char *subject, const char *text,
 	if (check_connected(n, e) < 0)
 		return -1;
 	natsStatus s = natsConnection_PublishString(n->nc, subject, text);
-	return s == NATS_OK ? 0 : fail(e, s, "send a message");
+	return s == NATS_OK ? 0 : nats_fail(e, s, "send a message");
 }
 
 static int port_put_back(struct fleet_port *p, const struct fleet_message *m, uint64_t delay_ms, struct err *e)
@@ -355,7 +383,7 @@ static int port_get_stored(struct fleet_port *p, const char *subject, struct buf
 	if (s == NATS_NOT_FOUND)
 		return 1;
 	if (s != NATS_OK)
-		return fail(e, s, "read a stored message");
+		return nats_fail(e, s, "read a stored message");
 	buf_reset(ret);
 	buf_append(ret, natsMsg_GetData(m), (size_t)natsMsg_GetDataLength(m));
 	natsMsg_Destroy(m);
@@ -418,7 +446,7 @@ static int port_serve(struct fleet_port *p, const char *node, struct err *e)
 	natsStatus s = natsConnection_Subscribe(&n->requests, n->nc, subject, on_request, n);
 	if (s == NATS_OK)
 		s = natsConnection_Subscribe(&n->wakes, n->nc, WAKE_SUBJECT, on_wake, n);
-	return s == NATS_OK ? 0 : fail(e, s, "subscribe to requests");
+	return s == NATS_OK ? 0 : nats_fail(e, s, "subscribe to requests");
 }
 
 static int port_next_request(struct fleet_port *p, struct fleet_incoming *ret)
@@ -447,7 +475,7 @@ static int port_reply(struct fleet_port *p, const char *to, const void *data, si
 	if (check_connected(of(p), e) < 0)
 		return -1;
 	natsStatus s = natsConnection_Publish(of(p)->nc, to, data, (int)n);
-	return s == NATS_OK ? 0 : fail(e, s, "send a reply");
+	return s == NATS_OK ? 0 : nats_fail(e, s, "send a reply");
 }
 
 static int port_request(struct fleet_port *p, const char *node, const char *verb, const struct buf *data,
@@ -463,7 +491,7 @@ static int port_request(struct fleet_port *p, const char *node, const char *verb
 	if (s == NATS_NO_RESPONDERS || s == NATS_TIMEOUT)
 		return 1;
 	if (s != NATS_OK)
-		return fail(e, s, "send a request to a node");
+		return nats_fail(e, s, "send a request to a node");
 	buf_reset(ret);
 	buf_append(ret, natsMsg_GetData(m), (size_t)natsMsg_GetDataLength(m));
 	natsMsg_Destroy(m);
@@ -502,6 +530,7 @@ static void port_free(struct fleet_port *p)
 		free(r.data);
 	fd_close(&n->wake_fd);
 	pthread_mutex_destroy(&n->lock);
+	fleet_creds_done(&n->creds);
 	free(n);
 }
 
@@ -534,69 +563,6 @@ static const struct fleet_port_ops ops = {
 
 /* ---- the connection ---- */
 
-/* The next step, unless one has failed. */
-#define TRY(s, call)                  \
-	do {                          \
-		if ((s) == NATS_OK)   \
-			(s) = (call); \
-	} while (0)
-
-static natsStatus set_servers(natsOptions *o, const char *url)
-{
-	mem_auto char *copy = mem_strdup(url);
-	const char *list[16];
-	int n = 0;
-
-	for (char *save, *s = strtok_r(copy, ", ", &save); s && n < (int)countof(list); s = strtok_r(NULL, ", ", &save))
-		list[n++] = s;
-	return natsOptions_SetServers(o, list, n);
-}
-
-/* A creds file of NATS, or a file that begins with the seed of a user's key. */
-static natsStatus set_credentials(natsOptions *o, const char *path, struct err *e)
-{
-	char seed[FLEET_SEED_TEXT] = "", key[FLEET_KEY_TEXT];
-	FILE *f = fopen(path, "re");
-	struct err why = ERR_INIT;
-	bool read = f && fgets(seed, sizeof(seed), f);
-
-	if (f)
-		fclose(f);
-	if (!read) {
-		err_set(e, ERR_INVALID, "fleet: the credentials '%s' cannot be read", path);
-		return NATS_INVALID_ARG;
-	}
-	return fleet_key_of(seed, key, &why) == 0 ? natsOptions_SetNKeyFromSeed(o, key, path)
-						  : natsOptions_SetUserCredentialsFromFiles(o, path, NULL);
-}
-
-static natsStatus set_options(natsOptions *o, const struct fleet_nats_options *f, struct err *e)
-{
-	natsStatus s = set_servers(o, f->url);
-
-	TRY(s, natsOptions_SetName(o, f->name));
-	TRY(s, natsOptions_SetTimeout(o, WAIT_MS));
-	TRY(s, natsOptions_SetMaxReconnect(o, -1));
-	TRY(s, natsOptions_SetReconnectWait(o, 250));
-	TRY(s, natsOptions_SetReconnectJitter(o, 250, 250));
-	TRY(s, natsOptions_SetPingInterval(o, 2000));
-	TRY(s, natsOptions_SetMaxPingsOut(o, 2));
-	TRY(s, natsOptions_SetSendAsap(o, true));
-	/* What could not be sent must not arrive later: it would be about a state that has passed. */
-	TRY(s, natsOptions_SetReconnectBufSize(o, 1));
-	TRY(s, natsOptions_SetFailRequestsOnDisconnect(o, true));
-	TRY(s, natsOptions_SetWriteDeadline(o, WAIT_MS));
-	if (f->creds)
-		TRY(s, set_credentials(o, f->creds, e));
-	if (f->tls_ca || strncmp(f->url, "tls://", 6) == 0)
-		TRY(s, natsOptions_SetSecure(o, true));
-	if (f->tls_ca)
-		TRY(s, natsOptions_LoadCATrustedCertificates(o, f->tls_ca));
-	if (f->tls_cert && f->tls_key)
-		TRY(s, natsOptions_LoadCertificatesChain(o, f->tls_cert, f->tls_key));
-	return s;
-}
-
 static int ensure_stream(struct nats_port *n, jsStreamConfig *c, struct err *e)
 {
 	jsStreamInfo *info = NULL;
@@ -605,9 +571,9 @@ static int ensure_stream(struct nats_port *n, jsStreamConfig *c, struct err *e)
 
 	jsStreamInfo_Destroy(info);
 	if (s != NATS_NOT_FOUND)
-		return s == NATS_OK ? 0 : fail(e, s, "JetStream is not available (start nats-server with -js)");
+		return s == NATS_OK ? 0 : nats_fail(e, s, "JetStream is not available (start nats-server with -js)");
 	s = js_AddStream(NULL, n->js, c, NULL, &code);
-	return s == NATS_OK || code == JSStreamNameExistErr ? 0 : fail(e, s, c->Name);
+	return s == NATS_OK || code == JSStreamNameExistErr ? 0 : nats_fail(e, s, c->Name);
 }
 
 static int ensure_streams(struct nats_port *n, unsigned replicas, struct err *e)
@@ -644,7 +610,7 @@ static int ensure_bucket(struct nats_port *n, int bucket, unsigned replicas, str
 	natsStatus s = js_KeyValue(&n->kv[bucket], n->js, buckets[bucket]);
 
 	if (s != NATS_NOT_FOUND)
-		return s == NATS_OK ? 0 : fail(e, s, buckets[bucket]);
+		return s == NATS_OK ? 0 : nats_fail(e, s, buckets[bucket]);
 	kvConfig_Init(&c);
 	c.Bucket = buckets[bucket];
 	c.History = 1;
@@ -656,24 +622,19 @@ static int ensure_bucket(struct nats_port *n, int bucket, unsigned replicas, str
 	s = js_CreateKeyValue(&n->kv[bucket], n->js, &c);
 	if (s != NATS_OK) /* another node may have been faster */
 		s = js_KeyValue(&n->kv[bucket], n->js, buckets[bucket]);
-	return s == NATS_OK ? 0 : fail(e, s, buckets[bucket]);
+	return s == NATS_OK ? 0 : nats_fail(e, s, buckets[bucket]);
 }
 
 static int connect_bus(struct nats_port *n, const struct fleet_nats_options *f, struct err *e)
 {
-	natsOptions *o = NULL;
 	jsOptions js;
-	natsStatus s = natsOptions_Create(&o);
 
-	TRY(s, set_options(o, f, e));
-	TRY(s, natsConnection_Connect(&n->nc, o));
-	natsOptions_Destroy(o);
-	if (s != NATS_OK)
-		return e->code ? -1 : fail(e, s, f->url);
+	if (nats_connection_open(f, &n->creds, &n->nc, e) < 0)
+		return -1;
 	jsOptions_Init(&js);
-	js.Wait = WAIT_MS;
-	s = natsConnection_JetStream(&n->js, n->nc, &js);
-	return s == NATS_OK ? 0 : fail(e, s, "JetStream");
+	js.Wait = FLEET_NATS_WAIT_MS;
+	natsStatus s = natsConnection_JetStream(&n->js, n->nc, &js);
+	return s == NATS_OK ? 0 : nats_fail(e, s, "JetStream");
 }
 
 int fleet_nats_new(const struct fleet_nats_options *o, struct fleet_port **ret, struct err *e)

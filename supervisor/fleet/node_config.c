@@ -215,13 +215,13 @@ int node_config_read(int argc, char **argv, int config_fd, struct node_config *r
 		c.work = work;
 	if (!c.node.max_tasks)
 		c.node.max_tasks = c.node.cpus;
-	c.bus.name = c.node.node;
 	if (!c.bus.url && err_field(e, "fleet.url", "missing: the URL of a NATS server, or --fleet"))
 		goto failed;
 	if ((!c.work || c.work[0] != '/') &&
 	    err_field(e, "fleet.workDir", "must be the absolute path of a directory for workspaces"))
 		goto failed;
 	*ret = c;
+	ret->bus.name = ret->node.node;
 	return 0;
 failed:
 	node_config_done(&c);

@@ -81,7 +81,7 @@ static int write_server_config(const struct dev *d, struct err *e)
 }
 
 /* The node's configuration: who may submit, and as whom root's node runs the tasks. */
-static int write_node_config(const struct dev *d, const char *home, struct err *e)
+static int write_node_config(const struct dev *d, const char *home, const char *work, struct err *e)
 {
 	mem_auto char *path = mem_printf("%s/config.json", home);
 	const struct passwd *user = getpwuid(getuid());
@@ -91,6 +91,7 @@ static int write_node_config(const struct dev *d, const char *home, struct err *
 	jw_obj(&w);
 	if (getuid() == 0)
 		jw_kstr(&w, "fleet.user", user ? user->pw_name : "root");
+	jw_kstr(&w, "fleet.workDir", work);
 	jw_karr(&w, "fleet.submitters");
 	jw_obj(&w);
 	jw_kstr(&w, "key", d->user_key);
@@ -196,9 +197,10 @@ static int start_node(struct dev *d, size_t i, struct err *e)
 			 label,
 			 NULL };
 
-	if (mkdir(home, 0700) < 0)
-		return err_sys(e, errno, "create %s", home);
-	if (write_node_config(d, home, e) < 0)
+	mem_auto char *work = mem_printf("%s/work%zu", d->dir, i + 1);
+	if (mkdir(home, 0700) < 0 || mkdir(work, 0700) < 0)
+		return err_sys(e, errno, "create the folders of %s", name);
+	if (write_node_config(d, home, work, e) < 0)
 		return -1;
 	return (d->node[i] = start(argv, log, e)) < 0 ? -1 : 0;
 }

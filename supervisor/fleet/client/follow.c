@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #define PAUSE_MIN_MS 25
-#define PAUSE_MAX_MS 500
+#define PAUSE_MAX_MS 250
 #define TOGETHER_MIN 32u /* tasks that are read at once instead of one by one */
 #define SILENT_MS 15000u /* a node that has not answered for this time is reported */
 #define QUEUED_MS 3000u  /* a task that is queued for longer is explained */

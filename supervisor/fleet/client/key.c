@@ -6,6 +6,7 @@
 #include "supervisor/cli/format.h"
 #include "supervisor/fleet/client/client.h"
 #include "supervisor/fleet/client/settings.h"
+#include "supervisor/fleet/fleet_creds.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -48,8 +49,12 @@ int fleet_key(struct cli *c)
 
 	/* Without --force an existing key is shown, not replaced: tasks and nodes depend on it. */
 	if (exists && !opts_has(&c->opts, OPT_fleet_FORCE)) {
-		if (fleet_seed_read(path, seed, &e) < 0 || fleet_key_of(seed, key, &e) < 0)
+		struct fleet_creds there = { 0 };
+
+		if (fleet_creds_read(path, &there, &e) < 0)
 			return cli_fail(c, EXIT_FAILED, &e, "fleet key");
+		memcpy(key, there.key, sizeof(key));
+		fleet_creds_done(&there);
 	} else if (make_folders(path, &e) < 0 || fleet_key_new(seed, key, &e) < 0 ||
 		   write_seed(path, seed, exists, &e) < 0) {
 		explicit_bzero(seed, sizeof(seed));

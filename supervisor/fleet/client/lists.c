@@ -1,6 +1,7 @@
 /* `fleet list`, `show` and `nodes`. */
 
 #include "runtime/base/err.h"
+#include "runtime/base/json_get.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
@@ -61,9 +62,27 @@ int fleet_show(struct cli *c)
 /* ---- nodes ---- */
 
 struct node_list {
-	struct jw w;
-	bool sizes; /* as text, for people */
+	json_t **v;
+	size_t n;
 };
+
+static void add_node(void *ctx, const char *key, const char *value, size_t len, uint64_t revision)
+{
+	struct node_list *l = ctx;
+	json_t *node = json_loadb(value, len, JSON_REJECT_DUPLICATES, NULL);
+
+	if (!json_is_object(node) || !json_text_is(node, "node", key)) {
+		json_decref(node);
+		return;
+	}
+	l->v = mem_realloc(l->v, (l->n + 1) * sizeof(*l->v));
+	l->v[l->n++] = node;
+}
+
+static int compare_nodes(const void *a, const void *b)
+{
+	return strcmp(json_get_text(*(json_t *const *)a, "node"), json_get_text(*(json_t *const *)b, "node"));
+}
 
 static void write_size(struct jw *w, const char *name, struct jval v)
 {
@@ -75,19 +94,16 @@ static void write_size(struct jw *w, const char *name, struct jval v)
 	jw_kstr(w, name, text);
 }
 
-/* The node's document as it is, and for people sizes and labels as text. */
-static void add_node(void *ctx, const char *key, const char *value, size_t len, uint64_t revision)
+/* For people sizes and labels as text; otherwise the node's document as it is. */
+static void write_node(const json_t *document, bool whole, struct jw *w)
 {
-	struct node_list *l = ctx;
-	json_auto_t *root = json_loadb(value, len, JSON_REJECT_DUPLICATES, NULL);
-	mem_auto char *text = json_is_object(root) ? json_dumps(root, JSON_COMPACT) : NULL;
+	static const char *const copied[] = { "node", "arch", "version" };
+	mem_auto char *text = json_dumps(document, JSON_COMPACT);
 	buf_auto struct buf labels = BUF_INIT;
 	struct jval node = jval_of(text ? text : "", text ? strlen(text) : 0);
 
-	if (!text)
-		return;
-	if (!l->sizes) {
-		jw_raw(&l->w, node.text, node.len);
+	if (whole) {
+		jw_raw(w, node.text, node.len);
 		return;
 	}
 	for (struct jiter it = jiter_on(jval_get(node, "labels")); jiter_next(&it);) {
@@ -96,35 +112,41 @@ static void add_node(void *ctx, const char *key, const char *value, size_t len, 
 		buf_byte(&labels, '=');
 		format_scalar(it.value, &labels);
 	}
-	jw_obj(&l->w);
-	jw_kstr(&l->w, "node", key);
-	jw_kstr(&l->w, "state", jval_bool(jval_get(node, "draining"), false) ? "draining" : "ready");
-	jw_kuint(&l->w, "running", jval_uint(jval_get(node, "running"), 0));
-	jw_kuint(&l->w, "cpus", jval_uint(jval_get(node, "cpus"), 0));
-	write_size(&l->w, "memory", jval_get(node, "memory"));
-	write_size(&l->w, "free", jval_path(node, "free.memory"));
-	jw_kstr(&l->w, "labels", buf_cstr(&labels));
-	static const char *const copied[] = { "arch", "version" };
+	jw_obj(w);
+	jw_kstr(w, "state", jval_bool(jval_get(node, "draining"), false) ? "draining" : "ready");
+	jw_kuint(w, "running", jval_uint(jval_get(node, "running"), 0));
+	jw_kuint(w, "cpus", jval_uint(jval_get(node, "cpus"), 0));
+	write_size(w, "memory", jval_get(node, "memory"));
+	write_size(w, "free", jval_path(node, "free.memory"));
+	jw_kstr(w, "labels", buf_cstr(&labels));
 	for (size_t i = 0; i < countof(copied); i++)
 		if (jval_get(node, copied[i]).type == JT_STRING)
-			jw_kraw(&l->w, copied[i], jval_get(node, copied[i]).text, jval_get(node, copied[i]).len);
-	jw_obj_end(&l->w);
+			jw_kraw(w, copied[i], jval_get(node, copied[i]).text, jval_get(node, copied[i]).len);
+	jw_obj_end(w);
 }
 
 int fleet_nodes(struct cli *c)
 {
 	connection_auto struct connection x = { 0 };
 	buf_auto struct buf text = BUF_INIT;
-	struct node_list l = { .w = jw_on(&text), .sizes = !cli_as_json(c) };
+	struct node_list l = { 0 };
+	struct jw w = jw_on(&text);
 	struct err e = ERR_INIT;
 	int status = connection_open(c, false, &x);
 
 	if (status)
 		return status;
-	jw_arr(&l.w);
 	if (x.port->ops->list_nodes(x.port, add_node, &l, &e) < 0)
 		return cli_fail(c, EXIT_FAILED, &e, "fleet nodes");
-	jw_arr_end(&l.w);
+	if (l.n)
+		qsort(l.v, l.n, sizeof(*l.v), compare_nodes);
+	jw_arr(&w);
+	for (size_t i = 0; i < l.n; i++) {
+		write_node(l.v[i], cli_as_json(c), &w);
+		json_decref(l.v[i]);
+	}
+	jw_arr_end(&w);
+	free(l.v);
 	return format_columns("NODE=node STATE=state:status RUNNING=running CPUS=cpus MEMORY=memory FREE=free "
 			      "ARCH=arch VERSION=version:dim "
 			      "LABELS=labels",

@@ -3,6 +3,8 @@
 #include "supervisor/fleet/client/client.h"
 
 #include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
 
 static const struct verb verbs[] = {
 #define VERB(name, flags, usage, summary, details) { #name, #name, flags, usage, summary, details, NULL },
@@ -43,5 +45,7 @@ int main(int argc, char **argv)
 	}
 	cli_print_errors(status);
 	opts_done(&c.opts);
-	return status;
+	/* Without the destructors of libraries: libnats' threads may still run, and use what is destroyed. */
+	fflush(NULL);
+	_exit(status);
 }

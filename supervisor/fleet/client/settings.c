@@ -6,8 +6,8 @@
 #include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "supervisor/cli/cli.h"
+#include "supervisor/fleet/fleet_creds.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pwd.h>
@@ -30,8 +30,7 @@ char *fleet_settings_path(const char *name)
 	return mem_printf("%s/.config/bailiff/%s", home, name);
 }
 
-/* A whole small file. A secret must be a regular file that others cannot read. */
-static int read_small(const char *path, bool secret, struct buf *ret, struct err *e)
+static int read_small(const char *path, struct buf *ret, struct err *e)
 {
 	fd_auto int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	struct stat st;
@@ -40,35 +39,11 @@ static int read_small(const char *path, bool secret, struct buf *ret, struct err
 		return err_sys(e, errno, "%s", path);
 	if (!S_ISREG(st.st_mode) || st.st_size > FILE_MAX)
 		return err_set(e, ERR_INVALID, "%s: not a regular file of at most %u bytes", path, FILE_MAX);
-	if (secret && (st.st_mode & 077))
-		return err_set(e, ERR_INVALID, "%s: others can access it (mode %04o); chmod 600 it", path,
-			       st.st_mode & 07777u);
 	ssize_t n = fd_read_all(fd, buf_reserve(ret, FILE_MAX), FILE_MAX);
 	if (n < 0)
 		return err_sys(e, errno, "read %s", path);
 	buf_extend(ret, (size_t)n);
 	return 0;
-}
-
-int fleet_seed_read(const char *path, char ret[FLEET_SEED_TEXT], struct err *e)
-{
-	buf_auto struct buf text = BUF_INIT;
-	char key[FLEET_KEY_TEXT];
-
-	if (read_small(path, true, &text, e) < 0)
-		return -1;
-	/* The first word that looks like one; a .creds file has a JWT and lines of dashes around it. */
-	for (const char *at = buf_cstr(&text); *at;) {
-		size_t n = strcspn(at, " \t\r\n");
-
-		if (n == FLEET_SEED_TEXT - 1 && at[0] == 'S' && at[1] == 'U') {
-			snprintf(ret, FLEET_SEED_TEXT, "%.*s", (int)n, at);
-			return fleet_key_of(ret, key, e) < 0 ? err_wrap(e, "%s", path) : 0;
-		}
-		at += n;
-		at += strspn(at, " \t\r\n");
-	}
-	return err_set(e, ERR_INVALID, "%s: has no user seed (SU...)", path);
 }
 
 /* The option, else the variable; NULL if there is neither. */
@@ -86,7 +61,7 @@ static int read_file(struct fleet_settings *s, struct err *e)
 	buf_auto struct buf text = BUF_INIT;
 	json_error_t where;
 
-	if (read_small(path, false, &text, e) < 0) {
+	if (read_small(path, &text, e) < 0) {
 		const bool missing = e->sys == ENOENT || e->sys == ENOTDIR;
 
 		if (missing)
@@ -109,6 +84,18 @@ static int read_file(struct fleet_settings *s, struct err *e)
 	if (!s->key_file)
 		s->key_file = mem_strdup(json_get_string(root, "key"));
 	json_decref(root);
+	return 0;
+}
+
+static int read_key(struct fleet_settings *s, struct err *e)
+{
+	struct fleet_creds c = { 0 };
+
+	if (fleet_creds_read(s->key_file, &c, e) < 0)
+		return -1;
+	memcpy(s->seed, c.seed, sizeof(s->seed));
+	memcpy(s->key, c.key, sizeof(s->key));
+	fleet_creds_done(&c);
 	return 0;
 }
 
@@ -135,8 +122,7 @@ int fleet_settings_read(struct cli *c, struct fleet_settings *ret)
 	}
 	if (!s.key_file)
 		s.key_file = fleet_settings_path("fleet.key");
-	if ((named || access(s.key_file, F_OK) == 0) &&
-	    (fleet_seed_read(s.key_file, s.seed, &e) < 0 || fleet_key_of(s.seed, s.key, &e) < 0)) {
+	if ((named || access(s.key_file, F_OK) == 0) && read_key(&s, &e) < 0) {
 		cli_error("fleet: %s", e.message);
 		cli_hint("bailiff fleet key FILE makes one");
 		goto out;

@@ -29,7 +29,5 @@ void fleet_settings_done(struct fleet_settings *s);
 
 /* ~/.config/bailiff/NAME */
 char *fleet_settings_path(const char *name);
-/* Reads the seed of a file that only its owner can read: a seed alone, or the one in a .creds file. */
-int fleet_seed_read(const char *path, char ret[FLEET_SEED_TEXT], struct err *e);
 
 #endif
