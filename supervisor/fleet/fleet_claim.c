@@ -91,9 +91,10 @@ static void refuse(const struct candidate *c, enum fleet_state how, const char *
 	c->t->state = how;
 	snprintf(c->t->reason, sizeof(c->t->reason), "%s", reason);
 	fleet_task_write(c->t, &text);
-	int done = c->n->port->ops->update_task(c->n->port, c->t->spec.id, &text, c->revision, &revision, &e);
+	/* By the name of the message: what the document says of itself is not checked yet. */
+	int done = c->n->port->ops->update_task(c->n->port, c->m->task, &text, c->revision, &revision, &e);
 	if (done == 0) {
-		log_info("task '%s' is %s: %s", c->t->spec.id, fleet_state_name(how), reason);
+		log_info("task '%s' is %s: %s", c->m->task, fleet_state_name(how), reason);
 		if (how == FLEET_QUEUED)
 			put_back(c, 0);
 		else

@@ -46,7 +46,7 @@ static int declare_lost(struct fleet_node *n, struct fleet_suspect *s, struct fl
 	snprintf(reason, sizeof(reason), "node '%s' did not renew its lease", t->node);
 	fleet_attempt_ended(t, FLEET_LOST, -1, reason);
 	fleet_task_write(t, &text);
-	int done = n->port->ops->update_task(n->port, t->spec.id, &text, s->revision, &revision, e);
+	int done = n->port->ops->update_task(n->port, s->message.task, &text, s->revision, &revision, e);
 	if (done == 0)
 		log_warning("task '%s' is %s: %s (attempt %llu, token %llu)", t->spec.id,
 			    t->state == FLEET_QUEUED ? "queued again" : "lost", reason, (unsigned long long)t->attempt,
@@ -138,14 +138,14 @@ static void scan_task(void *ctx, const char *key, const char *value, size_t len,
 	struct fleet_task t;
 	struct err e = ERR_INIT;
 
-	if (fleet_task_parse(value, len, &t, &e) < 0)
+	if (!fleet_id_valid(key) || fleet_task_parse(value, len, &t, &e) < 0)
 		return;
 	if (!fleet_state_ended(t.state)) {
 		json_object_set_new(s->seen, key, json_integer((json_int_t)revision));
 		if (json_get_uint(s->n->scanned, key) == revision) { /* it did not change since the last scan */
 			struct missing *m = mem_zalloc(1, sizeof(*m));
 
-			snprintf(m->id, sizeof(m->id), "%s", t.spec.id);
+			snprintf(m->id, sizeof(m->id), "%s", key);
 			fleet_needs_class(&t.spec.needs, m->class);
 			m->priority = (unsigned)t.spec.priority;
 			m->attempt = t.attempt + 1;

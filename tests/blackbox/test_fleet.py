@@ -1,0 +1,236 @@
+"""Nodes of a fleet when parts of them die or sleep: a task runs once, and a lost one is reported."""
+
+import base64
+import json
+import os
+import shutil
+import signal
+import socket
+import tempfile
+
+import harness
+from fleet import Server
+from harness import Home, until
+
+LEASE = 3
+USER = {"fleet.user": "root"} if os.getuid() == 0 else {}
+
+
+class Node(Home):
+    """A daemon that is a node. Its workspaces are outside of its home, which sandboxes do not show."""
+
+    def __init__(self, server, name, submitters=None, **more):
+        self.name, self.spaces = name, tempfile.mkdtemp(prefix="fw-")
+        config = {"fleet.submitters": [{"key": server.key, "name": "tester"}] if submitters is None else submitters, "fleet.workDir": self.spaces,
+                  "fleet.maxTasks": 4, **USER}
+        super().__init__(config, options=("--audit", "off", "--fleet", server.env["BAILIFF_FLEET"], "--fleet-node", name, "--label", f"node={name}", "--label", "pool=ci"), **more)
+
+    def __exit__(self, *args):
+        try:
+            super().__exit__(*args)
+        finally:
+            shutil.rmtree(self.spaces, ignore_errors=True)
+
+    def local(self, task):
+        """The daemon's tasks that belong to a task of the fleet, oldest first."""
+        with self.rpc() as rpc:
+            return [t for t in reversed(rpc.call("list_tasks")["tasks"]) if t.get("fleet", {}).get("taskId") == task]
+
+
+def state(server, task, *states):
+    return until(f"{task} is {' or '.join(states)}", lambda: next((t for t in [server.show(task)] if t["state"] in states), None))
+
+
+class Bus:
+    """A client of the bus that follows no rule of bailiff's."""
+
+    def __init__(self, server):
+        host, port = server.env["BAILIFF_FLEET"].removeprefix("nats://").split(":")
+        self.socket = socket.create_connection((host, int(port)), timeout=harness.PATIENCE)
+        self.file = self.socket.makefile("rb")
+        self.file.readline()
+        self.send(b'CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true}\r\n')
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.file.close()
+        self.socket.close()
+
+    def send(self, data):
+        self.socket.sendall(data)
+
+    def request(self, subject, data=b""):
+        self.send(b"SUB _INBOX.test 1\r\nUNSUB 1 1\r\nPUB %s _INBOX.test %d\r\n%s\r\n" % (subject.encode(), len(data), data))
+        while True:
+            words = self.file.readline().split()
+            if words and words[0] == b"PING":
+                self.send(b"PONG\r\n")
+            elif words and words[0] in (b"MSG", b"HMSG"):
+                size = int(words[-1])
+                return self.file.read(size + 2)[:size]
+
+    def document(self, task):
+        """The stored text of a task."""
+        answer = json.loads(self.request("$JS.API.STREAM.MSG.GET.KV_bailiff_tasks", json.dumps({"last_by_subj": f"$KV.bailiff_tasks.{task}"}).encode()))
+        return json.loads(base64.b64decode(answer["message"]["data"]))
+
+    def overwrite(self, task, document):
+        return json.loads(self.request(f"$KV.bailiff_tasks.{task}", json.dumps(document).encode()))
+
+    def queued(self):
+        return json.loads(self.request("$JS.API.STREAM.INFO.bailiff_queue"))["state"]["messages"]
+
+
+def test_a_task_runs_once_with_its_claim_in_the_log():
+    with Server() as s, Node(s, "n1") as n:
+        s.fleet("submit", "--id", "t1", "--label", "pool=ci", "--", "sh", "-c", "echo $BAILIFF_FLEET_TOKEN")
+        done = state(s, "t1", "completed")
+        assert (done["node"], done["attempt"], done["exitCode"]) == ("n1", 1, 0), done
+        [task] = n.local("t1")
+        assert {"taskId": "t1", "token": done["token"], "submitter": "tester", "submitterKey": s.key, "node": "n1", "attempt": 1, "leaseMs": 30000} == task["fleet"], task
+        with n.rpc() as rpc:
+            events = [e for e in rpc.events(after=None) if e.get("taskId") == task["taskId"]]
+        types = [e["type"] for e in events]
+        assert types.index("task.created") < types.index("process.started") and types.count("process.started") == 1, types
+        assert events[types.index("task.created")]["payload"]["fleet"]["token"] == done["token"]
+        assert s.fleet("logs", "t1").text == f"{done['token']}\n"
+        with Bus(s) as bus:
+            until("its message is acknowledged", lambda: bus.queued() == 0)
+            copies = json.loads(bus.request("$JS.API.STREAM.INFO.bailiff_events", b'{"subjects_filter":">"}'))["state"]["subjects"]
+            assert list(copies) == [f"evt.n1.{task['sessionId']}"], copies
+        assert s.fleet("submit", "--id", "t1", "--label", "pool=ci", "--", "sh", "-c", "echo $BAILIFF_FLEET_TOKEN").text == "t1\n"
+        assert len(n.local("t1")) == 1
+
+
+def test_the_parts_of_a_node_may_die_while_it_works():
+    with Server() as s, Node(s, "n1") as n:
+        s.fleet("submit", "--id", "t1", "--", "sh", "-c", "echo begun; while ! [ -e go ]; do sleep 0.05; done; echo done")
+        state(s, "t1", "running")
+        task = until("it runs", lambda: next((t for t in n.local("t1") if t["status"] == "running"), None))
+        go = os.path.join(task["command"]["cwd"], "go")
+        for part in ("fleet", "runtime", "fleet"):
+            pid = n.kill_part(part)
+            until(f"another {part} runs", lambda: n.part(part) not in (None, pid))
+            until("the daemon answers", n.answers)
+        open(go, "w").close()
+        done = state(s, "t1", "completed", "failed", "lost")
+        assert (done["state"], done["attempt"], done["exitCode"]) == ("completed", 1, 0), (done, n.log()[-20:])
+        assert s.fleet("logs", "t1").text == "begun\ndone\n"
+        assert [t["taskId"] for t in n.local("t1")] == [task["taskId"]]
+
+
+def test_a_node_that_sleeps_beyond_its_lease_has_lost_the_task():
+    with Server() as s, Node(s, "n1") as one, Node(s, "n2") as two:
+        nodes = {"n1": one, "n2": two}
+        s.fleet("submit", "--id", "t1", "--retry-lost", "1", "--lease", f"{LEASE}s", "--", "sh", "-c", "echo $BAILIFF_FLEET_TOKEN; [ -n \"$STAY\" ] || sleep 4; echo end")
+        first = state(s, "t1", "running")
+        n, other = nodes[first["node"]], nodes["n2" if first["node"] == "n1" else "n1"]
+        [task] = until("its task is there", lambda: n.local("t1"))
+        fleet = n.kill_part("fleet", signal.SIGSTOP)
+        try:
+            # The daemon itself ends the processes, before another node can start them.
+            ended = until("the daemon ends it", lambda: next((t for t in n.local("t1") if t["status"] in ("cancelled", "completed")), None))
+            assert (ended["status"], ended["statusReason"]) == ("cancelled", "lease_over"), ended
+            second = state(s, "t1", "completed", "failed", "lost")
+        finally:
+            os.kill(fleet, signal.SIGCONT)
+        assert (second["state"], second["attempt"], second["node"]) == ("completed", 2, other.name), second
+        assert second["token"] > task["fleet"]["token"], (second, task)
+        assert [(a["state"], a["node"]) for a in second["attempts"]] == [("lost", n.name), ("completed", other.name)], second
+        until("the sleeper notices", lambda: any("no longer this node's" in line or "taken away" in line for line in n.log()))
+        after = s.show("t1")
+        assert {k: after[k] for k in ("state", "attempt", "node", "token")} == {k: second[k] for k in ("state", "attempt", "node", "token")}, after
+        begun = [e for e in events_of(other) if e["type"] == "process.started"][0]["timestamp"]
+        assert ended["endedAt"] < begun, "two attempts overlap"
+
+
+def events_of(node):
+    with node.rpc() as rpc:
+        return [e for e in rpc.events(after=None) if e.get("taskId")]
+
+
+def test_a_lost_task_is_not_run_again_by_itself():
+    with Server() as s, Node(s, "n1") as n:
+        s.fleet("submit", "--id", "t1", "--lease", "2s", "--", "sleep", "600")
+        state(s, "t1", "running")
+        until("its task is there", lambda: n.local("t1"))
+        fleet = n.kill_part("fleet", signal.SIGSTOP)
+        until("the daemon ends it", lambda: n.local("t1")[0]["status"] == "cancelled")
+        os.kill(fleet, signal.SIGCONT)
+        lost = state(s, "t1", "lost")
+        assert lost["attempt"] == 1 and len(n.local("t1")) == 1, lost
+        s.fleet("retry", "t1")
+        again = state(s, "t1", "running")
+        assert again["attempt"] == 2, again
+        s.fleet("cancel", "t1")
+        assert state(s, "t1", "cancelled", "failed", "lost")["state"] == "cancelled"
+
+
+def test_a_forged_task_does_not_run():
+    with Server() as s, Bus(s) as bus:
+        for task in ("forged", "moved", "honest"):
+            s.fleet("submit", "--id", task, "--", "true")
+        documents = {task: bus.document(task) for task in ("forged", "moved", "honest")}
+        forged = documents["forged"]
+        forged["spec"] = forged["spec"].replace('"true"', '"/bin/false"')
+        bus.overwrite("forged", forged)
+        bus.overwrite("moved", dict(documents["honest"]))   # a valid signature, for another task
+        with Node(s, "n1") as n:
+            assert state(s, "honest", "completed", "failed")["state"] == "completed"
+            until("what is forged was refused", lambda: bus.queued() == 0)
+            assert bus.document("forged")["state"] == "failed" and "signature" in bus.document("forged")["reason"]
+            assert bus.document("moved")["state"] == "failed"
+            assert not n.local("forged") and len(n.local("honest")) == 1
+
+
+def test_a_stranger_is_not_served():
+    with Server() as s, Node(s, "n1", submitters=[]) as n:
+        s.fleet("submit", "--id", "t1", "--", "true")
+        until("the node is there", lambda: s.fleet("nodes", "--json").json)
+        with Bus(s) as bus:   # it was delivered, and went back
+            until("the node has looked", lambda: any(c["delivered"]["consumer_seq"] > 0 for c in consumers(bus)))
+        assert s.show("t1")["state"] == "queued" and not n.local("t1")
+
+
+def consumers(bus):
+    return json.loads(bus.request("$JS.API.CONSUMER.LIST.bailiff_queue", b"{}"))["consumers"] or []
+
+
+def test_a_draining_node_finishes_and_takes_nothing():
+    with Server() as s, Node(s, "n1") as n:
+        s.fleet("submit", "--id", "t1", "--", "sh", "-c", "while ! [ -e go ]; do sleep 0.05; done")
+        task = until("it runs", lambda: next((t for t in n.local("t1") if t["status"] == "running"), None))
+        with n.rpc() as rpc:
+            rpc.call("drain")
+            until("the fleet knows", lambda: [x["draining"] for x in s.fleet("nodes", "--json").json] == [True])
+            s.fleet("submit", "--id", "t2", "--", "true")
+            open(os.path.join(task["command"]["cwd"], "go"), "w").close()
+            state(s, "t1", "completed")
+            assert s.show("t2")["state"] == "queued"
+            rpc.call("drain", on=False)
+            state(s, "t2", "completed")
+
+
+def test_what_a_node_needs_is_named():
+    with Server() as s:
+        def refused(config, **more):
+            home = Home(config, start=False, options=("--audit", "off", "--fleet", s.env["BAILIFF_FLEET"], *more.get("options", ())))
+            try:
+                home.spawn()
+                return until("it is logged", lambda: next((line for line in home.log() if "fleet" in line and ": " in line and "info" not in line), None))
+            finally:
+                home.guard.kill()
+                home.guard.wait()
+                home.guard = None
+                shutil.rmtree(home.dir, ignore_errors=True)
+        if os.getuid() == 0:
+            assert "fleet.user" in refused({})
+        assert "fleet.submiters" in refused(dict(USER, **{"fleet.submiters": []}))
+        assert "fleet.submitters" in refused(dict(USER, **{"fleet.submitters": [{"key": "UXX", "name": "x"}]}))
+        assert "NAME=VALUE" in refused(USER, options=("--label", "pool"))
+
+
+if __name__ == "__main__":
+    harness.main(globals())
