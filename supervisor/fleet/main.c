@@ -36,6 +36,7 @@
 #include <unistd.h>
 
 #define CONNECT_MS 1000
+#define AWAY_MS 30000u /* without the bus, after which the process starts over */
 
 static volatile sig_atomic_t exit_requested;
 
@@ -50,6 +51,7 @@ struct program {
 	struct event_copy copy;
 	char *work;
 	int work_fd;
+	uint64_t seen_at; /* when the bus was last connected; boot clock, ms */
 };
 
 /* Every folder of the path, and one for this node. */
@@ -151,9 +153,26 @@ static void wait_until(struct program *p, uint64_t when)
 	poll(fds, countof(fds), when > now ? (int)(when - now) : 0);
 }
 
+/*
+ * libnats gives a connection up for good after some errors (credentials that were refused twice). Another process
+ * connects anew and adopts what runs; leases are the daemon's to enforce.
+ */
+static bool is_away(struct program *p)
+{
+	uint64_t now = clock_boot_ms();
+
+	if (p->port->ops->connected(p->port))
+		p->seen_at = now;
+	if (now - p->seen_at < AWAY_MS)
+		return false;
+	log_warning("no connection to the fleet for %u s: connecting anew", AWAY_MS / 1000);
+	return true;
+}
+
 static void serve(struct program *p)
 {
-	while (!exit_requested) {
+	p->seen_at = clock_boot_ms();
+	while (!exit_requested && !is_away(p)) {
 		if (read_events(p) < 0)
 			return;
 		p->node.woken |= p->port->ops->take_wake(p->port);
