@@ -28,6 +28,7 @@ struct step_context {
 	const gid_t *groups;
 	size_t ngroups;
 	bool privileged; /* the spawner has CAP_SYS_ADMIN outside; otherwise the sandbox has a user namespace */
+	bool bounded;    /* the spawner has given up its bounding set, which the init inherits */
 	bool outer_root; /* a root peer's files cannot be mapped: the command has root's uid outside
 			    (steps/public_view.c) */
 	int userns_fd;   /* … and enters this user namespace; −1 = it is in one from the start */

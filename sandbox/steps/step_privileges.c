@@ -101,7 +101,7 @@ int step_keyring(struct step_context *c)
 /* A confined command is never root; for the others step_ids handles the bounding set. */
 int step_bounds(struct step_context *c)
 {
-	if (step_confined(c))
+	if (step_confined(c) && !c->bounded)
 		capability_drop_bounds();
 	return 0;
 }

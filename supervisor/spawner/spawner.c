@@ -388,6 +388,14 @@ static void setup_spawner(struct spawner *s, const struct spawner_options *o)
 	/* Root does not need them, and fingerprint_matches restores to an empty list. */
 	if (s->privileged && syscall(SYS_setgroups, 0, NULL) < 0)
 		s->privileged = false;
+	/*
+	 * The spawner executes nothing itself, and a command without a sandbox, which may keep root's capabilities, is
+	 * rejected: then no process below ever needs the set, and each init saves a call per capability.
+	 */
+	if (s->privileged && !s->allow_host) {
+		capability_drop_bounds();
+		s->bounded = true;
+	}
 	s->listen_len = sizeof s->listen_name;
 	if (getsockname(GUARD_FD_LISTEN, (struct sockaddr *)&s->listen_name, &s->listen_len) < 0)
 		s->listen_len = 0; /* no client can have connected there */

@@ -51,6 +51,7 @@ struct spawner {
 	int guard_fd, peer_fd, guard_pidfd; /* peer_fd −1: the runtime is being restarted */
 	bool privileged; /* has the capabilities to act for other users; otherwise only its own uid, in user namespaces
 			  */
+	bool bounded;    /* it has an empty bounding set */
 	bool allow_host; /* set on the daemon's command line; never by a message */
 	bool protected_from_oom;
 	struct cpu_affinity affinity; /* away from the runtime's CPU */

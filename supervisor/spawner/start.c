@@ -310,6 +310,7 @@ static struct init init_base(const struct spawner *s)
 		.steps = { .uid = geteuid(),
 			   .gid = getegid(),
 			   .privileged = s->privileged,
+			   .bounded = s->bounded,
 			   .root_home = s->authority.root_home,
 			   .stdin_fd = -1,
 			   .stdout_fd = -1,
