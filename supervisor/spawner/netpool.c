@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define READ_MAX 16384
@@ -16,17 +17,6 @@
 void netpool_init(struct netpool *p, bool privileged)
 {
 	*p = (struct netpool){ .home = privileged ? open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC) : -1 };
-}
-
-void netpool_done(struct netpool *p)
-{
-	while (p->count > 0)
-		fd_close(&p->fd[--p->count]);
-	while (p->nused > 0)
-		fd_close(&p->used[--p->nused].fd);
-	fd_close(&p->home);
-	buf_done(&p->fresh);
-	buf_done(&p->seen);
 }
 
 static int take_used(struct netpool *p, size_t i)
@@ -49,14 +39,54 @@ int netpool_take(struct netpool *p, uid_t owner)
 
 bool netpool_wants(const struct netpool *p) { return p->asked && p->home >= 0 && p->count < NETPOOL_NEW; }
 
-static bool read_file(int folder, const char *name, bool first_line, struct buf *out)
+/* What the kernel reports about use of a network namespace. */
+static const struct {
+	const char *name;
+	bool first_line; /* the others of sockstat are about the whole machine */
+} files[NETPOOL_FILES] = { { "sockstat", true }, { "dev", false },     { "snmp", false },
+			   { "snmp6", false },   { "netstat", false }, { "ip6_flowlabel", false } };
+
+static void close_files(struct netpool_files *f)
 {
-	fd_auto int fd = openat(folder, name, O_RDONLY | O_CLOEXEC);
+	for (size_t i = 0; f->id && i < countof(files); i++)
+		fd_close(&f->fd[i]);
+	f->id = 0;
+}
+
+void netpool_done(struct netpool *p)
+{
+	while (p->count > 0)
+		fd_close(&p->fd[--p->count]);
+	while (p->nused > 0)
+		fd_close(&p->used[--p->nused].fd);
+	for (size_t i = 0; i < NETPOOL_OPEN; i++)
+		close_files(&p->open[i]);
+	fd_close(&p->home);
+	buf_done(&p->fresh);
+	buf_done(&p->seen);
+}
+
+/* Opens the files of the caller's namespace. False = the kernel does not report all. */
+static bool open_files(uint64_t id, struct netpool_files *ret)
+{
+	bool all = true;
+	fd_auto int folder = open("/proc/self/net", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	ret->id = id;
+	for (size_t i = 0; i < countof(files); i++) {
+		ret->fd[i] = openat(folder, files[i].name, O_RDONLY | O_CLOEXEC);
+		all &= ret->fd[i] >= 0;
+	}
+	if (!all)
+		close_files(ret);
+	return all;
+}
+
+/* From the start, as it is now. */
+static bool read_file(int fd, bool first_line, struct buf *out)
+{
 	size_t begin = out->len;
 	ssize_t n;
-	if (fd < 0)
-		return false;
-	while ((n = read(fd, buf_reserve(out, READ_MAX), READ_MAX)) > 0)
+	while ((n = pread(fd, buf_reserve(out, READ_MAX), READ_MAX, (off_t)(out->len - begin))) > 0)
 		buf_extend(out, (size_t)n);
 	const char *end = first_line && out->len > begin ? memchr(out->data + begin, '\n', out->len - begin) : NULL;
 	if (end)
@@ -64,21 +94,45 @@ static bool read_file(int folder, const char *name, bool first_line, struct buf 
 	return n == 0 && out->len > begin;
 }
 
-/* Reads all that the kernel reports about use of the caller's network namespace. False = it does not report all. */
-static bool read_state(struct buf *out)
+static bool read_state(const struct netpool_files *f, struct buf *out)
 {
-	static const struct {
-		const char *name;
-		bool first_line; /* the others of sockstat are about the whole machine */
-	} files[] = { { "sockstat", true }, { "dev", false },     { "snmp", false },
-		      { "snmp6", false },   { "netstat", false }, { "ip6_flowlabel", false } };
-	fd_auto int folder = open("/proc/self/net", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	buf_reset(out);
 	for (size_t i = 0; i < countof(files); i++) {
-		if (folder < 0 || !read_file(folder, files[i].name, files[i].first_line, out))
+		if (!read_file(f->fd[i], files[i].first_line, out))
 			return false;
 	}
 	return true;
+}
+
+static uint64_t id_of(int fd)
+{
+	struct stat st;
+	return fstat(fd, &st) < 0 ? 0 : st.st_ino;
+}
+
+/* As long as they are open, no other namespace has the id. */
+static struct netpool_files *files_of(struct netpool *p, uint64_t id)
+{
+	for (size_t i = 0; id && i < NETPOOL_OPEN; i++) {
+		if (p->open[i].id == id)
+			return &p->open[i];
+	}
+	return NULL;
+}
+
+static void forget_files(struct netpool *p, int fd)
+{
+	struct netpool_files *f = files_of(p, id_of(fd));
+	if (f)
+		close_files(f);
+}
+
+/* Instead of those of the namespace that was created first: usually a sandbox is still running in it. */
+static struct netpool_files *oldest_files(struct netpool *p)
+{
+	struct netpool_files *f = &p->open[p->turn++ % NETPOOL_OPEN];
+	close_files(f);
+	return f;
 }
 
 /* No later work may happen in another namespace. */
@@ -99,7 +153,8 @@ void netpool_fill(struct netpool *p)
 	}
 	int fd = loopback_up() < 0 ? -1 : open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 	/* Without a complete state to compare with, none is used again. */
-	if (!p->fresh.len && !read_state(&p->fresh))
+	struct netpool_files *f = oldest_files(p);
+	if (fd >= 0 && open_files(id_of(fd), f) && !p->fresh.len && !read_state(f, &p->fresh))
 		buf_reset(&p->fresh);
 	return_home(p);
 	if (fd < 0)
@@ -108,26 +163,42 @@ void netpool_fill(struct netpool *p)
 		p->fd[p->count++] = fd;
 }
 
+/* Opens the files of a namespace again, after those of others have replaced them. */
+static struct netpool_files *open_again(struct netpool *p, int fd)
+{
+	uint64_t id = id_of(fd);
+	if (p->home < 0 || !id || setns(fd, CLONE_NEWNET) < 0)
+		return NULL;
+	struct netpool_files *f = oldest_files(p);
+	bool all = open_files(id, f);
+	return_home(p);
+	return all ? f : NULL;
+}
+
 static bool is_unused(struct netpool *p, int fd)
 {
 	static const char no_socket[] = "sockets: used 0\n";
-	if (p->home < 0 || p->fresh.len < sizeof no_socket ||
-	    memcmp(p->fresh.data, no_socket, sizeof no_socket - 1) != 0 || setns(fd, CLONE_NEWNET) < 0)
+	if (p->fresh.len < sizeof no_socket || memcmp(p->fresh.data, no_socket, sizeof no_socket - 1) != 0)
 		return false;
-	bool same = read_state(&p->seen) && p->seen.len == p->fresh.len &&
-		    memcmp(p->seen.data, p->fresh.data, p->fresh.len) == 0;
-	return_home(p);
-	return same;
+	const struct netpool_files *f = files_of(p, id_of(fd));
+	if (!f)
+		f = open_again(p, fd);
+	return f && read_state(f, &p->seen) && p->seen.len == p->fresh.len &&
+	       memcmp(p->seen.data, p->fresh.data, p->fresh.len) == 0;
 }
 
 void netpool_give_back(struct netpool *p, int fd, uid_t owner)
 {
 	fd_auto int ns = fd;
-	if (ns < 0 || !is_unused(p, ns))
+	if (ns < 0)
 		return;
+	if (!is_unused(p, ns)) {
+		forget_files(p, ns);
+		return;
+	}
 	if (p->nused == NETPOOL_MAX) {
 		fd_auto int oldest = take_used(p, 0);
-		(void)oldest;
+		forget_files(p, oldest);
 	}
 	p->used[p->nused].owner = owner;
 	p->used[p->nused++].fd = fd_take(&ns);

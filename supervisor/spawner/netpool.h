@@ -18,10 +18,22 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #define NETPOOL_MAX 8 /* that came back */
 #define NETPOOL_NEW 2
+#define NETPOOL_FILES 6
+#define NETPOOL_OPEN 12
+
+/*
+ * The files that report the use of one namespace, opened in it once: entering the namespace and opening them takes as
+ * long as reading them. They keep the namespace alive.
+ */
+struct netpool_files {
+	uint64_t id; /* inode of the namespace; 0 = none */
+	int fd[NETPOOL_FILES];
+};
 
 struct netpool {
 	int home; /* the spawner's own network namespace; −1 = the pool is disabled */
@@ -32,7 +44,9 @@ struct netpool {
 		uid_t owner;
 	} used[NETPOOL_MAX]; /* came back; the oldest first */
 	size_t nused;
-	bool asked;             /* none is created before the first request for one */
+	bool asked;                              /* none is created before the first request for one */
+	struct netpool_files open[NETPOOL_OPEN]; /* of the namespaces that were created last */
+	size_t turn;
 	struct buf fresh, seen; /* what the kernel reports about a new one; about the one that is checked */
 };
 
