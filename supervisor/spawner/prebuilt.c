@@ -22,6 +22,7 @@
 #define EXPIRE_MS 60000
 #define SPARE_MS 5000                   /* after that long without a use, one sandbox of a kind is enough */
 #define EARLY_CHECK_NS (2 * 1000000ull) /* from a request until its start */
+#define EARLY_SKIP 16u                  /* announcements after a check that came too early, or for another start */
 
 void prebuilt_pool_init(struct prebuilt_pool *pool, struct cgroup_tree *cgroup, struct idmap *idmap,
 			struct netpool *netpool, bool privileged, size_t wanted)
@@ -306,6 +307,8 @@ bool prebuilt_take_dedicated(struct prebuilt_pool *pool, const struct plan_head 
 		k->owner = k->key.uid;
 	}
 	k->hint = start->hint;
+	if (pool->early_check.token && !checked)
+		pool->early_check.skip = EARLY_SKIP;
 	if (++k->uses % RETRY_USES == 0)
 		k->failures = 0;
 	k->used_ns = clock_boot_ns();
@@ -329,6 +332,11 @@ void prebuilt_check_early(struct prebuilt_pool *pool, uint64_t hint, uint64_t to
 	uint64_t now = clock_boot_ns();
 	drop_stale(pool);
 	size_t i = 0;
+	/* On a busy machine the start comes too late, and all would be checked twice. */
+	if (pool->early_check.skip) {
+		pool->early_check.skip--;
+		return;
+	}
 	while (i < k->count && receive_ready(pool, &k->spare[i]) <= 0)
 		i++;
 	if (i == k->count || !is_current(pool, k, &k->spare[i]))

@@ -114,6 +114,7 @@ struct prebuilt_pool {
 		uint64_t ns;    /* when */
 		pid_t pid;      /* of the sandbox that passed the check */
 	} early_check;
+		unsigned skip;  /* announcements without a check, because the last check was in vain */
 	char name[24]; /* of this spawner's leaves */
 	unsigned serial;
 };
