@@ -62,8 +62,10 @@ static void drop_kind(struct prebuilt_pool *pool, struct prebuilt_kind *k)
 
 void prebuilt_drop_all(struct prebuilt_pool *pool)
 {
-	for (size_t i = 0; i < PREBUILT_KINDS; i++)
+	for (size_t i = 0; i < PREBUILT_KINDS; i++) {
 		drop_kind(pool, &pool->kinds[i]);
+		pool->kinds[i].mapped = false;
+	}
 }
 
 static void close_held(struct prebuilt_held *held)
@@ -247,8 +249,13 @@ void prebuilt_on_ready(struct prebuilt_pool *pool, int fd)
 		struct prebuilt_kind *k = &pool->kinds[i];
 		for (size_t j = 0; j < k->count; j++) {
 			struct prebuilt gone;
-			if (k->spare[j].link != fd || receive_ready(pool, &k->spare[j]) >= 0)
+			if (k->spare[j].link != fd)
 				continue;
+			int r = receive_ready(pool, &k->spare[j]);
+			if (r)
+				k->mapped = r > 0;
+			if (r >= 0)
+				return;
 			take_out(k, j, &gone);
 			prebuilt_free(pool, &gone);
 			k->failures++;
@@ -278,9 +285,11 @@ static bool take_ready(struct prebuilt_pool *pool, struct prebuilt_kind *k, pid_
 		if (r > 0 && (k->spare[i].pid == checked || is_current(pool, k, &k->spare[i]))) {
 			take_out(k, i, ret);
 			k->failures = 0;
+			k->mapped = true;
 			return true;
 		}
 		struct prebuilt bad;
+		k->mapped = false;
 		take_out(k, i, &bad);
 		prebuilt_free(pool, &bad);
 		stale = true;
@@ -298,6 +307,8 @@ bool prebuilt_take_dedicated(struct prebuilt_pool *pool, const struct plan_head 
 					clock_boot_ns() - pool->early_check.ns < EARLY_CHECK_NS
 				? pool->early_check.pid
 				: 0;
+	if (pool->early_check.token && !checked)
+		pool->early_check.skip = EARLY_SKIP;
 	pool->early_check.token = 0;
 	struct prebuilt_kind *k = dedicated_kind_of(pool, plan, id);
 	if (!k) {
@@ -307,8 +318,6 @@ bool prebuilt_take_dedicated(struct prebuilt_pool *pool, const struct plan_head 
 		k->owner = k->key.uid;
 	}
 	k->hint = start->hint;
-	if (pool->early_check.token && !checked)
-		pool->early_check.skip = EARLY_SKIP;
 	if (++k->uses % RETRY_USES == 0)
 		k->failures = 0;
 	k->used_ns = clock_boot_ns();
@@ -323,6 +332,11 @@ void prebuilt_check_early(struct prebuilt_pool *pool, uint64_t hint, uint64_t to
 {
 	struct prebuilt_kind *k = NULL;
 	pool->early_check.token = 0;
+	/* On a busy machine the start comes too late, and all would be checked twice. */
+	if (pool->early_check.skip) {
+		pool->early_check.skip--;
+		return;
+	}
 	for (size_t i = PREBUILT_SHAPES; i < PREBUILT_KINDS && hint; i++) {
 		if (pool->kinds[i].count && pool->kinds[i].hint == hint)
 			k = &pool->kinds[i];
@@ -332,11 +346,6 @@ void prebuilt_check_early(struct prebuilt_pool *pool, uint64_t hint, uint64_t to
 	uint64_t now = clock_boot_ns();
 	drop_stale(pool);
 	size_t i = 0;
-	/* On a busy machine the start comes too late, and all would be checked twice. */
-	if (pool->early_check.skip) {
-		pool->early_check.skip--;
-		return;
-	}
 	while (i < k->count && receive_ready(pool, &k->spare[i]) <= 0)
 		i++;
 	if (i == k->count || !is_current(pool, k, &k->spare[i]))

@@ -78,6 +78,7 @@ struct prebuilt_kind {
 	unsigned uses;
 	uint64_t used_ns;  /* CLOCK_BOOTTIME; 0 = unused slot */
 	unsigned failures; /* in a row */
+	bool mapped; /* of a dedicated kind: one was built since the host's mounts changed, so ids can be mapped */
 	struct prebuilt spare[PREBUILT_SPARE_MAX];
 	size_t count;
 };
@@ -113,8 +114,8 @@ struct prebuilt_pool {
 		uint64_t token; /* of the request that it was checked for; 0 = none */
 		uint64_t ns;    /* when */
 		pid_t pid;      /* of the sandbox that passed the check */
-	} early_check;
 		unsigned skip;  /* announcements without a check, because the last check was in vain */
+	} early_check;
 	char name[24]; /* of this spawner's leaves */
 	unsigned serial;
 };

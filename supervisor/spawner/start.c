@@ -73,9 +73,9 @@ static bool can_map(struct spawner *s, const struct plan_head *plan, int userns)
 
 /*
  * A confined command never runs as root: for a root peer it runs with an id of its own and without groups. Where root's
- * files cannot be mapped to that id, the id is a name for root's uid in a user namespace.
+ * files cannot be mapped to that id, the id is a name for root's uid in a user namespace. `mapped`: they can.
  */
-static int stand_for_root(struct spawner *s, const struct plan_key *key, const struct plan_head *plan,
+static int stand_for_root(struct spawner *s, const struct plan_key *key, const struct plan_head *plan, bool mapped,
 			  struct spawn_identity *id, struct err *e)
 {
 	uid_t uid;
@@ -86,7 +86,7 @@ static int stand_for_root(struct spawner *s, const struct plan_key *key, const s
 	id->uid = uid;
 	id->gid = (gid_t)uid;
 	id->ngroups = 0;
-	id->outer_root = !s->privileged || !can_map(s, plan, id->idmap_fd);
+	id->outer_root = !s->privileged || !(mapped || can_map(s, plan, id->idmap_fd));
 	return 0;
 }
 
@@ -607,9 +607,10 @@ static int mounts_of(pid_t pid)
 }
 
 /* Sets the future command's identity and the init's context. The id is the leaf's until there is a command. */
-static int apply_key(struct spawner *s, const struct prebuilt_key *f, struct prebuilt *one, struct step_context *c,
+static int apply_key(struct spawner *s, const struct prebuilt_kind *k, struct prebuilt *one, struct step_context *c,
 		     struct err *e)
 {
+	const struct prebuilt_key *f = &k->key;
 	struct spawn_identity id = { .peer_uid = f->uid,
 				     .peer_gid = f->gid,
 				     .uid = f->uid,
@@ -617,7 +618,7 @@ static int apply_key(struct spawner *s, const struct prebuilt_key *f, struct pre
 				     .groups = f->groups,
 				     .ngroups = f->ngroups,
 				     .idmap_fd = -1 };
-	if (stand_for_root(s, &one->leaf, f->plan, &id, e) < 0)
+	if (stand_for_root(s, &one->leaf, f->plan, k->mapped, &id, e) < 0)
 		return -1;
 	if (id.outer_root)
 		return err_set(e, ERR_UNAVAILABLE, "root's files cannot be mapped there");
@@ -646,7 +647,7 @@ static int clone_prebuilt(struct spawner *s, const struct prebuilt_kind *k, cons
 	one->net = take_network(s, plan, k->owner);
 	in.steps.net_fd = one->net;
 	in.steps.prebuilt_fd = theirs;
-	if (k->key.plan && apply_key(s, &k->key, one, &in.steps, e) < 0)
+	if (k->key.plan && apply_key(s, k, one, &in.steps, e) < 0)
 		return -1;
 	one->pid = clone_init(s, &one->leaf, &in, &one->pidfd);
 	if (one->pid < 0)
@@ -685,8 +686,8 @@ int start_sandbox(struct spawner *s, const struct spawn_msg *m, struct start_fds
 	int r = spawn_identity(s, m, plan, f->client, &id, e);
 	int dedicated = r < 0 ? 0 : start_dedicated(s, m, f, plan, &id, answer, ret_pidfd, e);
 	if (r == 0 && dedicated <= 0 &&
-	    (dedicated < 0 || stand_for_root(s, &m->key, plan, &id, e) < 0 || check_descriptors(f, plan, &id, e) < 0 ||
-	     start_init(s, m, f, plan, &id, answer, ret_pidfd, e) < 0)) {
+	    (dedicated < 0 || stand_for_root(s, &m->key, plan, false, &id, e) < 0 ||
+	     check_descriptors(f, plan, &id, e) < 0 || start_init(s, m, f, plan, &id, answer, ret_pidfd, e) < 0)) {
 		idmap_release(&s->idmap, &m->key);
 		if (plan->flags & PLAN_COW)
 			cow_forget(&s->cow, m->key.id);
