@@ -24,6 +24,24 @@ START_TEST(hash64_is_xxh3)
 }
 END_TEST
 
+/* A stream always uses libmd; the whole may use the processor's instructions. */
+START_TEST(every_length_has_the_digest_of_a_stream)
+{
+	char data[300], whole[HASH_SHA256_TEXT], stream[HASH_SHA256_TEXT];
+
+	for (size_t i = 0; i < sizeof(data); i++)
+		data[i] = (char)(i * 37 + 11);
+	for (size_t n = 0; n <= sizeof(data); n++) {
+		struct hash_sha256_stream *s = hash_sha256_stream_new();
+
+		hash_sha256_stream_add(s, data, n);
+		hash_sha256_stream_free(s, stream);
+		hash_sha256_text(data, n, whole);
+		ck_assert_msg(strcmp(whole, stream) == 0, "%zu bytes", n);
+	}
+}
+END_TEST
+
 START_TEST(pieces_give_the_digest_of_the_whole)
 {
 	char data[5000];
@@ -43,4 +61,8 @@ START_TEST(pieces_give_the_digest_of_the_whole)
 }
 END_TEST
 
-int main(void) { return SUITE("hash", sha256_of_known_texts, hash64_is_xxh3, pieces_give_the_digest_of_the_whole); }
+int main(void)
+{
+	return SUITE("hash", sha256_of_known_texts, hash64_is_xxh3, every_length_has_the_digest_of_a_stream,
+		     pieces_give_the_digest_of_the_whole);
+}
