@@ -102,8 +102,9 @@ static natsStatus set_options(natsOptions *o, const struct fleet_nats_options *f
 }
 
 /*
- * nats-server 2.9 rejects about one in 300 connections with a valid signature: a rejected one is tried again before it
- * is believed.
+ * About one in 200 connections with a valid key was rejected here (libnats 3.4.1, nats-server 2.9.10, busy machine),
+ * with libnats' signature as with ours; the cause is not known. A rejected connection is tried again before it is
+ * believed.
  */
 int nats_connection_open(const struct fleet_nats_options *f, struct fleet_creds *creds, natsConnection **ret,
 			 struct err *e)
