@@ -95,7 +95,7 @@ struct cow_spot {
 	bool touched;             /* the host's entry may have changed */
 	bool visited;             /* it is selected, and reported */
 	bool same;                /* not a difference: an apply only removes it from the upper layer */
-	bool below;               /* the walk goes on below it */
+	bool below;               /* the walk continues below it */
 	bool ready;               /* an apply has recorded it */
 	bool prepared;            /* the new entry is there, under its temporary name */
 	bool in_place;            /* it is to be written in place */

@@ -16,18 +16,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/magic.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #define COPY_CHUNK (128u * 1024)
-#define SYNCED_ALONE 4u /* up to so many files are synced one by one */
-#ifndef XFS_SUPER_MAGIC
-#define XFS_SUPER_MAGIC 0x58465342
-#endif
 
 void cow_set_conflict(struct cow_spot *s, const char *fmt, ...)
 {
@@ -36,28 +30,6 @@ void cow_set_conflict(struct cow_spot *s, const char *fmt, ...)
 	vsnprintf(s->note, sizeof s->note, fmt, ap);
 	va_end(ap);
 	s->outcome = CHANGE_OUTCOME_CONFLICT;
-}
-
-/* Whether syncfs does what fsync does for each file, and reports its errors. FUSE, for one, does not tell its server.
- */
-bool cow_syncs_as_whole(int fd)
-{
-	struct statfs fs;
-	if (fstatfs(fd, &fs) < 0)
-		return false;
-	const unsigned long type = (unsigned long)fs.f_type;
-	return type == EXT4_SUPER_MAGIC || type == XFS_SUPER_MAGIC || type == BTRFS_SUPER_MAGIC || type == TMPFS_MAGIC;
-}
-
-int cow_sync(const int *fds, size_t n)
-{
-	if (n > SYNCED_ALONE && cow_syncs_as_whole(fds[0]))
-		return syncfs(fds[0]);
-	for (size_t i = 0; i < n; i++) {
-		if (fsync(fds[i]) < 0)
-			return -1;
-	}
-	return 0;
 }
 
 static int copy_bytes(int from, int to)

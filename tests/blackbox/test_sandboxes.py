@@ -694,24 +694,5 @@ def test_the_end_of_a_holder_is_not_an_item(home):
         assert began and began == {i for kind, i in items if kind == "item.completed"} and made["processId"] not in began, items
 
 
-def test_an_approved_start_whose_sandbox_ended_says_so(home):
-    """All sandboxes end when the guard dies; what waited in one for an approval does not run, and says what to do."""
-    with open(os.path.join(home.dir, "policy.json"), "w") as f:
-        f.write('{"permissions": {"ask": ["Bash(touch:*)"]}}')
-    home.restart()
-    with home.rpc() as rpc:
-        sandbox = rpc.call("create_sandbox", cwd=home.work, name="dev")["sandboxId"]
-        waiting = rpc.start(["touch", "made"], sandboxId="dev")
-        assert waiting["status"] == "waiting_permission", waiting
-    home.stop(sig=signal.SIGKILL, expect=False)
-    home.start()
-    with home.rpc() as rpc:
-        rpc.call("respond_action", actionId=waiting["actionId"], decision="allow")
-        end = rpc.wait(waiting["processId"])
-        assert end["status"] == "failed" and sandbox in end["message"], end
-        assert end["message"].startswith("it did not run, although it was approved") and "start it again" in end["message"], end
-        assert not os.path.exists(os.path.join(home.work, "made"))
-
-
 if __name__ == "__main__":
     harness.main(globals())
