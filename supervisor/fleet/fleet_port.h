@@ -5,8 +5,8 @@
  * The port between the fleet's logic and the bus. fleet_nats.c implements it with NATS JetStream; unit tests and the
  * simulator with memory.
  *
- * Calls block, for two seconds at most, and fail at once while the bus is not connected. A failed call may have had its
- * effect (the answer was lost): callers read the document again before they draw conclusions. One thread.
+ * Calls block, for five seconds at most, and fail at once while the bus is not connected. A failed call may have had
+ * its effect (the answer was lost): callers read the document again before they draw conclusions. One thread.
  *
  * Results: 0 done; 1 the outcome that the comment names; −1 the bus is unavailable or refused (e).
  */

@@ -9,7 +9,7 @@ struct err;
 struct fleet_creds;
 struct fleet_nats_options;
 
-#define FLEET_NATS_WAIT_MS 2000 /* how long a call waits for the server */
+#define FLEET_NATS_WAIT_MS 5000 /* how long a call waits for the server */
 
 /* `creds` is filled, and used by libnats whenever it connects again: it must live as long as the connection. */
 int nats_connection_open(const struct fleet_nats_options *o, struct fleet_creds *creds, natsConnection **ret,

@@ -41,6 +41,10 @@ def state(server, task, *states):
     return until(f"{task} is {' or '.join(states)}", lambda: next((t for t in [server.show(task)] if t["state"] in states), None))
 
 
+def running(node, task):
+    return until(f"{task} runs", lambda: next((t for t in node.local(task) if t["status"] == "running"), None))
+
+
 class Bus:
     """A client of the bus that follows no rule of bailiff's."""
 
@@ -127,7 +131,7 @@ def test_a_node_that_sleeps_beyond_its_lease_has_lost_the_task():
         s.fleet("submit", "--id", "t1", "--retry-lost", "1", "--lease", f"{LEASE}s", "--", "sh", "-c", "echo $BAILIFF_FLEET_TOKEN; [ -n \"$STAY\" ] || sleep 4; echo end")
         first = state(s, "t1", "running")
         n, other = nodes[first["node"]], nodes["n2" if first["node"] == "n1" else "n1"]
-        [task] = until("its task is there", lambda: n.local("t1"))
+        task = running(n, "t1")
         fleet = n.kill_part("fleet", signal.SIGSTOP)
         try:
             # The daemon itself ends the processes, before another node can start them.
@@ -155,7 +159,7 @@ def test_a_lost_task_is_not_run_again_by_itself():
     with Server() as s, Node(s, "n1") as n:
         s.fleet("submit", "--id", "t1", "--lease", "2s", "--", "sleep", "600")
         state(s, "t1", "running")
-        until("its task is there", lambda: n.local("t1"))
+        running(n, "t1")   # one that was not started yet would only go back to the queue
         fleet = n.kill_part("fleet", signal.SIGSTOP)
         until("the daemon ends it", lambda: n.local("t1")[0]["status"] == "cancelled")
         os.kill(fleet, signal.SIGCONT)

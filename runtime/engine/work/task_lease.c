@@ -33,6 +33,7 @@ static void set_lease(struct engine *engine, const char *task_id, uint64_t until
 	free(strmap_put(&engine->work->task_leases, task_id, l));
 	if (until_ns < engine->work->lease_poll_ns)
 		engine->work->lease_poll_ns = until_ns;
+	engine_wake(engine, until_ns);
 }
 
 void task_lease_begin(struct engine *engine, const char *task_id, const json_t *params)
