@@ -38,13 +38,18 @@ static int set_expired(struct err *e, uint64_t after, uint64_t first)
 }
 
 /* Retention may have removed more events since the last transaction of this scan. */
-static int check_floor(const struct reader *r, const struct event_scan *c, struct err *e)
+static int check_floor(const struct reader *r, struct event_scan *c, struct err *e)
 {
 	struct tip floor;
 
 	if (reader_floor(r, &floor, e) != 0)
 		return -1;
-	return c->next <= floor.sequence ? set_expired(e, c->next - 1, floor.sequence + 1) : 0;
+	if (c->next > floor.sequence)
+		return 0;
+	if (!c->q->kept)
+		return set_expired(e, c->next - 1, floor.sequence + 1);
+	c->next = floor.sequence + 1;
+	return 0;
 }
 
 static bool matches_index(const struct event_scan *c, const struct event_view *ev)
@@ -143,8 +148,10 @@ int store_events(struct store *store, const struct store_query *q, bool (*fn)(vo
 		c.last = q->before - 1;
 	if (q->after == UINT64_MAX)
 		return 0;
-	if (c.next < first)
+	if (c.next < first && !q->kept)
 		return set_expired(e, q->after, first);
+	if (c.next < first)
+		c.next = first;
 	if (q->index >= 0 && (c.id_len == 0 || c.id_len > ID_GIVEN_MAX))
 		return 0;
 	while (rc == 0 && !c.stopped && c.next <= c.last && (!in_ring || c.next < in_ring)) {

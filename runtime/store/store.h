@@ -152,11 +152,12 @@ struct store_query {
 	uint64_t before; /* sequence < before; 0 = no bound */
 	int index;       /* −1 = all events; else an indexed enum id_field, and only events with `id` there */
 	const char *id;
+	bool kept; /* begin with the first event that is kept, if retention has removed what follows `after` */
 };
 /*
  * Calls fn for each event in order until it returns false; recent events come from memory. ERR_EXPIRED if `after`+1 is
- * below the first kept sequence (the message names it); ERR_CORRUPT if a record does not match its checksum (fn is not
- * called for it).
+ * below the first kept sequence (the message names it) and `kept` is not set; ERR_CORRUPT if a record does not match
+ * its checksum (fn is not called for it).
  */
 int store_events(struct store *store, const struct store_query *q, bool (*fn)(void *ctx, const struct event_view *ev),
 		 void *ctx, struct err *e);

@@ -18,7 +18,7 @@ static bool take_report_ref(void *ctx, const struct event_view *ev)
 
 int autorun_report_read(struct store *store, const char *process_id, struct buf *ret, struct err *e)
 {
-	const struct store_query q = { .index = ID_PROCESS, .id = process_id };
+	const struct store_query q = { .index = ID_PROCESS, .id = process_id, .kept = true };
 	char ref[ID_TEXT_MAX] = "";
 
 	if (store_events(store, &q, take_report_ref, ref, e) < 0)

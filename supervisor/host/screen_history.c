@@ -82,7 +82,7 @@ int screen_history_read(struct store *s, uint32_t viewer, const char *process_id
 {
 	struct screen_history h = { 0 };
 	buf_auto struct buf doc = BUF_INIT;
-	const struct store_query q = { .index = ID_PROCESS, .id = process_id };
+	const struct store_query q = { .index = ID_PROCESS, .id = process_id, .kept = true };
 
 	snprintf(h.process_id, sizeof(h.process_id), "%s", process_id);
 	if (view_process(s, viewer, process_id, &doc, e) < 0 ||

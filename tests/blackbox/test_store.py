@@ -92,6 +92,28 @@ def test_prune(home):
     home.cli("store", "prune", "--older-than", "30d")
 
 
+def test_what_starts_after_a_prune_is_complete(home):
+    """What looks for the events of one process must not stumble over those that are no longer kept."""
+    fill(home)
+    with home.rpc() as rpc:
+        rpc.call("prune_store", beforeSequence=rpc.call("initialize")["lastSequence"])
+        assert rpc.call("list_events", limit=1)["firstSequence"] > 1
+        process = rpc.start("printf 'on a screen'; read x", tty={"rows": 5, "cols": 30})["processId"]
+        seen = rpc.call("wait_screen", processId=process, until={"text": "on a screen"}, timeoutMs=60000)
+        assert "on a screen" in seen["text"] and (seen["rows"], seen["cols"]) == (5, 30), seen
+        rpc.call("resize_process", processId=process, rows=6, cols=40)
+        assert "on a screen" in rpc.call("get_screen", processId=process)["text"]
+        rpc.end(process)
+        assert rpc.call("get_screen", processId=process)["rows"] == 6
+        turn = rpc.call("submit_turn", input=[{"type": "command", "commandLine": "exit 3"}])["turnId"]
+        failed, = until("the call ends", lambda: [e["payload"] for e in rpc.events(after=None, turnId=turn) if e["type"] == "tool.failed"])
+        assert failed["sandboxRef"] and failed["permissionRef"], failed
+        _, ended = rpc.run("echo 'export A=1' >.envrc", cwd=home.work)
+        if "autorun" in ended:
+            done = rpc.call("revert_autorun", processId=ended["processId"])
+            assert [os.path.basename(p) for p in done["reverted"]] == [".envrc"], done
+
+
 def test_a_live_process_is_not_pruned(home):
     with home.rpc() as rpc:
         process = rpc.start("echo kept; read x; echo more", stdin="pipe")["processId"]

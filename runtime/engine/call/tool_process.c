@@ -370,7 +370,7 @@ static void tool_ended(struct process *p, const struct process_outcome *outcome,
 	const char *shown = preview_of(p, STREAM_STDOUT, preview), *output = none_if_empty(out->ref);
 	const struct opt_int code = opt_int_if(o.exit_code >= 0, o.exit_code),
 			     part = opt_int_if(d.part != VIEW_ABSENT, d.part);
-	const struct store_query q = { .index = ID_PROCESS, .id = p->id };
+	const struct store_query q = { .index = ID_PROCESS, .id = p->id, .kept = true };
 	struct ref_lookup found = { 0 };
 	struct scope s = tool_call_scope(&d);
 	(void)store_events(engine->o.store, &q, take_ref, &found, &e);
