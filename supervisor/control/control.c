@@ -21,6 +21,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -34,10 +35,13 @@
  *
  * Without free descriptors accept() fails and the listener stays readable: a loop that just retries would spin. One
  * spare descriptor is kept; closing it for a moment admits a connection, which gets an error reply before it is closed.
- * If even that fails, the listener pauses for ACCEPT_REST.
+ * If even that fails, the listener pauses for ACCEPT_REST. Connections cannot take the last RESERVED_FDS: those that
+ * exist need them to read outputs and to start commands. The lowest free number is given out first, so a number near
+ * the limit shows that few are left.
  */
 
 #define ACCEPT_BURST 16
+#define RESERVED_FDS 128
 static const struct timeval ACCEPT_REST = { .tv_usec = 100 * 1000 };
 
 /* ---- turns ---- */
@@ -109,12 +113,18 @@ static void accept_client(struct control *k, int fd)
 {
 	struct err e = ERR_INIT;
 	struct peer peer;
-	k->exhausted = false;
-	if (check_peer(k, fd, &peer, &e) == 0) {
+	bool scarce = fd >= k->max_fd;
+	if (scarce && !k->exhausted)
+		log_warning("rejecting connections: descriptors up to %d are in use", k->max_fd);
+	k->exhausted = scarce;
+	if (scarce)
+		err_set(&e, ERR_EXHAUSTED, "the daemon has too few file descriptors left for another connection");
+	else if (check_peer(k, fd, &peer, &e) == 0) {
 		control_adopt(k, fd, &peer);
 		return;
 	}
-	log_info("rejected a connection: %s", e.message);
+	if (!scarce)
+		log_info("rejected a connection: %s", e.message);
 	reject_connection(k, fd, &e);
 	close(fd);
 }
@@ -216,6 +226,14 @@ static const struct client_events client_events = {
 
 /* ---- life ---- */
 
+/* The first descriptor that no connection may have. */
+static int connection_limit(void)
+{
+	int all = fd_raise_nofile();
+
+	return all < 0 ? INT_MAX : all - (all / 4 < RESERVED_FDS ? all / 4 : RESERVED_FDS);
+}
+
 struct control *control_new(const struct control_options *o)
 {
 	struct control *k = mem_zalloc(1, sizeof *k);
@@ -233,6 +251,7 @@ struct control *control_new(const struct control_options *o)
 	k->client_events = &client_events;
 	k->methods = mem_zalloc(o->methods->count, sizeof *k->methods);
 	k->scratch = mem_alloc(CONTROL_SCRATCH);
+	k->max_fd = connection_limit();
 	k->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	k->turn_ev = evtimer_new(o->base, on_turn, k);
 	k->accept_again_ev = evtimer_new(o->base, on_accept_again, k);

@@ -45,6 +45,7 @@ struct control {
 	const struct client_events *client_events;
 	uint32_t owner_uid; /* sees everything, as root does */
 	struct event *accept_ev, *accept_again_ev, *turn_ev;
+	int max_fd;   /* connections with this descriptor or a higher one are rejected */
 	int spare_fd; /* closed for a moment to reject a connection when no descriptors are left */
 	bool accepting, exhausted;
 	bool draining; /* drain: nothing new is started */

@@ -1,5 +1,6 @@
 """The control socket: framing, batches, pipelining, roles, bad input of every kind. The connection survives."""
 
+import contextlib
 import json
 import os
 import socket
@@ -271,6 +272,26 @@ def test_a_peer_in_the_sandbox_is_refused(home):
         started, end = rpc.run(["/usr/bin/python3", "-c", code, home.socket])
         said = rpc.outputs(started["processId"])["stdout"].decode()
         assert end["exitCode"] == 0 and '"processes"' not in said, said
+
+
+def test_connections_leave_descriptors_for_the_others():
+    """1,024 descriptors, as many connections as are accepted: those that exist can still read outputs and run commands."""
+    with harness.Home({"maxConnectionsPerUid": 65536}, through=("prlimit", "--nofile=1024:1024")) as home, home.rpc() as rpc:
+        started, _ = rpc.run("seq 1 20000")
+        links = []
+        try:
+            for _ in range(1100):
+                links.append(harness.Rpc(home.socket))
+            with contextlib.suppress(harness.Gone):     # rejected, with the reason
+                links[-1].send("get_health")
+            if b"file descriptors" not in (links[-1].line(10) or b""):
+                raise harness.Skip("the daemon may raise its limit here")
+            assert rpc.outputs(started["processId"])["stdout"].startswith(b"1\n2\n")
+            assert rpc.run(["true"])[1]["exitCode"] == 0
+        finally:
+            for link in links:
+                link.close()
+        harness.until("connections are accepted again", home.answers)
 
 
 if __name__ == "__main__":
