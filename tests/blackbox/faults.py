@@ -33,11 +33,12 @@ class Faults:
         return {"LD_PRELOAD": LIBRARY, "BAILIFF_TEST_FAULTS": self.path}
 
     def fail(self, call, part, error, count=1, fd=-1, link="-", skip=0):
-        """From now on, after `skip` more, `count` such calls of this part fail (−1: all). error: an errno's name, or 0 for lost descriptors."""
+        """From now on, after `skip` more, `count` such calls of this part fail (−1: all). error: an errno's name, 0 for lost descriptors, −N for
+        a delay of N ms; of "clock", the seconds by which it is wrong."""
         if call not in self.calls:
             self.calls.append(call)
         self.set(call, ARMED, 0)
-        number = getattr(errno, error) if error else 0
+        number = error if isinstance(error, int) else getattr(errno, error)
         FIELDS.pack_into(self.rows, self.calls.index(call) * ROW, 0, 0, number, count, fd, skip, 0,
                          call.encode(), f"bailiff-{part}".encode(), link.encode())
         self.set(call, ARMED, 1)

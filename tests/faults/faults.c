@@ -5,7 +5,8 @@
  * other files. A test writes a row; a call that it names then fails with `error`, `count` times (-1 = always), after
  * `skip` calls that succeed. `comm` is the process ("bailiff-runtime", see process_title.c), `fd` the descriptor or -1
  * for any, `link` how its name in /proc/self/fd begins, or "-". Error 0 is for recvmsg alone: the message comes without
- * its descriptors (MSG_CTRUNC). `done` is set when `count` calls have failed.
+ * its descriptors (MSG_CTRUNC). `done` is set when `count` calls have failed. A negative error is a delay in
+ * milliseconds, after which the call succeeds. The row of "clock" moves the wall clock by `error` seconds instead.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -23,6 +24,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 /* As faults.py packs it. */
@@ -36,6 +38,7 @@ struct fault {
 };
 _Static_assert(sizeof(struct fault) == 256, "faults.py writes rows of 256 bytes");
 #define FAULTS 16
+#define DELAY_STEP_MS 5
 
 static struct fault *faults;
 
@@ -85,15 +88,31 @@ static bool take_fault(struct fault *f, int fd, int *ret_error)
 	return due;
 }
 
+/* A delay ends early when the test disarms the row. */
+static void wait_while_armed(const struct fault *f, int ms)
+{
+	const struct timespec step = { .tv_nsec = DELAY_STEP_MS * 1000000l };
+
+	for (int waited = 0; waited < ms && f->armed; waited += DELAY_STEP_MS)
+		nanosleep(&step, NULL);
+}
+
 /* Whether this call is to fail, and how. */
 static bool is_due(const char *call, int fd, int *ret_error)
 {
+	const struct fault *row = NULL;
 	int saved = errno;
 	bool due = false;
 
 	for (int i = 0; faults && i < FAULTS && !due; i++)
-		if (faults[i].armed && strcmp(faults[i].call, call) == 0)
+		if (faults[i].armed && strcmp(faults[i].call, call) == 0) {
+			row = &faults[i];
 			due = take_fault(&faults[i], fd, ret_error);
+		}
+	if (due && *ret_error < 0) {
+		wait_while_armed(row, -*ret_error);
+		due = false;
+	}
 	errno = saved;
 	return due;
 }
@@ -280,4 +299,35 @@ ssize_t pwritev(int fd, const struct iovec *v, int n, off_t at)
 		return -1;
 	}
 	return behind(fd, v, n, at);
+}
+
+int ftruncate(int fd, off_t size)
+{
+	FAILING(ftruncate, fd, -1);
+	return behind(fd, size);
+}
+
+/* Without is_due: a moved clock is no failure, and its row is read more often than any other. */
+int clock_gettime(clockid_t clock, struct timespec *ret)
+{
+	static __typeof__(clock_gettime) *behind;
+	int result;
+
+	if (!behind)
+		behind = (__typeof__(clock_gettime) *)dlsym(RTLD_NEXT, "clock_gettime");
+	result = behind(clock, ret);
+	for (int i = 0; faults && i < FAULTS && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE); i++)
+		if (faults[i].armed && strcmp(faults[i].call, "clock") == 0 && concerns(&faults[i], -1))
+			ret->tv_sec += faults[i].error;
+	return result;
+}
+
+time_t time(time_t *ret)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	if (ret)
+		*ret = now.tv_sec;
+	return now.tv_sec;
 }

@@ -115,7 +115,7 @@ def files():
     out = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for path in out.split("\n"):
         full = os.path.join(ROOT, path)
-        if path and path != SELF and path != "LICENSE" and not path.endswith(".png") and os.path.isfile(full) and not path.startswith(("tests/fuzz/corpus/", "supervisor/console/vendor/")):
+        if path and path != SELF and path != "LICENSE" and not path.endswith(".png") and os.path.isfile(full) and not path.startswith(("tests/fuzz/corpus/", "tests/prove/stores/", "supervisor/console/vendor/")):
             with open(full, "rb") as f:
                 yield path, f.read()
 

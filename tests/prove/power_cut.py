@@ -408,7 +408,7 @@ class PowerCuts:
                 with concurrent.futures.ThreadPoolExecutor(self.parallel) as pool:
                     dumped = [os.path.join(shares.work, d) for d in os.listdir(shares.work) if d.startswith("dump-")]
                     list(pool.map(lambda state: self.start_real(state, name, seed, folder), sorted(dumped)))
-                # A sample of the states that a disk would leave whose syncs do nothing; some are from before anything was acknowledged.
+                # A sample of the states that a disk would leave whose syncs do nothing, after the first acknowledgement.
                 control = Shares(folder, [f"seed={seed}", "variants=4", "seconds=20", "control=syncs"], 1, 37 if self.proof.as_test else 23).run()
                 self.caught, self.tried = self.caught + control.failed, self.tried + control.states
                 home.guard = None

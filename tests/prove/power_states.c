@@ -11,7 +11,8 @@
  * without names, names without data, and random choices; few unsynced changes exhaustively.
  *
  * Options: variants=N random choices per point, seed=N, share=I/N (states are dealt by their hash), seconds=N,
- * states=N, control=syncs|names (known-bad: file syncs, or directory syncs, have no effect), only=POINT:VARIANT with
+ * states=N, control=syncs|names (known-bad: file syncs, or directory syncs, have no effect; only states from after the
+ * first acknowledgement, because earlier ones have nothing to lose), only=POINT:VARIANT with
  * keep=DIR (write that state there and check it), dump=N (keep every Nth state in WORK), final=DIR (compare the end of
  * the record with the files there).
  *
@@ -130,6 +131,17 @@ static void check_state(const struct state *s, uint64_t point, uint64_t variant)
 	}
 }
 
+/* The first point at which the client had received something. */
+static uint64_t first_acknowledgement(void)
+{
+	uint64_t first = UINT64_MAX;
+
+	for (size_t i = 0; i < facts.count; i++)
+		if (strcmp(facts.all[i].kind, "event") == 0 && facts.all[i].from < first)
+			first = facts.all[i].from;
+	return first;
+}
+
 static bool time_is_up(void)
 {
 	return (options.seconds && now_ns() - started_ns > options.seconds * 1000000000u) ||
@@ -179,6 +191,8 @@ static bool run_pass(uint64_t root, uint64_t pass, uint64_t point, uint64_t vari
 	uint64_t at = 0;
 	bool more = false;
 
+	if ((model.no_syncs || model.no_names) && point < first_acknowledgement())
+		point = first_acknowledgement();
 	d.root = add_inode(&d, root, S_IFDIR);
 	for (const struct record *r = NULL; (r = next_record(r)) && !time_is_up();) {
 		replay(&d, r);

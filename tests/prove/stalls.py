@@ -1,0 +1,420 @@
+#!/usr/bin/python3
+"""A daemon in trouble: reads and kills stay fast, and it recovers at once.
+
+    stalls.py [--only WORD] [arguments of proof.py]     a case is NAME:PARAMETER, such as stalled_disk:3000
+
+Each case has a daemon of its own. One client reads all the time, and kills commands that were started before; others start commands, which may have to
+wait or be rejected. A read is late if its answer takes more than 100 ms, a kill if the command lives longer than that. (The answer to a kill waits for the
+record of the end, as every acknowledgement does.) Other work on the machine is allowed for: what a process that only sleeps was delayed by at most in the
+same case is added to the limit. When the trouble is over a command must run within a second plus that delay, nothing acknowledged may be missing, and the
+store must verify. The same reads without trouble come first, for comparison.
+
+Known-bad control: the runtime is stopped for 400 ms.
+"""
+
+import contextlib
+import multiprocessing
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+
+from proof import ROOT, Proof
+
+sys.path.insert(0, os.path.join(ROOT, "tests", "blackbox"))
+import filesystems                                          # noqa: E402
+import harness                                              # noqa: E402
+from faults import Faults                                   # noqa: E402
+from harness import Gone, Home, Rpc, RpcError, Skip, until  # noqa: E402
+
+LIMIT_S, RECOVERY_S = 0.1, 1.0
+BEAT_S = 0.002
+VICTIMS = 6
+WRITES = ("pwrite", "write", "fdatasync", "fsync", "ftruncate", "mkdirat")
+
+
+# ---- measuring ----
+
+class Beat:
+    """A process that only sleeps: its longest delay is the machine's, not the daemon's."""
+
+    def __init__(self):
+        self.worst, self.stop = multiprocessing.Value("d", 0.0), multiprocessing.Event()
+        self.child = multiprocessing.Process(target=self.run, daemon=True)
+
+    def run(self):
+        while not self.stop.is_set():
+            begin = time.monotonic()
+            time.sleep(BEAT_S)
+            self.worst.value = max(self.worst.value, time.monotonic() - begin - BEAT_S)
+
+    def __enter__(self):
+        self.child.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop.set()
+        self.child.join()
+
+
+class Watch:
+    """Reads and kills, in a process of its own; `results` has the times of both."""
+
+    def __init__(self, home, victims, known):
+        self.home, self.victims, self.known = home, victims, known
+        self.results, self.stop = multiprocessing.Queue(), multiprocessing.Event()
+        self.rpc, self.socket = home.rpc(), home.socket
+        self.child = multiprocessing.Process(target=self.run, daemon=True)
+
+    def reads(self):
+        process, ref = self.known
+        return (("get_health", {}), ("list_processes", {"limit": 20}), ("get_process", {"processId": process}), ("read_output", {"outputRef": ref}),
+                ("list_events", {"limit": 20, "order": "desc"}), ("list_sessions", {"limit": 5}), ("get_store_stats", {}))
+
+    def kill(self, process, pid):
+        begin = time.monotonic()
+        self.rpc.send("terminate_process", processId=process, graceMs=0)
+        until("the command is dead", lambda: not harness.alive(pid), 30)
+        self.results.put(("kill", time.monotonic() - begin))
+
+    def run(self):
+        number, next_kill = 0, time.monotonic() + 0.1
+        try:
+            while not self.stop.is_set():
+                for method, params in self.reads():
+                    begin = time.monotonic()
+                    self.rpc.call(method, params)
+                    self.results.put((method, time.monotonic() - begin))
+                if number < len(self.victims) and time.monotonic() > next_kill:
+                    self.kill(*self.victims[number])
+                    number, next_kill = number + 1, time.monotonic() + 0.1
+                time.sleep(0.005)
+        except Exception:
+            self.results.put(("failed", traceback.format_exc()))
+        self.results.put(None)
+
+    def __enter__(self):
+        self.child.start()
+        self.rpc.close()        # the child's copy stays
+        return self
+
+    def __exit__(self, *_):
+        self.stop.set()
+        self.taken = []
+        while (item := self.results.get(timeout=harness.PATIENCE)) is not None:
+            self.taken.append(item)
+        self.child.join()
+        failed = [t for kind, t in self.taken if kind == "failed"]
+        assert not failed, f"a client: {failed[0]}"
+
+    def worst(self, kinds):
+        return max((t, kind) for kind, t in self.taken if (kind == "kill") == (kinds == "kills")) if any(
+            (kind == "kill") == (kinds == "kills") for kind, _ in self.taken) else (0.0, "none")
+
+
+class Starter(threading.Thread):
+    """A client that starts commands throughout: what is acknowledged must be there afterwards; an error is an answer, too."""
+
+    def __init__(self, home):
+        super().__init__(daemon=True)
+        self.rpc, self.home, self.over = home.rpc(), home, threading.Event()
+        self.started, self.errors = [], []
+        self.start()
+
+    def run(self):
+        while not self.over.is_set():
+            try:
+                self.started.append(self.rpc.call("start_process", command=["true"])["processId"])
+            except RpcError as e:
+                assert {"category", "retryable", "advice"} <= set(e.data), e
+                self.errors.append(f"{e.data['category']}: {e.message}")
+                time.sleep(0.02)
+            except (Gone, OSError, AssertionError) as e:
+                self.errors.append(repr(e))
+                return
+            time.sleep(0.01)
+
+    def finish(self):
+        self.over.set()
+        self.join(harness.PATIENCE)
+        assert not self.is_alive(), "a start has no answer"
+
+
+# ---- troubles: each is a context manager that begins with the trouble and ends with its end ----
+
+@contextlib.contextmanager
+def stalled_disk(case, ms):
+    """Each sync of the runtime takes that long."""
+    for call in ("fdatasync", "fsync"):
+        case.faults.fail(call, "runtime", -int(ms), count=-1)
+    yield max(1.0, 1.2 * float(ms) / 1000)
+    case.faults.heal()
+
+
+@contextlib.contextmanager
+def read_only(case, _):
+    """Every change of a file fails with EROFS."""
+    for call in WRITES:
+        case.faults.fail(call, "runtime", "EROFS", count=-1, link=case.home.dir + "/")
+    yield 1.0
+    case.faults.heal()
+
+
+@contextlib.contextmanager
+def failing_disk(case, _):
+    for call in ("pwrite", "fdatasync"):
+        case.faults.fail(call, "runtime", "EIO", count=-1, link=case.home.dir + "/")
+    yield 1.0
+    case.faults.heal()
+
+
+@contextlib.contextmanager
+def full_disk(case, _):
+    """The file system has no byte left."""
+    path = os.path.join(os.path.dirname(case.home.dir), "filler")
+    with open(path, "wb", buffering=0) as f:
+        for size in (1 << 20, 4096, 1):
+            with contextlib.suppress(OSError):
+                while f.write(b"x" * size):
+                    pass
+    yield 1.5
+    os.unlink(path)
+
+
+@contextlib.contextmanager
+def vanished_home(case, _):
+    """The folder has another name for a while."""
+    away = case.home.dir + "-away"
+    os.rename(case.home.dir, away)
+    yield 1.0
+    os.rename(away, case.home.dir)
+
+
+@contextlib.contextmanager
+def clock_jump(case, seconds):
+    """The wall clock is wrong, then right again."""
+    case.faults.fail("clock", "runtime", int(seconds), count=-1)
+    with case.home.rpc() as rpc:
+        begin = time.monotonic()
+        ended = rpc.run(["sleep", "1000"], limits={"wallMs": 300})[1]
+        assert ended["status"] != "completed" and time.monotonic() - begin < 30, ended
+        yield 0.5
+    case.faults.heal()
+
+
+@contextlib.contextmanager
+def memory_pressure(case, _):
+    """Page cache that another process uses pushes out the daemon's; all share a small limit."""
+    group = case.group
+    with open(os.path.join(group, "memory.usage_in_bytes")) as f:
+        used = int(f.read())
+    with open(os.path.join(group, "memory.limit_in_bytes"), "w") as f:
+        f.write(str(used + (6 << 20)))
+    script = f"echo $$ >{group}/tasks; for i in 1 2 3 4 5 6; do head -c 60000000 /dev/zero >{case.home.dir}/pages; cat {case.home.dir}/pages >/dev/null; done"
+    hog = subprocess.Popen(["sh", "-c", script])
+    yield 1.5
+    hog.kill()
+    hog.wait()
+    with open(os.path.join(group, "memory.limit_in_bytes"), "w") as f:
+        f.write("-1")
+
+
+@contextlib.contextmanager
+def descriptors(case, _):
+    """1,024 descriptors, all in use by connections; accepting must not become a busy loop."""
+    links = []
+    with contextlib.suppress(OSError, Gone):
+        for _ in range(1100):
+            links.append(Rpc(case.home.socket, patience=1))
+    runtime = case.home.part("runtime")
+    before, begin = cpu_s(runtime), time.monotonic()
+    yield 1.5
+    share = (cpu_s(runtime) - before) / (time.monotonic() - begin)
+    assert share < 0.7, f"the runtime used {share:.0%} of a processor while it could accept nothing"
+    for link in links:
+        link.close()
+
+
+@contextlib.contextmanager
+def stopped_runtime(case, _):
+    """The known-bad control."""
+    pid = case.home.part("runtime")
+    os.kill(pid, signal.SIGSTOP)
+    time.sleep(0.4)
+    os.kill(pid, signal.SIGCONT)
+    yield 0.2
+
+
+def cpu_s(pid):
+    with open(f"/proc/{pid}/stat") as f:
+        fields = f.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+TROUBLES = {f.__name__: f for f in (stalled_disk, read_only, failing_disk, full_disk, vanished_home, clock_jump, memory_pressure, descriptors)}
+CONTROL = {"stopped_runtime": stopped_runtime}
+MOUNTED = ("full_disk",)
+
+
+# ---- a case ----
+
+class Case:
+    """A daemon in the surroundings that its trouble needs."""
+
+    def __init__(self, name, parameter):
+        self.name, self.parameter, self.stack, self.group = name, parameter, contextlib.ExitStack(), None
+
+    def __enter__(self):
+        with self.stack:
+            self.faults = self.stack.enter_context(Faults())
+            folder = self.stack.enter_context(filesystems.mounted("ext4")) if self.name in MOUNTED else None
+            through = ()
+            if self.name == "descriptors":
+                through = ("prlimit", "--nofile=1024:1024")
+            if self.name == "memory_pressure":
+                self.make_group()
+                through = ("sh", "-c", f'echo $$ >{self.group}/tasks; exec "$@"', "sh")
+            usual, tempfile.tempdir = tempfile.tempdir, folder or tempfile.tempdir
+            try:
+                self.home = Home({"stopGraceMs": 1000, "maxConnectionsPerUid": 4096}, start=False, env=self.faults.env, through=through)
+            finally:
+                tempfile.tempdir = usual
+            self.home.start()
+            self.stack.push(self.home)
+            self.stack = self.stack.pop_all()
+        return self
+
+    def make_group(self):
+        top = "/sys/fs/cgroup/memory"
+        if os.geteuid() != 0 or not os.path.exists(os.path.join(top, "tasks")):
+            raise Skip("no memory cgroup of version 1 can be made here")
+        self.group = tempfile.mkdtemp(prefix="bl-stalls-", dir=top)
+        self.stack.callback(lambda: until("the cgroup is empty", lambda: self.remove_group()))
+
+    def remove_group(self):
+        for d, folders, _ in os.walk(self.group, topdown=False):
+            with contextlib.suppress(OSError):
+                os.rmdir(d)
+        return not os.path.exists(self.group)
+
+    def __exit__(self, *problem):
+        return self.stack.__exit__(*problem)
+
+
+def watched(case, rpc, count, known, trouble):
+    """(worst read, worst kill, of whom; delay of the machine, seconds until a command ran after the trouble)"""
+    victims = [(p, rpc.call("get_process", processId=p)["pid"]) for p in [rpc.start(["sleep", "1000"])["processId"] for _ in range(count)]]
+    with Beat() as beat, Watch(case.home, victims, known) as watch:
+        with trouble(case, case.parameter) as seconds:
+            time.sleep(seconds)
+        begin = time.monotonic()
+        if count:
+            until("a command runs again", lambda: runs(rpc))
+        recovery = time.monotonic() - begin
+    killed = sum(kind == "kill" for kind, _ in watch.taken)
+    return watch.worst("reads"), watch.worst("kills"), beat.worst.value, recovery, killed
+
+
+def runs(rpc):
+    try:
+        return rpc.run(["true"])[1]["exitCode"] == 0
+    except RpcError:
+        return False
+
+
+@contextlib.contextmanager
+def no_trouble(*_):
+    yield 0.3
+
+
+def run_case(text):
+    """Figures of one case, in ms."""
+    name, _, parameter = text.partition(":")
+    trouble = {**TROUBLES, **CONTROL}[name]
+    with Case(name, parameter) as case, case.home.rpc() as rpc:
+        first, _ = rpc.run("seq 1 20000")
+        known = first["processId"], rpc.call("get_process", processId=first["processId"])["outputs"]["stdout"]["outputRef"]
+        quiet = watched(case, rpc, 0, known, no_trouble)
+        starter = Starter(case.home)
+        read, kill, delay, recovery, killed = watched(case, rpc, VICTIMS, known, trouble)
+        starter.finish()
+        for process in rpc.call("list_processes", status="running")["processes"]:
+            rpc.end(process["processId"])   # commands that there was no time to kill
+        for process in starter.started:
+            assert rpc.wait(process)["status"] in ("completed", "failed"), process
+        until("all commands have ended", lambda: not rpc.call("list_processes", status="running")["processes"])
+        harness.check_log(rpc.events())
+        assert rpc.call("verify_store")["ok"] is True
+        figures = {"quiet": quiet[0][0], "read": read[0], "kill": kill[0], "delay": delay, "recovery": recovery, "killed": killed,
+                   "refused": len(starter.errors), "started": len(starter.started)}
+        shown = ", ".join(f"{k} {v * 1000:.0f} ms" if isinstance(v, float) else f"{k} {v}" for k, v in figures.items())
+        assert read[0] < LIMIT_S + delay, f"late read: {read[1]} ({shown})"
+        assert kill[0] < LIMIT_S + delay, f"late kill ({shown})"
+        assert recovery < RECOVERY_S + delay, f"late recovery ({shown}; {starter.errors[-1:]})"
+        assert killed, f"nothing was killed ({shown})"
+    return figures
+
+
+# ---- the program ----
+
+def cases(proof):
+    rng = random.Random(proof.seed)
+    if proof.as_test:
+        yield from ("stalled_disk:1000", "read_only:", f"clock_jump:{-86400}")
+        return
+    while True:
+        yield f"stalled_disk:{rng.choice((1000, 2000, 5000, 10000, 30000))}"
+        yield from (f"{name}:" for name in TROUBLES if name not in ("stalled_disk", "clock_jump"))
+        yield f"clock_jump:{rng.choice((-1, 1)) * rng.choice((3600, 86400, 30 * 86400))}"
+
+
+def run_all(proof):
+    worst, counts, skipped = {}, {}, {}
+    for case in cases(proof):
+        name = case.split(":")[0]
+        if not proof.as_test and not proof.goes_on():
+            break
+        if proof.options.only and proof.options.only not in case or name in skipped:
+            if len(skipped) == len(TROUBLES):
+                break
+            continue
+        try:
+            figures = run_case(case)
+            for k, v in figures.items():
+                if isinstance(v, float):
+                    worst[name, k] = max(worst.get((name, k), 0), v)
+        except Skip as e:
+            skipped[name] = str(e)
+            continue
+        except (AssertionError, RpcError, Gone, OSError, KeyError, subprocess.SubprocessError):
+            proof.fail(case, traceback.format_exc())
+        counts[name] = counts.get(name, 0) + 1
+        proof.add(1, case)
+    text = {name: f"{n} times, " + ", ".join(f"{k} {worst.get((name, k), 0) * 1000:.0f}" for k in ("quiet", "read", "kill", "delay", "recovery"))
+            for name, n in counts.items()}
+    return {**text, **({"skipped": skipped} if skipped else {})}
+
+
+def main():
+    proof = Proof("stalls", more=lambda parser: parser.add_argument("--only", help="cases with this word"))
+    if proof.case:
+        print(run_case(proof.case))
+        return 0
+    caught = 0
+    try:
+        with open(os.devnull, "w") as nothing, contextlib.redirect_stdout(nothing):
+            run_case("stopped_runtime:")
+    except AssertionError as e:
+        caught = str(e).startswith("late read")
+    figures = run_all(proof)
+    return proof.finish("reads and kills are fast while the daemon is in trouble, and it recovers at once",
+                        {"worst ms": "; ".join(f"{k}: {v}" for k, v in figures.items())}, (int(caught), 1))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
