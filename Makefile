@@ -268,7 +268,7 @@ $(BUILD)/recorder.so: tests/prove/recorder.c tests/prove/recorder.h
 	@mkdir -p $(@D)
 	$(call say,LINK)
 	$(Q)$(CC) -std=gnu11 -O1 -g -D_GNU_SOURCE -I. $(WARN) -shared -fPIC -o $@ $< -ldl
-$(BUILD)/power_states: $(BUILD)/obj/tests/prove/power_states.o $(ARCHIVES)
+$(BUILD)/power_states $(BUILD)/scale_fill: $(BUILD)/%: $(BUILD)/obj/tests/prove/%.o $(ARCHIVES)
 	$(call say,LINK)
 	$(LINK)
 
@@ -289,13 +289,13 @@ $(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(if $(filter fuzz,$(MODE)),,$(BUIL
 	$(call say,LINK)
 	$(LINK) $(if $(filter fuzz,$(MODE)),-fsanitize=fuzzer,$(BUILD)/obj/tests/fuzz/replay.o)
 
-TEST_PROGRAMS := $(UNIT_TESTS) $(CRASH_PROGRAMS) $(FUZZ_TARGETS) $(BUILD)/talker $(BUILD)/probe $(BUILD)/faults.so $(BUILD)/nth $(BUILD)/dialect_filter $(BUILD)/conformance-gateway $(BUILD)/shell_reader $(BUILD)/shell_stub $(BUILD)/recorder.so $(BUILD)/power_states
+TEST_PROGRAMS := $(UNIT_TESTS) $(CRASH_PROGRAMS) $(FUZZ_TARGETS) $(BUILD)/talker $(BUILD)/probe $(BUILD)/faults.so $(BUILD)/nth $(BUILD)/dialect_filter $(BUILD)/conformance-gateway $(BUILD)/shell_reader $(BUILD)/shell_stub $(BUILD)/recorder.so $(BUILD)/power_states $(BUILD)/scale_fill
 .PHONY: programs unit-programs objects
 programs: all $(TEST_PROGRAMS) $(BENCH_PROGRAMS) event-doc
 unit-programs: $(UNIT_TESTS) $(FUZZ_TARGETS)
 # Everything that has a .c, compiled only: what the other compiler thinks of the tree.
 objects: $(patsubst %.c,$(BUILD)/obj/%.o,$(filter-out $(OMITTED),$(foreach l,$(LAYERS) runtime/event/gen,$(wildcard $(l)/*.c))) $(UNIT_SOURCES) \
-	$(wildcard tests/crash/*.c tests/bench/*.c tests/fuzz/*.c tests/conformance/*.c tests/fakes/*.c tests/prove/power_*.c)) $(UNIT_SHARED)
+	$(wildcard tests/crash/*.c tests/bench/*.c tests/fuzz/*.c tests/conformance/*.c tests/fakes/*.c tests/prove/power_*.c tests/prove/scale_*.c)) $(UNIT_SHARED)
 
 export N GUARD_N SEED COUNT AS K FUZZ_S LEAKS SIM_STEPS
 TEST_RUN = $(PYTHON) tests/run --build $(BUILD) --make '$(MAKE) --no-print-directory -s'

@@ -171,7 +171,11 @@ static void fail_listing(struct event_listing *l, const struct err *e)
 static bool read_piece(struct event_listing *l)
 {
 	struct err e = ERR_INIT;
-	struct store_query q = { .after = l->cursor, .before = l->before };
+	/* Once an event was listed, one that is gone would be a gap; newest first, the listing ends where the log
+	 * begins. */
+	struct store_query q = { .after = l->cursor,
+				 .before = l->before,
+				 .kept = l->span || (l->from_first && !l->found) };
 	int r = 0;
 
 	filter_query(&l->filter, &q);
@@ -198,7 +202,8 @@ void event_listing_run(struct call *c, struct filter *f, uint64_t after, uint64_
 	l->call = c;
 	l->filter = *f;
 	*f = (struct filter){ 0 };
-	l->cursor = after;
+	l->from_first = after == EVENT_LISTING_FIRST;
+	l->cursor = l->from_first ? store_first_sequence(call_store(c)) - 1 : after;
 	l->before = newest_first && (!before || before > end) ? end : before;
 	l->span = newest_first ? limit + 1 : 0;
 	l->limit = limit;

@@ -28,6 +28,7 @@ struct event_listing {
 	size_t found;
 	bool more, ended;
 	unsigned looked; /* events read in this piece */
+	bool from_first; /* the client named no event: begin with the first that is kept, also if a prune runs */
 	/* newest first: the matching events of this piece, from `kept.first` on */
 	struct event_listing_window {
 		struct buf *texts;
@@ -35,7 +36,9 @@ struct event_listing {
 	} kept;
 };
 
-/* Takes the filter; answers the call now or in later turns. */
+/* Takes the filter; answers the call now or in later turns. after = EVENT_LISTING_FIRST: from the first kept event on.
+ */
+#define EVENT_LISTING_FIRST UINT64_MAX
 void event_listing_run(struct call *c, struct filter *f, uint64_t after, uint64_t before, size_t limit,
 		       bool newest_first);
 void event_listing_turn(struct control *k);     /* one piece of the first listing, in rotation */

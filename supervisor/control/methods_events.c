@@ -112,8 +112,8 @@ int method_list_events(struct call *c, const struct list_events_params *p, struc
 	}
 	if (p->beforeSequence.given && before == 0)
 		before = 1; /* 0 means "to the end" below; nothing is before the first event */
-	event_listing_run(c, &filter, after, before, limit > LIST_MAX ? LIST_MAX : (size_t)limit,
-			  p->order && strcmp(p->order, "desc") == 0);
+	event_listing_run(c, &filter, p->afterSequence.given ? after : EVENT_LISTING_FIRST, before,
+			  limit > LIST_MAX ? LIST_MAX : (size_t)limit, p->order && strcmp(p->order, "desc") == 0);
 	return CALL_PENDING;
 }
 
