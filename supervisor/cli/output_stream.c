@@ -11,13 +11,13 @@
  * Much output of a running process of our own is read from its spool file, of which the daemon passes a descriptor
  * (open_output): WANTED ranges of such a stream need no request. A pipe gets them with splice(2), which copies nothing.
  * The file also has bytes that no event has cited yet. They are written, too, unless both streams are written to the
- * same file, where the order of events decides; while the file grows quickly its size is checked every few
- * milliseconds.
+ * same file, where the order of events decides; while the file grows its size is checked every few milliseconds.
  */
 
 #include "supervisor/cli/output_stream.h"
 
 #include "pty/sanitize.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
@@ -76,7 +76,7 @@ struct output_stream {
 	struct spool_source source[OUTPUT_STREAMS];
 	bool splices[OUTPUT_STREAMS]; /* our descriptor is a pipe, and the bytes are not inspected */
 	bool ahead;                   /* bytes that are not cited yet may be written */
-	int check_ms;                 /* until the next check of the files' sizes; −1 = with the next event */
+	uint64_t grown_ns;            /* when a file was opened, or found to have grown; 0 = none is open */
 };
 
 /* The same pipe, file or terminal. */
@@ -93,7 +93,6 @@ struct output_stream *output_stream_new(const struct output_stream_options *o)
 
 	f->o = *o;
 	f->visible = isatty(o->fd[OUTPUT_STDOUT]);
-	f->check_ms = -1;
 	struct stat st[OUTPUT_STREAMS] = { 0 };
 	for (int i = 0; i < OUTPUT_STREAMS; i++) {
 		f->waits[i] = fstat(o->fd[i], &st[i]) < 0 || !(S_ISREG(st[i].st_mode) || S_ISBLK(st[i].st_mode));
@@ -383,7 +382,7 @@ static void on_opened(void *ctx)
 	for (int i = 0; i < OUTPUT_PTY; i++)
 		if (f->splices[i] && f->source[i].fd >= 0)
 			fcntl(f->o.fd[i], F_SETPIPE_SZ, PIPE_LARGE);
-	f->check_ms = 1;
+	f->grown_ns = clock_mono_ns();
 	request_more(f);
 }
 
@@ -399,9 +398,7 @@ static void read_ahead(struct output_stream *f)
 		cite_upto(f, i, end);
 	}
 	if (grown)
-		f->check_ms = 1;
-	else if (f->check_ms > 0)
-		f->check_ms = f->check_ms < CHECK_MOST_MS ? f->check_ms * 2 : -1;
+		f->grown_ns = clock_mono_ns();
 }
 
 /* The rest stays in the queue behind it. */
@@ -676,7 +673,14 @@ int output_stream_fd(const struct output_stream *f)
 
 bool output_stream_closed(const struct output_stream *f, int stream) { return f->closed[stream]; }
 
-int output_stream_timeout(const struct output_stream *f) { return f->final || next_ready(f) ? -1 : f->check_ms; }
+/* As long again as the files have not grown: by the clock, because each write checks them, too. */
+int output_stream_timeout(const struct output_stream *f)
+{
+	const uint64_t idle_ms = (clock_mono_ns() - f->grown_ns) / 1000000;
+	if (f->final || next_ready(f) || idle_ms >= 2 * CHECK_MOST_MS)
+		return -1;
+	return idle_ms < 1 ? 1 : idle_ms < CHECK_MOST_MS ? (int)idle_ms : CHECK_MOST_MS;
+}
 
 bool output_stream_done(const struct output_stream *f)
 {
