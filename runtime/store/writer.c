@@ -26,13 +26,12 @@
 #include "runtime/base/mem.h"
 #include "runtime/store/chunk.h"
 #include "runtime/store/durable.h"
+#include "runtime/store/expired_files.h"
 #include "runtime/store/layer.h"
 #include "runtime/store/read_models.h"
-#include "runtime/store/spool.h"
 #include "runtime/store/store_meta.h"
 #include "runtime/store/store_private.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <string.h>
 #include <time.h>
@@ -246,30 +245,6 @@ static void triage_queue(struct store *store)
 }
 
 /* ---- groups ---- */
-
-/*
- * The files are removed after the commit that expired them: a crash in between leaves files that the next open removes.
- */
-static void remove_expired(struct store *store)
-{
-	bool keep;
-
-	if (store->nunlinks == 0)
-		return;
-	pthread_mutex_lock(&store->mutex);
-	keep = store->keep_files;
-	pthread_mutex_unlock(&store->mutex);
-	if (keep)
-		return;
-	for (size_t i = 0; i < store->nunlinks; i++) {
-		if (spool_unlink(store->spool_fd, store->unlinks[i]) != 0 && errno != ENOENT)
-			log_warning("store: remove spool file '%s': %s", store->unlinks[i], strerror(errno));
-		free(store->unlinks[i]);
-	}
-	free(store->unlinks);
-	store->unlinks = NULL;
-	store->nunlinks = 0;
-}
 
 /* Whether a failed commit did happen. It leaves the environment unusable, so this reopens it. */
 static bool did_commit(struct store *store, struct store_batch *group, bool in_doubt, const struct err *e)
@@ -555,7 +530,7 @@ static void run_group(struct store *store, bool stopping)
 	pthread_mutex_unlock(&store->mutex);
 	write_group(store, group);
 	settle_if_due(store, durable_settle_due(store) && !store->settle_retry);
-	remove_expired(store);
+	expired_files_remove(store);
 }
 
 static void *writer_main(void *arg)
@@ -610,13 +585,13 @@ static void *writer_main(void *arg)
 			settle_if_due(store, w == WORK_SETTLE || store->settle_retry);
 			if (w == WORK_CHECK)
 				space_check(store);
-			remove_expired(store);
+			expired_files_remove(store);
 		}
 	}
 	settle_if_due(store, true);
 	if (store->layers)
 		log_warning("store: %u groups stay in the journal; the next start settles them", store->layers->depth);
-	remove_expired(store);
+	expired_files_remove(store);
 	return NULL;
 }
 
