@@ -47,7 +47,8 @@ static void keep_large_open(struct store *store, const char *ref, struct large_f
 		files->fds[files->count++] = fd;
 }
 
-/* The thread inherits the writer's blocked signals, and nothing waits for it: the end of the process closes files, too. */
+/* The thread inherits the writer's blocked signals, and nothing waits for it: the end of the process closes files, too.
+ */
 static void close_in_background(struct large_files *files)
 {
 	pthread_t thread;

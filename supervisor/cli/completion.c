@@ -550,9 +550,8 @@ static void complete_verb(struct collection *into, const struct verb *v, const c
 		if (strcmp(into->prefix, "=") == 0)
 			into->prefix = "";
 		add_option_value(into, x.value_of);
-	} else if (x.options_ended &&
-		   (strcmp(v->name, "task") == 0 || strcmp(v->name, "turn") == 0 ||
-		    strcmp(v->name, "subagent") == 0 || strcmp(v->name, "fleet") == 0)) {
+	} else if (x.options_ended && (strcmp(v->name, "task") == 0 || strcmp(v->name, "turn") == 0 ||
+				       strcmp(v->name, "subagent") == 0 || strcmp(v->name, "fleet") == 0)) {
 		add_source(into, &(struct source)COMMANDS);
 	} else if (!x.options_ended && into->prefix[0] == '-') {
 		complete_option(into, v, strcspn(into->prefix, "="));

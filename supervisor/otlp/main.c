@@ -23,9 +23,9 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "supervisor/common/event_link.h"
 #include "supervisor/common/role_sandbox.h"
 #include "supervisor/guard/guard_msg.h"
-#include "supervisor/common/event_link.h"
 #include "supervisor/otlp/otlp_http.h"
 #include "supervisor/otlp/span.h"
 
