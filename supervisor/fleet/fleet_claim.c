@@ -234,9 +234,16 @@ static void own_claim(const struct candidate *c)
 		return put_back(c, OTHERS_MS);
 	if (known == 0)
 		return;
-	/* The daemon has no such task: nothing was started, and the attempt does not count. */
-	c->t->attempt--;
-	refuse(c, FLEET_QUEUED, "the node restarted before it started the task");
+	/*
+	 * The daemon has no such task. Without a token in the document it was not started, and the attempt does not
+	 * count. With one it may have been: the store was replaced, or retention removed the task.
+	 */
+	if (!c->t->token) {
+		c->t->attempt--;
+		return refuse(c, FLEET_QUEUED, "the node restarted before it started the task");
+	}
+	fleet_attempt_ended(c->t, FLEET_LOST, -1, "the node no longer knows the task");
+	refuse(c, c->t->state, "the node no longer knows the task");
 }
 
 static void look_at(const struct candidate *c)
@@ -288,7 +295,7 @@ static int fetch_one(struct fleet_node *n, const struct fleet_class *class, uint
 
 void fleet_claim_fetch(struct fleet_node *n, uint64_t now, uint64_t real)
 {
-	const unsigned most = 64; /* of one class in one tick: leases have to be renewed in between */
+	const unsigned most = 16; /* of one class in one tick: leases have to be renewed in between */
 
 	for (const struct fleet_class *c = n->classes; c; c = c->next) {
 		int r = 0;

@@ -6,8 +6,8 @@
 Three nodes and one nats-server, or a cluster of three. As root each node has a network namespace of its own, which can be cut off; the namespaces are
 connected by a bridge in another one, so nothing of the machine's own network changes. As a user all use the loopback device, and nothing is cut off.
 
-A case is a fault: SIGKILL of a part of a node, of a whole node or of a server, SIGSTOP of bailiff-fleet, of a whole node's parts or of a server for up to two
-leases, and partitions. Meanwhile tasks run that print their token and the time, five times a second. After each round the faults end, every task has to
+A case is a fault: SIGKILL of a part of a node, of a whole node or of a server, SIGSTOP of bailiff-fleet or of a server for up to two leases, and
+partitions. Meanwhile tasks run that print their token and the time, five times a second. After each round the faults end, every task has to
 end, and the checker compares the documents on the bus with what the daemons of all nodes have recorded and with what the commands have printed.
 """
 

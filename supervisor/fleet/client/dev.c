@@ -209,7 +209,6 @@ static int start_node(struct dev *d, size_t i, struct err *e)
 
 static void print_log(const char *path)
 {
-	buf_auto struct buf text = BUF_INIT;
 	fd_auto int fd = open(path, O_RDONLY | O_CLOEXEC);
 	char piece[4096];
 	off_t size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);

@@ -94,6 +94,7 @@ START_TEST(test_a_folder_arrives_as_it_was)
 	ck_assert_int_eq(mkdirat(from, ".git", 0755), 0);
 	put_file(from, ".git/config", "[core]\n", 0644);
 	fd_auto int file = pack(&b), other = pack(&again);
+	ck_assert_int_ge(other, 0);
 	ck_assert_str_eq(b.sha256, again.sha256);
 	ck_assert_uint_eq(b.files, 6);
 	ck_assert_msg(bundle_verify(file, &b, &e) == 0, "%s", e.message);

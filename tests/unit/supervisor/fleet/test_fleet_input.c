@@ -137,6 +137,7 @@ START_TEST(test_removing_follows_no_link)
 {
 	fd_auto int file = openat(dir, "safe", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 
+	ck_assert_int_ge(file, 0);
 	ck_assert_int_eq(mkdirat(dir, "task", 0700), 0);
 	ck_assert_int_eq(mkdirat(dir, "task/closed", 0700), 0);
 	ck_assert_int_eq(mkdirat(dir, "task/closed/in", 0700), 0);
