@@ -61,11 +61,14 @@ static int find_user(const struct options *o, struct jval config, struct fleet_p
 	if (getgrouplist(name, pw->pw_gid, ret->groups, &n) < 0)
 		n = FLEET_PART_GROUPS;
 	ret->ngroups = (size_t)n;
-	/* Sandboxes of root do not write to home directories. */
-	if (pw->pw_uid == 0)
-		snprintf(ret->work, sizeof(ret->work), "/var/tmp/bailiff-fleet");
-	else
-		snprintf(ret->work, sizeof(ret->work), "%s/.cache/bailiff-fleet", pw->pw_dir);
+	/* Sandboxes of root do not write to home directories, and other users must not be able to replace the folder.
+	 */
+	if (pw->pw_uid == 0 && jval_get(config, "fleet.workDir").type != JT_STRING)
+		return err_field(
+			e, "fleet.workDir",
+			"a node whose tasks run as root needs a folder for their workspaces that only root can "
+			"write to, and which the file root-write-roots lists");
+	snprintf(ret->work, sizeof(ret->work), "%s/.cache/bailiff-fleet", pw->pw_dir);
 	return 0;
 }
 

@@ -71,7 +71,6 @@ static int open_work(struct program *p, struct err *e)
 	struct stat st;
 	if (p->work_fd < 0 || fstat(p->work_fd, &st) < 0)
 		return err_sys(e, errno, "open '%s'", p->work);
-	/* The default for root is in a folder that others can write to. */
 	return st.st_uid == geteuid() && !(st.st_mode & (S_IWGRP | S_IWOTH))
 		       ? 0
 		       : err_set(e, ERR_NOT_ALLOWED, "'%s' belongs to another user or others can write to it", p->work);

@@ -231,9 +231,11 @@ def test_what_a_node_needs_is_named():
                 shutil.rmtree(home.dir, ignore_errors=True)
         if os.getuid() == 0:
             assert "fleet.user" in refused({})
-        assert "fleet.submiters" in refused(dict(USER, **{"fleet.submiters": []}))
-        assert "fleet.submitters" in refused(dict(USER, **{"fleet.submitters": [{"key": "UXX", "name": "x"}]}))
-        assert "NAME=VALUE" in refused(USER, options=("--label", "pool"))
+            assert "fleet.workDir" in refused(USER)
+        base = dict(USER, **{"fleet.workDir": s.env["HOME"]})
+        assert "fleet.submiters" in refused(dict(base, **{"fleet.submiters": []}))
+        assert "fleet.submitters" in refused(dict(base, **{"fleet.submitters": [{"key": "UXX", "name": "x"}]}))
+        assert "NAME=VALUE" in refused(base, options=("--label", "pool"))
 
 
 if __name__ == "__main__":

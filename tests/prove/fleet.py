@@ -127,7 +127,7 @@ class Fleet:
             key = self.cli("key").stdout.strip()
             config = {"fleet.submitters": [{"key": key, "name": "prove"}], "fleet.replicas": servers, "fleet.maxTasks": 6}
             if os.geteuid() == 0:
-                config["fleet.user"] = "root"
+                config.update({"fleet.user": "root", "fleet.workDir": os.path.join(self.dir, "work")})
             for i in range(NODES):
                 self.homes.append(Home(config, start=False, through=self.network.inside(str(i)),
                                        options=("--audit", "off", "--fleet", self.url, "--fleet-node", f"n{i}")))
