@@ -264,6 +264,7 @@ START_TEST(each_role_has_the_sockets_that_it_needs)
 		[ROLE_SANDBOX_RUNTIME] = reach_the_daemon,   [ROLE_SANDBOX_GATEWAY] = reach_the_daemon,
 		[ROLE_SANDBOX_PROXY] = reach_the_internet,   [ROLE_SANDBOX_EXPORTER] = reach_the_internet,
 		[ROLE_SANDBOX_WEBHOOK] = reach_the_internet, [ROLE_SANDBOX_MODEL] = reach_the_internet,
+		[ROLE_SANDBOX_FLEET] = reach_the_internet,
 	};
 
 	for (int role = 0; !ROLE_SANDBOX_SANITIZED && role < ROLE_SANDBOX_COUNT; role++) {
