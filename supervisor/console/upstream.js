@@ -34,7 +34,7 @@ function parseFrame(text) {
 export class Upstream {
 	constructor() {
 		this.tabs = new Map();
-		this.watches = new Map();       // by tab and number: {tab, number, processId, stream, next}
+		this.watches = new Map();       // by tab and number: {tab, number, processId, stream, next, since}
 		this.state = { link: "connecting", daemon: "connected", role: "", version: "", problem: "" };
 		this.key = undefined;
 		this.id = "";
@@ -43,6 +43,7 @@ export class Upstream {
 		this.failures = 0;
 		this.run = 0;
 		this.requests = new Map();      // by process: what was requested last
+		this.lastRequest = 0;
 	}
 
 	// tab: {id, send(message)}.
@@ -106,7 +107,9 @@ export class Upstream {
 		if (tab.stalled && tab.owed <= 0) {
 			tab.stalled = false;
 			tab.send({ joined: { state: this.state, last: this.last, missed: true } });
-			for (const processId of new Set([...this.watches.values()].filter((w) => w.tab === tab).map((w) => w.processId)))
+			const watches = [...this.watches.values()].filter((w) => w.tab === tab);
+			watches.forEach((w) => (w.since = undefined));
+			for (const processId of new Set(watches.map((w) => w.processId)))
 				this.request(processId);
 		}
 		this.wake?.();
@@ -245,7 +248,7 @@ export class Upstream {
 	}
 
 	// Sends all that any tab still needs: the server continues at the offset of the latest request, so they are sent one after the other.
-	// A tab skips what it has.
+	// A tab skips what it has, and what an earlier request than its first one (`since`) still brings: bytes from further on.
 	request(processId) {
 		const sent = (this.requests.get(processId) ?? Promise.resolve()).then(() => this.post(processId)).catch(() => {
 			// The stream breaks as well, and the next one requests it again.
@@ -257,7 +260,9 @@ export class Upstream {
 		const watches = this.watchesOf(processId);
 		if (!this.id)
 			return;
-		const body = { stream: this.id, processId, on: watches.length > 0, ...(watches.length && { offset: Math.min(...watches.map((w) => w.next)) }) };
+		const request = ++this.lastRequest;
+		watches.forEach((w) => (w.since ??= request));
+		const body = { stream: this.id, processId, request, on: watches.length > 0, ...(watches.length && { offset: Math.min(...watches.map((w) => w.next)) }) };
 		const reply = await fetch("/api/watch", { method: "POST", credentials: "same-origin", body: JSON.stringify(body),
 			headers: { "X-Bailiff": this.key, "Content-Type": "application/json" } });
 		// While the daemon is away (503) it is requested again when it is back.
@@ -269,10 +274,10 @@ export class Upstream {
 	}
 
 	takeOutput([, data]) {
-		const { processId, stream, offset, data: base64 } = JSON.parse(data);
+		const { processId, stream, offset, request, data: base64 } = JSON.parse(data);
 		const end = offset + lengthOf(base64);
 		for (const watch of this.watchesOf(processId)) {
-			if (watch.stream !== stream || end <= watch.next || watch.tab.stalled)
+			if (watch.stream !== stream || end <= watch.next || watch.tab.stalled || !(request >= watch.since))
 				continue;
 			watch.next = end;
 			this.deliver(watch.tab, [["output", { number: watch.number, offset, base64 }]]);

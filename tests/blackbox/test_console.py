@@ -354,16 +354,17 @@ def test_watched_output_is_exact_and_only_data():
                 assert stream.output(process) == (0, want + f.read())
             stream.until("stderr", lambda: stream.output(process, "stderr") == (0, b"err"))
             with page.stream() as other:
-                assert other.watch(process, offset=3)[0] == 204
+                assert other.watch(process, offset=3, request=7)[0] == 204
                 other.until("from an offset", lambda: len(other.output(process)[1]) == len(want) + 3000000 - 3)
                 assert other.output(process)[0] == 3
+                assert all(f["request"] == 7 for f in other.of("output")), "the page can tell the bytes of one request from those of another"
             assert stream.watch(process, on=False)[0] == 204
             n = len(stream.of("output"))
             rpc.end(process)
             stream.event("process.terminated", processId=process)
             assert len(stream.of("output")) == n
             fails(stream.watch("proc_nothing"), 404, "proc_nothing")
-            for body, word in (({"stream": "x"}, "stream"), ({"processId": 1}, "processId"), ({"on": 1}, "on"), ({"offset": -1}, "offset")):
+            for body, word in (({"stream": "x"}, "stream"), ({"processId": 1}, "processId"), ({"on": 1}, "on"), ({"offset": -1}, "offset"), ({"request": -1}, "request")):
                 fails(stream.watch(process, **body), 404 if "stream" in body else 400, word)
             fails(Page(serve).ask("POST", "/api/watch", {"stream": stream.hello()["stream"], "processId": process}), 404, "stream")
 

@@ -269,7 +269,8 @@ void console_stream_watch(struct console_session *s, struct http_exchange *x)
 	json_auto_t *body = console_reply_body(x);
 	const char *id = json_string_value(json_object_get(body, "stream")),
 		   *process = json_string_value(json_object_get(body, "processId"));
-	const json_t *on = json_object_get(body, "on"), *offset = json_object_get(body, "offset");
+	const json_t *on = json_object_get(body, "on"), *offset = json_object_get(body, "offset"),
+		     *request = json_object_get(body, "request");
 	struct console_stream *st = id ? find_stream(s, id) : NULL;
 
 	if (!body)
@@ -282,10 +283,12 @@ void console_stream_watch(struct console_session *s, struct http_exchange *x)
 		return console_reply_error(x, 400, "invalid", "on: expected true or false");
 	if (offset && (!json_is_integer(offset) || json_integer_value(offset) < 0))
 		return console_reply_error(x, 400, "invalid", "offset: expected a number of bytes");
+	if (request && (!json_is_integer(request) || json_integer_value(request) < 0))
+		return console_reply_error(x, 400, "invalid", "request: expected a number, 0 or more");
 	if (json_is_false(on)) {
 		console_watches_remove(st->watches, process);
 		return http_exchange_reply(x, 204, NULL, NULL, 0);
 	}
 	uint64_t from = (uint64_t)json_integer_value(offset);
-	console_watches_add(st->watches, process, offset ? &from : NULL, x);
+	console_watches_add(st->watches, process, offset ? &from : NULL, (uint64_t)json_integer_value(request), x);
 }

@@ -36,7 +36,7 @@ struct watch {
 	struct http_exchange *x; /* until the daemon has answered get_process … */
 	struct event *late;      /* … or this time has passed */
 	bool from_given, known;
-	uint64_t from;
+	uint64_t from, request;
 	unsigned pending; /* requests with this object as context */
 	bool removed;     /* freed when none is pending */
 	struct output outputs[OUTPUTS];
@@ -121,6 +121,7 @@ static bool send_piece(struct output *o, uint64_t offset, struct jval data)
 	jw_kstr(&w, "processId", v->id);
 	jw_kstr(&w, "stream", names[o - v->outputs].console);
 	jw_kuint(&w, "offset", offset);
+	jw_kuint(&w, "request", v->request);
 	jw_kraw(&w, "data", data.text, data.len);
 	jw_obj_end(&w);
 	return v->of->ops.output(v->of->ctx, out.data, out.len);
@@ -245,7 +246,7 @@ static void on_late(evutil_socket_t fd, short what, void *arg)
 	remove_watch(v);
 }
 
-void console_watches_add(struct console_watches *w, const char *process_id, const uint64_t *offset,
+void console_watches_add(struct console_watches *w, const char *process_id, const uint64_t *offset, uint64_t request,
 			 struct http_exchange *x)
 {
 	static const struct http_exchange_ops ops = { .gone = on_gone };
@@ -261,6 +262,7 @@ void console_watches_add(struct console_watches *w, const char *process_id, cons
 	snprintf(v->id, sizeof(v->id), "%s", process_id);
 	v->from_given = offset != NULL;
 	v->from = offset ? *offset : 0;
+	v->request = request;
 	v->x = x;
 	v->late = evtimer_new(w->base, on_late, v);
 	if (!v->late)

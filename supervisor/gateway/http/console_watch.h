@@ -23,7 +23,8 @@ struct http_exchange;
 #define CONSOLE_WATCHES_MOST 32
 
 struct console_watches_ops {
-	/* Sends {"processId","stream","offset","data"}. False: the page is gone, and the watches were freed. */
+	/* Sends {"processId","stream","offset","request","data"}. False: the page is gone, and the watches were freed.
+	 */
 	bool (*output)(void *ctx, const char *json, size_t n);
 };
 
@@ -35,9 +36,10 @@ void console_watches_free(struct console_watches *w);
 /*
  * Follows the output of a process from an offset of each stream on; NULL: from now on. Responds through the exchange:
  * 204, the daemon's error with 404, or 503 if it does not answer within CONSOLE_WAIT_MS. A process that is followed
- * already continues there.
+ * already continues there. `request` is repeated with the bytes, so that the page can tell those of this request from
+ * those of an earlier one, which may still be on their way.
  */
-void console_watches_add(struct console_watches *w, const char *process_id, const uint64_t *offset,
+void console_watches_add(struct console_watches *w, const char *process_id, const uint64_t *offset, uint64_t request,
 			 struct http_exchange *x);
 void console_watches_remove(struct console_watches *w, const char *process_id);
 /* An event of the log. */
