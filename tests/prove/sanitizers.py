@@ -32,7 +32,7 @@ CANNOT = {
     "valgrind": {"sandbox/": "valgrind lacks clone3, Landlock and mount calls", "supervisor/spawner/": "the same", "supervisor/guard/": "the same",
                  "supervisor/common/test_role_sandbox": "the same"},
 }
-SHORT = {"leaks": ("runtime/base/test_buf", "runtime/event/test_event"), "races": ("runtime/store/test_store",), "valgrind": ()}    # too slow
+SHORT = {"leaks": ("runtime/base/test_buf",), "races": ("runtime/store/test_store",), "valgrind": ()}    # too slow
 
 
 def builds(tool):
