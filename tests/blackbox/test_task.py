@@ -556,5 +556,35 @@ def test_a_job_takes_the_options_of_run(home):
         assert rpc.call("get_process", processId=process)["limits"]["outputBytes"] == 1 << 20
 
 
+def test_a_lease_that_is_not_renewed_ends_its_task(home):
+    def refused(method, **params):
+        try:
+            rpc.call(method, **params)
+        except harness.RpcError as e:
+            return str(e)
+        raise AssertionError(f"{method} {params} is accepted")
+
+    def boot_ms():
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000000
+
+    claim = {"taskId": "t1", "token": 7, "submitter": "alice", "node": "n1", "attempt": 1, "leaseMs": 30000}
+    with home.rpc() as rpc:
+        assert "leaseUntil" in refused("create_task", objective="x", command=["true"], fleet=claim), "a fleet's task needs a lease"
+        assert "leaseUntil" in refused("create_task", objective="x", command=["true"], fleet=claim, leaseUntil=boot_ms() - 1)
+        task = rpc.call("create_task", objective="x", command=["sleep", "1000"], fleet=claim, leaseUntil=boot_ms() + 600000)["taskId"]
+        rpc.call("start_task", taskId=task)
+        until("it runs", lambda: rpc.call("get_task", taskId=task)["status"] == "running")
+        rpc.call("renew_lease", taskId=task, leaseUntil=boot_ms() + 500)
+        until("it is ended", lambda: rpc.call("get_task", taskId=task)["status"] == "cancelled")
+        assert rpc.call("get_task", taskId=task)["fleet"] == claim
+        assert "renew" in refused("renew_lease", taskId=task, leaseUntil=boot_ms() + 600000)
+        process = rpc.call("list_processes", taskId=task)["processes"][0]
+        assert process["status"] == "terminated", process
+        late = rpc.call("create_task", objective="x", command=["true"], fleet=claim, leaseUntil=boot_ms() + 300)["taskId"]
+        until("its lease is over", lambda: "accepted" != rpc.call("get_task", taskId=late)["status"])
+        refused("start_task", taskId=late)
+        assert not rpc.call("list_processes", taskId=late)["processes"], "nothing was started"
+
+
 if __name__ == "__main__":
     harness.main(globals())

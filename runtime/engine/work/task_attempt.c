@@ -503,7 +503,7 @@ void engine_start_task(struct engine *engine, const json_t *params, const struct
 	struct err e = ERR_INIT;
 
 	if (task_get(engine, param_str(params, "taskId"), c, &t, &e) < 0 || task_may(&t, TASK_VERB_START, &e) < 0 ||
-	    task_lease_holds(engine, t.d.taskId, &e) < 0 || (command && command_check(engine, command, c, &e) < 0))
+	    task_lease_holds(engine, &t, &e) < 0 || (command && command_check(engine, command, c, &e) < 0))
 		return transaction_reject(tx, &e);
 	/* The command and options given with the start replace those of the task. */
 	if (command || json_object_get(params, "heartbeatMs")) {

@@ -20,6 +20,8 @@ int task_lease_check(struct engine *engine, const json_t *params, struct err *e)
 {
 	const json_t *until = json_object_get(params, "leaseUntil");
 
+	if (!until && json_object_get(params, "fleet"))
+		return err_field(e, "leaseUntil", "missing: a task of a fleet needs a lease");
 	if (until && (uint64_t)json_integer_value(until) * 1000000 <= engine_now(engine))
 		return err_at(e, ERR_EXPIRED, "leaseUntil", "the lease is over already");
 	return 0;
@@ -44,13 +46,13 @@ void task_lease_begin(struct engine *engine, const char *task_id, const json_t *
 		set_lease(engine, task_id, (uint64_t)json_integer_value(until) * 1000000);
 }
 
-int task_lease_holds(struct engine *engine, const char *task_id, struct err *e)
+/* A task of a fleet has a lease until it is over; then it is forgotten. */
+int task_lease_holds(struct engine *engine, const struct task *t, struct err *e)
 {
-	const struct task_lease *l = strmap_get(&engine->work->task_leases, task_id);
+	const struct task_lease *l = strmap_get(&engine->work->task_leases, t->d.taskId);
+	const bool holds = l ? l->until_ns > engine_now(engine) : t->d.fleet.type != JT_OBJECT;
 
-	return l && l->until_ns <= engine_now(engine)
-		       ? err_set(e, ERR_EXPIRED, "the lease of task '%s' is over", task_id)
-		       : 0;
+	return holds ? 0 : err_set(e, ERR_EXPIRED, "the lease of task '%s' is over", t->d.taskId);
 }
 
 /* A renewal is not recorded: it would be most of the log, and a restart grants little anyway. */
@@ -64,7 +66,7 @@ void engine_renew_lease(struct engine *engine, const json_t *params, const struc
 	if (task_get(engine, param_str(params, "taskId"), c, &t, &e) < 0 ||
 	    (task_status_ended(t.status) &&
 	     err_set(&e, ERR_STATE, "task '%s' is %s: there is nothing to renew", t.d.taskId, t.d.status)) ||
-	    task_lease_holds(engine, t.d.taskId, &e) < 0 || task_lease_check(engine, params, &e) < 0)
+	    task_lease_holds(engine, &t, &e) < 0 || task_lease_check(engine, params, &e) < 0)
 		return transaction_reject(tx, &e);
 	task_lease_begin(engine, t.d.taskId, params);
 	jw_kstr(&tx->w, "taskId", t.d.taskId);

@@ -167,9 +167,10 @@ bool task_agent_open(struct engine *engine, const char *task_id);
 void task_agent_end(struct engine *engine, const char *task_id, const char *reason);
 
 /* task_lease.c */
-int task_lease_check(struct engine *engine, const json_t *params, struct err *e); /* leaseUntil, if given, is ahead */
+/* leaseUntil is ahead, and given with `fleet`. */
+int task_lease_check(struct engine *engine, const json_t *params, struct err *e);
 void task_lease_begin(struct engine *engine, const char *task_id, const json_t *params);
-int task_lease_holds(struct engine *engine, const char *task_id, struct err *e);
+int task_lease_holds(struct engine *engine, const struct task *t, struct err *e);
 void task_lease_recover(struct engine *engine, const struct task *t);
 /* Forgets a lease that is over, and returns its task; also sets the time of the next check. */
 bool task_lease_take_due(struct engine *engine, uint64_t now, char ret[ID_SIZE]);
