@@ -40,18 +40,26 @@ struct answer {
 
 /* ---- who may ask ---- */
 
-/* Requests are remembered by nonce and time; an old one is rejected for its age before it is forgotten. */
+/*
+ * Requests are remembered by nonce and time. One that is not newer than any that had to be forgotten may be a
+ * repetition and counts as one.
+ */
 static bool is_repeated(const struct fleet_request *r)
 {
 	static struct {
 		char nonce[FLEET_ID_MAX + 1];
 		uint64_t time;
 	} seen[NONCES];
+	static uint64_t forgotten;
 	static size_t at;
 
+	if (r->time <= forgotten)
+		return true;
 	for (size_t i = 0; i < NONCES; i++)
 		if (seen[i].time == r->time && strcmp(seen[i].nonce, r->nonce) == 0)
 			return true;
+	if (seen[at].time > forgotten)
+		forgotten = seen[at].time;
 	snprintf(seen[at].nonce, sizeof(seen[at].nonce), "%s", r->nonce);
 	seen[at].time = r->time;
 	at = (at + 1) % NONCES;
