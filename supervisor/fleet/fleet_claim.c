@@ -196,7 +196,7 @@ static void consider(const struct candidate *c)
 
 	if (fleet_task_cancelled(c->t, fleet_node_is_operator, c->n))
 		return refuse(c, FLEET_CANCELLED, "cancelled before it started");
-	if (c->t->spec.submitted_at && c->real > c->t->spec.not_after)
+	if (c->real > c->t->spec.not_after)
 		return refuse(c, FLEET_FAILED, "it was not started before its notAfter");
 	if (c->t->attempt >= fleet_task_attempts_allowed(c->t, fleet_node_is_operator, c->n))
 		return refuse(c, FLEET_FAILED, "all attempts are used up");

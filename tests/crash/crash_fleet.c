@@ -35,7 +35,8 @@ static void write_spec(struct fleet_world *w, int number, struct buf *ret)
 	static const unsigned leases[] = { 2000, 3000, 6000, 30000 };
 
 	buf_printf(ret,
-		   "{\"v\":1,\"id\":\"t%d\",\"command\":[\"true\"],\"leaseMs\":%u,\"priority\":%u,\"retries\":%u,"
+		   "{\"v\":1,\"id\":\"t%d\",\"command\":[\"true\"],\"notAfter\":9007199254740992,\"leaseMs\":%u,"
+		   "\"priority\":%u,\"retries\":%u,"
 		   "\"retryLost\":%u}",
 		   number, leases[world_pick(w, 4)], world_pick(w, 2) ? 5 : 7, (unsigned)world_pick(w, 3),
 		   world_pick(w, 3) ? (unsigned)world_pick(w, 3) : 0);
