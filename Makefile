@@ -290,8 +290,9 @@ $(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(if $(filter fuzz,$(MODE)),,$(BUIL
 	$(LINK) $(if $(filter fuzz,$(MODE)),-fsanitize=fuzzer,$(BUILD)/obj/tests/fuzz/replay.o)
 
 TEST_PROGRAMS := $(UNIT_TESTS) $(CRASH_PROGRAMS) $(FUZZ_TARGETS) $(BUILD)/talker $(BUILD)/probe $(BUILD)/faults.so $(BUILD)/nth $(BUILD)/dialect_filter $(BUILD)/conformance-gateway $(BUILD)/shell_reader $(BUILD)/shell_stub $(BUILD)/recorder.so $(BUILD)/power_states $(BUILD)/scale_fill
-.PHONY: programs unit-programs objects
+.PHONY: programs unit-tests unit-programs objects
 programs: all $(TEST_PROGRAMS) $(BENCH_PROGRAMS) event-doc
+unit-tests: $(UNIT_TESTS)
 unit-programs: $(UNIT_TESTS) $(FUZZ_TARGETS)
 # Everything that has a .c, compiled only: what the other compiler thinks of the tree.
 objects: $(patsubst %.c,$(BUILD)/obj/%.o,$(filter-out $(OMITTED),$(foreach l,$(LAYERS) runtime/event/gen,$(wildcard $(l)/*.c))) $(UNIT_SOURCES) \

@@ -32,8 +32,8 @@ SYSTEM = """systemd systemd-sysv libpam-systemd dbus dbus-user-session kmod udev
     ca-certificates sudo login passwd libpam-modules uidmap libcap2-bin e2fsprogs btrfs-progs xfsprogs apparmor auditd lsof
     podman crun netavark slirp4netns fuse-overlayfs iptables""".split()
 BUILD = """python3 gcc libc6-dev make pkg-config libevent-dev libjansson-dev liblmdb-dev libseccomp-dev libcap-dev libmd-dev libxxhash-dev
-    libvterm-dev libcurl4-openssl-dev libssl-dev""".split()
-TEST = "git curl wget openssl check bubblewrap python3-jsonschema strace vim-tiny nano less tmux jq".split()
+    libvterm-dev libcurl4-openssl-dev libssl-dev libnats-dev""".split()
+TEST = "git curl wget openssl check bubblewrap python3-jsonschema strace vim-tiny nano less tmux jq nats-server".split()
 # Suites that may have a kernel, in addition to those configured; "-security" ones are searched next to the configured one.
 KERNEL_SUITES = ["{codename}-backports", "bullseye", "bullseye-security", "trixie-backports"]
 MODULES = "virtio_pci virtio_blk virtio_console virtio_rng ext4 crc32c_generic crc32c-intel crc32c_arm64 overlay".split()
@@ -53,6 +53,10 @@ DISABLED = "etc/systemd/system/sysinit.target.wants/apparmor.service"
 
 class Problem(Exception):
     """Something that the user can do something about; printed without a traceback."""
+
+
+def short_hash(text):
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def say(text):
@@ -197,8 +201,8 @@ class Images:
     # ---- root filesystems ----
 
     def root(self, arch):
-        """The folder and the ext4 image of an architecture's root filesystem."""
-        folder = self.path("root", arch)
+        """The folder and the ext4 image of an architecture's root filesystem. Other packages make another folder."""
+        folder = self.path("root", f"{arch}-{short_hash(' '.join(SYSTEM + BUILD + TEST))}")
         with self.locked("root-" + arch):
             if not os.path.exists(folder):
                 if os.geteuid() != 0:
@@ -208,7 +212,7 @@ class Images:
                 os.rename(folder + ".new", folder)
             # Another image when what configure() writes has changed.
             made_from = inspect.getsource(configure) + guest_file("start") + guest_file("vm-start.service") + " ".join(MASKED + [DISABLED])
-            image = f"{folder}-{hashlib.sha256(made_from.encode()).hexdigest()[:12]}.img"
+            image = f"{folder}-{short_hash(made_from)}.img"
             if not os.path.exists(image):
                 if os.geteuid() != 0:
                     raise Problem(f"making {image} requires root; run this once as root")
