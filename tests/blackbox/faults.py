@@ -32,16 +32,17 @@ class Faults:
     def env(self):
         return {"LD_PRELOAD": LIBRARY, "BAILIFF_TEST_FAULTS": self.path}
 
-    def fail(self, call, part, error, count=1, fd=-1, link="-", skip=0):
+    def fail(self, call, part, error, count=1, fd=-1, link="-", skip=0, row=None):
         """From now on, after `skip` more, `count` such calls of this part fail (−1: all). error: an errno's name, 0 for lost descriptors, −N for
-        a delay of N ms; of "clock", the seconds by which it is wrong."""
-        if call not in self.calls:
-            self.calls.append(call)
-        self.set(call, ARMED, 0)
+        a delay of N ms; of "clock", the seconds by which it is wrong. A call has one row of the table unless `row` names another."""
+        row = row or call
+        if row not in self.calls:
+            self.calls.append(row)
+        self.set(row, ARMED, 0)
         number = error if isinstance(error, int) else getattr(errno, error)
-        FIELDS.pack_into(self.rows, self.calls.index(call) * ROW, 0, 0, number, count, fd, skip, 0,
+        FIELDS.pack_into(self.rows, self.calls.index(row) * ROW, 0, 0, number, count, fd, skip, 0,
                          call.encode(), f"bailiff-{part}".encode(), link.encode())
-        self.set(call, ARMED, 1)
+        self.set(row, ARMED, 1)
 
     def set(self, call, member, value):
         struct.pack_into("=i", self.rows, self.calls.index(call) * ROW + 4 * member, value)

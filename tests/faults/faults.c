@@ -6,12 +6,14 @@
  * `skip` calls that succeed. `comm` is the process ("bailiff-runtime", see process_title.c), `fd` the descriptor or -1
  * for any, `link` how its name in /proc/self/fd begins, or "-". Error 0 is for recvmsg alone: the message comes without
  * its descriptors (MSG_CTRUNC). `done` is set when `count` calls have failed. A negative error is a delay in
- * milliseconds, after which the call succeeds. The row of "clock" moves the wall clock by `error` seconds instead.
+ * milliseconds, after which the call succeeds. The row of "clock" moves the wall clock by `error` seconds instead;
+ * waits for a condition by that clock follow it.
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,6 +41,7 @@ struct fault {
 _Static_assert(sizeof(struct fault) == 256, "faults.py writes rows of 256 bytes");
 #define FAULTS 16
 #define DELAY_STEP_MS 5
+#define WAIT_STEP_NS 50000000l
 
 static struct fault *faults;
 
@@ -320,6 +323,57 @@ int clock_gettime(clockid_t clock, struct timespec *ret)
 		if (faults[i].armed && strcmp(faults[i].call, "clock") == 0 && concerns(&faults[i], -1))
 			ret->tv_sec += faults[i].error;
 	return result;
+}
+
+static bool has_clock_row(void)
+{
+	for (int i = 0; faults && i < FAULTS; i++)
+		if (strcmp(faults[i].call, "clock") == 0 && concerns(&faults[i], -1))
+			return true;
+	return false;
+}
+
+static bool is_before(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec < b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
+}
+
+static int wait_behind(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *until)
+{
+	static __typeof__(pthread_cond_timedwait) *behind;
+
+	if (!behind) { /* x86-64 also has an incompatible one without this version */
+		void *f = dlvsym(RTLD_NEXT, "pthread_cond_timedwait", "GLIBC_2.3.2");
+		behind = (__typeof__(pthread_cond_timedwait) *)(f ? f : dlsym(RTLD_NEXT, "pthread_cond_timedwait"));
+	}
+	return behind(cond, mutex, until);
+}
+
+/*
+ * The kernel measures such a wait by its own clock, and ends it when that is set. Here it is made of short ones, after
+ * each of which the moved clock counts. Conditions that use another clock are not among those of the tested processes.
+ */
+int pthread_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *until)
+{
+	if (!has_clock_row())
+		return wait_behind(cond, mutex, until);
+	for (;;) {
+		struct timespec now, step;
+
+		clock_gettime(CLOCK_REALTIME, &now);
+		if (!is_before(&now, until))
+			return ETIMEDOUT;
+		int64_t left = (int64_t)(until->tv_sec - now.tv_sec) * 1000000000l + until->tv_nsec - now.tv_nsec;
+		(void)timespec_get(&step, TIME_UTC); /* the kernel's */
+		step.tv_nsec += left < WAIT_STEP_NS ? left : WAIT_STEP_NS;
+		if (step.tv_nsec >= 1000000000l) {
+			step.tv_sec++;
+			step.tv_nsec -= 1000000000l;
+		}
+		int r = wait_behind(cond, mutex, &step);
+		if (r != ETIMEDOUT)
+			return r;
+	}
 }
 
 time_t time(time_t *ret)

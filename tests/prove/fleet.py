@@ -1,372 +1,398 @@
 #!/usr/bin/python3
 """Faults of a fleet: no submitted task is lost, none completes twice, no two attempts of one run at once, and every lost one is reported.
 
-    fleet.py [--seconds N] [--cases N] [--seed N] [--servers 1|3]     (see proof.py)
+    fleet.py [--seconds N] [--cases N] [--seed N] [--servers 1|3] [--jobs N] [--totals FILE]     (see proof.py)
+    fleet.py --totals FILE --sum                                                                 what all runs together did, as a table
 
-Three nodes and one nats-server, or a cluster of three. As root each node has a network namespace of its own, which can be cut off; the namespaces are
-connected by a bridge in another one, so nothing of the machine's own network changes. As a user all use the loopback device, and nothing is cut off.
+Three nodes and one nats-server, or a cluster of three (fleet_parts.py). A case is a fault: SIGKILL of a part of a node, of a whole node or of a server; SIGSTOP of
+bailiff-fleet, of all processes of a node, or of a server, for up to two leases; a node that is cut off, or whose messages are delayed; a clock that is set to
+another time; an upgrade of the daemon; a drain. Two faults at a time are under way, of different nodes. Meanwhile commands, jobs, agents and tasks that wait for
+others run, and some are cancelled. Commands print their token and the time, five times a second.
 
-A case is a fault: SIGKILL of a part of a node, of a whole node or of a server, SIGSTOP of bailiff-fleet or of a server for up to two leases, and
-partitions. Meanwhile tasks run that print their token and the time, five times a second. After each round the faults end, every task has to
-end, and the checker compares the documents on the bus with what the daemons of all nodes have recorded and with what the commands have printed.
+A round ends when all of its tasks have ended; then fleet_check.py compares the documents on the bus with what the daemons of all nodes have recorded and
+with what the commands have printed. --totals appends a line of JSON for each round that was checked, also those of earlier runs are in the sums.
+--jobs runs several fleets at the same time, each with its own namespaces; every second one has three servers unless --servers says otherwise.
 """
 
 import collections
 import contextlib
+import datetime
 import json
 import os
+import queue
 import random
+import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
+import threading
 import time
+import traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "blackbox")]
 import proof     # noqa: E402
 import harness   # noqa: E402
-from harness import Gone, Home, RpcError, Skip, until  # noqa: E402
+from harness import Gone, RpcError, until  # noqa: E402
+from fleet_check import DRAIN_S, LEASE_S, WAKE_S, Task, Windows, check_task, control, read_attempts  # noqa: E402
+from fleet_parts import PATIENCE, Fleet  # noqa: E402
 
-NODES = 3
-LEASE_S = 4
-FAULTS_A_ROUND = 20
-PATIENCE = 300  # until every task has ended; a busy machine, and several leases
-# The token is that of the attempt; %N is nanoseconds.
-SCRIPT = ('i=0; while [ $i -lt {n} ]; do echo "$BAILIFF_FLEET_TOKEN $(date +%s%N)"; sleep 0.2; i=$((i+1)); done; '
-          'echo "$BAILIFF_FLEET_TOKEN $(date +%s%N) end"')
-Attempt = collections.namedtuple("Attempt", "node token attempt status first last ended")
-
-
-def run(*argv):
-    subprocess.run(argv, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+FAULTS_A_ROUND = 30
+AT_ONCE = 2
+# Without a process of its own for each line: read waits for a pipe to which nothing is written.
+SCRIPT = ('exec 3<> <(:); mark() { echo "$BAILIFF_FLEET_TOKEN ${EPOCHREALTIME/[.,]/}" $1; }; '
+          'for ((i = 0; i < %d; i++)); do mark; read -t 0.2 -u 3; done; mark end')
+OUTCOMES = ("completed", "failed", "lost", "cancelled")
 
 
-class Network:
-    """Namespaces bfPIDb (the bridge, the servers, the clients) and bfPID0… (nodes), or the loopback device."""
-
-    def __init__(self):
-        self.namespaces, self.name = [], f"bf{os.getpid()}"
-        self.real = os.geteuid() == 0 and self.make()
-        self.address = "10.99.0.1" if self.real else "127.0.0.1"
-
-    def make(self):
-        try:
-            self.add("b")
-            run("ip", "-n", self.name + "b", "link", "add", "br0", "type", "bridge")
-            run("ip", "-n", self.name + "b", "addr", "add", "10.99.0.1/24", "dev", "br0")
-            run("ip", "-n", self.name + "b", "link", "set", "br0", "up")
-            for i in range(NODES):
-                node = self.add(str(i))
-                run("ip", "-n", self.name + "b", "link", "add", f"v{i}", "type", "veth", "peer", "name", "e0", "netns", node)
-                run("ip", "-n", self.name + "b", "link", "set", f"v{i}", "master", "br0", "up")
-                run("ip", "-n", node, "addr", "add", f"10.99.0.{10 + i}/24", "dev", "e0")
-                run("ip", "-n", node, "link", "set", "e0", "up")
-        except (OSError, subprocess.CalledProcessError) as e:
-            print(f"# no network namespaces: {e}", file=sys.stderr)
-            self.remove()
-            return False
-        return True
-
-    def add(self, suffix):
-        run("ip", "netns", "add", self.name + suffix)
-        self.namespaces.append(self.name + suffix)
-        run("ip", "-n", self.name + suffix, "link", "set", "lo", "up")
-        return self.name + suffix
-
-    def inside(self, suffix):
-        return ("ip", "netns", "exec", self.name + suffix) if self.real else ()
-
-    def cut(self, i, off=True):
-        run("ip", "-n", self.name + "b", "link", "set", f"v{i}", "down" if off else "up")
-
-    def remove(self):
-        for name in self.namespaces:
-            subprocess.run(["ip", "netns", "del", name], stderr=subprocess.DEVNULL)
-        self.namespaces = []
+def now_us():
+    return time.time_ns() // 1000
 
 
-class Server:
-    def __init__(self, fleet, i, ports, routes):
-        self.fleet, self.i, self.process = fleet, i, None
-        self.argv = [*fleet.network.inside("b"), "nats-server", "-a", fleet.network.address, "-p", str(ports[i]), "-js", "-sd", os.path.join(fleet.dir, f"js{i}")]
-        if len(ports) > 1:
-            self.argv += ["--server_name", f"s{i}", "--cluster_name", "c", "--cluster", f"nats://{fleet.network.address}:{routes[i]}", "--routes",
-                          ",".join(f"nats://{fleet.network.address}:{r}" for n, r in enumerate(routes) if n != i)]
-        self.start()
+# ---- faults: each leaves the fleet as it was ----
 
-    def start(self):
-        with open(os.path.join(self.fleet.dir, f"nats{self.i}.log"), "ab") as log:
-            self.process = subprocess.Popen(self.argv, env=harness.environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
-
-    def kill(self):
-        self.process.kill()
-        self.process.wait()
-
-
-def free_ports(count):
-    sockets = [socket.socket() for _ in range(count)]
-    for s in sockets:
-        s.bind(("127.0.0.1", 0))
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
-
-
-class Fleet:
-    def __init__(self, servers):
-        self.dir, self.network, self.homes, self.servers = tempfile.mkdtemp(prefix="bf-"), Network(), [], []
-        try:
-            ports = free_ports(2 * servers)
-            self.servers = [Server(self, i, ports[:servers], ports[servers:]) for i in range(servers)]
-            self.url = ",".join(f"nats://{self.network.address}:{p}" for p in ports[:servers])
-            self.env = {"HOME": self.dir, "BAILIFF_FLEET": self.url}
-            key = self.cli("key").stdout.strip()
-            config = {"fleet.submitters": [{"key": key, "name": "prove"}], "fleet.replicas": servers, "fleet.maxTasks": 6}
-            if os.geteuid() == 0:
-                config.update({"fleet.user": "root", "fleet.workDir": os.path.join(self.dir, "work")})
-            for i in range(NODES):
-                self.homes.append(Home(config, start=False, through=self.network.inside(str(i)),
-                                       options=("--audit", "off", "--fleet", self.url, "--fleet-node", f"n{i}")))
-            for home in self.homes:
-                home.start()
-            until("all nodes are in the fleet", lambda: len(json.loads(self.cli("nodes", "--json", check=False).stdout or "[]")) == NODES, PATIENCE)
-        except BaseException:
-            self.close()
-            raise
-
-    def close(self):
-        for home in self.homes:
-            if home.guard:
-                self.resume(home)
-                with contextlib.suppress(subprocess.TimeoutExpired, AssertionError):
-                    home.stop(expect=False)
-            if home.guard:
-                home.guard.kill()
-                home.guard.wait()
-            shutil.rmtree(home.dir, ignore_errors=True)
-        for server in self.servers:
+def pause(pids, seconds):
+    """SIGSTOP, and SIGCONT after that time; returns when they were woken up."""
+    for sig in (signal.SIGSTOP, signal.SIGCONT):
+        if sig == signal.SIGCONT:
+            time.sleep(seconds)
+        woken = now_us()
+        for pid in pids:
             with contextlib.suppress(ProcessLookupError):
-                server.process.send_signal(signal.SIGCONT)
-            server.kill()
-        self.network.remove()
-        shutil.rmtree(self.dir, ignore_errors=True)
-
-    def cli(self, *args, check=True):
-        done = subprocess.run([*self.network.inside("b"), harness.CLI, "fleet", *args], env=harness.environment(**self.env), cwd=self.dir,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        assert not check or done.returncode == 0, f"bailiff fleet {' '.join(args)}: {done.returncode}: {done.stderr}"
-        return done
-
-    def parts(self, home):
-        return [p for p in (home.part(n) for n in ("fleet", "runtime", "spawner")) if p] if home.guard else []
-
-    def resume(self, home):
-        for pid in [home.guard.pid, *self.parts(home)]:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
-
-    def submit(self, task, rng):
-        """Until it is acknowledged, as a person would."""
-        argv = ["submit", "--id", task, "--lease", f"{LEASE_S}s", "--retries", "1", "--retry-lost", str(rng.choice((0, 3, 5))), "--", "sh", "-c",
-                SCRIPT.format(n=rng.choice((1, 5, 20, 40)))]
-        until(f"task {task} is accepted", lambda: self.cli(*argv, check=False).returncode == 0, PATIENCE)
+                os.kill(pid, sig)
+    return woken
 
 
-# ---- faults ----
-
-def signal_for(pids, seconds):
-    """SIGSTOP, and SIGCONT after that time."""
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGSTOP)
-    time.sleep(seconds)
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGCONT)
-
-
-def kill_part(fleet, home, rng, name):
+def kill_part(r, home, rng, name):
     pid = home.part(name)
     if pid:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
+    time.sleep(rng.random())
 
 
-def kill_node(fleet, home, rng):
+def kill_node(r, home, rng):
     home.guard.kill()
     home.guard.wait()
     home.guard = None
-    time.sleep(rng.choice((0, LEASE_S * 1.5)))
+    time.sleep(rng.choice((0, 0.5, 1.5)) * LEASE_S)
     home.start()
 
 
-def kill_server(fleet, home, rng):
-    server = rng.choice(fleet.servers)
+def kill_server(r, server, rng):
     server.kill()
-    time.sleep(rng.choice((0, 1, LEASE_S)))
+    time.sleep(rng.choice((0, 0.3, 1)) * LEASE_S)
     server.start()
 
 
-def stop_fleet(fleet, home, rng):
-    signal_for([p for p in [home.part("fleet")] if p], rng.choice((0.3, 1.2, 2)) * LEASE_S)
+def stop_fleet(r, home, rng):
+    pause([p for p in [home.part("fleet")] if p], rng.choice((0.3, 1.2, 2)) * LEASE_S)
 
 
-def stop_server(fleet, home, rng):
-    signal_for([rng.choice(fleet.servers).process.pid], rng.choice((0.2, 1)) * LEASE_S)
+def stop_node(r, home, rng):
+    """Everything, commands included, as when a virtual machine is paused."""
+    woken = pause(home.processes(), rng.choice((0.5, 1.2, 2)) * LEASE_S)
+    r.windows.woken[home.name].append((woken, woken + WAKE_S * 1000000))
 
 
-def cut(fleet, home, rng):
-    i = fleet.homes.index(home)
-    fleet.network.cut(i)
+def stop_server(r, server, rng):
+    pause([server.process.pid], rng.choice((0.2, 1)) * LEASE_S)
+
+
+def cut(r, home, rng):
+    r.fleet.network.cut(home.i)
     time.sleep(rng.choice((0.2, 1, 2)) * LEASE_S)
-    fleet.network.cut(i, off=False)
+    r.fleet.network.cut(home.i, off=False)
 
 
+def delay(r, home, rng):
+    r.fleet.relay.delays[home.i] = rng.choice((0.05, 0.3, 1))
+    time.sleep(rng.choice((0.5, 1.5)) * LEASE_S)
+    r.fleet.relay.delays[home.i] = 0.0
+
+
+def set_clock(r, home, rng):
+    """Stays until it is set again."""
+    home.set_clock(rng.choice((-86400, -3600, -100, 0, 100, 3600, 86400)))
+    time.sleep(rng.random() * LEASE_S / 2)
+
+
+def upgrade(r, home, rng):
+    """As a package does it: the guard executes the programs anew, and commands go on."""
+    before = home.part("runtime")
+    home.guard.send_signal(signal.SIGUSR2)
+    until("the runtime is another one", lambda: home.part("runtime") not in (None, before))
+    until("the daemon answers", home.answers)
+
+
+def drain(r, home, rng):
+    with home.rpc() as rpc:
+        rpc.call("drain")
+        begin = now_us()
+        time.sleep(rng.choice((0.5, 1, 1.5)) * LEASE_S)
+        r.windows.drained[home.name].append((begin + DRAIN_S * 1000000, now_us()))
+        rpc.call("drain", on=False)
+
+
+# name: (whom, what, weight)
 FAULTS = {
-    "kill bailiff-fleet": lambda *a: kill_part(*a, "fleet"),
-    "kill runtime": lambda *a: kill_part(*a, "runtime"),
-    "kill spawner": lambda *a: kill_part(*a, "spawner"),
-    "kill node": kill_node,
-    "kill server": kill_server,
-    "stop bailiff-fleet": stop_fleet,
-    "stop server": stop_server,
-    "partition": cut,
+    "kill bailiff-fleet": ("node", lambda *a: kill_part(*a, "fleet"), 2),
+    "kill runtime": ("node", lambda *a: kill_part(*a, "runtime"), 2),
+    "kill spawner": ("node", lambda *a: kill_part(*a, "spawner"), 2),
+    "kill node": ("node", kill_node, 3),
+    "kill server": ("server", kill_server, 2),
+    "stop bailiff-fleet": ("node", stop_fleet, 2),
+    "stop node": ("node", stop_node, 2),
+    "stop server": ("server", stop_server, 1),
+    "partition": ("node", cut, 3),
+    "delay": ("node", delay, 2),
+    "clock": ("node", set_clock, 1),
+    "upgrade": ("node", upgrade, 2),
+    "drain": ("node", drain, 1),
 }
 
 
-# ---- the checker ----
+# ---- a round ----
 
-def read_output(rpc, process):
-    return b"".join(rpc.outputs(process).values()).decode(errors="replace")
+class Round:
+    """Tasks and faults at the same time. Everything random comes from the seed and the number, but not how the threads meet."""
+
+    def __init__(self, fleet, p, number, faults):
+        self.fleet, self.p, self.number, self.rng = fleet, p, number, random.Random(f"{p.seed} {number}")
+        self.tasks, self.cancelled, self.windows, self.figures = [], {}, Windows(), collections.Counter()
+        self.done, self.error, self.over, self.lock = [], None, threading.Event(), threading.Lock()
+        self.plan = queue.SimpleQueue()
+        usable = {k: v[2] for k, v in FAULTS.items() if (k != "partition" or fleet.network.real) and (k != "clock" or fleet.homes[0].faults)}
+        for kind in self.rng.choices(list(usable), list(usable.values()), k=faults):
+            self.plan.put((kind, self.rng.randrange(3), self.rng.getrandbits(32)))
+
+    # -- tasks --
+
+    def submit(self, task, argv, stdin=None):
+        """Until it is acknowledged, as a person would. False: the round is over before that."""
+        def accepted():
+            return self.fleet.cli("submit", "--id", task, "--lease", f"{LEASE_S}s", *argv, check=False, stdin=stdin).returncode == 0
+        until(f"task {task} is accepted", accepted, PATIENCE)
+
+    def submit_some(self, n):
+        """One task or a few that belong together."""
+        rng, task = self.rng, f"r{self.number}-{n}"
+        kind = rng.choices(("command", "job", "agent", "after", "cancel"), (6, 1, 1, 1, 2))[0]
+        tries = ["--retries", "1", "--retry-lost", str(rng.choice((0, 3, 5)))]
+        command = ["--", "bash", "-c", SCRIPT % rng.choice((1, 5, 15, 30))]
+        if kind == "agent":
+            self.submit(task, [*tries, "--agent", f"Do what {task} wants.", "--model", "fake"])
+        elif kind == "job":
+            self.submit(task, [*tries, "--items", "-", "--", "bash", "-c", SCRIPT % 5 + "; : {item}"], stdin="one\ntwo\nthree\n")
+            self.tasks += [Task(f"{task}-{i}", kind) for i in (1, 2, 3)]
+            return
+        elif kind == "after":
+            self.submit(task + "a", [*tries, *command])
+            self.tasks.append(Task(task + "a", "command"))
+            self.submit(task, [*tries, "--after", task + "a", *command])
+        else:
+            self.submit(task, [*tries, *command])
+        self.tasks.append(Task(task, kind, task + "a" if kind == "after" else None))
+        if kind == "cancel":
+            time.sleep(rng.choice((0, 0.3, 2)))
+            until(f"the cancel of {task} is accepted", lambda: self.fleet.cli("cancel", task, check=False).returncode == 0, PATIENCE)
+            self.cancelled[task] = now_us()
+
+    def submit_tasks(self):
+        n = 0
+        while n < 2 or not self.over.wait(self.rng.random() * 1.5):
+            self.submit_some(n)
+            n += 1
+
+    # -- faults --
+
+    def cause(self, kind, target, seed):
+        rng = random.Random(seed)
+        time.sleep(rng.random() * 0.7)
+        whom, what, _ = FAULTS[kind]
+        if whom == "server":
+            with self.fleet.servers_busy:
+                what(self, self.fleet.servers[target % len(self.fleet.servers)], rng)
+        else:
+            with self.fleet.homes[target].busy:
+                what(self, self.fleet.homes[target], rng)
+        with self.lock:
+            self.done.append(f"{kind} ({target})")
+            self.figures[kind] += 1
+            self.p.add(1, note=f"round {self.number}: {kind}")
+
+    def cause_faults(self):
+        with contextlib.suppress(queue.Empty):
+            while self.p.goes_on() and not self.error:
+                self.cause(*self.plan.get_nowait())
+
+    # -- the end --
+
+    def guarded(self, function):
+        def call():
+            try:
+                function()
+            except (AssertionError, Gone, RpcError, OSError, subprocess.SubprocessError):
+                self.error = self.error or traceback.format_exc()
+        thread = threading.Thread(target=call, daemon=True)
+        thread.start()
+        return thread
+
+    def run(self):
+        submitter = self.guarded(self.submit_tasks)
+        for thread in [self.guarded(self.cause_faults) for _ in range(AT_ONCE)]:
+            thread.join()
+        self.over.set()
+        submitter.join()
+        assert not self.error, self.error
+
+    def wait_for_end(self):
+        def ended():
+            listed = self.fleet.cli("list", "--all", "--json", check=False)
+            states = {t["taskId"]: t["state"] for t in json.loads(listed.stdout)} if listed.returncode == 0 else {}
+            self.left = [(t.id, states.get(t.id)) for t in self.tasks if states.get(t.id) not in OUTCOMES]
+            return not self.left
+        try:
+            until("every task has ended", ended, PATIENCE)
+        except AssertionError as e:
+            raise AssertionError(f"{e}: {self.left}") from None
+
+    def retry_lost(self):
+        """As a person decides it, of some."""
+        for t in self.tasks[:]:
+            if t.kind == "command" and self.figures["retried"] < 3 and self.show(t.id)["state"] == "lost":
+                self.fleet.cli("retry", t.id)
+                self.figures["retried"] += 1
+
+    def show(self, task):
+        return json.loads(self.fleet.cli("show", "--json", task).stdout)
+
+    def check(self, known):
+        self.wait_for_end()
+        self.retry_lost()
+        self.wait_for_end()
+        attempts = collections.defaultdict(list)
+        for home in self.fleet.homes:
+            for task, found in read_attempts(home, known.setdefault(home.name, set())).items():
+                attempts[task] += found
+        documents, problems = {t.id: self.show(t.id) for t in self.tasks}, []
+        for t in self.tasks:
+            document = documents[t.id]
+            self.figures[document["state"]] += 1
+            self.figures["attempts lost"] += sum(e["state"] == "lost" for e in document.get("attempts") or [])
+            self.figures[f"tasks: {t.kind}"] += 1
+            if document["state"] == "failed":
+                self.figures[f"failed: {t.kind}: {re.sub('[0-9]+|task .*,', '', document.get('reason') or '')[:60]}"] += 1
+            before = (documents[t.after], attempts[t.after]) if t.after else None
+            problems += check_task(document, attempts[t.id], self.windows, self.figures, self.cancelled.get(t.id, 0), before)
+        problems += [f"{task} ran and was not submitted" for task in attempts if task.startswith(f"r{self.number}-") and task not in documents]
+        return problems
 
 
-def read_attempts(home, name):
-    """What the daemon of a node knows: {fleet task: [Attempt]}."""
-    found, cursor = collections.defaultdict(list), {}
-    with home.rpc() as rpc:
-        while True:
-            page = rpc.call("list_tasks", limit=100, **cursor)
-            for t in page["tasks"]:
-                if not t.get("fleet"):
-                    continue
-                process = (t.get("worker") or {}).get("processId")
-                marks = [line.split() for line in read_output(rpc, process).splitlines()] if process else []
-                times = [int(m[1]) for m in marks if len(m) >= 2 and m[0].isdigit() and m[1].isdigit()]
-                wrong = [m for m in marks if m and m[0].isdigit() and int(m[0]) != t["fleet"]["token"]]
-                assert not wrong, f"{t['fleet']['taskId']}: the command has token {wrong[0][0]}, its record {t['fleet']['token']}"
-                found[t["fleet"]["taskId"]].append(Attempt(name, t["fleet"]["token"], t["fleet"]["attempt"], t["status"], min(times, default=0),
-                                                           max(times, default=0), any(m[-1:] == ["end"] for m in marks)))
-            cursor = {"cursor": page["nextCursor"]} if page.get("nextCursor") else None
-            if not cursor:
-                return found
+# ---- runs ----
+
+def keep(p, number, report, fleet):
+    folder = p.fail(f"round-{number}", report)
+    if folder:
+        for home in fleet.homes:
+            shutil.copyfile(home.log_path, os.path.join(folder, f"{home.name}.log"))
 
 
-def check_task(document, attempts):
-    """Problems of one task."""
-    task, entries = document["taskId"], document.get("attempts") or []
-    ran = sorted((a for a in attempts if a.first), key=lambda a: a.first)
-    problems = [f"{task} is {document['state']}"] if document["state"] not in ("completed", "failed", "lost", "cancelled") else []
-    completed = [e for e in entries if e["state"] == "completed"]
-    if len(completed) > 1 or bool(completed) != (document["state"] == "completed"):
-        problems.append(f"{task} is {document['state']} and has {len(completed)} completed attempts")
-    for e in completed:
-        if not [a for a in ran if a.attempt == e["attempt"] and a.ended]:
-            problems.append(f"{task}: attempt {e['attempt']} is reported as completed; its command did not")
-    for a in ran:
-        if len([e for e in entries if e["attempt"] == a.attempt]) != 1:
-            problems.append(f"{task}: attempt {a.attempt} (token {a.token}) ran on {a.node} and is reported {[e for e in entries if e['attempt'] == a.attempt]}")
-    for a, b in zip(ran, ran[1:]):
-        if b.first <= a.last:
-            problems.append(f"{task}: token {b.token} on {b.node} began {(a.last - b.first) / 1e6:.0f} ms before token {a.token} on {a.node} had ended")
-        if b.token <= a.token or b.attempt <= a.attempt:
-            problems.append(f"{task}: token {b.token} (attempt {b.attempt}) ran after token {a.token} (attempt {a.attempt})")
-    return problems
+def run_fleet(p, fleet, figures):
+    number, known = int(p.case or 0), {}
+    while p.goes_on():
+        r = Round(fleet, p, number, 2 if p.as_test else FAULTS_A_ROUND)
+        try:
+            r.run()
+            problems = r.check(known)
+        except (AssertionError, Gone, RpcError, OSError, subprocess.SubprocessError) as e:
+            keep(p, number, f"faults: {', '.join(r.done)}\n{type(e).__name__}: {e}", fleet)
+            return      # the fleet is not what it should be
+        if problems:
+            keep(p, number, f"faults: {', '.join(r.done)}\n" + "\n".join(problems), fleet)
+        figures.update(r.figures)
+        if p.options.totals:
+            add_total(p, number, r, problems)
+        number += 1
+        if p.case is not None:
+            return
 
 
-def control():
-    """What the checker must catch: (caught, tried)."""
-    entry = {"attempt": 1, "state": "completed"}
-    good = {"taskId": "t", "state": "completed", "attempts": [entry]}
-    one, two = Attempt("n0", 5, 1, "completed", 10, 20, True), Attempt("n1", 9, 2, "completed", 15, 25, True)
-    assert not check_task(good, [one])
-    bad = [(dict(good, state="running", attempts=[]), [one]), (good, [one, two]), (good, []), (good, [one._replace(ended=False)]),
-           (dict(good, attempts=[entry, dict(entry, attempt=2)]), [one, two._replace(first=21)]),
-           (dict(good, attempts=[dict(entry, state="lost"), dict(entry, attempt=2)]), [one, two]),
-           (dict(good, attempts=[dict(entry, state="lost"), dict(entry, attempt=2)]), [one, two._replace(first=21, token=4)])]
-    return sum(bool(check_task(*b)) for b in bad), len(bad)
+def add_total(p, number, r, problems):
+    commit = subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], cwd=proof.ROOT, stdout=subprocess.PIPE, text=True).stdout.strip()
+    line = {"time": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "commit": commit, "seed": p.seed, "round": number,
+            "servers": len(r.fleet.servers), "faults": len(r.done), "problems": len(problems), "tasks": len(r.tasks), "figures": dict(r.figures)}
+    with open(p.options.totals, "a") as f:
+        f.write(json.dumps(line) + "\n")
 
 
-# ---- rounds ----
-
-def ended(fleet, tasks):
-    listed = fleet.cli("list", "--all", "--json", check=False)
-    states = {t["taskId"]: t["state"] for t in json.loads(listed.stdout)} if listed.returncode == 0 else {}
-    return all(states.get(t) not in (None, "queued", "running") for t in tasks)
-
-
-def check_round(fleet, tasks, figures):
-    until("every task has ended", lambda: ended(fleet, tasks), PATIENCE)
-    known = [read_attempts(home, f"n{i}") for i, home in enumerate(fleet.homes)]
-    problems = []
-    for task in tasks:
-        document = json.loads(fleet.cli("show", "--json", task).stdout)
-        figures[document["state"]] += 1
-        figures["attempts lost"] += sum(e["state"] == "lost" for e in document.get("attempts") or [])
-        problems += check_task(document, [a for k in known for a in k[task]])
-    return problems
+def print_sum(path):
+    with open(path) as f:
+        rounds = [json.loads(line) for line in f]
+    figures = collections.Counter()
+    for r in rounds:
+        figures.update(r["figures"])
+    print(f"{sum(r['faults'] for r in rounds)} faults in {len(rounds)} rounds, {rounds[0]['time']} to {rounds[-1]['time']}, commits {', '.join(dict.fromkeys(r['commit'] for r in rounds))}")
+    print(f"{sum(r['tasks'] for r in rounds)} tasks; {sum(bool(r['problems']) for r in rounds)} rounds with problems; "
+          + "; ".join(f"{sum(r['faults'] for r in rounds if r['servers'] == n)} faults with {n} server{'s' * (n > 1)}" for n in (1, 3)))
+    for name, count in sorted(figures.items()):
+        print(f"  {count:6} {name}")
 
 
-def round_of_faults(fleet, p, number, figures, faults):
-    rng = random.Random(f"{p.seed} {number}")
-    kinds = [k for k in FAULTS if k != "partition" or fleet.network.real]
-    tasks, done = [], []
-    for n in range(faults):
-        for _ in range(rng.randrange(1, 4)):
-            tasks.append(f"r{number}-{len(tasks)}")
-            fleet.submit(tasks[-1], rng)
-        time.sleep(rng.random() * 1.5)
-        kind = rng.choice(kinds)
-        home = rng.choice(fleet.homes)
-        FAULTS[kind](fleet, home, rng)
-        done.append(f"{kind} ({fleet.homes.index(home)})")
-        figures[kind] += 1
-        p.add(1, note=f"round {number}: {kind}")
-        if not p.goes_on():
-            break
-    figures["tasks"] += len(tasks)
-    problems = check_round(fleet, tasks, figures)
-    if problems:
-        p.fail(f"round-{number}", "faults: " + ", ".join(done) + "\n" + "\n".join(problems))
-        for i, home in enumerate(fleet.homes):
-            shutil.copyfile(home.log_path, os.path.join(p.out, f"round-{number}", f"n{i}.log"))
+def run_jobs(p):
+    """Several fleets, each in a process of its own; their progress is added up."""
+    share = ["--cases", str(-(-p.cases // p.options.jobs))] if p.cases else []
+    children = [subprocess.Popen([sys.executable, os.path.abspath(__file__), "--seed", str(p.seed + i), "--out", os.path.join(p.out, f"fleet-{i}"), "--seconds", str(p.seconds),
+                                  "--servers", str(p.options.servers or (1, 3)[i % 2]), *share, *(["--totals", p.options.totals] if p.options.totals else [])],
+                                 stdout=subprocess.PIPE, text=True) for i in range(p.options.jobs)]
+    last = [{"done": 0, "failed": 0, "note": "", "figures": {}} for _ in children]
+
+    def follow(i):
+        for line in children[i].stdout:
+            last[i] = {"figures": {}, **json.loads(line)}
+            with lock:
+                p.done, p.failed, p.note = sum(x["done"] for x in last), sum(x["failed"] for x in last), f"fleet {i}: {last[i]['note']}"
+                p.add(0)
+    lock = threading.Lock()
+    threads = [threading.Thread(target=follow, args=(i,)) for i in range(len(children))]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    figures = collections.Counter()
+    for x in last:
+        figures.update({k: v for k, v in x["figures"].items() if isinstance(v, int)})
+    p.failed += sum(c.wait() != 0 for c in children) if not p.failed else 0
+    return figures
+
+
+def add_options(parser):
+    parser.add_argument("--servers", type=int, choices=(1, 3))
+    parser.add_argument("--jobs", type=int, default=1, help="fleets at the same time")
+    parser.add_argument("--totals", help="a file to which each round's figures are added")
+    parser.add_argument("--sum", action="store_true", help="only print what is in --totals")
 
 
 def main():
-    p = proof.Proof("fleet", more=lambda parser: parser.add_argument("--servers", type=int, choices=(1, 3), default=1))
+    p = proof.Proof("fleet", more=add_options)
+    if p.options.sum:
+        print_sum(p.options.totals)
+        return 0
     figures = collections.Counter()
     caught = control()
     if not os.path.exists(os.path.join(harness.BUILD, "bailiff-fleet")) or not shutil.which("nats-server", path=harness.PATH):
         print("1..0 # SKIP bailiff-fleet is not built, or nats-server is not installed" if p.as_test else json.dumps({"done": 0, "failed": 0, "final": True}))
         return 77 if p.as_test else 0
-    fleet, number = Fleet(p.options.servers), int(p.case or 0)
-    try:
-        while p.goes_on():
-            try:
-                round_of_faults(fleet, p, number, figures, 2 if p.as_test else FAULTS_A_ROUND)
-            except (AssertionError, Gone, RpcError, OSError) as e:
-                folder = p.fail(f"round-{number}", f"{type(e).__name__}: {e}")
-                for i, home in enumerate(fleet.homes if folder else []):
-                    shutil.copyfile(home.log_path, os.path.join(folder, f"n{i}.log"))
-                break   # the fleet is not what it should be
-            number += 1
-            if p.case is not None:
-                break
-    finally:
-        fleet.close()
+    if p.options.jobs > 1:
+        figures = run_jobs(p)
+    else:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+        fleet = Fleet(p.options.servers or 1)
+        try:
+            run_fleet(p, fleet, figures)
+        finally:
+            fleet.close()
     return p.finish("tasks of a fleet run once although nodes and servers fail", dict(figures), caught)
 
 
