@@ -133,11 +133,15 @@ $(BUILD)/bailiff-tool: $(TOOL_SOURCES) $(wildcard supervisor/tool/*.h runtime/ba
 	$(Q)$(CC) -std=gnu11 $(HARDEN) $(WARN) -D_GNU_SOURCE -DBAILIFF_VERSION='"$(VERSION)"' -include runtime/base/banned.h -I. $(CPPFLAGS) \
 		$(or $(CFLAGS_release),-O2 -g) $(CFLAGS) -static-pie -Wl,-z,relro,-z,now $(LDFLAGS) -o $@ $(TOOL_SOURCES)
 
+# Archives are made again when a source was added, removed or left out.
+LAYER_OBJECTS := $(foreach l,$(LAYERS),$(call layer_objects,$(l)))
+$(BUILD)/lib/objects: always
+	@mkdir -p $(@D)
+	@printf '%s\n' $(LAYER_OBJECTS) | cmp -s - $@ || printf '%s\n' $(LAYER_OBJECTS) >$@
 define layer_rule
-$(call layer_archive,$(1)): $(call layer_objects,$(1))
-	@mkdir -p $$(@D)
+$(call layer_archive,$(1)): $(call layer_objects,$(1)) $(BUILD)/lib/objects
 	@rm -f $$@
-	$(Q)$(AR) rcsD $$@ $$^
+	$(Q)$(AR) rcsD $$@ $$(filter %.o,$$^)
 endef
 $(foreach l,$(LAYERS),$(if $(call layer_sources,$(l)),$(eval $(call layer_rule,$(l)))))
 
