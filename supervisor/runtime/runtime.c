@@ -32,6 +32,7 @@
 #include "supervisor/host/host_ports.h"
 #include "supervisor/host/policy_files.h"
 #include "supervisor/host/retention.h"
+#include "supervisor/host/retention_clock.h"
 #include "supervisor/host/rule_writer.h"
 #include "supervisor/host/screens.h"
 #include "supervisor/host/workspace_policy.h"
@@ -51,6 +52,7 @@
 #define STORE_WAIT_MS 30000
 #define STORE_POLL_MS 5
 #define RETENTION_S 3600
+#define HOUR_US 3600000000ll
 #define HEAP_KEPT (512 << 10)
 
 struct runtime {
@@ -71,6 +73,9 @@ struct runtime {
 	struct screens screens;
 	struct event *store_ev, *idle_ev, *retention_ev;
 	bool pruning;
+	bool clock_reported; /* by this runtime */
+	struct retention_clock retention_clock;
+	char boot_id[40];       /* "" if it cannot be read */
 	uint64_t idle_since_ns; /* 0 = not idle */
 	bool stop_wanted, stopping;
 };
@@ -95,8 +100,8 @@ static int config_load(struct runtime *r, struct err *e)
 	return key[0] ? err_wrap(e, "configuration: %s", key) : err_wrap(e, "configuration");
 }
 
-/* "" if it cannot be read. Starts record it, because boot times are comparable only within one boot. */
-static void boot_id(char out[40])
+/* Starts record it, because boot times are comparable only within one boot. */
+static void read_boot_id(char out[40])
 {
 	fd_auto int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
 	ssize_t n = fd < 0 ? -1 : read(fd, out, 36);
@@ -254,15 +259,37 @@ static void on_pruned(void *ctx, const struct retention_result *n, const struct 
 			 (unsigned long long)n->sessions);
 }
 
+#define RETENTION_CLOCK_FIX \
+	"set the clock if it is wrong; a correct one is accepted after a week, and bailiff store prune does not wait"
+
+/* What is pruned does not come back: the time must be certain. */
+static uint64_t retention_now(struct runtime *r)
+{
+	const struct retention_clock_reading now = { clock_real_us(), clock_boot_ns(), r->boot_id };
+	struct retention_clock *c = &r->retention_clock;
+	bool waited = retention_clock_waits(c);
+	uint64_t used = retention_clock_read(c, &now, retention_clock_tolerance_us(&r->config));
+
+	retention_clock_keep(c, r->store);
+	if (retention_clock_waits(c) && (!waited || !r->clock_reported)) {
+		r->clock_reported = true;
+		engine_warn(r->engine, "retention_waits", RETENTION_CLOCK_FIX,
+			    "the clock differs by %lld hours from the time that has passed since the newest event",
+			    (long long)(c->ahead_us / HOUR_US));
+	}
+	return used;
+}
+
 /* One run at a time; a run that takes longer than an hour skips the next one. */
 static void on_retention(evutil_socket_t fd, short what, void *ctx)
 {
 	struct runtime *r = ctx;
-	uint64_t now = clock_real_us(), floor = 0;
+	uint64_t floor = 0;
 	struct err e = ERR_INIT;
 
 	if (r->pruning)
 		return;
+	uint64_t now = retention_now(r);
 	if (retention_floor(r->store, &r->config, now, &floor, &e) < 0) {
 		log_error("retention: %s", e.message);
 		return;
@@ -297,9 +324,6 @@ static bool audit_is_on(const struct runtime *r) { return strcmp(r->o->audit_sta
 
 static void engine_start(struct runtime *r)
 {
-	char boot[40];
-
-	boot_id(boot);
 	r->webhook = find_program_of_bailiff(r, "bailiff-webhook");
 	r->model = find_program_of_bailiff(r, "bailiff-model");
 	const struct engine_options o = {
@@ -326,7 +350,7 @@ static void engine_start(struct runtime *r)
 		.tool_program = r->o->tool_program,
 		.webhook_program = r->webhook,
 		.model_program = r->model,
-		.boot_id = boot,
+		.boot_id = r->boot_id,
 		.owner_uid = r->o->owner_uid,
 		.violations = audit_is_on(r),
 		/* with a root daemon, another user's file system could block the runtime for every client */
@@ -394,6 +418,14 @@ static void write_health(void *ctx, struct buf *members)
 	jw_kstr(&w, "state", audit_is_on(r) ? "enforced" : "unavailable");
 	jw_kstr(&w, "source", "audit");
 	violation_sources(r, &w);
+	jw_obj_end(&w);
+	jw_kobj(&w, "retention");
+	jw_kstr(&w, "state", retention_clock_waits(&r->retention_clock) ? "waiting" : "ok");
+	if (retention_clock_waits(&r->retention_clock)) {
+		jw_kint(&w, "clockAheadMs", r->retention_clock.ahead_us / 1000);
+		jw_kstr(&w, "why", "the clock differs from the time that has passed since the newest event");
+		jw_kstr(&w, "fix", RETENTION_CLOCK_FIX);
+	}
 	jw_obj_end(&w);
 }
 
@@ -464,8 +496,10 @@ static int enter_sandbox(struct err *e)
  */
 static int runtime_set_up(struct runtime *r, struct err *e)
 {
-	if (enter_sandbox(e) < 0 || config_load(r, e) < 0 || store_start(r, e) < 0)
+	if (enter_sandbox(e) < 0 || config_load(r, e) < 0 || store_start(r, e) < 0 ||
+	    retention_clock_load(&r->retention_clock, r->store, e) < 0)
 		return -1;
+	read_boot_id(r->boot_id);
 	r->base = event_base_new();
 	if (!r->base)
 		return err_set(e, ERR_INTERNAL, "no event loop");

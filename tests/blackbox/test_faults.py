@@ -232,5 +232,29 @@ def started(rpc):
         return rpc.run(["true"])
 
 
+def test_a_clock_that_jumps_ahead_prunes_nothing():
+    """A daemon that starts with a clock a year ahead keeps what it has, says so, and continues when the clock is right again."""
+    with Faults() as faults, Home(env=faults.env) as home:
+        with home.rpc() as rpc:
+            process = rpc.run(["echo", "kept"])[0]["processId"]
+            assert rpc.call("get_health")["retention"] == {"state": "ok"}
+        home.stop()
+        faults.fail("clock", "runtime", 400 * 86400, count=-1)
+        home.start()
+        with home.rpc() as rpc:
+            until("retention has read the clock", lambda: rpc.call("get_health")["retention"]["state"] == "waiting")
+            retention = rpc.call("get_health")["retention"]
+            assert retention["clockAheadMs"] > 399 * 86400 * 1000 and "prune" in retention["fix"], retention
+            until("it is reported", lambda: [e for e in rpc.events() if e["payload"].get("code") == "retention_waits"])
+            assert rpc.call("get_health")["store"]["firstSequence"] == 1
+            assert rpc.outputs(process)["stdout"] == b"kept\n"
+        home.stop()
+        faults.heal()
+        home.start()
+        with home.rpc() as rpc:
+            until("the clock is right again", lambda: rpc.call("get_health")["retention"] == {"state": "ok"})
+            assert rpc.outputs(process)["stdout"] == b"kept\n"
+
+
 if __name__ == "__main__":
     harness.main(globals())

@@ -1,0 +1,115 @@
+#include "supervisor/host/retention_clock.h"
+
+#include "supervisor/host/config.h"
+
+#include "tests/unit/suite.h"
+
+#define HOUR_US 3600000000ull
+#define DAY_US (24 * HOUR_US)
+#define YEAR_US (365 * DAY_US)
+#define START_US (50 * YEAR_US)
+#define TOLERANCE_US (3 * DAY_US)
+
+static uint64_t read_at(struct retention_clock *c, const char *boot, uint64_t boot_us, uint64_t real_us)
+{
+	const struct retention_clock_reading now = { real_us, boot_us * 1000, boot };
+
+	return retention_clock_read(c, &now, TOLERANCE_US);
+}
+
+START_TEST(a_clock_that_agrees_is_followed)
+{
+	struct retention_clock c = { 0 };
+
+	ck_assert_uint_eq(read_at(&c, "a", HOUR_US, START_US), START_US);
+	ck_assert_uint_eq(read_at(&c, "a", 2 * HOUR_US, START_US + HOUR_US + 7), START_US + HOUR_US + 7);
+	ck_assert(!retention_clock_waits(&c));
+	/* suspended or busy with something else for months: the boot clock has counted it */
+	ck_assert_uint_eq(read_at(&c, "a", YEAR_US, START_US + YEAR_US), START_US + YEAR_US);
+	/* powered off for a weekend */
+	ck_assert_uint_eq(read_at(&c, "b", 1, START_US + YEAR_US + 2 * DAY_US), START_US + YEAR_US + 2 * DAY_US);
+	ck_assert(!retention_clock_waits(&c));
+}
+END_TEST
+
+START_TEST(a_jump_ahead_is_not_believed)
+{
+	struct retention_clock c = { 0 };
+
+	read_at(&c, "a", HOUR_US, START_US);
+	for (unsigned i = 1; i < 24; i++) {
+		ck_assert_uint_eq(read_at(&c, "a", (1 + i) * HOUR_US, START_US + YEAR_US + i * HOUR_US),
+				  START_US + i * HOUR_US);
+		ck_assert(retention_clock_waits(&c));
+	}
+	/* corrected */
+	ck_assert_uint_eq(read_at(&c, "a", 25 * HOUR_US, START_US + 24 * HOUR_US), START_US + 24 * HOUR_US);
+	ck_assert(!retention_clock_waits(&c));
+	ck_assert_uint_eq(c.waited_ns, 0);
+}
+END_TEST
+
+START_TEST(a_jump_while_the_machine_was_off_is_not_believed)
+{
+	struct retention_clock c = { 0 };
+
+	read_at(&c, "a", HOUR_US, START_US);
+	ck_assert_uint_eq(read_at(&c, "b", 60, START_US + YEAR_US), START_US + 60);
+	ck_assert(retention_clock_waits(&c));
+	/* more reboots do not help */
+	ck_assert_uint_eq(read_at(&c, "c", 60, START_US + 2 * YEAR_US), START_US + 120);
+	ck_assert(retention_clock_waits(&c));
+}
+END_TEST
+
+START_TEST(a_difference_that_lasts_is_accepted)
+{
+	struct retention_clock c = { 0 };
+	uint64_t week_us = RETENTION_CLOCK_WAIT_NS / 1000;
+
+	read_at(&c, "a", HOUR_US, START_US);
+	/* a month of agreement, or of absence, does not count for the wait */
+	read_at(&c, "a", 31 * DAY_US, START_US + YEAR_US);
+	ck_assert(retention_clock_waits(&c));
+	read_at(&c, "a", 31 * DAY_US + week_us - 1, START_US + YEAR_US + week_us);
+	ck_assert(retention_clock_waits(&c));
+	ck_assert_uint_eq(read_at(&c, "a", 31 * DAY_US + week_us, START_US + YEAR_US + week_us),
+			  START_US + YEAR_US + week_us);
+	ck_assert(!retention_clock_waits(&c));
+}
+END_TEST
+
+START_TEST(a_clock_that_is_behind_is_used_and_does_not_count)
+{
+	struct retention_clock c = { 0 };
+
+	read_at(&c, "a", HOUR_US, START_US);
+	/* without a battery: 1970 until the network is up */
+	ck_assert_uint_eq(read_at(&c, "b", 60, 60), 60);
+	ck_assert(retention_clock_waits(&c));
+	ck_assert_uint_eq(read_at(&c, "b", 120, START_US + HOUR_US), START_US + HOUR_US);
+	ck_assert(!retention_clock_waits(&c));
+}
+END_TEST
+
+START_TEST(what_is_accepted_at_once_prunes_less_than_everything)
+{
+	struct config c;
+
+	config_defaults(&c);
+	ck_assert_uint_eq(retention_clock_tolerance_us(&c), TOLERANCE_US);
+	c.retain_days = 1;
+	ck_assert_uint_eq(retention_clock_tolerance_us(&c), 12 * HOUR_US);
+	c.retain_days = 0;
+	c.idem_keep_days = 2;
+	ck_assert_uint_eq(retention_clock_tolerance_us(&c), DAY_US);
+}
+END_TEST
+
+int main(void)
+{
+	return SUITE("retention_clock", a_clock_that_agrees_is_followed, a_jump_ahead_is_not_believed,
+		     a_jump_while_the_machine_was_off_is_not_believed, a_difference_that_lasts_is_accepted,
+		     a_clock_that_is_behind_is_used_and_does_not_count,
+		     what_is_accepted_at_once_prunes_less_than_everything);
+}
