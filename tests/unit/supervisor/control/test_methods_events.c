@@ -1,5 +1,7 @@
 #include "tests/unit/supervisor/control/harness.h"
 
+#include <poll.h>
+
 static struct harness w;
 static uint32_t me;
 static struct end c;
@@ -150,6 +152,58 @@ START_TEST(a_long_search_lets_others_work)
 }
 END_TEST
 
+static void on_pruned(void *ctx, uint64_t removed, const struct err *e)
+{
+	ck_assert_msg(!e, "%s", e ? e->message : "");
+	*(bool *)ctx = true;
+}
+
+/* Sends a search, and removes events while it waits for its next turn. */
+static json_t *list_while_pruned(const char *params, uint64_t floor)
+{
+	uint64_t deadline = clock_boot_ns() + PATIENCE_NS;
+	bool done = false;
+	char text[300];
+
+	snprintf(
+		text, sizeof text,
+		"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"list_events\",\"params\":{\"types\":[\"artifact.*\"]%s}}\n",
+		params);
+	end_send(&w, &c, text);
+	until(&w, !TAILQ_EMPTY(&w.control->listings));
+	store_prune(w.store, floor, 0, on_pruned, &done);
+	while (store_first_sequence(w.store) != floor) /* not by steps of the loop: the search would go on */
+		ck_assert(poll(NULL, 0, 1) == 0 && clock_boot_ns() < deadline);
+	ck_assert(!TAILQ_EMPTY(&w.control->listings));
+	until(&w, done);
+	return end_line(&w, &c);
+}
+
+START_TEST(a_prune_while_events_are_listed)
+{
+	append(&w, EVENT_ARTIFACT_CHANGED, me, "sess_1", NULL, 1, 1);
+	append(&w, EVENT_RUN_STATUS, me, "sess_1", NULL, 30000, 1);
+	append(&w, EVENT_ARTIFACT_CHANGED, me, "sess_1", NULL, 1, 1);
+	/* the first artifact is listed, so what was removed after it would be a gap */
+	json_auto_t *gap = list_while_pruned("", 10000);
+	expect_error(gap, -32013, "10000");
+	ck_assert_int_eq(int_at(gap, "error.data.firstSequence"), 10000);
+	/* nothing was listed: the log begins later */
+	json_auto_t *later = list_while_pruned("", 19500);
+	ck_assert_int_eq(int_at(later, "result.events.0.sequence"), 30002);
+	ck_assert_uint_eq(json_array_size(at(later, "result.events")), 1);
+	ck_assert_int_eq(int_at(later, "result.firstSequence"), 19500);
+	/* newest first it only ends earlier */
+	json_auto_t *newest = list_while_pruned(",\"order\":\"desc\"", 20500);
+	ck_assert_int_eq(int_at(newest, "result.events.0.sequence"), 30002);
+	ck_assert_uint_eq(json_array_size(at(newest, "result.events")), 1);
+	ck_assert(json_is_false(at(newest, "result.hasMore")));
+	/* the client named the event */
+	json_auto_t *named = list_while_pruned(",\"afterSequence\":20499", 29000);
+	expect_error(named, -32013, "29000");
+}
+END_TEST
+
 START_TEST(emit)
 {
 	json_auto_t *reply = call("emit_events",
@@ -223,6 +277,7 @@ int main(void)
 	tcase_add_test(t, newest_first);
 	tcase_add_test(t, a_page_is_bounded_in_bytes);
 	tcase_add_test(t, a_long_search_lets_others_work);
+	tcase_add_test(t, a_prune_while_events_are_listed);
 	tcase_add_test(t, emit);
 	tcase_add_loop_test(t, emit_refuses, 0, (int)countof(bad));
 	tcase_add_test(t, health_metrics_methods);
