@@ -134,6 +134,7 @@ static void on_want_proxy(struct guard *g, struct guard_child *c, const struct g
 static void on_want_reload(struct guard *g, struct guard_child *c, const struct guard_msg *m, int *fds)
 {
 	c->tell_reload = true;
+	c->reload_token = m->value;
 }
 
 /* No request is lost: those without a reply are repeated, and sandboxes do not depend on the child. */
@@ -259,7 +260,7 @@ static void send_released(struct guard *g, struct guard_child *c)
 /* The files are opened here, because the runtime cannot. */
 static bool send_reload(struct guard *g, struct guard_child *c)
 {
-	struct guard_msg m = { .kind = GUARD_RELOAD };
+	struct guard_msg m = { .kind = GUARD_RELOAD, .token = c->reload_token };
 	int fds[GUARD_FILES];
 	size_t n = 0;
 	for (int i = 0; i < GUARD_FILES; i++) {

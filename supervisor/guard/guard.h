@@ -67,6 +67,7 @@ struct guard_child {
 	uint32_t grace_ms; /* the runtime's: maximum time to end commands */
 	uint64_t start_at; /* not running: when to start it (boot time, ns) */
 	bool tell_stop, tell_reload, tell_next, blocked;
+	uint32_t reload_token; /* of the last WANT_RELOAD; 0 = none */
 	uint32_t next_index;
 };
 

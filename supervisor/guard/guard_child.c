@@ -256,6 +256,7 @@ int guard_child_start(struct guard *g, struct guard_child *c)
 	c->pidfd = fd_pidfd_open(pid);
 	c->link = fd_take(&mine);
 	c->ready = c->tell_reload = c->tell_next = c->blocked = false;
+	c->reload_token = 0;
 	c->tell_stop = g->stopping && c->role == GUARD_RUNTIME;
 	if (c->pidfd < 0) {
 		kill(pid, SIGKILL);

@@ -90,7 +90,7 @@ enum guard_kind {
 	GUARD_READY = 6, /* the child is serving (resets its restart delay). value, from the runtime: ms that it gives
 			    commands to end */
 	GUARD_WANT_PROXY = 7,   /* start the proxy if it is not running; its link is sent with PEER */
-	GUARD_WANT_RELOAD = 8,  /* → RELOAD, as after SIGHUP */
+	GUARD_WANT_RELOAD = 8,  /* value: token → RELOAD, as after SIGHUP */
 	GUARD_WANT_RESTART = 9, /* index: enum guard_role (spawner, proxy): the link to it is broken, restart it */
 	/* guard → child */
 	GUARD_RELEASED = 16, /* key, value = 1 if it was still alive */
@@ -99,7 +99,8 @@ enum guard_kind {
 	GUARD_PEER = 19,   /* one descriptor: the link to another child that was restarted; index: enum guard_role */
 	GUARD_STOP = 20,   /* to the runtime: end live processes, record that, exit 0 */
 	GUARD_RELOAD = 21, /* after SIGHUP. value: bits of enum guard_file, newly opened and attached in this order;
-			      index: bits of files that exist but could not be opened */
+			      index: bits of files that exist but could not be opened;
+			      token: of the last WANT_RELOAD that came before they were opened, or 0 */
 };
 
 struct guard_msg {
@@ -108,7 +109,7 @@ struct guard_msg {
 	int32_t pid;
 	uint32_t index;
 	uint32_t value;
-	uint32_t reserved;
+	uint32_t token;
 	struct plan_key key;
 };
 

@@ -73,7 +73,7 @@ static void handle_reload(struct guard_link *l, const struct guard_msg *m, const
 		if (m->value & 1u << i && k < nfds)
 			files[i] = fds[k++];
 	}
-	l->on->reload(l->ctx, files);
+	l->on->reload(l->ctx, files, m->token);
 }
 
 static void dispatch_message(struct guard_link *l, const struct guard_msg *m, int *fds, size_t nfds)
@@ -205,11 +205,12 @@ void guard_link_want_proxy(struct guard_link *l)
 	send_key(l, GUARD_WANT_PROXY, &none, 0);
 }
 
-void guard_link_want_reload(struct guard_link *l)
+uint32_t guard_link_want_reload(struct guard_link *l)
 {
-	const struct plan_key none = { 0 };
+	const struct guard_msg m = { .kind = GUARD_WANT_RELOAD, .value = ++l->reload_token };
 
-	send_key(l, GUARD_WANT_RELOAD, &none, 0);
+	guard_link_send(l, &m, NULL, 0);
+	return m.value;
 }
 
 /*

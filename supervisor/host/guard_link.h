@@ -19,12 +19,14 @@ struct guard_link_events {
 	void (*peer)(void *ctx, enum guard_role role,
 		     int fd); /* a new link to the spawner or the proxy; ownership passes */
 	void (*stop)(void *ctx);
-	/* Files by enum guard_file: a descriptor, −1 = does not exist, −2 = cannot be opened. Closed afterwards. */
-	void (*reload)(void *ctx, const int files[GUARD_FILES]);
+	/* Files by enum guard_file: a descriptor, −1 = does not exist, −2 = cannot be opened. Closed afterwards. They
+	 * were opened after the request with this token, and after earlier ones. */
+	void (*reload)(void *ctx, const int files[GUARD_FILES], uint32_t token);
 };
 
 struct guard_link {
 	int fd;
+	uint32_t reload_token; /* of the last request */
 	struct event *ev;
 	const struct guard_link_events *on;
 	void *ctx;
@@ -55,7 +57,8 @@ void guard_link_ready(struct guard_link *l, uint64_t grace_ms); /* grace period 
 /* The link to the spawner or the proxy is broken: the guard kills it, starts another, and sends a new link. */
 void guard_link_want_restart(struct guard_link *l, enum guard_role role);
 void guard_link_want_proxy(struct guard_link *l);
-void guard_link_want_reload(struct guard_link *l);
+/* Returns the request's token. A RELOAD that was already on its way has an earlier one. */
+uint32_t guard_link_want_reload(struct guard_link *l);
 
 /* One entry of the hand-over, or no more (1). Only before guard_link_listen. */
 struct guard_item {

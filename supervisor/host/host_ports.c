@@ -76,11 +76,11 @@ static void port_authorise(void *host, int peer_fd, const char *paths, size_t le
 	root_grants_request(&w->grants, peer_fd, paths, len, delay_reply);
 }
 
-static void port_want_reload(void *host)
+static uint32_t port_want_reload(void *host)
 {
 	struct host_ports *w = host;
 
-	guard_link_want_reload(&w->guard);
+	return guard_link_want_reload(&w->guard);
 }
 
 static int port_policy_of(void *host, const struct policy_key *at, const struct policy_rules **ret, struct err *e)
@@ -607,11 +607,11 @@ static void on_stop(void *host)
 	w->stop(w->ctx);
 }
 
-static void on_reload(void *host, const int files[GUARD_FILES])
+static void on_reload(void *host, const int files[GUARD_FILES], uint32_t token)
 {
 	struct host_ports *w = host;
 
-	w->reload(w->ctx, files);
+	w->reload(w->ctx, files, token);
 }
 
 static const struct guard_link_events guard_events = { on_released, on_peer, on_stop, on_reload };

@@ -79,7 +79,7 @@ struct host_ports {
 	/* Whether a start that failed was lost with its spawner, and is repeated. */
 	bool (*launch_again)(struct process_io *io, const struct status_msg *last);
 	void (*stop)(void *ctx); /* the guard asks the runtime to stop */
-	void (*reload)(void *ctx, const int files[GUARD_FILES]);
+	void (*reload)(void *ctx, const int files[GUARD_FILES], uint32_t token);
 	void *ctx;
 };
 

@@ -120,7 +120,7 @@ static void install_policy(struct policy_files *p, struct policy_files *fresh, c
 		engine_warn(engine, "policy_note", "bailiff policy lint shows all notes", "%s", p->hooks.note[i]);
 }
 
-void policy_files_load(struct policy_files *p, const int files[GUARD_FILES], struct engine *engine)
+void policy_files_load(struct policy_files *p, const int files[GUARD_FILES], uint32_t token, struct engine *engine)
 {
 	struct text texts[countof(layers)] = { 0 };
 	struct policy_files fresh = { .rules = RULES_INIT };
@@ -128,7 +128,7 @@ void policy_files_load(struct policy_files *p, const int files[GUARD_FILES], str
 
 	if (read_all(files, texts, &fresh, &e) == 0) {
 		install_policy(p, &fresh, texts, engine);
-		engine_policy_loaded(engine, NULL);
+		engine_policy_loaded(engine, token, NULL);
 	} else {
 		policy_files_done(&fresh);
 		engine_warn(engine, "policy_not_loaded",
@@ -137,7 +137,7 @@ void policy_files_load(struct policy_files *p, const int files[GUARD_FILES], str
 			    "the policy was not loaded: %s", e.message);
 		if (!p->loaded)
 			engine_set_policy_problem(engine, e.message);
-		engine_policy_loaded(engine, e.message);
+		engine_policy_loaded(engine, token, e.message);
 	}
 	for (size_t i = 0; i < countof(layers); i++)
 		free(texts[i].data);

@@ -29,8 +29,8 @@ struct policy_files {
 	bool loaded; /* files were installed, or there are none */
 };
 
-/* Files by enum guard_file: a descriptor, −1 = does not exist, −2 = cannot be opened. */
-void policy_files_load(struct policy_files *p, const int files[GUARD_FILES], struct engine *engine);
+/* Files by enum guard_file: a descriptor, −1 = does not exist, −2 = cannot be opened. token: of guard_link.h. */
+void policy_files_load(struct policy_files *p, const int files[GUARD_FILES], uint32_t token, struct engine *engine);
 /* Parses the files in effect again into an empty rule set, to which more is added. */
 int policy_files_parse_again(const struct policy_files *p, struct policy_rules *ret, struct policy_hooks *ret_hooks,
 			     struct err *e);

@@ -46,7 +46,8 @@ struct rule_write {
 	char path[PATH_MAX];
 	/* of the rule in the new text */
 	unsigned line;
-	bool loading; /* written; waits for the reload */
+	bool loading;          /* written; waits for the reload */
+	uint32_t reload_token; /* of that */
 };
 
 void rule_writer_init(struct rule_writer *k, struct event_base *base, struct engine *engine, struct spawn_link *spawner,
@@ -131,7 +132,7 @@ static void on_file_replaced(struct rule_write *j)
 		return;
 	}
 	j->loading = true;
-	guard_link_want_reload(j->rule_writer->guard);
+	j->reload_token = guard_link_want_reload(j->rule_writer->guard);
 }
 
 /* EAGAIN: the file was written since it was read. Both this and a dead helper start over with reading. */
@@ -151,11 +152,12 @@ static void on_write_over(void *ctx, const struct err *e)
 		on_file_replaced(j);
 }
 
-void rule_writer_on_reload(struct rule_writer *k)
+/* A reload that was requested earlier may not contain the rule yet. */
+void rule_writer_on_reload(struct rule_writer *k, uint32_t token)
 {
 	struct rule_write *j = TAILQ_FIRST(&k->queue);
 
-	if (j && j->loading)
+	if (j && j->loading && (int32_t)(token - j->reload_token) >= 0)
 		finish_write(j, NULL);
 }
 

@@ -35,7 +35,7 @@ void rule_writer_init(struct rule_writer *k, struct event_base *base, struct eng
 void rule_writer_done(struct rule_writer *k);
 /* ports.write_rule */
 int rule_writer_add(struct rule_writer *k, const struct port_rule *r, struct err *e);
-/* The policy files were loaded again. */
-void rule_writer_on_reload(struct rule_writer *k);
+/* The policy files were loaded again, as they were when `token` was requested or later. */
+void rule_writer_on_reload(struct rule_writer *k, uint32_t token);
 
 #endif

@@ -203,13 +203,13 @@ static void on_stop(void *ctx)
 	engine_stop(r->engine, on_all_ended, r);
 }
 
-static void on_reload(void *ctx, const int files[GUARD_FILES])
+static void on_reload(void *ctx, const int files[GUARD_FILES], uint32_t token)
 {
 	struct runtime *r = ctx;
 
 	log_info("loading the policy again");
-	policy_files_load(&r->policy, files, r->engine);
-	rule_writer_on_reload(&r->rule_writer);
+	policy_files_load(&r->policy, files, token, r->engine);
+	rule_writer_on_reload(&r->rule_writer, token);
 }
 
 /* Must run before anything else is opened: the descriptor number of a missing file is free and would be reused. */
@@ -527,7 +527,7 @@ static int runtime_set_up(struct runtime *r, struct err *e)
 	r->host.screens = &r->screens;
 	if (host_ports_recover(&r->host, e) < 0)
 		return -1;
-	policy_files_load(&r->policy, r->files, r->engine);
+	policy_files_load(&r->policy, r->files, 0, r->engine);
 	engine_resume(r->engine);
 	r->store_ev = event_new(r->base, store_dispatch_fd(r->store), EV_READ | EV_PERSIST, on_store, r);
 	loop_add(r->store_ev, NULL);

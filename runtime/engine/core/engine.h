@@ -325,8 +325,9 @@ void engine_show_policy(struct engine *engine, const char *session_id, const cha
 void engine_set_permission_mode(struct engine *engine, const char *session_id, const char *mode, const struct caller *c,
 				engine_reply_fn fn, void *ctx);
 void engine_reload_policy(struct engine *engine, const struct caller *c, engine_reply_fn fn, void *ctx);
-/* The policy files were read; problem NULL = they are valid and in effect. */
-void engine_policy_loaded(struct engine *engine, const char *problem);
+/* The policy files were read; problem NULL = they are valid and in effect. token: of the last request (want_reload)
+ * before they were opened; 0 = none. */
+void engine_policy_loaded(struct engine *engine, uint32_t token, const char *problem);
 struct session_change {
 	const char *session_id, *title; /* NULL = unchanged, also for the members below */
 	const char *scope_json, *pinned_json;

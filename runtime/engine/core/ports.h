@@ -137,8 +137,9 @@ struct ports {
 	/* The tree has terminated. true: reports of violations may still arrive; engine_on_reports_complete follows.
 	 * May be NULL. */
 	bool (*settle)(void *host, const char *id);
-	/* Requests that the policy files are read again, as with SIGHUP. May be NULL. */
-	void (*want_reload)(void *host);
+	/* Requests that the policy files are read again, as with SIGHUP. Returns the token that engine_policy_loaded
+	 * gets for files that were opened afterwards. May be NULL. */
+	uint32_t (*want_reload)(void *host);
 	/*
 	 * The rules for a uid in a workspace ("" = none), including the files of the user and of the workspace. May be
 	 * NULL. 0: *ret is valid until control returns to the event loop. 1: the files are being read;

@@ -377,6 +377,7 @@ struct reload_waiter {
 	struct pending_reply reply;
 	uint64_t since; /* the last sequence number at the time of the request */
 	uint64_t deadline_ns;
+	uint32_t token; /* of the request to the guard */
 	size_t rules, notes;
 	struct err problem; /* code 0: the files were loaded */
 };
@@ -399,7 +400,7 @@ void engine_reload_policy(struct engine *engine, const struct caller *c, engine_
 	reply_copy(&w->reply, c, fn, ctx);
 	TAILQ_INSERT_TAIL(&engine->permissions->reloads, w, link);
 	policy_reloading(engine, c);
-	engine->o.ports->want_reload(engine->o.host);
+	w->token = engine->o.ports->want_reload(engine->o.host);
 }
 
 /* Without an answer of the guard the next load would count as this client's. */
@@ -443,12 +444,12 @@ static void on_load_durable(void *ctx, const struct store_result *r)
 	free(w);
 }
 
-void engine_policy_loaded(struct engine *engine, const char *problem)
+void engine_policy_loaded(struct engine *engine, uint32_t token, const char *problem)
 {
 	struct reload_waiter *w;
 
-	policy_reloading(engine, NULL);
-	while ((w = TAILQ_FIRST(&engine->permissions->reloads))) {
+	/* Files that were opened before a request may lack what the client wrote: it waits for the next load. */
+	while ((w = TAILQ_FIRST(&engine->permissions->reloads)) && (int32_t)(token - w->token) >= 0) {
 		struct transaction *tx = transaction_new_internal(engine);
 
 		TAILQ_REMOVE(&engine->permissions->reloads, w, link);
@@ -461,6 +462,8 @@ void engine_policy_loaded(struct engine *engine, const char *problem)
 		transaction_set_meta(tx, "policy.asked", problem ? "not_loaded" : "loaded", problem ? 10 : 6);
 		transaction_commit_then(tx, STORE_MUST | STORE_NOW, on_load_durable, w);
 	}
+	if (!w)
+		policy_reloading(engine, NULL);
 }
 
 void permission_done(struct engine *engine)

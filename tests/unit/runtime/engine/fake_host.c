@@ -151,8 +151,13 @@ static int policy_of(void *host, const struct policy_key *at, const struct polic
 	return 0;
 }
 
-/* Never answered. */
-static void want_reload(void *host) {}
+/* A test answers it. */
+static uint32_t want_reload(void *host)
+{
+	struct fake_host *w = host;
+
+	return ++w->reload_token;
+}
 
 static const struct ports fake_ports = {
 	real_us,

@@ -31,6 +31,7 @@ struct fake_process {
 
 struct fake_host {
 	char dir[128], spool[160];
+	uint32_t reload_token; /* of the last request to load the policy files again */
 	struct store *store;
 	struct engine *engine;
 	uint64_t boot_ns, wake_ns;

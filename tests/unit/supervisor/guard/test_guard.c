@@ -327,8 +327,17 @@ END_TEST
 
 START_TEST(stop_and_reload_reach_the_runtime)
 {
+	struct guard_msg m = { .kind = GUARD_WANT_RELOAD, .value = 7 };
+
 	kill(rig.guard, SIGHUP);
-	ck_assert_uint_eq(rig_guard_message(&rig, NULL, NULL).kind, GUARD_RELOAD);
+	struct guard_msg reload = rig_guard_message(&rig, NULL, NULL);
+	ck_assert(reload.kind == GUARD_RELOAD && reload.token == 0);
+	ck_assert_int_eq(fd_send(rig.link, &m, sizeof m, NULL, 0, 0), 0);
+	reload = rig_guard_message(&rig, NULL, NULL);
+	ck_assert(reload.kind == GUARD_RELOAD && reload.token == 7);
+	kill(rig.guard, SIGHUP);
+	reload = rig_guard_message(&rig, NULL, NULL);
+	ck_assert(reload.kind == GUARD_RELOAD && reload.token == 7);
 	kill(rig.guard, SIGTERM);
 	ck_assert_uint_eq(rig_guard_message(&rig, NULL, NULL).kind, GUARD_STOP);
 	/* A runtime that dies while it stops is restarted and gets STOP again. */
