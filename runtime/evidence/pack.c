@@ -56,8 +56,14 @@ static int write_model(void *ctx, const char *id, size_t id_len, struct jval doc
 int pack_write_log(struct survey *s, struct sink *k, struct err *e)
 {
 	jw_karr(&k->w, "ownerUids");
-	if (s->owners.len)
-		jw_raw(&k->w, s->owners.data, s->owners.len);
+	for (size_t i = 0; i < s->owner.count; i++) {
+		jw_obj(&k->w);
+		jw_kuint(&k->w, "fromSequence", s->owner.range[i].from);
+		jw_kuint(&k->w, "uid", s->owner.range[i].uid);
+		jw_obj_end(&k->w);
+		if (sink_yield(k, e) < 0)
+			return -1;
+	}
 	jw_arr_end(&k->w);
 	jw_karr(&k->w, "events");
 	if (survey_each(s, write_event, k, e) < 0)

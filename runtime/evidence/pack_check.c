@@ -27,9 +27,9 @@
 struct check {
 	struct pack_verdict v;
 	struct models *models;
-	struct jval owners;
-	uint32_t uid;
-	uint64_t uid_until; /* the sequence at which another owner begins; 0 = not looked up yet */
+	struct jiter owners; /* what follows the range below */
+	uint32_t uid, next_uid;
+	uint64_t uid_until; /* the sequence at which next_uid begins; UINT64_MAX = never */
 };
 
 static void add_problem(struct check *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -48,22 +48,21 @@ static void add_problem(struct check *c, const char *fmt, ...)
 
 /* ---- events ---- */
 
-/* The uid of the event with this sequence, from the pack's ownerUids. Sequences only grow, so the last range is cached.
- */
+static void read_owner(struct check *c)
+{
+	c->uid = c->next_uid;
+	c->uid_until = UINT64_MAX;
+	if (!jiter_next(&c->owners))
+		return;
+	c->uid_until = jval_uint(jval_get(c->owners.value, "fromSequence"), 0);
+	c->next_uid = (uint32_t)jval_uint(jval_get(c->owners.value, "uid"), 0);
+}
+
+/* The uid of the event with this sequence, from the pack's ownerUids. Sequences only grow: each range is read once. */
 static uint32_t owner_at(struct check *c, uint64_t sequence)
 {
-	if (c->uid_until && sequence < c->uid_until)
-		return c->uid;
-	c->uid_until = UINT64_MAX;
-	for (struct jiter it = jiter_on(c->owners); jiter_next(&it);) {
-		uint64_t from = jval_uint(jval_get(it.value, "fromSequence"), 0);
-
-		if (from > sequence) {
-			c->uid_until = from;
-			break;
-		}
-		c->uid = (uint32_t)jval_uint(jval_get(it.value, "uid"), 0);
-	}
+	while (sequence >= c->uid_until && c->uid_until != UINT64_MAX)
+		read_owner(c);
 	return c->uid;
 }
 
@@ -298,7 +297,8 @@ int pack_check(const char *text, size_t len, struct pack_verdict *ret, struct er
 			       c.v.kind);
 	/* The hash of the whole file, by which evidence.changed names it. */
 	hash_sha256_text(text, len, c.v.sha256);
-	c.owners = jval_get(pack, "ownerUids");
+	c.owners = jiter_on(jval_get(pack, "ownerUids"));
+	read_owner(&c);
 	c.models = memory_models_new();
 	r = project_events(&c, events, e);
 	if (r == 0) {

@@ -8,12 +8,8 @@
 
 #include <string.h>
 
-/*
- * Bounds for what is collected in memory. Outcomes past the bound are still in the events of a pack. Owners past it are
- * lost, and such a pack does not verify; within a scope the owner rarely changes.
- */
+/* Bytes that are collected in memory. Outcomes past the bound are still in the events of a pack. */
 #define OUTCOMES_MAX (256u << 10)
-#define OWNERS_MAX (64u << 10)
 
 static const struct {
 	const char *name, *prefixes;
@@ -113,11 +109,13 @@ static void add_outcomes(struct survey *s, const struct event_view *ev)
 /* Packs do not contain uids per event: ranges of sequences with the same owner are enough to project them again. */
 static void add_owner(struct survey *s, const struct event_view *ev)
 {
-	if ((s->events && s->uid == ev->uid) || s->owners.len > OWNERS_MAX)
+	if (s->owner.count && s->owner.range[s->owner.count - 1].uid == ev->uid)
 		return;
-	s->uid = ev->uid;
-	buf_printf(&s->owners, "%s{\"fromSequence\":%llu,\"uid\":%u}", s->owners.len ? "," : "",
-		   (unsigned long long)ev->sequence, ev->uid);
+	if (s->owner.count == s->owner.cap) {
+		s->owner.cap = s->owner.cap ? 2 * s->owner.cap : 16;
+		s->owner.range = mem_realloc(s->owner.range, s->owner.cap * sizeof(*s->owner.range));
+	}
+	s->owner.range[s->owner.count++] = (struct survey_owner){ ev->sequence, ev->uid };
 }
 
 /* Called once per event, in order: the first one decides whether the scope is complete. */
@@ -229,7 +227,7 @@ void survey_done(struct survey *s)
 {
 	for (unsigned i = 0; i < SURVEY_SECTIONS; i++)
 		free(s->section[i].sequence);
-	buf_done(&s->owners);
+	free(s->owner.range);
 	buf_done(&s->outcomes);
 }
 

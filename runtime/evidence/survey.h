@@ -30,6 +30,12 @@ struct survey_ids {
 	bool more;
 };
 
+/* The owner of the events from this sequence on. */
+struct survey_owner {
+	uint64_t from;
+	uint32_t uid;
+};
+
 struct survey {
 	struct background_read *reader; /* the events and read models, on a thread of its own */
 	const struct evidence_scope *scope;
@@ -40,9 +46,11 @@ struct survey {
 		uint64_t *sequence;
 		size_t count, cap;
 	} section[SURVEY_SECTIONS];
-	struct buf owners;   /* `{"fromSequence":…,"uid":…},…` */
-	struct buf outcomes; /* reported by verifiers and reviewers: `{…},…` */
-	uint32_t uid;
+	struct {
+		struct survey_owner *range;
+		size_t count, cap;
+	} owner;
+	struct buf outcomes;                                   /* reported by verifiers and reviewers: `{…},…` */
 	uint64_t denied;                                       /* side effects that the policy or a person denied */
 	uint64_t turns, turns_traced, driven, models_separate; /* submitted turns, those with a trace; driven by
 							       clients; model events without a request id */

@@ -12,7 +12,7 @@
 
 static struct rig rig;
 
-static void put_as(uint32_t uid, enum event_type type, const char *call, const char *payload, const char *members)
+static void queue_as(uint32_t uid, enum event_type type, const char *call, const char *payload, const char *members)
 {
 	struct store_batch *b = store_batch_new(rig.s);
 	struct event_draft d = {
@@ -34,6 +34,11 @@ static void put_as(uint32_t uid, enum event_type type, const char *call, const c
 
 	ck_assert_msg(store_batch_event(b, &d, &e) == 0, "%s: %s", e.field, e.message);
 	store_submit(rig.s, b, 0, NULL, NULL);
+}
+
+static void put_as(uint32_t uid, enum event_type type, const char *call, const char *payload, const char *members)
+{
+	queue_as(uid, type, call, payload, members);
 	store_flush(rig.s);
 }
 
@@ -156,6 +161,24 @@ START_TEST(owners_are_told)
 }
 END_TEST
 
+START_TEST(every_change_of_the_owner_is_kept)
+{
+	struct pack_verdict v;
+	struct err e = ERR_INIT;
+
+	begin();
+	put_work();
+	for (unsigned i = 0; i < 4000; i++)
+		queue_as(8 + i % 2, EVENT_TOOL_STARTED, "call_2", "{\"toolName\":\"shell\"}", NULL);
+	store_flush(rig.s);
+	mem_auto char *text = export(EVIDENCE_PACK, ID_SESSION, S, NULL);
+	ck_assert_ptr_nonnull(strstr(text, "{\"fromSequence\":4008,\"uid\":9}]"));
+	ck_assert_int_eq(pack_check(text, strlen(text), &v, &e), 0);
+	ck_assert_msg(v.ok, "%s", v.problem[0]);
+	rig_done(&rig);
+}
+END_TEST
+
 START_TEST(exports_are_no_part_of_themselves)
 {
 	char first[HASH_SHA256_TEXT], second[HASH_SHA256_TEXT];
@@ -249,6 +272,7 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("evidence", a_pack_is_folded_again, owners_are_told, exports_are_no_part_of_themselves,
-		     signals_are_honest, every_kind_is_one_object, what_is_no_pack_is_refused);
+	return SUITE("evidence", a_pack_is_folded_again, owners_are_told, every_change_of_the_owner_is_kept,
+		     exports_are_no_part_of_themselves, signals_are_honest, every_kind_is_one_object,
+		     what_is_no_pack_is_refused);
 }
