@@ -2,7 +2,9 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
+#include "runtime/base/jscan.h"
 #include "runtime/base/mem.h"
+#include "runtime/engine/channel/channel.h"
 #include "runtime/event/id.h"
 #include "runtime/view/view.h"
 #include "supervisor/control/client.h"
@@ -166,12 +168,38 @@ static void send_reply(struct call *c, struct buf *reply)
 	call_free(c);
 }
 
+/* Stored results have the seed of a channel's token, and only the client gets the token (runtime/engine/channel). */
+static void reveal_token(const struct call *c, const char *json, size_t len, struct buf *out)
+{
+	struct jval seed = jval_get(jval_of(json, len), "resumeToken");
+	char text[CHANNEL_TOKEN_TEXT], token[CHANNEL_TOKEN_TEXT];
+
+	jval_str(seed, text, sizeof text);
+	if (strncmp(text, CHANNEL_SEED_PREFIX, strlen(CHANNEL_SEED_PREFIX)) != 0) {
+		buf_append(out, json, len); /* stored by an earlier version */
+		return;
+	}
+	engine_channel_token(call_engine(c), text, token);
+	buf_append(out, json, (size_t)(seed.text - json));
+	buf_printf(out, "\"%s\"", token);
+	buf_append(out, seed.text + seed.len, len - (size_t)(seed.text + seed.len - json));
+}
+
+static bool issues_token(const struct call *c)
+{
+	return strcmp(c->method->name, "connect_channel") == 0 || strcmp(c->method->name, "reconnect_channel") == 0;
+}
+
 void call_finish(struct call *c, const char *json, size_t len)
 {
 	count_call(c, false);
-	struct buf buf_auto reply = BUF_INIT;
+	struct buf buf_auto reply = BUF_INIT, revealed = BUF_INIT;
+	bool reveals = c->client && issues_token(c);
+
+	if (reveals)
+		reveal_token(c, json, len, &revealed);
 	if (c->priv->id && c->client)
-		rpc_result(&reply, c->priv->id, json, len);
+		rpc_result(&reply, c->priv->id, reveals ? revealed.data : json, reveals ? revealed.len : len);
 	send_reply(c, &reply);
 }
 

@@ -44,6 +44,8 @@
 #include <malloc.h>
 #include <poll.h>
 #include <signal.h>
+#include <string.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -146,6 +148,22 @@ static int store_renew(struct runtime *r, struct err *e)
 	store_batch_meta(b, META_VIEWS, VIEW_VERSION, strlen(VIEW_VERSION));
 	store_submit(r->store, b, STORE_MUST, NULL, NULL);
 	return 0;
+}
+
+/*
+ * The key of resume tokens is a file next to the database, so neither the log nor a backup has what opens a channel. If
+ * it cannot be kept, tokens are valid as usual, but a request that is repeated after a restart gets another one.
+ */
+static void read_token_key(uint8_t ret[32])
+{
+	fd_auto int fd = openat(GUARD_FD_STORE, "token.key", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	if (fd >= 0 && pread(fd, ret, 32, 0) == 32)
+		return;
+	if (getrandom(ret, 32, 0) != 32)
+		abort(); /* never continue with tokens that can be guessed */
+	if (fd < 0 || pwrite(fd, ret, 32, 0) != 32 || fsync(fd) < 0)
+		log_warning("the key of resume tokens cannot be kept: %s", strerror(errno));
 }
 
 static int store_start(struct runtime *r, struct err *e)
@@ -326,7 +344,7 @@ static void engine_start(struct runtime *r)
 {
 	r->webhook = find_program_of_bailiff(r, "bailiff-webhook");
 	r->model = find_program_of_bailiff(r, "bailiff-model");
-	const struct engine_options o = {
+	struct engine_options o = {
 		.store = r->store,
 		.ports = &host_ports_table,
 		.host = &r->host,
@@ -363,6 +381,7 @@ static void engine_start(struct runtime *r)
 		.publish_addresses = r->config.publish_addresses,
 		.npublish_addresses = r->config.npublish_addresses,
 	};
+	read_token_key(o.token_key);
 	r->engine = engine_new(&o);
 	r->host.engine = r->engine;
 }

@@ -1,5 +1,7 @@
 """Channels: a peer connects, acknowledges, disconnects and returns; nothing is sent twice or lost, and silence ends no work."""
 
+import os
+
 import harness
 
 
@@ -35,6 +37,39 @@ def test_snapshot_first_then_each_event_once(home):
         kinds = [e["type"] for e in rpc.events(sessionId=session) if e["type"].startswith("channel.")]
         assert kinds == ["channel.connected", "channel.disconnected", "channel.resumed"], kinds
         harness.validate(harness.event_validators(), rpc.events(sessionId=session))
+
+
+def stored(home):
+    """All bytes of the store and its spool, except the key of tokens."""
+    found = b""
+    for folder, _, names in os.walk(home.dir):
+        for name in names:
+            path = os.path.join(folder, name)
+            if name != "token.key" and os.path.isfile(path) and ("store" in folder or "spool" in folder):
+                with open(path, "rb") as f:
+                    found += f.read()
+    return found
+
+
+def test_a_token_is_not_stored(home):
+    """A repeated request gets the same token, also after a restart, and no file of the store has it."""
+    with home.rpc() as rpc:
+        made = connect(rpc, idempotencyKey="once")
+        assert connect(rpc, idempotencyKey="once") == made
+        again = {"channelId": made["channelId"], "lastAckedSequence": made["sequence"], "resumeToken": made["resumeToken"], "idempotencyKey": "twice"}
+        back = rpc.call("reconnect_channel", **again)
+        assert back["resumeToken"] != made["resumeToken"]
+    home.restart()
+    with home.rpc() as rpc:
+        assert connect(rpc, idempotencyKey="once") == made
+        assert rpc.call("reconnect_channel", **again)["resumeToken"] == back["resumeToken"]
+        rpc.call("reconnect_channel", channelId=made["channelId"], lastAckedSequence=made["sequence"], resumeToken=back["resumeToken"])
+    home.stop()
+    text = stored(home)
+    assert made["channelId"].encode() in text
+    for token in (made["resumeToken"], back["resumeToken"]):
+        assert len(token) == 64 and token.encode() not in text
+    home.start()
 
 
 def test_restart(home):

@@ -18,8 +18,8 @@
 #include <inttypes.h>
 #include <sys/random.h>
 
-#define TOKEN_BYTES 32
-#define TOKEN_TEXT (2 * TOKEN_BYTES + 1)
+#define SEED_BYTES 16
+#define SEED_TEXT (sizeof CHANNEL_SEED_PREFIX + 2 * (size_t)SEED_BYTES)
 #define MISSED_BEATS 3u
 
 struct channel_state {
@@ -54,16 +54,31 @@ static void live_seen(struct engine *engine, struct channel_live *l)
 		engine_wake(engine, l->seen_ns + MISSED_BEATS * l->heartbeat_ms * 1000000ull);
 }
 
-/* 256 random bits as hex digits. Only the hash is written to events and documents. */
-static void make_token(char text[TOKEN_TEXT], char hash[HASH_SHA256_TEXT])
+void engine_channel_token(const struct engine *engine, const char *seed, char ret[CHANNEL_TOKEN_TEXT])
 {
-	unsigned char raw[TOKEN_BYTES];
+	uint8_t raw[32];
+
+	hash_hmac_sha256(engine->o.token_key, sizeof engine->o.token_key, seed, strlen(seed), raw);
+	for (size_t i = 0; i < sizeof raw; i++)
+		snprintf(ret + 2 * i, 3, "%02x", raw[i]);
+}
+
+/*
+ * A new token. Events and documents have only its hash, and the result only its seed, because a result with an
+ * idempotency key is stored: the control socket replaces the seed when it sends the result (engine_channel_token).
+ */
+static void make_token(const struct engine *engine, char seed[SEED_TEXT], char hash[HASH_SHA256_TEXT])
+{
+	char token[CHANNEL_TOKEN_TEXT];
+	unsigned char raw[SEED_BYTES];
+	int n = snprintf(seed, SEED_TEXT, CHANNEL_SEED_PREFIX);
 
 	if (getrandom(raw, sizeof raw, 0) != (ssize_t)sizeof raw)
 		abort(); /* never continue with a token that can be guessed */
 	for (size_t i = 0; i < sizeof raw; i++)
-		snprintf(text + 2 * i, 3, "%02x", raw[i]);
-	hash_sha256_text(text, TOKEN_TEXT - 1, hash);
+		snprintf(seed + (size_t)n + 2 * i, 3, "%02x", raw[i]);
+	engine_channel_token(engine, seed, token);
+	hash_sha256_text(token, CHANNEL_TOKEN_TEXT - 1, hash);
 }
 
 /* Loads a channel of the caller's. */
@@ -94,7 +109,7 @@ void engine_connect_channel(struct engine *engine, const struct channel_request 
 			    engine_reply_fn fn, void *ctx)
 {
 	struct transaction *tx = transaction_new(engine, c, fn, ctx);
-	char token[TOKEN_TEXT], hash[HASH_SHA256_TEXT];
+	char seed[SEED_TEXT], hash[HASH_SHA256_TEXT];
 	buf_auto struct buf text = BUF_INIT;
 	struct channel_doc doc;
 	struct err e = ERR_INIT;
@@ -122,8 +137,7 @@ void engine_connect_channel(struct engine *engine, const struct channel_request 
 	id_copy(doc.channelId, r->channel_id);
 	if (!r->channel_id)
 		id_make(ID_KIND_CHANNEL, doc.channelId);
-	/* Events and documents hold only the hash; the reply holds the token. */
-	make_token(token, hash);
+	make_token(engine, seed, hash);
 	EMIT(channel_connected, tx, channel_scope(&doc, c->request_id), .envelope.status = "connected",
 	     .transport = r->transport, .peerRole = r->peer_role, .nativeProtocol = r->native_protocol,
 	     .capabilities = json_from_text(r->capabilities_json), .accountRef = r->account_ref,
@@ -135,7 +149,7 @@ void engine_connect_channel(struct engine *engine, const struct channel_request 
 	live_seen(engine, l);
 	jw_kstr(&tx->w, "channelId", doc.channelId);
 	jw_kstr(&tx->w, "sessionId", doc.sessionId);
-	jw_kstr(&tx->w, "resumeToken", token);
+	jw_kstr(&tx->w, "resumeToken", seed);
 	transaction_commit(tx);
 }
 
@@ -164,7 +178,7 @@ void engine_reconnect_channel(struct engine *engine, const char *channel_id, uin
 	static const char *const unavailable[] = { "events that retention removed" };
 	struct transaction *tx = transaction_new(engine, c, fn, ctx);
 	uint64_t first = store_first_sequence(engine->o.store), last = store_last_sequence(engine->o.store);
-	char fresh[TOKEN_TEXT], hash[HASH_SHA256_TEXT];
+	char seed[SEED_TEXT], hash[HASH_SHA256_TEXT];
 	buf_auto struct buf text = BUF_INIT;
 	struct channel_doc doc;
 	struct err e = ERR_INIT;
@@ -176,7 +190,7 @@ void engine_reconnect_channel(struct engine *engine, const char *channel_id, uin
 	/* Retention has removed events after the last one that the peer acknowledged. */
 	bool gap = last_acked + 1 < first;
 	/* Each resume issues a new token; the old one becomes invalid with the commit. */
-	make_token(fresh, hash);
+	make_token(engine, seed, hash);
 	const struct scope s = channel_scope(&doc, c->request_id);
 	const struct json_value missed = gap ? JSON_OBJECT(event_range, .from = last_acked + 1, .to = first - 1)
 					     : JSON_NONE;
@@ -196,7 +210,7 @@ void engine_reconnect_channel(struct engine *engine, const char *channel_id, uin
 	live_seen(engine, l);
 	jw_kstr(&tx->w, "channelId", doc.channelId);
 	jw_kstr(&tx->w, "sessionId", doc.sessionId);
-	jw_kstr(&tx->w, "resumeToken", fresh);
+	jw_kstr(&tx->w, "resumeToken", seed);
 	jw_kuint(&tx->w, "resumedFrom", gap ? first - 1 : last_acked);
 	json_value_member(&tx->w, "gap", missed);
 	transaction_commit(tx);

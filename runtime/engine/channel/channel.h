@@ -20,6 +20,12 @@ struct channel_request {
 	const char *capabilities_json;                                     /* an array; NULL = none */
 	uint64_t heartbeat_ms;                                             /* 0 = none: bound to the connection */
 };
+/* `resumeToken` in a result is a seed with this prefix: what is stored under an idempotency key must not be a secret.
+ */
+#define CHANNEL_SEED_PREFIX "seed:"
+#define CHANNEL_TOKEN_TEXT 65
+/* The token of a seed. */
+void engine_channel_token(const struct engine *engine, const char *seed, char ret[CHANNEL_TOKEN_TEXT]);
 void engine_connect_channel(struct engine *engine, const struct channel_request *r, const struct caller *c,
 			    engine_reply_fn fn, void *ctx);
 /*

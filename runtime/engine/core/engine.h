@@ -138,6 +138,7 @@ struct engine_options {
 	const struct ports *ports;
 	void *host; /* first argument of every port */
 	struct process_limits defaults;
+	uint8_t token_key[32];  /* from which resume tokens of channels are derived; not in the store's log */
 	uint64_t stop_grace_ms; /* 0 = 5000 */
 	uint64_t turn_grace_ms; /* how long a turn waits for another client after its own disconnected; 0 = no limit */
 	uint32_t max_processes; /* 0 = 1024 */

@@ -209,6 +209,10 @@ void engine_counts_get(const struct engine *g, struct engine_counts *ret)
 /* There are no terminals. */
 void screens_submit(struct screens *s, struct screens_request *r, screens_fn fn, void *ctx) { abort(); }
 void screens_client_disconnected(struct screens *s, uint64_t connection) { abort(); }
+void engine_channel_token(const struct engine *g, const char *seed, char ret[CHANNEL_TOKEN_TEXT])
+{
+	snprintf(ret, CHANNEL_TOKEN_TEXT, "token of %s", seed);
+}
 void engine_connect_channel(struct engine *g, const struct channel_request *r, const struct caller *c,
 			    engine_reply_fn fn, void *ctx)
 {
