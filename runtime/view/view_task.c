@@ -359,6 +359,22 @@ int view_task_on_progress(struct models *m, const struct event_view *ev, struct 
 	return view_save(m, &task_schema, d.taskId, &d, e);
 }
 
+int view_task_on_lease(struct models *m, const struct event_view *ev, struct err *e)
+{
+	struct jval payload = event_payload(ev);
+	struct task_doc d;
+	int r = view_open_event(m, &task_schema, ev, &d, e);
+
+	if (r)
+		return r < 0 ? -1 : 0;
+	const uint64_t until = jval_uint(jval_get(payload, "leaseUntil"), 0);
+	d.leaseUntil = until ? until : VIEW_ABSENT;
+	d.leaseBootId[0] = '\0';
+	if (until)
+		jval_str(jval_get(payload, "bootId"), d.leaseBootId, sizeof(d.leaseBootId));
+	return view_save(m, &task_schema, d.taskId, &d, e);
+}
+
 /* The supervised attempt has started to run, in this turn. */
 int view_task_on_run_status(struct models *m, const struct event_view *ev, struct err *e)
 {

@@ -23,7 +23,7 @@ void fd_store_done(struct fd_store *v)
 {
 	for (size_t i = 0; i < v->high; i++) {
 		if (v->entries[i].state != FD_STORE_FREE)
-			fd_store_withdraw(&v->entries[i], ~0u);
+			fd_store_withdraw(v, &v->entries[i], ~0u);
 	}
 	free(v->entries);
 	free(v->hashes);
@@ -70,9 +70,10 @@ struct fd_store_entry *fd_store_get(struct fd_store *v, const struct plan_key *k
 	return en;
 }
 
-void fd_store_deposit(struct fd_store_entry *en, uint32_t slots, const int *fds, pid_t pid)
+void fd_store_deposit(struct fd_store *v, struct fd_store_entry *en, uint32_t slots, const int *fds, pid_t pid)
 {
 	size_t n = 0;
+	v->nlimited -= en->fd[GUARD_SLOT_LIMIT] >= 0;
 	for (int slot = 0; slot < GUARD_SLOT_COUNT; slot++) {
 		if (!(slots & 1u << slot))
 			continue;
@@ -81,10 +82,12 @@ void fd_store_deposit(struct fd_store_entry *en, uint32_t slots, const int *fds,
 	}
 	if (slots & 1u << GUARD_SLOT_PIDFD)
 		en->pid = pid;
+	v->nlimited += en->fd[GUARD_SLOT_LIMIT] >= 0;
 }
 
-void fd_store_withdraw(struct fd_store_entry *en, uint32_t slots)
+void fd_store_withdraw(struct fd_store *v, struct fd_store_entry *en, uint32_t slots)
 {
+	v->nlimited -= slots & 1u << GUARD_SLOT_LIMIT && en->fd[GUARD_SLOT_LIMIT] >= 0;
 	for (int slot = 0; slot < GUARD_SLOT_COUNT; slot++) {
 		if (slots & 1u << slot)
 			fd_close(&en->fd[slot]);
@@ -132,7 +135,7 @@ void fd_store_release(struct fd_store *v, struct fd_store_entry *en)
 		en->was_alive = true;
 		fd_store_kill(en);
 		/* A stopped or gated command must see its pipes close no later than its init's death. */
-		fd_store_withdraw(en, ~(1u << GUARD_SLOT_PIDFD));
+		fd_store_withdraw(v, en, ~(1u << GUARD_SLOT_PIDFD));
 		set_state(v, en, FD_STORE_DYING);
 		return;
 	}
@@ -149,7 +152,7 @@ void fd_store_reap(struct fd_store *v, struct fd_store_entry *en)
 	if (!en->was_alive && info.si_code != 0 && (info.si_code != CLD_EXITED || info.si_status != 0))
 		log_info("the init of %s %s %d", en->key.id,
 			 info.si_code == CLD_EXITED ? "left with status" : "was killed by signal", info.si_status);
-	fd_store_withdraw(en, ~0u);
+	fd_store_withdraw(v, en, ~0u);
 	en->pid = 0;
 	set_state(v, en, FD_STORE_GONE);
 }
@@ -157,12 +160,49 @@ void fd_store_reap(struct fd_store *v, struct fd_store_entry *en)
 /* `high` shrinks, so that scans stay short after a burst of processes. */
 void fd_store_forget(struct fd_store *v, struct fd_store_entry *en)
 {
-	fd_store_withdraw(en, ~0u);
+	fd_store_withdraw(v, en, ~0u);
 	set_state(v, en, FD_STORE_FREE);
 	v->hashes[en - v->entries] = 0;
 	memset(&en->key, 0, sizeof en->key);
 	while (v->high && !v->hashes[v->high - 1])
 		v->high--;
+}
+
+/* −1: nothing to wait for. A timer counts only once there is an init to kill: before, the gate is closed. */
+static int awaited_fd(const struct fd_store_entry *en)
+{
+	if (en->state == FD_STORE_DYING)
+		return en->fd[GUARD_SLOT_PIDFD];
+	return en->state == FD_STORE_HELD && en->fd[GUARD_SLOT_PIDFD] >= 0 ? en->fd[GUARD_SLOT_LIMIT] : -1;
+}
+
+size_t fd_store_fill_polls(const struct fd_store *v, struct pollfd *ret)
+{
+	size_t n = 0;
+	for (size_t i = 0; (v->ndying || v->nlimited) && i < v->high; i++) {
+		int fd = awaited_fd(&v->entries[i]);
+		if (fd >= 0)
+			ret[n++] = (struct pollfd){ .fd = fd, .events = POLLIN };
+	}
+	return n;
+}
+
+/* The timer is closed after its expiry: it would stay readable. The entry stays for the runtime, like after a kill. */
+void fd_store_handle_polls(struct fd_store *v, const struct pollfd *polls)
+{
+	size_t n = 0;
+	for (size_t i = 0; (v->ndying || v->nlimited) && i < v->high; i++) {
+		struct fd_store_entry *en = &v->entries[i];
+		if (awaited_fd(en) < 0 || !polls[n++].revents)
+			continue;
+		if (en->state == FD_STORE_DYING) {
+			fd_store_reap(v, en);
+			continue;
+		}
+		log_warning("the time of %s is over: its init is killed", en->key.id);
+		fd_store_kill(en);
+		fd_store_withdraw(v, en, 1u << GUARD_SLOT_LIMIT);
+	}
 }
 
 struct fd_store_entry *fd_store_next(const struct fd_store *v, size_t index)

@@ -15,6 +15,7 @@
 
 #include "supervisor/guard/guard_msg.h"
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -37,6 +38,7 @@ struct fd_store {
 	size_t cap;
 	size_t high; /* entries at and past this were never used */
 	size_t ndying, ngone;
+	size_t nlimited; /* entries with a timer in GUARD_SLOT_LIMIT */
 };
 
 void fd_store_init(struct fd_store *v, size_t cap);
@@ -46,8 +48,8 @@ struct fd_store_entry *fd_store_find(const struct fd_store *v, const struct plan
 /* Finds or creates an entry; NULL if the store is full. */
 struct fd_store_entry *fd_store_get(struct fd_store *v, const struct plan_key *key);
 /* Takes ownership of fds, which are in slot order, one per bit of slots. Replaces slots that are already filled. */
-void fd_store_deposit(struct fd_store_entry *en, uint32_t slots, const int *fds, pid_t pid);
-void fd_store_withdraw(struct fd_store_entry *en, uint32_t slots);
+void fd_store_deposit(struct fd_store *v, struct fd_store_entry *en, uint32_t slots, const int *fds, pid_t pid);
+void fd_store_withdraw(struct fd_store *v, struct fd_store_entry *en, uint32_t slots);
 /* Fills fds in slot order and returns how many; 0 if the entry is not HELD. The store keeps ownership. */
 size_t fd_store_list(const struct fd_store_entry *en, int fds[GUARD_SLOT_COUNT], uint32_t *ret_slots);
 
@@ -57,6 +59,14 @@ void fd_store_release(struct fd_store *v, struct fd_store_entry *en);
 /* Call when the pidfd of a DYING entry is readable: reaps the init, closes everything; the entry becomes GONE. */
 void fd_store_reap(struct fd_store *v, struct fd_store_entry *en);
 void fd_store_forget(struct fd_store *v, struct fd_store_entry *en);
+
+/*
+ * What a poll has to wait for: pidfds of inits that are dying, and timers of those that may run for a limited time. At
+ * most one for each entry. fd_store_handle_polls follows before any other change: it reaps the former and kills the
+ * latter.
+ */
+size_t fd_store_fill_polls(const struct fd_store *v, struct pollfd *ret);
+void fd_store_handle_polls(struct fd_store *v, const struct pollfd *polls);
 
 /* Shuts down the clients' sockets in the store. */
 void fd_store_disconnect_clients(struct fd_store *v);

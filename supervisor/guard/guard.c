@@ -66,14 +66,14 @@ static void on_deposit(struct guard *g, struct guard_child *c, const struct guar
 		g->strays = true;
 		return;
 	}
-	fd_store_deposit(en, m->slots, fds, m->pid);
+	fd_store_deposit(&g->store, en, m->slots, fds, m->pid);
 }
 
 static void on_withdraw(struct guard *g, struct guard_child *c, const struct guard_msg *m, int *fds)
 {
 	struct fd_store_entry *en = fd_store_find(&g->store, &m->key);
 	if (en && en->state == FD_STORE_HELD)
-		fd_store_withdraw(en, m->slots & ~(1u << GUARD_SLOT_PIDFD));
+		fd_store_withdraw(&g->store, en, m->slots & ~(1u << GUARD_SLOT_PIDFD));
 }
 
 static void receive_messages(struct guard *g, struct guard_child *c, unsigned most);
@@ -465,13 +465,12 @@ enum {
 	POLL_AUDIT,
 	POLL_LINK,
 	POLL_PIDFD = POLL_LINK + GUARD_ROLES,
-	POLL_DYING = POLL_PIDFD + GUARD_ROLES
+	POLL_STORE = POLL_PIDFD + GUARD_ROLES
 };
 
 static size_t fill_polls(struct guard *g)
 {
 	struct pollfd *p = g->polls;
-	size_t n = POLL_DYING;
 	p[POLL_SIGNAL] = (struct pollfd){ .fd = g->signal_fd, .events = POLLIN };
 	p[POLL_WATCH] = (struct pollfd){ .fd = g->watch_fd, .events = POLLIN };
 	p[POLL_AUDIT] = (struct pollfd){ .fd = g->audit_recipient, .events = POLLIN };
@@ -479,29 +478,13 @@ static size_t fill_polls(struct guard *g)
 		p[POLL_LINK + i] = (struct pollfd){ .fd = g->child[i].link, .events = POLLIN };
 		p[POLL_PIDFD + i] = (struct pollfd){ .fd = g->child[i].pidfd, .events = POLLIN };
 	}
-	for (size_t i = 0; g->store.ndying && i < g->store.high; i++) {
-		const struct fd_store_entry *en = &g->store.entries[i];
-		if (en->state == FD_STORE_DYING)
-			p[n++] = (struct pollfd){ .fd = en->fd[GUARD_SLOT_PIDFD], .events = POLLIN };
-	}
-	return n;
-}
-
-/* fill_polls added the entries in the same order; none was released since. */
-static void reap_dying(struct guard *g)
-{
-	size_t n = POLL_DYING;
-	for (size_t i = 0; g->store.ndying && i < g->store.high; i++) {
-		struct fd_store_entry *en = &g->store.entries[i];
-		if (en->state == FD_STORE_DYING && g->polls[n++].revents)
-			fd_store_reap(&g->store, en);
-	}
+	return POLL_STORE + fd_store_fill_polls(&g->store, p + POLL_STORE);
 }
 
 /* Messages before exits: a dead child's last deposits are received before it is reaped. */
 static void handle_events(struct guard *g)
 {
-	reap_dying(g);
+	fd_store_handle_polls(&g->store, g->polls + POLL_STORE);
 	for (int i = 0; i < GUARD_ROLES; i++) {
 		if (g->polls[POLL_LINK + i].revents)
 			receive_messages(g, &g->child[i], MESSAGES_A_TURN);
@@ -664,7 +647,7 @@ int guard_run(const struct guard_options *options)
 	raise_descriptor_limit();
 	/* Twice the maximum of live processes: those being released need entries, too. */
 	fd_store_init(&g.store, 2 * GUARD_ENTRIES_MAX);
-	g.polls = mem_zalloc(POLL_DYING + g.store.cap, sizeof *g.polls);
+	g.polls = mem_zalloc(POLL_STORE + g.store.cap, sizeof *g.polls);
 	g.signal_fd = setup_signals();
 	g.watch_fd = policy_watch_open(o.file + GUARD_FILE_POLICY, WATCHED_FILES);
 	g.pidfd = fd_pidfd_open(getpid());

@@ -71,6 +71,7 @@ enum guard_slot {
 	GUARD_SLOT_FEED,      /* the same pipe: write end */
 	GUARD_SLOT_NET,       /* listening socket inside the sandbox, for the proxy */
 	GUARD_SLOT_NET_RULES, /* hosts that the proxy allows: sealed memfd of struct host_rule */
+	GUARD_SLOT_LIMIT,     /* timer: the guard kills the init when it expires. The runtime may move it */
 	GUARD_SLOT_COUNT
 };
 

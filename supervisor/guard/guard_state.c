@@ -123,6 +123,7 @@ static int read_entry(struct guard *g, int fd, size_t size)
 	en->pid = s.pid;
 	for (int slot = 0; slot < GUARD_SLOT_COUNT; slot++)
 		en->fd[slot] = s.fd[slot];
+	g->store.nlimited += en->fd[GUARD_SLOT_LIMIT] >= 0;
 	if (s.dying)
 		fd_store_release(&g->store, en);
 	return 0;

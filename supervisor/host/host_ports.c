@@ -21,6 +21,7 @@
 #include <event2/event.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #define RESEND_MS 2
@@ -354,6 +355,23 @@ static void port_kill(void *host, const char *id)
 		guard_link_kill(&io->host->guard, &holder->key);
 }
 
+/* The guard and the next runtime have the same timer: what one of them sets holds for all. */
+static void port_limit(void *host, const char *id, uint64_t boot_ns)
+{
+	struct process_io *io = find_process_io(host, id);
+	const struct itimerspec at = { .it_value = { (time_t)(boot_ns / 1000000000), (long)(boot_ns % 1000000000) } };
+	const bool fresh = io && io->fds[GUARD_SLOT_LIMIT] < 0;
+
+	if (!io || io->within[0])
+		return;
+	if (fresh)
+		io->fds[GUARD_SLOT_LIMIT] = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (timerfd_settime(io->fds[GUARD_SLOT_LIMIT], TFD_TIMER_ABSTIME, &at, NULL) < 0)
+		log_warning("set a time limit for %s: %s", id, strerror(errno));
+	else if (fresh)
+		guard_link_deposit(&io->host->guard, &io->key, 1u << GUARD_SLOT_LIMIT, io->fds);
+}
+
 static void port_open_gate(void *host, const char *id)
 {
 	struct process_io *io = find_process_io(host, id);
@@ -569,6 +587,7 @@ const struct ports host_ports_table = {
 	.signal = port_signal,
 	.kill_tree = port_kill_tree,
 	.kill = port_kill,
+	.limit = port_limit,
 	.write_stdin = port_write_stdin,
 	.close_stdin = port_close_stdin,
 	.close_output = port_close_output,

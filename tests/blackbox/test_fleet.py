@@ -155,6 +155,44 @@ def events_of(node):
         return [e for e in rpc.events(after=None) if e.get("taskId")]
 
 
+def process_of(node, task):
+    with node.rpc() as rpc:
+        return rpc.call("get_process", processId=running(node, task)["worker"]["processId"])
+
+
+def test_a_stopped_runtime_does_not_prolong_a_lease():
+    """The guard has a timer that only renewals move."""
+    with Server() as s, Node(s, "n1") as n:
+        s.fleet("submit", "--id", "t1", "--lease", "2s", "--", "sleep", "600")
+        process = process_of(n, "t1")
+        runtime = n.kill_part("runtime", signal.SIGSTOP)
+        try:
+            until("the guard ends it", lambda: not harness.alive(process["pid"], process["startTime"]))
+        finally:
+            os.kill(runtime, signal.SIGCONT)
+        lost = state(s, "t1", "lost", "failed", "completed")
+        assert lost["state"] == "lost" and lost["attempt"] == 1, lost
+        assert n.local("t1")[0]["statusReason"] == "lease_over", n.local("t1")
+
+
+def test_restarts_of_the_runtime_do_not_prolong_a_lease():
+    with Server() as s, Node(s, "n1") as n:
+        s.fleet("submit", "--id", "t1", "--lease", f"{LEASE}s", "--", "sleep", "600")
+        process = process_of(n, "t1")
+        fleet = n.kill_part("fleet", signal.SIGSTOP)
+        try:
+            while harness.alive(process["pid"], process["startTime"]):
+                pid = n.kill_part("runtime")
+                until("another runtime runs", lambda: n.part("runtime") not in (None, pid))
+                until("the daemon answers", n.answers)
+            ended = until("it has ended", lambda: next((t for t in n.local("t1") if t["status"] in ("cancelled", "lost")), None))
+        finally:
+            os.kill(fleet, signal.SIGCONT)
+        assert ended["statusReason"] == "lease_over", ended
+        assert len([e for e in events_of(n) if e["type"] == "task.lease.updated"]) == 1
+        assert state(s, "t1", "lost", "failed")["state"] == "lost"
+
+
 def test_a_lost_task_is_not_run_again_by_itself():
     with Server() as s, Node(s, "n1") as n:
         s.fleet("submit", "--id", "t1", "--lease", "2s", "--", "sleep", "600")

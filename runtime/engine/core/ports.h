@@ -173,6 +173,11 @@ struct ports {
 	/* 0: engine_on_screen follows; this port alone may call it before it returns. −1: the request is invalid. May
 	 * be NULL. */
 	int (*screen)(void *host, const struct port_screen_request *r, struct err *e);
+	/*
+	 * The guard kills the init at this time (CLOCK_BOOTTIME), also if the runtime is stopped or dead by then; a
+	 * later call moves that time. Not for members of a sandbox, which have no init of their own. May be NULL.
+	 */
+	void (*limit)(void *host, const char *id, uint64_t boot_ns);
 };
 
 /* A process that the guard has kept across a restart of the runtime. */

@@ -384,8 +384,14 @@ static void task_ended(struct process *p, const struct process_outcome *o, struc
 	if (owned_attempt(p, &t) < 0)
 		return;
 	if (!o->clean) {
-		const struct attempt_end end = attempt_end_of_process(p, o);
+		struct attempt_end end = attempt_end_of_process(p, o);
+		struct err e = ERR_INIT;
 
+		if (task_lease_holds(p->engine, &t, &e) < 0) { /* the guard has killed it */
+			end.status = "lost";
+			end.message = "lease_over";
+			end.may_retry = false;
+		}
 		return task_attempt_failed(p->engine, &t, tx, NULL, &end);
 	}
 	task_attempt_succeeded(p->engine, &t, tx, p, NULL);
@@ -528,7 +534,7 @@ void engine_retry_task(struct engine *engine, const json_t *params, const struct
 	struct err e = ERR_INIT;
 
 	if (task_get(engine, param_str(params, "taskId"), c, &t, &e) == 0 && task_may(&t, TASK_VERB_RETRY, &e) == 0 &&
-	    t.d.attemptOpen)
+	    task_lease_holds(engine, &t, &e) == 0 && t.d.attemptOpen)
 		err_set(&e, ERR_STATE, "task '%s' has an attempt in progress; fail_task ends it", t.d.taskId);
 	if (e.code || param_text(params, "reason", TASK_REASON_MAX, &e) < 0)
 		return transaction_reject(tx, &e);

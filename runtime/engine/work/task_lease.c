@@ -3,8 +3,13 @@
  * claim may be killed or paused. So the engine itself ends the task when its lease is over (task_time.c).
  *
  * The end of a lease is a time of this host's boot clock, as computed by the process that renews it: a renewal that
- * arrives late grants no more than it would have in time. It is kept in memory only. After a restart of the runtime the
- * last renewal is unknown, so a task gets a fraction of its lease to be renewed.
+ * arrives late grants no more than it would have in time. It is two thirds of the lease after the last renewal. Two
+ * more sixths are for what can go wrong here, and the last is a margin:
+ *
+ * - After a restart of the runtime the last renewal is unknown, because renewals are not recorded. The task gets a
+ *   sixth of its lease from then, once: the time is recorded, and further restarts keep it until the next renewal.
+ * - If the runtime is stopped or does not return, the guard ends the task's processes, by a timer that every renewal
+ *   moves: it expires a sixth of the lease after the end of the lease. A restart does not move it.
  */
 
 #include "runtime/engine/work/task_private.h"
@@ -14,7 +19,14 @@
 
 struct task_lease {
 	uint64_t until_ns;
+	uint64_t limit_ns; /* for the guard; 0 = what it has */
 };
+
+/* The part of a lease that a restart grants, and that the guard waits beyond the end. */
+static uint64_t grace_ns(const struct task *t)
+{
+	return jval_uint(jval_get(t->d.fleet, "leaseMs"), RECOVERY_MS * RECOVERY_PART) / RECOVERY_PART * 1000000;
+}
 
 int task_lease_check(struct engine *engine, const json_t *params, struct err *e)
 {
@@ -27,11 +39,12 @@ int task_lease_check(struct engine *engine, const json_t *params, struct err *e)
 	return 0;
 }
 
-static void set_lease(struct engine *engine, const char *task_id, uint64_t until_ns)
+static void set_lease(struct engine *engine, const char *task_id, uint64_t until_ns, uint64_t limit_ns)
 {
 	struct task_lease *l = mem_zalloc(1, sizeof *l);
 
 	l->until_ns = until_ns;
+	l->limit_ns = limit_ns;
 	free(strmap_put(&engine->work->task_leases, task_id, l));
 	if (until_ns < engine->work->lease_poll_ns)
 		engine->work->lease_poll_ns = until_ns;
@@ -40,11 +53,46 @@ static void set_lease(struct engine *engine, const char *task_id, uint64_t until
 
 void task_lease_begin(struct engine *engine, const char *task_id, const json_t *params)
 {
-	const json_t *until = json_object_get(params, "leaseUntil");
+	const uint64_t until_ns = (uint64_t)json_integer_value(json_object_get(params, "leaseUntil")) * 1000000;
+	const json_t *lease_ms = json_object_get(json_object_get(params, "fleet"), "leaseMs");
 
-	if (until)
-		set_lease(engine, task_id, (uint64_t)json_integer_value(until) * 1000000);
+	if (until_ns)
+		set_lease(engine, task_id, until_ns,
+			  until_ns + (uint64_t)json_integer_value(lease_ms) / RECOVERY_PART * 1000000);
 }
+
+/* ---- the guard's limit ---- */
+
+static void limit_process(struct engine *engine, const char *process_id, uint64_t limit_ns)
+{
+	if (limit_ns && engine->o.ports->limit)
+		engine->o.ports->limit(engine->o.host, process_id, limit_ns);
+}
+
+struct limited_task {
+	const char *id;
+	uint64_t limit_ns;
+};
+
+static void limit_if_of_task(void *ctx, const char *id, void *value)
+{
+	const struct limited_task *t = ctx;
+	const struct process *p = value;
+
+	if (strcmp(p->task_id, t->id) == 0)
+		limit_process(p->engine, id, t->limit_ns);
+}
+
+/* The command waits at its gate until this fact is durable: it never runs without the limit. */
+void task_on_process_started(struct transaction *tx, const struct scope *s, const struct process_started *p)
+{
+	const struct task_lease *l = s->task ? strmap_get(&tx->engine->work->task_leases, s->task) : NULL;
+
+	if (l)
+		limit_process(tx->engine, s->process, l->limit_ns);
+}
+
+/* ---- renewals ---- */
 
 /* A task of a fleet has a lease until it is over; then it is forgotten. */
 int task_lease_holds(struct engine *engine, const struct task *t, struct err *e)
@@ -55,7 +103,7 @@ int task_lease_holds(struct engine *engine, const struct task *t, struct err *e)
 	return holds ? 0 : err_set(e, ERR_EXPIRED, "the lease of task '%s' is over", t->d.taskId);
 }
 
-/* A renewal is not recorded: it would be most of the log, and a restart grants little anyway. */
+/* Renewals are not recorded: they would be most of the log. */
 void engine_renew_lease(struct engine *engine, const json_t *params, const struct caller *c, engine_reply_fn fn,
 			void *ctx)
 {
@@ -68,7 +116,12 @@ void engine_renew_lease(struct engine *engine, const json_t *params, const struc
 	     err_set(&e, ERR_STATE, "task '%s' is %s: there is nothing to renew", t.d.taskId, t.d.status)) ||
 	    task_lease_holds(engine, &t, &e) < 0 || task_lease_check(engine, params, &e) < 0)
 		return transaction_reject(tx, &e);
-	task_lease_begin(engine, t.d.taskId, params);
+	const uint64_t until_ns = (uint64_t)json_integer_value(json_object_get(params, "leaseUntil")) * 1000000;
+	struct limited_task limited = { t.d.taskId, until_ns + grace_ns(&t) };
+	set_lease(engine, t.d.taskId, until_ns, limited.limit_ns);
+	strmap_visit(&engine->processes->live, limit_if_of_task, &limited);
+	if (view_counted(t.d.leaseUntil)) /* the first one after a restart */
+		EMIT(task_lease_updated, tx, task_scope(&t.d, c), .leaseUntil = 0, .bootId = engine->boot_id);
 	jw_kstr(&tx->w, "taskId", t.d.taskId);
 	transaction_commit(tx);
 }
@@ -102,12 +155,29 @@ bool task_lease_take_due(struct engine *engine, uint64_t now, char ret[ID_SIZE])
 	return true;
 }
 
+/* What another boot has recorded is over: its processes are gone, and so is its clock. */
+static uint64_t recorded_ns(struct engine *engine, const struct task *t)
+{
+	return strcmp(t->d.leaseBootId, engine->boot_id) == 0 ? t->d.leaseUntil * 1000000 : 0;
+}
+
 void task_lease_recover(struct engine *engine, const struct task *t)
 {
-	const uint64_t lease_ms = jval_uint(jval_get(t->d.fleet, "leaseMs"), RECOVERY_MS * RECOVERY_PART);
+	uint64_t until_ns = engine_now(engine) + grace_ns(t);
 
-	if (t->d.fleet.type == JT_OBJECT && !task_status_ended(t->status))
-		set_lease(engine, t->d.taskId, engine_now(engine) + lease_ms / RECOVERY_PART * 1000000);
+	if (t->d.fleet.type != JT_OBJECT || task_status_ended(t->status))
+		return;
+	if (view_counted(t->d.leaseUntil)) {
+		until_ns = recorded_ns(engine, t);
+	} else {
+		struct transaction *tx = transaction_new_internal(engine);
+
+		EMIT(task_lease_updated, tx, task_scope(&t->d, NULL), .leaseUntil = (int64_t)(until_ns / 1000000),
+		     .bootId = engine->boot_id);
+		transaction_commit(tx);
+	}
+	/* The limits of its processes stay; those that start now get no more than the lease. */
+	set_lease(engine, t->d.taskId, until_ns, until_ns);
 }
 
 static void free_lease(void *ctx, const char *task_id, void *value) { free(value); }

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -34,15 +35,15 @@ START_TEST(deposits_merge)
 	struct fd_store_entry *en = fd_store_get(&v, &k);
 	int in = null_fd(), out = null_fd(), again = null_fd(), fds[GUARD_SLOT_COUNT];
 	uint32_t slots;
-	fd_store_deposit(en, 1u << GUARD_SLOT_STDOUT, &out, 0);
-	fd_store_deposit(en, 1u << GUARD_SLOT_STDIN, &in, 0);
+	fd_store_deposit(&v, en, 1u << GUARD_SLOT_STDOUT, &out, 0);
+	fd_store_deposit(&v, en, 1u << GUARD_SLOT_STDIN, &in, 0);
 	ck_assert_ptr_eq(fd_store_get(&v, &k), en);
 	ck_assert_uint_eq(fd_store_list(en, fds, &slots), 2);
 	ck_assert_int_eq(fds[0], in);
 	ck_assert_int_eq(fds[1], out);
-	fd_store_deposit(en, 1u << GUARD_SLOT_STDIN, &again, 0);
+	fd_store_deposit(&v, en, 1u << GUARD_SLOT_STDIN, &again, 0);
 	ck_assert(!is_open(in));
-	fd_store_withdraw(en, 1u << GUARD_SLOT_STDIN);
+	fd_store_withdraw(&v, en, 1u << GUARD_SLOT_STDIN);
 	ck_assert(!is_open(again));
 	ck_assert(is_open(out));
 	fd_store_list(en, fds, &slots);
@@ -82,8 +83,8 @@ START_TEST(release_of_the_living)
 	}
 	int pidfd = fd_pidfd_open(pid), out = null_fd();
 	struct fd_store_entry *en = fd_store_get(&v, &k);
-	fd_store_deposit(en, 1u << GUARD_SLOT_PIDFD, &pidfd, pid);
-	fd_store_deposit(en, 1u << GUARD_SLOT_STDOUT, &out, 0);
+	fd_store_deposit(&v, en, 1u << GUARD_SLOT_PIDFD, &pidfd, pid);
+	fd_store_deposit(&v, en, 1u << GUARD_SLOT_STDOUT, &out, 0);
 	ck_assert(fd_store_owns_pid(&v, pid));
 	fd_store_release(&v, en);
 	ck_assert_int_eq(en->state, FD_STORE_DYING);
@@ -107,6 +108,41 @@ START_TEST(release_of_the_living)
 }
 END_TEST
 
+/* Runs until its timer expires, although nobody asks for its end; the runtime still finds its entry. */
+START_TEST(the_timer_kills)
+{
+	struct plan_key k = key(0);
+	pid_t pid = fork();
+	if (pid == 0) {
+		for (;;)
+			pause();
+	}
+	int pidfd = fd_pidfd_open(pid), timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
+	const struct itimerspec far = { .it_value.tv_sec = 3600 }, near = { .it_value.tv_nsec = 1 };
+	struct pollfd polls[8], end = { .events = POLLIN };
+	struct fd_store_entry *en = fd_store_get(&v, &k);
+	timerfd_settime(timer, 0, &far, NULL);
+	fd_store_deposit(&v, en, 1u << GUARD_SLOT_LIMIT, &timer, 0);
+	ck_assert_uint_eq(fd_store_fill_polls(&v, polls), 0); /* there is nothing to kill yet */
+	fd_store_deposit(&v, en, 1u << GUARD_SLOT_PIDFD, &pidfd, pid);
+	ck_assert_uint_eq(fd_store_fill_polls(&v, polls), 1);
+	ck_assert_int_eq(poll(polls, 1, 0), 0);
+	fd_store_handle_polls(&v, polls);
+	end.fd = pidfd;
+	ck_assert_int_eq(poll(&end, 1, 0), 0);
+	timerfd_settime(timer, 0, &near, NULL);
+	ck_assert_uint_eq(fd_store_fill_polls(&v, polls), 1);
+	ck_assert_int_eq(poll(polls, 1, 60000), 1);
+	fd_store_handle_polls(&v, polls);
+	ck_assert_int_eq(poll(&end, 1, 60000), 1);
+	ck_assert_int_eq(en->state, FD_STORE_HELD);
+	ck_assert_uint_eq(fd_store_fill_polls(&v, polls), 0);
+	ck_assert_uint_eq(v.nlimited, 0);
+	fd_store_release(&v, en);
+	ck_assert_int_eq(en->state, FD_STORE_GONE);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("vault");
@@ -116,6 +152,7 @@ int main(void)
 	tcase_add_test(t, deposits_merge);
 	tcase_add_test(t, fills_up_and_empties);
 	tcase_add_test(t, release_of_the_living);
+	tcase_add_test(t, the_timer_kills);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
 	srunner_run_all(r, CK_ENV);

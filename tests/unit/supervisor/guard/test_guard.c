@@ -283,7 +283,7 @@ static int older_state(struct guard *g, int out, unsigned slots)
 	uint32_t head[5]; /* magic, version, head_size, entry_size, count */
 	char bytes[4096];
 	struct fd_store_entry *en = fd_store_get(&g->store, &(struct plan_key){ .id = "proc_1" });
-	fd_store_deposit(en, 1u << GUARD_SLOT_STDOUT, &out, 0);
+	fd_store_deposit(&g->store, en, 1u << GUARD_SLOT_STDOUT, &out, 0);
 	int fd = guard_state_save(g);
 	ssize_t n = read(fd, bytes, sizeof bytes);
 	memcpy(head, bytes, sizeof head);
