@@ -341,29 +341,31 @@ def print_sum(path):
 
 
 def run_jobs(p):
-    """Several fleets, each in a process of its own; their progress is added up."""
-    share = ["--cases", str(-(-p.cases // p.options.jobs))] if p.cases else []
-    children = [subprocess.Popen([sys.executable, os.path.abspath(__file__), "--seed", str(p.seed + i), "--out", os.path.join(p.out, f"fleet-{i}"), "--seconds", str(p.seconds),
-                                  "--servers", str(p.options.servers or (1, 3)[i % 2]), *share, *(["--totals", p.options.totals] if p.options.totals else [])],
-                                 stdout=subprocess.PIPE, text=True) for i in range(p.options.jobs)]
-    last = [{"done": 0, "failed": 0, "note": "", "figures": {}} for _ in children]
+    """Several fleets, each in a process of its own; their progress is added up. One whose fleet is no longer what it should be is replaced."""
+    figures, reports, lock = collections.Counter(), {}, threading.Lock()
+
+    def take(i, number, line):
+        with lock:
+            reports[i, number] = report = json.loads(line)
+            p.done, p.failed, p.note = sum(x["done"] for x in reports.values()), sum(x["failed"] for x in reports.values()), f"fleet {i}: {report['note']}"
+            p.add(0)
+            figures.update({k: v for k, v in report.get("figures", {}).items() if isinstance(v, int)})
 
     def follow(i):
-        for line in children[i].stdout:
-            last[i] = {"figures": {}, **json.loads(line)}
-            with lock:
-                p.done, p.failed, p.note = sum(x["done"] for x in last), sum(x["failed"] for x in last), f"fleet {i}: {last[i]['note']}"
-                p.add(0)
-    lock = threading.Lock()
-    threads = [threading.Thread(target=follow, args=(i,)) for i in range(len(children))]
+        for number in range(1000):
+            share = ["--cases", str(-(-(p.cases - p.done) // p.options.jobs))] if p.cases else []
+            child = subprocess.Popen([sys.executable, os.path.abspath(__file__), "--seed", str(p.seed + i + 100 * number), "--out", os.path.join(p.out, f"fleet-{i}-{number}"),
+                                      "--seconds", str(p.left_s() or 0), "--servers", str(p.options.servers or (1, 3)[i % 2]), *share,
+                                      *(["--totals", p.options.totals] if p.options.totals else [])], stdout=subprocess.PIPE, text=True)
+            for line in child.stdout:
+                take(i, number, line)
+            if child.wait() == 0 or not p.goes_on():
+                return
+    threads = [threading.Thread(target=follow, args=(i,)) for i in range(p.options.jobs)]
     for t in threads:
         t.start()
     for t in threads:
         t.join()
-    figures = collections.Counter()
-    for x in last:
-        figures.update({k: v for k, v in x["figures"].items() if isinstance(v, int)})
-    p.failed += sum(c.wait() != 0 for c in children) if not p.failed else 0
     return figures
 
 

@@ -2,6 +2,8 @@
 
 import collections
 
+from harness import RpcError
+
 LEASE_S = 3
 WAKE_S = 3      # after SIGCONT of a whole node its daemon ends commands whose lease is over; until then they print with an old token
 DRAIN_S = 2     # between a node's drain and its commands' start: what it had claimed before
@@ -27,13 +29,23 @@ def first(attempt):
     return attempt.marks[0]
 
 
+def read_output(rpc, process):
+    """A task names its process before that is started. If the node dies in between there is no such process."""
+    try:
+        return b"".join(rpc.outputs(process).values()).decode(errors="replace")
+    except RpcError as e:
+        if e.data.get("category") != "not_found":
+            raise
+        return ""
+
+
 def read_marks(rpc, record):
     """Lines `TOKEN MICROSECONDS [end]` of a command, or `agent MICROSECONDS [end]` of an agent's commands; in the order of time."""
     worker = record.get("worker") or {}
     processes = [worker["processId"]] if worker.get("processId") else []
     if worker.get("turnId"):
         processes = [e["processId"] for e in rpc.events(turnId=worker["turnId"]) if e["type"] == "process.started"]
-    lines = [line.split() for p in processes for line in b"".join(rpc.outputs(p).values()).decode(errors="replace").splitlines()]
+    lines = [line.split() for p in processes for line in read_output(rpc, p).splitlines()]
     marks = [m for m in lines if len(m) >= 2 and (m[0] == "agent" or m[0].isdigit()) and m[1].isdigit()]
     wrong = [m for m in marks if m[0].isdigit() and int(m[0]) != record["fleet"]["token"]]
     assert not wrong, f"{record['fleet']['taskId']}: the command has token {wrong[0][0]}, its record {record['fleet']['token']}"
