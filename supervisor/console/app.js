@@ -14,6 +14,7 @@ const ROUTES = [
 	{ name: "turns", module: "thread", parent: "sessions" },
 	{ name: "tasks", label: "Tasks", key: "t", module: "tasks" },
 	{ name: "jobs", label: "Jobs", key: "j", module: "jobs" },
+	{ name: "fleet", label: "Fleet", key: "f", module: "fleet" },
 	{ name: "changes", label: "Changes", key: "c", module: "changes" },
 	{ name: "policy", label: "Policy", key: "y", module: "policy" },
 	{ name: "history", label: "History", key: "h", module: "history" },

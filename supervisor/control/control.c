@@ -326,5 +326,6 @@ void control_free(struct control *k)
 	free(k->methods);
 	free(k->scratch);
 	tree_usage_done(&k->usage);
+	fleet_board_done(&k->fleet);
 	free(k);
 }

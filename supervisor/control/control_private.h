@@ -8,6 +8,7 @@
 #include "supervisor/control/attachment.h"
 #include "supervisor/control/control.h"
 #include "supervisor/control/event_metrics.h"
+#include "supervisor/control/fleet_board.h"
 #include "supervisor/host/tree_usage.h"
 
 #include <event2/event.h>
@@ -65,6 +66,7 @@ struct control {
 	struct control_counts counts;
 	struct event_metrics tally; /* counted from the log since the start, for get_metrics */
 	struct tree_usage usage;    /* of the latest list_processes that wanted it */
+	struct fleet_board fleet;   /* methods_fleet.c */
 	uint64_t started_boot_ns;
 	char *scratch; /* read buffer of all sockets */
 };

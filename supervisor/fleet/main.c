@@ -22,6 +22,7 @@
 #include "supervisor/fleet/daemon_link.h"
 #include "supervisor/fleet/event_copy.h"
 #include "supervisor/fleet/fleet_node.h"
+#include "supervisor/fleet/fleet_report.h"
 #include "supervisor/fleet/node_config.h"
 #include "supervisor/fleet/node_requests.h"
 #include "supervisor/guard/guard_msg.h"
@@ -49,6 +50,7 @@ struct program {
 	struct daemon_link daemon;
 	struct fleet_node node;
 	struct event_copy copy;
+	struct fleet_report report;
 	char *work;
 	int work_fd;
 	uint64_t seen_at; /* when the bus was last connected; boot clock, ms */
@@ -97,6 +99,7 @@ static int initialize(struct program *p, struct err *e)
 	struct buf buf_auto params = BUF_INIT, answer = BUF_INIT;
 
 	event_link_init(&p->link, GUARD_FD_LISTEN);
+	p->report.link = &p->link;
 	buf_str(&params, "{\"clientName\":\"bailiff-fleet\",\"role\":\"operator\",\"interactive\":false}");
 	if (event_link_call(&p->link, "initialize", &params, &answer, e) < 0)
 		return -1;
@@ -123,6 +126,7 @@ static int connect_bus(struct program *p)
 		if (strcmp(last, e.message) != 0)
 			log_warning("no connection to the fleet yet: %s", e.message);
 		snprintf(last, sizeof(last), "%s", e.message);
+		fleet_report_problem(&p->report, p->config.node.node, e.message);
 		if (poll(&link, 1, CONNECT_MS) > 0 && link.revents & (POLLRDHUP | POLLHUP))
 			return -1;
 	}
@@ -177,6 +181,7 @@ static void serve(struct program *p)
 		p->node.woken |= p->port->ops->take_wake(p->port);
 		node_requests_serve(&p->node, &p->link);
 		event_copy_send(&p->copy, p->port);
+		fleet_report_tick(&p->report, &p->node);
 		uint64_t next = fleet_node_tick(&p->node, clock_boot_ms(), clock_real_us() / 1000);
 		if (!p->node.woken)
 			wait_until(p, next);

@@ -1,0 +1,232 @@
+#include "supervisor/fleet/fleet_report.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/clock.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jscan.h"
+#include "runtime/base/json_get.h"
+#include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
+#include "supervisor/common/event_link.h"
+#include "supervisor/fleet/fleet_node.h"
+
+#include <string.h>
+
+#define REPORT_MS 1000u
+#define LIST_MS 2000u
+#define LIST_SHARE 20u     /* a list is read again after this many times as long as it took */
+#define TASKS_MAX 500u     /* in a report */
+#define ATTEMPTS_MAX 10u   /* of a task: the latest */
+#define NODES_MAX 2000u    /* in a report */
+#define NODE_TEXT_MAX 4096 /* of a node that reports more, nothing is shown */
+
+/* ---- lists ---- */
+
+struct task_list {
+	struct fleet_task *v;
+	size_t n, all;
+};
+
+/* Those that have not ended first, then the latest. */
+static int compare_tasks(const struct fleet_task *a, const struct fleet_task *b)
+{
+	const bool ended_a = fleet_state_ended(a->state), ended_b = fleet_state_ended(b->state);
+
+	if (ended_a != ended_b)
+		return ended_a ? 1 : -1;
+	return a->spec.submitted_at < b->spec.submitted_at ? 1 : a->spec.submitted_at > b->spec.submitted_at ? -1 : 0;
+}
+
+/* Keeps the first TASKS_MAX, in order. Listing calls it while it reads: no calls of the port here. */
+static void add_task(void *ctx, const char *key, const char *value, size_t len, uint64_t revision)
+{
+	struct task_list *l = ctx;
+	struct fleet_task t;
+	struct err e = ERR_INIT;
+	size_t at = l->n;
+
+	if (fleet_task_parse(value, len, &t, &e) < 0)
+		return;
+	if (strcmp(t.spec.id, key) != 0) { /* a copy of another task's document */
+		fleet_task_done(&t);
+		return;
+	}
+	l->all++;
+	while (at > 0 && compare_tasks(&t, &l->v[at - 1]) < 0)
+		at--;
+	if (at == TASKS_MAX) {
+		fleet_task_done(&t);
+		return;
+	}
+	if (l->n == TASKS_MAX)
+		fleet_task_done(&l->v[--l->n]);
+	memmove(&l->v[at + 1], &l->v[at], (l->n - at) * sizeof(t));
+	l->v[at] = t;
+	l->n++;
+}
+
+static void write_time(struct jw *w, const char *name, uint64_t ms)
+{
+	char text[CLOCK_TEXT_MAX];
+
+	if (!ms || ms > 253402300799999ull) /* the year 9999 */
+		return;
+	clock_format(ms * 1000, text);
+	jw_kstr(w, name, text);
+}
+
+static void write_attempts(const struct fleet_task *t, struct jw *w)
+{
+	static const char *const shown[] = { "attempt", "node", "token", "state", "reason", "exitCode" };
+	const size_t n = json_array_size(t->attempts);
+
+	jw_karr(w, "attempts");
+	for (size_t i = n > ATTEMPTS_MAX ? n - ATTEMPTS_MAX : 0; i < n; i++) {
+		jw_obj(w);
+		for (size_t j = 0; j < countof(shown); j++) {
+			const json_t *v = json_object_get(json_array_get(t->attempts, i), shown[j]);
+			mem_auto char *text = v ? json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+
+			if (text)
+				jw_kraw(w, shown[j], text, strlen(text));
+		}
+		jw_obj_end(w);
+	}
+	jw_arr_end(w);
+}
+
+static void write_task(const struct fleet_node *n, const struct fleet_task *t, struct jw *w)
+{
+	const struct fleet_submitter *s = fleet_node_submitter(n, t->spec_text.key);
+	struct jval result = jval_of(t->result ? t->result : "", t->result ? strlen(t->result) : 0);
+	char local_id[FLEET_LOCAL_ID];
+	struct err e = ERR_INIT;
+
+	jw_obj(w);
+	jw_kstr(w, "taskId", t->spec.id);
+	jw_kstr(w, "state", fleet_state_name(t->state));
+	/* The text is the submitter's only with a valid signature; anyone with access to the bus could name a key. */
+	if (fleet_task_verify(t, &e) == 0) {
+		jw_kopt(w, "submitter", s ? s->name : NULL);
+		jw_kstr(w, "submitterKey", t->spec_text.key);
+	}
+	jw_kopt(w, "job", t->spec.group);
+	jw_kstr(w, "kind", t->spec.agent ? "agent" : "command");
+	jw_kuint(w, "priority", t->spec.priority);
+	if (t->node[0])
+		jw_kstr(w, "node", t->node);
+	if (t->claim[0] && strcmp(t->node, n->config->node) == 0) {
+		fleet_local_id(t, local_id);
+		jw_kstr(w, "localTaskId", local_id);
+	}
+	jw_kuint(w, "attempt", t->attempt);
+	if (t->token)
+		jw_kuint(w, "token", t->token);
+	if (t->cancel.text && !fleet_state_ended(t->state))
+		jw_kbool(w, "cancelRequested", true);
+	if (t->reason[0])
+		jw_kstr(w, "reason", t->reason);
+	write_time(w, "submittedAt", t->spec.submitted_at);
+	if (t->attempt)
+		write_time(w, "startedAt", t->claimed_at);
+	if (jval_get(result, "exitCode").type == JT_NUMBER)
+		jw_kint(w, "exitCode", jval_int(jval_get(result, "exitCode"), 0));
+	if (jval_get(result, "durationMs").type == JT_NUMBER)
+		jw_kuint(w, "durationMs", jval_uint(jval_get(result, "durationMs"), 0));
+	write_attempts(t, w);
+	jw_obj_end(w);
+}
+
+struct node_list {
+	struct buf text;
+	struct jw w;
+	unsigned n;
+};
+
+static void add_node(void *ctx, const char *key, const char *value, size_t len, uint64_t revision)
+{
+	struct node_list *l = ctx;
+	json_auto_t *node = len <= NODE_TEXT_MAX ? json_loadb(value, len, JSON_REJECT_DUPLICATES, NULL) : NULL;
+	mem_auto char *text = node ? json_dumps(node, JSON_COMPACT) : NULL;
+
+	if (!text || !json_is_object(node) || !json_text_is(node, "node", key) || l->n == NODES_MAX)
+		return;
+	jw_raw(&l->w, text, strlen(text));
+	l->n++;
+}
+
+/* Members of a report; nothing if they cannot be read. */
+static void write_lists(struct fleet_node *n, struct jw *w)
+{
+	struct task_list tasks = { .v = mem_zalloc(TASKS_MAX, sizeof(*tasks.v)) };
+	struct node_list nodes = { .text = BUF_INIT };
+	struct err e = ERR_INIT;
+
+	nodes.w = jw_on(&nodes.text);
+	jw_arr(&nodes.w);
+	if (n->port->ops->list_nodes(n->port, add_node, &nodes, &e) == 0 &&
+	    n->port->ops->list_tasks(n->port, add_task, &tasks, &e) == 0) {
+		jw_arr_end(&nodes.w);
+		jw_kraw(w, "nodes", nodes.text.data, nodes.text.len);
+		jw_karr(w, "tasks");
+		for (size_t i = 0; i < tasks.n; i++)
+			write_task(n, &tasks.v[i], w);
+		jw_arr_end(w);
+		jw_kuint(w, "taskCount", tasks.all);
+	}
+	for (size_t i = 0; i < tasks.n; i++)
+		fleet_task_done(&tasks.v[i]);
+	free(tasks.v);
+	buf_done(&nodes.text);
+}
+
+/* ---- reports ---- */
+
+static void begin(struct buf *params, struct jw *w, const char *node, bool connected)
+{
+	*w = jw_on(params);
+	jw_obj(w);
+	jw_kstr(w, "node", node);
+	jw_kbool(w, "connected", connected);
+}
+
+static void send(struct fleet_report *r, struct buf *params, struct jw *w)
+{
+	struct buf buf_auto answer = BUF_INIT;
+	struct err e = ERR_INIT;
+
+	jw_obj_end(w);
+	r->wanted = event_link_call(r->link, "report_fleet", params, &answer, &e) == 0 &&
+		    jval_bool(jval_get(jval_of(answer.data, answer.len), "wanted"), false);
+}
+
+void fleet_report_problem(struct fleet_report *r, const char *node, const char *problem)
+{
+	struct buf buf_auto params = BUF_INIT;
+	struct jw w;
+
+	begin(&params, &w, node, false);
+	jw_kstr(&w, "problem", problem);
+	send(r, &params, &w);
+}
+
+void fleet_report_tick(struct fleet_report *r, struct fleet_node *n)
+{
+	struct buf buf_auto params = BUF_INIT;
+	const uint64_t now = clock_boot_ms();
+	const bool connected = n->port->ops->connected(n->port);
+	struct jw w;
+
+	if (now < r->report_at)
+		return;
+	r->report_at = now + REPORT_MS;
+	begin(&params, &w, n->config->node, connected);
+	if (!connected)
+		jw_kstr(&w, "problem", "the connection to the server is interrupted");
+	if (connected && r->wanted && now >= r->list_at) {
+		write_lists(n, &w);
+		const uint64_t took = clock_boot_ms() - now;
+		r->list_at = now + (took * LIST_SHARE > LIST_MS ? took * LIST_SHARE : LIST_MS);
+	}
+	send(r, &params, &w);
+}
