@@ -35,6 +35,7 @@ static const struct {
 #define SERIES countof(rows)
 #define RUNNING 1 /* indexes */
 #define CPU 2
+#define PAGE 100 /* processes that are read at a time */
 
 struct point {
 	uint64_t at_ms;
@@ -45,7 +46,8 @@ struct console_series {
 	struct event_base *loop;
 	struct event *timer;
 	struct console_link *link; /* NULL between two samples: an idle daemon may exit */
-	struct buf metrics;        /* of the sample that is being taken */
+	struct buf metrics;        /* of the sample that is being taken … */
+	double live[SERIES];       /* … and what running commands add to it */
 	struct point *points;      /* a ring */
 	size_t count, first;
 	double base[SERIES]; /* counters of the latest sample … */
@@ -74,16 +76,15 @@ static void add_point(struct console_series *s, const struct point *p)
 }
 
 /* A counter that decreased is one of another runtime: this sample only sets its base. */
-static void take_sample(struct console_series *s, struct jval processes)
+static void take_sample(struct console_series *s)
 {
 	struct jval metrics = jval_of(buf_cstr(&s->metrics), s->metrics.len);
 	struct point p = { .at_ms = clock_real_us() / 1000 };
 	uint64_t now = clock_boot_ns();
-	double seconds = (double)(now - s->base_ns) / 1e9, live[SERIES] = { 0 };
+	double seconds = (double)(now - s->base_ns) / 1e9;
 
-	add_live(processes, live);
 	for (size_t i = 0; i < SERIES; i++) {
-		double v = live[i];
+		double v = s->live[i];
 
 		for (size_t k = 0; k < countof(rows[i].paths) && rows[i].paths[k]; k++)
 			v += (double)jval_uint(jval_path(metrics, rows[i].paths[k]), 0);
@@ -96,27 +97,46 @@ static void take_sample(struct console_series *s, struct jval processes)
 	s->base_ns = now;
 }
 
+static void on_processes(void *ctx, struct jval result, struct jval error);
+
+/* `cursor`: of the last page; JT_NONE for the first one. */
+static void read_processes(struct console_series *s, struct jval cursor)
+{
+	buf_auto struct buf params = BUF_INIT;
+
+	buf_printf(&params, "{\"liveOnly\":true,\"helpers\":false,\"usage\":true,\"limit\":%d", PAGE);
+	if (cursor.type == JT_STRING)
+		buf_printf(&params, ",\"cursor\":%.*s", (int)cursor.len, cursor.text);
+	buf_byte(&params, '}');
+	console_link_send(s->link, "list_processes", &params, on_processes, s);
+}
+
 static void on_processes(void *ctx, struct jval result, struct jval error)
 {
 	struct console_series *s = ctx;
+	struct jval next = jval_get(result, "nextCursor");
 
+	add_live(jval_get(result, "processes"), s->live);
+	if (next.type == JT_STRING) {
+		read_processes(s, next);
+		return;
+	}
+	if (result.type == JT_OBJECT)
+		take_sample(s);
 	console_link_free(s->link);
 	s->link = NULL;
-	if (result.type == JT_OBJECT)
-		take_sample(s, jval_get(result, "processes"));
 }
 
 static void on_metrics(void *ctx, struct jval result, struct jval error)
 {
 	struct console_series *s = ctx;
-	buf_auto struct buf params = BUF_INIT;
 
 	if (result.type != JT_OBJECT)
 		return;
 	buf_reset(&s->metrics);
 	buf_append(&s->metrics, result.text, result.len);
-	buf_str(&params, "{\"liveOnly\":true,\"helpers\":false,\"usage\":true,\"limit\":1000}");
-	console_link_send(s->link, "list_processes", &params, on_processes, s);
+	memset(s->live, 0, sizeof(s->live));
+	read_processes(s, (struct jval){ 0 });
 }
 
 static void on_up(void *ctx, struct jval hello)
