@@ -16,7 +16,8 @@
 #include <sys/stat.h>
 
 #define ENTRIES_MAX 200000u
-#define DIRECTORIES_MAX 50000u /* entered; with `follow` each one is compared with all before it */
+#define DIRECTORIES_MAX 50000u /* entered */
+#define SLOTS (1u << 17)       /* more than twice as many, so that few share a place */
 
 struct folder {
 	char *path;
@@ -28,6 +29,7 @@ struct folder {
 struct tool_walk {
 	struct folder *folders; /* the queue; the first `at` are done */
 	size_t count, at, size;
+	uint32_t *slots; /* with `follow`: folders by device and inode, as index + 1; 0 = free */
 	uint64_t max_depth, max_folders, max_entries;
 	uint64_t entries; /* names seen, including the ones that are not returned */
 	bool follow, more;
@@ -35,12 +37,27 @@ struct tool_walk {
 	struct buf errors;
 };
 
+/* The place of this directory: it is queued, or the place is free. */
+static uint32_t *find_slot(struct tool_walk *k, const struct stat *st)
+{
+	uint64_t h = ((uint64_t)st->st_ino + (uint64_t)st->st_dev) * 0x9e3779b97f4a7c15ull;
+
+	for (size_t i = h >> 47;; i++) {
+		uint32_t *slot = &k->slots[i % SLOTS];
+		const struct folder *f = &k->folders[*slot ? *slot - 1 : 0];
+
+		if (!*slot || (f->dev == st->st_dev && f->ino == st->st_ino))
+			return slot;
+	}
+}
+
 /* With `follow`, a directory that is queued already is skipped: a cycle of links ends there. */
 static void push_folder(struct tool_walk *k, const char *path, unsigned depth, const struct stat *st)
 {
-	for (size_t i = 0; k->follow && i < k->count; i++)
-		if (k->folders[i].dev == st->st_dev && k->folders[i].ino == st->st_ino)
-			return;
+	uint32_t *slot = k->follow ? find_slot(k, st) : NULL;
+
+	if (slot && *slot)
+		return;
 	if (k->count >= k->max_folders) {
 		k->more = true;
 		return;
@@ -52,6 +69,8 @@ static void push_folder(struct tool_walk *k, const char *path, unsigned depth, c
 	k->folders[k->count++] = (struct folder){
 		.path = mem_strdup(path), .depth = depth, .dev = st->st_dev, .ino = st->st_ino
 	};
+	if (slot)
+		*slot = (uint32_t)k->count;
 }
 
 /* Returns whether the limits permit more entries. */
@@ -126,6 +145,7 @@ int tool_fs_walk(const char *path, const char *flags, struct jw *w, struct err *
 	k.follow = follow;
 	if (stat(path, &st) < 0)
 		return err_sys(e, errno, "%.200s", path);
+	k.slots = follow ? mem_zalloc(SLOTS, sizeof *k.slots) : NULL;
 	jw_karr(w, "entries");
 	if (S_ISDIR(st.st_mode))
 		push_folder(&k, path, 0, &st);
@@ -143,6 +163,7 @@ int tool_fs_walk(const char *path, const char *flags, struct jw *w, struct err *
 	for (size_t i = 0; i < k.count; i++)
 		free(k.folders[i].path);
 	free(k.folders);
+	free(k.slots);
 	buf_done(&k.errors);
 	return 0;
 }

@@ -500,6 +500,11 @@ def test_files(home):
             assert [(e["path"], e["kind"]) for e in walked["entries"]] == [(at("new/deep"), "directory"), (at("new/empty"), "file"),
                                                                          (at("new/x%20y"), "file")] and not walked["truncated"], walked
             assert c.fs("walk", sandbox, path=at("new"), options=dict(limits, maxEntries=1))["truncated"]
+            os.symlink("../..", os.path.join(here, "new", "deep", "up"))     # cycles end where a directory is entered again
+            walked = c.fs("walk", sandbox, path=at("new"), options=dict(limits, followDirectorySymlinks=True))
+            paths = [e["path"] for e in walked["entries"]]
+            assert at("new/deep/up/new") in paths and at("new/deep/up/new/deep") not in paths and not walked["truncated"], walked
+            os.unlink(os.path.join(here, "new", "deep", "up"))
             assert fails("walk", -32602, path=at("new"), options={})
             assert c.fs("copy", sandbox, sourcePath=at("new/x%20y"), destinationPath=at("y"), recursive=False) == {}
             assert fails("copy", -32600, sourcePath=at("new"), destinationPath=at("z"), recursive=False)
