@@ -4,8 +4,8 @@
  *   preparing → running → ended        the daemon's task ended by itself
  *                  └→ ending → ended   cancelled, its lease is over, or another node has taken it away
  *
- * Every write goes through write_claim: from the last known revision or, after a conflict, from the current one if that
- * still has this claim. The only other writer of a claimed task is a client that adds a cancel request.
+ * Every write (write_claim, write_end) is from the last known revision or, after a conflict, from the current one if
+ * that still has this claim. The only other writer of a claimed task is a client that adds a cancel request.
  */
 
 #include "runtime/base/buf.h"
@@ -134,13 +134,13 @@ static int refresh(struct fleet_node *n, struct fleet_run *r, struct err *e)
 }
 
 /* 1 = another has taken the task away. */
-static int write_claim(struct fleet_node *n, struct fleet_run *r, const struct fleet_task *t, struct err *e)
+static int write_claim(struct fleet_node *n, struct fleet_run *r, struct err *e)
 {
 	for (int tries = 0; tries < 3; tries++) {
 		struct buf buf_auto text = BUF_INIT;
 		uint64_t revision = 0;
 
-		fleet_task_write(t, &text);
+		fleet_task_write(&r->task, &text);
 		int done = n->port->ops->update_task(n->port, r->task.spec.id, &text, r->revision, &revision, e);
 		if (done == 0)
 			r->revision = revision;
@@ -170,7 +170,7 @@ static void renew(struct fleet_node *n, struct fleet_run *r, uint64_t now, uint6
 
 	r->renew_at = now + RETRY_MS;
 	r->task.heartbeat_at = real;
-	int done = write_claim(n, r, &r->task, &e);
+	int done = write_claim(n, r, &e);
 	if (done == 1)
 		return take_away(n, r);
 	if (done < 0)
@@ -317,6 +317,34 @@ static void conclude(struct fleet_run *r, struct fleet_task *t)
 	}
 }
 
+/* Derives the end from the document as it is now: a cancel request that came meanwhile counts, and stays in it. */
+static int write_end(struct fleet_node *n, struct fleet_run *r, enum fleet_state *ret, struct err *e)
+{
+	for (int tries = 0; tries < 3; tries++) {
+		struct buf buf_auto text = BUF_INIT, end = BUF_INIT;
+		struct fleet_task ended;
+		uint64_t revision = 0;
+
+		r->cancelled |= fleet_task_cancelled(&r->task, fleet_node_is_operator, n);
+		fleet_task_write(&r->task, &text);
+		if (fleet_task_parse(text.data, text.len, &ended, e) < 0) /* a copy */
+			return -1;
+		conclude(r, &ended);
+		*ret = ended.state;
+		fleet_task_write(&ended, &end);
+		fleet_task_done(&ended);
+		int done = n->port->ops->update_task(n->port, r->task.spec.id, &end, r->revision, &revision, e);
+		if (done == 0)
+			r->revision = revision;
+		if (done != 1)
+			return done;
+		int ours = refresh(n, r, e);
+		if (ours != 0)
+			return ours;
+	}
+	return err_set(e, ERR_UNAVAILABLE, "the document of task '%s' keeps changing", r->task.spec.id);
+}
+
 /*
  * Writes the result, then acknowledges. A claim that was taken away is only forgotten. Until the write succeeds the run
  * stays: the document is written from the claim's last revision or not at all.
@@ -327,30 +355,23 @@ static void finish_run(struct fleet_node *n, struct fleet_run *r, uint64_t now)
 	int done = 1;
 
 	if (!r->taken) {
-		struct buf buf_auto text = BUF_INIT;
-		struct fleet_task ended;
+		enum fleet_state how = FLEET_QUEUED;
 
 		if (now < r->check_at || !n->port->ops->connected(n->port))
 			return;
 		r->check_at = now + RETRY_MS;
-		fleet_task_write(&r->task, &text); /* a copy: after a conflict the end is derived again */
-		if (fleet_task_parse(text.data, text.len, &ended, &e) < 0)
+		done = write_end(n, r, &how, &e);
+		if (done < 0)
 			return;
-		conclude(r, &ended);
-		done = write_claim(n, r, &ended, &e);
 		if (done == 0 && r->has_message) {
-			if (ended.state == FLEET_QUEUED)
+			if (how == FLEET_QUEUED)
 				(void)n->port->ops->put_back(n->port, &r->message, BACKOFF_MS, &e);
 			else
 				(void)n->port->ops->acknowledge(n->port, &r->message, &e);
 		}
 		if (done == 0)
-			log_info("task '%s' is %s (attempt %llu, token %llu)", r->task.spec.id,
-				 fleet_state_name(ended.state), (unsigned long long)r->task.attempt,
-				 (unsigned long long)r->token);
-		fleet_task_done(&ended);
-		if (done < 0)
-			return;
+			log_info("task '%s' is %s (attempt %llu, token %llu)", r->task.spec.id, fleet_state_name(how),
+				 (unsigned long long)r->task.attempt, (unsigned long long)r->token);
 	}
 	if (done == 1)
 		log_warning("the result of task '%s' is not written: the claim is no longer this node's (token %llu)",

@@ -27,6 +27,8 @@
 #define SETTLE_MS 3000000u /* after the last fault */
 
 static char seed_text[FLEET_SEED_TEXT], key_text[FLEET_KEY_TEXT];
+static uint64_t
+	cancelled[TASKS]; /* revision of an acknowledged cancel, until a retry; 0 = none. Claims come before it */
 
 /* ---- the client ---- */
 
@@ -74,6 +76,8 @@ static void submit(struct actor *a, int number)
 	fleet_task_done(&t);
 }
 
+static unsigned task_number(const char *id) { return (unsigned)strtoul(id + 1, NULL, 10) % TASKS; }
+
 /* Cancels or retries a task, whatever its state is. */
 static void change(struct actor *a)
 {
@@ -105,9 +109,15 @@ static void change(struct actor *a)
 			t.state = FLEET_CANCELLED;
 	}
 	fleet_task_write(&t, &changed);
+	if (retry)
+		cancelled[task_number(id)] = 0; /* also if the answer is lost */
 	if ((retry || t.state != FLEET_COMPLETED) &&
-	    a->port.ops->update_task(&a->port, id, &changed, revision, &revision, &e) == 0 && retry)
-		(void)enqueue(a, &t, &e);
+	    a->port.ops->update_task(&a->port, id, &changed, revision, &revision, &e) == 0) {
+		if (retry)
+			(void)enqueue(a, &t, &e);
+		else
+			cancelled[task_number(id)] = revision;
+	}
 	fleet_task_done(&t);
 }
 
@@ -342,6 +352,10 @@ static void check_starts(struct fleet_sim *s, const struct fleet_task *t)
 			return;
 		}
 		check_start(w, t, starts[i]);
+		if (cancelled[task_number(t->spec.id)] && starts[i]->token > cancelled[task_number(t->spec.id)])
+			world_wrong(w, "task %s was claimed with token %llu after its cancel (%llu) was acknowledged",
+				    t->spec.id, (unsigned long long)starts[i]->token,
+				    (unsigned long long)cancelled[task_number(t->spec.id)]);
 		if (i && (starts[i]->token <= starts[i - 1]->token || starts[i]->attempt <= starts[i - 1]->attempt))
 			world_wrong(w, "task %s: token %llu (attempt %llu) was started after token %llu (attempt %llu)",
 				    t->spec.id, (unsigned long long)starts[i]->token,
@@ -402,6 +416,7 @@ static void run_world(uint64_t seed, enum fleet_fault fault, uint64_t counts[16]
 	struct fleet_sim *s = mem_zalloc(1, sizeof(*s));
 	struct fleet_world *w = &s->b.w;
 
+	memset(cancelled, 0, sizeof(cancelled));
 	world_init(s, seed, fault);
 	while (!w->wrong[0] && !settled(s) && w->now < w->faults_until + SETTLE_MS)
 		world_step(s);
