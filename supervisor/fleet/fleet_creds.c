@@ -15,7 +15,7 @@
 #define BLANKS " \t\r\n"
 #define JWT_LINE "-----BEGIN NATS USER JWT-----"
 
-static int read_secret(const char *path, struct buf *ret, struct err *e)
+int fleet_file_read(const char *path, bool secret, struct buf *ret, struct err *e)
 {
 	fd_auto int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	struct stat st;
@@ -24,7 +24,7 @@ static int read_secret(const char *path, struct buf *ret, struct err *e)
 		return err_sys(e, errno, "%s", path);
 	if (!S_ISREG(st.st_mode) || st.st_size > FILE_MAX)
 		return err_set(e, ERR_INVALID, "%s: not a regular file of at most %u bytes", path, FILE_MAX);
-	if (st.st_mode & 077)
+	if (secret && st.st_mode & 077)
 		return err_set(e, ERR_INVALID, "%s: others can access it (mode %04o); chmod 600 it", path,
 			       st.st_mode & 07777u);
 	ssize_t n = fd_read_all(fd, buf_reserve(ret, FILE_MAX), FILE_MAX);
@@ -38,7 +38,7 @@ int fleet_creds_read(const char *path, struct fleet_creds *ret, struct err *e)
 {
 	struct buf text = BUF_INIT;
 	struct fleet_creds c = { 0 };
-	int r = read_secret(path, &text, e);
+	int r = fleet_file_read(path, true, &text, e);
 
 	/* The first word that looks like a seed; the JWT is the word after its line. */
 	for (const char *at = buf_cstr(&text); r == 0 && *at && !c.seed[0];) {

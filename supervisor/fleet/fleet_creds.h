@@ -8,13 +8,19 @@
 
 #include "supervisor/fleet/fleet_key.h"
 
+#include <stdbool.h>
+
+struct buf;
 struct err;
 
 struct fleet_creds {
+	bool unsendable; /* the last signature (nats_connection.c) */
 	char seed[FLEET_SEED_TEXT], key[FLEET_KEY_TEXT];
 	char *jwt; /* NULL: a seed alone */
 };
 
+/* A regular file of at most 64 KiB. secret: others have no access to it. */
+int fleet_file_read(const char *path, bool secret, struct buf *ret, struct err *e);
 int fleet_creds_read(const char *path, struct fleet_creds *ret, struct err *e);
 void fleet_creds_done(struct fleet_creds *c);
 

@@ -7,11 +7,9 @@
 #include "supervisor/fleet/fleet_creds.h"
 #include "supervisor/fleet/fleet_port.h"
 
-#include <poll.h>
 #include <string.h>
 
-#define TRIES 4
-#define TRY_AGAIN_MS 50
+#define TRIES 8
 
 /* The next step, unless one has failed. */
 #define TRY(s, call)                  \
@@ -39,10 +37,16 @@ static natsStatus set_servers(natsOptions *o, const char *url)
 	return natsOptions_SetServers(o, list, n);
 }
 
-/* Signs the server's nonce, with the same code that signs tasks. */
+/*
+ * Signs the server's nonce, with the same code that signs tasks.
+ *
+ * libnats (3.4.1) sends no signature if its first byte is 0: it takes the bytes for an empty string. The server then
+ * rejects the connection, one in 256, and libnats closes a connection for good that was rejected twice in a row. So
+ * such a signature fails here: the next attempt has another nonce.
+ */
 static natsStatus sign_nonce(char **ret_message, unsigned char **ret, int *ret_len, const char *nonce, void *creds)
 {
-	const struct fleet_creds *c = creds;
+	struct fleet_creds *c = creds;
 	struct buf buf_auto raw = BUF_INIT;
 	char signature[FLEET_SIGNATURE];
 	struct err e = ERR_INIT;
@@ -52,6 +56,11 @@ static natsStatus sign_nonce(char **ret_message, unsigned char **ret, int *ret_l
 	if (fleet_key_sign(c->seed, nonce, strlen(nonce), signature, &e) < 0 ||
 	    text_base64_decode(signature, strlen(signature), &raw) < 0) {
 		*ret_message = mem_strdup(e.message);
+		return NATS_ERR;
+	}
+	c->unsendable = raw.len && raw.data[0] == '\0';
+	if (c->unsendable) {
+		*ret_message = mem_strdup("libnats cannot send this signature");
 		return NATS_ERR;
 	}
 	*ret_len = (int)raw.len;
@@ -101,11 +110,6 @@ static natsStatus set_options(natsOptions *o, const struct fleet_nats_options *f
 	return s;
 }
 
-/*
- * About one in 200 connections with a valid key was rejected here (libnats 3.4.1, nats-server 2.9.10, busy machine),
- * with libnats' signature as with ours; the cause is not known. A rejected connection is tried again before it is
- * believed.
- */
 int nats_connection_open(const struct fleet_nats_options *f, struct fleet_creds *creds, natsConnection **ret,
 			 struct err *e)
 {
@@ -114,10 +118,10 @@ int nats_connection_open(const struct fleet_nats_options *f, struct fleet_creds 
 
 	TRY(s, set_options(o, f, creds, e));
 	for (int i = 0; s == NATS_OK && i < TRIES; i++) {
+		creds->unsendable = false;
 		s = natsConnection_Connect(ret, o);
-		if (s != NATS_CONNECTION_AUTH_FAILED || i == TRIES - 1)
+		if (s == NATS_OK || !creds->unsendable || i == TRIES - 1)
 			break;
-		poll(NULL, 0, TRY_AGAIN_MS);
 		s = NATS_OK;
 	}
 	natsOptions_Destroy(o);

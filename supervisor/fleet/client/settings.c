@@ -2,19 +2,14 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
-#include "runtime/base/fd.h"
 #include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/fleet/fleet_creds.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pwd.h>
-#include <sys/stat.h>
 #include <unistd.h>
-
-#define FILE_MAX (64u << 10)
 
 char *fleet_settings_path(const char *name)
 {
@@ -28,22 +23,6 @@ char *fleet_settings_path(const char *name)
 		home = user ? user->pw_dir : "/";
 	}
 	return mem_printf("%s/.config/bailiff/%s", home, name);
-}
-
-static int read_small(const char *path, struct buf *ret, struct err *e)
-{
-	fd_auto int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	struct stat st;
-
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return err_sys(e, errno, "%s", path);
-	if (!S_ISREG(st.st_mode) || st.st_size > FILE_MAX)
-		return err_set(e, ERR_INVALID, "%s: not a regular file of at most %u bytes", path, FILE_MAX);
-	ssize_t n = fd_read_all(fd, buf_reserve(ret, FILE_MAX), FILE_MAX);
-	if (n < 0)
-		return err_sys(e, errno, "read %s", path);
-	buf_extend(ret, (size_t)n);
-	return 0;
 }
 
 /* The option, else the variable; NULL if there is neither. */
@@ -61,7 +40,7 @@ static int read_file(struct fleet_settings *s, struct err *e)
 	buf_auto struct buf text = BUF_INIT;
 	json_error_t where;
 
-	if (read_small(path, &text, e) < 0) {
+	if (fleet_file_read(path, false, &text, e) < 0) {
 		const bool missing = e->sys == ENOENT || e->sys == ENOTDIR;
 
 		if (missing)
