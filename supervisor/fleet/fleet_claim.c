@@ -168,6 +168,7 @@ static void claim(const struct candidate *c)
 		return put_back(c, OTHERS_MS);
 	t->state = FLEET_RUNNING;
 	snprintf(t->node, sizeof(t->node), "%s", c->n->config->node);
+	snprintf(t->instance, sizeof(t->instance), "%s", c->n->config->instance);
 	snprintf(t->claim, sizeof(t->claim), "%016llx", (unsigned long long)random);
 	t->attempt++;
 	t->token = 0;
@@ -258,7 +259,7 @@ static void look_at(const struct candidate *c)
 					   : "the signed spec is of another task");
 	if (c->t->state == FLEET_QUEUED)
 		return consider(c);
-	if (strcmp(c->t->node, c->n->config->node) == 0)
+	if (fleet_node_owns(c->n, c->t))
 		return own_claim(c);
 	fleet_suspect_add(c->n, c->m, c->t, c->revision);
 }

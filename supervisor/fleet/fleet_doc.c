@@ -238,11 +238,11 @@ static int read_state(const json_t *root, enum fleet_state *ret, struct err *e)
 
 static int read_claim(const json_t *root, struct fleet_task *t, struct err *e)
 {
-	const char *node = NULL, *claim = NULL, *reason = NULL;
+	const char *node = NULL, *instance = NULL, *claim = NULL, *reason = NULL;
 
 	t->lease_ms = t->spec.lease_ms;
 	if (read_state(root, &t->state, e) < 0 || member_id(root, "node", &node, e) < 0 ||
-	    member_id(root, "claim", &claim, e) < 0 ||
+	    member_id(root, "instance", &instance, e) < 0 || member_id(root, "claim", &claim, e) < 0 ||
 	    member_uint(root, "attempt", 0, FLEET_ATTEMPTS_MAX, &t->attempt, e) < 0 ||
 	    member_uint(root, "token", 0, INT64_MAX, &t->token, e) < 0 ||
 	    member_uint(root, "lease", FLEET_LEASE_MIN_MS, FLEET_LEASE_MAX_MS, &t->lease_ms, e) < 0 ||
@@ -251,6 +251,7 @@ static int read_claim(const json_t *root, struct fleet_task *t, struct err *e)
 	    member_string(root, "reason", 0, FLEET_REASON_MAX - 1, &reason, e) < 0)
 		return -1;
 	snprintf(t->node, sizeof(t->node), "%s", node ? node : "");
+	snprintf(t->instance, sizeof(t->instance), "%s", instance ? instance : "");
 	snprintf(t->claim, sizeof(t->claim), "%s", claim ? claim : "");
 	snprintf(t->reason, sizeof(t->reason), "%s", reason ? reason : "");
 	if (t->state == FLEET_RUNNING && (!node || !claim || !t->attempt))
@@ -320,6 +321,8 @@ void fleet_task_write(const struct fleet_task *t, struct buf *ret)
 	jw_kuint(&w, "lease", t->lease_ms);
 	if (t->node[0])
 		jw_kstr(&w, "node", t->node);
+	if (t->instance[0])
+		jw_kstr(&w, "instance", t->instance);
 	if (t->claim[0])
 		jw_kstr(&w, "claim", t->claim);
 	if (t->token)

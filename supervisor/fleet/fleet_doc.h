@@ -123,10 +123,11 @@ struct fleet_task {
 	struct fleet_signed spec_text; /* spec, submitter, signature */
 	struct fleet_spec spec;
 	enum fleet_state state;
-	char node[FLEET_ID_MAX + 1];  /* the last one that claimed it */
-	char claim[FLEET_ID_MAX + 1]; /* random: a claim is still the node's own if this is */
-	uint64_t attempt;             /* attempts begun */
-	uint64_t token;               /* revision of the claim; 0: the node has not written it yet */
+	char node[FLEET_ID_MAX + 1];     /* the last one that claimed it */
+	char instance[FLEET_ID_MAX + 1]; /* … with this identity: another daemon may get its name */
+	char claim[FLEET_ID_MAX + 1];    /* random: a claim is still the node's own if this is */
+	uint64_t attempt;                /* attempts begun */
+	uint64_t token;                  /* revision of the claim; 0: the node has not written it yet */
 	uint64_t lease_ms;
 	uint64_t claimed_at, heartbeat_at; /* real time, ms; for people: decisions use revisions and monotonic clocks */
 	char *result;                      /* JSON text of an object, or NULL */

@@ -30,6 +30,13 @@ struct fleet_run *fleet_node_run(const struct fleet_node *n, const char *task_id
 	return NULL;
 }
 
+/* Claims from before instances were recorded have none. */
+bool fleet_node_owns(const struct fleet_node *n, const struct fleet_task *t)
+{
+	return strcmp(t->node, n->config->node) == 0 &&
+	       (!t->instance[0] || strcmp(t->instance, n->config->instance) == 0);
+}
+
 /* The same claim has the same local task, so a restarted node finds it. */
 void fleet_local_id(const struct fleet_task *t, char ret[FLEET_LOCAL_ID])
 {

@@ -226,9 +226,20 @@ static int port_list_tasks(struct fleet_port *p, fleet_entry_fn fn, void *ctx, s
 	return list_entries(of(p), TASKS, fn, ctx, e);
 }
 
-static int port_put_node(struct fleet_port *p, const char *node, const struct buf *text, struct err *e)
+static int port_get_node(struct fleet_port *p, const char *node, struct buf *ret, uint64_t *ret_revision, struct err *e)
 {
-	return put_entry(of(p), NODES, node, text, NULL, NULL, e);
+	return get_entry(of(p), NODES, node, ret, ret_revision, e);
+}
+
+static int port_put_node(struct fleet_port *p, const char *node, const struct buf *text, uint64_t revision,
+			 uint64_t *ret_revision, struct err *e)
+{
+	jsPubOptions o;
+
+	jsPubOptions_Init(&o);
+	o.ExpectLastSubjectSeq = revision;
+	o.ExpectNoMessage = revision == 0;
+	return put_entry(of(p), NODES, node, text, &o, ret_revision, e);
 }
 
 static int port_list_nodes(struct fleet_port *p, fleet_entry_fn fn, void *ctx, struct err *e)
@@ -548,6 +559,7 @@ static const struct fleet_port_ops ops = {
 	.acknowledge = port_acknowledge,
 	.put_back = port_put_back,
 	.keep = port_keep,
+	.get_node = port_get_node,
 	.put_node = port_put_node,
 	.list_nodes = port_list_nodes,
 	.store = port_store,

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define ANNOUNCE_MS 5000u
+#define ANNOUNCE_AGAIN_MS 500u
 #define CLASSES_MS 10000u
 #define FETCH_MS 1000u
 #define SCAN_MS 60000u
@@ -74,7 +75,7 @@ static void recover_local(void *ctx, const char *local_id, const struct fleet_lo
 	}
 	if (r == 0 && fleet_task_parse(text.data, text.len, &t, &e) == 0) {
 		fleet_local_id(&t, own);
-		if (t.state == FLEET_RUNNING && strcmp(t.node, n->config->node) == 0 && strcmp(own, local_id) == 0 &&
+		if (t.state == FLEET_RUNNING && fleet_node_owns(n, &t) && strcmp(own, local_id) == 0 &&
 		    fleet_run_adopt(n, &t, revision, NULL, s->now) == 0)
 			return;
 		fleet_task_done(&t);
@@ -94,7 +95,7 @@ static void find_claim(void *ctx, const char *key, const char *value, size_t len
 
 	if (fleet_task_parse(value, len, &t, &e) < 0)
 		return;
-	if (t.state == FLEET_RUNNING && strcmp(t.node, s->n->config->node) == 0 && !fleet_node_run(s->n, t.spec.id))
+	if (t.state == FLEET_RUNNING && fleet_node_owns(s->n, &t) && !fleet_node_run(s->n, t.spec.id))
 		json_array_append_new(s->claims, json_string(t.spec.id));
 	fleet_task_done(&t);
 }
@@ -116,7 +117,7 @@ static void recover_claim(struct stale_tasks *s, const char *id)
 		s->failed |= r < 0;
 		return;
 	}
-	if (t.state == FLEET_RUNNING && strcmp(t.node, n->config->node) == 0 && !fleet_node_run(n, id))
+	if (t.state == FLEET_RUNNING && fleet_node_owns(n, &t) && !fleet_node_run(n, id))
 		s->failed |= fleet_run_adopt(n, &t, revision, NULL, s->now) < 0;
 	fleet_task_done(&t);
 }
@@ -200,13 +201,60 @@ static void write_entry(const struct fleet_node *n, bool draining, struct buf *r
 	jw_obj_end(&w);
 }
 
-static void announce(struct fleet_node *n, bool draining)
+/* Another daemon with this name. Tasks that this one has claimed are finished; nothing else is done under the name. */
+static void refuse_name(struct fleet_node *n)
+{
+	if (!n->refused)
+		log_warning(
+			"another daemon is node '%s' of this fleet: this one takes no tasks until the other has been "
+			"gone for 15 s; give it another name with --fleet-node or fleet.node",
+			n->config->node);
+	n->refused = true;
+	n->named = false;
+}
+
+/* Finds the revision of the entry, if it is this daemon's: of an earlier process, or whose answer was lost. 1 = not. */
+static int find_entry(struct fleet_node *n)
 {
 	struct buf buf_auto text = BUF_INIT;
 	struct err e = ERR_INIT;
+	uint64_t revision = 0;
+	int r = n->port->ops->get_node(n->port, n->config->node, &text, &revision, &e);
 
+	if (r != 0)
+		return r < 0 ? -1 : 0; /* none: the name is free */
+	json_auto_t *entry = json_loadb(text.data, text.len, JSON_REJECT_DUPLICATES, NULL);
+	if (!json_text_is(entry, "instance", n->config->instance))
+		return 1;
+	n->entry_revision = revision;
+	return 0;
+}
+
+/*
+ * The entry is written from the revision that this daemon wrote last: of two with the same name one has it, and the
+ * other notices. Returns when to do it again.
+ */
+static uint64_t announce(struct fleet_node *n, bool draining)
+{
+	struct buf buf_auto text = BUF_INIT;
+	struct err e = ERR_INIT;
+	int done = n->entry_revision ? 0 : find_entry(n);
+
+	if (done == 1)
+		refuse_name(n);
+	if (done != 0)
+		return ANNOUNCE_AGAIN_MS;
 	write_entry(n, draining, &text);
-	(void)n->port->ops->put_node(n->port, n->config->node, &text, &e);
+	done = n->port->ops->put_node(n->port, n->config->node, &text, n->entry_revision, &n->entry_revision, &e);
+	if (done != 0) { /* it has expired, another has the name, or the answer was lost */
+		n->entry_revision = 0;
+		return ANNOUNCE_AGAIN_MS;
+	}
+	if (n->refused)
+		log_info("the other node '%s' is gone", n->config->node);
+	n->named = true;
+	n->refused = false;
+	return ANNOUNCE_MS;
 }
 
 /* ---- the tick ---- */
@@ -233,13 +281,13 @@ uint64_t fleet_node_tick(struct fleet_node *n, uint64_t now, uint64_t real)
 	tick_runs(n, now, real); /* also without the bus: leases end */
 	if (!connected)
 		return now + TICK_MS;
+	draining = n->daemon->ops->draining(n->daemon);
+	if (now >= n->announce_at)
+		n->announce_at = now + announce(n, draining);
+	if (!n->named)
+		return now + TICK_MS;
 	if (!n->recovered)
 		recover(n, now);
-	draining = n->daemon->ops->draining(n->daemon);
-	if (now >= n->announce_at) {
-		announce(n, draining);
-		n->announce_at = now + ANNOUNCE_MS;
-	}
 	fleet_suspect_tick(n, now);
 	if (!n->recovered || draining)
 		return now + TICK_MS;

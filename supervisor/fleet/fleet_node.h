@@ -93,10 +93,13 @@ struct fleet_node {
 	struct fleet_suspect *suspects;
 	struct fleet_class *classes; /* higher priorities first */
 	uint64_t classes_at, refreshed_at, fetch_at, announce_at, scan_at;
-	bool recovered;  /* what ran before this process was started has been adopted */
-	bool woken;      /* something was enqueued, or a task ended */
-	bool checks;     /* the daemon reported something about a task */
-	json_t *scanned; /* revisions of the last scan */
+	uint64_t entry_revision; /* of the node's own entry; 0 = unknown */
+	bool named;              /* the entry of this name is this daemon's: it takes tasks and answers requests */
+	bool refused;            /* another daemon has the name */
+	bool recovered;          /* what ran before this process was started has been adopted */
+	bool woken;              /* something was enqueued, or a task ended */
+	bool checks;             /* the daemon reported something about a task */
+	json_t *scanned;         /* revisions of the last scan */
 	uint64_t claims, finished, taken_away;
 };
 
@@ -107,6 +110,8 @@ uint64_t fleet_node_tick(struct fleet_node *n, uint64_t now, uint64_t real);
 
 const struct fleet_submitter *fleet_node_submitter(const struct fleet_node *n, const char *key);
 struct fleet_run *fleet_node_run(const struct fleet_node *n, const char *task_id);
+/* Whether this daemon made the claim, not another one that had the same name. */
+bool fleet_node_owns(const struct fleet_node *n, const struct fleet_task *t);
 bool fleet_node_is_operator(void *node, const char *key);
 void fleet_local_id(const struct fleet_task *t, char ret[FLEET_LOCAL_ID]);
 

@@ -65,8 +65,13 @@ struct fleet_port_ops {
 	int (*put_back)(struct fleet_port *p, const struct fleet_message *m, uint64_t delay_ms, struct err *e);
 	int (*keep)(struct fleet_port *p, const struct fleet_message *m, struct err *e); /* for another FLEET_KEEP_MS */
 
-	/* Nodes: an entry vanishes 15 s after its last put. */
-	int (*put_node)(struct fleet_port *p, const char *node, const struct buf *text, struct err *e);
+	/*
+	 * Nodes: an entry vanishes 15 s after its last put. get: 1 = there is none. put: 1 = another revision is the
+	 * last (0: there is an entry).
+	 */
+	int (*get_node)(struct fleet_port *p, const char *node, struct buf *ret, uint64_t *ret_revision, struct err *e);
+	int (*put_node)(struct fleet_port *p, const char *node, const struct buf *text, uint64_t revision,
+			uint64_t *ret_revision, struct err *e);
 	int (*list_nodes)(struct fleet_port *p, fleet_entry_fn fn, void *ctx, struct err *e);
 
 	/* Stored messages of a stream: events and blobs. get_stored: 1 = there is none. */

@@ -53,6 +53,7 @@ struct program {
 	struct fleet_report report;
 	char *work;
 	int work_fd;
+	bool serves;      /* subscribed to requests */
 	uint64_t seen_at; /* when the bus was last connected; boot clock, ms */
 };
 
@@ -117,12 +118,8 @@ static int connect_bus(struct program *p)
 		struct pollfd link = { .fd = GUARD_FD_LISTEN, .events = POLLRDHUP };
 		struct err e = ERR_INIT;
 
-		if (fleet_nats_new(&p->config.bus, &p->port, &e) == 0) {
-			if (p->port->ops->serve(p->port, p->config.node.node, &e) == 0)
-				return 0;
-			p->port->ops->free(p->port);
-			p->port = NULL;
-		}
+		if (fleet_nats_new(&p->config.bus, &p->port, &e) == 0)
+			return 0;
 		if (strcmp(last, e.message) != 0)
 			log_warning("no connection to the fleet yet: %s", e.message);
 		snprintf(last, sizeof(last), "%s", e.message);
@@ -172,6 +169,18 @@ static bool is_away(struct program *p)
 	return true;
 }
 
+/* Requests come by the node's name: they are answered once it is this daemon's, and not by two of the same name. */
+static void serve_requests(struct program *p)
+{
+	struct err e = ERR_INIT;
+
+	if (!p->node.named)
+		return;
+	if (!p->serves)
+		p->serves = p->port->ops->serve(p->port, p->config.node.node, &e) == 0;
+	node_requests_serve(&p->node, &p->link);
+}
+
 static void serve(struct program *p)
 {
 	p->seen_at = clock_boot_ms();
@@ -179,7 +188,7 @@ static void serve(struct program *p)
 		if (read_events(p) < 0)
 			return;
 		p->node.woken |= p->port->ops->take_wake(p->port);
-		node_requests_serve(&p->node, &p->link);
+		serve_requests(p);
 		event_copy_send(&p->copy, p->port);
 		fleet_report_tick(&p->report, &p->node);
 		uint64_t next = fleet_node_tick(&p->node, clock_boot_ms(), clock_real_us() / 1000);

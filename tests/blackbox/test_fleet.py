@@ -19,10 +19,10 @@ USER = {"fleet.user": "root"} if os.getuid() == 0 else {}
 class Node(Home):
     """A daemon that is a node. Its workspaces are outside of its home, which sandboxes do not show."""
 
-    def __init__(self, server, name, submitters=None, **more):
+    def __init__(self, server, name, submitters=None, keys=None, **more):
         self.name, self.spaces = name, tempfile.mkdtemp(prefix="fw-")
         config = {"fleet.submitters": [{"key": server.key, "name": "tester"}] if submitters is None else submitters, "fleet.workDir": self.spaces,
-                  "fleet.maxTasks": 4, **USER}
+                  "fleet.maxTasks": 4, **USER, **(keys or {})}
         super().__init__(config, options=("--audit", "off", "--fleet", server.env["BAILIFF_FLEET"], "--fleet-node", name, "--label", f"node={name}", "--label", "pool=ci"), **more)
 
     def __exit__(self, *args):
@@ -208,6 +208,22 @@ def test_a_lost_task_is_not_run_again_by_itself():
         assert again["attempt"] == 2, again
         s.fleet("cancel", "t1")
         assert state(s, "t1", "cancelled", "failed", "lost")["state"] == "cancelled"
+
+
+def test_two_daemons_do_not_share_a_name():
+    with Server() as s, Node(s, "n1") as one, Node(s, "n1") as two:
+        def refused(node):
+            return any("another daemon is node 'n1'" in line for line in node.log())
+        second = until("one of them is refused", lambda: next((n for n in (one, two) if refused(n)), None))
+        first = two if second is one else one
+        s.fleet("submit", "--id", "t1", "--", "true")
+        assert state(s, "t1", "completed", "failed", "lost")["state"] == "completed"
+        pid = first.kill_part("fleet")
+        until("another fleet process runs", lambda: first.part("fleet") not in (None, pid))
+        s.fleet("submit", "--id", "t2", "--", "true")
+        assert state(s, "t2", "completed", "failed", "lost")["state"] == "completed"
+        assert (len(first.local("t1")), len(first.local("t2")), second.local("t1"), second.local("t2")) == (1, 1, [], [])
+        assert not refused(first), first.log()
 
 
 def test_a_forged_task_does_not_run():

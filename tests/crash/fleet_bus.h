@@ -354,13 +354,23 @@ static int bus_keep(struct fleet_port *p, const struct fleet_message *m, struct 
 
 /* ---- the rest ---- */
 
-static int bus_put_node(struct fleet_port *p, const char *node, const struct buf *text, struct err *e)
+/* Every node has its own name. */
+static int bus_get_node(struct fleet_port *p, const char *node, struct buf *ret, uint64_t *ret_revision, struct err *e)
+{
+	int done = call_end(actor_of(p), call_begin(actor_of(p)), e);
+
+	return done == 0 ? 1 : done;
+}
+
+static int bus_put_node(struct fleet_port *p, const char *node, const struct buf *text, uint64_t revision,
+			uint64_t *ret_revision, struct err *e)
 {
 	struct bus *b = bus_of(p);
 	enum call_fate fate = call_begin(actor_of(p));
 
 	if (fate == CALL_DONE || fate == CALL_UNANSWERED)
 		b->node_until[actor_of(p)->number] = b->w.now + BUS_NODE_MS;
+	*ret_revision = 1;
 	return call_end(actor_of(p), fate, e);
 }
 
@@ -389,6 +399,7 @@ static const struct fleet_port_ops bus_ops = { .connected = bus_connected,
 					       .acknowledge = bus_acknowledge,
 					       .put_back = bus_put_back,
 					       .keep = bus_keep,
+					       .get_node = bus_get_node,
 					       .put_node = bus_put_node,
 					       .list_nodes = bus_list_nodes };
 

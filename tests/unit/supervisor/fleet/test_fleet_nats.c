@@ -135,13 +135,21 @@ START_TEST(entries_are_listed)
 {
 	struct buf buf_auto text = BUF_INIT;
 	struct err e = ERR_INIT;
+	uint64_t revision = 0, other = 0;
 	int n = 0;
 
 	ck_assert_int_eq(a->ops->list_nodes(a, count, &n, &e), 0);
 	ck_assert_int_eq(n, 0);
 	text_of(&text, "{}");
-	ck_assert_int_eq(a->ops->put_node(a, "n1", &text, &e), 0);
-	ck_assert_int_eq(b->ops->put_node(b, "n2", &text, &e), 0);
+	ck_assert_int_eq(a->ops->get_node(a, "n1", &text, &revision, &e), 1);
+	ck_assert_int_eq(a->ops->put_node(a, "n1", &text, 0, &revision, &e), 0);
+	ck_assert_int_eq(b->ops->put_node(b, "n1", &text, 0, &other, &e), 1);
+	ck_assert_int_eq(b->ops->put_node(b, "n1", &text, revision + 1, &other, &e), 1);
+	ck_assert_int_eq(b->ops->get_node(b, "n1", &text, &other, &e), 0);
+	ck_assert_uint_eq(other, revision);
+	ck_assert_int_eq(b->ops->put_node(b, "n1", &text, revision, &other, &e), 0);
+	ck_assert_uint_gt(other, revision);
+	ck_assert_int_eq(b->ops->put_node(b, "n2", &text, 0, &other, &e), 0);
 	ck_assert_int_eq(a->ops->list_nodes(a, count, &n, &e), 0);
 	ck_assert_int_eq(n, 2);
 }
