@@ -11,6 +11,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #define HEALTH_MS 1000u
 #define PAGE 100
@@ -213,6 +214,16 @@ static bool is_ended(const char *status)
 	return false;
 }
 
+/* Of a time of the daemon's documents, 2026-01-31T12:00:00.123Z; 0 = there is none. */
+static uint64_t read_time(struct jval v)
+{
+	char text[40] = "";
+	struct tm t = { 0 };
+
+	jval_str(v, text, sizeof(text));
+	return strptime(text, "%Y-%m-%dT%H:%M:%S", &t) ? (uint64_t)timegm(&t) * 1000 : 0;
+}
+
 static void read_local(struct jval task, struct fleet_local *ret)
 {
 	struct jval fleet = jval_get(task, "fleet");
@@ -223,6 +234,7 @@ static void read_local(struct jval task, struct fleet_local *ret)
 	ret->token = jval_uint(jval_get(fleet, "token"), 0);
 	ret->started = jval_get(task, "startedAt").type == JT_STRING;
 	ret->ended = is_ended(ret->status);
+	ret->ended_at = read_time(jval_get(task, "endedAt"));
 	ret->exit_code = -1;
 }
 

@@ -20,7 +20,8 @@ struct fleet_local {
 	bool started, ended;
 	char status[32]; /* the daemon's: completed, failed, cancelled … */
 	char reason[FLEET_REASON_MAX];
-	int exit_code; /* −1 = none */
+	int exit_code;     /* −1 = none */
+	uint64_t ended_at; /* real time, ms */
 	uint64_t token;
 	char fleet_id[FLEET_ID_MAX + 1];
 	char *result; /* JSON of an object, once ended; to be freed */

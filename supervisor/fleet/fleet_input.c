@@ -7,10 +7,11 @@
 #include "runtime/base/mem.h"
 #include "supervisor/fleet/bundle.h"
 #include "supervisor/fleet/fleet_port.h"
+#include "supervisor/fleet/workspaces.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -28,38 +29,6 @@ struct fleet_input {
 static int open_folder(int dir_fd, const char *name)
 {
 	return openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-}
-
-/* A command may have taken away permissions of its folders: they are given back where that is needed. */
-static void empty_folder(int fd)
-{
-	DIR *dir = fdopendir(fd);
-
-	if (!dir) {
-		close(fd);
-		return;
-	}
-	(void)fchmod(dirfd(dir), 0700);
-	for (struct dirent *entry; (entry = readdir(dir));) {
-		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
-		    unlinkat(dirfd(dir), entry->d_name, 0) == 0)
-			continue;
-		(void)fchmodat(dirfd(dir), entry->d_name, 0700, 0);
-		int below = open_folder(dirfd(dir), entry->d_name);
-		if (below >= 0)
-			empty_folder(below);
-		(void)unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR);
-	}
-	closedir(dir);
-}
-
-void fleet_input_remove(int dir_fd, const char *name)
-{
-	int fd = open_folder(dir_fd, name);
-
-	if (fd >= 0)
-		empty_folder(fd);
-	(void)unlinkat(dir_fd, name, fd >= 0 ? AT_REMOVEDIR : 0);
 }
 
 /* ---- bundles ---- */
@@ -82,7 +51,7 @@ int fleet_input_new(struct fleet_port *port, const struct fleet_spec *spec, int 
 
 	if (check_bundle(spec, &in.bundle, e) < 0)
 		return -1;
-	fleet_input_remove(dir_fd, name);
+	(void)workspace_remove(dir_fd, name, &(unsigned){ UINT_MAX });
 	if (mkdirat(dir_fd, name, 0700) < 0 || (in.folder = open_folder(dir_fd, name)) < 0)
 		return err_sys(e, errno, "make the workspace '%s'", name);
 	if (in.bundle.bytes && (in.archive = openat(dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)) < 0) {

@@ -26,9 +26,6 @@ int fleet_input_new(struct fleet_port *port, const struct fleet_spec *spec, int 
 int fleet_input_step(struct fleet_input *in, struct err *e);
 void fleet_input_free(struct fleet_input *in); /* keeps the folder; accepts NULL */
 
-/* Removes the folder and everything in it, without following links. */
-void fleet_input_remove(int dir_fd, const char *name);
-
 /* Appends the command as a JSON array: the spec's own, or for git a shell that fetches the repository first. */
 void fleet_input_command(const struct fleet_spec *spec, struct buf *ret);
 

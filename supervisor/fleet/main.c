@@ -25,6 +25,7 @@
 #include "supervisor/fleet/fleet_report.h"
 #include "supervisor/fleet/node_config.h"
 #include "supervisor/fleet/node_requests.h"
+#include "supervisor/fleet/workspaces.h"
 #include "supervisor/guard/guard_msg.h"
 
 #include <errno.h>
@@ -53,6 +54,7 @@ struct program {
 	struct fleet_report report;
 	char *work;
 	int work_fd;
+	struct workspaces workspaces;
 	bool serves;      /* subscribed to requests */
 	uint64_t seen_at; /* when the bus was last connected; boot clock, ms */
 };
@@ -192,6 +194,7 @@ static void serve(struct program *p)
 		event_copy_send(&p->copy, p->port);
 		fleet_report_tick(&p->report, &p->node);
 		uint64_t next = fleet_node_tick(&p->node, clock_boot_ms(), clock_real_us() / 1000);
+		workspaces_tick(&p->workspaces, &p->node, clock_boot_ms(), clock_real_us() / 1000);
 		if (!p->node.woken)
 			wait_until(p, next);
 	}
@@ -228,6 +231,7 @@ int main(int argc, char **argv)
 		return GUARD_EXIT_DONE;
 	log_info("node '%s' of the fleet at %s", p.config.node.node, p.config.bus.url);
 	daemon_link_init(&p.daemon, &p.link, p.port, p.work_fd, p.work);
+	workspaces_init(&p.workspaces, p.work_fd, p.config.node.instance, p.config.keep_ms);
 	fleet_node_init(&p.node, p.port, &p.daemon.daemon, &p.config.node);
 	serve(&p);
 	return GUARD_EXIT_DONE;

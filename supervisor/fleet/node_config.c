@@ -16,6 +16,7 @@
 #define CONFIG_MAX (1u << 20)
 #define SUBMITTERS_MAX 1000u
 #define LABELS_MAX 64u
+#define KEEP_HOURS 24u
 
 /* ---- keys ---- */
 
@@ -80,14 +81,13 @@ static int check_labels(const json_t *labels, struct err *e)
 
 static int read_keys(struct node_config *c, struct err *e)
 {
-	static const char *const known[] = { "fleet.url",        "fleet.user",     "fleet.node",
-					     "fleet.creds",      "fleet.tlsCa",    "fleet.tlsCert",
-					     "fleet.tlsKey",     "fleet.labels",   "fleet.maxTasks",
-					     "fleet.workDir",    "fleet.memory",   "fleet.cpus",
-					     "fleet.submitters", "fleet.replicas", NULL };
+	static const char *const known[] = { "fleet.url",        "fleet.user",     "fleet.node",      "fleet.creds",
+					     "fleet.tlsCa",      "fleet.tlsCert",  "fleet.tlsKey",    "fleet.labels",
+					     "fleet.maxTasks",   "fleet.workDir",  "fleet.memory",    "fleet.cpus",
+					     "fleet.submitters", "fleet.replicas", "fleet.keepHours", NULL };
 	const json_t *labels = NULL, *submitters = NULL;
 	const char *node = NULL, *name;
-	uint64_t replicas = 1;
+	uint64_t replicas = 1, keep_hours = KEEP_HOURS;
 	json_t *v;
 	void *next;
 
@@ -106,10 +106,12 @@ static int read_keys(struct node_config *c, struct err *e)
 	    member_uint(c->root, "fleet.memory", 1, 1ull << 50, &c->node.memory, e) < 0 ||
 	    member_uint(c->root, "fleet.cpus", 1, 1u << 16, &c->node.cpus, e) < 0 ||
 	    member_uint(c->root, "fleet.replicas", 1, 5, &replicas, e) < 0 ||
+	    member_uint(c->root, "fleet.keepHours", 0, 100000, &keep_hours, e) < 0 ||
 	    member_typed(c->root, "fleet.labels", JSON_OBJECT, &labels, e) < 0 ||
 	    member_typed(c->root, "fleet.submitters", JSON_ARRAY, &submitters, e) < 0)
 		return -1;
 	c->bus.replicas = (unsigned)replicas;
+	c->keep_ms = keep_hours * 3600000;
 	if (node)
 		snprintf(c->node.node, sizeof(c->node.node), "%s", node);
 	if (labels && check_labels(labels, e) < 0)
@@ -205,7 +207,7 @@ static void set_defaults(struct fleet_node_config *n)
 
 int node_config_read(int argc, char **argv, int config_fd, struct node_config *ret, struct err *e)
 {
-	struct node_config c = { 0 };
+	struct node_config c = { .keep_ms = KEEP_HOURS * 3600000ull };
 	const char *work = NULL;
 
 	set_defaults(&c.node);

@@ -14,6 +14,7 @@ struct node_config {
 	struct fleet_node_config node;
 	struct fleet_nats_options bus;
 	const char *work; /* absolute path of the workspaces */
+	uint64_t keep_ms; /* how long they are kept after the end of their tasks */
 	const char *log_format;
 	json_t *root; /* owns strings */
 };

@@ -226,6 +226,21 @@ def test_two_daemons_do_not_share_a_name():
         assert not refused(first), first.log()
 
 
+def test_old_workspaces_are_removed():
+    with Server() as s, Node(s, "n1", keys={"fleet.keepHours": 0}) as n:
+        folder = os.path.join(n.spaces, "n1")
+        s.fleet("submit", "--id", "t1", "--", "sh", "-c", "mkdir -p a/b; touch a/b/c; ln -s / a/root; chmod 0 a/b")
+        assert state(s, "t1", "completed", "failed", "lost")["state"] == "completed"
+        s.fleet("submit", "--id", "t2", "--", "sleep", "600")
+        cwd = running(n, "t2")["command"]["cwd"]
+        os.mkdir(os.path.join(folder, "task_" + 24 * "a"))     # as a crash leaves it
+        os.symlink(n.work, os.path.join(folder, "task_" + 24 * "b"))
+        os.mkdir(os.path.join(folder, "mine"))
+        n.kill_part("fleet")    # the next one looks at its start
+        until("the others are removed", lambda: sorted(os.listdir(folder)) == sorted([".owner", "mine", os.path.basename(cwd)]))
+        assert os.path.isdir(n.work)
+
+
 def test_a_forged_task_does_not_run():
     with Server() as s, Bus(s) as bus:
         for task in ("forged", "moved", "honest"):

@@ -6,9 +6,11 @@
 #include "runtime/base/mem.h"
 #include "supervisor/fleet/bundle.h"
 #include "supervisor/fleet/fleet_port.h"
+#include "supervisor/fleet/workspaces.h"
 #include "tests/unit/suite.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -41,6 +43,13 @@ static struct fleet_port port = { &ops };
 static char path[64];
 static int dir = -1;
 
+static void remove_tree(int at, const char *name)
+{
+	unsigned budget = UINT_MAX;
+
+	ck_assert(workspace_remove(at, name, &budget));
+}
+
 static void setup(void)
 {
 	snprintf(path, sizeof(path), "/tmp/input-XXXXXX");
@@ -51,7 +60,7 @@ static void setup(void)
 
 static void teardown(void)
 {
-	fleet_input_remove(AT_FDCWD, path);
+	remove_tree(AT_FDCWD, path);
 	ck_assert_int_lt(access(path, F_OK), 0);
 	fd_close(&dir);
 	buf_done(&stored.bytes);
@@ -99,7 +108,7 @@ START_TEST(test_a_workspace_arrives_in_chunks)
 		ck_assert_int_eq(prepare(&spec, &e), 4);
 	ck_assert_int_eq(fstatat(dir, "task/file", &st, 0), 0);
 	ck_assert_int_eq(st.st_size, 2 * FLEET_CHUNK + 1000);
-	fleet_input_remove(dir, "task");
+	remove_tree(dir, "task");
 	ck_assert_int_lt(faccessat(dir, "task", F_OK, 0), 0);
 }
 END_TEST
@@ -143,11 +152,11 @@ START_TEST(test_removing_follows_no_link)
 	ck_assert_int_eq(mkdirat(dir, "task/closed/in", 0700), 0);
 	ck_assert_int_eq(symlinkat("..", dir, "task/up"), 0);
 	ck_assert_int_eq(fchmodat(dir, "task/closed", 0, 0), 0);
-	fleet_input_remove(dir, "task");
+	remove_tree(dir, "task");
 	ck_assert_int_lt(faccessat(dir, "task", F_OK, 0), 0);
 	ck_assert_int_eq(faccessat(dir, "safe", F_OK, 0), 0);
 	ck_assert_int_eq(symlinkat(".", dir, "task"), 0);
-	fleet_input_remove(dir, "task");
+	remove_tree(dir, "task");
 	ck_assert_int_eq(faccessat(dir, "safe", F_OK, 0), 0);
 }
 END_TEST

@@ -1,0 +1,185 @@
+#include "supervisor/fleet/workspaces.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/log.h"
+#include "runtime/base/mem.h"
+#include "supervisor/fleet/fleet_node.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define CHECK_MS 60000u
+#define AGAIN_MS 1000u
+#define BUDGET 2000u   /* files in one tick */
+#define DEPTH_MAX 100u /* folders that are open at a time */
+#define OWNER ".owner"
+#define DEEP "deep_"
+
+/* ---- removal ---- */
+
+struct removal {
+	int top; /* the folder of workspaces */
+	unsigned *budget;
+};
+
+static int open_folder(int dir_fd, const char *name)
+{
+	return openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/* A command may have made more folders inside each other than can be open: the lower ones are moved up. */
+static void move_up(struct removal *r, int dir_fd, const char *name)
+{
+	static unsigned serial;
+	char to[64];
+
+	for (int tries = 0; tries < 16; tries++) { /* an earlier process may have left some */
+		snprintf(to, sizeof(to), DEEP "%ld_%u", (long)getpid(), serial++);
+		if (renameat(dir_fd, name, r->top, to) == 0)
+			return;
+	}
+}
+
+/* Closes fd. A command may have taken away permissions of its folders: they are given back. */
+static void empty_folder(struct removal *r, int fd, unsigned depth)
+{
+	DIR *dir = fdopendir(fd);
+
+	if (!dir) {
+		close(fd);
+		return;
+	}
+	(void)fchmod(dirfd(dir), 0700);
+	for (struct dirent *entry; *r->budget && (entry = readdir(dir));) {
+		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+			continue;
+		--*r->budget;
+		if (unlinkat(dirfd(dir), entry->d_name, 0) == 0)
+			continue;
+		(void)fchmodat(dirfd(dir), entry->d_name, 0700, AT_SYMLINK_NOFOLLOW);
+		if (depth >= DEPTH_MAX) {
+			move_up(r, dirfd(dir), entry->d_name);
+			continue;
+		}
+		int below = open_folder(dirfd(dir), entry->d_name);
+		if (below >= 0)
+			empty_folder(r, below, depth + 1);
+		(void)unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR);
+	}
+	closedir(dir);
+}
+
+bool workspace_remove(int dir_fd, const char *name, unsigned *budget)
+{
+	struct removal r = { .top = dir_fd, .budget = budget };
+
+	(void)fchmodat(dir_fd, name, 0700, AT_SYMLINK_NOFOLLOW);
+	int fd = open_folder(dir_fd, name);
+	if (fd >= 0)
+		empty_folder(&r, fd, 0);
+	return unlinkat(dir_fd, name, fd >= 0 ? AT_REMOVEDIR : 0) == 0 || errno == ENOENT;
+}
+
+/* ---- the owner ---- */
+
+static void write_owner(int dir_fd, const char *instance)
+{
+	fd_auto int fd = openat(dir_fd, OWNER, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+	if (fd < 0 || fd_write_all(fd, instance, strlen(instance)) < 0)
+		log_warning("cannot note the owner of the workspaces: %s", strerror(errno));
+}
+
+static bool is_owner(int dir_fd, const char *instance)
+{
+	fd_auto int fd = openat(dir_fd, OWNER, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	char text[FLEET_ID_MAX + 2] = "";
+
+	return fd >= 0 && fd_read_all(fd, text, sizeof(text) - 1) >= 0 && strcmp(text, instance) == 0;
+}
+
+void workspaces_init(struct workspaces *w, int dir_fd, const char *instance, uint64_t keep_ms)
+{
+	*w = (struct workspaces){ .dir_fd = dir_fd, .keep_ms = keep_ms };
+	if (faccessat(dir_fd, OWNER, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
+		write_owner(dir_fd, instance);
+	w->ours = is_owner(dir_fd, instance);
+	if (!w->ours)
+		log_warning(
+			"the folder of workspaces (fleet.workDir) belongs to another daemon: old workspaces are not "
+			"removed; use another folder, or remove its file " OWNER);
+}
+
+/* ---- old workspaces ---- */
+
+/* Of ids as fleet_local_id makes them. */
+static bool is_workspace(const char *name)
+{
+	return strncmp(name, "task_", 5) == 0 && strlen(name) == 29 && strspn(name + 5, "0123456789abcdef") == 24;
+}
+
+static bool is_in_use(const struct fleet_node *n, const char *name)
+{
+	for (const struct fleet_run *r = n->runs; r; r = r->next)
+		if (strcmp(r->local_id, name) == 0)
+			return true;
+	return false;
+}
+
+/* Nothing has changed in the folder since before the time for which it is kept: only then the daemon is asked. */
+static bool may_be_old(const struct workspaces *w, const char *name, uint64_t real)
+{
+	struct stat st;
+
+	return !w->checked || (fstatat(w->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+			       real >= (uint64_t)st.st_ctim.tv_sec * 1000 + w->keep_ms);
+}
+
+static bool is_old(const struct workspaces *w, const struct fleet_node *n, const char *name, uint64_t real)
+{
+	struct fleet_local l = { 0 };
+	struct err e = ERR_INIT;
+
+	if (strncmp(name, DEEP, strlen(DEEP)) == 0)
+		return true;
+	if (!is_workspace(name) || is_in_use(n, name) || !may_be_old(w, name, real))
+		return false;
+	int known = n->daemon->ops->status(n->daemon, name, &l, &e);
+	free(l.result);
+	return known == 1 || (known == 0 && l.ended && real >= l.ended_at + w->keep_ms);
+}
+
+void workspaces_tick(struct workspaces *w, const struct fleet_node *n, uint64_t now, uint64_t real)
+{
+	unsigned budget = BUDGET;
+
+	/* Before the recovery, what an earlier process has claimed is not known. */
+	if (!w->ours || !n->recovered || now < w->check_at)
+		return;
+	w->check_at = now + CHECK_MS;
+	int fd = open_folder(w->dir_fd, ".");
+	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+	if (!dir) {
+		fd_close(&fd);
+		return;
+	}
+	for (struct dirent *entry; budget && (entry = readdir(dir));) {
+		const unsigned before = budget;
+
+		if (!is_old(w, n, entry->d_name, real))
+			continue;
+		if (workspace_remove(w->dir_fd, entry->d_name, &budget))
+			log_info("the workspace of %s was removed", entry->d_name);
+		budget -= budget && budget == before; /* each one asks the daemon */
+	}
+	closedir(dir);
+	if (!budget) /* there may be more */
+		w->check_at = now + AGAIN_MS;
+	w->checked |= budget > 0;
+}

@@ -1,0 +1,38 @@
+#ifndef BAILIFF_FLEET_WORKSPACES_H
+#define BAILIFF_FLEET_WORKSPACES_H
+
+/*
+ * The folder of a node's workspaces: one folder for each task that it has run, named by the daemon's id of the task. A
+ * workspace is removed some time after its task has ended, when the daemon has forgotten the task, or when a crash has
+ * left it behind before the task was created.
+ *
+ * The folder has a file with the identity of the daemon that it belongs to; nothing is removed from another's. Nothing
+ * here follows a link. Trees are removed piece by piece, so that leases can be renewed in between.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct err;
+struct fleet_node;
+
+struct workspaces {
+	int dir_fd;
+	bool ours;
+	bool checked;      /* all of them, since the start */
+	uint64_t keep_ms;  /* after the end of a task */
+	uint64_t check_at; /* boot clock, ms */
+};
+
+/* instance: of this daemon. A folder without an owner becomes its own. */
+void workspaces_init(struct workspaces *w, int dir_fd, const char *instance, uint64_t keep_ms);
+/* now: boot clock; real: wall clock; both in ms. */
+void workspaces_tick(struct workspaces *w, const struct fleet_node *n, uint64_t now, uint64_t real);
+
+/*
+ * Removes what `name` is, a tree or a file. *budget: how many files may be removed; false = there are more (or some
+ * cannot be removed).
+ */
+bool workspace_remove(int dir_fd, const char *name, unsigned *budget);
+
+#endif

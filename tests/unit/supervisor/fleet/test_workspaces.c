@@ -1,0 +1,137 @@
+#include "supervisor/fleet/workspaces.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/mem.h"
+#include "supervisor/fleet/fleet_node.h"
+#include "tests/unit/suite.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define UNKNOWN "task_aaaaaaaaaaaaaaaaaaaaaaaa"
+#define ENDED "task_bbbbbbbbbbbbbbbbbbbbbbbb"
+#define RUNS "task_cccccccccccccccccccccccc"
+#define CLAIMED "task_dddddddddddddddddddddddd"
+
+static char path[64];
+static int dir = -1;
+
+static int status(struct fleet_daemon *d, const char *local_id, struct fleet_local *ret, struct err *e)
+{
+	*ret = (struct fleet_local){ .ended = strcmp(local_id, ENDED) == 0, .ended_at = 1000 };
+	return strcmp(local_id, UNKNOWN) == 0 || strcmp(local_id, CLAIMED) == 0 ? 1 : 0;
+}
+
+static const struct fleet_daemon_ops ops = { .status = status };
+static struct fleet_daemon fake = { &ops };
+static struct fleet_run claimed = { .local_id = CLAIMED };
+static struct fleet_node node = { .daemon = &fake, .runs = &claimed, .recovered = true };
+
+static void setup(void)
+{
+	static const char *const names[] = { UNKNOWN, ENDED, RUNS, CLAIMED, "other" };
+
+	snprintf(path, sizeof(path), "/tmp/spaces-XXXXXX");
+	ck_assert_ptr_nonnull(mkdtemp(path));
+	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	for (size_t i = 0; i < countof(names); i++)
+		ck_assert_int_eq(mkdirat(dir, names[i], 0700), 0);
+}
+
+static void teardown(void)
+{
+	unsigned budget = UINT_MAX;
+
+	while (!workspace_remove(AT_FDCWD, path, &budget)) /* folders that were moved up are in the parent of `path` */
+		;
+	fd_close(&dir);
+}
+
+static bool is_there(const char *name) { return faccessat(dir, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0; }
+
+START_TEST(old_ones_are_removed)
+{
+	struct workspaces w;
+
+	workspaces_init(&w, dir, "rt_1", 5000);
+	workspaces_tick(&w, &node, 1, 5999);
+	ck_assert(!is_there(UNKNOWN) && is_there(ENDED) && is_there(RUNS) && is_there(CLAIMED) && is_there("other"));
+	w.checked = false; /* as after a restart */
+	workspaces_tick(&w, &node, w.check_at, 6000);
+	ck_assert(!is_there(ENDED) && is_there(RUNS) && is_there(CLAIMED) && is_there("other"));
+}
+END_TEST
+
+START_TEST(nothing_of_another_daemon_is_removed)
+{
+	struct workspaces w;
+
+	workspaces_init(&w, dir, "rt_1", 0);
+	workspaces_init(&w, dir, "rt_2", 0);
+	workspaces_tick(&w, &node, 1, 1000000);
+	ck_assert(is_there(UNKNOWN) && is_there(ENDED));
+	workspaces_init(&w, dir, "rt_1", 0);
+	ck_assert(w.ours);
+}
+END_TEST
+
+START_TEST(links_are_not_followed)
+{
+	unsigned budget = UINT_MAX;
+
+	ck_assert_int_eq(mkdirat(dir, "other/kept", 0500), 0);
+	ck_assert_int_eq(symlinkat("../other", dir, ENDED "/link"), 0);
+	ck_assert_int_eq(symlinkat("other", dir, "link"), 0);
+	ck_assert(workspace_remove(dir, ENDED, &budget));
+	ck_assert(workspace_remove(dir, "link", &budget));
+	ck_assert(is_there("other/kept") && !is_there(ENDED) && !is_there("link"));
+	struct stat st;
+	ck_assert_int_eq(fstatat(dir, "other/kept", &st, 0), 0);
+	ck_assert_uint_eq(st.st_mode & 07777, 0500);
+}
+END_TEST
+
+START_TEST(deep_trees_are_removed_in_pieces)
+{
+	struct workspaces w;
+	fd_auto int at = openat(dir, UNKNOWN, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int ticks = 0;
+
+	for (int i = 0; i < 3000; i++) {
+		ck_assert_int_eq(mkdirat(at, "d", 0700), 0);
+		int below = openat(at, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		ck_assert_int_ge(below, 0);
+		ck_assert_int_eq(fchmod(at, 0), 0);
+		close(at);
+		at = below;
+	}
+	workspaces_init(&w, dir, "rt_1", 5000);
+	for (bool more = true; more; ticks++) {
+		ck_assert_int_lt(ticks, 1000);
+		w.checked = false;
+		workspaces_tick(&w, &node, w.check_at + 1, 2000);
+		DIR *d = opendir(path);
+		more = false;
+		for (struct dirent *x; (x = readdir(d));)
+			more |= strncmp(x->d_name, "deep_", 5) == 0 || strcmp(x->d_name, UNKNOWN) == 0;
+		closedir(d);
+	}
+	ck_assert_int_gt(ticks, 1);
+	ck_assert(is_there(ENDED) && is_there(RUNS));
+}
+END_TEST
+
+int main(void)
+{
+	const struct suite_case all = { "workspaces", setup, teardown, 120,
+					SUITE_TESTS(old_ones_are_removed, nothing_of_another_daemon_is_removed,
+						    links_are_not_followed, deep_trees_are_removed_in_pieces) };
+
+	return suite_run_cases("workspaces", &all, 1);
+}
