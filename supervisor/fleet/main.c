@@ -178,8 +178,11 @@ static void serve_requests(struct program *p)
 
 	if (!p->node.named)
 		return;
-	if (!p->serves)
+	if (!p->serves) {
 		p->serves = p->port->ops->serve(p->port, p->config.node.node, &e) == 0;
+		p->node.woken = true; /* what was enqueued before is not reported */
+		p->node.classes_at = 0;
+	}
 	node_requests_serve(&p->node, &p->link);
 }
 
