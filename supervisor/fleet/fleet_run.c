@@ -198,7 +198,7 @@ static void refuse_run(struct fleet_node *n, struct fleet_run *r, const struct e
 	snprintf(r->local.status, sizeof(r->local.status), "failed");
 	snprintf(r->local.reason, sizeof(r->local.reason), "%s%s%.400s", e->field, e->field[0] ? ": " : "", e->message);
 	r->local.exit_code = -1;
-	if (e->code == ERR_UNAVAILABLE)
+	if (e->code == ERR_UNAVAILABLE || e->code == ERR_STATE) /* the latter: its lease was over before the start */
 		return;
 	r->phase = FLEET_RUN_ENDED;
 	r->unstarted = e->code == ERR_EXHAUSTED || e->code == ERR_EXPIRED;

@@ -1,15 +1,14 @@
 """Nodes of a fleet when parts of them die or sleep: a task runs once, and a lost one is reported."""
 
-import base64
 import json
 import os
 import shutil
 import signal
-import socket
 import tempfile
 
 import harness
 from fleet import Server
+from fleet_bus import Bus
 from harness import Home, until
 
 LEASE = 3
@@ -45,48 +44,6 @@ def running(node, task):
     return until(f"{task} runs", lambda: next((t for t in node.local(task) if t["status"] == "running"), None))
 
 
-class Bus:
-    """A client of the bus that follows no rule of bailiff's."""
-
-    def __init__(self, server):
-        host, port = server.env["BAILIFF_FLEET"].removeprefix("nats://").split(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=harness.PATIENCE)
-        self.file = self.socket.makefile("rb")
-        self.file.readline()
-        self.send(b'CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true}\r\n')
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.file.close()
-        self.socket.close()
-
-    def send(self, data):
-        self.socket.sendall(data)
-
-    def request(self, subject, data=b""):
-        self.send(b"SUB _INBOX.test 1\r\nUNSUB 1 1\r\nPUB %s _INBOX.test %d\r\n%s\r\n" % (subject.encode(), len(data), data))
-        while True:
-            words = self.file.readline().split()
-            if words and words[0] == b"PING":
-                self.send(b"PONG\r\n")
-            elif words and words[0] in (b"MSG", b"HMSG"):
-                size = int(words[-1])
-                return self.file.read(size + 2)[:size]
-
-    def document(self, task):
-        """The stored text of a task."""
-        answer = json.loads(self.request("$JS.API.STREAM.MSG.GET.KV_bailiff_tasks", json.dumps({"last_by_subj": f"$KV.bailiff_tasks.{task}"}).encode()))
-        return json.loads(base64.b64decode(answer["message"]["data"]))
-
-    def overwrite(self, task, document):
-        return json.loads(self.request(f"$KV.bailiff_tasks.{task}", json.dumps(document).encode()))
-
-    def queued(self):
-        return json.loads(self.request("$JS.API.STREAM.INFO.bailiff_queue"))["state"]["messages"]
-
-
 def test_a_task_runs_once_with_its_claim_in_the_log():
     with Server() as s, Node(s, "n1") as n:
         s.fleet("submit", "--id", "t1", "--label", "pool=ci", "--", "sh", "-c", "echo $BAILIFF_FLEET_TOKEN")
@@ -100,7 +57,7 @@ def test_a_task_runs_once_with_its_claim_in_the_log():
         assert types.index("task.created") < types.index("process.started") and types.count("process.started") == 1, types
         assert events[types.index("task.created")]["payload"]["fleet"]["token"] == done["token"]
         assert s.fleet("logs", "t1").text == f"{done['token']}\n"
-        with Bus(s) as bus:
+        with Bus(s.env["BAILIFF_FLEET"]) as bus:
             until("its message is acknowledged", lambda: bus.queued() == 0)
             copies = json.loads(bus.request("$JS.API.STREAM.INFO.bailiff_events", b'{"subjects_filter":">"}'))["state"]["subjects"]
             assert list(copies) == [f"evt.n1.{task['sessionId']}"], copies
@@ -242,7 +199,7 @@ def test_old_workspaces_are_removed():
 
 
 def test_a_forged_task_does_not_run():
-    with Server() as s, Bus(s) as bus:
+    with Server() as s, Bus(s.env["BAILIFF_FLEET"]) as bus:
         for task in ("forged", "moved", "honest"):
             s.fleet("submit", "--id", task, "--", "true")
         documents = {task: bus.document(task) for task in ("forged", "moved", "honest")}
@@ -262,7 +219,7 @@ def test_a_stranger_is_not_served():
     with Server() as s, Node(s, "n1", submitters=[]) as n:
         s.fleet("submit", "--id", "t1", "--", "true")
         until("the node is there", lambda: s.fleet("nodes", "--json").json)
-        with Bus(s) as bus:   # it was delivered, and went back
+        with Bus(s.env["BAILIFF_FLEET"]) as bus:   # it was delivered, and went back
             until("the node has looked", lambda: any(c["delivered"]["consumer_seq"] > 0 for c in consumers(bus)))
         assert s.show("t1")["state"] == "queued" and not n.local("t1")
 

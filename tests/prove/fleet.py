@@ -5,7 +5,7 @@
     fleet.py --totals FILE --sum                                                                 what all runs together did, as a table
 
 Three nodes and one nats-server, or a cluster of three (fleet_parts.py). A case is a fault: SIGKILL of a part of a node, of a whole node or of a server; SIGSTOP of
-bailiff-fleet, of all processes of a node, or of a server, for up to two leases; a node that is cut off, or whose messages are delayed; a clock that is set to
+bailiff-fleet, of the runtime, of all processes of a node, or of a server, for up to two leases; a node that is cut off, or whose messages are delayed; a clock that is set to
 another time; an upgrade of the daemon; a drain. Two faults at a time are under way, of different nodes. Meanwhile commands, jobs, agents and tasks that wait for
 others run, and some are cancelled. Commands print their token and the time, five times a second.
 
@@ -90,6 +90,11 @@ def stop_fleet(r, home, rng):
     pause([p for p in [home.part("fleet")] if p], rng.choice((0.3, 1.2, 2)) * LEASE_S)
 
 
+def stop_runtime(r, home, rng):
+    """Commands continue, until the guard ends them with their leases."""
+    pause([p for p in [home.part("runtime")] if p], rng.choice((0.5, 1.2, 2)) * LEASE_S)
+
+
 def stop_node(r, home, rng):
     """Everything, commands included, as when a virtual machine is paused."""
     woken = pause(home.processes(), rng.choice((0.5, 1.2, 2)) * LEASE_S)
@@ -143,6 +148,7 @@ FAULTS = {
     "kill node": ("node", kill_node, 3),
     "kill server": ("server", kill_server, 2),
     "stop bailiff-fleet": ("node", stop_fleet, 2),
+    "stop runtime": ("node", stop_runtime, 2),
     "stop node": ("node", stop_node, 2),
     "stop server": ("server", stop_server, 1),
     "partition": ("node", cut, 3),
@@ -256,7 +262,9 @@ class Round:
         try:
             until("every task has ended", ended, PATIENCE)
         except AssertionError as e:
-            raise AssertionError(f"{e}: {self.left}") from None
+            nodes = self.fleet.cli("nodes", "--json", check=False).stdout
+            parts = [f"{h.name}: fleet {h.part('fleet')} runtime {h.part('runtime')}" for h in self.fleet.homes]
+            raise AssertionError(f"{e}: {[self.show(t) for t, _ in self.left]}; nodes {nodes}; {parts}; {self.fleet.queue()}") from None
 
     def retry_lost(self):
         """As a person decides it, of some."""
@@ -300,7 +308,7 @@ def keep(p, number, report, fleet):
 
 
 def run_fleet(p, fleet, figures):
-    number, known = int(p.case or 0), {}
+    number, known = int((p.case or "0").removeprefix("round-")), {}
     while p.goes_on():
         r = Round(fleet, p, number, 2 if p.as_test else FAULTS_A_ROUND)
         try:

@@ -24,6 +24,7 @@ import time
 
 import harness
 from faults import LIBRARY, Faults
+from fleet_bus import Bus
 from harness import Home, descendants_of, until
 
 sys.path.insert(0, os.path.join(harness.ROOT, "tests", "fakes"))
@@ -264,6 +265,13 @@ class Fleet:
             self.provider.__exit__()
         self.network.remove()
         shutil.rmtree(self.dir, ignore_errors=True)
+
+    def queue(self):
+        """What the server says of its queue."""
+        with Bus(self.env["BAILIFF_FLEET"].split(",")[0]) as bus:
+            stream = json.loads(bus.request("$JS.API.STREAM.INFO.bailiff_queue", b'{"subjects_filter":">"}'))
+            consumers = json.loads(bus.request("$JS.API.CONSUMER.LIST.bailiff_queue", b"{}"))["consumers"]
+        return stream["state"], [{k: c.get(k) for k in ("name", "delivered", "ack_floor", "num_ack_pending", "num_redelivered", "num_pending")} for c in consumers]
 
     def cli(self, *args, check=True, stdin=None):
         done = subprocess.run([harness.CLI, "fleet", *args], env=harness.environment(**self.env), cwd=self.dir, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
