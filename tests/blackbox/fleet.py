@@ -52,7 +52,7 @@ class Server(Fleet):
 
     def __init__(self):
         super().__init__()
-        self.process = subprocess.Popen(["nats-server", "-a", "127.0.0.1", "-p", "-1", "--ports_file_dir", self.dir, "-js", "-sd", os.path.join(self.dir, "js")],
+        self.process = subprocess.Popen(["nats-server", "-a", "127.0.0.1", "-p", "-1", "--ports_file_dir", self.dir, "-js", "-sd", os.path.join(self.dir, "js"), *self.arguments()],
                                         env=harness.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         ports = os.path.join(self.dir, f"nats-server_{self.process.pid}.ports")
 
@@ -64,6 +64,10 @@ class Server(Fleet):
                 return None
         self.env["BAILIFF_FLEET"] = until("nats-server listens", listens)
         self.key = self.fleet("key").text.strip()
+
+    def arguments(self):
+        """More of them, of another class."""
+        return []
 
     def __exit__(self, *_):
         self.process.terminate()

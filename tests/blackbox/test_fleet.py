@@ -18,11 +18,11 @@ USER = {"fleet.user": "root"} if os.getuid() == 0 else {}
 class Node(Home):
     """A daemon that is a node. Its workspaces are outside of its home, which sandboxes do not show."""
 
-    def __init__(self, server, name, submitters=None, keys=None, **more):
+    def __init__(self, server, name, submitters=None, keys=None, options=(), **more):
         self.name, self.spaces = name, tempfile.mkdtemp(prefix="fw-")
         config = {"fleet.submitters": [{"key": server.key, "name": "tester"}] if submitters is None else submitters, "fleet.workDir": self.spaces,
                   "fleet.maxTasks": 4, **USER, **(keys or {})}
-        super().__init__(config, options=("--audit", "off", "--fleet", server.env["BAILIFF_FLEET"], "--fleet-node", name, "--label", f"node={name}", "--label", "pool=ci"), **more)
+        super().__init__(config, options=("--audit", "off", "--fleet", server.env["BAILIFF_FLEET"], "--fleet-node", name, "--label", f"node={name}", "--label", "pool=ci", *options), **more)
 
     def __exit__(self, *args):
         try:
