@@ -262,10 +262,22 @@ START_TEST(their_cgroups_go)
 }
 END_TEST
 
+/* Nothing else may ever end here: the new spawner must not wait for that. */
+START_TEST(their_cgroups_go_without_a_command)
+{
+	run_script("true");
+	rig_await_prebuilt(&rig, 2);
+	kill(rig_spawner_pid(&rig), SIGKILL);
+	rig_take_new_peer(&rig);
+	await_leaves(0);
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
 	return RIG_SUITE(argc, argv, "prebuilt", "pool", setup, teardown, 300, none_before_the_first_command,
 			 each_is_used_once, unused_network_namespaces_are_used_again, one_stays_when_idle,
 			 only_of_the_same_shape, they_leave_with_the_spawner, they_leave_with_the_guard,
-			 a_dead_one_is_not_missed, they_know_the_hosts_mounts, their_cgroups_go);
+			 a_dead_one_is_not_missed, they_know_the_hosts_mounts, their_cgroups_go,
+			 their_cgroups_go_without_a_command);
 }
