@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define DIGESTED_MAX (16u << 20) /* a longer file is represented by its stat data */
@@ -100,11 +101,22 @@ static bool keep_content(struct autorun *a, int fd, struct autorun_file *f)
 	return true;
 }
 
+/*
+ * On a read-only mount the command cannot write the file, only something outside can replace it, which its stat data
+ * show. Reading all would take seconds where hooks are a link to a directory of the system.
+ */
+static bool is_read_only(int fd)
+{
+	struct statvfs v;
+	return fstatvfs(fd, &v) == 0 && v.f_flag & ST_RDONLY;
+}
+
 static void read_content(struct autorun *a, int at, const char *name, const struct stat *st, struct autorun_file *f)
 {
 	fd_auto int fd = openat(at, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	struct stat now;
-	if (fd < 0 || fstat(fd, &now) < 0 || !S_ISREG(now.st_mode) || now.st_size > (off_t)DIGESTED_MAX) {
+	if (fd < 0 || fstat(fd, &now) < 0 || !S_ISREG(now.st_mode) || now.st_size > (off_t)DIGESTED_MAX ||
+	    (now.st_size > (off_t)AUTORUN_KEPT_MAX && is_read_only(fd))) {
 		digest_stat(a, st, f);
 		return;
 	}

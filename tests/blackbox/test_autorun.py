@@ -172,6 +172,19 @@ def test_the_host_replaces_the_configuration_by_rename(home):
         assert "fsmonitor" not in get(config)
 
 
+def test_a_long_protected_file_is_compared_too(home):
+    """Its content is not read, because it cannot be written where it is: through another name it can."""
+    tree = project(home)
+    hook, other = os.path.join(tree, ".git/hooks/pre-commit"), os.path.join(tree, "other")
+    put(hook, "#!/bin/sh\n" + "# long\n" * 20000, 0o755)
+    os.link(hook, other)
+    with home.rpc() as rpc:
+        _, result = run(rpc, tree, "cat .git/hooks/pre-commit other >/dev/null; ! echo evil >>.git/hooks/pre-commit")
+        assert result["exitCode"] == 0 and "autorun" not in result, result
+        _, result = run(rpc, tree, "echo evil >>other")
+        assert reported(result) == {hook: "modified"} and get(hook).endswith("evil\n"), result
+
+
 def test_what_a_configuration_includes_and_its_folder_of_hooks(home):
     tree = project(home)
     git("config", "core.hooksPath", "scripts/hooks", cwd=tree)
