@@ -274,6 +274,15 @@ static void tick_runs(struct fleet_node *n, uint64_t now, uint64_t real)
 	n->checks = false;
 }
 
+/* What was just claimed starts, or gets the next piece of its workspace, without a pause. */
+static bool prepares(const struct fleet_node *n)
+{
+	for (const struct fleet_run *r = n->runs; r; r = r->next)
+		if (r->phase == FLEET_RUN_PREPARING)
+			return true;
+	return false;
+}
+
 uint64_t fleet_node_tick(struct fleet_node *n, uint64_t now, uint64_t real)
 {
 	bool connected = n->port->ops->connected(n->port), draining;
@@ -305,5 +314,5 @@ uint64_t fleet_node_tick(struct fleet_node *n, uint64_t now, uint64_t real)
 		n->scan_at = now + SCAN_MS;
 		fleet_scan(n);
 	}
-	return now + TICK_MS;
+	return prepares(n) ? now : now + TICK_MS;
 }

@@ -17,7 +17,7 @@ agent   CPU time of a turn of the loop, and of a token of its stream, against a 
 turns   the runtime's memory, and its CPU time per turn, during TURNS (2,000) turns of the loop without a history
 conversation  the same, all in one thread: each request has the conversation so far
 growth  what COMMANDS times /bin/true add to the store's database, by table, event type and read model
-fleet   TASKS (200) short tasks a second with 1, 2 and 3 nodes, against one daemon; from submission to start
+fleet   TASKS (200) short tasks a second with 1, 2 and 3 nodes, against one daemon; from submission to claim and start; what the server spends
 """
 
 import contextlib

@@ -59,10 +59,11 @@ class Server(Fleet):
         def listens():
             try:
                 with open(ports) as f:
-                    return json.load(f)["nats"][0]
+                    return json.load(f)
             except (OSError, ValueError):
                 return None
-        self.env["BAILIFF_FLEET"] = until("nats-server listens", listens)
+        self.ports = until("nats-server listens", listens)
+        self.env["BAILIFF_FLEET"] = self.ports["nats"][0]
         self.key = self.fleet("key").text.strip()
 
     def arguments(self):
