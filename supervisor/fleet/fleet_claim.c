@@ -7,6 +7,7 @@
 #include "runtime/base/err.h"
 #include "runtime/base/json_get.h"
 #include "runtime/base/log.h"
+#include "runtime/base/mem.h"
 #include "supervisor/fleet/fleet_node.h"
 
 #include <stdio.h>
@@ -15,7 +16,8 @@
 
 #define OTHERS_MS 2000u /* for another node to take what this one may not run */
 #define AFTER_MS 1000u  /* between looks at what a task waits for */
-#define NEAR_MS 500u    /* that nodes with the inputs have before the others */
+#define NEAR_MS 3000u   /* that nearer nodes have before the others: they look once a second */
+#define NEAR_AGAIN_MS 100u
 
 /* ---- room ---- */
 
@@ -135,15 +137,89 @@ static enum dependency check_after(const struct candidate *c, char ret_failed[FL
 	return all;
 }
 
-static bool is_near(const struct candidate *c)
+/* ---- nearness ---- */
+
+/* The node where a named task ran, or the named node. */
+static void node_of(const struct candidate *c, const char *name, char ret[FLEET_ID_MAX + 1])
 {
+	struct buf buf_auto text = BUF_INIT;
+	struct err e = ERR_INIT;
+	struct fleet_task other;
+	uint64_t revision;
+
+	snprintf(ret, FLEET_ID_MAX + 1, "%s", name);
+	if (c->n->port->ops->get_task(c->n->port, name, &text, &revision, &e) != 0 ||
+	    fleet_task_parse(text.data, text.len, &other, &e) < 0)
+		return;
+	snprintf(ret, FLEET_ID_MAX + 1, "%s", other.node);
+	fleet_task_done(&other);
+}
+
+struct near_nodes {
+	const json_t *names; /* of the nodes that the task would rather run on */
+	bool any_free;
+};
+
+static bool has_name(const json_t *names, const char *name)
+{
+	size_t i;
+	json_t *v;
+
+	json_array_foreach ((json_t *)names, i, v)
+		if (strcmp(json_string_value(v), name) == 0)
+			return true;
+	return false;
+}
+
+static void find_free(void *ctx, const char *key, const char *value, size_t len, uint64_t revision)
+{
+	struct near_nodes *near = ctx;
+	json_auto_t *entry = has_name(near->names, key) ? json_loadb(value, len, 0, NULL) : NULL;
+
+	near->any_free |= entry && !json_is_true(json_object_get(entry, "draining")) &&
+			  json_get_uint(json_object_get(entry, "free"), "tasks") > 0;
+}
+
+/* When this node first saw the task, by its own clock. 0 = too many tasks wait like this one. */
+static uint64_t first_seen(const struct candidate *c)
+{
+	struct fleet_waiting *free_row = NULL;
+
+	for (size_t i = 0; i < countof(c->n->waiting); i++) {
+		struct fleet_waiting *w = &c->n->waiting[i];
+
+		if (w->since && strcmp(w->task, c->m->task) == 0)
+			return w->since;
+		if (!w->since || c->now >= w->since + 2 * NEAR_MS)
+			free_row = w;
+	}
+	if (!free_row)
+		return 0;
+	memcpy(free_row->task, c->m->task, sizeof(free_row->task));
+	return free_row->since = c->now;
+}
+
+/* Whether this node leaves the task to one that is nearer for now: that has room, and has had little time to take it.
+ */
+static bool leaves_to_nearer(const struct candidate *c)
+{
+	json_auto_t *names = json_array();
+	struct near_nodes near = { .names = names };
+	struct err e = ERR_INIT;
 	size_t i;
 	json_t *name;
 
-	json_array_foreach ((json_t *)c->t->spec.near, i, name)
-		if (strcmp(json_string_value(name), c->n->config->node) == 0)
-			return true;
-	return false;
+	json_array_foreach ((json_t *)c->t->spec.near, i, name) {
+		char node[FLEET_ID_MAX + 1];
+
+		node_of(c, json_string_value(name), node);
+		json_array_append_new(names, json_string(node));
+	}
+	if (!json_array_size(names) || has_name(names, c->n->config->node))
+		return false;
+	const uint64_t since = first_seen(c);
+	return since && c->now < since + NEAR_MS &&
+	       c->n->port->ops->list_nodes(c->n->port, find_free, &near, &e) == 0 && near.any_free;
 }
 
 static bool profile_allowed(const struct fleet_submitter *s, const char *profile)
@@ -212,9 +288,8 @@ static void consider(const struct candidate *c)
 		return refuse(c, FLEET_FAILED, reason);
 	case AFTER_COMPLETED: break;
 	}
-	/* The first time a node without the inputs sees it, others get a moment. */
-	if (c->t->spec.near && !is_near(c) && c->real < c->t->spec.submitted_at + NEAR_MS)
-		return put_back(c, NEAR_MS);
+	if (leaves_to_nearer(c))
+		return put_back(c, NEAR_AGAIN_MS);
 	claim(c);
 }
 

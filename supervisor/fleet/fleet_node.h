@@ -85,12 +85,19 @@ struct fleet_class {
 	struct fleet_needs needs;
 };
 
+/* A task that this node leaves to another one that is nearer, for a moment. */
+struct fleet_waiting {
+	char task[FLEET_ID_MAX + 1];
+	uint64_t since; /* boot clock, ms; 0 = free */
+};
+
 struct fleet_node {
 	struct fleet_port *port;
 	struct fleet_daemon *daemon;
 	struct fleet_node_config *config;
 	struct fleet_run *runs;
 	struct fleet_suspect *suspects;
+	struct fleet_waiting waiting[64];
 	struct fleet_class *classes; /* higher priorities first */
 	uint64_t classes_at, refreshed_at, fetch_at, announce_at, scan_at;
 	uint64_t entry_revision; /* of the node's own entry; 0 = unknown */

@@ -198,6 +198,18 @@ def test_old_workspaces_are_removed():
         assert os.path.isdir(n.work)
 
 
+def test_a_task_prefers_a_node():
+    with Server() as s, Node(s, "n1"), Node(s, "n2"):
+        until("both are there", lambda: len(s.fleet("nodes", "--json").json) == 2)
+        s.fleet("submit", "--id", "t0", "--near", "n2", "--", "true")
+        assert state(s, "t0", "completed", "failed", "lost")["node"] == "n2"
+        for i in range(1, 5):
+            s.fleet("submit", "--id", f"t{i}", "--near", "t0", "--", "true")
+            assert state(s, f"t{i}", "completed", "failed", "lost")["node"] == "n2"
+        s.fleet("submit", "--id", "t9", "--near", "gone", "--", "true")
+        assert state(s, "t9", "completed", "failed", "lost")["state"] == "completed"
+
+
 def test_a_forged_task_does_not_run():
     with Server() as s, Bus(s.env["BAILIFF_FLEET"]) as bus:
         for task in ("forged", "moved", "honest"):

@@ -221,13 +221,13 @@ static int write_limits(struct cli *c, struct jw *w)
 	return write_number(c, OPT_fleet_RETRY_LOST, "retryLost", w);
 }
 
-static void write_after(struct cli *c, struct jw *w)
+static void write_ids(struct cli *c, int option, const char *name, struct jw *w)
 {
-	if (!opts_has(&c->opts, OPT_fleet_AFTER))
+	if (!opts_has(&c->opts, option))
 		return;
-	jw_karr(w, "after");
+	jw_karr(w, name);
 	for (size_t i = 0; i < c->opts.ngiven; i++)
-		if (c->opts.given[i].option == OPT_fleet_AFTER)
+		if (c->opts.given[i].option == option)
 			jw_str(w, c->opts.given[i].value);
 	jw_arr_end(w);
 }
@@ -251,7 +251,8 @@ int spec_options_write(struct cli *c, const char *id, const char *group, const s
 	if ((status = write_work(c, item, &w)) || (status = write_needs(c, &w)) || (status = write_limits(c, &w)) ||
 	    (status = write_env(c, &w)) || (status = write_input(c, bundle, &w)))
 		return status;
-	write_after(c, &w);
+	write_ids(c, OPT_fleet_AFTER, "after", &w);
+	write_ids(c, OPT_fleet_NEAR, "near", &w);
 	jw_kuint(&w, "submittedAt", clock_real_us() / 1000);
 	jw_obj_end(&w);
 	/* The same check as a node's, so that an error is seen here. */

@@ -1,0 +1,441 @@
+/* The logic of a node with a bus that has one task and one message, and a daemon that does as it is told. */
+
+#include "supervisor/fleet/fleet_node.h"
+
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
+#include "runtime/base/json_get.h"
+#include "runtime/base/mem.h"
+#include "tests/unit/suite.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LEASE 30000u
+
+static char seed[FLEET_SEED_TEXT];
+static struct fleet_submitter submitter = { .name = "tester" };
+static struct fleet_node_config config = { .node = "n1", .instance = "rt_1", .arch = "any", .memory = 1, .cpus = 1 };
+
+static struct {
+	struct buf text;
+	uint64_t revision;
+	bool queued, down, raced; /* the message can be fetched; updates fail; another is faster */
+	const char *other;        /* entry of n1: its instance; NULL = what the node has put */
+	struct buf entry;
+	bool near_is_free;
+	char calls[256]; /* in their order */
+} bus;
+
+static struct {
+	bool known, started, ended;
+	uint64_t token, until;
+	const char *status;
+	char reason[64]; /* of cancel */
+} local;
+
+static struct fleet_node node;
+static uint64_t now;
+
+static void note(const char *what)
+{
+	size_t n = strlen(bus.calls);
+
+	snprintf(bus.calls + n, sizeof(bus.calls) - n, "%s%s", n ? " " : "", what);
+}
+
+/* ---- the bus ---- */
+
+static bool connected(struct fleet_port *p) { return true; }
+
+static int get_task(struct fleet_port *p, const char *id, struct buf *ret, uint64_t *ret_revision, struct err *e)
+{
+	if (strcmp(id, "t1") != 0 || !bus.text.len)
+		return 1;
+	buf_append(ret, bus.text.data, bus.text.len);
+	*ret_revision = bus.revision;
+	bus.revision += bus.raced;
+	return 0;
+}
+
+static int update_task(struct fleet_port *p, const char *id, const struct buf *text, uint64_t revision,
+		       uint64_t *ret_revision, struct err *e)
+{
+	if (bus.down)
+		return err_set(e, ERR_UNAVAILABLE, "down");
+	if (revision != bus.revision)
+		return 1;
+	buf_reset(&bus.text);
+	buf_append(&bus.text, text->data, text->len);
+	*ret_revision = ++bus.revision;
+	note("update");
+	return 0;
+}
+
+static int list_tasks(struct fleet_port *p, fleet_entry_fn fn, void *ctx, struct err *e)
+{
+	if (bus.text.len)
+		fn(ctx, "t1", bus.text.data, bus.text.len, bus.revision);
+	return 0;
+}
+
+static int list_classes(struct fleet_port *p, fleet_entry_fn fn, void *ctx, struct err *e)
+{
+	fn(ctx, "0123456789abcdef.5", "{}", 2, 1);
+	return 0;
+}
+
+static int fetch(struct fleet_port *p, const char *class, unsigned priority, struct fleet_message *ret, struct err *e)
+{
+	if (!bus.queued)
+		return 1;
+	bus.queued = false;
+	*ret = (struct fleet_message){ .task = "t1" };
+	return 0;
+}
+
+static int acknowledge(struct fleet_port *p, const struct fleet_message *m, struct err *e)
+{
+	note("acknowledge");
+	return 0;
+}
+
+static int put_back(struct fleet_port *p, const struct fleet_message *m, uint64_t delay_ms, struct err *e)
+{
+	note("put_back");
+	return 0;
+}
+
+static int keep(struct fleet_port *p, const struct fleet_message *m, struct err *e) { return 0; }
+
+static int get_node(struct fleet_port *p, const char *name, struct buf *ret, uint64_t *ret_revision, struct err *e)
+{
+	if (bus.other)
+		buf_printf(ret, "{\"instance\":\"%s\"}", bus.other);
+	else if (bus.entry.len)
+		buf_append(ret, bus.entry.data, bus.entry.len);
+	*ret_revision = 1;
+	return ret->len ? 0 : 1;
+}
+
+static int put_node(struct fleet_port *p, const char *name, const struct buf *text, uint64_t revision,
+		    uint64_t *ret_revision, struct err *e)
+{
+	if (bus.other)
+		return 1;
+	buf_reset(&bus.entry);
+	buf_append(&bus.entry, text->data, text->len);
+	*ret_revision = 1;
+	return 0;
+}
+
+static int list_nodes(struct fleet_port *p, fleet_entry_fn fn, void *ctx, struct err *e)
+{
+	const char *entry = bus.near_is_free ? "{\"free\":{\"tasks\":1}}" : "{\"free\":{\"tasks\":0}}";
+
+	fn(ctx, "n2", entry, strlen(entry), 1);
+	return 0;
+}
+
+static const struct fleet_port_ops port_ops = { .connected = connected,
+						.get_task = get_task,
+						.update_task = update_task,
+						.list_tasks = list_tasks,
+						.list_classes = list_classes,
+						.fetch = fetch,
+						.acknowledge = acknowledge,
+						.put_back = put_back,
+						.keep = keep,
+						.get_node = get_node,
+						.put_node = put_node,
+						.list_nodes = list_nodes };
+static struct fleet_port port = { &port_ops };
+
+/* ---- the daemon ---- */
+
+static int prepare(struct fleet_daemon *d, const struct fleet_start *s, struct err *e) { return 0; }
+
+static int create(struct fleet_daemon *d, const struct fleet_start *s, struct err *e)
+{
+	note("create");
+	local.known = true;
+	local.token = s->token;
+	local.until = s->lease_until;
+	return 0;
+}
+
+static int start(struct fleet_daemon *d, const char *id, struct err *e)
+{
+	note("start");
+	local.started = true;
+	return 0;
+}
+
+static int renew(struct fleet_daemon *d, const char *id, uint64_t until, struct err *e)
+{
+	local.until = until;
+	return 0;
+}
+
+static int cancel(struct fleet_daemon *d, const char *id, const char *reason, struct err *e)
+{
+	if (!local.reason[0])
+		snprintf(local.reason, sizeof(local.reason), "%s", reason);
+	local.ended = true;
+	local.status = "cancelled";
+	return 0;
+}
+
+static int status(struct fleet_daemon *d, const char *id, struct fleet_local *ret, struct err *e)
+{
+	*ret = (struct fleet_local){
+		.started = local.started, .ended = local.ended, .token = local.token, .exit_code = -1
+	};
+	snprintf(ret->status, sizeof(ret->status), "%s", local.ended ? local.status : "running");
+	snprintf(ret->reason, sizeof(ret->reason), "%s", local.reason);
+	return local.known ? 0 : 1;
+}
+
+static int list(struct fleet_daemon *d, fleet_local_fn fn, void *ctx, struct err *e) { return 0; }
+static bool draining(struct fleet_daemon *d) { return false; }
+
+static const struct fleet_daemon_ops daemon_ops = { prepare, create, start, renew, cancel, status, list, draining };
+static struct fleet_daemon fake_daemon = { &daemon_ops };
+
+/* ---- the rig ---- */
+
+/* A document with these members of the spec, and with others of a claim if state is "running". */
+static void put_task(const char *more, enum fleet_state state, const char *owner, const char *instance)
+{
+	mem_auto char *spec = mem_printf("{\"v\":1,\"id\":\"t1\",\"command\":[\"true\"],\"submittedAt\":1000%s}", more);
+	struct fleet_signed text = { 0 };
+	struct fleet_task t;
+	struct err e = ERR_INIT;
+
+	ck_assert_msg(fleet_signed_make(seed, spec, &text, &e) == 0, "%s", e.message);
+	ck_assert_msg(fleet_task_make(&text, &t, &e) == 0, "%s: %s", e.field, e.message);
+	t.state = state;
+	if (state == FLEET_RUNNING) {
+		snprintf(t.node, sizeof(t.node), "%s", owner);
+		snprintf(t.instance, sizeof(t.instance), "%s", instance);
+		snprintf(t.claim, sizeof(t.claim), "other");
+		t.attempt = 1;
+	}
+	buf_reset(&bus.text);
+	fleet_task_write(&t, &bus.text);
+	bus.revision += 10;
+	bus.queued = true;
+	fleet_task_done(&t);
+}
+
+static const char *state_of_task(void)
+{
+	static char ret[32];
+	json_auto_t *root = json_loadb(bus.text.data, bus.text.len, 0, NULL);
+
+	snprintf(ret, sizeof(ret), "%s", json_get_string(root, "state"));
+	return ret;
+}
+
+static void setup(void)
+{
+	struct err e = ERR_INIT;
+
+	ck_assert_int_eq(fleet_key_new(seed, submitter.key, &e), 0);
+	config.labels = json_object();
+	config.max_tasks = 1;
+	config.submitters = &submitter;
+	config.nsubmitters = 1;
+	memset(&bus, 0, sizeof(bus));
+	memset(&local, 0, sizeof(local));
+	now = 1000;
+	fleet_node_init(&node, &port, &fake_daemon, &config);
+}
+
+static void teardown(void)
+{
+	fleet_node_done(&node);
+	json_decref(config.labels);
+	buf_done(&bus.text);
+	buf_done(&bus.entry);
+}
+
+static void run_until(uint64_t until)
+{
+	for (; now <= until; now += 200) {
+		node.woken = true;
+		fleet_node_tick(&node, now, now);
+	}
+}
+
+/* ---- tests ---- */
+
+START_TEST(a_claim_is_durable_before_the_start)
+{
+	put_task("", FLEET_QUEUED, "", "");
+	run_until(2000);
+	ck_assert_msg(strncmp(bus.calls, "update create start update", 26) == 0, "%s", bus.calls);
+	ck_assert_uint_eq(local.token, 11);
+	ck_assert_str_eq(state_of_task(), "running");
+	local.ended = true;
+	local.status = "completed";
+	node.checks = true;
+	run_until(3000);
+	ck_assert_str_eq(state_of_task(), "completed");
+	ck_assert_msg(strstr(bus.calls, "acknowledge"), "%s", bus.calls);
+}
+END_TEST
+
+START_TEST(of_two_claims_one_wins)
+{
+	put_task("", FLEET_QUEUED, "", "");
+	bus.raced = true;
+	run_until(1500);
+	ck_assert_str_eq(bus.calls, "put_back");
+	ck_assert(!local.known);
+}
+END_TEST
+
+START_TEST(without_an_answer_nothing_starts)
+{
+	put_task("", FLEET_QUEUED, "", "");
+	bus.down = true;
+	run_until(2000);
+	ck_assert_str_eq(bus.calls, "");
+	ck_assert(!local.known);
+}
+END_TEST
+
+START_TEST(another_claim_is_lost_after_its_whole_lease)
+{
+	put_task("", FLEET_RUNNING, "n2", "rt_2");
+	run_until(1000 + LEASE);
+	ck_assert_str_eq(state_of_task(), "running");
+	run_until(1000 + LEASE + 1000);
+	ck_assert_str_eq(state_of_task(), "lost");
+	ck_assert(!local.known);
+}
+END_TEST
+
+START_TEST(a_renewed_claim_is_not_lost)
+{
+	put_task("", FLEET_RUNNING, "n2", "rt_2");
+	run_until(20000);
+	bus.revision++;
+	run_until(1000 + LEASE + 1000);
+	ck_assert_str_eq(state_of_task(), "running");
+	ck_assert_msg(strstr(bus.calls, "put_back"), "%s", bus.calls);
+}
+END_TEST
+
+/* A claim of this name by another daemon may still run there: it gets its lease, too. */
+START_TEST(a_claim_of_the_same_name_may_be_another_daemons)
+{
+	put_task("", FLEET_RUNNING, "n1", "rt_2");
+	run_until(20000);
+	ck_assert_str_eq(state_of_task(), "running");
+	ck_assert(!local.known);
+	put_task("", FLEET_RUNNING, "n1", "rt_1"); /* its own, which the daemon does not know: never started */
+	fleet_node_done(&node);
+	fleet_node_init(&node, &port, &fake_daemon, &config);
+	run_until(21000);
+	ck_assert_str_eq(state_of_task(), "queued");
+}
+END_TEST
+
+START_TEST(what_was_taken_away_is_ended_and_not_written)
+{
+	put_task("", FLEET_QUEUED, "", "");
+	run_until(2000);
+	ck_assert(local.started);
+	put_task("", FLEET_RUNNING, "n2", "rt_2");
+	bus.queued = false;
+	const uint64_t revision = bus.revision;
+	run_until(2000 + LEASE / 3 + 1000);
+	ck_assert_str_eq(local.reason, "claim_taken");
+	ck_assert_uint_eq(bus.revision, revision);
+	ck_assert_ptr_null(node.runs);
+}
+END_TEST
+
+START_TEST(a_change_by_a_client_does_not_end_a_claim)
+{
+	put_task("", FLEET_QUEUED, "", "");
+	run_until(2000);
+	bus.revision += 5; /* as a cancel request that does not verify would */
+	run_until(2000 + 2 * LEASE);
+	ck_assert_str_eq(local.reason, "");
+	ck_assert_str_eq(state_of_task(), "running");
+	ck_assert_uint_gt(local.until, now);
+}
+END_TEST
+
+START_TEST(without_renewal_it_ends_within_the_lease)
+{
+	put_task("", FLEET_QUEUED, "", "");
+	run_until(2000);
+	const uint64_t until = local.until;
+	bus.down = true;
+	run_until(until - 200);
+	ck_assert_str_eq(local.reason, "");
+	run_until(until + 200);
+	ck_assert_str_eq(local.reason, "lease_over");
+	ck_assert_uint_le(until, 2000 + LEASE / 3 * 2);
+}
+END_TEST
+
+START_TEST(a_name_has_one_daemon)
+{
+	put_task("", FLEET_QUEUED, "", "");
+	bus.other = "rt_2";
+	run_until(5000);
+	ck_assert(node.refused && !node.named && bus.queued);
+	bus.other = NULL; /* it has expired */
+	run_until(7000);
+	ck_assert(node.named && !node.refused && local.started);
+	fleet_node_done(&node);
+	fleet_node_init(&node, &port, &fake_daemon, &config); /* the entry of an earlier process is its own */
+	run_until(now + 400);
+	ck_assert(node.named);
+}
+END_TEST
+
+START_TEST(a_nearer_node_comes_first)
+{
+	put_task(",\"near\":[\"n2\"]", FLEET_QUEUED, "", "");
+	bus.near_is_free = true;
+	run_until(1500);
+	ck_assert_str_eq(bus.calls, "put_back");
+	bus.queued = true;
+	run_until(3000);
+	ck_assert_str_eq(bus.calls, "put_back put_back");
+	bus.queued = true; /* still there: the nearer one does not want it */
+	run_until(5000);
+	bus.queued = true;
+	run_until(6000);
+	ck_assert(local.started);
+}
+END_TEST
+
+START_TEST(a_nearer_node_without_room_does_not_count)
+{
+	put_task(",\"near\":[\"n2\"]", FLEET_QUEUED, "", "");
+	run_until(1500);
+	ck_assert(local.started);
+}
+END_TEST
+
+int main(void)
+{
+	const struct suite_case all = {
+		"all", setup, teardown, 60,
+		SUITE_TESTS(a_claim_is_durable_before_the_start, of_two_claims_one_wins,
+			    without_an_answer_nothing_starts, another_claim_is_lost_after_its_whole_lease,
+			    a_renewed_claim_is_not_lost, a_claim_of_the_same_name_may_be_another_daemons,
+			    what_was_taken_away_is_ended_and_not_written, a_change_by_a_client_does_not_end_a_claim,
+			    without_renewal_it_ends_within_the_lease, a_name_has_one_daemon, a_nearer_node_comes_first,
+			    a_nearer_node_without_room_does_not_count)
+	};
+
+	return suite_run_cases("fleet_node", &all, 1);
+}
