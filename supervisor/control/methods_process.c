@@ -3,6 +3,7 @@
 #include "supervisor/control/methods.h"
 
 #include "runtime/base/buf.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/jscan.h"
@@ -14,6 +15,7 @@
 #include "runtime/engine/sandbox/sandbox.h"
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
+#include "runtime/view/view_documents.h"
 #include "runtime/view/view_sandbox.h"
 #include "supervisor/control/client.h"
 #include "supervisor/control/control_private.h"
@@ -27,6 +29,7 @@
 #define REASON_MAX 256u
 #define FOREVER_MS (1ull << 40) /* longer than any uptime: no limit at all */
 #define PATHS_MAX 10000u
+#define RECENT_US (10ull * 1000 * 1000)
 #define PATHS_BYTES_MAX (1u << 19)
 
 static bool is_word(const char *given, const char *word) { return given && strcmp(given, word) == 0; }
@@ -540,6 +543,32 @@ int method_read_output(struct call *c, const struct read_output_params *p, struc
 }
 
 /*
+ * The output of a process that ended moments ago: a client that follows it may have learned of the output and of the
+ * end at the same time. 1 if it is not that, or no longer.
+ */
+static int find_recent_output(struct call *c, const struct open_output_params *p, char ret_ref[ID_SIZE],
+			      uint64_t *ret_kept)
+{
+	buf_auto struct buf text = BUF_INIT;
+	const uint32_t uid = c->caller.uid;
+	struct view_output_brief o;
+	struct process_doc d;
+	char ref[ID_SIZE] = "";
+
+	if (view_read_visible(call_store(c), &process_schema, uid, "process", p->processId, &text, &d, NULL) < 0 ||
+	    d.uid != uid || !process_doc_ended(&d) || d.endedAt + RECENT_US < clock_real_us())
+		return 1;
+	for (struct jiter it = jiter_on(d.outputRefs); jiter_next(&it);)
+		if (jval_is_str(jval_get(it.value, "stream"), p->stream))
+			jval_str(jval_get(it.value, "outputRef"), ref, sizeof ref);
+	if (!ref[0] || view_output_brief(call_store(c), uid, ref, &o, NULL) != 0 || !o.spilled || o.expired)
+		return 1;
+	memcpy(ret_ref, ref, sizeof ref);
+	*ret_kept = o.omitted_to > o.omitted_from ? o.omitted_from : UINT64_MAX;
+	return 0;
+}
+
+/*
  * A client that copies much output reads the spool file itself: bytes up to the file's size, except those after
  * keptBytes, which may be dropped. They are not checked against checksums, so stored outputs are read with read_output.
  * For operators only: a descriptor outlives its connection and can be passed on.
@@ -547,14 +576,17 @@ int method_read_output(struct call *c, const struct read_output_params *p, struc
 int method_open_output(struct call *c, const struct open_output_params *p, struct buf *out, struct err *e)
 {
 	struct jw w = jw_on(out);
-	const char *ref;
+	char recent[ID_SIZE];
+	const char *ref = recent;
 	uint64_t kept;
 
-	if (engine_live_output(call_engine(c), p->processId, stream_of(p->stream), &c->caller, &ref, &kept, e) < 0)
+	if (engine_live_output(call_engine(c), p->processId, stream_of(p->stream), &c->caller, &ref, &kept, e) < 0 &&
+	    (e->code != ERR_STATE || find_recent_output(c, p, recent, &kept) != 0))
 		return -1;
 	fd_auto int fd = store_output_open(call_store(c), ref, e);
 	if (fd < 0)
 		return -1;
+	*e = ERR_INIT;
 	if (client_pass(c->client, &fd) < 0)
 		return err_set(e, ERR_EXHAUSTED, "a batch can return one descriptor");
 	jw_obj(&w);

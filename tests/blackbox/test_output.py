@@ -150,6 +150,22 @@ def test_a_descriptor_of_live_output_can_only_be_read(home):
         assert fd is None and "has ended" in reply.message, reply
 
 
+def test_much_output_can_still_be_opened_when_the_process_has_just_ended(home):
+    """A client that follows a process may learn of its output and of its end at the same time."""
+    size = 5 * 1000 * 1000
+    with home.rpc() as rpc:
+        started, _ = rpc.run([TALKER, "spew", "48", str(size)])
+        fd, reply = open_output(rpc, started["processId"])
+        with open(fd, "rb") as f:
+            assert hashlib.sha256(f.read()).hexdigest() == spew_hash(48, size), reply
+        fd, reply = open_output(rpc, started["processId"], "stderr")
+        assert fd is None and "has ended" in reply.message, reply
+        started, _ = rpc.run([TALKER, "spew", "48", str(size)], limits={"outputBytes": 1 << 20})
+        fd, reply = open_output(rpc, started["processId"])
+        assert reply["keptBytes"] == 3 << 18, reply
+        os.close(fd)
+
+
 def test_small_output_is_inline(home):
     with home.rpc() as rpc:
         started, _ = rpc.run("printf abc; printf def >&2")

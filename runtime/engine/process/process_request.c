@@ -390,8 +390,10 @@ void engine_close_output(struct engine *engine, const char *process_id, int stre
 int engine_live_output(struct engine *engine, const char *process_id, int stream, const struct caller *c,
 		       const char **ret_ref, uint64_t *ret_kept, struct err *e)
 {
-	const struct process *p = engine_live(engine, process_id, c, e);
+	const struct process *p = engine_process(engine, process_id);
 
+	if (!p || !process_is_controlled_by(p, c)) /* otherwise also while its end is being recorded */
+		p = engine_live(engine, process_id, c, e);
 	if (!p)
 		return -1;
 	if (p->uid != c->uid)
