@@ -111,6 +111,18 @@ bool args_named(const char *name, const char *pattern)
 	}
 }
 
+uint64_t args_first_characters(const char *pattern)
+{
+	uint64_t set = 0;
+
+	for (const char *s = pattern;; s++) {
+		set |= *s == '*' || *s == '?' ? UINT64_MAX : 1ull << (*s & 63);
+		s += strcspn(s, "| ");
+		if (*s != '|')
+			return set;
+	}
+}
+
 /* Whether a list separated by blanks contains the word. */
 static bool word_in(const char *list, const char *word, size_t n)
 {
@@ -193,6 +205,7 @@ static void parse_long_option(struct command_args *a, const char *text, const st
 
 void args_init(struct command_args *a, const struct command_word *word, size_t count, struct shell_arena *arena)
 {
+	static uint64_t first[countof(values)];
 	size_t letters = 0;
 
 	*a = (struct command_args){ .word = word, .count = count };
@@ -206,7 +219,8 @@ void args_init(struct command_args *a, const struct command_word *word, size_t c
 	a->operand = shell_arena_alloc(arena, count * sizeof(*a->operand));
 	const struct values *v = NULL;
 	for (size_t i = 0; a->name && i < countof(values) && !v; i++)
-		v = args_named(a->name, values[i].names) ? &values[i] : NULL;
+		if (args_may_name(a->name, values[i].names, &first[i]) && args_named(a->name, values[i].names))
+			v = &values[i];
 	const unsigned style = v ? v->style : 0;
 	bool ended = false, expression = false;
 	for (size_t i = 1; i < count; i++) {

@@ -58,7 +58,24 @@ void args_init(struct command_args *a, const struct command_word *word, size_t c
 bool args_match(const struct command_args *a, const char *pattern);
 /* Matches only the names of the pattern: a quick test to skip a row. */
 bool args_named(const char *name, const char *pattern);
+/* The first characters of the pattern's names, as a set of their lower six bits; never empty. */
+uint64_t args_first_characters(const char *pattern);
 const struct command_option *args_option(const struct command_args *a, char letter, const char *name);
 const char *args_basename(const char *path);
+
+/*
+ * False: the pattern does not name this program. `first` belongs to the row of a table; it is 0 at first, and then has
+ * the first characters of the row's names, so that most rows are skipped without a look at their text.
+ */
+static inline bool args_may_name(const char *name, const char *pattern, uint64_t *first)
+{
+	uint64_t set = __atomic_load_n(first, __ATOMIC_RELAXED);
+
+	if (!set) {
+		set = args_first_characters(pattern);
+		__atomic_store_n(first, set, __ATOMIC_RELAXED);
+	}
+	return set >> (*name & 63) & 1;
+}
 
 #endif

@@ -370,6 +370,7 @@ bool command_class_does_more(const struct command_args *a)
 /* All of it must be known: the program, its words and its redirections. */
 static bool only_reads(const struct analysis *r, const struct analysis_command *c)
 {
+	static uint64_t first[countof(readonly)];
 	const struct command_args *a = c->args;
 
 	if (!redirects_only_read(c) || analysis_simple(r, c->index)->unknown)
@@ -383,7 +384,7 @@ static bool only_reads(const struct analysis *r, const struct analysis_command *
 	if (strcmp(a->name, "[[") == 0 || strcmp(a->name, "((") == 0)
 		return true;
 	for (size_t i = 0; i < countof(readonly); i++)
-		if (args_match(a, readonly[i]))
+		if (args_may_name(a->name, readonly[i], &first[i]) && args_match(a, readonly[i]))
 			return true;
 	return false;
 }
@@ -391,6 +392,7 @@ static bool only_reads(const struct analysis *r, const struct analysis_command *
 void command_class_of_command(struct analysis *r, const struct analysis_command *c)
 {
 	static const char declares[] = "export|declare|typeset|local|readonly";
+	static uint64_t first[countof(executes)];
 	const struct command_args *a = c->args;
 	struct command_simple *s = analysis_simple(r, c->index);
 
@@ -406,7 +408,7 @@ void command_class_of_command(struct analysis *r, const struct analysis_command 
 	}
 	arithmetic_of_command(r, a);
 	for (size_t i = 0; a->name && i < countof(executes); i++)
-		if (args_match(a, executes[i].pattern)) {
+		if (args_may_name(a->name, executes[i].pattern, &first[i]) && args_match(a, executes[i].pattern)) {
 			s->unknown |= executes[i].unknown;
 			s->flags |= executes[i].flags;
 		}

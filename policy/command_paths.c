@@ -249,12 +249,13 @@ void command_paths_of_redirects(struct analysis *r, const struct analysis_comman
 
 const char *command_paths_of_command(struct analysis *r, const struct analysis_command *outer)
 {
+	static uint64_t first[countof(rows)];
 	const struct command_args *a = outer->args;
 	const char *roles = NULL;
 	bool given = false;
 
 	for (size_t i = 0; a->name && i < countof(rows); i++) {
-		if (!args_match(a, rows[i].pattern))
+		if (!args_may_name(a->name, rows[i].pattern, &first[i]) || !args_match(a, rows[i].pattern))
 			continue;
 		struct analysis_command inside = *outer, *c = &inside;
 		roles = rows[i].operands;

@@ -117,8 +117,12 @@ static void harm_of_path(struct analysis *r, const struct analysis_command *c, c
 
 void harm_of_command(struct analysis *r, const struct analysis_command *c)
 {
-	for (size_t i = 0; c->args->name && i < countof(rows); i++)
-		if (rows[i].level > analysis_simple(r, c->index)->harm && args_match(c->args, rows[i].pattern))
+	static uint64_t first[countof(rows)];
+	const char *name = c->args->name;
+
+	for (size_t i = 0; name && i < countof(rows); i++)
+		if (args_may_name(name, rows[i].pattern, &first[i]) &&
+		    rows[i].level > analysis_simple(r, c->index)->harm && args_match(c->args, rows[i].pattern))
 			harm_raise(r, c->index, rows[i].level, rows[i].impact, rows[i].advice);
 	for (size_t i = r->facts->npaths; i-- > 0 && r->facts->path[i].command == c->index;)
 		harm_of_path(r, c, &r->facts->path[i]);

@@ -140,8 +140,11 @@ static bool is_local(const struct command_args *a, const struct row *row)
 
 void network_of_command(struct analysis *r, const struct analysis_command *c)
 {
-	for (size_t i = 0; c->args->name && i < countof(rows); i++)
-		if (args_match(c->args, rows[i].pattern)) {
+	static uint64_t first[countof(rows)];
+	const char *name = c->args->name;
+
+	for (size_t i = 0; name && i < countof(rows); i++)
+		if (args_may_name(name, rows[i].pattern, &first[i]) && args_match(c->args, rows[i].pattern)) {
 			if (!add_from_words(r, c, &rows[i]) && !is_local(c->args, &rows[i]))
 				add_host(r, c->index, NULL, 0, 0, rows[i].intent);
 			break;

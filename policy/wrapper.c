@@ -67,10 +67,11 @@ struct unwrap {
 /* The first row for the program, and for its first operand where the row names one. */
 static const struct row *row_of(const struct command_word *word, size_t count)
 {
+	static uint64_t first[countof(rows)];
 	const char *name = count && word[0].value ? args_basename(word[0].value) : NULL;
 
 	for (size_t i = 0; name && i < countof(rows); i++) {
-		if (!args_named(name, rows[i].names))
+		if (!args_may_name(name, rows[i].names, &first[i]) || !args_named(name, rows[i].names))
 			continue;
 		if (!*rows[i].second)
 			return &rows[i];

@@ -10,6 +10,7 @@
  * /w/proj, the home /home/u.
  */
 
+#include "policy/args.h"
 #include "policy/command_analysis.h"
 #include "policy/command_text.h"
 #include "policy/decision.h"
@@ -369,10 +370,31 @@ START_TEST(every_reason_has_a_name)
 }
 END_TEST
 
+START_TEST(no_row_is_skipped_that_names_the_program)
+{
+	static const char *const patterns[] = { "rm|unlink", "git =push", "*sum -c",    "a|?sh|z",
+						"",          "p|",        "\xc3\xa9|x", "2to3 -w" };
+	static const char *const names[] = { "rm", "unlink", "git", "md5sum", "a",    "bash",     "dsh",
+					     "z",  "",       "p",   "2to3",   "Zsum", "\xc3\xa9", "x" };
+
+	for (size_t i = 0; i < countof(patterns); i++) {
+		uint64_t first = 0;
+
+		for (size_t k = 0; k < countof(names); k++)
+			ck_assert_msg(args_may_name(names[k], patterns[i], &first) ||
+					      !args_named(names[k], patterns[i]),
+				      "'%s' is not found in '%s'", names[k], patterns[i]);
+		ck_assert_uint_eq(first, args_first_characters(patterns[i]));
+	}
+	ck_assert(!args_may_name("git", "rm|unlink", &(uint64_t){ 0 }));
+}
+END_TEST
+
 int main(void)
 {
 	return SUITE("understand", the_corpus_is_understood, the_corpus_is_decided, commands_know_their_place,
 		     words_that_are_not_known_are_null, an_argv_is_no_text, the_callers_variables_count,
 		     home_is_only_known_while_nobody_sets_it, mistakes_are_located, nesting_has_an_end,
-		     the_other_reading_is_not_crowded_out, every_reason_has_a_name);
+		     the_other_reading_is_not_crowded_out, every_reason_has_a_name,
+		     no_row_is_skipped_that_names_the_program);
 }
