@@ -294,12 +294,30 @@ void event_id_copy(const struct event_view *v, enum id_field f, char *dst, size_
 	dst[n] = '\0';
 }
 
-void event_view_payload(struct event_view *v) { v->payload = event_member(v, "payload"); }
+/* event_encode writes the payload last: it is searched for, but its end is not. */
+static struct jval find_payload(const struct event_view *v)
+{
+	static const char key[] = ",\"payload\":{";
+	const char *end = v->json + v->json_len - 1;
+	const size_t n = sizeof(key) - 1;
+
+	for (struct jiter it = jiter_inside(v->json, v->json_len); jiter_next(&it);) {
+		if ((size_t)(end - it.p) > n && memcmp(it.p, key, n) == 0 && end[-1] == '}')
+			return (struct jval){ .type = JT_OBJECT,
+					      .text = it.p + n - 1,
+					      .len = (size_t)(end - it.p) - n + 1 };
+		if (jval_is_str(it.key, "payload"))
+			return it.value;
+	}
+	return (struct jval){ 0 };
+}
+
+void event_view_payload(struct event_view *v) { v->payload = find_payload(v); }
 
 /* Searches for the payload unless event_view_payload has found it. */
 struct jval event_payload(const struct event_view *v)
 {
-	return v->payload.type != JT_NONE ? v->payload : event_member(v, "payload");
+	return v->payload.type != JT_NONE ? v->payload : find_payload(v);
 }
 
 struct jval event_member(const struct event_view *v, const char *member)
