@@ -4,6 +4,7 @@
 #include "runtime/base/err.h"
 #include "runtime/store/lz_dictionary.h"
 
+#include <endian.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -100,8 +101,15 @@ static size_t match_length(const char *a, const char *b, const char *end)
 {
 	const char *from = b;
 
-	while (end - b >= 8 && memcmp(a, b, 8) == 0)
+	while (end - b >= 8) {
+		uint64_t x, y;
+
+		memcpy(&x, a, sizeof(x));
+		memcpy(&y, b, sizeof(y));
+		if (x != y)
+			return (size_t)(b - from) + (size_t)__builtin_ctzll(le64toh(x ^ y)) / 8;
 		a += 8, b += 8;
+	}
 	while (b < end && *a == *b)
 		a++, b++;
 	return (size_t)(b - from);
