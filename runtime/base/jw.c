@@ -143,11 +143,25 @@ static void jw_quoted(struct buf *b, const char *s, size_t n)
 	buf_byte(b, '"');
 }
 
+/* Half of what is written are keys, and they need no escape. */
 void jw_key(struct jw *w, const char *key)
 {
-	jw_value(w);
-	jw_quoted(w->buf, key, strlen(key));
-	buf_byte(w->buf, ':');
+	const size_t n = strlen(key);
+	char *at = buf_reserve(w->buf, n + 4);
+
+	if (jw_all_plain((const unsigned char *)key, n)) {
+		const bool comma = w->need_comma;
+
+		*at = ',';
+		at[comma] = '"';
+		memcpy(at + comma + 1, key, n);
+		memcpy(at + comma + 1 + n, "\":", 2);
+		buf_extend(w->buf, comma + n + 3);
+	} else {
+		jw_value(w);
+		jw_quoted(w->buf, key, n);
+		buf_byte(w->buf, ':');
+	}
 	w->need_comma = false;
 }
 
