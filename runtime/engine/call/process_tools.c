@@ -295,9 +295,17 @@ struct end_visit {
 	const char *session_id, *thread_id, *turn_id; /* NULL = any */
 	const struct caller *c;                       /* whose request it is; NULL = the daemon's */
 	const char *reason;
+	bool any; /* note_ended: there is one */
 };
 
 static bool is_or_any(const char *id, const char *wanted) { return !wanted || strcmp(id, wanted) == 0; }
+
+static bool is_ended_by(struct process *p, const struct end_visit *v)
+{
+	return p->owner == OWNER_TOOL && (p->command_exited || process_in_background(p)) &&
+	       (!v->c || process_is_controlled_by(p, v->c)) && is_or_any(p->session_id, v->session_id) &&
+	       is_or_any(p->thread_id, v->thread_id) && is_or_any(p->turn_id, v->turn_id);
+}
 
 static void end_process(void *ctx, const char *id, void *value)
 {
@@ -305,9 +313,7 @@ static void end_process(void *ctx, const char *id, void *value)
 	struct process *p = value;
 	struct requester by;
 
-	if (p->owner != OWNER_TOOL || (!p->command_exited && !process_in_background(p)) ||
-	    (v->c && !process_is_controlled_by(p, v->c)) || !is_or_any(p->session_id, v->session_id) ||
-	    !is_or_any(p->thread_id, v->thread_id) || !is_or_any(p->turn_id, v->turn_id))
+	if (!is_ended_by(p, v))
 		return;
 	if (v->c)
 		by = requester_of(v->c);
@@ -342,11 +348,20 @@ static bool is_archived(struct engine *engine, const char *session_id)
 	       jval_bool(d.archived, false);
 }
 
+static void note_ended(void *ctx, const char *id, void *value)
+{
+	struct end_visit *v = ctx;
+
+	v->any |= is_ended_by(value, v);
+}
+
+/* Most turns leave no process, so the turn is read only if one is there. */
 static void end_of_turn(struct engine *engine, const char *turn_id)
 {
 	struct end_visit v = { .turn_id = turn_id, .reason = "its turn has ended" };
 
-	if (ends_with_turn(engine, turn_id))
+	strmap_each(&engine->processes->live, note_ended, &v);
+	if (v.any && ends_with_turn(engine, turn_id))
 		strmap_visit(&engine->processes->live, end_process, &v);
 }
 
