@@ -62,7 +62,7 @@ static void empty_folder(struct removal *r, int fd, unsigned depth)
 		--*r->budget;
 		if (unlinkat(dirfd(dir), entry->d_name, 0) == 0)
 			continue;
-		(void)fchmodat(dirfd(dir), entry->d_name, 0700, AT_SYMLINK_NOFOLLOW);
+		(void)!fchmodat(dirfd(dir), entry->d_name, 0700, AT_SYMLINK_NOFOLLOW);
 		if (depth >= DEPTH_MAX) {
 			move_up(r, dirfd(dir), entry->d_name);
 			continue;
@@ -79,7 +79,7 @@ bool workspace_remove(int dir_fd, const char *name, unsigned *budget)
 {
 	struct removal r = { .top = dir_fd, .budget = budget };
 
-	(void)fchmodat(dir_fd, name, 0700, AT_SYMLINK_NOFOLLOW);
+	(void)!fchmodat(dir_fd, name, 0700, AT_SYMLINK_NOFOLLOW);
 	int fd = open_folder(dir_fd, name);
 	if (fd >= 0)
 		empty_folder(&r, fd, 0);
