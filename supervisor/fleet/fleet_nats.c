@@ -19,6 +19,7 @@
 #include "runtime/base/text.h"
 #include "supervisor/fleet/fleet_creds.h"
 #include "supervisor/fleet/nats_connection.h"
+#include "supervisor/fleet/queue_consumer.h"
 
 #include <errno.h>
 #include <nats/nats.h>
@@ -29,12 +30,13 @@
 #include <unistd.h>
 
 #define NODE_TTL_S 15
+#define FETCH_WAIT_MS 2000 /* a message that comes later comes again */
 #define REQUESTS_MAX 256u
 #define REQUEST_BYTES_MAX (64u << 10)
 #define EVENTS_BYTES (128ll << 20)
 #define BLOBS_BYTES (1ll << 30)
 #define WEEK_NS (7ll * 86400 * 1000000000)
-#define QUEUE "bailiff_queue"
+#define QUEUE QUEUE_STREAM
 #define WAKE_SUBJECT "bailiff.wake"
 
 enum { TASKS, CLASSES, NODES, BUCKETS };
@@ -52,6 +54,7 @@ struct nats_port {
 	kvStore *kv[BUCKETS];
 	natsSubscription *wakes, *requests;
 	struct fleet_creds creds; /* also used by libnats' threads, when they connect again */
+	struct queue_consumers consumers;
 	int wake_fd;
 	pthread_mutex_t lock; /* of what follows: the callbacks of libnats' threads use it */
 	bool woken;
@@ -253,26 +256,16 @@ static int port_put_class(struct fleet_port *p, const char *class, unsigned prio
 			  struct err *e)
 {
 	struct nats_port *n = of(p);
-	char name[64], filter[128], key[64];
+	char key[64];
 	struct buf buf_auto there = BUF_INIT;
 	uint64_t revision;
-	jsConsumerConfig c;
-	jsErrCode code = 0;
 
 	snprintf(key, sizeof(key), "%s.%u", class, priority);
 	int r = get_entry(n, CLASSES, key, &there, &revision, e);
 	if (r <= 0)
 		return r;
-	snprintf(name, sizeof(name), "c_%s_%u", class, priority);
-	snprintf(filter, sizeof(filter), "bailiff.queue.%s.%u.*", class, priority);
-	jsConsumerConfig_Init(&c);
-	c.Durable = name;
-	c.AckPolicy = js_AckExplicit;
-	c.AckWait = (int64_t)FLEET_KEEP_MS * 1000000;
-	c.FilterSubject = filter;
-	c.MaxAckPending = 100000;
-	natsStatus s = js_AddConsumer(NULL, n->js, QUEUE, &c, NULL, &code);
-	if (s != NATS_OK && code != JSConsumerNameExistErr)
+	natsStatus s = queue_consumer_add(n->js, class, priority);
+	if (s != NATS_OK)
 		return nats_fail(e, s, "create the consumer of a class");
 	/* Its entry comes last: nodes fetch from what is listed. */
 	return put_entry(n, CLASSES, key, needs, NULL, NULL, e);
@@ -315,11 +308,16 @@ static int port_fetch(struct fleet_port *p, const char *class, unsigned priority
 	if (check_connected(n, e) < 0)
 		return -1;
 	snprintf(subject, sizeof(subject), "$JS.API.CONSUMER.MSG.NEXT." QUEUE ".c_%s_%u", class, priority);
-	natsStatus s = natsConnection_RequestString(&m, n->nc, subject, pull, FLEET_NATS_WAIT_MS);
-	if (s != NATS_OK)
+	natsStatus s = natsConnection_RequestString(&m, n->nc, subject, pull, FETCH_WAIT_MS);
+	if (s != NATS_OK) {
+		if (natsConnection_Status(n->nc) == NATS_CONN_STATUS_CONNECTED)
+			queue_consumer_note(&n->consumers, n->js, class, priority, false);
 		return nats_fail(e, s, "fetch from the queue");
+	}
 	reply = natsMsg_GetReply(m);
-	if (natsMsgHeader_Get(m, "Status", &status) == NATS_OK || !reply || strncmp(reply, "$JS.ACK.", 8) != 0) {
+	bool has_status = natsMsgHeader_Get(m, "Status", &status) == NATS_OK;
+	queue_consumer_note(&n->consumers, n->js, class, priority, !has_status || strcmp(status, "408") != 0);
+	if (has_status || !reply || strncmp(reply, "$JS.ACK.", 8) != 0) {
 		natsMsg_Destroy(m);
 		return 1;
 	}
@@ -542,6 +540,7 @@ static void port_free(struct fleet_port *p)
 	fd_close(&n->wake_fd);
 	pthread_mutex_destroy(&n->lock);
 	fleet_creds_done(&n->creds);
+	queue_consumers_done(&n->consumers);
 	free(n);
 }
 

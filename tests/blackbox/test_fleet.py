@@ -255,6 +255,19 @@ def test_a_draining_node_finishes_and_takes_nothing():
             state(s, "t2", "completed")
 
 
+def test_a_consumer_that_does_not_answer_is_made_anew():
+    """As nats-server 2.9 may leave one when it is killed; here it is removed."""
+    with Server() as s, Node(s, "n1"):
+        s.fleet("submit", "--id", "t1", "--", "true")
+        state(s, "t1", "completed")
+        with Bus(s.env["BAILIFF_FLEET"]) as bus:
+            [consumer] = consumers(bus)
+            assert json.loads(bus.request(f"$JS.API.CONSUMER.DELETE.bailiff_queue.{consumer['name']}"))["success"]
+            s.fleet("submit", "--id", "t2", "--", "true")
+            state(s, "t2", "completed")
+            assert [c["name"] for c in consumers(bus)] == [consumer["name"]]
+
+
 def test_what_a_node_needs_is_named():
     with Server() as s:
         def refused(config, **more):
