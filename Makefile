@@ -428,5 +428,6 @@ tidy:
 clean:
 	rm -rf build build-*
 
-.SECONDARY: # objects are kept
+# Objects are kept. Not .SECONDARY: for that a missing archive or object would be no reason to make anything again.
+.PRECIOUS: $(BUILD)/obj/%.o
 -include $(shell find $(BUILD)/obj -name '*.d' 2>/dev/null)
