@@ -35,6 +35,20 @@ def links(problems):
                 problems.append(f"{path}: the link to {target} leads nowhere")
 
 
+def stale():
+    """Programs that were built from other tables than those here: what they generate proves nothing about the documents."""
+    found = []
+    for program, folders, target in (("gen/event_doc", ["runtime/event"], "event-doc"), ("bailiff", ["supervisor/cli", "supervisor/client"], "all")):
+        path = os.path.join(ROOT, BUILD, program)
+        tables = [os.path.join(folder, n) for folder in folders for n in os.listdir(os.path.join(ROOT, folder)) if n.endswith(".def")]
+        newest = max(tables, key=lambda t: os.path.getmtime(os.path.join(ROOT, t)))
+        if not os.path.exists(path) and os.path.exists(os.path.join(ROOT, BUILD, "bailiffd")):
+            found.append(f"{BUILD}/{program} is not built: make {target}")
+        elif os.path.exists(path) and os.path.getmtime(path) < os.path.getmtime(os.path.join(ROOT, newest)):
+            found.append(f"{BUILD}/{program} is older than {newest}, so documents cannot be compared with what it generates: make {target}")
+    return found
+
+
 def main():
     problems = []
     for table, pattern, doc in (
@@ -51,7 +65,9 @@ def main():
                 problems.append(f"{doc}: no row for {name} of {table}")
     links(problems)
     generator = os.path.join(ROOT, "docs", "generate.py")
-    if os.path.exists(os.path.join(ROOT, BUILD, "bailiffd")):
+    old = stale()
+    problems += old
+    if not old and os.path.exists(os.path.join(ROOT, BUILD, "bailiffd")):
         done = subprocess.run([generator, "--build", BUILD, "--check"], cwd=ROOT, capture_output=True, text=True)
         if done.returncode:
             problems.append((done.stdout + done.stderr).strip())
