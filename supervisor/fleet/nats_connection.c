@@ -40,9 +40,10 @@ static natsStatus set_servers(natsOptions *o, const char *url)
 /*
  * Signs the server's nonce, with the same code that signs tasks.
  *
- * libnats (3.4.1) sends no signature if its first byte is 0: it takes the bytes for an empty string. The server then
- * rejects the connection, one in 256, and libnats closes a connection for good that was rejected twice in a row. So
- * such a signature fails here: the next attempt has another nonce.
+ * libnats 3.4.1 leaves the signature out of CONNECT if its first byte is 0; other zero bytes are sent (both measured
+ * with a server that prints CONNECT). The server then rejects the connection, one in 256, and libnats closes a
+ * connection for good that was rejected twice in a row. So such a signature fails here: the next attempt has another
+ * nonce.
  */
 static natsStatus sign_nonce(char **ret_message, unsigned char **ret, int *ret_len, const char *nonce, void *creds)
 {
