@@ -5,7 +5,7 @@
     fleet.py --totals FILE --sum                                                                 what all runs together did, as a table
 
 Three nodes and one nats-server, or a cluster of three (fleet_parts.py). A case is a fault: SIGKILL of a part of a node, of a whole node or of a server; SIGSTOP of
-bailiff-fleet, of the runtime, of all processes of a node, or of a server, for up to two leases; a node that is cut off, or whose messages are delayed; a clock that is set to
+bailiff-fleet, of the runtime, of all processes of a node, or of a server, for up to six leases; a node that is cut off, or whose messages are delayed; a clock that is set to
 another time; an upgrade of the daemon; a drain. Two faults at a time are under way, of different nodes. Meanwhile commands, jobs, agents and tasks that wait for
 others run, and some are cancelled. Commands print their token and the time, five times a second.
 
@@ -43,6 +43,7 @@ AT_ONCE = 2
 # Without a process of its own for each line: read waits for a pipe to which nothing is written.
 SCRIPT = ('exec 3<> <(:); mark() { echo "$BAILIFF_FLEET_TOKEN ${EPOCHREALTIME/[.,]/}" $1; }; '
           'for ((i = 0; i < %d; i++)); do mark; read -t 0.2 -u 3; done; mark end')
+SHORT, LONG = (0.3, 0.5, 1.2, 2), (6,)    # in leases; the server delivers a message again after 10 s, so others take over only in long ones
 OUTCOMES = ("completed", "failed", "lost", "cancelled")
 
 
@@ -87,17 +88,17 @@ def kill_server(r, server, rng):
 
 
 def stop_fleet(r, home, rng):
-    pause([p for p in [home.part("fleet")] if p], rng.choice((0.3, 1.2, 2)) * LEASE_S)
+    pause([p for p in [home.part("fleet")] if p], rng.choice(SHORT + LONG) * LEASE_S)
 
 
 def stop_runtime(r, home, rng):
     """Commands continue, until the guard ends them with their leases."""
-    pause([p for p in [home.part("runtime")] if p], rng.choice((0.5, 1.2, 2)) * LEASE_S)
+    pause([p for p in [home.part("runtime")] if p], rng.choice(SHORT + LONG) * LEASE_S)
 
 
 def stop_node(r, home, rng):
     """Everything, commands included, as when a virtual machine is paused."""
-    woken = pause(home.processes(), rng.choice((0.5, 1.2, 2)) * LEASE_S)
+    woken = pause(home.processes(), rng.choice(SHORT + LONG) * LEASE_S)
     r.windows.woken[home.name].append((woken, woken + WAKE_S * 1000000))
 
 
@@ -107,7 +108,7 @@ def stop_server(r, server, rng):
 
 def cut(r, home, rng):
     r.fleet.network.cut(home.i)
-    time.sleep(rng.choice((0.2, 1, 2)) * LEASE_S)
+    time.sleep(rng.choice(SHORT + LONG) * LEASE_S)
     r.fleet.network.cut(home.i, off=False)
 
 
