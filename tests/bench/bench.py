@@ -1,10 +1,11 @@
 #!/usr/bin/python3
 """The figures of docs/performance.md, measured together in one run.
 
-    bench.py BUILD [spawn] [cost] [floor] [threads] [shell] [output] [foreground] [events] [terminal] [session] [agent] [turns] [conversation] [store] [growth] [fleet]
+    bench.py BUILD [spawn] [cost] [parts] [floor] [threads] [shell] [output] [foreground] [events] [terminal] [session] [agent] [turns] [conversation] [store] [growth] [fleet]
 
 spawn   spawn to exit of /bin/true: vfork+exec, bwrap and unshare where installed, and bailiff over its socket, by profile
 cost    CPU time per command: bailiff (all of its processes and the command), posix_spawn and bwrap; commands/s with 8 clients; what an idle daemon keeps
+parts   exact CPU time per command by process, of BUILD and, in turns with it, of the build REFERENCE (ROUNDS of COMMANDS each; WAYS=session: only that)
 floor   CPU time of a minimal sandbox, by stage: the lower bound of cost
 threads  CPU time of the runtime's threads for COMMANDS times /bin/true
 output  1 GiB of output: bailiff against `cmd > file`, and the runtime's peak memory
@@ -44,6 +45,7 @@ from harness import BUILD, Home, TALKER  # noqa: E402
 
 sys.path.insert(0, os.path.join(harness.ROOT, "tests", "fakes"))
 from provider import Provider  # noqa: E402
+from cost_parts import bench_parts, threads_of  # noqa: E402,F401
 from fleet_figures import bench_fleet  # noqa: E402,F401
 
 GIB = 1 << 30
@@ -196,17 +198,6 @@ def bench_floor():
     print("\nCPU time of a minimal sandbox with /bin/true, by stage, µs; each includes those before it, except \"only\":")
     for name, us in rows:
         print(f"  {name:<42} {us:>8}   ÷ posix_spawn {float(us) / float(rows[0][1]):5.2f}")
-
-
-def threads_of(pid):
-    """Of the event loop and of all other threads: seconds of CPU by the scheduler's count, which is exact, and context switches."""
-    used = {"event loop": [0, 0], "writer": [0, 0]}
-    for tid in os.listdir(f"/proc/{pid}/task"):
-        total = used["event loop" if int(tid) == pid else "writer"]
-        with open(f"/proc/{pid}/task/{tid}/schedstat") as f:
-            total[0] += int(f.read().split()[0]) / 1e9
-        total[1] += sum(int(line.split()[1]) for line in open(f"/proc/{pid}/task/{tid}/status") if "ctxt_switches" in line)
-    return used
 
 
 def bench_threads(commands=int(os.environ.get("COMMANDS", "500"))):
