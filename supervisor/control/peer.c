@@ -65,11 +65,13 @@ static const char *value_of(const char *text, const char *label)
 int peer_status_parse(const char *text, struct peer_status *ret)
 {
 	static const char init[] = SANDBOX_INIT_NAME "\n";
-	const char *name = value_of(text, "Name:\t"), *parent = value_of(text, "PPid:"), *ns = value_of(text, "NSpid:");
-	if (!name || !parent)
+	const char *name = value_of(text, "Name:\t"), *parent = value_of(text, "PPid:"), *ns = value_of(text, "NSpid:"),
+		   *state = value_of(text, "State:\t");
+	if (!name || !parent || !state)
 		return -1;
 	struct peer_status status = { .parent = (int32_t)strtol(parent, NULL, 10),
 				      .namespaces = 1,
+				      .ended = *state == 'Z' || *state == 'X',
 				      .init_name = strncmp(name, init, sizeof init - 1) == 0 };
 	if (ns) { /* absent only in kernels without pid namespaces */
 		status.namespaces = 0;
@@ -101,14 +103,16 @@ int peer_status(int32_t pid, struct peer_status *ret)
 	return peer_status_parse(text, ret);
 }
 
-/* Whether the process that connected still has this pid. */
-static bool is_alive(int fd)
+/* Whether the process that connected still has this pid. Before Linux 6.5 only: whether a process that is alive has it.
+ */
+static bool is_alive(int fd, int32_t pid)
 {
+	struct peer_status status;
 	fd_auto int pidfd = -1;
 	socklen_t len = sizeof pidfd;
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &len) < 0) {
 		pidfd = -1;
-		return errno == ENOPROTOOPT; /* an older kernel cannot say */
+		return errno == ENOPROTOOPT && peer_status(pid, &status) == 0 && !status.ended;
 	}
 	struct pollfd p = { .fd = pidfd, .events = POLLIN };
 	return poll(&p, 1, 0) == 0;
@@ -181,7 +185,7 @@ int peer_check(int fd, const struct peer *p, struct err *e)
 			return -1;
 		if (r > 0 || !still_holds(&l))
 			continue;
-		if (!is_alive(fd))
+		if (!is_alive(fd, p->pid))
 			break;
 		if (l.init)
 			return err_set(

@@ -35,6 +35,7 @@ struct peer_status {
 	unsigned namespaces; /* pid namespaces in which it has a number: the daemon's and those below */
 	int32_t innermost;   /* its number in the last of them */
 	bool init_name;      /* it has the name of a sandbox's init */
+	bool ended;          /* a zombie */
 };
 int peer_status(int32_t pid, struct peer_status *ret);
 int peer_status_parse(const char *text, struct peer_status *ret);

@@ -20,18 +20,19 @@
 #define FAILURES_MAX 3u
 #define RETRY_USES 32u /* uses after which a kind that failed is tried again */
 #define EXPIRE_MS 60000
-#define SPARE_MS 5000                   /* after that long without a use, one sandbox of a kind is enough */
+#define SPARE_MS 5000
 #define EARLY_CHECK_NS (2 * 1000000ull) /* from a request until its start */
 #define EARLY_SKIP 16u                  /* announcements after a check that came too early, or for another start */
 
 void prebuilt_pool_init(struct prebuilt_pool *pool, struct cgroup_tree *cgroup, struct idmap *idmap,
-			struct netpool *netpool, bool privileged, size_t wanted)
+			struct netpool *netpool, bool privileged, size_t wanted, unsigned spare_ms)
 {
 	*pool = (struct prebuilt_pool){ .cgroup = cgroup,
 					.idmap = idmap,
 					.netpool = netpool,
 					.privileged = privileged,
 					.wanted = wanted > PREBUILT_SPARE_MAX ? PREBUILT_SPARE_MAX : wanted,
+					.spare_ms = spare_ms ? spare_ms : SPARE_MS,
 					.buffer = mem_zalloc(1, sizeof *pool->buffer) };
 	pool->mounts_fd = pool->wanted ? open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC) : -1;
 	if (pool->mounts_fd < 0)
@@ -135,7 +136,7 @@ static void drop_stale(struct prebuilt_pool *pool)
 /* A kind that is not in use keeps one, so that an idle daemon has few processes. */
 static size_t wanted_of(const struct prebuilt_pool *pool, const struct prebuilt_kind *k, uint64_t now)
 {
-	return now - k->used_ns <= SPARE_MS * 1000000ull || !pool->wanted ? pool->wanted : 1;
+	return now - k->used_ns <= pool->spare_ms * 1000000ull || !pool->wanted ? pool->wanted : 1;
 }
 
 int prebuilt_expire(struct prebuilt_pool *pool)
@@ -149,7 +150,7 @@ int prebuilt_expire(struct prebuilt_pool *pool)
 		while (k->count > wanted_of(pool, k, now))
 			prebuilt_free(pool, &k->spare[--k->count]);
 		if (k->count > 1)
-			wait_ms = SPARE_MS;
+			wait_ms = (int)pool->spare_ms;
 		else if (k->count && wait_ms < 0)
 			wait_ms = EXPIRE_MS;
 	}

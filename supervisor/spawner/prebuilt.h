@@ -98,8 +98,9 @@ struct prebuilt_leaf {
 };
 
 struct prebuilt_pool {
-	size_t wanted; /* of each kind; 0 = none are built */
-	int mounts_fd; /* readable (POLLPRI) when the host's mounts change */
+	size_t wanted;     /* of each kind; 0 = none are built */
+	unsigned spare_ms; /* after that long without a use, one of a kind is enough */
+	int mounts_fd;     /* readable (POLLPRI) when the host's mounts change */
 	bool privileged;
 	struct cgroup_tree *cgroup;
 	struct idmap *idmap;
@@ -121,7 +122,7 @@ struct prebuilt_pool {
 };
 
 void prebuilt_pool_init(struct prebuilt_pool *pool, struct cgroup_tree *cgroup, struct idmap *idmap,
-			struct netpool *netpool, bool privileged, size_t wanted);
+			struct netpool *netpool, bool privileged, size_t wanted, unsigned spare_ms);
 void prebuilt_pool_done(struct prebuilt_pool *pool);
 
 /* Returns a matching one, owned by the caller; false = none. Records that the kind is in use. */

@@ -415,7 +415,7 @@ static void setup_spawner(struct spawner *s, const struct spawner_options *o)
 	if (cgroup_tree_open(&s->cgroup, o->cgroup_base->path, o->cgroup_tag, &e) < 0)
 		log_info("no cgroups for sandboxes: %s", e.message);
 	tree_limiter_open(&s->limiter, o->cgroup_base, o->cgroup_tag);
-	prebuilt_pool_init(&s->prebuilt, &s->cgroup, &s->idmap, &s->netpool, s->privileged, o->zygotes);
+	prebuilt_pool_init(&s->prebuilt, &s->cgroup, &s->idmap, &s->netpool, s->privileged, o->zygotes, o->spare_ms);
 	cgroup_tree_sweep(&s->cgroup,
 			  s->prebuilt.name); /* of a spawner that died, whose unused sandboxes exit with it */
 	s->has_filter = sysfilter_build(&s->filter, &e) == 0;

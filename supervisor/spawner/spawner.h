@@ -35,6 +35,7 @@ struct spawner_options {
 	struct process_title *title;
 	bool audit;                                   /* sandboxes get an audit session each */
 	unsigned zygotes;                             /* prebuilt sandboxes of each shape in use */
+	unsigned spare_ms;                            /* how long after a use there are so many; 0 = the default */
 	bool allow_host;                              /* accept plans without a private root */
 	uid_t runtime_uid;                            /* never used for a sandbox */
 	const char *run_dir, *state_dir, *config_dir; /* the daemon's own directories; NULL = none */

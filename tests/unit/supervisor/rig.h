@@ -119,13 +119,15 @@ static inline int rig_role(int argc, char **argv)
 		return proxy_main();
 	snprintf(rig_tag, sizeof rig_tag, "%s", argv[3]);
 	if (strcmp(argv[2], "spawner") == 0)
-		return spawner_main(&(struct spawner_options){ .cgroup_tag = rig_tag,
-							       .cgroup_base = rig_base(),
-							       .title = &title,
-							       .allow_host = !getenv("RIG_NO_HOST"),
-							       .zygotes = getenv("RIG_PREBUILT") ? 2 : 0,
-							       .config_dir = getenv("RIG_CONFIG"),
-							       .state_dir = getenv("RIG_STATE") });
+		return spawner_main(
+			&(struct spawner_options){ .cgroup_tag = rig_tag,
+						   .cgroup_base = rig_base(),
+						   .title = &title,
+						   .allow_host = !getenv("RIG_NO_HOST"),
+						   .zygotes = getenv("RIG_PREBUILT") ? 2 : 0,
+						   .spare_ms = getenv("RIG_IDLE") ? 0 : 10 * RIG_PATIENCE_MS,
+						   .config_dir = getenv("RIG_CONFIG"),
+						   .state_dir = getenv("RIG_STATE") });
 	mem_auto char *exe = rig_exe();
 	struct guard_options o = rig_guard_options(exe);
 	o.resume_fd = (int)strtol(argv[5], NULL, 10);

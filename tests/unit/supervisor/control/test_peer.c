@@ -20,21 +20,24 @@
 START_TEST(status_text)
 {
 	struct peer_status s;
-	ck_assert_int_eq(peer_status_parse("Name:\tx\nUmask:\t0\nPPid:\t77\nNSpid:\t5\t4\t1\nRest:\t1\n", &s), 0);
+	ck_assert_int_eq(
+		peer_status_parse("Name:\tx\nUmask:\t0\nState:\tS (sleeping)\nPPid:\t77\nNSpid:\t5\t4\t1\nRest:\t1\n",
+				  &s),
+		0);
 	ck_assert_int_eq(s.parent, 77);
 	ck_assert_uint_eq(s.namespaces, 3);
 	ck_assert_int_eq(s.innermost, 1);
-	ck_assert(!s.init_name);
-	ck_assert_int_eq(peer_status_parse("Name:\tbailiff-init\nPPid:\t0\n", &s), 0);
+	ck_assert(!s.init_name && !s.ended);
+	ck_assert_int_eq(peer_status_parse("Name:\tbailiff-init\nState:\tZ (zombie)\nPPid:\t0\n", &s), 0);
 	ck_assert_uint_eq(s.namespaces, 1);
-	ck_assert(s.init_name);
-	ck_assert_int_eq(peer_status_parse("Name:\tbailiff-init2\nPPid:\t0\n", &s), 0);
+	ck_assert(s.init_name && s.ended);
+	ck_assert_int_eq(peer_status_parse("Name:\tbailiff-init2\nState:\tR\nPPid:\t0\n", &s), 0);
 	ck_assert(!s.init_name);
 	/* What a program calls itself stays in its line: the kernel writes a newline in a name as \\n. */
-	ck_assert_int_eq(peer_status_parse("Name:\t\\nPPid:\t1\nPPid:\t5\n", &s), 0);
+	ck_assert_int_eq(peer_status_parse("Name:\t\\nPPid:\t1\nState:\tR\nPPid:\t5\n", &s), 0);
 	ck_assert_int_eq(s.parent, 5);
-	ck_assert_int_eq(peer_status_parse("Name:\tx\n", &s), -1);
-	ck_assert_int_eq(peer_status_parse("PPid:\t1\n", &s), -1);
+	ck_assert_int_eq(peer_status_parse("Name:\tx\nPPid:\t1\n", &s), -1);
+	ck_assert_int_eq(peer_status_parse("State:\tR\nPPid:\t1\n", &s), -1);
 	ck_assert_int_eq(peer_status_parse("", &s), -1);
 	ck_assert_int_eq(peer_status((int32_t)getpid(), &s), 0);
 	ck_assert_int_eq(s.parent, getppid());

@@ -164,7 +164,7 @@ START_TEST(a_namespace_does_not_come_back_while_its_init_lives)
 	struct netpool p;
 	struct prebuilt_pool pool;
 	if (has_pool(&p)) {
-		prebuilt_pool_init(&pool, NULL, NULL, &p, true, 0);
+		prebuilt_pool_init(&pool, NULL, NULL, &p, true, 0, 0);
 		end_command(&pool, &p, false);
 		ck_assert_uint_eq(p.nused, 0);
 		netpool_fill(&p);
