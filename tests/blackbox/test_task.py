@@ -571,9 +571,18 @@ def test_a_lease_that_is_not_renewed_ends_its_task(home):
     with home.rpc() as rpc:
         assert "leaseUntil" in refused("create_task", objective="x", command=["true"], fleet=claim), "a fleet's task needs a lease"
         assert "leaseUntil" in refused("create_task", objective="x", command=["true"], fleet=claim, leaseUntil=boot_ms() - 1)
-        task = rpc.call("create_task", objective="x", command=["sleep", "1000"], fleet=claim, leaseUntil=boot_ms() + 600000)["taskId"]
+        for ahead in (60000, 1 << 44, (1 << 62) - boot_ms()):
+            assert "leaseUntil" in refused("create_task", objective="x", command=["true"], fleet=claim, leaseUntil=boot_ms() + ahead)
+        for wrong in (0, -1, 600001, 1 << 62, "30000", 1.5, None):
+            assert "leaseMs" in refused("create_task", objective="x", command=["true"], fleet={**claim, "leaseMs": wrong}, leaseUntil=boot_ms() + 1000)
+        task = rpc.call("create_task", objective="x", command=["sleep", "1000"], fleet=claim, leaseUntil=boot_ms() + 30000)["taskId"]
         rpc.call("start_task", taskId=task)
         until("it runs", lambda: rpc.call("get_task", taskId=task)["status"] == "running")
+        for far in (boot_ms() + 60000, 1 << 62, 0):
+            assert "leaseUntil" in refused("renew_lease", taskId=task, leaseUntil=far)
+        with home.rpc() as agent:
+            agent.call("initialize", role="agent")
+            assert "operator" in str(agent.fails("renew_lease", taskId=task, leaseUntil=boot_ms() + 20000))
         rpc.call("renew_lease", taskId=task, leaseUntil=boot_ms() + 500)
         until("it is ended", lambda: rpc.call("get_task", taskId=task)["status"] == "cancelled")
         assert rpc.call("get_task", taskId=task)["fleet"] == claim

@@ -14,29 +14,55 @@
 
 #include "runtime/engine/work/task_private.h"
 
-#define RECOVERY_PART 6u  /* of the lease, after a restart */
-#define RECOVERY_MS 1000u /* if the lease is not recorded */
+#define RECOVERY_PART 6u     /* of the lease, after a restart */
+#define RECOVERY_MS 1000u    /* if the lease is not recorded */
+#define LEASE_MAX_MS 600000u /* also of bailiff-fleet */
 
 struct task_lease {
 	uint64_t until_ns;
 	uint64_t limit_ns; /* for the guard; 0 = what it has */
 };
 
+static uint64_t recorded_lease_ms(const struct task *t, uint64_t otherwise)
+{
+	const uint64_t ms = jval_uint(jval_get(t->d.fleet, "leaseMs"), otherwise);
+
+	return ms < LEASE_MAX_MS ? ms : LEASE_MAX_MS;
+}
+
 /* The part of a lease that a restart grants, and that the guard waits beyond the end. */
 static uint64_t grace_ns(const struct task *t)
 {
-	return jval_uint(jval_get(t->d.fleet, "leaseMs"), RECOVERY_MS * RECOVERY_PART) / RECOVERY_PART * 1000000;
+	return recorded_lease_ms(t, RECOVERY_MS * RECOVERY_PART) / RECOVERY_PART * 1000000;
+}
+
+/* The fleet computes the end from when it has sent its renewal, so it is never more than a lease ahead. */
+static int check_until(struct engine *engine, const json_t *until, uint64_t lease_ms, struct err *e)
+{
+	const uint64_t now_ms = engine_now(engine) / 1000000;
+	const json_int_t ms = json_integer_value(until);
+
+	if (!json_is_integer(until) || ms <= 0)
+		return err_field(e, "leaseUntil", "must be a time of the boot clock in milliseconds");
+	if ((uint64_t)ms > now_ms + lease_ms)
+		return err_field(e, "leaseUntil", "must be at most %llu ms (the lease) ahead: it is now %llu",
+				 (unsigned long long)lease_ms, (unsigned long long)now_ms);
+	if ((uint64_t)ms <= now_ms)
+		return err_at(e, ERR_EXPIRED, "leaseUntil", "the lease is over already");
+	return 0;
 }
 
 int task_lease_check(struct engine *engine, const json_t *params, struct err *e)
 {
-	const json_t *until = json_object_get(params, "leaseUntil");
+	const json_t *until = json_object_get(params, "leaseUntil"), *fleet = json_object_get(params, "fleet");
+	const json_t *lease = json_object_get(fleet, "leaseMs");
+	const json_int_t lease_ms = fleet ? json_integer_value(lease) : LEASE_MAX_MS;
 
-	if (!until && json_object_get(params, "fleet"))
+	if (fleet && (lease_ms < 1 || lease_ms > LEASE_MAX_MS))
+		return err_field(e, "fleet.leaseMs", "must be an integer from 1 to %u", LEASE_MAX_MS);
+	if (!until && fleet)
 		return err_field(e, "leaseUntil", "missing: a task of a fleet needs a lease");
-	if (until && (uint64_t)json_integer_value(until) * 1000000 <= engine_now(engine))
-		return err_at(e, ERR_EXPIRED, "leaseUntil", "the lease is over already");
-	return 0;
+	return until ? check_until(engine, until, (uint64_t)lease_ms, e) : 0;
 }
 
 static void set_lease(struct engine *engine, const char *task_id, uint64_t until_ns, uint64_t limit_ns)
@@ -114,7 +140,8 @@ void engine_renew_lease(struct engine *engine, const json_t *params, const struc
 	if (task_get(engine, param_str(params, "taskId"), c, &t, &e) < 0 ||
 	    (task_status_ended(t.status) &&
 	     err_set(&e, ERR_STATE, "task '%s' is %s: there is nothing to renew", t.d.taskId, t.d.status)) ||
-	    task_lease_holds(engine, &t, &e) < 0 || task_lease_check(engine, params, &e) < 0)
+	    task_lease_holds(engine, &t, &e) < 0 ||
+	    check_until(engine, json_object_get(params, "leaseUntil"), recorded_lease_ms(&t, LEASE_MAX_MS), &e) < 0)
 		return transaction_reject(tx, &e);
 	const uint64_t until_ns = (uint64_t)json_integer_value(json_object_get(params, "leaseUntil")) * 1000000;
 	struct limited_task limited = { t.d.taskId, until_ns + grace_ns(&t) };
