@@ -589,6 +589,10 @@ def test_a_lease_that_is_not_renewed_ends_its_task(home):
         assert "renew" in refused("renew_lease", taskId=task, leaseUntil=boot_ms() + 600000)
         process = rpc.call("list_processes", taskId=task)["processes"][0]
         assert process["status"] == "terminated", process
+        again = rpc.call("create_task", objective="x", command=["false"], fleet=claim, leaseUntil=boot_ms() + 30000)["taskId"]
+        rpc.call("start_task", taskId=again)
+        until("it has failed", lambda: rpc.call("get_task", taskId=again)["status"] == "failed")
+        assert "bailiff fleet retry" in str(rpc.fails("retry_task", {"taskId": again}, code=-32015))
         late = rpc.call("create_task", objective="x", command=["true"], fleet=claim, leaseUntil=boot_ms() + 300)["taskId"]
         until("its lease is over", lambda: "accepted" != rpc.call("get_task", taskId=late)["status"])
         refused("start_task", taskId=late)

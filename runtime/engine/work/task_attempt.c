@@ -533,8 +533,10 @@ void engine_retry_task(struct engine *engine, const json_t *params, const struct
 	task_auto struct task t = TASK_INIT;
 	struct err e = ERR_INIT;
 
-	if (task_get(engine, param_str(params, "taskId"), c, &t, &e) == 0 && task_may(&t, TASK_VERB_RETRY, &e) == 0 &&
-	    task_lease_holds(engine, &t, &e) == 0 && t.d.attemptOpen)
+	/* The fleet decides about another attempt of its task, which then has a token of its own. */
+	if (task_get(engine, param_str(params, "taskId"), c, &t, &e) == 0 && t.d.fleet.type == JT_OBJECT)
+		err_set(&e, ERR_STATE, "task '%s' belongs to a fleet; 'bailiff fleet retry' runs it again", t.d.taskId);
+	else if (!e.code && task_may(&t, TASK_VERB_RETRY, &e) == 0 && t.d.attemptOpen)
 		err_set(&e, ERR_STATE, "task '%s' has an attempt in progress; fail_task ends it", t.d.taskId);
 	if (e.code || param_text(params, "reason", TASK_REASON_MAX, &e) < 0)
 		return transaction_reject(tx, &e);
