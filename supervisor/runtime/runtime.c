@@ -162,7 +162,7 @@ static void read_token_key(uint8_t ret[32])
 		return;
 	if (getrandom(ret, 32, 0) != 32)
 		abort(); /* never continue with tokens that can be guessed */
-	if (fd < 0 || pwrite(fd, ret, 32, 0) != 32 || fsync(fd) < 0)
+	if (fd < 0 || fd_write_all(fd, ret, 32) < 0 || fsync(fd) < 0 || fsync(GUARD_FD_STORE) < 0)
 		log_warning("the key of resume tokens cannot be kept: %s", strerror(errno));
 }
 
