@@ -413,7 +413,8 @@ uint64_t permission_reload_tick(struct engine *engine, uint64_t now)
 		"the policy files were not opened within %u s; the previous policy stays in effect", RELOAD_MS / 1000);
 	while ((w = TAILQ_FIRST(&engine->permissions->reloads)) && now >= w->deadline_ns) {
 		TAILQ_REMOVE(&engine->permissions->reloads, w, link);
-		policy_reloading(engine, NULL);
+		if (TAILQ_EMPTY(&engine->permissions->reloads)) /* else it is that of the newest */
+			policy_reloading(engine, NULL);
 		reply_err(&w->reply, &e, NULL, 0);
 		free(w);
 	}

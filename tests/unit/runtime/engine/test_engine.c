@@ -676,6 +676,24 @@ START_TEST(a_reload_without_an_answer_fails_and_names_nobody_later)
 }
 END_TEST
 
+START_TEST(a_reload_without_an_answer_leaves_the_next_one_its_name)
+{
+	engine_reload_policy(w.engine, &fake_caller, fake_reply_fn, &reply);
+	fake_advance(&w, 5000);
+	engine_reload_policy(w.engine, &fake_caller, fake_reply_fn, &second);
+	fake_advance(&w, 6000);
+	ck_assert_int_eq(reply.code, ERR_UNAVAILABLE);
+	ck_assert_uint_eq(second.count, 0);
+	engine_policy_is(w.engine, "host", "changed", "one rule");
+	engine_policy_loaded(w.engine, w.reload_token, NULL);
+	fake_settle(&w);
+	ck_assert_uint_eq(second.count, 1);
+	mem_auto char *json = fake_event(&w, "policy.changed");
+	ck_assert_ptr_nonnull(json);
+	ck_assert_int_eq(jval_path(jval_of(json, strlen(json)), "payload.by").type, JT_OBJECT);
+}
+END_TEST
+
 /* Files that were opened before the request may lack what the client wrote. */
 START_TEST(a_load_that_was_on_its_way_does_not_answer_a_reload)
 {
@@ -736,6 +754,7 @@ int main(void)
 		a_profile_that_is_not_there_is_refused,
 		a_given_turn_stays_the_clients,
 		a_reload_without_an_answer_fails_and_names_nobody_later,
+		a_reload_without_an_answer_leaves_the_next_one_its_name,
 		a_load_that_was_on_its_way_does_not_answer_a_reload,
 	};
 
