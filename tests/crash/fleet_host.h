@@ -3,9 +3,9 @@
 
 /*
  * The simulated daemons, one for each node, and their commands. As the real one, a daemon keeps what it has answered,
- * ends a task whose lease is over, and after a restart of its runtime gives each a sixth of its lease. Commands end by
- * themselves, with success or not. Each start of one is kept for the checker, which is also asked at every start and
- * every renewal whether another command of the same task runs anywhere.
+ * ends a task whose lease is over, and after a restart of its runtime gives what runs a sixth of its lease. Commands
+ * end by themselves, with success or not. Each start of one is kept for the checker, which is also asked at every start
+ * and every renewal whether another command of the same task runs anywhere.
  */
 
 #include "runtime/base/mem.h"
@@ -113,7 +113,9 @@ static void host_crash_runtime(struct host *h)
 		struct host_task *t = &h->tasks[i];
 
 		host_advance(h, t);
-		t->lease_until = actor_boot(h->a) + down + t->lease_ms / HOST_RECOVERY_PART;
+		t->lease_until = actor_boot(h->a);
+		if (t->state == HOST_RUNNING)
+			t->lease_until += down + t->lease_ms / HOST_RECOVERY_PART;
 		if (h->b->w.fault == FAULT_FORGETFUL)
 			t->id[0] = '\0';
 	}

@@ -155,7 +155,7 @@ void task_launch(struct engine *engine, const char *task_id)
 
 	/* Harmless when repeated: nothing happens if the process exists, has been recorded, or must not run now. */
 	if (engine->stopping || task_read(engine, task_id, &t, &e) != 0 || !t.d.attemptOpen ||
-	    t.status == TASK_CANCELLING || t.status == TASK_PAUSED)
+	    t.status == TASK_CANCELLING || t.status == TASK_PAUSED || task_lease_holds(engine, &t, &e) < 0)
 		return;
 	if (strcmp(t.d.workerKind, "agent") == 0)
 		return task_agent_launch(engine, &t);

@@ -6,8 +6,9 @@
  * arrives late grants no more than it would have in time. It is two thirds of the lease after the last renewal. Two
  * more sixths are for what can go wrong here, and the last is a margin:
  *
- * - After a restart of the runtime the last renewal is unknown, because renewals are not recorded. The task gets a
- *   sixth of its lease from then, once: the time is recorded, and further restarts keep it until the next renewal.
+ * - After a restart of the runtime the last renewal is unknown, because renewals are not recorded. A task with a live
+ *   process gets a sixth of its lease from then, once: the time is recorded, and further restarts keep it until the
+ *   next renewal. The lease of any other is over: the daemon may have been away for longer than the lease.
  * - If the runtime is stopped or does not return, the guard ends the task's processes, by a timer that every renewal
  *   moves: it expires a sixth of the lease after the end of the lease. A restart does not move it.
  */
@@ -188,12 +189,30 @@ static uint64_t recorded_ns(struct engine *engine, const struct task *t)
 	return strcmp(t->d.leaseBootId, engine->boot_id) == 0 ? t->d.leaseUntil * 1000000 : 0;
 }
 
+struct live_task {
+	const char *id;
+	bool lives;
+};
+
+static void find_process(void *ctx, const char *id, void *value)
+{
+	struct live_task *t = ctx;
+	const struct process *p = value;
+
+	t->lives |= strcmp(p->task_id, t->id) == 0;
+}
+
 void task_lease_recover(struct engine *engine, const struct task *t)
 {
-	uint64_t until_ns = engine_now(engine) + grace_ns(t);
+	struct live_task live = { .id = t->d.taskId };
+	uint64_t until_ns = engine_now(engine);
 
 	if (t->d.fleet.type != JT_OBJECT || task_status_ended(t->status))
 		return;
+	strmap_visit(&engine->processes->live, find_process, &live);
+	if (!live.lives)
+		return set_lease(engine, t->d.taskId, until_ns, until_ns);
+	until_ns += grace_ns(t);
 	if (view_counted(t->d.leaseUntil)) {
 		until_ns = recorded_ns(engine, t);
 	} else {

@@ -134,6 +134,43 @@ START_TEST(what_certainly_never_ran_is_launched_once_more)
 }
 END_TEST
 
+#define FLEET_TASK                                                                               \
+	"{\"taskId\":\"t\",\"objective\":\"o\",\"commandLine\":\"true\",\"leaseUntil\":1020000," \
+	"\"fleet\":{\"taskId\":\"f\",\"token\":1,\"leaseMs\":30000}}"
+
+/* Another node may have it by now. */
+START_TEST(what_never_ran_of_a_fleet_is_not_launched_after_a_restart)
+{
+	ck_assert_int_eq(ask(engine_create_task, FLEET_TASK), 0);
+	ask(engine_start_task, "{\"taskId\":\"t\"}");
+	ck_assert_uint_eq(w.processes[0].launches, 1);
+	fake_crash(&w);
+	fake_reopen(&w, NULL, 0);
+	fake_settle(&w);
+	ck_assert_int_eq(ask(engine_renew_lease, "{\"taskId\":\"t\",\"leaseUntil\":1020000}"), ERR_EXPIRED);
+	fake_advance(&w, 1);
+	ck_assert_uint_eq(w.processes[0].launches, 1);
+	ck_assert(is("t", "status", "cancelled"));
+	ck_assert(is("t", "statusReason", "lease_over"));
+}
+END_TEST
+
+START_TEST(what_waits_of_a_fleet_is_not_begun_after_a_restart)
+{
+	ck_assert_int_eq(ask(engine_create_task, "{\"taskId\":\"a\",\"objective\":\"o\"}"), 0);
+	ck_assert_int_eq(ask(engine_create_task, FLEET_TASK), 0);
+	ask(engine_link_tasks, "{\"taskId\":\"t\",\"kind\":\"blocked_by\",\"targetId\":\"a\"}");
+	ask(engine_start_task, "{\"taskId\":\"t\"}");
+	ck_assert(is("t", "status", "queued"));
+	fake_crash(&w);
+	fake_reopen(&w, NULL, 0);
+	fake_settle(&w);
+	fake_advance(&w, 1);
+	ck_assert_uint_eq(w.nprocesses, 0);
+	ck_assert(is("t", "status", "cancelled"));
+}
+END_TEST
+
 START_TEST(what_cannot_be_proved_is_lost)
 {
 	ask(engine_create_task, "{\"taskId\":\"t\",\"objective\":\"o\",\"commandLine\":\"true\"}");
@@ -460,6 +497,8 @@ int main(void)
 	const TTest *const tests[] = {
 		an_attempt_is_durable_before_its_process_is_launched,
 		what_certainly_never_ran_is_launched_once_more,
+		what_never_ran_of_a_fleet_is_not_launched_after_a_restart,
+		what_waits_of_a_fleet_is_not_begun_after_a_restart,
 		what_cannot_be_proved_is_lost,
 		what_the_guard_holds_goes_on,
 		a_retry_waits_out_its_delay_also_over_a_restart,
