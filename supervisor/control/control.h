@@ -65,6 +65,7 @@ struct control_options {
 	const char *audit_state; /* "on": denials are read from audit records; else the reason why not */
 	/* For get_health: writes members (`"spawner":"ok",…`) about the other processes. May be NULL. */
 	void (*health)(void *ctx, struct buf *members);
+	int32_t (*fleet_pid)(void *ctx); /* of the guard's bailiff-fleet, 0 = none. NULL: there is never one */
 };
 
 struct control *control_new(const struct control_options *o);

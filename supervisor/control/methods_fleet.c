@@ -10,7 +10,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #define WANTED_NS (15ull * 1000000000u) /* after a get_fleet */
 #define LIST_MAX (2u << 20)             /* bytes of each list */
@@ -36,18 +35,27 @@ static bool is_connected(const struct control *k, uint64_t number)
 /* ---- report_fleet ---- */
 
 /*
- * Only the guard's own child may report: others could show root whatever they like. The connection was made by the
- * process that became bailiff-fleet, so its parent is this process's parent.
+ * Only the guard's own child may report: others could show root whatever they like. The guard says which process that
+ * is; the connection was made by the process that became bailiff-fleet. That it is alive shows that its pid was not
+ * another's when the connection was made.
  */
+static bool is_fleet(const struct call *c)
+{
+	const struct control_options *o = &c->control->o;
+	const struct peer *peer = &c->client->peer;
+	struct err e = ERR_INIT;
+
+	return o->fleet_pid && peer->pid && peer->pid == o->fleet_pid(o->ctx) &&
+	       peer_check(c->client->fd, peer, &e) == 0;
+}
+
 static int check_reporter(const struct call *c, struct err *e)
 {
 	const struct fleet_board *b = &c->control->fleet;
-	struct peer_status status;
 
 	if (c->client->number == b->reporter)
 		return 0;
-	if (peer_status(c->caller.pid, &status) < 0 || status.parent != getppid() ||
-	    is_connected(c->control, b->reporter))
+	if (!is_fleet(c) || is_connected(c->control, b->reporter))
 		return err_set(e, ERR_NOT_ALLOWED, "report_fleet is for the bailiff-fleet that the daemon has started");
 	return 0;
 }

@@ -293,6 +293,9 @@ static void send_pending(struct guard *g, struct guard_child *c)
 		c->tell_stop = false;
 	if (c->tell_reload && send_reload(g, c))
 		c->tell_reload = false;
+	const struct guard_msg fleet = { .kind = GUARD_FLEET_IS, .pid = g->child[GUARD_FLEET].pid };
+	if (c->tell_fleet && send_message(c, &fleet, NULL, 0))
+		c->tell_fleet = false;
 	if (c->tell_next && send_next(g, c))
 		c->tell_next = false;
 	if (c->role == GUARD_RUNTIME)
@@ -332,6 +335,7 @@ static void child_died(struct guard *g, struct guard_child *c)
 		fd_store_disconnect_clients(&g->store);
 	}
 	g->strays |= c->role == GUARD_SPAWNER;
+	g->child[GUARD_RUNTIME].tell_fleet |= c->role == GUARD_FLEET;
 	if (g->leaving)
 		return;
 	const bool client = c->role == GUARD_OTLP || c->role == GUARD_FLEET;

@@ -66,7 +66,7 @@ struct guard_child {
 	unsigned failures; /* consecutive starts that did not reach READY */
 	uint32_t grace_ms; /* the runtime's: maximum time to end commands */
 	uint64_t start_at; /* not running: when to start it (boot time, ns) */
-	bool tell_stop, tell_reload, tell_next, blocked;
+	bool tell_stop, tell_reload, tell_next, tell_fleet, blocked;
 	uint32_t reload_token; /* of the last WANT_RELOAD; 0 = none */
 	uint32_t next_index;
 };

@@ -258,6 +258,8 @@ int guard_child_start(struct guard *g, struct guard_child *c)
 	c->ready = c->tell_reload = c->tell_next = c->blocked = false;
 	c->reload_token = 0;
 	c->tell_stop = g->stopping && c->role == GUARD_RUNTIME;
+	if (c == runtime || c->role == GUARD_FLEET)
+		runtime->tell_fleet = g->child[GUARD_FLEET].pid != 0;
 	if (c->pidfd < 0) {
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);

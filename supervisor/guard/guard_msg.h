@@ -97,11 +97,12 @@ enum guard_kind {
 	GUARD_RELEASED = 16, /* key, value = 1 if it was still alive */
 	GUARD_ITEM = 17,     /* key, slots + descriptors, pid, index of the next entry */
 	GUARD_END = 18,
-	GUARD_PEER = 19,   /* one descriptor: the link to another child that was restarted; index: enum guard_role */
-	GUARD_STOP = 20,   /* to the runtime: end live processes, record that, exit 0 */
-	GUARD_RELOAD = 21, /* after SIGHUP. value: bits of enum guard_file, newly opened and attached in this order;
-			      index: bits of files that exist but could not be opened;
-			      token: of the last WANT_RELOAD that came before they were opened, or 0 */
+	GUARD_PEER = 19,     /* one descriptor: the link to another child that was restarted; index: enum guard_role */
+	GUARD_STOP = 20,     /* to the runtime: end live processes, record that, exit 0 */
+	GUARD_RELOAD = 21,   /* after SIGHUP. value: bits of enum guard_file, newly opened and attached in this order;
+				index: bits of files that exist but could not be opened;
+				token: of the last WANT_RELOAD that came before they were opened, or 0 */
+	GUARD_FLEET_IS = 22, /* to the runtime: pid of the fleet's node, 0 = it has exited */
 };
 
 struct guard_msg {

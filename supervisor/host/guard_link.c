@@ -86,6 +86,7 @@ static void dispatch_message(struct guard_link *l, const struct guard_msg *m, in
 		break;
 	case GUARD_STOP: l->on->stop(l->ctx); break;
 	case GUARD_RELOAD: handle_reload(l, m, fds, nfds); break;
+	case GUARD_FLEET_IS: l->on->fleet(l->ctx, m->pid); break;
 	default: log_error("unexpected message %u from the guard", m->kind);
 	}
 }

@@ -22,6 +22,7 @@ struct guard_link_events {
 	/* Files by enum guard_file: a descriptor, −1 = does not exist, −2 = cannot be opened. Closed afterwards. They
 	 * were opened after the request with this token, and after earlier ones. */
 	void (*reload)(void *ctx, const int files[GUARD_FILES], uint32_t token);
+	void (*fleet)(void *ctx, int32_t pid); /* the fleet's node was started; 0 = it has exited */
 };
 
 struct guard_link {

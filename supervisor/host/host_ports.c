@@ -611,10 +611,8 @@ static void on_peer(void *host, enum guard_role role, int fd)
 {
 	struct host_ports *w = host;
 
-	if (role == GUARD_PROXY) {
-		proxy_link_replace(&w->proxy, fd);
-		return;
-	}
+	if (role == GUARD_PROXY)
+		return proxy_link_replace(&w->proxy, fd);
 	spawn_link_replace(&w->spawner, fd);
 	audit_reader_retry_mark(&w->audit);
 }
@@ -633,7 +631,10 @@ static void on_reload(void *host, const int files[GUARD_FILES], uint32_t token)
 	w->reload(w->ctx, files, token);
 }
 
-static const struct guard_link_events guard_events = { on_released, on_peer, on_stop, on_reload };
+static void on_fleet(void *host, int32_t pid) { ((struct host_ports *)host)->fleet_pid = pid; }
+
+static const struct guard_link_events guard_events = { on_released, on_peer, on_stop, on_reload, on_fleet };
+
 static void on_spawn_changed(void *host, const struct spawn_msg *m)
 {
 	struct host_ports *w = host;

@@ -78,6 +78,7 @@ struct host_ports {
 	struct takeover *takeover;   /* only during engine_recover: what the guard handed over */
 	/* Whether a start that failed was lost with its spawner, and is repeated. */
 	bool (*launch_again)(struct process_io *io, const struct status_msg *last);
+	int32_t fleet_pid;       /* of bailiff-fleet, as the guard says; 0 = none */
 	void (*stop)(void *ctx); /* the guard asks the runtime to stop */
 	void (*reload)(void *ctx, const int files[GUARD_FILES], uint32_t token);
 	void *ctx;

@@ -463,6 +463,8 @@ static void on_grants_settled(void *ctx)
 	control_resume_replies(r->control);
 }
 
+static int32_t fleet_pid(void *ctx) { return ((const struct host_ports *)ctx)->fleet_pid; }
+
 static void control_start(struct runtime *r)
 {
 	const struct control_options o = {
@@ -478,6 +480,7 @@ static void control_start(struct runtime *r)
 		.delays_root_reply = delays_root_reply,
 		.started_real_us = clock_real_us(),
 		.health = write_health,
+		.fleet_pid = fleet_pid,
 		.audit_state = r->o->audit_state,
 		.limits = r->o->limits,
 	};

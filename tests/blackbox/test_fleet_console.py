@@ -1,11 +1,14 @@
 """What a node shows of its fleet: get_fleet, and the console's page of it."""
 
 import json
+import os
+import pathlib
+import tempfile
 
 import harness
 from browser import Console
 from fleet import Server
-from harness import until
+from harness import Home, until
 from test_console_views import is_clean, shows
 from test_fleet import Node, running, state
 
@@ -59,6 +62,19 @@ def test_others_cannot_report():
         assert category(rpc, "report_fleet", node="n9", connected=True, nodes=[], tasks=[]) == NOT_ALLOWED
         assert rpc.call("get_fleet")["node"] == "n1"
         assert rpc.fails("report_fleet", node="n9", connected=True, nodes=[]).data["field"] == "tasks"
+
+
+def test_a_child_of_the_guard_is_not_bailiff_fleet_for_that():
+    """As pid 1 of a container the guard has the orphans; here the shell that becomes the guard leaves it a child."""
+    with tempfile.TemporaryDirectory() as d:
+        orphan = f"""(until [ -e {d}/home ]; do sleep 0.05; done; export BAILIFF_HOME=$(cat {d}/home)
+            exec {harness.CLI} call --json report_fleet '{{"node":"n9","connected":true,"nodes":[],"tasks":[]}}') > {d}/out 2>&1 & exec "$@\""""
+        with Home(through=("sh", "-c", orphan, "sh")) as home, home.rpc() as rpc:
+            with open(f"{d}/new", "w") as f:
+                f.write(home.dir)
+            os.rename(f"{d}/new", f"{d}/home")
+            assert NOT_ALLOWED in until("it was answered", lambda: pathlib.Path(d, "out").read_text().strip())
+            assert category(rpc, "get_fleet") == UNAVAILABLE
 
 
 def test_lists_follow_bailiff_fleet_and_the_server():
