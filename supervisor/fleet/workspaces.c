@@ -17,9 +17,11 @@
 #define CHECK_MS 60000u
 #define AGAIN_MS 1000u
 #define BUDGET 2000u   /* files in one tick */
+#define ASK_MAX 50u    /* workspaces in one tick about which the daemon is asked */
 #define DEPTH_MAX 100u /* folders that are open at a time */
 #define OWNER ".owner"
 #define DEEP "deep_"
+#define ASIDE_TEXT 64
 
 /* ---- removal ---- */
 
@@ -33,17 +35,25 @@ static int open_folder(int dir_fd, const char *name)
 	return openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
+/* Gives what is to be removed a name in the folder of workspaces by which that is known. */
+static bool set_aside(int dir_fd, const char *name, int top, char ret[ASIDE_TEXT])
+{
+	static unsigned serial;
+
+	for (int tries = 0; tries < 16; tries++) { /* an earlier process may have left some */
+		snprintf(ret, ASIDE_TEXT, DEEP "%ld_%u", (long)getpid(), serial++);
+		if (renameat(dir_fd, name, top, ret) == 0)
+			return true;
+	}
+	return false;
+}
+
 /* A command may have made more folders inside each other than can be open: the lower ones are moved up. */
 static void move_up(struct removal *r, int dir_fd, const char *name)
 {
-	static unsigned serial;
-	char to[64];
+	char to[ASIDE_TEXT];
 
-	for (int tries = 0; tries < 16; tries++) { /* an earlier process may have left some */
-		snprintf(to, sizeof(to), DEEP "%ld_%u", (long)getpid(), serial++);
-		if (renameat(dir_fd, name, r->top, to) == 0)
-			return;
-	}
+	(void)set_aside(dir_fd, name, r->top, to);
 }
 
 /* Closes fd. A command may have taken away permissions of its folders: they are given back. */
@@ -137,49 +147,77 @@ static bool may_be_old(const struct workspaces *w, const char *name, uint64_t re
 {
 	struct stat st;
 
-	return !w->checked || (fstatat(w->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-			       real >= (uint64_t)st.st_ctim.tv_sec * 1000 + w->keep_ms);
+	return fstatat(w->dir_fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       real >= (uint64_t)st.st_ctim.tv_sec * 1000 + w->keep_ms;
 }
 
-static bool is_old(const struct workspaces *w, const struct fleet_node *n, const char *name, uint64_t real)
+static bool is_old(const struct workspaces *w, const struct fleet_node *n, const char *name, uint64_t real,
+		   unsigned *asks)
 {
 	struct fleet_local l = { 0 };
 	struct err e = ERR_INIT;
 
-	if (strncmp(name, DEEP, strlen(DEEP)) == 0)
-		return true;
 	if (!is_workspace(name) || is_in_use(n, name) || !may_be_old(w, name, real))
 		return false;
+	--*asks;
 	int known = n->daemon->ops->status(n->daemon, name, &l, &e);
 	free(l.result);
 	return known == 1 || (known == 0 && l.ended && real >= l.ended_at + w->keep_ms);
 }
 
+/* An old workspace is set aside first: the daemon is not asked again about one that takes several ticks. */
+static void remove_old(struct workspaces *w, const struct fleet_node *n, const char *name, uint64_t real,
+		       unsigned *files, unsigned *asks)
+{
+	char aside[ASIDE_TEXT];
+
+	if (strncmp(name, DEEP, strlen(DEEP)) == 0) {
+		(void)workspace_remove(w->dir_fd, name, files);
+	} else if (is_old(w, n, name, real, asks) && set_aside(w->dir_fd, name, w->dir_fd, aside)) {
+		log_info("the workspace of %s is removed", name);
+		(void)workspace_remove(w->dir_fd, aside, files);
+	}
+}
+
+static bool open_list(struct workspaces *w)
+{
+	int fd = open_folder(w->dir_fd, ".");
+
+	w->list = fd >= 0 ? fdopendir(fd) : NULL;
+	if (!w->list)
+		fd_close(&fd);
+	w->more = false;
+	return w->list;
+}
+
 void workspaces_tick(struct workspaces *w, const struct fleet_node *n, uint64_t now, uint64_t real)
 {
-	unsigned budget = BUDGET;
+	unsigned files = BUDGET, asks = ASK_MAX;
+	struct dirent *entry = NULL;
 
 	/* Before the recovery, what an earlier process has claimed is not known. */
 	if (!w->ours || !n->recovered || now < w->check_at)
 		return;
 	w->check_at = now + CHECK_MS;
-	int fd = open_folder(w->dir_fd, ".");
-	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-	if (!dir) {
-		fd_close(&fd);
+	if (!w->list && !open_list(w))
+		return;
+	while (files && asks && (entry = readdir(w->list))) {
+		files--; /* also those that stay: each one costs some time */
+		remove_old(w, n, entry->d_name, real, &files, &asks);
+		w->more |= !files; /* perhaps not all of this one */
+	}
+	if (!files || !asks) { /* continues after this entry */
+		w->check_at = now + AGAIN_MS;
 		return;
 	}
-	for (struct dirent *entry; budget && (entry = readdir(dir));) {
-		const unsigned before = budget;
-
-		if (!is_old(w, n, entry->d_name, real))
-			continue;
-		if (workspace_remove(w->dir_fd, entry->d_name, &budget))
-			log_info("the workspace of %s was removed", entry->d_name);
-		budget -= budget && budget == before; /* each one asks the daemon */
-	}
-	closedir(dir);
-	if (!budget) /* there may be more */
+	workspaces_done(w);
+	if (w->more)
 		w->check_at = now + AGAIN_MS;
-	w->checked |= budget > 0;
+}
+
+void workspaces_done(struct workspaces *w)
+{
+	if (w->list)
+		closedir(w->list);
+	w->list = NULL;
 }

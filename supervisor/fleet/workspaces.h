@@ -3,13 +3,15 @@
 
 /*
  * The folder of a node's workspaces: one folder for each task that it has run, named by the daemon's id of the task. A
- * workspace is removed some time after its task has ended, when the daemon has forgotten the task, or when a crash has
- * left it behind before the task was created.
+ * workspace is removed when nothing has changed in its folder for some time, and its task ended that long ago or is not
+ * known to the daemon (which has forgotten it, or a crash came before the task was created).
  *
  * The folder has a file with the identity of the daemon that it belongs to; nothing is removed from another's. Nothing
- * here follows a link. Trees are removed piece by piece, so that leases can be renewed in between.
+ * here follows a link. Folders are looked at, the daemon is asked and trees are removed piece by piece, so that leases
+ * can be renewed in between.
  */
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -19,7 +21,8 @@ struct fleet_node;
 struct workspaces {
 	int dir_fd;
 	bool ours;
-	bool checked;      /* all of them, since the start */
+	DIR *list;         /* the round that has begun, or NULL */
+	bool more;         /* of this round is to be removed */
 	uint64_t keep_ms;  /* after the end of a task */
 	uint64_t check_at; /* boot clock, ms */
 };
@@ -28,6 +31,7 @@ struct workspaces {
 void workspaces_init(struct workspaces *w, int dir_fd, const char *instance, uint64_t keep_ms);
 /* now: boot clock; real: wall clock; both in ms. */
 void workspaces_tick(struct workspaces *w, const struct fleet_node *n, uint64_t now, uint64_t real);
+void workspaces_done(struct workspaces *w);
 
 /*
  * Removes what `name` is, a tree or a file. *budget: how many files may be removed; false = there are more (or some

@@ -1,5 +1,6 @@
 #include "supervisor/fleet/workspaces.h"
 
+#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
@@ -19,12 +20,17 @@
 #define RUNS "task_cccccccccccccccccccccccc"
 #define CLAIMED "task_dddddddddddddddddddddddd"
 
+#define KEEP_MS 5000u
+
 static char path[64];
+static uint64_t real; /* when everything here is old */
+static unsigned asked;
 static int dir = -1;
 
 static int status(struct fleet_daemon *d, const char *local_id, struct fleet_local *ret, struct err *e)
 {
-	*ret = (struct fleet_local){ .ended = strcmp(local_id, ENDED) == 0, .ended_at = 1000 };
+	*ret = (struct fleet_local){ .ended = strcmp(local_id, ENDED) == 0, .ended_at = real - KEEP_MS + 1 };
+	asked++;
 	return strcmp(local_id, UNKNOWN) == 0 || strcmp(local_id, CLAIMED) == 0 ? 1 : 0;
 }
 
@@ -40,6 +46,8 @@ static void setup(void)
 	snprintf(path, sizeof(path), "/tmp/spaces-XXXXXX");
 	ck_assert_ptr_nonnull(mkdtemp(path));
 	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	real = clock_real_us() / 1000 + 1000 + KEEP_MS;
+	asked = 0;
 	for (size_t i = 0; i < countof(names); i++)
 		ck_assert_int_eq(mkdirat(dir, names[i], 0700), 0);
 }
@@ -59,12 +67,37 @@ START_TEST(old_ones_are_removed)
 {
 	struct workspaces w;
 
-	workspaces_init(&w, dir, "rt_1", 5000);
-	workspaces_tick(&w, &node, 1, 5999);
+	workspaces_init(&w, dir, "rt_1", KEEP_MS);
+	workspaces_tick(&w, &node, 1, real - KEEP_MS);
+	ck_assert_uint_eq(asked, 0); /* their folders have changed since */
+	workspaces_tick(&w, &node, w.check_at, real);
 	ck_assert(!is_there(UNKNOWN) && is_there(ENDED) && is_there(RUNS) && is_there(CLAIMED) && is_there("other"));
-	w.checked = false; /* as after a restart */
-	workspaces_tick(&w, &node, w.check_at, 6000);
+	workspaces_tick(&w, &node, w.check_at, real + 1);
 	ck_assert(!is_there(ENDED) && is_there(RUNS) && is_there(CLAIMED) && is_there("other"));
+}
+END_TEST
+
+/* Running tasks whose folders have not changed for long must not hide the others, nor hold the thread. */
+START_TEST(the_daemon_is_asked_a_few_times_in_a_tick)
+{
+	struct workspaces w;
+	uint64_t now = 1;
+	char name[32];
+
+	for (unsigned i = 0; i < 500; i++) {
+		snprintf(name, sizeof(name), "task_eeeeeeeeeeeeeeee%08u", i);
+		ck_assert_int_eq(mkdirat(dir, name, 0700), 0);
+	}
+	workspaces_init(&w, dir, "rt_1", KEEP_MS);
+	for (int ticks = 0; ticks < 12; ticks++, now = w.check_at) {
+		asked = 0;
+		workspaces_tick(&w, &node, now, real);
+		ck_assert_uint_le(asked, 50);
+		if (w.check_at > now + 1000)
+			break;
+	}
+	ck_assert_uint_gt(w.check_at, now + 1000);
+	ck_assert(!is_there(UNKNOWN) && is_there(name) && is_there(ENDED));
 }
 END_TEST
 
@@ -74,7 +107,7 @@ START_TEST(nothing_of_another_daemon_is_removed)
 
 	workspaces_init(&w, dir, "rt_1", 0);
 	workspaces_init(&w, dir, "rt_2", 0);
-	workspaces_tick(&w, &node, 1, 1000000);
+	workspaces_tick(&w, &node, 1, real);
 	ck_assert(is_there(UNKNOWN) && is_there(ENDED));
 	workspaces_init(&w, dir, "rt_1", 0);
 	ck_assert(w.ours);
@@ -111,11 +144,10 @@ START_TEST(deep_trees_are_removed_in_pieces)
 		close(at);
 		at = below;
 	}
-	workspaces_init(&w, dir, "rt_1", 5000);
+	workspaces_init(&w, dir, "rt_1", KEEP_MS);
 	for (bool more = true; more; ticks++) {
 		ck_assert_int_lt(ticks, 1000);
-		w.checked = false;
-		workspaces_tick(&w, &node, w.check_at + 1, 2000);
+		workspaces_tick(&w, &node, w.check_at + 1, real);
 		DIR *d = opendir(path);
 		more = false;
 		for (struct dirent *x; (x = readdir(d));)
@@ -130,8 +162,9 @@ END_TEST
 int main(void)
 {
 	const struct suite_case all = { "workspaces", setup, teardown, 120,
-					SUITE_TESTS(old_ones_are_removed, nothing_of_another_daemon_is_removed,
-						    links_are_not_followed, deep_trees_are_removed_in_pieces) };
+					SUITE_TESTS(old_ones_are_removed, the_daemon_is_asked_a_few_times_in_a_tick,
+						    nothing_of_another_daemon_is_removed, links_are_not_followed,
+						    deep_trees_are_removed_in_pieces) };
 
 	return suite_run_cases("workspaces", &all, 1);
 }
