@@ -203,6 +203,13 @@ static void serve(struct program *p)
 	}
 }
 
+/* The guard does not start it again. */
+static int refuse(const struct err *e)
+{
+	log_error("%s%s%s; this daemon takes no tasks of a fleet", e->field, e->field[0] ? ": " : "", e->message);
+	return GUARD_EXIT_CONFIG;
+}
+
 int main(int argc, char **argv)
 {
 	static struct program p = { .work_fd = -1 };
@@ -213,10 +220,8 @@ int main(int argc, char **argv)
 	signal(SIGPIPE, SIG_IGN);
 	sigaction(SIGTERM, &term, NULL);
 	log_setup("bailiffd fleet", LOG_LEVEL_INFO, false);
-	if (node_config_read(argc, argv, GUARD_FD_CONFIG, &p.config, &e) < 0 || open_work(&p, &e) < 0) {
-		log_error("%s%s%s; this daemon takes no tasks of a fleet", e.field, e.field[0] ? ": " : "", e.message);
-		return GUARD_EXIT_CONFIG;
-	}
+	if (node_config_read(argc, argv, GUARD_FD_CONFIG, &p.config, &e) < 0 || open_work(&p, &e) < 0)
+		return refuse(&e);
 	log_setup("bailiffd fleet", LOG_LEVEL_INFO, p.config.log_format && strcmp(p.config.log_format, "json") == 0);
 	if (enter_sandbox(&p, &e) < 0) {
 		log_error("%s", e.message);
@@ -228,13 +233,18 @@ int main(int argc, char **argv)
 		log_error("cannot use the daemon: %s", e.message);
 		return 1;
 	}
+	if (workspaces_init(&p.workspaces, p.work_fd, p.config.node.instance, p.config.keep_ms, &e) < 0) {
+		if (e.field[0])
+			return refuse(&e);
+		log_error("%s", e.message); /* a full disk, for example: the guard tries again */
+		return 1;
+	}
 	if (fd_send(GUARD_FD_LINK, &ready, sizeof(ready), NULL, 0, 0) < 0)
 		return 1;
 	if (connect_bus(&p) < 0)
 		return GUARD_EXIT_DONE;
 	log_info("node '%s' of the fleet at %s", p.config.node.node, p.config.bus.url);
 	daemon_link_init(&p.daemon, &p.link, p.port, p.work_fd, p.work);
-	workspaces_init(&p.workspaces, p.work_fd, p.config.node.instance, p.config.keep_ms);
 	fleet_node_init(&p.node, p.port, &p.daemon.daemon, &p.config.node);
 	serve(&p);
 	return GUARD_EXIT_DONE;

@@ -98,12 +98,26 @@ bool workspace_remove(int dir_fd, const char *name, unsigned *budget)
 
 /* ---- the owner ---- */
 
-static void write_owner(int dir_fd, const char *instance)
+/* A whole file or none: an empty one would be nobody's. 1 = there is one. */
+static int write_owner(int dir_fd, const char *instance)
 {
-	fd_auto int fd = openat(dir_fd, OWNER, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	char name[sizeof(OWNER) + 24];
 
-	if (fd < 0 || fd_write_all(fd, instance, strlen(instance)) < 0)
-		log_warning("cannot note the owner of the workspaces: %s", strerror(errno));
+	snprintf(name, sizeof(name), OWNER ".%ld", (long)getpid());
+	(void)unlinkat(dir_fd, name, 0);
+	fd_auto int fd = openat(dir_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -1;
+	int r = fd_write_all(fd, instance, strlen(instance)) < 0 || fsync(fd) < 0 ? -1 : 0;
+	if (r == 0)
+		r = renameat2(dir_fd, name, dir_fd, OWNER, RENAME_NOREPLACE);
+	if (r < 0 && errno == EINVAL) /* a file system without it */
+		r = renameat(dir_fd, name, dir_fd, OWNER);
+	int saved = errno;
+	if (r < 0)
+		(void)unlinkat(dir_fd, name, 0);
+	errno = saved;
+	return r < 0 && errno == EEXIST ? 1 : r;
 }
 
 static bool is_owner(int dir_fd, const char *instance)
@@ -114,16 +128,18 @@ static bool is_owner(int dir_fd, const char *instance)
 	return fd >= 0 && fd_read_all(fd, text, sizeof(text) - 1) >= 0 && strcmp(text, instance) == 0;
 }
 
-void workspaces_init(struct workspaces *w, int dir_fd, const char *instance, uint64_t keep_ms)
+int workspaces_init(struct workspaces *w, int dir_fd, const char *instance, uint64_t keep_ms, struct err *e)
 {
 	*w = (struct workspaces){ .dir_fd = dir_fd, .keep_ms = keep_ms };
-	if (faccessat(dir_fd, OWNER, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
-		write_owner(dir_fd, instance);
-	w->ours = is_owner(dir_fd, instance);
-	if (!w->ours)
-		log_warning(
-			"the folder of workspaces (fleet.workDir) belongs to another daemon: old workspaces are not "
-			"removed; use another folder, or remove its file " OWNER);
+	if (faccessat(dir_fd, OWNER, F_OK, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT &&
+	    write_owner(dir_fd, instance) < 0)
+		return err_sys(e, errno, "write '" OWNER "' in the folder of workspaces (key fleet.workDir)");
+	return is_owner(dir_fd, instance)
+		       ? 0
+		       : err_field(e, "fleet.workDir",
+				   "its folder for this node has the workspaces of another daemon: use another "
+				   "fleet.workDir or another name (fleet.node); if that daemon is gone for good, "
+				   "remove the file " OWNER " there");
 }
 
 /* ---- old workspaces ---- */
@@ -196,7 +212,7 @@ void workspaces_tick(struct workspaces *w, const struct fleet_node *n, uint64_t 
 	struct dirent *entry = NULL;
 
 	/* Before the recovery, what an earlier process has claimed is not known. */
-	if (!w->ours || !n->recovered || now < w->check_at)
+	if (!n->recovered || now < w->check_at)
 		return;
 	w->check_at = now + CHECK_MS;
 	if (!w->list && !open_list(w))

@@ -6,9 +6,9 @@
  * workspace is removed when nothing has changed in its folder for some time, and its task ended that long ago or is not
  * known to the daemon (which has forgotten it, or a crash came before the task was created).
  *
- * The folder has a file with the identity of the daemon that it belongs to; nothing is removed from another's. Nothing
- * here follows a link. Folders are looked at, the daemon is asked and trees are removed piece by piece, so that leases
- * can be renewed in between.
+ * The folder has a file with the identity of the daemon that it belongs to. Another one cannot use it: each would
+ * remove what the other's tasks work with. Nothing here follows a link. Folders are looked at, the daemon is asked and
+ * trees are removed piece by piece, so that leases can be renewed in between.
  */
 
 #include <dirent.h>
@@ -20,15 +20,14 @@ struct fleet_node;
 
 struct workspaces {
 	int dir_fd;
-	bool ours;
 	DIR *list;         /* the round that has begun, or NULL */
 	bool more;         /* of this round is to be removed */
 	uint64_t keep_ms;  /* after the end of a task */
 	uint64_t check_at; /* boot clock, ms */
 };
 
-/* instance: of this daemon. A folder without an owner becomes its own. */
-void workspaces_init(struct workspaces *w, int dir_fd, const char *instance, uint64_t keep_ms);
+/* instance: of this daemon. A folder without an owner becomes its own; one of another daemon is an error. */
+int workspaces_init(struct workspaces *w, int dir_fd, const char *instance, uint64_t keep_ms, struct err *e);
 /* now: boot clock; real: wall clock; both in ms. */
 void workspaces_tick(struct workspaces *w, const struct fleet_node *n, uint64_t now, uint64_t real);
 void workspaces_done(struct workspaces *w);

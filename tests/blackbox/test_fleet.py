@@ -183,6 +183,15 @@ def test_two_daemons_do_not_share_a_name():
         assert not refused(first), first.log()
 
 
+def test_two_daemons_do_not_share_workspaces():
+    with Server() as s, Node(s, "n1") as one:
+        until("the folder has an owner", lambda: os.path.exists(os.path.join(one.spaces, "n1", ".owner")))
+        with Node(s, "n1", keys={"fleet.workDir": one.spaces}) as two:
+            line = until("the second is refused", lambda: next((line for line in two.log() if "workspaces of another daemon" in line), None))
+            assert "fleet.workDir" in line and "fleet.node" in line and "takes no tasks of a fleet" in line, line
+            until("its process has ended", lambda: two.part("fleet") is None)
+
+
 def test_old_workspaces_are_removed():
     with Server() as s, Node(s, "n1", keys={"fleet.keepHours": 0}) as n:
         folder = os.path.join(n.spaces, "n1")

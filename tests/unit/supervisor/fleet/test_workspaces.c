@@ -63,11 +63,18 @@ static void teardown(void)
 
 static bool is_there(const char *name) { return faccessat(dir, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0; }
 
+static void begin(struct workspaces *w)
+{
+	struct err e = ERR_INIT;
+
+	ck_assert_int_eq(workspaces_init(w, dir, "rt_1", KEEP_MS, &e), 0);
+}
+
 START_TEST(old_ones_are_removed)
 {
 	struct workspaces w;
 
-	workspaces_init(&w, dir, "rt_1", KEEP_MS);
+	begin(&w);
 	workspaces_tick(&w, &node, 1, real - KEEP_MS);
 	ck_assert_uint_eq(asked, 0); /* their folders have changed since */
 	workspaces_tick(&w, &node, w.check_at, real);
@@ -88,7 +95,7 @@ START_TEST(the_daemon_is_asked_a_few_times_in_a_tick)
 		snprintf(name, sizeof(name), "task_eeeeeeeeeeeeeeee%08u", i);
 		ck_assert_int_eq(mkdirat(dir, name, 0700), 0);
 	}
-	workspaces_init(&w, dir, "rt_1", KEEP_MS);
+	begin(&w);
 	for (int ticks = 0; ticks < 12; ticks++, now = w.check_at) {
 		asked = 0;
 		workspaces_tick(&w, &node, now, real);
@@ -101,16 +108,18 @@ START_TEST(the_daemon_is_asked_a_few_times_in_a_tick)
 }
 END_TEST
 
-START_TEST(nothing_of_another_daemon_is_removed)
+START_TEST(another_daemon_is_refused)
 {
 	struct workspaces w;
+	struct err e = ERR_INIT;
 
-	workspaces_init(&w, dir, "rt_1", 0);
-	workspaces_init(&w, dir, "rt_2", 0);
-	workspaces_tick(&w, &node, 1, real);
-	ck_assert(is_there(UNKNOWN) && is_there(ENDED));
-	workspaces_init(&w, dir, "rt_1", 0);
-	ck_assert(w.ours);
+	ck_assert_int_eq(workspaces_init(&w, dir, "rt_1", 0, &e), 0);
+	ck_assert_int_eq(workspaces_init(&w, dir, "rt_2", 0, &e), -1);
+	ck_assert_str_eq(e.field, "fleet.workDir");
+	ck_assert_ptr_nonnull(strstr(e.message, "fleet.node"));
+	ck_assert_int_eq(workspaces_init(&w, dir, "rt_1", 0, &e), 0);
+	ck_assert_int_eq(unlinkat(dir, ".owner", 0), 0);
+	ck_assert_int_eq(workspaces_init(&w, dir, "rt_2", 0, &e), 0);
 }
 END_TEST
 
@@ -144,7 +153,7 @@ START_TEST(deep_trees_are_removed_in_pieces)
 		close(at);
 		at = below;
 	}
-	workspaces_init(&w, dir, "rt_1", KEEP_MS);
+	begin(&w);
 	for (bool more = true; more; ticks++) {
 		ck_assert_int_lt(ticks, 1000);
 		workspaces_tick(&w, &node, w.check_at + 1, real);
@@ -163,7 +172,7 @@ int main(void)
 {
 	const struct suite_case all = { "workspaces", setup, teardown, 120,
 					SUITE_TESTS(old_ones_are_removed, the_daemon_is_asked_a_few_times_in_a_tick,
-						    nothing_of_another_daemon_is_removed, links_are_not_followed,
+						    another_daemon_is_refused, links_are_not_followed,
 						    deep_trees_are_removed_in_pieces) };
 
 	return suite_run_cases("workspaces", &all, 1);
