@@ -314,5 +314,5 @@ uint64_t fleet_node_tick(struct fleet_node *n, uint64_t now, uint64_t real)
 		n->scan_at = now + SCAN_MS;
 		fleet_scan(n);
 	}
-	return prepares(n) ? now : now + TICK_MS;
+	return n->woken || prepares(n) ? now : now + TICK_MS;
 }

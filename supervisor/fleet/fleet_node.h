@@ -112,7 +112,10 @@ struct fleet_node {
 
 void fleet_node_init(struct fleet_node *n, struct fleet_port *p, struct fleet_daemon *d, struct fleet_node_config *c);
 void fleet_node_done(struct fleet_node *n);
-/* now: boot clock; real: wall clock; both in ms. Returns when it wants to be called again at the latest. */
+/*
+ * now: boot clock; real: wall clock; both in ms. Returns when it wants to be called again at the latest; `now` only if
+ * it can act then, not while it has to wait (draining, without the bus or the name).
+ */
 uint64_t fleet_node_tick(struct fleet_node *n, uint64_t now, uint64_t real);
 
 const struct fleet_submitter *fleet_node_submitter(const struct fleet_node *n, const char *key);

@@ -198,8 +198,7 @@ static void serve(struct program *p)
 		fleet_report_tick(&p->report, &p->node);
 		uint64_t next = fleet_node_tick(&p->node, clock_boot_ms(), clock_real_us() / 1000);
 		workspaces_tick(&p->workspaces, &p->node, clock_boot_ms(), clock_real_us() / 1000);
-		if (!p->node.woken)
-			wait_until(p, next);
+		wait_until(p, next);
 	}
 }
 

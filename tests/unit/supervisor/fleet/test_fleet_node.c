@@ -197,7 +197,8 @@ static int status(struct fleet_daemon *d, const char *id, struct fleet_local *re
 }
 
 static int list(struct fleet_daemon *d, fleet_local_fn fn, void *ctx, struct err *e) { return 0; }
-static bool draining(struct fleet_daemon *d) { return false; }
+static bool drains;
+static bool draining(struct fleet_daemon *d) { return drains; }
 
 static const struct fleet_daemon_ops daemon_ops = { prepare, create, start, renew, cancel, status, list, draining };
 static struct fleet_daemon fake_daemon = { &daemon_ops };
@@ -400,6 +401,23 @@ START_TEST(a_name_has_one_daemon)
 }
 END_TEST
 
+START_TEST(what_cannot_be_done_yet_is_waited_for)
+{
+	drains = true;
+	node.woken = true;
+	ck_assert_uint_gt(fleet_node_tick(&node, now, now), now);
+	ck_assert(node.woken); /* it is looked at afterwards */
+	drains = false;
+	(void)fleet_node_tick(&node, now, now);
+	ck_assert(!node.woken);
+	bus.other = "rt_2";
+	node.named = false;
+	node.entry_revision = 0;
+	node.woken = true;
+	ck_assert_uint_gt(fleet_node_tick(&node, now, now), now);
+}
+END_TEST
+
 START_TEST(a_nearer_node_comes_first)
 {
 	put_task(",\"near\":[\"n2\"]", FLEET_QUEUED, "", "");
@@ -433,7 +451,8 @@ int main(void)
 			    without_an_answer_nothing_starts, another_claim_is_lost_after_its_whole_lease,
 			    a_renewed_claim_is_not_lost, a_claim_of_the_same_name_may_be_another_daemons,
 			    what_was_taken_away_is_ended_and_not_written, a_change_by_a_client_does_not_end_a_claim,
-			    without_renewal_it_ends_within_the_lease, a_name_has_one_daemon, a_nearer_node_comes_first,
+			    without_renewal_it_ends_within_the_lease, a_name_has_one_daemon,
+			    what_cannot_be_done_yet_is_waited_for, a_nearer_node_comes_first,
 			    a_nearer_node_without_room_does_not_count)
 	};
 
