@@ -19,6 +19,7 @@
 #define BUDGET 2000u   /* files in one tick */
 #define ASK_MAX 50u    /* workspaces in one tick about which the daemon is asked */
 #define DEPTH_MAX 100u /* folders that are open at a time */
+#define CLOCK_MS 10000 /* more in one tick is not an adjustment */
 #define OWNER ".owner"
 #define DEEP "deep_"
 #define ASIDE_TEXT 64
@@ -150,6 +151,21 @@ static bool is_workspace(const char *name)
 	return strncmp(name, "task_", 5) == 0 && strlen(name) == 29 && strspn(name + 5, "0123456789abcdef") == 24;
 }
 
+/* As set_aside makes them. */
+static bool is_set_aside(const char *name)
+{
+	static const char digits[] = "0123456789";
+
+	if (strncmp(name, DEEP, strlen(DEEP)) != 0)
+		return false;
+	name += strlen(DEEP);
+	const size_t pid = strspn(name, digits);
+	if (!pid || name[pid] != '_')
+		return false;
+	const size_t serial = strspn(name + pid + 1, digits);
+	return serial && !name[pid + 1 + serial];
+}
+
 static bool is_in_use(const struct fleet_node *n, const char *name)
 {
 	for (const struct fleet_run *r = n->runs; r; r = r->next)
@@ -187,7 +203,7 @@ static void remove_old(struct workspaces *w, const struct fleet_node *n, const c
 {
 	char aside[ASIDE_TEXT];
 
-	if (strncmp(name, DEEP, strlen(DEEP)) == 0) {
+	if (is_set_aside(name)) {
 		(void)workspace_remove(w->dir_fd, name, files);
 	} else if (is_old(w, n, name, real, asks) && set_aside(w->dir_fd, name, w->dir_fd, aside)) {
 		log_info("the workspace of %s is removed", name);
@@ -206,13 +222,30 @@ static bool open_list(struct workspaces *w)
 	return w->list;
 }
 
+/*
+ * Ages are differences of the wall clock. After it was set, what ended before may seem to be old: nothing is removed
+ * until it is in any case.
+ */
+static void check_clock(struct workspaces *w, uint64_t now, uint64_t real)
+{
+	const int64_t offset = (int64_t)(real - now), moved = offset - w->offset;
+
+	if (w->has_offset && (moved > CLOCK_MS || moved < -CLOCK_MS)) {
+		log_info("the clock was set: workspaces are kept for the whole time from now on");
+		w->hold_until = now + w->keep_ms;
+	}
+	w->offset = offset;
+	w->has_offset = true;
+}
+
 void workspaces_tick(struct workspaces *w, const struct fleet_node *n, uint64_t now, uint64_t real)
 {
 	unsigned files = BUDGET, asks = ASK_MAX;
 	struct dirent *entry = NULL;
 
+	check_clock(w, now, real);
 	/* Before the recovery, what an earlier process has claimed is not known. */
-	if (!n->recovered || now < w->check_at)
+	if (!n->recovered || now < w->check_at || now < w->hold_until)
 		return;
 	w->check_at = now + CHECK_MS;
 	if (!w->list && !open_list(w))

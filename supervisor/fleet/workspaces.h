@@ -20,10 +20,12 @@ struct fleet_node;
 
 struct workspaces {
 	int dir_fd;
-	DIR *list;         /* the round that has begun, or NULL */
-	bool more;         /* of this round is to be removed */
-	uint64_t keep_ms;  /* after the end of a task */
-	uint64_t check_at; /* boot clock, ms */
+	DIR *list;                     /* the round that has begun, or NULL */
+	bool more;                     /* of this round is to be removed */
+	uint64_t keep_ms;              /* after the end of a task */
+	uint64_t check_at, hold_until; /* boot clock, ms */
+	int64_t offset;                /* of the wall clock from the boot clock in the last tick, ms */
+	bool has_offset;
 };
 
 /* instance: of this daemon. A folder without an owner becomes its own; one of another daemon is an error. */

@@ -77,8 +77,10 @@ START_TEST(old_ones_are_removed)
 	begin(&w);
 	workspaces_tick(&w, &node, 1, real - KEEP_MS);
 	ck_assert_uint_eq(asked, 0); /* their folders have changed since */
+	w.has_offset = false;        /* the clocks of these ticks do not agree */
 	workspaces_tick(&w, &node, w.check_at, real);
 	ck_assert(!is_there(UNKNOWN) && is_there(ENDED) && is_there(RUNS) && is_there(CLAIMED) && is_there("other"));
+	w.has_offset = false;
 	workspaces_tick(&w, &node, w.check_at, real + 1);
 	ck_assert(!is_there(ENDED) && is_there(RUNS) && is_there(CLAIMED) && is_there("other"));
 }
@@ -105,6 +107,37 @@ START_TEST(the_daemon_is_asked_a_few_times_in_a_tick)
 	}
 	ck_assert_uint_gt(w.check_at, now + 1000);
 	ck_assert(!is_there(UNKNOWN) && is_there(name) && is_there(ENDED));
+}
+END_TEST
+
+START_TEST(a_clock_that_is_set_makes_nothing_old)
+{
+	struct workspaces w;
+
+	begin(&w);
+	workspaces_tick(&w, &node, 1, real - KEEP_MS);
+	workspaces_tick(&w, &node, 200, real + 1000000);
+	workspaces_tick(&w, &node, 199 + KEEP_MS, real + 1000000 + KEEP_MS);
+	ck_assert(w.hold_until == 200 + KEEP_MS && is_there(UNKNOWN) && is_there(ENDED));
+	workspaces_tick(&w, &node, 100000, real + 1100000);
+	ck_assert(!is_there(UNKNOWN) && !is_there(ENDED));
+}
+END_TEST
+
+START_TEST(only_names_of_its_own_are_removed)
+{
+	static const char *const others[] = { "deep_",   "deep_learning", "deep_1",   "deep_1_",
+					      "deep__1", "deep_1_2_3",    "deep_1_2x" };
+	struct workspaces w;
+
+	for (size_t i = 0; i < countof(others); i++)
+		ck_assert_int_eq(mkdirat(dir, others[i], 0700), 0);
+	ck_assert_int_eq(mkdirat(dir, "deep_12_3", 0700), 0);
+	begin(&w);
+	workspaces_tick(&w, &node, 1, real);
+	for (size_t i = 0; i < countof(others); i++)
+		ck_assert_msg(is_there(others[i]), "%s", others[i]);
+	ck_assert(!is_there("deep_12_3"));
 }
 END_TEST
 
@@ -156,6 +189,7 @@ START_TEST(deep_trees_are_removed_in_pieces)
 	begin(&w);
 	for (bool more = true; more; ticks++) {
 		ck_assert_int_lt(ticks, 1000);
+		w.has_offset = false;
 		workspaces_tick(&w, &node, w.check_at + 1, real);
 		DIR *d = opendir(path);
 		more = false;
@@ -172,7 +206,8 @@ int main(void)
 {
 	const struct suite_case all = { "workspaces", setup, teardown, 120,
 					SUITE_TESTS(old_ones_are_removed, the_daemon_is_asked_a_few_times_in_a_tick,
-						    another_daemon_is_refused, links_are_not_followed,
+						    another_daemon_is_refused, a_clock_that_is_set_makes_nothing_old,
+						    only_names_of_its_own_are_removed, links_are_not_followed,
 						    deep_trees_are_removed_in_pieces) };
 
 	return suite_run_cases("workspaces", &all, 1);
