@@ -61,7 +61,10 @@ function Age({ fleet }) {
 	if (!fleet.connected)
 		return html`<div class="banner" role="alert">This node is not connected to the fleet's server${fleet.problem ? `: ${plain(fleet.problem)}` : ""}.
 			${fleet.nodes ? ` What you see was read ${formatDuration(fleet.ageMs)} ago.` : ""}</div>`;
-	return fleet.ageMs > OLD_MS && html`<p class="faint" role="status">Read ${formatDuration(fleet.ageMs)} ago.</p>`;
+	const age = fleet.ageMs > OLD_MS ? `Read ${formatDuration(fleet.ageMs)} ago.` : "";
+	if (fleet.problem)
+		return html`<div class="banner" role="status">${age} ${plain(fleet.problem)}.</div>`;
+	return age && html`<p class="faint" role="status">${age}</p>`;
 }
 
 function List({ query, setQuery }) {
@@ -75,7 +78,7 @@ function List({ query, setQuery }) {
 	const left = (fleet.taskCount ?? 0) - (fleet.tasks?.length ?? 0);
 	return html`<${Page} title="Fleet" count=${fleet.nodes && `${formatNumber(nodes.length)} nodes, ${formatNumber(fleet.taskCount)} tasks`} cli=${["fleet", "list", ...(query.open ? [] : ["-a"])]}>
 		<${ErrorBox} error=${error} retry=${reload} /><${Age} fleet=${fleet} />
-		${!fleet.nodes && fleet.connected && html`<${Loading} />`}
+		${!fleet.nodes && fleet.connected && !fleet.problem && html`<${Loading} />`}
 		${fleet.nodes && html`<h2>Nodes</h2><${Table} label="Nodes" columns=${NODE_COLUMNS} rows=${nodes} rowKey=${(n) => n.node} rowClass=${(n) => (n.node === fleet.node ? "current" : "")}
 			onOpen=${(n) => setQuery({ node: query.node === n.node ? undefined : n.node })} empty="No node has reported in the last 15 seconds." />
 		<h2>Tasks</h2><div class="toolbar"><label>Filter<input type="search" value=${query.filter ?? ""} onInput=${(e) => setQuery({ filter: e.target.value })} placeholder="task, job, node or submitter" /></label>

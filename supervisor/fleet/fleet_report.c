@@ -10,11 +10,15 @@
 #include "supervisor/common/event_link.h"
 #include "supervisor/fleet/fleet_node.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define REPORT_MS 1000u
 #define LIST_MS 2000u
 #define LIST_SHARE 20u     /* a list is read again after this many times as long as it took */
+#define TAKES_SHARE 10u    /* of the time between two renewals, which a list may take while tasks run here */
+#define ENTRIES_MAX 5000u  /* task documents, up to which a list is read while tasks run here */
+#define AGAIN_MS 300000u   /* after which one that was too long is tried again, if that cannot end a lease */
 #define TASKS_MAX 500u     /* in a report */
 #define ATTEMPTS_MAX 10u   /* of a task: the latest */
 #define NODES_MAX 2000u    /* in a report */
@@ -24,7 +28,7 @@
 
 struct task_list {
 	struct fleet_task *v;
-	size_t n, all;
+	size_t n, all, entries; /* all: valid ones */
 };
 
 /* Those that have not ended first, then the latest. */
@@ -45,6 +49,7 @@ static void add_task(void *ctx, const char *key, const char *value, size_t len, 
 	struct err e = ERR_INIT;
 	size_t at = l->n;
 
+	l->entries++;
 	if (fleet_task_parse(value, len, &t, &e) < 0)
 		return;
 	if (strcmp(t.spec.id, key) != 0) { /* a copy of another task's document */
@@ -155,8 +160,8 @@ static void add_node(void *ctx, const char *key, const char *value, size_t len, 
 	l->n++;
 }
 
-/* Members of a report; nothing if they cannot be read. */
-static void write_lists(struct fleet_node *n, struct jw *w)
+/* Members of a report; nothing if they cannot be read. Returns how many task documents there are. */
+static size_t write_lists(struct fleet_node *n, struct jw *w)
 {
 	struct task_list tasks = { .v = mem_zalloc(TASKS_MAX, sizeof(*tasks.v)) };
 	struct node_list nodes = { .text = BUF_INIT };
@@ -178,6 +183,19 @@ static void write_lists(struct fleet_node *n, struct jw *w)
 		fleet_task_done(&tasks.v[i]);
 	free(tasks.v);
 	buf_done(&nodes.text);
+	return tasks.entries;
+}
+
+bool fleet_report_may_list(const struct fleet_report *r, const struct fleet_node *n, uint64_t now)
+{
+	uint64_t renewal = UINT64_MAX; /* the time from one to the next */
+
+	for (const struct fleet_run *run = n->runs; run; run = run->next)
+		if (run->task.lease_ms / 3 < renewal)
+			renewal = run->task.lease_ms / 3;
+	if (!n->runs || (r->took_ms <= renewal / TAKES_SHARE && r->entries <= ENTRIES_MAX))
+		return true;
+	return r->took_ms < renewal / 2 && now >= r->read_at + AGAIN_MS;
 }
 
 /* ---- reports ---- */
@@ -223,10 +241,20 @@ void fleet_report_tick(struct fleet_report *r, struct fleet_node *n)
 	begin(&params, &w, n->config->node, connected);
 	if (!connected)
 		jw_kstr(&w, "problem", "the connection to the server is interrupted");
-	if (connected && r->wanted && now >= r->list_at) {
-		write_lists(n, &w);
-		const uint64_t took = clock_boot_ms() - now;
-		r->list_at = now + (took * LIST_SHARE > LIST_MS ? took * LIST_SHARE : LIST_MS);
+	if (connected && r->wanted && !fleet_report_may_list(r, n, now)) {
+		char why[160];
+
+		snprintf(why, sizeof(why),
+			 "the lists are not read while tasks run here: reading %zu tasks took %llu ms (see 'bailiff "
+			 "fleet "
+			 "prune')",
+			 r->entries, (unsigned long long)r->took_ms);
+		jw_kstr(&w, "problem", why);
+	} else if (connected && r->wanted && now >= r->list_at) {
+		r->entries = write_lists(n, &w);
+		r->read_at = clock_boot_ms();
+		r->took_ms = r->read_at - now;
+		r->list_at = now + (r->took_ms * LIST_SHARE > LIST_MS ? r->took_ms * LIST_SHARE : LIST_MS);
 	}
 	send(r, &params, &w);
 }
