@@ -20,12 +20,23 @@ function escapeOf(c) {
 	return "\\u" + (code < 0x10000 ? code.toString(16).padStart(4, "0") : `{${code.toString(16)}}`);
 }
 
+// Any value of JSON. String() calls toString, which may be a member of an object that was parsed, and no function.
+function textOf(value) {
+	try {
+		return String(value ?? "");
+	} catch {
+		return JSON.stringify(value);
+	}
+}
+
+const numberOf = (value) => (typeof value === "number" || typeof value === "string" ? Number(value) : NaN);
+
 // As a string, for titles, labels and document.title.
-export const plain = (text) => [...String(text ?? "")].map((c) => (UNSEEN.test(c) ? escapeOf(c) : c)).join("");
+export const plain = (text) => [...textOf(text)].map((c) => (UNSEEN.test(c) ? escapeOf(c) : c)).join("");
 
 // As nodes, with the escapes marked. With lines: true, line feeds and tabs stay.
 export function visible(text, lines = false) {
-	const source = String(text ?? "");
+	const source = textOf(text);
 	if (!UNSEEN.test(source))
 		return [source];
 	const out = [];
@@ -47,7 +58,7 @@ export function visible(text, lines = false) {
 
 export const Text = ({ text, lines }) => html`<bdi dir="ltr">${visible(text, lines)}</bdi>`;
 
-export const shellQuote = (word) => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${String(word).replaceAll("'", "'\\''")}'`);
+export const shellQuote = (word) => (/^[\w@%+=:,./-]+$/.test(textOf(word)) ? textOf(word) : `'${textOf(word).replaceAll("'", "'\\''")}'`);
 
 // A command as typed in a shell: argv, or text as it is. `lines`: a text of several lines stays so.
 export function Command({ argv, text, lines, title }) {
@@ -91,8 +102,9 @@ export function useNow(active = true) {
 	return active ? Math.max(now, Date.now() - 1000) : now;
 }
 
-export function formatDuration(ms) {
-	if (ms === undefined || ms === null || Number.isNaN(ms))
+export function formatDuration(value) {
+	const ms = numberOf(value);
+	if (Number.isNaN(ms))
 		return "–";
 	if (ms < 1000)
 		return `${Math.max(0, Math.round(ms))} ms`;
@@ -106,8 +118,9 @@ export function formatDuration(ms) {
 	return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
 }
 
-export function formatBytes(n) {
-	if (n === undefined || n === null)
+export function formatBytes(value) {
+	const n = numberOf(value);
+	if (Number.isNaN(n))
 		return "–";
 	if (n < 1000)
 		return `${Math.round(n)} B`;
@@ -121,11 +134,11 @@ export function formatBytes(n) {
 	return `${v.toFixed(v < 10 ? 1 : 0)} ${units[i]}`;
 }
 
-export const formatNumber = (n) => (n === undefined || n === null ? "–" : Number(n).toLocaleString("en-US", { maximumFractionDigits: 2 }));
+export const formatNumber = (n) => (Number.isNaN(numberOf(n)) ? "–" : Number(n).toLocaleString("en-US", { maximumFractionDigits: 2 }));
 
-export const formatUsd = (n) => (n === undefined || n === null ? "–" : `$${n < 1 && n > 0 ? n.toFixed(4) : n.toFixed(2)}`);
+export const formatUsd = (n) => (Number.isNaN(numberOf(n)) ? "–" : `$${Number(n).toFixed(n < 1 && n > 0 ? 4 : 2)}`);
 
-const millis = (at) => (typeof at === "number" ? at : Date.parse(at));
+const millis = (at) => (typeof at === "number" ? at : Date.parse(textOf(at)));
 
 function formatAgo(ms) {
 	const s = Math.max(0, ms / 1000);
@@ -153,7 +166,7 @@ export function formatTime(at, date = true) {
 // at: RFC 3339 or ms. Relative, or absolute with `abs`; the other is in the tooltip.
 export function Time({ at, abs }) {
 	const ms = millis(at);
-	const valid = at !== undefined && at !== null && !Number.isNaN(ms);
+	const valid = !Number.isNaN(new Date(ms).getTime()); // also not out of range
 	const now = useNow(valid && !abs);
 	if (!valid)
 		return html`<span class="num faint">–</span>`;
@@ -168,7 +181,7 @@ export function Duration({ ms, since, until }) {
 	return html`<span class="num">${formatDuration(value)}</span>`;
 }
 
-export const Bytes = ({ n }) => html`<span class="num" title=${n === undefined || n === null ? "" : `${formatNumber(n)} bytes`}>${formatBytes(n)}</span>`;
+export const Bytes = ({ n }) => html`<span class="num" title=${Number.isNaN(numberOf(n)) ? "" : `${formatNumber(n)} bytes`}>${formatBytes(n)}</span>`;
 
 // ---- ids, states, commands to copy ----
 
@@ -178,13 +191,13 @@ const VIEW_OF = {
 
 // Where an id is shown, or "" if there is no view for it. An event is shown by its sequence number.
 export function hrefOf(id) {
-	const view = VIEW_OF[String(id).split("_")[0]];
-	return view ? `#/${view}/${encodeURIComponent(id)}` : "";
+	const view = VIEW_OF[textOf(id).split("_")[0]];
+	return typeof view === "string" ? `#/${view}/${encodeURIComponent(id)}` : "";
 }
 
 export const shortId = (id) => {
-	const [kind, rest] = String(id).split(/_(.*)/s);
-	return rest && rest.length > 8 ? `${kind}…${rest.slice(-6)}` : String(id);
+	const [kind, rest] = textOf(id).split(/_(.*)/s);
+	return rest && rest.length > 8 ? `${kind}…${rest.slice(-6)}` : textOf(id);
 };
 
 export function Id({ id, full }) {
@@ -207,8 +220,8 @@ const SHAPE = { live: "▶", good: "✓", bad: "✕", off: "■", wait: "◆", n
 
 // A state by shape, colour and word. `label` replaces the word.
 export function Status({ status, label }) {
-	const tone = TONE[status] ?? "none";
-	return html`<span class=${`status ${tone}`}><span aria-hidden="true">${SHAPE[tone]}</span> ${plain(label ?? String(status ?? "–").replaceAll("_", " "))}</span>`;
+	const tone = Object.hasOwn(TONE, textOf(status)) ? TONE[status] : "none";
+	return html`<span class=${`status ${tone}`}><span aria-hidden="true">${SHAPE[tone]}</span> ${plain(label ?? textOf(status ?? "–").replaceAll("_", " "))}</span>`;
 }
 
 export async function copy(text) {
@@ -222,7 +235,7 @@ export async function copy(text) {
 
 // The command that does or shows the same: argv without "bailiff".
 export function Cli({ argv }) {
-	const line = ["bailiff", ...argv].map((w) => shellQuote(String(w))).join(" ");
+	const line = ["bailiff", ...argv].map((w) => shellQuote(w)).join(" ");
 	return html`<div class="cli"><span aria-hidden="true" class="faint">$</span><code>${visible(line)}</code>
 		<button class="quiet small" onClick=${() => copy(line)} aria-label=${`Copy: ${plain(line)}`}>Copy</button></div>`;
 }
@@ -337,7 +350,7 @@ const diffClass = (line) =>
 // A unified diff. Longer ones are cut after `limit` lines, with a button for the rest.
 export function Diff({ text, limit = 2000, label = "Diff" }) {
 	const [all, setAll] = useState(false);
-	const lines = useMemo(() => String(text ?? "").replace(/\n$/, "").split("\n"), [text]);
+	const lines = useMemo(() => textOf(text).replace(/\n$/, "").split("\n"), [text]);
 	const shown = all ? lines : lines.slice(0, limit);
 	return html`<div class="diff" role="region" aria-label=${plain(label)} tabindex="0"><pre>${shown.map((line) => html`<span class=${diffClass(line)}>${visible(line, true)}${"\n"}</span>`)}</pre>
 		${shown.length < lines.length && html`<button onClick=${() => setAll(true)}>Show ${formatNumber(lines.length - shown.length)} more lines</button>`}</div>`;

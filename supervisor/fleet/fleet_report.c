@@ -6,6 +6,7 @@
 #include "runtime/base/jscan.h"
 #include "runtime/base/json_get.h"
 #include "runtime/base/jw.h"
+#include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "supervisor/common/event_link.h"
 #include "supervisor/fleet/fleet_node.h"
@@ -15,12 +16,14 @@
 
 #define REPORT_MS 1000u
 #define LIST_MS 2000u
-#define LIST_SHARE 20u     /* a list is read again after this many times as long as it took */
-#define TAKES_SHARE 10u    /* of the time between two renewals, which a list may take while tasks run here */
-#define ENTRIES_MAX 5000u  /* task documents, up to which a list is read while tasks run here */
-#define AGAIN_MS 300000u   /* after which one that was too long is tried again, if that cannot end a lease */
-#define TASKS_MAX 500u     /* in a report */
-#define ATTEMPTS_MAX 10u   /* of a task: the latest */
+#define LIST_SHARE 20u           /* a list is read again after this many times as long as it took */
+#define TAKES_SHARE 10u          /* of the time between two renewals, which a list may take while tasks run here */
+#define ENTRIES_MAX 5000u        /* task documents, up to which a list is read while tasks run here */
+#define AGAIN_MS 300000u         /* after which one that was too long is tried again, if that cannot end a lease */
+#define TASKS_MAX 500u           /* in a report */
+#define ATTEMPTS_MAX 10u         /* of a task: the latest */
+#define LIST_BYTES (1500u << 10) /* of each list; the daemon takes 2 MiB */
+#define LABELS_MAX 64u
 #define NODES_MAX 2000u    /* in a report */
 #define NODE_TEXT_MAX 4096 /* of a node that reports more, nothing is shown */
 
@@ -80,21 +83,41 @@ static void write_time(struct jw *w, const char *name, uint64_t ms)
 	jw_kstr(w, name, text);
 }
 
+/* Members of others' documents: each with its type and a bound, or not at all. */
+static void write_member(struct jw *w, const json_t *object, const char *name, json_type type)
+{
+	const json_t *v = json_object_get(object, name);
+
+	if (type == JSON_STRING && json_is_string(v) && json_string_length(v) <= FLEET_REASON_MAX)
+		jw_kstrn(w, name, json_string_value(v), json_string_length(v));
+	if (type == JSON_INTEGER && json_is_integer(v))
+		jw_kint(w, name, json_integer_value(v));
+	if (type == JSON_TRUE && json_is_boolean(v))
+		jw_kbool(w, name, json_is_true(v));
+}
+
+struct shown {
+	const char *name;
+	json_type type;
+};
+
+static void write_members(struct jw *w, const json_t *object, const struct shown *v, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		write_member(w, object, v[i].name, v[i].type);
+}
+
 static void write_attempts(const struct fleet_task *t, struct jw *w)
 {
-	static const char *const shown[] = { "attempt", "node", "token", "state", "reason", "exitCode" };
+	static const struct shown shown[] = { { "attempt", JSON_INTEGER }, { "node", JSON_STRING },
+					      { "token", JSON_INTEGER },   { "state", JSON_STRING },
+					      { "reason", JSON_STRING },   { "exitCode", JSON_INTEGER } };
 	const size_t n = json_array_size(t->attempts);
 
 	jw_karr(w, "attempts");
 	for (size_t i = n > ATTEMPTS_MAX ? n - ATTEMPTS_MAX : 0; i < n; i++) {
 		jw_obj(w);
-		for (size_t j = 0; j < countof(shown); j++) {
-			const json_t *v = json_object_get(json_array_get(t->attempts, i), shown[j]);
-			mem_auto char *text = v ? json_dumps(v, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
-
-			if (text)
-				jw_kraw(w, shown[j], text, strlen(text));
-		}
+		write_members(w, json_array_get(t->attempts, i), shown, countof(shown));
 		jw_obj_end(w);
 	}
 	jw_arr_end(w);
@@ -148,16 +171,59 @@ struct node_list {
 	unsigned n;
 };
 
+static void write_labels(struct jw *w, const json_t *labels)
+{
+	unsigned count = 0;
+	const char *name;
+	json_t *value;
+
+	jw_kobj(w, "labels");
+	json_object_foreach ((json_t *)labels, name, value)
+		if (fleet_id_valid(name) && count++ < LABELS_MAX)
+			write_member(w, labels, name, JSON_STRING);
+	jw_obj_end(w);
+}
+
+static void write_node(struct jw *w, const json_t *node)
+{
+	static const struct shown shown[] = { { "node", JSON_STRING },     { "instance", JSON_STRING },
+					      { "arch", JSON_STRING },     { "memory", JSON_INTEGER },
+					      { "cpus", JSON_INTEGER },    { "maxTasks", JSON_INTEGER },
+					      { "running", JSON_INTEGER }, { "version", JSON_STRING },
+					      { "draining", JSON_TRUE } };
+	static const struct shown room[] = { { "memory", JSON_INTEGER }, { "tasks", JSON_INTEGER } };
+
+	jw_obj(w);
+	write_members(w, node, shown, countof(shown));
+	write_labels(w, json_object_get(node, "labels"));
+	jw_kobj(w, "free");
+	write_members(w, json_object_get(node, "free"), room, countof(room));
+	jw_obj_end(w);
+	jw_obj_end(w);
+}
+
 static void add_node(void *ctx, const char *key, const char *value, size_t len, uint64_t revision)
 {
 	struct node_list *l = ctx;
 	json_auto_t *node = len <= NODE_TEXT_MAX ? json_loadb(value, len, JSON_REJECT_DUPLICATES, NULL) : NULL;
-	mem_auto char *text = node ? json_dumps(node, JSON_COMPACT) : NULL;
 
-	if (!text || !json_is_object(node) || !json_text_is(node, "node", key) || l->n == NODES_MAX)
+	if (!json_text_is(node, "node", key) || l->n == NODES_MAX || l->text.len >= LIST_BYTES)
 		return;
-	jw_raw(&l->w, text, strlen(text));
+	write_node(&l->w, node);
 	l->n++;
+}
+
+static void write_tasks(const struct fleet_node *n, const struct task_list *l, struct jw *w)
+{
+	struct buf buf_auto text = BUF_INIT;
+	struct jw list = jw_on(&text);
+
+	jw_arr(&list);
+	for (size_t i = 0; i < l->n && text.len < LIST_BYTES; i++)
+		write_task(n, &l->v[i], &list);
+	jw_arr_end(&list);
+	jw_kraw(w, "tasks", text.data, text.len);
+	jw_kuint(w, "taskCount", l->all);
 }
 
 /* Members of a report; nothing if they cannot be read. Returns how many task documents there are. */
@@ -173,11 +239,7 @@ static size_t write_lists(struct fleet_node *n, struct jw *w)
 	    n->port->ops->list_tasks(n->port, add_task, &tasks, &e) == 0) {
 		jw_arr_end(&nodes.w);
 		jw_kraw(w, "nodes", nodes.text.data, nodes.text.len);
-		jw_karr(w, "tasks");
-		for (size_t i = 0; i < tasks.n; i++)
-			write_task(n, &tasks.v[i], w);
-		jw_arr_end(w);
-		jw_kuint(w, "taskCount", tasks.all);
+		write_tasks(n, &tasks, w);
 	}
 	for (size_t i = 0; i < tasks.n; i++)
 		fleet_task_done(&tasks.v[i]);
@@ -214,8 +276,12 @@ static void send(struct fleet_report *r, struct buf *params, struct jw *w)
 	struct err e = ERR_INIT;
 
 	jw_obj_end(w);
-	r->wanted = event_link_call(r->link, "report_fleet", params, &answer, &e) == 0 &&
-		    jval_bool(jval_get(jval_of(answer.data, answer.len), "wanted"), false);
+	const bool done = event_link_call(r->link, "report_fleet", params, &answer, &e) == 0;
+	if (!done && !r->failed && answer.len) /* refused; that the daemon is gone is noticed elsewhere */
+		log_warning("the daemon does not take reports about the fleet: %s%s%s", e.field, e.field[0] ? ": " : "",
+			    e.message);
+	r->failed = !done;
+	r->wanted = done && jval_bool(jval_get(jval_of(answer.data, answer.len), "wanted"), false);
 }
 
 void fleet_report_problem(struct fleet_report *r, const char *node, const char *problem)

@@ -19,7 +19,7 @@ struct fleet_node;
 struct fleet_report {
 	struct event_link *link;
 	uint64_t report_at, list_at; /* boot clock, ms */
-	int wanted;
+	bool wanted, failed;         /* the last report's answer */
 	/* The last lists. */
 	uint64_t read_at, took_ms;
 	size_t entries; /* task documents */
