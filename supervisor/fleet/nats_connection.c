@@ -7,7 +7,9 @@
 #include "supervisor/fleet/fleet_creds.h"
 #include "supervisor/fleet/fleet_port.h"
 
+#include <stdbool.h>
 #include <string.h>
+#include <strings.h>
 
 #define TRIES 8
 
@@ -35,6 +37,19 @@ static natsStatus set_servers(natsOptions *o, const char *url)
 	for (char *save, *s = strtok_r(copy, ", ", &save); s && n < (int)countof(list); s = strtok_r(NULL, ", ", &save))
 		list[n++] = s;
 	return natsOptions_SetServers(o, list, n);
+}
+
+/* Whether any of the servers, or a file for TLS, asks for it: then no connection is made without. */
+static bool wants_tls(const struct fleet_nats_options *f)
+{
+	static const char separators[] = ", ";
+
+	for (const char *at = f->url; *at; at += strcspn(at, separators)) {
+		at += strspn(at, separators);
+		if (strncasecmp(at, "tls://", 6) == 0)
+			return true;
+	}
+	return f->tls_ca || f->tls_cert || f->tls_key;
 }
 
 /*
@@ -102,7 +117,7 @@ static natsStatus set_options(natsOptions *o, const struct fleet_nats_options *f
 	TRY(s, natsOptions_SetWriteDeadline(o, FLEET_NATS_WAIT_MS));
 	if (f->creds)
 		TRY(s, set_credentials(o, f->creds, creds, e));
-	if (f->tls_ca || strncmp(f->url, "tls://", 6) == 0)
+	if (wants_tls(f))
 		TRY(s, natsOptions_SetSecure(o, true));
 	if (f->tls_ca)
 		TRY(s, natsOptions_LoadCATrustedCertificates(o, f->tls_ca));

@@ -219,6 +219,10 @@ int node_config_read(int argc, char **argv, int config_fd, struct node_config *r
 		c.node.max_tasks = c.node.cpus;
 	if (!c.bus.url && err_field(e, "fleet.url", "missing: the URL of a NATS server, or --fleet"))
 		goto failed;
+	if (!c.bus.tls_cert != !c.bus.tls_key &&
+	    err_field(e, c.bus.tls_cert ? "fleet.tlsKey" : "fleet.tlsCert",
+		      "missing: a certificate and its key (fleet.tlsCert, fleet.tlsKey) are given together"))
+		goto failed;
 	if ((!c.work || c.work[0] != '/') &&
 	    err_field(e, "fleet.workDir", "must be the absolute path of a directory for workspaces"))
 		goto failed;
