@@ -7,7 +7,7 @@
  * known to the daemon (which has forgotten it, or a crash came before the task was created).
  *
  * The folder has a file with the identity of the daemon that it belongs to. Another one cannot use it: each would
- * remove what the other's tasks work with. Nothing here follows a link. Folders are looked at, the daemon is asked and
+ * remove what the other's tasks work with. Nothing here follows a link. Folders are checked, the daemon is asked and
  * trees are removed piece by piece, so that leases can be renewed in between.
  */
 

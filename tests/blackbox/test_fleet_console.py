@@ -8,6 +8,7 @@ import tempfile
 import harness
 from browser import Console
 from fleet import Server
+from fleet_bus import Bus
 from harness import Home, until
 from test_console_views import is_clean, shows
 from test_fleet import Node, running, state
@@ -54,6 +55,15 @@ def test_a_node_lists_nodes_and_tasks_without_what_is_secret():
         assert t3["kind"] == "agent" and "node" not in t3, t3
         assert SECRET not in json.dumps(fleet), fleet
         assert other.local("t2") and not n.local("t2")
+
+
+def test_entries_of_others_are_reported_with_their_types():
+    with Server() as s, Node(s, "n1") as n, n.rpc() as rpc, Bus(s.env["BAILIFF_FLEET"]) as bus:
+        listed(rpc)
+        odd = {"node": "odd", "running": {"toString": 1}, "arch": ["x"], "draining": "no", "free": 3, "labels": {"a": "b", "c": {}, "d e": "f"}, "cpus": 2, "more": SECRET}
+        bus.request("$KV.bailiff_nodes.odd", json.dumps(odd).encode())
+        fleet = listed(rpc, lambda f: len(f["nodes"]) == 2)
+        assert [m for m in fleet["nodes"] if m["node"] == "odd"] == [{"node": "odd", "cpus": 2, "labels": {"a": "b"}, "free": {}}], fleet["nodes"]
 
 
 def test_others_cannot_report():

@@ -406,7 +406,7 @@ START_TEST(what_cannot_be_done_yet_is_waited_for)
 	drains = true;
 	node.woken = true;
 	ck_assert_uint_gt(fleet_node_tick(&node, now, now), now);
-	ck_assert(node.woken); /* it is looked at afterwards */
+	ck_assert(node.woken); /* it is fetched afterwards */
 	drains = false;
 	(void)fleet_node_tick(&node, now, now);
 	ck_assert(!node.woken);

@@ -86,7 +86,7 @@ START_TEST(old_ones_are_removed)
 }
 END_TEST
 
-/* Running tasks whose folders have not changed for long must not hide the others, nor hold the thread. */
+/* Running tasks whose folders have not changed for days must not hide the others, nor hold the thread. */
 START_TEST(the_daemon_is_asked_a_few_times_in_a_tick)
 {
 	struct workspaces w;
