@@ -251,7 +251,27 @@ bool cgroup_tree_remove(struct cgroup_tree *t, const struct plan_key *key)
 	return true;
 }
 
-/* Returns true if a retry is worthwhile. */
+static bool is_populated(int leaf)
+{
+	char text[256];
+	fd_auto int fd = openat(leaf, "cgroup.events", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : fd_read_all(fd, text, sizeof text - 1);
+	if (n < 0)
+		return false;
+	text[n] = 0;
+	return strstr(text, "populated 1") != NULL;
+}
+
+static bool is_leaf_populated(int folder, const char *name)
+{
+	fd_auto int leaf = openat(folder, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return leaf >= 0 && is_populated(leaf);
+}
+
+/*
+ * Returns true if a retry is worthwhile. What has processes is in use, by a session's sandbox: it may have an empty
+ * cgroup for a command that is about to start.
+ */
 static bool sweep_leaves(struct cgroup_tree *t)
 {
 	bool busy = false;
@@ -264,7 +284,8 @@ static bool sweep_leaves(struct cgroup_tree *t)
 	for (struct dirent *entry; (entry = readdir(d));) {
 		if (strncmp(entry->d_name, CGROUP_PREBUILT, strlen(CGROUP_PREBUILT)) == 0 &&
 		    strncmp(entry->d_name, t->own, strlen(t->own)) != 0)
-			busy |= cgroup_remove(t->fd, entry->d_name) < 0 && errno == EBUSY;
+			busy |= is_leaf_populated(t->fd, entry->d_name) ||
+				(cgroup_remove(t->fd, entry->d_name) < 0 && errno == EBUSY);
 	}
 	closedir(d);
 	return busy;
@@ -297,17 +318,6 @@ int cgroup_tree_tick(struct cgroup_tree *t)
 	if (t->sweeps > SLOW_SWEEPS)
 		return BUSY_PAUSE_MS;
 	return t->sweeps && pause_ms < 0 ? BUSY_PAUSE_LONG_MS : pause_ms;
-}
-
-static bool is_populated(int leaf)
-{
-	char text[256];
-	fd_auto int fd = openat(leaf, "cgroup.events", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? -1 : fd_read_all(fd, text, sizeof text - 1);
-	if (n < 0)
-		return false;
-	text[n] = 0;
-	return strstr(text, "populated 1") != NULL;
 }
 
 static void kill_leaf(int tree_fd, const char *name)
