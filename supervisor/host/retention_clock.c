@@ -12,41 +12,51 @@
 #define META_CLOCK "retention.clock"
 #define DAY_US (24ull * 60 * 60 * 1000000)
 #define PAUSE_DAYS 3u /* a long weekend */
+#define WAIT_DAYS 7u
 
-uint64_t retention_clock_tolerance_us(const struct config *c)
+static uint64_t min_of(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+struct retention_clock_limits retention_clock_limits_of(const struct config *c)
 {
-	uint64_t shortest = c->idem_keep_days, tolerance = PAUSE_DAYS * DAY_US;
+	const uint64_t kept = c->retain_days ? min_of(c->retain_days, c->idem_keep_days) : c->idem_keep_days;
 
-	if (c->retain_days && c->retain_days < shortest)
-		shortest = c->retain_days;
-	return shortest * DAY_US / 2 < tolerance ? shortest * DAY_US / 2 : tolerance;
+	return (struct retention_clock_limits){ .tolerance_us = min_of(kept * DAY_US / 2, PAUSE_DAYS * DAY_US),
+						.wait_ns = min_of(kept, WAIT_DAYS) * DAY_US * 1000 };
 }
 
-/* After a reboot only the time since then is certain to have passed. No boot: the time is that of an event. */
+/* Nothing is certain about the time between two boots, which may be those of two machines. */
 static uint64_t passed_ns(const struct retention_clock *c, const struct retention_clock_reading *now)
 {
-	if (!c->boot_id[0])
-		return 0;
-	if (strcmp(c->boot_id, now->boot_id) != 0)
-		return now->boot_ns;
-	return now->boot_ns > c->boot_ns ? now->boot_ns - c->boot_ns : 0;
+	return c->boot_id[0] && strcmp(c->boot_id, now->boot_id) == 0 && now->boot_ns > c->boot_ns
+		       ? now->boot_ns - c->boot_ns
+		       : 0;
 }
 
+static uint64_t size_of(int64_t difference) { return difference < 0 ? 0 - (uint64_t)difference : (uint64_t)difference; }
+
 uint64_t retention_clock_read(struct retention_clock *c, const struct retention_clock_reading *now,
-			      uint64_t tolerance_us)
+			      const struct retention_clock_limits *l)
 {
 	uint64_t passed = passed_ns(c, now), reached = c->real_us + passed / 1000;
 	int64_t ahead = (int64_t)(now->real_us - reached);
-	bool differs = c->real_us && (uint64_t)(ahead < 0 ? -ahead : ahead) > tolerance_us;
+	bool differs = c->real_us && size_of(ahead) > l->tolerance_us;
+	bool lasts = differs && c->ahead_us && (c->ahead_us < 0) == (ahead < 0);
 
 	/* Only time during which it differed counts: not the time before the reading that first showed it. */
-	c->waited_ns = differs && c->ahead_us ? c->waited_ns + passed : 0;
-	differs = differs && c->waited_ns < RETENTION_CLOCK_WAIT_NS;
-	c->ahead_us = differs ? ahead : 0;
+	c->waited_ns = lasts ? c->waited_ns + passed : 0;
+	c->ahead_us = lasts && size_of(c->ahead_us) < size_of(ahead) ? c->ahead_us : ahead;
+	if (differs && c->waited_ns >= l->wait_ns) { /* so much of it has lasted; a later jump has to wait again */
+		reached += (uint64_t)c->ahead_us;
+		c->ahead_us = ahead -= c->ahead_us;
+		c->waited_ns = 0;
+		differs = size_of(ahead) > l->tolerance_us;
+	}
+	if (!differs)
+		c->ahead_us = 0;
 	c->real_us = differs ? reached : now->real_us;
 	c->boot_ns = now->boot_ns;
 	snprintf(c->boot_id, sizeof c->boot_id, "%s", now->boot_id);
-	return c->real_us < now->real_us ? c->real_us : now->real_us;
+	return min_of(c->real_us, now->real_us);
 }
 
 static bool take_time(void *ctx, const struct event_view *ev)

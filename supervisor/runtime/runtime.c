@@ -286,7 +286,8 @@ static uint64_t retention_now(struct runtime *r)
 	const struct retention_clock_reading now = { clock_real_us(), clock_boot_ns(), r->boot_id };
 	struct retention_clock *c = &r->retention_clock;
 	bool waited = retention_clock_waits(c);
-	uint64_t used = retention_clock_read(c, &now, retention_clock_tolerance_us(&r->config));
+	const struct retention_clock_limits limits = retention_clock_limits_of(&r->config);
+	uint64_t used = retention_clock_read(c, &now, &limits);
 
 	retention_clock_keep(c, r->store);
 	if (retention_clock_waits(c) && (!waited || !r->clock_reported)) {

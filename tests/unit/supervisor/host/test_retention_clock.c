@@ -9,12 +9,15 @@
 #define YEAR_US (365 * DAY_US)
 #define START_US (50 * YEAR_US)
 #define TOLERANCE_US (3 * DAY_US)
+#define WEEK_US (7 * DAY_US)
 
 static uint64_t read_at(struct retention_clock *c, const char *boot, uint64_t boot_us, uint64_t real_us)
 {
 	const struct retention_clock_reading now = { real_us, boot_us * 1000, boot };
 
-	return retention_clock_read(c, &now, TOLERANCE_US);
+	const struct retention_clock_limits limits = { TOLERANCE_US, WEEK_US * 1000 };
+
+	return retention_clock_read(c, &now, &limits);
 }
 
 START_TEST(a_clock_that_agrees_is_followed)
@@ -54,10 +57,10 @@ START_TEST(a_jump_while_the_machine_was_off_is_not_believed)
 	struct retention_clock c = { 0 };
 
 	read_at(&c, "a", HOUR_US, START_US);
-	ck_assert_uint_eq(read_at(&c, "b", 60, START_US + YEAR_US), START_US + 60);
+	ck_assert_uint_eq(read_at(&c, "b", 60, START_US + YEAR_US), START_US);
 	ck_assert(retention_clock_waits(&c));
 	/* more reboots do not help */
-	ck_assert_uint_eq(read_at(&c, "c", 60, START_US + 2 * YEAR_US), START_US + 120);
+	ck_assert_uint_eq(read_at(&c, "c", 60, START_US + 2 * YEAR_US), START_US);
 	ck_assert(retention_clock_waits(&c));
 }
 END_TEST
@@ -65,17 +68,48 @@ END_TEST
 START_TEST(a_difference_that_lasts_is_accepted)
 {
 	struct retention_clock c = { 0 };
-	uint64_t week_us = RETENTION_CLOCK_WAIT_NS / 1000;
 
 	read_at(&c, "a", HOUR_US, START_US);
 	/* a month of agreement, or of absence, does not count for the wait */
 	read_at(&c, "a", 31 * DAY_US, START_US + YEAR_US);
 	ck_assert(retention_clock_waits(&c));
-	read_at(&c, "a", 31 * DAY_US + week_us - 1, START_US + YEAR_US + week_us);
+	read_at(&c, "a", 31 * DAY_US + WEEK_US - 1, START_US + YEAR_US + WEEK_US);
 	ck_assert(retention_clock_waits(&c));
-	ck_assert_uint_eq(read_at(&c, "a", 31 * DAY_US + week_us, START_US + YEAR_US + week_us),
-			  START_US + YEAR_US + week_us);
+	ck_assert_uint_eq(read_at(&c, "a", 31 * DAY_US + WEEK_US, START_US + YEAR_US + WEEK_US),
+			  START_US + YEAR_US + WEEK_US);
 	ck_assert(!retention_clock_waits(&c));
+}
+END_TEST
+
+START_TEST(only_what_has_lasted_is_accepted)
+{
+	struct retention_clock c = { 0 };
+
+	read_at(&c, "a", HOUR_US, START_US);
+	/* off for two weeks, then a jump on the sixth day of the wait */
+	read_at(&c, "b", 0, START_US + 14 * DAY_US);
+	read_at(&c, "b", 6 * DAY_US, START_US + 20 * DAY_US + YEAR_US);
+	ck_assert_uint_eq(read_at(&c, "b", WEEK_US, START_US + 21 * DAY_US + YEAR_US), START_US + 21 * DAY_US);
+	ck_assert(retention_clock_waits(&c));
+	/* behind for six days, then ahead */
+	c = (struct retention_clock){ 0 };
+	read_at(&c, "a", 0, START_US);
+	read_at(&c, "a", HOUR_US, START_US - 10 * DAY_US);
+	read_at(&c, "a", 6 * DAY_US, START_US - 4 * DAY_US);
+	ck_assert_uint_eq(read_at(&c, "a", 8 * DAY_US, START_US + YEAR_US), START_US + 8 * DAY_US);
+	ck_assert(retention_clock_waits(&c));
+}
+END_TEST
+
+/* A backup that is restored on a machine that has run for long. */
+START_TEST(another_boot_says_nothing_about_the_time)
+{
+	struct retention_clock c = { 0 };
+
+	read_at(&c, "a", HOUR_US, START_US);
+	ck_assert_uint_eq(read_at(&c, "b", 300 * DAY_US, START_US + DAY_US), START_US + DAY_US);
+	ck_assert_uint_eq(read_at(&c, "b", 300 * DAY_US + HOUR_US, START_US + 250 * DAY_US),
+			  START_US + DAY_US + HOUR_US);
 }
 END_TEST
 
@@ -97,12 +131,14 @@ START_TEST(what_is_accepted_at_once_prunes_less_than_everything)
 	struct config c;
 
 	config_defaults(&c);
-	ck_assert_uint_eq(retention_clock_tolerance_us(&c), TOLERANCE_US);
+	ck_assert_uint_eq(retention_clock_limits_of(&c).tolerance_us, TOLERANCE_US);
+	ck_assert_uint_eq(retention_clock_limits_of(&c).wait_ns, WEEK_US * 1000);
 	c.retain_days = 1;
-	ck_assert_uint_eq(retention_clock_tolerance_us(&c), 12 * HOUR_US);
+	ck_assert_uint_eq(retention_clock_limits_of(&c).tolerance_us, 12 * HOUR_US);
+	ck_assert_uint_eq(retention_clock_limits_of(&c).wait_ns, DAY_US * 1000);
 	c.retain_days = 0;
 	c.idem_keep_days = 2;
-	ck_assert_uint_eq(retention_clock_tolerance_us(&c), DAY_US);
+	ck_assert_uint_eq(retention_clock_limits_of(&c).tolerance_us, DAY_US);
 }
 END_TEST
 
@@ -110,6 +146,7 @@ int main(void)
 {
 	return SUITE("retention_clock", a_clock_that_agrees_is_followed, a_jump_ahead_is_not_believed,
 		     a_jump_while_the_machine_was_off_is_not_believed, a_difference_that_lasts_is_accepted,
+		     only_what_has_lasted_is_accepted, another_boot_says_nothing_about_the_time,
 		     a_clock_that_is_behind_is_used_and_does_not_count,
 		     what_is_accepted_at_once_prunes_less_than_everything);
 }
