@@ -66,12 +66,14 @@ int peer_status_parse(const char *text, struct peer_status *ret)
 {
 	static const char init[] = SANDBOX_INIT_NAME "\n";
 	const char *name = value_of(text, "Name:\t"), *parent = value_of(text, "PPid:"), *ns = value_of(text, "NSpid:"),
-		   *state = value_of(text, "State:\t");
+		   *state = value_of(text, "State:\t"), *threads = value_of(text, "Threads:\t");
 	if (!name || !parent || !state)
 		return -1;
 	struct peer_status status = { .parent = (int32_t)strtol(parent, NULL, 10),
 				      .namespaces = 1,
-				      .ended = *state == 'Z' || *state == 'X',
+				      /* Others of its threads may be alive when the first has exited. */
+				      .ended = (*state == 'Z' || *state == 'X') &&
+					       (!threads || strtol(threads, NULL, 10) <= 1),
 				      .init_name = strncmp(name, init, sizeof init - 1) == 0 };
 	if (ns) { /* absent only in kernels without pid namespaces */
 		status.namespaces = 0;
