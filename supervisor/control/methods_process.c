@@ -551,12 +551,13 @@ static int find_recent_output(struct call *c, const struct open_output_params *p
 {
 	buf_auto struct buf text = BUF_INIT;
 	const uint32_t uid = c->caller.uid;
+	const uint64_t now = clock_real_us();
 	struct view_output_brief o;
 	struct process_doc d;
 	char ref[ID_SIZE] = "";
 
 	if (view_read_visible(call_store(c), &process_schema, uid, "process", p->processId, &text, &d, NULL) < 0 ||
-	    d.uid != uid || !process_doc_ended(&d) || d.endedAt + RECENT_US < clock_real_us())
+	    d.uid != uid || !process_doc_ended(&d) || d.endedAt > now || d.endedAt + RECENT_US < now)
 		return 1;
 	for (struct jiter it = jiter_on(d.outputRefs); jiter_next(&it);)
 		if (jval_is_str(jval_get(it.value, "stream"), p->stream))
