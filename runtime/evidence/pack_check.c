@@ -90,6 +90,8 @@ static int read_event(struct check *c, struct jval event, struct event_view *ret
 			jval_str(it.value, name, sizeof(name));
 		else if (jval_is_str(it.key, "timestamp"))
 			jval_str(it.value, at, sizeof(at));
+		else if (jval_is_str(it.key, "payload")) /* found here: in a pack it need not be the last member */
+			ret->payload = it.value;
 		else
 			read_id(ret, it.key, it.value);
 	}
@@ -103,6 +105,8 @@ static int read_event(struct check *c, struct jval event, struct event_view *ret
 			       (unsigned long long)ret->sequence, name);
 	if (clock_parse(at, &ret->real_us) < 0)
 		return err_set(e, ERR_INVALID, "event %llu has no timestamp", (unsigned long long)ret->sequence);
+	if (ret->payload.type != JT_OBJECT)
+		return err_set(e, ERR_INVALID, "event %llu has no payload", (unsigned long long)ret->sequence);
 	ret->type = (enum event_type)type;
 	ret->uid = owner_at(c, ret->sequence);
 	return 0;
