@@ -18,6 +18,7 @@
 #define AFTER_MS 1000u  /* between looks at what a task waits for */
 #define NEAR_MS 3000u   /* that nearer nodes have before the others: they look once a second */
 #define NEAR_AGAIN_MS 100u
+#define NEAR_LOOK_MS 1500u /* until this node looks again: after the others, which were woken at the same time */
 
 /* ---- room ---- */
 
@@ -288,8 +289,10 @@ static void consider(const struct candidate *c)
 		return refuse(c, FLEET_FAILED, reason);
 	case AFTER_COMPLETED: break;
 	}
-	if (leaves_to_nearer(c))
+	if (leaves_to_nearer(c)) {
+		c->n->fetch_at = c->now + NEAR_LOOK_MS;
 		return put_back(c, NEAR_AGAIN_MS);
+	}
 	claim(c);
 }
 
