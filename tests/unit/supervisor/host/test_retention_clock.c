@@ -101,7 +101,7 @@ START_TEST(only_what_has_lasted_is_accepted)
 }
 END_TEST
 
-/* A backup that is restored on a machine that has run for long. */
+/* A backup that is restored on a machine that has run for months. */
 START_TEST(another_boot_says_nothing_about_the_time)
 {
 	struct retention_clock c = { 0 };
