@@ -79,7 +79,7 @@ int retention_clock_load(struct retention_clock *c, struct store *s, struct err 
 		*c = read;
 		return 0;
 	}
-	const struct store_query q = { .after = last ? last - 1 : 0 };
+	const struct store_query q = { .after = last ? last - 1 : 0, .index = -1, .kept = true };
 	uint64_t newest = 0;
 	if (last && store_events(s, &q, take_time, &newest, e) < 0)
 		return -1;
