@@ -66,15 +66,17 @@ static natsStatus sign_nonce(char **ret_message, unsigned char **ret, int *ret_l
 	struct buf buf_auto raw = BUF_INIT;
 	char signature[FLEET_SIGNATURE];
 	struct err e = ERR_INIT;
+	/* A server that does not ask for authentication sends no nonce: whatever it gets, it does not check. */
+	const bool checked = nonce != NULL;
 
-	if (!nonce) /* a server that does not ask for authentication */
+	if (!checked)
 		nonce = "";
 	if (fleet_key_sign(c->seed, nonce, strlen(nonce), signature, &e) < 0 ||
 	    text_base64_decode(signature, strlen(signature), &raw) < 0) {
 		*ret_message = mem_strdup(e.message);
 		return NATS_ERR;
 	}
-	c->unsendable = raw.len && raw.data[0] == '\0';
+	c->unsendable = checked && raw.len && raw.data[0] == '\0';
 	if (c->unsendable) {
 		*ret_message = mem_strdup("libnats cannot send this signature");
 		return NATS_ERR;

@@ -4,9 +4,12 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
+#include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
+#include "supervisor/fleet/fleet_key.h"
 #include "tests/unit/suite.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -202,12 +205,33 @@ START_TEST(stored_messages_are_found)
 }
 END_TEST
 
+/* A server without authentication sends no nonce: what is signed for it is always the same, and need not be sent. */
+START_TEST(a_key_whose_signature_begins_with_zero)
+{
+	mem_auto char *path = mem_printf("%s/seed", folder);
+	char seed[FLEET_SEED_TEXT], key[FLEET_KEY_TEXT], signature[FLEET_SIGNATURE];
+	struct fleet_nats_options o = { .url = url, .name = "c", .creds = path };
+	struct fleet_port *p = NULL;
+	struct err e = ERR_INIT;
+
+	do {
+		ck_assert_int_eq(fleet_key_new(seed, key, &e), 0);
+		ck_assert_int_eq(fleet_key_sign(seed, "", 0, signature, &e), 0);
+	} while (signature[0] != 'A' || signature[1] < 'A' || signature[1] > 'P'); /* eight zero bits */
+	fd_auto int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	ck_assert_int_eq(write(fd, seed, strlen(seed)), (ssize_t)strlen(seed));
+	ck_assert_msg(fleet_nats_new(&o, &p, &e) == 0, "%s", e.message);
+	p->ops->free(p);
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_case cases[] = {
 		{ "port", setup, teardown, 120,
 		  SUITE_TESTS(a_document_changes_only_from_the_last_revision, a_task_has_one_message_and_one_receiver,
-			      entries_are_listed, a_request_is_answered, stored_messages_are_found) },
+			      entries_are_listed, a_request_is_answered, stored_messages_are_found,
+			      a_key_whose_signature_begins_with_zero) },
 	};
 	int r;
 
