@@ -574,17 +574,29 @@ static const struct fleet_port_ops ops = {
 
 /* ---- the connection ---- */
 
-static int ensure_stream(struct nats_port *n, jsStreamConfig *c, struct err *e)
+/* 1 = there is none. */
+static int find_stream(struct nats_port *n, const char *name, struct err *e)
 {
 	jsStreamInfo *info = NULL;
 	jsErrCode code = 0;
-	natsStatus s = js_GetStreamInfo(&info, n->js, c->Name, NULL, &code);
+	natsStatus s = js_GetStreamInfo(&info, n->js, name, NULL, &code);
 
 	jsStreamInfo_Destroy(info);
-	if (s != NATS_NOT_FOUND)
-		return s == NATS_OK ? 0 : nats_fail(e, s, "JetStream is not available (start nats-server with -js)");
-	s = js_AddStream(NULL, n->js, c, NULL, &code);
-	return s == NATS_OK || code == JSStreamNameExistErr ? 0 : nats_fail(e, s, c->Name);
+	if (s == NATS_NOT_FOUND)
+		return 1;
+	return s == NATS_OK ? 0 : nats_fail(e, s, "JetStream is not available (start nats-server with -js)");
+}
+
+/* Another process may create it at the same time, which fails in several ways: then it is there. */
+static int ensure_stream(struct nats_port *n, jsStreamConfig *c, struct err *e)
+{
+	jsErrCode code = 0;
+	int r = find_stream(n, c->Name, e);
+
+	if (r != 1)
+		return r;
+	natsStatus s = js_AddStream(NULL, n->js, c, NULL, &code);
+	return s == NATS_OK || find_stream(n, c->Name, e) == 0 ? 0 : nats_fail(e, s, c->Name);
 }
 
 static int ensure_streams(struct nats_port *n, unsigned replicas, struct err *e)
