@@ -7,6 +7,7 @@
 #include "supervisor/fleet/fleet_doc.h"
 
 #include "runtime/base/buf.h"
+#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/json_get.h"
@@ -416,6 +417,16 @@ uint64_t fleet_task_attempts_allowed(const struct fleet_task *t, bool (*is_opera
 	if (granted > FLEET_ATTEMPTS_MAX)
 		granted = FLEET_ATTEMPTS_MAX;
 	return granted > allowed ? granted : allowed;
+}
+
+void fleet_write_time(struct jw *w, const char *name, uint64_t ms)
+{
+	char text[CLOCK_TEXT_MAX];
+
+	if (!ms || ms > 253402300799999ull) /* the year 9999 */
+		return;
+	clock_format(ms * 1000, text);
+	jw_kstr(w, name, text);
 }
 
 void fleet_task_note_attempt(struct fleet_task *t, const char *state, int exit_code, const char *reason)

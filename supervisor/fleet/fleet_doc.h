@@ -19,6 +19,7 @@
 
 struct buf;
 struct err;
+struct jw;
 
 #define FLEET_ID_MAX 64u
 #define FLEET_SPEC_MAX (128u << 10)
@@ -148,6 +149,8 @@ bool fleet_task_cancelled(const struct fleet_task *t, bool (*is_operator)(void *
 /* How many attempts may begin: the spec's retries and what a signed `retry` grants. */
 uint64_t fleet_task_attempts_allowed(const struct fleet_task *t, bool (*is_operator)(void *ctx, const char *key),
 				     void *ctx);
+/* A member with a document's time as RFC 3339 text; nothing for 0 and for what has no such text. */
+void fleet_write_time(struct jw *w, const char *name, uint64_t ms);
 /* Adds the current attempt to `attempts`. exit_code < 0: unknown. */
 void fleet_task_note_attempt(struct fleet_task *t, const char *state, int exit_code, const char *reason);
 

@@ -65,7 +65,8 @@ struct fleet_run {
 	bool taken;     /* another node has taken the task away: nothing more is written */
 	bool unsure;    /* whether the daemon has started it: it is to be ended in any case */
 	const char *end_reason;
-	bool unstarted; /* the daemon refused to start it: it goes back to the queue */
+	bool unstarted;            /* the daemon refused to start it: it goes back to the queue */
+	enum fleet_state ended_as; /* what compose_end wrote */
 	struct fleet_local local;
 };
 

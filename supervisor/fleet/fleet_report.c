@@ -73,16 +73,6 @@ static void add_task(void *ctx, const char *key, const char *value, size_t len, 
 	l->n++;
 }
 
-static void write_time(struct jw *w, const char *name, uint64_t ms)
-{
-	char text[CLOCK_TEXT_MAX];
-
-	if (!ms || ms > 253402300799999ull) /* the year 9999 */
-		return;
-	clock_format(ms * 1000, text);
-	jw_kstr(w, name, text);
-}
-
 /* Members of others' documents: each with its type and a bound, or not at all. */
 static void write_member(struct jw *w, const json_t *object, const char *name, json_type type)
 {
@@ -154,9 +144,9 @@ static void write_task(const struct fleet_node *n, const struct fleet_task *t, s
 		jw_kbool(w, "cancelRequested", true);
 	if (t->reason[0])
 		jw_kstr(w, "reason", t->reason);
-	write_time(w, "submittedAt", t->spec.submitted_at);
+	fleet_write_time(w, "submittedAt", t->spec.submitted_at);
 	if (t->attempt)
-		write_time(w, "startedAt", t->claimed_at);
+		fleet_write_time(w, "startedAt", t->claimed_at);
 	if (jval_get(result, "exitCode").type == JT_NUMBER)
 		jw_kint(w, "exitCode", jval_int(jval_get(result, "exitCode"), 0));
 	if (jval_get(result, "durationMs").type == JT_NUMBER)

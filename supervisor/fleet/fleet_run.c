@@ -4,7 +4,7 @@
  *   preparing → running → ended        the daemon's task ended by itself
  *                  └→ ending → ended   cancelled, its lease is over, or another node has taken it away
  *
- * Every write (write_claim, write_end) is from the last known revision or, after a conflict, from the current one if
+ * Every write (write_document) is from the last known revision or, after a conflict, from the current one if
  * that still has this claim. The only other writer of a claimed task is a client that adds a cancel request.
  */
 
@@ -133,14 +133,17 @@ static int refresh(struct fleet_node *n, struct fleet_run *r, struct err *e)
 	return ours ? 0 : 1;
 }
 
-/* 1 = another has taken the task away. */
-static int write_claim(struct fleet_node *n, struct fleet_run *r, struct err *e)
+typedef int (*compose_fn)(struct fleet_node *n, struct fleet_run *r, struct buf *ret, struct err *e);
+
+/* Writes what `compose` makes of the document as it is now. 1 = another has taken the task away. */
+static int write_document(struct fleet_node *n, struct fleet_run *r, compose_fn compose, struct err *e)
 {
 	for (int tries = 0; tries < 3; tries++) {
 		struct buf buf_auto text = BUF_INIT;
 		uint64_t revision = 0;
 
-		fleet_task_write(&r->task, &text);
+		if (compose(n, r, &text, e) < 0)
+			return -1;
 		int done = n->port->ops->update_task(n->port, r->task.spec.id, &text, r->revision, &revision, e);
 		if (done == 0)
 			r->revision = revision;
@@ -151,6 +154,12 @@ static int write_claim(struct fleet_node *n, struct fleet_run *r, struct err *e)
 			return ours;
 	}
 	return err_set(e, ERR_UNAVAILABLE, "the document of task '%s' keeps changing", r->task.spec.id);
+}
+
+static int compose_claim(struct fleet_node *n, struct fleet_run *r, struct buf *ret, struct err *e)
+{
+	fleet_task_write(&r->task, ret);
+	return 0;
 }
 
 /* ---- running ---- */
@@ -170,7 +179,7 @@ static void renew(struct fleet_node *n, struct fleet_run *r, uint64_t now, uint6
 
 	r->renew_at = now + RETRY_MS;
 	r->task.heartbeat_at = real;
-	int done = write_claim(n, r, &e);
+	int done = write_document(n, r, compose_claim, &e);
 	if (done == 1)
 		return take_away(n, r);
 	if (done < 0)
@@ -317,32 +326,21 @@ static void conclude(struct fleet_run *r, struct fleet_task *t)
 	}
 }
 
-/* Derives the end from the document as it is now: a cancel request that came meanwhile counts, and stays in it. */
-static int write_end(struct fleet_node *n, struct fleet_run *r, enum fleet_state *ret, struct err *e)
+/* A cancel request that came meanwhile counts, and stays in the document. */
+static int compose_end(struct fleet_node *n, struct fleet_run *r, struct buf *ret, struct err *e)
 {
-	for (int tries = 0; tries < 3; tries++) {
-		struct buf buf_auto text = BUF_INIT, end = BUF_INIT;
-		struct fleet_task ended;
-		uint64_t revision = 0;
+	struct buf buf_auto text = BUF_INIT;
+	struct fleet_task ended;
 
-		r->cancelled |= fleet_task_cancelled(&r->task, fleet_node_is_operator, n);
-		fleet_task_write(&r->task, &text);
-		if (fleet_task_parse(text.data, text.len, &ended, e) < 0) /* a copy */
-			return -1;
-		conclude(r, &ended);
-		*ret = ended.state;
-		fleet_task_write(&ended, &end);
-		fleet_task_done(&ended);
-		int done = n->port->ops->update_task(n->port, r->task.spec.id, &end, r->revision, &revision, e);
-		if (done == 0)
-			r->revision = revision;
-		if (done != 1)
-			return done;
-		int ours = refresh(n, r, e);
-		if (ours != 0)
-			return ours;
-	}
-	return err_set(e, ERR_UNAVAILABLE, "the document of task '%s' keeps changing", r->task.spec.id);
+	r->cancelled |= fleet_task_cancelled(&r->task, fleet_node_is_operator, n);
+	fleet_task_write(&r->task, &text);
+	if (fleet_task_parse(text.data, text.len, &ended, e) < 0) /* a copy */
+		return -1;
+	conclude(r, &ended);
+	r->ended_as = ended.state;
+	fleet_task_write(&ended, ret);
+	fleet_task_done(&ended);
+	return 0;
 }
 
 /*
@@ -355,23 +353,22 @@ static void finish_run(struct fleet_node *n, struct fleet_run *r, uint64_t now)
 	int done = 1;
 
 	if (!r->taken) {
-		enum fleet_state how = FLEET_QUEUED;
-
 		if (now < r->check_at || !n->port->ops->connected(n->port))
 			return;
 		r->check_at = now + RETRY_MS;
-		done = write_end(n, r, &how, &e);
+		done = write_document(n, r, compose_end, &e);
 		if (done < 0)
 			return;
 		if (done == 0 && r->has_message) {
-			if (how == FLEET_QUEUED)
+			if (r->ended_as == FLEET_QUEUED)
 				(void)n->port->ops->put_back(n->port, &r->message, BACKOFF_MS, &e);
 			else
 				(void)n->port->ops->acknowledge(n->port, &r->message, &e);
 		}
 		if (done == 0)
-			log_info("task '%s' is %s (attempt %llu, token %llu)", r->task.spec.id, fleet_state_name(how),
-				 (unsigned long long)r->task.attempt, (unsigned long long)r->token);
+			log_info("task '%s' is %s (attempt %llu, token %llu)", r->task.spec.id,
+				 fleet_state_name(r->ended_as), (unsigned long long)r->task.attempt,
+				 (unsigned long long)r->token);
 	}
 	if (done == 1)
 		log_warning("the result of task '%s' is not written: the claim is no longer this node's (token %llu)",

@@ -1,22 +1,11 @@
 #include "supervisor/fleet/client/task_view.h"
 
-#include "runtime/base/clock.h"
 #include "runtime/base/jscan.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/exit_status.h"
 #include "supervisor/cli/format.h"
-
-static void write_time(struct jw *w, const char *name, uint64_t ms)
-{
-	char text[CLOCK_TEXT_MAX];
-
-	if (!ms || ms > 253402300799999ull) /* the year 9999 */
-		return;
-	clock_format(ms * 1000, text);
-	jw_kstr(w, name, text);
-}
 
 static void write_json(struct jw *w, const char *name, const json_t *value)
 {
@@ -50,7 +39,7 @@ static void write_spec(const struct fleet_spec *s, struct jw *w)
 
 	for (size_t i = 0; i < countof(shown); i++)
 		write_json(w, shown[i], json_object_get(s->root, shown[i]));
-	write_time(w, "notAfter", s->not_after);
+	fleet_write_time(w, "notAfter", s->not_after);
 }
 
 void task_view_write(const struct fleet_task *t, bool whole, struct jw *w)
@@ -79,9 +68,9 @@ void task_view_write(const struct fleet_task *t, bool whole, struct jw *w)
 		jw_kbool(w, "cow", true);
 	jw_kuint(w, "priority", s->priority);
 	jw_kstr(w, "submitter", t->spec_text.key);
-	write_time(w, "submittedAt", s->submitted_at);
+	fleet_write_time(w, "submittedAt", s->submitted_at);
 	if (t->attempt)
-		write_time(w, "startedAt", t->claimed_at);
+		fleet_write_time(w, "startedAt", t->claimed_at);
 	write_result(t, whole, w);
 	if (whole) {
 		write_spec(s, w);
@@ -106,9 +95,9 @@ void task_view_row(const struct fleet_task *t, struct jw *w)
 	jw_kstr(w, "state", fleet_state_name(t->state));
 	if (t->node[0])
 		jw_kstr(w, "node", t->node);
-	write_time(w, "submittedAt", t->spec.submitted_at);
+	fleet_write_time(w, "submittedAt", t->spec.submitted_at);
 	if (t->state == FLEET_RUNNING)
-		write_time(w, "startedAt", t->claimed_at);
+		fleet_write_time(w, "startedAt", t->claimed_at);
 	write_result(t, false, w);
 	jw_kstr(w, "what", buf_cstr(&what));
 	jw_obj_end(w);
