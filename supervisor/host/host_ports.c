@@ -343,10 +343,8 @@ static void port_kill(void *host, const char *id)
 
 	if (!io)
 		return;
-	if (!io->within[0]) {
-		guard_link_kill(&io->host->guard, &io->key);
-		return;
-	}
+	if (!io->within[0])
+		return guard_link_kill(&io->host->guard, &io->key);
 	/* The holder kills the member's tree. If it does not, the whole sandbox is killed: that always works. */
 	struct process_io *holder = find_process_io(host, io->within);
 	if (!holder)
@@ -366,9 +364,10 @@ static void port_limit(void *host, const char *id, uint64_t boot_ns)
 		return;
 	if (fresh)
 		io->fds[GUARD_SLOT_LIMIT] = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (timerfd_settime(io->fds[GUARD_SLOT_LIMIT], TFD_TIMER_ABSTIME, &at, NULL) < 0)
-		log_warning("set a time limit for %s: %s", id, strerror(errno));
-	else if (fresh)
+	if (timerfd_settime(io->fds[GUARD_SLOT_LIMIT], TFD_TIMER_ABSTIME, &at, NULL) < 0) {
+		log_warning("%s is killed: no timer for its time limit: %s", id, strerror(errno));
+		port_kill(host, id);
+	} else if (fresh)
 		guard_link_deposit(&io->host->guard, &io->key, 1u << GUARD_SLOT_LIMIT, io->fds);
 }
 
