@@ -157,7 +157,7 @@ static void wait_until(struct program *p, uint64_t when)
 
 /*
  * libnats gives a connection up for good after some errors (credentials that were refused twice). Another process
- * connects anew and adopts what runs; leases are the daemon's to enforce.
+ * connects again and adopts what runs; leases are the daemon's to enforce.
  */
 static bool is_away(struct program *p)
 {
@@ -167,7 +167,7 @@ static bool is_away(struct program *p)
 		p->seen_at = now;
 	if (now - p->seen_at < AWAY_MS)
 		return false;
-	log_warning("no connection to the fleet for %u s: connecting anew", AWAY_MS / 1000);
+	log_warning("no connection to the fleet for %u s: connecting again", AWAY_MS / 1000);
 	return true;
 }
 

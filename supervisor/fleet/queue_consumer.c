@@ -67,5 +67,5 @@ void queue_consumer_note(struct queue_consumers *q, jsCtx *js, const char *class
 		return;
 	(void)js_DeleteConsumer(js, QUEUE_STREAM, name, NULL, NULL);
 	if (queue_consumer_add(js, class, priority) == NATS_OK)
-		log_warning("the server's consumer %s did not answer: it was made anew", name);
+		log_warning("the server's consumer %s did not answer and was recreated", name);
 }

@@ -6,7 +6,7 @@
  *
  * A consumer of nats-server 2.9 that was killed between the removal of a message and the record of its acknowledgement
  * looks for that message forever ("error looking up message for consumer: deleted message"): it delivers nothing, lets
- * requests wait, and rejects further ones with 408. Made anew it delivers everything that is still in the queue, some
+ * requests wait, and rejects further ones with 408. Recreated, it delivers everything that is still in the queue, some
  * of it a second time, which nodes are used to.
  */
 
@@ -24,7 +24,7 @@ struct queue_consumers {
 void queue_consumers_done(struct queue_consumers *q);
 /* OK also if there is one. */
 natsStatus queue_consumer_add(jsCtx *js, const char *class, unsigned priority);
-/* Notes whether a pull request was answered. A consumer that was silent for ten seconds is made anew. */
+/* Notes whether a pull request was answered. A consumer that was silent for ten seconds is recreated. */
 void queue_consumer_note(struct queue_consumers *q, jsCtx *js, const char *class, unsigned priority, bool answered);
 
 #endif

@@ -277,8 +277,9 @@ static void on_pruned(void *ctx, const struct retention_result *n, const struct 
 			 (unsigned long long)n->sessions);
 }
 
-#define RETENTION_CLOCK_FIX \
-	"set the clock if it is wrong; a correct one is accepted after a week, and bailiff store prune does not wait"
+#define RETENTION_CLOCK_FIX                                                                                           \
+	"set the clock if it is wrong; a correct one is accepted after a week at most, and bailiff store prune does " \
+	"not wait"
 
 /* What is pruned does not come back: the time must be certain. */
 static uint64_t retention_now(struct runtime *r)

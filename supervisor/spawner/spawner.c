@@ -416,8 +416,8 @@ static void setup_spawner(struct spawner *s, const struct spawner_options *o)
 		log_info("no cgroups for sandboxes: %s", e.message);
 	tree_limiter_open(&s->limiter, o->cgroup_base, o->cgroup_tag);
 	prebuilt_pool_init(&s->prebuilt, &s->cgroup, &s->idmap, &s->netpool, s->privileged, o->zygotes, o->spare_ms);
-	cgroup_tree_sweep(&s->cgroup,
-			  s->prebuilt.name); /* of a spawner that died, whose unused sandboxes exit with it */
+	/* Cgroups of a spawner that died: its unused sandboxes exited with it. */
+	cgroup_tree_sweep(&s->cgroup, s->prebuilt.name);
 	s->has_filter = sysfilter_build(&s->filter, &e) == 0;
 	if (!s->has_filter)
 		log_info("no seccomp for sandboxes: %s", e.message);

@@ -266,7 +266,7 @@ def test_a_draining_node_finishes_and_takes_nothing():
             state(s, "t2", "completed")
 
 
-def test_a_consumer_that_does_not_answer_is_made_anew():
+def test_a_consumer_that_does_not_answer_is_recreated():
     """As nats-server 2.9 may leave one when it is killed; here it is removed."""
     with Server() as s, Node(s, "n1"):
         s.fleet("submit", "--id", "t1", "--", "true")
