@@ -106,6 +106,8 @@ def command_line(arch, kernel, initramfs, disk, given, folder, append, memory=ME
     # x86 promises an order of memory accesses that ARM does not have: its processors take turns there.
     threads = "single" if arch == "amd64" and host_arch() == "arm64" else "multi"
     machine += ["-accel", "kvm" if fast else f"tcg,thread={threads}"]
+    if arch == "arm64" and not fast:    # the kernel's own page tables would empty QEMU's TLB twice in each system call
+        append += " kpti=off"
 
     def drive(name, path, options):
         return ["-drive", f"file={path},if=none,id={name},format=raw,{options}", "-device", f"virtio-blk-pci,drive={name},serial={name}"]
