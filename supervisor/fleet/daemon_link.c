@@ -90,7 +90,7 @@ static void write_claim(struct jw *w, const struct fleet_start *s)
 	jw_kstr(w, "submitterKey", s->task->spec_text.key);
 	jw_kstr(w, "node", s->node);
 	jw_kuint(w, "attempt", s->task->attempt);
-	jw_kuint(w, "leaseMs", s->task->lease_ms);
+	jw_kuint(w, "leaseMs", s->task->spec.lease_ms);
 	jw_obj_end(w);
 	jw_kuint(w, "leaseUntil", s->lease_until);
 }
@@ -231,6 +231,7 @@ static void read_local(struct jval task, struct fleet_local *ret)
 	jval_str(jval_get(task, "status"), ret->status, sizeof(ret->status));
 	jval_str(jval_get(task, "statusReason"), ret->reason, sizeof(ret->reason));
 	jval_str(jval_get(fleet, "taskId"), ret->fleet_id, sizeof(ret->fleet_id));
+	jval_str(jval_get(fleet, "submitterKey"), ret->submitter_key, sizeof(ret->submitter_key));
 	ret->token = jval_uint(jval_get(fleet, "token"), 0);
 	ret->started = jval_get(task, "startedAt").type == JT_STRING;
 	ret->ended = is_ended(ret->status);

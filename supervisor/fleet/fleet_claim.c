@@ -249,7 +249,6 @@ static void claim(const struct candidate *c)
 	snprintf(t->claim, sizeof(t->claim), "%016llx", (unsigned long long)random);
 	t->attempt++;
 	t->token = 0;
-	t->lease_ms = t->spec.lease_ms;
 	t->claimed_at = t->heartbeat_at = c->real;
 	t->reason[0] = '\0';
 	free(t->result);
@@ -276,6 +275,8 @@ static void consider(const struct candidate *c)
 		return refuse(c, FLEET_CANCELLED, "cancelled before it started");
 	if (c->real > c->t->spec.not_after)
 		return refuse(c, FLEET_FAILED, "it was not started before its notAfter");
+	if (c->t->spec.not_after > c->real + FLEET_NOT_AFTER_MAX_MS)
+		return refuse(c, FLEET_FAILED, "its notAfter is more than 8 days ahead of the node's clock");
 	if (c->t->attempt >= fleet_task_attempts_allowed(c->t, fleet_node_is_operator, c->n))
 		return refuse(c, FLEET_FAILED, "all attempts are used up");
 	if (!s || !profile_allowed(s, c->t->spec.profile) ||

@@ -23,7 +23,7 @@ struct fleet_local {
 	int exit_code;     /* −1 = none */
 	uint64_t ended_at; /* real time, ms */
 	uint64_t token;
-	char fleet_id[FLEET_ID_MAX + 1];
+	char fleet_id[FLEET_ID_MAX + 1], submitter_key[FLEET_KEY_TEXT];
 	char *result; /* JSON of an object, once ended; to be freed */
 };
 

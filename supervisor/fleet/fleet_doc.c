@@ -227,7 +227,7 @@ static const char *const state_names[] = {
 
 const char *fleet_state_name(enum fleet_state s) { return state_names[s]; }
 
-static int read_state(const json_t *root, enum fleet_state *ret, struct err *e)
+int fleet_state_read(const json_t *root, enum fleet_state *ret, struct err *e)
 {
 	for (size_t i = 0; i < countof(state_names); i++)
 		if (json_text_is(root, "state", state_names[i])) {
@@ -241,12 +241,10 @@ static int read_claim(const json_t *root, struct fleet_task *t, struct err *e)
 {
 	const char *node = NULL, *instance = NULL, *claim = NULL, *reason = NULL;
 
-	t->lease_ms = t->spec.lease_ms;
-	if (read_state(root, &t->state, e) < 0 || member_id(root, "node", &node, e) < 0 ||
+	if (fleet_state_read(root, &t->state, e) < 0 || member_id(root, "node", &node, e) < 0 ||
 	    member_id(root, "instance", &instance, e) < 0 || member_id(root, "claim", &claim, e) < 0 ||
 	    member_uint(root, "attempt", 0, FLEET_ATTEMPTS_MAX, &t->attempt, e) < 0 ||
 	    member_uint(root, "token", 0, INT64_MAX, &t->token, e) < 0 ||
-	    member_uint(root, "lease", FLEET_LEASE_MIN_MS, FLEET_LEASE_MAX_MS, &t->lease_ms, e) < 0 ||
 	    member_uint(root, "claimedAt", 0, INT64_MAX, &t->claimed_at, e) < 0 ||
 	    member_uint(root, "heartbeatAt", 0, INT64_MAX, &t->heartbeat_at, e) < 0 ||
 	    member_string(root, "reason", 0, FLEET_REASON_MAX - 1, &reason, e) < 0)
@@ -319,7 +317,7 @@ void fleet_task_write(const struct fleet_task *t, struct buf *ret)
 	jw_kstr(&w, "signature", t->spec_text.signature);
 	jw_kstr(&w, "state", fleet_state_name(t->state));
 	jw_kuint(&w, "attempt", t->attempt);
-	jw_kuint(&w, "lease", t->lease_ms);
+	jw_kuint(&w, "lease", t->spec.lease_ms); /* for older nodes */
 	if (t->node[0])
 		jw_kstr(&w, "node", t->node);
 	if (t->instance[0])
@@ -372,7 +370,6 @@ int fleet_task_make(struct fleet_signed *spec_text, struct fleet_task *ret, stru
 		return -1;
 	t.spec_text = *spec_text;
 	*spec_text = (struct fleet_signed){ 0 };
-	t.lease_ms = t.spec.lease_ms;
 	*ret = t;
 	return 0;
 }
@@ -404,19 +401,24 @@ bool fleet_task_cancelled(const struct fleet_task *t, bool (*is_operator)(void *
 	return true;
 }
 
-uint64_t fleet_task_attempts_allowed(const struct fleet_task *t, bool (*is_operator)(void *ctx, const char *key),
-				     void *ctx)
+uint64_t fleet_task_granted(const struct fleet_task *t, bool (*is_operator)(void *ctx, const char *key), void *ctx)
 {
-	uint64_t allowed = 1 + t->spec.retries + t->spec.retry_lost, granted;
 	struct fleet_request r;
 
 	if (!request_counts(t, &t->retry, "retry", is_operator, ctx, &r))
-		return allowed;
-	granted = json_get_uint(r.args, "attempts");
+		return 0;
+	const uint64_t granted = json_get_uint(r.args, "attempts");
 	fleet_request_done(&r);
-	if (granted > FLEET_ATTEMPTS_MAX)
-		granted = FLEET_ATTEMPTS_MAX;
-	return granted > allowed ? granted : allowed;
+	return granted < FLEET_ATTEMPTS_MAX ? granted : FLEET_ATTEMPTS_MAX;
+}
+
+uint64_t fleet_task_attempts_allowed(const struct fleet_task *t, bool (*is_operator)(void *ctx, const char *key),
+				     void *ctx)
+{
+	const uint64_t by_spec = 1 + t->spec.retries + t->spec.retry_lost;
+	const uint64_t granted = fleet_task_granted(t, is_operator, ctx);
+
+	return granted > by_spec ? granted : by_spec;
 }
 
 void fleet_write_time(struct jw *w, const char *name, uint64_t ms)

@@ -33,6 +33,7 @@ struct jw;
 #define FLEET_REASON_MAX 512u
 #define FLEET_ATTEMPTS_MAX 100u
 #define FLEET_DEFAULT_NOT_AFTER_MS (7ull * 86400000u)
+#define FLEET_NOT_AFTER_MAX_MS (8ull * 86400000u) /* ahead of a node's clock; records are kept for longer */
 
 /* Ids of tasks, names of nodes and submitters: letters, digits, '_' and '-', so that they are tokens of a subject. */
 bool fleet_id_valid(const char *s);
@@ -118,18 +119,18 @@ enum fleet_state {
 	FLEET_LOST,
 };
 const char *fleet_state_name(enum fleet_state s);
+int fleet_state_read(const json_t *root, enum fleet_state *ret, struct err *e); /* member "state" */
 static inline bool fleet_state_ended(enum fleet_state s) { return s >= FLEET_COMPLETED; }
 
 struct fleet_task {
 	struct fleet_signed spec_text; /* spec, submitter, signature */
 	struct fleet_spec spec;
 	enum fleet_state state;
-	char node[FLEET_ID_MAX + 1];     /* the last one that claimed it */
-	char instance[FLEET_ID_MAX + 1]; /* … with this identity: another daemon may get its name */
-	char claim[FLEET_ID_MAX + 1];    /* random: a claim is still the node's own if this is */
-	uint64_t attempt;                /* attempts begun */
-	uint64_t token;                  /* revision of the claim; 0: the node has not written it yet */
-	uint64_t lease_ms;
+	char node[FLEET_ID_MAX + 1];       /* the last one that claimed it */
+	char instance[FLEET_ID_MAX + 1];   /* … with this identity: another daemon may get its name */
+	char claim[FLEET_ID_MAX + 1];      /* random: a claim is still the node's own if this is */
+	uint64_t attempt;                  /* attempts begun */
+	uint64_t token;                    /* revision of the claim; 0: the node has not written it yet */
 	uint64_t claimed_at, heartbeat_at; /* real time, ms; for people: decisions use revisions and monotonic clocks */
 	char *result;                      /* JSON text of an object, or NULL */
 	char reason[FLEET_REASON_MAX];
@@ -146,7 +147,9 @@ int fleet_task_make(struct fleet_signed *spec_text, struct fleet_task *ret, stru
 int fleet_task_verify(const struct fleet_task *t, struct err *e);
 /* Whether `cancel` is a request for this task, by its submitter or a key for which `is_operator` holds. */
 bool fleet_task_cancelled(const struct fleet_task *t, bool (*is_operator)(void *ctx, const char *key), void *ctx);
-/* How many attempts may begin: the spec's retries and what a signed `retry` grants. */
+/* How many attempts a signed `retry` grants; 0 = there is none. */
+uint64_t fleet_task_granted(const struct fleet_task *t, bool (*is_operator)(void *ctx, const char *key), void *ctx);
+/* How many attempts may begin: by the spec's retries, or by what is granted. */
 uint64_t fleet_task_attempts_allowed(const struct fleet_task *t, bool (*is_operator)(void *ctx, const char *key),
 				     void *ctx);
 /* A member with a document's time as RFC 3339 text; nothing for 0 and for what has no such text. */

@@ -30,6 +30,7 @@
 #include <unistd.h>
 
 #define NODE_TTL_S 15
+#define START_TTL_S (9ll * 86400)
 #define FETCH_WAIT_MS 2000 /* a message that comes later comes again */
 #define REQUESTS_MAX 256u
 #define REQUEST_BYTES_MAX (64u << 10)
@@ -39,8 +40,8 @@
 #define QUEUE QUEUE_STREAM
 #define WAKE_SUBJECT "bailiff.wake"
 
-enum { TASKS, CLASSES, NODES, BUCKETS };
-static const char *const buckets[BUCKETS] = { "bailiff_tasks", "bailiff_classes", "bailiff_nodes" };
+enum { TASKS, CLASSES, NODES, STARTS, BUCKETS };
+static const char *const buckets[BUCKETS] = { "bailiff_tasks", "bailiff_classes", "bailiff_nodes", "bailiff_starts" };
 
 struct request_entry {
 	struct request_entry *next;
@@ -234,15 +235,34 @@ static int port_get_node(struct fleet_port *p, const char *node, struct buf *ret
 	return get_entry(of(p), NODES, node, ret, ret_revision, e);
 }
 
-static int port_put_node(struct fleet_port *p, const char *node, const struct buf *text, uint64_t revision,
-			 uint64_t *ret_revision, struct err *e)
+/* revision 0: there must be no entry. */
+static int put_from(struct nats_port *n, int bucket, const char *key, const struct buf *text, uint64_t revision,
+		    uint64_t *ret_or_null, struct err *e)
 {
 	jsPubOptions o;
 
 	jsPubOptions_Init(&o);
 	o.ExpectLastSubjectSeq = revision;
 	o.ExpectNoMessage = revision == 0;
-	return put_entry(of(p), NODES, node, text, &o, ret_revision, e);
+	return put_entry(n, bucket, key, text, &o, ret_or_null, e);
+}
+
+static int port_put_node(struct fleet_port *p, const char *node, const struct buf *text, uint64_t revision,
+			 uint64_t *ret_revision, struct err *e)
+{
+	return put_from(of(p), NODES, node, text, revision, ret_revision, e);
+}
+
+static int port_get_record(struct fleet_port *p, const char *key, struct buf *ret, uint64_t *ret_revision,
+			   struct err *e)
+{
+	return get_entry(of(p), STARTS, key, ret, ret_revision, e);
+}
+
+static int port_put_record(struct fleet_port *p, const char *key, const struct buf *text, uint64_t revision,
+			   struct err *e)
+{
+	return put_from(of(p), STARTS, key, text, revision, NULL, e);
 }
 
 static int port_list_nodes(struct fleet_port *p, fleet_entry_fn fn, void *ctx, struct err *e)
@@ -561,6 +581,8 @@ static const struct fleet_port_ops ops = {
 	.get_node = port_get_node,
 	.put_node = port_put_node,
 	.list_nodes = port_list_nodes,
+	.get_record = port_get_record,
+	.put_record = port_put_record,
 	.store = port_store,
 	.get_stored = port_get_stored,
 	.serve = port_serve,
@@ -642,6 +664,8 @@ static int ensure_bucket(struct nats_port *n, int bucket, unsigned replicas, str
 		c.TTL = NODE_TTL_S * 1000000000ll;
 		c.StorageType = js_MemoryStorage;
 	}
+	if (bucket == STARTS)
+		c.TTL = START_TTL_S * 1000000000ll;
 	s = js_CreateKeyValue(&n->kv[bucket], n->js, &c);
 	if (s != NATS_OK) /* another node may have been faster */
 		s = js_KeyValue(&n->kv[bucket], n->js, buckets[bucket]);

@@ -278,7 +278,7 @@ static void tick_runs(struct fleet_node *n, uint64_t now, uint64_t real)
 static bool prepares(const struct fleet_node *n)
 {
 	for (const struct fleet_run *r = n->runs; r; r = r->next)
-		if (r->phase == FLEET_RUN_PREPARING)
+		if (r->phase == FLEET_RUN_PREPARING && !r->admit_at)
 			return true;
 	return false;
 }

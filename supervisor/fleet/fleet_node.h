@@ -13,6 +13,8 @@
  * - A node may run a task until two thirds of the lease after its last successful renewal was sent; the daemon itself
  *   enforces that. Another node takes the task away only after it has seen the same revision for a whole lease, by its
  *   own clock. So clocks need not agree, and a paused node cannot run into another's attempt.
+ * - Before an attempt starts, it is recorded where only nodes can write (fleet_record.c). A document that a client has
+ *   changed starts nothing again.
  * - A task taken away becomes lost. It starts again only if the spec asks for that (retryLost).
  * - A result is written from the last revision of the claim, so it is written once or not at all.
  *
@@ -50,6 +52,14 @@ enum fleet_run_phase {
 	FLEET_RUN_ENDED,  /* the result is not written yet */
 };
 
+/* What is known of a task's attempts, whatever its document says. */
+struct fleet_record {
+	/* Of the last attempt; queued: it was not started after all, or there is none. */
+	enum fleet_state state;
+	uint64_t attempt, failed, lost; /* the latter two: how many ended so */
+	char claim[FLEET_ID_MAX + 1];
+};
+
 /* A task that this node has claimed. */
 struct fleet_run {
 	struct fleet_run *next;
@@ -65,6 +75,13 @@ struct fleet_run {
 	bool taken;     /* another node has taken the task away: nothing more is written */
 	bool unsure;    /* whether the daemon has started it: it is to be ended in any case */
 	const char *end_reason;
+	struct fleet_record record; /* as it was before the start */
+	uint64_t record_revision;
+	uint64_t admit_at;         /* when to look at the record again; 0 = now */
+	uint64_t wait_until;       /* for an earlier attempt whose end is not recorded; 0 = there is none */
+	bool admitted;             /* the record permits the attempt */
+	bool record_sent;          /* the start may have been recorded */
+	bool refused;              /* the record does not permit the attempt */
 	bool unstarted;            /* the daemon refused to start it: it goes back to the queue */
 	enum fleet_state ended_as; /* what compose_end wrote */
 	struct fleet_local local;
@@ -143,5 +160,15 @@ void fleet_suspect_add(struct fleet_node *n, const struct fleet_message *m, cons
 /* The state after a lost or failed attempt, which is noted: queued again, or ended. */
 void fleet_attempt_ended(struct fleet_task *t, enum fleet_state how, int exit_code, const char *reason);
 void fleet_scan(struct fleet_node *n);
+
+/* Whether the claimed attempt may start. 1 = not yet; −1 = never (e). */
+int fleet_record_admit(struct fleet_node *n, struct fleet_run *r, uint64_t now, struct err *e);
+/* Records the start of an admitted attempt, right before it. −1 = it must not start (e); it may be recorded all the
+ * same. */
+int fleet_record_start(struct fleet_node *n, struct fleet_run *r, struct err *e);
+/* Records the end; queued: it was not started. −1 = to be tried again. */
+int fleet_record_end(struct fleet_node *n, struct fleet_run *r, enum fleet_state how);
+/* Of a task that was declared lost. Best effort. */
+void fleet_record_lost(struct fleet_node *n, const struct fleet_task *t);
 
 #endif

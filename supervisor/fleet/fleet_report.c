@@ -243,8 +243,8 @@ bool fleet_report_may_list(const struct fleet_report *r, const struct fleet_node
 	uint64_t renewal = UINT64_MAX; /* the time from one to the next */
 
 	for (const struct fleet_run *run = n->runs; run; run = run->next)
-		if (run->task.lease_ms / 3 < renewal)
-			renewal = run->task.lease_ms / 3;
+		if (run->task.spec.lease_ms / 3 < renewal)
+			renewal = run->task.spec.lease_ms / 3;
 	if (!n->runs || (r->took_ms <= renewal / TAKES_SHARE && r->entries <= ENTRIES_MAX))
 		return true;
 	return r->took_ms < renewal / 2 && now >= r->read_at + AGAIN_MS;

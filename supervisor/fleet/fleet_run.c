@@ -22,7 +22,7 @@
 #define RETRY_MS 500u
 #define BACKOFF_MS 1000u
 
-static uint64_t lease_end(const struct fleet_run *r) { return r->renewed_at + r->task.lease_ms / 3 * 2; }
+static uint64_t lease_end(const struct fleet_run *r) { return r->renewed_at + r->task.spec.lease_ms / 3 * 2; }
 
 void fleet_run_free(struct fleet_run *r)
 {
@@ -55,7 +55,7 @@ void fleet_run_begin(struct fleet_node *n, struct fleet_task *t, uint64_t revisi
 
 	r->token = r->task.token = revision;
 	r->renewed_at = sent_at;
-	r->renew_at = sent_at + r->task.lease_ms / 3;
+	r->renew_at = sent_at + r->task.spec.lease_ms / 3;
 	r->keep_at = sent_at + KEEP_MS;
 	n->claims++;
 }
@@ -87,7 +87,12 @@ int fleet_run_adopt(struct fleet_node *n, struct fleet_task *t, uint64_t revisio
 	int known = n->daemon->ops->status(n->daemon, local_id, &l, &e);
 	if (known != 0)
 		return known;
+	if (strcmp(l.submitter_key, t->spec_text.key) != 0 || fleet_task_verify(t, &e) < 0) {
+		free(l.result);
+		return 1; /* the document is not that of the task that was started */
+	}
 	struct fleet_run *r = add_run(n, t, revision, m);
+	r->record_sent = true;
 	r->token = r->task.token = l.token;
 	free(l.result);
 	r->phase = FLEET_RUN_RUNNING;
@@ -186,7 +191,7 @@ static void renew(struct fleet_node *n, struct fleet_run *r, uint64_t now, uint6
 		return;
 	/* A cancel request comes as a conflict; it is in the document now. */
 	r->renewed_at = now;
-	r->renew_at = now + r->task.lease_ms / 3;
+	r->renew_at = now + r->task.spec.lease_ms / 3;
 	if (r->phase != FLEET_RUN_RUNNING)
 		return;
 	e = ERR_INIT;
@@ -213,9 +218,31 @@ static void refuse_run(struct fleet_node *n, struct fleet_run *r, const struct e
 	r->unstarted = e->code == ERR_EXHAUSTED || e->code == ERR_EXPIRED;
 }
 
-/* Claimed → created and durable → started. Any failure before the start leaves the task as if not claimed. */
+/* Whether the record of the task permits this attempt. What it does not permit ends here, with the reason. */
+static bool admit_run(struct fleet_node *n, struct fleet_run *r, uint64_t now)
+{
+	struct err e = ERR_INIT;
+
+	if (r->admitted || now < r->admit_at)
+		return r->admitted;
+	int done = fleet_record_admit(n, r, now, &e);
+	r->admitted = done == 0;
+	r->admit_at = done == 1 ? now + RETRY_MS : 0;
+	if (done < 0) {
+		log_warning("task '%s' is not started: %s", r->task.spec.id, e.message);
+		snprintf(r->local.reason, sizeof(r->local.reason), "not started: %.400s", e.message);
+		r->phase = FLEET_RUN_ENDED;
+		r->refused = true;
+	}
+	return r->admitted;
+}
+
+/* Claimed → created and durable → recorded → started. Any failure before the start leaves the task as if not claimed.
+ */
 static void prepare_run(struct fleet_node *n, struct fleet_run *r, uint64_t now)
 {
+	if (!admit_run(n, r, now))
+		return;
 	const struct fleet_submitter *s = fleet_node_submitter(n, r->task.spec_text.key);
 	const struct fleet_start start = { .local_id = r->local_id,
 					   .task = &r->task,
@@ -228,7 +255,7 @@ static void prepare_run(struct fleet_node *n, struct fleet_run *r, uint64_t now)
 
 	if (done == 1)
 		return;
-	if (done == 0 && (n->daemon->ops->create(n->daemon, &start, &e) < 0 ||
+	if (done == 0 && (n->daemon->ops->create(n->daemon, &start, &e) < 0 || fleet_record_start(n, r, &e) < 0 ||
 			  n->daemon->ops->start(n->daemon, r->local_id, &e) < 0))
 		done = -1;
 	if (done < 0)
@@ -309,7 +336,11 @@ static void conclude(struct fleet_run *r, struct fleet_task *t)
 {
 	enum fleet_state how = outcome(r);
 
-	if (r->unstarted && r->cancelled) {
+	if (r->refused) { /* for a person to look at: the record and the document differ */
+		t->state = FLEET_LOST;
+		t->attempt = r->record.attempt;
+		snprintf(t->reason, sizeof(t->reason), "%.*s", (int)sizeof(t->reason) - 1, r->local.reason);
+	} else if (r->unstarted && r->cancelled) {
 		t->state = FLEET_CANCELLED;
 		snprintf(t->reason, sizeof(t->reason), "cancelled before it started");
 	} else if (r->unstarted) { /* the attempt does not count */
@@ -344,18 +375,22 @@ static int compose_end(struct fleet_node *n, struct fleet_run *r, struct buf *re
 }
 
 /*
- * Writes the result, then acknowledges. A claim that was taken away is only forgotten. Until the write succeeds the run
- * stays: the document is written from the claim's last revision or not at all.
+ * Records the end, writes the result, then acknowledges. A claim that was taken away is only forgotten. Until the write
+ * succeeds the run stays: the document is written from the claim's last revision or not at all.
  */
 static void finish_run(struct fleet_node *n, struct fleet_run *r, uint64_t now)
 {
 	struct err e = ERR_INIT;
 	int done = 1;
 
-	if (!r->taken) {
+	if (r->taken) {
+		(void)fleet_record_end(n, r, r->unstarted ? FLEET_QUEUED : FLEET_LOST);
+	} else {
 		if (now < r->check_at || !n->port->ops->connected(n->port))
 			return;
 		r->check_at = now + RETRY_MS;
+		if (fleet_record_end(n, r, r->unstarted ? FLEET_QUEUED : outcome(r)) < 0)
+			return;
 		done = write_document(n, r, compose_end, &e);
 		if (done < 0)
 			return;
@@ -393,7 +428,7 @@ void fleet_run_tick(struct fleet_node *n, struct fleet_run *r, uint64_t now, uin
 	/* A result that waits for the bus keeps the claim, too: it must not be declared lost meanwhile. */
 	if (connected && !r->taken && now >= r->renew_at)
 		renew(n, r, now, real);
-	if (r->phase == FLEET_RUN_RUNNING && !r->cancelled &&
+	if (r->phase <= FLEET_RUN_RUNNING && !r->cancelled &&
 	    fleet_task_cancelled(&r->task, fleet_node_is_operator, n)) {
 		r->cancelled = true;
 		end_run(n, r, "cancelled by its submitter");

@@ -31,7 +31,7 @@ void fleet_suspect_add(struct fleet_node *n, const struct fleet_message *m, cons
 	s = mem_zalloc(1, sizeof(*s));
 	s->message = *m;
 	s->revision = revision;
-	s->lease_ms = t->lease_ms;
+	s->lease_ms = t->spec.lease_ms;
 	s->next = n->suspects;
 	n->suspects = s;
 }
@@ -47,10 +47,12 @@ static int declare_lost(struct fleet_node *n, struct fleet_suspect *s, struct fl
 	fleet_attempt_ended(t, FLEET_LOST, -1, reason);
 	fleet_task_write(t, &text);
 	int done = n->port->ops->update_task(n->port, s->message.task, &text, s->revision, &revision, e);
-	if (done == 0)
+	if (done == 0) {
+		fleet_record_lost(n, t); /* if that fails, the next attempt waits for another lease */
 		log_warning("task '%s' is %s: %s (attempt %llu, token %llu)", t->spec.id,
 			    t->state == FLEET_QUEUED ? "queued again" : "lost", reason, (unsigned long long)t->attempt,
 			    (unsigned long long)t->token);
+	}
 	return done;
 }
 
@@ -70,7 +72,7 @@ static bool settle(struct fleet_node *n, struct fleet_suspect *s)
 	if (t.state == FLEET_RUNNING && revision == s->revision)
 		r = declare_lost(n, s, &t, &e);
 	enum fleet_state state = t.state;
-	uint64_t lease_ms = t.lease_ms;
+	uint64_t lease_ms = t.spec.lease_ms;
 	fleet_task_done(&t);
 	if (r < 0)
 		return false;

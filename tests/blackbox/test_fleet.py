@@ -238,6 +238,34 @@ def test_a_forged_task_does_not_run():
             assert not n.local("forged") and len(n.local("honest")) == 1
 
 
+def test_what_has_run_does_not_run_again_whatever_its_document_says():
+    with Server() as s, Bus(s.env["BAILIFF_FLEET"]) as bus:
+        for task, *command in (("good", "true"), ("bad", "false")):
+            s.fleet("submit", "--id", task, "--retry-lost", "1", "--", *command)
+        documents = {task: bus.document(task) for task in ("good", "bad")}
+        with Node(s, "n1") as n:
+            assert state(s, "good", "completed", "lost")["state"] == "completed"
+            assert state(s, "bad", "failed", "lost")["state"] == "failed"
+            until("the messages are acknowledged", lambda: bus.queued() == 0)
+            again(bus, n, documents)
+            assert len(n.local("good")) == 1 and len(n.local("bad")) == 1
+        with Node(s, "n2") as n:    # it knows nothing of either
+            documents["good"]["attempt"] = documents["bad"]["attempt"] = 1  # and what another attempt would be
+            again(bus, n, documents)
+            assert not n.local("good") and not n.local("bad")
+        assert "has completed" in bus.document("good")["reason"] and "was started" in bus.document("bad")["reason"]
+        with Node(s, "n3"):
+            s.fleet("retry", "bad")     # which is signed
+            assert state(s, "bad", "failed")["state"] == "failed"
+
+
+def again(bus, n, documents):
+    for task, document in documents.items():
+        bus.overwrite(task, document)
+        bus.enqueue(task)
+        until("the node refuses it", lambda task=task: bus.document(task)["state"] == "lost")
+
+
 def test_a_stranger_is_not_served():
     with Server() as s, Node(s, "n1", submitters=[]) as n:
         s.fleet("submit", "--id", "t1", "--", "true")

@@ -8,8 +8,12 @@
  * completed; every start of a command has its own attempt, token and entry among the attempts; nothing starts again
  * after `lost` unless its submitter permitted that; and no two commands of one task run at the same time.
  *
- * The controls are a daemon that does not end tasks whose lease is over, a server that ignores revisions and a daemon
- * that forgets its tasks: the checker has to notice each of them.
+ * In other worlds a hostile client also writes documents: earlier ones again, or that a task is queued. Whatever they
+ * say then, the commands that were started are checked: no more of them than the signed texts permit, none after one
+ * that completed, and no two at the same time.
+ *
+ * The controls are a daemon that does not end tasks whose lease is over, a server that ignores revisions, a daemon that
+ * forgets its tasks, and a server without the records of starts: the checker has to notice each of them.
  *
  * FLEET_STEPS=n SEED=n choose how many calls and which; FLEET_TELL=1 prints what happens, for one world.
  */
@@ -24,11 +28,14 @@
 
 #define DEFAULT_STEPS 300000u
 #define TASKS 24
+#define STARTS_MAX 128     /* of one task */
 #define SETTLE_MS 3000000u /* after the last fault */
 
 static char seed_text[FLEET_SEED_TEXT], key_text[FLEET_KEY_TEXT];
 static uint64_t
-	cancelled[TASKS]; /* revision of an acknowledged cancel, until a retry; 0 = none. Claims come before it */
+	cancelled[TASKS];       /* revision of an acknowledged cancel, until a retry; 0 = none. Claims come before it */
+static uint64_t granted[TASKS]; /* attempts, by requests to retry */
+static struct buf earlier[TASKS]; /* a document as it was once */
 
 /* ---- the client ---- */
 
@@ -37,7 +44,7 @@ static void write_spec(struct fleet_world *w, int number, struct buf *ret)
 	static const unsigned leases[] = { 2000, 3000, 6000, 30000 };
 
 	buf_printf(ret,
-		   "{\"v\":1,\"id\":\"t%d\",\"command\":[\"true\"],\"notAfter\":9007199254740992,\"leaseMs\":%u,"
+		   "{\"v\":1,\"id\":\"t%d\",\"command\":[\"true\"],\"notAfter\":1800600000000,\"leaseMs\":%u,"
 		   "\"priority\":%u,\"retries\":%u,"
 		   "\"retryLost\":%u}",
 		   number, leases[world_pick(w, 4)], world_pick(w, 2) ? 5 : 7, (unsigned)world_pick(w, 3),
@@ -101,6 +108,8 @@ static void change(struct actor *a)
 		fleet_signed_done(&t.retry);
 		fleet_signed_done(&t.cancel);
 		t.state = FLEET_QUEUED;
+		if (granted[task_number(id)] < t.attempt + 1)
+			granted[task_number(id)] = t.attempt + 1;
 		ck_assert_int_eq(fleet_request_make(seed_text, "retry", id, args, &t.retry, &e), 0);
 	} else if (t.state != FLEET_COMPLETED) {
 		fleet_signed_done(&t.cancel);
@@ -209,6 +218,40 @@ static void world_init(struct fleet_sim *s, uint64_t seed, enum fleet_fault faul
 	}
 }
 
+/* A client that writes what it likes: an earlier document, or one that says that the task is to run. */
+static void write_hostile(struct bus *b)
+{
+	struct buf buf_auto text = BUF_INIT;
+	struct bus_task *t = b->ntasks ? &b->tasks[world_pick(&b->w, b->ntasks)] : NULL;
+	struct fleet_task d;
+	struct err e = ERR_INIT;
+
+	if (!t)
+		return;
+	struct buf *kept = &earlier[task_number(t->id)];
+	const struct buf *from = kept->len && world_pick(&b->w, 2) ? kept : &t->text;
+	if (fleet_task_parse(from->data, from->len, &d, &e) < 0)
+		return;
+	if (world_pick(&b->w, 3)) {
+		d.state = FLEET_QUEUED;
+		d.attempt = world_pick(&b->w, d.attempt + 1);
+		fleet_signed_done(&d.cancel);
+	}
+	if (world_pick(&b->w, 2))
+		json_array_clear(d.attempts);
+	fleet_task_write(&d, &text);
+	if (!world_pick(&b->w, 3)) {
+		buf_reset(kept);
+		buf_append(kept, t->text.data, t->text.len);
+	}
+	b->w.counts[COUNT_HOSTILE]++;
+	bus_write(b, t, &text, BUS_HOSTILE);
+	char class[FLEET_CLASS_TEXT];
+	fleet_needs_class(&d.spec.needs, class);
+	(void)bus_accept(b, class, (unsigned)d.spec.priority, t->id, d.attempt + 1 + world_pick(&b->w, 50));
+	fleet_task_done(&d);
+}
+
 /* Faults that do not belong to a call. */
 static void world_mishaps(struct fleet_sim *s)
 {
@@ -232,6 +275,8 @@ static void world_mishaps(struct fleet_sim *s)
 		host_crash(&s->hosts[a->number]);
 	if (a->number < FLEET_NODES && world_fault(w, 5))
 		host_crash_runtime(&s->hosts[a->number]);
+	if (w->hostile && world_fault(w, 150))
+		write_hostile(&s->b);
 }
 
 static uint64_t due(const struct actor *a)
@@ -267,7 +312,7 @@ static void world_step(struct fleet_sim *s)
 
 static bool settled(const struct fleet_sim *s)
 {
-	if (s->b.w.actors[FLEET_NODES].alive)
+	if (s->b.w.actors[FLEET_NODES].alive || (s->b.w.hostile && s->b.w.now < s->b.w.faults_until))
 		return false;
 	for (size_t i = 0; i < s->b.ntasks; i++)
 		if (!fleet_state_ended(s->b.tasks[i].state))
@@ -331,21 +376,48 @@ static int by_time(const void *a, const void *b)
 	return (*x)->started_at < (*y)->started_at ? -1 : (*x)->started_at > (*y)->started_at;
 }
 
-static void check_starts(struct fleet_sim *s, const struct fleet_task *t)
+/* The commands of the task that were started, in their order. */
+static size_t find_starts(struct fleet_sim *s, const struct fleet_task *t, const struct host_task *ret[STARTS_MAX])
 {
-	const struct host_task *starts[128];
-	struct fleet_world *w = &s->b.w;
 	size_t n = 0;
 
 	for (int i = 0; i < FLEET_NODES; i++)
-		for (size_t k = 0; k < s->hosts[i].ntasks && n < 128; k++) {
+		for (size_t k = 0; k < s->hosts[i].ntasks && n < STARTS_MAX; k++) {
 			struct host_task *h = &s->hosts[i].tasks[k];
 
 			host_advance(&s->hosts[i], h);
 			if (h->started && strcmp(h->task, t->spec.id) == 0)
-				starts[n++] = h;
+				ret[n++] = h;
 		}
-	qsort(starts, n, sizeof(starts[0]), by_time);
+	qsort(ret, n, sizeof(ret[0]), by_time);
+	return n;
+}
+
+/* With documents that anyone has written: only what the signed texts permit was started. */
+static void check_permitted(struct fleet_sim *s, const struct fleet_task *t)
+{
+	const struct host_task *starts[STARTS_MAX];
+	const uint64_t retries = granted[task_number(t->spec.id)], most = 1 + t->spec.retries + t->spec.retry_lost;
+	const size_t n = find_starts(s, t, starts);
+
+	for (size_t i = 0; i < n; i++) {
+		const char *before = i ? starts[i - 1]->status : "";
+
+		if (starts[i]->attempt > (retries > most ? retries : most) ||
+		    (i && starts[i]->attempt <= starts[i - 1]->attempt) ||
+		    (!retries && !t->spec.retry_lost && strcmp(before, "completed") == 0) ||
+		    (!retries && !t->spec.retries && strcmp(before, "failed") == 0 && !t->spec.retry_lost))
+			world_wrong(&s->b.w, "task %s: attempt %llu was started after one that %s", t->spec.id,
+				    (unsigned long long)starts[i]->attempt, before);
+	}
+}
+
+static void check_starts(struct fleet_sim *s, const struct fleet_task *t)
+{
+	const struct host_task *starts[STARTS_MAX];
+	struct fleet_world *w = &s->b.w;
+	const size_t n = find_starts(s, t, starts);
+
 	for (size_t i = 0; i < n; i++) {
 		if (starts[i]->state != HOST_ENDED) {
 			world_wrong(w, "task %s is %s; its command runs", t->spec.id, fleet_state_name(t->state));
@@ -401,8 +473,12 @@ static void check_tasks(struct fleet_sim *s)
 			world_wrong(w, "task %s: %s", s->b.tasks[i].id, e.message);
 			return;
 		}
-		check_starts(s, &t);
-		check_attempts(w, &t);
+		if (w->hostile) {
+			check_permitted(s, &t);
+		} else {
+			check_starts(s, &t);
+			check_attempts(w, &t);
+		}
 		w->counts[t.state == FLEET_COMPLETED ? COUNT_COMPLETED
 			  : t.state == FLEET_LOST    ? COUNT_LOST
 			  : t.state == FLEET_FAILED  ? COUNT_FAILED
@@ -411,13 +487,16 @@ static void check_tasks(struct fleet_sim *s)
 	}
 }
 
-static void run_world(uint64_t seed, enum fleet_fault fault, uint64_t counts[16], uint64_t *steps, char ret_wrong[256])
+static void run_world(uint64_t seed, enum fleet_fault fault, bool hostile, uint64_t counts[16], uint64_t *steps,
+		      char ret_wrong[256])
 {
 	struct fleet_sim *s = mem_zalloc(1, sizeof(*s));
 	struct fleet_world *w = &s->b.w;
 
 	memset(cancelled, 0, sizeof(cancelled));
+	memset(granted, 0, sizeof(granted));
 	world_init(s, seed, fault);
+	w->hostile = hostile;
 	while (!w->wrong[0] && !settled(s) && w->now < w->faults_until + SETTLE_MS)
 		world_step(s);
 	for (uint64_t end = w->now + 120000; !w->wrong[0] && w->now < end;) /* what was written last is noticed */
@@ -425,6 +504,8 @@ static void run_world(uint64_t seed, enum fleet_fault fault, uint64_t counts[16]
 	if (!w->wrong[0])
 		check_tasks(s);
 	world_done(s);
+	for (int i = 0; i < TASKS; i++)
+		buf_reset(&earlier[i]);
 	for (int i = 0; i < 16; i++)
 		counts[i] += w->counts[i];
 	*steps += w->steps;
@@ -447,21 +528,23 @@ START_TEST(whatever_happens_a_task_runs_once)
 	uint64_t counts[16] = { 0 }, steps = 0, worlds = 0;
 	char wrong[256] = "";
 
+	/* Every fourth fleet has a hostile client. */
 	for (; steps < want && !wrong[0]; worlds++)
-		run_world(seed + worlds, FAULT_NONE, counts, &steps, wrong);
-	printf("%llu steps: %llu fleets from seed %llu; %llu commands started, tasks %llu completed, %llu failed, %llu "
+		run_world(seed + worlds, FAULT_NONE, (seed + worlds) % 4 == 0, counts, &steps, wrong);
+	printf("%llu steps: %llu fleets from seed %llu; hostile documents %llu; %llu commands started, tasks %llu "
+	       "completed, %llu failed, %llu "
 	       "cancelled, "
 	       "%llu lost; nodes %llu killed, %llu stopped, %llu frozen, %llu cut off, runtimes %llu killed, server "
 	       "%llu down, "
 	       "calls %llu lost, %llu late\n",
 	       (unsigned long long)steps, (unsigned long long)worlds, (unsigned long long)seed,
-	       (unsigned long long)counts[COUNT_STARTS], (unsigned long long)counts[COUNT_COMPLETED],
-	       (unsigned long long)counts[COUNT_FAILED], (unsigned long long)counts[COUNT_CANCELLED],
-	       (unsigned long long)counts[COUNT_LOST], (unsigned long long)counts[COUNT_KILLED],
-	       (unsigned long long)counts[COUNT_STOPPED], (unsigned long long)counts[COUNT_FROZEN],
-	       (unsigned long long)counts[COUNT_CUT], (unsigned long long)counts[COUNT_RUNTIME],
-	       (unsigned long long)counts[COUNT_SERVER], (unsigned long long)counts[COUNT_LOST_CALLS],
-	       (unsigned long long)counts[COUNT_LATE]);
+	       (unsigned long long)counts[COUNT_HOSTILE], (unsigned long long)counts[COUNT_STARTS],
+	       (unsigned long long)counts[COUNT_COMPLETED], (unsigned long long)counts[COUNT_FAILED],
+	       (unsigned long long)counts[COUNT_CANCELLED], (unsigned long long)counts[COUNT_LOST],
+	       (unsigned long long)counts[COUNT_KILLED], (unsigned long long)counts[COUNT_STOPPED],
+	       (unsigned long long)counts[COUNT_FROZEN], (unsigned long long)counts[COUNT_CUT],
+	       (unsigned long long)counts[COUNT_RUNTIME], (unsigned long long)counts[COUNT_SERVER],
+	       (unsigned long long)counts[COUNT_LOST_CALLS], (unsigned long long)counts[COUNT_LATE]);
 	fflush(stdout);
 	ck_assert_msg(!wrong[0], "SEED=%llu FLEET_STEPS=1: %s", (unsigned long long)(seed + worlds - 1), wrong);
 }
@@ -473,7 +556,7 @@ START_TEST(a_broken_fleet_is_seen)
 	char wrong[256] = "";
 
 	for (uint64_t seed = 1; seed <= 60 && !wrong[0]; seed++)
-		run_world(seed, (enum fleet_fault)_i, counts, &steps, wrong);
+		run_world(seed, (enum fleet_fault)_i, _i == FAULT_NO_RECORDS, counts, &steps, wrong);
 	ck_assert_msg(wrong[0], "the checker does not notice the fault");
 }
 END_TEST

@@ -20,12 +20,19 @@
 #define BUS_LATE 64
 #define BUS_WINDOW_MS 120000u
 #define BUS_NODE_MS 15000u
+#define BUS_HOSTILE 99 /* an actor that only writes documents */
 
 struct bus_task {
 	char id[FLEET_ID_MAX + 1];
 	struct buf text;
 	uint64_t revision;
 	enum fleet_state state;
+};
+
+struct bus_record {
+	char key[FLEET_ID_MAX + 1];
+	struct buf text;
+	uint64_t revision;
 };
 
 struct bus_message {
@@ -36,6 +43,7 @@ struct bus_message {
 
 struct bus_late {
 	uint64_t at, revision, sequence; /* sequence: an acknowledgement */
+	bool record;                     /* of a start; task: its key */
 	char task[FLEET_ID_MAX + 1];
 	struct buf text;
 	int actor;
@@ -44,6 +52,7 @@ struct bus_late {
 struct bus {
 	struct fleet_world w; /* first: actors point to it */
 	struct bus_task tasks[BUS_TASKS];
+	struct bus_record records[BUS_TASKS];
 	struct bus_message messages[BUS_TASKS];
 	struct {
 		char key[64];
@@ -54,7 +63,7 @@ struct bus {
 		uint64_t until;
 	} ids[BUS_IDS];
 	struct bus_late late[BUS_LATE];
-	size_t ntasks, nmessages, nclasses, nids;
+	size_t ntasks, nrecords, nmessages, nclasses, nids;
 	uint64_t revision, sequence, node_until[FLEET_NODES];
 };
 
@@ -77,7 +86,7 @@ static struct bus_task *bus_task(struct bus *b, const char *id)
 /* Whatever is written is checked: an end is final, except that the client may retry what did not complete. */
 static void bus_check_write(struct bus *b, const struct bus_task *t, enum fleet_state state, int actor)
 {
-	if (!fleet_state_ended(t->state))
+	if (!fleet_state_ended(t->state) || actor == BUS_HOSTILE)
 		return;
 	if (t->state == FLEET_COMPLETED || actor != FLEET_NODES)
 		world_wrong(&b->w, "task %s was %s and is written as %s by actor %d", t->id, fleet_state_name(t->state),
@@ -178,6 +187,7 @@ static int bus_update_task(struct fleet_port *p, const char *id, const struct bu
 		buf_append(&late->text, text->data, text->len);
 		late->revision = revision;
 		late->sequence = 0;
+		late->record = false;
 		late->actor = actor_of(p)->number;
 	}
 	if (call_end(actor_of(p), fate, e) < 0)
@@ -194,6 +204,72 @@ static int bus_list_tasks(struct fleet_port *p, fleet_entry_fn fn, void *ctx, st
 	for (size_t i = 0; i < b->ntasks; i++)
 		fn(ctx, b->tasks[i].id, b->tasks[i].text.data, b->tasks[i].text.len, b->tasks[i].revision);
 	return call_end(actor_of(p), fate, e);
+}
+
+/* ---- records of starts ---- */
+
+static struct bus_record *bus_record(struct bus *b, const char *key)
+{
+	for (size_t i = 0; i < b->nrecords; i++)
+		if (strcmp(b->records[i].key, key) == 0)
+			return &b->records[i];
+	return NULL;
+}
+
+static int bus_write_record(struct bus *b, const char *key, const struct buf *text, uint64_t revision)
+{
+	struct bus_record *c = bus_record(b, key);
+
+	if ((c ? c->revision : 0) != revision)
+		return 1;
+	if (!c && b->nrecords == BUS_TASKS)
+		return 1;
+	if (!c) {
+		c = &b->records[b->nrecords++];
+		snprintf(c->key, sizeof(c->key), "%s", key);
+	}
+	buf_reset(&c->text);
+	buf_append(&c->text, text->data, text->len);
+	c->revision = ++b->revision;
+	world_tell(&b->w, "record %.8s revision %llu: %s", key, (unsigned long long)c->revision, buf_cstr(&c->text));
+	return 0;
+}
+
+static int bus_get_record(struct fleet_port *p, const char *key, struct buf *ret, uint64_t *ret_revision, struct err *e)
+{
+	enum call_fate fate = call_begin(actor_of(p));
+	const struct bus_record *c = bus_record(bus_of(p), key);
+	const bool found = c && bus_of(p)->w.fault != FAULT_NO_RECORDS;
+	const uint64_t revision = found ? c->revision : 0;
+
+	buf_reset(ret);
+	if (found)
+		buf_append(ret, c->text.data, c->text.len);
+	if (call_end(actor_of(p), fate, e) < 0)
+		return -1;
+	*ret_revision = revision;
+	return found ? 0 : 1;
+}
+
+static int bus_put_record(struct fleet_port *p, const char *key, const struct buf *text, uint64_t revision,
+			  struct err *e)
+{
+	struct bus *b = bus_of(p);
+	enum call_fate fate = call_begin(actor_of(p));
+	int r = 1;
+
+	if (fate == CALL_DONE || fate == CALL_UNANSWERED)
+		r = b->w.fault == FAULT_NO_RECORDS ? 0 : bus_write_record(b, key, text, revision);
+	struct bus_late *late = fate == CALL_LATE ? bus_late_new(b) : NULL;
+	if (late) {
+		snprintf(late->task, sizeof(late->task), "%s", key);
+		buf_reset(&late->text);
+		buf_append(&late->text, text->data, text->len);
+		late->revision = revision;
+		late->sequence = 0;
+		late->record = true;
+	}
+	return call_end(actor_of(p), fate, e) < 0 ? -1 : r;
 }
 
 /* ---- the queue ---- */
@@ -401,7 +477,9 @@ static const struct fleet_port_ops bus_ops = { .connected = bus_connected,
 					       .keep = bus_keep,
 					       .get_node = bus_get_node,
 					       .put_node = bus_put_node,
-					       .list_nodes = bus_list_nodes };
+					       .list_nodes = bus_list_nodes,
+					       .get_record = bus_get_record,
+					       .put_record = bus_put_record };
 
 /* What arrives after its sender has given up. */
 static void bus_tick(struct bus *b)
@@ -415,6 +493,8 @@ static void bus_tick(struct bus *b)
 		l->at = 0;
 		if (l->sequence)
 			bus_remove(b, l->sequence);
+		else if (l->record)
+			(void)bus_write_record(b, l->task, &l->text, l->revision);
 		else
 			(void)bus_update(b, l->task, &l->text, l->revision, l->actor, &revision);
 	}
@@ -423,7 +503,7 @@ static void bus_tick(struct bus *b)
 static void bus_done(struct bus *b)
 {
 	for (size_t i = 0; i < BUS_TASKS; i++)
-		buf_done(&b->tasks[i].text);
+		buf_done(&b->tasks[i].text), buf_done(&b->records[i].text);
 	for (size_t i = 0; i < BUS_CLASSES; i++)
 		buf_done(&b->classes[i].needs);
 	for (size_t i = 0; i < BUS_LATE; i++)

@@ -18,7 +18,7 @@
 enum host_state { HOST_CREATED, HOST_RUNNING, HOST_ENDED };
 
 struct host_task {
-	char id[FLEET_LOCAL_ID], task[FLEET_ID_MAX + 1];
+	char id[FLEET_LOCAL_ID], task[FLEET_ID_MAX + 1], key[FLEET_KEY_TEXT];
 	uint64_t token, attempt, lease_ms, lease_until; /* the latter by the node's boot clock */
 	enum host_state state;
 	bool started;
@@ -201,12 +201,13 @@ static int host_create(struct fleet_daemon *d, const struct fleet_start *s, stru
 		struct host_task *t = &h->tasks[h->ntasks++];
 		*t = (struct host_task){ .token = s->token,
 					 .attempt = s->task->attempt,
-					 .lease_ms = s->task->lease_ms,
+					 .lease_ms = s->task->spec.lease_ms,
 					 .lease_until = s->lease_until,
 					 .exit_code = world_pick(w, 6) ? 0 : 1,
 					 .reason = "" };
 		snprintf(t->id, sizeof(t->id), "%s", s->local_id);
 		snprintf(t->task, sizeof(t->task), "%s", s->task->spec.id);
+		snprintf(t->key, sizeof(t->key), "%s", s->task->spec_text.key);
 	}
 	return host_answer(h, 0, e);
 }
@@ -274,6 +275,7 @@ static void host_local(const struct host_task *t, struct fleet_local *ret)
 		.started = t->started, .ended = t->state == HOST_ENDED, .exit_code = -1, .token = t->token
 	};
 	snprintf(ret->fleet_id, sizeof(ret->fleet_id), "%s", t->task);
+	snprintf(ret->submitter_key, sizeof(ret->submitter_key), "%s", t->key);
 	snprintf(ret->status, sizeof(ret->status), "%s", ret->ended ? t->status : "running");
 	snprintf(ret->reason, sizeof(ret->reason), "%s", t->reason);
 	if (ret->ended)

@@ -45,7 +45,7 @@ struct actor {
 };
 
 /* What is wrong on purpose, for the controls. */
-enum fleet_fault { FAULT_NONE, FAULT_NO_LEASE, FAULT_NO_CAS, FAULT_FORGETFUL, FAULTS };
+enum fleet_fault { FAULT_NONE, FAULT_NO_LEASE, FAULT_NO_CAS, FAULT_FORGETFUL, FAULT_NO_RECORDS, FAULTS };
 
 struct fleet_world {
 	uint64_t seed, now, faults_until, steps;
@@ -55,7 +55,7 @@ struct fleet_world {
 	uint64_t server_down_until;
 	char wrong[256];
 	uint64_t counts[16];
-	bool tell;
+	bool tell, hostile; /* hostile: a client writes documents that say whatever */
 };
 
 enum {
@@ -71,7 +71,8 @@ enum {
 	COUNT_LOST,
 	COUNT_FAILED,
 	COUNT_CANCELLED,
-	COUNT_LATE
+	COUNT_LATE,
+	COUNT_HOSTILE
 };
 
 static inline uint64_t world_random(struct fleet_world *w)

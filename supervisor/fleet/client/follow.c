@@ -123,7 +123,7 @@ static void note_silence(struct follow *f, const struct fleet_task *t, const str
 	f->silence_reported = true;
 	cli_error("fleet: %s", e->message);
 	cli_hint("if it does not return within its lease (%llu s), task %s is lost",
-		 (unsigned long long)t->lease_ms / 1000, t->spec.id);
+		 (unsigned long long)t->spec.lease_ms / 1000, t->spec.id);
 }
 
 /* Explains once why nothing happens. */

@@ -108,6 +108,23 @@ START_TEST(a_document_changes_only_from_the_last_revision)
 }
 END_TEST
 
+START_TEST(a_record_changes_only_from_the_last_revision)
+{
+	struct buf buf_auto text = BUF_INIT;
+	struct err e = ERR_INIT;
+	uint64_t revision = 0;
+
+	ck_assert_int_eq(a->ops->get_record(a, "k1", &text, &revision, &e), 1);
+	text_of(&text, "one");
+	ck_assert_int_eq(a->ops->put_record(a, "k1", &text, 0, &e), 0);
+	ck_assert_int_eq(b->ops->put_record(b, "k1", &text, 0, &e), 1);
+	ck_assert_int_eq(b->ops->get_record(b, "k1", &text, &revision, &e), 0);
+	text_of(&text, "two");
+	ck_assert_int_eq(b->ops->put_record(b, "k1", &text, revision, &e), 0);
+	ck_assert_int_eq(a->ops->put_record(a, "k1", &text, revision, &e), 1);
+}
+END_TEST
+
 START_TEST(a_task_has_one_message_and_one_receiver)
 {
 	struct buf buf_auto needs = BUF_INIT;
@@ -229,7 +246,8 @@ int main(void)
 {
 	const struct suite_case cases[] = {
 		{ "port", setup, teardown, 120,
-		  SUITE_TESTS(a_document_changes_only_from_the_last_revision, a_task_has_one_message_and_one_receiver,
+		  SUITE_TESTS(a_document_changes_only_from_the_last_revision,
+			      a_record_changes_only_from_the_last_revision, a_task_has_one_message_and_one_receiver,
 			      entries_are_listed, a_request_is_answered, stored_messages_are_found,
 			      a_key_whose_signature_begins_with_zero) },
 	};

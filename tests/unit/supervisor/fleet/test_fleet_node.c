@@ -23,7 +23,9 @@ static struct {
 	bool queued, down, raced; /* the message can be fetched; updates fail; another is faster */
 	const char *other;        /* entry of n1: its instance; NULL = what the node has put */
 	struct buf entry;
-	bool near_is_free;
+	bool near_is_free, record_down, refuses;
+	struct buf record;
+	uint64_t record_revision;
 	char calls[256]; /* in their order */
 } bus;
 
@@ -69,6 +71,29 @@ static int update_task(struct fleet_port *p, const char *id, const struct buf *t
 	buf_append(&bus.text, text->data, text->len);
 	*ret_revision = ++bus.revision;
 	note("update");
+	return 0;
+}
+
+static int get_record(struct fleet_port *p, const char *key, struct buf *ret, uint64_t *ret_revision, struct err *e)
+{
+	ck_assert_uint_eq(strlen(key), 64);
+	if (bus.record_down)
+		return err_set(e, ERR_UNAVAILABLE, "down");
+	buf_append(ret, bus.record.data, bus.record.len);
+	*ret_revision = bus.record_revision;
+	return bus.record_revision ? 0 : 1;
+}
+
+static int put_record(struct fleet_port *p, const char *key, const struct buf *text, uint64_t revision, struct err *e)
+{
+	if (bus.record_down)
+		return err_set(e, ERR_UNAVAILABLE, "down");
+	if (revision != bus.record_revision)
+		return 1;
+	buf_reset(&bus.record);
+	buf_append(&bus.record, text->data, text->len);
+	bus.record_revision++;
+	note("record");
 	return 0;
 }
 
@@ -148,7 +173,9 @@ static const struct fleet_port_ops port_ops = { .connected = connected,
 						.keep = keep,
 						.get_node = get_node,
 						.put_node = put_node,
-						.list_nodes = list_nodes };
+						.list_nodes = list_nodes,
+						.get_record = get_record,
+						.put_record = put_record };
 static struct fleet_port port = { &port_ops };
 
 /* ---- the daemon ---- */
@@ -166,6 +193,8 @@ static int create(struct fleet_daemon *d, const struct fleet_start *s, struct er
 
 static int start(struct fleet_daemon *d, const char *id, struct err *e)
 {
+	if (bus.refuses)
+		return err_set(e, ERR_EXHAUSTED, "no room");
 	note("start");
 	local.started = true;
 	return 0;
@@ -193,6 +222,7 @@ static int status(struct fleet_daemon *d, const char *id, struct fleet_local *re
 	};
 	snprintf(ret->status, sizeof(ret->status), "%s", local.ended ? local.status : "running");
 	snprintf(ret->reason, sizeof(ret->reason), "%s", local.reason);
+	snprintf(ret->submitter_key, sizeof(ret->submitter_key), "%s", submitter.key);
 	return local.known ? 0 : 1;
 }
 
@@ -259,6 +289,7 @@ static void teardown(void)
 	json_decref(config.labels);
 	buf_done(&bus.text);
 	buf_done(&bus.entry);
+	buf_done(&bus.record);
 }
 
 static void run_until(uint64_t until)
@@ -275,7 +306,7 @@ START_TEST(a_claim_is_durable_before_the_start)
 {
 	put_task("", FLEET_QUEUED, "", "");
 	run_until(2000);
-	ck_assert_msg(strncmp(bus.calls, "update create start update", 26) == 0, "%s", bus.calls);
+	ck_assert_msg(strncmp(bus.calls, "update create record start update", 33) == 0, "%s", bus.calls);
 	ck_assert_uint_eq(local.token, 11);
 	ck_assert_str_eq(state_of_task(), "running");
 	local.ended = true;
@@ -443,6 +474,143 @@ START_TEST(a_nearer_node_without_room_does_not_count)
 }
 END_TEST
 
+static void end_local(const char *how)
+{
+	local.ended = true;
+	local.status = how;
+	node.checks = true;
+	run_until(now + 1000);
+}
+
+/* As a client that can write documents may do: queued again, as if nothing had happened. */
+static void queue_again(const char *more, uint64_t attempt)
+{
+	struct fleet_task t;
+	struct err e = ERR_INIT;
+
+	put_task(more, FLEET_QUEUED, "", "");
+	ck_assert_int_eq(fleet_task_parse(bus.text.data, bus.text.len, &t, &e), 0);
+	t.attempt = attempt;
+	buf_reset(&bus.text);
+	fleet_task_write(&t, &bus.text);
+	fleet_task_done(&t);
+	memset(&local, 0, sizeof(local));
+}
+
+START_TEST(what_has_completed_does_not_start_again)
+{
+	static const char more[] = ",\"retries\":2,\"retryLost\":2";
+
+	put_task(more, FLEET_QUEUED, "", "");
+	run_until(2000);
+	ck_assert(local.started);
+	end_local("completed");
+	ck_assert_str_eq(state_of_task(), "completed");
+	for (uint64_t attempt = 0; attempt < 3; attempt++) {
+		queue_again(more, attempt);
+		run_until(now + 2 * LEASE);
+		ck_assert(!local.known);
+		ck_assert_str_eq(state_of_task(), "lost");
+	}
+}
+END_TEST
+
+START_TEST(an_attempt_starts_once)
+{
+	static const char more[] = ",\"retries\":1";
+
+	put_task(more, FLEET_QUEUED, "", "");
+	run_until(2000);
+	end_local("failed");
+	ck_assert_str_eq(state_of_task(), "queued"); /* one more attempt */
+	queue_again(more, 0);                        /* the first one again */
+	run_until(now + 1000);
+	ck_assert(!local.known);
+	queue_again(more, 1);
+	run_until(now + 1000);
+	ck_assert(local.started);
+	end_local("failed");
+	queue_again(more, 1);
+	run_until(now + 1000);
+	ck_assert(!local.known);
+	ck_assert_str_eq(state_of_task(), "lost");
+}
+END_TEST
+
+/* Another node may still run it, although the document says otherwise. */
+START_TEST(an_attempt_waits_for_the_lease_of_the_one_before)
+{
+	static const char more[] = ",\"retryLost\":1";
+
+	buf_str(&bus.record, "{\"v\":1,\"state\":\"running\",\"attempt\":1,\"claim\":\"other\"}");
+	bus.record_revision = 1;
+	queue_again(more, 1);
+	run_until(1000 + LEASE - 200);
+	ck_assert(!local.known);
+	ck_assert_str_eq(state_of_task(), "running");
+	run_until(1000 + LEASE + 1000);
+	ck_assert(local.started);
+}
+END_TEST
+
+START_TEST(a_lost_attempt_is_not_repeated_unless_that_is_signed)
+{
+	buf_str(&bus.record, "{\"v\":1,\"state\":\"running\",\"attempt\":1,\"claim\":\"other\"}");
+	bus.record_revision = 1;
+	queue_again(",\"retries\":3", 1);
+	run_until(1000 + 2 * LEASE);
+	ck_assert(!local.known);
+	ck_assert_str_eq(state_of_task(), "lost");
+}
+END_TEST
+
+START_TEST(a_record_that_cannot_be_understood_permits_nothing)
+{
+	buf_str(&bus.record, "{\"v\":1,\"state\":\"begun\"}");
+	bus.record_revision = 1;
+	put_task("", FLEET_QUEUED, "", "");
+	run_until(1000 + 2 * LEASE);
+	ck_assert(!local.known);
+	ck_assert_str_eq(state_of_task(), "lost");
+}
+END_TEST
+
+START_TEST(without_the_record_nothing_starts)
+{
+	put_task("", FLEET_QUEUED, "", "");
+	bus.record_down = true;
+	run_until(5000);
+	ck_assert(!local.known);
+	bus.record_down = false;
+	run_until(7000);
+	ck_assert(local.started);
+}
+END_TEST
+
+START_TEST(what_was_not_started_may_be_started_later)
+{
+	put_task("", FLEET_QUEUED, "", "");
+	bus.refuses = true;
+	run_until(2000);
+	ck_assert(!local.started);
+	ck_assert_str_eq(state_of_task(), "queued");
+	bus.refuses = false;
+	bus.queued = true;
+	memset(&local, 0, sizeof(local));
+	run_until(4000);
+	ck_assert(local.started);
+}
+END_TEST
+
+START_TEST(a_task_may_not_be_valid_for_long)
+{
+	put_task(",\"notAfter\":8000000000", FLEET_QUEUED, "", "");
+	run_until(2000);
+	ck_assert(!local.known);
+	ck_assert_str_eq(state_of_task(), "failed");
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_case all = {
@@ -453,7 +621,11 @@ int main(void)
 			    what_was_taken_away_is_ended_and_not_written, a_change_by_a_client_does_not_end_a_claim,
 			    without_renewal_it_ends_within_the_lease, a_name_has_one_daemon,
 			    what_cannot_be_done_yet_is_waited_for, a_nearer_node_comes_first,
-			    a_nearer_node_without_room_does_not_count)
+			    a_nearer_node_without_room_does_not_count, what_has_completed_does_not_start_again,
+			    an_attempt_starts_once, an_attempt_waits_for_the_lease_of_the_one_before,
+			    a_lost_attempt_is_not_repeated_unless_that_is_signed,
+			    a_record_that_cannot_be_understood_permits_nothing, without_the_record_nothing_starts,
+			    what_was_not_started_may_be_started_later, a_task_may_not_be_valid_for_long)
 	};
 
 	return suite_run_cases("fleet_node", &all, 1);

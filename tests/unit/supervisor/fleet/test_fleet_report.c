@@ -6,7 +6,7 @@
 
 START_TEST(long_lists_are_not_read_while_tasks_run)
 {
-	struct fleet_run slow = { .task.lease_ms = 30000 }, quick = { .task.lease_ms = 3000, .next = &slow };
+	struct fleet_run slow = { .task.spec.lease_ms = 30000 }, quick = { .task.spec.lease_ms = 3000, .next = &slow };
 	struct fleet_node node = { .runs = &slow };
 	struct fleet_report r = { .read_at = 1000, .took_ms = 1000, .entries = 5000 };
 
