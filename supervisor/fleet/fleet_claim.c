@@ -16,7 +16,8 @@
 
 #define OTHERS_MS 2000u /* for another node to take what this one may not run */
 #define AFTER_MS 1000u  /* between looks at what a task waits for */
-#define NEAR_MS 3000u   /* that nearer nodes have before the others: they look once a second */
+#define CLOCKS_MS 86400000u
+#define NEAR_MS 3000u /* that nearer nodes have before the others: they look once a second */
 #define NEAR_AGAIN_MS 100u
 #define NEAR_LOOK_MS 1500u /* until this node looks again: after the others, which were woken at the same time */
 
@@ -275,11 +276,10 @@ static void consider(const struct candidate *c)
 		return refuse(c, FLEET_CANCELLED, "cancelled before it started");
 	if (c->real > c->t->spec.not_after)
 		return refuse(c, FLEET_FAILED, "it was not started before its notAfter");
-	if (c->t->spec.not_after > c->real + FLEET_NOT_AFTER_MAX_MS)
-		return refuse(c, FLEET_FAILED, "its notAfter is more than 8 days ahead of the node's clock");
 	if (c->t->attempt >= fleet_task_attempts_allowed(c->t, fleet_node_is_operator, c->n))
 		return refuse(c, FLEET_FAILED, "all attempts are used up");
-	if (!s || !profile_allowed(s, c->t->spec.profile) ||
+	/* From the future: one of the clocks is wrong, and the record of its start could be removed too early. */
+	if (c->t->spec.submitted_at > c->real + CLOCKS_MS || !s || !profile_allowed(s, c->t->spec.profile) ||
 	    (s->max_tasks && running_of(c->n, s->key) >= s->max_tasks) || !has_room(c->n, &c->t->spec.needs) ||
 	    !satisfies(c->n, &c->t->spec.needs))
 		return put_back(c, OTHERS_MS);

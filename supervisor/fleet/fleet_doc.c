@@ -162,7 +162,7 @@ static int read_numbers(struct fleet_spec *s, struct err *e)
 	    member_uint(s->root, "submittedAt", 0, 1ull << 52, &s->submitted_at, e) < 0)
 		return -1;
 	s->not_after = s->submitted_at + FLEET_DEFAULT_NOT_AFTER_MS;
-	return member_uint(s->root, "notAfter", 0, 1ull << 53, &s->not_after, e);
+	return member_uint(s->root, "notAfter", 0, s->submitted_at + FLEET_NOT_AFTER_MAX_MS, &s->not_after, e);
 }
 
 static int read_spec(struct fleet_spec *s, struct err *e)

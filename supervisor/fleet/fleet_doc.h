@@ -33,7 +33,7 @@ struct jw;
 #define FLEET_REASON_MAX 512u
 #define FLEET_ATTEMPTS_MAX 100u
 #define FLEET_DEFAULT_NOT_AFTER_MS (7ull * 86400000u)
-#define FLEET_NOT_AFTER_MAX_MS (8ull * 86400000u) /* ahead of a node's clock; records are kept for longer */
+#define FLEET_NOT_AFTER_MAX_MS (30ull * 86400000u) /* after submittedAt; records of starts are kept for longer */
 
 /* Ids of tasks, names of nodes and submitters: letters, digits, '_' and '-', so that they are tokens of a subject. */
 bool fleet_id_valid(const char *s);

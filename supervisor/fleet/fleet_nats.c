@@ -30,7 +30,7 @@
 #include <unistd.h>
 
 #define NODE_TTL_S 15
-#define START_TTL_S (9ll * 86400)
+#define START_TTL_S (32ll * 86400)
 #define FETCH_WAIT_MS 2000 /* a message that comes later comes again */
 #define REQUESTS_MAX 256u
 #define REQUEST_BYTES_MAX (64u << 10)

@@ -66,7 +66,7 @@ struct fleet_port_ops {
 	int (*keep)(struct fleet_port *p, const struct fleet_message *m, struct err *e); /* for another FLEET_KEEP_MS */
 
 	/*
-	 * Records of starts (fleet_record.c): an entry vanishes nine days after its last put. get: 1 = there is none.
+	 * Records of starts (fleet_record.c): an entry vanishes 32 days after its last put. get: 1 = there is none.
 	 * put: 1 = another revision is the last (0: there is an entry).
 	 */
 	int (*get_record)(struct fleet_port *p, const char *key, struct buf *ret, uint64_t *ret_revision,

@@ -44,7 +44,7 @@ static void write_spec(struct fleet_world *w, int number, struct buf *ret)
 	static const unsigned leases[] = { 2000, 3000, 6000, 30000 };
 
 	buf_printf(ret,
-		   "{\"v\":1,\"id\":\"t%d\",\"command\":[\"true\"],\"notAfter\":1800600000000,\"leaseMs\":%u,"
+		   "{\"v\":1,\"id\":\"t%d\",\"command\":[\"true\"],\"submittedAt\":1800000000000,\"leaseMs\":%u,"
 		   "\"priority\":%u,\"retries\":%u,"
 		   "\"retryLost\":%u}",
 		   number, leases[world_pick(w, 4)], world_pick(w, 2) ? 5 : 7, (unsigned)world_pick(w, 3),

@@ -105,6 +105,7 @@ START_TEST(an_invalid_spec_names_the_member)
 		{ "{\"v\":1,\"id\":\"t\",\"command\":[\"a\"],\"env\":{\"A=\":\"\"}}", "env" },
 		{ "{\"v\":1,\"id\":\"t\",\"command\":[\"a\"],\"leaseMs\":1}", "leaseMs" },
 		{ "{\"v\":1,\"id\":\"t\",\"command\":[\"a\"],\"bundle\":\"x\"}", "bundle" },
+		{ "{\"v\":1,\"id\":\"t\",\"command\":[\"a\"],\"submittedAt\":5,\"notAfter\":2592000006}", "notAfter" },
 		{ "{\"v\":1,\"id\":\"t\",\"command\":[\"a\"],\"git\":{\"url\":\"--upload-pack=x\"}}", "git" },
 		{ "{\"v\":1,\"id\":\"t\",\"command\":[\"a\"],\"needs\":{\"gpu\":1}}", "gpu" },
 		{ "{\"v\":1,\"id\":\"t\",\"command\":[\"a\"],\"needs\":{\"labels\":{\"a b\":\"c\"}}}", "needs.labels" },
