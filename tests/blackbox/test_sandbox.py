@@ -382,6 +382,8 @@ def test_what_waits_complete_knows_the_peers_rights():
                 assert reads()[1]["exitCode"] == 0
             def uses_one():
                 waiting = waits_complete(home)
+                if not waiting:     # a slow machine that runs commands all the time prepares none
+                    return False
                 started, end = reads()
                 assert end["exitCode"] == 0, end
                 return started["pid"] in waiting
