@@ -144,6 +144,13 @@ void tool_hooks_done(struct tool_hooks *h);
 void tool_hooks_follow(struct transaction *tx, const char *call_id);
 /* The call has ended, and its result must not be read yet: hooks may replace it. */
 bool tool_hooks_pending(struct engine *engine, const char *call_id);
+/* After a restart: the results of calls are held back until the hooks that still look at them have answered. */
+void tool_hooks_recover(struct engine *engine);
+/*
+ * The same for calls that ended just before the restart, whose results nothing has read: runs the hooks of those for
+ * which none was started. True: there are some, and the turn continues when they have answered.
+ */
+bool tool_hooks_resume(struct engine *engine, const char *turn_id, const char (*call_ids)[ID_SIZE], size_t n);
 /* Adds tool.result with this text as its output. Hooks and the next step follow the commit. */
 void tool_call_finish(const struct tool_call_doc *d, const char *text, size_t len, struct transaction *tx);
 

@@ -272,6 +272,7 @@ static void after_hooks_known(struct engine *engine, const struct policy_hooks *
 		struct hook_texts texts;
 		hook_texts_of(&tool, v, &texts);
 		s.texts = &texts;
+		s.waits = HOOK_WAITS_RESULT;
 		struct transaction *tx = transaction_new_internal(engine);
 		struct hook_group *group = hook_group_new(engine, &s, list, n, tx);
 		hook_texts_done(&texts);
@@ -329,6 +330,85 @@ bool tool_hooks_pending(struct engine *engine, const char *call_id)
 {
 	return strmap_get(&engine->calls->hooked, call_id) != NULL;
 }
+
+/* ---- after a restart ---- */
+
+void tool_hooks_recover(struct engine *engine)
+{
+	struct hook_group *group;
+
+	TAILQ_FOREACH (group, &engine->hook->groups, link) {
+		if (!group->resumed || !group->tool_call_id[0])
+			continue;
+		struct call_ended *w = mem_zalloc(1, sizeof *w);
+		w->engine = engine;
+		id_copy(w->call_id, group->tool_call_id);
+		group->then = after_replies;
+		group->ctx = w;
+		group->drop = free;
+		strmap_put(&engine->calls->hooked, w->call_id, engine);
+	}
+}
+
+/* Collects the calls whose hooks were started at their end. */
+static bool note_hook_after(void *ctx, const struct event_view *ev)
+{
+	struct strmap *started = ctx;
+	char call_id[ID_SIZE];
+
+	if (ev->type == EVENT_HOOK_STARTED) {
+		struct jval point = jval_get(event_payload(ev), "hookPoint");
+
+		event_id_copy(ev, ID_TOOL_CALL, call_id, sizeof call_id);
+		if (jval_is_str(point, "post_tool_use") || jval_is_str(point, "post_tool_failure"))
+			strmap_put(started, call_id, started);
+	}
+	return true;
+}
+
+/*
+ * Has the call ended without its hooks? hook.started is durable before a hook runs: without it, none has run. The hooks
+ * of a call with a process are selected at the end of the process, which is not repeated.
+ */
+static bool missed_hooks(struct engine *engine, const char *call_id, const struct strmap *started)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct tool_call_doc d;
+	struct err e = ERR_INIT;
+
+	return !tool_hooks_pending(engine, call_id) && !strmap_get(started, call_id) &&
+	       tool_call_read(engine, call_id, &text, &d, &e) == 0 && strcmp(d.status, "completed") == 0 &&
+	       !d.processId[0];
+}
+
+bool tool_hooks_resume(struct engine *engine, const char *turn_id, const char (*call_ids)[ID_SIZE], size_t n)
+{
+	const struct store_query q = { .index = ID_TURN, .id = turn_id, .kept = true };
+	bool *missed = mem_zalloc(n + 1, sizeof *missed), any = false;
+	struct strmap started = STRMAP_INIT;
+	struct err e = ERR_INIT;
+
+	/* If the log cannot be read, a hook might have run: it does not run again. */
+	if (store_events(engine->o.store, &q, note_hook_after, &started, &e) < 0) {
+		engine_warn(engine, "hooks_skipped", "run bailiff store verify",
+			    "hooks after the last calls of turn %s may not have run: %s", turn_id, e.message);
+		n = 0;
+	}
+	/* All are marked first: the end of one continues the turn. */
+	for (size_t i = 0; i < n; i++)
+		if ((missed[i] = missed_hooks(engine, call_ids[i], &started))) {
+			strmap_put(&engine->calls->hooked, call_ids[i], engine);
+			any = true;
+		}
+	for (size_t i = 0; i < n; i++)
+		if (missed[i])
+			run_after(engine, call_ids[i]);
+	strmap_done(&started);
+	free(missed);
+	return any;
+}
+
+/* ---- the end of a call ---- */
 
 void tool_call_finish(const struct tool_call_doc *d, const char *text, size_t len, struct transaction *tx)
 {

@@ -362,6 +362,21 @@ static bool read_stream(struct process *p, int stream, size_t most, struct buf *
 	return ret->len == want;
 }
 
+void hook_note_async(struct process *p, struct hook_run *r)
+{
+	buf_auto struct buf out = BUF_INIT;
+
+	if (r->async || p->streams[STREAM_STDOUT].size > STDERR_READ)
+		return;
+	read_stream(p, STREAM_STDOUT, STDERR_READ, &out);
+	/* The tick continues the group: calling `then` here would run it inside the transaction of the output. */
+	if (hook_answer_is_async(buf_cstr(&out), out.len)) {
+		r->async = true; /* the hook keeps running in the background, its group no longer waits */
+		hook_answer_done(&r->said->answer);
+		engine_wake(p->engine, engine_now(p->engine));
+	}
+}
+
 static void hook_output(struct process *p, struct transaction *tx)
 {
 	struct hook_run *r = strmap_get(&p->engine->hook->runs, p->owner_id);
@@ -374,16 +389,8 @@ static void hook_output(struct process *p, struct transaction *tx)
 		process_enforce_end(p, PROCESS_END_USER, &by, SIGKILL, 0, "a hook printed too much");
 		return;
 	}
-	if (!r || r->async || p->streams[STREAM_STDOUT].size > STDERR_READ)
-		return;
-	buf_auto struct buf out = BUF_INIT;
-	read_stream(p, STREAM_STDOUT, STDERR_READ, &out);
-	/* The tick continues the group: calling `then` here would run it inside the transaction of the output. */
-	if (hook_answer_is_async(buf_cstr(&out), out.len)) {
-		r->async = true; /* the hook keeps running in the background, its group no longer waits */
-		hook_answer_done(&r->said->answer);
-		engine_wake(p->engine, engine_now(p->engine));
-	}
+	if (r)
+		hook_note_async(p, r);
 }
 
 static void answer_of(struct process *p, const struct process_outcome *o, enum hook_point point,

@@ -45,6 +45,8 @@ struct hook_texts {
 	size_t beyond; /* number of files if there were too many and only the first was written; else 0 */
 };
 #define HOOK_RUNS_MAX 64u /* of one step that works on several files */
+/* The step has ended, but its result is not read before the hooks have answered: they continue after a restart. */
+#define HOOK_WAITS_RESULT "result"
 
 /* The step that hooks inspect. Valid only during the call; the group copies what it needs. */
 struct hook_subject {
@@ -58,7 +60,7 @@ struct hook_subject {
 	const struct hook_texts *texts; /* … or several; then each hook runs once per text */
 	const char *const *env;         /* the command's environment; a hook gets the variables that it names */
 	size_t nenv;
-	const char *waits;      /* process, turn, stop: what waits for the answers; NULL = nothing */
+	const char *waits;      /* process, turn, stop, call, HOOK_WAITS_RESULT: what waits; NULL = nothing */
 	const char *owner_kind; /* of a waiting process, or NULL */
 	bool owns_turn;
 	bool reads_only; /* the step cannot write; then a workspace's own hooks cannot either */
@@ -97,6 +99,7 @@ struct hook_group {
 	struct requester by;
 	char session_id[ID_SIZE], thread_id[ID_SIZE], turn_id[ID_SIZE], task_id[ID_SIZE], tool_call_id[ID_SIZE],
 		trace_id[ID_SIZE];
+	char process_id[ID_SIZE]; /* that the hooks of a resumed group are about */
 	char *cwd, **input;
 	size_t ninputs;
 	size_t beyond; /* number of files, if there are too many to run a hook for each; else 0 */
@@ -106,6 +109,7 @@ struct hook_group {
 	size_t count, open;
 	bool cancelled; /* the waiting step is to end; ignore the answers */
 	bool settled;   /* `then` was called; only asynchronous hooks are left */
+	bool resumed;   /* made again after a restart, for the hooks that still run */
 	hook_then_fn then;
 	void *ctx;
 	void (*drop)(void *ctx); /* called instead of `then` when the engine shuts down */
@@ -122,6 +126,8 @@ struct hook_group *hook_group_new(struct engine *engine, const struct hook_subje
 				  const struct policy_hook *const *list, size_t n, struct transaction *tx);
 void hook_group_free(struct hook_group *group);
 bool hook_run_waits(const struct hook_run *r); /* is its answer awaited? */
+/* Has the hook printed that it continues in the background? Then its group no longer waits. */
+void hook_note_async(struct process *p, struct hook_run *r);
 /* Call after a hook has ended. Calls `then` after the last awaited hook, and frees the group when nothing runs. */
 void hook_group_select(struct hook_group *group);
 /* May call `then` before it returns. */

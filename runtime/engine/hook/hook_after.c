@@ -275,6 +275,7 @@ struct hook_group *hook_after(struct process *p, const struct policy_hooks *hook
 	s = hook_subject_of(p, x.good ? HOOK_POST_TOOL_USE : HOOK_POST_TOOL_FAILURE);
 	s.by.uid = p->uid;
 	s.cwd = x.cwd;
+	s.waits = HOOK_WAITS_RESULT;
 	struct transaction *tx = transaction_new_internal(engine);
 	tool_of(&x);
 	n = hooks_are_at(x.hooks, s.point) ? select_hooks(&x, s.point, list) : 0;

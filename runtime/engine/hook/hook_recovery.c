@@ -1,6 +1,6 @@
 /*
  * Hooks after a restart. A step that waited for hooks was not evaluated and does not run; hooks whose answer nothing
- * waits for keep running.
+ * waits for keep running. So do those that look at a result, which is still not read before they have answered.
  *
  * Denying is the safe outcome: the request was never evaluated, the connection of its client is gone, and the policy
  * may have changed. Starts with an owner are not ended here; the owner repeats them during its own recovery, and their
@@ -10,6 +10,7 @@
 #include "runtime/engine/hook/hook.h"
 
 #include "runtime/base/log.h"
+#include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
 #include "runtime/engine/process/process.h"
 #include "runtime/view/view_ids.h"
@@ -64,6 +65,70 @@ void hook_finish_due(struct engine *engine)
 	strmap_done(&settled);
 }
 
+static struct hook_group *resumed_group(struct engine *engine, enum hook_point point, const struct hook_doc *d)
+{
+	struct hook_group *group;
+
+	TAILQ_FOREACH (group, &engine->hook->groups, link)
+		if (group->resumed && group->point == point && group->count < HOOK_RUNS_MAX &&
+		    strcmp(group->turn_id, d->turnId) == 0 && strcmp(group->tool_call_id, d->toolCallId) == 0 &&
+		    strcmp(group->process_id, d->subjectId) == 0)
+			return group;
+	return NULL;
+}
+
+static void on_resumed_replies(struct hook_group *group, void *ctx) { hook_on_reply(group); }
+
+/* The step is known from the hook's document; what starts a hook is not needed any longer. */
+static struct hook_group *resumed_group_new(struct process *p, enum hook_point point, const struct hook_doc *d)
+{
+	struct hook_group *group = mem_zalloc(1, sizeof *group);
+
+	group->engine = p->engine;
+	group->resumed = true;
+	group->point = point;
+	group->by = (struct requester){ .uid = (uint32_t)d->uid, .role = ROLE_OPERATOR };
+	id_copy(group->session_id, d->sessionId);
+	id_copy(group->thread_id, d->threadId);
+	id_copy(group->turn_id, d->turnId);
+	id_copy(group->task_id, d->taskId);
+	id_copy(group->tool_call_id, d->toolCallId);
+	id_copy(group->trace_id, d->traceId);
+	id_copy(group->process_id, d->subjectId);
+	group->run = mem_zalloc(HOOK_RUNS_MAX, sizeof *group->run);
+	group->said = mem_zalloc(HOOK_RUNS_MAX, sizeof *group->said);
+	group->then = on_resumed_replies;
+	TAILQ_INSERT_TAIL(&p->engine->hook->groups, group, link);
+	return group;
+}
+
+/*
+ * Adds a hook that still runs to the group of its step, which is made with the first. The answer ends the turn if the
+ * hook says so; a module above may set another `then` (tool_hooks_recover).
+ */
+static void resume_hook(struct process *p, const struct hook_doc *d)
+{
+	const int point = hook_point_find(d->hookPoint);
+	mem_auto char *handler = jval_strdup(d->handler);
+
+	if (point < 0)
+		return;
+	struct hook_group *group = resumed_group(p->engine, (enum hook_point)point, d);
+	if (!group)
+		group = resumed_group_new(p, (enum hook_point)point, d);
+	struct hook_run *r = &group->run[group->count];
+	*r = (struct hook_run){ .group = group, .said = &group->said[group->count++] };
+	r->said->ref = (struct hook_ref){ .file = mem_strdup(""),
+					  .text = mem_strdup(handler ? handler : ""),
+					  .point = group->point,
+					  .closed = d->failsClosed };
+	hook_answer_fail(&r->said->answer, "it has not answered"); /* until it does */
+	id_copy(r->process_id, p->id);
+	strmap_put(&p->engine->hook->runs, r->process_id, r);
+	/* It may have said before the restart that it continues in the background. */
+	hook_note_async(p, r);
+}
+
 static void recover_hook(struct engine *engine, const char *id)
 {
 	struct process *p = engine_process(engine, id);
@@ -79,6 +144,8 @@ static void recover_hook(struct engine *engine, const char *id)
 
 		hook_failed_fact(engine, &d, "lost", "the runtime was restarted before it began", own);
 		transaction_commit(own);
+	} else if (strcmp(d.waits, HOOK_WAITS_RESULT) == 0) {
+		resume_hook(p, &d);
 	} else if (d.waits[0]) {
 		process_enforce_end(p, PROCESS_END_USER, &by, SIGKILL, 0,
 				    "the runtime was restarted: its answer would no longer decide anything");

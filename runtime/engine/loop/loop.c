@@ -6,6 +6,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "runtime/engine/call/tool_call.h"
+#include "runtime/engine/core/id_list.h"
 #include "runtime/engine/core/ref.h"
 #include "runtime/engine/process/process.h"
 #include "runtime/engine/session/turn_read.h"
@@ -436,6 +437,21 @@ static void end_answered(struct engine *engine, const struct turn_doc *t, const 
 	turn_finish(engine, t, &end);
 }
 
+/* True: hooks of calls that ended just before a restart run first; another step follows. */
+static bool run_missed_hooks(struct engine *engine, const struct turn_doc *t, const json_t *calls)
+{
+	const size_t n = json_array_size(calls);
+
+	if (!strmap_del(&engine->loop->recovered, t->turnId))
+		return false;
+	char(*ids)[ID_SIZE] = mem_zalloc(n + 1, sizeof *ids);
+	for (size_t i = 0; i < n; i++)
+		id_copy(ids[i], json_get_text(json_array_get(calls, i), "toolCallId"));
+	const bool runs = tool_hooks_resume(engine, t->turnId, (const char(*)[ID_SIZE])ids, n);
+	free(ids);
+	return runs;
+}
+
 static void answered(struct engine *engine, const struct turn_doc *t, const struct model_request_doc *r)
 {
 	json_auto_t *calls = r->calls.type == JT_ARRAY ? json_loadb(r->calls.text, r->calls.len, 0, NULL) : NULL;
@@ -443,6 +459,8 @@ static void answered(struct engine *engine, const struct turn_doc *t, const stru
 	if (json_array_size(calls)) {
 		const char *first = json_get_text(json_array_get(calls, 0), "toolCallId");
 
+		if (run_missed_hooks(engine, t, calls))
+			return;
 		if (call_progress(engine, t, first) == CALL_NEW && ask_about_repeats(engine, t))
 			return;
 		if (run_calls(engine, t, r, calls))
@@ -556,6 +574,7 @@ static void forget(struct engine *engine, const char *turn_id)
 	free(strmap_del(&engine->loop->waits, turn_id));
 	strmap_del(&engine->loop->repeats, turn_id);
 	strmap_del(&engine->loop->held, turn_id);
+	strmap_del(&engine->loop->recovered, turn_id);
 }
 
 void loop_on_turn_completed(struct transaction *tx, const struct scope *s, const struct turn_completed *p)
@@ -630,6 +649,15 @@ void engine_steer_turn(struct engine *engine, const struct turn_steer *r, const 
 	transaction_commit(tx);
 }
 
+void loop_recover(struct engine *engine)
+{
+	view_ids_auto struct view_ids turns = VIEW_IDS_INIT;
+
+	id_list_read(engine, VIEW_LIVE_TURN, NULL, ID_LIST_ALL, &turns);
+	for (size_t i = 0; i < turns.n; i++)
+		strmap_put(&engine->loop->recovered, turns.id[i], engine->loop);
+}
+
 void loop_init(struct engine *engine) { engine->loop = mem_zalloc(1, sizeof *engine->loop); }
 
 static void free_stream(void *ctx, const char *id, void *value) { loop_stream_free(value); }
@@ -645,6 +673,7 @@ void loop_done(struct engine *engine)
 	strmap_done(&engine->loop->reading);
 	strmap_done(&engine->loop->repeats);
 	strmap_done(&engine->loop->held);
+	strmap_done(&engine->loop->recovered);
 	(void)loop_history_forget(engine, UINT64_MAX);
 	free(engine->loop);
 }

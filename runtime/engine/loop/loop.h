@@ -41,6 +41,7 @@ void engine_steer_turn(struct engine *engine, const struct turn_steer *r, const 
 /* Rows of modules.def. */
 void loop_init(struct engine *engine);
 void loop_done(struct engine *engine);
+void loop_recover(struct engine *engine);
 uint64_t loop_tick(struct engine *engine, uint64_t now);
 void loop_client_connected(struct engine *engine);
 void loop_drive(struct engine *engine, const struct turn_doc *t);

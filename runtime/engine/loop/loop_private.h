@@ -45,11 +45,12 @@ struct loop_conversation {
 #define LOOP_CONVERSATIONS 8u /* kept, those of the threads that were used last */
 
 struct loop_state {
-	struct strmap streams; /* turn id → struct loop_stream */
-	struct strmap waits;   /* turn id → struct loop_wait: the next attempt is delayed */
-	struct strmap reading; /* turn id: its instruction files are being read */
-	struct strmap repeats; /* turn id → number of equal answers that a person has been asked about */
-	struct strmap held;    /* turn id: no client of its user has connected since the guard started */
+	struct strmap streams;   /* turn id → struct loop_stream */
+	struct strmap waits;     /* turn id → struct loop_wait: the next attempt is delayed */
+	struct strmap reading;   /* turn id: its instruction files are being read */
+	struct strmap repeats;   /* turn id → number of equal answers that a person has been asked about */
+	struct strmap held;      /* turn id: no client of its user has connected since the guard started */
+	struct strmap recovered; /* turn id: an earlier runtime began it, and its calls may lack their hooks */
 	struct loop_conversation kept[LOOP_CONVERSATIONS];
 };
 
