@@ -20,15 +20,19 @@
 #define ASK_MAX 50u    /* workspaces in one tick about which the daemon is asked */
 #define DEPTH_MAX 100u /* folders that are open at a time */
 #define CLOCK_MS 10000 /* more in one tick is not an adjustment */
+#define STUCK_MS 60000u
+#define STUCK_MOST_MS 3600000u
 #define OWNER ".owner"
 #define DEEP "deep_"
-#define ASIDE_TEXT 64
+#define ASIDE_TEXT WORKSPACE_NAME
 
 /* ---- removal ---- */
 
 struct removal {
 	int top; /* the folder of workspaces */
 	unsigned *budget;
+	bool any;  /* something was removed or moved up */
+	int error; /* of the last file that could not be removed */
 };
 
 static int open_folder(int dir_fd, const char *name)
@@ -54,7 +58,17 @@ static void move_up(struct removal *r, int dir_fd, const char *name)
 {
 	char to[ASIDE_TEXT];
 
-	(void)set_aside(dir_fd, name, r->top, to);
+	r->any |= set_aside(dir_fd, name, r->top, to);
+}
+
+static bool remove_entry(struct removal *r, int dir_fd, const char *name, int flags)
+{
+	const bool removed = unlinkat(dir_fd, name, flags) == 0;
+
+	r->any |= removed;
+	if (!removed && errno != ENOTEMPTY)
+		r->error = errno;
+	return removed;
 }
 
 /* Closes fd. A command may have taken away permissions of its folders: they are given back. */
@@ -71,30 +85,38 @@ static void empty_folder(struct removal *r, int fd, unsigned depth)
 		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
 			continue;
 		--*r->budget;
-		if (unlinkat(dirfd(dir), entry->d_name, 0) == 0)
+		if (unlinkat(dirfd(dir), entry->d_name, 0) == 0) {
+			r->any = true;
 			continue;
+		}
 		(void)!fchmodat(dirfd(dir), entry->d_name, 0700, AT_SYMLINK_NOFOLLOW);
 		if (depth >= DEPTH_MAX) {
 			move_up(r, dirfd(dir), entry->d_name);
 			continue;
 		}
 		int below = open_folder(dirfd(dir), entry->d_name);
+		const bool folder = below >= 0 || errno == EACCES; /* it may be empty */
 		if (below >= 0)
 			empty_folder(r, below, depth + 1);
-		(void)unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR);
+		(void)remove_entry(r, dirfd(dir), entry->d_name, folder ? AT_REMOVEDIR : 0);
 	}
 	closedir(dir);
+}
+
+static bool remove_tree(struct removal *r, const char *name)
+{
+	(void)!fchmodat(r->top, name, 0700, AT_SYMLINK_NOFOLLOW);
+	int fd = open_folder(r->top, name);
+	if (fd >= 0)
+		empty_folder(r, fd, 0);
+	return remove_entry(r, r->top, name, fd >= 0 ? AT_REMOVEDIR : 0) || errno == ENOENT;
 }
 
 bool workspace_remove(int dir_fd, const char *name, unsigned *budget)
 {
 	struct removal r = { .top = dir_fd, .budget = budget };
 
-	(void)!fchmodat(dir_fd, name, 0700, AT_SYMLINK_NOFOLLOW);
-	int fd = open_folder(dir_fd, name);
-	if (fd >= 0)
-		empty_folder(&r, fd, 0);
-	return unlinkat(dir_fd, name, fd >= 0 ? AT_REMOVEDIR : 0) == 0 || errno == ENOENT;
+	return remove_tree(&r, name);
 }
 
 /* ---- the owner ---- */
@@ -197,17 +219,64 @@ static bool is_old(const struct workspaces *w, const struct fleet_node *n, const
 	return known == 1 || (known == 0 && l.ended && real >= l.ended_at + w->keep_ms);
 }
 
+/* ---- what cannot be removed ---- */
+
+static struct workspace_stuck *find_stuck(struct workspaces *w, const char *name)
+{
+	for (size_t i = 0; i < WORKSPACES_STUCK; i++)
+		if (strcmp(w->stuck[i].name, name) == 0)
+			return &w->stuck[i];
+	return NULL;
+}
+
+/* Something else may make it removable later: it is tried again, less and less often. Reported once. */
+static void note_stuck(struct workspaces *w, const char *name, int error, uint64_t now)
+{
+	struct workspace_stuck *s = find_stuck(w, name);
+
+	if (!s) {
+		s = &w->stuck[0];
+		for (size_t i = 1; i < WORKSPACES_STUCK; i++)
+			s = w->stuck[i].again_at < s->again_at ? &w->stuck[i] : s;
+		*s = (struct workspace_stuck){ .delay_ms = STUCK_MS / 2 };
+		snprintf(s->name, sizeof(s->name), "%s", name);
+		log_warning("'%s' in the folder of workspaces (key fleet.workDir) cannot be removed: %s; remove it as "
+			    "a user who may",
+			    name, strerror(error));
+	}
+	s->delay_ms = s->delay_ms * 2 < STUCK_MOST_MS ? s->delay_ms * 2 : STUCK_MOST_MS;
+	s->again_at = now + s->delay_ms;
+}
+
+static void remove_aside(struct workspaces *w, const char *name, uint64_t now, unsigned *files)
+{
+	struct removal r = { .top = w->dir_fd, .budget = files };
+	struct workspace_stuck *s = find_stuck(w, name);
+
+	if (s && now < s->again_at)
+		return;
+	if (!remove_tree(&r, name) && !r.any && r.error)
+		note_stuck(w, name, r.error, now);
+	else if (s)
+		*s = (struct workspace_stuck){ 0 };
+}
+
 /* An old workspace is set aside first: the daemon is not asked again about one that takes several ticks. */
-static void remove_old(struct workspaces *w, const struct fleet_node *n, const char *name, uint64_t real,
+static void remove_old(struct workspaces *w, const struct fleet_node *n, const char *name, uint64_t now, uint64_t real,
 		       unsigned *files, unsigned *asks)
 {
+	const struct workspace_stuck *s = find_stuck(w, name);
 	char aside[ASIDE_TEXT];
 
 	if (is_set_aside(name)) {
-		(void)workspace_remove(w->dir_fd, name, files);
-	} else if (is_old(w, n, name, real, asks) && set_aside(w->dir_fd, name, w->dir_fd, aside)) {
+		remove_aside(w, name, now, files);
+	} else if ((s && now < s->again_at) || !is_old(w, n, name, real, asks)) {
+		return;
+	} else if (set_aside(w->dir_fd, name, w->dir_fd, aside)) {
 		log_info("the workspace of %s is removed", name);
-		(void)workspace_remove(w->dir_fd, aside, files);
+		remove_aside(w, aside, now, files);
+	} else {
+		note_stuck(w, name, errno, now);
 	}
 }
 
@@ -252,7 +321,7 @@ void workspaces_tick(struct workspaces *w, const struct fleet_node *n, uint64_t 
 		return;
 	while (files && asks && (entry = readdir(w->list))) {
 		files--; /* also those that stay: each one costs some time */
-		remove_old(w, n, entry->d_name, real, &files, &asks);
+		remove_old(w, n, entry->d_name, now, real, &files, &asks);
 		w->more |= !files; /* perhaps not all of this one */
 	}
 	if (!files || !asks) { /* continues after this entry */

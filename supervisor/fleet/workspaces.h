@@ -18,6 +18,15 @@
 struct err;
 struct fleet_node;
 
+#define WORKSPACE_NAME 64
+#define WORKSPACES_STUCK 32u
+
+/* A tree of which nothing could be removed; "" = unused. */
+struct workspace_stuck {
+	char name[WORKSPACE_NAME];
+	uint64_t again_at, delay_ms;
+};
+
 struct workspaces {
 	int dir_fd;
 	DIR *list;                     /* the round that has begun, or NULL */
@@ -26,6 +35,7 @@ struct workspaces {
 	uint64_t check_at, hold_until; /* boot clock, ms */
 	int64_t offset;                /* of the wall clock from the boot clock in the last tick, ms */
 	bool has_offset;
+	struct workspace_stuck stuck[WORKSPACES_STUCK]; /* those that are tried again first are forgotten first */
 };
 
 /* instance: of this daemon. A folder without an owner becomes its own; one of another daemon is an error. */

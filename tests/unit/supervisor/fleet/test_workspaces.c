@@ -202,13 +202,52 @@ START_TEST(deep_trees_are_removed_in_pieces)
 }
 END_TEST
 
+/* As another user than the owner of the tree, which only root can arrange. */
+START_TEST(what_cannot_be_removed_is_tried_less_and_less_often)
+{
+	struct workspaces w;
+	uint64_t now = 1, waited = 0;
+	char name[64];
+
+	if (geteuid() != 0)
+		return;
+	begin(&w);
+	ck_assert_int_eq(fchmod(dir, 0777), 0);
+	for (unsigned i = 0; i < 3000; i++) { /* more than a tick removes */
+		snprintf(name, sizeof(name), UNKNOWN "/file%u", i);
+		ck_assert_int_eq(mknodat(dir, name, S_IFREG | 0600, 0), 0);
+	}
+	ck_assert_int_eq(fchmodat(dir, UNKNOWN, 0755, 0), 0);
+	real = clock_real_us() / 1000 + 1000 + KEEP_MS;
+	ck_assert_int_eq(seteuid(65534), 0);
+	for (int ticks = 0; ticks < 200; ticks++) {
+		w.has_offset = false;
+		workspaces_tick(&w, &node, now, real);
+		waited = w.stuck[0].name[0] ? w.stuck[0].again_at - now : 0;
+		now = w.check_at;
+	}
+	ck_assert(!is_there(UNKNOWN) && strncmp(w.stuck[0].name, "deep_", 5) == 0 && !w.stuck[1].name[0]);
+	ck_assert_uint_eq(w.stuck[0].delay_ms, 3600000);
+	ck_assert_uint_gt(now, 100u * 60000u); /* not each second */
+	ck_assert_uint_le(waited, 3600000);
+	ck_assert_int_eq(seteuid(0), 0);
+	now = w.stuck[0].again_at;
+	for (int ticks = 0; ticks < 10 && is_there(w.stuck[0].name); ticks++, now = w.check_at) {
+		w.has_offset = false;
+		workspaces_tick(&w, &node, now, real);
+	}
+	ck_assert(!w.stuck[0].name[0]); /* removed, and forgotten */
+}
+END_TEST
+
 int main(void)
 {
 	const struct suite_case all = { "workspaces", setup, teardown, 120,
 					SUITE_TESTS(old_ones_are_removed, the_daemon_is_asked_a_few_times_in_a_tick,
 						    another_daemon_is_refused, a_clock_that_is_set_makes_nothing_old,
 						    only_names_of_its_own_are_removed, links_are_not_followed,
-						    deep_trees_are_removed_in_pieces) };
+						    deep_trees_are_removed_in_pieces,
+						    what_cannot_be_removed_is_tried_less_and_less_often) };
 
 	return suite_run_cases("workspaces", &all, 1);
 }
