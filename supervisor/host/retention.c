@@ -23,12 +23,14 @@
 #define SESSIONS_AT_ONCE 16u
 #define DOCUMENTS_AN_EVENT 200u
 #define DAY_US (24ull * 60 * 60 * 1000000)
+#define CLOCK_US 1000000ull /* more is not an adjustment of the clock */
 
 struct retention {
 	struct store *store;
 	uint64_t floor, idem_before_us;
 	uint64_t quiet_since;     /* a session with an event after this one stays, */
-	uint64_t began_us;        /* and so does one that was changed since then */
+	uint64_t began_us;        /* and so does one that was changed since then, … */
+	uint64_t began_boot_ns;   /* … which is also known by this clock, if the other one is set meanwhile */
 	bool all;                 /* except the newest event: retention's own events are removed too */
 	char after[VIEW_KEY_MAX]; /* sessions up to this one were checked */
 	retention_done_fn done;
@@ -241,6 +243,19 @@ static void expire_session(struct leaving *l)
 		at = expired_fact(l, at, end);
 }
 
+/*
+ * Whether something happened since the run began. A time after now is not such a time: the clock was ahead when it was
+ * recorded. If the clock was set during the run, that is not certain, and it counts as new; the next run decides.
+ */
+static bool is_new(const struct retention *r, uint64_t real_us)
+{
+	const uint64_t now = clock_real_us(), passed = (clock_boot_ns() - r->began_boot_ns) / 1000;
+	const uint64_t began = now > passed ? now - passed : 0; /* by the clock as it is now */
+	const bool set = began > r->began_us + CLOCK_US || r->began_us > began + CLOCK_US;
+
+	return real_us >= (began < r->began_us ? began : r->began_us) && (set || real_us <= now + CLOCK_US);
+}
+
 /* 1 = it expires, 0 = it stays. */
 static int check_session(struct retention *r, const char *session_id, struct store_batch *batch, struct err *e)
 {
@@ -253,7 +268,7 @@ static int check_session(struct retention *r, const char *session_id, struct sto
 		return known < 0 ? -1 : 0;
 	/* Documents are read as committed, events only up to what was dispatched: the newest sessions have no visible
 	 * event yet. */
-	if (d.createdAt >= r->began_us || (d.updatedAt != VIEW_ABSENT && d.updatedAt >= r->began_us))
+	if (is_new(r, d.createdAt) || (d.updatedAt != VIEW_ABSENT && is_new(r, d.updatedAt)))
 		return 0;
 	if (is_quiet(r, session_id, &quiet, e) < 0)
 		return -1;
@@ -352,6 +367,7 @@ void retention_run(struct store *s, uint64_t floor, uint64_t idem_before_us, ret
 	r->floor = floor;
 	r->all = floor > store_last_sequence(s);
 	r->began_us = clock_real_us();
+	r->began_boot_ns = clock_boot_ns();
 	r->idem_before_us = idem_before_us;
 	r->done = done;
 	r->ctx = ctx;

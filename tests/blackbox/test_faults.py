@@ -256,5 +256,24 @@ def test_a_clock_that_jumps_ahead_prunes_nothing():
             assert rpc.outputs(process)["stdout"] == b"kept\n"
 
 
+def test_sessions_of_a_clock_that_was_ahead_expire_with_their_events():
+    """By number; by age nothing is pruned until the clock has reached the time of their events."""
+    with Faults() as faults, Home(env=faults.env, start=False) as home:
+        faults.fail("clock", "runtime", 400 * 86400, count=-1)
+        home.start()
+        with home.rpc() as rpc:
+            ahead = rpc.run(["true"])[0]
+        home.stop()
+        faults.heal()
+        home.start()
+        with home.rpc() as rpc:
+            assert rpc.call("prune_store", olderThanMs=0)["sessions"] == 0
+            rpc.run(["true"])
+            result = rpc.call("prune_store", beforeSequence=rpc.call("get_health")["store"]["lastSequence"] + 1)
+            assert result["sessions"] == 2, result
+            rpc.fails("get_session", {"sessionId": ahead["sessionId"]}, code=-32004)
+            assert rpc.call("verify_store")["ok"] is True
+
+
 if __name__ == "__main__":
     harness.main(globals())
