@@ -4,7 +4,7 @@ import { call, can, useCall, useLoad } from "./api.js";
 import { Graph } from "./graph.js";
 import { commandOf } from "./jobs.js";
 import { Act, Choice, Json, Output, useAction, usePages } from "./lists.js";
-import { Card, Confirm, ErrorBox, Facts, Id, Loading, Meter, Page, Status, Table, Tabs, Text, Time, Duration,
+import { Card, Cli, Confirm, ErrorBox, Facts, Id, Loading, Meter, Page, Status, Table, Tabs, Text, Time, Duration,
 	formatNumber, html, plain, useMemo } from "./parts.js";
 
 const STATUS = ["draft", "accepted", "queued", "preparing", "running", "waiting_input", "waiting_permission", "waiting_resource", "blocked", "paused", "retrying", "cancelling", "cancelled", "timed_out", "failed", "lost", "completed", "archived"];
@@ -126,10 +126,12 @@ function One({ id, query, setQuery }) {
 			reason: "console" });
 		reload();
 	}, `${label}: done`);
+	// A fleet decides about another attempt of its task: the daemon would reject it.
+	const isOffered = ([method, , when]) => when(t.status) && !(method === "retry_task" && t.fleet);
 	const attempt = (t.attempts ?? []).find((a) => a.attemptId === query.attempt) ?? t.attempts?.[t.attempts.length - 1];
 	const subverb = { start_task: "start", pause_task: "pause", resume_task: "resume", retry_task: "retry", complete_task: "complete", cancel_task: "cancel", archive_task: "archive" };
 	return html`<${Page} title=${html`<${Text} text=${nameOf(t)} />`}
-		cli=${["task", "show", id]} fill actions=${can("agent") && ACTIONS.filter(([, , when]) => when(t.status)).map(([method, label, , question]) => (question
+		cli=${["task", "show", id]} fill actions=${can("agent") && ACTIONS.filter(isOffered).map(([method, label, , question]) => (question
 		? html`<${Confirm} label=${label} question=${question} confirm="Cancel the task" onConfirm=${async () => {
 			await call(method, { taskId: id, reason: "console" });
 			reload();
@@ -152,6 +154,8 @@ function One({ id, query, setQuery }) {
 			["Created", html`<${Time} at=${t.createdAt} abs />`], ["Started", t.startedAt
 				&& html`<${Time} at=${t.startedAt} abs />`], ["Ended", t.endedAt
 				&& html`<${Time} at=${t.endedAt} abs />`],
+			["Fleet", t.fleet && html`<a href=${`#/fleet/${encodeURIComponent(t.fleet.taskId)}`}><${Text} text=${t.fleet.taskId} /></a>`],
+				["Try again", t.fleet && ENDED.includes(t.status) && html`<${Cli} argv=${["fleet", "retry", t.fleet.taskId]} />`],
 			["Jobs", t.jobIds?.length > 0 && t.jobIds.map((j) => html`<${Id} id=${j} /> `)],
 				["Asks", t.openActions?.length > 0 && t.openActions.map((a) => html`<${Id} id=${a.actionId ?? a} /> `)],
 			["Acceptance", t.acceptance?.length > 0 && html`<ul class="plain">${t.acceptance.map((a) => html`<li>

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import time
 
 import harness
 from browser import Console
@@ -153,6 +154,20 @@ def test_tasks_have_attempts_and_a_graph_and_can_be_retried(home):
             tab.wait(selector=".card >> text=completed")
             tab.wait(selector=".graph .node.current.good")
         assert rpc.call("get_task", taskId=second)["attemptCount"] == 3
+
+
+def test_a_task_of_a_fleet_is_retried_by_its_fleet(home):
+    claim = {"taskId": "nightly", "token": 7, "submitter": "alice", "node": "n1", "attempt": 1, "leaseMs": 600000}
+    with home.rpc() as rpc:
+        task = rpc.call("create_task", objective="of a fleet", command=["false"], autoComplete=True, fleet=claim,
+                        leaseUntil=time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000000 + 300000)["taskId"]
+        rpc.call("start_task", taskId=task)
+        until("it has failed", lambda: rpc.call("get_task", taskId=task)["status"] == "failed")
+        with page(home, f"#/tasks/{task}") as tab:
+            tab.wait(selector="text='Archive'")
+            assert tab.count(selector="text='Retry'") == 0
+            shows(tab, "bailiff fleet retry nightly")
+            is_clean(tab)
 
 
 def test_items_of_a_job_are_shown_and_retried(home):
