@@ -166,6 +166,14 @@ static const struct id_kind_row mcp_servers = {
 	.method = "list_mcp_servers", .list = "servers", .member = "name", .filter = ""
 };
 
+/*
+ * Of a daemon that is a node. Elsewhere there are none: asking the server takes its time, and a key. The node reads the
+ * list only for those who ask for it, so the first answer may be without it.
+ */
+static const struct id_kind_row fleet_tasks = {
+	.method = "get_fleet", .list = "tasks", .member = "taskId", .filter = ""
+};
+
 #define NO_WORDS            \
 	{                   \
 		SOURCE_NONE \
@@ -267,6 +275,13 @@ static const struct {
 	{ "task", "unlink", 0, IDS(ID_TASK) },
 	{ "job", "create", 0, COMMANDS },
 	{ "fleet", "key", 0, FILES },
+	{ "fleet", "show", 0, LISTING(fleet_tasks) },
+	{ "fleet", "logs", 0, LISTING(fleet_tasks) },
+	{ "fleet", "wait", 0, LISTING(fleet_tasks) },
+	{ "fleet", "cancel", 0, LISTING(fleet_tasks) },
+	{ "fleet", "retry", 0, LISTING(fleet_tasks) },
+	{ "fleet", "diff", 0, LISTING(fleet_tasks) },
+	{ "fleet", "evidence", 0, LISTING(fleet_tasks) },
 	{ "fleet", NULL, 0, NO_WORDS },
 	{ "channel", "connect", 0, WORDS("websocket sse json_rpc grpc http_json stdio in_process custom") },
 	{ "snapshot", NULL, 0,
@@ -326,9 +341,8 @@ static void add_word(struct collection *into, const char *word) { add_described(
 /* What a person recognises: the command of a process, or the first text that the element has. */
 static void describe(struct jval element, struct buf *out)
 {
-	static const char *const members[] = {
-		"title", "objective", "name", "nickname", "prompt", "summary", "status"
-	};
+	static const char *const members[] = { "title",  "objective", "name",   "nickname",
+					       "prompt", "summary",   "status", "state" };
 	buf_auto struct buf text = BUF_INIT;
 
 	if (jval_get(element, "command").type == JT_ARRAY)

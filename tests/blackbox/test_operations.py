@@ -8,7 +8,9 @@ import subprocess
 import tempfile
 
 import harness
+from fleet import Server
 from harness import CLI, Home, until
+from test_fleet import Node, state
 
 
 def words(home, *line):
@@ -54,6 +56,16 @@ def test_completion_offers_kill_only_what_runs(home):
         assert set(words(home, "logs", "")) == {ended, alive}
         rpc.end(alive)
     assert words(home, "kill", "") == []
+
+
+def test_completion_offers_the_tasks_of_a_fleet_on_a_node(home):
+    assert not words(home, "fleet", "show", ""), "this one is not a node"
+    with Server() as s, Node(s, "n1") as n:
+        s.fleet("submit", "--id", "nightly", "--", "true")
+        until("the node has read the list", lambda: words(n, "fleet", "retry", "") == ["nightly"])
+        state(s, "nightly", "completed")
+        until("it is described", lambda: n.cli("completion", "described", "fleet", "logs", "ni").text == "nightly\tcompleted\n")
+        assert not words(n, "fleet", "show", "x") and not words(n, "fleet", "submit", "nig")
 
 
 def test_completion_starts_no_daemon():
