@@ -98,6 +98,10 @@ def refused(s, *args, env):
     return s.fleet(*args, env=env, status=1).err.decode()
 
 
+def connected(n):
+    until("the node is connected", lambda: any(f"node '{n.name}' of the fleet at" in line for line in n.log()))
+
+
 def runs(s, task="t1"):
     s.fleet("submit", "--id", task, "--", "echo", "hello")
     assert state(s, task, "completed", "failed", "lost")["state"] == "completed"
@@ -126,15 +130,26 @@ def test_the_certificate_has_the_name_of_the_server():
         assert "hostname" in failed, failed
 
 
-def test_a_node_has_a_certificate_of_its_own():
+def test_nodes_and_clients_have_certificates_of_their_own():
     with Secure(lambda s: tls(s, verify="true")) as s:
         use_tls(s)
         own = certificate(s.dir, "node", "node.example", ca=s.ca)
+        files = {"BAILIFF_FLEET_CERT": own + ".pem", "BAILIFF_FLEET_CERT_KEY": own + ".key"}
         keys = {"fleet.tlsCa": s.ca + ".pem", "fleet.tlsCert": own + ".pem", "fleet.tlsKey": own + ".key"}
-        with Node(s, "n1", keys=keys) as n:
-            until("it is connected", lambda: any("node 'n1' of the fleet at tls://" in line for line in n.log()))
-        failed = refused(s, "list", env={"BAILIFF_FLEET_CA": s.ca + ".pem"})
+        s.env["BAILIFF_FLEET_CA"] = s.ca + ".pem"
+        failed = refused(s, "list", env={})
         assert "fleet" in failed, failed
+        with Node(s, "n1", keys=keys) as n:
+            connected(n)
+            url = s.env.pop("BAILIFF_FLEET")
+            s.fleet("run", "--fleet", url, "--cert", own + ".pem", "--cert-key", own + ".key", "--", "true")
+            s.fleet("list", env=dict(files, BAILIFF_FLEET=url))
+            for name, value in files.items():
+                failed = refused(s, "list", env={name: value, "BAILIFF_FLEET": url})
+                assert "--cert and --cert-key" in failed, failed
+            os.makedirs(os.path.join(s.dir, ".config", "bailiff"), exist_ok=True)
+            s.write(".config/bailiff/fleet.json", json.dumps({"url": url, "ca": s.ca + ".pem", "cert": own + ".pem", "certKey": own + ".key"}))
+            s.fleet("list")
 
 
 def test_a_fleet_with_nkeys():

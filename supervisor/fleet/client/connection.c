@@ -23,9 +23,12 @@ int connection_open(struct cli *c, bool signs, struct connection *ret)
 		connection_done(&x);
 		return EXIT_FAILED;
 	}
-	const struct fleet_nats_options o = {
-		.url = x.settings.url, .name = "bailiff fleet", .creds = x.settings.creds, .tls_ca = x.settings.ca
-	};
+	const struct fleet_nats_options o = { .url = x.settings.url,
+					      .name = "bailiff fleet",
+					      .creds = x.settings.creds,
+					      .tls_ca = x.settings.ca,
+					      .tls_cert = x.settings.cert,
+					      .tls_key = x.settings.cert_key };
 	if (fleet_nats_new(&o, &x.port, &e) < 0) {
 		cli_error("fleet: %s: %s", x.settings.url, e.message);
 		cli_hint("check the address, and that the server runs with JetStream and admits this key or these "

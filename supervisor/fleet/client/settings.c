@@ -50,7 +50,8 @@ static int read_file(struct fleet_settings *s, struct err *e)
 	json_t *root = json_loads(buf_cstr(&text), JSON_REJECT_DUPLICATES, &where);
 	if (!json_is_object(root)) {
 		json_decref(root);
-		return err_set(e, ERR_INVALID, "%s:%d: must be a JSON object with url, creds, ca and key", path,
+		return err_set(e, ERR_INVALID,
+			       "%s:%d: must be a JSON object with url, creds, ca, cert, certKey and key", path,
 			       where.line);
 	}
 	if (!s->url && json_get_string(root, "url")) {
@@ -59,6 +60,10 @@ static int read_file(struct fleet_settings *s, struct err *e)
 			s->creds = mem_strdup(json_get_string(root, "creds"));
 		if (!s->ca)
 			s->ca = mem_strdup(json_get_string(root, "ca"));
+		if (!s->cert && !s->cert_key) {
+			s->cert = mem_strdup(json_get_string(root, "cert"));
+			s->cert_key = mem_strdup(json_get_string(root, "certKey"));
+		}
 	}
 	if (!s->key_file)
 		s->key_file = mem_strdup(json_get_string(root, "key"));
@@ -83,6 +88,8 @@ int fleet_settings_read(struct cli *c, struct fleet_settings *ret)
 	struct fleet_settings s = { .url = mem_strdup(given(c, OPT_fleet_FLEET, "BAILIFF_FLEET")),
 				    .creds = mem_strdup(given(c, OPT_fleet_CREDS, "BAILIFF_FLEET_CREDS")),
 				    .ca = mem_strdup(given(c, OPT_fleet_CA, "BAILIFF_FLEET_CA")),
+				    .cert = mem_strdup(given(c, OPT_fleet_CERT, "BAILIFF_FLEET_CERT")),
+				    .cert_key = mem_strdup(given(c, OPT_fleet_CERT_KEY, "BAILIFF_FLEET_CERT_KEY")),
 				    .key_file = mem_strdup(given(c, OPT_fleet_KEY, "BAILIFF_FLEET_KEY")) };
 	struct err e = ERR_INIT;
 	const bool named = s.key_file != NULL;
@@ -97,6 +104,14 @@ int fleet_settings_read(struct cli *c, struct fleet_settings *ret)
 		cli_hint("use --fleet nats://HOST:4222, set BAILIFF_FLEET, or write {\"url\": ...} to "
 			 "~/.config/bailiff/fleet.json");
 		cli_hint("bailiff fleet dev starts a fleet on this machine");
+		goto out;
+	}
+	if (!s.cert != !s.cert_key) {
+		cli_error("fleet: %s is missing",
+			  s.cert ? "the key of the client's certificate" : "the client's certificate");
+		cli_hint("give --cert and --cert-key (BAILIFF_FLEET_CERT and BAILIFF_FLEET_CERT_KEY, or cert and "
+			 "certKey in "
+			 "fleet.json) together");
 		goto out;
 	}
 	if (!s.key_file)
@@ -118,6 +133,6 @@ out:
 void fleet_settings_done(struct fleet_settings *s)
 {
 	explicit_bzero(s->seed, sizeof(s->seed));
-	free(s->url), free(s->creds), free(s->ca), free(s->key_file);
+	free(s->url), free(s->creds), free(s->ca), free(s->cert), free(s->cert_key), free(s->key_file);
 	*s = (struct fleet_settings){ 0 };
 }
