@@ -15,8 +15,8 @@
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
-#include "runtime/base/strmap.h"
 #include "runtime/base/text.h"
+#include "supervisor/fleet/bucket.h"
 #include "supervisor/fleet/fleet_creds.h"
 #include "supervisor/fleet/nats_connection.h"
 #include "supervisor/fleet/queue_consumer.h"
@@ -52,7 +52,6 @@ struct nats_port {
 	struct fleet_port port;
 	natsConnection *nc;
 	jsCtx *js;
-	kvStore *kv[BUCKETS];
 	natsSubscription *wakes, *requests;
 	struct fleet_creds creds; /* also used by libnats' threads, when they connect again */
 	struct queue_consumers consumers;
@@ -81,20 +80,12 @@ static int check_connected(struct nats_port *n, struct err *e)
 static int get_entry(struct nats_port *n, int bucket, const char *key, struct buf *ret, uint64_t *ret_revision,
 		     struct err *e)
 {
-	kvEntry *entry = NULL;
+	uint64_t revision;
+	int r = check_connected(n, e) < 0 ? -1 : bucket_get(n->js, buckets[bucket], key, ret, &revision, e);
 
-	if (check_connected(n, e) < 0)
-		return -1;
-	natsStatus s = kvStore_Get(&entry, n->kv[bucket], key);
-	if (s == NATS_NOT_FOUND)
-		return 1;
-	if (s != NATS_OK)
-		return nats_fail(e, s, "read a document");
-	buf_reset(ret);
-	buf_append(ret, kvEntry_Value(entry), (size_t)kvEntry_ValueLen(entry));
-	*ret_revision = kvEntry_Revision(entry);
-	kvEntry_Destroy(entry);
-	return 0;
+	if (r == 0)
+		*ret_revision = revision;
+	return r;
 }
 
 /* 1: the expectation of `o` does not hold. */
@@ -126,58 +117,9 @@ static int put_entry(struct nats_port *n, int bucket, const char *key, const str
 	return publish(n, subject, text->data, text->len, o, ret_or_null, e);
 }
 
-static void destroy_entry(void *ctx, const char *key, void *entry) { kvEntry_Destroy(entry); }
-
-/* What a watcher returns first: fast, but not all if entries change meanwhile, and some twice; the latest of each. */
-static natsStatus watch_entries(struct nats_port *n, int bucket, struct strmap *ret)
-{
-	kvWatchOptions o;
-	kvWatcher *w = NULL;
-	kvEntry *entry = NULL;
-
-	kvWatchOptions_Init(&o);
-	o.IgnoreDeletes = true;
-	o.Timeout = FLEET_NATS_WAIT_MS;
-	natsStatus s = kvStore_WatchAll(&w, n->kv[bucket], &o);
-	while (s == NATS_OK && (s = kvWatcher_Next(&entry, w, FLEET_NATS_WAIT_MS)) == NATS_OK && entry)
-		kvEntry_Destroy(strmap_put(ret, kvEntry_Key(entry), entry));
-	kvWatcher_Destroy(w);
-	return s;
-}
-
-/* Every entry once: the server's list of subjects is complete; what the watcher left out is read one by one. */
 static int list_entries(struct nats_port *n, int bucket, fleet_entry_fn fn, void *ctx, struct err *e)
 {
-	struct strmap found = STRMAP_INIT;
-	char stream[64], filter[64];
-	jsStreamInfo *info = NULL;
-	jsOptions o;
-
-	if (check_connected(n, e) < 0)
-		return -1;
-	snprintf(stream, sizeof(stream), "KV_%s", buckets[bucket]);
-	snprintf(filter, sizeof(filter), "$KV.%s.>", buckets[bucket]);
-	jsOptions_Init(&o);
-	o.Wait = FLEET_NATS_WAIT_MS;
-	o.Stream.Info.SubjectsFilter = filter;
-	natsStatus s = js_GetStreamInfo(&info, n->js, stream, &o, NULL);
-	if (s == NATS_OK)
-		s = watch_entries(n, bucket, &found);
-	const jsStreamStateSubjects *all = s == NATS_OK ? info->State.Subjects : NULL;
-	for (int i = 0; all && i < all->Count && s == NATS_OK; i++) {
-		const char *key = all->List[i].Subject + strlen(filter) - 1;
-		kvEntry *entry = strmap_del(&found, key);
-
-		if (!entry && (s = kvStore_Get(&entry, n->kv[bucket], key)) == NATS_NOT_FOUND)
-			s = NATS_OK; /* removed meanwhile */
-		if (entry)
-			fn(ctx, key, kvEntry_Value(entry), (size_t)kvEntry_ValueLen(entry), kvEntry_Revision(entry));
-		kvEntry_Destroy(entry);
-	}
-	strmap_each(&found, destroy_entry, NULL);
-	strmap_done(&found);
-	jsStreamInfo_Destroy(info);
-	return s == NATS_OK ? 0 : nats_fail(e, s, "list documents");
+	return check_connected(n, e) < 0 ? -1 : bucket_list(n->nc, n->js, &n->creds, buckets[bucket], fn, ctx, e);
 }
 
 static int port_get_task(struct fleet_port *p, const char *id, struct buf *ret, uint64_t *ret_revision, struct err *e)
@@ -185,21 +127,29 @@ static int port_get_task(struct fleet_port *p, const char *id, struct buf *ret, 
 	return get_entry(of(p), TASKS, id, ret, ret_revision, e);
 }
 
-/* kvStore_Create also replaces the mark of a deleted key. */
+/* Also in place of the mark of a deleted key. */
 static int port_create_task(struct fleet_port *p, const char *id, const struct buf *text, uint64_t *ret_revision,
 			    struct err *e)
 {
 	struct buf buf_auto there = BUF_INIT;
-	uint64_t revision;
+	uint64_t mark;
+	jsPubOptions o;
 
+	jsPubOptions_Init(&o);
+	o.ExpectNoMessage = true;
+	const int put = put_entry(of(p), TASKS, id, text, &o, ret_revision, e);
+	if (put == 0)
+		return 0;
 	if (check_connected(of(p), e) < 0)
 		return -1;
-	natsStatus s = kvStore_Create(ret_revision, of(p)->kv[TASKS], id, text->data, (int)text->len);
-	if (s == NATS_OK)
-		return 0;
-	if (get_entry(of(p), TASKS, id, &there, &revision, e) == 0)
-		return 1;
-	return nats_fail(e, s, "create a task");
+	const int got = bucket_get(of(p)->js, buckets[TASKS], id, &there, &mark, e);
+	if (got == 0)
+		return 1; /* also if it is this one, and the answer was lost */
+	if (put < 0 || got < 0)
+		return -1;
+	o.ExpectNoMessage = mark == 0;
+	o.ExpectLastSubjectSeq = mark;
+	return put_entry(of(p), TASKS, id, text, &o, ret_revision, e);
 }
 
 static int port_update_task(struct fleet_port *p, const char *id, const struct buf *text, uint64_t revision,
@@ -222,6 +172,8 @@ static int port_remove_task(struct fleet_port *p, const char *id, struct err *e)
 	jsOptions_Init(&o);
 	o.Stream.Purge.Subject = subject;
 	natsStatus s = js_PurgeStream(n->js, "KV_bailiff_tasks", &o, NULL);
+	if (s != NATS_OK && nats_connection_denied(n->nc, e))
+		return err_wrap(e, "remove the task");
 	return s == NATS_OK ? 0 : nats_fail(e, s, "remove the task");
 }
 
@@ -284,10 +236,7 @@ static int port_put_class(struct fleet_port *p, const char *class, unsigned prio
 	int r = get_entry(n, CLASSES, key, &there, &revision, e);
 	if (r <= 0)
 		return r;
-	natsStatus s = queue_consumer_add(n->js, class, priority);
-	if (s != NATS_OK)
-		return nats_fail(e, s, "create the consumer of a class");
-	/* Its entry comes last: nodes fetch from what is listed. */
+	/* Nodes create its consumer before they fetch from it. */
 	return put_entry(n, CLASSES, key, needs, NULL, NULL, e);
 }
 
@@ -327,8 +276,11 @@ static int port_fetch(struct fleet_port *p, const char *class, unsigned priority
 
 	if (check_connected(n, e) < 0)
 		return -1;
+	natsStatus s = queue_consumer_need(&n->consumers, n->js, class, priority);
+	if (s != NATS_OK)
+		return nats_fail(e, s, "create the consumer of a class");
 	snprintf(subject, sizeof(subject), "$JS.API.CONSUMER.MSG.NEXT." QUEUE ".c_%s_%u", class, priority);
-	natsStatus s = natsConnection_RequestString(&m, n->nc, subject, pull, FETCH_WAIT_MS);
+	s = natsConnection_RequestString(&m, n->nc, subject, pull, FETCH_WAIT_MS);
 	if (s != NATS_OK) {
 		if (natsConnection_Status(n->nc) == NATS_CONN_STATUS_CONNECTED)
 			queue_consumer_note(&n->consumers, n->js, class, priority, false);
@@ -441,6 +393,9 @@ static void on_wake(natsConnection *nc, natsSubscription *sub, natsMsg *m, void 
 	signal_wake(n);
 }
 
+/* Anything else would be the sender's way to write what only nodes may. */
+static bool is_inbox(const char *reply) { return reply && strncmp(reply, FLEET_INBOX, strlen(FLEET_INBOX)) == 0; }
+
 /* Too many or too large ones are dropped: their clients time out. */
 static void on_request(natsConnection *nc, natsSubscription *sub, natsMsg *m, void *ctx)
 {
@@ -449,8 +404,8 @@ static void on_request(natsConnection *nc, natsSubscription *sub, natsMsg *m, vo
 	size_t len = (size_t)natsMsg_GetDataLength(m);
 
 	pthread_mutex_lock(&n->lock);
-	if (reply && verb && fleet_id_valid(verb + 1) && len <= REQUEST_BYTES_MAX && n->nrequests < REQUESTS_MAX &&
-	    strlen(reply) < sizeof(n->first->r.reply)) {
+	if (is_inbox(reply) && verb && fleet_id_valid(verb + 1) && len <= REQUEST_BYTES_MAX &&
+	    n->nrequests < REQUESTS_MAX && strlen(reply) < sizeof(n->first->r.reply)) {
 		struct request_entry *r = mem_zalloc(1, sizeof(*r));
 
 		snprintf(r->r.verb, sizeof(r->r.verb), "%s", verb + 1);
@@ -551,8 +506,6 @@ static void port_free(struct fleet_port *p)
 
 	natsSubscription_Destroy(n->wakes);
 	natsSubscription_Destroy(n->requests);
-	for (int i = 0; i < BUCKETS; i++)
-		kvStore_Destroy(n->kv[i]);
 	jsCtx_Destroy(n->js);
 	natsConnection_Destroy(n->nc);
 	while (port_next_request(p, &r) == 0)
@@ -609,6 +562,18 @@ static int find_stream(struct nats_port *n, const char *name, struct err *e)
 	return s == NATS_OK ? 0 : nats_fail(e, s, "JetStream is not available (start nats-server with -js)");
 }
 
+/* A stream or bucket that could not be created. */
+static int fail_missing(struct nats_port *n, natsStatus s, const char *name, struct err *e)
+{
+	*e = ERR_INIT;
+	if (!nats_connection_denied(n->nc, e))
+		return nats_fail(e, s, name);
+	return err_set(e, ERR_UNAVAILABLE,
+		       "fleet: '%s' is missing on the server, and this user may not create it: start a node first, "
+		       "which does",
+		       name);
+}
+
 /* Another process may create it at the same time, which fails in several ways: then it is there. */
 static int ensure_stream(struct nats_port *n, jsStreamConfig *c, struct err *e)
 {
@@ -618,8 +583,15 @@ static int ensure_stream(struct nats_port *n, jsStreamConfig *c, struct err *e)
 	if (r != 1)
 		return r;
 	natsStatus s = js_AddStream(NULL, n->js, c, NULL, &code);
-	return s == NATS_OK || find_stream(n, c->Name, e) == 0 ? 0 : nats_fail(e, s, c->Name);
+	return s == NATS_OK || find_stream(n, c->Name, e) == 0 ? 0 : fail_missing(n, s, c->Name, e);
 }
+
+/*
+ * Messages are not removed by requests, no matter of which user. The server sends the acknowledgement of a stored
+ * message to any subject that the sender names, and if that is the subject of a request, it executes the request: a
+ * user that may write to one stream could purge any other.
+ */
+static void protect_stream(jsStreamConfig *c) { c->DenyDelete = c->DenyPurge = true; }
 
 static int ensure_streams(struct nats_port *n, unsigned replicas, struct err *e)
 {
@@ -633,6 +605,7 @@ static int ensure_streams(struct nats_port *n, unsigned replicas, struct err *e)
 	c.SubjectsLen = 1;
 	c.Retention = js_WorkQueuePolicy;
 	c.Replicas = replicas;
+	protect_stream(&c);
 	if (ensure_stream(n, &c, e) < 0)
 		return -1;
 	c.Retention = js_LimitsPolicy;
@@ -649,27 +622,29 @@ static int ensure_streams(struct nats_port *n, unsigned replicas, struct err *e)
 	return ensure_stream(n, &c, e);
 }
 
+/* As libnats creates them, but without deletion by a header of a message (AllowRollup). */
 static int ensure_bucket(struct nats_port *n, int bucket, unsigned replicas, struct err *e)
 {
-	kvConfig c;
-	natsStatus s = js_KeyValue(&n->kv[bucket], n->js, buckets[bucket]);
+	mem_auto char *name = mem_printf("KV_%s", buckets[bucket]), *subject = mem_printf("$KV.%s.>", buckets[bucket]);
+	const char *subjects[] = { subject };
+	jsStreamConfig c;
 
-	if (s != NATS_NOT_FOUND)
-		return s == NATS_OK ? 0 : nats_fail(e, s, buckets[bucket]);
-	kvConfig_Init(&c);
-	c.Bucket = buckets[bucket];
-	c.History = 1;
-	c.Replicas = (int)replicas;
+	jsStreamConfig_Init(&c);
+	c.Name = name;
+	c.Subjects = subjects;
+	c.SubjectsLen = 1;
+	c.MaxMsgsPerSubject = 1;
+	c.Discard = js_DiscardNew;
+	c.Replicas = replicas;
 	if (bucket == NODES) {
-		c.TTL = NODE_TTL_S * 1000000000ll;
-		c.StorageType = js_MemoryStorage;
+		c.MaxAge = NODE_TTL_S * 1000000000ll;
+		c.Storage = js_MemoryStorage;
 	}
 	if (bucket == STARTS)
-		c.TTL = START_TTL_S * 1000000000ll;
-	s = js_CreateKeyValue(&n->kv[bucket], n->js, &c);
-	if (s != NATS_OK) /* another node may have been faster */
-		s = js_KeyValue(&n->kv[bucket], n->js, buckets[bucket]);
-	return s == NATS_OK ? 0 : nats_fail(e, s, buckets[bucket]);
+		c.MaxAge = START_TTL_S * 1000000000ll;
+	protect_stream(&c);
+	c.DenyPurge = bucket != TASKS; /* port_remove_task */
+	return ensure_stream(n, &c, e);
 }
 
 static int connect_bus(struct nats_port *n, const struct fleet_nats_options *f, struct err *e)

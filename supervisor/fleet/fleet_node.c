@@ -224,7 +224,8 @@ static int find_entry(struct fleet_node *n)
 	if (r != 0)
 		return r < 0 ? -1 : 0; /* none: the name is free */
 	json_auto_t *entry = json_loadb(text.data, text.len, JSON_REJECT_DUPLICATES, NULL);
-	if (!json_text_is(entry, "instance", n->config->instance))
+	/* What names no daemon is not a node's: any user of the server can have its answers stored there. */
+	if (json_get_text(entry, "instance")[0] && !json_text_is(entry, "instance", n->config->instance))
 		return 1;
 	n->entry_revision = revision;
 	return 0;

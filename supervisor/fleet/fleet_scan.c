@@ -116,7 +116,10 @@ struct first_node {
 static void find_first(void *ctx, const char *key, const char *value, size_t len, uint64_t revision)
 {
 	struct first_node *f = ctx;
+	json_auto_t *entry = json_loadb(value, len, JSON_REJECT_DUPLICATES, NULL);
 
+	if (!json_text_is(entry, "node", key)) /* not written by a node */
+		return;
 	if (!f->name[0] || strcmp(key, f->name) < 0)
 		snprintf(f->name, sizeof(f->name), "%s", key);
 }

@@ -8,6 +8,7 @@
 #include "supervisor/fleet/fleet_port.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -94,10 +95,41 @@ static natsStatus give_jwt(char **ret, char **ret_message, void *creds)
 
 static natsStatus set_credentials(natsOptions *o, const char *path, struct fleet_creds *c, struct err *e)
 {
+	char prefix[sizeof(FLEET_INBOX) + FLEET_KEY_TEXT];
+
 	if (fleet_creds_read(path, c, e) < 0)
 		return NATS_INVALID_ARG;
-	return c->jwt ? natsOptions_SetUserCredentialsCallbacks(o, give_jwt, c, sign_nonce, c)
-		      : natsOptions_SetNKey(o, c->key, sign_nonce, c);
+	natsStatus s = c->jwt ? natsOptions_SetUserCredentialsCallbacks(o, give_jwt, c, sign_nonce, c)
+			      : natsOptions_SetNKey(o, c->key, sign_nonce, c);
+	snprintf(prefix, sizeof(prefix), FLEET_INBOX "%s", c->key);
+	TRY(s, natsOptions_SetCustomInboxPrefix(o, prefix));
+	return s;
+}
+
+natsStatus nats_connection_inbox(const struct fleet_creds *creds, char ret[FLEET_INBOX_TEXT])
+{
+	natsInbox *made = NULL;
+	natsStatus s = natsInbox_Create(&made); /* not below the connection's own prefix */
+
+	if (s != NATS_OK)
+		return s;
+	snprintf(ret, FLEET_INBOX_TEXT, FLEET_INBOX "%s%s%s", creds->key, creds->key[0] ? "." : "",
+		 made + strlen(FLEET_INBOX));
+	natsInbox_Destroy(made);
+	return NATS_OK;
+}
+
+/* What a user may not do fails as a request without an answer; the reason is the connection's last error. */
+static void on_error(natsConnection *nc, natsSubscription *sub, natsStatus s, void *ctx) {}
+
+bool nats_connection_denied(natsConnection *nc, struct err *e)
+{
+	const char *why = NULL;
+
+	if (natsConnection_GetLastError(nc, &why) != NATS_NOT_PERMITTED)
+		return false;
+	err_set(e, ERR_NOT_ALLOWED, "fleet: %s", why ? why : "not permitted");
+	return true;
 }
 
 static natsStatus set_options(natsOptions *o, const struct fleet_nats_options *f, struct fleet_creds *creds,
@@ -117,6 +149,7 @@ static natsStatus set_options(natsOptions *o, const struct fleet_nats_options *f
 	TRY(s, natsOptions_SetReconnectBufSize(o, 1));
 	TRY(s, natsOptions_SetFailRequestsOnDisconnect(o, true));
 	TRY(s, natsOptions_SetWriteDeadline(o, FLEET_NATS_WAIT_MS));
+	TRY(s, natsOptions_SetErrorHandler(o, on_error, NULL));
 	if (f->creds)
 		TRY(s, set_credentials(o, f->creds, creds, e));
 	if (wants_tls(f))

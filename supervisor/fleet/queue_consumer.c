@@ -16,9 +16,11 @@ void queue_consumers_done(struct queue_consumers *q)
 {
 	strmap_each(&q->silent, free_moment, NULL);
 	strmap_done(&q->silent);
+	strmap_done(&q->known);
 }
 
-natsStatus queue_consumer_add(jsCtx *js, const char *class, unsigned priority)
+/* OK also if there is one. */
+static natsStatus add(jsCtx *js, const char *class, unsigned priority)
 {
 	char name[64], filter[128];
 	jsConsumerConfig c;
@@ -34,6 +36,19 @@ natsStatus queue_consumer_add(jsCtx *js, const char *class, unsigned priority)
 	c.MaxAckPending = 100000;
 	natsStatus s = js_AddConsumer(NULL, js, QUEUE_STREAM, &c, NULL, &code);
 	return code == JSConsumerNameExistErr ? NATS_OK : s;
+}
+
+natsStatus queue_consumer_need(struct queue_consumers *q, jsCtx *js, const char *class, unsigned priority)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "c_%s_%u", class, priority);
+	if (strmap_get(&q->known, name))
+		return NATS_OK;
+	natsStatus s = add(js, class, priority);
+	if (s == NATS_OK)
+		strmap_put(&q->known, name, q);
+	return s;
 }
 
 /* Whether it has been silent for too long; then the time begins again. */
@@ -66,6 +81,6 @@ void queue_consumer_note(struct queue_consumers *q, jsCtx *js, const char *class
 	if (!is_silent(q, name, answered))
 		return;
 	(void)js_DeleteConsumer(js, QUEUE_STREAM, name, NULL, NULL);
-	if (queue_consumer_add(js, class, priority) == NATS_OK)
+	if (add(js, class, priority) == NATS_OK)
 		log_warning("the server's consumer %s did not answer and was recreated", name);
 }

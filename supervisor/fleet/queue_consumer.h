@@ -19,11 +19,15 @@
 
 struct queue_consumers {
 	struct strmap silent; /* name → when it first did not answer */
+	struct strmap known;  /* names of those that exist */
 };
 
 void queue_consumers_done(struct queue_consumers *q);
-/* OK also if there is one. */
-natsStatus queue_consumer_add(jsCtx *js, const char *class, unsigned priority);
+/*
+ * Creates the consumer unless it exists. Only nodes do: who may create one can take the queue's messages, and have them
+ * sent to any subject.
+ */
+natsStatus queue_consumer_need(struct queue_consumers *q, jsCtx *js, const char *class, unsigned priority);
 /* Notes whether a pull request was answered. A consumer that was silent for ten seconds is recreated. */
 void queue_consumer_note(struct queue_consumers *q, jsCtx *js, const char *class, unsigned priority, bool answered);
 

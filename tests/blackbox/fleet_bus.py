@@ -8,15 +8,24 @@ import socket
 import harness
 
 
-class Bus:
-    """A client of the bus that follows no rule of bailiff's."""
+class Denied(Exception):
+    """The server says that this user may not."""
 
-    def __init__(self, url):
+
+class Bus:
+    """A client of the bus that follows no rule of bailiff's. With a key it authenticates: an object with public and sign(bytes)."""
+
+    def __init__(self, url, key=None):
         host, port = url.removeprefix("nats://").split(":")
         self.socket = socket.create_connection((host, int(port)), timeout=harness.PATIENCE)
         self.file = self.socket.makefile("rb")
-        self.file.readline()
-        self.send(b'CONNECT {"verbose":false,"pedantic":false,"headers":true,"no_responders":true}\r\n')
+        info = json.loads(self.file.readline().removeprefix(b"INFO "))
+        options = {"verbose": False, "pedantic": False, "headers": True, "no_responders": True}
+        self.inbox = "_INBOX.test"
+        if key:
+            options.update(nkey=key.public, sig=base64.urlsafe_b64encode(key.sign(info["nonce"].encode())).decode().rstrip("="))
+            self.inbox = f"_INBOX.{key.public}.test"
+        self.send(b"CONNECT %s\r\n" % json.dumps(options).encode())
 
     def __enter__(self):
         return self
@@ -28,15 +37,35 @@ class Bus:
     def send(self, data):
         self.socket.sendall(data)
 
-    def request(self, subject, data=b""):
-        self.send(b"SUB _INBOX.test 1\r\nUNSUB 1 1\r\nPUB %s _INBOX.test %d\r\n%s\r\n" % (subject.encode(), len(data), data))
+    def receive(self):
+        """The next message. What the server denies before is an error; None if it has answered a ping before."""
         while True:
-            words = self.file.readline().split()
+            line = self.file.readline()
+            words = line.split()
+            if not line:
+                raise EOFError("the server closed the connection")
             if words and words[0] == b"PING":
                 self.send(b"PONG\r\n")
+            elif words and words[0] == b"PONG":
+                return None
+            elif words and words[0] == b"-ERR":
+                raise Denied(line.decode().strip())
             elif words and words[0] in (b"MSG", b"HMSG"):
                 size = int(words[-1])
                 return self.file.read(size + 2)[:size]
+
+    def request(self, subject, data=b"", reply=None):
+        """The answer, or with `reply` as the address of the answer nothing."""
+        reply = reply or self.inbox
+        own = reply == self.inbox
+        self.send((b"SUB %s 1\r\nUNSUB 1 1\r\n" % reply.encode() if own else b"") + b"PUB %s %s %d\r\n%s\r\n" % (subject.encode(), reply.encode(), len(data), data)
+                  + (b"" if own else b"PING\r\n"))
+        return self.receive()
+
+    def subscribe(self, subject):
+        """Raises Denied."""
+        self.send(b"SUB %s 2\r\nPING\r\n" % subject.encode())
+        assert self.receive() is None
 
     def document(self, task):
         """The stored text of a task."""

@@ -12,6 +12,7 @@ import time
 
 import harness
 from fleet import Server
+from fleet_bus import Bus, Denied
 from harness import Skip, until
 from test_fleet import Node, state
 
@@ -48,10 +49,13 @@ class Key:
         claims = {"iat": int(time.time()), "iss": self.public, "name": name, "sub": subject, "nats": dict(nats, version=2)}
         claims["jti"] = base64.b32encode(hashlib.sha256(json.dumps(claims).encode()).digest()).decode().rstrip("=")
         text = encode(b'{"typ":"JWT","alg":"ed25519-nkey"}') + "." + encode(json.dumps(claims).encode())
+        return text + "." + encode(self.sign(text.encode()))
+
+    def sign(self, data):
         with tempfile.NamedTemporaryFile() as f:    # openssl maps its input
-            f.write(text.encode())
+            f.write(data)
             f.flush()
-            return text + "." + encode(openssl("pkeyutl", "-sign", "-rawin", "-inkey", self.file, "-in", f.name))
+            return openssl("pkeyutl", "-sign", "-rawin", "-inkey", self.file, "-in", f.name)
 
 
 class Secure(Server):
@@ -181,17 +185,180 @@ def test_a_fleet_with_jwts():
         return (f'operator: "{operator.jwt(operator.public, "O", {"type": "operator", "system_account": system.public})}"\nsystem_account: {system.public}\n'
                 f"resolver: MEMORY\nresolver_preload {{\n{preload}}}\n")
 
-    def creds(s, name, account):
+    def creds(s, name, account, *subjects):
         user = Key(s.dir, USER_KEY)
-        jwt = account.jwt(user.public, name, {"type": "user", "pub": {}, "sub": {}, "subs": -1, "data": -1, "payload": -1})
+        jwt = account.jwt(user.public, name, {"type": "user", "pub": {}, "sub": {"allow": [f"_INBOX.{user.public}.>", *subjects]}, "subs": -1, "data": -1, "payload": -1})
         return s.write(name, f"-----BEGIN NATS USER JWT-----\n{jwt}\n------END NATS USER JWT------\n\n-----BEGIN USER NKEY SEED-----\n{user.seed()}\n"
                        "------END USER NKEY SEED------\n")
     with Secure(config) as s:
         s.env["BAILIFF_FLEET_CREDS"] = creds(s, "client.creds", s.account)
-        with Node(s, "n1", options=("--fleet-creds", creds(s, "node.creds", s.account))):
+        with Node(s, "n1", options=("--fleet-creds", creds(s, "node.creds", s.account, "bailiff.node.n1.*", "bailiff.wake"))):
             runs(s)
         failed = refused(s, "list", env={"BAILIFF_FLEET_CREDS": creds(s, "other.creds", Key(s.dir, ACCOUNT))})
         assert "uthorization" in failed, failed
+
+
+# ---- permissions ----
+
+PEOPLE = ("n1", "alice", "bob", "prune")
+STREAMS = ("bailiff_queue", "bailiff_events", "bailiff_blobs", "KV_bailiff_tasks", "KV_bailiff_classes", "KV_bailiff_nodes", "KV_bailiff_starts")
+
+
+def documented(s):
+    """The permissions of docs/fleet.md, with keys."""
+    with open(os.path.join(harness.ROOT, "docs", "fleet.md")) as f:
+        text = f.read().split("<!-- tests/blackbox/test_fleet_security.py", 1)[1].split("```\n", 2)[1]
+    s.keys = {name: Key(s.dir, USER_KEY) for name in PEOPLE}
+    for name, key in s.keys.items():
+        text = text.replace("KEY_OF_" + name.upper(), key.public)
+    assert "KEY_OF" not in text, text
+    s.log = os.path.join(s.dir, "nats.log")
+    return f'log_file: "{s.log}"\n{text}'
+
+
+class Permitted(Secure):
+    """A server with the documented permissions; commands run as alice."""
+
+    def __init__(self):
+        super().__init__(documented)
+        for name, key in self.keys.items():
+            self.write(name + ".key", key.seed() + "\n")
+        self.key = self.keys["alice"].public
+        self.env.update(self.identity("alice"))
+
+    def identity(self, name):
+        return {"BAILIFF_FLEET_KEY": os.path.join(self.dir, name + ".key")}
+
+    def node(self, **more):
+        submitters = [{"key": self.keys[name].public, "name": name} for name in ("alice", "bob")]
+        return Node(self, "n1", submitters=submitters, options=("--fleet-creds", os.path.join(self.dir, "n1.key")), **more)
+
+    def bus(self, name):
+        return Bus(self.env["BAILIFF_FLEET"], self.keys[name])
+
+    def violations(self):
+        with open(self.log) as f:
+            return [line for line in f if "Violation" in line]
+
+
+def listed(s, n):
+    """A client that comes before the node waits for the server's refusal."""
+    connected(n)
+    until("the node is listed", lambda: [x.get("node") for x in s.fleet("nodes", "--json").json] == [n.name])
+
+
+def test_the_documented_permissions_suffice():
+    with Permitted() as s:
+        failed = refused(s, "list", env={})
+        assert "start a node first" in failed and "bailiff_queue" in failed, failed
+        seen = len(s.violations())
+        with s.node() as n:
+            listed(s, n)
+            s.write("work/file", "one\n")
+            assert s.fleet("run", "--", "echo", "hello").text == "hello\n"
+            task = s.fleet("submit", "--dir", ".", "--cow", "--", "sh", "-c", "cat file; echo two >>file").text.strip()
+            assert s.fleet("logs", "-f", task).text == "one\n"
+            s.fleet("wait", task)
+            assert "+two" in s.fleet("diff", task).text
+            s.fleet("evidence", "-o", os.path.join(s.dir, "pack"), task)
+            job = s.fleet("submit", "--items", "-", "--", "echo", "{item}", stdin=b"one\ntwo\n").text.strip()
+            s.fleet("wait", job)
+            long = s.fleet("submit", "--priority", "7", "--", "sleep", "600").text.strip()
+            state(s, long, "running")
+            s.fleet("cancel", long)
+            state(s, long, "cancelled")
+            s.fleet("retry", long)
+            assert state(s, long, "running")["attempt"] == 2
+            s.fleet("cancel", long)
+            state(s, long, "cancelled")
+            tasks = [t["taskId"] for t in s.fleet("list", "-a", "--json").json]
+            assert len(tasks) == 5 and long in tasks, tasks
+            assert s.fleet("prune", "--older-than", "0s", "--json", env=s.identity("prune")).json == {"removed": 0, "left": 5}
+            with s.bus("prune") as bus:
+                assert json.loads(bus.request("$JS.API.STREAM.PURGE.KV_bailiff_tasks", json.dumps({"filter": f"$KV.bailiff_tasks.{long}"}).encode()))["purged"] == 1
+            n.kill_part("fleet")
+            assert s.fleet("run", "--", "echo", "again").text == "again\n"
+        assert s.violations()[seen:] == [], ("more is used than the documentation allows", s.violations()[seen:])
+
+
+def test_a_client_reads_and_forges_nothing_of_others():
+    with Permitted() as s, s.node() as n:
+        listed(s, n)
+        task = s.fleet("submit", "--", "sh", "-c", "echo secret; exec sleep 600").text.strip()
+        state(s, task, "running")
+        until("it has written", lambda: s.fleet("logs", task).text == "secret\n")
+        for verb in ("logs", "diff", "evidence"):
+            assert "secret" not in s.fleet(verb, task, env=s.identity("bob"), status=1).text, verb
+        s.fleet("cancel", task, env=s.identity("bob"), status=None)
+        alice, node = s.keys["alice"].public, s.keys["n1"].public
+
+        def denied(what, *args, **more):
+            with s.bus("bob") as bus:
+                try:
+                    got = getattr(bus, what)(*args, **more)
+                except Denied as e:
+                    assert "Permissions Violation" in str(e), e
+                    return
+            assert False, (what, args, got)
+        for subject in (">", "_INBOX.>", f"_INBOX.{alice}.>", f"_INBOX.{node}.>", "_INBOX.*.>", "bailiff.>", "bailiff.node.>", "bailiff.node.n1.*", "bailiff.node.n1.output",
+                        "bailiff.wake", "evt.>", "$KV.>", "$KV.bailiff_tasks.>", "$JS.>", "$JS.EVENT.>", "$SYS.>"):
+            denied("subscribe", subject)
+        for subject in (f"_INBOX.{alice}.x", f"_INBOX.{node}.x", "$KV.bailiff_nodes.n1", "$KV.bailiff_nodes.n2", "$KV.bailiff_starts.x", f"evt.n1.{task}", "$JS.ACK.bailiff_queue.c.1.1.1.1.0"):
+            denied("request", subject, b"{}")
+        for stream in STREAMS:
+            for verb in ("CREATE", "UPDATE", "DELETE", "PURGE", "MSG.DELETE", "SNAPSHOT", "RESTORE"):
+                denied("request", f"$JS.API.STREAM.{verb}.{stream}", json.dumps({"name": stream}).encode())
+            for verb in ("CONSUMER.CREATE", "CONSUMER.DURABLE.CREATE", "CONSUMER.MSG.NEXT", "CONSUMER.DELETE"):
+                denied("request", f"$JS.API.{verb}.{stream}.x", b"{}")
+            denied("request", f"$JS.API.CONSUMER.CREATE.{stream}", b"{}")
+            denied("request", f"$JS.API.DIRECT.GET.{stream}", b"{}")
+            denied("request", f"$JS.API.DIRECT.GET.{stream}.$KV.bailiff_tasks.{task}", b"{}")
+        denied("request", "$JS.API.STREAM.MSG.GET.bailiff_events", b'{"last_by_subj":">"}')
+        assert s.fleet("logs", task).text == "secret\n" and s.show(task)["state"] == "running"
+        s.fleet("cancel", task)
+        state(s, task, "cancelled")
+
+
+def test_acknowledgements_cannot_remove_what_is_stored():
+    """The server executes a request that is made of its own acknowledgement, without a look at permissions."""
+    with Permitted() as s, s.node() as n:
+        listed(s, n)
+        s.fleet("run", "--", "true")
+        s.write("work/file", "one\n")
+        s.fleet("submit", "--dir", ".", "--label", "node=missing", "--", "true")
+        with s.bus("n1") as trusted, s.bus("bob") as bus:
+            def counts(stream):
+                return json.loads(trusted.request("$JS.API.STREAM.INFO." + stream))["state"]
+            until("events are copied", lambda: counts("bailiff_events")["messages"])
+            streams = [x for x in STREAMS if x != "KV_bailiff_tasks"]
+            before = {x: counts(x) for x in streams}
+            assert all(x["messages"] for x in before.values()), before
+            # The acknowledgement's number is up to which one the request removes.
+            while json.loads(bus.request("$KV.bailiff_tasks.junk", b"{}"))["seq"] <= max(x["last_seq"] for x in before.values()) + 100:
+                pass
+            for stream in streams:
+                for verb in ("PURGE", "MSG.DELETE", "DELETE", "UPDATE"):
+                    assert bus.request("$KV.bailiff_tasks.junk", b"{}", reply=f"$JS.API.STREAM.{verb}.{stream}") is None
+            assert bus.request("$KV.bailiff_tasks.junk", b"{}", reply="$JS.API.STREAM.PURGE.KV_bailiff_tasks") is None
+            until("the only ones that may be removed are, after all the others", lambda: counts("KV_bailiff_tasks")["messages"] == 1)
+            after = {x: counts(x) for x in streams}
+            assert all(after[x]["messages"] >= before[x]["messages"] for x in streams), (before, after)
+
+
+def test_answers_cannot_be_sent_to_where_the_asker_may_not_write():
+    """The server sends its own answers to any address, which no permission prevents; nodes send theirs to inboxes only."""
+    with Permitted() as s, s.node() as n:
+        listed(s, n)
+        with s.bus("bob") as bus, s.bus("n1") as other:
+            until("the node answers", lambda: b'"ok":false' in bus.request("bailiff.node.n1.output", b"{}"))
+            assert bus.request("bailiff.node.n1.output", b"{}", reply="$KV.bailiff_nodes.n2") is None
+            assert b'"ok":false' in bus.request("bailiff.node.n1.output", b"{}"), "later than the one before"
+            assert json.loads(other.request("$JS.API.STREAM.MSG.GET.KV_bailiff_nodes", b'{"last_by_subj":"$KV.bailiff_nodes.n2"}'))["error"]["code"] == 404
+            for name in ("n1", "n2"):
+                assert bus.request("$JS.API.STREAM.INFO.KV_bailiff_tasks", reply=f"$KV.bailiff_nodes.{name}") is None
+        assert s.fleet("run", "--", "echo", "hello").text == "hello\n"
+        until("the node has written its entry again", lambda: "n1" in [x.get("node") for x in s.fleet("nodes", "--json").json])
+        assert not any("another daemon" in line for line in n.log()), n.log()[-5:]
 
 
 if __name__ == "__main__":
