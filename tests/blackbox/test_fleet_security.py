@@ -206,7 +206,7 @@ STREAMS = ("bailiff_queue", "bailiff_events", "bailiff_blobs", "KV_bailiff_tasks
 
 def documented(s):
     """The permissions of docs/fleet.md, with keys."""
-    with open(os.path.join(harness.ROOT, "docs", "fleet.md")) as f:
+    with open(os.path.join(harness.ROOT, "docs", "fleet.md"), encoding="utf-8") as f:
         text = f.read().split("<!-- tests/blackbox/test_fleet_security.py", 1)[1].split("```\n", 2)[1]
     s.keys = {name: Key(s.dir, USER_KEY) for name in PEOPLE}
     for name, key in s.keys.items():
