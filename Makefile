@@ -72,7 +72,7 @@ LAYERS := supervisor/daemon supervisor/runtime supervisor/fleet/client superviso
 	runtime/view runtime/store runtime/event runtime/dialect policy policy/shell pty sandbox/steps sandbox runtime/loop runtime/base
 MAINS := supervisor/daemon/main.c supervisor/cli/main.c supervisor/gateway/program/main.c supervisor/tool/main.c supervisor/spawner/main.c supervisor/otlp/main.c supervisor/webhook/main.c supervisor/model/main.c supervisor/fleet/main.c supervisor/fleet/client/main.c
 # Sources that need a library which this build does not have.
-OMITTED := $(if $(NATS_LIBS),,supervisor/fleet/fleet_nats.c supervisor/fleet/nats_connection.c supervisor/fleet/bucket.c supervisor/fleet/queue_consumer.c)
+OMITTED := $(if $(NATS_LIBS),,supervisor/fleet/fleet_nats.c supervisor/fleet/nats_connection.c supervisor/fleet/bucket.c supervisor/fleet/bus_streams.c supervisor/fleet/queue_consumer.c)
 
 layer_sources = $(filter-out $(MAINS) $(OMITTED),$(sort $(wildcard $(1)/*.c)))
 layer_objects = $(patsubst %.c,$(BUILD)/obj/%.o,$(call layer_sources,$(1)))

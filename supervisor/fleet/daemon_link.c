@@ -64,7 +64,7 @@ static int link_prepare(struct fleet_daemon *daemon, const struct fleet_start *s
 	if (!p) {
 		p = mem_zalloc(1, sizeof(*p));
 		snprintf(p->local_id, sizeof(p->local_id), "%s", s->local_id);
-		if (fleet_input_new(d->port, &s->task->spec, d->work_fd, s->local_id, &p->input, e) < 0) {
+		if (fleet_input_new(d->port, s->task, d->work_fd, s->local_id, &p->input, e) < 0) {
 			free(p);
 			return -1;
 		}

@@ -20,6 +20,7 @@
 struct fleet_input {
 	struct fleet_port *port;
 	struct bundle bundle; /* bytes 0: there is none */
+	char submitter[FLEET_KEY_TEXT];
 	int folder, archive;
 	uint64_t received;
 };
@@ -44,13 +45,19 @@ static int check_bundle(const struct fleet_spec *spec, struct bundle *ret, struc
 	return 0;
 }
 
-int fleet_input_new(struct fleet_port *port, const struct fleet_spec *spec, int dir_fd, const char *name,
+char *fleet_input_subject(const char *submitter, const struct bundle *b, uint64_t chunk)
+{
+	return mem_printf(FLEET_BLOB_SUBJECT "%s.%s.%llu", submitter, b->sha256, (unsigned long long)chunk);
+}
+
+int fleet_input_new(struct fleet_port *port, const struct fleet_task *t, int dir_fd, const char *name,
 		    struct fleet_input **ret, struct err *e)
 {
 	struct fleet_input in = { .port = port, .folder = -1, .archive = -1 };
 
-	if (check_bundle(spec, &in.bundle, e) < 0)
+	if (check_bundle(&t->spec, &in.bundle, e) < 0)
 		return -1;
+	snprintf(in.submitter, sizeof(in.submitter), "%s", t->spec_text.key);
 	(void)workspace_remove(dir_fd, name, &(unsigned){ UINT_MAX });
 	if (mkdirat(dir_fd, name, 0700) < 0 || (in.folder = open_folder(dir_fd, name)) < 0)
 		return err_sys(e, errno, "make the workspace '%s'", name);
@@ -67,8 +74,7 @@ static int receive_chunk(struct fleet_input *in, struct err *e)
 {
 	buf_auto struct buf chunk = BUF_INIT;
 	const uint64_t left = in->bundle.bytes - in->received;
-	mem_auto char *subject = mem_printf(FLEET_BLOB_SUBJECT "%s.%llu", in->bundle.sha256,
-					    (unsigned long long)(in->received / FLEET_CHUNK));
+	mem_auto char *subject = fleet_input_subject(in->submitter, &in->bundle, in->received / FLEET_CHUNK);
 	int r = in->port->ops->get_stored(in->port, subject, &chunk, e);
 
 	if (r < 0)

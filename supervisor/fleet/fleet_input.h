@@ -15,12 +15,19 @@
 #include <stddef.h>
 
 struct buf;
+struct bundle;
 struct err;
 struct fleet_port;
 struct fleet_input;
 
+/*
+ * The subject of a bundle's chunk. Every submitter has bundles of their own, even if the files are the same: the hash
+ * of a bundle is no secret, and must not be enough to get it into a task of another user.
+ */
+char *fleet_input_subject(const char *submitter, const struct bundle *b, uint64_t chunk);
+
 /* A folder `name` below dir_fd is made; one that is left from before is removed first. */
-int fleet_input_new(struct fleet_port *port, const struct fleet_spec *spec, int dir_fd, const char *name,
+int fleet_input_new(struct fleet_port *port, const struct fleet_task *t, int dir_fd, const char *name,
 		    struct fleet_input **ret, struct err *e);
 /* 1: call again; 0: the workspace is ready; −1: it failed (ERR_UNAVAILABLE: the bus; others are final). */
 int fleet_input_step(struct fleet_input *in, struct err *e);

@@ -17,6 +17,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "supervisor/fleet/bucket.h"
+#include "supervisor/fleet/bus_streams.h"
 #include "supervisor/fleet/fleet_creds.h"
 #include "supervisor/fleet/nats_connection.h"
 #include "supervisor/fleet/queue_consumer.h"
@@ -29,14 +30,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#define NODE_TTL_S 15
-#define START_TTL_S (32ll * 86400)
 #define FETCH_WAIT_MS 2000 /* a message that comes later comes again */
 #define REQUESTS_MAX 256u
 #define REQUEST_BYTES_MAX (64u << 10)
-#define EVENTS_BYTES (128ll << 20)
-#define BLOBS_BYTES (1ll << 30)
-#define WEEK_NS (7ll * 86400 * 1000000000)
 #define QUEUE QUEUE_STREAM
 #define WAKE_SUBJECT "bailiff.wake"
 
@@ -351,6 +347,22 @@ static int port_store(struct fleet_port *p, const char *subject, const void *dat
 	return publish(of(p), subject, data, n, NULL, NULL, e);
 }
 
+/* By the list of subjects: clients need not be able to read what is stored. */
+static int find_stored(struct nats_port *n, const char *stream, const char *subject, struct err *e)
+{
+	jsStreamInfo *info = NULL;
+	jsOptions o;
+
+	jsOptions_Init(&o);
+	o.Stream.Info.SubjectsFilter = subject;
+	natsStatus s = js_GetStreamInfo(&info, n->js, stream, &o, NULL);
+	const bool found = s == NATS_OK && info->State.Subjects && info->State.Subjects->Count;
+	jsStreamInfo_Destroy(info);
+	if (s != NATS_OK)
+		return nats_fail(e, s, "look for a stored message");
+	return found ? 0 : 1;
+}
+
 static int port_get_stored(struct fleet_port *p, const char *subject, struct buf *ret, struct err *e)
 {
 	const char *stream = strncmp(subject, FLEET_BLOB_SUBJECT, strlen(FLEET_BLOB_SUBJECT)) == 0 ? "bailiff_blobs"
@@ -360,6 +372,8 @@ static int port_get_stored(struct fleet_port *p, const char *subject, struct buf
 
 	if (check_connected(of(p), e) < 0)
 		return -1;
+	if (!ret)
+		return find_stored(of(p), stream, subject, e);
 	natsStatus s = js_GetLastMsg(&m, of(p)->js, stream, subject, NULL, &code);
 	if (s == NATS_NOT_FOUND)
 		return 1;
@@ -549,104 +563,6 @@ static const struct fleet_port_ops ops = {
 
 /* ---- the connection ---- */
 
-/* 1 = there is none. */
-static int find_stream(struct nats_port *n, const char *name, struct err *e)
-{
-	jsStreamInfo *info = NULL;
-	jsErrCode code = 0;
-	natsStatus s = js_GetStreamInfo(&info, n->js, name, NULL, &code);
-
-	jsStreamInfo_Destroy(info);
-	if (s == NATS_NOT_FOUND)
-		return 1;
-	return s == NATS_OK ? 0 : nats_fail(e, s, "JetStream is not available (start nats-server with -js)");
-}
-
-/* A stream or bucket that could not be created. */
-static int fail_missing(struct nats_port *n, natsStatus s, const char *name, struct err *e)
-{
-	*e = ERR_INIT;
-	if (!nats_connection_denied(n->nc, e))
-		return nats_fail(e, s, name);
-	return err_set(e, ERR_UNAVAILABLE,
-		       "fleet: '%s' is missing on the server, and this user may not create it: start a node first, "
-		       "which does",
-		       name);
-}
-
-/* Another process may create it at the same time, which fails in several ways: then it is there. */
-static int ensure_stream(struct nats_port *n, jsStreamConfig *c, struct err *e)
-{
-	jsErrCode code = 0;
-	int r = find_stream(n, c->Name, e);
-
-	if (r != 1)
-		return r;
-	natsStatus s = js_AddStream(NULL, n->js, c, NULL, &code);
-	return s == NATS_OK || find_stream(n, c->Name, e) == 0 ? 0 : fail_missing(n, s, c->Name, e);
-}
-
-/*
- * Messages are not removed by requests, no matter of which user. The server sends the acknowledgement of a stored
- * message to any subject that the sender names, and if that is the subject of a request, it executes the request: a
- * user that may write to one stream could purge any other.
- */
-static void protect_stream(jsStreamConfig *c) { c->DenyDelete = c->DenyPurge = true; }
-
-static int ensure_streams(struct nats_port *n, unsigned replicas, struct err *e)
-{
-	static const char *queue[] = { "bailiff.queue.>" }, *events[] = { FLEET_EVENT_SUBJECT ">" },
-			  *blobs[] = { FLEET_BLOB_SUBJECT ">" };
-	jsStreamConfig c;
-
-	jsStreamConfig_Init(&c);
-	c.Name = QUEUE;
-	c.Subjects = queue;
-	c.SubjectsLen = 1;
-	c.Retention = js_WorkQueuePolicy;
-	c.Replicas = replicas;
-	protect_stream(&c);
-	if (ensure_stream(n, &c, e) < 0)
-		return -1;
-	c.Retention = js_LimitsPolicy;
-	c.MaxAge = WEEK_NS;
-	c.Name = "bailiff_events";
-	c.Subjects = events;
-	c.MaxBytes = EVENTS_BYTES;
-	if (ensure_stream(n, &c, e) < 0)
-		return -1;
-	c.Name = "bailiff_blobs";
-	c.Subjects = blobs;
-	c.MaxBytes = BLOBS_BYTES;
-	c.MaxMsgsPerSubject = 1;
-	return ensure_stream(n, &c, e);
-}
-
-/* As libnats creates them, but without deletion by a header of a message (AllowRollup). */
-static int ensure_bucket(struct nats_port *n, int bucket, unsigned replicas, struct err *e)
-{
-	mem_auto char *name = mem_printf("KV_%s", buckets[bucket]), *subject = mem_printf("$KV.%s.>", buckets[bucket]);
-	const char *subjects[] = { subject };
-	jsStreamConfig c;
-
-	jsStreamConfig_Init(&c);
-	c.Name = name;
-	c.Subjects = subjects;
-	c.SubjectsLen = 1;
-	c.MaxMsgsPerSubject = 1;
-	c.Discard = js_DiscardNew;
-	c.Replicas = replicas;
-	if (bucket == NODES) {
-		c.MaxAge = NODE_TTL_S * 1000000000ll;
-		c.Storage = js_MemoryStorage;
-	}
-	if (bucket == STARTS)
-		c.MaxAge = START_TTL_S * 1000000000ll;
-	protect_stream(&c);
-	c.DenyPurge = bucket != TASKS; /* port_remove_task */
-	return ensure_stream(n, &c, e);
-}
-
 static int connect_bus(struct nats_port *n, const struct fleet_nats_options *f, struct err *e)
 {
 	jsOptions js;
@@ -662,7 +578,6 @@ static int connect_bus(struct nats_port *n, const struct fleet_nats_options *f, 
 int fleet_nats_new(const struct fleet_nats_options *o, struct fleet_port **ret, struct err *e)
 {
 	struct nats_port *n = mem_zalloc(1, sizeof(*n));
-	unsigned replicas = o->replicas ? o->replicas : 1;
 
 	n->port.ops = &ops;
 	n->last = &n->first;
@@ -670,9 +585,7 @@ int fleet_nats_new(const struct fleet_nats_options *o, struct fleet_port **ret, 
 	pthread_mutex_init(&n->lock, NULL);
 	int r = connect_bus(n, o, e);
 	if (r == 0)
-		r = ensure_streams(n, replicas, e);
-	for (int i = 0; r == 0 && i < BUCKETS; i++)
-		r = ensure_bucket(n, i, replicas, e);
+		r = bus_streams_ensure(n->nc, n->js, o->replicas ? o->replicas : 1, e);
 	if (r == 0 && (n->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
 		r = err_sys(e, errno, "eventfd");
 	if (r < 0) {

@@ -83,7 +83,7 @@ struct fleet_port_ops {
 			uint64_t *ret_revision, struct err *e);
 	int (*list_nodes)(struct fleet_port *p, fleet_entry_fn fn, void *ctx, struct err *e);
 
-	/* Stored messages of a stream: events and blobs. get_stored: 1 = there is none. */
+	/* Stored messages of a stream: events and blobs. get_stored: 1 = there is none; ret NULL: only looks. */
 	int (*store)(struct fleet_port *p, const char *subject, const void *data, size_t n, struct err *e);
 	int (*get_stored)(struct fleet_port *p, const char *subject, struct buf *ret, struct err *e);
 

@@ -313,10 +313,31 @@ def test_a_client_reads_and_forges_nothing_of_others():
             denied("request", f"$JS.API.CONSUMER.CREATE.{stream}", b"{}")
             denied("request", f"$JS.API.DIRECT.GET.{stream}", b"{}")
             denied("request", f"$JS.API.DIRECT.GET.{stream}.$KV.bailiff_tasks.{task}", b"{}")
-        denied("request", "$JS.API.STREAM.MSG.GET.bailiff_events", b'{"last_by_subj":">"}')
+        for stream in ("bailiff_events", "bailiff_blobs", "bailiff_queue", "KV_bailiff_starts"):
+            denied("request", "$JS.API.STREAM.MSG.GET." + stream, b'{"last_by_subj":">"}')
         assert s.fleet("logs", task).text == "secret\n" and s.show(task)["state"] == "running"
         s.fleet("cancel", task)
         state(s, task, "cancelled")
+
+
+def test_files_and_outputs_stay_with_their_submitter():
+    """The hash of the files is in the task's document, which every client can read."""
+    with Permitted() as s, s.node() as n:
+        listed(s, n)
+        s.write("work/file", "secret\n")
+        assert s.fleet("run", "--id", "mine", "--dir", ".", "--", "cat", "file").text == "secret\n"
+        with s.bus("bob") as bus:
+            def signed(spec):
+                return {"spec": spec, "submitter": s.keys["bob"].public, "signature": base64.b64encode(s.keys["bob"].sign(spec.encode())).decode()}
+            document = bus.document("mine")
+            bus.overwrite("stolen", {"v": 1, **signed(document["spec"].replace('"id":"mine"', '"id":"stolen"')), "state": "queued", "attempt": 0})
+            bus.enqueue("stolen")
+            failed = state(s, "stolen", "failed", "completed")
+            assert failed["state"] == "failed" and "no longer stored" in failed["reason"], failed
+            bus.overwrite("mine", dict(document, **signed(document["spec"])))
+            got = s.fleet("logs", "mine", env=s.identity("bob"), status=1)
+            assert "another submitter" in got.err.decode() and not got.out, got.err
+        assert s.fleet("run", "--dir", ".", "--", "cat", "file", env=s.identity("bob")).text == "secret\n", "its own copy"
 
 
 def test_acknowledgements_cannot_remove_what_is_stored():

@@ -5,6 +5,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "supervisor/cli/cli.h"
+#include "supervisor/fleet/fleet_input.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -63,15 +64,13 @@ static int list_names(const char *folder, int dir_fd, struct bundle_names *ret, 
 static int store_chunks(struct connection *x, int fd, const struct bundle *b, struct err *e)
 {
 	const uint64_t last = (b->bytes - 1) / FLEET_CHUNK;
-	mem_auto char *chunk = mem_alloc(FLEET_CHUNK), *name = NULL;
-	buf_auto struct buf there = BUF_INIT;
+	mem_auto char *chunk = mem_alloc(FLEET_CHUNK), *name = fleet_input_subject(x->settings.key, b, last);
+	int r = x->port->ops->get_stored(x->port, name, NULL, e);
 
-	name = mem_printf(FLEET_BLOB_SUBJECT "%s.%llu", b->sha256, (unsigned long long)last);
-	int r = x->port->ops->get_stored(x->port, name, &there, e);
 	if (r <= 0)
 		return r;
 	for (uint64_t i = 0; i <= last; i++) {
-		mem_auto char *subject = mem_printf(FLEET_BLOB_SUBJECT "%s.%llu", b->sha256, (unsigned long long)i);
+		mem_auto char *subject = fleet_input_subject(x->settings.key, b, i);
 		ssize_t n = fd_pread_all(fd, chunk, FLEET_CHUNK, i * FLEET_CHUNK);
 
 		if (n <= 0)

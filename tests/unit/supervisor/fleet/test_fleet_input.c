@@ -17,6 +17,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define SUBMITTER "UALICE"
+
 /* A bus that has one archive, and may lose or change chunks of it. */
 static struct {
 	char sha256[HASH_SHA256_TEXT];
@@ -29,8 +31,8 @@ static int get_stored(struct fleet_port *p, const char *subject, struct buf *ret
 	uint64_t n = strtoull(strrchr(subject, '.') + 1, NULL, 10);
 	size_t at = n * FLEET_CHUNK, left = at < stored.bytes.len ? stored.bytes.len - at : 0;
 
-	if (strncmp(subject, FLEET_BLOB_SUBJECT, strlen(FLEET_BLOB_SUBJECT)) != 0 || !strstr(subject, stored.sha256) ||
-	    !left || n == stored.missing)
+	if (!strstr(subject, FLEET_BLOB_SUBJECT SUBMITTER ".") || !strstr(subject, stored.sha256) || !left ||
+	    n == stored.missing)
 		return 1;
 	buf_append(ret, stored.bytes.data + at, left < FLEET_CHUNK ? left : FLEET_CHUNK);
 	if (n == stored.damaged)
@@ -86,10 +88,11 @@ static void store_workspace(size_t size, struct fleet_spec *ret)
 /* Steps until it is ready; the number of steps, or −1. */
 static int prepare(const struct fleet_spec *spec, struct err *e)
 {
+	const struct fleet_task t = { .spec = *spec, .spec_text.key = SUBMITTER };
 	struct fleet_input *in = NULL;
 	int steps = 1, r;
 
-	if (fleet_input_new(&port, spec, dir, "task", &in, e) < 0)
+	if (fleet_input_new(&port, &t, dir, "task", &in, e) < 0)
 		return -1;
 	while ((r = fleet_input_step(in, e)) == 1)
 		steps++;

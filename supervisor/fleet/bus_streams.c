@@ -1,0 +1,97 @@
+#include "supervisor/fleet/bus_streams.h"
+
+#include "runtime/base/err.h"
+#include "runtime/base/mem.h"
+#include "supervisor/fleet/fleet_port.h"
+#include "supervisor/fleet/nats_connection.h"
+#include "supervisor/fleet/queue_consumer.h"
+
+#define SECOND 1000000000ll
+#define DAY (86400 * SECOND)
+
+/*
+ * Messages are not removed by requests, no matter of which user, except where `purge` is set. The server sends the
+ * acknowledgement of a stored message to any subject that the sender names, and if that is the subject of a request, it
+ * executes the request: a user that may write to one stream could purge any other.
+ */
+static const struct stream {
+	const char *name, *subject;
+	int64_t max_age, max_bytes; /* 0: without a limit */
+	bool queue;                 /* a message is removed when it is acknowledged */
+	bool latest;                /* only the last message of a subject is kept */
+	bool in_memory;
+	bool purge;
+} streams[] = {
+	{ QUEUE_STREAM, "bailiff.queue.>", .queue = true },
+	{ "bailiff_events", FLEET_EVENT_SUBJECT ">", .max_age = 7 * DAY, .max_bytes = 128ll << 20 },
+	{ "bailiff_blobs", FLEET_BLOB_SUBJECT ">", .max_age = 7 * DAY, .max_bytes = 1ll << 30, .latest = true },
+	{ "KV_bailiff_tasks", "$KV.bailiff_tasks.>", .latest = true, .purge = true },
+	{ "KV_bailiff_classes", "$KV.bailiff_classes.>", .latest = true },
+	{ "KV_bailiff_nodes", "$KV.bailiff_nodes.>", .max_age = 15 * SECOND, .latest = true, .in_memory = true },
+	/* For longer than a task's signature is valid. */
+	{ "KV_bailiff_starts", "$KV.bailiff_starts.>", .max_age = 32 * DAY, .latest = true },
+};
+
+/* 1 = there is none. */
+static int find_stream(jsCtx *js, const char *name, struct err *e)
+{
+	jsStreamInfo *info = NULL;
+	jsErrCode code = 0;
+	natsStatus s = js_GetStreamInfo(&info, js, name, NULL, &code);
+
+	jsStreamInfo_Destroy(info);
+	if (s == NATS_NOT_FOUND)
+		return 1;
+	return s == NATS_OK ? 0 : nats_fail(e, s, "JetStream is not available (start nats-server with -js)");
+}
+
+static natsStatus create_stream(jsCtx *js, const struct stream *x, unsigned replicas)
+{
+	const char *subjects[] = { x->subject };
+	jsErrCode code = 0;
+	jsStreamConfig c;
+
+	jsStreamConfig_Init(&c);
+	c.Name = x->name;
+	c.Subjects = subjects;
+	c.SubjectsLen = 1;
+	c.Replicas = replicas;
+	c.Retention = x->queue ? js_WorkQueuePolicy : js_LimitsPolicy;
+	c.Storage = x->in_memory ? js_MemoryStorage : js_FileStorage;
+	c.MaxAge = x->max_age;
+	if (x->max_bytes)
+		c.MaxBytes = x->max_bytes;
+	if (x->latest)
+		c.MaxMsgsPerSubject = 1;
+	c.DenyDelete = true;
+	c.DenyPurge = !x->purge;
+	return js_AddStream(NULL, js, &c, NULL, &code);
+}
+
+static int fail_missing(natsConnection *nc, natsStatus s, const char *name, struct err *e)
+{
+	*e = ERR_INIT;
+	if (!nats_connection_denied(nc, e))
+		return nats_fail(e, s, name);
+	return err_set(e, ERR_UNAVAILABLE,
+		       "fleet: '%s' is missing on the server, and this user may not create it: start a node first, "
+		       "which does",
+		       name);
+}
+
+int bus_streams_ensure(natsConnection *nc, jsCtx *js, unsigned replicas, struct err *e)
+{
+	for (size_t i = 0; i < countof(streams); i++) {
+		int r = find_stream(js, streams[i].name, e);
+
+		if (r < 0)
+			return -1;
+		if (r == 0)
+			continue;
+		natsStatus s = create_stream(js, &streams[i], replicas);
+		/* Another process may create it at the same time, which fails in several ways: then it is there. */
+		if (s != NATS_OK && find_stream(js, streams[i].name, e) != 0)
+			return fail_missing(nc, s, streams[i].name, e);
+	}
+	return 0;
+}
