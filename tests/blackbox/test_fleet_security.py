@@ -315,6 +315,10 @@ def test_a_client_reads_and_forges_nothing_of_others():
             denied("request", f"$JS.API.DIRECT.GET.{stream}.$KV.bailiff_tasks.{task}", b"{}")
         for stream in ("bailiff_events", "bailiff_blobs", "bailiff_queue", "KV_bailiff_starts"):
             denied("request", "$JS.API.STREAM.MSG.GET." + stream, b'{"last_by_subj":">"}')
+        with s.bus("bob") as bus:
+            for key in ('a"b', "\\", "x" * 200):
+                bus.request("$KV.bailiff_tasks." + key, b"{}")
+        assert [t["taskId"] for t in s.fleet("list", "--json").json] == [task], "what is not a task's key or document does not count"
         assert s.fleet("logs", task).text == "secret\n" and s.show(task)["state"] == "running"
         s.fleet("cancel", task)
         state(s, task, "cancelled")

@@ -151,6 +151,32 @@ END_TEST
 
 static void count(void *ctx, const char *key, const char *value, size_t len, uint64_t revision) { ++*(int *)ctx; }
 
+/* More than are requested at a time; the sum of the values tells that each came once. */
+static void add_value(void *ctx, const char *key, const char *value, size_t len, uint64_t revision)
+{
+	if (strncmp(key, "many-", 5) == 0 && atoi(key + 5) == atoi(value) && revision)
+		*(int *)ctx += atoi(value);
+}
+
+START_TEST(many_entries_are_listed_once)
+{
+	struct buf buf_auto text = BUF_INIT;
+	struct err e = ERR_INIT;
+	uint64_t revision;
+	int sum = 0;
+
+	for (int i = 1; i <= 200; i++) {
+		char id[32];
+
+		snprintf(id, sizeof(id), "many-%d", i);
+		text_of(&text, id + 5);
+		ck_assert_int_eq(a->ops->create_task(a, id, &text, &revision, &e), 0);
+	}
+	ck_assert_msg(b->ops->list_tasks(b, add_value, &sum, &e) == 0, "%s", e.message);
+	ck_assert_int_eq(sum, 200 * 201 / 2);
+}
+END_TEST
+
 START_TEST(entries_are_listed)
 {
 	struct buf buf_auto text = BUF_INIT;
@@ -217,6 +243,8 @@ START_TEST(stored_messages_are_found)
 
 	ck_assert_int_eq(a->ops->get_stored(a, FLEET_BLOB_SUBJECT "ab.0", &text, &e), 1);
 	ck_assert_msg(a->ops->store(a, FLEET_BLOB_SUBJECT "ab.0", "x", 1, &e) == 0, "%s", e.message);
+	ck_assert_int_eq(b->ops->get_stored(b, FLEET_BLOB_SUBJECT "ab.0", NULL, &e), 0);
+	ck_assert_int_eq(b->ops->get_stored(b, FLEET_BLOB_SUBJECT "ab.1", NULL, &e), 1);
 	ck_assert_int_eq(b->ops->get_stored(b, FLEET_BLOB_SUBJECT "ab.0", &text, &e), 0);
 	ck_assert_str_eq(buf_cstr(&text), "x");
 }
@@ -249,7 +277,7 @@ int main(void)
 		  SUITE_TESTS(a_document_changes_only_from_the_last_revision,
 			      a_record_changes_only_from_the_last_revision, a_task_has_one_message_and_one_receiver,
 			      entries_are_listed, a_request_is_answered, stored_messages_are_found,
-			      a_key_whose_signature_begins_with_zero) },
+			      many_entries_are_listed_once, a_key_whose_signature_begins_with_zero) },
 	};
 	int r;
 
