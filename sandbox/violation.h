@@ -43,6 +43,8 @@ unsigned violation_kind_classes(const struct violation_kind *r);
 /* ---- one denial ---- */
 
 #define VIOLATION_ADDRESS_MAX 48
+/* A reason: a placeholder of another sandbox stands there (placeholder.h). No option would help. */
+#define VIOLATION_KEPT_MISSING "it does not exist, and a sandbox that is open keeps it from being created"
 
 struct violation {
 	const char *kind;      /* "filesystem", "network", "syscall" */

@@ -1,6 +1,7 @@
 #include "sandbox/violation_text.h"
 
 #include "runtime/base/buf.h"
+#include "sandbox/violation.h"
 
 #include <string.h>
 
@@ -145,6 +146,10 @@ void violation_needs_add(struct violation_needs *n, struct jval v)
 		return;
 	if (violation_text_is_elsewhere(v)) {
 		n->session = true;
+		return;
+	}
+	if (jval_is_str(jval_get(v, "reason"), VIOLATION_KEPT_MISSING)) {
+		n->closed = true;
 		return;
 	}
 	note_host(n, v);

@@ -15,6 +15,7 @@ struct violation_needs {
 	bool network;     /* network access without a network */
 	bool proxy;       /* a connection that bypasses the proxy */
 	bool session;     /* what an earlier command has left in a sandbox of its own */
+	bool closed;      /* another sandbox has to be closed first */
 	char folder[256]; /* of the first path to write; "" = unknown */
 	char file[256];   /* the first hidden path; "" = unknown */
 	char host[256];   /* the first host that is not allowed, a name or an address; "" = none */

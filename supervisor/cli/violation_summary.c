@@ -91,6 +91,9 @@ static void print_options(const struct violation_needs *n)
 		cli_hint("bailiff sandbox create, then bailiff run --in SANDBOX for each of them: such commands share "
 			 "/tmp "
 			 "and localhost");
+	if (n->closed)
+		cli_hint("close that sandbox (bailiff sandbox list), or create the path outside of sandboxes after "
+			 "removing what stands there: it is empty");
 	if (options.len)
 		cli_hint("%s (where the policy permits it)", options.data);
 }

@@ -24,6 +24,7 @@
 #include "runtime/loop/loop.h"
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
+#include "sandbox/placeholder.h"
 #include "supervisor/common/private_paths.h"
 #include "supervisor/common/role_sandbox.h"
 #include "supervisor/control/control.h"
@@ -330,13 +331,13 @@ static char *find_program_of_bailiff(const struct runtime *r, const char *name)
 	return path && access(path, X_OK) == 0 ? mem_take(&path) : NULL;
 }
 
-/* 1 = exists, 0 = does not exist, −1 = unknown. */
+/* 1 = exists, 2 = a placeholder stands for it, 0 = does not exist, −1 = unknown. */
 static int sees_path(const char *path)
 {
 	struct stat st;
 
 	if (lstat(path, &st) == 0)
-		return 1;
+		return placeholder_is(&st) ? 2 : 1;
 	return errno == ENOENT || errno == ENOTDIR ? 0 : -1;
 }
 

@@ -2,10 +2,12 @@
 """Without exact reports, the output of a failed command is compared with its sandbox, and matches are reported as hints."""
 
 import os
+import shutil
 import tempfile
 
 import harness
-from harness import Home, Skip
+from codex import Codex, workspace_write
+from harness import Home, Skip, until
 
 UNAVAILABLE = ("--audit", "off")     # as without root, or in a container
 
@@ -121,6 +123,20 @@ def test_files_and_servers_of_an_earlier_command_are_in_its_own_sandbox():
                         ("run", "--", "sh", "-c", "echo 'connect to db.example port 5432: Connection refused'; exit 1"),
                         ("run", "--", "cat", home.work + "/missing")):
             assert "sandbox of another" not in home.cli(*command, cwd=home.work, status=None).err.decode(), command
+
+
+def test_a_command_that_cannot_make_a_repository_meanwhile_is_told_why(home):
+    if not shutil.which("git"):
+        raise Skip("git is not installed")
+    with Codex(home) as c:
+        c.hello()
+        output, end = c.run("git", "git init", sandbox=workspace_write(home.work))
+        assert b"Read-only file system" in output and end["exitCode"] == 128, (output, end)
+        denied = home.cli("run", "--", "git", "init", cwd=home.work, status=128).err.decode()
+        assert f"denied: create {os.path.realpath(home.work)}/.git (it does not exist, and a sandbox that is open keeps it from being created)" in denied, denied
+        assert "/usr/share" not in denied.split("bailiff: ", 1)[1] and "--rw" not in denied and "close that sandbox" in denied, denied
+    until("nothing is left of it", lambda: os.listdir(home.work) == [])
+    home.cli("run", "--", "git", "init", cwd=home.work)
 
 
 def test_health_says_how_denials_are_learnt():

@@ -156,7 +156,8 @@ struct engine_options {
 	bool violations;                    /* the host reports exact violations (engine_on_violation) … */
 	uint64_t violations_since_ns;       /* … since this boot time; 0 = since always */
 	int (*sees_path)(const char *path); /* whether the daemon's user sees the path outside sandboxes: 1, 0, or −1 =
-					       unknown. NULL = always unknown */
+					       unknown; 2 = only a placeholder (sandbox/placeholder.h). NULL = always
+					       unknown */
 	const char *const *secrets;         /* bailiff's own paths: hidden in every sandbox. Owned by the caller */
 	size_t nsecrets;
 	const char *const *secret_folders; /* the directories that contain them */

@@ -6,7 +6,8 @@
  * person.
  *
  * Some failures are none that the kernel could report: a file in /tmp or a server on localhost that an earlier command
- * has left in its own sandbox, and a git directory that is not accessible. Hints about these come from every daemon.
+ * has left in its own sandbox, a git directory that is not accessible, and a path that another sandbox keeps from being
+ * created. Hints about these come from every daemon.
  */
 
 #include "runtime/engine/core/core.h"
@@ -149,6 +150,46 @@ static const char *file_reason(const struct guesses *g, const struct violation *
 	}
 }
 
+/* Whether something in the folder is protected, and not the folder itself. */
+static bool has_protected(const struct guesses *g, const char *folder)
+{
+	const size_t n = strlen(folder);
+	char path[PATH_MAX];
+
+	for (struct jiter it = jiter_on(jval_get(g->made, "protected")); jiter_next(&it);)
+		if (jval_str(it.value, path, sizeof path) < sizeof path && strncmp(path, folder, n) == 0 &&
+		    path[n] == '/')
+			return true;
+	return false;
+}
+
+/*
+ * A path in a write root that does not exist, and that another sandbox protects: as long as that one is open, what
+ * stands there is read-only in every sandbox (supervisor/spawner/placeholder_helper.h). A daemon that cannot see it
+ * concludes that from the profile: of a .git that exists, only some parts are read-only.
+ */
+static bool is_kept_missing(const struct guesses *g, struct violation *v)
+{
+	const size_t root = process_path_depth(v->path, jval_get(g->made, "writeRoots"));
+	char *end = v->path + root;
+
+	if (!root || v->error != EROFS)
+		return false;
+	while (*end) {
+		end += 1 + strcspn(end + 1, "/");
+		const char rest = *end;
+		*end = 0;
+		const int seen = host_sees(g, v->path);
+		if (seen == 2 || (seen < 0 && has_protected(g, v->path))) {
+			v->operation = "create";
+			v->reason = VIOLATION_KEPT_MISSING;
+			return true;
+		}
+		*end = rest;
+	}
+	return false;
+}
+
 static bool guess_file(struct guesses *g, const struct output_hint *h, struct violation *v)
 {
 	/* A message may name several paths. The first that the sandbox blocks explains it. */
@@ -158,7 +199,11 @@ static bool guess_file(struct guesses *g, const struct output_hint *h, struct vi
 		if (is_left_out(g, v))
 			return true;
 		v->operation = h->operation;
-		v->reason = g->exact ? NULL : file_reason(g, v);
+		v->reason = file_reason(g, v);
+		if (!v->reason && is_kept_missing(g, v))
+			return true;
+		if (g->exact)
+			v->reason = NULL;
 		if (!v->reason && v->error == ENOENT && is_private_tmp(g, h->paths[i], v->path)) {
 			v->reason = "each command has a /tmp of its own";
 			return true;

@@ -196,6 +196,9 @@ static void write_needs(const struct violation_needs *n, const char *profile, st
 	if (n->session)
 		buf_str(out, "start everything that uses the same /tmp or localhost in one command, or in one session "
 			     "sandbox (bailiff sandbox create, then bailiff run --in SANDBOX). ");
+	if (n->closed)
+		buf_str(out, "a person has to close the other sandbox (bailiff sandbox list), or to create the path "
+			     "outside of sandboxes after removing the empty file or folder there. ");
 	violation_needs_host(n, &host);
 	if (n->write)
 		json_object_set_new(wider, "writeRoots", text_or(n->folder[0] == '/' ? n->folder : "", "PATH"));
