@@ -56,6 +56,17 @@ static struct pending_input **find_input(struct daemon_link *d, const char *loca
 	return at;
 }
 
+static void link_forget(struct fleet_daemon *daemon, const char *local_id)
+{
+	struct pending_input **at = find_input(of(daemon), local_id), *p = *at;
+
+	if (!p)
+		return;
+	*at = p->next;
+	fleet_input_free(p->input);
+	free(p);
+}
+
 static int link_prepare(struct fleet_daemon *daemon, const struct fleet_start *s, struct err *e)
 {
 	struct daemon_link *d = of(daemon);
@@ -71,11 +82,8 @@ static int link_prepare(struct fleet_daemon *daemon, const struct fleet_start *s
 		*at = p;
 	}
 	int r = fleet_input_step(p->input, e);
-	if (r == 1)
-		return 1;
-	*at = p->next;
-	fleet_input_free(p->input);
-	free(p);
+	if (r != 1)
+		link_forget(daemon, s->local_id);
 	return r;
 }
 
@@ -360,7 +368,8 @@ void daemon_link_init(struct daemon_link *d, struct event_link *link, struct fle
 						     .cancel = link_cancel,
 						     .status = link_status,
 						     .list = link_list,
-						     .draining = link_draining };
+						     .draining = link_draining,
+						     .forget = link_forget };
 
 	*d = (struct daemon_link){ .daemon.ops = &ops, .link = link, .port = port, .work_fd = work_fd, .work = work };
 }

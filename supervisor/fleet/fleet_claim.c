@@ -104,7 +104,7 @@ static void refuse(const struct candidate *c, enum fleet_state how, const char *
 		else
 			acknowledge(c->n, c->m);
 	} else {
-		put_back(c, 0);
+		put_back(c, done < 0 ? OTHERS_MS : 0);
 	}
 }
 
@@ -235,6 +235,15 @@ static bool profile_allowed(const struct fleet_submitter *s, const char *profile
 	return s->profiles == NULL;
 }
 
+/* More than any node writes. What makes it so large is dropped. */
+static void refuse_large(const struct candidate *c)
+{
+	json_array_clear(c->t->attempts);
+	fleet_signed_done(&c->t->cancel);
+	fleet_signed_done(&c->t->retry);
+	refuse(c, FLEET_FAILED, "its document is too large");
+}
+
 static void claim(const struct candidate *c)
 {
 	struct buf buf_auto text = BUF_INIT;
@@ -255,6 +264,8 @@ static void claim(const struct candidate *c)
 	free(t->result);
 	t->result = NULL;
 	fleet_task_write(t, &text);
+	if (text.len > FLEET_TASK_MAX / 4 * 3) /* there must be room for requests and the result */
+		return refuse_large(c);
 	int done = c->n->port->ops->update_task(c->n->port, t->spec.id, &text, c->revision, &revision, &e);
 	if (done == 0)
 		return fleet_run_begin(c->n, t, revision, c->m, c->now);
@@ -340,6 +351,8 @@ static void look_at(const struct candidate *c)
 		return consider(c);
 	if (fleet_node_owns(c->n, c->t))
 		return own_claim(c);
+	if (!fleet_node_submitter(c->n, c->t->spec_text.key)) /* for nodes that know it */
+		return put_back(c, OTHERS_MS);
 	fleet_suspect_add(c->n, c->m, c->t, c->revision);
 }
 

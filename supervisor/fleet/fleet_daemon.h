@@ -50,6 +50,8 @@ struct fleet_daemon_ops {
 	int (*list)(struct fleet_daemon *d, fleet_local_fn fn, void *ctx,
 		    struct err *e); /* those that have not ended */
 	bool (*draining)(struct fleet_daemon *d);
+	/* Ends what prepare has begun. */
+	void (*forget)(struct fleet_daemon *d, const char *local_id);
 };
 
 struct fleet_daemon {

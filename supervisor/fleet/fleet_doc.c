@@ -162,7 +162,11 @@ static int read_numbers(struct fleet_spec *s, struct err *e)
 	    member_uint(s->root, "submittedAt", 0, 1ull << 52, &s->submitted_at, e) < 0)
 		return -1;
 	s->not_after = s->submitted_at + FLEET_DEFAULT_NOT_AFTER_MS;
-	return member_uint(s->root, "notAfter", 0, s->submitted_at + FLEET_NOT_AFTER_MAX_MS, &s->not_after, e);
+	if (member_uint(s->root, "notAfter", 0, 1ull << 53, &s->not_after, e) < 0)
+		return -1;
+	if (s->not_after > s->submitted_at + FLEET_NOT_AFTER_MAX_MS)
+		s->not_after = s->submitted_at + FLEET_NOT_AFTER_MAX_MS;
+	return 0;
 }
 
 static int read_spec(struct fleet_spec *s, struct err *e)

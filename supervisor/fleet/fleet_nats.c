@@ -340,6 +340,14 @@ static int port_keep(struct fleet_port *p, const struct fleet_message *m, struct
 	return send_text(of(p), m->handle, "+WPI", e);
 }
 
+static void port_check_queue(struct fleet_port *p, const char *class, unsigned priority)
+{
+	struct nats_port *n = of(p);
+
+	if (port_connected(p))
+		queue_consumer_check(&n->consumers, n->js, class, priority);
+}
+
 /* ---- stored messages ---- */
 
 static int port_store(struct fleet_port *p, const char *subject, const void *data, size_t n, struct err *e)
@@ -545,6 +553,7 @@ static const struct fleet_port_ops ops = {
 	.acknowledge = port_acknowledge,
 	.put_back = port_put_back,
 	.keep = port_keep,
+	.check_queue = port_check_queue,
 	.get_node = port_get_node,
 	.put_node = port_put_node,
 	.list_nodes = port_list_nodes,

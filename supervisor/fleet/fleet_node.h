@@ -71,9 +71,10 @@ struct fleet_run {
 	enum fleet_run_phase phase;
 	uint64_t renewed_at; /* when the last successful renewal was sent */
 	uint64_t renew_at, keep_at, check_at;
-	bool cancelled; /* its submitter asked for it */
-	bool taken;     /* another node has taken the task away: nothing more is written */
-	bool unsure;    /* whether the daemon has started it: it is to be ended in any case */
+	bool cancelled;        /* its submitter asked for it */
+	bool cancel_requested; /* by a signed request, whatever the document says */
+	bool taken;            /* another node has taken the task away: nothing more is written */
+	bool unsure;           /* whether the daemon has started it: it is to be ended in any case */
 	const char *end_reason;
 	struct fleet_record record; /* as it was before the start */
 	uint64_t record_revision;
@@ -166,6 +167,8 @@ int fleet_record_admit(struct fleet_node *n, struct fleet_run *r, uint64_t now, 
 /* Records the start of an admitted attempt, right before it. −1 = it must not start (e); it may be recorded all the
  * same. */
 int fleet_record_start(struct fleet_node *n, struct fleet_run *r, struct err *e);
+/* Whether the record still has the claim of a running attempt. 1 = not. */
+int fleet_record_held(struct fleet_node *n, const struct fleet_run *r, struct err *e);
 /* Records the end; queued: it was not started. −1 = to be tried again. */
 int fleet_record_end(struct fleet_node *n, struct fleet_run *r, enum fleet_state how);
 /* Of a task that was declared lost. Best effort. */

@@ -3,6 +3,9 @@
  * nodes can. So a document that says "queued" about a task that has run cannot make it run again: an attempt starts
  * only after its record was written, from the revision that permitted it.
  *
+ * An attempt whose end is not recorded may still run somewhere. The next one first writes its own claim to the record;
+ * with that the earlier one can no longer renew its lease (fleet_record_held), and after a whole lease it has stopped.
+ *
  * A record is kept for longer than the signature of its task is valid.
  */
 
@@ -19,6 +22,7 @@
 #include <string.h>
 
 #define RECORD_MAX 4096u
+#define TAKE_OVER_MS 5000u /* the longest that a call of the port takes */
 
 /* The signed text and whose it is: a task of another submitter with the same text has another record. */
 static void key_of(const struct fleet_task *t, char ret[HASH_SHA256_TEXT])
@@ -80,12 +84,12 @@ static int put_record(struct fleet_node *n, const struct fleet_task *t, const st
 	return n->port->ops->put_record(n->port, key, &text, revision, e);
 }
 
-/* Whether another attempt may follow what is recorded: by the signed spec, or by a signed retry. */
+/* Whether another attempt may follow what is recorded: by the signed spec, or by a signed retry, which is for one. */
 static bool may_follow(struct fleet_node *n, const struct fleet_task *t, const struct fleet_record *c)
 {
 	if (c->state == FLEET_COMPLETED || t->attempt <= c->attempt)
 		return false;
-	if (fleet_task_granted(t, fleet_node_is_operator, n) >= t->attempt)
+	if (fleet_task_granted(t, fleet_node_is_operator, n) == t->attempt)
 		return true;
 	switch (c->state) {
 	case FLEET_FAILED: return c->failed <= t->spec.retries;
@@ -95,27 +99,56 @@ static bool may_follow(struct fleet_node *n, const struct fleet_task *t, const s
 	}
 }
 
+/* The attempt before may still run: takes the record over from it, then waits for its lease. */
+static int take_over(struct fleet_node *n, struct fleet_run *r, uint64_t now, struct err *e)
+{
+	struct fleet_record c = r->record;
+	const bool ours = strcmp(c.claim, r->task.claim) == 0;
+
+	if (r->wait_until && !ours)
+		return err_set(e, ERR_STATE, "another node has taken it over");
+	if (!ours) {
+		snprintf(c.claim, sizeof(c.claim), "%s", r->task.claim);
+		int done = put_record(n, &r->task, &c, r->record_revision, e);
+		if (done != 0)
+			return 1; /* it has changed, or nobody knows: the next look shows it */
+	}
+	if (!r->wait_until) {
+		/* The time after the answer: the write came before it. */
+		r->wait_until = now + r->task.spec.lease_ms + TAKE_OVER_MS;
+		log_info("task '%s': attempt %llu may still run; waiting for its lease", r->task.spec.id,
+			 (unsigned long long)c.attempt);
+	}
+	return ours && now >= r->wait_until ? 0 : 1;
+}
+
 int fleet_record_admit(struct fleet_node *n, struct fleet_run *r, uint64_t now, struct err *e)
 {
 	int found = get_record(n, &r->task, &r->record, &r->record_revision, e);
 
 	if (found == -1)
 		return 1;
-	if (found < 0)
+	if (found < 0) {
+		r->record.attempt = r->task.attempt - 1;
 		return err_set(e, ERR_INVALID, "the record of its attempts cannot be read");
+	}
 	if (!may_follow(n, &r->task, &r->record))
 		return err_set(e, ERR_NOT_ALLOWED, "attempt %llu of it %s already",
 			       (unsigned long long)r->record.attempt,
 			       r->record.state == FLEET_COMPLETED ? "has completed" : "was started");
-	if (r->record.state != FLEET_RUNNING)
-		return 0;
-	/*
-	 * That attempt has not ended as far as anyone knows. Its node cannot renew since this one has the claim: after
-	 * a whole lease it has stopped.
-	 */
-	if (!r->wait_until)
-		r->wait_until = now + r->task.spec.lease_ms;
-	return now < r->wait_until ? 1 : 0;
+	return r->record.state == FLEET_RUNNING ? take_over(n, r, now, e) : 0;
+}
+
+int fleet_record_held(struct fleet_node *n, const struct fleet_run *r, struct err *e)
+{
+	struct fleet_record c;
+	uint64_t revision;
+	int found = get_record(n, &r->task, &c, &revision, e);
+
+	if (found == -1)
+		return -1;
+	/* Attempts from before there were records have none. */
+	return found < 0 || (revision && strcmp(c.claim, r->task.claim) != 0) ? 1 : 0;
 }
 
 int fleet_record_start(struct fleet_node *n, struct fleet_run *r, struct err *e)

@@ -65,6 +65,7 @@ static void end_run(struct fleet_node *n, struct fleet_run *r, const char *reaso
 	struct err e = ERR_INIT;
 
 	if (r->phase == FLEET_RUN_PREPARING) { /* nothing to end */
+		n->daemon->ops->forget(n->daemon, r->local_id);
 		r->phase = FLEET_RUN_ENDED;
 		r->unstarted = true;
 		return;
@@ -185,6 +186,9 @@ static void renew(struct fleet_node *n, struct fleet_run *r, uint64_t now, uint6
 	r->renew_at = now + RETRY_MS;
 	r->task.heartbeat_at = real;
 	int done = write_document(n, r, compose_claim, &e);
+	/* Anyone may have written the document: an attempt that runs must also have its record. */
+	if (done == 0 && r->phase == FLEET_RUN_RUNNING)
+		done = fleet_record_held(n, r, &e);
 	if (done == 1)
 		return take_away(n, r);
 	if (done < 0)
@@ -332,6 +336,16 @@ static enum fleet_state outcome(const struct fleet_run *r)
 	return strcmp(status, "cancelled") == 0 ? FLEET_CANCELLED : FLEET_FAILED;
 }
 
+/* Of an attempt that was taken away: what it has done before it was killed counts, if that is known. */
+static enum fleet_state end_of_taken(const struct fleet_run *r)
+{
+	if (r->unstarted)
+		return FLEET_QUEUED;
+	if (strcmp(r->local.status, "completed") == 0)
+		return FLEET_COMPLETED;
+	return r->cancelled ? FLEET_CANCELLED : FLEET_LOST;
+}
+
 static void conclude(struct fleet_run *r, struct fleet_task *t)
 {
 	enum fleet_state how = outcome(r);
@@ -365,8 +379,11 @@ static int compose_end(struct fleet_node *n, struct fleet_run *r, struct buf *re
 
 	r->cancelled |= fleet_task_cancelled(&r->task, fleet_node_is_operator, n);
 	fleet_task_write(&r->task, &text);
-	if (fleet_task_parse(text.data, text.len, &ended, e) < 0) /* a copy */
+	if (fleet_task_parse(text.data, text.len, &ended, e) < 0) { /* a copy */
+		log_warning("the result of task '%s' cannot be written: %s", r->task.spec.id, e->message);
+		r->taken = true; /* what others have added to the document makes it too large */
 		return -1;
+	}
 	conclude(r, &ended);
 	r->ended_as = ended.state;
 	fleet_task_write(&ended, ret);
@@ -384,7 +401,7 @@ static void finish_run(struct fleet_node *n, struct fleet_run *r, uint64_t now)
 	int done = 1;
 
 	if (r->taken) {
-		(void)fleet_record_end(n, r, r->unstarted ? FLEET_QUEUED : FLEET_LOST);
+		(void)fleet_record_end(n, r, end_of_taken(r));
 	} else {
 		if (now < r->check_at || !n->port->ops->connected(n->port))
 			return;
@@ -429,7 +446,7 @@ void fleet_run_tick(struct fleet_node *n, struct fleet_run *r, uint64_t now, uin
 	if (connected && !r->taken && now >= r->renew_at)
 		renew(n, r, now, real);
 	if (r->phase <= FLEET_RUN_RUNNING && !r->cancelled &&
-	    fleet_task_cancelled(&r->task, fleet_node_is_operator, n)) {
+	    (r->cancel_requested || fleet_task_cancelled(&r->task, fleet_node_is_operator, n))) {
 		r->cancelled = true;
 		end_run(n, r, "cancelled by its submitter");
 	}

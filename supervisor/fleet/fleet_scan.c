@@ -176,6 +176,8 @@ void fleet_scan(struct fleet_node *n)
 	    strcmp(first.name, n->config->node) == 0 && n->port->ops->list_tasks(n->port, scan_task, &s, &e) == 0) {
 		json_decref(n->scanned);
 		n->scanned = json_incref(s.seen);
+		for (const struct fleet_class *c = n->classes; c; c = c->next)
+			n->port->ops->check_queue(n->port, c->class, c->priority);
 	}
 	for (struct missing *m; (m = s.missing);) {
 		s.missing = m->next;

@@ -16,7 +16,7 @@
 
 #define BATCH 16         /* requests that are answered before the node does something else */
 #define VALID_MS 300000u /* how far a client's clock may be off */
-#define NONCES 4096u     /* the latest requests, which are not answered again */
+#define NONCES 4096u     /* of each submitter: the latest requests, which are not answered again */
 #define DIFF_MAX (8u << 20)
 #define PACKS 16u
 
@@ -40,29 +40,52 @@ struct answer {
 
 /* ---- who may ask ---- */
 
+/* The latest requests of one submitter. */
+struct nonces {
+	struct nonces *next;
+	char key[FLEET_KEY_TEXT];
+	struct {
+		char nonce[FLEET_ID_MAX + 1];
+		uint64_t time;
+	} seen[NONCES];
+	uint64_t forgotten;
+	size_t at;
+};
+
+static struct nonces *nonces_of(const char *key)
+{
+	static struct nonces *all;
+	struct nonces *n = all;
+
+	while (n && strcmp(n->key, key) != 0)
+		n = n->next;
+	if (!n) {
+		n = mem_zalloc(1, sizeof(*n));
+		snprintf(n->key, sizeof(n->key), "%s", key);
+		n->next = all;
+		all = n;
+	}
+	return n;
+}
+
 /*
  * Requests are remembered by nonce and time. One that is not newer than any that had to be forgotten may be a
  * repetition and counts as one.
  */
-static bool is_repeated(const struct fleet_request *r)
+static bool is_repeated(const char *key, const struct fleet_request *r)
 {
-	static struct {
-		char nonce[FLEET_ID_MAX + 1];
-		uint64_t time;
-	} seen[NONCES];
-	static uint64_t forgotten;
-	static size_t at;
+	struct nonces *n = nonces_of(key);
 
-	if (r->time <= forgotten)
+	if (r->time <= n->forgotten)
 		return true;
 	for (size_t i = 0; i < NONCES; i++)
-		if (seen[i].time == r->time && strcmp(seen[i].nonce, r->nonce) == 0)
+		if (n->seen[i].time == r->time && strcmp(n->seen[i].nonce, r->nonce) == 0)
 			return true;
-	if (seen[at].time > forgotten)
-		forgotten = seen[at].time;
-	snprintf(seen[at].nonce, sizeof(seen[at].nonce), "%s", r->nonce);
-	seen[at].time = r->time;
-	at = (at + 1) % NONCES;
+	if (n->seen[n->at].time > n->forgotten)
+		n->forgotten = n->seen[n->at].time;
+	snprintf(n->seen[n->at].nonce, sizeof(n->seen[n->at].nonce), "%s", r->nonce);
+	n->seen[n->at].time = r->time;
+	n->at = (n->at + 1) % NONCES;
 	return false;
 }
 
@@ -82,7 +105,8 @@ static int check_envelope(struct question *q, const struct fleet_incoming *in, s
 		return err_set(e, ERR_NOT_ALLOWED,
 			       "the request is too old, or the clocks differ by more than %u minutes",
 			       VALID_MS / 60000);
-	return is_repeated(&q->request) ? err_set(e, ERR_NOT_ALLOWED, "the request was made before") : 0;
+	return is_repeated(q->envelope.key, &q->request) ? err_set(e, ERR_NOT_ALLOWED, "the request was made before")
+							 : 0;
 }
 
 /* A call with one id as parameter. */
@@ -126,18 +150,21 @@ static int find_task(struct question *q, struct err *e)
 
 static int read_args(struct question *q, struct err *e)
 {
-	static const char *const known[] = { "stream", "offset", "limit", NULL };
+	static const char *const known[] = { "node", "stream", "offset", "limit", NULL };
+	const char *node = "";
 
 	q->stream = "stdout";
 	q->limit = FLEET_CHUNK / 2;
-	if (!q->request.args)
-		return 0;
-	return member_known(q->request.args, "args", known, e) < 0 ||
-			       member_string(q->request.args, "stream", 1, 16, &q->stream, e) < 0 ||
-			       member_uint(q->request.args, "offset", 0, INT64_MAX, &q->offset, e) < 0 ||
-			       member_uint(q->request.args, "limit", 1, FLEET_CHUNK, &q->limit, e) < 0
-		       ? -1
-		       : 0;
+	if (member_known(q->request.args, "args", known, e) < 0 ||
+	    member_string(q->request.args, "node", 1, FLEET_ID_MAX, &node, e) < 0 ||
+	    member_string(q->request.args, "stream", 1, 16, &q->stream, e) < 0 ||
+	    member_uint(q->request.args, "offset", 0, INT64_MAX, &q->offset, e) < 0 ||
+	    member_uint(q->request.args, "limit", 1, FLEET_CHUNK, &q->limit, e) < 0)
+		return -1;
+	/* Another node has not seen that it was made before. */
+	if (strcmp(node, q->n->config->node) != 0)
+		return err_set(e, ERR_NOT_ALLOWED, "the request was signed for another node");
+	return 0;
 }
 
 /* ---- what the daemon has ---- */
@@ -298,13 +325,15 @@ static int answer_evidence(struct question *q, struct answer *a, struct err *e)
 	return read_ref(q, packs[i].ref, a, e);
 }
 
-/* The renewal that is now due finds the signed request in the document, and ends the task. */
+/* The client has also written a signed request to the document, for when the node is away. */
 static int answer_cancel(struct question *q, struct answer *a)
 {
 	struct fleet_run *r = fleet_node_run(q->n, q->request.task);
 
-	if (r)
+	if (r && strcmp(r->local_id, q->local_id) == 0) {
+		r->cancel_requested = true;
 		r->renew_at = 0;
+	}
 	q->n->checks = true;
 	a->end = true;
 	return 0;
@@ -312,7 +341,7 @@ static int answer_cancel(struct question *q, struct answer *a)
 
 static int answer_request(struct question *q, const struct fleet_incoming *in, struct answer *a, struct err *e)
 {
-	if (check_envelope(q, in, e) < 0 || find_task(q, e) < 0 || read_args(q, e) < 0)
+	if (check_envelope(q, in, e) < 0 || read_args(q, e) < 0 || find_task(q, e) < 0)
 		return -1;
 	if (strcmp(in->verb, "output") == 0)
 		return answer_output(q, a, e);

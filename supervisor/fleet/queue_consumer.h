@@ -18,8 +18,9 @@
 #define QUEUE_STREAM "bailiff_queue"
 
 struct queue_consumers {
-	struct strmap silent; /* name → when it first did not answer */
-	struct strmap known;  /* names of those that exist */
+	struct strmap silent;    /* name → when it first did not answer */
+	struct strmap known;     /* names of those that exist */
+	struct strmap forgetful; /* names of those that had forgotten messages at the last check */
 };
 
 void queue_consumers_done(struct queue_consumers *q);
@@ -30,5 +31,12 @@ void queue_consumers_done(struct queue_consumers *q);
 natsStatus queue_consumer_need(struct queue_consumers *q, jsCtx *js, const char *class, unsigned priority);
 /* Notes whether a pull request was answered. A consumer that was silent for ten seconds is recreated. */
 void queue_consumer_note(struct queue_consumers *q, jsCtx *js, const char *class, unsigned priority, bool answered);
+
+/*
+ * A server that was killed after an acknowledgement may keep the message although the consumer counts it as done: then
+ * the task has a message that is never delivered, and cannot get another one. A consumer for which that holds twice in
+ * a row is recreated, too.
+ */
+void queue_consumer_check(struct queue_consumers *q, jsCtx *js, const char *class, unsigned priority);
 
 #endif

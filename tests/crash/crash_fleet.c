@@ -33,9 +33,9 @@
 
 static char seed_text[FLEET_SEED_TEXT], key_text[FLEET_KEY_TEXT];
 static uint64_t
-	cancelled[TASKS];       /* revision of an acknowledged cancel, until a retry; 0 = none. Claims come before it */
-static uint64_t granted[TASKS]; /* attempts, by requests to retry */
-static struct buf earlier[TASKS]; /* a document as it was once */
+	cancelled[TASKS]; /* revision of an acknowledged cancel, until a retry; 0 = none. Claims come before it */
+static uint64_t granted[TASKS], grants[TASKS]; /* attempts, by requests to retry */
+static struct buf earlier[TASKS];              /* a document as it was once */
 
 /* ---- the client ---- */
 
@@ -110,6 +110,7 @@ static void change(struct actor *a)
 		t.state = FLEET_QUEUED;
 		if (granted[task_number(id)] < t.attempt + 1)
 			granted[task_number(id)] = t.attempt + 1;
+		grants[task_number(id)]++;
 		ck_assert_int_eq(fleet_request_make(seed_text, "retry", id, args, &t.retry, &e), 0);
 	} else if (t.state != FLEET_COMPLETED) {
 		fleet_signed_done(&t.cancel);
@@ -234,7 +235,7 @@ static void write_hostile(struct bus *b)
 		return;
 	if (world_pick(&b->w, 3)) {
 		d.state = FLEET_QUEUED;
-		d.attempt = world_pick(&b->w, d.attempt + 1);
+		d.attempt = world_pick(&b->w, d.attempt + 1 + (world_pick(&b->w, 4) ? 0 : 5));
 		fleet_signed_done(&d.cancel);
 	}
 	if (world_pick(&b->w, 2))
@@ -246,9 +247,14 @@ static void write_hostile(struct bus *b)
 	}
 	b->w.counts[COUNT_HOSTILE]++;
 	bus_write(b, t, &text, BUS_HOSTILE);
-	char class[FLEET_CLASS_TEXT];
-	fleet_needs_class(&d.spec.needs, class);
-	(void)bus_accept(b, class, (unsigned)d.spec.priority, t->id, d.attempt + 1 + world_pick(&b->w, 50));
+	/* Of another priority: the server accepts it although the task has a message. */
+	if (b->nmessages < BUS_TASKS) {
+		struct bus_message *m = &b->messages[b->nmessages++];
+
+		*m = (struct bus_message){ .priority = world_pick(&b->w, 2) ? 5 : 7, .sequence = ++b->sequence };
+		memcpy(m->task, t->id, sizeof(m->task));
+		fleet_needs_class(&d.spec.needs, m->class);
+	}
 	fleet_task_done(&d);
 }
 
@@ -400,6 +406,8 @@ static void check_permitted(struct fleet_sim *s, const struct fleet_task *t)
 	const uint64_t retries = granted[task_number(t->spec.id)], most = 1 + t->spec.retries + t->spec.retry_lost;
 	const size_t n = find_starts(s, t, starts);
 
+	if (n > most + grants[task_number(t->spec.id)])
+		world_wrong(&s->b.w, "task %s was started %zu times", t->spec.id, n);
 	for (size_t i = 0; i < n; i++) {
 		const char *before = i ? starts[i - 1]->status : "";
 
@@ -495,8 +503,10 @@ static void run_world(uint64_t seed, enum fleet_fault fault, bool hostile, uint6
 
 	memset(cancelled, 0, sizeof(cancelled));
 	memset(granted, 0, sizeof(granted));
+	memset(grants, 0, sizeof(grants));
 	world_init(s, seed, fault);
 	w->hostile = hostile;
+	w->flips = hostile && seed % 8 == 0;
 	while (!w->wrong[0] && !settled(s) && w->now < w->faults_until + SETTLE_MS)
 		world_step(s);
 	for (uint64_t end = w->now + 120000; !w->wrong[0] && w->now < end;) /* what was written last is noticed */

@@ -29,6 +29,11 @@ struct bus_task {
 	enum fleet_state state;
 };
 
+/* What each node wrote last about a task, for the hostile client. */
+struct bus_written {
+	struct buf by[FLEET_NODES];
+};
+
 struct bus_record {
 	char key[FLEET_ID_MAX + 1];
 	struct buf text;
@@ -53,6 +58,7 @@ struct bus {
 	struct fleet_world w; /* first: actors point to it */
 	struct bus_task tasks[BUS_TASKS];
 	struct bus_record records[BUS_TASKS];
+	struct bus_written written[BUS_TASKS];
 	struct bus_message messages[BUS_TASKS];
 	struct {
 		char key[64];
@@ -112,7 +118,26 @@ static uint64_t bus_write(struct bus *b, struct bus_task *t, const struct buf *t
 	fleet_task_done(&parsed);
 	buf_reset(&t->text);
 	buf_append(&t->text, text->data, text->len);
+	if (actor < FLEET_NODES) {
+		struct buf *own = &b->written[t - b->tasks].by[actor];
+
+		buf_reset(own);
+		buf_append(own, text->data, text->len);
+	}
 	return t->revision;
+}
+
+/* The hostile client lets a node find what it wrote last, whatever others have written since. */
+static void bus_flip(struct bus *b, struct bus_task *t, int actor)
+{
+	if (!t || !b->w.flips || actor >= FLEET_NODES)
+		return;
+	const struct buf *own = &b->written[t - b->tasks].by[actor];
+	if (!own->len || (own->len == t->text.len && memcmp(own->data, t->text.data, own->len) == 0) ||
+	    !world_fault(&b->w, 9000))
+		return;
+	b->w.counts[COUNT_HOSTILE]++;
+	bus_write(b, t, own, BUS_HOSTILE);
 }
 
 static int bus_update(struct bus *b, const char *id, const struct buf *text, uint64_t revision, int actor,
@@ -130,6 +155,8 @@ static int bus_get_task(struct fleet_port *p, const char *id, struct buf *ret, u
 {
 	enum call_fate fate = call_begin(actor_of(p));
 	struct bus_task *t = bus_task(bus_of(p), id);
+
+	bus_flip(bus_of(p), t, actor_of(p)->number);
 	uint64_t revision = t ? t->revision : 0;
 
 	buf_reset(ret);
@@ -428,6 +455,8 @@ static int bus_keep(struct fleet_port *p, const struct fleet_message *m, struct 
 	return bus_delay(p, m, FLEET_KEEP_MS, e);
 }
 
+static void bus_check_queue(struct fleet_port *p, const char *class, unsigned priority) {}
+
 /* ---- the rest ---- */
 
 /* Every node has its own name. */
@@ -456,8 +485,11 @@ static int bus_list_nodes(struct fleet_port *p, fleet_entry_fn fn, void *ctx, st
 	enum call_fate fate = call_begin(actor_of(p));
 
 	for (int i = 0; i < FLEET_NODES && fate == CALL_DONE; i++)
-		if (b->node_until[i] > b->w.now)
-			fn(ctx, b->w.actors[i].config.node, "{}", 2, 1);
+		if (b->node_until[i] > b->w.now) {
+			mem_auto char *entry = mem_printf("{\"node\":\"n%d\"}", i);
+
+			fn(ctx, b->w.actors[i].config.node, entry, strlen(entry), 1);
+		}
 	return call_end(actor_of(p), fate, e);
 }
 
@@ -475,6 +507,7 @@ static const struct fleet_port_ops bus_ops = { .connected = bus_connected,
 					       .acknowledge = bus_acknowledge,
 					       .put_back = bus_put_back,
 					       .keep = bus_keep,
+					       .check_queue = bus_check_queue,
 					       .get_node = bus_get_node,
 					       .put_node = bus_put_node,
 					       .list_nodes = bus_list_nodes,
@@ -504,6 +537,9 @@ static void bus_done(struct bus *b)
 {
 	for (size_t i = 0; i < BUS_TASKS; i++)
 		buf_done(&b->tasks[i].text), buf_done(&b->records[i].text);
+	for (size_t i = 0; i < BUS_TASKS; i++)
+		for (int k = 0; k < FLEET_NODES; k++)
+			buf_done(&b->written[i].by[k]);
 	for (size_t i = 0; i < BUS_CLASSES; i++)
 		buf_done(&b->classes[i].needs);
 	for (size_t i = 0; i < BUS_LATE; i++)

@@ -320,6 +320,7 @@ static int host_list(struct fleet_daemon *d, fleet_local_fn fn, void *ctx, struc
 }
 
 static bool host_draining(struct fleet_daemon *d) { return false; }
+static void host_forget(struct fleet_daemon *d, const char *local_id) {}
 
 static const struct fleet_daemon_ops host_ops = { .prepare = host_prepare,
 						  .create = host_create,
@@ -328,6 +329,7 @@ static const struct fleet_daemon_ops host_ops = { .prepare = host_prepare,
 						  .cancel = host_cancel,
 						  .status = host_status,
 						  .list = host_list,
-						  .draining = host_draining };
+						  .draining = host_draining,
+						  .forget = host_forget };
 
 #endif

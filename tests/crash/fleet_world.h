@@ -55,7 +55,9 @@ struct fleet_world {
 	uint64_t server_down_until;
 	char wrong[256];
 	uint64_t counts[16];
-	bool tell, hostile; /* hostile: a client writes documents that say whatever */
+	bool tell;
+	bool hostile; /* a client writes documents that say whatever … */
+	bool flips;   /* … and lets each node find what that wrote last */
 };
 
 enum {

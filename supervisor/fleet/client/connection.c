@@ -209,7 +209,8 @@ int connection_ask(struct connection *x, const struct fleet_task *t, const char 
 
 	if (!t->node[0])
 		return err_set(e, ERR_STATE, "task %s has not run on a node", t->spec.id);
-	if (fleet_request_make(x->settings.seed, verb, t->spec.id, args, &envelope, e) < 0)
+	mem_auto char *all = mem_printf("{\"node\":\"%s\"%s%s}", t->node, args ? "," : "", args ? args : "");
+	if (fleet_request_make(x->settings.seed, verb, t->spec.id, all, &envelope, e) < 0)
 		return -1;
 	fleet_signed_write(&envelope, &request);
 	fleet_signed_done(&envelope);

@@ -49,8 +49,8 @@ int connection_list(struct connection *x, const char *group, struct fleet_entrie
 int connection_find(struct connection *x, bool jobs, struct fleet_entries *ret);
 
 /*
- * Asks the node of a task. The reply's header in ret_header, its bytes in ret_bytes. 1: the node does not answer. −1:
- * the bus failed, or the node rejected it.
+ * Asks the node of a task. args: members of a JSON object, or NULL. The reply's header in ret_header, its bytes in
+ * ret_bytes. 1: the node does not answer. −1: the bus failed, or the node rejected it.
  */
 int connection_ask(struct connection *x, const struct fleet_task *t, const char *verb, const char *args,
 		   struct buf *ret_header, struct buf *ret_bytes, struct err *e);

@@ -22,7 +22,7 @@ static int fetch(struct connection *x, const struct fleet_task *t, const char *v
 {
 	for (uint64_t offset = 0; offset < FETCH_MAX;) {
 		buf_auto struct buf header = BUF_INIT, bytes = BUF_INIT;
-		mem_auto char *args = mem_printf("{\"offset\":%llu,\"limit\":%u}", (unsigned long long)offset,
+		mem_auto char *args = mem_printf("\"offset\":%llu,\"limit\":%u", (unsigned long long)offset,
 						 FLEET_CHUNK / 2);
 		int r = connection_ask(x, t, verb, args, &header, &bytes, e);
 

@@ -68,7 +68,7 @@ static int write_piece(const struct follow *f, int stream, const struct buf *byt
 static int read_piece(struct follow *f, const struct fleet_task *t, int stream, struct err *e)
 {
 	buf_auto struct buf header = BUF_INIT, bytes = BUF_INIT;
-	mem_auto char *args = mem_printf("{\"stream\":\"%s\",\"offset\":%llu,\"limit\":%u}", stream_names[stream],
+	mem_auto char *args = mem_printf("\"stream\":\"%s\",\"offset\":%llu,\"limit\":%u", stream_names[stream],
 					 (unsigned long long)f->offset[stream], FLEET_CHUNK / 2);
 	int r = connection_ask(f->x, t, "output", args, &header, &bytes, e);
 

@@ -81,6 +81,11 @@ START_TEST(a_spec_has_defaults)
 	ck_assert_uint_eq(s.priority, 5);
 	ck_assert_uint_eq(s.lease_ms, 30000);
 	ck_assert_ptr_null(s.agent);
+	ck_assert_uint_eq(s.not_after, 7 * 86400000u);
+	fleet_spec_done(&s);
+	parse_spec("{\"v\":1,\"id\":\"t1\",\"command\":[\"true\"],\"submittedAt\":5,\"notAfter\":9000000000000}", &s,
+		   &e);
+	ck_assert_uint_eq(s.not_after, 5 + 30 * 86400000ull); /* not longer */
 	fleet_spec_done(&s);
 }
 END_TEST
@@ -105,7 +110,6 @@ START_TEST(an_invalid_spec_names_the_member)
 		{ "{\"v\":1,\"id\":\"t\",\"command\":[\"a\"],\"env\":{\"A=\":\"\"}}", "env" },
 		{ "{\"v\":1,\"id\":\"t\",\"command\":[\"a\"],\"leaseMs\":1}", "leaseMs" },
 		{ "{\"v\":1,\"id\":\"t\",\"command\":[\"a\"],\"bundle\":\"x\"}", "bundle" },
-		{ "{\"v\":1,\"id\":\"t\",\"command\":[\"a\"],\"submittedAt\":5,\"notAfter\":2592000006}", "notAfter" },
 		{ "{\"v\":1,\"id\":\"t\",\"command\":[\"a\"],\"git\":{\"url\":\"--upload-pack=x\"}}", "git" },
 		{ "{\"v\":1,\"id\":\"t\",\"command\":[\"a\"],\"needs\":{\"gpu\":1}}", "gpu" },
 		{ "{\"v\":1,\"id\":\"t\",\"command\":[\"a\"],\"needs\":{\"labels\":{\"a b\":\"c\"}}}", "needs.labels" },

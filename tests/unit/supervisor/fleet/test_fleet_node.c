@@ -133,6 +133,8 @@ static int put_back(struct fleet_port *p, const struct fleet_message *m, uint64_
 
 static int keep(struct fleet_port *p, const struct fleet_message *m, struct err *e) { return 0; }
 
+static void check_queue(struct fleet_port *p, const char *class, unsigned priority) {}
+
 static int get_node(struct fleet_port *p, const char *name, struct buf *ret, uint64_t *ret_revision, struct err *e)
 {
 	if (bus.other)
@@ -171,6 +173,7 @@ static const struct fleet_port_ops port_ops = { .connected = connected,
 						.acknowledge = acknowledge,
 						.put_back = put_back,
 						.keep = keep,
+						.check_queue = check_queue,
 						.get_node = get_node,
 						.put_node = put_node,
 						.list_nodes = list_nodes,
@@ -229,8 +232,10 @@ static int status(struct fleet_daemon *d, const char *id, struct fleet_local *re
 static int list(struct fleet_daemon *d, fleet_local_fn fn, void *ctx, struct err *e) { return 0; }
 static bool drains;
 static bool draining(struct fleet_daemon *d) { return drains; }
+static void forget(struct fleet_daemon *d, const char *id) { note("forget"); }
 
-static const struct fleet_daemon_ops daemon_ops = { prepare, create, start, renew, cancel, status, list, draining };
+static const struct fleet_daemon_ops daemon_ops = { prepare, create, start,    renew, cancel,
+						    status,  list,   draining, forget };
 static struct fleet_daemon fake_daemon = { &daemon_ops };
 
 /* ---- the rig ---- */
@@ -549,8 +554,66 @@ START_TEST(an_attempt_waits_for_the_lease_of_the_one_before)
 	run_until(1000 + LEASE - 200);
 	ck_assert(!local.known);
 	ck_assert_str_eq(state_of_task(), "running");
-	run_until(1000 + LEASE + 1000);
+	run_until(1000 + LEASE + 7000);
 	ck_assert(local.started);
+}
+END_TEST
+
+/* A document that says so is not enough: a client may have written it. */
+START_TEST(a_running_attempt_needs_its_record)
+{
+	put_task(",\"retryLost\":1", FLEET_QUEUED, "", "");
+	run_until(2000);
+	ck_assert(local.started);
+	buf_reset(&bus.record);
+	buf_str(&bus.record, "{\"v\":1,\"state\":\"running\",\"attempt\":1,\"claim\":\"other\"}");
+	bus.record_revision++;
+	run_until(2000 + LEASE / 3 + 1000);
+	ck_assert_str_eq(local.reason, "claim_taken");
+	ck_assert_str_eq(buf_cstr(&bus.record), "{\"v\":1,\"state\":\"running\",\"attempt\":1,\"claim\":\"other\"}");
+}
+END_TEST
+
+START_TEST(a_retry_is_for_one_attempt)
+{
+	struct fleet_task t;
+	struct err e = ERR_INIT;
+
+	for (uint64_t attempt = 1; attempt <= 6; attempt++) {
+		buf_reset(&bus.record);
+		buf_str(&bus.record, "{\"v\":1,\"state\":\"cancelled\",\"attempt\":1,\"claim\":\"other\"}");
+		bus.record_revision++;
+		queue_again("", attempt - 1);
+		ck_assert_int_eq(fleet_task_parse(bus.text.data, bus.text.len, &t, &e), 0);
+		ck_assert_int_eq(fleet_request_make(seed, "retry", "t1", "{\"attempts\":5}", &t.retry, &e), 0);
+		buf_reset(&bus.text);
+		fleet_task_write(&t, &bus.text);
+		fleet_task_done(&t);
+		run_until(now + 1000);
+		ck_assert_int_eq(local.started, attempt == 5);
+		if (local.started)
+			end_local("failed");
+	}
+}
+END_TEST
+
+START_TEST(a_large_document_is_not_claimed)
+{
+	struct fleet_task t;
+	struct err e = ERR_INIT;
+	mem_auto char *padding = mem_alloc(490000);
+
+	memset(padding, 'x', 489999);
+	padding[489999] = '\0';
+	put_task("", FLEET_QUEUED, "", "");
+	ck_assert_int_eq(fleet_task_parse(bus.text.data, bus.text.len, &t, &e), 0);
+	t.attempts = json_pack("[s]", padding);
+	buf_reset(&bus.text);
+	fleet_task_write(&t, &bus.text);
+	fleet_task_done(&t);
+	run_until(2000);
+	ck_assert(!local.known);
+	ck_assert_str_eq(state_of_task(), "failed");
 }
 END_TEST
 
@@ -628,7 +691,9 @@ int main(void)
 			    an_attempt_starts_once, an_attempt_waits_for_the_lease_of_the_one_before,
 			    a_lost_attempt_is_not_repeated_unless_that_is_signed,
 			    a_record_that_cannot_be_understood_permits_nothing, without_the_record_nothing_starts,
-			    what_was_not_started_may_be_started_later, a_task_from_the_future_is_left_alone)
+			    what_was_not_started_may_be_started_later, a_running_attempt_needs_its_record,
+			    a_retry_is_for_one_attempt, a_large_document_is_not_claimed,
+			    a_task_from_the_future_is_left_alone)
 	};
 
 	return suite_run_cases("fleet_node", &all, 1);
