@@ -14,10 +14,10 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define OTHERS_MS 2000u /* for another node to take what this one may not run */
-#define AFTER_MS 1000u  /* between looks at what a task waits for */
-#define CLOCKS_MS 86400000u
-#define NEAR_MS 3000u /* that nearer nodes have before the others: they look once a second */
+#define OTHERS_MS 2000u     /* for another node to take what this one may not run */
+#define AFTER_MS 1000u      /* between looks at what a task waits for */
+#define CLOCKS_MS 86400000u /* that a submitter's clock may be ahead */
+#define NEAR_MS 3000u       /* that nearer nodes have before the others: they look once a second */
 #define NEAR_AGAIN_MS 100u
 #define NEAR_LOOK_MS 1500u /* until this node looks again: after the others, which were woken at the same time */
 

@@ -84,6 +84,11 @@ static int put_record(struct fleet_node *n, const struct fleet_task *t, const st
 	return n->port->ops->put_record(n->port, key, &text, revision, e);
 }
 
+static bool is_of(const struct fleet_record *c, const struct fleet_task *t)
+{
+	return c->attempt == t->attempt && strcmp(c->claim, t->claim) == 0;
+}
+
 /* Whether another attempt may follow what is recorded: by the signed spec, or by a signed retry, which is for one. */
 static bool may_follow(struct fleet_node *n, const struct fleet_task *t, const struct fleet_record *c)
 {
@@ -167,7 +172,8 @@ int fleet_record_start(struct fleet_node *n, struct fleet_run *r, struct err *e)
 /* What the end makes of the record. False: nothing. */
 static bool end_record(struct fleet_record *c, const struct fleet_run *r, enum fleet_state how)
 {
-	const bool ours = strcmp(c->claim, r->task.claim) == 0;
+	/* With the claim and an earlier attempt it was only taken over. */
+	const bool ours = is_of(c, &r->task);
 
 	if (ours && c->state != FLEET_RUNNING)
 		return false;
@@ -208,7 +214,7 @@ void fleet_record_lost(struct fleet_node *n, const struct fleet_task *t)
 	struct err e = ERR_INIT;
 	uint64_t revision;
 
-	if (get_record(n, t, &c, &revision, &e) != 0 || c.state != FLEET_RUNNING || strcmp(c.claim, t->claim) != 0)
+	if (get_record(n, t, &c, &revision, &e) != 0 || c.state != FLEET_RUNNING || !is_of(&c, t))
 		return;
 	c.state = FLEET_LOST;
 	c.lost++;

@@ -26,7 +26,8 @@ static struct {
 	bool near_is_free, record_down, refuses;
 	struct buf record;
 	uint64_t record_revision;
-	char calls[256]; /* in their order */
+	unsigned unrecorded; /* which of the next records fails; 0 = none */
+	char calls[256];     /* in their order */
 } bus;
 
 static struct {
@@ -86,7 +87,7 @@ static int get_record(struct fleet_port *p, const char *key, struct buf *ret, ui
 
 static int put_record(struct fleet_port *p, const char *key, const struct buf *text, uint64_t revision, struct err *e)
 {
-	if (bus.record_down)
+	if (bus.record_down || (bus.unrecorded && --bus.unrecorded == 0))
 		return err_set(e, ERR_UNAVAILABLE, "down");
 	if (revision != bus.record_revision)
 		return 1;
@@ -559,6 +560,24 @@ START_TEST(an_attempt_waits_for_the_lease_of_the_one_before)
 }
 END_TEST
 
+/* The record that was taken over is still that of the earlier attempt. */
+START_TEST(what_was_taken_over_and_not_started_is_not_forgotten)
+{
+	static const char more[] = ",\"retryLost\":1";
+
+	buf_str(&bus.record, "{\"v\":1,\"state\":\"running\",\"attempt\":1,\"claim\":\"other\"}");
+	bus.record_revision = 1;
+	bus.unrecorded = 2;
+	queue_again(more, 1);
+	run_until(1000 + LEASE + 7000);
+	ck_assert(!local.started);
+	ck_assert_str_eq(state_of_task(), "queued");
+	json_auto_t *record = json_loadb(bus.record.data, bus.record.len, 0, NULL);
+	ck_assert_str_eq(json_get_text(record, "state"), "running");
+	ck_assert_uint_eq(json_get_uint(record, "attempt"), 1);
+}
+END_TEST
+
 /* A document that says so is not enough: a client may have written it. */
 START_TEST(a_running_attempt_needs_its_record)
 {
@@ -681,19 +700,19 @@ int main(void)
 {
 	const struct suite_case all = {
 		"all", setup, teardown, 60,
-		SUITE_TESTS(a_claim_is_durable_before_the_start, of_two_claims_one_wins,
-			    without_an_answer_nothing_starts, another_claim_is_lost_after_its_whole_lease,
-			    a_renewed_claim_is_not_lost, a_claim_of_the_same_name_may_be_another_daemons,
-			    what_was_taken_away_is_ended_and_not_written, a_change_by_a_client_does_not_end_a_claim,
-			    without_renewal_it_ends_within_the_lease, a_name_has_one_daemon,
-			    what_cannot_be_done_yet_is_waited_for, a_nearer_node_comes_first,
-			    a_nearer_node_without_room_does_not_count, what_has_completed_does_not_start_again,
-			    an_attempt_starts_once, an_attempt_waits_for_the_lease_of_the_one_before,
-			    a_lost_attempt_is_not_repeated_unless_that_is_signed,
-			    a_record_that_cannot_be_understood_permits_nothing, without_the_record_nothing_starts,
-			    what_was_not_started_may_be_started_later, a_running_attempt_needs_its_record,
-			    a_retry_is_for_one_attempt, a_large_document_is_not_claimed,
-			    a_task_from_the_future_is_left_alone)
+		SUITE_TESTS(
+			a_claim_is_durable_before_the_start, of_two_claims_one_wins, without_an_answer_nothing_starts,
+			another_claim_is_lost_after_its_whole_lease, a_renewed_claim_is_not_lost,
+			a_claim_of_the_same_name_may_be_another_daemons, what_was_taken_away_is_ended_and_not_written,
+			a_change_by_a_client_does_not_end_a_claim, without_renewal_it_ends_within_the_lease,
+			a_name_has_one_daemon, what_cannot_be_done_yet_is_waited_for, a_nearer_node_comes_first,
+			a_nearer_node_without_room_does_not_count, what_has_completed_does_not_start_again,
+			an_attempt_starts_once, an_attempt_waits_for_the_lease_of_the_one_before,
+			a_lost_attempt_is_not_repeated_unless_that_is_signed,
+			a_record_that_cannot_be_understood_permits_nothing, without_the_record_nothing_starts,
+			what_was_not_started_may_be_started_later, what_was_taken_over_and_not_started_is_not_forgotten,
+			a_running_attempt_needs_its_record, a_retry_is_for_one_attempt, a_large_document_is_not_claimed,
+			a_task_from_the_future_is_left_alone)
 	};
 
 	return suite_run_cases("fleet_node", &all, 1);
