@@ -232,7 +232,7 @@ for i in range(150000):
         runtime = home.kill_part("runtime", signal.SIGSTOP)
         try:
             open(begin, "w").close()
-            until("the queue is full", lambda: congestions(runtime) > before)
+            until("the queue is full", lambda: congestions(runtime) > before, patience=3 * harness.PATIENCE)  # the kernel waits for a minute
         finally:
             os.kill(runtime, signal.SIGCONT)
         result = rpc.wait(process)
