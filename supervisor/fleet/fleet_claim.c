@@ -366,8 +366,11 @@ static int fetch_one(struct fleet_node *n, const struct fleet_class *class, uint
 	uint64_t revision;
 	int r = n->port->ops->fetch(n->port, class->class, class->priority, &m, &e);
 
+	if (r == 1)
+		fleet_scan_count(n, class->class, class->priority, 1);
 	if (r != 0)
 		return r;
+	json_object_set_new(n->delivered, m.task, json_true());
 	r = n->port->ops->get_task(n->port, m.task, &text, &revision, &e);
 	if (r < 0)
 		return -1;

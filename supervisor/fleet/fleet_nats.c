@@ -340,12 +340,10 @@ static int port_keep(struct fleet_port *p, const struct fleet_message *m, struct
 	return send_text(of(p), m->handle, "+WPI", e);
 }
 
-static void port_check_queue(struct fleet_port *p, const char *class, unsigned priority)
+static void port_deliver_again(struct fleet_port *p, const char *class, unsigned priority)
 {
-	struct nats_port *n = of(p);
-
 	if (port_connected(p))
-		queue_consumer_check(&n->consumers, n->js, class, priority);
+		queue_consumer_recreate(of(p)->js, class, priority, "does not deliver a message");
 }
 
 /* ---- stored messages ---- */
@@ -553,7 +551,7 @@ static const struct fleet_port_ops ops = {
 	.acknowledge = port_acknowledge,
 	.put_back = port_put_back,
 	.keep = port_keep,
-	.check_queue = port_check_queue,
+	.deliver_again = port_deliver_again,
 	.get_node = port_get_node,
 	.put_node = port_put_node,
 	.list_nodes = port_list_nodes,

@@ -20,7 +20,9 @@
 
 void fleet_node_init(struct fleet_node *n, struct fleet_port *p, struct fleet_daemon *d, struct fleet_node_config *c)
 {
-	*n = (struct fleet_node){ .port = p, .daemon = d, .config = c, .woken = true };
+	*n = (struct fleet_node){
+		.port = p, .daemon = d, .config = c, .woken = true, .delivered = json_object(), .empty = json_object()
+	};
 }
 
 static void free_classes(struct fleet_node *n)
@@ -44,6 +46,8 @@ void fleet_node_done(struct fleet_node *n)
 		free(s);
 	}
 	json_decref(n->scanned);
+	json_decref(n->delivered);
+	json_decref(n->empty);
 }
 
 /* ---- recovery ---- */

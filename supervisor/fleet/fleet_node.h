@@ -126,6 +126,8 @@ struct fleet_node {
 	bool woken;              /* something was enqueued, or a task ended */
 	bool checks;             /* the daemon reported something about a task */
 	json_t *scanned;         /* revisions of the last scan */
+	json_t *delivered;       /* since then: ids of the tasks whose messages came … */
+	json_t *empty;           /* … and how often a class had none: CLASS.PRIORITY → number */
 	uint64_t claims, finished, taken_away;
 };
 
@@ -161,6 +163,8 @@ void fleet_suspect_add(struct fleet_node *n, const struct fleet_message *m, cons
 /* The state after a lost or failed attempt, which is noted: queued again, or ended. */
 void fleet_attempt_ended(struct fleet_task *t, enum fleet_state how, int exit_code, const char *reason);
 void fleet_scan(struct fleet_node *n);
+/* Adds to how often the class had no message, and returns that. */
+uint64_t fleet_scan_count(struct fleet_node *n, const char *class, unsigned priority, unsigned more);
 
 /* Whether the claimed attempt may start. 1 = not yet; −1 = never (e). */
 int fleet_record_admit(struct fleet_node *n, struct fleet_run *r, uint64_t now, struct err *e);

@@ -64,8 +64,8 @@ struct fleet_port_ops {
 			   struct err *e); /* waits for the server */
 	int (*put_back)(struct fleet_port *p, const struct fleet_message *m, uint64_t delay_ms, struct err *e);
 	int (*keep)(struct fleet_port *p, const struct fleet_message *m, struct err *e); /* for another FLEET_KEEP_MS */
-	/* Once a minute: whether the server delivers all messages. If not, they are delivered again. */
-	void (*check_queue)(struct fleet_port *p, const char *class, unsigned priority);
+	/* Lets the server deliver all messages again: it has forgotten one. */
+	void (*deliver_again)(struct fleet_port *p, const char *class, unsigned priority);
 
 	/*
 	 * Records of starts (fleet_record.c): an entry vanishes 32 days after its last put. get: 1 = there is none.

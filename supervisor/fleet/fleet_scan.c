@@ -12,6 +12,8 @@
 
 #define KEEP_MS (FLEET_KEEP_MS / 3)
 #define SUSPECTS_MAX 1000
+#define EMPTY_MIN 20u /* of about 60 requests between two scans */
+#define UNHELD_LEASE_MS 30000u
 
 /* ---- suspects ---- */
 
@@ -132,9 +134,21 @@ struct scan {
 		char id[FLEET_ID_MAX + 1], class[FLEET_CLASS_TEXT];
 		unsigned priority;
 		uint64_t attempt;
+		bool unheld; /* no node that works keeps its message for this long */
 		struct buf needs;
 	} * missing;
 };
+
+uint64_t fleet_scan_count(struct fleet_node *n, const char *class, unsigned priority, unsigned more)
+{
+	char key[64];
+
+	snprintf(key, sizeof(key), "%s.%u", class, priority);
+	const uint64_t count = json_get_uint(n->empty, key) + more;
+	if (more)
+		json_object_set_new(n->empty, key, json_integer((json_int_t)count));
+	return count;
+}
 
 /* Callbacks make no calls: the listing is still being read. */
 static void scan_task(void *ctx, const char *key, const char *value, size_t len, uint64_t revision)
@@ -154,6 +168,7 @@ static void scan_task(void *ctx, const char *key, const char *value, size_t len,
 			fleet_needs_class(&t.spec.needs, m->class);
 			m->priority = (unsigned)t.spec.priority;
 			m->attempt = t.attempt + 1;
+			m->unheld = t.state == FLEET_QUEUED || t.spec.lease_ms <= UNHELD_LEASE_MS;
 			fleet_needs_write(&t.spec.needs, &m->needs);
 			m->next = s->missing;
 			s->missing = m;
@@ -164,7 +179,8 @@ static void scan_task(void *ctx, const char *key, const char *value, size_t len,
 
 /*
  * One node, the first by name, looks at all tasks: one that has not ended and has not changed since the last scan
- * should have a message. The server refuses a second one, so nothing is doubled.
+ * should have a message. The server refuses a second one, so nothing is doubled. If there is a message that no node
+ * holds, and this node asked for one again and again and did not get it, the server has forgotten it.
  */
 void fleet_scan(struct fleet_node *n)
 {
@@ -176,17 +192,22 @@ void fleet_scan(struct fleet_node *n)
 	    strcmp(first.name, n->config->node) == 0 && n->port->ops->list_tasks(n->port, scan_task, &s, &e) == 0) {
 		json_decref(n->scanned);
 		n->scanned = json_incref(s.seen);
-		for (const struct fleet_class *c = n->classes; c; c = c->next)
-			n->port->ops->check_queue(n->port, c->class, c->priority);
 	}
 	for (struct missing *m; (m = s.missing);) {
 		s.missing = m->next;
+		int there = -1;
 		/* The client may not even have come to the class. */
-		if (n->port->ops->put_class(n->port, m->class, m->priority, &m->needs, &e) == 0 &&
-		    n->port->ops->enqueue(n->port, m->class, m->priority, m->id, m->attempt, &e) == 0)
+		if (n->port->ops->put_class(n->port, m->class, m->priority, &m->needs, &e) == 0)
+			there = n->port->ops->enqueue(n->port, m->class, m->priority, m->id, m->attempt, &e);
+		if (there == 0)
 			log_warning("task '%s' had no message in the queue: it was enqueued again", m->id);
+		if (there == 1 && m->unheld && !json_object_get(n->delivered, m->id) &&
+		    fleet_scan_count(n, m->class, m->priority, 0) >= EMPTY_MIN)
+			n->port->ops->deliver_again(n->port, m->class, m->priority);
 		buf_done(&m->needs);
 		free(m);
 	}
 	json_decref(s.seen);
+	json_object_clear(n->delivered);
+	json_object_clear(n->empty);
 }

@@ -17,7 +17,6 @@ void queue_consumers_done(struct queue_consumers *q)
 	strmap_each(&q->silent, free_moment, NULL);
 	strmap_done(&q->silent);
 	strmap_done(&q->known);
-	strmap_done(&q->forgetful);
 }
 
 /* OK also if there is one. */
@@ -74,8 +73,11 @@ static bool is_silent(struct queue_consumers *q, const char *name, bool answered
 	return true;
 }
 
-static void recreate(jsCtx *js, const char *name, const char *class, unsigned priority, const char *why)
+void queue_consumer_recreate(jsCtx *js, const char *class, unsigned priority, const char *why)
 {
+	char name[64];
+
+	snprintf(name, sizeof(name), "c_%s_%u", class, priority);
 	(void)js_DeleteConsumer(js, QUEUE_STREAM, name, NULL, NULL);
 	if (add(js, class, priority) == NATS_OK)
 		log_warning("the server's consumer %s %s: it was recreated", name, why);
@@ -87,50 +89,5 @@ void queue_consumer_note(struct queue_consumers *q, jsCtx *js, const char *class
 
 	snprintf(name, sizeof(name), "c_%s_%u", class, priority);
 	if (is_silent(q, name, answered))
-		recreate(js, name, class, priority, "did not answer");
-}
-
-/* Messages in the queue; −1 = unknown. */
-static int64_t count_messages(jsCtx *js, const char *class, unsigned priority)
-{
-	char filter[128];
-	jsStreamInfo *info = NULL;
-	jsOptions o;
-
-	snprintf(filter, sizeof(filter), "bailiff.queue.%s.%u.*", class, priority);
-	jsOptions_Init(&o);
-	o.Stream.Info.SubjectsFilter = filter;
-	if (js_GetStreamInfo(&info, js, QUEUE_STREAM, &o, NULL) != NATS_OK)
-		return -1;
-	const int64_t count = info->State.Subjects ? info->State.Subjects->Count : 0; /* one for each subject */
-	jsStreamInfo_Destroy(info);
-	return count;
-}
-
-/* Whether there are more messages than the consumer has delivered or will deliver. */
-static bool has_forgotten(jsCtx *js, const char *name, const char *class, unsigned priority)
-{
-	jsConsumerInfo *info = NULL;
-	const int64_t before = count_messages(js, class, priority);
-
-	if (before <= 0 || js_GetConsumerInfo(&info, js, QUEUE_STREAM, name, NULL, NULL) != NATS_OK)
-		return false;
-	const int64_t known = (int64_t)info->NumPending + info->NumAckPending;
-	jsConsumerInfo_Destroy(info);
-	/* Counted again: what came or went in between does not count. */
-	return before > known && count_messages(js, class, priority) > known;
-}
-
-void queue_consumer_check(struct queue_consumers *q, jsCtx *js, const char *class, unsigned priority)
-{
-	char name[64];
-
-	snprintf(name, sizeof(name), "c_%s_%u", class, priority);
-	const bool before = strmap_del(&q->forgetful, name) != NULL;
-	if (!has_forgotten(js, name, class, priority))
-		return;
-	if (before)
-		recreate(js, name, class, priority, "has forgotten messages");
-	else
-		strmap_put(&q->forgetful, name, q);
+		queue_consumer_recreate(js, class, priority, "did not answer");
 }

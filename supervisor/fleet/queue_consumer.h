@@ -18,9 +18,8 @@
 #define QUEUE_STREAM "bailiff_queue"
 
 struct queue_consumers {
-	struct strmap silent;    /* name → when it first did not answer */
-	struct strmap known;     /* names of those that exist */
-	struct strmap forgetful; /* names of those that had forgotten messages at the last check */
+	struct strmap silent; /* name → when it first did not answer */
+	struct strmap known;  /* names of those that exist */
 };
 
 void queue_consumers_done(struct queue_consumers *q);
@@ -34,9 +33,8 @@ void queue_consumer_note(struct queue_consumers *q, jsCtx *js, const char *class
 
 /*
  * A server that was killed after an acknowledgement may keep the message although the consumer counts it as done: then
- * the task has a message that is never delivered, and cannot get another one. A consumer for which that holds twice in
- * a row is recreated, too.
+ * the task has a message that is never delivered, and cannot get another one.
  */
-void queue_consumer_check(struct queue_consumers *q, jsCtx *js, const char *class, unsigned priority);
+void queue_consumer_recreate(jsCtx *js, const char *class, unsigned priority, const char *why);
 
 #endif

@@ -441,7 +441,7 @@ static int bus_delay(struct fleet_port *p, const struct fleet_message *m, uint64
 		return err_set(e, ERR_UNAVAILABLE, "simulated: not connected");
 	struct bus_message *there = bus_message(b, strtoull(m->handle, NULL, 10));
 	if (there && !actor_cut(a) && !world_fault(&b->w, 50))
-		there->deliver_at = b->w.now + ms;
+		there->deliver_at = world_fault(&b->w, 10) ? UINT64_MAX : b->w.now + ms; /* the former: it forgets it */
 	return 0;
 }
 
@@ -455,7 +455,13 @@ static int bus_keep(struct fleet_port *p, const struct fleet_message *m, struct 
 	return bus_delay(p, m, FLEET_KEEP_MS, e);
 }
 
-static void bus_check_queue(struct fleet_port *p, const char *class, unsigned priority) {}
+static void bus_deliver_again(struct fleet_port *p, const char *class, unsigned priority)
+{
+	struct bus *b = bus_of(p);
+
+	for (size_t i = 0; i < b->nmessages; i++)
+		b->messages[i].deliver_at = b->w.now;
+}
 
 /* ---- the rest ---- */
 
@@ -507,7 +513,7 @@ static const struct fleet_port_ops bus_ops = { .connected = bus_connected,
 					       .acknowledge = bus_acknowledge,
 					       .put_back = bus_put_back,
 					       .keep = bus_keep,
-					       .check_queue = bus_check_queue,
+					       .deliver_again = bus_deliver_again,
 					       .get_node = bus_get_node,
 					       .put_node = bus_put_node,
 					       .list_nodes = bus_list_nodes,

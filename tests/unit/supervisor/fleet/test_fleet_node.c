@@ -134,7 +134,7 @@ static int put_back(struct fleet_port *p, const struct fleet_message *m, uint64_
 
 static int keep(struct fleet_port *p, const struct fleet_message *m, struct err *e) { return 0; }
 
-static void check_queue(struct fleet_port *p, const char *class, unsigned priority) {}
+static void deliver_again(struct fleet_port *p, const char *class, unsigned priority) { note("deliver_again"); }
 
 static int get_node(struct fleet_port *p, const char *name, struct buf *ret, uint64_t *ret_revision, struct err *e)
 {
@@ -174,7 +174,7 @@ static const struct fleet_port_ops port_ops = { .connected = connected,
 						.acknowledge = acknowledge,
 						.put_back = put_back,
 						.keep = keep,
-						.check_queue = check_queue,
+						.deliver_again = deliver_again,
 						.get_node = get_node,
 						.put_node = put_node,
 						.list_nodes = list_nodes,
