@@ -7,10 +7,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <linux/openat2.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -82,6 +84,26 @@ void fingerprint_unpin(struct host_fingerprint *s)
 
 /* ---- comparing ---- */
 
+/*
+ * On older kernels (6.1 is one) tmpfs does not remember that a name is absent: looking for it in the cache alone says
+ * nothing. A real lookup does not wait for a disk there.
+ */
+static int open_absent(char *path)
+{
+	char *last = strrchr(path, '/');
+	struct statfs fs;
+	if (!last || last == path) /* the root is no tmpfs that matters */
+		return -1;
+	*last = 0;
+	fd_auto int parent = fingerprint_open(path, true, true);
+	*last = '/';
+	if (parent < 0 || fstatfs(parent, &fs) < 0 || fs.f_type != TMPFS_MAGIC) {
+		errno = EAGAIN;
+		return -1;
+	}
+	return fingerprint_open(path, false, false);
+}
+
 static bool entry_matches(const struct fingerprint_entry *m, const struct plan_head *plan)
 {
 	char path[PATH_MAX];
@@ -92,6 +114,8 @@ static bool entry_matches(const struct fingerprint_entry *m, const struct plan_h
 	memcpy(path, whole, m->len);
 	path[m->len] = 0;
 	fd_auto int fd = fingerprint_open(path, m->flags & FINGERPRINT_FOLLOW, true);
+	if (fd < 0 && errno == EAGAIN && m->error == ENOENT)
+		fd = open_absent(path);
 	if (fd < 0)
 		return errno != EAGAIN && errno == m->error;
 	return !m->error && read_entry(fd, &now) && entry_equal(m, &now);
