@@ -84,7 +84,7 @@ static int put_record(struct fleet_node *n, const struct fleet_task *t, const st
 	return n->port->ops->put_record(n->port, key, &text, revision, e);
 }
 
-static bool is_of(const struct fleet_record *c, const struct fleet_task *t)
+static bool is_record_of(const struct fleet_record *c, const struct fleet_task *t)
 {
 	return c->attempt == t->attempt && strcmp(c->claim, t->claim) == 0;
 }
@@ -138,9 +138,8 @@ int fleet_record_admit(struct fleet_node *n, struct fleet_run *r, uint64_t now, 
 		return err_set(e, ERR_INVALID, "the record of its attempts cannot be read");
 	}
 	if (!may_follow(n, &r->task, &r->record))
-		return err_set(e, ERR_NOT_ALLOWED, "attempt %llu of it %s already",
-			       (unsigned long long)r->record.attempt,
-			       r->record.state == FLEET_COMPLETED ? "has completed" : "was started");
+		return err_set(e, ERR_NOT_ALLOWED, "its attempt %llu %s", (unsigned long long)r->record.attempt,
+			       r->record.state == FLEET_COMPLETED ? "has already completed" : "was already started");
 	return r->record.state == FLEET_RUNNING ? take_over(n, r, now, e) : 0;
 }
 
@@ -173,7 +172,7 @@ int fleet_record_start(struct fleet_node *n, struct fleet_run *r, struct err *e)
 static bool end_record(struct fleet_record *c, const struct fleet_run *r, enum fleet_state how)
 {
 	/* With the claim and an earlier attempt it was only taken over. */
-	const bool ours = is_of(c, &r->task);
+	const bool ours = is_record_of(c, &r->task);
 
 	if (ours && c->state != FLEET_RUNNING)
 		return false;
@@ -214,7 +213,7 @@ void fleet_record_lost(struct fleet_node *n, const struct fleet_task *t)
 	struct err e = ERR_INIT;
 	uint64_t revision;
 
-	if (get_record(n, t, &c, &revision, &e) != 0 || c.state != FLEET_RUNNING || !is_of(&c, t))
+	if (get_record(n, t, &c, &revision, &e) != 0 || c.state != FLEET_RUNNING || !is_record_of(&c, t))
 		return;
 	c.state = FLEET_LOST;
 	c.lost++;

@@ -202,8 +202,10 @@ void fleet_scan(struct fleet_node *n)
 		if (there == 0)
 			log_warning("task '%s' had no message in the queue: it was enqueued again", m->id);
 		if (there == 1 && m->unheld && !json_object_get(n->delivered, m->id) &&
-		    fleet_scan_count(n, m->class, m->priority, 0) >= EMPTY_MIN)
+		    fleet_scan_count(n, m->class, m->priority, 0) >= EMPTY_MIN) {
 			n->port->ops->deliver_again(n->port, m->class, m->priority);
+			json_object_clear(n->empty); /* once is enough, also for other tasks of the class */
+		}
 		buf_done(&m->needs);
 		free(m);
 	}

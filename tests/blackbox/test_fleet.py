@@ -253,7 +253,7 @@ def test_what_has_run_does_not_run_again_whatever_its_document_says():
             documents["good"]["attempt"] = documents["bad"]["attempt"] = 1  # and what another attempt would be
             again(bus, n, documents)
             assert not n.local("good") and not n.local("bad")
-        assert "has completed" in bus.document("good")["reason"] and "was started" in bus.document("bad")["reason"]
+        assert "already completed" in bus.document("good")["reason"] and "already started" in bus.document("bad")["reason"]
         with Node(s, "n3"):
             s.fleet("retry", "bad")     # which is signed
             assert state(s, "bad", "failed")["state"] == "failed"
