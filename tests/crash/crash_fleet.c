@@ -254,6 +254,8 @@ static void write_hostile(struct bus *b)
 		*m = (struct bus_message){ .priority = world_pick(&b->w, 2) ? 5 : 7, .sequence = ++b->sequence };
 		memcpy(m->task, t->id, sizeof(m->task));
 		fleet_needs_class(&d.spec.needs, m->class);
+		for (int i = 0; i < FLEET_NODES; i++)
+			b->w.actors[i].woken |= actor_connected(&b->w.actors[i]);
 	}
 	fleet_task_done(&d);
 }

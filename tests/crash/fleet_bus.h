@@ -363,7 +363,8 @@ static int bus_accept(struct bus *b, const char *class, unsigned priority, const
 	if (bus_known_id(b, text))
 		return 0;
 	for (size_t i = 0; i < b->nmessages; i++)
-		if (strcmp(b->messages[i].task, id) == 0)
+		if (strcmp(b->messages[i].task, id) == 0 && b->messages[i].priority == priority &&
+		    strcmp(b->messages[i].class, class) == 0)
 			return 1;
 	if (b->nmessages == BUS_TASKS)
 		return 1;
