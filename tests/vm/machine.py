@@ -101,13 +101,16 @@ def command_line(arch, kernel, initramfs, disk, given, folder, append, memory=ME
         machine = ["-M", "virt", "-cpu", "host" if fast else "cortex-a72"]
         console = "ttyAMA0"
     else:
-        machine = ["-M", "q35", "-cpu", "host" if fast else "max"]
+        # Without the features that make the kernel and libc copy with rep movsb, which QEMU emulates byte by byte.
+        machine = ["-M", "q35", "-cpu", "host" if fast else "max,-erms,-fsrm,-la57"]
         console = "ttyS0"
     # x86 promises an order of memory accesses that ARM does not have: its processors take turns there.
     threads = "single" if arch == "amd64" and host_arch() == "arm64" else "multi"
     machine += ["-accel", "kvm" if fast else f"tcg,thread={threads}"]
-    if arch == "arm64" and not fast:    # the kernel's own page tables would empty QEMU's TLB twice in each system call
-        append += " kpti=off"
+    if not fast:
+        # Programs at random addresses would be translated again in each process; the kernel's own page tables would empty QEMU's TLB
+        # twice in each system call.
+        append += " norandmaps " + ("kpti=off" if arch == "arm64" else "clearcpuid=rep_good")
 
     def drive(name, path, options):
         return ["-drive", f"file={path},if=none,id={name},format=raw,{options}", "-device", f"virtio-blk-pci,drive={name},serial={name}"]
