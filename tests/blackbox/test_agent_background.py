@@ -273,6 +273,45 @@ def test_hooks_see_and_replace_what_a_command_that_was_left_says():
         valid(home, rpc)
 
 
+LOOK = """#!/bin/sh
+case $(cat) in *one.txt*) until [ -e go ]; do sleep 0.02; done ;; esac
+echo '{"hookSpecificOutput": {"hookEventName": "PostToolUse", "updatedToolOutput": "(hidden)"}}'
+"""
+
+
+def test_the_hooks_of_one_call_do_not_release_the_result_of_another():
+    """Two calls run in parallel as processes; the hook of the second one answers first, and a person steers meanwhile."""
+    with Hooked({"PostToolUse": [entry(hook_script("look.sh"), "Read")]}, {"look.sh": LOOK}) as home:
+        for name in ("one.txt", "two.txt"):
+            with open(home.made(name), "w") as f:
+                f.write("secret")
+        script = [{"calls": [call("read_file", path="one.txt"), call("read_file", path="two.txt")]}, {"text": "Done."}]
+        with home.rpc() as rpc, model(home, rpc, script) as p:
+            turn = submit(rpc, "go", options={"cwd": home.work})
+            until("one hook has answered", lambda: len(events(rpc, turn, "tool.result")) == 2 and events(rpc, turn, "hook.completed"))
+            rpc.call("steer_turn", turnId=turn["turnId"], input="faster")
+            assert len(events(rpc, turn, "model.requested")) == 1, "the other hook has not answered"
+            open(home.made("go"), "w").close()
+            completed(rpc, turn)
+            assert ["(hidden)" in result(p, 1, i) for i in (0, 1)] == [True, True], p.requests[1].results
+            valid(home, rpc)
+
+
+def test_two_hooks_of_one_call_answer_before_its_result_is_read():
+    slow = "cat >/dev/null; until [ -e go ]; do sleep 0.02; done; printf '%s' '{\"hookSpecificOutput\": " \
+           "{\"hookEventName\": \"PostToolUse\", \"updatedToolOutput\": \"(hidden)\"}}'"
+    with Hooked({"PostToolUse": [entry("cat >/dev/null", "Bash"), entry(slow, "Bash")]}) as home, home.rpc() as rpc:
+        with model(home, rpc, [shell("echo secret"), {"text": "Done."}]) as p:
+            turn = submit(rpc, "go", options={"cwd": home.work})
+            until("one hook has answered", lambda: events(rpc, turn, "hook.completed"))
+            rpc.call("steer_turn", turnId=turn["turnId"], input="faster")
+            assert len(events(rpc, turn, "model.requested")) == 1, "the other hook has not answered"
+            open(home.made("go"), "w").close()
+            completed(rpc, turn)
+            assert "(hidden)" in result(p, 1), result(p, 1)
+            valid(home, rpc)
+
+
 REPLACE = """#!/bin/sh
 echo x >>looks
 until [ -e go ]; do sleep 0.02; done

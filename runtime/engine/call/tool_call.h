@@ -38,6 +38,7 @@ struct call_state {
 	struct strmap begun;              /* ids of open calls that this runtime has started */
 	struct strmap held;               /* ids of those that continue when a client of their user has connected */
 	struct strmap hooked;             /* ids of ended calls whose hooks have not answered (tool_hooks.c) */
+	struct strmap ending;             /* ids of calls that ended with a process whose hooks have not answered */
 };
 
 void call_init(struct engine *engine);

@@ -328,7 +328,7 @@ void tool_hooks_follow(struct transaction *tx, const char *call_id)
 
 bool tool_hooks_pending(struct engine *engine, const char *call_id)
 {
-	return strmap_get(&engine->calls->hooked, call_id) != NULL;
+	return strmap_get(&engine->calls->hooked, call_id) || strmap_get(&engine->calls->ending, call_id);
 }
 
 /* ---- after a restart ---- */

@@ -92,6 +92,7 @@ void call_done(struct engine *engine)
 	strmap_done(&engine->calls->begun);
 	strmap_done(&engine->calls->held);
 	strmap_done(&engine->calls->hooked);
+	strmap_done(&engine->calls->ending);
 	free(engine->calls);
 }
 

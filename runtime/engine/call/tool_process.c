@@ -345,6 +345,10 @@ static void tool_ended(struct process *p, const struct process_outcome *outcome,
 
 	if (tool_call_read(engine, p->owner_id, &text, &d, &e) != 0 || d.endedAt)
 		return;
+	/* `over` follows, after the hooks. It does not for a process that was lost; a command that has left others
+	 * running has its hooks when they have ended. */
+	if (p->state == PROCESS_ENDING)
+		strmap_put(&engine->calls->ending, d.toolCallId, engine);
 	bool file_tool = tool_find(engine, d.toolName, (struct tool_scope){ (uint32_t)d.uid, d.sessionId }, &tool) &&
 			 tool.builtin && tool.builtin != TOOL_SHELL;
 	jw_arr(&r);
@@ -421,6 +425,7 @@ static void tool_process_started(struct process *p, struct transaction *tx) { pr
 
 static void tool_process_over(struct engine *engine, const char *call_id)
 {
+	strmap_del(&engine->calls->ending, call_id);
 	tool_call_ended(engine, call_id);
 	process_tools_over(engine, call_id);
 }
