@@ -109,5 +109,43 @@ def test_ended_between_a_persons_answer_and_the_look_at_the_place():
         valid(home, rpc)
 
 
+GATED = "cat >/dev/null; echo x >>looks; until [ -e go ]; do sleep 0.01; done"
+
+
+def two_parts(rpc, home):
+    parts = [{"type": "command", "commandLine": "true"}, {"type": "command", "commandLine": "touch made"}]
+    return rpc.call("submit_turn", input=parts, options={"cwd": home.work})["turnId"]
+
+
+def waits_for_the_hook(rpc, home, turn):
+    """The turn is given a reason to continue, and does so only after the hook."""
+    other = rpc.call("submit_turn", input=[{"type": "command", "commandLine": "echo other"}])["turnId"]
+    until("another turn ends", lambda: [e for e in rpc.events(turnId=other) if e["type"] == "turn.completed"])
+    started = [e["type"] for e in rpc.events(turnId=turn)].count("tool.started")
+    assert started == 1 and home.text("made") is None, "the next part has begun before the hook has answered"
+    open(home.made("go"), "w").close()
+    until("the turn ends", lambda: [e for e in rpc.events(turnId=turn) if e["type"] == "turn.completed"])
+    assert home.text("made") == ""
+    valid(home, rpc)
+
+
+def test_the_next_part_waits_for_all_hooks_of_the_last_one():
+    with Hooked({"PostToolUse": [entry("cat >/dev/null", "Bash"), entry(GATED, "Bash", **{"if": "Bash(true)"})]}) as home, home.rpc() as rpc:
+        turn = two_parts(rpc, home)
+        until("one hook has answered and the other looks", lambda: home.text("looks") and hooks_of(rpc, "hook.completed"))
+        waits_for_the_hook(rpc, home, turn)
+
+
+def test_the_next_part_waits_for_hooks_also_after_a_restart():
+    with Hooked({"PostToolUse": [entry(GATED, "Bash", **{"if": "Bash(true)"})]}) as home:
+        with home.rpc() as rpc:
+            turn = two_parts(rpc, home)
+            until("the hook looks", lambda: home.text("looks"))
+            home.kill_part("runtime")
+        until("it answers", home.answers)
+        with home.rpc() as rpc:
+            waits_for_the_hook(rpc, home, turn)
+
+
 if __name__ == "__main__":
     harness.main(globals())

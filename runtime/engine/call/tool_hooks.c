@@ -331,6 +331,32 @@ bool tool_hooks_pending(struct engine *engine, const char *call_id)
 	return strmap_get(&engine->calls->hooked, call_id) || strmap_get(&engine->calls->ending, call_id);
 }
 
+struct pending_parts {
+	struct engine *engine;
+	const char *turn_id;
+	size_t count;
+};
+
+static void count_part(void *ctx, const char *call_id, void *value)
+{
+	struct pending_parts *of = ctx;
+	buf_auto struct buf text = BUF_INIT;
+	struct tool_call_doc d;
+	struct err e = ERR_INIT;
+
+	of->count += tool_call_read(of->engine, call_id, &text, &d, &e) == 0 && d.part != VIEW_ABSENT &&
+		     strcmp(d.turnId, of->turn_id) == 0;
+}
+
+size_t tool_hooks_pending_parts(struct engine *engine, const char *turn_id)
+{
+	struct pending_parts of = { .engine = engine, .turn_id = turn_id };
+
+	strmap_each(&engine->calls->hooked, count_part, &of);
+	strmap_each(&engine->calls->ending, count_part, &of);
+	return of.count;
+}
+
 /* ---- after a restart ---- */
 
 void tool_hooks_recover(struct engine *engine)

@@ -14,7 +14,7 @@ struct loop {
 	const struct turn_doc *turn;
 	json_t *input;
 	size_t next;    /* the first part not started yet */
-	size_t open;    /* parts that have not ended */
+	size_t open;    /* parts that have not ended, or whose hooks have not answered */
 	bool open_safe; /* all open parts may run in parallel with others */
 	bool stops;     /* at the first part that fails */
 };
@@ -90,6 +90,8 @@ static void read_progress(struct loop *l)
 	for (size_t i = 0; i < l->next && i < json_array_size(l->input); i++)
 		started += !is_message(json_array_get(l->input, i));
 	l->open = started > ended ? started - (size_t)ended : 0;
+	/* Hooks may end the turn, or change what the next part reads. */
+	l->open += tool_hooks_pending_parts(l->engine, l->turn->turnId);
 	/*
 	 * A part that runs alone is never open together with others, so the last started part is representative of
 	 * all open ones.
