@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -229,8 +230,8 @@ class Permitted(Secure):
     def identity(self, name):
         return {"BAILIFF_FLEET_KEY": os.path.join(self.dir, name + ".key")}
 
-    def node(self, **more):
-        submitters = [{"key": self.keys[name].public, "name": name} for name in ("alice", "bob")]
+    def node(self, operator=None, **more):
+        submitters = [{"key": self.keys[name].public, "name": name, "operator": name == operator} for name in ("alice", "bob")]
         return Node(self, "n1", submitters=submitters, options=("--fleet-creds", os.path.join(self.dir, "n1.key")), **more)
 
     def bus(self, name):
@@ -289,7 +290,9 @@ def test_a_client_reads_and_forges_nothing_of_others():
         until("it has written", lambda: s.fleet("logs", task).text == "secret\n")
         for verb in ("logs", "diff", "evidence"):
             assert "secret" not in s.fleet(verb, task, env=s.identity("bob"), status=1).text, verb
-        s.fleet("cancel", task, env=s.identity("bob"), status=None)
+        failed = refused(s, "cancel", task, env=s.identity("bob"))
+        assert "was not cancelled" in failed and "belongs to another submitter" in failed and "operator" in failed, failed
+        assert "cancelRequested" not in s.show(task), "a request without effect is not left"
         alice, node = s.keys["alice"].public, s.keys["n1"].public
 
         def denied(what, *args, **more):
@@ -321,6 +324,24 @@ def test_a_client_reads_and_forges_nothing_of_others():
         assert [t["taskId"] for t in s.fleet("list", "--json").json] == [task], "what is not a task's key or document does not count"
         assert s.fleet("logs", task).text == "secret\n" and s.show(task)["state"] == "running"
         s.fleet("cancel", task)
+        state(s, task, "cancelled")
+
+
+def test_an_operator_cancels_tasks_of_others_and_is_told_if_the_node_does_not_answer():
+    with Permitted() as s, s.node(operator="bob") as n:
+        listed(s, n)
+        bob = s.identity("bob")
+        task = s.fleet("submit", "--", "sleep", "600").text.strip()
+        state(s, task, "running")
+        until("it runs", lambda: n.local(task))
+        assert s.fleet("cancel", "--json", task, env=bob).json == [{"taskId": task, "result": "cancelling"}]
+        state(s, task, "cancelled")
+        task = s.fleet("submit", "--", "sleep", "600").text.strip()
+        state(s, task, "running")
+        until("it runs", lambda: n.local(task))
+        fleet = n.kill_part("fleet", signal.SIGSTOP)
+        assert s.fleet("cancel", "--json", task, env=bob).json == [{"taskId": task, "result": "unconfirmed"}]
+        os.kill(fleet, signal.SIGCONT)
         state(s, task, "cancelled")
 
 

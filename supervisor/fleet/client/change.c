@@ -17,10 +17,10 @@
 
 #define TRIES 50
 
-/* Changes the document; 1: there is nothing to change. */
+/* Changes the document; 1: there is nothing to change. 2: changed, and the node may ignore that. */
 typedef int (*change_fn)(struct connection *x, struct fleet_task *t, struct err *e);
 
-/* The changed task in *ret. 1: there was nothing to change. */
+/* The changed task in *ret. Returns what `fn` did. */
 static int change_task(struct connection *x, const char *id, change_fn fn, struct fleet_entry *ret, struct err *e)
 {
 	for (int i = 0; i < TRIES; i++) {
@@ -31,10 +31,10 @@ static int change_task(struct connection *x, const char *id, change_fn fn, struc
 
 		if (r)
 			return r < 0 ? -1 : err_set(e, ERR_NOT_FOUND, "there is no task '%s'", id);
-		r = fn(x, &t.task, e);
-		if (r < 0)
+		const int changed = fn(x, &t.task, e);
+		if (changed < 0)
 			return -1;
-		if (r == 0) {
+		if (changed != 1) {
 			fleet_task_write(&t.task, &text);
 			r = x->port->ops->update_task(x->port, id, &text, t.revision, &revision, e);
 			if (r < 0)
@@ -44,15 +44,43 @@ static int change_task(struct connection *x, const char *id, change_fn fn, struc
 		}
 		*ret = t;
 		t = (struct fleet_entry){ 0 };
-		return r;
+		return changed;
 	}
 	return err_set(e, ERR_CONFLICT, "the document of task %s changes all the time", id);
 }
 
+static bool is_own(const struct connection *x, const struct fleet_task *t)
+{
+	return strcmp(x->settings.key, t->spec_text.key) == 0;
+}
+
+/* Tells the node; the request in the document has the same effect at its next renewal. */
+static int ask_to_cancel(struct connection *x, const struct fleet_task *t, struct err *e)
+{
+	buf_auto struct buf header = BUF_INIT, bytes = BUF_INIT;
+
+	return connection_ask(x, t, "cancel", NULL, &header, &bytes, e);
+}
+
+/*
+ * Only the node knows whether this key may cancel a task of another: it is asked before anything is written, and
+ * nothing is if it rejects the request. It could replace a request of the submitter.
+ */
 static int add_cancel(struct connection *x, struct fleet_task *t, struct err *e)
 {
+	struct err answer = ERR_INIT;
+	bool confirmed = true;
+
 	if (fleet_state_ended(t->state))
 		return 1;
+	if (!is_own(x, t) && t->state == FLEET_RUNNING && ask_to_cancel(x, t, &answer) != 0) {
+		if (answer.code == ERR_NOT_ALLOWED)
+			return err_set(e, ERR_NOT_ALLOWED,
+				       "task %s was not cancelled: %s (its submitter can, or a key with \"operator\": "
+				       "true in fleet.submitters of the node)",
+				       t->spec.id, answer.message);
+		confirmed = false;
+	}
 	fleet_signed_done(&t->cancel);
 	if (fleet_request_make(x->settings.seed, "cancel", t->spec.id, NULL, &t->cancel, e) < 0)
 		return -1;
@@ -60,19 +88,17 @@ static int add_cancel(struct connection *x, struct fleet_task *t, struct err *e)
 		t->state = FLEET_CANCELLED;
 		snprintf(t->reason, sizeof(t->reason), "cancelled before it started");
 	}
-	return 0;
+	return confirmed ? 0 : 2;
 }
 
 int change_cancel(struct connection *x, const char *id, struct err *e)
 {
 	fleet_entry_auto struct fleet_entry t = { 0 };
-	buf_auto struct buf header = BUF_INIT, bytes = BUF_INIT;
 	struct err ignored = ERR_INIT;
 	int r = change_task(x, id, add_cancel, &t, e);
 
-	/* Faster than the node's next renewal, which would find the request, too. */
-	if (r == 0 && t.task.state == FLEET_RUNNING)
-		(void)connection_ask(x, &t.task, "cancel", NULL, &header, &bytes, &ignored);
+	if (r == 0 && t.task.state == FLEET_RUNNING && is_own(x, &t.task))
+		(void)ask_to_cancel(x, &t.task, &ignored);
 	return r;
 }
 
@@ -124,10 +150,14 @@ static int change_all(struct cli *c, bool retry)
 			continue;
 		jw_obj(&w);
 		jw_kstr(&w, "taskId", id);
-		jw_kstr(&w, "result", r == 1 ? "ended" : retry ? "queued" : "cancelling");
+		jw_kstr(&w, "result", r == 1 ? "ended" : r == 2 ? "unconfirmed" : retry ? "queued" : "cancelling");
 		jw_obj_end(&w);
 		if (r == 1 && !cli_as_json(c))
 			cli_error("task %s had ended already: %s", id, fleet_state_name(list.v[i].task.state));
+		if (r == 2 && !cli_as_json(c))
+			cli_error("task %s was submitted by another key, and its node does not answer: the request is "
+				  "stored, and the node ignores it unless this key is one of its operators",
+				  id);
 	}
 	jw_arr_end(&w);
 	if (!cli_as_json(c))

@@ -221,8 +221,11 @@ int connection_ask(struct connection *x, const struct fleet_task *t, const char 
 	struct jval header = jval_of(buf_cstr(&reply), end ? (size_t)(end - reply.data) : 0);
 	char message[ERR_MESSAGE_MAX] = "an unreadable reply";
 	if (!end || !jval_bool(jval_get(header, "ok"), false)) {
+		const bool denied = jval_is_str(jval_get(header, "code"), err_code_name(ERR_NOT_ALLOWED));
+
 		jval_str(jval_get(header, "error"), message, sizeof(message));
-		return err_set(e, ERR_STATE, "node %s: %s", t->node, message[0] ? message : "an unreadable reply");
+		return err_set(e, denied ? ERR_NOT_ALLOWED : ERR_STATE, "node %s: %s", t->node,
+			       message[0] ? message : "an unreadable reply");
 	}
 	buf_reset(ret_header), buf_reset(ret_bytes);
 	buf_append(ret_header, header.text, header.len);
