@@ -1,6 +1,8 @@
 #include "supervisor/fleet/bus_streams.h"
 
+#include "runtime/base/buf.h"
 #include "runtime/base/err.h"
+#include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "supervisor/fleet/fleet_port.h"
 #include "supervisor/fleet/nats_connection.h"
@@ -32,14 +34,12 @@ static const struct stream {
 	{ "KV_bailiff_starts", "$KV.bailiff_starts.>", .max_age = 32 * DAY, .latest = true },
 };
 
-/* 1 = there is none. */
-static int find_stream(jsCtx *js, const char *name, struct err *e)
+/* 1 = there is none. ret_info: to be destroyed. */
+static int find_stream(jsCtx *js, const char *name, jsStreamInfo **ret_info, struct err *e)
 {
-	jsStreamInfo *info = NULL;
 	jsErrCode code = 0;
-	natsStatus s = js_GetStreamInfo(&info, js, name, NULL, &code);
+	natsStatus s = js_GetStreamInfo(ret_info, js, name, NULL, &code);
 
-	jsStreamInfo_Destroy(info);
 	if (s == NATS_NOT_FOUND)
 		return 1;
 	return s == NATS_OK ? 0 : nats_fail(e, s, "JetStream is not available (start nats-server with -js)");
@@ -79,18 +79,96 @@ static int fail_missing(natsConnection *nc, natsStatus s, const char *name, stru
 		       name);
 }
 
-int bus_streams_ensure(natsConnection *nc, jsCtx *js, unsigned replicas, struct err *e)
+/* ---- what exists ---- */
+
+/*
+ * A stream may have been created by an earlier version, which did not protect it, or by a client, which does not know
+ * how many servers there are. Nodes set what can be set later. The number of replicas only grows: nodes that want
+ * different ones would change it again and again.
+ */
+struct update {
+	natsConnection *nc;
+	jsCtx *js;
+	struct buf *differs;
+	bool denied; /* each try would wait for an answer that does not come */
+};
+
+static void note_difference(struct update *u, const char *name, const char *what)
 {
+	buf_printf(u->differs, "%s%s: %s", u->differs->len ? "; " : "", name, what);
+}
+
+/* `what`: the difference that `c` would remove. */
+static void change_stream(struct update *u, jsStreamConfig *c, const char *what)
+{
+	struct err e = ERR_INIT;
+	jsErrCode code = 0;
+	natsStatus s = u->denied ? NATS_NOT_PERMITTED : js_UpdateStream(NULL, u->js, c, NULL, &code);
+
+	if (s == NATS_OK) {
+		log_info("the server's stream '%s' was changed: %s until now", c->Name, what);
+		return;
+	}
+	note_difference(u, c->Name, what);
+	if (u->denied)
+		return;
+	u->denied = nats_connection_denied(u->nc, &e);
+	if (!u->denied)
+		nats_fail(&e, s, "change a stream");
+	buf_printf(u->differs, " (%s%s)", e.message,
+		   u->denied ? "; allow nodes to publish to $JS.API.STREAM.UPDATE.*" : "");
+}
+
+/* The flags first: they can be set also if there are too few servers for the replicas. */
+static void update_stream(struct update *u, const struct stream *x, const jsStreamInfo *info, unsigned replicas)
+{
+	const jsStreamConfig *current = info->Config;
+	jsStreamConfig c = *current;
+	char what[64];
+
+	c.DenyDelete = true;
+	c.DenyPurge |= !x->purge;
+	if (!current->DenyDelete || c.DenyPurge != current->DenyPurge)
+		change_stream(u, &c, "clients can remove messages");
+	if (current->Replicas >= (int64_t)replicas)
+		return;
+	snprintf(what, sizeof(what), "%lld replica%s instead of %u", (long long)current->Replicas,
+		 current->Replicas == 1 ? "" : "s", replicas);
+	c.Replicas = replicas;
+	/* A server of its own stores any number (2.9.10), and has one replica all the same. */
+	if (info->Cluster)
+		change_stream(u, &c, what);
+	else
+		note_difference(u, x->name, what);
+}
+
+/* 1 = there is none. */
+static int check_stream(struct update *u, const struct stream *x, const struct fleet_nats_options *o, struct err *e)
+{
+	jsStreamInfo *info = NULL;
+	int r = find_stream(u->js, x->name, &info, e);
+
+	if (r == 0 && o->updates)
+		update_stream(u, x, info, o->replicas);
+	jsStreamInfo_Destroy(info);
+	return r;
+}
+
+int bus_streams_ensure(natsConnection *nc, jsCtx *js, const struct fleet_nats_options *o, struct buf *ret_differs,
+		       struct err *e)
+{
+	struct update u = { .nc = nc, .js = js, .differs = ret_differs };
+
 	for (size_t i = 0; i < countof(streams); i++) {
-		int r = find_stream(js, streams[i].name, e);
+		int r = check_stream(&u, &streams[i], o, e);
 
 		if (r < 0)
 			return -1;
 		if (r == 0)
 			continue;
-		natsStatus s = create_stream(js, &streams[i], replicas);
+		natsStatus s = create_stream(js, &streams[i], o->replicas ? o->replicas : 1);
 		/* Another process may create it at the same time, which fails in several ways: then it is there. */
-		if (s != NATS_OK && find_stream(js, streams[i].name, e) != 0)
+		if (s != NATS_OK && check_stream(&u, &streams[i], o, e) != 0)
 			return fail_missing(nc, s, streams[i].name, e);
 	}
 	return 0;

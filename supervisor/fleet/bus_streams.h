@@ -5,9 +5,15 @@
 
 #include <nats/nats.h>
 
+struct buf;
 struct err;
+struct fleet_nats_options;
 
-/* Creates those that are missing. A user that may not is told to start a node first. */
-int bus_streams_ensure(natsConnection *nc, jsCtx *js, unsigned replicas, struct err *e);
+/*
+ * Creates those that are missing. A user that may not is told to start a node first. With `updates`, those that exist
+ * with other settings are changed; ret_differs has what could not be, and why, as text.
+ */
+int bus_streams_ensure(natsConnection *nc, jsCtx *js, const struct fleet_nats_options *o, struct buf *ret_differs,
+		       struct err *e);
 
 #endif

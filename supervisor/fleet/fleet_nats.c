@@ -33,6 +33,7 @@
 #define FETCH_WAIT_MS 2000 /* a message that comes later comes again */
 #define REQUESTS_MAX 256u
 #define REQUEST_BYTES_MAX (64u << 10)
+#define DIFFERS_MAX 800u
 #define QUEUE QUEUE_STREAM
 #define WAKE_SUBJECT "bailiff.wake"
 
@@ -534,6 +535,7 @@ static void port_free(struct fleet_port *p)
 	pthread_mutex_destroy(&n->lock);
 	fleet_creds_done(&n->creds);
 	queue_consumers_done(&n->consumers);
+	free(n->port.differs);
 	free(n);
 }
 
@@ -585,6 +587,7 @@ static int connect_bus(struct nats_port *n, const struct fleet_nats_options *f, 
 int fleet_nats_new(const struct fleet_nats_options *o, struct fleet_port **ret, struct err *e)
 {
 	struct nats_port *n = mem_zalloc(1, sizeof(*n));
+	struct buf buf_auto differs = BUF_INIT;
 
 	n->port.ops = &ops;
 	n->last = &n->first;
@@ -592,7 +595,11 @@ int fleet_nats_new(const struct fleet_nats_options *o, struct fleet_port **ret, 
 	pthread_mutex_init(&n->lock, NULL);
 	int r = connect_bus(n, o, e);
 	if (r == 0)
-		r = bus_streams_ensure(n->nc, n->js, o->replicas ? o->replicas : 1, e);
+		r = bus_streams_ensure(n->nc, n->js, o, &differs, e);
+	if (differs.len)
+		n->port.differs = mem_strndup(
+			differs.data,
+			text_utf8_cut(differs.data, differs.len < DIFFERS_MAX ? differs.len : DIFFERS_MAX));
 	if (r == 0 && (n->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) < 0)
 		r = err_sys(e, errno, "eventfd");
 	if (r < 0) {

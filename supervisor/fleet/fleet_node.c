@@ -202,6 +202,8 @@ static void write_entry(const struct fleet_node *n, bool draining, struct buf *r
 	jw_obj_end(&w);
 	jw_kstr(&w, "version", BAILIFF_VERSION);
 	jw_kbool(&w, "draining", draining);
+	if (n->port->differs)
+		jw_kstr(&w, "differs", n->port->differs);
 	jw_obj_end(&w);
 }
 

@@ -104,6 +104,7 @@ struct fleet_port_ops {
 
 struct fleet_port {
 	const struct fleet_port_ops *ops;
+	char *differs; /* what the server has with other settings than this node would create it with, or NULL */
 };
 
 #define FLEET_KEEP_MS 10000u
@@ -117,6 +118,7 @@ struct fleet_nats_options {
 	/* Files; each may be NULL. creds: a creds file of NATS, or an nkey seed. */
 	const char *creds, *tls_ca, *tls_cert, *tls_key;
 	unsigned replicas; /* of what is created; 0: 1 */
+	bool updates;      /* a node: also changes what exists with fewer replicas, or is not protected */
 };
 
 /* Connects, and creates buckets and streams that are missing. */

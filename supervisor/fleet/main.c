@@ -243,6 +243,8 @@ int main(int argc, char **argv)
 	if (connect_bus(&p) < 0)
 		return GUARD_EXIT_DONE;
 	log_info("node '%s' of the fleet at %s", p.config.node.node, p.config.bus.url);
+	if (p.port->differs)
+		log_warning("the server stores the fleet with other settings than this node's: %s", p.port->differs);
 	daemon_link_init(&p.daemon, &p.link, p.port, p.work_fd, p.work);
 	fleet_node_init(&p.node, p.port, &p.daemon.daemon, &p.config.node);
 	serve(&p);

@@ -111,6 +111,7 @@ static int read_keys(struct node_config *c, struct err *e)
 	    member_typed(c->root, "fleet.submitters", JSON_ARRAY, &submitters, e) < 0)
 		return -1;
 	c->bus.replicas = (unsigned)replicas;
+	c->bus.updates = true;
 	c->keep_ms = keep_hours * 3600000;
 	if (node)
 		snprintf(c->node.node, sizeof(c->node.node), "%s", node);

@@ -4,6 +4,8 @@ import json
 import os
 import shutil
 import signal
+import socket
+import subprocess
 import tempfile
 
 import harness
@@ -165,6 +167,89 @@ def test_a_lost_task_is_not_run_again_by_itself():
         assert again["attempt"] == 2, again
         s.fleet("cancel", "t1")
         assert state(s, "t1", "cancelled", "failed", "lost")["state"] == "cancelled"
+
+
+STREAMS = ("bailiff_queue", "bailiff_events", "bailiff_blobs", "KV_bailiff_tasks", "KV_bailiff_classes", "KV_bailiff_nodes", "KV_bailiff_starts")
+
+
+def settings(s):
+    """Of the server's streams: name → configuration."""
+    with Bus(s.env["BAILIFF_FLEET"]) as bus:
+        return {name: json.loads(bus.request("$JS.API.STREAM.INFO." + name)).get("config") for name in STREAMS}
+
+
+def test_a_node_protects_streams_that_an_earlier_version_made():
+    with Server() as s:
+        with Bus(s.env["BAILIFF_FLEET"]) as bus:
+            for name, subject, retention in (("bailiff_queue", "bailiff.queue.>", "workqueue"), ("KV_bailiff_tasks", "$KV.bailiff_tasks.>", "limits")):
+                config = {"name": name, "subjects": [subject], "retention": retention, "storage": "file", "num_replicas": 1, "max_msgs_per_subject": -1, "max_age": 0}
+                made = json.loads(bus.request("$JS.API.STREAM.CREATE." + name, json.dumps(config).encode()))
+                assert "error" not in made, made
+        s.fleet("submit", "--id", "t1", "--", "true")
+        assert not settings(s)["bailiff_queue"].get("deny_delete"), "a client changes nothing"
+        with Node(s, "n1"):
+            state(s, "t1", "completed")
+            assert "differs" not in s.fleet("nodes", "--json").json[0]
+            now = settings(s)
+            assert {name: (c["deny_delete"], c["deny_purge"]) for name, c in now.items()} == {name: (True, name != "KV_bailiff_tasks") for name in STREAMS}, now
+            assert now["bailiff_queue"]["retention"] == "workqueue", now
+
+
+def test_a_node_reports_streams_that_it_cannot_change():
+    with Server() as s:
+        s.fleet("submit", "--id", "t1", "--", "true")
+        with Node(s, "n1", keys={"fleet.replicas": 3}) as n:
+            state(s, "t1", "completed")
+            entry, = s.fleet("nodes", "--json").json
+            assert "bailiff_queue: 1 replica instead of 3" in entry["differs"] and "KV_bailiff_starts" in entry["differs"], entry
+            shown = s.fleet("nodes").err.decode()
+            assert "node n1" in shown and "1 replica instead of 3" in shown, shown
+            assert [line for line in n.log() if "1 replica instead of 3" in line]
+            assert {c["num_replicas"] for c in settings(s).values()} == {1}
+
+
+def free_port():
+    with socket.socket() as x:
+        x.bind(("127.0.0.1", 0))
+        return x.getsockname()[1]
+
+
+class Cluster(Server):
+    """Three servers; clients connect to the first."""
+
+    def arguments(self):
+        ports = [free_port() for _ in range(3)]
+        routes = ",".join(f"nats://127.0.0.1:{port}" for port in ports)
+        options = [["-n", f"s{i}", "-cluster", f"nats://127.0.0.1:{port}", "-cluster_name", "c", "-routes", routes] for i, port in enumerate(ports)]
+        self.others = [subprocess.Popen(["nats-server", "-a", "127.0.0.1", "-p", "-1", "-js", "-sd", os.path.join(self.dir, f"js{i}"), *options[i]],
+                                        env=harness.environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for i in (1, 2)]
+        return options[0]
+
+    def __exit__(self, *args):
+        for other in self.others:
+            other.terminate()
+        for other in self.others:
+            other.wait(harness.PATIENCE)
+        super().__exit__(*args)
+
+
+def test_a_node_adds_replicas_to_what_a_client_made():
+    def entry(s, name):
+        """Also while a stream has no leader, because it gets replicas."""
+        nodes = s.fleet("nodes", "--json", status=None)
+        return next((n for n in nodes.json if n["node"] == name), None) if nodes.status == 0 else None
+
+    def replicas(s):
+        return {c and c["num_replicas"] for c in settings(s).values()}
+
+    with Cluster() as s:
+        until("the cluster has a leader", lambda: s.fleet("list", status=None).status == 0)
+        until("all streams have one replica", lambda: replicas(s) == {1})
+        for name, wanted in (("n1", 3), ("n2", 1)):
+            with Node(s, name, keys={"fleet.replicas": wanted}):
+                listed = until("the node is listed", lambda: entry(s, name))   # noqa: B023
+                assert "differs" not in listed, listed
+                until("all streams have three", lambda: replicas(s) == {3})
 
 
 def test_two_daemons_do_not_share_a_name():

@@ -220,8 +220,8 @@ def documented(s):
 class Permitted(Secure):
     """A server with the documented permissions; commands run as alice."""
 
-    def __init__(self):
-        super().__init__(documented)
+    def __init__(self, config=documented):
+        super().__init__(config)
         for name, key in self.keys.items():
             self.write(name + ".key", key.seed() + "\n")
         self.key = self.keys["alice"].public
@@ -280,6 +280,20 @@ def test_the_documented_permissions_suffice():
             n.kill_part("fleet")
             assert s.fleet("run", "--", "echo", "again").text == "again\n"
         assert s.violations()[seen:] == [], ("more is used than the documentation allows", s.violations()[seen:])
+
+
+def test_a_node_without_the_permission_to_change_streams_says_so():
+    """The permissions of an earlier version, and a stream that it made."""
+    update = '"$JS.API.STREAM.UPDATE.*", '
+    with Permitted(lambda s: documented(s).replace(update, "")) as s:
+        with s.bus("n1") as bus:
+            made = json.loads(bus.request("$JS.API.STREAM.CREATE.bailiff_queue", json.dumps({"name": "bailiff_queue", "subjects": ["bailiff.queue.>"], "retention": "workqueue"}).encode()))
+            assert "error" not in made, made
+        with s.node() as n:
+            listed(s, n)
+            entry, = s.fleet("nodes", "--json").json
+            assert "bailiff_queue: clients can remove messages" in entry["differs"] and "$JS.API.STREAM.UPDATE" in entry["differs"], entry
+            assert s.fleet("run", "--", "echo", "hello").text == "hello\n"
 
 
 def test_a_client_reads_and_forges_nothing_of_others():
