@@ -16,6 +16,11 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#define ID_RANDOM_PART 26    /* characters of a generated id after its prefix */
+#define ID_END 6             /* the fewest that are shown of one */
+#define LAST_COLUMN 40       /* a last column that is cut to less makes ids shorter */
+#define LAST_COLUMN_LEAST 10 /* cutting it to less would leave nothing to read */
+
 static const char *const paints[] = {
 	[FORMAT_PLAIN] = "",        [FORMAT_DIM] = "\033[2m",    [FORMAT_BOLD] = "\033[1m",
 	[FORMAT_RED] = "\033[31m",  [FORMAT_GREEN] = "\033[32m", [FORMAT_YELLOW] = "\033[33m",
@@ -132,6 +137,73 @@ static void cut_to(char **text, size_t columns)
 	*text = cut;
 }
 
+/* A generated id: "proc_" and 26 characters. */
+static bool is_generated_id(const char *text)
+{
+	size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyz");
+
+	return n && text[n] == '_' && strlen(text + n + 1) == ID_RANDOM_PART &&
+	       strspn(text + n + 1, "abcdefghijklmnopqrstuvwxyz0123456789") == ID_RANDOM_PART;
+}
+
+/* How many of their last characters two texts have in common. */
+static size_t common_end(const char *a, const char *b)
+{
+	size_t na = strlen(a), nb = strlen(b), n = 0;
+
+	while (n < na && n < nb && a[na - n - 1] == b[nb - n - 1])
+		n++;
+	return n;
+}
+
+/* Orders texts by their reversed characters, so that those with the longest common ends are neighbours. */
+static int compare_ends(const void *x, const void *y)
+{
+	const char *a = *(const char *const *)x, *b = *(const char *const *)y;
+	size_t na = strlen(a), nb = strlen(b), n = common_end(a, b);
+
+	if (n == na || n == nb)
+		return na < nb ? -1 : na > nb;
+	return (unsigned char)a[na - n - 1] < (unsigned char)b[nb - n - 1] ? -1 : 1;
+}
+
+/* Shows the ends of a column's ids, as long as needed to tell them apart; verbs accept them (id_lookup.h). */
+static void shorten_ids(struct format_table *t, size_t column)
+{
+	const size_t rows = t->ncells / t->ncolumns;
+	mem_auto char **ids = mem_alloc(rows * sizeof(*ids));
+	size_t n = 0, keep = ID_END;
+
+	for (size_t row = 1; row < rows; row++)
+		if (is_generated_id(t->cells[row * t->ncolumns + column].text))
+			ids[n++] = t->cells[row * t->ncolumns + column].text;
+	qsort(ids, n, sizeof(*ids), compare_ends);
+	for (size_t i = 1; i < n; i++) {
+		size_t common = strcmp(ids[i - 1], ids[i]) == 0 ? 0 : common_end(ids[i - 1], ids[i]);
+
+		if (common >= keep)
+			keep = common + 1;
+	}
+	for (size_t i = 0; i < n && keep <= ID_RANDOM_PART; i++)
+		memmove(ids[i], ids[i] + strlen(ids[i]) - keep, keep + 1);
+}
+
+/* The widest cell of each column; returns the room that is left for the last one. */
+static size_t measure(const struct format_table *t, unsigned width, size_t widths[FORMAT_COLUMNS])
+{
+	size_t used = 0;
+
+	memset(widths, 0, FORMAT_COLUMNS * sizeof(*widths));
+	for (size_t i = 0; i < t->ncells; i++) {
+		size_t n = columns_of(t->cells[i].text), c = i % t->ncolumns;
+		if (n > widths[c])
+			widths[c] = n;
+	}
+	for (size_t c = 0; c + 1 < t->ncolumns; c++)
+		used += widths[c] + 2;
+	return width > used ? width - used : 0;
+}
+
 /* Only the last column is cut; the others always have their full width. */
 static void render_row(const struct format_table *t, size_t row, const size_t *widths, bool coloured, unsigned width,
 		       struct buf *out)
@@ -155,17 +227,25 @@ static void render_row(const struct format_table *t, size_t row, const size_t *w
 	buf_byte(out, '\n');
 }
 
+/*
+ * The last column is the one that people look for: a command, a title. On a narrow terminal it gets the room that ids
+ * need, and where that is not enough the lines wrap.
+ */
 void format_table_finish(struct format_table *t, struct buf *out)
 {
-	size_t widths[FORMAT_COLUMNS] = { 0 };
+	unsigned width = format_width(STDOUT_FILENO);
+	size_t widths[FORMAT_COLUMNS], room = measure(t, width, widths);
 
-	for (size_t i = 0; i < t->ncells; i++) {
-		size_t n = columns_of(t->cells[i].text), c = i % t->ncolumns;
-		if (n > widths[c])
-			widths[c] = n;
+	if (width && room < widths[t->ncolumns - 1] && room < LAST_COLUMN) {
+		for (size_t c = 0; c + 1 < t->ncolumns; c++)
+			if (strcmp(t->cells[c].text, "NAME") != 0) /* names are looked up as a whole */
+				shorten_ids(t, c);
+		room = measure(t, width, widths);
+		if (room < LAST_COLUMN_LEAST)
+			width = 0;
 	}
 	for (size_t row = 0; row < t->ncells / t->ncolumns; row++)
-		render_row(t, row, widths, format_coloured(STDOUT_FILENO), format_width(STDOUT_FILENO), out);
+		render_row(t, row, widths, format_coloured(STDOUT_FILENO), width, out);
 	for (size_t i = 0; i < t->ncells; i++)
 		free(t->cells[i].text);
 	free(t->cells);

@@ -1,0 +1,30 @@
+"""The tables that verbs print on a terminal."""
+
+import harness
+from harness import until
+from window import Window
+
+
+def shown(home, *args, cols):
+    with Window(home, *args, cols=cols) as window:
+        until("it has ended", lambda: (window.pump(0.1), window.process.poll() == 0)[1])
+        while window.pump(0):
+            pass
+        return window.plain().decode().splitlines()
+
+
+def test_a_narrow_terminal_shows_the_command(home):
+    """Ids are the widest column; of them only the ends are shown, which every verb accepts."""
+    wanted = "sleep 1000 1001 1002"
+    process = home.cli("run", "-d", *wanted.split()).text.strip()
+    for verb in ("ps", "history"):
+        row = shown(home, verb, cols=80)[1]
+        assert wanted in row and process not in row and row.split()[0] == process[-6:], row
+        assert len(row) <= 80, row
+    assert wanted in "".join(shown(home, "ps", cols=30)), "too narrow for a column: the lines wrap"
+    assert process in shown(home, "ps", cols=150)[1]
+    assert "terminated" in home.cli("kill", "--json", process[-6:]).text
+
+
+if __name__ == "__main__":
+    harness.main(globals())
