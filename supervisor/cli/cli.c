@@ -81,10 +81,17 @@ void verb_help(const struct verb *v, struct buf *out)
 
 void verb_overview(const struct verb_table *t, struct buf *out)
 {
+	int width = 0;
+
+	for (size_t i = 0; i < t->n; i++)
+		if ((int)strlen(t->rows[i].name) > width)
+			width = (int)strlen(t->rows[i].name);
 	buf_str(out, "usage: bailiff VERB [options] [arguments]\n\n");
 	for (size_t i = 0; i < t->n; i++)
-		buf_printf(out, "  %-11s %s\n", t->rows[i].name, t->rows[i].summary);
-	buf_str(out, "\nbailiff help VERB explains one. PROC and other ids may be shortened to any unique prefix.\n");
+		buf_printf(out, "  %-*s %s\n", width, t->rows[i].name, t->rows[i].summary);
+	buf_str(out, "\nbailiff help VERB explains one. PROC and other ids may be shortened to a unique beginning or "
+		     "end; @last is the\n"
+		     "newest.\n");
 }
 
 /* ---- errors ---- */
@@ -263,21 +270,112 @@ int cli_connect(struct cli *c, enum cli_start start)
 	return -1;
 }
 
+/* ---- errors of the daemon ---- */
+
+/* The parameters of methods that options of the command line set. */
+static const struct {
+	const char *field, *option, *also; /* also: its name in verbs where `option` means something else */
+} parameters[] = {
+	{ "profile", "profile", NULL },
+	{ "cwd", "cwd", NULL },
+	{ "sandbox.readRoots", "ro", NULL },
+	{ "sandbox.writeRoots", "rw", NULL },
+	{ "sandbox.hidden", "hide", NULL },
+	{ "sandbox.network", "net", NULL },
+	{ "sandbox.allowHosts", "allow-host", NULL },
+	{ "sandbox.tmpBytes", "tmp-size", NULL },
+	{ "limits.wallMs", "timeout", "command-timeout" },
+	{ "limits.idleMs", "idle-timeout", NULL },
+	{ "limits.cpuMs", "cpu-time", NULL },
+	{ "limits.outputBytes", "output-limit", NULL },
+	{ "limits.memoryBytes", "memory", NULL },
+	{ "limits.memoryHighBytes", "memory-high", NULL },
+	{ "limits.pids", "pids", NULL },
+	{ "limits.cpus", "cpus", NULL },
+	{ "limits.ioWeight", "io-weight", NULL },
+	{ "limits.ioReadBps", "io-read", NULL },
+	{ "limits.ioWriteBps", "io-write", NULL },
+};
+
+static bool is_given(const struct cli *c, const char *name)
+{
+	for (size_t i = 0; name && i < c->opts.ngiven; i++)
+		if (strcmp(option_rows[c->opts.given[i].option].name, name) == 0)
+			return true;
+	return false;
+}
+
+/* "limits.wallMs: must be …" names a parameter, but --timeout was typed. */
+static void name_option(const struct cli *c, struct jval error, struct err *e)
+{
+	char field[64];
+	size_t n = jval_str(jval_path(error, "data.field"), field, sizeof(field));
+
+	if (!n || n >= sizeof(field) || strncmp(e->message, field, n) != 0 || e->message[n] != ':')
+		return;
+	field[strcspn(field, "[")] = '\0'; /* sandbox.readRoots[0] */
+	for (size_t i = 0; i < countof(parameters); i++) {
+		const char *option = is_given(c, parameters[i].also) ? parameters[i].also : parameters[i].option;
+		buf_auto struct buf text = BUF_INIT;
+
+		if (strcmp(parameters[i].field, field) != 0 || !is_given(c, option))
+			continue;
+		buf_printf(&text, "option '--%s'%s", option, e->message + n);
+		snprintf(e->message, sizeof(e->message), "%s", buf_cstr(&text));
+		return;
+	}
+}
+
+/* "FIELD: what is wrong: what to do", or "…; what to do": such a message needs no general advice. */
+static bool has_own_advice(struct jval error)
+{
+	char message[512], field[64];
+	size_t n = jval_str(jval_path(error, "data.field"), field, sizeof(field));
+
+	jval_str(jval_get(error, "message"), message, sizeof(message));
+	const char *text = n < sizeof(field) && strncmp(message, field, n) == 0 ? message + n : message;
+	text += strspn(text, ": ");
+	return strstr(text, ": ") || strstr(text, "; ");
+}
+
+/* A denial by policy: where its rule is, and how to see the decision. */
+static void advise_denied(struct jval error, struct buf *out)
+{
+	char process[64], file[160], layer[32];
+	struct jval rules = jval_path(error, "data.permissionDecision.ruleRefs");
+	struct jiter it = jiter_on(rules);
+
+	jval_str(jval_path(error, "data.processId"), process, sizeof(process));
+	if (rules.type == JT_ARRAY && jiter_next(&it) && jval_str(jval_get(it.value, "file"), file, sizeof(file))) {
+		jval_str(jval_get(it.value, "layer"), layer, sizeof(layer));
+		buf_printf(out, "the rule is in %s, line %llu (%s)", file,
+			   (unsigned long long)jval_uint(jval_get(it.value, "line"), 0), layer);
+	}
+	if (process[0])
+		buf_printf(out, "%sbailiff policy explain %s shows the decision", out->len ? "; " : "", process);
+}
+
 /* The daemon's advice is written for programs and names methods of its socket; translate it to commands. */
 static void set_advice(struct cli *c, struct jval error)
 {
 	static const struct {
 		const char *says, *instead;
+		bool general; /* wrong where the message says what to do */
 	} rows[] = {
-		{ "the list methods", "check the id; bailiff ps -a, bailiff session list, bailiff task list and "
-				      "bailiff job list show them" },
-		{ "get_health", "try again later; bailiff doctor shows what is missing" },
-		{ "idempotencyKey", "use another id, or repeat the first command unchanged" },
-		{ "a connection whose role", "run it as the user who owns it, or as root" },
-		{ "present status", "check its status first: bailiff ps -a, or the show verb of what it belongs to" },
-		{ "verify_store", "bailiff store verify names the damage; bailiff store restore brings a backup back" },
-		{ "firstSequence", "older events were removed by retention; bailiff events lists the kept ones" },
+		{ "the list methods",
+		  "check the id; bailiff ps -a, bailiff session list, bailiff task list and bailiff job list show them",
+		  true },
+		{ "get_health", "try again later; bailiff doctor shows what is missing", false },
+		{ "idempotencyKey", "use another id, or repeat the first command unchanged", true },
+		{ "a connection whose role", "run it as the user who owns it, or as root", true },
+		{ "present status", "check its status first: bailiff ps -a, or the show verb of what it belongs to",
+		  true },
+		{ "verify_store", "bailiff store verify names the damage; bailiff store restore brings a backup back",
+		  false },
+		{ "firstSequence", "older events were removed by retention; bailiff events lists the kept ones",
+		  false },
 	};
+	buf_auto struct buf denied = BUF_INIT;
 
 	jval_str(jval_path(error, "data.advice"), c->advice, sizeof(c->advice));
 	/* Advice that no row matches is shown as it is. */
@@ -285,27 +383,41 @@ static void set_advice(struct cli *c, struct jval error)
 		snprintf(c->advice, sizeof(c->advice), "bailiff help %s explains its arguments", c->verb->name);
 	for (size_t i = 0; i < countof(rows); i++)
 		if (strstr(c->advice, rows[i].says))
-			snprintf(c->advice, sizeof(c->advice), "%s", rows[i].instead);
+			snprintf(c->advice, sizeof(c->advice), "%s",
+				 rows[i].general && has_own_advice(error) ? "" : rows[i].instead);
 	struct jval field = jval_path(error, "data.field");
 	if (jval_is_str(field, "port") || jval_is_str(field, "hostPort"))
 		snprintf(c->advice, sizeof(c->advice),
 			 "bailiff ports lists published ports; bailiff unpublish closes one");
+	if (jval_is_str(jval_path(error, "data.category"), "permission_denied"))
+		advise_denied(error, &denied);
+	if (denied.len)
+		snprintf(c->advice, sizeof(c->advice), "%s", denied.data);
 }
 
 /* Replaces advice that only makes sense to programs by one for the command line, also inside an error's message. */
 int cli_call(struct cli *c, const char *method, const struct buf *params, struct remote_answer *ret, struct err *e)
 {
-	static const char terminal[] = "; start_process with tty gives it one";
+	static const struct {
+		const char *theirs, *ours;
+	} ends[] = {
+		{ "; start_process with tty gives it one", "; bailiff run -t gives it one" },
+		{ "; list_ports shows those that are", "" },      /* the advice has it */
+		{ " (error.data.missing lists everything)", "" }, /* task show has it */
+		{ ": create one with cow for checkpoints", ": create one with --cow for checkpoints" },
+	};
 	int r = remote_call(c->remote, method, params, ret, e);
 
 	c->advice[0] = 0;
-	if (r < 0 && ret->error.type != JT_NONE) {
-		char *way_out = strstr(e->message, terminal);
+	if (r == 0 || ret->error.type == JT_NONE)
+		return r;
+	set_advice(c, ret->error);
+	name_option(c, ret->error, e);
+	for (size_t i = 0; i < countof(ends); i++) {
+		char *at = strstr(e->message, ends[i].theirs);
 
-		set_advice(c, ret->error);
-		if (way_out)
-			snprintf(way_out, sizeof(e->message) - (size_t)(way_out - e->message),
-				 "; bailiff run -t gives it one");
+		if (at)
+			snprintf(at, sizeof(e->message) - (size_t)(at - e->message), "%s", ends[i].ours);
 	}
 	return r;
 }

@@ -251,6 +251,8 @@ int cmd_store(struct cli *c)
 		return cli_usage(c, "missing verb: verify, rebuild, compact, backup, restore, stats or prune");
 	if (c->opts.nargs != v->nargs)
 		return cli_usage(c, "%s takes %s", v->name, v->nargs == 2 ? "a folder" : "no arguments");
+	if (age && strcmp(v->name, "prune") != 0)
+		return cli_usage(c, "%s does not take --older-than", v->name);
 	if (!v->method)
 		return restore_backup(c);
 	if (v->nargs == 2 && access(c->opts.args[1], F_OK) == 0) {

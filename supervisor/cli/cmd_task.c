@@ -134,9 +134,28 @@ int task_create(struct cli *c)
 	return noun_change(c, &start, "start_task", "taskId");
 }
 
+/* `wait` blocks until the task is started; say so once, because create without --start does not start it. */
+static void note_not_started(const char *id, struct jval status, bool *noted)
+{
+	const bool draft = jval_is_str(status, "draft");
+
+	if (*noted || (!draft && !jval_is_str(status, "accepted")))
+		return;
+	cli_error("%s has not been started yet", id);
+	if (draft)
+		cli_hint(
+			"bailiff task update --status accepted %s ends the draft; then bailiff task start %s starts it",
+			id, id);
+	else
+		cli_hint("bailiff task start %s starts it", id);
+	cli_print_notice();
+	*noted = true;
+}
+
 /* Until the task has ended, or cannot go on without a person. Prints the summary. */
 static int wait_task(struct cli *c, const char *id)
 {
+	bool noted = false;
 	struct progress line;
 
 	progress_begin(&line, c);
@@ -154,6 +173,7 @@ static int wait_task(struct cli *c, const char *id)
 		if (!ended && !waits) {
 			char now[64];
 
+			note_not_started(id, status, &noted);
 			jval_str(status, now, sizeof(now));
 			progress_draw(&line, now, 0, 0, 0, 0);
 			poll(NULL, 0, WAIT_MS);
@@ -171,6 +191,11 @@ static int wait_task(struct cli *c, const char *id)
 			printf("%s\n", buf_cstr(&safe));
 		} else {
 			cli_error("%s is %s%s%s", id, name, text ? ": " : "", text ? text : "");
+			if (text && strstr(text, "complete_task"))
+				cli_hint("bailiff task complete %s, or bailiff task fail %s MESSAGE; with "
+					 "--auto-complete, "
+					 "a task is completed when its command succeeds",
+					 id, id);
 		}
 		return done ? 0 : ended ? EXIT_FAILED : EXIT_BLOCKED;
 	}

@@ -16,6 +16,7 @@
 #define END_LEAST 4
 #define PAGE 500
 #define LAST "@last"
+#define GIVEN_MOST 64     /* characters of any id; the daemon rejects longer ones */
 #define SESSIONS_MOST 200 /* in which threads and turns are searched */
 
 const struct id_kind_row id_kinds[ID_KINDS] = {
@@ -70,6 +71,15 @@ int list_pages(struct cli *c, const char *method, const char *list, const struct
 		jval_str(jval_get(q.result, "nextCursor"), cursor, sizeof(cursor));
 	} while (cursor[0]);
 	return 0;
+}
+
+/* Whether the daemon accepts the text as the beginning or end of an id; otherwise no id can match. */
+static bool may_be_id(const char *given)
+{
+	static const char characters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.:";
+	size_t n = strlen(given);
+
+	return n && n <= GIVEN_MOST && strspn(given, characters) == n;
 }
 
 struct id_search {
@@ -154,6 +164,12 @@ int id_lookup_element(struct cli *c, enum id_kind kind, const char *given, struc
 	struct err e = ERR_INIT;
 	int r;
 
+	if (kind == ID_PROCESS && strcmp(given, LAST) != 0 && !may_be_id(given)) {
+		cli_error("no %s matches '%.*s%s'", s.kind->noun, GIVEN_MOST, given,
+			  strlen(given) > GIVEN_MOST ? "…" : "");
+		cli_hint("%s lists them", s.kind->hint);
+		return -1;
+	}
 	buf_str(&filter, id_kinds[kind].filter);
 	if (kind == ID_PROCESS && strcmp(given, LAST) == 0) {
 		buf_str(&filter, "\"helpers\":false");

@@ -292,6 +292,35 @@ static int run_list(struct cli *c, const struct subverb *s, struct request *q)
 	return format_columns(s->columns, jval_of(all.data, all.len), cli_as_json(c));
 }
 
+/* Whether a specification's token for options, or for an argument that an option replaces, names this one. */
+static bool spec_names(const char *spec, bool options, const char *name)
+{
+	struct mapping m;
+
+	while ((spec = next_mapping(spec, options, &m)))
+		for (const char *at = options ? m.source : m.otherwise; *at; at += strspn(at, "|&")) {
+			size_t n = strcspn(at, "|&");
+
+			if (strlen(name) == n && strncmp(at, name, n) == 0)
+				return true;
+			at += n;
+		}
+	return false;
+}
+
+/* The subverbs of a noun share its options; one that this subverb has no use for must not be ignored. */
+static int check_options(struct cli *c, const struct subverb *s)
+{
+	for (size_t i = 0; i < c->opts.ngiven && !s->run; i++) {
+		const char *name = option_rows[c->opts.given[i].option].name;
+
+		if (strcmp(name, "json") != 0 && !spec_names(s->options, true, name) &&
+		    !spec_names(s->args, false, name))
+			return cli_usage(c, "%s does not take --%s", s->name[0] ? s->name : c->verb->name, name);
+	}
+	return 0;
+}
+
 /* The daemon is needed before the arguments are complete: shortened ids are looked up in its lists. */
 static int run_subverb(struct cli *c, const struct subverb *s)
 {
@@ -340,7 +369,8 @@ int noun_run(struct cli *c)
 		if (given < s->least || given > s->most)
 			return cli_usage(c, "%s%stakes %zu argument%s%s", s->name, s->name[0] ? " " : "", s->least,
 					 s->least == 1 ? "" : "s", s->most > s->least ? " or more" : "");
-		return run_subverb(c, s);
+		int status = check_options(c, s);
+		return status ? status : run_subverb(c, s);
 	}
 	return c->opts.nargs == 0 ? cli_usage(c, "missing verb: %s", buf_cstr(&names))
 				  : cli_usage(c, "unknown verb '%s'", c->opts.args[0]);

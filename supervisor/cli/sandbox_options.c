@@ -23,6 +23,9 @@ static int make_absolute(const char *given, bool follow, char ret[PATH_MAX], str
 {
 	char here[PATH_MAX] = "", whole[2 * PATH_MAX];
 
+	/* Often a variable that is not set; as a relative path it would mean the working directory. */
+	if (given && !given[0])
+		return err_set(e, ERR_INVALID, "the path is empty");
 	if ((!given || given[0] != '/') && !getcwd(here, sizeof(here)))
 		return err_sys(e, errno, "the working directory");
 	snprintf(whole, sizeof(whole), "%s%s%s", here, here[0] && given ? "/" : "", given ? given : "");
@@ -84,6 +87,9 @@ static int write_all(const struct opts *o, int option, const char *key, bool pat
 			continue;
 		if (paths && make_absolute(o->given[i].value, strcmp(key, "hidden") != 0, path, e) < 0)
 			return err_wrap(e, "option '--%s'", option_rows[option].name);
+		if (paths && strcmp(key, "hidden") != 0 && access(path, F_OK) < 0 && errno == ENOENT)
+			return err_set(e, ERR_INVALID, "option '--%s': '%.400s' does not exist",
+				       option_rows[option].name, path);
 		jw_str(w, paths ? path : o->given[i].value);
 	}
 	jw_arr_end(w);

@@ -613,7 +613,7 @@ def test_required_layers(home):
         assert done.status == 0, done.err
     else:
         assert done.status != 0, "a limit that cannot be enforced was left out"
-        assert b"limits.pids: cannot be enforced here: " in done.err and b"not supported" not in done.err, done.err
+        assert b"option '--pids': cannot be enforced here: " in done.err and b"not supported" not in done.err, done.err
 
 
 def test_the_environment_is_told_without_its_values(home):

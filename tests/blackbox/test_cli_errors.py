@@ -1,0 +1,91 @@
+"""What the command line prints when something is wrong: the option and the fix, not a parameter of the socket."""
+
+import json
+import os
+
+import harness
+
+
+def failure(home, *args, status=1):
+    return home.cli(*args, cwd=home.work, status=status).err.decode()
+
+
+def test_errors_name_the_option_that_was_typed(home):
+    for option, value in (("--timeout", "0"), ("--net", "lan"), ("--allow-host", "http://x/"), ("--profile", "nope"), ("--hide", ".")):
+        said = failure(home, "run", option, value, "--", "true", status=125)
+        assert f"option '{option}': " in said, said
+    said = failure(home, "job", "create", "--command-timeout", "0", "--item", "a", "--", "true")
+    assert "option '--command-timeout': " in said, said
+
+
+def test_paths_that_are_empty_or_missing_are_rejected(home):
+    """An empty one is usually a variable that is not set; it would have meant the working directory."""
+    for option in ("--ro", "--rw", "--hide", "--cwd"):
+        assert f"option '{option}': the path is empty" in failure(home, "run", option, "", "--", "true", status=125)
+    missing = os.path.join(home.work, "missing")
+    for option in ("--ro", "--rw"):
+        assert f"option '{option}': '{missing}' does not exist" in failure(home, "run", option, missing, "--", "true", status=125)
+
+
+def test_advice_does_not_contradict_the_message(home):
+    home.cli("sandbox", "create", "--name", "dev", cwd=home.work)
+    said = failure(home, "sandbox", "create", "--name", "dev")
+    assert "use another name" in said and "repeat the first command" not in said, said
+    said = failure(home, "sandbox", "checkpoint", "dev")
+    assert "--cow" in said and "check its status" not in said, said
+    said = failure(home, "publish", "dev", "0.0.0.0:0:3000")
+    assert "publishAddresses" in said and "as root" not in said, said
+    assert "list_ports" not in failure(home, "unpublish", "dev", "3000")
+    home.cli("sandbox", "close", "dev")
+    said = failure(home, "run", "--profile", "nope", "--", "true", status=125)
+    assert "expected one of workspace" in said and "check the id" not in said, said
+
+
+def test_a_denial_names_the_file_and_line_of_its_rule(home):
+    with open(os.path.join(home.dir, "policy.json"), "w", encoding="utf-8") as f:
+        f.write('{ "permissions": {\n  "deny": ["Bash(rm -rf *)"] } }\n')
+    home.cli("policy", "reload")
+    said = failure(home, "run", "--", "rm", "-rf", "x", status=126)
+    assert "denied by Bash(rm -rf *)" in said and "policy.json, line 2 (user)" in said, said
+    explain = said.split("bailiff policy explain ")[1].split()[0]
+    assert "Bash(rm -rf *)" in home.cli("policy", "explain", explain).text
+
+
+def test_an_option_of_another_subverb_is_not_ignored(home):
+    home.cli("run", "true")
+    for args, option in ((("session", "list", "--title", "x"), "--title"), (("task", "list", "--timeout", "5s"), "--timeout"),
+                         (("task", "show", "--draft", "t"), "--draft"), (("store", "verify", "--older-than", "3d"), "--older-than")):
+        assert f"{args[1]} does not take {option}" in failure(home, *args, status=2)
+
+
+def test_wait_and_attach_report_their_own_errors_with_125(home):
+    """Their other exit statuses are those of the command."""
+    for verb in ("wait", "attach"):
+        home.cli(verb, status=125)
+        home.cli(verb, "--nonsense", status=125)
+
+
+def test_text_that_cannot_be_an_id_matches_nothing(home):
+    home.cli("run", "true")
+    for given in ("", "no such/id", "a" * 5000):
+        said = failure(home, "logs", given)
+        assert "no process matches" in said and "match:" not in said and len(said) < 200, said
+
+
+def test_waiting_for_a_task_that_nobody_started_says_so(home):
+    task = home.cli("task", "create", "--auto-complete", "something", "--", "true", cwd=home.work).text.strip()
+    with home.cli_start("task", "wait", "--json", task) as waiting:
+        notice = json.loads(waiting.stderr.readline())["notice"]
+        assert "has not been started" in notice["message"] and f"bailiff task start {task}" in notice["hint"], notice
+        home.cli("task", "start", task)
+        assert waiting.wait(harness.PATIENCE) == 0
+
+
+def test_a_task_whose_command_succeeded_says_how_to_complete_it(home):
+    task = home.cli("task", "create", "--start", "something", "--", "true", cwd=home.work).text.strip()
+    assert f"bailiff task complete {task}" in failure(home, "task", "wait", task, status=3)
+    assert home.cli("task", "complete", "--summary", "fine", task).text.strip() == "completed"
+
+
+if __name__ == "__main__":
+    harness.main(globals())
