@@ -264,6 +264,17 @@ def test_servers_of_the_editor_are_those_of_its_session(home):
         harness.validate(harness.event_validators(), rpc.events())
 
 
+def test_malformed_servers_of_the_editor_are_rejected_by_their_field(home):
+    good = {"name": "files", "command": "python3", "args": ["server.py"], "env": []}
+    with Acp(home) as acp:
+        for servers, field in (({"files": good}, "mcpServers: "), ([good, "files"], "mcpServers[1].name: "), ([dict(good, command="")], "mcpServers[0].command: "),
+                               ([dict(good, args="server.py")], "mcpServers[0].args: "), ([dict(good, args=["x", 1])], "mcpServers[0].args: "),
+                               ([dict(good, env={"A": "b"})], "mcpServers[0].env: "), ([good, dict(good, env=[{"name": "A"}])], "mcpServers[1].env: ")):
+            for method, more in (("session/new", {}), ("session/load", {"sessionId": "ses_none"})):
+                error = acp.fails(method, cwd=home.work, mcpServers=servers, code=-32602, **more)
+                assert error.message.startswith(field), (servers, error)
+
+
 def test_servers_of_the_editor_are_back_after_a_crash(home):
     shutil.copyfile(mcp_server.SERVER, os.path.join(home.work, "server.py"))
     script = [{"text": "One."}, {"calls": [call("mcp__files__echo", text="hello")]}, {"text": "Two."}]

@@ -126,6 +126,8 @@ void acp_session_free(struct acp_session *s);
 
 /* ---- acp_servers ---- */
 
+/* Whether mcpServers of a request are well-formed; absent is. */
+int acp_servers_check(const json_t *servers, struct err *e);
 /* There is a new connection: adds the MCP servers of the editor to the session, one after the other. */
 void acp_servers_connect(struct acp_session *s);
 /* True: `servers_known` follows. */

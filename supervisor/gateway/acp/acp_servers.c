@@ -141,6 +141,67 @@ static void on_timeout(evutil_socket_t fd, short what, void *ctx)
 	finish(s);
 }
 
+/* ---- what the editor sent ---- */
+
+static bool all_strings(const json_t *list)
+{
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach (list, i, v)
+		if (!json_is_string(v))
+			return false;
+	return true;
+}
+
+static bool all_variables(const json_t *list)
+{
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach (list, i, v)
+		if (!json_get_string(v, "name") || !json_get_string(v, "value"))
+			return false;
+	return true;
+}
+
+static bool absent(const json_t *v) { return !v || json_is_null(v); }
+
+/*
+ * Only those on stdio are checked. Clients send others in spite of mcpCapabilities; they would have no session at all
+ * if that were an error, so the first answer has a note for each (add_notice).
+ */
+static int check_server(const json_t *server, size_t i, struct err *e)
+{
+	const json_t *args = json_object_get(server, "args"), *env = json_object_get(server, "env");
+	const char *type = json_get_string(server, "type"), *wrong = NULL;
+
+	if (!json_get_text(server, "name")[0])
+		wrong = "name: must be a text";
+	else if ((type && strcmp(type, "stdio") != 0) || json_get_string(server, "url"))
+		return 0;
+	else if (!json_get_text(server, "command")[0])
+		wrong = "command: must be the path of a program";
+	else if (!absent(args) && !(json_is_array(args) && all_strings(args)))
+		wrong = "args: must be an array of texts";
+	else if (!absent(env) && !(json_is_array(env) && all_variables(env)))
+		wrong = "env: must be an array of objects with name and value";
+	return wrong ? err_set(e, ERR_INVALID, "mcpServers[%zu].%s", i, wrong) : 0;
+}
+
+int acp_servers_check(const json_t *servers, struct err *e)
+{
+	const json_t *server;
+	size_t i;
+
+	if (!absent(servers) && !json_is_array(servers))
+		return err_set(e, ERR_INVALID, "mcpServers: must be an array");
+	json_array_foreach (servers, i, server)
+		if (check_server(server, i, e) < 0)
+			return -1;
+	return 0;
+}
+
 void acp_servers_connect(struct acp_session *s)
 {
 	const struct timeval patience = { .tv_sec = PATIENCE_S };

@@ -205,6 +205,8 @@ static void open_session(struct acp_server *s, const json_t *id, const json_t *p
 
 	if (!cwd || path_clean(cwd, clean, &e) < 0)
 		return acp_fail(s, id, RPC_INVALID_PARAMS, NULL, "cwd: must be an absolute path");
+	if (acp_servers_check(json_object_get(params, "mcpServers"), &e) < 0)
+		return acp_fail(s, id, RPC_INVALID_PARAMS, NULL, "%s", e.message);
 	if (how != ACP_NEW && !existing)
 		return acp_fail(s, id, RPC_INVALID_PARAMS, NULL, "sessionId: must be a string");
 	if (s->nsessions >= SESSIONS_MAX)
