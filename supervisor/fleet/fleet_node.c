@@ -17,12 +17,19 @@
 #define FETCH_MS 1000u
 #define SCAN_MS 60000u
 #define TICK_MS 200u
+#define LISTED_CHECK 64u /* documents of a list, after which the clock is read */
+
+static void renew_while_listing(struct fleet_node *n);
 
 void fleet_node_init(struct fleet_node *n, struct fleet_port *p, struct fleet_daemon *d, struct fleet_node_config *c)
 {
-	*n = (struct fleet_node){
-		.port = p, .daemon = d, .config = c, .woken = true, .delivered = json_object(), .empty = json_object()
-	};
+	*n = (struct fleet_node){ .port = p,
+				  .daemon = d,
+				  .config = c,
+				  .woken = true,
+				  .delivered = json_object(),
+				  .empty = json_object(),
+				  .listed = renew_while_listing };
 }
 
 static void free_classes(struct fleet_node *n)
@@ -90,13 +97,14 @@ static void recover_local(void *ctx, const char *local_id, const struct fleet_lo
 		s->failed = true;
 }
 
-/* Claims of this node on the bus, by id. Callbacks make no calls: the listing is still being read. */
+/* Claims of this node on the bus, by id: the listing is still being read. */
 static void find_claim(void *ctx, const char *key, const char *value, size_t len, uint64_t revision)
 {
 	struct stale_tasks *s = ctx;
 	struct fleet_task t;
 	struct err e = ERR_INIT;
 
+	s->n->listed(s->n);
 	if (fleet_task_parse(value, len, &t, &e) < 0)
 		return;
 	if (t.state == FLEET_RUNNING && fleet_node_owns(s->n, &t) && !fleet_node_run(s->n, t.spec.id))
@@ -279,6 +287,21 @@ static void tick_runs(struct fleet_node *n, uint64_t now, uint64_t real)
 		n->woken = true;
 	}
 	n->checks = false;
+}
+
+static void renew_while_listing(struct fleet_node *n)
+{
+	uint64_t now, real;
+
+	if (!n->clock || ++n->nlisted % LISTED_CHECK)
+		return;
+	n->clock(&now, &real);
+	if (now < n->renew_at || !n->port->ops->connected(n->port))
+		return;
+	n->renew_at = now + TICK_MS;
+	tick_runs(n, now, real);
+	if (n->named && now >= n->announce_at) /* or the name would be free after 15 s */
+		n->announce_at = now + announce(n, n->daemon->ops->draining(n->daemon));
 }
 
 /* What was just claimed starts, or gets the next piece of its workspace, without a pause. */

@@ -129,6 +129,14 @@ struct fleet_node {
 	json_t *delivered;       /* since then: ids of the tasks whose messages came … */
 	json_t *empty;           /* … and how often a class had none: CLASS.PRIORITY → number */
 	uint64_t claims, finished, taken_away;
+	/*
+	 * Called for each document of a list: with many of them, reading the list takes longer than a lease. Renews
+	 * what is due, by `clock`; NULL = no time passes within a tick.
+	 */
+	void (*listed)(struct fleet_node *n);
+	void (*clock)(uint64_t *ret_now, uint64_t *ret_real);
+	unsigned nlisted;
+	uint64_t renew_at; /* of the next renewals while a list is read */
 };
 
 void fleet_node_init(struct fleet_node *n, struct fleet_port *p, struct fleet_daemon *d, struct fleet_node_config *c);

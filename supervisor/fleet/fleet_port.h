@@ -47,6 +47,7 @@ struct fleet_port_ops {
 			   struct err *e);
 	int (*update_task)(struct fleet_port *p, const char *id, const struct buf *text, uint64_t revision,
 			   uint64_t *ret_revision, struct err *e);
+	/* `fn` may make other calls than lists. */
 	int (*list_tasks)(struct fleet_port *p, fleet_entry_fn fn, void *ctx, struct err *e);
 	int (*remove_task)(struct fleet_port *p, const char *id, struct err *e); /* its id can be used again */
 

@@ -150,13 +150,14 @@ uint64_t fleet_scan_count(struct fleet_node *n, const char *class, unsigned prio
 	return count;
 }
 
-/* Callbacks make no calls: the listing is still being read. */
+/* The listing is still being read: what is missing is enqueued afterwards. */
 static void scan_task(void *ctx, const char *key, const char *value, size_t len, uint64_t revision)
 {
 	struct scan *s = ctx;
 	struct fleet_task t;
 	struct err e = ERR_INIT;
 
+	s->n->listed(s->n);
 	if (!fleet_id_valid(key) || fleet_task_parse(value, len, &t, &e) < 0)
 		return;
 	if (!fleet_state_ended(t.state)) {

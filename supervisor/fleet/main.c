@@ -186,6 +186,12 @@ static void serve_requests(struct program *p)
 	node_requests_serve(&p->node, &p->link);
 }
 
+static void read_clocks(uint64_t *ret_now, uint64_t *ret_real)
+{
+	*ret_now = clock_boot_ms();
+	*ret_real = clock_real_us() / 1000;
+}
+
 static void serve(struct program *p)
 {
 	p->seen_at = clock_boot_ms();
@@ -247,6 +253,7 @@ int main(int argc, char **argv)
 		log_warning("the server stores the fleet with other settings than this node's: %s", p.port->differs);
 	daemon_link_init(&p.daemon, &p.link, p.port, p.work_fd, p.work);
 	fleet_node_init(&p.node, p.port, &p.daemon.daemon, &p.config.node);
+	p.node.clock = read_clocks;
 	serve(&p);
 	return GUARD_EXIT_DONE;
 }

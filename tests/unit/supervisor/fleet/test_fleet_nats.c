@@ -158,6 +158,19 @@ static void add_value(void *ctx, const char *key, const char *value, size_t len,
 		*(int *)ctx += atoi(value);
 }
 
+/* Like a renewal while the list is read. */
+static void add_and_read(void *ctx, const char *key, const char *value, size_t len, uint64_t revision)
+{
+	struct buf buf_auto text = BUF_INIT;
+	struct err e = ERR_INIT;
+	uint64_t now = 0;
+
+	add_value(ctx, key, value, len, revision);
+	ck_assert_msg(b->ops->get_task(b, key, &text, &now, &e) == 0, "%s", e.message);
+	ck_assert_uint_eq(now, revision);
+	ck_assert(text.len == len && memcmp(text.data, value, len) == 0);
+}
+
 START_TEST(many_entries_are_listed_once)
 {
 	struct buf buf_auto text = BUF_INIT;
@@ -173,6 +186,9 @@ START_TEST(many_entries_are_listed_once)
 		ck_assert_int_eq(a->ops->create_task(a, id, &text, &revision, &e), 0);
 	}
 	ck_assert_msg(b->ops->list_tasks(b, add_value, &sum, &e) == 0, "%s", e.message);
+	ck_assert_int_eq(sum, 200 * 201 / 2);
+	sum = 0;
+	ck_assert_msg(b->ops->list_tasks(b, add_and_read, &sum, &e) == 0, "%s", e.message);
 	ck_assert_int_eq(sum, 200 * 201 / 2);
 }
 END_TEST

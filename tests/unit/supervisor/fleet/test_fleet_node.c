@@ -27,6 +27,7 @@ static struct {
 	struct buf record;
 	uint64_t record_revision;
 	unsigned unrecorded; /* which of the next records fails; 0 = none */
+	unsigned many;       /* other documents, each of which takes a millisecond to read */
 	char calls[256];     /* in their order */
 } bus;
 
@@ -35,6 +36,7 @@ static struct {
 	uint64_t token, until;
 	const char *status;
 	char reason[64]; /* of cancel */
+	bool lapsed;     /* its lease was over while a list was read */
 } local;
 
 static struct fleet_node node;
@@ -100,10 +102,23 @@ static int put_record(struct fleet_port *p, const char *key, const struct buf *t
 
 static int list_tasks(struct fleet_port *p, fleet_entry_fn fn, void *ctx, struct err *e)
 {
-	if (bus.text.len)
-		fn(ctx, "t1", bus.text.data, bus.text.len, bus.revision);
+	struct buf buf_auto text = BUF_INIT; /* a renewal meanwhile replaces the original */
+
+	buf_append(&text, bus.text.data, bus.text.len);
+	if (text.len)
+		fn(ctx, "t1", text.data, text.len, bus.revision);
+	for (unsigned i = 0; i < bus.many; i++) {
+		char id[16];
+
+		snprintf(id, sizeof(id), "x%u", i);
+		now++;
+		local.lapsed |= local.started && now >= local.until;
+		fn(ctx, id, "{}", 2, 1);
+	}
 	return 0;
 }
+
+static void read_clocks(uint64_t *ret_now, uint64_t *ret_real) { *ret_now = *ret_real = now; }
 
 static int list_classes(struct fleet_port *p, fleet_entry_fn fn, void *ctx, struct err *e)
 {
@@ -162,6 +177,8 @@ static int list_nodes(struct fleet_port *p, fleet_entry_fn fn, void *ctx, struct
 	const char *entry = bus.near_is_free ? "{\"free\":{\"tasks\":1}}" : "{\"free\":{\"tasks\":0}}";
 
 	fn(ctx, "n2", entry, strlen(entry), 1);
+	if (bus.many)
+		fn(ctx, "n1", "{\"node\":\"n1\"}", 13, 1);
 	return 0;
 }
 
@@ -323,6 +340,31 @@ START_TEST(a_claim_is_durable_before_the_start)
 	ck_assert_str_eq(state_of_task(), "completed");
 	ck_assert_msg(strstr(bus.calls, "acknowledge"), "%s", bus.calls);
 }
+END_TEST
+
+/* 20,000 documents, which take 20 s to read here. */
+static void list_many(const char *lease)
+{
+	put_task(lease, FLEET_QUEUED, "", "");
+	node.clock = read_clocks;
+	run_until(2000);
+	ck_assert(local.started);
+	bus.many = 20000;
+	buf_reset(&bus.entry);
+	node.scan_at = 0;
+	fleet_node_tick(&node, now, now);
+	ck_assert_uint_ge(now, 22000);
+	ck_assert_msg(!local.lapsed, "the lease was over before the list was read");
+	ck_assert_msg(bus.entry.len, "the node's entry was not renewed");
+	run_until(now + 1000);
+	ck_assert_str_eq(local.reason, "");
+	ck_assert_str_eq(state_of_task(), "running");
+}
+
+START_TEST(a_lease_is_renewed_while_many_documents_are_listed) { list_many(""); }
+END_TEST
+
+START_TEST(a_short_lease_is_renewed_while_many_documents_are_listed) { list_many(",\"leaseMs\":2000"); }
 END_TEST
 
 START_TEST(of_two_claims_one_wins)
@@ -712,7 +754,8 @@ int main(void)
 			a_record_that_cannot_be_understood_permits_nothing, without_the_record_nothing_starts,
 			what_was_not_started_may_be_started_later, what_was_taken_over_and_not_started_is_not_forgotten,
 			a_running_attempt_needs_its_record, a_retry_is_for_one_attempt, a_large_document_is_not_claimed,
-			a_task_from_the_future_is_left_alone)
+			a_task_from_the_future_is_left_alone, a_lease_is_renewed_while_many_documents_are_listed,
+			a_short_lease_is_renewed_while_many_documents_are_listed)
 	};
 
 	return suite_run_cases("fleet_node", &all, 1);
