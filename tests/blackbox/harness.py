@@ -299,14 +299,14 @@ def audit_turn(patience=10 * PATIENCE):
 
 
 class Home:
-    """A private BAILIFF_HOME and its daemon; close() checks that nothing is left behind."""
+    """A private BAILIFF_HOME and its daemon; close() checks that nothing is left behind. `at` is a folder of the caller's, which stays."""
 
-    def __init__(self, config=None, start=True, options=("--audit", "off"), env=None, through=()):
-        self.dir = tempfile.mkdtemp(prefix="bl-")
+    def __init__(self, config=None, start=True, options=("--audit", "off"), env=None, through=(), at=None):
+        self.dir, self.stays = at or tempfile.mkdtemp(prefix="bl-"), at is not None
         self.socket = os.path.join(self.dir, "control.sock")
         self.log_path = os.path.join(self.dir, "log")
         self.work = os.path.join(self.dir, "tree")
-        os.mkdir(self.work)
+        os.makedirs(self.work, exist_ok=self.stays)
         # Audit belongs to one daemon of the whole machine: only the tests of violations take it.
         self.guard, self.seen, self.cgroups, self.options, self.env = None, set(), set(), options, env or {}
         self.through = through  # a program that executes the daemon
@@ -337,7 +337,8 @@ class Home:
                 self.nothing_left()
                 denied = [line for line in self.log() if "sandbox denied system call" in line]
                 assert not denied, f"a process of the daemon needs a call that role_calls.def does not list: {denied}"
-            shutil.rmtree(self.dir, ignore_errors=True)
+            if not self.stays:
+                shutil.rmtree(self.dir, ignore_errors=True)
 
     def log(self):
         try:

@@ -368,7 +368,7 @@ while True:
     total += n
 print(total, flush=True)
 '''
-    size = 256 << 20
+    size = 96 << 20
     with network_home() as home, Server() as server, home.rpc() as rpc:
         where = f"good.test:{server.port}"
         started = rpc.start(["/usr/bin/python3", "-c", program, f"GET http://{where}/bytes/{size} HTTP/1.1", where], stdin="pipe",

@@ -48,7 +48,7 @@ class Recorded(Home):
     """A daemon whose writes are recorded, and what its client knows."""
 
     def __init__(self, folder, files=None, **more):
-        self.folder, self.facts, self.lock = folder, [], threading.Lock()
+        self.folder, self.facts, self.owners, self.lock = folder, [], {}, threading.Lock()
         self.record = os.path.join(folder, "record")
         super().__init__(start=False, env={"LD_PRELOAD": LIBRARY, "BAILIFF_TEST_RECORD": self.record}, **more)
         self.log_path = os.path.join(folder, "log")
@@ -110,6 +110,11 @@ class Recorded(Home):
         self.listen()
         return self
 
+    def note_owners(self):
+        """Owners and modes of the files that are there now: the model has none."""
+        self.owners.update({os.path.relpath(p, self.dir): [st.st_uid, st.st_gid, st.st_mode & 0o777] for d, _, names in os.walk(self.dir)
+                            for p in [d] + [os.path.join(d, n) for n in names] for st in [os.lstat(p)]})
+
     def finish(self):
         """Stops the daemon and writes the facts; the record must lead to exactly the files that are there."""
         self.stop()
@@ -121,9 +126,9 @@ class Recorded(Home):
         done = subprocess.run([STATES, self.record, str(self.root.st_ino), "-", "-", f"final={self.dir}"], stdout=subprocess.PIPE, text=True)
         recorded = {line[4:] for line in done.stdout.splitlines() if line.startswith("has ")}
         differ = [line for line in done.stdout.splitlines() if line.startswith("differs")]
-        with open(os.path.join(self.folder, "owners"), "w") as f:     # the model has none
-            json.dump({os.path.relpath(p, self.dir): [st.st_uid, st.st_gid, st.st_mode & 0o777] for d, _, names in os.walk(self.dir)
-                       for p in [d] + [os.path.join(d, n) for n in names] for st in [os.lstat(p)]}, f)
+        self.note_owners()
+        with open(os.path.join(self.folder, "owners"), "w") as f:
+            json.dump(self.owners, f)
         have = {os.path.relpath(os.path.join(d, n), self.dir) for d, _, names in os.walk(self.dir) for n in names
                 if os.path.isfile(os.path.join(d, n))}
         missing = have - recorded - {"log"}
@@ -225,7 +230,7 @@ SCRIPT = "echo TWO >>edited; seq 1 3000 >deep/other; echo new >new; mkdir more; 
 
 
 def copy_on_write(folder, rng):
-    """Changes of a run are applied: no file is torn, no change is lost, and what was reported as applied is there."""
+    """Changes of a run are applied and undone: no file is torn, no change is lost before the undo, and what was reported is there."""
     home = Recorded(folder, SAMPLE)
     with home.rpc() as rpc:
         from test_cow import old_enough
@@ -243,13 +248,22 @@ def copy_on_write(folder, rng):
         answer = rpc.call("apply_changes", processId=started["processId"])
         after = home.mark()
         assert not answer["conflicts"], answer
+        home.run_one(rpc, ["echo", "after"], key="after")
+        home.note_owners()
+        undo = home.mark()
+        answer = rpc.call("undo_changes", processId=started["processId"])
+        undone = home.mark()
+        assert not answer["conflicts"], answer
         for n in names:
             home.fact("file", f"tree/{n}", f"{old[n]},{new[n]}", since=before, until=after)
-            home.fact("file", f"tree/{n}", new[n], since=after)
-            home.fact("sum", f"change-of-{n}", f"tree/{n}={new[n]}", since=before)
-            home.fact("sum", f"change-of-{n}", f"{os.path.relpath(upper, home.dir)}/{n}={new[n]}", since=before)
+            home.fact("file", f"tree/{n}", new[n], since=after, until=undo)
+            home.fact("file", f"tree/{n}", f"{old[n]},{new[n]}", since=undo, until=undone)
+            home.fact("file", f"tree/{n}", old[n], since=undone)
+            home.fact("sum", f"change-of-{n}", f"tree/{n}={new[n]}", since=before, until=undo)
+            home.fact("sum", f"change-of-{n}", f"{os.path.relpath(upper, home.dir)}/{n}={new[n]}", since=before, until=undo)
         home.fact("file", "tree/kept", sha(SAMPLE["tree/kept"].encode()), since=before)
-        home.run_one(rpc, ["echo", "after"], key="after")
+        with open(os.path.join(folder, "undo"), "w") as f:
+            json.dump({"home": home.dir, "processId": started["processId"], "files": {f"tree/{n}": old[n] for n in names}}, f)
     return home
 
 
@@ -344,13 +358,24 @@ class Shares:
         return self
 
 
+def empty(folder, keep=()):
+    """`keep`: directories that are emptied and stay."""
+    for entry in list(os.scandir(folder)):
+        if entry.name in keep:
+            empty(entry.path)
+        elif entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path)
+        else:
+            os.unlink(entry.path)
+
+
 def real_start(state, folder):
     """A real daemon on a copy of a state: it starts, the store verifies, a command runs, it stops. Owners are those of the files that were recorded."""
     owners = json.loads(content(os.path.join(folder, "owners")))
-    home = Home(start=False)
-    shutil.rmtree(home.dir)
-    shutil.copytree(state, home.dir, symlinks=True)
-    os.makedirs(home.work, exist_ok=True)
+    undo = json.loads(content(os.path.join(folder, "undo"))) if os.path.exists(os.path.join(folder, "undo")) else None
+    home = Home(start=False, at=undo and undo["home"])
+    empty(home.dir, keep=["tree"])
+    shutil.copytree(state, home.dir, symlinks=True, dirs_exist_ok=True)
     for d, _, files in os.walk(home.dir):
         for path in [d] + [os.path.join(d, f) for f in files]:
             like = os.path.relpath(path, home.dir)
@@ -366,12 +391,28 @@ def real_start(state, folder):
             assert rpc.call("verify_store")["ok"] is True
             harness.check_log(rpc.events(after=None), first=rpc.call("list_events", limit=1)["firstSequence"])
             assert rpc.run(["true"])[1]["exitCode"] == 0
+            if undo:
+                undo_all(home, rpc, undo["processId"], undo["files"])
+
+
+def undo_all(home, rpc, process, files):
+    """Whether nothing was applied yet, or some, or all, or some of it was undone: after an undo everything is as it was at first."""
+    try:
+        answer = rpc.call("undo_changes", processId=process)
+        assert not answer["conflicts"], f"undo: {answer}"
+    except RpcError as e:       # there is nothing to undo, yet or any more
+        assert e.data["category"] in ("not_found", "invalid_state"), e
+    for name, old in files.items():
+        path = os.path.join(home.dir, name)
+        have = sha(content(path)) if os.path.exists(path) else "-"
+        assert have == old, f"{name} was not restored by an undo ({have[:12]})"
 
 
 def keep_record(folder, to):
     os.makedirs(to, exist_ok=True)
-    for name in ("record", "facts", "root", "owners", "log"):
-        shutil.copy(os.path.join(folder, name), to)
+    for name in ("record", "facts", "root", "owners", "log", "undo"):
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copy(os.path.join(folder, name), to)
     return to
 
 
@@ -398,14 +439,16 @@ class PowerCuts:
                 done = self.proof.done
                 # As a test a sample of the states, but of all points.
                 options = [f"seed={seed}", f"seconds={int(max(3, budget))}", *([f"states={states}"] if states else []),
-                           *(["variants=4"] if self.proof.as_test else ["variants=40", "dump=400"])]
+                           *(["variants=4"] if self.proof.as_test else ["variants=40", "dump=40" if name == "copy_on_write" else "dump=400"])]
                 shares = Shares(folder, options, self.parallel, 12 * self.parallel if self.proof.as_test else 0)
                 shares.run(lambda: self.proof.add(done + shares.distinct - self.proof.done, f"{name}: {shares.states} checks"))
                 self.proof.add(done + shares.distinct - self.proof.done)
                 self.per[name] = self.per.get(name, 0) + shares.distinct
                 self.points += struct.unpack("=Q", content(home.record)[32:40])[0]
                 self.failures(folder, name, shares, seed)
-                with concurrent.futures.ThreadPoolExecutor(self.parallel) as pool:
+                # A run's changes belong to the directories of its time, so an undo needs the home that was recorded.
+                at_once = 1 if os.path.exists(os.path.join(folder, "undo")) else self.parallel
+                with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
                     dumped = [os.path.join(shares.work, d) for d in os.listdir(shares.work) if d.startswith("dump-")]
                     list(pool.map(lambda state: self.start_real(state, name, seed, folder), sorted(dumped)))
                 # A sample of the states that a disk would leave whose syncs do nothing, after the first acknowledgement.
