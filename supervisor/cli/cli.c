@@ -365,7 +365,7 @@ static void set_advice(struct cli *c, struct jval error)
 		{ "the list methods",
 		  "check the id; bailiff ps -a, bailiff session list, bailiff task list and bailiff job list show them",
 		  true },
-		{ "get_health", "try again later; bailiff doctor shows what is missing", false },
+		{ "get_health", "try again later; bailiff doctor shows what is missing", true },
 		{ "idempotencyKey", "use another id, or repeat the first command unchanged", true },
 		{ "a connection whose role", "run it as the user who owns it, or as root", true },
 		{ "present status", "check its status first: bailiff ps -a, or the show verb of what it belongs to",
@@ -389,6 +389,11 @@ static void set_advice(struct cli *c, struct jval error)
 	if (jval_is_str(field, "port") || jval_is_str(field, "hostPort"))
 		snprintf(c->advice, sizeof(c->advice),
 			 "bailiff ports lists published ports; bailiff unpublish closes one");
+	char message[512];
+	jval_str(jval_get(error, "message"), message, sizeof(message));
+	if (strstr(message, "until the policy is corrected"))
+		snprintf(c->advice, sizeof(c->advice),
+			 "bailiff policy show names the layers; bailiff policy lint FILE checks a file");
 	if (jval_is_str(jval_path(error, "data.category"), "permission_denied"))
 		advise_denied(error, &denied);
 	if (denied.len)

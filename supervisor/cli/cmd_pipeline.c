@@ -259,8 +259,7 @@ static void report_step(struct pipeline *p, struct step *s)
 	if (s->state == STEP_PASSED)
 		cli_hint("ok %s (%s)", s->name, took);
 	else
-		cli_hint("%s %s (%s): %s", s->may_fail ? "failed, which is allowed," : "FAILED", s->name, took,
-			 s->message);
+		cli_hint("%s %s (%s): %s", s->may_fail ? "failed (allowed)" : "FAILED", s->name, took, s->message);
 }
 
 static void take_result(struct pipeline *p, struct step *s)

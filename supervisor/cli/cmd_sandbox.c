@@ -397,6 +397,19 @@ static int show_profile(struct cli *c, const char *name)
 	return cli_fail(c, EXIT_FAILED, &q.e, "sandbox");
 }
 
+/* A verb that is missing or unknown, or one with the wrong number of arguments. */
+static int usage_error(struct cli *c, const char *what)
+{
+	static const char *const verbs[] = { "create", "list", "show", "close" };
+
+	if (!what[0])
+		return cli_usage(c, "missing verb: create, list, show, close, checkpoint, restore or fork");
+	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
+		if (strcmp(what, verbs[i]) == 0)
+			return cli_usage(c, i < 2 ? "%s takes no arguments" : "%s: which sandbox?", what);
+	return cli_usage(c, "unknown verb '%s'", what);
+}
+
 int cmd_sandbox(struct cli *c)
 {
 	const struct opts *o = &c->opts;
@@ -414,8 +427,7 @@ int cmd_sandbox(struct cli *c)
 		return cli_usage(c, "which sandbox?");
 	bool list = strcmp(what, "list") == 0 && o->nargs == 1;
 	if (!list && !(strcmp(what, "show") == 0 && o->nargs == 2))
-		return cli_usage(c, o->nargs ? "expected create, list, or another action and a sandbox"
-					     : "create, list, show, close, checkpoint, restore or fork?");
+		return usage_error(c, what);
 	if (cli_connect(c, CLI_START_ALWAYS) < 0)
 		return EXIT_FAILED;
 	if (!list && (status = show_session_sandbox(c, o->args[1])) != 1)

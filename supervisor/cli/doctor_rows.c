@@ -111,6 +111,8 @@ static const char *fix_for(const struct err *failure, const char *advice)
 	if (failure->code == ERR_PERMISSION)
 		return "the policy does not allow the command that inspects the sandbox: allow bailiff-tool inspect "
 		       "in it, and try again";
+	if (strstr(failure->message, "until the policy is corrected"))
+		return "correct the file; bailiff policy lint FILE checks it";
 	if (advice[0])
 		return advice;
 	for (size_t i = 0; i < countof(build_fixes); i++)

@@ -74,17 +74,29 @@ static int status_of_failure(struct jval details)
 	}
 }
 
-/* The time limit that was hit, or the reason that was recorded. */
+/* Limits and the options that set them. Their messages: NULL = as recorded. */
+static const struct {
+	const char *limit, *option, *message;
+} limits[] = {
+	{ "wall", "--timeout", "ended by its time limit" },
+	{ "idle", "--idle-timeout", "ended by its limit of time without output" },
+	{ "cpu", "--cpu-time", "ended by its limit of CPU time" },
+	{ "memory", "--memory", NULL },
+	{ "pids", "--pids", NULL },
+};
+
+/* The limit that was hit with its option, or the reason that was recorded. */
 static void note_failure(struct jval details, const char *otherwise, struct exit_status *o)
 {
-	char limit[32], message[400];
+	struct jval limit = jval_get(details, "limit");
+	char message[400];
 
-	jval_str(jval_get(details, "limit"), limit, sizeof(limit));
 	jval_str(jval_get(details, "message"), message, sizeof(message));
-	if (o->status == EXIT_TIME_LIMIT)
-		snprintf(o->note, sizeof(o->note), "ended by its %s time limit", limit[0] ? limit : "wall");
-	else
-		snprintf(o->note, sizeof(o->note), "%s", message[0] ? message : otherwise);
+	snprintf(o->note, sizeof(o->note), "%s", message[0] ? message : otherwise);
+	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++)
+		if (jval_is_str(limit, limits[i].limit))
+			snprintf(o->note, sizeof(o->note), "%s (%s)", limits[i].message ? limits[i].message : message,
+				 limits[i].option);
 }
 
 /* `details`: the members that event payload and process have in common. */

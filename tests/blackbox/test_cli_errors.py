@@ -51,6 +51,31 @@ def test_a_denial_names_the_file_and_line_of_its_rule(home):
     assert "Bash(rm -rf *)" in home.cli("policy", "explain", explain).text
 
 
+def test_a_limit_that_ended_a_command_names_its_option(home):
+    assert "ended by its time limit (--timeout)" in failure(home, "run", "--timeout", "200ms", "--", "sleep", "60", status=124)
+    assert "without output (--idle-timeout)" in failure(home, "run", "--idle-timeout", "200ms", "--", "sleep", "60", status=124)
+
+
+def test_a_policy_that_cannot_be_read_says_what_to_do(home):
+    path = os.path.join(home.dir, "policy.json")
+    home.stop()
+    with open(path, "w", encoding="utf-8") as f:
+        f.write('{ "permissions": {')
+    home.start()
+    said = failure(home, "run", "--", "true", status=125)
+    assert "until the policy is corrected: policy.json: line 1" in said and "bailiff policy lint" in said and "later" not in said, said
+    doctor = home.cli("doctor", cwd=home.work, status=1).text
+    assert "fix: correct the file; bailiff policy lint" in doctor and "get_health" not in doctor, doctor
+    os.unlink(path)
+    home.cli("policy", "reload")
+
+
+def test_verbs_of_sandbox_that_are_missing_or_unknown(home):
+    assert "missing verb: create" in failure(home, "sandbox", status=2)
+    assert "unknown verb 'nope'" in failure(home, "sandbox", "nope", status=2)
+    assert "close: which sandbox?" in failure(home, "sandbox", "close", status=2)
+
+
 def test_an_option_of_another_subverb_is_not_ignored(home):
     home.cli("run", "true")
     for args, option in ((("session", "list", "--title", "x"), "--title"), (("task", "list", "--timeout", "5s"), "--timeout"),

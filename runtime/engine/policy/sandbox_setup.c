@@ -304,7 +304,7 @@ int sandbox_setup_make(struct engine *engine, const struct sandbox_request *r, c
 
 	*ret = (struct sandbox_setup){ 0 };
 	if (engine->policy_problem[0])
-		return err_set(e, ERR_UNAVAILABLE, "nothing is started while the policy cannot be read: %s",
+		return err_set(e, ERR_UNAVAILABLE, "nothing is started until the policy is corrected: %s",
 			       engine->policy_problem);
 	base = find_base(engine, r->profile ? r->profile : PROFILE_DEFAULT, e);
 	if (!base)

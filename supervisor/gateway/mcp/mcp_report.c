@@ -290,10 +290,12 @@ static const struct {
 static const struct {
 	const char *below, *hint;
 } unseen[] = {
-	{ "/home/", "perhaps the sandbox: home folders are hidden, but for toolchains. For more, a person has to widen "
-		    "the profile." },
-	{ "/root/", "perhaps the sandbox: home folders are hidden, but for toolchains. For more, a person has to widen "
-		    "the profile." },
+	{ "/home/",
+	  "perhaps the sandbox: home folders are hidden, except for toolchains. For more, a person has to widen "
+	  "the profile." },
+	{ "/root/",
+	  "perhaps the sandbox: home folders are hidden, except for toolchains. For more, a person has to widen "
+	  "the profile." },
 };
 
 /* Searches for a line that reports something missing and names one of these paths. */

@@ -59,7 +59,12 @@ START_TEST(test_processes)
 	ck_assert(exit_status_of_process(json("{\"status\":\"failed\",\"category\":\"timeout\",\"limit\":\"idle\"}"),
 					 &o));
 	ck_assert_int_eq(o.status, 124);
-	ck_assert_ptr_nonnull(strstr(o.note, "idle"));
+	ck_assert_ptr_nonnull(strstr(o.note, "--idle-timeout"));
+	ck_assert(exit_status_of_process(json("{\"status\":\"failed\",\"category\":\"sandbox\",\"limit\":\"memory\","
+					      "\"message\":\"full\",\"signal\":9}"),
+					 &o));
+	ck_assert_int_eq(o.status, 137);
+	ck_assert_str_eq(o.note, "full (--memory)");
 	ck_assert(exit_status_of_process(json("{\"status\":\"lost\"}"), &o));
 	ck_assert_int_eq(o.status, 125);
 	ck_assert(exit_status_of_process(json("{\"status\":\"terminated\",\"signal\":\"KILL\"}"), &o));
