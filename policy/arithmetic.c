@@ -1,9 +1,10 @@
 /*
  * Arithmetic in bash can run commands: in `$((x))` the value of x is evaluated as an expression again, and `a[$(rm y)]`
  * is a valid expression. The same is true of subscripts, the offset of ${s:x}, the operands of [[ -eq ]] and the
- * arguments of `let`. A value that is not in the text (an argument, a line of input, a variable of the caller's) may be
- * anything. So this module tracks which names are evaluated, and which names may have a value that is more than numbers
- * and names. If one name is both, what the text runs is unknown.
+ * arguments of `let`, and of a value that is assigned to an integer variable. A value that is not in the text (an
+ * argument, a line of input, a variable of the caller's) may be anything. So this module tracks which names are
+ * evaluated, and which names may have a value that is more than numbers and names. If one name is both, what the text
+ * runs is unknown.
  *
  * Commands that print only a number are known: n=$(ls | wc -l) is a number.
  */
@@ -16,6 +17,10 @@
 
 #define NAMES_MAX 256u
 #define LOOKS_MAX 20000u
+/* Variables that are integers from the start: RANDOM='a[$(rm y)]' evaluates the value. */
+#define INTEGERS "BASHPID|BASH_SUBSHELL|EPOCHSECONDS|HISTCMD|LINENO|OPTIND|RANDOM|SECONDS|SRANDOM"
+/* Variables that bash itself fills, with words of the command or with input. */
+#define FILLED "BASH_ARGV|BASH_ARGV0|BASH_COMMAND|BASH_EXECUTION_STRING|BASH_REMATCH|DIRSTACK|MAPFILE|OPTARG|REPLY|_"
 
 struct arithmetic_name {
 	const char *text;
@@ -40,7 +45,10 @@ static struct arithmetic_name *name_of(struct analysis *r, const char *s, size_t
 		return NULL;
 	}
 	c->name = shell_arena_grow(r->arena, c->name, c->count, sizeof(*c->name));
-	c->name[c->count] = (struct arithmetic_name){ .text = shell_arena_strndup(r->arena, s, n), .len = n };
+	const char *text = shell_arena_strndup(r->arena, s, n);
+	c->name[c->count] = (struct arithmetic_name){
+		.text = text, .len = n, .used = args_named(text, INTEGERS), .loose = args_named(text, FILLED)
+	};
 	return &c->name[c->count++];
 }
 
@@ -209,8 +217,8 @@ static bool scan_names(struct analysis *r, const char *s, const char *end, bool 
 
 		if (*s == '$') {
 			known &= scan_expansion(r, &s, end);
-		} else if (*s == '`') {
-			return false;
+		} else if (*s == '`' || ((*s == '<' || *s == '>') && s + 1 < end && s[1] == '(')) {
+			return false; /* declare -a 'a=(<(rm y))' runs it, too */
 		} else if (is_name(*s)) {
 			while (s + n < end && is_name(s[n]))
 				n++;

@@ -138,7 +138,8 @@ static void note_filled_variables(struct analysis *r, const struct analysis_comm
 						     .plain = equals ? equals + 1 : "",
 						     .lead = w->value != NULL };
 
-		if (equals)
+		/* declare -n p; p=PATH: the first assignment names the variable. export -n is something else. */
+		if (equals || args_named(a->name, "declare|typeset|local"))
 			note_named_variable(r, c, &target, NULL);
 	}
 }
@@ -355,10 +356,11 @@ bool command_class_does_more(const struct command_args *a)
 	static const char *const rows[] = {
 		"perf =record",
 		"perf -o|--output",
+		"fakeroot -s",
 		"valgrind --log-file|--xml-file|--tool",
 		"parallel --results|--joblog|--tmpdir",
 		/* These read the project's configuration first and run what it names. */
-		"bundle|poetry|pipenv|uv|rye|hatch|pdm|conda|mamba|micromamba",
+		"bundle|poetry|pipenv|uv|rye|hatch|pdm|conda|mamba|micromamba|rbenv|pyenv|nodenv|asdf|mise",
 	};
 
 	for (size_t i = 0; a->name && i < countof(rows); i++)
@@ -389,6 +391,20 @@ static bool only_reads(const struct analysis *r, const struct analysis_command *
 	return false;
 }
 
+/* strace -o '|text' runs the text in a shell, with the trace as its input; so does '!text'. */
+static bool strace_pipes(const struct command_args *a)
+{
+	for (size_t i = 0; i < a->noptions; i++) {
+		const struct command_option *o = &a->option[i];
+		const bool output = o->letter == 'o' ||
+				    (o->name && o->name_len >= 2 && strncmp(o->name, "output", o->name_len) == 0);
+
+		if (output && (!o->value || *o->value == '|' || *o->value == '!'))
+			return true;
+	}
+	return false;
+}
+
 void command_class_of_command(struct analysis *r, const struct analysis_command *c)
 {
 	static const char declares[] = "export|declare|typeset|local|readonly";
@@ -412,7 +428,8 @@ void command_class_of_command(struct analysis *r, const struct analysis_command 
 			s->unknown |= executes[i].unknown;
 			s->flags |= executes[i].flags;
 		}
-	if (a->name && strcmp(a->name, "git") == 0 && git_is_set(a)) {
+	if (a->name &&
+	    ((strcmp(a->name, "git") == 0 && git_is_set(a)) || (strcmp(a->name, "strace") == 0 && strace_pipes(a)))) {
 		s->unknown |= COMMAND_UNKNOWN(OPTION);
 		s->flags |= COMMAND_EXECUTES;
 	}

@@ -280,6 +280,32 @@ static void shell_options(struct unwrap *u)
 		add_unknown(u, COMMAND_UNKNOWN(SOURCED));
 }
 
+/*
+ * ${(e)x} of zsh evaluates its value; `path` is PATH as a list, and a redirection without a command runs NULLCMD. So
+ * these names must not be set; as parts of paths and options they are harmless.
+ */
+static bool zsh_does_more(const char *text)
+{
+	static const char name[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789";
+
+	if (strstr(text, "${("))
+		return true;
+	for (const char *s = text; *s;) {
+		const size_t n = strspn(s, name);
+		char word[16];
+
+		if (n && n < sizeof(word)) {
+			memcpy(word, s, n);
+			word[n] = '\0';
+			if (args_named(word, "path|fpath|cdpath|module_path|NULLCMD|READNULLCMD") &&
+			    !(s > text && strchr("$/.-", s[-1])) && !(s[n] && strchr("/.-", s[n])))
+				return true;
+		}
+		s += n + !n;
+	}
+	return false;
+}
+
 /* A shell runs the text of -c, a file, or its standard input. */
 static void unwrap_shell(struct unwrap *u)
 {
@@ -292,8 +318,7 @@ static void unwrap_shell(struct unwrap *u)
 
 		if (u->at >= u->count)
 			return;
-		/* ${(e)x} of zsh evaluates its value. */
-		if (!text || foreign || (strcmp(name, "zsh") == 0 && strstr(text, "${(")))
+		if (!text || foreign || (strcmp(name, "zsh") == 0 && zsh_does_more(text)))
 			add_unknown(u, COMMAND_UNKNOWN(EVALUATED));
 		if (text && !foreign)
 			add_inner(u, (struct wrapper_inner){ .text = text,
@@ -365,7 +390,8 @@ static void unwrap_find(struct unwrap *u)
 static bool is_text(const struct unwrap *u, size_t to)
 {
 	for (size_t i = u->at; i < to; i++)
-		if (u->word[i].value && strpbrk(u->word[i].value, to == u->at + 1 ? " ;&|<>()$`\n" : ";&|<>()$`\n"))
+		if (u->word[i].value &&
+		    strpbrk(u->word[i].value, to == u->at + 1 ? " ;&|<>()$`\\'\"\n" : ";&|<>()$`\\'\"\n"))
 			return true;
 	return false;
 }
@@ -458,16 +484,20 @@ static void unwrap_git_dashed(struct unwrap *u)
  */
 static void unwrap_remote(struct unwrap *u)
 {
+	bool names = false;
+
 	u->at++; /* the host */
 	while (u->at < u->count && u->word[u->at].lead && u->word[u->at].plain[0] == '-' && u->word[u->at].plain[1]) {
 		if (strcmp(u->word[u->at].plain, "--") == 0) {
 			u->at++;
 			break;
 		}
+		names |= u->word[u->at].plain[1] == 'F' || u->word[u->at].plain[1] == 'I';
 		unwrap_option(u);
 	}
 	u->found->remote = true;
-	u->found->unknown = 0; /* executes.def has a row for the program, which reports that */
+	/* executes.def has a row for the program, which reports the rest; -F file and -I library may name programs. */
+	u->found->unknown = names ? COMMAND_UNKNOWN(OPTION) : 0;
 	size_t known = u->at;
 	while (known < u->count && u->word[known].value)
 		known++;
@@ -611,6 +641,23 @@ static void unwrap_command(struct unwrap *u)
 	}
 }
 
+/* Programs that start a shell if no command is given: linux64, unshare -r, sg users, setarch i686. */
+static bool starts_shell(const struct unwrap *u)
+{
+	static const char shells[] = "setarch|linux32|linux64|i386|i686|x86_64|aarch64|uname26|fakeroot|fakechroot|"
+				     "unshare|nsenter|chroot|sg";
+	static const char *const prints[] = { "--help", "--version", "-h", "-V", "--list" };
+	const char *name = args_basename(u->word[0].value);
+
+	if (!args_named(name, shells) || (u->count == 2 && is_one_of(u->word[1].value, prints, countof(prints))))
+		return false;
+	size_t options = u->at + 1;
+	while (options < u->count && *u->word[options].plain == '-')
+		options++;
+	/* setarch [ARCH] [OPTIONS] [PROGRAM …] */
+	return !u->found->ninner || (strcmp(name, "setarch") == 0 && u->at == 1 && options == u->count);
+}
+
 void wrapper_find(const struct command_word *word, size_t count, struct shell_arena *arena, struct wrapper_found *ret)
 {
 	struct unwrap u = { .row = row_of(word, count), .word = word, .count = count, .arena = arena, .found = ret };
@@ -632,6 +679,7 @@ void wrapper_find(const struct command_word *word, size_t count, struct shell_ar
 	else
 		skip_options(&u);
 	unwrap_command(&u);
+	ret->reads_stdin |= starts_shell(&u);
 	if (!ret->ninner && !ret->unknown && !ret->reads_stdin)
 		ret->wraps = ret->transparent = false; /* env, alias or trap without a command: nothing runs */
 }
