@@ -42,6 +42,32 @@ const char *args_basename(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
+bool args_is_descriptor(const char *path)
+{
+	static const char *const places[] = { "/dev/stdin", "/dev/fd/", "/proc/" };
+	char text[256] = "/";
+	size_t n = 1;
+
+	if (*path != '/' && !strstr(path, "../"))
+		return false;
+	/* Without "//" and "/./"; a name after ".." is taken as one of the root. */
+	for (const char *s = path; *s && n + 1 < sizeof(text); s++) {
+		if (text[n - 1] == '/' && (*s == '/' || strncmp(s, "./", 2) == 0))
+			continue;
+		if (text[n - 1] == '/' && strncmp(s, "../", 3) == 0) {
+			n = 1;
+			s++;
+			continue;
+		}
+		text[n++] = *s;
+	}
+	text[n] = '\0';
+	for (size_t i = 0; i < countof(places); i++)
+		if (strncmp(text, places[i], strlen(places[i])) == 0)
+			return true;
+	return false;
+}
+
 /*
  * Whether s matches one item of a list. Items without wildcards are compared in place; a glob needs a terminated copy.
  */

@@ -62,6 +62,8 @@ bool args_named(const char *name, const char *pattern);
 uint64_t args_first_characters(const char *pattern);
 const struct command_option *args_option(const struct command_args *a, char letter, const char *name);
 const char *args_basename(const char *path);
+/* Whether a path is of an open descriptor, such as /dev/stdin, in any spelling: what it has is in no file. */
+bool args_is_descriptor(const char *path);
 
 /*
  * False: the pattern does not name this program. `first` belongs to the row of a table; it is 0 at first, and then has

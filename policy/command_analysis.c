@@ -163,8 +163,8 @@ static void read_stdin_commands(struct analysis *r, size_t index, const struct c
 	}
 	if (last && last->body)
 		why = COMMAND_UNKNOWN(EVALUATED);
-	else if (last && last->op == SHELL_READ)
-		why = COMMAND_UNKNOWN(SOURCED);
+	else if (last && last->op == SHELL_READ && last->target.value && !args_is_descriptor(last->target.value))
+		why = COMMAND_UNKNOWN(SOURCED); /* a file; < <(…) is none */
 	analysis_simple(r, index)->unknown |= why;
 }
 

@@ -434,8 +434,12 @@ void command_class_of_command(struct analysis *r, const struct analysis_command 
 		s->flags |= COMMAND_EXECUTES;
 	}
 	/* . <(…): the output of that command is not in the text. */
-	if (a->name && args_named(a->name, ".|source") && a->noperands && a->operand[0]->unknown & SHELL_PROCESS)
-		s->unknown |= COMMAND_UNKNOWN(EVALUATED);
+	if (a->name && args_named(a->name, ".|source") && a->noperands) {
+		if (a->operand[0]->unknown & SHELL_PROCESS)
+			s->unknown |= COMMAND_UNKNOWN(EVALUATED);
+		if (a->operand[0]->value && args_is_descriptor(a->operand[0]->value))
+			s->unknown |= COMMAND_UNKNOWN(STDIN);
+	}
 	if (a->name && strcmp(a->name, "sed") == 0 && !sed_harmless(a)) {
 		s->unknown |= COMMAND_UNKNOWN(CODE);
 		s->flags |= COMMAND_CODE;

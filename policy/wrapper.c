@@ -324,7 +324,9 @@ static void unwrap_shell(struct unwrap *u)
 			add_inner(u, (struct wrapper_inner){ .text = text,
 							     .bash_only = strcmp(name, "bash") == 0 && !u->posix });
 	} else if (u->at < u->count && !u->stdin_shell && !is_one_of(u->word[u->at].value, inputs, countof(inputs))) {
-		add_unknown(u, COMMAND_UNKNOWN(SOURCED));
+		const bool open = u->word[u->at].value && args_is_descriptor(u->word[u->at].value);
+
+		add_unknown(u, open ? COMMAND_UNKNOWN(STDIN) : COMMAND_UNKNOWN(SOURCED));
 	} else {
 		u->found->reads_stdin = !u->prints;
 	}
