@@ -307,6 +307,24 @@ def test_a_server_of_one_session(home):
         valid(home, rpc)
 
 
+def test_rules_about_commands_apply_to_a_server_that_an_agent_adds():
+    """Otherwise an agent could run whatever a rule denies, as the command of a server."""
+    with Policed({"permissions": {"deny": ["Bash(touch:*)"]}}) as home, home.rpc() as rpc, home.rpc() as agent:
+        agent.call("initialize", role="agent")
+        turn = open_turn(agent, home)
+        session = {"sessionId": turn["sessionId"]}
+        for command in (["touch", "made"], ["sh", "-c", "touch made"], ["env", "A=1", "/usr/bin/touch", "made"]):
+            denied = agent.fails("add_mcp_server", {"name": "bad", "command": command, "cwd": home.work, **session}, code=-32010)
+            assert denied.data["permissionDecision"]["ruleRefs"][0]["rule"] == "Bash(touch:*)", denied.data
+        assert not os.path.exists(os.path.join(home.work, "made"))
+        assert add(agent, home, **session)["tools"] == ["echo", "env"] and echo(agent, turn)["status"] == "completed"
+        # A rule that was added later applies to the calls.
+        rpc.call("update_session", sessionId=turn["sessionId"], permissions={"deny": ["Bash(python3:*)"]})
+        later = echo(agent, turn)
+        assert later["status"] == "failed" and "Bash(python3:*)" in later["error"]["message"], later
+        valid(home, rpc)
+
+
 class Web(http.server.BaseHTTPRequestHandler):
     """An MCP server on streamable HTTP with sessions; answers as JSON or as a stream."""
 

@@ -348,6 +348,7 @@ static void start_probe(struct engine *engine, const struct mcp_registration *r,
 		return;
 	}
 	json_auto_t *words = mcp_server_argv(engine, p->settings, NULL, NULL);
+	mem_auto char *command = p->session_id[0] ? mcp_server_text(p->settings) : NULL;
 	const char *argv[MCP_SERVER_ARGV_MAX];
 	struct start_request *s = &spec.request;
 	s->command_line = NULL;
@@ -356,6 +357,7 @@ static void start_probe(struct engine *engine, const struct mcp_registration *r,
 	s->stdin_pipe = true;
 	s->stdin_text = "{}";
 	s->tool = tool;
+	s->tool_command = command;
 	s->process_id = id;
 	s->end_with_client = false;
 	s->sandbox.own_program = engine->o.tool_program;

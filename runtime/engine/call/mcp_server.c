@@ -1,5 +1,6 @@
 #include "runtime/engine/call/mcp_server.h"
 
+#include "policy/command_text.h"
 #include "runtime/base/hash.h"
 #include "runtime/base/json_get.h"
 #include "runtime/base/log.h"
@@ -259,6 +260,29 @@ json_t *mcp_server_argv(struct engine *engine, const json_t *settings, const cha
 		}
 	json_array_extend(argv, bridge);
 	return argv;
+}
+
+char *mcp_server_text(const json_t *settings)
+{
+	buf_auto struct buf text = BUF_INIT;
+	const json_t *v;
+	size_t i;
+
+	json_array_foreach (json_object_get(settings, "command"), i, v) {
+		buf_str(&text, i ? " " : "");
+		command_quote(json_string_value(v), json_string_length(v), &text);
+	}
+	return mem_strdup(buf_cstr(&text));
+}
+
+char *mcp_server_chosen(struct engine *engine, const struct tool_call_doc *call)
+{
+	const char *begin = call->toolName + strlen(TOOL_MCP_PREFIX), *tool = mcp_tool_name(call->toolName);
+	char name[ID_SIZE];
+
+	snprintf(name, sizeof name, "%.*s", (int)(tool - begin - 2), begin);
+	const struct mcp_session_server *own = mcp_session_find(engine, (uint32_t)call->uid, call->sessionId, name);
+	return own ? mcp_server_text(own->settings) : NULL;
 }
 
 /*

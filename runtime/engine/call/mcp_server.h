@@ -61,6 +61,10 @@ static inline size_t mcp_server_strv(const json_t *words, const char *ret[MCP_SE
 	}
 	return n;
 }
+/* The words of the server's command, quoted for a shell. The caller frees it. */
+char *mcp_server_text(const json_t *settings);
+/* The same for a call, if the server is one of its session, which an agent may have added. NULL = it is not. */
+char *mcp_server_chosen(struct engine *engine, const struct tool_call_doc *call);
 /* The command for a call of a tool mcp__NAME__TOOL; `where` as above. `by`, who requested the turn, becomes an operator
  * if the server needs it. New reference; NULL with e. */
 json_t *mcp_server_launch(struct engine *engine, const struct tool_call_doc *call, json_t *where, struct requester *by,

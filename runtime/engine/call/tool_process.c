@@ -153,6 +153,7 @@ static void start_process(struct engine *engine, const struct tool_call_doc *d, 
 	else /* a valid command for the check; the program replaces it below */
 		json_object_set_new(where, "commandLine", json_string(tool->name));
 	json_auto_t *command = NULL;
+	mem_auto char *chosen = tool->runs == TOOL_RUNS_MCP ? mcp_server_chosen(engine, d) : NULL;
 	if (tool->runs == TOOL_RUNS_MCP) {
 		if (!(command = mcp_server_launch(engine, d, where, &by, &e)))
 			return fail_start(engine, d->toolCallId, &e);
@@ -177,6 +178,7 @@ static void start_process(struct engine *engine, const struct tool_call_doc *d, 
 		r->sandbox.own_program = engine->o.tool_program;
 		tool_paths_of(tool->name, args, &paths);
 		r->tool = tool->name;
+		r->tool_command = chosen;
 		r->tool_paths = (const char *const *)paths.path;
 		r->ntool_paths = paths.count;
 		r->stdin_text = input;

@@ -176,6 +176,37 @@ static void decide_asked(struct process *p, const struct start_request *r, const
 }
 
 /*
+ * The command of an MCP server of a session: rules about its tools are not enough, because an agent chose the command.
+ * The stricter decision applies.
+ */
+static void decide_command_of_tool(const struct start_request *r, const struct policy_request *tool,
+				   const struct analysis_options *how, struct policy_decision *d)
+{
+	static const enum policy_answer order[] = { POLICY_DENY, POLICY_ASK };
+	const char *const argv[] = { "/bin/sh", "-c", r->tool_command };
+	command_facts_auto struct command_facts facts = { 0 };
+	struct policy_request command = *tool;
+	struct policy_decision own;
+
+	if (!r->tool_command)
+		return;
+	command_analyse_line(r->tool_command, strlen(r->tool_command), how, &facts);
+	command.tool = command.tool_host = NULL;
+	command.tool_path = NULL;
+	command.ntool_paths = 0;
+	command.argv = argv;
+	command.argc = countof(argv);
+	command.command_line = r->tool_command;
+	command.facts = &facts;
+	policy_decide(&command, &own);
+	for (size_t i = 0; i < countof(order) && d->answer != order[i]; i++)
+		if (own.answer == order[i]) {
+			*d = own;
+			return;
+		}
+}
+
+/*
  * Hooks come from the policy itself, so its rules do not apply to them. Only a hook without a sandbox needs the
  * permission of the host's policy.
  */
@@ -392,8 +423,10 @@ bool permission_judge(struct process *p, const struct start_request *r, const st
 	const struct hook_evaluation judging = {
 		.process = p, .request = r, .hooks = rules ? rules->hooks : NULL, .use = &use
 	};
-	if (!decide_without_rules(p, r, f, &decision))
+	if (!decide_without_rules(p, r, f, &decision)) {
 		policy_decide(&request, &decision);
+		decide_command_of_tool(r, &request, &how, &decision);
+	}
 	/* The session's own rules cannot be read, and one of them might deny this. */
 	if (unread.code && !owner_is_internal(p->owner))
 		overrule_decision(&decision, POLICY_DENY, POLICY_BY_RULE, "%s", unread.message);

@@ -40,6 +40,7 @@ static const struct {
 	OWN("justification", justification),
 	OWN("ownProgram", sandbox.own_program),
 	OWN("toolHost", tool_host),
+	OWN("toolCommand", tool_command),
 	OWN("within", within),
 	OWN("toolRunner", tool_runner),
 #undef OWN
