@@ -9,6 +9,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import termios
@@ -151,6 +152,23 @@ def test_the_token_is_not_sent_to_another_user():
         other.kill()
         other.wait()
         other.stdout.close()
+
+
+def test_the_token_is_not_sent_to_another_program_of_the_user():
+    """A sandboxed command with the host's network has the same uid, and a published port belongs to the daemon's proxy."""
+    with Home() as home, socket.create_server(("127.0.0.1", 0)) as listener:
+        got = []
+
+        def take():
+            with listener.accept()[0] as peer:
+                peer.settimeout(PATIENCE)
+                got.append(peer.recv(4096))
+
+        thread = threading.Thread(target=take)
+        thread.start()
+        refused = home.cli("console", "--print", "--listen", f"127.0.0.1:{listener.getsockname()[1]}", status=1)
+        thread.join()
+        assert got == [b""] and "is not bailiff serve of this installation" in refused.err.decode(), (got, refused.err)
 
 
 def test_a_removed_token_ends_the_sessions_that_began_with_it():

@@ -20,6 +20,7 @@
 #include "supervisor/gateway/http/serve.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -44,26 +45,88 @@ struct console_command {
 
 /* ---- the code ---- */
 
+/* Whether a link in /proc is the same for a process as for this one; a program that was replaced meanwhile is. */
+static bool is_alike(const char *pid, const char *link)
+{
+	static const char gone[] = " (deleted)";
+	mem_auto char *theirs = mem_printf("/proc/%s/%s", pid, link), *ours = mem_printf("/proc/self/%s", link);
+	char a[PATH_MAX] = "", b[PATH_MAX] = "";
+
+	if (readlink(theirs, a, sizeof(a) - 1) <= 0 || readlink(ours, b, sizeof(b) - 1) <= 0)
+		return false;
+	for (char *s = a; s; s = s == a ? b : NULL)
+		if (strlen(s) > sizeof(gone) && strcmp(s + strlen(s) - (sizeof(gone) - 1), gone) == 0)
+			s[strlen(s) - (sizeof(gone) - 1)] = '\0';
+	return strcmp(a, b) == 0;
+}
+
+static bool has_descriptor(const char *pid, const char *what)
+{
+	mem_auto char *path = mem_printf("/proc/%s/fd", pid);
+	DIR *dir = opendir(path);
+	bool has = false;
+	char target[64];
+
+	for (struct dirent *d; dir && !has && (d = readdir(dir));) {
+		ssize_t n = readlinkat(dirfd(dir), d->d_name, target, sizeof(target) - 1);
+
+		target[n > 0 ? n : 0] = '\0';
+		has = strcmp(target, what) == 0;
+	}
+	if (dir)
+		closedir(dir);
+	return has;
+}
+
 /*
- * Whether the socket that listens on this port belongs to the user or to root: any local user could listen there and
- * would get the token. The rows of /proc/net/tcp: number, local address, remote address, state (0A: listening), queues,
- * timer, retransmits, uid.
+ * A sandboxed command has the user's uid and may share the host's network, and a published port belongs to the daemon's
+ * proxy, which without root is the user's, too. So a process that has the socket must be this program, outside of any
+ * sandbox.
+ */
+static bool is_served_by_us(unsigned long inode)
+{
+	mem_auto char *what = mem_printf("socket:[%lu]", inode);
+	DIR *dir = opendir("/proc");
+	bool ours = false;
+
+	for (struct dirent *d; dir && !ours && (d = readdir(dir));)
+		ours = d->d_name[0] >= '1' && d->d_name[0] <= '9' && is_alike(d->d_name, "exe") &&
+		       is_alike(d->d_name, "ns/pid") && is_alike(d->d_name, "ns/mnt") &&
+		       has_descriptor(d->d_name, what);
+	if (dir)
+		closedir(dir);
+	return ours;
+}
+
+/*
+ * Whether the socket that listens on this port belongs to `bailiff serve` of the user, or to root: another process that
+ * listens there would get the token. The rows of /proc/net/tcp: number, local address, remote address, state (0A:
+ * listening), queues, timer, retransmits, uid, timeout, inode.
  */
 static int check_listener(const struct http_address *a, bool is_six, struct err *e)
 {
 	FILE *f = fopen(is_six ? "/proc/net/tcp6" : "/proc/net/tcp", "re");
 	unsigned port, state, uid;
+	unsigned long inode;
 	char line[512];
 	int r = -1;
 
 	err_set(e, ERR_UNAVAILABLE, "which user listens on port %u is not known", a->port);
 	while (r < 0 && f && fgets(line, sizeof(line), f)) {
-		if (sscanf(line, " %*[^:]: %*[0-9A-Fa-f]:%x %*s %x %*s %*s %*s %u", &port, &state, &uid) != 3 ||
+		if (sscanf(line, " %*[^:]: %*[0-9A-Fa-f]:%x %*s %x %*s %*s %*s %u %*s %lu", &port, &state, &uid,
+			   &inode) != 4 ||
 		    port != a->port || state != 0x0a)
 			continue;
 		if (uid != geteuid() && uid != 0) {
 			err_set(e, ERR_NOT_ALLOWED,
 				"another user (uid %u) listens on port %u: choose another port with --listen", uid,
+				a->port);
+			break;
+		}
+		if (uid == geteuid() && !is_served_by_us(inode)) {
+			err_set(e, ERR_NOT_ALLOWED,
+				"what listens on port %u is not bailiff serve of this installation: stop it, or choose "
+				"another port with --listen",
 				a->port);
 			break;
 		}
