@@ -400,7 +400,7 @@ def undo_all(home, rpc, process, files):
     try:
         answer = rpc.call("undo_changes", processId=process)
         assert not answer["conflicts"], f"undo: {answer}"
-    except RpcError as e:       # there is nothing to undo, yet or any more
+    except RpcError as e:       # there is nothing to undo yet, or it is undone
         assert e.data["category"] in ("not_found", "invalid_state"), e
     for name, old in files.items():
         path = os.path.join(home.dir, name)
