@@ -18,7 +18,8 @@
 
 int cow_undo_open(struct cow_undo *u, int run, const struct cow_owner *owner, bool create)
 {
-	if (create && mkdirat(run, UNDO_NAME, 0700) < 0 && errno != EEXIST)
+	/* Its name is durable before the host changes: a journal that a power cut takes cannot undo anything. */
+	if (create && ((mkdirat(run, UNDO_NAME, 0700) < 0 && errno != EEXIST) || fsync(run) < 0))
 		u->error = errno;
 	u->all = openat(run, UNDO_NAME, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (u->all < 0) /* one that is there but cannot be opened may have journals */

@@ -248,12 +248,12 @@ static void check_step(struct undoing *d, struct step *s)
 		parent_close(&p);
 		return;
 	}
-	/* A folder that the apply removed or replaced: it is checked itself. */
+	/* A folder that the apply removed or replaced, or that an undo has removed again: it is checked itself. */
 	bool known = slash && (errno == ENOENT || errno == ENOTDIR || errno == ELOOP) &&
 		     find_step(d, s->r.root, s->path, (size_t)(slash - s->path));
 	if (!known)
 		set_conflict(s, "open its folder: %s", strerror(errno));
-	else if (s->r.after.type && !s->r.cleared)
+	else if (s->r.before.type && s->r.after.type && !s->r.cleared)
 		set_conflict(s, "changed since the apply");
 	s->restored = !s->r.before.type;
 }

@@ -104,6 +104,19 @@ def test_a_conflict_changes_nothing(home):
         assert not undo(rpc, home, process)[1] and tree(home.work) == before
 
 
+def test_an_undo_that_was_killed_late_can_be_repeated(home):
+    """It had removed a folder that the apply made, and had put a file back where the apply made a folder."""
+    sample(home)
+    before = tree(home.work)
+    with home.rpc() as rpc:
+        process = applied(rpc, home, "mkdir -p more/deep; echo f >more/deep/file; echo 2 >>edited; rm gone; mkdir gone; echo in >gone/in")
+        for name in ("more", "gone"):
+            shutil.rmtree(os.path.join(home.work, name))
+        put(os.path.join(home.work, "gone"), SAMPLE["gone"])
+        _, conflicts = undo(rpc, home, process)
+        assert not conflicts and tree(home.work) == before, (conflicts, tree(home.work))
+
+
 def test_the_newest_apply_goes_first(home):
     sample(home)
     before = tree(home.work)
