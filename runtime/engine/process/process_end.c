@@ -311,8 +311,7 @@ static bool ending_resource(const struct process *p, int sig, struct ending *r)
 			 (unsigned long long)m->oom_kills);
 	} else if (m->pids_refused) {
 		r->limit = "pids";
-		snprintf(r->message, sizeof r->message,
-			 "the limit on processes was reached: the kernel refused %llu more",
+		snprintf(r->message, sizeof r->message, "the limit on processes was reached: %llu more were refused",
 			 (unsigned long long)m->pids_refused);
 	} else if (ended_by(m, SIGXFSZ) && p->limits.file_bytes != LIMIT_NONE) {
 		r->limit = "fileBytes";
