@@ -50,11 +50,15 @@ bool args_is_descriptor(const char *path)
 
 	if (*path != '/' && !strstr(path, "../"))
 		return false;
-	/* Without "//" and "/./"; a name after ".." is taken as one of the root. */
-	for (const char *s = path; *s && n + 1 < sizeof(text); s++) {
+	/* Without "//" and "/./". A name after ".." is taken as one of the root; in /dev and /proc it may be anything.
+	 */
+	const char *s = path;
+	for (; *s && n + 1 < sizeof(text); s++) {
 		if (text[n - 1] == '/' && (*s == '/' || strncmp(s, "./", 2) == 0))
 			continue;
 		if (text[n - 1] == '/' && strncmp(s, "../", 3) == 0) {
+			if (strncmp(text, "/dev/", 5) == 0 || strncmp(text, "/proc/", 6) == 0)
+				return true;
 			n = 1;
 			s++;
 			continue;
@@ -62,6 +66,8 @@ bool args_is_descriptor(const char *path)
 		text[n++] = *s;
 	}
 	text[n] = '\0';
+	if (*s)
+		return true; /* too long to tell */
 	for (size_t i = 0; i < countof(places); i++)
 		if (strncmp(text, places[i], strlen(places[i])) == 0)
 			return true;

@@ -346,7 +346,10 @@ static void advise_denied(struct jval error, struct buf *out)
 	struct jiter it = jiter_on(rules);
 
 	jval_str(jval_path(error, "data.processId"), process, sizeof(process));
-	if (rules.type == JT_ARRAY && jiter_next(&it) && jval_str(jval_get(it.value, "file"), file, sizeof(file))) {
+	bool found = false;
+	while (rules.type == JT_ARRAY && !found && jiter_next(&it))
+		found = !jval_is_str(jval_get(it.value, "effect"), "allow");
+	if (found && jval_str(jval_get(it.value, "file"), file, sizeof(file))) {
 		jval_str(jval_get(it.value, "layer"), layer, sizeof(layer));
 		buf_printf(out, "the rule is in %s, line %llu (%s)", file,
 			   (unsigned long long)jval_uint(jval_get(it.value, "line"), 0), layer);

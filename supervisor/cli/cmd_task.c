@@ -143,9 +143,8 @@ static void note_not_started(const char *id, struct jval status, bool *noted)
 		return;
 	cli_error("%s has not been started yet", id);
 	if (draft)
-		cli_hint(
-			"bailiff task update --status accepted %s ends the draft; then bailiff task start %s starts it",
-			id, id);
+		cli_hint("bailiff task update --status accepted %s accepts the draft; bailiff task start %s starts it",
+			 id, id);
 	else
 		cli_hint("bailiff task start %s starts it", id);
 	cli_print_notice();

@@ -160,6 +160,7 @@ def test_the_token_is_not_sent_to_another_program_of_the_user():
         got = []
 
         def take():
+            listener.settimeout(PATIENCE)
             with listener.accept()[0] as peer:
                 peer.settimeout(PATIENCE)
                 got.append(peer.recv(4096))
@@ -168,7 +169,7 @@ def test_the_token_is_not_sent_to_another_program_of_the_user():
         thread.start()
         refused = home.cli("console", "--print", "--listen", f"127.0.0.1:{listener.getsockname()[1]}", status=1)
         thread.join()
-        assert got == [b""] and "is not bailiff serve of this installation" in refused.err.decode(), (got, refused.err)
+        assert got == [b""] and "is not known to be bailiff serve of this installation" in refused.err.decode(), (got, refused.err)
 
 
 def test_a_removed_token_ends_the_sessions_that_began_with_it():

@@ -361,6 +361,7 @@ s = socket.socket(); s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096); s.
 s.sendall(sys.argv[1].encode() + b"\\r\\nHost: " + sys.argv[2].encode() + b"\\r\\n\\r\\n")
 print(s.recv(10), flush=True)
 sys.stdin.readline()
+s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
 total = 10
 while True:
     n = len(s.recv(1 << 20))

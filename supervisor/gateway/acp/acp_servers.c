@@ -177,13 +177,13 @@ static int check_server(const json_t *server, size_t i, struct err *e)
 	const char *type = json_get_string(server, "type"), *wrong = NULL;
 
 	if (!json_get_text(server, "name")[0])
-		wrong = "name: must be a text";
+		wrong = "name: must be a string";
 	else if ((type && strcmp(type, "stdio") != 0) || json_get_string(server, "url"))
 		return 0;
 	else if (!json_get_text(server, "command")[0])
 		wrong = "command: must be the path of a program";
 	else if (!absent(args) && !(json_is_array(args) && all_strings(args)))
-		wrong = "args: must be an array of texts";
+		wrong = "args: must be an array of strings";
 	else if (!absent(env) && !(json_is_array(env) && all_variables(env)))
 		wrong = "env: must be an array of objects with name and value";
 	return wrong ? err_set(e, ERR_INVALID, "mcpServers[%zu].%s", i, wrong) : 0;

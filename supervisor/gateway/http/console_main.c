@@ -81,7 +81,7 @@ static bool has_descriptor(const char *pid, const char *what)
 /*
  * A sandboxed command has the user's uid and may share the host's network, and a published port belongs to the daemon's
  * proxy, which without root is the user's, too. So a process that has the socket must be this program, outside of any
- * sandbox.
+ * sandbox: each has a pid namespace of its own.
  */
 static bool is_served_by_us(unsigned long inode)
 {
@@ -91,32 +91,44 @@ static bool is_served_by_us(unsigned long inode)
 
 	for (struct dirent *d; dir && !ours && (d = readdir(dir));)
 		ours = d->d_name[0] >= '1' && d->d_name[0] <= '9' && is_alike(d->d_name, "exe") &&
-		       is_alike(d->d_name, "ns/pid") && is_alike(d->d_name, "ns/mnt") &&
-		       has_descriptor(d->d_name, what);
+		       is_alike(d->d_name, "ns/pid") && has_descriptor(d->d_name, what);
 	if (dir)
 		closedir(dir);
 	return ours;
 }
 
+/* An address as /proc/net/tcp has it: its words as numbers, in hexadecimal. */
+static void write_address(const void *address, size_t len, char ret[33])
+{
+	uint32_t words[4];
+
+	memcpy(words, address, len);
+	for (size_t i = 0; i < len / sizeof(words[0]); i++)
+		snprintf(ret + 8 * i, 9, "%08X", words[i]);
+}
+
 /*
- * Whether the socket that listens on this port belongs to `bailiff serve` of the user, or to root: another process that
- * listens there would get the token. The rows of /proc/net/tcp: number, local address, remote address, state (0A:
+ * Whether the sockets that listen on this address belong to `bailiff serve` of the user, or to root: another process
+ * that listens there would get the token. The rows of /proc/net/tcp: number, local address, remote address, state (0A:
  * listening), queues, timer, retransmits, uid, timeout, inode.
  */
-static int check_listener(const struct http_address *a, bool is_six, struct err *e)
+static int check_listener(const struct http_address *a, const void *address, bool is_six, struct err *e)
 {
 	FILE *f = fopen(is_six ? "/proc/net/tcp6" : "/proc/net/tcp", "re");
+	char line[512], wanted[33], local[33];
 	unsigned port, state, uid;
 	unsigned long inode;
-	char line[512];
 	int r = -1;
 
+	write_address(address, is_six ? sizeof(struct in6_addr) : sizeof(struct in_addr), wanted);
 	err_set(e, ERR_UNAVAILABLE, "which user listens on port %u is not known", a->port);
-	while (r < 0 && f && fgets(line, sizeof(line), f)) {
-		if (sscanf(line, " %*[^:]: %*[0-9A-Fa-f]:%x %*s %x %*s %*s %*s %u %*s %lu", &port, &state, &uid,
-			   &inode) != 4 ||
-		    port != a->port || state != 0x0a)
+	while (f && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, " %*[^:]: %32[0-9A-F]:%x %*s %x %*s %*s %*s %u %*s %lu", local, &port, &state, &uid,
+			   &inode) != 5 ||
+		    port != a->port || state != 0x0a ||
+		    (strcmp(local, wanted) != 0 && local[strspn(local, "0")] != '\0'))
 			continue;
+		r = -1;
 		if (uid != geteuid() && uid != 0) {
 			err_set(e, ERR_NOT_ALLOWED,
 				"another user (uid %u) listens on port %u: choose another port with --listen", uid,
@@ -125,8 +137,8 @@ static int check_listener(const struct http_address *a, bool is_six, struct err 
 		}
 		if (uid == geteuid() && !is_served_by_us(inode)) {
 			err_set(e, ERR_NOT_ALLOWED,
-				"what listens on port %u is not bailiff serve of this installation: stop it, or choose "
-				"another port with --listen",
+				"what listens on port %u is not known to be bailiff serve of this installation: stop "
+				"it, or choose another port with --listen",
 				a->port);
 			break;
 		}
@@ -155,7 +167,7 @@ static int connect_server(const struct http_address *a, int *ret, struct err *e)
 	if (connect(fd, is_six ? (struct sockaddr *)&six : (struct sockaddr *)&four,
 		    is_six ? sizeof(six) : sizeof(four)) < 0)
 		return errno == ECONNREFUSED ? 1 : err_sys(e, errno, "connect to port %u", a->port);
-	if (check_listener(a, is_six, e) < 0)
+	if (check_listener(a, is_six ? (void *)&six.sin6_addr : (void *)&four.sin_addr, is_six, e) < 0)
 		return -1;
 	*ret = fd_take(&fd);
 	return 0;
