@@ -98,23 +98,43 @@ static void note_difference(struct update *u, const char *name, const char *what
 	buf_printf(u->differs, "%s%s: %s", u->differs->len ? "; " : "", name, what);
 }
 
-/* `what`: the difference that `c` would remove. */
+/* Whether the server's stream has what `c` sets. False also if the server does not say. */
+static bool stream_has(jsCtx *js, const jsStreamConfig *c)
+{
+	struct err ignored = ERR_INIT;
+	jsStreamInfo *info = NULL;
+	bool has = false;
+
+	if (find_stream(js, c->Name, &info, &ignored) == 0) {
+		const jsStreamConfig *current = info->Config;
+
+		has = current->DenyDelete >= c->DenyDelete && current->DenyPurge >= c->DenyPurge &&
+		      current->Replicas >= c->Replicas;
+	}
+	jsStreamInfo_Destroy(info);
+	return has;
+}
+
+/* `what`: the difference that `c` would remove. An update whose answer came too late may have removed it. */
 static void change_stream(struct update *u, jsStreamConfig *c, const char *what)
 {
 	struct err e = ERR_INIT;
 	jsErrCode code = 0;
-	natsStatus s = u->denied ? NATS_NOT_PERMITTED : js_UpdateStream(NULL, u->js, c, NULL, &code);
+	const bool was_denied = u->denied;
+	natsStatus s = was_denied ? NATS_NOT_PERMITTED : js_UpdateStream(NULL, u->js, c, NULL, &code);
 
-	if (s == NATS_OK) {
+	if (s != NATS_OK && !was_denied) {
+		u->denied = nats_connection_denied(u->nc, &e);
+		if (!u->denied)
+			nats_fail(&e, s, "change a stream"); /* before another call replaces libnats' reason */
+	}
+	if (s == NATS_OK || (!u->denied && stream_has(u->js, c))) {
 		log_info("the server's stream '%s' was changed: %s until now", c->Name, what);
 		return;
 	}
 	note_difference(u, c->Name, what);
-	if (u->denied)
+	if (was_denied)
 		return;
-	u->denied = nats_connection_denied(u->nc, &e);
-	if (!u->denied)
-		nats_fail(&e, s, "change a stream");
 	buf_printf(u->differs, " (%s%s)", e.message,
 		   u->denied ? "; allow nodes to publish to $JS.API.STREAM.UPDATE.*" : "");
 }
@@ -172,4 +192,20 @@ int bus_streams_ensure(natsConnection *nc, jsCtx *js, const struct fleet_nats_op
 			return fail_missing(nc, s, streams[i].name, e);
 	}
 	return 0;
+}
+
+bool bus_streams_match(jsCtx *js, unsigned replicas)
+{
+	for (size_t i = 0; i < countof(streams); i++) {
+		const jsStreamConfig wanted = {
+			.Name = streams[i].name,
+			.DenyDelete = true,
+			.DenyPurge = !streams[i].purge,
+			.Replicas = replicas,
+		};
+
+		if (!stream_has(js, &wanted))
+			return false;
+	}
+	return true;
 }

@@ -4,6 +4,7 @@
 /* What the server stores for a fleet: streams, and buckets, which are streams as well (KV_NAME, $KV.NAME.KEY). */
 
 #include <nats/nats.h>
+#include <stdbool.h>
 
 struct buf;
 struct err;
@@ -15,5 +16,7 @@ struct fleet_nats_options;
  */
 int bus_streams_ensure(natsConnection *nc, jsCtx *js, const struct fleet_nats_options *o, struct buf *ret_differs,
 		       struct err *e);
+/* Whether all are as a node with `replicas` wants them. Changes nothing; false also if the server does not answer. */
+bool bus_streams_match(jsCtx *js, unsigned replicas);
 
 #endif

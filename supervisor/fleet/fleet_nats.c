@@ -14,6 +14,7 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
+#include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/text.h"
 #include "supervisor/fleet/bucket.h"
@@ -52,6 +53,7 @@ struct nats_port {
 	natsSubscription *wakes, *requests;
 	struct fleet_creds creds; /* also used by libnats' threads, when they connect again */
 	struct queue_consumers consumers;
+	unsigned replicas;
 	int wake_fd;
 	pthread_mutex_t lock; /* of what follows: the callbacks of libnats' threads use it */
 	bool woken;
@@ -520,6 +522,15 @@ static bool port_take_wake(struct fleet_port *p)
 	return woken;
 }
 
+static void port_check_settings(struct fleet_port *p)
+{
+	if (!p->differs || !port_connected(p) || !bus_streams_match(of(p)->js, of(p)->replicas))
+		return;
+	free(p->differs);
+	p->differs = NULL;
+	log_info("the server stores the fleet with this node's settings now");
+}
+
 static void port_free(struct fleet_port *p)
 {
 	struct nats_port *n = of(p);
@@ -567,6 +578,7 @@ static const struct fleet_port_ops ops = {
 	.request = port_request,
 	.wake_fd = port_wake_fd,
 	.take_wake = port_take_wake,
+	.check_settings = port_check_settings,
 	.free = port_free,
 };
 
@@ -591,6 +603,7 @@ int fleet_nats_new(const struct fleet_nats_options *o, struct fleet_port **ret, 
 
 	n->port.ops = &ops;
 	n->last = &n->first;
+	n->replicas = o->replicas;
 	n->wake_fd = -1;
 	pthread_mutex_init(&n->lock, NULL);
 	int r = connect_bus(n, o, e);

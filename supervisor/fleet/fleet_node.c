@@ -333,8 +333,11 @@ uint64_t fleet_node_tick(struct fleet_node *n, uint64_t now, uint64_t real)
 	/* What was enqueued may be of a class that is not known yet. */
 	if (n->woken && n->classes_at > n->refreshed_at + FETCH_MS)
 		n->classes_at = n->refreshed_at + FETCH_MS;
-	if (now >= n->classes_at)
+	if (now >= n->classes_at) {
 		refresh_classes(n, now);
+		if (n->port->differs)
+			n->port->ops->check_settings(n->port);
+	}
 	if (n->woken || now >= n->fetch_at) {
 		n->woken = false;
 		n->fetch_at = now + FETCH_MS;

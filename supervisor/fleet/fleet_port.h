@@ -47,7 +47,7 @@ struct fleet_port_ops {
 			   struct err *e);
 	int (*update_task)(struct fleet_port *p, const char *id, const struct buf *text, uint64_t revision,
 			   uint64_t *ret_revision, struct err *e);
-	/* `fn` may make other calls than lists. */
+	/* `fn` may make any call except lists. */
 	int (*list_tasks)(struct fleet_port *p, fleet_entry_fn fn, void *ctx, struct err *e);
 	int (*remove_task)(struct fleet_port *p, const char *id, struct err *e); /* its id can be used again */
 
@@ -100,6 +100,8 @@ struct fleet_port_ops {
 	/* Readable after a request arrived or something was enqueued; take_wake: whether the latter happened since. */
 	int (*wake_fd)(struct fleet_port *p);
 	bool (*take_wake)(struct fleet_port *p);
+	/* Forgets `differs` if the server has the settings now. */
+	void (*check_settings)(struct fleet_port *p);
 	void (*free)(struct fleet_port *p);
 };
 

@@ -62,9 +62,13 @@ class Server(Fleet):
                     return json.load(f)
             except (OSError, ValueError):
                 return None
-        self.ports = until("nats-server listens", listens)
-        self.env["BAILIFF_FLEET"] = self.ports["nats"][0]
-        self.key = self.fleet("key").text.strip()
+        try:
+            self.ports = until("nats-server listens", listens)
+            self.env["BAILIFF_FLEET"] = self.ports["nats"][0]
+            self.key = self.fleet("key").text.strip()
+        except BaseException:
+            self.__exit__()
+            raise
 
     def arguments(self):
         """More of them, of another class."""
