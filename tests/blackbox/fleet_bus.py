@@ -52,6 +52,7 @@ class Bus:
                 raise Denied(line.decode().strip())
             elif words and words[0] in (b"MSG", b"HMSG"):
                 size = int(words[-1])
+                self.asked_by = words[3]    # if it is a request
                 return self.file.read(size + 2)[:size]
 
     def request(self, subject, data=b"", reply=None):
@@ -66,6 +67,10 @@ class Bus:
         """Raises Denied."""
         self.send(b"SUB %s 2\r\nPING\r\n" % subject.encode())
         assert self.receive() is None
+
+    def answer(self, data):
+        """To the request that was received last."""
+        self.send(b"PUB %s %d\r\n%s\r\n" % (self.asked_by, len(data), data))
 
     def document(self, task):
         """The stored text of a task."""

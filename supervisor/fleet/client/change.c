@@ -17,11 +17,18 @@
 
 #define TRIES 50
 
-/* Changes the document; 1: there is nothing to change. 2: changed, and the node may ignore that. */
-typedef int (*change_fn)(struct connection *x, struct fleet_task *t, struct err *e);
+/* What is known of a node's answer, over all tries of one change. */
+struct cancel {
+	bool accepted, unconfirmed;
+	struct err answer;
+};
 
-/* The changed task in *ret. Returns what `fn` did. */
-static int change_task(struct connection *x, const char *id, change_fn fn, struct fleet_entry *ret, struct err *e)
+/* Changes the document; 1: leaves it as it is. */
+typedef int (*change_fn)(struct connection *x, struct fleet_task *t, struct cancel *c, struct err *e);
+
+/* The task as it is stored now in *ret. Returns what `fn` did. */
+static int change_task(struct connection *x, const char *id, change_fn fn, struct cancel *c, struct fleet_entry *ret,
+		       struct err *e)
 {
 	for (int i = 0; i < TRIES; i++) {
 		buf_auto struct buf text = BUF_INIT;
@@ -31,10 +38,10 @@ static int change_task(struct connection *x, const char *id, change_fn fn, struc
 
 		if (r)
 			return r < 0 ? -1 : err_set(e, ERR_NOT_FOUND, "there is no task '%s'", id);
-		const int changed = fn(x, &t.task, e);
+		const int changed = fn(x, &t.task, c, e);
 		if (changed < 0)
 			return -1;
-		if (changed != 1) {
+		if (changed == 0) {
 			fleet_task_write(&t.task, &text);
 			r = x->port->ops->update_task(x->port, id, &text, t.revision, &revision, e);
 			if (r < 0)
@@ -64,22 +71,24 @@ static int ask_to_cancel(struct connection *x, const struct fleet_task *t, struc
 
 /*
  * Only the node knows whether this key may cancel a task of another: it is asked before anything is written, and
- * nothing is if it rejects the request. It could replace a request of the submitter.
+ * nothing is if it rejects the request. If it does not say, a request of the submitter stays, which it will accept.
  */
-static int add_cancel(struct connection *x, struct fleet_task *t, struct err *e)
+static int add_cancel(struct connection *x, struct fleet_task *t, struct cancel *c, struct err *e)
 {
-	struct err answer = ERR_INIT;
-	bool confirmed = true;
-
+	c->unconfirmed = false;
 	if (fleet_state_ended(t->state))
 		return 1;
-	if (!is_own(x, t) && t->state == FLEET_RUNNING && ask_to_cancel(x, t, &answer) != 0) {
-		if (answer.code == ERR_NOT_ALLOWED)
+	if (!is_own(x, t) && t->state == FLEET_RUNNING && !c->accepted) {
+		c->answer = ERR_INIT;
+		c->accepted = ask_to_cancel(x, t, &c->answer) == 0;
+		if (!c->accepted && c->answer.code == ERR_NOT_ALLOWED)
 			return err_set(e, ERR_NOT_ALLOWED,
-				       "task %s was not cancelled: %s (its submitter can, or a key with \"operator\": "
-				       "true in fleet.submitters of the node)",
-				       t->spec.id, answer.message);
-		confirmed = false;
+				       "task %s was not cancelled: %s (only its submitter or a key with \"operator\": "
+				       "true in fleet.submitters of the node can cancel it)",
+				       t->spec.id, c->answer.message);
+		c->unconfirmed = !c->accepted;
+		if (c->unconfirmed && fleet_task_cancelled(t, NULL, NULL))
+			return 1;
 	}
 	fleet_signed_done(&t->cancel);
 	if (fleet_request_make(x->settings.seed, "cancel", t->spec.id, NULL, &t->cancel, e) < 0)
@@ -88,22 +97,44 @@ static int add_cancel(struct connection *x, struct fleet_task *t, struct err *e)
 		t->state = FLEET_CANCELLED;
 		snprintf(t->reason, sizeof(t->reason), "cancelled before it started");
 	}
-	return confirmed ? 0 : 2;
+	return 0;
+}
+
+/* The node has not said that it accepts the request. Returns 2. */
+static int tell_unconfirmed(const char *id, const struct cancel *c, bool kept, struct err *e)
+{
+	err_set(e, ERR_UNAVAILABLE,
+		"task %s was submitted by another key, and its node did not confirm the request (%s): %s", id,
+		c->answer.message[0] ? c->answer.message : "it does not answer",
+		kept ? "a request of its submitter to cancel it is stored already, and was left as it is"
+		     : "the request is stored, and the node ignores it unless this key is one of its operators");
+	return 2;
 }
 
 int change_cancel(struct connection *x, const char *id, struct err *e)
 {
 	fleet_entry_auto struct fleet_entry t = { 0 };
+	struct cancel c = { 0 };
 	struct err ignored = ERR_INIT;
-	int r = change_task(x, id, add_cancel, &t, e);
+	const int r = change_task(x, id, add_cancel, &c, &t, e);
 
-	if (r == 0 && t.task.state == FLEET_RUNNING && is_own(x, &t.task))
+	if (r < 0)
+		return -1;
+	if (r == 1 && fleet_state_ended(t.task.state)) {
+		if (c.accepted && t.task.state == FLEET_CANCELLED) /* before the request was stored */
+			return 0;
+		err_set(e, ERR_STATE, "task %s had ended already: %s", id, fleet_state_name(t.task.state));
+		return 1;
+	}
+	if (c.unconfirmed)
+		return tell_unconfirmed(id, &c, r == 1, e);
+	if (t.task.state == FLEET_RUNNING && is_own(x, &t.task))
 		(void)ask_to_cancel(x, &t.task, &ignored);
-	return r;
+	return 0;
 }
 
 /* One more attempt than were begun. */
-static int add_retry(struct connection *x, struct fleet_task *t, struct err *e)
+static int add_retry(struct connection *x, struct fleet_task *t, struct cancel *unused, struct err *e)
 {
 	mem_auto char *args = mem_printf("{\"attempts\":%llu}", (unsigned long long)t->attempt + 1);
 
@@ -141,7 +172,7 @@ static int change_all(struct cli *c, bool retry)
 		/* A job's tasks that completed are not meant. */
 		if (retry && list.n > 1 && list.v[i].task.state == FLEET_COMPLETED)
 			continue;
-		r = retry ? change_task(&x, id, add_retry, &t, &e) : change_cancel(&x, id, &e);
+		r = retry ? change_task(&x, id, add_retry, NULL, &t, &e) : change_cancel(&x, id, &e);
 		if (retry && r == 0)
 			r = submit_enqueue(&x, &t.task, &e);
 		if (r < 0)
@@ -152,12 +183,8 @@ static int change_all(struct cli *c, bool retry)
 		jw_kstr(&w, "taskId", id);
 		jw_kstr(&w, "result", r == 1 ? "ended" : r == 2 ? "unconfirmed" : retry ? "queued" : "cancelling");
 		jw_obj_end(&w);
-		if (r == 1 && !cli_as_json(c))
-			cli_error("task %s had ended already: %s", id, fleet_state_name(list.v[i].task.state));
-		if (r == 2 && !cli_as_json(c))
-			cli_error("task %s was submitted by another key, and its node does not answer: the request is "
-				  "stored, and the node ignores it unless this key is one of its operators",
-				  id);
+		if (r > 0 && !cli_as_json(c))
+			cli_error("%s", e.message);
 	}
 	jw_arr_end(&w);
 	if (!cli_as_json(c))
