@@ -325,6 +325,28 @@ def test_rules_about_commands_apply_to_a_server_that_an_agent_adds():
         valid(home, rpc)
 
 
+def test_a_question_about_the_command_of_a_server_suggests_a_rule_about_the_command():
+    """A rule about the tool would not help: the next call would ask again."""
+    with Policed({"permissions": {"allow": ["mcp__fake"]}}) as home, home.rpc() as rpc, home.rpc() as agent:
+        agent.call("initialize", role="agent")
+        turn = open_turn(agent, home)
+        session = {"sessionId": turn["sessionId"]}
+        add(agent, home, **session)
+        rpc.call("set_permission_mode", mode="untrusted", **session)
+        asked = echo(agent, turn, timeoutMs=1)
+        action = until("a person is asked", lambda: pending(rpc))[0]
+        answered = rpc.call("respond_action", actionId=action["actionId"], decision="allow", scope="always")
+        assert answered["rules"] == [f"Bash(python3 {home.work}/fake_mcp_server.py)"], answered
+        until("the call ends", lambda: [e for e in rpc.events(turnId=turn["turnId"]) if e["type"] == "tool.result" and e["toolCallId"] == asked["toolCallId"]])
+        assert echo(agent, turn)["status"] == "completed" and pending(rpc) == []
+        # No rule that allows is stronger than one that denies, so none is suggested.
+        rpc.call("update_session", permissions={"deny": ["Bash(python3:*)"]}, **session)
+        assert echo(agent, turn)["status"] == "failed"
+        suggested = [e for e in rpc.events(turnId=turn["turnId"]) if e["type"] == "permission.evaluated"][-1]["payload"]["suggestion"]
+        assert "allow" not in suggested and "Bash(python3:*)" in suggested["why"], suggested
+        valid(home, rpc)
+
+
 class Web(http.server.BaseHTTPRequestHandler):
     """An MCP server on streamable HTTP with sessions; answers as JSON or as a stream."""
 

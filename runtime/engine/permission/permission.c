@@ -175,35 +175,50 @@ static void decide_asked(struct process *p, const struct start_request *r, const
 	}
 }
 
+/* The command of an MCP server of a session, as a request of its own. */
+struct tool_command {
+	const char *argv[3];
+	struct command_facts facts;
+	struct policy_request request; /* points to the members above */
+};
+
+static void tool_command_done(struct tool_command *t) { command_facts_done(&t->facts); }
+#define tool_command_auto __attribute__((cleanup(tool_command_done)))
+
 /*
  * The command of an MCP server of a session: rules about its tools are not enough, because an agent chose the command.
- * The stricter decision applies.
+ * The stricter decision applies. Returns the request that it is about, `tool` or the one of `command`, because only
+ * rules about that one would change it.
  */
-static void decide_command_of_tool(const struct start_request *r, const struct policy_request *tool,
-				   const struct analysis_options *how, struct policy_decision *d)
+static const struct policy_request *decide_command_of_tool(const struct start_request *r,
+							   const struct policy_request *tool,
+							   const struct analysis_options *how,
+							   struct tool_command *command, struct policy_decision *d)
 {
 	static const enum policy_answer order[] = { POLICY_DENY, POLICY_ASK };
-	const char *const argv[] = { "/bin/sh", "-c", r->tool_command };
-	command_facts_auto struct command_facts facts = { 0 };
-	struct policy_request command = *tool;
 	struct policy_decision own;
 
 	if (!r->tool_command)
-		return;
-	command_analyse_line(r->tool_command, strlen(r->tool_command), how, &facts);
-	command.tool = command.tool_host = NULL;
-	command.tool_path = NULL;
-	command.ntool_paths = 0;
-	command.argv = argv;
-	command.argc = countof(argv);
-	command.command_line = r->tool_command;
-	command.facts = &facts;
-	policy_decide(&command, &own);
+		return tool;
+	command_analyse_line(r->tool_command, strlen(r->tool_command), how, &command->facts);
+	command->argv[0] = "/bin/sh";
+	command->argv[1] = "-c";
+	command->argv[2] = r->tool_command;
+	command->request = *tool;
+	command->request.tool = command->request.tool_host = NULL;
+	command->request.tool_path = NULL;
+	command->request.ntool_paths = 0;
+	command->request.argv = command->argv;
+	command->request.argc = countof(command->argv);
+	command->request.command_line = r->tool_command;
+	command->request.facts = &command->facts;
+	policy_decide(&command->request, &own);
 	for (size_t i = 0; i < countof(order) && d->answer != order[i]; i++)
 		if (own.answer == order[i]) {
 			*d = own;
-			return;
+			return &command->request;
 		}
+	return tool;
 }
 
 /*
@@ -362,6 +377,15 @@ static void record_suggestions(struct process *p, const struct policy_request *r
 	p->suggestions_json = buf_take(&text);
 }
 
+static void analyse_start(const struct process *p, const char *const *argv, size_t argc,
+			  const struct analysis_options *how, struct command_facts *ret)
+{
+	if (p->command_line)
+		command_analyse_line(p->command_line, strlen(p->command_line), how, ret);
+	else
+		command_analyse_argv(argv, argc, how, ret);
+}
+
 bool permission_judge(struct process *p, const struct start_request *r, const struct sandbox_setup *f,
 		      const char *const *argv, size_t argc, const struct policy_rules *rules, const struct caller *c)
 {
@@ -376,16 +400,14 @@ bool permission_judge(struct process *p, const struct start_request *r, const st
 		.terminal = process_has_tty(p),
 	};
 	command_facts_auto struct command_facts facts = { 0 };
+	tool_command_auto struct tool_command command = { 0 };
 	struct judged_paths paths = { 0 };
 	const struct policy_rules *session = NULL;
 	struct policy_decision decision;
 	struct err unread = ERR_INIT;
 
 	set_binding(p, r);
-	if (p->command_line)
-		command_analyse_line(p->command_line, strlen(p->command_line), &how, &facts);
-	else
-		command_analyse_argv(argv, argc, &how, &facts);
+	analyse_start(p, argv, argc, &how, &facts);
 	facts.env = env.shown;
 	facts.nenv = env.nshown;
 	record_exec_env(p, &env);
@@ -423,9 +445,10 @@ bool permission_judge(struct process *p, const struct start_request *r, const st
 	const struct hook_evaluation judging = {
 		.process = p, .request = r, .hooks = rules ? rules->hooks : NULL, .use = &use
 	};
+	const struct policy_request *decided = &request;
 	if (!decide_without_rules(p, r, f, &decision)) {
 		policy_decide(&request, &decision);
-		decide_command_of_tool(r, &request, &how, &decision);
+		decided = decide_command_of_tool(r, &request, &how, &command, &decision);
 	}
 	/* The session's own rules cannot be read, and one of them might deny this. */
 	if (unread.code && !owner_is_internal(p->owner))
@@ -436,7 +459,7 @@ bool permission_judge(struct process *p, const struct start_request *r, const st
 			decide_asked(p, r, c, &decision);
 		if (r->approval)
 			id_copy(p->action_id, r->approval->action_id);
-		record_suggestions(p, &request, &decision);
+		record_suggestions(p, decided, &decision);
 		record_decision(p, &decision, argv, argc, &facts);
 	}
 	judged_paths_done(&paths);
