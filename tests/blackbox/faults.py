@@ -11,7 +11,8 @@ from harness import until
 
 LIBRARY = os.path.join(harness.BUILD, "faults.so")
 ROWS, ROW = 16, 256
-FIELDS = struct.Struct("=7i32s32s64s")   # struct fault: lock, armed, error, count, fd, skip, done, call, comm, link
+LINK = 128
+FIELDS = struct.Struct(f"=7i32s32s{LINK}s")   # struct fault: lock, armed, error, count, fd, skip, done, call, comm, link
 ARMED, DONE = 1, 6
 
 
@@ -39,6 +40,7 @@ class Faults:
         if row not in self.calls:
             self.calls.append(row)
         self.set(row, ARMED, 0)
+        assert len(link) < LINK, f"{link} is too long for a row"
         number = error if isinstance(error, int) else getattr(errno, error)
         FIELDS.pack_into(self.rows, self.calls.index(row) * ROW, 0, 0, number, count, fd, skip, 0,
                          call.encode(), f"bailiff-{part}".encode(), link.encode())

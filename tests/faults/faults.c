@@ -35,8 +35,8 @@ struct fault {
 	_Atomic int32_t armed;
 	int32_t error, count, fd, skip;
 	_Atomic int32_t done;
-	char call[32], comm[32], link[64];
-	char unused[100];
+	char call[32], comm[32], link[128];
+	char unused[36];
 };
 _Static_assert(sizeof(struct fault) == 256, "faults.py writes rows of 256 bytes");
 #define FAULTS 16
