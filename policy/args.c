@@ -50,8 +50,7 @@ bool args_is_descriptor(const char *path)
 
 	if (*path != '/' && !strstr(path, "../"))
 		return false;
-	/* Without "//" and "/./". A name after ".." is taken as one of the root; in /dev and /proc it may be anything.
-	 */
+	/* Without "//" and "/./". After ".." a name is taken as one of the root; in /dev and /proc it may be any. */
 	const char *s = path;
 	for (; *s && n + 1 < sizeof(text); s++) {
 		if (text[n - 1] == '/' && (*s == '/' || strncmp(s, "./", 2) == 0))

@@ -192,8 +192,7 @@ static int wait_task(struct cli *c, const char *id)
 			cli_error("%s is %s%s%s", id, name, text ? ": " : "", text ? text : "");
 			if (text && strstr(text, "complete_task"))
 				cli_hint("bailiff task complete %s, or bailiff task fail %s MESSAGE; with "
-					 "--auto-complete, "
-					 "a task is completed when its command succeeds",
+					 "--auto-complete, a task is completed when its command succeeds",
 					 id, id);
 		}
 		return done ? 0 : ended ? EXIT_FAILED : EXIT_BLOCKED;
