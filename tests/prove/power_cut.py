@@ -7,7 +7,8 @@ A daemon runs a scenario while a preloaded recorder (recorder.c) notes every cha
 order what was acknowledged. power_states.c then produces the states that a power cut could have left, at every point of the record, and opens and
 checks each. Some are also given to a real daemon, which must start, verify and stop.
 
-A record is not repeatable (ids and times differ), so it is kept with a failing case: --record FOLDER --case POINT:VARIANT checks that state again.
+A record is not repeatable (ids and times differ), so it is kept with a failing case: --record FOLDER --case POINT:VARIANT checks that state again,
+without the undo, which needs the directories of the recorded home.
 """
 
 import concurrent.futures
@@ -410,9 +411,8 @@ def undo_all(home, rpc, process, files):
 
 def keep_record(folder, to):
     os.makedirs(to, exist_ok=True)
-    for name in ("record", "facts", "root", "owners", "log", "undo"):
-        with contextlib.suppress(FileNotFoundError):
-            shutil.copy(os.path.join(folder, name), to)
+    for name in ("record", "facts", "root", "owners", "log"):
+        shutil.copy(os.path.join(folder, name), to)
     return to
 
 
