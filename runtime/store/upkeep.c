@@ -6,6 +6,7 @@
 
 #include "runtime/store/upkeep.h"
 
+#include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/file_copy.h"
@@ -29,7 +30,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define STEP_PUTS 900 /* in one transaction: a commit that waits for it must not wait long */
+#define STEP_PUTS 900                /* in one transaction: a commit that waits for it must not wait long */
+#define STEP_NS (8ull * 1000 * 1000) /* the same, where the cost of an event varies */
 
 /* ---- retention ---- */
 
@@ -38,7 +40,7 @@
  * index entries, and moves the floor: models = base + kept log holds at any time.
  */
 
-#define PRUNE_EVENTS 64
+#define PRUNE_EVENTS 4096 /* STEP_NS ends most steps before that */
 #define PRUNE_RECORDS 200 /* idempotency records */
 
 struct prune {
@@ -82,11 +84,13 @@ static int prune_txn(struct store *store, MDB_txn *txn, void *ctx, struct err *e
 	record_block_auto struct record_block block = RECORD_BLOCK_INIT;
 	struct tip floor = { 0 };
 	uint64_t end = p->floor < store->settled.sequence ? p->floor : store->settled.sequence; /* the newest stays */
+	uint64_t until = clock_mono_ns() + STEP_NS;
 
 	if (db_meta_get(txn, &store->db, META_FLOOR, &floor, sizeof(floor), e) < 0)
 		return -1;
 	p->next_removed = p->idem_removed = 0;
-	for (unsigned i = 0; i < p->step_events && m.puts < STEP_PUTS && floor.sequence + 1 < end; i++) {
+	for (unsigned i = 0; i < p->step_events && floor.sequence + 1 < end && (i == 0 || clock_mono_ns() < until);
+	     i++) {
 		if (remove_event(store, txn, &m, &floor, &block, e) != 0)
 			return -1;
 		p->next_removed++;
@@ -95,7 +99,7 @@ static int prune_txn(struct store *store, MDB_txn *txn, void *ctx, struct err *e
 	if (p->next_removed)
 		return db_meta_put(txn, &store->db, META_FLOOR, &floor, sizeof(floor), e);
 	return idempotency_records_prune(txn, &store->db, p->idem_before_us,
-					 p->step_events < PRUNE_EVENTS ? p->step_events : PRUNE_RECORDS,
+					 p->step_events < PRUNE_RECORDS ? p->step_events : PRUNE_RECORDS,
 					 &p->idem_removed, e);
 }
 
