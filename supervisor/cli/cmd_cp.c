@@ -3,8 +3,12 @@
  * exec`, so policy, confinement and the record of what ran apply as to any other. A file is sent through `cat` or
  * `install`, a directory as an archive between a tar on each side.
  *
- * A copy to the host is complete or not there: a file is written under a temporary name first, and the archive of a
- * directory is unpacked by tar, which never leaves its directory.
+ * A file is written to the host under a temporary name first, so it is complete or not there.
+ *
+ * Commands in the sandbox control what arrives (the archive, too: they can trace its tar), and can put symbolic links
+ * where the host's side is a workspace. So the last part of a host path must not be a link, and no part of a relative
+ * one; everything is done in the directory that was opened then. The tar that unpacks an archive is confined to
+ * writing in its directory (write_confinement.h).
  */
 
 #include "runtime/base/fd.h"
@@ -12,17 +16,20 @@
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/format.h"
 #include "supervisor/cli/id_lookup.h"
+#include "supervisor/cli/write_confinement.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
-#include <linux/capability.h>
+#include <linux/openat2.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -106,8 +113,30 @@ static int run_program(const char *const *argv, int in, int out)
 #define IN_SANDBOX(place, ...) ((const char *const[ARGS_MAX]){ "bailiff", "exec", (place)->sandbox, "--", __VA_ARGS__ })
 #define ON_HOST(...) ((const char *const[ARGS_MAX]){ __VA_ARGS__ })
 
-/* Runs both with a pipe between them. */
-static int run_pair(const char *const *writer, const char *const *reader)
+/* Starts a program that can write only in the directory `folder`. As start_program. */
+static int start_confined(const char *const *argv, int in, int folder, pid_t *ret)
+{
+	sigset_t none;
+
+	*ret = fork();
+	if (*ret < 0) {
+		cli_error("cp: fork: %s", strerror(errno));
+		return -1;
+	}
+	if (*ret > 0)
+		return 0;
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	signal(SIGPIPE, SIG_DFL);
+	if (dup2(in, STDIN_FILENO) < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0 || write_confinement_enter(folder) < 0)
+		cli_error("cp: confine tar to the directory: %s", strerror(errno));
+	else if (execvp(argv[0], (char *const *)(uintptr_t)argv) < 0)
+		cli_error("cp: start %s: %s", argv[0], strerror(errno));
+	_exit(EXIT_FAILED);
+}
+
+/* Runs both with a pipe between them. `folder`: the reader may write only in it; −1: it is not confined. */
+static int run_pair(const char *const *writer, const char *const *reader, int folder)
 {
 	fd_auto int in = -1, out = -1;
 	int fds[2], status, other;
@@ -119,7 +148,8 @@ static int run_pair(const char *const *writer, const char *const *reader)
 	}
 	in = fds[0];
 	out = fds[1];
-	if (start_program(reader, in, STDERR_FILENO, &second) < 0)
+	if ((folder < 0 ? start_program(reader, in, STDERR_FILENO, &second)
+			: start_confined(reader, in, folder, &second)) < 0)
 		return EXIT_FAILED;
 	fd_close(&in);
 	if (start_program(writer, -1, out, &first) < 0) {
@@ -133,7 +163,7 @@ static int run_pair(const char *const *writer, const char *const *reader)
 	return status || other ? EXIT_FAILED : 0;
 }
 
-/* ---- out of the sandbox ---- */
+/* ---- a path in the sandbox ---- */
 
 enum kind { KIND_OTHER, KIND_FILE, KIND_DIRECTORY };
 
@@ -175,77 +205,136 @@ static int examine(const struct place *p, bool missing, enum kind *ret_kind, cha
 	return 0;
 }
 
-/* DST itself, or a new entry in it if it is a directory. */
-static char *entry_of(const char *dst, bool directory, const char *src)
-{
-	mem_auto char *copy = mem_strdup(src);
+/* ---- paths of the host ---- */
 
-	return directory ? mem_printf("%s/%s", dst, basename(copy)) : mem_strdup(dst);
+/* Opens it without following a link at its end, or anywhere in a relative path. −1 with errno. */
+static int open_host(const char *path, int flags)
+{
+	const struct open_how how = { .flags = (uint64_t)(flags | O_NOFOLLOW | O_CLOEXEC),
+				      .resolve = path[0] == '/' ? 0 : RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
+	mem_auto char *plain = mem_strdup(path);
+	size_t n = strlen(plain);
+
+	while (n > 1 && plain[n - 1] == '/') /* would follow a link */
+		plain[--n] = '\0';
+	return (int)syscall(SYS_openat2, AT_FDCWD, plain, &how, sizeof(how));
 }
 
-static int copy_file_out(const struct place *src, const char *dst, const char *mode)
+static int report_host(const char *path, int error)
 {
-	mem_auto char *temporary = mem_printf("%s.XXXXXX", dst);
-	fd_auto int fd = mkostemp(temporary, O_CLOEXEC);
+	if (error == ELOOP)
+		cli_error("cp: %s has a symbolic link, which a command may have made: name its target instead", path);
+	else
+		cli_error("cp: %s: %s", path, strerror(error));
+	return EXIT_FAILED;
+}
+
+/* Where a copy to the host goes: the entry `name` of a directory, or the directory itself (""). */
+struct host_entry {
+	int folder; /* only for paths (O_PATH) */
+	char *name;
+};
+
+/* An entry in DST if that is a directory, or else DST itself. */
+static int open_entry(const char *dst, const char *src, struct host_entry *ret)
+{
+	mem_auto char *of_src = mem_strdup(src), *of_dst = mem_strdup(dst), *above = mem_strdup(dst);
+	const char *name = basename(of_src);
+	struct stat st;
+
+	ret->folder = open_host(dst, O_PATH | O_DIRECTORY);
+	if (ret->folder < 0 && (errno == ENOENT || errno == ENOTDIR)) {
+		name = basename(of_dst);
+		ret->folder = open_host(dirname(above), O_PATH | O_DIRECTORY);
+	}
+	if (ret->folder < 0)
+		return report_host(dst, errno);
+	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, "/") == 0)
+		name = "";
+	if (fstatat(ret->folder, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode)) {
+		fd_close(&ret->folder);
+		return report_host(dst, ELOOP);
+	}
+	ret->name = mem_strdup(name);
+	return 0;
+}
+
+/* ---- out of the sandbox ---- */
+
+static int copy_file_out(const struct place *src, const struct host_entry *to, const char *mode)
+{
+	uint64_t bits = 0;
 	int status;
 
-	if (fd < 0) {
-		cli_error("cp: %s: %s", dst, strerror(errno));
-		return EXIT_FAILED;
-	}
+	(void)!getrandom(&bits, sizeof(bits), 0);
+	mem_auto char *temporary = mem_printf("%s.%016llx", to->name, (unsigned long long)bits);
+	fd_auto int fd = openat(to->folder, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return report_host(to->name, errno);
 	status = run_program(IN_SANDBOX(src, "cat", "--", src->path), -1, fd);
 	/* Without set-id bits: the sandbox's user is not the one who copies. */
-	if (status == 0 && (fchmod(fd, (mode_t)strtoul(mode, NULL, 8) & 0777) < 0 || rename(temporary, dst) < 0)) {
-		cli_error("cp: %s: %s", dst, strerror(errno));
-		status = EXIT_FAILED;
-	}
+	if (status == 0 && (fchmod(fd, (mode_t)strtoul(mode, NULL, 8) & 0777) < 0 ||
+			    renameat(to->folder, temporary, to->folder, to->name) < 0))
+		status = report_host(to->name, errno);
 	if (status)
-		(void)unlink(temporary);
+		(void)unlinkat(to->folder, temporary, 0);
 	return status ? EXIT_FAILED : 0;
+}
+
+static int copy_directory_out(const struct place *src, const struct host_entry *to)
+{
+	if (to->name[0] && mkdirat(to->folder, to->name, 0777) < 0 && errno != EEXIST)
+		return report_host(to->name, errno);
+	fd_auto int folder = openat(to->folder, to->name[0] ? to->name : ".",
+				    O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (folder < 0)
+		return report_host(to->name, errno);
+	if (!write_confinement_available()) {
+		cli_error("cp: a directory can be copied out of a sandbox only with Landlock, which keeps tar in its "
+			  "target (see bailiff doctor): copy single files");
+		return EXIT_FAILED;
+	}
+	(void)fcntl(folder, F_SETFD, 0); /* for tar */
+	mem_auto char *path = mem_printf("/proc/self/fd/%d", folder);
+	return run_pair(IN_SANDBOX(src, "tar", "-C", src->path, "-cf", "-", "."),
+			ON_HOST("tar", "-C", path, "--no-same-owner", "--no-same-permissions", "--no-overwrite-dir",
+				"-xf", "-"),
+			folder);
 }
 
 static int copy_out(const struct place *src, const struct place *dst)
 {
-	struct stat st;
-	bool directory = stat(dst->path, &st) == 0 && S_ISDIR(st.st_mode);
-	mem_auto char *target = entry_of(dst->path, directory, src->path);
+	struct host_entry to = { -1, NULL };
 	char mode[8] = "644";
 	enum kind kind;
 
-	if (examine(src, false, &kind, mode) != 0)
+	if (open_entry(dst->path, src->path, &to) != 0)
 		return EXIT_FAILED;
-	if (kind == KIND_FILE)
-		return copy_file_out(src, target, mode);
-	if (kind != KIND_DIRECTORY) {
+	int status = examine(src, false, &kind, mode);
+	if (status == 0 && kind == KIND_FILE) {
+		status = copy_file_out(src, &to, mode);
+	} else if (status == 0 && kind == KIND_DIRECTORY) {
+		status = copy_directory_out(src, &to);
+	} else if (status == 0) {
 		cli_error("cp: %s:%s is neither a file nor a directory", src->sandbox, src->path);
-		return EXIT_FAILED;
+		status = EXIT_FAILED;
 	}
-	if (mkdir(target, 0777) < 0 && errno != EEXIST) {
-		cli_error("cp: %s: %s", target, strerror(errno));
-		return EXIT_FAILED;
-	}
-	/* The archive comes from the sandbox: no set-id bits, no devices. Root's tar would create both. */
-	if (geteuid() == 0 && prctl(PR_CAPBSET_DROP, CAP_MKNOD, 0, 0, 0) < 0) {
-		cli_error("cp: drop CAP_MKNOD: %s", strerror(errno));
-		return EXIT_FAILED;
-	}
-	return run_pair(IN_SANDBOX(src, "tar", "-C", src->path, "-cf", "-", "."),
-			ON_HOST("tar", "-C", target, "--no-same-owner", "--no-same-permissions", "-xf", "-"));
+	free(to.name);
+	fd_close(&to.folder);
+	return status;
 }
 
 /* ---- into the sandbox ---- */
 
 static int copy_in(const struct place *src, const struct place *dst)
 {
-	fd_auto int fd = open(src->path, O_RDONLY | O_CLOEXEC);
+	fd_auto int fd = open_host(src->path, O_RDONLY | O_NONBLOCK);
 	struct stat st;
 	char mode[8];
 	enum kind kind;
 
-	if (fd < 0 || fstat(fd, &st) < 0) {
-		cli_error("cp: %s: %s", src->path, strerror(errno));
-		return EXIT_FAILED;
-	}
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return report_host(src->path, errno);
 	if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) {
 		cli_error("cp: %s is neither a file nor a directory", src->path);
 		return EXIT_FAILED;
@@ -253,11 +342,10 @@ static int copy_in(const struct place *src, const struct place *dst)
 	if (examine(dst, true, &kind, mode) != 0)
 		return EXIT_FAILED;
 	char absolute[PATH_MAX]; /* its last part names the copy, also of "." */
-	if (!realpath(src->path, absolute)) {
-		cli_error("cp: %s: %s", src->path, strerror(errno));
-		return EXIT_FAILED;
-	}
-	mem_auto char *target = entry_of(dst->path, kind == KIND_DIRECTORY, absolute);
+	if (!realpath(src->path, absolute))
+		return report_host(src->path, errno);
+	mem_auto char *target = kind == KIND_DIRECTORY ? mem_printf("%s/%s", dst->path, basename(absolute))
+						       : mem_strdup(dst->path);
 	snprintf(mode, sizeof(mode), "%o", st.st_mode & 0777);
 	if (S_ISREG(st.st_mode))
 		return run_program(IN_SANDBOX(dst, "install", "-m", mode, "--", "/dev/stdin", target), fd, -1)
@@ -265,8 +353,10 @@ static int copy_in(const struct place *src, const struct place *dst)
 			       : 0;
 	if (run_program(IN_SANDBOX(dst, "mkdir", "-p", "--", target), -1, -1) != 0)
 		return EXIT_FAILED;
-	return run_pair(ON_HOST("tar", "-C", src->path, "-cf", "-", "."),
-			IN_SANDBOX(dst, "tar", "-C", target, "--no-same-owner", "-xf", "-"));
+	(void)fcntl(fd, F_SETFD, 0); /* for tar */
+	mem_auto char *path = mem_printf("/proc/self/fd/%d", fd);
+	return run_pair(ON_HOST("tar", "-C", path, "-cf", "-", "."),
+			IN_SANDBOX(dst, "tar", "-C", target, "--no-same-owner", "-xf", "-"), -1);
 }
 
 int cmd_cp(struct cli *c)

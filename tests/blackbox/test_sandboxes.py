@@ -614,35 +614,6 @@ def test_copy_on_write(home):
     assert not os.path.exists(new) and open(kept).read() == "old\nmore\n"
 
 
-def test_copying(home):
-    home.cli("sandbox", "create", "--name", "box")
-    outside = os.path.join(home.dir, "outside")
-    os.makedirs(os.path.join(outside, "tree/sub"))
-    data = os.urandom(300_000)
-    with open(os.path.join(outside, "tree/sub/data"), "wb") as f:
-        f.write(data)
-    os.chmod(f.name, 0o750)
-    os.symlink("data", os.path.join(outside, "tree/sub/link"))
-    home.cli("cp", f.name, "box:/tmp")
-    home.cli("cp", f.name, "box:/tmp/renamed")
-    home.cli("cp", os.path.join(outside, "tree"), "box:/tmp")
-    home.cli("cp", os.path.join(outside, "tree"), "box:/tmp/again")
-    assert home.cli("exec", "box", "stat", "-c", "%a", "/tmp/data", "/tmp/renamed").text == "750\n750\n"
-    assert home.cli("exec", "box", "cat", "/tmp/tree/sub/link").out == data and home.cli("exec", "box", "readlink", "/tmp/again/sub/link").text == "data\n"
-    home.cli("cp", "box:/tmp/renamed", outside)
-    home.cli("cp", "box:/tmp/renamed", os.path.join(outside, "named"))
-    home.cli("cp", "box:/tmp/again", os.path.join(outside, "back"))
-    for name in ("renamed", "named", "back/sub/data", "back/sub/link"):
-        with open(os.path.join(outside, name), "rb") as f:
-            assert f.read() == data, name
-    assert os.stat(os.path.join(outside, "named")).st_mode & 0o7777 == 0o750 and os.path.islink(os.path.join(outside, "back/sub/link"))
-    for wrong in (["box:/nowhere", outside], [os.path.join(outside, "nowhere"), "box:/tmp"], ["other:/tmp", outside], ["box:/dev/null", outside],
-                  [os.path.join(outside, "named"), "box:/usr/named"]):
-        assert home.cli("cp", *wrong, status=1).err, wrong
-    assert home.cli("cp", outside, outside, status=2).err and home.cli("cp", "box:/a", "box:/b", status=2).err
-    assert sorted(os.listdir(outside)) == ["back", "named", "renamed", "tree"], "nothing is left of what failed"
-
-
 def test_a_request_that_comes_too_late_hides_no_end(home):
     """A leader that exits before it has read a signal: its end is noticed all the same."""
     with home.rpc() as rpc, home.rpc() as other:

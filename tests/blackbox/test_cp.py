@@ -1,0 +1,72 @@
+"""bailiff cp: files into and out of a session sandbox, and nothing else, whatever its commands make of both sides."""
+
+import os
+
+import harness
+
+
+def test_copying(home):
+    home.cli("sandbox", "create", "--name", "box")
+    outside = os.path.join(home.dir, "outside")
+    os.makedirs(os.path.join(outside, "tree/sub"))
+    data = os.urandom(300_000)
+    with open(os.path.join(outside, "tree/sub/data"), "wb") as f:
+        f.write(data)
+    os.chmod(f.name, 0o750)
+    os.symlink("data", os.path.join(outside, "tree/sub/link"))
+    home.cli("cp", f.name, "box:/tmp")
+    home.cli("cp", f.name, "box:/tmp/renamed")
+    home.cli("cp", os.path.join(outside, "tree"), "box:/tmp")
+    home.cli("cp", os.path.join(outside, "tree"), "box:/tmp/again")
+    assert home.cli("exec", "box", "stat", "-c", "%a", "/tmp/data", "/tmp/renamed").text == "750\n750\n"
+    assert home.cli("exec", "box", "cat", "/tmp/tree/sub/link").out == data and home.cli("exec", "box", "readlink", "/tmp/again/sub/link").text == "data\n"
+    home.cli("cp", "box:/tmp/renamed", outside)
+    home.cli("cp", "box:/tmp/renamed", os.path.join(outside, "named"))
+    home.cli("cp", "box:/tmp/again", os.path.join(outside, "back"))
+    for name in ("renamed", "named", "back/sub/data", "back/sub/link"):
+        with open(os.path.join(outside, name), "rb") as f:
+            assert f.read() == data, name
+    assert os.stat(os.path.join(outside, "named")).st_mode & 0o7777 == 0o750 and os.path.islink(os.path.join(outside, "back/sub/link"))
+    for wrong in (["box:/nowhere", outside], [os.path.join(outside, "nowhere"), "box:/tmp"], ["other:/tmp", outside], ["box:/dev/null", outside],
+                  [os.path.join(outside, "named"), "box:/usr/named"]):
+        assert home.cli("cp", *wrong, status=1).err, wrong
+    assert home.cli("cp", outside, outside, status=2).err and home.cli("cp", "box:/a", "box:/b", status=2).err
+    assert sorted(os.listdir(outside)) == ["back", "named", "renamed", "tree"], "nothing is left of what failed"
+
+
+def test_copying_does_not_follow_links_that_a_command_made(home):
+    """The workspace is writable inside: a link there must not lead a copy anywhere else, nor may an archive from the sandbox."""
+    outside = os.path.join(home.dir, "outside")
+    os.makedirs(outside)
+    with open(os.path.join(outside, "secret"), "w") as f:
+        f.write("secret\n")
+    home.cli("sandbox", "create", "--name", "box")
+    home.cli("exec", "box", "sh", "-c", 'mkdir -p /tmp/report/new && echo x | tee /tmp/report/key > /tmp/report/new/key; mkdir honest hostile; '
+             'ln -s "$1" report; ln -s "$1" honest/new; ln -s "$1" hostile/new; ln -s "$1/secret" file', "sh", outside)
+    at = {"cwd": home.work}
+    for words in (["box:/tmp/report", "."], ["box:/tmp/report", "report"], ["box:/tmp/report/key", "report/"], ["box:/tmp/report/key", "honest/new/key"],
+                  ["box:/tmp/report", home.work], ["box:/tmp/report/key", os.path.join(home.work, "report")],
+                  ["file", "box:/tmp"], ["report", "box:/tmp"], ["report/secret", "box:/tmp"], [os.path.join(home.work, "file"), "box:/tmp"]):
+        assert b"symbolic link" in home.cli("cp", *words, status=1, **at).err, words
+    home.cli("exec", "box", "sh", "-c", "mv honest honest.old; mkdir honest; mv honest.old honest/report")
+    home.cli("cp", "box:/tmp/report", "honest", **at)
+    assert open(os.path.join(home.work, "honest/report/new/key")).read() == "x\n"
+    # An archive that names what is behind the link: the sandbox's own tar does not make one, but a command can take its place.
+    home.cli("exec", "box", "sh", "-c", r'''mkdir -p /tmp/a/new && echo x > /tmp/a/new/key && echo x > /tmp/a/new/secret && ln /tmp/a/new/secret /tmp/a/stolen &&
+        rm -rf /tmp/report && mv hostile report.new && rm report && mv report.new report && mkdir /tmp/report &&
+        tar -C /tmp/a --no-recursion -cf /tmp/hostile.tar new/key new/secret stolen''')
+    with open(os.path.join(home.dir, "hostile.tar"), "wb") as f:
+        f.write(home.cli("exec", "box", "cat", "/tmp/hostile.tar").out)
+    shim = os.path.join(home.dir, "bin")     # tar that unpacks the hostile archive, whatever it is given
+    os.makedirs(shim)
+    with open(os.path.join(shim, "tar"), "w") as script:
+        script.write(f'#!/bin/sh\nexec /usr/bin/env PATH={harness.PATH} tar "$@" < {f.name}\n')
+    os.chmod(script.name, 0o755)
+    failed = home.cli("cp", "box:/tmp/report", ".", status=1, env={"PATH": f"{shim}:{harness.PATH}"}, **at)
+    assert failed.err.count(b"ermission denied") + failed.err.count(b"cross-device") >= 2, failed.err
+    assert os.listdir(outside) == ["secret"] and os.stat(os.path.join(outside, "secret")).st_nlink == 1, os.listdir(outside)
+    assert not os.path.exists(os.path.join(home.work, "report/stolen"))
+
+
+if __name__ == "__main__":
+    harness.main(globals())
