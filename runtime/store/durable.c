@@ -15,6 +15,9 @@
 /* Limits for unsettled groups: they take memory, every reader searches them, and settling must not take long. */
 #define DEPTH_MAX 64u
 #define WEIGHT_MAX 4000u
+/* While the database is copied, when settling would make the copy useless. */
+#define HELD_DEPTH_MAX 512u
+#define HELD_WEIGHT_MAX 8000u
 #define JOURNAL_RETRY_NS (10ull * 1000 * 1000 * 1000)
 /* No warm-up on a disk so slow that it might not finish before the group arrives, nor so soon after a write that
  * nothing is gained. */
@@ -62,7 +65,8 @@ static bool can_journal(struct store *store, const struct layer *l)
 	    clock_mono_ns() >= store->journal.retry_ns)
 		open_journal(store);
 	return !store->settle_retry && store->ordinal == store->applied + store->journal.records &&
-	       journal_fits(&store->journal, l->group.len) && l->weight <= WEIGHT_MAX &&
+	       journal_fits(&store->journal, l->group.len) &&
+	       l->weight <= (store->held ? HELD_WEIGHT_MAX : WEIGHT_MAX) &&
 	       space_has_reserve(store, l->bytes + l->weight * 64);
 }
 
@@ -237,6 +241,8 @@ bool durable_settle_due(const struct store *store)
 {
 	const struct layer *l = store->layers;
 
+	if (store->held)
+		return l && (l->depth >= HELD_DEPTH_MAX || l->weight >= HELD_WEIGHT_MAX);
 	return l && (l->depth >= DEPTH_MAX || l->weight >= WEIGHT_MAX || store->journal.at > store->journal.size / 2);
 }
 

@@ -59,6 +59,15 @@ static void close_in_background(struct large_files *files)
 		close_files(files);
 }
 
+void expired_files_close(int fd)
+{
+	struct large_files *files = mem_zalloc(1, sizeof *files);
+
+	if (fd >= 0)
+		files->fds[files->count++] = fd;
+	close_in_background(files);
+}
+
 void expired_files_remove(struct store *store)
 {
 	bool keep;

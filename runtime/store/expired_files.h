@@ -10,5 +10,7 @@ struct store;
 
 /* Removes the files in store->unlinks, unless a backup copies spool files. */
 void expired_files_remove(struct store *store);
+/* Closes the last descriptor of a large file without a name, in another thread; −1 is ignored. */
+void expired_files_close(int fd);
 
 #endif

@@ -60,6 +60,8 @@ void job_finish_locked(struct store *store, struct job_queue *q, enum job_step r
 /* Their owners still get a completion, from the last store_flush. */
 void jobs_cancel(struct store *store, struct job_queue *q)
 {
+	if (q->head && q->head->cancel)
+		q->head->cancel(store, q->head);
 	pthread_mutex_lock(&store->mutex);
 	while (q->head) {
 		err_set(&q->head->err, ERR_UNAVAILABLE, "the store is being closed");

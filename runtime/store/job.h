@@ -33,6 +33,9 @@ struct job {
 	struct completion completion;
 	struct job *next;
 	enum job_step (*step)(struct store *s, struct job *j);
+	void (*cancel)(struct store *s,
+		       struct job *j); /* may be NULL; the store is closed before the job is finished */
+	bool asleep;      /* writer, with store->mutex: the next step waits for a thread of the job's own */
 	bool exclusive;   /* writer: does not run while the worker runs a job */
 	bool makes_room;  /* writer: runs even while settling fails */
 	bool keeps_files; /* worker: no spool file is removed while it runs */

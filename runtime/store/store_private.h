@@ -102,6 +102,7 @@ struct store {
 	char *chunk_buffer; /* CHUNK_MAX bytes; NULL until output is spilled. Kept: mapping it costs as much as a
 			       checksum */
 	bool spool_suspect; /* the sync of a spool file has failed once (chunk.c) */
+	bool held;          /* the database is being copied: settle only what the journal cannot take (upkeep.c) */
 	size_t txn_id;      /* of the last write transaction */
 	uint64_t retry_ns;  /* when deferred batches are retried; 0 = there are none */
 	char **unlinks;     /* spool files of expired outputs, to be removed when no backup runs */

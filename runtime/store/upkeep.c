@@ -14,6 +14,7 @@
 #include "runtime/base/mem.h"
 #include "runtime/event/event.h"
 #include "runtime/store/event_index.h"
+#include "runtime/store/expired_files.h"
 #include "runtime/store/idempotency_records.h"
 #include "runtime/store/read_models.h"
 #include "runtime/store/reader.h"
@@ -152,14 +153,25 @@ void store_prune(struct store *store, uint64_t floor, uint64_t idem_before_us,
 /* ---- compaction ---- */
 
 /*
- * Writes and syncs a compacted copy next to the database, then renames it over the original while that is
- * closed. A crash before the rename leaves the old database (and a copy that the next open removes), a crash after it
- * the new one. No commit happens in between, nor before the new name is durable: if the directory cannot be synced,
- * every group tries that first (durable.c).
+ * A thread writes and syncs a compacted copy next to the database. Meanwhile groups stay in the journal and above the
+ * database, which does not change (`held`), so nobody waits for the copy. If they become too many the writer settles
+ * them, and the copy is made again. The writer then renames it over the original while that is closed. A crash before
+ * the rename leaves the old database (and a copy that the next open removes), a crash after it the new one. No commit
+ * happens in between, nor before the new name is durable: if the directory cannot be synced, every group tries that
+ * first (durable.c).
  */
+
+#define COPIES_MAX 3
 
 struct compact {
 	struct job job;
+	struct store *store;
+	pthread_t copier;
+	bool copying;     /* the thread exists */
+	bool copied;      /* its result, set before it wakes the writer */
+	struct err error; /* the same */
+	size_t txn_id;    /* of the newest transaction in the copy */
+	unsigned copies;
 	uint64_t before, after;
 	void (*done)(void *ctx, uint64_t before, uint64_t after, const struct err *e);
 	void *ctx;
@@ -193,25 +205,103 @@ static int replace_database(struct store *store, struct err *e)
 	return 0;
 }
 
-static enum job_step compact_step(struct store *store, struct job *j)
+static size_t last_txn_id(const struct store *store)
 {
-	struct compact *c = (struct compact *)j;
+	MDB_envinfo info;
 
-	if (!store->db.env && writer_reopen(store, NULL, &j->err) != 0)
-		return JOB_FAILED;
+	return mdb_env_info(store->db.env, &info) == 0 ? info.me_last_txnid : SIZE_MAX;
+}
+
+/* The copying thread. A reader keeps the environment open. */
+static void *copy_main(void *arg)
+{
+	struct compact *c = arg;
+	struct store *store = c->store;
+	reader_auto struct reader r = READER_INIT;
+
+	c->copied = reader_begin(store, &r, &c->error) == 0 &&
+		    copy_database(r.db->env, store->dir_fd, STORE_DIRS_DATA_NEW, O_TRUNC | O_NOFOLLOW, &c->error) == 0;
+	reader_end(&r);
+	pthread_mutex_lock(&store->mutex);
+	c->job.asleep = false;
+	pthread_cond_signal(&store->wake);
+	pthread_mutex_unlock(&store->mutex);
+	return NULL;
+}
+
+static enum job_step start_copy(struct store *store, struct compact *c)
+{
+	int rc;
+
 	c->before = file_size(store->dir_fd, STORE_DIRS_DATA);
-	if (copy_database(store->db.env, store->dir_fd, STORE_DIRS_DATA_NEW, O_TRUNC | O_NOFOLLOW, &j->err) != 0 ||
-	    writer_reopen(store, replace_database, &j->err) != 0) {
-		unlinkat(store->dir_fd, STORE_DIRS_DATA_NEW, 0);
+	c->txn_id = last_txn_id(store);
+	c->copies++;
+	pthread_mutex_lock(&store->mutex);
+	c->job.asleep = true;
+	pthread_mutex_unlock(&store->mutex);
+	rc = pthread_create(&c->copier, NULL, copy_main, c);
+	if (rc != 0) {
+		c->job.asleep = false;
+		err_sys(&c->job.err, rc, "start a thread that copies the database");
 		return JOB_FAILED;
 	}
+	c->copying = store->held = true;
+	return JOB_MORE;
+}
+
+static void end_copy(struct store *store, struct compact *c)
+{
+	if (c->copying)
+		pthread_join(c->copier, NULL);
+	c->copying = store->held = false;
+}
+
+static void compact_cancel(struct store *store, struct job *j)
+{
+	end_copy(store, (struct compact *)j);
+	unlinkat(store->dir_fd, STORE_DIRS_DATA_NEW, 0);
+}
+
+/* Puts the copy in place. The old file goes with its last close, which can take long. */
+static int use_copy(struct store *store, struct compact *c, struct err *e)
+{
+	int old = openat(store->dir_fd, STORE_DIRS_DATA, O_PATH | O_CLOEXEC | O_NOFOLLOW);
+	int rc = writer_reopen(store, replace_database, e);
+
+	expired_files_close(old);
+	if (rc != 0)
+		return -1;
 	/* Until the name is durable a power failure could bring the old file back, so nothing may be acknowledged in
 	 * the new one. */
 	store->unnamed = true;
-	if (store_dirs_sync_name(store, &j->err) != 0)
-		return JOB_FAILED;
+	if (store_dirs_sync_name(store, e) != 0)
+		return -1;
 	c->after = file_size(store->dir_fd, STORE_DIRS_DATA);
-	return JOB_FINISHED;
+	return 0;
+}
+
+static enum job_step compact_step(struct store *store, struct job *j)
+{
+	struct compact *c = (struct compact *)j;
+	bool copying = c->copying, current;
+
+	end_copy(store, c);
+	if (!store->db.env && writer_reopen(store, NULL, &j->err) != 0)
+		return JOB_FAILED;
+	if (!copying)
+		return start_copy(store, c);
+	current = last_txn_id(store) == c->txn_id;
+	if (c->copied && current && use_copy(store, c, &j->err) == 0)
+		return JOB_FINISHED;
+	unlinkat(store->dir_fd, STORE_DIRS_DATA_NEW, 0);
+	if (c->copied && !current && c->copies < COPIES_MAX)
+		return JOB_MORE;
+	if (!c->copied)
+		j->err = c->error;
+	else if (!current)
+		err_set(&j->err, ERR_UNAVAILABLE,
+			"there were too many events while the database was copied: compact it when fewer commands run");
+	return JOB_FAILED;
 }
 
 static void compact_run(struct store *store, struct completion *completion)
@@ -230,7 +320,9 @@ void store_compact(struct store *store, void (*done)(void *ctx, uint64_t before,
 
 	c->job.completion.run = compact_run;
 	c->job.step = compact_step;
+	c->job.cancel = compact_cancel;
 	c->job.exclusive = true;
+	c->store = store;
 	c->done = done;
 	c->ctx = ctx;
 	writer_submit(store, &c->job);

@@ -466,8 +466,12 @@ static bool queue_due(const struct store *store, uint64_t now)
 /* Compaction replaces the file under every reader, so it waits until the worker is idle (`exclusive`). */
 static bool job_due(const struct store *store)
 {
-	return store->writer_jobs.head && !(store->writer_jobs.head->exclusive && store->worker_jobs.busy);
+	const struct job *j = store->writer_jobs.head;
+
+	return j && !j->asleep && !(j->exclusive && store->worker_jobs.busy);
 }
+
+static bool may_settle(const struct store *store) { return store->layers && !store->settle_retry && !store->held; }
 
 /* Called and returns with the mutex held. */
 static enum work wait_for_work(struct store *store, bool after_group)
@@ -487,11 +491,11 @@ static enum work wait_for_work(struct store *store, bool after_group)
 			return WORK_END;
 		if (store->batch_announced && !store->settle_asked)
 			return WORK_PREPARE;
-		if (store->settle_asked || (store->layers && !store->settle_retry && store->settle_at_ns <= now))
+		if (store->settle_asked || (may_settle(store) && store->settle_at_ns <= now))
 			return WORK_SETTLE;
 		if (job_due(store))
 			return WORK_JOB;
-		if (store->layers && !store->settle_retry)
+		if (may_settle(store))
 			until = store->settle_at_ns;
 		if (atomic_load(&store->full) || !store->db.env || store->nunlinks || store->settle_retry) {
 			if (!check_ns)
@@ -561,8 +565,8 @@ static void *writer_main(void *arg)
 			 * Jobs read and rewrite the database, so it must be complete; retention runs anyway, because it
 			 * may free the space that settling needs.
 			 */
-			enum job_step r = settle_journal(store, true, &j->err) == 0 || j->makes_room ? JOB_MORE
-												     : JOB_FAILED;
+			bool ready = store->held || settle_journal(store, true, &j->err) == 0 || j->makes_room;
+			enum job_step r = ready ? JOB_MORE : JOB_FAILED;
 
 			if (r == JOB_MORE) {
 				j->err = ERR_INIT;

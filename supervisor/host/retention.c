@@ -21,6 +21,7 @@
 
 #define PROCESSES_AT_ONCE 16u /* keeps transactions small */
 #define SESSIONS_AT_ONCE 16u
+#define AT_ONCE_NS (3ull * 1000 * 1000) /* the event loop waits meanwhile */
 #define DOCUMENTS_AN_EVENT 200u
 #define DAY_US (24ull * 60 * 60 * 1000000)
 #define CLOCK_US 1000000ull /* more is not an adjustment of the clock */
@@ -305,12 +306,16 @@ static void expire_next_sessions(struct retention *r)
 					  .max = SESSIONS_AT_ONCE };
 	struct store_batch *batch = store_batch_new(r->store);
 	struct err e = ERR_INIT;
+	const uint64_t until = clock_mono_ns() + AT_ONCE_NS;
 	int more = view_ids(r->store, &q, &ids, r->after, &e), went = 0;
+	size_t checked = 0;
 
-	for (size_t i = 0; more >= 0 && went >= 0 && i < ids.n; i++) {
-		went = check_session(r, ids.id[i], batch, &e);
+	while (more >= 0 && went >= 0 && checked < ids.n && (checked == 0 || clock_mono_ns() < until)) {
+		went = check_session(r, ids.id[checked++], batch, &e);
 		r->result.sessions += went > 0;
 	}
+	if (checked < ids.n && checked > 0)
+		snprintf(r->after, sizeof(r->after), "%s", ids.id[checked - 1]);
 	if (more < 0 || went < 0) {
 		store_batch_free(batch);
 		err_wrap(&e, "expire sessions");

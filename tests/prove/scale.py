@@ -7,7 +7,7 @@ A daemon runs one command; scale_fill.c then writes its events for many other pr
 100,000, 1,000,000 and 10,000,000 events, as far as the time or --events goes; the largest store also gets 1 KB of output for each event, by real
 commands. At each size: the start until the first answer, windows of every kind of list at the beginning, in the middle and at the end, search, export, verify,
 backup, rebuild, prune and compact. A query may take at most 3 times as long as in the smallest store, plus 10 ms. While maintenance runs, a read may take
-100 ms, plus twice what a process that only sleeps was delayed by.
+100 ms, plus twice what a process that only sleeps was delayed by; a request that is answered after a commit also what three syncs of another file take.
 
 Known-bad controls: a query that must read the whole log is seen to grow; a runtime that is stopped for 400 ms is seen to block.
 """
@@ -32,10 +32,13 @@ FILL = os.path.join(BUILD, "scale_fill")
 SIZES = (10_000, 100_000, 1_000_000, 10_000_000)
 SHORT = (1_000, 10_000)
 EVENTS_EACH = 100
+READS = (("get_health", {}), ("list_processes", {"limit": 5}))
+WRITES = (("create_session", {}),)
 START_S, BLOCK_S = 0.5, 0.1
 FACTOR, PLUS_S = 3.0, 0.01
 REPEAT = 25
 WAKEUPS = 2                 # a round trip waits for a processor twice, a process that only sleeps once
+SYNCS = 3                   # a commit may wait for a transaction of maintenance, which syncs twice
 OUTPUT_MB = 64              # of one command
 FREE_BYTES = 8 << 30        # on the disk, after everything
 CONFIG = {"stopGraceMs": 1000, "retainDays": 0, "storeQuotaBytes": 0}
@@ -81,17 +84,34 @@ def filled(events):
     return home, time.monotonic() - begin
 
 
-class Probe:
-    """A client that reads all the time, in a process of its own."""
+class DiskBeat(Beat):
+    """A process that syncs a small file on the same disk."""
 
     def __init__(self, home):
-        self.worst, self.stop, self.rpc = multiprocessing.Value("d", 0.0), multiprocessing.Event(), home.rpc()
+        super().__init__()
+        self.path = os.path.join(home.dir, "beat")
+
+    def run(self):
+        with open(self.path, "wb") as f:
+            while not self.stop.is_set():
+                begin = time.monotonic()
+                os.pwrite(f.fileno(), os.urandom(4096), 0)
+                os.fdatasync(f.fileno())
+                self.worst.value = max(self.worst.value, time.monotonic() - begin)
+                time.sleep(0.005)
+
+
+class Probe:
+    """A client that sends these requests all the time, in a process of its own."""
+
+    def __init__(self, home, requests):
+        self.worst, self.stop, self.rpc, self.requests = multiprocessing.Value("d", 0.0), multiprocessing.Event(), home.rpc(patience=600), requests
         self.child = multiprocessing.Process(target=self.run, daemon=True)
 
     def run(self):
         with contextlib.suppress(Gone):
             while not self.stop.is_set():
-                for method, params in (("get_health", {}), ("list_processes", {"limit": 5})):
+                for method, params in self.requests:
                     begin = time.monotonic()
                     self.rpc.call(method, params)
                     self.worst.value = max(self.worst.value, time.monotonic() - begin)
@@ -124,14 +144,16 @@ class Scale:
         self.note(what, size, min(times))
 
     def maintenance(self, home, what, size, function):
-        """How long it takes, and what it makes a reader wait."""
-        with Beat() as beat, Probe(home) as probe:
+        """How long it takes, and what it makes others wait."""
+        with Beat() as beat, DiskBeat(home) as disk, Probe(home, READS) as reader, Probe(home, WRITES) as writer:
             begin = time.monotonic()
             function()
             self.note(what, size, time.monotonic() - begin)
-        self.blocked[what, size] = probe.worst.value, beat.worst.value
-        if probe.worst.value > BLOCK_S + WAKEUPS * beat.worst.value:
-            self.proof.fail(f"{size}", f"a read took {probe.worst.value * 1000:.0f} ms during {what} (delay of the machine {beat.worst.value * 1000:.0f} ms)")
+        for kind, probe, allowed in (("read", reader, 0.0), ("commit", writer, SYNCS * disk.worst.value)):
+            self.blocked[what, kind, size] = probe.worst.value
+            if probe.worst.value > BLOCK_S + WAKEUPS * beat.worst.value + allowed:
+                self.proof.fail(f"{size}", f"a {kind} took {probe.worst.value * 1000:.0f} ms during {what} (delay of the machine {beat.worst.value * 1000:.0f} ms, "
+                                           f"a sync {disk.worst.value * 1000:.0f} ms)")
 
     def queries(self, rpc, size):
         first = rpc.call("list_events", limit=1)["firstSequence"]
@@ -208,7 +230,7 @@ class Scale:
     def compare(self):
         """Queries must not grow with the log; returns whether the control does."""
         small, large = self.sizes[0], self.sizes[-1]
-        maintenance = {what for what, _ in self.blocked} | {"fill", "start", "database MB"}
+        maintenance = {what for what, _, _ in self.blocked} | {"fill", "start", "database MB"}
 
         def grew(what, plus=PLUS_S):
             return self.curves[what][large] > FACTOR * self.curves[what][small] + plus
@@ -219,14 +241,15 @@ class Scale:
 
     def figures(self):
         ms = {what: ", ".join(f"{v * (1 if what == 'database MB' else 1000):.1f}" for _, v in sorted(curve.items())) for what, curve in self.curves.items()}
-        worst = ", ".join(f"{what} {max(b[0] for (w, _), b in self.blocked.items() if w == what) * 1000:.0f}" for what in {w: 1 for w, _ in self.blocked})
+        worst = {kind: ", ".join(f"{what} {max(b for (w, k, _), b in self.blocked.items() if (w, k) == (what, kind)) * 1000:.0f}"
+                                 for what in {w: 1 for w, _, _ in self.blocked}) for kind in ("read", "commit")}
         return {"events": ", ".join(map(str, self.sizes)), "ms at these sizes": "; ".join(f"{k}: {v}" for k, v in ms.items()),
-                "longest read during maintenance ms": worst, **({"output": self.output} if self.output else {})}
+                "longest read during maintenance ms": worst["read"], "longest commit ms": worst["commit"], **({"output": self.output} if self.output else {})}
 
 
 def blocking_is_seen():
     """The control: a stopped runtime."""
-    with Home(CONFIG) as home, Beat() as beat, Probe(home) as probe:
+    with Home(CONFIG) as home, Beat() as beat, Probe(home, READS) as probe:
         pid = home.part("runtime")
         until("it reads", lambda: probe.worst.value > 0)
         os.kill(pid, signal.SIGSTOP)

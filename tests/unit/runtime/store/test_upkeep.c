@@ -1,6 +1,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/store/db.h"
 #include "runtime/store/spool.h"
+#include "runtime/store/store_dirs.h"
 #include "tests/unit/runtime/store/rig.h"
 
 static void fill(struct rig *r, unsigned n)
@@ -217,6 +218,64 @@ static void compact_shrinks_in(struct rig *r)
 }
 RIG_TEST(compact_shrinks)
 
+/* The copy goes to a pipe here, which takes only a part of it until it is read; a pipe cannot be synced. */
+static void nobody_waits_for_a_compaction_in(struct rig *r)
+{
+	struct rig_job j = { 0 };
+	struct rig_seen x;
+	uint64_t before;
+	char pipe[192];
+
+	rig_open(r);
+	fill(r, 600);
+	snprintf(pipe, sizeof(pipe), "%s/" STORE_DIRS_DATA_NEW, r->store_dir);
+	ck_assert_int_eq(mkfifo(pipe, 0600), 0);
+	before = store_last_sequence(r->s);
+	store_compact(r->s, rig_compact_cb, &j);
+	for (int i = 0; i < 100; i++)
+		rig_append(r, 1, "sess_c", "proc_1");
+	ck_assert(!j.done);
+	x = rig_events(r, before, 0, -1, NULL);
+	ck_assert(x.gapless && x.first == before + 1 && x.last == before + 100);
+
+	pid_t pid = fork();
+	if (pid == 0) {
+		char piece[4096];
+		int fd = open(pipe, O_RDONLY);
+
+		while (read(fd, piece, sizeof(piece)) > 0)
+			;
+		_exit(0);
+	}
+	rig_wait(r, &j.done);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	ck_assert(j.failed && strstr(j.e.message, "sync the copy"));
+	ck_assert_int_ne(access(pipe, F_OK), 0);
+	rig_verify_ok(r);
+	rig_close(r);
+	rig_open(r);
+	rig_verify_ok(r);
+	ck_assert_uint_ge(store_last_sequence(r->s), before + 100);
+}
+RIG_TEST(nobody_waits_for_a_compaction)
+
+/* Closing the store ends a copy that is being made. */
+static void a_close_ends_a_compaction_in(struct rig *r)
+{
+	struct rig_job j = { 0 };
+
+	rig_open(r);
+	fill(r, 600);
+	store_compact(r->s, rig_compact_cb, &j);
+	rig_append(r, 1, "sess_c", "proc_1");
+	rig_close(r);
+	ck_assert(j.done);
+	rig_open(r);
+	rig_verify_ok(r);
+}
+RIG_TEST(a_close_ends_a_compaction)
+
 static void a_backup_is_a_store_in(struct rig *r)
 {
 	struct spool_file f = SPOOL_FILE_INIT;
@@ -312,5 +371,6 @@ RIG_TEST(killed_upkeep)
 int main(void)
 {
 	return SUITE("upkeep", prune_keeps_the_proof, prune_ends_anywhere, documents_fill_their_pages,
-		     prune_while_writing, old_keys_go, compact_shrinks, a_backup_is_a_store, killed_upkeep);
+		     prune_while_writing, old_keys_go, compact_shrinks, nobody_waits_for_a_compaction,
+		     a_close_ends_a_compaction, a_backup_is_a_store, killed_upkeep);
 }
