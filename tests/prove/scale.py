@@ -25,7 +25,7 @@ import time
 import traceback
 
 from proof import BUILD, Proof
-from stalls import Beat, harness
+from stalls import WAKEUPS, Beat, harness
 from harness import Gone, Home, RpcError, until
 
 FILL = os.path.join(BUILD, "scale_fill")
@@ -37,7 +37,6 @@ WRITES = (("create_session", {}),)
 START_S, BLOCK_S = 0.5, 0.1
 FACTOR, PLUS_S = 3.0, 0.01
 REPEAT = 25
-WAKEUPS = 2                 # a round trip waits for a processor twice, a process that only sleeps once
 SYNCS = 3                   # a commit may wait for a transaction of maintenance, which syncs twice
 OUTPUT_MB = 64              # of one command
 FREE_BYTES = 8 << 30        # on the disk, after everything
