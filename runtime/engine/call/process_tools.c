@@ -438,9 +438,9 @@ static void send_input(struct engine *engine, const struct tool_call_doc *d, con
 	id_copy(x->call_id, d->toolCallId);
 	x->closing = closing;
 	if (closing)
-		engine_close_stdin(engine, process_id, &c, on_typed, x);
+		process_close_own(engine, process_id, &c, on_typed, x);
 	else
-		engine_write_stdin(engine, process_id, text, len, &c, on_typed, x);
+		process_write_own(engine, process_id, text, len, &c, on_typed, x);
 }
 
 /* If the process has ended when its input is closed, what was written may have been all that it waited for. */

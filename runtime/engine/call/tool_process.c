@@ -145,7 +145,10 @@ static void start_process(struct engine *engine, const struct tool_call_doc *d, 
 	if (editor)
 		argv[argc++] = "--editor";
 	json_auto_t *where = turn_part_merged(engine, t, shell ? args : NULL);
+	/* A call never has more rights than the client that made it: agents can drive an operator's turn. */
 	turn_requester(t, &by);
+	if (!jval_is_str(jval_get(d->requestedBy, "role"), role_name(ROLE_OPERATOR)))
+		by.role = ROLE_AGENT;
 	if (!json_object_get(where, "sandboxId"))
 		json_object_set_new(where, "sandboxId", json_string(SANDBOX_OF_THREAD));
 	if (shell)

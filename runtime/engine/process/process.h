@@ -183,6 +183,7 @@ struct process {
 	uint32_t tty_rows, tty_cols; /* current size of its terminal; 0 = pipes */
 	struct process_limits limits;
 	struct requester by;
+	bool of_operator; /* it has an operator's rights, or that is not known: agents write nothing to it */
 
 	struct pending_reply start; /* fn NULL once answered */
 	/* The start facts are durable; the init has run its steps; the command was executed. */
@@ -282,6 +283,14 @@ static inline bool process_is_controlled_by(const struct process *p, const struc
 /* The live process if the caller may control it; ERR_NOT_FOUND, or ERR_STATE when it has ended. */
 struct process *engine_live(struct engine *engine, const char *id, const struct caller *c, struct err *e);
 struct process *engine_process(struct engine *engine, const char *id);
+/*
+ * Input from the turn or subagent that the process belongs to. Clients' requests (engine_write_stdin) may name any
+ * process of their user.
+ */
+void process_write_own(struct engine *engine, const char *process_id, const void *p, size_t n, const struct caller *c,
+		       engine_reply_fn fn, void *ctx);
+void process_close_own(struct engine *engine, const char *process_id, const struct caller *c, engine_reply_fn fn,
+		       void *ctx);
 
 /* A copy-on-write run with changes of its own; those of a command in a session sandbox are the sandbox's. */
 static inline bool process_has_changes(const struct process *p) { return p->plan_kind & PLAN_COW && !p->within[0]; }

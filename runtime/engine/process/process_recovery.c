@@ -102,6 +102,7 @@ static bool take_document(struct process *p, struct jval m)
 	/* Which hooks apply after its end depends on them. */
 	p->cwd = jval_strdup(jval_get(m, "cwd"));
 	p->by = (struct requester){ .uid = p->uid, .role = ROLE_AGENT };
+	p->of_operator = !jval_is_str(jval_get(jval_get(m, "startedBy"), "role"), role_name(ROLE_AGENT));
 	p->pid = (int32_t)jval_int(jval_get(m, "pid"), 0);
 	p->start_time = jval_uint(jval_get(m, "startTime"), 0);
 	p->started_boot_ns = jval_uint(jval_get(m, "startedBootNs"), 0);

@@ -298,7 +298,11 @@ void process_inputs_pump(struct process *p)
 	}
 }
 
-static void input_queue(struct engine *engine, const char *id, const void *data, size_t n, bool eof,
+/*
+ * `foreign`: a client's request about any process of its user. What an operator started may have more access than an
+ * agent can get, and a shell runs what is typed into it.
+ */
+static void input_queue(struct engine *engine, const char *id, const void *data, size_t n, bool eof, bool foreign,
 			const struct caller *c, engine_reply_fn fn, void *ctx)
 {
 	struct err e = ERR_INIT;
@@ -306,7 +310,12 @@ static void input_queue(struct engine *engine, const char *id, const void *data,
 	struct pending_input *in;
 	size_t queued = 0;
 
-	if (p && !p->stdin_pipe && !process_has_tty(p))
+	if (p && foreign && c->role != ROLE_OPERATOR && p->of_operator)
+		err_set(&e, ERR_NOT_ALLOWED,
+			"process '%s' was started by an operator, and may have access that agents do not get: only "
+			"operators can write to it (bailiff input)",
+			id);
+	else if (p && !p->stdin_pipe && !process_has_tty(p))
 		err_set(&e, ERR_STATE, "process '%s' was started without a standard input (stdin: \"pipe\")", id);
 	else if (p && p->stdin_closed && !process_has_tty(p) && !eof)
 		err_set(&e, ERR_STATE, "the standard input of '%s' is closed", id);
@@ -332,13 +341,25 @@ static void input_queue(struct engine *engine, const char *id, const void *data,
 void engine_write_stdin(struct engine *engine, const char *process_id, const void *p, size_t n, const struct caller *c,
 			engine_reply_fn fn, void *ctx)
 {
-	input_queue(engine, process_id, p, n, false, c, fn, ctx);
+	input_queue(engine, process_id, p, n, false, true, c, fn, ctx);
 }
 
 void engine_close_stdin(struct engine *engine, const char *process_id, const struct caller *c, engine_reply_fn fn,
 			void *ctx)
 {
-	input_queue(engine, process_id, NULL, 0, true, c, fn, ctx);
+	input_queue(engine, process_id, NULL, 0, true, true, c, fn, ctx);
+}
+
+void process_write_own(struct engine *engine, const char *process_id, const void *p, size_t n, const struct caller *c,
+		       engine_reply_fn fn, void *ctx)
+{
+	input_queue(engine, process_id, p, n, false, false, c, fn, ctx);
+}
+
+void process_close_own(struct engine *engine, const char *process_id, const struct caller *c, engine_reply_fn fn,
+		       void *ctx)
+{
+	input_queue(engine, process_id, NULL, 0, true, false, c, fn, ctx);
 }
 
 /*

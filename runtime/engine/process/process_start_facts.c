@@ -113,7 +113,8 @@ static int started_fact(const struct process *p, struct transaction *tx)
 		    .owner = p->owner ? JSON_OBJECT(owner, .kind = owner_kind_name(p->owner), .id = p->owner_id)
 				      : JSON_NONE,
 		    .limits = json_limits(&p->limits), .outputRefs = json_stream_names(p),
-		    .warnings = has_warnings(p) ? json_from_writer(write_warnings, p, 0) : JSON_NONE);
+		    .warnings = has_warnings(p) ? json_from_writer(write_warnings, p, 0) : JSON_NONE,
+		    .startedBy = json_requester(&p->by));
 }
 
 /* The result of start_process. */

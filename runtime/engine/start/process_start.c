@@ -271,6 +271,7 @@ static void process_take_request(struct process *p, const struct start_request *
 {
 	p->uid = c->uid;
 	p->by = requester_of(c);
+	p->of_operator = c->role != ROLE_AGENT;
 	p->command_line = mem_strdup(r->command_line);
 	p->justification = mem_strdup(r->justification);
 	id_copy(p->task_id, r->task_id);

@@ -346,6 +346,18 @@ static bool refuse_turn(const struct subagent_doc *d, const char *instead, struc
 	return e->code;
 }
 
+/* Its command may have access that agents do not get, and may run what it reads (process_write_own does not ask). */
+static bool refuse_agent(const struct subagent_doc *d, const struct caller *c, struct err *e)
+{
+	if (d->supervised && c->role != ROLE_OPERATOR &&
+	    !jval_is_str(jval_get(d->requestedBy, "role"), role_name(ROLE_AGENT)))
+		err_set(e, ERR_NOT_ALLOWED,
+			"the command of subagent '%.64s' was started by an operator: only operators "
+			"can write to it",
+			d->subagentId);
+	return e->code;
+}
+
 /* ---- send_subagent_input ---- */
 
 void engine_send_subagent_input(struct engine *engine, const json_t *params, const struct caller *c, engine_reply_fn fn,
@@ -360,7 +372,7 @@ void engine_send_subagent_input(struct engine *engine, const json_t *params, con
 
 	if (subagent_load(engine, id, c, &text, &doc, &e) < 0 || text_check(params, "input", INPUT_MAX, &e) < 0)
 		return transaction_reject(tx, &e);
-	if (refuse_turn(&doc, "steer_turn adds input to it", &e))
+	if (refuse_turn(&doc, "steer_turn adds input to it", &e) || refuse_agent(&doc, c, &e))
 		return transaction_reject(tx, &e);
 	if (subagent_doc_ended(&doc) || doc.closing) {
 		err_set(&e, ERR_STATE, "subagent '%.64s' is %s: resume_subagent can bring it back", id,
@@ -390,7 +402,7 @@ void engine_resume_subagent(struct engine *engine, const json_t *params, const s
 
 	if (subagent_load(engine, id, c, &text, &doc, &e) < 0 || text_check(params, "input", INPUT_MAX, &e) < 0)
 		return transaction_reject(tx, &e);
-	if (refuse_turn(&doc, "submit_turn continues its thread", &e))
+	if (refuse_turn(&doc, "submit_turn continues its thread", &e) || (input && refuse_agent(&doc, c, &e)))
 		return transaction_reject(tx, &e);
 	if (!subagent_doc_ended(&doc)) {
 		err_set(&e, ERR_STATE, "subagent '%.64s' is %s: only one that has ended is resumed", id, doc.status);

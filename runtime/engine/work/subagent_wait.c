@@ -175,9 +175,9 @@ void subagent_write_input(struct engine *engine, const struct subagent_doc *d, c
 	const struct caller c = { .uid = (uint32_t)d->uid, .role = ROLE_AGENT, .peer_fd = -1 };
 
 	if (*input)
-		engine_write_stdin(engine, process_id, input, strlen(input), &c, ignore_reply, NULL);
+		process_write_own(engine, process_id, input, strlen(input), &c, ignore_reply, NULL);
 	if (eof)
-		engine_close_stdin(engine, process_id, &c, ignore_reply, NULL);
+		process_close_own(engine, process_id, &c, ignore_reply, NULL);
 }
 
 void subagent_give_first_input(struct engine *engine, const struct subagent_doc *d, const char *process_id)
