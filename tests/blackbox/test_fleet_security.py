@@ -338,7 +338,10 @@ def test_a_client_reads_and_forges_nothing_of_others():
         assert [t["taskId"] for t in s.fleet("list", "--json").json] == [task], "what is not a task's key or document does not count"
         assert s.fleet("logs", task).text == "secret\n" and s.show(task)["state"] == "running"
         s.fleet("cancel", task)
-        state(s, task, "cancelled")
+        ended = state(s, task, "cancelled")
+        failed = refused(s, "retry", task, env=s.identity("bob"))
+        assert "was not queued again" in failed and "belongs to another submitter" in failed and "operator" in failed, failed
+        assert s.show(task)["state"] == "cancelled" and s.show(task).get("reason") == ended.get("reason"), "nothing was written"
 
 
 def test_an_operator_cancels_tasks_of_others_and_is_told_if_the_node_does_not_answer():
@@ -349,6 +352,10 @@ def test_an_operator_cancels_tasks_of_others_and_is_told_if_the_node_does_not_an
         state(s, task, "running")
         until("it runs", lambda: n.local(task))
         assert s.fleet("cancel", "--json", task, env=bob).json == [{"taskId": task, "result": "cancelling"}]
+        state(s, task, "cancelled")
+        assert s.fleet("retry", "--json", task, env=bob).json == [{"taskId": task, "result": "queued"}]
+        state(s, task, "running")
+        s.fleet("cancel", task)
         state(s, task, "cancelled")
         task = s.fleet("submit", "--", "sleep", "600").text.strip()
         state(s, task, "running")

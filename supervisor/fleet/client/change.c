@@ -18,17 +18,17 @@
 #define TRIES 50
 
 /* What is known of a node's answer, over all tries of one change. */
-struct cancel {
+struct permission {
 	bool accepted, unconfirmed;
 	struct err answer;
 };
 
 /* Changes the document; 1: leaves it as it is. */
-typedef int (*change_fn)(struct connection *x, struct fleet_task *t, struct cancel *c, struct err *e);
+typedef int (*change_fn)(struct connection *x, struct fleet_task *t, struct permission *c, struct err *e);
 
 /* The task as it is stored now in *ret. Returns what `fn` did. */
-static int change_task(struct connection *x, const char *id, change_fn fn, struct cancel *c, struct fleet_entry *ret,
-		       struct err *e)
+static int change_task(struct connection *x, const char *id, change_fn fn, struct permission *c,
+		       struct fleet_entry *ret, struct err *e)
 {
 	for (int i = 0; i < TRIES; i++) {
 		buf_auto struct buf text = BUF_INIT;
@@ -73,7 +73,7 @@ static int ask_to_cancel(struct connection *x, const struct fleet_task *t, struc
  * Only the node knows whether this key may cancel a task of another: it is asked before anything is written, and
  * nothing is if it rejects the request. If it does not say, a request of the submitter stays, which it will accept.
  */
-static int add_cancel(struct connection *x, struct fleet_task *t, struct cancel *c, struct err *e)
+static int add_cancel(struct connection *x, struct fleet_task *t, struct permission *c, struct err *e)
 {
 	c->unconfirmed = false;
 	if (fleet_state_ended(t->state))
@@ -101,7 +101,7 @@ static int add_cancel(struct connection *x, struct fleet_task *t, struct cancel 
 }
 
 /* The node has not said that it accepts the request. Returns 2. */
-static int tell_unconfirmed(const char *id, const struct cancel *c, bool kept, struct err *e)
+static int tell_unconfirmed(const char *id, const struct permission *c, bool kept, struct err *e)
 {
 	err_set(e, ERR_UNAVAILABLE,
 		"task %s was submitted by another key, and its node did not confirm the request (%s): %s", id,
@@ -114,7 +114,7 @@ static int tell_unconfirmed(const char *id, const struct cancel *c, bool kept, s
 int change_cancel(struct connection *x, const char *id, struct err *e)
 {
 	fleet_entry_auto struct fleet_entry t = { 0 };
-	struct cancel c = { 0 };
+	struct permission c = { 0 };
 	struct err ignored = ERR_INIT;
 	const int r = change_task(x, id, add_cancel, &c, &t, e);
 
@@ -133,8 +133,27 @@ int change_cancel(struct connection *x, const char *id, struct err *e)
 	return 0;
 }
 
+/*
+ * Another key's task: only the node where it ran knows whether this key may act on it, and says so in reply to any
+ * request. One that nodes ignore would only replace the reason why the task ended.
+ */
+static int ask_to_retry(struct connection *x, const struct fleet_task *t, struct permission *c, struct err *e)
+{
+	buf_auto struct buf header = BUF_INIT, bytes = BUF_INIT;
+
+	c->answer = ERR_INIT;
+	c->accepted = connection_ask(x, t, "output", "\"limit\":1", &header, &bytes, &c->answer) == 0;
+	c->unconfirmed = !c->accepted;
+	if (c->answer.code != ERR_NOT_ALLOWED)
+		return 0;
+	return err_set(e, ERR_NOT_ALLOWED,
+		       "task %s was not queued again: %s (only its submitter or a key with \"operator\": true in "
+		       "fleet.submitters of the nodes can retry it)",
+		       t->spec.id, c->answer.message);
+}
+
 /* One more attempt than were begun. */
-static int add_retry(struct connection *x, struct fleet_task *t, struct cancel *unused, struct err *e)
+static int add_retry(struct connection *x, struct fleet_task *t, struct permission *c, struct err *e)
 {
 	mem_auto char *args = mem_printf("{\"attempts\":%llu}", (unsigned long long)t->attempt + 1);
 
@@ -144,11 +163,24 @@ static int add_retry(struct connection *x, struct fleet_task *t, struct cancel *
 			       t->spec.id, fleet_state_name(t->state));
 	if (t->state == FLEET_COMPLETED)
 		return err_set(e, ERR_STATE, "task %s completed; submit it again under another id", t->spec.id);
+	/* The first attempt needs no permission but the signed text. */
+	if (!is_own(x, t) && t->attempt && !c->accepted && ask_to_retry(x, t, c, e) < 0)
+		return -1;
 	fleet_signed_done(&t->retry);
 	fleet_signed_done(&t->cancel);
 	t->state = FLEET_QUEUED;
 	t->reason[0] = 0;
 	return fleet_request_make(x->settings.seed, "retry", t->spec.id, args, &t->retry, e);
+}
+
+static int change_retry(struct connection *x, const char *id, struct err *e)
+{
+	fleet_entry_auto struct fleet_entry t = { 0 };
+	struct permission c = { 0 };
+
+	if (change_task(x, id, add_retry, &c, &t, e) < 0 || submit_enqueue(x, &t.task, e) < 0)
+		return -1;
+	return c.unconfirmed ? tell_unconfirmed(id, &c, false, e) : 0;
 }
 
 /* Applies one of them to every task that the arguments name. */
@@ -165,16 +197,13 @@ static int change_all(struct cli *c, bool retry)
 	jw_arr(&w);
 	for (size_t i = 0; i < list.n; i++) {
 		const char *id = list.v[i].task.spec.id;
-		fleet_entry_auto struct fleet_entry t = { 0 };
 		struct err e = ERR_INIT;
 		int r;
 
 		/* A job's tasks that completed are not meant. */
 		if (retry && list.n > 1 && list.v[i].task.state == FLEET_COMPLETED)
 			continue;
-		r = retry ? change_task(&x, id, add_retry, NULL, &t, &e) : change_cancel(&x, id, &e);
-		if (retry && r == 0)
-			r = submit_enqueue(&x, &t.task, &e);
+		r = retry ? change_retry(&x, id, &e) : change_cancel(&x, id, &e);
 		if (r < 0)
 			result = cli_fail(c, EXIT_FAILED, &e, "fleet %s", c->opts.args[0]);
 		if (r < 0)
