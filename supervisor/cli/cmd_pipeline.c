@@ -1,9 +1,9 @@
 /*
  * `pipeline`: runs the steps of a file, each as a process of one session, and reports how they ended.
  *
- * A step has a name, the steps that it needs, and the parameters of start_process, which are passed on as they are: the
- * daemon checks them. A step may need only earlier ones, so there are no circles. Steps end with this program
- * (onDisconnect).
+ * A step has a name, the steps that it needs, and the parameters of start_process, which are passed on as they are:
+ * step_check.h checks their names and types first, the daemon the rest. A step may need only earlier ones, so there are
+ * no circles. Steps end with this program (onDisconnect).
  */
 
 #include "runtime/base/fd.h"
@@ -17,6 +17,7 @@
 #include "supervisor/cli/output_stream.h"
 #include "supervisor/cli/process_logs.h"
 #include "supervisor/cli/progress.h"
+#include "supervisor/cli/step_check.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -135,6 +136,41 @@ static int read_steps(struct pipeline *p, struct err *e)
 			return -1;
 	}
 	return 0;
+}
+
+/* What the daemon says of the parameters is known only once it is connected. 0, or the exit status. */
+static int check_parameters(struct pipeline *p)
+{
+	static const char *const own[] = { "name", "needs", "allowFailure", NULL };
+	static const char *const reserved[] = { "sessionId", "onDisconnect", "idempotencyKey" };
+	struct err e = ERR_INIT, why;
+	json_auto_t *parameters = step_parameters(p->cli, &e);
+
+	if (!parameters)
+		return cli_fail(p->cli, EXIT_FAILED, &e, "pipeline");
+	for (size_t i = 0; i < p->n; i++) {
+		int r = step_check(parameters, p->step[i].json, own, &e);
+
+		for (size_t k = 0; r == 0 && k < countof(reserved); k++)
+			if (json_object_get(p->step[i].json, reserved[k]))
+				r = err_set(&e, ERR_INVALID, "%s: the pipeline sets this; remove it", reserved[k]);
+		if (r == 0)
+			continue;
+		err_set(&why, ERR_INVALID, "step \"%s\": %s", p->step[i].name, e.message);
+		return cli_fail(NULL, EXIT_USAGE, &why, "pipeline");
+	}
+	return 0;
+}
+
+/* A report that cannot be written is an error before the steps run, not after hours. 0, or the exit status. */
+static int check_report(struct cli *c, const char *path)
+{
+	const char *slash = path ? strrchr(path, '/') : NULL;
+	mem_auto char *folder = slash ? mem_strndup(path, slash == path ? 1 : (size_t)(slash - path)) : mem_strdup(".");
+
+	if (!path || access(path, W_OK) == 0 || (errno == ENOENT && access(folder, W_OK) == 0))
+		return 0;
+	return cli_usage(c, "option '--junit': %s: %s", path, strerror(errno));
 }
 
 /* ---- running ---- */
@@ -419,8 +455,12 @@ static int run_pipeline(struct pipeline *p)
 	size_t passed = 0;
 	int status = 0;
 
+	if ((status = check_report(p->cli, junit)))
+		return status;
 	if (cli_connect(p->cli, CLI_START_ALWAYS) < 0)
 		return EXIT_FAILED;
+	if ((status = check_parameters(p)))
+		return status;
 	jw_kstr(&q.w, "title", p->name);
 	if (request_change(p->cli, &q, "create_session") < 0)
 		return cli_fail(p->cli, EXIT_FAILED, &q.e, "pipeline");

@@ -57,8 +57,19 @@ def test_errors_of_a_file_name_their_place(home):
     with open(os.path.join(home.work, "ci.json"), "w") as f:
         f.write('{"steps": [\n}')
     assert b"ci.json:2" in home.cli("pipeline", f.name, status=2).err
-    failed = home.cli("pipeline", pipeline(home, dict(one, profil="x")), status=1)
-    assert b"profil" in failed.err, failed.err
+
+
+def test_a_mistake_in_a_later_step_is_found_before_the_first_one_runs(home):
+    first = {"name": "first", "commandLine": "touch ran"}
+    for wrong, words in (({"profil": "x"}, 'unknown key "profil" (did you mean "profile"?)'), ({"cwd": 3}, "cwd: must be a path"), ({"env": ["A=b"]}, "env: must be an object"),
+                         ({"limits": {"wallMs": "5s"}}, "limits.wallMs: must be a whole number"), ({"limits": {"wallMS": 5}}, 'unknown key "limits.wallMS"'),
+                         ({"sandbox": {"network": "full"}}, "sandbox.network: must be none, host or allow"), ({"command": "true"}, "command: must be an array of texts"),
+                         ({"sessionId": "x"}, "sessionId: the pipeline sets this")):
+        failed = home.cli("pipeline", pipeline(home, first, dict({"name": "second", "command": ["true"]}, **wrong)), status=2)
+        assert f'step "second": {words}' in failed.err.decode(), failed.err
+    failed = home.cli("pipeline", "--junit", os.path.join(home.work, "missing", "junit.xml"), pipeline(home, first), status=2)
+    assert b"--junit" in failed.err and b"No such file" in failed.err, failed.err
+    assert not os.path.exists(os.path.join(home.work, "ran"))
 
 
 def test_a_step_that_needs_an_approval_fails_without_a_terminal():
