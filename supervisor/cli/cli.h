@@ -165,7 +165,7 @@ int cli_call(struct cli *c, const char *method, const struct buf *params, struct
 
 #define VERB(name, flags, usage, summary, details) int cmd_##name(struct cli *c);
 #define VERB_AS(key, name, flags, usage, summary, details) int cmd_##key(struct cli *c);
-#define SUBVERB(noun, name, least, most, flags, function) int function(struct cli *c);
+#define SUBVERB(noun, name, least, most, flags, function, options) int function(struct cli *c);
 #include "supervisor/cli/verbs.def"
 
 #endif

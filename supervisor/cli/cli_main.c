@@ -24,8 +24,8 @@ static const struct subverb subverbs[] = {
 	{ #noun, name, least, most, flags, method, args, options, member, NULL, NULL },
 #define LIST(noun, name, least, most, flags, method, args, options, member, columns) \
 	{ #noun, name, least, most, (flags) | SUB_READS, method, args, options, member, columns, NULL },
-#define SUBVERB(noun, name, least, most, flags, function) \
-	{ #noun, name, least, most, flags, NULL, "", "", NULL, NULL, function },
+#define SUBVERB(noun, name, least, most, flags, function, options) \
+	{ #noun, name, least, most, flags, NULL, "", options, NULL, NULL, function },
 #include "supervisor/cli/verbs.def"
 };
 const struct verb_table cli_verbs = { rows, countof(rows), subverbs, countof(subverbs) };

@@ -5,6 +5,7 @@
 #include "runtime/base/text.h"
 #include "supervisor/cli/format.h"
 #include "supervisor/cli/id_lookup.h"
+#include "supervisor/cli/noun.h"
 #include "supervisor/cli/published_ports.h"
 #include "supervisor/cli/sandbox_options.h"
 
@@ -397,16 +398,36 @@ static int show_profile(struct cli *c, const char *name)
 	return cli_fail(c, EXIT_FAILED, &q.e, "sandbox");
 }
 
-/* A verb that is missing or unknown, or one with the wrong number of arguments. */
-static int usage_error(struct cli *c, const char *what)
-{
-	static const char *const verbs[] = { "create", "list", "show", "close" };
+/* The subverbs, with the names of their options. */
+static const struct {
+	const char *name, *options;
+	size_t least, most; /* arguments, with its name */
+} sandbox_verbs[] = {
+	{ "create",
+	  SANDBOX_OPTION_NAMES " name cow idle session memory memory-high pids cpus io-weight io-read io-write publish",
+	  1, 1 },
+	{ "list", "all session", 1, 1 },
+	{ "show", "cwd ro rw hide net allow-host tmp-size", 2, 2 },
+	{ "close", "", 2, SIZE_MAX },
+	{ "checkpoint", "", 2, 3 },
+	{ "restore", "", 2, 3 },
+	{ "fork", "name", 2, 3 },
+};
 
+/* A verb that is missing or unknown, or one with the wrong arguments or options. */
+static int check_usage(struct cli *c, const char *what)
+{
 	if (!what[0])
 		return cli_usage(c, "missing verb: create, list, show, close, checkpoint, restore or fork");
-	for (size_t i = 0; i < sizeof(verbs) / sizeof(verbs[0]); i++)
-		if (strcmp(what, verbs[i]) == 0)
-			return cli_usage(c, i < 2 ? "%s takes no arguments" : "%s: which sandbox?", what);
+	for (size_t i = 0; i < countof(sandbox_verbs); i++) {
+		if (strcmp(what, sandbox_verbs[i].name) != 0)
+			continue;
+		if (c->opts.nargs < sandbox_verbs[i].least)
+			return cli_usage(c, "%s: which sandbox?", what);
+		if (c->opts.nargs > sandbox_verbs[i].most)
+			return cli_usage(c, "%s: unexpected argument '%s'", what, c->opts.args[sandbox_verbs[i].most]);
+		return noun_check_options(c, what, sandbox_verbs[i].options);
+	}
 	return cli_usage(c, "unknown verb '%s'", what);
 }
 
@@ -414,23 +435,20 @@ int cmd_sandbox(struct cli *c)
 {
 	const struct opts *o = &c->opts;
 	const char *what = o->nargs ? o->args[0] : "";
-	int status;
+	int status = check_usage(c, what);
 
-	if (strcmp(what, "create") == 0 && o->nargs == 1)
+	if (status)
+		return status;
+	if (strcmp(what, "create") == 0)
 		return create_sandbox(c);
-	if (strcmp(what, "close") == 0 && o->nargs > 1)
+	if (strcmp(what, "close") == 0)
 		return close_sandboxes(c);
-	bool copies = strcmp(what, "checkpoint") == 0 || strcmp(what, "restore") == 0 || strcmp(what, "fork") == 0;
-	if (copies && (o->nargs == 2 || o->nargs == 3))
+	if (strcmp(what, "list") != 0 && strcmp(what, "show") != 0)
 		return copy_sandbox(c, what);
-	if (copies)
-		return cli_usage(c, "which sandbox?");
-	bool list = strcmp(what, "list") == 0 && o->nargs == 1;
-	if (!list && !(strcmp(what, "show") == 0 && o->nargs == 2))
-		return usage_error(c, what);
 	if (cli_connect(c, CLI_START_ALWAYS) < 0)
 		return EXIT_FAILED;
-	if (!list && (status = show_session_sandbox(c, o->args[1])) != 1)
-		return status;
-	return show_profile(c, list ? NULL : o->args[1]);
+	if (o->nargs == 1)
+		return show_profile(c, NULL);
+	status = show_session_sandbox(c, o->args[1]);
+	return status == 1 ? show_profile(c, o->args[1]) : status;
 }

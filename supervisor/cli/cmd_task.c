@@ -104,6 +104,16 @@ static int write_job_command(const struct opts *o, struct jw *w, struct err *e)
 	return write_command(o, &of, limits, countof(limits), w, e);
 }
 
+/* Without a command, the options for one would have no effect. 0, or the exit status. */
+static int check_command(struct cli *c, size_t nargs)
+{
+	const char *name = noun_first_given(c, SANDBOX_OPTION_NAMES " " COMMAND_OPTION_NAMES);
+
+	if (c->opts.nargs > nargs || !name)
+		return 0;
+	return cli_usage(c, "create: --%s needs a command: -- CMD ARG... at the end", name);
+}
+
 /* ---- tasks ---- */
 
 int task_create(struct cli *c)
@@ -114,6 +124,8 @@ int task_create(struct cli *c)
 	char id[ID_LOOKUP_MAX];
 	int status;
 
+	if ((status = check_command(c, 2)))
+		return status;
 	jw_kstr(&q.w, "objective", o->args[1]);
 	if (o->nargs > 2) {
 		jw_kstrv(&q.w, "command", o->args + 2, o->nargs - 2);
@@ -242,10 +254,8 @@ int task_run(struct cli *c)
 	char id[ID_LOOKUP_MAX];
 	int status;
 
-	if (!opts_has(o, OPT_task_AGENT)) {
-		cli_error("run needs --agent; task create --start runs a command");
-		return EXIT_USAGE;
-	}
+	if (!opts_has(o, OPT_task_AGENT))
+		return cli_usage(c, "run needs --agent; task create --start runs a command");
 	read_prompt(o, "", &prompt);
 	jw_kstrn(&q.w, "objective", buf_cstr(&prompt),
 		 prompt.len > OBJECTIVE_MAX ? text_utf8_cut(prompt.data, OBJECTIVE_MAX) : prompt.len);
@@ -366,10 +376,6 @@ static int wait_job(struct cli *c, const char *id)
 	}
 }
 
-#define JOB_SETTINGS                                                                                      \
-	"task=taskId:task session=sessionId:session parallel=maxParallel:uint timeout=maxRuntimeMs:time " \
-	"attempts=retryPolicy.maxAttempts:uint item-timeout=retryPolicy.timeoutMs:time"
-
 /* With --wait the exit status tells whether all items succeeded. */
 int job_create(struct cli *c)
 {
@@ -379,6 +385,8 @@ int job_create(struct cli *c)
 	char id[ID_LOOKUP_MAX];
 	int status;
 
+	if ((status = check_command(c, 1)))
+		return status;
 	if (o->nargs > 1)
 		jw_kstrv(&q.w, "command", o->args + 1, o->nargs - 1);
 	status = noun_options(c, JOB_SETTINGS, &q.w);
@@ -432,10 +440,8 @@ int job_run(struct cli *c)
 	char id[ID_LOOKUP_MAX];
 	int status;
 
-	if (!opts_has(o, OPT_job_AGENT)) {
-		cli_error("run needs --agent; job create --wait runs a command");
-		return EXIT_USAGE;
-	}
+	if (!opts_has(o, OPT_job_AGENT))
+		return cli_usage(c, "run needs --agent; job create --wait runs a command");
 	read_prompt(o, "{item}", &prompt);
 	write_agent(o, &agent, buf_cstr(&prompt), &q.w);
 	if ((status = noun_options(c, JOB_SETTINGS, &q.w)))

@@ -309,16 +309,28 @@ static bool spec_names(const char *spec, bool options, const char *name)
 }
 
 /* The subverbs of a noun share its options; one that this subverb has no use for must not be ignored. */
-static int check_options(struct cli *c, const struct subverb *s)
+static int check_options(struct cli *c, const char *subverb, const char *options, const char *args)
 {
-	for (size_t i = 0; i < c->opts.ngiven && !s->run; i++) {
+	for (size_t i = 0; i < c->opts.ngiven; i++) {
 		const char *name = option_rows[c->opts.given[i].option].name;
 
-		if (strcmp(name, "json") != 0 && !spec_names(s->options, true, name) &&
-		    !spec_names(s->args, false, name))
-			return cli_usage(c, "%s does not take --%s", s->name[0] ? s->name : c->verb->name, name);
+		if (strcmp(name, "json") != 0 && !spec_names(options, true, name) && !spec_names(args, false, name))
+			return cli_usage(c, "%s does not take --%s", subverb, name);
 	}
 	return 0;
+}
+
+int noun_check_options(struct cli *c, const char *subverb, const char *names)
+{
+	return check_options(c, subverb, names, "");
+}
+
+const char *noun_first_given(const struct cli *c, const char *names)
+{
+	for (size_t i = 0; i < c->opts.ngiven; i++)
+		if (spec_names(names, true, option_rows[c->opts.given[i].option].name))
+			return option_rows[c->opts.given[i].option].name;
+	return NULL;
 }
 
 /* The daemon is needed before the arguments are complete: shortened ids are looked up in its lists. */
@@ -369,7 +381,7 @@ int noun_run(struct cli *c)
 		if (given < s->least || given > s->most)
 			return cli_usage(c, "%s%stakes %zu argument%s%s", s->name, s->name[0] ? " " : "", s->least,
 					 s->least == 1 ? "" : "s", s->most > s->least ? " or more" : "");
-		int status = check_options(c, s);
+		int status = check_options(c, s->name[0] ? s->name : c->verb->name, s->options, s->args);
 		return status ? status : run_subverb(c, s);
 	}
 	return c->opts.nargs == 0 ? cli_usage(c, "missing verb: %s", buf_cstr(&names))

@@ -13,6 +13,10 @@ int noun_run(struct cli *c);
 
 /* For functions of rows: writes the given options as members, as `spec` says. 0, or the exit status after an error. */
 int noun_options(struct cli *c, const char *spec, struct jw *w);
+/* Rejects a given option whose name is not in `names`. 0, or the exit status. */
+int noun_check_options(struct cli *c, const char *subverb, const char *names);
+/* The first given option whose name is in `names`; NULL if there is none. */
+const char *noun_first_given(const struct cli *c, const char *names);
 /* Sends a change and prints `member` of its result, or with --json all of it. The exit status. */
 int noun_change(struct cli *c, struct request *q, const char *method, const char *member);
 
@@ -21,5 +25,22 @@ int noun_change(struct cli *c, struct request *q, const char *method, const char
 	"title priority delivery accept=acceptance[] auto-complete=autoComplete:yes "                              \
 	"attempts=retryPolicy.maxAttempts:number backoff=retryPolicy.backoffMs:time =retryPolicy.backoffFactor:2 " \
 	"timeout=timeoutMs:time idle-timeout=idleMs:time heartbeat=heartbeatMs:time"
+
+/* The settings of a job, of `job create` and `job run`. */
+#define JOB_SETTINGS                                                                                      \
+	"task=taskId:task session=sessionId:session parallel=maxParallel:uint timeout=maxRuntimeMs:time " \
+	"attempts=retryPolicy.maxAttempts:uint item-timeout=retryPolicy.timeoutMs:time"
+
+/* The names of options that several subverbs have: of the sandbox, of its command, of a model's work. */
+#define SANDBOX_OPTION_NAMES "profile cwd ro rw hide net allow-host tmp-size"
+#define COMMAND_OPTION_NAMES                                                                                       \
+	"env env-pass cow keep-tree command-timeout cpu-time output-limit memory memory-high pids cpus io-weight " \
+	"io-read io-write"
+#define AGENT_OPTION_NAMES "agent model max-cost max-requests max-tokens"
+/* Where the fleet is, and what describes a task of it. */
+#define FLEET_SERVER "fleet creds ca cert cert-key key"
+#define FLEET_TASK                                                                                                \
+	"agent model title needs label priority retries retry-lost deadline lease profile cow env dir git after " \
+	"near"
 
 #endif

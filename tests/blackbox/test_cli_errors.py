@@ -74,13 +74,27 @@ def test_verbs_of_sandbox_that_are_missing_or_unknown(home):
     assert "missing verb: create" in failure(home, "sandbox", status=2)
     assert "unknown verb 'nope'" in failure(home, "sandbox", "nope", status=2)
     assert "close: which sandbox?" in failure(home, "sandbox", "close", status=2)
+    assert "list: unexpected argument 'x'" in failure(home, "sandbox", "list", "x", status=2)
 
 
 def test_an_option_of_another_subverb_is_not_ignored(home):
     home.cli("run", "true")
     for args, option in ((("session", "list", "--title", "x"), "--title"), (("task", "list", "--timeout", "5s"), "--timeout"),
-                         (("task", "show", "--draft", "t"), "--draft"), (("store", "verify", "--older-than", "3d"), "--older-than")):
+                         (("task", "show", "--draft", "t"), "--draft"), (("store", "verify", "--older-than", "3d"), "--older-than"),
+                         (("task", "create", "--agent", "x"), "--agent"), (("task", "run", "--agent", "--cow", "x"), "--cow"),
+                         (("task", "wait", "--timeout", "1s", "t"), "--timeout"), (("job", "create", "--max-cost", "1", "--", "true"), "--max-cost"),
+                         (("daemon", "status", "--force"), "--force"), (("daemon", "stop", "--timeout", "1s"), "--timeout"),
+                         (("session", "create", "--archive"), "--archive"), (("policy", "explain", "--env", "A=b", "x"), "--env"),
+                         (("model", "test", "--replace", "m"), "--replace"), (("mcp-server", "test", "--url", "http://localhost", "m"), "--url"),
+                         (("fleet", "list", "--timeout", "1s"), "--timeout"), (("fleet", "run", "--items", "-", "--", "true"), "--items"),
+                         (("sandbox", "list", "--memory", "1G"), "--memory"), (("sandbox", "create", "--all"), "--all"),
+                         (("sandbox", "close", "--name", "x", "s"), "--name")):
         assert f"{args[1]} does not take {option}" in failure(home, *args, status=2)
+
+
+def test_options_of_a_command_need_a_command(home):
+    for args in (("task", "create", "--rw", ".", "something"), ("job", "create", "--rw", ".", "--item", "a")):
+        assert "--rw needs a command" in failure(home, *args, status=2)
 
 
 def test_wait_and_attach_report_their_own_errors_with_125(home):
