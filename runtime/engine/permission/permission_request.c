@@ -403,14 +403,20 @@ void engine_reload_policy(struct engine *engine, const struct caller *c, engine_
 	w->token = engine->o.ports->want_reload(engine->o.host);
 }
 
+/* Nothing is started while there is no policy at all. */
+static const char *what_applies(const struct engine *engine)
+{
+	return engine->policy_problem[0] ? "no process is started until one is" : "the previous one stays in effect";
+}
+
 /* Without an answer of the guard the next load would count as this client's. */
 uint64_t permission_reload_tick(struct engine *engine, uint64_t now)
 {
 	struct reload_waiter *w;
 	struct err e = ERR_INIT;
 
-	err_set(&e, ERR_UNAVAILABLE,
-		"the policy files were not opened within %u s; the previous policy stays in effect", RELOAD_MS / 1000);
+	err_set(&e, ERR_UNAVAILABLE, "the policy was not loaded; %s: the files were not opened within %u s",
+		what_applies(engine), RELOAD_MS / 1000);
 	while ((w = TAILQ_FIRST(&engine->permissions->reloads)) && now >= w->deadline_ns) {
 		TAILQ_REMOVE(&engine->permissions->reloads, w, link);
 		if (TAILQ_EMPTY(&engine->permissions->reloads)) /* else it is that of the newest */
@@ -457,8 +463,8 @@ void engine_policy_loaded(struct engine *engine, uint32_t token, const char *pro
 		w->rules = engine->rules ? engine->rules->count : 0;
 		w->notes = engine->rules ? engine->rules->nnotes : 0;
 		if (problem)
-			err_set(&w->problem, ERR_INVALID,
-				"the policy was not loaded; the previous one stays in effect: %s", problem);
+			err_set(&w->problem, ERR_INVALID, "the policy was not loaded; %s: %s", what_applies(engine),
+				problem);
 		/* The value does not matter: the commit is a barrier behind the policy.changed events of this load. */
 		transaction_set_meta(tx, "policy.asked", problem ? "not_loaded" : "loaded", problem ? 10 : 6);
 		transaction_commit_then(tx, STORE_MUST | STORE_NOW, on_load_durable, w);
