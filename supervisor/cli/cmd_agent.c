@@ -661,6 +661,8 @@ int cmd_agent(struct cli *c)
 		return status;
 	if (!prompt.len && (a.print || a.json))
 		return cli_usage(c, "-p and --json need a prompt");
+	if (!prompt.len && !isatty(STDIN_FILENO))
+		return cli_usage(c, "no prompt: stdin is empty, and not a terminal");
 	if (cli_connect(c, CLI_START_ALWAYS) < 0 || (status = find_session(&a)))
 		return status ? status : EXIT_FAILED;
 	if (!a.print && !a.json)

@@ -66,8 +66,14 @@ def test_a_policy_that_cannot_be_read_says_what_to_do(home):
     assert "until the policy is corrected: policy.json: line 1" in said and "bailiff policy lint" in said and "later" not in said, said
     doctor = home.cli("doctor", cwd=home.work, status=1).text
     assert "fix: correct the file; bailiff policy lint" in doctor and "get_health" not in doctor, doctor
+    said = failure(home, "policy", "reload")
+    assert "no process is started until one is: policy.json: line 1" in said and "stays in effect" not in said, said
     os.unlink(path)
     home.cli("policy", "reload")
+    with open(path, "w", encoding="utf-8") as f:
+        f.write('{ "permissions": {')
+    assert "the previous one stays in effect: policy.json: line 1" in failure(home, "policy", "reload")
+    home.cli("run", "--", "true")
 
 
 def test_verbs_of_sandbox_that_are_missing_or_unknown(home):
@@ -90,6 +96,11 @@ def test_an_option_of_another_subverb_is_not_ignored(home):
                          (("sandbox", "list", "--memory", "1G"), "--memory"), (("sandbox", "create", "--all"), "--all"),
                          (("sandbox", "close", "--name", "x", "s"), "--name")):
         assert f"{args[1]} does not take {option}" in failure(home, *args, status=2)
+
+
+def test_an_agent_without_a_prompt_does_not_ask_a_pipe_for_one(home):
+    said = failure(home, "agent", status=2)
+    assert "no prompt" in said and not said.startswith(">"), said
 
 
 def test_options_of_a_command_need_a_command(home):
