@@ -13,8 +13,10 @@
 #include "runtime/base/text.h"
 
 #include <errno.h>
+#include <locale.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+#include <wchar.h>
 
 #define ID_RANDOM_PART 26    /* characters of a generated id after its prefix */
 #define ID_END 6             /* the fewest that are shown of one */
@@ -110,25 +112,47 @@ void format_table_cell(struct format_table *t, enum format_colour colour, const 
 	t->cells[t->ncells++] = (struct format_cell){ .text = buf_take(&clean), .colour = colour };
 }
 
-/* Counts characters as one column each: sufficient for commands. */
+/*
+ * The columns of the character at `s`, and in *ret_bytes its length: 2 for wide ones (CJK, emoji), 0 for those that
+ * combine with the one before. wcwidth needs a locale that knows UTF-8; without one, every character counts as 1.
+ */
+static size_t columns_at(const char *s, size_t *ret_bytes)
+{
+	static locale_t utf8;
+	size_t n = 1;
+	wchar_t c;
+
+	while (((unsigned char)s[n] & 0xc0) == 0x80)
+		n++;
+	*ret_bytes = n;
+	if ((unsigned char)*s < 0x80)
+		return 1;
+	if (!utf8 && !(utf8 = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0)))
+		return 1;
+	locale_t before = uselocale(utf8);
+	int columns = mbrtowc(&c, s, n, &(mbstate_t){ 0 }) == n ? wcwidth(c) : 1;
+	uselocale(before);
+	return columns < 0 ? 1 : (size_t)columns;
+}
+
 static size_t columns_of(const char *s)
 {
-	size_t n = 0;
+	size_t n = 0, bytes;
 
-	for (; *s; s++)
-		n += ((unsigned char)*s & 0xc0) != 0x80;
+	for (; *s; s += bytes)
+		n += columns_at(s, &bytes);
 	return n;
 }
 
 /* Truncates the text; the last column shows an ellipsis. */
 static void cut_to(char **text, size_t columns)
 {
-	size_t n = 0, keep = 0;
+	size_t n = 0, keep = 0, bytes;
 
-	for (const char *s = *text; *s; s++) {
-		n += ((unsigned char)*s & 0xc0) != 0x80;
+	for (const char *s = *text; *s; s += bytes) {
+		n += columns_at(s, &bytes);
 		if (n < columns)
-			keep = (size_t)(s - *text) + 1;
+			keep = (size_t)(s - *text) + bytes;
 	}
 	if (n <= columns)
 		return;

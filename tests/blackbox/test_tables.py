@@ -1,5 +1,7 @@
 """The tables that verbs print on a terminal."""
 
+import unicodedata
+
 import harness
 from harness import until
 from window import Window
@@ -24,6 +26,24 @@ def test_a_narrow_terminal_shows_the_command(home):
     assert wanted in "".join(shown(home, "ps", cols=30)), "too narrow for a column: the lines wrap"
     assert process in shown(home, "ps", cols=150)[1]
     assert "terminated" in home.cli("kill", "--json", process[-6:]).text
+
+
+def columns(text):
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def test_wide_characters_take_two_columns(home):
+    items = ("plain", "日本語", "😀😀", "e\u0301a")
+    job = home.cli("job", "create", "--wait", *(part for item in items for part in ("--item", item)), "--", "true").text.strip()
+    rows = home.cli("job", "show", job).text.splitlines()
+    at = rows[0].index("STATUS")
+    for item, row in zip(items, rows[1:]):
+        before, status, _ = row.partition("completed")
+        assert item in before and status and columns(before) == at, row
+    home.cli("run", "-d", "sh", "-c", "sleep 1000; : " + "文" * 100)
+    row = shown(home, "ps", cols=80)[1]
+    assert row.endswith("…") and 79 <= columns(row) <= 80, row
+    assert "terminated" in home.cli("kill", "--json", "@last").text
 
 
 if __name__ == "__main__":
