@@ -96,7 +96,6 @@ static int write_request(const struct opts *o, bool within, bool stdin_pipe, con
 	if (check_texts(o, e) < 0 || sandbox_options_write(o, &options, w, e) < 0 || write_env(o, w, e) < 0 ||
 	    limit_options_write(o, limits, countof(limits), w, e) < 0)
 		return -1;
-	jw_kopt(w, "taskId", opts_get(o, OPT_run_TASK));
 	if (opts_has(o, OPT_run_TTY)) {
 		(void)rawmode_size(foreground_terminal(), &rows, &cols);
 		jw_kobj(w, "tty");
@@ -284,6 +283,7 @@ static int run_command(struct cli *c, const char *sandbox, bool subscribe)
 		return cli_usage(c, "%s", q.e.message);
 	if (cli_connect(c, CLI_START_ALWAYS) < 0 ||
 	    id_lookup_option(c, OPT_run_SESSION, ID_SESSION, "sessionId", &q.w) < 0 ||
+	    id_lookup_option(c, OPT_run_TASK, ID_TASK, "taskId", &q.w) < 0 ||
 	    (sandbox && find_sandbox(c, sandbox, id) < 0))
 		return EXIT_BAILIFF;
 	if (sandbox) {
