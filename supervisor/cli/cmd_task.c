@@ -118,19 +118,21 @@ static int check_command(struct cli *c, size_t nargs)
 
 int task_create(struct cli *c)
 {
-	static const struct sandbox_options options = SANDBOX_OPTIONS(task);
+	struct sandbox_options options = SANDBOX_OPTIONS(task);
 	request_auto struct request q = REQUEST_INIT(q), start = REQUEST_INIT(start);
 	const struct opts *o = &c->opts;
 	char id[ID_LOOKUP_MAX];
 	int status;
 
+	/* What an earlier task makes may be a root of a later one. */
+	options.later = !opts_has(o, OPT_task_START) || opts_has(o, OPT_task_AFTER);
 	if ((status = check_command(c, 2)))
 		return status;
 	jw_kstr(&q.w, "objective", o->args[1]);
 	if (o->nargs > 2) {
 		jw_kstrv(&q.w, "command", o->args + 2, o->nargs - 2);
 		if (sandbox_options_write(o, &options, &q.w, &q.e) < 0 || write_task_command(o, &q.w, &q.e) < 0)
-			return cli_fail(c, EXIT_FAILED, &q.e, "create");
+			return cli_usage(c, "create: %s", q.e.message);
 	}
 	status = noun_options(
 		c,
@@ -199,7 +201,8 @@ static int wait_task(struct cli *c, const char *id)
 			buf_auto struct buf safe = BUF_INIT;
 
 			text_sanitize(text ? text : "", text ? strlen(text) : 0, &safe);
-			printf("%s\n", buf_cstr(&safe));
+			if (safe.len)
+				printf("%s\n", buf_cstr(&safe));
 		} else {
 			cli_error("%s is %s%s%s", id, name, text ? ": " : "", text ? text : "");
 			if (text && strstr(text, "complete_task"))
@@ -263,7 +266,7 @@ int task_run(struct cli *c)
 	if (!opts_has(o, OPT_task_AUTO_COMPLETE))
 		jw_kbool(&q.w, "autoComplete", true);
 	if (sandbox_options_write(o, &options, &q.w, &q.e) < 0)
-		return cli_fail(c, EXIT_FAILED, &q.e, "run");
+		return cli_usage(c, "run: %s", q.e.message);
 	status = noun_options(
 		c, "session=sessionId:session parent=parentTaskId:task after=blockedBy[]:task " TASK_DESCRIPTION, &q.w);
 	if (status)
@@ -395,7 +398,7 @@ int job_create(struct cli *c)
 	if ((o->nargs > 1 &&
 	     (sandbox_options_write(o, &options, &q.w, &q.e) < 0 || write_job_command(o, &q.w, &q.e) < 0)) ||
 	    write_items(o, &q.w, &q.e) < 0)
-		return cli_fail(c, EXIT_USAGE, &q.e, "create");
+		return cli_usage(c, "create: %s", q.e.message);
 	status = noun_change(c, &q, "create_job", "jobId");
 	jval_str(jval_get(q.result, "jobId"), id, sizeof(id));
 	return status == 0 && opts_has(o, OPT_job_WAIT) ? wait_job(c, id) : status;
@@ -447,7 +450,7 @@ int job_run(struct cli *c)
 	if ((status = noun_options(c, JOB_SETTINGS, &q.w)))
 		return status;
 	if (sandbox_options_write(o, &options, &q.w, &q.e) < 0 || write_items(o, &q.w, &q.e) < 0)
-		return cli_fail(c, EXIT_USAGE, &q.e, "run");
+		return cli_usage(c, "run: %s", q.e.message);
 	if (request_change(c, &q, "create_job") < 0)
 		return cli_fail(c, EXIT_FAILED, &q.e, "job run");
 	jval_str(jval_get(q.result, "jobId"), id, sizeof id);

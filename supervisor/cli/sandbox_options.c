@@ -75,7 +75,8 @@ static bool find_workspace(const char *cwd, char path[PATH_MAX])
 }
 
 /* All occurrences of an option as an array: absolute paths, or words unchanged. */
-static int write_all(const struct opts *o, int option, const char *key, bool paths, struct jw *w, struct err *e)
+static int write_all(const struct opts *o, int option, const char *key, bool paths, bool later, struct jw *w,
+		     struct err *e)
 {
 	if (!opts_has(o, option))
 		return 0;
@@ -87,9 +88,13 @@ static int write_all(const struct opts *o, int option, const char *key, bool pat
 			continue;
 		if (paths && make_absolute(o->given[i].value, strcmp(key, "hidden") != 0, path, e) < 0)
 			return err_wrap(e, "option '--%s'", option_rows[option].name);
-		if (paths && strcmp(key, "hidden") != 0 && access(path, F_OK) < 0 && errno == ENOENT)
+		const bool missing = paths && strcmp(key, "hidden") != 0 && access(path, F_OK) < 0 && errno == ENOENT;
+		if (missing && !later)
 			return err_set(e, ERR_INVALID, "option '--%s': '%.400s' does not exist",
 				       option_rows[option].name, path);
+		if (missing)
+			cli_error("option '--%s': '%s' does not exist yet; it must when the command starts",
+				  option_rows[option].name, path);
 		jw_str(w, paths ? path : o->given[i].value);
 	}
 	jw_arr_end(w);
@@ -113,10 +118,10 @@ int sandbox_options_write(const struct opts *o, const struct sandbox_options *na
 	jw_obj(&in);
 	if (!names->within && find_workspace(cwd, workspace))
 		jw_kstr(&in, "workspace", workspace);
-	if (write_all(o, names->ro, "readRoots", true, &in, e) < 0 ||
-	    write_all(o, names->rw, "writeRoots", true, &in, e) < 0 ||
-	    write_all(o, names->hide, "hidden", true, &in, e) < 0 ||
-	    write_all(o, names->hosts, "allowHosts", false, &in, e) < 0)
+	if (write_all(o, names->ro, "readRoots", true, names->later, &in, e) < 0 ||
+	    write_all(o, names->rw, "writeRoots", true, names->later, &in, e) < 0 ||
+	    write_all(o, names->hide, "hidden", true, names->later, &in, e) < 0 ||
+	    write_all(o, names->hosts, "allowHosts", false, names->later, &in, e) < 0)
 		return -1;
 	jw_kopt(&in, "network", opts_get(o, names->net));
 	if (tmp && text_size_bytes(tmp, &bytes, e) < 0)

@@ -18,6 +18,7 @@ struct opts;
 struct sandbox_options {
 	int profile, cwd, ro, rw, hide, net, hosts, tmp;
 	bool within; /* for a command in a session sandbox: write only what is given */
+	bool later;  /* for a command that starts later: a path need not exist yet */
 };
 
 /* An option with a number (milliseconds, bytes …) and its member of `limits`. */

@@ -522,9 +522,10 @@ def test_the_command_line(home):
     assert home.cli("task", "resume", third).text == "running\n"
     assert home.cli("task", "fail", third, "did not work").text == "failed\n"
     assert home.cli("task", "retry", third).text == "running\n"
+    home.cli("run", "--task", third[-8:], "--", "true")
+    assert [p["taskId"] for p in home.cli("history", "--json", "--limit", "1").json] == [third]
     assert home.cli("task", "cancel", third).text in ("cancelling\n", "cancelled\n")
-    run = home.cli("run", "--task", "mine", "--", "true")
-    assert run.status == 0
+    assert b"no task matches 'mine'" in home.cli("run", "--task", "mine", "--", "true", status=125).err
     assert b"no task matches" in home.cli("task", "show", "nothing", status=1).err
     home.cli("task", "frobnicate", status=2)
     home.cli("task", "fail", third, status=2)
@@ -544,6 +545,14 @@ def test_a_task_takes_the_options_of_run_and_shows_its_output(home):
     assert "made | +1 -0" in stat and stat.endswith(" 1 changed, 1 lines added, 0 removed\n"), stat
     failing = home.cli("task", "create", "--start", "--auto-complete", "fail", "--", "false").text.strip()
     home.cli("task", "wait", failing, status=1)
+    missing = os.path.join(home.work, "later")
+    assert b"'--rw'" in home.cli("task", "create", "--start", "--rw", missing, "write", "--", "true", status=2).err
+    made = home.cli("task", "create", "--auto-complete", "--rw", missing, "write", "--", "touch", os.path.join(missing, "file"))
+    assert b"does not exist yet; it must when the command starts" in made.err, made.err
+    os.mkdir(missing)
+    home.cli("task", "start", made.text.strip())
+    home.cli("task", "wait", made.text.strip())
+    assert os.path.exists(os.path.join(missing, "file"))
     idle = home.cli("task", "create", "nothing yet").text.strip()
     assert b"has run no command" in home.cli("task", "logs", idle, status=1).err
 
