@@ -334,24 +334,6 @@ static int follow_turn(struct agent *a, uint64_t after)
 	return status;
 }
 
-static void write_limits(const struct cli *c, struct jw *w)
-{
-	const char *cost = opts_get(&c->opts, OPT_agent_MAX_COST),
-		   *requests = opts_get(&c->opts, OPT_agent_MAX_REQUESTS),
-		   *tokens = opts_get(&c->opts, OPT_agent_MAX_TOKENS);
-
-	if (!cost && !requests && !tokens)
-		return;
-	jw_kobj(w, "limits");
-	if (cost)
-		jw_kraw(w, "maxCostUsd", cost, strlen(cost));
-	if (requests)
-		jw_kraw(w, "maxRequests", requests, strlen(requests));
-	if (tokens)
-		jw_kraw(w, "maxTokens", tokens, strlen(tokens));
-	jw_obj_end(w);
-}
-
 static const struct sandbox_options places = SANDBOX_OPTIONS(agent);
 
 /* --cow: the turns run in a sandbox of their own, whose changes are kept apart. */
@@ -373,24 +355,26 @@ static int submit(struct agent *a, const char *prompt, uint64_t *ret_sequence)
 {
 	request_auto struct request q = REQUEST_INIT(q);
 	struct cli *c = a->cli;
+	int status = noun_options(c, AGENT_LIMITS, &q.w);
 
+	if (status)
+		return status;
 	if (a->session_id[0])
 		jw_kstr(&q.w, "sessionId", a->session_id);
 	jw_kstr(&q.w, "driver", "loop");
 	jw_kopt(&q.w, "model", a->model ? a->model : opts_get(&c->opts, OPT_agent_MODEL));
 	if (a->system_prompt.len)
 		jw_kstrn(&q.w, "systemPrompt", a->system_prompt.data, a->system_prompt.len);
-	write_limits(c, &q.w);
 	agent_input_write(prompt, &a->images, &q.w);
 	jw_kobj(&q.w, "options");
 	/* Without a conversation nobody uses what the commands leave running; otherwise end_processes ends it. */
 	jw_kbool(&q.w, "endProcesses", !a->converses);
 	if (a->sandbox_id[0]) {
-		char here[4096];
 		const char *cwd = opts_get(&c->opts, OPT_agent_CWD);
+		mem_auto char *whole = realpath(cwd ? cwd : ".", NULL);
 
 		jw_kstr(&q.w, "sandboxId", a->sandbox_id);
-		jw_kopt(&q.w, "cwd", cwd ? cwd : getcwd(here, sizeof here));
+		jw_kopt(&q.w, "cwd", whole);
 	} else if (sandbox_options_write(&c->opts, &places, &q.w, &q.e) < 0) {
 		return cli_fail(c, EXIT_FAILED, &q.e, "agent");
 	}

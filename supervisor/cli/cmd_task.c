@@ -24,15 +24,6 @@
 
 /* ---- --agent ---- */
 
-/* The options of a noun that say how a model works. */
-struct agent_options {
-	int model, max_cost, max_requests, max_tokens;
-};
-#define AGENT_OPTIONS(noun)                                                                                   \
-	{                                                                                                     \
-		OPT_##noun##_MODEL, OPT_##noun##_MAX_COST, OPT_##noun##_MAX_REQUESTS, OPT_##noun##_MAX_TOKENS \
-	}
-
 /* The prompt is the arguments after the subverb. */
 static void read_prompt(const struct opts *o, const char *otherwise, struct buf *ret)
 {
@@ -42,23 +33,15 @@ static void read_prompt(const struct opts *o, const char *otherwise, struct buf 
 		buf_str(ret, otherwise);
 }
 
-static void write_agent(const struct opts *o, const struct agent_options *of, const char *prompt, struct jw *w)
+/* 0, or the exit status. */
+static int write_agent(struct cli *c, int model, const char *prompt, struct jw *w)
 {
-	const struct {
-		const char *name, *value;
-	} limits[] = { { "maxCostUsd", opts_get(o, of->max_cost) },
-		       { "maxRequests", opts_get(o, of->max_requests) },
-		       { "maxTokens", opts_get(o, of->max_tokens) } };
-
 	jw_kobj(w, "agent");
 	jw_kstr(w, "prompt", prompt);
-	jw_kopt(w, "model", opts_get(o, of->model));
-	jw_kobj(w, "limits");
-	for (size_t i = 0; i < countof(limits); i++)
-		if (limits[i].value)
-			jw_kraw(w, limits[i].name, limits[i].value, strlen(limits[i].value));
+	jw_kopt(w, "model", opts_get(&c->opts, model));
+	int status = noun_options(c, AGENT_LIMITS, w);
 	jw_obj_end(w);
-	jw_obj_end(w);
+	return status;
 }
 
 /* ---- options of run ---- */
@@ -250,7 +233,6 @@ int task_logs(struct cli *c)
 int task_run(struct cli *c)
 {
 	static const struct sandbox_options options = SANDBOX_OPTIONS(task);
-	static const struct agent_options agent = AGENT_OPTIONS(task);
 	request_auto struct request q = REQUEST_INIT(q), start = REQUEST_INIT(start);
 	const struct opts *o = &c->opts;
 	buf_auto struct buf prompt = BUF_INIT;
@@ -262,7 +244,8 @@ int task_run(struct cli *c)
 	read_prompt(o, "", &prompt);
 	jw_kstrn(&q.w, "objective", buf_cstr(&prompt),
 		 prompt.len > OBJECTIVE_MAX ? text_utf8_cut(prompt.data, OBJECTIVE_MAX) : prompt.len);
-	write_agent(o, &agent, buf_cstr(&prompt), &q.w);
+	if ((status = write_agent(c, OPT_task_MODEL, buf_cstr(&prompt), &q.w)))
+		return status;
 	if (!opts_has(o, OPT_task_AUTO_COMPLETE))
 		jw_kbool(&q.w, "autoComplete", true);
 	if (sandbox_options_write(o, &options, &q.w, &q.e) < 0)
@@ -436,7 +419,6 @@ static int print_report(struct cli *c, const char *id)
 int job_run(struct cli *c)
 {
 	static const struct sandbox_options options = SANDBOX_OPTIONS(job);
-	static const struct agent_options agent = AGENT_OPTIONS(job);
 	request_auto struct request q = REQUEST_INIT(q);
 	const struct opts *o = &c->opts;
 	buf_auto struct buf prompt = BUF_INIT;
@@ -446,8 +428,8 @@ int job_run(struct cli *c)
 	if (!opts_has(o, OPT_job_AGENT))
 		return cli_usage(c, "run needs --agent; job create --wait runs a command");
 	read_prompt(o, "{item}", &prompt);
-	write_agent(o, &agent, buf_cstr(&prompt), &q.w);
-	if ((status = noun_options(c, JOB_SETTINGS, &q.w)))
+	if ((status = write_agent(c, OPT_job_MODEL, buf_cstr(&prompt), &q.w)) ||
+	    (status = noun_options(c, JOB_SETTINGS, &q.w)))
 		return status;
 	if (sandbox_options_write(o, &options, &q.w, &q.e) < 0 || write_items(o, &q.w, &q.e) < 0)
 		return cli_usage(c, "run: %s", q.e.message);

@@ -31,11 +31,14 @@ int noun_change(struct cli *c, struct request *q, const char *method, const char
 	"task=taskId:task session=sessionId:session parallel=maxParallel:uint timeout=maxRuntimeMs:time " \
 	"attempts=retryPolicy.maxAttempts:uint item-timeout=retryPolicy.timeoutMs:time"
 
-/* The names of options that several subverbs have: of the sandbox, of its command, of a model's work. */
+/* The limits of a model's work, and the names of options that several subverbs have: of the sandbox, of its command, of
+ * that work. */
 #define SANDBOX_OPTION_NAMES "profile cwd ro rw hide net allow-host tmp-size"
 #define COMMAND_OPTION_NAMES                                                                                       \
 	"env env-pass cow keep-tree command-timeout cpu-time output-limit memory memory-high pids cpus io-weight " \
 	"io-read io-write"
+#define AGENT_LIMITS \
+	"max-cost=limits.maxCostUsd:number max-requests=limits.maxRequests:uint max-tokens=limits.maxTokens:uint"
 #define AGENT_OPTION_NAMES "agent model max-cost max-requests max-tokens"
 /* Where the fleet is, and what describes a task of it. */
 #define FLEET_SERVER "fleet creds ca cert cert-key key"

@@ -103,6 +103,12 @@ def test_an_agent_without_a_prompt_does_not_ask_a_pipe_for_one(home):
     assert "no prompt" in said and not said.startswith(">"), said
 
 
+def test_limits_of_a_model_are_checked(home):
+    for args in (("agent", "--max-cost", "abc", "hi"), ("task", "run", "--agent", "--max-requests", "1.5", "hi"), ("job", "run", "--agent", "--max-tokens", "many", "--item", "a")):
+        said = failure(home, *args, status=2)
+        assert f"option '{args[-3 if args[0] != 'job' else -4]}'" in said and "number" in said, said
+
+
 def test_options_of_a_command_need_a_command(home):
     for args in (("task", "create", "--rw", ".", "something"), ("job", "create", "--rw", ".", "--item", "a")):
         assert "--rw needs a command" in failure(home, *args, status=2)
