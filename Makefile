@@ -325,7 +325,7 @@ crash:
 .PHONY: simulate
 simulate:
 	+@$(MAKE) --no-print-directory -s $(JOBS) MODE=release BUILD=build-release build-release/crash/crash_engine
-	@SIM_STEPS=$(or $(SIM_STEPS),1000000) build-release/crash/crash_engine
+	@SIM_STEPS=$(or $(SIM_STEPS),1000000) SIM_JOBS=$(or $(SIM_JOBS),$(shell nproc)) build-release/crash/crash_engine
 
 # Every proof against its goal (docs/proof.md): HOURS=n for all of them, SEED=n, K=word for some.
 .PHONY: prove

@@ -1,241 +1,156 @@
 /*
  * The simulator: the whole engine, with its store, against a simulated host. Random requests, random behaviour of
- * processes and models, jumps of the clock, clients that disconnect, and crashes at any point, all from one seed; after
- * each step the log is checked (sim_check.h), and at each crash, and at the end, the read models against a fresh
- * projection. The control is a log for which the check must fail.
+ * processes, models and threads, clocks that jump, clients that disconnect, and crashes at any point, all from one
+ * seed; after each step the log is checked (sim_check.h), and at each crash, and at the end, the read models against a
+ * fresh projection. A history that fails is shrunk to the steps that it needs.
  *
- * SIM_STEPS=n SEED=n choose how many and which; the seed is printed, and a failure names the step.
+ * SIM_STEPS=n SEED=n SIM_JOBS=n choose how many steps, which, and how many processes; the seed is printed.
+ * SEED=n SIM_SCRIPT=all or SIM_SCRIPT=3,17,40 repeats one history, or these steps of it, and prints what happens.
  */
 
-#include "tests/crash/sim_requests.h"
+#include "tests/crash/sim_shrink.h"
 
-#include <check.h>
-#include <poll.h>
-#include <sys/wait.h>
-#include <time.h>
+#include <sys/resource.h>
 
 #define DEFAULT_STEPS 40000u
-#define STEPS_A_STORE 1500u /* a store each: short enough that verifying stays cheap */
 
-/* ---- a run ---- */
+/* ---- runs ---- */
 
-static void on_verified(void *ctx, const struct store_verdict *v, const struct err *e)
+/* What a process has done; shared with the one that started it. */
+struct totals {
+	uint64_t steps, histories, drained, events, types[EVENT_TYPE_COUNT];
+	uint64_t asked, answered, refused, crashes, model_requests, effects;
+	uint64_t seed; /* of the history that runs */
+	char wrong[300];
+};
+
+static void totals_add(struct totals *t, const struct sim *s, unsigned steps)
 {
-	struct sim *s = ctx;
-
-	if ((e || !v->ok) && !s->check.wrong[0])
-		snprintf(s->check.wrong, sizeof s->check.wrong, "verify: %.200s", e ? e->message : v->problems[0].what);
-	s->connection |= 1ull << 62; /* answered */
+	t->steps += steps;
+	t->histories++;
+	t->drained += s->drained;
+	for (int i = 0; i < EVENT_TYPE_COUNT; i++)
+		t->types[i] += s->check.seen[i];
+	t->events += s->check.sequence;
+	t->asked += s->asked;
+	t->answered += s->answered;
+	t->refused += s->refused;
+	t->crashes += s->crashes;
+	t->model_requests += s->w.models.requests;
+	for (unsigned i = 0; i < s->w.models.count; i++)
+		t->effects += s->w.models.effects[i] == EFFECT_DONE;
 }
 
-static void verify(struct sim *s)
+/* Every `each`th seed, until there are enough steps. */
+static void run_histories(struct totals *t, uint64_t seed, unsigned each, uint64_t steps)
 {
-	s->connection &= ~(1ull << 62);
-	store_verify(s->w.store, on_verified, s);
-	while (!(s->connection & (1ull << 62))) {
-		struct pollfd p = { .fd = store_dispatch_fd(s->w.store), .events = POLLIN };
+	struct sim *s = mem_zalloc(1, sizeof *s);
+	struct script x;
 
-		poll(&p, 1, 1000);
-		store_dispatch(s->w.store);
+	for (; t->steps < steps; seed += each) {
+		t->seed = seed;
+		script_init(&x, seed);
+		if (t->steps + x.count > steps)
+			x.count = (unsigned)(steps - t->steps);
+		sim_run(s, &x, SIM_QUIET);
+		memcpy(t->wrong, s->check.wrong, sizeof t->wrong);
+		totals_add(t, s, x.count);
+		sim_end(s);
+		if (t->wrong[0])
+			_exit(1);
 	}
-	s->connection &= ~(1ull << 62);
+	free(s);
 }
 
-static void step(struct sim *s)
+static uint64_t number_of(const char *name, uint64_t otherwise)
 {
-	unsigned what = sim_pick(&s->w, 1000);
+	const char *given = getenv(name);
 
-	if (what < 450) {
-		request(s);
-	} else if (what < 900) {
-		sim_live(&s->w);
-	} else if (what < 980) {
-		sim_advance(&s->w, sim_pick(&s->w, 3000));
-	} else if (what < 997) {
-		engine_client_disconnected(s->w.engine, s->connection++);
-	} else {
-		if (sim_chance(&s->w, 50))
-			sim_settle(&s->w); /* otherwise queued batches are committed while the store is closed */
-		sim_crash(&s->w, sim_chance(&s->w, 20));
-		s->crashes++;
-		verify(s);
-	}
-	if (sim_chance(&s->w, 70)) { /* several things may happen before anything is committed */
-		sim_settle(&s->w);
-		(void)check_log(&s->check, s->w.store);
-	}
-	if (s->w.models.wrong[0] && !s->check.wrong[0])
-		snprintf(s->check.wrong, sizeof s->check.wrong, "%s", s->w.models.wrong);
+	return given && *given ? strtoull(given, NULL, 10) : otherwise;
 }
 
-/* The last steps, to analyse a failure. */
-static bool tell(void *ctx, const struct event_view *ev)
+static void report(const struct totals *all, unsigned kinds)
 {
-	buf_auto struct buf json = BUF_INIT;
+	struct rusage used = { 0 };
 
-	event_json(ev, &json);
-	fprintf(stderr, "  %.*s\n", (int)(json.len < 600 ? json.len : 600), json.data);
-	return true;
+	getrusage(RUSAGE_CHILDREN, &used);
+#define U(x) (unsigned long long)all->x
+	fprintf(stderr,
+		"%llu steps: %llu requests (%llu refused), %llu events of %u types, %llu histories, %llu crashes; %llu "
+		"requests to models, whose calls had %llu effects; %llu more steps of processes at the ends; %.0f "
+		"steps "
+		"per second of processor time\n",
+		U(steps), U(asked), U(refused), U(events), kinds, U(histories), U(crashes), U(model_requests),
+		U(effects), U(drained),
+		(double)all->steps / ((double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
+				      1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec)));
+#undef U
 }
 
-static void tell_end(struct sim *s)
+/* Adds what each process did. The first failure, if there is one, is shrunk. */
+static void wait_for(struct totals *each, const pid_t *pids, unsigned jobs, struct totals *all)
 {
-	const char *given = getenv("SIM_TELL");
-	uint64_t last = store_last_sequence(s->w.store), n = given && *given ? strtoull(given, NULL, 10) : 12;
-	const struct store_query q = { .after = last > n ? last - n : 0, .index = -1 };
-	struct err e = ERR_INIT;
+	for (unsigned i = 0; i < jobs; i++) {
+		struct totals *t = &each[i];
+		int status = 0;
 
-	(void)store_events(s->w.store, &q, tell, NULL, &e);
-}
-
-/* All of a turn: ctx is its id. */
-static bool tell_if(void *ctx, const struct event_view *ev)
-{
-	char id[80];
-
-	event_id_copy(ev, ID_TURN, id, sizeof id);
-	return strcmp(id, ctx) != 0 || tell(NULL, ev);
-}
-
-static void tell_turn(struct sim *s, char turn_id[ID_SIZE])
-{
-	const struct store_query q = { .index = -1 };
-	struct err e = ERR_INIT;
-
-	(void)store_events(s->w.store, &q, tell_if, turn_id, &e);
-}
-
-static void deny(void *ctx, const char *id, void *value)
-{
-	struct sim *s = ctx;
-	const struct action_answer a = { .action_id = id, .decision = "deny", .source = "user" };
-
-	if ((enum sim_life)(intptr_t)value != LIFE_BEGUN)
-		return;
-	s->asked++;
-	engine_respond_action(s->w.engine, &a, &nobody, on_reply, s);
-}
-
-static void stuck(void *ctx, const char *id, void *value)
-{
-	struct sim *s = ctx;
-	char turn_id[ID_SIZE];
-
-	id_copy(turn_id, id);
-	snprintf(s->check.wrong, sizeof s->check.wrong, "turn %.80s is stuck", id);
-	tell_turn(s, turn_id);
-}
-
-/* No more requests, every question is answered: what the loop drives comes to its end. */
-static void drain(struct sim *s)
-{
-	for (unsigned i = 0; i < 3000 && s->check.loops.count && !s->check.wrong[0]; i++) {
-		strmap_visit(&s->check.actions, deny, s);
-		for (unsigned k = 0; k < 32; k++)
-			sim_live(&s->w);
-		sim_advance(&s->w, 1000);
-		sim_settle(&s->w);
-		(void)check_log(&s->check, s->w.store);
-	}
-	if (!s->check.wrong[0])
-		strmap_each(&s->check.loops, stuck, s);
-}
-
-static void run_store(struct sim *s, unsigned steps, uint64_t seed)
-{
-	*s = (struct sim){ .connection = 1 };
-	s->w.seed = seed;
-	s->w.boot_ns = 1000000000000ull;
-	s->w.real_us = 1700000000000000ull;
-	snprintf(s->w.dir, sizeof s->w.dir, "/dev/shm/bailiff-sim-XXXXXX");
-	if (!mkdtemp(s->w.dir)) {
-		snprintf(s->w.dir, sizeof s->w.dir, "/tmp/bailiff-sim-XXXXXX");
-		ck_assert_ptr_nonnull(mkdtemp(s->w.dir));
-	}
-	snprintf(s->w.store_dir, sizeof s->w.store_dir, "%s/store", s->w.dir);
-	snprintf(s->w.spool, sizeof s->w.spool, "%s/spool", s->w.dir);
-	ck_assert_int_eq(mkdir(s->w.store_dir, 0700), 0);
-	ck_assert_int_eq(mkdir(s->w.spool, 0700), 0);
-	sim_open(&s->w);
-	for (unsigned i = 0; i < steps && !s->check.wrong[0]; i++) {
-		step(s);
-		if (s->check.wrong[0]) {
-			tell_end(s);
-			fprintf(stderr, "seed %llu, step %u: %s\n", (unsigned long long)seed, i, s->check.wrong);
+		waitpid(pids[i], &status, 0);
+		if (status && !t->wrong[0])
+			snprintf(t->wrong, sizeof t->wrong, SIGNALLED "%d", WTERMSIG(status));
+		if (t->wrong[0] && !all->wrong[0]) {
+			memcpy(all->wrong, t->wrong, sizeof all->wrong);
+			all->seed = t->seed;
 		}
+		all->steps += t->steps;
+		all->histories += t->histories;
+		all->drained += t->drained;
+		all->events += t->events;
+		all->asked += t->asked;
+		all->answered += t->answered;
+		all->refused += t->refused;
+		all->crashes += t->crashes;
+		all->model_requests += t->model_requests;
+		all->effects += t->effects;
+		for (int k = 0; k < EVENT_TYPE_COUNT; k++)
+			all->types[k] += t->types[k];
 	}
-	if (!s->check.wrong[0]) {
-		sim_settle(&s->w);
-		(void)check_log(&s->check, s->w.store);
-		drain(s);
-		verify(s);
-	}
-}
-
-static void close_store(struct sim *s)
-{
-	store_close(s->w.store);
-	engine_free(s->w.engine);
-	for (size_t i = 0; i < SIM_PROCESSES; i++)
-		if (s->w.processes[i].stage != SIM_FREE)
-			sim_release(&s->w, s->w.processes[i].id, 0);
-	check_done(&s->check);
-	pid_t pid = fork();
-	if (pid == 0) {
-		execlp("rm", "rm", "-rf", "--", s->w.dir, (char *)NULL);
-		_exit(127);
-	}
-	if (pid > 0)
-		waitpid(pid, NULL, 0);
-}
-
-static uint64_t seed_of(void)
-{
-	const char *given = getenv("SEED");
-
-	return given && *given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
 }
 
 START_TEST(whatever_happens_the_facts_hold)
 {
-	const char *given = getenv("SIM_STEPS");
-	unsigned steps = given && *given ? (unsigned)strtoul(given, NULL, 10) : DEFAULT_STEPS, done = 0;
-	uint64_t seed = seed_of(), events = 0, types[EVENT_TYPE_COUNT] = { 0 };
-	unsigned asked = 0, answered = 0, refused = 0, crashes = 0, kinds = 0, model_requests = 0, effects = 0;
-	struct sim *s = mem_zalloc(1, sizeof *s);
+	const uint64_t steps = number_of("SIM_STEPS", DEFAULT_STEPS), seed = number_of("SEED", (uint64_t)time(NULL));
+	const unsigned jobs = (unsigned)number_of("SIM_JOBS", 1);
+	struct totals *each = shared_memory(jobs * sizeof *each), all = { 0 };
+	pid_t *pids = mem_zalloc(jobs, sizeof *pids);
+	unsigned kinds = 0;
 
-	fprintf(stderr, "seed %llu, %u steps\n", (unsigned long long)seed, steps);
-	while (done < steps) {
-		unsigned n = steps - done < STEPS_A_STORE ? steps - done : STEPS_A_STORE;
-
-		run_store(s, n, seed + done);
-		for (int t = 0; t < EVENT_TYPE_COUNT; t++)
-			types[t] += s->check.seen[t];
-		events += s->check.sequence;
-		asked += s->asked;
-		answered += s->answered;
-		refused += s->refused;
-		crashes += s->crashes;
-		model_requests += s->w.models.requests;
-		for (unsigned i = 0; i < s->w.models.count; i++)
-			effects += s->w.models.effects[i] == EFFECT_DONE;
-		done += n;
-		ck_assert_msg(!s->check.wrong[0], "seed %llu: %s", (unsigned long long)(seed + done - n),
-			      s->check.wrong);
-		close_store(s);
+	fprintf(stderr, "seed %llu, %llu steps\n", (unsigned long long)seed, (unsigned long long)steps);
+	for (unsigned i = 0; i < jobs; i++) {
+		pids[i] = fork();
+		if (pids[i] == 0) {
+			run_histories(&each[i], seed + i, jobs, steps / jobs + (i < steps % jobs));
+			_exit(0);
+		}
 	}
+	wait_for(each, pids, jobs, &all);
 	for (int t = 0; t < EVENT_TYPE_COUNT; t++)
-		kinds += types[t] > 0;
-	fprintf(stderr,
-		"%u steps: %u requests (%u refused), %llu events of %u types, %u crashes; %u requests to models, whose "
-		"calls had %u effects\n",
-		done, asked, refused, (unsigned long long)events, kinds, crashes, model_requests, effects);
-	ck_assert_uint_le(answered, asked);
+		kinds += all.types[t] > 0;
+	report(&all, kinds);
+	if (all.wrong[0]) {
+		struct script x;
+
+		script_init(&x, all.seed);
+		shrink(&x, all.wrong, SIM_QUIET);
+		tell_script(&x);
+	}
+	ck_assert_msg(!all.wrong[0], "seed %llu: %s", (unsigned long long)all.seed, all.wrong);
+	ck_assert_uint_le(all.answered, all.asked);
 	/* A run with hardly any errors or results would prove little. */
 	ck_assert_uint_gt(kinds, steps >= 10000 ? 50 : 20);
-	ck_assert_uint_gt(asked - refused, asked / 10);
-	ck_assert_uint_gt(effects, steps >= 10000 ? steps / 100 : 0);
-	free(s);
+	ck_assert_uint_gt(all.asked - all.refused, all.asked / 10);
+	ck_assert_uint_gt(all.effects, steps >= 10000 ? steps / 200 : 0);
+	munmap(each, jobs * sizeof *each);
+	free(pids);
 }
 END_TEST
 
@@ -243,13 +158,15 @@ END_TEST
 START_TEST(a_broken_log_is_seen)
 {
 	struct sim *s = mem_zalloc(1, sizeof *s);
+	struct script x;
 	struct event_draft d = {
 		.type = EVENT_TURN_FAILED,
 		.payload = "{\"category\":\"x\",\"message\":\"y\",\"retryable\":false,\"processes\":[]}"
 	};
 	struct err e = ERR_INIT;
 
-	run_store(s, 400, 7);
+	script_init(&x, 7);
+	sim_run(s, &x, SIM_QUIET);
 	ck_assert_str_eq(s->check.wrong, "");
 	ck_assert_uint_gt(s->turns.count, 0);
 	d.payload_len = strlen(d.payload);
@@ -264,7 +181,7 @@ START_TEST(a_broken_log_is_seen)
 	}
 	sim_settle(&s->w);
 	ck_assert_int_lt(check_log(&s->check, s->w.store), 0);
-	close_store(s);
+	sim_end(s);
 	free(s);
 }
 END_TEST
@@ -310,14 +227,51 @@ START_TEST(broken_requests_and_effects_are_seen)
 }
 END_TEST
 
+/* The control of the shrinking: a rule that histories break when a person allows something. */
+START_TEST(a_failure_is_shrunk)
+{
+	struct script x, again;
+	char wrong[300] = "", shrunk[300] = "", repeated[300] = "";
+
+	for (uint64_t seed = 1; !wrong[0]; seed++) {
+		script_init(&x, seed);
+		attempt(&x, SIM_BROKEN_RULE, wrong);
+	}
+	again = x;
+	attempt(&again, SIM_BROKEN_RULE, repeated);
+	ck_assert_str_eq(repeated, wrong); /* with the same ids */
+	shrink(&x, wrong, SIM_BROKEN_RULE);
+	attempt(&x, SIM_BROKEN_RULE, shrunk);
+	ck_assert(same_failure(wrong, shrunk));
+	ck_assert_uint_ge(x.count, 2); /* something is asked, and answered */
+	ck_assert_uint_le(x.count, 8);
+}
+END_TEST
+
+/* Repeats a history, or some steps of it. */
+static int repeat(const char *steps)
+{
+	struct script x;
+
+	script_init(&x, number_of("SEED", 1));
+	if (strcmp(steps, "all") != 0)
+		script_select(&x, steps);
+	return tell_script(&x) ? 1 : 0;
+}
+
 int main(void)
 {
 	Suite *suite = suite_create("simulator");
 	TCase *t = tcase_create("simulator");
+	const char *script = getenv("SIM_SCRIPT");
 
-	tcase_set_timeout(t, 3600);
+	json_object_seed(1);
+	if (script && *script)
+		return repeat(script);
+	tcase_set_timeout(t, getenv("SIM_STEPS") ? 0 : 3600);
 	tcase_add_test(t, a_broken_log_is_seen);
 	tcase_add_test(t, broken_requests_and_effects_are_seen);
+	tcase_add_test(t, a_failure_is_shrunk);
 	tcase_add_test(t, whatever_happens_the_facts_hold);
 	suite_add_tcase(suite, t);
 	SRunner *r = srunner_create(suite);

@@ -22,7 +22,8 @@ struct sim_check {
 	struct strmap loops;  /* turns that the loop drives, likewise */
 	struct strmap active; /* threadId → turnId (owned) */
 	uint64_t seen[EVENT_TYPE_COUNT];
-	char wrong[300]; /* "" = nothing */
+	bool nobody_allows; /* a rule that does not hold, for the control of the shrinking */
+	char wrong[300];    /* "" = nothing */
 };
 
 static inline void check_fail(struct sim_check *c, const struct event_view *ev, const char *what, const char *id)
@@ -108,6 +109,8 @@ static inline void check_action(struct sim_check *c, const struct event_view *ev
 	check_life(c, ev, &c->actions, ID_ACTION, PART_END);
 	if (jval_is_str(decision, "allow") && !jval_is_str(source, "user") && !jval_is_str(source, "host"))
 		check_fail(c, ev, "nobody said yes", "decision");
+	if (c->nobody_allows && jval_is_str(decision, "allow"))
+		check_fail(c, ev, "is allowed", "decision");
 }
 
 static inline void check_task(struct sim_check *c, const struct event_view *ev)

@@ -14,6 +14,7 @@
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
 #include "tests/crash/sim_model.h"
+#include "tests/crash/sim_threads.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -45,19 +46,13 @@ struct sim_host {
 	char dir[64], store_dir[96], spool[96];
 	struct store *store;
 	struct engine *engine;
-	uint64_t boot_ns, real_us, wake_ns;
+	uint64_t boot_ns, wake_ns;
+	uint64_t journal_bytes; /* of the store; 0 = it has no journal */
 	struct sim_process processes[SIM_PROCESSES];
 	struct sim_models models;
 };
 
-static inline uint64_t sim_random(struct sim_host *w)
-{
-	/* splitmix64 */
-	uint64_t z = (w->seed += 0x9e3779b97f4a7c15ull);
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
-	return z ^ (z >> 31);
-}
+static inline uint64_t sim_random(struct sim_host *w) { return splitmix64(&w->seed); }
 
 static inline unsigned sim_pick(struct sim_host *w, unsigned n) { return n ? (unsigned)(sim_random(w) % n) : 0; }
 
@@ -73,7 +68,7 @@ static inline struct sim_process *sim_process(struct sim_host *w, const char *id
 
 /* ---- ports ---- */
 
-static uint64_t sim_real_us(void *host) { return ((struct sim_host *)host)->real_us; }
+static uint64_t sim_real_us(void *host) { return threads.real_us; }
 static uint64_t sim_boot_ns(void *host) { return ((struct sim_host *)host)->boot_ns; }
 static void sim_base_env(void *host, uint32_t uid, struct buf *out) { buf_append(out, "PATH=/bin", 10); }
 static void sim_add_peer(void *host, uint32_t uid, int fd) {}
@@ -289,8 +284,8 @@ static inline void sim_settle(struct sim_host *w)
 	} while (store_last_sequence(w->store) != before || store_queued(w->store));
 }
 
-/* A process that is there takes a step; all of them, often enough, come to their end. */
-static inline void sim_live(struct sim_host *w)
+/* A process that is there takes a step; all of them, often enough, come to their end. False: there is none. */
+static inline bool sim_live(struct sim_host *w)
 {
 	size_t from = sim_pick(w, SIM_PROCESSES);
 
@@ -299,9 +294,19 @@ static inline void sim_live(struct sim_host *w)
 
 		if (p->stage != SIM_FREE && p->stage != SIM_EXITED) {
 			sim_step(w, p);
-			return;
+			return true;
 		}
 	}
+	return false;
+}
+
+static inline void sim_pass(struct sim_host *w, uint64_t until)
+{
+	if (until <= w->boot_ns)
+		return;
+	threads.real_us += (until - w->boot_ns) / 1000;
+	threads.mono_ns += until - w->boot_ns;
+	w->boot_ns = until;
 }
 
 static inline void sim_advance(struct sim_host *w, uint64_t ms)
@@ -309,16 +314,20 @@ static inline void sim_advance(struct sim_host *w, uint64_t ms)
 	uint64_t until = w->boot_ns + ms * 1000000;
 
 	for (unsigned i = 0; w->wake_ns <= until && i < 1000; i++) {
-		if (w->wake_ns > w->boot_ns) {
-			w->real_us += (w->wake_ns - w->boot_ns) / 1000;
-			w->boot_ns = w->wake_ns;
-		}
+		sim_pass(w, w->wake_ns);
 		w->wake_ns = UINT64_MAX;
 		engine_tick(w->engine);
 		sim_settle(w);
 	}
-	w->real_us += (until - w->boot_ns) / 1000;
-	w->boot_ns = until;
+	sim_pass(w, until);
+}
+
+/* The clock is set, by up to two days in either direction. */
+static inline void sim_set_clock(struct sim_host *w)
+{
+	const uint64_t by = sim_random(w) % (2 * 86400 * 1000000ull);
+
+	threads.real_us = sim_chance(w, 50) ? threads.real_us + by : threads.real_us - by;
 }
 
 /* ---- crashes ---- */
@@ -355,6 +364,9 @@ static inline void sim_open(struct sim_host *w)
 	const struct store_options so = { .dir = w->store_dir,
 					  .spool_dir = w->spool,
 					  .map_bytes = 512u << 20,
+					  .ballast_bytes = 4096,
+					  .journal_bytes = w->journal_bytes,
+					  .no_journal = !w->journal_bytes,
 					  .project = view_project,
 					  .project_speculative = view_project_speculative,
 					  .soon_ms = 1 };

@@ -27,6 +27,7 @@ enum sim_effect { EFFECT_UNKNOWN, EFFECT_PERMITTED, EFFECT_DONE };
 struct sim_models {
 	unsigned char effects[SIM_EFFECTS]; /* enum sim_effect */
 	unsigned count, requests;
+	bool finishing;  /* they call no more tools */
 	char wrong[200]; /* "" = nothing */
 };
 
@@ -288,7 +289,7 @@ static void sim_answer(struct sim_models *m, const char *input, uint64_t random,
 								  : DIALECT_GEMINI;
 	const char *wrong = sim_pairs_broken(d, body);
 	const unsigned what = (unsigned)(random % 100);
-	const bool calls = what < 45 || (what >= 80 && what < 95);
+	const bool calls = !m->finishing && (what < 45 || (what >= 80 && what < 95));
 	struct buf out = BUF_INIT;
 
 	if (wrong && !m->wrong[0])

@@ -29,7 +29,8 @@ struct sim {
 	struct pool sessions, threads, turns, tasks, actions, subagents, channels, processes, jobs, calls;
 	char token[IDS][80]; /* by channel */
 	uint64_t connection;
-	unsigned asked, answered, refused, crashes;
+	unsigned asked, answered, refused, crashes, drained;
+	bool verified;
 };
 
 static const struct caller nobody = { .uid = 0, .role = ROLE_OPERATOR, .connection = 1, .peer_fd = 0 };
@@ -399,14 +400,28 @@ static void do_loop(struct sim *s)
 
 static const struct {
 	unsigned weight;
+	const char *name;
 	void (*fn)(struct sim *s);
 } requests[] = {
-	{ 3, do_session }, { 6, do_process }, { 4, do_terminate }, { 12, do_submit }, { 12, do_turn },
-	{ 6, do_tool },    { 8, do_action },  { 6, do_make_task }, { 16, do_task },   { 8, do_subagent },
-	{ 4, do_channel }, { 4, do_history }, { 3, do_money },     { 3, do_job },     { 14, do_loop },
+	{ 3, "a session", do_session },
+	{ 6, "a process", do_process },
+	{ 4, "end a process", do_terminate },
+	{ 12, "a turn", do_submit },
+	{ 12, "something about a turn", do_turn },
+	{ 6, "a call of a tool", do_tool },
+	{ 8, "a question or its answer", do_action },
+	{ 6, "a task", do_make_task },
+	{ 16, "something about a task", do_task },
+	{ 8, "something about a subagent", do_subagent },
+	{ 4, "something about a channel", do_channel },
+	{ 4, "something about a thread's history", do_history },
+	{ 3, "something about models and costs", do_money },
+	{ 3, "something about a job", do_job },
+	{ 14, "a turn of the loop", do_loop },
 };
 
-static void request(struct sim *s)
+/* Returns what was requested. */
+static const char *request(struct sim *s)
 {
 	unsigned total = 0, at;
 
@@ -417,10 +432,11 @@ static void request(struct sim *s)
 		if (at < requests[i].weight) {
 			s->asked++;
 			requests[i].fn(s);
-			return;
+			return requests[i].name;
 		}
 		at -= requests[i].weight;
 	}
+	return "nothing";
 }
 
 #endif

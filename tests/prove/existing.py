@@ -24,7 +24,7 @@ def python(script, *args):
 
 # cases: in a round. {n} and {seed} in argv and env are the round's. count: matches what a round did in its output.
 ROUNDS = {
-    "simulator": Round(150000, ["{release}/crash/crash_engine"], {"SIM_STEPS": "{n}", "SEED": "{seed}"}, r"^(\d+) steps: \d+ requests",
+    "simulator": Round(150000, ["{release}/crash/crash_engine"], {"SIM_STEPS": "{n}", "SEED": "{seed}", "SIM_JOBS": "{processors}"}, r"^(\d+) steps: \d+ requests",
                        "the engine's facts hold in every simulated step"),
     "fleet_simulator": Round(1000000, ["{release}/crash/crash_fleet"], {"FLEET_STEPS": "{n}", "SEED": "{seed}"}, r"^(\d+) steps: \d+ fleets",
                              "tasks of a simulated fleet run once"),
@@ -51,7 +51,8 @@ def rounds(proof, row):
         if proof.done and proof.left_s() is not None:   # a last round that is as long as the time left
             n = max(1, min(n, int(proof.done / (proof.seconds - proof.left_s()) * proof.left_s())))
         seed = proof.seed + number * row.cases if proof.case is None else int(proof.case)
-        fill = dict(n=n, seed=seed, build=os.path.relpath(BUILD, ROOT), release=os.path.relpath(release, ROOT))
+        fill = dict(n=n, seed=seed, build=os.path.relpath(BUILD, ROOT), release=os.path.relpath(release, ROOT),
+                    processors=len(os.sched_getaffinity(0)))
         argv, env = [w.format(**fill) for w in row.argv], {k: v.format(**fill) for k, v in row.env.items()}
         env["BUILD"] = os.path.relpath(BUILD, ROOT)
         ran = subprocess.run(argv, cwd=ROOT, env={**os.environ, **env}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

@@ -1,0 +1,238 @@
+#ifndef BAILIFF_TESTS_SIM_RUN_H
+#define BAILIFF_TESTS_SIM_RUN_H
+
+/*
+ * A history: one store from its creation to its end, with all that a seed lets happen. Each step has random numbers of
+ * its own, so that a history without some of its steps is still one (sim_shrink.h).
+ */
+
+#include "tests/crash/sim_requests.h"
+
+#include <check.h>
+#include <ftw.h>
+
+#define STEPS_MOST 1500u
+
+/* Which of the steps of a seed a history has. */
+struct script {
+	uint64_t seed;
+	unsigned count, steps[STEPS_MOST];
+};
+
+/* Most histories are short: what goes wrong needs few steps, and each step is cheaper. */
+static void script_init(struct script *x, uint64_t seed)
+{
+	uint64_t random = seed;
+	const uint64_t length = splitmix64(&random);
+
+	x->seed = seed;
+	x->count = length % 64 == 0 ? STEPS_MOST : 50 + (unsigned)(length / 64 % 200);
+	for (unsigned i = 0; i < x->count; i++)
+		x->steps[i] = i;
+}
+
+enum sim_mode {
+	SIM_QUIET,
+	SIM_TELLS,       /* prints each step and its events */
+	SIM_BROKEN_RULE, /* for the control: nobody may allow anything */
+};
+
+/* ---- steps ---- */
+
+static void on_verified(void *ctx, const struct store_verdict *v, const struct err *e)
+{
+	struct sim *s = ctx;
+
+	if ((e || !v->ok) && !s->check.wrong[0])
+		snprintf(s->check.wrong, sizeof s->check.wrong, "verify: %.200s", e ? e->message : v->problems[0].what);
+	s->verified = true;
+}
+
+static void verify(struct sim *s)
+{
+	s->verified = false;
+	store_verify(s->w.store, on_verified, s);
+	while (!s->verified) {
+		threads_run();
+		store_dispatch(s->w.store);
+	}
+}
+
+static void crash(struct sim *s)
+{
+	if (sim_chance(&s->w, 50))
+		sim_settle(&s->w); /* otherwise queued batches are committed while the store is closed */
+	sim_crash(&s->w, sim_chance(&s->w, 20));
+	s->crashes++;
+	verify(s);
+}
+
+/* Returns what it was. */
+static const char *step(struct sim *s)
+{
+	const unsigned what = sim_pick(&s->w, 1000);
+	const char *name = "a process does something";
+
+	if (what < 450) {
+		name = request(s);
+	} else if (what < 900) {
+		sim_live(&s->w);
+	} else if (what < 976) {
+		name = "time passes";
+		sim_advance(&s->w, sim_pick(&s->w, 3000));
+	} else if (what < 980) {
+		name = "the clock is set";
+		sim_set_clock(&s->w);
+	} else if (what < 997) {
+		name = "a client disconnects";
+		engine_client_disconnected(s->w.engine, s->connection++);
+	} else {
+		name = "a crash";
+		crash(s);
+	}
+	if (sim_chance(&s->w, 70)) { /* several things may happen before anything is committed */
+		sim_settle(&s->w);
+		(void)check_log(&s->check, s->w.store);
+	}
+	if (s->w.models.wrong[0] && !s->check.wrong[0])
+		snprintf(s->check.wrong, sizeof s->check.wrong, "%s", s->w.models.wrong);
+	return name;
+}
+
+/* ---- to analyse a failure ---- */
+
+static bool tell_event(void *ctx, const struct event_view *ev)
+{
+	buf_auto struct buf json = BUF_INIT;
+
+	event_json(ev, &json);
+	fprintf(stderr, "  %.*s\n", (int)(json.len < 600 ? json.len : 600), json.data);
+	return true;
+}
+
+/* What was committed after `last`. */
+static void tell_events(struct sim *s, uint64_t last)
+{
+	const struct store_query q = { .after = last, .index = -1 };
+	struct err e = ERR_INIT;
+
+	(void)store_events(s->w.store, &q, tell_event, NULL, &e);
+}
+
+/* ---- the end ---- */
+
+static void deny(void *ctx, const char *id, void *value)
+{
+	struct sim *s = ctx;
+	const struct action_answer a = { .action_id = id, .decision = "deny", .source = "user" };
+
+	if ((enum sim_life)(intptr_t)value != LIFE_BEGUN)
+		return;
+	s->asked++;
+	engine_respond_action(s->w.engine, &a, &nobody, on_reply, s);
+}
+
+static void stuck(void *ctx, const char *id, void *value)
+{
+	struct sim *s = ctx;
+
+	snprintf(s->check.wrong, sizeof s->check.wrong, "turn %.80s is stuck", id);
+}
+
+/* No more requests, every question is answered, models call nothing more: what the loop drives comes to its end. */
+static void drain(struct sim *s)
+{
+	s->w.models.finishing = true;
+	for (unsigned i = 0; i < 3000 && s->check.loops.count && !s->check.wrong[0]; i++) {
+		strmap_visit(&s->check.actions, deny, s);
+		for (unsigned k = 0; k < 32; k++)
+			s->drained += sim_live(&s->w);
+		sim_advance(&s->w, 1000);
+		sim_settle(&s->w);
+		(void)check_log(&s->check, s->w.store);
+	}
+	if (!s->check.wrong[0])
+		strmap_each(&s->check.loops, stuck, s);
+}
+
+/* ---- a whole one ---- */
+
+static void make_dir(struct sim *s)
+{
+	snprintf(s->w.dir, sizeof s->w.dir, "/dev/shm/bailiff-sim-XXXXXX");
+	if (!mkdtemp(s->w.dir)) {
+		snprintf(s->w.dir, sizeof s->w.dir, "/tmp/bailiff-sim-XXXXXX");
+		ck_assert_ptr_nonnull(mkdtemp(s->w.dir));
+	}
+	snprintf(s->w.store_dir, sizeof s->w.store_dir, "%s/store", s->w.dir);
+	snprintf(s->w.spool, sizeof s->w.spool, "%s/spool", s->w.dir);
+	ck_assert_int_eq(mkdir(s->w.store_dir, 0700), 0);
+	ck_assert_int_eq(mkdir(s->w.spool, 0700), 0);
+}
+
+/* The step's own numbers. */
+static uint64_t seed_of_step(uint64_t seed, uint64_t step)
+{
+	const uint64_t of_step = splitmix64(&step);
+
+	seed ^= of_step;
+	return splitmix64(&seed);
+}
+
+/*
+ * The clock begins later for each seed, because ids ascend within a program: a history gets the same ids whatever ran
+ * before it.
+ */
+static void sim_begin(struct sim *s, uint64_t seed)
+{
+	static const uint64_t journals[] = { 0, 1u << 14, 1u << 16, 1u << 18 };
+
+	*s = (struct sim){ .connection = 1 };
+	make_dir(s);
+	s->w.seed = threads.seed = seed_of_step(seed, UINT64_MAX);
+	s->w.boot_ns = 1000000000000ull;
+	threads.real_us = 1700000000000000ull + seed % 1000000 * 10000000000ull;
+	threads.mono_ns = 1000000000000ull;
+	s->w.journal_bytes = journals[sim_pick(&s->w, countof(journals))];
+	sim_open(&s->w);
+}
+
+static void sim_run(struct sim *s, const struct script *x, enum sim_mode mode)
+{
+	sim_begin(s, x->seed);
+	s->check.nobody_allows = mode == SIM_BROKEN_RULE;
+	for (unsigned i = 0; i < x->count && !s->check.wrong[0]; i++) {
+		const uint64_t last = store_last_sequence(s->w.store);
+
+		s->w.seed = seed_of_step(x->seed, x->steps[i]);
+		threads.seed = ~s->w.seed;
+		const char *name = step(s);
+		if (mode == SIM_TELLS) {
+			fprintf(stderr, "step %u: %s\n", x->steps[i], name);
+			tell_events(s, last);
+		}
+	}
+	if (!s->check.wrong[0]) {
+		s->w.seed = seed_of_step(x->seed, STEPS_MOST);
+		sim_settle(&s->w);
+		(void)check_log(&s->check, s->w.store);
+		drain(s);
+		verify(s);
+	}
+}
+
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *at) { return remove(path); }
+
+static void sim_end(struct sim *s)
+{
+	store_close(s->w.store);
+	engine_free(s->w.engine);
+	for (size_t i = 0; i < SIM_PROCESSES; i++)
+		if (s->w.processes[i].stage != SIM_FREE)
+			sim_release(&s->w, s->w.processes[i].id, 0);
+	check_done(&s->check);
+	nftw(s->w.dir, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+	threads.real_us = 0;
+}
+
+#endif
