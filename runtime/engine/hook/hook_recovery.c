@@ -25,7 +25,14 @@ static void settle_start(struct engine *engine, const struct hook_doc *d, struct
 	static const char why[] =
 		"the runtime was restarted while hooks checked it: it is denied, and can be started again";
 
+	buf_auto struct buf text = BUF_INIT;
+	struct process_doc p;
+	struct err e = ERR_INIT;
+
 	if (d->ownerKind[0] || !d->subjectId[0] || engine_process(engine, d->subjectId))
+		return;
+	/* An earlier restart has ended it; the hook's own process lives on until it has been killed. */
+	if (view_read(engine->o.store, &process_schema, d->subjectId, &text, &p, &e) == 0 && process_doc_ended(&p))
 		return;
 	const struct scope s = { .uid = (uint32_t)d->uid,
 				 .session = d->sessionId,

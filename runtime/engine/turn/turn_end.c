@@ -254,7 +254,8 @@ static void turn_cancel(struct engine *engine, const char *turn_id, const struct
 	struct err e = ERR_INIT;
 	const struct turn_end end = { .status = "cancelled", .category = "cancelled", .message = reason };
 
-	if (turn_read(engine, turn_id, &text, &t, &e) != 0 || turn_doc_ended(&t) || turn_is_ending(&t))
+	if (turn_read(engine, turn_id, &text, &t, &e) != 0 || turn_doc_ended(&t) || turn_is_ending(&t) ||
+	    jval_is_str(t.source, "system")) /* which carries the facts of the session and never ends */
 		return;
 	struct transaction *tx = transaction_new_internal(engine);
 	tx->caller.uid = by->uid;

@@ -1,0 +1,124 @@
+/* Hooks on a scripted host, across restarts of the runtime, and what they may not end. */
+
+#include "tests/unit/runtime/engine/fake_host.h"
+
+#include "policy/hooks.h"
+#include "policy/rules.h"
+#include "runtime/base/err.h"
+#include "runtime/base/jscan.h"
+#include "runtime/base/mem.h"
+
+#include <check.h>
+
+static struct fake_host w;
+static struct fake_reply reply;
+static struct policy_rules rules;
+static struct policy_hooks hooks;
+
+static void use_hooks(void)
+{
+	engine_set_rules(w.engine, &rules);
+	engine_set_hooks(w.engine, &hooks);
+}
+
+static void set_up(void)
+{
+	fake_open(&w);
+	reply = (struct fake_reply){ 0 };
+	rules = RULES_INIT;
+	hooks = (struct policy_hooks){ 0 };
+	rules.hooks = &hooks;
+}
+
+static void tear_down(void)
+{
+	fake_close(&w);
+	buf_done(&reply.json);
+	policy_rules_done(&rules);
+	policy_hooks_done(&hooks);
+}
+
+static void have_hook(const char *point)
+{
+	mem_auto char *text = mem_printf(
+		"{\"hooks\":{\"%s\":[{\"hooks\":[{\"type\":\"command\",\"command\":\"x\"}]}]}}", point);
+	struct err e = ERR_INIT;
+
+	ck_assert_msg(policy_hooks_parse(&hooks, RULE_OF_HOST, "policy.json", text, strlen(text), &e) == 0, "%s",
+		      e.message);
+	use_hooks();
+}
+
+/* The hook's process, which was launched last, runs. */
+static struct fake_process *hook_runs(void)
+{
+	struct fake_process *p = fake_last(&w);
+	const struct port_started s = { .pid = 4242, .attempt = 1 };
+
+	engine_on_started(w.engine, p->id, &s);
+	engine_on_ready(w.engine, p->id, PLAN_LAYER_NAMESPACES | PLAN_LAYER_MOUNTS);
+	fake_settle(&w);
+	ck_assert(p->gate_open);
+	engine_on_execed(w.engine, p->id);
+	fake_settle(&w);
+	return p;
+}
+
+START_TEST(a_start_that_waited_for_hooks_is_denied_once_however_often_the_runtime_is_restarted)
+{
+	struct start_request r = fake_request(&w, "true");
+
+	have_hook("PreToolUse");
+	engine_start_process(w.engine, &r, &fake_caller, fake_reply_fn, &reply);
+	fake_settle(&w);
+	struct fake_process *hook = hook_runs();
+	ck_assert_uint_eq(fake_count(&w, "hook.started"), 1);
+	for (int i = 0; i < 3; i++) { /* the hook's process is still there each time */
+		const struct port_held held = { .id = hook->id, .attempt = 1, .started = true };
+
+		fake_crash(&w);
+		fake_reopen(&w, &held, 1);
+		use_hooks();
+		ck_assert_uint_eq(fake_count(&w, "process.failed"), 1);
+	}
+	ck_assert(fake_verified(&w));
+}
+END_TEST
+
+START_TEST(a_hook_does_not_end_the_turn_that_carries_the_facts_of_its_session)
+{
+	static const char stop[] = "{\"continue\":false,\"stopReason\":\"enough\"}";
+	struct start_request r = fake_request(&w, "false");
+
+	have_hook("PostToolUseFailure");
+	struct fake_process *p = fake_run(&w, &r, &reply);
+	fake_exit(&w, p, 1 << 8, 0); /* its own turn ends with it, so the hook belongs to no other */
+	fake_settle(&w);
+	ck_assert_ptr_ne(fake_last(&w), p);
+	const unsigned ended = fake_count(&w, "turn.failed") + fake_count(&w, "turn.completed");
+	struct fake_process *hook = hook_runs();
+	fake_print(&w, hook, STREAM_STDOUT, stop, strlen(stop));
+	fake_exit(&w, hook, 0, 0);
+	fake_settle(&w);
+	ck_assert_uint_eq(fake_count(&w, "hook.completed"), 1);
+	ck_assert_uint_eq(fake_count(&w, "turn.failed") + fake_count(&w, "turn.completed"), ended);
+	ck_assert(fake_verified(&w));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("hook_recovery");
+	TCase *t = tcase_create("hook_recovery");
+
+	tcase_add_checked_fixture(t, set_up, tear_down);
+	tcase_set_timeout(t, 60);
+	tcase_add_test(t, a_start_that_waited_for_hooks_is_denied_once_however_often_the_runtime_is_restarted);
+	tcase_add_test(t, a_hook_does_not_end_the_turn_that_carries_the_facts_of_its_session);
+	suite_add_tcase(suite, t);
+	SRunner *runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? 1 : 0;
+}
