@@ -675,5 +675,6 @@ void loop_done(struct engine *engine)
 	strmap_done(&engine->loop->held);
 	strmap_done(&engine->loop->recovered);
 	(void)loop_history_forget(engine, UINT64_MAX);
+	loop_tools_forget(engine);
 	free(engine->loop);
 }

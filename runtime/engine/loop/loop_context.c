@@ -86,30 +86,64 @@ json_t *loop_environment(struct engine *engine, const struct turn_doc *t)
 	return json_pack("{s:s,s:s}", "type", "note", "text", buf_cstr(&out));
 }
 
-json_t *loop_tools(struct engine *engine, const struct turn_doc *t)
+/* ---- tools ---- */
+
+static struct loop_tool make_tool(const struct tool *t)
 {
-	const struct caller c = { .uid = (uint32_t)t->uid, .role = ROLE_AGENT, .peer_fd = -1 };
-	buf_auto struct buf text = BUF_INIT;
-	json_t *tools = json_array(), *row;
-	struct tool tool;
-	size_t i;
+	json_t *row = json_pack("{s:s,s:s,s:o}", "name", t->name, "description", t->description, "schema",
+				json_loads(t->schema, 0, NULL));
 
-	engine_tool_inventory_now(engine, t->sessionId, &c, &text);
-	json_auto_t *all = json_loadb(text.data, text.len, 0, NULL);
-	json_array_foreach (json_object_get(all, "tools"), i, row) {
-		const char *name = json_get_text(row, "name");
-		const json_t *policy = json_object_get(row, "policy");
+	return (struct loop_tool){ row, json_dumpb(row, NULL, 0, JSON_COMPACT) };
+}
 
-		if (strcmp(name, "subagent") == 0 && !subagent_may_call(engine, t))
-			continue;
-		if (json_text_is(policy, "status", "denied") || json_text_is(policy, "status", "unavailable"))
-			continue;
-		if (tool_find(engine, name, (struct tool_scope){ c.uid, t->sessionId }, &tool))
-			json_array_append_new(tools,
-					      json_pack("{s:s,s:s,s:o}", "name", name, "description", tool.description,
-							"schema", json_loads(tool.schema, 0, NULL)));
-	}
-	return tools;
+struct tools_of {
+	struct engine *engine;
+	const struct turn_doc *turn;
+	json_t *rows;
+	size_t bytes;
+};
+
+/* Root sees the tools of other users' clients, but a call finds only its own. */
+static bool may_find(const struct tools_of *x, const struct tool *t)
+{
+	const struct tool_scope in = { (uint32_t)x->turn->uid, x->turn->sessionId };
+	struct tool found;
+
+	return tool_find(x->engine, t->name, in, &found) && found.uid == t->uid && found.connection == t->connection;
+}
+
+static void add_tool(void *ctx, const struct tool *t)
+{
+	struct tools_of *x = ctx;
+	const bool builtin = t->builtin != TOOL_EXTERNAL && t->builtin != TOOL_MCP;
+
+	if (t->builtin == TOOL_SUBAGENT ? !subagent_may_call(x->engine, x->turn) : !builtin && !may_find(x, t))
+		return;
+	struct loop_tool *kept = builtin ? &x->engine->loop->builtin[t->builtin] : NULL, made = { 0 };
+	if (!kept || !kept->row)
+		made = make_tool(t);
+	if (kept && !kept->row)
+		*kept = made;
+	x->bytes += (kept ? kept : &made)->bytes + 1;
+	if (kept)
+		json_array_append(x->rows, kept->row);
+	else
+		json_array_append_new(x->rows, made.row);
+}
+
+json_t *loop_tools(struct engine *engine, const struct turn_doc *t, size_t *ret_bytes)
+{
+	struct tools_of x = { .engine = engine, .turn = t, .rows = json_array() };
+
+	tool_each_offered(engine, (uint32_t)t->uid, t->sessionId, add_tool, &x);
+	*ret_bytes = x.bytes ? x.bytes + 1 : 2; /* brackets, and commas between the rows */
+	return x.rows;
+}
+
+void loop_tools_forget(struct engine *engine)
+{
+	for (size_t i = 0; i < countof(engine->loop->builtin); i++)
+		json_decref(engine->loop->builtin[i].row);
 }
 
 /* ---- instruction files ---- */

@@ -10,6 +10,7 @@
 #include "runtime/engine/core/core.h"
 #include "runtime/engine/loop/loop.h"
 #include "runtime/engine/process/process_owner.h"
+#include "runtime/engine/tool/tool.h"
 #include "runtime/event/id.h"
 #include "runtime/view/view_documents.h"
 
@@ -44,6 +45,12 @@ struct loop_conversation {
 };
 #define LOOP_CONVERSATIONS 8u /* kept, those of the threads that were used last */
 
+/* A tool as requests have it. */
+struct loop_tool {
+	json_t *row;
+	size_t bytes; /* as text */
+};
+
 struct loop_state {
 	struct strmap streams;   /* turn id → struct loop_stream */
 	struct strmap waits;     /* turn id → struct loop_wait: the next attempt is delayed */
@@ -52,6 +59,7 @@ struct loop_state {
 	struct strmap held;      /* turn id: no client of its user has connected since the guard started */
 	struct strmap recovered; /* turn id: an earlier runtime began it, and its calls may lack their hooks */
 	struct loop_conversation kept[LOOP_CONVERSATIONS];
+	struct loop_tool builtin[TOOL_MCP]; /* by enum tool_builtin; made when a request first has it */
 };
 
 struct loop_wait {
@@ -67,8 +75,10 @@ void loop_wait(struct engine *engine, const char *turn_id, uint64_t ms);
 int loop_system_prompt(struct engine *engine, const struct turn_doc *t, struct buf *ret, struct err *e);
 /* What the model should know about where it runs, as an item; NULL = nothing. New reference. */
 json_t *loop_environment(struct engine *engine, const struct turn_doc *t);
-/* [{"name","description","schema"}], the tools that the turn may call. New reference. */
-json_t *loop_tools(struct engine *engine, const struct turn_doc *t);
+/* [{"name","description","schema"}], the tools that the turn may call, and how long that is as text. New reference; its
+ * elements are shared and must not be changed. */
+json_t *loop_tools(struct engine *engine, const struct turn_doc *t, size_t *ret_bytes);
+void loop_tools_forget(struct engine *engine);
 
 /*
  * Starts to read the instruction files that apply to the turn; the turn continues when that has ended, with or without

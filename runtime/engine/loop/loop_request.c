@@ -137,12 +137,13 @@ struct request_text {
 static int text_init(struct request_text *x, struct engine *engine, const struct turn_doc *t,
 		     const struct loop_history *h, const struct loop_ask *ask, struct err *e)
 {
-	*x = (struct request_text){ .tools = loop_tools(engine, t), .items = json_copy(h->items) };
+	size_t tools;
+
+	*x = (struct request_text){ .tools = loop_tools(engine, t, &tools), .items = json_copy(h->items) };
 	json_array_extend(x->items, ask->items);
 	if (loop_system_prompt(engine, t, &x->prompt, e) < 0)
 		return -1;
-	const size_t added = json_dumpb(ask->items, NULL, 0, JSON_COMPACT),
-		     tools = json_dumpb(x->tools, NULL, 0, JSON_COMPACT);
+	const size_t added = json_dumpb(ask->items, NULL, 0, JSON_COMPACT);
 	x->tokens = (h->bytes + added + tools + x->prompt.len) / 4;
 	const json_t *item;
 	size_t i;

@@ -77,6 +77,8 @@ bool tool_evaluated_first(struct engine *engine, const char *tool, struct tool_s
 
 /* tool_inventory.c */
 void tool_flags_json(const struct tool *t, struct jw *w);
+/* Those that policy, as it was last read, neither denies nor makes unavailable. */
+void tool_each_offered(struct engine *engine, uint32_t uid, const char *session_id, tool_fn *fn, void *ctx);
 /* Adds tool.catalog_resolved, the list of tools that a turn can call. */
 void tool_catalog_fact(struct engine *engine, const struct turn_doc *t, struct transaction *tx);
 /* The inventory or the policy has changed: records the catalogue of live turns again; session_id NULL = of all. */

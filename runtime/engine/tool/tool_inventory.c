@@ -256,6 +256,35 @@ void engine_tool_inventory_now(struct engine *engine, const char *session_id, co
 	buf_done(&at.env);
 }
 
+/* ---- the tools of a model ---- */
+
+struct offer {
+	const struct inventory *inventory;
+	tool_fn *fn;
+	void *ctx;
+};
+
+static void offer_tool(void *ctx, const struct tool *t)
+{
+	const struct offer *o = ctx;
+	struct policy_decision d;
+	const char *status = o->inventory->unknown ? "unknown" : policy_status(o->inventory, t, &d);
+
+	if (strcmp(status, "denied") != 0 && strcmp(status, "unavailable") != 0)
+		o->fn(o->ctx, t);
+}
+
+void tool_each_offered(struct engine *engine, uint32_t uid, const char *session_id, tool_fn *fn, void *ctx)
+{
+	struct inventory v = { .engine = engine, .uid = uid };
+	struct inventory_place at = { .since_ns = ANY_TIME };
+	struct offer o = { &v, fn, ctx };
+
+	(void)find_rules(&v, &at, session_id, -1);
+	tool_each(engine, uid, session_id, offer_tool, &o);
+	buf_done(&at.env);
+}
+
 /* ---- tool.catalog.resolved ---- */
 
 struct catalog_of {
