@@ -341,7 +341,7 @@ int background_read_models(struct background_read *a, uint8_t kind,
 	buf_auto struct buf space = BUF_INIT;
 	int rc;
 
-	if (open_scratch(a, e) != 0)
+	if (open_scratch(a, e) != 0 || scratch_flush(&a->scratch, e) != 0)
 		return -1;
 	rc = mdb_cursor_open(a->scratch.models.txn, a->scratch.models.dbi, &cur);
 	if (rc != 0)

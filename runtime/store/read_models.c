@@ -107,6 +107,7 @@ int models_put(struct models *m, uint8_t kind, const char *id, size_t id_len, co
 		if (len > DB_SEALED_MAX)
 			return err_set(e, ERR_EXHAUSTED, "a document of %zu bytes is too large for the store", len);
 		docs_put(m->docs, m->ordinal, kind, id, id_len, json, len);
+		m->bytes += len;
 		return 0;
 	}
 	MDB_val kv = db_key_val(&k);
@@ -133,6 +134,26 @@ int models_del(struct models *m, uint8_t kind, const char *id, size_t id_len, st
 	m->puts++;
 	rc = mdb_del(m->txn, m->dbi, &kv, NULL);
 	return rc == 0 || rc == MDB_NOTFOUND ? 0 : db_err(e, rc, "remove a model");
+}
+
+int models_write_back(struct models *m, struct err *e)
+{
+	docs_list_auto struct docs_list list = DOCS_LIST_INIT;
+	struct models table = { .txn = m->txn, .dbi = m->dbi };
+	int rc = 0;
+
+	docs_list_add(&list, m->docs, -1, NULL);
+	docs_list_sort(&list, false);
+	for (size_t i = 0; rc == 0 && i < list.count; i++) {
+		const struct doc *n = list.all[i];
+
+		rc = n->gone ? models_del(&table, n->kind, n->id, n->id_len, e)
+			     : models_put(&table, n->kind, n->id, n->id_len, n->json, n->len, e);
+	}
+	m->puts += table.puts;
+	m->bytes = 0;
+	docs_done(m->docs);
+	return rc;
 }
 
 void store_snapshot_begin(struct store *store)

@@ -18,7 +18,8 @@ struct layer;
 struct models {
 	MDB_txn *txn;
 	MDB_dbi dbi;
-	unsigned puts;     /* writes so far */
+	unsigned puts;     /* writes to the table so far */
+	size_t bytes;      /* put into docs so far */
 	struct docs *docs; /* if not NULL, writes go there */
 	const struct layer *over;
 	uint64_t ordinal;
@@ -27,6 +28,9 @@ struct models {
 
 /* Frees them. Called after each event that is projected, and where the models are no longer used. */
 static inline void models_release(struct models *m) { expanded_release(&m->expanded); }
+
+/* Writes what is in `docs` to the table, and empties it. */
+int models_write_back(struct models *m, struct err *e);
 
 /* Entries of a table of models that are no models (read_models.c). */
 bool model_is_fence(const MDB_val *key);

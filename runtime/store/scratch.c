@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #define SCRATCH_MAP (64ull << 30)
 #define SCRATCH_MAP_MIN (64ull << 20)
 #define YIELD_PUTS 10000
+#define YIELD_BYTES (4u << 20) /* of documents, before they are written to the table */
 
 /* In the store's directory or, if that is not writable, in the one for temporary files. */
 static int make_directory(struct store *store, struct scratch *c, char *path, size_t cap, struct err *e)
@@ -80,15 +82,20 @@ int scratch_open(struct store *store, struct scratch *ret, struct err *e)
 		scratch_done(&c);
 		return db_err(e, rc, "create the temporary models");
 	}
+	c.models.docs = c.docs = mem_zalloc(1, sizeof(*c.docs));
 	*ret = c;
 	return 0;
 }
+
+int scratch_flush(struct scratch *c, struct err *e) { return models_write_back(&c->models, e); }
 
 /* A transaction that writes much makes LMDB keep all its dirty pages in memory. */
 int scratch_yield(struct scratch *c, struct err *e)
 {
 	int rc;
 
+	if (c->models.bytes >= YIELD_BYTES && scratch_flush(c, e) != 0)
+		return -1;
 	if (c->models.puts < YIELD_PUTS)
 		return 0;
 	c->models.puts = 0;
@@ -102,6 +109,9 @@ int scratch_yield(struct scratch *c, struct err *e)
 void scratch_done(struct scratch *c)
 {
 	models_release(&c->models);
+	if (c->docs)
+		docs_done(c->docs);
+	free(c->docs);
 	if (c->models.txn)
 		mdb_txn_abort(c->models.txn);
 	if (c->env)

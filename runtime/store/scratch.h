@@ -15,13 +15,16 @@ struct scratch {
 	int parent_fd; /* −1 = not open */
 	char name[32];
 	MDB_env *env;
+	struct docs *docs;    /* documents that are not in the table yet: the next events change many of them again */
 	struct models models; /* with an open write transaction */
 };
 #define SCRATCH_INIT ((struct scratch){ .parent_fd = -1 })
 
 int scratch_open(struct store *store, struct scratch *ret, struct err *e);
-/* Commits now and then, so that the transaction does not grow too large. */
+/* Writes to the table and commits now and then, so that neither memory nor the transaction grows too large. */
 int scratch_yield(struct scratch *c, struct err *e);
+/* Afterwards the table has everything, for cursors. */
+int scratch_flush(struct scratch *c, struct err *e);
 void scratch_done(struct scratch *c);
 
 #endif

@@ -337,6 +337,7 @@ void store_compact(struct store *store, void (*done)(void *ctx, uint64_t before,
  */
 
 #define REBUILD_EVENTS 2000
+#define REBUILD_BYTES (4u << 20) /* of documents; they are kept in memory until the transaction ends */
 
 enum phase { PHASE_CLEAR, PHASE_BASE, PHASE_LOG, PHASE_DONE };
 
@@ -381,17 +382,24 @@ static int copy_base(struct rebuild *b, struct store *store, MDB_txn *txn, struc
 
 static int project_log(struct rebuild *b, struct store *store, MDB_txn *txn, struct err *e)
 {
-	struct models m = { .txn = txn, .dbi = store->db.t[b->target] };
+	struct docs docs = { 0 }; /* each document is written once, however many of the events change it */
+	struct models m = { .txn = txn, .dbi = store->db.t[b->target], .docs = &docs };
 	record_block_auto struct record_block block = RECORD_BLOCK_INIT;
 	uint8_t which = b->target == DB_MODELS_B;
+	int rc = 0;
 
-	for (unsigned i = 0; i < REBUILD_EVENTS && m.puts < STEP_PUTS && b->next_at.sequence < store->settled.sequence;
+	for (unsigned i = 0; rc == 0 && i < REBUILD_EVENTS && docs.entries.count < STEP_PUTS &&
+			     m.bytes < REBUILD_BYTES && b->next_at.sequence < store->settled.sequence;
 	     i++) {
 		struct event_view ev;
 
-		if (writer_project_next(store, txn, &m, &b->next_at, &block, &ev, e) != 0)
-			return -1;
+		rc = writer_project_next(store, txn, &m, &b->next_at, &block, &ev, e);
 	}
+	if (rc == 0)
+		rc = models_write_back(&m, e);
+	docs_done(&docs);
+	if (rc != 0)
+		return -1;
 	if (b->next_at.sequence < store->settled.sequence)
 		return 0;
 	b->next_phase = PHASE_DONE;

@@ -316,7 +316,7 @@ static int check_models(struct verify *y, struct err *e)
 		add_problem(y, 0, "the models were not compared, because the log is damaged");
 		return 0;
 	}
-	if (reader_models(&y->r, &dbi, e) != 0)
+	if (reader_models(&y->r, &dbi, e) != 0 || scratch_flush(&y->scratch, e) != 0)
 		return -1;
 	rc = mdb_cursor_open(y->r.txn, dbi, &stored);
 	if (rc == 0)
