@@ -14,6 +14,20 @@
 #include "runtime/store/store.h"
 #include "tests/crash/sim_host.h"
 
+#define IDS 24u /* of each kind, the newest */
+
+/* Ids that requests may name. */
+struct pool {
+	char id[IDS][80];
+	unsigned count;
+};
+
+static inline void pool_add(struct pool *p, const char *id)
+{
+	if (*id)
+		snprintf(p->id[p->count++ % IDS], sizeof p->id[0], "%s", id);
+}
+
 enum sim_life { LIFE_NONE, LIFE_BEGUN, LIFE_STARTED, LIFE_ENDED };
 
 struct sim_check {
@@ -21,6 +35,7 @@ struct sim_check {
 	struct strmap turns, processes, calls, actions, tasks, jobs, subagents; /* id → enum sim_life */
 	struct strmap loops;  /* turns that the loop drives, likewise */
 	struct strmap active; /* threadId → turnId (owned) */
+	struct pool asked;    /* actions, whoever asked */
 	uint64_t seen[EVENT_TYPE_COUNT];
 	bool nobody_allows; /* a rule that does not hold, for the control of the shrinking */
 	char wrong[300];    /* "" = nothing */
@@ -103,6 +118,10 @@ static inline void check_action(struct sim_check *c, const struct event_view *ev
 		    source = jval_get(payload, "source");
 
 	if (ev->type == EVENT_ACTION_REQUIRED) {
+		char id[80];
+
+		event_id_copy(ev, ID_ACTION, id, sizeof id);
+		pool_add(&c->asked, id);
 		check_life(c, ev, &c->actions, ID_ACTION, PART_BEGIN);
 		return;
 	}
@@ -147,6 +166,22 @@ static inline void check_task(struct sim_check *c, const struct event_view *ev)
 	}
 }
 
+/* One that could not be started, or was ended while it waited for hooks or a person, has no beginning. */
+static inline void check_process_end(struct sim_check *c, const struct event_view *ev)
+{
+	const bool ran = ev->type == EVENT_PROCESS_TERMINATED &&
+			 jval_uint(jval_get(event_payload(ev), "durationMs"), 0) > 0;
+	char id[80];
+
+	event_id_copy(ev, ID_PROCESS, id, sizeof id);
+	const enum sim_life now = life(&c->processes, id);
+	if (now == LIFE_ENDED)
+		check_fail(c, ev, "ends twice", id);
+	if (now == LIFE_NONE && ran)
+		check_fail(c, ev, "comes before the beginning", id);
+	live(&c->processes, id, LIFE_ENDED);
+}
+
 static inline bool check_event(void *ctx, const struct event_view *ev)
 {
 	struct sim_check *c = ctx;
@@ -164,17 +199,9 @@ static inline bool check_event(void *ctx, const struct event_view *ev)
 	case EVENT_PROCESS_OUTPUT:
 	case EVENT_PROCESS_COMMAND_EXITED:
 	case EVENT_PROCESS_INPUT: check_life(c, ev, &c->processes, ID_PROCESS, PART_MIDDLE); break;
-	case EVENT_PROCESS_COMPLETED:
-	case EVENT_PROCESS_TERMINATED: check_life(c, ev, &c->processes, ID_PROCESS, PART_END); break;
-	case EVENT_PROCESS_FAILED: { /* one that could not be started has no beginning */
-		char id[80];
-
-		event_id_copy(ev, ID_PROCESS, id, sizeof id);
-		if (life(&c->processes, id) == LIFE_ENDED)
-			check_fail(c, ev, "ends twice", id);
-		live(&c->processes, id, LIFE_ENDED);
-		break;
-	}
+	case EVENT_PROCESS_COMPLETED: check_life(c, ev, &c->processes, ID_PROCESS, PART_END); break;
+	case EVENT_PROCESS_TERMINATED:
+	case EVENT_PROCESS_FAILED: check_process_end(c, ev); break;
 	case EVENT_TOOL_STARTED: check_life(c, ev, &c->calls, ID_TOOL_CALL, PART_BEGIN); break;
 	case EVENT_TOOL_ARGS:
 	case EVENT_TOOL_PROGRESS: check_life(c, ev, &c->calls, ID_TOOL_CALL, PART_MIDDLE); break;

@@ -14,6 +14,7 @@
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
 #include "tests/crash/sim_model.h"
+#include "tests/crash/sim_policy.h"
 #include "tests/crash/sim_threads.h"
 
 #include <errno.h>
@@ -50,6 +51,8 @@ struct sim_host {
 	uint64_t journal_bytes; /* of the store; 0 = it has no journal */
 	struct sim_process processes[SIM_PROCESSES];
 	struct sim_models models;
+	struct sim_policy policy;
+	bool file_tools; /* bailiff-tool exists */
 };
 
 static inline uint64_t sim_random(struct sim_host *w) { return splitmix64(&w->seed); }
@@ -96,6 +99,8 @@ static void sim_launch(void *host, const char *id, const void *plan, size_t len,
 			p->effect = sim_effect_of(plan, len);
 			if (streams->input && strncmp(streams->input, "{\"url\"", 6) == 0)
 				sim_answer(&w->models, streams->input, sim_random(w), &p->answer);
+			else if (streams->input && strstr(streams->input, "\"hook_event_name\""))
+				sim_hook_answer(w->models.finishing, sim_random(w), &p->answer);
 			return;
 		}
 	fprintf(stderr, "more processes than the simulator has room for\n");
@@ -385,9 +390,14 @@ static inline void sim_open(struct sim_host *w)
 		.boot_id = "boot",
 		.owner_uid = 0,
 		.model_program = "/bin/true", /* any program that exists: nothing is executed */
+		.tool_program = w->file_tools ? "/bin/true" : NULL,
 		.defaults = { LIMIT_NONE, LIMIT_NONE, LIMIT_NONE, LIMIT_NONE, LIMIT_NONE, LIMIT_NONE },
 	};
 	w->engine = engine_new(&eo);
+	if (w->policy.exists) {
+		engine_set_rules(w->engine, &w->policy.rules);
+		engine_set_hooks(w->engine, &w->policy.hooks);
+	}
 	w->wake_ns = UINT64_MAX;
 	for (size_t i = 0; i < SIM_PROCESSES; i++) {
 		struct sim_process *p = &w->processes[i];

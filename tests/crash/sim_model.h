@@ -10,6 +10,7 @@
  */
 
 #include "runtime/base/buf.h"
+#include "runtime/base/jscan.h"
 #include "runtime/base/json_get.h"
 #include "runtime/base/mem.h"
 #include "runtime/dialect/dialect.h"
@@ -119,14 +120,16 @@ static void pairs_item(struct sim_pairs *p, const json_t *item)
 	}
 }
 
-/* The rule that the request breaks, or NULL. */
-static const char *sim_pairs_broken(enum dialect d, const json_t *body)
+/* The rule that the request breaks, or NULL. Only its messages are parsed: most of a request is about tools. */
+static const char *sim_pairs_broken(enum dialect d, const char *body)
 {
 	static const char *const members[DIALECT_COUNT] = { [DIALECT_ANTHROPIC] = "messages",
 							    [DIALECT_OPENAI_RESPONSES] = "input",
 							    [DIALECT_OPENAI_CHAT] = "messages",
 							    [DIALECT_GEMINI] = "contents" };
-	const json_t *messages = json_object_get(body, members[d]), *m;
+	const struct jval text = jval_get(jval_of(body, strlen(body)), members[d]);
+	json_auto_t *messages = text.len ? json_loadb(text.text, text.len, 0, NULL) : NULL;
+	const json_t *m;
 	json_auto_t *open = json_object();
 	struct sim_pairs p = { .open = open };
 	size_t i;
@@ -281,13 +284,12 @@ static void sim_calls(struct sim_models *m, struct buf *out, enum dialect d, uin
 static void sim_answer(struct sim_models *m, const char *input, uint64_t random, struct sim_answer *ret)
 {
 	const char *line = strchr(input, '\n');
-	json_auto_t *body = line ? json_loads(line + 1, 0, NULL) : NULL;
 	const char *url = strndupa(input, line ? (size_t)(line - input) : 0);
 	const enum dialect d = strstr(url, "/messages")           ? DIALECT_ANTHROPIC
 			       : strstr(url, "/responses")        ? DIALECT_OPENAI_RESPONSES
 			       : strstr(url, "/chat/completions") ? DIALECT_OPENAI_CHAT
 								  : DIALECT_GEMINI;
-	const char *wrong = sim_pairs_broken(d, body);
+	const char *wrong = sim_pairs_broken(d, line ? line + 1 : "");
 	const unsigned what = (unsigned)(random % 100);
 	const bool calls = !m->finishing && (what < 45 || (what >= 80 && what < 95));
 	struct buf out = BUF_INIT;

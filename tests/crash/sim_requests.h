@@ -15,18 +15,10 @@
 #include <jansson.h>
 #include <stdarg.h>
 
-#define IDS 24u /* of each kind, the newest */
-
-/* Ids that requests may name. */
-struct pool {
-	char id[IDS][80];
-	unsigned count;
-};
-
 struct sim {
 	struct sim_host w;
 	struct sim_check check;
-	struct pool sessions, threads, turns, tasks, actions, subagents, channels, processes, jobs, calls;
+	struct pool sessions, threads, turns, tasks, subagents, channels, processes, jobs, calls;
 	char token[IDS][80]; /* by channel */
 	uint64_t connection;
 	unsigned asked, answered, refused, crashes, drained;
@@ -34,12 +26,6 @@ struct sim {
 };
 
 static const struct caller nobody = { .uid = 0, .role = ROLE_OPERATOR, .connection = 1, .peer_fd = 0 };
-
-static void pool_add(struct pool *p, const char *id)
-{
-	if (*id)
-		snprintf(p->id[p->count++ % IDS], sizeof p->id[0], "%s", id);
-}
 
 /* One of them; now and then one that is not there. */
 static const char *pool_pick(struct sim *s, const struct pool *p, const char *none)
@@ -72,7 +58,6 @@ static void on_reply(void *ctx, const struct err *e, const char *json, size_t le
 	remember(&s->threads, r, "threadId");
 	remember(&s->turns, r, "turnId");
 	remember(&s->tasks, r, "taskId");
-	remember(&s->actions, r, "actionId");
 	remember(&s->subagents, r, "subagentId");
 	remember(&s->processes, r, "processId");
 	remember(&s->jobs, r, "jobId");
@@ -215,7 +200,7 @@ static void do_action(struct sim *s)
 					  .action_type = "approval",
 					  .prompt = "may it?",
 					  .timeout_ms = sim_chance(&s->w, 50) ? 500 + sim_pick(&s->w, 5000) : 0 };
-	const struct action_answer a = { .action_id = PICK(actions),
+	const struct action_answer a = { .action_id = PICK(check.asked),
 					 .decision = sim_chance(&s->w, 50) ? "allow" : "deny",
 					 .source = "user" };
 
@@ -352,6 +337,51 @@ static void do_money(struct sim *s)
 	}
 }
 
+/* Tools that clients have, and the results of their calls. */
+static void do_client_tool(struct sim *s)
+{
+	json_auto_t *tools = object("[{s:s,s:s,s:{s:s}}]", "name", "mine", "description", "a tool of a client",
+				    "inputSchema", "type", "object"),
+		    *nothing = json_object();
+	const struct tool_request call = { .turn_id = PICK(turns), .tool = "mine", .arguments = nothing };
+	const struct tool_report done = {
+		.call_id = PICK(calls), .turn_id = call.turn_id, .tool = "mine", .status = "completed"
+	};
+	const struct caller c = caller_of(s);
+
+	switch (sim_pick(&s->w, 3)) {
+	case 0:
+		engine_register_tools(s->w.engine, tools, sim_chance(&s->w, 50) ? PICK(sessions) : NULL, &c, on_reply,
+				      s);
+		break;
+	case 1: engine_invoke_tool(s->w.engine, &call, &c, on_reply, s); break;
+	default: engine_report_tool_call(s->w.engine, &done, &c, on_reply, s);
+	}
+}
+
+static void do_mode(struct sim *s)
+{
+	const struct caller c = caller_of(s);
+
+	engine_set_permission_mode(s->w.engine, PICK(sessions),
+				   permission_mode_name((enum permission_mode)sim_pick(&s->w, MODE_COUNT)), &c,
+				   on_reply, s);
+}
+
+static void do_input(struct sim *s)
+{
+	const struct caller c = caller_of(s);
+	const char *id = PICK(processes);
+
+	switch (sim_pick(&s->w, 5)) {
+	case 0: engine_write_stdin(s->w.engine, id, "x", 1, &c, on_reply, s); break;
+	case 1: engine_close_stdin(s->w.engine, id, &c, on_reply, s); break;
+	case 2: engine_signal_process(s->w.engine, id, SIGUSR1, &c, on_reply, s); break;
+	case 3: engine_wait_process(s->w.engine, id, sim_chance(&s->w, 50) ? 500 : LIMIT_NONE, &c, on_reply, s); break;
+	default: engine_claim_turn(s->w.engine, PICK(turns), &c, on_reply, s);
+	}
+}
+
 static void do_job(struct sim *s)
 {
 	switch (sim_pick(&s->w, 3)) {
@@ -417,7 +447,10 @@ static const struct {
 	{ 4, "something about a thread's history", do_history },
 	{ 3, "something about models and costs", do_money },
 	{ 3, "something about a job", do_job },
-	{ 14, "a turn of the loop", do_loop },
+	{ 22, "a turn of the loop", do_loop },
+	{ 4, "something about a client's tool", do_client_tool },
+	{ 2, "a mode", do_mode },
+	{ 4, "something about a process or a claim", do_input },
 };
 
 /* Returns what was requested. */
