@@ -35,7 +35,7 @@ struct sim_check {
 	struct strmap turns, processes, calls, actions, tasks, jobs, subagents; /* id → enum sim_life */
 	struct strmap loops;  /* turns that the loop drives, likewise */
 	struct strmap active; /* threadId → turnId (owned) */
-	struct pool asked;    /* actions, whoever asked */
+	struct pool asked;    /* actions, of clients and of the engine */
 	uint64_t seen[EVENT_TYPE_COUNT];
 	bool nobody_allows; /* a rule that does not hold, for the control of the shrinking */
 	char wrong[300];    /* "" = nothing */
