@@ -1,9 +1,11 @@
 """Connections with the role agent never get an operator's rights, also not through what an operator of the same user has started."""
 
+import json
 import os
 
 import harness
 from harness import Home, until
+from mcp import Mcp, text_of
 
 NOT_ALLOWED = -32003
 
@@ -71,6 +73,33 @@ def test_agents_write_nothing_to_the_command_of_an_operators_subagent():
         own = rpc.call("spawn_subagent", threadId=thread, role="worker", command=["sh"], cwd=home.work)["subagentId"]
         rpc.call("send_subagent_input", subagentId=own, input=f"touch {made}\n", eof=True)
         until("the agent's own child has run it", lambda: os.path.exists(made))
+
+
+def test_mcp_clients_cannot_type_where_policy_or_the_role_forbids_it():
+    with Home(start=False) as home:
+        made = os.path.join(home.work, "made")
+        home.start()
+        with home.rpc() as operator, Mcp(home, "--structured") as mcp:
+            mcp.initialize()
+
+            def typed(process, text, **more):
+                result = mcp.tool("write_stdin", dict(more, processId=process, text=text))
+                return text_of(result), result.get("isError")
+
+            theirs = shell(operator, home)
+            told, failed = typed(theirs, f"touch {made}\n")
+            assert failed and "operator" in told, told
+            own = mcp.tool("exec", {"command": "while read line; do echo $line; done", "interactive": True, "yieldMs": 0})["structuredContent"]["processId"]
+            told, failed = typed(own, "one\n", yieldMs=100)
+            assert not failed, told
+            for rule, word in (("deny", "denies"), ("ask", "asks")):
+                with open(os.path.join(home.dir, "policy.json"), "w") as f:
+                    json.dump({"permissions": {rule: ["write_stdin"]}}, f)
+                operator.call("reload_policy")
+                told, failed = typed(own, "two\n")
+                assert failed and word in told, told
+            outputs = operator.outputs(own)
+            assert b"two" not in outputs["stdout"] and not os.path.exists(made), outputs
 
 
 if __name__ == "__main__":

@@ -207,26 +207,46 @@ static void write_input(struct mcp_call *c)
 	}
 }
 
-static void on_terminal(struct mcp_call *c, json_t *result, json_t *error)
+/*
+ * Rules about the tool write_stdin, and mode plan, apply as to the tool of the same name in turns. There is no question
+ * to a person for it here: what would be asked is rejected.
+ */
+static void on_evaluated(struct mcp_call *c, json_t *result, json_t *error)
 {
+	const json_t *decision = json_object_get(result, "permissionDecision");
+	const bool asks = json_text_is(decision, "decision", "ask");
+
 	if (error)
-		mcp_call_daemon_error(c, "write to its standard input", error);
-	else if (!json_is_object(json_object_get(result, "tty")))
-		mcp_call_tool_error(c, "keys: it has no terminal. Give text, with \\n where a "
-				       "line ends, and eof: true to end its input; "
-				       "exec with tty: true runs a command on a terminal.");
+		mcp_call_daemon_error(c, "check whether it may be written to", error);
+	else if (json_text_is(decision, "decision", "deny") ||
+		 (asks && json_text_is(decision, "decisionSource", "rule")))
+		mcp_call_tool_error(c, "Policy %s: %s.%s", asks ? "asks a person about input" : "denies input",
+				    json_get_string(decision, "decisionReason"),
+				    asks ? " The user can type it with `bailiff input`." : "");
 	else
 		write_input(c);
 }
 
-/* On a pipe the Enter key would be a carriage return, which does not end a line there. */
-void mcp_tool_write_stdin(struct mcp_call *c)
+static void on_target(struct mcp_call *c, json_t *result, json_t *error)
 {
-	if (json_array_size(json_object_get(c->arguments, "keys")))
-		mcp_call_get_process(c, arg(c, "processId"), on_terminal);
-	else
-		write_input(c);
+	const char *cwd = json_get_string(result, "cwd");
+	json_t *params;
+
+	if (error)
+		return mcp_call_daemon_error(c, "write to its standard input", error);
+	/* On a pipe the Enter key would be a carriage return, which does not end a line there. */
+	if (json_array_size(json_object_get(c->arguments, "keys")) && !json_is_object(json_object_get(result, "tty")))
+		return mcp_call_tool_error(c, "keys: it has no terminal. Give text, with \\n where a "
+					      "line ends, and eof: true to end its input; "
+					      "exec with tty: true runs a command on a terminal.");
+	params = json_pack("{ss sO ss}", "toolName", "write_stdin", "arguments", c->arguments, "sessionId",
+			   gateway_session_id(c->up));
+	if (cwd)
+		json_object_set_new(params, "cwd", json_string(cwd));
+	mcp_call_query(c, "evaluate_permission", params, on_evaluated);
 }
+
+void mcp_tool_write_stdin(struct mcp_call *c) { mcp_call_get_process(c, arg(c, "processId"), on_target); }
 
 /* ---- kill ---- */
 
