@@ -283,6 +283,16 @@ int text_size_bytes(const char *s, uint64_t *ret_bytes, struct err *e)
 	return 0;
 }
 
+int text_count(const char *s, uint64_t *ret, struct err *e)
+{
+	const size_t n = strlen(s);
+
+	if (!n || n > 18 || strspn(s, "0123456789") != n)
+		return err_set(e, ERR_INVALID, "'%.40s' is not a whole number", s);
+	*ret = strtoull(s, NULL, 10);
+	return 0;
+}
+
 int text_thousandths(const char *s, uint64_t *ret, struct err *e)
 {
 	static const struct text_unit units[] = { { "", 1000 } };

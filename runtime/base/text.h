@@ -32,6 +32,8 @@ int text_base64_decode(const char *s, size_t n, struct buf *out); /* −1 if it 
 int text_duration_ms(const char *s, uint64_t *ret_ms, struct err *e);
 /* "512M" "64KiB" "1G" (powers of 1024); a bare number is bytes. */
 int text_size_bytes(const char *s, uint64_t *ret_bytes, struct err *e);
+/* Digits only. */
+int text_count(const char *s, uint64_t *ret, struct err *e);
 /* "1.5" → 1500; at most three digits after the point. */
 int text_thousandths(const char *s, uint64_t *ret, struct err *e);
 void text_format_thousandths(uint64_t v, char out[32]); /* "1.5", "2" */

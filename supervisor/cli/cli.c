@@ -295,6 +295,8 @@ static const struct {
 	{ "limits.ioWeight", "io-weight", NULL },
 	{ "limits.ioReadBps", "io-read", NULL },
 	{ "limits.ioWriteBps", "io-write", NULL },
+	{ "types", "type", NULL },
+	{ "user", "user", NULL },
 };
 
 static bool is_given(const struct cli *c, const char *name)
@@ -410,6 +412,7 @@ int cli_call(struct cli *c, const char *method, const struct buf *params, struct
 		const char *theirs, *ours;
 	} ends[] = {
 		{ "; start_process with tty gives it one", "; bailiff run -t gives it one" },
+		{ "; start_process with stdin \"pipe\" gives it one", "; bailiff run -d -i gives it one" },
 		{ "; list_ports shows those that are", "" },      /* the advice has it */
 		{ " (error.data.missing lists everything)", "" }, /* task show has it */
 		{ ": create one with cow for checkpoints", ": create one with --cow for checkpoints" },

@@ -374,6 +374,9 @@ int cmd_setup(struct cli *c)
 {
 	if (opts_has(&c->opts, OPT_setup_PRINT) && opts_has(&c->opts, OPT_setup_WRITE))
 		return cli_usage(c, "--print and --write exclude each other");
+	if (c->opts.nargs == 0 && c->opts.ngiven)
+		return cli_usage(c, "--%s needs a client; bailiff setup lists them",
+				 option_rows[c->opts.given[0].option].name);
 	if (c->opts.nargs == 0)
 		return list_clients();
 	if (c->opts.nargs > 1)

@@ -363,6 +363,16 @@ static int run_subverb(struct cli *c, const struct subverb *s)
 	return request_read(c, &q, s->method) < 0 ? fail_request(c, &q.e) : print_result(c, q.result, s->member);
 }
 
+static int wrong_count(struct cli *c, const struct subverb *s)
+{
+	const char *space = s->name[0] ? " " : "";
+
+	if (!s->most)
+		return cli_usage(c, "%s%stakes no arguments", s->name, space);
+	return cli_usage(c, "%s%stakes %zu argument%s%s", s->name, space, s->least, s->least == 1 ? "" : "s",
+			 s->most > s->least ? " or more" : "");
+}
+
 /* Without a subverb, the names of all are printed. */
 int noun_run(struct cli *c)
 {
@@ -379,8 +389,7 @@ int noun_run(struct cli *c)
 		if (s->name[0] && (!c->opts.nargs || strcmp(s->name, c->opts.args[0]) != 0))
 			continue;
 		if (given < s->least || given > s->most)
-			return cli_usage(c, "%s%stakes %zu argument%s%s", s->name, s->name[0] ? " " : "", s->least,
-					 s->least == 1 ? "" : "s", s->most > s->least ? " or more" : "");
+			return wrong_count(c, s);
 		int status = check_options(c, s->name[0] ? s->name : c->verb->name, s->options, s->args);
 		return status ? status : run_subverb(c, s);
 	}

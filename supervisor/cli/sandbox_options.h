@@ -28,14 +28,14 @@ struct limit_option {
 	int (*parse)(const char *text, uint64_t *ret, struct err *e);
 };
 /* The limits of a whole process tree. */
-#define TREE_LIMIT_OPTIONS(verb)                                                                                 \
-	{ OPT_##verb##_MEMORY, "memoryBytes", text_size_bytes },                                                 \
-		{ OPT_##verb##_MEMORY_HIGH, "memoryHighBytes", text_size_bytes },                                \
-		{ OPT_##verb##_PIDS, "pids", text_size_bytes }, { OPT_##verb##_CPUS, "cpus", text_thousandths }, \
-		{ OPT_##verb##_IO_WEIGHT, "ioWeight", text_size_bytes },                                         \
-		{ OPT_##verb##_IO_READ, "ioReadBps", text_size_bytes },                                          \
-	{                                                                                                        \
-		OPT_##verb##_IO_WRITE, "ioWriteBps", text_size_bytes                                             \
+#define TREE_LIMIT_OPTIONS(verb)                                                                            \
+	{ OPT_##verb##_MEMORY, "memoryBytes", text_size_bytes },                                            \
+		{ OPT_##verb##_MEMORY_HIGH, "memoryHighBytes", text_size_bytes },                           \
+		{ OPT_##verb##_PIDS, "pids", text_count }, { OPT_##verb##_CPUS, "cpus", text_thousandths }, \
+		{ OPT_##verb##_IO_WEIGHT, "ioWeight", text_count },                                         \
+		{ OPT_##verb##_IO_READ, "ioReadBps", text_size_bytes },                                     \
+	{                                                                                                   \
+		OPT_##verb##_IO_WRITE, "ioWriteBps", text_size_bytes                                        \
 	}
 /* Writes the member `limits`. */
 int limit_options_write(const struct opts *o, const struct limit_option *rows, size_t n, struct jw *w, struct err *e);

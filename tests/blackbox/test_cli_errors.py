@@ -109,6 +109,15 @@ def test_limits_of_a_model_are_checked(home):
         assert f"option '{args[-3 if args[0] != 'job' else -4]}'" in said and "number" in said, said
 
 
+def test_messages_name_what_was_typed(home):
+    process = home.cli("run", "-d", "--", "sleep", "1000").text.strip()
+    for args, status, words in ((("run", "--pids", "-3", "true"), 125, "'-3' is not a whole number"), (("input", process, "x"), 1, "bailiff run -d -i gives it one"),
+                                (("resize", process, "9x9"), 1, "bailiff run -t gives it one"), (("history", "--user", "no such user"), 1, "option '--user'"),
+                                (("events", "--type", "nope.x"), 1, "option '--type'"), (("setup", "--write"), 2, "--write needs a client"), (("ps", "x"), 2, "takes no arguments")):
+        assert words in failure(home, *args, status=status), args
+    home.cli("kill", process)
+
+
 def test_options_of_a_command_need_a_command(home):
     for args in (("task", "create", "--rw", ".", "something"), ("job", "create", "--rw", ".", "--item", "a")):
         assert "--rw needs a command" in failure(home, *args, status=2)

@@ -316,7 +316,8 @@ static void input_queue(struct engine *engine, const char *id, const void *data,
 			"operators can write to it (bailiff input)",
 			id);
 	else if (p && !p->stdin_pipe && !process_has_tty(p))
-		err_set(&e, ERR_STATE, "process '%s' was started without a standard input (stdin: \"pipe\")", id);
+		err_set(&e, ERR_STATE,
+			"process '%s' has no standard input; start_process with stdin \"pipe\" gives it one", id);
 	else if (p && p->stdin_closed && !process_has_tty(p) && !eof)
 		err_set(&e, ERR_STATE, "the standard input of '%s' is closed", id);
 	else if (p)
@@ -436,7 +437,8 @@ int engine_terminal_size(struct engine *engine, const char *process_id, const st
 	if (!p)
 		return -1;
 	if (!process_has_tty(p))
-		return err_set(e, ERR_STATE, "process '%s' has no terminal", process_id);
+		return err_set(e, ERR_STATE, "process '%s' has no terminal; start_process with tty gives it one",
+			       process_id);
 	*ret_rows = p->tty_rows;
 	*ret_cols = p->tty_cols;
 	return 0;
@@ -449,7 +451,7 @@ void engine_resize_process(struct engine *engine, const char *process_id, uint32
 	struct process *p = engine_live(engine, process_id, c, &e);
 
 	if (p && !process_has_tty(p))
-		err_set(&e, ERR_STATE, "process '%s' has no terminal", process_id);
+		err_set(&e, ERR_STATE, "process '%s' has no terminal; start_process with tty gives it one", process_id);
 	else if (p && engine->o.ports->resize(engine->o.host, p->id, rows, cols) < 0)
 		err_set(&e, ERR_STATE, "resize the terminal of '%s': %s", process_id,
 			errno == ENOTTY ? "it has not begun yet" : strerror(errno));

@@ -29,7 +29,7 @@ static const struct {
 	const char *theirs, *ours;
 } ends[] = {
 	{ "; start_process with tty gives it one", "; exec with tty: true gives it one" },
-	{ " (stdin: \"pipe\")", "; exec with interactive: true keeps it open" },
+	{ "; start_process with stdin \"pipe\" gives it one", "; exec with interactive: true keeps it open" },
 	{ " (--cow): what it wrote is in the files themselves",
 	  ": what it wrote is in the files themselves. exec with cow: true holds changes back" },
 };
