@@ -100,6 +100,8 @@ bool exec_variables_is_harmless(struct analysis *r, size_t index, const char *na
 void arithmetic_text(struct analysis *r, const char *text, size_t len);
 /* Adds a variable's value as written; NULL: unknown. */
 void arithmetic_value(struct analysis *r, const char *name, const char *value);
+/* Adds the subscripts in a name or a value; list: also those of its elements. */
+void arithmetic_subscripts(struct analysis *r, const char *text, bool list);
 void arithmetic_of_script(struct analysis *r, const struct shell_script *s);
 void arithmetic_of_command(struct analysis *r, const struct command_args *a);
 /* Whether evaluating an expression may run a command. */

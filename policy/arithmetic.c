@@ -260,6 +260,27 @@ void arithmetic_value(struct analysis *r, const char *name, const char *value)
 }
 
 /*
+ * Quoted subscripts are evaluated by builtins that take names: test -v 'a[PATH=0]', declare 'a[PATH=0]=1'. `list`: also
+ * those of a list's elements, a=([PATH=0]=1). Only assignments matter here: executes.def has $(…) in subscripts.
+ */
+void arithmetic_subscripts(struct analysis *r, const char *text, bool list)
+{
+	for (const char *s = text, *close; (s = strchr(s, '[')); s++) {
+		bool assigns = false;
+
+		if (s == text || !(is_name(s[-1]) || (list && strchr("( \t\n", s[-1]))))
+			continue;
+		if (!(close = strchr(s, ']')))
+			return;
+		for (const char *at = s; at < close; at++)
+			assigns |= *at == '=' || memcmp(at, "++", 2) == 0 || memcmp(at, "--", 2) == 0;
+		if (assigns)
+			record_assignments(r, s + 1, close);
+		s = close;
+	}
+}
+
+/*
  * let and declare -i evaluate their words, and [[ the words next to -eq and similar operators; -v takes a name that may
  * have a subscript.
  */
@@ -268,7 +289,12 @@ void arithmetic_of_command(struct analysis *r, const struct command_args *a)
 	const bool all = a->name &&
 			 (strcmp(a->name, "let") == 0 || args_match(a, "declare|typeset|local|readonly|export -i"));
 	const bool test = a->name && args_named(a->name, "[[|[|test|printf|unset|read");
+	const bool declares = a->name && args_named(a->name, "declare|typeset|local|readonly|export");
 
+	const bool names = declares || test || (a->name && args_named(a->name, "wait|mapfile|readarray|getopts"));
+
+	for (size_t i = 1; i < a->count && names; i++)
+		arithmetic_subscripts(r, a->word[i].plain, declares);
 	for (size_t i = 1; i < a->count && (all || test); i++) {
 		static const char *const compares[] = { "-eq", "-ne", "-lt", "-le", "-gt", "-ge" };
 		const char *plain = a->word[i].plain;

@@ -283,6 +283,7 @@ static const char *read_assignment(struct analysis *r, const struct shell_assign
 		exec_variables_of_assignment(r, index, a->name, a->value.value);
 	path_words_of_assignment(r, index, cwd, &a->value);
 	arithmetic_value(r, a->name, a->value.unknown & SHELL_GLOB ? NULL : a->value.plain);
+	arithmetic_subscripts(r, a->value.plain, a->value.unknown == SHELL_ARRAY);
 	if (a->value.unknown & SHELL_EVALUATES)
 		analysis_simple(r, index)->unknown |= COMMAND_UNKNOWN(EVALUATED);
 	char *text = shell_arena_alloc(r->arena, strlen(a->name) + strlen(a->value.plain) + 2);

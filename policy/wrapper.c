@@ -11,6 +11,7 @@
 #include "policy/shell/arena.h"
 #include "policy/shell/shell.h"
 #include "policy/shell_modes.h"
+#include "policy/transparent_options.h"
 #include "runtime/base/buf.h"
 #include "runtime/base/mem.h"
 
@@ -150,6 +151,14 @@ static void note_value(struct unwrap *u, char letter, const char *name, size_t n
 		u->replace = value ? value : "{}";
 }
 
+/* An option of the wrapper itself: a letter, or a long one's name of n bytes. Most make it more than a mere wrapper. */
+static void check_transparent(struct unwrap *u, char letter, const char *name, size_t n)
+{
+	/* A shell's are in shell_modes.def; those of git-push are git's. */
+	if (u->row->how != HOW_SHELL && u->row->how != HOW_GIT_DASHED)
+		u->found->transparent &= transparent_option(args_basename(u->word[0].value), letter, name, n);
+}
+
 /* Parses one word of options at u->at and advances. */
 static void unwrap_option(struct unwrap *u)
 {
@@ -163,6 +172,7 @@ static void unwrap_option(struct unwrap *u)
 		const char *equals = strchr(s, '=');
 		size_t n = equals ? (size_t)(equals - s) - 2 : strlen(s) - 2;
 
+		check_transparent(u, 0, s + 2, n);
 		if (equals) {
 			note_value(u, 0, s + 2, n, u->word[u->at - 1].value ? equals + 1 : NULL);
 		} else if (next && is_listed(u->row->longs, s + 2, n)) {
@@ -174,6 +184,7 @@ static void unwrap_option(struct unwrap *u)
 		return;
 	}
 	for (s++; *s; s++) {
+		check_transparent(u, *s, NULL, 0);
 		u->lookup |= *s == 'v' || *s == 'V';
 		u->executes |= *s == 'x';
 		u->stdin_shell |= *s == 's' || (*s == 'i' && u->found->privileged);
