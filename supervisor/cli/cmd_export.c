@@ -19,6 +19,15 @@
 #define PIECE (512u << 10)
 #define FLUSH_BYTES (64u << 10)
 
+/* Removes what the file had, once there is something to write: a wrong id must not cost an earlier export. */
+static void empty_file(int fd)
+{
+	struct stat st;
+
+	if (fd != STDOUT_FILENO && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+		(void)!ftruncate(fd, 0);
+}
+
 struct cast {
 	struct recording recording;
 	struct buf out;
@@ -49,6 +58,7 @@ static bool on_start(void *ctx, const struct terminal_log_start *s)
 		.term = "xterm-256color",
 	};
 
+	empty_file(k->fd);
 	recording_begin(&k->recording, &h, s->at_us, &k->out);
 	return true;
 }
@@ -182,6 +192,7 @@ static int export_product(struct cli *c, const struct product *p, int fd)
 	if (request_change(c, &q, p->method) < 0)
 		return cli_fail(c, EXIT_FAILED, &q.e, "export %s", scope.id);
 	jval_str(jval_get(q.result, p->member), ref, sizeof(ref));
+	empty_file(fd);
 	while (!status && !piece.eof) {
 		if (output_read(c, ref, piece.next, PIECE, &piece, &e) < 0) {
 			status = cli_fail(c, EXIT_FAILED, &e, "read %s", ref);
@@ -249,9 +260,10 @@ int cmd_export(struct cli *c)
 		return cli_fail(c, EXIT_FAILED, &e, "export");
 	if (cli_connect(c, CLI_START_IF_STORE) < 0)
 		return EXIT_FAILED;
+	const bool is_new = file && access(file, F_OK) < 0 && errno == ENOENT;
 	if (file && strcmp(file, "-") != 0) {
 		/* Readable, too: sign_file reads it back. */
-		fd = open(file, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+		fd = open(file, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
 		if (fd < 0) {
 			cli_error("export: %s: %s", file, strerror(errno));
 			return EXIT_FAILED;
@@ -259,6 +271,8 @@ int cmd_export(struct cli *c)
 	}
 	int status = p ? export_product(c, p, fd >= 0 ? fd : STDOUT_FILENO)
 		       : export_recording(c, fd >= 0 ? fd : STDOUT_FILENO);
+	if (status && is_new && fd >= 0 && lseek(fd, 0, SEEK_END) == 0)
+		(void)unlink(file);
 	/* An incomplete export is not signed. */
 	return status == 0 && key ? sign_file(fd, file, key) : status;
 }

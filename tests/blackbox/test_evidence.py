@@ -294,6 +294,23 @@ def test_the_command_line_writes_files(home):
 
 
 
+def test_a_failed_export_leaves_no_file_and_keeps_an_earlier_one(home):
+    home.cli("run", "--", "true")
+    path = os.path.join(home.work, "pack")
+    for kind in ("evidence", "cast"):
+        home.cli("export", kind, "nope", "-o", path, status=1)
+        assert not os.path.exists(path), kind
+    home.cli("export", "evidence", "@last", "-o", path)
+    with open(path, "rb") as f:
+        before = f.read()
+    for kind in ("evidence", "cast"):
+        home.cli("export", kind, "nope", "-o", path, status=1)
+        with open(path, "rb") as f:
+            assert f.read() == before and before, kind
+    home.cli("export", "transcript", "@last", "-o", path)
+    assert os.path.getsize(path) < len(before), "a shorter one replaces all of it"
+
+
 def test_traces_are_the_callers(home):
     parent = f"00-{TRACE}-{SPAN}-01"
     with home.rpc() as rpc:
