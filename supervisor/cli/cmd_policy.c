@@ -249,11 +249,20 @@ static int read_decisions(struct cli *c, const char *given, struct buf *ret)
 	return 0;
 }
 
-/* A command too long for an event is stored separately; an approver may want to read all of it. */
-static void show_whole(struct cli *c, struct jval ref, struct buf *out)
+#define SHOWN_WHOLE 1024u /* bytes of a command that prompts and display never shorten */
+
+/*
+ * What prompt and display leave out of a long command, for the approver: its arguments, one on a line. A command too
+ * long for an event is stored separately.
+ */
+static void show_whole(struct cli *c, struct jval payload, struct buf *out)
 {
+	struct jval ref = jval_get(payload, "commandRef"), command = jval_get(payload, "command");
 	request_auto struct request q = REQUEST_INIT(q);
 
+	if (ref.type != JT_STRING && command.len > SHOWN_WHOLE)
+		for (struct jiter it = jiter_on(command); jiter_next(&it);)
+			show_line("whole", it.value, out);
 	if (ref.type != JT_STRING)
 		return;
 	jw_kraw(&q.w, "outputRef", ref.text, ref.len);
@@ -286,7 +295,7 @@ static void explain_event(struct cli *c, struct jval ev, struct buf *out)
 	} else if (jval_is_str(type, "permission.requested")) {
 		show_line("asked", jval_get(payload, "actionId"), out);
 		show_line("tool", jval_get(payload, "toolName"), out);
-		show_whole(c, jval_get(payload, "commandRef"), out);
+		show_whole(c, payload, out);
 	} else {
 		show_line("answer", jval_get(payload, "outcome"), out);
 		show_line("by", jval_get(payload, "source"), out);
