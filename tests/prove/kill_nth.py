@@ -38,5 +38,10 @@ def rules(case):
     return {"strict": tuple(s for s in nth_scenario.ALL if s != "gateway" or not own)}
 
 
+def is_alone(case):
+    """The death of the guard ends the run."""
+    return "guard" in case
+
+
 if __name__ == "__main__":
-    sys.exit(nth_loop.main("kill_nth", make_cases, rules, SHORT, "SIGKILL at any system call loses nothing and repeats nothing"))
+    sys.exit(nth_loop.main("kill_nth", make_cases, rules, SHORT, "SIGKILL at any system call loses nothing and repeats nothing", is_alone))

@@ -286,17 +286,22 @@ static void fire(struct task *t, struct plan *plan)
 	}
 }
 
-/* EIO and ENOSPC are errors of files: pipes, sockets, eventfds … have their names in /proc without a leading slash. */
+/*
+ * EIO and ENOSPC are errors of files: pipes, sockets, eventfds … have their names in /proc without a leading slash.
+ * Reads and writes of eventfds, timers and signalfds allocate nothing.
+ */
 static bool is_plausible(const struct task *t, const struct plan *plan, const struct ptrace_syscall_info *info)
 {
 	char path[64], to[64] = "/";
 
-	if (plan->action != ACTION_FAIL || (plan->value != EIO && plan->value != ENOSPC) ||
+	if (plan->action != ACTION_FAIL || (plan->value != EIO && plan->value != ENOSPC && plan->value != ENOMEM) ||
 	    (plan->call != __NR_write && plan->call != __NR_read && plan->call != __NR_writev &&
 	     plan->call != __NR_readv))
 		return true;
 	snprintf(path, sizeof path, "/proc/%d/fd/%d", t->tid, (int)info->entry.args[0]);
-	return readlink(path, to, sizeof to - 1) < 0 || to[0] == '/';
+	if (readlink(path, to, sizeof to - 1) < 0 || to[0] == '/')
+		return true;
+	return plan->value == ENOMEM && strncmp(to, "anon_inode:", 11) != 0;
 }
 
 static void enter_call(struct task *t, const struct ptrace_syscall_info *info)

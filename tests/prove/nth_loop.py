@@ -1,4 +1,9 @@
-"""What fail_nth.py and kill_nth.py have in common: the calls of the scenario, workers, and known-bad controls."""
+"""What fail_nth.py and kill_nth.py have in common: the calls of the scenario, workers, and known-bad controls.
+
+Several cases with the same rules share a run (--together): each fires at its own call, and the checks at the end hold for all of them. If such a run fails,
+each of its cases is repeated alone, so that a failure has a name; if none fails alone, the group is the failed case. A case that did not fire because
+the daemon had ended is repeated alone.
+"""
 
 import collections
 import errno
@@ -18,8 +23,10 @@ import nth_scenario as scenario
 from nth_scenario import harness
 from proof import Proof
 
-WORKERS = int(os.environ.get("WORKERS") or len(os.sched_getaffinity(0)) + 1)
+WORKERS = int(os.environ.get("WORKERS") or 2 * len(os.sched_getaffinity(0)) + 2)    # a run mostly waits
 COUNT_RUNS = 2
+TOGETHER, TOGETHER_MAX = 4, 8       # PLANS of nth.c
+JOINT = "; "                        # between the cases of a group
 
 
 def count_calls(place):
@@ -45,38 +52,64 @@ def in_order(cases, rng):
     return [case for _, _, case in sorted(ranked)]
 
 
-def run_case(place, case, rules):
-    """(what it did, what the client noticed, the report of a failure or None)"""
+def in_groups(cases, rules, size, alone):
+    """Cases that follow each other and have the same rules; those that `alone` matches are not shared."""
+    groups, open_groups = [], {}
+    for case in cases:
+        key = repr(rules(case))
+        if alone(case) or len(open_groups.get(key, ())) in (0, size):
+            groups.append([case])
+            if not alone(case):
+                open_groups[key] = groups[-1]
+        else:
+            open_groups[key].append(case)
+    return groups
+
+
+def run_group(place, group, rules):
+    """(the cases that fired, what happened, what the client noticed, the report of a failure or None)"""
     try:
-        c = scenario.run(place, [case], **rules(case))
+        c = scenario.run(place, group, **rules(group[0]))
     except Exception as e:
-        report = traceback.format_exc()
-        parts = [f"case: {case}", f"nth: {getattr(e, 'nth', None)}", f"errors of steps: {getattr(e, 'errors', None)}", "log of the daemon:",
-                 *(line.rstrip() for line in getattr(e, "log", [])[-40:]), report]
-        return "failed", "", "\n".join(parts)
-    return "missed" if not c.fired else "ended" if c.gone else "with errors" if c.errors else "unnoticed", str(c.errors or c.gone or ""), None
+        fired = [line[6:] for line in getattr(e, "nth", None) or () if line.startswith("fired ")]
+        parts = [f"case: {JOINT.join(group)}", f"nth: {getattr(e, 'nth', None)}", f"errors of steps: {getattr(e, 'errors', None)}", "log of the daemon:",
+                 *(line.rstrip() for line in getattr(e, "log", [])[-40:]), traceback.format_exc()]
+        return fired, "failed", "", "\n".join(parts)
+    outcome = "missed" if not c.fired else "ended" if c.gone else "with errors" if c.errors else "unnoticed"
+    return c.fired, outcome, str(c.errors or c.gone or ""), None
 
 
-def work(cases, next_case, end, results, rules):
+def run_cases(place, group, rules):
+    """A list of (cases, those that fired, outcome, noticed, report): of the group, and of what had to be repeated alone."""
+    fired, outcome, noticed, report = run_group(place, group, rules)
+    again = [] if len(group) == 1 else group if report else [c for c in group if c not in fired] if outcome == "ended" else []
+    alone = [([case], *run_group(place, [case], rules)) for case in again]
+    if report and any(r[-1] for r in alone):
+        return alone    # the failure has a name
+    return [(fired if outcome == "ended" else group, fired, outcome, noticed, report), *alone]
+
+
+def work(groups, next_group, end, results, rules):
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with scenario.Place() as place:
         while end is None or time.monotonic() < end:
-            with next_case.get_lock():
-                number = next_case.value
-                next_case.value += 1
-            if number >= len(cases):
+            with next_group.get_lock():
+                number = next_group.value
+                next_group.value += 1
+            if number >= len(groups):
                 break
-            results.put((cases[number], *run_case(place, cases[number], rules)))
+            for result in run_cases(place, groups[number], rules):
+                results.put(result)
     results.put(None)
 
 
-def in_parallel(proof, cases, rules):
-    """Runs the cases until the proof has enough. Returns how they ended."""
+def in_parallel(proof, groups, rules):
+    """Runs the groups until the proof has enough. Returns how the runs ended, and the cases that fired."""
     outcomes, hit = collections.Counter(), set()
-    results, next_case = multiprocessing.Queue(), multiprocessing.Value("q", 0)
+    results, next_group = multiprocessing.Queue(), multiprocessing.Value("q", 0)
     left = proof.left_s()
     end = None if left is None else time.monotonic() + left
-    workers = [multiprocessing.Process(target=work, args=(cases, next_case, end, results, rules)) for _ in range(min(WORKERS, len(cases)))]
+    workers = [multiprocessing.Process(target=work, args=(groups, next_group, end, results, rules)) for _ in range(min(WORKERS, len(groups)))]
     for w in workers:
         w.start()
     open_workers = len(workers)
@@ -85,17 +118,19 @@ def in_parallel(proof, cases, rules):
         if result is None:
             open_workers -= 1
             continue
-        case, outcome, noticed, report = result
-        outcomes[outcome] += 1
+        cases, fired, outcome, noticed, report = result
+        outcomes["runs"] += 1
+        outcomes[outcome] += outcome != "missed"
+        outcomes["missed"] += len(cases) - len(fired)
         with open(os.path.join(proof.out, "outcomes"), "a") as f:
-            f.write(f"{case}: {outcome} {noticed}\n")
+            f.write(f"{JOINT.join(fired or cases)}: {outcome} {noticed}\n")
         if report:
-            proof.fail(case, report)
-        if outcome != "missed":
-            hit.add(tuple(case.split()[:2]))
-        proof.add(outcome != "missed", case)
+            proof.fail(JOINT.join(cases), report)
+        new = set(fired) - hit
+        hit |= new
+        proof.add(len(new), cases[0])
         if not proof.goes_on():
-            next_case.value = len(cases)
+            next_group.value = len(groups)
     for w in workers:
         w.join()
     return outcomes, hit
@@ -152,13 +187,19 @@ def run_controls(place, names):
     return caught, len(names)
 
 
-def main(name, make_cases, rules, short, claim):
-    """`make_cases` lists the cases for the counts of calls; `rules` are the arguments of scenario.run for a case; `short` are the cases of --as-test."""
-    proof = Proof(name, more=lambda parser: parser.add_argument("--only", help="a regular expression: only these cases"))
+def add_arguments(parser):
+    parser.add_argument("--only", help="a regular expression: only these cases")
+    parser.add_argument("--together", type=int, default=TOGETHER, choices=range(1, TOGETHER_MAX + 1), help="so many cases share a run")
+
+
+def main(name, make_cases, rules, short, claim, alone=lambda case: False):
+    """`make_cases` lists the cases for the counts of calls; `rules` are the arguments of scenario.run for a case; `short` are the cases of --as-test; `alone`
+    says which cases do not share a run."""
+    proof = Proof(name, more=add_arguments)
     if proof.case:
         with scenario.Place() as place:
-            outcome, noticed, report = run_case(place, proof.case, rules)
-        proof.add()
+            fired, outcome, noticed, report = run_group(place, proof.case.split(JOINT), rules)
+        proof.add(len(fired))
         if report:
             print(report, file=sys.stderr)
             proof.fail(proof.case, report)
@@ -168,11 +209,12 @@ def main(name, make_cases, rules, short, claim):
         counts = {} if proof.as_test else count_calls(place)
     cases = short if proof.as_test else in_order(make_cases(counts), random.Random(proof.seed))
     cases = [c for c in cases if re.search(proof.options.only or "", c)]
-    outcomes, hit = in_parallel(proof, cases, rules)
+    outcomes, hit = in_parallel(proof, in_groups(cases, rules, 1 if proof.as_test else proof.options.together, alone), rules)
     roles = collections.Counter()
     for (role, _), n in counts.items():
         roles[role] += n
-    figures = {"cases in all": len(cases), "kinds of calls": f"{len(hit)} of {len({tuple(c.split()[:2]) for c in cases})}",
+    kinds, all_kinds = ({tuple(c.split()[:2]) for c in some} for some in (hit, cases))
+    figures = {"cases in all": len(cases), "kinds of calls": f"{len(kinds)} of {len(all_kinds)}", "runs": outcomes.pop("runs", 0),
                "outcomes": ", ".join(f"{n} {k}" for k, n in sorted(outcomes.items())),
                "calls": ", ".join(f"{role} {n}" for role, n in sorted(roles.items()))}
     return proof.finish(claim, figures, control)

@@ -239,10 +239,10 @@ def step_terminal(c):
 
 
 def step_serves(c, may_refuse):
-    """A fault that occurs once has no lasting effect: the daemon serves, at the latest with the second command, as the first may be the one that is hit. An
-    error that says that the kernel lacks a feature may be believed until the next start: commands are then refused."""
+    """A fault that occurs once has no lasting effect: the daemon serves, at the latest with the second command, as the first may be the one that is hit
+    (and so on, if there are several). An error that says that the kernel lacks a feature may be believed until the next start: commands are then refused."""
     problems = []
-    for _ in range(2):
+    for _ in range(1 + max(1, len(c.plans.plans))):
         try:
             ended = c.read("wait_process", processId=c.call("start_process", command=["true"])["processId"], timeoutMs=PATIENCE * 1000)
             if ended["status"] == "completed":
