@@ -7,11 +7,13 @@
  * "runtime fdatasync 3 fail 5" is the third fdatasync of the runtime, counted since PROGRAM started, over all threads
  * and all processes that had this role. A role is what a process calls itself (process_title.c: guard, runtime,
  * spawner, proxy, init, leader, …) or, for programs of their own, the name of the program (bailiff-model: model). A
- * child has the role of its parent until it has a name. Other programs, that is commands, are not traced. Calls of the
- * dynamic loader are not counted.
+ * child has the role of its parent until it has a name. Calls of other programs, that is commands, and of the dynamic
+ * loader are not counted.
  *
  * The tracer uses ptrace and not a preloaded library: every call is seen, also those of static programs, of inits and
- * of programs in sandboxes where no library of the test exists; the filters of the processes stay as they are. A call
+ * of programs in sandboxes where no library of the test exists; the filters of the processes stay as they are. To stop
+ * at every call is slow: with plans, root has a filter in PROGRAM that stops only the calls that a plan names and those
+ * that give a process its name. Commands inherit it and are traced, too, as such a call fails without a tracer. A call
  * that fails is replaced by getpid, which every filter allows, and its result by the error; close takes place before it
  * fails, as in the kernel. Calls that the vDSO serves (clock_gettime …) are not system calls and are not seen.
  *
@@ -55,7 +57,8 @@ struct role {
 struct process {
 	int refs;
 	struct role *role;
-	bool named; /* its role is final until it executes another program */
+	bool named;      /* its role is final until it executes another program */
+	bool is_command; /* a program that is not ours */
 	uint64_t loader_begin, loader_end;
 };
 
@@ -84,7 +87,7 @@ static struct role roles[ROLES];
 static struct task tasks[TASKS];
 static struct plan plans[PLANS];
 static size_t n_plans;
-static bool is_verbose, has_executed;
+static bool is_verbose, has_executed, has_filter, has_delayed;
 static FILE *output;
 
 _Noreturn static void fail(const char *what)
@@ -188,6 +191,8 @@ static bool is_watched(const struct process *p)
 {
 	bool open = n_plans == 0;
 
+	if (has_filter)
+		return false;
 	for (size_t i = 0; i < n_plans; i++) {
 		if (plans[i].is_fired)
 			continue;
@@ -207,6 +212,12 @@ static void resume(struct task *t, int sig)
 		    0 &&
 	    errno != ESRCH)
 		fail("resume");
+}
+
+static void delay(struct task *t, int ms)
+{
+	t->resume_ms = now_ms() + ms;
+	has_delayed = true;
 }
 
 static void detach(struct task *t)
@@ -277,7 +288,7 @@ static void fire(struct task *t, struct plan *plan)
 		t->forced = -plan->value;
 		t->is_forced = true;
 		break;
-	case ACTION_DELAY: t->resume_ms = now_ms() + plan->value; break;
+	case ACTION_DELAY: delay(t, plan->value); break;
 	case ACTION_KILL:
 		kill(t->tid, SIGKILL);
 		if (plan->also[0])
@@ -307,8 +318,10 @@ static bool is_plausible(const struct task *t, const struct plan *plan, const st
 static void enter_call(struct task *t, const struct ptrace_syscall_info *info)
 {
 	struct process *p = t->process;
-	uint64_t call = info->entry.nr;
+	uint64_t call = info->entry.nr; /* the other union members begin alike */
 
+	if (p->is_command)
+		return;
 	if (call == __NR_prctl && info->entry.args[0] == PR_SET_NAME)
 		take_name(t, info->entry.args[1]);
 	if (call >= CALLS ||
@@ -332,7 +345,7 @@ static void stop_at_call(struct task *t)
 			fail("PTRACE_GET_SYSCALL_INFO");
 		return;
 	}
-	if (info.op == PTRACE_SYSCALL_INFO_ENTRY) {
+	if (info.op == PTRACE_SYSCALL_INFO_ENTRY || info.op == PTRACE_SYSCALL_INFO_SECCOMP) {
 		enter_call(t, &info);
 	} else if (info.op == PTRACE_SYSCALL_INFO_EXIT && t->is_forced) {
 		t->is_forced = false;
@@ -360,25 +373,25 @@ static void on_child(struct task *parent)
 		resume(t, 0);
 }
 
-/* True when the program is one of ours. */
-static bool on_exec(struct task *t)
+static void on_exec(struct task *t)
 {
 	char path[64], exe[512];
+	struct process *p = copy_process(t->process);
+
+	set_process(t, p);
 
 	snprintf(path, sizeof path, "/proc/%d/exe", t->tid);
 	ssize_t n = readlink(path, exe, sizeof exe - 1);
 	exe[n > 0 ? n : 0] = 0;
 	const char *name = strrchr(exe, '/') ? strrchr(exe, '/') + 1 : exe;
-	if (strncmp(name, "bailiff", 7) != 0)
-		return false;
-	struct process *p = copy_process(t->process);
+	p->is_command = strncmp(name, "bailiff", 7) != 0;
+	if (p->is_command)
+		return;
 	bool daemon = strcmp(name, "bailiffd") == 0;
 	p->role = find_role(daemon && !has_executed ? "guard" : name[7] == '-' ? name + 8 : name);
 	p->named = !daemon && strcmp(name, "bailiff-spawner") != 0;
 	has_executed = true;
 	find_loader(t->tid, p);
-	set_process(t, p);
-	return true;
 }
 
 static void on_stop(pid_t tid, int status)
@@ -390,19 +403,20 @@ static void on_stop(pid_t tid, int status)
 		t = add_task(tid);
 	if (!t->process) {
 		t->is_parked = true;
-		t->resume_ms = now_ms() + 200;
+		delay(t, 200);
 		return;
 	}
 	t->is_parked = false;
-	if (sig == (SIGTRAP | 0x80)) {
+	if (sig == (SIGTRAP | 0x80) || event == PTRACE_EVENT_SECCOMP) {
 		stop_at_call(t);
 	} else if (event == PTRACE_EVENT_EXIT) {
 		detach(t); /* its parent sees its end as if nobody traced it */
 	} else if (event == PTRACE_EVENT_EXEC) {
-		if (on_exec(t))
-			resume(t, 0);
-		else
+		on_exec(t);
+		if (t->process->is_command && !has_filter)
 			detach(t);
+		else
+			resume(t, 0);
 	} else if (event == PTRACE_EVENT_FORK || event == PTRACE_EVENT_VFORK || event == PTRACE_EVENT_CLONE) {
 		on_child(t);
 		resume(t, 0);
@@ -418,6 +432,8 @@ static bool resume_delayed(void)
 {
 	bool waits = false;
 
+	if (!has_delayed)
+		return false;
 	for (size_t i = 0; i < TASKS; i++) {
 		struct task *t = &tasks[i];
 
@@ -435,6 +451,7 @@ static bool resume_delayed(void)
 		}
 		resume(t, 0);
 	}
+	has_delayed = waits;
 	return waits;
 }
 
@@ -497,6 +514,32 @@ static bool parse_plan(struct plan *p, const char *text)
 	return strncmp(action, "kill", 4) == 0 && p->call >= 0;
 }
 
+/* For the first n plans. False: not permitted. */
+static bool load_filter(size_t n)
+{
+	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+	bool ok = filter && seccomp_attr_set(filter, SCMP_FLTATR_CTL_NNP, 0) == 0 &&
+		  seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ALLOW) == 0 &&
+		  seccomp_rule_add(filter, SCMP_ACT_TRACE(0), SCMP_SYS(prctl), 1, SCMP_A0(SCMP_CMP_EQ, PR_SET_NAME)) ==
+			  0;
+
+	for (size_t i = 0; ok && i < n; i++)
+		ok = seccomp_rule_add(filter, SCMP_ACT_TRACE(0), plans[i].call, 0) == 0;
+	ok = ok && seccomp_load(filter) == 0;
+	seccomp_release(filter);
+	return ok;
+}
+
+static bool can_filter(void)
+{
+	int status;
+	pid_t child = fork();
+
+	if (child == 0)
+		_exit(load_filter(0) ? 0 : 1);
+	return waitpid(child, &status, 0) == child && status == 0;
+}
+
 /* In the grandchild: returns when nothing is left to trace. */
 static void start_tracer(pid_t subject, int ready)
 {
@@ -508,7 +551,7 @@ static void start_tracer(pid_t subject, int ready)
 	struct process *p = copy_process(NULL);
 	p->role = find_role("nth");
 	set_process(t, p);
-	if (ptrace(PTRACE_SEIZE, subject, NULL, (long)OPTIONS) < 0)
+	if (ptrace(PTRACE_SEIZE, subject, NULL, (long)OPTIONS | (has_filter ? PTRACE_O_TRACESECCOMP : 0)) < 0)
 		fail("PTRACE_SEIZE");
 	if (write(ready, "", 1) != 1)
 		fail("write");
@@ -536,6 +579,7 @@ int main(int argc, char **argv)
 				"PROGRAM [ARGUMENT ...]\n");
 		return 2;
 	}
+	has_filter = n_plans > 0 && !is_verbose && can_filter();
 	if (pipe2(ready, O_CLOEXEC) < 0)
 		fail("pipe");
 	pid_t subject = getpid(), child = fork();
@@ -549,6 +593,8 @@ int main(int argc, char **argv)
 	close(ready[1]);
 	if (child < 0 || waitpid(child, NULL, 0) < 0 || read(ready[0], &byte, 1) != 1)
 		fail("the tracer did not start");
+	if (has_filter && !load_filter(n_plans))
+		fail("seccomp_load");
 	execv(argv[i + 1], argv + i + 1);
 	fail("execv");
 }
