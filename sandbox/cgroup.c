@@ -104,10 +104,14 @@ void cgroup_leaf_name(const struct plan_key *key, char ret[CGROUP_LEAF_MAX])
 	snprintf(ret, CGROUP_LEAF_MAX, "%.*s-%u", PLAN_KEY_MAX - 1, key->id, key->attempt);
 }
 
-/* A child cloned into a new leaf must survive until it exits by itself. */
+/*
+ * A child cloned into a new leaf must survive until it exits by itself. The leaf of an earlier probe may still be busy,
+ * if its spawner was killed: each has a name of its own, and a sweep removes it.
+ */
 static int probe_clone(int tree_fd, struct err *e)
 {
-	static const char name[] = "probe";
+	char name[CGROUP_LEAF_MAX];
+	snprintf(name, sizeof name, CGROUP_PREBUILT "probe-%d", getpid());
 	if (unlinkat(tree_fd, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
 		return err_sys(e, errno, "remove an old probe cgroup");
 	if (mkdirat(tree_fd, name, 0755) < 0)

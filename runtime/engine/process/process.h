@@ -225,7 +225,7 @@ struct process {
 	bool leaving;              /* its end was derived from `last` while the init had not exited yet */
 	bool end_committed;        /* the terminal event is durable */
 	struct status_msg last;
-	bool layer_mismatch;
+	uint32_t layer_mismatch; /* layers that were recorded and that the sandbox lacks */
 
 	struct process_violations *violations; /* NULL = none so far */
 	struct process_network *network;       /* traffic through the proxy; NULL = none so far */

@@ -21,6 +21,7 @@
 #include "runtime/engine/process/process_ports.h"
 #include "runtime/store/spool.h"
 #include "runtime/view/view.h"
+#include "sandbox/profile.h"
 #include "sandbox/userns.h"
 
 #include <errno.h>
@@ -377,8 +378,8 @@ static void ending_of(const struct process *p, struct ending *r)
 		r->type = EVENT_PROCESS_FAILED;
 		r->status = r->turn_status = "failed";
 		r->category = r->turn_category = "sandbox";
-		snprintf(r->message, sizeof r->message,
-			 "a layer of the sandbox that was recorded could not be enforced");
+		snprintf(r->message, sizeof r->message, "the sandbox lacks a layer that had been recorded: %s",
+			 profile_layer_name((unsigned)__builtin_ctz(p->layer_mismatch)));
 	} else if (exited && p->last.cause == STATUS_CAUSE_CPU) {
 		ending_limit(r, "cpu", p->limits.cpu_ms);
 	} else if (p->end == PROCESS_END_WALL) {
@@ -434,6 +435,8 @@ static void start_error(const struct process *p, const struct ending *r, struct 
 	static const char advice[] = "Do what the message says, or leave the limit out; it is refused rather than "
 				     "ignored, so that nothing runs "
 				     "with more than was asked for.";
+	static const char again[] = "The command did not run. Repeat the request: the next start records the layers "
+				    "that the sandbox then has.";
 	struct jw w = jw_on(data);
 
 	if (p->refusal) {
@@ -443,6 +446,10 @@ static void start_error(const struct process *p, const struct ending *r, struct 
 		jw_kstr(&w, "advice", advice);
 	} else {
 		err_set(e, ERR_SANDBOX, "start '%s': %s", p->display ? p->display : "", r->message);
+	}
+	if (p->layer_mismatch && !p->refusal) {
+		jw_kbool(&w, "retryable", true);
+		jw_kstr(&w, "advice", again);
 	}
 	jw_kstr(&w, "processId", p->id);
 	jw_kstr(&w, "processCategory", r->category ? r->category : "");

@@ -343,7 +343,7 @@ void engine_on_ready(struct engine *engine, const char *id, uint32_t layers)
 	if (p->state == PROCESS_LAUNCHING)
 		p->layers = layers;
 	else if (p->state == PROCESS_COMMITTING)
-		p->layer_mismatch = (p->layers & ~layers) != 0;
+		p->layer_mismatch = p->layers & ~layers;
 	if (p->layer_mismatch)
 		forget_layers(p);
 	process_handle_event(p, PROCESS_EV_READY);
