@@ -148,13 +148,14 @@ static _Noreturn void serve(int sock, const char *file, const char *command)
 		if (null < 0 || dup2(null, fd) < 0)
 			_exit(1);
 	mlock(&reply, sizeof reply);
-	for (int i = 0; i < KEY_READER_READS && recv(sock, &request, 1, 0) == 1; i++) {
+	bool answered = true; /* otherwise the end of this process is the answer */
+	for (int i = 0; i < KEY_READER_READS && answered && recv(sock, &request, 1, 0) == 1; i++) {
 		reply.e = ERR_INIT;
 		if (file)
 			(void)read_file(file, &reply.key, &reply.e);
 		else
 			(void)read_command(command, sock, &reply.key, &reply.e);
-		send(sock, &reply, sizeof reply, MSG_NOSIGNAL);
+		answered = send(sock, &reply, sizeof reply, MSG_NOSIGNAL) == sizeof reply;
 		explicit_bzero(&reply, sizeof reply);
 	}
 	_exit(0);

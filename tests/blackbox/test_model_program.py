@@ -1,6 +1,7 @@
 """bailiff-model alone: it sends a request to a model provider and writes the response as it arrives; its timers, its key, its failures."""
 
 import contextlib
+import errno
 import json
 import os
 import signal
@@ -268,6 +269,16 @@ def test_a_key_command_that_hangs_is_ended():
         failure = fails(p, "key", "key", False, keyCommand=f"MARK={mark} sleep 1000")[2]
         assert "10 seconds" in failure["message"], failure
         until("it has ended", lambda: not marked(mark))
+
+
+def test_a_key_that_cannot_be_handed_over_is_an_error():
+    """The first send of this program asks the process that reads the key, the second one is the answer."""
+    with Folder() as f:
+        through = os.path.join(BUILD, "nth"), f.path("nth"), f"model sendto 2 fail {errno.ENOBUFS}", "--"
+        status, _, _, failure = Run(request("http://127.0.0.1:1/", keyFile=f.key), through=through).end()
+        with open(f.path("nth")) as report:
+            assert "fired " in report.read()
+        assert status == 1 and (failure["category"], failure["stage"]) == ("key", "key") and "has ended" in failure["message"], failure
 
 
 def test_a_key_command_ends_with_the_process():
