@@ -72,8 +72,15 @@ static int walk(int dir_fd, const char *prefix, unsigned depth, struct bundle_na
 		return err_sys(e, errno, "read the folder '%s'", prefix[0] ? prefix : ".");
 	if (depth > DEPTH_MAX)
 		r = err_set(e, ERR_EXHAUSTED, "'%s' has more than %u levels of folders", prefix, DEPTH_MAX);
-	for (struct dirent *entry; r == 0 && (entry = readdir(dir));) {
+	for (struct dirent *entry; r == 0;) {
 		struct stat st;
+
+		errno = 0;
+		entry = readdir(dir);
+		if (!entry) {
+			r = errno ? err_sys(e, errno, "read the folder '%s'", prefix[0] ? prefix : ".") : 0;
+			break;
+		}
 
 		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
 		    strcasecmp(entry->d_name, ".git") == 0 ||

@@ -37,7 +37,7 @@ static void names_done(struct names *n)
 
 static int compare_names(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-/* Reads a directory's entries, sorted. */
+/* Reads a directory's entries, sorted. An error is no end: what was not seen would count as unchanged. */
 static int names_read(struct names *n, int dir)
 {
 	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -48,7 +48,7 @@ static int names_read(struct names *n, int dir)
 		errno = saved;
 		return -1;
 	}
-	for (const struct dirent *en; (en = readdir(d));) {
+	for (const struct dirent *en; (errno = 0, en = readdir(d));) {
 		if (strcmp(en->d_name, ".") == 0 || strcmp(en->d_name, "..") == 0)
 			continue;
 		if (n->count == n->room) {
@@ -57,10 +57,12 @@ static int names_read(struct names *n, int dir)
 		}
 		n->name[n->count++] = mem_strdup(en->d_name);
 	}
+	const int error = errno;
 	closedir(d);
 	if (n->count)
 		qsort(n->name, n->count, sizeof *n->name, compare_names);
-	return 0;
+	errno = error;
+	return error ? -1 : 0;
 }
 
 /* True for a directory that replaces the lower one instead of merging with it. */

@@ -351,13 +351,15 @@ static int copy_tree(const char *from, const char *to, unsigned depth, struct er
 		return fail_on(e, to);
 	if (!(dir = opendir(from)))
 		return fail_on(e, from);
-	for (struct dirent *d; r == 0 && (d = readdir(dir));) {
+	for (struct dirent *d; r == 0 && (errno = 0, d = readdir(dir));) {
 		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0)
 			continue;
 		mem_auto char *inner_from = mem_printf("%s/%s", from, d->d_name);
 		mem_auto char *inner_to = mem_printf("%s/%s", to, d->d_name);
 		r = copy_tree(inner_from, inner_to, depth - 1, e);
 	}
+	if (r == 0 && errno)
+		r = fail_on(e, from);
 	closedir(dir);
 	return r;
 }
