@@ -170,7 +170,7 @@ static int replace_resolver(struct step_context *c)
 {
 	static const char text[] = "nameserver 127.0.0.1\noptions attempts:1\n", copy[] = ".resolver";
 	fd_auto int place = tree_find_through_links(c, "/etc/resolv.conf");
-	if (place < 0 || tree_is_folder(place))
+	if (place < 0 || tree_is_folder(place) != 0)
 		return 0;
 	fd_auto int out = openat(c->root_fd, copy, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 	if (out < 0 || fd_write_all(out, text, sizeof text - 1) < 0)
@@ -191,7 +191,7 @@ static int bind_resolver(struct step_context *c)
 	snprintf(link, sizeof link, "/proc/self/fd/%d", host);
 	ssize_t n = readlink(link, path, sizeof path - 1);
 	path[n > 0 ? n : 0] = 0;
-	if (n <= 0 || !plan_path_inside(path, "/run") || tree_is_folder(host))
+	if (n <= 0 || !plan_path_inside(path, "/run") || tree_is_folder(host) != 0)
 		return 0;
 	fd_auto int tree = tree_clone(host, "");
 	fd_auto int place = tree < 0 ? -1 : tree_mount_point(c, path, false);

@@ -286,7 +286,10 @@ static int walk_path(struct step_context *c, uint32_t i, const char *base, const
 	fd_auto int at = tree_find(c, base);
 	const char *p = path + strlen(base);
 	while (at >= 0 && *p == '/') {
-		if (!tree_is_folder(at))
+		int folder = tree_is_folder(at);
+		if (folder < 0)
+			return -1;
+		if (!folder)
 			break;
 		if (path_step(&p, name) < 0)
 			return -1;
@@ -301,7 +304,10 @@ static int walk_path(struct step_context *c, uint32_t i, const char *base, const
 			c->fingerprint->lost = true;
 		if (next < 0 && errno == EACCES && is_commands(c, at))
 			errno = EPERM;
-		if (next < 0 || (!last && tree_is_folder(next) && pin_component(&next) < 0))
+		if (next < 0)
+			return -1;
+		folder = last ? 0 : tree_is_folder(next);
+		if (folder < 0 || (folder && pin_component(&next) < 0))
 			return -1;
 		fd_close(&at);
 		at = fd_take(&next);
@@ -420,7 +426,9 @@ static int apply_bound(struct trees *t, uint32_t i)
 		return keep_link(c, path_of(c, (uint32_t)write_root_below(c, i)), path_of(c, i));
 	if (t->source[i] < 0)
 		return 0;
-	bool folder = tree_is_folder(t->source[i]);
+	const int folder = tree_is_folder(t->source[i]);
+	if (folder < 0)
+		return -1;
 	bool writable = plan_mount(c->plan, i)->kind == PLAN_MOUNT_WRITE;
 	if (c->outer_root && !writable && !(plan_mount(c->plan, i)->flags & PLAN_MOUNT_OWNED)) {
 		fd_auto int at = mount_point_of(t, i, folder);
@@ -459,7 +467,9 @@ static bool shown_again_inside(const struct step_context *c, uint32_t i)
 static int cover_path(struct trees *t, uint32_t i, int place)
 {
 	struct step_context *c = t->c;
-	bool folder = tree_is_folder(place);
+	const int folder = tree_is_folder(place);
+	if (folder < 0)
+		return -1;
 	if (!folder || !shown_again_inside(c, i)) {
 		fd_auto int nothing = tree_clone(folder ? c->void_folder : c->void_file, "");
 		return nothing < 0 || tree_set(nothing, TREE_READ | MOUNT_ATTR_NOEXEC, -1) < 0
@@ -528,7 +538,10 @@ static int apply_shut(struct trees *t, uint32_t i)
 	 * that directory. Protected names begin with a dot; if the name below the root does not, the root itself is the
 	 * start of the protected name.
 	 */
-	if (root >= 0 && !tree_is_folder(root))
+	const int folder = root < 0 ? 1 : tree_is_folder(root);
+	if (folder < 0)
+		return -1;
+	if (!folder)
 		return hide || path[strlen(path_of(c, (uint32_t)below)) + 1] == '.' ? 0 : protect_path(root);
 	fd_auto int place = walk_path(c, i, path_of(c, (uint32_t)below), path, &whole);
 	if (place < 0 && errno == ELOOP && !hide)

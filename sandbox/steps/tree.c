@@ -184,10 +184,10 @@ int tree_mount_point(const struct step_context *c, const char *path, bool folder
 	return fd_take(&at);
 }
 
-bool tree_is_folder(int fd)
+int tree_is_folder(int fd)
 {
 	struct stat st;
-	return fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
+	return fstat(fd, &st) < 0 ? -1 : S_ISDIR(st.st_mode);
 }
 
 bool tree_is_mount(int fd)

@@ -46,7 +46,8 @@ int tree_find_through_links(const struct step_context *c, const char *path);
  * Like tree_find, but creates what is missing: directories, and a last component that is a directory or an empty file.
  */
 int tree_mount_point(const struct step_context *c, const char *path, bool folder);
-bool tree_is_folder(int fd);
+/* 1: it is a directory, 0: it is not, −1: it is not known, and must not count as either. */
+int tree_is_folder(int fd);
 /* Whether it is in a file system that was created for the sandbox. */
 bool tree_is_own(const struct step_context *c, int fd);
 /* Whether it is a mount point. */
