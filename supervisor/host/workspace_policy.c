@@ -67,6 +67,7 @@ struct workspace_policy {
 	uint64_t began_real_us;       /* … by the clock of file stamps */
 	uint64_t read_ns;             /* start of the last successful one; 0 = never */
 	uint64_t failed_ns;           /* when the last one failed; 0 = it succeeded */
+	bool shortage, again;         /* of memory or descriptors, in this request; it repeats one that had that */
 	bool racy;                    /* the cached files may have changed without a new stamp … */
 	bool found_racy;              /* … according to the current request */
 	bool stale;                   /* a reply of the current request changed a file; `rules` follow at its end */
@@ -458,6 +459,9 @@ void workspace_policies_repos(struct workspace_policies *p, uint32_t uid, const 
 	}
 }
 
+/* Says nothing about the file: such a reply is none, and the file is requested once more. */
+static bool is_shortage(int error) { return error == ENOMEM || error == EMFILE || error == ENFILE; }
+
 static void on_found(void *ctx, const struct peer_files_reply *a, int *fds, size_t nfds)
 {
 	struct workspace_policy *l = ctx;
@@ -467,6 +471,10 @@ static void on_found(void *ctx, const struct peer_files_reply *a, int *fds, size
 		workspace_repos_add(&l->repos, l->workspace, a);
 	if (a->index >= l->count || nfds != a->nwatch + (a->error ? 0 : 1))
 		return;
+	if (is_shortage(a->error)) {
+		l->shortage = true;
+		return;
+	}
 	s = &l->source[a->index];
 	close_watch(s);
 	for (uint32_t i = 0; i < a->nwatch; i++) {
@@ -499,7 +507,11 @@ static void on_over(void *ctx, const struct err *e)
 	const char *missing = find_unanswered(l);
 
 	l->look = NULL;
-	if (e || missing) {
+	l->again = l->shortage && !l->again && !e;
+	l->shortage = false;
+	if (l->again) {
+		l->failed_ns = 0; /* starts that wait request the files again */
+	} else if (e || missing) {
 		if (e)
 			snprintf(l->failure, sizeof l->failure, "%.150s", e->message);
 		else
