@@ -139,7 +139,10 @@ static pid_t reap_one(struct watch *w, int flags, bool killed)
 {
 	int status;
 	struct rusage usage;
-	pid_t pid = wait4(-1, &status, flags, &usage);
+	pid_t pid;
+	do
+		pid = wait4(-1, &status, flags, &usage);
+	while (pid < 0 && errno == EINTR);
 	if (pid > 0)
 		add_usage(&w->usage, &usage);
 	if (pid > 0 && pid == w->command) {
