@@ -164,6 +164,62 @@ def test_a_gate_that_does_not_open_is_no_silence():
             runs(rpc)
 
 
+def test_changes_that_cannot_be_listed_are_not_applied_silently():
+    """A folder of the layer cannot be read, then its subfolder: what was not seen is not reported as applied, and is there afterwards."""
+    with Faults() as faults, Home(env=faults.env) as home, home.rpc() as rpc:
+        for skip in range(3):
+            process = rpc.run(["sh", "-c", f"mkdir -p d{skip} && echo x > d{skip}/f"], cwd=home.work, cow=True)[0]["processId"]
+            file = os.path.join(home.work, f"d{skip}", "f")
+            faults.fail("readdir", "spawner", "EIO", count=-1, skip=skip)
+            with contextlib.suppress(harness.RpcError):
+                applied = rpc.call("apply_changes", processId=process)
+                assert applied["conflicts"] or os.path.exists(file), (skip, applied)
+            faults.heal()
+            if not os.path.exists(file):
+                assert not rpc.call("apply_changes", processId=process)["conflicts"]
+            assert os.path.exists(file), skip
+
+
+def test_a_spawner_that_dies_at_its_start_takes_no_cgroup_with_it():
+    """It is killed while its first child, whose cgroup shows whether there are any, still runs: the next spawner finds that cgroup in use."""
+    if os.geteuid() != 0:
+        raise harness.Skip("a plain user may have no cgroups")
+    with Home(start=False) as home:
+        report = os.path.join(home.dir, "nth")
+        home.through = os.path.join(harness.BUILD, "nth"), report, "spawner wait4 1 kill", "spawner exit_group 1 delay 3000", "--"
+        home.start()
+        with home.rpc() as rpc:
+            assert rpc.run(["true"])[1]["status"] == "completed"
+            applied, = (e["payload"] for e in rpc.events(types=["sandbox.applied"]))
+            assert applied["layers"]["cgroup"] == "enforced", applied["layers"]
+        with open(report) as f:
+            assert f.read().count("fired ") == 2
+
+
+def test_a_policy_that_cannot_be_read_for_a_moment_denies_nothing():
+    """No memory says nothing about the file: it is requested again, and if that fails, too, the error can be retried and is no denial that lasts."""
+    with Faults() as faults, Home(env=faults.env) as home, home.rpc() as rpc:
+        assert rpc.run(["true"], cwd=home.work)[1]["status"] == "completed"
+        os.mkdir(os.path.join(home.work, ".bailiff"))
+        faults.fail("bailiff-policy", "spawner", "ENOMEM")    # the memfd that has its text
+        with open(os.path.join(home.work, ".bailiff", "policy.json"), "w") as f:
+            f.write('{"permissions": {"deny": ["Bash(false)"]}}')
+        assert rpc.run(["true"], cwd=home.work)[1]["status"] == "completed"
+        faults.until_done("bailiff-policy")
+        rpc.fails("start_process", command=["false"], cwd=home.work)
+        faults.fail("bailiff-policy", "spawner", "ENOMEM", count=-1)
+        os.utime(f.name)
+        error = rpc.fails("start_process", command=["true"], cwd=home.work)
+        assert error.data["category"] == "unavailable" and error.data["retryable"] is True, error
+        faults.heal()
+
+        def runs_again():
+            with contextlib.suppress(harness.RpcError):
+                return rpc.run(["true"], cwd=home.work)[1]["status"] == "completed"
+        until("the policy is read again", runs_again)
+        rpc.fails("start_process", command=["false"], cwd=home.work)
+
+
 def test_a_loop_that_fails_is_no_orderly_end():
     """The commands keep running, and another runtime takes over."""
     with Faults() as faults, Home(env=faults.env) as home:

@@ -9,6 +9,7 @@
  * milliseconds, after which the call succeeds. The row of "clock" moves the wall clock by `error` seconds instead;
  * waits for a condition by that clock follow it.
  */
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -242,6 +243,26 @@ int mkdirat(int fd, const char *name, mode_t mode)
 {
 	FAILING(mkdirat, fd, -1);
 	return behind(fd, name, mode);
+}
+
+struct dirent *readdir(DIR *d)
+{
+	FAILING(readdir, dirfd(d), NULL);
+	return behind(d);
+}
+
+struct dirent64 *readdir64(DIR *d)
+{
+	static __typeof__(readdir64) *behind;
+	int error;
+
+	if (!behind)
+		behind = (__typeof__(readdir64) *)dlsym(RTLD_NEXT, "readdir64");
+	if (is_due("readdir", dirfd(d), &error)) {
+		errno = error;
+		return NULL;
+	}
+	return behind(d);
 }
 
 ssize_t write(int fd, const void *p, size_t n)
