@@ -44,7 +44,7 @@ extern long ptrace(int request, ...);
 #define ROLES 32
 #define CALLS 512
 #define TASKS 512
-#define PLANS 8
+#define PLANS 16
 #define OPTIONS                                                                                                        \
 	(PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE | PTRACE_O_TRACEEXEC | \
 	 PTRACE_O_TRACEEXIT)
@@ -550,6 +550,7 @@ static void start_tracer(pid_t subject, int ready)
 	struct task *t = add_task(subject);
 	struct process *p = copy_process(NULL);
 	p->role = find_role("nth");
+	p->is_command = true; /* until it executes the program */
 	set_process(t, p);
 	if (ptrace(PTRACE_SEIZE, subject, NULL, (long)OPTIONS | (has_filter ? PTRACE_O_TRACESECCOMP : 0)) < 0)
 		fail("PTRACE_SEIZE");

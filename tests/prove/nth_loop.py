@@ -1,8 +1,8 @@
 """What fail_nth.py and kill_nth.py have in common: the calls of the scenario, workers, and known-bad controls.
 
 Several cases with the same rules share a run (--together): each fires at its own call, and the checks at the end hold for all of them. If such a run fails,
-each of its cases is repeated alone, so that a failure has a name; if none fails alone, the group is the failed case. A case that did not fire because
-the daemon had ended is repeated alone.
+each of its cases is repeated alone, so that a failure has a name; if none fails alone, the group is the failed case. What did not fire because the daemon
+had ended is repeated.
 """
 
 import collections
@@ -25,7 +25,7 @@ from proof import Proof
 
 WORKERS = int(os.environ.get("WORKERS") or 2 * len(os.sched_getaffinity(0)) + 2)    # a run mostly waits
 COUNT_RUNS = 2
-TOGETHER, TOGETHER_MAX = 4, 8       # PLANS of nth.c
+TOGETHER, TOGETHER_MAX = 8, 16       # PLANS of nth.c
 JOINT = "; "                        # between the cases of a group
 
 
@@ -52,14 +52,14 @@ def in_order(cases, rng):
     return [case for _, _, case in sorted(ranked)]
 
 
-def in_groups(cases, rules, size, alone):
-    """Cases that follow each other and have the same rules; those that `alone` matches are not shared."""
+def in_groups(cases, rules, size):
+    """Cases that follow each other and have the same rules; `size` says how many of the kind of a case share a run."""
     groups, open_groups = [], {}
     for case in cases:
         key = repr(rules(case))
-        if alone(case) or len(open_groups.get(key, ())) in (0, size):
+        if size(case) == 1 or len(open_groups.get(key, ())) in (0, size(case)):
             groups.append([case])
-            if not alone(case):
+            if size(case) > 1:
                 open_groups[key] = groups[-1]
         else:
             open_groups[key].append(case)
@@ -80,13 +80,17 @@ def run_group(place, group, rules):
 
 
 def run_cases(place, group, rules):
-    """A list of (cases, those that fired, outcome, noticed, report): of the group, and of what had to be repeated alone."""
+    """A list of (cases, those that fired, outcome, noticed, report): of the group, and of what had to be repeated."""
     fired, outcome, noticed, report = run_group(place, group, rules)
-    again = [] if len(group) == 1 else group if report else [c for c in group if c not in fired] if outcome == "ended" else []
-    alone = [([case], *run_group(place, [case], rules)) for case in again]
-    if report and any(r[-1] for r in alone):
-        return alone    # the failure has a name
-    return [(fired if outcome == "ended" else group, fired, outcome, noticed, report), *alone]
+    rest = [c for c in group if c not in fired]
+    if report and len(group) > 1:
+        alone = [([case], *run_group(place, [case], rules)) for case in group]
+        if any(r[-1] for r in alone):
+            return alone    # the failure has a name
+        return [(group, fired, outcome, noticed, report), *alone]
+    if outcome == "ended" and rest and fired:
+        return [(fired, fired, outcome, noticed, report), *run_cases(place, rest, rules)]
+    return [(group, fired, outcome, noticed, report)]
 
 
 def work(groups, next_group, end, results, rules):
@@ -192,9 +196,9 @@ def add_arguments(parser):
     parser.add_argument("--together", type=int, default=TOGETHER, choices=range(1, TOGETHER_MAX + 1), help="so many cases share a run")
 
 
-def main(name, make_cases, rules, short, claim, alone=lambda case: False):
-    """`make_cases` lists the cases for the counts of calls; `rules` are the arguments of scenario.run for a case; `short` are the cases of --as-test; `alone`
-    says which cases do not share a run."""
+def main(name, make_cases, rules, short, claim, most):
+    """`make_cases` lists the cases for the counts of calls; `rules` are the arguments of scenario.run for a case; `short` are the cases of --as-test; `most`
+    is how many cases like one may share a run, if less than --together."""
     proof = Proof(name, more=add_arguments)
     if proof.case:
         with scenario.Place() as place:
@@ -209,7 +213,8 @@ def main(name, make_cases, rules, short, claim, alone=lambda case: False):
         counts = {} if proof.as_test else count_calls(place)
     cases = short if proof.as_test else in_order(make_cases(counts), random.Random(proof.seed))
     cases = [c for c in cases if re.search(proof.options.only or "", c)]
-    outcomes, hit = in_parallel(proof, in_groups(cases, rules, 1 if proof.as_test else proof.options.together, alone), rules)
+    limit = 1 if proof.as_test else proof.options.together
+    outcomes, hit = in_parallel(proof, in_groups(cases, rules, lambda case: min(limit, most(case) or limit)), rules)
     roles = collections.Counter()
     for (role, _), n in counts.items():
         roles[role] += n
