@@ -191,8 +191,10 @@ static int allow_path(int ruleset, uint64_t handled, const struct role_sandbox_p
 	fd_auto int fd = p->path ? open(p->path, O_PATH | O_CLOEXEC) : fcntl(p->fd, F_DUPFD_CLOEXEC, 0);
 	struct stat st;
 
+	/* What is missing needs no rule. After a shortage of descriptors it would be missing for good: another start.
+	 */
 	if (fd < 0)
-		return 0;
+		return errno == ENOMEM || errno == EMFILE || errno == ENFILE || errno == EIO ? -1 : 0;
 	if (fstat(fd, &st) < 0)
 		return -1;
 	const struct landlock_path_beneath_attr rule = {

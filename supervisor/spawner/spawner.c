@@ -33,6 +33,7 @@
  * short, and prebuilding while one ends delays its end on machines with few CPUs. If starts follow each other closely,
  * that idle time would never come and no start would find anything prebuilt, so the work is done while a command runs.
  */
+#define NAME_TRIES 3
 #define IDLE_STARTED_MS 30
 #define IDLE_BUSY_MS 1
 #define IDLE_ENDED_MS 1
@@ -396,9 +397,12 @@ static void setup_spawner(struct spawner *s, const struct spawner_options *o)
 		capability_drop_bounds();
 		s->bounded = true;
 	}
-	s->listen_len = sizeof s->listen_name;
-	if (getsockname(GUARD_FD_LISTEN, (struct sockaddr *)&s->listen_name, &s->listen_len) < 0)
-		s->listen_len = 0; /* no client can have connected there */
+	s->listen_len = 0; /* no client can have connected there */
+	for (int i = 0; i < NAME_TRIES && !s->listen_len; i++) {
+		socklen_t len = sizeof s->listen_name;
+		if (getsockname(GUARD_FD_LISTEN, (struct sockaddr *)&s->listen_name, &len) == 0)
+			s->listen_len = len;
+	}
 	close(GUARD_FD_LISTEN);
 	s->audit_fd = o->audit && s->privileged ? audit_open() : -1;
 	idmap_init(&s->idmap, o->runtime_uid);
