@@ -37,7 +37,8 @@ ERRORS = {
     "bind listen": "EADDRINUSE ENOMEM EACCES",
     "sendmsg sendto sendmmsg": "ENOBUFS EAGAIN ETOOMANYREFS",
     "recvmsg recvfrom": "ENOMEM EINTR EAGAIN",
-    "getsockopt setsockopt getsockname getpeername shutdown": "ENOMEM ENOBUFS ENOTCONN",
+    "getsockopt setsockopt getpeername shutdown": "ENOMEM ENOBUFS ENOTCONN",
+    "getsockname": "ENOMEM ENOBUFS",
     "epoll_ctl": "ENOMEM ENOSPC EPERM",
     "epoll_wait epoll_pwait epoll_pwait2": "EINTR EINVAL EBADF",
     "poll ppoll pselect6": "EINTR ENOMEM EAGAIN",
@@ -65,7 +66,8 @@ BY_CALL = {call: [getattr(errno, e) for e in errors.split()] for calls, errors i
 LASTING = ("seccomp", "landlock", "prctl")
 NEVER = ("exit", "exit_group", "rt_sigreturn", "restart_syscall")
 SHORT = ["runtime fdatasync 4 fail 5", "spawner clone3 3 fail 11", "guard ppoll 9 fail 12", "runtime recvmsg 5 fail 12", "runtime pwrite64 6 fail 28",
-         "init read 2 fail 4", "runtime epoll_pwait 20 delay 200", "proxy accept4 1 fail 24"]
+         "init read 2 fail 4", "runtime epoll_pwait 20 delay 200", "proxy accept4 1 fail 24", "runtime openat 15 fail 24", "spawner getsockname 1 fail 12",
+         "model sendto 6 fail 105"]
 
 
 def make_cases(counts):

@@ -18,7 +18,8 @@
  * fails, as in the kernel. Calls that the vDSO serves (clock_gettime …) are not system calls and are not seen.
  *
  * PROGRAM keeps the pid of nth: the tracer is a grandchild in a session of its own, which ends with the last process
- * that it traces. OUTPUT gets a line "fired PLAN" for each plan, at once, and at the end "count ROLE CALL N" and "end".
+ * that it traces. OUTPUT gets a line "fired PLAN" for each plan, at once, also "unnamed PLAN" if it was a child that
+ * had no name of its own yet, and at the end "count ROLE CALL N" and "end".
  */
 #include <elf.h>
 #include <errno.h>
@@ -59,6 +60,7 @@ struct process {
 	struct role *role;
 	bool named;      /* its role is final until it executes another program */
 	bool is_command; /* a program that is not ours */
+	bool is_fork;    /* of a process with another purpose: it has not executed a program */
 	uint64_t loader_begin, loader_end;
 };
 
@@ -155,6 +157,7 @@ static struct process *copy_process(const struct process *from)
 		*p = *from;
 	p->refs = 0;
 	p->named = false;
+	p->is_fork = from != NULL;
 	return p;
 }
 
@@ -280,6 +283,8 @@ static void fire(struct task *t, struct plan *plan)
 {
 	plan->is_fired = true;
 	fprintf(output, "fired %s\n", plan->text);
+	if (t->process->is_fork && !t->process->named)
+		fprintf(output, "unnamed %s\n", plan->text);
 	fflush(output);
 	switch (plan->action) {
 	case ACTION_FAIL:
@@ -299,20 +304,27 @@ static void fire(struct task *t, struct plan *plan)
 
 /*
  * EIO and ENOSPC are errors of files: pipes, sockets, eventfds … have their names in /proc without a leading slash.
- * Reads and writes of eventfds, timers and signalfds allocate nothing.
+ * Reads and writes of eventfds, timers and signalfds allocate nothing, and a write to an eventfd does not wait. A
+ * socket that has data does not say EAGAIN: whoever waits for the next edge would wait for ever.
  */
 static bool is_plausible(const struct task *t, const struct plan *plan, const struct ptrace_syscall_info *info)
 {
 	char path[64], to[64] = "/";
+	const bool reads = plan->call == __NR_read || plan->call == __NR_readv;
 
-	if (plan->action != ACTION_FAIL || (plan->value != EIO && plan->value != ENOSPC && plan->value != ENOMEM) ||
-	    (plan->call != __NR_write && plan->call != __NR_read && plan->call != __NR_writev &&
-	     plan->call != __NR_readv))
+	if (plan->action != ACTION_FAIL || (!reads && plan->call != __NR_write && plan->call != __NR_writev))
 		return true;
 	snprintf(path, sizeof path, "/proc/%d/fd/%d", t->tid, (int)info->entry.args[0]);
 	if (readlink(path, to, sizeof to - 1) < 0 || to[0] == '/')
 		return true;
-	return plan->value == ENOMEM && strncmp(to, "anon_inode:", 11) != 0;
+	switch (plan->value) {
+	case EIO:
+	case ENOSPC: return false;
+	case ENOMEM: return strncmp(to, "anon_inode:", 11) != 0;
+	case EINTR: return reads || strncmp(to, "anon_inode:", 11) != 0;
+	case EAGAIN: return strncmp(to, "socket:", 7) != 0;
+	default: return true;
+	}
 }
 
 static void enter_call(struct task *t, const struct ptrace_syscall_info *info)
@@ -388,6 +400,7 @@ static void on_exec(struct task *t)
 	if (p->is_command)
 		return;
 	bool daemon = strcmp(name, "bailiffd") == 0;
+	p->is_fork = false;
 	p->role = find_role(daemon && !has_executed ? "guard" : name[7] == '-' ? name + 8 : name);
 	p->named = !daemon && strcmp(name, "bailiff-spawner") != 0;
 	has_executed = true;
@@ -517,11 +530,11 @@ static bool parse_plan(struct plan *p, const char *text)
 /* For the first n plans. False: not permitted. */
 static bool load_filter(size_t n)
 {
+	const struct scmp_arg_cmp names = { .arg = 0, .op = SCMP_CMP_EQ, .datum_a = PR_SET_NAME };
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
 	bool ok = filter && seccomp_attr_set(filter, SCMP_FLTATR_CTL_NNP, 0) == 0 &&
 		  seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_ALLOW) == 0 &&
-		  seccomp_rule_add(filter, SCMP_ACT_TRACE(0), SCMP_SYS(prctl), 1, SCMP_A0(SCMP_CMP_EQ, PR_SET_NAME)) ==
-			  0;
+		  seccomp_rule_add_array(filter, SCMP_ACT_TRACE(0), SCMP_SYS(prctl), 1, &names) == 0;
 
 	for (size_t i = 0; ok && i < n; i++)
 		ok = seccomp_rule_add(filter, SCMP_ACT_TRACE(0), plans[i].call, 0) == 0;
