@@ -305,7 +305,7 @@ static void fire(struct task *t, struct plan *plan)
 /*
  * EIO and ENOSPC are errors of files: pipes, sockets, eventfds … have their names in /proc without a leading slash.
  * Reads and writes of eventfds, timers and signalfds allocate nothing, and a write to an eventfd does not wait. A
- * socket that has data does not say EAGAIN: whoever waits for the next edge would wait for ever.
+ * socket that has data does not say EAGAIN: a reader that waits for the next edge would wait for ever.
  */
 static bool is_plausible(const struct task *t, const struct plan *plan, const struct ptrace_syscall_info *info)
 {

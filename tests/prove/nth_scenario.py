@@ -31,7 +31,7 @@ KEY = "sk-" + "test-" + "e5f6" * 6
 POLICY = {"permissions": {"ask": ["Bash(touch:*)"]}}
 TURN_ENDS = ("turn.completed", "turn.failed")
 JOB_ENDS = ("job.completed", "job.failed", "job.cancelled")
-TASK_ENDS = ("cancelled", "timed_out", "failed", "lost", "completed", "archived", "blocked")   # blocked: until somebody decides
+TASK_ENDS = ("cancelled", "timed_out", "failed", "lost", "completed", "archived", "blocked")   # blocked: until a person decides
 STEPS = ("out", "stdin", "tty", "cow", "approval", "session1", "session2", "task", "item0", "item1", "turn", "gateway", "killed")
 
 

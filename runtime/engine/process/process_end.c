@@ -21,7 +21,6 @@
 #include "runtime/engine/process/process_ports.h"
 #include "runtime/store/spool.h"
 #include "runtime/view/view.h"
-#include "sandbox/profile.h"
 #include "sandbox/userns.h"
 
 #include <errno.h>
@@ -433,10 +432,7 @@ static void ending_fact(struct process *p, const struct ending *r, struct transa
 static void start_error(const struct process *p, const struct ending *r, struct err *e, struct buf *data)
 {
 	static const char advice[] = "Do what the message says, or leave the limit out; it is refused rather than "
-				     "ignored, so that nothing runs "
-				     "with more than was asked for.";
-	static const char again[] = "The command did not run. Repeat the request: the next start records the layers "
-				    "that the sandbox then has.";
+				     "ignored, so that nothing runs with more than was asked for.";
 	struct jw w = jw_on(data);
 
 	if (p->refusal) {
@@ -446,10 +442,7 @@ static void start_error(const struct process *p, const struct ending *r, struct 
 		jw_kstr(&w, "advice", advice);
 	} else {
 		err_set(e, ERR_SANDBOX, "start '%s': %s", p->display ? p->display : "", r->message);
-	}
-	if (p->layer_mismatch && !p->refusal) {
-		jw_kbool(&w, "retryable", true);
-		jw_kstr(&w, "advice", again);
+		jw_kbool(&w, "retryable", p->layer_mismatch != 0); /* the command did not run */
 	}
 	jw_kstr(&w, "processId", p->id);
 	jw_kstr(&w, "processCategory", r->category ? r->category : "");
