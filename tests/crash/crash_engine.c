@@ -8,6 +8,7 @@
  * SEED=n SIM_SCRIPT=all or SIM_SCRIPT=3,17,40 repeats one history, or these steps of it, and prints what happens.
  */
 
+#include "runtime/base/log.h"
 #include "tests/crash/sim_shrink.h"
 
 #include <check.h>
@@ -261,6 +262,7 @@ int main(void)
 	const char *script = getenv("SIM_SCRIPT");
 
 	json_object_seed(1);
+	log_setup("simulator", LOG_LEVEL_ERROR, false); /* hooks fail all the time */
 	if (script && *script)
 		return repeat(script);
 	tcase_set_timeout(t, getenv("SIM_STEPS") ? 0 : 3600);

@@ -231,6 +231,12 @@ static void sim_run(struct sim *s, const struct script *x, enum sim_mode mode)
 
 static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *at) { return remove(path); }
 
+static void remove_dir(struct sim *s)
+{
+	if (s->w.dir[0])
+		nftw(s->w.dir, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+}
+
 static void sim_end(struct sim *s)
 {
 	store_close(s->w.store);
@@ -240,7 +246,7 @@ static void sim_end(struct sim *s)
 			sim_release(&s->w, s->w.processes[i].id, 0);
 	check_done(&s->check);
 	sim_policy_done(&s->w.policy);
-	nftw(s->w.dir, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+	remove_dir(s);
 	threads.real_us = 0;
 }
 

@@ -27,26 +27,25 @@ static void *shared_memory(size_t n)
 /* What goes wrong in it; "" = nothing. */
 static void attempt(const struct script *x, enum sim_mode mode, char wrong[300])
 {
-	char *shared = shared_memory(300);
+	struct sim *s = shared_memory(sizeof *s);
 	const pid_t pid = fork();
 	int status = 0;
 
 	if (pid == 0) {
-		struct sim *s = mem_zalloc(1, sizeof *s);
-
 		if (mode != SIM_TELLS && (dup2(open("/dev/null", O_WRONLY | O_CLOEXEC), STDERR_FILENO) < 0))
 			_exit(1);
 		sim_run(s, x, mode);
-		memcpy(shared, s->check.wrong, 300);
 		sim_end(s);
 		_exit(0);
 	}
 	waitpid(pid, &status, 0);
-	if (status)
+	if (status) {
 		snprintf(wrong, 300, SIGNALLED "%d", WTERMSIG(status));
-	else
-		memcpy(wrong, shared, 300);
-	munmap(shared, 300);
+		remove_dir(s);
+	} else {
+		memcpy(wrong, s->check.wrong, 300);
+	}
+	munmap(s, sizeof *s);
 }
 
 /* Apart from words with numbers, which are ids and sequences. */
