@@ -1,5 +1,6 @@
 #include "pty/screen.h"
 
+#include "pty/glyph_width.h"
 #include "pty/screen_row.h"
 #include "pty/terminal_modes.h"
 #include "pty/vt_filter.h"
@@ -42,7 +43,9 @@ struct screen {
 	struct buf clean;
 	size_t still; /* see STILL_MAX */
 	bool moved;
+	bool sets; /* a character set other than ASCII may be selected */
 	struct buf replies;
+	struct glyph_width widths;
 };
 
 bool screen_size_ok(unsigned rows, unsigned cols)
@@ -169,8 +172,8 @@ static int on_pushline(int cols, const VTermScreenCell *cells, void *ctx)
 	s->moved = true;
 	if (!s->limits.lines || cols <= 0)
 		return 1;
-	screen_row_pack(cells, known ? s->stamps[PLANE_NORMAL] + (size_t)row * s->stamp_cols : NULL, (unsigned)cols,
-			&l);
+	screen_row_pack(&s->widths, cells, known ? s->stamps[PLANE_NORMAL] + (size_t)row * s->stamp_cols : NULL,
+			(unsigned)cols, &l);
 	if (s->back_count == s->limits.lines)
 		back_drop_first(s);
 	*back_at(s, s->back_count++) = l;
@@ -307,6 +310,7 @@ void screen_free(struct screen *s)
 		free(s->stamps[i]);
 	buf_done(&s->replies);
 	buf_done(&s->clean);
+	glyph_width_done(&s->widths);
 	free(s);
 }
 
@@ -322,6 +326,28 @@ static size_t high_bytes(const unsigned char *p, size_t n)
 }
 
 /*
+ * libvterm takes the character set (UTF-8, or the lines of ESC ( 0) by the first byte of the text in one call. So that
+ * the screen does not depend on how the output was split, ASCII after other characters starts a new call. Without such
+ * a set, and without a sequence that could select one, it makes no difference.
+ */
+static void write_runs(struct screen *s, const char *p, size_t n)
+{
+	bool sets = s->sets || (n && (memchr(p, '\033', n) || memchr(p, '\016', n)));
+
+	s->sets = s->modes.charset || s->modes.shifted;
+	for (size_t at = 0, end; at < n; at = end) {
+		bool title = false; /* is written whole: libvterm does not continue one */
+
+		for (end = at; end < n; end++) {
+			if (sets && !title && end > at && p[end - 1] & 0x80 && !(p[end] & 0x80))
+				break;
+			title = title ? p[end] != '\a' : p[end] == '\033' && end + 1 < n && p[end + 1] == ']';
+		}
+		vterm_input_write(s->vt, p + at, end - at);
+	}
+}
+
+/*
  * libvterm stores every combining character of a cell, without limit, although it shows six. To bound memory and time,
  * non-ASCII bytes are dropped once too many of them came without the cursor moving. The dropped ones would not be
  * visible.
@@ -330,7 +356,7 @@ static void feed_piece(struct screen *s, const unsigned char *p, size_t n)
 {
 	s->moved = false;
 	if (s->still < STILL_MAX) {
-		vterm_input_write(s->vt, (const char *)p, n);
+		write_runs(s, (const char *)p, n);
 		s->still = s->moved ? 0 : s->still + high_bytes(p, n);
 		return;
 	}
@@ -445,6 +471,7 @@ void screen_info(const struct screen *s, struct screen_info *ret)
 static void each_line(const struct screen *s, unsigned scrollback, void (*fn)(void *ctx, const struct screen_row *l),
 		      void *ctx)
 {
+	struct screen *own = (struct screen *)(uintptr_t)s; /* the cache of widths is not part of what is shown */
 	mem_auto VTermScreenCell *cells = mem_zalloc(s->cols, sizeof(*cells));
 	unsigned first = scrollback < s->back_count ? s->back_count - scrollback : 0;
 	VTermPos pos;
@@ -456,7 +483,7 @@ static void each_line(const struct screen *s, unsigned scrollback, void (*fn)(vo
 
 		for (pos.col = 0; pos.col < (int)s->cols; pos.col++)
 			vterm_screen_get_cell(s->vs, pos, &cells[pos.col]);
-		screen_row_pack(cells, stamp_row((struct screen *)(uintptr_t)s, (unsigned)pos.row), s->cols, &l);
+		screen_row_pack(&own->widths, cells, stamp_row(own, (unsigned)pos.row), s->cols, &l);
 		fn(ctx, &l);
 		screen_row_done(&l);
 	}
@@ -554,12 +581,15 @@ void screen_ansi(const struct screen *s, unsigned scrollback, bool modes, struct
 	struct screen_info i;
 
 	screen_info(s, &i);
-	buf_str(out, "\033[0m\033[r\033[?7h\033[H\033[2J");
+	/* origin and insert mode would draw it elsewhere */
+	buf_str(out, "\033[0m\033[?6l\033[4l\033[r\033[?7h\033[H\033[2J");
 	each_line(s, scrollback, add_ansi, &a);
 	screen_row_pen(&a.pen, SCREEN_ROW_STYLE_DEFAULT, out);
 	if (modes)
 		terminal_modes_write_restore(&s->modes, out);
-	buf_printf(out, "\033[%u;%uH", i.cursor_row + 1, i.cursor_col + 1);
+	unsigned origin = modes ? terminal_modes_origin(&s->modes, i.rows) : 0;
+	buf_printf(out, "\033[%u;%uH", i.cursor_row - (i.cursor_row < origin ? i.cursor_row : origin) + 1,
+		   i.cursor_col + 1);
 	buf_printf(out, "\033[%d q", (int)i.cursor_shape * 2 + (i.cursor_blink ? 1 : 2));
 	buf_str(out, i.cursor_visible ? "\033[?25h" : "\033[?25l");
 	if (modes)

@@ -1,5 +1,6 @@
 #include "pty/screen_row.h"
 
+#include "pty/glyph_width.h"
 #include "runtime/base/buf.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
@@ -56,7 +57,17 @@ static bool is_blank_cell(const VTermScreenCell *c)
 		 c->attrs.underline);
 }
 
-static bool is_written_cell(const VTermScreenCell *c) { return c->chars[0] && c->chars[0] != SECOND_HALF; }
+/* The columns of the cell's character; 0 if it has none, half of one, or only combining ones. `left`: how many cells of
+ * the row start here. */
+static unsigned width_of(struct glyph_width *widths, const VTermScreenCell *c, unsigned left)
+{
+	if (!c->chars[0] || c->chars[0] == SECOND_HALF)
+		return 0;
+	unsigned width = glyph_width_of(widths, c->chars[0]);
+	if (width < 2)
+		return width;
+	return left > 1 && c[1].chars[0] == SECOND_HALF ? 2 : 0;
+}
 
 static size_t put_utf8(uint32_t c, char *out)
 {
@@ -67,16 +78,16 @@ static size_t put_utf8(uint32_t c, char *out)
 }
 
 /* Returns a run of this cell alone; appends its text to `bytes`. */
-static struct screen_row_run run_of(const VTermScreenCell *c, uint64_t stamp, char *bytes, uint32_t at)
+static struct screen_row_run run_of(const VTermScreenCell *c, unsigned width, uint64_t stamp, char *bytes, uint32_t at)
 {
 	struct screen_row_run r = {
 		.style = style_of(c),
 		.text = at,
 		.len = 1,
 		.stamp = stamp,
-		.cells = 1,
-		.width = 1,
-		.blank = !is_written_cell(c),
+		.cells = width == 2 ? 2 : 1,
+		.width = width == 2 ? 2 : 1,
+		.blank = width == 0,
 	};
 
 	if (r.blank) {
@@ -84,8 +95,6 @@ static struct screen_row_run run_of(const VTermScreenCell *c, uint64_t stamp, ch
 		return r;
 	}
 	r.combined = c->chars[1] != 0;
-	if (c->width == 2)
-		r.cells = r.width = 2;
 	r.len = 0;
 	for (size_t i = 0; i < VTERM_MAX_CHARS_PER_CELL && c->chars[i]; i++)
 		r.len += (uint32_t)put_utf8(c->chars[i], bytes + at + r.len);
@@ -100,7 +109,8 @@ static bool run_joins(const struct screen_row_run *a, const struct screen_row_ru
 }
 
 /* Most rows have few runs: these are collected on the stack, others in an array of one run per cell. */
-void screen_row_pack(const VTermScreenCell *cells, const uint64_t *stamps, unsigned cols, struct screen_row *ret)
+void screen_row_pack(struct glyph_width *widths, const VTermScreenCell *cells, const uint64_t *stamps, unsigned cols,
+		     struct screen_row *ret)
 {
 	mem_auto struct screen_row_run *many = NULL;
 	struct screen_row_run few[32], *runs = few;
@@ -111,7 +121,8 @@ void screen_row_pack(const VTermScreenCell *cells, const uint64_t *stamps, unsig
 		cols--;
 	mem_auto char *bytes = mem_alloc((size_t)cols * VTERM_MAX_CHARS_PER_CELL * 4 + 1);
 	for (unsigned i = 0; i < cols;) {
-		struct screen_row_run r = run_of(&cells[i], stamps ? stamps[i] : 0, bytes, (uint32_t)nbytes);
+		unsigned width = width_of(widths, &cells[i], cols - i);
+		struct screen_row_run r = run_of(&cells[i], width, stamps ? stamps[i] : 0, bytes, (uint32_t)nbytes);
 
 		nbytes += r.len;
 		i += r.cells;

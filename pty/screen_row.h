@@ -22,6 +22,7 @@
 #include <vterm.h>
 
 struct buf;
+struct glyph_width;
 struct jw;
 
 #define SCREEN_ROW_COLOUR_DEFAULT UINT32_MAX
@@ -62,8 +63,10 @@ struct screen_row {
 };
 
 uint32_t screen_row_colour(const VTermColor *c);
-/* `stamps` has one entry per cell, or is NULL. */
-void screen_row_pack(const VTermScreenCell *cells, const uint64_t *stamps, unsigned cols, struct screen_row *ret);
+/* `stamps` has one entry per cell, or is NULL. Half of a wide character is a blank, and so are marks without a
+ * character. */
+void screen_row_pack(struct glyph_width *widths, const VTermScreenCell *cells, const uint64_t *stamps, unsigned cols,
+		     struct screen_row *ret);
 /* Fills `cols` cells; those beyond the row's end are blank. */
 void screen_row_unpack(const struct screen_row *l, VTermScreenCell *cells, unsigned cols);
 void screen_row_done(struct screen_row *l);

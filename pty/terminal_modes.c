@@ -15,11 +15,12 @@ static const struct mode {
 	unsigned number;
 	bool usual;
 } modes[] = {
-	{ 7727, false }, { 12, false },   { 66, false },   { 1, false },    { 6, false },    { 9, false },
+	{ 6, false },    { 12, false },   { 66, false },   { 1, false },    { 7727, false }, { 9, false },
 	{ 1000, false }, { 1001, false }, { 1002, false }, { 1003, false }, { 1004, false }, { 1005, false },
 	{ 1006, false }, { 1015, false }, { 1016, false }, { 2004, false }, { 2026, false }, { 5, false },
 	{ 7, true },     { 25, true },    { 47, false },   { 1047, false }, { 1049, false },
 };
+#define ORIGIN 0
 #define MODES (sizeof(modes) / sizeof(modes[0]))
 #define FIRST_ALTERNATE (MODES - 3)
 #define CURSOR_SHOWN (MODES - 4)
@@ -211,4 +212,11 @@ void terminal_modes_write_restore(const struct terminal_modes *t, struct buf *ou
 		buf_printf(out, "\033[%u;%ur", t->top ? t->top : 1, t->bottom);
 	else if (t->region)
 		buf_printf(out, "\033[%ur", t->top ? t->top : 1);
+}
+
+unsigned terminal_modes_origin(const struct terminal_modes *t, unsigned rows)
+{
+	unsigned top = t->top ? t->top : 1, bottom = t->bottom && t->bottom < rows ? t->bottom : rows;
+
+	return t->modes & (1u << ORIGIN) && t->region && top < bottom ? top - 1 : 0;
 }

@@ -35,5 +35,8 @@ void terminal_modes_write_reset(const struct terminal_modes *t,
 				struct buf *out); /* appends nothing in the default state */
 /* All except which screen is shown, the cursor's shape, colours and character sets. Moves the cursor. */
 void terminal_modes_write_restore(const struct terminal_modes *t, struct buf *out);
+/* The row, from 0, from which cursor positions count on a screen with that many rows: that of the region, in origin
+ * mode. */
+unsigned terminal_modes_origin(const struct terminal_modes *t, unsigned rows);
 
 #endif

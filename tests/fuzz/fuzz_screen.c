@@ -1,7 +1,8 @@
 /*
- * The screen model with any output and resizes between: what it shows is clean text, whatever came, and skimming
- * gives the same screen. Byte 0xff is an order: "\xff" 'r' ROWS COLS resizes, "\xff" 's' N leaves N bytes out, "\xff"
- * 'a' looks at everything; any other byte behind it stands for itself.
+ * The screen model with any output and resizes between: what it shows is clean text, whatever came. Skimming, and
+ * output in pieces, gives the same screen, and what screen_ansi writes draws the same on another terminal. Byte 0xff is
+ * an order: "\xff" 'r' ROWS COLS resizes, "\xff" 's' N leaves N bytes out, "\xff" 'a' looks at everything; any other
+ * byte behind it stands for itself.
  */
 
 #include "pty/screen.h"
@@ -14,6 +15,8 @@
 #include <limits.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define LOOKS_MAX 3
 
 static void check_text(const struct buf *b)
 {
@@ -57,23 +60,30 @@ static void look(const struct screen *s)
 		abort();
 }
 
-static struct screen *play(const uint8_t *p, size_t n, bool skim)
+/* Output in pieces of `step` bytes, each skimmed first if it is so. */
+static void feed_pieces(struct screen *s, const uint8_t *p, size_t n, bool skim, size_t step)
+{
+	for (size_t at = 0, piece; at < n; at += piece) {
+		size_t skimmed;
+
+		piece = step < n - at ? step : n - at;
+		skimmed = skim ? screen_skim(s, p + at, piece) : 0;
+		screen_feed(s, p + at + skimmed, piece - skimmed);
+		screen_replies(s, NULL);
+	}
+}
+
+static struct screen *play(const uint8_t *p, size_t n, bool skim, size_t step)
 {
 	const struct screen_limits limits = { .lines = 5, .bytes = 16384 };
 	struct screen *s = screen_new(n > 0 ? p[0] % 30 : 24, n > 1 ? p[1] % 100 : 80, &limits);
+	int looks = skim ? 0 : LOOKS_MAX; /* once is enough: both must be the same */
 
 	for (size_t i = 2; i < n;) {
 		const uint8_t *order = memchr(p + i, 0xff, n - i);
 		size_t plain = order ? (size_t)(order - p) - i : n - i;
 
-		if (skim) {
-			size_t skimmed = screen_skim(s, p + i, plain);
-
-			i += skimmed;
-			plain -= skimmed;
-		}
-		screen_feed(s, p + i, plain);
-		screen_replies(s, NULL);
+		feed_pieces(s, p + i, plain, skim, step);
 		i += plain;
 		if (i + 3 < n && p[i + 1] == 'r') {
 			screen_resize(s, p[i + 2] % 50, p[i + 3] % 90);
@@ -82,26 +92,36 @@ static struct screen *play(const uint8_t *p, size_t n, bool skim)
 			screen_skip(s, p[i + 2]);
 			i += 3;
 		} else if (i + 1 < n && p[i + 1] == 'a') {
-			look(s);
+			if (looks-- > 0)
+				look(s);
 			i += 2;
 		} else if (i < n) {
 			screen_feed(s, p + i, 1);
 			i++;
 		}
 	}
-	look(s);
 	return s;
+}
+
+static void check_same(const struct screen *a, const struct screen *b)
+{
+	buf_auto struct buf ta = BUF_INIT, tb = BUF_INIT;
+
+	screen_ansi(a, UINT_MAX, true, &ta);
+	screen_ansi(b, UINT_MAX, true, &tb);
+	if (ta.len != tb.len || memcmp(ta.data, tb.data, ta.len) != 0)
+		abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct screen *a = play(data, size, false), *b = play(data, size, true);
-	buf_auto struct buf ta = BUF_INIT, tb = BUF_INIT;
+	/* The rows take the remainder of the first byte by 30, the pieces the rest of it. */
+	static const size_t steps[] = { SIZE_MAX, 1, 2, 3, 7, 31, 256, 257, 1000 };
+	struct screen *a = play(data, size, false, SIZE_MAX),
+		      *b = play(data, size, true, size ? steps[data[0] / 30] : 1);
 
-	screen_ansi(a, UINT_MAX, false, &ta);
-	screen_ansi(b, UINT_MAX, false, &tb);
-	if (ta.len != tb.len || memcmp(ta.data, tb.data, ta.len) != 0)
-		abort();
+	look(a);
+	check_same(a, b);
 	screen_free(a);
 	screen_free(b);
 	return 0;

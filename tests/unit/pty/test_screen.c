@@ -142,6 +142,21 @@ START_TEST(characters_cut_between_feeds)
 }
 END_TEST
 
+/* libvterm selects the set once for all text of a call. */
+START_TEST(character_sets_do_not_depend_on_the_split)
+{
+	static const char text[] = "\033(0q\xc3\xa9q\033(Bq\xc3\xa9q";
+	struct screen *whole = shown(2, 20, text), *bytes = screen_new(2, 20, NULL);
+
+	for (size_t i = 0; i + 1 < sizeof(text); i++)
+		screen_feed(bytes, text + i, 1);
+	expect_text(whole, 0, "\xe2\x94\x80\xc3\xa9\xe2\x94\x80q\xc3\xa9q\n");
+	expect_text(bytes, 0, "\xe2\x94\x80\xc3\xa9\xe2\x94\x80q\xc3\xa9q\n");
+	screen_free(whole);
+	screen_free(bytes);
+}
+END_TEST
+
 START_TEST(colours_and_attributes)
 {
 	struct screen *s = shown(1, 30, "\033[32mg\033[1;38;5;200mp\033[0;48;2;1;2;255;4;7mt\033[0m n");
@@ -161,6 +176,7 @@ START_TEST(ansi_draws_the_same)
 		"\xe6\xbc\xa2\xe5\xad\x97 e\xcc\x81 \033[91;104mbright\033[0m",
 		"1\r\n2\r\n3\r\n4\r\n5\r\n6\r\n7\r\n8\033[2;2H\033[?25l",
 		"\033[?1049h\033[7mstatus line that fills it all here\033[m\033[6;1H~",
+		"\xe6\xbc\xa2\xe5\xad\x97z\033[1Gx\r\n\xe6\xbc\xa2\xe5\xad\x97z\033[2Gx\033[4Gy",
 	};
 
 	for (size_t k = 0; k < countof(outputs); k++) {
@@ -183,6 +199,41 @@ START_TEST(ansi_draws_the_same)
 		screen_free(a);
 		screen_free(b);
 	}
+}
+END_TEST
+
+/* Whatever half of a wide character is left, each other character stays in its column. */
+START_TEST(halves_of_wide_characters_are_blanks)
+{
+	struct screen *s = shown(3, 8, "\xe6\xbc\xa2z\033[1Gx\r\n\xe6\xbc\xa2z\033[2G\xc3\xa9\r\n123456\xe6\xbc\xa2");
+
+	expect_text(s, 0, "x z\n \xc3\xa9z\n123456\xe6\xbc\xa2\n");
+	expect_cells(s, "[[{\"text\":\"x z\"}],[{\"text\":\" \xc3\xa9z\"}],[{\"text\":\"123456\"},"
+			"{\"text\":\"\xe6\xbc\xa2\",\"width\":2}]]");
+	screen_resize(s, 3, 7);
+	expect_text(s, 0, "x z\n \xc3\xa9z\n123456\n");
+	screen_free(s);
+}
+END_TEST
+
+/* Drawn on a terminal in origin and insert mode, and with these modes restored, the cursor is where it was. */
+START_TEST(ansi_from_and_to_origin_mode)
+{
+	struct screen *a = shown(6, 20, "top\033[3;5r\033[?6h\033[2;4Hx"),
+		      *b = shown(6, 20, "\033[2;4r\033[?6h\033[4habc");
+	buf_auto struct buf ansi = BUF_INIT;
+	struct screen_info i;
+
+	screen_ansi(a, 0, true, &ansi);
+	screen_feed(b, ansi.data, ansi.len);
+	expect_text(b, 0, "top\n\n\n   x\n");
+	screen_info(b, &i);
+	ck_assert_uint_eq(i.cursor_row, 3);
+	ck_assert_uint_eq(i.cursor_col, 4);
+	feed(b, "\033[1;1Hy"); /* counts from the region's first row */
+	expect_text(b, 0, "top\n\ny\n   x\n");
+	screen_free(a);
+	screen_free(b);
 }
 END_TEST
 
@@ -460,8 +511,10 @@ int main(void)
 {
 	return SUITE("screen", text_has_no_blanks_at_ends, cursor_title_and_alternate_screen,
 		     titles_are_clean_and_bounded, wide_and_combining_characters, characters_cut_between_feeds,
-		     colours_and_attributes, ansi_draws_the_same, ansi_with_modes, scrollback_is_bounded, resizes,
-		     answers_are_given_once, only_what_was_drawn_since, leaving_the_alternate_screen_draws_nothing_new,
-		     left_out_output_is_counted, a_flood_of_combining_characters, skimming_changes_nothing,
-		     control_strings_are_not_text, strange_sequences, repeats, controls_are_never_shown);
+		     character_sets_do_not_depend_on_the_split, colours_and_attributes, ansi_draws_the_same,
+		     halves_of_wide_characters_are_blanks, ansi_from_and_to_origin_mode, ansi_with_modes,
+		     scrollback_is_bounded, resizes, answers_are_given_once, only_what_was_drawn_since,
+		     leaving_the_alternate_screen_draws_nothing_new, left_out_output_is_counted,
+		     a_flood_of_combining_characters, skimming_changes_nothing, control_strings_are_not_text,
+		     strange_sequences, repeats, controls_are_never_shown);
 }
