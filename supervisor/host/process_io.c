@@ -668,6 +668,8 @@ static void stream_watch(struct process_io_stream *s, int fd)
 	s->ev = watch_fd(s->io, fd, EV_READ | EV_PERSIST, stream_readable, s);
 	if (s->ev)
 		s->retry = evtimer_new(s->io->host->base, stream_retry, s);
+	if (s->ev && s->piped) /* left in the relay by an earlier runtime; the command may print nothing more */
+		event_active(s->ev, EV_READ, 0);
 }
 
 static void terminal_watch(struct process_io *io)
