@@ -60,6 +60,18 @@ def test_a_tool_call_has_the_rights_of_the_client_that_made_it():
         assert operator.call("invoke_tool", call)["status"] == "completed" and os.path.exists(made)
 
 
+def test_an_agents_call_does_not_write_to_what_an_operators_call_started():
+    with Home() as home, home.rpc() as operator, agent(home) as rpc:
+        made = os.path.join(home.work, "made")
+        turn = operator.call("submit_turn", input=[{"type": "text", "text": "x"}], options={"cwd": home.work})["turnId"]
+        operator.call("invoke_tool", turnId=turn, toolName="shell", arguments={"command": "sh", "interactive": True, "background": True})
+        process, = (p["processId"] for p in operator.call("list_processes", status="running")["processes"] if p["command"] == ["sh"] or p.get("commandLine") == "sh")
+        call = {"turnId": turn, "toolName": "write_stdin", "arguments": {"processId": process, "text": f"touch {made}\n", "yieldMs": 300}}
+        assert rpc.call("invoke_tool", call)["status"] != "completed" and not os.path.exists(made)
+        assert operator.call("invoke_tool", call)["status"] == "completed"
+        until("the operator's call has written", lambda: os.path.exists(made))
+
+
 def test_agents_write_nothing_to_the_command_of_an_operators_subagent():
     with Home() as home, home.rpc() as operator, agent(home) as rpc:
         made = os.path.join(home.work, "made")

@@ -433,14 +433,16 @@ static void send_input(struct engine *engine, const struct tool_call_doc *d, con
 {
 	struct typed_input *x = mem_zalloc(1, sizeof *x);
 	const struct caller c = caller_of(d);
+	/* An agent that makes calls in an operator's turn has an agent's rights, as for a start (tool_process.c). */
+	const bool own = jval_is_str(jval_get(d->requestedBy, "role"), role_name(ROLE_OPERATOR));
 
 	x->engine = engine;
 	id_copy(x->call_id, d->toolCallId);
 	x->closing = closing;
 	if (closing)
-		process_close_own(engine, process_id, &c, on_typed, x);
+		(own ? process_close_own : engine_close_stdin)(engine, process_id, &c, on_typed, x);
 	else
-		process_write_own(engine, process_id, text, len, &c, on_typed, x);
+		(own ? process_write_own : engine_write_stdin)(engine, process_id, text, len, &c, on_typed, x);
 }
 
 /* If the process has ended when its input is closed, what was written may have been all that it waited for. */
