@@ -316,7 +316,7 @@ lint:
 	+@$(MAKE) --no-print-directory -s $(JOBS) all event-doc
 	+@$(TEST_RUN) lint
 blackbox:
-	+@$(MAKE) --no-print-directory -s $(JOBS) all $(BUILD)/talker $(BUILD)/probe $(BUILD)/faults.so $(BUILD)/dialect_filter $(BUILD)/conformance-gateway
+	+@$(MAKE) --no-print-directory -s $(JOBS) all $(BUILD)/talker $(BUILD)/probe $(BUILD)/faults.so $(BUILD)/nth $(BUILD)/dialect_filter $(BUILD)/conformance-gateway
 	@$(TEST_RUN) blackbox
 crash:
 	+@$(MAKE) --no-print-directory -s $(JOBS) all $(CRASH_PROGRAMS) $(BUILD)/talker
