@@ -131,7 +131,7 @@ START_TEST(a_leader_leads_several_members)
 	ck_assert_int_eq(m.wait_status, 0);
 	bool cheap = m.user_us + m.system_us < 10000; /* otherwise its leader exits */
 	snprintf(first, sizeof first, "%.31s", out);
-	m = member_run("head -c 6000000 /dev/zero | tail -c 6000000 | head -c 0; echo $PPID");
+	m = member_run("head -c 24000000 /dev/zero | tail -c 24000000 | head -c 0; echo $PPID");
 	ck_assert_int_eq(strcmp(out, first) == 0, cheap);
 	uint64_t much = m.max_rss_bytes;
 	m = member_run("echo $PPID $(umask) $(test $(ulimit -n) = 99 && echo low) $(test -e /dev/fd/7 && echo open)");
