@@ -215,11 +215,12 @@ static void on_evaluated(struct mcp_call *c, json_t *result, json_t *error)
 {
 	const json_t *decision = json_object_get(result, "permissionDecision");
 	const bool asks = json_text_is(decision, "decision", "ask");
+	const bool allowed = json_text_is(decision, "decision", "allow") ||
+			     (asks && !json_text_is(decision, "decisionSource", "rule"));
 
 	if (error)
 		mcp_call_daemon_error(c, "check whether it may be written to", error);
-	else if (json_text_is(decision, "decision", "deny") ||
-		 (asks && json_text_is(decision, "decisionSource", "rule")))
+	else if (!allowed)
 		mcp_call_tool_error(c, "Policy %s: %s.%s", asks ? "asks a person about input" : "denies input",
 				    json_get_string(decision, "decisionReason"),
 				    asks ? " The user can type it with `bailiff input`." : "");
