@@ -154,8 +154,7 @@ uint64_t args_first_characters(const char *pattern)
 	}
 }
 
-/* Whether a list separated by blanks contains the word. */
-static bool word_in(const char *list, const char *word, size_t n)
+bool args_word_in(const char *list, const char *word, size_t n)
 {
 	for (const char *s = list; *s;) {
 		size_t len = strcspn(s, " ");
@@ -229,7 +228,7 @@ static void parse_long_option(struct command_args *a, const char *text, const st
 
 	if (equals)
 		o.value = equals + 1;
-	else if (v && word_in(v->longs, text, o.name_len) && (o.value_word = next_word(a, i)))
+	else if (v && args_word_in(v->longs, text, o.name_len) && (o.value_word = next_word(a, i)))
 		o.value = o.value_word->value;
 	add_option(a, o);
 }

@@ -58,6 +58,8 @@ void args_init(struct command_args *a, const struct command_word *word, size_t c
 bool args_match(const struct command_args *a, const char *pattern);
 /* Matches only the names of the pattern: a quick test to skip a row. */
 bool args_named(const char *name, const char *pattern);
+/* Whether a list separated by blanks contains the word of n bytes. */
+bool args_word_in(const char *list, const char *word, size_t n);
 /* The first characters of the pattern's names, as a set of their lower six bits; never empty. */
 uint64_t args_first_characters(const char *pattern);
 const struct command_option *args_option(const struct command_args *a, char letter, const char *name);

@@ -14,24 +14,12 @@ static const struct {
 #undef TRANSPARENT_OPTIONS
 };
 
-static bool is_listed(const char *longs, const char *name, size_t n)
-{
-	for (const char *s = longs; *s;) {
-		size_t len = strcspn(s, " ");
-
-		if (len == n && memcmp(s, name, n) == 0)
-			return true;
-		s += len + (s[len] == ' ');
-	}
-	return false;
-}
-
 bool transparent_option(const char *program, char letter, const char *name, size_t n)
 {
 	if (!name && isdigit((unsigned char)letter))
 		return true;
 	for (size_t i = 0; i < countof(rows); i++)
 		if (args_named(program, rows[i].names))
-			return name ? is_listed(rows[i].longs, name, n) : strchr(rows[i].letters, letter) != NULL;
+			return name ? args_word_in(rows[i].longs, name, n) : strchr(rows[i].letters, letter) != NULL;
 	return false;
 }
