@@ -33,8 +33,8 @@ struct job {
 	struct completion completion;
 	struct job *next;
 	enum job_step (*step)(struct store *s, struct job *j);
-	void (*cancel)(struct store *s,
-		       struct job *j); /* may be NULL; the store is closed before the job is finished */
+	/* May be NULL. Called instead of the next step if the store is closed before that. */
+	void (*cancel)(struct store *s, struct job *j);
 	bool asleep;      /* writer, with store->mutex: the next step waits for a thread of the job's own */
 	bool exclusive;   /* writer: does not run while the worker runs a job */
 	bool makes_room;  /* writer: runs even while settling fails */
