@@ -25,7 +25,8 @@
  * result of an unrelated request. Keys of different uids are independent: a user cannot probe or block another's keys.
  *
  * After a crash `flights` is empty, and the stored record decides: a result is replayed, "pending" is reported as an
- * unknown outcome, and without a record the request runs.
+ * unknown outcome, "begun" is run again (the engine knows what to do if it had its effect), and without a record the
+ * request runs.
  */
 
 /* One (uid, key) whose first request is not answered yet. */
@@ -61,7 +62,8 @@ static void body_hash(const struct call *c, uint8_t out[32])
 
 /* ---- stored replies ---- */
 
-/* The stored record says "begun": the runtime died before the result. What is known of the request goes into the error.
+/* The stored record says "pending": the runtime died before the result. What is known of the request goes into the
+ * error.
  */
 static void replay_pending(struct call *c, struct jval record)
 {
@@ -109,6 +111,12 @@ static void replay_result(struct call *c, const struct buf *result)
 		replay_pending(c, record);
 	else
 		call_finish(c, result->data, result->len);
+}
+
+static bool is_begun(const struct buf *result)
+{
+	struct jval record = jval_of(result->data, result->len);
+	return record.type == JT_OBJECT && jval_get(record, "begun").type == JT_TRUE;
 }
 
 static void fail_conflict(struct call *c, const char *method)
@@ -254,8 +262,8 @@ bool idempotent_call_begin(struct call *c)
 {
 	struct control *k = c->control;
 	const char *key = c->priv->parsed.mutating.idempotencyKey;
-	uint8_t hash[32], stored_hash[32];
-	char method[64];
+	uint8_t hash[32], stored_hash[32] = { 0 };
+	char method[64] = "";
 	body_hash(c, hash);
 	mem_auto char *name = mem_printf("%u:%s", c->caller.uid, key);
 	struct idempotent_call *f = strmap_get(&k->flights, name);
@@ -277,13 +285,15 @@ bool idempotent_call_begin(struct call *c)
 		call_finish_error(c, &e, NULL, 0);
 		return true;
 	}
-	if (found == 0) {
-		if (strcmp(method, c->method->name) != 0 || memcmp(stored_hash, hash, sizeof hash) != 0)
-			fail_conflict(c, method);
-		else
-			replay_result(c, &result);
+	const bool same = strcmp(method, c->method->name) == 0 && memcmp(stored_hash, hash, sizeof hash) == 0;
+	const bool begun = found == 0 && same && is_begun(&result);
+	if (found == 0 && !same)
+		fail_conflict(c, method);
+	else if (found == 0 && !begun)
+		replay_result(c, &result);
+	if (found == 0 && !begun)
 		return true;
-	}
 	begin_flight(c, name, key, hash);
+	c->caller.repeated = begun;
 	return false;
 }

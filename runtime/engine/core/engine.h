@@ -41,6 +41,8 @@ struct caller {
 	const char *idem_key; /* or NULL */
 	const char *idem_method;
 	uint8_t idem_hash[32];
+	/* The same request was under way when an earlier runtime ended, and may have had its effect. */
+	bool repeated;
 };
 
 /* e == NULL: `json` is the result. Otherwise the request failed; `json`, if not NULL, has the members of the error's

@@ -240,6 +240,7 @@ struct process {
 
 	bool settling; /* reports of violations may still arrive */
 	uint64_t settle_until_ns;
+	struct terminate_intent *intent; /* of terminate_process, until it is durable; freed by its commit */
 	uint64_t ended_sequence;
 	const char *ended_as; /* the status of a process that never ran; NULL otherwise */
 };
@@ -385,6 +386,8 @@ void process_network_free(struct process *p);
 
 /* process_end.c */
 void process_waiters_expire(struct process *p, uint64_t now);
+/* Ends the process although the intent of terminate_process is not durable yet. Returns when to call it again. */
+uint64_t process_intent_tick(struct process *p, uint64_t now);
 /* Submits the terminal facts; PROCESS_EV_END_COMMITTED follows. The batch is not rejected when space is short. */
 void process_submit_end(struct process *p);
 void process_truncated_facts(struct process *p, struct transaction *tx); /* also adds checksums of the kept tail */

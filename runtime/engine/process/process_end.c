@@ -559,7 +559,7 @@ static void answer_waiter(struct process *p, struct process_waiter *w, bool time
 		free(w);
 		return;
 	}
-	/* Best effort: without the stored reply a retry gets the error that the process has ended. */
+	/* Not waited for: until it is stored, a retry is answered from the document (engine_terminate_process). */
 	if (w->terminate && w->reply.idem_key) {
 		struct transaction *tx = transaction_new_internal(p->engine);
 		transaction_store_reply(tx, &w->reply, out.data, out.len);

@@ -116,6 +116,7 @@ static void tick_process(struct process *p, void *ctx)
 	process_waiters_expire(p, t->now);
 	TAILQ_FOREACH (w, &p->waiters, link)
 		tick_soonest(t, w->deadline_ns);
+	tick_soonest(t, process_intent_tick(p, t->now));
 	if (t->now >= p->flush_at_ns)
 		process_output_submit(p);
 	tick_limits(t, p);

@@ -36,7 +36,7 @@ static struct fake_engine {
 	void *ctx;
 	const char *answer; /* NULL: {"ok":true} */
 	const char *error;  /* an ERR_SANDBOX with this message instead */
-	bool had_key;
+	bool had_key, repeated;
 	unsigned gone, follows;
 } fake;
 
@@ -57,6 +57,7 @@ static inline void fake_asked(const char *what, const char *about, const struct 
 {
 	fake.calls++;
 	fake.had_key = c->idem_key != NULL;
+	fake.repeated = c->repeated;
 	snprintf(fake.seen, sizeof fake.seen, "%s %s", what, about ? about : "");
 	if (!fake.hold) {
 		fake_answer(fn, ctx);

@@ -144,6 +144,17 @@ START_TEST(what_the_engine_stored)
 	json_auto_t *result = ask(&w, &c, SESSION(4, "a", "r"));
 	ck_assert_str_eq(text_at(result, "result.sessionId"), "sess_9");
 	ck_assert_uint_eq(fake.calls, 0);
+	/* The engine can run this one again. */
+	remember("b", "{\"begun\":true}");
+	fake.answer = "{\"sessionId\":\"sess_8\"}";
+	for (int i = 0; i < 2; i++) {
+		json_auto_t *begun = ask(&w, &c, SESSION(5, "a", "b"));
+		ck_assert_str_eq(text_at(begun, "result.sessionId"), "sess_8");
+	}
+	ck_assert(fake.repeated);
+	ck_assert_uint_eq(fake.calls, 1);
+	json_auto_t *other = ask(&w, &c, SESSION(6, "b", "b"));
+	expect_error(other, -32009, "idempotencyKey");
 	end_done(&c);
 }
 END_TEST
