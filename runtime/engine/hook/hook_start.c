@@ -239,9 +239,9 @@ void hook_defer_start(struct process *p, const struct start_request *r, const st
 	p->hooked = true;
 	p->state = PROCESS_WAITING;
 	w->hold = pending_start_new(engine, &copy, c, NULL, NULL, &e);
-	/* The session facts are committed regardless: the failure of the process refers to them. */
+	/* The session facts are committed regardless (STORE_MUST): what follows about the process refers to them. */
 	if (!w->hold) {
-		transaction_commit_then(tx, 0, NULL, NULL);
+		transaction_commit_then(tx, STORE_MUST, NULL, NULL);
 		p->wait_ops->fail(p, &e);
 		return;
 	}
@@ -250,7 +250,7 @@ void hook_defer_start(struct process *p, const struct start_request *r, const st
 	s.texts = &texts;
 	w->group = hook_group_new(engine, &s, w->list, w->nlist, tx);
 	hook_texts_done(&texts);
-	transaction_commit_then(tx, 0, NULL, NULL);
+	transaction_commit_then(tx, STORE_MUST, NULL, NULL);
 	/* The session exists from this commit on, so its own hooks run now. */
 	if (new_session)
 		hook_on_session_created(

@@ -589,7 +589,8 @@ void permission_deny(struct process *p)
 	make_denial(p, &e, &data);
 	reply_error_record(&e, data.data, data.len, &record);
 	transaction_store_reply(tx, &p->start, record.data, record.len);
-	transaction_commit_then(tx, 0, on_denied, p);
+	/* STORE_MUST: a process that waited would still do so according to the log. */
+	transaction_commit_then(tx, p->hooked || p->resumed ? STORE_MUST : 0, on_denied, p);
 }
 
 static void on_failed(void *ctx, const struct store_result *r)

@@ -222,11 +222,11 @@ void process_answer_start(struct process *p)
 	reply_json(&p->start, result.data, result.len);
 }
 
-/* The clone failed: the attempt is recorded like any start, and process_end.c adds its end. */
+/* The clone failed: the attempt is recorded like any start, and process_end.c adds its end, which is not rejected. */
 void process_submit_unstarted(struct process *p)
 {
 	struct transaction *tx = p->facts;
 
 	p->facts = NULL;
-	transaction_commit_then(tx, 0, NULL, NULL);
+	transaction_commit_then(tx, STORE_MUST, NULL, NULL);
 }
