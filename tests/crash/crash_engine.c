@@ -1,8 +1,8 @@
 /*
  * The simulator: the whole engine, with its store, against a simulated host. Random requests, random behaviour of
  * processes, models and threads, clocks that jump, clients that disconnect, and crashes at any point, all from one
- * seed; after each step the log is checked (sim_check.h), and at each crash, and at the end, the read models against a
- * fresh projection. A history that fails is shrunk to the steps that it needs.
+ * seed; after each step the log is checked (sim_check.h), and in a third of the histories, at each crash and at the
+ * end, the read models against a fresh projection. A history that fails is shrunk to the steps that it needs.
  *
  * SIM_STEPS=n SEED=n SIM_JOBS=n choose how many steps, which, and how many processes; the seed is printed.
  * SEED=n SIM_SCRIPT=all or SIM_SCRIPT=3,17,40 repeats one history, or these steps of it, and prints what happens.
@@ -21,7 +21,7 @@
 /* What a process has done; shared with the one that started it. */
 struct totals {
 	uint64_t steps, histories, drained, events, types[EVENT_TYPE_COUNT];
-	uint64_t asked, answered, refused, crashes, model_requests, effects;
+	uint64_t asked, answered, refused, repeated, crashes, kills, model_requests, effects;
 	uint64_t seed; /* of the history that runs */
 	char wrong[300];
 };
@@ -38,6 +38,8 @@ static void totals_add(struct totals *t, const struct sim *s, unsigned steps)
 	t->answered += s->answered;
 	t->refused += s->refused;
 	t->crashes += s->crashes;
+	t->kills += s->kills;
+	t->repeated += s->repeated;
 	t->model_requests += s->w.models.requests;
 	for (unsigned i = 0; i < s->w.models.count; i++)
 		t->effects += s->w.models.effects[i] == EFFECT_DONE;
@@ -78,12 +80,13 @@ static void report(const struct totals *all, unsigned kinds)
 	getrusage(RUSAGE_CHILDREN, &used);
 #define U(x) (unsigned long long)all->x
 	fprintf(stderr,
-		"%llu steps: %llu requests (%llu refused), %llu events of %u types, %llu histories, %llu crashes; %llu "
-		"requests to models, whose calls had %llu effects; %llu more steps of processes at the ends; %.0f "
+		"%llu steps: %llu requests (%llu refused, %llu repeated), %llu events of %u types, %llu histories, "
+		"%llu stops and kills (%llu kills at a write); %llu requests to models, whose calls had %llu effects; "
+		"%llu more steps of processes at the ends; %.0f "
 		"steps "
 		"per second of processor time\n",
-		U(steps), U(asked), U(refused), U(events), kinds, U(histories), U(crashes), U(model_requests),
-		U(effects), U(drained),
+		U(steps), U(asked), U(refused), U(repeated), U(events), kinds, U(histories), U(crashes), U(kills),
+		U(model_requests), U(effects), U(drained),
 		(double)all->steps / ((double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
 				      1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec)));
 #undef U
@@ -111,6 +114,8 @@ static void wait_for(struct totals *each, const pid_t *pids, unsigned jobs, stru
 		all->answered += t->answered;
 		all->refused += t->refused;
 		all->crashes += t->crashes;
+		all->kills += t->kills;
+		all->repeated += t->repeated;
 		all->model_requests += t->model_requests;
 		all->effects += t->effects;
 		for (int k = 0; k < EVENT_TYPE_COUNT; k++)
@@ -153,6 +158,29 @@ START_TEST(whatever_happens_the_facts_hold)
 	ck_assert_uint_gt(all.effects, steps >= 10000 ? steps / 400 : 0);
 	munmap(each, jobs * sizeof *each);
 	free(pids);
+}
+END_TEST
+
+/* The controls of kills: an event that was read is not there afterwards, or is another one. */
+START_TEST(a_lost_event_is_seen)
+{
+	struct sim *s = mem_zalloc(1, sizeof *s);
+	struct script x;
+
+	script_init(&x, 7);
+	sim_run(s, &x, SIM_QUIET);
+	check_survived(&s->check, s->w.store);
+	ck_assert_str_eq(s->check.wrong, "");
+	s->check.real_us++;
+	check_survived(&s->check, s->w.store);
+	ck_assert_str_ne(s->check.wrong, "");
+	s->check.wrong[0] = '\0';
+	s->check.real_us--;
+	s->check.sequence = store_last_sequence(s->w.store) + 1;
+	check_survived(&s->check, s->w.store);
+	ck_assert_str_ne(s->check.wrong, "");
+	sim_end(s);
+	free(s);
 }
 END_TEST
 
@@ -267,6 +295,7 @@ int main(void)
 		return repeat(script);
 	tcase_set_timeout(t, getenv("SIM_STEPS") ? 0 : 3600);
 	tcase_add_test(t, a_broken_log_is_seen);
+	tcase_add_test(t, a_lost_event_is_seen);
 	tcase_add_test(t, broken_requests_and_effects_are_seen);
 	tcase_add_test(t, a_failure_is_shrunk);
 	tcase_add_test(t, whatever_happens_the_facts_hold);

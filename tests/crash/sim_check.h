@@ -32,6 +32,8 @@ enum sim_life { LIFE_NONE, LIFE_BEGUN, LIFE_STARTED, LIFE_ENDED };
 
 struct sim_check {
 	uint64_t sequence;
+	uint64_t real_us;                                                       /* of that event … */
+	uint16_t type;                                                          /* … as it was read */
 	struct strmap turns, processes, calls, actions, tasks, jobs, subagents; /* id → enum sim_life */
 	struct strmap loops;  /* turns that the loop drives, likewise */
 	struct strmap active; /* threadId → turnId (owned) */
@@ -182,6 +184,18 @@ static inline void check_process_end(struct sim_check *c, const struct event_vie
 	live(&c->processes, id, LIFE_ENDED);
 }
 
+/* A call that was rejected, or that nobody allowed, has no beginning. */
+static inline void check_tool_failed(struct sim_check *c, const struct event_view *ev)
+{
+	const struct jval stage = jval_get(event_payload(ev), "stage");
+	char id[80];
+
+	event_id_copy(ev, ID_TOOL_CALL, id, sizeof id);
+	if (jval_is_str(stage, "check") || (jval_is_str(stage, "permission") && life(&c->calls, id) == LIFE_NONE))
+		check_life(c, ev, &c->calls, ID_TOOL_CALL, PART_BEGIN);
+	check_life(c, ev, &c->calls, ID_TOOL_CALL, PART_END);
+}
+
 static inline bool check_event(void *ctx, const struct event_view *ev)
 {
 	struct sim_check *c = ctx;
@@ -189,6 +203,8 @@ static inline bool check_event(void *ctx, const struct event_view *ev)
 	if (ev->sequence != c->sequence + 1)
 		check_fail(c, ev, "the sequence has a gap", "sequence");
 	c->sequence = ev->sequence;
+	c->real_us = ev->real_us;
+	c->type = (uint16_t)ev->type;
 	c->seen[ev->type]++;
 	switch (ev->type) {
 	case EVENT_TURN_SUBMITTED:
@@ -205,11 +221,7 @@ static inline bool check_event(void *ctx, const struct event_view *ev)
 	case EVENT_TOOL_STARTED: check_life(c, ev, &c->calls, ID_TOOL_CALL, PART_BEGIN); break;
 	case EVENT_TOOL_ARGS:
 	case EVENT_TOOL_PROGRESS: check_life(c, ev, &c->calls, ID_TOOL_CALL, PART_MIDDLE); break;
-	case EVENT_TOOL_FAILED: /* one that was rejected has no beginning */
-		if (jval_is_str(jval_get(event_payload(ev), "stage"), "check"))
-			check_life(c, ev, &c->calls, ID_TOOL_CALL, PART_BEGIN);
-		check_life(c, ev, &c->calls, ID_TOOL_CALL, PART_END);
-		break;
+	case EVENT_TOOL_FAILED: check_tool_failed(c, ev); break;
 	case EVENT_TOOL_RESULT: check_life(c, ev, &c->calls, ID_TOOL_CALL, PART_END); break;
 	case EVENT_ACTION_REQUIRED:
 	case EVENT_ACTION_RESOLVED: check_action(c, ev); break;
@@ -232,6 +244,30 @@ static inline int check_log(struct sim_check *c, struct store *s)
 	if (store_events(s, &q, check_event, c, &e) < 0)
 		snprintf(c->wrong, sizeof c->wrong, "read the log: %.200s", e.message);
 	return c->wrong[0] ? -1 : 0;
+}
+
+static inline bool check_same_event(void *ctx, const struct event_view *ev)
+{
+	struct sim_check *c = ctx;
+
+	if (ev->sequence != c->sequence || ev->real_us != c->real_us || (uint16_t)ev->type != c->type)
+		check_fail(c, ev, "is another event than before the crash", "sequence");
+	return false;
+}
+
+/* After a crash: everything that was read before is still there. */
+static inline void check_survived(struct sim_check *c, struct store *s)
+{
+	const struct store_query q = { .after = c->sequence - 1, .index = -1 };
+	struct err e = ERR_INIT;
+
+	if (c->wrong[0] || !c->sequence)
+		return;
+	if (store_last_sequence(s) < c->sequence)
+		snprintf(c->wrong, sizeof c->wrong, "a crash lost events: %llu were read, %llu are there",
+			 (unsigned long long)c->sequence, (unsigned long long)store_last_sequence(s));
+	else if (store_events(s, &q, check_same_event, c, &e) < 0)
+		snprintf(c->wrong, sizeof c->wrong, "read the log after a crash: %.200s", e.message);
 }
 
 static inline void check_free_value(void *ctx, const char *key, void *value) { free(value); }

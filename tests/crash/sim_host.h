@@ -13,6 +13,7 @@
 #include "runtime/engine/core/ports.h"
 #include "runtime/store/store.h"
 #include "runtime/view/view.h"
+#include "tests/crash/sim_disk.h"
 #include "tests/crash/sim_model.h"
 #include "tests/crash/sim_policy.h"
 #include "tests/crash/sim_threads.h"
@@ -27,6 +28,7 @@
 #include <unistd.h>
 
 #define SIM_PROCESSES 256
+#define SIM_HANGUPS 32u
 #define SIM_OUTPUT "some output of a process that does not exist\n"
 
 enum sim_stage { SIM_FREE, SIM_ASKED, SIM_STARTED, SIM_READY, SIM_RUNNING, SIM_EXITED };
@@ -45,14 +47,20 @@ struct sim_process {
 struct sim_host {
 	uint64_t seed;
 	char dir[64], store_dir[96], spool[96];
+	unsigned generation; /* of the last two; a runtime that is killed leaves a copy of what it had written */
 	struct store *store;
 	struct engine *engine;
 	uint64_t boot_ns, wake_ns;
 	uint64_t journal_bytes; /* of the store; 0 = it has no journal */
+	uint32_t settle_ms;     /* of the store */
 	struct sim_process processes[SIM_PROCESSES];
 	struct sim_models models;
 	struct sim_policy policy;
 	bool file_tools; /* bailiff-tool exists */
+	/* The newest processes that got SIGHUP, which only requests that may be repeated send. */
+	char hung_up[SIM_HANGUPS][PLAN_KEY_MAX];
+	unsigned hangups;
+	bool quick_disk; /* everything is committed before time passes */
 };
 
 static inline uint64_t sim_random(struct sim_host *w) { return splitmix64(&w->seed); }
@@ -90,7 +98,7 @@ static void sim_launch(void *host, const char *id, const void *plan, size_t len,
 {
 	struct sim_host *w = host;
 
-	for (size_t i = 0; i < SIM_PROCESSES; i++)
+	for (size_t i = 0; i < SIM_PROCESSES && !disk.copied; i++)
 		if (w->processes[i].stage == SIM_FREE) {
 			struct sim_process *p = &w->processes[i];
 
@@ -103,6 +111,8 @@ static void sim_launch(void *host, const char *id, const void *plan, size_t len,
 				sim_hook_answer(w->models.finishing, sim_random(w), &p->answer);
 			return;
 		}
+	if (disk.copied)
+		return;
 	fprintf(stderr, "more processes than the simulator has room for\n");
 	abort();
 }
@@ -111,7 +121,7 @@ static void sim_doom(void *host, const char *id)
 {
 	struct sim_process *p = sim_process(host, id);
 
-	if (p)
+	if (p && !disk.copied)
 		p->doomed = true;
 }
 
@@ -119,12 +129,16 @@ static void sim_open_gate(void *host, const char *id)
 {
 	struct sim_process *p = sim_process(host, id);
 
-	if (p)
+	if (p && !disk.copied)
 		p->gate_open = true;
 }
 
 static void sim_signal(void *host, const char *id, int sig)
 {
+	struct sim_host *w = host;
+
+	if (sig == SIGHUP && !disk.copied)
+		snprintf(w->hung_up[w->hangups++ % SIM_HANGUPS], sizeof w->hung_up[0], "%s", id);
 	if (sig == SIGTERM || sig == SIGKILL || sig == SIGINT || sig == SIGHUP)
 		sim_doom(host, id);
 }
@@ -162,7 +176,7 @@ static void sim_release(void *host, const char *id, unsigned unspilled)
 {
 	struct sim_process *p = sim_process(host, id);
 
-	if (!p)
+	if (!p || disk.copied)
 		return;
 	if (p->fd >= 0)
 		close(p->fd);
@@ -279,14 +293,17 @@ static void sim_step(struct sim_host *w, struct sim_process *p)
 	}
 }
 
+/* What waits for a disk that failed stays in the queue until time passes. */
 static inline void sim_settle(struct sim_host *w)
 {
 	uint64_t before;
+	unsigned idle = 0;
 
 	do {
 		before = store_last_sequence(w->store);
 		store_flush(w->store);
-	} while (store_last_sequence(w->store) != before || store_queued(w->store));
+		idle = store_last_sequence(w->store) != before ? 0 : idle + 1;
+	} while (idle == 0 || (store_queued(w->store) && idle < 5));
 }
 
 /* A process that is there takes a step; all of them, often enough, come to their end. False: there is none. */
@@ -318,7 +335,9 @@ static inline void sim_advance(struct sim_host *w, uint64_t ms)
 {
 	uint64_t until = w->boot_ns + ms * 1000000;
 
-	for (unsigned i = 0; w->wake_ns <= until && i < 1000; i++) {
+	if (w->quick_disk)
+		sim_settle(w);
+	for (unsigned i = 0; w->wake_ns <= until && i < 1000 && !disk.copied; i++) {
 		sim_pass(w, w->wake_ns);
 		w->wake_ns = UINT64_MAX;
 		engine_tick(w->engine);
@@ -372,6 +391,7 @@ static inline void sim_open(struct sim_host *w)
 					  .ballast_bytes = 4096,
 					  .journal_bytes = w->journal_bytes,
 					  .no_journal = !w->journal_bytes,
+					  .settle_ms = w->settle_ms,
 					  .project = view_project,
 					  .project_speculative = view_project_speculative,
 					  .soon_ms = 1 };
@@ -415,12 +435,52 @@ static inline void sim_open(struct sim_host *w)
 	sim_settle(w);
 }
 
-/* The runtime crashes; with `all` the guard and every process die with it. */
-static inline void sim_crash(struct sim_host *w, bool all)
+static inline void sim_name_dirs(struct sim_host *w, unsigned generation)
 {
+	snprintf(w->store_dir, sizeof w->store_dir, "%s/store%u", w->dir, generation);
+	snprintf(w->spool, sizeof w->spool, "%s/spool%u", w->dir, generation);
+}
+
+/* Processes that live on write to the same files as before, which are the copies now. */
+static inline void sim_reopen_output(struct sim_host *w, struct sim_process *p)
+{
+	mem_auto char *path = mem_printf("%s/%s", w->spool, p->streams.ref[STREAM_STDOUT]);
+
+	if (p->fd < 0)
+		return;
+	close(p->fd);
+	p->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+}
+
+/*
+ * The runtime is gone. If it was killed, the next one finds what had been written until then (disk_copy); what this one
+ * does from that moment on reaches neither processes nor clients.
+ */
+static inline void sim_stop(struct sim_host *w)
+{
+	char store[sizeof w->store_dir], spool[sizeof w->spool];
+
 	/* Queued batches may still commit and be reported to the engine; its port calls are ignored from here on. */
 	store_close(w->store);
 	engine_free(w->engine);
+	disk.countdown = disk.failing = 0;
+	if (!disk.copied)
+		return;
+	memcpy(store, w->store_dir, sizeof store);
+	memcpy(spool, w->spool, sizeof spool);
+	disk.copied = false;
+	sim_name_dirs(w, ++w->generation);
+	for (size_t i = 0; i < SIM_PROCESSES; i++)
+		if (w->processes[i].stage != SIM_FREE)
+			sim_reopen_output(w, &w->processes[i]);
+	disk_remove(store);
+	disk_remove(spool);
+}
+
+/* The runtime crashes; with `all` the guard and every process die with it. */
+static inline void sim_crash(struct sim_host *w, bool all)
+{
+	sim_stop(w);
 	for (size_t i = 0; i < SIM_PROCESSES; i++) {
 		struct sim_process *p = &w->processes[i];
 
@@ -436,6 +496,23 @@ static inline void sim_crash(struct sim_host *w, bool all)
 			p->stage = SIM_READY;
 	}
 	sim_open(w);
+}
+
+/* The runtime is killed now, unless it was already. */
+static inline void sim_kill(struct sim_host *w)
+{
+	if (!disk.copied)
+		disk_copy();
+}
+
+/* It is killed at one of its next writes. */
+static inline void sim_kill_soon(struct sim_host *w)
+{
+	snprintf(disk.store, sizeof disk.store, "%s", w->store_dir);
+	snprintf(disk.spool, sizeof disk.spool, "%s", w->spool);
+	snprintf(disk.store_copy, sizeof disk.store_copy, "%s/store%u", w->dir, w->generation + 1);
+	snprintf(disk.spool_copy, sizeof disk.spool_copy, "%s/spool%u", w->dir, w->generation + 1);
+	disk.countdown = 1 + sim_pick(w, 12);
 }
 
 #endif

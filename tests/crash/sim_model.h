@@ -333,6 +333,15 @@ static void sim_answered(struct sim_models *m, const struct sim_answer *a, size_
 		memset(m->effects + a->first, EFFECT_PERMITTED, a->last - a->first);
 }
 
+/* An effect that a client requests itself. Its number, from 1. */
+static unsigned sim_effect_new(struct sim_models *m)
+{
+	if (m->count + 1 >= SIM_EFFECTS)
+		abort();
+	m->effects[m->count] = EFFECT_PERMITTED;
+	return ++m->count;
+}
+
 /* The number of the effect that a plan has, from 1; 0 = none. */
 static unsigned sim_effect_of(const void *plan, size_t len)
 {

@@ -15,13 +15,29 @@
 #include <jansson.h>
 #include <stdarg.h>
 
+#define RETRIES 8u
+enum retry_state { RETRY_FREE, RETRY_UNDER_WAY, RETRY_OPEN };
+
+/* A request with an idempotency key, which its client repeats until it has an answer. */
+struct sim_retry {
+	struct sim *sim;
+	enum retry_state state; /* open: the runtime ended before the answer, or the answer was an error */
+	char key[24], process_id[80];
+	unsigned effect; /* of a start, from 1; 0 = the request ends process_id */
+	bool begun;      /* what was stored when it was repeated */
+};
+
 struct sim {
 	struct sim_host w;
 	struct sim_check check;
 	struct pool sessions, threads, turns, tasks, subagents, channels, processes, jobs, calls;
 	char token[IDS][80]; /* by channel */
 	uint64_t connection;
-	unsigned asked, answered, refused, crashes, drained;
+	unsigned asked, answered, refused, crashes, kills, drained, repeated;
+	bool compares; /* the read models with a fresh projection: takes as long as a quarter of all the rest */
+	struct sim_retry retries[RETRIES];
+	unsigned share;  /* of requests among the steps, per thousand */
+	uint64_t absent; /* kinds of requests that this history does not have, by their numbers */
 	bool verified;
 };
 
@@ -48,6 +64,8 @@ static void on_reply(void *ctx, const struct err *e, const char *json, size_t le
 	struct sim *s = ctx;
 	struct jval r = jval_of(json, e ? 0 : len);
 
+	if (disk.copied)
+		return; /* it is killed already */
 	s->answered++;
 	s->refused += e != NULL;
 	if (e && (e->code == ERR_INTERNAL || e->code == ERR_CORRUPT) && !s->check.wrong[0])
@@ -117,6 +135,132 @@ static void do_session(struct sim *s)
 	engine_create_session(s->w.engine, &r, &c, on_reply, s);
 }
 
+/* ---- requests that are repeated ---- */
+
+/* As the control socket does it: an answer is one if it is stored. Errors are not, so such a request runs again. */
+static bool is_stored(struct sim *s, const char *key, struct buf *ret)
+{
+	char method[64];
+	uint8_t hash[32];
+	struct err e = ERR_INIT;
+
+	return store_idempotency_get(s->w.store, nobody.uid, key, method, hash, ret, &e) == 0;
+}
+
+static bool was_hung_up(const struct sim *s, const char *process_id)
+{
+	for (unsigned i = 0; *process_id && i < SIM_HANGUPS; i++)
+		if (strcmp(s->w.hung_up[i], process_id) == 0)
+			return true;
+	return false;
+}
+
+static void on_retry_reply(void *ctx, const struct err *e, const char *json, size_t len)
+{
+	buf_auto struct buf record = BUF_INIT;
+	struct sim_retry *r = ctx;
+	struct sim *s = r->sim;
+
+	on_reply(s, e, json, len);
+	if (disk.copied)
+		return;
+	if (e && e->code == ERR_STATE && (r->begun || (s->w.quick_disk && was_hung_up(s, r->process_id))) &&
+	    !s->check.wrong[0])
+		snprintf(s->check.wrong, sizeof s->check.wrong,
+			 "terminate_process had begun, and is answered when repeated: %.100s", e->message);
+	if (e ? r->effect != 0 : !is_stored(s, r->key, &record))
+		r->state = RETRY_OPEN;
+	else
+		*r = (struct sim_retry){ .state = RETRY_FREE };
+}
+
+static void retry_send(struct sim *s, struct sim_retry *r)
+{
+	struct caller c = caller_of(s);
+
+	s->asked++;
+	r->state = RETRY_UNDER_WAY;
+	c.idem_key = r->key;
+	c.idem_method = r->effect ? "start_process" : "terminate_process";
+	c.repeated = r->begun;
+	if (r->effect) {
+		mem_auto char *command = mem_printf("true " SIM_EFFECT_NAME "%u.", r->effect - 1);
+		struct start_request start = { .command_line = command };
+
+		engine_default_limits(s->w.engine, &start.limits);
+		engine_start_process(s->w.engine, &start, &c, on_retry_reply, r);
+	} else {
+		engine_terminate_process(s->w.engine, r->process_id, "enough", SIGHUP, 1000, &c, on_retry_reply, r);
+	}
+}
+
+static void do_new_retry(struct sim *s, bool start)
+{
+	const char *id = start ? "" : PICK(processes);
+
+	for (unsigned i = 0; i < RETRIES && !start; i++)
+		if (strcmp(s->retries[i].process_id, id) == 0)
+			return; /* one such request for a process */
+	if (!start && was_hung_up(s, id))
+		return;
+	for (unsigned i = 0; i < RETRIES; i++) {
+		struct sim_retry *r = &s->retries[i];
+
+		if (r->state != RETRY_FREE)
+			continue;
+		*r = (struct sim_retry){ .sim = s };
+		snprintf(r->key, sizeof r->key, "key-%u", s->asked);
+		if (start)
+			r->effect = sim_effect_new(&s->w.models);
+		else
+			snprintf(r->process_id, sizeof r->process_id, "%s", id);
+		retry_send(s, r);
+		return;
+	}
+}
+
+/* The client repeats what has no answer yet. */
+static void retry(struct sim *s, struct sim_retry *r)
+{
+	buf_auto struct buf record = BUF_INIT;
+
+	if (r->state != RETRY_OPEN)
+		return;
+	s->repeated++;
+	if (!is_stored(s, r->key, &record)) {
+		r->begun = false;
+		retry_send(s, r);
+		return;
+	}
+	r->begun = jval_get(jval_of(record.data, record.len), "begun").type == JT_TRUE;
+	if (r->begun)
+		retry_send(s, r);
+	else
+		r->state = RETRY_FREE;
+}
+
+static void do_retry(struct sim *s)
+{
+	const unsigned from = sim_pick(&s->w, RETRIES);
+
+	for (unsigned i = 0; i < RETRIES; i++)
+		if (s->retries[(from + i) % RETRIES].state == RETRY_OPEN) {
+			retry(s, &s->retries[(from + i) % RETRIES]);
+			return;
+		}
+}
+
+/* After a crash nothing is under way. Some clients try again at once. */
+static void retries_open(struct sim *s)
+{
+	for (unsigned i = 0; i < RETRIES; i++) {
+		if (s->retries[i].state == RETRY_UNDER_WAY)
+			s->retries[i].state = RETRY_OPEN;
+		if (sim_chance(&s->w, 30))
+			retry(s, &s->retries[i]);
+	}
+}
+
 static void do_process(struct sim *s)
 {
 	const struct caller c = caller_of(s);
@@ -124,6 +268,10 @@ static void do_process(struct sim *s)
 				   .end_with_client = sim_chance(&s->w, 20),
 				   .stdin_pipe = sim_chance(&s->w, 30) };
 
+	if (sim_chance(&s->w, 50)) {
+		do_new_retry(s, true);
+		return;
+	}
 	engine_default_limits(s->w.engine, &r.limits);
 	if (sim_chance(&s->w, 20))
 		r.limits.wall_ms = 1000;
@@ -136,8 +284,11 @@ static void do_terminate(struct sim *s)
 {
 	const struct caller c = caller_of(s);
 
-	engine_terminate_process(s->w.engine, PICK(processes), "enough", 0, sim_chance(&s->w, 50) ? 0 : 1000, &c,
-				 on_reply, s);
+	if (sim_chance(&s->w, 70))
+		do_new_retry(s, false);
+	else
+		engine_terminate_process(s->w.engine, PICK(processes), "enough", 0, sim_chance(&s->w, 50) ? 0 : 1000,
+					 &c, on_reply, s);
 }
 
 static void do_submit(struct sim *s)
@@ -436,6 +587,7 @@ static const struct {
 	{ 3, "a session", do_session },
 	{ 6, "a process", do_process },
 	{ 4, "end a process", do_terminate },
+	{ 16, "a request is repeated", do_retry },
 	{ 12, "a turn", do_submit },
 	{ 12, "something about a turn", do_turn },
 	{ 6, "a call of a tool", do_tool },
@@ -453,21 +605,42 @@ static const struct {
 	{ 4, "something about a process or a claim", do_input },
 };
 
+_Static_assert(countof(requests) <= 64, "a kind is a bit of `absent`");
+
+/*
+ * Histories differ: each leaves out some kinds of requests, so that the others meet more often, and has its own share
+ * of requests. With few, most of what was started comes to its end; with many, queues grow.
+ */
+static void requests_init(struct sim *s)
+{
+	static const unsigned shares[] = { 80, 120, 160, 160, 200, 330 };
+
+	s->share = shares[sim_pick(&s->w, countof(shares))];
+	for (size_t i = 0; i < countof(requests); i++)
+		s->absent |= (uint64_t)sim_chance(&s->w, 20) << i;
+	s->absent &= ~1ull; /* sessions */
+}
+
+static unsigned weight_of(const struct sim *s, size_t kind)
+{
+	return s->absent >> kind & 1 ? 0 : requests[kind].weight;
+}
+
 /* Returns what was requested. */
 static const char *request(struct sim *s)
 {
 	unsigned total = 0, at;
 
 	for (size_t i = 0; i < countof(requests); i++)
-		total += requests[i].weight;
+		total += weight_of(s, i);
 	at = sim_pick(&s->w, total);
 	for (size_t i = 0; i < countof(requests); i++) {
-		if (at < requests[i].weight) {
+		if (at < weight_of(s, i)) {
 			s->asked++;
 			requests[i].fn(s);
 			return requests[i].name;
 		}
-		at -= requests[i].weight;
+		at -= weight_of(s, i);
 	}
 	return "nothing";
 }

@@ -8,8 +8,6 @@
 
 #include "tests/crash/sim_requests.h"
 
-#include <ftw.h>
-
 #define STEPS_MOST 1500u
 
 /* Which of the steps of a seed a history has. */
@@ -57,13 +55,47 @@ static void verify(struct sim *s)
 	}
 }
 
+/* The runtime ends and another one starts. Either it is stopped, or it was killed: then it left what it had written. */
 static void crash(struct sim *s)
 {
-	if (sim_chance(&s->w, 50))
+	const bool killed = disk.copied;
+
+	if (!killed && sim_chance(&s->w, 50))
 		sim_settle(&s->w); /* otherwise queued batches are committed while the store is closed */
 	sim_crash(&s->w, sim_chance(&s->w, 20));
 	s->crashes++;
-	verify(s);
+	s->kills += killed;
+	check_survived(&s->check, s->w.store);
+	retries_open(s);
+	if (s->compares)
+		verify(s);
+}
+
+/* ---- upkeep ---- */
+
+static void upkeep_done(struct sim *s, const struct err *e)
+{
+	if (e && (e->code == ERR_INTERNAL || e->code == ERR_CORRUPT) && !s->check.wrong[0] && !disk.copied)
+		snprintf(s->check.wrong, sizeof s->check.wrong, "upkeep: %.200s", e->message);
+}
+
+static void on_rebuilt(void *ctx, const struct store_verdict *v, const struct err *e) { upkeep_done(ctx, e); }
+
+static void on_compacted(void *ctx, uint64_t before, uint64_t after, const struct err *e) { upkeep_done(ctx, e); }
+
+static void on_pruned(void *ctx, uint64_t removed, const struct err *e) { upkeep_done(ctx, e); }
+
+/* It continues while other things happen. */
+static const char *upkeep(struct sim *s)
+{
+	switch (sim_pick(&s->w, 3)) {
+	case 0: store_rebuild(s->w.store, on_rebuilt, s); return "a rebuild";
+	case 1: store_compact(s->w.store, on_compacted, s); return "a compaction";
+	default:
+		/* Only what was checked. */
+		store_prune(s->w.store, sim_random(&s->w) % (s->check.sequence + 1), 0, on_pruned, s);
+		return "a prune";
+	}
 }
 
 /* Returns what it was. */
@@ -72,26 +104,50 @@ static const char *step(struct sim *s)
 	const unsigned what = sim_pick(&s->w, 1000);
 	const char *name = "a process does something";
 
-	if (what < 330) { /* few enough that most processes get to their end */
+	if (what < s->share) {
 		name = request(s);
 	} else if (what < 900) {
-		sim_live(&s->w);
+		if (!sim_live(&s->w)) {
+			name = "time passes until something is due";
+			sim_advance(&s->w, sim_pick(&s->w, 3000));
+		}
 	} else if (what < 976) {
 		name = "time passes";
 		sim_advance(&s->w, sim_pick(&s->w, 3000));
 	} else if (what < 980) {
 		name = "the clock is set";
 		sim_set_clock(&s->w);
-	} else if (what < 997) {
+	} else if (what < 982) {
+		name = "the disk fails, or is full, for some writes";
+		sim_settle(&s->w);
+		disk.failing = 1 + sim_pick(&s->w, sim_chance(&s->w, 80) ? 6 : 60);
+		disk.error = sim_chance(&s->w, 50) ? EIO : ENOSPC;
+	} else if (what < 995) {
 		name = "a client disconnects";
 		engine_client_disconnected(s->w.engine, s->connection++);
-	} else {
-		name = "a crash";
+	} else if (what < 996) {
+		name = upkeep(s);
+	} else if (what < 997) {
+		name = "a stop";
 		crash(s);
+	} else {
+		name = "a kill at one of the next writes";
+		sim_kill_soon(&s->w);
+		if (sim_chance(&s->w, 60))
+			do_new_retry(s, sim_chance(&s->w, 50));
 	}
-	if (sim_chance(&s->w, 70)) { /* several things may happen before anything is committed */
+	/*
+	 * Several things may happen before anything is committed; not while the disk fails, because facts that are
+	 * never rejected may follow from some that are (docs/proof.md).
+	 */
+	if (!disk.copied && (disk.failing || sim_chance(&s->w, 70))) {
 		sim_settle(&s->w);
-		(void)check_log(&s->check, s->w.store);
+		if (!disk.copied)
+			(void)check_log(&s->check, s->w.store);
+	}
+	if (disk.copied) {
+		name = "a kill";
+		crash(s);
 	}
 	if (s->w.models.wrong[0] && !s->check.wrong[0])
 		snprintf(s->check.wrong, sizeof s->check.wrong, "%s", s->w.models.wrong);
@@ -138,10 +194,30 @@ static void stuck(void *ctx, const char *id, void *value)
 	snprintf(s->check.wrong, sizeof s->check.wrong, "turn %.80s is stuck", id);
 }
 
-/* No more requests, every question is answered, models call nothing more: what the loop drives comes to its end. */
+static void cancel_turn(void *ctx, const char *id, void *value)
+{
+	struct sim *s = ctx;
+	const struct turn_interrupt r = { .turn_id = id, .reason = "the end" };
+	const enum sim_life now = (enum sim_life)(intptr_t)value;
+
+	if (now == LIFE_ENDED)
+		return;
+	s->asked++;
+	if (now == LIFE_BEGUN)
+		engine_remove_queued_turn(s->w.engine, id, "the end", &nobody, on_reply, s);
+	else
+		engine_interrupt_turn(s->w.engine, &r, &nobody, on_reply, s);
+}
+
+/*
+ * No more requests, every question is answered, models call nothing more: what the loop drives comes to its end. In
+ * most histories all turns are cancelled first, in the others they run.
+ */
 static void drain(struct sim *s)
 {
 	s->w.models.finishing = true;
+	if (!sim_chance(&s->w, 25))
+		strmap_visit(&s->check.turns, cancel_turn, s);
 	for (unsigned i = 0; i < 3000 && s->check.loops.count && !s->check.wrong[0]; i++) {
 		strmap_visit(&s->check.actions, deny, s);
 		for (unsigned k = 0; k < 32; k++)
@@ -164,8 +240,7 @@ static void make_dir(struct sim *s)
 		if (!mkdtemp(s->w.dir))
 			abort();
 	}
-	snprintf(s->w.store_dir, sizeof s->w.store_dir, "%s/store", s->w.dir);
-	snprintf(s->w.spool, sizeof s->w.spool, "%s/spool", s->w.dir);
+	sim_name_dirs(&s->w, 0);
 	if (mkdir(s->w.store_dir, 0700) != 0 || mkdir(s->w.spool, 0700) != 0)
 		abort();
 }
@@ -186,6 +261,7 @@ static uint64_t seed_of_step(uint64_t seed, uint64_t step)
 static void sim_begin(struct sim *s, uint64_t seed)
 {
 	static const uint64_t journals[] = { 0, 1u << 14, 1u << 16, 1u << 16, 1u << 18, 1u << 18, 1u << 18, 1u << 18 };
+	static const uint32_t settles[] = { 1, 200, 10000, 60000 };
 
 	*s = (struct sim){ .connection = 1 };
 	make_dir(s);
@@ -194,7 +270,11 @@ static void sim_begin(struct sim *s, uint64_t seed)
 	threads.real_us = 1700000000000000ull + seed % 1000000 * 10000000000ull;
 	threads.mono_ns = 1000000000000ull;
 	s->w.journal_bytes = journals[sim_pick(&s->w, countof(journals))];
+	s->w.settle_ms = settles[sim_pick(&s->w, countof(settles))];
 	s->w.file_tools = sim_chance(&s->w, 50);
+	s->w.quick_disk = sim_chance(&s->w, 50);
+	s->compares = sim_chance(&s->w, 33);
+	requests_init(s);
 	sim_policy_init(&s->w.policy, sim_random(&s->w));
 	sim_open(&s->w);
 }
@@ -218,10 +298,16 @@ static void sim_run(struct sim *s, const struct script *x, enum sim_mode mode)
 		const uint64_t last = store_last_sequence(s->w.store);
 
 		s->w.seed = seed_of_step(x->seed, STEPS_MOST);
+		disk.countdown = disk.failing = 0;
+		sim_advance(&s->w, 1000);
 		sim_settle(&s->w);
 		(void)check_log(&s->check, s->w.store);
 		drain(s);
-		verify(s);
+		sim_settle(&s->w);
+		if (store_queued(s->w.store) && !s->check.wrong[0])
+			snprintf(s->check.wrong, sizeof s->check.wrong, "facts wait, although the disk works");
+		if (s->compares)
+			verify(s);
 		if (mode == SIM_TELLS) {
 			fprintf(stderr, "the end\n");
 			tell_events(s, last);
@@ -229,12 +315,10 @@ static void sim_run(struct sim *s, const struct script *x, enum sim_mode mode)
 	}
 }
 
-static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *at) { return remove(path); }
-
 static void remove_dir(struct sim *s)
 {
 	if (s->w.dir[0])
-		nftw(s->w.dir, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+		disk_remove(s->w.dir);
 }
 
 static void sim_end(struct sim *s)
@@ -248,6 +332,8 @@ static void sim_end(struct sim *s)
 	sim_policy_done(&s->w.policy);
 	remove_dir(s);
 	threads.real_us = 0;
+	disk.countdown = disk.failing = 0;
+	disk.copied = false;
 }
 
 #endif

@@ -24,7 +24,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#define THREADS 4u /* the first one is the program's */
+#define THREADS 8u /* the first one is the program's */
 #define THREAD_STACK (1u << 20)
 #define THREAD_YIELDS 8u /* one of so many times that the last lock is released */
 
@@ -33,7 +33,7 @@ struct sim_thread {
 	char *stack;
 	void *(*fn)(void *arg);
 	void *arg;
-	bool used, done;
+	bool used, done, detached;
 	pthread_cond_t *waits; /* NULL = it can run */
 	uint64_t until;
 };
@@ -120,6 +120,7 @@ static void thread_main(unsigned number)
 
 	t->fn(t->arg);
 	t->done = true;
+	t->used = !t->detached; /* another one may get its stack after the switch */
 	while (!thread_switch())
 		thread_pass_time();
 	abort(); /* nothing switches to it again */
@@ -152,7 +153,7 @@ int pthread_create(pthread_t *ret, const pthread_attr_t *attr, void *(*fn)(void 
 		t->fn = fn;
 		t->arg = arg;
 		t->used = true;
-		t->done = false;
+		t->done = t->detached = false;
 		t->waits = NULL;
 		getcontext(&t->context);
 		t->context.uc_stack.ss_sp = t->stack;
@@ -171,6 +172,15 @@ int pthread_join(pthread_t thread, void **ret)
 	while (!t->done)
 		threads_run();
 	t->used = false;
+	return 0;
+}
+
+int pthread_detach(pthread_t thread)
+{
+	struct sim_thread *t = &threads.all[(size_t)thread];
+
+	t->detached = true;
+	t->used = !t->done;
 	return 0;
 }
 
