@@ -17,8 +17,8 @@
  *
  * runtime → init: SIGNAL (to the command's process group; to the command alone if it has left that), KILL_TREE (SIGKILL
  * for everything; the init stays, reaps, and reports EXITED), DIALER (one descriptor: the socket on which the proxy
- * requests sockets of this network namespace, supervisor/spawner/dialer.h; it replaces an earlier one). The init exits
- * after it has sent EXITED.
+ * requests sockets of this network namespace, supervisor/spawner/dialer.h; it replaces an earlier one). After EXITED
+ * the init exits or, if the message says that it is kept, closes its end.
  */
 
 #include "sandbox/steps.h"
@@ -65,7 +65,10 @@ struct status_msg {
 	uint32_t cause;      /* EXITED */
 	int32_t wait_status; /* EXITED, COMMAND_EXITED: raw, of the command */
 	int32_t error;       /* FAILED: errno */
-	uint32_t step;       /* FAILED: enum sandbox_step */
+	union {
+		uint32_t step; /* FAILED: enum sandbox_step */
+		uint32_t kept; /* EXITED: bool: the tree is gone, but the init stays for another command */
+	};
 	union {
 		uint32_t signal;  /* SIGNAL */
 		uint32_t autorun; /* EXITED: enum autorun_state; with AUTORUN_REPORT a sealed memfd is attached */

@@ -48,6 +48,8 @@ struct step_context {
 	int prebuilt_fd;    /* prebuilt sandbox: link on which the command's message arrives; −1 = not prebuilt */
 	int listen_fd;      /* PLAN_NET_ALLOW: created by `network`, sent with READY; −1 = none */
 	int resolver_fd;    /* socket of the refusing resolver, created by `network`; −1 = none */
+	int queues_fd;      /* directory of the sandbox's POSIX message queues, opened by `queues`; −1 = none */
+	bool queues_known;  /* … and that is because the kernel has none */
 	int placeholder_fd; /* link to the placeholder helper; −1 = none */
 	struct step_placeholders placeholders; /* its reply */
 	struct host_fingerprint
@@ -81,6 +83,7 @@ int step_pivot(struct step_context *c);
 int step_hostname(struct step_context *c);
 int step_network(struct step_context *c);
 int step_keyring(struct step_context *c);
+int step_queues(struct step_context *c);
 int step_ids(struct step_context *c);
 int step_lifetime(struct step_context *c);
 int step_terminal(struct step_context *c);
@@ -94,6 +97,9 @@ int step_cwd(struct step_context *c);
 int step_rlimits(struct step_context *c);
 int step_signals(struct step_context *c);
 int step_gate(struct step_context *c);
+
+/* Part of `trees`: gives /tmp etc. to the command's user. */
+int step_own_tmp(struct step_context *c);
 
 /* Whether the plan asks for a private root: the steps that build one do nothing otherwise. */
 static inline bool step_confined(const struct step_context *c) { return c->plan->flags & PLAN_PRIVATE_ROOT; }

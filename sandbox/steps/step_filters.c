@@ -40,6 +40,7 @@ int step_descriptors(struct step_context *c)
 				 c->oom_fd,
 				 c->listen_fd,
 				 c->resolver_fd,
+				 c->queues_fd,
 				 c->self_fds };
 	int keep[sizeof declared / sizeof declared[0] + TREE_FILES];
 	const int n = (int)(sizeof keep / sizeof keep[0]);

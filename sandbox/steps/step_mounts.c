@@ -186,6 +186,41 @@ int step_tmp(struct step_context *c)
 }
 
 /*
+ * The command's user alone has access to them: a command can send a descriptor of a directory to a process of another
+ * user. Their file system exists before the ids are known.
+ */
+int step_own_tmp(struct step_context *c)
+{
+	for (size_t i = 0; i < sizeof tmp_folders / sizeof tmp_folders[0]; i++) {
+		fd_auto int place = tree_find(c, tmp_folders[i].place);
+		if (place < 0 && (errno == ENOENT || errno == ELOOP))
+			continue;
+		if (place < 0 || !tree_is_own(c, place) ||
+		    fchownat(place, "", public_view_owner(c), public_view_owner_group(c), AT_EMPTY_PATH) < 0) {
+			step_path(c, tmp_folders[i].place);
+			return -1;
+		}
+	}
+	return 0;
+}
+
+/*
+ * Every file system of this kind shows the queues of the IPC namespace in which it was created. Best effort: without it
+ * the sandbox is used once.
+ */
+int step_queues(struct step_context *c)
+{
+	if (!step_confined(c) || !c->fingerprint)
+		return 0;
+	fd_auto int tree = tree_new("mqueue", NULL, TREE_READ);
+	c->queues_known = tree < 0 && errno == ENODEV;
+	if (tree >= 0)
+		c->queues_fd = openat(tree, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	c->queues_known |= c->queues_fd >= 0;
+	return 0;
+}
+
+/*
  * From here on the host's tree is unreachable for this process and its children. The old root is stacked on the new one
  * (".", ".") and detached from there, so that no directory is needed for it.
  */

@@ -445,7 +445,7 @@ static int apply_bound(struct trees *t, uint32_t i)
 static int apply_empty(struct trees *t, uint32_t i)
 {
 	struct step_context *c = t->c;
-	fd_auto int tree = tree_tmpfs(c, c->plan->tmp_bytes ? c->plan->tmp_bytes : STEP_TMP_BYTES, 0755);
+	fd_auto int tree = tree_tmpfs(c, c->plan->tmp_bytes ? c->plan->tmp_bytes : STEP_TMP_BYTES, 0700);
 	if (tree < 0 || fchownat(tree, "", public_view_owner(c), public_view_owner_group(c), AT_EMPTY_PATH) < 0 ||
 	    tree_set(tree, TREE_INERT, -1) < 0)
 		return -1;
@@ -594,7 +594,7 @@ int step_trees(struct step_context *c)
 	struct trees t = { .c = c };
 	if (!step_confined(c))
 		return 0;
-	if (check_mounts(c) < 0 || receive_placeholders(c) < 0 || open_sources(&t) < 0)
+	if (step_own_tmp(c) < 0 || check_mounts(c) < 0 || receive_placeholders(c) < 0 || open_sources(&t) < 0)
 		return -1;
 	for (uint32_t i = 0; i < c->plan->mount_count; i++) {
 		if (apply_mount(&t, i) < 0)

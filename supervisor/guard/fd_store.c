@@ -122,15 +122,28 @@ static void set_state(struct fd_store *v, struct fd_store_entry *en, enum fd_sto
 	v->ngone += en->state == FD_STORE_GONE;
 }
 
+/* Only the init has the other end of the status socket. It closes that when no process of the command is left. */
+static bool has_ended_command(const struct fd_store_entry *en)
+{
+	struct pollfd p = { .fd = en->fd[GUARD_SLOT_STATUS] };
+	return p.fd >= 0 && poll(&p, 1, 0) == 1 && p.revents & POLLHUP;
+}
+
 /*
  * A dead init is reaped at once. A live one is killed, and the loop polls its pidfd: the guard never waits for it,
  * since an init in uninterruptible sleep would block everything else.
  */
-void fd_store_release(struct fd_store *v, struct fd_store_entry *en)
+void fd_store_release(struct fd_store *v, struct fd_store_entry *en, bool keep)
 {
 	if (en->state != FD_STORE_HELD)
 		return;
 	struct pollfd p = { .fd = en->fd[GUARD_SLOT_PIDFD], .events = POLLIN };
+	if (p.fd >= 0 && poll(&p, 1, 0) == 0 && keep && has_ended_command(en)) {
+		fd_store_withdraw(v, en, ~0u);
+		en->pid = 0;
+		set_state(v, en, FD_STORE_GONE);
+		return;
+	}
 	if (p.fd >= 0 && poll(&p, 1, 0) == 0) {
 		en->was_alive = true;
 		fd_store_kill(en);

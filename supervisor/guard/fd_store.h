@@ -55,7 +55,7 @@ size_t fd_store_list(const struct fd_store_entry *en, int fds[GUARD_SLOT_COUNT],
 
 void fd_store_kill(const struct fd_store_entry *en);
 /* Kills the init if it is alive. The entry becomes DYING, or GONE if there is nothing to wait for. */
-void fd_store_release(struct fd_store *v, struct fd_store_entry *en);
+void fd_store_release(struct fd_store *v, struct fd_store_entry *en, bool keep);
 /* Call when the pidfd of a DYING entry is readable: reaps the init, closes everything; the entry becomes GONE. */
 void fd_store_reap(struct fd_store *v, struct fd_store_entry *en);
 void fd_store_forget(struct fd_store *v, struct fd_store_entry *en);

@@ -92,15 +92,15 @@ static void on_kill(struct guard *g, struct guard_child *c, const struct guard_m
 
 static void on_release(struct guard *g, struct guard_child *c, const struct guard_msg *m, int *fds)
 {
-	if (m->value != 1)
+	if (m->value != GUARD_RELEASE_MEMBER)
 		receive_messages(g, &g->child[GUARD_SPAWNER], MESSAGES_A_TURN); /* the init's pidfd may be queued */
 	struct fd_store_entry *en = fd_store_get(&g->store, &m->key);
 	if (!en) {
 		log_error("the descriptor store is full: no answer for %s", m->key.id);
 		return;
 	}
-	en->answer = c->pid != 0 && m->value != 1;
-	fd_store_release(&g->store, en);
+	en->answer = c->pid != 0 && m->value != GUARD_RELEASE_MEMBER;
+	fd_store_release(&g->store, en, m->value == GUARD_RELEASE_KEPT);
 }
 
 static void on_next(struct guard *g, struct guard_child *c, const struct guard_msg *m, int *fds)

@@ -26,8 +26,8 @@
  * - A new runtime first does SPAWN_SYNC with the spawner (which has then finished and deposited whatever the previous
  *   runtime requested), then reads the hand-over. The guard drains the spawner's socket before it replies to NEXT.
  * - RELEASE kills the init if it is alive, reaps it, closes everything of that key, and then replies RELEASED: from
- *   then on no process of that sandbox exists. The runtime sends it after the terminal event is committed, for a start
- *   that was never committed, and before it retries a start.
+ *   then on no process of that sandbox exists, except for an init that is kept (GUARD_RELEASE_KEPT). The runtime sends
+ * it after the terminal event is committed, for a start that was never committed, and before it retries a start.
  */
 
 #include "sandbox/plan.h"
@@ -80,12 +80,20 @@ enum guard_role { GUARD_RUNTIME, GUARD_SPAWNER, GUARD_PROXY, GUARD_OTLP, GUARD_F
 /* Files that the guard opens for the runtime, at GUARD_FD_CONFIG, _POLICY and _HOST_POLICY, if they exist. */
 enum guard_file { GUARD_FILE_CONFIG, GUARD_FILE_POLICY, GUARD_FILE_HOST_POLICY, GUARD_FILES };
 
+enum guard_release {
+	GUARD_RELEASE_INIT = 0,
+	GUARD_RELEASE_MEMBER = 1, /* no reply is needed: a member has no init and no cgroup */
+	GUARD_RELEASE_KEPT =
+		2, /* the init has ended the command by itself and stays for another one (spawner/prebuilt.h):
+		      it is not killed if it has closed its end of the status socket */
+};
+
 enum guard_kind {
 	/* child → guard */
 	GUARD_DEPOSIT = 1,  /* key, slots + as many descriptors, in slot order; pid when PIDFD is among them */
 	GUARD_WITHDRAW = 2, /* key, slots: closes only those (stdin after close_process_stdin) */
 	GUARD_KILL = 3,     /* key: SIGKILL to the init; no reply */
-	GUARD_RELEASE = 4,  /* key → RELEASED; value 1: no reply is needed (a member has no init and no cgroup) */
+	GUARD_RELEASE = 4,  /* key → RELEASED; value: enum guard_release */
 	GUARD_NEXT = 5,  /* index → ITEM with the entry at or after index, or END; one that is being released has no
 			    descriptors */
 	GUARD_READY = 6, /* the child is serving (resets its restart delay). value, from the runtime: ms that it gives

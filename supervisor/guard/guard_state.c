@@ -125,7 +125,7 @@ static int read_entry(struct guard *g, int fd, size_t size)
 		en->fd[slot] = s.fd[slot];
 	g->store.nlimited += en->fd[GUARD_SLOT_LIMIT] >= 0;
 	if (s.dying)
-		fd_store_release(&g->store, en);
+		fd_store_release(&g->store, en, false);
 	return 0;
 }
 

@@ -20,12 +20,12 @@ void guard_link_init(struct guard_link *l, int fd, const struct guard_link_event
 #define MEMBERS_WAIT_S 1
 #define MEMBERS_MAX 64
 
-static void send_release(struct guard_link *l, const struct plan_key *key, bool member);
+static void send_release(struct guard_link *l, const struct plan_key *key, enum guard_release how);
 
 static void release_all(struct guard_link *l)
 {
 	for (size_t i = 0; i < l->nlater; i++)
-		send_release(l, &l->later[i].key, l->later[i].member);
+		send_release(l, &l->later[i].key, l->later[i].how);
 	l->nlater = 0;
 }
 
@@ -156,29 +156,29 @@ void guard_link_withdraw(struct guard_link *l, const struct plan_key *key, uint3
 
 void guard_link_kill(struct guard_link *l, const struct plan_key *key) { send_key(l, GUARD_KILL, key, 0); }
 
-static void send_release(struct guard_link *l, const struct plan_key *key, bool member)
+static void send_release(struct guard_link *l, const struct plan_key *key, enum guard_release how)
 {
-	const struct guard_msg m = { .kind = GUARD_RELEASE, .value = member, .key = *key };
+	const struct guard_msg m = { .kind = GUARD_RELEASE, .value = how, .key = *key };
 
 	guard_link_send(l, &m, NULL, 0);
 }
 
-void guard_link_release(struct guard_link *l, const struct plan_key *key) { send_release(l, key, false); }
+void guard_link_release(struct guard_link *l, const struct plan_key *key) { send_release(l, key, GUARD_RELEASE_INIT); }
 
-void guard_link_release_later(struct guard_link *l, const struct plan_key *key, bool member)
+void guard_link_release_later(struct guard_link *l, const struct plan_key *key, enum guard_release how)
 {
 	const struct timeval wait = { .tv_sec = MEMBERS_WAIT_S };
 
 	if (!l->later_ev) {
-		send_release(l, key, member);
+		send_release(l, key, how);
 		return;
 	}
 	if (l->nlater == l->later_size) {
 		l->later_size = l->later_size ? 2 * l->later_size : 16;
 		l->later = mem_realloc(l->later, l->later_size * sizeof *l->later);
 	}
-	l->later[l->nlater++] = (struct guard_release){ .key = *key, .member = member };
-	if (!member || l->nlater >= MEMBERS_MAX)
+	l->later[l->nlater++] = (struct guard_later){ .key = *key, .how = how };
+	if (how != GUARD_RELEASE_MEMBER || l->nlater >= MEMBERS_MAX)
 		event_active(l->later_ev, EV_TIMEOUT, 0);
 	else if (!event_pending(l->later_ev, EV_TIMEOUT, NULL))
 		loop_add(l->later_ev, &wait);

@@ -32,9 +32,9 @@ struct guard_link {
 	const struct guard_link_events *on;
 	void *ctx;
 	struct event *later_ev;
-	struct guard_release {
+	struct guard_later {
 		struct plan_key key;
-		bool member;
+		enum guard_release how;
 	} * later; /* to be released after pending replies are sent */
 	size_t nlater, later_size;
 };
@@ -53,7 +53,7 @@ void guard_link_release(struct guard_link *l, const struct plan_key *key);
  * The same at the end of this turn of the loop: nothing waits for it, and waking the guard takes CPU time. A member has
  * neither an init to be reaped nor a cgroup to be removed, so its release waits for the next deposit and has no reply.
  */
-void guard_link_release_later(struct guard_link *l, const struct plan_key *key, bool member);
+void guard_link_release_later(struct guard_link *l, const struct plan_key *key, enum guard_release how);
 void guard_link_ready(struct guard_link *l, uint64_t grace_ms); /* grace period of commands when the daemon stops */
 /* The link to the spawner or the proxy is broken: the guard kills it, starts another, and sends a new link. */
 void guard_link_want_restart(struct guard_link *l, enum guard_role role);

@@ -318,25 +318,9 @@ static int status_pump(struct process_io *io, struct status_msg *ret_last)
 	}
 }
 
-static void on_status(evutil_socket_t fd, short what, void *ctx)
-{
-	struct process_io *io = ctx;
-	struct status_msg last;
-	const struct process_io_ref ref = ref_of(io);
-
-	if (status_pump(io, &last) <= 0)
-		return;
-	if (io->host->launch_again(io, &last))
-		return;
-	if (io->within[0] && !io->led && last.kind == STATUS_FAILED)
-		engine_on_launch_failed(ref.host->engine, ref.key.id, last.step, last.error, last.path);
-	else
-		engine_on_exited(ref.host->engine, ref.key.id, &last);
-}
-
 /*
- * The init is gone, or a member's status socket is closed, which its holder does only when the tree is gone. The last
- * message may still be unread, and decides how the process ended.
+ * The init is gone or, if it is kept, its command is; or a member's status socket is closed, which its holder does only
+ * when the tree is gone. The last message may still be unread, and decides how the process ended.
  */
 static void report_gone(struct process_io *io)
 {
@@ -367,6 +351,27 @@ static void report_gone(struct process_io *io)
 					r && last.error ? last.error : ECONNRESET, r ? last.path : "");
 	else
 		engine_on_gone(ref.host->engine, ref.key.id, r ? &last : NULL);
+}
+
+static void on_status(evutil_socket_t fd, short what, void *ctx)
+{
+	struct process_io *io = ctx;
+	struct status_msg last;
+	const struct process_io_ref ref = ref_of(io);
+
+	if (status_pump(io, &last) <= 0)
+		return;
+	if (io->host->launch_again(io, &last))
+		return;
+	if (io->within[0] && !io->led && last.kind == STATUS_FAILED)
+		engine_on_launch_failed(ref.host->engine, ref.key.id, last.step, last.error, last.path);
+	else
+		engine_on_exited(ref.host->engine, ref.key.id, &last);
+	if (last.kind == STATUS_EXITED && last.kept && is_alive(&ref) && !io->gone) {
+		io->kept = true;
+		event_drop(&io->pidfd_ev);
+		report_gone(io);
+	}
 }
 
 /*

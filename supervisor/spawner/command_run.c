@@ -23,6 +23,7 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/clock.h"
 #include "runtime/base/fd.h"
+#include "runtime/base/mem.h"
 #include "sandbox/audit.h"
 #include "sandbox/autorun.h"
 #include "sandbox/plan.h"
@@ -63,6 +64,7 @@ struct watch {
 	int status;
 	enum status_cause cause;
 	uint32_t left_behind;
+	bool signalled;          /* the runtime has ended it, or tried to */
 	struct autorun *autorun; /* NULL = autorun files are not compared */
 	enum autorun_state autorun_state;
 	int report; /* report on autorun files; −1 = none */
@@ -230,6 +232,7 @@ static bool receive_request(struct watch *w)
 			report_command_exit(w);
 		return false;
 	}
+	w->signalled |= m.kind == STATUS_SIGNAL || m.kind == STATUS_KILL_TREE;
 	if (m.kind == STATUS_SIGNAL && m.signal < NSIG)
 		signal_command(w, (int)m.signal);
 	port_watch_take(&w->ports, &m, &fd);
@@ -375,6 +378,29 @@ static uint64_t subtract_own(uint64_t all, uint64_t own) { return all > own ? al
 static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 /*
+ * What the counters of an init that has run other commands say about this one: *now without what was *before, which
+ * becomes *now. A peak that is not a new one says nothing.
+ */
+static void subtract_earlier(struct tree_count *now, struct tree_count *before)
+{
+	const struct tree_count all = *now;
+	uint64_t *const counters[] = { &now->user_us,     &now->system_us,    &now->io_read,
+				       &now->io_write,    &now->throttled_us, &now->throttled_periods,
+				       &now->high_events, &now->oom_kills,    &now->pids_refused };
+	for (size_t i = 0; i < countof(counters); i++) {
+		size_t offset = (size_t)((char *)counters[i] - (char *)now);
+		uint64_t earlier;
+		memcpy(&earlier, (char *)before + offset, sizeof earlier);
+		*counters[i] = subtract_own(*counters[i], earlier);
+	}
+	if (before->memory_peak && now->memory_peak <= before->memory_peak)
+		now->known &= ~(uint32_t)TREE_COUNT_MEMORY;
+	if (before->pids_peak && now->pids_peak <= before->pids_peak)
+		now->known &= ~(uint32_t)TREE_COUNT_PIDS;
+	*before = all;
+}
+
+/*
  * Reads the cgroup's counters and subtracts the init's own share. In the whole sandbox's cgroup a leader only counts
  * what the limits denied while its command ran; on v2 that includes what the command's own denied.
  */
@@ -395,6 +421,15 @@ static void count_tree(const struct watch *w, struct tree_count *ret)
 	ret->user_us = subtract_own(ret->user_us, time_us(self.ru_utime));
 	ret->system_us = subtract_own(ret->system_us, time_us(self.ru_stime));
 	ret->pids_peak = subtract_own(ret->pids_peak, 1);
+	if (!w->in->leader)
+		subtract_earlier(ret, &w->in->counted);
+}
+
+/* The init can wait for another command only if nothing forced the end of this one, which may be incomplete then. */
+static bool can_stay(const struct watch *w, const struct command_run *run)
+{
+	return run->keep && !w->signalled && w->cause == STATUS_CAUSE_NONE &&
+	       run->cpu_us + time_us(w->usage.ru_utime) + time_us(w->usage.ru_stime) < COMMAND_RUN_CPU_US;
 }
 
 static void report_exit(const struct watch *w)
@@ -405,6 +440,7 @@ static void report_exit(const struct watch *w)
 	struct status_msg m = {
 		.kind = STATUS_EXITED,
 		.cause = w->cause,
+		.kept = w->in->kept,
 		.wait_status = w->status,
 		.left_behind = w->left_behind,
 		.tmp_full = tmp_full(w->in),
@@ -474,7 +510,12 @@ uint64_t command_run(struct init *in, const struct command_run *run)
 	watch_tree(&w);
 	examine_after(&w);
 	placeholder_helper_finish(in->steps.placeholder_fd);
+	in->kept = can_stay(&w, run);
 	report_exit(&w);
 	fd_close(&w.report);
+	if (in->kept) {
+		fd_close(&w.ports.dialer_fd);
+		fd_close(&in->steps.status_fd);
+	}
 	return time_us(w.usage.ru_utime) + time_us(w.usage.ru_stime);
 }

@@ -13,6 +13,7 @@
 #include "supervisor/spawner/command_run.h"
 #include "supervisor/spawner/descendants.h"
 #include "supervisor/spawner/dialer.h"
+#include "supervisor/spawner/inherited.h"
 #include "supervisor/spawner/init.h"
 #include "supervisor/spawner/member_join.h"
 #include "supervisor/spawner/member_msg.h"
@@ -22,18 +23,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/ioprio.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -43,12 +40,6 @@
 #define ORPHANS_MS 2 /* pause between two attempts to kill what a dead leader left */
 #define IDLE_MAX 8u  /* leaders that wait for another member */
 #define IDLE_MS 4000u
-/*
- * The CPU time of a leader and of its earlier members counts for the member that it leads now (tree_usage.h). So it is
- * replaced before that is more than two clock ticks.
- */
-#define LED_MAX 16u
-#define LED_CPU_US 10000u
 
 struct member {
 	struct plan_key key;
@@ -56,17 +47,6 @@ struct member {
 	int leader_fd; /* to its leader, if that can lead another member afterwards; −1 = it exits */
 	int status_fd; /* a copy: the leader may die without a report */
 	bool lost;     /* its leader is dead and has not reported the end */
-};
-
-/*
- * What a command inherits and every process of its user can change. The rest of a leader is out of reach: it cannot be
- * traced, its files in /proc are not the command's, and its process group is the spawner's.
- */
-struct inherited {
-	struct rlimit limit[RLIM_NLIMITS];
-	uint64_t scheduling[16]; /* struct sched_attr, with room for what later kernels add: policy, nice value, … */
-	long io_priority;
-	cpu_set_t cpus;
 };
 
 struct idle_leader {
@@ -307,7 +287,7 @@ static _Noreturn void lead(struct holder *h, const struct plan_head *plan, int f
 	uint64_t cpu_us = 0, start = 0;
 	for (uint32_t led = 0;;) {
 		cpu_us += lead_member(h, next, fds, start);
-		if (holder_fd < 0 || ++led == LED_MAX || cpu_us >= LED_CPU_US ||
+		if (holder_fd < 0 || ++led == COMMAND_RUN_MAX || cpu_us >= COMMAND_RUN_CPU_US ||
 		    (!start && !(start = proc_start_time(getpid()))) ||
 		    fd_send(holder_fd, "d", 1, NULL, 0, MSG_NOSIGNAL) < 0)
 			_exit(0);
@@ -319,28 +299,16 @@ static _Noreturn void lead(struct holder *h, const struct plan_head *plan, int f
 	}
 }
 
-static bool read_inherited(pid_t pid, struct inherited *ret)
-{
-	memset(ret, 0, sizeof *ret);
-	for (int i = 0; i < RLIM_NLIMITS; i++) {
-		if (prlimit(pid, i, NULL, &ret->limit[i]) < 0)
-			return false;
-	}
-	ret->io_priority = syscall(SYS_ioprio_get, IOPRIO_WHO_PROCESS, pid);
-	return ret->io_priority >= 0 && sched_getaffinity(pid, sizeof ret->cpus, &ret->cpus) == 0 &&
-	       syscall(SYS_sched_getattr, pid, ret->scheduling, sizeof ret->scheduling, 0) == 0;
-}
-
 /* True if members of this leader inherit what they would inherit from a new one. */
 static bool is_like_new(struct holder *h, pid_t leader)
 {
 	struct inherited now;
-	if (!read_inherited(leader, &now))
+	if (inherited_read(leader, &now) < 0)
 		return false;
 	if (memcmp(&now, &h->own, sizeof now) == 0)
 		return true;
 	/* The host can have changed all of them. */
-	return read_inherited(0, &h->own) && memcmp(&now, &h->own, sizeof now) == 0;
+	return inherited_read(0, &h->own) == 0 && memcmp(&now, &h->own, sizeof now) == 0;
 }
 
 /* Gives the member to a leader that waits for one. The holder has checked the plan, which is in the message. */

@@ -15,6 +15,7 @@
 #include "supervisor/common/process_title.h"
 #include "supervisor/spawner/command_run.h"
 #include "supervisor/spawner/holder.h"
+#include "supervisor/spawner/leftovers.h"
 #include "supervisor/spawner/prebuilt_msg.h"
 
 #include <errno.h>
@@ -70,6 +71,12 @@ static void set_name(const struct init *in)
 	prctl(PR_SET_NAME, SANDBOX_INIT_NAME, 0, 0, 0);
 }
 
+/* Whether this sandbox can be used again, if its next command leaves nothing in it. */
+static bool can_be_kept(const struct init *in)
+{
+	return in->room->msg.keep && in->leftovers && leftovers_are_settled(in->leftovers);
+}
+
 /*
  * Prebuilt sandboxes: runs the steps that do not depend on the command; for a dedicated sandbox, all steps of the init.
  * The only thing shared with the spawner is the socket on which the message arrives; the spawner closes it to discard
@@ -85,22 +92,38 @@ static void wait_for_command(struct init *in)
 	 * Neither building the sandbox nor its wakeup by the message should preempt other work: the sender has more to
 	 * do.
 	 */
-	bool polite = sched_getscheduler(0) == SCHED_OTHER && sched_setscheduler(0, SCHED_BATCH, &none) == 0;
+	in->polite = sched_getscheduler(0) == SCHED_OTHER && sched_setscheduler(0, SCHED_BATCH, &none) == 0;
 	if (!dedicated && step_descriptors(&in->steps) < 0)
 		_exit(1);
 	int error = steps_run(&in->steps, STEP_PREBUILT, &step) < 0 ? errno : 0;
-	if (dedicated && (error || steps_run(&in->steps, STEP_IN_INIT, &step) < 0 || missing_layer(in) != STEP_COUNT ||
-			  prebuilt_msg_send_ready(in) < 0))
+	if (dedicated && (error || steps_run(&in->steps, STEP_IN_INIT, &step) < 0 || missing_layer(in) != STEP_COUNT))
 		_exit(0);
+	if (dedicated) {
+		in->leftovers = leftovers_new(&in->steps);
+		if (prebuilt_msg_send_ready(in) < 0)
+			_exit(0);
+	}
 	if ((error ? prebuilt_msg_receive_last(in) : prebuilt_msg_wait(in)) < 0)
 		_exit(0);
 	set_name(in);
-	if (polite && sched_setscheduler(0, SCHED_OTHER, &none) < 0 && !error)
+	if (in->polite && sched_setscheduler(0, SCHED_OTHER, &none) < 0 && !error)
 		error = errno;
 	if (error)
 		init_fail(in, step, error);
-	if (dedicated)
+	if (dedicated && !can_be_kept(in))
 		fingerprint_unpin(in->steps.fingerprint);
+}
+
+/* After a command: reports that nothing is left of it and waits for another one. */
+static void wait_again(struct init *in)
+{
+	const struct sched_param none = { 0 };
+	process_title_set(in->title, "bailiffd: zygote");
+	if ((in->polite && sched_setscheduler(0, SCHED_BATCH, &none) < 0) || leftovers_exist(in->leftovers) ||
+	    prebuilt_msg_send_empty(in) < 0 || prebuilt_msg_wait(in) < 0 ||
+	    (in->polite && sched_setscheduler(0, SCHED_OTHER, &none) < 0))
+		_exit(0);
+	set_name(in);
 }
 
 /* Runs every step of the init, in one pass or, if prebuilt, in two. */
@@ -147,6 +170,12 @@ _Noreturn void init_main(struct init *in)
 	make_sandbox(in);
 	if (in->steps.plan->flags & PLAN_HOLDER)
 		holder_run(in, session);
-	command_run(in, &(struct command_run){ .session = session, .signal_fd = command_run_signal_fd() });
-	_exit(0);
+	struct command_run run = { .session = session, .signal_fd = command_run_signal_fd() };
+	for (uint32_t n = 1;; n++) {
+		run.keep = in->steps.prebuilt_fd >= 0 && n < COMMAND_RUN_MAX && can_be_kept(in);
+		run.cpu_us += command_run(in, &run);
+		if (!in->kept)
+			_exit(0);
+		wait_again(in);
+	}
 }

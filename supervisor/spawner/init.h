@@ -12,6 +12,7 @@
 
 struct autorun;
 struct cpu_affinity;
+struct leftovers;
 struct process_title;
 
 struct init {
@@ -23,9 +24,14 @@ struct init {
 	/* Of a leader whose member has limits of its own (member_limits.h); steps.tree is the whole sandbox's. */
 	bool has_own, own_memory;
 	struct tree_files own;
-	struct autorun *autorun; /* of a leader: its members use the same memory one after another */
-	bool audit;              /* enter an audit session of its own */
-	bool reset_oom;          /* the spawner is protected from the OOM killer; the sandbox must not be */
+	struct autorun *autorun; /* of a leader, or of an init that is kept: its commands use the same memory */
+	struct leftovers
+		*leftovers; /* dedicated prebuilt sandbox: what it was like before its first command; else NULL */
+	struct tree_count counted; /* the cgroups' counters at the end of the last command */
+	bool polite;               /* while it waits for a command, it has the policy SCHED_BATCH */
+	bool kept;                 /* it waits for another command: the last one may have left nothing */
+	bool audit;                /* enter an audit session of its own */
+	bool reset_oom;            /* the spawner is protected from the OOM killer; the sandbox must not be */
 	/*
 	 * The command's arguments start at argv[1], NULL-terminated. argv[0] is reserved for the shell, which runs a
 	 * script without an interpreter line.

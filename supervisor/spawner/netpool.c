@@ -2,7 +2,6 @@
 
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
-#include "runtime/base/mem.h"
 #include "sandbox/loopback.h"
 
 #include <errno.h>
@@ -11,8 +10,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#define READ_MAX 16384
 
 void netpool_init(struct netpool *p, bool privileged)
 {
@@ -39,17 +36,10 @@ int netpool_take(struct netpool *p, uid_t owner)
 
 bool netpool_wants(const struct netpool *p) { return p->asked && p->home >= 0 && p->count < NETPOOL_NEW; }
 
-/* What the kernel reports about use of a network namespace. */
-static const struct {
-	const char *name;
-	bool first_line; /* the others of sockstat are about the whole machine */
-} files[NETPOOL_FILES] = { { "sockstat", true }, { "dev", false },     { "snmp", false },
-			   { "snmp6", false },   { "netstat", false }, { "ip6_flowlabel", false } };
-
 static void close_files(struct netpool_files *f)
 {
-	for (size_t i = 0; f->id && i < countof(files); i++)
-		fd_close(&f->fd[i]);
+	if (f->id)
+		net_state_close(&f->state);
 	f->id = 0;
 }
 
@@ -64,44 +54,6 @@ void netpool_done(struct netpool *p)
 	fd_close(&p->home);
 	buf_done(&p->fresh);
 	buf_done(&p->seen);
-}
-
-/* Opens the files of the caller's namespace. False = the kernel does not report all. */
-static bool open_files(uint64_t id, struct netpool_files *ret)
-{
-	bool all = true;
-	fd_auto int folder = open("/proc/self/net", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	ret->id = id;
-	for (size_t i = 0; i < countof(files); i++) {
-		ret->fd[i] = openat(folder, files[i].name, O_RDONLY | O_CLOEXEC);
-		all &= ret->fd[i] >= 0;
-	}
-	if (!all)
-		close_files(ret);
-	return all;
-}
-
-/* From the start, as it is now. */
-static bool read_file(int fd, bool first_line, struct buf *out)
-{
-	size_t begin = out->len;
-	ssize_t n;
-	while ((n = pread(fd, buf_reserve(out, READ_MAX), READ_MAX, (off_t)(out->len - begin))) > 0)
-		buf_extend(out, (size_t)n);
-	const char *end = first_line && out->len > begin ? memchr(out->data + begin, '\n', out->len - begin) : NULL;
-	if (end)
-		out->len = (size_t)(end - out->data) + 1;
-	return n == 0 && out->len > begin;
-}
-
-static bool read_state(const struct netpool_files *f, struct buf *out)
-{
-	buf_reset(out);
-	for (size_t i = 0; i < countof(files); i++) {
-		if (!read_file(f->fd[i], files[i].first_line, out))
-			return false;
-	}
-	return true;
 }
 
 static uint64_t id_of(int fd)
@@ -135,6 +87,14 @@ static struct netpool_files *oldest_files(struct netpool *p)
 	return f;
 }
 
+/* Of the caller's namespace. */
+static bool open_files(uint64_t id, struct netpool_files *ret)
+{
+	bool all = net_state_open(&ret->state);
+	ret->id = all ? id : 0;
+	return all;
+}
+
 /* No later work may happen in another namespace. */
 static void return_home(const struct netpool *p)
 {
@@ -154,7 +114,7 @@ void netpool_fill(struct netpool *p)
 	int fd = loopback_up() < 0 ? -1 : open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 	/* Without a complete state to compare with, none is used again. */
 	struct netpool_files *f = oldest_files(p);
-	if (fd >= 0 && open_files(id_of(fd), f) && !p->fresh.len && !read_state(f, &p->fresh))
+	if (fd >= 0 && open_files(id_of(fd), f) && !p->fresh.len && !net_state_read(&f->state, &p->fresh))
 		buf_reset(&p->fresh);
 	return_home(p);
 	if (fd < 0)
@@ -177,13 +137,12 @@ static struct netpool_files *open_again(struct netpool *p, int fd)
 
 static bool is_unused(struct netpool *p, int fd)
 {
-	static const char no_socket[] = "sockets: used 0\n";
-	if (p->fresh.len < sizeof no_socket || memcmp(p->fresh.data, no_socket, sizeof no_socket - 1) != 0)
+	if (!net_state_has_no_socket(&p->fresh))
 		return false;
 	const struct netpool_files *f = files_of(p, id_of(fd));
 	if (!f)
 		f = open_again(p, fd);
-	return f && read_state(f, &p->seen) && p->seen.len == p->fresh.len &&
+	return f && net_state_read(&f->state, &p->seen) && p->seen.len == p->fresh.len &&
 	       memcmp(p->seen.data, p->fresh.data, p->fresh.len) == 0;
 }
 

@@ -15,6 +15,7 @@
  */
 
 #include "runtime/base/buf.h"
+#include "supervisor/spawner/net_state.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,7 +24,6 @@
 
 #define NETPOOL_MAX 8 /* that came back */
 #define NETPOOL_NEW 2
-#define NETPOOL_FILES 6
 #define NETPOOL_OPEN 12
 
 /*
@@ -32,7 +32,7 @@
  */
 struct netpool_files {
 	uint64_t id; /* inode of the namespace; 0 = none */
-	int fd[NETPOOL_FILES];
+	struct net_state state;
 };
 
 struct netpool {

@@ -63,6 +63,7 @@ static void drop_kind(struct prebuilt_pool *pool, struct prebuilt_kind *k)
 
 void prebuilt_drop_all(struct prebuilt_pool *pool)
 {
+	pool->era++;
 	for (size_t i = 0; i < PREBUILT_KINDS; i++) {
 		drop_kind(pool, &pool->kinds[i]);
 		pool->kinds[i].mapped = false;
@@ -76,13 +77,30 @@ static void close_held(struct prebuilt_held *held)
 	fd_close(&held->pidfd);
 }
 
+/* An init that runs a command does not notice that its link is closed before that has ended. */
+static void end_loan(struct prebuilt_leaf *leaf)
+{
+	if (!leaf->lent)
+		return;
+	fd_close(&leaf->lent->link);
+	fd_close(&leaf->lent->pidfd);
+	fd_close(&leaf->lent->mounts);
+	fd_close(&leaf->lent->net);
+	free(leaf->lent->fingerprint);
+	free(leaf->lent);
+	leaf->lent = NULL;
+}
+
 void prebuilt_pool_done(struct prebuilt_pool *pool)
 {
 	prebuilt_drop_all(pool);
 	for (size_t i = 0; i < PREBUILT_KINDS; i++)
 		prebuilt_key_done(&pool->kinds[i].key);
-	for (size_t i = 0; i < pool->nleaves; i++)
-		close_held(&pool->leaves[i].held);
+	while (pool->nleaves) {
+		struct prebuilt_leaf *leaf = &pool->leaves[--pool->nleaves];
+		close_held(&leaf->held);
+		end_loan(leaf);
+	}
 	while (pool->ngarbage)
 		close_held(&pool->garbage[--pool->ngarbage]);
 	free(pool->buffer);
@@ -120,6 +138,7 @@ static void drop_stale(struct prebuilt_pool *pool)
 {
 	const struct host_stamps now = read_host_stamps();
 	bool all = mounts_changed(pool);
+	pool->era += all;
 	for (size_t i = 0; i < PREBUILT_KINDS; i++) {
 		struct prebuilt_kind *k = &pool->kinds[i];
 		size_t kept = 0;
@@ -133,10 +152,15 @@ static void drop_stale(struct prebuilt_pool *pool)
 	}
 }
 
+static bool is_in_use(const struct prebuilt_pool *pool, const struct prebuilt_kind *k, uint64_t now)
+{
+	return now - k->used_ns <= pool->spare_ms * 1000000ull;
+}
+
 /* A kind that is not in use keeps one, so that an idle daemon has few processes. */
 static size_t wanted_of(const struct prebuilt_pool *pool, const struct prebuilt_kind *k, uint64_t now)
 {
-	return now - k->used_ns <= pool->spare_ms * 1000000ull || !pool->wanted ? pool->wanted : 1;
+	return is_in_use(pool, k, now) || !pool->wanted ? pool->wanted : 1;
 }
 
 int prebuilt_expire(struct prebuilt_pool *pool)
@@ -147,7 +171,8 @@ int prebuilt_expire(struct prebuilt_pool *pool)
 		struct prebuilt_kind *k = &pool->kinds[i];
 		if (k->count && now - k->used_ns > KEEP_NS)
 			drop_kind(pool, k);
-		while (k->count > wanted_of(pool, k, now))
+		/* As many clients as there are at a time take sandboxes and give them back. */
+		while (k->count > wanted_of(pool, k, now) && (!k->serial || !is_in_use(pool, k, now)))
 			prebuilt_free(pool, &k->spare[--k->count]);
 		if (k->count > 1)
 			wait_ms = (int)pool->spare_ms;
@@ -200,6 +225,24 @@ static void take_out(struct prebuilt_kind *k, size_t i, struct prebuilt *ret)
 	memmove(k->spare + i, k->spare + i + 1, (k->count - i) * sizeof *k->spare);
 }
 
+static void add_garbage(struct prebuilt_pool *pool, const struct prebuilt_held *held)
+{
+	if (pool->ngarbage == PREBUILT_GARBAGE_MAX)
+		prebuilt_collect_garbage(pool);
+	pool->garbage[pool->ngarbage++] = *held;
+}
+
+/* One whose init has exited after a command: its namespaces remain. */
+static void discard(struct prebuilt_pool *pool, const struct prebuilt_kind *k, struct prebuilt *one)
+{
+	if (one->returning)
+		add_garbage(pool, &(struct prebuilt_held){ .mounts = fd_take(&one->mounts),
+							   .net = fd_take(&one->net),
+							   .pidfd = fd_take(&one->pidfd),
+							   .owner = k->owner });
+	prebuilt_free(pool, one);
+}
+
 bool prebuilt_take_generic(struct prebuilt_pool *pool, const struct step_shape *shape, uid_t owner,
 			   struct prebuilt *ret)
 {
@@ -223,6 +266,11 @@ bool prebuilt_take_generic(struct prebuilt_pool *pool, const struct step_shape *
 /* Returns 1 if its fingerprint has arrived, 0 if not yet, −1 if it is dead. */
 static int receive_ready(struct prebuilt_pool *pool, struct prebuilt *one)
 {
+	if (one->returning) {
+		int empty = prebuilt_msg_receive_empty(one->link);
+		one->returning = empty <= 0;
+		return empty;
+	}
 	int r = one->fingerprint ? 1 : prebuilt_msg_receive_ready(one->link, pool->buffer);
 	if (r > 0 && !one->fingerprint) {
 		one->fingerprint = mem_dup(&pool->buffer->fingerprint, sizeof pool->buffer->fingerprint);
@@ -236,7 +284,7 @@ size_t prebuilt_polls(const struct prebuilt_pool *pool, int fds[PREBUILT_POLLS_M
 	size_t n = 0;
 	for (size_t i = PREBUILT_SHAPES; i < PREBUILT_KINDS; i++) {
 		for (size_t j = 0; j < pool->kinds[i].count; j++) {
-			if (!pool->kinds[i].spare[j].fingerprint)
+			if (!pool->kinds[i].spare[j].fingerprint || pool->kinds[i].spare[j].returning)
 				fds[n++] = pool->kinds[i].spare[j].link;
 		}
 	}
@@ -252,14 +300,15 @@ void prebuilt_on_ready(struct prebuilt_pool *pool, int fd)
 			struct prebuilt gone;
 			if (k->spare[j].link != fd)
 				continue;
+			bool returning = k->spare[j].returning;
 			int r = receive_ready(pool, &k->spare[j]);
-			if (r)
+			if (r && !returning)
 				k->mapped = r > 0;
 			if (r >= 0)
 				return;
 			take_out(k, j, &gone);
-			prebuilt_free(pool, &gone);
-			k->failures++;
+			k->failures += !returning;
+			discard(pool, k, &gone);
 			return;
 		}
 	}
@@ -271,29 +320,30 @@ static bool is_current(const struct prebuilt_pool *pool, const struct prebuilt_k
 }
 
 /*
- * Skips those that are not ready yet; kills those that no longer match the host. `checked`: the pid of one that was
- * checked early for this very request.
+ * The one that was used last first. Skips those that are not ready yet; kills those that no longer match the host.
+ * `checked`: the pid of one that was checked early for this very request.
  */
 static bool take_ready(struct prebuilt_pool *pool, struct prebuilt_kind *k, pid_t checked, struct prebuilt *ret)
 {
 	bool stale = false;
-	for (size_t i = 0; i < k->count;) {
+	for (size_t i = k->count; i-- > 0;) {
+		struct prebuilt bad;
+		bool returning = k->spare[i].returning;
 		int r = receive_ready(pool, &k->spare[i]);
-		if (r == 0) {
-			i++;
+		if (r == 0)
 			continue;
-		}
 		if (r > 0 && (k->spare[i].pid == checked || is_current(pool, k, &k->spare[i]))) {
 			take_out(k, i, ret);
 			k->failures = 0;
 			k->mapped = true;
 			return true;
 		}
-		struct prebuilt bad;
-		k->mapped = false;
 		take_out(k, i, &bad);
-		prebuilt_free(pool, &bad);
-		stale = true;
+		discard(pool, k, &bad);
+		if (r > 0 || !returning) {
+			k->mapped = false;
+			stale = true;
+		}
 	}
 	k->failures += stale;
 	return false;
@@ -317,6 +367,7 @@ bool prebuilt_take_dedicated(struct prebuilt_pool *pool, const struct plan_head 
 		if (prebuilt_key_init(&k->key, plan, id) < 0)
 			return false;
 		k->owner = k->key.uid;
+		k->serial = ++pool->last_serial;
 	}
 	k->hint = start->hint;
 	if (++k->uses % RETRY_USES == 0)
@@ -346,10 +397,10 @@ void prebuilt_check_early(struct prebuilt_pool *pool, uint64_t hint, uint64_t to
 		return;
 	uint64_t now = clock_boot_ns();
 	drop_stale(pool);
-	size_t i = 0;
-	while (i < k->count && receive_ready(pool, &k->spare[i]) <= 0)
-		i++;
-	if (i == k->count || !is_current(pool, k, &k->spare[i]))
+	size_t i = k->count;
+	while (i > 0 && receive_ready(pool, &k->spare[i - 1]) <= 0)
+		i--;
+	if (i-- == 0 || !is_current(pool, k, &k->spare[i]))
 		return; /* the next start handles it */
 	pool->early_check.token = token;
 	pool->early_check.ns = now;
@@ -387,9 +438,14 @@ void prebuilt_begin(struct prebuilt_pool *pool, struct prebuilt *ret)
 	snprintf(ret->leaf.id, sizeof ret->leaf.id, "%s", pool->name);
 	ret->leaf.attempt = ++pool->serial;
 	ret->stamps = read_host_stamps();
+	ret->era = pool->era;
 }
 
-void prebuilt_add(struct prebuilt_kind *k, const struct prebuilt *one) { k->spare[k->count++] = *one; }
+void prebuilt_add(struct prebuilt_kind *k, const struct prebuilt *one)
+{
+	k->spare[k->count] = *one;
+	k->spare[k->count++].kind = k->serial;
+}
 
 /* ---- names of cgroups, and namespaces of ended commands ---- */
 
@@ -417,19 +473,64 @@ void prebuilt_hold(struct prebuilt_pool *pool, const struct plan_key *key, const
 	};
 }
 
-struct plan_key prebuilt_forget_leaf(struct prebuilt_pool *pool, const struct plan_key *key)
+void prebuilt_lend(struct prebuilt_pool *pool, const struct plan_key *key, uid_t owner, const struct prebuilt *one)
+{
+	int none = -1, no_net = -1;
+	prebuilt_hold(pool, key, &one->leaf, owner, -1, &none, &no_net);
+	pool->leaves[pool->nleaves - 1].lent = mem_dup(one, sizeof *one);
+}
+
+static struct prebuilt_kind *kind_of_serial(struct prebuilt_pool *pool, uint64_t serial)
+{
+	for (size_t i = PREBUILT_SHAPES; i < PREBUILT_KINDS; i++) {
+		if (serial && pool->kinds[i].serial == serial)
+			return &pool->kinds[i];
+	}
+	return NULL;
+}
+
+static struct prebuilt_leaf *leaf_of(struct prebuilt_pool *pool, const struct plan_key *key)
 {
 	for (size_t i = 0; i < pool->nleaves; i++) {
-		if (memcmp(&pool->leaves[i].key, key, sizeof *key) != 0)
-			continue;
-		struct plan_key leaf = pool->leaves[i].leaf;
-		if (pool->ngarbage == PREBUILT_GARBAGE_MAX)
-			prebuilt_collect_garbage(pool);
-		pool->garbage[pool->ngarbage++] = pool->leaves[i].held;
-		pool->leaves[i] = pool->leaves[--pool->nleaves];
-		return leaf;
+		if (memcmp(&pool->leaves[i].key, key, sizeof *key) == 0)
+			return &pool->leaves[i];
 	}
-	return *key;
+	return NULL;
+}
+
+bool prebuilt_take_back(struct prebuilt_pool *pool, const struct plan_key *key)
+{
+	struct prebuilt_leaf *leaf = leaf_of(pool, key);
+	struct prebuilt *one = leaf ? leaf->lent : NULL;
+	struct prebuilt_kind *k = one ? kind_of_serial(pool, one->kind) : NULL;
+	if (!k || one->era != pool->era || k->count == PREBUILT_SPARE_MAX)
+		return false;
+	idmap_pass_on(pool->idmap, key, &one->leaf);
+	one->returning = true;
+	prebuilt_add(k, one);
+	free(one);
+	*leaf = pool->leaves[--pool->nleaves];
+	return true;
+}
+
+struct plan_key prebuilt_forget_leaf(struct prebuilt_pool *pool, const struct plan_key *key)
+{
+	struct prebuilt_leaf *leaf = leaf_of(pool, key);
+	if (!leaf)
+		return *key;
+	struct plan_key name = leaf->leaf;
+	if (leaf->lent) { /* the guard has killed the init, unless it was to be kept */
+		leaf->held = (struct prebuilt_held){ .mounts = fd_take(&leaf->lent->mounts),
+						     .net = fd_take(&leaf->lent->net),
+						     .pidfd = fd_take(&leaf->lent->pidfd),
+						     .owner = leaf->held.owner };
+		if (leaf->held.pidfd >= 0)
+			fd_pidfd_signal(leaf->held.pidfd, SIGKILL);
+		end_loan(leaf);
+	}
+	add_garbage(pool, &leaf->held);
+	*leaf = pool->leaves[--pool->nleaves];
+	return name;
 }
 
 bool prebuilt_has_garbage(const struct prebuilt_pool *pool) { return pool->ngarbage > 0; }

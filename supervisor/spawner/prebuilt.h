@@ -2,7 +2,7 @@
 #define BAILIFF_SUPERVISOR_SPAWNER_PREBUILT_H
 
 /*
- * Prebuilt sandboxes: inits that wait for a command. Each is used once. There are two kinds:
+ * Prebuilt sandboxes: inits that wait for a command. There are two kinds:
  *
  * A *generic* one has run the steps of STEP_PREBUILT and fits every plan of its shape (step_shape_of) of one user,
  * whose network namespace it has (netpool.h). Everything else that depends on the peer or on paths (write roots, hidden
@@ -12,6 +12,10 @@
  * A *dedicated* one is built for one peer and one plan without its command (prebuilt_key.h) and has run every step of
  * the init. Only what is executed, where, and with which environment and descriptors is missing. The spawner records
  * what of the host each of them depends on (sandbox/host_fingerprint.h) and checks all of it before use.
+ *
+ * A generic one is used once. A dedicated one comes back after its command if the init can prove that nothing of it is
+ * left (leftovers.h): building a sandbox and tearing it down takes most of the CPU time of a short command. The spawner
+ * keeps the link to it meanwhile.
  *
  * Both have the host's top level bound as it was when they were built. They are dropped when the host's mounts change
  * (the kernel reports that), when the root directory, or a file that they copied (resolv.conf, passwd, group), has
@@ -65,12 +69,15 @@ struct prebuilt {
 	int mounts; /* its mount namespace; −1 = not held */
 	int net;    /* its network namespace, from the pool; −1 = not held */
 	/* Of a dedicated one: */
-	uid_t uid; /* of the command */
+	uint64_t kind, era; /* serial of its kind; prebuilt_pool.era when it was built */
+	bool returning;     /* its command has ended, and it has not reported yet that nothing is left */
+	uid_t uid;          /* of the command */
 	gid_t gid;
 	struct host_fingerprint *fingerprint; /* NULL until it has reported that it is complete */
 };
 
 struct prebuilt_kind {
+	uint64_t serial;         /* unique, of a dedicated kind */
 	uid_t owner;             /* the peer whose commands use it */
 	struct step_shape shape; /* of a generic kind */
 	struct prebuilt_key key; /* of a dedicated kind */
@@ -95,6 +102,7 @@ struct prebuilt_held {
 struct prebuilt_leaf {
 	struct plan_key key, leaf;
 	struct prebuilt_held held;
+	struct prebuilt *lent; /* one that may come back; NULL = it is used once */
 };
 
 struct prebuilt_pool {
@@ -119,6 +127,8 @@ struct prebuilt_pool {
 	} early_check;
 	char name[24]; /* of this spawner's leaves */
 	unsigned serial;
+	uint64_t era;         /* changes with the host's mounts */
+	uint64_t last_serial; /* of a kind */
 };
 
 void prebuilt_pool_init(struct prebuilt_pool *pool, struct cgroup_tree *cgroup, struct idmap *idmap,
@@ -159,6 +169,10 @@ void prebuilt_name_leaf(struct prebuilt_pool *pool, const struct plan_key *key, 
 /* The same for one that was built on demand; takes `mounts` and `net`. */
 void prebuilt_hold(struct prebuilt_pool *pool, const struct plan_key *key, const struct plan_key *leaf, uid_t owner,
 		   int init, int *mounts, int *net);
+/* The same for a dedicated one that may come back; takes it. */
+void prebuilt_lend(struct prebuilt_pool *pool, const struct plan_key *key, uid_t owner, const struct prebuilt *one);
+/* The command has ended: takes the sandbox back if it was lent and is still needed. */
+bool prebuilt_take_back(struct prebuilt_pool *pool, const struct plan_key *key);
 /* Returns the name of the command's leaf and forgets it: the command's own key if it was not prebuilt. */
 struct plan_key prebuilt_forget_leaf(struct prebuilt_pool *pool, const struct plan_key *key);
 

@@ -57,6 +57,18 @@ int prebuilt_msg_send_ready(const struct init *in)
 	return fd_send(in->steps.prebuilt_fd, &f, ready_len(f.fingerprint.count), NULL, 0, MSG_NOSIGNAL);
 }
 
+int prebuilt_msg_receive_empty(int link)
+{
+	char byte;
+	ssize_t n = fd_recv(link, &byte, 1, NULL, NULL, MSG_DONTWAIT);
+	return n == 1 ? 1 : n < 0 && errno == EAGAIN ? 0 : -1;
+}
+
+int prebuilt_msg_send_empty(const struct init *in)
+{
+	return fd_send(in->steps.prebuilt_fd, "e", 1, NULL, 0, MSG_NOSIGNAL);
+}
+
 static void assign_descriptors(struct step_context *c, uint32_t bits, const int *list, int ret_fds[PREBUILT_MSG_FDS])
 {
 	for (int i = 0; i < PREBUILT_MSG_FDS; i++)
@@ -94,7 +106,8 @@ static int receive_message(struct init *in)
 	    nfds != (size_t)__builtin_popcount(o->fds))
 		return -1;
 	assign_descriptors(c, o->fds, list, fds);
-	fd_close(&c->prebuilt_fd);
+	if (!o->keep)
+		fd_close(&c->prebuilt_fd);
 	const void *plan = plan_of(in->room, (size_t)n, fds[PREBUILT_MSG_PLAN]);
 	if (!plan)
 		return -1;

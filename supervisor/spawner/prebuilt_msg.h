@@ -5,7 +5,8 @@
  * The messages between the spawner and a prebuilt sandbox (prebuilt.h). The spawner sends one when there is a command:
  * the identity, the plan, and the descriptors that another init has from its start. The spawner has checked the plan,
  * and it cannot have changed since: it is in the message, or, if it is long, in a sealed memfd that comes with it. A
- * dedicated sandbox first reports once that it is complete, and its fingerprint (struct prebuilt_ready_msg).
+ * dedicated sandbox first reports once that it is complete, and its fingerprint (struct prebuilt_ready_msg); one that
+ * is kept reports after each command that nothing is left of it.
  */
 
 #include "sandbox/host_fingerprint.h"
@@ -40,7 +41,8 @@ struct prebuilt_msg {
 	uid_t peer_uid;
 	gid_t peer_gid;
 	uint32_t plan_len;
-	uint32_t fds; /* bits 1u << enum prebuilt_msg_fd: those that come with it, in this order */
+	uint32_t fds;  /* bits 1u << enum prebuilt_msg_fd: those that come with it, in this order */
+	uint32_t keep; /* bool: for a dedicated one: the init waits for another command afterwards */
 	uint32_t ngroups;
 	gid_t groups[PREBUILT_MSG_GROUPS_MAX];
 	char cow_name[PLAN_KEY_MAX]; /* of that folder, in that of all of them */
@@ -69,8 +71,12 @@ int prebuilt_msg_send(int link, struct prebuilt_msg_buffer *room, const void *pl
 /* 1 = received, 0 = nothing yet, −1 = it is dead or sent something invalid. */
 int prebuilt_msg_receive_ready(int link, struct prebuilt_ready_msg *ret);
 
+/* The same for one that is kept: nothing of its last command is left. */
+int prebuilt_msg_receive_empty(int link);
+
 /* In the init. */
 int prebuilt_msg_send_ready(const struct init *in);
+int prebuilt_msg_send_empty(const struct init *in);
 
 /* In the init, on steps.prebuilt_fd: 0 = the message is in `in`, −1 = none will come. Does not allocate. */
 int prebuilt_msg_wait(struct init *in);

@@ -116,6 +116,8 @@ static void on_clean(struct spawner *s, const struct spawn_msg *m, const int *fd
 {
 	s->idle_ms = IDLE_ENDED_MS;
 	cpu_affinity_avoid(&s->affinity, s->busy ? -1 : m->cpu);
+	if (prebuilt_take_back(&s->prebuilt, &m->key))
+		return;
 	struct plan_key leaf = prebuilt_forget_leaf(&s->prebuilt, &m->key);
 	if (member_limits_remove(s, &m->key))
 		return;

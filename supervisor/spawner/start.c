@@ -326,6 +326,7 @@ static struct init init_base(const struct spawner *s)
 			   .net_fd = -1,
 			   .listen_fd = -1,
 			   .resolver_fd = -1,
+			   .queues_fd = -1,
 			   .prebuilt_fd = -1,
 			   .oom_fd = -1,
 			   .core_fd = -1,
@@ -366,6 +367,7 @@ struct start {
 	int placeholders;
 	int cow; /* PLAN_COW: the run's directory */
 	const char *cow_path;
+	bool keep; /* a dedicated prebuilt sandbox that may come back */
 	struct spawn_msg *answer;
 };
 
@@ -445,6 +447,7 @@ static int send_prebuilt_msg(const struct start *t, const struct prebuilt *one, 
 					   .gid = id->gid,
 					   .peer_uid = id->peer_uid,
 					   .peer_gid = id->peer_gid,
+					   .keep = t->keep,
 					   .ngroups = (uint32_t)id->ngroups };
 	memcpy(room->msg.groups, id->groups, id->ngroups * sizeof *room->msg.groups);
 	memcpy(room->msg.cow_name, t->m->key.id, sizeof room->msg.cow_name);
@@ -472,6 +475,13 @@ static void assign_prebuilt(const struct start *t, struct prebuilt *one, int *re
 	t->answer->pid = one->pid;
 	t->answer->start_time = one->start_time;
 	t->answer->layers = one->layers;
+	if (t->keep) {
+		int copy = fcntl(one->pidfd, F_DUPFD_CLOEXEC, 0);
+		*ret_pidfd = one->pidfd;
+		one->pidfd = copy; /* −1: its init exits when the link is closed */
+		prebuilt_lend(&t->s->prebuilt, &t->m->key, t->id->peer_uid, one);
+		return;
+	}
 	*ret_pidfd = one->pidfd;
 	if (t->plan->flags & PLAN_COW)
 		fd_close(&one->mounts); /* an overlay is unmounted with its command: helpers read its upper layer */
@@ -505,6 +515,19 @@ static int start_generic(const struct start *t, int *ret_pidfd, struct err *e)
 	return 1;
 }
 
+/*
+ * The proxy's socket of a sandbox is gone after its first command. Limits other than on processes have counters that
+ * last: memory that a command has left in the page cache, and what it has used of its time.
+ */
+static bool may_come_back(const struct plan_head *plan)
+{
+	for (int i = 0; i < PLAN_LIMITS; i++) {
+		if (i != PLAN_LIMIT_PIDS && plan->limits.value[i])
+			return false;
+	}
+	return plan->network != PLAN_NET_ALLOW && !(plan->flags & PLAN_HOLDER);
+}
+
 /* The same with a dedicated prebuilt sandbox that is still current. */
 static int start_dedicated(struct spawner *s, const struct spawn_msg *m, const struct start_fds *f,
 			   const struct plan_head *plan, const struct spawn_identity *peer, struct spawn_msg *answer,
@@ -521,9 +544,15 @@ static int start_dedicated(struct spawner *s, const struct spawn_msg *m, const s
 	id.uid = one.uid;
 	id.gid = one.gid;
 	id.ngroups = id.uid == id.peer_uid ? id.ngroups : 0;
-	const struct start t = {
-		.s = s, .m = m, .f = f, .plan = plan, .id = &id, .placeholders = -1, .cow = -1, .answer = answer
-	};
+	const struct start t = { .s = s,
+				 .m = m,
+				 .f = f,
+				 .plan = plan,
+				 .id = &id,
+				 .placeholders = -1,
+				 .cow = -1,
+				 .keep = may_come_back(plan),
+				 .answer = answer };
 	if (check_descriptors(f, plan, &id, e) < 0 || make_limits(&t, &one.leaf, &limits, e) < 0) {
 		prebuilt_free(&s->prebuilt, &one);
 		return -1;

@@ -60,7 +60,7 @@ START_TEST(fills_up_and_empties)
 	struct plan_key k = key(8), gone = key(3);
 	ck_assert_ptr_null(fd_store_get(&v, &k));
 	struct fd_store_entry *en = fd_store_find(&v, &gone);
-	fd_store_release(&v, en);
+	fd_store_release(&v, en, false);
 	ck_assert_int_eq(en->state, FD_STORE_GONE);
 	ck_assert_uint_eq(v.ngone, 1);
 	fd_store_forget(&v, en);
@@ -86,7 +86,7 @@ START_TEST(release_of_the_living)
 	fd_store_deposit(&v, en, 1u << GUARD_SLOT_PIDFD, &pidfd, pid);
 	fd_store_deposit(&v, en, 1u << GUARD_SLOT_STDOUT, &out, 0);
 	ck_assert(fd_store_owns_pid(&v, pid));
-	fd_store_release(&v, en);
+	fd_store_release(&v, en, false);
 	ck_assert_int_eq(en->state, FD_STORE_DYING);
 	ck_assert(en->was_alive);
 	ck_assert(!is_open(out));
@@ -138,7 +138,7 @@ START_TEST(the_timer_kills)
 	ck_assert_int_eq(en->state, FD_STORE_HELD);
 	ck_assert_uint_eq(fd_store_fill_polls(&v, polls), 0);
 	ck_assert_uint_eq(v.nlimited, 0);
-	fd_store_release(&v, en);
+	fd_store_release(&v, en, false);
 	ck_assert_int_eq(en->state, FD_STORE_GONE);
 }
 END_TEST

@@ -1,0 +1,38 @@
+#ifndef BAILIFF_SUPERVISOR_SPAWNER_LEFTOVERS_H
+#define BAILIFF_SUPERVISOR_SPAWNER_LEFTOVERS_H
+
+/*
+ * Whether a command has left anything in its sandbox. A sandbox in which nothing is left is like a new one, so that
+ * another command of the same peer and plan can use it (prebuilt.h). Only its init, after the last other process of the
+ * sandbox has ended, can tell:
+ *
+ * - private directories (/tmp, /var/tmp, /dev/shm, an empty home) and terminals: nothing was created, removed or
+ *   changed, by inode, mode, owner and ctime. They belong to the command's user and have the mode 0700: a descriptor of
+ *   one that was sent out of the sandbox is of no use to another user, and Landlock makes it useless to another
+ * command;
+ * - System V IPC and POSIX message queues: none exists;
+ * - the network namespace: net_state.h;
+ * - what the next command would inherit from the init: inherited.h.
+ *
+ * Nothing else lasts: mounts, host name, interfaces and sysctls need capabilities, which no command has; kernel keys
+ * and io_uring are denied by the filter. Whatever cannot be determined counts as left.
+ *
+ * One thing remains: with an inotify instance or a directory's descriptor that a command sent out of its sandbox, a
+ * process outside can see the names that later commands of the same user and plan create in the private directories.
+ */
+
+#include <stdbool.h>
+
+struct leftovers;
+struct step_context;
+
+/*
+ * In an init that has completed all steps: records the state of its sandbox, in which no command has run. NULL = it
+ * cannot be compared, so that the sandbox is used once.
+ */
+struct leftovers *leftovers_new(const struct step_context *c);
+/* Whether a change from now on will be noticed: the clock of ctime has moved on since the state was recorded. */
+bool leftovers_are_settled(const struct leftovers *l);
+bool leftovers_exist(struct leftovers *l);
+
+#endif
