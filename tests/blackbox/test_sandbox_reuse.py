@@ -1,0 +1,224 @@
+"""A single-use sandbox is used again only by the same user with the same plan, and only if its command left nothing in it."""
+
+import array
+import contextlib
+import os
+import signal
+import socket
+
+import harness
+from harness import Home, Skip, until
+
+NOTHING = ["true"]
+TRIES = 40  # commands, among which a sandbox that came back must be
+
+
+def pid_of(rpc, home, command, **more):
+    """The pid of the sandbox's init; the command must succeed."""
+    started, ended = rpc.run(command, cwd=home.work, **more)
+    assert ended.get("exitCode") == 0, (command, ended, rpc.outputs(started["processId"]))
+    return started["pid"]
+
+
+def find_reuse(rpc, home):
+    """Runs commands that leave nothing until one of them has a sandbox that another one had."""
+    seen = set()
+
+    def again():
+        pid = pid_of(rpc, home, NOTHING)
+        known = pid in seen
+        seen.add(pid)
+        return known
+    until("a sandbox is used again", again)
+
+
+@contextlib.contextmanager
+def reusing():
+    """A daemon that uses sandboxes again, and a connection to it."""
+    with Home() as home, home.rpc() as rpc:
+        applied = [e for e in (rpc.run(NOTHING, cwd=home.work) and rpc.events()) if e["type"] == "sandbox.applied"]
+        if "landlock" not in str(applied[-1]["payload"].get("layers")):
+            raise Skip("without Landlock every sandbox is used once")
+        find_reuse(rpc, home)
+        yield home, rpc
+
+
+def later_pids(rpc, home, count=TRIES):
+    return {pid_of(rpc, home, NOTHING) for _ in range(count)}
+
+
+def python(text):
+    return ["python3", "-c", text]
+
+
+# What a command may do without leaving anything.
+HARMLESS = [
+    ["cat", "/etc/hostname"],
+    "ls -la /tmp /dev/shm ~ /proc/self >/dev/null",
+    "echo x > in_the_workspace; rm in_the_workspace",
+    "sleep 1000 & true",
+]
+
+# What it may leave, and where.
+LEFTOVERS = {
+    "a file": "echo x > /tmp/x",
+    "a file that was removed": "echo x > /tmp/x; rm /tmp/x",
+    "a file in /var/tmp": "echo x > /var/tmp/x",
+    "shared memory of POSIX": "echo x > /dev/shm/x",
+    "a mode": "chmod 755 /tmp",
+    "a time": "touch -d 2001-01-01 /tmp",
+    "a file in the home": "echo x > ~/x",
+    "shared memory of System V": ["ipcmk", "-M", "100"],
+    "a semaphore": ["ipcmk", "-S", "1"],
+    "a message queue of System V": ["ipcmk", "-Q"],
+    "a message queue of POSIX": python("import ctypes; ctypes.CDLL(None).mq_open(b'/left', 0o102, 0o600, None)"),  # denied, after the queue was made
+    "packets": python("import socket; s = socket.socket(type=socket.SOCK_DGRAM); s.sendto(b'x', ('127.0.0.1', 9))"),
+}
+
+
+def test_a_sandbox_in_which_nothing_is_left_is_used_again():
+    with reusing() as (home, rpc):
+        for command in HARMLESS:
+            until(f"the sandbox of {command} comes back", lambda: pid_of(rpc, home, command) in later_pids(rpc, home, 3))
+
+
+def test_a_sandbox_with_leftovers_is_not_used_again():
+    with reusing() as (home, rpc):
+        for what, command in LEFTOVERS.items():
+            used = pid_of(rpc, home, command)
+            assert used not in later_pids(rpc, home), what
+
+
+def test_the_first_process_is_out_of_reach():
+    """What a command would inherit from it is the same for every command, whatever an earlier one tried to change."""
+    show = python("import os, resource as r; print([r.getrlimit(i) for i in range(16)], os.nice(0), os.sched_getscheduler(0), os.sched_getaffinity(0))")
+    with reusing() as (home, rpc):
+        started, _ = rpc.run(show, cwd=home.work)
+        before = rpc.outputs(started["processId"])["stdout"]
+        for change in ("prlimit --pid 1 --nofile=100:", "renice -n 5 -p 1", "chrt -i -p 0 1", "taskset -p 1 1", "ionice -c 3 -p 1", "kill -STOP 1", "kill -9 1"):
+            pid_of(rpc, home, f"{change} >/dev/null 2>&1 || true")
+            for _ in range(3):
+                started, _ = rpc.run(show, cwd=home.work)
+                assert rpc.outputs(started["processId"])["stdout"] == before, change
+
+
+def send_out(home, rpc, make):
+    """Runs a command that sends a descriptor to this process, through a socket in the workspace. Returns (pid, descriptor)."""
+    path = os.path.join(home.work, "out")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        os.chmod(path, 0o777)
+        listener.listen()
+        pid = pid_of(rpc, home, python(
+            f"import array, os, socket; fd = {make}; s = socket.socket(socket.AF_UNIX); s.connect('out'); "
+            "s.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [fd]))])"))
+        connection, _ = listener.accept()
+        with connection:
+            _, rights, _, _ = connection.recvmsg(1, socket.CMSG_LEN(4))
+    os.unlink(path)
+    return pid, array.array("i", rights[0][2])[0]
+
+
+def test_what_a_command_sent_out_keeps_its_sandbox_from_others():
+    with reusing() as (home, rpc):
+        for make in ("os.openpty()[0]", "socket.socket(socket.AF_INET).detach()", "socket.socket(socket.AF_INET6).detach()"):
+            pid, fd = send_out(home, rpc, make)
+            try:
+                assert pid not in later_pids(rpc, home, 10), make
+            finally:
+                os.close(fd)
+
+
+def test_a_directory_that_was_sent_out_is_closed_to_other_users():
+    if os.geteuid() != 0:
+        raise Skip("takes root")
+    with reusing() as (home, rpc):
+        _, fd = send_out(home, rpc, "os.open('/tmp', os.O_RDONLY)")
+        pid = os.fork()
+        if pid == 0:
+            os.setgid(65534)
+            os.setuid(65534)
+            try:
+                os.open("x", os.O_WRONLY | os.O_CREAT, 0o600, dir_fd=fd)
+            except PermissionError:
+                os._exit(0)
+            os._exit(1)
+        os.close(fd)
+        assert os.waitpid(pid, 0)[1] == 0
+
+
+def test_another_plan_gets_another_sandbox():
+    with reusing() as (home, rpc):
+        ours = later_pids(rpc, home, 5)
+        for more in ({"profile": "isolated"}, {"sandbox": {"readRoots": ["/usr/share"]}}, {"limits": {"memoryBytes": 1 << 30}}):
+            with contextlib.suppress(Exception):    # limits may be unavailable here
+                assert pid_of(rpc, home, NOTHING, **more) not in ours, more
+
+
+def test_a_command_that_was_ended_takes_its_sandbox_along():
+    with reusing() as (home, rpc):
+        for how in ("signal", "terminate"):
+            started = rpc.start(["sleep", "1000"], cwd=home.work)
+            if how == "signal":
+                rpc.call("signal_process", processId=started["processId"], signal="TERM")
+            else:
+                rpc.call("terminate_process", processId=started["processId"])
+            rpc.wait(started["processId"])
+            assert started["pid"] not in later_pids(rpc, home, 10), how
+
+
+def test_changes_of_the_host_are_seen():
+    with reusing() as (home, rpc):
+        hooks = os.path.join(home.work, ".git", "hooks")
+        os.makedirs(hooks)
+        for _ in range(5):
+            pid_of(rpc, home, "! echo x 2>/dev/null > .git/hooks/pre-commit")
+        assert not os.listdir(hooks)
+
+
+def test_every_command_has_its_own_facts():
+    """Output, exit status, usage and denials of one command are never another's."""
+    with reusing() as (home, rpc):
+        for i in range(20):
+            started, ended = rpc.run(f"echo {i}; exit {i}", cwd=home.work)
+            assert ended["exitCode"] == i and rpc.outputs(started["processId"])["stdout"] == f"{i}\n".encode()
+        started, ended = rpc.run("echo x > /etc/x", cwd=home.work)
+        assert ended["exitCode"] != 0
+        for _ in range(5):
+            started, ended = rpc.run(NOTHING, cwd=home.work)
+            facts = [e["type"] for e in rpc.events() if e.get("processId") == started["processId"]]
+            assert "sandbox.violation" not in facts and facts.count("process.completed") == 1, facts
+
+
+def test_deaths_of_the_daemons_parts():
+    """A kept sandbox outlives the runtime, not the spawner; commands are neither lost nor run twice."""
+    with reusing() as (home, rpc):
+        for part in ("runtime", "spawner"):
+            command = ["sh", "-c", f"while [ ! -e {part} ]; do sleep 0.02; done; echo x >> {part}.ran"]
+            with home.rpc() as client:
+                started = client.start(command, cwd=home.work)
+            home.kill_part(part)
+            with open(os.path.join(home.work, part), "w"):
+                pass
+            with home.rpc() as client:
+                assert client.wait(started["processId"])["exitCode"] == 0
+                assert open(os.path.join(home.work, f"{part}.ran")).read() == "x\n"
+                for _ in range(5):
+                    pid_of(client, home, NOTHING)
+
+
+def test_an_init_that_dies_while_it_waits_is_replaced():
+    if os.geteuid() != 0:
+        raise Skip("takes root")
+    with reusing() as (home, rpc):
+        used = later_pids(rpc, home, 4)
+        for pid in used:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        until("they are gone", lambda: not any(os.path.exists(f"/proc/{pid}") for pid in used))
+        for _ in range(10):
+            pid_of(rpc, home, NOTHING)
+
+
+if __name__ == "__main__":
+    harness.main(globals())
