@@ -61,7 +61,10 @@ int prebuilt_msg_receive_empty(int link)
 {
 	char byte;
 	ssize_t n = fd_recv(link, &byte, 1, NULL, NULL, MSG_DONTWAIT);
-	return n == 1 ? 1 : n < 0 && errno == EAGAIN ? 0 : -1;
+	if (n < 0 && errno == EAGAIN)
+		return 0;
+	struct pollfd p = { .fd = link };
+	return n == 1 && poll(&p, 1, 0) == 0 ? 1 : -1; /* it may have been killed since */
 }
 
 int prebuilt_msg_send_empty(const struct init *in)
