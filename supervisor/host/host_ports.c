@@ -506,10 +506,7 @@ static void port_release(void *host, const char *id, unsigned unspilled)
 		return;
 	spawn_link_answered(&w->spawner);
 	if (io->key.attempt)
-		guard_link_release_later(&io->host->guard, &io->key,
-					 io->within[0] ? GUARD_RELEASE_MEMBER
-					 : io->kept    ? GUARD_RELEASE_KEPT
-						       : GUARD_RELEASE_INIT);
+		guard_link_release_later(&io->host->guard, &io->key, io->release);
 	if (io->limited)
 		spawn_link_remove_leaf(&w->spawner, &io->key);
 	if (io->cow && io->host->changes)

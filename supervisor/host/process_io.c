@@ -41,8 +41,10 @@ struct process_io *process_io_new(struct host_ports *w, const char *id, const st
 	io->serial = ++w->process_ios_made;
 	snprintf(io->key.id, sizeof io->key.id, "%s", id);
 	w->members += names->within != NULL;
-	if (names->within)
+	if (names->within) {
 		snprintf(io->within, sizeof io->within, "%s", names->within);
+		io->release = GUARD_RELEASE_MEMBER;
+	}
 	io->names = *names;
 	io->names.within = NULL; /* borrowed, like the hosts and the input */
 	io->peer_fd = io->limits_fd = -1;
@@ -353,27 +355,6 @@ static void report_gone(struct process_io *io)
 		engine_on_gone(ref.host->engine, ref.key.id, r ? &last : NULL);
 }
 
-static void on_status(evutil_socket_t fd, short what, void *ctx)
-{
-	struct process_io *io = ctx;
-	struct status_msg last;
-	const struct process_io_ref ref = ref_of(io);
-
-	if (status_pump(io, &last) <= 0)
-		return;
-	if (io->host->launch_again(io, &last))
-		return;
-	if (io->within[0] && !io->led && last.kind == STATUS_FAILED)
-		engine_on_launch_failed(ref.host->engine, ref.key.id, last.step, last.error, last.path);
-	else
-		engine_on_exited(ref.host->engine, ref.key.id, &last);
-	if (last.kind == STATUS_EXITED && last.kept && is_alive(&ref) && !io->gone) {
-		io->kept = true;
-		event_drop(&io->pidfd_ev);
-		report_gone(io);
-	}
-}
-
 /*
  * The holder is dead, and with it each of its members. Whether the end of a member's socket was noticed does not
  * matter: a request that nobody read turns it into an error, which libevent's EV_CLOSED does not report.
@@ -400,6 +381,26 @@ static void on_pidfd(evutil_socket_t fd, short what, void *ctx)
 	report_gone(io);
 	if (holder)
 		strmap_visit(&w->process_ios, report_member, &key);
+}
+
+static void on_status(evutil_socket_t fd, short what, void *ctx)
+{
+	struct process_io *io = ctx;
+	struct status_msg last;
+	const struct process_io_ref ref = ref_of(io);
+
+	if (status_pump(io, &last) <= 0)
+		return;
+	if (io->host->launch_again(io, &last))
+		return;
+	if (io->within[0] && !io->led && last.kind == STATUS_FAILED)
+		engine_on_launch_failed(ref.host->engine, ref.key.id, last.step, last.error, last.path);
+	else
+		engine_on_exited(ref.host->engine, ref.key.id, &last);
+	if (last.kind == STATUS_EXITED && last.kept && is_alive(&ref) && !io->gone) {
+		io->release = GUARD_RELEASE_KEPT;
+		on_pidfd(-1, EV_READ, io);
+	}
 }
 
 /* ---- streams ---- */
@@ -603,28 +604,6 @@ unsigned process_io_closed_streams(const int fds[GUARD_SLOT_COUNT])
 {
 	return (fds[GUARD_SLOT_STDOUT] < 0 ? 1u << STREAM_STDOUT : 0) |
 	       (fds[GUARD_SLOT_STDERR] < 0 ? 1u << STREAM_STDERR : 0);
-}
-
-int process_io_line(const struct process_io *io, struct port_line *ret)
-{
-	struct master_line line;
-
-	if (io->fds[GUARD_SLOT_PTY] < 0) {
-		errno = ENOTTY;
-		return -1;
-	}
-	if (master_line_get(io->fds[GUARD_SLOT_PTY], &line) < 0)
-		return -1;
-	*ret = (struct port_line){ .echo = line.echo, .canonical = line.canonical, .eof = line.eof };
-	return 0;
-}
-
-int process_io_resize(const struct process_io *io, uint32_t rows, uint32_t cols)
-{
-	if (io->fds[GUARD_SLOT_PTY] >= 0)
-		return master_resize(io->fds[GUARD_SLOT_PTY], rows, cols);
-	errno = ENOTTY;
-	return -1;
 }
 
 /*

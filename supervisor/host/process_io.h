@@ -54,7 +54,7 @@ struct process_io {
 	struct process_io_stream streams[STREAM_COUNT];
 	struct event *stdin_ev, *status_ev, *pidfd_ev;
 	bool gone;
-	bool kept; /* … but its init stays for another command */
+	enum guard_release release;                /* how the guard has to release it */
 	bool net_served, net_ending, net_end_sent; /* what the proxy was sent, and whether its last report is awaited */
 	struct published_ports *ports;             /* NULL = none so far */
 	bool cow;                                  /* possibly a copy-on-write run */

@@ -105,6 +105,11 @@ bool spawner_client_came_in(const struct spawner *s, int client);
 /* Returns the peer's uid, gid and groups; the groups are in s->groups until the next call. */
 int spawner_peer(struct spawner *s, int client, struct spawn_identity *ret, struct err *e);
 void start_fds_assign(struct start_fds *f, const struct spawn_msg *m, const int *fds);
+/* Checks their types, and gives the command's pipes to its user. */
+int start_fds_check(const struct start_fds *f, const struct plan_head *plan, const struct spawn_identity *id,
+		    struct err *e);
+/* An integer option of SOL_SOCKET; −1 = it has none. */
+int start_socket_option(int fd, int name);
 /*
  * Clones the init and deposits its pidfd. Leaves nothing behind on failure. Fills pid, start_time and layers of the
  * reply.

@@ -25,39 +25,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/magic.h>
 #include <linux/sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
-
-void start_fds_assign(struct start_fds *f, const struct spawn_msg *m, const int *fds)
-{
-	*f = (struct start_fds){ .plan = m->plan_len ? -1 : *fds++, .out = -1, .err = -1, .in = -1 };
-	f->client = *fds++;
-	f->status = *fds++;
-	f->gate = *fds++;
-	if (m->flags & PLAN_TTY)
-		return;
-	f->out = *fds++;
-	if (!(m->flags & PLAN_STDERR_MERGE))
-		f->err = *fds++;
-	if (m->flags & PLAN_STDIN_PIPE)
-		f->in = *fds;
-}
-
-static int socket_option(int fd, int name)
-{
-	int value = -1;
-	socklen_t len = sizeof value;
-	return getsockopt(fd, SOL_SOCKET, name, &value, &len) < 0 ? -1 : value;
-}
 
 /* Whether everything that is mounted as root's own can have its ids mapped. */
 static bool can_map(struct spawner *s, const struct plan_head *plan, int userns)
@@ -109,7 +85,7 @@ bool spawner_client_came_in(const struct spawner *s, int client)
 /* Reads the identity of the client's peer from the kernel. Without privileges it can only be our own uid. */
 int spawner_peer(struct spawner *s, int client, struct spawn_identity *ret, struct err *e)
 {
-	if (socket_option(client, SO_DOMAIN) != AF_UNIX || socket_option(client, SO_TYPE) != SOCK_STREAM)
+	if (start_socket_option(client, SO_DOMAIN) != AF_UNIX || start_socket_option(client, SO_TYPE) != SOCK_STREAM)
 		return err_set(e, ERR_NOT_ALLOWED, "the client's descriptor is not a unix stream socket");
 	if (!spawner_client_came_in(s, client))
 		return err_set(e, ERR_NOT_ALLOWED, "the client did not come in through the control socket");
@@ -186,55 +162,6 @@ int spawner_take_plan(const struct spawner *s, const struct spawn_msg *m, int fd
 	*ret = plan;
 	*ret_mapped = mapped;
 	return 0;
-}
-
-static int check_pipe(int fd, const char *what, struct err *e)
-{
-	struct statfs fs;
-	if (fstatfs(fd, &fs) < 0)
-		return err_sys(e, errno, "%s", what);
-	if (fs.f_type != PIPEFS_MAGIC)
-		return err_field(e, what, "is not a pipe");
-	return 0;
-}
-
-/* Long input that is known at the start comes in a memfd, sealed so that it cannot change. */
-static bool is_sealed(int fd)
-{
-	int seals = fcntl(fd, F_GET_SEALS);
-	return seals >= 0 && seals & F_SEAL_WRITE;
-}
-
-/* The command can reopen its own ends through /dev/stdout etc., but only in the pipe's direction. */
-static int give_pipe(int fd, const struct spawn_identity *id, mode_t mode, const char *what, struct err *e)
-{
-	if (fd < 0)
-		return 0;
-	if (!(mode == 0400 && is_sealed(fd)) && check_pipe(fd, what, e) < 0)
-		return -1;
-	uid_t uid = id->outer_root ? id->peer_uid : id->uid;
-	gid_t gid = id->outer_root ? id->peer_gid : id->gid;
-	if (id->uid != geteuid() && fchown(fd, uid, gid) < 0)
-		return err_sys(e, errno, "give %s to uid %u", what, uid);
-	if (fchmod(fd, mode) < 0)
-		return err_sys(e, errno, "set the mode of %s", what);
-	return 0;
-}
-
-static int check_socket(int fd, const char *what, struct err *e)
-{
-	if (socket_option(fd, SO_DOMAIN) != AF_UNIX || socket_option(fd, SO_TYPE) != SOCK_SEQPACKET)
-		return err_field(e, what, "is not a seqpacket socket");
-	return 0;
-}
-
-static int check_descriptors(const struct start_fds *f, const struct plan_head *plan, const struct spawn_identity *id,
-			     struct err *e)
-{
-	if (check_socket(f->status, "status", e) < 0 || check_pipe(f->gate, "gate", e) < 0 ||
-	    give_pipe(f->out, id, 0200, "stdout", e) < 0 || give_pipe(f->err, id, 0200, "stderr", e) < 0)
-		return -1;
-	return plan->flags & PLAN_HOLDER ? check_socket(f->in, "stdin", e) : give_pipe(f->in, id, 0400, "stdin", e);
 }
 
 static uint64_t namespace_flags(const struct spawner *s, const struct step_context *c)
@@ -553,7 +480,7 @@ static int start_dedicated(struct spawner *s, const struct spawn_msg *m, const s
 				 .cow = -1,
 				 .keep = may_come_back(plan),
 				 .answer = answer };
-	if (check_descriptors(f, plan, &id, e) < 0 || make_limits(&t, &one.leaf, &limits, e) < 0) {
+	if (start_fds_check(f, plan, &id, e) < 0 || make_limits(&t, &one.leaf, &limits, e) < 0) {
 		prebuilt_free(&s->prebuilt, &one);
 		return -1;
 	}
@@ -716,7 +643,7 @@ int start_sandbox(struct spawner *s, const struct spawn_msg *m, struct start_fds
 	int dedicated = r < 0 ? 0 : start_dedicated(s, m, f, plan, &id, answer, ret_pidfd, e);
 	if (r == 0 && dedicated <= 0 &&
 	    (dedicated < 0 || stand_for_root(s, &m->key, plan, false, &id, e) < 0 ||
-	     check_descriptors(f, plan, &id, e) < 0 || start_init(s, m, f, plan, &id, answer, ret_pidfd, e) < 0)) {
+	     start_fds_check(f, plan, &id, e) < 0 || start_init(s, m, f, plan, &id, answer, ret_pidfd, e) < 0)) {
 		idmap_release(&s->idmap, &m->key);
 		if (plan->flags & PLAN_COW)
 			cow_forget(&s->cow, m->key.id);
