@@ -285,6 +285,9 @@ FIXTURES_O := $(filter-out %/conformance_gateway.o,$(CONFORMANCE_O))
 $(BUILD)/fuzz/fuzz_mcp: $(FIXTURES_O)
 $(BUILD)/fuzz/fuzz_mcp: LDFLAGS_ALL += $(FIXTURES_O)
 
+# Another terminal emulator to compare with. Without it the target says so, and is skipped.
+$(BUILD)/fuzz/fuzz_screen_reference: LIBS += $(shell $(PKG_CONFIG) --libs libtsm 2>/dev/null)
+
 # Fuzz targets: tests/fuzz/fuzz_<parser>.c. MODE=fuzz makes libFuzzer programs; the other modes replay the corpus.
 FUZZ_NAMES := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_TARGETS := $(addprefix $(BUILD)/fuzz/,$(FUZZ_NAMES))

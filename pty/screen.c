@@ -4,6 +4,7 @@
 #include "pty/screen_row.h"
 #include "pty/terminal_modes.h"
 #include "pty/vt_filter.h"
+#include "pty/vt_region.h"
 #include "runtime/base/buf.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
@@ -18,6 +19,13 @@
 
 /* The normal and the alternate screen: for each cell the output offset at which it was drawn. */
 enum { PLANE_NORMAL, PLANE_ALTERNATE, PLANES };
+
+/* By ESC 7. Zero is what is restored if none was saved; the filter has the rest. */
+struct saved_cursor {
+	unsigned row, col;
+	bool styled; /* the pen is not the default */
+	struct screen_row_style pen;
+};
 
 struct screen {
 	VTerm *vt;
@@ -40,10 +48,10 @@ struct screen {
 	uint64_t offset, skipped;
 	struct vt_filter filter;
 	struct terminal_modes modes; /* other modes that are set: libvterm does not report all of them */
+	struct saved_cursor saved[PLANES];
 	struct buf clean;
 	size_t still; /* see STILL_MAX */
 	bool moved;
-	bool sets; /* a character set other than ASCII may be selected */
 	struct buf replies;
 	struct glyph_width widths;
 };
@@ -325,25 +333,86 @@ static size_t high_bytes(const unsigned char *p, size_t n)
 	return high;
 }
 
-/*
- * libvterm takes the character set (UTF-8, or the lines of ESC ( 0) by the first byte of the text in one call. So that
- * the screen does not depend on how the output was split, ASCII after other characters starts a new call. Without such
- * a set, and without a sequence that could select one, it makes no difference.
- */
-static void write_runs(struct screen *s, const char *p, size_t n)
+/* The pen for the next character. */
+static struct screen_row_style pen_of(const struct screen *s)
 {
-	bool sets = s->sets || (n && (memchr(p, '\033', n) || memchr(p, '\016', n)));
+	static const struct {
+		VTermAttr attr;
+		uint32_t bit;
+	} bools[] = {
+		{ VTERM_ATTR_BOLD, SCREEN_ROW_BOLD },     { VTERM_ATTR_ITALIC, SCREEN_ROW_ITALIC },
+		{ VTERM_ATTR_BLINK, SCREEN_ROW_BLINK },   { VTERM_ATTR_REVERSE, SCREEN_ROW_REVERSE },
+		{ VTERM_ATTR_STRIKE, SCREEN_ROW_STRIKE },
+	};
+	const VTermState *state = vterm_obtain_state(s->vt);
+	struct screen_row_style pen = SCREEN_ROW_STYLE_DEFAULT;
+	VTermValue v;
 
-	s->sets = s->modes.charset || s->modes.shifted;
-	for (size_t at = 0, end; at < n; at = end) {
-		bool title = false; /* is written whole: libvterm does not continue one */
+	for (size_t i = 0; i < countof(bools); i++)
+		if (vterm_state_get_penattr(state, bools[i].attr, &v) && v.boolean)
+			pen.attrs |= bools[i].bit;
+	if (vterm_state_get_penattr(state, VTERM_ATTR_UNDERLINE, &v))
+		pen.attrs |= ((uint32_t)v.number & 3) << SCREEN_ROW_UNDERLINE_SHIFT;
+	if (vterm_state_get_penattr(state, VTERM_ATTR_FOREGROUND, &v))
+		pen.fg = screen_row_colour(&v.color);
+	if (vterm_state_get_penattr(state, VTERM_ATTR_BACKGROUND, &v))
+		pen.bg = screen_row_colour(&v.color);
+	return pen;
+}
 
-		for (end = at; end < n; end++) {
-			if (sets && !title && end > at && p[end - 1] & 0x80 && !(p[end] & 0x80))
-				break;
-			title = title ? p[end] != '\a' : p[end] == '\033' && end + 1 < n && p[end + 1] == ']';
+static void cursor_save(struct screen *s)
+{
+	struct saved_cursor *saved = &s->saved[s->info.alternate ? PLANE_ALTERNATE : PLANE_NORMAL];
+	struct screen_info i;
+
+	screen_info(s, &i);
+	*saved = (struct saved_cursor){ .row = i.cursor_row, .col = i.cursor_col, .styled = true, .pen = pen_of(s) };
+}
+
+/* In origin mode the cursor is at the origin when this is called, and positions count from there. */
+static void cursor_restore(struct screen *s, bool origin)
+{
+	const struct saved_cursor *saved = &s->saved[s->info.alternate ? PLANE_ALTERNATE : PLANE_NORMAL];
+	struct screen_row_style pen = SCREEN_ROW_STYLE_DEFAULT;
+	buf_auto struct buf text = BUF_INIT;
+	struct screen_info i;
+
+	screen_info(s, &i);
+	unsigned first = origin ? i.cursor_row : 0;
+	buf_printf(&text, "\033[%u;%uH\033[0m", saved->row < first ? 1 : saved->row - first + 1, saved->col + 1);
+	if (saved->styled)
+		screen_row_pen(&pen, saved->pen, &text);
+	vterm_input_write(s->vt, text.data, text.len);
+}
+
+static void write_region_order(struct screen *s, const char *order)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct screen_info i;
+
+	screen_info(s, &i);
+	vt_region_write(order, &i, &text);
+	vterm_input_write(s->vt, text.data, text.len);
+}
+
+/* Writes what the filter passed on: text for libvterm, and orders. */
+static void write_clean(struct screen *s, const char *p, size_t n)
+{
+	for (size_t at = 0, end; at < n; at = end + 1) {
+		for (end = at; end < n && (p[end] < VT_FILTER_SAVE || p[end] > VT_FILTER_REGION);)
+			end++;
+		if (end > at)
+			vterm_input_write(s->vt, p + at, end - at);
+		if (end == n)
+			return;
+		if (p[end] == VT_FILTER_SAVE) {
+			cursor_save(s);
+		} else if (p[end] == VT_FILTER_REGION) {
+			write_region_order(s, p + end + 1);
+			end = (size_t)((const char *)memchr(p + end + 1, VT_FILTER_REGION, n - end - 1) - p);
+		} else {
+			cursor_restore(s, p[end] == VT_FILTER_RESTORE_ORIGIN);
 		}
-		vterm_input_write(s->vt, p + at, end - at);
 	}
 }
 
@@ -356,13 +425,18 @@ static void feed_piece(struct screen *s, const unsigned char *p, size_t n)
 {
 	s->moved = false;
 	if (s->still < STILL_MAX) {
-		write_runs(s, (const char *)p, n);
+		write_clean(s, (const char *)p, n);
 		s->still = s->moved ? 0 : s->still + high_bytes(p, n);
 		return;
 	}
-	for (size_t i = 0; i < n; i++)
-		if (p[i] < 0x80 || s->moved)
-			vterm_input_write(s->vt, (const char *)p + i, 1);
+	for (size_t i = 0, end; i < n; i = end) {
+		bool high = p[i] >= 0x80;
+
+		for (end = i; end < n && (p[end] >= 0x80) == high;)
+			end++;
+		if (!high || s->moved)
+			write_clean(s, (const char *)p + i, end - i);
+	}
 	if (s->moved)
 		s->still = 0;
 }
@@ -546,33 +620,6 @@ static void add_ansi(void *ctx, const struct screen_row *l)
 	}
 	a->begun = true;
 	screen_row_ansi(l, &a->pen, a->out);
-}
-
-/* The pen for the next character. */
-static struct screen_row_style pen_of(const struct screen *s)
-{
-	static const struct {
-		VTermAttr attr;
-		uint32_t bit;
-	} bools[] = {
-		{ VTERM_ATTR_BOLD, SCREEN_ROW_BOLD },     { VTERM_ATTR_ITALIC, SCREEN_ROW_ITALIC },
-		{ VTERM_ATTR_BLINK, SCREEN_ROW_BLINK },   { VTERM_ATTR_REVERSE, SCREEN_ROW_REVERSE },
-		{ VTERM_ATTR_STRIKE, SCREEN_ROW_STRIKE },
-	};
-	const VTermState *state = vterm_obtain_state(s->vt);
-	struct screen_row_style pen = SCREEN_ROW_STYLE_DEFAULT;
-	VTermValue v;
-
-	for (size_t i = 0; i < countof(bools); i++)
-		if (vterm_state_get_penattr(state, bools[i].attr, &v) && v.boolean)
-			pen.attrs |= bools[i].bit;
-	if (vterm_state_get_penattr(state, VTERM_ATTR_UNDERLINE, &v))
-		pen.attrs |= ((uint32_t)v.number & 3) << SCREEN_ROW_UNDERLINE_SHIFT;
-	if (vterm_state_get_penattr(state, VTERM_ATTR_FOREGROUND, &v))
-		pen.fg = screen_row_colour(&v.color);
-	if (vterm_state_get_penattr(state, VTERM_ATTR_BACKGROUND, &v))
-		pen.bg = screen_row_colour(&v.color);
-	return pen;
 }
 
 void screen_ansi(const struct screen *s, unsigned scrollback, bool modes, struct buf *out)

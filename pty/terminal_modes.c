@@ -41,9 +41,11 @@ static void set_mode(struct terminal_modes *t, unsigned number, bool on)
 /* ESC c resets the terminal, but not the parser that is reading it. */
 static void reset_state(struct terminal_modes *t) { *t = (struct terminal_modes){ .state = t->state }; }
 
-/* Without parameters the region is the whole screen, the default. */
+/* Without parameters the region is the whole screen, the default. Terminals ignore one of less than two rows. */
 static void set_region(struct terminal_modes *t)
 {
+	if (t->nparams > 1 && t->params[1] && t->params[0] >= t->params[1])
+		return;
 	t->region = t->nparams > 0;
 	t->top = t->nparams > 0 ? t->params[0] : 0;
 	t->bottom = t->nparams > 1 ? t->params[1] : 0;

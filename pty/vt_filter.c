@@ -31,6 +31,28 @@ static bool is_known_final(const struct vt_filter *in, char final)
 	return false;
 }
 
+/* ---- the saved cursor ---- */
+
+static void cursor_save(struct vt_filter *in, struct buf *out)
+{
+	in->saved[in->alternate] = in->cursor;
+	buf_byte(out, VT_FILTER_SAVE);
+}
+
+static void cursor_restore(struct vt_filter *in, struct buf *out)
+{
+	const struct vt_filter_cursor *saved = &in->saved[in->alternate];
+
+	for (size_t i = 0; i < countof(saved->sets); i++)
+		if (in->cursor.sets[i] != saved->sets[i])
+			buf_printf(out, "\033%c%c", "()*+"[i], saved -> sets[i] ? saved -> sets[i] : 'B');
+	if (in->cursor.shifted != saved->shifted)
+		buf_byte(out, saved->shifted ? '\016' : '\017');
+	in->cursor = *saved;
+	buf_str(out, saved->origin ? "\033[?6h" : "\033[?6l");
+	buf_byte(out, saved->origin ? VT_FILTER_RESTORE_ORIGIN : VT_FILTER_RESTORE);
+}
+
 /* ---- control sequences ---- */
 
 static void csi_separator(struct vt_filter *in, char c)
@@ -53,44 +75,109 @@ static bool has_arg(const struct vt_filter *in, unsigned value)
 	return false;
 }
 
+static bool is_mode(const struct vt_filter *in, char final)
+{
+	return in->leader == '?' && !in->middle && (final == 'h' || final == 'l');
+}
+
+/* Sequences of xterm that libvterm 0.1 does not have. */
+static bool csi_translate(struct vt_filter *in, char final, struct buf *out)
+{
+	unsigned n = in->given[0] && in->args[0] ? in->args[0] : 1;
+
+	if (in->leader || in->middle)
+		return false;
+	switch (final) {
+	case 'b': /* REP */
+		for (unsigned i = 0; in->nlast && i < n && i < VT_FILTER_REPEAT_MAX; i++)
+			buf_append(out, in->last, in->nlast);
+		return true;
+	case 's': /* SCOSC, without margins on the left and the right */
+		if (in->margins)
+			return false;
+		cursor_save(in, out);
+		return true;
+	case '@':
+	case 'P':
+		if (in->cursor.origin || in->margins) /* the cursor is inside */
+			return false;
+	/* fall through */
+	case 'A':
+	case 'B':
+	case 'E':
+	case 'F':
+		if (!in->region)
+			return false;
+		buf_printf(out, "%c%c%u;%u;%u%c", VT_FILTER_REGION, final, n, in->top, in->bottom, VT_FILTER_REGION);
+		return true;
+	case 'u': /* SCORC */ cursor_restore(in, out); return true;
+	default: return false;
+	}
+}
+
+static void reset_tracked(struct vt_filter *in)
+{
+	in->region = in->margins = in->alternate = false;
+	in->single = 0;
+	in->cursor = (struct vt_filter_cursor){ 0 };
+}
+
+/* xterm ignores a region of less than two rows; libvterm would scroll the whole screen. False = drop the sequence. */
+static bool csi_region(struct vt_filter *in, unsigned rows)
+{
+	unsigned top = in->given[0] && in->args[0] ? in->args[0] : 1,
+		 bottom = in->nargs > 0 && in->given[1] && in->args[1] && in->args[1] < rows ? in->args[1] : rows;
+
+	if (top >= bottom && rows > 1)
+		return false;
+	in->region = top > 1 || bottom < rows;
+	in->top = top;
+	in->bottom = bottom;
+	return true;
+}
+
+/* The state that skimming and a saved cursor need. */
+static void csi_track(struct vt_filter *in, char final)
+{
+	if (is_mode(in, final) && has_arg(in, 69))
+		in->margins = final == 'h';
+	if (is_mode(in, final) && has_arg(in, 6))
+		in->cursor.origin = final == 'h';
+	if (is_mode(in, final) && (has_arg(in, 47) || has_arg(in, 1047) || has_arg(in, 1049)))
+		in->alternate = final == 'h';
+	if (in->middle == '!' && final == 'p')
+		reset_tracked(in);
+}
+
 /* The sequence is written again from its parsed parameters, so nothing of the original bytes reaches libvterm. */
 static void csi_end(struct vt_filter *in, char final, unsigned rows, struct buf *out)
 {
 	in->state = VT_FILTER_TEXT;
-	if (in->bad)
+	if (in->bad || csi_translate(in, final, out) || !is_known_final(in, final))
 		return;
-	if (final == 'b' && !in->leader &&
-	    !in->middle) { /* REP: not supported by libvterm 0.1, but in terminfo's xterm */
-		unsigned n = in->given[0] && in->args[0] ? in->args[0] : 1;
+	if (final == 'r' && !in->leader && !csi_region(in, rows))
+		return;
+	bool cursor = is_mode(in, final) && (has_arg(in, 1048) || has_arg(in, 1049));
 
-		for (unsigned i = 0; in->nlast && i < n && i < VT_FILTER_REPEAT_MAX; i++)
-			buf_append(out, in->last, in->nlast);
-		return;
-	}
-	if (!is_known_final(in, final))
-		return;
-	/* the state that skimming needs */
-	bool all = (!in->given[0] || in->args[0] <= 1) &&
-		   (in->nargs < 1 || !in->given[1] || in->args[1] == 0 || in->args[1] >= rows);
-
-	if (final == 'r' && !in->leader)
-		in->region = !all;
-	if (in->leader == '?' && (final == 'h' || final == 'l') && has_arg(in, 69))
-		in->margins = final == 'h';
-	if (in->middle == '!' && final == 'p')
-		in->region = in->margins = false;
+	if (cursor && final == 'h')
+		cursor_save(in, out); /* that of the screen that is left */
+	csi_track(in, final);
 	buf_str(out, "\033[");
 	if (in->leader)
 		buf_byte(out, in->leader);
 	for (unsigned i = 0; i <= in->nargs; i++) {
+		bool saves = cursor && (in->args[i] == 1048 || in->args[i] == 1049);
+
 		if (i)
 			buf_byte(out, in->sub[i - 1] ? ':' : ';');
-		if (in->given[i])
-			buf_printf(out, "%u", in->args[i]);
+		if (in->given[i]) /* 1047 is 1049 without the cursor; there is no mode 0 */
+			buf_printf(out, "%u", !saves ? in->args[i] : in->args[i] == 1049 ? 1047 : 0);
 	}
 	if (in->middle)
 		buf_byte(out, in->middle);
 	buf_byte(out, final);
+	if (cursor && final == 'l')
+		cursor_restore(in, out);
 }
 
 static void csi_byte(struct vt_filter *in, char c, unsigned rows, struct buf *out)
@@ -136,14 +223,19 @@ static void escape_byte(struct vt_filter *in, char c, struct buf *out)
 	} else if (c < '0') {
 		in->state = VT_FILTER_ESCAPE_MORE;
 		in->middle = c;
-	} else if (strchr("78=>DEHMNOZc", c)) {
-		if (c == 'c')
-			in->region = in->margins = false;
+	} else if (c == '7') {
+		cursor_save(in, out);
+	} else if (c == '8') {
+		cursor_restore(in, out);
+	} else if (c == 'c') {
+		reset_tracked(in);
+		buf_str(out, "\033c");
+		cursor_save(in, out);
+	} else if (c == 'N' || c == 'O') {
+		in->single = c == 'N' ? 2 : 3;
+	} else if (strchr("=>DEHMZ", c)) {
 		buf_byte(out, '\033');
 		buf_byte(out, c);
-		if (c ==
-		    '8') /* the saved position may be outside by now; any control sequence makes libvterm clamp it */
-			buf_str(out, "\033[?9999l");
 	}
 }
 
@@ -152,11 +244,10 @@ static void escape_more_byte(struct vt_filter *in, char c, struct buf *out)
 	in->state = VT_FILTER_TEXT;
 	if (c < '0')
 		in->state = VT_FILTER_ESCAPE_MORE; /* two intermediates: unsupported */
-	if (c < '0' || !strchr("()*+-./#", in->middle) || !strchr(in->middle == '#' ? "34568" : "0AB", c))
-		return;
-	buf_byte(out, '\033');
-	buf_byte(out, in->middle);
-	buf_byte(out, c);
+	else if (in->middle >= '(' && in->middle <= '+' && strchr("0AB", c))
+		in->cursor.sets[in->middle - '('] = c == 'B' ? 0 : c;
+	else if (in->middle == '#' && strchr("34568", c))
+		buf_printf(out, "\033#%c", c);
 }
 
 /* Only the title is used. */
@@ -210,17 +301,46 @@ static void high_byte(struct vt_filter *in, char c, struct buf *out)
 	}
 }
 
+/* xterm's characters of the line drawing set from '_' to '~'. */
+static const uint16_t line_drawing[] = {
+	0x0020, 0x25c6, 0x2592, 0x2409, 0x240c, 0x240d, 0x240a, 0x00b0, 0x00b1, 0x2424, 0x240b,
+	0x2518, 0x2510, 0x250c, 0x2514, 0x253c, 0x23ba, 0x23bb, 0x2500, 0x23bc, 0x23bd, 0x251c,
+	0x2524, 0x2534, 0x252c, 0x2502, 0x2264, 0x2265, 0x03c0, 0x2260, 0x00a3, 0x00b7,
+};
+
+/* The character set for the next character; 0 = ASCII. */
+static char current_set(const struct vt_filter *in)
+{
+	return in->cursor.sets[in->single ? in->single : in->cursor.shifted];
+}
+
+/*
+ * A printable ASCII character. Sets are applied here: libvterm selects one by the first byte of the text in a call, so
+ * the screen would depend on how the output was split.
+ */
+static void ascii_byte(struct vt_filter *in, char c, struct buf *out)
+{
+	char set = current_set(in);
+	uint32_t character = (unsigned char)c;
+
+	if (set == '0' && c >= '_')
+		character = line_drawing[c - '_'];
+	else if (set == 'A' && c == '#')
+		character = 0xa3; /* the pound sign */
+	in->single = 0;
+	in->nlast = (unsigned char)text_utf8_encode(character, in->last);
+	buf_append(out, in->last, in->nlast);
+}
+
 static void text_byte(struct vt_filter *in, char c, struct buf *out)
 {
-	if ((unsigned char)c >= 0x80) {
+	if ((unsigned char)c >= 0x80)
 		high_byte(in, c, out);
-		return;
-	}
-	if (c >= ' ' && c < 0x7f) {
-		in->last[0] = c;
-		in->nlast = 1;
-	}
-	if ((c >= ' ' && c < 0x7f) || (c >= '\b' && c <= '\017'))
+	else if (c >= ' ' && c < 0x7f)
+		ascii_byte(in, c, out);
+	else if (c == '\016' || c == '\017')
+		in->cursor.shifted = c == '\016';
+	else if (c >= '\b' && c <= '\r')
 		buf_byte(out, c);
 }
 
@@ -266,7 +386,7 @@ void vt_filter_feed(struct vt_filter *in, const void *bytes, size_t n, unsigned 
 			in->ncut = 0;
 			put_bad(in, out);
 		}
-		if (in->state == VT_FILTER_TEXT && c >= ' ' && c < 0x7f) {
+		if (in->state == VT_FILTER_TEXT && c >= ' ' && c < 0x7f && !current_set(in) && !in->single) {
 			size_t run = plain_run(p + i, n - i);
 
 			buf_append(out, p + i, run);

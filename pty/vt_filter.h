@@ -10,6 +10,11 @@
  * and only complete characters and complete control sequences from an allowlist, with bounded parameters, are passed
  * on. Anything else is dropped or, if it is invalid UTF-8, shown as U+FFFD.
  *
+ * libvterm's saved cursor (ESC 7) differs from xterm's: both screens share one, it lacks the character sets and origin
+ * mode, and has the visibility and the shape instead. So libvterm never saves one. The filter keeps the character sets
+ * and the mode, for each screen, and passes on VT_FILTER_SAVE and VT_FILTER_RESTORE for the screen to do the rest.
+ * What else libvterm does differently while only a part of the screen scrolls is VT_FILTER_REGION (vt_region.h).
+ *
  * Most of a flood of lines scrolls out before it could be seen. As long as there is only text and colours, lines that
  * scroll past the screen and its scrollback have no effect except the colours, and need not be drawn.
  * vt_filter_skip_scrolled finds how many bytes that are, so that the screen is the same at the cost of reading.
@@ -36,6 +41,19 @@ enum vt_filter_state {
 #define VT_FILTER_TITLE_MAX 256u
 #define VT_FILTER_REPEAT_MAX 1000u
 
+/* Not for libvterm, but for the screen: here the position and the pen of the cursor are saved and restored. */
+#define VT_FILTER_SAVE '\001'
+#define VT_FILTER_RESTORE '\002'
+#define VT_FILTER_RESTORE_ORIGIN '\003' /* in origin mode, in which the cursor is at the origin now */
+#define VT_FILTER_REGION '\004'         /* "A3;5;20", and the byte again: CSI 3 A with a region from row 5 to 20 */
+
+/* What a saved cursor has in addition to its position and pen. */
+struct vt_filter_cursor {
+	char sets[4]; /* G0 to G3: the final byte of their designation, 0 = ASCII */
+	bool shifted; /* G1 is in use */
+	bool origin;
+};
+
 struct vt_filter {
 	enum vt_filter_state state;
 	char leader, middle; /* of a control sequence: one of <=>? and an intermediate, or 0 */
@@ -47,10 +65,14 @@ struct vt_filter {
 	size_t nosc;
 	char cut[4], last[4]; /* the first bytes of a split character; the last complete one, for REP */
 	unsigned char ncut, nlast;
-	bool region, margins; /* only a part of the screen scrolls */
+	bool region, margins;                     /* only a part of the screen scrolls */
+	unsigned top, bottom;                     /* of the region, from 1 */
+	struct vt_filter_cursor cursor, saved[2]; /* of the normal and the alternate screen */
+	bool alternate;
+	unsigned char single; /* 2 or 3: that set is for the next character only */
 };
 
-/* Appends to `out` what libvterm is given for these bytes. `rows` is the screen's current height. */
+/* Appends to `out` what libvterm and the screen are given for these bytes. `rows` is the screen's current height. */
 void vt_filter_feed(struct vt_filter *in, const void *p, size_t n, unsigned rows, struct buf *out);
 /* Bytes are missing here: drops the incomplete sequence. */
 void vt_filter_reset(struct vt_filter *in);

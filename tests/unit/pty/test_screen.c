@@ -507,6 +507,102 @@ START_TEST(controls_are_never_shown)
 }
 END_TEST
 
+static void expect_cursor(const struct screen *s, unsigned row, unsigned col)
+{
+	struct screen_info i;
+
+	screen_info(s, &i);
+	ck_assert_uint_eq(i.cursor_row, row);
+	ck_assert_uint_eq(i.cursor_col, col);
+	ck_assert(i.cursor_visible);
+}
+
+/* Also with the alternate screen's sequence, which many programs write at their end. */
+START_TEST(a_cursor_that_was_not_saved_is_restored_to_the_first_cell)
+{
+	static const char *const restores[] = { "\0338", "\033[u", "\033[?1048l", "\033[?1049l" };
+
+	for (size_t i = 0; i < countof(restores); i++) {
+		struct screen *s = shown(2, 10, "abc\r\n\033[31m\033(0");
+
+		feed(s, restores[i]);
+		expect_cursor(s, 0, 0);
+		feed(s, "q");
+		expect_cells(s, "[[{\"text\":\"qbc\"}],[]]");
+		screen_free(s);
+	}
+}
+END_TEST
+
+START_TEST(a_saved_cursor_has_pen_sets_and_origin_mode)
+{
+	struct screen *s = shown(6, 10, "\033[3;5r\033[?6h\033[2;2H\033[32m\033(0\0337\033[r\033[?6l\033[m\033(B");
+
+	feed(s, "\033[3;5r\033[6;1H\0338q\033[1;1Hx");
+	expect_cells(s, "[[],[],[{\"text\":\"\xe2\x94\x82\",\"fg\":2}],[{\"text\":\" \"},"
+			"{\"text\":\"\xe2\x94\x80\",\"fg\":2}],[],[]]");
+	screen_free(s);
+	/* whether it is shown, and how, is not saved */
+	s = shown(2, 10, "\033[?25l\0337\033[?25h\033[5 q\0338");
+	struct screen_info i;
+	screen_info(s, &i);
+	ck_assert(i.cursor_visible && i.cursor_shape == SCREEN_SHAPE_BAR);
+	screen_free(s);
+}
+END_TEST
+
+START_TEST(each_screen_saves_its_own_cursor)
+{
+	struct screen *s = shown(4, 10, "one\r\n$ \033[?1049h\033[4;4H\0337\033[1;1H\0338z");
+
+	expect_cursor(s, 3, 4);
+	feed(s, "\033[?1049lx");
+	expect_text(s, 0, "one\n$ x\n");
+	feed(s, "\033[s\033[4;1Hstatus\033[uy");
+	expect_text(s, 0, "one\n$ xy\n\nstatus\n");
+	screen_free(s);
+}
+END_TEST
+
+/* As in xterm: they stop at the edge that they would cross. */
+START_TEST(movements_stop_at_the_edges_of_the_region)
+{
+	static const struct {
+		const char *text;
+		unsigned row, col;
+	} cases[] = {
+		{ "\033[4;3H\033[9A", 2, 2 }, { "\033[4;3H\033[9B", 5, 2 }, { "\033[4;3H\033[9E", 5, 0 },
+		{ "\033[4;3H\033[9F", 2, 0 }, { "\033[2;3H\033[9A", 0, 2 }, { "\033[7;3H\033[9B", 7, 2 },
+		{ "\033[2;3H\033[9B", 5, 2 }, { "\033[7;3H\033[9A", 2, 2 }, { "\033[3;3H\033[A", 2, 2 },
+		{ "\033[3;3H\033[F", 2, 0 },  { "\033[4;3H\033[A", 2, 2 },
+	};
+
+	for (size_t i = 0; i < countof(cases); i++) {
+		struct screen *s = shown(8, 10, "\033[3;6r");
+
+		feed(s, cases[i].text);
+		expect_cursor(s, cases[i].row, cases[i].col);
+		screen_free(s);
+	}
+}
+END_TEST
+
+START_TEST(characters_are_edited_outside_of_the_region)
+{
+	struct screen *s = shown(4, 10, "\033[1;2rabc\033[4;1Hdef\033[4;2H\033[P\033[2@x");
+
+	expect_text(s, 0, "abc\n\n\ndx f\n");
+	expect_cursor(s, 3, 2);
+	feed(s, "\033[2;1H\r\n1\r\n2");
+	expect_text(s, 0, "1\n2\n\ndx f\n"); /* and the region is still there */
+	screen_free(s);
+	/* one of less than two rows is ignored */
+	s = shown(3, 10, "\033[1;2r\033[3;1Hend\033[2;2r");
+	expect_cursor(s, 2, 3);
+	screen_free(s);
+}
+END_TEST
+
 int main(void)
 {
 	return SUITE("screen", text_has_no_blanks_at_ends, cursor_title_and_alternate_screen,
@@ -516,5 +612,8 @@ int main(void)
 		     scrollback_is_bounded, resizes, answers_are_given_once, only_what_was_drawn_since,
 		     leaving_the_alternate_screen_draws_nothing_new, left_out_output_is_counted,
 		     a_flood_of_combining_characters, skimming_changes_nothing, control_strings_are_not_text,
-		     strange_sequences, repeats, controls_are_never_shown);
+		     strange_sequences, repeats, controls_are_never_shown,
+		     a_cursor_that_was_not_saved_is_restored_to_the_first_cell,
+		     a_saved_cursor_has_pen_sets_and_origin_mode, each_screen_saves_its_own_cursor,
+		     movements_stop_at_the_edges_of_the_region, characters_are_edited_outside_of_the_region);
 }
