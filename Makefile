@@ -57,7 +57,7 @@ CFLAGS_asan := $(SANITIZED) -O1 -g1 -fsanitize=address,undefined -fno-sanitize-r
 CFLAGS_tsan := $(SANITIZED) -O1 -g -fsanitize=thread
 # gcov needs the lines as they are written; every program that ends normally adds its counts to build-coverage.
 CFLAGS_coverage := -O0 -g --coverage -fprofile-update=atomic
-CFLAGS_fuzz := -O1 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined
+CFLAGS_fuzz := -O2 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined -fsanitize-coverage-ignorelist=tests/fuzz/coverage_ignore.txt
 # Paths of this machine stay out of the files that are built: two builds are the same wherever they were made.
 HARDEN := -fstack-protector-strong -fPIE -fno-strict-aliasing -ffile-prefix-map=$(CURDIR)=.
 CFLAGS_ALL := -std=gnu11 $(HARDEN) $(WARN) $(CFLAGS_$(MODE)) $(CFLAGS)
@@ -291,10 +291,11 @@ $(BUILD)/fuzz/fuzz_screen_reference: LIBS += $(shell $(PKG_CONFIG) --libs libtsm
 # Fuzz targets: tests/fuzz/fuzz_<parser>.c. MODE=fuzz makes libFuzzer programs; the other modes replay the corpus.
 FUZZ_NAMES := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 FUZZ_TARGETS := $(addprefix $(BUILD)/fuzz/,$(FUZZ_NAMES))
-$(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(if $(filter fuzz,$(MODE)),,$(BUILD)/obj/tests/fuzz/replay.o) $(ARCHIVES)
+TRACE_CMP := $(BUILD)/obj/tests/fuzz/trace_cmp.o $(foreach f,cmp1 cmp2 cmp8 const_cmp1 const_cmp2 const_cmp4 const_cmp8,-Wl,--wrap=__sanitizer_cov_trace_$(f))
+$(BUILD)/fuzz/%: $(BUILD)/obj/tests/fuzz/%.o $(BUILD)/obj/tests/fuzz/$(if $(filter fuzz,$(MODE)),trace_cmp,replay).o $(ARCHIVES)
 	@mkdir -p $(@D)
 	$(call say,LINK)
-	$(LINK) $(if $(filter fuzz,$(MODE)),-fsanitize=fuzzer,$(BUILD)/obj/tests/fuzz/replay.o)
+	$(LINK) $(if $(filter fuzz,$(MODE)),-fsanitize=fuzzer $(TRACE_CMP),$(BUILD)/obj/tests/fuzz/replay.o)
 
 TEST_PROGRAMS := $(UNIT_TESTS) $(CRASH_PROGRAMS) $(FUZZ_TARGETS) $(BUILD)/talker $(BUILD)/probe $(BUILD)/faults.so $(BUILD)/nth $(BUILD)/dialect_filter $(BUILD)/conformance-gateway $(BUILD)/shell_reader $(BUILD)/shell_stub $(BUILD)/recorder.so $(BUILD)/power_states $(BUILD)/scale_fill
 .PHONY: programs unit-tests unit-programs objects
