@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -187,16 +188,19 @@ int step_tmp(struct step_context *c)
 
 /*
  * The command's user alone has access to them: a command can send a descriptor of a directory to a process of another
- * user. Their file system exists before the ids are known.
+ * user. Their file system exists before the ids are known. With root's uid everybody must have access, or nothing below
+ * them could be shown (public_view.c).
  */
 int step_own_tmp(struct step_context *c)
 {
-	for (size_t i = 0; i < sizeof tmp_folders / sizeof tmp_folders[0]; i++) {
+	for (size_t i = 0; !c->outer_root && i < sizeof tmp_folders / sizeof tmp_folders[0]; i++) {
+		char link[32];
 		fd_auto int place = tree_find(c, tmp_folders[i].place);
 		if (place < 0 && (errno == ENOENT || errno == ELOOP))
 			continue;
-		if (place < 0 || !tree_is_own(c, place) ||
-		    fchownat(place, "", public_view_owner(c), public_view_owner_group(c), AT_EMPTY_PATH) < 0) {
+		snprintf(link, sizeof link, "/proc/self/fd/%d", place);
+		if (place < 0 || !tree_is_own(c, place) || fchownat(place, "", c->uid, c->gid, AT_EMPTY_PATH) < 0 ||
+		    chmod(link, 0700) < 0) {
 			step_path(c, tmp_folders[i].place);
 			return -1;
 		}

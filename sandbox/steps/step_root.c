@@ -37,9 +37,9 @@ static const struct {
 	{ "run", 0755 },
 	/* Below the private /tmp, which will cover them. */
 	{ "tmp", 0755 },
-	{ "tmp/tmp", 0700 },
-	{ "tmp/var", 0700 },
-	{ "tmp/shm", 0700 },
+	{ "tmp/tmp", 01777 },
+	{ "tmp/var", 01777 },
+	{ "tmp/shm", 01777 },
 	{ "tmp/void", 0555 },
 };
 

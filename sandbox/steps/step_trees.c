@@ -445,7 +445,8 @@ static int apply_bound(struct trees *t, uint32_t i)
 static int apply_empty(struct trees *t, uint32_t i)
 {
 	struct step_context *c = t->c;
-	fd_auto int tree = tree_tmpfs(c, c->plan->tmp_bytes ? c->plan->tmp_bytes : STEP_TMP_BYTES, 0700);
+	const mode_t mode = c->outer_root ? 0755 : 0700; /* as for /tmp */
+	fd_auto int tree = tree_tmpfs(c, c->plan->tmp_bytes ? c->plan->tmp_bytes : STEP_TMP_BYTES, mode);
 	if (tree < 0 || fchownat(tree, "", public_view_owner(c), public_view_owner_group(c), AT_EMPTY_PATH) < 0 ||
 	    tree_set(tree, TREE_INERT, -1) < 0)
 		return -1;
