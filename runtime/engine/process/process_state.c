@@ -24,7 +24,7 @@ typedef void (*transition_fn)(struct process *p);
 /*
  * The command runs only after both: its start facts are durable, and the sandbox is ready. If the sandbox lacks a
  * layer that the facts name (layer_mismatch), the init is killed instead: the command must not run with less protection
- * than recorded.
+ * than recorded. The same if its end was requested meanwhile: a lease may be over, and another node may run it.
  */
 static void process_pass_gate(struct process *p)
 {
@@ -33,7 +33,7 @@ static void process_pass_gate(struct process *p)
 	if (!p->committed || !p->ready || p->gone)
 		return;
 	p->state = PROCESS_EXECING;
-	if (p->layer_mismatch)
+	if (p->layer_mismatch || p->end != PROCESS_END_NONE)
 		engine->o.ports->kill(engine->o.host, p->id);
 	else
 		engine->o.ports->open_gate(engine->o.host, p->id);

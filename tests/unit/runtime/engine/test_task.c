@@ -155,6 +155,28 @@ START_TEST(what_never_ran_of_a_fleet_is_not_launched_after_a_restart)
 }
 END_TEST
 
+/* The process is there, but its command is still at the gate. */
+START_TEST(what_has_not_begun_when_the_lease_ends_does_not_begin)
+{
+	const struct port_started s = { .pid = 4242, .start_time = 99, .attempt = 1 };
+
+	ck_assert_int_eq(ask(engine_create_task, FLEET_TASK), 0);
+	ask(engine_start_task, "{\"taskId\":\"t\"}");
+	struct fake_process *p = fake_last(&w);
+	fake_advance(&w, 30000);
+	engine_on_started(w.engine, p->id, &s);
+	engine_on_ready(w.engine, p->id, PLAN_LAYER_NAMESPACES | PLAN_LAYER_MOUNTS);
+	fake_settle(&w);
+	ck_assert(!p->gate_open);
+	ck_assert(p->killed);
+	fake_exit(&w, p, SIGKILL, 0);
+	fake_settle(&w);
+	ck_assert(is("t", "status", "cancelled"));
+	ck_assert_uint_eq(fake_count(&w, "process.terminated"), 1);
+	ck_assert(fake_verified(&w));
+}
+END_TEST
+
 START_TEST(what_waits_of_a_fleet_is_not_begun_after_a_restart)
 {
 	ck_assert_int_eq(ask(engine_create_task, "{\"taskId\":\"a\",\"objective\":\"o\"}"), 0);
@@ -498,6 +520,7 @@ int main(void)
 		an_attempt_is_durable_before_its_process_is_launched,
 		what_certainly_never_ran_is_launched_once_more,
 		what_never_ran_of_a_fleet_is_not_launched_after_a_restart,
+		what_has_not_begun_when_the_lease_ends_does_not_begin,
 		what_waits_of_a_fleet_is_not_begun_after_a_restart,
 		what_cannot_be_proved_is_lost,
 		what_the_guard_holds_goes_on,
