@@ -29,6 +29,7 @@
 
 #define SIM_PROCESSES 256
 #define SIM_HANGUPS 32u
+#define SIM_LEASES 16u
 #define SIM_OUTPUT "some output of a process that does not exist\n"
 
 enum sim_stage { SIM_FREE, SIM_ASKED, SIM_STARTED, SIM_READY, SIM_RUNNING, SIM_EXITED };
@@ -41,7 +42,15 @@ struct sim_process {
 	uint64_t size;
 	int fd;
 	struct sim_answer answer; /* of a model */
-	unsigned effect;          /* of a call of a model, from 1 */
+	unsigned effect;          /* of a call of a model or of a client's request, from 1 */
+	uint64_t limit_ns;        /* when the guard ends it; 0 = never */
+};
+
+/* A task of a fleet: its command may run as long as its node holds the claim, which it renews. */
+struct sim_lease {
+	char task_id[24];
+	unsigned effect; /* of its command, from 1; 0 = none */
+	uint64_t lease_ms, claim_ns;
 };
 
 struct sim_host {
@@ -60,6 +69,8 @@ struct sim_host {
 	/* The newest processes that got SIGHUP, which only requests that may be repeated send. */
 	char hung_up[SIM_HANGUPS][PLAN_KEY_MAX];
 	unsigned hangups;
+	struct sim_lease leases[SIM_LEASES];
+	unsigned leased;
 	bool quick_disk; /* everything is committed before time passes */
 };
 
@@ -143,6 +154,14 @@ static void sim_signal(void *host, const char *id, int sig)
 		sim_doom(host, id);
 }
 
+static void sim_limit(void *host, const char *id, uint64_t ns)
+{
+	struct sim_process *p = sim_process(host, id);
+
+	if (p && !disk.copied)
+		p->limit_ns = ns;
+}
+
 static ssize_t sim_write_stdin(void *host, const char *id, const void *p, size_t n) { return (ssize_t)n; }
 static void sim_close_stdin(void *host, const char *id) {}
 static int sim_line(void *host, const char *id, struct port_line *ret)
@@ -205,6 +224,7 @@ static const struct ports sim_ports = {
 	.output_fd = sim_output_fd,
 	.stop_reading = sim_stop_reading,
 	.release = sim_release,
+	.limit = sim_limit,
 };
 
 /* ---- what processes do ---- */
@@ -253,6 +273,15 @@ static void sim_step_model(struct sim_host *w, struct sim_process *p)
 	sim_print(w, p, a->text + a->sent - n, n);
 }
 
+/* Nothing of a task runs once another node may have its claim. */
+static void sim_check_lease(struct sim_host *w, const struct sim_process *p)
+{
+	for (unsigned i = 0; p->effect && i < SIM_LEASES; i++)
+		if (w->leases[i].effect == p->effect && w->boot_ns > w->leases[i].claim_ns && !w->models.wrong[0])
+			snprintf(w->models.wrong, sizeof w->models.wrong, "the command of %s runs after its lease",
+				 w->leases[i].task_id);
+}
+
 /* One process takes one step. */
 static void sim_step(struct sim_host *w, struct sim_process *p)
 {
@@ -278,10 +307,13 @@ static void sim_step(struct sim_host *w, struct sim_process *p)
 			p->stage = SIM_RUNNING;
 			if (p->effect)
 				sim_effect_happens(&w->models, p->effect);
+			sim_check_lease(w, p);
 			engine_on_execed(w->engine, p->id);
 		}
 		return;
 	case SIM_RUNNING:
+		if (!p->doomed)
+			sim_check_lease(w, p);
 		if (p->answer.text)
 			sim_step_model(w, p);
 		else if (p->doomed || sim_chance(w, 40))
@@ -329,6 +361,9 @@ static inline void sim_pass(struct sim_host *w, uint64_t until)
 	threads.real_us += (until - w->boot_ns) / 1000;
 	threads.mono_ns += until - w->boot_ns;
 	w->boot_ns = until;
+	for (size_t i = 0; i < SIM_PROCESSES; i++)
+		if (w->processes[i].stage != SIM_FREE && w->processes[i].limit_ns && w->processes[i].limit_ns <= until)
+			w->processes[i].doomed = true;
 }
 
 static inline void sim_advance(struct sim_host *w, uint64_t ms)

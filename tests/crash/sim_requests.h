@@ -376,6 +376,35 @@ static void do_make_task(struct sim *s)
 	ask(s, engine_create_task, p);
 }
 
+/* The time until which the node lets a task work: two thirds of the lease that it has claimed now. */
+static json_t *claim(struct sim *s, struct sim_lease *l)
+{
+	l->claim_ns = s->w.boot_ns + l->lease_ms * 1000000;
+	return json_integer((json_int_t)(s->w.boot_ns / 1000000 + l->lease_ms * 2 / 3));
+}
+
+/* A node of a fleet: new tasks and renewals. */
+static void do_lease(struct sim *s)
+{
+	struct sim_lease *l = &s->w.leases[s->w.leased % SIM_LEASES];
+	mem_auto char *command = NULL;
+
+	if (s->w.leased && sim_chance(&s->w, 60)) {
+		l = &s->w.leases[sim_pick(&s->w, s->w.leased < SIM_LEASES ? s->w.leased : SIM_LEASES)];
+		if (s->w.boot_ns < l->claim_ns)
+			ASK(s, engine_renew_lease, "{s:s,s:o}", "taskId", l->task_id, "leaseUntil", claim(s, l));
+		return;
+	}
+	*l = (struct sim_lease){ .effect = sim_effect_new(&s->w.models), .lease_ms = 600 + sim_pick(&s->w, 8000) };
+	snprintf(l->task_id, sizeof l->task_id, "leased-%u", s->w.leased++);
+	command = mem_printf("true " SIM_EFFECT_NAME "%u.", l->effect - 1);
+	ASK(s, engine_create_task, "{s:s,s:s,s:s,s:b,s:o,s:{s:s,s:i,s:I}}", "taskId", l->task_id, "objective", "o",
+	    "commandLine", command, "autoComplete", 1, "leaseUntil", claim(s, l), "fleet", "taskId", l->task_id,
+	    "token", 1, "leaseMs", (json_int_t)l->lease_ms);
+	if (sim_chance(&s->w, 80))
+		ASK(s, engine_start_task, "{s:s}", "taskId", l->task_id);
+}
+
 static void do_task(struct sim *s)
 {
 	static const char *const kinds[] = { "blocks", "blocked_by", "parent", "source_task" };
@@ -594,6 +623,7 @@ static const struct {
 	{ 8, "a question or its answer", do_action },
 	{ 6, "a task", do_make_task },
 	{ 16, "something about a task", do_task },
+	{ 5, "a lease of a task", do_lease },
 	{ 8, "something about a subagent", do_subagent },
 	{ 4, "something about a channel", do_channel },
 	{ 4, "something about a thread's history", do_history },

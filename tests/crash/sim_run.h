@@ -117,7 +117,7 @@ static const char *step(struct sim *s)
 	} else if (what < 980) {
 		name = "the clock is set";
 		sim_set_clock(&s->w);
-	} else if (what < 982) {
+	} else if (what < 982 && disk.may_fail) {
 		name = "the disk fails, or is full, for some writes";
 		sim_settle(&s->w);
 		disk.failing = 1 + sim_pick(&s->w, sim_chance(&s->w, 80) ? 6 : 60);
