@@ -49,6 +49,8 @@ struct screen {
 	struct vt_filter filter;
 	struct terminal_modes modes; /* other modes that are set: libvterm does not report all of them */
 	struct saved_cursor saved[PLANES];
+	int drawn_row, drawn_end; /* the last drawn row, and the column after the last drawn cell */
+	bool at_edge;             /* the last that was written is a character in the last column */
 	struct buf clean;
 	size_t still; /* see STILL_MAX */
 	bool moved;
@@ -116,6 +118,8 @@ static int on_damage(VTermRect rect, void *ctx)
 	s->pushed = 0;
 	if (r.end_row - r.start_row > 1 || r.end_col - r.start_col > 2)
 		s->moved = true;
+	s->drawn_row = rect.end_row - 1;
+	s->drawn_end = rect.end_col;
 	if (s->resizing)
 		return 1;
 	for (int row = r.start_row; row < r.end_row; row++)
@@ -333,40 +337,16 @@ static size_t high_bytes(const unsigned char *p, size_t n)
 	return high;
 }
 
-/* The pen for the next character. */
-static struct screen_row_style pen_of(const struct screen *s)
-{
-	static const struct {
-		VTermAttr attr;
-		uint32_t bit;
-	} bools[] = {
-		{ VTERM_ATTR_BOLD, SCREEN_ROW_BOLD },     { VTERM_ATTR_ITALIC, SCREEN_ROW_ITALIC },
-		{ VTERM_ATTR_BLINK, SCREEN_ROW_BLINK },   { VTERM_ATTR_REVERSE, SCREEN_ROW_REVERSE },
-		{ VTERM_ATTR_STRIKE, SCREEN_ROW_STRIKE },
-	};
-	const VTermState *state = vterm_obtain_state(s->vt);
-	struct screen_row_style pen = SCREEN_ROW_STYLE_DEFAULT;
-	VTermValue v;
-
-	for (size_t i = 0; i < countof(bools); i++)
-		if (vterm_state_get_penattr(state, bools[i].attr, &v) && v.boolean)
-			pen.attrs |= bools[i].bit;
-	if (vterm_state_get_penattr(state, VTERM_ATTR_UNDERLINE, &v))
-		pen.attrs |= ((uint32_t)v.number & 3) << SCREEN_ROW_UNDERLINE_SHIFT;
-	if (vterm_state_get_penattr(state, VTERM_ATTR_FOREGROUND, &v))
-		pen.fg = screen_row_colour(&v.color);
-	if (vterm_state_get_penattr(state, VTERM_ATTR_BACKGROUND, &v))
-		pen.bg = screen_row_colour(&v.color);
-	return pen;
-}
-
 static void cursor_save(struct screen *s)
 {
 	struct saved_cursor *saved = &s->saved[s->info.alternate ? PLANE_ALTERNATE : PLANE_NORMAL];
 	struct screen_info i;
 
 	screen_info(s, &i);
-	*saved = (struct saved_cursor){ .row = i.cursor_row, .col = i.cursor_col, .styled = true, .pen = pen_of(s) };
+	*saved = (struct saved_cursor){ .row = i.cursor_row,
+					.col = i.cursor_col,
+					.styled = true,
+					.pen = screen_row_style_of_pen(vterm_obtain_state(s->vt)) };
 }
 
 /* In origin mode the cursor is at the origin when this is called, and positions count from there. */
@@ -441,6 +421,52 @@ static void feed_piece(struct screen *s, const unsigned char *p, size_t n)
 		s->still = 0;
 }
 
+/*
+ * libvterm combines a mark with a character from an earlier call unless that is in the last column: then the mark would
+ * go to the next row. So the screen does not depend on how the output was split, that character is written again.
+ */
+static void add_character_at_edge(struct screen *s)
+{
+	buf_auto struct buf text = BUF_INIT;
+	VTermPos pos = { .row = s->drawn_row, .col = s->drawn_end - 1 };
+	VTermScreenCell cell;
+	char bytes[4];
+
+	vterm_screen_get_cell(s->vs, pos, &cell);
+	if (cell.chars[0] == UINT32_MAX && pos.col) { /* the second half */
+		pos.col--;
+		vterm_screen_get_cell(s->vs, pos, &cell);
+	}
+	if (!cell.chars[0] || cell.chars[0] == UINT32_MAX)
+		return;
+	buf_printf(&text, "\033[%dG", pos.col + 1);
+	for (size_t i = 0; i < VTERM_MAX_CHARS_PER_CELL && cell.chars[i]; i++)
+		buf_append(&text, bytes, text_utf8_encode(cell.chars[i], bytes));
+	buf_append(&text, s->clean.data, s->clean.len);
+	buf_reset(&s->clean);
+	buf_append(&s->clean, text.data, text.len);
+}
+
+static bool starts_with_mark(struct screen *s)
+{
+	size_t len = s->clean.len ? text_utf8_len(s->clean.data, s->clean.len) : 0;
+
+	return len > 1 && glyph_width_of(&s->widths, text_utf8_code(s->clean.data, len)) == 0;
+}
+
+/* Whether a character was written to the last column, so that the cursor could not move on. */
+static bool is_at_edge(const struct screen *s)
+{
+	VTermPos pos = { 0 };
+	VTermState *state = vterm_obtain_state(s->vt);
+
+	if (!s->filter.drew)
+		return false;
+	vterm_state_get_cursorpos(state, &pos);
+	unsigned width = vterm_state_get_lineinfo(state, pos.row)->doublewidth ? s->cols / 2 : s->cols;
+	return pos.row == s->drawn_row && pos.col < s->drawn_end && s->drawn_end >= (int)width;
+}
+
 /* In pieces, because all cells that one call draws get the same offset, that of the end of the piece. */
 void screen_feed(struct screen *s, const void *p, size_t n)
 {
@@ -453,7 +479,10 @@ void screen_feed(struct screen *s, const void *p, size_t n)
 		buf_reset(&s->clean);
 		vt_filter_feed(&s->filter, at, piece, s->rows, &s->clean);
 		terminal_modes_feed(&s->modes, (const char *)at, piece);
+		if (s->at_edge && starts_with_mark(s))
+			add_character_at_edge(s);
 		feed_piece(s, (const unsigned char *)s->clean.data, s->clean.len);
+		s->at_edge = is_at_edge(s);
 		s->offset += piece;
 		at += piece;
 		n -= piece;
@@ -474,12 +503,14 @@ size_t screen_skim(struct screen *s, const void *p, size_t n)
 		vt_filter_feed(&s->filter, rest.data, rest.len, s->rows, &clean);
 		vterm_input_write(s->vt, clean.data, clean.len);
 		s->offset += skimmed;
+		s->at_edge = false;
 	}
 	return skimmed;
 }
 
 void screen_skip(struct screen *s, uint64_t n)
 {
+	s->at_edge = false;
 	vt_filter_reset(&s->filter);
 	terminal_modes_break(&s->modes);
 	s->offset += n;
@@ -508,7 +539,7 @@ void screen_resize(struct screen *s, unsigned rows, unsigned cols)
 	vterm_input_write(s->vt, text, (size_t)n);
 	s->filter.region = s->filter.margins = false;
 	terminal_modes_feed(&s->modes, text, (size_t)n);
-	s->resizing = false;
+	s->resizing = s->at_edge = false;
 	stamps_resize(s, rows, cols);
 	s->rows = rows;
 	s->cols = cols;
@@ -640,7 +671,7 @@ void screen_ansi(const struct screen *s, unsigned scrollback, bool modes, struct
 	buf_printf(out, "\033[%d q", (int)i.cursor_shape * 2 + (i.cursor_blink ? 1 : 2));
 	buf_str(out, i.cursor_visible ? "\033[?25h" : "\033[?25l");
 	if (modes)
-		screen_row_pen(&a.pen, pen_of(s), out);
+		screen_row_pen(&a.pen, screen_row_style_of_pen(vterm_obtain_state(s->vt)), out);
 }
 
 struct drawn {

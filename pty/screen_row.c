@@ -10,7 +10,7 @@
 
 /* ---- cells to runs and back ---- */
 
-uint32_t screen_row_colour(const VTermColor *c)
+static uint32_t style_colour(const VTermColor *c)
 {
 	if (c->type & VTERM_COLOR_DEFAULT_MASK)
 		return SCREEN_ROW_COLOUR_DEFAULT;
@@ -35,13 +35,38 @@ static VTermColor colour_for(uint32_t colour, uint8_t by_default)
 static struct screen_row_style style_of(const VTermScreenCell *c)
 {
 	return (struct screen_row_style){
-		.fg = screen_row_colour(&c->fg),
-		.bg = screen_row_colour(&c->bg),
+		.fg = style_colour(&c->fg),
+		.bg = style_colour(&c->bg),
 		.attrs = (c->attrs.bold ? SCREEN_ROW_BOLD : 0u) | (c->attrs.italic ? SCREEN_ROW_ITALIC : 0u) |
 			 (c->attrs.blink ? SCREEN_ROW_BLINK : 0u) | (c->attrs.reverse ? SCREEN_ROW_REVERSE : 0u) |
 			 (c->attrs.strike ? SCREEN_ROW_STRIKE : 0u) |
 			 (uint32_t)c->attrs.underline << SCREEN_ROW_UNDERLINE_SHIFT,
 	};
+}
+
+struct screen_row_style screen_row_style_of_pen(const VTermState *state)
+{
+	static const struct {
+		VTermAttr attr;
+		uint32_t bit;
+	} bools[] = {
+		{ VTERM_ATTR_BOLD, SCREEN_ROW_BOLD },     { VTERM_ATTR_ITALIC, SCREEN_ROW_ITALIC },
+		{ VTERM_ATTR_BLINK, SCREEN_ROW_BLINK },   { VTERM_ATTR_REVERSE, SCREEN_ROW_REVERSE },
+		{ VTERM_ATTR_STRIKE, SCREEN_ROW_STRIKE },
+	};
+	struct screen_row_style pen = SCREEN_ROW_STYLE_DEFAULT;
+	VTermValue v;
+
+	for (size_t i = 0; i < countof(bools); i++)
+		if (vterm_state_get_penattr(state, bools[i].attr, &v) && v.boolean)
+			pen.attrs |= bools[i].bit;
+	if (vterm_state_get_penattr(state, VTERM_ATTR_UNDERLINE, &v))
+		pen.attrs |= ((uint32_t)v.number & 3) << SCREEN_ROW_UNDERLINE_SHIFT;
+	if (vterm_state_get_penattr(state, VTERM_ATTR_FOREGROUND, &v))
+		pen.fg = style_colour(&v.color);
+	if (vterm_state_get_penattr(state, VTERM_ATTR_BACKGROUND, &v))
+		pen.bg = style_colour(&v.color);
+	return pen;
 }
 
 static bool style_same(struct screen_row_style a, struct screen_row_style b)

@@ -62,7 +62,8 @@ struct screen_row {
 	size_t nbytes;
 };
 
-uint32_t screen_row_colour(const VTermColor *c);
+/* The pen for the next character. */
+struct screen_row_style screen_row_style_of_pen(const VTermState *state);
 /* `stamps` has one entry per cell, or is NULL. Half of a wide character is a blank, and so are marks without a
  * character. */
 void screen_row_pack(struct glyph_width *widths, const VTermScreenCell *cells, const uint64_t *stamps, unsigned cols,

@@ -31,6 +31,15 @@ static bool is_known_final(const struct vt_filter *in, char final)
 	return false;
 }
 
+/* A complete character. */
+static void put_character(struct vt_filter *in, const char *text, size_t n, struct buf *out)
+{
+	buf_append(out, text, n);
+	memmove(in->last, text, n);
+	in->nlast = (unsigned char)n;
+	in->drawn_end = out->len;
+}
+
 /* ---- the saved cursor ---- */
 
 static void cursor_save(struct vt_filter *in, struct buf *out)
@@ -90,7 +99,7 @@ static bool csi_translate(struct vt_filter *in, char final, struct buf *out)
 	switch (final) {
 	case 'b': /* REP */
 		for (unsigned i = 0; in->nlast && i < n && i < VT_FILTER_REPEAT_MAX; i++)
-			buf_append(out, in->last, in->nlast);
+			put_character(in, in->last, in->nlast, out);
 		return true;
 	case 's': /* SCOSC, without margins on the left and the right */
 		if (in->margins)
@@ -269,12 +278,7 @@ static void osc_end(struct vt_filter *in, struct buf *out)
 
 /* ---- text ---- */
 
-static void put_bad(struct vt_filter *in, struct buf *out)
-{
-	buf_str(out, REPLACEMENT);
-	memcpy(in->last, REPLACEMENT, 3);
-	in->nlast = 3;
-}
+static void put_bad(struct vt_filter *in, struct buf *out) { put_character(in, REPLACEMENT, 3, out); }
 
 /* A byte of a non-ASCII character. */
 static void high_byte(struct vt_filter *in, char c, struct buf *out)
@@ -290,9 +294,7 @@ static void high_byte(struct vt_filter *in, char c, struct buf *out)
 	if (len) {
 		/* U+0080 to U+009F are control characters, too */
 		if (!(len == 2 && in->cut[0] == '\xc2' && (unsigned char)c < 0xa0)) {
-			buf_append(out, in->cut, len);
-			memcpy(in->last, in->cut, len);
-			in->nlast = (unsigned char)len;
+			put_character(in, in->cut, len, out);
 		}
 		in->ncut = 0;
 	} else if (text_utf8_cut(in->cut, in->ncut) == in->ncut) { /* not a prefix of any character */
@@ -320,7 +322,7 @@ static char current_set(const struct vt_filter *in)
  */
 static void ascii_byte(struct vt_filter *in, char c, struct buf *out)
 {
-	char set = current_set(in);
+	char set = current_set(in), text[4];
 	uint32_t character = (unsigned char)c;
 
 	if (set == '0' && c >= '_')
@@ -328,8 +330,7 @@ static void ascii_byte(struct vt_filter *in, char c, struct buf *out)
 	else if (set == 'A' && c == '#')
 		character = 0xa3; /* the pound sign */
 	in->single = 0;
-	in->nlast = (unsigned char)text_utf8_encode(character, in->last);
-	buf_append(out, in->last, in->nlast);
+	put_character(in, text, text_utf8_encode(character, text), out);
 }
 
 static void text_byte(struct vt_filter *in, char c, struct buf *out)
@@ -378,7 +379,9 @@ static size_t plain_run(const char *p, size_t n)
 void vt_filter_feed(struct vt_filter *in, const void *bytes, size_t n, unsigned rows, struct buf *out)
 {
 	const char *p = bytes;
+	size_t start = out->len;
 
+	in->drawn_end = SIZE_MAX;
 	for (size_t i = 0; i < n; i++) {
 		char c = p[i];
 
@@ -389,10 +392,9 @@ void vt_filter_feed(struct vt_filter *in, const void *bytes, size_t n, unsigned 
 		if (in->state == VT_FILTER_TEXT && c >= ' ' && c < 0x7f && !current_set(in) && !in->single) {
 			size_t run = plain_run(p + i, n - i);
 
-			buf_append(out, p + i, run);
+			buf_append(out, p + i, run - 1);
 			i += run - 1;
-			in->last[0] = p[i];
-			in->nlast = 1;
+			put_character(in, p + i, 1, out);
 			continue;
 		}
 		if (((unsigned char)c < 0x20 || c == 0x7f) && control_byte(in, c, out))
@@ -417,6 +419,8 @@ void vt_filter_feed(struct vt_filter *in, const void *bytes, size_t n, unsigned 
 			}
 		}
 	}
+	if (out->len > start)
+		in->drew = in->drawn_end == out->len;
 }
 
 void vt_filter_reset(struct vt_filter *in)

@@ -69,6 +69,8 @@ struct vt_filter {
 	unsigned top, bottom;                     /* of the region, from 1 */
 	struct vt_filter_cursor cursor, saved[2]; /* of the normal and the alternate screen */
 	bool alternate;
+	bool drew;            /* the last that was passed on is a character */
+	size_t drawn_end;     /* where the last character ends in the output of this call */
 	unsigned char single; /* 2 or 3: that set is for the next character only */
 };
 

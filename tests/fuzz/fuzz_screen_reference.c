@@ -103,15 +103,6 @@ static uint32_t our_colour(const json_t *run, const char *key)
 	return RGB | (uint32_t)strtoul(json_string_value(colour) + 1, NULL, 16);
 }
 
-static uint32_t decode(const char *p, size_t len)
-{
-	uint32_t c = len == 1 ? (unsigned char)*p : (unsigned char)*p & (0x7fu >> len);
-
-	for (size_t i = 1; i < len; i++)
-		c = c << 6 | ((unsigned char)p[i] & 0x3f);
-	return c;
-}
-
 static void add_run(struct terminals *t, unsigned row, unsigned *col, const json_t *run)
 {
 	const char *text = json_string_value(json_object_get(run, "text"));
@@ -129,7 +120,7 @@ static void add_run(struct terminals *t, unsigned row, unsigned *col, const json
 		len = text_utf8_len(text, strlen(text));
 		if (!len || *col + width > t->cols)
 			abort();
-		c.character = decode(text, len);
+		c.character = text_utf8_code(text, len);
 		t->cells[0][row][*col] = c;
 	}
 }

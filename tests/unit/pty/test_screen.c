@@ -157,6 +157,28 @@ START_TEST(character_sets_do_not_depend_on_the_split)
 }
 END_TEST
 
+/* libvterm would put the mark into the next row. */
+START_TEST(marks_on_the_last_column_do_not_depend_on_the_split)
+{
+	static const char *const texts[] = { "abce\xcc\x81\xcc\x82x", "ab\xe6\xbc\xa2\xcc\x81x",
+					     "\033[?7labcde\xcc\x81" };
+
+	for (size_t k = 0; k < countof(texts); k++) {
+		struct screen *whole = shown(2, 4, texts[k]), *bytes = screen_new(2, 4, NULL);
+		buf_auto struct buf b = BUF_INIT;
+		struct jw w = jw_on(&b);
+
+		for (size_t i = 0; texts[k][i]; i++)
+			screen_feed(bytes, texts[k] + i, 1);
+		screen_cells(whole, 0, &w);
+		ck_assert_ptr_nonnull(strstr(buf_cstr(&b), "\xcc\x81"));
+		expect_cells(bytes, buf_cstr(&b));
+		screen_free(whole);
+		screen_free(bytes);
+	}
+}
+END_TEST
+
 START_TEST(colours_and_attributes)
 {
 	struct screen *s = shown(1, 30, "\033[32mg\033[1;38;5;200mp\033[0;48;2;1;2;255;4;7mt\033[0m n");
@@ -607,12 +629,12 @@ int main(void)
 {
 	return SUITE("screen", text_has_no_blanks_at_ends, cursor_title_and_alternate_screen,
 		     titles_are_clean_and_bounded, wide_and_combining_characters, characters_cut_between_feeds,
-		     character_sets_do_not_depend_on_the_split, colours_and_attributes, ansi_draws_the_same,
-		     halves_of_wide_characters_are_blanks, ansi_from_and_to_origin_mode, ansi_with_modes,
-		     scrollback_is_bounded, resizes, answers_are_given_once, only_what_was_drawn_since,
-		     leaving_the_alternate_screen_draws_nothing_new, left_out_output_is_counted,
-		     a_flood_of_combining_characters, skimming_changes_nothing, control_strings_are_not_text,
-		     strange_sequences, repeats, controls_are_never_shown,
+		     character_sets_do_not_depend_on_the_split, marks_on_the_last_column_do_not_depend_on_the_split,
+		     colours_and_attributes, ansi_draws_the_same, halves_of_wide_characters_are_blanks,
+		     ansi_from_and_to_origin_mode, ansi_with_modes, scrollback_is_bounded, resizes,
+		     answers_are_given_once, only_what_was_drawn_since, leaving_the_alternate_screen_draws_nothing_new,
+		     left_out_output_is_counted, a_flood_of_combining_characters, skimming_changes_nothing,
+		     control_strings_are_not_text, strange_sequences, repeats, controls_are_never_shown,
 		     a_cursor_that_was_not_saved_is_restored_to_the_first_cell,
 		     a_saved_cursor_has_pen_sets_and_origin_mode, each_screen_saves_its_own_cursor,
 		     movements_stop_at_the_edges_of_the_region, characters_are_edited_outside_of_the_region);
