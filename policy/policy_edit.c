@@ -128,12 +128,22 @@ static void insert_into_object(const struct edit *d, struct jval object, bool ou
 	buf_append(out, rest, d->len - (size_t)(rest - d->text));
 }
 
-/* Inserts into the list if there is one, else creates the list or the whole section. */
+/*
+ * Inserts into the list if there is one, else creates the list or the whole section. A text that only the parser of
+ * policy files reads stays as it is, which the caller notices.
+ */
 static void apply_edit(const struct edit *d, struct buf *out)
 {
 	const char *open = memchr(d->text, '{', d->len);
-	struct jval all = jval_of(open, d->len - (size_t)(open - d->text)), permissions = jval_get(all, "permissions");
-	struct jval list = jval_get(permissions, d->list);
+	struct jval all = { 0 };
+
+	if (open)
+		all = jval_of(open, d->len - (size_t)(open - d->text));
+	if (all.type != JT_OBJECT) {
+		buf_append(out, d->text, d->len);
+		return;
+	}
+	struct jval permissions = jval_get(all, "permissions"), list = jval_get(permissions, d->list);
 
 	if (list.type == JT_ARRAY)
 		insert_into_list(d, list, out);

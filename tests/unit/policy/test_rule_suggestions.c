@@ -257,6 +257,14 @@ START_TEST(test_edits_of_bad_files)
 		ck_assert_uint_eq(out.len, 0);
 		ck_assert_uint_eq(line, 77);
 	}
+	/* is read as a policy file, but is no JSON text */
+	static const char nul[] = "{ \"a\" : [ { \"b\" : 1\0} ] }";
+	buf_auto struct buf out = BUF_INIT;
+	struct err e = ERR_INIT;
+	unsigned line = 77;
+
+	ck_assert_int_lt(policy_edit_add(nul, sizeof(nul) - 1, "allow", &rule, 1, &out, &line, &e), 0);
+	ck_assert_uint_eq(out.len, 0);
 }
 END_TEST
 
