@@ -42,8 +42,8 @@ void process_enforce_end(struct process *p, enum process_end why, const struct r
 {
 	uint64_t now = engine_now(p->engine);
 
-	if (p->state > PROCESS_RUNNING)
-		return; /* it has already ended */
+	if (p->state > PROCESS_RUNNING || (p->intent && process_intent_first(p)))
+		return; /* it has already ended, or an earlier request has cancelled its start */
 	if (p->state == PROCESS_WAITING) {
 		if (by)
 			p->end_by = *by;

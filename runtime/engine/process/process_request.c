@@ -543,6 +543,14 @@ uint64_t process_intent_tick(struct process *p, uint64_t now)
 	return p->intent ? p->intent->until_ns : UINT64_MAX;
 }
 
+bool process_intent_first(struct process *p)
+{
+	const bool waiting = p->state == PROCESS_WAITING;
+
+	terminate_now(p);
+	return waiting;
+}
+
 static void terminate_intend(struct process *p, const struct terminate_intent *how, const struct process_waiter *w)
 {
 	struct transaction *tx = transaction_new_internal(p->engine);

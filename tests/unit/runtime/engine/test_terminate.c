@@ -4,6 +4,7 @@
 
 #include "runtime/base/err.h"
 #include "runtime/base/jscan.h"
+#include "runtime/base/mem.h"
 
 #include <check.h>
 #include <signal.h>
@@ -86,6 +87,23 @@ START_TEST(a_slow_disk_does_not_delay_the_signal)
 }
 END_TEST
 
+/* The reason that is recorded is the first request's, although another end comes before its intent is durable. */
+START_TEST(requests_act_in_their_order)
+{
+	struct fake_process *p = run();
+	struct caller other = fake_caller;
+
+	request_end(p->id, &first);
+	engine_terminate_process(w.engine, p->id, "too late", 0, 60000, &other, fake_reply_fn, &second);
+	ck_assert(has_signal(p));
+	fake_exit(&w, p, SIGTERM, 0);
+	fake_settle(&w);
+	ck_assert_uint_eq(first.count + second.count, 2);
+	mem_auto char *event = fake_event(&w, "process.terminated");
+	ck_assert_ptr_nonnull(strstr(event, "\"reason\":\"enough\""));
+}
+END_TEST
+
 /* The process ends while no runtime is there, and the next one records that before the request is repeated. */
 START_TEST(repeated_after_a_crash_it_has_the_end_as_its_result)
 {
@@ -147,6 +165,7 @@ int main(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, the_intent_is_durable_before_the_signal);
 	tcase_add_test(t, a_slow_disk_does_not_delay_the_signal);
+	tcase_add_test(t, requests_act_in_their_order);
 	tcase_add_test(t, repeated_after_a_crash_it_has_the_end_as_its_result);
 	tcase_add_test(t, repeated_after_a_crash_it_ends_a_process_that_still_runs);
 	suite_add_tcase(suite, t);
