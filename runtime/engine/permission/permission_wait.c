@@ -237,6 +237,12 @@ void permission_resolved(struct engine *engine, const struct action_outcome *o, 
 	buf_auto struct buf message = BUF_INIT;
 
 	resolved_fact(o, tx);
+	/* Resolved once more: the store rejected the first denial, so the process still waits. */
+	if (p && p->denying) {
+		p->state = PROCESS_WAITING;
+		p->denying = p->resumed = false;
+		p->ended_as = NULL;
+	}
 	if (!p || p->state != PROCESS_WAITING || o->allowed)
 		return;
 	refused_message(o, &message);
@@ -249,7 +255,7 @@ void permission_resolved(struct engine *engine, const struct action_outcome *o, 
 					    .terminated = cancelled,
 					    .tell_owner = true };
 	p->state = PROCESS_ENDING;
-	p->resumed = true;
+	p->denying = p->resumed = true;
 	permission_end_facts(p, &how, tx);
 }
 

@@ -242,6 +242,7 @@ struct process {
 	uint64_t settle_until_ns;
 	struct terminate_intent *intent; /* of terminate_process, until it is durable; freed by its commit */
 	uint64_t ended_sequence;
+	bool denying;         /* ends with the resolution of its action, which is not durable yet */
 	const char *ended_as; /* the status of a process that never ran; NULL otherwise */
 };
 

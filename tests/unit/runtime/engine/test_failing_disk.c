@@ -1,6 +1,6 @@
 /*
  * The store's disk fails at the start of a process. The facts of the start and those of its end are in different
- * batches: the log must not have the second without the first.
+ * batches: the log must not have the second without the first. Or it fails when a person answers.
  */
 
 #include "tests/unit/runtime/engine/fake_host.h"
@@ -8,6 +8,7 @@
 #include "policy/hooks.h"
 #include "policy/rules.h"
 #include "runtime/base/err.h"
+#include "runtime/base/jscan.h"
 #include "runtime/base/mem.h"
 
 #include <check.h>
@@ -102,6 +103,60 @@ START_TEST(a_process_that_hooks_evaluate)
 }
 END_TEST
 
+/* The answer is rejected, and given again when the disk works. */
+static void answer(const char *action_id, const char *decision)
+{
+	const struct action_answer a = { .action_id = action_id, .decision = decision, .source = "user" };
+
+	engine_respond_action(w.engine, &a, &fake_caller, fake_reply_fn, &reply);
+	fake_settle(&w);
+}
+
+static void ask_for_start(char action_id[80])
+{
+	static const char text[] = "{\"permissions\":{\"ask\":[\"Bash\"]}}";
+	struct start_request r = fake_request(&w, "true");
+	struct err e = ERR_INIT;
+
+	ck_assert(policy_rules_parse(&rules, RULE_OF_HOST, "policy.json", text, sizeof text - 1, &e) == 0);
+	engine_set_rules(w.engine, &rules);
+	engine_start_process(w.engine, &r, &fake_caller, fake_reply_fn, &reply);
+	fake_settle(&w);
+	ck_assert_int_eq(reply.code, 0);
+	jval_str(jval_get(jval_of(reply.json.data, reply.json.len), "actionId"), action_id, 80);
+	atomic_store(&disk_fails, true);
+	answer(action_id, "deny");
+	ck_assert_int_ne(reply.code, 0);
+	ck_assert_uint_eq(fake_count(&w, "process.failed"), 0);
+	heal_disk();
+}
+
+START_TEST(a_denial_can_be_repeated)
+{
+	char id[80];
+
+	ask_for_start(id);
+	answer(id, "deny");
+	ck_assert_int_eq(reply.code, 0);
+	ck_assert_uint_eq(fake_count(&w, "process.failed"), 1);
+	ck_assert_uint_eq(fake_count(&w, "turn.failed"), 1);
+	ck_assert(fake_verified(&w));
+}
+END_TEST
+
+START_TEST(a_denial_can_be_followed_by_an_approval)
+{
+	char id[80];
+
+	ask_for_start(id);
+	ck_assert_uint_eq(w.nprocesses, 0);
+	answer(id, "allow");
+	ck_assert_uint_eq(w.nprocesses, 1); /* it is launched */
+	ck_assert_uint_eq(fake_count(&w, "process.failed"), 0);
+	ck_assert(fake_verified(&w));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("failing_disk");
@@ -111,6 +166,8 @@ int main(void)
 	tcase_set_timeout(t, 60);
 	tcase_add_test(t, a_process_that_cannot_be_created);
 	tcase_add_test(t, a_process_that_hooks_evaluate);
+	tcase_add_test(t, a_denial_can_be_repeated);
+	tcase_add_test(t, a_denial_can_be_followed_by_an_approval);
 	suite_add_tcase(suite, t);
 	SRunner *runner = srunner_create(suite);
 	srunner_run_all(runner, CK_NORMAL);
