@@ -307,7 +307,7 @@ static void parse_path(struct pending *e, struct text t)
 	struct text type;
 	if (!find_member(t, "nametype", &type) || !name_of(t, "name", name, sizeof name) || !name[0])
 		return;
-	bool directory = *type.p == 'P';
+	bool directory = type.p < type.end && *type.p == 'P';
 	int rank = path_rank(e, type);
 	if (rank <= e->rank)
 		return;

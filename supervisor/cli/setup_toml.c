@@ -196,6 +196,16 @@ static const char *check_line(struct toml_line t)
 	return NULL;
 }
 
+/* The same for a line inside of an array, which copy_top does not distinguish from one outside. */
+static const char *check_line_of_array(struct toml_line t)
+{
+	struct toml_line value;
+
+	if (*t.text == '[')
+		return "an array in an array over several lines";
+	return is_key(t, "default", &value) ? "a key in an array; close the array first" : NULL;
+}
+
 /* Everything that copy_top and copy_ours rely on. The error has the line. */
 static int check_file(const char *present, struct err *e)
 {
@@ -210,9 +220,7 @@ static int check_file(const char *present, struct err *e)
 		if (!t.len || *t.text == '#')
 			continue;
 		int open = count_brackets(t, &why);
-		wrong = why     ? why
-			: depth ? (*t.text == '[' ? "an array in an array over several lines" : NULL)
-				: check_line(t);
+		wrong = why ? why : depth ? check_line_of_array(t) : check_line(t);
 		if (!wrong && !depth && top && is_key(t, "default", &value)) {
 			wrong = has_default ? "default stands there twice" : NULL;
 			has_default = true;
