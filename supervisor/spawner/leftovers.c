@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ipc.h>
 #include <sys/msg.h>
 #include <sys/sem.h>
@@ -19,6 +20,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,7 +31,8 @@
 struct entry {
 	uint64_t dev, ino, links;
 	uint32_t mode, uid, gid, reserved;
-	int64_t changed_s, changed_ns; /* ctime; 0 if the command's user cannot change it */
+	int64_t changed_s, changed_ns;    /* ctime; 0 if the command's user cannot change it */
+	uint64_t free_blocks, free_files; /* of the file system; 0 if it is not a private directory itself */
 };
 
 struct entries {
@@ -113,14 +116,28 @@ static int add_folder(struct entries *e, int at, uid_t uid, int depth)
 	return (int)n;
 }
 
+/*
+ * The directory itself. A file without a name (O_TMPFILE) takes up space as long as a descriptor of it is open
+ * anywhere, and a lock lasts as long.
+ */
+static int add_private_folder(struct entries *e, int fd, uid_t uid)
+{
+	struct statx st;
+	struct statfs fs;
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0 || fstatfs(fd, &fs) < 0 ||
+	    statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &st) < 0 || add_entry(e, &st, uid) < 0)
+		return -1;
+	e->list[e->count - 1].free_blocks = fs.f_bfree;
+	e->list[e->count - 1].free_files = fs.f_ffree;
+	return 0;
+}
+
 static int read_folders(const struct leftovers *l, struct entries *ret)
 {
 	ret->count = 0;
 	for (size_t i = 0; i < l->nfolders; i++) {
-		struct statx st;
 		fd_auto int fd = open(l->folder[i], O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (fd < 0 || statx(fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &st) < 0 ||
-		    add_entry(ret, &st, l->uid) < 0 || add_folder(ret, fd, l->uid, 0) < 0)
+		if (fd < 0 || add_private_folder(ret, fd, l->uid) < 0 || add_folder(ret, fd, l->uid, 0) < 0)
 			return -1;
 	}
 	return 0;

@@ -9,15 +9,27 @@
  *   talker left MARK                         leaves a detached child that keeps stdout open and says "ready" once it
  *                                            is alone, and exits 0
  *   talker spin                              burns cpu
+ *   talker send WHAT                         sends a descriptor through the socket "out" of the working directory
+ *       WHAT: nothing (/dev/null) | folder (/tmp) | locked (the same, with a lock) | file (of /tmp, without a name)
+ *         | terminal | unix | inet | inet6 (a socket)
+ *   talker packet                            sends one to itself
+ *   talker queue                             makes a message queue of POSIX
  *
  * Record i of a seed: "%08x %06u %08x\n" of seed, i and talker_hash(seed, i); the Python tests compute the same.
  */
 
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <mqueue.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -105,6 +117,49 @@ static int hold(const char *kind)
 		pause();
 }
 
+static int make(const char *what)
+{
+	if (!strcmp(what, "nothing"))
+		return open("/dev/null", O_RDONLY);
+	if (!strcmp(what, "folder"))
+		return open("/tmp", O_RDONLY);
+	if (!strcmp(what, "locked")) {
+		int fd = open("/tmp", O_RDONLY);
+		return flock(fd, LOCK_EX) < 0 ? -1 : fd;
+	}
+	if (!strcmp(what, "file"))
+		return open("/tmp", O_TMPFILE | O_RDWR, 0600);
+	if (!strcmp(what, "terminal"))
+		return posix_openpt(O_RDWR | O_NOCTTY);
+	return socket(!strcmp(what, "inet") ? AF_INET : !strcmp(what, "inet6") ? AF_INET6 : AF_UNIX, SOCK_STREAM, 0);
+}
+
+static int send_out(int fd)
+{
+	const struct sockaddr_un to = { .sun_family = AF_UNIX, .sun_path = "out" };
+	struct iovec byte = { .iov_base = (char[]){ 'x' }, .iov_len = 1 };
+	_Alignas(struct cmsghdr) char room[CMSG_SPACE(sizeof fd)] = { 0 };
+	struct msghdr m = { .msg_iov = &byte, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room };
+	struct cmsghdr *rights = CMSG_FIRSTHDR(&m);
+	*rights = (struct cmsghdr){ .cmsg_level = SOL_SOCKET,
+				    .cmsg_type = SCM_RIGHTS,
+				    .cmsg_len = CMSG_LEN(sizeof fd) };
+	memcpy(CMSG_DATA(rights), &fd, sizeof fd);
+	int s = socket(AF_UNIX, SOCK_STREAM, 0);
+	if (fd < 0 || connect(s, (const struct sockaddr *)&to, sizeof to) < 0 || sendmsg(s, &m, 0) != 1)
+		return 1;
+	return read(s, room, 1) != 0; /* until it was received */
+}
+
+static int send_packet(void)
+{
+	const struct sockaddr_in to = { .sin_family = AF_INET,
+					.sin_port = htons(9),
+					.sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int s = socket(AF_INET, SOCK_DGRAM, 0);
+	return sendto(s, "x", 1, 0, (const struct sockaddr *)&to, sizeof to) != 1;
+}
+
 int main(int argc, char **argv)
 {
 	const char *verb = argc > 1 ? argv[1] : "";
@@ -127,6 +182,14 @@ int main(int argc, char **argv)
 				continue;
 			hold_on();
 		}
+		return 0;
+	}
+	if (!strcmp(verb, "send") && argc == 3)
+		return send_out(make(argv[2]));
+	if (!strcmp(verb, "packet"))
+		return send_packet();
+	if (!strcmp(verb, "queue")) {
+		(void)mq_open("/left", O_RDWR | O_CREAT, 0600, NULL); /* denied, after the queue was made */
 		return 0;
 	}
 	if (!strcmp(verb, "spin"))
