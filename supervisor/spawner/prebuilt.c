@@ -163,10 +163,42 @@ static size_t wanted_of(const struct prebuilt_pool *pool, const struct prebuilt_
 	return is_in_use(pool, k, now) || !pool->wanted ? pool->wanted : 1;
 }
 
+static bool is_readable(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	return fd >= 0 && poll(&p, 1, 0) == 1;
+}
+
+/*
+ * A runtime that dies between the release of a command and SPAWN_CLEAN leaves an init that nobody will use. It has
+ * reported that nothing is left, or is dead, and after some time the message is no longer to be expected. Returns the
+ * ms until the next check, −1 = none is needed.
+ */
+static int end_lost_loans(struct prebuilt_pool *pool, uint64_t now)
+{
+	bool any = false, due = now - pool->loans_checked_ns >= pool->spare_ms * 1000000ull;
+	for (size_t i = pool->nleaves; i-- > 0;) {
+		struct prebuilt_leaf *leaf = &pool->leaves[i];
+		any |= leaf->lent != NULL;
+		if (!due || !leaf->lent || !is_readable(leaf->lent->link))
+			continue;
+		if (!leaf->ended) {
+			leaf->ended = true;
+			continue;
+		}
+		const struct plan_key key = leaf->key, name = prebuilt_forget_leaf(pool, &key);
+		cgroup_tree_remove(pool->cgroup, &name);
+		idmap_release(pool->idmap, &key);
+	}
+	if (due)
+		pool->loans_checked_ns = now;
+	return any ? (int)pool->spare_ms : -1;
+}
+
 int prebuilt_expire(struct prebuilt_pool *pool)
 {
 	uint64_t now = clock_boot_ns();
-	int wait_ms = -1;
+	int wait_ms = end_lost_loans(pool, now);
 	for (size_t i = 0; i < PREBUILT_KINDS; i++) {
 		struct prebuilt_kind *k = &pool->kinds[i];
 		if (k->count && now - k->used_ns > KEEP_NS)
@@ -227,6 +259,8 @@ static void take_out(struct prebuilt_kind *k, size_t i, struct prebuilt *ret)
 
 static void add_garbage(struct prebuilt_pool *pool, const struct prebuilt_held *held)
 {
+	if (held->mounts < 0 && held->net < 0 && held->pidfd < 0)
+		return;
 	if (pool->ngarbage == PREBUILT_GARBAGE_MAX)
 		prebuilt_collect_garbage(pool);
 	pool->garbage[pool->ngarbage++] = *held;
@@ -463,7 +497,7 @@ void prebuilt_hold(struct prebuilt_pool *pool, const struct plan_key *key, const
 		pool->leaves_size = pool->leaves_size ? 2 * pool->leaves_size : 64;
 		pool->leaves = mem_realloc(pool->leaves, pool->leaves_size * sizeof *pool->leaves);
 	}
-	int pidfd = *net < 0 ? -1 : fcntl(init, F_DUPFD_CLOEXEC, 0);
+	int pidfd = init < 0 ? -1 : fcntl(init, F_DUPFD_CLOEXEC, 0);
 	if (pidfd < 0)
 		fd_close(net);
 	pool->leaves[pool->nleaves++] = (struct prebuilt_leaf){
@@ -498,12 +532,36 @@ static struct prebuilt_leaf *leaf_of(struct prebuilt_pool *pool, const struct pl
 	return NULL;
 }
 
+/* Whether a process of the command can exist. */
+static bool is_running(const struct prebuilt_leaf *leaf)
+{
+	return leaf->lent ? !is_readable(leaf->lent->link) && !is_readable(leaf->lent->pidfd)
+			  : !is_readable(leaf->held.pidfd);
+}
+
+/*
+ * Another sandboxed command of the same user can have got a descriptor of a directory in this sandbox. Landlock denies
+ * it to open files there, but not to change their modes and times, or to connect to sockets. With an id of its own the
+ * sandbox's directories are closed to all others.
+ */
+static bool has_company(const struct prebuilt_pool *pool, const struct prebuilt_leaf *leaf)
+{
+	if (leaf->lent->uid != leaf->held.owner)
+		return false;
+	for (size_t i = 0; i < pool->nleaves; i++) {
+		const struct prebuilt_leaf *other = &pool->leaves[i];
+		if (other != leaf && other->held.owner == leaf->held.owner && is_running(other))
+			return true;
+	}
+	return false;
+}
+
 bool prebuilt_take_back(struct prebuilt_pool *pool, const struct plan_key *key)
 {
 	struct prebuilt_leaf *leaf = leaf_of(pool, key);
 	struct prebuilt *one = leaf ? leaf->lent : NULL;
 	struct prebuilt_kind *k = one ? kind_of_serial(pool, one->kind) : NULL;
-	if (!k || one->era != pool->era || k->count == PREBUILT_SPARE_MAX)
+	if (!k || one->era != pool->era || one->pidfd < 0 || k->count == PREBUILT_SPARE_MAX || has_company(pool, leaf))
 		return false;
 	idmap_pass_on(pool->idmap, key, &one->leaf);
 	one->returning = true;

@@ -14,7 +14,8 @@
  * what of the host each of them depends on (sandbox/host_fingerprint.h) and checks all of it before use.
  *
  * A generic one is used once. A dedicated one comes back after its command if the init can prove that nothing of it is
- * left (leftovers.h): building a sandbox and tearing it down takes most of the CPU time of a short command. The spawner
+ * left (leftovers.h), and if no other sandboxed command with its uid is running, which could have got a descriptor of a
+ * directory in it: building a sandbox and tearing it down takes most of the CPU time of a short command. The spawner
  * keeps the link to it meanwhile.
  *
  * Both have the host's top level bound as it was when they were built. They are dropped when the host's mounts change
@@ -94,7 +95,7 @@ struct prebuilt_kind {
 struct prebuilt_held {
 	int mounts;
 	int net;
-	int pidfd;   /* of the init; −1 if net is */
+	int pidfd;   /* of the init; net is not held without it */
 	uid_t owner; /* the peer whose command uses net */
 };
 
@@ -103,6 +104,7 @@ struct prebuilt_leaf {
 	struct plan_key key, leaf;
 	struct prebuilt_held held;
 	struct prebuilt *lent; /* one that may come back; NULL = it is used once */
+	bool ended;            /* its command had ended when the loans were checked */
 };
 
 struct prebuilt_pool {
@@ -129,6 +131,7 @@ struct prebuilt_pool {
 	unsigned serial;
 	uint64_t era;         /* changes with the host's mounts */
 	uint64_t last_serial; /* of a kind */
+	uint64_t loans_checked_ns;
 };
 
 void prebuilt_pool_init(struct prebuilt_pool *pool, struct cgroup_tree *cgroup, struct idmap *idmap,

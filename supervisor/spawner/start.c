@@ -357,7 +357,7 @@ static int start_new(const struct start *t, int *ret_pidfd, struct err *e)
 	t->answer->start_time = proc_start_time(pid);
 	t->answer->layers = c->layers;
 	int mounts = -1; /* the init has not left the host's mounts yet */
-	if (net >= 0)
+	if (net >= 0 || t->plan->flags & PLAN_PRIVATE_ROOT)
 		prebuilt_hold(&s->prebuilt, &t->m->key, &t->m->key, id->peer_uid, *ret_pidfd, &mounts, &net);
 	return 0;
 }
