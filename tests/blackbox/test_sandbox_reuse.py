@@ -3,13 +3,15 @@
 import array
 import contextlib
 import os
+import shutil
 import signal
 import socket
 
 import harness
-from harness import Home, Skip, until
+from harness import TALKER, Home, Skip, children_of, until
 
 NOTHING = ["true"]
+SMALL = "./talker"  # uses little enough CPU time for its sandbox to come back: an interpreter's start takes too much
 TRIES = 40  # commands, among which a sandbox that came back must be
 
 
@@ -39,6 +41,7 @@ def reusing():
         applied = [e for e in (rpc.run(NOTHING, cwd=home.work) and rpc.events()) if e["type"] == "sandbox.applied"]
         if "landlock" not in str(applied[-1]["payload"].get("layers")):
             raise Skip("without Landlock every sandbox is used once")
+        shutil.copy(TALKER, home.work)
         find_reuse(rpc, home)
         yield home, rpc
 
@@ -71,8 +74,8 @@ LEFTOVERS = {
     "shared memory of System V": ["ipcmk", "-M", "100"],
     "a semaphore": ["ipcmk", "-S", "1"],
     "a message queue of System V": ["ipcmk", "-Q"],
-    "a message queue of POSIX": python("import ctypes; ctypes.CDLL(None).mq_open(b'/left', 0o102, 0o600, None)"),  # denied, after the queue was made
-    "packets": python("import socket; s = socket.socket(type=socket.SOCK_DGRAM); s.sendto(b'x', ('127.0.0.1', 9))"),
+    "a message queue of POSIX": [SMALL, "queue"],
+    "packets": [SMALL, "packet"],
 }
 
 
@@ -102,38 +105,44 @@ def test_the_first_process_is_out_of_reach():
                 assert rpc.outputs(started["processId"])["stdout"] == before, change
 
 
-def send_out(home, rpc, make):
+def send_out(home, rpc, what):
     """Runs a command that sends a descriptor to this process, through a socket in the workspace. Returns (pid, descriptor)."""
     path = os.path.join(home.work, "out")
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         os.chmod(path, 0o777)
         listener.listen()
-        pid = pid_of(rpc, home, python(
-            f"import array, os, socket; fd = {make}; s = socket.socket(socket.AF_UNIX); s.connect('out'); "
-            "s.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [fd]))])"))
+        listener.settimeout(harness.PATIENCE)
+        started = rpc.start([SMALL, "send", what], cwd=home.work)
         connection, _ = listener.accept()
         with connection:
             _, rights, _, _ = connection.recvmsg(1, socket.CMSG_LEN(4))
     os.unlink(path)
-    return pid, array.array("i", rights[0][2])[0]
+    assert rpc.wait(started["processId"])["exitCode"] == 0
+    return started["pid"], array.array("i", rights[0][2])[0]
+
+
+def comes_back(home, rpc, what):
+    pid, fd = send_out(home, rpc, what)
+    try:
+        return pid in later_pids(rpc, home, 10)
+    finally:
+        os.close(fd)
 
 
 def test_what_a_command_sent_out_keeps_its_sandbox_from_others():
     with reusing() as (home, rpc):
-        for make in ("os.openpty()[0]", "socket.socket(socket.AF_INET).detach()", "socket.socket(socket.AF_INET6).detach()"):
-            pid, fd = send_out(home, rpc, make)
-            try:
-                assert pid not in later_pids(rpc, home, 10), make
-            finally:
-                os.close(fd)
+        until("a sandbox of which nothing was sent out comes back", lambda: comes_back(home, rpc, "nothing"))
+        for what in ("locked", "file", "terminal", "unix", "inet", "inet6"):
+            for _ in range(3):
+                assert not comes_back(home, rpc, what), what
 
 
 def test_a_directory_that_was_sent_out_is_closed_to_other_users():
     if os.geteuid() != 0:
         raise Skip("takes root")
     with reusing() as (home, rpc):
-        _, fd = send_out(home, rpc, "os.open('/tmp', os.O_RDONLY)")
+        _, fd = send_out(home, rpc, "folder")
         pid = os.fork()
         if pid == 0:
             os.setgid(65534)
@@ -145,6 +154,20 @@ def test_a_directory_that_was_sent_out_is_closed_to_other_users():
             os._exit(1)
         os.close(fd)
         assert os.waitpid(pid, 0)[1] == 0
+
+
+def test_a_command_beside_it_keeps_a_sandbox_from_others():
+    """With a directory's descriptor that it was sent, a command of the same uid could connect to the sockets of a later one there."""
+    with reusing() as (home, rpc):
+        for more in ({}, {"sandbox": {"readRoots": ["/usr/share"]}}):
+            beside = rpc.start(["sleep", "1000"], cwd=home.work, **more)
+            if os.geteuid() == 0:   # root's commands have an id of each sandbox's own
+                find_reuse(rpc, home)
+            else:
+                pids = [pid_of(rpc, home, NOTHING) for _ in range(10)]
+                assert len(set(pids)) == len(pids), pids
+            rpc.end(beside["processId"])
+            find_reuse(rpc, home)
 
 
 def test_another_plan_gets_another_sandbox():
@@ -205,6 +228,24 @@ def test_deaths_of_the_daemons_parts():
                 assert open(os.path.join(home.work, f"{part}.ran")).read() == "x\n"
                 for _ in range(5):
                     pid_of(client, home, NOTHING)
+
+
+def test_a_sandbox_that_nobody_takes_back_ends():
+    """The runtime dies after it has released a command and before it has told the spawner."""
+    with reusing() as (home, rpc):
+        guard = home.guard.pid
+        kept = rpc.start(["sh", "-c", "while [ ! -e go ]; do sleep 0.02; done"], cwd=home.work)
+        os.kill(guard, signal.SIGSTOP)
+        try:
+            with open(os.path.join(home.work, "go"), "w"):
+                pass
+            assert rpc.wait(kept["processId"])["exitCode"] == 0
+            home.kill_part("runtime")
+        finally:
+            os.kill(guard, signal.SIGCONT)
+        until("its init is gone", lambda: kept["pid"] not in children_of(guard))
+        with home.rpc() as client:
+            pid_of(client, home, NOTHING)
 
 
 def test_an_init_that_dies_while_it_waits_is_replaced():
