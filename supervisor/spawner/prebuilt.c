@@ -490,9 +490,44 @@ void prebuilt_name_leaf(struct prebuilt_pool *pool, const struct plan_key *key, 
 	one->fingerprint = NULL;
 }
 
+/* Whether a process of the command can exist. */
+static bool is_running(const struct prebuilt_leaf *leaf)
+{
+	return leaf->lent ? !is_readable(leaf->lent->link) && !is_readable(leaf->lent->pidfd)
+			  : !is_readable(leaf->held.pidfd);
+}
+
+/*
+ * Another sandboxed command of the same user can have got a descriptor of a directory in this sandbox. Landlock denies
+ * it to open files there, but not to change their modes and times, or to connect to sockets. With an id of its own the
+ * sandbox's directories are closed to all others.
+ */
+static bool has_company(const struct prebuilt_pool *pool, const struct prebuilt_leaf *leaf)
+{
+	if (leaf->lent->uid != leaf->held.owner)
+		return false;
+	for (size_t i = 0; i < pool->nleaves; i++) {
+		const struct prebuilt_leaf *other = &pool->leaves[i];
+		if (other != leaf && other->held.owner == leaf->held.owner && is_running(other))
+			return true;
+	}
+	return false;
+}
+
+/* Call before another command of this user can run: what has ended with nobody beside it stays out of its reach. */
+static void note_alone(struct prebuilt_pool *pool, uid_t owner)
+{
+	for (size_t i = 0; i < pool->nleaves; i++) {
+		struct prebuilt_leaf *leaf = &pool->leaves[i];
+		if (leaf->lent && !leaf->alone && leaf->held.owner == owner && is_readable(leaf->lent->link))
+			leaf->alone = !has_company(pool, leaf);
+	}
+}
+
 void prebuilt_hold(struct prebuilt_pool *pool, const struct plan_key *key, const struct plan_key *leaf, uid_t owner,
 		   int init, int *mounts, int *net)
 {
+	note_alone(pool, owner);
 	if (pool->nleaves == pool->leaves_size) {
 		pool->leaves_size = pool->leaves_size ? 2 * pool->leaves_size : 64;
 		pool->leaves = mem_realloc(pool->leaves, pool->leaves_size * sizeof *pool->leaves);
@@ -532,36 +567,13 @@ static struct prebuilt_leaf *leaf_of(struct prebuilt_pool *pool, const struct pl
 	return NULL;
 }
 
-/* Whether a process of the command can exist. */
-static bool is_running(const struct prebuilt_leaf *leaf)
-{
-	return leaf->lent ? !is_readable(leaf->lent->link) && !is_readable(leaf->lent->pidfd)
-			  : !is_readable(leaf->held.pidfd);
-}
-
-/*
- * Another sandboxed command of the same user can have got a descriptor of a directory in this sandbox. Landlock denies
- * it to open files there, but not to change their modes and times, or to connect to sockets. With an id of its own the
- * sandbox's directories are closed to all others.
- */
-static bool has_company(const struct prebuilt_pool *pool, const struct prebuilt_leaf *leaf)
-{
-	if (leaf->lent->uid != leaf->held.owner)
-		return false;
-	for (size_t i = 0; i < pool->nleaves; i++) {
-		const struct prebuilt_leaf *other = &pool->leaves[i];
-		if (other != leaf && other->held.owner == leaf->held.owner && is_running(other))
-			return true;
-	}
-	return false;
-}
-
 bool prebuilt_take_back(struct prebuilt_pool *pool, const struct plan_key *key)
 {
 	struct prebuilt_leaf *leaf = leaf_of(pool, key);
 	struct prebuilt *one = leaf ? leaf->lent : NULL;
 	struct prebuilt_kind *k = one ? kind_of_serial(pool, one->kind) : NULL;
-	if (!k || one->era != pool->era || one->pidfd < 0 || k->count == PREBUILT_SPARE_MAX || has_company(pool, leaf))
+	if (!k || one->era != pool->era || one->pidfd < 0 || k->count == PREBUILT_SPARE_MAX ||
+	    (!leaf->alone && has_company(pool, leaf)))
 		return false;
 	idmap_pass_on(pool->idmap, key, &one->leaf);
 	one->returning = true;

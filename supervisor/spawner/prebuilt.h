@@ -104,6 +104,7 @@ struct prebuilt_leaf {
 	struct plan_key key, leaf;
 	struct prebuilt_held held;
 	struct prebuilt *lent; /* one that may come back; NULL = it is used once */
+	bool alone;            /* it has ended, and no other sandboxed command with its uid was running then */
 	bool ended;            /* its command had ended when the loans were checked */
 };
 
