@@ -107,9 +107,10 @@ size_t fd_store_list(const struct fd_store_entry *en, int fds[GUARD_SLOT_COUNT],
 	return n;
 }
 
-void fd_store_kill(const struct fd_store_entry *en)
+void fd_store_kill(struct fd_store_entry *en)
 {
-	if (en->fd[GUARD_SLOT_PIDFD] >= 0)
+	en->killed = en->fd[GUARD_SLOT_PIDFD] >= 0;
+	if (en->killed)
 		fd_pidfd_signal(en->fd[GUARD_SLOT_PIDFD], SIGKILL);
 }
 
@@ -138,7 +139,7 @@ void fd_store_release(struct fd_store *v, struct fd_store_entry *en, bool keep)
 	if (en->state != FD_STORE_HELD)
 		return;
 	struct pollfd p = { .fd = en->fd[GUARD_SLOT_PIDFD], .events = POLLIN };
-	if (p.fd >= 0 && poll(&p, 1, 0) == 0 && keep && has_ended_command(en)) {
+	if (p.fd >= 0 && poll(&p, 1, 0) == 0 && keep && !en->killed && has_ended_command(en)) {
 		fd_store_withdraw(v, en, ~0u);
 		en->pid = 0;
 		set_state(v, en, FD_STORE_GONE);

@@ -29,6 +29,7 @@ struct fd_store_entry {
 	int32_t pid; /* of the init; 0 = not deposited */
 	bool answer; /* RELEASED is still to be sent */
 	bool was_alive;
+	bool killed; /* its init was sent SIGKILL: it cannot be kept, even if it is still there */
 	int fd[GUARD_SLOT_COUNT];
 };
 
@@ -53,7 +54,7 @@ void fd_store_withdraw(struct fd_store *v, struct fd_store_entry *en, uint32_t s
 /* Fills fds in slot order and returns how many; 0 if the entry is not HELD. The store keeps ownership. */
 size_t fd_store_list(const struct fd_store_entry *en, int fds[GUARD_SLOT_COUNT], uint32_t *ret_slots);
 
-void fd_store_kill(const struct fd_store_entry *en);
+void fd_store_kill(struct fd_store_entry *en);
 /* Kills the init if it is alive. The entry becomes DYING, or GONE if there is nothing to wait for. */
 void fd_store_release(struct fd_store *v, struct fd_store_entry *en, bool keep);
 /* Call when the pidfd of a DYING entry is readable: reaps the init, closes everything; the entry becomes GONE. */

@@ -80,7 +80,7 @@ static void receive_messages(struct guard *g, struct guard_child *c, unsigned mo
 
 static void on_kill(struct guard *g, struct guard_child *c, const struct guard_msg *m, int *fds)
 {
-	const struct fd_store_entry *en = fd_store_find(&g->store, &m->key);
+	struct fd_store_entry *en = fd_store_find(&g->store, &m->key);
 	if (!en || en->fd[GUARD_SLOT_PIDFD] < 0) {
 		receive_messages(g, &g->child[GUARD_SPAWNER],
 				 MESSAGES_A_TURN); /* the init's pidfd may still be queued */

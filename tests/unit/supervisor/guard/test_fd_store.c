@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -108,6 +109,45 @@ START_TEST(release_of_the_living)
 }
 END_TEST
 
+/* An init stays if the runtime says so, its end of the status socket is closed, and nobody has killed it. */
+START_TEST(release_of_the_kept)
+{
+	for (int i = 0; i < 4; i++) {
+		bool wanted = i != 1, closed = i != 2, killed = i == 3;
+		struct plan_key k = key(i);
+		int status[2];
+		pid_t pid = fork();
+		if (pid == 0) {
+			for (;;)
+				pause();
+		}
+		int pidfd = fd_pidfd_open(pid);
+		struct pollfd end = { .fd = fd_pidfd_open(pid), .events = POLLIN };
+		ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, status), 0);
+		struct fd_store_entry *en = fd_store_get(&v, &k);
+		fd_store_deposit(&v, en, 1u << GUARD_SLOT_PIDFD, &pidfd, pid);
+		fd_store_deposit(&v, en, 1u << GUARD_SLOT_STATUS, &status[0], 0);
+		if (closed)
+			close(status[1]);
+		en->killed = killed; /* the signal may take a while */
+		fd_store_release(&v, en, wanted);
+		ck_assert_int_eq(en->state, i == 0 ? FD_STORE_GONE : FD_STORE_DYING);
+		ck_assert_int_eq(poll(&end, 1, i == 0 ? 0 : 60000), i == 0 ? 0 : 1);
+		ck_assert(!is_open(status[0]));
+		if (i == 0)
+			kill(pid, SIGKILL);
+		else
+			fd_store_reap(&v, en);
+		if (i == 0)
+			ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+		if (!closed)
+			close(status[1]);
+		close(end.fd);
+		fd_store_forget(&v, en);
+	}
+}
+END_TEST
+
 /* Runs until its timer expires, although nobody asks for its end; the runtime still finds its entry. */
 START_TEST(the_timer_kills)
 {
@@ -152,6 +192,7 @@ int main(void)
 	tcase_add_test(t, deposits_merge);
 	tcase_add_test(t, fills_up_and_empties);
 	tcase_add_test(t, release_of_the_living);
+	tcase_add_test(t, release_of_the_kept);
 	tcase_add_test(t, the_timer_kills);
 	suite_add_tcase(s, t);
 	SRunner *r = srunner_create(s);
