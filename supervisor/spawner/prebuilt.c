@@ -407,11 +407,10 @@ bool prebuilt_take_dedicated(struct prebuilt_pool *pool, const struct plan_head 
 	if (++k->uses % RETRY_USES == 0)
 		k->failures = 0;
 	k->used_ns = clock_boot_ns();
-	if (!k->count)
-		return false;
-	if (!checked)
+	if (k->count && !checked)
 		drop_stale(pool);
-	return take_ready(pool, k, checked, ret);
+	k->missed = !k->count || !take_ready(pool, k, checked, ret);
+	return !k->missed;
 }
 
 void prebuilt_check_early(struct prebuilt_pool *pool, uint64_t hint, uint64_t token)
@@ -448,6 +447,40 @@ void prebuilt_failed(struct prebuilt_pool *pool, const struct step_shape *shape,
 		k->failures++;
 }
 
+static bool can_be_built(const struct prebuilt_kind *k)
+{
+	return k->failures < FAILURES_MAX && (!k->key.plan || k->uses >= DEDICATED_FROM);
+}
+
+/* How many run a command and may come back. */
+static size_t lent_of(const struct prebuilt_pool *pool, uint64_t kind)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < pool->nleaves; i++)
+		n += pool->leaves[i].lent && pool->leaves[i].lent->kind == kind;
+	return n;
+}
+
+/* How many are still being built. */
+static size_t unfinished(const struct prebuilt_kind *k)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < k->count; i++)
+		n += !k->spare[i].fingerprint;
+	return n;
+}
+
+struct prebuilt_kind *prebuilt_missed_kind(struct prebuilt_pool *pool)
+{
+	for (size_t i = PREBUILT_SHAPES; i < PREBUILT_KINDS; i++) {
+		struct prebuilt_kind *k = &pool->kinds[i];
+		if (k->missed && unfinished(k) < pool->wanted && can_be_built(k) &&
+		    k->count + lent_of(pool, k->serial) < PREBUILT_SPARE_MAX)
+			return k;
+	}
+	return NULL;
+}
+
 struct prebuilt_kind *prebuilt_wanted_kind(struct prebuilt_pool *pool)
 {
 	uint64_t now = clock_boot_ns();
@@ -455,10 +488,8 @@ struct prebuilt_kind *prebuilt_wanted_kind(struct prebuilt_pool *pool)
 	/* Dedicated ones first: a start that finds one leaves less to do, and needs no generic one. */
 	for (size_t i = PREBUILT_KINDS; i-- > 0;) {
 		struct prebuilt_kind *k = &pool->kinds[i];
-		if (!k->used_ns || k->count >= wanted_of(pool, k, now) || k->failures >= FAILURES_MAX ||
+		if (!k->used_ns || k->count >= wanted_of(pool, k, now) || !can_be_built(k) ||
 		    now - k->used_ns > KEEP_NS)
-			continue;
-		if (k->key.plan && k->uses < DEDICATED_FROM)
 			continue;
 		if (!best || k->count < best->count)
 			best = k;
@@ -477,6 +508,7 @@ void prebuilt_begin(struct prebuilt_pool *pool, struct prebuilt *ret)
 
 void prebuilt_add(struct prebuilt_kind *k, const struct prebuilt *one)
 {
+	k->missed = false;
 	k->spare[k->count] = *one;
 	k->spare[k->count++].kind = k->serial;
 }
@@ -519,7 +551,7 @@ static void note_alone(struct prebuilt_pool *pool, uid_t owner)
 {
 	for (size_t i = 0; i < pool->nleaves; i++) {
 		struct prebuilt_leaf *leaf = &pool->leaves[i];
-		if (leaf->lent && !leaf->alone && leaf->held.owner == owner && is_readable(leaf->lent->link))
+		if (leaf->lent && !leaf->alone && leaf->lent->uid == owner && is_readable(leaf->lent->link))
 			leaf->alone = !has_company(pool, leaf);
 	}
 }
@@ -540,6 +572,11 @@ void prebuilt_hold(struct prebuilt_pool *pool, const struct plan_key *key, const
 		.leaf = *leaf,
 		.held = { .mounts = fd_take(mounts), .net = fd_take(net), .pidfd = pidfd, .owner = owner }
 	};
+}
+
+bool prebuilt_can_lend(const struct prebuilt_pool *pool, const struct prebuilt *one)
+{
+	return lent_of(pool, one->kind) < PREBUILT_SPARE_MAX;
 }
 
 void prebuilt_lend(struct prebuilt_pool *pool, const struct plan_key *key, uid_t owner, const struct prebuilt *one)

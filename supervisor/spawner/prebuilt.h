@@ -51,7 +51,7 @@ struct spawn_msg;
 #define PREBUILT_SHAPES 4 /* of generic ones that are remembered */
 #define PREBUILT_KEYS 4
 #define PREBUILT_KINDS (PREBUILT_SHAPES + PREBUILT_KEYS)
-#define PREBUILT_SPARE_MAX 8 /* of one kind */
+#define PREBUILT_SPARE_MAX 16 /* of one kind */
 #define PREBUILT_POLLS_MAX (PREBUILT_KEYS * PREBUILT_SPARE_MAX)
 #define PREBUILT_GARBAGE_MAX 32
 
@@ -86,6 +86,7 @@ struct prebuilt_kind {
 	unsigned uses;
 	uint64_t used_ns;  /* CLOCK_BOOTTIME; 0 = unused slot */
 	unsigned failures; /* in a row */
+	bool missed;       /* of a dedicated kind: the last start found none, and none was built since */
 	bool mapped; /* of a dedicated kind: one was built since the host's mounts changed, so ids can be mapped */
 	struct prebuilt spare[PREBUILT_SPARE_MAX];
 	size_t count;
@@ -152,6 +153,11 @@ void prebuilt_free(struct prebuilt_pool *pool, struct prebuilt *one); /* kills i
 
 /* Returns a kind that has too few sandboxes, or NULL. */
 struct prebuilt_kind *prebuilt_wanted_kind(struct prebuilt_pool *pool);
+/*
+ * Returns a kind of which the last start found none, or NULL. With many clients the spawner is never idle: one more is
+ * then built after that start, so that soon there are as many as are in use at a time.
+ */
+struct prebuilt_kind *prebuilt_missed_kind(struct prebuilt_pool *pool);
 /* Fills in the leaf's name and the stamps of the host as they are before it is built. */
 void prebuilt_begin(struct prebuilt_pool *pool, struct prebuilt *ret);
 void prebuilt_add(struct prebuilt_kind *k, const struct prebuilt *one);
@@ -173,6 +179,8 @@ void prebuilt_name_leaf(struct prebuilt_pool *pool, const struct plan_key *key, 
 /* The same for one that was built on demand; takes `mounts` and `net`. */
 void prebuilt_hold(struct prebuilt_pool *pool, const struct plan_key *key, const struct plan_key *leaf, uid_t owner,
 		   int init, int *mounts, int *net);
+/* Whether there will be room for it when it comes back. */
+bool prebuilt_can_lend(const struct prebuilt_pool *pool, const struct prebuilt *one);
 /* The same for a dedicated one that may come back; takes it. */
 void prebuilt_lend(struct prebuilt_pool *pool, const struct plan_key *key, uid_t owner, const struct prebuilt *one);
 /* The command has ended: takes the sandbox back if it was lent and is still needed. */

@@ -104,6 +104,9 @@ static void on_start(struct spawner *s, const struct spawn_msg *m, const int *fd
 	deposit_init(s, &m->key, answer.pid, pidfd);
 	answer_runtime(s, &answer, &pidfd, 1);
 	fd_close(&s->done_link);
+	struct prebuilt_kind *k = s->busy ? prebuilt_missed_kind(&s->prebuilt) : NULL;
+	if (k)
+		start_prebuilt(s, k);
 }
 
 static void on_sync(struct spawner *s, const struct spawn_msg *m, const int *fds)

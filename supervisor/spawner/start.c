@@ -357,7 +357,8 @@ static int start_new(const struct start *t, int *ret_pidfd, struct err *e)
 	t->answer->start_time = proc_start_time(pid);
 	t->answer->layers = c->layers;
 	int mounts = -1; /* the init has not left the host's mounts yet */
-	if (net >= 0 || t->plan->flags & PLAN_PRIVATE_ROOT)
+	bool company = t->plan->flags & PLAN_PRIVATE_ROOT && id->uid == id->peer_uid;
+	if (net >= 0 || company)
 		prebuilt_hold(&s->prebuilt, &t->m->key, &t->m->key, id->peer_uid, *ret_pidfd, &mounts, &net);
 	return 0;
 }
@@ -478,7 +479,7 @@ static int start_dedicated(struct spawner *s, const struct spawn_msg *m, const s
 				 .id = &id,
 				 .placeholders = -1,
 				 .cow = -1,
-				 .keep = may_come_back(plan),
+				 .keep = may_come_back(plan) && prebuilt_can_lend(&s->prebuilt, &one),
 				 .answer = answer };
 	if (start_fds_check(f, plan, &id, e) < 0 || make_limits(&t, &one.leaf, &limits, e) < 0) {
 		prebuilt_free(&s->prebuilt, &one);
