@@ -389,8 +389,9 @@ void process_network_free(struct process *p);
 void process_waiters_expire(struct process *p, uint64_t now);
 /* Ends the process although the intent of terminate_process is not durable yet. Returns when to call it again. */
 uint64_t process_intent_tick(struct process *p, uint64_t now);
-/* The same for any other end: requests act in their order. true = its start was cancelled, and it may be freed. */
-bool process_intent_first(struct process *p);
+/* Ends the process once it is durable that the request with this key has begun. */
+void process_intend_end(struct process *p, const struct pending_reply *reply, const struct requester *by, int sig,
+			uint64_t grace_ms, const char *reason);
 /* Submits the terminal facts; PROCESS_EV_END_COMMITTED follows. The batch is not rejected when space is short. */
 void process_submit_end(struct process *p);
 void process_truncated_facts(struct process *p, struct transaction *tx); /* also adds checksums of the kept tail */

@@ -6,10 +6,6 @@
  *
  * The type is `failed` if the command never ran, a limit ended it or the init was killed; `terminated` if bailiff was
  * asked to end it or it died of a signal that a client sent through bailiff; otherwise `completed`.
- *
- * Ending a process has three steps, each bounded in time: a signal to the command, which may clean up during the grace
- * period; a request to the init to kill its tree, after which the init still reports the outcome and the resource
- * usage; and the death of the init, which takes the whole pid namespace with it but leaves no report.
  */
 
 #include "runtime/engine/core/core.h"
@@ -27,94 +23,11 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#define KILL_PATIENCE_MS 2000u /* timeout for KILL_TREE; then the guard kills the init */
-
-/* ---- ending a process ---- */
-
 static const char *const end_names[] = {
 	[PROCESS_END_USER] = "user",         [PROCESS_END_CLIENT_GONE] = "client_gone",
 	[PROCESS_END_SHUTDOWN] = "shutdown", [PROCESS_END_WALL] = "wall",
 	[PROCESS_END_IDLE] = "idle",
 };
-
-void process_enforce_end(struct process *p, enum process_end why, const struct requester *by, int sig,
-			 uint64_t grace_ms, const char *reason)
-{
-	uint64_t now = engine_now(p->engine);
-
-	if (p->state > PROCESS_RUNNING || (p->intent && process_intent_first(p)))
-		return; /* it has already ended, or an earlier request has cancelled its start */
-	if (p->state == PROCESS_WAITING) {
-		if (by)
-			p->end_by = *by;
-		p->wait_ops->cancel(p, reason, why == PROCESS_END_SHUTDOWN);
-		return;
-	}
-	/* The first reason is the one that is recorded; later requests can only shorten the grace period. */
-	if (p->end == PROCESS_END_NONE) {
-		p->end = why;
-		p->end_by = by ? *by : (struct requester){ .uid = p->engine->o.owner_uid, .role = ROLE_OPERATOR };
-		p->end_signal = sig;
-		p->end_reason = mem_strdup(reason);
-	}
-	if (p->gone)
-		return;
-	/* A grace period whose nanoseconds would not fit is unlimited. */
-	uint64_t kill_at = grace_ms > UINT64_MAX / 2000000 ? UINT64_MAX : now + grace_ms * 1000000ull;
-	if (sig != SIGKILL && grace_ms > 0) {
-		if (p->state == PROCESS_RUNNING)
-			p->engine->o.ports->signal(p->engine->o.host, p->id, sig);
-		process_set_paused(p, false); /* a stopped process cannot handle the signal */
-		/* Once the kill has begun, kill_at_ns is the deadline of its current step. */
-		if (p->kill_step == 0 && kill_at < p->kill_at_ns)
-			p->kill_at_ns = kill_at;
-		engine_wake(p->engine, p->kill_at_ns);
-		return;
-	}
-	/* Before RUNNING there is no command to kill; execing_execed does it then. */
-	p->kill_at_ns = now;
-	p->end_signal = SIGKILL;
-	if (p->state == PROCESS_RUNNING)
-		process_escalate(p, now);
-}
-
-/* After the signal and the grace period: the init kills its tree; if that takes too long, the guard kills the init. */
-void process_escalate(struct process *p, uint64_t now)
-{
-	struct engine *engine = p->engine;
-
-	if (p->state != PROCESS_RUNNING && p->state != PROCESS_EXECING)
-		return;
-	if (now < p->kill_at_ns) { /* reached RUNNING after its end was requested: the signal is still to be sent */
-		engine->o.ports->signal(engine->o.host, p->id, p->end_signal);
-		return;
-	}
-	if (p->kill_step++ == 0)
-		engine->o.ports->kill_tree(engine->o.host, p->id);
-	else
-		engine->o.ports->kill(engine->o.host, p->id);
-	p->kill_at_ns = now + KILL_PATIENCE_MS * 1000000ull;
-	engine_wake(engine, p->kill_at_ns);
-}
-
-void process_set_paused(struct process *p, bool hold)
-{
-	uint64_t now = engine_now(p->engine);
-
-	if (p->paused == hold)
-		return;
-	p->paused = hold;
-	if (hold) {
-		p->paused_ns = now;
-	} else {
-		/* Time spent in a pause counts neither as wall time nor as time without output. */
-		p->held_ns += now - p->paused_ns;
-		p->last_output_ns = now;
-		engine_wake(p->engine, now);
-	}
-	if (p->state == PROCESS_RUNNING)
-		p->engine->o.ports->signal(p->engine->o.host, p->id, hold ? SIGSTOP : SIGCONT);
-}
 
 /* ---- the terminal facts ---- */
 

@@ -500,73 +500,6 @@ void engine_signal_process(struct engine *engine, const char *process_id, int si
 
 /* ---- the end ---- */
 
-/*
- * terminate_process can be repeated: if the runtime dies before the reply is stored, the next one must know that a
- * request with this key has begun, because the process may have ended meanwhile. So the intent is durable before
- * anything is sent to the process, except on a disk so slow that ending the process would take too long.
- */
-static const char begun_record[] = "{\"begun\":true}";
-#define INTENT_WAIT_NS (25u * 1000 * 1000)
-
-struct terminate_intent {
-	struct engine *engine;
-	char process_id[ID_TEXT_MAX];
-	struct requester by;
-	int sig;
-	uint64_t grace_ms, until_ns;
-	char *reason;
-};
-
-static void terminate_now(struct process *p)
-{
-	const struct terminate_intent *i = p->intent;
-
-	p->intent = NULL;
-	process_enforce_end(p, PROCESS_END_USER, &i->by, i->sig, i->grace_ms, i->reason);
-}
-
-static void on_terminate_intended(void *ctx, const struct store_result *r)
-{
-	struct terminate_intent *i = ctx;
-	struct process *p = engine_process(i->engine, i->process_id);
-
-	if (p && p->intent == i)
-		terminate_now(p);
-	free(i->reason);
-	free(i);
-}
-
-uint64_t process_intent_tick(struct process *p, uint64_t now)
-{
-	if (p->intent && now >= p->intent->until_ns)
-		terminate_now(p);
-	return p->intent ? p->intent->until_ns : UINT64_MAX;
-}
-
-bool process_intent_first(struct process *p)
-{
-	const bool waiting = p->state == PROCESS_WAITING;
-
-	terminate_now(p);
-	return waiting;
-}
-
-static void terminate_intend(struct process *p, const struct terminate_intent *how, const struct process_waiter *w)
-{
-	struct transaction *tx = transaction_new_internal(p->engine);
-	struct terminate_intent *i = mem_zalloc(1, sizeof *i);
-
-	*i = *how;
-	i->engine = p->engine;
-	memcpy(i->process_id, p->id, sizeof i->process_id);
-	i->reason = mem_strdup(how->reason);
-	i->until_ns = engine_now(p->engine) + INTENT_WAIT_NS;
-	p->intent = i;
-	engine_wake(p->engine, i->until_ns);
-	transaction_store_reply(tx, &w->reply, begun_record, sizeof begun_record - 1);
-	transaction_commit_then(tx, STORE_NOW, on_terminate_intended, i);
-}
-
 /* The request had begun before the runtime was restarted, and the process has ended: as if it had been waited for. */
 static bool answer_repeated(struct engine *engine, const char *id, const struct caller *c, engine_reply_fn fn,
 			    void *ctx)
@@ -614,12 +547,11 @@ void engine_terminate_process(struct engine *engine, const char *process_id, con
 	w->terminate = true;
 	w->deadline_ns = UINT64_MAX;
 	TAILQ_INSERT_TAIL(&p->waiters, w, link);
-	const struct terminate_intent how = { .by = requester_of(c),
-					      .sig = sig ? sig : process_stop_signal(p),
-					      .grace_ms = grace_ms == LIMIT_NONE ? engine->o.stop_grace_ms : grace_ms,
-					      .reason = (char *)(uintptr_t)reason };
+	const struct requester by = requester_of(c);
+	sig = sig ? sig : process_stop_signal(p);
+	grace_ms = grace_ms == LIMIT_NONE ? engine->o.stop_grace_ms : grace_ms;
 	if (c->idem_key && !c->repeated && !p->intent)
-		terminate_intend(p, &how, w);
+		process_intend_end(p, &w->reply, &by, sig, grace_ms, reason);
 	else
-		process_enforce_end(p, PROCESS_END_USER, &how.by, how.sig, how.grace_ms, reason);
+		process_enforce_end(p, PROCESS_END_USER, &by, sig, grace_ms, reason);
 }
