@@ -164,7 +164,7 @@ static int check_options(struct daemon *d, struct err *e)
 	if (o->audit_check_ms && options_number("audit-check-ms", o->audit_check_ms, INT32_MAX, &check_ms, e) < 0)
 		return -1;
 	d->audit.check_ms = d->privileged && !(o->audit && strcmp(o->audit, "off") == 0) ? check_ms : 0;
-	if (o->zygotes && options_number("zygotes", o->zygotes, PREBUILT_SPARE_MAX, &zygotes, e) < 0)
+	if (o->zygotes && options_number("zygotes", o->zygotes, PREBUILT_WANTED_MAX, &zygotes, e) < 0)
 		return -1;
 	if (o->socket_mode) {
 		if (strcmp(o->socket_mode, "0600") != 0 && strcmp(o->socket_mode, "0666") != 0)

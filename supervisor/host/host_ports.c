@@ -506,7 +506,7 @@ static void port_release(void *host, const char *id, unsigned unspilled)
 		return;
 	spawn_link_answered(&w->spawner);
 	if (io->key.attempt)
-		guard_link_release_later(&io->host->guard, &io->key, io->release);
+		guard_link_release_later(&io->host->guard, &io->key, process_io_release_of(io));
 	if (io->limited)
 		spawn_link_remove_leaf(&w->spawner, &io->key);
 	if (io->cow && io->host->changes)

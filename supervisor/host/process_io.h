@@ -125,4 +125,12 @@ void process_io_signal_init(struct process_io *io, uint32_t kind, uint32_t sig);
 void process_io_find_spools(struct process_io *io, uint64_t size[STREAM_COUNT]);
 void process_io_stop_reading(struct process_io *io);
 
+/*
+ * How the guard has to release it. An audit record that is still on its way must not be assigned to the next command.
+ */
+static inline enum guard_release process_io_release_of(const struct process_io *io)
+{
+	return io->release == GUARD_RELEASE_KEPT && io->audit_mark ? GUARD_RELEASE_INIT : io->release;
+}
+
 #endif

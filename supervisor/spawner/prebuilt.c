@@ -31,7 +31,7 @@ void prebuilt_pool_init(struct prebuilt_pool *pool, struct cgroup_tree *cgroup, 
 					.idmap = idmap,
 					.netpool = netpool,
 					.privileged = privileged,
-					.wanted = wanted > PREBUILT_SPARE_MAX ? PREBUILT_SPARE_MAX : wanted,
+					.wanted = wanted > PREBUILT_WANTED_MAX ? PREBUILT_WANTED_MAX : wanted,
 					.spare_ms = spare_ms ? spare_ms : SPARE_MS,
 					.buffer = mem_zalloc(1, sizeof *pool->buffer) };
 	pool->mounts_fd = pool->wanted ? open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC) : -1;
@@ -538,6 +538,8 @@ static bool has_company(const struct prebuilt_pool *pool, const struct prebuilt_
 {
 	if (leaf->lent->uid != leaf->held.owner)
 		return false;
+	if (pool->strangers)
+		return true;
 	for (size_t i = 0; i < pool->nleaves; i++) {
 		const struct prebuilt_leaf *other = &pool->leaves[i];
 		if (other != leaf && other->held.owner == leaf->held.owner && is_running(other))

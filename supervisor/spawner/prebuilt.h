@@ -51,7 +51,8 @@ struct spawn_msg;
 #define PREBUILT_SHAPES 4 /* of generic ones that are remembered */
 #define PREBUILT_KEYS 4
 #define PREBUILT_KINDS (PREBUILT_SHAPES + PREBUILT_KEYS)
-#define PREBUILT_SPARE_MAX 16 /* of one kind */
+#define PREBUILT_WANTED_MAX 8 /* of one kind that are built ahead */
+#define PREBUILT_SPARE_MAX 16 /* of one kind that wait, or run a command and may come back */
 #define PREBUILT_POLLS_MAX (PREBUILT_KEYS * PREBUILT_SPARE_MAX)
 #define PREBUILT_GARBAGE_MAX 32
 
@@ -131,6 +132,7 @@ struct prebuilt_pool {
 	} early_check;
 	char name[24]; /* of this spawner's leaves */
 	unsigned serial;
+	bool strangers;       /* commands that an earlier spawner has started may run */
 	uint64_t era;         /* changes with the host's mounts */
 	uint64_t last_serial; /* of a kind */
 	uint64_t loans_checked_ns;

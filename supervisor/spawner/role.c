@@ -18,7 +18,7 @@ int spawner_role(const struct options *o, struct process_title *t)
 	log_setup("bailiffd spawner", o->verbose ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO,
 		  o->log_format && strcmp(o->log_format, "json") == 0);
 	if ((o->user && options_number("user", o->user, UINT32_MAX - 1, &user, NULL) < 0) ||
-	    (o->zygotes && options_number("zygotes", o->zygotes, PREBUILT_SPARE_MAX, &zygotes, NULL) < 0))
+	    (o->zygotes && options_number("zygotes", o->zygotes, PREBUILT_WANTED_MAX, &zygotes, NULL) < 0))
 		return EXIT_USAGE;
 	struct cgroup_base base = { 0 };
 	snprintf(base.path, sizeof base.path, "%s", o->cgroup_base ? o->cgroup_base : "");

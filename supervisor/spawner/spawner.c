@@ -7,8 +7,10 @@
 #include "runtime/base/mem.h"
 #include "sandbox/audit.h"
 #include "sandbox/capability.h"
+#include "sandbox/init_name.h"
 #include "sandbox/steps.h"
 #include "supervisor/guard/guard_msg.h"
+#include "supervisor/spawner/descendants.h"
 #include "supervisor/spawner/peer_files.h"
 #include "supervisor/spawner/placeholder_helper.h"
 #include "supervisor/spawner/prebuilt_msg.h"
@@ -368,6 +370,19 @@ static void block_pipe_signal(void)
 	sigprocmask(SIG_BLOCK, &pipe, NULL);
 }
 
+static void note_init(void *ctx, int process_fd, const char *stat)
+{
+	bool *found = ctx;
+	*found |= strstr(stat, "(" SANDBOX_INIT_NAME ")") != NULL;
+}
+
+/* Whether sandboxes of an earlier spawner run a command. */
+static bool has_strangers(void)
+{
+	bool found = false;
+	return !descendants_each(getppid(), NULL, 0, note_init, &found) || found;
+}
+
 static void setup_spawner(struct spawner *s, const struct spawner_options *o)
 {
 	keep_priority();
@@ -425,6 +440,7 @@ static void setup_spawner(struct spawner *s, const struct spawner_options *o)
 		log_info("no cgroups for sandboxes: %s", e.message);
 	tree_limiter_open(&s->limiter, o->cgroup_base, o->cgroup_tag);
 	prebuilt_pool_init(&s->prebuilt, &s->cgroup, &s->idmap, &s->netpool, s->privileged, o->zygotes, o->spare_ms);
+	s->prebuilt.strangers = has_strangers();
 	/* Cgroups of a spawner that died: its unused sandboxes exited with it. */
 	cgroup_tree_sweep(&s->cgroup, s->prebuilt.name);
 	s->has_filter = sysfilter_build(&s->filter, &e) == 0;

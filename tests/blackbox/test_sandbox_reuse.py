@@ -248,6 +248,17 @@ def test_a_sandbox_that_nobody_takes_back_ends():
             pid_of(client, home, NOTHING)
 
 
+def test_a_new_spawner_does_not_know_who_runs_beside():
+    if os.geteuid() == 0:
+        raise Skip("root's sandboxes have ids of their own")
+    with reusing() as (home, rpc):
+        beside = rpc.start(["sleep", "1000"], cwd=home.work)
+        home.kill_part("spawner")
+        pids = [pid_of(rpc, home, NOTHING) for _ in range(TRIES // 4)]
+        assert len(set(pids)) == len(pids), pids
+        rpc.end(beside["processId"])
+
+
 def test_an_init_that_dies_while_it_waits_is_replaced():
     if os.geteuid() != 0:
         raise Skip("takes root")
