@@ -7,10 +7,7 @@
  * sandbox has ended, can tell:
  *
  * - private directories (/tmp, /var/tmp, /dev/shm, an empty home) and terminals: nothing was created, removed or
- *   changed, by inode, mode, owner and ctime; no file without a name takes up space, and no lock is held. They belong
- * to the command's user and have the mode 0700: a descriptor of one that was sent out of the sandbox is of no use to
- *   another user. To another command of the same user it is, in spite of Landlock, which is why prebuilt_take_back
- *   looks for one;
+ *   changed, by inode, mode, owner and ctime; no file without a name takes up space, and no lock is held;
  * - System V IPC and POSIX message queues: none exists;
  * - the network namespace: net_state.h;
  * - what the next command would inherit from the init: inherited.h.
@@ -18,9 +15,13 @@
  * Nothing else lasts: mounts, host name, interfaces and sysctls need capabilities, which no command has; kernel keys
  * and io_uring are denied by the filter. Whatever cannot be determined counts as left.
  *
+ * Private directories belong to the command's user and have the mode 0700, so a descriptor of one that was sent out of
+ * the sandbox is of no use to another user. To another command of the same user it is, in spite of Landlock, which does
+ * not cover connecting to sockets and changing attributes: prebuilt_take_back looks for such a command.
+ *
  * Two things remain. With an inotify instance or a directory's descriptor that a command sent out of its sandbox, a
  * process outside can see the names that later commands of the same user and plan create in the private directories,
- * and lock these directories. And numbers go on: a later command does not start at pid 2, nor do the ids of System V
+ * and lock these directories. And numbers continue: a later command does not start at pid 2, nor do the ids of System V
  * IPC start at 0 if an earlier one made and removed such objects.
  */
 
