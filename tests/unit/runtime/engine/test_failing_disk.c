@@ -4,6 +4,7 @@
  */
 
 #include "tests/unit/runtime/engine/fake_host.h"
+#include "tests/unit/suite.h"
 
 #include "policy/hooks.h"
 #include "policy/rules.h"
@@ -159,19 +160,10 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("failing_disk");
-	TCase *t = tcase_create("failing_disk");
+	const struct suite_case cases[] = { { "failing_disk", set_up, tear_down, 60,
+					      SUITE_TESTS(a_process_that_cannot_be_created,
+							  a_process_that_hooks_evaluate, a_denial_can_be_repeated,
+							  a_denial_can_be_followed_by_an_approval) } };
 
-	tcase_add_checked_fixture(t, set_up, tear_down);
-	tcase_set_timeout(t, 60);
-	tcase_add_test(t, a_process_that_cannot_be_created);
-	tcase_add_test(t, a_process_that_hooks_evaluate);
-	tcase_add_test(t, a_denial_can_be_repeated);
-	tcase_add_test(t, a_denial_can_be_followed_by_an_approval);
-	suite_add_tcase(suite, t);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return suite_run_cases("failing_disk", cases, 1);
 }

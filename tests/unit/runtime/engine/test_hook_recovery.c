@@ -1,6 +1,7 @@
 /* Hooks on a scripted host, across restarts of the runtime, and what they may not end. */
 
 #include "tests/unit/runtime/engine/fake_host.h"
+#include "tests/unit/suite.h"
 
 #include "policy/hooks.h"
 #include "policy/rules.h"
@@ -108,17 +109,11 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("hook_recovery");
-	TCase *t = tcase_create("hook_recovery");
+	const struct suite_case cases[] = {
+		{ "hook_recovery", set_up, tear_down, 60,
+		  SUITE_TESTS(a_start_that_waited_for_hooks_is_denied_once_however_often_the_runtime_is_restarted,
+			      a_hook_does_not_end_the_turn_that_carries_the_facts_of_its_session) }
+	};
 
-	tcase_add_checked_fixture(t, set_up, tear_down);
-	tcase_set_timeout(t, 60);
-	tcase_add_test(t, a_start_that_waited_for_hooks_is_denied_once_however_often_the_runtime_is_restarted);
-	tcase_add_test(t, a_hook_does_not_end_the_turn_that_carries_the_facts_of_its_session);
-	suite_add_tcase(suite, t);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return suite_run_cases("hook_recovery", cases, 1);
 }

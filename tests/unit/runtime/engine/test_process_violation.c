@@ -1,6 +1,7 @@
 /* Violations as facts: written immediately, counted, before the end, and the same after a rebuild. */
 
 #include "tests/unit/runtime/engine/fake_host.h"
+#include "tests/unit/suite.h"
 
 #include "runtime/base/err.h"
 #include "runtime/base/jscan.h"
@@ -203,22 +204,13 @@ END_TEST
 
 int main(void)
 {
-	Suite *s = suite_create("process_violation");
-	TCase *t = tcase_create("process_violation");
+	const struct suite_case cases[] = {
+		{ "process_violation", set_up, tear_down, 60,
+		  SUITE_TESTS(the_first_is_told_at_once_and_the_rest_is_counted, all_of_them_come_before_the_end,
+			      what_was_tried_without_a_network_is_named, what_was_missed_is_owned_up_to,
+			      everyday_ones_are_counted_in_the_end_only, many_different_ones_are_counted_together,
+			      what_the_init_tries_is_no_violation) }
+	};
 
-	tcase_add_checked_fixture(t, set_up, tear_down);
-	tcase_set_timeout(t, 60);
-	tcase_add_test(t, the_first_is_told_at_once_and_the_rest_is_counted);
-	tcase_add_test(t, all_of_them_come_before_the_end);
-	tcase_add_test(t, what_was_tried_without_a_network_is_named);
-	tcase_add_test(t, what_was_missed_is_owned_up_to);
-	tcase_add_test(t, everyday_ones_are_counted_in_the_end_only);
-	tcase_add_test(t, many_different_ones_are_counted_together);
-	tcase_add_test(t, what_the_init_tries_is_no_violation);
-	suite_add_tcase(s, t);
-	SRunner *r = srunner_create(s);
-	srunner_run_all(r, CK_NORMAL);
-	int failed = srunner_ntests_failed(r);
-	srunner_free(r);
-	return failed ? 1 : 0;
+	return suite_run_cases("process_violation", cases, 1);
 }

@@ -1,6 +1,7 @@
 /* terminate_process that is repeated with its idempotency key after a crash of the runtime. */
 
 #include "tests/unit/runtime/engine/fake_host.h"
+#include "tests/unit/suite.h"
 
 #include "runtime/base/err.h"
 #include "runtime/base/jscan.h"
@@ -158,20 +159,12 @@ END_TEST
 
 int main(void)
 {
-	Suite *suite = suite_create("terminate");
-	TCase *t = tcase_create("terminate");
+	const struct suite_case cases[] = {
+		{ "terminate", set_up, tear_down, 60,
+		  SUITE_TESTS(the_intent_is_durable_before_the_signal, a_slow_disk_does_not_delay_the_signal,
+			      requests_act_in_their_order, repeated_after_a_crash_it_has_the_end_as_its_result,
+			      repeated_after_a_crash_it_ends_a_process_that_still_runs) }
+	};
 
-	tcase_add_checked_fixture(t, set_up, tear_down);
-	tcase_set_timeout(t, 60);
-	tcase_add_test(t, the_intent_is_durable_before_the_signal);
-	tcase_add_test(t, a_slow_disk_does_not_delay_the_signal);
-	tcase_add_test(t, requests_act_in_their_order);
-	tcase_add_test(t, repeated_after_a_crash_it_has_the_end_as_its_result);
-	tcase_add_test(t, repeated_after_a_crash_it_ends_a_process_that_still_runs);
-	suite_add_tcase(suite, t);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
+	return suite_run_cases("terminate", cases, 1);
 }
