@@ -143,7 +143,11 @@ static void on_terminate_intended(void *ctx, const struct store_result *r)
 
 uint64_t process_intent_tick(struct process *p, uint64_t now)
 {
-	if (p->intent && now >= p->intent->until_ns)
+	/* A start that waits has no command to end in time, and cancelling it may free the process that is being
+	 * visited. */
+	if (!p->intent || p->state == PROCESS_WAITING)
+		return UINT64_MAX;
+	if (now >= p->intent->until_ns)
 		terminate_now(p);
 	return p->intent ? p->intent->until_ns : UINT64_MAX;
 }
