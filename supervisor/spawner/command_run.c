@@ -384,15 +384,15 @@ static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 static void subtract_earlier(struct tree_count *now, struct tree_count *before)
 {
 	const struct tree_count all = *now;
-	uint64_t *const counters[] = { &now->user_us,     &now->system_us,    &now->io_read,
-				       &now->io_write,    &now->throttled_us, &now->throttled_periods,
-				       &now->high_events, &now->oom_kills,    &now->pids_refused };
-	for (size_t i = 0; i < countof(counters); i++) {
-		size_t offset = (size_t)((char *)counters[i] - (char *)now);
-		uint64_t earlier;
-		memcpy(&earlier, (char *)before + offset, sizeof earlier);
-		*counters[i] = subtract_own(*counters[i], earlier);
-	}
+	now->user_us = subtract_own(now->user_us, before->user_us);
+	now->system_us = subtract_own(now->system_us, before->system_us);
+	now->io_read = subtract_own(now->io_read, before->io_read);
+	now->io_write = subtract_own(now->io_write, before->io_write);
+	now->throttled_us = subtract_own(now->throttled_us, before->throttled_us);
+	now->throttled_periods = subtract_own(now->throttled_periods, before->throttled_periods);
+	now->high_events = subtract_own(now->high_events, before->high_events);
+	now->oom_kills = subtract_own(now->oom_kills, before->oom_kills);
+	now->pids_refused = subtract_own(now->pids_refused, before->pids_refused);
 	if (before->memory_peak && now->memory_peak <= before->memory_peak)
 		now->known &= ~(uint32_t)TREE_COUNT_MEMORY;
 	if (before->pids_peak && now->pids_peak <= before->pids_peak)
