@@ -78,17 +78,17 @@ static void close_held(struct prebuilt_held *held)
 }
 
 /* An init that runs a command does not notice that its link is closed before that has ended. */
-static void end_loan(struct prebuilt_leaf *leaf)
+static void close_checked_out(struct prebuilt_leaf *leaf)
 {
-	if (!leaf->lent)
+	if (!leaf->checked_out)
 		return;
-	fd_close(&leaf->lent->link);
-	fd_close(&leaf->lent->pidfd);
-	fd_close(&leaf->lent->mounts);
-	fd_close(&leaf->lent->net);
-	free(leaf->lent->fingerprint);
-	free(leaf->lent);
-	leaf->lent = NULL;
+	fd_close(&leaf->checked_out->link);
+	fd_close(&leaf->checked_out->pidfd);
+	fd_close(&leaf->checked_out->mounts);
+	fd_close(&leaf->checked_out->net);
+	free(leaf->checked_out->fingerprint);
+	free(leaf->checked_out);
+	leaf->checked_out = NULL;
 }
 
 void prebuilt_pool_done(struct prebuilt_pool *pool)
@@ -99,7 +99,7 @@ void prebuilt_pool_done(struct prebuilt_pool *pool)
 	while (pool->nleaves) {
 		struct prebuilt_leaf *leaf = &pool->leaves[--pool->nleaves];
 		close_held(&leaf->held);
-		end_loan(leaf);
+		close_checked_out(leaf);
 	}
 	while (pool->ngarbage)
 		close_held(&pool->garbage[--pool->ngarbage]);
@@ -174,13 +174,13 @@ static bool is_readable(int fd)
  * reported that nothing is left, or is dead, and after some time the message is no longer to be expected. Returns the
  * ms until the next check, −1 = none is needed.
  */
-static int end_lost_loans(struct prebuilt_pool *pool, uint64_t now)
+static int end_abandoned(struct prebuilt_pool *pool, uint64_t now)
 {
-	bool any = false, due = now - pool->loans_checked_ns >= pool->spare_ms * 1000000ull;
+	bool any = false, due = now - pool->abandoned_checked_ns >= pool->spare_ms * 1000000ull;
 	for (size_t i = pool->nleaves; i-- > 0;) {
 		struct prebuilt_leaf *leaf = &pool->leaves[i];
-		any |= leaf->lent != NULL;
-		if (!due || !leaf->lent || !is_readable(leaf->lent->link))
+		any |= leaf->checked_out != NULL;
+		if (!due || !leaf->checked_out || !is_readable(leaf->checked_out->link))
 			continue;
 		if (!leaf->ended) {
 			leaf->ended = true;
@@ -191,14 +191,14 @@ static int end_lost_loans(struct prebuilt_pool *pool, uint64_t now)
 		idmap_release(pool->idmap, &key);
 	}
 	if (due)
-		pool->loans_checked_ns = now;
+		pool->abandoned_checked_ns = now;
 	return any ? (int)pool->spare_ms : -1;
 }
 
 int prebuilt_expire(struct prebuilt_pool *pool)
 {
 	uint64_t now = clock_boot_ns();
-	int wait_ms = end_lost_loans(pool, now);
+	int wait_ms = end_abandoned(pool, now);
 	for (size_t i = 0; i < PREBUILT_KINDS; i++) {
 		struct prebuilt_kind *k = &pool->kinds[i];
 		if (k->count && now - k->used_ns > KEEP_NS)
@@ -453,11 +453,11 @@ static bool can_be_built(const struct prebuilt_kind *k)
 }
 
 /* How many run a command and may come back. */
-static size_t lent_of(const struct prebuilt_pool *pool, uint64_t kind)
+static size_t checked_out_of(const struct prebuilt_pool *pool, uint64_t kind)
 {
 	size_t n = 0;
 	for (size_t i = 0; i < pool->nleaves; i++)
-		n += pool->leaves[i].lent && pool->leaves[i].lent->kind == kind;
+		n += pool->leaves[i].checked_out && pool->leaves[i].checked_out->kind == kind;
 	return n;
 }
 
@@ -475,7 +475,7 @@ struct prebuilt_kind *prebuilt_missed_kind(struct prebuilt_pool *pool)
 	for (size_t i = PREBUILT_SHAPES; i < PREBUILT_KINDS; i++) {
 		struct prebuilt_kind *k = &pool->kinds[i];
 		if (k->missed && unfinished(k) < pool->wanted && can_be_built(k) &&
-		    k->count + lent_of(pool, k->serial) < PREBUILT_SPARE_MAX)
+		    k->count + checked_out_of(pool, k->serial) < PREBUILT_SPARE_MAX)
 			return k;
 	}
 	return NULL;
@@ -525,8 +525,8 @@ void prebuilt_name_leaf(struct prebuilt_pool *pool, const struct plan_key *key, 
 /* Whether a process of the command can exist. */
 static bool is_running(const struct prebuilt_leaf *leaf)
 {
-	return leaf->lent ? !is_readable(leaf->lent->link) && !is_readable(leaf->lent->pidfd)
-			  : !is_readable(leaf->held.pidfd);
+	return leaf->checked_out ? !is_readable(leaf->checked_out->link) && !is_readable(leaf->checked_out->pidfd)
+				 : !is_readable(leaf->held.pidfd);
 }
 
 /*
@@ -534,11 +534,11 @@ static bool is_running(const struct prebuilt_leaf *leaf)
  * it to open files there, but not to change their modes and times, or to connect to sockets. With an id of its own the
  * sandbox's directories are closed to all others.
  */
-static bool has_company(const struct prebuilt_pool *pool, const struct prebuilt_leaf *leaf)
+static bool has_concurrent(const struct prebuilt_pool *pool, const struct prebuilt_leaf *leaf)
 {
-	if (leaf->lent->uid != leaf->held.owner)
+	if (leaf->checked_out->uid != leaf->held.owner)
 		return false;
-	if (pool->strangers)
+	if (pool->unknown_commands)
 		return true;
 	for (size_t i = 0; i < pool->nleaves; i++) {
 		const struct prebuilt_leaf *other = &pool->leaves[i];
@@ -549,19 +549,20 @@ static bool has_company(const struct prebuilt_pool *pool, const struct prebuilt_
 }
 
 /* Call before another command of this user can run: what has ended with nobody beside it stays out of its reach. */
-static void note_alone(struct prebuilt_pool *pool, uid_t owner)
+static void note_exclusive(struct prebuilt_pool *pool, uid_t owner)
 {
 	for (size_t i = 0; i < pool->nleaves; i++) {
 		struct prebuilt_leaf *leaf = &pool->leaves[i];
-		if (leaf->lent && !leaf->alone && leaf->lent->uid == owner && is_readable(leaf->lent->link))
-			leaf->alone = !has_company(pool, leaf);
+		if (leaf->checked_out && !leaf->exclusive && leaf->checked_out->uid == owner &&
+		    is_readable(leaf->checked_out->link))
+			leaf->exclusive = !has_concurrent(pool, leaf);
 	}
 }
 
 void prebuilt_hold(struct prebuilt_pool *pool, const struct plan_key *key, const struct plan_key *leaf, uid_t owner,
 		   int init, int *mounts, int *net)
 {
-	note_alone(pool, owner);
+	note_exclusive(pool, owner);
 	if (pool->nleaves == pool->leaves_size) {
 		pool->leaves_size = pool->leaves_size ? 2 * pool->leaves_size : 64;
 		pool->leaves = mem_realloc(pool->leaves, pool->leaves_size * sizeof *pool->leaves);
@@ -576,16 +577,16 @@ void prebuilt_hold(struct prebuilt_pool *pool, const struct plan_key *key, const
 	};
 }
 
-bool prebuilt_can_lend(const struct prebuilt_pool *pool, const struct prebuilt *one)
+bool prebuilt_can_check_out(const struct prebuilt_pool *pool, const struct prebuilt *one)
 {
-	return lent_of(pool, one->kind) < PREBUILT_SPARE_MAX;
+	return checked_out_of(pool, one->kind) < PREBUILT_SPARE_MAX;
 }
 
-void prebuilt_lend(struct prebuilt_pool *pool, const struct plan_key *key, uid_t owner, const struct prebuilt *one)
+void prebuilt_check_out(struct prebuilt_pool *pool, const struct plan_key *key, uid_t owner, const struct prebuilt *one)
 {
 	int none = -1, no_net = -1;
 	prebuilt_hold(pool, key, &one->leaf, owner, -1, &none, &no_net);
-	pool->leaves[pool->nleaves - 1].lent = mem_dup(one, sizeof *one);
+	pool->leaves[pool->nleaves - 1].checked_out = mem_dup(one, sizeof *one);
 }
 
 static struct prebuilt_kind *kind_of_serial(struct prebuilt_pool *pool, uint64_t serial)
@@ -609,10 +610,10 @@ static struct prebuilt_leaf *leaf_of(struct prebuilt_pool *pool, const struct pl
 bool prebuilt_take_back(struct prebuilt_pool *pool, const struct plan_key *key)
 {
 	struct prebuilt_leaf *leaf = leaf_of(pool, key);
-	struct prebuilt *one = leaf ? leaf->lent : NULL;
+	struct prebuilt *one = leaf ? leaf->checked_out : NULL;
 	struct prebuilt_kind *k = one ? kind_of_serial(pool, one->kind) : NULL;
 	if (!k || one->era != pool->era || one->pidfd < 0 || k->count == PREBUILT_SPARE_MAX ||
-	    (!leaf->alone && has_company(pool, leaf)))
+	    (!leaf->exclusive && has_concurrent(pool, leaf)))
 		return false;
 	idmap_pass_on(pool->idmap, key, &one->leaf);
 	one->returning = true;
@@ -628,14 +629,14 @@ struct plan_key prebuilt_forget_leaf(struct prebuilt_pool *pool, const struct pl
 	if (!leaf)
 		return *key;
 	struct plan_key name = leaf->leaf;
-	if (leaf->lent) { /* the guard has killed the init, unless it was to be kept */
-		leaf->held = (struct prebuilt_held){ .mounts = fd_take(&leaf->lent->mounts),
-						     .net = fd_take(&leaf->lent->net),
-						     .pidfd = fd_take(&leaf->lent->pidfd),
+	if (leaf->checked_out) { /* the guard has killed the init, unless it was to be kept */
+		leaf->held = (struct prebuilt_held){ .mounts = fd_take(&leaf->checked_out->mounts),
+						     .net = fd_take(&leaf->checked_out->net),
+						     .pidfd = fd_take(&leaf->checked_out->pidfd),
 						     .owner = leaf->held.owner };
 		if (leaf->held.pidfd >= 0)
 			fd_pidfd_signal(leaf->held.pidfd, SIGKILL);
-		end_loan(leaf);
+		close_checked_out(leaf);
 	}
 	add_garbage(pool, &leaf->held);
 	*leaf = pool->leaves[--pool->nleaves];

@@ -105,9 +105,9 @@ struct prebuilt_held {
 struct prebuilt_leaf {
 	struct plan_key key, leaf;
 	struct prebuilt_held held;
-	struct prebuilt *lent; /* one that may come back; NULL = it is used once */
-	bool alone;            /* it has ended, and no other sandboxed command with its uid was running then */
-	bool ended;            /* its command had ended when the loans were checked */
+	struct prebuilt *checked_out; /* one that may come back; NULL = it is used once */
+	bool exclusive;               /* it has ended, and no other sandboxed command with its uid was running then */
+	bool ended;                   /* its command had ended when abandoned ones were looked for */
 };
 
 struct prebuilt_pool {
@@ -132,10 +132,10 @@ struct prebuilt_pool {
 	} early_check;
 	char name[24]; /* of this spawner's leaves */
 	unsigned serial;
-	bool strangers;       /* commands that an earlier spawner has started may run */
-	uint64_t era;         /* changes with the host's mounts */
-	uint64_t last_serial; /* of a kind */
-	uint64_t loans_checked_ns;
+	bool unknown_commands; /* commands that an earlier spawner has started may run */
+	uint64_t era;          /* changes with the host's mounts */
+	uint64_t last_serial;  /* of a kind */
+	uint64_t abandoned_checked_ns;
 };
 
 void prebuilt_pool_init(struct prebuilt_pool *pool, struct cgroup_tree *cgroup, struct idmap *idmap,
@@ -182,10 +182,11 @@ void prebuilt_name_leaf(struct prebuilt_pool *pool, const struct plan_key *key, 
 void prebuilt_hold(struct prebuilt_pool *pool, const struct plan_key *key, const struct plan_key *leaf, uid_t owner,
 		   int init, int *mounts, int *net);
 /* Whether there will be room for it when it comes back. */
-bool prebuilt_can_lend(const struct prebuilt_pool *pool, const struct prebuilt *one);
+bool prebuilt_can_check_out(const struct prebuilt_pool *pool, const struct prebuilt *one);
 /* The same for a dedicated one that may come back; takes it. */
-void prebuilt_lend(struct prebuilt_pool *pool, const struct plan_key *key, uid_t owner, const struct prebuilt *one);
-/* The command has ended: takes the sandbox back if it was lent and is still needed. */
+void prebuilt_check_out(struct prebuilt_pool *pool, const struct plan_key *key, uid_t owner,
+			const struct prebuilt *one);
+/* The command has ended: takes the sandbox back if it was checked out and is still needed. */
 bool prebuilt_take_back(struct prebuilt_pool *pool, const struct plan_key *key);
 /* Returns the name of the command's leaf and forgets it: the command's own key if it was not prebuilt. */
 struct plan_key prebuilt_forget_leaf(struct prebuilt_pool *pool, const struct plan_key *key);

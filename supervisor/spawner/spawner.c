@@ -377,7 +377,7 @@ static void note_init(void *ctx, int process_fd, const char *stat)
 }
 
 /* Whether sandboxes of an earlier spawner run a command. */
-static bool has_strangers(void)
+static bool has_unknown_commands(void)
 {
 	bool found = false;
 	return !descendants_each(getppid(), NULL, 0, note_init, &found) || found;
@@ -440,7 +440,7 @@ static void setup_spawner(struct spawner *s, const struct spawner_options *o)
 		log_info("no cgroups for sandboxes: %s", e.message);
 	tree_limiter_open(&s->limiter, o->cgroup_base, o->cgroup_tag);
 	prebuilt_pool_init(&s->prebuilt, &s->cgroup, &s->idmap, &s->netpool, s->privileged, o->zygotes, o->spare_ms);
-	s->prebuilt.strangers = has_strangers();
+	s->prebuilt.unknown_commands = has_unknown_commands();
 	/* Cgroups of a spawner that died: its unused sandboxes exited with it. */
 	cgroup_tree_sweep(&s->cgroup, s->prebuilt.name);
 	s->has_filter = sysfilter_build(&s->filter, &e) == 0;

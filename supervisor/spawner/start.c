@@ -357,8 +357,8 @@ static int start_new(const struct start *t, int *ret_pidfd, struct err *e)
 	t->answer->start_time = proc_start_time(pid);
 	t->answer->layers = c->layers;
 	int mounts = -1; /* the init has not left the host's mounts yet */
-	bool company = t->plan->flags & PLAN_PRIVATE_ROOT && id->uid == id->peer_uid;
-	if (net >= 0 || company)
+	bool same_uid = t->plan->flags & PLAN_PRIVATE_ROOT && id->uid == id->peer_uid;
+	if (net >= 0 || same_uid)
 		prebuilt_hold(&s->prebuilt, &t->m->key, &t->m->key, id->peer_uid, *ret_pidfd, &mounts, &net);
 	return 0;
 }
@@ -407,7 +407,7 @@ static void assign_prebuilt(const struct start *t, struct prebuilt *one, int *re
 		int copy = fcntl(one->pidfd, F_DUPFD_CLOEXEC, 0);
 		*ret_pidfd = one->pidfd;
 		one->pidfd = copy; /* −1: its init exits when the link is closed */
-		prebuilt_lend(&t->s->prebuilt, &t->m->key, t->id->peer_uid, one);
+		prebuilt_check_out(&t->s->prebuilt, &t->m->key, t->id->peer_uid, one);
 		return;
 	}
 	*ret_pidfd = one->pidfd;
@@ -479,7 +479,7 @@ static int start_dedicated(struct spawner *s, const struct spawn_msg *m, const s
 				 .id = &id,
 				 .placeholders = -1,
 				 .cow = -1,
-				 .keep = may_come_back(plan) && prebuilt_can_lend(&s->prebuilt, &one),
+				 .keep = may_come_back(plan) && prebuilt_can_check_out(&s->prebuilt, &one),
 				 .answer = answer };
 	if (start_fds_check(f, plan, &id, e) < 0 || make_limits(&t, &one.leaf, &limits, e) < 0) {
 		prebuilt_free(&s->prebuilt, &one);
