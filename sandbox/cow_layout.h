@@ -11,7 +11,8 @@
  *   <process id>/<n>/work   overlayfs's own
  *   <process id>/undo       what applies replaced (supervisor/spawner/cow_undo.h); not part of a checkpoint
  *
- * A checkpoint is a copy of such a directory, named by its id.
+ * A checkpoint is a copy of such a directory, named by its id. A directory that is being removed has a name that begins
+ * with ".bailiff-".
  */
 
 #include <limits.h>

@@ -516,6 +516,7 @@ static int enter_sandbox(struct err *e)
  *
  * - the sandbox before any input is parsed, even the configuration
  * - recovery before clients, so that no request meets a process whose state is undecided
+ * - the sweep before engine_resume: a run that starts is not in the store yet
  * - the policy before engine_resume: what that starts again has to be evaluated
  * - host_ports_listen after recovery: until then the links to guard and spawner are read synchronously
  */
@@ -552,6 +553,7 @@ static int runtime_set_up(struct runtime *r, struct err *e)
 	r->host.screens = &r->screens;
 	if (host_ports_recover(&r->host, e) < 0)
 		return -1;
+	cow_changes_sweep(&r->changes);
 	policy_files_load(&r->policy, r->files, 0, r->engine);
 	engine_resume(r->engine);
 	r->store_ev = event_new(r->base, store_dispatch_fd(r->store), EV_READ | EV_PERSIST, on_store, r);
@@ -560,7 +562,6 @@ static int runtime_set_up(struct runtime *r, struct err *e)
 	r->screens.attended = control_displays_terminal;
 	r->screens.attended_ctx = r->control;
 	host_ports_listen(&r->host);
-	cow_changes_sweep(&r->changes);
 	warn_of_audit(r);
 	const struct timeval hour = { .tv_sec = RETENTION_S };
 	r->retention_ev = event_new(r->base, -1, EV_PERSIST, on_retention, r);

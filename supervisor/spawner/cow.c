@@ -5,6 +5,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "runtime/base/strmap.h"
 #include "sandbox/become_peer.h"
 #include "sandbox/capability.h"
 #include "supervisor/spawner/cow_undo.h"
@@ -27,11 +28,9 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define PATHS_MAX (1u << 20)
-#define SWEPT_MS 1000
 
 void cow_init(struct cow *c, int fd, bool privileged)
 {
@@ -100,19 +99,20 @@ static int make_layers(int run, uint32_t nroots)
 }
 
 /*
- * An earlier attempt may have left files behind, which a sweeping helper may be removing at the same time; hence the
- * retries.
+ * A directory is renamed before it is removed, and only the spawner renames: a start can use the same id again at once,
+ * and a helper that removes never meets a directory that is in use. The new name, with COW_TEMPORARY, is no id.
  */
+static int move_to_trash(const struct cow *c, const char *id, char ret_name[64])
+{
+	cow_temporary_name(0, ret_name);
+	return renameat(c->fd, id, c->fd, ret_name);
+}
+
+/* An earlier attempt may have left files behind. */
 static int make_run(struct cow *c, const char *id)
 {
-	for (int ms = 0;; ms++) {
-		cow_forget(c, id);
-		if (mkdirat(c->fd, id, 0700) == 0)
-			return 0;
-		if (errno != EEXIST || ms >= SWEPT_MS)
-			return -1;
-		poll(NULL, 0, 1);
-	}
+	cow_forget(c, id);
+	return mkdirat(c->fd, id, 0700);
 }
 
 static int run_path(const struct cow *c, const char *id, char path[PATH_MAX], struct err *e)
@@ -173,7 +173,8 @@ int cow_prepare(struct cow *c, const char *id, const struct plan_head *plan, con
 
 void cow_forget(struct cow *c, const char *id)
 {
-	if (c->fd >= 0 && cow_remove(c->fd, id) < 0 && errno != ENOENT)
+	char name[64];
+	if (c->fd >= 0 && (move_to_trash(c, id, name) < 0 || cow_remove(c->fd, name) < 0) && errno != ENOENT)
 		log_warning("remove what is left of the copy-on-write run %s: %s", id, strerror(errno));
 }
 
@@ -353,24 +354,20 @@ static int walk_layers(struct helper *h, struct buf *out)
 	return 0;
 }
 
-/* Removes every run that is not named. Skips runs younger than this helper: the request cannot have known them. */
-static int sweep_runs(const struct helper *h, const struct cow *c, const struct timespec *now)
+static int remove_if_trash(void *ret_error, int folder, const char *name)
 {
-	int fd = openat(c->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), error = 0;
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	if (!d)
+	bool temporary = strncmp(name, COW_TEMPORARY, strlen(COW_TEMPORARY)) == 0;
+	if (temporary && cow_remove(folder, name) < 0)
+		*(int *)ret_error = errno;
+	return 0;
+}
+
+/* Removes the trash of this request and of earlier ones that were interrupted. */
+static int remove_trash(const struct cow *c)
+{
+	int error = 0;
+	if (cow_each_entry(c->fd, remove_if_trash, &error) < 0)
 		return -1;
-	for (const struct dirent *en; (en = readdir(d));) {
-		struct stat st;
-		bool known = false;
-		for (size_t at = 0; at < h->walk.paths_len; at += strlen(h->walk.paths + at) + 1)
-			known |= strcmp(h->walk.paths + at, en->d_name) == 0;
-		if (known || en->d_name[0] == '.' || fstatat(c->fd, en->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-			continue;
-		if (st.st_ctim.tv_sec < now->tv_sec && cow_remove(c->fd, en->d_name) < 0)
-			error = errno;
-	}
-	closedir(d);
 	return error ? fail_with(error) : 0;
 }
 
@@ -478,7 +475,7 @@ static void close_others(struct helper *h, struct cow *c, int *paths, int *clien
 	fd_close_range((unsigned)(first + n), UINT_MAX);
 }
 
-static _Noreturn void helper_main(struct cow *c, const struct spawn_msg *m, const int *fds)
+static _Noreturn void helper_main(struct cow *c, const struct spawn_msg *m, const char *id, const int *fds)
 {
 	struct helper h = { .undo = COW_UNDO_INIT,
 			    .privileged = c->privileged,
@@ -486,24 +483,64 @@ static _Noreturn void helper_main(struct cow *c, const struct spawn_msg *m, cons
 			    .walk = { .op = (enum change_op)m->op } };
 	int paths = fds[0], client = change_op_needs_client(h.walk.op) ? fds[2] : -1,
 	    report = h.walk.op == CHANGE_OP_REVERT ? fds[3] : -1;
-	struct timespec now;
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-	clock_gettime(CLOCK_REALTIME, &now);
 	bool all = h.walk.op == CHANGE_OP_SWEEP, overlay = !all && report < 0;
-	h.run = overlay ? open_run(c, m->key.id) : -1;
+	h.run = overlay ? open_run(c, id) : -1;
 	if (h.run < 0 && overlay)
 		_exit(errno == ENOTDIR || errno == ELOOP ? ENOENT : errno);
 	close_others(&h, c, &paths, &client, &report);
 	if (all)
-		_exit(read_paths(&h.walk, paths) < 0 || sweep_runs(&h, c, &now) < 0 ? errno : 0);
+		_exit(remove_trash(c) < 0 ? errno : 0);
 	if (read_paths(&h.walk, paths) < 0 ||
-	    (overlay ? helper_work(&h, c, m->key.id, client) : revert_files(&h, c->key, report, client)) < 0)
+	    (overlay ? helper_work(&h, c, id, client) : revert_files(&h, c->key, report, client)) < 0)
 		_exit(errno && errno < 255 ? errno : EIO);
 	_exit(0);
 }
 
+/* Moves every run to the trash that the request does not name. Returns an errno. */
+static int sweep_runs(const struct cow *c, int paths)
+{
+	struct cow_walk w = { .op = CHANGE_OP_SWEEP };
+	if (fcntl(paths, F_GET_SEALS) < 0)
+		return EINVAL; /* reading another file could block */
+	fd_auto int folder = openat(c->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (folder < 0 || read_paths(&w, paths) < 0)
+		return errno;
+	mem_auto char *text = (char *)w.paths;
+	DIR *d = fdopendir(folder);
+	if (!d)
+		return errno;
+	folder = -1;
+	struct strmap known = STRMAP_INIT;
+	for (size_t at = 0; at < w.paths_len; at += strlen(text + at) + 1)
+		strmap_put(&known, text + at, &known);
+	for (const struct dirent *en; (en = readdir(d));) {
+		char name[64];
+		if (en->d_name[0] != '.' && !strmap_get(&known, en->d_name) && move_to_trash(c, en->d_name, name) < 0)
+			log_warning("rename the copy-on-write run %s: %s", en->d_name, strerror(errno));
+	}
+	closedir(d);
+	strmap_done(&known);
+	return 0;
+}
+
+/*
+ * Moves what the request removes to the trash before the next request is handled. Returns an errno; *ret_id names the
+ * directory that the helper works on.
+ */
+static int begin_removal(const struct cow *c, const struct spawn_msg *m, int paths, char ret_id[64])
+{
+	snprintf(ret_id, 64, "%s", m->key.id);
+	if (c->fd < 0)
+		return 0; /* the helper reports it */
+	if (m->op == CHANGE_OP_SWEEP)
+		return sweep_runs(c, paths);
+	return m->op == CHANGE_OP_DROP && move_to_trash(c, m->key.id, ret_id) < 0 ? errno : 0;
+}
+
 int cow_start(struct cow *c, const struct spawn_msg *m, const int *fds)
 {
+	char id[64];
 	struct cow_helper *place = NULL;
 	for (size_t i = 0; i < COW_HELPERS_MAX && !place; i++)
 		place = c->helpers[i].pidfd < 0 ? &c->helpers[i] : NULL;
@@ -511,11 +548,14 @@ int cow_start(struct cow *c, const struct spawn_msg *m, const int *fds)
 		return EBUSY;
 	if (fcntl(fds[1], F_GET_SEALS) < 0)
 		return EINVAL; /* write results only into a memfd */
+	int error = begin_removal(c, m, fds[0], id);
+	if (error)
+		return error;
 	pid_t pid = fork();
 	if (pid < 0)
 		return errno;
 	if (pid == 0)
-		helper_main(c, m, fds);
+		helper_main(c, m, id, fds);
 	int pidfd = fd_pidfd_open(pid);
 	if (pidfd < 0) {
 		int saved = errno;

@@ -20,7 +20,7 @@ static uint64_t random_bits(void)
 
 void cow_temporary_name(uint64_t bits, char out[64])
 {
-	snprintf(out, 64, ".bailiff-%016llx", (unsigned long long)(bits ? bits : random_bits()));
+	snprintf(out, 64, COW_TEMPORARY "%016llx", (unsigned long long)(bits ? bits : random_bits()));
 }
 
 uint64_t cow_temporary_bits(const struct cow_undo *u, const char *path)
@@ -70,13 +70,14 @@ static int hoist_entry(struct removal *r, int dir, const char *name)
 	return 0;
 }
 
+/* Another removal of the same tree may be in progress: what is gone already is no error. */
 static int remove_folder(struct removal *r, int dir, const char *name)
 {
 	fd_auto int folder = cow_open_folder(dir, name);
 	if (folder < 0 && errno == EACCES && fchmodat(dir, name, 0700, AT_SYMLINK_NOFOLLOW) == 0)
 		folder = cow_open_folder(dir, name); /* overlayfs creates its work directory with mode 0 */
 	if (folder < 0)
-		return -1;
+		return errno == ENOENT ? 0 : -1;
 	if (faccessat(folder, ".", W_OK | X_OK, AT_EACCESS) < 0)
 		fchmod(folder, 0700);
 	if (r->depth >= COW_DEPTH_MAX)
@@ -91,7 +92,7 @@ static int remove_folder(struct removal *r, int dir, const char *name)
 		done = cow_each_entry(folder, remove_entry, r);
 		r->depth--;
 	} while (done == 0 && r->depth == 0 && r->hoisted != before);
-	return done < 0 ? -1 : unlinkat(dir, name, AT_REMOVEDIR);
+	return done < 0 || (unlinkat(dir, name, AT_REMOVEDIR) < 0 && errno != ENOENT) ? -1 : 0;
 }
 
 static int remove_entry(void *removal, int folder, const char *name)

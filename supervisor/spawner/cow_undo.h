@@ -110,6 +110,7 @@ int cow_undo_enter(struct cow_undo *u, uint32_t number, bool create);
  * The name under which an entry is written before it is renamed; `bits` 0: a random one. Those of an apply follow from
  * the path and the run, so that the next apply or undo finds what a killed one left.
  */
+#define COW_TEMPORARY ".bailiff-" /* what its names begin with */
 void cow_temporary_name(uint64_t bits, char out[64]);
 uint64_t cow_temporary_bits(const struct cow_undo *u, const char *path);
 

@@ -92,23 +92,32 @@ static void teardown(void)
 	cow_remove(tmp, name);
 }
 
-/* Asks the helper; returns the error of its answer. */
-static int request(enum change_op op, const char *id, const char *paths, size_t len)
+static int begin(enum change_op op, const char *id, const char *paths, size_t len)
 {
-	struct spawn_msg m = { .kind = SPAWN_CHANGES, .op = op }, answer = { .error = -1 };
+	struct spawn_msg m = { .kind = SPAWN_CHANGES, .op = op };
 	fd_auto int given = fd_memfd_sealed("paths", paths, len);
 	fd_auto int result = memfd_create("result", MFD_CLOEXEC | MFD_ALLOW_SEALING);
 	const int fds[] = { given, result };
-	int pidfds[COW_HELPERS_MAX];
 	snprintf(m.key.id, sizeof m.key.id, "%s", id);
-	int r = cow_start(&cow, &m, fds);
-	if (r)
-		return r;
+	return cow_start(&cow, &m, fds);
+}
+
+/* Returns the error of the helper's answer. */
+static int finish(void)
+{
+	struct spawn_msg answer = { .error = -1 };
+	int pidfds[COW_HELPERS_MAX];
 	ck_assert_uint_eq(cow_polls(&cow, pidfds), 1);
 	struct pollfd p = { .fd = pidfds[0], .events = POLLIN };
 	ck_assert_int_eq(poll(&p, 1, 60000), 1);
 	ck_assert(cow_reap(&cow, pidfds[0], &answer));
 	return answer.error;
+}
+
+static int request(enum change_op op, const char *id, const char *paths, size_t len)
+{
+	int r = begin(op, id, paths, len);
+	return r ? r : finish();
 }
 
 static int copy_to(const char *to) { return request(CHANGE_OP_COPY, RUN, to, strlen(to)); }
@@ -311,10 +320,51 @@ START_TEST(an_unfinished_copy_is_swept_and_named_ones_stay)
 	ck_assert_int_eq(copy_to("ckp_unknown"), 0);
 	ck_assert_int_eq(mkdirat(cow.fd, "ckp_cut.partial", 0700), 0);
 	write_text("ckp_cut.partial/owner", "half", 0600);
-	sleep(2); /* a sweep leaves alone what is younger than its second */
 	ck_assert_int_eq(request(CHANGE_OP_SWEEP, "sweep", RUN "\0" CHECKPOINT, sizeof RUN "\0" CHECKPOINT), 0);
 	ck_assert(is_there(RUN) && is_there(CHECKPOINT));
 	ck_assert(!is_there("ckp_unknown") && !is_there("ckp_cut.partial"));
+}
+END_TEST
+
+/* A start that was cut short is repeated with its id while what it left is being removed. */
+START_TEST(a_run_can_start_again_while_its_remains_are_removed)
+{
+	enum { RUNS = 200 };
+	static const char *const argv[] = { "x" };
+	const struct plan_mount_spec mount = { .kind = PLAN_MOUNT_WRITE, .path = "/w" };
+	const struct plan_spec spec = { .flags = PLAN_PRIVATE_ROOT | PLAN_COW,
+					.cwd = "/",
+					.argv = argv,
+					.argc = 1,
+					.mounts = &mount,
+					.nmounts = 1 };
+	const struct spawn_identity peer = { .peer_uid = geteuid() };
+	static int runs[RUNS];
+	buf_auto struct buf plan = BUF_INIT;
+	struct err e = ERR_INIT;
+	char id[PLAN_KEY_MAX], path[PATH_MAX];
+	ck_assert_int_eq(plan_build(&spec, &plan, &e), 0);
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < RUNS; i++) {
+			snprintf(id, sizeof id, "proc_%d", i);
+			ck_assert_msg(cow_prepare(&cow, id, (const void *)plan.data, &peer, path, &runs[i], &e) == 0,
+				      "%s: %s", id, e.message);
+			if (round == 0)
+				fd_close(&runs[i]);
+		}
+		if (round == 0) {
+			sleep(2); /* they are old */
+			ck_assert_int_eq(begin(CHANGE_OP_SWEEP, "sweep", RUN, sizeof RUN), 0);
+		}
+	}
+	ck_assert_int_eq(finish(), 0);
+	for (int i = 0; i < RUNS; i++) {
+		snprintf(path, sizeof path, "proc_%d/0/work", i);
+		ck_assert(is_there(path));
+		snprintf(path, sizeof path, "proc_%d/owner", i);
+		ck_assert(is_there(path));
+		fd_close(&runs[i]);
+	}
 }
 END_TEST
 
@@ -390,15 +440,15 @@ START_TEST(a_folder_put_in_place_of_the_one_that_was_found_stays_as_it_is)
 }
 END_TEST
 
-#define TESTS                                                                                                          \
-	SUITE_TESTS(a_copy_has_the_files_with_their_modes_and_times,                                                   \
-		    a_copy_is_a_run_with_the_same_owner_start_and_roots, whiteouts_and_marks_of_the_overlay_are_kept,  \
-		    hard_links_stay_hard_links_and_are_the_copys_own, holes_stay_holes,                                \
-		    a_directory_nested_too_deep_is_an_error_and_leaves_nothing,                                        \
-		    a_copy_that_cannot_be_written_leaves_nothing, a_full_disk_leaves_nothing_and_the_source_as_it_was, \
-		    an_unfinished_copy_is_swept_and_named_ones_stay, bad_requests_are_rejected,                        \
-		    a_run_starts_only_with_a_copy_of_its_own,                                                          \
-		    a_folder_put_in_place_of_the_one_that_was_found_stays_as_it_is)
+#define TESTS                                                                                                         \
+	SUITE_TESTS(                                                                                                  \
+		a_copy_has_the_files_with_their_modes_and_times, a_copy_is_a_run_with_the_same_owner_start_and_roots, \
+		whiteouts_and_marks_of_the_overlay_are_kept, hard_links_stay_hard_links_and_are_the_copys_own,        \
+		holes_stay_holes, a_directory_nested_too_deep_is_an_error_and_leaves_nothing,                         \
+		a_copy_that_cannot_be_written_leaves_nothing, a_full_disk_leaves_nothing_and_the_source_as_it_was,    \
+		an_unfinished_copy_is_swept_and_named_ones_stay, a_run_can_start_again_while_its_remains_are_removed, \
+		bad_requests_are_rejected, a_run_starts_only_with_a_copy_of_its_own,                                  \
+		a_folder_put_in_place_of_the_one_that_was_found_stays_as_it_is)
 
 int main(void)
 {
