@@ -621,3 +621,16 @@ int format_columns(const char *spec, struct jval list, bool as_json)
 	format_table_finish(&t, &out);
 	return format_out(&out);
 }
+
+int format_ids(const char *spec, struct jval list)
+{
+	struct column columns[FORMAT_COLUMNS];
+	buf_auto struct buf out = BUF_INIT;
+
+	parse_columns(spec, columns);
+	for (struct jiter it = jiter_on(list); jiter_next(&it);) {
+		jval_str_buf(jval_path(it.value, columns[0].path), &out);
+		buf_byte(&out, '\n');
+	}
+	return format_out(&out);
+}

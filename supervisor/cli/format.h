@@ -38,6 +38,8 @@ void format_table_finish(struct format_table *t, struct buf *out);
 
 /* A list as a table with the columns of `spec` (verbs.def), or as a JSON array. The exit status. */
 int format_columns(const char *spec, struct jval list, bool as_json);
+/* Only the ids of the list, which are its first column, one per line. The exit status. */
+int format_ids(const char *spec, struct jval list);
 /* One record: for people, or as JSON. The exit status. */
 int format_record(struct jval record, bool as_json);
 

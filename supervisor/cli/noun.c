@@ -276,6 +276,8 @@ static int run_list(struct cli *c, const struct subverb *s, struct request *q)
 	struct err e = ERR_INIT;
 	int status;
 
+	if (noun_first_given(c, "quiet") && cli_as_json(c))
+		return cli_usage(c, "-q and --json exclude each other");
 	if (s->flags & SUB_WHOLE && cli_as_json(c))
 		return request_read(c, q, s->method) < 0 ? fail_request(c, &q->e) : format_record(q->result, true);
 	/* A wait method blocks in the daemon and has no pages. */
@@ -289,6 +291,8 @@ static int run_list(struct cli *c, const struct subverb *s, struct request *q)
 	if (list_pages(c, s->method, s->member, &q->params, collect_element, &w, &e) < 0)
 		return fail_request(c, &e);
 	jw_arr_end(&w);
+	if (noun_first_given(c, "quiet"))
+		return format_ids(s->columns, jval_of(all.data, all.len));
 	return format_columns(s->columns, jval_of(all.data, all.len), cli_as_json(c));
 }
 
@@ -314,7 +318,8 @@ static int check_options(struct cli *c, const char *subverb, const char *options
 	for (size_t i = 0; i < c->opts.ngiven; i++) {
 		const char *name = option_rows[c->opts.given[i].option].name;
 
-		if (strcmp(name, "json") != 0 && !spec_names(options, true, name) && !spec_names(args, false, name))
+		if (strcmp(name, "json") != 0 && strcmp(name, "quiet") != 0 && !spec_names(options, true, name) &&
+		    !spec_names(args, false, name))
 			return cli_usage(c, "%s does not take --%s", subverb, name);
 	}
 	return 0;

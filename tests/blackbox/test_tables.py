@@ -46,5 +46,13 @@ def test_wide_characters_take_two_columns(home):
     assert "terminated" in home.cli("kill", "--json", "@last").text
 
 
+def test_ids_alone_are_arguments_for_other_verbs(home):
+    started = [home.cli("run", "-d", "sleep", "1000").text.strip() for _ in range(3)]
+    assert home.cli("ps", "-q").text.splitlines() == started[::-1]
+    home.cli("ps", "-q", "--json", status=2)
+    home.cli("kill", *home.cli("ps", "-q").text.split())
+    assert home.cli("ps", "--quiet").text == "" and len(home.cli("ps", "-aq").text.split()) == 3
+
+
 if __name__ == "__main__":
     harness.main(globals())
