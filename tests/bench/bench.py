@@ -222,29 +222,32 @@ def bench_threads(commands=int(os.environ.get("COMMANDS", "500"))):
 
 
 def bench_output(size=GIB, rounds=3):
-    """The same producer with different consumers."""
-    plain, through, peak, spooled = [], [], 0, 0
+    """The same producer with different consumers. bailiff's are durable when the command has ended, so a synced file is its bound."""
+    plain, synced, through = [], [], []
     with Home({"defaultOutputBytes": 0}) as home, home.rpc() as rpc:
         idle = status_kib(home.part("runtime"), "VmHWM")
         target = os.path.join(home.dir, "file")
         for _ in range(rounds):
-            begin = time.perf_counter()
-            with open(target, "wb") as f:
-                subprocess.run([TALKER, "spew", "1", str(size)], stdout=f, check=True)
-            plain.append(time.perf_counter() - begin)
-            os.unlink(target)
+            for times, sync in ((plain, False), (synced, True)):
+                begin = time.perf_counter()
+                with open(target, "wb") as f:
+                    subprocess.run([TALKER, "spew", "1", str(size)], stdout=f, check=True)
+                    if sync:
+                        os.fdatasync(f.fileno())
+                times.append(time.perf_counter() - begin)
+                os.unlink(target)
             begin = time.perf_counter()
             _, end = rpc.run([TALKER, "spew", "1", str(size)])
             through.append(time.perf_counter() - begin)
             assert end["exitCode"] == 0 and end["outputs"]["stdout"]["bytes"] == size, end
-            spooled += size
             rpc.call("prune_store", beforeSequence=rpc.call("initialize")["lastSequence"])
         peak = status_kib(home.part("runtime"), "VmHWM")
         guard, spawner = status_kib(home.guard.pid, "VmHWM"), status_kib(home.part("spawner"), "VmHWM")
-    a, b = statistics.median(plain), statistics.median(through)
+    a, s, b = (statistics.median(v) for v in (plain, synced, through))
     print(f"\n{size / GIB:.0f} GiB of output, median of {rounds}:")
     print(f"  cmd > file        {size / a / GIB:6.2f} GiB/s")
-    print(f"  bailiff           {size / b / GIB:6.2f} GiB/s    {a / b:.2f} of the speed of cmd > file")
+    print(f"  … and fdatasync   {size / s / GIB:6.2f} GiB/s    {a / s:.2f} of the speed of cmd > file")
+    print(f"  bailiff           {size / b / GIB:6.2f} GiB/s    {a / b:.2f} of the speed of cmd > file, {s / b:.2f} of that with fdatasync")
     print(f"  peak memory       runtime {peak / 1024:.1f} MiB (idle {idle / 1024:.1f}), guard {guard / 1024:.1f}, spawner {spawner / 1024:.1f}")
 
 
@@ -258,17 +261,21 @@ def bench_foreground(size=300 * 1000 * 1000, rounds=5):
         after = os.times()
         return time.perf_counter() - begin, after.children_user + after.children_system - before.children_user - before.children_system
 
-    plain, run = [], []
+    plain, kept, run = [], [], []
     with Home() as home, home.rpc() as rpc:
+        target = os.path.join(home.dir, "file")
         for _ in range(rounds + 1):
             plain.append(through([TALKER, "spew", "1", str(size)]))
+            kept.append(through(["sh", "-c", f"{TALKER} spew 1 {size} | tee {target}; sync -d {target}"]))
+            os.unlink(target)
             run.append(through([harness.CLI, *harness.shows_talker(("run", "--", TALKER, "spew", "1", str(size)))],
                                harness.environment(BAILIFF_HOME=home.dir)))
             rpc.call("prune_store", beforeSequence=rpc.call("initialize")["lastSequence"])
-    a, b = (statistics.median(t for t, _ in v[1:]) for v in (plain, run))
+    a, k, b = (statistics.median(t for t, _ in v[1:]) for v in (plain, kept, run))
     print(f"\n{size / 1e6:.0f} MB through a pipe to cat, median of {rounds}:")
     print(f"  cmd | cat              {a:6.2f} s")
-    print(f"  bailiff run cmd | cat  {b:6.2f} s    {b / a:.2f} times as long; CPU time of bailiff and cat {statistics.median(c for _, c in run[1:]):.2f} s")
+    print(f"  cmd | tee file | cat   {k:6.2f} s    {k / a:.2f} times as long; with sync -d file")
+    print(f"  bailiff run cmd | cat  {b:6.2f} s    {b / a:.2f} times as long, {b / k:.2f} times as long as with tee; CPU time of bailiff and cat {statistics.median(c for _, c in run[1:]):.2f} s")
 
 
 def bench_shell(rounds=int(os.environ.get("ROUNDS", "100")), load=int(os.environ.get("LOAD", "8"))):
