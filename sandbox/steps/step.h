@@ -44,7 +44,7 @@ struct step_context {
 	const char *cow_path; /* its path */
 	int net_fd;  /* a network namespace with loopback, created in advance; −1 = it was created with the clone */
 	int oom_fd;  /* the init's own oom_score_adj; −1 = out of reach */
-	int core_fd; /* a holder's /proc/sys/kernel/core_pattern, for its members; −1 = not open */
+	int core_fd; /* /proc/sys/kernel/core_pattern, where several commands need it; −1 = not open */
 	int prebuilt_fd;    /* prebuilt sandbox: link on which the command's message arrives; −1 = not prebuilt */
 	int listen_fd;      /* PLAN_NET_ALLOW: created by `network`, sent with READY; −1 = none */
 	int resolver_fd;    /* socket of the refusing resolver, created by `network`; −1 = none */

@@ -31,6 +31,15 @@ void process_title_init(struct process_title *t, int argc, char **argv)
 	environ = copy;
 }
 
+void process_title_replace(struct process_title *t, const char *text)
+{
+	if (t->size < 2)
+		return;
+	size_t len = strnlen(text, t->size - 1);
+	memcpy(t->area, text, len);
+	memset(t->area + len, 0, t->size - len);
+}
+
 /* The kernel limits a thread's name to 15 bytes: "bailiff-" and up to 7 of the role. */
 void process_title_set(struct process_title *t, const char *text)
 {
@@ -41,9 +50,5 @@ void process_title_set(struct process_title *t, const char *text)
 	memcpy(name + 8, space ? space + 1 : text, n);
 	name[8 + n] = 0;
 	prctl(PR_SET_NAME, name, 0, 0, 0);
-	if (t->size < 2)
-		return;
-	size_t len = strnlen(text, t->size - 1);
-	memcpy(t->area, text, len);
-	memset(t->area + len, 0, t->size - len);
+	process_title_replace(t, text);
 }

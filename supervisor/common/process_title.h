@@ -17,5 +17,7 @@ struct process_title {
 void process_title_init(struct process_title *t, int argc, char **argv);
 /* "bailiffd: guard"; the part after the last space also becomes the thread's name. Truncated to what fits. */
 void process_title_set(struct process_title *t, const char *text);
+/* The same, but the thread keeps its name. */
+void process_title_replace(struct process_title *t, const char *text);
 
 #endif

@@ -3,6 +3,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
+#include "supervisor/common/earlier_use.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -199,9 +200,21 @@ static void read_cgroup(const char *leaf, struct tree_usage_values *ret)
 	}
 }
 
+static struct earlier_use read_earlier_use(uint64_t pid)
+{
+	char path[64], title[EARLIER_USE_MAX];
+
+	(void)snprintf(path, sizeof(path), "/proc/%llu/cmdline", (unsigned long long)pid);
+	return read_text(path, title, sizeof(title)) ? earlier_use_parse(title, sizeof(title))
+						     : (struct earlier_use){ 0 };
+}
+
+static void subtract(uint64_t *from, uint64_t n) { *from = *from > n ? *from - n : 0; }
+
 int tree_usage_get(const struct tree_usage *u, const struct tree_usage_process *p, struct tree_usage_values *ret)
 {
 	const struct tree_usage_member *m = find_process(u, p->pid);
+	const struct earlier_use earlier = read_earlier_use(p->pid);
 	char leaf[PATH_MAX];
 
 	/* The pid may have been reused. */
@@ -215,5 +228,8 @@ int tree_usage_get(const struct tree_usage *u, const struct tree_usage_process *
 	};
 	if (!p->shares_cgroup && find_leaf(u, p->process_id, p->pid, leaf))
 		read_cgroup(leaf, ret);
+	subtract(&ret->cpu_us, earlier.cpu_us);
+	subtract(&ret->read_bytes, earlier.read_bytes);
+	subtract(&ret->write_bytes, earlier.write_bytes);
 	return 0;
 }

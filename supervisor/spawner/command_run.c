@@ -29,6 +29,8 @@
 #include "sandbox/plan.h"
 #include "sandbox/status.h"
 #include "sandbox/steps/step.h"
+#include "supervisor/common/earlier_use.h"
+#include "supervisor/common/process_title.h"
 #include "supervisor/spawner/descendants.h"
 #include "supervisor/spawner/dialer.h"
 #include "supervisor/spawner/init.h"
@@ -428,8 +430,7 @@ static void count_tree(const struct watch *w, struct tree_count *ret)
 /* The init can wait for another command only if nothing forced the end of this one, which may be incomplete then. */
 static bool can_stay(const struct watch *w, const struct command_run *run)
 {
-	return run->keep && !w->signalled && w->cause == STATUS_CAUSE_NONE &&
-	       run->cpu_us + time_us(w->usage.ru_utime) + time_us(w->usage.ru_stime) < COMMAND_RUN_CPU_US;
+	return run->keep && !w->signalled && w->cause == STATUS_CAUSE_NONE;
 }
 
 static void report_exit(const struct watch *w)
@@ -477,8 +478,25 @@ int command_run_signal_fd(void)
 	return signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-uint64_t command_run(struct init *in, const struct command_run *run)
+/* Its counters and those of its cgroup go on from the earlier commands. */
+static void show_earlier_use(const struct init *in)
 {
+	char title[EARLIER_USE_MAX];
+	struct rusage self, children;
+	getrusage(RUSAGE_SELF, &self);
+	getrusage(RUSAGE_CHILDREN, &children);
+	const struct earlier_use used = { .cpu_us = time_us(self.ru_utime) + time_us(self.ru_stime) +
+						    time_us(children.ru_utime) + time_us(children.ru_stime),
+					  .read_bytes = in->counted.io_read,
+					  .write_bytes = in->counted.io_write };
+	earlier_use_format(&used, in->leader ? "leader" : "init", title);
+	process_title_replace(in->title, title);
+}
+
+void command_run(struct init *in, const struct command_run *run)
+{
+	if (run->again)
+		show_earlier_use(in);
 	const struct status_msg ready = { .kind = STATUS_READY,
 					  .layers = in->steps.layers,
 					  .session = run->session,
@@ -517,5 +535,4 @@ uint64_t command_run(struct init *in, const struct command_run *run)
 		fd_close(&w.ports.dialer_fd);
 		fd_close(&in->steps.status_fd);
 	}
-	return time_us(w.usage.ru_utime) + time_us(w.usage.ru_stime);
 }

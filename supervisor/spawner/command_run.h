@@ -9,28 +9,23 @@
 
 struct init;
 
-/*
- * A leader or an init runs at most so many commands, and no more after so much CPU time: what it and its earlier
- * commands have used counts for the one that it runs now (tree_usage.h), and that must stay below two clock ticks.
- */
-#define COMMAND_RUN_MAX 16u
-#define COMMAND_RUN_CPU_US 10000u
+#define COMMAND_RUN_MAX 256u /* commands of one leader or init */
 
 struct command_run {
 	uint32_t session;      /* the audit session of the sandbox; AUDIT_NO_SESSION in a leader */
 	int signal_fd;         /* of SIGCHLD */
 	uint64_t leader_start; /* when this leader started, if it has led another member before; otherwise 0 */
+	bool again;            /* it has run another command before */
 	bool keep;             /* an init: it can run another command after this one */
-	uint64_t cpu_us;       /* … of the commands before this one */
 };
 
 /*
  * Runs the command of a plan, in the init of a single-use sandbox or in a leader: sends READY, starts the command,
- * waits for the end of its tree and reports it. Returns the CPU time of the tree in µs once this process has no
- * children and the end was reported; exits with a status other than 0 otherwise. Sets in->kept if the init was reported
- * as kept, and has closed the status socket then.
+ * waits for the end of its tree and reports it. Returns once this process has no children and the end was reported;
+ * exits with a status other than 0 otherwise. Sets in->kept if the init was reported as kept, and has closed the status
+ * socket then.
  */
-uint64_t command_run(struct init *in, const struct command_run *run);
+void command_run(struct init *in, const struct command_run *run);
 /* A descriptor that is readable while a SIGCHLD is pending for the process that polls it. */
 int command_run_signal_fd(void);
 

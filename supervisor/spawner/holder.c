@@ -9,6 +9,7 @@
 #include "sandbox/plan.h"
 #include "sandbox/status.h"
 #include "sandbox/steps/step.h"
+#include "supervisor/common/earlier_use.h"
 #include "supervisor/common/process_title.h"
 #include "supervisor/spawner/command_run.h"
 #include "supervisor/spawner/descendants.h"
@@ -40,6 +41,7 @@
 #define ORPHANS_MS 2 /* pause between two attempts to kill what a dead leader left */
 #define IDLE_MAX 8u  /* leaders that wait for another member */
 #define IDLE_MS 4000u
+#define IDLE_SHARE 1024u /* of a limit on processes */
 
 struct member {
 	struct plan_key key;
@@ -119,15 +121,19 @@ static bool leader_is_done(struct holder *h, size_t i)
 }
 
 /*
- * How many leaders may be idle. They count for the sandbox's limits, which are for its commands. So with limits only
- * one is kept, and only while no command runs.
+ * How many leaders may be idle. They count for the sandbox's limits, which are for its commands. So they take at most a
+ * small part of a limit on processes; where that is less than one, and with a limit on memory, only one is kept, and
+ * only while no command runs.
  */
 static size_t idle_max(const struct holder *h)
 {
 	const uint64_t *limit = h->in->steps.plan->limits.value;
-	if (!limit[PLAN_LIMIT_PIDS] && !limit[PLAN_LIMIT_MEMORY] && !limit[PLAN_LIMIT_MEMORY_HIGH])
-		return IDLE_MAX;
-	return h->count ? 0 : 1;
+	uint64_t most = limit[PLAN_LIMIT_PIDS] ? limit[PLAN_LIMIT_PIDS] / IDLE_SHARE : IDLE_MAX;
+	if (limit[PLAN_LIMIT_MEMORY] || limit[PLAN_LIMIT_MEMORY_HIGH])
+		most = 0;
+	if (!most)
+		return h->count ? 0 : 1;
+	return most < IDLE_MAX ? (size_t)most : IDLE_MAX;
 }
 
 static void keep_leader(struct holder *h, size_t i)
@@ -237,7 +243,7 @@ static void fail_member(int status_fd, enum sandbox_step step, int error, const 
 }
 
 /* In a leader: runs one command. */
-static uint64_t lead_member(struct holder *h, const struct plan_head *plan, int fds[MEMBER_FDS], uint64_t leader_start)
+static void lead_member(struct holder *h, const struct plan_head *plan, int fds[MEMBER_FDS], uint64_t leader_start)
 {
 	struct init *in = h->in;
 	struct step_context *c = &in->steps;
@@ -254,11 +260,11 @@ static uint64_t lead_member(struct holder *h, const struct plan_head *plan, int 
 	fd_close(&fds[MEMBER_FD_LIMITS]);
 	if (step_terminal(c) < 0)
 		init_fail(in, STEP_TERMINAL, errno);
-	uint64_t cpu_us = command_run(in, &(struct command_run){ .session = AUDIT_NO_SESSION,
-								 .signal_fd = h->signal_fd,
-								 .leader_start = leader_start });
+	command_run(in, &(struct command_run){ .session = AUDIT_NO_SESSION,
+					       .signal_fd = h->signal_fd,
+					       .leader_start = leader_start,
+					       .again = leader_start });
 	fd_close(&c->status_fd);
-	return cpu_us;
 }
 
 /*
@@ -284,10 +290,10 @@ static _Noreturn void lead(struct holder *h, const struct plan_head *plan, int f
 	in->leader = true;
 	process_title_set(in->title, "bailiffd: leader");
 	const void *next = plan;
-	uint64_t cpu_us = 0, start = 0;
+	uint64_t start = 0;
 	for (uint32_t led = 0;;) {
-		cpu_us += lead_member(h, next, fds, start);
-		if (holder_fd < 0 || ++led == COMMAND_RUN_MAX || cpu_us >= COMMAND_RUN_CPU_US ||
+		lead_member(h, next, fds, start);
+		if (holder_fd < 0 || ++led == COMMAND_RUN_MAX || in->title->size < EARLIER_USE_MAX ||
 		    (!start && !(start = proc_start_time(getpid()))) ||
 		    fd_send(holder_fd, "d", 1, NULL, 0, MSG_NOSIGNAL) < 0)
 			_exit(0);

@@ -12,6 +12,7 @@
 #include "sandbox/plan.h"
 #include "sandbox/steps/step.h"
 #include "sandbox/userns.h"
+#include "supervisor/common/earlier_use.h"
 #include "supervisor/common/process_title.h"
 #include "supervisor/spawner/command_run.h"
 #include "supervisor/spawner/holder.h"
@@ -67,14 +68,15 @@ static enum sandbox_step missing_layer(const struct init *in)
 /* Must be set before the command exists: every daemon rejects clients that run below a process of this name. */
 static void set_name(const struct init *in)
 {
-	process_title_set(in->title, "bailiffd: init");
+	process_title_replace(in->title, "bailiffd: init");
 	prctl(PR_SET_NAME, SANDBOX_INIT_NAME, 0, 0, 0);
 }
 
 /* Whether this sandbox can be used again, if its next command leaves nothing in it. */
 static bool can_be_kept(const struct init *in)
 {
-	return in->room->msg.keep && in->leftovers && leftovers_are_settled(in->leftovers);
+	return in->room->msg.keep && in->leftovers && leftovers_are_settled(in->leftovers) &&
+	       in->title->size >= EARLIER_USE_MAX;
 }
 
 /*
@@ -119,6 +121,8 @@ static void wait_again(struct init *in)
 {
 	const struct sched_param none = { 0 };
 	process_title_set(in->title, "bailiffd: zygote");
+	if (in->steps.core_fd < 0)
+		in->steps.core_fd = open("/proc/sys/kernel/core_pattern", O_RDONLY | O_CLOEXEC);
 	if ((in->polite && sched_setscheduler(0, SCHED_BATCH, &none) < 0) || leftovers_exist(in->leftovers) ||
 	    prebuilt_msg_send_empty(in) < 0 || prebuilt_msg_wait(in) < 0 ||
 	    (in->polite && sched_setscheduler(0, SCHED_OTHER, &none) < 0))
@@ -173,9 +177,10 @@ _Noreturn void init_main(struct init *in)
 	struct command_run run = { .session = session, .signal_fd = command_run_signal_fd() };
 	for (uint32_t n = 1;; n++) {
 		run.keep = in->steps.prebuilt_fd >= 0 && n < COMMAND_RUN_MAX && can_be_kept(in);
-		run.cpu_us += command_run(in, &run);
+		command_run(in, &run);
 		if (!in->kept)
 			_exit(0);
+		run.again = true;
 		wait_again(in);
 	}
 }

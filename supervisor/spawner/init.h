@@ -39,6 +39,7 @@ struct init {
 	const char **argv;
 	const char **envv;
 	struct prebuilt_msg_buffer *room; /* prebuilt sandboxes: buffer for the command's message */
+	size_t mapped;                    /* length of the current plan, if it is not in `room`; otherwise 0 */
 	const char *cow_folder;           /* directory of all copy-on-write runs */
 	const uint8_t *autorun_key;       /* seals reports on autorun files */
 	char cow_path[PATH_MAX];

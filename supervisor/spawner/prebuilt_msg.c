@@ -114,6 +114,7 @@ static int receive_message(struct init *in)
 	const void *plan = plan_of(in->room, (size_t)n, fds[PREBUILT_MSG_PLAN]);
 	if (!plan)
 		return -1;
+	in->mapped = fds[PREBUILT_MSG_PLAN] < 0 ? 0 : o->plan_len;
 	fd_close(&fds[PREBUILT_MSG_PLAN]);
 	c->uid = o->uid;
 	c->gid = o->gid;
@@ -133,6 +134,9 @@ int prebuilt_msg_wait(struct init *in)
 {
 	struct pollfd p[2] = { { .fd = in->steps.prebuilt_fd, .events = POLLIN },
 			       { .fd = in->steps.guard_pidfd, .events = POLLIN } };
+	if (in->mapped)
+		munmap((void *)in->steps.plan, in->mapped); /* of the command before */
+	in->mapped = 0;
 	memset(in->room, 0, sizeof *in->room); /* faults its pages in before they are needed */
 	while (poll(p, 2, -1) < 0) {
 		if (errno != EINTR)

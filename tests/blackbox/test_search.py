@@ -56,6 +56,22 @@ def test_usage_in_a_session_sandbox_is_each_commands_own(home):
         rpc.call("close_sandbox", sandboxId=box)
 
 
+def test_usage_is_without_that_of_earlier_commands_in_the_same_process(home):
+    """A sandbox or a leader that is used again has counters that go on."""
+    work = ["sh", "-c", "i=0; while [ $i -lt 60000 ]; do i=$((i + 1)); done"]
+    with home.rpc() as rpc:
+        box = rpc.call("create_sandbox")["sandboxId"]
+        for more in ({}, {"sandboxId": box}):
+            earlier = {rpc.call("get_process", processId=rpc.run(work, **more)[0]["processId"])["pid"] for _ in range(4)}
+            idle = rpc.start(["sleep", "1000"], **more)["processId"]
+            used = until("it is listed", lambda: next((p for p in rpc.call("list_processes", liveOnly=True, usage=True)["processes"]
+                                                       if p["processId"] == idle and "usage" in p), None))
+            assert used["usage"]["cpuUs"] < 100000, used
+            assert more or os.getuid() or used["pid"] in earlier, (used, earlier)  # without this, the test says nothing
+            rpc.end(idle)
+        rpc.call("close_sandbox", sandboxId=box)
+
+
 def test_a_search_combines_conditions(home):
     with home.rpc() as rpc:
         a, _ = rpc.run(["echo", "Alpha beta"])
