@@ -24,6 +24,7 @@
 
 #define DICTIONARY_LEN (sizeof(dictionary_text) - 1)
 #define MATCH_MIN 4u
+#define MATCH_STEP 8u /* positions inside a match are remembered at this distance: all of them take twice the time */
 #define TOKEN_MAX 15u
 #define HASH_BITS 13
 #define SHORT_HASH_BITS 11 /* for texts up to SHORT_TEXT: the heads are cleared for each text */
@@ -139,7 +140,7 @@ static size_t find_match(const char *text, const char *at, const char *end, uint
 	return length;
 }
 
-/* Greedy: takes the match that it finds. Positions inside a match are found again, too. */
+/* Greedy: takes the match that it finds. Of the positions inside a match, some are found again, too. */
 size_t lz_compress(const void *text, size_t n, void *dst)
 {
 	const unsigned shift = n <= SHORT_TEXT ? HASH_BITS - SHORT_HASH_BITS : 0;
@@ -159,7 +160,7 @@ size_t lz_compress(const void *text, size_t n, void *dst)
 			continue;
 		}
 		put_sequence(&o, literals, (size_t)(at - literals), match, offset);
-		for (const char *p = at + 1; p < at + match && p + MATCH_MIN <= end; p++)
+		for (const char *p = at + 1; p < at + match && p + MATCH_MIN <= end; p += MATCH_STEP)
 			heads[hash_of(p) >> shift] = (uint16_t)(p - (const char *)text + 1);
 		at += match;
 		literals = at;
