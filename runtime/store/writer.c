@@ -138,6 +138,7 @@ int writer_project_next(struct store *store, MDB_txn *txn, struct models *m, str
 static void complete_batches(struct store *store, struct store_batch *group)
 {
 	struct layer *before;
+	bool notify = false;
 
 	pthread_mutex_lock(&store->mutex);
 	before = durable_publish_locked(store);
@@ -149,10 +150,12 @@ static void complete_batches(struct store *store, struct store_batch *group)
 		store->stats.batches++;
 		if (b->status != 0)
 			store->stats.refused++;
-		completion_post_locked(store, &b->completion);
+		notify |= completion_post_locked(store, &b->completion);
 	}
 	pthread_cond_broadcast(&store->decided);
 	pthread_mutex_unlock(&store->mutex);
+	if (notify)
+		completion_notify(store);
 	layer_unref(before);
 }
 
