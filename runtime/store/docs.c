@@ -1,9 +1,19 @@
 #include "runtime/store/docs.h"
 
+#include "runtime/base/buf.h"
+#include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 
+#include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
+
+struct docs_text {
+	struct docs_text *next;
+	size_t used, size;
+	char bytes[];
+};
+#define TEXT_BYTES 4000u /* at least, in one allocation */
 
 static void doc_free(struct doc *n)
 {
@@ -19,6 +29,12 @@ void docs_done(struct docs *d)
 {
 	strmap_each(&d->entries, free_value, NULL);
 	strmap_done(&d->entries);
+	while (d->texts) {
+		struct docs_text *t = d->texts;
+
+		d->texts = t->next;
+		free(t);
+	}
 	memset(d->kinds, 0, sizeof(d->kinds));
 	memset(d->hashes, 0, sizeof(d->hashes));
 }
@@ -45,16 +61,20 @@ void docs_key(uint8_t kind, const char *id, size_t id_len, struct docs_key *ret)
 	ret->hash = strmap_hash(ret->text);
 }
 
-/* The caller fills in the text or, for a deleted document, the marker that hides older versions below. */
-static struct doc *replace_doc(struct docs *d, uint64_t ordinal, uint8_t kind, const char *id, size_t id_len)
+/*
+ * The caller fills in the text or the struct or, for a deleted document, the marker that hides older versions below.
+ */
+static struct doc *replace_doc(struct docs *d, uint64_t ordinal, uint8_t kind, const char *id, size_t id_len,
+			       const struct model_form *form)
 {
-	struct doc *n = mem_zalloc(1, sizeof(*n) + id_len + 1);
+	const size_t align = alignof(max_align_t), at = (sizeof(struct doc) + id_len + align) / align * align;
+	struct doc *n = mem_alloc(at + (form ? form->size : 0));
 	char key[MODEL_ID_MAX + 2];
 
-	n->ordinal = ordinal;
-	n->kind = kind;
-	n->id_len = id_len;
+	*n = (struct doc){ .ordinal = ordinal, .kind = kind, .id_len = id_len, .form = form };
+	n->kept = form ? (char *)n + at : NULL;
 	memcpy(n->id, id, id_len);
+	n->id[id_len] = '\0';
 	make_key(kind, id, id_len, key);
 	const uint64_t hash = strmap_hash(key);
 	doc_free(strmap_put(&d->entries, key, n));
@@ -64,32 +84,108 @@ static struct doc *replace_doc(struct docs *d, uint64_t ordinal, uint8_t kind, c
 }
 
 /* Every read searches all layers. */
-int docs_get(const struct docs *d, const struct docs_key *key, const char **ret, size_t *ret_len)
+struct doc *docs_find(const struct docs *d, const struct docs_key *key)
 {
-	const struct doc *n = may_have_hash(d, key->hash) ? strmap_get_hashed(&d->entries, key->text, key->hash) : NULL;
-
-	if (!n)
-		return 2;
-	if (n->gone)
-		return 1;
-	*ret = n->json;
-	*ret_len = n->len;
-	return 0;
+	return may_have_hash(d, key->hash) ? strmap_get_hashed(&d->entries, key->text, key->hash) : NULL;
 }
 
 void docs_put(struct docs *d, uint64_t ordinal, uint8_t kind, const char *id, size_t id_len, const char *json,
 	      size_t len)
 {
 	char *copy = mem_strndup(json, len); /* first: `json` may point into the document that is replaced */
-	struct doc *n = replace_doc(d, ordinal, kind, id, id_len);
+	struct doc *n = replace_doc(d, ordinal, kind, id, id_len, NULL);
 
 	n->json = copy;
 	n->len = len;
 }
 
+void *docs_put_struct(struct docs *d, uint64_t ordinal, uint8_t kind, const char *id, size_t id_len,
+		      const struct model_form *form)
+{
+	struct docs_key key;
+	struct doc *n;
+
+	docs_key(kind, id, id_len, &key);
+	n = docs_find(d, &key);
+	if (!n || n->form != form)
+		return replace_doc(d, ordinal, kind, id, id_len, form)->kept;
+	n->ordinal = ordinal;
+	free(mem_take(&n->json));
+	return n->kept;
+}
+
+static bool is_inside(const char *text, const char *bytes, size_t n)
+{
+	return (uintptr_t)text >= (uintptr_t)bytes && (uintptr_t)text < (uintptr_t)bytes + n;
+}
+
+const char *docs_keep(struct docs *d, const char *text, size_t len)
+{
+	struct docs_text *t;
+
+	for (t = d->texts; t; t = t->next)
+		if (is_inside(text, t->bytes, t->used))
+			return text;
+	t = d->texts;
+	if (!t || t->size - t->used < len) {
+		size_t size = len > TEXT_BYTES ? len : TEXT_BYTES;
+
+		t = mem_alloc(sizeof(*t) + size);
+		*t = (struct docs_text){ .next = d->texts, .size = size };
+		d->texts = t;
+	}
+	text = memcpy(t->bytes + t->used, text, len);
+	t->used += len;
+	return text;
+}
+
+static void encode_doc(struct doc *n, struct buf *text)
+{
+	buf_reset(text);
+	n->form->encode(n->form, n->kept, text);
+	n->json = mem_strndup(text->data, text->len);
+	n->len = text->len;
+}
+
+void docs_encode(struct doc *n)
+{
+	buf_auto struct buf text = BUF_INIT;
+
+	if (n->form && !n->json)
+		encode_doc(n, &text);
+}
+
+struct encoding {
+	struct buf text;
+	const struct doc *longest;
+};
+
+static void encode_value(void *ctx, const char *key, void *value)
+{
+	struct encoding *c = ctx;
+	struct doc *n = value;
+
+	if (n->form && !n->json)
+		encode_doc(n, &c->text);
+	if (!c->longest || n->len > c->longest->len)
+		c->longest = n;
+}
+
+int docs_encode_all(struct docs *d, size_t max, struct err *e)
+{
+	struct encoding c = { .text = BUF_INIT };
+
+	buf_reserve(&c.text, 2000);
+	strmap_each(&d->entries, encode_value, &c);
+	buf_done(&c.text);
+	if (c.longest && c.longest->len > max)
+		return err_set(e, ERR_EXHAUSTED, "a document of %zu bytes is too large for the store", c.longest->len);
+	return 0;
+}
+
 void docs_del(struct docs *d, uint64_t ordinal, uint8_t kind, const char *id, size_t id_len)
 {
-	replace_doc(d, ordinal, kind, id, id_len)->gone = true;
+	replace_doc(d, ordinal, kind, id, id_len, NULL)->gone = true;
 }
 
 struct sweep {

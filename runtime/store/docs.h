@@ -5,6 +5,7 @@
  * layer.h and memory_models_new. */
 
 #include "runtime/base/strmap.h"
+#include "runtime/store/store.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -13,9 +14,10 @@
 #define MODEL_ID_MAX 480
 
 struct docs {
-	struct strmap entries; /* "<kind byte><id>" → struct doc */
-	uint64_t kinds[4];     /* a bit for each kind that may be among them: most scans find none in most maps */
-	uint64_t hashes[4];    /* a bit for each of 256 classes of hashes, for lookups */
+	struct strmap entries;   /* "<kind byte><id>" → struct doc */
+	uint64_t kinds[4];       /* a bit for each kind that may be among them: most scans find none in most maps */
+	uint64_t hashes[4];      /* a bit for each of 256 classes of hashes, for lookups */
+	struct docs_text *texts; /* what docs_keep has copied */
 };
 
 /* What to look for in several maps. */
@@ -28,18 +30,29 @@ struct docs_key {
 struct doc {
 	uint64_t ordinal; /* of the batch or group that wrote it last */
 	bool gone;        /* deleted: hides the document below */
-	char *json;
-	size_t len, id_len;
 	uint8_t kind;
-	char id[]; /* with NUL */
+	char *json; /* NULL = not encoded yet (docs_encode) */
+	size_t len, id_len;
+	const struct model_form *form; /* of `kept` */
+	void *kept;                    /* the document as a struct; NULL = it is known as text only */
+	char id[];                     /* with NUL; `kept` follows */
 };
 
-void docs_done(struct docs *d); /* leaves it empty and usable */
-/* 0 found, 1 deleted here, 2 unknown here: look below. */
+void docs_done(struct docs *d);                                                   /* leaves it empty and usable */
 void docs_key(uint8_t kind, const char *id, size_t id_len, struct docs_key *ret); /* id_len up to MODEL_ID_MAX */
-int docs_get(const struct docs *d, const struct docs_key *key, const char **ret, size_t *ret_len);
+/* NULL = unknown here: look below. */
+struct doc *docs_find(const struct docs *d, const struct docs_key *key);
 void docs_put(struct docs *d, uint64_t ordinal, uint8_t kind, const char *id, size_t id_len, const char *json,
 	      size_t len);
+/*
+ * The document as a struct of this form, which the caller fills in. The pointers in it must stay valid as long as the
+ * documents: docs_keep copies a text for that. Call docs_encode_all before the texts are read.
+ */
+void *docs_put_struct(struct docs *d, uint64_t ordinal, uint8_t kind, const char *id, size_t id_len,
+		      const struct model_form *form);
+const char *docs_keep(struct docs *d, const char *text, size_t len);
+void docs_encode(struct doc *n);
+int docs_encode_all(struct docs *d, size_t max, struct err *e); /* fails if a text is longer than `max` */
 void docs_del(struct docs *d, uint64_t ordinal, uint8_t kind, const char *id, size_t id_len);
 /* Removes what was written up to this ordinal. */
 void docs_sweep(struct docs *d, uint64_t ordinal);

@@ -71,7 +71,7 @@ static int project_group(struct store *store, struct layer *l, struct models *m,
 		l->weight += n.len / 64; /* a range has one row per chunk */
 	}
 	l->weight += l->docs.entries.count;
-	return rc;
+	return rc < 0 ? -1 : docs_encode_all(&l->docs, DB_SEALED_MAX, e);
 }
 
 /*
@@ -81,7 +81,7 @@ int layer_new(struct store *store, struct buf *group, struct layer *older, uint6
 	      struct layer **ret, struct err *e)
 {
 	struct layer *l = mem_zalloc(1, sizeof(*l));
-	struct models m = { .txn = txn, .dbi = models, .docs = &l->docs, .over = older };
+	struct models m = { .txn = txn, .dbi = models, .docs = &l->docs, .over = older, .group = &l->group };
 
 	atomic_init(&l->refs, 1);
 	l->group = *group;
@@ -108,15 +108,13 @@ uint64_t layer_settled(const struct layer *l, uint64_t last)
 	return last;
 }
 
-int layer_doc(const struct layer *l, const struct docs_key *key, const char **ret, size_t *ret_len)
+const struct doc *layer_doc(const struct layer *l, const struct docs_key *key)
 {
-	for (; l; l = l->older) {
-		int rc = docs_get(&l->docs, key, ret, ret_len);
+	const struct doc *n = NULL;
 
-		if (rc < 2)
-			return rc;
-	}
-	return 2;
+	for (; l && !n; l = l->older)
+		n = docs_find(&l->docs, key);
+	return n;
 }
 
 void layer_docs(const struct layer *l, struct docs_list *list, int kind, const char *prefix)

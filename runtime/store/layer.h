@@ -47,8 +47,8 @@ void layer_unref(struct layer *l); /* ignores NULL */
 
 /* The newest event of the database below the layers; `last` if there are none. */
 uint64_t layer_settled(const struct layer *l, uint64_t last);
-/* A document in the newest layer that has it; as docs_get. */
-int layer_doc(const struct layer *l, const struct docs_key *key, const char **ret, size_t *ret_len);
+/* A document, or the marker of a deleted one, in the newest layer that has it; NULL if none has. */
+const struct doc *layer_doc(const struct layer *l, const struct docs_key *key);
 /* Adds the documents of all layers to a list, in their newest version. */
 void layer_docs(const struct layer *l, struct docs_list *list, int kind, const char *prefix);
 /* The newest entry with one of these tags (bits) and this key; for GROUP_IDEM also this uid. NULL if there is none. */

@@ -72,21 +72,35 @@ int models_put_fences(MDB_txn *txn, MDB_dbi dbi, const uint8_t *kinds, struct er
 }
 
 /* Newest first: own changes, then the layers, then the table. */
-int models_get(struct models *m, uint8_t kind, const char *id, size_t id_len, const char **ret, size_t *ret_len,
-	       struct err *e)
+int models_get_struct(struct models *m, const struct model_form *form, uint8_t kind, const char *id, size_t id_len,
+		      const void **ret_kept, const char **ret, size_t *ret_len, struct err *e)
 {
+	const struct doc *n = NULL;
 	struct docs_key key;
 	struct db_key k;
 	int rc;
 
+	*ret_kept = NULL;
 	if (id_len == 0 || id_len > MODEL_ID_MAX)
 		return 1;
 	if (m->docs || m->over)
 		docs_key(kind, id, id_len, &key);
-	if (m->docs && (rc = docs_get(m->docs, &key, ret, ret_len)) < 2)
-		return rc;
-	if (m->over && (rc = layer_doc(m->over, &key, ret, ret_len)) < 2)
-		return rc;
+	if (m->docs)
+		n = docs_find(m->docs, &key);
+	if (!n && m->over)
+		n = layer_doc(m->over, &key);
+	if (n && n->gone)
+		return 1;
+	if (n && form && n->form == form) {
+		*ret_kept = n->kept;
+		return 0;
+	}
+	if (n) {
+		docs_encode((struct doc *)(uintptr_t)n); /* does nothing to a document of a layer */
+		*ret = n->json;
+		*ret_len = n->len;
+		return 0;
+	}
 	if (!m->txn)
 		return 1; /* models in memory have no table */
 	if (model_key(&k, kind, id, id_len, e) != 0)
@@ -94,6 +108,28 @@ int models_get(struct models *m, uint8_t kind, const char *id, size_t id_len, co
 	MDB_val kv = db_key_val(&k);
 	rc = stored_doc_get(m->txn, m->dbi, &kv, &m->expanded, ret, ret_len, e);
 	return rc < 0 ? wrap_model(e, kind, id, id_len) : rc;
+}
+
+int models_get(struct models *m, uint8_t kind, const char *id, size_t id_len, const char **ret, size_t *ret_len,
+	       struct err *e)
+{
+	const void *kept;
+
+	return models_get_struct(m, NULL, kind, id, id_len, &kept, ret, ret_len, e);
+}
+
+void *models_put_struct(struct models *m, const struct model_form *form, uint8_t kind, const char *id, size_t id_len)
+{
+	if (!m->group || id_len == 0 || id_len > MODEL_ID_MAX)
+		return NULL;
+	return docs_put_struct(m->docs, m->ordinal, kind, id, id_len, form);
+}
+
+const char *models_keep(struct models *m, const char *text, size_t len)
+{
+	const uintptr_t at = (uintptr_t)text, from = (uintptr_t)m->group->data;
+
+	return at >= from && at < from + m->group->len ? text : docs_keep(m->docs, text, len);
 }
 
 int models_put(struct models *m, uint8_t kind, const char *id, size_t id_len, const char *json, size_t len,

@@ -24,6 +24,8 @@ struct models {
 	const struct layer *over;
 	uint64_t ordinal;
 	struct expanded *expanded; /* texts that models_get has returned */
+	/* The bytes of the group, which live as long as `docs`. If set, structs are kept: call docs_encode_all. */
+	const struct buf *group;
 };
 
 /* Frees them. Called after each event that is projected, and where the models are no longer used. */

@@ -177,6 +177,26 @@ int models_put(struct models *m, uint8_t kind, const char *id, size_t id_len, co
 int models_del(struct models *m, uint8_t kind, const char *id, size_t id_len, struct err *e);
 
 /*
+ * A document as a struct. The events of a group change the same documents again and again: models that can keep
+ * structs encode each of them once, at the end of the group, and a later event gets the struct instead of a text that
+ * has to be decoded.
+ */
+struct model_form {
+	size_t size; /* of the struct */
+	void (*encode)(const struct model_form *form, const void *doc, struct buf *out);
+};
+/* As models_get. *ret_kept is the struct if the models keep one of this form; otherwise it is NULL, and *ret is the
+ * text. */
+int models_get_struct(struct models *m, const struct model_form *form, uint8_t kind, const char *id, size_t id_len,
+		      const void **ret_kept, const char **ret, size_t *ret_len, struct err *e);
+/*
+ * Space for the struct, to be filled in before the next call; every text that it points to must be passed through
+ * models_keep. NULL: these models take texts only.
+ */
+void *models_put_struct(struct models *m, const struct model_form *form, uint8_t kind, const char *id, size_t id_len);
+const char *models_keep(struct models *m, const char *text, size_t len); /* the same text, or a copy that lasts */
+
+/*
  * Between store_snapshot_begin and store_snapshot_end (which nest) the loop thread reads documents as they were
  * committed at one moment: a reply composed of several documents is consistent, and each read is cheaper. Speculative
  * reads are not affected.

@@ -10,6 +10,7 @@
 #include "runtime/base/clock.h"
 #include "runtime/base/err.h"
 #include "runtime/base/jw.h"
+#include "runtime/base/mem.h"
 #include "runtime/event/event.h"
 #include "runtime/store/store.h"
 
@@ -23,7 +24,7 @@ static const void *field_in(const struct view_field *f, const void *doc) { retur
 
 void view_clear(const struct view_schema *schema, void *ret)
 {
-	memset(ret, 0, schema->size);
+	memset(ret, 0, schema->form.size);
 	for (size_t i = 0; i < schema->nfields; i++)
 		if (schema->fields[i].type == VIEW_UINT)
 			*(uint64_t *)field_at(&schema->fields[i], ret) = VIEW_ABSENT;
@@ -116,6 +117,42 @@ void view_encode(const struct view_schema *schema, const void *doc, struct buf *
 	jw_obj_end(&w);
 }
 
+#ifndef NDEBUG
+static bool fields_are_equal(const struct view_field *f, const void *a, const void *b)
+{
+	const struct jval *x = field_in(f, a), *y = field_in(f, b);
+
+	switch (f->type) {
+	case VIEW_STRING: return strcmp(field_in(f, a), field_in(f, b)) == 0;
+	case VIEW_UINT:
+	case VIEW_TIME: return *(const uint64_t *)field_in(f, a) == *(const uint64_t *)field_in(f, b);
+	case VIEW_FLAG: return *(const bool *)field_in(f, a) == *(const bool *)field_in(f, b);
+	case VIEW_JSON: return x->type == y->type && x->len == y->len && (!x->len || !memcmp(x->text, y->text, x->len));
+	}
+	return false;
+}
+
+/* Whether the text gives the same struct again: with a kept struct a projection does the same as without. */
+static bool is_decoded_equal(const struct view_schema *schema, const void *doc, const struct buf *text)
+{
+	mem_auto void *again = mem_zalloc(1, schema->form.size);
+
+	view_decode(schema, (struct jval){ .type = JT_OBJECT, .text = text->data, .len = text->len }, again);
+	for (size_t i = 0; i < schema->nfields; i++)
+		if (!fields_are_equal(&schema->fields[i], doc, again))
+			return false;
+	return true;
+}
+#endif
+
+void view_encode_form(const struct model_form *form, const void *doc, struct buf *out)
+{
+	const struct view_schema *schema = (const struct view_schema *)form;
+
+	view_encode(schema, doc, out);
+	assert(is_decoded_equal(schema, doc, out));
+}
+
 /* The search starts where the last one ended, because `names` are mostly in table order. */
 void view_write_members(struct jw *w, const struct view_schema *schema, const void *doc, const char *names)
 {
@@ -161,11 +198,14 @@ static struct jval stored_object(const char *json, size_t len)
 /* The JSON members of *ret point into the stored text and are valid until the next call on the models. */
 int view_load(struct models *m, const struct view_schema *schema, const char *id, void *ret, struct err *e)
 {
+	const void *kept;
 	const char *json;
 	size_t len;
-	int r = models_get(m, (uint8_t)schema->kind, id, strlen(id), &json, &len, e);
+	int r = models_get_struct(m, &schema->form, (uint8_t)schema->kind, id, strlen(id), &kept, &json, &len, e);
 
-	if (r == 0)
+	if (r == 0 && kept)
+		memcpy(ret, kept, schema->form.size);
+	else if (r == 0)
 		view_decode(schema, stored_object(json, len), ret);
 	else if (r > 0)
 		view_clear(schema, ret);
@@ -222,10 +262,31 @@ int view_open_event(struct models *m, const struct view_schema *schema, const st
 	return *id ? view_open(m, schema, ev, id, ret, e) : 1;
 }
 
+/* JSON members that are null become absent ones, as by encoding and decoding. */
+static void keep_struct(struct models *m, const struct view_schema *schema, const void *doc, void *kept)
+{
+	memcpy(kept, doc, schema->form.size);
+	for (size_t i = 0; i < schema->nfields; i++) {
+		struct jval *v = field_at(&schema->fields[i], kept);
+
+		if (schema->fields[i].type != VIEW_JSON)
+			continue;
+		if (v->type == JT_NONE || v->type == JT_NULL)
+			*v = (struct jval){ 0 };
+		else
+			v->text = models_keep(m, v->text, v->len);
+	}
+}
+
 int view_save(struct models *m, const struct view_schema *schema, const char *id, const void *doc, struct err *e)
 {
+	void *kept = models_put_struct(m, &schema->form, (uint8_t)schema->kind, id, strlen(id));
 	buf_auto struct buf text = BUF_INIT;
 
+	if (kept) {
+		keep_struct(m, schema, doc, kept);
+		return 0;
+	}
 	buf_reserve(&text, 1000); /* most documents: one allocation, small enough for the allocator's cache */
 	view_encode(schema, doc, &text);
 	return models_put(m, (uint8_t)schema->kind, id, strlen(id), text.data, text.len, e);

@@ -11,6 +11,7 @@
 
 #include "runtime/base/jscan.h"
 #include "runtime/event/event.h"
+#include "runtime/store/store.h"
 #include "runtime/view/view.h"
 
 #include "runtime/event/id.h"
@@ -49,9 +50,9 @@ struct view_field {
 };
 
 struct view_schema {
+	struct model_form form; /* its struct; the first member, because view_encode_form is called with it */
 	enum view_kind kind;
 	bool speculative; /* projected before the commit as well (documents.def) */
-	size_t size;
 	const struct view_field *fields;
 	size_t nfields;
 };
@@ -59,6 +60,7 @@ struct view_schema {
 void view_clear(const struct view_schema *schema, void *ret); /* everything absent */
 void view_decode(const struct view_schema *schema, struct jval doc, void *ret);
 void view_encode(const struct view_schema *schema, const void *doc, struct buf *out);
+void view_encode_form(const struct model_form *form, const void *doc, struct buf *out);
 /*
  * Writes members of a document in the order of `names` ("status exitCode at=endedAt": the last one as "at") into an
  * object that is open; absent ones are left out.

@@ -26,9 +26,12 @@
 	static const struct view_field name##_fields[] = {
 #define DOCUMENT(name, KIND) BEGIN(name, KIND, true)
 #define DOCUMENT_COMMITTED(name, KIND) BEGIN(name, KIND, false)
-#define DOCUMENT_END(name)                                                                             \
-	}                                                                                              \
-	;                                                                                              \
-	const struct view_schema name##_schema = { (enum view_kind)name##_kind, name##_is_speculative, \
-						   sizeof(struct name##_doc), name##_fields, countof(name##_fields) };
+#define DOCUMENT_END(name)                                                                          \
+	}                                                                                           \
+	;                                                                                           \
+	const struct view_schema name##_schema = { { sizeof(struct name##_doc), view_encode_form }, \
+						   (enum view_kind)name##_kind,                     \
+						   name##_is_speculative,                           \
+						   name##_fields,                                   \
+						   countof(name##_fields) };
 #include "runtime/view/documents.def"
