@@ -25,6 +25,9 @@ struct authority {
 	char root_home[PATH_MAX];
 	int64_t accounts[4]; /* … and that file's stamp */
 	struct buf listed;   /* paths from the lists, NUL-terminated */
+	struct buf mounts;   /* of the current plan … */
+	struct buf passed;   /* … and of the last one that passed for a present client, without help of a list … */
+	int64_t passed_s;    /* … at this time; 0 = what it depends on has changed since */
 };
 
 /* The daemon's directories; any may be NULL. Grants are saved in `state` if only root can write there. */
