@@ -313,13 +313,14 @@ static int receive_ready(struct prebuilt_pool *pool, struct prebuilt *one)
 	return r;
 }
 
-size_t prebuilt_polls(const struct prebuilt_pool *pool, int fds[PREBUILT_POLLS_MAX])
+size_t prebuilt_polls(const struct prebuilt_pool *pool, struct pollfd *ret)
 {
 	size_t n = 0;
 	for (size_t i = PREBUILT_SHAPES; i < PREBUILT_KINDS; i++) {
 		for (size_t j = 0; j < pool->kinds[i].count; j++) {
-			if (!pool->kinds[i].spare[j].fingerprint || pool->kinds[i].spare[j].returning)
-				fds[n++] = pool->kinds[i].spare[j].link;
+			const struct prebuilt *one = &pool->kinds[i].spare[j];
+			if (!one->fingerprint || one->returning)
+				ret[n++] = (struct pollfd){ .fd = one->link, .events = one->returning ? 0 : POLLIN };
 		}
 	}
 	return n;

@@ -44,6 +44,7 @@
 struct cgroup_tree;
 struct idmap;
 struct netpool;
+struct pollfd;
 struct prebuilt_ready_msg;
 struct spawn_identity;
 struct spawn_msg;
@@ -171,8 +172,11 @@ void prebuilt_drop_all(struct prebuilt_pool *pool);
  */
 int prebuilt_expire(struct prebuilt_pool *pool);
 
-/* Fills in the links of dedicated ones that have not reported yet; returns how many. */
-size_t prebuilt_polls(const struct prebuilt_pool *pool, int fds[PREBUILT_POLLS_MAX]);
+/*
+ * Fills in the links of dedicated ones that have not reported yet, at most PREBUILT_POLLS_MAX; returns how many. The
+ * report that nothing is left in one is received when it is needed; until then only its death matters.
+ */
+size_t prebuilt_polls(const struct prebuilt_pool *pool, struct pollfd *ret);
 /* One of them is readable. */
 void prebuilt_on_ready(struct prebuilt_pool *pool, int fd);
 

@@ -497,11 +497,8 @@ int spawner_main(const struct spawner_options *o)
 		size_t nhelpers = cow_polls(&s.cow, helpers);
 		for (size_t i = 0; i < nhelpers; i++)
 			p[POLL_HELPERS + i] = (struct pollfd){ .fd = helpers[i], .events = POLLIN };
-		int links[PREBUILT_POLLS_MAX];
-		size_t nprebuilt = prebuilt_polls(&s.prebuilt, links);
 		struct pollfd *spare = p + POLL_HELPERS + nhelpers;
-		for (size_t i = 0; i < nprebuilt; i++)
-			spare[i] = (struct pollfd){ .fd = links[i], .events = POLLIN };
+		size_t nprebuilt = prebuilt_polls(&s.prebuilt, spare);
 		int joining[MEMBER_LIMITS_POLLS_MAX];
 		size_t njoining = member_limits_polls(&s.members, joining);
 		struct pollfd *leaders = spare + nprebuilt;
@@ -524,7 +521,7 @@ int spawner_main(const struct spawner_options *o)
 		}
 		for (size_t i = 0; i < nprebuilt; i++) {
 			if (spare[i].revents)
-				prebuilt_on_ready(&s.prebuilt, links[i]);
+				prebuilt_on_ready(&s.prebuilt, spare[i].fd);
 		}
 		for (size_t i = 0; i < njoining; i++) {
 			if (leaders[i].revents)
