@@ -95,6 +95,16 @@ def test_who_may_not_ask_need_not_send_a_body():
             assert answers(sock, 1) == [415]
 
 
+def test_a_body_without_a_token_is_short():
+    """Bodies are kept in memory, and every user of this machine can connect."""
+    with Home() as home, Serve(home) as serve:
+        for path in ("POST /api/login", "GET /ui/", "GET /healthz", "POST /metrics"):
+            head = f"{path} HTTP/1.1\r\nHost: localhost\r\nX-Bailiff: 1\r\n"
+            wanted = 401 if "metrics" in path else 413
+            assert status_of(serve, f"{head}Content-Length: 1000000\r\n\r\nx".encode()) == wanted, path
+            assert status_of(serve, f"{head}Transfer-Encoding: chunked\r\n\r\n100000\r\n{'x' * 100000}".encode()) == wanted, path
+
+
 # ---- pages ----
 
 def test_health_says_whether_the_daemon_answers():

@@ -315,13 +315,15 @@ struct console *console_new(struct event_base *base, struct http_server *server)
 	c->series = console_series_new(base);
 	console_files_serve(server);
 	for (size_t i = 0; i < countof(rows); i++)
-		http_server_route(server,
-				  &(struct http_route){ .path = rows[i].path,
-							.methods = rows[i].methods,
-							.open = i > 0,
-							.allows = rows[i].allows,
-							.handle = rows[i].handle },
-				  c);
+		http_server_route(
+			server,
+			&(struct http_route){ .path = rows[i].path,
+					      .methods = rows[i].methods,
+					      .open = i > 0,
+					      .body_bytes = rows[i].handle == handle_login ? HTTP_ANONYMOUS_BYTES : 0,
+					      .allows = rows[i].allows,
+					      .handle = rows[i].handle },
+			c);
 	return c;
 }
 

@@ -106,6 +106,7 @@ void console_files_serve(struct http_server *server)
 						.prefix = true,
 						.methods = "GET, HEAD",
 						.open = true,
+						.body_bytes = HTTP_ANONYMOUS_BYTES,
 						.handle = handle_file },
 			  NULL);
 }

@@ -25,10 +25,10 @@ enum http_connection_state { HTTP_RESTING, HTTP_READING, HTTP_ANSWERING, HTTP_CL
 
 struct http_connection_ops {
 	/*
-	 * The head is complete, the body is not. False rejects the request without reading the body; *ret is the
-	 * response.
+	 * The head is complete, the body is not. It may lower the limit of the body. False rejects the request
+	 * without reading the body; *ret is the response.
 	 */
-	bool (*head)(void *ctx, const struct http_request *r, struct http_refusal *ret);
+	bool (*head)(void *ctx, struct http_request *r, struct http_refusal *ret);
 	/* The request is complete; answer through the exchange. */
 	void (*request)(void *ctx, struct http_exchange *x);
 	/* The connection is closed and freed after this call. */

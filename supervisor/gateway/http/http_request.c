@@ -41,7 +41,7 @@ static enum http_request_state take_head(struct http_request *r)
 	if (h->form != HTTP_ORIGIN)
 		return reject_head(r, 400, "not a proxy: the request path must begin with /");
 	if (h->body == HTTP_BODY_LENGTH && h->length > r->body_max)
-		return reject_head(r, 413, "the body is too long");
+		return reject_head(r, 413, HTTP_BODY_LONG);
 	const char *path = r->head.data + h->path_at;
 	size_t n = h->path_len;
 	const char *query = memchr(path, '?', n), *fragment = memchr(path, '#', n);
@@ -94,8 +94,14 @@ enum http_request_state http_request_feed(struct http_request *r, const char *p,
 	*ret_used = used;
 	if (r->framing.bad)
 		return reject_head(r, r->body.len > r->body_max ? 413 : 400,
-				   r->body.len > r->body_max ? "the body is too long" : "malformed chunked body");
+				   r->body.len > r->body_max ? HTTP_BODY_LONG : "malformed chunked body");
 	return r->framing.done ? HTTP_REQUEST_DONE : HTTP_REQUEST_MORE;
+}
+
+bool http_request_limit_body(struct http_request *r, size_t max)
+{
+	r->body_max = max < r->body_max ? max : r->body_max;
+	return r->body.len <= max && (r->parsed.body != HTTP_BODY_LENGTH || r->parsed.length <= max);
 }
 
 /* The next header line at *at; false at the empty line. The parser has checked that each line has a colon. */

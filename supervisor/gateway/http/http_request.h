@@ -11,6 +11,8 @@
 #include "runtime/base/buf.h"
 #include "supervisor/proxy/http_head.h"
 
+#define HTTP_BODY_LONG "the body is too long"
+
 enum http_request_state {
 	HTTP_REQUEST_MORE, /* bytes are missing */
 	HTTP_REQUEST_DONE,
@@ -36,6 +38,8 @@ void http_request_done(struct http_request *r);
  * BAD.
  */
 enum http_request_state http_request_feed(struct http_request *r, const char *p, size_t n, size_t *ret_used);
+/* Lowers the limit of the body, once the head is complete. False: the body is longer. */
+bool http_request_limit_body(struct http_request *r, size_t max);
 /* Part of it was received; false for an idle connection. */
 bool http_request_begun(const struct http_request *r);
 

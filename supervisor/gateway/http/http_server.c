@@ -113,11 +113,19 @@ static bool allows_request(struct http_server *s, const struct http_request *r, 
 }
 
 /* Runs before the body is read, so that an unauthorised client cannot make us buffer one. */
-static bool on_head(void *ctx, const struct http_request *r, struct http_refusal *ret)
+static bool on_head(void *ctx, struct http_request *r, struct http_refusal *ret)
 {
+	const struct http_server *s = ctx;
 	const struct http_token *who;
+	size_t i = route_of(s, r);
 
-	return allows_request(ctx, r, &who, ret);
+	if (!allows_request(ctx, r, &who, ret))
+		return false;
+	if (i == s->nroutes || !s->routes[i].route.body_bytes ||
+	    http_request_limit_body(r, s->routes[i].route.body_bytes))
+		return true;
+	*ret = (struct http_refusal){ 413, HTTP_BODY_LONG };
+	return false;
 }
 
 /* Checks the access again: on_head runs only if the body was not received together with the head. */

@@ -47,11 +47,15 @@ struct http_limits {
 			       .idle_ms = 120000,       \
 			       .stalled_ms = 60000 })
 
+/* For paths that anybody on this machine can use: bodies are kept in memory. */
+#define HTTP_ANONYMOUS_BYTES 4096u
+
 struct http_route {
 	const char *path;    /* exact match; static string */
 	bool prefix;         /* also all paths that begin with it */
 	const char *methods; /* "GET, POST": others get 405 */
 	bool open;           /* no token needed */
+	size_t body_bytes;   /* longest body; 0 = that of the server */
 	/* A further check of the head, before the body is read; or NULL. False: *ret is the response. */
 	bool (*allows)(void *ctx, const struct http_request *r, struct http_refusal *ret);
 	void (*handle)(void *ctx, struct http_exchange *x);

@@ -413,14 +413,19 @@ struct status_pages *status_pages_new(struct event_base *base, struct http_serve
 		abort();
 	TAILQ_INIT(&p->visits);
 	http_server_route(server,
-			  &(struct http_route){
-				  .path = "/healthz", .methods = "GET, HEAD", .open = true, .handle = handle_health },
+			  &(struct http_route){ .path = "/healthz",
+						.methods = "GET, HEAD",
+						.open = true,
+						.body_bytes = HTTP_ANONYMOUS_BYTES,
+						.handle = handle_health },
 			  p);
-	http_server_route(
-		server,
-		&(struct http_route){
-			.path = "/metrics", .methods = "GET, HEAD", .open = metrics_open, .handle = handle_metrics },
-		p);
+	http_server_route(server,
+			  &(struct http_route){ .path = "/metrics",
+						.methods = "GET, HEAD",
+						.open = metrics_open,
+						.body_bytes = HTTP_ANONYMOUS_BYTES,
+						.handle = handle_metrics },
+			  p);
 	return p;
 }
 
