@@ -6,6 +6,7 @@
 #include "runtime/base/path.h"
 #include "sandbox/git_config.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -98,6 +99,52 @@ static bool is_repository(int fd)
 	       errno == ENOENT;
 }
 
+/* Directories that git and common extensions create in a git directory. */
+static bool is_gits_folder(const char *name)
+{
+	static const char *const names[] = { ".",         "..",       "annex",    "branches",     "hooks",
+					     "info",      "lfs",      "logs",     "modules",      "objects",
+					     "refs",      "reftable", "rr-cache", "rebase-apply", "rebase-merge",
+					     "sequencer", "svn",      "worktrees" };
+	for (size_t i = 0; i < countof(names); i++) {
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Whether a directory contains nothing but a repository. A command can create git's names in any directory of its
+ * workspace; what else is in there, such as the .git of another repository, must not become writable without its
+ * protection. Directories of other programs are accepted in one that is called .git: no working trees are in there.
+ */
+static bool has_only_git(int fd, const char *path)
+{
+	static const char *const others[] = { ".git", ".bailiff", ".claude" };
+	const struct dirent *d = NULL;
+	struct stat st;
+	for (size_t i = 0; i < countof(others); i++) {
+		if (fstatat(fd, others[i], &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) == 0 || errno != ENOENT)
+			return false;
+	}
+	if (strcmp(strrchr(path, '/'), "/.git") == 0)
+		return true;
+	int own = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_NONBLOCK | O_CLOEXEC);
+	DIR *dir = own < 0 ? NULL : fdopendir(own);
+	if (!dir) {
+		fd_close(&own);
+		return false;
+	}
+	bool only = true;
+	while (only && (errno = 0, d = readdir(dir))) {
+		bool folder = d->d_type == DT_DIR || (d->d_type == DT_UNKNOWN && has_type(fd, d->d_name, S_IFDIR));
+		only = !folder || is_gits_folder(d->d_name);
+	}
+	only &= !errno;
+	closedir(dir);
+	return only;
+}
+
 /* ---- names in files ---- */
 
 static bool resolve_path(const char *base, const char *text, char ret[PATH_MAX])
@@ -141,7 +188,7 @@ static bool is_worktree_of(const struct link_search *s, const struct git_link *l
 	return main_dir >= 0 && is_users(dir) && has_type(dir, "HEAD", S_IFREG) && is_repository(main_dir) &&
 	       read_path(dir, l->dir, "gitdir", back) && strcmp(back, expected) == 0 &&
 	       read_path(dir, l->dir, "commondir", common) && strcmp(common, l->common) == 0 &&
-	       !path_within(l->common, s->workspace);
+	       !path_within(l->common, s->workspace) && has_only_git(dir, l->dir) && has_only_git(main_dir, l->common);
 }
 
 /* The working tree of a git directory of any kind. */
@@ -169,7 +216,8 @@ static bool is_submodule(const struct link_search *s, const struct git_link *l)
 {
 	char tree[PATH_MAX], parent[PATH_MAX];
 	fd_auto int dir = open_folder(s, l->dir);
-	if (dir < 0 || !is_repository(dir) || !read_core_worktree(dir, l->dir, tree) || strcmp(tree, s->workspace) != 0)
+	if (dir < 0 || !is_repository(dir) || !read_core_worktree(dir, l->dir, tree) ||
+	    strcmp(tree, s->workspace) != 0 || !has_only_git(dir, l->dir))
 		return false;
 	snprintf(parent, sizeof parent, "%s", l->dir);
 	while (path_up(parent)) {

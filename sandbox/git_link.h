@@ -22,7 +22,9 @@
  *
  * - No component of any of these paths may be a link, neither here nor when the sandbox mounts them (step_trees.c:
  *   write roots are never resolved through links), so nothing can be redirected between the check and the mount.
- * - Everything must belong to the user, and be a git directory by git's own criteria.
+ * - Everything must belong to the user, and be a git directory by git's own criteria, with nothing else in it: commands
+ *   in a workspace could create git's names in a directory of it that contains protected paths, such as a nested
+ *   repository, and get access to that directory from a worktree in another one, where these are not protected.
  * - COMMON must not contain the workspace: that would make other working trees writable.
  * - The path may be chosen by a command in order to have it looked up outside of the sandbox: on an automounter, or a
  *   FUSE or network file system, a name could reach another machine. Those are not entered, unless the workspace is on

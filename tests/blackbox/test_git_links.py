@@ -290,6 +290,32 @@ def test_a_worktree_cannot_register_another(home):
     inside(home, target, f"! echo evil 2>/dev/null >{main}/.git/evil")
 
 
+def forge_common(home, tree, common, name):
+    """A command in `tree` makes a directory of it the main repository of a worktree `name`, which then is a workspace."""
+    inside(home, tree, f"""mkdir -p {common}/objects {common}/refs {common}/worktrees/{name} {name}
+        echo ref: refs/heads/x | tee {common}/HEAD >{common}/worktrees/{name}/HEAD
+        echo ../.. >{common}/worktrees/{name}/commondir; echo $PWD/{name}/.git >{common}/worktrees/{name}/gitdir
+        echo gitdir: $PWD/{common}/worktrees/{name} >{name}/.git""")
+    return os.path.join(tree, name)
+
+
+def test_a_forged_repository_around_protected_paths(home):
+    """A nested repository, one that is the forged one's own .git, and a submodule's directory."""
+    tree = main_tree(home)
+    outside(tree, "git clone -q . deep/lib && git clone -q . lib && git submodule --quiet add $PWD/lib mod")
+    forged_ones = [("deep", "deep/lib/.git"), ("lib", "lib/.git"), (".git/modules", ".git/modules/mod")]
+    for i, (common, git) in enumerate(forged_ones):
+        assert not os.path.exists(os.path.join(tree, git, "hooks/pre-commit"))
+        inside(home, forge_common(home, tree, common, f"w{i}"), f"! echo evil 2>/dev/null >{tree}/{git}/hooks/pre-commit; ! echo evil 2>/dev/null >>{tree}/{git}/config")
+        assert "evil" not in get(os.path.join(tree, git, "config")) and not os.path.exists(os.path.join(tree, git, "hooks/pre-commit")), git
+
+
+def test_a_forged_repository_with_nothing_else_in_it(home):
+    """It is what the command could write anyway: so the forgeries above are complete."""
+    tree = main_tree(home)
+    inside(home, forge_common(home, tree, "plain", "w"), f"echo x >{tree}/plain/x")
+
+
 def test_files_of_another_user(home):
     if os.geteuid() != 0:
         raise Skip("changes the owner")
