@@ -408,7 +408,7 @@ static bool is_racy(const struct policy_file *s, uint64_t began_real_us)
 
 /* ---- repositories ---- */
 
-static void update_repos(struct workspace_policy *l)
+static void check_identity(struct workspace_policy *l)
 {
 	for (size_t i = 0; i < l->count; i++) {
 		const struct policy_file *s = &l->source[i];
@@ -418,6 +418,10 @@ static void update_repos(struct workspace_policy *l)
 		workspace_repos_check(&l->repos, s->stamp[0].dev, s->stamp[0].ino);
 		break;
 	}
+}
+
+static void update_repos(struct workspace_policy *l)
+{
 	workspace_repos_update(&l->repos, l->began_ns);
 	if (l->repos.nested.len && !l->kept && l->owner->kept < KEPT_MAX) {
 		l->kept = true;
@@ -438,10 +442,34 @@ static void add_files_in_effect(const struct workspace_policy *l, struct buf *ou
 	}
 }
 
+static void add_nested(const struct workspace_policy *l, const char *root, struct buf *out)
+{
+	const struct buf *found = &l->repos.nested;
+
+	for (const char *s = found->data; s && s < found->data + found->len; s += strlen(s) + 1)
+		if (path_within(root, s))
+			workspace_repos_add_text(out, s);
+}
+
+/*
+ * What is protected in a workspace stays protected in one below it. Otherwise a command could make a directory a
+ * workspace of its own, with so many repositories that those that it wants to change are not among the first that are
+ * found. The outermost comes first: commands can add workspaces further down.
+ */
+static void add_nested_of_outer(const struct workspace_policy *own, const char *root, struct buf *out)
+{
+	const struct workspace_policy *l;
+
+	for (size_t n = 1; n <= strlen(root); n++)
+		TAILQ_FOREACH (l, &own->owner->workspaces, link)
+			if (l->uid == own->uid && strlen(l->workspace) == n && path_within(l->workspace, root))
+				add_nested(l, root, out);
+}
+
 void workspace_policies_repos(struct workspace_policies *p, uint32_t uid, const char *workspace, struct buf *nested,
 			      struct buf *git)
 {
-	const struct workspace_policy *l;
+	const struct workspace_policy *l, *own = NULL;
 
 	if (!p)
 		return;
@@ -450,13 +478,16 @@ void workspace_policies_repos(struct workspace_policies *p, uint32_t uid, const 
 			continue;
 		if (path_within(workspace, l->workspace) || path_within(l->workspace, workspace))
 			add_files_in_effect(l, nested);
-		if (strcmp(workspace, l->workspace) != 0)
-			continue;
-		const struct buf *found = &l->repos.nested;
-		for (const char *s = found->data; s && s < found->data + found->len; s += strlen(s) + 1)
-			workspace_repos_add_text(nested, s);
-		buf_append(git, l->repos.git.data, l->repos.git.len);
+		if (strcmp(workspace, l->workspace) == 0)
+			own = l;
 	}
+	if (!own)
+		return;
+	add_nested_of_outer(own, workspace, nested);
+	for (const char *s = own->repos.git.data; s && s < own->repos.git.data + own->repos.git.len; s += strlen(s) + 1)
+		add_nested_of_outer(own, s + 1, nested);
+	add_nested(own, "/", nested);
+	buf_append(git, own->repos.git.data, own->repos.git.len);
 }
 
 /* Says nothing about the file: such a reply is none, and the file is requested once more. */
@@ -521,8 +552,11 @@ static void on_over(void *ctx, const struct err *e)
 		l->failed_ns = 0;
 		l->racy = l->found_racy;
 		l->read_ns = l->began_ns;
+		check_identity(l);
 		if (l->below)
 			update_repos(l);
+		else if (!l->repos.searched_ns && l->workspace[0])
+			l->read_ns = 0; /* another directory is there, which must be searched first */
 	}
 	rebuild_rules(l);
 	engine_on_policy(l->owner->engine, l->uid, l->workspace);

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import pwd
+import shutil
 import signal
 import socket
 import sys
@@ -174,6 +175,31 @@ def test_repositories_below_are_protected(home):
     run(home, "echo y >>new/.git/config && rm new/.git/hooks/pre-commit && mv new newer && rm -r newer", cwd=tree)
     shown = home.cli("sandbox", "show", "workspace", cwd=tree).text
     assert "vendor/inner/.git/config" in shown and "newer" not in shown, shown
+
+
+def test_repositories_below_stay_protected_in_a_workspace_below(home):
+    """A command makes a folder a workspace of its own, with so many repositories that the protected one is not among the first."""
+    tree = project(home)
+    hooks = os.path.join(tree, "sub", "deep", "lib", ".git", "hooks")
+    os.makedirs(hooks)
+    run(home, "! echo x >sub/deep/lib/.git/hooks/pre-commit", cwd=tree)
+    run(home, "mkdir sub/.git; for i in $(seq 70); do mkdir -p sub/f$i/.git; done", cwd=tree)
+    run(home, "! echo x >deep/lib/.git/hooks/pre-commit", cwd=os.path.join(tree, "sub"))
+    assert os.listdir(hooks) == []
+
+
+def test_a_workspace_that_is_replaced_is_searched_again(home):
+    tree = os.path.join(home.work, "replaced")
+    for _ in range(3):
+        os.makedirs(os.path.join(tree, ".git"))
+        run(home, "true", cwd=tree)
+        shutil.rmtree(tree)
+        os.makedirs(os.path.join(tree, ".git"))
+        hooks = os.path.join(tree, "lib", ".git", "hooks")
+        os.makedirs(hooks)
+        run(home, "! echo x >lib/.git/hooks/pre-commit", cwd=tree)
+        assert os.listdir(hooks) == []
+        shutil.rmtree(tree)
 
 
 @contextlib.contextmanager
