@@ -75,7 +75,7 @@ _Static_assert(sizeof(struct process_info) == 64, "the kernel's first version of
 #define GRANTED_BYTES_MAX (512u << 10)
 #define DAY_S (24 * 60 * 60)
 #define GRANTED_S (30 * DAY_S) /* since root last worked there */
-#define PASSED_S 60            /* for so long, the same mounts are not checked again */
+#define PASSED_S 60            /* until the same mounts are checked again */
 
 /* ---- lists of paths ---- */
 
