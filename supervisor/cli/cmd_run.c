@@ -135,33 +135,19 @@ static int print_rejection(struct cli *c, const struct request *q)
 }
 
 /* With --json the events of the start itself are shown too, which were recorded before its reply. */
-static int follow_process(struct cli *c, const char *process_id, uint64_t sequence, const struct early_events *early,
-			  const char *action_id, bool stdin_pipe, bool cow, const struct keys_watch *watch,
-			  bool *ret_seen)
+static int follow_process(struct cli *c, struct foreground *f, const struct keys_watch *watch, bool *ret_seen)
 {
-	bool json = opts_has(&c->opts, OPT_run_JSON);
-	struct foreground f = {
-		.cli = c,
-		.remote = c->remote,
-		.action_id = action_id,
-		.process_id = process_id,
-		.name = c->opts.args[0],
-		.after_sequence = sequence,
-		.early = early,
-		.json = json,
-		.forward_stdin = stdin_pipe,
-		.cow = cow,
-		.keys = wants_keys(&c->opts),
-		.size_policy = !opts_has(&c->opts, OPT_run_TTY) ? NULL
-			       : wants_keys(&c->opts)           ? "newest"
-								: "",
-	};
-
-	if (f.keys)
-		f.watch = *watch;
-	if (json)
-		f.after_sequence = sequence > START_EVENTS ? sequence - START_EVENTS : 0;
-	return foreground_follow(&f, ret_seen);
+	f->cli = c;
+	f->remote = c->remote;
+	f->name = c->opts.args[0];
+	f->json = opts_has(&c->opts, OPT_run_JSON);
+	f->keys = wants_keys(&c->opts);
+	f->size_policy = !opts_has(&c->opts, OPT_run_TTY) ? NULL : f->keys ? "newest" : "";
+	if (f->keys)
+		f->watch = *watch;
+	if (f->json)
+		f->after_sequence -= f->after_sequence > START_EVENTS ? START_EVENTS : f->after_sequence;
+	return foreground_follow(f, ret_seen);
 }
 
 /*
@@ -323,9 +309,16 @@ static int run_command(struct cli *c, const char *sandbox, bool subscribe)
 	}
 	/* A profile may request copy-on-write, too. */
 	bool cow = !sandbox && (opts_has(o, OPT_run_COW) || jval_bool(jval_get(q.result, "cow"), false));
-	int status = follow_process(c, id, jval_uint(jval_get(q.result, "sequence"), 0),
-				    jval_get(q.result, "subscriptionId").type == JT_NONE ? NULL : &early,
-				    ask ? action : NULL, stdin_pipe, cow, &watch, &seen);
+	struct foreground f = {
+		.process_id = id,
+		.after_sequence = jval_uint(jval_get(q.result, "sequence"), 0),
+		.early = jval_get(q.result, "subscriptionId").type == JT_NONE ? NULL : &early,
+		.action_id = ask ? action : NULL,
+		.forward_stdin = stdin_pipe,
+		.cow = cow,
+		.in_sandbox = sandbox != NULL,
+	};
+	int status = follow_process(c, &f, &watch, &seen);
 	if (seen && !cli_as_json(c) && !sandbox) /* a session sandbox stays, with what was written in it */
 		print_aftermath(c, q.result, id, cow);
 	return status;

@@ -228,6 +228,20 @@ static void print_port_hint(struct jval event)
 	cli_error("port %u is listening; bailiff publish %s %u:%u opens it on this host", port, id, port, port);
 }
 
+/* The command waits until its output can be stored, and so do we. */
+static void print_stall(struct jval event)
+{
+	char detail[300], advice[200];
+
+	if (!jval_is_str(jval_get(event, "type"), "runtime.error") ||
+	    !jval_is_str(jval_path(event, "payload.code"), "output_stalled"))
+		return;
+	jval_str(jval_path(event, "payload.detail"), detail, sizeof(detail));
+	jval_str(jval_path(event, "payload.advice"), advice, sizeof(advice));
+	cli_error("%s", detail);
+	cli_hint("%s", advice);
+}
+
 /* The end of the process stops everything else; output that was cited before is still written. */
 static void on_event(void *ctx, struct jval event)
 {
@@ -240,6 +254,8 @@ static void on_event(void *ctx, struct jval event)
 	else
 		output_stream_event(f->flow, event);
 	violation_summary_add(&f->denied, event);
+	if (!f->o.json)
+		print_stall(event);
 	if (jval_is_str(jval_get(event, "type"), "action.required") &&
 	    jval_is_str(jval_path(event, "payload.actionType"), "permission"))
 		jval_str(jval_get(event, "actionId"), f->question, sizeof(f->question));
@@ -468,7 +484,7 @@ static int conclude_process(struct follow *f)
 		return f->leave;
 	output_stream_print_omitted(f->flow);
 	if (!f->o.json && !f->o.observer)
-		violation_summary_print(&f->denied, f->o.process_id, f->outcome.status == 0);
+		violation_summary_print(&f->denied, f->o.process_id, f->outcome.status == 0, f->o.in_sandbox);
 	if (f->autorun && !f->o.json && !f->o.observer)
 		print_autorun(jval_of(f->autorun, strlen(f->autorun)), f->o.process_id, f->o.cow);
 	if (f->outcome.note[0] && f->status != 128 + SIGPIPE)

@@ -20,7 +20,8 @@ struct foreground {
 	const char *action_id;            /* the approval that it waits for, to ask for; NULL = none */
 	bool json;                        /* print events instead of output */
 	bool forward_stdin;
-	bool cow; /* a copy-on-write run */
+	bool cow;        /* a copy-on-write run */
+	bool in_sandbox; /* … in a session sandbox */
 	/* terminals */
 	bool keys;               /* stdin is a terminal; keys are passed on as they are pressed */
 	bool lines;              /* … or line by line */

@@ -70,7 +70,7 @@ bool violation_summary_add(struct violation_summary *d, struct jval event)
 }
 
 /* Folders and hosts are named where all violations agree on one; otherwise a placeholder. */
-static void print_options(const struct violation_needs *n)
+static void print_options(const struct violation_needs *n, bool in_sandbox)
 {
 	buf_auto struct buf options = BUF_INIT, host = BUF_INIT;
 
@@ -95,10 +95,12 @@ static void print_options(const struct violation_needs *n)
 		cli_hint("close that sandbox (bailiff sandbox list), or create the path outside of sandboxes after "
 			 "removing what stands there: it is empty");
 	if (options.len)
-		cli_hint("%s (where the policy permits it)", options.data);
+		cli_hint("%s%s (where the policy permits it)",
+			 in_sandbox ? "its sandbox stays as it is; another one (bailiff sandbox create) with " : "",
+			 options.data);
 }
 
-void violation_summary_print(const struct violation_summary *d, const char *process_id, bool succeeded)
+void violation_summary_print(const struct violation_summary *d, const char *process_id, bool succeeded, bool in_sandbox)
 {
 	for (size_t i = 0; i < d->count; i++)
 		if (!succeeded || !d->is_lookup[i])
@@ -106,5 +108,5 @@ void violation_summary_print(const struct violation_summary *d, const char *proc
 	if (d->nlater)
 		cli_hint("and %zu%s more; bailiff events --process %s --type sandbox.violation", d->nlater,
 			 d->many ? " or" : "", process_id);
-	print_options(succeeded ? &d->needs_without_lookups : &d->needs);
+	print_options(succeeded ? &d->needs_without_lookups : &d->needs, in_sandbox);
 }

@@ -26,9 +26,11 @@ struct violation_summary {
 bool violation_summary_add(struct violation_summary *d, struct jval event);
 /*
  * Prints the lines to stderr, the number of further ones, and the options that would allow them. Failed name lookups
- * are omitted if the command succeeded, since it did not need them.
+ * are omitted if the command succeeded, since it did not need them. in_sandbox: it ran in a session sandbox, whose
+ * access does not change.
  */
-void violation_summary_print(const struct violation_summary *d, const char *process_id, bool succeeded);
+void violation_summary_print(const struct violation_summary *d, const char *process_id, bool succeeded,
+			     bool in_sandbox);
 void violation_summary_done(struct violation_summary *d);
 
 #endif

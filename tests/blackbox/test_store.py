@@ -266,6 +266,8 @@ def test_a_full_store_holds_output_back_and_loses_none():
             rpc.call("emit_events", sessionId=session, events=[body] * 5)
         go = os.path.join(home.work, "go")
         process = rpc.start(f"while [ ! -e {go} ]; do sleep 0.05; done; seq 1000", cwd=home.work)["processId"]
+        follower = home.cli_start("attach", process)
+        until("it is followed", lambda: rpc.call("get_health")["subscriptions"])
         with contextlib.suppress(harness.RpcError):
             for _ in range(2000):
                 rpc.call("emit_events", sessionId=session, events=[body] * 5)
@@ -273,11 +275,16 @@ def test_a_full_store_holds_output_back_and_loses_none():
         open(go, "w").close()
         stalled = until("it is told that output stalls", lambda: [e for e in rpc.events(after=None) if e["type"] == "runtime.error"])
         assert stalled[0]["payload"]["code"] == "output_stalled" and process in stalled[0]["payload"]["detail"], stalled
+        assert stalled[0]["processId"] == process, "those who follow it are told"
         assert rpc.call("get_process", processId=process)["status"] == "running", "it waits"
+        refused = home.cli("run", "--", "true", status=125).err.decode()
+        assert "the store is full" in refused and "bailiff store prune" in refused and "storeQuotaBytes" in refused, refused
         rpc.call("prune_store", beforeSequence=rpc.call("initialize")["lastSequence"])
         home.cli("store", "compact")
         assert rpc.wait(process)["status"] == "completed"
         assert rpc.outputs(process)["stdout"] == "".join(f"{n}\n" for n in range(1, 1001)).encode()
+        told = follower.communicate(timeout=harness.PATIENCE)[1].decode()
+        assert f"stdout of {process} cannot be written" in told and "free disk space or raise the quota" in told, told
 
 
 def test_a_process_outlives_the_record_of_its_start(home):

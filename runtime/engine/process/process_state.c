@@ -406,6 +406,21 @@ void engine_on_output_end(struct engine *engine, const char *id, int stream)
 	process_handle_event(p, PROCESS_EV_STREAM_END);
 }
 
+/* In the scope of the process: those who wait for it must learn why. */
+static void note_stall(struct process *p, int stream, int error)
+{
+	char detail[256];
+	struct transaction *tx = transaction_new_internal(p->engine);
+
+	snprintf(detail, sizeof(detail), "%s of %s cannot be written: %s", stream_name(stream), p->id, strerror(error));
+	log_error("%s", detail);
+	if (EMIT(runtime_error, tx, process_scope(p), .code = "output_stalled", .detail = detail,
+		 .advice = "free disk space or raise the quota; the process waits and loses nothing") < 0)
+		transaction_free(tx);
+	else
+		transaction_commit(tx);
+}
+
 void engine_on_output_stalled(struct engine *engine, const char *id, int stream, int error)
 {
 	struct process *p = engine_process(engine, id);
@@ -414,9 +429,7 @@ void engine_on_output_stalled(struct engine *engine, const char *id, int stream,
 		return;
 	p->streams[stream].stalled = error != 0;
 	if (error)
-		engine_error(engine, "output_stalled",
-			     "free disk space or raise the quota; the process waits and loses nothing",
-			     "%s of %s cannot be written: %s", stream_name(stream), id, strerror(error));
+		note_stall(p, stream, error);
 }
 
 void engine_on_stdin_room(struct engine *engine, const char *id)

@@ -258,7 +258,10 @@ static int request_check(struct engine *engine, const struct start_request *r, c
 	if (!r->hooked && !r->approval && check_share(engine, c->uid, r->owner == OWNER_HOOK, e) < 0)
 		return -1;
 	if (store_full(engine->o.store))
-		return err_set(e, ERR_EXHAUSTED, "the store is full: nothing is started until there is room");
+		return err_set(
+			e, ERR_EXHAUSTED,
+			"the store is full: nothing is started until there is room. Free space on its disk, remove "
+			"old events (bailiff store prune), or raise storeQuotaBytes");
 	for (int (*const *may)(struct engine *, const struct start_request *, struct err *) =
 		     engine->modules->may_start;
 	     *may; may++)
