@@ -39,6 +39,50 @@ static void clean_path(const char *path, struct buf *out)
 	buf_append(out, "", 0);
 }
 
+struct name_search {
+	const char *name;
+	char process[ID_LOOKUP_MAX];
+	struct buf ids; /* of the sandboxes, one per line */
+	size_t n;
+};
+
+static bool match_name(void *ctx, struct jval sandbox)
+{
+	struct name_search *s = ctx;
+	char id[ID_LOOKUP_MAX];
+
+	if (!jval_is_str(jval_get(sandbox, "name"), s->name) || !jval_bool(jval_get(sandbox, "cow"), false))
+		return true;
+	if (s->n++ == 0)
+		jval_str(jval_get(sandbox, "processId"), s->process, sizeof(s->process));
+	jval_str(jval_get(sandbox, "sandboxId"), id, sizeof(id));
+	buf_printf(&s->ids, "%s%s", s->ids.len ? "\n  " : "", id);
+	return true;
+}
+
+/* A closed copy-on-write sandbox that had the name. 1 = found, 0 = none, −1 = there are several: printed. */
+static int find_closed(struct cli *c, const char *name, char ret[ID_LOOKUP_MAX])
+{
+	struct name_search s = { .name = name };
+	buf_auto struct buf filter = BUF_INIT;
+	struct err ignored = ERR_INIT;
+	int found = 0;
+
+	buf_str(&filter, "\"closed\":true");
+	if (list_pages(c, "list_sandboxes", "sandboxes", &filter, match_name, &s, &ignored) < 0)
+		s.n = 0; /* the search among processes fails in the same way, and says so */
+	if (s.n == 1) {
+		memcpy(ret, s.process, ID_LOOKUP_MAX);
+		found = 1;
+	} else if (s.n) {
+		cli_error("%zu closed sandboxes had the name '%s'; name one by its id", s.n, name);
+		cli_hint("%s", buf_cstr(&s.ids));
+		found = -1;
+	}
+	buf_done(&s.ids);
+	return found;
+}
+
 /* The process with the changes: that of the argument, or the holder of the session sandbox that it names. */
 static int find_process(struct cli *c, char ret[ID_LOOKUP_MAX])
 {
@@ -52,6 +96,9 @@ static int find_process(struct cli *c, char ret[ID_LOOKUP_MAX])
 		jval_str(jval_get(q.result, "processId"), ret, ID_LOOKUP_MAX);
 		return 0;
 	}
+	int found = strncmp(given, "proc_", 5) != 0 && given[0] != '@' ? find_closed(c, given, ret) : 0;
+	if (found)
+		return found < 0 ? -1 : 0;
 	return id_lookup(c, ID_PROCESS, given, ret);
 }
 

@@ -608,10 +608,17 @@ def test_copy_on_write(home):
         assert not any(p.get("cow") for p in rpc.call("list_processes", sandboxId="try")["processes"]), "the changes are the sandbox's"
         rpc.fails("apply_changes", {"processId": rpc.call("get_sandbox", sandboxId="try")["processId"]}, code=harness.INVALID_STATE)
     assert sandbox in home.cli("sandbox", "close", "try").err.decode()
-    assert "+more" in home.cli("diff", sandbox).text
-    home.cli("apply", sandbox, "kept")
+    assert "+more" in home.cli("diff", sandbox).text == home.cli("diff", "try").text, "its name still works"
+    home.cli("apply", "try", "kept")
     home.cli("discard", sandbox)
     assert not os.path.exists(new) and open(kept).read() == "old\nmore\n"
+    other = home.cli("sandbox", "create", "--cow", "--name", "try").text.strip()
+    assert home.cli("diff", "try").text == "", "the open one comes first"
+    home.cli("sandbox", "close", "try")
+    refused = home.cli("diff", "try", status=1).err.decode()
+    assert "2 closed sandboxes" in refused and sandbox in refused and other in refused, refused
+    denied = home.cli("run", "--in", home.cli("sandbox", "create").text.strip(), "--", "touch", "/etc/x", status=1).err.decode()
+    assert "another one (bailiff sandbox create) with --rw /etc" in denied, denied
 
 
 def test_a_request_that_comes_too_late_hides_no_end(home):
