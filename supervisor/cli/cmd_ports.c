@@ -58,6 +58,8 @@ int published_port_parse(const char *text, struct published_port_text *ret, stru
 	} else if (memchr(text, ':', address)) {
 		ok = false; /* IPv6 needs brackets: which part is the port? */
 	}
+	if (address && strspn(text, "0123456789") == address)
+		ok = false; /* a port that is too large, not an address */
 	if (!ok || address >= sizeof(p.address))
 		return err_set(e, ERR_INVALID, "'%s' is not [ADDR:][HOSTPORT:]PORT, for example 8080:3000", text);
 	memcpy(p.address, text, address);

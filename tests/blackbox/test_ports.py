@@ -290,7 +290,7 @@ def test_the_command_line(home):
         assert [s["sandboxId"] for s in rpc.call("list_sandboxes")["sandboxes"]] == [sandbox]
         live = [p["processId"] for p in rpc.call("list_processes", liveOnly=True)["processes"]]
         assert live == [process], live
-    for wrong in ("", "x", "::1:80", "70000", "80:0", "[::1:80", ":80"):
+    for wrong in ("", "x", "::1:80", "70000", "80:0", "99999:80", "[::1:80", ":80"):
         assert "[ADDR:][HOSTPORT:]PORT" in home.cli("publish", sandbox, wrong, status=2).err.decode(), wrong
 
 
