@@ -47,7 +47,10 @@ static const char zsh_script[] =
 	"\t" FILES_CANDIDATE ") _files ;;\n"
 	"\t" COMMANDS_CANDIDATE ") _command_names -e ;;\n"
 	"\t*) compadd -l -d shown -a found ;;\n"
-	"\tesac\n}\n\n_bailiff \"$@\"\n";
+	"\tesac\n}\n\n"
+	/* As a file of fpath it is called for a completion; sourced, it only registers. */
+	"if [[ $zsh_eval_context[-1] == loadautofunc ]]; then\n\t_bailiff \"$@\"\nelse\n\tcompdef _bailiff "
+	"bailiff\nfi\n";
 
 static const char fish_script[] = "# fish completion for bailiff; " NOTE "\n"
 				  "function __bailiff_complete\n"

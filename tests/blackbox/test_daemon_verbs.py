@@ -133,6 +133,11 @@ def test_shells_show_the_descriptions(home):
             w.expect("done.*\x1b\\[\\?2004h", escapes=True)      # the line editor reads again; before, the terminal would take ^D
             w.type("bailiff logs \x04")       # lists the candidates
             w.expect(f"{process}  -- echo 'what it was'")
+        with Window(home, "-f", "-i", env=env, program="zsh", cols=200) as w:
+            w.type("autoload -Uz compinit; compinit -u -D; source <(bailiff completion zsh); print do''ne\r")
+            assert b"compadd" not in w.expect("done.*\x1b\\[\\?2004h", escapes=True).group()
+            w.type("bailiff logs \x04")
+            w.expect(f"{process}  -- echo 'what it was'")
 
 
 if __name__ == "__main__":
