@@ -198,6 +198,8 @@ def test_errors_name_the_field_and_the_fix(home):
         for port in (0, 65536):
             rpc.fails("publish_port", processId=process, port=port, code=INVALID)
         rpc.fails("publish_port", processId=process, port=80, hostPort=65536, code=INVALID)
+        assert "proxy" in str(rpc.fails("publish_port", processId=process, port=61080, code=NOT_ALLOWED))
+        assert "proxy" in str(rpc.fails("create_sandbox", cwd=home.work, publish=[{"port": 61080}], code=NOT_ALLOWED))
         rpc.fails("publish_port", port=80, code=INVALID)
         for wrong in ([80], [{"port": 0}], [{"port": 80, "hostPort": -1}], [{"port": 80, "hostAddress": 1}], [{"port": 80}] * 33):
             assert "publish" in str(rpc.fails("create_sandbox", cwd=home.work, publish=wrong, code=INVALID))

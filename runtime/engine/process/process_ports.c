@@ -5,6 +5,7 @@
 #include "runtime/engine/process/process.h"
 #include "runtime/view/view.h"
 #include "sandbox/net_address.h"
+#include "sandbox/plan.h"
 
 #include <errno.h>
 #include <string.h>
@@ -139,6 +140,9 @@ static int check_free(const struct process *p, uint16_t port, struct err *e)
 {
 	const struct process_port *r = find_port(p, port);
 
+	/* Others could use the proxy with this sandbox's rights and credentials. */
+	if (port == PLAN_PROXY_PORT)
+		return err_at(e, ERR_NOT_ALLOWED, "port", "port %u is the proxy's and cannot be published", port);
 	if (r && r->open)
 		return err_at(e, ERR_CONFLICT, "port",
 			      "port %u is published already, at %s port %u: unpublish it first", port, r->address,
