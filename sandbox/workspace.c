@@ -6,6 +6,8 @@
 #include "runtime/base/path.h"
 #include "sandbox/placeholder.h"
 
+#include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -61,25 +63,53 @@ static int check_workspace(const char *path, const char *home, const char *field
 	return 0;
 }
 
-static bool has_git(const char *folder)
+enum git_presence { GIT_ABSENT, GIT_PRESENT, GIT_UNKNOWN };
+
+/* A command can give a repository the mode of a placeholder, but cannot empty it: its configuration is protected. */
+static enum git_presence check_placeholder(const char *name, const struct stat *st)
+{
+	if (!S_ISDIR(st->st_mode))
+		return GIT_ABSENT; /* an empty file */
+	if (st->st_nlink > 2)
+		return GIT_PRESENT; /* with directories in it */
+	DIR *dir = opendir(name);
+	if (!dir)
+		return GIT_UNKNOWN;
+	size_t n = 0;
+	errno = 0;
+	while (n < 3 && readdir(dir))
+		n++;
+	enum git_presence r = errno ? GIT_UNKNOWN : n > 2 ? GIT_PRESENT : GIT_ABSENT;
+	closedir(dir);
+	return r;
+}
+
+static enum git_presence check_git(const char *folder)
 {
 	char name[PATH_MAX + 8];
 	struct stat st;
 
 	snprintf(name, sizeof name, "%s/.git", folder);
-	return lstat(name, &st) == 0 && !placeholder_is(&st);
+	if (lstat(name, &st) < 0)
+		return errno == ENOENT || errno == ENOTDIR ? GIT_ABSENT : GIT_UNKNOWN;
+	return placeholder_is(&st) ? check_placeholder(name, &st) : GIT_PRESENT;
 }
 
-/* Stops at a directory that cannot be a workspace: a home under git is no reason to expose it. */
+/*
+ * Stops at a directory that cannot be a workspace: a home under git is no reason to expose it. Stops also where it
+ * cannot be determined whether there is a .git: a command can remove permissions from its workspace, and the next one
+ * must not get the repository around it instead.
+ */
 static void find_git_root(const char *cwd, const char *home, char ret[PATH_MAX])
 {
 	char path[PATH_MAX];
 
 	snprintf(path, sizeof path, "%s", cwd);
 	do {
-		if (!workspace_is_usable(path, home))
+		enum git_presence git = workspace_is_usable(path, home) ? check_git(path) : GIT_UNKNOWN;
+		if (git == GIT_UNKNOWN)
 			break;
-		if (has_git(path)) {
+		if (git == GIT_PRESENT) {
 			memcpy(ret, path, sizeof path);
 			return;
 		}
@@ -130,7 +160,7 @@ int workspace_find(const char *cwd, const char *given, const char *home, struct 
 		w.path[0] = '\0';
 	else if (check_workspace(w.path, home, given ? "sandbox.workspace" : "cwd", e) < 0)
 		return -1;
-	w.has_git = w.path[0] && has_git(w.path);
+	w.has_git = w.path[0] && check_git(w.path) == GIT_PRESENT;
 	*ret = w;
 	return 0;
 }

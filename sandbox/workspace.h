@@ -6,8 +6,9 @@
  * else the working directory itself.
  *
  * A caller can pass the workspace (the command line does, since it runs as the user). Otherwise the runtime searches;
- * it may not have access to the caller's directories, and then the workspace is the working directory. The kernel
- * decides what can be written there, since the sandbox resolves the path with the caller's identity.
+ * it may not have access to the caller's directories, and then the workspace is the working directory: it never
+ * searches beyond one that it cannot examine. The kernel decides what can be written there, since the sandbox resolves
+ * the path with the caller's identity.
  */
 
 #include <limits.h>

@@ -68,7 +68,8 @@ static bool find_workspace(const char *cwd, char path[PATH_MAX])
 		snprintf(name, sizeof(name), "%s/.git", path);
 		if (lstat(name, &st) == 0)
 			return !contains_home(path);
-		if (!path_up(path))
+		/* Beyond one that cannot be examined, the repository around this one could be found. */
+		if ((errno != ENOENT && errno != ENOTDIR) || !path_up(path))
 			break;
 	}
 	return false;

@@ -188,6 +188,25 @@ def test_repositories_below_stay_protected_in_a_workspace_below(home):
     assert os.listdir(hooks) == []
 
 
+def test_a_command_cannot_widen_its_workspace_to_the_repository_around_it(home):
+    """By making its own .git look like a placeholder, or unreadable for the daemon. The client does not name the workspace."""
+    outer = os.path.join(home.work, "outer")
+    os.makedirs(os.path.join(outer, ".git"))
+    for folder in (home.work, os.path.dirname(home.work)):
+        os.chmod(folder, 0o755)     # or the runtime of root's daemon sees none of it
+    for i, script in enumerate(("chmod 1500 .git", "rm -r .git/objects; chmod 1500 .git", "chmod 700 .", "chmod 700 . && chmod 1500 .git")):
+        inner = os.path.join(outer, f"inner{i}")
+        os.makedirs(os.path.join(inner, ".git", "objects"))
+        with open(os.path.join(inner, ".git", "config"), "w") as f:
+            f.write("[core]\n")
+        with home.rpc() as rpc:
+            for command in ("echo x >../evil", script, "echo x >../evil"):
+                _, result = rpc.run(["sh", "-c", command], cwd=inner)
+                assert result["exitCode"] == 0 or command != script, (script, result)
+                assert not os.path.exists(os.path.join(outer, "evil")), script
+        os.chmod(os.path.join(inner, ".git"), 0o755)
+
+
 def test_a_workspace_that_is_replaced_is_searched_again(home):
     tree = os.path.join(home.work, "replaced")
     for _ in range(3):
