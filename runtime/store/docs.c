@@ -2,244 +2,324 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
+#include "runtime/base/hash.h"
 #include "runtime/base/mem.h"
 
+#include <assert.h>
 #include <stdalign.h>
 #include <stdlib.h>
 #include <string.h>
 
-struct docs_text {
-	struct docs_text *next;
-	size_t used, size;
-	char bytes[];
-};
-#define TEXT_BYTES 4000u /* at least, in one allocation */
+#define SLOTS_MIN 32u
+#define FIRST_BLOCK 4000u /* bytes: enough for a group of few events */
+#define NEXT_BLOCK 16000u
 
-static void doc_free(struct doc *n)
+struct docs_block {
+	struct docs_block *next;
+	size_t used, size;
+	_Alignas(max_align_t) char bytes[];
+};
+
+/* ---- memory ---- */
+
+static void *allocate(struct docs *d, size_t n)
 {
-	if (!n)
-		return;
-	free(n->json);
-	free(n);
+	struct docs_block *b = d->blocks;
+	void *p;
+
+	if (!d->in_blocks)
+		return mem_alloc(n);
+	n = (n + alignof(max_align_t) - 1) / alignof(max_align_t) * alignof(max_align_t);
+	if (!b || b->size - b->used < n) {
+		size_t size = b ? NEXT_BLOCK : FIRST_BLOCK;
+
+		if (size < n)
+			size = n;
+		b = mem_alloc(sizeof(*b) + size);
+		b->next = d->blocks;
+		b->used = 0;
+		b->size = size;
+		d->blocks = b;
+	}
+	p = b->bytes + b->used;
+	b->used += n;
+	return p;
 }
 
-static void free_value(void *ctx, const char *key, void *value) { doc_free(value); }
+static void release(const struct docs *d, struct doc *n)
+{
+	if (!d->in_blocks)
+		free(n);
+}
+
+static bool is_in_blocks(const struct docs *d, const char *text)
+{
+	for (const struct docs_block *b = d->blocks; b; b = b->next)
+		if ((uintptr_t)text >= (uintptr_t)b->bytes && (uintptr_t)text < (uintptr_t)b->bytes + b->used)
+			return true;
+	return false;
+}
+
+const char *docs_keep(struct docs *d, const char *text, size_t len)
+{
+	return is_in_blocks(d, text) ? text : memcpy(allocate(d, len), text, len);
+}
 
 void docs_done(struct docs *d)
 {
-	strmap_each(&d->entries, free_value, NULL);
-	strmap_done(&d->entries);
-	while (d->texts) {
-		struct docs_text *t = d->texts;
+	for (size_t i = 0; i < d->nslots && !d->in_blocks; i++)
+		while (d->slots[i]) {
+			struct doc *n = d->slots[i];
 
-		d->texts = t->next;
-		free(t);
+			d->slots[i] = n->next;
+			free(n);
+		}
+	while (d->blocks) {
+		struct docs_block *b = d->blocks;
+
+		d->blocks = b->next;
+		free(b);
 	}
-	memset(d->kinds, 0, sizeof(d->kinds));
-	memset(d->hashes, 0, sizeof(d->hashes));
+	free(d->slots);
+	*d = (struct docs){ .in_blocks = d->in_blocks };
 }
+
+/* ---- the table ---- */
 
 static bool may_have_kind(const struct docs *d, uint8_t kind) { return d->kinds[kind / 64] >> kind % 64 & 1; }
 
-/* By the upper bits of the hash; the lower ones select the slot of the map. */
+/* By the upper bits of the hash; the lower ones select the slot of the table. */
 static bool may_have_hash(const struct docs *d, uint64_t hash)
 {
 	return d->hashes[hash >> 62] >> (hash >> 56 & 63) & 1;
 }
 
-static void make_key(uint8_t kind, const char *id, size_t id_len, char key[MODEL_ID_MAX + 2])
-{
-	key[0] = (char)kind;
-	memcpy(key + 1, id, id_len);
-	key[1 + id_len] = '\0';
-}
-
 void docs_key(uint8_t kind, const char *id, size_t id_len, struct docs_key *ret)
 {
-	ret->kind = kind;
-	make_key(kind, id, id_len, ret->text);
-	ret->hash = strmap_hash(ret->text);
+	*ret = (struct docs_key){ .kind = kind, .id = id, .id_len = id_len, .hash = hash64(id, id_len, kind) };
 }
 
-/*
- * The caller fills in the text or the struct or, for a deleted document, the marker that hides older versions below.
- */
-static struct doc *replace_doc(struct docs *d, uint64_t ordinal, uint8_t kind, const char *id, size_t id_len,
-			       const struct model_form *form)
+/* The link that points to the document, or the NULL at the end of its slot. */
+static struct doc **find_link(const struct docs *d, const struct docs_key *key)
 {
-	const size_t align = alignof(max_align_t), at = (sizeof(struct doc) + id_len + align) / align * align;
-	struct doc *n = mem_alloc(at + (form ? form->size : 0));
-	char key[MODEL_ID_MAX + 2];
+	struct doc **link = &d->slots[key->hash & (d->nslots - 1)];
 
-	*n = (struct doc){ .ordinal = ordinal, .kind = kind, .id_len = id_len, .form = form };
-	n->kept = form ? (char *)n + at : NULL;
-	memcpy(n->id, id, id_len);
-	n->id[id_len] = '\0';
-	make_key(kind, id, id_len, key);
-	const uint64_t hash = strmap_hash(key);
-	doc_free(strmap_put(&d->entries, key, n));
-	d->kinds[kind / 64] |= 1ull << kind % 64;
-	d->hashes[hash >> 62] |= 1ull << (hash >> 56 & 63);
-	return n;
+	while (*link && ((*link)->hash != key->hash || (*link)->kind != key->kind || (*link)->id_len != key->id_len ||
+			 memcmp((*link)->id, key->id, key->id_len) != 0))
+		link = &(*link)->next;
+	return link;
 }
 
 /* Every read searches all layers. */
 struct doc *docs_find(const struct docs *d, const struct docs_key *key)
 {
-	return may_have_hash(d, key->hash) ? strmap_get_hashed(&d->entries, key->text, key->hash) : NULL;
+	return may_have_hash(d, key->hash) && d->nslots ? *find_link(d, key) : NULL;
+}
+
+static void grow_table(struct docs *d)
+{
+	size_t nslots = d->nslots ? 2 * d->nslots : SLOTS_MIN;
+	struct doc **slots = mem_zalloc(nslots, sizeof(struct doc *));
+
+	for (size_t i = 0; i < d->nslots; i++)
+		while (d->slots[i]) {
+			struct doc *n = d->slots[i];
+
+			d->slots[i] = n->next;
+			n->next = slots[n->hash & (nslots - 1)];
+			slots[n->hash & (nslots - 1)] = n;
+		}
+	free(d->slots);
+	d->slots = slots;
+	d->nslots = nslots;
+}
+
+/* A document that is not in the table yet, with space for `more` bytes after its id. */
+static struct doc *new_doc(struct docs *d, uint64_t ordinal, const struct docs_key *key, size_t more, void **ret_more)
+{
+	const size_t align = alignof(max_align_t), at = (sizeof(struct doc) + key->id_len + align) / align * align;
+	struct doc *n = allocate(d, at + more);
+
+	*n = (struct doc){ .hash = key->hash, .ordinal = ordinal, .kind = key->kind, .id_len = key->id_len };
+	memcpy(n->id, key->id, key->id_len);
+	n->id[key->id_len] = '\0';
+	*ret_more = (char *)n + at;
+	return n;
+}
+
+static void insert_doc(struct docs *d, const struct docs_key *key, struct doc *n)
+{
+	struct doc **link, *before;
+
+	if (d->count >= d->nslots)
+		grow_table(d);
+	link = find_link(d, key);
+	before = *link;
+	n->next = before ? before->next : NULL;
+	*link = n;
+	if (before)
+		release(d, before);
+	else
+		d->count++;
+	d->kinds[n->kind / 64] |= 1ull << n->kind % 64;
+	d->hashes[n->hash >> 62] |= 1ull << (n->hash >> 56 & 63);
 }
 
 void docs_put(struct docs *d, uint64_t ordinal, uint8_t kind, const char *id, size_t id_len, const char *json,
 	      size_t len)
 {
-	char *copy = mem_strndup(json, len); /* first: `json` may point into the document that is replaced */
-	struct doc *n = replace_doc(d, ordinal, kind, id, id_len, NULL);
+	struct docs_key key;
+	struct doc *n;
+	void *text;
 
-	n->json = copy;
+	docs_key(kind, id, id_len, &key);
+	n = new_doc(d, ordinal, &key, len + 1, &text);
+	memcpy(text, json, len); /* before the document that it may point into is replaced */
+	((char *)text)[len] = '\0';
+	n->json = text;
 	n->len = len;
+	insert_doc(d, &key, n);
 }
+
+/* The marker hides older versions below. */
+void docs_del(struct docs *d, uint64_t ordinal, uint8_t kind, const char *id, size_t id_len)
+{
+	struct docs_key key;
+	struct doc *n;
+	void *none;
+
+	docs_key(kind, id, id_len, &key);
+	n = new_doc(d, ordinal, &key, 0, &none);
+	n->gone = true;
+	insert_doc(d, &key, n);
+}
+
+void docs_sweep(struct docs *d, uint64_t ordinal)
+{
+	for (size_t i = 0; i < d->nslots; i++)
+		for (struct doc **link = &d->slots[i]; *link;) {
+			struct doc *n = *link;
+
+			if (n->ordinal > ordinal) {
+				link = &n->next;
+				continue;
+			}
+			*link = n->next;
+			d->count--;
+			release(d, n);
+		}
+}
+
+/* ---- structs ---- */
 
 void *docs_put_struct(struct docs *d, uint64_t ordinal, uint8_t kind, const char *id, size_t id_len,
 		      const struct model_form *form)
 {
 	struct docs_key key;
 	struct doc *n;
+	void *kept;
 
+	assert(d->in_blocks);
 	docs_key(kind, id, id_len, &key);
 	n = docs_find(d, &key);
-	if (!n || n->form != form)
-		return replace_doc(d, ordinal, kind, id, id_len, form)->kept;
-	n->ordinal = ordinal;
-	free(mem_take(&n->json));
-	return n->kept;
-}
-
-static bool is_inside(const char *text, const char *bytes, size_t n)
-{
-	return (uintptr_t)text >= (uintptr_t)bytes && (uintptr_t)text < (uintptr_t)bytes + n;
-}
-
-const char *docs_keep(struct docs *d, const char *text, size_t len)
-{
-	struct docs_text *t;
-
-	for (t = d->texts; t; t = t->next)
-		if (is_inside(text, t->bytes, t->used))
-			return text;
-	t = d->texts;
-	if (!t || t->size - t->used < len) {
-		size_t size = len > TEXT_BYTES ? len : TEXT_BYTES;
-
-		t = mem_alloc(sizeof(*t) + size);
-		*t = (struct docs_text){ .next = d->texts, .size = size };
-		d->texts = t;
+	if (n && n->form == form) {
+		n->ordinal = ordinal;
+		n->json = NULL;
+		return n->kept;
 	}
-	text = memcpy(t->bytes + t->used, text, len);
-	t->used += len;
-	return text;
+	n = new_doc(d, ordinal, &key, form->size, &kept);
+	n->form = form;
+	n->kept = kept;
+	insert_doc(d, &key, n);
+	return kept;
 }
 
-static void encode_doc(struct doc *n, struct buf *text)
+static void encode_doc(struct docs *d, struct doc *n, struct buf *text)
 {
 	buf_reset(text);
 	n->form->encode(n->form, n->kept, text);
-	n->json = mem_strndup(text->data, text->len);
+	n->json = memcpy(allocate(d, text->len + 1), text->data, text->len + 1);
 	n->len = text->len;
 }
 
-void docs_encode(struct doc *n)
+void docs_encode(struct docs *d, struct doc *n)
 {
 	buf_auto struct buf text = BUF_INIT;
 
 	if (n->form && !n->json)
-		encode_doc(n, &text);
-}
-
-struct encoding {
-	struct buf text;
-	const struct doc *longest;
-};
-
-static void encode_value(void *ctx, const char *key, void *value)
-{
-	struct encoding *c = ctx;
-	struct doc *n = value;
-
-	if (n->form && !n->json)
-		encode_doc(n, &c->text);
-	if (!c->longest || n->len > c->longest->len)
-		c->longest = n;
+		encode_doc(d, n, &text);
 }
 
 int docs_encode_all(struct docs *d, size_t max, struct err *e)
 {
-	struct encoding c = { .text = BUF_INIT };
+	buf_auto struct buf text = BUF_INIT;
 
-	buf_reserve(&c.text, 2000);
-	strmap_each(&d->entries, encode_value, &c);
-	buf_done(&c.text);
-	if (c.longest && c.longest->len > max)
-		return err_set(e, ERR_EXHAUSTED, "a document of %zu bytes is too large for the store", c.longest->len);
+	buf_reserve(&text, 4000);
+	for (size_t i = 0; i < d->nslots; i++)
+		for (struct doc *n = d->slots[i]; n; n = n->next) {
+			if (n->form && !n->json)
+				encode_doc(d, n, &text);
+			if (n->len > max)
+				return err_set(e, ERR_EXHAUSTED, "a document of %zu bytes is too large for the store",
+					       n->len);
+		}
 	return 0;
-}
-
-void docs_del(struct docs *d, uint64_t ordinal, uint8_t kind, const char *id, size_t id_len)
-{
-	replace_doc(d, ordinal, kind, id, id_len, NULL)->gone = true;
-}
-
-struct sweep {
-	struct docs *docs;
-	uint64_t ordinal;
-};
-
-static void sweep_doc(void *ctx, const char *key, void *value)
-{
-	struct sweep *w = ctx;
-	struct doc *n = value;
-
-	if (n->ordinal <= w->ordinal)
-		doc_free(strmap_del(&w->docs->entries, key));
-}
-
-void docs_sweep(struct docs *d, uint64_t ordinal)
-{
-	struct sweep w = { d, ordinal };
-
-	if (d->entries.count)
-		strmap_each(&d->entries, sweep_doc, &w);
 }
 
 /* ---- listing ---- */
 
-struct doc_filter {
-	struct docs_list *list;
-	int kind;
-	const char *prefix;
-	size_t prefix_len;
-};
-
-static void collect_doc(void *ctx, const char *key, void *value)
+static bool is_same(const struct doc *a, const struct doc *b)
 {
-	struct doc_filter *g = ctx;
+	return a->hash == b->hash && a->kind == b->kind && a->id_len == b->id_len &&
+	       memcmp(a->id, b->id, a->id_len) == 0;
+}
 
-	if (g->kind >= 0 && (uint8_t)key[0] != g->kind)
+/* The slot of the document, or the empty one for it. */
+static const struct doc **find_seen(const struct docs_list *l, const struct doc *n)
+{
+	size_t i = n->hash & (l->nseen - 1);
+
+	while (l->seen[i] && !is_same(l->seen[i], n))
+		i = (i + 1) & (l->nseen - 1);
+	return &l->seen[i];
+}
+
+/* For `more` documents; at most half of the slots are in use. */
+static void reserve_list(struct docs_list *l, size_t more)
+{
+	size_t nseen = l->nseen ? l->nseen : SLOTS_MIN;
+
+	l->all = mem_realloc(l->all, (l->count + more) * sizeof(*l->all));
+	while (nseen < 2 * (l->count + more))
+		nseen *= 2;
+	if (nseen == l->nseen)
 		return;
-	if (strncmp(key + 1, g->prefix, g->prefix_len) != 0 || strmap_get(&g->list->seen, key))
-		return;
-	strmap_put(&g->list->seen, key, value);
-	g->list->all[g->list->count++] = value;
+	free(l->seen);
+	l->seen = mem_zalloc(nseen, sizeof(*l->seen));
+	l->nseen = nseen;
+	for (size_t i = 0; i < l->count; i++)
+		*find_seen(l, l->all[i]) = l->all[i];
 }
 
 void docs_list_add(struct docs_list *l, const struct docs *d, int kind, const char *prefix)
 {
-	struct doc_filter g = { .list = l, .kind = kind, .prefix = prefix ? prefix : "" };
+	const size_t prefix_len = prefix ? strlen(prefix) : 0;
 
-	if (d->entries.count == 0 || (kind >= 0 && !may_have_kind(d, (uint8_t)kind)))
+	if (d->count == 0 || (kind >= 0 && !may_have_kind(d, (uint8_t)kind)))
 		return;
-	g.prefix_len = strlen(g.prefix);
-	l->all = mem_realloc(l->all, (l->count + d->entries.count) * sizeof(*l->all));
-	strmap_each((struct strmap *)(uintptr_t)&d->entries, collect_doc, &g);
+	reserve_list(l, d->count);
+	for (size_t i = 0; i < d->nslots; i++)
+		for (const struct doc *n = d->slots[i]; n; n = n->next) {
+			const struct doc **seen;
+
+			if ((kind >= 0 && n->kind != kind) || (prefix_len && strncmp(n->id, prefix, prefix_len) != 0))
+				continue;
+			seen = find_seen(l, n);
+			if (*seen)
+				continue;
+			*seen = n;
+			l->all[l->count++] = n;
+		}
 }
 
 static int compare_ids(const void *a, const void *b)
@@ -260,6 +340,6 @@ void docs_list_sort(struct docs_list *l, bool descending)
 void docs_list_done(struct docs_list *l)
 {
 	free(l->all);
-	strmap_done(&l->seen);
+	free(l->seen);
 	*l = DOCS_LIST_INIT;
 }

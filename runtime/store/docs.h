@@ -4,7 +4,6 @@
 /* Documents of read models in memory, which hide those of a table (internal to runtime/store): used by speculative.h,
  * layer.h and memory_models_new. */
 
-#include "runtime/base/strmap.h"
 #include "runtime/store/store.h"
 
 #include <stdbool.h>
@@ -13,29 +12,37 @@
 
 #define MODEL_ID_MAX 480
 
+/* A hash table of documents by kind and id. Zeroed memory is an empty one. */
 struct docs {
-	struct strmap entries;   /* "<kind byte><id>" → struct doc */
-	uint64_t kinds[4];       /* a bit for each kind that may be among them: most scans find none in most maps */
-	uint64_t hashes[4];      /* a bit for each of 256 classes of hashes, for lookups */
-	struct docs_text *texts; /* what docs_keep has copied */
+	struct doc **slots;
+	size_t nslots, count;
+	uint64_t kinds[4];  /* a bit for each kind that may be among them: most scans find none in most maps */
+	uint64_t hashes[4]; /* a bit for each of 256 classes of hashes, for lookups */
+	/* The documents, and what docs_keep has copied, are in a few blocks that docs_done frees; nothing is freed
+	 * before. */
+	bool in_blocks;
+	struct docs_block *blocks;
 };
 
-/* What to look for in several maps. */
+/* What to look for in several maps; points to the id. */
 struct docs_key {
 	uint8_t kind;
+	const char *id;
+	size_t id_len;
 	uint64_t hash;
-	char text[MODEL_ID_MAX + 2];
 };
 
 struct doc {
+	struct doc *next; /* in its slot */
+	uint64_t hash;
 	uint64_t ordinal; /* of the batch or group that wrote it last */
 	bool gone;        /* deleted: hides the document below */
 	uint8_t kind;
-	char *json; /* NULL = not encoded yet (docs_encode) */
+	const char *json; /* NULL = not encoded yet (docs_encode_all) */
 	size_t len, id_len;
 	const struct model_form *form; /* of `kept` */
 	void *kept;                    /* the document as a struct; NULL = it is known as text only */
-	char id[];                     /* with NUL; `kept` follows */
+	char id[];                     /* with NUL; the text or the struct follows */
 };
 
 void docs_done(struct docs *d);                                                   /* leaves it empty and usable */
@@ -45,13 +52,13 @@ struct doc *docs_find(const struct docs *d, const struct docs_key *key);
 void docs_put(struct docs *d, uint64_t ordinal, uint8_t kind, const char *id, size_t id_len, const char *json,
 	      size_t len);
 /*
- * The document as a struct of this form, which the caller fills in. The pointers in it must stay valid as long as the
- * documents: docs_keep copies a text for that. Call docs_encode_all before the texts are read.
+ * With `in_blocks` only. The document as a struct of this form, which the caller fills in. The pointers in it must stay
+ * valid as long as the documents: docs_keep copies a text for that. Call docs_encode_all before the texts are read.
  */
 void *docs_put_struct(struct docs *d, uint64_t ordinal, uint8_t kind, const char *id, size_t id_len,
 		      const struct model_form *form);
 const char *docs_keep(struct docs *d, const char *text, size_t len);
-void docs_encode(struct doc *n);
+void docs_encode(struct docs *d, struct doc *n);                /* one of them, if that is necessary */
 int docs_encode_all(struct docs *d, size_t max, struct err *e); /* fails if a text is longer than `max` */
 void docs_del(struct docs *d, uint64_t ordinal, uint8_t kind, const char *id, size_t id_len);
 /* Removes what was written up to this ordinal. */
@@ -61,7 +68,8 @@ void docs_sweep(struct docs *d, uint64_t ordinal);
 struct docs_list {
 	const struct doc **all;
 	size_t count;
-	struct strmap seen; /* those already in `all` */
+	const struct doc **seen; /* those in `all`, by their hash */
+	size_t nseen;            /* slots; 0 or a power of two */
 };
 #define DOCS_LIST_INIT ((struct docs_list){ 0 })
 /* kind −1 = all kinds; prefix NULL = all ids. */

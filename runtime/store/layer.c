@@ -70,7 +70,7 @@ static int project_group(struct store *store, struct layer *l, struct models *m,
 		l->notes[l->nnotes++] = n;
 		l->weight += n.len / 64; /* a range has one row per chunk */
 	}
-	l->weight += l->docs.entries.count;
+	l->weight += l->docs.count;
 	return rc < 0 ? -1 : docs_encode_all(&l->docs, DB_SEALED_MAX, e);
 }
 
@@ -84,6 +84,7 @@ int layer_new(struct store *store, struct buf *group, struct layer *older, uint6
 	struct models m = { .txn = txn, .dbi = models, .docs = &l->docs, .over = older, .group = &l->group };
 
 	atomic_init(&l->refs, 1);
+	l->docs.in_blocks = true;
 	l->group = *group;
 	*group = BUF_INIT;
 	l->older = layer_ref(older);

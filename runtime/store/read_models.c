@@ -75,9 +75,10 @@ int models_put_fences(MDB_txn *txn, MDB_dbi dbi, const uint8_t *kinds, struct er
 int models_get_struct(struct models *m, const struct model_form *form, uint8_t kind, const char *id, size_t id_len,
 		      const void **ret_kept, const char **ret, size_t *ret_len, struct err *e)
 {
-	const struct doc *n = NULL;
+	const struct doc *n;
 	struct docs_key key;
 	struct db_key k;
+	struct doc *own;
 	int rc;
 
 	*ret_kept = NULL;
@@ -85,8 +86,7 @@ int models_get_struct(struct models *m, const struct model_form *form, uint8_t k
 		return 1;
 	if (m->docs || m->over)
 		docs_key(kind, id, id_len, &key);
-	if (m->docs)
-		n = docs_find(m->docs, &key);
+	n = own = m->docs ? docs_find(m->docs, &key) : NULL;
 	if (!n && m->over)
 		n = layer_doc(m->over, &key);
 	if (n && n->gone)
@@ -95,8 +95,9 @@ int models_get_struct(struct models *m, const struct model_form *form, uint8_t k
 		*ret_kept = n->kept;
 		return 0;
 	}
+	if (own)
+		docs_encode(m->docs, own);
 	if (n) {
-		docs_encode((struct doc *)(uintptr_t)n); /* does nothing to a document of a layer */
 		*ret = n->json;
 		*ret_len = n->len;
 		return 0;

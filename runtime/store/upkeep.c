@@ -388,8 +388,8 @@ static int project_log(struct rebuild *b, struct store *store, MDB_txn *txn, str
 	uint8_t which = b->target == DB_MODELS_B;
 	int rc = 0;
 
-	for (unsigned i = 0; rc == 0 && i < REBUILD_EVENTS && docs.entries.count < STEP_PUTS &&
-			     m.bytes < REBUILD_BYTES && b->next_at.sequence < store->settled.sequence;
+	for (unsigned i = 0; rc == 0 && i < REBUILD_EVENTS && docs.count < STEP_PUTS && m.bytes < REBUILD_BYTES &&
+			     b->next_at.sequence < store->settled.sequence;
 	     i++) {
 		struct event_view ev;
 
