@@ -44,16 +44,16 @@ static void decode_field(const struct view_field *f, struct jval v, void *doc)
 /* Members are mostly in table order, so the search starts at the field after the last one. */
 static const struct view_field *field_after(const struct view_schema *schema, struct jval key, size_t *at)
 {
-	const char first = key.len > 2 ? key.text[1] : '\\'; /* decides most comparisons; not if it is escaped */
+	const bool escaped = memchr(key.text, '\\', key.len);
 
 	for (size_t i = 0, k = *at; i < schema->nfields; i++, k++) {
-		if (k >= schema->nfields)
-			k = 0;
-		if ((first == schema->fields[k].member[0] || first == '\\') &&
-		    jval_is_str(key, schema->fields[k].member)) {
-			*at = k + 1;
-			return &schema->fields[k];
-		}
+		const struct view_field *f = &schema->fields[k < schema->nfields ? k : (k = 0)];
+
+		if (escaped ? !jval_is_str(key, f->member)
+			    : key.len != f->length + 2 || memcmp(key.text + 1, f->member, f->length) != 0)
+			continue;
+		*at = k + 1;
+		return f;
 	}
 	return NULL;
 }

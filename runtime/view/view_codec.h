@@ -43,6 +43,7 @@ enum view_fill { FILL_NOTHING, FILL_ID, FILL_TEXT, FILL_ZERO, FILL_UID, FILL_CRE
 struct view_field {
 	const char *member;
 	size_t offset;
+	size_t length; /* of the member's name */
 	enum view_type type;
 	enum view_fill fill;
 	enum id_field id;    /* FILL_ID */

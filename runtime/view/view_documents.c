@@ -7,7 +7,7 @@
 
 #include "runtime/base/mem.h"
 
-#define ROW(name, member, text, ...) { text, offsetof(struct name##_doc, member), __VA_ARGS__ },
+#define ROW(name, member, text, ...) { text, offsetof(struct name##_doc, member), sizeof(text) - 1, __VA_ARGS__ },
 #define KEY(name, member, field) ROW(name, member, #member, VIEW_STRING, FILL_ID, ID_##field)
 #define ID(name, member, field) ROW(name, member, #member, VIEW_STRING, FILL_ID, ID_##field)
 #define STRING(name, member) ROW(name, member, #member, VIEW_STRING)
