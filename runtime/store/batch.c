@@ -144,3 +144,13 @@ void store_batch_idempotency(struct store_batch *b, uint32_t uid, const char *ke
 	it->real_us = clock_real_us();
 	idempotency_record_encode(&it->value, it->real_us, method, body_hash, result_json, n);
 }
+
+void batch_reject(struct store_batch *b, const struct err *why)
+{
+	b->status = -1;
+	b->err = *why;
+	if (why->code != ERR_SYS)
+		return;
+	b->err.code = ERR_UNAVAILABLE;
+	err_wrap(&b->err, "the store's disk failed");
+}

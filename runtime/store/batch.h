@@ -77,6 +77,7 @@ struct store_batch {
 	bool projected;
 };
 
+void batch_reject(struct store_batch *b, const struct err *why); /* sets its status */
 static inline bool batch_is_must(const struct store_batch *b) { return b->flags & STORE_MUST; }
 
 #endif

@@ -90,16 +90,18 @@ static void start_over(struct speculative *a)
 }
 
 /*
- * Called when the batch is dispatched. A rejected one invalidates what was projected after it; a committed one only
- * removes its documents from the map, since readers now find them in the store.
+ * Called when the batch is dispatched; a second call has no effect. A rejected one invalidates what was projected after
+ * it; a committed one only removes its documents from the map, since readers now find them in the store.
  */
 void speculative_resolve(struct store *store, struct store_batch *b)
 {
 	struct speculative *a = &store->speculative;
+	uint64_t ordinal = b->ordinal;
 
-	if (!b->ordinal)
+	if (!ordinal)
 		return;
 	TAILQ_REMOVE(&a->undecided, b, undecided);
+	b->ordinal = 0;
 	if (!b->projected)
 		a->unprojected--;
 	else if (b->status != 0)
@@ -107,5 +109,5 @@ void speculative_resolve(struct store *store, struct store_batch *b)
 	else if (TAILQ_EMPTY(&a->undecided))
 		docs_done(&a->docs);
 	else
-		docs_sweep(&a->docs, b->ordinal);
+		docs_sweep(&a->docs, ordinal);
 }

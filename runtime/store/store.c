@@ -35,6 +35,8 @@
 
 /* ---- open and close ---- */
 
+static void reject_queued(struct store *store, struct completion *c);
+
 static void store_init(struct store *store, const struct store_options *o)
 {
 	pthread_condattr_t attr;
@@ -59,6 +61,7 @@ static void store_init(struct store *store, const struct store_options *o)
 	store->dir_fd = store->spool_fd = store->lock_fd = store->event_fd = -1;
 	store->queue_tail = &store->queue;
 	store->done_tail = &store->done;
+	store->triage.completion.run = reject_queued;
 	store->writer_jobs.tail = &store->writer_jobs.head;
 	store->worker_jobs.tail = &store->worker_jobs.head;
 	store->ready_ns = UINT64_MAX;
@@ -239,6 +242,35 @@ static void batch_run(struct store *store, struct completion *c)
 	if (b->done)
 		b->done(b->ctx, &r);
 	store_batch_free(b);
+}
+
+/*
+ * The writer could not write. All rejected batches leave the speculative models before the first callback runs, which
+ * may read them and submit another batch.
+ */
+static void reject_queued(struct store *store, struct completion *c)
+{
+	struct store_batch *rejected, *next;
+	struct err why;
+
+	pthread_mutex_lock(&store->mutex);
+	why = store->triage.why;
+	rejected = writer_triage_locked(store);
+	for (struct store_batch *b = rejected; b; b = b->next) {
+		store->undecided--;
+		store->stats.batches++;
+		store->stats.refused++;
+	}
+	pthread_cond_signal(&store->wake);
+	pthread_mutex_unlock(&store->mutex);
+	for (struct store_batch *b = rejected; b; b = b->next) {
+		batch_reject(b, &why);
+		speculative_resolve(store, b);
+	}
+	for (struct store_batch *b = rejected; b; b = next) {
+		next = b->next;
+		batch_run(store, &b->completion);
+	}
 }
 
 /* `done` is always called, also for a store that cannot write. */

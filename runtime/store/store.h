@@ -14,10 +14,11 @@
  * records; LMDB with its default durability). *Committed* means that one of the two has happened; readers see no
  * difference.
  *
- * Full disk or map: batches without STORE_MUST are rejected with ERR_EXHAUSTED; the others wait, are retried (the
- * ballast file is released for them), and commit when there is space. Reads keep working. After any other I/O error the
- * environment is closed and reopened and the last sequence is read again; batches that did not commit are rejected
- * (ERR_UNAVAILABLE) or, with STORE_MUST, retried.
+ * Full disk or map: batches are rejected with ERR_EXHAUSTED. After any other I/O error the environment is closed and
+ * reopened and the last sequence is read again; batches that did not commit are rejected with ERR_UNAVAILABLE.
+ * In both cases batches with STORE_MUST, and those submitted before one, wait and are retried (for lack of space the
+ * ballast file is released for them). So no batch is committed after one that is rejected, from which it may have been
+ * derived (speculative reads). Reads keep working.
  *
  * Layers of this folder; a file calls only files of its own or a lower layer:
  *
@@ -117,7 +118,7 @@ void store_batch_idempotency(struct store_batch *b, uint32_t uid, const char *ke
 void store_batch_meta(struct store_batch *b, const char *key, const void *p, size_t n);
 
 enum {
-	STORE_MUST = 1 << 0,    /* never rejected: waits for space */
+	STORE_MUST = 1 << 0,    /* never rejected, nor are the batches before it: waits for space or a working disk */
 	STORE_NOW = 1 << 1,     /* a client waits for it, whatever the class of its events */
 	STORE_SHORTLY = 1 << 2, /* an urgent batch will follow: wait two milliseconds, to share its commit */
 };

@@ -67,6 +67,12 @@ struct store {
 	size_t undecided, ndeferred;
 	uint64_t ready_ns; /* when the queue is due; UINT64_MAX = only deferred batches in it */
 	struct completion *done, **done_tail;
+	struct {
+		struct completion completion;
+		bool posted;
+		bool again; /* then write what is left at once */
+		struct err why;
+	} triage; /* the writer could not write: the loop thread rejects batches (writer_triage_locked) */
 	struct job_queue writer_jobs, worker_jobs;
 	bool keep_files; /* the worker copies spool files: remove none */
 	bool alone;      /* the writer runs an exclusive job: the worker waits */

@@ -8,9 +8,11 @@
  * the journal. It also settles before any job and at the end. If settling fails nothing is lost, but no further group
  * goes to the journal until a retry succeeds (settle_retry).
  *
- * If a group fails, its batches are rejected, except for those with STORE_MUST: they are *deferred*, which means that
- * they return to the head of the queue and are retried after at most a quarter of a second. Nothing may overtake a
- * deferred batch, so new batches are deferred behind it or rejected (triage_queue).
+ * If a group fails, everything that is queued is *deferred*: the group returns to the head of the queue, and the loop
+ * thread decides which batches are rejected (writer_triage). What was submitted later may have been derived from an
+ * earlier batch (speculative.h), so only the end of the queue can be rejected: the batches after the last one with
+ * STORE_MUST. Those before it become STORE_MUST themselves, and the queue is retried after at most a quarter of a
+ * second. The loop thread decides because it submits: no batch is derived from another one while that is rejected.
  *
  * LMDB does not recover from a failed commit: after a failed write of a meta page every later transaction fails too. So
  * after each error other than lack of space the environment is closed and reopened; the id of its last transaction then
@@ -159,92 +161,114 @@ static void complete_batches(struct store *store, struct store_batch *group)
 	layer_unref(before);
 }
 
-/* Rejects the batches without STORE_MUST, or all, and returns the others. */
-static struct store_batch *reject_batches(struct store *store, struct store_batch *group, const struct err *why,
-					  bool also_must)
+/* Rejects batches here and not on the loop thread: one that is invalid, or all when the store is being stopped. */
+static void reject_batches(struct store *store, struct store_batch *group, const struct err *why)
 {
-	struct store_batch *keep = NULL, **keep_tail = &keep, *rejected = NULL, **rejected_tail = &rejected, *next;
-
-	for (struct store_batch *b = group; b; b = next) {
-		next = b->next;
-		b->next = NULL;
-		if (batch_is_must(b) && !also_must) {
-			*keep_tail = b;
-			keep_tail = &b->next;
-		} else {
-			b->status = -1;
-			b->err = *why;
-			if (why->code == ERR_SYS) {
-				b->err.code = ERR_UNAVAILABLE;
-				err_wrap(&b->err, "the store's disk failed");
-			}
-			*rejected_tail = b;
-			rejected_tail = &b->next;
-		}
-	}
-	complete_batches(store, rejected);
-	return keep;
+	for (struct store_batch *b = group; b; b = b->next)
+		batch_reject(b, why);
+	complete_batches(store, group);
 }
 
-/* Returns batches to the head of the queue. */
-static void requeue_batches(struct store *store, struct store_batch *group, bool deferred)
+static bool is_all_must(const struct store_batch *group)
 {
-	struct store_batch *last = group;
+	while (group && batch_is_must(group))
+		group = group->next;
+	return !group;
+}
 
-	if (!group)
-		return;
-	pthread_mutex_lock(&store->mutex);
-	for (struct store_batch *b = group; b; b = b->next) {
-		b->deferred = deferred;
-		store->ndeferred += deferred;
-		last = b;
-	}
-	last->next = store->queue;
-	if (!store->queue)
-		store->queue_tail = &last->next;
+static struct store_batch **end_of(struct store_batch **group)
+{
+	while (*group)
+		group = &(*group)->next;
+	return group;
+}
+
+static void requeue_locked(struct store *store, struct store_batch *group)
+{
+	*end_of(&group) = store->queue;
 	store->queue = group;
-	if (!deferred)
-		store->ready_ns = 0;
+	store->queue_tail = end_of(&store->queue);
+}
+
+struct store_batch *writer_triage_locked(struct store *store)
+{
+	struct store_batch **end = &store->queue, *rejected;
+	const bool again = store->triage.again;
+	for (struct store_batch **at = end; *at; at = &(*at)->next)
+		if (batch_is_must(*at))
+			end = &(*at)->next;
+	rejected = *end;
+	*end = NULL;
+	store->queue_tail = end;
+	store->ndeferred = 0;
+	for (struct store_batch *b = store->queue; b; b = b->next) {
+		b->flags |= STORE_MUST;
+		b->deferred &= !again;
+		store->ndeferred += b->deferred;
+	}
+	if (again || !store->queue)
+		store->ready_ns = store->queue ? 0 : UINT64_MAX;
+	store->triage.posted = store->triage.again = false;
+	return rejected;
+}
+
+/*
+ * Defers the group and what is queued behind it, and lets the loop thread decide what is rejected. `again`: what is
+ * left is written at once, with the ballast. While the store is being stopped nothing is submitted, so this thread
+ * decides, and rejects all unless it can try again.
+ */
+static void defer_batches(struct store *store, struct store_batch *group, bool again, const struct err *why)
+{
+	struct store_batch *rejected = NULL;
+	pthread_mutex_lock(&store->mutex);
+	requeue_locked(store, group);
+	store->ndeferred = 0;
+	for (struct store_batch *b = store->queue; b; b = b->next)
+		store->ndeferred += b->deferred = true;
+	store->ready_ns = UINT64_MAX;
+	store->triage.why = *why;
+	store->triage.again |= again;
+	if (store->stop && again) {
+		rejected = writer_triage_locked(store);
+	} else if (store->stop) {
+		rejected = store->queue;
+		store->queue = NULL;
+		store->queue_tail = &store->queue;
+		store->ndeferred = 0;
+	} else if (!store->triage.posted && !is_all_must(store->queue)) {
+		store->triage.posted = true;
+		if (completion_post_locked(store, &store->triage.completion))
+			completion_notify(store);
+	}
 	pthread_cond_broadcast(&store->decided);
 	pthread_mutex_unlock(&store->mutex);
+	reject_batches(store, rejected, why);
 }
 
-/* Rejects or defers the batches of a failed group. While the store is being stopped, rejects all. */
+/* Without space, what must not be rejected is written anyway, once the loop thread has decided. */
 static void fail_batches(struct store *store, struct store_batch *group, const struct err *why)
 {
-	bool stop;
-
-	pthread_mutex_lock(&store->mutex);
-	stop = store->stop;
-	pthread_mutex_unlock(&store->mutex);
-	group = reject_batches(store, group, why, stop);
 	if (!group)
 		return;
+	if (why->code == ERR_EXHAUSTED && !is_all_must(group)) {
+		defer_batches(store, group, true, why);
+		return;
+	}
 	if (!store->retry_ns)
-		log_warning("store: deferring events that must not be lost: %s", why->message);
+		log_warning("store: deferring events: %s", why->message);
 	store->retry_ns = clock_mono_ns() + RETRY_NS;
-	requeue_batches(store, group, true);
+	defer_batches(store, group, false, why);
 }
 
-/* While batches are deferred: defers or rejects those that were submitted since. */
+/* While batches are deferred: defers those that were submitted since. */
 static void triage_queue(struct store *store)
 {
-	struct store_batch *all, *keep;
 	struct err why = ERR_INIT;
-
 	if (atomic_load(&store->full))
 		err_set(&why, ERR_EXHAUSTED, "the store is full");
 	else
 		err_set(&why, ERR_UNAVAILABLE, "the store's disk has failed; the daemon keeps retrying");
-	pthread_mutex_lock(&store->mutex);
-	all = store->queue;
-	store->queue = NULL;
-	store->queue_tail = &store->queue;
-	store->ndeferred = 0;
-	store->ready_ns = UINT64_MAX;
-	pthread_mutex_unlock(&store->mutex);
-	keep = reject_batches(store, all, &why, false);
-	requeue_batches(store, keep, true);
+	defer_batches(store, NULL, false, &why);
 }
 
 /* ---- groups ---- */
@@ -262,59 +286,59 @@ static bool did_commit(struct store *store, struct store_batch *group, bool in_d
 	return true;
 }
 
-/* No space: rejects what may be rejected, releases the ballast for the rest and tries once more. */
-static void commit_without_space(struct store *store, struct store_batch *group, const struct err *why)
+/* Releases the ballast for batches that must not be rejected, and tries once more. */
+static struct store_batch *commit_without_space(struct store *store, struct store_batch *group, struct err *e)
 {
-	struct err e = *why;
 	bool in_doubt = false;
 
-	group = reject_batches(store, group, why, false);
-	if (group && store->db.env && store->space.disk_full && space_release_ballast(store)) {
-		e = ERR_INIT;
-		if (durable_group(store, group, &in_doubt, &e) == 0 || did_commit(store, group, in_doubt, &e)) {
-			store->retry_ns = 0;
-			complete_batches(store, group);
-			return;
-		}
-		space_failed(store, &e);
+	if (!is_all_must(group) || !store->db.env || !store->space.disk_full || !space_release_ballast(store))
+		return group;
+	*e = ERR_INIT;
+	if (durable_group(store, group, &in_doubt, e) == 0 || did_commit(store, group, in_doubt, e)) {
+		store->retry_ns = 0;
+		complete_batches(store, group);
+		return NULL;
 	}
-	if (group)
-		fail_batches(store, group, &e);
+	space_failed(store, e);
+	return group;
 }
 
-static void commit_or_fail(struct store *store, struct store_batch *group)
+/* Returns what could not be written, with e, or NULL. */
+static struct store_batch *commit_group(struct store *store, struct store_batch *group, struct err *e)
 {
-	struct err e = ERR_INIT;
 	bool in_doubt = false;
 
 	if (!group)
-		return;
-	if (durable_group(store, group, &in_doubt, &e) == 0 || did_commit(store, group, in_doubt, &e)) {
+		return NULL;
+	if (durable_group(store, group, &in_doubt, e) == 0 || did_commit(store, group, in_doubt, e)) {
 		store->retry_ns = 0;
 		complete_batches(store, group);
-		return;
+		return NULL;
 	}
-	if (space_failed(store, &e)) {
-		commit_without_space(store, group, &e);
-		return;
+	if (space_failed(store, e))
+		return commit_without_space(store, group, e);
+	if (in_doubt || e->code == ERR_SYS) {
+		if (!in_doubt)
+			reopen_after_error(store, false, e);
+		return group;
 	}
-	if (!in_doubt && e.code != ERR_SYS) {
-		/* one batch is invalid, and a retry would not help: find it, and commit the others */
-		struct store_batch *rest = group->next;
-
-		if (!rest) {
-			log_error("store: a batch was rejected: %s", e.message);
-			reject_batches(store, group, &e, true);
-			return;
-		}
+	if (!group->next) {
+		log_error("store: a batch was rejected: %s", e->message);
+		reject_batches(store, group, e);
+		return NULL;
+	}
+	/* one batch is invalid, and a retry would not help: find it, and commit the others */
+	for (struct store_batch *rest, *left; group; group = rest) {
+		rest = group->next;
 		group->next = NULL;
-		requeue_batches(store, rest, false);
-		commit_or_fail(store, group);
-		return;
+		*e = ERR_INIT;
+		left = commit_group(store, group, e);
+		if (left) {
+			*end_of(&left) = rest;
+			return left;
+		}
 	}
-	if (!in_doubt)
-		reopen_after_error(store, false, &e);
-	fail_batches(store, group, &e);
+	return NULL;
 }
 
 /* ---- settling ---- */
@@ -373,7 +397,6 @@ static struct store_batch *prepare_ranges(struct store *store, struct store_batc
 	struct chunk_syncs syncs = { 0 };
 	struct store_batch **at = &group;
 
-	*ret_failed = NULL;
 	while (*at && chunk_prepare(store, *at, &syncs, e) == 0)
 		at = &(*at)->next;
 	*ret_failed = *at;
@@ -382,11 +405,28 @@ static struct store_batch *prepare_ranges(struct store *store, struct store_batc
 	return group;
 }
 
-/* Prepares the outputs, commits what could be prepared, and fails or defers the rest. */
+/* The output of the first of these batches cannot be synced. */
+static void fail_unprepared(struct store *store, struct store_batch *failed, struct err *why)
+{
+	if (why->code == ERR_CORRUPT) {
+		pthread_mutex_lock(&store->mutex);
+		requeue_locked(store, failed->next);
+		store->ready_ns = store->queue ? 0 : UINT64_MAX;
+		pthread_mutex_unlock(&store->mutex);
+		failed->next = NULL;
+		reject_batches(store, failed, why);
+		return;
+	}
+	if (space_failed(store, why) && batch_is_must(failed))
+		space_release_ballast(store);
+	fail_batches(store, failed, why);
+}
+
+/* Prepares the outputs, commits what could be prepared, and defers the rest. */
 static void write_group(struct store *store, struct store_batch *group)
 {
-	struct store_batch *failed = NULL, *rest;
-	struct err e = ERR_INIT;
+	struct store_batch *failed = NULL, *left;
+	struct err e = ERR_INIT, unprepared = ERR_INIT;
 
 	if (!store->db.env && writer_reopen(store, NULL, &e) != 0) {
 		if (e.code != ERR_EXHAUSTED)
@@ -394,42 +434,19 @@ static void write_group(struct store *store, struct store_batch *group)
 		fail_batches(store, group, &e);
 		return;
 	}
-	if (space_check(store)) {
+	if (space_check(store) && (!is_all_must(group) || store->space.map_tight)) {
 		err_set(&e, ERR_EXHAUSTED, "the store is full");
-		group = reject_batches(store, group, &e, false);
-		if (group && store->space.map_tight) {
-			fail_batches(store, group, &e);
-			return;
-		}
-		e = ERR_INIT;
-	}
-	group = prepare_ranges(store, group, &failed, &e);
-	if (failed) {
-		rest = failed->next;
-		failed->next = NULL;
-		requeue_batches(store, rest, false);
-	}
-	commit_or_fail(store, group);
-	if (!failed)
-		return;
-	if (store->retry_ns) { /* batches before it are deferred now, and it must stay behind them */
-		pthread_mutex_lock(&store->mutex);
-		struct store_batch **at = &store->queue;
-		while (*at && (*at)->deferred)
-			at = &(*at)->next;
-		failed->next = *at;
-		if (!*at)
-			store->queue_tail = &failed->next;
-		*at = failed;
-		pthread_mutex_unlock(&store->mutex);
+		fail_batches(store, group, &e);
 		return;
 	}
-	if (space_failed(store, &e) && batch_is_must(failed))
-		space_release_ballast(store);
-	if (e.code == ERR_CORRUPT)
-		reject_batches(store, failed, &e, true);
-	else
-		fail_batches(store, failed, &e);
+	group = prepare_ranges(store, group, &failed, &unprepared);
+	left = commit_group(store, group, &e);
+	if (left) {
+		*end_of(&left) = failed;
+		fail_batches(store, left, &e);
+	} else if (failed) {
+		fail_unprepared(store, failed, &unprepared);
+	}
 }
 
 /* In queue order, up to PUTS_MAX; a single larger batch is a group of its own. */
@@ -526,6 +543,10 @@ static void run_group(struct store *store, bool stopping)
 {
 	struct store_batch *group;
 
+	pthread_mutex_lock(&store->mutex);
+	if (!store->ndeferred)
+		store->retry_ns = 0; /* all of them were rejected */
+	pthread_mutex_unlock(&store->mutex);
 	/* deferred batches wait for their retry, unless there is space already */
 	if (store->retry_ns && clock_mono_ns() < store->retry_ns && !stopping &&
 	    (!atomic_load(&store->full) || space_check(store))) {

@@ -13,6 +13,11 @@ void writer_stop(struct store *store); /* commits or rejects everything that is 
 void writer_enqueue(struct store *store, struct store_batch *b);
 void writer_prepare(struct store *store);
 void writer_submit(struct store *store, struct job *j);
+/*
+ * When store->triage is dispatched: takes the batches that are rejected from the queue, and returns them. With the
+ * mutex held.
+ */
+struct store_batch *writer_triage_locked(struct store *store);
 
 /* For jobs: a transaction with the ballast as last resort. After an I/O error the environment has been reopened. */
 int writer_txn(struct store *store, int (*fn)(struct store *store, MDB_txn *txn, void *ctx, struct err *e), void *ctx,

@@ -26,7 +26,7 @@
 static struct {
 	unsigned countdown; /* writes until the kill; 0 = none is planned */
 	bool copied;        /* the runtime was killed */
-	bool may_fail;      /* SIM_DISK=1 */
+	bool may_fail;      /* not with SIM_DISK=0 */
 	unsigned failing;   /* so many writes and syncs of the store's threads fail … */
 	int error;          /* … with this */
 	char store[96], spool[96], store_copy[96], spool_copy[96];

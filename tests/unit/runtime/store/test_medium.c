@@ -246,6 +246,61 @@ START_TEST(a_medium_that_heals)
 }
 END_TEST
 
+/*
+ * Submits a batch to a disk that fails, and another one once the writer has failed and the disk works again, before
+ * the loop thread has learned about it: the second one may have been derived from the first.
+ */
+static void submit_two(struct rig *r, unsigned flags)
+{
+	struct store_batch *b = store_batch_new(r->s);
+	struct pollfd p = { .fd = store_dispatch_fd(r->s), .events = POLLIN };
+
+	fault = EIO;
+	stay = true;
+	countdown = 0;
+	rig_event(b, EVENT_RUNTIME_WARNING, "sess_a", "proc_1", 1);
+	store_submit(r->s, b, STORE_NOW, rig_result, r);
+	ck_assert_int_eq(poll(&p, 1, 60000), 1);
+	heal();
+	b = store_batch_new(r->s);
+	rig_event(b, EVENT_RUNTIME_WARNING, "sess_a", "proc_1", 2);
+	store_submit(r->s, b, flags | STORE_NOW, rig_result, r);
+	while (store_queued(r->s)) {
+		poll(&p, 1, 100);
+		store_dispatch(r->s);
+	}
+	ck_assert_uint_eq(r->decided, 2);
+}
+
+START_TEST(what_follows_a_rejected_batch_is_rejected_too)
+{
+	struct rig r;
+
+	init(&r);
+	rig_open(&r);
+	submit_two(&r, 0);
+	ck_assert_uint_eq(r.failed, 2);
+	ck_assert_uint_eq(store_last_sequence(r.s), 0);
+	ck_assert_uint_eq(rig_append(&r, 5, "sess_a", "proc_1"), 5);
+	rig_verify_ok(&r);
+	rig_done(&r);
+}
+END_TEST
+
+START_TEST(what_a_batch_that_must_be_written_follows_is_written)
+{
+	struct rig r;
+
+	init(&r);
+	rig_open(&r);
+	submit_two(&r, STORE_MUST);
+	ck_assert_uint_eq(r.failed, 0);
+	ck_assert_uint_eq(store_last_sequence(r.s), 2);
+	rig_verify_ok(&r);
+	rig_done(&r);
+}
+END_TEST
+
 /* Acknowledged, and then the database can no longer be written, not even at the end: the journal has it all. */
 START_TEST(what_is_owed_is_not_lost)
 {
@@ -377,6 +432,7 @@ END_TEST
 int main(void)
 {
 	return SUITE("medium", an_input_output_error_anywhere, no_space_anywhere, an_interrupted_call_anywhere,
-		     a_medium_that_heals, what_is_owed_is_not_lost, what_is_expected_finds_no_medium,
-		     a_stalled_disk_freezes_no_one);
+		     a_medium_that_heals, what_follows_a_rejected_batch_is_rejected_too,
+		     what_a_batch_that_must_be_written_follows_is_written, what_is_owed_is_not_lost,
+		     what_is_expected_finds_no_medium, a_stalled_disk_freezes_no_one);
 }
