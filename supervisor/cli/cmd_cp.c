@@ -6,13 +6,14 @@
  * A file is written to the host under a temporary name first, so it is complete or not there.
  *
  * Commands in the sandbox control what arrives (the archive, too: they can trace its tar), and can put symbolic links
- * where the host's side is a workspace. So the last part of a host path must not be a link, and no part of a relative
- * one; everything is done in the directory that was opened then. The tar that unpacks an archive is confined to
- * writing in its directory (write_confinement.h).
+ * where the host's side is a workspace. So the last part of a host path must not be a link, no part of a relative
+ * one, and no part below a write root of the sandbox; everything is done in the directory that was opened then. The tar
+ * that unpacks an archive is confined to writing in its directory (write_confinement.h).
  */
 
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
+#include "runtime/base/path.h"
 #include "supervisor/cli/cli.h"
 #include "supervisor/cli/format.h"
 #include "supervisor/cli/id_lookup.h"
@@ -41,6 +42,7 @@ extern char **environ;
 struct place {
 	char sandbox[ID_LOOKUP_MAX]; /* "" = the host */
 	const char *path;
+	struct buf *roots; /* of the host: the sandbox's write roots, resolved; strings, each with its NUL */
 };
 
 /* A slash before the colon makes it a path of the host. */
@@ -207,17 +209,50 @@ static int examine(const struct place *p, bool missing, enum kind *ret_kind, cha
 
 /* ---- paths of the host ---- */
 
-/* Opens it without following a link at its end, or anywhere in a relative path. −1 with errno. */
-static int open_host(const char *path, int flags)
+static bool is_in_roots(const struct buf *roots, const char *path)
 {
-	const struct open_how how = { .flags = (uint64_t)(flags | O_NOFOLLOW | O_CLOEXEC),
-				      .resolve = path[0] == '/' ? 0 : RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
+	for (const char *s = roots->data; s && s < roots->data + roots->len; s += strlen(s) + 1)
+		if (path_within(s, path))
+			return true;
+	return false;
+}
+
+/*
+ * How much of an absolute path leads to the first directory in a write root: commands cannot change it. 0: none of its
+ * directories is in one.
+ */
+static size_t trusted_part(const struct buf *roots, const char *path)
+{
+	mem_auto char *part = mem_strdup(path);
+	char real[PATH_MAX];
+
+	for (char *p = part; (p = strchr(p + 1, '/'));) {
+		*p = '\0';
+		if (realpath(part, real) && is_in_roots(roots, real))
+			return (size_t)(p - part);
+		*p = '/';
+	}
+	return 0;
+}
+
+/* Opens it without following a link at its end, in a relative path, or in a write root. −1 with errno. */
+static int open_host(const struct buf *roots, const char *path, int flags)
+{
+	struct open_how how = { .flags = (uint64_t)(flags | O_NOFOLLOW | O_CLOEXEC) };
 	mem_auto char *plain = mem_strdup(path);
 	size_t n = strlen(plain);
 
 	while (n > 1 && plain[n - 1] == '/') /* would follow a link */
 		plain[--n] = '\0';
-	return (int)syscall(SYS_openat2, AT_FDCWD, plain, &how, sizeof(how));
+	size_t skip = plain[0] == '/' ? trusted_part(roots, plain) : 0;
+	mem_auto char *start = mem_strndup(plain, skip);
+	fd_auto int at = skip ? open(start, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+	if (skip && at < 0)
+		return -1;
+	if (skip || plain[0] != '/')
+		how.resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS;
+	const char *rest = plain + skip + strspn(plain + skip, skip ? "/" : "");
+	return (int)syscall(SYS_openat2, skip ? at : AT_FDCWD, rest, &how, sizeof(how));
 }
 
 static int report_host(const char *path, int error)
@@ -236,16 +271,17 @@ struct host_entry {
 };
 
 /* An entry in DST if that is a directory, or else DST itself. */
-static int open_entry(const char *dst, const char *src, struct host_entry *ret)
+static int open_entry(const struct place *to, const char *src, struct host_entry *ret)
 {
+	const char *dst = to->path;
 	mem_auto char *of_src = mem_strdup(src), *of_dst = mem_strdup(dst), *above = mem_strdup(dst);
 	const char *name = basename(of_src);
 	struct stat st;
 
-	ret->folder = open_host(dst, O_PATH | O_DIRECTORY);
+	ret->folder = open_host(to->roots, dst, O_PATH | O_DIRECTORY);
 	if (ret->folder < 0 && (errno == ENOENT || errno == ENOTDIR)) {
 		name = basename(of_dst);
-		ret->folder = open_host(dirname(above), O_PATH | O_DIRECTORY);
+		ret->folder = open_host(to->roots, dirname(above), O_PATH | O_DIRECTORY);
 	}
 	if (ret->folder < 0)
 		return report_host(dst, errno);
@@ -308,7 +344,7 @@ static int copy_out(const struct place *src, const struct place *dst)
 	char mode[8] = "644";
 	enum kind kind;
 
-	if (open_entry(dst->path, src->path, &to) != 0)
+	if (open_entry(dst, src->path, &to) != 0)
 		return EXIT_FAILED;
 	int status = examine(src, false, &kind, mode);
 	if (status == 0 && kind == KIND_FILE) {
@@ -328,7 +364,7 @@ static int copy_out(const struct place *src, const struct place *dst)
 
 static int copy_in(const struct place *src, const struct place *dst)
 {
-	fd_auto int fd = open_host(src->path, O_RDONLY | O_NONBLOCK);
+	fd_auto int fd = open_host(src->roots, src->path, O_RDONLY | O_NONBLOCK);
 	struct stat st;
 	char mode[8];
 	enum kind kind;
@@ -359,9 +395,29 @@ static int copy_in(const struct place *src, const struct place *dst)
 			IN_SANDBOX(dst, "tar", "-C", target, "--no-same-owner", "-xf", "-"), -1);
 }
 
+/* Without them, links that a command made could not be told from others. */
+static int read_roots(struct cli *c, const char *sandbox, struct buf *ret)
+{
+	request_auto struct request q = REQUEST_INIT(q);
+	char real[PATH_MAX];
+
+	jw_kstr(&q.w, "sandboxId", sandbox);
+	if (request_read(c, &q, "get_sandbox") < 0)
+		return cli_fail(c, EXIT_FAILED, &q.e, "cp");
+	for (struct jiter it = jiter_on(jval_get(jval_get(q.result, "sandboxProfile"), "writeRoots"));
+	     jiter_next(&it);) {
+		mem_auto char *root = jval_strdup(it.value);
+
+		if (root && realpath(root, real))
+			buf_append(ret, real, strlen(real) + 1);
+	}
+	return 0;
+}
+
 int cmd_cp(struct cli *c)
 {
-	struct place src, dst;
+	buf_auto struct buf roots = BUF_INIT;
+	struct place src = { .roots = &roots }, dst = { .roots = &roots };
 	int status;
 
 	if (c->opts.nargs != 2)
@@ -373,6 +429,8 @@ int cmd_cp(struct cli *c)
 	if (!src.sandbox[0] == !dst.sandbox[0])
 		return cli_usage(c, src.sandbox[0] ? "one side must be a path of the host"
 						   : "one side must be SANDBOX:PATH");
+	if ((status = read_roots(c, src.sandbox[0] ? src.sandbox : dst.sandbox, &roots)))
+		return status;
 	status = src.sandbox[0] ? copy_out(&src, &dst) : copy_in(&src, &dst);
 	if (status || !cli_as_json(c))
 		return status;

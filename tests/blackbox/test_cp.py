@@ -40,12 +40,16 @@ def test_copying_does_not_follow_links_that_a_command_made(home):
     os.makedirs(outside)
     with open(os.path.join(outside, "secret"), "w") as f:
         f.write("secret\n")
+    os.makedirs(os.path.join(outside, "deep"))
+    os.symlink(home.work, os.path.join(home.dir, "alias"))
     home.cli("sandbox", "create", "--name", "box")
     home.cli("exec", "box", "sh", "-c", 'mkdir -p /tmp/report/new && echo x | tee /tmp/report/key > /tmp/report/new/key; mkdir honest hostile; '
              'ln -s "$1" report; ln -s "$1" honest/new; ln -s "$1" hostile/new; ln -s "$1/secret" file', "sh", outside)
     at = {"cwd": home.work}
     for words in (["box:/tmp/report", "."], ["box:/tmp/report", "report"], ["box:/tmp/report/key", "report/"], ["box:/tmp/report/key", "honest/new/key"],
                   ["box:/tmp/report", home.work], ["box:/tmp/report/key", os.path.join(home.work, "report")],
+                  ["box:/tmp/report/key", os.path.join(home.work, "honest/new/key")], ["box:/tmp/report/key", os.path.join(home.work, "hostile/new/deep/key")],
+                  [os.path.join(home.work, "report/secret"), "box:/tmp"], [os.path.join(home.dir, "alias/report/secret"), "box:/tmp"],
                   ["file", "box:/tmp"], ["report", "box:/tmp"], ["report/secret", "box:/tmp"], [os.path.join(home.work, "file"), "box:/tmp"]):
         assert b"symbolic link" in home.cli("cp", *words, status=1, **at).err, words
     home.cli("exec", "box", "sh", "-c", "mv honest honest.old; mkdir honest; mv honest.old honest/report")
@@ -64,7 +68,7 @@ def test_copying_does_not_follow_links_that_a_command_made(home):
     os.chmod(script.name, 0o755)
     failed = home.cli("cp", "box:/tmp/report", ".", status=1, env={"PATH": f"{shim}:{harness.PATH}"}, **at)
     assert failed.err.count(b"ermission denied") + failed.err.count(b"cross-device") >= 2, failed.err
-    assert os.listdir(outside) == ["secret"] and os.stat(os.path.join(outside, "secret")).st_nlink == 1, os.listdir(outside)
+    assert sorted(os.listdir(outside)) == ["deep", "secret"] and not os.listdir(os.path.join(outside, "deep")) and os.stat(os.path.join(outside, "secret")).st_nlink == 1, os.listdir(outside)
     assert not os.path.exists(os.path.join(home.work, "report/stolen"))
 
 
