@@ -408,7 +408,7 @@ def test_modes(home):
         assert acp.call("session/set_mode", sessionId=acp.id, modeId="plan") == {}
         assert rpc.call("get_policy", sessionId=acp.id)["mode"] == "plan"
         assert acp.run("go")[0] == "end_turn" and not os.path.exists(os.path.join(home.work, "x"))
-        acp.fails("session/set_mode", sessionId=acp.id, modeId="nonsense")
+        acp.fails("session/set_mode", sessionId=acp.id, modeId="nonsense", code=-32602)
         rpc.call("set_permission_mode", sessionId=acp.id, mode="never")
         until("the editor is told", lambda: acp.pump(1) and [u for u in acp.updates() if u.get("currentModeId") == "never"])
 

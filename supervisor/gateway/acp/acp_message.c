@@ -30,9 +30,10 @@ void acp_fail(struct acp_server *s, const json_t *id, int code, json_t *data, co
 void acp_fail_with(struct acp_server *s, const json_t *id, const char *what, const json_t *error)
 {
 	const char *message = json_get_string(error, "message");
+	bool invalid = json_integer_value(json_object_get(error, "code")) == RPC_INVALID_PARAMS;
 
-	acp_fail(s, id, RPC_INTERNAL_ERROR, json_incref(json_object_get(error, "data")), "%s: %s", what,
-		 message ? message : "the daemon gave no reason");
+	acp_fail(s, id, invalid ? RPC_INVALID_PARAMS : RPC_INTERNAL_ERROR, json_incref(json_object_get(error, "data")),
+		 "%s: %s", what, message ? message : "the daemon gave no reason");
 }
 
 uint64_t acp_request(struct acp_server *s, const char *method, json_t *params)
