@@ -48,6 +48,33 @@ const char *verb_nearest(const struct verb_table *t, const char *name)
 	return near.best;
 }
 
+/* Subverbs are the words at the start of a usage and after its bars. */
+static bool has_subverb(const struct verb *v, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (const char *p = v->usage; p && n; p = strchr(p, '|')) {
+		p += strspn(p, "| ");
+		if (strncmp(p, name, n) == 0 && (!p[n] || strchr(" |", p[n])))
+			return true;
+	}
+	return false;
+}
+
+const struct verb *verb_of_subverb(const struct verb_table *t, const char *name)
+{
+	const struct verb *found = NULL;
+
+	for (size_t i = 0; i < t->n; i++) {
+		if (!has_subverb(&t->rows[i], name))
+			continue;
+		if (found)
+			return NULL;
+		found = &t->rows[i];
+	}
+	return found;
+}
+
 void verb_usage(const struct verb *v, struct buf *out)
 {
 	buf_printf(out, "usage: bailiff %s%s%s\n", v->name, v->usage[0] ? " " : "", v->usage);

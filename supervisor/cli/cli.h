@@ -92,6 +92,8 @@ struct opt_table verb_options(const struct verb *v);
 const struct verb *verb_find(const struct verb_table *t, const char *name);
 /* The most similar name by edit distance; NULL if none is similar. */
 const char *verb_nearest(const struct verb_table *t, const char *name);
+/* The only verb with this subverb: daemon for "stop"; NULL if there is none, or several. */
+const struct verb *verb_of_subverb(const struct verb_table *t, const char *name);
 
 void verb_usage(const struct verb *v, struct buf *out);          /* "usage: bailiff run …\n" */
 void verb_help(const struct verb *v, struct buf *out);           /* usage, summary, details, options */

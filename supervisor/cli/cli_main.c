@@ -93,8 +93,11 @@ int cli_main(int argc, char **argv)
 	if (v)
 		return run_verb(v, argc - 2, argv + 2);
 	const char *near = verb_nearest(&cli_verbs, name);
+	const struct verb *noun = verb_of_subverb(&cli_verbs, name);
 	cli_error("unknown verb '%s'", name);
-	if (near)
+	if (noun)
+		cli_hint("did you mean 'bailiff %s %s'?", noun->name, name);
+	else if (near)
 		cli_hint("did you mean 'bailiff %s'?", near);
 	cli_hint("bailiff help lists the verbs");
 	return EXIT_USAGE;

@@ -79,6 +79,7 @@ def test_a_policy_that_cannot_be_read_says_what_to_do(home):
 def test_verbs_of_sandbox_that_are_missing_or_unknown(home):
     assert "missing verb: create" in failure(home, "sandbox", status=2)
     assert "unknown verb 'nope'" in failure(home, "sandbox", "nope", status=2)
+    assert "did you mean 'bailiff daemon stop'?" in failure(home, "stop", status=2)
     assert "close: which sandbox?" in failure(home, "sandbox", "close", status=2)
     assert "list: unexpected argument 'x'" in failure(home, "sandbox", "list", "x", status=2)
 

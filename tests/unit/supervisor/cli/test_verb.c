@@ -17,6 +17,11 @@ START_TEST(test_nearest)
 	ck_assert_str_eq(verb_nearest(&cli_verbs, "rnu"), "run");
 	ck_assert_str_eq(verb_nearest(&cli_verbs, "lgos"), "logs");
 	ck_assert_ptr_null(verb_nearest(&cli_verbs, "xylophone"));
+	ck_assert_str_eq(verb_of_subverb(&cli_verbs, "stop")->name, "daemon");
+	ck_assert_str_eq(verb_of_subverb(&cli_verbs, "backup")->name, "store");
+	ck_assert_ptr_null(verb_of_subverb(&cli_verbs, "list")); /* of several */
+	ck_assert_ptr_null(verb_of_subverb(&cli_verbs, "sto"));
+	ck_assert_ptr_null(verb_of_subverb(&cli_verbs, ""));
 	ck_assert_ptr_null(verb_nearest(&cli_verbs, "a-very-long-word-that-is-no-verb-at-all"));
 	ck_assert_str_eq(opts_nearest(&run, "timout"), "timeout");
 }
