@@ -6,6 +6,8 @@
 
 #include "runtime/base/err.h"
 
+#include <string.h>
+
 json_t *policy_text_load(const char *name, const char *text, size_t len, size_t max, struct err *e)
 {
 	json_error_t where;
@@ -13,6 +15,15 @@ json_t *policy_text_load(const char *name, const char *text, size_t len, size_t 
 
 	if (len > max) {
 		err_set(e, ERR_INVALID, "%.200s: larger than %zu bytes", name, max);
+		return NULL;
+	}
+	/* To jansson the text ends there, and what follows would be ignored. */
+	const char *nul = len ? memchr(text, 0, len) : NULL;
+	if (nul) {
+		size_t line = 1;
+		for (const char *p = text; p < nul; p++)
+			line += *p == '\n';
+		err_set(e, ERR_INVALID, "%.200s: line %zu: NUL byte", name, line);
 		return NULL;
 	}
 	root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &where);

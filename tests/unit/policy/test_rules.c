@@ -681,11 +681,23 @@ START_TEST(tools_have_rules_by_name_and_path)
 }
 END_TEST
 
+/* To the reader of JSON the text ends there: what follows would not be in effect. */
+START_TEST(a_file_with_a_nul_byte_is_an_error)
+{
+	static const char text[] = "{}\n\0{\"permissions\":{\"deny\":[\"Bash(rm *)\"]}}";
+	struct policy_rules rules = { 0 };
+	struct err e = ERR_INIT;
+	ck_assert_int_lt(policy_rules_parse(&rules, RULE_OF_USER, "p.json", text, sizeof text - 1, &e), 0);
+	ck_assert_str_eq(e.message, "p.json: line 2: NUL byte");
+	policy_rules_done(&rules);
+}
+END_TEST
+
 int main(void)
 {
 	return SUITE("rules", rules_match_as_the_convention_says, words_that_are_not_known_may_be_what_a_rule_is_about,
 		     deny_over_ask_over_allow_whatever_the_order, prefix_rules_decide_as_published,
 		     modes_answer_where_no_rule_does, bypass_is_the_hosts_to_permit_and_rules_hold_in_it,
 		     redirections_are_allowed_by_rules_about_files, a_plan_changes_nothing_whatever_is_allowed,
-		     tools_have_rules_by_name_and_path);
+		     tools_have_rules_by_name_and_path, a_file_with_a_nul_byte_is_an_error);
 }
