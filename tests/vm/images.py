@@ -33,7 +33,7 @@ SYSTEM = """systemd systemd-sysv libpam-systemd dbus dbus-user-session kmod udev
     podman crun netavark slirp4netns fuse-overlayfs iptables""".split()
 BUILD = """python3 gcc libc6-dev make pkg-config libevent-dev libjansson-dev liblmdb-dev libseccomp-dev libcap-dev libmd-dev libxxhash-dev
     libvterm-dev libcurl4-openssl-dev libssl-dev libnats-dev""".split()
-TEST = "git curl wget openssl check bubblewrap python3-jsonschema strace vim-tiny nano less tmux jq nats-server".split()
+TEST = "git curl wget openssl check bubblewrap python3-jsonschema strace vim-tiny nano less tmux jq nats-server libtsm-dev".split()
 # Suites that may have a kernel, in addition to those configured; "-security" ones are searched next to the configured one.
 KERNEL_SUITES = ["{codename}-backports", "bullseye", "bullseye-security", "trixie-backports"]
 MODULES = "virtio_pci virtio_blk virtio_console virtio_rng ext4 crc32c_generic crc32c-intel crc32c_arm64 overlay".split()
