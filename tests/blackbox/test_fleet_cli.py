@@ -172,6 +172,13 @@ def check_dependencies(d):
     after = d.fleet("submit", "--after", bad, "--", "true").text.strip()
     d.fleet("wait", bad, after, status=1)
     assert d.show(after)["state"] == "failed" and bad in d.show(after)["reason"] and d.show(after)["attempt"] == 0, d.show(after)
+    # It has no node to fetch evidence from: the file stays as it was.
+    with open(os.path.join(d.dir, "kept"), "w") as f:
+        f.write("before\n")
+    d.fleet("evidence", "-o", f.name, after, status=1)
+    with open(f.name) as f:
+        assert f.read() == "before\n"
+    assert [n for n in os.listdir(d.dir) if n.startswith("kept")] == ["kept"], os.listdir(d.dir)
 
 
 def check_job(d):

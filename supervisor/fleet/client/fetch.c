@@ -12,6 +12,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define FETCH_MAX (1ull << 30)
@@ -73,25 +76,39 @@ int fleet_diff(struct cli *c)
 	return format_record(jval_of(shown.data, shown.len), true);
 }
 
+/* A file is replaced once the text is complete; anything else, such as a pipe, is written to. */
+static int open_output(const char *path, char **ret_partial)
+{
+	struct stat st;
+
+	if (stat(path, &st) == 0 && !S_ISREG(st.st_mode))
+		return open(path, O_WRONLY | O_CLOEXEC);
+	*ret_partial = mem_printf("%s.XXXXXX", path);
+	return mkostemp(*ret_partial, O_CLOEXEC);
+}
+
 int fleet_evidence(struct cli *c)
 {
 	connection_auto struct connection x = { 0 };
 	fleet_entries_auto struct fleet_entries list = { 0 };
 	const char *path = opts_get(&c->opts, OPT_fleet_OUTPUT);
+	mem_auto char *partial = NULL;
 	struct err e = ERR_INIT;
 	int status;
 
 	if ((status = connection_open(c, true, &x)) || (status = connection_find(&x, false, &list)))
 		return status;
-	fd_auto int file = path ? open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600) : -1;
+	fd_auto int file = path ? open_output(path, &partial) : -1;
 	if (path && file < 0) {
 		cli_error("fleet evidence: %s: %s", path, strerror(errno));
 		return EXIT_FAILED;
 	}
-	if (fetch(&x, &list.v[0].task, "evidence", path ? file : STDOUT_FILENO, NULL, &e) < 0) {
-		if (path)
-			(void)unlink(path);
-		return cli_fail(c, EXIT_FAILED, &e, "fleet evidence");
-	}
-	return 0;
+	int r = fetch(&x, &list.v[0].task, "evidence", path ? file : STDOUT_FILENO, NULL, &e);
+	if (r == 0 && partial && rename(partial, path) < 0)
+		r = err_sys(&e, errno, "%s", path);
+	if (r == 0)
+		return 0;
+	if (partial)
+		(void)unlink(partial);
+	return cli_fail(c, EXIT_FAILED, &e, "fleet evidence");
 }
