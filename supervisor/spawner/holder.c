@@ -41,7 +41,6 @@
 #define ORPHANS_MS 2 /* pause between two attempts to kill what a dead leader left */
 #define IDLE_MAX 8u  /* leaders that wait for another member */
 #define IDLE_MS 4000u
-#define IDLE_SHARE 1024u /* of a limit on processes */
 
 struct member {
 	struct plan_key key;
@@ -121,19 +120,15 @@ static bool leader_is_done(struct holder *h, size_t i)
 }
 
 /*
- * How many leaders may be idle. They count for the sandbox's limits, which are for its commands. So they take at most a
- * small part of a limit on processes; where that is less than one, and with a limit on memory, only one is kept, and
- * only while no command runs.
+ * How many leaders may be idle. They count for the sandbox's limits, which are for its commands. So with limits only
+ * one is kept, and only while no command runs.
  */
 static size_t idle_max(const struct holder *h)
 {
 	const uint64_t *limit = h->in->steps.plan->limits.value;
-	uint64_t most = limit[PLAN_LIMIT_PIDS] ? limit[PLAN_LIMIT_PIDS] / IDLE_SHARE : IDLE_MAX;
-	if (limit[PLAN_LIMIT_MEMORY] || limit[PLAN_LIMIT_MEMORY_HIGH])
-		most = 0;
-	if (!most)
-		return h->count ? 0 : 1;
-	return most < IDLE_MAX ? (size_t)most : IDLE_MAX;
+	if (!limit[PLAN_LIMIT_PIDS] && !limit[PLAN_LIMIT_MEMORY] && !limit[PLAN_LIMIT_MEMORY_HIGH])
+		return IDLE_MAX;
+	return h->count ? 0 : 1;
 }
 
 static void keep_leader(struct holder *h, size_t i)
