@@ -32,9 +32,9 @@ enum sim_life { LIFE_NONE, LIFE_BEGUN, LIFE_STARTED, LIFE_ENDED };
 
 struct sim_check {
 	uint64_t sequence;
-	uint64_t real_us;                                                       /* of that event … */
-	uint16_t type;                                                          /* … as it was read */
-	struct strmap turns, processes, calls, actions, tasks, jobs, subagents; /* id → enum sim_life */
+	uint64_t real_us;                                                                  /* of that event … */
+	uint16_t type;                                                                     /* … as it was read */
+	struct strmap turns, processes, calls, actions, tasks, jobs, subagents, sandboxes; /* id → enum sim_life */
 	struct strmap loops;  /* turns that the loop drives, likewise */
 	struct strmap active; /* threadId → turnId (owned) */
 	struct pool asked;    /* actions, of clients and of the engine */
@@ -168,6 +168,17 @@ static inline void check_task(struct sim_check *c, const struct event_view *ev)
 	}
 }
 
+/* Nothing starts in a session sandbox that is closed. */
+static inline void check_process_start(struct sim_check *c, const struct event_view *ev)
+{
+	char sandbox[80];
+
+	check_life(c, ev, &c->processes, ID_PROCESS, PART_BEGIN);
+	event_id_copy(ev, ID_SANDBOX, sandbox, sizeof sandbox);
+	if (*sandbox && life(&c->sandboxes, sandbox) == LIFE_ENDED)
+		check_fail(c, ev, "starts in a closed sandbox", sandbox);
+}
+
 /* One that could not be started, or was ended while it waited for hooks or a person, has no beginning. */
 static inline void check_process_end(struct sim_check *c, const struct event_view *ev)
 {
@@ -211,7 +222,7 @@ static inline bool check_event(void *ctx, const struct event_view *ev)
 	case EVENT_TURN_STARTED:
 	case EVENT_TURN_COMPLETED:
 	case EVENT_TURN_FAILED: check_turn(c, ev); break;
-	case EVENT_PROCESS_STARTED: check_life(c, ev, &c->processes, ID_PROCESS, PART_BEGIN); break;
+	case EVENT_PROCESS_STARTED: check_process_start(c, ev); break;
 	case EVENT_PROCESS_OUTPUT:
 	case EVENT_PROCESS_COMMAND_EXITED:
 	case EVENT_PROCESS_INPUT: check_life(c, ev, &c->processes, ID_PROCESS, PART_MIDDLE); break;
@@ -225,6 +236,9 @@ static inline bool check_event(void *ctx, const struct event_view *ev)
 	case EVENT_TOOL_RESULT: check_life(c, ev, &c->calls, ID_TOOL_CALL, PART_END); break;
 	case EVENT_ACTION_REQUIRED:
 	case EVENT_ACTION_RESOLVED: check_action(c, ev); break;
+	case EVENT_SANDBOX_CREATED: check_life(c, ev, &c->sandboxes, ID_SANDBOX, PART_BEGIN); break;
+	case EVENT_SANDBOX_RESTORED: check_life(c, ev, &c->sandboxes, ID_SANDBOX, PART_MIDDLE); break;
+	case EVENT_SANDBOX_CLOSED: check_life(c, ev, &c->sandboxes, ID_SANDBOX, PART_END); break;
 	case EVENT_JOB_CREATED: check_life(c, ev, &c->jobs, ID_JOB, PART_BEGIN); break;
 	case EVENT_JOB_COMPLETED:
 	case EVENT_JOB_CANCELLED: check_life(c, ev, &c->jobs, ID_JOB, PART_END); break;
@@ -274,8 +288,8 @@ static inline void check_free_value(void *ctx, const char *key, void *value) { f
 
 static inline void check_done(struct sim_check *c)
 {
-	struct strmap *const all[] = { &c->turns, &c->processes, &c->calls,     &c->actions,
-				       &c->tasks, &c->jobs,      &c->subagents, &c->loops };
+	struct strmap *const all[] = { &c->turns, &c->processes, &c->calls, &c->actions,  &c->tasks,
+				       &c->jobs,  &c->subagents, &c->loops, &c->sandboxes };
 
 	strmap_each(&c->active, check_free_value, NULL);
 	strmap_done(&c->active);

@@ -30,6 +30,7 @@
 #define SIM_PROCESSES 256
 #define SIM_HANGUPS 32u
 #define SIM_LEASES 16u
+#define SIM_REPORTS 16u
 #define SIM_OUTPUT "some output of a process that does not exist\n"
 
 enum sim_stage { SIM_FREE, SIM_ASKED, SIM_STARTED, SIM_READY, SIM_RUNNING, SIM_EXITED };
@@ -41,9 +42,18 @@ struct sim_process {
 	bool gate_open, doomed; /* doomed: its end was requested */
 	uint64_t size;
 	int fd;
-	struct sim_answer answer; /* of a model */
-	unsigned effect;          /* of a call of a model or of a client's request, from 1 */
-	uint64_t limit_ns;        /* when the guard ends it; 0 = never */
+	struct sim_answer answer;  /* of a model */
+	unsigned effect;           /* of a call of a model or of a client's request, from 1 */
+	uint64_t limit_ns;         /* when the guard ends it; 0 = never */
+	bool holder;               /* of a session sandbox */
+	char within[PLAN_KEY_MAX]; /* the holder in whose sandbox it runs; "" = in its own */
+};
+
+/* What the host reports later: a copy of a sandbox's changes, a port that is published or no longer. */
+struct sim_report {
+	enum sim_report_kind { REPORT_NONE, REPORT_COPIED, REPORT_PUBLISHED, REPORT_UNPUBLISHED } kind;
+	char id[PLAN_KEY_MAX];
+	uint16_t port;
 };
 
 /* A task of a fleet: its command may run as long as its node holds the claim, which it renews. */
@@ -71,6 +81,7 @@ struct sim_host {
 	unsigned hangups;
 	struct sim_lease leases[SIM_LEASES];
 	unsigned leased;
+	struct sim_report reports[SIM_REPORTS];
 	bool quick_disk; /* everything is committed before time passes */
 };
 
@@ -115,6 +126,8 @@ static void sim_launch(void *host, const char *id, const void *plan, size_t len,
 
 			*p = (struct sim_process){ .stage = SIM_ASKED, .streams = *streams, .fd = -1 };
 			snprintf(p->id, sizeof p->id, "%s", id);
+			snprintf(p->within, sizeof p->within, "%s", streams->within ? streams->within : "");
+			p->holder = flags & PLAN_HOLDER;
 			p->effect = sim_effect_of(plan, len);
 			if (streams->input && strncmp(streams->input, "{\"url\"", 6) == 0)
 				sim_answer(&w->models, streams->input, sim_random(w), &p->answer);
@@ -204,6 +217,35 @@ static void sim_release(void *host, const char *id, unsigned unspilled)
 	p->stage = SIM_FREE;
 }
 
+static int sim_report_later(struct sim_host *w, enum sim_report_kind kind, const char *id, uint16_t port)
+{
+	for (size_t i = 0; i < SIM_REPORTS && !disk.copied; i++)
+		if (w->reports[i].kind == REPORT_NONE) {
+			w->reports[i] = (struct sim_report){ .kind = kind, .port = port };
+			snprintf(w->reports[i].id, sizeof w->reports[i].id, "%s", id);
+			return 0;
+		}
+	errno = EAGAIN;
+	return -1;
+}
+
+static int sim_copy(void *host, const char *from, const char *to)
+{
+	return sim_report_later(host, REPORT_COPIED, to, 0);
+}
+
+static void sim_drop(void *host, const char *id) {}
+
+static int sim_publish(void *host, const char *id, const struct port_publication *p)
+{
+	return sim_report_later(host, REPORT_PUBLISHED, id, p->port);
+}
+
+static int sim_unpublish(void *host, const char *id, uint16_t port)
+{
+	return sim_report_later(host, REPORT_UNPUBLISHED, id, port) < 0 ? 1 : 0;
+}
+
 static const struct ports sim_ports = {
 	.real_us = sim_real_us,
 	.boot_ns = sim_boot_ns,
@@ -225,6 +267,10 @@ static const struct ports sim_ports = {
 	.stop_reading = sim_stop_reading,
 	.release = sim_release,
 	.limit = sim_limit,
+	.copy_changes = sim_copy,
+	.drop_changes = sim_drop,
+	.publish = sim_publish,
+	.unpublish = sim_unpublish,
 };
 
 /* ---- what processes do ---- */
@@ -258,6 +304,30 @@ static void sim_exit(struct sim_host *w, struct sim_process *p)
 		engine_on_output_end(w->engine, id, i);
 }
 
+/* Everything in its sandbox ends with a holder, without a last message. */
+static void sim_exit_holder(struct sim_host *w, struct sim_process *p)
+{
+	char id[PLAN_KEY_MAX], member[PLAN_KEY_MAX];
+
+	memcpy(id, p->id, sizeof id);
+	sim_exit(w, p);
+	for (size_t k = 0; k < SIM_PROCESSES; k++) {
+		p = &w->processes[k];
+		if (p->stage == SIM_FREE || p->stage == SIM_EXITED || strcmp(p->within, id) != 0)
+			continue;
+		const bool led = p->stage != SIM_ASKED;
+
+		memcpy(member, p->id, sizeof member);
+		p->stage = SIM_EXITED;
+		if (led)
+			engine_on_gone(w->engine, member, NULL);
+		else
+			engine_on_launch_failed(w->engine, member, STEP_CLONE, ECONNRESET, "");
+		for (int i = 0; led && i < STREAM_COUNT; i++)
+			engine_on_output_end(w->engine, member, i);
+	}
+}
+
 /* A model prints a part of its answer, or ends. */
 static void sim_step_model(struct sim_host *w, struct sim_process *p)
 {
@@ -282,6 +352,14 @@ static void sim_check_lease(struct sim_host *w, const struct sim_process *p)
 				 w->leases[i].task_id);
 }
 
+/* Whether commands can be started in the sandbox of this holder. */
+static bool sim_holds(struct sim_host *w, const char *id)
+{
+	const struct sim_process *p = sim_process(w, id);
+
+	return p && p->stage == SIM_RUNNING;
+}
+
 /* One process takes one step. */
 static void sim_step(struct sim_host *w, struct sim_process *p)
 {
@@ -289,20 +367,23 @@ static void sim_step(struct sim_host *w, struct sim_process *p)
 
 	switch (p->stage) {
 	case SIM_ASKED:
-		if (sim_chance(w, 3)) {
+		if (sim_chance(w, 3) || (p->within[0] && !sim_holds(w, p->within))) {
 			engine_on_launch_failed(w->engine, p->id, STEP_CLONE, EAGAIN, "");
 			return;
 		}
 		p->stage = SIM_STARTED;
 		engine_on_started(w->engine, p->id, &s);
-		return;
+		if (!p->within[0] || p->stage != SIM_STARTED)
+			return;
+		/* One message reports both of a member. */
+		/* fallthrough */
 	case SIM_STARTED:
 		p->stage = SIM_READY;
 		engine_on_ready(w->engine, p->id, UINT32_MAX);
 		return;
 	case SIM_READY:
 		if (p->doomed) {
-			sim_exit(w, p);
+			p->holder ? sim_exit_holder(w, p) : sim_exit(w, p);
 		} else if (p->gate_open) {
 			p->stage = SIM_RUNNING;
 			if (p->effect)
@@ -316,6 +397,10 @@ static void sim_step(struct sim_host *w, struct sim_process *p)
 			sim_check_lease(w, p);
 		if (p->answer.text)
 			sim_step_model(w, p);
+		else if (p->holder && !p->doomed && !sim_chance(w, 2))
+			return;
+		else if (p->holder)
+			sim_exit_holder(w, p);
 		else if (p->doomed || sim_chance(w, 40))
 			sim_exit(w, p);
 		else if (sim_chance(w, 30))
@@ -338,11 +423,33 @@ static inline void sim_settle(struct sim_host *w)
 	} while (idle == 0 || (store_queued(w->store) && idle < 5));
 }
 
+static void sim_report(struct sim_host *w, struct sim_report *given)
+{
+	const struct sim_report r = *given;
+	struct err e = ERR_INIT;
+
+	given->kind = REPORT_NONE;
+	const bool fails = sim_chance(w, 10);
+	if (fails)
+		err_sys(&e, EIO, "simulated");
+	if (r.kind == REPORT_COPIED)
+		engine_on_copied(w->engine, r.id, fails ? &e : NULL);
+	else if (r.kind == REPORT_PUBLISHED)
+		engine_on_published(w->engine, r.id, r.port, r.port, fails ? EADDRINUSE : 0);
+	else
+		engine_on_unpublished(w->engine, r.id, r.port);
+}
+
 /* A process that is there takes a step; all of them, often enough, come to their end. False: there is none. */
 static inline bool sim_live(struct sim_host *w)
 {
 	size_t from = sim_pick(w, SIM_PROCESSES);
 
+	for (size_t i = 0; i < SIM_REPORTS; i++)
+		if (w->reports[i].kind != REPORT_NONE && sim_chance(w, 30)) {
+			sim_report(w, &w->reports[i]);
+			return true;
+		}
 	for (size_t i = 0; i < SIM_PROCESSES; i++) {
 		struct sim_process *p = &w->processes[(from + i) % SIM_PROCESSES];
 
@@ -419,6 +526,7 @@ static void sim_salvage(void *host, const char *id, const struct port_streams *s
 
 static inline void sim_open(struct sim_host *w)
 {
+	static const char addresses[][48] = { "127.0.0.1" };
 	static const struct recovery_ports recovery = { sim_adopt, sim_abandon, sim_salvage };
 	const struct store_options so = { .dir = w->store_dir,
 					  .spool_dir = w->spool,
@@ -446,6 +554,8 @@ static inline void sim_open(struct sim_host *w)
 		.owner_uid = 0,
 		.model_program = "/bin/true", /* any program that exists: nothing is executed */
 		.tool_program = w->file_tools ? "/bin/true" : NULL,
+		.publish_addresses = addresses,
+		.npublish_addresses = countof(addresses),
 		.defaults = { LIMIT_NONE, LIMIT_NONE, LIMIT_NONE, LIMIT_NONE, LIMIT_NONE, LIMIT_NONE },
 	};
 	w->engine = engine_new(&eo);
@@ -516,12 +626,13 @@ static inline void sim_stop(struct sim_host *w)
 static inline void sim_crash(struct sim_host *w, bool all)
 {
 	sim_stop(w);
+	memset(w->reports, 0, sizeof w->reports);
 	for (size_t i = 0; i < SIM_PROCESSES; i++) {
 		struct sim_process *p = &w->processes[i];
 
 		if (p->stage == SIM_FREE)
 			continue;
-		if (all || p->stage == SIM_EXITED || p->stage == SIM_ASKED) {
+		if (all || p->stage == SIM_EXITED || (p->stage == SIM_ASKED && !(p->within[0] && sim_chance(w, 50)))) {
 			sim_release(w, p->id, 0);
 			continue;
 		}

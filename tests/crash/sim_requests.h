@@ -3,129 +3,15 @@
 
 /* What simulated clients request: random methods with random ids, most of which exist. */
 
-#include "tests/crash/sim_check.h"
+#include "tests/crash/sim_client.h"
 
 #include "runtime/engine/channel/channel.h"
 #include "runtime/engine/loop/loop.h"
 #include "runtime/engine/model/model.h"
 #include "runtime/engine/model/model_registry.h"
+#include "runtime/engine/sandbox/sandbox.h"
 #include "runtime/engine/turn/turn.h"
 #include "runtime/engine/work/work.h"
-
-#include <jansson.h>
-#include <stdarg.h>
-
-#define RETRIES 8u
-enum retry_state { RETRY_FREE, RETRY_UNDER_WAY, RETRY_OPEN };
-
-/* A request with an idempotency key, which its client repeats until it has an answer. */
-struct sim_retry {
-	struct sim *sim;
-	enum retry_state state; /* open: the runtime ended before the answer, or the answer was an error */
-	char key[24], process_id[80];
-	unsigned effect; /* of a start, from 1; 0 = the request ends process_id */
-	bool begun;      /* what was stored when it was repeated */
-};
-
-struct sim {
-	struct sim_host w;
-	struct sim_check check;
-	struct pool sessions, threads, turns, tasks, subagents, channels, processes, jobs, calls;
-	char token[IDS][80]; /* by channel */
-	uint64_t connection;
-	unsigned asked, answered, refused, crashes, kills, drained, repeated;
-	bool compares; /* the read models with a fresh projection: takes as long as a quarter of all the rest */
-	struct sim_retry retries[RETRIES];
-	unsigned share;  /* of requests among the steps, per thousand */
-	uint64_t absent; /* kinds of requests that this history does not have, by their numbers */
-	bool verified;
-};
-
-static const struct caller nobody = { .uid = 0, .role = ROLE_OPERATOR, .connection = 1, .peer_fd = 0 };
-
-/* One of them; now and then one that is not there. */
-static const char *pool_pick(struct sim *s, const struct pool *p, const char *none)
-{
-	unsigned n = p->count < IDS ? p->count : IDS;
-
-	return n && !sim_chance(&s->w, 2) ? p->id[sim_pick(&s->w, n)] : none;
-}
-
-static void remember(struct pool *p, struct jval result, const char *member)
-{
-	char id[80];
-
-	jval_str(jval_get(result, member), id, sizeof id);
-	pool_add(p, id);
-}
-
-static void on_reply(void *ctx, const struct err *e, const char *json, size_t len)
-{
-	struct sim *s = ctx;
-	struct jval r = jval_of(json, e ? 0 : len);
-
-	if (disk.copied)
-		return; /* it is killed already */
-	s->answered++;
-	s->refused += e != NULL;
-	if (e && (e->code == ERR_INTERNAL || e->code == ERR_CORRUPT) && !s->check.wrong[0])
-		snprintf(s->check.wrong, sizeof s->check.wrong, "an answer: %.200s", e->message);
-	if (e)
-		return;
-	remember(&s->sessions, r, "sessionId");
-	remember(&s->threads, r, "threadId");
-	remember(&s->turns, r, "turnId");
-	remember(&s->tasks, r, "taskId");
-	remember(&s->subagents, r, "subagentId");
-	remember(&s->processes, r, "processId");
-	remember(&s->jobs, r, "jobId");
-	remember(&s->calls, r, "toolCallId");
-	char token[80];
-	if (jval_str(jval_get(r, "resumeToken"), token, sizeof token)) {
-		snprintf(s->token[s->channels.count % IDS], sizeof token, "%s", token);
-		remember(&s->channels, r, "channelId");
-	}
-}
-
-/* ---- requests ---- */
-
-static struct caller caller_of(struct sim *s)
-{
-	struct caller c = nobody;
-
-	c.connection = s->connection + sim_pick(&s->w, 3);
-	c.request_id = "sim";
-	return c;
-}
-
-static json_t *object(const char *fmt, ...)
-{
-	va_list ap;
-	json_error_t e;
-
-	va_start(ap, fmt);
-	json_t *v = json_vpack_ex(&e, 0, fmt, ap);
-	va_end(ap);
-	if (!v) {
-		fprintf(stderr, "the simulator's own JSON: %s\n", e.text);
-		abort();
-	}
-	return v;
-}
-
-typedef void (*json_method)(struct engine *g, const json_t *params, const struct caller *c, engine_reply_fn fn,
-			    void *ctx);
-
-static void ask(struct sim *s, json_method method, json_t *params)
-{
-	const struct caller c = caller_of(s);
-
-	method(s->w.engine, params, &c, on_reply, s);
-	json_decref(params);
-}
-
-#define ASK(sim, method, ...) ask(sim, method, object(__VA_ARGS__))
-#define PICK(kind) pool_pick(s, &s->kind, #kind "_none")
 
 static void do_session(struct sim *s)
 {
@@ -133,132 +19,6 @@ static void do_session(struct sim *s)
 	const struct caller c = caller_of(s);
 
 	engine_create_session(s->w.engine, &r, &c, on_reply, s);
-}
-
-/* ---- requests that are repeated ---- */
-
-/* As the control socket does it: an answer is one if it is stored. Errors are not, so such a request runs again. */
-static bool is_stored(struct sim *s, const char *key, struct buf *ret)
-{
-	char method[64];
-	uint8_t hash[32];
-	struct err e = ERR_INIT;
-
-	return store_idempotency_get(s->w.store, nobody.uid, key, method, hash, ret, &e) == 0;
-}
-
-static bool was_hung_up(const struct sim *s, const char *process_id)
-{
-	for (unsigned i = 0; *process_id && i < SIM_HANGUPS; i++)
-		if (strcmp(s->w.hung_up[i], process_id) == 0)
-			return true;
-	return false;
-}
-
-static void on_retry_reply(void *ctx, const struct err *e, const char *json, size_t len)
-{
-	buf_auto struct buf record = BUF_INIT;
-	struct sim_retry *r = ctx;
-	struct sim *s = r->sim;
-
-	on_reply(s, e, json, len);
-	if (disk.copied)
-		return;
-	if (e && e->code == ERR_STATE && (r->begun || (s->w.quick_disk && was_hung_up(s, r->process_id))) &&
-	    !s->check.wrong[0])
-		snprintf(s->check.wrong, sizeof s->check.wrong,
-			 "terminate_process had begun, and is answered when repeated: %.100s", e->message);
-	if (e ? r->effect != 0 : !is_stored(s, r->key, &record))
-		r->state = RETRY_OPEN;
-	else
-		*r = (struct sim_retry){ .state = RETRY_FREE };
-}
-
-static void retry_send(struct sim *s, struct sim_retry *r)
-{
-	struct caller c = caller_of(s);
-
-	s->asked++;
-	r->state = RETRY_UNDER_WAY;
-	c.idem_key = r->key;
-	c.idem_method = r->effect ? "start_process" : "terminate_process";
-	c.repeated = r->begun;
-	if (r->effect) {
-		mem_auto char *command = mem_printf("true " SIM_EFFECT_NAME "%u.", r->effect - 1);
-		struct start_request start = { .command_line = command };
-
-		engine_default_limits(s->w.engine, &start.limits);
-		engine_start_process(s->w.engine, &start, &c, on_retry_reply, r);
-	} else {
-		engine_terminate_process(s->w.engine, r->process_id, "enough", SIGHUP, 1000, &c, on_retry_reply, r);
-	}
-}
-
-static void do_new_retry(struct sim *s, bool start)
-{
-	const char *id = start ? "" : PICK(processes);
-
-	for (unsigned i = 0; i < RETRIES && !start; i++)
-		if (strcmp(s->retries[i].process_id, id) == 0)
-			return; /* one such request for a process */
-	if (!start && was_hung_up(s, id))
-		return;
-	for (unsigned i = 0; i < RETRIES; i++) {
-		struct sim_retry *r = &s->retries[i];
-
-		if (r->state != RETRY_FREE)
-			continue;
-		*r = (struct sim_retry){ .sim = s };
-		snprintf(r->key, sizeof r->key, "key-%u", s->asked);
-		if (start)
-			r->effect = sim_effect_new(&s->w.models);
-		else
-			snprintf(r->process_id, sizeof r->process_id, "%s", id);
-		retry_send(s, r);
-		return;
-	}
-}
-
-/* The client repeats what has no answer yet. */
-static void retry(struct sim *s, struct sim_retry *r)
-{
-	buf_auto struct buf record = BUF_INIT;
-
-	if (r->state != RETRY_OPEN)
-		return;
-	s->repeated++;
-	if (!is_stored(s, r->key, &record)) {
-		r->begun = false;
-		retry_send(s, r);
-		return;
-	}
-	r->begun = jval_get(jval_of(record.data, record.len), "begun").type == JT_TRUE;
-	if (r->begun)
-		retry_send(s, r);
-	else
-		r->state = RETRY_FREE;
-}
-
-static void do_retry(struct sim *s)
-{
-	const unsigned from = sim_pick(&s->w, RETRIES);
-
-	for (unsigned i = 0; i < RETRIES; i++)
-		if (s->retries[(from + i) % RETRIES].state == RETRY_OPEN) {
-			retry(s, &s->retries[(from + i) % RETRIES]);
-			return;
-		}
-}
-
-/* After a crash nothing is under way. Some clients try again at once. */
-static void retries_open(struct sim *s)
-{
-	for (unsigned i = 0; i < RETRIES; i++) {
-		if (s->retries[i].state == RETRY_UNDER_WAY)
-			s->retries[i].state = RETRY_OPEN;
-		if (sim_chance(&s->w, 30))
-			retry(s, &s->retries[i]);
-	}
 }
 
 static void do_process(struct sim *s)
@@ -278,6 +38,41 @@ static void do_process(struct sim *s)
 	if (sim_chance(&s->w, 30))
 		r.session_id = PICK(sessions);
 	engine_start_process(s->w.engine, &r, &c, on_reply, s);
+}
+
+/* Session sandboxes: commands in them are among the processes that are repeated, and among the tools of turns. */
+static void do_sandbox(struct sim *s)
+{
+	static const uint64_t idle[] = { 0, 2000, 60000 };
+	const struct port_publication port = { .address = "127.0.0.1", .port = (uint16_t)(3000 + sim_pick(&s->w, 3)) };
+	const struct caller c = caller_of(s);
+	const char *id = PICK(sandboxes), *name = sim_chance(&s->w, 30) ? "box" : NULL;
+	struct sandbox_creation r = { .name = name,
+				      .session_id = sim_chance(&s->w, 50) ? PICK(sessions) : NULL,
+				      .sandbox.change.cow = sim_chance(&s->w, 70),
+				      .idle_ms = idle[sim_pick(&s->w, countof(idle))],
+				      .end_with_client = sim_chance(&s->w, 20) };
+	struct start_request start = { .command_line = "true", .session_id = PICK(sessions), .sandbox_id = id };
+
+	switch (sim_pick(&s->w, 12)) {
+	case 0:
+	case 1:
+	case 2: engine_create_sandbox(s->w.engine, &r, &c, on_reply, s); break;
+	case 3: engine_create_published(s->w.engine, &r, &port, 1, &c, on_reply, s); break;
+	case 4: engine_close_sandbox(s->w.engine, id, &c, on_reply, s); break;
+	case 5: engine_checkpoint_sandbox(s->w.engine, id, name, &c, on_reply, s); break;
+	case 6: engine_restore_sandbox(s->w.engine, id, NULL, &c, on_reply, s); break;
+	case 7: engine_fork_sandbox(s->w.engine, id, NULL, name, &c, on_reply, s); break;
+	case 8: engine_publish_port(s->w.engine, PICK(processes), &port, &c, on_reply, s); break;
+	case 9: engine_unpublish_port(s->w.engine, PICK(processes), port.port, &c, on_reply, s); break;
+	default:
+		if (sim_chance(&s->w, 50))
+			start.sandbox_id = SANDBOX_OF_SESSION;
+		start.keep_tree = sim_chance(&s->w, 20);
+		start.end_with_client = sim_chance(&s->w, 20);
+		engine_default_limits(s->w.engine, &start.limits);
+		engine_start_process(s->w.engine, &start, &c, on_reply, s);
+	}
 }
 
 static void do_terminate(struct sim *s)
@@ -592,8 +387,10 @@ static void add_model(struct sim *s)
 /* Turns that the loop drives with the simulated model. */
 static void do_loop(struct sim *s)
 {
+	static const char *const where[] = { SANDBOX_OWN, SANDBOX_OWN, SANDBOX_OF_SESSION, SANDBOX_OF_THREAD };
 	json_auto_t *input = object("[{s:s,s:s}]", "type", "text", "text", "work"),
-		    *options = object("{s:s,s:s}", "whenBusy", "queue", "sandboxId", "own");
+		    *options = object("{s:s,s:s}", "whenBusy", "queue", "sandboxId",
+				      where[sim_pick(&s->w, countof(where))]);
 	struct turn_request r = { .input = input, .options = options, .loop = true };
 	const struct turn_steer steer = { .turn_id = PICK(turns), .input = "and more" };
 	const struct caller c = caller_of(s);
@@ -615,6 +412,7 @@ static const struct {
 } requests[] = {
 	{ 3, "a session", do_session },
 	{ 6, "a process", do_process },
+	{ 20, "something about a session sandbox", do_sandbox },
 	{ 4, "end a process", do_terminate },
 	{ 16, "a request is repeated", do_retry },
 	{ 12, "a turn", do_submit },

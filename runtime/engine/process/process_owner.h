@@ -58,6 +58,11 @@ struct process_owner_ops {
 			unsigned long len);
 	/* Whether the owner still needs this process, whose start had to wait. NULL = always. */
 	bool (*wanted)(struct engine *engine, const char *owner_id, const char *process_id);
+	/*
+	 * After a restart: whether the work of a live process has ended without success, so that the process must end
+	 * and a command that has not begun must not begin. NULL = never.
+	 */
+	bool (*abandoned)(struct engine *engine, const char *owner_id);
 	/* Adds the owner's facts to the batch with process.started. May be NULL. */
 	void (*started)(struct process *p, struct transaction *tx);
 	/* Adds the owner's facts to a batch with process.output. May be NULL. */

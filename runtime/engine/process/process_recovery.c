@@ -215,7 +215,12 @@ static void adopt_process(struct recovery *r, struct process *p, const struct po
 		p->follow_deadline_ns = engine_now(engine) + PROCESS_FOLLOW_MS * 1000000ull;
 	if (p->owns_turn)
 		thread_claim(engine, p->thread_id, p->turn_id, p);
-	engine->o.ports->open_gate(engine->o.host, p->id);
+	if (p->owner && process_owner(engine, p->owner)->abandoned &&
+	    process_owner(engine, p->owner)->abandoned(engine, p->owner_id))
+		process_enforce_end(p, PROCESS_END_USER, NULL, SIGKILL, 0,
+				    "the work that it was started for has ended");
+	else
+		engine->o.ports->open_gate(engine->o.host, p->id);
 	if (p->keep_tree && !p->command_exited)
 		/* The command may have exited unnoticed; signal 0 makes the init report that again. */
 		engine->o.ports->signal(engine->o.host, p->id, 0);

@@ -230,6 +230,26 @@ START_TEST(what_the_guard_holds_goes_on)
 }
 END_TEST
 
+START_TEST(the_process_of_a_failed_task_ends_after_a_restart)
+{
+	ask(engine_create_task, "{\"taskId\":\"t\",\"objective\":\"o\",\"commandLine\":\"true\"}");
+	ask(engine_start_task, "{\"taskId\":\"t\"}");
+	struct fake_process *p = runs();
+	const struct port_held held = { .id = p->id, .attempt = 1, .started = true };
+	ask(engine_fail_task, "{\"taskId\":\"t\",\"error\":\"no\"}");
+	fake_crash(&w);
+	p->signals = 0;
+	p->gate_open = p->killed = p->kill_tree = false;
+	fake_reopen(&w, &held, 1);
+	fake_settle(&w);
+	ck_assert(!p->gate_open);
+	ck_assert(p->signals || p->killed || p->kill_tree);
+	dies(p, SIGKILL);
+	ck_assert(is("t", "status", "failed"));
+	ck_assert_uint_eq(fake_count(&w, "process.terminated"), 1);
+}
+END_TEST
+
 START_TEST(a_retry_waits_out_its_delay_also_over_a_restart)
 {
 	ask(engine_create_task, "{\"taskId\":\"t\",\"objective\":\"o\",\"commandLine\":\"false\",\"retryPolicy\":{"
@@ -524,6 +544,7 @@ int main(void)
 		what_waits_of_a_fleet_is_not_begun_after_a_restart,
 		what_cannot_be_proved_is_lost,
 		what_the_guard_holds_goes_on,
+		the_process_of_a_failed_task_ends_after_a_restart,
 		a_retry_waits_out_its_delay_also_over_a_restart,
 		a_client_that_is_gone_is_lost_after_its_time,
 		time_limits_of_a_clients_task,
