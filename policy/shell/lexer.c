@@ -198,6 +198,14 @@ void parser_unexpected(struct parser *p)
 
 /* ---- redirections ---- */
 
+/* Up to a } that is followed by an operator of redirections, or to what ends a word. */
+static bool is_in_subscript(struct parser *p)
+{
+	const int c = parser_peek(p), next = c == '}' ? parser_peek2(p) : 0;
+
+	return c != PARSER_END && !strchr(" \t\n;&|()<>", c) && next != '<' && next != '>';
+}
+
 /* The position after "12" or "{name}" directly before < or >, and the number; NULL: there is no descriptor here. */
 static const char *descriptor_end(struct parser *p, int *ret_fd)
 {
@@ -208,7 +216,9 @@ static const char *descriptor_end(struct parser *p, int *ret_fd)
 	if (c == '{' && p->dialect == SHELL_BASH) {
 		bool subscript = false, name = true;
 
-		for (p->at++; (c = parser_peek(p)) == '_' || c == '[' || c == ']' || (c > 0 && c < 0x80 && isalnum(c));
+		/* A subscript is an expression, which may assign variables: {a[PATH=0]}> */
+		for (p->at++; (c = parser_peek(p)) == '_' || c == '[' || c == ']' ||
+			      (c > 0 && c < 0x80 && isalnum(c)) || (subscript && is_in_subscript(p));
 		     p->at++, n++) {
 			name &= n || !isdigit(c);
 			subscript |= c == '[' || c == ']';
