@@ -41,6 +41,7 @@
 #define ORPHANS_MS 2 /* pause between two attempts to kill what a dead leader left */
 #define IDLE_MAX 8u  /* leaders that wait for another member */
 #define IDLE_MS 4000u
+#define IDLE_SHARE 1024u /* of a limit on processes */
 
 struct member {
 	struct plan_key key;
@@ -53,6 +54,7 @@ struct member {
 struct idle_leader {
 	pid_t pid;
 	int fd;
+	uint64_t until_ms; /* when it is told to exit */
 };
 
 struct holder {
@@ -63,7 +65,6 @@ struct holder {
 	struct idle_leader idle[IDLE_MAX]; /* without children; the last one is used first */
 	size_t idle_count;
 	struct inherited own;      /* what new leaders have; commands cannot change the holder's */
-	uint64_t idle_until_ms;    /* when they are told to exit */
 	bool orphans;              /* children that are not leaders may exist */
 	uint64_t orphans_until_ms; /* when the sandbox is ended because of them; 0 = not begun */
 	struct resolver_names names;
@@ -104,7 +105,8 @@ static void remove_member(struct holder *h, size_t i)
 static void remove_idle(struct holder *h, size_t i)
 {
 	fd_close(&h->idle[i].fd); /* a leader that is alive exits */
-	h->idle[i] = h->idle[--h->idle_count];
+	h->idle_count--;
+	memmove(&h->idle[i], &h->idle[i + 1], (h->idle_count - i) * sizeof h->idle[0]);
 }
 
 /* True if the leader of the member has reported its end, and waits for another member. */
@@ -120,26 +122,31 @@ static bool leader_is_done(struct holder *h, size_t i)
 }
 
 /*
- * How many leaders may be idle. They count for the sandbox's limits, which are for its commands. So with limits only
- * one is kept, and only while no command runs.
+ * How many leaders may be idle. They count for the sandbox's limits, which are for its commands. So they take at most a
+ * small part of a limit on processes; where that is less than one, and with a limit on memory, only one is kept, and
+ * only while no command runs.
  */
 static size_t idle_max(const struct holder *h)
 {
 	const uint64_t *limit = h->in->steps.plan->limits.value;
-	if (!limit[PLAN_LIMIT_PIDS] && !limit[PLAN_LIMIT_MEMORY] && !limit[PLAN_LIMIT_MEMORY_HIGH])
-		return IDLE_MAX;
-	return h->count ? 0 : 1;
+	uint64_t most = limit[PLAN_LIMIT_PIDS] ? limit[PLAN_LIMIT_PIDS] / IDLE_SHARE : IDLE_MAX;
+	if (limit[PLAN_LIMIT_MEMORY] || limit[PLAN_LIMIT_MEMORY_HIGH])
+		most = 0;
+	if (!most)
+		return h->count ? 0 : 1;
+	return most < IDLE_MAX ? (size_t)most : IDLE_MAX;
 }
 
 static void keep_leader(struct holder *h, size_t i)
 {
-	struct idle_leader idle = { .pid = h->member[i].leader, .fd = fd_take(&h->member[i].leader_fd) };
+	struct idle_leader idle = { .pid = h->member[i].leader,
+				    .fd = fd_take(&h->member[i].leader_fd),
+				    .until_ms = clock_boot_ms() + IDLE_MS };
 	remove_member(h, i);
 	if (h->idle_count >= idle_max(h))
 		fd_close(&idle.fd);
 	else
 		h->idle[h->idle_count++] = idle;
-	h->idle_until_ms = clock_boot_ms() + IDLE_MS;
 }
 
 /* For a member whose leader was killed: reports it as killed, once nothing of its tree is left. */
@@ -462,11 +469,11 @@ static uint32_t kill_all(struct holder *h)
 static int expire_idle(struct holder *h, int timeout)
 {
 	uint64_t now = h->idle_count ? clock_boot_ms() : 0;
-	while (h->idle_count && now >= h->idle_until_ms)
-		remove_idle(h, h->idle_count - 1);
+	while (h->idle_count && now >= h->idle[0].until_ms) /* the first one has been idle for longest */
+		remove_idle(h, 0);
 	if (!h->idle_count)
 		return timeout;
-	int left = (int)(h->idle_until_ms - now);
+	int left = (int)(h->idle[0].until_ms - now);
 	return timeout < 0 || left < timeout ? left : timeout;
 }
 
