@@ -169,6 +169,7 @@ def test_checkpoints_survive_the_death_of_every_part():
         for part in ("runtime", "spawner"):
             home.kill_part(part)
             with home.rpc() as rpc:
+                rpc.run(["true"])   # a start waits for the next spawner; a copy that the dying one has received fails
                 inside(rpc, s, "cat f")
                 rpc.call("restore_sandbox", sandboxId=s, checkpoint="c")
                 inside(rpc, s, 'test "$(cat f)" = x; echo y >f')
