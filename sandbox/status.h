@@ -6,14 +6,15 @@
  * guard before the clone, so messages are queued while the runtime is down.
  *
  * init → runtime: READY once (all steps done, waiting at the gate; with PLAN_TTY it has the terminal's master), then
- * EXECED or FAILED, then EXITED once, with a report on autorun files (sandbox/autorun.h) if there is something to
- * report. With PLAN_KEEP_TREE, COMMAND_EXITED reports a command that ends before the rest of its tree, and what is left
- * of it; it can be consumed immediately, because a SIGNAL of 0 makes the init repeat it. LOOKUP, at any time after
- * EXECED: a name was looked up for the first time; it may be lost. PORTS: the set of TCP ports on which the sandbox
- * listens has changed; a lost one is sent again. The runtime *peeks* FAILED and EXITED and consumes them only after
- * their events are committed, so that a runtime after a crash finds them again. READY and EXECED can be consumed
- * immediately; a READY with descriptors (the terminal's master; with PLAN_NET_ALLOW the socket that the proxy serves)
- * only after those are deposited with the guard. End of file without EXITED or FAILED means that the init was killed.
+ * EXECED (not always with GATE_OPEN_QUIETLY) or FAILED, then EXITED once, with a report on autorun files
+ * (sandbox/autorun.h) if there is something to report. With PLAN_KEEP_TREE, COMMAND_EXITED reports a command that ends
+ * before the rest of its tree, and what is left of it; it can be consumed immediately, because a SIGNAL of 0 makes the
+ * init repeat it. LOOKUP, at any time after EXECED: a name was looked up for the first time; it may be lost. PORTS: the
+ * set of TCP ports on which the sandbox listens has changed; a lost one is sent again. The runtime *peeks* FAILED and
+ * EXITED and consumes them only after their events are committed, so that a runtime after a crash finds them again.
+ * READY and EXECED can be consumed immediately; a READY with descriptors (the terminal's master; with PLAN_NET_ALLOW
+ * the socket that the proxy serves) only after those are deposited with the guard. End of file without EXITED or FAILED
+ * means that the init was killed.
  *
  * runtime → init: SIGNAL (to the command's process group; to the command alone if it has left that), KILL_TREE (SIGKILL
  * for everything; the init stays, reaps, and reports EXITED), DIALER (one descriptor: the socket on which the proxy
@@ -39,6 +40,10 @@ enum status_kind {
 	STATUS_KILL_TREE = 17,
 	STATUS_DIALER = 18,
 };
+
+/* The byte that opens the gate. Quietly: the client waits for the end, so EXECED is left out if that comes soon. */
+#define GATE_OPEN 'g'
+#define GATE_OPEN_QUIETLY 'q'
 
 enum status_cause {
 	STATUS_CAUSE_NONE = 0,   /* the command ended by itself or by a signal */

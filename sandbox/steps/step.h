@@ -34,6 +34,7 @@ struct step_context {
 	int userns_fd;   /* … and enters this user namespace; −1 = it is in one from the start */
 	int maps_fd; /* … whose maps are written when a byte can be read here; −1 = the init writes them itself */
 	int stdin_fd, stdout_fd, stderr_fd, status_fd, gate_fd, guard_pidfd; /* −1 = none */
+	bool end_awaited;               /* the gate was opened with GATE_OPEN_QUIETLY */
 	int master_fd, slave_fd;        /* PLAN_TTY: the terminal, from the step `terminal` on; else −1 */
 	struct tree_files tree;         /* files of its cgroups */
 	bool logged;                    /* audit records of this sandbox are read */

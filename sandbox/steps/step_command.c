@@ -110,8 +110,10 @@ int step_gate(struct step_context *c)
 		if (p[0].revents) {
 			char byte;
 			ssize_t n = read(c->gate_fd, &byte, 1);
-			if (n == 1)
+			if (n == 1) {
+				c->end_awaited = byte == GATE_OPEN_QUIETLY;
 				return 0;
+			}
 			if (n == 0)
 				return fail_with(ECANCELED);
 			if (errno != EINTR && errno != EAGAIN)

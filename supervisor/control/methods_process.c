@@ -26,6 +26,7 @@
 #define READ_DEFAULT (64u * 1024)      /* bytes of a range that is requested without a length */
 #define RANGE_MAX (1024u * 1024)       /* of one range: it is read and encoded on the loop */
 #define YIELD_MS_MAX (10u * 60 * 1000) /* longer waits are wait_process's */
+#define AWAITED_MS 10                  /* a wait of at least this may delay the reply to the start itself */
 #define REASON_MAX 256u
 #define FOREVER_MS (1ull << 40) /* longer than any uptime: no limit at all */
 #define PATHS_MAX 10000u
@@ -366,12 +367,14 @@ int method_start_process(struct call *c, const struct start_process_params *p, s
 
 	if (p->subscribe.value && p->yieldMs.given)
 		return err_field(e, "subscribe", "cannot be combined with yieldMs, which waits for the end itself");
-	if (yield_check(c, e) == 0 && start_spec_of(call_engine(c), c->params, &s, e) == 0)
+	if (yield_check(c, e) == 0 && start_spec_of(call_engine(c), c->params, &s, e) == 0) {
+		s.request.end_awaited = p->yieldMs.given && p->yieldMs.value >= AWAITED_MS;
 		engine_start_process(call_engine(c), &s.request, &c->caller, on_started, c);
-	else if (e->code == ERR_UNAVAILABLE)
+	} else if (e->code == ERR_UNAVAILABLE) {
 		fail_unavailable(c, e);
-	else
+	} else {
 		return -1;
+	}
 	return CALL_PENDING;
 }
 

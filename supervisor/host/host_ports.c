@@ -207,7 +207,8 @@ static void port_launch(void *host, const char *id, const void *plan, size_t pla
 	io->names.input = NULL;
 	io->flags = flags;
 	io->cow = flags & PLAN_COW && !(flags & PLAN_MEMBER); /* a member changes its sandbox's files */
-	io->peer_fd = fcntl(peer_fd, F_DUPFD_CLOEXEC, 3);
+	if (!io->within[0] || process_io_needs_limits(io))    /* the spawner takes part */
+		io->peer_fd = fcntl(peer_fd, F_DUPFD_CLOEXEC, 3);
 	const struct abandoned *before = strmap_get(&io->host->abandoned, id);
 	io->key.attempt = before ? before->attempt : 0;
 	if (before && !before->released) {

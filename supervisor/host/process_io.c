@@ -29,8 +29,6 @@
 #define PIPES_LARGE_MAX 16u     /* with relays an eighth of a user's soft limit of pipe pages */
 #define STALL_RETRY_MS 200
 #define RELAY_SLOTS (1u << GUARD_SLOT_RELAY | 1u << GUARD_SLOT_FEED)
-#define GATE_RETRIES 10
-#define GATE_RETRY_NS 1000000
 #define ROOM_RETRY_MS 20 /* a terminal can become writable without an event */
 
 struct process_io *process_io_new(struct host_ports *w, const char *id, const struct port_streams *names)
@@ -178,33 +176,32 @@ static void listener_take(struct process_io *io, int fd)
 	proxy_link_serve(&io->host->proxy, io);
 }
 
+static bool lacks_terminal(const struct process_io *io)
+{
+	return io->fds[GUARD_SLOT_PTY] < 0 && io->names.ref[STREAM_PTY][0];
+}
+
+static bool lacks_listener(const struct process_io *io)
+{
+	return io->fds[GUARD_SLOT_NET] < 0 && io->fds[GUARD_SLOT_NET_RULES] >= 0;
+}
+
 /*
  * READY carries the terminal and the proxy's socket. They are deposited with the guard before the message is taken off
  * the socket. Without its terminal a command's output would be lost, so it does not run. A member's READY also carries
  * a pidfd of its leader, from which the pid is read.
  */
-static void take_brought(struct process_io *io)
+static void take_brought(struct process_io *io, int *fds, size_t nfds)
 {
-	bool terminal = io->fds[GUARD_SLOT_PTY] < 0 && io->names.ref[STREAM_PTY][0];
-	bool listener = io->fds[GUARD_SLOT_NET] < 0 && io->fds[GUARD_SLOT_NET_RULES] >= 0;
-	int fds[2] = { -1, -1 };
-	size_t nfds = countof(fds);
-	struct status_msg m;
+	bool terminal = lacks_terminal(io), listener = lacks_listener(io);
+	size_t first = nfds > 0 && terminal && master_is(fds[0]) ? 1 : 0; /* the terminal's master comes first */
 
-	if (!terminal && !listener && !io->within[0])
-		return;
-	if (fd_recv(io->fds[GUARD_SLOT_STATUS], &m, sizeof m, fds, &nfds, MSG_PEEK | MSG_DONTWAIT) <
-	    (ssize_t)STATUS_MSG_LEAST)
-		nfds = 0;
-	size_t first = nfds > 0 && master_is(fds[0]) ? 1 : 0; /* the terminal's master comes first */
 	if (terminal)
 		terminal_take(io, first ? fd_take(&fds[0]) : -1);
 	if (listener)
 		listener_take(io, first < nfds ? fd_take(&fds[first]) : -1);
 	if (io->within[0] && first < nfds)
 		io->pid = (int32_t)fd_pidfd_pid(fds[first]);
-	for (size_t i = 0; i < nfds; i++)
-		fd_close(&fds[i]);
 }
 
 static void stream_readable(evutil_socket_t fd, short what, void *ctx);
@@ -258,26 +255,49 @@ static bool may_receive_again(int errnum)
 	return errnum == ECONNRESET || errnum == EINTR || errnum == ENOMEM || errnum == ENOBUFS;
 }
 
-/* Takes READY and EXECED; leaves FAILED and EXITED for a restarted runtime. 1 = *ret_last is the last message, −1 = the
- * process_io was freed. */
-static int status_pump(struct process_io *io, struct status_msg *ret_last)
+/* The message stays on the socket. Descriptors are received only if some are expected. */
+static ssize_t peek_status(struct process_io *io, struct status_msg *m, int fds[2], size_t *nfds)
+{
+	const int fd = io->fds[GUARD_SLOT_STATUS];
+	const bool brings = lacks_terminal(io) || lacks_listener(io) || (io->within[0] && !io->led);
+	ssize_t n;
+
+	memset(m, 0, sizeof *m);
+	do {
+		*nfds = brings ? 2 : 0;
+		n = brings ? fd_recv(fd, m, sizeof *m, fds, nfds, MSG_PEEK | MSG_DONTWAIT) : -1;
+		if (n < 0)
+			*nfds = 0;
+		if (!brings || (n < 0 && errno == EMSGSIZE)) /* not the descriptors that were expected */
+			n = recv(fd, m, sizeof *m, MSG_PEEK | MSG_DONTWAIT);
+	} while (n < 0 && may_receive_again(errno));
+	m->path[sizeof m->path - 1] = '\0';
+	return n;
+}
+
+/*
+ * Takes READY and EXECED; leaves FAILED and EXITED for a restarted runtime. With `all` until there is none left; else
+ * one, because more are rare and wake the loop again. 1 = *ret_last is the last message, −1 = the process_io was freed.
+ */
+static int status_pump(struct process_io *io, bool all, struct status_msg *ret_last)
 {
 	struct engine *g = io->host->engine;
-	int fd = io->fds[GUARD_SLOT_STATUS];
+	int fd = io->fds[GUARD_SLOT_STATUS], fds[2] = { -1, -1 };
 	const struct process_io_ref ref = ref_of(io);
 	struct status_msg m;
+	size_t nfds;
 
-	for (;;) {
-		memset(&m, 0, sizeof m);
-		ssize_t n = recv(fd, &m, sizeof m, MSG_PEEK | MSG_DONTWAIT);
-		if (n < 0 && may_receive_again(errno))
-			continue;
+	do {
+		ssize_t n = peek_status(io, &m, fds, &nfds);
 		if (n < (ssize_t)STATUS_MSG_LEAST) {
 			if (n == 0 || (n < 0 && errno != EAGAIN))
 				event_drop(&io->status_ev); /* closed by the init: its pidfd reports the end */
 			return 0;
 		}
-		m.path[sizeof m.path - 1] = '\0';
+		if (m.kind == STATUS_READY)
+			take_brought(io, fds, nfds);
+		for (size_t i = 0; i < nfds; i++)
+			fd_close(&fds[i]);
 		if (m.kind == STATUS_FAILED || m.kind == STATUS_EXITED) {
 			event_drop(&io->status_ev); /* it stays readable: no more events are needed */
 			if (m.kind == STATUS_EXITED && m.autorun == AUTORUN_REPORT)
@@ -285,8 +305,6 @@ static int status_pump(struct process_io *io, struct status_msg *ret_last)
 			*ret_last = m;
 			return 1;
 		}
-		if (m.kind == STATUS_READY)
-			take_brought(io);
 		while (recv(fd, &m, sizeof m, MSG_DONTWAIT) < 0 && may_receive_again(errno))
 			continue;
 		if (m.kind == STATUS_READY && io->within[0])
@@ -317,21 +335,24 @@ static int status_pump(struct process_io *io, struct status_msg *ret_last)
 			engine_on_command_exited(g, ref.key.id, &m);
 		if (!is_alive(&ref))
 			return -1;
-	}
+	} while (all);
+	return 0;
 }
 
 /*
  * The init is gone or, if it is kept, its command is; or a member's status socket is closed, which its holder does only
- * when the tree is gone. The last message may still be unread, and decides how the process ended.
+ * when the tree is gone. The last message decides how the process ended; without `known` it may still be unread.
  */
-static void report_gone(struct process_io *io)
+static void report_gone(struct process_io *io, const struct status_msg *known)
 {
 	struct status_msg last;
 	const struct process_io_ref ref = ref_of(io);
-	int r = status_pump(io, &last);
+	int r = known ? 1 : status_pump(io, true, &last);
 
 	if (r < 0)
 		return;
+	if (known)
+		last = *known;
 	/*
 	 * A member's socket closes without a last message only if its holder died. The kernel closes the holder's
 	 * descriptors before it kills the rest of the namespace, and lets the holder itself end after that.
@@ -367,7 +388,7 @@ static void report_member(void *ctx, const char *id, void *value)
 	if (strcmp(io->within, holder->id) != 0 || io->gone || io->fds[GUARD_SLOT_STATUS] < 0)
 		return; /* without a socket it was not sent yet: its launch fails */
 	event_drop(&io->pidfd_ev);
-	report_gone(io);
+	report_gone(io, NULL);
 }
 
 static void on_pidfd(evutil_socket_t fd, short what, void *ctx)
@@ -378,20 +399,25 @@ static void on_pidfd(evutil_socket_t fd, short what, void *ctx)
 	const bool holder = io->flags & PLAN_HOLDER;
 
 	event_drop(&io->pidfd_ev);
-	report_gone(io);
+	report_gone(io, NULL);
 	if (holder)
 		strmap_visit(&w->process_ios, report_member, &key);
 }
+
+static struct event *watch_fd(struct process_io *io, int fd, short what, event_callback_fn fn, void *ctx);
 
 static void on_status(evutil_socket_t fd, short what, void *ctx)
 {
 	struct process_io *io = ctx;
 	struct status_msg last;
 	const struct process_io_ref ref = ref_of(io);
+	int r = status_pump(io, false, &last);
 
-	if (status_pump(io, &last) <= 0)
+	if (r < 0)
 		return;
-	if (io->host->launch_again(io, &last))
+	if (io->within[0] && !io->status_ev) /* no more messages: the closed socket is the end */
+		io->pidfd_ev = watch_fd(io, io->fds[GUARD_SLOT_STATUS], EV_CLOSED | EV_PERSIST, on_pidfd, io);
+	if (r == 0 || io->host->launch_again(io, &last))
 		return;
 	if (io->within[0] && !io->led && last.kind == STATUS_FAILED)
 		engine_on_launch_failed(ref.host->engine, ref.key.id, last.step, last.error, last.path);
@@ -399,7 +425,8 @@ static void on_status(evutil_socket_t fd, short what, void *ctx)
 		engine_on_exited(ref.host->engine, ref.key.id, &last);
 	if (last.kind == STATUS_EXITED && last.kept && is_alive(&ref) && !io->gone) {
 		io->release = GUARD_RELEASE_KEPT;
-		on_pidfd(-1, EV_READ, io);
+		event_drop(&io->pidfd_ev);
+		report_gone(io, &last);
 	}
 }
 
@@ -606,27 +633,6 @@ unsigned process_io_closed_streams(const int fds[GUARD_SLOT_COUNT])
 	       (fds[GUARD_SLOT_STDERR] < 0 ? 1u << STREAM_STDERR : 0);
 }
 
-/*
- * The kernel may have no memory for the pipe just now. A gate that stays shut is worse than a short wait: the guard has
- * a copy of it, so the command would wait for ever.
- */
-int process_io_open_gate(struct process_io *io)
-{
-	const int fd = io->fds[GUARD_SLOT_GATE];
-	ssize_t n = fd < 0 ? 1 : write(fd, "g", 1);
-
-	for (int i = 0; i < GATE_RETRIES && n < 0 && errno != EPIPE; i++) {
-		nanosleep(&(struct timespec){ .tv_nsec = GATE_RETRY_NS }, NULL);
-		n = write(fd, "g", 1);
-	}
-	/* EPIPE: the command has passed the gate (before a restart) or is dead; both are reported elsewhere. */
-	int r = n < 0 && errno != EPIPE ? -1 : 0;
-	if (r < 0)
-		log_error("open the gate of %s: %s; killing it", io->key.id, strerror(errno));
-	fd_close(&io->fds[GUARD_SLOT_GATE]);
-	return r;
-}
-
 void process_io_signal_init(struct process_io *io, uint32_t kind, uint32_t sig)
 {
 	const struct status_msg m = { .kind = kind, .signal = sig };
@@ -672,9 +678,7 @@ void process_io_watch(struct process_io *io)
 	if (!io->limited) /* one with limits can still be launched again */
 		forget_launch(io);
 	io->status_ev = watch_fd(io, io->fds[GUARD_SLOT_STATUS], EV_READ | EV_PERSIST, on_status, io);
-	if (io->within[0])
-		io->pidfd_ev = watch_fd(io, io->fds[GUARD_SLOT_STATUS], EV_CLOSED | EV_PERSIST, on_pidfd, io);
-	else
+	if (!io->within[0]) /* the end of a member follows its last message */
 		io->pidfd_ev = watch_fd(io, io->fds[GUARD_SLOT_PIDFD], EV_READ | EV_PERSIST, on_pidfd, io);
 	if (!(io->flags & PLAN_HOLDER)) /* a holder's link is not written through write_stdin */
 		io->stdin_ev = watch_fd(io, io->fds[GUARD_SLOT_STDIN], EV_WRITE, on_stdin_room, io);

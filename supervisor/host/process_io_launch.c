@@ -1,10 +1,12 @@
-/* Launching a process: the pipes and sockets of one attempt, and who gets which end. */
+/* Launching a process: the pipes and sockets of one attempt, who gets which end, and the gate. */
 
 #include "supervisor/host/process_io.h"
 
 #include "runtime/base/clock.h"
 #include "runtime/base/fd.h"
+#include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "sandbox/status.h"
 #include "supervisor/host/host_ports.h"
 #include "supervisor/spawner/member_msg.h"
 
@@ -12,7 +14,11 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+
+#define GATE_RETRIES 10
+#define GATE_RETRY_NS 1000000
 
 /* Both ends of every pipe and socket, by slot. */
 struct ends {
@@ -37,7 +43,7 @@ static int ends_pipe(struct ends *x, int slot, bool we_write)
 		return -1;
 	x->ours[slot] = p[we_write ? 1 : 0];
 	x->theirs[slot] = p[we_write ? 0 : 1];
-	return slot == GUARD_SLOT_GATE ? 0 : fd_nonblock(x->ours[slot], true);
+	return slot == GUARD_SLOT_GATE ? 0 : fcntl(x->ours[slot], F_SETFL, O_NONBLOCK);
 }
 
 /*
@@ -235,4 +241,26 @@ int process_io_launch_member(struct process_io *io, const struct process_io *hol
 	process_io_take_fds(io, x.ours);
 	process_io_watch(io);
 	return 0;
+}
+
+/*
+ * The kernel may have no memory for the pipe just now. A gate that stays shut is worse than a short wait: the guard has
+ * a copy of it, so the command would wait for ever.
+ */
+int process_io_open_gate(struct process_io *io)
+{
+	const int fd = io->fds[GUARD_SLOT_GATE];
+	const char byte = io->names.end_awaited ? GATE_OPEN_QUIETLY : GATE_OPEN;
+	ssize_t n = fd < 0 ? 1 : write(fd, &byte, 1);
+
+	for (int i = 0; i < GATE_RETRIES && n < 0 && errno != EPIPE; i++) {
+		nanosleep(&(struct timespec){ .tv_nsec = GATE_RETRY_NS }, NULL);
+		n = write(fd, &byte, 1);
+	}
+	/* EPIPE: the command has passed the gate (before a restart) or is dead; both are reported elsewhere. */
+	int r = n < 0 && errno != EPIPE ? -1 : 0;
+	if (r < 0)
+		log_error("open the gate of %s: %s; killing it", io->key.id, strerror(errno));
+	fd_close(&io->fds[GUARD_SLOT_GATE]);
+	return r;
 }

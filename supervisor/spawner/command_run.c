@@ -53,6 +53,7 @@
 
 #define CPU_POLL_MS 100
 #define KILL_MS 10000u
+#define EXECED_DELAY_MS 2 /* a command that ends earlier needs no EXECED if its client waits for the end */
 #define REAP_MAX 64 /* per iteration: orphans can appear as fast as they are reaped, and requests must be served */
 
 struct watch {
@@ -62,7 +63,8 @@ struct watch {
 	struct tree_count before; /* leader: its counters at that time */
 	pid_t command;
 	struct rusage usage; /* of all children that were reaped, with theirs */
-	bool ended;          /* the command was reaped and `status` is valid */
+	bool exec_reported;
+	bool ended; /* the command was reaped and `status` is valid */
 	int status;
 	enum status_cause cause;
 	uint32_t left_behind;
@@ -279,6 +281,26 @@ static bool is_due(uint64_t *at_ms)
 	return true;
 }
 
+static void report_exec(struct watch *w)
+{
+	const struct status_msg m = { .kind = STATUS_EXECED };
+	if (w->exec_reported)
+		return;
+	w->exec_reported = true;
+	init_send_status(w->in->steps.status_fd, &m, -1, -1);
+}
+
+/*
+ * EXECED wakes the runtime. If the client waits for the end anyway, it is sent only if the command does not end at
+ * once: EXITED implies it.
+ */
+static int watch_timeout(const struct watch *w, bool more, bool cpu)
+{
+	if (more)
+		return 0;
+	return !w->exec_reported ? EXECED_DELAY_MS : cpu ? CPU_POLL_MS : -1;
+}
+
 /* Runs until the command has ended and, unless PLAN_KEEP_TREE, its tree is gone; or until the tree was killed. */
 static void watch_tree(struct watch *w)
 {
@@ -295,9 +317,11 @@ static void watch_tree(struct watch *w)
 	};
 	bool more = false, reported = false;
 	uint64_t poll_ms = 0;
+	if (keep || !in->steps.end_awaited)
+		report_exec(w);
 	for (;;) {
 		p[4].fd = w->ports.dialer_fd;
-		int n = poll(p, 5, port_watch_timeout(&w->ports, more ? 0 : cpu ? CPU_POLL_MS : -1));
+		int n = poll(p, 5, port_watch_timeout(&w->ports, watch_timeout(w, more, cpu)));
 		/* EINVAL: a member has lowered its leader's limit on open files. The holder ends them. */
 		if ((n > 0 && p[2].revents) || (n < 0 && errno == EINVAL))
 			_exit(1);
@@ -320,6 +344,8 @@ static void watch_tree(struct watch *w)
 				report_command_exit(w);
 			}
 		}
+		if (!w->ended)
+			report_exec(w);
 		if (n > 0 && p[1].revents && receive_request(w))
 			return;
 		if (n > 0 && p[3].revents)
@@ -462,12 +488,14 @@ static void report_exit(const struct watch *w)
 	init_send_status(w->in->steps.status_fd, &m, w->report, -1);
 }
 
-static void close_command_ends(struct step_context *c)
+/*
+ * The outputs stay open until the end is reported. The runtime then learns of their end and of EXITED in one wakeup,
+ * instead of one wakeup when the command exits and another one when its tree is gone.
+ */
+static void close_outputs(struct step_context *c)
 {
-	fd_close(&c->stdin_fd);
 	fd_close(&c->stdout_fd);
 	fd_close(&c->stderr_fd);
-	fd_close(&c->gate_fd);
 }
 
 int command_run_signal_fd(void)
@@ -519,16 +547,15 @@ void command_run(struct init *in, const struct command_run *run)
 	in->error = 0;
 	if (w.signal_fd < 0 || (w.command = start_command(in)) < 0)
 		init_fail(in, STEP_EXEC, errno);
-	close_command_ends(&in->steps);
+	fd_close(&in->steps.stdin_fd);
+	fd_close(&in->steps.gate_fd);
 	if (in->error || in->reached != STEP_EXEC)
 		init_fail(in, in->reached, in->error ? in->error : EINTR);
-	const struct status_msg execed = { .kind = STATUS_EXECED };
-	init_send_status(in->steps.status_fd, &execed, -1, -1);
-
 	watch_tree(&w);
 	examine_after(&w);
 	placeholder_helper_finish(in->steps.placeholder_fd);
 	in->kept = can_stay(&w, run);
+	close_outputs(&in->steps);
 	report_exit(&w);
 	fd_close(&w.report);
 	if (in->kept) {

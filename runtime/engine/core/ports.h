@@ -43,6 +43,7 @@ struct port_streams {
 	int32_t pid;               /* adopted member: its leader, which the guard does not know */
 	struct plan_limits limits; /* of a member alone; the values are 0 if it has none */
 	bool holder;               /* adopted: it holds a session sandbox */
+	bool end_awaited;          /* the host need not report exec if the end comes soon: its report implies it */
 };
 
 /* The current line settings of a terminal. */

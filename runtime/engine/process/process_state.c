@@ -183,6 +183,16 @@ static void running_exited(struct process *p)
 	process_drain(p);
 }
 
+/* The report of exec was left out, because the command ended at once (port_streams.end_awaited). */
+static void execing_exited(struct process *p)
+{
+	if (p->last.kind != STATUS_EXITED)
+		return;
+	p->state = PROCESS_RUNNING;
+	p->execed = true;
+	running_exited(p);
+}
+
 static void draining_stream_end(struct process *p)
 {
 	bool ended = true;
@@ -227,6 +237,7 @@ static const transition_fn machine[PROCESS_STATE_COUNT][PROCESS_EVENT_COUNT] = {
 	},
 	[PROCESS_EXECING] = {
 		[PROCESS_EV_EXECED] = execing_execed,
+		[PROCESS_EV_EXITED] = execing_exited,
 		[PROCESS_EV_GONE] = process_drain,
 	},
 	[PROCESS_RUNNING] = {

@@ -370,6 +370,7 @@ static void process_launch(struct process *p, const struct start_request *r, con
 	streams.input = p->given_input;
 	streams.input_stays = r->stdin_stays;
 	streams.limits = r->own_limits;
+	streams.end_awaited = r->end_awaited;
 	p->state = PROCESS_LAUNCHING;
 	store_prepare(
 		engine->o.store); /* the facts follow as soon as the clone exists, and the command waits for them */
