@@ -208,6 +208,9 @@ int view_queue_snapshot(struct store *s, uint32_t uid, const char *thread_id, st
  */
 int view_wait_result(struct store *s, uint32_t uid, const char *process_id, bool timed_out, struct buf *out,
 		     struct err *e);
+/* The part of it that the reply to a start with yieldMs needs: {status, exitCode?, signal?, durationMs?,
+ * commandExited?, outputs}, without previews. */
+int view_wait_brief(struct store *s, uint32_t uid, const char *process_id, struct buf *out, struct err *e);
 
 /*
  * Recovery starts from these: every process without a terminal event and every turn that has not ended, oldest id

@@ -131,6 +131,25 @@ int view_process(struct store *s, uint32_t uid, const char *process_id, struct b
 	return 0;
 }
 
+int view_wait_brief(struct store *s, uint32_t uid, const char *process_id, struct buf *out, struct err *e)
+{
+	buf_auto struct buf text = BUF_INIT, whole = BUF_INIT;
+	struct jw w = jw_on(&whole);
+	struct process_doc d;
+
+	if (view_read_visible(s, &process_schema, uid, "process", process_id, &text, &d, e) < 0)
+		return -1;
+	jw_obj(&w);
+	view_write_members(&w, &process_schema, &d, "status exitCode signal durationMs");
+	if (!d.endedAt)
+		view_write_members(&w, &process_schema, &d, "commandExited");
+	if (write_outputs(s, &d, false, &w, e) < 0)
+		return -1;
+	jw_obj_end(&w);
+	buf_append(out, whole.data, whole.len);
+	return 0;
+}
+
 /* A waiter that timed out gets the current state, with timedOut set. */
 int view_wait_result(struct store *s, uint32_t uid, const char *process_id, bool timed_out, struct buf *out,
 		     struct err *e)

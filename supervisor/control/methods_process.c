@@ -315,7 +315,7 @@ static void yield_reply(struct call *c, struct buf *before, const char *json, si
 		y->before = *before;
 		*before = BUF_INIT;
 	}
-	engine_wait_command(call_engine(c), *id ? id : json_string_value(json_object_get(c->params, "processId")),
+	engine_wait_briefly(call_engine(c), *id ? id : json_string_value(json_object_get(c->params, "processId")),
 			    call_uint(c, "yieldMs", 0), &c->caller, on_waited, y);
 }
 

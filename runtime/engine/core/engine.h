@@ -228,10 +228,13 @@ void engine_resize_process(struct engine *engine, const char *process_id, uint32
 void engine_terminate_process(struct engine *engine, const char *process_id, const char *reason, int sig,
 			      uint64_t grace_ms, const struct caller *c, engine_reply_fn fn, void *ctx);
 /* timeout_ms LIMIT_NONE = no timeout. After a timeout the result has timedOut: true. */
-/* Like engine_wait_process, but with keep_tree only until the command has ended. */
+void engine_wait_process(struct engine *engine, const char *process_id, uint64_t timeout_ms, const struct caller *c,
+			 engine_reply_fn fn, void *ctx);
+/* The same, but with keep_tree only until the command has ended. */
 void engine_wait_command(struct engine *engine, const char *process_id, uint64_t timeout_ms, const struct caller *c,
 			 engine_reply_fn fn, void *ctx);
-void engine_wait_process(struct engine *engine, const char *process_id, uint64_t timeout_ms, const struct caller *c,
+/* The same, with the result of view_wait_brief. */
+void engine_wait_briefly(struct engine *engine, const char *process_id, uint64_t timeout_ms, const struct caller *c,
 			 engine_reply_fn fn, void *ctx);
 
 struct session_rules_request;

@@ -100,6 +100,7 @@ struct process_waiter {
 	uint64_t deadline_ns; /* UINT64_MAX = none */
 	bool terminate;       /* the request is terminate_process */
 	bool command;         /* it waits for the command, not for the rest of its tree (keep_tree) */
+	bool brief;           /* it gets view_wait_brief */
 };
 
 /* Input that is not fully written to the pipe yet. The reply is sent when all of it is. */

@@ -460,6 +460,12 @@ static void answer_terminated(struct process *p, struct process_waiter *w, struc
 	jw_obj_end(&j);
 }
 
+static int write_waited(struct store *s, uint32_t uid, const char *id, bool brief, bool timed_out, struct buf *out,
+			struct err *e)
+{
+	return brief ? view_wait_brief(s, uid, id, out, e) : view_wait_result(s, uid, id, timed_out, out, e);
+}
+
 static void answer_waiter(struct process *p, struct process_waiter *w, bool timed_out)
 {
 	buf_auto struct buf out = BUF_INIT;
@@ -467,7 +473,7 @@ static void answer_waiter(struct process *p, struct process_waiter *w, bool time
 
 	if (w->terminate)
 		answer_terminated(p, w, &out);
-	else if (view_wait_result(p->engine->o.store, VIEW_ANY_UID, p->id, timed_out, &out, &e) < 0) {
+	else if (write_waited(p->engine->o.store, VIEW_ANY_UID, p->id, w->brief, timed_out, &out, &e) < 0) {
 		reply_err(&w->reply, &e, NULL, 0);
 		free(w);
 		return;
@@ -507,7 +513,7 @@ void process_waiters_expire(struct process *p, uint64_t now)
 	} while (w);
 }
 
-static void wait_for(struct engine *engine, const char *process_id, uint64_t timeout_ms, bool command,
+static void wait_for(struct engine *engine, const char *process_id, uint64_t timeout_ms, bool command, bool brief,
 		     const struct caller *c, engine_reply_fn fn, void *ctx)
 {
 	struct process *p = engine_process(engine, process_id);
@@ -516,7 +522,7 @@ static void wait_for(struct engine *engine, const char *process_id, uint64_t tim
 
 	/* Ended, or of another user: the document has the answer, and view_wait_result checks the uid. */
 	if (!p || p->over || !process_is_controlled_by(p, c) || (command && p->command_exit_committed)) {
-		int found = view_wait_result(engine->o.store, c->uid, process_id, false, &out, &e);
+		int found = write_waited(engine->o.store, c->uid, process_id, brief, false, &out, &e);
 		fn(ctx, found < 0 ? &e : NULL, out.data, out.len);
 		return;
 	}
@@ -524,6 +530,7 @@ static void wait_for(struct engine *engine, const char *process_id, uint64_t tim
 	struct process_waiter *w = mem_zalloc(1, sizeof *w);
 	reply_copy(&w->reply, c, fn, ctx);
 	w->command = command;
+	w->brief = brief;
 	w->deadline_ns = timeout_ms >= UINT64_MAX / 2000000 ? UINT64_MAX : engine_now(engine) + timeout_ms * 1000000ull;
 	TAILQ_INSERT_TAIL(&p->waiters, w, link);
 	if (w->deadline_ns != UINT64_MAX)
@@ -533,13 +540,19 @@ static void wait_for(struct engine *engine, const char *process_id, uint64_t tim
 void engine_wait_process(struct engine *engine, const char *process_id, uint64_t timeout_ms, const struct caller *c,
 			 engine_reply_fn fn, void *ctx)
 {
-	wait_for(engine, process_id, timeout_ms, false, c, fn, ctx);
+	wait_for(engine, process_id, timeout_ms, false, false, c, fn, ctx);
 }
 
 void engine_wait_command(struct engine *engine, const char *process_id, uint64_t timeout_ms, const struct caller *c,
 			 engine_reply_fn fn, void *ctx)
 {
-	wait_for(engine, process_id, timeout_ms, true, c, fn, ctx);
+	wait_for(engine, process_id, timeout_ms, true, false, c, fn, ctx);
+}
+
+void engine_wait_briefly(struct engine *engine, const char *process_id, uint64_t timeout_ms, const struct caller *c,
+			 engine_reply_fn fn, void *ctx)
+{
+	wait_for(engine, process_id, timeout_ms, true, true, c, fn, ctx);
 }
 
 /* ---- commands that end before the rest of their tree (keepTree) ---- */

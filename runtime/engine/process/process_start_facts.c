@@ -207,7 +207,8 @@ void process_submit_start(struct process *p)
 	free(p->given_input);
 	p->given_input = NULL;
 	/* Without `sequence`: the number is known only after the commit that stores this. */
-	start_result(p, 0, &result);
+	if (p->start.idem_key)
+		start_result(p, 0, &result);
 	transaction_store_reply(tx, &p->start, result.data, result.len);
 	transaction_commit_then(tx, 0, on_start_decided, p);
 }

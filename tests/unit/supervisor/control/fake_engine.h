@@ -138,6 +138,11 @@ void engine_wait_command(struct engine *g, const char *id, uint64_t ms, const st
 {
 	fake_asked("wait", id, c, fn, ctx);
 }
+void engine_wait_briefly(struct engine *g, const char *id, uint64_t ms, const struct caller *c, engine_reply_fn fn,
+			 void *ctx)
+{
+	fake_asked("wait", id, c, fn, ctx);
+}
 void engine_create_session(struct engine *g, const struct session_request *r, const struct caller *c,
 			   engine_reply_fn fn, void *ctx)
 {
