@@ -52,6 +52,8 @@ static int event_check_draft(const struct event_draft *d, const struct event_inf
 	}
 	if (d->payload_len > EVENT_MAX || d->members_len > EVENT_MAX)
 		return err_set(e, ERR_EXHAUSTED, "%s is larger than %d bytes", info->name, EVENT_MAX);
+	if (d->payload_fits)
+		return 0;
 	return d->payload ? payload_check(info, d->payload, d->payload_len, e) : payload_check(info, "{}", 2, e);
 }
 

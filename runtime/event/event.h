@@ -100,6 +100,7 @@ struct event_draft {
 	uint64_t real_us;    /* 0 = now */
 	const char *payload; /* a JSON object's text; NULL = {} */
 	size_t payload_len;
+	bool payload_fits;   /* payload_write has compared it with the type's row */
 	const char *members; /* further top-level members: `"permissionDecision":{…},"refs":{…}`, or NULL */
 	size_t members_len;
 };

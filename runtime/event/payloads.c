@@ -57,35 +57,63 @@ static inline void put_json(struct jw *w, const char *key, const struct json_val
 	json_value_member(w, key, *v);
 }
 
-/* Members without braces around them: a function's or, from a buffer, their text. */
-static inline void put_members(struct jw *w, const struct json_value *v)
+/* Members without braces around them: a function's or, from a buffer, their text. False: which ones is not known. */
+static inline bool put_members(struct jw *w, const struct json_value *v)
 {
 	if (v->write)
 		v->write(w, v->value, v->n);
 	else if (v->value)
 		jw_raw(w, v->value, v->n);
+	return false;
 }
 
-#define FIELD(member, key, kind, type, optional) put_##kind(w, key, &p->member);
-#define PART(name, member) write_##name##_part(w, &p->member);
-#define WRITTEN(member, fields) put_members(w, &p->member);
-#define EVENT_PART(name)                                                                           \
-	static void write_##name##_part(struct jw *w, const struct name##_part *p) { PART_##name } \
-	void json_write_##name(struct jw *w, const void *value, size_t n)                          \
-	{                                                                                          \
-                                                                                                   \
-		jw_obj(w);                                                                         \
-		write_##name##_part(w, value);                                                     \
-		jw_obj_end(w);                                                                     \
+/*
+ * Whether the field that was written at `at` is as payload_check wants it. The type of a field's member is that of the
+ * field, except for JSON, which is recognised by its first character.
+ */
+static inline bool field_fits(const struct jw *w, size_t at, size_t key_len, const char *type, bool optional)
+{
+	const char *text = w->buf->data + at;
+
+	if (w->buf->len == at)
+		return optional;
+	const char first = text[(*text == ',') + key_len + 3];
+	return type[0] == 'o' ? first == '{' : type[0] == 'a' && type[1] == 'r' ? first == '[' : first != 'n';
+}
+
+#define FIELD(member, key, kind, type, optional) \
+	at = w->buf->len;                        \
+	put_##kind(w, key, &p->member);          \
+	fits &= field_fits(w, at, sizeof(key) - 1, type, sizeof(optional) > 1);
+#define PART(name, member) fits &= write_##name##_part(w, &p->member);
+#define WRITTEN(member, fields) fits &= put_members(w, &p->member);
+#define EVENT_PART(name)                                                           \
+	static bool write_##name##_part(struct jw *w, const struct name##_part *p) \
+	{                                                                          \
+		bool fits = true;                                                  \
+		size_t at = 0;                                                     \
+                                                                                   \
+		(void)at;                                                          \
+		PART_##name return fits;                                           \
+	}                                                                          \
+	void json_write_##name(struct jw *w, const void *value, size_t n)          \
+	{                                                                          \
+                                                                                   \
+		jw_obj(w);                                                         \
+		write_##name##_part(w, value);                                     \
+		jw_obj_end(w);                                                     \
 	}
 #define EVENT_TYPE(NAME, name, wire, class, origin, extension, ids, members, cause, fields) \
-	static void write_##name(struct jw *w, const void *payload)                         \
+	static bool write_##name(struct jw *w, const void *payload)                         \
 	{                                                                                   \
 		const struct name *p = payload;                                             \
+		bool fits = true;                                                           \
+		size_t at = 0;                                                              \
                                                                                             \
 		(void)w;                                                                    \
 		(void)p;                                                                    \
-		fields                                                                      \
+		(void)at;                                                                   \
+		fields return fits;                                                         \
 	}
 #include "runtime/event/event_types.def"
 #undef EVENT_TYPE
@@ -94,15 +122,15 @@ static inline void put_members(struct jw *w, const struct json_value *v)
 #undef PART
 #undef FIELD
 
-void payload_write(struct jw *w, enum event_type type, const struct envelope *payload)
+bool payload_write(struct jw *w, enum event_type type, const struct envelope *payload)
 {
-	static void (*const writers[])(struct jw *, const void *) = {
+	static bool (*const writers[])(struct jw *, const void *) = {
 #define EVENT_TYPE(NAME, name, ...) [EVENT_##NAME] = write_##name,
 #include "runtime/event/event_types.def"
 #undef EVENT_TYPE
 	};
 
-	writers[type](w, payload);
+	return writers[type](w, payload);
 }
 
 void payload_write_envelope(struct jw *w, const struct envelope_members_part *m) { write_envelope_members_part(w, m); }

@@ -74,8 +74,11 @@ struct envelope {
  */
 #define JSON_OBJECT(name, ...) json_from_writer(json_write_##name, &(const struct name##_part){ __VA_ARGS__ }, 0)
 
-/* Writes the members of the payload of the type, without braces. */
-void payload_write(struct jw *w, enum event_type type, const struct envelope *payload);
+/*
+ * Writes the members of the payload of the type, without braces. True: they are as the type's row requires, and
+ * payload_check need not read them again. False: not certain.
+ */
+bool payload_write(struct jw *w, enum event_type type, const struct envelope *payload);
 void payload_write_envelope(struct jw *w, const struct envelope_members_part *m);
 
 /* ---- reading ---- */

@@ -23,7 +23,7 @@ int fact_emit(struct transaction *tx, const struct scope *s, enum event_type typ
 		draft.ids[f] = none_if_empty(s->ids[f]);
 	buf_reserve(&body, BODY_USUAL);
 	jw_obj(&w);
-	payload_write(&w, type, payload);
+	draft.payload_fits = payload_write(&w, type, payload);
 	jw_obj_end(&w);
 	draft.payload = body.data;
 	draft.payload_len = body.len;

@@ -33,6 +33,30 @@ START_TEST(absent_members_are_left_out)
 }
 END_TEST
 
+static bool fits(enum event_type type, const struct envelope *payload)
+{
+	buf_auto struct buf json = BUF_INIT;
+	struct jw w = jw_on(&json);
+
+	jw_obj(&w);
+	bool r = payload_write(&w, type, payload);
+	jw_obj_end(&w);
+	return r;
+}
+
+#define FITS(NAME, name, ...) fits(EVENT_##NAME, &(struct name){ __VA_ARGS__ }.envelope)
+
+START_TEST(a_payload_that_breaks_its_row_is_not_reported_as_checked)
+{
+	ck_assert(FITS(TASK_QUEUED, task_queued, .reason = "backoff"));
+	ck_assert(!FITS(TASK_QUEUED, task_queued, .position = opt_int(1)));
+	ck_assert(FITS(TURN_STARTED, turn_started, .driver = "d", .executionEnvironment = json_from_text("{}")));
+	ck_assert(!FITS(TURN_STARTED, turn_started, .driver = "d", .executionEnvironment = json_from_text("[]")));
+	ck_assert(!FITS(TURN_STARTED, turn_started, .driver = "d", .executionEnvironment = json_from_text("null")));
+	ck_assert(!FITS(TURN_COMPLETED, turn_completed, .outcome = "done")); /* members that a function writes */
+}
+END_TEST
+
 START_TEST(each_kind_is_written_in_the_order_of_the_row)
 {
 	WRITES(TASK_QUEUED, task_queued, "{\"reason\":\"r\",\"position\":0,\"dueAt\":\"1970-01-01T00:00:01.000000Z\"}",
@@ -116,7 +140,8 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("payloads", absent_members_are_left_out, each_kind_is_written_in_the_order_of_the_row,
-		     parts_are_not_nested_but_objects_of_them_are, written_members_come_from_a_function_or_a_text,
-		     a_reader_finds_members_in_any_order, a_reader_of_nothing_finds_nothing);
+	return SUITE("payloads", absent_members_are_left_out, a_payload_that_breaks_its_row_is_not_reported_as_checked,
+		     each_kind_is_written_in_the_order_of_the_row, parts_are_not_nested_but_objects_of_them_are,
+		     written_members_come_from_a_function_or_a_text, a_reader_finds_members_in_any_order,
+		     a_reader_of_nothing_finds_nothing);
 }
