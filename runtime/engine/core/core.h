@@ -25,6 +25,7 @@ struct engine {
 	char boot_id[40];
 	char system_session[ID_SIZE], system_thread[ID_SIZE], system_turn[ID_SIZE];
 	bool stopping;
+	bool model_requested; /* an event of this runtime may have opened a model request */
 	struct engine_counts counts;
 	/* Contents of the policy files, as the host parsed them. Borrowed from the host; each may be NULL. */
 	const struct policy_profiles *profiles;

@@ -40,6 +40,7 @@ void transaction_free(struct transaction *tx)
 
 int transaction_add_event(struct transaction *tx, const struct event_draft *draft, struct err *e)
 {
+	tx->engine->model_requested |= draft->type == EVENT_MODEL_REQUESTED;
 	return store_batch_event(tx->batch, draft, e);
 }
 

@@ -180,7 +180,7 @@ int process_session_end_facts(struct process *p, struct transaction *tx, const c
 		EMIT(turn_failed, tx, s, .envelope = { .status = status, .status_reason = message },
 		     .category = category, .message = message, .retryable = strcmp(status, "lost") == 0, .work = work);
 	else
-		EMIT(turn_completed, tx, s, .envelope.status = status, .outcome = "process_completed", .work = work);
+		EMIT(turn_completed, tx, s, .envelope.status = status, .outcome = turn_outcome_process, .work = work);
 	/* Threads have fewer statuses than turns. */
 	const char *thread = strcmp(status, "timed_out") == 0 ? "failed"
 			     : strcmp(status, "lost") == 0    ? "unknown"

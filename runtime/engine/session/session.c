@@ -297,6 +297,27 @@ static bool list_request(void *ctx, const char *key, size_t key_len, const char 
 	return true;
 }
 
+static bool find_any(void *ctx, const char *key, size_t key_len, const char *json, size_t len)
+{
+	*(bool *)ctx = true;
+	return false;
+}
+
+/* Most daemons serve no models. Requests that an earlier runtime left open are looked for once. */
+static bool has_open_requests(struct engine *engine)
+{
+	struct session_state *s = engine->sessions;
+	struct err e = ERR_INIT;
+
+	if (!s->requests_found && !s->requests_searched) {
+		s->requests_searched = true;
+		s->requests_found = store_model_scan_speculative(engine->o.store, VIEW_TURN_OPEN_REQUEST, "", find_any,
+								 &s->requests_found, &e) < 0 ||
+				    s->requests_found;
+	}
+	return s->requests_found || engine->model_requested;
+}
+
 void turn_close_requests(struct engine *engine, uint32_t uid, const char *session_id, const char *thread_id,
 			 const char *turn_id, struct transaction *tx)
 {
@@ -305,6 +326,8 @@ void turn_close_requests(struct engine *engine, uint32_t uid, const char *sessio
 	struct err e = ERR_INIT;
 	char *next = NULL;
 
+	if (!has_open_requests(engine))
+		return;
 	/* A failed scan must not keep the turn from ending; its requests then stay open in the log. */
 	if (store_model_scan_speculative(engine->o.store, VIEW_TURN_OPEN_REQUEST, prefix, list_request, &list, &e) < 0)
 		log_error("look for open model requests: %s", e.message);

@@ -11,6 +11,8 @@ struct session_state {
 	struct strmap claims;         /* thread id → struct claim (session.c) */
 	struct strmap turn_owners;    /* turn id → struct turn_owner: the client that drives it */
 	TAILQ_HEAD(, waiter) waiters; /* requests that wait for the end of turns and tool calls */
+	bool requests_searched;       /* for model requests that an earlier runtime left open … */
+	bool requests_found;          /* … and there may be some */
 };
 
 #endif

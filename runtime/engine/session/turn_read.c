@@ -5,6 +5,8 @@
 #include "runtime/engine/session/turn_owner.h"
 #include "runtime/view/view.h"
 
+const char turn_outcome_process[] = "process_completed";
+
 int turn_read(struct engine *engine, const char *turn_id, struct buf *text, struct turn_doc *ret, struct err *e)
 {
 	return view_read_speculative(engine->o.store, &turn_schema, turn_id, text, ret, e);
@@ -115,6 +117,17 @@ json_t *turn_part_merged(struct engine *engine, const struct turn_doc *d, const 
 	json_object_del(merged, "type");
 	json_decref(options);
 	return merged;
+}
+
+bool turn_queue_is_empty(struct engine *engine, const char *thread_id)
+{
+	buf_auto struct buf text = BUF_INIT;
+	struct queue_doc d;
+	struct err e = ERR_INIT;
+	int r = view_read_speculative(engine->o.store, &queue_schema, thread_id, &text, &d, &e);
+	struct jiter it = jiter_on(d.order);
+
+	return r > 0 || (r == 0 && !jiter_next(&it));
 }
 
 int turn_queue_read(struct engine *engine, const char *thread_id, struct turn_queue *ret, struct err *e)

@@ -33,6 +33,11 @@ int turn_open_of_caller(struct engine *engine, const char *turn_id, const struct
 			struct turn_doc *ret, struct err *e);
 /* The identity that its work runs with. An unknown role counts as agent, the one with fewer rights. */
 void turn_requester(const struct turn_doc *d, struct requester *ret);
+/*
+ * The outcome of a completed turn that a process owns, compared by address: nothing but the process works in such a
+ * turn, so that most reactions to its end need not read it.
+ */
+extern const char turn_outcome_process[];
 static inline bool turn_driven_by_client(const struct turn_doc *d) { return jval_is_str(d->driver, "client"); }
 static inline bool turn_driven_by_loop(const struct turn_doc *d) { return jval_is_str(d->driver, "loop"); }
 struct scope turn_scope(const struct turn_doc *d);
@@ -54,6 +59,7 @@ struct turn_queue {
 	size_t count;
 	bool held; /* the queue does not advance until a client resumes it */
 };
+bool turn_queue_is_empty(struct engine *engine, const char *thread_id); /* false also if it cannot be read */
 int turn_queue_read(struct engine *engine, const char *thread_id, struct turn_queue *ret, struct err *e);
 
 #endif

@@ -35,8 +35,10 @@ void turn_thread_free(struct engine *engine, const char *thread_id)
 	struct turn_queue q;
 	struct turn_doc t;
 	struct err e = ERR_INIT;
-	int busy = engine->stopping ? 1 : thread_busy(engine, thread_id, active, &e);
 
+	if (engine->stopping || turn_queue_is_empty(engine, thread_id))
+		return;
+	int busy = thread_busy(engine, thread_id, active, &e);
 	if (busy == 0 && turn_queue_read(engine, thread_id, &q, &e) < 0)
 		busy = -1;
 	if (busy < 0)

@@ -473,13 +473,12 @@ void job_on_turn_completed(struct transaction *tx, const struct scope *s, const 
 {
 	buf_auto struct buf text = BUF_INIT, turn_text = BUF_INIT, answer = BUF_INIT;
 	job_auto struct job j = JOB_INIT;
-	json_auto_t *refs = json_array();
 	struct job_item_doc d;
 	struct turn_doc t;
 	struct err e = ERR_INIT;
 	char ref[ID_TEXT_MAX];
 
-	if (item_of_process(tx->engine, s->turn, &j, &text, &d) < 0 ||
+	if (p->outcome == turn_outcome_process || item_of_process(tx->engine, s->turn, &j, &text, &d) < 0 ||
 	    turn_read(tx->engine, s->turn, &turn_text, &t, &e) != 0)
 		return;
 	/* The answer is the item's output. */
@@ -491,7 +490,7 @@ void job_on_turn_completed(struct transaction *tx, const struct scope *s, const 
 					 .kind = "job",
 					 .id = j.d.jobId };
 	ref_store(tx, &owner, buf_cstr(&answer), answer.len, ref);
-	json_array_append_new(refs, json_pack("{s:s}", "outputRef", ref));
+	json_auto_t *refs = json_pack("[{s:s}]", "outputRef", ref);
 	completed_fact(tx->engine, &j, &d, tx, NULL, "completed", NULL, refs, p->summary);
 	transaction_after_commit(tx, job_step_due, j.d.jobId);
 }

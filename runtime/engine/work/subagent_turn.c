@@ -340,7 +340,8 @@ static void turn_over(struct transaction *tx, const char *turn_id, const struct 
 
 void subagent_on_turn_completed(struct transaction *tx, const struct scope *s, const struct turn_completed *p)
 {
-	turn_over(tx, s->turn, NULL);
+	if (p->outcome != turn_outcome_process)
+		turn_over(tx, s->turn, NULL);
 }
 
 void subagent_on_turn_failed(struct transaction *tx, const struct scope *s, const struct turn_failed *p)

@@ -469,7 +469,7 @@ void task_on_turn_completed(struct transaction *tx, const struct scope *s, const
 {
 	task_auto struct task t = TASK_INIT;
 
-	if (attempt_of(tx->engine, s->turn, &t) < 0)
+	if (p->outcome == turn_outcome_process || attempt_of(tx->engine, s->turn, &t) < 0)
 		return;
 	task_attempt_succeeded(tx->engine, &t, tx, NULL, p->summary);
 	transaction_after_commit(tx, task_next, t.d.taskId);
