@@ -97,9 +97,13 @@ int layer_new(struct store *store, struct buf *group, struct layer *older, uint6
 		layer_unref(l);
 		return -1;
 	}
+	for (size_t i = 0; i < countof(l->kinds); i++)
+		l->kinds[i] = l->docs.kinds[i] | (older ? older->kinds[i] : 0);
 	*ret = l;
 	return 0;
 }
+
+static bool may_have_kind(const struct layer *l, uint8_t kind) { return l->kinds[kind / 64] >> kind % 64 & 1; }
 
 /* The oldest layer begins right after the newest event of the database. */
 uint64_t layer_settled(const struct layer *l, uint64_t last)
@@ -113,6 +117,8 @@ const struct doc *layer_doc(const struct layer *l, const struct docs_key *key)
 {
 	const struct doc *n = NULL;
 
+	if (l && !may_have_kind(l, key->kind))
+		return NULL;
 	for (; l && !n; l = l->older)
 		n = docs_find(&l->docs, key);
 	return n;
@@ -120,6 +126,8 @@ const struct doc *layer_doc(const struct layer *l, const struct docs_key *key)
 
 void layer_docs(const struct layer *l, struct docs_list *list, int kind, const char *prefix)
 {
+	if (l && kind >= 0 && !may_have_kind(l, (uint8_t)kind))
+		return;
 	for (; l; l = l->older)
 		docs_list_add(list, &l->docs, kind, prefix);
 }

@@ -34,6 +34,7 @@ struct layer {
 	/* totals of this layer and those below */
 	unsigned depth;
 	size_t weight, bytes;
+	uint64_t kinds[4]; /* a bit for each kind of document: a lookup of one that is rare visits no layer */
 };
 
 /*
