@@ -405,6 +405,17 @@ bool plan_same_sandbox(const struct plan_head *a, const struct plan_head *b)
 	       a->tty_cols == b->tty_cols && strcmp(plan_home(a), plan_home(b)) == 0 && plan_fits_holder(a, b);
 }
 
+/* For each mount of each start: printf would take most of the time of the hash. */
+static void append_number(struct buf *b, uint32_t value)
+{
+	char text[12], *at = text + sizeof text;
+	*--at = ' ';
+	do
+		*--at = (char)('0' + value % 10);
+	while (value /= 10);
+	buf_append(b, at, (size_t)(text + sizeof text - at));
+}
+
 /* Hashes what plan_fits_holder compares. */
 void plan_sandbox_hash(const struct plan_head *p, char ret[PLAN_SANDBOX_HASH])
 {
@@ -415,7 +426,8 @@ void plan_sandbox_hash(const struct plan_head *p, char ret[PLAN_SANDBOX_HASH])
 	for (uint32_t i = 0; i < p->mount_count; i++) {
 		const struct plan_mount *m = plan_mount(p, i);
 		const char *path = plan_string(p, m->path_off);
-		buf_printf(&all, "%u %u ", m->kind, m->flags);
+		append_number(&all, m->kind);
+		append_number(&all, m->flags);
 		buf_append(&all, path, strlen(path) + 1);
 	}
 	hash_sha256_text(all.data, all.len, ret);

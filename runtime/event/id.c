@@ -48,6 +48,20 @@ static void random_bytes(void *p, size_t n)
 	}
 }
 
+/* A system call for some ids at a time. */
+static void take_random(void *p, size_t n)
+{
+	static char pool[512];
+	static size_t used = sizeof(pool);
+
+	if (n > sizeof(pool) - used) {
+		random_bytes(pool, sizeof(pool));
+		used = 0;
+	}
+	memcpy(p, pool + used, n);
+	used += n;
+}
+
 static struct id_bits id_next(void)
 {
 	static struct id_bits last;
@@ -59,7 +73,7 @@ static struct id_bits id_next(void)
 			uint16_t high;
 		} random;
 
-		random_bytes(&random, sizeof(random));
+		take_random(&random, sizeof(random));
 		/* with the top bit clear, counting up within a millisecond cannot overflow into the time */
 		last.high = now << 16 | (random.high & 0x7fff);
 		last.low = random.low;

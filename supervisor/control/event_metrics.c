@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define PIECE 4096u     /* events per turn */
+#define BACKLOG 512u    /* events that are counted together: the store still has them in memory */
 #define OPEN_MAX 10000u /* starts that are remembered; what began after that many has no duration */
 
 static const struct {
@@ -249,7 +250,7 @@ static bool count_piece(struct event_metrics *t)
 
 void event_metrics_committed(struct event_metrics *t, uint64_t last_sequence)
 {
-	if (last_sequence > t->counted + PIECE)
+	if (last_sequence > t->counted + BACKLOG)
 		(void)count_piece(t);
 }
 
