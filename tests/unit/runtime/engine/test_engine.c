@@ -74,6 +74,27 @@ START_TEST(a_start_is_recorded_before_its_gate_opens)
 }
 END_TEST
 
+START_TEST(an_end_without_a_report_of_exec_answers_the_start)
+{
+	struct start_request r = fake_request(&w, "true");
+	const struct port_started s = { .pid = 4242, .attempt = 1 };
+
+	r.end_awaited = true;
+	engine_start_process(w.engine, &r, &fake_caller, fake_reply_fn, &reply);
+	struct fake_process *p = fake_last(&w);
+	engine_on_started(w.engine, p->id, &s);
+	engine_on_ready(w.engine, p->id, PLAN_LAYER_NAMESPACES);
+	fake_settle(&w);
+	ck_assert(p->gate_open);
+	fake_exit(&w, p, 0, 0);
+	fake_settle(&w);
+	ck_assert_uint_eq(reply.count, 1);
+	ck_assert_int_eq(reply.code, 0);
+	ck_assert_uint_eq(fake_count(&w, "process.completed"), 1);
+	ck_assert(fake_verified(&w));
+}
+END_TEST
+
 START_TEST(the_second_start_commits_while_its_sandbox_is_built)
 {
 	struct start_request r = fake_request(&w, "true");
@@ -723,6 +744,7 @@ int main(void)
 	TCase *t = tcase_create("process");
 	const TTest *const tests[] = {
 		a_start_is_recorded_before_its_gate_opens,
+		an_end_without_a_report_of_exec_answers_the_start,
 		the_second_start_commits_while_its_sandbox_is_built,
 		a_sandbox_that_is_less_than_was_recorded_does_not_run,
 		exit_zero_completes_process_and_turn,
