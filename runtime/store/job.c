@@ -7,37 +7,23 @@
 #include <string.h>
 #include <unistd.h>
 
-bool completion_post_locked(struct store *store, struct completion *c)
-{
-	bool first = !store->done;
-
-	c->next = NULL;
-	*store->done_tail = c;
-	store->done_tail = &c->next;
-	return first;
-}
-
-/*
- * store_dispatch resets the eventfd when it has taken the last completion. It may take one before the eventfd is
- * written; then it is called once more and finds nothing.
- */
-void completion_notify(struct store *store)
+/* The eventfd is written only for the first completion; store_dispatch resets it when it takes the last one. */
+void completion_post_locked(struct store *store, struct completion *c)
 {
 	uint64_t one = 1;
 
-	if (write(store->event_fd, &one, sizeof(one)) < 0)
+	c->next = NULL;
+	if (!store->done && write(store->event_fd, &one, sizeof(one)) < 0)
 		log_error("store: eventfd: %s", strerror(errno));
+	*store->done_tail = c;
+	store->done_tail = &c->next;
 }
 
 void completion_post(struct store *store, struct completion *c)
 {
-	bool first;
-
 	pthread_mutex_lock(&store->mutex);
-	first = completion_post_locked(store, c);
+	completion_post_locked(store, c);
 	pthread_mutex_unlock(&store->mutex);
-	if (first)
-		completion_notify(store);
 }
 
 /* A job that cannot run is completed as failed, so that its owner is called and freed in any case. */
@@ -68,8 +54,7 @@ void job_finish_locked(struct store *store, struct job_queue *q, enum job_step r
 	if (!q->head)
 		q->tail = &q->head;
 	j->failed = result == JOB_FAILED;
-	if (completion_post_locked(store, &j->completion))
-		completion_notify(store);
+	completion_post_locked(store, &j->completion);
 }
 
 /* Their owners still get a completion, from the last store_flush. */

@@ -19,14 +19,9 @@ struct completion {
 	void (*run)(struct store *s, struct completion *c);
 };
 
-/* Any thread: has the loop thread run it. */
+/* Any thread: has the loop thread run it. The second one is for callers that hold store->mutex. */
 void completion_post(struct store *store, struct completion *c);
-/*
- * For callers that hold store->mutex. True: call completion_notify, if possible without the mutex, because the loop
- * thread takes it as soon as it wakes up.
- */
-bool completion_post_locked(struct store *store, struct completion *c);
-void completion_notify(struct store *store);
+void completion_post_locked(struct store *store, struct completion *c);
 
 /*
  * Upkeep. The writer calls `step` between groups until it no longer returns JOB_MORE, so that no commit waits long;

@@ -140,7 +140,6 @@ int writer_project_next(struct store *store, MDB_txn *txn, struct models *m, str
 static void complete_batches(struct store *store, struct store_batch *group)
 {
 	struct layer *before;
-	bool notify = false;
 
 	pthread_mutex_lock(&store->mutex);
 	before = durable_publish_locked(store);
@@ -152,12 +151,10 @@ static void complete_batches(struct store *store, struct store_batch *group)
 		store->stats.batches++;
 		if (b->status != 0)
 			store->stats.refused++;
-		notify |= completion_post_locked(store, &b->completion);
+		completion_post_locked(store, &b->completion);
 	}
 	pthread_cond_broadcast(&store->decided);
 	pthread_mutex_unlock(&store->mutex);
-	if (notify)
-		completion_notify(store);
 	layer_unref(before);
 }
 
@@ -237,8 +234,7 @@ static void defer_batches(struct store *store, struct store_batch *group, bool a
 		store->ndeferred = 0;
 	} else if (!store->triage.posted && !is_all_must(store->queue)) {
 		store->triage.posted = true;
-		if (completion_post_locked(store, &store->triage.completion))
-			completion_notify(store);
+		completion_post_locked(store, &store->triage.completion);
 	}
 	pthread_cond_broadcast(&store->decided);
 	pthread_mutex_unlock(&store->mutex);
