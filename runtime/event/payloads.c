@@ -67,6 +67,17 @@ static inline bool put_members(struct jw *w, const struct json_value *v)
 	return false;
 }
 
+/* Only a text that was passed as JSON may be something else; "{}" and "[]" are not. */
+static inline bool json_is_certain(const void *member)
+{
+	const struct json_value *v = member;
+
+	return v->write || v->n <= 2;
+}
+static inline bool always_certain(const void *member) { return true; }
+#define IS_CERTAIN(member) \
+	_Generic((member), const struct json_value * : json_is_certain, default : always_certain)(member)
+
 /*
  * Whether the field that was written at `at` is as payload_check wants it. The type of a field's member is that of the
  * field, except for JSON, which is recognised by its first character.
@@ -84,7 +95,7 @@ static inline bool field_fits(const struct jw *w, size_t at, size_t key_len, con
 #define FIELD(member, key, kind, type, optional) \
 	at = w->buf->len;                        \
 	put_##kind(w, key, &p->member);          \
-	fits &= field_fits(w, at, sizeof(key) - 1, type, sizeof(optional) > 1);
+	fits &= field_fits(w, at, sizeof(key) - 1, type, sizeof(optional) > 1) && IS_CERTAIN(&p->member);
 #define PART(name, member) fits &= write_##name##_part(w, &p->member);
 #define WRITTEN(member, fields) fits &= put_members(w, &p->member);
 #define EVENT_PART(name)                                                           \

@@ -51,6 +51,8 @@ START_TEST(a_payload_that_breaks_its_row_is_not_reported_as_checked)
 	ck_assert(FITS(TASK_QUEUED, task_queued, .reason = "backoff"));
 	ck_assert(!FITS(TASK_QUEUED, task_queued, .position = opt_int(1)));
 	ck_assert(FITS(TURN_STARTED, turn_started, .driver = "d", .executionEnvironment = json_from_text("{}")));
+	ck_assert(
+		!FITS(TURN_STARTED, turn_started, .driver = "d", .executionEnvironment = json_from_text("{\"a\":1}")));
 	ck_assert(!FITS(TURN_STARTED, turn_started, .driver = "d", .executionEnvironment = json_from_text("[]")));
 	ck_assert(!FITS(TURN_STARTED, turn_started, .driver = "d", .executionEnvironment = json_from_text("null")));
 	ck_assert(!FITS(TURN_COMPLETED, turn_completed, .outcome = "done")); /* members that a function writes */
