@@ -84,10 +84,9 @@ static inline bool always_certain(const void *member) { return true; }
  */
 static inline bool field_fits(const struct jw *w, size_t at, size_t key_len, const char *type, bool optional)
 {
-	const char *text = w->buf->data + at;
-
 	if (w->buf->len == at)
 		return optional;
+	const char *text = w->buf->data + at;
 	const char first = text[(*text == ',') + key_len + 3];
 	return type[0] == 'o' ? first == '{' : type[0] == 'a' && type[1] == 'r' ? first == '[' : first != 'n';
 }
