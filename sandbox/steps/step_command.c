@@ -2,11 +2,14 @@
 
 #include "sandbox/steps/step.h"
 
+#include "runtime/base/fd.h"
+#include "runtime/base/mem.h"
 #include "sandbox/plan.h"
 #include "sandbox/status.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -43,13 +46,34 @@ int step_stdio(struct step_context *c)
 	return connect_stdio(in, c->stdout_fd, err);
 }
 
+/* In the command's own table of descriptors, which is a copy: all but those that the next steps need. */
+static int close_others(const struct step_context *c)
+{
+	const int keep[] = { c->status_fd, c->gate_fd, c->guard_pidfd, c->core_fd };
+	for (unsigned from = 3;;) {
+		unsigned next = UINT_MAX;
+		for (size_t i = 0; i < countof(keep); i++) {
+			if (keep[i] >= 0 && (unsigned)keep[i] >= from && (unsigned)keep[i] < next)
+				next = (unsigned)keep[i];
+		}
+		if (next > from && fd_close_range(from, next == UINT_MAX ? next : next - 1) < 0)
+			return -1;
+		if (next == UINT_MAX)
+			return 0;
+		from = next + 1;
+	}
+}
+
 /*
  * With the peer's identity and in the command's process: a command cannot start in a directory that its peer cannot
- * enter.
+ * enter. Before that, the descriptors of the init are closed: some are of directories outside of the sandbox, and
+ * /proc/self/fd would lead there.
  */
 int step_cwd(struct step_context *c)
 {
 	const char *cwd = plan_string(c->plan, c->plan->cwd_off);
+	if (close_others(c) < 0)
+		return -1;
 	if (chdir(cwd) < 0) {
 		step_path(c, cwd);
 		return -1;

@@ -488,6 +488,12 @@ def test_working_folders_by_tricks(home):
                 continue
             assert end["exitCode"] != 0, f"{cwd}: {end}"
             assert not os.path.exists("/etc/probe-was-here")
+        for fd in range(3, 160):    # of the init, whose sandbox was used before
+            try:
+                _, end = rpc.run("pwd", cwd=f"/proc/self/fd/{fd}", profile="workspace")
+                assert end["exitCode"] != 0, f"{fd}: {end}"
+            except harness.RpcError:
+                continue
         try:
             _, end = rpc.run("echo >./probe-was-here", cwd=link, profile="workspace")
             assert end["exitCode"] != 0, "a link to /etc became the workspace"
