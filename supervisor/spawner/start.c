@@ -453,10 +453,13 @@ static bool may_come_back(const struct plan_head *plan)
 		if (i != PLAN_LIMIT_PIDS && plan->limits.value[i])
 			return false;
 	}
-	return plan->network != PLAN_NET_ALLOW && !(plan->flags & PLAN_HOLDER);
+	return plan->network != PLAN_NET_ALLOW;
 }
 
-/* The same with a dedicated prebuilt sandbox that is still current. */
+/*
+ * The same with a dedicated prebuilt sandbox that is still current. Not for a holder: the init of one that was used
+ * before runs commands only.
+ */
 static int start_dedicated(struct spawner *s, const struct spawn_msg *m, const struct start_fds *f,
 			   const struct plan_head *plan, const struct spawn_identity *peer, struct spawn_msg *answer,
 			   int *ret_pidfd, struct err *e)
@@ -465,7 +468,8 @@ static int start_dedicated(struct spawner *s, const struct spawn_msg *m, const s
 	struct prebuilt one;
 	if (!s->privileged && peer->peer_uid == 0)
 		return 0;
-	if (!prebuilt_key_supported(plan, peer) || tree_limiter_needs_init(&s->limiter, &plan->limits) ||
+	if (plan->flags & PLAN_HOLDER || !prebuilt_key_supported(plan, peer) ||
+	    tree_limiter_needs_init(&s->limiter, &plan->limits) ||
 	    !prebuilt_take_dedicated(&s->prebuilt, plan, peer, m, &one))
 		return 0;
 	struct spawn_identity id = *peer;
