@@ -429,13 +429,13 @@ static bool task_wanted(struct engine *engine, const char *task_id, const char *
 	       strcmp(t.d.currentProcessId, process_id) == 0 && t.status != TASK_CANCELLING && t.status != TASK_PAUSED;
 }
 
-/* The runtime may have died between the end of the task and that of its process. */
+/* The runtime may have died between the end of the task and that of its process. A task that is not known has ended. */
 static bool task_abandoned(struct engine *engine, const char *task_id)
 {
 	task_auto struct task t = TASK_INIT;
 	struct err e = ERR_INIT;
 
-	return task_read(engine, task_id, &t, &e) == 0 && task_status_ended(t.status) && t.status != TASK_COMPLETED;
+	return task_read(engine, task_id, &t, &e) != 0 || (task_status_ended(t.status) && t.status != TASK_COMPLETED);
 }
 
 extern const struct process_owner_ops task_owner;
