@@ -100,7 +100,7 @@ static bool is_repository(int fd)
 }
 
 /* Directories that git and common extensions create in a git directory. */
-static bool is_gits_folder(const char *name)
+static bool is_git_folder(const char *name)
 {
 	static const char *const names[] = { ".",         "..",       "annex",    "branches",     "hooks",
 					     "info",      "lfs",      "logs",     "modules",      "objects",
@@ -138,7 +138,7 @@ static bool has_only_git(int fd, const char *path)
 	bool only = true;
 	while (only && (errno = 0, d = readdir(dir))) {
 		bool folder = d->d_type == DT_DIR || (d->d_type == DT_UNKNOWN && has_type(fd, d->d_name, S_IFDIR));
-		only = !folder || is_gits_folder(d->d_name);
+		only = !folder || is_git_folder(d->d_name);
 	}
 	only &= !errno;
 	closedir(dir);
