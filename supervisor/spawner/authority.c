@@ -462,8 +462,8 @@ static int check_mounts(struct authority *a, const struct plan_head *plan, bool 
 }
 
 /*
- * Clients send the same mounts again and again. The result depends on them, the daemon's own files, which do not
- * change, the accounts and, for the better, the lists.
+ * Clients send the same mounts again and again. The result depends on them, on the paths of the daemon's own files,
+ * which do not change, on the accounts, and on the lists, which can only permit more.
  */
 static int check_confined(struct authority *a, const struct plan_head *plan, bool present, struct err *e)
 {
