@@ -57,6 +57,7 @@
 #define RETENTION_S 3600
 #define HOUR_US 3600000000ll
 #define HEAP_KEPT (512 << 10)
+#define TRIM_S 10
 
 struct runtime {
 	const struct runtime_options *o;
@@ -74,7 +75,8 @@ struct runtime {
 	struct rule_writer rule_writer;
 	struct cow_changes changes;
 	struct screens screens;
-	struct event *store_ev, *idle_ev, *retention_ev;
+	struct event *store_ev, *idle_ev, *retention_ev, *trim_ev;
+	uint64_t trim_sequence; /* the last event when trim_ev was added */
 	bool pruning;
 	bool clock_reported; /* by this runtime */
 	struct retention_clock retention_clock;
@@ -192,11 +194,32 @@ static int store_start(struct runtime *r, struct err *e)
 	return store_renew(r, e);
 }
 
+static void trim_later(struct runtime *r)
+{
+	const struct timeval delay = { .tv_sec = TRIM_S };
+
+	r->trim_sequence = store_last_sequence(r->store);
+	loop_add(r->trim_ev, &delay);
+}
+
+/* An idle runtime returns the memory that its heaps keep for the next command. */
+static void on_trim(evutil_socket_t fd, short what, void *ctx)
+{
+	struct runtime *r = ctx;
+
+	if (store_last_sequence(r->store) != r->trim_sequence)
+		trim_later(r);
+	else
+		malloc_trim(0);
+}
+
 static void on_store(evutil_socket_t fd, short what, void *ctx)
 {
 	struct runtime *r = ctx;
 
 	store_dispatch(r->store);
+	if (!event_pending(r->trim_ev, EV_TIMEOUT, NULL))
+		trim_later(r);
 }
 
 /* ---- the end ---- */
@@ -556,6 +579,7 @@ static int runtime_set_up(struct runtime *r, struct err *e)
 	cow_changes_sweep(&r->changes);
 	policy_files_load(&r->policy, r->files, 0, r->engine);
 	engine_resume(r->engine);
+	r->trim_ev = event_new(r->base, -1, 0, on_trim, r);
 	r->store_ev = event_new(r->base, store_dispatch_fd(r->store), EV_READ | EV_PERSIST, on_store, r);
 	loop_add(r->store_ev, NULL);
 	control_start(r);
@@ -609,6 +633,8 @@ static void runtime_tear_down(struct runtime *r)
 		event_free(r->idle_ev);
 	if (r->retention_ev)
 		event_free(r->retention_ev);
+	if (r->trim_ev)
+		event_free(r->trim_ev);
 	store_close(r->store);
 	if (r->base)
 		event_base_free(r->base);

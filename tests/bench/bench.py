@@ -183,7 +183,7 @@ def bench_cost(turns=int(os.environ.get("ROUNDS", "20")), each=25, clients=8):
         for way, name in (("workspace", f"{clients} clients"), ("session", f"{clients} clients, session sandbox")):
             rates = [clients * 100 / run(way, count=100, by=clients)[0] for _ in range(3)]
             print(f"  {name:<42} {max(rates):8.0f} commands/s (best of {', '.join(f'{r:.0f}' for r in rates)})")
-        time.sleep(6) # until sandboxes that were prebuilt for more than one command are gone
+        time.sleep(21) # until sandboxes that were prebuilt for more than one command are gone, and the runtime has trimmed its heaps
         pids = tree_of(home.guard.pid)
         print(f"  {'idle after that':<42} {len(pids):8} processes, {sum(status_kib(p, 'RssAnon') for p in pids) / 1024:.1f} MB of anonymous memory")
 
