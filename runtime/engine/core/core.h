@@ -19,6 +19,8 @@
 #include "runtime/engine/core/transaction.h"
 #include "runtime/store/store.h"
 
+#include <sys/queue.h>
+
 struct engine {
 	struct engine_options o;
 	const struct engine_modules *modules;
@@ -35,6 +37,7 @@ struct engine {
 	const struct policy_rules *rules;
 	const struct policy_hooks *hooks;
 	char policy_problem[256]; /* why the files cannot be used; "" = they can */
+	LIST_HEAD(, reply_context) reply_contexts;
 
 	/* State of the modules. Each module allocates its own in its INIT row and frees it in its DONE row. */
 	struct policy_state *policy;

@@ -35,6 +35,7 @@ void engine_free(struct engine *engine)
 	/* Runs the callbacks of all submitted batches while the state of the modules still exists. */
 	store_flush(engine->o.store);
 	modules_run(engine, engine->modules->done);
+	reply_contexts_done(engine);
 	free(engine);
 }
 

@@ -7,6 +7,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
+#include "runtime/engine/core/core.h"
 
 #include <fcntl.h>
 
@@ -50,6 +51,33 @@ void reply_err(struct pending_reply *r, const struct err *e, const char *data, s
 	if (given.fn)
 		given.fn(given.ctx, e, data, len);
 	reply_done(&given);
+}
+
+struct reply_context {
+	LIST_ENTRY(reply_context) link;
+	max_align_t memory[];
+};
+
+void *reply_context_new(struct engine *engine, size_t size)
+{
+	struct reply_context *x = mem_zalloc(1, sizeof *x + size);
+
+	LIST_INSERT_HEAD(&engine->reply_contexts, x, link);
+	return x->memory;
+}
+
+void reply_context_free(void *ctx)
+{
+	struct reply_context *x = (void *)((char *)ctx - offsetof(struct reply_context, memory));
+
+	LIST_REMOVE(x, link);
+	free(x);
+}
+
+void reply_contexts_done(struct engine *engine)
+{
+	while (!LIST_EMPTY(&engine->reply_contexts))
+		reply_context_free(LIST_FIRST(&engine->reply_contexts)->memory);
 }
 
 void reply_error_record(const struct err *e, const char *data, size_t len, struct buf *out)

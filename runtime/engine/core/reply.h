@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 struct buf;
+struct engine;
 struct err;
 
 /* The identity of a caller, without anything that is bound to its connection. */
@@ -35,6 +36,14 @@ void reply_done(struct pending_reply *r); /* frees without a reply */
 /* Send the reply and free it. `r` is cleared before the callback runs, which may therefore free its container. */
 void reply_json(struct pending_reply *r, const char *json, size_t len);
 void reply_err(struct pending_reply *r, const struct err *e, const char *data, size_t len);
+/*
+ * The context (zeroed) of the reply to a request that the engine makes itself, such as the start of a process for a
+ * task. The reply frees it. It has no other owner, so if the engine is freed first, that frees it without a reply; what
+ * it points to has another owner.
+ */
+void *reply_context_new(struct engine *engine, size_t size);
+void reply_context_free(void *ctx);
+void reply_contexts_done(struct engine *engine);
 /* {"$error":…}: the stored form of an error of an idempotent request. */
 void reply_error_record(const struct err *e, const char *data, size_t len, struct buf *out);
 

@@ -258,7 +258,7 @@ struct process {
 /* State of the module process/. */
 struct process_table {
 	struct strmap live;    /* id → struct process */
-	struct strmap pending; /* process id → struct pending_start that waits for the policy of its workspace */
+	struct strmap pending; /* process id → struct pending_start: waits for a policy or for its session's sandbox */
 	size_t hooks;          /* number of live processes that are hooks */
 	struct known_layers {  /* cache: the layers that this machine supports of those requested */
 		uint32_t flags, asked, reached;

@@ -6,7 +6,6 @@
 
 #include "runtime/engine/process/process_owner.h"
 
-#include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
 #include "runtime/engine/process/process.h"
 
@@ -53,8 +52,7 @@ static void on_answer(void *ctx, const struct err *e, const char *json, size_t l
 		return;
 	}
 	/* A later reply has nothing new: the outcome is in the facts, and the owner added its own to their batch. */
-	buf_done(&a->data);
-	free(a);
+	reply_context_free(a);
 }
 
 void process_start_owned(struct engine *engine, const struct start_request *r, const struct requester *by,
@@ -69,7 +67,7 @@ void process_start_owned(struct engine *engine, const struct start_request *r, c
 			    .pid = by->pid,
 			    .role = by->role,
 			    .peer_fd = engine->o.ports->find_peer(engine->o.host, by->uid) };
-	struct first_answer *a = mem_zalloc(1, sizeof *a);
+	struct first_answer *a = reply_context_new(engine, sizeof *a);
 	struct start_request owned = *r;
 
 	ret_process_id[0] = '\0';
@@ -96,7 +94,7 @@ void process_start_owned(struct engine *engine, const struct start_request *r, c
 		process_owner(engine, kind)->refused(engine, owner_id, &a->err, a->data.data, a->data.len);
 	}
 	buf_done(&a->data);
-	free(a);
+	reply_context_free(a);
 }
 
 void process_over(struct engine *engine, const struct process_over *x)

@@ -10,6 +10,7 @@
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
+#include "runtime/engine/process/pending_start.h"
 #include "runtime/engine/process/process.h"
 
 #include <signal.h>
@@ -51,9 +52,13 @@ void process_free_all(struct engine *engine)
 
 void process_init(struct engine *engine) { engine->processes = mem_zalloc(1, sizeof *engine->processes); }
 
+static void free_pending(void *ctx, const char *id, void *value) { pending_start_free(value); }
+
+/* Starts that still wait are freed without a reply: the callbacks of clients are gone (control_free). */
 void process_done(struct engine *engine)
 {
 	strmap_done(&engine->processes->live);
+	strmap_each(&engine->processes->pending, free_pending, NULL);
 	strmap_done(&engine->processes->pending);
 	free(engine->processes);
 }

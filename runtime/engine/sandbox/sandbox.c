@@ -11,7 +11,6 @@
 
 #include "runtime/engine/sandbox/sandbox_private.h"
 
-#include "runtime/base/mem.h"
 #include "runtime/engine/core/core.h"
 #include "runtime/engine/policy/sandbox_setup.h"
 #include "runtime/engine/session/session.h"
@@ -72,7 +71,7 @@ static void on_holder(void *ctx, const struct err *e, const char *json, size_t l
 	struct holder_start *h = ctx;
 
 	sandbox_holder_replied(h->engine, h->id, e, json, len);
-	free(h);
+	reply_context_free(h);
 }
 
 /*
@@ -179,7 +178,7 @@ void engine_create_sandbox(struct engine *engine, const struct sandbox_creation 
 		return;
 	}
 	reply_copy(&s->create, c, fn, ctx);
-	struct holder_start *h = mem_zalloc(1, sizeof *h);
+	struct holder_start *h = reply_context_new(engine, sizeof *h);
 	h->engine = engine;
 	id_copy(h->id, s->id);
 	sandbox_start_holder(s, r->session_id, NULL, c, on_holder, h);

@@ -113,6 +113,8 @@ bool sandbox_starts_copied(const struct process *p);
 /* ---- rows of modules.def ---- */
 
 void sandbox_init(struct engine *engine);
+/* The engine is freed: first the waits for sandboxes that are being created, then the sandboxes. */
+void sandbox_session_done(struct engine *engine);
 void sandbox_done(struct engine *engine);
 void sandbox_load(struct engine *engine);    /* before recovery: the open ones */
 void sandbox_recover(struct engine *engine); /* after it: closes those whose holder is gone */

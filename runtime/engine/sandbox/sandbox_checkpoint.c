@@ -212,6 +212,7 @@ static void write_checkpoints(struct jw *w, const void *list, size_t n)
 	jw_arr_end(w);
 }
 
+/* For the commit of what was copied, or the reply to the start of its holder. */
 struct copy_commit {
 	struct engine *engine;
 	char to[ID_TEXT_MAX];
@@ -219,7 +220,7 @@ struct copy_commit {
 
 static struct copy_commit *commit_new(struct engine *engine, const struct sandbox_copy *x)
 {
-	struct copy_commit *k = mem_zalloc(1, sizeof *k);
+	struct copy_commit *k = reply_context_new(engine, sizeof *k);
 
 	k->engine = engine;
 	memcpy(k->to, x->to, sizeof k->to);
@@ -232,7 +233,7 @@ static void on_checkpointed(void *ctx, const struct store_result *r)
 	struct engine *engine = k->engine;
 	struct sandbox_copy *x = sandbox_find_copy(engine, k->to);
 
-	free(k);
+	reply_context_free(k);
 	if (x)
 		x->sequence = r->last_sequence;
 	if (x && r->status < 0)
@@ -319,7 +320,7 @@ static void on_restored(void *ctx, const struct store_result *r)
 		if (s->reason)
 			sandbox_end_holder(s); /* closed before: the end of the previous holder does not close it */
 	}
-	free(k);
+	reply_context_free(k);
 }
 
 static void record_restore(struct sandbox *s, struct sandbox_copy *x)
@@ -354,7 +355,7 @@ static void on_next_holder(void *ctx, const struct err *e, const char *json, siz
 		if (x)
 			sandbox_copy_fail(engine, x, e ? e : &closed);
 	}
-	free(k);
+	reply_context_free(k);
 }
 
 /* A holder has ended: the one that was replaced, or the last one of a sandbox. */
@@ -459,7 +460,7 @@ static void on_fork_holder(void *ctx, const struct err *e, const char *json, siz
 		sandbox_copy_free(k->engine, x);
 		sandbox_holder_replied(k->engine, id, e, json, len);
 	}
-	free(k);
+	reply_context_free(k);
 }
 
 /* ---- the copy is made, or failed ---- */

@@ -302,6 +302,26 @@ void sandbox_session_create(struct engine *engine, const struct start_request *r
 	engine_create_sandbox(engine, &creation, &by, on_created, n);
 }
 
+/* Starts that still wait for a sandbox belong to process_table.pending. */
+static void free_creation(void *ctx, const char *name, void *value)
+{
+	struct session_creation *n = value;
+	struct session_waiter *w;
+
+	while ((w = TAILQ_FIRST(&n->waiters))) {
+		TAILQ_REMOVE(&n->waiters, w, link);
+		free(w);
+	}
+	free(n->replaces);
+	free(n);
+}
+
+void sandbox_session_done(struct engine *engine)
+{
+	strmap_each(&engine->sandboxes->creating, free_creation, NULL);
+	strmap_done(&engine->sandboxes->creating);
+}
+
 void sandbox_session_replace(struct engine *engine, const struct start_request *r, const struct caller *c)
 {
 	struct err e = ERR_INIT;

@@ -185,7 +185,6 @@ void sandbox_done(struct engine *engine)
 {
 	strmap_each(&engine->sandboxes->open, free_open, NULL);
 	strmap_done(&engine->sandboxes->open);
-	strmap_done(&engine->sandboxes->creating);
 	sandbox_copies_free(engine);
 	free(engine->sandboxes);
 }

@@ -297,6 +297,27 @@ START_TEST(an_archived_session_ends_those_bound_to_it)
 }
 END_TEST
 
+/* With the leak check (tests/prove/sanitizers.py leaks): everything that waits is freed, too. */
+START_TEST(the_engine_can_be_freed_while_starts_wait_for_a_sandbox)
+{
+	const struct session_request s = { .session_id = "sess_x" };
+	struct start_request r = fake_request(&w, "true");
+
+	engine_create_session(w.engine, &s, &fake_caller, fake_reply_fn, &reply);
+	fake_settle(&w);
+	r.session_id = "sess_x";
+	r.sandbox_id = "session";
+	engine_start_process(w.engine, &r, &fake_caller, fake_reply_fn, &second);
+	engine_start_process(w.engine, &r, &fake_caller, fake_reply_fn, &second);
+	ck_assert_uint_eq(fake_last(&w)->plan_flags & (PLAN_HOLDER | PLAN_MEMBER), PLAN_HOLDER);
+	fake_crash(&w);
+	ck_assert_uint_eq(second.count, 0); /* the clients are gone */
+	fake_reopen(&w, NULL, 0);
+	ck_assert_uint_eq(fake_count(&w, "sandbox.created"), 1);
+	ck_assert(fake_verified(&w));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_create("sandbox");
@@ -316,6 +337,7 @@ int main(void)
 		it_is_lost_with_its_guard,
 		a_shutdown_ends_commands_first,
 		an_archived_session_ends_those_bound_to_it,
+		the_engine_can_be_freed_while_starts_wait_for_a_sandbox,
 	};
 
 	tcase_add_checked_fixture(t, set_up, tear_down);
