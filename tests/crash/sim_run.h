@@ -300,8 +300,7 @@ static void sim_run(struct sim *s, const struct script *x, enum sim_mode mode)
 		s->w.seed = seed_of_step(x->seed, STEPS_MOST);
 		disk.countdown = disk.failing = 0;
 		sim_advance(&s->w, 1000);
-		sim_settle(&s->w);
-		if (store_queued(s->w.store))
+		if (store_queued(s->w.store) && threads_have_timer())
 			threads_run(); /* the store retries what it deferred */
 		sim_settle(&s->w);
 		(void)check_log(&s->check, s->w.store);

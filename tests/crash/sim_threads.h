@@ -76,14 +76,22 @@ static bool thread_switch(void)
 	return false;
 }
 
-/* Nothing can run before the first of the times that threads wait for. */
-static void thread_pass_time(void)
+/* The first of the times that threads wait for; UINT64_MAX if there is none. */
+static uint64_t thread_first_due(void)
 {
 	uint64_t first = UINT64_MAX;
 
 	for (unsigned i = 0; i < THREADS; i++)
 		if (threads.all[i].used && !threads.all[i].done && threads.all[i].waits && threads.all[i].until < first)
 			first = threads.all[i].until;
+	return first;
+}
+
+/* Nothing can run before that time. */
+static void thread_pass_time(void)
+{
+	const uint64_t first = thread_first_due();
+
 	if (first == UINT64_MAX) {
 		fprintf(stderr, "every thread waits for another\n");
 		abort();
@@ -131,6 +139,9 @@ static void thread_released(void)
 	if (threads.current == 0 && --threads.held == 0 && splitmix64(&threads.seed) % THREAD_YIELDS == 0)
 		(void)thread_switch();
 }
+
+/* Whether a thread waits for a time. */
+static bool threads_have_timer(void) { return thread_first_due() != UINT64_MAX; }
 
 /* The program's thread waits for something that another one does without a lock. */
 static void threads_run(void)
