@@ -56,7 +56,7 @@
 #define STORE_POLL_MS 5
 #define RETENTION_S 3600
 #define HOUR_US 3600000000ll
-#define HEAP_KEPT (512 << 10)
+#define HEAP_KEPT (1 << 20)
 #define TRIM_S 10
 
 struct runtime {
@@ -654,9 +654,14 @@ int runtime_main(const struct runtime_options *o)
 	find_files(&r);
 	signal(SIGPIPE, SIG_IGN);
 	fd_raise_nofile();
-	/* Keep freed memory for the next command: returning it to the kernel each time costs more than it saves. */
+	/*
+	 * Keep freed memory for the next command: returning it to the kernel each time costs more than it saves. The
+	 * buffers of a read (128 to 256 KiB, store_output_read to the reply) are part of it: as mappings of their own
+	 * they would get new pages for each read, and under memory pressure each new page may wait for the disk.
+	 */
 	mallopt(M_TRIM_THRESHOLD, HEAP_KEPT);
-	mallopt(M_TOP_PAD, HEAP_KEPT / 2);
+	mallopt(M_TOP_PAD, HEAP_KEPT / 4);
+	mallopt(M_MMAP_THRESHOLD, HEAP_KEPT / 2);
 	if (runtime_set_up(&r, &e) < 0) {
 		log_error("%s", e.message);
 		return is_permanent(&e) ? GUARD_EXIT_CONFIG : 1;

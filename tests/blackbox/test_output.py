@@ -253,6 +253,25 @@ def test_reading_in_pieces(home):
             assert e.code == -32602, e
 
 
+def minor_faults(pid):
+    with open(f"/proc/{pid}/stat") as f:
+        return int(f.read().rsplit(")", 1)[1].split()[7])
+
+
+def test_reading_uses_memory_that_the_runtime_has(home):
+    """Under memory pressure each new page may wait for the disk, and the loop with it."""
+    count = 100
+    with home.rpc() as rpc:
+        ref = rpc.run("seq 1 20000")[1]["outputs"]["stdout"]["outputRef"]
+        for _ in range(10):
+            rpc.call("read_output", outputRef=ref)
+        runtime = home.part("runtime")
+        before = minor_faults(runtime)
+        for _ in range(count):
+            rpc.call("read_output", outputRef=ref)
+        assert minor_faults(runtime) - before < 5 * count, f"{(minor_faults(runtime) - before) / count} new pages for each read"
+
+
 def test_utf8_is_not_cut(home):
     with home.rpc() as rpc:
         started, end = rpc.run("printf 'aé€😀'")
