@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""tests/run: a program that fails once is flaky, one that keeps failing has failed, and four flaky ones fail the run."""
+"""tests/run: a program that fails once is flaky, one that keeps failing has failed, and four flaky ones fail the run. More programs run at a time
+while processors are idle."""
 
 import contextlib
 import importlib.machinery
@@ -8,6 +9,7 @@ import io
 import os
 import sys
 import tempfile
+import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -37,6 +39,21 @@ def run(module, folder, failures):
     return status, out.getvalue(), items
 
 
+def most_at_a_time(module, folder, idle):
+    """How many programs ran at the same time at most, on a machine that is always idle or never."""
+    module.IdleTime.some = lambda self: idle
+    runner, running, most = module.Runner("build", "make"), [], [0]
+
+    def run_one(item):
+        running.append(item)
+        time.sleep(0.05)
+        most[0] = max(most[0], len(running))
+        running.remove(item)
+    runner.logs, runner.word, runner.run_one = folder, "", run_one
+    runner.run([module.Item(f"program-{i}", []) for i in range(4 * module.TOGETHER * module.processors())])
+    return most[0]
+
+
 def main():
     module, number, failed = load_runner(), 0, 0
     many = module.RERUN_PROGRAMS + 1
@@ -61,6 +78,13 @@ def main():
         print(f"{'ok' if ok else 'not ok'} {number} - {name}")
         if not ok:
             print(text)
+    for name, idle, want in (("a busy machine runs a program per processor", False, max(2, module.processors())),
+                             ("an idle machine runs several programs per processor", True, module.TOGETHER * module.processors())):
+        with tempfile.TemporaryDirectory() as folder:
+            most = most_at_a_time(module, folder, idle)
+        number += 1
+        failed += most != want
+        print(f"{'ok' if most == want else 'not ok'} {number} - {name} ({most} of {want})")
     return 1 if failed else 0
 
 
