@@ -5,6 +5,7 @@ Both have structured content sent (--structured) and check that of every result 
 
 import base64
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -21,6 +22,18 @@ def links_of(result):
     return {c["name"]: c["uri"] for c in result["content"] if c["type"] == "resource_link"}
 
 
+@functools.cache
+def validator_of(text):
+    """A validator of the schema with this JSON text, once it is known to be a schema. Checking that takes long, and all clients get the same ones."""
+    try:
+        import jsonschema
+    except ImportError:
+        raise Skip("python3-jsonschema is not installed") from None
+    schema = json.loads(text)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
 class Client:
     """The interface that tests use with either."""
 
@@ -35,18 +48,12 @@ class Client:
         self.close()
 
     def learn(self):
-        try:
-            import jsonschema
-        except ImportError:
-            raise Skip("python3-jsonschema is not installed") from None
         self.schemas = {}
         for tool in self.tools():
-            jsonschema.Draft202012Validator.check_schema(tool["inputSchema"])
+            validator_of(json.dumps(tool["inputSchema"], sort_keys=True))
             assert ("outputSchema" in tool) != self.plain, tool
-            if self.plain:
-                continue
-            jsonschema.Draft202012Validator.check_schema(tool["outputSchema"])
-            self.schemas[tool["name"]] = jsonschema.Draft202012Validator(tool["outputSchema"])
+            if not self.plain:
+                self.schemas[tool["name"]] = validator_of(json.dumps(tool["outputSchema"], sort_keys=True))
         return self.schemas
 
     def check(self, name, result):
