@@ -19,8 +19,10 @@ struct init {
 	struct step_context steps;
 	struct process_title *title;
 	const struct cpu_affinity *affinity;
-	int leaf_fd; /* the cgroup into which it is cloned; −1 = none */
-	bool leader; /* not pid 1: runs a member of a holder (holder.c) */
+	const volatile uint64_t
+		*sockets; /* created in all sandboxes with a cgroup (socket_counter.h); NULL = unknown */
+	int leaf_fd;      /* the cgroup into which it is cloned; −1 = none */
+	bool leader;      /* not pid 1: runs a member of a holder (holder.c) */
 	/* Of a leader whose member has limits of its own (member_limits.h); steps.tree is the whole sandbox's. */
 	bool has_own, own_memory;
 	struct tree_files own;

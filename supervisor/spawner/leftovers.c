@@ -4,6 +4,7 @@
 #include "runtime/base/fd.h"
 #include "runtime/base/mem.h"
 #include "sandbox/plan.h"
+#include "sandbox/socket_counter.h"
 #include "sandbox/steps/step.h"
 #include "sandbox/steps/tree.h"
 #include "supervisor/spawner/inherited.h"
@@ -60,6 +61,8 @@ struct leftovers {
 	bool own_network;
 	struct net_state net;
 	struct buf net_before, net_now;
+	const volatile uint64_t *sockets; /* that were created in this sandbox and others; NULL = unknown */
+	uint64_t sockets_before;          /* … when the network was last as in net_before */
 };
 
 /* ---- private directories ---- */
@@ -224,9 +227,30 @@ static bool has_ipc(const struct leftovers *l)
 	return l->queues >= 0 && count_names(l->queues) != 0;
 }
 
+/* ---- network ---- */
+
+/* The counters are read after the count of sockets: a socket that is created in between makes the next check read them.
+ */
+static bool record_network(struct leftovers *l, const volatile uint64_t *sockets)
+{
+	l->sockets = sockets && socket_counter_works(sockets) ? sockets : NULL;
+	l->sockets_before = l->sockets ? *l->sockets : 0;
+	return net_state_open(&l->net) && net_state_read(&l->net, &l->net_before);
+}
+
+static bool network_changed(struct leftovers *l)
+{
+	uint64_t sockets = l->sockets ? *l->sockets : 0;
+	if (l->sockets && sockets == l->sockets_before)
+		return !net_state_has_same_sockets(&l->net, &l->net_before);
+	l->sockets_before = sockets;
+	return !net_state_read(&l->net, &l->net_now) || l->net_now.len != l->net_before.len ||
+	       memcmp(l->net_now.data, l->net_before.data, l->net_now.len) != 0;
+}
+
 /* ---- all ---- */
 
-struct leftovers *leftovers_new(const struct step_context *c)
+struct leftovers *leftovers_new(const struct step_context *c, const volatile uint64_t *sockets)
 {
 	/* Without these a command could reach a sandbox that it has left, through a descriptor that it sent out. */
 	if (!(c->layers & PLAN_LAYER_LANDLOCK) || !(c->layers & PLAN_LAYER_MOUNTS) || c->outer_root || !c->queues_known)
@@ -236,7 +260,7 @@ struct leftovers *leftovers_new(const struct step_context *c)
 	l->queues = c->queues_fd;
 	l->own_network = c->plan->network != PLAN_NET_HOST;
 	if (add_all_private(l, c) < 0 || add_terminals(l) < 0 || has_ipc(l) || inherited_read(0, &l->inherited) < 0 ||
-	    (l->own_network && (!net_state_open(&l->net) || !net_state_read(&l->net, &l->net_before)))) {
+	    (l->own_network && !record_network(l, sockets))) {
 		for (size_t i = 0; i < l->before.count; i++)
 			fd_close(&l->before.fd[i]);
 		buf_done(&l->net_before);
@@ -266,6 +290,5 @@ bool leftovers_exist(struct leftovers *l)
 		return true;
 	if (folders_changed(l))
 		return true;
-	return l->own_network && (!net_state_read(&l->net, &l->net_now) || l->net_now.len != l->net_before.len ||
-				  memcmp(l->net_now.data, l->net_before.data, l->net_now.len) != 0);
+	return l->own_network && network_changed(l);
 }

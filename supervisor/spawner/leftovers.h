@@ -9,7 +9,9 @@
  * - private directories (/tmp, /var/tmp, /dev/shm, an empty home) and terminals: nothing was created, removed or
  *   changed, by inode, mode, owner and ctime; no file without a name takes up space, and no lock is held;
  * - System V IPC and POSIX message queues: none exists;
- * - the network namespace: net_state.h;
+ * - the network namespace: net_state.h. If no internet socket was created since its counters were read last, and none
+ *   exists, they are the same: without such a socket a command cannot send a packet, and the filter denies all other
+ *   families but unix;
  * - what the next command would inherit from the init: inherited.h.
  *
  * Nothing else lasts: mounts, host name, interfaces and sysctls need capabilities, which no command has; kernel keys
@@ -26,15 +28,17 @@
  */
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct leftovers;
 struct step_context;
 
 /*
- * In an init that has completed all steps: records the state of its sandbox, in which no command has run. NULL = it
- * cannot be compared, so that the sandbox is used once.
+ * In an init that has completed all steps: records the state of its sandbox, in which no command has run. `sockets`: a
+ * count of sockets that may include those of this sandbox (socket_counter.h), or NULL. NULL = the state cannot be
+ * compared, so that the sandbox is used once.
  */
-struct leftovers *leftovers_new(const struct step_context *c);
+struct leftovers *leftovers_new(const struct step_context *c, const volatile uint64_t *sockets);
 /* Whether a change from now on will be noticed: the clock of ctime has moved on since the state was recorded. */
 bool leftovers_are_settled(const struct leftovers *l);
 bool leftovers_exist(struct leftovers *l);

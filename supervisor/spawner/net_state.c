@@ -58,6 +58,16 @@ bool net_state_read(const struct net_state *s, struct buf *out)
 	return true;
 }
 
+/* Their number is the first line of the first file. */
+bool net_state_has_same_sockets(const struct net_state *s, const struct buf *report)
+{
+	char line[64];
+	ssize_t n = pread(s->fd[0], line, sizeof line, 0);
+	const char *end = n > 0 ? memchr(line, '\n', (size_t)n) : NULL;
+	size_t len = end ? (size_t)(end - line) + 1 : 0;
+	return end && len <= report->len && memcmp(line, report->data, len) == 0;
+}
+
 bool net_state_has_no_socket(const struct buf *report)
 {
 	static const char no_socket[] = "sockets: used 0\n";

@@ -27,6 +27,8 @@ bool net_state_open(struct net_state *ret);
 void net_state_close(struct net_state *s);
 /* Replaces `out` with the report. false = a file cannot be read. */
 bool net_state_read(const struct net_state *s, struct buf *out);
+/* Whether as many sockets exist as a report says. */
+bool net_state_has_same_sockets(const struct net_state *s, const struct buf *report);
 /* Whether a report says that no socket exists. */
 bool net_state_has_no_socket(const struct buf *report);
 

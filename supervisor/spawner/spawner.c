@@ -438,6 +438,7 @@ static void setup_spawner(struct spawner *s, const struct spawner_options *o)
 	struct err e = ERR_INIT;
 	if (cgroup_tree_open(&s->cgroup, o->cgroup_base->path, o->cgroup_tag, &e) < 0)
 		log_info("no cgroups for sandboxes: %s", e.message);
+	socket_counter_open(&s->sockets, s->privileged ? s->cgroup.fd : -1);
 	tree_limiter_open(&s->limiter, o->cgroup_base, o->cgroup_tag);
 	prebuilt_pool_init(&s->prebuilt, &s->cgroup, &s->idmap, &s->netpool, s->privileged, o->zygotes, o->spare_ms);
 	s->prebuilt.unknown_commands = has_unknown_commands();
@@ -535,6 +536,7 @@ int spawner_main(const struct spawner_options *o)
 	}
 	prebuilt_pool_done(&s.prebuilt);
 	member_limits_done(&s);
+	socket_counter_close(&s.sockets);
 	cgroup_tree_close(&s.cgroup);
 	tree_limiter_close(&s.limiter);
 	sysfilter_done(&s.filter);

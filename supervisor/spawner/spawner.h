@@ -10,6 +10,7 @@
 #include "sandbox/cgroup_base.h"
 #include "sandbox/host_fingerprint.h"
 #include "sandbox/plan.h"
+#include "sandbox/socket_counter.h"
 #include "sandbox/sysfilter.h"
 #include "sandbox/tree_limit.h"
 #include "supervisor/spawner/authority.h"
@@ -64,6 +65,7 @@ struct spawner {
 	struct tree_limiter limiter;   /* memory and pids limits of trees */
 	struct idmap idmap;            /* ids that stand for root */
 	struct netpool netpool;        /* prebuilt network namespaces */
+	struct socket_counter sockets; /* of all sandboxes with a cgroup */
 	struct prebuilt_pool prebuilt; /* sandboxes, built ahead */
 	struct authority authority;    /* what root peers may do */
 	struct cow cow;                /* copy-on-write runs and their helpers */

@@ -60,6 +60,7 @@ HARMLESS = [
     "ls -la /tmp /dev/shm ~ /proc/self >/dev/null",
     "echo x > in_the_workspace; rm in_the_workspace",
     "sleep 1000 & true",
+    ["bash", "-c", "exec 3<>/dev/udp/127.0.0.1/9"],  # a socket without packets
 ]
 
 # What it may leave, and where.
