@@ -50,6 +50,31 @@ struct host_fingerprint {
 	struct fingerprint_entry mark[FINGERPRINT_MAX];
 };
 
+/*
+ * What a check has learned for the next one. Most entries are names in a few folders (a home, the workspace) that do
+ * not exist, or folders there. While the ctime of such a folder is the same, no name was added, removed or replaced in
+ * it, so that one lookup stands for all of them. That holds on file systems of this machine; a folder on another one is
+ * not remembered. Neither is one that has just changed.
+ */
+#define FINGERPRINT_FOLDERS 32
+#define FINGERPRINT_FOLDER_LEAST 4 /* entries; for fewer it saves nothing */
+
+struct fingerprint_folder {
+	uint16_t mount, len, flags; /* its path and how it was looked up, as in struct fingerprint_entry */
+	uint16_t entries;
+	bool known;   /* its entries were as recorded when it was as below */
+	bool current; /* … and it is, in the check that is running */
+	uint64_t dev, ino;
+	int64_t changed_s, changed_ns;
+};
+
+struct fingerprint_folders {
+	uint32_t sorted; /* bits: entries without FINGERPRINT_AS_PEER, and with it, have folders */
+	uint32_t count;
+	struct fingerprint_folder folder[FINGERPRINT_FOLDERS];
+	uint8_t of[FINGERPRINT_MAX]; /* of each entry: number of its folder, from 1; 0 = it is checked itself */
+};
+
 /* The identity for lookups. */
 struct fingerprint_peer {
 	uid_t uid;
@@ -65,10 +90,11 @@ void fingerprint_record(struct host_fingerprint *s, uint32_t mount, size_t len, 
 void fingerprint_unpin(struct host_fingerprint *s);
 /*
  * Whether everything is as it was recorded. Only cached lookups are used, so that no file system can block the caller;
- * a lookup that is not cached counts as a mismatch.
+ * a lookup that is not cached counts as a mismatch. `folders` belongs to this fingerprint, plan and peer; it starts
+ * with zeroes.
  */
-bool fingerprint_matches(const struct host_fingerprint *s, const struct plan_head *plan,
-			 const struct fingerprint_peer *peer);
+bool fingerprint_matches(const struct host_fingerprint *s, struct fingerprint_folders *folders,
+			 const struct plan_head *plan, const struct fingerprint_peer *peer);
 
 /* Opens a path of the host with O_PATH. `cached`: EAGAIN if the file system would have to be asked. */
 int fingerprint_open(const char *path, bool follow, bool cached);

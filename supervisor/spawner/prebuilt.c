@@ -307,7 +307,8 @@ static int receive_ready(struct prebuilt_pool *pool, struct prebuilt *one)
 	}
 	int r = one->fingerprint ? 1 : prebuilt_msg_receive_ready(one->link, pool->buffer);
 	if (r > 0 && !one->fingerprint) {
-		one->fingerprint = mem_dup(&pool->buffer->fingerprint, sizeof pool->buffer->fingerprint);
+		one->fingerprint = mem_zalloc(1, sizeof *one->fingerprint);
+		one->fingerprint->recorded = pool->buffer->fingerprint;
 		one->layers = pool->buffer->layers;
 	}
 	return r;
@@ -351,7 +352,8 @@ void prebuilt_on_ready(struct prebuilt_pool *pool, int fd)
 
 static bool is_current(const struct prebuilt_pool *pool, const struct prebuilt_kind *k, const struct prebuilt *one)
 {
-	return prebuilt_key_is_current(&k->key, one->fingerprint, pool->privileged);
+	return prebuilt_key_is_current(&k->key, &one->fingerprint->recorded, &one->fingerprint->folders,
+				       pool->privileged);
 }
 
 /*

@@ -62,6 +62,12 @@ struct host_stamps {
 	struct file_stamp root, resolver, users, groups;
 };
 
+/* What a dedicated one depends on, and what checks of it have learned. */
+struct prebuilt_fingerprint {
+	struct host_fingerprint recorded;
+	struct fingerprint_folders folders;
+};
+
 struct prebuilt {
 	pid_t pid;
 	int pidfd, link; /* the command's message goes to `link`; closing it ends the sandbox */
@@ -76,7 +82,7 @@ struct prebuilt {
 	bool returning;     /* its command has ended, and it has not reported yet that nothing is left */
 	uid_t uid;          /* of the command */
 	gid_t gid;
-	struct host_fingerprint *fingerprint; /* NULL until it has reported that it is complete */
+	struct prebuilt_fingerprint *fingerprint; /* NULL until it has reported that it is complete */
 };
 
 struct prebuilt_kind {

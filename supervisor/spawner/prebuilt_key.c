@@ -77,12 +77,13 @@ bool prebuilt_key_matches(const struct prebuilt_key *f, const struct plan_head *
 	       memcmp(f->groups, id->groups, id->ngroups * sizeof *f->groups) == 0 && plan_same_sandbox(f->plan, plan);
 }
 
-bool prebuilt_key_is_current(const struct prebuilt_key *f, const struct host_fingerprint *s, bool privileged)
+bool prebuilt_key_is_current(const struct prebuilt_key *f, const struct host_fingerprint *s,
+			     struct fingerprint_folders *folders, bool privileged)
 {
 	const struct fingerprint_peer peer = { .uid = f->uid,
 					       .gid = f->gid,
 					       .groups = f->groups,
 					       .ngroups = f->ngroups,
 					       .switches = privileged && f->uid != 0 };
-	return fingerprint_matches(s, f->plan, &peer);
+	return fingerprint_matches(s, folders, f->plan, &peer);
 }

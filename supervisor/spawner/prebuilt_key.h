@@ -32,6 +32,7 @@ bool prebuilt_key_matches(const struct prebuilt_key *f, const struct plan_head *
 /* The command runs as an id of its own, because the peer is root. */
 bool prebuilt_key_is_mapped(const struct prebuilt_key *f);
 /* Whether a sandbox with this fingerprint is what would be built now. */
-bool prebuilt_key_is_current(const struct prebuilt_key *f, const struct host_fingerprint *s, bool privileged);
+bool prebuilt_key_is_current(const struct prebuilt_key *f, const struct host_fingerprint *s,
+			     struct fingerprint_folders *folders, bool privileged);
 
 #endif

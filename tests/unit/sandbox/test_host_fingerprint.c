@@ -3,17 +3,24 @@
 
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
+#include "runtime/base/fd.h"
+#include "runtime/base/mem.h"
 #include "sandbox/become_peer.h"
 #include "sandbox/host_fingerprint.h"
 #include "tests/unit/suite.h"
 
 #include <grp.h>
+#include <limits.h>
+#include <poll.h>
 #include <seccomp.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/fsuid.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -42,13 +49,14 @@ static int check_without(int call, uint32_t id)
 	if (pid == 0) {
 		struct buf plan = BUF_INIT;
 		struct host_fingerprint s = { 0 };
+		struct fingerprint_folders folders = { 0 };
 		struct err e = ERR_INIT;
 		signal(SIGABRT, SIG_DFL);
 		if (setrlimit(RLIMIT_CORE, &none) < 0 || setgroups(0, NULL) < 0 || plan_build(&spec, &plan, &e) < 0)
 			_exit(100);
 		if (call >= 0)
 			pass_over(call, id);
-		bool held = fingerprint_matches(&s, (const struct plan_head *)(const void *)plan.data, &peer);
+		bool held = fingerprint_matches(&s, &folders, (const struct plan_head *)(const void *)plan.data, &peer);
 		if (setfsuid((uid_t)-1) != 0 || setfsgid((gid_t)-1) != 0)
 			_exit(102);
 		_exit(held ? 0 : 1);
@@ -70,4 +78,180 @@ START_TEST(who_cannot_come_back_does_not_go_on)
 }
 END_TEST
 
-int main(void) { return SUITE("sight", who_cannot_come_back_does_not_go_on); }
+/* ---- folders that stand for their entries ---- */
+
+#define TRIES 20
+#define NAMES 6 /* n0 … n4, which do not exist, and a folder, n5 */
+
+struct rig {
+	char folder[32];
+	struct buf plan;
+	struct host_fingerprint s;
+	struct fingerprint_folders folders;
+};
+
+static void in_folder(const struct rig *r, const char *name, char ret[PATH_MAX])
+{
+	snprintf(ret, PATH_MAX, "%s/%s", r->folder, name);
+}
+
+static void rig_open(struct rig *r, uint32_t flags)
+{
+	static const char *const argv[] = { "true" };
+	struct plan_mount_spec mounts[NAMES];
+	char path[NAMES][PATH_MAX];
+	struct err e = ERR_INIT;
+
+	*r = (struct rig){ .folder = "/tmp/bl-unit-XXXXXX", .plan = BUF_INIT };
+	ck_assert_ptr_nonnull(mkdtemp(r->folder));
+	for (int i = 0; i < NAMES; i++) {
+		char name[8];
+		snprintf(name, sizeof name, "n%d", i);
+		in_folder(r, name, path[i]);
+		mounts[i] = (struct plan_mount_spec){ .kind = PLAN_MOUNT_READ, .path = path[i] };
+	}
+	const struct plan_spec spec = { .cwd = "/", .argv = argv, .argc = 1, .mounts = mounts, .nmounts = NAMES };
+	ck_assert_int_eq(plan_build(&spec, &r->plan, &e), 0);
+	ck_assert_int_eq(mkdir(path[NAMES - 1], 0700), 0);
+	for (uint32_t i = 0; i < NAMES; i++) {
+		fd_auto int fd = fingerprint_open(path[i], flags & FINGERPRINT_FOLLOW, false);
+		fingerprint_record(&r->s, i, strlen(path[i]), flags, fd);
+	}
+	ck_assert_uint_eq(r->s.lost, 0);
+}
+
+static void rig_close(struct rig *r)
+{
+	static const char *const names[] = { "n1", "n5" };
+	char path[PATH_MAX];
+
+	fingerprint_unpin(&r->s);
+	buf_done(&r->plan);
+	for (size_t i = 0; i < countof(names); i++) {
+		in_folder(r, names[i], path);
+		(void)remove(path);
+	}
+	ck_assert_int_eq(rmdir(r->folder), 0);
+}
+
+/* A lookup in the cache can fail while others change the machine's mounts, so one success counts. */
+static bool matches_for(struct rig *r, const struct fingerprint_peer *peer)
+{
+	const struct plan_head *plan = (const struct plan_head *)(const void *)r->plan.data;
+	for (int i = 0; i < TRIES; i++) {
+		if (fingerprint_matches(&r->s, &r->folders, plan, peer))
+			return true;
+	}
+	return false;
+}
+
+static bool matches(struct rig *r)
+{
+	const struct fingerprint_peer peer = { .uid = geteuid(), .gid = getegid() };
+	return matches_for(r, &peer);
+}
+
+/* Until the folder's last change is in an earlier second, and it stands for its entries. */
+static bool is_remembered(struct rig *r)
+{
+	for (int i = 0; i < 30; i++) {
+		ck_assert(matches(r));
+		if (r->folders.folder[0].known)
+			return true;
+		poll(NULL, 0, 100);
+	}
+	return false;
+}
+
+static void check_changes(uint32_t flags)
+{
+	struct rig r;
+	char path[PATH_MAX], other[PATH_MAX];
+
+	rig_open(&r, flags);
+	bool local = is_remembered(&r); /* /tmp may be on another file system */
+	ck_assert(!local || (r.folders.count == 1 && r.folders.folder[0].entries == NAMES));
+	in_folder(&r, "n2", path);
+	ck_assert_int_eq(mkdir(path, 0700), 0);
+	ck_assert_msg(!matches(&r), "a name has appeared");
+	ck_assert_int_eq(rmdir(path), 0);
+	ck_assert(matches(&r));
+	ck_assert_int_eq(is_remembered(&r), local);
+
+	in_folder(&r, "n5", path);
+	in_folder(&r, "aside", other);
+	ck_assert_int_eq(rename(path, other), 0);
+	ck_assert_int_eq(mkdir(path, 0700), 0);
+	ck_assert_msg(!matches(&r), "a folder was replaced");
+	ck_assert_int_eq(rmdir(path), 0);
+	ck_assert_msg(!matches(&r), "a folder is gone");
+	ck_assert_int_eq(rename(other, path), 0);
+	ck_assert_int_eq(is_remembered(&r), local);
+
+	mem_auto char *moved = mem_printf("%s.moved", r.folder);
+	ck_assert_int_eq(rename(r.folder, moved), 0);
+	ck_assert_msg(!matches(&r), "the folder itself is gone");
+	ck_assert_int_eq(mkdir(r.folder, 0700), 0);
+	ck_assert_msg(!matches(&r), "another folder has its name");
+	ck_assert_int_eq(rmdir(r.folder), 0);
+	ck_assert_int_eq(rename(moved, r.folder), 0);
+	ck_assert(matches(&r));
+	rig_close(&r);
+}
+
+START_TEST(a_change_in_a_remembered_folder_is_seen) { check_changes(0); }
+END_TEST
+
+START_TEST(a_change_in_a_remembered_folder_is_seen_through_links) { check_changes(FINGERPRINT_FOLLOW); }
+END_TEST
+
+/* The target is in another folder, so that this one does not change with it. */
+START_TEST(a_remembered_folder_does_not_stand_for_the_target_of_a_link)
+{
+	struct rig r;
+	char path[PATH_MAX];
+
+	rig_open(&r, FINGERPRINT_FOLLOW);
+	mem_auto char *target = mem_printf("%s.target", r.folder);
+	in_folder(&r, "n1", path);
+	ck_assert_int_eq(symlink(target, path), 0);
+	poll(NULL, 0, 50);
+	ck_assert_int_lt(access(path, F_OK), 0); /* then the link and the absence of its target are in the cache */
+	(void)!is_remembered(&r);
+	ck_assert(matches(&r));
+	ck_assert_int_eq(mkdir(target, 0700), 0);
+	ck_assert(!matches(&r));
+	ck_assert_int_eq(rmdir(target), 0);
+	ck_assert_int_lt(access(path, F_OK), 0);
+	ck_assert(matches(&r));
+	rig_close(&r);
+}
+END_TEST
+
+/* Only root can look as another user. */
+START_TEST(a_remembered_folder_that_was_closed_to_the_peer_is_checked_again)
+{
+	struct rig r;
+	const struct fingerprint_peer peer = { .uid = OTHER_ID, .gid = OTHER_ID, .switches = true };
+
+	if (geteuid() != 0 || setgroups(0, NULL) < 0)
+		return;
+	rig_open(&r, FINGERPRINT_AS_PEER);
+	ck_assert_int_eq(chmod(r.folder, 0711), 0);
+	for (int i = 0; i < 30 && !(i && r.folders.folder[0].known); i++) {
+		ck_assert(matches_for(&r, &peer));
+		poll(NULL, 0, 100);
+	}
+	ck_assert_int_eq(chmod(r.folder, 0700), 0);
+	ck_assert(!matches_for(&r, &peer));
+	rig_close(&r);
+}
+END_TEST
+
+int main(void)
+{
+	return SUITE("fingerprint", who_cannot_come_back_does_not_go_on, a_change_in_a_remembered_folder_is_seen,
+		     a_change_in_a_remembered_folder_is_seen_through_links,
+		     a_remembered_folder_does_not_stand_for_the_target_of_a_link,
+		     a_remembered_folder_that_was_closed_to_the_peer_is_checked_again);
+}
