@@ -296,27 +296,74 @@ void event_id_copy(const struct event_view *v, enum id_field f, char *dst, size_
 	dst[n] = '\0';
 }
 
-/* event_encode writes the payload last: it is searched for, but its end is not. */
-static struct jval find_payload(const struct event_view *v)
+/* event_encode writes the payload last, so its end is known: whether it follows the member that ends at `at`. */
+static bool payload_follows(const struct event_view *v, const char *at, struct jval *ret)
 {
 	static const char key[] = ",\"payload\":{";
 	const char *end = v->json + v->json_len - 1;
 	const size_t n = sizeof(key) - 1;
 
+	if ((size_t)(end - at) <= n || memcmp(at, key, n) != 0 || end[-1] != '}')
+		return false;
+	*ret = (struct jval){ .type = JT_OBJECT, .text = at + n - 1, .len = (size_t)(end - at) - n + 1 };
+	return true;
+}
+
+static struct jval find_payload(const struct event_view *v)
+{
+	struct jval payload;
+
 	for (struct jiter it = jiter_inside(v->json, v->json_len); jiter_next(&it);) {
-		if ((size_t)(end - it.p) > n && memcmp(it.p, key, n) == 0 && end[-1] == '}')
-			return (struct jval){ .type = JT_OBJECT,
-					      .text = it.p + n - 1,
-					      .len = (size_t)(end - it.p) - n + 1 };
+		if (payload_follows(v, it.p, &payload))
+			return payload;
 		if (jval_is_str(it.key, "payload"))
 			return it.value;
 	}
 	return (struct jval){ 0 };
 }
 
-void event_view_payload(struct event_view *v) { v->payload = find_payload(v); }
+static bool add_entry(struct event_index *index, const char *name, size_t len, struct jval value)
+{
+	if (index->count == EVENT_INDEX_MAX || memchr(name, '\\', len))
+		return false;
+	index->entries[index->count++] = (struct event_index_entry){ name, len, value };
+	return true;
+}
 
-/* Searches for the payload unless event_view_payload has found it. */
+/* A payload that is known already need not be the last member. */
+void event_view_index(struct event_view *v, struct event_index *space)
+{
+	struct jiter it = jiter_inside(v->json, v->json_len);
+	const bool known = v->payload.type != JT_NONE;
+	bool last = false;
+
+	v->index = NULL;
+	space->count = 0;
+	while (!last && jiter_next(&it)) {
+		if (!add_entry(space, it.key.text + 1, it.key.len - 2, it.value))
+			return;
+		last = !known && payload_follows(v, it.p, &v->payload);
+	}
+	if (last && !add_entry(space, "payload", 7, v->payload))
+		return;
+	space->envelope = space->count;
+	for (it = jiter_on(v->payload); jiter_next(&it);)
+		if (!add_entry(space, it.key.text + 1, it.key.len - 2, it.value))
+			return;
+	if (v->payload.type != JT_NONE)
+		v->index = space;
+}
+
+static struct jval find_entry(const struct event_index *index, size_t from, size_t end, const char *name)
+{
+	const size_t len = strlen(name);
+
+	for (const struct event_index_entry *n = &index->entries[from]; n < &index->entries[end]; n++)
+		if (n->len == len && memcmp(n->name, name, len) == 0)
+			return n->value;
+	return (struct jval){ 0 };
+}
+
 struct jval event_payload(const struct event_view *v)
 {
 	return v->payload.type != JT_NONE ? v->payload : find_payload(v);
@@ -324,10 +371,18 @@ struct jval event_payload(const struct event_view *v)
 
 struct jval event_member(const struct event_view *v, const char *member)
 {
+	if (v->index)
+		return find_entry(v->index, 0, v->index->envelope, member);
 	for (struct jiter it = jiter_inside(v->json, v->json_len); jiter_next(&it);)
 		if (jval_is_str(it.key, member))
 			return it.value;
 	return (struct jval){ 0 };
+}
+
+struct jval event_payload_member(const struct event_view *v, const char *member)
+{
+	return v->index ? find_entry(v->index, v->index->envelope, v->index->count, member)
+			: jval_get(event_payload(v), member);
 }
 
 bool event_from_client(const struct event_view *v)

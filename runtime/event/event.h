@@ -129,6 +129,17 @@ struct id_text {
 	size_t len;
 };
 
+/* The members of an event, found in one pass: for events of which many members are read. */
+#define EVENT_INDEX_MAX 64
+struct event_index {
+	size_t envelope, count; /* first those of the envelope, then those of the payload */
+	struct event_index_entry {
+		const char *name; /* without quotes */
+		size_t len;
+		struct jval value;
+	} entries[EVENT_INDEX_MAX];
+};
+
 /* A decoded record; points into it. */
 struct event_view {
 	uint64_t sequence;
@@ -138,14 +149,21 @@ struct event_view {
 	struct id_text ids[ID_FIELD_COUNT];
 	const char *json; /* `"type":…}` */
 	size_t json_len;
-	struct jval payload; /* none until event_view_payload */
+	struct jval payload;             /* none until event_view_index */
+	const struct event_index *index; /* likewise; NULL = the members are not indexed */
 };
 /* ERR_CORRUPT for every record that event_encode cannot have written. */
 int event_view_of(const void *record, size_t len, uint64_t sequence, struct event_view *ret, struct err *e);
 void event_id_copy(const struct event_view *v, enum id_field f, char *dst, size_t cap); /* "" when absent */
-void event_view_payload(struct event_view *v); /* finds it once, for events whose payload is read several times */
+/*
+ * From now on the members are looked up in `space`, which must last as long as the view is used. An event with too many
+ * members, or with names that have escapes, is scanned as before.
+ */
+void event_view_index(struct event_view *v, struct event_index *space);
 struct jval event_payload(const struct event_view *v);
+/* A member of the envelope, or of the payload; JT_NONE if there is none. */
 struct jval event_member(const struct event_view *v, const char *member);
+struct jval event_payload_member(const struct event_view *v, const char *member);
 bool event_from_client(
 	const struct event_view *v); /* written by emit_events: reported by a client, not observed by the runtime */
 /* The whole envelope as sent: {"sequence":N,"type":…} */

@@ -35,9 +35,9 @@ static bool apply_op(const struct projection_op *op, const struct projection *p,
 	struct jval v = { 0 };
 
 	if (op->code >= OP_STRING && op->code <= OP_JSON)
-		v = jval_get(p->payload, op->text);
+		v = event_payload_member(p->event, op->text);
 	switch (op->code) {
-	case OP_MEMBERS: view_copy_members(schema, doc, p->payload); break;
+	case OP_MEMBERS: view_copy_payload(schema, doc, p->event); break;
 	case OP_STRING: view_copy_string(at, v); break;
 	case OP_UINT: *number = jval_uint(v, VIEW_ABSENT); break;
 	case OP_UINT_KEEP: *number = jval_uint(v, *number); break;
@@ -77,7 +77,6 @@ int projection_run(struct models *m, const struct event_view *ev, const struct v
 		return r < 0 ? -1 : 0;
 	p.models = m;
 	p.event = ev;
-	p.payload = event_payload(ev);
 	p.e = e;
 	p.nlists = 0;
 	for (const struct projection_op *op = ops; op && op->code != OP_END; op++)

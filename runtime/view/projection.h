@@ -50,7 +50,6 @@ struct projection_op {
 struct projection {
 	struct models *models;
 	const struct event_view *event;
-	struct jval payload;
 	struct err *e;
 	struct {
 		enum view_kind kind;

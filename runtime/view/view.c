@@ -8,6 +8,8 @@
 #include "runtime/base/err.h"
 #include "runtime/base/mem.h"
 
+#include <pthread.h>
+
 typedef int (*project_fn)(struct models *m, const struct event_view *ev, struct err *e);
 
 #define AT(document, member) .offset = offsetof(struct document##_doc, member)
@@ -73,14 +75,35 @@ const uint8_t view_growing_kinds[] = {
 	0,
 };
 
+/* The rows of each event type, in their order: the first one, and the next one after each, as index + 1. */
+static uint16_t first_row[EVENT_TYPE_COUNT], next_row[countof(rows)];
+static pthread_once_t rows_once = PTHREAD_ONCE_INIT;
+
+static void link_rows(void)
+{
+	for (size_t i = countof(rows); i-- > 0;) {
+		next_row[i] = first_row[rows[i].type];
+		first_row[rows[i].type] = (uint16_t)(i + 1);
+	}
+}
+
 /* A failure is the store's, never the event's, and aborts the transaction. */
 static int project_event(struct models *m, const struct event_view *ev, bool speculative, struct err *e)
 {
-	for (size_t i = 0; i < countof(rows); i++) {
-		if (rows[i].type != ev->type || (speculative && !rows[i].schema->speculative))
+	struct event_index index;
+	struct event_view indexed;
+
+	pthread_once(&rows_once, link_rows);
+	if (!first_row[ev->type])
+		return 0;
+	indexed = *ev;
+	event_view_index(&indexed, &index);
+	for (size_t i = first_row[ev->type]; i > 0; i = next_row[i - 1]) {
+		if (speculative && !rows[i - 1].schema->speculative)
 			continue;
-		int r = rows[i].project ? rows[i].project(m, ev, e)
-					: projection_run(m, ev, rows[i].schema, rows[i].ops, rows[i].change, e);
+		int r = rows[i - 1].project ? rows[i - 1].project(m, &indexed, e)
+					    : projection_run(m, &indexed, rows[i - 1].schema, rows[i - 1].ops,
+							     rows[i - 1].change, e);
 		if (r < 0)
 			return err_wrap(e, "project %s%s", event_info(ev->type)->name,
 					speculative ? " speculatively" : "");

@@ -20,21 +20,20 @@
 /* A remote task is identified by its channel: peers choose their ids. */
 int view_channel_on_peer_task(struct models *m, const struct event_view *ev, struct err *e)
 {
-	struct jval payload = event_payload(ev);
 	char channel[ID_SIZE], remote[ID_SIZE], key[2 * ID_SIZE];
 	struct peer_task_doc d;
 
 	event_id_copy(ev, ID_CHANNEL, channel, sizeof channel);
-	jval_str(jval_get(payload, "remoteTaskId"), remote, sizeof remote);
+	jval_str(event_payload_member(ev, "remoteTaskId"), remote, sizeof remote);
 	if (!*channel || !*remote)
 		return 0;
 	snprintf(key, sizeof key, "%s/%s", channel, remote);
 	if (view_open(m, &peer_task_schema, ev, key, &d, e) < 0)
 		return -1;
-	view_copy_members(&peer_task_schema, &d, payload);
+	view_copy_payload(&peer_task_schema, &d, ev);
 	/* The state is that of this event, or none; members are merged. */
 	d.remoteState[0] = '\0';
-	view_copy_string(d.remoteState, jval_get(payload, "remoteState"));
+	view_copy_string(d.remoteState, event_payload_member(ev, "remoteState"));
 	if (view_save(m, &peer_task_schema, key, &d, e) < 0)
 		return -1;
 	return view_list_put(m, VIEW_TASK_PEER, d.taskId, key, e);

@@ -42,19 +42,27 @@ static void decode_field(const struct view_field *f, struct jval v, void *doc)
 }
 
 /* Members are mostly in table order, so the search starts at the field after the last one. */
-static const struct view_field *field_after(const struct view_schema *schema, struct jval key, size_t *at)
+static const struct view_field *field_after(const struct view_schema *schema, const char *name, size_t len, size_t *at)
 {
-	const bool escaped = memchr(key.text, '\\', key.len);
-
 	for (size_t i = 0, k = *at; i < schema->nfields; i++, k++) {
 		const struct view_field *f = &schema->fields[k < schema->nfields ? k : (k = 0)];
 
-		if (escaped ? !jval_is_str(key, f->member)
-			    : key.len != f->length + 2 || memcmp(key.text + 1, f->member, f->length) != 0)
+		if (len != f->length || memcmp(name, f->member, len) != 0)
 			continue;
 		*at = k + 1;
 		return f;
 	}
+	return NULL;
+}
+
+/* The field of a member's key, which may have escapes. */
+static const struct view_field *field_of(const struct view_schema *schema, struct jval key, size_t *at)
+{
+	if (!memchr(key.text, '\\', key.len))
+		return field_after(schema, key.text + 1, key.len - 2, at);
+	for (size_t i = 0; i < schema->nfields; i++)
+		if (jval_is_str(key, schema->fields[i].member))
+			return &schema->fields[i];
 	return NULL;
 }
 
@@ -65,7 +73,7 @@ void view_decode(const struct view_schema *schema, struct jval doc, void *ret)
 
 	view_clear(schema, ret);
 	for (struct jiter it = jiter_on(doc); jiter_next(&it);) {
-		const struct view_field *f = it.object ? field_after(schema, it.key, &at) : NULL;
+		const struct view_field *f = it.object ? field_of(schema, it.key, &at) : NULL;
 
 		if (f)
 			decode_field(f, it.value, ret);
@@ -176,15 +184,31 @@ void view_write_members(struct jw *w, const struct view_schema *schema, const vo
 	}
 }
 
-void view_copy_members(const struct view_schema *schema, void *doc, struct jval payload)
+void view_copy_members(const struct view_schema *schema, void *doc, struct jval object)
 {
 	size_t at = 0;
 
-	for (struct jiter it = jiter_on(payload); jiter_next(&it);) {
-		const struct view_field *f = it.object ? field_after(schema, it.key, &at) : NULL;
+	for (struct jiter it = jiter_on(object); jiter_next(&it);) {
+		const struct view_field *f = it.object ? field_of(schema, it.key, &at) : NULL;
 
 		if (f && f->type == VIEW_JSON)
 			decode_field(f, it.value, doc);
+	}
+}
+
+void view_copy_payload(const struct view_schema *schema, void *doc, const struct event_view *ev)
+{
+	const struct event_index *index = ev->index;
+	size_t at = 0;
+
+	if (!index)
+		view_copy_members(schema, doc, event_payload(ev));
+	for (size_t i = index ? index->envelope : 0; index && i < index->count; i++) {
+		const struct event_index_entry *n = &index->entries[i];
+		const struct view_field *f = field_after(schema, n->name, n->len, &at);
+
+		if (f && f->type == VIEW_JSON)
+			decode_field(f, n->value, doc);
 	}
 }
 

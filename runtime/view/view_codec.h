@@ -67,8 +67,9 @@ void view_encode_form(const struct model_form *form, const void *doc, struct buf
  * object that is open; absent ones are left out.
  */
 void view_write_members(struct jw *w, const struct view_schema *schema, const void *doc, const char *names);
-/* Takes over every VIEW_JSON member of the schema that the payload has. */
-void view_copy_members(const struct view_schema *schema, void *doc, struct jval payload);
+/* Takes over every VIEW_JSON member of the schema that the object, or the event's payload, has. */
+void view_copy_members(const struct view_schema *schema, void *doc, struct jval object);
+void view_copy_payload(const struct view_schema *schema, void *doc, const struct event_view *ev);
 
 /* ---- for projections (projection.h) ---- */
 

@@ -72,7 +72,7 @@ static uint64_t add_count(uint64_t n, uint64_t more) { return view_counted(n) + 
 /* Adds the event's amount and tokens to one scope's document. Of estimates only the last one is kept. */
 static int add_cost(struct models *m, const struct event_view *ev, const char *key, struct err *e)
 {
-	struct jval payload = event_payload(ev), tokens = jval_get(payload, "tokens");
+	struct jval payload = event_payload(ev), tokens = event_payload_member(ev, "tokens");
 	struct cost_doc d;
 
 	if (view_load(m, &cost_schema, key, &d, e) < 0)
@@ -122,7 +122,6 @@ int view_cost_on_estimated(struct models *m, const struct event_view *ev, struct
 int view_cost_on_recorded(struct models *m, const struct event_view *ev, struct err *e)
 {
 	static const enum cost_of uids[] = { COST_OF_USER, COST_OF_USER_DAY, COST_OF_USER_MONTH };
-	struct jval payload = event_payload(ev);
 	char key[VIEW_COST_KEY], provider[ID_SIZE], model[ID_SIZE];
 
 	if (add_to_scopes(m, ev, e) < 0)
@@ -132,8 +131,8 @@ int view_cost_on_recorded(struct models *m, const struct event_view *ev, struct 
 		if (add_cost(m, ev, key, e) < 0)
 			return -1;
 	}
-	jval_str(jval_get(payload, "provider"), provider, sizeof provider);
-	jval_str(jval_get(payload, "model"), model, sizeof model);
+	jval_str(event_payload_member(ev, "provider"), provider, sizeof provider);
+	jval_str(event_payload_member(ev, "model"), model, sizeof model);
 	if (!*provider)
 		return 0;
 	char name[2 * ID_SIZE];
@@ -242,7 +241,7 @@ int view_routing_on_changed(struct models *m, const struct event_view *ev, struc
 	const char *member = ev->type == EVENT_TASK_PROFILE_RESOLVED         ? "taskProfile"
 			     : ev->type == EVENT_ROUTING_CANDIDATES_RESOLVED ? "candidateModelSet"
 									     : "routingDecision";
-	struct jval v = jval_get(event_payload(ev), member);
+	struct jval v = event_payload_member(ev, member);
 
 	for (size_t i = 0; i < countof(owners); i++) {
 		char id[ID_SIZE];
@@ -292,9 +291,9 @@ int view_model_request_on_event(struct models *m, const struct event_view *ev, s
 		return -1;
 	if (delta) {
 		d.deltas = view_add(d.deltas, 1);
-		d.offset = jval_uint(jval_get(event_payload(ev), "offset"), d.offset);
+		d.offset = jval_uint(event_payload_member(ev, "offset"), d.offset);
 	} else {
-		view_copy_members(&model_request_schema, &d, event_payload(ev));
+		view_copy_payload(&model_request_schema, &d, ev);
 	}
 	if (!delta && !requested) {
 		id_copy(d.status, ev->type == EVENT_MODEL_COMPLETED ? "completed" : "failed");

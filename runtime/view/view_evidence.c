@@ -27,14 +27,14 @@ int view_evidence_on_changed(struct models *m, const struct event_view *ev, stru
 		return r < 0 ? -1 : 0;
 	if (d.exports == VIEW_ABSENT)
 		d.fromClient = event_from_client(ev);
-	struct jval outcomes = jval_get(event_payload(ev), "verificationOutcomes");
+	struct jval outcomes = event_payload_member(ev, "verificationOutcomes");
 	/* A client may report how an export of the runtime was verified, but not change what it is. */
 	if (!event_from_client(ev) || d.fromClient)
-		view_copy_members(&evidence_schema, &d, event_payload(ev));
+		view_copy_payload(&evidence_schema, &d, ev);
 	else if (outcomes.type == JT_ARRAY)
 		d.verificationOutcomes = outcomes;
 	if (!event_from_client(ev))
-		view_copy_string(d.kind, jval_get(event_payload(ev), "kind"));
+		view_copy_string(d.kind, event_payload_member(ev, "kind"));
 	event_id_copy(ev, ID_TRACE, d.traceId, sizeof(d.traceId));
 	d.exports = view_add(d.exports, 1);
 	if (view_save(m, &evidence_schema, d.evidenceId, &d, e) < 0) /* first: its slices point into the old document */
@@ -46,7 +46,7 @@ int view_evidence_on_changed(struct models *m, const struct event_view *ev, stru
 	/* Content by its hash, so that the same bytes are not kept twice. */
 	if (event_from_client(ev))
 		return 0;
-	for (struct jiter it = jiter_on(jval_get(event_payload(ev), "files")); jiter_next(&it);) {
+	for (struct jiter it = jiter_on(event_payload_member(ev, "files")); jiter_next(&it);) {
 		struct evidence_content_doc c;
 		char key[VIEW_CONTENT_KEY], hash[ID_SIZE] = "";
 
@@ -230,7 +230,7 @@ int view_trial_on_started(struct models *m, const struct event_view *ev, struct 
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_copy_members(&trial_schema, &d, event_payload(ev));
+	view_copy_payload(&trial_schema, &d, ev);
 	d.benchmark = b;
 	d.refs = event_member(ev, "refs");
 	id_copy(d.status, "running");
@@ -266,7 +266,7 @@ int view_trial_on_ended(struct models *m, const struct event_view *ev, struct er
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_copy_members(&trial_schema, &d, event_payload(ev));
+	view_copy_payload(&trial_schema, &d, ev);
 	id_copy(d.status, ev->type == EVENT_BENCHMARK_TRIAL_COMPLETED ? "completed" : "failed");
 	d.timedOut = d.timedOut || jval_is_str(event_member(ev, "status"), "timed_out");
 	if (!d.endedAt)
@@ -286,7 +286,7 @@ int view_trial_on_reward(struct models *m, const struct event_view *ev, struct e
 		return r < 0 ? -1 : 0;
 	struct jval before = d.failureCategory;
 	d.criteria = d.details = d.verifier = d.verifierStatus = d.failureCategory = (struct jval){ 0 };
-	view_copy_members(&trial_schema, &d, event_payload(ev));
+	view_copy_payload(&trial_schema, &d, ev);
 	/* a verifier that found no failure does not turn a failed run into a good one */
 	if (strcmp(d.status, "failed") == 0 && jval_is_str(d.failureCategory, "none") && before.type != JT_NONE)
 		d.failureCategory = before;
@@ -297,18 +297,17 @@ int view_trial_on_reward(struct models *m, const struct event_view *ev, struct e
 /* The trial was exported. */
 int view_trial_on_evidence(struct models *m, const struct event_view *ev, struct err *e)
 {
-	struct jval payload = event_payload(ev);
 	char id[ID_SIZE] = "";
 	struct trial_doc d;
 
-	view_copy_string(id, jval_get(payload, "trialId"));
+	view_copy_string(id, event_payload_member(ev, "trialId"));
 	if (!id[0] || event_from_client(ev))
 		return 0;
 	int r = view_load(m, &trial_schema, id, &d, e);
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_copy_string(d.packRef, jval_get(payload, "packRef"));
-	view_copy_string(d.trajectoryRef, jval_get(payload, "trajectoryRef"));
+	view_copy_string(d.packRef, event_payload_member(ev, "packRef"));
+	view_copy_string(d.trajectoryRef, event_payload_member(ev, "trajectoryRef"));
 	return view_save(m, &trial_schema, d.trialId, &d, e);
 }
 

@@ -313,7 +313,7 @@ int view_session_documents(struct store *store, const char *session_id, found_fn
  */
 int view_session_on_expired(struct models *m, const struct event_view *ev, struct err *e)
 {
-	for (struct jiter it = jiter_on(jval_get(event_payload(ev), "documents")); jiter_next(&it);) {
+	for (struct jiter it = jiter_on(event_payload_member(ev, "documents")); jiter_next(&it);) {
 		mem_auto char *text = it.value.type == JT_STRING ? jval_strdup(it.value) : NULL;
 		char *slash = text ? strchr(text, '/') : NULL;
 		unsigned long kind = slash ? strtoul(text, NULL, 10) : 0;

@@ -28,7 +28,7 @@ static int load_history(struct models *m, const struct event_view *ev, struct hi
 {
 	char id[ID_SIZE] = "";
 
-	view_copy_string(id, jval_get(event_payload(ev), "threadId"));
+	view_copy_string(id, event_payload_member(ev, "threadId"));
 	if (!*id)
 		event_id_copy(ev, ID_THREAD, id, sizeof id);
 	if (!*id)
@@ -53,7 +53,6 @@ static int save_history(struct models *m, const struct history_doc *d, struct er
 /* Started, completed or failed. */
 int view_history_on_compaction(struct models *m, const struct event_view *ev, struct err *e)
 {
-	struct jval payload = event_payload(ev);
 	buf_auto struct buf boundaries = BUF_INIT;
 	struct history_doc d;
 	int r = load_history(m, ev, &d, e);
@@ -64,16 +63,16 @@ int view_history_on_compaction(struct models *m, const struct event_view *ev, st
 		d.turns = d.tokensBefore = d.tokensAfter = d.summaryRef = d.preview = d.failure = (struct jval){ 0 };
 		d.keptActions = d.incidents = d.artifactRefs = d.evidenceRefs = d.continuation = (struct jval){ 0 };
 		d.startedAt = ev->real_us;
-		d.dueUs = jval_uint(jval_get(payload, "dueUs"), VIEW_ABSENT);
+		d.dueUs = jval_uint(event_payload_member(ev, "dueUs"), VIEW_ABSENT);
 		event_id_copy(ev, ID_TURN, d.compactionTurnId, sizeof d.compactionTurnId);
 		id_copy(d.compaction, "open");
 	} else {
 		d.dueUs = VIEW_ABSENT;
 		id_copy(d.compaction, ev->type == EVENT_CONTEXT_COMPACTION_COMPLETED ? "completed" : "failed");
 	}
-	view_copy_members(&history_schema, &d, payload);
+	view_copy_payload(&history_schema, &d, ev);
 	if (ev->type == EVENT_CONTEXT_COMPACTION_FAILED)
-		d.failure = jval_get(payload, "reason");
+		d.failure = event_payload_member(ev, "reason");
 	if (ev->type == EVENT_CONTEXT_COMPACTION_COMPLETED) {
 		d.compactedAt = ev->real_us;
 		d.compactions = view_add(d.compactions, 1);
@@ -103,17 +102,17 @@ int view_history_on_compaction(struct models *m, const struct event_view *ev, st
 /* The removed turns are listed when the rollback has completed, not when it starts. */
 int view_history_on_rollback(struct models *m, const struct event_view *ev, struct err *e)
 {
-	struct jval payload = event_payload(ev), removed = jval_get(payload, "removedTurns");
+	struct jval payload = event_payload(ev), removed = event_payload_member(ev, "removedTurns");
 	struct history_doc d;
 	int r = load_history(m, ev, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_copy_members(&history_schema, &d, payload);
+	view_copy_payload(&history_schema, &d, ev);
 	if (ev->type == EVENT_HISTORY_ROLLBACK_STARTED) {
 		id_copy(d.rollback, "open");
 		view_copy_string(d.targetTurnId, jval_path(payload, "target.turnId"));
-		d.rollbackReason = jval_get(payload, "reason");
+		d.rollbackReason = event_payload_member(ev, "reason");
 		d.filesRestored = d.notRestored = (struct jval){ 0 };
 		return save_history(m, &d, e);
 	}
@@ -137,7 +136,7 @@ int view_history_on_rollback(struct models *m, const struct event_view *ev, stru
 /* Artifacts without an id are known by their path. */
 int view_artifact_on_changed(struct models *m, const struct event_view *ev, struct err *e)
 {
-	struct jval payload = event_payload(ev), path = jval_get(payload, "path");
+	struct jval path = event_payload_member(ev, "path");
 	char session[ID_SIZE], artifact[ID_SIZE], name[ARTIFACT_KEY_MAX - ID_SIZE - 2], key[ARTIFACT_KEY_MAX];
 	struct artifact_doc d;
 
@@ -150,7 +149,7 @@ int view_artifact_on_changed(struct models *m, const struct event_view *ev, stru
 	snprintf(key, sizeof key, "%s/%s", session, name);
 	if (view_load(m, &artifact_schema, key, &d, e) < 0)
 		return -1;
-	view_copy_members(&artifact_schema, &d, payload);
+	view_copy_payload(&artifact_schema, &d, ev);
 	id_copy(d.artifactId, artifact);
 	event_id_copy(ev, ID_TURN, d.turnId, sizeof d.turnId);
 	event_id_copy(ev, ID_TASK, d.taskId, sizeof d.taskId);

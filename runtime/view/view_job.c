@@ -29,11 +29,11 @@ void view_job_item_key(const char *job_id, const char *item_id, char ret[VIEW_JO
 
 bool job_on_created(struct projection *p, void *doc)
 {
-	struct jval limits = jval_get(p->payload, "limits");
+	struct jval limits = event_payload_member(p->event, "limits");
 	struct job_doc *d = doc;
 
-	d->itemCount = jval_uint(jval_get(p->payload, "itemCount"), 0);
-	d->supervisedTo = jval_uint(jval_get(p->payload, "supervisedTo"), d->itemCount);
+	d->itemCount = jval_uint(event_payload_member(p->event, "itemCount"), 0);
+	d->supervisedTo = jval_uint(event_payload_member(p->event, "supervisedTo"), d->itemCount);
 	d->maxParallel = jval_uint(jval_get(limits, "maxParallel"), VIEW_ABSENT);
 	d->maxRuntimeMs = jval_uint(jval_get(limits, "maxRuntimeMs"), VIEW_ABSENT);
 	return true;
@@ -228,17 +228,17 @@ int view_job_item_on_ended(struct models *m, const struct event_view *ev, struct
 	if (r)
 		return r < 0 ? -1 : 0;
 	id_copy(c.item.status, status_at_end(ev, payload));
-	c.item.index = jval_uint(jval_get(payload, "index"), c.item.index);
-	c.item.attemptCount = jval_uint(jval_get(payload, "attempt"), c.item.attemptCount);
+	c.item.index = jval_uint(event_payload_member(ev, "index"), c.item.index);
+	c.item.attemptCount = jval_uint(event_payload_member(ev, "attempt"), c.item.attemptCount);
 	event_id_copy(ev, ID_THREAD, c.item.threadId, sizeof(c.item.threadId));
-	c.item.outputRefs = jval_get(payload, "outputRefs");
-	c.item.lastError = jval_get(payload, "lastError");
-	c.item.summary = jval_get(payload, "summary");
-	c.item.retryable = jval_bool(jval_get(payload, "retryable"), false);
+	c.item.outputRefs = event_payload_member(ev, "outputRefs");
+	c.item.lastError = event_payload_member(ev, "lastError");
+	c.item.summary = event_payload_member(ev, "summary");
+	c.item.retryable = jval_bool(event_payload_member(ev, "retryable"), false);
 	c.item.endedAt = ev->real_us;
 	if (strcmp(c.item.status, "pending") == 0) {
 		c.item.dueAt = ev->real_us;
-		view_copy_time(&c.item.dueAt, jval_get(payload, "dueAt"));
+		view_copy_time(&c.item.dueAt, event_payload_member(ev, "dueAt"));
 	}
 	if (save_item(m, ev, &c, e) < 0)
 		return -1;
@@ -262,7 +262,7 @@ static int requeue_item(struct models *m, const struct event_view *ev, const cha
 /* A retry of ended items makes an ended job live again. */
 int view_job_on_progress(struct models *m, const struct event_view *ev, struct err *e)
 {
-	struct jval payload = event_payload(ev), again = jval_get(payload, "requeued");
+	struct jval again = event_payload_member(ev, "requeued");
 	char item[ID_SIZE];
 	struct job_doc d;
 	int r = 0;
@@ -275,8 +275,8 @@ int view_job_on_progress(struct models *m, const struct event_view *ev, struct e
 	if (r)
 		return r < 0 ? -1 : 0;
 	d.progressAt = ev->real_us;
-	view_copy_string(d.status, jval_get(payload, "status"));
-	view_copy_string(d.endReason, jval_get(payload, "endReason"));
+	view_copy_string(d.status, event_payload_member(ev, "status"));
+	view_copy_string(d.endReason, event_payload_member(ev, "endReason"));
 	if (event_member(ev, "statusReason").type == JT_STRING)
 		d.statusReason = event_member(ev, "statusReason");
 	if (again.type == JT_ARRAY)

@@ -16,7 +16,7 @@ static void key_of(const struct event_view *ev, char ret[ID_SIZE])
 {
 	char name[ID_SIZE];
 
-	jval_str(jval_get(event_payload(ev), "name"), name, sizeof name);
+	jval_str(event_payload_member(ev, "name"), name, sizeof name);
 	view_model_key(ev->uid, name, ret);
 }
 
@@ -35,8 +35,8 @@ int view_model_on_added(struct models *m, const struct event_view *ev, struct er
 		d.addedAt = before.addedAt;
 		d.defaultUs = before.defaultUs;
 	}
-	view_copy_members(&model_schema, &d, event_payload(ev));
-	if (jval_bool(jval_get(event_payload(ev), "isDefault"), false))
+	view_copy_payload(&model_schema, &d, ev);
+	if (jval_bool(event_payload_member(ev, "isDefault"), false))
 		d.defaultUs = ev->real_us;
 	return view_save(m, &model_schema, key, &d, e);
 }
@@ -50,10 +50,7 @@ int view_model_on_removed(struct models *m, const struct event_view *ev, struct 
 }
 
 /* Those of a session are in memory only: they end with the connection that added them. */
-static bool of_session(const struct event_view *ev)
-{
-	return jval_get(event_payload(ev), "sessionId").type == JT_STRING;
-}
+static bool of_session(const struct event_view *ev) { return event_payload_member(ev, "sessionId").type == JT_STRING; }
 
 int view_mcp_server_on_added(struct models *m, const struct event_view *ev, struct err *e)
 {
@@ -64,7 +61,7 @@ int view_mcp_server_on_added(struct models *m, const struct event_view *ev, stru
 		return 0;
 	key_of(ev, key);
 	view_create(&mcp_server_schema, ev, &d);
-	view_copy_members(&mcp_server_schema, &d, event_payload(ev));
+	view_copy_payload(&mcp_server_schema, &d, ev);
 	return view_save(m, &mcp_server_schema, key, &d, e);
 }
 

@@ -31,17 +31,15 @@ int view_process_on_artifact(struct models *m, const struct event_view *ev, stru
 {
 	char id[ID_SIZE];
 
-	struct jval payload = event_payload(ev);
-
 	event_id_copy(ev, ID_PROCESS, id, sizeof(id));
 	if (event_from_client(ev))
 		return 0;
-	if (jval_uint(jval_get(payload, "undoable"), 0) && view_list_put(m, VIEW_UNDO_PROCESS, id, NULL, e) < 0)
+	if (jval_uint(event_payload_member(ev, "undoable"), 0) && view_list_put(m, VIEW_UNDO_PROCESS, id, NULL, e) < 0)
 		return -1;
-	if (jval_is_str(jval_get(payload, "source"), "retention") &&
+	if (jval_is_str(event_payload_member(ev, "source"), "retention") &&
 	    view_list_del(m, VIEW_UNDO_PROCESS, id, NULL, e) < 0)
 		return -1;
-	return jval_bool(jval_get(payload, "kept"), true) ? 0 : view_list_del(m, VIEW_COW_PROCESS, id, NULL, e);
+	return jval_bool(event_payload_member(ev, "kept"), true) ? 0 : view_list_del(m, VIEW_COW_PROCESS, id, NULL, e);
 }
 
 /* Only an end of file and a new window size matter. A terminal accepts input after an end of file. */
@@ -71,7 +69,7 @@ int view_process_on_input(struct models *m, const struct event_view *ev, struct 
 }
 
 /* The status follows from the type of the event; that of a failure from its status, too. */
-static void set_status(const struct event_view *ev, struct jval payload, struct process_doc *d)
+static void set_status(const struct event_view *ev, struct process_doc *d)
 {
 	struct jval status = event_member(ev, "status");
 
@@ -81,7 +79,7 @@ static void set_status(const struct event_view *ev, struct jval payload, struct 
 	case EVENT_PROCESS_TERMINATED:
 		id_copy(d->status, "terminated");
 		if (!d->statusReason[0])
-			view_copy_string(d->statusReason, jval_get(payload, "reason"));
+			view_copy_string(d->statusReason, event_payload_member(ev, "reason"));
 		break;
 	default:
 		id_copy(d->status, jval_is_str(status, "lost") ? "lost" : "failed");
@@ -93,13 +91,13 @@ static void set_status(const struct event_view *ev, struct jval payload, struct 
 /* Records the sequence of the end, by which retention finds processes with outputs. */
 bool process_on_ended(struct projection *p, void *doc)
 {
-	struct jval profile = jval_get(p->payload, "profile");
+	struct jval profile = event_payload_member(p->event, "profile");
 	struct process_doc *d = doc;
 	char ended[VIEW_ORDER_KEY_MAX];
 
 	if (profile.type == JT_STRING)
 		d->sandboxProfile = profile;
-	set_status(p->event, p->payload, d);
+	set_status(p->event, d);
 	d->endSequence = p->event->sequence;
 	/* Retention removes outputs: a process without any is not listed for it. */
 	struct jiter it = jiter_on(d->outputRefs);
@@ -144,10 +142,10 @@ static int load_event_output(struct models *m, const struct event_view *ev, stru
 
 	event_id_copy(ev, ID_OUTPUT, ref, sizeof(ref));
 	if (!*ref)
-		view_copy_string(ref, jval_get(event_payload(ev), "outputRef"));
+		view_copy_string(ref, event_payload_member(ev, "outputRef"));
 	int r = load_output(m, ev, ref, d, e);
 	if (r == 0)
-		view_copy_string(d->stream, jval_get(event_payload(ev), "stream"));
+		view_copy_string(d->stream, event_payload_member(ev, "stream"));
 	return r;
 }
 
@@ -168,30 +166,28 @@ static void set_whole(struct output_doc *d, const char *stream, const char *medi
 /* A command that was too long for its event. */
 static int project_command(struct models *m, const struct event_view *ev, struct err *e)
 {
-	struct jval payload = event_payload(ev);
 	char ref[ID_SIZE] = "";
 	struct output_doc d;
 	int r;
 
-	view_copy_string(ref, jval_get(payload, "commandRef"));
+	view_copy_string(ref, event_payload_member(ev, "commandRef"));
 	r = load_output(m, ev, ref, &d, e);
 	if (r)
 		return r < 0 ? -1 : 0;
-	set_whole(&d, "command", "\"application/json\"", jval_uint(jval_get(payload, "commandBytes"), d.bytes));
+	set_whole(&d, "command", "\"application/json\"", jval_uint(event_payload_member(ev, "commandBytes"), d.bytes));
 	return save_output(m, &d, e);
 }
 
 /* The input of a turn or tool call, or the result of a client's tool. No process writes it. */
 int view_output_on_input(struct models *m, const struct event_view *ev, struct err *e)
 {
-	struct jval payload = event_payload(ev);
 	bool result = ev->type == EVENT_TOOL_RESULT;
 	char ref[ID_SIZE] = "";
 	struct output_doc d;
-	uint64_t bytes = jval_uint(jval_get(payload, result ? "rawOutputBytes" : "inputBytes"), VIEW_ABSENT);
+	uint64_t bytes = jval_uint(event_payload_member(ev, result ? "rawOutputBytes" : "inputBytes"), VIEW_ABSENT);
 	int r;
 
-	view_copy_string(ref, jval_get(payload, result ? "rawOutputRef" : "inputRef"));
+	view_copy_string(ref, event_payload_member(ev, result ? "rawOutputRef" : "inputRef"));
 	r = bytes == VIEW_ABSENT ? 1 : load_output(m, ev, ref, &d, e);
 	if (r || d.ended)
 		return r < 0 ? -1 : 0;
@@ -202,18 +198,17 @@ int view_output_on_input(struct models *m, const struct event_view *ev, struct e
 /* The diff of a changed file. Events that a client emitted are not about outputs of ours. */
 int view_output_on_artifact(struct models *m, const struct event_view *ev, struct err *e)
 {
-	struct jval payload = event_payload(ev);
 	char ref[ID_SIZE] = "";
 	struct output_doc d;
 	int r;
 
-	if (event_from_client(ev) || !jval_is_str(jval_get(payload, "source"), "run"))
+	if (event_from_client(ev) || !jval_is_str(event_payload_member(ev, "source"), "run"))
 		return 0;
-	view_copy_string(ref, jval_get(payload, "diffRef"));
+	view_copy_string(ref, event_payload_member(ev, "diffRef"));
 	r = load_output(m, ev, ref, &d, e);
 	if (r || d.ended || !d.processId[0])
 		return r < 0 ? -1 : 0;
-	set_whole(&d, "diff", "\"text/x-diff\"", jval_uint(jval_get(payload, "diffBytes"), 0));
+	set_whole(&d, "diff", "\"text/x-diff\"", jval_uint(event_payload_member(ev, "diffBytes"), 0));
 	if (save_output(m, &d, e) < 0)
 		return -1;
 	return view_list_put(m, VIEW_PROCESS_DIFF, d.processId, d.outputRef, e);
@@ -224,7 +219,7 @@ int view_output_on_started(struct models *m, const struct event_view *ev, struct
 {
 	if (project_command(m, ev, e) < 0)
 		return -1;
-	for (struct jiter it = jiter_on(jval_get(event_payload(ev), "outputRefs")); jiter_next(&it);) {
+	for (struct jiter it = jiter_on(event_payload_member(ev, "outputRefs")); jiter_next(&it);) {
 		char ref[ID_SIZE] = "";
 		struct output_doc d;
 		int r;
@@ -284,8 +279,8 @@ static int project_preview(struct models *m, const char *ref, struct jval payloa
 int view_output_on_output(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev);
-	uint64_t offset = jval_uint(jval_get(payload, "offset"), 0), length = jval_uint(jval_get(payload, "length"), 0),
-		 end;
+	uint64_t offset = jval_uint(event_payload_member(ev, "offset"), 0),
+		 length = jval_uint(event_payload_member(ev, "length"), 0), end;
 	struct output_doc d;
 	int r = load_event_output(m, ev, &d, e);
 
@@ -306,12 +301,11 @@ int view_output_on_spilled(struct models *m, const struct event_view *ev, struct
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	struct jval payload = event_payload(ev);
-	view_copy_members(&output_schema, &d, payload);
+	view_copy_payload(&output_schema, &d, ev);
 	d.spilled = true;
-	if (jval_bool(jval_get(payload, "complete"), false)) { /* not a stream */
-		view_copy_string(d.stream, jval_get(payload, "stream"));
-		d.bytes = jval_uint(jval_get(payload, "bytes"), 0);
+	if (jval_bool(event_payload_member(ev, "complete"), false)) { /* not a stream */
+		view_copy_string(d.stream, event_payload_member(ev, "stream"));
+		d.bytes = jval_uint(event_payload_member(ev, "bytes"), 0);
 		d.ended = true;
 	}
 	return save_output(m, &d, e);
@@ -373,7 +367,7 @@ static int end_output(struct models *m, const struct event_view *ev, const char 
 /* Marks every stream as complete. */
 int view_output_on_process_ended(struct models *m, const struct event_view *ev, struct err *e)
 {
-	struct jval outputs = jval_get(event_payload(ev), "outputs");
+	struct jval outputs = event_payload_member(ev, "outputs");
 	char id[ID_SIZE], ref[ID_SIZE], stream[ID_SIZE];
 	mem_auto char *refs = NULL;
 	struct process_doc p;
@@ -475,7 +469,7 @@ static void write_list(struct jw *w, struct jval list, struct jval payload, uint
 int view_violation_on_reported(struct models *m, const struct event_view *ev, struct err *e)
 {
 	struct jval payload = event_payload(ev);
-	uint64_t count = jval_uint(jval_get(payload, "count"), 1);
+	uint64_t count = jval_uint(event_payload_member(ev, "count"), 1);
 	buf_auto struct buf list = BUF_INIT;
 	struct jw w = jw_on(&list);
 	struct violation_doc d;
@@ -487,7 +481,7 @@ int view_violation_on_reported(struct models *m, const struct event_view *ev, st
 	if (view_load(m, &violation_schema, id, &d, e) < 0)
 		return -1;
 	d.violationCount = view_counted(d.violationCount);
-	if (!jval_is_str(jval_get(payload, "confidence"), "hint"))
+	if (!jval_is_str(event_payload_member(ev, "confidence"), "hint"))
 		d.violationCount += count;
 	write_list(&w, d.violations, payload, count);
 	d.violations = jval_of(list.data, list.len);

@@ -30,7 +30,7 @@ bool session_on_turn(struct projection *p, void *doc)
 	char trace[ID_SIZE];
 
 	event_id_copy(p->event, ID_TRACE, trace, sizeof(trace));
-	if (!jval_is_str(jval_get(p->payload, "source"), "system")) {
+	if (!jval_is_str(event_payload_member(p->event, "source"), "system")) {
 		d->turns = view_add(d->turns, 1);
 		d->tracedTurns = view_add(d->tracedTurns, trace[0] != '\0');
 	} else if (!d->systemTurnId[0]) {
@@ -43,7 +43,8 @@ bool session_on_turn(struct projection *p, void *doc)
 /* set_permission_mode, and the session's own rules; an empty object removes these. */
 bool session_on_policy(struct projection *p, void *doc)
 {
-	struct jval mode = jval_get(p->payload, "mode"), rules = jval_get(p->payload, "permissions");
+	struct jval mode = event_payload_member(p->event, "mode"),
+		    rules = event_payload_member(p->event, "permissions");
 	struct session_doc *d = doc;
 
 	if (mode.type != JT_STRING && rules.type != JT_OBJECT)
@@ -60,14 +61,14 @@ bool session_on_policy(struct projection *p, void *doc)
 /* An approval for the whole session. */
 int view_session_on_permission(struct models *m, const struct event_view *ev, struct err *e)
 {
-	struct jval payload = event_payload(ev);
 	char session[ID_SIZE], binding[ID_SIZE];
 
-	if (!jval_is_str(jval_get(payload, "outcome"), "allowed") ||
-	    (!jval_is_str(jval_get(payload, "scope"), "session") && !jval_is_str(jval_get(payload, "scope"), "always")))
+	if (!jval_is_str(event_payload_member(ev, "outcome"), "allowed") ||
+	    (!jval_is_str(event_payload_member(ev, "scope"), "session") &&
+	     !jval_is_str(event_payload_member(ev, "scope"), "always")))
 		return 0;
 	event_id_copy(ev, ID_SESSION, session, sizeof(session));
-	jval_str(jval_get(payload, "binding"), binding, sizeof(binding));
+	jval_str(event_payload_member(ev, "binding"), binding, sizeof(binding));
 	return *session && *binding ? view_list_put(m, VIEW_SESSION_GRANT, session, binding, e) : 0;
 }
 
@@ -98,7 +99,7 @@ bool thread_on_updated(struct projection *p, void *doc)
 	struct thread_doc *d = doc;
 	char status[ID_SIZE] = "";
 
-	view_copy_string(status, jval_get(p->payload, "status"));
+	view_copy_string(status, event_payload_member(p->event, "status"));
 	if (*status) {
 		id_copy(d->status, view_thread_status(status));
 		id_copy(d->phase, strcmp(d->status, status) == 0 ? "" : status);
@@ -136,7 +137,6 @@ static void begin_latest(struct jw *w, struct jval old, size_t most)
 /* A thread keeps its latest warnings; the log has all of them. */
 int view_thread_on_warning(struct models *m, const struct event_view *ev, struct err *e)
 {
-	struct jval payload = event_payload(ev);
 	buf_auto struct buf list = BUF_INIT;
 	struct jw w = jw_on(&list);
 	struct thread_doc d;
@@ -146,9 +146,9 @@ int view_thread_on_warning(struct models *m, const struct event_view *ev, struct
 		return r < 0 ? -1 : 0;
 	begin_latest(&w, d.warnings, WARNINGS_KEPT);
 	jw_obj(&w);
-	view_write_json(&w, "code", jval_get(payload, "code"));
-	view_write_json(&w, "detail", jval_get(payload, "detail"));
-	view_write_json(&w, "advice", jval_get(payload, "advice"));
+	view_write_json(&w, "code", event_payload_member(ev, "code"));
+	view_write_json(&w, "detail", event_payload_member(ev, "detail"));
+	view_write_json(&w, "advice", event_payload_member(ev, "advice"));
 	view_write_json(&w, "turnId", event_member(ev, "turnId"));
 	view_write_json(&w, "at", event_member(ev, "timestamp"));
 	jw_obj_end(&w);
@@ -165,13 +165,13 @@ bool thread_on_context(struct projection *p, void *doc)
 {
 	static const char longer[] = "{\"status\":\"truncated\"}";
 	struct thread_doc *d = doc;
-	struct jval refs = jval_get(p->payload, "refs");
+	struct jval payload = event_payload(p->event), refs = event_payload_member(p->event, "refs");
 	bool of_loop = jval_get(refs, "instructions").text || jval_get(refs, "hookContext").text;
 	struct jval *kept = event_from_client(p->event) ? &d->clientContext
 			    : of_loop                   ? &d->loopContext
 							: &d->turnContext;
 
-	*kept = p->payload.len <= CONTEXT_MAX ? p->payload : jval_of(longer, sizeof longer - 1);
+	*kept = payload.len <= CONTEXT_MAX ? payload : jval_of(longer, sizeof longer - 1);
 	return true;
 }
 
@@ -190,12 +190,11 @@ bool thread_on_turn_ended(struct projection *p, void *doc)
 /* The event has the whole order, so the document is replaced; an empty queue has none. */
 int view_queue_on_changed(struct models *m, const struct event_view *ev, struct err *e)
 {
-	struct jval payload = event_payload(ev);
 	struct queue_doc d;
 
 	view_create(&queue_schema, ev, &d);
-	view_copy_members(&queue_schema, &d, payload);
-	if (jval_is_str(jval_get(payload, "resumeState"), "held"))
+	view_copy_payload(&queue_schema, &d, ev);
+	if (jval_is_str(event_payload_member(ev, "resumeState"), "held"))
 		id_copy(d.resumeState, "held");
 	struct jiter it = jiter_on(d.order);
 	if (!jiter_next(&it))
@@ -210,7 +209,7 @@ int view_runtime_on_session_created(struct models *m, const struct event_view *e
 {
 	struct runtime_doc d;
 
-	if (!jval_is_str(jval_get(event_payload(ev), "kind"), "system"))
+	if (!jval_is_str(event_payload_member(ev, "kind"), "system"))
 		return 0;
 	if (view_load(m, &runtime_schema, VIEW_RUNTIME_ID, &d, e) < 0)
 		return -1;
@@ -232,17 +231,16 @@ static uint64_t count_elements(struct jval list)
 /* Counts only; the ids are in the event. */
 int view_runtime_on_reconstructed(struct models *m, const struct event_view *ev, struct err *e)
 {
-	struct jval payload = event_payload(ev);
 	struct runtime_doc d;
 
 	if (view_load(m, &runtime_schema, VIEW_RUNTIME_ID, &d, e) < 0)
 		return -1;
-	view_copy_members(&runtime_schema, &d, payload);
+	view_copy_payload(&runtime_schema, &d, ev);
 	d.reconstructions = view_add(d.reconstructions, 1);
 	d.reconstructedAt = ev->real_us;
-	d.alive = count_elements(jval_get(payload, "alive"));
-	d.exited = count_elements(jval_get(payload, "exited"));
-	d.lost = count_elements(jval_get(payload, "lost"));
+	d.alive = count_elements(event_payload_member(ev, "alive"));
+	d.exited = count_elements(event_payload_member(ev, "exited"));
+	d.lost = count_elements(event_payload_member(ev, "lost"));
 	return view_save(m, &runtime_schema, VIEW_RUNTIME_ID, &d, e);
 }
 
@@ -301,13 +299,13 @@ bool tool_call_on_started(struct projection *p, void *doc)
 {
 	struct tool_call_doc *d = doc;
 
-	d->connection = jval_uint(jval_get(jval_get(p->payload, "owner"), "connection"), VIEW_ABSENT);
+	d->connection = jval_uint(jval_get(event_payload_member(p->event, "owner"), "connection"), VIEW_ABSENT);
 	return true;
 }
 
 bool tool_call_on_progress(struct projection *p, void *doc)
 {
-	struct jval preview = jval_get(p->payload, "preview");
+	struct jval preview = event_payload_member(p->event, "preview");
 
 	((struct tool_call_doc *)doc)->displayPreview = preview;
 	return preview.type == JT_STRING;
@@ -318,9 +316,9 @@ bool tool_call_on_ended(struct projection *p, void *doc)
 {
 	struct tool_call_doc *d = doc;
 
-	if (!d->startedAt && jval_get(p->payload, "stage").type == JT_STRING) {
-		view_copy_string(d->toolName, jval_get(p->payload, "toolName"));
-		d->part = jval_uint(jval_get(p->payload, "part"), VIEW_ABSENT);
+	if (!d->startedAt && event_payload_member(p->event, "stage").type == JT_STRING) {
+		view_copy_string(d->toolName, event_payload_member(p->event, "toolName"));
+		d->part = jval_uint(event_payload_member(p->event, "part"), VIEW_ABSENT);
 		projection_list(p, true, VIEW_TURN_TOOL_CALL, d->turnId, d->toolCallId);
 	}
 	return true;
@@ -334,7 +332,7 @@ int view_tool_call_on_process(struct models *m, const struct event_view *ev, str
 		{ OP_END },
 	};
 
-	if (!jval_is_str(jval_get(jval_get(event_payload(ev), "owner"), "kind"), "tool"))
+	if (!jval_is_str(jval_get(event_payload_member(ev, "owner"), "kind"), "tool"))
 		return 0;
 	return projection_run(m, ev, &tool_call_schema, ops, NULL, e);
 }
@@ -342,8 +340,10 @@ int view_tool_call_on_process(struct models *m, const struct event_view *ev, str
 /* A hook ran after the call. Its answer stays until another hook gives one. */
 bool tool_call_on_hook(struct projection *p, void *doc)
 {
-	struct jval refs = jval_get(p->payload, "additionalContextRefs"), point = jval_get(p->payload, "hookPoint");
-	struct jval reason = jval_get(p->payload, "reason"), output = jval_get(p->payload, "updatedToolOutputRef");
+	struct jval refs = event_payload_member(p->event, "additionalContextRefs"),
+		    point = event_payload_member(p->event, "hookPoint");
+	struct jval reason = event_payload_member(p->event, "reason"),
+		    output = event_payload_member(p->event, "updatedToolOutputRef");
 	struct tool_call_doc *d = doc;
 
 	if (!jval_is_str(point, "post_tool_use") && !jval_is_str(point, "post_tool_failure"))
@@ -367,7 +367,7 @@ int view_hook_on_started(struct models *m, const struct event_view *ev, struct e
 
 	read_hook_started(ev, &started);
 	view_create(&hook_schema, ev, &d);
-	view_copy_members(&hook_schema, &d, event_payload(ev));
+	view_copy_payload(&hook_schema, &d, ev);
 	view_copy_string(d.processId, started.processId);
 	view_copy_string(d.hookPoint, started.hookPoint);
 	view_copy_string(d.waits, started.waits);
@@ -381,7 +381,7 @@ int view_hook_on_ended(struct models *m, const struct event_view *ev, struct err
 {
 	char id[ID_SIZE] = "";
 
-	view_copy_string(id, jval_get(event_payload(ev), "processId"));
+	view_copy_string(id, event_payload_member(ev, "processId"));
 	return view_list_del(m, VIEW_HOOK, id, NULL, e);
 }
 
@@ -390,7 +390,6 @@ int view_turn_on_hook(struct models *m, const struct event_view *ev, struct err 
 {
 	static const char *const members[] = { "hookPoint", "handlerRef", "processId",  "decision",
 					       "reason",    "category",   "failedOpen", "durationMs" };
-	struct jval payload = event_payload(ev);
 	buf_auto struct buf list = BUF_INIT;
 	struct jw w = jw_on(&list);
 	struct turn_doc d;
@@ -400,13 +399,14 @@ int view_turn_on_hook(struct models *m, const struct event_view *ev, struct err 
 	int r = *id ? view_load(m, &turn_schema, id, &d, e) : 1;
 	if (r)
 		return r < 0 ? -1 : 0;
-	if (jval_is_str(jval_get(payload, "hookPoint"), "stop") && jval_is_str(jval_get(payload, "decision"), "block"))
+	if (jval_is_str(event_payload_member(ev, "hookPoint"), "stop") &&
+	    jval_is_str(event_payload_member(ev, "decision"), "block"))
 		d.stopBlocked = true;
 	begin_latest(&w, d.hookRuns, HOOK_RUNS_KEPT);
 	jw_obj(&w);
 	jw_kstr(&w, "status", ev->type == EVENT_HOOK_FAILED ? "failed" : "completed");
 	for (size_t i = 0; i < countof(members); i++)
-		view_write_json(&w, members[i], jval_get(payload, members[i]));
+		view_write_json(&w, members[i], event_payload_member(ev, members[i]));
 	jw_obj_end(&w);
 	jw_arr_end(&w);
 	d.hookRuns = jval_of(list.data, list.len);
@@ -416,12 +416,12 @@ int view_turn_on_hook(struct models *m, const struct event_view *ev, struct err 
 /* Context that a hook added when the session started. */
 int view_session_on_hook(struct models *m, const struct event_view *ev, struct err *e)
 {
-	struct jval payload = event_payload(ev), refs = jval_get(payload, "additionalContextRefs");
+	struct jval refs = event_payload_member(ev, "additionalContextRefs");
 	struct session_doc d;
 	char id[ID_SIZE];
 
 	event_id_copy(ev, ID_SESSION, id, sizeof(id));
-	if (!*id || refs.type != JT_ARRAY || !jval_is_str(jval_get(payload, "hookPoint"), "session_start"))
+	if (!*id || refs.type != JT_ARRAY || !jval_is_str(event_payload_member(ev, "hookPoint"), "session_start"))
 		return 0;
 	int r = view_load(m, &session_schema, id, &d, e);
 	if (r)

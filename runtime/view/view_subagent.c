@@ -43,7 +43,7 @@ bool subagent_on_status(struct projection *p, void *doc)
 {
 	struct subagent_doc *d = doc;
 
-	if (jval_bool(jval_get(p->payload, "resumed"), false)) {
+	if (jval_bool(event_payload_member(p->event, "resumed"), false)) {
 		d->resumes = view_add(d->resumes, 1);
 		d->endedAt = 0;
 		d->exitCode = d->category = d->outcome = d->outputRefs = (struct jval){ 0 };

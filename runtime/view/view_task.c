@@ -254,22 +254,22 @@ int view_task_on_event(struct models *m, const struct event_view *ev, struct err
 		return r < 0 ? -1 : 0;
 	const struct before b = before_of(&d);
 	project_status(&d, ev, payload);
-	view_copy_members(&task_schema, &d, payload);
+	view_copy_payload(&task_schema, &d, ev);
 	copy_uint(payload, "timeoutMs", &d.timeoutMs);
 	copy_uint(payload, "idleMs", &d.idleMs);
 	copy_uint(payload, "heartbeatMs", &d.heartbeatMs);
 	switch (ev->type) {
 	case EVENT_TASK_CREATED: project_created(&d, ev, payload); break;
 	case EVENT_TASK_QUEUED:
-		view_copy_string(d.queuedFor, jval_get(payload, "reason"));
-		view_copy_time(&d.dueAt, jval_get(payload, "dueAt"));
+		view_copy_string(d.queuedFor, event_payload_member(ev, "reason"));
+		view_copy_time(&d.dueAt, event_payload_member(ev, "dueAt"));
 		d.queuedAt = ev->real_us;
 		break;
-	case EVENT_TASK_RETRYING: view_copy_time(&d.dueAt, jval_get(payload, "notBefore")); break;
+	case EVENT_TASK_RETRYING: view_copy_time(&d.dueAt, event_payload_member(ev, "notBefore")); break;
 	case EVENT_TASK_STARTED: d.startedAt = ev->real_us; break;
 	case EVENT_TASK_WAITING:
 		event_id_copy(ev, ID_ACTION, d.actionId, sizeof(d.actionId));
-		view_copy_time(&d.dueAt, jval_get(payload, "dueAt"));
+		view_copy_time(&d.dueAt, event_payload_member(ev, "dueAt"));
 		break;
 	case EVENT_TASK_ATTEMPT_STARTED: project_attempt(&d, ev, payload); break;
 	case EVENT_TASK_ATTEMPT_COMPLETED:
@@ -282,8 +282,7 @@ int view_task_on_event(struct models *m, const struct event_view *ev, struct err
 /* Members are taken from `changes`; of the payload itself only the status and byWorker are used. */
 int view_task_on_updated(struct models *m, const struct event_view *ev, struct err *e)
 {
-	struct jval payload = event_payload(ev), changes = jval_get(payload, "changes"),
-		    flag = jval_get(changes, "autoComplete");
+	struct jval changes = event_payload_member(ev, "changes"), flag = jval_get(changes, "autoComplete");
 	char status[ID_SIZE] = "";
 	struct task_doc d;
 	int r = view_open_event(m, &task_schema, ev, &d, e);
@@ -291,7 +290,7 @@ int view_task_on_updated(struct models *m, const struct event_view *ev, struct e
 	if (r)
 		return r < 0 ? -1 : 0;
 	const struct before b = before_of(&d);
-	view_copy_string(status, jval_get(payload, "status"));
+	view_copy_string(status, event_payload_member(ev, "status"));
 	if (*status)
 		set_status(&d, ev, status);
 	view_copy_members(&task_schema, &d, changes);
@@ -299,14 +298,14 @@ int view_task_on_updated(struct models *m, const struct event_view *ev, struct e
 		d.command = jval_get(changes, "command");
 		d.commandRef = jval_get(changes, "commandRef");
 	}
-	if (jval_get(payload, "nativeStatus").type == JT_STRING)
-		d.nativeStatus = jval_get(payload, "nativeStatus");
+	if (event_payload_member(ev, "nativeStatus").type == JT_STRING)
+		d.nativeStatus = event_payload_member(ev, "nativeStatus");
 	if (flag.type != JT_NONE)
 		d.autoComplete = jval_bool(flag, false);
 	copy_uint(changes, "timeoutMs", &d.timeoutMs);
 	copy_uint(changes, "idleMs", &d.idleMs);
 	copy_uint(changes, "heartbeatMs", &d.heartbeatMs);
-	if (jval_bool(jval_get(payload, "byWorker"), false))
+	if (jval_bool(event_payload_member(ev, "byWorker"), false))
 		d.lastSeenAt = ev->real_us;
 	return save_task(m, &d, &b, e);
 }
@@ -338,8 +337,8 @@ static void merge_progress(struct jval old, struct jval payload, uint64_t real_u
 /* Does not touch lists or counts: progress is frequent. */
 int view_task_on_progress(struct models *m, const struct event_view *ev, struct err *e)
 {
-	struct jval payload = event_payload(ev), delivery = jval_get(payload, "delivery"),
-		    acceptance = jval_get(payload, "acceptance");
+	struct jval payload = event_payload(ev), delivery = event_payload_member(ev, "delivery"),
+		    acceptance = event_payload_member(ev, "acceptance");
 	buf_auto struct buf merged = BUF_INIT;
 	struct task_doc d;
 	int r = view_open_event(m, &task_schema, ev, &d, e);
@@ -354,24 +353,23 @@ int view_task_on_progress(struct models *m, const struct event_view *ev, struct 
 	if (acceptance.type == JT_ARRAY)
 		d.acceptance = acceptance;
 	/* Progress that the runtime derives from children or job items is not a report of the worker. */
-	if (!jval_bool(jval_get(payload, "derived"), false))
+	if (!jval_bool(event_payload_member(ev, "derived"), false))
 		d.lastSeenAt = ev->real_us;
 	return view_save(m, &task_schema, d.taskId, &d, e);
 }
 
 int view_task_on_lease(struct models *m, const struct event_view *ev, struct err *e)
 {
-	struct jval payload = event_payload(ev);
 	struct task_doc d;
 	int r = view_open_event(m, &task_schema, ev, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	const uint64_t until = jval_uint(jval_get(payload, "leaseUntil"), 0);
+	const uint64_t until = jval_uint(event_payload_member(ev, "leaseUntil"), 0);
 	d.leaseUntil = until ? until : VIEW_ABSENT;
 	d.leaseBootId[0] = '\0';
 	if (until)
-		jval_str(jval_get(payload, "bootId"), d.leaseBootId, sizeof(d.leaseBootId));
+		jval_str(event_payload_member(ev, "bootId"), d.leaseBootId, sizeof(d.leaseBootId));
 	return view_save(m, &task_schema, d.taskId, &d, e);
 }
 
@@ -384,7 +382,7 @@ int view_task_on_run_status(struct models *m, const struct event_view *ev, struc
 	if (r)
 		return r < 0 ? -1 : 0;
 	const struct before b = before_of(&d);
-	if (!jval_is_str(jval_get(event_payload(ev), "phase"), "running") || !d.attemptOpen)
+	if (!jval_is_str(event_payload_member(ev, "phase"), "running") || !d.attemptOpen)
 		return 0;
 	if (strcmp(d.status, "preparing") == 0 || strcmp(d.status, "waiting_resource") == 0)
 		set_status(&d, ev, "running");
@@ -416,7 +414,7 @@ void view_attempt_key(const char *task_id, uint64_t attempt, char ret[VIEW_ATTEM
 static int load_attempt(struct models *m, const struct event_view *ev, char key[VIEW_ATTEMPT_KEY_MAX],
 			struct attempt_doc *d, struct err *e)
 {
-	uint64_t attempt = jval_uint(jval_get(event_payload(ev), "attempt"), 0);
+	uint64_t attempt = jval_uint(event_payload_member(ev, "attempt"), 0);
 	char task[ID_SIZE];
 
 	event_id_copy(ev, ID_TASK, task, sizeof(task));
@@ -434,15 +432,14 @@ static int load_attempt(struct models *m, const struct event_view *ev, char key[
 /* Attempts are numbered from 1. */
 int view_task_attempt_on_started(struct models *m, const struct event_view *ev, struct err *e)
 {
-	struct jval payload = event_payload(ev);
 	char key[VIEW_ATTEMPT_KEY_MAX];
 	struct attempt_doc d;
 	int r = load_attempt(m, ev, key, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_copy_members(&attempt_schema, &d, payload);
-	view_copy_string(d.status, jval_get(payload, "status"));
+	view_copy_payload(&attempt_schema, &d, ev);
+	view_copy_string(d.status, event_payload_member(ev, "status"));
 	event_id_copy(ev, ID_PROCESS, d.processId, sizeof(d.processId));
 	d.startedAt = ev->real_us;
 	return view_save(m, &attempt_schema, key, &d, e);
@@ -450,18 +447,18 @@ int view_task_attempt_on_started(struct models *m, const struct event_view *ev, 
 
 int view_task_attempt_on_ended(struct models *m, const struct event_view *ev, struct err *e)
 {
-	struct jval payload = event_payload(ev), summary = jval_get(payload, "summary");
+	struct jval summary = event_payload_member(ev, "summary");
 	char key[VIEW_ATTEMPT_KEY_MAX];
 	struct attempt_doc d;
 	int r = load_attempt(m, ev, key, &d, e);
 
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_copy_members(&attempt_schema, &d, payload);
+	view_copy_payload(&attempt_schema, &d, ev);
 	if (summary.type == JT_STRING)
 		d.completionSummary = summary;
 	id_copy(d.status, ev->type == EVENT_TASK_ATTEMPT_COMPLETED ? "completed" : "failed");
-	view_copy_string(d.status, jval_get(payload, "status"));
+	view_copy_string(d.status, event_payload_member(ev, "status"));
 	d.endedAt = ev->real_us;
 	return view_save(m, &attempt_schema, key, &d, e);
 }
@@ -477,7 +474,7 @@ int view_task_attempt_on_run_status(struct models *m, const struct event_view *e
 		return r < 0 ? -1 : 0;
 	if (d.endedAt)
 		return 0;
-	view_copy_string(d.status, jval_get(event_payload(ev), "phase"));
+	view_copy_string(d.status, event_payload_member(ev, "phase"));
 	event_id_copy(ev, ID_PROCESS, d.processId, sizeof(d.processId));
 	event_id_copy(ev, ID_THREAD, d.threadId, sizeof(d.threadId));
 	event_id_copy(ev, ID_TURN, d.turnId, sizeof(d.turnId));
@@ -536,14 +533,13 @@ int view_task_edge_on_updated(struct models *m, const struct event_view *ev, str
 {
 	char task[ID_SIZE], kind[ID_SIZE] = "", target[ID_SIZE] = "", before[ID_SIZE], after[ID_SIZE] = "active",
 			    key[VIEW_EDGE_KEY_MAX];
-	struct jval payload = event_payload(ev);
 	struct edge_doc d;
 	int r;
 
 	event_id_copy(ev, ID_TASK, task, sizeof(task));
-	view_copy_string(kind, jval_get(payload, "kind"));
-	view_copy_string(target, jval_get(payload, "targetId"));
-	view_copy_string(after, jval_get(payload, "status"));
+	view_copy_string(kind, event_payload_member(ev, "kind"));
+	view_copy_string(target, event_payload_member(ev, "targetId"));
+	view_copy_string(after, event_payload_member(ev, "status"));
 	if (!*task || !*kind || !*target)
 		return 0;
 	view_edge_key(task, kind, target, key);
@@ -557,8 +553,8 @@ int view_task_edge_on_updated(struct models *m, const struct event_view *ev, str
 		id_copy(d.kind, kind);
 		id_copy(d.targetId, target);
 		id_copy(d.status, after);
-		if (jval_get(payload, "reason").type == JT_STRING)
-			d.reason = jval_get(payload, "reason");
+		if (event_payload_member(ev, "reason").type == JT_STRING)
+			d.reason = event_payload_member(ev, "reason");
 		d.createdAt = d.createdAt ? d.createdAt : ev->real_us;
 		d.updatedAt = ev->real_us;
 		r = view_save(m, &edge_schema, key, &d, e);

@@ -19,7 +19,6 @@ void view_turn_member(const struct turn_doc *d, char ret[VIEW_TURN_MEMBER_MAX])
 /* The thread counts its turns first, so that this one gets its number. */
 int view_turn_on_submitted(struct models *m, const struct event_view *ev, struct err *e)
 {
-	struct jval payload = event_payload(ev);
 	char member[VIEW_TURN_MEMBER_MAX];
 	struct turn_doc d;
 	uint64_t number = VIEW_ABSENT;
@@ -31,16 +30,16 @@ int view_turn_on_submitted(struct models *m, const struct event_view *ev, struct
 	if (r)
 		return r < 0 ? -1 : 0;
 	d.number = number;
-	view_copy_members(&turn_schema, &d, payload);
-	view_copy_string(d.status, jval_get(payload, "status"));
+	view_copy_payload(&turn_schema, &d, ev);
+	view_copy_string(d.status, event_payload_member(ev, "status"));
 	event_id_copy(ev, ID_TASK, d.taskId, sizeof(d.taskId));
 	event_id_copy(ev, ID_RUN, d.runId, sizeof(d.runId));
 	event_id_copy(ev, ID_ATTEMPT, d.attemptId, sizeof(d.attemptId));
 	event_id_copy(ev, ID_TOOL_CALL, d.toolCallId, sizeof(d.toolCallId));
 	event_id_copy(ev, ID_TRACE, d.traceId, sizeof(d.traceId));
-	view_copy_string(d.inputRef, jval_get(payload, "inputRef"));
-	view_copy_string(d.inputHash, jval_get(payload, "inputHash"));
-	d.parts = jval_uint(jval_get(payload, "parts"), VIEW_ABSENT);
+	view_copy_string(d.inputRef, event_payload_member(ev, "inputRef"));
+	view_copy_string(d.inputHash, event_payload_member(ev, "inputHash"));
+	d.parts = jval_uint(event_payload_member(ev, "parts"), VIEW_ABSENT);
 	d.submittedAt = ev->real_us;
 	by_runtime = jval_is_str(d.source, "system");
 	view_turn_member(&d, member);
@@ -80,7 +79,7 @@ int view_turn_on_started(struct models *m, const struct event_view *ev, struct e
 		r = leave_queue(m, ev, &d, e);
 	if (r)
 		return r < 0 ? -1 : 0;
-	view_copy_members(&turn_schema, &d, event_payload(ev));
+	view_copy_payload(&turn_schema, &d, ev);
 	id_copy(d.status, "running");
 	d.startedAt = ev->real_us;
 	return view_save(m, &turn_schema, d.turnId, &d, e);
@@ -89,10 +88,10 @@ int view_turn_on_started(struct models *m, const struct event_view *ev, struct e
 /* The latest decision of the turn. A dry run decides nothing, and bailiff's own programs do not count. */
 bool turn_on_permission(struct projection *p, void *doc)
 {
-	struct jval decision = jval_get(p->payload, "permissionDecision");
+	struct jval decision = event_payload_member(p->event, "permissionDecision");
 
-	if (decision.type != JT_OBJECT || jval_bool(jval_get(p->payload, "dryRun"), false) ||
-	    jval_bool(jval_get(p->payload, "internal"), false))
+	if (decision.type != JT_OBJECT || jval_bool(event_payload_member(p->event, "dryRun"), false) ||
+	    jval_bool(event_payload_member(p->event, "internal"), false))
 		return false;
 	((struct turn_doc *)doc)->permissionDecision = decision;
 	return true;
@@ -100,9 +99,9 @@ bool turn_on_permission(struct projection *p, void *doc)
 
 bool turn_on_sandbox(struct projection *p, void *doc)
 {
-	struct jval profile = jval_get(p->payload, "sandboxProfile");
+	struct jval profile = event_payload_member(p->event, "sandboxProfile");
 
-	if (profile.type != JT_OBJECT || jval_bool(jval_get(p->payload, "internal"), false))
+	if (profile.type != JT_OBJECT || jval_bool(event_payload_member(p->event, "internal"), false))
 		return false;
 	((struct turn_doc *)doc)->sandboxProfile = profile;
 	return true;
@@ -111,12 +110,12 @@ bool turn_on_sandbox(struct projection *p, void *doc)
 /* Only the runtime's own events: phases that a client reports change no status. */
 bool turn_on_run_status(struct projection *p, void *doc)
 {
-	struct jval ending = jval_get(p->payload, "ending");
+	struct jval ending = event_payload_member(p->event, "ending");
 	struct turn_doc *d = doc;
 
 	if (event_from_client(p->event))
 		return false;
-	view_copy_string(d->phase, jval_get(p->payload, "phase"));
+	view_copy_string(d->phase, event_payload_member(p->event, "phase"));
 	if (ending.type == JT_OBJECT)
 		d->ending = ending;
 	return true;
@@ -124,7 +123,7 @@ bool turn_on_run_status(struct projection *p, void *doc)
 
 bool turn_on_tool_started(struct projection *p, void *doc)
 {
-	uint64_t part = jval_uint(jval_get(p->payload, "part"), VIEW_ABSENT);
+	uint64_t part = jval_uint(event_payload_member(p->event, "part"), VIEW_ABSENT);
 	struct turn_doc *d = doc;
 
 	d->openCalls = view_add(d->openCalls, 1);
@@ -136,12 +135,12 @@ bool turn_on_tool_started(struct projection *p, void *doc)
 /* Calls with `part` execute the input of the turn; the execution loop continues from these counts. */
 bool turn_on_tool_ended(struct projection *p, void *doc)
 {
-	uint64_t part = jval_uint(jval_get(p->payload, "part"), VIEW_ABSENT);
+	uint64_t part = jval_uint(event_payload_member(p->event, "part"), VIEW_ABSENT);
 	bool in_input = part != VIEW_ABSENT;
 	struct turn_doc *d = doc;
 
 	/* A call that was denied before it started (`stage`) was never open. */
-	if (jval_get(p->payload, "stage").type != JT_STRING)
+	if (event_payload_member(p->event, "stage").type != JT_STRING)
 		d->openCalls = view_add(d->openCalls, -1);
 	else if (in_input && (d->partsStarted == VIEW_ABSENT || d->partsStarted <= part))
 		d->partsStarted = part + 1;
@@ -158,7 +157,7 @@ bool turn_on_tool_ended(struct projection *p, void *doc)
 /* What the loop sends to the model: the instruction files that it has read, and what hooks added. */
 bool turn_on_context(struct projection *p, void *doc)
 {
-	struct jval refs = jval_get(p->payload, "refs"), read = jval_get(refs, "instructions"),
+	struct jval refs = event_payload_member(p->event, "refs"), read = jval_get(refs, "instructions"),
 		    added = jval_get(refs, "hookContext"), prompt = jval_get(refs, "systemPrompt");
 	struct turn_doc *d = doc;
 
@@ -182,7 +181,7 @@ bool turn_on_model_requested(struct projection *p, void *doc)
 		return false;
 	event_id_copy(p->event, ID_MODEL_REQUEST, d->lastRequestId, sizeof(d->lastRequestId));
 	d->requests = view_add(d->requests, 1);
-	d->steered = jval_uint(jval_get(p->payload, "steered"), d->steered);
+	d->steered = jval_uint(event_payload_member(p->event, "steered"), d->steered);
 	return true;
 }
 
@@ -193,7 +192,7 @@ bool turn_on_action_required(struct projection *p, void *doc)
 
 	d->openActions = view_add(d->openActions, 1);
 	if (!turn_doc_ended(d) && d->startedAt)
-		id_copy(d->status, view_action_waiting(jval_get(p->payload, "actionType")));
+		id_copy(d->status, view_action_waiting(event_payload_member(p->event, "actionType")));
 	return true;
 }
 
@@ -275,8 +274,7 @@ int view_step_on_begun(struct models *m, const struct event_view *ev, struct err
 		if (ev->ids[ids[i].id].text)
 			event_id_copy(ev, ids[i].id, (char *)&d + ids[i].offset, ID_SIZE);
 	if (!d.kind[0]) {
-		struct jval payload = event_payload(ev),
-			    title = jval_get(payload, kind->title ? kind->title : "commandLine");
+		struct jval title = event_payload_member(ev, kind->title ? kind->title : "commandLine");
 
 		id_copy(d.kind, kind->kind);
 		id_copy(d.status, kind->instant ? "completed" : "running");
@@ -313,8 +311,8 @@ int view_step_on_ended(struct models *m, const struct event_view *ev, struct err
 	id_copy(d.status, status);
 	d.endedAt = ev->real_us;
 	if (ev->type == EVENT_MODEL_COMPLETED) {
-		d.preview = jval_get(event_payload(ev), "preview");
-		d.responseRef = jval_get(event_payload(ev), "responseRef");
+		d.preview = event_payload_member(ev, "preview");
+		d.responseRef = event_payload_member(ev, "responseRef");
 	}
 	return view_save(m, &step_schema, key, &d, e);
 }

@@ -14,6 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	mem_auto void *record = mem_dup(data, size);
 	buf_auto struct buf json = BUF_INIT;
 	struct err e = ERR_INIT;
+	struct event_index index;
 	struct event_view v;
 	char id[ID_TEXT_MAX];
 
@@ -25,6 +26,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (int f = 0; f < ID_FIELD_COUNT; f++)
 		event_id_copy(&v, f, id, sizeof(id));
 	jval_get(event_payload(&v), "status");
+	event_member(&v, "sessionId");
+	event_view_index(&v, &index);
+	event_payload_member(&v, "status");
 	event_member(&v, "sessionId");
 	event_json(&v, &json);
 	return 0;

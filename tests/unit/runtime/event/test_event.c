@@ -120,6 +120,54 @@ START_TEST(a_view_gives_back_what_was_drafted)
 }
 END_TEST
 
+/* An index changes no answer: of each member that the payload or the envelope has, and of one that they lack. */
+static void check_index(const char *payload, bool indexed)
+{
+	buf_auto struct buf out = BUF_INIT;
+	struct event_draft d = draft();
+	struct event_view plain, v;
+	struct event_index space;
+
+	d.payload = payload;
+	d.payload_len = strlen(payload);
+	d.payload_fits = true;
+	encode(&d, &out);
+	ck_assert_int_eq(event_view_of(out.data, out.len, 9, &plain, NULL), 0);
+	v = plain;
+	event_view_index(&v, &space);
+	ck_assert_int_eq(v.index != NULL, indexed);
+	ck_assert_ptr_eq(event_payload(&v).text, event_payload(&plain).text);
+	ck_assert_uint_eq(event_payload(&v).len, event_payload(&plain).len);
+	for (struct jiter it = jiter_on(event_payload(&plain)); jiter_next(&it);) {
+		char name[64];
+
+		jval_str(it.key, name, sizeof(name));
+		ck_assert_ptr_eq(event_payload_member(&v, name).text, event_payload_member(&plain, name).text);
+		ck_assert_uint_eq(event_payload_member(&v, name).len, it.value.len);
+	}
+	static const char *const members[] = { "type", "threadId", "status", "refs", "payload", "stream", "absent" };
+	for (size_t i = 0; i < countof(members); i++) {
+		ck_assert_ptr_eq(event_member(&v, members[i]).text, event_member(&plain, members[i]).text);
+		ck_assert_uint_eq(event_member(&v, members[i]).len, event_member(&plain, members[i]).len);
+	}
+	ck_assert_int_eq(event_payload_member(&v, "threadId").type, JT_NONE);
+}
+
+START_TEST(an_index_of_the_members_changes_no_answer)
+{
+	buf_auto struct buf many = BUF_INIT;
+
+	check_index("{}", true);
+	check_index(output_payload, true);
+	check_index("{\"a\":{\"payload\":{}},\"b\":[1,\"}\"],\"bb\":null}", true);
+	check_index("{\"a\\u0062\":1,\"c\":2}", false); /* a name with an escape */
+	for (int i = 0; i < EVENT_INDEX_MAX; i++)
+		buf_printf(&many, "%c\"m%d\":%d", i ? ',' : '{', i, i);
+	buf_byte(&many, '}');
+	check_index(buf_cstr(&many), false); /* too many */
+}
+END_TEST
+
 START_TEST(records_follow_one_another)
 {
 	buf_auto struct buf out = BUF_INIT;
@@ -307,7 +355,8 @@ END_TEST
 
 int main(void)
 {
-	return SUITE("event", an_envelope_is_whole_json, a_view_gives_back_what_was_drafted, records_follow_one_another,
+	return SUITE("event", an_envelope_is_whole_json, a_view_gives_back_what_was_drafted,
+		     an_index_of_the_members_changes_no_answer, records_follow_one_another,
 		     now_is_the_time_if_none_is_given, required_ids_must_be_there, ids_must_be_ids,
 		     the_payload_is_checked, further_members_cannot_break_the_envelope,
 		     the_profiles_members_must_be_there, no_event_is_larger_than_the_limit,
