@@ -40,7 +40,6 @@ static int project_event(struct store *store, struct layer *l, const struct grou
 	for (int f = 0; f < ID_FIELD_COUNT; f++)
 		l->weight += ev.ids[f].text && id_field_indexed((enum id_field)f);
 	l->last_sequence++;
-	event_view_payload(&ev);
 	int rc = store->project ? store->project(m, &ev, e) : 0;
 	models_release(m);
 	if (rc != 0)
@@ -74,6 +73,23 @@ static int project_group(struct store *store, struct layer *l, struct models *m,
 	return rc < 0 ? -1 : docs_encode_all(&l->docs, DB_SEALED_MAX, e);
 }
 
+/* The bit within its word, which the upper seven bits of the hash select. */
+static uint64_t hash_bit(uint64_t hash) { return 1ull << (hash >> 51 & 63); }
+
+/* What may be found in this layer and those below. */
+static void summarize_docs(struct layer *l)
+{
+	const struct layer *older = l->older;
+
+	if (older)
+		memcpy(l->hashes, older->hashes, sizeof(l->hashes));
+	for (size_t i = 0; i < l->docs.nslots; i++)
+		for (const struct doc *n = l->docs.slots[i]; n; n = n->next)
+			l->hashes[n->hash >> 57] |= hash_bit(n->hash);
+	for (size_t i = 0; i < countof(l->kinds); i++)
+		l->kinds[i] = l->docs.kinds[i] | (older ? older->kinds[i] : 0);
+}
+
 /*
  * The bytes of `group` are taken on failure, too. Reads of the projection see this group, then `older`, then the table.
  */
@@ -97,8 +113,7 @@ int layer_new(struct store *store, struct buf *group, struct layer *older, uint6
 		layer_unref(l);
 		return -1;
 	}
-	for (size_t i = 0; i < countof(l->kinds); i++)
-		l->kinds[i] = l->docs.kinds[i] | (older ? older->kinds[i] : 0);
+	summarize_docs(l);
 	*ret = l;
 	return 0;
 }
@@ -117,9 +132,7 @@ const struct doc *layer_doc(const struct layer *l, const struct docs_key *key)
 {
 	const struct doc *n = NULL;
 
-	if (l && !may_have_kind(l, key->kind))
-		return NULL;
-	for (; l && !n; l = l->older)
+	for (; l && !n && l->hashes[key->hash >> 57] & hash_bit(key->hash); l = l->older)
 		n = docs_find(&l->docs, key);
 	return n;
 }

@@ -34,7 +34,8 @@ struct layer {
 	/* totals of this layer and those below */
 	unsigned depth;
 	size_t weight, bytes;
-	uint64_t kinds[4]; /* a bit for each kind of document: a lookup of one that is rare visits no layer */
+	uint64_t kinds[4];    /* a bit for each kind of document: a lookup of one that is rare visits no layer */
+	uint64_t hashes[128]; /* … for each of 8,192 classes of hashes: nor does, mostly, one of a new document */
 };
 
 /*
