@@ -222,21 +222,36 @@ static uint64_t seal_of(const MDB_val *key, const void *p, size_t n)
 }
 
 /* Reserves the value in the page and writes it there, without a copy. */
-int db_seal_put(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, const void *p, size_t n, struct err *e)
+static int seal_put(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, const void *p, size_t n, unsigned flags, MDB_val *v,
+		    struct err *e)
 {
-	MDB_val v = { .mv_size = n + sizeof(uint64_t) };
 	uint64_t seal = seal_of(key, p, n);
 	int rc;
 
 	if (n > DB_SEALED_MAX)
 		return err_set(e, ERR_EXHAUSTED, "a value of %zu bytes is too large for the store", n);
-	rc = mdb_put(txn, dbi, key, &v, MDB_RESERVE);
+	v->mv_size = n + sizeof(seal);
+	rc = mdb_put(txn, dbi, key, v, MDB_RESERVE | flags);
+	if (rc == MDB_KEYEXIST)
+		return 1;
 	if (rc != 0)
 		return db_err(e, rc, "write a value");
-	memcpy(v.mv_data, &seal, sizeof(seal));
+	memcpy(v->mv_data, &seal, sizeof(seal));
 	if (n)
-		memcpy((char *)v.mv_data + sizeof(seal), p, n);
+		memcpy((char *)v->mv_data + sizeof(seal), p, n);
 	return 0;
+}
+
+int db_seal_put(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, const void *p, size_t n, struct err *e)
+{
+	MDB_val v;
+
+	return seal_put(txn, dbi, key, p, n, 0, &v, e);
+}
+
+int db_seal_insert(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, const void *p, size_t n, MDB_val *ret_old, struct err *e)
+{
+	return seal_put(txn, dbi, key, p, n, MDB_NOOVERWRITE, ret_old, e);
 }
 
 bool db_seal_same(const MDB_val *value, const void *p, size_t n)

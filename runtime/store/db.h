@@ -74,6 +74,8 @@ uint64_t db_u64_at(const void *p);                            /* a big-endian nu
 #define DB_SEALED_MAX (64u << 20)
 /* Sealed values. Get: 0 found, 1 not found, −1 (ERR_CORRUPT if the seal does not match). */
 int db_seal_put(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, const void *p, size_t n, struct err *e);
+/* 1: nothing is changed, because there is a value, which is returned as it is stored. */
+int db_seal_insert(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, const void *p, size_t n, MDB_val *ret_old, struct err *e);
 int db_seal_get(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, const void **ret, size_t *ret_len, struct err *e);
 /* Whether a sealed value consists of these bytes; the seal is not checked. */
 bool db_seal_same(const MDB_val *value, const void *p, size_t n);

@@ -33,16 +33,21 @@ static void compress_doc(struct buf *space, const char **json, size_t *len)
 	*len = n + COMPRESSED_HEAD;
 }
 
-/* An unchanged document is not written: in a copy-on-write tree that would copy its page and those above it. */
+/*
+ * An unchanged document is not written: in a copy-on-write tree that would copy its page and those above it. Most
+ * documents are new, so the first attempt inserts; it changes nothing if there is one already.
+ */
 int stored_doc_put(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, const char *json, size_t len, struct err *e)
 {
 	buf_auto struct buf space = BUF_INIT;
 	MDB_val old;
+	int rc;
 
 	compress_doc(&space, &json, &len);
-	if (mdb_get(txn, dbi, key, &old) == 0 && db_seal_same(&old, json, len))
-		return 1;
-	return db_seal_put(txn, dbi, key, json, len, e);
+	rc = db_seal_insert(txn, dbi, key, json, len, &old, e);
+	if (rc <= 0)
+		return rc;
+	return db_seal_same(&old, json, len) ? 1 : db_seal_put(txn, dbi, key, json, len, e);
 }
 
 int stored_doc_open(const MDB_val *key, const MDB_val *value, struct buf *space, const char **ret, size_t *ret_len,
