@@ -14,23 +14,49 @@
 #include <stdlib.h>
 #include <string.h>
 
+/*
+ * Whatever is written passes through these, so they are inline: room for n bytes and a NUL behind them, and their end.
+ */
+static inline char *jw_room(struct buf *b, size_t n)
+{
+	return b->cap > b->len && b->cap - b->len > n ? b->data + b->len : buf_reserve(b, n);
+}
+
+static inline void jw_end(struct buf *b, char *end)
+{
+	*end = '\0';
+	b->len = (size_t)(end - b->data);
+}
+
+static inline void jw_char(struct buf *b, char c)
+{
+	char *at = jw_room(b, 1);
+
+	*at = c;
+	jw_end(b, at + 1);
+}
+
 static inline void jw_value(struct jw *w)
 {
 	if (w->need_comma)
-		buf_byte(w->buf, ',');
+		jw_char(w->buf, ',');
 	w->need_comma = true;
 }
 
 static void jw_open(struct jw *w, char c)
 {
-	jw_value(w);
-	buf_byte(w->buf, c);
+	char *at = jw_room(w->buf, 2);
+
+	*at = ',';
+	at += w->need_comma;
+	*at = c;
+	jw_end(w->buf, at + 1);
 	w->need_comma = false;
 }
 
 static void jw_close(struct jw *w, char c)
 {
-	buf_byte(w->buf, c);
+	jw_char(w->buf, c);
 	w->need_comma = true;
 }
 
@@ -101,13 +127,13 @@ static bool jw_all_plain(const unsigned char *p, size_t n)
 static void jw_quoted(struct buf *b, const char *s, size_t n)
 {
 	const unsigned char *p = (const unsigned char *)(n ? s : ""), *end = p + n, *run = p;
-	char *at = buf_reserve(b, n + 2);
+	char *at = jw_room(b, n + 2);
 
 	if (jw_all_plain(p, n)) {
 		at[0] = '"';
 		memcpy(at + 1, p, n);
 		at[n + 1] = '"';
-		buf_extend(b, n + 2);
+		jw_end(b, at + n + 2);
 		return;
 	}
 	buf_byte(b, '"');
@@ -147,16 +173,15 @@ static void jw_quoted(struct buf *b, const char *s, size_t n)
 void jw_key(struct jw *w, const char *key)
 {
 	const size_t n = strlen(key);
-	char *at = buf_reserve(w->buf, n + 4);
+	char *at = jw_room(w->buf, n + 4);
 
 	if (jw_all_plain((const unsigned char *)key, n)) {
-		const bool comma = w->need_comma;
-
 		*at = ',';
-		at[comma] = '"';
-		memcpy(at + comma + 1, key, n);
-		memcpy(at + comma + 1 + n, "\":", 2);
-		buf_extend(w->buf, comma + n + 3);
+		at += w->need_comma;
+		*at = '"';
+		memcpy(at + 1, key, n);
+		memcpy(at + 1 + n, "\":", 2);
+		jw_end(w->buf, at + n + 3);
 	} else {
 		jw_value(w);
 		jw_quoted(w->buf, key, n);
@@ -185,13 +210,17 @@ void jw_int(struct jw *w, int64_t v)
 
 void jw_uint(struct jw *w, uint64_t v)
 {
-	char text[20], *p = text + sizeof(text);
+	char text[20], *p = text + sizeof(text), *at = jw_room(w->buf, sizeof(text) + 1);
 
-	jw_value(w);
+	*at = ',';
+	at += w->need_comma;
+	w->need_comma = true;
 	do
 		*--p = (char)('0' + v % 10);
 	while (v /= 10);
-	buf_append(w->buf, p, (size_t)(text + sizeof(text) - p));
+	while (p < text + sizeof(text))
+		*at++ = *p++;
+	jw_end(w->buf, at);
 }
 
 /* The shortest form that parses to the same number; infinity and NaN, which JSON does not have, become null. */
@@ -226,8 +255,14 @@ void jw_null(struct jw *w) { jw_raw(w, "null", 4); }
 
 void jw_raw(struct jw *w, const char *json, size_t n)
 {
-	jw_value(w);
-	buf_append(w->buf, json, n);
+	char *at = jw_room(w->buf, n + 1);
+
+	*at = ',';
+	at += w->need_comma;
+	w->need_comma = true;
+	if (n)
+		memcpy(at, json, n);
+	jw_end(w->buf, at + n);
 }
 
 void jw_base64(struct jw *w, const void *p, size_t n)
