@@ -377,13 +377,20 @@ static void record_suggestions(struct process *p, const struct policy_request *r
 	p->suggestions_json = buf_take(&text);
 }
 
-static void analyse_start(const struct process *p, const char *const *argv, size_t argc,
-			  const struct analysis_options *how, struct command_facts *ret)
+/* The analysis belongs to the cache, or is `own`. */
+static struct command_facts analyse_start(const struct process *p, const char *const *argv, size_t argc,
+					  const struct analysis_options *how, struct command_facts *own)
 {
+	const struct command_facts *known = analysis_cache_get(&p->engine->permissions->analyses, p->command_line, argv,
+							       argc, how);
+
+	if (known)
+		return *known;
 	if (p->command_line)
-		command_analyse_line(p->command_line, strlen(p->command_line), how, ret);
+		command_analyse_line(p->command_line, strlen(p->command_line), how, own);
 	else
-		command_analyse_argv(argv, argc, how, ret);
+		command_analyse_argv(argv, argc, how, own);
+	return *own;
 }
 
 bool permission_judge(struct process *p, const struct start_request *r, const struct sandbox_setup *f,
@@ -399,7 +406,7 @@ bool permission_judge(struct process *p, const struct start_request *r, const st
 		.nenv = env.njudged,
 		.terminal = process_has_tty(p),
 	};
-	command_facts_auto struct command_facts facts = { 0 };
+	command_facts_auto struct command_facts own = { 0 };
 	tool_command_auto struct tool_command command = { 0 };
 	struct judged_paths paths = { 0 };
 	const struct policy_rules *session = NULL;
@@ -407,7 +414,7 @@ bool permission_judge(struct process *p, const struct start_request *r, const st
 	struct err unread = ERR_INIT;
 
 	set_binding(p, r);
-	analyse_start(p, argv, argc, &how, &facts);
+	struct command_facts facts = analyse_start(p, argv, argc, &how, &own);
 	facts.env = env.shown;
 	facts.nenv = env.nshown;
 	record_exec_env(p, &env);

@@ -1,6 +1,7 @@
 #ifndef BAILIFF_ENGINE_PERMISSION_PRIVATE_H
 #define BAILIFF_ENGINE_PERMISSION_PRIVATE_H
 
+#include "policy/analysis_cache.h"
 #include "policy/rules.h"
 #include "runtime/base/strmap.h"
 #include "runtime/engine/permission/permission.h"
@@ -12,7 +13,8 @@
 struct permission_state {
 	TAILQ_HEAD(, always) persisting;     /* answers that are being written as rules */
 	TAILQ_HEAD(, reload_waiter) reloads; /* requests that wait until the policy files are loaded */
-	struct strmap held;                  /* ids of actions: allowed starts that wait for a client of their user */
+	struct analysis_cache analyses;
+	struct strmap held; /* ids of actions: allowed starts that wait for a client of their user */
 };
 
 /* How a process that never ran ends. */

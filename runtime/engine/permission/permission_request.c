@@ -484,6 +484,7 @@ void permission_done(struct engine *engine)
 		free(w);
 	}
 	strmap_done(&engine->permissions->held);
+	analysis_cache_done(&engine->permissions->analyses);
 	free(engine->permissions);
 }
 
