@@ -420,6 +420,7 @@ static void append_number(struct buf *b, uint32_t value)
 void plan_sandbox_hash(const struct plan_head *p, char ret[PLAN_SANDBOX_HASH])
 {
 	buf_auto struct buf all = BUF_INIT;
+	buf_reserve(&all, p->total_len);
 	buf_printf(&all, "%u %u %u %u %u %" PRIu64, p->flags & (PLAN_PRIVATE_ROOT | PLAN_COW), p->layers, p->require,
 		   p->network, p->mount_count, p->tmp_bytes);
 	buf_append(&all, &p->limits, sizeof p->limits);

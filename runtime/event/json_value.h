@@ -19,6 +19,7 @@ struct json_value {
 	json_write_fn *write; /* NULL = `value` is JSON text of `n` bytes */
 	const void *value;
 	size_t n;
+	bool certain; /* the text is one value that bailiff's own writer has made */
 };
 
 #define JSON_NONE ((struct json_value){ 0 })
@@ -26,13 +27,19 @@ struct json_value {
 
 static inline struct json_value json_from_writer(json_write_fn *write, const void *value, size_t n)
 {
-	return (struct json_value){ write, value, n };
+	return (struct json_value){ .write = write, .value = value, .n = n };
 }
 
 /* JSON text, or NULL. */
 static inline struct json_value json_from_text(const char *text)
 {
 	return (struct json_value){ .value = text, .n = text ? strlen(text) : 0 };
+}
+
+/* Text that jw has written as one value, or NULL. It is not scanned when the event is encoded. */
+static inline struct json_value json_from_written(const char *text)
+{
+	return (struct json_value){ .value = text, .n = text ? strlen(text) : 0, .certain = true };
 }
 
 static inline struct json_value json_from_buf(const struct buf *b)

@@ -72,7 +72,7 @@ static inline bool json_is_certain(const void *member)
 {
 	const struct json_value *v = member;
 
-	return v->write || v->n <= 2;
+	return v->write || v->certain || v->n <= 2;
 }
 static inline bool always_certain(const void *member) { return true; }
 #define IS_CERTAIN(member) \

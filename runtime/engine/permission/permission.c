@@ -475,11 +475,11 @@ bool permission_judge(struct process *p, const struct start_request *r, const st
 
 int permission_fact(const struct process *p, struct transaction *tx)
 {
-	const struct json_value decision = json_from_text(p->decision_json);
+	const struct json_value decision = json_from_written(p->decision_json);
 	int rc = EMIT(permission_evaluated, tx, process_scope(p), .envelope.members.permissionDecision = decision,
-		      .permissionDecision = decision, .command = json_from_text(p->judged_json),
+		      .permissionDecision = decision, .command = json_from_written(p->judged_json),
 		      .justification = p->justification, .mode = permission_mode_name((enum permission_mode)p->mode),
-		      .internal = owner_is_internal(p->owner), .suggestion = json_from_text(p->suggestions_json));
+		      .internal = owner_is_internal(p->owner), .suggestion = json_from_written(p->suggestions_json));
 
 	if (p->answered_by_hook)
 		EMIT(permission_resolved, tx, process_scope(p),

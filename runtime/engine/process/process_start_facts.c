@@ -11,6 +11,8 @@
 #include "runtime/engine/process/process.h"
 #include "runtime/engine/session/session.h"
 
+#define RESULT_USUAL 1000 /* initial buffer size of a result; most are shorter */
+
 void process_command_members(const struct process *p, struct jw *w)
 {
 	jw_kraw(w, "command", p->command_json, strlen(p->command_json));
@@ -123,6 +125,7 @@ static void start_result(const struct process *p, uint64_t sequence, struct buf 
 	const uint32_t missing = p->plan_layers & ~p->layers; /* not supported by this machine */
 	struct jw w = jw_on(out);
 
+	buf_reserve(out, RESULT_USUAL);
 	jw_obj(&w);
 	jw_kstr(&w, "processId", p->id);
 	jw_kstr(&w, "status", "running");
@@ -186,7 +189,7 @@ static void on_start_decided(void *ctx, const struct store_result *r)
 
 void process_submit_start(struct process *p)
 {
-	const struct json_value profile = json_from_text(p->sandbox_json);
+	const struct json_value profile = json_from_written(p->sandbox_json);
 	struct transaction *tx = p->facts;
 	buf_auto struct buf result = BUF_INIT;
 
