@@ -146,10 +146,6 @@ static void end_timing(struct event_metrics *t, const struct event_view *ev, enu
 static void time_event(struct event_metrics *t, const struct event_view *ev, enum tally_family family,
 		       const char *label)
 {
-	struct jval took = jval_get(event_payload(ev), "durationMs");
-
-	if (family == TALLY_PROCESSES && took.type == JT_NUMBER)
-		add_time(&t->histogram[TALLY_PROCESS_TIME], jval_uint(took, 0));
 	for (size_t i = 0; i < countof(durations); i++) {
 		if (durations[i].family != family || (label && strcmp(label, "retried") == 0))
 			continue;
@@ -185,22 +181,26 @@ static void count_model(struct event_metrics *t, const struct event_view *ev)
 		count_label(t, TALLY_MODELS, "retried");
 }
 
-/* The CPU time of commands that ended, and recorded costs. */
-static void count_spent(struct event_metrics *t, const struct event_view *ev)
+/* The duration and CPU time of a command that ended. */
+static void count_process(struct event_metrics *t, const struct event_view *ev)
 {
-	struct jval payload = event_payload(ev), usage = jval_get(payload, "usage");
+	struct jval payload = event_payload(ev), took = jval_get(payload, "durationMs"),
+		    usage = jval_get(payload, "usage");
 
-	if (ev->type == EVENT_COST_RECORDED)
-		t->count[TALLY_SPENT][1] += jval_uint(jval_get(payload, "microUsd"), 0);
-	else
-		t->count[TALLY_SPENT][0] += jval_uint(jval_get(usage, "userMs"), 0) +
-					    jval_uint(jval_get(usage, "systemMs"), 0);
+	if (took.type == JT_NUMBER)
+		add_time(&t->histogram[TALLY_PROCESS_TIME], jval_uint(took, 0));
+	t->count[TALLY_SPENT][0] += jval_uint(jval_get(usage, "userMs"), 0) + jval_uint(jval_get(usage, "systemMs"), 0);
 }
 
 struct metrics_piece {
 	struct event_metrics *tally;
 	unsigned left;
 };
+
+static bool is_dry_run(const struct event_view *ev)
+{
+	return ev->type == EVENT_PERMISSION_EVALUATED && jval_bool(jval_get(event_payload(ev), "dryRun"), false);
+}
 
 static bool count_event(void *ctx, const struct event_view *ev)
 {
@@ -211,24 +211,24 @@ static bool count_event(void *ctx, const struct event_view *ev)
 		return false;
 	p->left--;
 	p->tally->counted = ev->sequence;
+	/* Every event passes here, so a payload is searched for only where one of its members counts. */
 	for (size_t i = 0; i < countof(rows); i++) {
 		if (rows[i].type != ev->type)
 			continue;
-		struct jval payload = event_payload(ev);
-		if (event_from_client(ev) || jval_bool(jval_get(payload, "dryRun"), false))
+		if (event_from_client(ev) || is_dry_run(ev))
 			break;
 		if (!rows[i].label)
-			jval_str(jval_path(payload, rows[i].member), word, sizeof(word));
+			jval_str(jval_path(event_payload(ev), rows[i].member), word, sizeof(word));
 		count_label(p->tally, rows[i].family, rows[i].label ? rows[i].label : word);
 		time_event(p->tally, ev, rows[i].family, rows[i].label);
 		if (rows[i].family == TALLY_MODELS)
 			count_model(p->tally, ev);
 		if (rows[i].family == TALLY_PROCESSES)
-			count_spent(p->tally, ev);
+			count_process(p->tally, ev);
 		break;
 	}
 	if (ev->type == EVENT_COST_RECORDED && !event_from_client(ev))
-		count_spent(p->tally, ev);
+		p->tally->count[TALLY_SPENT][1] += jval_uint(jval_get(event_payload(ev), "microUsd"), 0);
 	return true;
 }
 
