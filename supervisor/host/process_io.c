@@ -415,7 +415,11 @@ static void on_status(evutil_socket_t fd, short what, void *ctx)
 
 	if (r < 0)
 		return;
-	if (io->within[0] && !io->status_ev) /* no more messages: the closed socket is the end */
+	/* No more messages: the closed socket is the end of a member. If it is closed already, it need not be watched.
+	 */
+	struct pollfd status = { .fd = io->within[0] && io->led && r > 0 && last.kind == STATUS_EXITED ? fd : -1 };
+	const bool member_gone = status.fd >= 0 && poll(&status, 1, 0) == 1 && status.revents & POLLHUP;
+	if (io->within[0] && !io->status_ev && !member_gone)
 		io->pidfd_ev = watch_fd(io, io->fds[GUARD_SLOT_STATUS], EV_CLOSED | EV_PERSIST, on_pidfd, io);
 	if (r == 0 || io->host->launch_again(io, &last))
 		return;
@@ -423,8 +427,9 @@ static void on_status(evutil_socket_t fd, short what, void *ctx)
 		engine_on_launch_failed(ref.host->engine, ref.key.id, last.step, last.error, last.path);
 	else
 		engine_on_exited(ref.host->engine, ref.key.id, &last);
-	if (last.kind == STATUS_EXITED && last.kept && is_alive(&ref) && !io->gone) {
-		io->release = GUARD_RELEASE_KEPT;
+	const bool kept = last.kind == STATUS_EXITED && last.kept;
+	if ((kept || member_gone) && is_alive(&ref) && !io->gone) {
+		io->release = kept ? GUARD_RELEASE_KEPT : io->release;
 		event_drop(&io->pidfd_ev);
 		report_gone(io, &last);
 	}

@@ -149,6 +149,8 @@ void process_inputs_fail(struct process *p, const char *why)
 {
 	struct err e = ERR_INIT;
 
+	if (TAILQ_EMPTY(&p->inputs))
+		return;
 	err_set(&e, ERR_STATE, "write to the standard input of '%s': %s", p->id, why);
 	while (!TAILQ_EMPTY(&p->inputs))
 		input_fail(p, TAILQ_FIRST(&p->inputs), &e);
