@@ -219,8 +219,8 @@ static int write_both_ends(const struct yield *y, const struct output_range *all
 	return 0;
 }
 
-/* The range of one stream, or the error of reading it. */
-static void write_stream(const struct yield *y, const char *stream, struct jval output, struct jw *w)
+/* The range of one stream, or the error of reading it. If it has `ended` empty, as most do, nothing need be read. */
+static void write_stream(const struct yield *y, const char *stream, struct jval output, bool ended, struct jw *w)
 {
 	struct jval known = jval_get(jval_get(jval_of(buf_cstr(&y->before), y->before.len), "outputs"), stream);
 	uint64_t total = jval_uint(jval_get(output, "bytes"), 0);
@@ -235,9 +235,12 @@ static void write_stream(const struct yield *y, const char *stream, struct jval 
 
 	(void)jval_str(jval_get(output, "outputRef"), ref, sizeof(ref));
 	jw_key(w, stream);
-	bool long_one = total > o.offset && total - o.offset > o.length;
-	if ((long_one ? write_both_ends(y, &o, total, &range, &e)
-		      : write_range(call_store(y->call), VIEW_ANY_UID, &o, &range, &e)) == 0) {
+	const struct part empty = { .brief.ended = true };
+	bool long_one = total > o.offset && total - o.offset > o.length, nothing = ended && !total && !o.offset;
+	if (nothing)
+		write_part(&o, &empty, &range);
+	if (nothing || (long_one ? write_both_ends(y, &o, total, &range, &e)
+				 : write_range(call_store(y->call), VIEW_ANY_UID, &o, &range, &e)) == 0) {
 		jw_raw(w, range.data, range.len);
 		return;
 	}
@@ -251,6 +254,7 @@ static void write_stream(const struct yield *y, const char *stream, struct jval 
 static void write_result(const struct yield *y, struct jval waited, struct buf *out)
 {
 	static const char *const fresh[] = { "status", "exitCode", "signal", "durationMs", "commandExited" };
+	const bool ended = jval_is_str(jval_get(waited, "status"), "completed");
 	struct jw w = jw_on(out);
 
 	jw_obj(&w);
@@ -272,7 +276,7 @@ static void write_result(const struct yield *y, struct jval waited, struct buf *
 		char stream[72];
 
 		(void)jval_str(it.key, stream, sizeof(stream));
-		write_stream(y, stream, it.value, &w);
+		write_stream(y, stream, it.value, ended, &w);
 	}
 	jw_obj_end(&w);
 	jw_obj_end(&w);

@@ -339,5 +339,24 @@ def test_yield_keeps_both_ends(home):
         assert set(accents["data"]) == set(accents["tail"]["data"]) == {"é"} and accents["tail"]["encoding"] == "utf8", accents
 
 
+def test_yield_says_what_the_documents_say(home):
+    ends = (["true"], ["false"], ["sh", "-c", "kill -9 $$"], ["sh", "-c", "kill -TERM $$"], ["seq", "1", "20000"], ["/does/not/exist"])
+    with home.rpc() as rpc:
+        for command in ends:
+            for limits in ({}, {"limits": {"outputBytes": 8192}}):
+                try:
+                    said = rpc.call("start_process", command=command, yieldMs=60000, **limits)
+                except harness.RpcError as e:
+                    assert command == ends[-1], e
+                    continue
+                process = rpc.call("get_process", processId=said["processId"])
+                for member in ("status", "exitCode", "signal", "durationMs"):
+                    assert said.get(member) == process.get(member), (command, member, said, process)
+                for stream, output in process["outputs"].items():
+                    assert said["output"][stream]["totalBytes"] == output["bytes"], (said, process)
+        slow = rpc.call("start_process", command=["sleep", "60"], limits={"wallMs": 50}, yieldMs=60000)
+        assert slow["status"] == "failed" == rpc.call("get_process", processId=slow["processId"])["status"], slow
+
+
 if __name__ == "__main__":
     harness.main(globals())

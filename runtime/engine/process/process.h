@@ -224,7 +224,9 @@ struct process {
 	bool gone, has_last;       /* the init is dead; `last` is its last message */
 	bool over;                 /* its waiters have their replies; only hooks after its end may still run */
 	bool leaving;              /* its end was derived from `last` while the init had not exited yet */
-	bool end_committed;        /* the terminal event is durable */
+	bool end_committed;        /* the terminal event is durable, or could not be written */
+	bool end_recorded;         /* … is durable */
+	uint64_t duration_ms;      /* as the terminal event has it */
 	struct status_msg last;
 	uint32_t layer_mismatch; /* layers that were recorded and that the sandbox lacks */
 

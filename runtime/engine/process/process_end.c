@@ -108,7 +108,7 @@ static void write_end(struct jw *w, const void *process, size_t n)
 
 	if (p->has_last && p->last.kind == STATUS_EXITED)
 		wait_status_members(p->last.wait_status, w);
-	jw_kuint(w, "durationMs", duration_ms(p));
+	jw_kuint(w, "durationMs", p->duration_ms);
 	usage_member(p, w);
 	jw_key(w, "outputs");
 	process_outputs_json(p, w);
@@ -376,6 +376,7 @@ static void on_end_committed(void *ctx, const struct store_result *r)
 		log_error("record the end of %s: %s", p->id, r->err->message);
 	p->ended_sequence = r->last_sequence;
 	p->end_committed = true;
+	p->end_recorded = r->status >= 0;
 	if (p->start.fn) {
 		struct ending how;
 		struct err e = ERR_INIT;
@@ -423,6 +424,7 @@ void process_submit_end(struct process *p)
 	struct ending how;
 
 	ending_of(p, &how);
+	p->duration_ms = duration_ms(p);
 	process_output_flush(p, tx);
 	process_truncated_facts(p, tx);
 	process_violations_flush(p, tx);
@@ -466,6 +468,33 @@ static int write_waited(struct store *s, uint32_t uid, const char *id, bool brie
 	return brief ? view_wait_brief(s, uid, id, out, e) : view_wait_result(s, uid, id, timed_out, out, e);
 }
 
+/*
+ * The result of view_wait_brief for a command that completed. Its end is durable, so that the documents say the same;
+ * reading them again would take longer than all else in the reply.
+ */
+static void write_completed(const struct process *p, struct buf *out)
+{
+	struct jw w = jw_on(out);
+
+	jw_obj(&w);
+	jw_kstr(&w, "status", "completed");
+	wait_status_members(p->last.wait_status, &w);
+	jw_kuint(&w, "durationMs", p->duration_ms);
+	jw_key(&w, "outputs");
+	process_outputs_json(p, &w);
+	jw_obj_end(&w);
+}
+
+static bool has_completed(const struct process *p)
+{
+	struct ending how;
+
+	if (!p->end_recorded)
+		return false;
+	ending_of(p, &how);
+	return how.type == EVENT_PROCESS_COMPLETED;
+}
+
 static void answer_waiter(struct process *p, struct process_waiter *w, bool timed_out)
 {
 	buf_auto struct buf out = BUF_INIT;
@@ -473,6 +502,8 @@ static void answer_waiter(struct process *p, struct process_waiter *w, bool time
 
 	if (w->terminate)
 		answer_terminated(p, w, &out);
+	else if (w->brief && has_completed(p))
+		write_completed(p, &out);
 	else if (write_waited(p->engine->o.store, VIEW_ANY_UID, p->id, w->brief, timed_out, &out, &e) < 0) {
 		reply_err(&w->reply, &e, NULL, 0);
 		free(w);
