@@ -75,27 +75,10 @@ static void report_path(struct repo_search *s, const struct stop *at, const char
 	s->found(s->ctx, path);
 }
 
-/*
- * Whether a path that would be protected is a link: a link cannot be protected, and building a sandbox that has to
- * protect it would fail. Only names that no command can have created are checked. An entry that may be missing could be
- * created as a link by a command, and that must not disable the protection of the rest.
- */
-static bool has_link(struct repo_search *s, int at, const char *folder)
-{
-	static const char *const names[] = { "hooks", "config" };
-	char path[PATH_MAX];
-	for (size_t i = 0; i < countof(names); i++) {
-		snprintf(path, sizeof path, "%s/%s", folder, names[i]);
-		if (type_at(s, at, path) == S_IFLNK)
-			return true;
-	}
-	return false;
-}
-
 static void check_git(struct repo_search *s, const struct stop *at, int fd)
 {
 	mode_t type = type_at(s, fd, ".git");
-	if (at->depth > 0 && (type == S_IFREG || (type == S_IFDIR && !has_link(s, fd, ".git"))))
+	if (at->depth > 0 && (type == S_IFREG || type == S_IFDIR))
 		report_path(s, at, ".git");
 	if (type == S_IFDIR && type_at(s, fd, ".git/modules") == S_IFDIR)
 		enqueue_folder(s, at, ".git/modules", 0, true);
@@ -126,8 +109,7 @@ static bool check_module(struct repo_search *s, const struct stop *at, int fd)
 {
 	if (at->depth == 0 || type_at(s, fd, "config") != S_IFREG)
 		return false;
-	if (!has_link(s, fd, "."))
-		report_path(s, at, "");
+	report_path(s, at, "");
 	if (type_at(s, fd, "modules") == S_IFDIR)
 		enqueue_folder(s, at, "modules", 0, true);
 	return true;
@@ -150,8 +132,7 @@ static unsigned mark_of(const char *name)
  */
 static void check_bare(struct repo_search *s, const struct stop *at, int fd, unsigned marks)
 {
-	if (marks == 7 && type_at(s, fd, "objects") == S_IFDIR && type_at(s, fd, "refs") == S_IFDIR &&
-	    !has_link(s, fd, "."))
+	if (marks == 7 && type_at(s, fd, "objects") == S_IFDIR && type_at(s, fd, "refs") == S_IFDIR)
 		report_path(s, at, "");
 }
 

@@ -13,7 +13,9 @@
 #define KNOWN_FLAGS                                                                                                  \
 	((uint32_t)(PLAN_KEEP_TREE | PLAN_STDIN_PIPE | PLAN_STDERR_MERGE | PLAN_PRIVATE_ROOT | PLAN_COW | PLAN_TTY | \
 		    PLAN_HOLDER | PLAN_MEMBER | PLAN_COW_COPY))
-#define KNOWN_MOUNT_FLAGS ((uint32_t)(PLAN_MOUNT_OPTIONAL | PLAN_MOUNT_OWNED | PLAN_MOUNT_IN_PARENT | PLAN_MOUNT_EXACT))
+#define KNOWN_MOUNT_FLAGS                                                                              \
+	((uint32_t)(PLAN_MOUNT_OPTIONAL | PLAN_MOUNT_OWNED | PLAN_MOUNT_IN_PARENT | PLAN_MOUNT_EXACT | \
+		    PLAN_MOUNT_NESTED))
 #define KNOWN_LAYERS                                                                                       \
 	((uint32_t)(PLAN_LAYER_NAMESPACES | PLAN_LAYER_MOUNTS | PLAN_LAYER_LANDLOCK | PLAN_LAYER_SECCOMP | \
 		    PLAN_LAYER_CAPABILITIES | PLAN_LAYER_CGROUP | PLAN_LAYER_ABSTRACT_SOCKETS))

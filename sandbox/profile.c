@@ -340,7 +340,7 @@ static int spread_nested(struct profile *p, const struct profile_paths *place, s
 			if (p->count + NESTED_SPARE >= countof(p->entry) ||
 			    p->text + strlen(path) + NESTED_SPARE_TEXT >= PROFILE_TEXT_MAX)
 				return 0;
-			if (profile_add(p, PLAN_MOUNT_PROTECT, en->flags, path, e) < 0)
+			if (profile_add(p, PLAN_MOUNT_PROTECT, en->flags | PLAN_MOUNT_NESTED, path, e) < 0)
 				return -1;
 		}
 	}

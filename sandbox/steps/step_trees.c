@@ -10,7 +10,8 @@
  *
  * A link there that must stay unchanged is bound onto itself, too, which prevents its replacement. Its target must
  * exist and is made read-only if it is in a write root. A link whose target cannot be determined in one step (through
- * other links, to a missing path, to a directory that contains a write root) is rejected with ELOOP.
+ * other links, to a missing path, to a directory that contains a write root) is rejected with ELOOP; in a nested
+ * repository, which must not keep commands from starting, only the link itself is protected.
  *
  * When a sandbox is prebuilt (steps.h), every host file that it depends on is recorded (sandbox/host_fingerprint.h):
  * what was resolved, covered or pinned, what was missing, and who has access.
@@ -393,7 +394,7 @@ static int root_around(const struct step_context *c, const char *path)
 	return found;
 }
 
-static int keep_link(struct step_context *c, const char *base, const char *path)
+static int keep_link(struct step_context *c, uint32_t i, const char *base, const char *path)
 {
 	char folder[PATH_MAX], text[PATH_MAX], target[PATH_MAX];
 	const char *name = strrchr(path, '/') + 1;
@@ -410,7 +411,8 @@ static int keep_link(struct step_context *c, const char *base, const char *path)
 	text[len] = 0;
 	int root = len && link_target(folder, text, target) ? root_around(c, target) : -2;
 	fd_auto int place = root >= 0 ? strict_walk(c, path_of(c, (uint32_t)root), target) : -1;
-	if (root == -2 || (root >= 0 && (place < 0 || protect_path(place) < 0))) {
+	bool unprotected = root == -2 || (root >= 0 && (place < 0 || protect_path(place) < 0));
+	if (unprotected && !(plan_mount(c->plan, i)->flags & PLAN_MOUNT_NESTED)) {
 		errno = ELOOP;
 		return -1;
 	}
@@ -423,7 +425,7 @@ static int apply_bound(struct trees *t, uint32_t i)
 {
 	struct step_context *c = t->c;
 	if (t->source[i] == SOURCE_LINK)
-		return keep_link(c, path_of(c, (uint32_t)write_root_below(c, i)), path_of(c, i));
+		return keep_link(c, i, path_of(c, (uint32_t)write_root_below(c, i)), path_of(c, i));
 	if (t->source[i] < 0)
 		return 0;
 	const int folder = tree_is_folder(t->source[i]);
@@ -546,7 +548,7 @@ static int apply_shut(struct trees *t, uint32_t i)
 		return hide || path[strlen(path_of(c, (uint32_t)below)) + 1] == '.' ? 0 : protect_path(root);
 	fd_auto int place = walk_path(c, i, path_of(c, (uint32_t)below), path, &whole);
 	if (place < 0 && errno == ELOOP && !hide)
-		return keep_link(c, path_of(c, (uint32_t)below), path);
+		return keep_link(c, i, path_of(c, (uint32_t)below), path);
 	if (place < 0 && unseen && errno == ENOENT)
 		errno = EPERM;
 	if (place < 0)

@@ -267,6 +267,31 @@ def test_links_on_the_way(home):
         assert not os.path.exists(secret + "/evil")
 
 
+def test_links_in_repositories_below(home):
+    """Such a link stays, as does what is next to it. Its target is protected where it can be determined, and otherwise no reason to start nothing."""
+    targets = {"simple": "../../tools/githooks", "system": "/usr/local/bin", "odd": "../nowhere", "far": "../../tools/../tools/other", "up": "../../.."}
+    tree = os.path.join(home.work, "tree")
+    put(os.path.join(tree, ".git", "config"), "[core]\n")
+    for name in ("tools/githooks", "tools/other", "elsewhere"):
+        os.makedirs(os.path.join(tree, name))
+    for name, target in targets.items():
+        os.makedirs(os.path.join(tree, name, ".git"))
+        os.symlink(target, os.path.join(tree, name, ".git", "hooks"))
+        put(os.path.join(tree, name, ".git", "config"), "[core]\n")
+    tries = [script for name in targets for script in (f"ln -sfn ../../elsewhere {name}/.git/hooks", f"rm {name}/.git/hooks", f"mv {name}/.git/hooks x",
+                                                             f"echo x >>{name}/.git/config", f"mv {name} x")]
+    tries += ["echo x >simple/.git/hooks/pre-commit", "echo x >tools/githooks/pre-commit", "mv tools x"]
+    for options in ((), ("--cow",)):
+        inside(home, tree, "\n".join(f"! ( {script} ) 2>/dev/null || {{ echo 'done: {script}'; exit 1; }}" for script in tries), *options)
+    for name, target in targets.items():
+        assert os.readlink(os.path.join(tree, name, ".git", "hooks")) == target
+    assert not os.listdir(os.path.join(tree, "tools", "githooks"))
+    # What cannot be protected is reported, one by one where these are not all files of the workspace.
+    os.unlink(os.path.join(tree, "up", ".git", "hooks"))
+    done = inside(home, tree, "echo x >tools/other/pre-commit")
+    assert b"files that git executes outside" in done.err and b"pre-commit" in done.err, done.err
+
+
 def test_a_submodule_must_be_in_its_superproject(home):
     """Commands that can write a git directory can name any working tree in it; only one inside their own counts."""
     top, tree = submodule(home)

@@ -154,7 +154,7 @@ def test_repositories_below_are_protected(home):
     for folder in (os.path.join(inner, ".git", "hooks"), os.path.join(inner, ".claude", "hooks"), os.path.join(tree, "mod"),
                    os.path.join(tree, ".git", "modules", "libs", "mod", "hooks"), os.path.join(tree, "linked", ".git"), os.path.join(tree, "bare", ".git")):
         os.makedirs(folder)
-    os.symlink("/etc", os.path.join(tree, "linked", ".git", "hooks"))  # that can neither be protected, nor is it a reason to start nothing
+    os.symlink("/etc", os.path.join(tree, "linked", ".git", "hooks"))
     files = {"vendor/inner/.git/config": "[core]\n", ".git/modules/libs/mod/config": "[core]\n", "mod/.git": "gitdir: ../.git/modules/libs/mod\n",
              "vendor/inner/.claude/hooks/check.sh": "exit 0\n"}
     for name, text in files.items():

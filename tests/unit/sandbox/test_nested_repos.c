@@ -90,13 +90,10 @@ START_TEST(what_is_found)
 		"linked/.git/config",
 		"policy/.bailiff",
 	};
-	static const char *const wanted[] = { "a/.git",
-					      "a/b/.git",
-					      "a/b/c/.bailiff",
-					      "w/.claude",
-					      ".git/modules/one",
-					      ".git/modules/libs/two",
-					      ".git/modules/one/modules/three" };
+	static const char *const wanted[] = {
+		"a/.git",    "a/b/.git",         "linked/.git",           "a/b/c/.bailiff",
+		"w/.claude", ".git/modules/one", ".git/modules/libs/two", ".git/modules/one/modules/three"
+	};
 	struct told *t = mem_zalloc(1, sizeof *t);
 	for (size_t i = 0; i < countof(made); i++)
 		make(made[i]);
@@ -128,8 +125,8 @@ START_TEST(bare_repositories)
 	link_to("/etc", "link/hooks");
 	ck_assert_int_eq(nested_repos_find(tree, on_found, t), 0);
 	/* A repository in something that looks like one is found all the same. */
-	ck_assert(has(t, "store") && has(t, "odd") && has(t, "odd/objects/x/.git"));
-	ck_assert_uint_eq(t->count, 3);
+	ck_assert(has(t, "store") && has(t, "odd") && has(t, "odd/objects/x/.git") && has(t, "link"));
+	ck_assert_uint_eq(t->count, 4);
 	snprintf(path, sizeof path, "%s/store", tree);
 	memset(t, 0, sizeof *t);
 	ck_assert_int_eq(nested_repos_find(path, on_found, t), 0);
