@@ -3,12 +3,14 @@
 #include "runtime/base/buf.h"
 #include "runtime/base/err.h"
 #include "runtime/base/hash.h"
+#include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 
 #include <limits.h>
 #include <string.h>
 
 #define PROGRAM_MAX 64u
+#define MEMBERS_BYTES_MAX (24u << 10) /* of the list of files in JSON */
 
 struct version {
 	uint32_t type, mode, kept, len;
@@ -173,4 +175,45 @@ bool autorun_report_next(const void *report, size_t *at, struct autorun_record *
 					.after = version_read(&r.after, before + r.before.len) };
 	*at += r.size;
 	return true;
+}
+
+/* ---- as JSON ---- */
+
+static void write_file(const struct autorun_record *r, struct jw *w)
+{
+	jw_obj(w);
+	jw_kstrn(w, "path", r->path, r->path_len);
+	jw_kstr(w, "change", autorun_record_change(r));
+	jw_kstrn(w, "program", r->program, r->program_len);
+	jw_obj_end(w);
+}
+
+void autorun_report_members(const struct autorun_head *h, uint32_t partial, const char *ref, size_t files_max,
+			    struct jw *w)
+{
+	struct autorun_record r;
+	size_t at = 0, n = 0, bytes = 0;
+
+	jw_kuint(w, "changed", h ? h->changed : 0);
+	if (h && h->changed) {
+		jw_karr(w, "files");
+		for (; n < files_max && bytes < MEMBERS_BYTES_MAX && autorun_report_next(h, &at, &r); n++) {
+			write_file(&r, w);
+			/* An estimate that allows for JSON escapes. */
+			bytes += r.path_len * 2 + 64;
+		}
+		jw_arr_end(w);
+		if (h->changed > n)
+			jw_kuint(w, "omitted", h->changed - n);
+		if (ref)
+			jw_kstr(w, "reportRef", ref);
+	}
+	jw_kstr(w, "examined", !partial ? "all" : partial & AUTORUN_PARTIAL_FAILED ? "none" : "part");
+	if (!partial)
+		return;
+	jw_karr(w, "notExamined");
+	for (unsigned bit = 0; autorun_partial_name(bit); bit++)
+		if (partial & 1u << bit)
+			jw_str(w, autorun_partial_name(bit));
+	jw_arr_end(w);
 }

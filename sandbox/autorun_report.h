@@ -16,6 +16,7 @@
 
 struct buf;
 struct err;
+struct jw;
 
 #define AUTORUN_REPORT_MAGIC 0x4e555242u /* "BRUN" */
 #define AUTORUN_REPORT_VERSION 1u
@@ -86,5 +87,11 @@ int autorun_report_check(const void *report, size_t len, struct err *e);
 /* Call after the check. */
 bool autorun_report_sealed(const void *report, const uint8_t key[AUTORUN_SEAL_BYTES]);
 bool autorun_report_next(const void *report, size_t *at, struct autorun_record *ret);
+/*
+ * Writes it as members of the open object: changed, files (at most files_max), omitted, reportRef, examined,
+ * notExamined. `h` may be NULL; `partial` as in the head; without `ref`, no reportRef.
+ */
+void autorun_report_members(const struct autorun_head *h, uint32_t partial, const char *ref, size_t files_max,
+			    struct jw *w);
 
 #endif

@@ -8,13 +8,20 @@
  * Commands in the sandbox control what arrives (the archive, too: they can trace its tar), and can put symbolic links
  * where the host's side is a workspace. So the last part of a host path must not be a link, no part of a relative
  * one, and no part below a write root of the sandbox; everything is done in the directory that was opened then. The tar
- * that unpacks an archive is confined to writing in its directory (write_confinement.h).
+ * that unpacks an archive is confined to writing in its directory (write_confinement.h). The archive's names are the
+ * sandbox's choice, so autorun files (sandbox/autorun.h) that it changed in the directory are reported as for a
+ * command.
  */
 
 #include "runtime/base/fd.h"
+#include "runtime/base/jw.h"
 #include "runtime/base/mem.h"
 #include "runtime/base/path.h"
+#include "sandbox/autorun.h"
+#include "sandbox/autorun_report.h"
+#include "sandbox/plan.h"
 #include "supervisor/cli/cli.h"
+#include "supervisor/cli/exit_status.h"
 #include "supervisor/cli/format.h"
 #include "supervisor/cli/id_lookup.h"
 #include "supervisor/cli/write_confinement.h"
@@ -35,6 +42,7 @@
 #include <unistd.h>
 
 #define ARGS_MAX 12
+#define FILES_SHOWN 20u
 
 extern char **environ;
 
@@ -317,8 +325,67 @@ static int copy_file_out(const struct place *src, const struct host_entry *to, c
 	return status ? EXIT_FAILED : 0;
 }
 
-static int copy_directory_out(const struct place *src, const struct host_entry *to)
+/* The autorun files of a directory on the host, compared before and after a copy into it. */
+struct comparison {
+	int folder; /* the caller's */
+	char path[PATH_MAX];
+	struct buf plan; /* with the directory as its only write root */
+	struct autorun *autorun;
+};
+
+/* Commands of the sandbox may have moved it. */
+static bool is_at_path(const struct comparison *c)
 {
+	struct stat opened, named;
+
+	return fstat(c->folder, &opened) == 0 && lstat(c->path, &named) == 0 && opened.st_dev == named.st_dev &&
+	       opened.st_ino == named.st_ino;
+}
+
+static int begin_comparison(struct comparison *c, int folder)
+{
+	static const char *const argv[] = { "tar" };
+	const struct plan_mount_spec root = { .kind = PLAN_MOUNT_WRITE, .path = c->path };
+	const struct plan_spec spec = {
+		.flags = PLAN_PRIVATE_ROOT, .cwd = "/", .argv = argv, .argc = 1, .mounts = &root, .nmounts = 1
+	};
+	mem_auto char *link = mem_printf("/proc/self/fd/%d", folder);
+	struct err e = ERR_INIT;
+	ssize_t n;
+
+	*c = (struct comparison){ .folder = folder, .plan = BUF_INIT };
+	if ((n = readlink(link, c->path, sizeof(c->path) - 1)) < 0 || plan_build(&spec, &c->plan, &e) < 0 ||
+	    !(c->autorun = autorun_new((const struct plan_head *)(const void *)c->plan.data))) {
+		cli_error("cp: examine the files of the target: %s", e.message[0] ? e.message : strerror(errno));
+		buf_done(&c->plan);
+		return EXIT_FAILED;
+	}
+	autorun_before(c->autorun);
+	return 0;
+}
+
+/* Writes the report as an object to `ret`; nothing if all is unchanged. */
+static void end_comparison(struct comparison *c, struct buf *ret)
+{
+	static const uint8_t key[AUTORUN_KEY_BYTES]; /* nothing reverts it */
+	buf_auto struct buf report = BUF_INIT;
+	struct jw w = jw_on(ret);
+
+	if (autorun_after(c->autorun) || !is_at_path(c)) {
+		autorun_write(c->autorun, 0, 0, key, &report);
+		const struct autorun_head *h = (const struct autorun_head *)(const void *)report.data;
+		jw_obj(&w);
+		autorun_report_members(h, h->partial | (is_at_path(c) ? 0 : AUTORUN_PARTIAL_FAILED), NULL, FILES_SHOWN,
+				       &w);
+		jw_obj_end(&w);
+	}
+	buf_done(&c->plan);
+}
+
+static int copy_directory_out(const struct place *src, const struct host_entry *to, struct buf *ret)
+{
+	struct comparison comparison;
+
 	if (to->name[0] && mkdirat(to->folder, to->name, 0777) < 0 && errno != EEXIST)
 		return report_host(to->name, errno);
 	fd_auto int folder = openat(to->folder, to->name[0] ? to->name : ".",
@@ -332,13 +399,18 @@ static int copy_directory_out(const struct place *src, const struct host_entry *
 	}
 	(void)fcntl(folder, F_SETFD, 0); /* for tar */
 	mem_auto char *path = mem_printf("/proc/self/fd/%d", folder);
-	return run_pair(IN_SANDBOX(src, "tar", "-C", src->path, "-cf", "-", "."),
-			ON_HOST("tar", "-C", path, "--no-same-owner", "--no-same-permissions", "--no-overwrite-dir",
-				"-xf", "-"),
-			folder);
+	if (begin_comparison(&comparison, folder) != 0)
+		return EXIT_FAILED;
+	int status = run_pair(IN_SANDBOX(src, "tar", "-C", src->path, "-cf", "-", "."),
+			      ON_HOST("tar", "-C", path, "--no-same-owner", "--no-same-permissions",
+				      "--no-overwrite-dir", "-xf", "-"),
+			      folder);
+	end_comparison(&comparison, ret);
+	return status;
 }
 
-static int copy_out(const struct place *src, const struct place *dst)
+/* `ret`: the autorun report as an object, if there is one. */
+static int copy_out(const struct place *src, const struct place *dst, struct buf *ret)
 {
 	struct host_entry to = { -1, NULL };
 	char mode[8] = "644";
@@ -350,7 +422,7 @@ static int copy_out(const struct place *src, const struct place *dst)
 	if (status == 0 && kind == KIND_FILE) {
 		status = copy_file_out(src, &to, mode);
 	} else if (status == 0 && kind == KIND_DIRECTORY) {
-		status = copy_directory_out(src, &to);
+		status = copy_directory_out(src, &to, ret);
 	} else if (status == 0) {
 		cli_error("cp: %s:%s is neither a file nor a directory", src->sandbox, src->path);
 		status = EXIT_FAILED;
@@ -416,7 +488,7 @@ static int read_roots(struct cli *c, const char *sandbox, struct buf *ret)
 
 int cmd_cp(struct cli *c)
 {
-	buf_auto struct buf roots = BUF_INIT;
+	buf_auto struct buf roots = BUF_INIT, autorun = BUF_INIT;
 	struct place src = { .roots = &roots }, dst = { .roots = &roots };
 	int status;
 
@@ -431,7 +503,9 @@ int cmd_cp(struct cli *c)
 						   : "one side must be SANDBOX:PATH");
 	if ((status = read_roots(c, src.sandbox[0] ? src.sandbox : dst.sandbox, &roots)))
 		return status;
-	status = src.sandbox[0] ? copy_out(&src, &dst) : copy_in(&src, &dst);
+	status = src.sandbox[0] ? copy_out(&src, &dst, &autorun) : copy_in(&src, &dst);
+	if (autorun.len && (status || !cli_as_json(c)))
+		print_autorun(jval_of(autorun.data, autorun.len), NULL, false);
 	if (status || !cli_as_json(c))
 		return status;
 	buf_auto struct buf out = BUF_INIT;
@@ -439,6 +513,8 @@ int cmd_cp(struct cli *c)
 	jw_obj(&w);
 	jw_kstr(&w, "source", c->opts.args[0]);
 	jw_kstr(&w, "target", c->opts.args[1]);
+	if (autorun.len)
+		jw_kraw(&w, "autorun", autorun.data, autorun.len);
 	jw_obj_end(&w);
 	return format_record(jval_of(out.data, out.len), true);
 }

@@ -160,6 +160,8 @@ void print_autorun(struct jval autorun, const char *process_id, bool cow)
 	}
 	if (changed && cow)
 		cli_hint("bailiff apply %s leaves these out unless you name them; check them first", process_id);
+	else if (changed && !process_id)
+		cli_hint("check them before you use those programs there");
 	else if (changed)
 		cli_hint("check them before you use those programs there, or restore them with bailiff revert %s",
 			 process_id);

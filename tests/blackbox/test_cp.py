@@ -1,5 +1,6 @@
 """bailiff cp: files into and out of a session sandbox, and nothing else, whatever its commands make of both sides."""
 
+import json
 import os
 
 import harness
@@ -70,6 +71,21 @@ def test_copying_does_not_follow_links_that_a_command_made(home):
     assert failed.err.count(b"ermission denied") + failed.err.count(b"cross-device") >= 2, failed.err
     assert sorted(os.listdir(outside)) == ["deep", "secret"] and not os.listdir(os.path.join(outside, "deep")) and os.stat(os.path.join(outside, "secret")).st_nlink == 1, os.listdir(outside)
     assert not os.path.exists(os.path.join(home.work, "report/stolen"))
+
+
+def test_autorun_files_in_a_directory_that_is_copied_out_are_reported(home):
+    for name in (".git/hooks", "sub"):
+        os.makedirs(os.path.join(home.work, name))
+    home.cli("sandbox", "create", "--name", "box", cwd=home.work)
+    home.cli("exec", "box", "sh", "-c", "mkdir -p /tmp/a/.git/hooks /tmp/a/sub /tmp/b && echo x >/tmp/a/.git/hooks/pre-commit && echo x >/tmp/a/sub/.envrc && echo x >/tmp/b/file")
+    assert not home.cli("cp", "box:/tmp/b/.", ".", cwd=home.work).err
+    done = home.cli("cp", "box:/tmp/a/.", ".", cwd=home.work)
+    assert f"git executes outside the sandbox: added {home.work}/.git/hooks/pre-commit" in done.err.decode() and f"direnv executes outside the sandbox: added {home.work}/sub/.envrc" in done.err.decode(), done.err
+    home.cli("exec", "box", "sh", "-c", "echo y >>/tmp/a/sub/.envrc")
+    done = home.cli("cp", "--json", "box:/tmp/a/.", ".", cwd=home.work)
+    report = json.loads(done.out)["autorun"]
+    assert not done.err and report == {"changed": 1, "files": [{"path": f"{home.work}/sub/.envrc", "change": "modified", "program": "direnv"}], "examined": "all"}, (done.err, report)
+    assert "autorun" not in json.loads(home.cli("cp", "--json", "box:/tmp/a/.", ".", cwd=home.work).out)
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ ALLOWED = {
     "supervisor/gateway/codex": BASE + LOOP + ["sandbox/placeholder.h", "supervisor/client", "supervisor/gateway/common"],
     "supervisor/gateway/acp": BASE + LOOP + ["policy/command_text.h", "policy/modes.def", "supervisor/client", "supervisor/gateway/common", "supervisor/tool/patch.h"],
     "supervisor/gateway/program": BASE + ["supervisor/gateway/common"],
-    "supervisor/cli": BASE + ["pty", "sandbox/violation_text.h", "sandbox/plan_limits.def", "supervisor/client", "runtime/evidence/pack_check.h"],   # replay --verify projects a pack without a daemon
+    "supervisor/cli": BASE + ["pty", "sandbox/violation_text.h", "sandbox/plan_limits.def", "sandbox/plan.h", "sandbox/autorun.h", "sandbox/autorun_report.h", "supervisor/client", "runtime/evidence/pack_check.h"],   # replay --verify projects a pack without a daemon
     "supervisor/fleet/client": BASE + ["supervisor/cli", "supervisor/client", "supervisor/fleet"],
     "supervisor/host": BASE + LOOP + ["runtime/event", "runtime/store", "runtime/view", *ENGINE, "policy", "pty", "sandbox",
                                "supervisor/guard/guard_msg.h", "supervisor/spawner", "supervisor/proxy/proxy_msg.h", "supervisor/common"],

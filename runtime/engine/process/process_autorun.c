@@ -15,13 +15,9 @@
 #include "sandbox/autorun.h"
 #include "sandbox/autorun_report.h"
 
-/*
- * Files listed in the terminal event and in sandbox.autorun.changed, and the size of that list in bytes. The stored
- * report has all of them.
- */
+/* Files listed in the terminal event and in sandbox.autorun.changed. The stored report has all of them. */
 #define FILES_IN_END 20u
 #define FILES_IN_EVENT 200u
-#define FILES_BYTES_MAX (24u << 10)
 
 void engine_on_autorun(struct engine *engine, const char *id, const void *report, size_t len)
 {
@@ -65,48 +61,11 @@ static uint32_t not_examined(const struct process *p)
 	return p->execed && could_write(p) ? AUTORUN_PARTIAL_FAILED : 0;
 }
 
-static void file_member(const struct autorun_record *r, struct jw *w)
-{
-	jw_obj(w);
-	jw_kstrn(w, "path", r->path, r->path_len);
-	jw_kstr(w, "change", autorun_record_change(r));
-	jw_kstrn(w, "program", r->program, r->program_len);
-	jw_obj_end(w);
-}
-
-static void report_members(const struct process *p, const char *ref, size_t files_max, struct jw *w)
-{
-	const struct autorun_head *h = head_of(p);
-	uint32_t partial = not_examined(p);
-	struct autorun_record r;
-	size_t at = 0, n = 0, bytes = 0;
-
-	jw_kuint(w, "changed", h ? h->changed : 0);
-	if (h && h->changed) {
-		jw_karr(w, "files");
-		for (; n < files_max && bytes < FILES_BYTES_MAX && autorun_report_next(h, &at, &r); n++) {
-			file_member(&r, w);
-			/* An estimate that allows for JSON escapes. */
-			bytes += r.path_len * 2 + 64;
-		}
-		jw_arr_end(w);
-		if (h->changed > n)
-			jw_kuint(w, "omitted", h->changed - n);
-		jw_kstr(w, "reportRef", ref);
-	}
-	jw_kstr(w, "examined", !partial ? "all" : partial & AUTORUN_PARTIAL_FAILED ? "none" : "part");
-	if (!partial)
-		return;
-	jw_karr(w, "notExamined");
-	for (unsigned bit = 0; autorun_partial_name(bit); bit++)
-		if (partial & 1u << bit)
-			jw_str(w, autorun_partial_name(bit));
-	jw_arr_end(w);
-}
-
 static void write_report(struct jw *w, const void *process, size_t n)
 {
-	report_members(process, ((const struct process *)process)->autorun_ref, FILES_IN_EVENT, w);
+	const struct process *p = process;
+
+	autorun_report_members(head_of(p), not_examined(p), p->autorun_ref, FILES_IN_EVENT, w);
 }
 
 void process_autorun_facts(struct process *p, struct transaction *tx)
@@ -133,6 +92,6 @@ void process_autorun_member(const struct process *p, struct jw *w)
 	if (!(h && h->changed) && !not_examined(p))
 		return;
 	jw_kobj(w, "autorun");
-	report_members(p, p->autorun_ref, FILES_IN_END, w);
+	autorun_report_members(h, not_examined(p), p->autorun_ref, FILES_IN_END, w);
 	jw_obj_end(w);
 }
