@@ -62,6 +62,12 @@ void autorun_before(struct autorun *a);
 /* After it ended: true if something changed or not everything was examined. Call once. */
 bool autorun_after(struct autorun *a);
 
+/*
+ * Whether a file's name alone makes it one, of whichever folder. Bare repositories, and files that a link or a
+ * configuration leads to, are not recognised in this way.
+ */
+bool autorun_name_matches(const char *path);
+
 struct buf;
 /* Writes the report of what autorun_after found, sealed with the key, for the run's owner. */
 void autorun_write(const struct autorun *a, uint32_t uid, uint32_t gid, const uint8_t key[AUTORUN_KEY_BYTES],

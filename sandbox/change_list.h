@@ -110,6 +110,8 @@ bool change_list_names(const char *paths, size_t len, const char *path, size_t p
  * them.
  */
 #define CHANGE_LIST_EXCLUDED '!'
+/* Likewise, every file with a name in autorun.def: it is not known which were changed. */
+#define CHANGE_LIST_BY_NAME "!"
 /* Whether a path is above one of these, so that something below may be selected. */
 bool change_list_leads_to(const char *paths, size_t len, const char *path, size_t path_len);
 

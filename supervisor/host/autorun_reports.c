@@ -30,12 +30,14 @@ int autorun_report_read(struct store *store, const char *process_id, struct buf 
 	return autorun_report_check(ret->data, ret->len, e);
 }
 
-bool autorun_report_missing(struct store *store, const char *process_id)
+enum autorun_known autorun_report_known(struct store *store, const char *process_id)
 {
 	buf_auto struct buf text = BUF_INIT;
 	struct process_doc d;
 	struct err e = ERR_INIT;
 
-	return view_read(store, &process_schema, process_id, &text, &d, &e) != 0 ||
-	       jval_is_str(jval_get(d.autorun, "examined"), "none");
+	if (view_read(store, &process_schema, process_id, &text, &d, &e) != 0 ||
+	    jval_is_str(jval_get(d.autorun, "examined"), "none"))
+		return AUTORUN_KNOWN_NONE;
+	return jval_is_str(jval_get(d.autorun, "examined"), "part") ? AUTORUN_KNOWN_PART : AUTORUN_KNOWN_ALL;
 }

@@ -54,6 +54,7 @@ struct cow_changes_job {
 	struct view_process_brief process;
 	int result; /* memfd */
 	struct buf paths;
+	bool has_paths;       /* APPLY: some of them are the client's; others are held back */
 	struct buf report;    /* REVERT: on autorun files */
 	struct caller caller; /* a copy; peer_fd is owned by the job */
 	char *request_id;
@@ -242,13 +243,16 @@ static int exclude_autorun(const struct cow_changes_job *j, const char *process_
 	buf_auto struct buf report = BUF_INIT;
 	struct autorun_record r;
 	int found = autorun_report_read(j->changes->store, process_id, &report, e);
+	enum autorun_known known = autorun_report_known(j->changes->store, process_id);
 
-	if (found > 0 && !j->paths.len && autorun_report_missing(j->changes->store, process_id))
+	if (found > 0 && !j->paths.len && known == AUTORUN_KNOWN_NONE)
 		return err_set(
 			e, ERR_STATE,
 			"which files of %s programs execute by themselves is not known, because its supervisor was "
 			"killed: name the paths to apply",
 			process_id);
+	if (known != AUTORUN_KNOWN_ALL)
+		buf_append(held, CHANGE_LIST_BY_NAME, sizeof CHANGE_LIST_BY_NAME);
 	for (size_t at = 0; found == 0 && autorun_report_next(report.data, &at, &r);) {
 		if (r.after.type == AUTORUN_TYPE_NONE ||
 		    change_list_names(j->paths.data, j->paths.len, r.path, r.path_len))
@@ -300,6 +304,7 @@ static int exclude_all_autorun(struct cow_changes_job *j, struct err *e)
 	if ((j->process.holds[0] ? exclude_autorun_of_sandbox(j, &held, e) : exclude_autorun(j, j->key.id, &held, e)) <
 	    0)
 		return -1;
+	j->has_paths = j->paths.len > 0;
 	buf_append(&j->paths, held.data, held.len);
 	return 0;
 }
@@ -583,8 +588,8 @@ static bool all_settled(const struct cow_changes_job *j)
 	if (j->op == CHANGE_OP_DIFF)
 		return !h->kinds[CHANGE_KIND_ADDED] && !h->kinds[CHANGE_KIND_MODIFIED] &&
 		       !h->kinds[CHANGE_KIND_DELETED];
-	return (j->op == CHANGE_OP_APPLY || j->op == CHANGE_OP_DISCARD) && !j->paths.len &&
-	       !h->outcomes[CHANGE_OUTCOME_CONFLICT] && !h->outcomes[CHANGE_OUTCOME_PENDING];
+	bool all = j->op == CHANGE_OP_APPLY ? !j->has_paths : j->op == CHANGE_OP_DISCARD && !j->paths.len;
+	return all && !h->outcomes[CHANGE_OUTCOME_CONFLICT] && !h->outcomes[CHANGE_OUTCOME_PENDING];
 }
 
 /* The result memfd is written by a helper that runs as the peer: its size is bounded and its content checked. */

@@ -16,6 +16,7 @@
 #include "supervisor/spawner/cow_undo.h"
 
 #include "runtime/base/fd.h"
+#include "sandbox/autorun.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -106,11 +107,20 @@ static void check_conflict(struct cow_walk *w, struct cow_spot *s)
 		s->replaces = folder_now != folder_then || !S_ISREG(s->host.st_mode) != !S_ISREG(s->upper.st_mode);
 }
 
+static bool looks_like_autorun(const struct cow_walk *w, const struct cow_spot *s)
+{
+	return s->type != CHANGE_TYPE_FOLDER && s->kind != CHANGE_KIND_DELETED &&
+	       autorun_name_matches(w->path + w->root_len) &&
+	       !change_list_names(w->paths, w->paths_len, w->path, w->path_len);
+}
+
 /* True for an autorun file that the request does not name: those are applied only by name. */
-static bool is_held_back(const struct cow_walk *w)
+static bool is_held_back(const struct cow_walk *w, const struct cow_spot *s)
 {
 	for (size_t at = 0; at < w->held_len; at += strlen(w->held + at) + 1) {
-		if (strcmp(w->held + at + 1, w->path) == 0)
+		const char *path = w->held + at + 1;
+
+		if (*path ? strcmp(path, w->path) == 0 : looks_like_autorun(w, s))
 			return true;
 	}
 	return false;
@@ -121,7 +131,7 @@ static bool clears(const struct cow_spot *s) { return s->kind == CHANGE_KIND_DEL
 void cow_apply_begin(struct cow_walk *w, struct cow_spot *s)
 {
 	check_conflict(w, s);
-	if (s->outcome != CHANGE_OUTCOME_CONFLICT && is_held_back(w))
+	if (s->outcome != CHANGE_OUTCOME_CONFLICT && is_held_back(w, s))
 		cow_set_conflict(s,
 				 "held back: a program outside the sandbox executes it by itself; name it to apply it");
 	if (s->outcome != CHANGE_OUTCOME_CONFLICT && clears(s))

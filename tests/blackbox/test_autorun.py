@@ -352,6 +352,31 @@ def test_a_run_on_copies_is_held_back(home):
         assert get(os.path.join(tree, ".envrc")) == "x\n"
 
 
+def test_a_run_on_copies_that_hides_such_a_file_is_held_back_by_name(home):
+    """The comparison does not reach a folder that the command has closed for itself; apply does."""
+    tree = project(home)
+    script = "mkdir -p shut/.git/hooks; echo x > shut/.envrc; echo x > shut/.git/hooks/pre-commit; echo x > shut/file; chmod 0 shut"
+    held = [os.path.join(tree, "shut", n) for n in (".envrc", ".git/hooks/pre-commit")]
+    with home.rpc() as rpc:
+        process, result = run(rpc, tree, script, cow=True)
+        if result["status"] == "failed":
+            raise Skip("no copy-on-write here")
+        assert result["autorun"]["notExamined"] == ["shut"], result
+        done = rpc.call("apply_changes", processId=process)
+        assert sorted(c["path"] for c in done["conflicts"]) == held and "name it" in done["conflicts"][0]["reason"], done
+        os.chmod(os.path.join(tree, "shut"), 0o700)
+        assert os.path.exists(os.path.join(tree, "shut/file")) and not any(os.path.exists(path) for path in held)
+        assert held[0] in rpc.call("apply_changes", processId=process, paths=held[:1])["applied"]
+        # In a session sandbox, if any of its commands did that.
+        box = rpc.call("create_sandbox", cwd=tree, cow=True)["sandboxId"]
+        rpc.run(["sh", "-c", script.replace("shut", "again")], sandboxId=box)
+        rpc.run(["sh", "-c", "chmod 700 again"], sandboxId=box)
+        holder = rpc.call("get_sandbox", sandboxId=box)["processId"]
+        rpc.call("close_sandbox", sandboxId=box)
+        done = rpc.call("apply_changes", processId=holder)
+        assert sorted(c["path"] for c in done["conflicts"]) == [path.replace("shut", "again") for path in held], done
+
+
 def wait_and_write(rpc, tree):
     started = rpc.start(["sh", "-c", "touch ready; while [ ! -e go ]; do sleep 0.05; done; echo x > .envrc"], cwd=tree, onDisconnect="keep")
     until("the command runs", lambda: os.path.exists(os.path.join(tree, "ready")))

@@ -1,0 +1,61 @@
+/* Recognises autorun files by their names alone, where the comparison (autorun.h) did not reach. */
+
+#include "sandbox/autorun.h"
+
+#include "runtime/base/mem.h"
+
+#include <string.h>
+#include <strings.h>
+
+enum kind { KIND_FILE, KIND_TREE };
+
+struct row {
+	enum kind kind;
+	const char *path;
+};
+
+static const struct row git_rows[] = {
+#define AUTORUN_GIT(kind, path, program, what) { KIND_##kind, path },
+#include "sandbox/autorun.def"
+#undef AUTORUN_GIT
+};
+
+static const struct row rows[] = {
+#define AUTORUN(kind, path, program, what) { KIND_##kind, path },
+#include "sandbox/autorun.def"
+#undef AUTORUN
+};
+
+/* Whether the rest of a path is the row's, or in its folder. */
+static bool row_matches(const struct row *r, const char *rest)
+{
+	size_t n = strlen(r->path), len = strlen(rest);
+
+	if (r->path[0] == '*')
+		return !strchr(rest, '/') && len >= n && strcasecmp(rest + len - (n - 1), r->path + 1) == 0;
+	return strncasecmp(rest, r->path, n) == 0 && (!rest[n] || (r->kind == KIND_TREE && rest[n] == '/'));
+}
+
+static bool any_matches(const struct row *r, size_t n, const char *rest)
+{
+	for (size_t i = 0; i < n; i++)
+		if (row_matches(&r[i], rest))
+			return true;
+	return false;
+}
+
+bool autorun_name_matches(const char *path)
+{
+	bool in_git = false;
+
+	for (const char *rest = path + strspn(path, "/"); *rest;) {
+		size_t n = strcspn(rest, "/");
+
+		if (any_matches(rows, countof(rows), rest) ||
+		    (in_git && any_matches(git_rows, countof(git_rows), rest)))
+			return true;
+		in_git |= n == 4 && strncasecmp(rest, ".git", 4) == 0;
+		rest += n + strspn(rest + n, "/");
+	}
+	return false;
+}
