@@ -156,6 +156,8 @@ int cow_open_upper(const struct cow_spot *s);
 int cow_open_folder(int dir, const char *name);
 /* Removes an upper tree, whatever its modes. */
 int cow_remove(int dir, const char *name);
+/* Removes a tree of the host; ESTALE if another directory is at its name, where the owner of `dir` can put one. */
+int cow_remove_found(int dir, const char *name, const struct stat *found);
 
 /*
  * Copies a run, or a copy of one, to a new directory `to` in the directory of all runs. −1 with errno, and nothing is

@@ -74,7 +74,7 @@ static int clear_host(const struct cow_walk *w, struct cow_spot *s)
 	if (s->outcome == CHANGE_OUTCOME_CONFLICT)
 		return -1;
 	s->touched = true;
-	if (cow_remove(s->host_dir, s->name) < 0)
+	if (cow_remove_found(s->host_dir, s->name, &s->host) < 0)
 		cow_set_conflict(s, "remove: %s", strerror(errno));
 	return s->outcome == CHANGE_OUTCOME_CONFLICT ? -1 : 0;
 }

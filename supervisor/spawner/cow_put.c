@@ -151,6 +151,15 @@ static void prepare_file(struct cow_spot *s)
 	s->prepared = r >= 0 && !s->in_place;
 }
 
+/* Best effort. The owner of the folder can put another file at the name, which must not be given away. */
+static void give_link(const struct cow_spot *s)
+{
+	fd_auto int link = openat(s->host_dir, s->temporary, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+	if (link >= 0 && fstat(link, &st) == 0 && S_ISLNK(st.st_mode))
+		(void)!fchownat(link, "", s->upper.st_uid, s->upper.st_gid, AT_EMPTY_PATH);
+}
+
 static void prepare_symlink(struct cow_spot *s)
 {
 	char target[PATH_MAX];
@@ -168,7 +177,7 @@ static void prepare_symlink(struct cow_spot *s)
 		return;
 	}
 	s->prepared = true;
-	(void)!fchownat(s->host_dir, s->temporary, s->upper.st_uid, s->upper.st_gid, AT_SYMLINK_NOFOLLOW);
+	give_link(s);
 }
 
 void cow_put_cancel(struct cow_spot *s)

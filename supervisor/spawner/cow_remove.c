@@ -49,7 +49,8 @@ int cow_each_entry(int folder, int (*fn)(void *ctx, int folder, const char *name
 
 /* A tree removal in progress. */
 struct removal {
-	int top; /* the topmost directory, once it is open */
+	int top;                  /* the topmost directory, once it is open */
+	const struct stat *found; /* what that must be; NULL: anything */
 	unsigned depth;
 	uint64_t hoisted;
 };
@@ -70,6 +71,12 @@ static int hoist_entry(struct removal *r, int dir, const char *name)
 	return 0;
 }
 
+static bool is_found(const struct removal *r, int folder)
+{
+	struct stat st;
+	return !r->found || (fstat(folder, &st) == 0 && st.st_dev == r->found->st_dev && st.st_ino == r->found->st_ino);
+}
+
 /* Another removal of the same tree may be in progress: what is gone already is no error. */
 static int remove_folder(struct removal *r, int dir, const char *name)
 {
@@ -78,6 +85,10 @@ static int remove_folder(struct removal *r, int dir, const char *name)
 		folder = cow_open_folder(dir, name); /* overlayfs creates its work directory with mode 0 */
 	if (folder < 0)
 		return errno == ENOENT ? 0 : -1;
+	if (r->depth == 0 && !is_found(r, folder)) {
+		errno = ESTALE;
+		return -1;
+	}
 	if (faccessat(folder, ".", W_OK | X_OK, AT_EACCESS) < 0)
 		fchmod(folder, 0700);
 	if (r->depth >= COW_DEPTH_MAX)
@@ -105,5 +116,11 @@ static int remove_entry(void *removal, int folder, const char *name)
 int cow_remove(int dir, const char *name)
 {
 	struct removal r = { .top = -1 };
+	return remove_entry(&r, dir, name);
+}
+
+int cow_remove_found(int dir, const char *name, const struct stat *found)
+{
+	struct removal r = { .top = -1, .found = found };
 	return remove_entry(&r, dir, name);
 }
