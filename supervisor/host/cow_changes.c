@@ -34,8 +34,8 @@
  * 3. send it to the spawner, whose helper writes the result to a memfd
  * 4. record the result, then answer the client
  *
- * A job is not repeated when the spawner dies (ECONNRESET): an apply may have happened in part, and the client lists
- * the changes to see what was done.
+ * When the spawner dies (ECONNRESET), reads, copies and removals are repeated with the next one. Others are not: an
+ * apply may have happened in part, and the client lists the changes to see what was done.
  *
  * Jobs do not survive the runtime, but nothing depends on them: the changes are in a directory of the run. If a runtime
  * died before it recorded a run's changes, the next request for that run does so first, and cow_changes_sweep removes
@@ -43,6 +43,7 @@
  */
 
 #define FORKS_MAX 1000u          /* sandboxes, each forked from the next */
+#define REPEATS_MAX 3u           /* of a job whose spawner died */
 #define ATTEMPT_BASE 0x80000000u /* attempts of jobs start here, so that a job's key never equals that of a start */
 
 struct cow_changes_job {
@@ -52,7 +53,8 @@ struct cow_changes_job {
 	const char *source; /* `source` in the events; NULL = a read-only request without events */
 	struct plan_key key;
 	struct view_process_brief process;
-	int result; /* memfd */
+	int result;       /* memfd */
+	unsigned repeats; /* because its spawner died */
 	struct buf paths;
 	bool has_paths;       /* APPLY: some of them are the client's; others are held back */
 	struct buf report;    /* REVERT: on autorun files */
@@ -438,12 +440,15 @@ void cow_changes_copy(struct cow_changes *c, const char *from, const char *to, e
 	job_send(j);
 }
 
+/* EEXIST: a spawner that died had completed the copy. */
 static void copy_answered(struct cow_changes_job *j, int error)
 {
 	engine_reply_fn fn = j->fn;
 	void *ctx = j->ctx;
 	struct err e = ERR_INIT;
 
+	if (error == EEXIST && j->repeats)
+		error = 0;
 	job_free(j);
 	if (error)
 		cow_copy_error(error, &e);
@@ -617,12 +622,25 @@ static int read_list(struct cow_changes_job *j, int error, struct err *e)
 	return cow_check_journal(j->key.id, &((const struct change_list_head *)(const void *)j->list.data)->undo, e);
 }
 
+static bool is_repeatable(const struct cow_changes_job *j)
+{
+	return j->op == CHANGE_OP_LIST || j->op == CHANGE_OP_DIFF || j->op == CHANGE_OP_COPY ||
+	       j->op == CHANGE_OP_DROP || j->op == CHANGE_OP_SWEEP;
+}
+
 /* For `run`, `apply`, `undo`, `discard` and `revert` the events are committed before the client gets its reply. */
 static void job_answered(struct cow_changes_job *j, int error)
 {
 	struct err e = ERR_INIT;
 	struct changes_facts f;
 
+	if (error == ECONNRESET && is_repeatable(j) && j->repeats < REPEATS_MAX) {
+		j->repeats++;
+		fd_close(&j->result);
+		j->key.attempt = ATTEMPT_BASE | j->changes->next++;
+		job_send(j);
+		return;
+	}
 	if (j->op == CHANGE_OP_DROP || j->op == CHANGE_OP_SWEEP) {
 		if (error && error != ENOENT)
 			log_warning("remove what is left of copy-on-write runs: %s", strerror(error));

@@ -3,7 +3,8 @@
  * that another run starts with. A copy has the same layout as a run (sandbox/cow_layout.h).
  *
  * A copy is complete or absent. It is made under a name that no run can have (PARTIAL), written to the disk and then
- * renamed; a sweep removes what a crash left under that name.
+ * renamed. What a crash left under that name is removed by a sweep, or by the repetition of the request, which waits
+ * for the lock on the source. EEXIST: the copy is there, complete and durable.
  *
  * The source can be mounted: nothing runs in its sandbox, so nothing changes it meanwhile, and an overlay's files share
  * their pages with those of its upper layer, so what is read here is what was written there. The trees have untrusted
@@ -280,10 +281,11 @@ int cow_copy(int folder, int run, const struct cow_owner *owner, const char *to)
 	struct stat st;
 	snprintf(partial, sizeof partial, "%s" PARTIAL, to);
 	if (fstatat(folder, to, &st, AT_SYMLINK_NOFOLLOW) == 0) {
-		errno = EEXIST;
+		if (fsync(folder) == 0)
+			errno = EEXIST;
 		return -1;
 	}
-	if (mkdirat(folder, partial, 0700) < 0)
+	if (cow_remove(folder, partial) < 0 || mkdirat(folder, partial, 0700) < 0)
 		return -1;
 	fd_auto int target = cow_open_folder(folder, partial);
 	if (target >= 0 && copy_run(run, target, owner) == 0 &&

@@ -169,10 +169,27 @@ def test_checkpoints_survive_the_death_of_every_part():
         for part in ("runtime", "spawner"):
             home.kill_part(part)
             with home.rpc() as rpc:
-                rpc.run(["true"])   # a start waits for the next spawner; a copy that the dying one has received fails
                 inside(rpc, s, "cat f")
                 rpc.call("restore_sandbox", sandboxId=s, checkpoint="c")
                 inside(rpc, s, 'test "$(cat f)" = x; echo y >f')
+
+
+def test_copies_are_repeated_when_the_spawner_dies():
+    with Home() as home, home.rpc() as rpc:
+        s = create(rpc, home)
+        inside(rpc, s, "for i in 1 2 3 4 5 6 7 8; do head -c 4M /dev/urandom >big$i; done; echo x >f")
+        for i, delay in enumerate((0, 0.01, 0.02, 0.05, 0.1, 0.2)):
+            asked = rpc.send("checkpoint_sandbox", sandboxId=s, checkpoint=f"c{i}")
+            time.sleep(delay)
+            home.kill_part("spawner")
+            rpc.reply(asked)
+            inside(rpc, s, "echo y >f")
+            asked = rpc.send("restore_sandbox", sandboxId=s, checkpoint=f"c{i}")
+            time.sleep(delay)
+            home.kill_part("spawner")
+            rpc.reply(asked)
+            inside(rpc, s, 'test "$(cat f)" = x; test -s big8')
+        until("no half of a copy is left", lambda: not [n for n in os.listdir(os.path.join(home.dir, "cow")) if n.endswith(".partial")])
 
 
 def test_a_crash_during_a_restore_leaves_one_holder():

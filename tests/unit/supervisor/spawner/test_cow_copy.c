@@ -174,14 +174,14 @@ START_TEST(a_copy_has_the_files_with_their_modes_and_times)
 	ck_assert_uint_eq(stat_of(UPPER "d").st_mode, S_IFDIR | 01000);
 	ck_assert_uint_eq(stat_of(COPY "d").st_mode, S_IFDIR | 01000);
 	ck_assert_int_eq(stat_of(COPY "d").st_mtim.tv_nsec, 333);
-	fchmodat(cow.fd, COPY "d", 0700, 0);
+	ck_assert_int_eq(fchmodat(cow.fd, COPY "d", 0700, 0), 0);
 	check_text(COPY "d/f", "text");
 	ck_assert_uint_eq(stat_of(COPY "d/f").st_mode, S_IFREG | 04751);
 	ck_assert_int_eq(stat_of(COPY "d/f").st_mtim.tv_sec, 222);
 	ck_assert_int_eq(stat_of(COPY "d/f").st_mtim.tv_nsec, 333);
 	ck_assert_uint_eq(stat_of(UPPER "secret").st_mode, S_IFREG);
 	ck_assert_uint_eq(stat_of(COPY "secret").st_mode, S_IFREG);
-	fchmodat(cow.fd, COPY "secret", 0600, 0);
+	ck_assert_int_eq(fchmodat(cow.fd, COPY "secret", 0600, 0), 0);
 	check_text(COPY "secret", "none may read it");
 	char target[64] = "";
 	ck_assert_int_eq(readlinkat(cow.fd, COPY "link", target, sizeof target - 1), 9);
@@ -326,6 +326,18 @@ START_TEST(an_unfinished_copy_is_swept_and_named_ones_stay)
 }
 END_TEST
 
+START_TEST(a_copy_that_was_cut_short_can_be_repeated)
+{
+	write_text(UPPER "file", "text", 0600);
+	ck_assert_int_eq(mkdirat(cow.fd, CHECKPOINT ".partial", 0700), 0);
+	ck_assert_int_eq(mkdirat(cow.fd, CHECKPOINT ".partial/0", 0), 0);
+	write_text(CHECKPOINT ".partial/owner", "half", 0600);
+	ck_assert_int_eq(copy_to(CHECKPOINT), 0);
+	check_text(COPY "file", "text");
+	ck_assert(!is_there(CHECKPOINT ".partial"));
+}
+END_TEST
+
 /* A start that was cut short is repeated with its id while what it left is being removed. */
 START_TEST(a_run_can_start_again_while_its_remains_are_removed)
 {
@@ -435,20 +447,23 @@ START_TEST(a_folder_put_in_place_of_the_one_that_was_found_stays_as_it_is)
 	ck_assert_uint_eq(cow_open_up(cow.fd, "folder", &s.host, &fd), 0);
 	ck_assert_int_eq(fd, -1);
 	ck_assert_int_eq(errno, ESTALE);
+	ck_assert_int_lt(cow_remove_found(cow.fd, "folder", &s.host), 0);
+	ck_assert_int_eq(errno, ESTALE);
 	ck_assert_int_eq(fstatat(cow.fd, "folder", &st, 0), 0);
 	ck_assert_uint_eq(st.st_mode & 07777, 0500);
 }
 END_TEST
 
-#define TESTS                                                                                                         \
-	SUITE_TESTS(                                                                                                  \
-		a_copy_has_the_files_with_their_modes_and_times, a_copy_is_a_run_with_the_same_owner_start_and_roots, \
-		whiteouts_and_marks_of_the_overlay_are_kept, hard_links_stay_hard_links_and_are_the_copys_own,        \
-		holes_stay_holes, a_directory_nested_too_deep_is_an_error_and_leaves_nothing,                         \
-		a_copy_that_cannot_be_written_leaves_nothing, a_full_disk_leaves_nothing_and_the_source_as_it_was,    \
-		an_unfinished_copy_is_swept_and_named_ones_stay, a_run_can_start_again_while_its_remains_are_removed, \
-		bad_requests_are_rejected, a_run_starts_only_with_a_copy_of_its_own,                                  \
-		a_folder_put_in_place_of_the_one_that_was_found_stays_as_it_is)
+#define TESTS                                                                                                          \
+	SUITE_TESTS(a_copy_has_the_files_with_their_modes_and_times,                                                   \
+		    a_copy_is_a_run_with_the_same_owner_start_and_roots, whiteouts_and_marks_of_the_overlay_are_kept,  \
+		    hard_links_stay_hard_links_and_are_the_copys_own, holes_stay_holes,                                \
+		    a_directory_nested_too_deep_is_an_error_and_leaves_nothing,                                        \
+		    a_copy_that_cannot_be_written_leaves_nothing, a_full_disk_leaves_nothing_and_the_source_as_it_was, \
+		    an_unfinished_copy_is_swept_and_named_ones_stay, a_copy_that_was_cut_short_can_be_repeated,        \
+		    a_run_can_start_again_while_its_remains_are_removed, bad_requests_are_rejected,                    \
+		    a_run_starts_only_with_a_copy_of_its_own,                                                          \
+		    a_folder_put_in_place_of_the_one_that_was_found_stays_as_it_is)
 
 int main(void)
 {
