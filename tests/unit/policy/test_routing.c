@@ -28,6 +28,7 @@ static void setup(void)
 	struct err e = ERR_INIT;
 
 	limited = NULL;
+	model_list_done(&models);
 	models = (struct model_list){ 0 };
 	ck_assert_msg(model_list_parse(&models, "policy.json", file, strlen(file), &e) == 0, "%s", e.message);
 }
