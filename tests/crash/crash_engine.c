@@ -83,11 +83,12 @@ static void report(const struct totals *all, unsigned kinds)
 	fprintf(stderr,
 		"%llu steps: %llu requests (%llu refused, %llu repeated), %llu events of %u types, %llu histories, "
 		"%llu stops and kills (%llu kills at a write); %llu requests to models, whose calls had %llu effects; "
-		"%llu more steps of processes at the ends; %.0f "
+		"%llu outputs and %llu sessions expired; %llu more steps of processes at the ends; %.0f "
 		"steps "
 		"per second of processor time\n",
 		U(steps), U(asked), U(refused), U(repeated), U(events), kinds, U(histories), U(crashes), U(kills),
-		U(model_requests), U(effects), U(drained),
+		U(model_requests), U(effects), U(types[EVENT_OUTPUT_EXPIRED]), U(types[EVENT_SESSION_EXPIRED]),
+		U(drained),
 		(double)all->steps / ((double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) +
 				      1e-6 * (double)(used.ru_utime.tv_usec + used.ru_stime.tv_usec)));
 #undef U
@@ -220,6 +221,39 @@ START_TEST(a_broken_log_is_seen)
 }
 END_TEST
 
+/* The control of the expiry: an output expires whose process has not ended. */
+START_TEST(an_output_that_expires_too_early_is_seen)
+{
+	struct sim *s = mem_zalloc(1, sizeof *s);
+	struct script x;
+	struct event_draft d = { .type = EVENT_OUTPUT_EXPIRED,
+				 .payload = "{\"outputRef\":\"out_x\",\"bytes\":1,\"policy\":\"retention\","
+					    "\"expiredAt\":\"2026-11-18T00:00:00Z\"}" };
+	struct store_batch *b;
+	struct err e = ERR_INIT;
+
+	for (uint64_t seed = 7; !s->sessions.count; seed++) { /* one that has a session */
+		if (seed > 7)
+			sim_end(s);
+		script_init(&x, seed);
+		sim_run(s, &x, SIM_QUIET);
+		ck_assert_str_eq(s->check.wrong, "");
+	}
+	d.payload_len = strlen(d.payload);
+	d.ids[ID_SESSION] = s->sessions.id[0];
+	d.ids[ID_PROCESS] = "proc_x";
+	d.ids[ID_OUTPUT] = "out_x";
+	b = store_batch_new(s->w.store);
+	ck_assert_msg(store_batch_event(b, &d, &e) == 0, "%s", e.message);
+	store_submit(s->w.store, b, 0, NULL, NULL);
+	sim_settle(&s->w);
+	ck_assert_int_lt(check_log(&s->check, s->w.store), 0);
+	ck_assert_ptr_nonnull(strstr(s->check.wrong, "its process has not ended"));
+	sim_end(s);
+	free(s);
+}
+END_TEST
+
 /* The controls of the simulated model: requests without pairs, an effect too early and one that is repeated. */
 START_TEST(broken_requests_and_effects_are_seen)
 {
@@ -301,6 +335,7 @@ int main(void)
 	tcase_set_timeout(t, getenv("SIM_STEPS") ? 0 : 3600);
 	tcase_add_test(t, a_broken_log_is_seen);
 	tcase_add_test(t, a_lost_event_is_seen);
+	tcase_add_test(t, an_output_that_expires_too_early_is_seen);
 	tcase_add_test(t, broken_requests_and_effects_are_seen);
 	tcase_add_test(t, a_failure_is_shrunk);
 	tcase_add_test(t, whatever_happens_the_facts_hold);

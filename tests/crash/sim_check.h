@@ -35,9 +35,10 @@ struct sim_check {
 	uint64_t real_us;                                                                  /* of that event … */
 	uint16_t type;                                                                     /* … as it was read */
 	struct strmap turns, processes, calls, actions, tasks, jobs, subagents, sandboxes; /* id → enum sim_life */
-	struct strmap loops;  /* turns that the loop drives, likewise */
-	struct strmap active; /* threadId → turnId (owned) */
-	struct pool asked;    /* actions, of clients and of the engine */
+	struct strmap loops;   /* turns that the loop drives, likewise */
+	struct strmap expired; /* outputs, likewise */
+	struct strmap active;  /* threadId → turnId (owned) */
+	struct pool asked;     /* actions, of clients and of the engine */
 	uint64_t seen[EVENT_TYPE_COUNT];
 	bool nobody_allows; /* a rule that does not hold, for the control of the shrinking */
 	char wrong[300];    /* "" = nothing */
@@ -195,6 +196,20 @@ static inline void check_process_end(struct sim_check *c, const struct event_vie
 	live(&c->processes, id, LIFE_ENDED);
 }
 
+/* Only the output of a process that has ended expires, and once. */
+static inline void check_expired(struct sim_check *c, const struct event_view *ev)
+{
+	char process[80], output[80];
+
+	event_id_copy(ev, ID_PROCESS, process, sizeof process);
+	event_id_copy(ev, ID_OUTPUT, output, sizeof output);
+	if (life(&c->processes, process) != LIFE_ENDED)
+		check_fail(c, ev, "its process has not ended", process);
+	if (life(&c->expired, output) == LIFE_ENDED)
+		check_fail(c, ev, "expires twice", output);
+	live(&c->expired, output, LIFE_ENDED);
+}
+
 /* A call that was rejected, or that nobody allowed, has no beginning. */
 static inline void check_tool_failed(struct sim_check *c, const struct event_view *ev)
 {
@@ -234,6 +249,7 @@ static inline bool check_event(void *ctx, const struct event_view *ev)
 	case EVENT_TOOL_PROGRESS: check_life(c, ev, &c->calls, ID_TOOL_CALL, PART_MIDDLE); break;
 	case EVENT_TOOL_FAILED: check_tool_failed(c, ev); break;
 	case EVENT_TOOL_RESULT: check_life(c, ev, &c->calls, ID_TOOL_CALL, PART_END); break;
+	case EVENT_OUTPUT_EXPIRED: check_expired(c, ev); break;
 	case EVENT_ACTION_REQUIRED:
 	case EVENT_ACTION_RESOLVED: check_action(c, ev); break;
 	case EVENT_SANDBOX_CREATED: check_life(c, ev, &c->sandboxes, ID_SANDBOX, PART_BEGIN); break;
@@ -288,8 +304,8 @@ static inline void check_free_value(void *ctx, const char *key, void *value) { f
 
 static inline void check_done(struct sim_check *c)
 {
-	struct strmap *const all[] = { &c->turns, &c->processes, &c->calls, &c->actions,  &c->tasks,
-				       &c->jobs,  &c->subagents, &c->loops, &c->sandboxes };
+	struct strmap *const all[] = { &c->turns, &c->processes, &c->calls, &c->actions,   &c->tasks,
+				       &c->jobs,  &c->subagents, &c->loops, &c->sandboxes, &c->expired };
 
 	strmap_each(&c->active, check_free_value, NULL);
 	strmap_done(&c->active);

@@ -6,6 +6,7 @@
  * its own, so that a history without some of its steps is still one (sim_shrink.h).
  */
 
+#include "supervisor/host/retention.h"
 #include "tests/crash/sim_requests.h"
 
 #define STEPS_MOST 1500u
@@ -85,16 +86,19 @@ static void on_compacted(void *ctx, uint64_t before, uint64_t after, const struc
 
 static void on_pruned(void *ctx, uint64_t removed, const struct err *e) { upkeep_done(ctx, e); }
 
+static void on_retained(void *ctx, const struct retention_result *r, const struct err *e) { upkeep_done(ctx, e); }
+
 /* It continues while other things happen. */
 static const char *upkeep(struct sim *s)
 {
-	switch (sim_pick(&s->w, 3)) {
+	/* Only what was checked. */
+	const uint64_t floor = sim_random(&s->w) % (s->check.sequence + 1);
+
+	switch (sim_pick(&s->w, 4)) {
 	case 0: store_rebuild(s->w.store, on_rebuilt, s); return "a rebuild";
 	case 1: store_compact(s->w.store, on_compacted, s); return "a compaction";
-	default:
-		/* Only what was checked. */
-		store_prune(s->w.store, sim_random(&s->w) % (s->check.sequence + 1), 0, on_pruned, s);
-		return "a prune";
+	case 2: store_prune(s->w.store, floor, 0, on_pruned, s); return "a prune";
+	default: retention_run(s->w.store, floor, 0, on_retained, s); return "outputs and sessions expire";
 	}
 }
 
@@ -122,7 +126,7 @@ static const char *step(struct sim *s)
 		sim_settle(&s->w);
 		disk.failing = 1 + sim_pick(&s->w, sim_chance(&s->w, 80) ? 6 : 60);
 		disk.error = sim_chance(&s->w, 50) ? EIO : ENOSPC;
-	} else if (what < 995) {
+	} else if (what < 992) {
 		name = "a client disconnects";
 		engine_client_disconnected(s->w.engine, s->connection++);
 	} else if (what < 996) {
