@@ -36,7 +36,7 @@ static char dictionary[DICTIONARY_LEN];
 static uint16_t dictionary_heads[1u << HASH_BITS]; /* position + 1 of the latest text with this hash; 0 = none */
 static pthread_once_t dictionary_once = PTHREAD_ONCE_INIT;
 
-static uint32_t load32(const char *p)
+static inline uint32_t load32(const char *p)
 {
 	uint32_t v;
 
@@ -44,61 +44,52 @@ static uint32_t load32(const char *p)
 	return v;
 }
 
-static uint32_t hash_of(const char *p) { return load32(p) * 2654435761u >> (32 - HASH_BITS); }
+static inline uint32_t hash_of(uint32_t v) { return v * 2654435761u >> (32 - HASH_BITS); }
 
 static void prepare_dictionary(void)
 {
 	for (size_t i = 0; i < DICTIONARY_LEN; i++)
 		dictionary[i] = dictionary_text[i] == '\'' ? '"' : dictionary_text[i];
 	for (size_t i = 0; i + MATCH_MIN <= DICTIONARY_LEN; i++)
-		dictionary_heads[hash_of(dictionary + i)] = (uint16_t)(i + 1);
+		dictionary_heads[hash_of(load32(dictionary + i))] = (uint16_t)(i + 1);
 }
 
 /* ---- writing ---- */
 
-struct output {
-	uint8_t *at, *end;
-	bool full;
-};
-
-static void put_byte(struct output *o, unsigned v)
+static inline uint8_t *put_length(uint8_t *at, size_t n)
 {
-	if (o->at == o->end)
-		o->full = true;
-	else
-		*o->at++ = (uint8_t)v;
-}
-
-static void put_length(struct output *o, size_t n)
-{
-	if (n < TOKEN_MAX)
-		return;
 	for (n -= TOKEN_MAX; n >= 255; n -= 255)
-		put_byte(o, 255);
-	put_byte(o, (unsigned)n);
+		*at++ = 255;
+	*at++ = (uint8_t)n;
+	return at;
 }
 
-/* match = 0: the last literals. */
-static void put_sequence(struct output *o, const char *literals, size_t count, size_t match, size_t offset)
+/* The bytes of a sequence at most. */
+static inline size_t sequence_max(size_t count, size_t match) { return 5 + count / 255 + count + match / 255; }
+
+/* match = 0: the last literals. Most runs of literals are short: they are copied with bytes after them, if there are.
+ */
+static inline uint8_t *put_sequence(uint8_t *at, const uint8_t *end, const char *literals, size_t count, size_t match,
+				    size_t offset)
 {
 	size_t more = match ? match - MATCH_MIN : 0;
 
-	put_byte(o, (unsigned)((count < TOKEN_MAX ? count : TOKEN_MAX) << 4 | (more < TOKEN_MAX ? more : TOKEN_MAX)));
-	put_length(o, count);
-	if (count > (size_t)(o->end - o->at)) {
-		o->full = true;
-		return;
-	}
-	memcpy(o->at, literals, count);
-	o->at += count;
+	*at++ = (uint8_t)((count < TOKEN_MAX ? count : TOKEN_MAX) << 4 | (more < TOKEN_MAX ? more : TOKEN_MAX));
+	if (count >= TOKEN_MAX)
+		at = put_length(at, count);
+	if (count <= 16 && count + match >= 16 && end - at >= 16)
+		memcpy(at, literals, 16);
+	else
+		memcpy(at, literals, count);
+	at += count;
 	if (!match)
-		return;
-	put_byte(o, offset & 0xff);
-	put_byte(o, (unsigned)(offset >> 8));
-	put_length(o, more);
+		return at;
+	*at++ = (uint8_t)offset;
+	*at++ = (uint8_t)(offset >> 8);
+	return more >= TOKEN_MAX ? put_length(at, more) : at;
 }
 
-static size_t match_length(const char *a, const char *b, const char *end)
+static inline size_t match_length(const char *a, const char *b, const char *end)
 {
 	const char *from = b;
 
@@ -117,26 +108,27 @@ static size_t match_length(const char *a, const char *b, const char *end)
 }
 
 /* The longer of the latest matches in the text and in the dictionary; 0 = none. Remembers the position. */
-static size_t find_match(const char *text, const char *at, const char *end, uint16_t *heads, unsigned shift,
-			 size_t *ret_offset)
+static inline size_t find_match(const char *text, const char *at, const char *end, uint16_t *heads, unsigned shift,
+				size_t *ret_offset)
 {
-	uint16_t *head = &heads[hash_of(at) >> shift];
-	size_t here = (size_t)(at - text), length = 0, n, word = dictionary_heads[hash_of(at)];
+	const uint32_t v = load32(at), hash = hash_of(v);
+	const size_t here = (size_t)(at - text), there = heads[hash >> shift], word = dictionary_heads[hash];
+	size_t length = 0;
 
-	if (*head && load32(text + *head - 1) == load32(at)) {
-		length = match_length(text + *head - 1, at, end);
-		*ret_offset = here - (*head - 1u);
+	heads[hash >> shift] = (uint16_t)(here + 1);
+	if (there && load32(text + there - 1) == v) {
+		length = match_length(text + there - 1, at, end);
+		*ret_offset = here - (there - 1);
 	}
-	if (word && load32(dictionary + word - 1) == load32(at)) {
+	if (word && load32(dictionary + word - 1) == v) {
 		size_t left = DICTIONARY_LEN - (word - 1);
+		size_t n = match_length(dictionary + word - 1, at, (size_t)(end - at) > left ? at + left : end);
 
-		n = match_length(dictionary + word - 1, at, (size_t)(end - at) > left ? at + left : end);
 		if (n > length) {
 			length = n;
 			*ret_offset = here + left;
 		}
 	}
-	*head = (uint16_t)(here + 1);
 	return length;
 }
 
@@ -146,28 +138,33 @@ size_t lz_compress(const void *text, size_t n, void *dst)
 	const unsigned shift = n <= SHORT_TEXT ? HASH_BITS - SHORT_HASH_BITS : 0;
 	uint16_t heads[1u << HASH_BITS]; /* position + 1 in the text */
 	const char *at = text, *end = at + n, *literals = at;
-	struct output o = { .at = dst, .end = (uint8_t *)dst + n };
+	uint8_t *out = dst, *const out_end = out + n;
 
 	if (n < LZ_MIN || n > LZ_MAX)
 		return 0;
 	pthread_once(&dictionary_once, prepare_dictionary);
 	memset(heads, 0, sizeof(heads) >> shift);
-	while (!o.full && at + MATCH_MIN <= end) {
+	while (at + MATCH_MIN <= end) {
 		size_t offset = 0, match = find_match(text, at, end, heads, shift, &offset);
 
 		if (!match) {
 			at++;
 			continue;
 		}
-		put_sequence(&o, literals, (size_t)(at - literals), match, offset);
+		if (sequence_max((size_t)(at - literals), match) > (size_t)(out_end - out))
+			return 0;
+		out = put_sequence(out, out_end, literals, (size_t)(at - literals), match, offset);
 		for (const char *p = at + 1; p < at + match && p + MATCH_MIN <= end; p += MATCH_STEP)
-			heads[hash_of(p) >> shift] = (uint16_t)(p - (const char *)text + 1);
+			heads[hash_of(load32(p)) >> shift] = (uint16_t)(p - (const char *)text + 1);
 		at += match;
 		literals = at;
 	}
-	if (literals < end)
-		put_sequence(&o, literals, (size_t)(end - literals), 0, 0);
-	return o.full || o.at == o.end ? 0 : (size_t)(o.at - (uint8_t *)dst);
+	if (literals < end) {
+		if (sequence_max((size_t)(end - literals), 0) > (size_t)(out_end - out))
+			return 0;
+		out = put_sequence(out, out_end, literals, (size_t)(end - literals), 0, 0);
+	}
+	return out == out_end ? 0 : (size_t)(out - (uint8_t *)dst);
 }
 
 /* ---- reading ---- */
