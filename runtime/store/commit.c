@@ -170,13 +170,16 @@ static int put_docs(struct store *store, MDB_txn *txn, const struct layer *head,
 {
 	docs_list_auto struct docs_list list = DOCS_LIST_INIT;
 	struct models m = { .txn = txn, .dbi = store->db.t[store->models] };
+	buf_auto struct buf space = BUF_INIT;
 
 	layer_docs(head, &list, -1, NULL);
 	docs_list_sort(&list, false); /* new ones of a kind in their order: they fill pages (read_models.c, fences) */
 	for (size_t i = 0; i < list.count; i++) {
 		const struct doc *n = list.all[i];
+		size_t len = 0;
+		const char *text = n->gone ? NULL : docs_text(n, &space, &len);
 		int rc = n->gone ? models_del(&m, n->kind, n->id, n->id_len, e)
-				 : models_put(&m, n->kind, n->id, n->id_len, n->json, n->len, e);
+				 : models_put(&m, n->kind, n->id, n->id_len, text, len, e);
 
 		if (rc != 0)
 			return -1;

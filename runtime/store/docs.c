@@ -234,36 +234,63 @@ void *docs_put_struct(struct docs *d, uint64_t ordinal, uint8_t kind, const char
 	return kept;
 }
 
-static void encode_doc(struct docs *d, struct doc *n, struct buf *text)
-{
-	buf_reset(text);
-	n->form->encode(n->form, n->kept, text);
-	n->json = memcpy(allocate(d, text->len + 1), text->data, text->len + 1);
-	n->len = text->len;
-}
-
 void docs_encode(struct docs *d, struct doc *n)
 {
 	buf_auto struct buf text = BUF_INIT;
 
-	if (n->form && !n->json)
-		encode_doc(d, n, &text);
+	if (!n->form || n->json)
+		return;
+	n->form->encode(n->form, n->kept, &text);
+	n->json = memcpy(allocate(d, text.len + 1), text.data, text.len + 1);
+	n->len = text.len;
 }
 
-int docs_encode_all(struct docs *d, size_t max, struct err *e)
-{
-	buf_auto struct buf text = BUF_INIT;
+/*
+ * An estimate that never is too low: every text that a struct points to is in the group's bytes or in the blocks, a
+ * struct cannot have more pointers than fit into it, and each of its other bytes takes at most EXPANSION bytes of text,
+ * the names of members included.
+ */
+#define EXPANSION 64u
 
-	buf_reserve(&text, 4000);
+static bool may_exceed(const struct docs *d, size_t size, size_t group, size_t max)
+{
+	size_t bytes = group;
+
+	for (const struct docs_block *b = d->blocks; b; b = b->next)
+		bytes += b->used;
+	return size * EXPANSION > max || bytes > (max - size * EXPANSION) / (size / sizeof(void *) + 1);
+}
+
+int docs_check_sizes(struct docs *d, size_t group, size_t max, struct err *e)
+{
+	size_t largest = 0;
+
+	for (size_t i = 0; i < d->nslots; i++)
+		for (const struct doc *n = d->slots[i]; n; n = n->next)
+			if (n->form && !n->json && n->form->size > largest)
+				largest = n->form->size;
+	if (!may_exceed(d, largest, group, max))
+		return 0;
 	for (size_t i = 0; i < d->nslots; i++)
 		for (struct doc *n = d->slots[i]; n; n = n->next) {
-			if (n->form && !n->json)
-				encode_doc(d, n, &text);
+			docs_encode(d, n);
 			if (n->len > max)
 				return err_set(e, ERR_EXHAUSTED, "a document of %zu bytes is too large for the store",
 					       n->len);
 		}
 	return 0;
+}
+
+const char *docs_text(const struct doc *n, struct buf *space, size_t *ret_len)
+{
+	if (n->json || !n->form) {
+		*ret_len = n->len;
+		return n->json;
+	}
+	buf_reset(space);
+	n->form->encode(n->form, n->kept, space);
+	*ret_len = space->len;
+	return space->data;
 }
 
 /* ---- listing ---- */

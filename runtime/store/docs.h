@@ -12,6 +12,8 @@
 
 #define MODEL_ID_MAX 480
 
+struct buf;
+
 /* A hash table of documents by kind and id. Zeroed memory is an empty one. */
 struct docs {
 	struct doc **slots;
@@ -38,7 +40,7 @@ struct doc {
 	uint64_t ordinal; /* of the batch or group that wrote it last */
 	bool gone;        /* deleted: hides the document below */
 	uint8_t kind;
-	const char *json; /* NULL = not encoded yet (docs_encode_all) */
+	const char *json; /* NULL = only `kept` is there (docs_text) */
 	size_t len, id_len;
 	const struct model_form *form; /* of `kept` */
 	void *kept;                    /* the document as a struct; NULL = it is known as text only */
@@ -53,13 +55,17 @@ void docs_put(struct docs *d, uint64_t ordinal, uint8_t kind, const char *id, si
 	      size_t len);
 /*
  * With `in_blocks` only. The document as a struct of this form, which the caller fills in. The pointers in it must stay
- * valid as long as the documents: docs_keep copies a text for that. Call docs_encode_all before the texts are read.
+ * valid as long as the documents: docs_keep copies a text for that. Call docs_check_sizes after the last change.
  */
 void *docs_put_struct(struct docs *d, uint64_t ordinal, uint8_t kind, const char *id, size_t id_len,
 		      const struct model_form *form);
 const char *docs_keep(struct docs *d, const char *text, size_t len);
-void docs_encode(struct docs *d, struct doc *n);                /* one of them, if that is necessary */
-int docs_encode_all(struct docs *d, size_t max, struct err *e); /* fails if a text is longer than `max` */
+void docs_encode(struct docs *d, struct doc *n); /* gives it a text, before other threads see the documents */
+/* Fails if a text is, or would be, longer than `max`. `group`: how many bytes structs point to, outside of the blocks.
+ */
+int docs_check_sizes(struct docs *d, size_t group, size_t max, struct err *e);
+/* Its text; of a struct it is encoded in `space`. Any thread. */
+const char *docs_text(const struct doc *n, struct buf *space, size_t *ret_len);
 void docs_del(struct docs *d, uint64_t ordinal, uint8_t kind, const char *id, size_t id_len);
 /* Removes what was written up to this ordinal. */
 void docs_sweep(struct docs *d, uint64_t ordinal);

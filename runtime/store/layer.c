@@ -70,7 +70,7 @@ static int project_group(struct store *store, struct layer *l, struct models *m,
 		l->weight += n.len / 64; /* a range has one row per chunk */
 	}
 	l->weight += l->docs.count;
-	return rc < 0 ? -1 : docs_encode_all(&l->docs, DB_SEALED_MAX, e);
+	return rc < 0 ? -1 : docs_check_sizes(&l->docs, l->group.len, DB_SEALED_MAX, e);
 }
 
 /* The bit within its word, which the upper seven bits of the hash select. */

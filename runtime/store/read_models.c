@@ -79,6 +79,7 @@ int models_get_struct(struct models *m, const struct model_form *form, uint8_t k
 	struct docs_key key;
 	struct db_key k;
 	struct doc *own;
+	size_t len = 0;
 	int rc;
 
 	*ret_kept = NULL;
@@ -98,8 +99,8 @@ int models_get_struct(struct models *m, const struct model_form *form, uint8_t k
 	if (own)
 		docs_encode(m->docs, own);
 	if (n) {
-		*ret = n->json;
-		*ret_len = n->len;
+		*ret = n->json ? n->json : docs_text(n, expanded_add(&m->expanded), &len);
+		*ret_len = n->json ? n->len : len;
 		return 0;
 	}
 	if (!m->txn)
@@ -311,6 +312,7 @@ struct doc_scan {
 	struct docs_list over;
 	size_t at;
 	bool descending, stopped;
+	struct buf text; /* of a layer's document */
 	scan_fn fn;
 	void *ctx;
 };
@@ -318,8 +320,12 @@ struct doc_scan {
 /* Markers of deleted documents are not delivered, but they hide the table's document. */
 static bool deliver_doc(struct doc_scan *c, const struct doc *n)
 {
-	if (!n->gone)
-		c->stopped = !c->fn(c->ctx, n->id, n->id_len, n->json, n->len);
+	if (!n->gone) {
+		size_t len;
+		const char *text = docs_text(n, &c->text, &len);
+
+		c->stopped = !c->fn(c->ctx, n->id, n->id_len, text, len);
+	}
 	return !c->stopped;
 }
 
@@ -416,6 +422,7 @@ static int scan_models(struct store *store, const struct speculative *speculativ
 	while (rc == 0 && !c.stopped && c.at < c.over.count)
 		(void)deliver_doc(&c, c.over.all[c.at++]);
 	docs_list_done(&c.over);
+	buf_done(&c.text);
 	return rc;
 }
 

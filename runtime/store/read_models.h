@@ -24,7 +24,7 @@ struct models {
 	const struct layer *over;
 	uint64_t ordinal;
 	struct expanded *expanded; /* texts that models_get has returned */
-	/* The bytes of the group, which live as long as `docs`. If set, structs are kept: call docs_encode_all. */
+	/* The bytes of the group, which live as long as `docs`. If set, structs are kept: call docs_check_sizes. */
 	const struct buf *group;
 };
 

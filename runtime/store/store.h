@@ -178,9 +178,9 @@ int models_put(struct models *m, uint8_t kind, const char *id, size_t id_len, co
 int models_del(struct models *m, uint8_t kind, const char *id, size_t id_len, struct err *e);
 
 /*
- * A document as a struct. The events of a group change the same documents again and again: models that can keep
- * structs encode each of them once, at the end of the group, and a later event gets the struct instead of a text that
- * has to be decoded.
+ * A document as a struct. Events change the same documents again and again: models that can keep structs encode a
+ * document only when its text is read or written to the table, and a later event gets the struct instead of a text
+ * that has to be decoded.
  */
 struct model_form {
 	size_t size; /* of the struct */

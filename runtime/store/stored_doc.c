@@ -89,6 +89,15 @@ void expanded_release(struct expanded **list)
 	}
 }
 
+struct buf *expanded_add(struct expanded **list)
+{
+	struct expanded *x = mem_zalloc(1, sizeof(*x));
+
+	x->next = *list;
+	*list = x;
+	return &x->text;
+}
+
 int stored_doc_get(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, struct expanded **list, const char **ret, size_t *ret_len,
 		   struct err *e)
 {
@@ -99,11 +108,7 @@ int stored_doc_get(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, struct expanded **li
 	if (rc != 0)
 		return rc == MDB_NOTFOUND ? 1 : db_err(e, rc, "read a value");
 	rc = stored_doc_open(key, &v, &text, ret, ret_len, e);
-	if (text.data) {
-		struct expanded *x = mem_zalloc(1, sizeof(*x));
-
-		*x = (struct expanded){ .next = *list, .text = text };
-		*list = x;
-	}
+	if (text.data)
+		*expanded_add(list) = text;
 	return rc;
 }

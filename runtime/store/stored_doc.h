@@ -18,8 +18,9 @@ int stored_doc_put(MDB_txn *txn, MDB_dbi dbi, MDB_val *key, const char *json, si
 int stored_doc_open(const MDB_val *key, const MDB_val *value, struct buf *space, const char **ret, size_t *ret_len,
 		    struct err *e);
 
-/* Texts of documents that were compressed. */
+/* Texts of documents that were compressed, or encoded for a reader. */
 struct expanded;
+struct buf *expanded_add(struct expanded **list); /* an empty one */
 void expanded_release(struct expanded **list);
 /*
  * 0 found, 1 not found, −1. The text is valid until expanded_release or, if it was not compressed, the transaction's
