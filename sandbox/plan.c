@@ -123,17 +123,20 @@ static void put_mounts(struct buf *out, size_t base, uint32_t table_off, const s
 /* Absolute, without ., .. or //: a mount's path is exactly where it is. */
 static bool path_ok(const char *path)
 {
+	const char *name = path + 1, *end;
+
 	if (path[0] != '/')
 		return false;
-	for (const char *p = path; *p; p++) {
-		if (p[0] != '/')
-			continue;
-		size_t n = strcspn(p + 1, "/");
-		if ((n == 0 && p != path) || (n == 0 && p[1]) || (n == 1 && p[1] == '.') ||
-		    (n == 2 && p[1] == '.' && p[2] == '.'))
+	if (!*name)
+		return true;
+	for (;; name = end + 1) {
+		end = strchrnul(name, '/');
+		const size_t n = (size_t)(end - name);
+		if (n == 0 || (n == 1 && name[0] == '.') || (n == 2 && name[0] == '.' && name[1] == '.'))
 			return false;
+		if (!*end)
+			return true;
 	}
-	return true;
 }
 
 static int mounts_spec_check(const struct plan_spec *spec, size_t *total, struct err *e)

@@ -80,7 +80,9 @@ static int check_options(const struct sandbox *s, const struct sandbox_request *
 	const struct profile_change *a = &given->change, *b = &own->change;
 	char network[16] = "";
 
-	jval_str(jval_get(jval_of(s->profile_json, strlen(s->profile_json)), "network"), network, sizeof network);
+	if (a->network)
+		jval_str(jval_get(jval_of(s->profile_json, strlen(s->profile_json)), "network"), network,
+			 sizeof network);
 	if (check_text(s, "profile", given->profile, own->profile, e) < 0 ||
 	    check_text(s, "sandbox.workspace", given->workspace, own->workspace, e) < 0 ||
 	    check_text(s, "sandbox.network", a->network, network, e) < 0 ||

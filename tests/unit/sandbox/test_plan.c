@@ -225,8 +225,37 @@ START_TEST(steps_have_names)
 }
 END_TEST
 
+START_TEST(a_mounts_path_is_absolute_and_clean)
+{
+	static const struct {
+		const char *path;
+		bool good;
+	} rows[] = {
+		{ "/", true },      { "/a", true },      { "/a/b", true },     { "/.a", true },    { "/..a", true },
+		{ "/a/...", true }, { "/a/b..", true },  { "/a/.b/c", true },  { "", false },      { "a", false },
+		{ "./a", false },   { "//", false },     { "//a", false },     { "/a/", false },   { "/a//b", false },
+		{ "/.", false },    { "/..", false },    { "/./a", false },    { "/../a", false }, { "/a/.", false },
+		{ "/a/..", false }, { "/a/./b", false }, { "/a/../b", false },
+	};
+
+	for (size_t i = 0; i < countof(rows); i++) {
+		const struct plan_mount_spec m = { .path = rows[i].path, .kind = PLAN_MOUNT_READ };
+		struct plan_spec s = spec();
+		buf_auto struct buf b = BUF_INIT;
+		struct err e = ERR_INIT;
+
+		s.mounts = &m;
+		s.nmounts = 1;
+		ck_assert_msg((plan_build(&s, &b, &e) == 0) == rows[i].good, "'%s': %s", rows[i].path, e.message);
+		if (!rows[i].good)
+			ck_assert_str_eq(e.field, "sandbox");
+	}
+}
+END_TEST
+
 int main(void)
 {
 	return SUITE("sandbox", round_trip, deterministic, a_terminal_has_a_size_and_no_pipes, bad_specs_name_the_field,
-		     too_large, damage_is_seen, limits_are_in_range, limits_are_scaled, keys, steps_have_names);
+		     too_large, damage_is_seen, limits_are_in_range, limits_are_scaled, keys, steps_have_names,
+		     a_mounts_path_is_absolute_and_clean);
 }
