@@ -61,7 +61,9 @@ CFLAGS_fuzz := -O2 -g -fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-
 # Paths of this machine stay out of the files that are built: two builds are the same wherever they were made.
 HARDEN := -fstack-protector-strong -fPIE -fno-strict-aliasing -ffile-prefix-map=$(CURDIR)=.
 CFLAGS_ALL := -std=gnu11 $(HARDEN) $(WARN) $(CFLAGS_$(MODE)) $(CFLAGS)
-LDFLAGS_ALL := $(if $(STATIC),-static-pie,-pie) -Wl,-z,relro,-z,now -Wl,--as-needed $(filter -fsanitize=% --coverage,$(CFLAGS_$(MODE))) $(LDFLAGS)
+# Hundreds of test programs with the sanitizers' runtime inside: lld, where it is installed, links them in half of the time.
+LINKER := $(if $(filter asan,$(MODE)),$(if $(shell command -v ld.lld),-fuse-ld=lld))
+LDFLAGS_ALL := $(if $(STATIC),-static-pie,-pie) -Wl,-z,relro,-z,now -Wl,--as-needed $(filter -fsanitize=% --coverage,$(CFLAGS_$(MODE))) $(LINKER) $(LDFLAGS)
 CPPFLAGS_ALL += $(if $(STATIC),-DBAILIFF_STATIC)
 LIBS := $(shell $(PKG_CONFIG) $(if $(STATIC),--static) --libs $(PKGS) 2>/dev/null) -lm -lpthread
 CHECK_LIBS := $(shell $(PKG_CONFIG) --libs check 2>/dev/null)
@@ -157,6 +159,9 @@ $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,CC)
 	$(Q)$(CC) $(CPPFLAGS_ALL) $(CFLAGS_ALL) -MMD -MP -c -o $@ $<
+
+# A test runs little code of its own, and clang compiles it without optimisation in half of the time.
+$(BUILD)/obj/tests/%.o: CFLAGS_ALL += $(if $(filter asan,$(MODE)),-O0)
 
 # The stamp is in the programs' main files only, and these are compiled again only if it has changed.
 STAMPED := $(BUILD)/obj/supervisor/daemon/main.o $(BUILD)/obj/supervisor/cli/main.o

@@ -5,7 +5,7 @@ set -eu
 
 what=${1:-check}
 build="gcc libc6-dev make pkg-config libevent-dev libjansson-dev liblmdb-dev libseccomp-dev libcap-dev libmd-dev libxxhash-dev libvterm-dev libcurl4-openssl-dev libssl-dev libnats-dev python3"
-test="git curl wget openssl check bubblewrap python3-jsonschema strace util-linux procps mandoc shellcheck clang clang-format libclang-rt-dev vim-tiny nano less tmux gdb jq nats-server libtsm-dev"
+test="git curl wget openssl check bubblewrap python3-jsonschema strace util-linux procps mandoc shellcheck clang clang-format libclang-rt-dev lld vim-tiny nano less tmux gdb jq nats-server libtsm-dev"
 case $what in
 build) packages=$build ;;
 check) packages="$build $test" ;;
