@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """The documents say what the tables say: every method, event type, configuration key and step has its row, links lead
-somewhere, and what is generated is up to date."""
+somewhere, the tests that docs/testing.md names exist, and what is generated is up to date."""
 
 import os
 import re
@@ -49,6 +49,18 @@ def stale():
     return found
 
 
+def tests_exist(problems):
+    """Every file in docs/testing.md is in the tree (a path may begin anywhere), and every test_… is a function of a test."""
+    text = read("docs/testing.md")
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    for name in sorted(set(re.findall(r"`([\w./-]+\.(?:c|h|py|txt))`", text))):
+        if not any(("/" + path).endswith("/" + name) for path in listed):
+            problems.append(f"docs/testing.md: there is no {name}")
+    sources = "".join(read(path) for path in listed if path.startswith("tests/") and path.endswith((".c", ".py")))
+    for name in sorted(set(re.findall(r"`(test_\w+)`", text)) - set(re.findall(r"\btest_\w+", sources))):
+        problems.append(f"docs/testing.md: there is no {name}")
+
+
 def main():
     problems = []
     for table, pattern, doc in (
@@ -64,6 +76,7 @@ def main():
             if f"`{name}`" not in text and f"`{name.lower()}`" not in text:
                 problems.append(f"{doc}: no row for {name} of {table}")
     links(problems)
+    tests_exist(problems)
     generator = os.path.join(ROOT, "docs", "generate.py")
     old = stale()
     problems += old
