@@ -358,6 +358,21 @@ def test_pause_and_resume(home):
         check_all(home, rpc)
 
 
+def test_resume_after_a_completed_attempt_runs_nothing_again(home):
+    with home.rpc() as rpc:
+        id = make(rpc, commandLine="echo x >>ran", cwd=home.work, autoComplete=False)
+        rpc.call("start_task", taskId=id)
+        reaches(rpc, id, "waiting_input")
+        rpc.call("pause_task", taskId=id)
+        assert rpc.call("resume_task", taskId=id)["status"] == "waiting_input"
+        record = task(rpc, id)
+        assert record["status"] == "waiting_input" and record["attemptCount"] == 1, record
+        rpc.call("complete_task", taskId=id)
+        with open(os.path.join(home.work, "ran")) as f:
+            assert f.read() == "x\n"
+        check_all(home, rpc)
+
+
 def test_parallel_limit():
     with harness.Home(config={"maxTasks": 2}) as home, home.rpc() as rpc:
         ids = [make(rpc, commandLine="while ! test -e go; do sleep 0.02; done", cwd=home.work, autoComplete=True) for _ in range(5)]

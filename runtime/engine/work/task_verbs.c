@@ -211,7 +211,11 @@ void engine_resume_task(struct engine *engine, const json_t *params, const struc
 	/* Back to the status before the pause. A task that was queued or blocked is evaluated again. */
 	const bool paused = t.status == TASK_PAUSED;
 	enum task_status before = paused ? task_status_find(t.d.pausedFrom) : t.status;
-	if (t.d.attemptOpen)
+	/* An attempt has succeeded, and its outcome is still to be decided: nothing runs again. */
+	const bool decided_later = paused && before == TASK_WAITING_INPUT && t.d.attemptCount && !t.d.attemptOpen;
+	if (decided_later)
+		status = task_status_name(before);
+	else if (t.d.attemptOpen)
 		status = paused && before < TASK_STATUS_COUNT ? task_status_name(before) : "running";
 	else if (paused || before == TASK_QUEUED || before == TASK_BLOCKED)
 		status = "accepted";
@@ -224,7 +228,7 @@ void engine_resume_task(struct engine *engine, const json_t *params, const struc
 	const struct scope s = task_scope(&t.d, c);
 	EMIT(task_resumed, tx, s, .envelope = { .status = status, .status_reason = reason }, .status = status,
 	     .reason = reason);
-	if (!t.d.attemptOpen && (t.d.startedAt || t.status == TASK_BLOCKED || t.d.pausedFrom[0])) {
+	if (!t.d.attemptOpen && !decided_later && (t.d.startedAt || t.status == TASK_BLOCKED || t.d.pausedFrom[0])) {
 		task_begin(engine, &t, tx, c, "resumed", task_has_command(&t), &begun);
 		status = begun.status;
 	}
