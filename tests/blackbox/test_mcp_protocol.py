@@ -53,6 +53,9 @@ def test_versions_are_agreed_on(home):
             content = mcp.tool("exec", command="seq 1000", maxOutputBytes=100)["content"]
             assert [one["type"] for one in content] == ["text", "resource_link" if agreed >= "2025-06-18" else "text"], "a kind that this version does not have"
             assert "bailiff://output/" in content[1]["uri" if agreed >= "2025-06-18" else "text"], content
+            if agreed >= "2025-06-18":
+                link = mcp.tool("exec", command="head -c 100000 /dev/zero", maxOutputBytes=100)["content"][1]
+                assert content[1]["mimeType"] == "text/plain" and link["mimeType"] == "application/octet-stream", link
             mcp.fails("initialize", protocolVersion=asked, capabilities={}, clientInfo={}, code=-32600)
 
 

@@ -383,13 +383,21 @@ static size_t streams_with_text(const struct mcp_report *r)
 	return n;
 }
 
+/* By its first bytes, without a character that they cut. */
+static bool is_binary(const struct excerpt *x)
+{
+	return x->first.len && (memchr(x->first.data, 0, x->first.len) ||
+				!text_utf8_valid(x->first.data, text_utf8_cut(x->first.data, x->first.len)));
+}
+
 static json_t *link_to(const char *process_id, const struct excerpt *x)
 {
 	buf_auto struct buf uri = BUF_INIT;
 
 	mcp_report_uri(process_id, x->stream, &uri);
 	return json_pack("{ss ss ss ss sI}", "type", "resource_link", "uri", buf_cstr(&uri), "name", x->stream,
-			 "mimeType", "text/plain", "size", (json_int_t)x->total);
+			 "mimeType", is_binary(x) ? "application/octet-stream" : "text/plain", "size",
+			 (json_int_t)x->total);
 }
 
 static void add_streams(const struct mcp_report *r, struct buf *text, json_t *content, json_t *structured)
