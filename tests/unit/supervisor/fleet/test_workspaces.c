@@ -26,6 +26,7 @@ static char path[64];
 static uint64_t real; /* when everything here is old */
 static unsigned asked;
 static int dir = -1;
+static struct workspaces w;
 
 static int status(struct fleet_daemon *d, const char *local_id, struct fleet_local *ret, struct err *e)
 {
@@ -58,23 +59,23 @@ static void teardown(void)
 
 	while (!workspace_remove(AT_FDCWD, path, &budget)) /* folders that were moved up are in the parent of `path` */
 		;
+	workspaces_done(&w);
 	fd_close(&dir);
 }
 
 static bool is_there(const char *name) { return faccessat(dir, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0; }
 
-static void begin(struct workspaces *w)
+static void begin(void)
 {
 	struct err e = ERR_INIT;
 
-	ck_assert_int_eq(workspaces_init(w, dir, "rt_1", KEEP_MS, &e), 0);
+	ck_assert_int_eq(workspaces_init(&w, dir, "rt_1", KEEP_MS, &e), 0);
 }
 
 START_TEST(old_ones_are_removed)
 {
-	struct workspaces w;
 
-	begin(&w);
+	begin();
 	workspaces_tick(&w, &node, 1, real - KEEP_MS);
 	ck_assert_uint_eq(asked, 0); /* their folders have changed since */
 	w.has_offset = false;        /* the clocks of these ticks do not agree */
@@ -89,7 +90,6 @@ END_TEST
 /* Running tasks whose folders have not changed for days must not hide the others, nor hold the thread. */
 START_TEST(the_daemon_is_asked_a_few_times_in_a_tick)
 {
-	struct workspaces w;
 	uint64_t now = 1;
 	char name[32];
 
@@ -97,7 +97,7 @@ START_TEST(the_daemon_is_asked_a_few_times_in_a_tick)
 		snprintf(name, sizeof(name), "task_eeeeeeeeeeeeeeee%08u", i);
 		ck_assert_int_eq(mkdirat(dir, name, 0700), 0);
 	}
-	begin(&w);
+	begin();
 	for (int ticks = 0; ticks < 12; ticks++, now = w.check_at) {
 		asked = 0;
 		workspaces_tick(&w, &node, now, real);
@@ -112,9 +112,8 @@ END_TEST
 
 START_TEST(a_clock_that_is_set_makes_nothing_old)
 {
-	struct workspaces w;
 
-	begin(&w);
+	begin();
 	workspaces_tick(&w, &node, 1, real - KEEP_MS);
 	workspaces_tick(&w, &node, 200, real + 1000000);
 	workspaces_tick(&w, &node, 199 + KEEP_MS, real + 1000000 + KEEP_MS);
@@ -128,12 +127,11 @@ START_TEST(only_names_of_its_own_are_removed)
 {
 	static const char *const others[] = { "deep_",   "deep_learning", "deep_1",   "deep_1_",
 					      "deep__1", "deep_1_2_3",    "deep_1_2x" };
-	struct workspaces w;
 
 	for (size_t i = 0; i < countof(others); i++)
 		ck_assert_int_eq(mkdirat(dir, others[i], 0700), 0);
 	ck_assert_int_eq(mkdirat(dir, "deep_12_3", 0700), 0);
-	begin(&w);
+	begin();
 	workspaces_tick(&w, &node, 1, real);
 	for (size_t i = 0; i < countof(others); i++)
 		ck_assert_msg(is_there(others[i]), "%s", others[i]);
@@ -143,7 +141,6 @@ END_TEST
 
 START_TEST(another_daemon_is_refused)
 {
-	struct workspaces w;
 	struct err e = ERR_INIT;
 
 	ck_assert_int_eq(workspaces_init(&w, dir, "rt_1", 0, &e), 0);
@@ -174,7 +171,6 @@ END_TEST
 
 START_TEST(deep_trees_are_removed_in_pieces)
 {
-	struct workspaces w;
 	fd_auto int at = openat(dir, UNKNOWN, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	int ticks = 0;
 
@@ -186,7 +182,7 @@ START_TEST(deep_trees_are_removed_in_pieces)
 		close(at);
 		at = below;
 	}
-	begin(&w);
+	begin();
 	for (bool more = true; more; ticks++) {
 		ck_assert_int_lt(ticks, 1000);
 		w.has_offset = false;
@@ -205,13 +201,12 @@ END_TEST
 /* As another user than the owner of the tree, which only root can arrange. */
 START_TEST(what_cannot_be_removed_is_tried_less_and_less_often)
 {
-	struct workspaces w;
 	uint64_t now = 1, waited = 0;
 	char name[64];
 
 	if (geteuid() != 0)
 		return;
-	begin(&w);
+	begin();
 	ck_assert_int_eq(fchmod(dir, 0777), 0);
 	for (unsigned i = 0; i < 3000; i++) { /* more than a tick removes */
 		snprintf(name, sizeof(name), UNKNOWN "/file%u", i);

@@ -315,6 +315,7 @@ static void load_older_state(unsigned slots, int expected)
 		ck_assert_int_eq(fds[0], out);
 	}
 	fd_store_done(&old.store);
+	free(new.store.entries), free(new.store.hashes); /* its descriptors were those of `old` */
 }
 
 START_TEST(state_of_a_program_with_fewer_slots)

@@ -34,6 +34,7 @@ static void begin(int status[2], int dead[2])
 	const struct port_streams names = { 0 };
 	const struct status_msg m = { .kind = STATUS_READY };
 
+	ready = gone = 0;
 	mallopt(M_PERTURB, 165); /* freed memory is not as it was by luck */
 	host_ports_init(&host, event_base_new(), NULL, -1, -1, -1, -1);
 	struct process_io *h = process_io_new(&host, ID, &names);
@@ -56,6 +57,7 @@ static void end(int status[2], int dead[2])
 	if (dead[1] >= 0)
 		close(dead[1]);
 	host_ports_done(&host);
+	event_base_free(host.base);
 }
 
 START_TEST(a_report_may_free_the_process_io)

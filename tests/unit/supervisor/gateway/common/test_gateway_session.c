@@ -163,6 +163,8 @@ static void tear_down(void)
 	rmdir(it.home);
 	buf_done(&it.in);
 	buf_done(&it.events);
+	event_base_free(it.base);
+	memset(&it, 0, sizeof it);
 }
 
 START_TEST(test_a_channel_is_resumed)
