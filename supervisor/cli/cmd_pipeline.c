@@ -322,6 +322,20 @@ static void draw_progress(struct pipeline *p)
 	progress_draw(&p->line, NULL, p->n - n[STEP_WAITING] - n[STEP_RUNNING], p->n, n[STEP_RUNNING], n[STEP_FAILED]);
 }
 
+/* Whether a step has ended. The requests of its report may receive the answers of others. */
+static bool take_results(struct pipeline *p)
+{
+	bool taken = false;
+
+	for (size_t i = 0; i < p->n; i++) {
+		if (p->step[i].state != STEP_RUNNING || !p->step[i].answer.done)
+			continue;
+		take_result(p, &p->step[i]);
+		taken = true;
+	}
+	return taken;
+}
+
 /* Until no step runs and none can start. */
 static int run_steps(struct pipeline *p, struct err *e)
 {
@@ -338,6 +352,8 @@ static int run_steps(struct pipeline *p, struct err *e)
 					report_step(p, s);
 			}
 		}
+		if (take_results(p))
+			continue;
 		if (!p->running) {
 			progress_clear(&p->line);
 			return 0;
@@ -351,9 +367,6 @@ static int run_steps(struct pipeline *p, struct err *e)
 			fd.revents = 0;
 		if (remote_process_poll(p->cli->remote, fd.revents, e) < 0)
 			return -1;
-		for (size_t i = 0; i < p->n; i++)
-			if (p->step[i].state == STEP_RUNNING && p->step[i].answer.done)
-				take_result(p, &p->step[i]);
 	}
 }
 

@@ -156,8 +156,10 @@ static void set_up(void)
 
 static void tear_down(void)
 {
-	leave_it();
 	gateway_session_free(it.session);
+	json_decref(answer("disconnect_channel", "\"result\":{}"));
+	event_base_dispatch(it.base);
+	leave_it();
 	close(it.listener);
 	unlink(it.path);
 	rmdir(it.home);
@@ -220,7 +222,7 @@ START_TEST(test_the_connection_breaks_before_it_is_ready)
 		turn();
 	ck_assert_str_eq(gateway_session_channel_id(it.session), "chan_3");
 	gateway_session_query(it.session, "get_health", NULL, NULL, NULL);
-	json_decref(asked("get_health"));
+	json_decref(answer("get_health", "\"result\":{}"));
 	ck_assert_uint_eq(it.ready, 1);
 }
 END_TEST
