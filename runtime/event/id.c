@@ -2,11 +2,10 @@
 
 #include "runtime/base/clock.h"
 #include "runtime/base/mem.h"
+#include "runtime/base/random.h"
 
-#include <errno.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/random.h>
 
 /*
  * 128 bits, written as 26 digits of 5 bits (the first digit has only 3): 48 bits of time and 80 random ones. The state
@@ -32,21 +31,6 @@ struct id_bits {
 	uint64_t high; /* 48 bits of milliseconds, 16 random bits */
 	uint64_t low;  /* 64 random bits */
 };
-
-/* Fails only if the kernel has no random numbers, and then nothing works. */
-static void random_bytes(void *p, size_t n)
-{
-	size_t have = 0;
-
-	while (have < n) {
-		ssize_t r = getrandom((char *)p + have, n - have, 0);
-
-		if (r < 0 && errno != EINTR)
-			abort();
-		if (r > 0)
-			have += (size_t)r;
-	}
-}
 
 /* A system call for some ids at a time. */
 static void take_random(void *p, size_t n)

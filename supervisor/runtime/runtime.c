@@ -20,6 +20,7 @@
 #include "runtime/base/jw.h"
 #include "runtime/base/log.h"
 #include "runtime/base/mem.h"
+#include "runtime/base/random.h"
 #include "runtime/engine/core/engine.h"
 #include "runtime/loop/loop.h"
 #include "runtime/store/store.h"
@@ -46,7 +47,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -163,8 +163,7 @@ static void read_token_key(uint8_t ret[32])
 
 	if (fd >= 0 && pread(fd, ret, 32, 0) == 32)
 		return;
-	if (getrandom(ret, 32, 0) != 32)
-		abort(); /* never continue with tokens that can be guessed */
+	random_bytes(ret, 32);
 	if (fd < 0 || fd_write_all(fd, ret, 32) < 0 || fsync(fd) < 0 || fsync(GUARD_FD_STORE) < 0)
 		log_warning("the key of resume tokens cannot be kept: %s", strerror(errno));
 }

@@ -7,6 +7,7 @@
 
 #include "runtime/base/hash.h"
 #include "runtime/base/mem.h"
+#include "runtime/base/random.h"
 #include "runtime/engine/core/core.h"
 #include "runtime/engine/core/id_list.h"
 #include "runtime/engine/core/ref.h"
@@ -16,7 +17,6 @@
 #include "runtime/view/view_channel.h"
 
 #include <inttypes.h>
-#include <sys/random.h>
 
 #define SEED_BYTES 16
 #define SEED_TEXT (sizeof CHANNEL_SEED_PREFIX + 2 * (size_t)SEED_BYTES)
@@ -73,8 +73,7 @@ static void make_token(const struct engine *engine, char seed[SEED_TEXT], char h
 	unsigned char raw[SEED_BYTES];
 	int n = snprintf(seed, SEED_TEXT, CHANNEL_SEED_PREFIX);
 
-	if (getrandom(raw, sizeof raw, 0) != (ssize_t)sizeof raw)
-		abort(); /* never continue with a token that can be guessed */
+	random_bytes(raw, sizeof raw);
 	for (size_t i = 0; i < sizeof raw; i++)
 		snprintf(seed + (size_t)n + 2 * i, 3, "%02x", raw[i]);
 	engine_channel_token(engine, seed, token);
