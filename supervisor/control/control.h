@@ -53,6 +53,7 @@ struct control_options {
 	const struct method_table *methods; /* &control_methods */
 	struct screens *screens;            /* of terminals; NULL = not served */
 	struct cow_changes *changes;        /* of copy-on-write runs; NULL = not served */
+	struct retention_queue *retention;
 	const struct config *config;
 	int listen_fd; /* non-blocking, not closed by control */
 	void *ctx;

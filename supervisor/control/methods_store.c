@@ -259,6 +259,7 @@ int method_prune_store(struct call *c, const struct prune_store_params *p, struc
 		floor = last + 1;
 	if (c->control->o.changes)
 		cow_changes_expire(c->control->o.changes, floor);
-	retention_run(call_store(c), floor, retention_idem_before(call_config(c), now_us), on_pruned, upkeep_new(c));
+	retention_run(c->control->o.retention, call_store(c), floor, retention_idem_before(call_config(c), now_us),
+		      on_pruned, upkeep_new(c));
 	return CALL_PENDING;
 }

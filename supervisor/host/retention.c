@@ -27,6 +27,8 @@
 #define CLOCK_US 1000000ull /* more is not an adjustment of the clock */
 
 struct retention {
+	struct retention_queue *queue;
+	struct retention *next;
 	struct store *store;
 	uint64_t floor, idem_before_us;
 	uint64_t quiet_since;     /* a session with an event after this one stays, */
@@ -96,11 +98,17 @@ void retention_record_repaired(struct store *s, const struct store_verdict *v)
 
 /* ---- a run ---- */
 
-/* The callback gets the result so far, also after a failure. */
+static void begin_run(struct retention *r);
+
+/* The callback gets the result so far, also after a failure. Then the next run begins. */
 static void finish_run(struct retention *r, const struct err *e)
 {
+	struct retention *next = r->queue->first = r->next;
+
 	r->done(r->ctx, &r->result, e);
 	free(r);
+	if (next)
+		begin_run(next);
 }
 
 static void on_pruned(void *ctx, uint64_t removed, const struct err *e)
@@ -364,10 +372,17 @@ static void on_begun(void *ctx, const struct store_result *result)
 }
 
 /* An empty batch first: when it is durable, everything that was submitted before is visible to the checks. */
-void retention_run(struct store *s, uint64_t floor, uint64_t idem_before_us, retention_done_fn done, void *ctx)
+static void begin_run(struct retention *r)
 {
-	struct retention *r = mem_zalloc(1, sizeof(*r));
+	store_submit(r->store, store_batch_new(r->store), STORE_NOW, on_begun, r);
+}
 
+void retention_run(struct retention_queue *q, struct store *s, uint64_t floor, uint64_t idem_before_us,
+		   retention_done_fn done, void *ctx)
+{
+	struct retention *r = mem_zalloc(1, sizeof(*r)), **end = &q->first;
+
+	r->queue = q;
 	r->store = s;
 	r->floor = floor;
 	r->all = floor > store_last_sequence(s);
@@ -376,7 +391,11 @@ void retention_run(struct store *s, uint64_t floor, uint64_t idem_before_us, ret
 	r->idem_before_us = idem_before_us;
 	r->done = done;
 	r->ctx = ctx;
-	store_submit(s, store_batch_new(s), STORE_NOW, on_begun, r);
+	while (*end)
+		end = &(*end)->next;
+	*end = r;
+	if (q->first == r)
+		begin_run(r);
 }
 
 /* ---- configuration ---- */

@@ -77,7 +77,8 @@ struct runtime {
 	struct screens screens;
 	struct event *store_ev, *idle_ev, *retention_ev, *trim_ev;
 	uint64_t trim_sequence; /* the last event when trim_ev was added */
-	bool pruning;
+	struct retention_queue retention;
+	bool pruning;        /* as configured */
 	bool clock_reported; /* by this runtime */
 	struct retention_clock retention_clock;
 	char boot_id[40];       /* "" if it cannot be read */
@@ -339,7 +340,7 @@ static void on_retention(evutil_socket_t fd, short what, void *ctx)
 	}
 	r->pruning = true;
 	cow_changes_expire(&r->changes, floor);
-	retention_run(r->store, floor, retention_idem_before(&r->config, now), on_pruned, r);
+	retention_run(&r->retention, r->store, floor, retention_idem_before(&r->config, now), on_pruned, r);
 }
 
 /* ---- set-up ---- */
@@ -498,6 +499,7 @@ static void control_start(struct runtime *r)
 		.engine = r->engine,
 		.methods = &control_methods,
 		.changes = &r->changes,
+		.retention = &r->retention,
 		.screens = &r->screens,
 		.config = &r->config,
 		.listen_fd = GUARD_FD_LISTEN,

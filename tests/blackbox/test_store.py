@@ -92,6 +92,17 @@ def test_prune(home):
     home.cli("store", "prune", "--older-than", "30d")
 
 
+def test_prunes_at_the_same_time_record_a_removal_once(home):
+    fill(home)
+    with home.rpc() as rpc:
+        last = rpc.call("initialize")["lastSequence"]
+        requests = rpc.send_together(*[("prune_store", {"beforeSequence": last})] * 3)
+        results = [rpc.reply(r) for r in requests]
+        expired = [e["payload"]["outputRef"] for e in rpc.events(after=None) if e["type"] == "output.expired"]
+        assert expired and len(expired) == len(set(expired)), expired
+        assert [r["outputs"] for r in results] == [len(expired), 0, 0], results
+
+
 def test_what_starts_after_a_prune_is_complete(home):
     """What looks for the events of one process must not stumble over those that are no longer kept."""
     fill(home)

@@ -3,6 +3,7 @@
 
 /* Simulated clients: what they know, the replies that they get, and the requests that they repeat. */
 
+#include "supervisor/host/retention.h"
 #include "tests/crash/sim_check.h"
 
 #include <jansson.h>
@@ -28,6 +29,7 @@ struct sim {
 	char token[IDS][80]; /* by channel */
 	uint64_t connection;
 	unsigned asked, answered, refused, crashes, kills, drained, repeated;
+	struct retention_queue retention;
 	bool compares; /* the read models with a fresh projection: takes as long as a quarter of all the rest */
 	struct sim_retry retries[RETRIES];
 	unsigned share;  /* of requests among the steps, per thousand */

@@ -98,7 +98,9 @@ static const char *upkeep(struct sim *s)
 	case 0: store_rebuild(s->w.store, on_rebuilt, s); return "a rebuild";
 	case 1: store_compact(s->w.store, on_compacted, s); return "a compaction";
 	case 2: store_prune(s->w.store, floor, 0, on_pruned, s); return "a prune";
-	default: retention_run(s->w.store, floor, 0, on_retained, s); return "outputs and sessions expire";
+	default:
+		retention_run(&s->retention, s->w.store, floor, 0, on_retained, s);
+		return "outputs and sessions expire";
 	}
 }
 

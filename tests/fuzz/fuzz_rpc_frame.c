@@ -8,6 +8,7 @@
 #include "supervisor/control/client.h"
 #include "supervisor/control/control_private.h"
 #include "supervisor/host/config.h"
+#include "supervisor/host/retention.h"
 #include "tests/unit/supervisor/control/fake_engine.h"
 
 #include <ftw.h>
@@ -22,6 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static struct event_base *base;
 static struct control *control;
 static struct store *store;
+static struct retention_queue retention;
 static struct config config;
 
 static char dir[] = "/tmp/bailiff-fuzz-XXXXXX";
@@ -55,6 +57,7 @@ static void set_up(void)
 				     .store = store,
 				     .engine = (struct engine *)&fake,
 				     .methods = &control_methods,
+				     .retention = &retention,
 				     .config = &config,
 				     .listen_fd = -1 };
 	control = control_new(&o);
