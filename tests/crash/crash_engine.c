@@ -186,24 +186,31 @@ START_TEST(a_lost_event_is_seen)
 }
 END_TEST
 
-/* The control: a log in which a turn ends twice. The check must report it. */
-START_TEST(a_broken_log_is_seen)
+/* The first history from seed 7 on that has one of these; sim_end() afterwards. */
+static void run_until_there_is(struct sim *s, const struct pool *these)
 {
-	struct sim *s = mem_zalloc(1, sizeof *s);
 	struct script x;
-	struct event_draft d = {
-		.type = EVENT_TURN_FAILED,
-		.payload = "{\"category\":\"x\",\"message\":\"y\",\"retryable\":false,\"processes\":[]}"
-	};
-	struct err e = ERR_INIT;
 
-	for (uint64_t seed = 7; !s->turns.count; seed++) { /* one that has a turn */
+	for (uint64_t seed = 7; !these->count; seed++) {
 		if (seed > 7)
 			sim_end(s);
 		script_init(&x, seed);
 		sim_run(s, &x, SIM_QUIET);
 		ck_assert_str_eq(s->check.wrong, "");
 	}
+}
+
+/* The control: a log in which a turn ends twice. The check must report it. */
+START_TEST(a_broken_log_is_seen)
+{
+	struct sim *s = mem_zalloc(1, sizeof *s);
+	struct event_draft d = {
+		.type = EVENT_TURN_FAILED,
+		.payload = "{\"category\":\"x\",\"message\":\"y\",\"retryable\":false,\"processes\":[]}"
+	};
+	struct err e = ERR_INIT;
+
+	run_until_there_is(s, &s->turns);
 	d.payload_len = strlen(d.payload);
 	d.ids[ID_SESSION] = s->sessions.id[0];
 	d.ids[ID_THREAD] = s->threads.id[0];
@@ -225,20 +232,13 @@ END_TEST
 START_TEST(an_output_that_expires_too_early_is_seen)
 {
 	struct sim *s = mem_zalloc(1, sizeof *s);
-	struct script x;
 	struct event_draft d = { .type = EVENT_OUTPUT_EXPIRED,
 				 .payload = "{\"outputRef\":\"out_x\",\"bytes\":1,\"policy\":\"retention\","
 					    "\"expiredAt\":\"2026-11-18T00:00:00Z\"}" };
 	struct store_batch *b;
 	struct err e = ERR_INIT;
 
-	for (uint64_t seed = 7; !s->sessions.count; seed++) { /* one that has a session */
-		if (seed > 7)
-			sim_end(s);
-		script_init(&x, seed);
-		sim_run(s, &x, SIM_QUIET);
-		ck_assert_str_eq(s->check.wrong, "");
-	}
+	run_until_there_is(s, &s->sessions);
 	d.payload_len = strlen(d.payload);
 	d.ids[ID_SESSION] = s->sessions.id[0];
 	d.ids[ID_PROCESS] = "proc_x";
