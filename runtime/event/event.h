@@ -157,7 +157,7 @@ int event_view_of(const void *record, size_t len, uint64_t sequence, struct even
 void event_id_copy(const struct event_view *v, enum id_field f, char *dst, size_t cap); /* "" when absent */
 /*
  * From now on the members are looked up in `space`, which must last as long as the view is used. An event with too many
- * members, or with names that have escapes, is scanned as before.
+ * members, or with names that have escapes, is scanned for each member.
  */
 void event_view_index(struct event_view *v, struct event_index *space);
 struct jval event_payload(const struct event_view *v);
