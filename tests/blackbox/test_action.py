@@ -118,7 +118,7 @@ def test_approvers_are_the_configurations():
 def test_a_supplementary_group_may_approve():
     """In the group that the configuration names, and not in it: the group is neither client's primary one."""
     if os.geteuid() != 0:
-        raise Skip("takes root")
+        raise Skip("requires root")
     with harness.Home(config={"approvers": {"gids": [4242]}}) as home, home.rpc() as rpc:
         turn = rpc.call("submit_turn", input=[text("x")])
         asked = rpc.call("request_action", turnId=turn["turnId"], actionType="approval")

@@ -224,7 +224,7 @@ wait
 def container_cgroup(top):
     """What a container runtime makes before it starts a container: a cgroup below one that hands down controllers."""
     if os.geteuid():
-        raise Skip("takes root")
+        raise Skip("requires root")
     parent = os.path.join(top, f"test-container-{os.getpid()}")
     for folder in (parent, os.path.join(parent, "inner")):
         os.mkdir(folder)

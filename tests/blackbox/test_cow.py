@@ -488,7 +488,7 @@ def test_by_the_command_line(home):
 @contextlib.contextmanager
 def daemon_for_all():
     if os.geteuid() != 0:
-        raise Skip("other users' commands take root")
+        raise Skip("other users' commands require root")
     home = Home(start=False, options=("--audit", "off", "--socket-mode", "0666"))
     os.chmod(home.dir, 0o755)
     home.start()

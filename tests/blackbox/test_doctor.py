@@ -152,7 +152,7 @@ def test_root_without_sys_admin_gets_the_truth():
 def test_no_user_namespaces_are_told_with_the_fix():
     """In a user namespace of its own, so that the limit affects no other process."""
     if os.geteuid() == 0:
-        raise Skip("root needs none")
+        raise Skip("root needs no user namespaces")
     script = 'echo 0 > /proc/sys/user/max_user_namespaces || exit 99; exec setpriv --ambient-caps=-all --inh-caps=-all "$@"'
     nested = ["unshare", "--user", "--map-current-user", "--keep-caps", "sh", "-c", script, "sh"]
     if subprocess.run([*nested, "true"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode:

@@ -183,7 +183,7 @@ def test_changes_that_cannot_be_listed_are_not_applied_silently():
 def test_a_spawner_that_dies_at_its_start_takes_no_cgroup_with_it():
     """It is killed while its first child, whose cgroup shows whether there are any, still runs: the next spawner finds that cgroup in use."""
     if os.geteuid() != 0:
-        raise harness.Skip("a plain user may have no cgroups")
+        raise harness.Skip("requires root: a plain user may have no cgroups")
     with Home(start=False) as home:
         report = os.path.join(home.dir, "nth")
         home.through = os.path.join(harness.BUILD, "nth"), report, "spawner wait4 1 kill", "spawner exit_group 1 delay 3000", "--"

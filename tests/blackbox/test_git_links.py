@@ -343,7 +343,7 @@ def test_a_forged_repository_with_nothing_else_in_it(home):
 
 def test_files_of_another_user(home):
     if os.geteuid() != 0:
-        raise Skip("changes the owner")
+        raise Skip("requires root to change the owner")
     main, tree = linked(home)
     os.chown(main + "/.git/worktrees/linked/gitdir", 65534, 65534)
     inside(home, tree, f"! echo evil 2>/dev/null >{main}/.git/evil")

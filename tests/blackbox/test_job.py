@@ -76,7 +76,7 @@ class Member(Rpc):
 
 def test_groups_are_those_of_who_came_last():
     if os.geteuid() != 0:
-        raise Skip("takes root")
+        raise Skip("requires root")
     with Home(start=False, options=("--audit", "off", "--socket-mode", "0666")) as home:
         os.chmod(home.dir, 0o755)
         home.start()

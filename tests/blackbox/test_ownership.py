@@ -23,7 +23,7 @@ REFS = {"instructionRef": "outputRef", "outputSchemaRef": "outputRef", "lastMess
 @contextlib.contextmanager
 def shared(config=None):
     if os.geteuid() != 0:
-        raise Skip("other users' requests take root")
+        raise Skip("other users' requests require root")
     with Home(config=config, start=False, options=("--audit", "off", "--socket-mode", "0666")) as home:
         os.chmod(home.dir, 0o755)
         os.chmod(home.work, 0o777)

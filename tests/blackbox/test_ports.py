@@ -257,7 +257,7 @@ def test_restarts_of_proxy_and_runtime(home):
 
 def test_another_user_cannot_publish():
     if os.geteuid() != 0:
-        raise Skip("other users' requests take root")
+        raise Skip("other users' requests require root")
     from test_ownership import as_user, shared
     with shared() as home, as_user(home, ALICE) as alice, as_user(home, BOB) as bob:
         sandbox = alice.call("create_sandbox", cwd=home.work)

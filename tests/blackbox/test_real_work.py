@@ -72,7 +72,7 @@ def test_files_belong_to_the_caller(home):
 def test_building_bailiff_itself(home):
     need("gcc", "make", "pkg-config")
     if not os.path.exists(os.path.join(SOURCE, "Makefile")):
-        raise Skip("the source is not here")
+        raise Skip("no source tree here")
     for name in ("runtime/base", "tests/unit/runtime/base"):
         shutil.copytree(os.path.join(SOURCE, name), os.path.join(home.work, name))
     for name in ("Makefile", "tests/unit/suite.h"):

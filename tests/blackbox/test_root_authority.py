@@ -30,7 +30,7 @@ def write_list(home, text, mode=0o644):
 
 def only_root():
     if not ROOT:
-        raise Skip("root has more to lose")
+        raise Skip("requires root")
 
 
 def test_system_folders_are_written_only_where_root_lists_them(home):

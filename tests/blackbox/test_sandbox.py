@@ -46,7 +46,7 @@ def policy(home, text):
 @contextlib.contextmanager
 def secret_in_home():
     if not os.access(USER_HOME, os.W_OK) or USER_HOME == "/":
-        raise Skip("no home that could be written")
+        raise Skip("no writable home directory")
     with tempfile.NamedTemporaryFile("w", dir=USER_HOME, prefix=".bl-secret-") as f:
         f.write("a secret\n")
         f.flush()
@@ -408,7 +408,7 @@ def waits_complete(home):
 def test_what_waits_complete_knows_the_peers_rights():
     """A path that the peer can no longer reach is not shown by a sandbox that was prebuilt when it could."""
     if os.geteuid() != 0:
-        raise Skip("takes root")
+        raise Skip("requires root")
     from test_job import Member, NOBODY
     with Home(start=False, options=("--audit", "off", "--socket-mode", "0666")) as home, tempfile.TemporaryDirectory() as outer:
         os.chmod(home.dir, 0o755)

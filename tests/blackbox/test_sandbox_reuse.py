@@ -141,7 +141,7 @@ def test_what_a_command_sent_out_keeps_its_sandbox_from_others():
 
 def test_a_directory_that_was_sent_out_is_closed_to_other_users():
     if os.geteuid() != 0:
-        raise Skip("takes root")
+        raise Skip("requires root")
     with reusing() as (home, rpc):
         _, fd = send_out(home, rpc, "folder")
         pid = os.fork()
@@ -262,7 +262,7 @@ def test_a_new_spawner_does_not_know_who_runs_beside():
 
 def test_an_init_that_dies_while_it_waits_is_replaced():
     if os.geteuid() != 0:
-        raise Skip("takes root")
+        raise Skip("requires root")
     with reusing() as (home, rpc):
         used = later_pids(rpc, home, 4)
         for pid in used:

@@ -448,7 +448,7 @@ def test_the_daemon_stops_it(home):
 
 def test_a_limited_one_leaves_no_cgroup():
     if os.geteuid() != 0:
-        raise Skip("others may have no cgroup")
+        raise Skip("requires root: a plain user may have no cgroups")
     with Home() as home, home.rpc() as rpc:     # the end of Home checks that nothing is left
         sandbox = create(rpc, home, limits={"pids": 500})
         rpc.start(["sleep", "1000"], sandboxId=sandbox)
@@ -457,7 +457,7 @@ def test_a_limited_one_leaves_no_cgroup():
 def test_idle_leaders_do_not_count_for_limits(home):
     """While a command runs, no leader waits for another one, unless there is one for each 1,024 processes of the limit, as in the profile."""
     if os.geteuid() != 0:
-        raise Skip("others may have no cgroup, and so no limits of their own")
+        raise Skip("requires root: a plain user may have no cgroups")
     with home.rpc() as rpc:
         for limits, most in (({"pids": 500}, 5), ({"memoryBytes": 512 << 20}, 5), ({}, 2)):
             sandbox = create(rpc, home, limits=limits)
@@ -561,7 +561,7 @@ def test_the_guard_takes_it_along(home):
 
 def test_other_users_do_not_see_it():
     if os.geteuid() != 0:
-        raise Skip("other users' requests take root")
+        raise Skip("other users' requests require root")
     from test_ownership import ALICE, BOB, as_user, shared
     with shared() as home, as_user(home, ALICE) as alice, as_user(home, BOB) as bob, home.rpc() as root:
         sandbox = create(alice, home, name="mine")

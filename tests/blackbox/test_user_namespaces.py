@@ -54,7 +54,7 @@ exec "$@"
 
 def needs_root():
     if not ROOT:
-        raise Skip("root has more to lose")
+        raise Skip("requires root")
     if not shutil.which("setpriv"):
         raise Skip("needs setpriv")
 

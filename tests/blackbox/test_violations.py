@@ -222,7 +222,7 @@ def test_what_could_not_be_kept_is_owned_up_to():
     """A runtime that does not get to run in a flood until the kernel's patience ends: the count is said to be the least."""
     size = 150000
     if FLOOD < size:
-        raise harness.Skip("it takes more denials than FLOOD permits")
+        raise harness.Skip("needs more denials than FLOOD permits")
     flood = f"""import os, sys, time
 while not os.path.exists(sys.argv[1]): time.sleep(0.01)
 for i in range({size}):

@@ -469,7 +469,7 @@ def in_the_system(folder):
 def test_the_system_daemon_reads_as_who_asks():
     """Root's daemon: files that only the peer may read are read as the peer, its own policy in its home applies, and no other user's."""
     if os.geteuid() != 0:
-        raise Skip("it takes root")
+        raise Skip("requires root")
     with tempfile.TemporaryDirectory(prefix="bl-") as folder:
         os.chmod(folder, 0o755)
         done = subprocess.run(["unshare", "-m", sys.executable, os.path.abspath(__file__), INSIDE, folder], capture_output=True, text=True,

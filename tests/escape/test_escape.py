@@ -383,7 +383,7 @@ def test_environment(home):
 
 def test_set_uid_programs_gain_nothing(home):
     if not ROOT:
-        raise Skip("only root can make the programs")
+        raise Skip("requires root to create set-uid programs")
     repository(home)
     way = os.path.join(home.work, "elevated")
     for prepare in (lambda: os.chmod(way, 0o6755), lambda: os.setxattr(way, "security.capability", bytes.fromhex("0100000200002000000000000000000000000000"))):
@@ -536,7 +536,7 @@ def test_what_must_work(home):
 def test_ways_around_are_no_violations():
     """libc asks for clone3 and others for openat2, and they have a fallback: no violation should be reported."""
     if not ROOT:
-        raise Skip("audit takes root")
+        raise Skip("audit requires root")
     with harness.audit_turn(), Home(options=("--audit", "auto")) as home, home.rpc() as rpc:
         state = rpc.call("get_health")["violations"]
         if state["state"] != "enforced":

@@ -158,7 +158,7 @@ def test_processor_time_that_nobody_waits_for(home):
             applied = [e["payload"] for e in rpc.events(processId=started["processId"]) if e["type"] == "sandbox.applied"]
             if applied[0]["layers"]["cgroup"] != "enforced":
                 rpc.call("terminate_process", processId=started["processId"], reason="test", graceMs=0)
-                raise Skip("no cgroup that counts it")
+                raise Skip("no cgroup counts processes here")
             end = rpc.wait(started["processId"])
             assert end["category"] == "timeout" and end["limit"] == "cpu", end
 
