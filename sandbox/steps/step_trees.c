@@ -262,7 +262,7 @@ static int pin_component(int *folder)
 }
 
 /* Whether a path that is missing in a write root needs no placeholder (placeholder_helper.h). */
-static bool may_stay_away(uint32_t flags, bool last)
+static bool may_stay_missing(uint32_t flags, bool last)
 {
 	return flags & PLAN_MOUNT_OPTIONAL || (flags & PLAN_MOUNT_IN_PARENT && !last);
 }
@@ -301,7 +301,7 @@ static int walk_path(struct step_context *c, uint32_t i, const char *base, const
 			next = tree_below(at, name);
 		if (next < 0 || !tree_is_mount(next))
 			record_file(c, i, (size_t)(p - path), 0, next);
-		if (next < 0 && c->fingerprint && !may_stay_away(flags, last))
+		if (next < 0 && c->fingerprint && !may_stay_missing(flags, last))
 			c->fingerprint->lost = true;
 		if (next < 0 && errno == EACCES && is_commands(c, at))
 			errno = EPERM;

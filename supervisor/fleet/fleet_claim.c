@@ -337,7 +337,7 @@ static void own_claim(const struct candidate *c)
 	refuse(c, c->t->state, "the node no longer knows the task");
 }
 
-static void look_at(const struct candidate *c)
+static void handle_candidate(const struct candidate *c)
 {
 	struct err e = ERR_INIT;
 
@@ -384,7 +384,7 @@ static int fetch_one(struct fleet_node *n, const struct fleet_class *class, uint
 		acknowledge(n, &m);
 		return 0;
 	}
-	look_at(&(struct candidate){ n, &m, &t, revision, now, real });
+	handle_candidate(&(struct candidate){ n, &m, &t, revision, now, real });
 	fleet_task_done(&t); /* empty if it was taken over */
 	return 0;
 }

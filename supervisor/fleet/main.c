@@ -159,7 +159,7 @@ static void wait_until(struct program *p, uint64_t when)
  * libnats gives a connection up for good after some errors (credentials that were refused twice). Another process
  * connects again and adopts what runs; leases are the daemon's to enforce.
  */
-static bool is_away(struct program *p)
+static bool connection_is_lost(struct program *p)
 {
 	uint64_t now = clock_boot_ms();
 
@@ -195,7 +195,7 @@ static void read_clocks(uint64_t *ret_now, uint64_t *ret_real)
 static void serve(struct program *p)
 {
 	p->seen_at = clock_boot_ms();
-	while (!exit_requested && !is_away(p)) {
+	while (!exit_requested && !connection_is_lost(p)) {
 		if (read_events(p) < 0)
 			return;
 		p->node.woken |= p->port->ops->take_wake(p->port);

@@ -24,7 +24,7 @@
 #define STUCK_MOST_MS 3600000u
 #define OWNER ".owner"
 #define DEEP "deep_"
-#define ASIDE_TEXT WORKSPACE_NAME
+#define MARKED_NAME_SIZE WORKSPACE_NAME
 
 /* ---- removal ---- */
 
@@ -40,13 +40,13 @@ static int open_folder(int dir_fd, const char *name)
 	return openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-/* Gives what is to be removed a name in the folder of workspaces by which that is known. */
-static bool set_aside(int dir_fd, const char *name, int top, char ret[ASIDE_TEXT])
+/* Moves an entry to a name in the folder of workspaces that marks it for removal. */
+static bool mark_for_removal(int dir_fd, const char *name, int top, char ret[MARKED_NAME_SIZE])
 {
 	static unsigned serial;
 
 	for (int tries = 0; tries < 16; tries++) { /* an earlier process may have left some */
-		snprintf(ret, ASIDE_TEXT, DEEP "%ld_%u", (long)getpid(), serial++);
+		snprintf(ret, MARKED_NAME_SIZE, DEEP "%ld_%u", (long)getpid(), serial++);
 		if (renameat(dir_fd, name, top, ret) == 0)
 			return true;
 	}
@@ -56,9 +56,9 @@ static bool set_aside(int dir_fd, const char *name, int top, char ret[ASIDE_TEXT
 /* A command may have made more folders inside each other than can be open: the lower ones are moved up. */
 static void move_up(struct removal *r, int dir_fd, const char *name)
 {
-	char to[ASIDE_TEXT];
+	char to[MARKED_NAME_SIZE];
 
-	r->any |= set_aside(dir_fd, name, r->top, to);
+	r->any |= mark_for_removal(dir_fd, name, r->top, to);
 }
 
 static bool remove_entry(struct removal *r, int dir_fd, const char *name, int flags)
@@ -173,8 +173,8 @@ static bool is_workspace(const char *name)
 	return strncmp(name, "task_", 5) == 0 && strlen(name) == 29 && strspn(name + 5, "0123456789abcdef") == 24;
 }
 
-/* As set_aside makes them. */
-static bool is_set_aside(const char *name)
+/* As mark_for_removal makes them. */
+static bool is_marked_for_removal(const char *name)
 {
 	static const char digits[] = "0123456789";
 
@@ -248,7 +248,7 @@ static void note_stuck(struct workspaces *w, const char *name, int error, uint64
 	s->again_at = now + s->delay_ms;
 }
 
-static void remove_aside(struct workspaces *w, const char *name, uint64_t now, unsigned *files)
+static void remove_marked(struct workspaces *w, const char *name, uint64_t now, unsigned *files)
 {
 	struct removal r = { .top = w->dir_fd, .budget = files };
 	struct workspace_stuck *s = find_stuck(w, name);
@@ -261,20 +261,20 @@ static void remove_aside(struct workspaces *w, const char *name, uint64_t now, u
 		*s = (struct workspace_stuck){ 0 };
 }
 
-/* An old workspace is set aside first: the daemon is not asked again about one that takes several ticks. */
+/* An old workspace is renamed first, so that the daemon is not asked again about one that takes several ticks. */
 static void remove_old(struct workspaces *w, const struct fleet_node *n, const char *name, uint64_t now, uint64_t real,
 		       unsigned *files, unsigned *asks)
 {
 	const struct workspace_stuck *s = find_stuck(w, name);
-	char aside[ASIDE_TEXT];
+	char marked[MARKED_NAME_SIZE];
 
-	if (is_set_aside(name)) {
-		remove_aside(w, name, now, files);
+	if (is_marked_for_removal(name)) {
+		remove_marked(w, name, now, files);
 	} else if ((s && now < s->again_at) || !is_old(w, n, name, real, asks)) {
 		return;
-	} else if (set_aside(w->dir_fd, name, w->dir_fd, aside)) {
+	} else if (mark_for_removal(w->dir_fd, name, w->dir_fd, marked)) {
 		log_info("the workspace of %s is removed", name);
-		remove_aside(w, aside, now, files);
+		remove_marked(w, marked, now, files);
 	} else {
 		note_stuck(w, name, errno, now);
 	}

@@ -52,7 +52,7 @@ static void try_path(struct init *in, const char *path)
 }
 
 /* True for errors after which the search continues with the next directory of PATH. */
-static bool goes_on(int errnum)
+static bool search_continues_after(int errnum)
 {
 	return errnum == ENOENT || errnum == ENOTDIR || errnum == EACCES || errnum == ENAMETOOLONG || errnum == ELOOP ||
 	       errnum == ESTALE || errnum == ENODEV || errnum == ETIMEDOUT;
@@ -75,7 +75,7 @@ static int search_and_exec(struct init *in)
 			path[n] = '/';
 			memcpy(path + n + (n > 0), name, len + 1); /* an empty entry means the working directory */
 			try_path(in, path);
-			if (!goes_on(errno))
+			if (!search_continues_after(errno))
 				return errno;
 			if (errno == EACCES)
 				result = EACCES;

@@ -109,7 +109,7 @@ static int open_path(int at, const char *path, uint64_t resolve)
 }
 
 /* True if a placeholder created for another mount already covers this one. */
-static bool made_before(struct placeholder_helper *k, uint32_t i)
+static bool is_covered(struct placeholder_helper *k, uint32_t i)
 {
 	const char *path = path_of(k->job->plan, i);
 	for (size_t j = 0; j < k->nmade; j++) {
@@ -221,7 +221,7 @@ static int create_placeholder(struct placeholder_helper *k, uint32_t i, int fold
 }
 
 /* If the peer cannot create it, neither can the command. An entry that exists by now is covered as it is. */
-static int make_or_leave(struct placeholder_helper *k, uint32_t i, int folder, const char *name, const char *end)
+static int create_if_permitted(struct placeholder_helper *k, uint32_t i, int folder, const char *name, const char *end)
 {
 	if (create_placeholder(k, i, folder, name, end) == 0 || errno == EEXIST)
 		return 0;
@@ -236,7 +236,7 @@ static int make_placeholder(struct placeholder_helper *k, uint32_t i, const char
 	const char *p = path_of(k->job->plan, i) + strlen(root);
 	bool in_parent = plan_mount(k->job->plan, i)->flags & PLAN_MOUNT_IN_PARENT;
 	char name[NAME_MAX + 1];
-	if (made_before(k, i))
+	if (is_covered(k, i))
 		return 0;
 	fd_auto int at = open_path(AT_FDCWD, root, RESOLVE_NO_SYMLINKS);
 	while (at >= 0 && *p == '/') {
@@ -248,7 +248,7 @@ static int make_placeholder(struct placeholder_helper *k, uint32_t i, const char
 		if (held)
 			close(next);
 		if (held || (next < 0 && errno == ENOENT))
-			return *p && !held && in_parent ? 0 : make_or_leave(k, i, at, name, p);
+			return *p && !held && in_parent ? 0 : create_if_permitted(k, i, at, name, p);
 		/* The helper cannot look into its own directory, but the command could after a chmod. */
 		if (next < 0 && errno == EACCES && is_own(at, &st)) {
 			k->answer.len[i] = STEP_PLACEHOLDER_UNSEEN;

@@ -116,8 +116,8 @@ int sandbox_check_open(const struct sandbox *s, const struct caller *c, struct e
 }
 
 /* A start that named the sandbox of its session gets one of its own. Noted if earlier commands had one. */
-static int run_apart(struct engine *engine, const struct start_request *r, const struct caller *c, const char *why,
-		     struct start_request *ret, struct err *e)
+static int use_own_sandbox(struct engine *engine, const struct start_request *r, const struct caller *c,
+			   const char *why, struct start_request *ret, struct err *e)
 {
 	struct sandbox_group g;
 
@@ -165,7 +165,7 @@ int sandbox_enter(struct engine *engine, const struct start_request *r, const st
 	if (!s && shared && e->code == ERR_STATE) { /* it has none, and this start may not create it */
 		const char *why = sandbox_not_shared(r);
 
-		return run_apart(engine, r, c, why ? why : "the session has too many sandboxes", ret, e);
+		return use_own_sandbox(engine, r, c, why ? why : "the session has too many sandboxes", ret, e);
 	}
 	if (!s || sandbox_check_open(s, c, e) < 0)
 		return -1;

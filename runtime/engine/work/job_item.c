@@ -78,7 +78,7 @@ static bool collect_retry(void *ctx, const char *key, size_t len, const char *js
 	return true;
 }
 
-static void items_again(struct engine *engine, const char *job_id, struct again *ret)
+static void find_retries(struct engine *engine, const char *job_id, struct again *ret)
 {
 	struct err e = ERR_INIT;
 	char prefix[ID_SIZE + 1];
@@ -93,7 +93,7 @@ uint64_t job_next_due(struct engine *engine, const char *job_id)
 {
 	struct again a = { .now = 0, .most = 0 };
 
-	items_again(engine, job_id, &a);
+	find_retries(engine, job_id, &a);
 	return a.due;
 }
 
@@ -181,7 +181,7 @@ void job_dispatch(struct engine *engine, const char *job_id)
 			   .slots = slots < STARTS_MOST ? (size_t)slots : STARTS_MOST };
 	/* Due retries come before items that were never started. */
 	struct again a = { .now = engine_real(engine), .most = r.slots };
-	items_again(engine, job_id, &a);
+	find_retries(engine, job_id, &a);
 	for (size_t i = 0; i < a.n; i++) {
 		buf_auto struct buf text = BUF_INIT;
 		struct job_item_doc d;

@@ -101,7 +101,7 @@ static int add_cancel(struct connection *x, struct fleet_task *t, struct permiss
 }
 
 /* The node has not said that it accepts the request. Returns 2. */
-static int tell_unconfirmed(const char *id, const struct permission *c, bool kept, struct err *e)
+static int fail_unconfirmed(const char *id, const struct permission *c, bool kept, struct err *e)
 {
 	err_set(e, ERR_UNAVAILABLE,
 		"task %s was submitted by another key, and its node did not confirm the request (%s): %s", id,
@@ -127,7 +127,7 @@ int change_cancel(struct connection *x, const char *id, struct err *e)
 		return 1;
 	}
 	if (c.unconfirmed)
-		return tell_unconfirmed(id, &c, r == 1, e);
+		return fail_unconfirmed(id, &c, r == 1, e);
 	if (t.task.state == FLEET_RUNNING && is_own(x, &t.task))
 		(void)ask_to_cancel(x, &t.task, &ignored);
 	return 0;
@@ -180,7 +180,7 @@ static int change_retry(struct connection *x, const char *id, struct err *e)
 
 	if (change_task(x, id, add_retry, &c, &t, e) < 0 || submit_enqueue(x, &t.task, e) < 0)
 		return -1;
-	return c.unconfirmed ? tell_unconfirmed(id, &c, false, e) : 0;
+	return c.unconfirmed ? fail_unconfirmed(id, &c, false, e) : 0;
 }
 
 /* Applies one of them to every task that the arguments name. */

@@ -169,7 +169,7 @@ static void finish_failed(struct mcp_call *c, const json_t *answer)
 }
 
 /* The length of the part that fits the budget, cut at a line end if possible. */
-static size_t fitting_part(const char *s, size_t n, size_t budget)
+static size_t length_that_fits(const char *s, size_t n, size_t budget)
 {
 	if (n <= budget)
 		return n;
@@ -218,8 +218,8 @@ static void finish_read(struct mcp_call *c, const json_t *answer)
 {
 	const json_t *content = json_object_get(answer, "content");
 	size_t all = json_string_length(content),
-	       n = fitting_part(json_get_text(answer, "content"), all,
-				(size_t)mcp_wait_process_number(c, "maxBytes", READ_BYTES));
+	       n = length_that_fits(json_get_text(answer, "content"), all,
+				    (size_t)mcp_wait_process_number(c, "maxBytes", READ_BYTES));
 	uint64_t first = mcp_wait_process_number(c, "offset", 0),
 		 shown = count_lines(json_get_text(answer, "content"), n);
 	bool more = n < all || json_get_flag(answer, "truncated");
