@@ -11,6 +11,7 @@ comparison with a reader that is blind to one of the commands must fail.
 
 import argparse
 import concurrent.futures
+import contextlib
 import json
 import os
 import select
@@ -19,7 +20,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import shell_generator  # noqa: E402
@@ -28,8 +28,10 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 BUILD = os.path.join(ROOT, os.environ.get("BUILD") or "build")
 SHELLS = ("bash", "dash")
 PROGRAMS = ("bash", "dash", "sh", "env", "xargs", "timeout", "nice", "nohup")
-DEADLINE_S = 20         # for one script: beyond, what was recorded so far is compared
+DEADLINE_S = 20         # for the scripts of one shell; beyond it each is run alone, and what it has recorded by then is compared
 BATCH = 200             # scripts for one worker at a time
+PER_SHELL = 50          # of them for one shell
+LIFE_FD = 20            # a pipe that every process of a shell has open
 UNDERSTOOD_MIN = 0.35   # of the runs: below that, the comparison would say little
 # Recorders as functions, which cost no process; a loop without end is left after 60 records. Programs of the same name are for what does not
 # run in the same shell, and for arguments with newlines, which shells write in several pieces.
@@ -43,9 +45,13 @@ RECORDER = """NAME() {
 	return STATUS
 }
 """
-PRELUDE = "ulimit -t 2; ulimit -f 2048; _n=0 y=abcd _newline='\n'\n" + \
-    "".join(RECORDER.replace("NAME", name).replace("STATUS", str(int(name[1:]) % 2)) for name in shell_generator.NAMES) + \
-    "_script=$1; set -- a; eval \"$_script\"\n"
+PRELUDE = "_n=0 y=abcd _newline='\n'\n" + \
+    "".join(RECORDER.replace("NAME", name).replace("STATUS", str(int(name[1:]) % 2)) for name in shell_generator.NAMES)
+# The arguments are a folder and scripts; the records of each go to a file of its own. eval reads a text as -c does.
+ALONE = PRELUDE + "ulimit -t 2; ulimit -f 2048; exec 9>\"$1/0\"; _script=$2; set -- a; eval \"$_script\"\n"
+# A forked subshell takes half the time of a new shell. A script that ends its subshell leaves no mark behind.
+TOGETHER = PRELUDE + "_out=$1; shift; _i=0; for _script do\n" \
+    "(ulimit -t 2; ulimit -f 2048; set -- a; eval \"$_script\"; printf '\035' >&9) 9>\"$_out/$_i\"; _i=$((_i+1)); done\n"
 
 
 class World:
@@ -68,32 +74,50 @@ class World:
         shutil.rmtree(self.top, ignore_errors=True)
 
 
-def records(world, folder, shell, script):
-    """What the shell ran: a list of lists of words; and whether it was over in time."""
+def run_shell(world, folder, shell, program, out, scripts):
+    """Lets one shell run the scripts and waits for all of their processes; whether they ended in time."""
     read, write = os.pipe()
-    # The script is an argument of the prelude: eval reads a text as -c does.
-    pid = os.posix_spawn(os.path.join(world.bin, shell), [shell, "-c", PRELUDE, shell, script],
+    pid = os.posix_spawn(os.path.join(world.bin, shell), [shell, "-c", program, shell, out, *scripts],
                          {"PATH": world.bin, "HOME": folder, "LC_ALL": "C.UTF-8"},
-                         file_actions=[(os.POSIX_SPAWN_OPEN, fd, "/dev/null", os.O_RDWR, 0) for fd in (0, 1, 2)] + [(os.POSIX_SPAWN_DUP2, write, 9)],
+                         file_actions=[(os.POSIX_SPAWN_OPEN, fd, "/dev/null", os.O_RDWR, 0) for fd in (0, 1, 2)] + [(os.POSIX_SPAWN_DUP2, write, LIFE_FD)],
                          setsid=True)
     os.close(write)
-    data, deadline, in_time = b"", time.monotonic() + DEADLINE_S, True
-    while True:
-        left = deadline - time.monotonic()
-        if left <= 0 or not select.select([read], [], [], left)[0]:
-            in_time = False
-            break
-        more = os.read(read, 65536)
-        if not more:
-            break
-        data += more
+    in_time = bool(select.select([read], [], [], DEADLINE_S)[0])     # the end of the pipe: every process has ended
     try:
         os.killpg(pid, signal.SIGKILL)
     except ProcessLookupError:
         pass
     os.waitpid(pid, 0)
     os.close(read)
-    return [[w.decode(errors="replace") for w in r.split(b"\037")[:-1]] for r in data.split(b"\036")[1:]], in_time
+    return in_time
+
+
+def records_in(out, i):
+    with contextlib.suppress(FileNotFoundError), open(os.path.join(out, str(i)), "rb") as f:
+        return f.read()
+    return b""
+
+
+def parse_records(data):
+    return [[w.decode(errors="replace") for w in r.split(b"\037")[:-1]] for r in data.replace(b"\035", b"").split(b"\036")[1:]]
+
+
+def records_alone(world, folder, shell, script):
+    """What the shell ran: a list of lists of words; and whether it was over in time."""
+    out = world.folder()
+    in_time = run_shell(world, folder, shell, ALONE, out, [script])
+    data = records_in(out, 0)
+    shutil.rmtree(out)
+    return parse_records(data), in_time
+
+
+def records(world, folder, shell, scripts):
+    """records_alone() of each script. An error that only ends a command of bash ends a subshell: such a script is run again, alone."""
+    out = world.folder()
+    in_time = run_shell(world, folder, shell, TOGETHER, out, scripts)
+    data = [records_in(out, i) for i in range(len(scripts))]
+    shutil.rmtree(out)
+    return [(parse_records(d), True) if in_time and (b"\035" in d or shell == "dash") else records_alone(world, folder, shell, s) for s, d in zip(scripts, data)]
 
 
 def read_scripts(pairs):
@@ -123,10 +147,12 @@ def run_batch(world, seed, numbers):
     """(number, shell, script, executed, facts, in time) of each."""
     folder, out = world.folder(), []
     os.chdir(folder)
-    pairs = [(shell, shell_generator.script(seed, n)) for n in numbers for shell in SHELLS]
-    for (shell, script), facts, number in zip(pairs, read_scripts(pairs), [n for n in numbers for _ in SHELLS]):
-        ran, in_time = records(world, folder, shell, script)
-        out.append((number, shell, script, ran, facts, in_time))
+    scripts = [shell_generator.script(seed, n) for n in numbers]
+    for shell in SHELLS:
+        seen, ran = read_scripts([(shell, s) for s in scripts]), []
+        for i in range(0, len(scripts), PER_SHELL):
+            ran += records(world, folder, shell, scripts[i:i + PER_SHELL])
+        out += [(number, shell, script, r, facts, in_time) for number, script, facts, (r, in_time) in zip(numbers, scripts, seen, ran)]
     os.chdir(world.top)
     shutil.rmtree(folder, ignore_errors=True)
     return out
