@@ -36,7 +36,7 @@ def read(home, name):
         return f.read()
 
 
-def test_the_handshake(home):
+def test_initialize_reports_capabilities_and_rejects_malformed_requests(home):
     with Acp(home) as acp:
         assert acp.hello["protocolVersion"] == 1 and acp.hello["agentInfo"]["name"] == "bailiff", acp.hello
         can = acp.hello["agentCapabilities"]
@@ -160,7 +160,7 @@ def test_an_approver_sees_the_diff(home):
         assert read(home, "a.c") == "int thread;\n"
 
 
-def test_an_approver_sees_what_is_written(home):
+def test_approver_sees_the_content_that_a_call_writes(home):
     policy(home, ask=["write_file"])
     written = {"long.txt": b"x" * 10000, "text": "ü\n".encode(), "bytes": b"\0\1\2"}
     script = [{"calls": [call("write_file", path="long.txt", content="x" * 10000)]}]
@@ -240,7 +240,7 @@ def test_sessions_are_listed(home):
         assert page["sessions"] == [] and len(acp.call("session/list", cursor=page["nextCursor"])["sessions"]) == 2, page
 
 
-def test_servers_of_the_editor_are_those_of_its_session(home):
+def test_mcp_servers_of_the_editor_belong_to_its_session(home):
     shutil.copyfile(mcp_server.SERVER, os.path.join(home.work, "server.py"))
     servers = [{"name": "My files", "command": "python3", "args": ["server.py"], "env": [{"name": "TOKEN", "value": "sk-" + "hush-" * 8}]},
                {"name": "gone", "command": "/no/such", "args": [], "env": []},
@@ -264,7 +264,7 @@ def test_servers_of_the_editor_are_those_of_its_session(home):
         harness.validate(harness.event_validators(), rpc.events())
 
 
-def test_malformed_servers_of_the_editor_are_rejected_by_their_field(home):
+def test_malformed_mcp_servers_are_rejected_with_the_name_of_the_field(home):
     good = {"name": "files", "command": "python3", "args": ["server.py"], "env": []}
     with Acp(home) as acp:
         for servers, field in (({"files": good}, "mcpServers: "), ([good, "files"], "mcpServers[1].name: "), ([dict(good, command="")], "mcpServers[0].command: "),
@@ -275,7 +275,7 @@ def test_malformed_servers_of_the_editor_are_rejected_by_their_field(home):
                 assert error.message.startswith(field), (servers, error)
 
 
-def test_servers_of_the_editor_are_back_after_a_crash(home):
+def test_mcp_servers_of_the_editor_are_restored_after_a_crash(home):
     shutil.copyfile(mcp_server.SERVER, os.path.join(home.work, "server.py"))
     script = [{"text": "One."}, {"calls": [call("mcp__files__echo", text="hello")]}, {"text": "Two."}]
     with home.rpc() as rpc, model(home, rpc, script) as p, Acp(home) as acp:
@@ -291,7 +291,7 @@ def with_rpc(home, fn):
         return fn(rpc)
 
 
-def test_permission_for_the_session(home):
+def test_permission_for_the_session_is_not_requested_again(home):
     policy(home, ask=["Bash(touch *)"])
     script = [{"calls": [call("shell", command="touch x")]}, {"calls": [call("shell", command="touch x")]}, {"text": "Done."}]
     with home.rpc() as rpc, model(home, rpc, script), Acp(home, answer=selects("allow_session")) as acp:
@@ -315,7 +315,7 @@ def test_a_question_that_another_client_answers_is_withdrawn(home):
         acp.fails("session/fly", code=-32601)
 
 
-def test_the_model_asks(home):
+def test_questions_of_the_model_reach_the_editor(home):
     script = [{"calls": [call("ask_user", question="Which one?", options=["left", "right"])]}, {"text": "Thanks."}]
     with home.rpc() as rpc, model(home, rpc, script) as p, Acp(home, answer=selects("choice_2")) as acp:
         acp.open(home.work)
@@ -334,7 +334,7 @@ def test_the_model_asks(home):
         assert stop == "end_turn" and "What name?" in text_of(updates) and not acp.asked, "an editor that cannot ask for text"
 
 
-def test_cancellation(home):
+def test_cancel_ends_the_turn_and_keeps_the_session(home):
     script = [{"calls": [call("shell", command="echo begun; sleep 1000")]}, {"text": "Next."}]
     with home.rpc() as rpc, model(home, rpc, script), Acp(home) as acp:
         acp.open(home.work)
@@ -347,7 +347,7 @@ def test_cancellation(home):
         assert acp.run("go on")[0] == "end_turn", "the session continues"
 
 
-def test_cancellation_while_it_asks(home):
+def test_cancel_withdraws_a_pending_question(home):
     policy(home, ask=["Bash(touch *)"])
     script = [{"calls": [call("shell", command="touch x")]}, {"text": "Done."}]
     with home.rpc() as rpc, model(home, rpc, script[:1]), Acp(home) as acp:
@@ -359,7 +359,7 @@ def test_cancellation_while_it_asks(home):
         assert acp.reply(prompt)["stopReason"] == "cancelled" and not os.path.exists(os.path.join(home.work, "x"))
 
 
-def test_an_editor_that_leaves_ends_its_turn(home):
+def test_turn_ends_when_the_editor_disconnects(home):
     script = [{"calls": [call("shell", command="echo begun; sleep 1000")]}]
     with home.rpc() as rpc, model(home, rpc, script):
         acp = Acp(home)
@@ -370,7 +370,7 @@ def test_an_editor_that_leaves_ends_its_turn(home):
         until("the turn has ended", lambda: [e for e in rpc.events(sessionId=acp.id) if e["type"] == "turn.failed"])
 
 
-def test_limits_refusals_and_failures(home):
+def test_limits_refusals_and_provider_errors_have_their_own_stop_reasons(home):
     endless = lambda request: {"calls": [call("shell", command=f": {request.number}")]}    # noqa: E731
     with home.rpc() as rpc, model(home, rpc, [endless] * 5), Acp(home, "--max-requests", "2") as acp:
         acp.open(home.work)
@@ -389,7 +389,7 @@ def test_limits_refusals_and_failures(home):
         assert "unknown" in failed.message, failed
 
 
-def test_an_answer_that_broke_off_is_marked(home):
+def test_truncated_answer_is_marked(home):
     script = [{"text": "Half of an answer", "piece": 4, "gate_after": 5, "cut_after_events": 6, "cut": "broken"}, {"text": "Whole."}]
     with home.rpc() as rpc, model(home, rpc, script) as p, Acp(home) as acp:
         acp.open(home.work)
@@ -401,7 +401,7 @@ def test_an_answer_that_broke_off_is_marked(home):
         assert text.startswith("Half") and "broke off" in text and text.endswith("Whole."), text
 
 
-def test_modes(home):
+def test_mode_changes_apply_and_are_announced_to_the_editor(home):
     script = [{"calls": [call("shell", command="touch x")]}, {"text": "Done."}]
     with home.rpc() as rpc, model(home, rpc, script), Acp(home) as acp:
         acp.open(home.work)
@@ -410,10 +410,10 @@ def test_modes(home):
         assert acp.run("go")[0] == "end_turn" and not os.path.exists(os.path.join(home.work, "x"))
         acp.fails("session/set_mode", sessionId=acp.id, modeId="nonsense", code=-32602)
         rpc.call("set_permission_mode", sessionId=acp.id, mode="never")
-        until("the editor is told", lambda: acp.pump(1) and [u for u in acp.updates() if u.get("currentModeId") == "never"])
+        until("the editor is notified", lambda: acp.pump(1) and [u for u in acp.updates() if u.get("currentModeId") == "never"])
 
 
-def test_a_session_is_loaded(home):
+def test_loaded_session_replays_its_conversation(home):
     script = [{"text": "Looking.", "reasoning": "hm", "calls": [call("write_file", path="long.txt", content="x" * 10000), call("shell", command="echo one")]},
               {"text": "Done."}, {"text": "Two."}]
     with home.rpc() as rpc, model(home, rpc, script) as p:
@@ -442,7 +442,7 @@ def test_a_session_is_loaded(home):
             acp.fails("session/prompt", sessionId=first.id, prompt=[{"type": "text", "text": "x"}], code=-32002)
 
 
-def test_two_sessions_at_once(home):
+def test_two_sessions_run_in_parallel(home):
     script = [lambda request: {"text": "Alpha." if "alpha" in str(request.texts) else "Beta."}] * 2
     with home.rpc() as rpc, model(home, rpc, script), Acp(home) as acp:
         one, two = (acp.call("session/new", cwd=home.work, mcpServers=[])["sessionId"] for _ in range(2))
@@ -459,7 +459,7 @@ def test_a_prompt_survives_a_restart_of_the_daemon(home):
         prompt = acp.prompt("go")
         until("the command runs", lambda: acp.pump(1) and "begun" in json.dumps(acp.notes))
         home.restart()
-        assert acp.reply(prompt)["stopReason"] == "end_turn", "the turn continues: the model is told that the command was interrupted"
+        assert acp.reply(prompt)["stopReason"] == "end_turn", "the turn continues: the model receives the note that the command was interrupted"
         assert text_of(acp.updates()) == "Done.", acp.updates()
 
 

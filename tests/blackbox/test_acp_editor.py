@@ -1,4 +1,4 @@
-"""`bailiff acp` with an editor that can read files: unsaved text is visible to the agent, and nothing that its sandbox hides."""
+"""`bailiff acp` with an editor that can read files: the agent sees unsaved text, but no file that its sandbox hides."""
 
 import json
 import os
@@ -13,7 +13,7 @@ READS = {"fs": {"readTextFile": True, "writeTextFile": True}}
 
 
 class Editor:
-    """Answers as editors do: the text of an open file, or what the path leads to, with all rights of the user."""
+    """Answers as editors do: with the text of an open file, or else the file on disk, read with all rights of the user."""
 
     def __init__(self, buffers=None, meanwhile=None):
         self.buffers, self.meanwhile, self.asked, self.sent = buffers or {}, meanwhile, [], []
@@ -69,7 +69,7 @@ def test_unsaved_text_is_visible(home):
         home.cli("store", "verify")
 
 
-def test_the_editor_is_not_asked_for_what_the_sandbox_does_not_show(home):
+def test_editor_is_not_asked_for_files_that_the_sandbox_hides(home):
     outside = os.path.join(home.dir, "outside.txt")
     with open(outside, "w", encoding="utf-8") as f:
         f.write("SECRET\n")
@@ -93,7 +93,7 @@ def test_the_editor_is_not_asked_for_what_the_sandbox_does_not_show(home):
         assert editor.asked == [os.path.join(home.work, "a.txt")], editor.asked
 
 
-def test_a_path_that_is_exchanged_meanwhile_does_not_count(home):
+def test_text_of_a_path_that_is_swapped_during_the_read_is_discarded(home):
     outside = os.path.join(home.dir, "outside")
     os.mkdir(outside)
     with open(os.path.join(outside, "a.txt"), "w", encoding="utf-8") as f:
@@ -102,7 +102,7 @@ def test_a_path_that_is_exchanged_meanwhile_does_not_count(home):
     folder, kept = os.path.join(home.work, "d"), os.path.join(home.work, "kept")
 
     def exchange(path):
-        """As a command in the sandbox could, between the check and the editor's open; the second time with the way back."""
+        """Swaps the folder for a link between the check and the editor's open, as a command could; the second time it swaps it back."""
         os.rename(folder, kept)
         os.symlink(outside, folder)
         with open(path, encoding="utf-8") as f:
@@ -130,11 +130,11 @@ def test_a_path_that_is_exchanged_meanwhile_does_not_count(home):
     with home.rpc() as rpc, model(home, rpc, script) as p, Acp(home, capabilities=READS, answer=editor) as acp:
         acp.open(home.work)
         assert acp.run("go")[0] == "end_turn"
-        assert editor.sent == ["SECRET\n"] * 2, "the editor was deceived both times"
+        assert editor.sent == ["SECRET\n"] * 2, "the editor read the file outside both times"
         assert [results(p, n)[0].split("\t")[1] for n in (1, 2)] == ["open\n"] * 2, p.requests[2].results
 
 
-def test_an_editor_that_has_no_text(home):
+def test_file_on_disk_is_used_if_the_editor_sends_no_text(home):
     write(home, "a.txt", "open\n")
     script = [{"calls": [call("read_file", path="a.txt")]}, {"text": "Done."}]
     for answer in ({"content": 7}, {}):
@@ -143,7 +143,7 @@ def test_an_editor_that_has_no_text(home):
             assert acp.run("go")[0] == "end_turn" and "open" in results(p, 1)[0]
 
 
-def test_a_copy_on_write_sandbox_is_not_mixed_with_the_editor(home):
+def test_editor_buffers_are_not_used_in_a_copy_on_write_sandbox(home):
     write(home, "a.txt", "open\n")
     profile(home, cow=True)
     script = [{"calls": [call("read_file", path="a.txt")]}, {"text": "Done."}]
@@ -154,12 +154,12 @@ def test_a_copy_on_write_sandbox_is_not_mixed_with_the_editor(home):
 
 
 def requests_of(rpc):
-    """What tools ask for, as the log has it."""
+    """The requests of tools in the log."""
     return [e for e in rpc.events() if e["type"] == "process.output" and e["payload"]["stream"] == "stderr" and '"inode"' in e["payload"]["preview"]]
 
 
-def test_a_command_in_the_same_sandbox_cannot_ask_in_the_name_of_a_tool(home):
-    """It writes a request into the stderr of the tool, for a file that the profile hides; device and inode are right."""
+def test_command_in_the_same_sandbox_cannot_forge_a_request_of_a_tool(home):
+    """The command writes a request to the tool's stderr, for a file that the profile hides, with the right device and inode."""
     write(home, "hidden.txt", "SECRET\n")
     write(home, "a.txt", "open\n")
     profile(home, hidden=["$WORKSPACE/hidden.txt"])
@@ -175,7 +175,7 @@ def test_a_command_in_the_same_sandbox_cannot_ask_in_the_name_of_a_tool(home):
             assert "hidden.txt" in str(requests_of(rpc)) and editor.asked == [os.path.join(home.work, "a.txt")], editor.asked
 
 
-def test_a_tool_that_gets_no_answer_uses_the_file(home):
+def test_file_on_disk_is_used_if_the_editor_does_not_answer(home):
     write(home, "a.txt", "open\n")
     script = [{"calls": [call("read_file", path="a.txt")]}, {"text": "Done."}]
     with home.rpc() as rpc, model(home, rpc, script) as p:

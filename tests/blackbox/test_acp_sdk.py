@@ -32,7 +32,7 @@ def drive(home, packages, steps, option="allow_once", buffers=None):
     return [x for x in lines if "method" in x], [x["update"] for x in lines if "update" in x], [x["asked"] for x in lines if "asked" in x]
 
 
-def test_the_released_client(home):
+def test_messages_to_the_released_client_match_its_schema(home):
     packages = npm.packages("acp-sdk")
     write(home, "a.c", "int nothing;\n")     # the needle is not saved yet
     write(home, "b.c", "int b;\n")

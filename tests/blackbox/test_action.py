@@ -1,4 +1,4 @@
-"""Actions: something waits for a person, and nothing but an answer, its own time limit or the end of its turn ends that."""
+"""Actions: questions to a person. Only an answer, the action's own timeout or the end of its turn closes one."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def valid(home, rpc):
     home.cli("store", "verify")
 
 
-def test_a_turn_waits_until_a_person_answers(home):
+def test_turn_waits_until_the_action_is_answered(home):
     with home.rpc() as rpc:
         turn = rpc.call("submit_turn", input=[text("ask me")])
         asked = rpc.call("request_action", turnId=turn["turnId"], actionType="input", prompt="Which one?", decisions=["left", "right"],
@@ -47,7 +47,7 @@ def test_a_turn_waits_until_a_person_answers(home):
         valid(home, rpc)
 
 
-def test_an_answer_is_what_the_action_asks_for(home):
+def test_answer_must_match_the_type_of_its_action(home):
     schema = {"type": "object", "required": ["path"], "additionalProperties": False,
               "properties": {"path": {"type": "string", "minLength": 1}, "count": {"type": "integer", "format": "int32"}}}
     with home.rpc() as rpc:
@@ -63,7 +63,7 @@ def test_an_answer_is_what_the_action_asks_for(home):
                                ({"path": "x", "count": "1"}, "payload.count"), ({"path": "x", "other": 1}, "payload.other")):
             refused = rpc.fails("respond_action", {"actionId": action, "decision": "allow", "payload": payload}, code=-32602)
             assert refused.data["field"] == field, refused
-        assert rpc.fails("respond_action", {"actionId": action, "decision": "allow"}, code=-32602).data["field"] == "payload.path", "nothing is no answer"
+        assert rpc.fails("respond_action", {"actionId": action, "decision": "allow"}, code=-32602).data["field"] == "payload.path", "an empty answer is not an answer"
         assert [a["status"] for a in rpc.call("list_actions")["actions"]] == ["pending"]
     home.restart()
     with home.rpc() as rpc:
@@ -77,7 +77,7 @@ def test_an_answer_is_what_the_action_asks_for(home):
         assert rpc.fails("request_action", wrong, code=-32602).data["field"] == "schema.properties.a.type"
 
 
-def test_a_no_ends_a_turn_that_the_loop_runs(home):
+def test_denied_approval_fails_a_turn_of_the_execution_loop(home):
     def steps(rpc, turn):
         return [e["payload"]["safeArgs"]["commandLine"] for e in rpc.events(turnId=turn["turnId"]) if e["type"] == "tool.args"]
 
@@ -96,7 +96,7 @@ def test_a_no_ends_a_turn_that_the_loop_runs(home):
         valid(home, rpc)
 
 
-def test_agents_do_not_answer(home):
+def test_agents_cannot_answer_actions(home):
     with home.rpc() as rpc, home.rpc() as agent:
         agent.call("initialize", role="agent")
         turn = agent.call("submit_turn", input=[text("x")])
@@ -108,7 +108,7 @@ def test_agents_do_not_answer(home):
         assert agent.call("list_actions")["actions"][0]["decision"] == "deny"
 
 
-def test_approvers_are_the_configurations():
+def test_only_configured_approvers_can_approve():
     with harness.Home(config={"approvers": {"uids": [4242]}}) as home, home.rpc() as rpc:
         turn = rpc.call("submit_turn", input=[text("x")])
         asked = rpc.call("request_action", turnId=turn["turnId"], actionType="approval")
@@ -116,7 +116,7 @@ def test_approvers_are_the_configurations():
 
 
 def test_a_supplementary_group_may_approve():
-    """In the group that the configuration names, and not in it: the group is neither client's primary one."""
+    """One client is in the configured group and one is not; the group is not the primary group of either."""
     if os.geteuid() != 0:
         raise Skip("requires root")
     with harness.Home(config={"approvers": {"gids": [4242]}}) as home, home.rpc() as rpc:
@@ -130,7 +130,7 @@ def test_a_supplementary_group_may_approve():
         assert rpc.call("list_actions")["actions"][0]["decision"] == "deny"
 
 
-def test_time_is_over(home):
+def test_action_times_out_as_a_denial(home):
     with home.rpc() as rpc:
         turn = rpc.call("submit_turn", input=[text("x")])
         asked = rpc.call("request_action", turnId=turn["turnId"], actionType="approval", timeoutMs=50)
@@ -142,7 +142,7 @@ def test_time_is_over(home):
         valid(home, rpc)
 
 
-def test_it_survives_restarts(home):
+def test_pending_actions_survive_restarts(home):
     with home.rpc() as rpc:
         turn = rpc.call("submit_turn", input=[text("x")])
         asked = rpc.call("request_action", turnId=turn["turnId"], actionType="credential", prompt="token?")
@@ -163,7 +163,7 @@ def test_it_survives_restarts(home):
         valid(home, rpc)
 
 
-def test_the_end_of_a_turn_is_no_yes(home):
+def test_end_of_the_turn_cancels_its_actions(home):
     with home.rpc() as rpc:
         turn = rpc.call("submit_turn", input=[text("x")])
         asked = rpc.call("request_action", turnId=turn["turnId"], actionType="approval")

@@ -52,11 +52,11 @@ def call(name, **arguments):
 
 
 def endless():
-    """A model that never ends, with another call each time."""
+    """A model that makes a different call in every answer and never finishes."""
     return lambda request: {"calls": [call("shell", command=f": {request.number}")]}
 
 
-def test_a_model_answers(home):
+def test_model_answer_completes_the_turn_and_the_key_is_not_logged(home):
     for dialect in DIALECTS:
         with home.rpc() as rpc, model(home, rpc, [{"text": "It is five.", "reasoning": "counting"}], dialect=dialect) as p:
             turn = submit(rpc, "what is the time?")
@@ -108,7 +108,7 @@ def rpc_dump(home):
         return rpc.events()
 
 
-def test_tools_run_and_their_results_are_sent(home):
+def test_tool_results_are_sent_to_the_model(home):
     for dialect in DIALECTS:
         script = [{"text": "Looking.", "calls": [call("shell", command="echo one; echo two >&2; exit 3"), call("read_file", path="missing.txt")]},
                   {"text": "Done."}]
@@ -126,13 +126,13 @@ def test_tools_run_and_their_results_are_sent(home):
             shown = {"sandboxProfile": read["sandboxProfile"], "permissionDecision": read["permissionState"]}
             for payload in of_tool:
                 for key in shown.keys() & payload.keys():
-                    assert payload[key] == shown[key], (key, "those of the tool, not of the program that calls the model")
+                    assert payload[key] == shown[key], (key, "output of the tool, not of the program that calls the model")
             assert len(of_tool) >= 2, of_tool
             usage = events(rpc, turn, "model.completed")[0]["payload"]["usage"]
             assert usage["inputTokens"] > 0 and usage["outputTokens"] > 0, usage
 
 
-def test_unknown_tools_and_wrong_arguments_are_told_to_the_model(home):
+def test_unknown_tools_and_invalid_arguments_are_reported_to_the_model(home):
     script = [{"calls": [call("no_such_tool", x=1), call("read_file", file="a")]}, {"text": "I see."}]
     with home.rpc() as rpc, model(home, rpc, script) as p:
         completed(rpc, submit(rpc, "go"))
@@ -160,7 +160,7 @@ def test_a_model_cannot_widen_its_sandbox(home):
     os.rmdir(other)
 
 
-def test_hooks_can_stop_a_prompt_and_add_to_it(home):
+def test_hooks_can_block_a_prompt_or_add_context(home):
     with open(os.path.join(home.dir, "policy.json"), "w") as f:
         json.dump({"hooks": {"UserPromptSubmit": [{"hooks": [{"type": "command", "command": "echo not today >&2; exit 2"}]}]}}, f)
     with home.rpc() as rpc, model(home, rpc, [{"text": "Never."}]) as p:
@@ -175,7 +175,7 @@ def test_hooks_can_stop_a_prompt_and_add_to_it(home):
         assert "it rains" in str(p.requests[0].texts), p.requests[0].texts
 
 
-def test_a_conversation_goes_on_and_its_prefix_stays(home):
+def test_next_turn_continues_the_conversation_with_the_same_prefix(home):
     for dialect in DIALECTS:
         with home.rpc() as rpc, model(home, rpc, [{"text": "One."}, {"text": "Two."}], dialect=dialect) as p:
             turn = submit(rpc, "first")
@@ -187,8 +187,8 @@ def test_a_conversation_goes_on_and_its_prefix_stays(home):
             assert "One." in p.requests[1].raw.decode(), "the answer is part of the conversation"
 
 
-def test_a_conversation_in_memory_is_the_one_in_the_store(home):
-    """A rollback in between, and a runtime that has to read everything again, which its predecessor had in memory."""
+def test_conversation_in_memory_equals_the_one_in_the_store(home):
+    """Also after a rollback, and in a new runtime, which has to read the conversation from the store."""
     script = [{"text": f"Answer {n}.", "calls": []} for n in range(4)] + [{"calls": [call("shell", command="echo tool")]}, {"text": "Done."}, {"status": 529}, {"text": "End."}]
     with home.rpc() as rpc, model(home, rpc, script, dialect="openai-chat") as p:
         turns = [submit(rpc, "first")]
@@ -209,7 +209,7 @@ def test_a_conversation_in_memory_is_the_one_in_the_store(home):
     assert "second" not in str(sent[3:]) and sent[3][:len(sent[0]) + 1] == sent[1][:len(sent[0]) + 1], sent[3]
     for before, after in zip(sent[3:], sent[4:]):
         assert after[:len(before)] == before, (before, after)
-    assert len(sent) == 8 and sent[6] == sent[7], "what was sent again is the same"
+    assert len(sent) == 8 and sent[6] == sent[7], "the repeated part of the request is unchanged"
 
 
 def test_failures_are_retried_and_then_reported(home):
@@ -252,7 +252,7 @@ def test_the_status_of_a_turn_follows_its_requests(home):
             harness.validate(harness.snapshot_validators(), [rpc.call("get_session", sessionId=turn["sessionId"])])
 
 
-def test_a_turn_waits_for_a_rate_limit_that_another_has_met(home):
+def test_turn_waits_for_a_rate_limit_that_another_turn_hit(home):
     with home.rpc() as rpc, model(home, rpc, [{"status": 429, "retry_after": 5}, {"text": "Now."}, {"text": "Now."}]) as p:
         first = submit(rpc, "one")
         until("the limit is met", lambda: events(rpc, first, "rate_limit.hit"))
@@ -273,7 +273,7 @@ def test_another_model_is_used_when_one_fails(home):
         assert gaps == {"credentials": "registered", "network": "unavailable"}, gaps
 
 
-def test_no_money_is_spent_beyond_the_limit(home):
+def test_cost_and_token_limits_stop_requests(home):
     with home.rpc() as rpc, model(home, rpc, [{"text": "Dear."}]) as p:
         end = ended(rpc, submit(rpc, "go", limits={"maxCostUsd": 0.5}))
         assert end["type"] == "turn.failed" and end["payload"]["category"] == "price" and p.requests == [], end
@@ -293,7 +293,7 @@ def test_a_broken_stream_runs_no_tool(home):
         assert len(p.requests) == 3
 
 
-def test_limits_end_the_turn(home):
+def test_request_limit_ends_the_turn(home):
     with home.rpc() as rpc, model(home, rpc, endless()) as p:
         end = ended(rpc, submit(rpc, "go", limits={"maxRequests": 3}))
         assert end["type"] == "turn.failed" and end["payload"]["category"] == "limit", end
@@ -409,7 +409,7 @@ def test_the_loop_survives_the_death_of_the_guard(home):
         home.start()
         with home.rpc() as again:
             completed(again, turn)
-            assert "waiting_resource" in [e["payload"]["phase"] for e in events(again, turn, "run.status")], "it waited for its user"
+            assert "waiting_resource" in [e["payload"]["phase"] for e in events(again, turn, "run.status")], "it waited for its client"
         assert open(os.path.join(home.work, "count")).read() == "x\ny\n", "no call ran twice, and the next one waited for a client"
         assert len(p.requests) == 2 and p.requests[1].results[0]["isError"] and not p.requests[1].results[1]["isError"], p.requests[1].results
 
@@ -434,7 +434,7 @@ def test_the_instruction_files_are_part_of_the_conversation(home):
         assert str(p.requests[1].texts).count("Be brief.") == 1, "the same instructions are sent once"
 
 
-def test_the_system_prompt_has_a_version_and_can_be_replaced(home):
+def test_system_prompt_is_versioned_and_replaceable(home):
     def prompt_of(turn):
         found, = [e["payload"]["refs"]["systemPrompt"] for e in events(rpc, turn, "context.resolved") if "systemPrompt" in e["payload"]["refs"]]
         return found
@@ -496,7 +496,7 @@ def test_instruction_files_begin_with_those_of_the_home(home):
     assert "systemPrompt" not in found and "limit" in [o["reason"] for o in found["omitted"]], found["omitted"]
 
 
-def test_a_conversation_that_is_too_long_is_compacted(home):
+def test_long_conversation_is_compacted(home):
     big = "x" * 60000
     script = [{"text": "Big. " + big}, {"text": "Bigger. " + big}, {"text": "SUMMARY: we counted to two."}, {"text": "Three."}]
     with home.rpc() as rpc, model(home, rpc, script, contextTokens=32000) as p:

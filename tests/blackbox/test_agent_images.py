@@ -1,4 +1,4 @@
-"""Images that are attached to turns of the loop: what the provider receives, what is stored, and what is rejected."""
+"""Images attached to turns of the loop: what the provider receives, what is stored, and which images are rejected."""
 
 import base64
 import json
@@ -18,7 +18,7 @@ NOTE = "An image was attached; this model cannot see it."
 
 
 def png(noise=0):
-    """A picture of one pixel, and behind it as many bytes that cannot be compressed."""
+    """An image of one pixel, followed by `noise` bytes that cannot be compressed."""
     def chunk(kind, data):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(b"\0\x7f")) + chunk(b"IEND", b"") + os.urandom(noise)
@@ -114,7 +114,7 @@ def test_an_image_outlives_the_command_that_printed_it(home):
         assert [received(r) for r in p.requests] == [[("image/png", image)]] * 2
 
 
-def test_the_same_turn_is_submitted_once(home):
+def test_repeated_submission_with_an_image_is_one_turn(home):
     image = part(png())
     with home.rpc() as rpc, model(home, rpc, ["One."]) as p:
         completed(rpc, ask(rpc, image, turnId="turn-with-image"))
@@ -136,7 +136,7 @@ def test_a_model_without_vision_gets_a_note(home):
         assert len(received(p.requests[0])) == 1 and NOTE not in p.requests[0].texts, "another model of the same conversation sees it"
 
 
-def test_bad_images_are_named(home):
+def test_invalid_images_are_rejected_with_the_field_and_reason(home):
     text = {"type": "text", "text": "what is this?"}
     whole = png(IMAGE_MAX - len(png()))
     with home.rpc() as rpc, model(home, rpc, ["One."]) as p:
@@ -161,7 +161,7 @@ def test_bad_images_are_named(home):
         assert error.data["field"] == "input[4].outputRef" and "12 MiB in total" in error.message, error.message
 
 
-def test_an_image_of_another_user_is_not_known():
+def test_image_of_another_user_is_unknown():
     with test_ownership.shared() as home:
         with test_ownership.as_user(home, test_ownership.ALICE) as alice:
             turn = alice.call("submit_turn", input=[{"type": "text", "text": "a"}, part(png())])

@@ -1,4 +1,4 @@
-"""Connections with the role agent never get an operator's rights, also not through what an operator of the same user has started."""
+"""Connections with the role agent never get an operator's rights, not even through processes that an operator started."""
 
 import json
 import os
@@ -20,7 +20,7 @@ def shell(rpc, home, **more):
     return rpc.call("start_process", **dict(dict(command=["sh"], stdin="pipe", cwd=home.work), **more))["processId"]
 
 
-def test_agents_write_nothing_to_what_an_operator_started():
+def test_agents_cannot_write_to_processes_of_an_operator():
     with Home() as home, home.rpc() as operator, agent(home) as rpc:
         made = os.path.join(home.work, "made")
         typed = f"touch {made}\n"
@@ -38,7 +38,7 @@ def test_agents_write_nothing_to_what_an_operator_started():
         assert rpc.wait(own)["exitCode"] == 3
 
 
-def test_a_restart_of_the_runtime_does_not_change_that():
+def test_agents_still_cannot_write_after_a_restart_of_the_runtime():
     with Home() as home:
         with home.rpc() as operator, agent(home) as rpc:
             theirs, own = shell(operator, home), shell(rpc, home)
@@ -49,7 +49,7 @@ def test_a_restart_of_the_runtime_does_not_change_that():
             assert rpc.wait(own)["exitCode"] == 4
 
 
-def test_a_tool_call_has_the_rights_of_the_client_that_made_it():
+def test_tool_call_has_the_rights_of_its_caller():
     with Home() as home, home.rpc() as operator, agent(home) as rpc:
         wide = os.path.join(home.dir, "wide")
         os.mkdir(wide)
@@ -60,7 +60,7 @@ def test_a_tool_call_has_the_rights_of_the_client_that_made_it():
         assert operator.call("invoke_tool", call)["status"] == "completed" and os.path.exists(made)
 
 
-def test_an_agents_call_does_not_write_to_what_an_operators_call_started():
+def test_agents_call_cannot_write_to_a_process_of_an_operators_call():
     with Home() as home, home.rpc() as operator, agent(home) as rpc:
         made = os.path.join(home.work, "made")
         turn = operator.call("submit_turn", input=[{"type": "text", "text": "x"}], options={"cwd": home.work})["turnId"]
@@ -72,7 +72,7 @@ def test_an_agents_call_does_not_write_to_what_an_operators_call_started():
         until("the operator's call has written", lambda: os.path.exists(made))
 
 
-def test_agents_write_nothing_to_the_command_of_an_operators_subagent():
+def test_agents_cannot_write_to_the_command_of_an_operators_subagent():
     with Home() as home, home.rpc() as operator, agent(home) as rpc:
         made = os.path.join(home.work, "made")
         thread = operator.call("create_session")["threadId"]

@@ -1,4 +1,4 @@
-"""Tools for agents: edits and searches as processes in the sandbox, and those that the engine executes itself."""
+"""Tools for agents: edits and searches, which are processes in the sandbox, and tools that the engine executes itself."""
 
 import contextlib
 import fcntl
@@ -56,7 +56,7 @@ def test_an_edit_needs_exactly_one_match(home):
         valid(home, rpc)
 
 
-def test_searches_skip_what_is_ignored(home):
+def test_searches_skip_ignored_files(home):
     for path, content in {".gitignore": "*.o\n/out/\n!keep.o\n", "src/a.c": "int needle;\nint other;\n", "src/b.h": "NEEDLE (x)\n", "x.o": "needle\n",
                           "keep.o": "needle\n", "out/c": "needle\n", "src/out/d": "no\n", ".git/config": "needle\n", "bin": "a\0needle\n"}.items():
         write(home, path, content)
@@ -142,7 +142,7 @@ def test_a_question_waits_for_its_answer(home):
         valid(home, rpc)
 
 
-def test_the_rest_of_an_output_can_be_read(home):
+def test_read_output_returns_the_truncated_rest(home):
     with home.rpc() as rpc:
         turn = open_turn(rpc, home)["turnId"]
         done = rpc.call("invoke_tool", turnId=turn, toolName="shell", arguments={"commandLine": "seq 100000"})
@@ -210,7 +210,7 @@ class Terminal:
         return os.read(self.ours, 4096)
 
     def expect(self, text):
-        """Everything up to this text, which has to come; what follows it is for the next call."""
+        """Waits for this text; returns everything up to it and keeps the rest for the next call."""
         while text not in self.seen:
             self.seen += self.read()
         before, _, self.seen = self.seen.partition(text)
@@ -246,7 +246,7 @@ def test_an_approval_is_asked_on_the_terminal():
                 assert [n for n in ("made", "more") if os.path.exists(os.path.join(home.work, n))] == made, (answers, seen)
 
 
-def test_the_prompt_has_commands(home):
+def test_interactive_prompt_has_commands(home):
     with home.rpc() as rpc, model(home, rpc, ["One.", "Two."], name="first") as p, model(home, rpc, ["Three."], name="second") as q:
         t = Terminal(home)
         t.expect(b"> ")

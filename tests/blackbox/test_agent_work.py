@@ -1,4 +1,4 @@
-"""Agents that work for something else: the tool subagent, attempts of tasks and items of jobs. The model is a fake provider."""
+"""Agents behind the tool subagent, attempts of tasks and items of jobs. The model is a fake provider."""
 
 import os
 import tempfile
@@ -9,7 +9,7 @@ from test_agent import call, completed, ended, events, model, submit
 
 
 def by_prompt(**scripts):
-    """A model that is asked by several agents at once: the answers by the prompt's first word, in order."""
+    """A model that several agents call in parallel: answers by the first word of the prompt, in order."""
     steps = {word: iter(script) for word, script in scripts.items()}
 
     def answer(request):
@@ -23,7 +23,7 @@ def subagents(rpc, turn):
     return rpc.call("list_subagents", sessionId=turn["sessionId"])["subagents"]
 
 
-def test_a_subagent_answers_a_call(home):
+def test_subagents_answer_is_the_result_of_its_call(home):
     script = by_prompt(parent=[{"calls": [call("subagent", prompt="child: write it", description="writer")]}, {"text": "It wrote."}],
                        child=[{"calls": [call("write_file", path="made.txt", content="x\n")]}, {"text": "Written: made.txt."}])
     with home.rpc() as rpc, model(home, rpc, script) as p:
@@ -178,7 +178,7 @@ def test_an_attempt_of_an_agent_has_a_time_limit(home):
         assert types.index("turn.failed") < types.index("task.attempt.failed") < types.index("task.timed_out"), types
 
 
-def test_the_next_attempt_of_an_agent_waits_for_the_end_of_the_last(home):
+def test_next_attempt_of_an_agent_waits_for_the_end_of_the_previous_one(home):
     """The command of the first attempt runs for a while after its time limit."""
     slow = call("shell", command="trap 'sleep 0.7; echo last >> log; exit' TERM; echo first >> log; while :; do sleep 0.1; done")
     for work in ("task", "job"):

@@ -11,7 +11,7 @@ def parent(home):
     return made["sessionId"], made["threadId"]
 
 
-def test_subagents(home):
+def test_subagent_verbs(home):
     session, thread = parent(home)
     child = home.cli("subagent", "spawn", "--thread", thread, "--nickname", "ann", "--input", "one\n", "worker", "--", "cat").text.strip()
     assert home.cli("subagent", "show", child[-8:], "--json").json["subagentId"] == child
@@ -41,7 +41,7 @@ def test_subagents(home):
     home.cli("subagent", status=2)
 
 
-def test_channels(home):
+def test_channel_verbs(home):
     made = home.cli("channel", "connect", "--heartbeat", "1h", "--peer-role", "client", "--protocol", "a2a", "--capability", "resume",
                     "json_rpc", "--json").json
     channel = made["channelId"]
@@ -66,7 +66,7 @@ def test_channels(home):
     home.cli("channel", "connect", "--heartbeat", "1h", "pigeon", status=1)
 
 
-def test_history_and_snapshots(home):
+def test_thread_and_snapshot_verbs(home):
     session, thread = parent(home)
     turns = []
     for text in ("first", "second"):

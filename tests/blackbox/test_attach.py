@@ -106,7 +106,7 @@ def test_window_size_reaches_the_command(home):
         w.wait(status=0)
 
 
-def test_editor(home):
+def test_editor_saves_and_the_window_is_restored(home):
     if not shutil.which("vim", path=harness.PATH):
         raise Skip("vim is not installed")
     path = os.path.join(home.work, "letter.txt")
@@ -125,7 +125,7 @@ def test_editor(home):
             assert not on or off[-1] > on[-1], w.seen[-300:]
 
 
-def test_tty_through_a_pipe(home):
+def test_run_t_gives_a_terminal_without_a_window(home):
     done = home.cli("run", "-t", "--", "sh", "-c", "test -t 1 && echo yes; stty size; exit 3", status=3)
     assert done.out == b"yes\r\n24 80\r\n", done.out
     # piped input is typed, followed by the terminal's end-of-file character
@@ -138,7 +138,7 @@ def test_tty_through_a_pipe(home):
 
 
 def test_tty_without_input(home):
-    """-t alone: the window stays as it is, keys are not the command's, Ctrl-C is an interrupt."""
+    """-t alone: the window keeps its settings, keys do not reach the command, Ctrl-C is an interrupt."""
     with Window(home, "run", "-t", "--", "sh", "-c", "trap 'echo got it; exit 9' INT; echo begun; while :; do sleep 0.05; done") as w:
         w.expect(r"begun")
         assert w.settings()[3] & termios.ISIG
@@ -172,8 +172,8 @@ def test_detach_and_come_back(home):
     assert b"has ended" in done.err and b"replay" in done.err, done.err
 
 
-def test_a_full_screen_program(home):
-    """A client that attaches later gets the keyboard and mouse modes, and its window is restored afterwards."""
+def test_attach_replays_terminal_modes_and_detach_resets_them(home):
+    """A client that attaches later gets the keyboard and mouse modes, and its window is restored at the end."""
     modes = (b"\x1b[?1h", b"\x1b[?2004h", b"\x1b[?1000h", b"\x1b[?1006h", b"\x1b=", b"\x1b[?1049h", b"\x1b[?25l")
     script = "printf '" + "".join(m.decode().replace("\x1b", "\\033") for m in modes) + "\\033[5;10Hhere'; stty raw -echo; head -c 1 >/dev/null"
     with background(home, "sh", "-c", script) as process:
@@ -194,7 +194,7 @@ def test_a_full_screen_program(home):
             w.restored()
 
 
-def test_detach_keys(home):
+def test_detach_keys_are_configurable(home):
     with shell_in_background(home) as process:
         with Window(home, "attach", "--detach-keys", "ctrl-p,ctrl-q", process) as w:
             w.expect(r"ready>\s*$")
@@ -211,7 +211,7 @@ def test_detach_keys(home):
 
 # ---- the terminal gets its settings back ----
 
-def test_restored_after_signals(home):
+def test_window_is_restored_after_signals(home):
     for sig in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         with Window(home, "run", "-it", *PROMPT, "--", *SHELL) as w:
             w.expect(r"ready>\s*$")
@@ -232,7 +232,7 @@ def test_restored_after_signals(home):
         assert status_of(home, process) == "running"
 
 
-def test_stopped_and_continued(home):
+def test_window_is_restored_while_stopped(home):
     with shell_in_background(home) as process:
         with Window(home, "attach", process) as w:
             w.expect(r"ready>\s*$")
@@ -249,7 +249,7 @@ def test_stopped_and_continued(home):
             w.restored()
 
 
-def test_runtime_killed(home):
+def test_attached_client_survives_a_killed_runtime(home):
     """The session continues, and output from the meantime is neither lost nor shown twice."""
     with Window(home, "run", "-it", *PROMPT, "--", *SHELL) as w:
         w.expect(r"ready>\s*$")
@@ -265,7 +265,7 @@ def test_runtime_killed(home):
         w.restored()
 
 
-def test_runtime_killed_under_an_editor(home):
+def test_editor_survives_a_killed_runtime(home):
     if not shutil.which("vim", path=harness.PATH):
         raise Skip("vim is not installed")
     with Window(home, "run", "-it", "--", "vim", "-u", "NONE", "-N", "letter.txt") as w:
@@ -286,7 +286,7 @@ def test_runtime_killed_under_an_editor(home):
         assert f.read() == "before and after\n"
 
 
-def test_in_the_background_of_a_shell(home):
+def test_attach_in_the_background_waits_for_the_foreground(home):
     """`bailiff attach P &` waits for its turn and leaves the shell's terminal alone."""
     with shell_in_background(home) as process:
         home.cli("input", process, "echo $((6*7))", "-k", "Enter", "--wait", "ready> ")
@@ -305,7 +305,7 @@ def test_in_the_background_of_a_shell(home):
             w.wait(status=0)
 
 
-def test_daemon_killed(home):
+def test_window_is_restored_when_the_daemon_is_killed(home):
     with Window(home, "run", "-it", *PROMPT, "--", *SHELL) as w:
         w.expect(r"ready>\s*$")
         w.until("the window is in raw mode", w.is_raw)
@@ -317,7 +317,7 @@ def test_daemon_killed(home):
         w.restored()
 
 
-def test_keys_that_detach_without_a_daemon(home):
+def test_detach_keys_work_without_a_daemon(home):
     with Window(home, "run", "-it", *PROMPT, "--", *SHELL) as w:
         w.expect(r"ready>\s*$")
         home.note_tree()
@@ -332,7 +332,7 @@ def test_keys_that_detach_without_a_daemon(home):
 
 # ---- several at once ----
 
-def test_five_clients(home):
+def test_five_clients_share_a_terminal(home):
     with shell_in_background(home) as process, contextlib.ExitStack() as stack:
         windows = [stack.enter_context(Window(home, "attach", process)) for _ in range(5)]
         for w in windows:
@@ -349,7 +349,7 @@ def test_five_clients(home):
             w.restored()
 
 
-def test_observer(home):
+def test_read_only_client_cannot_type_or_resize(home):
     with shell_in_background(home, rows=20, cols=70) as process:
         with Window(home, "attach", "--read-only", process, rows=40, cols=120) as watch, Window(home, "attach", "--size", "keep", process) as w:
             watch.expect(r"ready>\s*$")
@@ -369,7 +369,7 @@ def test_observer(home):
             assert not [t for t in typed if "never" in t.get("preview", "")] and not [t for t in typed if t["kind"] == "resize"], typed
 
 
-def test_whose_size(home):
+def test_size_mode_decides_which_client_sets_the_size(home):
     def size():
         with home.rpc() as rpc:
             tty = rpc.call("get_process", processId=process)["tty"]
@@ -384,7 +384,7 @@ def test_whose_size(home):
                 b.type(DETACH)
                 b.wait(status=0)
             with Window(home, "attach", "--size", "smallest", process, rows=20, cols=120) as b:
-                until("what everybody can see", lambda: size() == (20, 91))
+                until("the smallest common size", lambda: size() == (20, 91))
                 b.size(50, 80)
                 until("what everybody can see now", lambda: size() == (31, 80))
                 b.kill(signal.SIGKILL)
@@ -417,7 +417,7 @@ def numbered(w):
     return [int(n) for n in re.findall(rb"(?<![0-9a-z])n(\d+)[\r\n ]", w.plain())]
 
 
-def test_attach_exactly_once(home):
+def test_attach_continues_where_the_screen_ends(home):
     """A client that attaches to a stream of numbers sees them continue where the screen ends."""
     with background(home, "sh", "-c", "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo n$i; done; read x") as process:
         for _ in range(8):
@@ -429,7 +429,7 @@ def test_attach_exactly_once(home):
                 assert numbers == list(range(numbers[0], numbers[0] + len(numbers))), numbers
 
 
-def test_without_a_terminal(home):
+def test_attach_works_without_a_terminal(home):
     with home.rpc() as rpc:
         process = rpc.call("start_process", command=["sh", "-c", "echo early; read x; echo got $x; read y; echo end >&2; exit 6"],
                            stdin="pipe")["processId"]
@@ -484,7 +484,7 @@ def test_input_and_screen(home):
         home.cli("wait", process)
 
 
-def test_logs_are_harmless(home):
+def test_logs_strip_control_sequences(home):
     process = home.cli("run", "-dt", "--", "printf", "\\033[31mred\\033[0m\\033]0;title\\007\\r\\nplain\\n").text.strip()
     home.cli("wait", process)
     for more in ((), ("-f",), ("--tail", "5")):
@@ -497,7 +497,7 @@ def test_logs_are_harmless(home):
 
 # ---- recordings ----
 
-def test_cast(home):
+def test_export_cast_and_replay(home):
     script = r"printf 'caf\303'; sleep 0.2; printf '\251 \033[1mbold\033[0m\n'; printf 'bad \377 byte\n'; sleep 0.1; echo end"
     process = home.cli("run", "-dt", "--", "sh", "-c", script).text.strip()
     home.cli("resize", process, "40x100", status=None)

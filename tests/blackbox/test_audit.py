@@ -23,8 +23,8 @@ NLMSG_ERROR, NLMSG_DONE = 2, 3
 STATUS_ENABLED, STATUS_RATE_LIMIT = 1, 8
 RULE_BYTES = 3 * 4 + 64 * 4 + 3 * 64 * 4 + 4     # struct audit_rule_data, without the strings behind it
 
-# Becomes the recipient of audit records as an audit daemon would, prints what the kernel said, and counts the records of sandboxes until its
-# stdin ends.
+# Becomes the recipient of audit records as an audit daemon would, prints the kernel's answer, and counts the records of sandboxes
+# until its stdin ends.
 READER = r"""
 import json, os, select, socket, struct, sys
 s = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 9)
@@ -54,7 +54,7 @@ if not error:
 
 
 class Reader:
-    """A program that owns audit, as an audit daemon does; `error` says why not."""
+    """A program that owns audit, as an audit daemon does; `error` is the reason if it does not."""
 
     def __init__(self):
         self.program = subprocess.Popen([sys.executable, "-I", "-S", "-c", READER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -143,7 +143,7 @@ def control():
 
 
 def test_an_audit_daemon_keeps_its_records():
-    """It owns audit when the daemon starts, and still does at the end; both get every record."""
+    """The audit daemon owns audit when bailiff starts, and still does at the end; both get every record."""
     with control() as c, Reader() as reader:
         if reader.error:
             raise Skip(f"another program owns audit: {os.strerror(reader.error)}")
@@ -156,7 +156,7 @@ def test_an_audit_daemon_keeps_its_records():
 
 
 def test_an_audit_daemon_can_start_later():
-    """Its first attempt makes bailiff withdraw, without a gap; when it has left, bailiff is the recipient again."""
+    """Its first attempt makes bailiff withdraw, without a gap; when it exits, bailiff is the recipient again."""
     with control() as c, taken(options=OFTEN) as home, Peer(home.socket) as rpc:
         if c.owner() != home.guard.pid:
             raise Skip("another program owns audit")
@@ -205,7 +205,7 @@ def test_rules_that_were_removed_are_added_again():
             assert end["violationCount"] == 2 and end["violationCountIsLeast"] is True, end
 
 
-def test_two_daemons_report_their_own():
+def test_two_daemons_report_only_their_own_denials():
     with control() as c, taken(options=OFTEN) as one, taken(options=OFTEN) as two:
         with Peer(one.socket) as first, Peer(two.socket) as second:
             ids = [servant(first), servant(second)]
@@ -225,7 +225,7 @@ def test_two_daemons_report_their_own():
             assert c.rules_of(two)
 
 
-def test_a_killed_daemon_leaves_the_other_one_alone():
+def test_killed_daemon_does_not_affect_another_daemon():
     """Its rules stay behind until the next check of any daemon."""
     with control() as c, taken(options=OFTEN) as one, taken(options=OFTEN) as two:
         one.note_tree()

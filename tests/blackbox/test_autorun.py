@@ -54,7 +54,7 @@ def reported(result):
 
 
 def never_silent(home, tree, paths, script):
-    """A command writes these: each of them stays as it was, or is reported."""
+    """A command writes these files: each one is unchanged afterwards, or reported."""
     before = {p: content(os.path.join(tree, p)) for p in paths}
     with home.rpc() as rpc:
         _, result = run(rpc, tree, script)
@@ -69,12 +69,12 @@ def never_silent(home, tree, paths, script):
     return told
 
 
-def test_config_worktree_that_does_not_exist_yet(home):
+def test_new_config_worktree_is_protected_or_reported(home):
     tree = project(home)
     never_silent(home, tree, [".git/config.worktree"], "echo '[core]' > .git/config.worktree")
 
 
-def test_config_worktree_of_linked_trees(home):
+def test_config_worktree_of_linked_worktrees_is_protected_or_reported(home):
     tree = project(home)
     git("commit", "-q", "--allow-empty", "-m", "x", cwd=tree)
     git("worktree", "add", "-q", os.path.join(home.work, "linked"), cwd=tree)
@@ -83,7 +83,7 @@ def test_config_worktree_of_linked_trees(home):
     assert len(told) == 2, told
 
 
-def test_submodules(home):
+def test_git_directories_of_submodules_are_protected_or_reported(home):
     tree = project(home)
     other = os.path.join(home.work, "other")
     os.mkdir(other)
@@ -94,7 +94,7 @@ def test_submodules(home):
     never_silent(home, tree, names, "".join(f"echo x > {n};" for n in names))
 
 
-def test_hooks_of_bare_repositories(home):
+def test_hooks_of_bare_repositories_are_protected_or_reported(home):
     tree = project(home)
     git("init", "-q", "--bare", "a/b/c/d/store", cwd=tree)
     git("init", "-q", "--bare", "near.git", cwd=tree)
@@ -108,14 +108,14 @@ def test_hooks_of_bare_repositories(home):
         assert result["exitCode"] == 0, rpc.outputs(result["processId"])
 
 
-def test_a_bare_workspace(home):
+def test_bare_repository_as_workspace_is_protected(home):
     tree = project(home, bare=True)
     names = ["hooks/post-receive", "config", "config.worktree", "commondir"]
     told = never_silent(home, tree, names, "".join(f"echo x >> {n};" for n in names))
     assert sorted(os.path.relpath(p, tree) for p in told) == ["commondir", "config.worktree"], told
 
 
-def test_redirection(home):
+def test_files_that_redirect_git_are_reported(home):
     tree = project(home)
     os.mkdir(os.path.join(tree, "sub"))
     told = never_silent(home, tree, [".git/commondir", ".git/gitdir", "sub/.git"],
@@ -123,7 +123,7 @@ def test_redirection(home):
     assert len(told) == 3, told
 
 
-def test_a_link_called_git(home):
+def test_link_named_dot_git_is_reported_and_reverted(home):
     tree = project(home)
     with home.rpc() as rpc:
         process, result = run(rpc, tree, "mkdir sub; ln -s ../evil sub/.git")
@@ -132,13 +132,13 @@ def test_a_link_called_git(home):
     assert not os.path.lexists(os.path.join(tree, "sub/.git"))
 
 
-def test_a_git_folder_without_config(home):
+def test_missing_git_config_is_protected_or_reported(home):
     tree = project(home)
     os.unlink(os.path.join(tree, ".git/config"))
     never_silent(home, tree, [".git/config"], "printf '[core]\\nfsmonitor = ./evil\\n' > .git/config")
 
 
-def test_repositories_that_are_made_later_and_deeper(home):
+def test_new_and_deeply_nested_repositories_are_reported(home):
     tree = project(home)
     told = never_silent(home, tree, ["n/.git/config", "a/b/c/d/e/f/.git/config", "a/b/c/d/e/f/.git/hooks/pre-commit", "c/x/config", "c/x/hooks/update"],
                         "git init -q n; git init -q a/b/c/d/e/f; echo x > a/b/c/d/e/f/.git/hooks/pre-commit;"
@@ -146,8 +146,8 @@ def test_repositories_that_are_made_later_and_deeper(home):
     assert len(told) == 5, told
 
 
-def test_a_prepared_folder_that_becomes_a_repository(home):
-    """Nothing is written in the second run but a name."""
+def test_renaming_a_folder_into_a_repository_is_reported(home):
+    """The second run only renames a folder."""
     tree = project(home)
     with home.rpc() as rpc:
         _, result = run(rpc, tree, "mkdir -p sub/prepared/hooks; echo x > sub/prepared/config; echo x > sub/prepared/hooks/pre-commit")
@@ -156,8 +156,8 @@ def test_a_prepared_folder_that_becomes_a_repository(home):
         assert set(reported(result)) == {os.path.join(tree, "sub/.git", n) for n in ("config", "hooks/pre-commit")}, result
 
 
-def test_the_host_replaces_the_configuration_by_rename(home):
-    """The kernel takes the mount away with the file that it was on: the new file can be written inside."""
+def test_change_of_a_config_that_the_host_replaced_is_reported_and_reverted(home):
+    """The kernel removes the mount together with the replaced file: the new file is writable inside."""
     tree = project(home)
     config = os.path.join(tree, ".git/config")
     with home.rpc() as rpc:
@@ -172,8 +172,8 @@ def test_the_host_replaces_the_configuration_by_rename(home):
         assert "fsmonitor" not in get(config)
 
 
-def test_a_long_protected_file_is_compared_too(home):
-    """Its content is not read, because it cannot be written where it is: through another name it can."""
+def test_long_protected_file_is_compared(home):
+    """Its content is not read as long as it cannot be written at its path; through another name it can."""
     tree = project(home)
     hook, other = os.path.join(tree, ".git/hooks/pre-commit"), os.path.join(tree, "other")
     put(hook, "#!/bin/sh\n" + "# long\n" * 20000, 0o755)
@@ -185,7 +185,7 @@ def test_a_long_protected_file_is_compared_too(home):
         assert reported(result) == {hook: "modified"} and get(hook).endswith("evil\n"), result
 
 
-def test_what_a_configuration_includes_and_its_folder_of_hooks(home):
+def test_included_config_files_and_hooks_path_are_reported(home):
     tree = project(home)
     git("config", "core.hooksPath", "scripts/hooks", cwd=tree)
     git("config", "include.path", "../tools/gitconfig", cwd=tree)
@@ -195,7 +195,7 @@ def test_what_a_configuration_includes_and_its_folder_of_hooks(home):
     assert len(told) == 3, told
 
 
-def test_what_a_link_leads_to(home):
+def test_target_of_a_linked_autorun_file_is_reported(home):
     tree = project(home)
     put(os.path.join(tree, "env/shared"), "export A=1\n")
     os.symlink("env/shared", os.path.join(tree, ".envrc"))
@@ -203,7 +203,7 @@ def test_what_a_link_leads_to(home):
     assert set(told) == {os.path.join(tree, "env/shared")}, told
 
 
-def test_a_link_that_leads_elsewhere_by_now(home):
+def test_retargeted_link_is_reported(home):
     tree = project(home)
     os.symlink("made/env", os.path.join(tree, ".envrc"))  # leads to nothing yet
     put(os.path.join(tree, "v1/rc"), "old\n")
@@ -215,7 +215,7 @@ def test_a_link_that_leads_elsewhere_by_now(home):
         assert set(reported(result)) == {os.path.join(tree, "made/env"), os.path.join(tree, "v2/rc")}, result
 
 
-def test_a_revert_removes_nothing_that_was_there(home):
+def test_revert_keeps_files_that_existed_before_the_run(home):
     tree = project(home)
     for name in ("src/build.sh", "scripts/deploy", "notes"):
         put(os.path.join(tree, name), "mine\n")
@@ -231,7 +231,7 @@ def test_a_revert_removes_nothing_that_was_there(home):
     assert not os.path.lexists(os.path.join(tree, ".envrc"))
 
 
-def test_a_folder_that_the_command_shuts_is_told(home):
+def test_folder_made_unreadable_is_reported_as_not_examined(home):
     tree = project(home)
     with home.rpc() as rpc:
         for mode in ("000", "300", "400"):
@@ -240,7 +240,7 @@ def test_a_folder_that_the_command_shuts_is_told(home):
             os.chmod(os.path.join(tree, f"in{mode}"), 0o755)
 
 
-def test_every_row_of_the_table(home):
+def test_every_path_of_the_autorun_table_is_reported(home):
     tree = project(home)
     rows = re.findall(r'^AUTORUN\((FILE|TREE), "([^"]+)", "([^"]+)"', get(TABLE), re.M)
     assert len(rows) > 40, rows
@@ -279,7 +279,7 @@ def changes_of_everything(tree):
             "printf '%s' '#!/bin/sh' > sub/.git/hooks/pre-commit; chmod +x sub/.git/hooks/pre-commit")
 
 
-def test_revert(home):
+def test_revert_restores_every_kind_of_change(home):
     tree = project(home)
     script = changes_of_everything(tree)
     with home.rpc() as rpc:
@@ -305,7 +305,7 @@ def test_revert(home):
     assert get(os.path.join(tree, "sub/.git/hooks/pre-commit")) == "mine by now\n"
 
 
-def test_revert_is_refused_where_there_is_nothing(home):
+def test_revert_without_changes_is_rejected(home):
     tree = project(home)
     with home.rpc() as rpc:
         process, _ = run(rpc, tree, "true")
@@ -315,7 +315,7 @@ def test_revert_is_refused_where_there_is_nothing(home):
         assert "copy-on-write" in rpc.fails("revert_autorun", processId=process).message
 
 
-def test_the_command_line_says_so(home):
+def test_command_line_reports_changed_autorun_files(home):
     tree = project(home)
     done = home.cli("run", "--", "sh", "-c", "echo x > .envrc; git init -q sub", cwd=tree).err.decode()
     assert "this command changed files that git executes outside the sandbox: added " + os.path.join(tree, "sub/.git/config") in done, done
@@ -327,14 +327,14 @@ def test_the_command_line_says_so(home):
     assert not home.cli("run", "--", "true", cwd=tree).err
 
 
-def test_an_agent_is_told(home):
+def test_mcp_result_reports_changed_autorun_files(home):
     tree = project(home)
     with Raw(home, cwd=tree) as client:
         said = text_of(client.call("exec", command="echo x > .envrc; echo fine"))
         assert "direnv executes outside the sandbox: added " + os.path.join(tree, ".envrc") in said and "fine" in said, said
 
 
-def test_a_run_on_copies_is_held_back(home):
+def test_apply_holds_autorun_files_back_until_they_are_named(home):
     tree = project(home)
     with home.rpc() as rpc:
         process, result = run(rpc, tree, "echo x > .envrc; echo x > file; git init -q sub", cow=True)
@@ -352,8 +352,8 @@ def test_a_run_on_copies_is_held_back(home):
         assert get(os.path.join(tree, ".envrc")) == "x\n"
 
 
-def test_a_run_on_copies_that_hides_such_a_file_is_held_back_by_name(home):
-    """The comparison does not reach a folder that the command has closed for itself; apply does."""
+def test_apply_holds_autorun_files_back_in_folders_made_unreadable(home):
+    """The comparison does not reach a folder that the command made unreadable; apply does."""
     tree = project(home)
     script = "mkdir -p shut/.git/hooks; echo x > shut/.envrc; echo x > shut/.git/hooks/pre-commit; echo x > shut/file; chmod 0 shut"
     held = [os.path.join(tree, "shut", n) for n in (".envrc", ".git/hooks/pre-commit")]
@@ -383,7 +383,7 @@ def wait_and_write(rpc, tree):
     return started["processId"]
 
 
-def test_runtime_and_spawner_may_die_meanwhile(home):
+def test_changes_are_reported_after_the_death_of_runtime_and_spawner(home):
     tree = project(home)
     with home.rpc() as rpc:
         process = wait_and_write(rpc, tree)
@@ -399,7 +399,7 @@ def test_runtime_and_spawner_may_die_meanwhile(home):
         assert rpc.call("revert_autorun", processId=process)["reverted"] == [os.path.join(tree, ".envrc")]
 
 
-def test_a_sandbox_that_is_killed_from_outside_was_not_examined(home):
+def test_killed_sandbox_is_reported_as_not_examined(home):
     tree = project(home)
     with home.rpc() as rpc:
         process = wait_and_write(rpc, tree)
@@ -408,7 +408,7 @@ def test_a_sandbox_that_is_killed_from_outside_was_not_examined(home):
         assert result["autorun"] == {"changed": 0, "examined": "none", "notExamined": ["failed"]}, result
 
 
-def test_a_command_that_is_ended_is_examined(home):
+def test_terminated_command_is_examined(home):
     tree = project(home)
     with home.rpc() as rpc:
         started = rpc.start(["sh", "-c", "echo x > .envrc; touch ready; exec sleep 1000"], cwd=tree)
@@ -418,7 +418,7 @@ def test_a_command_that_is_ended_is_examined(home):
         assert reported(result) == {os.path.join(tree, ".envrc"): "added"}, result
 
 
-def test_a_huge_tree_is_examined_in_part_and_that_is_said(home):
+def test_huge_tree_is_examined_in_part_and_reported_so(home):
     tree = project(home)
     put(os.path.join(tree, "near/.envrc"), "a\n")
     for i in range(9000):

@@ -124,7 +124,7 @@ def test_a_trial_ends_as_its_run_does(home):
     home.cli("store", "verify")
 
 
-def test_what_can_be_compared_is(home):
+def test_only_comparable_trials_are_compared(home):
     with home.rpc() as rpc:
         session = None
         for configuration, role, rewards in (("base", "baseline", (0.5, 0.5)), ("cand", "candidate", (1, 0.5))):
@@ -148,7 +148,7 @@ def test_what_can_be_compared_is(home):
         told = [e for e in rpc.events(sessionId=session) if e["type"] == "benchmark.comparison.completed"][0]
         assert told["comparison"] == c and told["benchmark"]["datasetId"] == "tasks"
         assert facts(rpc, session).count("dataset.resolved") == 1 and facts(rpc, session).count("configuration.resolved") == 2
-        # other criteria, another version: refused
+        # other criteria, another version: rejected
         ids, _ = begun(rpc, session)
         other = trial(rpc, ids, "cand")
         done(rpc, ids)

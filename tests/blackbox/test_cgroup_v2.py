@@ -1,4 +1,4 @@
-"""Where a daemon's cgroups are, and that the limits which it promises hold there: in a scope of systemd's, in a container, or nowhere, with a reason."""
+"""Where a daemon's cgroups are (a scope of systemd's, a container, or none, with a reason), and that its limits are enforced there."""
 
 import contextlib
 import json
@@ -60,7 +60,7 @@ def exceed(home, name):
 
 
 def check_limits(home):
-    """Memory and pids are enforced, on v2, and a command that goes beyond ends with that reason."""
+    """Memory and pids are enforced on v2, and a command that exceeds one ends with that reason."""
     base, rows = controllers(home)
     for name in LIMITS:
         assert rows[name]["state"] == "enforced" and rows[name]["cgroupVersion"] == 2, rows
@@ -70,7 +70,7 @@ def check_limits(home):
 
 
 def enforced_home(**more):
-    """A daemon on a machine where limits by v2 must work for this user; else the test is skipped, with the daemon's reason."""
+    """A daemon on a machine where v2 limits must work for this user; elsewhere the test is skipped with the daemon's reason."""
     top = v2_top()
     if os.geteuid() and not os.path.exists(f"/run/user/{os.geteuid()}/systemd/private"):
         raise Skip("this user has no systemd of its own, and no cgroup is delegated to it")
@@ -79,7 +79,7 @@ def enforced_home(**more):
     return Home(**more)
 
 
-def test_what_is_called_enforced_is_and_the_rest_says_why(home):
+def test_enforced_limits_apply_and_unavailable_ones_have_a_reason(home):
     _, rows = controllers(home)
     assert {"memory", "pids"} <= set(rows), rows
     for name in LIMITS:
@@ -90,7 +90,7 @@ def test_what_is_called_enforced_is_and_the_rest_says_why(home):
         assert row["state"] == "unavailable" and row["why"] and row["fix"], row
         try:
             exceed(home, name)
-            raise AssertionError(f"{name} is unavailable, and yet the command ran with it")
+            raise AssertionError(f"{name} is unavailable, but the command ran with it")
         except RpcError as e:
             assert row["why"] in str(e) and row["fix"] in str(e), (str(e), row)
     with home.rpc() as rpc:     # without a limit everything works
@@ -102,12 +102,12 @@ def check_rules(folder, top):
     for at, _, _ in os.walk(folder):
         if at == top and not os.path.exists(os.path.join(at, "cgroup.type")):
             continue
-        with contextlib.suppress(FileNotFoundError):    # a leaf that goes meanwhile
+        with contextlib.suppress(FileNotFoundError):    # a leaf that is removed meanwhile
             assert read(at, "cgroup.type") == "domain", (at, read(at, "cgroup.type"))
             assert not (read(at, "cgroup.procs") and read(at, "cgroup.subtree_control")), at
 
 
-def test_no_populated_cgroup_hands_down_controllers():
+def test_no_cgroup_with_processes_delegates_controllers():
     top = v2_top()
     own = own_folder("self", top)
     before = [read(own, f) for f in ("cgroup.subtree_control", "cgroup.type")] if own != top else None
@@ -126,12 +126,12 @@ def test_no_populated_cgroup_hands_down_controllers():
         assert before == [read(own, f) for f in ("cgroup.subtree_control", "cgroup.type")]
 
 
-def test_limits_have_their_reasons_on_v2():
+def test_limits_are_enforced_on_v2():
     with enforced_home() as home:
         check_limits(home)
 
 
-def test_the_guard_is_in_a_leaf_of_a_scope_that_goes_with_it():
+def test_guard_is_in_a_leaf_of_a_scope_that_ends_with_it():
     top = with_systemd()
     with enforced_home() as home:
         base = check_limits(home)
@@ -143,7 +143,7 @@ def test_the_guard_is_in_a_leaf_of_a_scope_that_goes_with_it():
         until("the scope is gone", lambda: not os.path.exists(base))
 
 
-def test_limits_hold_after_an_upgrade():
+def test_limits_apply_after_an_upgrade():
     with enforced_home() as home:
         base = check_limits(home)
         runtime = home.part("runtime")
@@ -152,7 +152,7 @@ def test_limits_hold_after_an_upgrade():
         assert check_limits(home) == base
 
 
-def test_two_daemons_do_not_get_in_each_others_way():
+def test_two_daemons_have_separate_cgroups():
     with enforced_home() as one, Home() as two:
         check_limits(one)
         check_limits(two)
@@ -161,7 +161,7 @@ def test_two_daemons_do_not_get_in_each_others_way():
         check_limits(two)
 
 
-def test_a_killed_guard_leaves_nothing_that_stops_the_next():
+def test_daemon_starts_after_its_guard_was_killed():
     with enforced_home() as home:
         base = check_limits(home)
         with home.rpc() as rpc:
@@ -174,7 +174,7 @@ def test_a_killed_guard_leaves_nothing_that_stops_the_next():
 
 @contextlib.contextmanager
 def silent_bus(folder):
-    """A socket that takes connections and says nothing."""
+    """A socket that accepts connections and never answers."""
     os.mkdir(folder, 0o700)
     with socket.socket(socket.AF_UNIX) as s:
         s.bind(os.path.join(folder, "bus"))
@@ -185,7 +185,7 @@ def silent_bus(folder):
             shutil.rmtree(folder)
 
 
-def test_a_bus_that_does_not_answer_delays_the_start_by_seconds_only():
+def test_unresponsive_bus_delays_the_start_by_seconds_only():
     with_systemd()
     home = enforced_home(start=False)
     folder = os.path.join(home.dir, "run")
@@ -222,7 +222,7 @@ wait
 
 @contextlib.contextmanager
 def container_cgroup(top):
-    """What a container runtime makes before it starts a container: a cgroup below one that hands down controllers."""
+    """A cgroup as a container runtime creates it: below one that delegates controllers."""
     if os.geteuid():
         raise Skip("requires root")
     parent = os.path.join(top, f"test-container-{os.getpid()}")
@@ -241,10 +241,10 @@ def container_cgroup(top):
             os.rmdir(at)
 
 
-def test_in_a_container_its_own_root_cgroup_is_emptied():
+def test_root_cgroup_of_a_container_is_emptied():
     top = v2_top()
     if not {"memory", "pids"} <= set(read(top, "cgroup.subtree_control").split()):
-        raise Skip("the root of the v2 tree hands down no controllers")
+        raise Skip("the root of the v2 tree delegates no controllers")
     with container_cgroup(top) as inner, Home(start=False) as home:
         # The container's first process enters the cgroup by itself: what waits for it outside is not in there.
         begin = ["unshare", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c",

@@ -13,7 +13,7 @@ def connect(rpc, **more):
     return rpc.call("connect_channel", transport="json_rpc", peerRole="client", **more)
 
 
-def test_snapshot_first_then_each_event_once(home):
+def test_reconnect_sends_a_snapshot_and_then_each_event_once(home):
     with home.rpc() as rpc:
         made = connect(rpc, nativeProtocol="json_rpc", capabilities=["resume"], accountRef="acct_1")
         session = made["sessionId"]
@@ -21,7 +21,7 @@ def test_snapshot_first_then_each_event_once(home):
         seen = [e["sequence"] for e in rpc.events(sessionId=session)]
         acked = seen[len(seen) // 2]
         assert rpc.call("ack_events", channelId=made["channelId"], sequence=acked)["lastAckedSequence"] == acked
-        assert rpc.call("ack_events", channelId=made["channelId"], sequence=1)["lastAckedSequence"] == acked, "never back"
+        assert rpc.call("ack_events", channelId=made["channelId"], sequence=1)["lastAckedSequence"] == acked, "never decreases"
         assert made["resumeToken"] not in str(rpc.events(sessionId=session)), "only its hash is kept"
     with home.rpc() as rpc:
         harness.until("the channel's end", lambda: channel_of(rpc, made["channelId"])["status"] == "disconnected")
@@ -72,7 +72,7 @@ def test_a_token_is_not_stored(home):
     home.start()
 
 
-def test_restart(home):
+def test_restart_disconnects_bound_channels_and_keeps_those_with_a_heartbeat(home):
     with home.rpc() as rpc:
         bound = connect(rpc)
         beating = connect(rpc, heartbeatMs=600000, sessionId=bound["sessionId"])
@@ -86,7 +86,7 @@ def test_restart(home):
         assert back["snapshot"]["channelSummary"]["channels"], back
 
 
-def test_silence_disconnects_and_ends_nothing(home):
+def test_silent_peer_is_disconnected_and_its_work_continues(home):
     with home.rpc() as rpc:
         made = connect(rpc, heartbeatMs=100)
         work = rpc.start(["sleep", "1000"], sessionId=made["sessionId"])
@@ -97,7 +97,7 @@ def test_silence_disconnects_and_ends_nothing(home):
         rpc.call("terminate_process", processId=work["processId"])
 
 
-def test_gap_is_marked(home):
+def test_pruned_events_are_marked_as_a_gap(home):
     with home.rpc() as rpc:
         made = connect(rpc)
         for _ in range(5):
@@ -111,7 +111,7 @@ def test_gap_is_marked(home):
         assert rpc.event()["sequence"] >= last
 
 
-def test_messages_and_mistakes(home):
+def test_messages_are_recorded_and_invalid_requests_rejected(home):
     with home.rpc() as rpc:
         made = connect(rpc)
         rpc.call("send_channel_message", channelId=made["channelId"], message="hello", kind="notice")
@@ -129,7 +129,7 @@ def test_messages_and_mistakes(home):
         rpc.fails("disconnect_channel", {"channelId": made["channelId"]}, code=-32015)
 
 
-def test_a_gone_channel_makes_its_peers_tasks_unreachable(home):
+def test_tasks_of_a_disconnected_peer_are_unreachable(home):
     with home.rpc() as rpc:
         made = connect(rpc, heartbeatMs=600000)
 
@@ -156,7 +156,7 @@ def test_a_gone_channel_makes_its_peers_tasks_unreachable(home):
         assert rpc.call("verify_store")["ok"]
 
 
-def test_questions_cross_the_channel(home):
+def test_approvals_are_forwarded_over_the_channel(home):
     with home.rpc() as rpc, home.rpc() as peer:
         made = connect(rpc, capabilities=["permissions"], heartbeatMs=600000)
         peer.call("initialize", channelId=made["channelId"])
@@ -177,7 +177,7 @@ def test_questions_cross_the_channel(home):
         assert bridge == {"forwarded": 2, "returned": 2, "pending": 0}, bridge
 
 
-def test_a_peers_task_and_ours(home):
+def test_local_task_ends_only_after_the_peers_task(home):
     with home.rpc() as rpc:
         made = connect(rpc, nativeProtocol="a2a", heartbeatMs=600000)
         link = rpc.call("link_peer_task", channelId=made["channelId"], remoteTaskId="r-1", remoteContextId="ctx", nativeProtocol="a2a", objective="look it up")
@@ -186,7 +186,7 @@ def test_a_peers_task_and_ours(home):
         rpc.fails("link_peer_task", {"channelId": made["channelId"], "remoteTaskId": "r-1"}, code=-32009)
         harness.until("it runs", lambda: rpc.call("get_task", taskId=task)["status"] == "running")
 
-        def tell(status, **more):
+        def report_status(status, **more):
             return rpc.call("update_peer_task", channelId=made["channelId"], remoteTaskId="r-1", remoteStatus=status, **more)
 
         def not_yet(state):
@@ -194,12 +194,12 @@ def test_a_peers_task_and_ours(home):
             assert {"what": "peer_task_unfinished", "id": "r-1"} in refused.data["missing"], (state, refused)
 
         not_yet("running")
-        tell("unreachable")
+        report_status("unreachable")
         not_yet("unreachable")
-        tell("input-required", message="which one?")
+        report_status("input-required", message="which one?")
         not_yet("waiting")
         assert rpc.call("get_task", taskId=task)["status"] == "waiting_input"
-        tell("working")
+        report_status("working")
         assert rpc.call("get_task", taskId=task)["status"] == "running"
     home.restart()
     with home.rpc() as rpc:
@@ -207,7 +207,7 @@ def test_a_peers_task_and_ours(home):
         record = rpc.call("get_task", taskId=task)
         assert record["status"] == "waiting_resource" and record["nativeStatus"] == "completed", "the peer's end is not ours"
         assert record["peer"]["remoteState"] == "completed_undelivered" and record["peer"]["remoteTaskId"] == "r-1", record
-        assert record["peer"]["remoteContextId"] == "ctx" and record["peer"]["nativeProtocol"] == "a2a", "what was told before stays"
+        assert record["peer"]["remoteContextId"] == "ctx" and record["peer"]["nativeProtocol"] == "a2a", "the earlier reports stay"
         assert [r["kind"] for r in record["relationships"]] == ["produced_artifact"], record
         rpc.call("complete_task", taskId=task, summary="taken over")
         assert rpc.call("get_task", taskId=task)["status"] == "completed"
@@ -284,7 +284,7 @@ def test_a_peer_that_needs_authorization_asks_a_person(home):
         harness.validate(harness.event_validators(), rpc.events(sessionId=made["sessionId"]))
 
 
-def test_a_returning_channel_restores_the_last_reported_state(home):
+def test_reconnected_channel_restores_the_last_reported_state(home):
     with home.rpc() as rpc:
         made = connect(rpc, heartbeatMs=600000)
         tasks = {remote: running_peer_task(rpc, made["channelId"], remote) for remote in ("r-1", "r-2")}

@@ -118,7 +118,7 @@ def test_changes_of_an_open_sandbox_can_be_read_while_nothing_runs():
         rpc.fails("list_changes", processId=process, code=INVALID_STATE)
 
 
-def test_what_cannot_be_done_is_an_error_that_says_so():
+def test_invalid_checkpoint_requests_are_rejected_with_a_reason():
     with Home() as home, home.rpc() as rpc:
         plain = rpc.call("create_sandbox", cwd=home.work)["sandboxId"]
         s = create(rpc, home)
@@ -137,7 +137,7 @@ def test_what_cannot_be_done_is_an_error_that_says_so():
         inside(rpc, s, "echo it still works")
 
 
-def test_checkpoints_go_with_a_sandbox_that_is_closed_and_stay_after_an_idle_end():
+def test_checkpoints_are_removed_on_close_and_kept_after_an_idle_timeout():
     with Home() as home, home.rpc() as rpc:
         s = create(rpc, home)
         inside(rpc, s, "echo x >f")
@@ -214,7 +214,7 @@ def test_a_crash_during_a_restore_leaves_one_holder():
             inside(rpc, s, 'test "$(cat f)" = x')
 
 
-def test_half_a_copy_is_removed_at_the_next_start():
+def test_partial_copies_are_removed_at_the_next_start():
     with Home() as home:
         with home.rpc() as rpc:
             s = create(rpc, home)
@@ -246,7 +246,7 @@ def test_autorun_files_of_all_commands_before_are_held_back():
         assert not os.path.exists(f"{home.work}/new/.git/hooks/pre-commit")
 
 
-def test_by_the_command_line():
+def test_checkpoint_verbs_of_the_command_line():
     with Home() as home:
         put(f"{home.work}/f", "one\n")
         old_enough(home)
@@ -275,7 +275,7 @@ def test_by_the_command_line():
         home.cli("sandbox", "checkpoint", status=2)
 
 
-def test_a_root_directory_that_was_replaced_is_not_used_again():
+def test_restore_fails_if_the_root_directory_was_replaced():
     with Home() as home, home.rpc() as rpc:
         s = create(rpc, home)
         inside(rpc, s, "echo x >f")

@@ -19,7 +19,7 @@ def test_errors_name_the_option_that_was_typed(home):
 
 
 def test_paths_that_are_empty_or_missing_are_rejected(home):
-    """An empty one is usually a variable that is not set; it would have meant the working directory."""
+    """An empty path is usually an unset variable; accepting it would mean the working directory."""
     for option in ("--ro", "--rw", "--hide", "--cwd"):
         assert f"option '{option}': the path is empty" in failure(home, "run", option, "", "--", "true", status=125)
     missing = os.path.join(home.work, "missing")
@@ -51,12 +51,12 @@ def test_a_denial_names_the_file_and_line_of_its_rule(home):
     assert "Bash(rm -rf *)" in home.cli("policy", "explain", explain).text
 
 
-def test_a_limit_that_ended_a_command_names_its_option(home):
+def test_exceeded_limit_is_reported_with_its_option(home):
     assert "ended by its time limit (--timeout)" in failure(home, "run", "--timeout", "200ms", "--", "sleep", "60", status=124)
     assert "without output (--idle-timeout)" in failure(home, "run", "--idle-timeout", "200ms", "--", "sleep", "60", status=124)
 
 
-def test_a_policy_that_cannot_be_read_says_what_to_do(home):
+def test_malformed_policy_is_reported_with_the_fix(home):
     path = os.path.join(home.dir, "policy.json")
     home.stop()
     with open(path, "w", encoding="utf-8") as f:
@@ -76,7 +76,7 @@ def test_a_policy_that_cannot_be_read_says_what_to_do(home):
     home.cli("run", "--", "true")
 
 
-def test_verbs_of_sandbox_that_are_missing_or_unknown(home):
+def test_missing_or_unknown_sandbox_verb_is_an_error(home):
     assert "missing verb: create" in failure(home, "sandbox", status=2)
     assert "unknown verb 'nope'" in failure(home, "sandbox", "nope", status=2)
     assert "did you mean 'bailiff daemon stop'?" in failure(home, "stop", status=2)
@@ -110,7 +110,7 @@ def test_limits_of_a_model_are_checked(home):
         assert f"option '{args[-3 if args[0] != 'job' else -4]}'" in said and "number" in said, said
 
 
-def test_messages_name_what_was_typed(home):
+def test_messages_name_the_argument_as_typed(home):
     process = home.cli("run", "-d", "--", "sleep", "1000").text.strip()
     for args, status, words in ((("run", "--pids", "-3", "true"), 125, "'-3' is not a whole number"), (("input", process, "x"), 1, "bailiff run -d -i gives it one"),
                                 (("resize", process, "9x9"), 1, "bailiff run -t gives it one"), (("history", "--user", "no such user"), 1, "option '--user'"),
@@ -119,7 +119,7 @@ def test_messages_name_what_was_typed(home):
     home.cli("kill", process)
 
 
-def test_options_of_a_command_need_a_command(home):
+def test_command_options_without_a_command_are_rejected(home):
     for args in (("task", "create", "--rw", ".", "something"), ("job", "create", "--rw", ".", "--item", "a")):
         assert "--rw needs a command" in failure(home, *args, status=2)
 
@@ -131,14 +131,14 @@ def test_wait_and_attach_report_their_own_errors_with_125(home):
         home.cli(verb, "--nonsense", status=125)
 
 
-def test_text_that_cannot_be_an_id_matches_nothing(home):
+def test_malformed_id_matches_no_process(home):
     home.cli("run", "true")
     for given in ("", "no such/id", "a" * 5000):
         said = failure(home, "logs", given)
         assert "no process matches" in said and "match:" not in said and len(said) < 200, said
 
 
-def test_waiting_for_a_task_that_nobody_started_says_so(home):
+def test_waiting_for_an_unstarted_task_prints_a_hint(home):
     task = home.cli("task", "create", "--auto-complete", "something", "--", "true", cwd=home.work).text.strip()
     with home.cli_start("task", "wait", "--json", task) as waiting:
         notice = json.loads(waiting.stderr.readline())["notice"]
@@ -147,7 +147,7 @@ def test_waiting_for_a_task_that_nobody_started_says_so(home):
         assert waiting.wait(harness.PATIENCE) == 0
 
 
-def test_a_task_whose_command_succeeded_says_how_to_complete_it(home):
+def test_task_with_a_successful_command_prints_how_to_complete_it(home):
     task = home.cli("task", "create", "--start", "something", "--", "true", cwd=home.work).text.strip()
     assert f"bailiff task complete {task}" in failure(home, "task", "wait", task, status=3)
     assert home.cli("task", "complete", "--summary", "fine", task).text.strip() == "completed"

@@ -1,4 +1,4 @@
-"""bailiff as Codex's executor: the protocol message by message, the sandbox that it means, files, approvals, malformed clients."""
+"""bailiff as Codex's executor: the protocol message by message, the requested sandbox, files, approvals, malformed clients."""
 
 import base64
 import json
@@ -42,7 +42,7 @@ class Policed(Home):
 
 # ---- the handshake ----
 
-def test_the_handshake_comes_first(home):
+def test_requests_before_the_handshake_are_rejected(home):
     with Codex(home) as c:
         assert "must call initialize before using exec" in c.fails("process/start", {}, code=-32600).message
         assert "must call initialize before using filesystem" in c.fails("fs/readFile", {}, code=-32600).message
@@ -59,7 +59,7 @@ def test_the_handshake_comes_first(home):
         assert c.fails("process/resize", {}, code=-32601)
 
 
-def test_a_command_runs_inside_bailiffs_sandbox_and_the_facts_prove_it(home):
+def test_command_runs_in_bailiffs_sandbox_and_the_events_prove_it(home):
     trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
     with Codex(home) as c, home.rpc() as rpc:
         session = c.hello()["sessionId"]
@@ -84,7 +84,7 @@ def test_a_command_runs_inside_bailiffs_sandbox_and_the_facts_prove_it(home):
         harness.validate(harness.event_validators(), events)
 
 
-def test_commands_of_one_of_its_threads_share_one_of_ours(home):
+def test_commands_of_a_codex_thread_share_a_bailiff_thread(home):
     with Codex(home) as c, home.rpc() as rpc:
         session = c.hello()["sessionId"]
         started = lambda: commands_of(rpc.events(sessionId=session))
@@ -97,7 +97,7 @@ def test_commands_of_one_of_its_threads_share_one_of_ours(home):
         assert len(threads) == 5 and len(set(threads[:4])) == 1 and threads[4] != threads[3], threads
 
 
-def test_commands_share_a_sandbox_as_far_as_they_ask_for_the_same(home):
+def test_commands_with_the_same_permissions_share_a_sandbox(home):
     serve = ("import http.server,os;s=http.server.HTTPServer(('127.0.0.1',0),http.server.BaseHTTPRequestHandler);"
              "open('/tmp/port','w').write(str(s.server_port));s.serve_forever()")
     with Codex(home) as c, home.rpc() as rpc:
@@ -107,7 +107,7 @@ def test_commands_share_a_sandbox_as_far_as_they_ask_for_the_same(home):
         look = "until test -s /tmp/port; do sleep 0.05; done; exec 3<>/dev/tcp/127.0.0.1/$(cat /tmp/port) && echo reached; pgrep -x python3 >/dev/null && echo seen"
         c.start("client", "/bin/bash", "-c", look, **same)
         assert c.ended("client")[0] == b"reached\nseen\n"
-        # What a command leaves is there for the next; for the client the command has ended.
+        # Background processes of a command are there for the next one; for the client the command has ended.
         assert c.run("left", "sleep 1000 & echo done", **same)[0] == b"done\n"
         assert c.run("look", "pgrep -x sleep >/dev/null && echo there", **same)[0] == b"there\n"
         assert c.call("process/terminate", {"processId": "left"}) == {"running": True}
@@ -117,7 +117,7 @@ def test_commands_share_a_sandbox_as_far_as_they_ask_for_the_same(home):
         assert base64.b64decode(c.fs("readFile", path=uri("/tmp/port"), **same)["dataBase64"]).isdigit()
         c.fs("writeFile", path=uri("/tmp/x"), dataBase64=b64(b"written"), **same)
         assert c.run("cat", "cat /tmp/x", **same)[0] == b"written"
-        # Another sandbox, which the client is told; it is shared by those that ask for it.
+        # Another sandbox, which is reported to the client and shared by commands with the same permissions.
         for name, other in (("ro", intent(home.work)), ("none", None), ("hidden", workspace_write(home.work) | {"cwd": uri(home.work)})):
             if name == "hidden":
                 other["permissions"]["file_system"]["entries"].append(entry("/opt", "deny"))
@@ -135,12 +135,12 @@ def test_commands_share_a_sandbox_as_far_as_they_ask_for_the_same(home):
 
 # ---- processes ----
 
-def test_input_terminals_and_ends(home):
+def test_input_terminals_and_termination(home):
     with Codex(home) as c:
         c.hello()
         c.shell("cat", "cat; echo end", pipeStdin=True)
         assert c.write("cat", b"one\n", "w1") == "accepted"
-        assert c.write("cat", b"one\n", "w1") == "accepted"     # the same once more: nothing is written
+        assert c.write("cat", b"one\n", "w1") == "accepted"     # the same write id: nothing is written
         assert c.write("cat", b"two\n", "w2") == "accepted"
         c.wrote("cat", b"two\n")
         assert c.output("cat") == b"one\ntwo\n"
@@ -157,7 +157,7 @@ def test_input_terminals_and_ends(home):
         assert c.write("tty", b"\x03", "2") == "accepted"
         assert c.ended("tty")[1]["exitCode"] == 130
 
-        c.start("no", "sleep", "60")     # no shell: one that is just starting takes note of the signal and waits for its child
+        c.start("no", "sleep", "60")     # no shell: one that is just starting records the signal and waits for its child
         assert c.write("no", b"x") == "stdinClosed"
         assert c.call("process/signal", {"processId": "no", "signal": "interrupt"}) == {}
         assert c.ended("no")[1]["exitCode"] == 130
@@ -168,7 +168,7 @@ def test_input_terminals_and_ends(home):
         assert c.ended("named")[0] == b"other\n"
 
 
-def test_errors_are_the_protocols(home):
+def test_errors_have_the_protocols_codes(home):
     with Codex(home) as c:
         c.hello()
         good = {"processId": "p", "argv": ["true"], "cwd": uri(home.work), "env": {}, "tty": False, "arg0": None}
@@ -191,7 +191,7 @@ def test_errors_are_the_protocols(home):
                 assert name in c.fails("process/read", {"processId": "p", name: bad}, code=-32602).message
 
 
-def test_output_is_read_by_number(home):
+def test_output_is_read_by_sequence_number(home):
     with Codex(home) as c:
         c.hello()
         c.shell("p", "echo one; read x; echo two; read x; head -c 700000 /dev/zero; echo; exit 5", pipeStdin=True)
@@ -218,7 +218,7 @@ def test_output_is_read_by_number(home):
         assert len(one["chunks"]) == 1 and one["nextSeq"] == 2, one
 
 
-def test_the_environment_follows_its_policy(home):
+def test_environment_follows_the_requested_policy(home):
     own = {"PATH": "/usr/bin:/bin", "HOME": "/nowhere", "LANG": "C.UTF-8", "MY_TOKEN": "t", "SECRETLY": "s", "Akey": "k", "OTHER": "o", "LC_ALL": "C.UTF-8"}
     base = {"inherit": "all", "ignoreDefaultExcludes": True, "exclude": [], "set": {}, "includeOnly": []}
     with Codex(home, env=dict(own, BAILIFF_HOME=home.dir)) as c:
@@ -237,9 +237,9 @@ def test_the_environment_follows_its_policy(home):
             assert got == expected, (policy, got ^ expected)
 
 
-# ---- the sandbox that is meant ----
+# ---- the requested sandbox ----
 
-def test_workspace_write_is_at_least_as_tight(home):
+def test_workspace_write_is_at_least_as_restrictive_as_codexs(home):
     os.makedirs(os.path.join(home.work, ".git", "hooks"))
     with Codex(home) as c:
         c.hello()
@@ -259,8 +259,8 @@ def test_workspace_write_is_at_least_as_tight(home):
         assert end == {"processId": "failed", "seq": 2, "exitCode": 4, "sandboxDenied": False}, end
 
 
-def test_a_folder_without_a_repository_is_none_to_git(home):
-    """What stands for a .git that must not be made is an empty folder, as with Codex's own sandbox: git looks past it."""
+def test_placeholder_for_dot_git_is_not_a_repository(home):
+    """The placeholder for a .git that must not be created is an empty folder, as in Codex's own sandbox; git ignores it."""
     with Codex(home) as c:
         c.hello()
         output, end = c.run("look", "stat -c '%A %F' .git .codex; ls -A .git; touch .git/x || rmdir .git || mv .git x || echo kept", sandbox=workspace_write(home.work))
@@ -271,8 +271,8 @@ def test_a_folder_without_a_repository_is_none_to_git(home):
     until("nothing is left of it", lambda: os.listdir(home.work) == [])
 
 
-def test_what_is_kept_from_being_made_stays_so_when_another_command_ends(home):
-    """Where .codex is missing, something stands there while the sandbox is open: the next one must not take it for a folder of the user's."""
+def test_placeholder_outlives_the_end_of_another_command(home):
+    """A missing .codex has a placeholder while a sandbox is open; the next sandbox must not treat it as the user's folder."""
     with Codex(home) as c:
         c.hello()
         sandbox = workspace_write(home.work)
@@ -295,7 +295,7 @@ def test_what_is_kept_from_being_made_stays_so_when_another_command_ends(home):
                 assert c.ended(f"n{k}")[1]["exitCode"] == 7
 
 
-def test_read_only_and_paths(home):
+def test_read_only_and_path_permissions_are_enforced(home):
     for name in ("a", "b", "c/d"):
         os.makedirs(os.path.join(home.work, name))
     write(os.path.join(home.work, "b", "secret.env"), b"s")
@@ -325,7 +325,7 @@ def test_read_only_and_paths(home):
             assert c.fails("process/start", {"processId": "glob", "argv": ["true"], "cwd": uri(here), "env": {}, "tty": False, "sandbox": intent(
                 here, PROJECT, {"path": {"type": "glob_pattern", "pattern": pattern}, "access": "deny"})}, code=-32602)
         assert status("echo x > file", intent(here, special("current_working_directory", "write"))) == 0
-        # More than the profile gives is not given, whatever the client says.
+        # The request cannot grant more than the profile.
         assert status("echo x > /var/bailiff-test", intent(here, PROJECT, entry("/var", "write"))) != 0
         assert status("echo x > /var/bailiff-test", intent(here, special("root", "write"))) != 0
         assert status("echo x > /var/bailiff-test", None) != 0 and status("echo x > file2", None) == 0
@@ -338,7 +338,7 @@ def test_read_only_and_paths(home):
             assert status(f"ls {folder}/.", minimal) != 0, folder
 
 
-def test_the_network_is_never_wider(home):
+def test_network_access_never_exceeds_the_profile(home):
     look = "cat /proc/net/dev | tail -n +3 | wc -l"
     with Codex(home) as c:
         c.hello()
@@ -349,7 +349,7 @@ def test_the_network_is_never_wider(home):
             assert output.strip() == b"1" and end["exitCode"] == 0, (sandbox, output)
 
 
-def test_the_policys_profile_is_what_it_narrows():
+def test_requested_permissions_narrow_the_policys_profile():
     with tempfile.TemporaryDirectory(prefix="bl-next-") as other:
         other = os.path.realpath(other)
         with Policed({"profiles": {"wide": {"network": "host", "writeRoots": [other]}}}) as home, Codex(home, "--profile", "wide") as c, home.rpc() as rpc:
@@ -365,7 +365,7 @@ def test_the_policys_profile_is_what_it_narrows():
             assert networks == ["none", "host", "none", "none"], networks
 
 
-def test_what_is_not_understood_is_refused(home):
+def test_unknown_sandbox_settings_are_rejected(home):
     with Codex(home) as c, home.rpc() as rpc:
         c.hello()
         good = intent(home.work, PROJECT)
@@ -410,13 +410,13 @@ def test_what_is_not_understood_is_refused(home):
         assert c.run("real", "echo fine", sandbox=real)[0] == b"fine\n"
 
 
-def test_a_folder_that_may_be_written_in_one_that_may_not(home):
+def test_writable_and_read_only_folders_can_be_nested(home):
     for name in ("out/deep", "src", ".git/hooks"):
         os.makedirs(os.path.join(home.work, name))
     at = lambda name: os.path.join(home.work, name)
     with Codex(home) as c:
         c.hello()
-        # The project to read, two folders in it to write, of which one has a folder to read; what git runs stays out of reach.
+        # The project is readable, two folders in it are writable, one of which has a read-only folder; git hooks stay protected.
         sandbox = intent(home.work, special("project_roots", "read"), entry(at("out"), "write"), entry(at("out/deep"), "read"), entry(at(".git"), "write"),
                          entry(at("missing"), "write"))
         wants = {"out/x": True, "out/deep/x": False, "src/x": False, "x": False, ".git/x": True, ".git/hooks/x": False, "missing/x": False}
@@ -429,7 +429,7 @@ def test_a_folder_that_may_be_written_in_one_that_may_not(home):
             assert (c.run(name, f"touch {name}", sandbox=sandbox)[1]["exitCode"] == 0) == fine, name
 
 
-def test_links_are_kept_as_they_are(home):
+def test_protected_links_cannot_be_replaced(home):
     with Codex(home) as c:
         c.hello()
         os.mkdir(os.path.join(home.work, "settings"))
@@ -443,7 +443,7 @@ def test_links_are_kept_as_they_are(home):
         assert f"'{home.work}/.codex' is a symbolic link" in c.fails("process/start", params, code=-32602).message
 
 
-def test_denials_are_facts_where_the_kernel_tells_them():
+def test_denials_are_recorded_where_the_kernel_reports_them():
     with harness.audit_turn(), Home(options=()) as home, home.rpc() as rpc:
         state = rpc.call("get_health")["violations"]
         if state["state"] != "enforced":
@@ -454,7 +454,7 @@ def test_denials_are_facts_where_the_kernel_tells_them():
             assert c.run("quiet", "echo x 2> /dev/null > /etc/bailiff-test; exit 1", sandbox=sandbox)[1]["sandboxDenied"] is True
             assert c.run("words", "echo 'Permission denied' >&2; exit 1", sandbox=sandbox)[1]["sandboxDenied"] is False
             assert c.run("fine", "echo x 2> /dev/null > /etc/bailiff-test; true", sandbox=sandbox)[1]["sandboxDenied"] is False
-            # What owner and mode refuse, and no sandbox.
+            # Denied by owner and mode, not by the sandbox.
             for name, line in (("mode", "echo exit > script; ./script"), ("closed", "echo x > closed; chmod 0 closed; cat closed")):
                 output, end = c.run(name, line, sandbox=sandbox)
                 assert b"Permission denied" in output and end["exitCode"] != 0 and end["sandboxDenied"] is False, (output, end)
@@ -466,7 +466,7 @@ def test_denials_are_facts_where_the_kernel_tells_them():
 
 # ---- files ----
 
-def test_files(home):
+def test_file_methods(home):
     here = os.path.realpath(home.work)
     at = lambda name: uri(os.path.join(here, name))
     with Codex(home) as c:
@@ -526,7 +526,7 @@ def test_files(home):
             assert names_in(here) == []
 
 
-def test_files_stay_inside_the_boundary(home):
+def test_file_methods_cannot_leave_the_sandbox(home):
     here = os.path.realpath(home.work)
     write(os.path.join(here, "f"), b"x")
     os.mkdir(os.path.join(here, ".git"))
@@ -539,7 +539,7 @@ def test_files_stay_inside_the_boundary(home):
             assert c.fails("fs/readFile", {"path": uri(outside), "sandbox": s})
             assert "(os error 30)" in c.fails("fs/writeFile", {"path": uri("/etc/bailiff-test"), "dataBase64": "", "sandbox": s}, code=-32603).message
         assert c.fails("fs/writeFile", {"path": uri(here + "/.git/x"), "dataBase64": "", "sandbox": sandbox})
-        # The file's own folder is no project: an intent that needs one and names none is refused.
+        # The file's own folder is not a project: an intent that needs one and names none is rejected.
         nowhere = dict(intent(here, PROJECT), cwd=None, workspaceRoots=[])
         assert c.fails("fs/writeFile", {"path": uri(here + "/f"), "dataBase64": "", "sandbox": nowhere}, code=-32602)
         assert c.fails("fs/writeFile", {"path": uri(here + "/f"), "dataBase64": "", "sandbox": intent(here)}, code=-32603)
@@ -553,7 +553,7 @@ def test_files_stay_inside_the_boundary(home):
         assert len(tools) >= 8 and all(os.path.basename(e["payload"]["command"][0]) == "bailiff-tool" for e in tools), tools
 
 
-def test_rules_about_files_hold():
+def test_rules_about_files_apply():
     with Policed({"permissions": {"deny": ["Read(*.pem)"], "ask": ["Edit(*.lock)"]}}) as home, Codex(home) as c:
         write(os.path.join(home.work, "key.pem"), b"k")
         c.hello()
@@ -564,7 +564,7 @@ def test_rules_about_files_hold():
         assert c.fs("writeFile", workspace_write(home.work), path=uri(home.work + "/a.txt"), dataBase64="") == {}
 
 
-def test_questions_about_files_are_refused_and_others_in_the_session_are_not():
+def test_file_operations_that_need_approval_are_rejected():
     with Policed({"permissions": {"ask": ["Edit(*.lock)", "Bash(touch:*)"]}}) as home, Codex(home) as c, home.rpc() as rpc:
         session = c.hello()["sessionId"]
         mine = rpc.call("start_process", command=["touch", "mine"], cwd=home.work, sessionId=session)
@@ -576,9 +576,9 @@ def test_questions_about_files_are_refused_and_others_in_the_session_are_not():
         assert rpc.wait(mine["processId"])["exitCode"] == 0
 
 
-# ---- people ----
+# ---- approvals ----
 
-def test_what_policy_asks_about_waits_for_an_answer():
+def test_command_waits_for_its_approval():
     with Policed({"permissions": {"ask": ["Bash(touch:*)"]}}) as home, home.rpc() as rpc, Codex(home, "--approval-timeout", "60s") as c:
         c.hello()
         params = {"argv": ["touch", "made"], "cwd": uri(home.work), "env": {"PATH": "/usr/bin:/bin"}, "tty": False, "sandbox": workspace_write(home.work)}
@@ -598,14 +598,14 @@ def test_what_policy_asks_about_waits_for_an_answer():
         answer = c.until("the refusal", lambda: c.replies.pop(request, None))
         assert answer["error"]["code"] == -32600, answer
         c.run("no", "true")         # its name is free
-        # One that the client ends meanwhile does not begin when the question is answered after all.
+        # A command that the client terminates meanwhile does not start when the question is answered later.
         os.unlink(home.work + "/made")
         request, action = asked("ended")
         c.call("process/terminate", {"processId": "ended"})
         assert c.until("its end", lambda: c.replies.pop(request, None))["error"]["code"] == -32600
         until("the question is gone", lambda: not rpc.call("list_actions", status="pending")["actions"])
         assert not os.path.exists(home.work + "/made") and live(rpc) == []
-        # Nor does one that is ended before the daemon has said anything about it.
+        # Nor does one that is terminated before the daemon has replied.
         runtime = home.kill_part("runtime", signal.SIGSTOP)
         request, running = c.send("process/start", dict(params, processId="early")), c.send("process/start", dict(params, processId="runs", argv=["sleep", "1000"]))
         assert [c.call("process/terminate", {"processId": name}) for name in ("early", "runs")] == [{"running": False}] * 2
@@ -615,8 +615,8 @@ def test_what_policy_asks_about_waits_for_an_answer():
         until("nothing of it is left", lambda: live(rpc) == [] and not rpc.call("list_actions", status="pending")["actions"])
 
 
-def test_the_environment_that_codex_sends_along_does_not_ask():
-    """HOME and PATH come with every command; a rule about something else does not make each of them wait."""
+def test_codexs_home_and_path_do_not_require_approval():
+    """HOME and PATH come with every command; an unrelated rule does not make each command wait for approval."""
     try:
         own = pwd.getpwuid(os.getuid()).pw_dir
     except KeyError:
@@ -628,7 +628,7 @@ def test_the_environment_that_codex_sends_along_does_not_ask():
         assert not rpc.call("list_actions")["actions"]
 
 
-def test_nobody_answers():
+def test_approval_times_out():
     with Policed({"permissions": {"ask": ["Bash(touch:*)"]}}) as home, home.rpc() as rpc, Codex(home, "--approval-timeout", "1s") as c:
         c.hello()
         e = c.fails("process/start", {"processId": "p", "argv": ["touch", "made"], "cwd": uri(home.work), "env": {}, "tty": False}, code=-32600)
@@ -637,7 +637,7 @@ def test_nobody_answers():
         assert not os.path.exists(home.work + "/made") and live(rpc) == []
 
 
-# ---- bad company ----
+# ---- malformed and excessive requests ----
 
 def test_malformed_messages_are_answered_and_nothing_breaks(home):
     with Codex(home) as c:
@@ -652,7 +652,7 @@ def test_malformed_messages_are_answered_and_nothing_breaks(home):
         assert c.run("p", "echo still here")[0] == b"still here\n"
 
 
-def test_a_flood_is_slowed_and_served(home):
+def test_flood_of_requests_is_throttled_and_served(home):
     with Codex(home) as c, home.rpc() as rpc:
         c.hello()
         wanted = [c.send("fs/getMetadata", {"path": uri(home.work)}) for _ in range(300)]
@@ -670,7 +670,7 @@ def test_a_flood_is_slowed_and_served(home):
 
 
 def test_a_file_that_is_copied_onto_itself_keeps_its_contents(home):
-    """Under its own name, by a link, and by a second name: the copy is refused before anything is truncated."""
+    """Under its own name, through a link, and under a second name: the copy is rejected before anything is truncated."""
     here = os.path.join(home.work, "same")
     os.mkdir(here)
     write(os.path.join(here, "f"), b"precious")

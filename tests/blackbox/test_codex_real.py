@@ -135,7 +135,7 @@ def test_process_methods_answer_as_codexs_own(home):
                 got.append((process, plain(result, home.work)))
                 if "error" not in result:
                     output, end = c.ended(process)
-                    output = re.sub(rb"=/[^:=]*/codex-path:", b"=", output)      # tools of its own, which it puts first
+                    output = re.sub(rb"=/[^:=]*/codex-path:", b"=", output)      # Codex puts the directory of its own tools first
                     got.append((process, sorted(output.split(b"\n")), end["exitCode"], end["sandboxDenied"]))
                     more = c.call("process/read", {"processId": process})
                     got.append((more["exited"], more["closed"], more["exitCode"], more["failure"],
@@ -155,8 +155,8 @@ def test_process_methods_answer_as_codexs_own(home):
         assert ours == theirs, (ours, theirs)
 
 
-def test_the_sandbox_is_never_wider_than_codexs_own(home):
-    """Whatever Codex's own sandbox refuses under an intent, ours refuses too."""
+def test_sandbox_never_allows_more_than_codexs_own(home):
+    """Everything that Codex's own sandbox denies under an intent, ours denies, too."""
     here = os.path.realpath(home.work)
     for name in (".git", "a", "b/in"):
         os.makedirs(os.path.join(here, name))
@@ -170,7 +170,7 @@ def test_the_sandbox_is_never_wider_than_codexs_own(home):
                intent(here, PROJECT, entry(here + "/new", "read", missing_path_behavior="skip")),
                intent(here, PROJECT, entry(here + "/b", "deny"), entry(here + "/b/x.env", "read"))]
     lines = ["touch f", "touch a/f", "touch b/f", "touch b/in/f", "touch .git/f", "mkdir new", "mkdir .codex", "cat b/x.env", "touch /var/lib/bailiff-test"]
-    # It makes programs of its own there, and does not want them in a folder for temporary files.
+    # Codex creates programs there and rejects a folder for temporary files.
     with tempfile.TemporaryDirectory(prefix="bl-codex-", dir="/var/tmp") as own, Codex(home) as ours, \
             Codex(home, argv=[program(), "exec-server", "--listen", "stdio"], env=dict(environment(home), CODEX_HOME=own, TMPDIR="/tmp")) as theirs:
         ours.hello()
@@ -276,7 +276,7 @@ def test_codex_exec_runs_commands_and_patches_through_bailiff(home):
         assert rpc.call("list_processes", liveOnly=True)["processes"] == []
 
 
-def test_codex_exec_reads_only(home):
+def test_codex_exec_in_read_only_mode_cannot_write(home):
     with Model(command("call_a", "touch file || echo refused"), command("call_b", "cat", tty=True, yield_time_ms=300)) as model, home.rpc() as rpc:
         results = codex_exec(home, model, "read-only")
         assert "refused" in results["call_a"] and not os.path.exists(os.path.join(home.work, "file")), results
@@ -284,7 +284,7 @@ def test_codex_exec_reads_only(home):
         harness.until("nothing runs when Codex has gone", lambda: not rpc.call("list_processes", liveOnly=True)["processes"])
 
 
-def test_codex_exec_with_full_access_has_what_policy_gives(home):
+def test_codex_exec_with_full_access_is_limited_by_policy(home):
     with Model(command("call_a", "touch file && echo made; touch /etc/bailiff-test || echo refused")) as model:
         results = codex_exec(home, model, "danger-full-access")
         assert "made" in results["call_a"] and "refused" in results["call_a"] and os.path.exists(os.path.join(home.work, "file")), results

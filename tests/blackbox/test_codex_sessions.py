@@ -15,7 +15,7 @@ def reasons(rpc, session):
     return [e["payload"]["reason"] for e in events if e["type"] == "process.terminated" and e["processId"] in commands]
 
 
-def test_a_client_that_goes_leaves_nothing(home):
+def test_processes_end_when_the_client_disconnects(home):
     with home.rpc() as rpc:
         c = Codex(home)
         session = c.hello()["sessionId"]
@@ -54,7 +54,7 @@ def test_processes_are_found_again_after_the_gateway_was_killed(home):
             assert third.hello()["sessionId"] != session
 
 
-def test_a_session_is_one_clients_at_a_time(home):
+def test_session_has_one_client_at_a_time(home):
     with home.rpc() as rpc, Codex(home) as late:
         c = Codex(home)
         session = c.hello()["sessionId"]
@@ -62,7 +62,7 @@ def test_a_session_is_one_clients_at_a_time(home):
         c.wrote("p", b"one\n")
         e = late.fails("initialize", {"clientName": "x", "resumeSessionId": session}, code=-32010)
         assert e.message == f"session {session} is already attached to another connection", e
-        with Codex(home) as other:      # one that was refused leaves nothing of its own, and takes nothing along
+        with Codex(home) as other:      # a rejected client leaves nothing behind and ends nothing
             assert other.fails("initialize", {"clientName": "x", "resumeSessionId": session}, code=-32010)
             assert other.hello()["sessionId"] != session
         assert len(live(rpc, session)) == 1
@@ -81,7 +81,7 @@ def attached(c, session):
         return None
 
 
-def test_a_write_is_carried_out_once_regardless_of_who_serves_it(home):
+def test_repeated_write_is_executed_once_across_gateways(home):
     c = Codex(home)
     session = c.hello()["sessionId"]
     c.shell("p", "cat", pipeStdin=True)
@@ -133,7 +133,7 @@ def test_the_session_reaper_ends_abandoned_processes(home):
             assert len(live(rpc, session)) == 1 and not again.call("process/read", {"processId": "p"})["exited"]
 
 
-def test_a_client_that_goes_while_the_runtime_is_away_leaves_nothing(home):
+def test_processes_end_when_the_client_disconnects_during_a_restart(home):
     c = Codex(home, "--linger", "3s")
     session = c.hello()["sessionId"]
     c.shell("p", "sleep 1000")
@@ -149,7 +149,7 @@ def test_a_client_that_goes_while_the_runtime_is_away_leaves_nothing(home):
         until("its sandbox is closed", lambda: not rpc.call("list_sandboxes", sessionId=session)["sandboxes"])
 
 
-def test_it_survives_a_new_runtime(home):
+def test_session_survives_a_new_runtime(home):
     with Codex(home) as c:
         c.hello()
         c.shell("p", "echo one; read x; echo got $x", pipeStdin=True)
