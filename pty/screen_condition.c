@@ -56,7 +56,7 @@ static int compile_regex(struct screen_condition *u, const char *pattern, struct
 	regerror(r, u->regex, why, sizeof(why));
 	free(u->regex);
 	u->regex = NULL;
-	return err_field(e, "until.regex", "is no POSIX extended regular expression: %s", why);
+	return err_field(e, "until.regex", "is not a POSIX extended regular expression: %s", why);
 }
 
 int screen_condition_init(struct screen_condition *u, const char *text, const char *regex, struct err *e)

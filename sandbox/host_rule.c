@@ -156,7 +156,7 @@ int host_rule_parse(const char *text, bool deny, struct host_rule *ret, struct e
 	if (!r.kind)
 		return err_set(
 			e, ERR_INVALID,
-			"'%.100s' is no host: expected a name, *.name, *, an address or a network such as 10.0.0.0/8",
+			"'%.100s' is not a host: expected a name, *.name, *, an address or a network such as 10.0.0.0/8",
 			text);
 	*ret = r;
 	return 0;

@@ -24,7 +24,7 @@ int main(int argc, char **argv)
 	struct err e = ERR_INIT;
 	process_title_init(&title, argc, argv);
 	if (options_parse(argc, argv, &o, &e) < 0 || !o.role || strcmp(o.role, "spawner") != 0) {
-		fprintf(stderr, "bailiff-spawner: this is a part of bailiffd, which starts it; it is no command\n");
+		fprintf(stderr, "bailiff-spawner: a part of bailiffd, which starts it; not a command\n");
 		return EXIT_USAGE;
 	}
 	return spawner_role(&o, &title);

@@ -88,7 +88,7 @@ def test_an_agent_is_told_what_it_can_act_on(home):
                 ("exec", {"command": "true", "timeoutMs": 0}, "timeoutMs: must be at least 1"), ("exec", {"command": "a\0b"}, "command: expected a string without"),
                 ("exec", {"command": "true", "profile": ""}, "profile"), ("kill", {"processId": process, "signal": "FOO"}, "signal:"),
                 ("write_stdin", {"processId": process, "keys": ["Enter"]}, "keys: it has no terminal"), ("screen", {"processId": process}, "exec with tty: true"), ("write_stdin", {"processId": process, "text": "x"}, "exec with interactive: true"),
-                ("screen", {"processId": process, "waitForRegex": "["}, "waitForRegex: is no POSIX"), ("wait", {"processId": "proc_x"}, "proc_x", "ps with all: true"),
+                ("screen", {"processId": process, "waitForRegex": "["}, "waitForRegex: is not a POSIX"), ("wait", {"processId": "proc_x"}, "proc_x", "ps with all: true"),
                 ("read_output", {"processId": process, "stream": "pty"}, "stream:", "there is stdout, stderr"), ("read_output", {"processId": process, "tail": 3, "offset": 1}, "tail:"),
                 ("write_file", {"path": "x", "content": "a\0b"}, "content: must not contain", "base64"), ("read_file", {"path": "a\0b"}, "path: must not contain"),
                 ("write_file", {"path": "x", "content": "!", "encoding": "base64"}, "content: is not base64"), ("apply_patch", {"patch": "x"}, "patch: is neither"),

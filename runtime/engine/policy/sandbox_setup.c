@@ -51,7 +51,7 @@ static int check_unconfined(const struct profile *p, const struct caller *c, str
 {
 	if (p->confined || c->role == ROLE_OPERATOR)
 		return 0;
-	err_set(e, ERR_PERMISSION, "profile %s is no sandbox; only an operator may use it", p->name);
+	err_set(e, ERR_PERMISSION, "profile %s provides no sandbox; only an operator may use it", p->name);
 	snprintf(e->field, sizeof e->field, "profile");
 	return -1;
 }

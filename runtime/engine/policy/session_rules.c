@@ -43,7 +43,7 @@ static struct session_rules *parse_rules(const char *session_id, struct jval tex
 	struct session_rules *s;
 
 	if (!json_is_object(v)) {
-		err_set(e, ERR_CORRUPT, "%s", v ? "they are no object" : fault.text);
+		err_set(e, ERR_CORRUPT, "%s", v ? "not an object" : fault.text);
 		return NULL;
 	}
 	if (policy_rules_session(&rules, session_id, v, e) < 0)

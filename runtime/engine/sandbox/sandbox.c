@@ -117,7 +117,7 @@ static int resolve_request(struct sandbox *s, const struct sandbox_request *give
 	if (sandbox_setup_make(engine, &r, c, &f, e) < 0)
 		return -1;
 	if (!f.profile.confined)
-		return err_field(e, "profile", "'%s' is no sandbox: use another profile", f.profile.name);
+		return err_field(e, "profile", "'%s' provides no sandbox: use another profile", f.profile.name);
 	r.profile = f.profile.name;
 	r.cwd = f.workspace.cwd;
 	r.workspace = none_if_empty(f.workspace.path);
